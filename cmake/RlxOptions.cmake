@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT
+# The options of the build, the default build type, and the flags of code that is ours. Nothing here
+# changes a flag of the project that embeds rlx.
+include(GNUInstallDirs)
+
+string(COMPARE EQUAL "${PROJECT_SOURCE_DIR}" "${CMAKE_SOURCE_DIR}" RLX_TOP_LEVEL)
+
+option(RLX_BUILD_TOOLS "Build the command line tool rlx" ${RLX_TOP_LEVEL})
+option(RLX_BUILD_TESTS "Build the tests, the examples and the benchmarks" ${RLX_TOP_LEVEL})
+option(RLX_INSTALL "Add rlx to the install of the project" ON)
+option(RLX_WERROR "Stop at the first compiler warning" OFF)
+set(RLX_SANITIZE "" CACHE STRING "Sanitizers for our code: address, undefined, thread, or a list")
+
+if(RLX_TOP_LEVEL)
+    set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+    get_property(rlx_multi_config GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
+    if(NOT CMAKE_BUILD_TYPE AND NOT rlx_multi_config)
+        set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release, RelWithDebInfo" FORCE)
+    endif()
+endif()
+
+# rlx_own_code(<target>): language, warnings, arithmetic, visibility and sanitizers of our sources.
+# Products and sums are never contracted, so every compiler gives the same numbers.
+function(rlx_own_code target)
+    set_target_properties(${target} PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON
+                                               C_EXTENSIONS OFF C_VISIBILITY_PRESET hidden)
+    target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
+    target_compile_options(${target} PRIVATE
+        -Wall -Wextra -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes
+        -ffp-contract=off -fno-math-errno -ffunction-sections -fdata-sections)
+    if(RLX_WERROR)
+        target_compile_options(${target} PRIVATE -Werror)
+    endif()
+    get_target_property(type ${target} TYPE)
+    if(type STREQUAL "EXECUTABLE" AND NOT APPLE)
+        target_link_options(${target} PRIVATE LINKER:--gc-sections)
+    endif()
+endfunction()
+
+# rlx_add_programs(<folder>): each <folder>/*.c is a program of its own, <build>/<folder>/<name>.
+# The interface library <folder>_programs carries what all of them need.
+function(rlx_add_programs folder)
+    add_library(${folder}_programs INTERFACE)
+    target_link_libraries(${folder}_programs INTERFACE rlx::static m)
+    file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/*.c")
+    foreach(source IN LISTS sources)
+        get_filename_component(name "${source}" NAME_WE)
+        add_executable(${folder}_${name} "${source}")
+        rlx_own_code(${folder}_${name})
+        target_link_libraries(${folder}_${name} PRIVATE ${folder}_programs)
+        set_target_properties(${folder}_${name} PROPERTIES
+            OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/${folder}")
+    endforeach()
+endfunction()
+
+# A sanitizer must be in every object and every link of this tree, hence directory scope.
+if(RLX_SANITIZE)
+    string(REPLACE ";" "," rlx_sanitizers "${RLX_SANITIZE}")
+    set(rlx_sanitizers "-fsanitize=${rlx_sanitizers}")
+    add_compile_options(${rlx_sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+    add_link_options(${rlx_sanitizers})
+endif()

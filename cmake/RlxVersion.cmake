@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: MIT
+# Reads RLX_VERSION_MAJOR, _MINOR and _PATCH from the public header, the one place that has them.
+function(rlx_read_version header out)
+    set(parts "")
+    foreach(part MAJOR MINOR PATCH)
+        file(STRINGS "${header}" line REGEX "^#define RLX_VERSION_${part} +[0-9]+")
+        string(REGEX MATCH "[0-9]+" number "${line}")
+        if(number STREQUAL "")
+            message(FATAL_ERROR "${header}: no RLX_VERSION_${part}")
+        endif()
+        list(APPEND parts ${number})
+    endforeach()
+    list(JOIN parts "." version)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${header}")
+    set(${out} ${version} PARENT_SCOPE)
+endfunction()

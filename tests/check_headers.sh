@@ -1,0 +1,17 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Compiles each public header alone, as C11 and as C++11, with every warning an error.
+# usage: check_headers.sh INCLUDE_DIR CC [CXX]
+set -eu
+include=$1 cc=$2 cxx=${3:-}
+flags="-Wall -Wextra -pedantic -Werror -fsyntax-only -I$include"
+failed=0
+
+[ -x "$cxx" ] || { cxx=; echo "no C++ compiler: headers are checked as C only"; }
+for header in "$include"/rlx/*.h; do
+    name=rlx/${header##*/}
+    echo "#include <$name>" | "$cc" -std=c11 -x c $flags - || failed=1
+    [ -z "$cxx" ] || echo "#include <$name>" | "$cxx" -std=c++11 -x c++ $flags - || failed=1
+    echo "$name"
+done
+exit $failed

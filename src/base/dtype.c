@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/* Look-ups in the table of element types, and conversion of the plain types to and from float. */
+#include "dtype.h"
+
+#include <string.h>
+
+#include "half.h"
+#include "quant.h"
+
+static const rx_dtype_desc dtype_table[RLX_N_DTYPES] = {
+    [RLX_NO_TYPE] = {"none", RX_KIND_NONE, 1, 0, RX_NOT_IN_GGUF},
+#define X(ID, NAME, KIND, BYTES, GGUF) [RLX_##ID] = {NAME, RX_KIND_##KIND, 1, BYTES, GGUF},
+    RX_PLAIN_DTYPES(X)
+#undef X
+#define X(ID, NAME, SIZE, BYTES, GGUF) [RLX_##ID] = {#NAME, RX_KIND_PACKED, SIZE, BYTES, GGUF},
+    RX_PACKED_DTYPES(X)
+#undef X
+};
+
+#define X(...) + 1
+_Static_assert(1 RX_PLAIN_DTYPES(X) RX_PACKED_DTYPES(X) == RLX_N_DTYPES, "one row for each dtype");
+#undef X
+
+const rx_dtype_desc *rx_dtype_info(rlx_dtype t)
+{
+    unsigned i = (unsigned)t;
+    return &dtype_table[i < RLX_N_DTYPES ? i : RLX_NO_TYPE];
+}
+
+rlx_dtype rx_dtype_from_gguf(uint32_t number)
+{
+    for (int i = 0; i < RLX_N_DTYPES; i++) {
+        if ((int64_t)dtype_table[i].gguf == (int64_t)number) return (rlx_dtype)i;
+    }
+    return RLX_NO_TYPE;
+}
+
+bool rx_dtype_bytes(rlx_dtype t, int64_t n_elements, uint64_t *bytes)
+{
+    const rx_dtype_desc *d = rx_dtype_info(t);
+    if (d->kind == RX_KIND_NONE || n_elements < 0 || n_elements % d->block_size) return false;
+    int64_t n_blocks = n_elements / d->block_size;
+    if (n_blocks > INT64_MAX / d->block_bytes) return false;
+    *bytes = (uint64_t)n_blocks * (uint64_t)d->block_bytes;
+    return true;
+}
+
+const char *rlx_dtype_name(rlx_dtype t)
+{
+    return rx_dtype_info(t)->name;
+}
+
+rlx_dtype rlx_dtype_from_name(const char *name)
+{
+    if (!name) return RLX_NO_TYPE;
+    for (int i = RLX_NO_TYPE + 1; i < RLX_N_DTYPES; i++) {
+        if (strcmp(dtype_table[i].name, name) == 0) return (rlx_dtype)i;
+    }
+    return RLX_NO_TYPE;
+}
+
+int64_t rlx_dtype_block_size(rlx_dtype t)
+{
+    return rx_dtype_info(t)->block_size;
+}
+
+int64_t rlx_dtype_block_bytes(rlx_dtype t)
+{
+    return rx_dtype_info(t)->block_bytes;
+}
+
+bool rlx_dtype_is_float(rlx_dtype t)
+{
+    return rx_dtype_info(t)->kind == RX_KIND_FLOAT;
+}
+
+bool rlx_dtype_is_int(rlx_dtype t)
+{
+    return rx_dtype_info(t)->kind == RX_KIND_INT;
+}
+
+bool rlx_dtype_is_packed(rlx_dtype t)
+{
+    return rx_dtype_info(t)->kind == RX_KIND_PACKED;
+}
+
+/* ---- Plain elements to float and back ----------------------------------------------------- */
+
+/* Toward zero into [lo, hi], whose ends need not be exact as floats; NaN gives 0. */
+static int64_t saturate(float x, int64_t lo, int64_t hi)
+{
+    if (x != x) return 0;
+    if (x <= (float)lo) return lo;
+    if (x >= (float)hi) return hi;
+    return (int64_t)x;
+}
+
+/* X(ENUMERATOR, C type of a stored element, x stored to float, x float to stored) */
+#define PLAIN_CONVERSIONS(X)                                                 \
+    X(F32,  float,    x,                 x)                                  \
+    X(F16,  uint16_t, rx_f16_to_f32(x),  rx_f32_to_f16(x))                   \
+    X(BF16, uint16_t, rx_bf16_to_f32(x), rx_f32_to_bf16(x))                  \
+    X(I8,   int8_t,   (float)x,          saturate(x, INT8_MIN, INT8_MAX))    \
+    X(U8,   uint8_t,  (float)x,          saturate(x, 0, UINT8_MAX))          \
+    X(I32,  int32_t,  (float)x,          saturate(x, INT32_MIN, INT32_MAX))  \
+    X(I64,  int64_t,  (float)x,          saturate(x, INT64_MIN, INT64_MAX))  \
+    X(BOOL, uint8_t,  x != 0,            x != 0.0f)
+
+/* The stored side of each pair need not be aligned. */
+#define X(ID, TYPE, LOAD, STORE)                                             \
+    static void load_##ID(const unsigned char *src, float *dst, int64_t n)   \
+    {                                                                        \
+        for (int64_t i = 0; i < n; i++) {                                    \
+            TYPE x;                                                          \
+            memcpy(&x, src + (size_t)i * sizeof x, sizeof x);                \
+            dst[i] = LOAD;                                                   \
+        }                                                                    \
+    }                                                                        \
+    static void store_##ID(const float *src, unsigned char *dst, int64_t n)  \
+    {                                                                        \
+        for (int64_t i = 0; i < n; i++) {                                    \
+            float x = src[i];                                                \
+            TYPE y = (TYPE)(STORE);                                          \
+            memcpy(dst + (size_t)i * sizeof y, &y, sizeof y);                \
+        }                                                                    \
+    }
+PLAIN_CONVERSIONS(X)
+#undef X
+
+static const struct {
+    void (*load)(const unsigned char *src, float *dst, int64_t n);
+    void (*store)(const float *src, unsigned char *dst, int64_t n);
+} plain_conversions[RLX_N_DTYPES] = {
+#define X(ID, TYPE, LOAD, STORE) [RLX_##ID] = {load_##ID, store_##ID},
+    PLAIN_CONVERSIONS(X)
+#undef X
+};
+
+rlx_status rlx_to_float(rlx_dtype t, const void *src, float *dst, int64_t n)
+{
+    uint64_t bytes;
+    if (!rx_dtype_bytes(t, n, &bytes)) return RLX_INVALID;
+    if (n == 0) return RLX_OK;
+    if (!src || !dst) return RLX_INVALID;
+    if (rlx_dtype_is_packed(t)) rx_decode_row(t, src, dst, n);
+    else plain_conversions[t].load(src, dst, n);
+    return RLX_OK;
+}
+
+rlx_status rlx_from_float(rlx_dtype t, const float *src, void *dst, int64_t n)
+{
+    if (rlx_dtype_is_packed(t)) return RLX_UNSUPPORTED;
+    uint64_t bytes;
+    if (!rx_dtype_bytes(t, n, &bytes)) return RLX_INVALID;
+    if (n == 0) return RLX_OK;
+    if (!src || !dst) return RLX_INVALID;
+    plain_conversions[t].store(src, dst, n);
+    return RLX_OK;
+}

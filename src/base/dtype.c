@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Look-ups in the table of element types, and conversion of the plain types to and from float. */
-#include "dtype.h"
+#include "base/dtype.h"
 
 #include <string.h>
 
-#include "half.h"
-#include "quant.h"
+#include "base/half.h"
+#include "base/quant.h"
 
 static const rx_dtype_desc dtype_table[RLX_N_DTYPES] = {
     [RLX_NO_TYPE] = {"none", RX_KIND_NONE, 1, 0, RX_NOT_IN_GGUF},

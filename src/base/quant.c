@@ -2,7 +2,7 @@
 /* Decoders of the packed types with one scale for 16 or 32 elements (q4_0 to q8_0, iq4_nl, mxfp4,
  * nvfp4) and the entry points for all packed types. In these blocks byte i of a group of nibbles
  * holds element i in its low half and element i + (bytes of the group) in its high half. */
-#include "quant.h"
+#include "base/quant.h"
 
 #include <assert.h>
 

@@ -4,8 +4,8 @@
 #ifndef RX_BASE_QUANT_H
 #define RX_BASE_QUANT_H
 
-#include "dtype.h"
-#include "half.h"
+#include "base/dtype.h"
+#include "base/half.h"
 
 /* Decodes one block of the type's block_bytes into block_size floats. */
 typedef void rx_decode_fn(const void *block, float *dst);

@@ -2,8 +2,8 @@
 /* Decoders of the packed types whose elements are points of a fixed lattice: iq1_s, iq1_m, iq2_*
  * and iq3_*. A block has 256 elements. An index names a row of a grid, that is 8 (iq1, iq2) or
  * 4 (iq3) magnitudes; iq2 and iq3 store the signs apart, iq1 has them in the grid and a shift. */
-#include "quant.h"
-#include "quant_iq_tables.h"
+#include "base/quant.h"
+#include "base/quant_iq_tables.h"
 
 /* What the fields of a grid row stand for. */
 static const uint8_t iq2_levels[4] = {8, 25, 43, 0}; /* field 3 does not occur */

@@ -2,7 +2,7 @@
 /* Decoders of the packed types with two levels of scales over 256 elements (q2_k to q8_k, iq4_xs)
  * and of the ternary types (tq1_0, tq2_0). A block is cut into groups of 16 or 32 elements, each
  * with a small integer scale that is a factor of the block's own scale d. */
-#include "quant.h"
+#include "base/quant.h"
 
 /* ---- q2_k, q3_k: groups of 16 ---------------------------------------------------------------- */
 

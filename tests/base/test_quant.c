@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../src/base/dtype.h"
-#include "../../src/base/half.h"
-#include "../../src/base/quant.h"
+#include "base/dtype.h"
+#include "base/half.h"
+#include "base/quant.h"
 
 static int n_passed, n_failed;
 

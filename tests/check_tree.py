@@ -141,7 +141,7 @@ def check_edge(root, path, n, name):
     if "/" not in name or not (root / "src" / name).exists():
         complain(path, n, f'"{name}" is not in src/ or beside this file')
     elif target != source and target not in LAYERS[source].split():
-        complain(path, n, f'"{name}": src/{source} may use only {LAYERS[source] or "nothing else"}')
+        complain(path, n, f'"{name}": src/{source} may not use src/{target}')
 
 
 def check_calls(path, text):

@@ -7,7 +7,7 @@ include=$1 cc=$2 cxx=${3:-}
 flags="-Wall -Wextra -pedantic -Werror -fsyntax-only -I$include"
 failed=0
 
-[ -x "$cxx" ] || { cxx=; echo "no C++ compiler: headers are checked as C only"; }
+command -v "$cxx" >/dev/null || { cxx=; echo "no C++ compiler: headers are checked as C only"; }
 for header in "$include"/rlx/*.h; do
     name=rlx/${header##*/}
     echo "#include <$name>" | "$cc" -std=c11 -x c $flags - || failed=1

@@ -42,7 +42,7 @@ else
     echo "-- pkgconfig: skipped, pkg-config is not installed"
 fi
 
-if [ -x "$cxx" ]; then
+if command -v "$cxx" >/dev/null; then
     CXX=$cxx project cxx -DCMAKE_PREFIX_PATH="$prefix"
     "$work/cxx/app"
 else

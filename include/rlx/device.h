@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* Devices: list those that are really there, learn why others are not, choose one and open it. */
+#ifndef RLX_DEVICE_H
+#define RLX_DEVICE_H
+
+#include "base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* An open device. Thread-safe: any number of sessions and threads may share it. */
+typedef struct rlx_device rlx_device;
+
+typedef struct rlx_device_info {
+    char id[32];         /* what rlx_device_open takes: "cpu", "vulkan:0", ... */
+    char backend[16];    /* "cpu", "ref", "null", "vulkan", "webgpu" */
+    char name[128];      /* the hardware, in the words of its driver */
+    char driver[128];    /* driver and version, or the kernel set of the CPU device */
+    char detail[512];    /* features and limits in short, for people */
+    uint64_t memory;     /* bytes the device can use; 0 when unknown */
+    uint32_t threads;    /* CPU devices: threads used */
+    bool is_default;     /* the one that "auto" opens */
+    bool is_test;        /* ref, null: exact or checking devices, never chosen by "auto" */
+} rlx_device_info;
+
+/* Writes up to `cap` devices to `out` (may be NULL when cap is 0), best first within each backend,
+ * and returns how many there are. Only devices that can be opened now are listed. */
+RLX_API size_t rlx_device_list(rlx_device_info *out, size_t cap);
+
+/* For each backend of this build: its name, whether it has a device, and if not why and what to do. */
+typedef struct rlx_backend_info {
+    char name[16];
+    bool available;
+    char reason[512]; /* empty when available */
+} rlx_backend_info;
+RLX_API size_t rlx_backend_list(rlx_backend_info *out, size_t cap);
+
+/* True when `id` (as in rlx_device_open) names a device that is there. */
+RLX_API bool rlx_device_is_available(const char *id);
+
+typedef struct rlx_device_desc {
+    uint32_t threads; /* CPU: threads to use; 0: RLX_THREADS, else what the process may use */
+} rlx_device_desc;
+
+/* Opens a device. `id`: NULL or "auto" (RLX_DEVICE if set, else the best one), a backend ("cpu",
+ * "vulkan"), a numbered device ("vulkan:1") or a part of its name ("vulkan:llvmpipe"). On success the
+ * caller owns *out; on failure *out is NULL and the error says which devices there are. */
+RLX_API rlx_status rlx_device_open(const char *id, const rlx_device_desc *desc, rlx_device **out,
+                                   rlx_error *err);
+/* Closes it; NULL is fine. Sessions keep the device alive until they are destroyed. */
+RLX_API void rlx_device_close(rlx_device *d);
+RLX_API void rlx_device_get_info(const rlx_device *d, rlx_device_info *out);
+
+/* How a device runs an operation. */
+typedef enum rlx_support {
+    RLX_SUPPORT_NO = 0,     /* cannot */
+    RLX_SUPPORT_HOST,       /* on the CPU, with copies */
+    RLX_SUPPORT_DECOMPOSED, /* rewritten into other operations that are native */
+    RLX_SUPPORT_VIEW,       /* needs no work: a view, or a leaf */
+    RLX_SUPPORT_NATIVE      /* a kernel of its own */
+} rlx_support;
+
+/* How `backend` ("cpu", "vulkan", ...) runs operation `op` in its most common form; known without a
+ * device being there. RLX_SUPPORT_NO for unknown names. */
+RLX_API rlx_support rlx_op_support(const char *backend, const char *op);
+RLX_API const char *rlx_support_name(rlx_support s); /* "native", "decomposed", "view", "host", "no" */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

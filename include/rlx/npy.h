@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* NumPy files (.npy): one tensor a file. bf16 is stored as NumPy's raw 2-byte type with a "bf16" note. */
+#ifndef RLX_NPY_H
+#define RLX_NPY_H
+
+#include "graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct rlx_npy {
+    rlx_dtype dtype;
+    rlx_shape shape;
+    size_t bytes;
+    void *data; /* dense, row-major, native byte order */
+} rlx_npy;
+
+/* Reads a file: f2 f4 f8 (narrowed to f32) i1 u1 i4 i8 b1, C or Fortran order, versions 1 to 3. On
+ * success the caller frees out->data with rlx_free; on failure *out is zero. */
+RLX_API rlx_status rlx_npy_read(const char *path, rlx_npy *out, rlx_error *err);
+/* Writes version 1.0. */
+RLX_API rlx_status rlx_npy_write(const char *path, const rlx_npy *t, rlx_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

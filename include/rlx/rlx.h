@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* rlx: compile neural-network graphs and run them on the CPU or any GPU. Includes all of the API.
+ *
+ *   base.h     statuses, errors, element types, memory and log hooks
+ *   graph.h    graphs: leaves, named dimensions, verification, text form
+ *   ops.h      the builders of the operations
+ *   device.h   list and open devices
+ *   session.h  compile, set weights, run, read results
+ *   npy.h      NumPy files */
+#ifndef RLX_RLX_H
+#define RLX_RLX_H
+
+#include "base.h"
+#include "device.h"
+#include "graph.h"
+#include "npy.h"
+#include "ops.h"
+#include "session.h"
+
+#endif

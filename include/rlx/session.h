@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/* Sessions: a graph compiled for a device, with its weights, state and memory, ready to run. */
+#ifndef RLX_SESSION_H
+#define RLX_SESSION_H
+
+#include "device.h"
+#include "graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A session may move between threads; calls on one session from several threads at a time are put
+ * in order by the session. Different sessions run independently. */
+typedef struct rlx_session rlx_session;
+
+typedef enum rlx_policy {
+    RLX_POLICY_EXACT = 0, /* f32 graphs compute in f32 */
+    RLX_POLICY_FAST       /* f16/bf16 products and 8-bit activations where the device gains by it */
+} rlx_policy;
+
+/* Called after each stage of the compiler ("verify", "fold", "legalise", "fuse", "plan", "schedule")
+ * with the text form of what it left. */
+typedef void rlx_stage_fn(void *user, const char *stage, const char *text);
+
+typedef struct rlx_session_desc {
+    rlx_policy policy;
+    bool no_fusion;        /* also RLX_NO_FUSION=1 */
+    bool no_fold;          /* keep constant expressions */
+    bool keep_all;         /* every value keeps its own memory until the next run, for debugging */
+    rlx_stage_fn *on_stage;
+    void *on_stage_user;
+} rlx_session_desc;
+
+/* Compiles `g` for `d`. The graph is not needed afterwards. On success the caller owns *out; on
+ * failure *out is NULL. The session keeps the device open. */
+RLX_API rlx_status rlx_session_create(rlx_device *d, const rlx_graph *g,
+                                      const rlx_session_desc *desc, rlx_session **out,
+                                      rlx_error *err);
+/* A second session with the same program and the same weights (shared, not copied), and inputs,
+ * outputs and state of its own. */
+RLX_API rlx_status rlx_session_clone(rlx_session *s, rlx_session **out, rlx_error *err);
+/* Waits for running work and frees the session; NULL is fine. */
+RLX_API void rlx_session_destroy(rlx_session *s);
+
+/* ---- Weights --------------------------------------------------------------------------------- */
+
+/* Sets a weight from `bytes` bytes, which must be just its size. COPY: the data may be freed at
+ * once. BORROW: the data (a mapped file, say) must outlive every session that shares the weights;
+ * CPU devices then use it in place. Clones see the new weight too. */
+typedef enum rlx_ownership { RLX_COPY = 0, RLX_BORROW } rlx_ownership;
+RLX_API rlx_status rlx_session_set_param(rlx_session *s, const char *name, const void *data,
+                                         size_t bytes, rlx_ownership own, rlx_error *err);
+
+/* ---- Named dimensions -------------------------------------------------------------------------- */
+
+/* Binds a named dimension for the runs to come. Unbound dimensions have their upper bound. */
+RLX_API rlx_status rlx_session_bind(rlx_session *s, const char *dim, int64_t value, rlx_error *err);
+
+/* ---- Running ----------------------------------------------------------------------------------- */
+
+/* A named tensor in host memory: dense, row-major. */
+typedef struct rlx_tensor {
+    const char *name;
+    void *data;
+    size_t bytes; /* must be just the size of the tensor with the dimensions now bound */
+} rlx_tensor;
+
+/* Sets the inputs, runs, and reads the outputs that are named. Inputs left out keep what they were
+ * given last; one never given is an error. Waits until all is done. */
+RLX_API rlx_status rlx_run(rlx_session *s, const rlx_tensor *inputs, size_t n_inputs,
+                           const rlx_tensor *outputs, size_t n_outputs, rlx_error *err);
+
+/* The same in parts. set_input copies the data. */
+RLX_API rlx_status rlx_session_set_input(rlx_session *s, const char *name, const void *data,
+                                         size_t bytes, rlx_error *err);
+/* Starts a run and returns; a second submit waits its turn. *ticket (may be NULL) names the run. */
+RLX_API rlx_status rlx_session_submit(rlx_session *s, uint64_t *ticket, rlx_error *err);
+/* Waits for that run (0: all) up to `timeout_ms` (negative: without limit). Returns the status of
+ * the run, or RLX_TIMEOUT. */
+RLX_API rlx_status rlx_session_wait(rlx_session *s, uint64_t ticket, int64_t timeout_ms,
+                                    rlx_error *err);
+/* Copies `bytes` bytes from byte `offset` of an output of the last run, waiting for it. */
+RLX_API rlx_status rlx_session_read(rlx_session *s, const char *output, size_t offset, void *data,
+                                    size_t bytes, rlx_error *err);
+
+/* What happened in the last run, as bits; reset by the next submit. */
+enum {
+    RLX_FLAG_INDEX_CLAMPED = 1 << 0, /* gather or scatter met an index out of range */
+    RLX_FLAG_STATE_RANGE = 1 << 1,   /* state_write met a position out of range and skipped it */
+    RLX_FLAG_NARROWED = 1 << 2       /* an i64 did not fit a device's i32 */
+};
+RLX_API uint32_t rlx_session_flags(rlx_session *s);
+
+/* ---- State ------------------------------------------------------------------------------------- */
+
+RLX_API rlx_status rlx_session_state_read(rlx_session *s, const char *state, size_t offset,
+                                          void *data, size_t bytes, rlx_error *err);
+RLX_API rlx_status rlx_session_state_write(rlx_session *s, const char *state, size_t offset,
+                                           const void *data, size_t bytes, rlx_error *err);
+/* Sets a state (NULL: all states) to zero. */
+RLX_API rlx_status rlx_session_state_reset(rlx_session *s, const char *state, rlx_error *err);
+
+/* ---- Looking inside ---------------------------------------------------------------------------- */
+
+/* Type and shape of an input, param, state or output with the dimensions now bound. */
+typedef struct rlx_tensor_info {
+    const char *name; /* owned by the session */
+    rlx_dtype dtype;
+    rlx_shape shape;  /* numbers only */
+    size_t bytes;
+} rlx_tensor_info;
+RLX_API bool rlx_session_leaf(rlx_session *s, rlx_leaf kind, size_t i, rlx_tensor_info *out);
+
+typedef struct rlx_memory_info {
+    uint64_t arena_bytes;    /* planned memory of activations and outputs */
+    uint64_t arena_bound;    /* peak of live bytes: no plan can be smaller */
+    uint64_t unshared_bytes; /* what it would take without reuse */
+    uint64_t param_bytes, state_bytes, input_bytes, constant_bytes;
+} rlx_memory_info;
+RLX_API void rlx_session_memory(const rlx_session *s, rlx_memory_info *out);
+
+/* One step of the program and its place in memory. Strings are owned by the session. */
+typedef struct rlx_step_info {
+    const char *node;     /* name of the node, or of the node it came from */
+    const char *op;
+    const char *kernel;   /* kernel that was chosen */
+    rlx_support support;  /* native or host */
+    const char *shapes;   /* "f32[2,8] f32[8,4] -> f32[2,4]", at the bounds */
+    double flops, bytes;  /* work and traffic of one run at the bounds */
+    uint64_t offset, size;/* of the first result in the arena; size 0: not in the arena */
+    size_t last_use;      /* last step that reads the first result; n_steps for an output */
+} rlx_step_info;
+RLX_API size_t rlx_session_n_steps(const rlx_session *s);
+RLX_API bool rlx_session_step(const rlx_session *s, size_t i, rlx_step_info *out);
+
+/* Runs once, one step at a time, with the time of each step. After each step `fn` is called with the
+ * step's index, its time and (only when want_data) the results in host memory, which are valid
+ * during the call. A non-zero return stops the run: RLX_CANCELLED. */
+typedef struct rlx_step_result {
+    size_t step;
+    double seconds;
+    size_t n_results;
+    const rlx_tensor_info *infos;
+    const void *const *data; /* NULL without want_data */
+} rlx_step_result;
+typedef int rlx_step_fn(void *user, const rlx_step_result *r);
+RLX_API rlx_status rlx_session_run_steps(rlx_session *s, bool want_data, rlx_step_fn *fn,
+                                         void *user, rlx_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

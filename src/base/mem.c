@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/* Host memory through the process allocator, and arenas. */
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void *libc_realloc(void *user, void *old, size_t n)
+{
+    (void)user;
+    return realloc(old, n);
+}
+
+static void libc_free(void *user, void *p)
+{
+    (void)user;
+    free(p);
+}
+
+/* Changed only while no object of the library exists (contract of rlx_set_allocator). */
+static rlx_allocator allocator = {libc_realloc, libc_free, NULL};
+
+void rlx_set_allocator(const rlx_allocator *a)
+{
+    allocator = a ? *a : (rlx_allocator){libc_realloc, libc_free, NULL};
+}
+
+void *rx_realloc(void *old, size_t n)
+{
+    return allocator.realloc(allocator.user, old, n ? n : 1);
+}
+
+void *rx_alloc(size_t n)
+{
+    return rx_realloc(NULL, n);
+}
+
+void *rx_alloc_zero(size_t n)
+{
+    void *p = rx_alloc(n);
+    if (p)
+        memset(p, 0, n);
+    return p;
+}
+
+void rx_free(void *p)
+{
+    if (p)
+        allocator.free(allocator.user, p);
+}
+
+void rlx_free(void *p);
+void rlx_free(void *p)
+{
+    rx_free(p);
+}
+
+/* The pointer before an aligned block is the address that was allocated. */
+void *rx_alloc_aligned(size_t n)
+{
+    size_t whole;
+    if (__builtin_add_overflow(n, (size_t)64 + sizeof(void *), &whole))
+        return NULL;
+    char *raw = rx_alloc(whole);
+    if (!raw)
+        return NULL;
+    char *p = (char *)(((uintptr_t)raw + sizeof(void *) + 63) & ~(uintptr_t)63);
+    memcpy(p - sizeof(void *), &raw, sizeof raw);
+    return p;
+}
+
+void rx_free_aligned(void *p)
+{
+    if (!p)
+        return;
+    void *raw;
+    memcpy(&raw, (char *)p - sizeof(void *), sizeof raw);
+    rx_free(raw);
+}
+
+bool rx_grow(void *p, size_t *cap, size_t need, size_t item)
+{
+    if (need <= *cap)
+        return true;
+    size_t n = *cap ? *cap : 8, bytes;
+    while (n < need)
+        if (__builtin_mul_overflow(n, (size_t)2, &n))
+            return false;
+    if (__builtin_mul_overflow(n, item, &bytes))
+        return false;
+    void *old;
+    memcpy(&old, p, sizeof old);
+    void *grown = rx_realloc(old, bytes);
+    if (!grown)
+        return false;
+    memcpy(p, &grown, sizeof grown);
+    *cap = n;
+    return true;
+}
+
+struct rx_arena_block {
+    rx_arena_block *next;
+    size_t pad; /* keeps the data 16-byte aligned */
+};
+
+#define ARENA_BLOCK ((size_t)64 * 1024)
+
+void rx_arena_finish(rx_arena *a)
+{
+    rx_arena_block *b = a->block;
+    while (b) {
+        rx_arena_block *next = b->next;
+        rx_free(b);
+        b = next;
+    }
+    *a = (rx_arena){0};
+}
+
+void *rx_arena_alloc(rx_arena *a, size_t n)
+{
+    if (n > SIZE_MAX / 2)
+        return NULL;
+    n = (n + 15) & ~(size_t)15;
+    if (!a->block || a->size - a->used < n) {
+        size_t size = n > ARENA_BLOCK / 4 ? n : ARENA_BLOCK;
+        rx_arena_block *b = rx_alloc(sizeof *b + size);
+        if (!b)
+            return NULL;
+        b->next = a->block;
+        b->pad = 0;
+        a->block = b;
+        a->used = 0;
+        a->size = size;
+    }
+    char *p = (char *)(a->block + 1) + a->used;
+    a->used += n;
+    return p;
+}
+
+void *rx_arena_zero(rx_arena *a, size_t n)
+{
+    void *p = rx_arena_alloc(a, n);
+    if (p)
+        memset(p, 0, n);
+    return p;
+}
+
+void *rx_arena_copy(rx_arena *a, const void *src, size_t n)
+{
+    void *p = rx_arena_alloc(a, n);
+    if (p && n)
+        memcpy(p, src, n);
+    return p;
+}
+
+char *rx_arena_strndup(rx_arena *a, const char *s, size_t n)
+{
+    char *p = rx_arena_alloc(a, n + 1);
+    if (p) {
+        memcpy(p, s, n);
+        p[n] = 0;
+    }
+    return p;
+}
+
+char *rx_arena_strdup(rx_arena *a, const char *s)
+{
+    return rx_arena_strndup(a, s, strlen(s));
+}

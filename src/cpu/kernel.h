@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* What a CPU kernel sees of one step, and the table through which kernels are chosen. */
+#ifndef RX_CPU_KERNEL_H
+#define RX_CPU_KERNEL_H
+
+#include "ops/view.h"
+
+struct rx_cpu_exec;
+struct rx_pool;
+
+typedef struct rx_call {
+    rx_op op;
+    const void *attr;    /* numbers only */
+    size_t n_in, n_out;
+    const rx_view *in;   /* rank -1: absent */
+    const rx_view *out;  /* dense; data NULL: result not wanted */
+    struct rx_pool *pool;/* for rx_parallel; NULL: one thread */
+    struct rx_scratch *scratch;
+    uint32_t *flags;     /* RLX_FLAG_*: set with rx_call_flag */
+} rx_call;
+
+/* Operand i, or NULL when absent. */
+static inline const rx_view *rx_call_in(const rx_call *c, size_t i)
+{
+    return i < c->n_in && c->in[i].rank >= 0 ? &c->in[i] : NULL;
+}
+/* Result i, or NULL when it is not wanted. */
+static inline const rx_view *rx_call_out(const rx_call *c, size_t i)
+{
+    return i < c->n_out && c->out[i].data ? &c->out[i] : NULL;
+}
+
+/* Working memory that lives until the kernel returns; grows once and is then reused, so a steady
+ * run allocates nothing. Each call returns a new piece. NULL: out of memory. */
+typedef struct rx_scratch rx_scratch;
+void *rx_call_scratch(const rx_call *c, size_t bytes);
+/* Sets bits in the run's flags; safe from any thread of the kernel. */
+void rx_call_flag(const rx_call *c, uint32_t bits);
+
+/* Runs fn(user, begin, end) over 0..n-1 in chunks of at most `chunk`, on the threads of the pool. Chunk
+ * borders do not depend on the number of threads. Runs inline when pool is NULL or n <= chunk. */
+typedef void rx_range_fn(void *user, int64_t begin, int64_t end);
+void rx_parallel(struct rx_pool *pool, int64_t n, int64_t chunk, rx_range_fn *fn, void *user);
+
+/* ---- Reference kernels: cpu/ref/. Plain loops, any strides, double accumulation ---------------- */
+
+#define OP(name, family, lo, hi, out, attr, infer, lower, ref, flags) \
+    rlx_status rx_ref_##ref(const rx_call *c);
+#include "ir/ops.def"
+#undef OP
+
+/* The reference kernel of an operation, or NULL. cpu/ref/table.c */
+extern rx_kernel_fn *const rx_ref_table[RX_N_OPS];
+
+/* ---- Fast kernels ------------------------------------------------------------------------------- */
+
+/* An entry may refuse a call (RLX_UNSUPPORTED, without having written anything); then the next one of
+ * the chain is asked, and last the reference kernel. */
+typedef struct rx_cpu_kernel {
+    const char *name;       /* "sgemm.avx2", "softmax.generic" */
+    rx_kernel_fn *run;
+    uint8_t strided;        /* bit i: operand i may have any strides (7: all from 7 on) */
+    const struct rx_cpu_kernel *next;
+} rx_cpu_kernel;
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* Shared by the reference kernels: reading and writing single elements of any type and walking
+ * over tensors of any strides. Clarity before speed. */
+#ifndef RX_CPU_REF_H
+#define RX_CPU_REF_H
+
+#include <string.h>
+
+#include "base/half.h"
+#include "cpu/kernel.h"
+
+/* Offset in elements of the element with these coordinates. */
+static inline int64_t rx_offset(const rx_view *v, const int64_t *at)
+{
+    int64_t o = 0;
+    for (int i = 0; i < v->rank; i++)
+        o += at[i] * v->stride[i];
+    return o;
+}
+
+/* Element at element offset `o` as a double (exact for all types but large i64) or as an integer
+ * (floats are truncated). bool reads as 0 or 1. */
+double rx_load(const rx_view *v, int64_t o);
+int64_t rx_load_int(const rx_view *v, int64_t o);
+/* Rounds to the type of v: floats to nearest even, integers toward zero with saturation, NaN to 0. */
+void rx_store(const rx_view *v, int64_t o, double x);
+/* Integers wrap, floats round. */
+void rx_store_int(const rx_view *v, int64_t o, int64_t x);
+/* Rounds a double as rx_store and rx_load would. */
+double rx_round_to(rlx_dtype t, double x);
+
+/* The next coordinates in row-major order below dim[0..rank-1]; false after the last. */
+static inline bool rx_next(int64_t *at, const int64_t *dim, int rank)
+{
+    for (int i = rank - 1; i >= 0; i--) {
+        if (++at[i] < dim[i])
+            return true;
+        at[i] = 0;
+    }
+    return false;
+}
+
+/* Coordinates of element `index` of a dense tensor. */
+static inline void rx_unravel(int64_t index, const int64_t *dim, int rank, int64_t *at)
+{
+    for (int i = rank - 1; i >= 0; i--) {
+        at[i] = dim[i] ? index % dim[i] : 0;
+        index = dim[i] ? index / dim[i] : 0;
+    }
+}
+
+/* v seen with the shape of `like`: broadcast axes get stride 0. */
+rx_view rx_broadcast_view(const rx_view *v, const rx_view *like);
+/* Copies element i of `from` to element j of `to`, of the same plain type. */
+void rx_copy_element(const rx_view *to, int64_t j, const rx_view *from, int64_t i);
+/* An index from the tensor, negative counted from the end, clamped to 0..n-1 with a flag. */
+int64_t rx_load_index(const rx_call *c, const rx_view *v, int64_t o, int64_t n);
+/* Reads row `row` of a matrix-like tensor (last axis, n elements) as doubles: packed or plain. `row`
+ * counts the product of all axes but the last. */
+void rx_load_row(const rx_view *v, int64_t row, double *dst);
+
+/* y = act(x) for the epilogues, and one elementwise operation on doubles (cpu/ref/elementwise.c). */
+double rx_ref_act(rlx_act act, double x);
+
+#endif

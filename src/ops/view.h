@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* Tensors in memory as kernels see them, and how view operations change that. */
+#ifndef RX_OPS_VIEW_H
+#define RX_OPS_VIEW_H
+
+#include "ir/graph.h"
+
+/* A tensor at run time: numbers only. Strides count elements; packed types are always dense. */
+typedef struct rx_view {
+    char *data;
+    rlx_dtype dtype;
+    int32_t rank; /* -1: absent optional operand */
+    int64_t dim[RLX_MAX_RANK];
+    int64_t stride[RLX_MAX_RANK];
+} rx_view;
+
+static inline bool rx_view_exists(const rx_view *v) { return v->rank >= 0; }
+int64_t rx_view_elements(const rx_view *v);
+/* Row-major without gaps (axes of size 1 may have any stride). */
+bool rx_view_is_dense(const rx_view *v);
+/* Sets dim and dense strides; data is left alone. */
+void rx_view_set_dense(rx_view *v, rlx_dtype t, int rank, const int64_t *dim);
+
+/* The result of view operation `op` (reshape, transpose, narrow, slice, expand, reverse) on `in`, as a
+ * view of the same memory. `attr` has numbers only; out->dim is set on entry, stride and data on
+ * return. False when the layout does not allow a view (reshape of a tensor that is not dense). */
+bool rx_view_apply(rx_op op, const void *attr, const rx_view *in, rx_view *out);
+
+#endif

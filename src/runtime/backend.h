@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* What a backend gives to the runtime. Arguments were checked by session.c and device.c: names exist,
+ * byte counts and ranges are right, calls on one exec never overlap. */
+#ifndef RX_RUNTIME_BACKEND_H
+#define RX_RUNTIME_BACKEND_H
+
+#include "compile/program.h"
+#include "compile/target.h"
+#include "rlx/device.h"
+
+typedef struct rx_device rx_device;   /* an open device; each backend has its own struct */
+typedef struct rx_weights rx_weights; /* the params of a program on a device, shared by clones */
+typedef struct rx_exec rx_exec;       /* a program on a device with inputs, state and arena */
+
+typedef struct rx_submit {
+    size_t first_step, n_steps; /* the range of steps to run */
+    bool async;                 /* return at once and run in the background if possible */
+} rx_submit;
+
+typedef struct rx_backend {
+    const char *name;
+    int rank; /* automatic choice: the available backend with the highest rank; < 0: never */
+
+    /* Lists the devices: writes up to cap, returns how many. 0 with a sentence in `reason` (why, and
+     * what to do) when there are none. Cheap after the first call; thread-safe. */
+    size_t (*list)(rlx_device_info *out, size_t cap, char reason[512]);
+    rlx_status (*open)(size_t index, const rlx_device_desc *desc, rx_device **out, rlx_error *err);
+    void (*close)(rx_device *d);
+    /* Valid as long as the device. */
+    const rx_target *(*target)(rx_device *d);
+    /* How the backend runs an operation in its common form: native, host or no; without a device. */
+    rlx_support (*op_support)(rx_op op);
+
+    /* Weights: all absent at first. set may be called again; after set with RLX_BORROW the data stays
+     * valid. */
+    rlx_status (*weights_create)(rx_device *d, rx_program *p, rx_weights **out, rlx_error *err);
+    rlx_status (*weights_set)(rx_weights *w, size_t param, const void *data, size_t bytes,
+                              rlx_ownership own, rlx_error *err);
+    void (*weights_destroy)(rx_weights *w);
+
+    /* Takes no ownership of program and weights, which outlive the exec. State is zero at first. */
+    rlx_status (*exec_create)(rx_device *d, rx_program *p, rx_weights *w, rx_exec **out,
+                              rlx_error *err);
+    void (*exec_destroy)(rx_exec *e);
+    /* Values of all dimension expressions (rx_dims_eval) for the runs to come. */
+    rlx_status (*exec_bind)(rx_exec *e, const int64_t *dims, rlx_error *err);
+    /* Copies host bytes into an input or a state value, or out of any value that has memory.
+     * `value` is an index into program->values; the value is dense. Waits for running work. */
+    rlx_status (*exec_write)(rx_exec *e, uint32_t value, size_t offset, const void *data,
+                             size_t bytes, rlx_error *err);
+    rlx_status (*exec_read)(rx_exec *e, uint32_t value, size_t offset, void *data, size_t bytes,
+                            rlx_error *err);
+    /* Runs a range of steps. Tickets grow by one with each call. */
+    rlx_status (*exec_submit)(rx_exec *e, const rx_submit *s, uint64_t *ticket, rlx_error *err);
+    /* RLX_TIMEOUT, or the status of that run and all before it. */
+    rlx_status (*exec_wait)(rx_exec *e, uint64_t ticket, int64_t timeout_ms, rlx_error *err);
+    /* RLX_FLAG_* of the last run. */
+    uint32_t (*exec_flags)(rx_exec *e);
+    /* The kernel that step i uses, static storage or owned by the exec. */
+    const char *(*exec_kernel)(rx_exec *e, size_t step);
+} rx_backend;
+
+/* The backends of this build, best first; NULL-terminated. runtime/registry.c. */
+extern const rx_backend *const rx_backends[];
+
+#endif

@@ -28,6 +28,8 @@ void rx_store(const rx_view *v, int64_t o, double x);
 void rx_store_int(const rx_view *v, int64_t o, int64_t x);
 /* Rounds a double as rx_store and rx_load would. */
 double rx_round_to(rlx_dtype t, double x);
+/* Wraps an integer as rx_store_int and rx_load_int would; float types leave it as it is. */
+int64_t rx_wrap_to(rlx_dtype t, int64_t x);
 
 /* The next coordinates in row-major order below dim[0..rank-1]; false after the last. */
 static inline bool rx_next(int64_t *at, const int64_t *dim, int rank)
@@ -53,13 +55,24 @@ static inline void rx_unravel(int64_t index, const int64_t *dim, int rank, int64
 rx_view rx_broadcast_view(const rx_view *v, const rx_view *like);
 /* Copies element i of `from` to element j of `to`, of the same plain type. */
 void rx_copy_element(const rx_view *to, int64_t j, const rx_view *from, int64_t i);
-/* An index from the tensor, negative counted from the end, clamped to 0..n-1 with a flag. */
+/* An index from the tensor, negative counted from the end, clamped to 0..n-1 with a flag (0 when n
+ * is 0). */
 int64_t rx_load_index(const rx_call *c, const rx_view *v, int64_t o, int64_t n);
 /* Reads row `row` of a matrix-like tensor (last axis, n elements) as doubles: packed or plain. `row`
  * counts the product of all axes but the last. */
 void rx_load_row(const rx_view *v, int64_t row, double *dst);
 
-/* y = act(x) for the epilogues, and one elementwise operation on doubles (cpu/ref/elementwise.c). */
+/* ---- Elementwise functions: cpu/ref/scalar.c --------------------------------------------------
+ * The one place for the meaning of each elementwise operation on one element. An operation works on
+ * doubles when its arguments are floats (`in->dtype` is the type of the result) and on integers,
+ * bool as 0 or 1, otherwise; where takes its condition as 0 or 1 in either case. Results are not
+ * rounded or wrapped to the type. */
+double rx_ref_eval(const rx_instr *in, const double *args);
+/* The same for integer and bool arguments. The exact width of shifts comes from in->dtype. */
+int64_t rx_ref_eval_int(const rx_instr *in, const int64_t *args);
+/* The instruction that operation `op` with attribute record `attr` is; arg[] is 0, 1, 2. */
+rx_instr rx_ref_instr(rx_op op, const void *attr, rlx_dtype result);
+/* y = act(x), for the epilogues of matrix products and convolutions. */
 double rx_ref_act(rlx_act act, double x);
 
 #endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* The reference kernel of each operation, from the table of operations. */
+#include "cpu/kernel.h"
+
+/* An operation without a kernel has "none" in its row: that pastes to this name. */
+#define rx_ref_none NULL
+
+rx_kernel_fn *const rx_ref_table[RX_N_OPS] = {
+#define OP(name, family, lo, hi, out, attr, infer, lower, ref, flags) [RX_OP_##name] = rx_ref_##ref,
+#include "ir/ops.def"
+#undef OP
+};

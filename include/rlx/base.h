@@ -115,6 +115,15 @@ typedef void rlx_log_fn(void *user, rlx_log_level level, const char *text);
  * function all lines are dropped. fn == NULL turns the log off. */
 RLX_API void rlx_set_log(rlx_log_fn *fn, void *user, rlx_log_level level);
 
+/* An environment variable that rlx reads: an option for those who cannot change the program. */
+typedef struct rlx_env_info {
+    const char *name, *help; /* static storage */
+    const char *value;       /* NULL when not set; valid until the environment changes */
+} rlx_env_info;
+
+/* Writes up to `cap` variables to `out` (may be NULL when cap is 0); returns how many there are. */
+RLX_API size_t rlx_env_list(rlx_env_info *out, size_t cap);
+
 #ifdef __cplusplus
 }
 #endif

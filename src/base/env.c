@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads the environment. No other file of the library calls getenv. */
+#include "base/env.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *name, *help;
+} table[RX_N_ENV] = {
+#define X(id, name, help) [RX_ENV_##id] = {name, help},
+    RX_ENV_TABLE(X)
+#undef X
+};
+
+const char *rx_env_text(rx_env v)
+{
+    const char *text = getenv(table[v].name);
+    return text && *text ? text : NULL;
+}
+
+bool rx_env_flag(rx_env v)
+{
+    static const char *const off[] = {"0", "no", "off", "false"};
+    const char *text = rx_env_text(v);
+    if (!text)
+        return false;
+    for (size_t i = 0; i < sizeof off / sizeof off[0]; i++)
+        if (!strcmp(text, off[i]))
+            return false;
+    return true;
+}
+
+int64_t rx_env_number(rx_env v, int64_t lo, int64_t dflt)
+{
+    const char *text = rx_env_text(v);
+    if (!text)
+        return dflt;
+    char *end;
+    errno = 0;
+    long long n = strtoll(text, &end, 10);
+    if (errno || end == text || *end || n < lo)
+        return dflt;
+    return n;
+}
+
+size_t rlx_env_list(rlx_env_info *out, size_t cap)
+{
+    for (size_t i = 0; i < RX_N_ENV && i < cap; i++)
+        out[i] = (rlx_env_info){table[i].name, table[i].help, rx_env_text((rx_env)i)};
+    return RX_N_ENV;
+}

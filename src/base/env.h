@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* The environment variables of rlx: one table, read through these functions and nowhere else. Each
+ * is also an option of the API or of the command line, which has precedence. */
+#ifndef RX_BASE_ENV_H
+#define RX_BASE_ENV_H
+
+#include "rlx/base.h"
+
+/* X(enumerator after RX_ENV_, name, help) */
+#define RX_ENV_TABLE(X)                                                                          \
+    X(DEVICE, "RLX_DEVICE", "device that \"auto\" opens: cpu, vulkan, vulkan:1, webgpu, ...")    \
+    X(LOG, "RLX_LOG", "log level of the command line: off, error, warn, info, debug, trace")     \
+    X(THREADS, "RLX_THREADS", "threads of the CPU device; default: what the process may use")    \
+    X(CACHE_DIR, "RLX_CACHE_DIR", "folder of pipeline and calibration caches")                   \
+    X(VULKAN_VALIDATION, "RLX_VULKAN_VALIDATION", "1: Vulkan validation layers")                 \
+    X(VULKAN_ARENA_DEBUG, "RLX_VULKAN_ARENA_DEBUG", "1: guard zones around Vulkan arena slots")  \
+    X(WEBGPU_BACKEND, "RLX_WEBGPU_BACKEND", "what WebGPU runs on: vulkan, metal, dx12, gl")      \
+    X(SCHEDULE, "RLX_SCHEDULE", "1: log the schedule of each compiled program")                  \
+    X(DISPATCH_REPORT, "RLX_DISPATCH_REPORT", "1: log how each step of a program runs")          \
+    X(DUMP_NODES, "RLX_DUMP_NODES", "1: log the largest magnitude in the results of each step")  \
+    X(BENCH_DISPATCH_ONLY, "RLX_BENCH_DISPATCH_ONLY", "1: benchmarks leave out uploads and reads") \
+    X(FORCE_INPUT_UPLOAD, "RLX_FORCE_INPUT_UPLOAD", "1: upload inputs that did not change too")  \
+    X(NO_COOPMAT, "RLX_NO_COOPMAT", "1: no cooperative matrices (tensor cores)")                 \
+    X(NO_FUSION, "RLX_NO_FUSION", "1: no fusion")                                                \
+    X(FULL_BARRIER, "RLX_FULL_BARRIER", "1: a full barrier between all GPU dispatches")          \
+    X(LIMITS, "RLX_LIMITS", "small device limits for tests, as name=value,...")
+
+typedef enum rx_env {
+#define X(id, name, help) RX_ENV_##id,
+    RX_ENV_TABLE(X)
+#undef X
+    RX_N_ENV
+} rx_env;
+
+/* The text of a variable, or NULL when it is not set or empty. Valid until the environment changes. */
+const char *rx_env_text(rx_env v);
+/* True for any text but "0", "no", "off" and "false". */
+bool rx_env_flag(rx_env v);
+/* The number in a variable; `dflt` when it is not set or not a number of at least `lo`. */
+int64_t rx_env_number(rx_env v, int64_t lo, int64_t dflt);
+
+#endif

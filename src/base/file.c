@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/* Files over POSIX calls; every call is checked. */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+static rlx_status fail_io(rlx_error *err, const char *what, const char *path)
+{
+    return rx_fail(err, RLX_IO, "cannot %s '%s': %s", what, path, strerror(errno));
+}
+
+/* Reads `bytes` bytes into new memory; the file may be one that cannot be mapped. */
+static rlx_status read_whole(int fd, const char *path, size_t bytes, rx_file *f, rlx_error *err)
+{
+    unsigned char *data = rx_alloc(bytes);
+    if (!data)
+        return rx_fail_memory(err, path, bytes);
+    size_t done = 0;
+    while (done < bytes) {
+        ssize_t n = read(fd, data + done, bytes - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            rx_free(data);
+            return n < 0 ? fail_io(err, "read", path)
+                         : rx_fail(err, RLX_IO, "'%s' ends after %zu of %zu bytes", path, done,
+                                   bytes);
+        }
+        done += (size_t)n;
+    }
+    *f = (rx_file){.data = data, .bytes = bytes};
+    return RLX_OK;
+}
+
+static rlx_status open_fd(int fd, const char *path, rx_file *f, rlx_error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st))
+        return fail_io(err, "examine", path);
+    if (!S_ISREG(st.st_mode))
+        return rx_fail(err, RLX_IO, "'%s' is not a regular file", path);
+    if ((uint64_t)st.st_size > SIZE_MAX / 2)
+        return rx_fail(err, RLX_IO, "'%s' is too large for this process", path);
+    size_t bytes = (size_t)st.st_size;
+    void *data = bytes ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+    if (data == MAP_FAILED)
+        return read_whole(fd, path, bytes, f, err);
+    *f = (rx_file){.data = data, .bytes = bytes, .mapped = true};
+    return RLX_OK;
+}
+
+rlx_status rx_file_open(const char *path, rx_file *f, rlx_error *err)
+{
+    *f = (rx_file){0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return fail_io(err, "open", path);
+    rlx_status st = open_fd(fd, path, f, err);
+    close(fd);
+    return st;
+}
+
+void rx_file_close(rx_file *f)
+{
+    if (f->mapped)
+        munmap((void *)(uintptr_t)f->data, f->bytes);
+    else
+        rx_free((void *)(uintptr_t)f->data);
+    *f = (rx_file){0};
+}
+
+static bool write_all(int fd, const void *data, size_t bytes)
+{
+    const char *p = data;
+    while (bytes) {
+        ssize_t n = write(fd, p, bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return false;
+        p += n;
+        bytes -= (size_t)n;
+    }
+    return true;
+}
+
+rlx_status rx_file_write(const char *path, const rx_bytes *pieces, size_t n, rlx_error *err)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return fail_io(err, "create", path);
+    bool ok = true;
+    for (size_t i = 0; i < n && ok; i++)
+        ok = write_all(fd, pieces[i].data, pieces[i].bytes);
+    rlx_status st = ok ? RLX_OK : fail_io(err, "write", path);
+    if (close(fd) && ok)
+        st = fail_io(err, "write", path);
+    struct stat info;
+    if (st != RLX_OK && !stat(path, &info) && S_ISREG(info.st_mode))
+        unlink(path);
+    return st;
+}

@@ -13,6 +13,7 @@ typedef struct rx_value {
     uint16_t result; /* which of its results */
     rlx_dtype dtype;
     rlx_shape shape;
+    uint32_t state;  /* 0, or the value id of the state leaf of which this is a version */
 } rx_value;
 
 typedef struct rx_node {
@@ -49,12 +50,14 @@ struct rlx_graph {
     size_t n_dims, cap_dims;
     rx_output *outputs;
     size_t n_outputs, cap_outputs;
-    rx_map leaves;      /* name of an input, param or state to its value id */
-    rx_map output_names;
-    rx_map node_names;  /* made by the text parser and verifier only */
-    uint32_t *state_now;/* for each value: 0, or the newest version of the state it belongs to */
+    uint32_t *leaves[3]; /* value ids by rlx_leaf: inputs, params, states */
+    size_t n_leaves[3], cap_leaves[3];
+    uint32_t *state_now; /* for the i-th state: its newest version */
     size_t cap_state_now;
-    rlx_error error;    /* the first error of a builder; code RLX_OK when there is none */
+    rx_map leaf_names;   /* of inputs, params and states */
+    rx_map output_names;
+    bool frozen;         /* set while verifying: nothing may be added */
+    rlx_error error;     /* the first error of a builder; code RLX_OK when there is none */
 };
 
 static inline const rx_value *rx_value_at(const rlx_graph *g, uint32_t id)

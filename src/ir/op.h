@@ -91,6 +91,10 @@ typedef struct rx_attr_info {
     const rx_attr_field *fields; /* ends with kind RX_ATTR_END */
 } rx_attr_info;
 
+#define ATTRS(name, type) extern const rx_attr_info rx_attr_##name;
+#include "ir/attr.def"
+#undef ATTRS
+
 /* ---- The table ------------------------------------------------------------------------------ */
 
 struct rx_infer;

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+/* Dimensions: named ones and expressions of them, kept once each (equal expressions have the same
+ * handle) in a simple normal form, so that shapes can be compared by comparing handles. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "ir/graph.h"
+
+#define MAX_ELEMENTS ((int64_t)1 << 40)
+#define MAX_DIM ((int64_t)1 << 62)
+
+static rlx_dim handle_of(size_t index)
+{
+    return -(rlx_dim)index - 2;
+}
+
+static const rx_dim_expr *expr_of(const rlx_graph *g, rlx_dim d)
+{
+    return &g->dims[-d - 2];
+}
+
+/* A handle that this graph made, or a number. */
+static bool is_valid(const rlx_graph *g, rlx_dim d)
+{
+    return d >= 0 || (d <= -2 && (uint64_t)(-(d + 2)) < g->n_dims);
+}
+
+int64_t rx_dim_bound(const rlx_graph *g, rlx_dim d)
+{
+    return d >= 0 ? d : is_valid(g, d) ? expr_of(g, d)->bound : MAX_DIM;
+}
+
+static rlx_dim append(rlx_graph *g, const rx_dim_expr *e)
+{
+    if (g->frozen) {
+        rx_graph_fail(g, RLX_INTERNAL, "graph '%s': a dimension appeared while verifying", g->name);
+        return 0;
+    }
+    if (!rx_grow(&g->dims, &g->cap_dims, g->n_dims + 1, sizeof *g->dims)) {
+        rx_graph_fail(g, RLX_NO_MEMORY, "out of memory: a dimension of graph '%s'", g->name);
+        return 0;
+    }
+    g->dims[g->n_dims] = *e;
+    return handle_of(g->n_dims++);
+}
+
+/* The handle of an expression, made if it is new. */
+static rlx_dim intern(rlx_graph *g, rx_dim_kind kind, rlx_dim a, rlx_dim b, int64_t bound)
+{
+    for (size_t i = 0; i < g->n_dims; i++) {
+        const rx_dim_expr *e = &g->dims[i];
+        if (e->kind == kind && e->a == a && e->b == b && kind != RX_DIM_NAMED)
+            return handle_of(i);
+    }
+    return append(g, &(rx_dim_expr){kind, a, b, NULL, bound < MAX_DIM ? bound : MAX_DIM});
+}
+
+rlx_dim rlx_dim_named(rlx_graph *g, const char *name, int64_t bound)
+{
+    if (g->error.code)
+        return 0;
+    if (!name || !*name || bound < 0 || bound > MAX_ELEMENTS) {
+        rx_graph_fail(g, RLX_INVALID,
+                      "dimension '%s': expected a name and a bound from 0 to 2^40, got bound %lld",
+                      name ? name : "", (long long)bound);
+        return 0;
+    }
+    for (size_t i = 0; i < g->n_dims; i++) {
+        const rx_dim_expr *e = &g->dims[i];
+        if (e->kind != RX_DIM_NAMED || strcmp(e->name, name))
+            continue;
+        if (e->bound == bound)
+            return handle_of(i);
+        rx_graph_fail(g, RLX_INVALID, "dimension '%s': has the bound %lld already, got %lld", name,
+                      (long long)e->bound, (long long)bound);
+        return 0;
+    }
+    char *copy = rx_arena_strdup(&g->arena, name);
+    if (!copy) {
+        rx_graph_fail(g, RLX_NO_MEMORY, "out of memory: dimension '%s'", name);
+        return 0;
+    }
+    return append(g, &(rx_dim_expr){RX_DIM_NAMED, 0, 0, copy, bound});
+}
+
+static bool check_operands(rlx_graph *g, rlx_dim a, rlx_dim b)
+{
+    if (g->error.code)
+        return false;
+    if (is_valid(g, a) && is_valid(g, b))
+        return true;
+    rx_graph_fail(g, RLX_INVALID, "dimension arithmetic: %lld is not a dimension of graph '%s'",
+                  (long long)(is_valid(g, a) ? b : a), g->name);
+    return false;
+}
+
+static bool is_kind(const rlx_graph *g, rlx_dim d, rx_dim_kind kind)
+{
+    return d < 0 && expr_of(g, d)->kind == kind;
+}
+
+rlx_dim rlx_dim_add(rlx_graph *g, rlx_dim a, rlx_dim b)
+{
+    if (!check_operands(g, a, b))
+        return 0;
+    int64_t bound = rx_dim_bound(g, a) + rx_dim_bound(g, b);
+    if (a >= 0 && b >= 0)
+        return bound;
+    if (a >= 0 || (b < 0 && b > a)) { /* numbers right, older handles left */
+        rlx_dim t = a;
+        a = b;
+        b = t;
+    }
+    if (b == 0)
+        return a;
+    if (is_kind(g, a, RX_DIM_SUB) && expr_of(g, a)->b == b)
+        return expr_of(g, a)->a;
+    if (b > 0 && is_kind(g, a, RX_DIM_ADD) && expr_of(g, a)->b > 0)
+        return rlx_dim_add(g, expr_of(g, a)->a, expr_of(g, a)->b + b);
+    if (b > 0 && is_kind(g, a, RX_DIM_SUB) && expr_of(g, a)->b > 0) {
+        rlx_dim base = expr_of(g, a)->a, less = expr_of(g, a)->b;
+        return less > b ? rlx_dim_sub(g, base, less - b) : rlx_dim_add(g, base, b - less);
+    }
+    return intern(g, RX_DIM_ADD, a, b, bound);
+}
+
+rlx_dim rlx_dim_sub(rlx_graph *g, rlx_dim a, rlx_dim b)
+{
+    if (!check_operands(g, a, b))
+        return 0;
+    if (b == 0 || a == b)
+        return a == b ? 0 : a;
+    if (a >= 0 && b >= 0) {
+        if (a >= b)
+            return a - b;
+        rx_graph_fail(g, RLX_INVALID, "dimension arithmetic: %lld - %lld is below zero",
+                      (long long)a, (long long)b);
+        return 0;
+    }
+    if (is_kind(g, a, RX_DIM_ADD)) {
+        const rx_dim_expr *e = expr_of(g, a);
+        if (e->a == b || e->b == b)
+            return e->a == b ? e->b : e->a;
+        if (b > 0 && e->b > 0)
+            return e->b > b ? rlx_dim_add(g, e->a, e->b - b) : rlx_dim_sub(g, e->a, b - e->b);
+    }
+    if (b > 0 && is_kind(g, a, RX_DIM_SUB) && expr_of(g, a)->b > 0)
+        return rlx_dim_sub(g, expr_of(g, a)->a, expr_of(g, a)->b + b);
+    int64_t bound = rx_dim_bound(g, a) - (b >= 0 ? b : 0);
+    return intern(g, RX_DIM_SUB, a, b, bound > 0 ? bound : 0);
+}
+
+rlx_dim rlx_dim_mul(rlx_graph *g, rlx_dim a, rlx_dim b)
+{
+    if (!check_operands(g, a, b))
+        return 0;
+    int64_t bound;
+    if (__builtin_mul_overflow(rx_dim_bound(g, a), rx_dim_bound(g, b), &bound) || bound > MAX_DIM)
+        bound = MAX_DIM;
+    if (a >= 0 && b >= 0)
+        return bound;
+    if (a >= 0 || (b < 0 && b > a)) {
+        rlx_dim t = a;
+        a = b;
+        b = t;
+    }
+    if (b == 0 || b == 1)
+        return b ? a : 0;
+    if (b > 0 && is_kind(g, a, RX_DIM_MUL) && expr_of(g, a)->b > 0)
+        return rlx_dim_mul(g, expr_of(g, a)->a, rlx_dim_mul(g, expr_of(g, a)->b, b));
+    /* Keeps a number factor outermost: x * (y * 3) is (x * y) * 3. */
+    for (int i = 0; i < 2; i++) {
+        rlx_dim x = i ? b : a, y = i ? a : b;
+        if (y < 0 && is_kind(g, x, RX_DIM_MUL) && expr_of(g, x)->b > 0) {
+            int64_t factor = expr_of(g, x)->b;
+            return rlx_dim_mul(g, rlx_dim_mul(g, expr_of(g, x)->a, y), factor);
+        }
+    }
+    return intern(g, RX_DIM_MUL, a, b, bound);
+}
+
+rlx_dim rlx_dim_div(rlx_graph *g, rlx_dim a, int64_t b)
+{
+    if (!check_operands(g, a, b))
+        return 0;
+    if (b <= 0) {
+        rx_graph_fail(g, RLX_INVALID, "dimension arithmetic: division by %lld", (long long)b);
+        return 0;
+    }
+    if (b == 1 || a >= 0)
+        return b == 1 ? a : a / b;
+    if (is_kind(g, a, RX_DIM_MUL) && expr_of(g, a)->b > 0 && expr_of(g, a)->b % b == 0)
+        return rlx_dim_mul(g, expr_of(g, a)->a, expr_of(g, a)->b / b);
+    if (is_kind(g, a, RX_DIM_DIV) && expr_of(g, a)->b <= MAX_ELEMENTS / b)
+        return rlx_dim_div(g, expr_of(g, a)->a, expr_of(g, a)->b * b);
+    return intern(g, RX_DIM_DIV, a, b, rx_dim_bound(g, a) / b);
+}
+
+rlx_status rx_dims_eval(const rx_dim_expr *dims, size_t n, int64_t *values, rlx_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        const rx_dim_expr *e = &dims[i];
+        if (e->kind == RX_DIM_NAMED)
+            continue;
+        int64_t a = rx_dim_value(e->a, values), b = rx_dim_value(e->b, values);
+        switch (e->kind) {
+        case RX_DIM_ADD: values[i] = a + b; break;
+        case RX_DIM_SUB: values[i] = a - b; break;
+        case RX_DIM_MUL: values[i] = a * b; break;
+        default: values[i] = a / b; break;
+        }
+        if (values[i] < 0)
+            return rx_fail(err, RLX_INVALID,
+                           "the bound dimensions make a size of %lld - %lld = %lld, below zero",
+                           (long long)a, (long long)b, (long long)values[i]);
+    }
+    return RLX_OK;
+}
+
+/* ---- Shapes ------------------------------------------------------------------------------------ */
+
+bool rx_shape_elements(const rlx_graph *g, const rlx_shape *s, int64_t *n)
+{
+    int64_t product = 1;
+    bool empty = false;
+    for (int i = 0; i < s->rank; i++) {
+        int64_t d = rx_dim_bound(g, s->dim[i]);
+        empty |= d == 0;
+        if (d && (__builtin_mul_overflow(product, d, &product) || product > MAX_ELEMENTS))
+            return false;
+    }
+    *n = empty ? 0 : product;
+    return true;
+}
+
+bool rx_shape_is_fixed(const rlx_shape *s)
+{
+    for (int i = 0; i < s->rank; i++)
+        if (s->dim[i] < 0)
+            return false;
+    return true;
+}
+
+bool rx_shape_equal(const rlx_shape *a, const rlx_shape *b)
+{
+    return a->rank == b->rank && !memcmp(a->dim, b->dim, (size_t)a->rank * sizeof a->dim[0]);
+}
+
+rlx_dim rx_shape_product(rlx_graph *g, const rlx_shape *s, int first, int last)
+{
+    rlx_dim p = 1;
+    for (int i = first; i < last; i++)
+        p = rlx_dim_mul(g, p, s->dim[i]);
+    return p;
+}
+
+/* ---- Text ---------------------------------------------------------------------------------------- */
+
+static size_t put_dim(const rlx_graph *g, rlx_dim d, char *at, size_t n)
+{
+    if (d >= 0 || !is_valid(g, d))
+        return (size_t)snprintf(at, n, "%lld", (long long)d);
+    const rx_dim_expr *e = expr_of(g, d);
+    if (e->kind == RX_DIM_NAMED)
+        return (size_t)snprintf(at, n, "%s", e->name);
+    size_t used = (size_t)snprintf(at, n, "(");
+    used += put_dim(g, e->a, at + (used < n ? used : n), used < n ? n - used : 0);
+    used += (size_t)snprintf(at + (used < n ? used : n), used < n ? n - used : 0, "%c",
+                             "?+-*/"[e->kind]);
+    used += put_dim(g, e->b, at + (used < n ? used : n), used < n ? n - used : 0);
+    used += (size_t)snprintf(at + (used < n ? used : n), used < n ? n - used : 0, ")");
+    return used;
+}
+
+const char *rx_dim_text(const rlx_graph *g, rlx_dim d, char *buffer, size_t n)
+{
+    put_dim(g, d, buffer, n);
+    return buffer;
+}
+
+const char *rx_type_text(const rlx_graph *g, rlx_dtype t, const rlx_shape *s,
+                         char buffer[RX_TYPE_TEXT])
+{
+    size_t n = RX_TYPE_TEXT, used = (size_t)snprintf(buffer, n, "%s[", rlx_dtype_name(t));
+    for (int i = 0; i < s->rank && used < n - 1; i++) {
+        if (i)
+            used += (size_t)snprintf(buffer + used, n - used, ",");
+        used += put_dim(g, s->dim[i], buffer + used, n - used);
+    }
+    if (used < n - 1)
+        snprintf(buffer + used, n - used, "]");
+    return buffer;
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+/* Reference kernels of the reductions: reduce_*, argmax, argmin, cumsum, cumprod, cummax. Floats are
+ * summed in double, integers in 64 bits modulo 2^64, so that the result wraps as its type does. */
+#include <math.h>
+
+#include "base/dtype.h"
+#include "cpu/ref/ref.h"
+
+static double larger(double a, double b)
+{
+    return isnan(a) || a > b ? a : b;
+}
+
+static double smaller(double a, double b)
+{
+    return isnan(a) || a < b ? a : b;
+}
+
+/* The lowest value of an integer type, or the highest. */
+static int64_t lowest_int(rlx_dtype t)
+{
+    switch (t) {
+    case RLX_I8: return INT8_MIN;
+    case RLX_U8: return 0;
+    case RLX_I32: return INT32_MIN;
+    default: return INT64_MIN;
+    }
+}
+
+static int64_t highest_int(rlx_dtype t)
+{
+    switch (t) {
+    case RLX_I8: return INT8_MAX;
+    case RLX_U8: return UINT8_MAX;
+    case RLX_I32: return INT32_MAX;
+    default: return INT64_MAX;
+    }
+}
+
+/* ---- reduce ------------------------------------------------------------------------------------ */
+
+/* Axes of x that are reduced, with their strides. */
+typedef struct region {
+    int rank;
+    int64_t dim[RLX_MAX_RANK], stride[RLX_MAX_RANK];
+    int64_t n; /* elements */
+} region;
+
+static int64_t region_offset(const region *r, const int64_t *at)
+{
+    int64_t o = 0;
+    for (int i = 0; i < r->rank; i++)
+        o += at[i] * r->stride[i];
+    return o;
+}
+
+/* Splits the axes of x into kept and reduced ones. */
+static void split_axes(const rx_view *x, const rlx_ints *axes, region *kept, region *reduced)
+{
+    unsigned set = axes->n ? 0 : (1u << x->rank) - 1;
+    for (int i = 0; i < axes->n; i++)
+        set |= 1u << axes->v[i];
+    *kept = *reduced = (region){.n = 1};
+    for (int i = 0; i < x->rank; i++) {
+        region *r = set >> i & 1 ? reduced : kept;
+        r->dim[r->rank] = x->dim[i];
+        r->stride[r->rank++] = x->stride[i];
+        r->n *= x->dim[i];
+    }
+}
+
+/* The largest element from offset `base` on: what log_sum_exp subtracts. */
+static double region_max(const rx_view *x, int64_t base, const region *r)
+{
+    double m = -INFINITY;
+    int64_t at[RLX_MAX_RANK] = {0};
+    if (r->n)
+        do
+            m = larger(rx_load(x, base + region_offset(r, at)), m);
+        while (rx_next(at, r->dim, r->rank));
+    return m;
+}
+
+static double start_float(rx_op op)
+{
+    switch (op) {
+    case RX_OP_reduce_max: return -INFINITY;
+    case RX_OP_reduce_min: return INFINITY;
+    case RX_OP_reduce_prod: return 1;
+    default: return 0;
+    }
+}
+
+static double step_float(rx_op op, double acc, double v, double shift)
+{
+    switch (op) {
+    case RX_OP_reduce_max: return larger(v, acc);
+    case RX_OP_reduce_min: return smaller(v, acc);
+    case RX_OP_reduce_prod: return acc * v;
+    case RX_OP_reduce_l1: return acc + fabs(v);
+    case RX_OP_reduce_l2:
+    case RX_OP_reduce_sum_square: return acc + v * v;
+    case RX_OP_reduce_log_sum_exp: return acc + exp(v - shift);
+    default: return acc + v;
+    }
+}
+
+static double end_float(rx_op op, double acc, int64_t n, double shift)
+{
+    switch (op) {
+    case RX_OP_reduce_mean: return acc / (double)n;
+    case RX_OP_reduce_l2: return sqrt(acc);
+    case RX_OP_reduce_log_sum: return log(acc);
+    case RX_OP_reduce_log_sum_exp: return log(acc) + shift;
+    default: return acc;
+    }
+}
+
+static double reduce_float(rx_op op, const rx_view *x, int64_t base, const region *r)
+{
+    double shift = op == RX_OP_reduce_log_sum_exp ? region_max(x, base, r) : 0;
+    shift = isinf(shift) ? 0 : shift; /* the sum is then 0 or infinite by itself */
+    double acc = start_float(op);
+    int64_t at[RLX_MAX_RANK] = {0};
+    if (r->n)
+        do
+            acc = step_float(op, acc, rx_load(x, base + region_offset(r, at)), shift);
+        while (rx_next(at, r->dim, r->rank));
+    return end_float(op, acc, r->n, shift);
+}
+
+static int64_t start_int(rx_op op, rlx_dtype t)
+{
+    switch (op) {
+    case RX_OP_reduce_max: return lowest_int(t);
+    case RX_OP_reduce_min: return highest_int(t);
+    case RX_OP_reduce_prod:
+    case RX_OP_reduce_all: return 1;
+    default: return 0;
+    }
+}
+
+/* Unsigned arithmetic: it wraps where signed arithmetic would be undefined. */
+static int64_t step_int(rx_op op, int64_t acc, int64_t v)
+{
+    const uint64_t a = (uint64_t)acc, b = (uint64_t)v;
+    switch (op) {
+    case RX_OP_reduce_max: return v > acc ? v : acc;
+    case RX_OP_reduce_min: return v < acc ? v : acc;
+    case RX_OP_reduce_prod: return (int64_t)(a * b);
+    case RX_OP_reduce_l1: return (int64_t)(v < 0 ? a - b : a + b);
+    case RX_OP_reduce_sum_square: return (int64_t)(a + b * b);
+    case RX_OP_reduce_any: return acc || v;
+    case RX_OP_reduce_all: return acc && v;
+    default: return (int64_t)(a + b);
+    }
+}
+
+static int64_t reduce_int(rx_op op, const rx_view *x, int64_t base, const region *r)
+{
+    int64_t acc = start_int(op, x->dtype);
+    int64_t at[RLX_MAX_RANK] = {0};
+    if (r->n)
+        do
+            acc = step_int(op, acc, rx_load_int(x, base + region_offset(r, at)));
+        while (rx_next(at, r->dim, r->rank));
+    if (op == RX_OP_reduce_mean)
+        return r->n ? acc / r->n : 0;
+    return acc;
+}
+
+rlx_status rx_ref_reduce(const rx_call *c)
+{
+    const rlx_reduce_desc *d = c->attr;
+    const rx_view *x = &c->in[0], *y = &c->out[0];
+    region kept, reduced;
+    split_axes(x, &d->axes, &kept, &reduced);
+    if (!kept.n)
+        return RLX_OK;
+    int64_t at[RLX_MAX_RANK] = {0}, o = 0;
+    do {
+        const int64_t base = region_offset(&kept, at);
+        if (rlx_dtype_is_float(x->dtype))
+            rx_store(y, o++, reduce_float(c->op, x, base, &reduced));
+        else
+            rx_store_int(y, o++, reduce_int(c->op, x, base, &reduced));
+    } while (rx_next(at, kept.dim, kept.rank));
+    return RLX_OK;
+}
+
+/* ---- Along one axis ---------------------------------------------------------------------------- */
+
+/* Whether element a of x is further out than element b: larger, or smaller with `min`. NaN is
+ * further out than any number. */
+static bool is_beyond(const rx_view *x, int64_t a, int64_t b, bool min)
+{
+    if (!rlx_dtype_is_float(x->dtype)) {
+        const int64_t i = rx_load_int(x, a), j = rx_load_int(x, b);
+        return min ? i < j : i > j;
+    }
+    const double u = rx_load(x, a), v = rx_load(x, b);
+    if (isnan(u) || isnan(v))
+        return isnan(u) && !isnan(v);
+    return min ? u < v : u > v;
+}
+
+/* An axis that is empty when the graph runs gives place 0. */
+static int64_t best_place(const rx_view *x, int64_t base, const rlx_arg_desc *d, bool min)
+{
+    const int64_t n = x->dim[d->axis], stride = x->stride[d->axis];
+    int64_t best = 0;
+    for (int64_t i = 1; i < n; i++) {
+        const int64_t a = base + i * stride, b = base + best * stride;
+        if (is_beyond(x, a, b, min) || (d->last && !is_beyond(x, b, a, min)))
+            best = i;
+    }
+    return best;
+}
+
+rlx_status rx_ref_arg(const rx_call *c)
+{
+    const rlx_arg_desc *d = c->attr;
+    const rx_view *x = &c->in[0], *y = &c->out[0];
+    const rlx_ints axis = {.n = 1, .v = {d->axis}};
+    region kept, reduced;
+    split_axes(x, &axis, &kept, &reduced);
+    if (!kept.n)
+        return RLX_OK;
+    int64_t at[RLX_MAX_RANK] = {0}, o = 0;
+    do {
+        const int64_t base = region_offset(&kept, at);
+        rx_store_int(y, o++, best_place(x, base, d, c->op == RX_OP_argmin));
+    } while (rx_next(at, kept.dim, kept.rank));
+    return RLX_OK;
+}
+
+/* The reductions that the running forms repeat. */
+static rx_op running_op(rx_op op)
+{
+    if (op == RX_OP_cumprod)
+        return RX_OP_reduce_prod;
+    return op == RX_OP_cummax ? RX_OP_reduce_max : RX_OP_reduce_sum;
+}
+
+/* One line of x and y, from offsets x0 and y0. */
+static void run_line(const rx_call *c, int64_t x0, int64_t y0)
+{
+    const rlx_cum_desc *d = c->attr;
+    const rx_view *x = &c->in[0], *y = &c->out[0];
+    const rx_op op = running_op(c->op);
+    const bool is_float = rlx_dtype_is_float(x->dtype);
+    const int64_t n = x->dim[d->axis];
+    double f = start_float(op);
+    int64_t k = start_int(op, x->dtype);
+    for (int64_t j = 0; j < n; j++) {
+        const int64_t i = d->reverse ? n - 1 - j : j;
+        const int64_t xo = x0 + i * x->stride[d->axis], yo = y0 + i * y->stride[d->axis];
+        const double f_old = f;
+        const int64_t k_old = k;
+        if (is_float) {
+            f = step_float(op, f, rx_load(x, xo), 0);
+            rx_store(y, yo, d->exclusive ? f_old : f);
+        } else {
+            k = step_int(op, k, rx_load_int(x, xo));
+            rx_store_int(y, yo, d->exclusive ? k_old : k);
+        }
+    }
+}
+
+rlx_status rx_ref_cum(const rx_call *c)
+{
+    const rlx_cum_desc *d = c->attr;
+    const rx_view *x = &c->in[0], *y = &c->out[0];
+    const rlx_ints axis = {.n = 1, .v = {d->axis}};
+    region x_lines, y_lines, line;
+    split_axes(x, &axis, &x_lines, &line);
+    split_axes(y, &axis, &y_lines, &line);
+    if (!x_lines.n)
+        return RLX_OK;
+    int64_t at[RLX_MAX_RANK] = {0};
+    do
+        run_line(c, region_offset(&x_lines, at), region_offset(&y_lines, at));
+    while (rx_next(at, x_lines.dim, x_lines.rank));
+    return RLX_OK;
+}

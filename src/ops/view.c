@@ -155,7 +155,7 @@ bool rx_view_apply(rx_op op, const void *attr, const rx_view *in, rx_view *out)
     out->data = in->data;
     if (rx_view_elements(out) == 0) {
         set_dense_strides(out);
-        return true;
+        return op != RX_OP_reshape || rx_view_elements(in) == 0;
     }
     keep_strides(in, out);
     switch (op) {

@@ -21,11 +21,11 @@ bool rx_view_is_dense(const rx_view *v);
 /* Sets dim and dense strides; data is left alone. */
 void rx_view_set_dense(rx_view *v, rlx_dtype t, int rank, const int64_t *dim);
 
-/* The result of view operation `op` (reshape, transpose, narrow, slice, expand, reverse) on `in`, as
- * a view of the same memory. `attr` has numbers only; out->rank and dim are set on entry, dtype,
- * stride and data on return. data may be a byte offset instead of an address. False when the layout does
- * not allow a view: a reshape that would need other strides within an axis, or a packed result that
- * would not be dense. out->stride is then undefined. */
+/* The result of view operation `op` (reshape, transpose, narrow, slice, expand, reverse) on `in`,
+ * as a view of the same memory. `attr` has numbers only; out->rank and dim are set on entry, dtype,
+ * stride and data on return. data may be a byte offset instead of an address. False when the layout
+ * does not allow a view: a reshape that would need other strides within an axis or that has another
+ * number of elements, or a packed result that would not be dense. out->stride is then undefined. */
 bool rx_view_apply(rx_op op, const void *attr, const rx_view *in, rx_view *out);
 
 /* Adds a `copy`: the dense copy of any value, which has no public builder. ops/shape.c */

@@ -70,8 +70,6 @@ void rx_load_row(const rx_view *v, int64_t row, double *dst);
 double rx_ref_eval(const rx_instr *in, const double *args);
 /* The same for integer and bool arguments. The exact width of shifts comes from in->dtype. */
 int64_t rx_ref_eval_int(const rx_instr *in, const int64_t *args);
-/* The instruction that operation `op` with attribute record `attr` is; arg[] is 0, 1, 2. */
-rx_instr rx_ref_instr(rx_op op, const void *attr, rlx_dtype result);
 /* y = act(x), for the epilogues of matrix products and convolutions. */
 double rx_ref_act(rlx_act act, double x);
 

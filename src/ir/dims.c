@@ -56,13 +56,23 @@ static rlx_dim intern(rlx_graph *g, rx_dim_kind kind, rlx_dim a, rlx_dim b, int6
     return append(g, &(rx_dim_expr){kind, a, b, NULL, bound < MAX_DIM ? bound : MAX_DIM});
 }
 
+/* Letters, digits and '_', not starting with a digit: names stand in the text form as they are. */
+static bool is_name(const char *s)
+{
+    if (!s || !*s || (*s >= '0' && *s <= '9'))
+        return false;
+    return strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") ==
+           strlen(s);
+}
+
 rlx_dim rlx_dim_named(rlx_graph *g, const char *name, int64_t bound)
 {
     if (g->error.code)
         return 0;
-    if (!name || !*name || bound < 0 || bound > MAX_ELEMENTS) {
+    if (!is_name(name) || bound < 0 || bound > MAX_ELEMENTS) {
         rx_graph_fail(g, RLX_INVALID,
-                      "dimension '%s': expected a name and a bound from 0 to 2^40, got bound %lld",
+                      "dimension '%s': expected a name of letters, digits and '_' and a bound "
+                      "from 0 to 2^40, got bound %lld",
                       name ? name : "", (long long)bound);
         return 0;
     }

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* Reading words, numbers and strings of the text form, with places for messages. */
+#ifndef RX_IR_TEXT_LEX_H
+#define RX_IR_TEXT_LEX_H
+
+#include "ir/graph.h"
+
+typedef struct rx_lexer {
+    const char *text, *at, *end;
+    rlx_error *err;
+} rx_lexer;
+
+/* Fails with RLX_PARSE and "line 3, column 7: ...". */
+rlx_status rx_lex_fail(const rx_lexer *l, const char *fmt, ...) RX_PRINTF(2, 3);
+/* Skips blanks, newlines and comments. */
+void rx_lex_skip(rx_lexer *l);
+/* True, and past it, when the next characters are `token`. Blanks before it are skipped. */
+bool rx_lex_take(rx_lexer *l, const char *token);
+rlx_status rx_lex_expect(rx_lexer *l, const char *token);
+/* Letters, digits, '_' and '.'; at least one. */
+rlx_status rx_lex_word(rx_lexer *l, const char **word, size_t *length, const char *what);
+rlx_status rx_lex_int(rx_lexer *l, int64_t *v);
+/* Decimal, "inf", "-inf" or "nan". */
+rlx_status rx_lex_double(rx_lexer *l, double *v);
+/* A quoted string; the result is in the graph's arena. */
+rlx_status rx_lex_string(rx_lexer *l, rlx_graph *g, const char **s);
+/* A number, a named dimension or (a+b), (a-b), (a*b), (a/b). */
+rlx_status rx_lex_dim(rx_lexer *l, rlx_graph *g, int depth, rlx_dim *d);
+/* "f32" */
+rlx_status rx_lex_dtype(rx_lexer *l, rlx_dtype *t);
+/* "f32[2,seq]" */
+rlx_status rx_lex_type(rx_lexer *l, rlx_graph *g, rlx_dtype *t, rlx_shape *s);
+
+#endif

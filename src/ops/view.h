@@ -25,7 +25,7 @@ void rx_view_set_dense(rx_view *v, rlx_dtype t, int rank, const int64_t *dim);
  * as a view of the same memory. `attr` has numbers only; out->rank and dim are set on entry, dtype,
  * stride and data on return. data may be a byte offset instead of an address. False when the layout
  * does not allow a view: a reshape that would need other strides within an axis or that has another
- * number of elements, or a packed result that would not be dense. out->stride is then undefined. */
+ * number of elements (out->stride is then undefined), or a packed result that is not dense. */
 bool rx_view_apply(rx_op op, const void *attr, const rx_view *in, rx_view *out);
 
 /* Adds a `copy`: the dense copy of any value, which has no public builder. ops/shape.c */

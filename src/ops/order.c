@@ -139,7 +139,7 @@ rlx_status rx_infer_range(rx_infer *c)
     if (!rlx_dtype_is_float(d->out) && !(is_integral(d->start) && is_integral(d->step)))
         return rx_infer_fail(c, "start and step must be integers for type %s, got %g and %g",
                              rlx_dtype_name(d->out), d->start, d->step);
-    if (d->n < 0 && (d->n == -1 || (uint64_t)(-d->n - 2) >= c->g->n_dims))
+    if (d->n == -1 || (d->n < -1 && (uint64_t)(-(d->n + 2)) >= c->g->n_dims))
         return rx_infer_fail(c, "n must be at least 0 or a named dimension, got %lld",
                              (long long)d->n);
     const rlx_shape s = {.rank = 1, .dim = {d->n}};

@@ -3,7 +3,6 @@
  * summed in double, integers in 64 bits modulo 2^64, so that the result wraps as its type does. */
 #include <math.h>
 
-#include "base/dtype.h"
 #include "cpu/ref/ref.h"
 
 static double larger(double a, double b)

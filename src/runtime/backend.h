@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a backend gives to the runtime. Arguments were checked by session.c and device.c: names exist,
- * byte counts and ranges are right, calls on one exec never overlap. */
+ * byte counts and ranges are right, calls on one exec never overlap, except exec_wait, which any
+ * number of threads may call at any time. */
 #ifndef RX_RUNTIME_BACKEND_H
 #define RX_RUNTIME_BACKEND_H
 
@@ -50,7 +51,8 @@ typedef struct rx_backend {
                              size_t bytes, rlx_error *err);
     rlx_status (*exec_read)(rx_exec *e, uint32_t value, size_t offset, void *data, size_t bytes,
                             rlx_error *err);
-    /* Runs a range of steps. Tickets grow by one with each call. */
+    /* Runs a range of steps. Tickets grow by one with each call, from 1. A range from step 0 begins a
+     * run and clears the flags. */
     rlx_status (*exec_submit)(rx_exec *e, const rx_submit *s, uint64_t *ticket, rlx_error *err);
     /* RLX_TIMEOUT, or the status of that run and all before it. */
     rlx_status (*exec_wait)(rx_exec *e, uint64_t ticket, int64_t timeout_ms, rlx_error *err);
@@ -62,5 +64,12 @@ typedef struct rx_backend {
 
 /* The backends of this build, best first; NULL-terminated. runtime/registry.c. */
 extern const rx_backend *const rx_backends[];
+extern const rx_backend rx_backend_cpu, rx_backend_ref, rx_backend_null;
+
+/* Backends that exist but are not in this build, with the reason and what to do; ends with NULL. */
+typedef struct rx_absent_backend {
+    const char *name, *reason;
+} rx_absent_backend;
+extern const rx_absent_backend rx_absent_backends[];
 
 #endif

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/* The backends "cpu" (threads, fast kernels, the reference where there is none) and "ref" (reference
+ * kernels only, one thread: the definition of correct). */
+#include "cpu/device.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/env.h"
+
+/* ---- What the compiler asks ---------------------------------------------------------------------- */
+
+static const rx_cpu_kernel *first_kernel(const rx_target *t, const rx_node *n)
+{
+    return ((const rx_device *)t->user)->table.head[n->op];
+}
+
+static rlx_support target_support(const rx_target *t, const rlx_graph *g, const rx_node *n)
+{
+    (void)g;
+    return first_kernel(t, n) ? RLX_SUPPORT_NATIVE : RLX_SUPPORT_NO;
+}
+
+static bool target_takes_strided(const rx_target *t, const rlx_graph *g, const rx_node *n, size_t i)
+{
+    const rx_cpu_kernel *k = first_kernel(t, n);
+    if (!k || rlx_dtype_is_packed(rx_value_at(g, n->in[i])->dtype))
+        return false;
+    return rx_cpu_strided(k, i);
+}
+
+static bool fixed_view(const rlx_graph *g, uint32_t value, const void *data, rx_view *out)
+{
+    const rx_value *v = rx_value_at(g, value);
+    if (!rx_shape_is_fixed(&v->shape))
+        return false;
+    rx_view_set_dense(out, v->dtype, v->shape.rank, v->shape.dim);
+    out->data = (char *)(uintptr_t)data;
+    return true;
+}
+
+static rlx_status target_eval(const rlx_graph *g, const rx_node *n, const void *const *in,
+                              void *const *out, rlx_error *err)
+{
+    rx_kernel_fn *kernel = rx_ref_table[n->op];
+    rx_view *views = rx_alloc(((size_t)n->n_in + n->n_out) * sizeof *views);
+    rx_scratch scratch = {0};
+    uint32_t flags = 0;
+    rlx_status st = RLX_UNSUPPORTED;
+    if (!views)
+        return rx_fail_memory(err, "constant folding", (n->n_in + n->n_out) * sizeof *views);
+    bool ok = kernel != NULL;
+    for (uint32_t i = 0; i < n->n_in && ok; i++) {
+        views[i] = (rx_view){.rank = -1};
+        ok = !n->in[i] || fixed_view(g, n->in[i], in[i], &views[i]);
+    }
+    for (uint32_t i = 0; i < n->n_out && ok; i++)
+        ok = fixed_view(g, n->first_out + i, out[i], &views[n->n_in + i]);
+    if (ok) {
+        rx_call c = {.op = n->op, .attr = n->attr, .n_in = n->n_in, .n_out = n->n_out, .in = views,
+                     .out = views + n->n_in, .scratch = &scratch, .flags = &flags};
+        st = kernel(&c);
+    }
+    rx_scratch_finish(&scratch);
+    rx_free(views);
+    if (st != RLX_OK)
+        return rx_fail(err, st, "%s '%s' cannot be computed ahead", rx_ops[n->op].name,
+                       n->name ? n->name : "");
+    return RLX_OK;
+}
+
+/* ---- Devices ---------------------------------------------------------------------------------------- */
+
+/* The processor's name: the first "model name" of /proc/cpuinfo, else the architecture. */
+static void processor_name(char *out, size_t cap)
+{
+#if defined(__x86_64__)
+    const char *fallback = "x86-64 processor";
+#elif defined(__aarch64__)
+    const char *fallback = "64-bit Arm processor";
+#else
+    const char *fallback = "processor";
+#endif
+    snprintf(out, cap, "%s", fallback);
+    char text[2048];
+    int fd = open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = 0;
+    const char *at = strstr(text, "model name");
+    at = at ? strchr(at, ':') : NULL;
+    if (!at)
+        return;
+    at++;
+    at += strspn(at, " \t");
+    snprintf(out, cap, "%.*s", (int)strcspn(at, "\n"), at);
+}
+
+static uint64_t host_memory(void)
+{
+#if defined(_SC_PHYS_PAGES) && defined(_SC_PAGESIZE)
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
+#else
+    return 0;
+#endif
+}
+
+static size_t cpu_list(rlx_device_info *out, size_t cap, char reason[512])
+{
+    reason[0] = 0;
+    if (!cap)
+        return 1;
+    *out = (rlx_device_info){.id = "cpu", .backend = "cpu", .driver = "portable kernels"};
+    processor_name(out->name, sizeof out->name);
+    out->threads = (uint32_t)rx_env_number(RX_ENV_THREADS, 1, rx_cpu_cores());
+    out->memory = host_memory();
+    snprintf(out->detail, sizeof out->detail, "%u threads, all types, any shape",
+             (unsigned)out->threads);
+    return 1;
+}
+
+static size_t ref_list(rlx_device_info *out, size_t cap, char reason[512])
+{
+    reason[0] = 0;
+    if (!cap)
+        return 1;
+    *out = (rlx_device_info){.id = "ref", .backend = "ref", .driver = "reference kernels",
+                             .threads = 1, .is_test = true};
+    processor_name(out->name, sizeof out->name);
+    out->memory = host_memory();
+    snprintf(out->detail, sizeof out->detail, "plain loops with double accumulation");
+    return 1;
+}
+
+static rlx_status open_device(bool fast, uint32_t threads, rx_device **out, rlx_error *err)
+{
+    *out = NULL;
+    rx_device *d = rx_alloc_zero(sizeof *d);
+    if (!d)
+        return rx_fail_memory(err, "the CPU device", sizeof *d);
+    d->target = (rx_target){.name = fast ? "cpu" : "ref", .align = 64, .no_regions = !fast,
+                            .user = d, .support = target_support,
+                            .takes_strided = target_takes_strided, .eval = target_eval};
+    rlx_status st = rx_cpu_table_init(&d->table, fast, err);
+    if (st != RLX_OK)
+        goto no_table;
+    if (fast)
+        st = rx_pool_create(threads, &d->pool, err);
+    if (st != RLX_OK)
+        goto no_pool;
+    if (!rx_cpu_queue_init(d)) {
+        st = rx_fail_memory(err, "a lock of the CPU device", sizeof d->queue_lock);
+        goto no_queue;
+    }
+    *out = d;
+    return RLX_OK;
+no_queue:
+    rx_pool_destroy(d->pool);
+no_pool:
+    rx_cpu_table_finish(&d->table);
+no_table:
+    rx_free(d);
+    return st;
+}
+
+static rlx_status cpu_open(size_t index, const rlx_device_desc *desc, rx_device **out,
+                           rlx_error *err)
+{
+    (void)index;
+    return open_device(true, desc->threads, out, err);
+}
+
+static rlx_status ref_open(size_t index, const rlx_device_desc *desc, rx_device **out,
+                           rlx_error *err)
+{
+    (void)index, (void)desc;
+    return open_device(false, 1, out, err);
+}
+
+static void close_device(rx_device *d)
+{
+    rx_cpu_queue_finish(d);
+    rx_pool_destroy(d->pool);
+    rx_cpu_table_finish(&d->table);
+    rx_free(d);
+}
+
+static const rx_target *device_target(rx_device *d)
+{
+    return &d->target;
+}
+
+/* Every operation with a fast kernel has a reference kernel too. */
+static rlx_support op_support(rx_op op)
+{
+    return rx_ref_table[op] ? RLX_SUPPORT_NATIVE : RLX_SUPPORT_NO;
+}
+
+#define CPU_FUNCTIONS                                                                       \
+    .close = close_device, .target = device_target, .op_support = op_support,               \
+    .weights_create = rx_cpu_weights_create, .weights_set = rx_cpu_weights_set,             \
+    .weights_destroy = rx_cpu_weights_destroy, .exec_create = rx_cpu_exec_create,           \
+    .exec_destroy = rx_cpu_exec_destroy, .exec_bind = rx_cpu_exec_bind,                     \
+    .exec_write = rx_cpu_exec_write, .exec_read = rx_cpu_exec_read,                         \
+    .exec_submit = rx_cpu_submit, .exec_wait = rx_cpu_wait, .exec_flags = rx_cpu_exec_flags, \
+    .exec_kernel = rx_cpu_exec_kernel
+
+const rx_backend rx_backend_cpu = {.name = "cpu", .rank = 0, .list = cpu_list, .open = cpu_open,
+                                   CPU_FUNCTIONS};
+const rx_backend rx_backend_ref = {.name = "ref", .rank = -1, .list = ref_list, .open = ref_open,
+                                   CPU_FUNCTIONS};

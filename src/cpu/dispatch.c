@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* Builds the table of CPU kernels and runs calls through it. */
+#include "cpu/dispatch.h"
+
+rlx_status rx_cpu_table_add(rx_cpu_table *t, rx_op op, const char *name, rx_kernel_fn *run,
+                            uint8_t strided)
+{
+    rx_cpu_kernel *k = rx_arena_alloc(&t->arena, sizeof *k);
+    if (!k)
+        return RLX_NO_MEMORY;
+    *k = (rx_cpu_kernel){name, run, strided, t->head[op]};
+    t->head[op] = k;
+    return RLX_OK;
+}
+
+static rlx_status add_all(rx_cpu_table *t, bool fast)
+{
+    for (int op = 0; op < RX_N_OPS; op++)
+        if (rx_ref_table[op])
+            RLX_TRY(rx_cpu_table_add(t, (rx_op)op, "reference", rx_ref_table[op], 0xff));
+    return fast ? rx_cpu_generic_init(t) : RLX_OK;
+}
+
+rlx_status rx_cpu_table_init(rx_cpu_table *t, bool fast, rlx_error *err)
+{
+    *t = (rx_cpu_table){0};
+    if (add_all(t, fast) == RLX_OK)
+        return RLX_OK;
+    rx_cpu_table_finish(t);
+    return rx_fail_memory(err, "the table of CPU kernels", RX_N_OPS * sizeof(rx_cpu_kernel));
+}
+
+void rx_cpu_table_finish(rx_cpu_table *t)
+{
+    rx_arena_finish(&t->arena);
+    *t = (rx_cpu_table){0};
+}
+
+rlx_status rx_cpu_dispatch(const rx_cpu_kernel *k, const rx_call *c, const rx_cpu_kernel **used)
+{
+    for (; k; k = k->next) {
+        rlx_status st = k->run(c);
+        if (st == RLX_UNSUPPORTED)
+            continue;
+        *used = k;
+        return st;
+    }
+    return RLX_UNSUPPORTED;
+}

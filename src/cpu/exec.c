@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: MIT */
+/* A program on the CPU: weights, memory, binding of dimensions and running of steps. Binding turns
+ * every value into an rx_view and every step into an rx_call, so a run only calls kernels. */
+#include "cpu/device.h"
+
+#include <string.h>
+
+#include "base/dtype.h"
+
+/* ---- Weights ------------------------------------------------------------------------------------- */
+
+rlx_status rx_cpu_weights_create(rx_device *d, rx_program *p, rx_weights **out, rlx_error *err)
+{
+    (void)d;
+    *out = NULL;
+    rx_weights *w = rx_alloc_zero(sizeof *w);
+    if (!w)
+        return rx_fail_memory(err, "the weights", sizeof *w);
+    w->program = p;
+    w->version = 1;
+    w->items = rx_alloc_zero(p->n_params * sizeof *w->items);
+    if (!w->items || !rx_rwlock_init(&w->lock)) {
+        rx_free(w->items);
+        rx_free(w);
+        return rx_fail_memory(err, "the weights", p->n_params * sizeof *w->items);
+    }
+    *out = w;
+    return RLX_OK;
+}
+
+void rx_cpu_weights_destroy(rx_weights *w)
+{
+    if (!w)
+        return;
+    for (size_t i = 0; i < w->program->n_params; i++)
+        rx_free_aligned(w->items[i].owned);
+    rx_rwlock_finish(&w->lock);
+    rx_free(w->items);
+    rx_free(w);
+}
+
+/* Kernels load whole elements; blocks are read in pieces of at most 4 bytes. */
+static bool is_aligned(const void *data, rlx_dtype t)
+{
+    uintptr_t size = rlx_dtype_is_packed(t) ? 4 : (uintptr_t)rlx_dtype_block_bytes(t);
+    return (uintptr_t)data % size == 0;
+}
+
+static void set_weight(rx_weights *w, rx_weight *item, const void *data, void *owned)
+{
+    rx_free_aligned(item->owned);
+    *item = (rx_weight){data, owned};
+    w->version++;
+}
+
+rlx_status rx_cpu_weights_set(rx_weights *w, size_t param, const void *data, size_t bytes,
+                              rlx_ownership own, rlx_error *err)
+{
+    const rx_port *port = &w->program->params[param];
+    rx_weight *item = &w->items[param];
+    bool borrow = own == RLX_BORROW && data && is_aligned(data, w->program->values[port->value].dtype);
+    rlx_status st = RLX_OK;
+    rx_rwlock_write(&w->lock);
+    if (borrow) {
+        set_weight(w, item, data, NULL);
+        goto out;
+    }
+    if (!item->owned) {
+        void *copy = rx_alloc_aligned(bytes);
+        if (!copy) {
+            st = rx_fail(err, RLX_NO_MEMORY, "out of memory: param '%s' needs %zu bytes",
+                         port->name, bytes);
+            goto out;
+        }
+        set_weight(w, item, copy, copy);
+    }
+    if (bytes)
+        memcpy(item->owned, data, bytes);
+out:
+    rx_rwlock_unlock(&w->lock);
+    return st;
+}
+
+/* ---- Creation -------------------------------------------------------------------------------------- */
+
+/* Places ports one after another from *bytes on, 64-byte aligned. */
+static bool place_ports(const rx_program *p, const rx_port *ports, size_t n, uint64_t *at,
+                        uint64_t *bytes)
+{
+    for (size_t i = 0; i < n; i++) {
+        at[i] = *bytes;
+        if (!rx_add_size(*bytes, p->values[ports[i].value].bytes, bytes) ||
+            !rx_add_size(*bytes, 63, bytes))
+            return false;
+        *bytes &= ~(uint64_t)63;
+    }
+    return true;
+}
+
+static void *copied_record(rx_exec *e, rx_op op, bool *ok)
+{
+    void *record = rx_arena_alloc(&e->arena, rx_ops[op].attr->size);
+    *ok = *ok && record;
+    return record;
+}
+
+/* Records that may hold dimension handles get a copy to resolve into. */
+static bool alloc_records(rx_exec *e)
+{
+    const rx_program *p = e->program;
+    bool ok = true;
+    if (!p->n_dims)
+        return true;
+    for (size_t i = 0; i < p->n_values && ok; i++)
+        if (p->values[i].view_of >= 0)
+            e->view_attrs[i] = copied_record(e, p->values[i].view_op, &ok);
+    for (size_t i = 0; i < p->n_steps && ok; i++)
+        e->step_attrs[i] = copied_record(e, p->steps[i].op, &ok);
+    return ok;
+}
+
+static bool alloc_calls(rx_exec *e)
+{
+    const rx_program *p = e->program;
+    for (size_t i = 0; i < p->n_steps; i++) {
+        const rx_step *s = &p->steps[i];
+        rx_view *operands = rx_arena_alloc(&e->arena, (s->n_in + s->n_out) * sizeof *operands);
+        if (!operands)
+            return false;
+        e->calls[i] = (rx_call){.op = s->op, .n_in = s->n_in, .n_out = s->n_out, .in = operands,
+                                .out = operands + s->n_in, .pool = e->device->pool,
+                                .scratch = &e->scratch, .flags = &e->flags};
+    }
+    return true;
+}
+
+static bool alloc_tables(rx_exec *e)
+{
+    const rx_program *p = e->program;
+    rx_arena *a = &e->arena;
+    e->input_at = rx_arena_alloc(a, p->n_inputs * sizeof *e->input_at);
+    e->state_at = rx_arena_alloc(a, p->n_states * sizeof *e->state_at);
+    e->views = rx_arena_zero(a, p->n_values * sizeof *e->views);
+    e->view_attrs = rx_arena_zero(a, p->n_values * sizeof *e->view_attrs);
+    e->calls = rx_arena_alloc(a, p->n_steps * sizeof *e->calls);
+    e->step_attrs = rx_arena_zero(a, p->n_steps * sizeof *e->step_attrs);
+    e->kernels = rx_arena_zero(a, p->n_steps * sizeof *e->kernels);
+    e->dims = rx_arena_alloc(a, p->n_dims * sizeof *e->dims);
+    return e->input_at && e->state_at && e->views && e->view_attrs && e->calls && e->step_attrs &&
+           e->kernels && e->dims && alloc_records(e) && alloc_calls(e);
+}
+
+static rlx_status alloc_memory(rx_exec *e, rlx_error *err)
+{
+    const rx_program *p = e->program;
+    uint64_t bytes = 0, states_at;
+    if (!place_ports(p, p->inputs, p->n_inputs, e->input_at, &bytes))
+        return rx_fail_memory(err, "the inputs", UINT64_MAX);
+    states_at = bytes;
+    if (!place_ports(p, p->states, p->n_states, e->state_at, &bytes) || bytes > SIZE_MAX ||
+        p->memory.arena_bytes > SIZE_MAX)
+        return rx_fail_memory(err, "inputs, states and arena", UINT64_MAX);
+    e->leaves = rx_alloc_aligned((size_t)bytes);
+    if (!e->leaves)
+        return rx_fail_memory(err, "inputs and states", bytes);
+    e->state_bytes = bytes - states_at;
+    memset(e->leaves + states_at, 0, (size_t)e->state_bytes);
+    e->memory = rx_alloc_aligned((size_t)p->memory.arena_bytes);
+    if (!e->memory)
+        return rx_fail_memory(err, "the arena of the program", p->memory.arena_bytes);
+    return RLX_OK;
+}
+
+static void exec_free(rx_exec *e)
+{
+    rx_scratch_finish(&e->scratch);
+    rx_free_aligned(e->memory);
+    rx_free_aligned(e->leaves);
+    rx_arena_finish(&e->arena);
+    rx_free(e);
+}
+
+rlx_status rx_cpu_exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_exec **out,
+                              rlx_error *err)
+{
+    *out = NULL;
+    rx_exec *e = rx_alloc_zero(sizeof *e);
+    if (!e)
+        return rx_fail_memory(err, "the session", sizeof *e);
+    e->device = d;
+    e->program = p;
+    e->weights = w;
+    rlx_status st = alloc_tables(e) ? alloc_memory(e, err)
+                                    : rx_fail_memory(err, "the steps of the program",
+                                                     p->n_steps * sizeof *e->calls);
+    if (st != RLX_OK)
+        goto fail;
+    if (!rx_mutex_init(&e->lock)) {
+        st = rx_fail_memory(err, "a lock", sizeof e->lock);
+        goto fail;
+    }
+    if (!rx_cond_init(&e->changed)) {
+        rx_mutex_finish(&e->lock);
+        st = rx_fail_memory(err, "a lock", sizeof e->changed);
+        goto fail;
+    }
+    *out = e;
+    return RLX_OK;
+fail:
+    exec_free(e);
+    return st;
+}
+
+void rx_cpu_exec_destroy(rx_exec *e)
+{
+    if (!e)
+        return;
+    rx_cpu_wait_idle(e);
+    rx_cond_finish(&e->changed);
+    rx_mutex_finish(&e->lock);
+    exec_free(e);
+}
+
+/* ---- Binding ---------------------------------------------------------------------------------------- */
+
+/* The record with numbers for dimension handles: the program's own where there are no dimensions. */
+static const void *resolve_record(rx_exec *e, rx_op op, const void *attr, void *copy)
+{
+    if (!copy || !attr)
+        return attr;
+    memcpy(copy, attr, rx_ops[op].attr->size);
+    rx_attr_resolve(rx_ops[op].attr, copy, e->dims);
+    return copy;
+}
+
+/* Where the bytes of a value that is no view begin. */
+static char *value_data(const rx_exec *e, const rx_pvalue *v)
+{
+    switch (v->space) {
+    case RX_SPACE_ARENA:
+        return e->memory + v->offset;
+    case RX_SPACE_INPUT:
+        return e->leaves + e->input_at[v->index];
+    case RX_SPACE_STATE:
+        return e->leaves + e->state_at[v->index];
+    case RX_SPACE_PARAM:
+        return (char *)(uintptr_t)e->weights->items[v->index].data;
+    case RX_SPACE_CONSTANT:
+        return (char *)(uintptr_t)e->program->constants[v->index];
+    case RX_SPACE_NONE:
+        break;
+    }
+    return NULL;
+}
+
+static bool update_value(rx_exec *e, uint32_t index)
+{
+    const rx_pvalue *v = &e->program->values[index];
+    rx_view *view = &e->views[index];
+    int64_t dim[RLX_MAX_RANK];
+    for (int i = 0; i < v->shape.rank; i++)
+        dim[i] = rx_dim_value(v->shape.dim[i], e->dims);
+    rx_view_set_dense(view, v->dtype, v->shape.rank, dim);
+    if (v->view_of < 0) {
+        view->data = value_data(e, v);
+        return true;
+    }
+    const rx_view *base = &e->views[v->view_of];
+    view->data = base->data;
+    if (rx_view_elements(view) == 0)
+        return true;
+    const void *attr = resolve_record(e, v->view_op, v->view_attr, e->view_attrs[index]);
+    return rx_view_apply(v->view_op, attr, base, view);
+}
+
+static void update_call(rx_exec *e, size_t i)
+{
+    static const rx_view absent = {.rank = -1};
+    const rx_step *s = &e->program->steps[i];
+    rx_call *c = &e->calls[i];
+    rx_view *operands = (rx_view *)(uintptr_t)c->in;
+    for (uint32_t k = 0; k < s->n_in; k++)
+        operands[k] = s->in[k] == RX_NO_VALUE ? absent : e->views[s->in[k]];
+    for (uint32_t k = 0; k < s->n_out; k++)
+        operands[s->n_in + k] = s->out[k] == RX_NO_VALUE ? absent : e->views[s->out[k]];
+    c->attr = resolve_record(e, s->op, s->attr, e->step_attrs[i]);
+    atomic_store_explicit(&e->kernels[i], e->device->table.head[s->op], memory_order_relaxed);
+}
+
+/* Makes views and calls anew after dimensions or addresses of weights changed. */
+static rlx_status update(rx_exec *e, rlx_error *err)
+{
+    const rx_program *p = e->program;
+    e->bound = false;
+    for (size_t i = 0; i < p->n_values; i++)
+        if (!update_value(e, (uint32_t)i))
+            return rx_fail(err, RLX_INTERNAL, "value %zu: %s of a tensor that is not dense cannot "
+                           "be a view", i, rx_ops[p->values[i].view_op].name);
+    for (size_t i = 0; i < p->n_steps; i++)
+        update_call(e, i);
+    e->weights_version = e->weights->version;
+    e->bound = true;
+    return RLX_OK;
+}
+
+/* The weights' lock is held. */
+static rlx_status ensure_updated(rx_exec *e, rlx_error *err)
+{
+    if (e->bound && e->weights_version == e->weights->version)
+        return RLX_OK;
+    return update(e, err);
+}
+
+rlx_status rx_cpu_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err)
+{
+    rx_cpu_wait_idle(e);
+    if (e->program->n_dims)
+        memcpy(e->dims, dims, e->program->n_dims * sizeof *dims);
+    rx_rwlock_read(&e->weights->lock);
+    rlx_status st = update(e, err);
+    rx_rwlock_unlock(&e->weights->lock);
+    return st;
+}
+
+/* ---- Host access ------------------------------------------------------------------------------------- */
+
+rlx_status rx_cpu_exec_write(rx_exec *e, uint32_t value, size_t offset, const void *data,
+                             size_t bytes, rlx_error *err)
+{
+    const rx_pvalue *v = &e->program->values[value];
+    if (v->space != RX_SPACE_INPUT && v->space != RX_SPACE_STATE)
+        return rx_fail(err, RLX_INTERNAL, "value %u is neither an input nor a state",
+                       (unsigned)value);
+    rx_cpu_wait_idle(e);
+    if (bytes)
+        memcpy(value_data(e, v) + offset, data, bytes);
+    return RLX_OK;
+}
+
+rlx_status rx_cpu_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data, size_t bytes,
+                            rlx_error *err)
+{
+    const rx_pvalue *v = &e->program->values[value];
+    rx_cpu_wait_idle(e);
+    rx_rwlock_read(&e->weights->lock);
+    rlx_status st = v->view_of >= 0 ? ensure_updated(e, err) : RLX_OK;
+    const char *from = v->view_of >= 0 ? e->views[value].data : value_data(e, v);
+    if (st == RLX_OK && !from && bytes)
+        st = rx_fail(err, RLX_INTERNAL, "value %u has no memory", (unsigned)value);
+    if (st == RLX_OK && bytes)
+        memcpy(data, from + offset, bytes);
+    rx_rwlock_unlock(&e->weights->lock);
+    return st;
+}
+
+/* ---- Running ----------------------------------------------------------------------------------------- */
+
+static rlx_status run_step(rx_exec *e, size_t i, rlx_error *err)
+{
+    const rx_step *s = &e->program->steps[i];
+    const rx_cpu_kernel *first = atomic_load_explicit(&e->kernels[i], memory_order_relaxed);
+    const rx_cpu_kernel *used = first;
+    rlx_status st = rx_cpu_dispatch(first, &e->calls[i], &used);
+    rx_scratch_reset(&e->scratch);
+    if (st == RLX_OK) {
+        /* What was refused will be refused again until the next bind. */
+        if (used != first)
+            atomic_store_explicit(&e->kernels[i], used, memory_order_relaxed);
+        return RLX_OK;
+    }
+    const char *op = rx_ops[s->op].name, *name = s->name ? s->name : "";
+    if (st == RLX_NO_MEMORY)
+        return rx_fail(err, st, "step %zu, %s '%s': out of memory in the kernel", i, op, name);
+    if (st == RLX_UNSUPPORTED)
+        return rx_fail(err, st, "step %zu, %s '%s': no CPU kernel takes these types and shapes", i,
+                       op, name);
+    return rx_fail(err, st, "step %zu, %s '%s': the kernel failed: %s", i, op, name,
+                   rlx_status_name(st));
+}
+
+rlx_status rx_cpu_run(rx_exec *e, const rx_submit *s, rlx_error *err)
+{
+    rx_rwlock_read(&e->weights->lock);
+    rlx_status st = ensure_updated(e, err);
+    if (s->first_step == 0)
+        __atomic_store_n(&e->flags, 0, __ATOMIC_RELAXED);
+    for (size_t i = 0; i < s->n_steps && st == RLX_OK; i++)
+        st = run_step(e, s->first_step + i, err);
+    rx_rwlock_unlock(&e->weights->lock);
+    return st;
+}
+
+uint32_t rx_cpu_exec_flags(rx_exec *e)
+{
+    return __atomic_load_n(&e->flags, __ATOMIC_RELAXED);
+}
+
+const char *rx_cpu_exec_kernel(rx_exec *e, size_t step)
+{
+    const rx_cpu_kernel *k = atomic_load_explicit(&e->kernels[step], memory_order_relaxed);
+    if (!k)
+        k = e->device->table.head[e->program->steps[step].op];
+    return k ? k->name : "none";
+}

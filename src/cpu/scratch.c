@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* Working memory and flags of kernel calls. */
+#include "cpu/scratch.h"
+
+#include <stdatomic.h>
+
+#define ALIGN 64
+
+static void free_extra(rx_scratch *s)
+{
+    for (size_t i = 0; i < s->n_extra; i++)
+        rx_free_aligned(s->extra[i]);
+    s->n_extra = 0;
+}
+
+void rx_scratch_finish(rx_scratch *s)
+{
+    free_extra(s);
+    rx_free(s->extra);
+    rx_free_aligned(s->block);
+    *s = (rx_scratch){0};
+}
+
+void rx_scratch_reset(rx_scratch *s)
+{
+    if (s->n_extra) {
+        free_extra(s);
+        rx_free_aligned(s->block);
+        s->block = rx_alloc_aligned(s->want);
+        s->cap = s->block ? s->want : 0; /* without it the next call takes extra pieces again */
+    }
+    s->used = s->want = 0;
+}
+
+void *rx_call_scratch(const rx_call *c, size_t bytes)
+{
+    rx_scratch *s = c->scratch;
+    if (bytes > SIZE_MAX / 4)
+        return NULL;
+    bytes = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    if (bytes == 0)
+        bytes = ALIGN;
+    s->want += bytes;
+    if (bytes <= s->cap - s->used) {
+        void *p = s->block + s->used;
+        s->used += bytes;
+        return p;
+    }
+    if (!rx_grow(&s->extra, &s->cap_extra, s->n_extra + 1, sizeof *s->extra))
+        return NULL;
+    void *p = rx_alloc_aligned(bytes);
+    if (p)
+        s->extra[s->n_extra++] = p;
+    return p;
+}
+
+void rx_call_flag(const rx_call *c, uint32_t bits)
+{
+    if (c->flags)
+        atomic_fetch_or_explicit((_Atomic uint32_t *)c->flags, bits, memory_order_relaxed);
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* Working memory of kernels: pieces that live for one call, from memory that is kept. */
+#ifndef RX_CPU_SCRATCH_H
+#define RX_CPU_SCRATCH_H
+
+#include "cpu/kernel.h"
+
+struct rx_scratch {
+    char *block;            /* one block that served every call so far */
+    size_t cap, used;
+    void **extra;           /* pieces of this call that did not fit */
+    size_t n_extra, cap_extra;
+    size_t want;            /* bytes this call has asked for */
+};
+
+/* A zero rx_scratch is ready. */
+void rx_scratch_finish(rx_scratch *s);
+/* Ends a call: all pieces are gone; the block grows to what the call needed. */
+void rx_scratch_reset(rx_scratch *s);
+
+#endif

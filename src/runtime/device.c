@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+/* Listing, choosing and opening devices, and the support table. Knows backends by their vtables only. */
+#include "runtime/device.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/env.h"
+#include "base/mem.h"
+#include "ops/lower.h"
+
+#define MAX_DEVICES 16 /* of one backend */
+
+typedef char reason_text[512];
+
+static const rx_backend *find_backend(const char *name, size_t length)
+{
+    for (size_t i = 0; rx_backends[i]; i++)
+        if (strlen(rx_backends[i]->name) == length && !memcmp(rx_backends[i]->name, name, length))
+            return rx_backends[i];
+    return NULL;
+}
+
+static const rx_absent_backend *find_absent(const char *name, size_t length)
+{
+    for (const rx_absent_backend *b = rx_absent_backends; b->name; b++)
+        if (strlen(b->name) == length && !memcmp(b->name, name, length))
+            return b;
+    return NULL;
+}
+
+/* The devices of a backend, at most MAX_DEVICES of them. */
+static size_t list_backend(const rx_backend *b, rlx_device_info *out, reason_text reason)
+{
+    reason[0] = 0;
+    size_t n = b->list(out, MAX_DEVICES, reason);
+    return n < MAX_DEVICES ? n : MAX_DEVICES;
+}
+
+/* The available backend with the highest rank, or NULL. */
+static const rx_backend *best_backend(void)
+{
+    const rx_backend *best = NULL;
+    for (size_t i = 0; rx_backends[i]; i++) {
+        const rx_backend *b = rx_backends[i];
+        reason_text reason;
+        if (b->rank >= 0 && (!best || b->rank > best->rank) && b->list(NULL, 0, reason))
+            best = b;
+    }
+    return best;
+}
+
+/* ---- Choosing --------------------------------------------------------------------------------------- */
+
+static bool contains_text(const char *text, const char *part)
+{
+    for (; *text; text++) {
+        size_t i = 0;
+        while (part[i] && tolower((unsigned char)text[i]) == tolower((unsigned char)part[i]))
+            i++;
+        if (!part[i])
+            return true;
+    }
+    return false;
+}
+
+/* The place of the device that `part` (a number or a part of the name; empty: the first) means. */
+static size_t match_device(const char *part, const rlx_device_info *infos, size_t n)
+{
+    if (!*part)
+        return 0;
+    if (part[strspn(part, "0123456789")] == 0) {
+        size_t index = 0;
+        for (; *part && index <= n; part++)
+            index = index * 10 + (size_t)(*part - '0');
+        return index < n ? index : n;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (contains_text(infos[i].name, part))
+            return i;
+    return n;
+}
+
+/* "cpu, ref, null": the ids of all devices. */
+static void list_ids(char *text, size_t cap)
+{
+    size_t used = 0;
+    text[0] = 0;
+    for (size_t i = 0; rx_backends[i]; i++) {
+        rlx_device_info infos[MAX_DEVICES];
+        reason_text reason;
+        size_t n = list_backend(rx_backends[i], infos, reason);
+        for (size_t k = 0; k < n && used < cap; k++) {
+            int len = snprintf(text + used, cap - used, "%s%s", used ? ", " : "", infos[k].id);
+            used += len > 0 ? (size_t)len : 0;
+        }
+    }
+}
+
+static rlx_status fail_choice(const char *id, const char *why, rlx_error *err)
+{
+    char ids[160];
+    list_ids(ids, sizeof ids);
+    return rx_fail(err, RLX_NO_DEVICE, "device '%s' is not available: %s. Devices: %s", id, why,
+                   ids);
+}
+
+typedef struct choice {
+    const rx_backend *backend;
+    size_t index;
+    rlx_device_info info;
+} choice;
+
+static rlx_status choose_auto(choice *c, rlx_error *err)
+{
+    c->backend = best_backend();
+    if (!c->backend)
+        return fail_choice("auto", "no backend of this build has a device", err);
+    rlx_device_info infos[MAX_DEVICES];
+    reason_text reason;
+    if (!list_backend(c->backend, infos, reason))
+        return fail_choice("auto", reason, err);
+    c->index = 0;
+    c->info = infos[0];
+    return RLX_OK;
+}
+
+/* The device that an id as in rlx_device_open means. */
+static rlx_status choose_device(const char *id, choice *c, rlx_error *err)
+{
+    if (!id || !*id || !strcmp(id, "auto"))
+        id = rx_env_text(RX_ENV_DEVICE);
+    if (!id || !strcmp(id, "auto"))
+        return choose_auto(c, err);
+
+    size_t length = strcspn(id, ":");
+    const char *part = id[length] ? id + length + 1 : "";
+    const rx_absent_backend *absent = find_absent(id, length);
+    c->backend = find_backend(id, length);
+    if (!c->backend)
+        return fail_choice(id, absent ? absent->reason : "there is no backend of that name", err);
+
+    rlx_device_info infos[MAX_DEVICES];
+    reason_text reason;
+    size_t n = list_backend(c->backend, infos, reason);
+    if (!n)
+        return fail_choice(id, reason, err);
+    c->index = match_device(part, infos, n);
+    if (c->index == n)
+        return fail_choice(id, "no device of this backend has that number or name", err);
+    c->info = infos[c->index];
+    return RLX_OK;
+}
+
+/* ---- Public: listing --------------------------------------------------------------------------------- */
+
+size_t rlx_device_list(rlx_device_info *out, size_t cap)
+{
+    size_t total = 0;
+    choice best;
+    bool has_default = choose_device(NULL, &best, NULL) == RLX_OK;
+    for (size_t i = 0; rx_backends[i]; i++) {
+        rlx_device_info infos[MAX_DEVICES];
+        reason_text reason;
+        size_t n = list_backend(rx_backends[i], infos, reason);
+        for (size_t k = 0; k < n; k++, total++) {
+            if (total >= cap)
+                continue;
+            out[total] = infos[k];
+            out[total].is_default = has_default && best.backend == rx_backends[i] &&
+                                    best.index == k;
+        }
+    }
+    return total;
+}
+
+size_t rlx_backend_list(rlx_backend_info *out, size_t cap)
+{
+    size_t total = 0;
+    for (size_t i = 0; rx_backends[i]; i++, total++) {
+        if (total >= cap)
+            continue;
+        out[total] = (rlx_backend_info){0};
+        snprintf(out[total].name, sizeof out[total].name, "%s", rx_backends[i]->name);
+        out[total].available = rx_backends[i]->list(NULL, 0, out[total].reason) > 0;
+    }
+    for (const rx_absent_backend *b = rx_absent_backends; b->name; b++, total++) {
+        if (total >= cap)
+            continue;
+        out[total] = (rlx_backend_info){0};
+        snprintf(out[total].name, sizeof out[total].name, "%s", b->name);
+        snprintf(out[total].reason, sizeof out[total].reason, "%s", b->reason);
+    }
+    return total;
+}
+
+bool rlx_device_is_available(const char *id)
+{
+    choice c;
+    return choose_device(id, &c, NULL) == RLX_OK;
+}
+
+/* ---- Public: open devices ------------------------------------------------------------------------------ */
+
+rlx_status rlx_device_open(const char *id, const rlx_device_desc *desc, rlx_device **out,
+                           rlx_error *err)
+{
+    static const rlx_device_desc defaults;
+    *out = NULL;
+    choice c;
+    RLX_TRY(choose_device(id, &c, err));
+    rlx_device *d = rx_alloc_zero(sizeof *d);
+    if (!d)
+        return rx_fail_memory(err, "the device", sizeof *d);
+    d->backend = c.backend;
+    d->info = c.info;
+    if (desc && desc->threads && c.info.threads > 0 && !c.info.is_test)
+        d->info.threads = desc->threads;
+    choice dflt;
+    d->info.is_default = choose_device(NULL, &dflt, NULL) == RLX_OK &&
+                         dflt.backend == c.backend && dflt.index == c.index;
+    atomic_init(&d->refs, 1);
+    rlx_status st = c.backend->open(c.index, desc ? desc : &defaults, &d->device, err);
+    if (st != RLX_OK) {
+        rx_free(d);
+        return st;
+    }
+    *out = d;
+    return RLX_OK;
+}
+
+rlx_device *rx_device_ref(rlx_device *d)
+{
+    atomic_fetch_add_explicit(&d->refs, 1, memory_order_relaxed);
+    return d;
+}
+
+void rx_device_unref(rlx_device *d)
+{
+    if (!d || atomic_fetch_sub(&d->refs, 1) != 1)
+        return;
+    d->backend->close(d->device);
+    rx_free(d);
+}
+
+void rlx_device_close(rlx_device *d)
+{
+    rx_device_unref(d);
+}
+
+void rlx_device_get_info(const rlx_device *d, rlx_device_info *out)
+{
+    *out = d->info;
+}
+
+/* ---- Public: support ------------------------------------------------------------------------------------ */
+
+rlx_support rlx_op_support(const char *backend, const char *op)
+{
+    const rx_backend *b = find_backend(backend, strlen(backend));
+    rx_op id = rx_op_find(op, strlen(op));
+    if (!b || id == RX_N_OPS)
+        return RLX_SUPPORT_NO;
+    if (rx_ops[id].flags & RX_OP_LEAF || id == RX_OP_reshape)
+        return RLX_SUPPORT_VIEW;
+    rlx_support s = b->op_support(id);
+    return s < RLX_SUPPORT_DECOMPOSED && rx_lower_table[id] ? RLX_SUPPORT_DECOMPOSED : s;
+}
+
+const char *rlx_support_name(rlx_support s)
+{
+    static const char *const names[] = {
+        [RLX_SUPPORT_NO] = "no",
+        [RLX_SUPPORT_HOST] = "host",
+        [RLX_SUPPORT_DECOMPOSED] = "decomposed",
+        [RLX_SUPPORT_VIEW] = "view",
+        [RLX_SUPPORT_NATIVE] = "native",
+    };
+    return (unsigned)s < sizeof names / sizeof names[0] ? names[s] : "no";
+}

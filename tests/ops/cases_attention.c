@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/* Cases of attention and rotary embedding. */
+#include "ops/optest.h"
+
+const char *const rx_cases_attention[] = {
+    /* ---- attention: sizes and types */
+    "$T=f32|f16|bf16 $D=1|3|16|33|64|80|128 : attention($T[1,2,3,$D], $T[1,2,5,$D], $T[1,2,5,$D])",
+    "$T=f32|f16|bf16 $L=bhsd|bshd : attention($T[2,3,3,8], $T[2,3,3,8], $T[2,3,3,8]) {layout=$L}",
+    "$Q=1|3|17|33 $K=1|3|17|31|65|129 : attention(f32[1,2,$Q,16], f32[1,2,$K,16], f32[1,2,$K,16])",
+    "$T=f16|bf16 $K=1|17|129 : attention($T[1,2,5,16], $T[1,2,$K,16], $T[1,2,$K,16])",
+    "$H=1|2|3|6 : attention(f32[2,6,5,8], f32[2,$H,7,8], f32[2,$H,7,8])",
+    "$H=1|2|3|6 $C=false|true : attention(f16[2,5,6,8], f16[2,7,$H,8], f16[2,7,$H,8]) "
+    "{layout=bshd, causal=$C}",
+    "$V=1|5|8|40|129 : attention(f32[1,4,3,8], f32[1,2,9,8], f32[1,2,9,$V])",
+    "$V=1|5|40 : attention(f32[1,3,4,8], f32[1,9,2,8], f32[1,9,2,$V]) {layout=bshd}",
+    "$T=f16|bf16 $L=bhsd|bshd : attention(f32[2,4,4,8], $T[2,4,4,8], $T[2,4,4,8]) {layout=$L}",
+    "$T=f16|bf16 : attention(f32[1,4,1,16], $T[1,2,65,16], $T[1,2,65,16], _, i32[1]:int(1,65)) "
+    "{causal=true}",
+
+    /* scale, soft cap */
+    "$S=0.01|1|-0.5|3 : attention(f32[1,2,5,8], f32[1,2,9,8], f32[1,2,9,8]) {scale=$S}",
+    "$C=0.5|5|50 $A=false|true : attention(f32[1,2,5,8]:normal(0,4), f32[1,2,9,8]:normal(0,4), "
+    "f32[1,2,9,8]) {soft_cap=$C, causal=$A}",
+    "$T=f16|bf16 : attention($T[1,2,5,8], $T[1,2,9,8], $T[1,2,9,8]) {soft_cap=2, scale=0.7}",
+    "attention(f32[1,2,5,8]:normal(0,8), f32[1,2,9,8]:normal(0,8), f32[1,2,9,8])",
+
+    /* causal, window */
+    "$Q=1|4|17 $K=1|4|17|33 : attention(f32[2,2,$Q,8], f32[2,2,$K,8], f32[2,2,$K,8]) {causal=true}",
+    "$W=1|2|5|17|100 $Q=1|9|17 : attention(f32[1,2,$Q,8], f32[1,2,17,8], f32[1,2,17,8]) {window=$W}",
+    "$W=1|4|40 : attention(f16[1,9,4,8], f16[1,33,2,8], f16[1,33,2,8]) {window=$W, layout=bshd}",
+    "$W=3|64 : attention(f32[1,2,65,16], f32[1,1,65,16], f32[1,1,65,16]) {window=$W, causal=true}",
+
+    /* masks: every broadcast */
+    "$M=[]|[9]|[5,9]|[5,1]|[1,9]|[4,1,1]|[4,5,9]|[2,1,1,9]|[2,1,5,9]|[1,4,1,9]|[2,4,5,9] : "
+    "attention(f32[2,4,5,8], f32[2,2,9,8], f32[2,2,9,8], bool$M:bool(0.7))",
+    "$M=[]|[9]|[5,9]|[5,1]|[1,9]|[4,1,1]|[4,5,9]|[2,1,1,9]|[2,1,5,9]|[1,4,1,9]|[2,4,5,9] : "
+    "attention(f32[2,4,5,8], f32[2,2,9,8], f32[2,2,9,8], f32$M)",
+    "$T=f16|bf16 $U=bool|f32|$T : attention($T[2,5,4,8], $T[2,9,2,8], $T[2,9,2,8], $U[2,1,5,9]) "
+    "{layout=bshd}",
+    "$P=0|0.1|0.5 : attention(f32[1,2,9,8], f32[1,2,5,8], f32[1,2,5,8], bool[9,5]:bool($P))",
+    "$P=0.1|0.5 : attention(f32[1,2,9,8], f32[1,2,9,8], f32[1,2,9,8], bool[9,9]:bool($P)) "
+    "{causal=true, window=4}",
+    "$T=f32|f16|bf16 : attention($T[1,2,3,8], $T[1,2,5,8], $T[1,2,5,8], $T[3,5]:fill(-inf))",
+    "attention(f32[1,2,5,8], f32[1,2,9,8], f32[1,2,9,8], f32[2,5,9]:normal(0,20)) {soft_cap=3}",
+    "attention(f32[1,2,5,8], f32[1,2,9,8], f32[1,2,9,8], f32[5,9]:fill(-1e30))",
+
+    /* lengths */
+    "$T=i32|i64 $S=[]|[3] $C=false|true : attention(f32[3,2,2,8], f32[3,2,9,8], f32[3,2,9,8], _, "
+    "$T$S:int(2,10)) {causal=$C}",
+    "$N=0|1|2|9 $C=false|true : attention(f32[2,2,3,8], f32[2,2,9,8], f32[2,2,9,8], _, i32:fill($N)) "
+    "{causal=$C}",
+    "$N=-3|20 : attention(f32[2,2,3,8], f32[2,2,9,8], f32[2,2,9,8], _, i32:fill($N)) {causal=true}",
+    "$W=1|3|8 : attention(f32[3,2,4,8], f32[3,17,2,8], f32[3,17,2,8], _, i32[3]:int(0,18)) "
+    "{layout=bshd, window=$W}",
+    "attention(f32[3,2,4,8], f32[3,2,17,8], f32[3,2,17,8], bool[3,1,4,17]:bool(0.6), "
+    "i64[3]:int(0,18)) {causal=true}",
+
+    /* sinks */
+    "$T=f32|f16|bf16 $L=bhsd|bshd : attention($T[2,4,4,8], $T[2,4,4,8], $T[2,4,4,8], _, _, f32[4]) "
+    "{layout=$L, causal=true}",
+    "$X=fill(-inf)|fill(0)|fill(30)|fill(-30)|normal(0,3) : attention(f32[1,4,3,8], f32[1,2,9,8], "
+    "f32[1,2,9,8], bool[3,9]:bool(0.2), _, f32[4]:$X)",
+    "attention(f32[2,4,3,8], f32[2,2,9,8], f32[2,2,9,8], f32[9], i32[2]:int(0,10), f32[4]) "
+    "{window=5, soft_cap=4}",
+
+    /* pages */
+    "$T=f32|f16|bf16 $P=1|4|16 : attention($T[2,3,4,8], $T[7,$P,2,8], $T[7,$P,2,8], _, _, _, "
+    "i32[2,3]:int(0,7)) {layout=bshd, page=$P}",
+    "$C=false|true $N=[2]|[] : attention(f32[2,3,4,8], f32[9,4,2,8], f32[9,4,2,5], _, "
+    "i32$N:int(3,21), _, i32[2,5]:int(0,9)) {layout=bshd, page=4, causal=$C}",
+    "attention(f32[2,1,4,8], f16[9,8,2,8], f16[9,8,2,8], bool[2,1,1,24]:bool(0.7), i32[2]:int(1,25), "
+    "f32[4], i32[2,3]:int(-9,9)) {layout=bshd, page=8, window=11}",
+    "attention(f32[2,1,4,8], f32[3,4,2,8], f32[3,4,2,8], _, _, _, i32[2,2]:int(-5,9)) "
+    "{layout=bshd, page=4}",
+    "attention(f32[2,3,4,8], f32[7,4,2,8], f32[7,4,2,8], _, _, _, i32[2,0]) {layout=bshd, page=4}",
+    "attention(f32[b<=2,s<=3,4,8], f32[7,4,2,8], f32[7,4,2,8], _, _, _, i32[b,n<=3]:int(0,7)) "
+    "{layout=bshd, page=4}",
+
+    /* zero sizes, strides, named dimensions, larger ones */
+    "attention(f32[0,2,3,8], f32[0,2,5,8], f32[0,2,5,8])",
+    "attention(f32[2,0,3,8], f32[2,0,5,8], f32[2,0,5,8])",
+    "attention(f32[2,2,0,8], f32[2,2,5,8], f32[2,2,5,8]) {causal=true}",
+    "$C=false|true : attention(f32[2,2,3,8], f32[2,2,0,8], f32[2,2,0,8]) {causal=$C}",
+    "attention(f32[2,2,3,8], f32[2,2,0,8], f32[2,2,0,8], _, _, f32[2])",
+    "attention(f32[1,2,3,0], f32[1,2,5,0], f32[1,2,5,4]) {causal=true}",
+    "attention(f32[1,2,3,8], f32[1,2,5,8], f32[1,2,5,0])",
+    "$L=bhsd|bshd $T=f32|f16 : attention($T[2,3,3,8]:strided, $T[2,3,3,8]:strided, "
+    "$T[2,3,3,8]:strided, bool[3,3]:strided) {layout=$L}",
+    "attention(f32[2,3,4,8]:strided, f32[2,3,5,8]:strided, f32[2,3,5,6]:strided, f32[2,3,4,5]:strided)",
+    "$C=false|true : attention(f32[b<=2,4,sq<=5,8], f32[b,2,sk<=17,8], f32[b,2,sk,8]) {causal=$C}",
+    "attention(f32[2,sq<=5,4,8], f32[2,sk<=17,2,8], f32[2,sk,2,8], bool[2,1,sq,sk]:bool(0.8)) "
+    "{layout=bshd}",
+    "attention(f32[2,4,s<=9,8], f32[2,2,s,8], f32[2,2,s,8], f32[s,s]) {window=3}",
+    "attention(f32[2,4,past<=6,8], f32[2,2,past+3,8], f32[2,2,past+3,8]) {causal=true}",
+    "$C=false|true : attention(f32[1,4,64,64], f32[1,2,128,64], f32[1,2,128,64]) {causal=$C}",
+    "attention(f16[1,8,1,128], f16[1,2,1000,128], f16[1,2,1000,128], _, i32:fill(777)) {causal=true}",
+    "attention(f32[1,2,129,33], f32[1,2,129,33], f32[1,2,129,65]) {window=50}",
+
+    /* what is refused */
+    "attention(f32[2,3,8], f32[2,5,8], f32[2,5,8]) !> rank 4",
+    "attention(f32[1,2,3,8], f32[2,5,8], f32[2,5,8]) !> (k)",
+    "attention(f32[1,2,3,8], f32[1,2,5,8], f32[2,5,8]) !> (v)",
+    "attention(i32[1,2,3,8], i32[1,2,5,8], i32[1,2,5,8]) !> (q)",
+    "attention(f16[1,2,3,8], f32[1,2,5,8], f32[1,2,5,8]) !> (k)",
+    "attention(f16[1,2,3,8], bf16[1,2,5,8], bf16[1,2,5,8]) !> (k)",
+    "attention(f32[1,2,3,8], f32[1,2,5,8], f16[1,2,5,8]) !> (v)",
+    "attention(f32[2,2,3,8], f32[1,2,5,8], f32[1,2,5,8]) !> (k)",
+    "attention(f32[1,2,3,8], f32[1,2,5,7], f32[1,2,5,8]) !> (k)",
+    "attention(f32[1,2,3,8], f32[1,2,5,8], f32[1,2,6,8]) !> (v)",
+    "attention(f32[1,2,3,8], f32[1,2,5,8], f32[1,1,5,8]) !> (v)",
+    "attention(f32[1,4,3,8], f32[1,3,5,8], f32[1,3,5,8]) !> multiple",
+    "attention(f32[1,2,3,8], f32[1,4,5,8], f32[1,4,5,8]) !> multiple",
+    "attention(f32[1,2,3,8], f32[1,0,5,8], f32[1,0,5,8]) !> multiple",
+    "attention(f32[1,2,3,d<=8], f32[1,2,5,d], f32[1,2,5,8]) !> last axis of q",
+    "attention(f32[1,2,3,8], f32[1,2,5,8]) !> operands",
+    "attention(f32[1,2,3,8], f32[1,2,5,8], _) !> operand 2",
+    "$M=[4]|[2,5]|[3,1,3,5]|[1,1,1,1,5] : attention(f32[1,2,3,8], f32[1,2,5,8], f32[1,2,5,8], "
+    "bool$M) !> mask",
+    "$T=i32|f16 : attention(f32[1,2,3,8], f32[1,2,5,8], f32[1,2,5,8], $T[3,5]) !> mask",
+    "$L=f32|i32[2]|i32[1,1] : attention(f32[1,2,3,8], f32[1,2,5,8], f32[1,2,5,8], _, $L) !> lengths",
+    "$S=f32|f32[1]|f16[2]|f32[2,1] : attention(f32[1,2,3,8], f32[1,2,5,8], f32[1,2,5,8], _, _, $S) "
+    "!> sinks",
+    "attention(f32[1,2,3,8], f32[1,2,5,8], f32[1,2,5,8]) {soft_cap=-1} !> soft_cap",
+    "attention(f32[1,2,3,8], f32[1,2,5,8], f32[1,2,5,8]) {scale=inf} !> scale",
+    "attention(f32[1,2,3,8], f32[1,2,5,8], f32[1,2,5,8]) {window=-1} !> window",
+    "attention(f32[1,2,3,8], f32[1,2,5,8], f32[1,2,5,8]) {layout=hsbd} !> layout",
+    "attention(f32[1,3,2,8], f32[4,2,2,8], f32[4,2,2,8]) {layout=bshd, page=2} !> pages",
+    "attention(f32[1,3,2,8], f32[4,2,2,8], f32[4,2,2,8]) {layout=bshd, page=-2} !> page",
+    "attention(f32[1,3,2,8], f32[1,2,2,8], f32[1,2,2,8], _, _, _, i32[1,2]) {layout=bshd} !> page",
+    "attention(f32[1,3,2,8], f32[4,2,2,8], f32[4,2,2,8], _, _, _, i32[1,2]) {page=2} !> bshd",
+    "attention(f32[1,3,2,8], f32[4,3,2,8], f32[4,3,2,8], _, _, _, i32[1,2]) {layout=bshd, page=2} "
+    "!> (k)",
+    "$P=i64[1,2]|i32[2]|i32[2,2]|f32[1,2] : attention(f32[1,3,2,8], f32[4,2,2,8], f32[4,2,2,8], _, "
+    "_, _, $P) {layout=bshd, page=2} !> pages",
+
+    /* ---- rope */
+    "$T=f32|f16|bf16 $I=false|true $S=[2,3,5,2], f32[9,1], f32[9,1]|[1,2,7,6], f32[7,3], f32[7,3]|"
+    "[2,1,3,34], f32[5,17], f32[5,17]|[1,3,2,128], f32[2,64], f32[2,64] : rope($T$S) "
+    "{interleaved=$I}",
+    "$T=f32|f16|bf16 $I=false|true $L=bhsd|bshd $B=false|true : rope($T[2,5,5,8], f32[9,4], "
+    "f32[9,4]) {interleaved=$I, layout=$L, backward=$B}",
+    "$T=f16|bf16 : rope($T[2,3,5,8], $T[9,4], $T[9,4])",
+    "$R=2|4|6 : rope(f32[2,5,5,8], f32[9,4], f32[9,4]) {n_rot=$R} !> cos",
+    "$T=f32|f16|bf16 $I=false|true $B=false|true : rope($T[2,5,5,9], f32[9,2], f32[9,2]) "
+    "{interleaved=$I, n_rot=4, backward=$B}",
+    "$T=f32|f16 $I=false|true : rope($T[1,2,5,100], f32[9,10], f32[9,10]) "
+    "{interleaved=$I, n_rot=20, layout=bshd}",
+    "$I=i32|i64 $P=[5]|[2,5] $L=[2,3,5,8]|[2,1,5,8] : rope(f32$L, f32[17,4], f32[17,4], "
+    "$I$P:int(0,17))",
+    "$I=i32|i64 $P=[5]|[2,5] : rope(f16[2,5,3,8], f32[17,4], f32[17,4], $I$P:int(0,17)) "
+    "{layout=bshd, interleaved=true}",
+    "$P=[5]|[2,5] : rope(f32[2,3,5,8], f32[7,4], f32[7,4], i32$P:int(-9,12))",
+    "$L=bhsd|bshd $I=false|true : rope(f32[3,4,4,8]:strided, f32[9,4]:strided, f32[9,4]:strided, "
+    "i64[3,4]:strided:int(0,9)) {layout=$L, interleaved=$I}",
+    "$S=[0,3,5,8]|[2,0,5,8]|[2,3,0,8] : rope(f32$S, f32[9,4], f32[9,4])",
+    "rope(f32[2,3,5,0], f32[9,0], f32[9,0])",
+    "rope(f32[2,3,0,8], f32[0,4], f32[0,4])",
+    "rope(f32[2,3,0,8], f32[9,4], f32[9,4], i32[0])",
+    "rope(f32[b<=2,4,s<=9,8], f32[9,4], f32[9,4])",
+    "rope(f32[b<=2,s<=9,4,8], f32[s,4], f32[s,4]) {layout=bshd, interleaved=true}",
+    "rope(f32[b<=2,s<=9,4,8], f32[33,4], f32[33,4], i32[b,s]:int(0,33)) {layout=bshd}",
+    "$I=false|true : rope(f16[1,8,128,64], f32[256,32], f32[256,32], i32[128]:int(0,256)) "
+    "{interleaved=$I}",
+    "rope(f32[3,5,8], f32[9,4], f32[9,4]) !> rank 4",
+    "rope(i32[2,3,5,8], f32[9,4], f32[9,4]) !> (x)",
+    "rope(f32[2,3,5,8], f32[9,4]) !> operands",
+    "rope(f32[2,3,5,8], _, f32[9,4]) !> cos",
+    "rope(f32[2,3,5,8], f32[9,8], f32[9,8]) !> cos",
+    "rope(f32[2,3,5,8], f32[4], f32[9,4]) !> cos",
+    "rope(f32[2,3,5,8], f16[9,4], f16[9,4]) !> cos",
+    "rope(f32[2,3,5,8], f32[9,4], f32[8,4]) !> sin",
+    "rope(f16[2,3,5,8], f16[9,4], f32[9,4]) !> sin",
+    "rope(f32[2,3,5,7], f32[9,4], f32[9,4]) !> n_rot",
+    "$N=-2|3|10 : rope(f32[2,3,5,8], f32[9,4], f32[9,4]) {n_rot=$N} !> n_rot",
+    "rope(f32[2,3,5,8], f32[4,4], f32[4,4]) !> row",
+    "rope(f32[2,3,s<=5,8], f32[4,4], f32[4,4]) !> row",
+    "rope(f32[2,3,5,d<=8], f32[9,4], f32[9,4]) !> last axis of x",
+    "$P=f32[5]|i32[3]|i32[3,5]|i32[2,3]|i32|i32[1,2,5] : rope(f32[2,3,5,8], f32[9,4], f32[9,4], $P) "
+    "!> positions",
+    NULL,
+};

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+/* Tensors in host memory and the numbers in them: the same seed gives the same bytes everywhere.
+ * Packed blocks are random bytes whose scales are replaced by moderate finite ones, so that decoded
+ * elements are about 1 at most. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/optest.h"
+
+#define MAX_ELEMENTS (INT64_C(1) << 28)
+
+/* ---- Random numbers: splitmix64 ---------------------------------------------------------------- */
+
+typedef struct generator {
+    uint64_t state;
+} generator;
+
+static uint64_t next_bits(generator *g)
+{
+    uint64_t z = g->state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+/* In [0, 1). */
+static double next_unit(generator *g)
+{
+    return (double)(next_bits(g) >> 11) * 0x1p-53;
+}
+
+/* In 0 .. n - 1. */
+static int64_t next_below(generator *g, int64_t n)
+{
+    return n > 0 ? (int64_t)(next_bits(g) % (uint64_t)n) : 0;
+}
+
+/* Irwin and Hall: the sum of twelve uniform numbers is near enough to normal for tests, and needs no
+ * function that C libraries round in different ways. */
+static double next_normal(generator *g)
+{
+    double sum = -6;
+    for (int i = 0; i < 12; i++) sum += next_unit(g);
+    return sum;
+}
+
+uint64_t ot_hash(const char *text, uint64_t seed)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325) ^ seed;
+    for (; *text; text++) h = (h ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
+    return h;
+}
+
+/* ---- Tensors ----------------------------------------------------------------------------------- */
+
+bool ot_tensor_init(ot_tensor *t, rlx_dtype dtype, int rank, const int64_t *dims)
+{
+    *t = (ot_tensor){.dtype = dtype, .rank = rank, .elements = 1};
+    for (int i = 0; i < rank; i++) {
+        t->dims[i] = dims[i] < 0 ? 0 : dims[i];
+        t->elements *= t->dims[i];
+        if (t->elements > MAX_ELEMENTS) return false;
+    }
+    const int64_t size = rlx_dtype_block_size(dtype);
+    if (size > 0) t->bytes = (size_t)(t->elements / size * rlx_dtype_block_bytes(dtype));
+    t->data = calloc(t->bytes ? t->bytes : 1, 1);
+    return t->data != NULL;
+}
+
+void ot_tensor_finish(ot_tensor *t)
+{
+    free(t->data);
+    *t = (ot_tensor){0};
+}
+
+static float half_element(const ot_tensor *t, int64_t i)
+{
+    float x = 0;
+    rlx_to_float(t->dtype, (const uint16_t *)t->data + i, &x, 1);
+    return x;
+}
+
+double ot_element(const ot_tensor *t, int64_t i)
+{
+    switch (t->dtype) {
+    case RLX_F32: return ((const float *)t->data)[i];
+    case RLX_F16:
+    case RLX_BF16: return half_element(t, i);
+    case RLX_I8: return ((const int8_t *)t->data)[i];
+    case RLX_U8:
+    case RLX_BOOL: return ((const uint8_t *)t->data)[i];
+    case RLX_I32: return ((const int32_t *)t->data)[i];
+    case RLX_I64: return (double)((const int64_t *)t->data)[i];
+    default: return NAN;
+    }
+}
+
+static void put_int(ot_tensor *t, int64_t i, int64_t x)
+{
+    switch (t->dtype) {
+    case RLX_I8: ((int8_t *)t->data)[i] = (int8_t)x; break;
+    case RLX_U8: ((uint8_t *)t->data)[i] = (uint8_t)x; break;
+    case RLX_BOOL: ((uint8_t *)t->data)[i] = x != 0; break;
+    case RLX_I32: ((int32_t *)t->data)[i] = (int32_t)x; break;
+    case RLX_I64: ((int64_t *)t->data)[i] = x; break;
+    default: break;
+    }
+}
+
+static void put(ot_tensor *t, int64_t i, double x)
+{
+    if (!rlx_dtype_is_float(t->dtype)) {
+        put_int(t, i, (int64_t)x);
+        return;
+    }
+    const float f = (float)x;
+    char *at = (char *)t->data + i * rlx_dtype_block_bytes(t->dtype);
+    rlx_from_float(t->dtype, &f, at, 1);
+}
+
+/* ---- Fills of the plain types ------------------------------------------------------------------ */
+
+/* Limits of a float type: the largest number, the smallest normal one, the smallest of all. */
+static void float_limits(rlx_dtype t, double *huge, double *tiny, double *least)
+{
+    *huge = t == RLX_F32 ? 0x1.fffffep127 : t == RLX_F16 ? 65504 : 0x1.fep127;
+    *tiny = t == RLX_F16 ? 0x1p-14 : 0x1p-126;
+    *least = t == RLX_F32 ? 0x1p-149 : t == RLX_F16 ? 0x1p-24 : 0x1p-133;
+}
+
+static double extreme_float(generator *g, rlx_dtype t)
+{
+    double huge, tiny, least;
+    float_limits(t, &huge, &tiny, &least);
+    const double values[] = {INFINITY, -INFINITY, NAN,   0.0,   -0.0, huge, -huge, tiny,
+                             -tiny,    least,     -least, 1.0, -1.0, 0.5,  tiny / 4, huge / 4};
+    return values[next_below(g, 16)];
+}
+
+static int64_t extreme_int(generator *g, rlx_dtype t)
+{
+    const int bits = t == RLX_I64 ? 64 : t == RLX_I32 ? 32 : 8;
+    const int64_t most = t == RLX_U8 ? 255 : (int64_t)(UINT64_MAX >> (65 - bits));
+    const int64_t least = t == RLX_U8 ? 0 : -most - 1;
+    const int64_t values[] = {least, most, 0, 1, t == RLX_U8 ? 254 : -1, most / 2};
+    return values[next_below(g, 6)];
+}
+
+static void fill_extreme(ot_tensor *t, generator *g)
+{
+    const bool is_float = rlx_dtype_is_float(t->dtype);
+    for (int64_t i = 0; i < t->elements; i++) {
+        const double normal = next_normal(g);
+        const bool plain = next_below(g, 2) == 0;
+        if (is_float) {
+            put(t, i, plain ? normal * 2 : extreme_float(g, t->dtype));
+        } else {
+            put_int(t, i, plain ? (int64_t)(fabs(normal) * 20) : extreme_int(g, t->dtype));
+        }
+    }
+}
+
+/* A random permutation of 0 .. n-1, times scale, plus shift. */
+static void fill_permutation(ot_tensor *t, generator *g, double scale, double shift)
+{
+    int64_t *order = malloc((size_t)(t->elements ? t->elements : 1) * sizeof *order);
+    if (!order) return;
+    for (int64_t i = 0; i < t->elements; i++) order[i] = i;
+    for (int64_t i = t->elements - 1; i > 0; i--) {
+        const int64_t j = next_below(g, i + 1), x = order[i];
+        order[i] = order[j];
+        order[j] = x;
+    }
+    for (int64_t i = 0; i < t->elements; i++) put(t, i, (double)order[i] * scale + shift);
+    free(order);
+}
+
+static double default_element(generator *g, rlx_dtype t)
+{
+    if (t == RLX_BOOL) return next_below(g, 2) == 0;
+    if (t == RLX_U8) return (double)next_below(g, 11);
+    if (rlx_dtype_is_int(t)) return (double)(next_below(g, 11) - 5);
+    return next_normal(g);
+}
+
+static double fill_element(generator *g, const ot_fill *f, rlx_dtype t)
+{
+    switch (f->kind) {
+    case OT_INTS: return f->a + (double)next_below(g, (int64_t)(f->b - f->a));
+    case OT_RANGE: return f->a + (f->b - f->a) * next_unit(g);
+    case OT_NORMAL: return f->a + f->b * next_normal(g);
+    case OT_TIES: return (double)(next_below(g, 4) - (t == RLX_U8 || t == RLX_BOOL ? 0 : 1));
+    case OT_BOOLS: return next_unit(g) < f->a;
+    case OT_VALUE: return f->a;
+    default: return default_element(g, t);
+    }
+}
+
+/* ---- Packed blocks ------------------------------------------------------------------------------ */
+
+typedef enum scale_kind { SCALE_F16, SCALE_F32, SCALE_E8M0, SCALE_UE4M3, SCALE_IQ1_M } scale_kind;
+
+/* Where a block has a scale and how large the integers are that it multiplies. */
+typedef struct scale_field {
+    rlx_dtype dtype;
+    scale_kind kind;
+    int offset, count;
+    double amplitude;
+} scale_field;
+
+static const scale_field scale_fields[] = {
+    {RLX_Q4_0, SCALE_F16, 0, 1, 8},       {RLX_Q4_1, SCALE_F16, 0, 1, 15},
+    {RLX_Q4_1, SCALE_F16, 2, 1, 1},       {RLX_Q5_0, SCALE_F16, 0, 1, 16},
+    {RLX_Q5_1, SCALE_F16, 0, 1, 31},      {RLX_Q5_1, SCALE_F16, 2, 1, 1},
+    {RLX_Q8_0, SCALE_F16, 0, 1, 128},     {RLX_IQ4_NL, SCALE_F16, 0, 1, 127},
+    {RLX_Q2_K, SCALE_F16, 80, 1, 45},     {RLX_Q2_K, SCALE_F16, 82, 1, 15},
+    {RLX_Q3_K, SCALE_F16, 108, 1, 128},   {RLX_Q4_K, SCALE_F16, 0, 1, 945},
+    {RLX_Q4_K, SCALE_F16, 2, 1, 63},      {RLX_Q5_K, SCALE_F16, 0, 1, 1953},
+    {RLX_Q5_K, SCALE_F16, 2, 1, 63},      {RLX_Q6_K, SCALE_F16, 208, 1, 4096},
+    {RLX_Q8_K, SCALE_F32, 0, 1, 128},     {RLX_IQ4_XS, SCALE_F16, 0, 1, 4064},
+    {RLX_MXFP4, SCALE_E8M0, 0, 1, 6},     {RLX_IQ1_S, SCALE_F16, 0, 1, 17},
+    {RLX_IQ1_M, SCALE_IQ1_M, 48, 1, 17},  {RLX_IQ2_XXS, SCALE_F16, 0, 1, 167},
+    {RLX_IQ2_XS, SCALE_F16, 0, 1, 167},   {RLX_IQ2_S, SCALE_F16, 0, 1, 167},
+    {RLX_IQ3_XXS, SCALE_F16, 0, 1, 480},  {RLX_IQ3_S, SCALE_F16, 0, 1, 465},
+    {RLX_TQ1_0, SCALE_F16, 52, 1, 1},     {RLX_TQ2_0, SCALE_F16, 64, 1, 2},
+    {RLX_NVFP4, SCALE_UE4M3, 0, 4, 6},
+};
+
+static void put_scale(uint8_t *block, const scale_field *f, generator *g)
+{
+    const float sign = next_below(g, 4) == 0 ? -1.0f : 1.0f;
+    const float scale = sign * (float)((0.5 + 0.5 * next_unit(g)) / f->amplitude);
+    uint8_t *at = block + f->offset;
+    uint16_t half;
+    rlx_from_float(RLX_F16, &scale, &half, 1);
+    switch (f->kind) {
+    case SCALE_F16: memcpy(at, &half, 2); break;
+    case SCALE_F32: memcpy(at, &scale, 4); break;
+    case SCALE_E8M0: *at = (uint8_t)(122 + next_below(g, 4)); break; /* 2^-5 .. 2^-2 */
+    case SCALE_UE4M3: /* exponents 2^-4 .. 2^-2 */
+        for (int i = 0; i < f->count; i++) at[i] = (uint8_t)(24 + next_below(g, 24));
+        break;
+    case SCALE_IQ1_M: /* the top nibble of each of four u16 has four bits of the f16 */
+        for (int i = 0; i < 4; i++) {
+            at[2 * i + 1] = (uint8_t)((at[2 * i + 1] & 15) | (half >> 4 * i & 15) << 4);
+        }
+        break;
+    }
+}
+
+/* q8_k blocks carry the sum of each 16 elements, which dot products may rely on. */
+static void put_q8_k_sums(uint8_t *block)
+{
+    for (int group = 0; group < 16; group++) {
+        int16_t sum = 0;
+        for (int i = 0; i < 16; i++) sum = (int16_t)(sum + (int8_t)block[4 + group * 16 + i]);
+        memcpy(block + 260 + group * 2, &sum, 2);
+    }
+}
+
+static void fill_packed(ot_tensor *t, generator *g)
+{
+    const size_t size = (size_t)rlx_dtype_block_bytes(t->dtype);
+    uint8_t *data = t->data;
+    for (size_t i = 0; i < t->bytes; i++) data[i] = (uint8_t)next_bits(g);
+    for (size_t at = 0; at + size <= t->bytes; at += size) {
+        for (size_t k = 0; k < sizeof scale_fields / sizeof scale_fields[0]; k++) {
+            if (scale_fields[k].dtype == t->dtype) put_scale(data + at, &scale_fields[k], g);
+        }
+        if (t->dtype == RLX_Q8_K) put_q8_k_sums(data + at);
+    }
+}
+
+void ot_fill_tensor(ot_tensor *t, const ot_fill *fill, uint64_t seed, int run)
+{
+    generator g = {seed};
+    if (rlx_dtype_is_packed(t->dtype)) {
+        if (fill->kind != OT_VALUE) fill_packed(t, &g);
+    } else if (fill->kind == OT_EXTREME) {
+        fill_extreme(t, &g);
+    } else if (fill->kind == OT_PERM) {
+        fill_permutation(t, &g, 1, 0);
+    } else if (fill->kind == OT_DISTINCT) {
+        const bool is_float = rlx_dtype_is_float(t->dtype);
+        fill_permutation(t, &g, is_float ? 0.125 : 1,
+                         is_float ? -(double)t->elements / 16 : -(double)(t->elements / 2));
+    } else if (fill->kind == OT_COUNT) {
+        for (int64_t i = 0; i < t->elements; i++) put(t, i, fill->a + fill->b * run + (double)i);
+    } else {
+        for (int64_t i = 0; i < t->elements; i++) put(t, i, fill_element(&g, fill, t->dtype));
+    }
+}

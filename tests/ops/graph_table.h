@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* Graphs of several nodes that optest runs on the device and on the reference. */
+#ifndef GRAPH_TABLE_H
+#define GRAPH_TABLE_H
+
+typedef struct graph_test {
+    const char *name;
+    int n_runs;
+    /* Fills of inputs that are not the default: "pos:count(0,4) ids:int(0,8)"; count(a,b) gives
+     * a + b * run + index of the element. NULL: all are the default. */
+    const char *fills;
+    /* Values of the named dimensions, the last one for all later runs: "seq=4,2,1 batch=1". */
+    const char *dims;
+    const char *text; /* ir/text.h has the form */
+} graph_test;
+
+extern const graph_test graph_tests[]; /* ends with name NULL */
+
+#endif

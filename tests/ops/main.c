@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: MIT */
+/* optest: runs the op cases and the graphs on a device and compares with the reference. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ops/optest.h"
+
+static const char usage[] =
+    "usage: optest [options]\n"
+    "  --device D           device under test (default cpu)\n"
+    "  --filter TEXT        only cases that contain TEXT; with * or ?, that match it\n"
+    "  --family F           only cases of that table (elementwise, matrix, ..., graphs)\n"
+    "  --list, --count      print the cases, or how many there are\n"
+    "  --verbose            print every case, not only failures\n"
+    "  --bench              time the cases instead of checking them\n"
+    "  --json               print the results as JSON\n"
+    "  --jobs N             threads that run cases (default: the processors, at most 8)\n"
+    "  --seed N             other numbers in the tensors\n"
+    "  --allow-unsupported  what the device says it cannot do is skipped, not a failure\n"
+    "  --dump DIR           write cases and results for tests/numpy/compare.py\n";
+
+/* ---- The list of cases ----------------------------------------------------------------------------- */
+
+typedef struct entry {
+    const char *family;
+    char *text;   /* owned; NULL for a graph */
+    size_t graph; /* index of the graph */
+} entry;
+
+typedef struct case_list {
+    const ot_options *opt;
+    const char *family;
+    entry *entries;
+    size_t n, cap;
+    bool failed;
+} case_list;
+
+/* '*' stands for any text, '?' for a character. */
+static bool match_glob(const char *glob, const char *text)
+{
+    const char *star = NULL, *retry = NULL;
+    while (*text) {
+        if (*glob == '*') {
+            star = glob++;
+            retry = text;
+        } else if (*glob == '?' || *glob == *text) {
+            glob++;
+            text++;
+        } else if (star) {
+            glob = star + 1;
+            text = ++retry;
+        } else {
+            return false;
+        }
+    }
+    while (*glob == '*') glob++;
+    return !*glob;
+}
+
+static bool is_wanted(const ot_options *opt, const char *family, const char *text)
+{
+    if (opt->family && strcmp(opt->family, family) != 0) return false;
+    if (!opt->filter) return true;
+    if (strpbrk(opt->filter, "*?")) return match_glob(opt->filter, text);
+    return strstr(text, opt->filter) != NULL;
+}
+
+static void add_entry(case_list *l, entry e)
+{
+    if (l->n == l->cap) {
+        l->cap = l->cap ? 2 * l->cap : 1024;
+        entry *grown = realloc(l->entries, l->cap * sizeof *grown);
+        if (!grown) {
+            fputs("optest: out of memory\n", stderr);
+            exit(2);
+        }
+        l->entries = grown;
+    }
+    l->entries[l->n++] = e;
+}
+
+static void add_case(void *user, const char *text)
+{
+    case_list *l = user;
+    if (is_wanted(l->opt, l->family, text)) add_entry(l, (entry){l->family, strdup(text), 0});
+}
+
+static void add_family(case_list *l, const char *name, const char *const *templates)
+{
+    l->family = name;
+    if (!templates) return;
+    for (; *templates; templates++) {
+        if (ot_expand(*templates, add_case, l)) continue;
+        fprintf(stderr, "optest: cases_%s.c: malformed template: %s\n", name, *templates);
+        l->failed = true;
+    }
+}
+
+static void collect(case_list *l)
+{
+#define X(name) add_family(l, #name, rx_cases_##name);
+    OT_FAMILIES(X)
+#undef X
+    for (size_t i = 0; !l->opt->dump && !l->opt->bench && ot_graph_name(i); i++) {
+        if (is_wanted(l->opt, "graphs", ot_graph_name(i))) add_entry(l, (entry){"graphs", NULL, i});
+    }
+}
+
+static const char *entry_text(const entry *e)
+{
+    return e->text ? e->text : ot_graph_name(e->graph);
+}
+
+/* ---- Running them ---------------------------------------------------------------------------------- */
+
+typedef struct tally {
+    const char *family;
+    size_t count[3]; /* by ot_verdict */
+} tally;
+
+typedef struct runner {
+    ot_env env;
+    case_list list;
+    pthread_mutex_t lock; /* of all below, and of the output */
+    size_t next;
+    size_t count[3];
+    tally families[32];
+    size_t n_families;
+    bool progress, first_json;
+} runner;
+
+static void count_family(runner *r, const char *family, ot_verdict v)
+{
+    size_t i = 0;
+    while (i < r->n_families && strcmp(r->families[i].family, family) != 0) i++;
+    if (i == r->n_families) r->families[r->n_families++].family = family;
+    r->families[i].count[v]++;
+}
+
+static void print_json(runner *r, const entry *e, const ot_report *report)
+{
+    static const char *const verdicts[] = {"pass", "fail", "skip"};
+    fputs(r->first_json ? "\n  {\"case\": " : ",\n  {\"case\": ", stdout);
+    r->first_json = false;
+    ot_json_string(stdout, entry_text(e));
+    printf(", \"family\": \"%s\", \"device\": \"%s\", \"result\": \"%s\"", e->family,
+           r->env.opt.device, verdicts[report->verdict]);
+    if (r->env.opt.bench) {
+        printf(", \"ms_median\": %.6g, \"ms_best\": %.6g, \"gflops\": %.6g, \"gbps\": %.6g",
+               report->ms_median, report->ms_best, report->gflops, report->gbps);
+    }
+    if (report->used) {
+        fputs(", \"error\": ", stdout);
+        ot_json_string(stdout, report->text);
+    }
+    putchar('}');
+}
+
+static void print_text(runner *r, const entry *e, const ot_report *report)
+{
+    static const char *const verdicts[] = {"pass", "FAIL", "skip"};
+    const ot_options *opt = &r->env.opt;
+    if (report->verdict == OT_FAIL) {
+        if (r->progress) fputs("\r\033[K", stdout);
+        printf("FAIL %s: %s\n  seed %llu\n", e->family, entry_text(e), (unsigned long long)opt->seed);
+        for (const char *p = report->text; *p;) {
+            const size_t n = strcspn(p, "\n");
+            printf("  %.*s\n", (int)n, p);
+            p += n + (p[n] == '\n');
+        }
+    } else if (opt->bench && report->verdict == OT_PASS) {
+        printf("%10.4f ms  %9.3f GB/s  %9.3f GFLOP/s  %s\n", report->ms_median, report->gbps,
+               report->gflops, entry_text(e));
+    } else if (opt->verbose) {
+        printf("%s %s: %s\n", verdicts[report->verdict], e->family, entry_text(e));
+    }
+    const size_t done = r->count[0] + r->count[1] + r->count[2];
+    if (r->progress && done % 16 == 0) {
+        printf("\r\033[K%zu of %zu, %zu failed", done, r->list.n, r->count[OT_FAIL]);
+    }
+    fflush(stdout);
+}
+
+static void run_entry(runner *r, const entry *e, ot_case *c, ot_report *report)
+{
+    char why[160];
+    *report = (ot_report){.verdict = OT_PASS};
+    if (!e->text) {
+        ot_run_graph(&r->env, e->graph, report);
+    } else if (!ot_parse(e->text, e->family, r->env.opt.seed, c, why)) {
+        ot_fail(report, "malformed case: %s", why);
+    } else if (r->env.opt.bench) {
+        ot_bench_case(&r->env, c, report);
+    } else if (r->env.opt.dump) {
+        ot_dump_case(&r->env, c, report);
+    } else {
+        ot_run_case(&r->env, c, report);
+    }
+}
+
+static void *work(void *user)
+{
+    runner *r = user;
+    ot_case *c = malloc(sizeof *c);
+    ot_report *report = malloc(sizeof *report);
+    pthread_mutex_lock(&r->lock);
+    while (c && report && r->next < r->list.n) {
+        const entry *e = &r->list.entries[r->next++];
+        pthread_mutex_unlock(&r->lock);
+        run_entry(r, e, c, report);
+        pthread_mutex_lock(&r->lock);
+        r->count[report->verdict]++;
+        count_family(r, e->family, report->verdict);
+        if (r->env.opt.json) {
+            print_json(r, e, report);
+        } else {
+            print_text(r, e, report);
+        }
+    }
+    pthread_mutex_unlock(&r->lock);
+    free(report);
+    free(c);
+    return NULL;
+}
+
+static void run_all(runner *r)
+{
+    pthread_t threads[64];
+    int n = 0;
+    if (r->env.opt.json) putchar('[');
+    while (n < r->env.opt.jobs - 1 && n < 64) {
+        if (pthread_create(&threads[n], NULL, work, r)) break;
+        n++;
+    }
+    work(r);
+    while (n > 0) pthread_join(threads[--n], NULL);
+    if (r->env.opt.json) puts("\n]");
+    if (r->progress) fputs("\r\033[K", stdout);
+}
+
+/* ---- Coverage: every operation of the catalogue has a case that runs -------------------------------- */
+
+static bool has_case(const case_list *l, const char *op)
+{
+    const size_t n = strlen(op);
+    for (size_t i = 0; i < l->n; i++) {
+        const char *text = l->entries[i].text;
+        if (!text || strstr(text, "!>")) continue;
+        if (strncmp(text, op, n) == 0 && (text[n] == '(' || text[n] == ' ')) return true;
+    }
+    return false;
+}
+
+static void check_coverage(runner *r)
+{
+    /* Leaves and what only the compiler makes have tests of their own, in graphs.c. */
+    static const char exempt[] = " input param constant state state_write region copy ";
+    size_t missing = 0;
+    for (size_t i = 0; rlx_op_name(i); i++) {
+        char word[64];
+        snprintf(word, sizeof word, " %s ", rlx_op_name(i));
+        if (strstr(exempt, word) || has_case(&r->list, rlx_op_name(i))) continue;
+        if (missing++ == 0) printf("FAIL coverage: operations without a case:");
+        printf(" %s", rlx_op_name(i));
+    }
+    if (missing) putchar('\n');
+    r->count[missing ? OT_FAIL : OT_PASS]++;
+}
+
+/* ---- Command line ---------------------------------------------------------------------------------- */
+
+static bool parse_options(int argc, char **argv, ot_options *o)
+{
+    const struct { const char *name; bool *flag; } flags[] = {
+        {"--list", &o->list},       {"--count", &o->count}, {"--verbose", &o->verbose},
+        {"--bench", &o->bench},     {"--json", &o->json},
+        {"--allow-unsupported", &o->allow_unsupported},
+    };
+    const char *jobs = NULL, *seed = NULL;
+    const struct { const char *name; const char **value; } texts[] = {
+        {"--device", &o->device}, {"--filter", &o->filter}, {"--family", &o->family},
+        {"--dump", &o->dump},     {"--jobs", &jobs},        {"--seed", &seed},
+    };
+    for (int i = 1; i < argc; i++) {
+        bool known = false;
+        for (size_t k = 0; k < sizeof flags / sizeof flags[0]; k++) {
+            if (strcmp(argv[i], flags[k].name) == 0) known = *flags[k].flag = true;
+        }
+        for (size_t k = 0; !known && k < sizeof texts / sizeof texts[0]; k++) {
+            if (strcmp(argv[i], texts[k].name) != 0 || i + 1 == argc) continue;
+            *texts[k].value = argv[++i];
+            known = true;
+        }
+        if (!known) return false;
+    }
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    o->jobs = jobs ? atoi(jobs) : processors < 1 ? 1 : processors > 8 ? 8 : (int)processors;
+    if (seed) o->seed = strtoull(seed, NULL, 0);
+    if (o->bench || o->dump) o->jobs = 1;
+    return true;
+}
+
+static bool open_devices(ot_env *env)
+{
+    rlx_error err = {0};
+    if (rlx_device_open(env->opt.device, NULL, &env->device, &err)) {
+        fprintf(stderr, "optest: %s\n", err.text);
+        return false;
+    }
+    rlx_device_info info;
+    rlx_device_get_info(env->device, &info);
+    env->is_null = strcmp(info.backend, "null") == 0;
+    if (env->is_null || strcmp(info.backend, "ref") == 0 || env->opt.bench) return true;
+    if (rlx_device_open("ref", NULL, &env->ref, &err)) {
+        fprintf(stderr, "optest: %s\n", err.text);
+        return false;
+    }
+    return true;
+}
+
+static void summarise(const runner *r)
+{
+    if (r->env.opt.json) return;
+    for (size_t i = 0; i < r->n_families; i++) {
+        const tally *t = &r->families[i];
+        printf("%-12s %6zu passed, %zu failed, %zu skipped\n", t->family, t->count[OT_PASS],
+               t->count[OT_FAIL], t->count[OT_SKIP]);
+    }
+    printf("%zu passed, %zu failed, %zu skipped\n", r->count[OT_PASS], r->count[OT_FAIL],
+           r->count[OT_SKIP]);
+}
+
+int main(int argc, char **argv)
+{
+    static runner r = {.lock = PTHREAD_MUTEX_INITIALIZER, .first_json = true};
+    ot_options *opt = &r.env.opt;
+    opt->device = "cpu";
+    if (!parse_options(argc, argv, opt)) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    r.list.opt = opt;
+    collect(&r.list);
+    r.progress = isatty(1) && !opt->json && !opt->verbose && !opt->bench;
+    if (opt->list) {
+        for (size_t i = 0; i < r.list.n; i++) {
+            printf("%s: %s\n", r.list.entries[i].family, entry_text(&r.list.entries[i]));
+        }
+    } else if (opt->count) {
+        printf("%zu\n", r.list.n);
+    } else if (!open_devices(&r.env) || (opt->dump && !ot_dump_open(&r.env))) {
+        r.count[OT_FAIL]++;
+    } else {
+        run_all(&r);
+        if (!opt->filter && !opt->family && !opt->json) check_coverage(&r);
+        summarise(&r);
+    }
+    ot_dump_close(&r.env);
+    rlx_device_close(r.env.device);
+    rlx_device_close(r.env.ref);
+    for (size_t i = 0; i < r.list.n; i++) free(r.list.entries[i].text);
+    free(r.list.entries);
+    return r.count[OT_FAIL] || r.list.failed ? 1 : 0;
+}

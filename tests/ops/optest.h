@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/* The engine of the op cases: one table of cases a family (cases_*.c) is expanded, filled with
+ * numbers, run on the device under test and on the reference, and compared. Public API only.
+ * CASES.md has the case language. */
+#ifndef OPTEST_H
+#define OPTEST_H
+
+#include <stdio.h>
+
+#include "rlx/rlx.h"
+
+#define OT_MAX_IN 72  /* lstm with 16 layers has 3 + 16 * 4 operands */
+#define OT_MAX_OUT 20
+#define OT_MAX_DIMS 4 /* named dimensions of a case */
+#define OT_MAX_BINDINGS 6
+
+/* ---- Cases ------------------------------------------------------------------------------------ */
+
+typedef enum ot_fill_kind {
+    OT_DEFAULT, OT_INTS, OT_RANGE, OT_NORMAL, OT_EXTREME, OT_TIES, OT_BOOLS, OT_VALUE, OT_PERM,
+    OT_DISTINCT,
+    OT_COUNT /* a + b * run + index: positions in graphs that run several times */
+} ot_fill_kind;
+
+typedef struct ot_fill {
+    ot_fill_kind kind;
+    double a, b;
+} ot_fill;
+
+typedef enum ot_leaf { OT_INPUT, OT_PARAM, OT_CONST } ot_leaf;
+
+/* A dimension: value, or, when dim >= 0, times * (named dimension `dim`) + value. */
+typedef struct ot_dim {
+    int dim;
+    int64_t times, value;
+} ot_dim;
+
+typedef struct ot_operand {
+    bool absent, strided;
+    ot_leaf leaf;
+    rlx_dtype dtype;
+    int rank;
+    ot_dim dims[RLX_MAX_RANK + 1]; /* one more than allowed, for error cases */
+    ot_fill fill;
+} ot_operand;
+
+typedef struct ot_named_dim {
+    char name[32];
+    int64_t bound;
+} ot_named_dim;
+
+typedef struct ot_case {
+    char *text;         /* expanded, without the head */
+    const char *family;
+    char op[40];
+    char attrs[640];
+    char error[256];    /* building must fail with a text that contains this; empty: must work */
+    ot_operand in[OT_MAX_IN];
+    size_t n_in;
+    ot_named_dim dims[OT_MAX_DIMS];
+    size_t n_dims;
+    uint64_t seed;
+} ot_case;
+
+/* A tensor in host memory, dense. */
+typedef struct ot_tensor {
+    rlx_dtype dtype;
+    int rank;
+    int64_t dims[RLX_MAX_RANK + 1];
+    int64_t elements;
+    size_t bytes;
+    void *data; /* owned; NULL when absent */
+} ot_tensor;
+
+/* expand.c: calls fn with each case that the template stands for. The text is valid during the call.
+ * Returns false when the head is malformed. */
+typedef void ot_expand_fn(void *user, const char *text);
+bool ot_expand(const char *template_text, ot_expand_fn *fn, void *user);
+
+/* parse.c: reads an expanded case. False with a sentence in `why` when it is malformed. `text` must
+ * outlive the case. */
+bool ot_parse(char *text, const char *family, uint64_t seed, ot_case *c, char why[160]);
+bool ot_parse_fill(const char *name, size_t length, const double *arg, int n_arg, ot_fill *out);
+
+/* fill.c */
+uint64_t ot_hash(const char *text, uint64_t seed);
+/* Sets type, dims, elements, bytes and allocates data (at least one byte). False: too large. */
+bool ot_tensor_init(ot_tensor *t, rlx_dtype dtype, int rank, const int64_t *dims);
+void ot_tensor_finish(ot_tensor *t);
+void ot_fill_tensor(ot_tensor *t, const ot_fill *fill, uint64_t seed, int run);
+/* The i-th element of a plain tensor as a number. */
+double ot_element(const ot_tensor *t, int64_t i);
+
+/* ---- Comparing -------------------------------------------------------------------------------- */
+
+typedef enum ot_class {
+    OT_BITS,    /* bit for bit; NaN equals NaN */
+    OT_EQUAL,   /* the same number; +0 equals -0, NaN equals NaN */
+    OT_ELEMENT, /* elementwise, softmax, pool, cumsum */
+    OT_LONG     /* matrix products, norms, sums: grows with the length of the sum */
+} ot_class;
+
+typedef struct ot_tolerance {
+    ot_class class;
+    double limit; /* of |got - expected| / max(1, |expected|) */
+} ot_tolerance;
+
+/* tolerance.c: of result `out` of the case; `in` are its operands at the dimensions now bound. */
+ot_tolerance ot_tolerance_of(const char *op, const ot_tensor *in, size_t n_in, const ot_tensor *out);
+/* The same for graphs of several nodes. */
+ot_tolerance ot_tolerance_of_graph(const ot_tensor *out);
+
+typedef struct ot_difference {
+    int64_t n_bad, first; /* index of the first bad element */
+    double worst;         /* scaled error */
+    double expected, got; /* of the first bad element */
+} ot_difference;
+ot_difference ot_compare(const ot_tensor *expected, const ot_tensor *got, ot_tolerance tolerance);
+
+/* ---- Running ---------------------------------------------------------------------------------- */
+
+typedef struct ot_options {
+    const char *device, *filter, *family, *dump;
+    bool list, count, verbose, bench, json, allow_unsupported;
+    int jobs;
+    uint64_t seed;
+} ot_options;
+
+typedef struct ot_env {
+    ot_options opt;
+    rlx_device *device, *ref; /* ref is NULL when the device is ref or null */
+    bool is_null;
+    FILE *dump_cases, *dump_data;
+    uint64_t dump_bytes;
+} ot_env;
+
+typedef enum ot_verdict { OT_PASS, OT_FAIL, OT_SKIP } ot_verdict;
+
+typedef struct ot_report {
+    ot_verdict verdict;
+    size_t used;
+    char text[4096];
+    double ms_median, ms_best, gflops, gbps; /* bench only */
+} ot_report;
+
+/* Adds a line to the report and makes it a failure. */
+void ot_fail(ot_report *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* The graph of a case with the data of its operands under one binding of the dimensions. */
+typedef struct ot_built {
+    rlx_graph *graph;
+    ot_tensor logical[OT_MAX_IN]; /* what the operation sees */
+    ot_tensor stored[OT_MAX_IN];  /* what the leaf holds; data NULL when it is the same */
+    int64_t bound[OT_MAX_DIMS];   /* values of the named dimensions */
+    size_t n_out;
+} ot_built;
+
+/* build.c */
+bool ot_fill_operands(const ot_case *c, ot_built *b);
+/* Builds the graph from the data of ot_fill_operands; the graph's own status tells of errors. */
+void ot_build_graph(const ot_case *c, ot_built *b);
+void ot_built_finish(const ot_case *c, ot_built *b);
+const ot_tensor *ot_stored(const ot_built *b, size_t i);
+
+/* run.c */
+void ot_run_case(ot_env *env, ot_case *c, ot_report *r);
+/* Compares two outputs and reports a difference as a failure. */
+void ot_check_output(ot_report *r, const char *what, const ot_tensor *expected, const ot_tensor *got,
+                     ot_tolerance tolerance);
+/* Runs a session and reads its outputs into new tensors; *n tells how many. */
+rlx_status ot_run_session(rlx_session *s, const rlx_tensor *in, size_t n_in, ot_tensor *out,
+                          size_t *n, rlx_error *err);
+/* The failure of a call on the device: a skip where it is unsupported and that is allowed. */
+void ot_report_status(ot_env *env, ot_report *r, const char *what, rlx_status s,
+                      const rlx_error *err);
+
+/* bench.c: times the case on the device. */
+void ot_bench_case(ot_env *env, ot_case *c, ot_report *r);
+
+/* dump.c: writes the case and the reference's results for tests/numpy/compare.py. */
+bool ot_dump_open(ot_env *env);
+void ot_dump_case(ot_env *env, ot_case *c, ot_report *r);
+void ot_dump_close(ot_env *env);
+void ot_json_string(FILE *f, const char *text);
+
+/* graphs.c: the i-th graph test, NULL past the end; and its run. */
+const char *ot_graph_name(size_t i);
+void ot_run_graph(ot_env *env, size_t i, ot_report *r);
+
+/* ---- The families: one table of templates each ------------------------------------------------- */
+
+#define OT_FAMILIES(X)                                                              \
+    X(elementwise) X(matrix) X(quant) X(norm) X(attention) X(shape) X(index)        \
+    X(reduce) X(order) X(signal) X(random) X(conv) X(recurrent)
+
+#define X(name) extern const char *const rx_cases_##name[] __attribute__((weak));
+OT_FAMILIES(X)
+#undef X
+
+#endif

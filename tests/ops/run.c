@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs one case: builds it, checks that its text form reads back, runs it on the reference and on the
+ * device under test in each mode and with each value of its named dimensions, and compares. The
+ * reference device is compared with itself; the null device must only report no error. */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/optest.h"
+
+/* ---- Reports ------------------------------------------------------------------------------------ */
+
+void ot_fail(ot_report *r, const char *fmt, ...)
+{
+    r->verdict = OT_FAIL;
+    if (r->used + 2 >= sizeof r->text) return;
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(r->text + r->used, sizeof r->text - r->used - 1, fmt, args);
+    va_end(args);
+    if (n < 0) return;
+    r->used += (size_t)n;
+    if (r->used + 2 > sizeof r->text) r->used = sizeof r->text - 2;
+    r->text[r->used++] = '\n';
+    r->text[r->used] = 0;
+}
+
+void ot_report_status(ot_env *env, ot_report *r, const char *what, rlx_status s,
+                      const rlx_error *err)
+{
+    if (s == RLX_UNSUPPORTED && env->opt.allow_unsupported && r->verdict == OT_PASS) {
+        r->verdict = OT_SKIP;
+        return;
+    }
+    ot_fail(r, "%s: %s: %s", what, rlx_status_name(s), err->text);
+}
+
+static void dims_text(const ot_tensor *t, char out[128])
+{
+    size_t n = (size_t)snprintf(out, 128, "%s[", rlx_dtype_name(t->dtype));
+    for (int i = 0; i < t->rank && n < 100; i++) {
+        n += (size_t)snprintf(out + n, 128 - n, i ? ",%lld" : "%lld", (long long)t->dims[i]);
+    }
+    snprintf(out + n, 128 - n, "]");
+}
+
+void ot_check_output(ot_report *r, const char *what, const ot_tensor *expected, const ot_tensor *got,
+                     ot_tolerance tolerance)
+{
+    char want[128], have[128];
+    dims_text(expected, want);
+    dims_text(got, have);
+    if (strcmp(want, have) != 0 || expected->bytes != got->bytes) {
+        ot_fail(r, "%s: expected %s, got %s", what, want, have);
+        return;
+    }
+    const ot_difference d = ot_compare(expected, got, tolerance);
+    if (d.n_bad == 0) return;
+    ot_fail(r, "%s %s: element %lld of %lld: expected %.9g, got %.9g; %lld bad, worst error %.3g, "
+            "limit %.3g", what, want, (long long)d.first, (long long)expected->elements, d.expected,
+            d.got, (long long)d.n_bad, d.worst, tolerance.limit);
+}
+
+/* ---- Sessions ----------------------------------------------------------------------------------- */
+
+rlx_status ot_run_session(rlx_session *s, const rlx_tensor *in, size_t n_in, ot_tensor *out,
+                          size_t *n, rlx_error *err)
+{
+    rlx_tensor tensors[OT_MAX_OUT];
+    rlx_tensor_info info;
+    for (*n = 0; *n < OT_MAX_OUT && rlx_session_leaf(s, RLX_LEAF_OUTPUT, *n, &info); ++*n) {
+        ot_tensor *t = &out[*n];
+        if (!ot_tensor_init(t, info.dtype, info.shape.rank, info.shape.dim)) return RLX_NO_MEMORY;
+        memset(t->data, 0xa5, t->bytes); /* what is not written shows */
+        tensors[*n] = (rlx_tensor){info.name, t->data, t->bytes};
+    }
+    return rlx_run(s, in, n_in, tensors, *n, err);
+}
+
+static rlx_status set_params(const ot_case *c, const ot_built *b, rlx_session *s, rlx_error *err)
+{
+    for (size_t i = 0; i < c->n_in; i++) {
+        if (c->in[i].absent || c->in[i].leaf != OT_PARAM) continue;
+        char name[16];
+        snprintf(name, sizeof name, "in%zu", i);
+        const ot_tensor *t = ot_stored(b, i);
+        rlx_status status = rlx_session_set_param(s, name, t->data, t->bytes, RLX_COPY, err);
+        if (status) return status;
+    }
+    return RLX_OK;
+}
+
+static rlx_status run_bound(const ot_case *c, const ot_built *b, rlx_session *s, ot_tensor *out,
+                            size_t *n, rlx_error *err)
+{
+    rlx_tensor in[OT_MAX_IN];
+    char names[OT_MAX_IN][16];
+    size_t n_in = 0;
+    for (size_t i = 0; i < c->n_dims; i++) {
+        rlx_status status = rlx_session_bind(s, c->dims[i].name, b->bound[i], err);
+        if (status) return status;
+    }
+    for (size_t i = 0; i < c->n_in; i++) {
+        if (c->in[i].absent || c->in[i].leaf != OT_INPUT) continue;
+        snprintf(names[n_in], sizeof names[n_in], "in%zu", i);
+        const ot_tensor *t = ot_stored(b, i);
+        in[n_in] = (rlx_tensor){names[n_in], t->data, t->bytes};
+        n_in++;
+    }
+    return ot_run_session(s, in, n_in, out, n, err);
+}
+
+/* ---- Values of the named dimensions --------------------------------------------------------------- */
+
+typedef struct bindings {
+    int64_t value[OT_MAX_BINDINGS][OT_MAX_DIMS];
+    size_t n;
+} bindings;
+
+/* The bound, two thirds of it, one, zero, and for several dimensions a mix. */
+static void choose_bindings(const ot_case *c, bindings *b)
+{
+    b->n = c->n_dims == 0 ? 1 : c->n_dims == 1 ? 4 : 5;
+    for (size_t i = 0; i < c->n_dims; i++) {
+        const int64_t bound = c->dims[i].bound;
+        const int64_t middle = bound * 2 / 3;
+        const int64_t values[] = {bound, middle, bound < 1 ? 0 : 1, 0, i % 2 ? middle : bound};
+        for (size_t k = 0; k < b->n; k++) b->value[k][i] = values[k];
+    }
+}
+
+/* What the reference gives for each binding. */
+typedef struct expectation {
+    bool fails; /* an error of this binding, which the device must report too */
+    ot_tensor out[OT_MAX_OUT];
+    size_t n_out;
+} expectation;
+
+typedef struct case_run {
+    ot_env *env;
+    ot_case *c;
+    ot_report *r;
+    ot_built built;
+    bindings binds;
+    expectation expected[OT_MAX_BINDINGS];
+} case_run;
+
+static void release_run(case_run *run)
+{
+    for (size_t i = 0; i < OT_MAX_BINDINGS; i++) {
+        for (size_t k = 0; k < OT_MAX_OUT; k++) ot_tensor_finish(&run->expected[i].out[k]);
+    }
+    ot_built_finish(run->c, &run->built);
+    free(run);
+}
+
+static bool use_binding(case_run *run, size_t i)
+{
+    if (run->c->n_dims == 0 && run->built.graph) return true;
+    memcpy(run->built.bound, run->binds.value[i], sizeof run->built.bound);
+    if (ot_fill_operands(run->c, &run->built)) return true;
+    ot_fail(run->r, "the operands are too large");
+    return false;
+}
+
+static rlx_session *open_session(case_run *run, rlx_device *d, const rlx_session_desc *desc)
+{
+    rlx_error err = {0};
+    rlx_session *s = NULL;
+    rlx_status status = rlx_session_create(d, run->built.graph, desc, &s, &err);
+    if (status == RLX_OK) status = set_params(run->c, &run->built, s, &err);
+    if (status == RLX_OK) return s;
+    ot_report_status(run->env, run->r, "compile", status, &err);
+    rlx_session_destroy(s);
+    return NULL;
+}
+
+static void expect(case_run *run, rlx_device *ref)
+{
+    rlx_session *s = open_session(run, ref, NULL);
+    for (size_t i = 0; s && i < run->binds.n && use_binding(run, i); i++) {
+        rlx_error err = {0};
+        expectation *e = &run->expected[i];
+        rlx_status status = run_bound(run->c, &run->built, s, e->out, &e->n_out, &err);
+        e->fails = status != RLX_OK;
+        if (status && (i == 0 || status != RLX_INVALID)) {
+            ot_report_status(run->env, run->r, "run on ref", status, &err);
+        }
+    }
+    rlx_session_destroy(s);
+}
+
+/* ---- The device --------------------------------------------------------------------------------- */
+
+static void check_outputs(case_run *run, const char *mode, size_t binding, const ot_tensor *out,
+                          size_t n)
+{
+    const expectation *e = &run->expected[binding];
+    if (n != e->n_out) ot_fail(run->r, "%s: expected %zu outputs, got %zu", mode, e->n_out, n);
+    for (size_t k = 0; k < n && k < e->n_out; k++) {
+        char what[96];
+        size_t used = (size_t)snprintf(what, sizeof what, "%s, out%zu", mode, k);
+        for (size_t i = 0; i < run->c->n_dims && used < 80; i++) {
+            used += (size_t)snprintf(what + used, sizeof what - used, ", %.16s=%lld",
+                                     run->c->dims[i].name, (long long)run->built.bound[i]);
+        }
+        ot_tolerance t =
+            ot_tolerance_of(run->c->op, run->built.logical, run->c->n_in, &e->out[k]);
+        if (!run->env->ref) t = (ot_tolerance){OT_BITS, 0}; /* the reference with itself */
+        ot_check_output(run->r, what, &e->out[k], &out[k], t);
+    }
+}
+
+static void check_above_bound(case_run *run, rlx_session *s)
+{
+    for (size_t i = 0; i < run->c->n_dims; i++) {
+        const ot_named_dim *d = &run->c->dims[i];
+        if (rlx_session_bind(s, d->name, d->bound + 1, NULL) != RLX_OK) continue;
+        ot_fail(run->r, "binding %s to %lld, above its bound, did not fail", d->name,
+                (long long)d->bound + 1);
+    }
+}
+
+static void run_mode(case_run *run, const char *mode, const rlx_session_desc *desc)
+{
+    rlx_session *s = open_session(run, run->env->device, desc);
+    for (size_t i = 0; s && i < run->binds.n && use_binding(run, i); i++) {
+        rlx_error err = {0};
+        ot_tensor out[OT_MAX_OUT] = {0};
+        size_t n = 0;
+        rlx_status status = run_bound(run->c, &run->built, s, out, &n, &err);
+        if (run->expected[i].fails) {
+            if (!status && !run->env->is_null) ot_fail(run->r, "%s: ref fails, this does not", mode);
+        } else if (status) {
+            ot_report_status(run->env, run->r, mode, status, &err);
+        } else if (!run->env->is_null) {
+            check_outputs(run, mode, i, out, n);
+        }
+        for (size_t k = 0; k < n; k++) ot_tensor_finish(&out[k]);
+    }
+    if (s) check_above_bound(run, s);
+    rlx_session_destroy(s);
+}
+
+/* ---- The case ----------------------------------------------------------------------------------- */
+
+static void check_error_case(case_run *run)
+{
+    rlx_error err = {0};
+    rlx_session *s = NULL;
+    rlx_status status = rlx_graph_status(run->built.graph, &err);
+    if (!status) status = rlx_session_create(run->env->device, run->built.graph, NULL, &s, &err);
+    rlx_session_destroy(s);
+    if (!status) {
+        ot_fail(run->r, "expected an error with \"%s\", got none", run->c->error);
+    } else if (!strstr(err.text, run->c->error)) {
+        ot_fail(run->r, "expected an error with \"%s\", got \"%s\"", run->c->error, err.text);
+    }
+}
+
+/* print(parse(print(g))) is print(g), and the graph still verifies. */
+static void check_text_form(case_run *run)
+{
+    rlx_error err = {0};
+    rlx_graph *again = NULL;
+    char *first = NULL, *second = NULL;
+    size_t n_first = 0, n_second = 0;
+    rlx_status status = rlx_graph_verify(run->built.graph, &err);
+    if (!status) status = rlx_graph_print(run->built.graph, &first, &n_first, &err);
+    if (!status) status = rlx_graph_parse(first, n_first, &again, &err);
+    if (!status) status = rlx_graph_print(again, &second, &n_second, &err);
+    if (status) {
+        ot_fail(run->r, "text form: %s: %s\n%.1500s", rlx_status_name(status), err.text,
+                first ? first : "");
+    } else if (n_first != n_second || memcmp(first, second, n_first) != 0) {
+        ot_fail(run->r, "text form: reads back as another graph:\n%.800s\n%.800s", first, second);
+    }
+    rlx_free(first);
+    rlx_free(second);
+    rlx_graph_destroy(again);
+}
+
+static int64_t total_elements(const case_run *run)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < run->c->n_in; i++) n += run->built.logical[i].elements;
+    for (size_t k = 0; k < run->expected[0].n_out; k++) n += run->expected[0].out[k].elements;
+    return n;
+}
+
+static void run_modes(case_run *run)
+{
+    ot_env *env = run->env;
+    if (!env->is_null) expect(run, env->ref ? env->ref : env->device);
+    if (run->r->verdict != OT_PASS) return;
+    run_mode(run, "run", NULL);
+    if (!env->ref || total_elements(run) > 8192) return;
+    run_mode(run, "keep_all", &(rlx_session_desc){.keep_all = true});
+    if (strcmp(run->c->family, "elementwise") != 0 && strcmp(run->c->family, "norm") != 0) return;
+    run_mode(run, "no_fusion", &(rlx_session_desc){.no_fusion = true});
+}
+
+void ot_run_case(ot_env *env, ot_case *c, ot_report *r)
+{
+    case_run *run = calloc(1, sizeof *run);
+    if (!run) {
+        ot_fail(r, "out of memory");
+        return;
+    }
+    run->env = env;
+    run->c = c;
+    run->r = r;
+    choose_bindings(c, &run->binds);
+    if (use_binding(run, 0)) {
+        ot_build_graph(c, &run->built);
+        rlx_error err = {0};
+        if (c->error[0]) {
+            check_error_case(run);
+        } else if (rlx_graph_status(run->built.graph, &err)) {
+            ot_fail(r, "build: %s", err.text);
+        } else {
+            check_text_form(run);
+            run_modes(run);
+        }
+    }
+    release_run(run);
+}

@@ -4,7 +4,8 @@
  * Common to all: a builder returns its result, or RLX_NONE after recording an error in the graph
  * (graph.h). Axes may be negative. "?" marks an operand that may be RLX_NONE. In descriptors zero
  * means the default, and a NULL descriptor means all defaults. Operands of elementwise operations
- * broadcast as in NumPy and must have the same type. docs/ops.md has the meaning of each in full. */
+ * broadcast as in NumPy and must have the same type. docs/ops.md has the meaning of each in full.
+ * */
 #ifndef RLX_OPS_H
 #define RLX_OPS_H
 
@@ -114,19 +115,22 @@ typedef enum rlx_act {
 } rlx_act;
 
 typedef struct rlx_matmul_desc {
-    bool trans_b;        /* b is [.., N, K] instead of [.., K, N] */
+    bool trans_b;        /* b is [.., N, K] instead of [.., K, N]; not for a rank-1 b */
     rlx_act act;         /* y = act(a.b + bias) + residual */
     bool act_last;       /* y = act(a.b + bias + residual) */
-    rlx_dtype out;       /* type of the result; default: that of a, i32 for i8 */
+    rlx_dtype out;       /* default: the type of a, i32 for i8. Also f32 for f16 and bf16, and
+                            f16 or bf16 for f32 */
 } rlx_matmul_desc;
 /* [.., M, K] x [.., K, N] -> [.., M, N]; batch axes broadcast. A rank-1 operand acts as in NumPy.
  * f32, f16, bf16 accumulate in f32, i8 in i32. */
 RLX_API rlx_value rlx_matmul(rlx_graph *g, rlx_value a, rlx_value b);
-/* The same with bias? [N] and residual? (broadcast to the result) folded in. */
+/* The same with bias? [N] and residual? (broadcast to the result) folded in; both of the type of
+ * the result, or f32 when that is a float. i8 takes no activation. */
 RLX_API rlx_value rlx_matmul_ex(rlx_graph *g, rlx_value a, rlx_value b, rlx_value bias,
                                 rlx_value residual, const rlx_matmul_desc *d);
 
-/* Contracts and batches any axes, as XLA's DotGeneral: result is [batch.., free of a.., free of b..]. */
+/* Contracts and batches any axes, as XLA's DotGeneral: result is [batch.., free of a.., free of
+ * b..]. */
 typedef struct rlx_dot_desc { rlx_ints batch_a, batch_b, contract_a, contract_b; } rlx_dot_desc;
 RLX_API rlx_value rlx_dot_general(rlx_graph *g, rlx_value a, rlx_value b, const rlx_dot_desc *d);
 /* x [.., K] . w [N, K]^T + scale * (x . down [R, K]^T) . up [N, R]^T. scale 0 means 1. */
@@ -145,38 +149,42 @@ typedef struct rlx_dequant_desc {
     rlx_act act;    /* y = act(x.w + bias) + residual; act_last as in matmul */
     bool act_last;
 } rlx_dequant_desc;
-/* x [.., K] times a packed weight [N, K] -> [.., N]. The weight is a block type, or f16/bf16/f32; or
- * i8/u8 with scale [N, K/block] and zero? (same shape, type of w, unpacked): (w - zero) * scale.
+/* x [.., K] times a packed weight [N, K] -> [.., N]. The weight is a block type, or f16/bf16/f32;
+ * or i8/u8 with scale [N, K/block] and zero? (same shape, type of w, unpacked): (w - zero) * scale.
  * bits = 4: signed values are stored with offset 8 when zero is absent. */
 RLX_API rlx_value rlx_dequant_matmul(rlx_graph *g, rlx_value x, rlx_value w);
 RLX_API rlx_value rlx_dequant_matmul_ex(rlx_graph *g, rlx_value x, rlx_value w, rlx_value scale,
                                         rlx_value zero, rlx_value bias, rlx_value residual,
                                         const rlx_dequant_desc *d);
-/* Row i of x [M, K] times the packed expert w[ids[i]] of [E, N, K] -> [M, N]. */
+/* Row i of x [M, K] times the packed (or float) expert w[ids[i]] of [E, N, K] -> [M, N]. */
 RLX_API rlx_value rlx_dequant_grouped_matmul(rlx_graph *g, rlx_value x, rlx_value w, rlx_value ids);
-/* Decodes the experts `ids` [M] of a packed bank [E, N, K] -> [M, N, K] of type `to` (f32 when 0). */
+/* Decodes the experts `ids` [M] of a packed bank [E, N, K] -> [M, N, K] of type `to` (f32 when 0).
+ * */
 RLX_API rlx_value rlx_dequant_moe_weights(rlx_graph *g, rlx_value w, rlx_value ids, rlx_dtype to);
 
 typedef struct rlx_qmatmul_desc {
     int64_t a_zero, b_zero, y_zero;
-    rlx_dtype out; /* i8 or u8 with `scale`; i32 (default) without */
+    rlx_dtype out; /* with `scale` i8 or u8, default that of a; without it i32 */
     bool trans_b;
 } rlx_qmatmul_desc;
-/* acc = sum (a - a_zero) * (b - b_zero) in i32, + bias? (i32 [N]). With scale? (f32, scalar or [N]):
- * saturate(round_half_even(acc * scale) + y_zero). a, b: i8 or u8. */
+/* acc = sum (a - a_zero) * (b - b_zero) in i32, + bias? (i32 [N]). With scale? (f32, scalar or
+ * [N]): saturate(round_half_even(acc * scale) + y_zero), the product rounded to f32. a, b: i8 or
+ * u8, with the axes of matmul. */
 RLX_API rlx_value rlx_qmatmul(rlx_graph *g, rlx_value a, rlx_value b, rlx_value scale,
                               rlx_value bias, const rlx_qmatmul_desc *d);
 
 typedef struct rlx_quant_desc {
     int64_t axis;   /* per channel and per block: the axis of the scales */
     int64_t block;  /* elements along the axis that share a scale; 0: none */
-    rlx_dtype to;   /* quantize: i8 (default), u8 or i32; dequantize: f32 (default), f16, bf16 */
+    rlx_dtype to;   /* quantize: i8, u8 or i32, default that of zero, else i8; dequantize: f32
+                       (default), f16, bf16 */
 } rlx_quant_desc;
-/* saturate(round_half_even(x / scale) + zero?). scale: scalar (per tensor), [C] along `axis`, or the
- * shape of x with `axis` divided by `block`. */
+/* saturate(round_half_even(x / scale) + zero?), the quotient rounded to f32; NaN gives 0. scale:
+ * scalar (per tensor), [C] along `axis`, or the shape of x with `axis` divided by `block`; zero has
+ * the same shape. */
 RLX_API rlx_value rlx_quantize(rlx_graph *g, rlx_value x, rlx_value scale, rlx_value zero,
                                const rlx_quant_desc *d);
-/* (x - zero?) * scale; or, with scale RLX_NONE, decodes a packed block type. */
+/* (x - zero?) * scale for x i8, u8 or i32; or, with scale RLX_NONE, decodes a packed block type. */
 RLX_API rlx_value rlx_dequantize(rlx_graph *g, rlx_value x, rlx_value scale, rlx_value zero,
                                  const rlx_quant_desc *d);
 
@@ -209,8 +217,8 @@ RLX_API rlx_value rlx_ada_layer_norm(rlx_graph *g, rlx_value x, rlx_value scale,
                                      const rlx_norm_desc *d);
 /* x + gate * y; gate broadcasts. */
 RLX_API rlx_value rlx_gated_residual(rlx_graph *g, rlx_value x, rlx_value y, rlx_value gate);
-/* sum = x + residual; normed = norm(sum). Over the last axis. `sum` may be NULL. beta? as above; rms_norm
- * when `rms`, which takes no beta. */
+/* sum = x + residual; normed = norm(sum). Over the last axis. `sum` may be NULL. beta? as above;
+ * rms_norm when `rms`, which takes no beta. */
 typedef struct rlx_residual_norm_desc { bool rms; double eps; } rlx_residual_norm_desc;
 RLX_API rlx_value rlx_residual_norm(rlx_graph *g, rlx_value x, rlx_value residual, rlx_value gamma,
                                     rlx_value beta, const rlx_residual_norm_desc *d,
@@ -239,10 +247,10 @@ typedef struct rlx_attention_desc {
  * gives zeros. */
 RLX_API rlx_value rlx_attention(rlx_graph *g, rlx_value q, rlx_value k, rlx_value v, rlx_value mask,
                                 const rlx_attention_desc *d);
-/* The same with lengths? (i32 or i64, scalar or [B]: only the first lengths[b] keys exist, and causal
- * and window positions count from lengths[b] - Sq: a K/V cache that is not yet full), sinks? (f32
- * [H]: an extra logit per head that takes part in the softmax sum only) and pages? (i32 [B, n]:
- * key j of batch b is row j % page of page pages[b, j / page]; layout is then RLX_BSHD). */
+/* The same with lengths? (i32 or i64, scalar or [B]: only the first lengths[b] keys exist, and
+ * causal and window positions count from lengths[b] - Sq: a K/V cache that is not yet full), sinks?
+ * (f32 [H]: an extra logit per head that takes part in the softmax sum only) and pages? (i32 [B,
+ * n]: key j of batch b is row j % page of page pages[b, j / page]; layout is then RLX_BSHD). */
 RLX_API rlx_value rlx_attention_ex(rlx_graph *g, rlx_value q, rlx_value k, rlx_value v,
                                    rlx_value mask, const rlx_value extra[3],
                                    const rlx_attention_desc *d);
@@ -260,7 +268,8 @@ RLX_API rlx_value rlx_rope(rlx_graph *g, rlx_value x, rlx_value cos, rlx_value s
 
 /* ---- Shape ----------------------------------------------------------------------------------- */
 
-/* dims may contain -1 once (what is left over; named dimensions are other negative handles, never -1). */
+/* dims may contain -1 once (what is left over; named dimensions are other negative handles, never
+ * -1). */
 RLX_API rlx_value rlx_reshape(rlx_graph *g, rlx_value x, int rank, const rlx_dim *dims);
 typedef struct rlx_shape_desc { rlx_ints shape; } rlx_shape_desc;
 /* perm[i] is the axis of x that becomes axis i; NULL reverses the axes. */
@@ -316,7 +325,8 @@ typedef enum rlx_scatter_mode {
     RLX_SCATTER_NONE = 0, RLX_SCATTER_ADD, RLX_SCATTER_MUL, RLX_SCATTER_MIN, RLX_SCATTER_MAX
 } rlx_scatter_mode;
 typedef struct rlx_scatter_desc { int64_t axis; rlx_scatter_mode mode; } rlx_scatter_desc;
-/* A copy of x changed at the indexed places; with RLX_SCATTER_NONE the last update in row-major order wins. */
+/* A copy of x changed at the indexed places; with RLX_SCATTER_NONE the last update in row-major
+ * order wins. */
 RLX_API rlx_value rlx_scatter_elements(rlx_graph *g, rlx_value x, rlx_value index, rlx_value update,
                                        int64_t axis, rlx_scatter_mode mode);
 RLX_API rlx_value rlx_scatter_nd(rlx_graph *g, rlx_value x, rlx_value index, rlx_value update,
@@ -332,7 +342,7 @@ RLX_API rlx_value rlx_scatter_add(rlx_graph *g, rlx_value x, rlx_value index, rl
 RLX_API rlx_value rlx_state_write(rlx_graph *g, rlx_value state, rlx_value update,
                                   rlx_value position, int64_t axis);
 
-/* ---- Reduce, order ----------------------------------------------------------------------------- */
+/* ---- Reduce, order --------------------------------------------------------------------------- */
 
 typedef struct rlx_reduce_desc { rlx_ints axes; bool keepdims; } rlx_reduce_desc;
 typedef enum rlx_reduce_kind {
@@ -340,9 +350,9 @@ typedef enum rlx_reduce_kind {
     RLX_REDUCE_L1, RLX_REDUCE_L2, RLX_REDUCE_LOG_SUM, RLX_REDUCE_LOG_SUM_EXP,
     RLX_REDUCE_SUM_SQUARE, RLX_REDUCE_ANY, RLX_REDUCE_ALL
 } rlx_reduce_kind;
-/* n == 0 reduces all axes. any and all take and give bool; the others floats and integers (result of
- * the same type; mean of integers truncates). An empty sum is 0, prod 1, mean NaN (0 for integers),
- * max the lowest and min the highest value of the type. */
+/* n == 0 reduces all axes. any and all take and give bool; the others floats and integers (result
+ * of the same type; mean of integers truncates). An empty sum is 0, prod 1, mean NaN (0 for
+ * integers), max the lowest and min the highest value of the type. */
 RLX_API rlx_value rlx_reduce(rlx_graph *g, rlx_reduce_kind kind, rlx_value x, const int64_t *axes,
                              size_t n, bool keepdims);
 typedef struct rlx_arg_desc {
@@ -357,8 +367,8 @@ typedef struct rlx_topk_desc {
     bool smallest;
     rlx_dtype out; /* of the indices: i64 (default) or i32 */
 } rlx_topk_desc;
-/* The k largest along an axis, in order, ties to the smaller index; NaN counts as largest. Returns the
- * values, *indices their places. */
+/* The k largest along an axis, in order, ties to the smaller index; NaN counts as largest. Returns
+ * the values, *indices their places. */
 RLX_API rlx_value rlx_top_k(rlx_graph *g, rlx_value x, const rlx_topk_desc *d, rlx_value *indices);
 typedef struct rlx_cum_desc { int64_t axis; bool exclusive, reverse; } rlx_cum_desc;
 RLX_API rlx_value rlx_cumsum(rlx_graph *g, rlx_value x, const rlx_cum_desc *d);
@@ -368,7 +378,8 @@ typedef struct rlx_sort_desc { int64_t axis; bool descending; rlx_dtype out; } r
 /* Stable; NaN last when ascending. argsort gives i64 (or i32 by `out`). */
 RLX_API rlx_value rlx_sort(rlx_graph *g, rlx_value x, const rlx_sort_desc *d);
 RLX_API rlx_value rlx_argsort(rlx_graph *g, rlx_value x, const rlx_sort_desc *d);
-/* Counts (i64) of x in `bins` equal parts of [lo, hi]; the last one is closed; others are ignored. */
+/* Counts (i64) of x in `bins` equal parts of [lo, hi]; the last one is closed; others are ignored.
+ * */
 typedef struct rlx_histogram_desc { int64_t bins; double lo, hi; } rlx_histogram_desc;
 RLX_API rlx_value rlx_histogram(rlx_graph *g, rlx_value x, const rlx_histogram_desc *d);
 /* A new axis of size depth that is `on` at the index and `off` elsewhere; out-of-range rows are all
@@ -378,11 +389,11 @@ RLX_API rlx_value rlx_one_hot(rlx_graph *g, rlx_value index, const rlx_one_hot_d
 /* start + i * step for i in 0..n-1; step 0 means 1; type f32 when 0. */
 typedef struct rlx_range_desc { double start, step; rlx_dim n; rlx_dtype out; } rlx_range_desc;
 RLX_API rlx_value rlx_range(rlx_graph *g, const rlx_range_desc *d);
-/* Places of the elements that are not zero, in row-major order: i64 [rank, elements], unused columns
- * -1; *count is an i64 scalar. */
+/* Places of the elements that are not zero, in row-major order: i64 [rank, elements], unused
+ * columns -1; *count is an i64 scalar. */
 RLX_API rlx_value rlx_nonzero(rlx_graph *g, rlx_value x, rlx_value *count);
 
-/* ---- Convolution and vision -------------------------------------------------------------------- */
+/* ---- Convolution and vision ------------------------------------------------------------------ */
 
 typedef struct rlx_conv_desc {
     rlx_ints stride, dilation; /* one entry a spatial axis; default 1 */
@@ -409,7 +420,8 @@ typedef struct rlx_qconv_desc {
     int64_t groups, x_zero, w_zero, y_zero;
     rlx_dtype out; /* i8 or u8 with `scale`; i32 (default) without */
 } rlx_qconv_desc;
-/* i8 or u8 convolution in i32; bias? i32 [O]; scale? f32 scalar or [O] requantises as in qmatmul. */
+/* i8 or u8 convolution in i32; bias? i32 [O]; scale? f32 scalar or [O] requantises as in qmatmul.
+ * */
 RLX_API rlx_value rlx_qconv2d(rlx_graph *g, rlx_value x, rlx_value w, rlx_value scale,
                               rlx_value bias, const rlx_qconv_desc *d);
 typedef enum rlx_pool_kind { RLX_POOL_MAX = 0, RLX_POOL_AVERAGE, RLX_POOL_LP } rlx_pool_kind;
@@ -451,7 +463,7 @@ typedef struct rlx_resize_desc {
 } rlx_resize_desc;
 RLX_API rlx_value rlx_resize(rlx_graph *g, rlx_value x, const rlx_resize_desc *d);
 
-/* ---- Recurrent and state space ----------------------------------------------------------------- */
+/* ---- Recurrent and state space --------------------------------------------------------------- */
 
 typedef struct rlx_rnn_layer {
     rlx_value w_ih; /* [directions, gates*H, inputs of the layer] */
@@ -464,9 +476,9 @@ typedef struct rlx_rnn_desc {
     bool bidirectional, reverse, batch_first; /* reverse: one direction, from the end */
     bool relu;              /* rnn only: relu instead of tanh */
 } rlx_rnn_desc;
-/* x [S,B,I] ([B,S,I] when batch_first) -> y [S,B,dirs*H]; h0?, c0?: [layers*dirs, B, H]; *h, *c (may
- * be NULL): the last states in the same form. Gates: lstm i,f,g,o; gru r,z,n with the reset gate applied after the
- * hidden bias. */
+/* x [S,B,I] ([B,S,I] when batch_first) -> y [S,B,dirs*H]; h0?, c0?: [layers*dirs, B, H]; *h, *c
+ * (may be NULL): the last states in the same form. Gates: lstm i,f,g,o; gru r,z,n with the reset
+ * gate applied after the hidden bias. */
 RLX_API rlx_value rlx_lstm(rlx_graph *g, rlx_value x, const rlx_rnn_layer *layers,
                            const rlx_value init[2], const rlx_rnn_desc *d, rlx_value last[2]);
 RLX_API rlx_value rlx_gru(rlx_graph *g, rlx_value x, const rlx_rnn_layer *layers, rlx_value h0,
@@ -474,17 +486,19 @@ RLX_API rlx_value rlx_gru(rlx_graph *g, rlx_value x, const rlx_rnn_layer *layers
 RLX_API rlx_value rlx_rnn(rlx_graph *g, rlx_value x, const rlx_rnn_layer *layers, rlx_value h0,
                           const rlx_rnn_desc *d, rlx_value *h);
 /* Mamba: x, delta [B,S,E], a [E,N], b, c [B,S,N], skip? [E], h0? [B,E,N]:
- * h = exp(delta*a)*h + delta*b*x; y = sum_n c*h (+ skip*x). Returns y [B,S,E]; *h (may be NULL) [B,E,N]. */
+ * h = exp(delta*a)*h + delta*b*x; y = sum_n c*h (+ skip*x). Returns y [B,S,E]; *h (may be NULL)
+ * [B,E,N]. */
 RLX_API rlx_value rlx_selective_scan(rlx_graph *g, const rlx_value in[7], rlx_value *h);
 /* Mamba-2: x [B,S,H,P], dt [B,S,H], a [H], b, c [B,S,G,N] (H a multiple of G), skip? [H], s0?
- * [B,H,P,N]: s = exp(dt*a)*s + (dt*x) outer b; y = s c (+ skip*x). Returns y [B,S,H,P]; *s as s0. */
+ * [B,H,P,N]: s = exp(dt*a)*s + (dt*x) outer b; y = s c (+ skip*x). Returns y [B,S,H,P]; *s as s0.
+ * */
 RLX_API rlx_value rlx_mamba2(rlx_graph *g, const rlx_value in[7], rlx_value *s);
 /* q, k [B,S,H,N], v [B,S,H,P], gate [B,S,H] or [B,S,H,N] (log decay), beta [B,S,H], s0? [B,H,N,P].
  * Per token: s = exp(gate)*s; d = (v - s^T k)*beta; s += k outer d; o = s^T q / sqrt(N).
  * Returns o [B,S,H,P]; *s as s0. */
 RLX_API rlx_value rlx_gated_delta_net(rlx_graph *g, const rlx_value in[6], rlx_value *s);
 
-/* ---- Spectral, signal, other ------------------------------------------------------------------- */
+/* ---- Spectral, signal, other ----------------------------------------------------------------- */
 
 typedef enum rlx_fft_norm { RLX_FFT_BACKWARD = 0, RLX_FFT_FORWARD, RLX_FFT_ORTHO } rlx_fft_norm;
 typedef struct rlx_fft_desc {
@@ -508,7 +522,8 @@ RLX_API rlx_value rlx_log_mel(rlx_graph *g, rlx_value spectrum, rlx_value filter
 /* spectra [.., n, bins, 2] -> the k largest powers [.., k]; *indices i32 [.., k]. */
 typedef struct rlx_k_desc { int64_t k; } rlx_k_desc;
 RLX_API rlx_value rlx_welch_peaks(rlx_graph *g, rlx_value spectra, int64_t k, rlx_value *indices);
-/* distances [n, n] -> the k nearest of each row, itself excluded: distances [n, k]; *indices i32. */
+/* distances [n, n] -> the k nearest of each row, itself excluded: distances [n, k]; *indices i32.
+ * */
 RLX_API rlx_value rlx_knn(rlx_graph *g, rlx_value distances, int64_t k, rlx_value *indices);
 typedef struct rlx_gate_desc { int64_t groups, keep_groups, k; double scale; } rlx_gate_desc;
 /* scores [rows, experts] -> weights [rows, k]; *indices i32 [rows, k]. scale 0 means 1. */
@@ -531,8 +546,8 @@ typedef struct rlx_sample_desc {
     double min_p;
     int64_t seed;
 } rlx_sample_desc;
-/* logits [.., V] -> token ids i32 [..]. seed?: i64 scalar. params?: f32 [4] = temperature, top_k, top_p,
- * min_p, which then replace those of the descriptor. */
+/* logits [.., V] -> token ids i32 [..]. seed?: i64 scalar. params?: f32 [4] = temperature, top_k,
+ * top_p, min_p, which then replace those of the descriptor. */
 RLX_API rlx_value rlx_sample(rlx_graph *g, rlx_value logits, rlx_value seed, rlx_value params,
                              const rlx_sample_desc *d);
 

@@ -7,7 +7,7 @@
 
 #include "ops/lower.h"
 
-/* ---- Builders ---------------------------------------------------------------------------------- */
+/* ---- Builders -------------------------------------------------------------------------------- */
 
 rlx_value rlx_matmul(rlx_graph *g, rlx_value a, rlx_value b)
 {
@@ -43,7 +43,7 @@ rlx_value rlx_grouped_matmul(rlx_graph *g, rlx_value x, rlx_value experts, rlx_v
     return rx_graph_add(g, RX_OP_grouped_matmul, in, 3, &d, NULL);
 }
 
-/* ---- Shared checks ----------------------------------------------------------------------------- */
+/* ---- Shared checks --------------------------------------------------------------------------- */
 
 /* The axes of a matrix operand before its last two; none for a vector. */
 static rlx_shape batch_axes(const rlx_shape *s)
@@ -114,7 +114,7 @@ rlx_status rx_check_expert_ids(rx_infer *c, size_t i, rlx_dim m, rlx_dim experts
     return RLX_OK;
 }
 
-/* ---- matmul, grouped_matmul -------------------------------------------------------------------- */
+/* ---- matmul, grouped_matmul ------------------------------------------------------------------ */
 
 rlx_status rx_infer_matmul(rx_infer *c)
 {
@@ -159,7 +159,7 @@ rlx_status rx_infer_grouped_matmul(rx_infer *c)
     return RLX_OK;
 }
 
-/* ---- dot_general ------------------------------------------------------------------------------- */
+/* ---- dot_general ----------------------------------------------------------------------------- */
 
 /* Normalises the axes of a list and marks them in *used; an axis may be used once. */
 static rlx_status take_axes(rx_infer *c, const char *what, rlx_ints *axes, int rank, uint32_t *used)
@@ -239,10 +239,10 @@ rlx_status rx_infer_dot_general(rx_infer *c)
     return RLX_OK;
 }
 
-/* Brings an operand of dot_general into matrix form: [batch.., free, contracted], or with the last two
- * exchanged when contract_first. Batch axes become one when matmul has not enough axes for them. */
-static rlx_value to_matrix(rlx_graph *g, rlx_value v, const rlx_ints *batch, const rlx_ints *contract,
-                           bool contract_first)
+/* Brings an operand of dot_general into matrix form: [batch.., free, contracted], or with the last
+ * two exchanged when contract_first. Batch axes become one when there are too many for matmul. */
+static rlx_value to_matrix(rlx_graph *g, rlx_value v, const rlx_ints *batch,
+                           const rlx_ints *contract, bool contract_first)
 {
     rlx_shape s = rlx_value_shape(g, v), order = {.rank = s.rank}, m = {.rank = 0};
     int perm[RLX_MAX_RANK], nb = batch->n, nc = contract->n, nf = s.rank - nb - nc;
@@ -303,7 +303,7 @@ rlx_status rx_lower_dot_general(rx_lower *c)
     return RLX_OK;
 }
 
-/* ---- lora_matmul ------------------------------------------------------------------------------- */
+/* ---- lora_matmul ----------------------------------------------------------------------------- */
 
 rlx_status rx_infer_lora_matmul(rx_infer *c)
 {

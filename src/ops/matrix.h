@@ -9,8 +9,8 @@
  * trans_b. *n is the number of columns, 1 for a vector b. */
 rlx_status rx_matmul_shape(rx_infer *c, bool trans_b, rlx_shape *out, rlx_dim *n);
 
-/* What a product does after the sum: operands `bias` [N] and `bias + 1`, the residual. Both have the
- * type of the result or, for a float result, f32. Result 0 must be set. */
+/* What a product does after the sum: operands `bias` [N] and `bias + 1`, the residual. Both have
+ * the type of the result or, for a float result, f32. Result 0 must be set. */
 rlx_status rx_check_epilogue(rx_infer *c, size_t bias, rlx_dim n, rlx_act act);
 
 /* act_last only says something when there are an activation and a residual. */

@@ -4,7 +4,7 @@
 #include "ops/matrix.h"
 #include "ops/lower.h"
 
-/* ---- Builders ---------------------------------------------------------------------------------- */
+/* ---- Builders -------------------------------------------------------------------------------- */
 
 rlx_value rlx_dequant_matmul(rlx_graph *g, rlx_value x, rlx_value w)
 {
@@ -54,7 +54,7 @@ rlx_value rlx_dequantize(rlx_graph *g, rlx_value x, rlx_value scale, rlx_value z
     return rx_graph_add(g, RX_OP_dequantize, in, 3, d, NULL);
 }
 
-/* ---- dequant_matmul ---------------------------------------------------------------------------- */
+/* ---- dequant_matmul -------------------------------------------------------------------------- */
 
 rlx_status rx_check_blocks(rx_infer *c, size_t i, const char *what)
 {
@@ -142,8 +142,8 @@ rlx_status rx_infer_dequant_matmul(rx_infer *c)
     return RLX_OK;
 }
 
-/* u8 [N, K/2] with two numbers a byte, low half first, to [N, K]: u8 from 0 to 15, or i8 from -8 to 7
- * when the stored numbers have the offset 8. */
+/* u8 [N, K/2] with two numbers a byte, low half first, to [N, K]: u8 from 0 to 15, or i8 from -8 to
+ * 7 when the stored numbers have the offset 8. */
 static rlx_value unpack_halves(rlx_graph *g, rlx_value w, bool offset)
 {
     rlx_shape s = rlx_value_shape(g, w);
@@ -183,7 +183,7 @@ rlx_status rx_lower_dequant_matmul(rx_lower *c)
     return RLX_OK;
 }
 
-/* ---- Expert banks ------------------------------------------------------------------------------ */
+/* ---- Expert banks ---------------------------------------------------------------------------- */
 
 /* Operand i: a bank [E, N, K]. */
 static rlx_status check_bank(rx_infer *c, size_t i)
@@ -221,7 +221,7 @@ rlx_status rx_infer_dequant_moe_weights(rx_infer *c)
     return RLX_OK;
 }
 
-/* ---- qmatmul ----------------------------------------------------------------------------------- */
+/* ---- qmatmul --------------------------------------------------------------------------------- */
 
 /* A zero point is a number of the type it belongs to. */
 static rlx_status check_zero_point(rx_infer *c, const char *what, int64_t zero, rlx_dtype t)
@@ -270,7 +270,7 @@ rlx_status rx_infer_qmatmul(rx_infer *c)
     return rx_check_shape(c, 3, "bias", &(rlx_shape){.rank = 1, .dim = {n}});
 }
 
-/* ---- quantize, dequantize ---------------------------------------------------------------------- */
+/* ---- quantize, dequantize -------------------------------------------------------------------- */
 
 /* Operands 1 and 2: scale and zero?, of the same shape, which is that of a scalar (per tensor), of
  * one axis of x (per channel) or of x with that axis divided by the block (per block). */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Reference matrix products: matmul and qmatmul with any strides and batch broadcasts, products with
- * packed weights and with banks of experts. Sums are doubles, or 64-bit integers for integers, in
- * the order of k. A few rows of the left side are kept as numbers so that each column of the right
- * side is read (and decoded) once for all of them. */
+/* Reference matrix products: matmul and qmatmul with any strides and batch broadcasts, products
+ * with packed weights and with banks of experts. Sums are doubles, or 64-bit integers for integers,
+ * in the order of k. A few rows of the left side are kept as numbers so that each column of the
+ * right side is read (and decoded) once for all of them. */
 #include "cpu/ref/ref.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 /* Rows of the left side that are held at a time. */
 #define TILE_ROWS 16
 
-/* ---- After the sum ----------------------------------------------------------------------------- */
+/* ---- After the sum --------------------------------------------------------------------------- */
 
 typedef struct epilogue {
     const rx_view *out;
@@ -44,8 +44,8 @@ static void store_float(const epilogue *e, int64_t i, int64_t n, double sum)
     if (e->bias)
         sum += rx_load(e->bias, n * e->bias->stride[0]);
     double residual = e->residual.rank < 0 ? 0 : rx_load(&e->residual, residual_offset(e, i));
-    double y = e->act_last ? rx_ref_act(e->act, sum + residual) : rx_ref_act(e->act, sum) + residual;
-    rx_store(e->out, i, y);
+    sum = e->act_last ? rx_ref_act(e->act, sum + residual) : rx_ref_act(e->act, sum) + residual;
+    rx_store(e->out, i, sum);
 }
 
 /* The sum wraps to i32. Requantisation is arithmetic of f32, as on every device: one product, one
@@ -65,9 +65,10 @@ static void store_int(const epilogue *e, int64_t i, int64_t n, int64_t sum)
     rx_store(e->out, i, (double)rintf(y) + (double)e->y_zero);
 }
 
-/* ---- matmul, qmatmul --------------------------------------------------------------------------- */
+/* ---- matmul, qmatmul ------------------------------------------------------------------------- */
 
-/* A batched product by strides: element (m, k) of a in a batch is at a_first + m * a_m + k * a_k. */
+/* A batched product by strides: element (m, k) of a is m * a_m + k * a_k after the first of its
+ * batch. */
 typedef struct product {
     const rx_view *a, *b;
     int64_t m, n, k, n_batches;
@@ -236,7 +237,7 @@ rlx_status rx_ref_qmatmul(const rx_call *c)
     return int_product(c, &p, &e, (const int64_t[2]){d->a_zero, d->b_zero});
 }
 
-/* ---- dequant_matmul ---------------------------------------------------------------------------- */
+/* ---- dequant_matmul -------------------------------------------------------------------------- */
 
 /* Row n of w [N, K] as numbers. */
 static void load_weight_row(const rx_call *c, int64_t n, int64_t k, double *dst)
@@ -288,7 +289,7 @@ rlx_status rx_ref_dequant_matmul(const rx_call *c)
     return RLX_OK;
 }
 
-/* ---- grouped_matmul, dequant_grouped_matmul ---------------------------------------------------- */
+/* ---- grouped_matmul, dequant_grouped_matmul -------------------------------------------------- */
 
 rlx_status rx_ref_grouped_matmul(const rx_call *c)
 {

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* Offset in scale or zero `s` for the coordinates of an element: per tensor, per channel, per block. */
+/* Offset in the scales (or zeros) of an element: per tensor, per channel or per block. */
 static int64_t scale_offset(const rx_view *s, const rlx_quant_desc *d, const int64_t *at)
 {
     if (s->rank == 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Shape rules of the elementwise operations: which types each takes, what type it gives, and the
- * defaults of its parameters. The builders are in elementwise_build.c, fused regions in region.c. */
+ * defaults of its parameters. Builders are in elementwise_build.c, fused regions in region.c. */
 #include <math.h>
 
 #include "base/dtype.h"

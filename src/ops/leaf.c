@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Shape rules of the leaves (input, param, constant, state) and of state_write, and the builder of the
- * latter. The builders of the leaves are in ir/graph.c, with the table of their names. */
+/* Shape rules of the leaves (input, param, constant, state) and of state_write, and the builder of
+ * state_write. The builders of the leaves are in ir/graph.c, with the table of their names. */
 #include "base/dtype.h"
 #include "ir/infer.h"
 
-/* ---- Leaves ----------------------------------------------------------------------------------- */
+/* ---- Leaves ---------------------------------------------------------------------------------- */
 
 static rlx_status check_leaf_type(rx_infer *c, const rx_leaf_attr *a)
 {
@@ -72,7 +72,7 @@ rlx_status rx_infer_leaf(rx_infer *c)
     return RLX_OK;
 }
 
-/* ---- State ------------------------------------------------------------------------------------ */
+/* ---- State ----------------------------------------------------------------------------------- */
 
 rlx_value rlx_state_write(rlx_graph *g, rlx_value state, rlx_value update, rlx_value position,
                           int64_t axis)

@@ -7,7 +7,7 @@
 
 #include "ops/lower.h"
 
-/* ---- Nodes and instructions ------------------------------------------------------------------- */
+/* ---- Nodes and instructions ------------------------------------------------------------------ */
 
 /* The kind of record of each operation, from the table. */
 enum {
@@ -54,7 +54,7 @@ void rx_instr_to_attr(const rx_instr *in, rx_instr_attr *attr)
         attr->cast = (rlx_cast_desc){.to = in->dtype};
 }
 
-/* ---- Shape rule ------------------------------------------------------------------------------- */
+/* ---- Shape rule ------------------------------------------------------------------------------ */
 
 static rlx_dtype arg_type(const rx_infer *c, const rx_region *r, uint16_t arg)
 {
@@ -135,7 +135,7 @@ rlx_status rx_infer_region(rx_infer *c)
     return RLX_OK;
 }
 
-/* ---- Building and un-fusing ------------------------------------------------------------------- */
+/* ---- Building and un-fusing ------------------------------------------------------------------ */
 
 rlx_value rx_region_build(rlx_graph *g, const rx_region *r, const rlx_value *in, size_t n_in,
                           const char *name)
@@ -161,8 +161,8 @@ void rx_shape_widen(rlx_shape *to, const rlx_shape *from)
     *to = wide;
 }
 
-/* Each instruction on its own. An instruction that does not depend on the widest input has a smaller
- * shape than the region, so results are expanded at the end. */
+/* Each instruction on its own. One that does not depend on the widest input has a smaller shape
+ * than the region, so results are expanded at the end. */
 rlx_status rx_lower_region(rx_lower *c)
 {
     const rx_region *r = c->attr;

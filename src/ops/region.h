@@ -9,7 +9,7 @@
 /* The types that the arguments of an elementwise operation may have (bits RX_T). The condition of
  * where is always bool and not meant here. */
 uint64_t rx_elementwise_types(rx_op op);
-/* The type of the result for arguments of type `arg` (for where: that of a and b). cast gives `to`. */
+/* The type of the result for arguments of type `arg` (where: that of a and b). cast gives `to`. */
 rlx_dtype rx_elementwise_result(rx_op op, rlx_dtype arg, rlx_dtype to);
 /* Checks the parameters of an instruction (finite, not NaN, whole numbers where the arguments are
  * integers). NULL, or what is wrong as the end of a sentence. */

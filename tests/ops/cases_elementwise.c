@@ -78,7 +78,8 @@ const char *const rx_cases_elementwise[] = {
     "$F=sub|max $T=f32|f16|i32 : $F($T[17,33]:strided, $T[1,33])",
     "$F=sub|le $T=f32|i8 : $F($T[17,33]:strided, $T[17,33]:strided)",
     "$F=sub|le $T=f32|i8 : $F($T[4,5,6], $T[5,6]:strided)",
-    "$F=add|mul|ge $A=0|3,0|0,1|1,0 $B=1|3,1|1,1 : $F(f32[$A], f32[$B])",
+    "$F=add|mul|ge $A=0|3,0|1,0 $B=1|3,1|1,1 : $F(f32[$A], f32[$B])",
+    "$F=add|ge $B=1|1,1|1,5|0,5 : $F(f32[0,1], f32[$B])",
     "$F=add|sub $T=f32|f16|i32 : $F($T[seq<=16,5], $T[5])",
     "$F=add|ne : $F(f32[seq<=16,1], f32[1,5])",
     "$F=sub|mul : $F(f32[batch<=4,seq<=7,3], f32[seq<=7,1])",
@@ -162,7 +163,8 @@ const char *const rx_cases_elementwise[] = {
     "return t1}",
 
     /* ---- errors ---- */
-    "$F=gelu|exp|sqrt|round|erf|is_nan|elu $T=i32|bool|u8 : $F($T[3]) !> operand 0 (x) expected of type",
+    "$F=gelu|exp|sqrt|round|erf|is_nan|elu $T=i32|bool|u8 : $F($T[3])"
+    " !> operand 0 (x) expected of type",
     "$F=neg|abs|relu : $F(bool[3]) !> operand 0 (x) expected of type",
     "not(f32[3]) !> operand 0 (x) expected of type",
     "$F=relu|neg|add : $F(q8_0[2,32]) !> $F",

@@ -60,7 +60,7 @@ static scalar eval(const rx_instr *in, const scalar *args, int n, rlx_dtype last
     return eval_int(in, args, n);
 }
 
-/* ---- Single operations ---------------------------------------------------------------------------- */
+/* ---- Single operations ----------------------------------------------------------------------- */
 
 /* out[0] may be the memory of an input of the same shape: each element is read before it is
  * written. */
@@ -90,7 +90,7 @@ rlx_status rx_ref_where(const rx_call *c) { return run_single(c); }
 rlx_status rx_ref_fma(const rx_call *c) { return run_single(c); }
 rlx_status rx_ref_cast(const rx_call *c) { return run_single(c); }
 
-/* ---- Regions -------------------------------------------------------------------------------------- */
+/* ---- Regions --------------------------------------------------------------------------------- */
 
 static void run_program(const rx_region *r, const rx_view *x, scalar *v)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The meaning of each elementwise operation on one element: a table of functions on doubles and one of
- * functions on integers. Everything else that evaluates elementwise operations is compared with
+/* The meaning of each elementwise operation on one element: a table of functions on doubles and one
+ * of functions on integers. Everything else that evaluates elementwise operations is compared with
  * these. Infinities go through the formulas as written, so x * sigmoid(x) at -inf is NaN. */
 #include <math.h>
 
@@ -9,7 +9,7 @@
 typedef double float_fn(const rx_instr *in, const double *a);
 typedef int64_t int_fn(const rx_instr *in, const int64_t *a);
 
-/* ---- Floats: pieces used by several functions -------------------------------------------------- */
+/* ---- Floats: pieces used by several functions ------------------------------------------------ */
 
 static double sigmoid(double x)
 {
@@ -63,7 +63,7 @@ static double floored_mod(double x, double y)
     return (r < 0) != (y < 0) ? r + y : r;
 }
 
-/* ---- Floats ------------------------------------------------------------------------------------- */
+/* ---- Floats ---------------------------------------------------------------------------------- */
 
 #define SQRT_HALF 0.70710678118654752440
 #define SQRT_2_OVER_PI 0.79788456080286535588

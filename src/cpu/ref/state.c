@@ -37,8 +37,8 @@ static void copy_all(const rx_view *to, const rx_view *from)
     } while (rx_next(at, from->dim, from->rank));
 }
 
-/* Where the slice of the update with these coordinates goes: position is a scalar (the first place),
- * [L] or [B, L]. */
+/* Where the slice of the update with these coordinates goes: position is a scalar (the first
+ * place), [L] or [B, L]. */
 static int64_t place(const rx_view *position, const int64_t *at, int axis)
 {
     if (position->rank == 0) {

@@ -360,6 +360,7 @@ typedef struct rlx_arg_desc {
     bool keepdims, last; /* last: the last of equal elements instead of the first */
     rlx_dtype out;       /* i64 (default) or i32 */
 } rlx_arg_desc;
+/* NaN is taken before any number, by both. */
 RLX_API rlx_value rlx_argmax(rlx_graph *g, rlx_value x, const rlx_arg_desc *d);
 RLX_API rlx_value rlx_argmin(rlx_graph *g, rlx_value x, const rlx_arg_desc *d);
 typedef struct rlx_topk_desc {
@@ -375,15 +376,16 @@ RLX_API rlx_value rlx_cumsum(rlx_graph *g, rlx_value x, const rlx_cum_desc *d);
 RLX_API rlx_value rlx_cumprod(rlx_graph *g, rlx_value x, const rlx_cum_desc *d);
 RLX_API rlx_value rlx_cummax(rlx_graph *g, rlx_value x, const rlx_cum_desc *d);
 typedef struct rlx_sort_desc { int64_t axis; bool descending; rlx_dtype out; } rlx_sort_desc;
-/* Stable; NaN last when ascending. argsort gives i64 (or i32 by `out`). */
+/* Stable; NaN counts as largest. argsort gives i64 (or i32 by `out`). */
 RLX_API rlx_value rlx_sort(rlx_graph *g, rlx_value x, const rlx_sort_desc *d);
 RLX_API rlx_value rlx_argsort(rlx_graph *g, rlx_value x, const rlx_sort_desc *d);
 /* Counts (i64) of x in `bins` equal parts of [lo, hi]; the last one is closed; others are ignored.
  * */
 typedef struct rlx_histogram_desc { int64_t bins; double lo, hi; } rlx_histogram_desc;
 RLX_API rlx_value rlx_histogram(rlx_graph *g, rlx_value x, const rlx_histogram_desc *d);
-/* A new axis of size depth that is `on` at the index and `off` elsewhere; out-of-range rows are all
- * `off`. on 0 and off 0 together mean 1 and 0. */
+/* A new axis of size depth that is `on` at the index and `off` elsewhere. A negative index counts from
+ * the end; rows whose index is outside -depth .. depth-1 are all `off`. on 0 and off 0 together mean 1
+ * and 0. Type f32 when 0. */
 typedef struct rlx_one_hot_desc { int64_t depth, axis; double on, off; rlx_dtype out; } rlx_one_hot_desc;
 RLX_API rlx_value rlx_one_hot(rlx_graph *g, rlx_value index, const rlx_one_hot_desc *d);
 /* start + i * step for i in 0..n-1; step 0 means 1; type f32 when 0. */
@@ -512,21 +514,23 @@ RLX_API rlx_value rlx_fft(rlx_graph *g, rlx_value x, const rlx_fft_desc *d);
 RLX_API rlx_value rlx_ifft(rlx_graph *g, rlx_value x, const rlx_fft_desc *d);
 RLX_API rlx_value rlx_rfft(rlx_graph *g, rlx_value x, const rlx_fft_desc *d);
 RLX_API rlx_value rlx_irfft(rlx_graph *g, rlx_value x, const rlx_fft_desc *d);
-/* x [.., T] and window? [n] -> [.., frames, n/2+1, 2]; frames = 1 + (T - n) / hop. */
+/* x [.., T] and window? [n] -> [.., frames, n/2+1, 2], or n bins when two_sided; frames = 1 +
+ * (T - n) / hop. hop 0 means n / 4. */
 typedef struct rlx_stft_desc { int64_t n, hop; bool two_sided; } rlx_stft_desc;
 RLX_API rlx_value rlx_stft(rlx_graph *g, rlx_value x, rlx_value window, const rlx_stft_desc *d);
 /* spectrum [.., frames, bins, 2], filters [mels, bins] -> [.., frames, mels]; see docs/ops.md. */
 typedef struct rlx_log_mel_desc { bool peak_per_frame; } rlx_log_mel_desc;
 RLX_API rlx_value rlx_log_mel(rlx_graph *g, rlx_value spectrum, rlx_value filters,
                               bool peak_per_frame);
-/* spectra [.., n, bins, 2] -> the k largest powers [.., k]; *indices i32 [.., k]. */
+/* spectra [.., n, bins, 2] -> the k largest powers [.., k]; *indices i32 [.., k]. Fixed bins. */
 typedef struct rlx_k_desc { int64_t k; } rlx_k_desc;
 RLX_API rlx_value rlx_welch_peaks(rlx_graph *g, rlx_value spectra, int64_t k, rlx_value *indices);
 /* distances [n, n] -> the k nearest of each row, itself excluded: distances [n, k]; *indices i32.
  * */
 RLX_API rlx_value rlx_knn(rlx_graph *g, rlx_value distances, int64_t k, rlx_value *indices);
 typedef struct rlx_gate_desc { int64_t groups, keep_groups, k; double scale; } rlx_gate_desc;
-/* scores [rows, experts] -> weights [rows, k]; *indices i32 [rows, k]. scale 0 means 1. */
+/* scores [rows, experts] -> weights [rows, k]; *indices i32 [rows, k], larger score first. groups 0
+ * means 1, keep_groups 0 all of them, scale 0 means 1. */
 RLX_API rlx_value rlx_group_limited_gate(rlx_graph *g, rlx_value scores, const rlx_gate_desc *d,
                                          rlx_value *indices);
 typedef struct rlx_random_desc {
@@ -535,8 +539,8 @@ typedef struct rlx_random_desc {
     double lo, hi;     /* uniform: [lo, hi); both 0: [0, 1). normal: mean lo, deviation hi (0: 1) */
     rlx_dtype out;     /* f32 (default), f16, bf16 */
 } rlx_random_desc;
-/* Philox4x32-10: key from the seed (seed?: i64 scalar, so that it can change for each run), counter
- * from the element's index. */
+/* Philox4x32-10: key from the seed (seed?: i64 or i32 scalar, so that it can change for each run),
+ * counter from the element's index. The same bits on every device (normal: within 1e-5). */
 RLX_API rlx_value rlx_random_uniform(rlx_graph *g, rlx_value seed, const rlx_random_desc *d);
 RLX_API rlx_value rlx_random_normal(rlx_graph *g, rlx_value seed, const rlx_random_desc *d);
 typedef struct rlx_sample_desc {

@@ -106,6 +106,8 @@ static const rx_attr_field *find_field(rx_op op, const char *word, size_t n)
     return NULL;
 }
 
+static rlx_status parse_region(parser *p, rx_region *r, const char *stop);
+
 /* key=value, key=value up to `stop` (NULL: the end of the text). */
 static rlx_status parse_fields(rx_lexer *l, rlx_graph *g, rx_op op, void *record, const char *stop)
 {
@@ -142,6 +144,13 @@ rlx_status rx_text_parse_attr(rlx_graph *g, rx_op op, const char *text, void *at
     return parse_fields(&l, g, op, attr, NULL);
 }
 
+static rlx_status parse_region_text(rlx_graph *g, size_t n_in, const char *text, rx_region *r,
+                                    rlx_error *err)
+{
+    parser p = {.lex = {text, text, text + strlen(text), err}, .g = g, .n_operands = n_in};
+    return parse_region(&p, r, NULL);
+}
+
 size_t rlx_op(rlx_graph *g, const char *op, const rlx_value *in, size_t n_in,
               const char *attributes, rlx_value *out, size_t cap)
 {
@@ -153,7 +162,7 @@ size_t rlx_op(rlx_graph *g, const char *op, const rlx_value *in, size_t n_in,
                       op ? op : "");
         return 0;
     }
-    if (rx_ops[id].flags & RX_OP_LEAF || id == RX_OP_region) {
+    if (rx_ops[id].flags & RX_OP_LEAF) {
         rx_graph_fail(g, RLX_INVALID, "operation '%s' cannot be added through rlx_op; use rlx_%s",
                       op, op);
         return 0;
@@ -164,7 +173,11 @@ size_t rlx_op(rlx_graph *g, const char *op, const rlx_value *in, size_t n_in,
         rx_graph_fail(g, RLX_NO_MEMORY, "out of memory: attributes of %s", op);
         return 0;
     }
-    if (attributes && rx_text_parse_attr(g, id, attributes, record, &err) != RLX_OK) {
+    rlx_status s = RLX_OK;
+    if (attributes)
+        s = id == RX_OP_region ? parse_region_text(g, n_in, attributes, record, &err)
+                               : rx_text_parse_attr(g, id, attributes, record, &err);
+    if (s != RLX_OK) {
         rx_graph_fail(g, RLX_INVALID, "%s: attributes \"%.80s\": %s", op, attributes, err.text);
         return 0;
     }
@@ -224,7 +237,8 @@ static rlx_status parse_instr(parser *p, const rx_region *r, rx_instr *in)
     return rx_lex_expect(l, ";");
 }
 
-static rlx_status parse_region(parser *p, rx_region *r)
+/* t0 = op(..): type; .. return t1, t2 up to `stop` (NULL: the end of the text). */
+static rlx_status parse_region(parser *p, rx_region *r, const char *stop)
 {
     rx_instr *instr = NULL;
     size_t cap = 0;
@@ -258,7 +272,10 @@ static rlx_status parse_region(parser *p, rx_region *r)
     }
     rx_free(instr);
     RLX_TRY(s);
-    return rx_lex_expect(&p->lex, "}");
+    if (stop)
+        return rx_lex_expect(&p->lex, stop);
+    rx_lex_skip(&p->lex);
+    return p->lex.at >= p->lex.end ? RLX_OK : rx_lex_fail(&p->lex, "expected the end of region");
 }
 
 /* ---- Constants ------------------------------------------------------------------------------------------ */
@@ -388,7 +405,7 @@ static rlx_status parse_call(parser *p, rx_op op, rlx_value *first)
     if (!record)
         return rx_fail_memory(p->lex.err, "attributes", rx_ops[op].attr->size);
     if (rx_lex_take(&p->lex, "{"))
-        RLX_TRY(op == RX_OP_region ? parse_region(p, record)
+        RLX_TRY(op == RX_OP_region ? parse_region(p, record, "}")
                                    : parse_fields(&p->lex, p->g, op, record, "}"));
     const char *name = NULL;
     rx_lex_skip(&p->lex);

@@ -28,7 +28,8 @@ typedef struct rlx_device_info {
  * and returns how many there are. Only devices that can be opened now are listed. */
 RLX_API size_t rlx_device_list(rlx_device_info *out, size_t cap);
 
-/* For each backend of this build: its name, whether it has a device, and if not why and what to do. */
+/* For each backend of this build: its name, whether it has a device, and if not why and what to do.
+ * */
 typedef struct rlx_backend_info {
     char name[16];
     bool available;
@@ -44,8 +45,8 @@ typedef struct rlx_device_desc {
 } rlx_device_desc;
 
 /* Opens a device. `id`: NULL or "auto" (RLX_DEVICE if set, else the best one), a backend ("cpu",
- * "vulkan"), a numbered device ("vulkan:1") or a part of its name ("vulkan:llvmpipe"). On success the
- * caller owns *out; on failure *out is NULL and the error says which devices there are. */
+ * "vulkan"), a numbered device ("vulkan:1") or a part of its name ("vulkan:llvmpipe"). On success
+ * the caller owns *out; on failure *out is NULL and the error says which devices there are. */
 RLX_API rlx_status rlx_device_open(const char *id, const rlx_device_desc *desc, rlx_device **out,
                                    rlx_error *err);
 /* Closes it; NULL is fine. Sessions keep the device alive until they are destroyed. */

@@ -50,9 +50,9 @@ RLX_API rlx_graph *rlx_graph_create(const char *name);
 RLX_API void rlx_graph_destroy(rlx_graph *g);
 
 /* ---- Errors while building -----------------------------------------------------------------
- * A builder that is given something wrong returns RLX_NONE and records the first error in the graph;
- * every later builder then returns RLX_NONE at once. So a program may build a whole graph without a
- * check and ask once. Compiling a graph with a recorded error returns that error. */
+ * A builder that is given something wrong returns RLX_NONE and records the first error in the
+ * graph; every later builder then returns RLX_NONE at once. So a program may build a whole graph
+ * without a check and ask once. Compiling a graph with a recorded error returns that error. */
 
 /* RLX_OK, or the first error of a builder, with its text in *err. */
 RLX_API rlx_status rlx_graph_status(const rlx_graph *g, rlx_error *err);
@@ -65,7 +65,8 @@ RLX_API rlx_status rlx_graph_verify(const rlx_graph *g, rlx_error *err);
  * the same dimension; a second bound that differs is an error. Returns 0 on error (recorded). */
 RLX_API rlx_dim rlx_dim_named(rlx_graph *g, const char *name, int64_t bound);
 /* Arithmetic on dimensions, folded at once when both are numbers. div rounds toward zero and needs
- * a divisor that is a number > 0. A difference below zero is an error when the dimensions are bound. */
+ * a divisor that is a number > 0. A difference below zero is an error when the dimensions are
+ * bound. */
 RLX_API rlx_dim rlx_dim_add(rlx_graph *g, rlx_dim a, rlx_dim b);
 RLX_API rlx_dim rlx_dim_sub(rlx_graph *g, rlx_dim a, rlx_dim b);
 RLX_API rlx_dim rlx_dim_mul(rlx_graph *g, rlx_dim a, rlx_dim b);
@@ -87,7 +88,8 @@ RLX_API rlx_value rlx_constant(rlx_graph *g, rlx_dtype t, int rank, const rlx_di
 /* A rank-0 literal of type t; the value is converted as rlx_from_float does (i64 exactly). */
 RLX_API rlx_value rlx_scalar(rlx_graph *g, rlx_dtype t, double value);
 /* A tensor that stays on the device between runs, zero at first. Fixed dimensions. The graph reads
- * it through this value, changes it with rlx_state_write, and the host through rlx_session_state_*. */
+ * it through this value, changes it with rlx_state_write, and the host through rlx_session_state_*.
+ * */
 RLX_API rlx_value rlx_state(rlx_graph *g, const char *name, rlx_dtype t, int rank,
                             const rlx_dim *dims);
 
@@ -127,8 +129,8 @@ RLX_API size_t rlx_op(rlx_graph *g, const char *op, const rlx_value *in, size_t 
 
 /* ---- Text form ------------------------------------------------------------------------------ */
 
-/* Prints the graph as text that rlx_graph_parse reads back to the same graph. The result is owned by
- * the caller and freed with rlx_free. */
+/* Prints the graph as text that rlx_graph_parse reads back to the same graph. The result is owned
+ * by the caller and freed with rlx_free. */
 RLX_API rlx_status rlx_graph_print(const rlx_graph *g, char **text, size_t *length, rlx_error *err);
 /* Reads a graph from text. On failure *out is NULL and the error has line and column. */
 RLX_API rlx_status rlx_graph_parse(const char *text, size_t length, rlx_graph **out,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* NumPy files (.npy): one tensor a file. bf16 is stored as NumPy's raw 2-byte type with a "bf16" note. */
+/* NumPy files (.npy): one tensor a file. bf16 is stored as NumPy's raw 2-byte type with a "bf16"
+ * note. */
 #ifndef RLX_NPY_H
 #define RLX_NPY_H
 

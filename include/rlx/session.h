@@ -19,8 +19,8 @@ typedef enum rlx_policy {
     RLX_POLICY_FAST       /* f16/bf16 products and 8-bit activations where the device gains by it */
 } rlx_policy;
 
-/* Called after each stage of the compiler ("verify", "fold", "legalise", "fuse", "plan", "schedule")
- * with the text form of what it left. */
+/* Called after each stage of the compiler ("verify", "fold", "legalise", "fuse", "plan",
+ * "schedule") with the text form of what it left. */
 typedef void rlx_stage_fn(void *user, const char *stage, const char *text);
 
 typedef struct rlx_session_desc {
@@ -52,12 +52,12 @@ typedef enum rlx_ownership { RLX_COPY = 0, RLX_BORROW } rlx_ownership;
 RLX_API rlx_status rlx_session_set_param(rlx_session *s, const char *name, const void *data,
                                          size_t bytes, rlx_ownership own, rlx_error *err);
 
-/* ---- Named dimensions -------------------------------------------------------------------------- */
+/* ---- Named dimensions ------------------------------------------------------------------------ */
 
 /* Binds a named dimension for the runs to come. Unbound dimensions have their upper bound. */
 RLX_API rlx_status rlx_session_bind(rlx_session *s, const char *dim, int64_t value, rlx_error *err);
 
-/* ---- Running ----------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 /* A named tensor in host memory: dense, row-major. */
 typedef struct rlx_tensor {
@@ -92,7 +92,7 @@ enum {
 };
 RLX_API uint32_t rlx_session_flags(rlx_session *s);
 
-/* ---- State ------------------------------------------------------------------------------------- */
+/* ---- State ----------------------------------------------------------------------------------- */
 
 RLX_API rlx_status rlx_session_state_read(rlx_session *s, const char *state, size_t offset,
                                           void *data, size_t bytes, rlx_error *err);
@@ -101,7 +101,7 @@ RLX_API rlx_status rlx_session_state_write(rlx_session *s, const char *state, si
 /* Sets a state (NULL: all states) to zero. */
 RLX_API rlx_status rlx_session_state_reset(rlx_session *s, const char *state, rlx_error *err);
 
-/* ---- Looking inside ---------------------------------------------------------------------------- */
+/* ---- Looking inside -------------------------------------------------------------------------- */
 
 /* Type and shape of an input, param, state or output with the dimensions now bound. */
 typedef struct rlx_tensor_info {
@@ -134,8 +134,8 @@ typedef struct rlx_step_info {
 RLX_API size_t rlx_session_n_steps(const rlx_session *s);
 RLX_API bool rlx_session_step(const rlx_session *s, size_t i, rlx_step_info *out);
 
-/* Runs once, one step at a time, with the time of each step. After each step `fn` is called with the
- * step's index, its time and (only when want_data) the results in host memory, which are valid
+/* Runs once, one step at a time, with the time of each step. After each step `fn` is called with
+ * the step's index, its time and (only when want_data) the results in host memory, which are valid
  * during the call. A non-zero return stops the run: RLX_CANCELLED. */
 typedef struct rlx_step_result {
     size_t step;

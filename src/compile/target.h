@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A device as the compiler knows it: data and three questions. Made by backends, tested without them. */
+/* A device as the compiler knows it: data and three questions. Made by backends, tested without
+ * them. */
 #ifndef RX_COMPILE_TARGET_H
 #define RX_COMPILE_TARGET_H
 
@@ -14,7 +15,8 @@ struct rx_target {
     bool no_regions;        /* elementwise chains are not fused */
     const void *user;       /* for the functions below */
 
-    /* How this node would run: native, host or no. Never decomposed or view: that is the compiler's. */
+    /* How this node would run: native, host or no. Never decomposed or view: that is the
+     * compiler's. */
     rlx_support (*support)(const rx_target *t, const rlx_graph *g, const rx_node *n);
     /* Whether operand i of the node may have any strides; else it is made dense first. */
     bool (*takes_strided)(const rx_target *t, const rlx_graph *g, const rx_node *n, size_t i);

@@ -37,12 +37,13 @@ void *rx_call_scratch(const rx_call *c, size_t bytes);
 /* Sets bits in the run's flags; safe from any thread of the kernel. */
 void rx_call_flag(const rx_call *c, uint32_t bits);
 
-/* Runs fn(user, begin, end) over 0..n-1 in chunks of at most `chunk`, on the threads of the pool. Chunk
- * borders do not depend on the number of threads. Runs inline when pool is NULL or n <= chunk. */
+/* Runs fn(user, begin, end) over 0..n-1 in chunks of at most `chunk`, on the threads of the pool.
+ * Chunk borders do not depend on the number of threads. Runs inline when pool is NULL or n <=
+ * chunk. */
 typedef void rx_range_fn(void *user, int64_t begin, int64_t end);
 void rx_parallel(struct rx_pool *pool, int64_t n, int64_t chunk, rx_range_fn *fn, void *user);
 
-/* ---- Reference kernels: cpu/ref/. Plain loops, any strides, double accumulation ---------------- */
+/* ---- Reference kernels: cpu/ref/. Plain loops, any strides, double accumulation -------------- */
 
 #define OP(name, family, lo, hi, out, attr, infer, lower, ref, flags) \
     rlx_status rx_ref_##ref(const rx_call *c);
@@ -52,10 +53,10 @@ void rx_parallel(struct rx_pool *pool, int64_t n, int64_t chunk, rx_range_fn *fn
 /* The reference kernel of an operation, or NULL. cpu/ref/table.c */
 extern rx_kernel_fn *const rx_ref_table[RX_N_OPS];
 
-/* ---- Fast kernels ------------------------------------------------------------------------------- */
+/* ---- Fast kernels ---------------------------------------------------------------------------- */
 
-/* An entry may refuse a call (RLX_UNSUPPORTED, without having written anything); then the next one of
- * the chain is asked, and last the reference kernel. */
+/* An entry may refuse a call (RLX_UNSUPPORTED, without having written anything); then the next one
+ * of the chain is asked, and last the reference kernel. */
 typedef struct rx_cpu_kernel {
     const char *name;       /* "sgemm.avx2", "softmax.generic" */
     rx_kernel_fn *run;

@@ -22,7 +22,7 @@ static const char *const nearest_names[] = {"round_prefer_floor", "round_prefer_
                                             "ceil", NULL};
 static const char *const fft_norm_names[] = {"backward", "forward", "ortho", NULL};
 
-/* ---- Fields ----------------------------------------------------------------------------------- */
+/* ---- Fields ---------------------------------------------------------------------------------- */
 
 #define FIELD(type, field, kind, count, words) \
     {#field, RX_ATTR_##kind, (uint16_t)offsetof(type, field), count, words}
@@ -293,7 +293,7 @@ FIELDS(sample) = {
 #include "ir/attr.def"
 #undef ATTRS
 
-/* ---- Copies ------------------------------------------------------------------------------------ */
+/* ---- Copies ---------------------------------------------------------------------------------- */
 
 /* Copies what a field points to into the graph's arena. */
 static bool copy_pointee(rlx_graph *to, const rx_attr_field *f, char *record)

@@ -228,7 +228,7 @@ rlx_status rx_dims_eval(const rx_dim_expr *dims, size_t n, int64_t *values, rlx_
     return RLX_OK;
 }
 
-/* ---- Shapes ------------------------------------------------------------------------------------ */
+/* ---- Shapes ---------------------------------------------------------------------------------- */
 
 bool rx_shape_elements(const rlx_graph *g, const rlx_shape *s, int64_t *n)
 {
@@ -265,7 +265,7 @@ rlx_dim rx_shape_product(rlx_graph *g, const rlx_shape *s, int first, int last)
     return p;
 }
 
-/* ---- Text ---------------------------------------------------------------------------------------- */
+/* ---- Text ------------------------------------------------------------------------------------ */
 
 static size_t put_dim(const rlx_graph *g, rlx_dim d, char *at, size_t n)
 {

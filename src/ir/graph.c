@@ -57,7 +57,7 @@ rlx_status rlx_graph_status(const rlx_graph *g, rlx_error *err)
     return g->error.code;
 }
 
-/* ---- Appending ---------------------------------------------------------------------------------- */
+/* ---- Appending ------------------------------------------------------------------------------- */
 
 static rlx_status no_memory(rlx_graph *g)
 {
@@ -213,7 +213,7 @@ rlx_value rx_graph_add(rlx_graph *g, rx_op op, const rlx_value *in, size_t n_in,
     return (rlx_value){first};
 }
 
-/* ---- Leaves --------------------------------------------------------------------------------------- */
+/* ---- Leaves ---------------------------------------------------------------------------------- */
 
 static rlx_value add_leaf(rlx_graph *g, rx_op op, const rx_leaf_attr *attr, int rank,
                           const rlx_dim *dims)
@@ -307,7 +307,7 @@ rlx_value rlx_named(rlx_graph *g, rlx_value v, const char *name)
     return v;
 }
 
-/* ---- Looking ---------------------------------------------------------------------------------------- */
+/* ---- Looking --------------------------------------------------------------------------------- */
 
 rlx_dtype rlx_value_dtype(const rlx_graph *g, rlx_value v)
 {

@@ -72,9 +72,9 @@ static inline const rx_node *rx_value_node(const rlx_graph *g, uint32_t id)
 /* Records an error as the graph's, unless it has one. Returns the code. */
 rlx_status rx_graph_fail(rlx_graph *g, rlx_status code, const char *fmt, ...) RX_PRINTF(3, 4);
 
-/* Appends a node. `attr` (NULL: all zero) is copied, strings and data in it must already live in the
- * graph's arena. Runs the shape rule. Results are values first .. first + n - 1 of the return value; RLX_NONE on
- * error, which is recorded in the graph. `name` may be NULL. */
+/* Appends a node. `attr` (NULL: all zero) is copied, strings and data in it must already live in
+ * the graph's arena. Runs the shape rule. Results are values first .. first + n - 1 of the return
+ * value; RLX_NONE on error, which is recorded in the graph. `name` may be NULL. */
 rlx_value rx_graph_add(rlx_graph *g, rx_op op, const rlx_value *in, size_t n_in, const void *attr,
                        const char *name);
 /* The i-th result of the node whose first result is `first`. RLX_NONE stays RLX_NONE. */
@@ -110,7 +110,7 @@ const char *rx_type_text(const rlx_graph *g, rlx_dtype t, const rlx_shape *s,
 /* "seq", "seq+1", "(seq*4)/2" or "12". */
 const char *rx_dim_text(const rlx_graph *g, rlx_dim d, char *buffer, size_t n);
 
-/* ---- Attribute records ------------------------------------------------------------------------ */
+/* ---- Attribute records ----------------------------------------------------------------------- */
 
 /* Copies a record into the graph, with its strings and data. NULL when out of memory. */
 void *rx_attr_copy(rlx_graph *to, const rx_attr_info *info, const void *attr);

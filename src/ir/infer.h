@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a shape rule (rx_infer_*) sees and what it may use. A rule checks operands and attributes, puts
- * defaults into the attribute record, and sets type and shape of each result. */
+/* What a shape rule (rx_infer_*) sees and what it may use. A rule checks operands and attributes,
+ * puts defaults into the attribute record, and sets type and shape of each result. */
 #ifndef RX_IR_INFER_H
 #define RX_IR_INFER_H
 
@@ -37,7 +37,7 @@ static inline void rx_out(rx_infer *c, size_t i, rlx_dtype t, const rlx_shape *s
     c->shape[i] = *s;
 }
 
-/* ---- Checks. Each fails with a sentence that names operand, expected and got. ------------------ */
+/* ---- Checks. Each fails with a sentence that names operand, expected and got. ---------------- */
 
 /* *axis into 0 .. rank-1. */
 rlx_status rx_check_axis(rx_infer *c, int64_t *axis, int rank);
@@ -57,7 +57,8 @@ rlx_status rx_check_rank(rx_infer *c, size_t i, const char *what, int lo, int hi
 rlx_status rx_check_shape(rx_infer *c, size_t i, const char *what, const rlx_shape *want);
 /* Dimension `axis` of operand i equals `want`. */
 rlx_status rx_check_dim(rx_infer *c, size_t i, const char *what, int axis, rlx_dim want);
-/* NumPy broadcast of two shapes into *out; named dimensions broadcast only with 1 and themselves. */
+/* NumPy broadcast of two shapes into *out; named dimensions broadcast only with 1 and themselves.
+ * */
 rlx_status rx_broadcast(rx_infer *c, const rlx_shape *a, const rlx_shape *b, rlx_shape *out);
 /* Operand i broadcasts to `to` without changing it. */
 rlx_status rx_check_broadcasts_to(rx_infer *c, size_t i, const char *what, const rlx_shape *to);

@@ -25,8 +25,8 @@ void rx_text_attr(rx_str *s, const rlx_graph *g, rx_op op, const void *attr);
 /* Appends one node as a line of the text form, without indentation and newline. */
 void rx_text_node(rx_str *s, const rlx_graph *g, const rx_node *n);
 
-/* Parses "axis=1, keepdims=true" (without braces) into a zeroed record of `op`. Strings and lists are
- * put into the graph's arena. */
+/* Parses "axis=1, keepdims=true" (without braces) into a zeroed record of `op`. Strings and lists
+ * are put into the graph's arena. */
 rlx_status rx_text_parse_attr(rlx_graph *g, rx_op op, const char *text, void *attr, rlx_error *err);
 
 #endif

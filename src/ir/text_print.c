@@ -23,7 +23,7 @@ static void put_type(rx_str *s, const rlx_graph *g, rlx_dtype t, const rlx_shape
     rx_str_puts(s, "]");
 }
 
-/* ---- Attributes ----------------------------------------------------------------------------------- */
+/* ---- Attributes ------------------------------------------------------------------------------ */
 
 static void put_ints(rx_str *s, const rlx_graph *g, const rlx_ints *list, bool dims)
 {
@@ -136,7 +136,7 @@ void rx_text_attr(rx_str *s, const rlx_graph *g, rx_op op, const void *attr)
     rx_str_puts(s, any ? "}" : "");
 }
 
-/* ---- Constants -------------------------------------------------------------------------------------- */
+/* ---- Constants ------------------------------------------------------------------------------- */
 
 static int64_t load_int(rlx_dtype t, const char *p)
 {
@@ -191,7 +191,7 @@ static void put_constant(rx_str *s, const rlx_graph *g, const rx_leaf_attr *a)
     }
 }
 
-/* ---- Nodes and graphs --------------------------------------------------------------------------------- */
+/* ---- Nodes and graphs ------------------------------------------------------------------------ */
 
 void rx_text_node(rx_str *s, const rlx_graph *g, const rx_node *n)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What a backend gives to the runtime. Arguments were checked by session.c and device.c: names exist,
- * byte counts and ranges are right, calls on one exec never overlap, except exec_wait, which any
- * number of threads may call at any time. */
+/* What a backend gives to the runtime. Arguments were checked by session.c and device.c: names
+ * exist, byte counts and ranges are right, calls on one exec never overlap, except exec_wait, which
+ * any number of threads may call at any time. */
 #ifndef RX_RUNTIME_BACKEND_H
 #define RX_RUNTIME_BACKEND_H
 
@@ -22,18 +22,19 @@ typedef struct rx_backend {
     const char *name;
     int rank; /* automatic choice: the available backend with the highest rank; < 0: never */
 
-    /* Lists the devices: writes up to cap, returns how many. 0 with a sentence in `reason` (why, and
-     * what to do) when there are none. Cheap after the first call; thread-safe. */
+    /* Lists the devices: writes up to cap, returns how many. 0 with a sentence in `reason` (why,
+     * and what to do) when there are none. Cheap after the first call; thread-safe. */
     size_t (*list)(rlx_device_info *out, size_t cap, char reason[512]);
     rlx_status (*open)(size_t index, const rlx_device_desc *desc, rx_device **out, rlx_error *err);
     void (*close)(rx_device *d);
     /* Valid as long as the device. */
     const rx_target *(*target)(rx_device *d);
-    /* How the backend runs an operation in its common form: native, host or no; without a device. */
+    /* How the backend runs an operation in its common form: native, host or no; without a device.
+     * */
     rlx_support (*op_support)(rx_op op);
 
-    /* Weights: all absent at first. set may be called again; after set with RLX_BORROW the data stays
-     * valid. */
+    /* Weights: all absent at first. set may be called again; after set with RLX_BORROW the data
+     * stays valid. */
     rlx_status (*weights_create)(rx_device *d, rx_program *p, rx_weights **out, rlx_error *err);
     rlx_status (*weights_set)(rx_weights *w, size_t param, const void *data, size_t bytes,
                               rlx_ownership own, rlx_error *err);
@@ -51,8 +52,8 @@ typedef struct rx_backend {
                              size_t bytes, rlx_error *err);
     rlx_status (*exec_read)(rx_exec *e, uint32_t value, size_t offset, void *data, size_t bytes,
                             rlx_error *err);
-    /* Runs a range of steps. Tickets grow by one with each call, from 1. A range from step 0 begins a
-     * run and clears the flags. */
+    /* Runs a range of steps. Tickets grow by one with each call, from 1. A range from step 0 begins
+     * a run and clears the flags. */
     rlx_status (*exec_submit)(rx_exec *e, const rx_submit *s, uint64_t *ticket, rlx_error *err);
     /* RLX_TIMEOUT, or the status of that run and all before it. */
     rlx_status (*exec_wait)(rx_exec *e, uint64_t ticket, int64_t timeout_ms, rlx_error *err);

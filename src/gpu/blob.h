@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* The compiled kernels as data: blob.c is generated. */
+#ifndef RX_GPU_BLOB_H
+#define RX_GPU_BLOB_H
+
+#include <stdint.h>
+
+typedef struct rx_blob_entry {
+    const char *name;
+    uint32_t offset, packed_bytes, n_words;
+} rx_blob_entry;
+
+extern const rx_blob_entry rx_blob_index[]; /* ends with name NULL */
+extern const unsigned char rx_blob_data[];
+
+#endif

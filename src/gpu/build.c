@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* Collecting the dispatches of a step, and the table from operations to lowering functions. */
+#include <string.h>
+
+#include "gpu/gpu.h"
+
+const rx_gpu_op rx_gpu_ops[RX_N_OPS] = {
+#define GPU(op, lower, strided) [RX_OP_##op] = {rx_gpu_lower_##lower, strided},
+#include "gpu/ops.def"
+#undef GPU
+};
+
+static void fail_memory(rx_gpu_build *b)
+{
+    if (b->status == RLX_OK)
+        b->status = rx_fail(b->err, RLX_NO_MEMORY, "out of memory: the dispatches of a step");
+}
+
+/* Where writes go after an error; never looked at. One for each thread. */
+static rx_gpu_dispatch *dummy(void)
+{
+    static _Thread_local rx_gpu_dispatch d;
+    memset(&d, 0, sizeof d);
+    return &d;
+}
+
+rx_gpu_dispatch *rx_gpu_add(rx_gpu_build *b, rx_kernel k, uint32_t local)
+{
+    if (b->status == RLX_OK && !rx_grow(&b->dispatch, &b->cap, b->n + 1, sizeof *b->dispatch))
+        fail_memory(b);
+    if (b->status != RLX_OK)
+        return dummy();
+    rx_gpu_dispatch *d = &b->dispatch[b->n++];
+    memset(d, 0, sizeof *d);
+    d->kernel = k;
+    d->spec[0] = local;
+    d->n_spec = 1;
+    d->groups[0] = d->groups[1] = d->groups[2] = 1;
+    return d;
+}
+
+void rx_gpu_bind(rx_gpu_dispatch *d, rx_gpu_ref ref, bool writes)
+{
+    if (d->n_bind == RX_GPU_MAX_BIND)
+        return;
+    d->writes |= (uint32_t)writes << d->n_bind;
+    d->bind[d->n_bind++] = ref;
+}
+
+void rx_gpu_push(rx_gpu_dispatch *d, uint32_t word)
+{
+    if (d->n_push < RX_GPU_MAX_PUSH)
+        d->push[d->n_push++] = word;
+}
+
+void rx_gpu_push_f32(rx_gpu_dispatch *d, float x)
+{
+    uint32_t word;
+    memcpy(&word, &x, sizeof word);
+    rx_gpu_push(d, word);
+}
+
+void rx_gpu_grid(rx_gpu_dispatch *d, const rx_gpu_caps *caps, uint64_t n)
+{
+    for (int i = 0; i < 3; i++) {
+        uint64_t limit = caps->max_groups[i] < 65535 ? caps->max_groups[i] : 65535;
+        uint64_t here = n < limit ? n : limit;
+        d->groups[i] = (uint32_t)here;
+        n = here ? (n + here - 1) / here : 0;
+    }
+}
+
+rx_gpu_ref rx_gpu_scratch(rx_gpu_build *b, uint64_t bytes)
+{
+    if (!rx_grow(&b->scratch, &b->cap_scratch, b->n_scratch + 1, sizeof *b->scratch)) {
+        fail_memory(b);
+        return RX_REF_NONE;
+    }
+    b->scratch[b->n_scratch] = bytes ? bytes : 4;
+    return RX_REF_SCRATCH + (rx_gpu_ref)b->n_scratch++;
+}
+
+rx_gpu_ref rx_gpu_derive(rx_gpu_build *b, uint32_t in, uint32_t kind, uint64_t bytes,
+                         rx_gpu_dispatch **pack)
+{
+    *pack = dummy();
+    if (!rx_grow(&b->derived, &b->cap_derived, b->n_derived + 1, sizeof *b->derived)) {
+        fail_memory(b);
+        return RX_REF_NONE;
+    }
+    rx_gpu_derived *d = &b->derived[b->n_derived];
+    memset(d, 0, sizeof *d);
+    d->in = in;
+    d->kind = kind;
+    d->bytes = bytes;
+    *pack = &d->pack;
+    return RX_REF_DERIVED + (rx_gpu_ref)b->n_derived++;
+}
+
+rlx_status rx_gpu_fail(rx_gpu_build *b, const rx_gpu_call *c, const char *why)
+{
+    if (b->status == RLX_OK)
+        b->status = rx_fail(b->err, RLX_UNSUPPORTED, "%s of type %s: %s", rx_ops[c->op].name,
+                            c->n_in ? rlx_dtype_name(c->in[0].dtype) : "none", why);
+    return b->status;
+}
+
+rlx_status rx_gpu_lower(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    if (!rx_gpu_ops[c->op].lower)
+        return rx_gpu_fail(b, c, "no GPU kernel");
+    rlx_status s = rx_gpu_ops[c->op].lower(b, c);
+    return s != RLX_OK ? s : b->status;
+}
+
+rlx_support rx_gpu_support(const rx_target *t, const rlx_graph *g, const rx_node *n)
+{
+    (void)t;
+    (void)g;
+    return rx_gpu_op_support(n->op);
+}
+
+bool rx_gpu_takes_strided(const rx_target *t, const rlx_graph *g, const rx_node *n, size_t i)
+{
+    (void)t;
+    (void)g;
+    return i < 32 && rx_gpu_ops[n->op].strided >> i & 1;
+}
+
+rlx_support rx_gpu_op_support(rx_op op)
+{
+    return rx_gpu_ops[op].lower ? RLX_SUPPORT_NATIVE : RLX_SUPPORT_NO;
+}

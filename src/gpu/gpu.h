@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/* What Vulkan and WebGPU share: how a step with known sizes becomes dispatches of kernels.
+ *
+ * A lowering function (rx_gpu_lower_*, one a family in gpu/lower_*.c) looks at the operands' sizes
+ * and strides and adds dispatches. A backend calls it when dimensions are bound, records the
+ * dispatches once with the barriers that their byte ranges need, and replays them. */
+#ifndef RX_GPU_GPU_H
+#define RX_GPU_GPU_H
+
+#include "compile/target.h"
+#include "ops/view.h"
+
+/* ---- What the device offers ------------------------------------------------------------------ */
+
+typedef struct rx_gpu_caps {
+    uint32_t max_invocations;  /* in a workgroup; at least 128 */
+    uint32_t max_shared_bytes; /* at least 16 KiB */
+    uint32_t max_groups[3];    /* of a dispatch, each axis */
+    uint32_t max_push_bytes;   /* at least 128 */
+    uint32_t max_bindings;     /* storage buffers of a kernel; at least 8 */
+    uint64_t max_binding_bytes;
+    uint32_t binding_align;    /* bytes */
+    uint32_t subgroup;         /* size; 0: no subgroup operations at all */
+    bool subgroup_arith, subgroup_shuffle; /* add, max, ...; shuffle */
+    bool f16;                  /* arithmetic in half precision */
+    bool storage16, storage8;  /* buffers of 16-bit and 8-bit elements */
+    bool int8, int16;          /* arithmetic */
+    bool address;              /* buffer device addresses */
+    bool int_dot;              /* packed 4x8 integer dot products are fast */
+    bool coopmat_f16, coopmat_bf16; /* cooperative matrices 16x16x16, f32 accumulation */
+    bool coopmat_f16_acc;      /* the same with f16 accumulation */
+    bool coopmat_fragments;    /* the self-check found the fragment layout that packed kernels need */
+    bool is_software;          /* a CPU posing as a GPU: small tiles, no tricks */
+    uint32_t compute_units;    /* 0: unknown */
+} rx_gpu_caps;
+
+/* ---- Kernels --------------------------------------------------------------------------------- */
+
+/* What a kernel needs beyond the portable subset (gpu/shaders/common.glsl says what that is). */
+enum {
+    RX_NEEDS_SUBGROUP = 1 << 0, RX_NEEDS_F16 = 1 << 1, RX_NEEDS_STORAGE16 = 1 << 2,
+    RX_NEEDS_STORAGE8 = 1 << 3, RX_NEEDS_ADDRESS = 1 << 4, RX_NEEDS_INT_DOT = 1 << 5,
+    RX_NEEDS_COOPMAT = 1 << 6, RX_NEEDS_BF16 = 1 << 7, RX_NEEDS_INT8 = 1 << 8
+};
+
+typedef enum rx_kernel {
+#define KERNEL(name, file, defines, bindings, needs) RX_K_##name,
+#include "gpu/kernels.def"
+#undef KERNEL
+    RX_N_KERNELS,
+    RX_K_EMITTED = RX_N_KERNELS /* SPIR-V written at run time: dispatch.code */
+} rx_kernel;
+
+typedef struct rx_kernel_info {
+    const char *name;
+    uint32_t n_bindings, needs;
+} rx_kernel_info;
+extern const rx_kernel_info rx_kernels[RX_N_KERNELS];
+
+/* SPIR-V words of a kernel, decompressed once; owned by the process. NULL: out of memory. */
+const uint32_t *rx_kernel_code(rx_kernel k, size_t *n_words);
+/* True when the device offers all that the kernel needs. */
+bool rx_kernel_available(rx_kernel k, const rx_gpu_caps *caps);
+
+/* ---- A step as a lowering function sees it --------------------------------------------------- */
+
+/* In the views `data` is not a pointer but the byte offset from the start of the operand's own
+ * memory, as (char *)offset; views that are not dense have it too. Absent operands have rank -1. */
+typedef struct rx_gpu_call {
+    rx_op op;
+    const void *attr;  /* numbers only */
+    size_t n_in, n_out;
+    const rx_view *in, *out;
+    const bool *is_param; /* operand i is a weight: its bytes change rarely */
+    const rx_gpu_caps *caps;
+    rlx_policy policy;
+} rx_gpu_call;
+
+static inline const rx_view *rx_gpu_in(const rx_gpu_call *c, size_t i)
+{
+    return i < c->n_in && c->in[i].rank >= 0 ? &c->in[i] : NULL;
+}
+/* Offset of a view's first element in its memory, in elements. */
+static inline uint32_t rx_gpu_offset(const rx_view *v)
+{
+    return (uint32_t)((uint64_t)(uintptr_t)v->data / (uint64_t)rlx_dtype_block_bytes(v->dtype));
+}
+
+/* What a binding refers to. */
+typedef uint32_t rx_gpu_ref;
+#define RX_REF_NONE 0xffffffffu                   /* binds something harmless */
+#define RX_REF_IN(i) ((rx_gpu_ref)(i))            /* the memory of operand i */
+#define RX_REF_OUT(i) (0x1000u + (rx_gpu_ref)(i)) /* the memory of result i */
+#define RX_REF_SCRATCH 0x2000u                    /* + handle of rx_gpu_scratch */
+#define RX_REF_DERIVED 0x3000u                    /* + handle of rx_gpu_derive */
+#define RX_REF_FLAGS 0x4000u                      /* one word of RLX_FLAG_* bits, for atomicOr */
+
+#define RX_GPU_MAX_BIND 10
+#define RX_GPU_MAX_SPEC 16
+#define RX_GPU_MAX_PUSH 32
+
+typedef struct rx_gpu_dispatch {
+    rx_kernel kernel;
+    const uint32_t *code;      /* RX_K_EMITTED: words, in the build's arena */
+    size_t code_words;
+    rx_gpu_ref bind[RX_GPU_MAX_BIND];
+    uint32_t n_bind, writes;   /* writes: bit i, binding i is written (it may be read too) */
+    uint32_t spec[RX_GPU_MAX_SPEC]; /* specialisation constants 0, 1, ...; 0 is local_size_x */
+    uint32_t n_spec;
+    uint32_t push[RX_GPU_MAX_PUSH]; /* push constants, 32-bit words */
+    uint32_t n_push;
+    uint32_t groups[3];
+} rx_gpu_dispatch;
+
+/* Collects the dispatches of one step. Errors (out of memory, too many) are kept and returned by
+ * the caller of the lowering function, so that functions may go on without looking. */
+typedef struct rx_gpu_build {
+    rx_arena *arena;
+    rx_gpu_dispatch *dispatch;
+    size_t n, cap;
+    uint64_t *scratch;         /* bytes of each scratch piece */
+    size_t n_scratch, cap_scratch;
+    struct rx_gpu_derived *derived;
+    size_t n_derived, cap_derived;
+    rlx_status status;
+    rlx_error *err;
+} rx_gpu_build;
+
+/* A new dispatch of kernel k with local size `local` (spec[0]), all else zero. Never NULL: after an
+ * error it is a dummy. */
+rx_gpu_dispatch *rx_gpu_add(rx_gpu_build *b, rx_kernel k, uint32_t local);
+void rx_gpu_bind(rx_gpu_dispatch *d, rx_gpu_ref ref, bool writes);
+void rx_gpu_push(rx_gpu_dispatch *d, uint32_t word);
+void rx_gpu_push_f32(rx_gpu_dispatch *d, float x);
+/* Sets groups so that their product is at least n: kernels use GROUP_INDEX of common.glsl and check
+ * it against their own bound. Never more than the limits; n == 0 gives no work. */
+void rx_gpu_grid(rx_gpu_dispatch *d, const rx_gpu_caps *caps, uint64_t n);
+/* Device memory that lives during the step; returns the ref to bind. */
+rx_gpu_ref rx_gpu_scratch(rx_gpu_build *b, uint64_t bytes);
+/* Memory of `bytes` bytes computed once from weight operand `in` by `pack` (a dispatch of the build
+ * that binds the weight and the derived ref) and kept until the weight changes. `kind` tells
+ * different forms of one weight apart; the same (weight, kind) is shared by all steps. Only for
+ * operands with is_param. */
+typedef struct rx_gpu_derived {
+    uint32_t in, kind;
+    uint64_t bytes;
+    rx_gpu_dispatch pack;
+} rx_gpu_derived;
+rx_gpu_ref rx_gpu_derive(rx_gpu_build *b, uint32_t in, uint32_t kind, uint64_t bytes,
+                         rx_gpu_dispatch **pack);
+
+/* Fails the build: "device has no kernel for ..." */
+rlx_status rx_gpu_fail(rx_gpu_build *b, const rx_gpu_call *c, const char *why);
+
+/* ---- The table: gpu/ops.def ------------------------------------------------------------------ */
+
+typedef rlx_status rx_gpu_lower_fn(rx_gpu_build *b, const rx_gpu_call *c);
+typedef struct rx_gpu_op {
+    rx_gpu_lower_fn *lower; /* NULL: no kernel */
+    uint32_t strided;       /* bit i: operand i may have any strides; others are dense */
+} rx_gpu_op;
+extern const rx_gpu_op rx_gpu_ops[RX_N_OPS];
+
+/* Lowers one step. */
+rlx_status rx_gpu_lower(rx_gpu_build *b, const rx_gpu_call *c);
+/* rx_target functions for a device with these caps. */
+rlx_support rx_gpu_support(const rx_target *t, const rlx_graph *g, const rx_node *n);
+bool rx_gpu_takes_strided(const rx_target *t, const rlx_graph *g, const rx_node *n, size_t i);
+rlx_support rx_gpu_op_support(rx_op op);
+
+#define GPU(op, lower, strided) \
+    rlx_status rx_gpu_lower_##lower(rx_gpu_build *b, const rx_gpu_call *c);
+#include "gpu/ops.def"
+#undef GPU
+
+/* Codes of element types in shaders: the values of rlx_dtype. common.glsl repeats them and a test
+ * compares both. */
+
+#endif

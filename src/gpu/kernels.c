@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of kernels and their SPIR-V.
+ *
+ * Packed form: runs of (length of literals, literals, length of a match, distance as 16 bits little
+ * endian). A length is a sum of bytes up to the first below 255; a match of length 0 ends the data. */
+#include <pthread.h>
+#include <string.h>
+
+#include "gpu/blob.h"
+#include "gpu/gpu.h"
+
+const rx_kernel_info rx_kernels[RX_N_KERNELS] = {
+#define KERNEL(name, file, defines, bindings, needs) [RX_K_##name] = {#name, bindings, needs},
+#include "gpu/kernels.def"
+#undef KERNEL
+};
+
+static size_t get_length(const unsigned char **p)
+{
+    size_t n = 0;
+    while (**p == 255) {
+        n += 255;
+        (*p)++;
+    }
+    return n + *(*p)++;
+}
+
+/* The data is our own, so it is trusted; `n` bounds the result all the same. */
+static void unpack(const unsigned char *p, unsigned char *out, size_t n)
+{
+    size_t at = 0;
+    for (;;) {
+        size_t literals = get_length(&p);
+        if (literals > n - at)
+            return;
+        memcpy(out + at, p, literals);
+        at += literals;
+        p += literals;
+        size_t match = get_length(&p);
+        if (!match || match > n - at)
+            return;
+        size_t distance = p[0] | (size_t)p[1] << 8;
+        p += 2;
+        for (size_t i = 0; i < match; i++, at++)
+            out[at] = out[at - distance];
+    }
+}
+
+/* Words of each kernel once it was asked for; kept until the process ends. */
+static pthread_mutex_t cache_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t *cache[RX_N_KERNELS + 1];
+
+static const rx_blob_entry *find_entry(const char *name)
+{
+    const rx_blob_entry *e = rx_blob_index;
+    while (e->name && strcmp(e->name, name))
+        e++;
+    return e->name ? e : NULL;
+}
+
+const uint32_t *rx_kernel_code(rx_kernel k, size_t *n_words)
+{
+    const rx_blob_entry *e = find_entry(rx_kernels[k].name);
+    *n_words = e ? e->n_words : 0;
+    if (!e)
+        return NULL;
+    pthread_mutex_lock(&cache_lock);
+    if (!cache[k] && (cache[k] = rx_alloc(e->n_words * 4)))
+        unpack(rx_blob_data + e->offset, (unsigned char *)cache[k], (size_t)e->n_words * 4);
+    const uint32_t *words = cache[k];
+    pthread_mutex_unlock(&cache_lock);
+    return words;
+}
+
+bool rx_kernel_available(rx_kernel k, const rx_gpu_caps *caps)
+{
+    uint32_t needs = rx_kernels[k].needs;
+    return (!(needs & RX_NEEDS_SUBGROUP) || (caps->subgroup && caps->subgroup_arith)) &&
+           (!(needs & RX_NEEDS_F16) || caps->f16) &&
+           (!(needs & RX_NEEDS_STORAGE16) || caps->storage16) &&
+           (!(needs & RX_NEEDS_STORAGE8) || caps->storage8) &&
+           (!(needs & RX_NEEDS_ADDRESS) || caps->address) &&
+           (!(needs & RX_NEEDS_INT_DOT) || caps->int_dot) &&
+           (!(needs & RX_NEEDS_INT8) || caps->int8) &&
+           (!(needs & RX_NEEDS_COOPMAT) || caps->coopmat_f16) &&
+           (!(needs & RX_NEEDS_BF16) || caps->coopmat_bf16);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/* Included by every kernel.
+ *
+ * The portable subset (prints as WGSL): 32-bit types only; storage buffers of uint (or uvec4) words, one
+ * view a binding; parameters as push constants of 32-bit members, at most 128 bytes; specialisation
+ * constants for types, tile sizes and options, id 0 is the local size; barriers only under conditions
+ * made of push constants, workgroup ids and specialisation constants; guard stores, not whole bodies,
+ * and never `return` before a barrier; no assumption on the subgroup size; finite constants; no
+ * `coherent`.
+ *
+ * Tensors of 8- and 16-bit elements are read and written as words: one invocation makes a whole word
+ * of the result (PER_WORD elements), so no two invocations ever write the same word. */
+#ifndef COMMON_GLSL
+#define COMMON_GLSL
+
+layout(local_size_x_id = 0, local_size_x = 64, local_size_y = 1, local_size_z = 1) in;
+
+/* Codes of rlx_dtype. */
+const uint F32 = 1, F16 = 2, BF16 = 3, I8 = 4, U8 = 5, I32 = 6, I64 = 7, BOOL = 8;
+
+/* Index of the workgroup in a folded grid. */
+#define GROUP_INDEX                                                                      \
+    (gl_WorkGroupID.x +                                                                  \
+     gl_NumWorkGroups.x * (gl_WorkGroupID.y + gl_NumWorkGroups.y * gl_WorkGroupID.z))
+#define LANE gl_LocalInvocationID.x
+#define GLOBAL_INDEX (GROUP_INDEX * gl_WorkGroupSize.x + LANE)
+
+/* A binding of words. */
+#define WORDS(slot, name) \
+    layout(set = 0, binding = slot, std430) buffer buffer_##name { uint name[]; }
+#define WORDS4(slot, name) \
+    layout(set = 0, binding = slot, std430) buffer buffer_##name { uvec4 name[]; }
+
+/* Elements in a word of type t (i64: half). */
+uint per_word(uint t)
+{
+    return t == F16 || t == BF16 ? 2u : t == I8 || t == U8 || t == BOOL ? 4u : 1u;
+}
+
+float bf16_to_f32(uint h) { return uintBitsToFloat(h << 16); }
+
+/* Rounds to nearest even; NaN stays NaN. */
+uint f32_to_bf16(float x)
+{
+    uint u = floatBitsToUint(x);
+    if ((u & 0x7fffffffu) > 0x7f800000u)
+        return (u >> 16) | 0x40u;
+    return (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+}
+
+/* Rounds to nearest even, which packHalf2x16 does not promise; overflow gives infinity. */
+uint f32_to_f16(float x)
+{
+    uint u = floatBitsToUint(x);
+    uint sign = (u >> 16) & 0x8000u;
+    uint a = u & 0x7fffffffu;
+    if (a > 0x7f800000u)
+        return sign | 0x7e00u;
+    if (a >= 0x477ff000u)
+        return sign | 0x7c00u;
+    if (a < 0x38800000u) { /* subnormal result: let the float adder round at 2^-24 */
+        float r = uintBitsToFloat(a) + 0.5;
+        return sign | (floatBitsToUint(r) - 0x3f000000u);
+    }
+    return sign | ((a - 0x38000000u + 0xfffu + ((a >> 13) & 1u)) >> 13);
+}
+
+/* Element i of a binding as float or int. T is a constant, so the branches vanish. */
+#define DEFINE_LOAD(name)                                                                  \
+    float load_f_##name(uint t, uint i)                                                    \
+    {                                                                                      \
+        if (t == F32)                                                                      \
+            return uintBitsToFloat(name[i]);                                               \
+        if (t == F16) {                                                                    \
+            vec2 h = unpackHalf2x16(name[i >> 1]);                                         \
+            return (i & 1u) == 0u ? h.x : h.y;                                             \
+        }                                                                                  \
+        if (t == BF16)                                                                     \
+            return bf16_to_f32((name[i >> 1] >> ((i & 1u) * 16u)) & 0xffffu);              \
+        return float(load_i_raw_##name(t, i));                                             \
+    }
+#define DEFINE_LOAD_INT(name)                                                              \
+    int load_i_raw_##name(uint t, uint i)                                                  \
+    {                                                                                      \
+        if (t == I32)                                                                      \
+            return int(name[i]);                                                           \
+        if (t == I64)                                                                      \
+            return int(name[i * 2u]);                                                      \
+        if (t == I8)                                                                       \
+            return bitfieldExtract(int(name[i >> 2]), int((i & 3u) * 8u), 8);              \
+        return int((name[i >> 2] >> ((i & 3u) * 8u)) & 0xffu);                             \
+    }
+/* A readable binding: WORDS plus load_f_x(type, i) and load_i_raw_x(type, i). */
+#define TENSOR(slot, name) \
+    WORDS(slot, name);     \
+    DEFINE_LOAD_INT(name)  \
+    DEFINE_LOAD(name)
+
+/* The bits of one element of type t in the low end of a word. */
+uint encode_f(uint t, float x)
+{
+    if (t == F16)
+        return f32_to_f16(x);
+    if (t == BF16)
+        return f32_to_bf16(x);
+    return floatBitsToUint(x);
+}
+
+uint encode_i(uint t, int x)
+{
+    if (t == I8 || t == U8)
+        return uint(x) & 0xffu;
+    if (t == BOOL)
+        return x != 0 ? 1u : 0u;
+    return uint(x);
+}
+
+uint bits_of(uint t) { return t == F16 || t == BF16 ? 16u : t == I8 || t == U8 || t == BOOL ? 8u : 32u; }
+
+#endif

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT */
+/* kernelc: compiles every kernel of src/gpu/kernels.def with libshaderc (opened at run time) and
+ * writes src/gpu/blob.c. Developers only: users build the committed blob.
+ *
+ *   kernelc LIBSHADERC SHADERS_DIR OUT.c [CACHE_DIR] */
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    RX_NEEDS_SUBGROUP = 1 << 0, RX_NEEDS_F16 = 1 << 1, RX_NEEDS_STORAGE16 = 1 << 2,
+    RX_NEEDS_STORAGE8 = 1 << 3, RX_NEEDS_ADDRESS = 1 << 4, RX_NEEDS_INT_DOT = 1 << 5,
+    RX_NEEDS_COOPMAT = 1 << 6, RX_NEEDS_BF16 = 1 << 7, RX_NEEDS_INT8 = 1 << 8
+};
+
+typedef struct row {
+    const char *name, *file, *defines;
+    unsigned needs;
+} row;
+
+static const row rows[] = {
+#define KERNEL(name, file, defines, bindings, needs) {#name, file, defines, needs},
+#include "gpu/kernels.def"
+#undef KERNEL
+    {NULL, NULL, NULL, 0},
+};
+
+typedef struct text {
+    char *data;
+    size_t n, cap;
+} text;
+
+static void die(const char *what, const char *detail)
+{
+    fprintf(stderr, "kernelc: %s: %s\n", what, detail ? detail : "");
+    exit(1);
+}
+
+static void append(text *t, const void *data, size_t n)
+{
+    if (t->n + n + 1 > t->cap) {
+        t->cap = (t->n + n + 1) * 2;
+        t->data = realloc(t->data, t->cap);
+        if (!t->data)
+            die("out of memory", "");
+    }
+    memcpy(t->data + t->n, data, n);
+    t->n += n;
+    t->data[t->n] = 0;
+}
+
+/* ---- Sources ------------------------------------------------------------------------------------ */
+
+static text read_file(const char *path)
+{
+    text t = {0};
+    char buffer[65536];
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        die("cannot open", path);
+    append(&t, "", 0);
+    for (size_t n; (n = fread(buffer, 1, sizeof buffer, f)) > 0;)
+        append(&t, buffer, n);
+    fclose(f);
+    return t;
+}
+
+/* Appends a source with its #include "x" lines replaced by the files. */
+static void expand(text *out, const char *dir, const char *file, int depth)
+{
+    char path[1024], name[256];
+    if (depth > 8)
+        die("includes nested too deep", file);
+    snprintf(path, sizeof path, "%s/%s", dir, file);
+    text t = read_file(path);
+    for (char *line = t.data, *end; *line; line = end) {
+        end = strchr(line, '\n');
+        end = end ? end + 1 : line + strlen(line);
+        if (sscanf(line, "#include \"%255[^\"]\"", name) == 1)
+            expand(out, dir, name, depth + 1);
+        else
+            append(out, line, (size_t)(end - line));
+    }
+    free(t.data);
+}
+
+/* The source with "-DA=1 -DB" as #define lines after #version and #extension lines. */
+static text make_source(const char *dir, const row *r)
+{
+    text body = {0}, out = {0};
+    expand(&body, dir, r->file, 0);
+    char *at = strstr(body.data, "#version");
+    if (!at)
+        die("no #version in", r->file);
+    at = strchr(at, '\n') + 1;
+    append(&out, body.data, (size_t)(at - body.data));
+    char defines[512];
+    snprintf(defines, sizeof defines, "%s", r->defines);
+    for (char *save, *d = strtok_r(defines, " ", &save); d; d = strtok_r(NULL, " ", &save)) {
+        char line[256], *eq = strchr(d, '=');
+        if (eq)
+            *eq = ' ';
+        snprintf(line, sizeof line, "#define %s\n", d + 2);
+        append(&out, line, strlen(line));
+    }
+    append(&out, at, strlen(at));
+    free(body.data);
+    return out;
+}
+
+/* ---- Compiler ------------------------------------------------------------------------------------- */
+
+typedef void *handle;
+static handle library;
+
+static void *symbol(const char *name)
+{
+    void *p = dlsym(library, name);
+    if (!p)
+        die("libshaderc lacks", name);
+    return p;
+}
+
+#define CALL(result, name, ...) ((result(*)(__VA_ARGS__))symbol(#name))
+
+static text compile(const text *source, const row *r)
+{
+    handle c = CALL(handle, shaderc_compiler_initialize, void)();
+    handle o = CALL(handle, shaderc_compile_options_initialize, void)();
+    unsigned fresh = RX_NEEDS_COOPMAT | RX_NEEDS_BF16 | RX_NEEDS_INT_DOT;
+    unsigned env = r->needs & fresh ? (1u << 22) | (3u << 12) : (1u << 22) | (1u << 12);
+    CALL(void, shaderc_compile_options_set_target_env, handle, int, unsigned)(o, 0, env);
+    CALL(void, shaderc_compile_options_set_target_spirv, handle, unsigned)
+    (o, r->needs & fresh ? 0x010600 : 0x010300);
+    CALL(void, shaderc_compile_options_set_optimization_level, handle, int)(o, 2);
+    handle result = CALL(handle, shaderc_compile_into_spv, handle, const char *, size_t, int,
+                         const char *, const char *, handle)(c, source->data, source->n, 2,
+                                                             r->file, "main", o);
+    if (CALL(int, shaderc_result_get_compilation_status, handle)(result)) {
+        fprintf(stderr, "%s (%s)\n", r->name, r->defines);
+        die("does not compile", CALL(const char *, shaderc_result_get_error_message, handle)(result));
+    }
+    text words = {0};
+    append(&words, CALL(const char *, shaderc_result_get_bytes, handle)(result),
+           CALL(size_t, shaderc_result_get_length, handle)(result));
+    CALL(void, shaderc_result_release, handle)(result);
+    CALL(void, shaderc_compile_options_release, handle)(o);
+    CALL(void, shaderc_compiler_release, handle)(c);
+    return words;
+}
+
+/* Removes names and source notes (OpSource, OpSourceExtension, OpName, OpMemberName, OpString,
+ * OpLine, OpNoLine). */
+static void strip(text *t)
+{
+    uint32_t *w = (uint32_t *)(void *)t->data;
+    size_t n = t->n / 4, out = 5;
+    for (size_t i = 5; i < n;) {
+        uint32_t op = w[i] & 0xffff, length = w[i] >> 16;
+        int drop = (op >= 3 && op <= 8) || op == 317;
+        if (!drop)
+            memmove(w + out, w + i, length * 4);
+        out += drop ? 0 : length;
+        i += length;
+    }
+    t->n = out * 4;
+}
+
+/* ---- Compression: the format is in gpu/kernels.c ---------------------------------------------------- */
+
+static void put_length(text *out, size_t n)
+{
+    for (; n >= 255; n -= 255)
+        append(out, "\xff", 1);
+    append(out, &(unsigned char){(unsigned char)n}, 1);
+}
+
+static void put_run(text *out, const char *literals, size_t n, size_t match, size_t distance)
+{
+    put_length(out, n);
+    append(out, literals, n);
+    put_length(out, match);
+    if (match) {
+        unsigned char d[2] = {(unsigned char)distance, (unsigned char)(distance >> 8)};
+        append(out, d, 2);
+    }
+}
+
+/* Greedy, with the last place of each hash of four bytes. */
+static text compress(const text *in)
+{
+    static uint32_t last[1 << 15];
+    memset(last, 0, sizeof last);
+    text out = {0};
+    size_t from = 0;
+    for (size_t i = 0; i + 4 <= in->n;) {
+        uint32_t v;
+        memcpy(&v, in->data + i, 4);
+        uint32_t *slot = &last[(v * 2654435761u) >> 17];
+        size_t j = *slot ? *slot - 1 : i, match = 0;
+        *slot = (uint32_t)i + 1;
+        if (j < i && i - j < 65536)
+            while (i + match < in->n && in->data[j + match] == in->data[i + match])
+                match++;
+        if (match < 6) {
+            i++;
+            continue;
+        }
+        put_run(&out, in->data + from, i - from, match, i - j);
+        i += match;
+        from = i;
+    }
+    put_run(&out, in->data + from, in->n - from, 0, 0);
+    return out;
+}
+
+/* ---- Output ------------------------------------------------------------------------------------------ */
+
+static void write_blob(const char *path, const text *data, const size_t (*entry)[3])
+{
+    char temp[1024];
+    snprintf(temp, sizeof temp, "%s.tmp%d", path, (int)getpid());
+    FILE *f = fopen(temp, "w");
+    if (!f)
+        die("cannot write", temp);
+    fprintf(f, "/* SPDX-License-Identifier: MIT */\n"
+               "/* Generated by `./run kernels` from gpu/kernels.def and gpu/shaders: the compiled "
+               "kernels. */\n#include \"gpu/blob.h\"\n\n"
+               "const rx_blob_entry rx_blob_index[] = {\n");
+    for (size_t i = 0; rows[i].name; i++)
+        fprintf(f, "    {\"%s\", %zu, %zu, %zu},\n", rows[i].name, entry[i][0], entry[i][1],
+                entry[i][2]);
+    fprintf(f, "    {0, 0, 0, 0},\n};\n\nconst unsigned char rx_blob_data[] = {");
+    for (size_t i = 0; i < data->n; i++)
+        fprintf(f, "%s%u,", i % 24 ? "" : "\n    ", (unsigned char)data->data[i]);
+    fprintf(f, "%s};\n", data->n ? "\n" : "0");
+    fclose(f);
+    if (rename(temp, path))
+        die("cannot rename", temp);
+}
+
+static uint64_t hash_text(const text *t, uint64_t h)
+{
+    for (size_t i = 0; i < t->n; i++)
+        h = (h ^ (unsigned char)t->data[i]) * 0x100000001b3ull;
+    return h;
+}
+
+/* Compiles, or takes the result of an earlier run with the same source. */
+static text cached(const text *source, const row *r, const char *cache)
+{
+    char path[1024];
+    if (!cache)
+        return compile(source, r);
+    snprintf(path, sizeof path, "%s/%016llx.spv", cache,
+             (unsigned long long)hash_text(source, 0xcbf29ce484222325ull + r->needs));
+    FILE *f = fopen(path, "rb");
+    if (f) {
+        fclose(f);
+        return read_file(path);
+    }
+    text words = compile(source, r);
+    if ((f = fopen(path, "wb"))) {
+        fwrite(words.data, 1, words.n, f);
+        fclose(f);
+    }
+    return words;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 4) {
+        fprintf(stderr, "usage: kernelc LIBSHADERC SHADERS_DIR OUT.c [CACHE_DIR]\n");
+        return 2;
+    }
+    library = dlopen(argv[1], RTLD_NOW);
+    if (!library)
+        die("cannot load the shader compiler", dlerror());
+    static size_t entry[sizeof rows / sizeof rows[0]][3];
+    text data = {0};
+    size_t n = 0, words_total = 0;
+    for (; rows[n].name; n++) {
+        text source = make_source(argv[2], &rows[n]);
+        text words = cached(&source, &rows[n], argc > 4 ? argv[4] : NULL);
+        strip(&words);
+        text packed = compress(&words);
+        entry[n][0] = data.n;
+        entry[n][1] = packed.n;
+        entry[n][2] = words.n / 4;
+        words_total += words.n;
+        append(&data, packed.data, packed.n);
+        free(source.data);
+        free(words.data);
+        free(packed.data);
+    }
+    write_blob(argv[3], &data, (const size_t(*)[3])entry);
+    printf("%zu kernels, %zu bytes of SPIR-V, %zu packed\n", n, words_total, data.n);
+    return 0;
+}

@@ -383,10 +383,13 @@ RLX_API rlx_value rlx_argsort(rlx_graph *g, rlx_value x, const rlx_sort_desc *d)
  * */
 typedef struct rlx_histogram_desc { int64_t bins; double lo, hi; } rlx_histogram_desc;
 RLX_API rlx_value rlx_histogram(rlx_graph *g, rlx_value x, const rlx_histogram_desc *d);
-/* A new axis of size depth that is `on` at the index and `off` elsewhere. A negative index counts from
- * the end; rows whose index is outside -depth .. depth-1 are all `off`. on 0 and off 0 together mean 1
- * and 0. Type f32 when 0. */
-typedef struct rlx_one_hot_desc { int64_t depth, axis; double on, off; rlx_dtype out; } rlx_one_hot_desc;
+/* A new axis of size depth that is `on` at the index and `off` elsewhere. A negative index counts
+ * from the end; rows whose index is outside -depth .. depth-1 are all `off`. */
+typedef struct rlx_one_hot_desc {
+    int64_t depth, axis;
+    double on, off; /* both 0: 1 and 0 */
+    rlx_dtype out;  /* f32 (default) or any plain type */
+} rlx_one_hot_desc;
 RLX_API rlx_value rlx_one_hot(rlx_graph *g, rlx_value index, const rlx_one_hot_desc *d);
 /* start + i * step for i in 0..n-1; step 0 means 1; type f32 when 0. */
 typedef struct rlx_range_desc { double start, step; rlx_dim n; rlx_dtype out; } rlx_range_desc;
@@ -505,7 +508,7 @@ RLX_API rlx_value rlx_gated_delta_net(rlx_graph *g, const rlx_value in[6], rlx_v
 typedef enum rlx_fft_norm { RLX_FFT_BACKWARD = 0, RLX_FFT_FORWARD, RLX_FFT_ORTHO } rlx_fft_norm;
 typedef struct rlx_fft_desc {
     int64_t axis;  /* of the signal; counted without the last axis of size 2 for complex input */
-    int64_t n;     /* length: pads with zeros or cuts; default the size of the axis (irfft: 2*(m-1)) */
+    int64_t n;     /* length: pads with zeros or cuts; default the axis (irfft: 2 * (bins - 1)) */
     rlx_fft_norm norm;
 } rlx_fft_desc;
 /* Complex tensors have a last axis of size 2 (re, im). fft, ifft: complex to complex; rfft: real to

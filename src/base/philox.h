@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Philox4x32-10, the counter-based generator of Salmon, Moraes, Dror and Shaw ("Parallel random
- * numbers: as easy as 1, 2, 3", 2011), with the constants of Random123, and how numbers are made from
- * its 32-bit words. Every device computes just this: only 32-bit integer products, sums and
+ * numbers: as easy as 1, 2, 3", 2011), with the constants of Random123, and how numbers are made
+ * from its 32-bit words. Every device computes just this: only 32-bit integer products, sums and
  * exclusive ors, and floats that are exact.
  *
  * Element `index` of a random tensor is word index % 4 of the block

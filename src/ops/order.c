@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Order and places: top_k, sort, argsort, histogram, one_hot, range, nonzero. Builders, shape rules,
- * decompositions. */
+/* Order and places: top_k, sort, argsort, histogram, one_hot, range, nonzero. Builders, shape
+ * rules, decompositions. */
 #include <math.h>
 
 #include "ir/infer.h"
 #include "ops/lower.h"
 
-/* ---- Builders ---------------------------------------------------------------------------------- */
+/* ---- Builders -------------------------------------------------------------------------------- */
 
 rlx_value rlx_top_k(rlx_graph *g, rlx_value x, const rlx_topk_desc *d, rlx_value *indices)
 {
@@ -49,7 +49,7 @@ rlx_value rlx_nonzero(rlx_graph *g, rlx_value x, rlx_value *count)
     return first;
 }
 
-/* ---- Shape rules ------------------------------------------------------------------------------- */
+/* ---- Shape rules ----------------------------------------------------------------------------- */
 
 rlx_status rx_infer_top_k(rx_infer *c)
 {
@@ -158,18 +158,18 @@ rlx_status rx_infer_nonzero(rx_infer *c)
     return RLX_OK;
 }
 
-/* ---- Decompositions ---------------------------------------------------------------------------- */
+/* ---- Decompositions -------------------------------------------------------------------------- */
 
-/* The whole axis as its top_k. A named axis is taken at its bound: top_k puts the places that do not
- * exist last, and narrow cuts them off. */
+/* The whole axis as its top_k. A named axis is taken at its bound: top_k puts the places that do
+ * not exist last, and narrow cuts them off. */
 rlx_status rx_lower_sort(rx_lower *c)
 {
     rlx_graph *g = c->g;
     const rlx_sort_desc *d = c->attr;
     const bool places = c->node->op == RX_OP_argsort;
     const rlx_dim size = rlx_value_shape(g, c->in[0]).dim[d->axis];
-    const rlx_topk_desc k = {.k = rx_dim_bound(g, size), .axis = d->axis, .smallest = !d->descending,
-                             .out = d->out};
+    const rlx_topk_desc k = {.k = rx_dim_bound(g, size), .axis = d->axis,
+                             .smallest = !d->descending, .out = d->out};
     if (k.k == 0) { /* nothing to sort */
         c->out[0] = places ? rlx_cast(g, c->in[0], d->out) : c->in[0];
         return RLX_OK;

@@ -5,7 +5,7 @@
 
 #include "ir/infer.h"
 
-/* ---- Builders ---------------------------------------------------------------------------------- */
+/* ---- Builders -------------------------------------------------------------------------------- */
 
 rlx_value rlx_random_uniform(rlx_graph *g, rlx_value seed, const rlx_random_desc *d)
 {
@@ -24,7 +24,7 @@ rlx_value rlx_sample(rlx_graph *g, rlx_value logits, rlx_value seed, rlx_value p
     return rx_graph_add(g, RX_OP_sample, in, 3, d, NULL);
 }
 
-/* ---- Shape rules ------------------------------------------------------------------------------- */
+/* ---- Shape rules ----------------------------------------------------------------------------- */
 
 /* The optional seed: an integer scalar. */
 static rlx_status check_seed(rx_infer *c, size_t i)
@@ -52,7 +52,7 @@ static rlx_status check_moments(rx_infer *c, rlx_random_desc *d)
     if (d->hi == 0)
         d->hi = 1;
     if (!isfinite((float)d->lo) || !isfinite((float)d->hi) || d->hi < 0)
-        return rx_infer_fail(c, "mean (lo) must be finite and deviation (hi) above 0, got %g and %g",
+        return rx_infer_fail(c, "lo (mean) must be finite and hi (deviation) above 0, got %g, %g",
                              d->lo, d->hi);
     return RLX_OK;
 }

@@ -4,7 +4,7 @@
 #include "ir/infer.h"
 #include "ops/lower.h"
 
-/* ---- Builders ---------------------------------------------------------------------------------- */
+/* ---- Builders -------------------------------------------------------------------------------- */
 
 static const rx_op reduce_ops[] = {
     [RLX_REDUCE_SUM] = RX_OP_reduce_sum,
@@ -66,7 +66,7 @@ rlx_value rlx_cummax(rlx_graph *g, rlx_value x, const rlx_cum_desc *d)
     return rx_graph_add(g, RX_OP_cummax, &x, 1, d, NULL);
 }
 
-/* ---- Shape rules ------------------------------------------------------------------------------- */
+/* ---- Shape rules ----------------------------------------------------------------------------- */
 
 static uint64_t reduce_types(rx_op op)
 {
@@ -154,7 +154,7 @@ rlx_status rx_infer_cum(rx_infer *c)
     return RLX_OK;
 }
 
-/* ---- Decompositions ---------------------------------------------------------------------------- */
+/* ---- Decompositions -------------------------------------------------------------------------- */
 
 static rlx_value reduce_as(rx_lower *c, rlx_reduce_kind kind, rlx_value x, bool keepdims)
 {
@@ -187,8 +187,8 @@ static rlx_value log_sum_exp(rx_lower *c, rlx_value x)
     return drop_axes(c, x, rlx_add(g, rlx_log(g, sum), m));
 }
 
-/* m * sqrt(sum((x / m)^2)) with m the largest magnitude, so that no square overflows; 1 where m is 0
- * or infinite. x is f32. */
+/* m * sqrt(sum((x / m)^2)) with m the largest magnitude, so that no square overflows; 1 where m is
+ * 0 or infinite. x is f32. */
 static rlx_value l2_norm(rx_lower *c, rlx_value x)
 {
     rlx_graph *g = c->g;

@@ -7,7 +7,7 @@
 #include "ir/infer.h"
 #include "ops/lower.h"
 
-/* ---- Builders ---------------------------------------------------------------------------------- */
+/* ---- Builders -------------------------------------------------------------------------------- */
 
 rlx_value rlx_fft(rlx_graph *g, rlx_value x, const rlx_fft_desc *d)
 {
@@ -66,7 +66,7 @@ rlx_value rlx_group_limited_gate(rlx_graph *g, rlx_value scores, const rlx_gate_
     return add_pair(g, RX_OP_group_limited_gate, scores, d, indices);
 }
 
-/* ---- Shape rules: transforms --------------------------------------------------------------------- */
+/* ---- Shape rules: transforms ----------------------------------------------------------------- */
 
 /* Checks operand 0 (with `complex` axes of size 2 at the end: 0 or 1) and axis, n, norm. */
 static rlx_status check_fft(rx_infer *c, int complex)
@@ -165,7 +165,7 @@ rlx_status rx_infer_stft(rx_infer *c)
     return RLX_OK;
 }
 
-/* ---- Shape rules: spectra and selections ----------------------------------------------------------- */
+/* ---- Shape rules: spectra and selections ----------------------------------------------------- */
 
 rlx_status rx_infer_log_mel(rx_infer *c)
 {
@@ -249,7 +249,7 @@ rlx_status rx_infer_group_limited_gate(rx_infer *c)
     return RLX_OK;
 }
 
-/* ---- Decompositions ---------------------------------------------------------------------------- */
+/* ---- Decompositions -------------------------------------------------------------------------- */
 
 static rlx_value widen(rlx_graph *g, rlx_value x)
 {
@@ -265,9 +265,9 @@ static rlx_value narrow_to(rlx_graph *g, rlx_value x, rlx_dtype t)
 static rlx_value frame_places(rlx_graph *g, rlx_dim frames, int64_t samples, const rlx_stft_desc *d)
 {
     const rlx_dtype t = samples > INT32_MAX ? RLX_I64 : RLX_I32;
-    rlx_value first = rlx_range(g, &(rlx_range_desc){.step = (double)d->hop, .n = frames, .out = t});
-    rlx_value next = rlx_range(g, &(rlx_range_desc){.n = d->n, .out = t});
-    return rlx_add(g, rlx_unsqueeze(g, first, 1), next);
+    const rlx_range_desc frame = {.step = (double)d->hop, .n = frames, .out = t};
+    const rlx_range_desc sample = {.n = d->n, .out = t};
+    return rlx_add(g, rlx_unsqueeze(g, rlx_range(g, &frame), 1), rlx_range(g, &sample));
 }
 
 /* Frames are gathered, multiplied by the window and transformed; two-sided spectra as complex

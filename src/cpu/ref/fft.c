@@ -39,7 +39,7 @@ static complex_pair root_of_unity(int64_t j, int64_t n)
     }
 }
 
-/* ---- Plans ------------------------------------------------------------------------------------- */
+/* ---- Plans ----------------------------------------------------------------------------------- */
 
 /* A forward transform of n points. */
 typedef struct fft_plan {
@@ -77,8 +77,8 @@ static complex_pair *new_pairs(const rx_call *c, int64_t n)
     return rx_call_scratch(c, (size_t)bytes);
 }
 
-/* Tables for lengths whose large prime factors multiply to p->rest. j^2 is taken modulo 2 * rest, by
- * differences, so that the angles stay exact. */
+/* Tables for lengths whose large prime factors multiply to p->rest. j^2 is taken modulo 2 * rest,
+ * by differences, so that the angles stay exact. */
 static rlx_status make_chirp(const rx_call *c, fft_plan *p)
 {
     const int64_t n = p->rest;
@@ -123,7 +123,7 @@ static rlx_status make_plan(const rx_call *c, int64_t n, fft_plan *p)
     return p->rest > 1 ? make_chirp(c, p) : RLX_OK;
 }
 
-/* ---- Transform --------------------------------------------------------------------------------- */
+/* ---- Transform ------------------------------------------------------------------------------- */
 
 /* y = DFT(x) of p->rest points as a convolution with a chirp: jk = (j^2 + k^2 - (k - j)^2) / 2. */
 static void bluestein(const fft_plan *p, const complex_pair *x, int64_t stride, complex_pair *y)
@@ -179,7 +179,7 @@ static void transform(const fft_plan *p, const complex_pair *x, int64_t stride, 
     join(p, y, radix, m);
 }
 
-/* ---- Lines of tensors ---------------------------------------------------------------------------- */
+/* ---- Lines of tensors ------------------------------------------------------------------------ */
 
 /* One transform of length n along an axis, over all lines. */
 typedef struct line_job {
@@ -329,7 +329,7 @@ rlx_status rx_ref_irfft(const rx_call *c)
     return RLX_OK;
 }
 
-/* ---- stft ---------------------------------------------------------------------------------------- */
+/* ---- stft ------------------------------------------------------------------------------------ */
 
 /* One frame: n samples of x from offset `from`, times the window, to `bins` bins of y from `to`. */
 static void run_frame(const rx_call *c, const fft_plan *plan, complex_pair *work, int64_t from,

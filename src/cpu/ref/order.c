@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Reference kernels of order and places: top_k, sort, argsort, histogram, one_hot, range, nonzero. */
+/* Reference kernels of order and places: top_k, sort, argsort, histogram, one_hot, range and
+ * nonzero; and the sort that others share. */
 #include "cpu/ref/order.h"
 
 #include <math.h>
 
-/* ---- Sorting ----------------------------------------------------------------------------------- */
+/* ---- Sorting --------------------------------------------------------------------------------- */
 
 rx_key rx_load_key(const rx_view *v, int64_t o, int64_t place)
 {
@@ -25,7 +26,7 @@ bool rx_key_before(const rx_key *a, const rx_key *b, bool descending)
     return a->f != b->f ? a->f < b->f : a->i < b->i;
 }
 
-/* Merges the sorted runs [0, middle) and [middle, n) of `from` into `to`; ties take the left one. */
+/* Merges the sorted runs [0, middle) and [middle, n) of `from` into `to`; ties: the left one. */
 static void merge_runs(const rx_key *from, rx_key *to, int64_t middle, int64_t n, bool descending)
 {
     int64_t a = 0, b = middle;
@@ -116,7 +117,7 @@ rlx_status rx_ref_sort(const rx_call *c)
                       places ? &c->out[0] : NULL);
 }
 
-/* ---- histogram --------------------------------------------------------------------------------- */
+/* ---- histogram ------------------------------------------------------------------------------- */
 
 /* The lower edge of a bin, as NumPy's linspace makes it. */
 static double bin_edge(const rlx_histogram_desc *d, int64_t bin)
@@ -158,7 +159,7 @@ rlx_status rx_ref_histogram(const rx_call *c)
     return RLX_OK;
 }
 
-/* ---- one_hot, range, nonzero --------------------------------------------------------------------- */
+/* ---- one_hot, range, nonzero ----------------------------------------------------------------- */
 
 rlx_status rx_ref_one_hot(const rx_call *c)
 {

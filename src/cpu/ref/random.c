@@ -15,7 +15,7 @@ static uint64_t load_seed(const rx_view *seed, int64_t attribute)
     return (uint64_t)(seed ? rx_load_int(seed, 0) : attribute);
 }
 
-/* ---- random_uniform ---------------------------------------------------------------------------- */
+/* ---- random_uniform -------------------------------------------------------------------------- */
 
 /* The largest number of type t that is below x. */
 static float largest_below(rlx_dtype t, float x)
@@ -53,10 +53,10 @@ rlx_status rx_ref_random_uniform(const rx_call *c)
     return RLX_OK;
 }
 
-/* ---- random_normal ----------------------------------------------------------------------------- */
+/* ---- random_normal --------------------------------------------------------------------------- */
 
-/* Box-Muller on the words (0, 1) and (2, 3) of a block: with u in (0, 1] from the even word and v in
- * [0, 1) from the odd one, the even element is sqrt(-2 ln u) cos(2 pi v), the odd one the same with
+/* Box-Muller on the words (0, 1) and (2, 3) of a block: with u in (0, 1] from the even word and v
+ * in [0, 1) from the odd one, the even element is sqrt(-2 ln u) cos(2 pi v), the odd one the same with
  * sin; times the deviation, plus the mean. */
 static double normal_at(uint64_t seed, uint64_t index)
 {
@@ -78,17 +78,17 @@ rlx_status rx_ref_random_normal(const rx_call *c)
     return RLX_OK;
 }
 
-/* ---- sample --------------------------------------------------------------------------------------
+/* ---- sample -------------------------------------------------------------------------------------
  * One row of logits, with temperature T, top-k K, top-p P and min-p M as f32 numbers:
  * 1. The tokens are put in order: larger logit first, then smaller index. NaN counts as -infinity.
  * 2. T below the smallest normal f32 (2^-126) or NaN: the first token is the answer.
  * 3. 1 <= K < V keeps the first K tokens.
- * 4. Each token gets an integer weight w = 2^31 * exp(-(l0 - l) / T), l0 the first logit; all tokens
- *    with that logit have 2^31 (even if it is infinite) and those below 2^-31 of it have 0. The
+ * 4. Each token gets an integer weight w = 2^31 * exp(-(l0 - l) / T), l0 the first logit; all
+ *    tokens with that logit have 2^31 (even if it is infinite) and those below 2^-31 of it have 0. The
  *    arithmetic is given at token_weight.
  * 5. M > 0 keeps the tokens with w >= ceil(M * 2^31), and the first.
- * 6. With S the sum of the weights kept, 0 < P < 1 keeps the shortest start of the list whose sum is
- *    at least S * p / 2^24, where p = ceil(P * 2^24).
+ * 6. With S the sum of the weights kept, 0 < P < 1 keeps the shortest start of the list whose sum
+ *    is at least S * p / 2^24, where p = ceil(P * 2^24).
  * 7. x is word 0 of Philox block `row` of the seed and S the sum of the weights that are left: the
  *    answer is the first token at which the running sum exceeds floor(x * S / 2^32).
  * Sums of integers do not depend on their order, so no device has to sort all tokens. */

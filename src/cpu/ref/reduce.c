@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reference kernels of the reductions: reduce_*, argmax, argmin, cumsum, cumprod, cummax. Floats are
- * summed in double, integers in 64 bits modulo 2^64, so that the result wraps as its type does. */
+/* Reference kernels of the reductions: reduce_*, argmax, argmin, cumsum, cumprod, cummax. Floats
+ * are summed in double, integers in 64 bits modulo 2^64, so that the result wraps as its type does. */
 #include <math.h>
 
 #include "cpu/ref/ref.h"
@@ -36,7 +36,7 @@ static int64_t highest_int(rlx_dtype t)
     }
 }
 
-/* ---- reduce ------------------------------------------------------------------------------------ */
+/* ---- reduce ---------------------------------------------------------------------------------- */
 
 /* Axes of x that are reduced, with their strides. */
 typedef struct region {
@@ -187,7 +187,7 @@ rlx_status rx_ref_reduce(const rx_call *c)
     return RLX_OK;
 }
 
-/* ---- Along one axis ---------------------------------------------------------------------------- */
+/* ---- Along one axis -------------------------------------------------------------------------- */
 
 /* Whether element a of x is further out than element b: larger, or smaller with `min`. NaN is
  * further out than any number. */

@@ -17,7 +17,7 @@ static double larger(double a, double b)
     return isnan(a) || a > b ? a : b;
 }
 
-/* ---- log_mel ----------------------------------------------------------------------------------- */
+/* ---- log_mel --------------------------------------------------------------------------------- */
 
 /* log10(max(filters . power, 1e-10)) of one frame from offset `from`, into y[mels]. */
 static void frame_log_mel(const rx_call *c, int64_t from, double *power, double *y)
@@ -71,7 +71,7 @@ rlx_status rx_ref_log_mel(const rx_call *c)
     return RLX_OK;
 }
 
-/* ---- welch_peaks ------------------------------------------------------------------------------- */
+/* ---- welch_peaks ----------------------------------------------------------------------------- */
 
 /* Mean power of each bin over the segments from offset `from`; those inside count twice. */
 static void mean_powers(const rx_view *x, int64_t from, rx_key *keys)
@@ -113,7 +113,7 @@ rlx_status rx_ref_welch_peaks(const rx_call *c)
     return RLX_OK;
 }
 
-/* ---- knn --------------------------------------------------------------------------------------- */
+/* ---- knn ------------------------------------------------------------------------------------- */
 
 /* With fewer than k other points (a named axis) the places that are left are -1, at infinity. */
 rlx_status rx_ref_knn(const rx_call *c)
@@ -141,7 +141,7 @@ rlx_status rx_ref_knn(const rx_call *c)
     return RLX_OK;
 }
 
-/* ---- group_limited_gate ------------------------------------------------------------------------ */
+/* ---- group_limited_gate ---------------------------------------------------------------------- */
 
 /* The sum of the two best of a group, rounded to f32: devices that add in f32 then agree on the
  * order of the groups. A group of one has its one score. */

@@ -24,6 +24,8 @@ def round_bf16(x):
 
 
 def to_float_type(x, name):
+    if name == "f64":  # between the instructions of a region
+        return np.asarray(x, np.float64)
     if name == "bf16":
         return round_bf16(x)
     return np.asarray(x).astype(np.float16 if name == "f16" else np.float32)
@@ -238,12 +240,16 @@ def region(attrs, *inputs):
         words = [w.strip() for w in arguments.split(",")]
         args = [values[w] for w in words if w in values]
         own = region_attributes(op, [float(w) for w in words if w not in values])
-        own.update(_in=[t for _, t in args], _out=[dtype], to=dtype)
+        unrounded = is_float(dtype) and op != "cast"
+        own.update(_in=[t for _, t in args], _out=["f64" if unrounded else dtype], to=dtype)
         if op == "where":
             own["_in"] = own["_in"][1:]
         values[f"t{index}"] = (REFS[op](own, *(x for x, _ in args)), dtype)
     shape = np.broadcast_shapes(*(x.shape for x in inputs))
-    return tuple(np.broadcast_to(values[w.strip()][0], shape) for w in result.split(","))
+    results = [values[w.strip()] for w in result.split(",")]
+    with np.errstate(all="ignore"):
+        rounded = [to_float_type(x, t) if is_float(t) else x for x, t in results]
+    return tuple(np.broadcast_to(x, shape) for x in rounded)
 
 
 REFS["region"] = region

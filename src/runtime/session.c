@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/* Sessions: made, cloned, destroyed; weights and named dimensions. All arguments are checked in
+ * this folder, so backends need not. */
+#include "runtime/session.h"
+
+#include <string.h>
+
+#include "base/env.h"
+#include "compile/compile.h"
+
+/* ---- What clones share -------------------------------------------------------------------------------- */
+
+static bool add_ports(rx_map *map, const rx_program *p, rlx_leaf kind, rlx_leaf key)
+{
+    size_t n;
+    const rx_port *ports = rx_program_ports(p, kind, &n);
+    for (size_t i = 0; i < n; i++)
+        if (!rx_map_add(map, ports[i].name, strlen(ports[i].name), rx_leaf_key(key, i)))
+            return false;
+    return true;
+}
+
+static bool add_dims(rx_map *map, const rx_program *p)
+{
+    for (size_t i = 0; i < p->n_dims; i++) {
+        const rx_dim_expr *d = &p->dims[i];
+        if (d->kind == RX_DIM_NAMED && !rx_map_add(map, d->name, strlen(d->name), (uint32_t)i))
+            return false;
+    }
+    return true;
+}
+
+static bool fill_names(rx_shared *h)
+{
+    const rx_program *p = h->program;
+    return add_ports(&h->leaves, p, RLX_LEAF_INPUT, RLX_LEAF_INPUT) &&
+           add_ports(&h->leaves, p, RLX_LEAF_PARAM, RLX_LEAF_PARAM) &&
+           add_ports(&h->leaves, p, RLX_LEAF_STATE, RLX_LEAF_STATE) &&
+           add_ports(&h->outputs, p, RLX_LEAF_OUTPUT, (rlx_leaf)0) && add_dims(&h->dims, p);
+}
+
+static void shared_unref(rx_shared *h)
+{
+    if (!h || atomic_fetch_sub(&h->refs, 1) != 1)
+        return;
+    if (h->weights)
+        h->device->backend->weights_destroy(h->weights);
+    rx_map_finish(&h->leaves);
+    rx_map_finish(&h->outputs);
+    rx_map_finish(&h->dims);
+    rx_arena_finish(&h->texts);
+    rx_free(h->param_set);
+    rx_mutex_finish(&h->lock);
+    rx_program_unref(h->program);
+    rx_device_unref(h->device);
+    rx_free(h);
+}
+
+/* Takes over the caller's reference of the program, also on failure. */
+static rlx_status shared_create(rlx_device *d, rx_program *p, rx_shared **out, rlx_error *err)
+{
+    rx_shared *h = rx_alloc_zero(sizeof *h);
+    if (!h || !rx_mutex_init(&h->lock)) {
+        rx_free(h);
+        rx_program_unref(p);
+        return rx_fail_memory(err, "the session", sizeof *h);
+    }
+    atomic_init(&h->refs, 1);
+    h->device = rx_device_ref(d);
+    h->program = p;
+    h->n_unset = p->n_params;
+    h->param_set = rx_alloc_zero(p->n_params * sizeof *h->param_set);
+    rlx_status st = h->param_set && fill_names(h)
+                        ? RLX_OK
+                        : rx_fail_memory(err, "the names of the session", p->n_params);
+    if (st == RLX_OK)
+        st = d->backend->weights_create(d->device, p, &h->weights, err);
+    if (st != RLX_OK)
+        shared_unref(h);
+    else
+        *out = h;
+    return st;
+}
+
+/* ---- Creation ------------------------------------------------------------------------------------------ */
+
+/* Unbound dimensions have their upper bound. */
+static void bind_bounds(rlx_session *s)
+{
+    const rx_program *p = s->shared->program;
+    for (size_t i = 0; i < p->n_dims; i++)
+        s->dims[i] = p->dims[i].bound;
+    s->dims_dirty = p->n_dims > 0;
+    s->exec_dirty = true;
+}
+
+/* Takes over the caller's reference of `h`, also on failure. */
+static rlx_status session_make(rx_shared *h, rlx_session **out, rlx_error *err)
+{
+    const rx_program *p = h->program;
+    rlx_session *s = rx_alloc_zero(sizeof *s);
+    if (!s || !rx_mutex_init(&s->lock)) {
+        rx_free(s);
+        shared_unref(h);
+        return rx_fail_memory(err, "the session", sizeof *s);
+    }
+    s->shared = h;
+    s->dims = rx_alloc_zero(p->n_dims * sizeof *s->dims);
+    s->run_dims = rx_alloc_zero(p->n_dims * sizeof *s->run_dims);
+    s->given = rx_alloc(p->n_inputs * sizeof *s->given);
+    rlx_status st = RLX_OK;
+    if (!s->dims || !s->run_dims || !s->given)
+        st = rx_fail_memory(err, "the session", p->n_inputs * sizeof *s->given);
+    if (st == RLX_OK)
+        st = rx_session_backend(s)->exec_create(h->device->device, h->program, h->weights, &s->exec,
+                                                err);
+    if (st != RLX_OK) {
+        rlx_session_destroy(s);
+        return st;
+    }
+    for (size_t i = 0; i < p->n_inputs; i++)
+        s->given[i].rank = -1;
+    bind_bounds(s);
+    *out = s;
+    return RLX_OK;
+}
+
+static void log_steps(const rlx_session *s, bool report)
+{
+    for (size_t i = 0; i < rlx_session_n_steps(s); i++) {
+        rlx_step_info info;
+        if (!rlx_session_step(s, i, &info))
+            return;
+        if (report)
+            rx_log(RLX_LOG_INFO, "dispatch %zu: %s '%s' %s, kernel %s", i, info.op, info.node,
+                   rlx_support_name(info.support), info.kernel);
+        else
+            rx_log(RLX_LOG_INFO, "schedule %zu: %s '%s' %s at %llu + %llu", i, info.op, info.node,
+                   info.shapes, (unsigned long long)info.offset, (unsigned long long)info.size);
+    }
+}
+
+rlx_status rlx_session_create(rlx_device *d, const rlx_graph *g, const rlx_session_desc *desc,
+                              rlx_session **out, rlx_error *err)
+{
+    rlx_session_desc full = desc ? *desc : (rlx_session_desc){0};
+    *out = NULL;
+    if (!d || !g)
+        return rx_fail(err, RLX_INVALID, "a session needs a device and a graph; the %s is NULL",
+                       d ? "graph" : "device");
+    full.no_fusion = full.no_fusion || rx_env_flag(RX_ENV_NO_FUSION);
+    rx_program *p = NULL;
+    RLX_TRY(rx_compile(g, d->backend->target(d->device), &full, &p, err));
+    rx_shared *h = NULL;
+    RLX_TRY(shared_create(d, p, &h, err));
+    RLX_TRY(session_make(h, out, err));
+    if (rx_env_flag(RX_ENV_SCHEDULE))
+        log_steps(*out, false);
+    if (rx_env_flag(RX_ENV_DISPATCH_REPORT))
+        log_steps(*out, true);
+    return RLX_OK;
+}
+
+rlx_status rlx_session_clone(rlx_session *s, rlx_session **out, rlx_error *err)
+{
+    *out = NULL;
+    atomic_fetch_add_explicit(&s->shared->refs, 1, memory_order_relaxed);
+    rlx_session *clone = NULL;
+    RLX_TRY(session_make(s->shared, &clone, err));
+    rx_mutex_lock(&s->lock);
+    if (s->shared->program->n_dims)
+        memcpy(clone->dims, s->dims, s->shared->program->n_dims * sizeof *s->dims);
+    rx_mutex_unlock(&s->lock);
+    *out = clone;
+    return RLX_OK;
+}
+
+void rlx_session_destroy(rlx_session *s)
+{
+    if (!s)
+        return;
+    if (s->exec)
+        rx_session_backend(s)->exec_destroy(s->exec);
+    shared_unref(s->shared);
+    rx_free(s->dims);
+    rx_free(s->run_dims);
+    rx_free(s->given);
+    rx_mutex_finish(&s->lock);
+    rx_free(s);
+}
+
+/* ---- Weights -------------------------------------------------------------------------------------------- */
+
+rlx_status rlx_session_set_param(rlx_session *s, const char *name, const void *data, size_t bytes,
+                                 rlx_ownership own, rlx_error *err)
+{
+    size_t i;
+    RLX_TRY(rx_session_find(s, RLX_LEAF_PARAM, name, &i, err));
+    rx_shared *h = s->shared;
+    const rx_program *p = h->program;
+    uint32_t value = p->params[i].value;
+    uint64_t want = rx_value_bytes_at(p, value, NULL);
+    char type[RX_TYPE_TEXT];
+    if (bytes != want)
+        return rx_fail(err, RLX_INVALID, "param '%s' is %s: expected %llu bytes, got %zu", name,
+                       rx_value_text_at(p, value, NULL, type), (unsigned long long)want, bytes);
+    if (!data && bytes)
+        return rx_fail(err, RLX_INVALID, "param '%s' (%s): the data pointer is NULL", name,
+                       rx_value_text_at(p, value, NULL, type));
+    if (own != RLX_COPY && own != RLX_BORROW)
+        return rx_fail(err, RLX_INVALID, "param '%s': ownership %d is neither RLX_COPY nor "
+                       "RLX_BORROW", name, (int)own);
+    rx_mutex_lock(&h->lock);
+    rlx_status st = h->device->backend->weights_set(h->weights, i, data, bytes, own, err);
+    if (st == RLX_OK && !h->param_set[i]) {
+        h->param_set[i] = true;
+        h->n_unset--;
+    }
+    rx_mutex_unlock(&h->lock);
+    return st;
+}
+
+/* ---- Named dimensions -------------------------------------------------------------------------------------- */
+
+static rlx_status find_dim(const rlx_session *s, const char *name, uint32_t *index, rlx_error *err)
+{
+    const rx_program *p = s->shared->program;
+    if (!name)
+        return rx_fail(err, RLX_INVALID, "the name of a dimension is NULL");
+    const rx_map_slot *slot = rx_map_find(&s->shared->dims, name, strlen(name));
+    if (slot) {
+        *index = slot->value;
+        return RLX_OK;
+    }
+    for (size_t i = 0; i < p->n_dims; i++)
+        if (p->dims[i].kind == RX_DIM_NAMED)
+            return rx_fail(err, RLX_NOT_FOUND, "there is no dimension '%.80s'; the graph has %zu "
+                           "named dimensions, among them '%.80s'", name, s->shared->dims.n,
+                           p->dims[i].name);
+    return rx_fail(err, RLX_NOT_FOUND, "there is no dimension '%.80s': all shapes of the graph are "
+                   "fixed", name);
+}
+
+rlx_status rlx_session_bind(rlx_session *s, const char *dim, int64_t value, rlx_error *err)
+{
+    uint32_t i;
+    RLX_TRY(find_dim(s, dim, &i, err));
+    int64_t bound = s->shared->program->dims[i].bound;
+    if (value < 0 || value > bound)
+        return rx_fail(err, RLX_INVALID, "dimension '%s' cannot be %lld: expected 0 to its bound "
+                       "%lld", dim, (long long)value, (long long)bound);
+    rx_mutex_lock(&s->lock);
+    if (s->dims[i] != value) {
+        s->dims[i] = value;
+        s->dims_dirty = true;
+    }
+    rx_mutex_unlock(&s->lock);
+    return RLX_OK;
+}
+
+rlx_status rx_session_eval_dims(rlx_session *s, rlx_error *err)
+{
+    const rx_program *p = s->shared->program;
+    if (!s->dims_dirty)
+        return RLX_OK;
+    RLX_TRY(rx_dims_eval(p->dims, p->n_dims, s->dims, err));
+    s->dims_dirty = false;
+    s->exec_dirty = true;
+    s->inputs_ok = false;
+    return RLX_OK;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* Inside of a session. What clones have in common is in rx_shared; the rest is a session's own and
+ * guarded by its lock. session.c makes and fills sessions, session_run.c runs them, session_info.c
+ * looks inside. */
+#ifndef RX_RUNTIME_SESSION_H
+#define RX_RUNTIME_SESSION_H
+
+#include <stdatomic.h>
+
+#include "base/thread.h"
+#include "runtime/device.h"
+
+typedef struct rx_shared {
+    atomic_uint refs;
+    rlx_device *device;
+    rx_program *program;
+    rx_weights *weights;
+    rx_map leaves;  /* name of an input, param or state to rx_leaf_key */
+    rx_map outputs; /* name to index */
+    rx_map dims;    /* name to entry of program->dims */
+
+    rx_mutex lock;  /* guards what follows and weights_set */
+    bool *param_set;
+    size_t n_unset;
+    rx_arena texts; /* shapes of steps as text, made when asked for */
+    const char **step_shapes;
+} rx_shared;
+
+struct rlx_session {
+    rx_shared *shared;
+    rx_exec *exec;
+    rx_mutex lock;
+    int64_t *dims;      /* values of program->dims for the next run */
+    int64_t *run_dims;  /* those of the last run */
+    bool dims_dirty;    /* a named dimension was bound: the others are to be evaluated */
+    bool exec_dirty;    /* the exec has other dimensions than `dims` */
+    rlx_shape *given;   /* for each input: the shape it was given with; rank -1: never */
+    bool inputs_ok;     /* all inputs are there and have the shapes of `dims` */
+    bool has_run;
+    atomic_uint_fast64_t last_ticket;
+};
+
+static inline const rx_backend *rx_session_backend(const rlx_session *s)
+{
+    return s->shared->device->backend;
+}
+
+static inline uint32_t rx_leaf_key(rlx_leaf kind, size_t index)
+{
+    return (uint32_t)kind << 30 | (uint32_t)index;
+}
+
+/* The ports of a kind. */
+const rx_port *rx_program_ports(const rx_program *p, rlx_leaf kind, size_t *n);
+/* Shape with numbers and size in bytes of a value. */
+rlx_shape rx_value_shape_at(const rx_program *p, uint32_t value, const int64_t *dims);
+uint64_t rx_value_bytes_at(const rx_program *p, uint32_t value, const int64_t *dims);
+/* "f32[2,8]"; the buffer has RX_TYPE_TEXT bytes. Returns it. */
+const char *rx_number_type_text(rlx_dtype t, const rlx_shape *shape, char *buffer);
+/* "f32[2,8]" of a value with the given dimensions. */
+const char *rx_value_text_at(const rx_program *p, uint32_t value, const int64_t *dims,
+                             char *buffer);
+
+/* Finds a port by name; the error says what kinds of names there are and which is nearest. */
+rlx_status rx_session_find(const rlx_session *s, rlx_leaf kind, const char *name, size_t *index,
+                           rlx_error *err);
+/* Brings `dims` up to date after binds. The session is locked. */
+rlx_status rx_session_eval_dims(rlx_session *s, rlx_error *err);
+/* Waits for all runs of a locked session and returns the status of the last. */
+rlx_status rx_session_settle(rlx_session *s, rlx_error *err);
+/* Checks params and inputs and brings the exec up to date. The session is locked. */
+rlx_status rx_session_prepare(rlx_session *s, rlx_error *err);
+/* Submits steps of a prepared session, whose outputs then belong to this run. */
+rlx_status rx_session_submit_steps(rlx_session *s, const rx_submit *submit, uint64_t *ticket,
+                                   rlx_error *err);
+
+#endif

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/* Looking inside sessions: leaves, memory, steps, and running one step at a time. */
+#include <string.h>
+
+#include "base/str.h"
+#include "runtime/session.h"
+
+bool rlx_session_leaf(rlx_session *s, rlx_leaf kind, size_t i, rlx_tensor_info *out)
+{
+    const rx_program *p = s->shared->program;
+    size_t n;
+    const rx_port *ports = rx_program_ports(p, kind, &n);
+    if (i >= n)
+        return false;
+    rx_mutex_lock(&s->lock);
+    bool ok = rx_session_eval_dims(s, NULL) == RLX_OK;
+    if (ok) {
+        uint32_t value = ports[i].value;
+        *out = (rlx_tensor_info){ports[i].name, p->values[value].dtype,
+                                 rx_value_shape_at(p, value, s->dims),
+                                 (size_t)rx_value_bytes_at(p, value, s->dims)};
+    }
+    rx_mutex_unlock(&s->lock);
+    return ok;
+}
+
+void rlx_session_memory(const rlx_session *s, rlx_memory_info *out)
+{
+    *out = s->shared->program->memory;
+}
+
+size_t rlx_session_n_steps(const rlx_session *s)
+{
+    return s->shared->program->n_steps;
+}
+
+/* ---- Steps ------------------------------------------------------------------------------------------------- */
+
+static int64_t bound_of(const rx_program *p, rlx_dim d)
+{
+    return d >= 0 ? d : p->dims[-d - 2].bound;
+}
+
+static void print_operand(rx_str *text, const rx_program *p, uint32_t value)
+{
+    if (text->n)
+        rx_str_puts(text, " ");
+    if (value == RX_NO_VALUE) {
+        rx_str_puts(text, "_");
+        return;
+    }
+    char buffer[RX_TYPE_TEXT];
+    rlx_shape shape = p->values[value].shape;
+    for (int i = 0; i < shape.rank; i++)
+        shape.dim[i] = bound_of(p, shape.dim[i]);
+    rx_str_puts(text, rx_number_type_text(p->values[value].dtype, &shape, buffer));
+}
+
+static const char *print_shapes(rx_shared *h, const rx_step *step)
+{
+    rx_str text = {0};
+    for (uint32_t i = 0; i < step->n_in; i++)
+        print_operand(&text, h->program, step->in[i]);
+    rx_str_puts(&text, text.n ? " ->" : "->");
+    for (uint32_t i = 0; i < step->n_out; i++)
+        print_operand(&text, h->program, step->out[i]);
+    const char *copy = text.failed ? NULL : rx_arena_strdup(&h->texts, text.data);
+    rx_str_finish(&text);
+    return copy;
+}
+
+/* Made once for each step that is asked for. NULL: out of memory. */
+static const char *step_shapes(rx_shared *h, size_t i)
+{
+    const char *text = NULL;
+    rx_mutex_lock(&h->lock);
+    if (!h->step_shapes)
+        h->step_shapes = rx_arena_zero(&h->texts, h->program->n_steps * sizeof *h->step_shapes);
+    if (h->step_shapes) {
+        if (!h->step_shapes[i])
+            h->step_shapes[i] = print_shapes(h, &h->program->steps[i]);
+        text = h->step_shapes[i];
+    }
+    rx_mutex_unlock(&h->lock);
+    return text;
+}
+
+bool rlx_session_step(const rlx_session *s, size_t i, rlx_step_info *out)
+{
+    const rx_program *p = s->shared->program;
+    if (i >= p->n_steps)
+        return false;
+    const rx_step *step = &p->steps[i];
+    *out = (rlx_step_info){.node = step->name ? step->name : "",
+                           .op = rx_ops[step->op].name,
+                           .kernel = rx_session_backend(s)->exec_kernel(s->exec, i),
+                           .support = step->support,
+                           .shapes = step_shapes(s->shared, i),
+                           .flops = step->flops,
+                           .bytes = step->bytes};
+    if (step->n_out && step->out[0] != RX_NO_VALUE) {
+        const rx_pvalue *v = &p->values[step->out[0]];
+        out->last_use = v->last;
+        if (v->space == RX_SPACE_ARENA) {
+            out->offset = v->offset;
+            out->size = v->bytes;
+        }
+    }
+    return out->shapes != NULL;
+}
+
+/* ---- One step at a time --------------------------------------------------------------------------------------- */
+
+/* Results of a step in host memory; the arrays have room for every result of any step. */
+typedef struct results {
+    rlx_tensor_info *infos;
+    void **data;
+    char *bytes;
+    size_t cap_bytes;
+    size_t n;
+} results;
+
+static bool alloc_results(const rx_program *p, results *r)
+{
+    size_t most = 1;
+    for (size_t i = 0; i < p->n_steps; i++)
+        most = p->steps[i].n_out > most ? p->steps[i].n_out : most;
+    r->infos = rx_alloc(most * sizeof *r->infos);
+    r->data = rx_alloc(most * sizeof *r->data);
+    return r->infos && r->data;
+}
+
+/* Describes the results of step i that have memory, and copies them when `want_data`. */
+static rlx_status collect(rlx_session *s, size_t i, bool want_data, results *r, rlx_error *err)
+{
+    const rx_program *p = s->shared->program;
+    const rx_step *step = &p->steps[i];
+    size_t total = 0;
+    r->n = 0;
+    for (uint32_t k = 0; k < step->n_out; k++) {
+        uint32_t value = step->out[k];
+        if (value == RX_NO_VALUE || p->values[value].space == RX_SPACE_NONE)
+            continue;
+        rlx_tensor_info *info = &r->infos[r->n++];
+        *info = (rlx_tensor_info){step->name, p->values[value].dtype,
+                                  rx_value_shape_at(p, value, s->run_dims),
+                                  (size_t)rx_value_bytes_at(p, value, s->run_dims)};
+        total += (info->bytes + 63) & ~(size_t)63;
+    }
+    if (!want_data)
+        return RLX_OK;
+    if (total > r->cap_bytes) {
+        rx_free_aligned(r->bytes);
+        r->bytes = rx_alloc_aligned(total);
+        r->cap_bytes = r->bytes ? total : 0;
+        if (!r->bytes)
+            return rx_fail_memory(err, "the results of a step", total);
+    }
+    char *at = r->bytes;
+    size_t n = 0;
+    for (uint32_t k = 0; k < step->n_out; k++) {
+        uint32_t value = step->out[k];
+        if (value == RX_NO_VALUE || p->values[value].space == RX_SPACE_NONE)
+            continue;
+        RLX_TRY(rx_session_backend(s)->exec_read(s->exec, value, 0, at, r->infos[n].bytes, err));
+        r->data[n] = at;
+        at += (r->infos[n++].bytes + 63) & ~(size_t)63;
+    }
+    return RLX_OK;
+}
+
+static rlx_status run_step(rlx_session *s, size_t i, double *seconds, rlx_error *err)
+{
+    int64_t begin = rx_now_ns();
+    RLX_TRY(rx_session_submit_steps(s, &(rx_submit){i, 1, false}, NULL, err));
+    RLX_TRY(rx_session_settle(s, err));
+    *seconds = (double)(rx_now_ns() - begin) * 1e-9;
+    return RLX_OK;
+}
+
+static rlx_status run_steps(rlx_session *s, bool want_data, rlx_step_fn *fn, void *user,
+                            rlx_error *err)
+{
+    const rx_program *p = s->shared->program;
+    results r = {0};
+    RLX_TRY(rx_session_prepare(s, err));
+    rlx_status st = alloc_results(p, &r) ? RLX_OK
+                                         : rx_fail_memory(err, "the results of a step", 0);
+    for (size_t i = 0; i < p->n_steps && st == RLX_OK; i++) {
+        rlx_step_result result = {.step = i};
+        st = run_step(s, i, &result.seconds, err);
+        if (st == RLX_OK)
+            st = collect(s, i, want_data, &r, err);
+        result.n_results = r.n;
+        result.infos = r.infos;
+        result.data = want_data ? (const void *const *)r.data : NULL;
+        if (st == RLX_OK && fn && fn(user, &result))
+            st = rx_fail(err, RLX_CANCELLED, "the run was stopped after step %zu of %zu", i,
+                         p->n_steps);
+    }
+    rx_free(r.infos);
+    rx_free(r.data);
+    rx_free_aligned(r.bytes);
+    s->has_run = st == RLX_OK;
+    return st;
+}
+
+rlx_status rlx_session_run_steps(rlx_session *s, bool want_data, rlx_step_fn *fn, void *user,
+                                 rlx_error *err)
+{
+    rx_mutex_lock(&s->lock);
+    rlx_status st = run_steps(s, want_data, fn, user, err);
+    rx_mutex_unlock(&s->lock);
+    return st;
+}

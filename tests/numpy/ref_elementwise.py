@@ -12,7 +12,7 @@ INT_TYPES = {"i8": np.int8, "u8": np.uint8, "i32": np.int32, "i64": np.int64}
 
 
 def round_bf16(x):
-    """float64 to the nearest bf16 (ties to even), as float32. Exact powers of two do the scaling."""
+    """float64 to the nearest bf16 (ties to even), as float32, scaled by exact powers of two."""
     x = np.asarray(x, np.float64)
     mantissa, exponent = np.frexp(x)
     exponent = np.maximum(exponent, -125)  # subnormals share the exponent of the smallest normal

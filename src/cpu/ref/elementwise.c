@@ -47,8 +47,11 @@ static scalar eval_int(const rx_instr *in, const scalar *args, int n)
     int64_t a[3] = {0}, room = 0;
     for (int k = 0; k < n; k++)
         a[k] = args[k].i;
+    const int64_t y = rx_ref_eval_int(in, a);
+    if (!rlx_dtype_is_float(in->dtype))
+        return (scalar){.i = rx_wrap_to(in->dtype, y)};
     const rx_view one = {.data = (char *)&room, .dtype = in->dtype};
-    rx_store_int(&one, 0, rx_ref_eval_int(in, a));
+    rx_store_int(&one, 0, y);
     return load(&one, 0);
 }
 

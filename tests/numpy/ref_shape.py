@@ -64,6 +64,8 @@ def pad(a, x):
     crop = tuple(slice(max(-b, 0), n - max(-e, 0)) for b, e, n in zip(before, after, x.shape))
     x = x[crop]
     widths = [(max(b, 0), max(e, 0)) for b, e in zip(before, after)]
+    if not widths:  # np.pad takes no scalars
+        return x
     mode = a.get("mode", "constant")
     if mode == "constant":
         value = as_type(a.get("value", 0.0), a["_in"][0])

@@ -145,7 +145,8 @@ const char *const rx_cases_shape[] = {
     "concat(f32[2,3], f32[2]) !> of rank 2",
     "concat(f32[2,3], f32[2,3]) {axis=2} !> axis expected",
     "concat(f32[], f32[]) !> axis expected",
-    "concat(f32[2], _) !> operand 1 expected",
+    "concat(f32[2], _, f32[2]) !> operand 1 expected",
+    "concat(_, f32[2]) !> operand 0 (x) expected",
     "concat(f32[seq<=16,4], f32[16,4]) {axis=1} !> expected with size seq on axis 0",
 
     /* split */
@@ -196,6 +197,7 @@ const char *const rx_cases_shape[] = {
     "pad(f32[1,3,224,224]) {before=[0,0,3,3], after=[0,0,3,3], mode=reflect}",
     "$M=constant|edge|wrap : pad(f32[seq<=16,3]) {before=[2,1], after=[3,0], mode=$M}",
     "pad(f32[seq<=16,5]) {before=[0,3], after=[0,4], mode=reflect}",
+    "pad(f32[seq<=16,5]) {before=[3,1], after=[1,1], mode=reflect}",
     "pad(f32[3]) {before=[3], mode=reflect} !> reflection by 3 needs more elements",
     "pad(f32[3]) {before=[-1], after=[2], mode=reflect} !> reflection by 2 needs more elements",
     "$M=reflect|edge|wrap : pad(f32[0]) {before=[1], mode=$M} !> element",

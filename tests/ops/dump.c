@@ -100,6 +100,12 @@ static void put_attrs(FILE *f, const char *p)
 /* The attributes after normalisation are those that the printed node has. */
 static bool put_node_attrs(FILE *f, const ot_case *c, const rlx_graph *g)
 {
+    if (!strcmp(c->op, "region")) { /* a program instead of key=value */
+        fputs("\"body\": ", f);
+        ot_json_string(f, c->attrs);
+        fputs(", ", f);
+        return true;
+    }
     char *text = NULL, key[64];
     size_t length;
     if (rlx_graph_print(g, &text, &length, NULL)) return false;

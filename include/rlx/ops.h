@@ -194,9 +194,10 @@ typedef struct rlx_norm_desc {
     int64_t axis;   /* layer_norm, rms_norm: first normalised axis, default the last one (0 = default;
                        use -rank to normalise all axes) */
     double eps;     /* default 1e-5 */
-    int64_t groups; /* group_norm only */
+    int64_t groups; /* group_norm only, which needs it */
 } rlx_norm_desc;
-/* gamma?, beta?: the shape of the normalised axes. Statistics in f32. */
+/* gamma?, beta?: the shape of the normalised axes. Statistics in f32. In all norms, weights are f32
+ * or of the type of x. */
 RLX_API rlx_value rlx_layer_norm(rlx_graph *g, rlx_value x, rlx_value gamma, rlx_value beta,
                                  const rlx_norm_desc *d);
 RLX_API rlx_value rlx_rms_norm(rlx_graph *g, rlx_value x, rlx_value gamma, const rlx_norm_desc *d);
@@ -244,13 +245,14 @@ typedef struct rlx_attention_desc {
 } rlx_attention_desc;
 /* q [B,H,Sq,D], k [B,Hkv,Sk,D], v [B,Hkv,Sk,Dv] -> [B,H,Sq,Dv]; H is a multiple of Hkv.
  * mask?: bool (true = visible) or float (added), broadcastable to [B,H,Sq,Sk]. A fully masked row
- * gives zeros. */
+ * gives zeros. k and v have the type of q, or f16 or bf16 beside an f32 q. */
 RLX_API rlx_value rlx_attention(rlx_graph *g, rlx_value q, rlx_value k, rlx_value v, rlx_value mask,
                                 const rlx_attention_desc *d);
 /* The same with lengths? (i32 or i64, scalar or [B]: only the first lengths[b] keys exist, and
  * causal and window positions count from lengths[b] - Sq: a K/V cache that is not yet full), sinks?
  * (f32 [H]: an extra logit per head that takes part in the softmax sum only) and pages? (i32 [B,
- * n]: key j of batch b is row j % page of page pages[b, j / page]; layout is then RLX_BSHD). */
+ * n]: key j of batch b is row j % page of page pages[b, j / page]; layout is then RLX_BSHD).
+ * Lengths above Sk or below 0 and pages out of range are clamped and reported. `extra` may be NULL. */
 RLX_API rlx_value rlx_attention_ex(rlx_graph *g, rlx_value q, rlx_value k, rlx_value v,
                                    rlx_value mask, const rlx_value extra[3],
                                    const rlx_attention_desc *d);

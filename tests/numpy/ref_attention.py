@@ -13,7 +13,7 @@ def read_pages(pool, pages):
     n = pool.shape[0]
     index = np.where(pages < 0, pages.astype(np.int64) + n, pages)
     picked = pool[np.clip(index, 0, n - 1)]
-    return picked.reshape(pages.shape[0], -1, *pool.shape[2:])
+    return picked.reshape(pages.shape[0], pages.shape[1] * pool.shape[1], *pool.shape[2:])
 
 
 def visible_keys(attrs, batch, n_queries, n_keys, lengths):

@@ -26,7 +26,8 @@ const char *const rx_cases_attention[] = {
 
     /* causal, window */
     "$Q=1|4|17 $K=1|4|17|33 : attention(f32[2,2,$Q,8], f32[2,2,$K,8], f32[2,2,$K,8]) {causal=true}",
-    "$W=1|2|5|17|100 $Q=1|9|17 : attention(f32[1,2,$Q,8], f32[1,2,17,8], f32[1,2,17,8]) {window=$W}",
+    "$W=1|2|5|17|100 $Q=1|9|17 : attention(f32[1,2,$Q,8], f32[1,2,17,8], f32[1,2,17,8]) "
+    "{window=$W}",
     "$W=1|4|40 : attention(f16[1,9,4,8], f16[1,33,2,8], f16[1,33,2,8]) {window=$W, layout=bshd}",
     "$W=3|64 : attention(f32[1,2,65,16], f32[1,1,65,16], f32[1,1,65,16]) {window=$W, causal=true}",
 
@@ -47,8 +48,8 @@ const char *const rx_cases_attention[] = {
     /* lengths */
     "$T=i32|i64 $S=[]|[3] $C=false|true : attention(f32[3,2,2,8], f32[3,2,9,8], f32[3,2,9,8], _, "
     "$T$S:int(2,10)) {causal=$C}",
-    "$N=0|1|2|9 $C=false|true : attention(f32[2,2,3,8], f32[2,2,9,8], f32[2,2,9,8], _, i32:fill($N)) "
-    "{causal=$C}",
+    "$N=0|1|2|9 $C=false|true : attention(f32[2,2,3,8], f32[2,2,9,8], f32[2,2,9,8], _, "
+    "i32:fill($N)) {causal=$C}",
     "$N=-3|20 : attention(f32[2,2,3,8], f32[2,2,9,8], f32[2,2,9,8], _, i32:fill($N)) {causal=true}",
     "$W=1|3|8 : attention(f32[3,2,4,8], f32[3,17,2,8], f32[3,17,2,8], _, i32[3]:int(0,18)) "
     "{layout=bshd, window=$W}",
@@ -68,8 +69,8 @@ const char *const rx_cases_attention[] = {
     "i32[2,3]:int(0,7)) {layout=bshd, page=$P}",
     "$C=false|true $N=[2]|[] : attention(f32[2,3,4,8], f32[9,4,2,8], f32[9,4,2,5], _, "
     "i32$N:int(3,21), _, i32[2,5]:int(0,9)) {layout=bshd, page=4, causal=$C}",
-    "attention(f32[2,1,4,8], f16[9,8,2,8], f16[9,8,2,8], bool[2,1,1,24]:bool(0.7), i32[2]:int(1,25), "
-    "f32[4], i32[2,3]:int(-9,9)) {layout=bshd, page=8, window=11}",
+    "attention(f32[2,1,4,8], f16[9,8,2,8], f16[9,8,2,8], bool[2,1,1,24]:bool(0.7), "
+    "i32[2]:int(1,25), f32[4], i32[2,3]:int(-9,9)) {layout=bshd, page=8, window=11}",
     "attention(f32[2,1,4,8], f32[3,4,2,8], f32[3,4,2,8], _, _, _, i32[2,2]:int(-5,9)) "
     "{layout=bshd, page=4}",
     "attention(f32[2,3,4,8], f32[7,4,2,8], f32[7,4,2,8], _, _, _, i32[2,0]) {layout=bshd, page=4}",
@@ -86,14 +87,16 @@ const char *const rx_cases_attention[] = {
     "attention(f32[1,2,3,8], f32[1,2,5,8], f32[1,2,5,0])",
     "$L=bhsd|bshd $T=f32|f16 : attention($T[2,3,3,8]:strided, $T[2,3,3,8]:strided, "
     "$T[2,3,3,8]:strided, bool[3,3]:strided) {layout=$L}",
-    "attention(f32[2,3,4,8]:strided, f32[2,3,5,8]:strided, f32[2,3,5,6]:strided, f32[2,3,4,5]:strided)",
+    "attention(f32[2,3,4,8]:strided, f32[2,3,5,8]:strided, f32[2,3,5,6]:strided, "
+    "f32[2,3,4,5]:strided)",
     "$C=false|true : attention(f32[b<=2,4,sq<=5,8], f32[b,2,sk<=17,8], f32[b,2,sk,8]) {causal=$C}",
     "attention(f32[2,sq<=5,4,8], f32[2,sk<=17,2,8], f32[2,sk,2,8], bool[2,1,sq,sk]:bool(0.8)) "
     "{layout=bshd}",
     "attention(f32[2,4,s<=9,8], f32[2,2,s,8], f32[2,2,s,8], f32[s,s]) {window=3}",
     "attention(f32[2,4,past<=6,8], f32[2,2,past+3,8], f32[2,2,past+3,8]) {causal=true}",
     "$C=false|true : attention(f32[1,4,64,64], f32[1,2,128,64], f32[1,2,128,64]) {causal=$C}",
-    "attention(f16[1,8,1,128], f16[1,2,1000,128], f16[1,2,1000,128], _, i32:fill(777)) {causal=true}",
+    "attention(f16[1,8,1,128], f16[1,2,1000,128], f16[1,2,1000,128], _, i32:fill(777)) "
+    "{causal=true}",
     "attention(f32[1,2,129,33], f32[1,2,129,33], f32[1,2,129,65]) {window=50}",
 
     /* what is refused */
@@ -117,7 +120,8 @@ const char *const rx_cases_attention[] = {
     "$M=[4]|[2,5]|[3,1,3,5]|[1,1,1,1,5] : attention(f32[1,2,3,8], f32[1,2,5,8], f32[1,2,5,8], "
     "bool$M) !> mask",
     "$T=i32|f16 : attention(f32[1,2,3,8], f32[1,2,5,8], f32[1,2,5,8], $T[3,5]) !> mask",
-    "$L=f32|i32[2]|i32[1,1] : attention(f32[1,2,3,8], f32[1,2,5,8], f32[1,2,5,8], _, $L) !> lengths",
+    "$L=f32|i32[2]|i32[1,1] : attention(f32[1,2,3,8], f32[1,2,5,8], f32[1,2,5,8], _, $L) "
+    "!> lengths",
     "$S=f32|f32[1]|f16[2]|f32[2,1] : attention(f32[1,2,3,8], f32[1,2,5,8], f32[1,2,5,8], _, _, $S) "
     "!> sinks",
     "attention(f32[1,2,3,8], f32[1,2,5,8], f32[1,2,5,8]) {soft_cap=-1} !> soft_cap",
@@ -175,7 +179,7 @@ const char *const rx_cases_attention[] = {
     "rope(f32[2,3,5,8], f32[4,4], f32[4,4]) !> row",
     "rope(f32[2,3,s<=5,8], f32[4,4], f32[4,4]) !> row",
     "rope(f32[2,3,5,d<=8], f32[9,4], f32[9,4]) !> last axis of x",
-    "$P=f32[5]|i32[3]|i32[3,5]|i32[2,3]|i32|i32[1,2,5] : rope(f32[2,3,5,8], f32[9,4], f32[9,4], $P) "
-    "!> positions",
+    "$P=f32[5]|i32[3]|i32[3,5]|i32[2,3]|i32|i32[1,2,5] : rope(f32[2,3,5,8], f32[9,4], "
+    "f32[9,4], $P) !> positions",
     NULL,
 };

@@ -184,7 +184,7 @@ typedef struct rlx_quant_desc {
  * the same shape. */
 RLX_API rlx_value rlx_quantize(rlx_graph *g, rlx_value x, rlx_value scale, rlx_value zero,
                                const rlx_quant_desc *d);
-/* (x - zero?) * scale for x i8, u8 or i32; or, with scale RLX_NONE, decodes a packed block type. */
+/* (x - zero?) * scale for x i8, u8 or i32; with scale RLX_NONE, decodes a packed block type. */
 RLX_API rlx_value rlx_dequantize(rlx_graph *g, rlx_value x, rlx_value scale, rlx_value zero,
                                  const rlx_quant_desc *d);
 

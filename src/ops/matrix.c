@@ -332,27 +332,23 @@ rlx_status rx_infer_lora_matmul(rx_infer *c)
     return RLX_OK;
 }
 
-/* The sum with the base product is the residual of the last product. Of half types, only the
- * operand of that product (rank R) is rounded on the way; the base stays f32 where it can. */
+/* The small products stay in f32, and their result is the residual of the large one, so there is
+ * one rounding to a half type. */
 rlx_status rx_lower_lora_matmul(rx_lower *c)
 {
     const rlx_lora_desc *d = c->attr;
-    rlx_value x = c->in[0], w = c->in[1];
+    rlx_value x = c->in[0], w = c->in[1], up = c->in[3];
     rlx_dtype t = rlx_value_dtype(c->g, x);
     rlx_matmul_desc plain = {.trans_b = true}, wide = {.trans_b = true, .out = RLX_F32};
 
-    rlx_value base = rlx_value_dtype(c->g, w) == t
-                         ? rlx_matmul_ex(c->g, x, w, RLX_NONE, RLX_NONE, &wide)
-                         : rlx_dequant_matmul(c->g, x, w);
-    rlx_value low;
-    if (d->scale == 1) {
-        low = rlx_matmul_ex(c->g, x, c->in[2], RLX_NONE, RLX_NONE, &plain);
-    } else {
-        low = rlx_matmul_ex(c->g, x, c->in[2], RLX_NONE, RLX_NONE, &wide);
+    rlx_value low = rlx_matmul_ex(c->g, x, c->in[2], RLX_NONE, RLX_NONE, &wide);
+    if (d->scale != 1)
         low = rlx_mul(c->g, low, rlx_scalar(c->g, RLX_F32, d->scale));
-        if (t != RLX_F32)
-            low = rlx_cast(c->g, low, t);
-    }
-    c->out[0] = rlx_matmul_ex(c->g, low, c->in[3], RLX_NONE, base, &plain);
+    if (t != RLX_F32)
+        up = rlx_cast(c->g, up, RLX_F32);
+    rlx_value delta = rlx_matmul_ex(c->g, low, up, RLX_NONE, RLX_NONE, &wide);
+    c->out[0] = rlx_value_dtype(c->g, w) == t
+                    ? rlx_matmul_ex(c->g, x, w, RLX_NONE, delta, &plain)
+                    : rlx_dequant_matmul_ex(c->g, x, w, RLX_NONE, RLX_NONE, RLX_NONE, delta, NULL);
     return RLX_OK;
 }

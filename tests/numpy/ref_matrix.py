@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""NumPy references of the plain matrix products: matmul, dot_general, lora_matmul, grouped_matmul."""
+"""NumPy references of matmul, dot_general, lora_matmul and grouped_matmul."""
 import numpy as np
 from scipy import special
 

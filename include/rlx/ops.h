@@ -191,8 +191,8 @@ RLX_API rlx_value rlx_dequantize(rlx_graph *g, rlx_value x, rlx_value scale, rlx
 /* ---- Norms and softmax ----------------------------------------------------------------------- */
 
 typedef struct rlx_norm_desc {
-    int64_t axis;   /* layer_norm, rms_norm: first normalised axis, default the last one (0 = default;
-                       use -rank to normalise all axes) */
+    int64_t axis;   /* layer_norm, rms_norm: first normalised axis, default the last one (0 =
+                       default; use -rank to normalise all axes) */
     double eps;     /* default 1e-5 */
     int64_t groups; /* group_norm only, which needs it */
 } rlx_norm_desc;
@@ -252,7 +252,7 @@ RLX_API rlx_value rlx_attention(rlx_graph *g, rlx_value q, rlx_value k, rlx_valu
  * causal and window positions count from lengths[b] - Sq: a K/V cache that is not yet full), sinks?
  * (f32 [H]: an extra logit per head that takes part in the softmax sum only) and pages? (i32 [B,
  * n]: key j of batch b is row j % page of page pages[b, j / page]; layout is then RLX_BSHD).
- * Lengths above Sk or below 0 and pages out of range are clamped and reported. `extra` may be NULL. */
+ * Lengths and pages out of range are clamped and reported. `extra` may be NULL. */
 RLX_API rlx_value rlx_attention_ex(rlx_graph *g, rlx_value q, rlx_value k, rlx_value v,
                                    rlx_value mask, const rlx_value extra[3],
                                    const rlx_attention_desc *d);

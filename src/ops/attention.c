@@ -159,7 +159,7 @@ static rlx_status check_extras(rx_infer *c, const extents *e)
 rlx_status rx_infer_attention(rx_infer *c)
 {
     rlx_attention_desc *d = c->attr;
-    extents e;
+    extents e = {0};
 
     RLX_TRY(check_attention_attr(c, d));
     RLX_TRY(check_qkv(c, d, &e));

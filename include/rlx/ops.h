@@ -296,10 +296,12 @@ RLX_API rlx_value rlx_tile(rlx_graph *g, rlx_value x, const int64_t *repeats);
 typedef struct rlx_tile_desc { rlx_ints repeats; } rlx_tile_desc;
 typedef enum rlx_pad_mode { RLX_PAD_CONSTANT = 0, RLX_PAD_REFLECT, RLX_PAD_EDGE, RLX_PAD_WRAP
 } rlx_pad_mode;
-/* before and after: one entry an axis; negative entries crop. */
+/* before and after: one entry an axis; negative entries crop, and what is left is then padded.
+ * Reflection needs more elements than it adds on a side. */
 RLX_API rlx_value rlx_pad(rlx_graph *g, rlx_value x, const int64_t *before, const int64_t *after,
                           rlx_pad_mode mode, double value);
 typedef struct rlx_pad_desc { rlx_ints before, after; rlx_pad_mode mode; double value; } rlx_pad_desc;
+/* Turns the given axes around; n == 0 changes nothing. */
 RLX_API rlx_value rlx_reverse(rlx_graph *g, rlx_value x, const int64_t *axes, size_t n);
 typedef struct rlx_axes_desc { rlx_ints axes; } rlx_axes_desc;
 /* NumPy's roll on one axis. */

@@ -21,14 +21,15 @@ static rlx_value add_unary(rlx_graph *g, rx_op op, rlx_value x, const void *attr
 }
 
 /* Copies a caller's list; false, with an error in the graph, when it is too long. */
-static bool set_list(rlx_graph *g, const char *op, rlx_ints *list, const int64_t *v, size_t n)
+static bool set_list(rlx_graph *g, const char *op, rlx_ints *list, const int64_t *v, int64_t n)
 {
-    if (n > RLX_MAX_INTS) {
-        rx_graph_fail(g, RLX_INVALID, "%s: at most %d entries, got %zu", op, RLX_MAX_INTS, n);
+    if (n < 0 || n > RLX_MAX_INTS) {
+        rx_graph_fail(g, RLX_INVALID, "%s: expected 0 to %d entries, got %" PRId64, op,
+                      RLX_MAX_INTS, n);
         return false;
     }
     list->n = (int32_t)n;
-    for (size_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++)
         list->v[i] = v[i];
     return true;
 }
@@ -90,9 +91,7 @@ rlx_status rx_check_at_most(rx_infer *c, const char *what, rlx_dim small, rlx_di
 
 /* ---- reshape --------------------------------------------------------------------------------- */
 
-/* A product of dimensions: num/den times atoms, which are expressions that are no product.
- * Quotients count as exact; a division with a rest at run time gives shapes that rx_view_apply
- * rejects. */
+/* A product of dimensions: num/den times atoms, which are expressions that are no product. */
 typedef struct factors {
     int64_t num, den;
     int n;
@@ -120,9 +119,6 @@ static void add_factor(const rlx_graph *g, factors *f, rlx_dim d)
     if (e->kind == RX_DIM_MUL) {
         add_factor(g, f, e->a);
         add_factor(g, f, e->b);
-    } else if (e->kind == RX_DIM_DIV) {
-        add_factor(g, f, e->a);
-        f->bad |= __builtin_mul_overflow(f->den, e->b, &f->den);
     } else if (f->n == (int)(sizeof f->atom / sizeof f->atom[0])) {
         f->bad = true;
     } else {
@@ -139,6 +135,32 @@ static factors factors_of(const rlx_graph *g, const rlx_shape *s)
     return f;
 }
 
+/* Binding fails when quotient d leaves a rest: then d * divisor - dividend is below zero. */
+static void require_exact(rlx_graph *g, rlx_dim d)
+{
+    rlx_dim dividend = g->dims[-d - 2].a, divisor = g->dims[-d - 2].b;
+    rlx_dim_sub(g, rlx_dim_mul(g, d, divisor), dividend);
+}
+
+static bool is_quotient(const rlx_graph *g, rlx_dim d)
+{
+    return !rx_dim_is_number(d) && g->dims[-d - 2].kind == RX_DIM_DIV;
+}
+
+/* Replaces quotients among the atoms by their parts. */
+static void open_quotients(rlx_graph *g, factors *f)
+{
+    for (int i = 0; i < f->n && !f->bad; i++) {
+        rlx_dim d = f->atom[i];
+        if (!is_quotient(g, d))
+            continue;
+        require_exact(g, d);
+        f->atom[i--] = f->atom[--f->n];
+        f->bad |= __builtin_mul_overflow(f->den, g->dims[-d - 2].b, &f->den);
+        add_factor(g, f, g->dims[-d - 2].a);
+    }
+}
+
 /* Removes atoms that both sides have. */
 static void cancel_atoms(factors *a, factors *b)
 {
@@ -153,28 +175,56 @@ static void cancel_atoms(factors *a, factors *b)
     }
 }
 
-/* in = total, out = known part: total / known into *q; false when that is no dimension. */
-static bool divide(rlx_graph *g, const factors *in, const factors *out, rlx_dim *q)
+/* a / b, without atoms that both have: false when b has others, or is zero. */
+static bool ratio_of(const factors *a, const factors *b, factors *q)
 {
-    int64_t num, den;
-    if (__builtin_mul_overflow(in->num, out->den, &num) ||
-        __builtin_mul_overflow(in->den, out->num, &den) || den == 0)
+    *q = *a;
+    if (a->bad || b->bad || b->n || __builtin_mul_overflow(a->num, b->den, &q->num) ||
+        __builtin_mul_overflow(a->den, b->num, &q->den) || q->den == 0)
         return false;
-    if (num == 0) {
-        *q = 0;
-        return true;
-    }
-    int64_t common = common_divisor(num, den);
-    num /= common;
-    den /= common;
-    if (out->n || (den != 1 && in->n == 0))
-        return false;
-    *q = num;
-    for (int i = 0; i < in->n; i++)
-        *q = rlx_dim_mul(g, *q, in->atom[i]);
-    if (den != 1)
-        *q = rlx_dim_div(g, *q, den);
+    int64_t common = common_divisor(q->num, q->den);
+    q->num /= common;
+    q->den /= common;
     return true;
+}
+
+/* The ratio of the numbers of elements; quotients are taken apart only when it is no whole number
+ * otherwise, since that asks them to be exact. */
+static bool divide_shapes(rlx_graph *g, const rlx_shape *in, const rlx_shape *out, factors *q)
+{
+    factors a = factors_of(g, in), b = factors_of(g, out);
+    cancel_atoms(&a, &b);
+    if (a.num == 0 && b.num != 0) {
+        *q = (factors){.num = 0, .den = 1};
+        return !a.bad && !b.bad;
+    }
+    if (ratio_of(&a, &b, q) && q->den == 1)
+        return true;
+    open_quotients(g, &a);
+    open_quotients(g, &b);
+    cancel_atoms(&a, &b);
+    return ratio_of(&a, &b, q) && (q->den == 1 || q->n > 0);
+}
+
+static rlx_dim dim_of_factors(rlx_graph *g, const factors *f)
+{
+    rlx_dim d = f->num;
+    for (int i = 0; i < f->n; i++)
+        d = rlx_dim_mul(g, d, f->atom[i]);
+    if (f->den == 1)
+        return d;
+    d = rlx_dim_div(g, d, f->den);
+    if (is_quotient(g, d))
+        require_exact(g, d);
+    return d;
+}
+
+static bool has_number_zero(const rlx_shape *s)
+{
+    for (int i = 0; i < s->rank; i++)
+        if (s->dim[i] == 0)
+            return true;
+    return false;
 }
 
 /* The numbers of elements are the same, after -1 (at most one) was replaced. */
@@ -182,8 +232,7 @@ static rlx_status match_elements(rx_infer *c, const rlx_shape *in, rlx_shape *ou
 {
     char want[RX_TYPE_TEXT], got[RX_TYPE_TEXT];
     int open = -1;
-    rlx_dim q;
-    factors a = factors_of(c->g, in), b = factors_of(c->g, out);
+    factors q;
     for (int i = 0; i < out->rank; i++) {
         if (out->dim[i] != -1)
             continue;
@@ -191,25 +240,19 @@ static rlx_status match_elements(rx_infer *c, const rlx_shape *in, rlx_shape *ou
             return rx_infer_fail(c, "shape may have -1 once, got it at entries %d and %d", open, i);
         open = i;
     }
-    cancel_atoms(&a, &b);
-    bool ok = !a.bad && !b.bad;
-    if (ok && open >= 0) {
-        ok = divide(c->g, &a, &b, &q);
-        if (ok)
-            out->dim[open] = q;
-    } else if (ok && (a.num == 0 || b.num == 0)) {
-        ok = a.num == b.num;
-    } else if (ok) {
-        ok = divide(c->g, &a, &b, &q) && q == 1;
-    }
-    if (ok)
-        return rlx_graph_status(c->g, NULL);
-    if (open >= 0)
+    if (open < 0 && has_number_zero(in) && has_number_zero(out))
+        return RLX_OK;
+    bool ok = divide_shapes(c->g, in, out, &q);
+    if (open >= 0 && !ok)
         return rx_infer_fail(c, "x is %s, which does not determine -1 at entry %d of the shape",
                              rx_type_text(c->g, c->in[0]->dtype, in, want), open);
-    return rx_infer_fail(c, "x is %s, which has another number of elements than %s",
-                         rx_type_text(c->g, c->in[0]->dtype, in, want),
-                         rx_type_text(c->g, c->in[0]->dtype, out, got));
+    if (open < 0 && !(ok && q.num == 1 && q.den == 1 && q.n == 0))
+        return rx_infer_fail(c, "x is %s, which has another number of elements than %s",
+                             rx_type_text(c->g, c->in[0]->dtype, in, want),
+                             rx_type_text(c->g, c->in[0]->dtype, out, got));
+    if (open >= 0)
+        out->dim[open] = dim_of_factors(c->g, &q);
+    return rlx_graph_status(c->g, NULL);
 }
 
 rlx_status rx_infer_reshape(rx_infer *c)
@@ -234,7 +277,7 @@ rlx_status rx_infer_reshape(rx_infer *c)
 rlx_value rlx_reshape(rlx_graph *g, rlx_value x, int rank, const rlx_dim *dims)
 {
     rlx_shape_desc a = {{0}};
-    if (!set_list(g, "reshape", &a.shape, dims, rank < 0 ? SIZE_MAX : (size_t)rank))
+    if (!set_list(g, "reshape", &a.shape, dims, rank))
         return RLX_NONE;
     return add_unary(g, RX_OP_reshape, x, &a);
 }
@@ -341,7 +384,7 @@ rlx_status rx_infer_reverse(rx_infer *c)
 rlx_value rlx_reverse(rlx_graph *g, rlx_value x, const int64_t *axes, size_t n)
 {
     rlx_axes_desc a = {{0}};
-    if (!set_list(g, "reverse", &a.axes, axes, n))
+    if (!set_list(g, "reverse", &a.axes, axes, (int64_t)n))
         return RLX_NONE;
     return add_unary(g, RX_OP_reverse, x, &a);
 }
@@ -514,7 +557,7 @@ rlx_value rlx_split(rlx_graph *g, rlx_value x, int64_t axis, const rlx_dim *size
 {
     rlx_split_desc a = {.axis = axis};
     rlx_value first = RLX_NONE;
-    if (set_list(g, "split", &a.sizes, sizes, n))
+    if (set_list(g, "split", &a.sizes, sizes, (int64_t)n))
         first = add_unary(g, RX_OP_split, x, &a);
     for (size_t i = 0; i < n; i++)
         out[i] = rx_result(first, (uint32_t)i);
@@ -561,7 +604,7 @@ rlx_status rx_infer_expand(rx_infer *c)
 rlx_value rlx_expand(rlx_graph *g, rlx_value x, int rank, const rlx_dim *dims)
 {
     rlx_shape_desc a = {{0}};
-    if (!set_list(g, "expand", &a.shape, dims, rank < 0 ? SIZE_MAX : (size_t)rank))
+    if (!set_list(g, "expand", &a.shape, dims, rank))
         return RLX_NONE;
     return add_unary(g, RX_OP_expand, x, &a);
 }
@@ -630,7 +673,7 @@ rlx_status rx_lower_tile(rx_lower *c)
 rlx_value rlx_tile(rlx_graph *g, rlx_value x, const int64_t *repeats)
 {
     rlx_tile_desc a = {{0}};
-    if (!set_list(g, "tile", &a.repeats, repeats, (size_t)rlx_value_shape(g, x).rank))
+    if (!set_list(g, "tile", &a.repeats, repeats, rlx_value_shape(g, x).rank))
         return RLX_NONE;
     return add_unary(g, RX_OP_tile, x, &a);
 }
@@ -682,7 +725,7 @@ rlx_value rlx_pad(rlx_graph *g, rlx_value x, const int64_t *before, const int64_
                   rlx_pad_mode mode, double value)
 {
     rlx_pad_desc a = {.mode = mode, .value = value};
-    size_t rank = (size_t)rlx_value_shape(g, x).rank;
+    int rank = rlx_value_shape(g, x).rank;
     if (!set_list(g, "pad", &a.before, before, rank) || !set_list(g, "pad", &a.after, after, rank))
         return RLX_NONE;
     return add_unary(g, RX_OP_pad, x, &a);

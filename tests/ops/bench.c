@@ -44,7 +44,7 @@ static rlx_status prepare(const ot_case *c, const ot_built *b, rlx_session *s, r
 {
     for (size_t i = 0; i < c->n_in; i++) {
         if (c->in[i].absent || c->in[i].leaf == OT_CONST) continue;
-        char name[16];
+        char name[OT_NAME];
         snprintf(name, sizeof name, "in%zu", i);
         const ot_tensor *t = ot_stored(b, i);
         rlx_status status =

@@ -111,7 +111,7 @@ static rlx_value add_leaf(const ot_case *c, ot_built *b, size_t i)
         dims[k] = graph_dim(b->graph, c, &o->dims[from]);
     }
     if (strided && o->rank == 1) dims[0] *= 2;
-    char name[16];
+    char name[OT_NAME];
     snprintf(name, sizeof name, "in%zu", i);
     const ot_tensor *t = ot_stored(b, i);
     rlx_value v;
@@ -138,7 +138,7 @@ void ot_build_graph(const ot_case *c, ot_built *b)
     }
     b->n_out = rlx_op(b->graph, c->op, in, c->n_in, c->attrs, out, OT_MAX_OUT);
     for (size_t i = 0; i < b->n_out && i < OT_MAX_OUT; i++) {
-        char name[16];
+        char name[OT_NAME];
         snprintf(name, sizeof name, "out%zu", i);
         rlx_output(b->graph, name, out[i]);
     }

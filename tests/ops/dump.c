@@ -191,7 +191,7 @@ static rlx_status run_on_ref(ot_env *env, const ot_case *c, const ot_built *b, o
                              size_t *n_out, rlx_error *err)
 {
     rlx_tensor in[OT_MAX_IN];
-    char names[OT_MAX_IN][16];
+    char names[OT_MAX_IN][OT_NAME];
     size_t n_in = 0;
     rlx_session *s = NULL;
     rlx_status status = rlx_session_create(env->device, b->graph, NULL, &s, err);

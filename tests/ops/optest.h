@@ -13,6 +13,7 @@
 #define OT_MAX_OUT 20
 #define OT_MAX_DIMS 4 /* named dimensions of a case */
 #define OT_MAX_BINDINGS 6
+#define OT_NAME 24    /* bytes of the names "in0" and "out0" */
 
 /* ---- Cases ------------------------------------------------------------------------------------ */
 

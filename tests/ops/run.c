@@ -81,7 +81,7 @@ static rlx_status set_params(const ot_case *c, const ot_built *b, rlx_session *s
 {
     for (size_t i = 0; i < c->n_in; i++) {
         if (c->in[i].absent || c->in[i].leaf != OT_PARAM) continue;
-        char name[16];
+        char name[OT_NAME];
         snprintf(name, sizeof name, "in%zu", i);
         const ot_tensor *t = ot_stored(b, i);
         rlx_status status = rlx_session_set_param(s, name, t->data, t->bytes, RLX_COPY, err);
@@ -94,7 +94,7 @@ static rlx_status run_bound(const ot_case *c, const ot_built *b, rlx_session *s,
                             size_t *n, rlx_error *err)
 {
     rlx_tensor in[OT_MAX_IN];
-    char names[OT_MAX_IN][16];
+    char names[OT_MAX_IN][OT_NAME];
     size_t n_in = 0;
     for (size_t i = 0; i < c->n_dims; i++) {
         rlx_status status = rlx_session_bind(s, c->dims[i].name, b->bound[i], err);

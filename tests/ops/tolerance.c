@@ -123,7 +123,8 @@ ot_difference ot_compare(const ot_tensor *expected, const ot_tensor *got, ot_tol
     ot_difference d = {.first = -1};
     const bool is_float = rlx_dtype_is_float(expected->dtype);
     const size_t size = (size_t)rlx_dtype_block_bytes(expected->dtype);
-    for (int64_t i = 0; i < expected->elements; i++) {
+    const int64_t n = expected->elements / rlx_dtype_block_size(expected->dtype);
+    for (int64_t i = 0; i < n; i++) { /* elements, or blocks of a packed type */
         const char *a = (const char *)expected->data + (size_t)i * size;
         const char *b = (const char *)got->data + (size_t)i * size;
         if (memcmp(a, b, size) == 0) continue;

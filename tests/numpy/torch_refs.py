@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: MIT
+"""Second references, from PyTorch, where it is installed: convolution, pooling, norms, softmax,
+attention and recurrent networks. NotImplemented: PyTorch has not this form of the operation."""
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+torch.set_num_threads(1)
+
+ACTIVATIONS = {
+    "none": lambda x: x,
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "silu": F.silu,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "hard_swish": F.hardswish,
+}
+
+
+def wide(inputs, n):
+    """n float64 tensors; absent ones are None. None where a tensor is empty."""
+    inputs = list(inputs) + [None] * (n - len(inputs))
+    return [None if a is None else torch.from_numpy(np.asarray(a, np.float64)) for a in inputs]
+
+
+def is_empty(*tensors):
+    return any(t is not None and t.numel() == 0 for t in tensors)
+
+
+def each_axis(attrs, name, n, default=1):
+    return tuple(attrs.get(name) or [default] * n)
+
+
+def torch_pads(pads):
+    """[begin.., end..] of each axis to the pairs of F.pad, last axis first."""
+    n = len(pads) // 2
+    return [pads[side * n + axis] for axis in reversed(range(n)) for side in (0, 1)]
+
+
+# ---- Convolution and pooling ---------------------------------------------------------------------
+
+
+def finish(attrs, y, residual):
+    act = ACTIVATIONS[attrs.get("act", "none")]
+    if residual is None:
+        return act(y)
+    return act(y + residual) if attrs.get("act_last") else act(y) + residual
+
+
+def conv(n):
+    function = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}[n]
+
+    def run(attrs, *inputs):
+        x, w, bias, residual = wide(inputs, 4)
+        if is_empty(x, w):
+            return NotImplemented
+        x = F.pad(x, torch_pads(attrs.get("pads") or [0] * (2 * n)))
+        y = function(x, w, bias, each_axis(attrs, "stride", n), 0, each_axis(attrs, "dilation", n),
+                     attrs.get("groups", 1))
+        return finish(attrs, y, residual).numpy()
+    return run
+
+
+def conv_transpose2d(attrs, *inputs):
+    x, w, bias = wide(inputs, 3)
+    pads = attrs.get("pads") or [0] * 4
+    if is_empty(x, w) or pads[:2] != pads[2:]:
+        return NotImplemented
+    stride, dilation = each_axis(attrs, "stride", 2), each_axis(attrs, "dilation", 2)
+    extra = each_axis(attrs, "output_pad", 2, 0)
+    if any(e >= max(s, d) for e, s, d in zip(extra, stride, dilation)):
+        return NotImplemented
+    y = F.conv_transpose2d(x, w, bias, stride, tuple(pads[:2]), extra, attrs.get("groups", 1),
+                           dilation)
+    return finish(attrs, y, None).numpy()
+
+
+def pool(n):
+    largest = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}[n]
+    average = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}[n]
+
+    def run(attrs, *inputs):
+        (x,) = wide(inputs, 1)
+        kernel = tuple(attrs.get("kernel") or x.shape[2:])
+        stride, dilation = each_axis(attrs, "stride", n), each_axis(attrs, "dilation", n)
+        pads = attrs.get("pads") or [0] * (2 * n)
+        kind = attrs.get("kind", "max")
+        narrow = any(2 * p > k for p, k in zip(pads, kernel))
+        if is_empty(x) or pads[:n] != pads[n:] or narrow or kind == "lp":
+            return NotImplemented
+        ceil = bool(attrs.get("ceil_mode"))
+        if kind == "max":
+            y = largest(x, kernel, stride, tuple(pads[:n]), dilation, ceil)
+        elif max(dilation) > 1 or ceil:
+            return NotImplemented
+        else:
+            y = average(x, kernel, stride, tuple(pads[:n]), ceil,
+                        bool(attrs.get("count_include_pad")))
+        return y.numpy()
+    return run
+
+
+# ---- Norms and softmax ---------------------------------------------------------------------------
+
+
+def layer_norm(attrs, *inputs):
+    x, gamma, beta = wide(inputs, 3)
+    axis = attrs.get("axis", 0) or -1
+    shape = x.shape[axis:]
+    if is_empty(x):
+        return NotImplemented
+    return F.layer_norm(x, shape, gamma, beta, attrs.get("eps", 1e-5)).numpy()
+
+
+def group_norm(attrs, *inputs):
+    x, gamma, beta = wide(inputs, 3)
+    groups = attrs.get("groups") or (x.shape[1] if attrs["_op"] == "instance_norm" else 1)
+    if is_empty(x) or x.numel() == x.shape[0] * groups:
+        return NotImplemented  # one number a group is an error in PyTorch
+    return F.group_norm(x, groups, gamma, beta, attrs.get("eps", 1e-5)).numpy()
+
+
+def batch_norm(attrs, *inputs):
+    x, gamma, beta, mean, var = wide(inputs, 5)
+    if is_empty(x):
+        return NotImplemented
+    return F.batch_norm(x, mean, var, gamma, beta, False, 0, attrs.get("eps", 1e-5)).numpy()
+
+
+def softmax(attrs, *inputs):
+    (x,) = wide(inputs, 1)
+    if is_empty(x) or torch.isneginf(x).all(attrs.get("axis", 0)).any():
+        return NotImplemented  # a row of -inf is NaN in PyTorch
+    function = F.softmax if attrs["_op"] == "softmax" else F.log_softmax
+    return function(x, attrs.get("axis", 0)).numpy()
+
+
+# ---- Attention -------------------------------------------------------------------------------------
+
+
+def attention(attrs, *inputs):
+    absent = [a is None for a in list(inputs) + [None] * (7 - len(inputs))]
+    other = any(attrs.get(name) for name in ("soft_cap", "window", "page"))
+    if other or not all(absent[4:]):
+        return NotImplemented
+    mask = None if absent[3] else torch.from_numpy(np.asarray(inputs[3]))
+    q, k, v = wide(inputs[:3], 3)
+    if attrs.get("layout") == "bshd":
+        q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+    n_queries, n_keys = q.shape[2], k.shape[2]
+    if is_empty(q, k, v) or (attrs.get("causal") and n_queries > n_keys):
+        return NotImplemented  # rows without a visible key are NaN in PyTorch
+    bias = torch.zeros(q.shape[0], q.shape[1], n_queries, n_keys, dtype=torch.float64)
+    if attrs.get("causal"):
+        hidden = torch.ones(n_queries, n_keys, dtype=torch.bool).triu(n_keys - n_queries + 1)
+        bias = bias.masked_fill(hidden, -torch.inf)
+    if mask is not None:
+        bias = bias.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else bias + mask
+    if torch.isneginf(bias).all(-1).any():
+        return NotImplemented
+    repeat = q.shape[1] // k.shape[1]
+    k, v = (t.repeat_interleave(repeat, 1) for t in (k, v))
+    y = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=attrs.get("scale") or None)
+    return (y.transpose(1, 2) if attrs.get("layout") == "bshd" else y).numpy()
+
+
+REFS = {
+    "conv1d": conv(1), "conv2d": conv(2), "conv3d": conv(3), "conv_transpose2d": conv_transpose2d,
+    "pool1d": pool(1), "pool2d": pool(2), "pool3d": pool(3),
+    "layer_norm": layer_norm, "group_norm": group_norm, "instance_norm": group_norm,
+    "batch_norm_inference": batch_norm, "softmax": softmax, "log_softmax": softmax,
+    "attention": attention,
+}

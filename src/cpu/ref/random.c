@@ -56,8 +56,8 @@ rlx_status rx_ref_random_uniform(const rx_call *c)
 /* ---- random_normal --------------------------------------------------------------------------- */
 
 /* Box-Muller on the words (0, 1) and (2, 3) of a block: with u in (0, 1] from the even word and v
- * in [0, 1) from the odd one, the even element is sqrt(-2 ln u) cos(2 pi v), the odd one the same with
- * sin; times the deviation, plus the mean. */
+ * in [0, 1) from the odd one, the even element is sqrt(-2 ln u) cos(2 pi v), the odd one the same
+ * with sin; times the deviation, plus the mean. */
 static double normal_at(uint64_t seed, uint64_t index)
 {
     const rx_philox block = rx_philox_block(seed, index / 4);
@@ -84,8 +84,8 @@ rlx_status rx_ref_random_normal(const rx_call *c)
  * 2. T below the smallest normal f32 (2^-126) or NaN: the first token is the answer.
  * 3. 1 <= K < V keeps the first K tokens.
  * 4. Each token gets an integer weight w = 2^31 * exp(-(l0 - l) / T), l0 the first logit; all
- *    tokens with that logit have 2^31 (even if it is infinite) and those below 2^-31 of it have 0. The
- *    arithmetic is given at token_weight.
+ *    tokens with that logit have 2^31 (even if it is infinite), those below 2^-31 of it have 0.
+ *    The arithmetic is given at token_weight.
  * 5. M > 0 keeps the tokens with w >= ceil(M * 2^31), and the first.
  * 6. With S the sum of the weights kept, 0 < P < 1 keeps the shortest start of the list whose sum
  *    is at least S * p / 2^24, where p = ceil(P * 2^24).

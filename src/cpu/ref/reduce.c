@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Reference kernels of the reductions: reduce_*, argmax, argmin, cumsum, cumprod, cummax. Floats
- * are summed in double, integers in 64 bits modulo 2^64, so that the result wraps as its type does. */
+ * are summed in double, integers in 64 bits modulo 2^64, so that the result wraps as its type
+ * does. */
 #include <math.h>
 
 #include "cpu/ref/ref.h"

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* Cases of random numbers and of sampling: random_uniform, random_normal, sample. */
+#include "ops/optest.h"
+
+#define FLOATS "$T=f32|f16|bf16"
+
+const char *const rx_cases_random[] = {
+    /* random_uniform, random_normal */
+    "$O=random_uniform|random_normal " FLOATS " $S=[]|[1]|[3]|[17]|[4,33]|[0,4]|[2,3,5]"
+    " : $O() {shape=$S, out=$T}",
+    "$O=random_uniform|random_normal $E=0|1|-1|42|1234567890123456789"
+    " : $O() {shape=[65], seed=$E}",
+    "$O=random_uniform|random_normal $I=i64|i32 : $O($I[]:int(-1000000,1000000)) {shape=[129]}",
+    "$O=random_uniform|random_normal : $O(i64[]:fill(5000000000)) {shape=[9], seed=3}",
+    "random_uniform() {shape=[200], lo=-3, hi=5.5}",
+    "random_uniform() {shape=[200], lo=1, hi=1.0000005}",
+    FLOATS " : random_uniform() {shape=[5000], lo=0.25, hi=0.75, out=$T}",
+    "random_uniform() {shape=[100], lo=-1}",
+    "random_normal() {shape=[200], lo=4, hi=0.5}",
+    "$O=random_uniform|random_normal : $O() {shape=[100000], seed=7}",
+    "$O=random_uniform|random_normal : $O() {shape=[2,2,2,2,2,2,2,2]}",
+    "random_uniform() {shape=[3], lo=2, hi=1} !> lo < hi, got 2 and 1",
+    "random_uniform() {shape=[3], hi=1e39} !> f32 numbers",
+    "random_normal() {shape=[3], hi=-1} !> hi (deviation) above 0",
+    "$O=random_uniform|random_normal : $O() {shape=[3,-1]} !> dimension 1 must be at least 0",
+    "$O=random_uniform|random_normal : $O() {shape=[1,1,1,1,1,1,1,1,1]} !> at most 8 dimensions",
+    "$O=random_uniform|random_normal : $O(f32[]) {shape=[3]} !> operand 0 (seed)",
+    "$O=random_uniform|random_normal : $O(i64[2]) {shape=[3]} !> rank 0",
+    "$O=random_uniform|random_normal : $O() {shape=[3], out=i32} !> result type expected",
+
+    /* sample */
+    FLOATS " : sample($T[5,33])",
+    FLOATS " $C=top_k=5|top_p=0.7|min_p=0.1|top_k=20, top_p=0.9, min_p=0.02"
+           " : sample($T[40,33]:normal(0,2)) {temperature=0.8, $C, seed=11}",
+    "$E=0.01|0.5|1|3|100|1e30 : sample(f32[60,17]) {temperature=$E, seed=5}",
+    "$V=1|3|17|31|33|65|129|1000 : sample(f32[9,$V]) {temperature=1, seed=3}",
+    "$K=1|2|32|33|100 : sample(f32[20,33]) {temperature=1.5, top_k=$K}",
+    "$P=0.0001|0.5|0.999|1 : sample(f32[20,33]) {temperature=1, top_p=$P}",
+    "$P=0.0001|0.5|1 : sample(f32[20,33]) {temperature=1, min_p=$P}",
+    "$E=0|1 : sample(f32[30,9]:ties) {temperature=$E, seed=2}",
+    "$E=0|1 : sample(f32[30,9]:extreme) {temperature=$E, seed=2}",
+    "$I=i64|i32 : sample(f32[12,20], $I[]:int(0,1000)) {temperature=1}",
+    "sample(f32[12,20], i64[], f32[4]:range(0.3,0.9)) {temperature=5}",
+    "sample(f32[12,20], _, f32[4]:zero) {temperature=5}",
+    "sample(f32[12,20], _, f32[4]:fill(3))",
+    "sample(f32[12,20], _, f32[4]:extreme)",
+    "sample(f32[2,3,4,9]) {temperature=1}",
+    "sample(f32[50]) {temperature=1}",
+    "sample(f32[40,9]:strided) {temperature=1}",
+    "sample(f32[0,9]) {temperature=1}",
+    "sample(f32[batch<=5,9]) {temperature=1}",
+    "sample(f32[4,32000]:normal(0,3)) {temperature=0.7, top_k=40, top_p=0.95}",
+    "sample(f32[4,32000]:normal(0,3)) {temperature=1, seed=9}",
+    "sample(f32[]) !> rank 1 to 8",
+    "sample(i32[4]) !> operand 0 (logits)",
+    "sample(f32[3,0]) !> must have 1 to 2147483647 elements, got 0",
+    "sample(f32[4], f32[]) !> operand 1 (seed)",
+    "sample(f32[4], i64[1]) !> rank 0",
+    "sample(f32[4], _, f32[3]) !> operand 2 (params) expected f32[4], got f32[3]",
+    "sample(f32[4], _, f16[4]) !> operand 2 (params)",
+    "sample(f32[4]) {temperature=-1} !> temperature must be at least 0, got -1",
+    "sample(f32[4]) {top_k=-1} !> top_k must be at least 0, got -1",
+    "sample(f32[4]) {top_p=1.5} !> top_p must be from 0 to 1, got 1.5",
+    "sample(f32[4]) {min_p=-0.5} !> min_p must be from 0 to 1, got -0.5",
+    NULL,
+};

@@ -3,6 +3,8 @@
 #ifndef GRAPH_TABLE_H
 #define GRAPH_TABLE_H
 
+#include "rlx/graph.h"
+
 typedef struct graph_test {
     const char *name;
     int n_runs;
@@ -15,5 +17,8 @@ typedef struct graph_test {
 } graph_test;
 
 extern const graph_test graph_tests[]; /* ends with name NULL */
+
+/* random_graph.c: a random graph; the same seed gives the same one. Owned by the caller. */
+rlx_graph *ot_random_graph(uint64_t seed);
 
 #endif

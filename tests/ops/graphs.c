@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs the graphs of graph_table.c: the same inputs for several runs on the device and on the
+/* Runs the graphs of graph_table.c and random ones: the same inputs for several runs on the device and on the
  * reference; outputs, states and flags must agree after each. Each mode starts from zero state. */
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +8,25 @@
 #include "ops/optest.h"
 
 #define MAX_LEAVES 24
+#define N_RANDOM 100
 
-const char *ot_graph_name(size_t i)
+static size_t n_table(void)
 {
-    return graph_tests[i].name;
+    size_t n = 0;
+    while (graph_tests[n].name) n++;
+    return n;
+}
+
+bool ot_graph_name(size_t i, char name[OT_GRAPH_NAME])
+{
+    const size_t n = n_table();
+    if (i >= n + N_RANDOM) return false;
+    if (i < n) {
+        snprintf(name, OT_GRAPH_NAME, "%s", graph_tests[i].name);
+    } else {
+        snprintf(name, OT_GRAPH_NAME, "random graph %zu", i - n);
+    }
+    return true;
 }
 
 typedef struct graph_mode {
@@ -215,9 +230,13 @@ static void run_mode(graph_run *g, const graph_mode *mode)
 
 void ot_run_graph(ot_env *env, size_t i, ot_report *r)
 {
-    graph_run g = {.env = env, .test = &graph_tests[i], .r = r};
+    static const graph_test random_test = {.name = "random", .n_runs = 2};
+    const size_t n = n_table();
+    graph_run g = {.env = env, .test = i < n ? &graph_tests[i] : &random_test, .r = r};
     rlx_error err = {0};
-    if (rlx_graph_parse(g.test->text, strlen(g.test->text), &g.graph, &err)) {
+    if (i >= n) {
+        g.graph = ot_random_graph(env->opt.seed * N_RANDOM + i - n);
+    } else if (rlx_graph_parse(g.test->text, strlen(g.test->text), &g.graph, &err)) {
         ot_fail(r, "parse: %s", err.text);
         return;
     }
@@ -225,5 +244,10 @@ void ot_run_graph(ot_env *env, size_t i, ot_report *r)
     for (size_t m = 0; m < sizeof modes / sizeof modes[0] && r->verdict == OT_PASS; m++) {
         run_mode(&g, &modes[m]);
     }
+    char *text = NULL;
+    if (r->verdict == OT_FAIL && rlx_graph_print(g.graph, &text, &(size_t){0}, NULL) == RLX_OK) {
+        ot_fail(r, "%s", text);
+    }
+    rlx_free(text);
     rlx_graph_destroy(g.graph);
 }

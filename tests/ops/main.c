@@ -25,8 +25,9 @@ static const char usage[] =
 
 typedef struct entry {
     const char *family;
-    char *text;   /* owned; NULL for a graph */
-    size_t graph; /* index of the graph */
+    char *text;    /* owned */
+    bool is_graph; /* the text is its name */
+    size_t graph;  /* index of the graph */
 } entry;
 
 typedef struct case_list {
@@ -84,7 +85,7 @@ static void add_entry(case_list *l, entry e)
 static void add_case(void *user, const char *text)
 {
     case_list *l = user;
-    if (is_wanted(l->opt, l->family, text)) add_entry(l, (entry){l->family, strdup(text), 0});
+    if (is_wanted(l->opt, l->family, text)) add_entry(l, (entry){l->family, strdup(text), false, 0});
 }
 
 static void add_family(case_list *l, const char *name, const char *const *templates)
@@ -103,14 +104,11 @@ static void collect(case_list *l)
 #define X(name) add_family(l, #name, rx_cases_##name);
     OT_FAMILIES(X)
 #undef X
-    for (size_t i = 0; !l->opt->dump && !l->opt->bench && ot_graph_name(i); i++) {
-        if (is_wanted(l->opt, "graphs", ot_graph_name(i))) add_entry(l, (entry){"graphs", NULL, i});
+    char name[OT_GRAPH_NAME];
+    for (size_t i = 0; !l->opt->dump && !l->opt->bench && ot_graph_name(i, name); i++) {
+        if (!is_wanted(l->opt, "graphs", name)) continue;
+        add_entry(l, (entry){"graphs", strdup(name), true, i});
     }
-}
-
-static const char *entry_text(const entry *e)
-{
-    return e->text ? e->text : ot_graph_name(e->graph);
 }
 
 /* ---- Running them ---------------------------------------------------------------------------------- */
@@ -144,7 +142,7 @@ static void print_json(runner *r, const entry *e, const ot_report *report)
     static const char *const verdicts[] = {"pass", "fail", "skip"};
     fputs(r->first_json ? "\n  {\"case\": " : ",\n  {\"case\": ", stdout);
     r->first_json = false;
-    ot_json_string(stdout, entry_text(e));
+    ot_json_string(stdout, e->text);
     printf(", \"family\": \"%s\", \"device\": \"%s\", \"result\": \"%s\"", e->family,
            r->env.opt.device, verdicts[report->verdict]);
     if (r->env.opt.bench) {
@@ -164,7 +162,7 @@ static void print_text(runner *r, const entry *e, const ot_report *report)
     const ot_options *opt = &r->env.opt;
     if (report->verdict == OT_FAIL) {
         if (r->progress) fputs("\r\033[K", stdout);
-        printf("FAIL %s: %s\n  seed %llu\n", e->family, entry_text(e), (unsigned long long)opt->seed);
+        printf("FAIL %s: %s\n  seed %llu\n", e->family, e->text, (unsigned long long)opt->seed);
         for (const char *p = report->text; *p;) {
             const size_t n = strcspn(p, "\n");
             printf("  %.*s\n", (int)n, p);
@@ -172,9 +170,9 @@ static void print_text(runner *r, const entry *e, const ot_report *report)
         }
     } else if (opt->bench && report->verdict == OT_PASS) {
         printf("%10.4f ms  %9.3f GB/s  %9.3f GFLOP/s  %s\n", report->ms_median, report->gbps,
-               report->gflops, entry_text(e));
+               report->gflops, e->text);
     } else if (opt->verbose) {
-        printf("%s %s: %s\n", verdicts[report->verdict], e->family, entry_text(e));
+        printf("%s %s: %s\n", verdicts[report->verdict], e->family, e->text);
     }
     const size_t done = r->count[0] + r->count[1] + r->count[2];
     if (r->progress && done % 16 == 0) {
@@ -187,7 +185,7 @@ static void run_entry(runner *r, const entry *e, ot_case *c, ot_report *report)
 {
     char why[160];
     *report = (ot_report){.verdict = OT_PASS};
-    if (!e->text) {
+    if (e->is_graph) {
         ot_run_graph(&r->env, e->graph, report);
     } else if (!ot_parse(e->text, e->family, r->env.opt.seed, c, why)) {
         ot_fail(report, "malformed case: %s", why);
@@ -247,7 +245,7 @@ static bool has_case(const case_list *l, const char *op)
     const size_t n = strlen(op);
     for (size_t i = 0; i < l->n; i++) {
         const char *text = l->entries[i].text;
-        if (!text || strstr(text, "!>")) continue;
+        if (l->entries[i].is_graph || strstr(text, "!>")) continue;
         if (strncmp(text, op, n) == 0 && (text[n] == '(' || text[n] == ' ')) return true;
     }
     return false;
@@ -346,7 +344,7 @@ int main(int argc, char **argv)
     r.progress = isatty(1) && !opt->json && !opt->verbose && !opt->bench;
     if (opt->list) {
         for (size_t i = 0; i < r.list.n; i++) {
-            printf("%s: %s\n", r.list.entries[i].family, entry_text(&r.list.entries[i]));
+            printf("%s: %s\n", r.list.entries[i].family, r.list.entries[i].text);
         }
     } else if (opt->count) {
         printf("%zu\n", r.list.n);

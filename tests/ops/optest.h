@@ -184,8 +184,9 @@ void ot_dump_case(ot_env *env, ot_case *c, ot_report *r);
 void ot_dump_close(ot_env *env);
 void ot_json_string(FILE *f, const char *text);
 
-/* graphs.c: the i-th graph test, NULL past the end; and its run. */
-const char *ot_graph_name(size_t i);
+/* graphs.c: the name of the i-th graph test, false past the end; and its run. */
+#define OT_GRAPH_NAME 64
+bool ot_graph_name(size_t i, char name[OT_GRAPH_NAME]);
 void ot_run_graph(ot_env *env, size_t i, ot_report *r);
 
 /* ---- The families: one table of templates each ------------------------------------------------- */

@@ -137,7 +137,7 @@ def softmax(attrs, *inputs):
     return function(x, attrs.get("axis", 0)).numpy()
 
 
-# ---- Attention -------------------------------------------------------------------------------------
+# ---- Attention ----------------------------------------------------------------------------------
 
 
 def attention(attrs, *inputs):

@@ -23,7 +23,7 @@ const ot_tensor *ot_stored(const ot_built *b, size_t i)
     return b->stored[i].data ? &b->stored[i] : &b->logical[i];
 }
 
-/* ---- Data --------------------------------------------------------------------------------------- */
+/* ---- Data ----------------------------------------------------------------------------------- */
 
 /* dst (axes reversed) = src */
 static void store_reversed(const ot_tensor *src, ot_tensor *dst)
@@ -89,7 +89,7 @@ void ot_built_finish(const ot_case *c, ot_built *b)
     b->graph = NULL;
 }
 
-/* ---- Graph -------------------------------------------------------------------------------------- */
+/* ---- Graph ---------------------------------------------------------------------------------- */
 
 static rlx_dim graph_dim(rlx_graph *g, const ot_case *c, const ot_dim *d)
 {

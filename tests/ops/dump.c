@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes cases and the results of the reference device for tests/numpy/compare.py: cases.jsonl has a
- * line of JSON a case, data.bin the bytes it points to. bf16 and packed tensors are written as f32.
+/* Writes cases and the results of the reference device for tests/numpy/compare.py: cases.jsonl has
+ * a line of JSON a case, data.bin the bytes it points to. bf16 and packed tensors are written as f32.
  * Error cases, named dimensions and large tensors are left out. */
 #include <math.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ void ot_dump_close(ot_env *env)
     if (env->dump_data) fclose(env->dump_data);
 }
 
-/* ---- Attributes: from the text form to JSON ------------------------------------------------------ */
+/* ---- Attributes: from the text form to JSON ------------------------------------------------- */
 
 static const char *put_word(FILE *f, const char *p)
 {
@@ -119,7 +119,7 @@ static bool put_node_attrs(FILE *f, const ot_case *c, const rlx_graph *g)
     return node != NULL;
 }
 
-/* ---- Tensors ------------------------------------------------------------------------------------ */
+/* ---- Tensors -------------------------------------------------------------------------------- */
 
 static void put_data(ot_env *env, const void *data, size_t bytes)
 {
@@ -166,7 +166,7 @@ static void put_tensors(ot_env *env, const char *name, const ot_tensor *t, size_
     fputs("]", env->dump_cases);
 }
 
-/* ---- Cases -------------------------------------------------------------------------------------- */
+/* ---- Cases ---------------------------------------------------------------------------------- */
 
 static void put_case(ot_env *env, const ot_case *c, const ot_built *b, const ot_tensor *out,
                      size_t n_out)

@@ -27,7 +27,7 @@ typedef struct expansion {
     bool failed;
 } expansion;
 
-/* ---- The head ---------------------------------------------------------------------------------- */
+/* ---- The head ------------------------------------------------------------------------------- */
 
 /* The start of the next " $name=" at or after p, or `end`. */
 static const char *next_variable(const char *p, const char *end)
@@ -58,7 +58,7 @@ static bool parse_head(expansion *e, const char *head, const char *end)
     return true;
 }
 
-/* ---- The body ---------------------------------------------------------------------------------- */
+/* ---- The body ------------------------------------------------------------------------------- */
 
 /* The variable with the longest name that the text after a '$' starts with. */
 static const variable *find_variable(const expansion *e, const char *text)

@@ -10,7 +10,7 @@
 
 #define MAX_ELEMENTS (INT64_C(1) << 28)
 
-/* ---- Random numbers: splitmix64 ---------------------------------------------------------------- */
+/* ---- Random numbers: splitmix64 ------------------------------------------------------------- */
 
 typedef struct generator {
     uint64_t state;
@@ -36,8 +36,8 @@ static int64_t next_below(generator *g, int64_t n)
     return n > 0 ? (int64_t)(next_bits(g) % (uint64_t)n) : 0;
 }
 
-/* Irwin and Hall: the sum of twelve uniform numbers is near enough to normal for tests, and needs no
- * function that C libraries round in different ways. */
+/* Irwin and Hall: the sum of twelve uniform numbers is near enough to normal for tests, and needs
+ * no function that C libraries round in different ways. */
 static double next_normal(generator *g)
 {
     double sum = -6;
@@ -52,7 +52,7 @@ uint64_t ot_hash(const char *text, uint64_t seed)
     return h;
 }
 
-/* ---- Tensors ----------------------------------------------------------------------------------- */
+/* ---- Tensors -------------------------------------------------------------------------------- */
 
 bool ot_tensor_init(ot_tensor *t, rlx_dtype dtype, int rank, const int64_t *dims)
 {
@@ -119,7 +119,7 @@ static void put(ot_tensor *t, int64_t i, double x)
     rlx_from_float(t->dtype, &f, at, 1);
 }
 
-/* ---- Fills of the plain types ------------------------------------------------------------------ */
+/* ---- Fills of the plain types --------------------------------------------------------------- */
 
 /* Limits of a float type: the largest number, the smallest normal one, the smallest of all. */
 static void float_limits(rlx_dtype t, double *huge, double *tiny, double *least)
@@ -197,7 +197,7 @@ static double fill_element(generator *g, const ot_fill *f, rlx_dtype t)
     }
 }
 
-/* ---- Packed blocks ------------------------------------------------------------------------------ */
+/* ---- Packed blocks -------------------------------------------------------------------------- */
 
 typedef enum scale_kind { SCALE_F16, SCALE_F32, SCALE_E8M0, SCALE_UE4M3, SCALE_IQ1_M } scale_kind;
 

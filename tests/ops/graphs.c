@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs the graphs of graph_table.c and random ones: the same inputs for several runs on the device and on the
- * reference; outputs, states and flags must agree after each. Each mode starts from zero state. */
+/* Runs the graphs of graph_table.c and random ones: the same inputs for several runs on the device
+ * and on the reference; outputs, states and flags must agree after each. Each mode starts from zero
+ * state. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,7 +52,7 @@ typedef struct graph_run {
     rlx_session *ref, *dut; /* ref is NULL on the null device */
 } graph_run;
 
-/* ---- Fills and dimensions of a test ---------------------------------------------------------------- */
+/* ---- Fills and dimensions of a test --------------------------------------------------------- */
 
 /* The fill of input `name`: "name:kind(a,b)" in the list. */
 static ot_fill find_fill(const graph_test *t, const char *name)
@@ -107,7 +108,7 @@ static bool make_tensor(const graph_run *g, const rlx_tensor_info *info, int run
     return true;
 }
 
-/* ---- Sessions -------------------------------------------------------------------------------------- */
+/* ---- Sessions ------------------------------------------------------------------------------- */
 
 static rlx_status set_params(const graph_run *g, rlx_session *s, rlx_error *err)
 {
@@ -139,8 +140,8 @@ static rlx_session *open_session(graph_run *g, rlx_device *d, const graph_mode *
     return NULL;
 }
 
-static rlx_status run_session(const graph_run *g, rlx_session *s, int run, ot_tensor *out, size_t *n,
-                              rlx_error *err)
+static rlx_status run_session(const graph_run *g, rlx_session *s, int run, ot_tensor *out,
+                              size_t *n, rlx_error *err)
 {
     ot_tensor in[MAX_LEAVES];
     rlx_tensor tensors[MAX_LEAVES];
@@ -158,7 +159,7 @@ static rlx_status run_session(const graph_run *g, rlx_session *s, int run, ot_te
     return status;
 }
 
-/* ---- Comparing ------------------------------------------------------------------------------------- */
+/* ---- Comparing ------------------------------------------------------------------------------ */
 
 static rlx_status read_state(rlx_session *s, size_t i, ot_tensor *t, rlx_error *err)
 {
@@ -204,7 +205,9 @@ static bool run_once(graph_run *g, const char *mode, int run)
             ot_check_output(g->r, what, &expected[i], &got[i], ot_tolerance_of_graph(&expected[i]));
         }
         const uint32_t want = rlx_session_flags(g->ref), have = rlx_session_flags(g->dut);
-        if (want != have) ot_fail(g->r, "%s, run %d: expected flags %u, got %u", mode, run, want, have);
+        if (want != have) {
+            ot_fail(g->r, "%s, run %d: expected flags %u, got %u", mode, run, want, have);
+        }
         compare_states(g, mode, run);
     }
     for (size_t i = 0; i < OT_MAX_OUT; i++) {

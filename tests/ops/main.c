@@ -21,7 +21,7 @@ static const char usage[] =
     "  --allow-unsupported  what the device says it cannot do is skipped, not a failure\n"
     "  --dump DIR           write cases and results for tests/numpy/compare.py\n";
 
-/* ---- The list of cases ----------------------------------------------------------------------------- */
+/* ---- The list of cases ---------------------------------------------------------------------- */
 
 typedef struct entry {
     const char *family;
@@ -85,7 +85,8 @@ static void add_entry(case_list *l, entry e)
 static void add_case(void *user, const char *text)
 {
     case_list *l = user;
-    if (is_wanted(l->opt, l->family, text)) add_entry(l, (entry){l->family, strdup(text), false, 0});
+    if (!is_wanted(l->opt, l->family, text)) return;
+    add_entry(l, (entry){l->family, strdup(text), false, 0});
 }
 
 static void add_family(case_list *l, const char *name, const char *const *templates)
@@ -111,7 +112,7 @@ static void collect(case_list *l)
     }
 }
 
-/* ---- Running them ---------------------------------------------------------------------------------- */
+/* ---- Running them --------------------------------------------------------------------------- */
 
 typedef struct tally {
     const char *family;
@@ -238,7 +239,15 @@ static void run_all(runner *r)
     if (r->progress) fputs("\r\033[K", stdout);
 }
 
-/* ---- Coverage: every operation of the catalogue has a case that runs -------------------------------- */
+static void check_engine(runner *r)
+{
+    ot_report report = {.verdict = OT_PASS};
+    ot_check_engine(&report);
+    r->count[report.verdict]++;
+    if (report.used) printf("FAIL engine\n%s", report.text);
+}
+
+/* ---- Coverage: every operation of the catalogue has a case that runs ------------------------ */
 
 static bool has_case(const case_list *l, const char *op)
 {
@@ -267,7 +276,7 @@ static void check_coverage(runner *r)
     r->count[missing ? OT_FAIL : OT_PASS]++;
 }
 
-/* ---- Command line ---------------------------------------------------------------------------------- */
+/* ---- Command line --------------------------------------------------------------------------- */
 
 static bool parse_options(int argc, char **argv, ot_options *o)
 {
@@ -352,6 +361,7 @@ int main(int argc, char **argv)
         r.count[OT_FAIL]++;
     } else {
         run_all(&r);
+        check_engine(&r);
         if (!opt->filter && !opt->family && !opt->json) check_coverage(&r);
         summarise(&r);
     }

@@ -15,7 +15,7 @@
 #define OT_MAX_BINDINGS 6
 #define OT_NAME 24    /* bytes of the names "in0" and "out0" */
 
-/* ---- Cases ------------------------------------------------------------------------------------ */
+/* ---- Cases ---------------------------------------------------------------------------------- */
 
 typedef enum ot_fill_kind {
     OT_DEFAULT, OT_INTS, OT_RANGE, OT_NORMAL, OT_EXTREME, OT_TIES, OT_BOOLS, OT_VALUE, OT_PERM,
@@ -73,8 +73,8 @@ typedef struct ot_tensor {
     void *data; /* owned; NULL when absent */
 } ot_tensor;
 
-/* expand.c: calls fn with each case that the template stands for. The text is valid during the call.
- * Returns false when the head is malformed. */
+/* expand.c: calls fn with each case that the template stands for. The text is valid during the
+ * call. Returns false when the head is malformed. */
 typedef void ot_expand_fn(void *user, const char *text);
 bool ot_expand(const char *template_text, ot_expand_fn *fn, void *user);
 
@@ -92,7 +92,7 @@ void ot_fill_tensor(ot_tensor *t, const ot_fill *fill, uint64_t seed, int run);
 /* The i-th element of a plain tensor as a number. */
 double ot_element(const ot_tensor *t, int64_t i);
 
-/* ---- Comparing -------------------------------------------------------------------------------- */
+/* ---- Comparing ------------------------------------------------------------------------------ */
 
 typedef enum ot_class {
     OT_BITS,    /* bit for bit; NaN equals NaN */
@@ -107,7 +107,8 @@ typedef struct ot_tolerance {
 } ot_tolerance;
 
 /* tolerance.c: of result `out` of the case; `in` are its operands at the dimensions now bound. */
-ot_tolerance ot_tolerance_of(const char *op, const ot_tensor *in, size_t n_in, const ot_tensor *out);
+ot_tolerance ot_tolerance_of(const char *op, const ot_tensor *in, size_t n_in,
+                             const ot_tensor *out);
 /* The same for graphs of several nodes. */
 ot_tolerance ot_tolerance_of_graph(const ot_tensor *out);
 
@@ -118,7 +119,7 @@ typedef struct ot_difference {
 } ot_difference;
 ot_difference ot_compare(const ot_tensor *expected, const ot_tensor *got, ot_tolerance tolerance);
 
-/* ---- Running ---------------------------------------------------------------------------------- */
+/* ---- Running -------------------------------------------------------------------------------- */
 
 typedef struct ot_options {
     const char *device, *filter, *family, *dump;
@@ -166,8 +167,8 @@ const ot_tensor *ot_stored(const ot_built *b, size_t i);
 /* run.c */
 void ot_run_case(ot_env *env, ot_case *c, ot_report *r);
 /* Compares two outputs and reports a difference as a failure. */
-void ot_check_output(ot_report *r, const char *what, const ot_tensor *expected, const ot_tensor *got,
-                     ot_tolerance tolerance);
+void ot_check_output(ot_report *r, const char *what, const ot_tensor *expected,
+                     const ot_tensor *got, ot_tolerance tolerance);
 /* Runs a session and reads its outputs into new tensors; *n tells how many. */
 rlx_status ot_run_session(rlx_session *s, const rlx_tensor *in, size_t n_in, ot_tensor *out,
                           size_t *n, rlx_error *err);
@@ -189,7 +190,10 @@ void ot_json_string(FILE *f, const char *text);
 bool ot_graph_name(size_t i, char name[OT_GRAPH_NAME]);
 void ot_run_graph(ot_env *env, size_t i, ot_report *r);
 
-/* ---- The families: one table of templates each ------------------------------------------------- */
+/* self.c */
+void ot_check_engine(ot_report *r);
+
+/* ---- The families: one table of templates each ---------------------------------------------- */
 
 #define OT_FAMILIES(X)                                                              \
     X(elementwise) X(matrix) X(quant) X(norm) X(attention) X(shape) X(index)        \

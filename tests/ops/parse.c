@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads one expanded case: op(operand, ...) {attributes} !> expected error. CASES.md has the form. */
+/* Reads one expanded case: op(operand, ...) {attributes} !> expected error (CASES.md). */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static bool take(reader *r, char wanted)
     return true;
 }
 
-/* ---- Dimensions -------------------------------------------------------------------------------- */
+/* ---- Dimensions ----------------------------------------------------------------------------- */
 
 /* "seq<=16" or, later, "seq"; then "*2" and "+1" or "-1" may follow. */
 static bool parse_named_dim(reader *r, ot_dim *out)
@@ -94,7 +94,7 @@ static bool parse_dims(reader *r, ot_operand *o)
     return take(r, ']') || complain(r, "expected ]");
 }
 
-/* ---- Modifiers --------------------------------------------------------------------------------- */
+/* ---- Modifiers ------------------------------------------------------------------------------ */
 
 typedef struct fill_word {
     const char *name;
@@ -156,7 +156,7 @@ static bool parse_modifier(reader *r, ot_operand *o)
     return true;
 }
 
-/* ---- The whole case ---------------------------------------------------------------------------- */
+/* ---- The whole case ------------------------------------------------------------------------- */
 
 static bool parse_operand(reader *r)
 {
@@ -208,7 +208,8 @@ bool ot_parse(char *text, const char *family, uint64_t seed, ot_case *c, char wh
     reader r = {text, c, why};
     skip_blanks(&r);
     size_t n = word_length(r.p);
-    if (n == 0 || !copy_text(&r, r.p, n, c->op, sizeof c->op)) return complain(&r, "expected an op");
+    if (n == 0) return complain(&r, "expected an op");
+    if (!copy_text(&r, r.p, n, c->op, sizeof c->op)) return false;
     r.p += n;
     if (!parse_operands(&r)) return false;
 

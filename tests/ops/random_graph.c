@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Random graphs of elementwise operations, views, reductions and products over a few shapes that
- * broadcast with each other: what fusion, folding and the memory plan must not change. Functions are
- * smooth and bounded, so that a difference in rounding stays a small difference. */
+ * broadcast with each other: what fusion, folding and the memory plan must not change. Functions
+ * are smooth and bounded, so that a difference in rounding stays a small difference. */
 #include "ops/graph_table.h"
 #include "ops/optest.h"
 
@@ -100,7 +100,9 @@ rlx_graph *ot_random_graph(uint64_t seed)
     const uint32_t n = 8 + pick(&r, 32);
     for (uint32_t i = 0; i < n && r.n < MAX_VALUES; i++) {
         const uint32_t kind = pick(&r, 8);
-        r.pool[r.n++] = kind < 3 ? add_unary(&r) : kind < 7 ? add_binary(&r) : add_other(&r);
+        const rlx_value made =
+            kind < 3 ? add_unary(&r) : kind < 7 ? add_binary(&r) : add_other(&r);
+        r.pool[r.n++] = made;
     }
     rlx_output(r.g, "last", r.pool[r.n - 1]);
     rlx_output(r.g, "some", r.pool[7 + pick(&r, (uint32_t)r.n - 7)]);

@@ -6,7 +6,7 @@
 
 #include "ops/optest.h"
 
-/* ---- The table ---------------------------------------------------------------------------------- */
+/* ---- The table ------------------------------------------------------------------------------ */
 
 /* What decides the length of a sum. */
 typedef enum length_kind {
@@ -33,7 +33,8 @@ static const row rows[] = {
      " reduce_any reduce_all ",
      OT_EQUAL, LENGTH_NONE},
     {" cumsum cumprod ", OT_ELEMENT, LENGTH_ALL},
-    {" matmul dot_general lora_matmul grouped_matmul dequant_matmul dequant_grouped_matmul qmatmul ",
+    {" matmul dot_general lora_matmul grouped_matmul dequant_matmul dequant_grouped_matmul"
+     " qmatmul ",
      OT_LONG, LENGTH_LAST},
     {" conv1d conv2d conv3d conv_transpose2d qconv2d ", OT_LONG, LENGTH_KERNEL},
     {" reduce_sum reduce_mean reduce_prod reduce_l1 reduce_l2 reduce_log_sum reduce_log_sum_exp"
@@ -91,7 +92,8 @@ static rlx_dtype coarsest(const ot_tensor *in, size_t n_in, const ot_tensor *out
     return worst;
 }
 
-ot_tolerance ot_tolerance_of(const char *op, const ot_tensor *in, size_t n_in, const ot_tensor *out)
+ot_tolerance ot_tolerance_of(const char *op, const ot_tensor *in, size_t n_in,
+                             const ot_tensor *out)
 {
     const row *r = find_row(op);
     if (r->class == OT_BITS || !rlx_dtype_is_float(out->dtype)) return (ot_tolerance){OT_BITS, 0};
@@ -107,7 +109,7 @@ ot_tolerance ot_tolerance_of_graph(const ot_tensor *out)
     return (ot_tolerance){OT_LONG, out->dtype == RLX_F32 ? 1e-3 : 2e-2};
 }
 
-/* ---- Comparison --------------------------------------------------------------------------------- */
+/* ---- Comparison ----------------------------------------------------------------------------- */
 
 static double float_error(double expected, double got, ot_class class)
 {

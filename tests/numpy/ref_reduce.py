@@ -80,7 +80,7 @@ def reduce_log_sum(a, x, **k):
 def reduce_log_sum_exp(a, x, **k):
     if x.size == 0:
         return np.log(np.sum(np.exp(x), **k))
-    return logsumexp(x, **k)
+    return np.reshape(logsumexp(x, **k), a["_out_shape"][0])  # SciPy makes a scalar rank 1
 
 
 def arg(function):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Writes cases and the results of the reference device for tests/numpy/compare.py: cases.jsonl has
- * a line of JSON a case, data.bin the bytes it points to. bf16 and packed tensors are written as f32.
- * Error cases, named dimensions and large tensors are left out. */
+ * a line of JSON a case, data.bin the bytes it points to. bf16 and packed tensors are written as
+ * f32. Error cases, named dimensions and large tensors are left out. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -62,9 +62,10 @@ static void check_comparison(ot_report *r)
         {1, 1, bits, true},       {0.0f, -0.0f, bits, false},     {0.0f, -0.0f, equal, true},
         {NAN, NAN, bits, true},   {NAN, -NAN, equal, true},       {NAN, 1, near, false},
         {1, NAN, near, false},    {INFINITY, INFINITY, near, true},
-        {INFINITY, -INFINITY, near, false}, {INFINITY, 3e38f, near, false}, {3e38f, INFINITY, near, false}, {1, 1.0009f, near, true},
-        {1, 1.002f, near, false}, {1000, 1000.9f, near, true},    {1000, 1001.1f, near, false},
-        {1, 1.0000001f, equal, false}, {0, 0.0009f, near, true},  {-1, 1, near, false},
+        {INFINITY, -INFINITY, near, false}, {INFINITY, 3e38f, near, false},
+        {3e38f, INFINITY, near, false}, {1, 1.0009f, near, true}, {1, 1.002f, near, false},
+        {1000, 1000.9f, near, true}, {1000, 1001.1f, near, false}, {1, 1.0000001f, equal, false},
+        {0, 0.0009f, near, true}, {-1, 1, near, false},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         pair p = pairs[i];

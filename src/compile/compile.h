@@ -20,5 +20,7 @@ rlx_status rx_fold(const rlx_graph *g, const rx_target *t, rlx_graph **out, rlx_
 rlx_status rx_legalise(const rlx_graph *g, const rx_target *t, rlx_graph **out, rlx_error *err);
 /* fuse: rules of fuse.def (epilogues, residual + norm, swiglu, ...), then elementwise regions. */
 rlx_status rx_fuse(const rlx_graph *g, const rx_target *t, rlx_graph **out, rlx_error *err);
+/* Gives an output that is an input, param, literal or state a copy of its own. */
+rlx_status rx_own_outputs(const rlx_graph *g, rlx_graph **out, rlx_error *err);
 
 #endif

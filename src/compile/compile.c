@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* The compiler: one stage after the other. Each takes what the one before it made and nothing else;
+ * every graph is verified, and every stage can be looked at as text. */
+#include "compile/compile.h"
+
+#include "compile/plan.h"
+
+typedef struct compiler {
+    const rlx_session_desc *desc;
+    rx_target target;  /* the caller's, without what the descriptor forbids */
+    rlx_graph *graph;  /* made by the last stage; NULL before the first */
+    rx_plan plan;
+    rx_program *program;
+    rlx_error *err;
+} compiler;
+
+/* Shows the text of a stage, whose printing had status s, to the caller. */
+static rlx_status show(compiler *c, const char *stage, rlx_status s, char *text)
+{
+    if (s == RLX_OK)
+        c->desc->on_stage(c->desc->on_stage_user, stage, text);
+    rx_free(text);
+    return s;
+}
+
+/* Takes over the graph of a stage that went well: verifies it and shows it. */
+static rlx_status accept(compiler *c, const char *stage, rlx_graph *next)
+{
+    char *text = NULL;
+    rlx_graph_destroy(c->graph);
+    c->graph = next;
+    RLX_TRY(rlx_graph_verify(next, c->err));
+    if (!c->desc->on_stage)
+        return RLX_OK;
+    return show(c, stage, rlx_graph_print(next, &text, NULL, c->err), text);
+}
+
+static rlx_status verify(compiler *c, const rlx_graph *g)
+{
+    char *text = NULL;
+    RLX_TRY(rlx_graph_verify(g, c->err));
+    if (!c->desc->on_stage)
+        return RLX_OK;
+    return show(c, "verify", rlx_graph_print(g, &text, NULL, c->err), text);
+}
+
+static rlx_status fold(compiler *c, const rlx_graph *g)
+{
+    rlx_graph *next;
+    RLX_TRY(rx_fold(g, &c->target, &next, c->err));
+    return accept(c, "fold", next);
+}
+
+/* Decompositions leave constants and no-ops, so it folds again. */
+static rlx_status legalise(compiler *c, const rlx_graph *g)
+{
+    rlx_graph *legal, *next;
+    RLX_TRY(rx_legalise(g, &c->target, &legal, c->err));
+    rlx_status s = rx_fold(legal, &c->target, &next, c->err);
+    rlx_graph_destroy(legal);
+    RLX_TRY(s);
+    return accept(c, "legalise", next);
+}
+
+static rlx_status fuse(compiler *c, const rlx_graph *g)
+{
+    rlx_graph *next;
+    if (c->desc->no_fusion)
+        return RLX_OK;
+    RLX_TRY(rx_fuse(g, &c->target, &next, c->err));
+    return accept(c, "fuse", next);
+}
+
+static rlx_status plan(compiler *c, const rlx_graph *g)
+{
+    rlx_graph *next;
+    char *text = NULL;
+    RLX_TRY(rx_own_outputs(g, &next, c->err));
+    rlx_graph_destroy(c->graph);
+    c->graph = next;
+    RLX_TRY(rx_plan_make(&c->plan, next, &c->target, c->desc->keep_all, c->err));
+    if (!c->desc->on_stage)
+        return RLX_OK;
+    return show(c, "plan", rx_plan_print(&c->plan, &text, c->err), text);
+}
+
+static rlx_status schedule(compiler *c, const rx_plan *p)
+{
+    char *text = NULL;
+    RLX_TRY(rx_schedule(p, &c->target, &c->program, c->err));
+    c->program->policy = c->desc->policy;
+    if (!c->desc->on_stage)
+        return RLX_OK;
+    return show(c, "schedule", rx_program_print(c->program, &text, c->err), text);
+}
+
+static rlx_status run_stages(compiler *c, const rlx_graph *g)
+{
+    RLX_TRY(verify(c, g));
+    RLX_TRY(fold(c, g));
+    RLX_TRY(legalise(c, c->graph));
+    RLX_TRY(fuse(c, c->graph));
+    RLX_TRY(plan(c, c->graph));
+    RLX_TRY(schedule(c, &c->plan));
+    return RLX_OK;
+}
+
+rlx_status rx_compile(const rlx_graph *g, const rx_target *t, const rlx_session_desc *desc,
+                      rx_program **out, rlx_error *err)
+{
+    compiler c = {.desc = desc ? desc : &(rlx_session_desc){0}, .target = *t, .err = err};
+    if (c.desc->no_fold)
+        c.target.eval = NULL;
+    rlx_status s = run_stages(&c, g);
+    rx_plan_finish(&c.plan);
+    rlx_graph_destroy(c.graph);
+    if (s != RLX_OK) {
+        rx_program_unref(c.program);
+        c.program = NULL;
+    }
+    *out = c.program;
+    return s;
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+/* Decides which view operations really are views. A first walk from the end finds, for each value,
+ * the last node that reads it (through views) and whether all readers take any strides; a second one from
+ * the start follows the strides and decides. Strides are numbers where all dimensions are; else only
+ * how many of the last axes are contiguous is known. */
+#include <string.h>
+
+#include "compile/plan.h"
+#include "ops/view.h"
+
+#define NEVER 0xffffffffu
+#define OUTPUT (NEVER - 1) /* read after all nodes */
+
+typedef struct layout {
+    int64_t stride[RLX_MAX_RANK]; /* when known */
+    bool known;
+    int8_t inner; /* so many of the last axes are contiguous, with stride 1 on the last */
+} layout;
+
+typedef struct decider {
+    const rlx_graph *g;
+    const rx_target *t;
+    const bool *live;
+    bool *is_view, *dense;
+    layout *layouts;     /* by value */
+    uint32_t *root;      /* by value: the value that owns the memory */
+    uint32_t *last_use;  /* by value: index of the last node that reads it, itself or a view of it */
+    uint32_t *killed_by; /* by value: index of the state_write that overwrites it, or NEVER */
+    bool *strided_ok;    /* by value: all readers take any strides */
+} decider;
+
+static bool is_view_op(rx_op op)
+{
+    return rx_ops[op].flags & RX_OP_VIEW && op != RX_OP_split;
+}
+
+/* ---- From the end ----------------------------------------------------------------------------------- */
+
+static void note_reader(decider *d, uint32_t node, uint32_t operand)
+{
+    const rx_node *n = &d->g->nodes[node];
+    uint32_t id = n->in[operand], use = node;
+    bool takes = false;
+    if (is_view_op(n->op)) {
+        uint32_t r = n->first_out;
+        if (d->last_use[r] > use)
+            use = d->last_use[r];
+        takes = n->op != RX_OP_reshape && d->strided_ok[r]; /* then it is a view too */
+    }
+    if (use > d->last_use[id])
+        d->last_use[id] = use;
+    bool matters = d->strided_ok[id] && is_view_op(rx_value_node(d->g, id)->op);
+    if (matters && !takes)
+        d->strided_ok[id] = d->t->takes_strided && d->t->takes_strided(d->t, d->g, n, operand);
+}
+
+static void walk_back(decider *d)
+{
+    const rlx_graph *g = d->g;
+    memset(d->last_use, 0, g->n_values * sizeof *d->last_use);
+    memset(d->killed_by, 0xff, g->n_values * sizeof *d->killed_by);
+    memset(d->strided_ok, 1, g->n_values * sizeof *d->strided_ok);
+    for (size_t i = 0; i < g->n_outputs; i++) {
+        d->last_use[g->outputs[i].value] = OUTPUT;
+        d->strided_ok[g->outputs[i].value] = false;
+    }
+    for (size_t i = g->n_nodes; i-- > 0;) {
+        const rx_node *n = &g->nodes[i];
+        if (!d->live[i])
+            continue;
+        for (uint32_t j = 0; j < n->n_in; j++)
+            if (n->in[j])
+                note_reader(d, (uint32_t)i, j);
+        if (n->op == RX_OP_state_write)
+            d->killed_by[n->in[0]] = (uint32_t)i;
+    }
+}
+
+/* ---- Strides ---------------------------------------------------------------------------------------- */
+
+static bool has_one_before(const rlx_shape *s, int axis)
+{
+    for (int i = 0; i < axis; i++)
+        if (s->dim[i] != 1)
+            return false;
+    return true;
+}
+
+static bool is_dense(const layout *l, const rlx_shape *s)
+{
+    return has_one_before(s, s->rank - l->inner);
+}
+
+static void set_dense(layout *l, const rlx_shape *s)
+{
+    rx_view v = {0};
+    l->inner = (int8_t)s->rank;
+    l->known = rx_shape_is_fixed(s);
+    if (!l->known)
+        return;
+    rx_view_set_dense(&v, RLX_F32, s->rank, s->dim);
+    memcpy(l->stride, v.stride, sizeof l->stride);
+}
+
+static int count_inner(const rx_view *v)
+{
+    int64_t want = 1;
+    int n = 0;
+    for (int i = v->rank - 1; i >= 0; i--, n++) {
+        if (v->dim[i] != 1 && v->stride[i] != want)
+            break;
+        want *= v->dim[i];
+    }
+    return rx_view_is_dense(v) ? v->rank : n;
+}
+
+/* All dimensions are numbers: the view itself tells. */
+static bool apply_known(const rx_node *n, const rx_value *in, const rx_value *out,
+                        const layout *from, layout *to)
+{
+    rx_view a = {.dtype = in->dtype, .rank = in->shape.rank};
+    rx_view b = {.dtype = out->dtype, .rank = out->shape.rank};
+    memcpy(a.dim, in->shape.dim, sizeof a.dim);
+    memcpy(a.stride, from->stride, sizeof a.stride);
+    memcpy(b.dim, out->shape.dim, sizeof b.dim);
+    if (!rx_view_apply(n->op, n->attr, &a, &b))
+        return false;
+    memcpy(to->stride, b.stride, sizeof to->stride);
+    to->known = true;
+    to->inner = (int8_t)count_inner(&b);
+    return true;
+}
+
+static int min_int(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Contiguous axes after changing `axis`: those behind it, and the axis itself if its own step stays
+ * (`keeps_step`). Axes before it may all be 1. */
+static int inner_after(int inner, const rlx_shape *s, int axis, bool keeps_step)
+{
+    if (s->dim[axis] == 1 || (keeps_step && has_one_before(s, axis)))
+        return inner;
+    return min_int(inner, s->rank - axis - (keeps_step ? 0 : 1));
+}
+
+static int inner_of_transpose(const rlx_perm_desc *d, int inner)
+{
+    int fixed = 0, rank = d->perm.n;
+    while (fixed < rank && d->perm.v[rank - 1 - fixed] == rank - 1 - fixed)
+        fixed++;
+    return fixed == rank ? inner : min_int(inner, fixed);
+}
+
+static int inner_of_slice(const rlx_slice_desc *d, const rlx_shape *s, int inner)
+{
+    for (int i = 0; i < d->axes.n; i++)
+        inner = inner_after(inner, s, (int)d->axes.v[i], d->steps.v[i] == 1);
+    return inner;
+}
+
+static int inner_of_expand(const rlx_shape *in, const rlx_shape *out, int inner)
+{
+    int added = out->rank - in->rank;
+    for (int i = out->rank - 1; i >= added; i--)
+        if (in->dim[i - added] != out->dim[i])
+            return min_int(inner, out->rank - 1 - i);
+    return inner;
+}
+
+/* Leading axes stay as they are; the rest of the input is contiguous and is cut anew. */
+static bool inner_of_reshape(const rlx_shape *in, const rlx_shape *out, int inner, int *result)
+{
+    int same = 0;
+    while (same < in->rank && same < out->rank && in->dim[same] == out->dim[same])
+        same++;
+    *result = out->rank - same;
+    return in->rank - same <= inner;
+}
+
+/* Some dimension is not a number. */
+static bool apply_unknown(const rx_node *n, const rx_value *in, const rx_value *out,
+                          const layout *from, layout *to)
+{
+    const rlx_shape *a = &in->shape, *b = &out->shape;
+    int inner = from->inner;
+    *to = (layout){0};
+    switch (n->op) {
+    case RX_OP_reshape:
+        if (is_dense(from, a))
+            inner = b->rank;
+        else if (!inner_of_reshape(a, b, from->inner, &inner))
+            return false;
+        break;
+    case RX_OP_transpose: inner = inner_of_transpose(n->attr, inner); break;
+    case RX_OP_narrow: {
+        const rlx_narrow_desc *d = n->attr;
+        inner = inner_after(inner, a, (int)d->axis, true);
+        break;
+    }
+    case RX_OP_slice: inner = inner_of_slice(n->attr, a, inner); break;
+    case RX_OP_expand: inner = inner_of_expand(a, b, inner); break;
+    case RX_OP_reverse: {
+        const rlx_axes_desc *d = n->attr;
+        for (int i = 0; i < d->axes.n; i++)
+            inner = inner_after(inner, a, (int)d->axes.v[i], false);
+        break;
+    }
+    default: return false;
+    }
+    to->inner = (int8_t)inner;
+    return !rlx_dtype_is_packed(out->dtype) || is_dense(to, b);
+}
+
+/* ---- From the start --------------------------------------------------------------------------------- */
+
+/* Whether the memory still has these elements, and may be shown, when the last reader comes. */
+static bool memory_allows(const decider *d, uint32_t root, uint32_t result)
+{
+    const rx_node *owner = rx_value_node(d->g, root);
+    bool is_port = rx_ops[owner->op].flags & RX_OP_LEAF || owner->op == RX_OP_state_write;
+    if (is_port && d->last_use[result] == OUTPUT)
+        return false;
+    return d->killed_by[root] == NEVER || d->last_use[result] < d->killed_by[root];
+}
+
+static bool decide_node(decider *d, const rx_node *n)
+{
+    uint32_t in = n->in[0], out = n->first_out;
+    const rx_value *a = &d->g->values[in], *b = &d->g->values[out];
+    const layout *from = &d->layouts[in];
+    layout to = {0};
+    bool known = from->known && rx_shape_is_fixed(&b->shape);
+    if (!(known ? apply_known(n, a, b, from, &to) : apply_unknown(n, a, b, from, &to)))
+        return false;
+    bool dense = is_dense(&to, &b->shape);
+    if ((!dense && !d->strided_ok[out]) || !memory_allows(d, d->root[in], out))
+        return false;
+    d->layouts[out] = to;
+    d->dense[out] = dense;
+    d->root[out] = d->root[in];
+    return true;
+}
+
+static void walk_forward(decider *d)
+{
+    const rlx_graph *g = d->g;
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        const rx_node *n = &g->nodes[i];
+        d->is_view[i] = d->live[i] && is_view_op(n->op) && decide_node(d, n);
+        for (uint32_t j = 0; !d->is_view[i] && j < n->n_out; j++) {
+            uint32_t id = n->first_out + j;
+            set_dense(&d->layouts[id], &g->values[id].shape);
+            d->dense[id] = true;
+            d->root[id] = id;
+        }
+    }
+}
+
+rlx_status rx_decide_views(const rlx_graph *g, const rx_target *t, const bool *live, bool *is_view,
+                           bool *dense, rlx_error *err)
+{
+    decider d = {.g = g, .t = t, .live = live, .is_view = is_view, .dense = dense};
+    d.layouts = rx_alloc(g->n_values * sizeof *d.layouts);
+    d.root = rx_alloc_zero(g->n_values * sizeof *d.root);
+    d.last_use = rx_alloc(g->n_values * sizeof *d.last_use);
+    d.killed_by = rx_alloc(g->n_values * sizeof *d.killed_by);
+    d.strided_ok = rx_alloc(g->n_values * sizeof *d.strided_ok);
+    rlx_status s = RLX_OK;
+    if (!d.layouts || !d.root || !d.last_use || !d.killed_by || !d.strided_ok) {
+        s = rx_fail(err, RLX_NO_MEMORY, "out of memory: views of graph '%s'", g->name);
+    } else {
+        walk_back(&d);
+        walk_forward(&d);
+    }
+    rx_free(d.layouts);
+    rx_free(d.root);
+    rx_free(d.last_use);
+    rx_free(d.killed_by);
+    rx_free(d.strided_ok);
+    return s;
+}

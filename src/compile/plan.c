@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+/* plan: numbers the steps, gives every value a space, lets results take the memory of operands that
+ * die, and packs what is left into one arena. Requires a graph that is legal for the target and whose
+ * outputs have memory of their own (outputs.c). */
+#include "compile/plan.h"
+
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/str.h"
+#include "compile/rewrite.h"
+
+typedef struct planner {
+    rx_plan *p;
+    const rlx_graph *g;
+    const rx_target *t;
+    bool keep_all;
+    bool *live, *is_view, *dense;
+    bool *used;        /* by value: some live node or output reads it */
+    size_t cap_slots;
+    rlx_error *err;
+} planner;
+
+static rlx_status no_memory(planner *k)
+{
+    return rx_fail(k->err, RLX_NO_MEMORY, "out of memory: plan of graph '%s'", k->g->name);
+}
+
+static uint64_t bytes_at_bound(const rlx_graph *g, uint32_t id)
+{
+    int64_t n = 0;
+    uint64_t bytes = 0;
+    if (!rx_shape_elements(g, &g->values[id].shape, &n) ||
+        !rx_dtype_bytes(g->values[id].dtype, n, &bytes))
+        return 0;
+    return bytes;
+}
+
+/* ---- Steps and lifetimes ------------------------------------------------------------------------------ */
+
+static void number_steps(planner *k)
+{
+    for (size_t i = 0; i < k->g->n_nodes; i++) {
+        bool is_leaf = rx_ops[k->g->nodes[i].op].flags & RX_OP_LEAF;
+        bool is_step = k->live[i] && !is_leaf && !k->is_view[i];
+        k->p->step_of[i] = is_step ? (uint32_t)k->p->n_steps++ : RX_NO_STEP;
+    }
+}
+
+static void set_roots(planner *k)
+{
+    for (size_t i = 0; i < k->g->n_nodes; i++) {
+        const rx_node *n = &k->g->nodes[i];
+        for (uint32_t j = 0; j < n->n_out; j++) {
+            rx_planned *v = &k->p->values[n->first_out + j];
+            v->view_of = k->is_view[i] ? n->in[0] : 0;
+            v->root = v->view_of ? k->p->values[v->view_of].root : n->first_out + j;
+            v->dense = k->dense[n->first_out + j];
+            v->first = v->last = k->p->step_of[i] == RX_NO_STEP ? 0 : k->p->step_of[i];
+            v->bytes = bytes_at_bound(k->g, n->first_out + j);
+        }
+    }
+}
+
+static void extend(planner *k, uint32_t id, uint32_t step)
+{
+    rx_planned *root = &k->p->values[k->p->values[id].root];
+    k->used[id] = k->used[k->p->values[id].root] = true;
+    if (step > root->last)
+        root->last = step;
+}
+
+static void set_lifetimes(planner *k)
+{
+    for (size_t i = 0; i < k->g->n_nodes; i++) {
+        const rx_node *n = &k->g->nodes[i];
+        for (uint32_t j = 0; k->live[i] && j < n->n_in; j++) {
+            uint32_t step = k->p->step_of[i];
+            if (n->in[j])
+                extend(k, n->in[j], step == RX_NO_STEP ? 0 : step);
+        }
+    }
+    for (size_t i = 0; i < k->g->n_outputs; i++)
+        extend(k, k->g->outputs[i].value, (uint32_t)k->p->n_steps);
+}
+
+/* ---- Memory --------------------------------------------------------------------------------------------- */
+
+/* A value shows the memory of its root from end to end: itself, or reshaped. */
+static bool is_whole(const planner *k, uint32_t id)
+{
+    while (k->p->values[id].view_of) {
+        if (rx_value_node(k->g, id)->op != RX_OP_reshape)
+            return false;
+        id = k->p->values[id].view_of;
+    }
+    return true;
+}
+
+/* Operand `id` of the step of n can give its memory to the first result. */
+static bool may_take_over(const planner *k, const rx_node *n, uint32_t id, uint32_t step)
+{
+    const rx_value *values = k->g->values;
+    const rx_planned *v = &k->p->values[id], *root = &k->p->values[v->root];
+    uint32_t out = n->first_out;
+    if (root->space != RX_SPACE_ARENA || root->last != step || !is_whole(k, id) ||
+        values[id].dtype != values[out].dtype ||
+        !rx_shape_equal(&values[id].shape, &values[out].shape))
+        return false;
+    for (uint32_t i = 0; i < n->n_in; i++)
+        if (n->in[i] && n->in[i] != id && k->p->values[n->in[i]].root == v->root)
+            return false; /* read in another order as well */
+    return true;
+}
+
+/* The slot that the first result takes over, or RX_NO_STEP. */
+static uint32_t find_in_place(const planner *k, const rx_node *n, uint32_t step)
+{
+    if (k->keep_all || !(rx_ops[n->op].flags & RX_OP_INPLACE))
+        return RX_NO_STEP;
+    for (uint32_t i = 0; i < n->n_in; i++)
+        if (n->in[i] && may_take_over(k, n, n->in[i], step))
+            return k->p->values[k->p->values[n->in[i]].root].index;
+    return RX_NO_STEP;
+}
+
+static rlx_status add_slot(planner *k, rx_planned *v)
+{
+    rx_plan *p = k->p;
+    uint64_t align = k->t->align > 16 ? k->t->align : 16;
+    if (!rx_grow(&p->slots, &k->cap_slots, p->n_slots + 1, sizeof *p->slots))
+        return no_memory(k);
+    uint64_t bytes = (v->bytes + align - 1) / align * align;
+    p->slots[p->n_slots] = (rx_slot){0, bytes, v->first, v->last};
+    p->memory.unshared_bytes += bytes;
+    v->index = (uint32_t)p->n_slots++;
+    return RLX_OK;
+}
+
+static rlx_status place_results(planner *k, const rx_node *n, uint32_t step)
+{
+    for (uint32_t i = 0; i < n->n_out; i++) {
+        rx_planned *v = &k->p->values[n->first_out + i];
+        if (n->op == RX_OP_state_write) {
+            v->space = RX_SPACE_STATE;
+            v->index = k->p->values[n->in[0]].index;
+            continue;
+        }
+        if (!k->used[n->first_out + i])
+            continue; /* RX_SPACE_NONE: nobody wants it */
+        if (k->keep_all)
+            v->last = (uint32_t)k->p->n_steps;
+        uint32_t slot = i == 0 ? find_in_place(k, n, step) : RX_NO_STEP;
+        v->space = RX_SPACE_ARENA;
+        if (slot == RX_NO_STEP) {
+            RLX_TRY(add_slot(k, v));
+            continue;
+        }
+        v->index = slot;
+        k->p->slots[slot].last = v->last;
+        k->p->memory.unshared_bytes += k->p->slots[slot].bytes;
+    }
+    return RLX_OK;
+}
+
+/* Ports are numbered in order of creation. */
+static void place_leaf(planner *k, const rx_node *n, uint32_t counts[4])
+{
+    static const struct { rx_op op; rx_space space; } kinds[] = {
+        {RX_OP_input, RX_SPACE_INPUT}, {RX_OP_param, RX_SPACE_PARAM},
+        {RX_OP_constant, RX_SPACE_CONSTANT}, {RX_OP_state, RX_SPACE_STATE},
+    };
+    rlx_memory_info *m = &k->p->memory;
+    uint64_t *const totals[] = {&m->input_bytes, &m->param_bytes, &m->constant_bytes,
+                                &m->state_bytes};
+    rx_planned *v = &k->p->values[n->first_out];
+    for (size_t i = 0; i < 4; i++) {
+        if (kinds[i].op != n->op)
+            continue;
+        v->space = kinds[i].space;
+        v->index = counts[i]++;
+        *totals[i] += v->bytes;
+    }
+}
+
+static rlx_status place_values(planner *k)
+{
+    uint32_t counts[4] = {0};
+    for (size_t i = 0; i < k->g->n_nodes; i++) {
+        const rx_node *n = &k->g->nodes[i];
+        if (!k->live[i])
+            continue;
+        if (rx_ops[n->op].flags & RX_OP_LEAF) {
+            place_leaf(k, n, counts);
+        } else if (k->is_view[i]) {
+            rx_planned *v = &k->p->values[n->first_out];
+            const rx_planned *root = &k->p->values[v->root];
+            v->space = root->space;
+            v->index = root->index;
+        } else {
+            RLX_TRY(place_results(k, n, k->p->step_of[i]));
+        }
+    }
+    return RLX_OK;
+}
+
+/* Views report size and life of what they show. */
+static void finish_views(planner *k)
+{
+    for (size_t id = 1; id < k->g->n_values; id++) {
+        rx_planned *v = &k->p->values[id];
+        const rx_planned *root = &k->p->values[v->root];
+        v->bytes = root->bytes;
+        v->first = root->first;
+        v->last = root->last;
+    }
+}
+
+static rlx_status pack(planner *k)
+{
+    rx_plan *p = k->p;
+    if (!rx_pack_bound(p->slots, p->n_slots, p->n_steps, &p->memory.arena_bound) ||
+        !rx_pack(p->slots, p->n_slots, p->n_steps, p->memory.arena_bound, &p->memory.arena_bytes))
+        return no_memory(k);
+    return RLX_OK;
+}
+
+static rlx_status run(planner *k)
+{
+    rx_mark_live(k->g, k->live);
+    RLX_TRY(rx_decide_views(k->g, k->t, k->live, k->is_view, k->dense, k->err));
+    number_steps(k);
+    set_roots(k);
+    set_lifetimes(k);
+    RLX_TRY(place_values(k));
+    finish_views(k);
+    return pack(k);
+}
+
+rlx_status rx_plan_make(rx_plan *p, const rlx_graph *g, const rx_target *t, bool keep_all,
+                        rlx_error *err)
+{
+    *p = (rx_plan){.graph = g};
+    planner k = {.p = p, .g = g, .t = t, .keep_all = keep_all, .err = err};
+    p->step_of = rx_alloc((g->n_nodes + 1) * sizeof *p->step_of);
+    p->values = rx_alloc_zero(g->n_values * sizeof *p->values);
+    k.live = rx_alloc(g->n_nodes + 1);
+    k.is_view = rx_alloc_zero(g->n_nodes + 1);
+    k.dense = rx_alloc_zero(g->n_values);
+    k.used = rx_alloc_zero(g->n_values);
+    bool ok = p->step_of && p->values && k.live && k.is_view && k.dense && k.used;
+    rlx_status s = ok ? run(&k) : no_memory(&k);
+    rx_free(k.live);
+    rx_free(k.is_view);
+    rx_free(k.dense);
+    rx_free(k.used);
+    return s;
+}
+
+void rx_plan_finish(rx_plan *p)
+{
+    rx_free(p->step_of);
+    rx_free(p->values);
+    rx_free(p->slots);
+    *p = (rx_plan){0};
+}
+
+/* ---- Text ----------------------------------------------------------------------------------------------- */
+
+static void print_value(rx_str *s, const rx_plan *p, uint32_t id)
+{
+    char type[RX_TYPE_TEXT];
+    const rx_value *v = &p->graph->values[id];
+    const rx_node *n = rx_value_node(p->graph, id);
+    rx_str_printf(s, "%s%s%s %s", rx_ops[n->op].name, n->name ? " " : "", n->name ? n->name : "",
+                  rx_type_text(p->graph, v->dtype, &v->shape, type));
+}
+
+rlx_status rx_plan_print(const rx_plan *p, char **text, rlx_error *err)
+{
+    rx_str s = {0};
+    const rlx_memory_info *m = &p->memory;
+    rx_str_printf(&s, "plan: %zu steps, %zu slots, arena %llu bytes, bound %llu, unshared %llu\n",
+                  p->n_steps, p->n_slots, (unsigned long long)m->arena_bytes,
+                  (unsigned long long)m->arena_bound, (unsigned long long)m->unshared_bytes);
+    for (uint32_t id = 1; id < p->graph->n_values; id++) {
+        const rx_planned *v = &p->values[id];
+        if (v->space != RX_SPACE_ARENA)
+            continue;
+        const rx_slot *slot = &p->slots[v->index];
+        rx_str_printf(&s, "  %%%u at %llu + %llu, steps %u to %u%s: ", id,
+                      (unsigned long long)slot->offset, (unsigned long long)v->bytes, v->first,
+                      v->last, v->view_of ? ", view" : slot->first < v->first ? ", in place" : "");
+        print_value(&s, p, id);
+        rx_str_puts(&s, "\n");
+    }
+    return rx_str_take(&s, text, NULL, err);
+}

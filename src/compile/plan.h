@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* The memory plan of a graph: which nodes are steps and which only views, how long each value
+ * lives, which values share memory, and where each slot is in the arena. Sizes are at the bounds of
+ * the named dimensions, so the plan holds for all smaller values. */
+#ifndef RX_COMPILE_PLAN_H
+#define RX_COMPILE_PLAN_H
+
+#include "compile/program.h"
+#include "compile/target.h"
+
+#define RX_NO_STEP 0xffffffffu
+
+/* ---- Views: layout.c ----------------------------------------------------------------------------- */
+
+/* For each node, whether it is a view of its operand and so no step (`is_view`, cleared first); for
+ * each value, whether it is dense for all values of the named dimensions. A view is taken only if all its
+ * readers take its strides, its memory is not overwritten before the last of them, and it is not an
+ * output that would show an input, param, literal or state. */
+rlx_status rx_decide_views(const rlx_graph *g, const rx_target *t, const bool *live, bool *is_view,
+                           bool *dense, rlx_error *err);
+
+/* ---- Packing: pack.c ------------------------------------------------------------------------------ */
+
+/* Memory that is in use from step `first` to step `last`, both included. */
+typedef struct rx_slot {
+    uint64_t offset, bytes; /* bytes are a multiple of the alignment */
+    uint32_t first, last;
+} rx_slot;
+
+/* Peak of live bytes over all steps: no packing can be smaller. False when out of memory. */
+bool rx_pack_bound(const rx_slot *slots, size_t n, size_t n_steps, uint64_t *bound);
+/* Sets the offsets so that no two slots that live at one time overlap; *total is the end of the
+ * highest. Slots are in order of `first`. False when out of memory. */
+bool rx_pack(rx_slot *slots, size_t n, size_t n_steps, uint64_t bound, uint64_t *total);
+
+/* ---- The plan ------------------------------------------------------------------------------------- */
+
+typedef struct rx_planned {
+    rx_space space;
+    uint32_t index;       /* ARENA: of the slot; others: of the port or literal */
+    uint32_t view_of;     /* 0, or the value of which this is a view */
+    uint32_t root;        /* the value that owns the memory: itself unless a view */
+    bool dense;
+    uint32_t first, last; /* steps, of the root for views; outputs: last = n_steps */
+    uint64_t bytes;       /* of the root for views */
+} rx_planned;
+
+typedef struct rx_plan {
+    const rlx_graph *graph; /* must outlive the plan */
+    uint32_t *step_of;      /* by node: its step or RX_NO_STEP */
+    rx_planned *values;     /* by value id */
+    rx_slot *slots;
+    size_t n_steps, n_slots;
+    rlx_memory_info memory;
+} rx_plan;
+
+/* Plans the memory of g. keep_all: no two values share memory. The caller finishes the plan, also
+ * after a failure. */
+rlx_status rx_plan_make(rx_plan *p, const rlx_graph *g, const rx_target *t, bool keep_all,
+                        rlx_error *err);
+void rx_plan_finish(rx_plan *p);
+/* One line a slot: place, size, life, values. Freed with rx_free. */
+rlx_status rx_plan_print(const rx_plan *p, char **text, rlx_error *err);
+
+/* ---- Program -------------------------------------------------------------------------------------- */
+
+/* Work and traffic of a node at the bounds: cost.c. */
+void rx_cost(const rlx_graph *g, const rx_node *n, double *flops, double *bytes);
+
+/* The plan as a flat list of steps: schedule.c. On success the caller owns one reference. */
+rlx_status rx_schedule(const rx_plan *p, const rx_target *t, rx_program **out, rlx_error *err);
+/* One line a step. Freed with rx_free. */
+rlx_status rx_program_print(const rx_program *p, char **text, rlx_error *err);
+
+#endif

@@ -7,7 +7,8 @@
 
 typedef struct compiler {
     const rlx_session_desc *desc;
-    rx_target target;  /* the caller's, without what the descriptor forbids */
+    const rx_target *target;
+    rx_target folding; /* the target, without `eval` when constant expressions are to stay */
     rlx_graph *graph;  /* made by the last stage; NULL before the first */
     rx_plan plan;
     rx_program *program;
@@ -47,7 +48,7 @@ static rlx_status verify(compiler *c, const rlx_graph *g)
 static rlx_status fold(compiler *c, const rlx_graph *g)
 {
     rlx_graph *next;
-    RLX_TRY(rx_fold(g, &c->target, &next, c->err));
+    RLX_TRY(rx_fold(g, &c->folding, &next, c->err));
     return accept(c, "fold", next);
 }
 
@@ -55,8 +56,8 @@ static rlx_status fold(compiler *c, const rlx_graph *g)
 static rlx_status legalise(compiler *c, const rlx_graph *g)
 {
     rlx_graph *legal, *next;
-    RLX_TRY(rx_legalise(g, &c->target, &legal, c->err));
-    rlx_status s = rx_fold(legal, &c->target, &next, c->err);
+    RLX_TRY(rx_legalise(g, c->target, &legal, c->err));
+    rlx_status s = rx_fold(legal, &c->folding, &next, c->err);
     rlx_graph_destroy(legal);
     RLX_TRY(s);
     return accept(c, "legalise", next);
@@ -67,7 +68,7 @@ static rlx_status fuse(compiler *c, const rlx_graph *g)
     rlx_graph *next;
     if (c->desc->no_fusion)
         return RLX_OK;
-    RLX_TRY(rx_fuse(g, &c->target, &next, c->err));
+    RLX_TRY(rx_fuse(g, c->target, &next, c->err));
     return accept(c, "fuse", next);
 }
 
@@ -78,7 +79,8 @@ static rlx_status plan(compiler *c, const rlx_graph *g)
     RLX_TRY(rx_own_outputs(g, &next, c->err));
     rlx_graph_destroy(c->graph);
     c->graph = next;
-    RLX_TRY(rx_plan_make(&c->plan, next, &c->target, c->desc->keep_all, c->err));
+    RLX_TRY(rlx_graph_verify(next, c->err));
+    RLX_TRY(rx_plan_make(&c->plan, next, c->target, c->desc->keep_all, c->err));
     if (!c->desc->on_stage)
         return RLX_OK;
     return show(c, "plan", rx_plan_print(&c->plan, &text, c->err), text);
@@ -87,7 +89,7 @@ static rlx_status plan(compiler *c, const rlx_graph *g)
 static rlx_status schedule(compiler *c, const rx_plan *p)
 {
     char *text = NULL;
-    RLX_TRY(rx_schedule(p, &c->target, &c->program, c->err));
+    RLX_TRY(rx_schedule(p, c->target, &c->program, c->err));
     c->program->policy = c->desc->policy;
     if (!c->desc->on_stage)
         return RLX_OK;
@@ -108,9 +110,10 @@ static rlx_status run_stages(compiler *c, const rlx_graph *g)
 rlx_status rx_compile(const rlx_graph *g, const rx_target *t, const rlx_session_desc *desc,
                       rx_program **out, rlx_error *err)
 {
-    compiler c = {.desc = desc ? desc : &(rlx_session_desc){0}, .target = *t, .err = err};
+    compiler c = {.desc = desc ? desc : &(rlx_session_desc){0}, .target = t, .folding = *t,
+                  .err = err};
     if (c.desc->no_fold)
-        c.target.eval = NULL;
+        c.folding.eval = NULL;
     rlx_status s = run_stages(&c, g);
     rx_plan_finish(&c.plan);
     rlx_graph_destroy(c.graph);

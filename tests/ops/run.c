@@ -229,9 +229,11 @@ static void run_mode(case_run *run, const char *mode, const rlx_session_desc *de
         ot_tensor out[OT_MAX_OUT] = {0};
         size_t n = 0;
         rlx_status status = run_bound(run->c, &run->built, s, out, &n, &err);
+        /* Without a reference, a binding that the operation does not allow is no failure. */
+        const bool untold = run->env->is_null && status == RLX_INVALID && i > 0;
         if (run->expected[i].fails) {
             if (!status) ot_fail(run->r, "%s: the reference fails, this does not", mode);
-        } else if (status) {
+        } else if (status && !untold) {
             ot_report_status(run->env, run->r, mode, status, &err);
         } else if (!run->env->is_null) {
             check_outputs(run, mode, i, out, n);

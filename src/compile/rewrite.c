@@ -72,7 +72,8 @@ rlx_status rx_rewrite_begin(rx_rewrite *w, const rlx_graph *from, rlx_error *err
     return RLX_OK;
 }
 
-rlx_status rx_rewrite_end(rx_rewrite *w, rlx_status s, rlx_graph **out, rlx_error *err)
+/* Gives the new graph its outputs and hands it over, or frees it. */
+static rlx_status finish(rx_rewrite *w, rlx_status s, rlx_graph **out, rlx_error *err)
 {
     const rlx_graph *from = w->from;
     for (size_t i = 0; s == RLX_OK && i < from->n_outputs; i++)
@@ -84,6 +85,40 @@ rlx_status rx_rewrite_end(rx_rewrite *w, rlx_status s, rlx_graph **out, rlx_erro
     *out = s == RLX_OK ? w->to : NULL;
     free_tables(w);
     return s;
+}
+
+/* Copies what is live; what the walk replaced is left behind. Takes over `g`. */
+static rlx_status sweep(rlx_graph *g, rlx_graph **out, rlx_error *err)
+{
+    rx_rewrite w;
+    rlx_status s = rx_rewrite_begin(&w, g, err);
+    if (s != RLX_OK) {
+        rlx_graph_destroy(g);
+        return s;
+    }
+    size_t n_live = 0;
+    for (size_t i = 0; i < g->n_nodes; i++)
+        n_live += w.live[i];
+    if (n_live == g->n_nodes) {
+        rlx_graph_destroy(w.to);
+        free_tables(&w);
+        *out = g;
+        return RLX_OK;
+    }
+    for (size_t i = 0; i < g->n_nodes && s == RLX_OK; i++)
+        if (w.live[i])
+            s = rx_rewrite_copy(&w, &g->nodes[i]);
+    s = finish(&w, s, out, err);
+    rlx_graph_destroy(g);
+    return s;
+}
+
+rlx_status rx_rewrite_end(rx_rewrite *w, rlx_status s, rlx_graph **out, rlx_error *err)
+{
+    rlx_graph *g;
+    *out = NULL;
+    RLX_TRY(finish(w, s, &g, err));
+    return sweep(g, out, err);
 }
 
 const rlx_value *rx_rewrite_operands(rx_rewrite *w, const rx_node *n)

@@ -236,7 +236,8 @@ static int compare_blocks(const void *a, const void *b)
 /* The smallest gap that is large enough, or the end of what is taken. */
 static uint64_t best_gap(placer *p, uint64_t bytes)
 {
-    qsort(p->taken, p->n_taken, sizeof *p->taken, compare_blocks);
+    if (p->n_taken)
+        qsort(p->taken, p->n_taken, sizeof *p->taken, compare_blocks);
     uint64_t end = 0, best = UINT64_MAX, best_bytes = UINT64_MAX;
     for (size_t i = 0; i < p->n_taken; i++) {
         const block *b = &p->taken[i];

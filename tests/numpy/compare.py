@@ -184,12 +184,14 @@ def main():
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("folder", type=Path)
     args = parser.parse_args()
+    incomplete = False
     if args.optest:
         command = [args.optest, "--device", "ref", "--dump", str(args.folder)]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
         if done.returncode != 0:
             print(done.stdout)
-            print("optest --dump failed; comparing what it wrote")
+            print("FAIL optest --dump; comparing what it wrote")
+            incomplete = True
     refs = load_refs(Path(__file__).resolve().parent)
     data = (args.folder / "data.bin").read_bytes()
     counts = Counts()
@@ -208,7 +210,7 @@ def main():
     if counts.passed == 0:
         print("FAIL no case was compared")
     print(f"{counts.passed} passed, {counts.failed} failed, {counts.skipped} skipped")
-    return 1 if counts.failed or missing or counts.passed == 0 else 0
+    return 1 if counts.failed or missing or incomplete or counts.passed == 0 else 0
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Names, shapes and types in the words of messages: what a name could have meant, "f32[2,8]". */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -67,7 +68,8 @@ const char *rx_value_text_at(const rx_program *p, uint32_t value, const int64_t 
 
 #define MAX_NAME 48 /* longer names are not compared */
 
-/* Insertions, deletions and changes of letters that turn one name into the other. */
+/* Insertions, deletions and changes of letters (not of their case) that turn one name into the
+ * other. */
 static size_t name_distance(const char *a, const char *b)
 {
     size_t row[MAX_NAME + 1], na = strlen(a), nb = strlen(b);
@@ -79,7 +81,8 @@ static size_t name_distance(const char *a, const char *b)
         size_t diagonal = row[0];
         row[0] = i;
         for (size_t j = 1; j <= nb; j++) {
-            size_t best = diagonal + (a[i - 1] != b[j - 1]);
+            size_t best = diagonal + (tolower((unsigned char)a[i - 1]) !=
+                                      tolower((unsigned char)b[j - 1]));
             diagonal = row[j];
             best = row[j] + 1 < best ? row[j] + 1 : best;
             row[j] = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;

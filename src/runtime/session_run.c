@@ -164,6 +164,7 @@ static rlx_status run_locked(rlx_session *s, const rlx_tensor *in, size_t n_in,
                              const rlx_tensor *out, size_t n_out, rlx_error *err)
 {
     RLX_TRY(rx_session_eval_dims(s, err));
+    RLX_TRY(check_params(s, err));
     RLX_TRY(check_outputs(s, out, n_out, err));
     for (size_t i = 0; i < n_in; i++)
         RLX_TRY(set_input(s, in[i].name, in[i].data, in[i].bytes, err));

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* Devices: listing, choosing by id, name and environment, errors that say what there is, support. */
+#include <stdlib.h>
+
+#include "check.h"
+#include "rlx/rlx.h"
+
+static void test_list(void)
+{
+    rlx_device_info infos[16];
+    size_t n = rlx_device_list(infos, 16), n_default = 0;
+    CHECK(n >= 3 && n <= 16);
+    CHECK(rlx_device_list(NULL, 0) == n);
+    for (size_t i = 0; i < n && i < 16; i++) {
+        rlx_device *d = NULL;
+        rlx_error err;
+        CHECK(rlx_device_is_available(infos[i].id));
+        CHECK_OK(rlx_device_open(infos[i].id, NULL, &d, &err), &err);
+        rlx_device_info info;
+        rlx_device_get_info(d, &info);
+        CHECK(!strcmp(info.id, infos[i].id) && !strcmp(info.backend, infos[i].backend));
+        CHECK(info.name[0] && info.driver[0]);
+        n_default += infos[i].is_default;
+        CHECK(!(infos[i].is_default && infos[i].is_test));
+        rlx_device_close(d);
+    }
+    CHECK(n_default == 1);
+    rlx_device_close(NULL);
+}
+
+static void test_backends(void)
+{
+    rlx_backend_info infos[16];
+    size_t n = rlx_backend_list(infos, 16);
+    bool vulkan = false;
+    for (size_t i = 0; i < n && i < 16; i++) {
+        CHECK(infos[i].name[0]);
+        CHECK(infos[i].available == (infos[i].reason[0] == 0));
+        vulkan = vulkan || !strcmp(infos[i].name, "vulkan");
+    }
+    CHECK(vulkan);
+}
+
+/* An id that cannot be opened: status and a text with these two parts. */
+static void check_absent(const char *id, const char *part, const char *other)
+{
+    rlx_error err = {0};
+    rlx_device *d = (rlx_device *)&err;
+    CHECK_FAILS(rlx_device_open(id, NULL, &d, &err), RLX_NO_DEVICE, &err, part);
+    CHECK(strstr(err.text, other) != NULL);
+    CHECK(d == NULL);
+    CHECK(!rlx_device_is_available(id));
+}
+
+static void test_choice(void)
+{
+    rlx_device *d = NULL;
+    rlx_error err;
+    check_absent("quantum", "'quantum' is not available: there is no backend of that name", "cpu");
+    check_absent("cpu:7", "no device of this backend has that number or name", "Devices: ");
+    check_absent("cpu:99999999999999999999999", "'cpu:9999", "cpu");
+    check_absent("null:strange", "'null:strange'", "null");
+    CHECK_OK(rlx_device_open("null:NULL dev", NULL, &d, &err), &err);
+    rlx_device_close(d);
+    CHECK_OK(rlx_device_open("cpu:0", NULL, &d, &err), &err);
+    rlx_device_close(d);
+    rlx_device_desc desc = {.threads = 3};
+    CHECK_OK(rlx_device_open("cpu", &desc, &d, &err), &err);
+    rlx_device_info info;
+    rlx_device_get_info(d, &info);
+    CHECK(info.threads == 3);
+    rlx_device_close(d);
+}
+
+static void test_environment(void)
+{
+    rlx_device *d = NULL;
+    rlx_error err;
+    rlx_device_info info;
+    setenv("RLX_DEVICE", "ref", 1);
+    CHECK_OK(rlx_device_open(NULL, NULL, &d, &err), &err);
+    rlx_device_get_info(d, &info);
+    CHECK(!strcmp(info.backend, "ref") && info.is_default);
+    rlx_device_close(d);
+    setenv("RLX_DEVICE", "quantum", 1);
+    check_absent("auto", "'quantum'", "Devices: ");
+    if (!rlx_device_is_available("vulkan")) {
+        setenv("RLX_DEVICE", "vulkan", 1);
+        check_absent(NULL, "device 'vulkan' is not available: ", "Vulkan");
+    }
+    unsetenv("RLX_DEVICE");
+    CHECK_OK(rlx_device_open("auto", NULL, &d, &err), &err);
+    rlx_device_get_info(d, &info);
+    CHECK(info.is_default && !info.is_test);
+    rlx_device_close(d);
+
+    rlx_env_info infos[64];
+    size_t n = rlx_env_list(infos, 64);
+    CHECK(n >= 16 && n <= 64);
+    for (size_t i = 0; i < n; i++)
+        CHECK(!strncmp(infos[i].name, "RLX_", 4) && infos[i].help[0]);
+    setenv("RLX_LIMITS", "a=1", 1);
+    rlx_env_list(infos, 64);
+    bool found = false;
+    for (size_t i = 0; i < n; i++)
+        found = found || (infos[i].value && !strcmp(infos[i].value, "a=1"));
+    CHECK(found);
+    unsetenv("RLX_LIMITS");
+}
+
+static void test_support(void)
+{
+    CHECK(rlx_op_support("cpu", "softmax") == RLX_SUPPORT_NATIVE);
+    CHECK(rlx_op_support("cpu", "transpose") == RLX_SUPPORT_NATIVE);
+    CHECK(rlx_op_support("cpu", "reshape") == RLX_SUPPORT_VIEW);
+    CHECK(rlx_op_support("cpu", "input") == RLX_SUPPORT_VIEW);
+    CHECK(rlx_op_support("cpu", "split") == RLX_SUPPORT_DECOMPOSED);
+    CHECK(rlx_op_support("cpu", "dot_general") == RLX_SUPPORT_DECOMPOSED);
+    CHECK(rlx_op_support("cpu", "teleport") == RLX_SUPPORT_NO);
+    CHECK(rlx_op_support("quantum", "softmax") == RLX_SUPPORT_NO);
+    CHECK(!strcmp(rlx_support_name(RLX_SUPPORT_NATIVE), "native"));
+    for (size_t i = 0; rlx_op_name(i); i++)
+        if (rlx_op_support("cpu", rlx_op_name(i)) == RLX_SUPPORT_NO)
+            check_that(false, rlx_op_name(i), __FILE__, __LINE__);
+}
+
+int main(void)
+{
+    unsetenv("RLX_DEVICE");
+    test_list();
+    test_backends();
+    test_choice();
+    test_environment();
+    test_support();
+    return check_done();
+}

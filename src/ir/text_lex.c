@@ -25,6 +25,16 @@ rlx_status rx_lex_fail(const rx_lexer *l, const char *fmt, ...)
     return rx_fail(l->err, RLX_PARSE, "line %d, column %d: %s", line, column, text);
 }
 
+rlx_status rx_lex_graph_status(const rx_lexer *l, const rlx_graph *g)
+{
+    if (g->error.code == RLX_OK)
+        return RLX_OK;
+    rx_lex_fail(l, "%.440s", g->error.text);
+    if (l->err)
+        l->err->code = g->error.code;
+    return g->error.code;
+}
+
 /* What stands at the current place, for "got ...". */
 static const char *found(const rx_lexer *l, char text[32])
 {
@@ -191,7 +201,7 @@ static rlx_status lex_expression(rx_lexer *l, rlx_graph *g, int depth, rlx_dim *
        : op == '-' ? rlx_dim_sub(g, a, b)
        : op == '*' ? rlx_dim_mul(g, a, b)
                    : rlx_dim_div(g, a, b);
-    return g->error.code ? rx_lex_fail(l, "%s", g->error.text) : RLX_OK;
+    return rx_lex_graph_status(l, g);
 }
 
 rlx_status rx_lex_dim(rx_lexer *l, rlx_graph *g, int depth, rlx_dim *d)

@@ -12,6 +12,8 @@ typedef struct rx_lexer {
 
 /* Fails with RLX_PARSE and "line 3, column 7: ...". */
 rlx_status rx_lex_fail(const rx_lexer *l, const char *fmt, ...) RX_PRINTF(2, 3);
+/* RLX_OK, or the error recorded in the graph with its own status and the place in the text. */
+rlx_status rx_lex_graph_status(const rx_lexer *l, const rlx_graph *g);
 /* Skips blanks, newlines and comments. */
 void rx_lex_skip(rx_lexer *l);
 /* True, and past it, when the next characters are `token`. Blanks before it are skipped. */

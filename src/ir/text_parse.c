@@ -418,12 +418,7 @@ static rlx_status parse_call(parser *p, rx_op op, rlx_value *first)
 /* Enters the results under their names and checks the types that were given. */
 static rlx_status bind_results(parser *p, const result *r, size_t n, rlx_value first)
 {
-    if (p->g->error.code) {
-        rx_lex_fail(&p->lex, "%.440s", p->g->error.text);
-        if (p->lex.err)
-            p->lex.err->code = p->g->error.code;
-        return p->g->error.code;
-    }
+    RLX_TRY(rx_lex_graph_status(&p->lex, p->g));
     const rx_node *node = &p->g->nodes[p->g->n_nodes - 1];
     if (n != node->n_out)
         return rx_lex_fail(&p->lex, "%s has %u results, got %zu names", rx_ops[node->op].name,
@@ -487,7 +482,7 @@ static rlx_status parse_dim(parser *p)
     if (!name)
         return rx_fail_memory(p->lex.err, "a dimension", n);
     rlx_dim_named(p->g, name, bound);
-    return p->g->error.code ? rx_lex_fail(&p->lex, "%s", p->g->error.text) : RLX_OK;
+    return rx_lex_graph_status(&p->lex, p->g);
 }
 
 static rlx_status parse_output(parser *p)
@@ -498,7 +493,7 @@ static rlx_status parse_output(parser *p)
     RLX_TRY(rx_lex_expect(&p->lex, "="));
     RLX_TRY(parse_value(p, &v));
     rlx_output(p->g, name, v);
-    return p->g->error.code ? rx_lex_fail(&p->lex, "%s", p->g->error.text) : RLX_OK;
+    return rx_lex_graph_status(&p->lex, p->g);
 }
 
 static rlx_status parse_graph(parser *p)

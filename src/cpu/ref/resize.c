@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/* Reference resizing with the meaning of ONNX's Resize. Each axis has a list of taps for each place
+ * of the result: elements of the input and their weights. Nearest copies elements; linear and cubic
+ * work in double, one axis after the other, and round once at the end. */
+#include <math.h>
+
+#include "cpu/ref/ref.h"
+
+/* How places of one axis of the result map to places of the input. */
+typedef struct axis_map {
+    const rlx_resize_desc *d;
+    int axis, rank;
+    int64_t in, out;
+} axis_map;
+
+/* The axis is copied as it is. */
+static bool is_unchanged(const axis_map *m)
+{
+    const double scale = m->d->scale[m->axis];
+    const bool whole = m->d->coord != RLX_COORD_TF_CROP_AND_RESIZE ||
+                       (m->d->roi[m->axis] == 0 && m->d->roi[m->rank + m->axis] == 1);
+    return m->in == m->out && (scale == 0 || scale == 1) && whole;
+}
+
+/* x / scale. */
+static double unscale(const axis_map *m, double x)
+{
+    const double scale = m->d->scale[m->axis];
+    return scale != 0 ? x / scale : x * (double)m->in / (double)m->out;
+}
+
+static double crop_place(const axis_map *m, int64_t x)
+{
+    const double start = m->d->roi[m->axis], end = m->d->roi[m->rank + m->axis];
+    const double last = (double)(m->in - 1);
+    if (m->out == 1)
+        return 0.5 * (start + end) * last;
+    return start * last + (double)x * (end - start) * last / (double)(m->out - 1);
+}
+
+/* The place in the input that place x of the result comes from. */
+static double source_place(const axis_map *m, int64_t x)
+{
+    const double pixel = unscale(m, (double)x + 0.5) - 0.5;
+    const double scale = m->d->scale[m->axis], in = (double)m->in, out = (double)m->out;
+    switch (m->d->coord) {
+    case RLX_COORD_HALF_PIXEL_SYMMETRIC:
+        return pixel + (scale != 0 ? in / 2 * (1 - out / (scale * in)) : 0);
+    case RLX_COORD_PYTORCH_HALF_PIXEL:
+        return m->out > 1 ? pixel : 0;
+    case RLX_COORD_ALIGN_CORNERS:
+        return m->out > 1 ? (double)x * (in - 1) / (out - 1) : 0;
+    case RLX_COORD_ASYMMETRIC:
+        return unscale(m, (double)x);
+    case RLX_COORD_TF_CROP_AND_RESIZE:
+        return crop_place(m, x);
+    default:
+        return pixel;
+    }
+}
+
+/* tf_crop_and_resize: the place is outside of the input, the result is the extrapolation value. */
+static bool is_outside(const axis_map *m, double place)
+{
+    return m->d->coord == RLX_COORD_TF_CROP_AND_RESIZE &&
+           (place < 0 || place > (double)(m->in - 1));
+}
+
+static int64_t clamp_index(int64_t i, int64_t n)
+{
+    return i < 0 ? 0 : i >= n ? n - 1 : i;
+}
+
+/* ---- Nearest --------------------------------------------------------------------------------- */
+
+/* The element of the input for place x, -1 for the extrapolation value. */
+static int64_t nearest_index(const axis_map *m, int64_t x)
+{
+    if (is_unchanged(m))
+        return x;
+    double place = source_place(m, x);
+    if (is_outside(m, place))
+        return -1;
+    switch (m->d->nearest) {
+    case RLX_NEAREST_ROUND_PREFER_CEIL: place = floor(place + 0.5); break;
+    case RLX_NEAREST_FLOOR: place = floor(place); break;
+    case RLX_NEAREST_CEIL: place = ceil(place); break;
+    default: place = ceil(place - 0.5); break;
+    }
+    return place < 0 ? 0 : place > (double)(m->in - 1) ? m->in - 1 : (int64_t)place;
+}
+
+static rlx_status resize_nearest(const rx_call *c)
+{
+    const rlx_resize_desc *d = c->attr;
+    const rx_view *x = &c->in[0], *y = &c->out[0];
+    int64_t *index[RLX_MAX_RANK];
+    for (int a = 0; a < y->rank; a++) {
+        const axis_map m = {d, a, y->rank, x->dim[a], y->dim[a]};
+        index[a] = rx_call_scratch(c, (size_t)y->dim[a] * sizeof *index[a]);
+        if (!index[a])
+            return RLX_NO_MEMORY;
+        for (int64_t i = 0; i < y->dim[a]; i++)
+            index[a][i] = nearest_index(&m, i);
+    }
+    int64_t at[RLX_MAX_RANK] = {0}, to = 0;
+    do {
+        int64_t from = 0;
+        bool inside = true;
+        for (int a = 0; a < y->rank; a++) {
+            inside = inside && index[a][at[a]] >= 0;
+            from += index[a][at[a]] * x->stride[a];
+        }
+        if (inside)
+            rx_copy_element(y, to, x, from);
+        else
+            rx_store(y, to, d->extrapolation);
+        to++;
+    } while (rx_next(at, y->dim, y->rank));
+    return RLX_OK;
+}
+
+/* ---- Linear, cubic --------------------------------------------------------------------------- */
+
+/* The weight of an element at distance t. */
+static double linear_weight(double t)
+{
+    t = fabs(t);
+    return t < 1 ? 1 - t : 0;
+}
+
+static double cubic_weight(double t, double a)
+{
+    t = fabs(t);
+    if (t <= 1)
+        return ((a + 2) * t - (a + 3)) * t * t + 1;
+    return t < 2 ? ((a * t - 5 * a) * t + 8 * a) * t - 4 * a : 0;
+}
+
+/* The distances of elements shrink by this factor, so that more of them count. */
+static double antialias_factor(const axis_map *m)
+{
+    if (!m->d->antialias)
+        return 1;
+    const double given = m->d->scale[m->axis];
+    const double scale = given != 0 ? given : (double)m->out / (double)m->in;
+    return scale < 1 ? scale : 1;
+}
+
+/* Elements on each side of a place that may have a weight. */
+static int64_t tap_reach(const axis_map *m)
+{
+    const double support = m->d->mode == RLX_RESIZE_CUBIC ? 2 : 1;
+    return (int64_t)ceil(support / antialias_factor(m)) + 1;
+}
+
+/* Adds to weight[i] what element i of the input counts at `place`; elements outside count for the
+ * nearest one inside or, with exclude_outside, for nothing. The weights add up to 1. */
+static void place_weights(const axis_map *m, double place, double *weight)
+{
+    const double factor = antialias_factor(m);
+    const int64_t base = (int64_t)floor(place), reach = tap_reach(m);
+    double sum = 0;
+    for (int64_t i = base - reach; i <= base + reach; i++) {
+        const double t = factor * ((double)i - place);
+        if (m->d->exclude_outside && (i < 0 || i >= m->in))
+            continue;
+        const double w = m->d->mode == RLX_RESIZE_CUBIC ? cubic_weight(t, m->d->cubic_a)
+                                                        : linear_weight(t);
+        weight[clamp_index(i, m->in)] += w;
+        sum += w;
+    }
+    if (sum == 0)
+        weight[clamp_index(base, m->in)] = sum = 1;
+    for (int64_t i = 0; i < m->in; i++)
+        weight[i] /= sum;
+}
+
+/* Resizes the middle axis of from [outer, in, inner] into to [outer, out, inner]; `weight` has room
+ * for `in` numbers. */
+static void resize_axis(const axis_map *m, const double *from, double *to, const int64_t around[2],
+                        double *weight)
+{
+    const int64_t outer = around[0], inner = around[1];
+    for (int64_t x = 0; x < m->out; x++) {
+        const double place = source_place(m, x);
+        const bool outside = is_outside(m, place);
+        for (int64_t i = 0; i < m->in; i++)
+            weight[i] = 0;
+        if (!outside)
+            place_weights(m, place, weight);
+        for (int64_t k = 0; k < outer * inner; k++) {
+            const int64_t o = k / inner, r = k % inner;
+            double sum = outside ? m->d->extrapolation : 0;
+            for (int64_t i = 0; i < m->in; i++)
+                if (weight[i] != 0)
+                    sum += weight[i] * from[(o * m->in + i) * inner + r];
+            to[(o * m->out + x) * inner + r] = sum;
+        }
+    }
+}
+
+/* All elements as doubles in row-major order, in a buffer of `room` numbers. */
+static double *load_into(const rx_call *c, const rx_view *v, int64_t room)
+{
+    double *all = rx_call_scratch(c, (size_t)room * sizeof *all);
+    int64_t at[RLX_MAX_RANK] = {0}, n = rx_view_elements(v);
+    for (int64_t i = 0; all && i < n; i++, rx_next(at, v->dim, v->rank))
+        all[i] = rx_load(v, rx_offset(v, at));
+    return all;
+}
+
+static rlx_status resize_smooth(const rx_call *c)
+{
+    const rx_view *x = &c->in[0], *y = &c->out[0];
+    int64_t room = 1, longest = 1;
+    for (int a = 0; a < x->rank; a++) {
+        room *= x->dim[a] > y->dim[a] ? x->dim[a] : y->dim[a];
+        longest = x->dim[a] > longest ? x->dim[a] : longest;
+    }
+    double *from = load_into(c, x, room);
+    double *to = rx_call_scratch(c, (size_t)room * sizeof *to);
+    double *weight = rx_call_scratch(c, (size_t)longest * sizeof *weight);
+    if (!from || !to || !weight)
+        return RLX_NO_MEMORY;
+
+    for (int a = 0; a < x->rank; a++) {
+        const axis_map m = {c->attr, a, x->rank, x->dim[a], y->dim[a]};
+        int64_t around[2] = {1, 1};
+        if (is_unchanged(&m))
+            continue;
+        for (int i = 0; i < x->rank; i++) /* axes before this one are resized already */
+            around[i > a] *= i < a ? y->dim[i] : i > a ? x->dim[i] : 1;
+        resize_axis(&m, from, to, around, weight);
+        double *done = to;
+        to = from;
+        from = done;
+    }
+    const int64_t n = rx_view_elements(y);
+    for (int64_t i = 0; i < n; i++)
+        rx_store(y, i, from[i]);
+    return RLX_OK;
+}
+
+rlx_status rx_ref_resize(const rx_call *c)
+{
+    const rlx_resize_desc *d = c->attr;
+    if (rx_view_elements(&c->out[0]) == 0)
+        return RLX_OK;
+    return d->mode == RLX_RESIZE_NEAREST ? resize_nearest(c) : resize_smooth(c);
+}
+
+/* [N,C,H,W] -> [N,C,2H,2W]. */
+rlx_status rx_ref_resize_nearest_2x(const rx_call *c)
+{
+    const rx_view *x = &c->in[0], *y = &c->out[0];
+    const int64_t n = rx_view_elements(y);
+    int64_t at[RLX_MAX_RANK] = {0};
+    for (int64_t i = 0; i < n; i++, rx_next(at, y->dim, y->rank)) {
+        const int64_t from[] = {at[0], at[1], at[2] / 2, at[3] / 2};
+        rx_copy_element(y, i, x, rx_offset(x, from));
+    }
+    return RLX_OK;
+}

@@ -166,7 +166,50 @@ def attention(attrs, *inputs):
     return (y.transpose(1, 2) if attrs.get("layout") == "bshd" else y).numpy()
 
 
+# ---- Recurrent networks ---------------------------------------------------------------------------
+
+
+def copy_layer(net, layer, direction, weights):
+    """weights: w_ih, w_hh, b_ih, b_hh of all directions; an absent bias is zero."""
+    suffix = f"_l{layer}" + ("_reverse" if direction else "")
+    for name, value in zip(("weight_ih", "weight_hh", "bias_ih", "bias_hh"), weights):
+        parameter = getattr(net, name + suffix)
+        parameter.data = (torch.zeros_like(parameter) if value is None
+                          else value[direction].clone())
+
+
+def recurrent(kind, n_states):
+    def run(attrs, *inputs):
+        layers, hidden = attrs.get("layers", 1), attrs["hidden"]
+        values = wide(inputs, 1 + n_states + 4 * layers)
+        x, states, weights = values[0], values[1:1 + n_states], values[1 + n_states:]
+        both, batch_first = bool(attrs.get("bidirectional")), bool(attrs.get("batch_first"))
+        if is_empty(x, *weights):
+            return NotImplemented
+        options = {"nonlinearity": "relu"} if attrs.get("relu") else {}
+        net = kind(x.shape[2], hidden, layers, batch_first=batch_first, bidirectional=both,
+                   dtype=torch.float64, **options)
+        for layer in range(layers):
+            for direction in range(1 + both):
+                copy_layer(net, layer, direction, weights[4 * layer:4 * layer + 4])
+        batch = x.shape[0 if batch_first else 1]
+        zero = torch.zeros(layers * (1 + both), batch, hidden, dtype=torch.float64)
+        states = [zero if state is None else state for state in states]
+        time = 1 if batch_first else 0
+        if attrs.get("reverse"):
+            if layers > 1:
+                return NotImplemented
+            x = x.flip(time)
+        with torch.no_grad():
+            y, last = net(x, tuple(states) if n_states == 2 else states[0])
+        y = y.flip(time) if attrs.get("reverse") else y
+        return tuple(t.numpy() for t in (y, *(last if n_states == 2 else (last,))))
+    return run
+
+
 REFS = {
+    "lstm": recurrent(torch.nn.LSTM, 2), "gru": recurrent(torch.nn.GRU, 1),
+    "rnn": recurrent(torch.nn.RNN, 1),
     "conv1d": conv(1), "conv2d": conv(2), "conv3d": conv(3), "conv_transpose2d": conv_transpose2d,
     "pool1d": pool(1), "pool2d": pool(2), "pool3d": pool(3),
     "layer_norm": layer_norm, "group_norm": group_norm, "instance_norm": group_norm,

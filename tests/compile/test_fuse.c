@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: MIT */
+/* fuse: a golden text for each rule and for what must not be fused. */
+#include "check.h"
+#include "compile/fuse.h"
+#include "support/fake_target.h"
+
+typedef struct golden {
+    const char *what;
+    fake_options target;
+    const char *in, *out;
+} golden;
+
+#define X "  %1: f32[2,8] = input \"x\"\n"
+#define MM X "  %2: f32[8,4] = param \"w\"\n  %3: f32[4] = param \"b\"\n  %4: f32[2,4] = input \"r\"\n"
+
+static const golden rules[] = {
+    {"silu, then swiglu",
+     {0},
+     "graph \"g\" {\n" X
+     "  %2: f32[2,8] = input \"up\"\n"
+     "  %3 = sigmoid(%1)\n"
+     "  %4 = mul(%3, %1)\n"
+     "  %5 = mul(%4, %2) \"glu\"\n"
+     "  output \"y\" = %5\n}\n",
+     "graph \"g\" {\n"
+     "  %1: f32[2,8] = input \"x\"\n"
+     "  %2: f32[2,8] = input \"up\"\n"
+     "  %3: f32[2,8] = swiglu(%1, %2) \"glu\"\n"
+     "  output \"y\" = %3\n"
+     "}\n"},
+    {"no fusion over a value that is also an output",
+     {0},
+     "graph \"g\" {\n" X
+     "  %2 = sigmoid(%1)\n"
+     "  %3 = mul(%1, %2)\n"
+     "  output \"y\" = %3\n  output \"gate\" = %2\n}\n",
+     "graph \"g\" {\n"
+     "  %1: f32[2,8] = input \"x\"\n"
+     "  %2: f32[2,8] = sigmoid(%1)\n"
+     "  %3: f32[2,8] = mul(%1, %2)\n"
+     "  output \"y\" = %3\n"
+     "  output \"gate\" = %2\n"
+     "}\n"},
+    {"no fusion to what the target lacks",
+     {.lacks = " silu "},
+     "graph \"g\" {\n" X
+     "  %2 = sigmoid(%1)\n"
+     "  %3 = mul(%1, %2)\n"
+     "  output \"y\" = %3\n}\n",
+     "graph \"g\" {\n"
+     "  %1: f32[2,8] = input \"x\"\n"
+     "  %2: f32[2,8] = sigmoid(%1)\n"
+     "  %3: f32[2,8] = mul(%1, %2)\n"
+     "  output \"y\" = %3\n"
+     "}\n"},
+    {"gelu as exported",
+     {0},
+     "graph \"g\" {\n" X
+     "  %2: f32[] = constant [1.4142135]\n"
+     "  %3: f32[] = constant [1]\n"
+     "  %4: f32[] = constant [0.5]\n"
+     "  %5 = div(%1, %2)\n"
+     "  %6 = erf(%5)\n"
+     "  %7 = add(%6, %3)\n"
+     "  %8 = mul(%1, %7)\n"
+     "  %9 = mul(%8, %4) \"act\"\n"
+     "  output \"y\" = %9\n}\n",
+     "graph \"g\" {\n"
+     "  %1: f32[2,8] = input \"x\"\n"
+     "  %2: f32[2,8] = gelu(%1) \"act\"\n"
+     "  output \"y\" = %2\n"
+     "}\n"},
+    {"gelu with the tanh approximation",
+     {0},
+     "graph \"g\" {\n" X
+     "  %2: f32[] = constant [3]\n"
+     "  %3: f32[] = constant [0.044715]\n"
+     "  %4: f32[] = constant [0.7978845608]\n"
+     "  %5: f32[] = constant [1]\n"
+     "  %6: f32[] = constant [0.5]\n"
+     "  %7 = pow(%1, %2)\n"
+     "  %8 = mul(%3, %7)\n"
+     "  %9 = add(%1, %8)\n"
+     "  %10 = mul(%9, %4)\n"
+     "  %11 = tanh(%10)\n"
+     "  %12 = add(%11, %5)\n"
+     "  %13 = mul(%6, %1)\n"
+     "  %14 = mul(%13, %12)\n"
+     "  output \"y\" = %14\n}\n",
+     "graph \"g\" {\n"
+     "  %1: f32[2,8] = input \"x\"\n"
+     "  %2: f32[2,8] = gelu_tanh(%1)\n"
+     "  output \"y\" = %2\n"
+     "}\n"},
+    {"layer norm as exported, with scale and shift",
+     {0},
+     "graph \"g\" {\n" X
+     "  %2: f32[8] = param \"gamma\"\n"
+     "  %3: f32[1,8] = param \"beta\"\n"
+     "  %4: f32[] = constant [2]\n"
+     "  %5: f32[] = constant [1e-6]\n"
+     "  %6 = reduce_mean(%1) {axes=[1], keepdims=true}\n"
+     "  %7 = sub(%1, %6)\n"
+     "  %8 = pow(%7, %4)\n"
+     "  %9 = reduce_mean(%8) {axes=[1], keepdims=true}\n"
+     "  %10 = add(%9, %5)\n"
+     "  %11 = sqrt(%10)\n"
+     "  %12 = div(%7, %11)\n"
+     "  %13 = mul(%12, %2)\n"
+     "  %14 = add(%13, %3) \"norm\"\n"
+     "  output \"y\" = %14\n}\n",
+     "graph \"g\" {\n"
+     "  %1: f32[2,8] = input \"x\"\n"
+     "  %2: f32[8] = param \"gamma\"\n"
+     "  %3: f32[1,8] = param \"beta\"\n"
+     "  %4: f32[8] = reshape(%3) {shape=[8]}\n"
+     "  %5: f32[2,8] = layer_norm(%1, %2, %4) {axis=1, eps=9.999999974752427e-07} \"norm\"\n"
+     "  output \"y\" = %5\n"
+     "}\n"},
+    {"rms norm as exported",
+     {0},
+     "graph \"g\" {\n" X
+     "  %2: f32[8] = param \"gamma\"\n"
+     "  %3: f32[] = constant [1e-6]\n"
+     "  %4 = mul(%1, %1)\n"
+     "  %5 = reduce_mean(%4) {axes=[1], keepdims=true}\n"
+     "  %6 = add(%5, %3)\n"
+     "  %7 = rsqrt(%6)\n"
+     "  %8 = mul(%1, %7)\n"
+     "  %9 = mul(%2, %8)\n"
+     "  output \"y\" = %9\n}\n",
+     "graph \"g\" {\n"
+     "  %1: f32[2,8] = input \"x\"\n"
+     "  %2: f32[8] = param \"gamma\"\n"
+     "  %3: f32[2,8] = rms_norm(%1, %2) {axis=1, eps=9.999999974752427e-07}\n"
+     "  output \"y\" = %3\n"
+     "}\n"},
+    {"product, bias, activation, residual",
+     {0},
+     "graph \"g\" {\n" MM
+     "  %5 = matmul(%1, %2) \"proj\"\n"
+     "  %6 = add(%3, %5)\n"
+     "  %7 = gelu(%6)\n"
+     "  %8 = add(%7, %4)\n"
+     "  output \"y\" = %8\n}\n",
+     "graph \"g\" {\n"
+     "  %1: f32[2,8] = input \"x\"\n"
+     "  %2: f32[8,4] = param \"w\"\n"
+     "  %3: f32[4] = param \"b\"\n"
+     "  %4: f32[2,4] = input \"r\"\n"
+     "  %5: f32[2,4] = matmul(%1, %2, %3, %4) {act=gelu, out=f32} \"proj\"\n"
+     "  output \"y\" = %5\n"
+     "}\n"},
+    {"product, residual, activation last",
+     {0},
+     "graph \"g\" {\n" MM
+     "  %5 = matmul(%1, %2)\n"
+     "  %6 = add(%4, %5)\n"
+     "  %7 = relu(%6)\n"
+     "  output \"y\" = %7\n}\n",
+     "graph \"g\" {\n"
+     "  %1: f32[2,8] = input \"x\"\n"
+     "  %2: f32[8,4] = param \"w\"\n"
+     "  %3: f32[4] = param \"b\"\n"
+     "  %4: f32[2,4] = input \"r\"\n"
+     "  %5: f32[2,4] = matmul(%1, %2, _, %4) {act=relu, act_last=true, out=f32}\n"
+     "  output \"y\" = %5\n"
+     "}\n"},
+    {"no epilogue when the product has another use",
+     {0},
+     "graph \"g\" {\n" MM
+     "  %5 = matmul(%1, %2)\n"
+     "  %6 = add(%5, %3)\n"
+     "  output \"y\" = %6\n  output \"z\" = %5\n}\n",
+     "graph \"g\" {\n"
+     "  %1: f32[2,8] = input \"x\"\n"
+     "  %2: f32[8,4] = param \"w\"\n"
+     "  %3: f32[4] = param \"b\"\n"
+     "  %4: f32[2,4] = input \"r\"\n"
+     "  %5: f32[2,4] = matmul(%1, %2) {out=f32}\n"
+     "  %6: f32[2,4] = add(%5, %3)\n"
+     "  output \"y\" = %6\n"
+     "  output \"z\" = %5\n"
+     "}\n"},
+    {"no epilogue when the target has none",
+     {.no_epilogues = true},
+     "graph \"g\" {\n" MM
+     "  %5 = matmul(%1, %2)\n"
+     "  %6 = add(%5, %3)\n"
+     "  output \"y\" = %6\n}\n",
+     "graph \"g\" {\n"
+     "  %1: f32[2,8] = input \"x\"\n"
+     "  %2: f32[8,4] = param \"w\"\n"
+     "  %3: f32[4] = param \"b\"\n"
+     "  %4: f32[2,4] = input \"r\"\n"
+     "  %5: f32[2,4] = matmul(%1, %2) {out=f32}\n"
+     "  %6: f32[2,4] = add(%5, %3)\n"
+     "  output \"y\" = %6\n"
+     "}\n"},
+    {"convolution, bias of [1,O,1,1], residual, relu",
+     {0},
+     "graph \"g\" {\n"
+     "  %1: f32[1,3,8,8] = input \"x\"\n"
+     "  %2: f32[4,3,1,1] = param \"w\"\n"
+     "  %3: f32[1,4,1,1] = param \"b\"\n"
+     "  %4: f32[1,4,8,8] = input \"r\"\n"
+     "  %5 = conv2d(%1, %2)\n"
+     "  %6 = add(%5, %3)\n"
+     "  %7 = add(%6, %4)\n"
+     "  %8 = relu(%7)\n"
+     "  output \"y\" = %8\n}\n",
+     "graph \"g\" {\n"
+     "  %1: f32[1,3,8,8] = input \"x\"\n"
+     "  %2: f32[4,3,1,1] = param \"w\"\n"
+     "  %3: f32[1,4,1,1] = param \"b\"\n"
+     "  %4: f32[1,4,8,8] = input \"r\"\n"
+     "  %5: f32[4] = reshape(%3) {shape=[4]}\n"
+     "  %6: f32[1,4,8,8] = conv2d(%1, %2, %5, %4) {stride=[1,1], dilation=[1,1], pads=[0,0,0,0], groups=1, act=relu, act_last=true}\n"
+     "  output \"y\" = %6\n"
+     "}\n"},
+    {"residual and norm; the sum is also used later",
+     {0},
+     "graph \"g\" {\n" X
+     "  %2: f32[2,8] = input \"h\"\n"
+     "  %3: f32[8] = param \"gamma\"\n"
+     "  %4 = add(%1, %2)\n"
+     "  %5 = rms_norm(%4, %3) {eps=1e-6} \"norm\"\n"
+     "  %6 = exp(%5)\n"
+     "  %7 = add(%4, %6)\n"
+     "  output \"y\" = %7\n}\n",
+     "graph \"g\" {\n"
+     "  %1: f32[2,8] = input \"x\"\n"
+     "  %2: f32[2,8] = input \"h\"\n"
+     "  %3: f32[8] = param \"gamma\"\n"
+     "  %4: f32[2,8], %5: f32[2,8] = residual_norm(%1, %2, %3) {rms=true, eps=1e-06} \"norm\"\n"
+     "  %6: f32[2,8] = exp(%4)\n"
+     "  %7: f32[2,8] = add(%5, %6)\n"
+     "  output \"y\" = %7\n"
+     "}\n"},
+    {"no residual norm when the sum is needed before",
+     {0},
+     "graph \"g\" {\n" X
+     "  %2: f32[2,8] = input \"h\"\n"
+     "  %3 = add(%1, %2)\n"
+     "  %4 = exp(%3)\n"
+     "  %5 = rms_norm(%3)\n"
+     "  %6 = add(%4, %5)\n"
+     "  output \"y\" = %6\n}\n",
+     "graph \"g\" {\n"
+     "  %1: f32[2,8] = input \"x\"\n"
+     "  %2: f32[2,8] = input \"h\"\n"
+     "  %3: f32[2,8] = add(%1, %2)\n"
+     "  %4: f32[2,8] = exp(%3)\n"
+     "  %5: f32[2,8] = rms_norm(%3) {axis=1, eps=1e-05}\n"
+     "  %6: f32[2,8] = add(%4, %5)\n"
+     "  output \"y\" = %6\n"
+     "}\n"},
+};
+
+static const golden regions[] = {
+    {"a chain with broadcasts is one region",
+     {0},
+     "graph \"g\" {\n" X
+     "  %2: f32[8] = param \"b\"\n"
+     "  %3: f32[2,1] = param \"s\"\n"
+     "  %4 = add(%1, %2)\n"
+     "  %5 = mul(%4, %3) \"scale\"\n"
+     "  %6 = leaky_relu(%5) {alpha=0.1}\n"
+     "  output \"y\" = %6\n}\n",
+     "graph \"g\" {\n"
+     "  %1: f32[2,8] = input \"x\"\n"
+     "  %2: f32[8] = param \"b\"\n"
+     "  %3: f32[2,1] = param \"s\"\n"
+     "  %4: f32[2,8] = region(%3, %1, %2) {t0 = add(a1, a2): f32; t1 = mul(t0, a0): f32; t2 = leaky_relu(t1, 0.1, 0): f32; return t2} \"scale\"\n"
+     "  output \"y\" = %4\n"
+     "}\n"},
+    {"one node stays itself, a smaller tensor is not computed again for each row",
+     {0},
+     "graph \"g\" {\n" X
+     "  %2: f32[8] = param \"b\"\n"
+     "  %3 = exp(%2)\n"
+     "  %4 = add(%1, %3)\n"
+     "  output \"y\" = %4\n}\n",
+     "graph \"g\" {\n"
+     "  %1: f32[2,8] = input \"x\"\n"
+     "  %2: f32[8] = param \"b\"\n"
+     "  %3: f32[8] = exp(%2)\n"
+     "  %4: f32[2,8] = add(%1, %3)\n"
+     "  output \"y\" = %4\n"
+     "}\n"},
+    {"a value that is used outside is a result",
+     {0},
+     "graph \"g\" {\n" X
+     "  %2 = tanh(%1)\n"
+     "  %3 = exp(%2)\n"
+     "  %4 = reduce_sum(%2) {axes=[1]}\n"
+     "  output \"y\" = %3\n  output \"s\" = %4\n}\n",
+     "graph \"g\" {\n"
+     "  %1: f32[2,8] = input \"x\"\n"
+     "  %2: f32[2,8], %3: f32[2,8] = region(%1) {t0 = tanh(a0): f32; t1 = exp(t0): f32; return t0, t1}\n"
+     "  %4: f32[2] = reduce_sum(%2) {axes=[1]}\n"
+     "  output \"y\" = %3\n"
+     "  output \"s\" = %4\n"
+     "}\n"},
+    {"no region around a node that lies between",
+     {0},
+     "graph \"g\" {\n" X
+     "  %2 = tanh(%1)\n"
+     "  %3 = softmax(%2) {axis=1}\n"
+     "  %4 = add(%2, %3)\n"
+     "  %5 = exp(%4)\n"
+     "  output \"y\" = %5\n}\n",
+     "graph \"g\" {\n"
+     "  %1: f32[2,8] = input \"x\"\n"
+     "  %2: f32[2,8] = tanh(%1)\n"
+     "  %3: f32[2,8] = softmax(%2) {axis=1}\n"
+     "  %4: f32[2,8] = region(%2, %3) {t0 = add(a0, a1): f32; t1 = exp(t0): f32; return t1}\n"
+     "  output \"y\" = %4\n"
+     "}\n"},
+    {"what reads a state stays before the write",
+     {0},
+     "graph \"g\" {\n"
+     "  %1: f32[4,8] = state \"s\"\n"
+     "  %2: f32[1,8] = input \"u\"\n"
+     "  %3: i32[] = input \"p\"\n"
+     "  %4 = exp(%1)\n"
+     "  %5 = state_write(%1, %2, %3)\n"
+     "  %6 = neg(%4)\n"
+     "  %7 = tanh(%6)\n"
+     "  output \"y\" = %7\n}\n",
+     "graph \"g\" {\n"
+     "  %1: f32[4,8] = state \"s\"\n"
+     "  %2: f32[1,8] = input \"u\"\n"
+     "  %3: i32[] = input \"p\"\n"
+     "  %4: f32[4,8] = exp(%1)\n"
+     "  %5: f32[4,8] = state_write(%1, %2, %3)\n"
+     "  %6: f32[4,8] = region(%4) {t0 = neg(a0): f32; t1 = tanh(t0): f32; return t1}\n"
+     "  output \"y\" = %6\n"
+     "}\n"},
+    {"without a kernel for regions nothing changes",
+     {.lacks = " region "},
+     "graph \"g\" {\n" X
+     "  %2 = tanh(%1)\n"
+     "  %3 = exp(%2)\n"
+     "  output \"y\" = %3\n}\n",
+     "graph \"g\" {\n"
+     "  %1: f32[2,8] = input \"x\"\n"
+     "  %2: f32[2,8] = tanh(%1)\n"
+     "  %3: f32[2,8] = exp(%2)\n"
+     "  output \"y\" = %3\n"
+     "}\n"},
+};
+
+static void check_golden(const golden *c, pass_fn *pass)
+{
+    rx_target t = fake_target(&c->target);
+    char *got = run_pass(pass, &t, c->in);
+    if (!CHECK(same_text(got, c->out)))
+        printf("    case: %s\n", c->what);
+    rlx_free(got);
+}
+
+/* A long chain is cut into regions of bounded size, all of it. */
+static void check_limits(void)
+{
+    fake_options all = {0};
+    rx_target t = fake_target(&all);
+    rlx_graph *g = rlx_graph_create("long"), *out = NULL;
+    rlx_error err = {0};
+    rlx_value x = rlx_input(g, "x", RLX_F32, 1, (const rlx_dim[]){4});
+    for (int i = 0; i < 200; i++) {
+        char name[] = {(char)('A' + i / 26), (char)('a' + i % 26), 0};
+        rlx_value p = rlx_param(g, name, RLX_F32, 1, (const rlx_dim[]){4});
+        x = rlx_add(g, rlx_tanh(g, x), p);
+    }
+    rlx_output(g, "y", x);
+    if (CHECK_OK(rx_fuse(g, &t, &out, &err), &err)) {
+        size_t n_instr = 0;
+        for (size_t i = 0; i < out->n_nodes; i++) {
+            const rx_node *n = &out->nodes[i];
+            if (n->op != RX_OP_region)
+                continue;
+            const rx_region *r = n->attr;
+            n_instr += r->n_instr;
+            CHECK(r->n_in <= 12 && r->n_instr <= 64);
+        }
+        CHECK(n_instr == 400);
+    }
+    rlx_graph_destroy(out);
+    rlx_graph_destroy(g);
+}
+
+int main(void)
+{
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        check_golden(&rules[i], rx_fuse_rules);
+    for (size_t i = 0; i < sizeof regions / sizeof *regions; i++)
+        check_golden(&regions[i], rx_fuse);
+    check_limits();
+    return check_done();
+}

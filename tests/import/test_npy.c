@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/* NumPy files: what is written reads back, headers of all versions, both orders, both byte orders,
+ * and damaged files fail with a sentence. */
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "rlx/rlx.h"
+
+static char path[] = "test_npy_XXXXXX";
+static rlx_error err;
+
+static void write_file(const void *data, size_t bytes)
+{
+    FILE *f = fopen(path, "wb");
+    CHECK(f && fwrite(data, 1, bytes, f) == bytes);
+    if (f)
+        fclose(f);
+}
+
+/* A file of the given version with this dictionary and data. Returns its size. */
+static size_t write_npy(int version, const char *dictionary, const void *data, size_t bytes)
+{
+    char file[1024];
+    size_t n = strlen(dictionary), prefix = version == 1 ? 10 : 12;
+    memcpy(file, "\x93NUMPY", 6);
+    file[6] = (char)version;
+    file[7] = 0;
+    for (size_t i = 8; i < prefix; i++)
+        file[i] = (char)(n >> 8 * (i - 8) & 0xff);
+    memcpy(file + prefix, dictionary, n);
+    memcpy(file + prefix + n, data, bytes);
+    write_file(file, prefix + n + bytes);
+    return prefix + n + bytes;
+}
+
+static void test_round_trip(void)
+{
+    static const rlx_dtype types[] = {RLX_F32, RLX_F16, RLX_BF16, RLX_I8,
+                                      RLX_U8,  RLX_I32, RLX_I64,  RLX_BOOL};
+    static const rlx_shape shapes[] = {
+        {0, {0}}, {1, {5}}, {2, {2, 3}}, {3, {2, 0, 4}}, {8, {1, 2, 1, 2, 1, 2, 1, 3}}};
+    unsigned char data[256];
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (unsigned char)(i % 2);
+    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
+        for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
+            size_t n = (size_t)rlx_dtype_block_bytes(types[t]);
+            for (int i = 0; i < shapes[s].rank; i++)
+                n *= (size_t)shapes[s].dim[i];
+            rlx_npy out = {types[t], shapes[s], n, data}, in;
+            CHECK_OK(rlx_npy_write(path, &out, &err), &err);
+            CHECK_OK(rlx_npy_read(path, &in, &err), &err);
+            CHECK(in.dtype == types[t] && in.bytes == n && in.shape.rank == shapes[s].rank);
+            CHECK(!memcmp(in.shape.dim, shapes[s].dim, (size_t)in.shape.rank * sizeof(rlx_dim)));
+            CHECK(!n || !memcmp(in.data, data, n));
+            rlx_free(in.data);
+        }
+}
+
+static void check_floats(const float *want, int n)
+{
+    rlx_npy in;
+    if (!CHECK_OK(rlx_npy_read(path, &in, &err), &err))
+        return;
+    CHECK(in.dtype == RLX_F32 && in.bytes == (size_t)n * 4);
+    CHECK(!memcmp(in.data, want, (size_t)n * 4));
+    rlx_free(in.data);
+}
+
+static void test_headers(void)
+{
+    const float rows[6] = {0, 1, 2, 3, 4, 5}, columns[6] = {0, 3, 1, 4, 2, 5};
+    const double wide[2] = {0.1, -1e300};
+    const float narrow[2] = {0.1f, -INFINITY};
+    float swapped[6];
+    for (int i = 0; i < 6; i++)
+        for (int k = 0; k < 4; k++)
+            ((char *)&swapped[i])[k] = ((const char *)&rows[i])[3 - k];
+    for (int version = 1; version <= 3; version++) {
+        write_npy(version, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }  \n", rows,
+                  24);
+        check_floats(rows, 6);
+    }
+    write_npy(1, "{'shape':(2,3),'fortran_order':True,'descr':\"<f4\"}\n", columns, 24);
+    check_floats(rows, 6);
+    write_npy(1, "{'descr': '>f4', 'fortran_order': False, 'shape': (6,)}\n", swapped, 24);
+    check_floats(rows, 6);
+    write_npy(1, "{'descr': '<f8', 'fortran_order': False, 'shape': (2L,)}\n", wide, 16);
+    check_floats(narrow, 2);
+}
+
+static void test_mistakes(void)
+{
+    static const struct {
+        const char *dictionary, *part;
+        rlx_status status;
+    } cases[] = {
+        {"{'descr': '<c8', 'fortran_order': False, 'shape': (1,)}", "'<c8'", RLX_UNSUPPORTED},
+        {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", "simple type",
+         RLX_PARSE},
+        {"{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1,)}", "neither True nor", RLX_PARSE},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (x,)}", "not a number", RLX_PARSE},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1)}", "more than 8",
+         RLX_PARSE},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,", "shape", RLX_PARSE},
+        {"{'descr': '<f4', 'fortran_order': False}", "lacks", RLX_PARSE},
+        {"{'descr': '<f4', 'color': 3}", "unknown key", RLX_PARSE},
+        {"nothing", "not a dictionary", RLX_PARSE},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (3,)}", "expected 12 bytes of data, "
+         "got 8", RLX_PARSE},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}", "too large",
+         RLX_PARSE},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}",
+         "not a number", RLX_PARSE},
+    };
+    rlx_npy in;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        write_npy(1, cases[i].dictionary, "12345678", 8);
+        CHECK_FAILS(rlx_npy_read(path, &in, &err), cases[i].status, &err, cases[i].part);
+        CHECK(in.data == NULL && in.bytes == 0);
+    }
+    write_file("\x93NUMPZ\x01\x00\x10\x00", 10);
+    CHECK_FAILS(rlx_npy_read(path, &in, &err), RLX_PARSE, &err, "magic");
+    write_file("", 0);
+    CHECK_FAILS(rlx_npy_read(path, &in, &err), RLX_PARSE, &err, path);
+    CHECK_FAILS(rlx_npy_read("no/such/file.npy", &in, &err), RLX_IO, &err, "no/such/file.npy");
+    CHECK_FAILS(rlx_npy_read(".", &in, &err), RLX_IO, &err, "'.'");
+    rlx_npy packed = {RLX_Q4_0, {1, {32}}, 18, &in};
+    CHECK_FAILS(rlx_npy_write(path, &packed, &err), RLX_UNSUPPORTED, &err, "q4_0");
+    rlx_npy wrong = {RLX_F32, {1, {3}}, 8, &in};
+    CHECK_FAILS(rlx_npy_write(path, &wrong, &err), RLX_INVALID, &err, "expected 12 bytes");
+    CHECK_FAILS(rlx_npy_write("no/such/x.npy", &(rlx_npy){RLX_F32, {0, {0}}, 4, path}, &err), RLX_IO,
+                &err, "no/such/x.npy");
+}
+
+/* Every shorter version of a good file fails or reads within its bounds. */
+static void test_cut(void)
+{
+    char file[512];
+    const float data[4] = {1, 2, 3, 4};
+    size_t n = write_npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }\n", data,
+                         16);
+    FILE *f = fopen(path, "rb");
+    CHECK(f && fread(file, 1, n, f) == n);
+    if (f)
+        fclose(f);
+    bool ok = true;
+    for (size_t i = 0; i < n; i++) {
+        rlx_npy in;
+        write_file(file, i);
+        ok = ok && rlx_npy_read(path, &in, &err) != RLX_OK && !in.data;
+    }
+    CHECK(ok);
+}
+
+int main(void)
+{
+    int fd = mkstemp(path);
+    CHECK(fd >= 0);
+    close(fd);
+    test_round_trip();
+    test_headers();
+    test_mistakes();
+    test_cut();
+    unlink(path);
+    return check_done();
+}

@@ -243,7 +243,7 @@ static rlx_status find_dim(const rlx_session *s, const char *name, uint32_t *ind
 
 rlx_status rlx_session_bind(rlx_session *s, const char *dim, int64_t value, rlx_error *err)
 {
-    uint32_t i;
+    uint32_t i = 0;
     RLX_TRY(find_dim(s, dim, &i, err));
     int64_t bound = s->shared->program->dims[i].bound;
     if (value < 0 || value > bound)

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* Messages, memory, time and devices, for all commands. */
+#include "cli.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "term.h"
+
+static const char *command_name;
+static bool progress_shown;
+
+void cli_set_command(const char *name)
+{
+    command_name = name;
+}
+
+/* ---- Messages -------------------------------------------------------------------------------- */
+
+static void say(const char *style, const char *label, const char *format, va_list args)
+{
+    cli_progress_clear();
+    fflush(stdout);
+    fprintf(stderr, "rlx%s%s: %s%s%s", command_name ? " " : "", command_name ? command_name : "",
+            term_style(stderr, style), label, term_style(stderr, TERM_PLAIN));
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+}
+
+int cli_fail(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(TERM_RED, "error: ", format, args);
+    va_end(args);
+    return EXIT_FAILED;
+}
+
+int cli_usage(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(TERM_RED, "error: ", format, args);
+    va_end(args);
+    fprintf(stderr, "'rlx%s%s --help' shows how it is used\n", command_name ? " " : "",
+            command_name ? command_name : "");
+    return EXIT_USAGE;
+}
+
+int cli_error(const rlx_error *err)
+{
+    return cli_fail("%s", err->text[0] ? err->text : rlx_status_name(err->code));
+}
+
+void cli_warn(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(TERM_YELLOW, "warning: ", format, args);
+    va_end(args);
+}
+
+void cli_progress(const char *format, ...)
+{
+    if (!isatty(STDERR_FILENO))
+        return;
+    va_list args;
+    va_start(args, format);
+    fputs("\r\033[K", stderr);
+    vfprintf(stderr, format, args);
+    fflush(stderr);
+    va_end(args);
+    progress_shown = true;
+}
+
+void cli_progress_clear(void)
+{
+    if (progress_shown)
+        fputs("\r\033[K", stderr);
+    progress_shown = false;
+}
+
+/* ---- Memory and time ------------------------------------------------------------------------- */
+
+static void *check_memory(void *p, size_t bytes)
+{
+    if (!p) {
+        cli_fail("out of memory: %zu bytes", bytes);
+        exit(EXIT_FAILED);
+    }
+    return p;
+}
+
+void *cli_alloc(size_t bytes)
+{
+    return check_memory(calloc(1, bytes ? bytes : 1), bytes);
+}
+
+void *cli_realloc(void *p, size_t bytes)
+{
+    return check_memory(realloc(p, bytes ? bytes : 1), bytes);
+}
+
+char *cli_format(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *text = NULL;
+    if (vasprintf(&text, format, args) < 0)
+        text = NULL;
+    va_end(args);
+    return check_memory(text, strlen(format));
+}
+
+double cli_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* ---- Devices --------------------------------------------------------------------------------- */
+
+int cli_one_device(const cli_common *c, const char **id)
+{
+    *id = c->device.n ? c->device.v[0] : NULL;
+    if (c->device.n > 1)
+        return cli_usage("--device was given %zu times; this command takes one", c->device.n);
+    return EXIT_OK;
+}
+
+rlx_device *cli_open_device(const cli_common *c, const char *id)
+{
+    rlx_device *device = NULL;
+    rlx_error err = {0};
+    rlx_device_desc desc = {.threads = (uint32_t)c->threads};
+    if (rlx_device_open(id, &desc, &device, &err) != RLX_OK)
+        cli_error(&err);
+    return device;
+}

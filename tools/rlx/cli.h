@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/* The frame of the command line: commands, their options, messages and exit statuses. Every command
+ * is one row {name, what it does, options, examples, function}; its --help is made from that row. */
+#ifndef CLI_H
+#define CLI_H
+
+#include <stdio.h>
+
+#include "rlx/rlx.h"
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof(a)[0])
+
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+/* ---- Options --------------------------------------------------------------------------------- */
+
+/* Arguments in the order given; they point into argv. */
+typedef struct cli_list {
+    const char **v;
+    size_t n;
+} cli_list;
+
+/* A number that may be left out: --random-params or --random-params=7. */
+typedef struct cli_opt_number {
+    bool given;
+    int64_t value;
+} cli_opt_number;
+
+typedef enum cli_kind {
+    CLI_END = 0,
+    CLI_FLAG,       /* bool */
+    CLI_TEXT,       /* const char *, the last one wins */
+    CLI_NUMBER,     /* int64_t, at least 0 */
+    CLI_REAL,       /* double, above 0 */
+    CLI_LIST,       /* cli_list: may be repeated */
+    CLI_OPT_NUMBER  /* cli_opt_number: "=N" may follow */
+} cli_kind;
+
+typedef struct cli_option {
+    const char *name; /* without the dashes */
+    cli_kind kind;
+    size_t offset;    /* in the record of the command */
+    const char *arg;  /* how --help names the value; NULL for flags */
+    const char *help;
+} cli_option;
+
+/* What every command takes; the first member of each command's record. */
+typedef struct cli_common {
+    cli_list device;
+    bool json, help;
+    int64_t threads;
+    cli_list args; /* what is not an option */
+} cli_common;
+
+typedef struct cli_command {
+    const char *name, *args, *summary;
+    int (*run)(void *record); /* returns the exit status */
+    const cli_option *options;
+    size_t record_bytes;
+    int min_args, max_args; /* max_args < 0: any number */
+    const char *details;    /* paragraphs of --help, may be NULL */
+    const char *examples;   /* one a line: command, two spaces or more, what it does */
+} cli_command;
+
+extern const cli_command cmd_devices, cmd_doctor, cmd_ops, cmd_run, cmd_bench, cmd_explain,
+    cmd_inspect;
+
+/* Parses the arguments after the command's name into the zeroed `record`. Returns -1 when the
+ * command shall run, else the exit status. */
+int cli_parse(const cli_command *c, int argc, char **argv, void *record);
+void cli_free(const cli_command *c, void *record);
+void cli_print_help(const cli_command *c);
+/* The name among `names` that is nearest to `word`, or NULL when none is near. */
+const char *cli_nearest(const char *word, const char *const *names, size_t n);
+
+/* ---- Messages --------------------------------------------------------------------------------
+ * All go to standard error as "rlx COMMAND: sentence". */
+void cli_set_command(const char *name);
+#if defined(__GNUC__)
+#define CLI_PRINTF(a, b) __attribute__((format(printf, a, b)))
+#else
+#define CLI_PRINTF(a, b)
+#endif
+/* Prints a sentence and returns EXIT_FAILED. */
+int cli_fail(const char *format, ...) CLI_PRINTF(1, 2);
+/* Prints a sentence and where to find help; returns EXIT_USAGE. */
+int cli_usage(const char *format, ...) CLI_PRINTF(1, 2);
+/* Prints the text of an error of the library; returns EXIT_FAILED. */
+int cli_error(const rlx_error *err);
+void cli_warn(const char *format, ...) CLI_PRINTF(1, 2);
+/* A line that is replaced by the next one; only when standard error is a terminal. NULL clears. */
+void cli_progress(const char *format, ...) CLI_PRINTF(1, 2);
+void cli_progress_clear(void);
+
+/* ---- Memory and time: out of memory ends the program with EXIT_FAILED ------------------------ */
+void *cli_alloc(size_t bytes); /* zeroed */
+void *cli_realloc(void *p, size_t bytes);
+char *cli_format(const char *format, ...) CLI_PRINTF(1, 2); /* freed with free */
+double cli_now(void);          /* seconds of a monotonic clock */
+
+/* The only device asked for with --device, or NULL for "auto". Fails when there are several. */
+int cli_one_device(const cli_common *c, const char **id);
+/* Opens a device with the threads asked for; on failure the sentence is printed. */
+rlx_device *cli_open_device(const cli_common *c, const char *id);
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* rlx: the command line. Finds the command in the table and runs it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "term.h"
+
+static int run_help(void *record);
+static int run_version(void *record);
+
+static const cli_command cmd_help = {
+    .name = "help",
+    .args = "[COMMAND]",
+    .summary = "show the commands, or the help of one",
+    .run = run_help,
+    .record_bytes = sizeof(cli_common),
+    .max_args = 1,
+    .examples = "  rlx help bench    what 'rlx bench' can do",
+};
+static const cli_command cmd_version = {
+    .name = "version",
+    .args = "",
+    .summary = "print the version",
+    .run = run_version,
+    .record_bytes = sizeof(cli_common),
+};
+
+static const cli_command *const commands[] = {
+    &cmd_devices, &cmd_doctor,  &cmd_ops,  &cmd_run,     &cmd_bench,
+    &cmd_explain, &cmd_inspect, &cmd_help, &cmd_version,
+};
+
+static void print_overview(FILE *f)
+{
+    fprintf(f, "rlx %s: compiles neural-network graphs and runs them on the CPU or a GPU\n\n"
+               "usage: rlx COMMAND [OPTION]... [ARGUMENT]...\n\n", rlx_version());
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+        fprintf(f, "  %s%-9s%s %s\n", term_style(f, TERM_BOLD), commands[i]->name,
+                term_style(f, TERM_PLAIN), commands[i]->summary);
+    fputs("\nAll commands take --device, --json and --help. Exit status: 0 success, 1 failure, "
+          "2 wrong usage.\nStart with 'rlx doctor', then 'rlx COMMAND --help': each has examples.\n",
+          f);
+}
+
+static const cli_command *find_command(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+        if (!strcmp(commands[i]->name, name))
+            return commands[i];
+    const char *names[ARRAY_LEN(commands)];
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+        names[i] = commands[i]->name;
+    const char *near = cli_nearest(name, names, ARRAY_LEN(names));
+    cli_set_command(NULL);
+    if (near)
+        cli_usage("unknown command '%s'; did you mean '%s'?", name, near);
+    else
+        cli_usage("unknown command '%s'", name);
+    return NULL;
+}
+
+static int run_help(void *record)
+{
+    const cli_common *c = record;
+    if (!c->args.n) {
+        print_overview(stdout);
+        return EXIT_OK;
+    }
+    const cli_command *command = find_command(c->args.v[0]);
+    if (!command)
+        return EXIT_USAGE;
+    cli_print_help(command);
+    return EXIT_OK;
+}
+
+static int run_version(void *record)
+{
+    if (((const cli_common *)record)->json)
+        printf("{\"version\": \"%s\"}\n", rlx_version());
+    else
+        printf("rlx %s\n", rlx_version());
+    return EXIT_OK;
+}
+
+/* ---- The log of the library ------------------------------------------------------------------ */
+
+static void print_log(void *user, rlx_log_level level, const char *text)
+{
+    static const char *const names[] = {"off", "error", "warn", "info", "debug", "trace"};
+    (void)user;
+    cli_progress_clear();
+    fprintf(stderr, "rlx %s: %s\n", names[level], text);
+}
+
+static void start_log(void)
+{
+    static const char *const names[] = {"off", "error", "warn", "info", "debug", "trace"};
+    const char *wanted = getenv("RLX_LOG");
+    size_t level = RLX_LOG_WARN;
+    if (wanted && *wanted) {
+        for (level = 0; level < ARRAY_LEN(names) && strcmp(names[level], wanted); level++)
+            continue;
+        if (level == ARRAY_LEN(names)) {
+            cli_warn("RLX_LOG expected off, error, warn, info, debug or trace, got '%s'", wanted);
+            level = RLX_LOG_WARN;
+        }
+    }
+    rlx_set_log(print_log, NULL, (rlx_log_level)level);
+}
+
+/* Results that could not be written (a full disk, a closed pipe) are a failure. */
+static int flush_results(int status)
+{
+    if ((fflush(stdout) || ferror(stdout)) && status == EXIT_OK)
+        return cli_fail("the results could not be written to standard output");
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_overview(stderr);
+        return EXIT_USAGE;
+    }
+    const char *name = argv[1];
+    if (!strcmp(name, "--help") || !strcmp(name, "-h"))
+        name = "help";
+    else if (!strcmp(name, "--version"))
+        name = "version";
+    const cli_command *c = find_command(name);
+    if (!c)
+        return EXIT_USAGE;
+    cli_set_command(c->name);
+    start_log();
+    void *record = cli_alloc(c->record_bytes);
+    int status = cli_parse(c, argc - 2, argv + 2, record);
+    if (status < 0)
+        status = c->run(record);
+    cli_free(c, record);
+    cli_progress_clear();
+    return flush_results(status);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs one step at a time: what each step gave, where the first NaN is, where two devices part, and
+ * how long each step took. */
+#ifndef STEPS_H
+#define STEPS_H
+
+#include "work.h"
+
+/* Prints a table (or JSON) of the results of each step: type, min, max, mean, NaN. */
+int steps_dump(work *w, bool as_json);
+/* Finds the first step whose results have a NaN or an infinity; EXIT_FAILED when there is one. */
+int steps_find_nan(work *w, bool as_json);
+/* Runs `w` and the same graph on `other`, and prints how far each step is from the other device's,
+ * up to the first that is further than `tolerance`; EXIT_FAILED when there is one. */
+int steps_compare(work *w, work *other, double tolerance, bool as_json);
+
+typedef struct step_time {
+    size_t step;
+    double seconds;
+} step_time;
+/* Times of all steps in order: the median of `runs` runs. NULL after printing why not; freed with
+ * free. */
+step_time *steps_profile(work *w, size_t runs, size_t *n);
+/* Prints the slowest steps, or all as a JSON array under `key`. */
+void steps_print_profile(const work *w, const step_time *times, size_t n, size_t most);
+void steps_json_profile(json *j, const char *key, const work *w, const step_time *times, size_t n);
+
+#endif

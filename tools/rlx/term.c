@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/* Styles, aligned tables and numbers in short form. */
+#include "term.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool wants_colour(FILE *f)
+{
+    const char *no = getenv("NO_COLOR");
+    const char *term = getenv("TERM");
+    return !(no && *no) && !(term && !strcmp(term, "dumb")) && isatty(fileno(f));
+}
+
+const char *term_style(FILE *f, const char *style)
+{
+    static const struct {
+        const char *style, *sequence;
+    } known[] = {
+        {TERM_PLAIN, "\033[0m"}, {TERM_BOLD, "\033[1m"},    {TERM_DIM, "\033[2m"},
+        {TERM_RED, "\033[31m"},  {TERM_GREEN, "\033[32m"},  {TERM_YELLOW, "\033[33m"},
+        {TERM_BLUE, "\033[34m"},
+    };
+    if (!wants_colour(f))
+        return "";
+    for (size_t i = 0; i < ARRAY_LEN(known); i++)
+        if (!strcmp(known[i].style, style))
+            return known[i].sequence;
+    return "";
+}
+
+/* ---- Tables ---------------------------------------------------------------------------------- */
+
+static void add_cell(table *t, const char *style, char *text)
+{
+    if (t->n_cells == t->cap) {
+        t->cap = t->cap ? 2 * t->cap : 64;
+        t->cells = cli_realloc(t->cells, t->cap * sizeof *t->cells);
+        t->styles = cli_realloc(t->styles, t->cap * sizeof *t->styles);
+    }
+    t->cells[t->n_cells] = text;
+    t->styles[t->n_cells++] = style;
+}
+
+void table_init(table *t, const char *align, const char *headings)
+{
+    *t = (table){.n_columns = (int)strlen(align), .align = align};
+    while (*headings) {
+        size_t n = strcspn(headings, "|");
+        add_cell(t, TERM_BOLD, cli_format("%.*s", (int)n, headings));
+        headings += n + (headings[n] == '|');
+    }
+}
+
+static void add_formatted(table *t, const char *style, const char *format, va_list args)
+{
+    char *text = NULL;
+    if (vasprintf(&text, format, args) < 0)
+        text = cli_format("%s", "?");
+    add_cell(t, style, text);
+}
+
+void table_cell(table *t, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    add_formatted(t, NULL, format, args);
+    va_end(args);
+}
+
+void table_styled(table *t, const char *style, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    add_formatted(t, style, format, args);
+    va_end(args);
+}
+
+/* Columns on the terminal: code points of UTF-8. */
+static int text_width(const char *s)
+{
+    int n = 0;
+    for (; *s; s++)
+        n += (*s & 0xc0) != 0x80;
+    return n;
+}
+
+static void print_row(const table *t, size_t row, const int *width, int indent)
+{
+    printf("%*s", indent, "");
+    for (int c = 0; c < t->n_columns; c++) {
+        size_t at = row * (size_t)t->n_columns + (size_t)c;
+        const char *text = t->cells[at], *style = t->styles[at];
+        int fill = width[c] - text_width(text);
+        bool last = c == t->n_columns - 1;
+        if (t->align[c] == 'r')
+            printf("%*s", fill, "");
+        printf("%s%s%s", style ? term_style(stdout, style) : "", text,
+               style ? term_style(stdout, TERM_PLAIN) : "");
+        if (!last)
+            printf("%*s", t->align[c] == 'r' ? 2 : fill + 2, "");
+    }
+    putchar('\n');
+}
+
+void table_print(table *t, int indent)
+{
+    int width[32] = {0};
+    size_t rows = t->n_cells / (size_t)t->n_columns;
+    for (size_t i = 0; i < rows * (size_t)t->n_columns; i++) {
+        int w = text_width(t->cells[i]), *have = &width[i % (size_t)t->n_columns];
+        *have = w > *have ? w : *have;
+    }
+    for (size_t r = 0; r < rows; r++)
+        print_row(t, r, width, indent);
+    for (size_t i = 0; i < t->n_cells; i++)
+        free(t->cells[i]);
+    free(t->cells);
+    free(t->styles);
+    *t = (table){0};
+}
+
+/* ---- Numbers --------------------------------------------------------------------------------- */
+
+static char *scaled(double v, double step, const char *const *units, size_t n, char *out)
+{
+    size_t i = 0;
+    while (i + 1 < n && fabs(v) >= step) {
+        v /= step;
+        i++;
+    }
+    int digits = i == 0 && v == floor(v) ? 0 : v < 9.995 ? 2 : v < 99.95 ? 1 : 0;
+    snprintf(out, SHORT_TEXT, "%.*f%s%s", digits, v, *units[i] ? " " : "", units[i]);
+    return out;
+}
+
+char *short_bytes(double bytes, char out[SHORT_TEXT])
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    return scaled(bytes, 1024, units, ARRAY_LEN(units), out);
+}
+
+char *short_count(double n, char out[SHORT_TEXT])
+{
+    static const char *const units[] = {"", "k", "M", "G", "T", "P"};
+    return scaled(n, 1000, units, ARRAY_LEN(units), out);
+}
+
+char *short_seconds(double s, char out[SHORT_TEXT])
+{
+    static const char *const units[] = {"ns", "us", "ms", "s"};
+    return scaled(s * 1e9, 1000, units, ARRAY_LEN(units), out);
+}
+
+char *type_text(rlx_dtype t, const rlx_shape *s, char out[TYPE_TEXT])
+{
+    int n = snprintf(out, TYPE_TEXT, "%s[", rlx_dtype_name(t));
+    for (int i = 0; i < s->rank; i++)
+        n += snprintf(out + n, (size_t)(TYPE_TEXT - n), "%s%lld", i ? "," : "",
+                      (long long)s->dim[i]);
+    snprintf(out + n, (size_t)(TYPE_TEXT - n), "]");
+    return out;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* What people see on a terminal: styles, aligned tables, and numbers in short form. */
+#ifndef TERM_H
+#define TERM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "cli.h"
+
+#define TERM_PLAIN "0"
+#define TERM_BOLD "1"
+#define TERM_DIM "2"
+#define TERM_RED "31"
+#define TERM_GREEN "32"
+#define TERM_YELLOW "33"
+#define TERM_BLUE "34"
+
+/* The escape sequence of a style, or "" when `f` is no terminal or NO_COLOR is set. */
+const char *term_style(FILE *f, const char *style);
+
+/* A table: cells are added left to right; a column is as wide as its widest cell. */
+typedef struct table {
+    int n_columns;
+    const char *align; /* one letter a column: 'l' or 'r' */
+    char **cells;      /* the first row is the heading */
+    const char **styles;
+    size_t n_cells, cap;
+} table;
+
+/* `headings` are separated by '|'. */
+void table_init(table *t, const char *align, const char *headings);
+void table_cell(table *t, const char *format, ...) CLI_PRINTF(2, 3);
+/* The same with a style for the whole cell. */
+void table_styled(table *t, const char *style, const char *format, ...) CLI_PRINTF(3, 4);
+/* Prints to standard output with `indent` blanks before each row, and frees the table. */
+void table_print(table *t, int indent);
+
+/* Short forms in a buffer of the caller, which is returned. */
+#define SHORT_TEXT 32
+char *short_bytes(double bytes, char out[SHORT_TEXT]);   /* 1.50 MiB */
+char *short_seconds(double s, char out[SHORT_TEXT]);     /* 12.3 us */
+char *short_count(double n, char out[SHORT_TEXT]);       /* 2.15 G */
+/* "f32[2,3]" */
+#define TYPE_TEXT 200
+char *type_text(rlx_dtype t, const rlx_shape *s, char out[TYPE_TEXT]);
+
+#endif

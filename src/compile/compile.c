@@ -24,25 +24,22 @@ static rlx_status show(compiler *c, const char *stage, rlx_status s, char *text)
     return s;
 }
 
-/* Takes over the graph of a stage that went well: verifies it and shows it. */
-static rlx_status accept(compiler *c, const char *stage, rlx_graph *next)
-{
-    char *text = NULL;
-    rlx_graph_destroy(c->graph);
-    c->graph = next;
-    RLX_TRY(rlx_graph_verify(next, c->err));
-    if (!c->desc->on_stage)
-        return RLX_OK;
-    return show(c, stage, rlx_graph_print(next, &text, NULL, c->err), text);
-}
-
-static rlx_status verify(compiler *c, const rlx_graph *g)
+static rlx_status verify(compiler *c, const char *stage, const rlx_graph *g)
 {
     char *text = NULL;
     RLX_TRY(rlx_graph_verify(g, c->err));
     if (!c->desc->on_stage)
         return RLX_OK;
-    return show(c, "verify", rlx_graph_print(g, &text, NULL, c->err), text);
+    rlx_status s = rlx_graph_print(g, &text, NULL, c->err);
+    return show(c, stage, s, text);
+}
+
+/* Takes over the graph of a stage that went well. */
+static rlx_status accept(compiler *c, const char *stage, rlx_graph *next)
+{
+    rlx_graph_destroy(c->graph);
+    c->graph = next;
+    return verify(c, stage, next);
 }
 
 static rlx_status fold(compiler *c, const rlx_graph *g)
@@ -83,7 +80,8 @@ static rlx_status plan(compiler *c, const rlx_graph *g)
     RLX_TRY(rx_plan_make(&c->plan, next, c->target, c->desc->keep_all, c->err));
     if (!c->desc->on_stage)
         return RLX_OK;
-    return show(c, "plan", rx_plan_print(&c->plan, &text, c->err), text);
+    rlx_status s = rx_plan_print(&c->plan, &text, c->err);
+    return show(c, "plan", s, text);
 }
 
 static rlx_status schedule(compiler *c, const rx_plan *p)
@@ -93,12 +91,13 @@ static rlx_status schedule(compiler *c, const rx_plan *p)
     c->program->policy = c->desc->policy;
     if (!c->desc->on_stage)
         return RLX_OK;
-    return show(c, "schedule", rx_program_print(c->program, &text, c->err), text);
+    rlx_status s = rx_program_print(c->program, &text, c->err);
+    return show(c, "schedule", s, text);
 }
 
 static rlx_status run_stages(compiler *c, const rlx_graph *g)
 {
-    RLX_TRY(verify(c, g));
+    RLX_TRY(verify(c, "verify", g));
     RLX_TRY(fold(c, g));
     RLX_TRY(legalise(c, c->graph));
     RLX_TRY(fuse(c, c->graph));

@@ -10,7 +10,7 @@
 rlx_status rx_compile(const rlx_graph *g, const rx_target *t, const rlx_session_desc *desc,
                       rx_program **out, rlx_error *err);
 
-/* ---- Stages: each makes a new graph (or plan, or program) of the one before. ----------------- */
+/* ---- Stages: each makes a new graph (or plan, or program) of the one before. ---------------- */
 
 /* fold: removes what no output needs, shares equal nodes, computes constant expressions, drops
  * no-ops (x+0, reshape to the same shape, transposes that cancel). */

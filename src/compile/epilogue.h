@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Epilogues: bias, activation and residual as operands and attributes of a product or convolution. */
+/* Epilogues: bias, activation and residual as operands and attributes of a product or a
+ * convolution. */
 #ifndef RX_COMPILE_EPILOGUE_H
 #define RX_COMPILE_EPILOGUE_H
 
@@ -15,7 +16,7 @@ typedef struct rx_epilogue {
 
 /* The row of an operation, or NULL. */
 const rx_epilogue *rx_epilogue_of(rx_op op);
-/* The activation that a unary operation is (RLX_ACT_NONE: none), and the reverse (RX_N_OPS: none). */
+/* The activation that a unary operation is, and the reverse; RLX_ACT_NONE and RX_N_OPS: none. */
 rlx_act rx_act_of(rx_op op);
 rx_op rx_act_op(rlx_act act);
 
@@ -30,8 +31,8 @@ static inline bool *rx_epilogue_act_last(const rx_epilogue *e, void *record)
 
 /* Whether node n has any part of an epilogue. */
 bool rx_epilogue_is_used(const rx_node *n);
-/* The reverse of fusing: appends n (operands `in`, record `attr` of w->to) without its epilogue, then the
- * epilogue as nodes of its own. */
+/* The reverse of fusing: appends n (operands `in`, record `attr` of w->to) without its epilogue,
+ * then the epilogue as nodes of its own. */
 rlx_value rx_epilogue_split(rx_rewrite *w, const rx_node *n, const rlx_value *in, const void *attr);
 
 #endif

@@ -7,8 +7,8 @@
 #include "compile/compile.h"
 #include "ir/infer.h"
 
-/* A literal is made when it is no larger than MAX_BYTES and, unless SMALL_BYTES, at most GROWTH times
- * as large as what it is made of: a model must not grow by expanding its constants. */
+/* A literal is made when it is no larger than MAX_BYTES and, unless SMALL_BYTES, at most GROWTH
+ * times as large as what it is made of: a model must not grow by expanding its constants. */
 #define MAX_BYTES ((uint64_t)16 << 20)
 #define SMALL_BYTES ((uint64_t)64 << 10)
 #define GROWTH 2

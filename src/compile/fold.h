@@ -5,7 +5,7 @@
 
 #include "compile/rewrite.h"
 
-/* ---- Equal nodes: cse.c ------------------------------------------------------------------------ */
+/* ---- Equal nodes: cse.c --------------------------------------------------------------------- */
 
 /* The nodes of a graph by operation, operands and attributes. Zero-initialised is empty. */
 typedef struct rx_cse {
@@ -26,7 +26,7 @@ rlx_value rx_cse_find(const rx_cse *t, const rlx_graph *g, const rx_cse_key *key
 /* Enters the newest node of g; false when out of memory. */
 bool rx_cse_add(rx_cse *t, const rlx_graph *g);
 
-/* ---- Needless nodes: simplify.c ------------------------------------------------------------------ */
+/* ---- Needless nodes: simplify.c ------------------------------------------------------------- */
 
 /* A value of w->to that is the single result of node n, whose operands in w->to are `in`, found
  * without computing anything; RLX_NONE when no rule applies. May append view operations. */

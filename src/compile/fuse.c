@@ -119,7 +119,7 @@ static rlx_value end_change(fuser *f, const change *c, rlx_value v)
     return v;
 }
 
-/* ---- Patterns --------------------------------------------------------------------------------------- */
+/* ---- Patterns ------------------------------------------------------------------------------- */
 
 /* Writes the captured number into the field of that name. */
 static bool set_number(rx_op op, void *record, const char *field, double v)
@@ -175,7 +175,7 @@ static rlx_value apply_patterns(fuser *f, uint32_t id)
     return RLX_NONE;
 }
 
-/* ---- Epilogues -------------------------------------------------------------------------------------- */
+/* ---- Epilogues ------------------------------------------------------------------------------ */
 
 /* A node to which something is added: its operands, extended by absent ones, and its record. */
 typedef struct wider {
@@ -274,7 +274,7 @@ static rlx_value fuse_epilogue(fuser *f, uint32_t id)
     return v.id ? v : extend_product(f, id, !later);
 }
 
-/* ---- Norms ------------------------------------------------------------------------------------------ */
+/* ---- Norms ---------------------------------------------------------------------------------- */
 
 static bool is_row_norm(rx_op op)
 {
@@ -339,7 +339,7 @@ static rlx_value fuse_residual_norm(fuser *f, uint32_t id)
     return v;
 }
 
-/* ---- The pass --------------------------------------------------------------------------------------- */
+/* ---- The pass ------------------------------------------------------------------------------- */
 
 typedef rlx_value fuse_fn(fuser *f, uint32_t id);
 static fuse_fn *const fuse_fns[] = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Decides which view operations really are views. A first walk from the end finds, for each value,
- * the last node that reads it (through views) and whether all readers take any strides; a second one from
- * the start follows the strides and decides. Strides are numbers where all dimensions are; else only
- * how many of the last axes are contiguous is known. */
+ * the last node that reads it (through views) and whether all readers take any strides; a second
+ * one from the start follows the strides and decides. Strides are numbers where all dimensions are;
+ * else only how many of the last axes are contiguous is known. */
 #include <string.h>
 
 #include "compile/plan.h"
@@ -24,7 +24,7 @@ typedef struct decider {
     bool *is_view, *dense;
     layout *layouts;     /* by value */
     uint32_t *root;      /* by value: the value that owns the memory */
-    uint32_t *last_use;  /* by value: index of the last node that reads it, itself or a view of it */
+    uint32_t *last_use;  /* by value: index of the last node that reads it or a view of it */
     uint32_t *killed_by; /* by value: index of the state_write that overwrites it, or NEVER */
     bool *strided_ok;    /* by value: all readers take any strides */
 } decider;
@@ -34,7 +34,7 @@ static bool is_view_op(rx_op op)
     return rx_ops[op].flags & RX_OP_VIEW && op != RX_OP_split;
 }
 
-/* ---- From the end ----------------------------------------------------------------------------------- */
+/* ---- From the end --------------------------------------------------------------------------- */
 
 static void note_reader(decider *d, uint32_t node, uint32_t operand)
 {
@@ -76,7 +76,7 @@ static void walk_back(decider *d)
     }
 }
 
-/* ---- Strides ---------------------------------------------------------------------------------------- */
+/* ---- Strides -------------------------------------------------------------------------------- */
 
 static bool has_one_before(const rlx_shape *s, int axis)
 {
@@ -213,7 +213,7 @@ static bool apply_unknown(const rx_node *n, const rx_value *in, const rx_value *
     return !rlx_dtype_is_packed(out->dtype) || is_dense(to, b);
 }
 
-/* ---- From the start --------------------------------------------------------------------------------- */
+/* ---- From the start ------------------------------------------------------------------------- */
 
 /* Whether the memory still has these elements, and may be shown, when the last reader comes. */
 static bool memory_allows(const decider *d, uint32_t root, uint32_t result)

@@ -2,6 +2,8 @@
 /* legalise: asks the target about every node. Native nodes and views stay; others are decomposed,
  * again and again, until all is native or left to the host. What cannot run at all is an error
  * that names node, type, device and the nearest alternative. */
+#include <stdio.h>
+
 #include "compile/compile.h"
 #include "compile/epilogue.h"
 #include "ir/infer.h"
@@ -29,7 +31,7 @@ static action decide(const rlx_graph *g, const rx_target *t, const rx_node *n)
     return s == RLX_SUPPORT_HOST || t->has_host ? KEEP : FAIL;
 }
 
-/* ---- The error ------------------------------------------------------------------------------------ */
+/* ---- The error ------------------------------------------------------------------------------ */
 
 static rlx_dtype wider_type(rlx_dtype t)
 {
@@ -53,8 +55,9 @@ static bool has_wider_form(const rlx_graph *g, const rx_target *t, const rx_node
     const rlx_value *in = rx_rewrite_operands(&w, n);
     for (uint32_t i = 0; in && i < n->n_in; i++) {
         const rx_value *v = &g->values[n->in[i]];
-        rx_leaf_attr a = {.name = (const char[]){(char)('a' + i % 26), (char)('a' + i / 26 % 26), 0},
-                          .dtype = wider_type(v->dtype), .shape = v->shape};
+        char name[16];
+        snprintf(name, sizeof name, "%u", i);
+        rx_leaf_attr a = {.name = name, .dtype = wider_type(v->dtype), .shape = v->shape};
         if (!n->in[i])
             continue;
         changed |= a.dtype != v->dtype;
@@ -84,7 +87,7 @@ static rlx_status fail_node(const rlx_graph *g, const rx_target *t, const rx_nod
                    rx_node_text(g, n, text), t->name, nearest);
 }
 
-/* ---- One round ------------------------------------------------------------------------------------- */
+/* ---- One round ------------------------------------------------------------------------------ */
 
 /* Nodes that were made for another one carry its name. */
 static void name_new_nodes(rlx_graph *g, size_t first, const char *name)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Packing of slots with lifetimes into one arena. Several greedy orders are tried and the best is
- * kept: in order of time with a list of free blocks, then by size, and by size times duration. Finding the best
- * packing is NP-hard, but these reach the lower bound on most networks, and then the search ends. Each
- * attempt has a budget of work, so the whole is close to linear also for strange graphs. */
+ * kept: in order of time with a list of free blocks, then by size, by size times duration, and by
+ * duration. Finding the best packing is NP-hard, but these reach the lower bound on most networks,
+ * and then the search ends. Each attempt has a budget of work, so the whole is close to linear also
+ * for strange graphs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +37,7 @@ bool rx_pack_bound(const rx_slot *slots, size_t n, size_t n_steps, uint64_t *bou
     return true;
 }
 
-/* ---- In order of time ---------------------------------------------------------------------------------- */
+/* ---- In order of time ----------------------------------------------------------------------- */
 
 typedef struct block {
     uint64_t offset, bytes;
@@ -154,7 +155,7 @@ static bool pack_by_time(const rx_slot *slots, size_t n, size_t n_steps, uint64_
     return ok;
 }
 
-/* ---- In order of size ---------------------------------------------------------------------------------- */
+/* ---- In order of size ----------------------------------------------------------------------- */
 
 /* The slots placed so far, found by time: each is entered in the nodes of a segment tree over the
  * steps that cover its life. */
@@ -319,7 +320,7 @@ static bool pack_by_rank(const rx_slot *slots, size_t n, size_t n_steps, int ord
     return ok;
 }
 
-/* ---- The best of all ------------------------------------------------------------------------------------ */
+/* ---- The best of all ------------------------------------------------------------------------ */
 
 /* Slots one after the other: valid, and what is left when all budgets are spent. */
 static uint64_t pack_in_line(rx_slot *slots, size_t n)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* plan: numbers the steps, gives every value a space, lets results take the memory of operands that
- * die, and packs what is left into one arena. Requires a graph that is legal for the target and whose
- * outputs have memory of their own (outputs.c). */
+ * die, and packs what is left into one arena. Requires a graph that is legal for the target and
+ * whose outputs have memory of their own (outputs.c). */
 #include "compile/plan.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ static uint64_t bytes_at_bound(const rlx_graph *g, uint32_t id)
     return bytes;
 }
 
-/* ---- Steps and lifetimes ------------------------------------------------------------------------------ */
+/* ---- Steps and lifetimes -------------------------------------------------------------------- */
 
 static void number_steps(planner *k)
 {
@@ -84,7 +84,7 @@ static void set_lifetimes(planner *k)
         extend(k, k->g->outputs[i].value, (uint32_t)k->p->n_steps);
 }
 
-/* ---- Memory --------------------------------------------------------------------------------------------- */
+/* ---- Memory --------------------------------------------------------------------------------- */
 
 /* A value shows the memory of its root from end to end: itself, or reshaped. */
 static bool is_whole(const planner *k, uint32_t id)
@@ -265,7 +265,7 @@ void rx_plan_finish(rx_plan *p)
     *p = (rx_plan){0};
 }
 
-/* ---- Text ----------------------------------------------------------------------------------------------- */
+/* ---- Text ----------------------------------------------------------------------------------- */
 
 static void print_value(rx_str *s, const rx_plan *p, uint32_t id)
 {

@@ -10,16 +10,16 @@
 
 #define RX_NO_STEP 0xffffffffu
 
-/* ---- Views: layout.c ----------------------------------------------------------------------------- */
+/* ---- Views: layout.c ------------------------------------------------------------------------ */
 
-/* For each node, whether it is a view of its operand and so no step (`is_view`, cleared first); for
- * each value, whether it is dense for all values of the named dimensions. A view is taken only if all its
- * readers take its strides, its memory is not overwritten before the last of them, and it is not an
- * output that would show an input, param, literal or state. */
+/* For each node, whether it is a view of its operand and so no step; for each value, whether it is
+ * dense for all values of the named dimensions. A view is taken only if all its readers take its
+ * strides, its memory is not overwritten before the last of them, and it is not an output that
+ * would show an input, param, literal or state. */
 rlx_status rx_decide_views(const rlx_graph *g, const rx_target *t, const bool *live, bool *is_view,
                            bool *dense, rlx_error *err);
 
-/* ---- Packing: pack.c ------------------------------------------------------------------------------ */
+/* ---- Packing: pack.c ------------------------------------------------------------------------ */
 
 /* Memory that is in use from step `first` to step `last`, both included. */
 typedef struct rx_slot {
@@ -33,7 +33,7 @@ bool rx_pack_bound(const rx_slot *slots, size_t n, size_t n_steps, uint64_t *bou
  * highest. Slots are in order of `first`. False when out of memory. */
 bool rx_pack(rx_slot *slots, size_t n, size_t n_steps, uint64_t bound, uint64_t *total);
 
-/* ---- The plan ------------------------------------------------------------------------------------- */
+/* ---- The plan ------------------------------------------------------------------------------- */
 
 typedef struct rx_planned {
     rx_space space;
@@ -62,7 +62,7 @@ void rx_plan_finish(rx_plan *p);
 /* One line a slot: place, size, life, values. Freed with rx_free. */
 rlx_status rx_plan_print(const rx_plan *p, char **text, rlx_error *err);
 
-/* ---- Program -------------------------------------------------------------------------------------- */
+/* ---- Program -------------------------------------------------------------------------------- */
 
 /* Work and traffic of a node at the bounds: cost.c. */
 void rx_cost(const rlx_graph *g, const rx_node *n, double *flops, double *bytes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Elementwise nodes of one shape that feed each other become one region. The nodes are walked in
- * order and a group takes in each node that uses one of its values, as long as it is open. A group is
- * closed by the first node outside it that uses one of its values: whatever is in the group lies before all
- * its users, so the region can stand at the place of its last member and no cycle can arise. */
+ * order and a group takes in each node that uses one of its values, as long as it is open. A group
+ * is closed by the first node outside it that uses one of its values: so all members lie before all
+ * users, the region can stand at the place of its last member, and no cycle can arise. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -130,7 +130,7 @@ static void visit(grouper *r, uint32_t node)
     }
 }
 
-/* ---- Making the regions ------------------------------------------------------------------------------ */
+/* ---- Making the regions --------------------------------------------------------------------- */
 
 typedef struct builder {
     uint32_t member[MAX_MEMBERS]; /* nodes, in order */

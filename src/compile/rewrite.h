@@ -26,8 +26,8 @@ void rx_mark_live(const rlx_graph *g, bool *live);
 /* Starts with an empty graph that has the dimensions of `from`. On failure nothing is to be
  * ended. */
 rlx_status rx_rewrite_begin(rx_rewrite *w, const rlx_graph *from, rlx_error *err);
-/* Ends the walk, whose status so far is `s`: gives the new graph its outputs, drops what is dead in it
- * and hands it over, or frees it and reports the first error. */
+/* Ends the walk, whose status so far is `s`: gives the new graph its outputs, drops what is dead in
+ * it and hands it over, or frees it and reports the first error. */
 rlx_status rx_rewrite_end(rx_rewrite *w, rlx_status s, rlx_graph **out, rlx_error *err);
 
 /* The operands of a node, as values of `to`: valid until the next call. NULL: out of memory. */

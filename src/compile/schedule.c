@@ -10,7 +10,8 @@ typedef struct writer {
     const rlx_graph *g;
     const rx_target *t;
     rx_program *p;
-    /* Only its arena is used: records are copied into arenas of graphs. The program takes it over. */
+    /* Only its arena is used, since records are copied into arenas of graphs; the program takes
+     * it over. */
     rlx_graph store;
     uint32_t *index; /* by value id: index in p->values, or RX_NO_VALUE */
     rlx_error *err;
@@ -50,7 +51,7 @@ static rlx_status write_dims(writer *w)
     return RLX_OK;
 }
 
-/* ---- Values ------------------------------------------------------------------------------------------- */
+/* ---- Values --------------------------------------------------------------------------------- */
 
 static rlx_status write_value(writer *w, uint32_t id)
 {
@@ -110,7 +111,7 @@ static rlx_status write_constants(writer *w)
     return RLX_OK;
 }
 
-/* ---- Ports -------------------------------------------------------------------------------------------- */
+/* ---- Ports ---------------------------------------------------------------------------------- */
 
 static rlx_status write_ports(writer *w, rlx_leaf kind, rx_port **ports, size_t *n_ports)
 {
@@ -132,7 +133,7 @@ static rlx_status write_ports(writer *w, rlx_leaf kind, rx_port **ports, size_t 
     return RLX_OK;
 }
 
-/* ---- Steps -------------------------------------------------------------------------------------------- */
+/* ---- Steps ---------------------------------------------------------------------------------- */
 
 static uint32_t *write_ids(writer *w, const uint32_t *ids, uint32_t first, uint32_t n)
 {

@@ -39,7 +39,7 @@ static bool same_type(const rlx_graph *g, uint32_t id, rlx_dtype t, const rlx_sh
     return v->dtype == t && rx_shape_equal(&v->shape, s);
 }
 
-/* ---- Arithmetic ---------------------------------------------------------------------------------- */
+/* ---- Arithmetic ----------------------------------------------------------------------------- */
 
 /* The number that the right (and for commutative operations the left) operand must be. */
 typedef struct neutral {
@@ -95,7 +95,7 @@ static rlx_value drop_repeated(const rlx_graph *g, rx_op op, rlx_value x)
     }
 }
 
-/* ---- Shape --------------------------------------------------------------------------------------- */
+/* ---- Shape ---------------------------------------------------------------------------------- */
 
 static bool is_identity(const rlx_ints *perm)
 {

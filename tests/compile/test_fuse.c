@@ -11,7 +11,10 @@ typedef struct golden {
 } golden;
 
 #define X "  %1: f32[2,8] = input \"x\"\n"
-#define MM X "  %2: f32[8,4] = param \"w\"\n  %3: f32[4] = param \"b\"\n  %4: f32[2,4] = input \"r\"\n"
+#define MM \
+    X "  %2: f32[8,4] = param \"w\"\n" \
+      "  %3: f32[4] = param \"b\"\n" \
+      "  %4: f32[2,4] = input \"r\"\n"
 
 static const golden rules[] = {
     {"silu, then swiglu",
@@ -215,7 +218,8 @@ static const golden rules[] = {
      "  %3: f32[1,4,1,1] = param \"b\"\n"
      "  %4: f32[1,4,8,8] = input \"r\"\n"
      "  %5: f32[4] = reshape(%3) {shape=[4]}\n"
-     "  %6: f32[1,4,8,8] = conv2d(%1, %2, %5, %4) {stride=[1,1], dilation=[1,1], pads=[0,0,0,0], groups=1, act=relu, act_last=true}\n"
+     "  %6: f32[1,4,8,8] = conv2d(%1, %2, %5, %4) {stride=[1,1], dilation=[1,1], "
+     "pads=[0,0,0,0], groups=1, act=relu, act_last=true}\n"
      "  output \"y\" = %6\n"
      "}\n"},
     {"residual and norm; the sum is also used later",
@@ -271,7 +275,8 @@ static const golden regions[] = {
      "  %1: f32[2,8] = input \"x\"\n"
      "  %2: f32[8] = param \"b\"\n"
      "  %3: f32[2,1] = param \"s\"\n"
-     "  %4: f32[2,8] = region(%3, %1, %2) {t0 = add(a1, a2): f32; t1 = mul(t0, a0): f32; t2 = leaky_relu(t1, 0.1, 0): f32; return t2} \"scale\"\n"
+     "  %4: f32[2,8] = region(%3, %1, %2) {t0 = add(a1, a2): f32; t1 = mul(t0, a0): f32; "
+     "t2 = leaky_relu(t1, 0.1, 0): f32; return t2} \"scale\"\n"
      "  output \"y\" = %4\n"
      "}\n"},
     {"one node stays itself, a smaller tensor is not computed again for each row",
@@ -297,7 +302,8 @@ static const golden regions[] = {
      "  output \"y\" = %3\n  output \"s\" = %4\n}\n",
      "graph \"g\" {\n"
      "  %1: f32[2,8] = input \"x\"\n"
-     "  %2: f32[2,8], %3: f32[2,8] = region(%1) {t0 = tanh(a0): f32; t1 = exp(t0): f32; return t0, t1}\n"
+     "  %2: f32[2,8], %3: f32[2,8] = region(%1) {t0 = tanh(a0): f32; "
+     "t1 = exp(t0): f32; return t0, t1}\n"
      "  %4: f32[2] = reduce_sum(%2) {axes=[1]}\n"
      "  output \"y\" = %3\n"
      "  output \"s\" = %4\n"

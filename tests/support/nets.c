@@ -39,7 +39,7 @@ static rlx_graph *finish(net *n)
     return NULL;
 }
 
-/* ---- Encoder --------------------------------------------------------------------------------------- */
+/* ---- Encoder -------------------------------------------------------------------------------- */
 
 static rlx_value linear(net *n, rlx_value x, const char *what, int layer, int64_t from, int64_t to)
 {
@@ -93,7 +93,7 @@ rlx_graph *net_encoder(const net_size *s)
     return finish(&n);
 }
 
-/* ---- Decoder --------------------------------------------------------------------------------------- */
+/* ---- Decoder -------------------------------------------------------------------------------- */
 
 typedef struct decode {
     rlx_value cos, sin, position, length;
@@ -159,7 +159,7 @@ rlx_graph *net_decoder(const net_size *s)
     return finish(&n);
 }
 
-/* ---- ResNet-50 ------------------------------------------------------------------------------------- */
+/* ---- ResNet-50 ------------------------------------------------------------------------------ */
 
 static rlx_value conv(net *n, rlx_value x, const char *what, const int64_t shape[3], int64_t stride)
 {
@@ -190,7 +190,8 @@ static rlx_value bottleneck(net *n, rlx_value x, const char *what, const int64_t
 
 rlx_graph *net_resnet50(int64_t batch)
 {
-    static const struct { int blocks; int64_t mid; } stages[] = {{3, 64}, {4, 128}, {6, 256}, {3, 512}};
+    static const struct { int blocks; int64_t mid; } stages[] = {
+        {3, 64}, {4, 128}, {6, 256}, {3, 512}};
     net n = {.g = rlx_graph_create("resnet50")};
     rlx_value x = rlx_input(n.g, "x", RLX_F32, 4, (const rlx_dim[]){batch, 3, 224, 224});
     x = rlx_relu(n.g, conv(&n, x, "stem", (const int64_t[]){3, 64, 7}, 2));
@@ -211,7 +212,7 @@ rlx_graph *net_resnet50(int64_t batch)
     return finish(&n);
 }
 
-/* ---- Chain ----------------------------------------------------------------------------------------- */
+/* ---- Chain ---------------------------------------------------------------------------------- */
 
 rlx_graph *net_chain(int n_nodes)
 {

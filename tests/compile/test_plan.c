@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/* The memory plan: how close to the lower bound it is on real networks, what is a view, what
+ * happens in place, and what states and outputs demand. */
+#include <stdlib.h>
+
+#include "check.h"
+#include "compile/plan.h"
+#include "support/fake_target.h"
+#include "support/nets.h"
+
+/* ---- Real networks -------------------------------------------------------------------------- */
+
+static void check_net(rlx_graph *g, bool no_fusion)
+{
+    fake_options all = {0};
+    rx_target t = fake_target(&all);
+    rlx_session_desc desc = {.no_fusion = no_fusion};
+    rx_program *p = NULL;
+    rlx_error err = {0};
+    if (CHECK(g != NULL) && CHECK_OK(rx_compile(g, &t, &desc, &p, &err), &err)) {
+        const rlx_memory_info *m = &p->memory;
+        double ratio = (double)m->arena_bytes / (double)m->arena_bound;
+        printf("%-10s %-9s %5zu steps, arena %9.3f MiB, %.4f of the bound, %.1f %% of unshared\n",
+               rlx_graph_name(g), no_fusion ? "unfused" : "fused", p->n_steps,
+               (double)m->arena_bytes / 1048576, ratio,
+               100.0 * (double)m->arena_bytes / (double)m->unshared_bytes);
+        CHECK(ratio <= 1.10);
+        CHECK(m->arena_bytes >= m->arena_bound && m->arena_bytes <= m->unshared_bytes);
+    }
+    rx_program_unref(p);
+    rlx_graph_destroy(g);
+}
+
+static void check_nets(void)
+{
+    const net_size encoder = {.layers = 6, .batch = 2, .seq = 128, .width = 384, .heads = 12,
+                              .hidden = 1536};
+    const net_size decoder = {.layers = 30, .seq = 2048, .width = 576, .heads = 9, .kv_heads = 3,
+                              .hidden = 1536};
+    for (int no_fusion = 0; no_fusion < 2; no_fusion++) {
+        check_net(net_encoder(&encoder), no_fusion);
+        check_net(net_decoder(&decoder), no_fusion);
+        check_net(net_resnet50(1), no_fusion);
+    }
+}
+
+/* ---- Small graphs --------------------------------------------------------------------------- */
+
+/* The program of a text; NULL after printing an error. */
+static rx_program *compile_text(const char *text, const fake_options *options, bool keep_all)
+{
+    rx_target t = fake_target(options);
+    rlx_session_desc desc = {.keep_all = keep_all, .no_fusion = true};
+    rlx_graph *g = NULL;
+    rx_program *p = NULL;
+    rlx_error err = {0};
+    if (CHECK_OK(rlx_graph_parse(text, strlen(text), &g, &err), &err))
+        CHECK_OK(rx_compile(g, &t, &desc, &p, &err), &err);
+    rlx_graph_destroy(g);
+    return p;
+}
+
+/* The operations of the steps, as "exp copy ". */
+static bool has_steps(const rx_program *p, const char *want)
+{
+    char got[256] = "";
+    for (size_t i = 0; p && i < p->n_steps; i++) {
+        size_t n = strlen(got);
+        snprintf(got + n, sizeof got - n, "%s ", rx_ops[p->steps[i].op].name);
+    }
+    if (strcmp(got, want))
+        printf("    steps: %s\n", got);
+    return !strcmp(got, want);
+}
+
+typedef struct step_case {
+    const char *what, *text, *steps;
+    bool dense_only;
+} step_case;
+
+static const step_case step_cases[] = {
+    {"strided views where kernels take them",
+     "graph \"g\" {\n"
+     "  %1: f32[4,8] = input \"x\"\n"
+     "  %2 = transpose(%1) {perm=[1,0]}\n"
+     "  %3 = narrow(%2) {axis=0, start=2, length=3}\n"
+     "  %4 = exp(%3)\n"
+     "  output \"y\" = %4\n}\n",
+     "exp ", false},
+    {"else the last view that is not dense is a step",
+     "graph \"g\" {\n"
+     "  %1: f32[4,8] = input \"x\"\n"
+     "  %2 = transpose(%1) {perm=[1,0]}\n"
+     "  %3 = exp(%2)\n"
+     "  output \"y\" = %3\n}\n",
+     "transpose exp ", true},
+    {"dense views are always views",
+     "graph \"g\" {\n"
+     "  %1: f32[4,8] = input \"x\"\n"
+     "  %2 = narrow(%1) {axis=0, start=1, length=2}\n"
+     "  %3 = reshape(%2) {shape=[16]}\n"
+     "  %4 = exp(%3)\n"
+     "  output \"y\" = %4\n}\n",
+     "exp ", true},
+    {"an output is dense",
+     "graph \"g\" {\n"
+     "  %1: f32[4,8] = input \"x\"\n"
+     "  %2 = exp(%1)\n"
+     "  %3 = transpose(%2) {perm=[1,0]}\n"
+     "  output \"y\" = %3\n}\n",
+     "exp transpose ", false},
+    {"an output may be a dense view",
+     "graph \"g\" {\n"
+     "  %1: f32[4,8] = input \"x\"\n"
+     "  %2 = exp(%1)\n"
+     "  %3 = reshape(%2) {shape=[32]}\n"
+     "  output \"y\" = %3\n}\n",
+     "exp ", true},
+    {"but not of a port",
+     "graph \"g\" {\n"
+     "  %1: f32[4,8] = input \"x\"\n"
+     "  %2 = reshape(%1) {shape=[32]}\n"
+     "  output \"y\" = %2\n  output \"x\" = %1\n}\n",
+     "copy reshape ", false},
+    {"heads of a joint projection: a strided view may be reshaped in its last axes",
+     "graph \"g\" {\n"
+     "  dim seq <= 16\n"
+     "  %1: f32[1,seq,96] = input \"qkv\"\n"
+     "  %2 = narrow(%1) {axis=2, start=32, length=32}\n"
+     "  %3 = reshape(%2) {shape=[1,seq,4,8]}\n"
+     "  %4 = transpose(%3) {perm=[0,2,1,3]}\n"
+     "  %5 = softmax(%4) {axis=3}\n"
+     "  output \"y\" = %5\n}\n",
+     "softmax ", false},
+    {"a view of a state that is read after the write is a copy",
+     "graph \"g\" {\n"
+     "  %1: f32[4,8] = state \"s\"\n"
+     "  %2: f32[1,8] = input \"u\"\n"
+     "  %3: i32[] = input \"p\"\n"
+     "  %4 = narrow(%1) {axis=0, start=1, length=1}\n"
+     "  %5 = state_write(%1, %2, %3)\n"
+     "  %6 = exp(%4)\n"
+     "  output \"y\" = %6\n}\n",
+     "narrow state_write exp ", false},
+    {"also one that feeds the write",
+     "graph \"g\" {\n"
+     "  %1: f32[4,8] = state \"s\"\n"
+     "  %2: i32[] = input \"p\"\n"
+     "  %3 = narrow(%1) {axis=0, start=1, length=1}\n"
+     "  %4 = state_write(%1, %3, %2)\n"
+     "  %5 = exp(%4)\n"
+     "  output \"y\" = %5\n}\n",
+     "narrow state_write exp ", false},
+    {"a state as output is copied when it is read, in both versions",
+     "graph \"g\" {\n"
+     "  %1: f32[4,8] = state \"s\"\n"
+     "  %2: f32[1,8] = input \"u\"\n"
+     "  %3: i32[] = input \"p\"\n"
+     "  %4 = state_write(%1, %2, %3)\n"
+     "  output \"before\" = %1\n  output \"after\" = %4\n}\n",
+     "copy state_write copy ", false},
+};
+
+static void check_steps(void)
+{
+    for (size_t i = 0; i < sizeof step_cases / sizeof *step_cases; i++) {
+        fake_options o = {.dense_only = step_cases[i].dense_only};
+        rx_program *p = compile_text(step_cases[i].text, &o, false);
+        if (!CHECK(has_steps(p, step_cases[i].steps)))
+            printf("    case: %s\n", step_cases[i].what);
+        rx_program_unref(p);
+    }
+}
+
+static const char chain[] =
+    "graph \"g\" {\n"
+    "  %1: f32[64,64] = input \"x\"\n"
+    "  %2 = exp(%1)\n"
+    "  %3 = tanh(%2)\n"
+    "  %4 = transpose(%3) {perm=[1,0]}\n"
+    "  %5 = add(%3, %4)\n"
+    "  %6 = neg(%5)\n"
+    "  output \"y\" = %6\n}\n";
+
+static void check_in_place(void)
+{
+    fake_options all = {0};
+    rx_program *p = compile_text(chain, &all, false);
+    const uint64_t one = 64 * 64 * 4;
+    /* tanh in the place of exp; add not in that of tanh, which it also reads transposed. */
+    CHECK(p && p->memory.arena_bytes == 2 * one && p->memory.arena_bound == 2 * one);
+    CHECK(p && p->memory.unshared_bytes == 4 * one);
+    rx_program_unref(p);
+    p = compile_text(chain, &all, true);
+    CHECK(p && p->memory.arena_bytes == 4 * one);
+    rx_program_unref(p);
+}
+
+/* Results that nobody wants have no memory; ports keep their order; literals are aligned. */
+static void check_program(void)
+{
+    fake_options all = {0};
+    rx_program *p = compile_text("graph \"g\" {\n"
+                                 "  %1: f32[4,8] = input \"x\"\n"
+                                 "  %2: f32[3] = param \"unused\"\n"
+                                 "  %3: f32[8] = constant [1,2,3,4,5,6,7,8]\n"
+                                 "  %4 = add(%1, %3)\n"
+                                 "  %5, %6 = top_k(%4) {k=2, axis=1}\n"
+                                 "  output \"i\" = %6\n}\n",
+                                 &all, false);
+    if (!CHECK(p && p->n_steps == 2 && p->n_inputs == 1 && p->n_params == 1))
+        return;
+    const rx_step *top_k = &p->steps[1];
+    CHECK(p->values[top_k->out[0]].space == RX_SPACE_NONE);
+    CHECK(p->values[top_k->out[1]].space == RX_SPACE_ARENA);
+    CHECK(p->values[p->outputs[0].value].last == p->n_steps);
+    CHECK(p->values[p->params[0].value].space == RX_SPACE_PARAM);
+    CHECK(p->n_constants == 1 && (uintptr_t)p->constants[0] % 64 == 0);
+    CHECK(p->steps[0].flops == 32 && p->steps[0].bytes == 4 * (32 + 8 + 32));
+    CHECK(p->memory.param_bytes == 12 && p->memory.input_bytes == 128);
+    CHECK(rx_program_ref(p) == p);
+    rx_program_unref(p);
+    rx_program_unref(p);
+}
+
+/* ---- The stages as the caller sees them ----------------------------------------------------- */
+
+static void note_stage(void *user, const char *stage, const char *text)
+{
+    char *all = user;
+    CHECK(text && *text);
+    strcat(strcat(all, stage), " ");
+}
+
+static void check_stages(void)
+{
+    char stages[128] = "";
+    fake_options o = {0};
+    rx_target t = fake_target(&o);
+    rlx_session_desc desc = {.on_stage = note_stage, .on_stage_user = stages};
+    rlx_graph *g = NULL;
+    rx_program *p = NULL;
+    rlx_error err = {0};
+    CHECK_OK(rlx_graph_parse(chain, strlen(chain), &g, &err), &err);
+    CHECK_OK(rx_compile(g, &t, &desc, &p, &err), &err);
+    CHECK(!strcmp(stages, "verify fold legalise fuse plan schedule "));
+    rx_program_unref(p);
+    rlx_graph_destroy(g);
+}
+
+int main(void)
+{
+    check_nets();
+    check_steps();
+    check_in_place();
+    check_program();
+    check_stages();
+    return check_done();
+}

@@ -22,6 +22,7 @@ typedef struct rlx_device_info {
     uint32_t threads;    /* CPU devices: threads used */
     bool is_default;     /* the one that "auto" opens */
     bool is_test;        /* ref, null: exact or checking devices, never chosen by "auto" */
+    bool is_software;    /* a GPU driver that runs on the CPU: "auto" takes the CPU device instead */
 } rlx_device_info;
 
 /* Writes up to `cap` devices to `out` (may be NULL when cap is 0), best first within each backend,
@@ -65,7 +66,8 @@ typedef enum rlx_support {
 /* How `backend` ("cpu", "vulkan", ...) runs operation `op` in its most common form; known without a
  * device being there. RLX_SUPPORT_NO for unknown names. */
 RLX_API rlx_support rlx_op_support(const char *backend, const char *op);
-RLX_API const char *rlx_support_name(rlx_support s); /* "native", "decomposed", "view", "host", "no" */
+/* "native", "decomposed", "view", "host" or "no" */
+RLX_API const char *rlx_support_name(rlx_support s);
 
 #ifdef __cplusplus
 }

@@ -32,7 +32,8 @@ typedef enum rx_env {
     RX_N_ENV
 } rx_env;
 
-/* The text of a variable, or NULL when it is not set or empty. Valid until the environment changes. */
+/* The text of a variable, or NULL when it is not set or empty. Valid until the environment is
+ * changed. */
 const char *rx_env_text(rx_env v);
 /* True for any text but "0", "no", "off" and "false". */
 bool rx_env_flag(rx_env v);

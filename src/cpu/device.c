@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The backends "cpu" (threads, fast kernels, the reference where there is none) and "ref" (reference
- * kernels only, one thread: the definition of correct). */
+/* The backends "cpu" (threads, fast kernels, the reference where there is none) and "ref"
+ * (reference kernels only, one thread: the definition of correct). */
 #include "cpu/device.h"
 
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 
 #include "base/env.h"
 
-/* ---- What the compiler asks ---------------------------------------------------------------------- */
+/* ---- What the compiler asks ------------------------------------------------------------------ */
 
 static const rx_cpu_kernel *first_kernel(const rx_target *t, const rx_node *n)
 {
@@ -71,7 +71,7 @@ static rlx_status target_eval(const rlx_graph *g, const rx_node *n, const void *
     return RLX_OK;
 }
 
-/* ---- Devices ---------------------------------------------------------------------------------------- */
+/* ---- Devices --------------------------------------------------------------------------------- */
 
 /* The processor's name: the first "model name" of /proc/cpuinfo, else the architecture. */
 static void processor_name(char *out, size_t cap)

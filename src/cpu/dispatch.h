@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of CPU kernels of a device: for each operation a chain, the fastest first, the reference
- * kernel last. To add kernels: write an rx_cpu_*_init that adds them and call it in dispatch.c. */
+/* The table of CPU kernels of a device: for each operation a chain, the fastest first, the
+ * reference kernel last. To add kernels: write an rx_cpu_*_init that adds them and call it in
+ * dispatch.c. */
 #ifndef RX_CPU_DISPATCH_H
 #define RX_CPU_DISPATCH_H
 

@@ -7,7 +7,7 @@
 
 #include "base/dtype.h"
 
-/* ---- Weights ------------------------------------------------------------------------------------- */
+/* ---- Weights --------------------------------------------------------------------------------- */
 
 rlx_status rx_cpu_weights_create(rx_device *d, rx_program *p, rx_weights **out, rlx_error *err)
 {
@@ -58,7 +58,8 @@ rlx_status rx_cpu_weights_set(rx_weights *w, size_t param, const void *data, siz
 {
     const rx_port *port = &w->program->params[param];
     rx_weight *item = &w->items[param];
-    bool borrow = own == RLX_BORROW && data && is_aligned(data, w->program->values[port->value].dtype);
+    rlx_dtype dtype = w->program->values[port->value].dtype;
+    bool borrow = own == RLX_BORROW && data && is_aligned(data, dtype);
     rlx_status st = RLX_OK;
     rx_rwlock_write(&w->lock);
     if (borrow) {
@@ -81,7 +82,7 @@ out:
     return st;
 }
 
-/* ---- Creation -------------------------------------------------------------------------------------- */
+/* ---- Creation -------------------------------------------------------------------------------- */
 
 /* Places ports one after another from *bytes on, 64-byte aligned. */
 static bool place_ports(const rx_program *p, const rx_port *ports, size_t n, uint64_t *at,
@@ -221,9 +222,9 @@ void rx_cpu_exec_destroy(rx_exec *e)
     exec_free(e);
 }
 
-/* ---- Binding ---------------------------------------------------------------------------------------- */
+/* ---- Binding --------------------------------------------------------------------------------- */
 
-/* The record with numbers for dimension handles: the program's own where there are no dimensions. */
+/* The record with numbers for dimension handles; the program's own where there are none. */
 static const void *resolve_record(rx_exec *e, rx_op op, const void *attr, void *copy)
 {
     if (!copy || !attr)
@@ -322,7 +323,7 @@ rlx_status rx_cpu_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err)
     return st;
 }
 
-/* ---- Host access ------------------------------------------------------------------------------------- */
+/* ---- Host access ----------------------------------------------------------------------------- */
 
 rlx_status rx_cpu_exec_write(rx_exec *e, uint32_t value, size_t offset, const void *data,
                              size_t bytes, rlx_error *err)
@@ -353,7 +354,7 @@ rlx_status rx_cpu_exec_read(rx_exec *e, uint32_t value, size_t offset, void *dat
     return st;
 }
 
-/* ---- Running ----------------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 static rlx_status run_step(rx_exec *e, size_t i, rlx_error *err)
 {

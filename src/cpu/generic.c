@@ -42,7 +42,7 @@ rlx_status rx_cpu_generic_init(rx_cpu_table *t)
     return RLX_OK;
 }
 
-/* ---- Lanes -------------------------------------------------------------------------------------- */
+/* ---- Lanes ----------------------------------------------------------------------------------- */
 
 bool rx_is_lane_type(rlx_dtype t)
 {
@@ -101,7 +101,7 @@ void rx_store_lanes(rlx_dtype t, char *data, int64_t stride, const float *from, 
     }
 }
 
-/* ---- Merged axes --------------------------------------------------------------------------------- */
+/* ---- Merged axes ----------------------------------------------------------------------------- */
 
 /* Axis `axis` directly follows axis `last` in every view, so both are one axis. */
 static bool can_merge(const rx_view *views, size_t n, int last, int axis)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Portable fast kernels: plain C that a compiler vectorises. They compute in f32 on lanes, short
- * runs of elements, and refuse what they do not handle. Shared parts and the kernels of each file. */
+ * runs of elements, and refuse what they do not handle. */
 #ifndef RX_CPU_GENERIC_H
 #define RX_CPU_GENERIC_H
 
@@ -11,13 +11,13 @@
 
 /* Types that become f32 lanes: f32, f16, bf16, and bool as 0 and 1. */
 bool rx_is_lane_type(rlx_dtype t);
-/* n elements from `data` at `stride` (in elements) to floats, and back; back rounds to nearest even,
- * to bool is x != 0. The memory may be the same when the type is f32. */
+/* n elements from `data` at `stride` (in elements) to floats, and back; back rounds to nearest
+ * even, to bool is x != 0. The memory may be the same when the type is f32. */
 void rx_load_lanes(rlx_dtype t, const char *data, int64_t stride, float *to, int64_t n);
 void rx_store_lanes(rlx_dtype t, char *data, int64_t stride, const float *from, int64_t n);
 
-/* Views of the same shape with axes of size 1 dropped and neighbouring axes merged where all of them
- * allow it. At least one axis remains. */
+/* Views of the same shape with axes of size 1 dropped and neighbouring axes merged where all of
+ * them allow it. At least one axis remains. */
 void rx_merge_axes(rx_view *views, size_t n);
 
 /* y = act(x) on lanes, in place. generic_region.c */

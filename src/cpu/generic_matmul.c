@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrix products of f32, f16 and bf16 with bias, activation and residual, on any strides. The result
- * is cut into tiles; a thread packs the panels of a and b that a tile needs, KC deep, and multiplies
- * them with an MR x NR kernel that the compiler keeps in registers. With a few rows only, panels do
- * not pay: then b is read once, where it lies. */
+/* Matrix products of f32, f16 and bf16 with bias, activation and residual, on any strides. The
+ * result is cut into tiles; a thread packs the panels of a and b that a tile needs, KC deep, and
+ * multiplies them with an MR x NR kernel that the compiler keeps in registers. With a few rows only,
+ * panels do not pay: then b is read once, where it lies. */
 #include <string.h>
 
 #include "cpu/generic.h"
@@ -40,7 +40,7 @@ typedef struct tile {
     float *a_panel, *b_panel;
 } tile;
 
-/* ---- Packing ----------------------------------------------------------------------------------------- */
+/* ---- Packing --------------------------------------------------------------------------------- */
 
 static const char *element(rlx_dtype t, const char *data, int64_t i)
 {
@@ -60,8 +60,8 @@ static void pack_along_k(const panel *p, int64_t k0, int64_t k, int lines, float
 {
     float run[KC];
     for (int i = 0; i < lines; i++) {
-        rx_load_lanes(p->dtype, element(p->dtype, p->data, i * p->line + k0 * p->step), p->step, run,
-                      k);
+        int64_t first = i * p->line + k0 * p->step;
+        rx_load_lanes(p->dtype, element(p->dtype, p->data, first), p->step, run, k);
         for (int64_t j = 0; j < k; j++)
             to[j * p->width + i] = run[j];
     }
@@ -90,7 +90,7 @@ static void pack_panel(panel p, int64_t k0, int64_t k, int64_t n_lines, float *t
     }
 }
 
-/* ---- Products ------------------------------------------------------------------------------------------ */
+/* ---- Products -------------------------------------------------------------------------------- */
 
 /* sums[MR][NR] += a . b for groups of panels, k deep. */
 static void micro_kernel(const float *restrict a, const float *restrict b, int64_t k,
@@ -191,7 +191,7 @@ static void multiply_rows(const product *p, const tile *t)
     }
 }
 
-/* ---- After the sum ----------------------------------------------------------------------------------------- */
+/* ---- After the sum --------------------------------------------------------------------------- */
 
 static void add_residual(const product *p, int64_t first, float *row, int64_t n, float *room)
 {
@@ -226,8 +226,8 @@ static void store_tile(const product *p, const tile *t)
             add_residual(p, first, row, t->cols, room);
         if (d->act_last)
             rx_act_lanes(d->act, row, t->cols);
-        rx_store_lanes(p->out->dtype, p->out->data + first * rlx_dtype_block_bytes(p->out->dtype), 1,
-                       row, t->cols);
+        int64_t size = rlx_dtype_block_bytes(p->out->dtype);
+        rx_store_lanes(p->out->dtype, p->out->data + first * size, 1, row, t->cols);
     }
 }
 
@@ -257,7 +257,7 @@ static void run_tiles(void *user, int64_t begin, int64_t end)
     }
 }
 
-/* ---- Setting up ------------------------------------------------------------------------------------------------ */
+/* ---- Setting up ------------------------------------------------------------------------------ */
 
 /* Stride of an operand along batch axis i of n_axes; 0 where it broadcasts. */
 static int64_t batch_stride(const rx_view *v, int n_axes, int i)

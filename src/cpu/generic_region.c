@@ -11,7 +11,7 @@
 
 typedef void lane_fn(const rx_instr *in, const float *const *arg, float *y, int64_t n);
 
-/* ---- Instructions ---------------------------------------------------------------------------------- */
+/* ---- Instructions ---------------------------------------------------------------------------- */
 
 static inline float sigmoid(float x)
 {
@@ -188,7 +188,7 @@ void rx_act_lanes(rlx_act act, float *x, int64_t n)
     lane_table[in.op](&in, (const float *const[]){x}, x, n);
 }
 
-/* ---- The interpreter ----------------------------------------------------------------------------------- */
+/* ---- The interpreter ------------------------------------------------------------------------- */
 
 #define LANE_ROOM 12288 /* floats on the stack, shared by all registers */
 #define MAX_LANES 512

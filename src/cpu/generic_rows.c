@@ -55,7 +55,7 @@ static float *thread_rows(const rx_call *c, int64_t n, int64_t *stride)
                                   (size_t)rx_pool_n_threads(c->pool));
 }
 
-/* ---- Softmax ------------------------------------------------------------------------------------------ */
+/* ---- Softmax --------------------------------------------------------------------------------- */
 
 typedef struct softmax_run {
     rx_view x, y;              /* without the axis */
@@ -134,7 +134,7 @@ rlx_status rx_generic_softmax(const rx_call *c)
     return RLX_OK;
 }
 
-/* ---- layer_norm, rms_norm --------------------------------------------------------------------------------- */
+/* ---- layer_norm, rms_norm -------------------------------------------------------------------- */
 
 typedef struct norm_run {
     const rx_view *x, *y;
@@ -162,7 +162,8 @@ static void norm_lanes(const norm_run *r, float *x)
 static void norm_range(void *user, int64_t begin, int64_t end)
 {
     const norm_run *r = user;
-    int64_t x_size = rlx_dtype_block_bytes(r->x->dtype), y_size = rlx_dtype_block_bytes(r->y->dtype);
+    int64_t x_size = rlx_dtype_block_bytes(r->x->dtype);
+    int64_t y_size = rlx_dtype_block_bytes(r->y->dtype);
     float *row = r->rows + rx_pool_slot() * r->row_stride;
     for (; begin < end; begin++) {
         rx_load_lanes(r->x->dtype, r->x->data + begin * r->n * x_size, 1, row, r->n);

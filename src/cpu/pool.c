@@ -67,7 +67,7 @@ int rx_pool_n_threads(const rx_pool *p)
     return p ? p->n_threads : 1;
 }
 
-/* ---- Claiming chunks --------------------------------------------------------------------------- */
+/* ---- Claiming chunks ------------------------------------------------------------------------- */
 
 static uint64_t word_left(uint64_t word)
 {
@@ -154,7 +154,7 @@ static void *worker_main(void *user)
     return NULL;
 }
 
-/* ---- Running a job ------------------------------------------------------------------------------- */
+/* ---- Running a job --------------------------------------------------------------------------- */
 
 static void wait_done(rx_workers *w, int64_t n_claims)
 {
@@ -203,7 +203,7 @@ void rx_parallel(rx_pool *pool, int64_t n, int64_t chunk, rx_range_fn *fn, void 
     atomic_store(&w->busy, false);
 }
 
-/* ---- Pools ---------------------------------------------------------------------------------------- */
+/* ---- Pools ----------------------------------------------------------------------------------- */
 
 static rx_workers *workers_create(void)
 {

@@ -12,7 +12,8 @@ typedef struct rx_pool rx_pool;
 int rx_cpu_cores(void);
 
 /* A pool of `n_threads` threads, the caller of rx_parallel among them. 0: RLX_THREADS, else
- * rx_cpu_cores. Fewer when the system gives no more. Workers start here and end with the last pool. */
+ * rx_cpu_cores. Fewer when the system gives no more. Workers start here and end with the last
+ * pool. */
 rlx_status rx_pool_create(uint32_t n_threads, rx_pool **out, rlx_error *err);
 void rx_pool_destroy(rx_pool *p); /* NULL is fine */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Order of runs on the CPU: inline for synchronous ones, on one thread of the device for the others.
- * The thread takes the execs in turn, one run each, so no session starves another. */
+/* Order of runs on the CPU: inline for synchronous ones, on one thread of the device for the
+ * others. The thread takes the execs in turn, one run each, so no session starves another. */
 #include "cpu/device.h"
 
 bool rx_cpu_queue_init(rx_device *d)
@@ -25,7 +25,7 @@ void rx_cpu_queue_finish(rx_device *d)
     rx_mutex_finish(&d->queue_lock);
 }
 
-/* ---- The worker of the device ------------------------------------------------------------------ */
+/* ---- The worker of the device ---------------------------------------------------------------- */
 
 static void push_exec(rx_device *d, rx_exec *e)
 {
@@ -56,7 +56,7 @@ static rx_exec *pop_exec(rx_device *d)
     return e;
 }
 
-/* Counts run `ticket` as done; e->lock is held. A failure takes the runs with it that wait behind. */
+/* Counts run `ticket` as done; e->lock is held. A failure takes those with it that wait behind. */
 static void finish_run(rx_exec *e, uint64_t ticket, rlx_status st, const rlx_error *error)
 {
     if (st != RLX_OK) {
@@ -107,7 +107,7 @@ static bool start_worker(rx_device *d)
     return ok;
 }
 
-/* ---- Runs of an exec ----------------------------------------------------------------------------- */
+/* ---- Runs of an exec ------------------------------------------------------------------------- */
 
 static void wait_idle_locked(rx_exec *e)
 {

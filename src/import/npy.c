@@ -39,7 +39,7 @@ typedef struct npy_header {
     size_t data_at;  /* offset of the data in the file */
 } npy_header;
 
-/* ---- The header: a dictionary of three entries ----------------------------------------------------- */
+/* ---- The header: a dictionary of three entries ----------------------------------------------- */
 
 typedef struct cursor {
     const char *at, *end, *path;
@@ -209,7 +209,7 @@ static rlx_status parse_header(const char *path, const rx_file *f, npy_header *h
     return check_size(&c, h, f->bytes);
 }
 
-/* ---- The data --------------------------------------------------------------------------------------- */
+/* ---- The data -------------------------------------------------------------------------------- */
 
 /* Copies one element of the file, in native byte order and narrowed where the type is f8. */
 static void copy_element(const npy_header *h, const unsigned char *from, char *to)
@@ -284,7 +284,7 @@ out:
     return st;
 }
 
-/* ---- Writing ------------------------------------------------------------------------------------------ */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 #define HEADER_ROOM 512
 

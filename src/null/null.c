@@ -45,7 +45,7 @@ static rlx_status fail_step(const rx_program *p, size_t step, rlx_error *err, co
                    rx_ops[s->op].name, s->name ? s->name : "", what);
 }
 
-/* ---- The program as a whole ------------------------------------------------------------------------ */
+/* ---- The program as a whole ------------------------------------------------------------------ */
 
 static rlx_status check_place(const rx_program *p, size_t i, rlx_error *err)
 {
@@ -146,7 +146,7 @@ static rlx_status check_program(const rx_program *p, rlx_error *err)
     return RLX_OK;
 }
 
-/* ---- Views with the dimensions now bound ------------------------------------------------------------- */
+/* ---- Views with the dimensions now bound ----------------------------------------------------- */
 
 static bool inside_base(const rx_view *v, const rx_view *base)
 {
@@ -202,7 +202,7 @@ static rlx_status exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err)
     return RLX_OK;
 }
 
-/* ---- Following a run ------------------------------------------------------------------------------------ */
+/* ---- Following a run ------------------------------------------------------------------------- */
 
 static uint32_t base_of(const rx_program *p, uint32_t value)
 {
@@ -341,7 +341,7 @@ static rlx_status exec_submit(rx_exec *e, const rx_submit *s, uint64_t *ticket, 
     return s->first_step + s->n_steps == p->n_steps ? check_outputs(e, err) : RLX_OK;
 }
 
-/* ---- The rest of the backend ------------------------------------------------------------------------------ */
+/* ---- The rest of the backend ----------------------------------------------------------------- */
 
 /* What the reference device has a kernel for, read off the table of operations. */
 static rlx_support op_support(rx_op op)

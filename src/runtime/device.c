@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Listing, choosing and opening devices, and the support table. Knows backends by their vtables only. */
+/* Listing, choosing and opening devices, and the support table. */
 #include "runtime/device.h"
 
 #include <ctype.h>
@@ -38,20 +38,23 @@ static size_t list_backend(const rx_backend *b, rlx_device_info *out, reason_tex
     return n < MAX_DEVICES ? n : MAX_DEVICES;
 }
 
-/* The available backend with the highest rank, or NULL. */
+/* The backend with the highest rank whose best device is there and is no emulated GPU, or NULL. */
 static const rx_backend *best_backend(void)
 {
     const rx_backend *best = NULL;
     for (size_t i = 0; rx_backends[i]; i++) {
         const rx_backend *b = rx_backends[i];
+        rlx_device_info first;
         reason_text reason;
-        if (b->rank >= 0 && (!best || b->rank > best->rank) && b->list(NULL, 0, reason))
+        if (b->rank < 0 || (best && b->rank <= best->rank))
+            continue;
+        if (b->list(&first, 1, reason) && !first.is_software)
             best = b;
     }
     return best;
 }
 
-/* ---- Choosing --------------------------------------------------------------------------------------- */
+/* ---- Choosing -------------------------------------------------------------------------------- */
 
 static bool contains_text(const char *text, const char *part)
 {
@@ -153,7 +156,7 @@ static rlx_status choose_device(const char *id, choice *c, rlx_error *err)
     return RLX_OK;
 }
 
-/* ---- Public: listing --------------------------------------------------------------------------------- */
+/* ---- Public: listing ------------------------------------------------------------------------- */
 
 size_t rlx_device_list(rlx_device_info *out, size_t cap)
 {
@@ -201,7 +204,7 @@ bool rlx_device_is_available(const char *id)
     return choose_device(id, &c, NULL) == RLX_OK;
 }
 
-/* ---- Public: open devices ------------------------------------------------------------------------------ */
+/* ---- Public: open devices -------------------------------------------------------------------- */
 
 rlx_status rlx_device_open(const char *id, const rlx_device_desc *desc, rlx_device **out,
                            rlx_error *err)
@@ -254,7 +257,7 @@ void rlx_device_get_info(const rlx_device *d, rlx_device_info *out)
     *out = d->info;
 }
 
-/* ---- Public: support ------------------------------------------------------------------------------------ */
+/* ---- Public: support ------------------------------------------------------------------------- */
 
 rlx_support rlx_op_support(const char *backend, const char *op)
 {

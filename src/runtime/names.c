@@ -64,7 +64,7 @@ const char *rx_value_text_at(const rx_program *p, uint32_t value, const int64_t 
     return rx_number_type_text(p->values[value].dtype, &s, buffer);
 }
 
-/* ---- Unknown names ------------------------------------------------------------------------------------ */
+/* ---- Unknown names --------------------------------------------------------------------------- */
 
 #define MAX_NAME 48 /* longer names are not compared */
 

@@ -8,7 +8,7 @@
 #include "base/env.h"
 #include "compile/compile.h"
 
-/* ---- What clones share -------------------------------------------------------------------------------- */
+/* ---- What clones share ----------------------------------------------------------------------- */
 
 static bool add_ports(rx_map *map, const rx_program *p, rlx_leaf kind, rlx_leaf key)
 {
@@ -82,7 +82,7 @@ static rlx_status shared_create(rlx_device *d, rx_program *p, rx_shared **out, r
     return st;
 }
 
-/* ---- Creation ------------------------------------------------------------------------------------------ */
+/* ---- Creation -------------------------------------------------------------------------------- */
 
 /* Unbound dimensions have their upper bound. */
 static void bind_bounds(rlx_session *s)
@@ -189,7 +189,7 @@ void rlx_session_destroy(rlx_session *s)
     rx_free(s);
 }
 
-/* ---- Weights -------------------------------------------------------------------------------------------- */
+/* ---- Weights --------------------------------------------------------------------------------- */
 
 rlx_status rlx_session_set_param(rlx_session *s, const char *name, const void *data, size_t bytes,
                                  rlx_ownership own, rlx_error *err)
@@ -220,7 +220,7 @@ rlx_status rlx_session_set_param(rlx_session *s, const char *name, const void *d
     return st;
 }
 
-/* ---- Named dimensions -------------------------------------------------------------------------------------- */
+/* ---- Named dimensions ------------------------------------------------------------------------ */
 
 static rlx_status find_dim(const rlx_session *s, const char *name, uint32_t *index, rlx_error *err)
 {

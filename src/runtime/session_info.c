@@ -34,7 +34,7 @@ size_t rlx_session_n_steps(const rlx_session *s)
     return s->shared->program->n_steps;
 }
 
-/* ---- Steps ------------------------------------------------------------------------------------------------- */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 static int64_t bound_of(const rx_program *p, rlx_dim d)
 {
@@ -109,11 +109,12 @@ bool rlx_session_step(const rlx_session *s, size_t i, rlx_step_info *out)
     return out->shapes != NULL;
 }
 
-/* ---- One step at a time --------------------------------------------------------------------------------------- */
+/* ---- One step at a time ---------------------------------------------------------------------- */
 
 /* Results of a step in host memory; the arrays have room for every result of any step. */
 typedef struct results {
     rlx_tensor_info *infos;
+    uint32_t *values;
     void **data;
     char *bytes;
     size_t cap_bytes;
@@ -126,12 +127,13 @@ static bool alloc_results(const rx_program *p, results *r)
     for (size_t i = 0; i < p->n_steps; i++)
         most = p->steps[i].n_out > most ? p->steps[i].n_out : most;
     r->infos = rx_alloc(most * sizeof *r->infos);
+    r->values = rx_alloc(most * sizeof *r->values);
     r->data = rx_alloc(most * sizeof *r->data);
-    return r->infos && r->data;
+    return r->infos && r->values && r->data;
 }
 
-/* Describes the results of step i that have memory, and copies them when `want_data`. */
-static rlx_status collect(rlx_session *s, size_t i, bool want_data, results *r, rlx_error *err)
+/* Describes the results of step i that have memory; returns their bytes, each rounded up to 64. */
+static size_t describe(rlx_session *s, size_t i, results *r)
 {
     const rx_program *p = s->shared->program;
     const rx_step *step = &p->steps[i];
@@ -141,30 +143,35 @@ static rlx_status collect(rlx_session *s, size_t i, bool want_data, results *r, 
         uint32_t value = step->out[k];
         if (value == RX_NO_VALUE || p->values[value].space == RX_SPACE_NONE)
             continue;
-        rlx_tensor_info *info = &r->infos[r->n++];
-        *info = (rlx_tensor_info){step->name, p->values[value].dtype,
+        rlx_tensor_info *info = &r->infos[r->n];
+        *info = (rlx_tensor_info){step->name ? step->name : "", p->values[value].dtype,
                                   rx_value_shape_at(p, value, s->run_dims),
                                   (size_t)rx_value_bytes_at(p, value, s->run_dims)};
+        r->values[r->n++] = value;
         total += (info->bytes + 63) & ~(size_t)63;
     }
+    return total;
+}
+
+/* Describes the results of step i, and copies them when `want_data`. */
+static rlx_status collect(rlx_session *s, size_t i, bool want_data, results *r, rlx_error *err)
+{
+    size_t total = describe(s, i, r);
     if (!want_data)
         return RLX_OK;
     if (total > r->cap_bytes) {
         rx_free_aligned(r->bytes);
         r->bytes = rx_alloc_aligned(total);
         r->cap_bytes = r->bytes ? total : 0;
-        if (!r->bytes)
-            return rx_fail_memory(err, "the results of a step", total);
     }
+    if (!r->bytes && total)
+        return rx_fail_memory(err, "the results of a step", total);
     char *at = r->bytes;
-    size_t n = 0;
-    for (uint32_t k = 0; k < step->n_out; k++) {
-        uint32_t value = step->out[k];
-        if (value == RX_NO_VALUE || p->values[value].space == RX_SPACE_NONE)
-            continue;
-        RLX_TRY(rx_session_backend(s)->exec_read(s->exec, value, 0, at, r->infos[n].bytes, err));
-        r->data[n] = at;
-        at += (r->infos[n++].bytes + 63) & ~(size_t)63;
+    for (size_t k = 0; k < r->n; k++) {
+        size_t bytes = r->infos[k].bytes;
+        RLX_TRY(rx_session_backend(s)->exec_read(s->exec, r->values[k], 0, at, bytes, err));
+        r->data[k] = at;
+        at += (bytes + 63) & ~(size_t)63;
     }
     return RLX_OK;
 }
@@ -199,6 +206,7 @@ static rlx_status run_steps(rlx_session *s, bool want_data, rlx_step_fn *fn, voi
                          p->n_steps);
     }
     rx_free(r.infos);
+    rx_free(r.values);
     rx_free(r.data);
     rx_free_aligned(r.bytes);
     s->has_run = st == RLX_OK;

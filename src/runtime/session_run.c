@@ -5,7 +5,7 @@
 
 #include "runtime/session.h"
 
-/* ---- Checks ---------------------------------------------------------------------------------------------- */
+/* ---- Checks ---------------------------------------------------------------------------------- */
 
 static rlx_status check_bytes(const rlx_session *s, const char *what, const rx_port *port,
                               size_t bytes, rlx_error *err)
@@ -15,9 +15,9 @@ static rlx_status check_bytes(const rlx_session *s, const char *what, const rx_p
     char type[RX_TYPE_TEXT];
     if (bytes == want)
         return RLX_OK;
-    return rx_fail(err, RLX_INVALID, "%s '%s' is %s: expected %llu bytes, got %zu", what, port->name,
-                   rx_value_text_at(p, port->value, s->dims, type), (unsigned long long)want,
-                   bytes);
+    rx_value_text_at(p, port->value, s->dims, type);
+    return rx_fail(err, RLX_INVALID, "%s '%s' is %s: expected %llu bytes, got %zu", what,
+                   port->name, type, (unsigned long long)want, bytes);
 }
 
 static rlx_status check_range(const rlx_session *s, const char *what, const rx_port *port,
@@ -78,7 +78,7 @@ static rlx_status check_inputs(rlx_session *s, rlx_error *err)
     return RLX_OK;
 }
 
-/* ---- Steps of a run on a locked session ------------------------------------------------------------------ */
+/* ---- Steps of a run on a locked session ------------------------------------------------------ */
 
 rlx_status rx_session_settle(rlx_session *s, rlx_error *err)
 {
@@ -174,7 +174,7 @@ static rlx_status run_locked(rlx_session *s, const rlx_tensor *in, size_t n_in,
     return rx_session_settle(s, err);
 }
 
-/* ---- Public: runs ------------------------------------------------------------------------------------------ */
+/* ---- Public: runs ---------------------------------------------------------------------------- */
 
 rlx_status rlx_run(rlx_session *s, const rlx_tensor *inputs, size_t n_inputs,
                    const rlx_tensor *outputs, size_t n_outputs, rlx_error *err)
@@ -233,7 +233,7 @@ uint32_t rlx_session_flags(rlx_session *s)
     return flags;
 }
 
-/* ---- Public: state ----------------------------------------------------------------------------------------- */
+/* ---- Public: state --------------------------------------------------------------------------- */
 
 static rlx_status find_state(const rlx_session *s, const char *name, const size_t range[2],
                              uint32_t *value, rlx_error *err)

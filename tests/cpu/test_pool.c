@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The thread pool: every index once, fixed chunk borders, nested and concurrent use, idle threads. */
+/* The thread pool: every index once, fixed chunk borders, nested and concurrent use, sleep. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>

@@ -131,8 +131,8 @@ static void test_mistakes(void)
     CHECK_FAILS(rlx_npy_write(path, &packed, &err), RLX_UNSUPPORTED, &err, "q4_0");
     rlx_npy wrong = {RLX_F32, {1, {3}}, 8, &in};
     CHECK_FAILS(rlx_npy_write(path, &wrong, &err), RLX_INVALID, &err, "expected 12 bytes");
-    CHECK_FAILS(rlx_npy_write("no/such/x.npy", &(rlx_npy){RLX_F32, {0, {0}}, 4, path}, &err), RLX_IO,
-                &err, "no/such/x.npy");
+    rlx_npy scalar = {RLX_F32, {0, {0}}, 4, path};
+    CHECK_FAILS(rlx_npy_write("no/such/x.npy", &scalar, &err), RLX_IO, &err, "no/such/x.npy");
 }
 
 /* Every shorter version of a good file fails or reads within its bounds. */

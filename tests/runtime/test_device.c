@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Devices: listing, choosing by id, name and environment, errors that say what there is, support. */
+/* Devices: listing, choosing by id, name and environment, errors that say what there is. */
 #include <stdlib.h>
 
 #include "check.h"

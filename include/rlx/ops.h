@@ -412,7 +412,8 @@ typedef struct rlx_conv_desc {
     rlx_act act;               /* epilogue, as in matmul */
     bool act_last;
 } rlx_conv_desc;
-/* x [N,C,spatial..], w [O, C/groups, kernel..], bias? [O], residual? the shape of the result. */
+/* x [N,C,spatial..], w [O, C/groups, kernel..] of one float type; bias? [O] and residual?, which has
+ * the shape of the result, are of that type or f32. y = act(conv + bias) + residual. */
 RLX_API rlx_value rlx_conv1d(rlx_graph *g, rlx_value x, rlx_value w, rlx_value bias,
                              const rlx_conv_desc *d);
 RLX_API rlx_value rlx_conv2d(rlx_graph *g, rlx_value x, rlx_value w, rlx_value bias,
@@ -421,16 +422,17 @@ RLX_API rlx_value rlx_conv3d(rlx_graph *g, rlx_value x, rlx_value w, rlx_value b
                              const rlx_conv_desc *d);
 RLX_API rlx_value rlx_conv_ex(rlx_graph *g, int n_spatial, rlx_value x, rlx_value w, rlx_value bias,
                               rlx_value residual, const rlx_conv_desc *d);
-/* w [C, O/groups, kh, kw]. */
+/* w [C, O/groups, kh, kw]; an axis of n becomes (n - 1) * stride - pads + dilation * (k - 1) + 1 +
+ * output_pad, and output_pad is less than stride or dilation. y = act(conv + bias). */
 RLX_API rlx_value rlx_conv_transpose2d(rlx_graph *g, rlx_value x, rlx_value w, rlx_value bias,
                                        const rlx_conv_desc *d);
 typedef struct rlx_qconv_desc {
     rlx_ints stride, dilation, pads;
     int64_t groups, x_zero, w_zero, y_zero;
-    rlx_dtype out; /* i8 or u8 with `scale`; i32 (default) without */
+    rlx_dtype out; /* with `scale` i8 or u8, default that of x; without it i32 */
 } rlx_qconv_desc;
-/* i8 or u8 convolution in i32; bias? i32 [O]; scale? f32 scalar or [O] requantises as in qmatmul.
- * */
+/* sum (x - x_zero) * (w - w_zero) of i8 or u8 in i32, padding counts as x_zero; bias? i32 [O];
+ * scale? f32 scalar or [O] requantises as in qmatmul. */
 RLX_API rlx_value rlx_qconv2d(rlx_graph *g, rlx_value x, rlx_value w, rlx_value scale,
                               rlx_value bias, const rlx_qconv_desc *d);
 typedef enum rlx_pool_kind { RLX_POOL_MAX = 0, RLX_POOL_AVERAGE, RLX_POOL_LP } rlx_pool_kind;
@@ -441,13 +443,18 @@ typedef struct rlx_pool_desc {
     bool ceil_mode, count_include_pad;
     int64_t p; /* lp norm, default 2 */
 } rlx_pool_desc;
+/* x [N,C,spatial..]: floats; max also i8 and u8, NaN if any element is NaN. ceil_mode counts a last
+ * window that is partly past the end, if it starts inside the input or the padding before it.
+ * Averages divide by the elements of the input in the window, with count_include_pad also by those
+ * of the padding. lp is (sum |x|^p)^(1/p). Pads are smaller than the window; a window that sees no
+ * element gives the lowest value (max) or 0. */
 RLX_API rlx_value rlx_pool1d(rlx_graph *g, rlx_value x, const rlx_pool_desc *d);
 RLX_API rlx_value rlx_pool2d(rlx_graph *g, rlx_value x, const rlx_pool_desc *d);
 RLX_API rlx_value rlx_pool3d(rlx_graph *g, rlx_value x, const rlx_pool_desc *d);
-/* [N,C,H,W] -> [N, C*kh*kw, oh*ow], as PyTorch's unfold. */
+/* [N,C,H,W] of any plain type -> [N, C*kh*kw, oh*ow], as PyTorch's unfold. */
 typedef struct rlx_im2col_desc { rlx_ints kernel, stride, dilation, pads; } rlx_im2col_desc;
 RLX_API rlx_value rlx_im2col(rlx_graph *g, rlx_value x, const rlx_im2col_desc *d);
-/* [N,C,H,W] -> [N,C,2H,2W]. */
+/* [N,C,H,W] of any plain type -> [N,C,2H,2W]. */
 RLX_API rlx_value rlx_resize_nearest_2x(rlx_graph *g, rlx_value x);
 typedef enum rlx_resize_mode { RLX_RESIZE_NEAREST = 0, RLX_RESIZE_LINEAR, RLX_RESIZE_CUBIC
 } rlx_resize_mode;
@@ -468,8 +475,11 @@ typedef struct rlx_resize_desc {
     bool exclude_outside, antialias;
     double extrapolation; /* tf_crop_and_resize: value outside */
     double scale[RLX_MAX_RANK]; /* the factor used for coordinates; 0: size out / size in */
-    double roi[2 * RLX_MAX_RANK]; /* tf_crop_and_resize: starts, then ends, one an axis */
+    double roi[2 * RLX_MAX_RANK]; /* tf_crop_and_resize: starts, then ends, one an axis of x; both
+                                     0 mean 0 and 1 */
 } rlx_resize_desc;
+/* As ONNX's Resize. Floats; nearest any plain type. An axis that keeps its size (and has no scale
+ * or region of its own) is left alone. */
 RLX_API rlx_value rlx_resize(rlx_graph *g, rlx_value x, const rlx_resize_desc *d);
 
 /* ---- Recurrent and state space --------------------------------------------------------------- */
@@ -481,20 +491,24 @@ typedef struct rlx_rnn_layer {
     rlx_value b_hh; /* ? [directions, gates*H] */
 } rlx_rnn_layer;
 typedef struct rlx_rnn_desc {
-    int64_t hidden, layers; /* layers: default 1, at most 16 */
+    int64_t hidden; /* default: by the shape of w_hh */
+    int64_t layers; /* default 1, at most 16 */
     bool bidirectional, reverse, batch_first; /* reverse: one direction, from the end */
     bool relu;              /* rnn only: relu instead of tanh */
 } rlx_rnn_desc;
 /* x [S,B,I] ([B,S,I] when batch_first) -> y [S,B,dirs*H]; h0?, c0?: [layers*dirs, B, H]; *h, *c
  * (may be NULL): the last states in the same form. Gates: lstm i,f,g,o; gru r,z,n with the reset
- * gate applied after the hidden bias. */
+ * gate applied after the hidden bias. init and last may be NULL. Weights have the float type of x;
+ * biases and first states that or f32; last states have the type of the first, else that of x. */
 RLX_API rlx_value rlx_lstm(rlx_graph *g, rlx_value x, const rlx_rnn_layer *layers,
                            const rlx_value init[2], const rlx_rnn_desc *d, rlx_value last[2]);
 RLX_API rlx_value rlx_gru(rlx_graph *g, rlx_value x, const rlx_rnn_layer *layers, rlx_value h0,
                           const rlx_rnn_desc *d, rlx_value *h);
 RLX_API rlx_value rlx_rnn(rlx_graph *g, rlx_value x, const rlx_rnn_layer *layers, rlx_value h0,
                           const rlx_rnn_desc *d, rlx_value *h);
-/* Mamba: x, delta [B,S,E], a [E,N], b, c [B,S,N], skip? [E], h0? [B,E,N]:
+/* State space models. Activations have one float type; a, dt (mamba2), skip, gate, beta and the
+ * first state that or f32; the last state has the type of the first, else that of the activations.
+ * Mamba: x, delta [B,S,E], a [E,N], b, c [B,S,N], skip? [E], h0? [B,E,N]:
  * h = exp(delta*a)*h + delta*b*x; y = sum_n c*h (+ skip*x). Returns y [B,S,E]; *h (may be NULL)
  * [B,E,N]. */
 RLX_API rlx_value rlx_selective_scan(rlx_graph *g, const rlx_value in[7], rlx_value *h);

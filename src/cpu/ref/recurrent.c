@@ -74,8 +74,8 @@ static void rnn_update(const cell *p)
     }
 }
 
-/* Runs over one sequence, x [S, inputs] to y [S, H]; step: the numbers from one token to the next in
- * x and in y. */
+/* Runs over one sequence, x [S, inputs] to y [S, H]; step: the numbers from one token to the next
+ * in x and in y. */
 static void run_sequence(const cell *p, const double *x, double *y, const int64_t step[2],
                          bool backward)
 {

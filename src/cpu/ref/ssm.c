@@ -34,8 +34,8 @@ static void store_state(const rx_call *c, const int64_t at[2], const double *sta
 
 /* ---- selective_scan -------------------------------------------------------------------------- */
 
-/* x, delta [B,S,E], a [E,N], b, c [B,S,N], skip? [E], h0? [B,E,N]: channel e of
- * sequence b; h [N]. */
+/* x, delta [B,S,E], a [E,N], b, c [B,S,N], skip? [E], h0? [B,E,N]: channel e of sequence
+ * b; h [N]. */
 static void scan_channel(const rx_call *c, int64_t b, int64_t e, double *h)
 {
     const rx_view *x = &c->in[0], *skip = rx_call_in(c, 5), *y = rx_call_out(c, 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Matrix products of f32, f16 and bf16 with bias, activation and residual, on any strides. The
  * result is cut into tiles; a thread packs the panels of a and b that a tile needs, KC deep, and
- * multiplies them with an MR x NR kernel that the compiler keeps in registers. With a few rows only,
- * panels do not pay: then b is read once, where it lies. */
+ * multiplies them with an MR x NR kernel that the compiler keeps in registers. With a few rows
+ * only, panels do not pay: then b is read once, where it lies. */
 #include <string.h>
 
 #include "cpu/generic.h"

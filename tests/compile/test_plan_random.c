@@ -14,7 +14,7 @@
 #define PIECE 16 /* bytes, the smallest alignment of the arena */
 #define MAX_POOL 160
 
-/* ---- Making graphs ---------------------------------------------------------------------------- */
+/* ---- Making graphs --------------------------------------------------------------------------- */
 
 typedef struct maker {
     rlx_graph *g;
@@ -153,7 +153,7 @@ static rlx_graph *make_graph(uint64_t seed)
     return m.g;
 }
 
-/* ---- Checking programs ------------------------------------------------------------------------ */
+/* ---- Checking programs ----------------------------------------------------------------------- */
 
 typedef struct checker {
     const rx_program *p;
@@ -316,6 +316,7 @@ int main(int argc, char **argv)
         rx_program_unref(p);
         rlx_graph_destroy(g);
     }
-    printf("seeds up to %llu; worst arena %.3f of the bound\n", (unsigned long long)seed - 1, worst);
+    printf("seeds up to %llu; worst arena %.3f of the bound\n", (unsigned long long)(seed - 1),
+           worst);
     return check_done();
 }

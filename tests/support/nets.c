@@ -174,7 +174,7 @@ static rlx_value conv(net *n, rlx_value x, const char *what, const int64_t shape
 static rlx_value bottleneck(net *n, rlx_value x, const char *what, const int64_t shape[3],
                             int64_t stride)
 {
-    char name[32];
+    char name[48];
     int64_t in = shape[0], mid = shape[1], out = shape[2];
     snprintf(name, sizeof name, "%s.1", what);
     rlx_value y = rlx_relu(n->g, conv(n, x, name, (const int64_t[]){in, mid, 1}, 1));

@@ -92,7 +92,6 @@ static void add_case(void *user, const char *text)
 static void add_family(case_list *l, const char *name, const char *const *templates)
 {
     l->family = name;
-    if (!templates) return;
     for (; *templates; templates++) {
         if (ot_expand(*templates, add_case, l)) continue;
         fprintf(stderr, "optest: cases_%s.c: malformed template: %s\n", name, *templates);

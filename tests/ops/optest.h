@@ -199,7 +199,7 @@ void ot_check_engine(ot_report *r);
     X(elementwise) X(matrix) X(quant) X(norm) X(attention) X(shape) X(index)        \
     X(reduce) X(order) X(signal) X(random) X(conv) X(recurrent)
 
-#define X(name) extern const char *const rx_cases_##name[] __attribute__((weak));
+#define X(name) extern const char *const rx_cases_##name[];
 OT_FAMILIES(X)
 #undef X
 

@@ -412,8 +412,8 @@ typedef struct rlx_conv_desc {
     rlx_act act;               /* epilogue, as in matmul */
     bool act_last;
 } rlx_conv_desc;
-/* x [N,C,spatial..], w [O, C/groups, kernel..] of one float type; bias? [O] and residual?, which has
- * the shape of the result, are of that type or f32. y = act(conv + bias) + residual. */
+/* x [N,C,spatial..], w [O, C/groups, kernel..] of one float type; bias? [O] and residual?, which
+ * has the shape of the result, are of that type or f32. y = act(conv + bias) + residual. */
 RLX_API rlx_value rlx_conv1d(rlx_graph *g, rlx_value x, rlx_value w, rlx_value bias,
                              const rlx_conv_desc *d);
 RLX_API rlx_value rlx_conv2d(rlx_graph *g, rlx_value x, rlx_value w, rlx_value bias,

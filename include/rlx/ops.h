@@ -82,7 +82,8 @@ RLX_API rlx_value rlx_mod(rlx_graph *g, rlx_value a, rlx_value b, bool floored);
 RLX_API rlx_value rlx_and(rlx_graph *g, rlx_value a, rlx_value b); /* bool; bitwise on integers */
 RLX_API rlx_value rlx_or(rlx_graph *g, rlx_value a, rlx_value b);
 RLX_API rlx_value rlx_xor(rlx_graph *g, rlx_value a, rlx_value b);
-RLX_API rlx_value rlx_shl(rlx_graph *g, rlx_value a, rlx_value b); /* integers; b >= width gives 0 */
+/* Integers; a count of the width or more gives 0 (shr of a negative number: -1). */
+RLX_API rlx_value rlx_shl(rlx_graph *g, rlx_value a, rlx_value b);
 RLX_API rlx_value rlx_shr(rlx_graph *g, rlx_value a, rlx_value b); /* arithmetic on signed types */
 RLX_API rlx_value rlx_atan2(rlx_graph *g, rlx_value a, rlx_value b);
 /* Comparisons give bool; any plain type. */
@@ -278,7 +279,8 @@ typedef struct rlx_shape_desc { rlx_ints shape; } rlx_shape_desc;
 RLX_API rlx_value rlx_transpose(rlx_graph *g, rlx_value x, const int *perm);
 typedef struct rlx_perm_desc { rlx_ints perm; } rlx_perm_desc;
 /* Elements start .. start + length - 1 of an axis. */
-RLX_API rlx_value rlx_narrow(rlx_graph *g, rlx_value x, int64_t axis, rlx_dim start, rlx_dim length);
+RLX_API rlx_value rlx_narrow(rlx_graph *g, rlx_value x, int64_t axis, rlx_dim start,
+                             rlx_dim length);
 typedef struct rlx_narrow_desc { int64_t axis; rlx_dim start, length; } rlx_narrow_desc;
 /* NumPy's x[start:stop:step] on the given axes; step may be negative; bounds beyond the ends are
  * those of NumPy. Fixed dimensions on the sliced axes. */
@@ -300,7 +302,11 @@ typedef enum rlx_pad_mode { RLX_PAD_CONSTANT = 0, RLX_PAD_REFLECT, RLX_PAD_EDGE,
  * Reflection needs more elements than it adds on a side. */
 RLX_API rlx_value rlx_pad(rlx_graph *g, rlx_value x, const int64_t *before, const int64_t *after,
                           rlx_pad_mode mode, double value);
-typedef struct rlx_pad_desc { rlx_ints before, after; rlx_pad_mode mode; double value; } rlx_pad_desc;
+typedef struct rlx_pad_desc {
+    rlx_ints before, after;
+    rlx_pad_mode mode;
+    double value;
+} rlx_pad_desc;
 /* Turns the given axes around; n == 0 changes nothing. */
 RLX_API rlx_value rlx_reverse(rlx_graph *g, rlx_value x, const int64_t *axes, size_t n);
 typedef struct rlx_axes_desc { rlx_ints axes; } rlx_axes_desc;

@@ -29,7 +29,7 @@ typedef struct rx_gpu_caps {
     bool int_dot;              /* packed 4x8 integer dot products are fast */
     bool coopmat_f16, coopmat_bf16; /* cooperative matrices 16x16x16, f32 accumulation */
     bool coopmat_f16_acc;      /* the same with f16 accumulation */
-    bool coopmat_fragments;    /* the self-check found the fragment layout that packed kernels need */
+    bool coopmat_fragments;    /* the self-check found the layout packed kernels need */
     bool is_software;          /* a CPU posing as a GPU: small tiles, no tricks */
     uint32_t compute_units;    /* 0: unknown */
 } rx_gpu_caps;

@@ -26,7 +26,9 @@ typedef struct rx_node {
 } rx_node;
 
 /* A dimension that is not a number. Handle of entry i is -(i + 2). */
-typedef enum rx_dim_kind { RX_DIM_NAMED, RX_DIM_ADD, RX_DIM_SUB, RX_DIM_MUL, RX_DIM_DIV } rx_dim_kind;
+typedef enum rx_dim_kind {
+    RX_DIM_NAMED, RX_DIM_ADD, RX_DIM_SUB, RX_DIM_MUL, RX_DIM_DIV
+} rx_dim_kind;
 typedef struct rx_dim_expr {
     rx_dim_kind kind;
     rlx_dim a, b;     /* operands; entries only refer to earlier ones */

@@ -179,7 +179,8 @@ rlx_status rx_lex_string(rx_lexer *l, rlx_graph *g, const char **s)
     while (l->at < l->end && *l->at != '"' && *l->at != '\n') {
         int ch = take_char(l);
         if (ch <= 0)
-            return rx_lex_fail(l, "unknown escape in a string; expected \\n \\t \\\" \\\\ or \\xNN");
+            return rx_lex_fail(l, "unknown escape in a string; expected "
+                                  "\\n \\t \\\" \\\\ or \\xNN");
         out[n++] = (char)ch;
     }
     out[n] = 0;

@@ -334,7 +334,8 @@ static rlx_status parse_constant(parser *p, rx_leaf_attr *a)
 {
     int64_t n;
     if (!rx_shape_elements(p->g, &a->shape, &n) || !rx_shape_is_fixed(&a->shape) ||
-        !rx_dtype_bytes(a->dtype, n, &a->bytes) || a->bytes > (uint64_t)(p->lex.end - p->lex.text) * 8)
+        !rx_dtype_bytes(a->dtype, n, &a->bytes) ||
+        a->bytes > (uint64_t)(p->lex.end - p->lex.text) * 8)
         return rx_lex_fail(&p->lex, "a constant needs a fixed shape whose elements are all given");
     char *data = rx_arena_zero(&p->g->arena, a->bytes);
     if (!data)

@@ -65,7 +65,9 @@ static void put_field(rx_str *s, const rlx_graph *g, const rx_attr_field *f, con
 {
     rx_str_printf(s, "%s=", f->name);
     switch (f->kind) {
-    case RX_ATTR_INT: rx_str_printf(s, "%lld", (long long)*(const int64_t *)(const void *)at); break;
+    case RX_ATTR_INT:
+        rx_str_printf(s, "%lld", (long long)*(const int64_t *)(const void *)at);
+        break;
     case RX_ATTR_FLOAT: rx_str_double(s, *(const double *)(const void *)at); break;
     case RX_ATTR_BOOL: rx_str_puts(s, "true"); break;
     case RX_ATTR_ENUM: rx_str_puts(s, f->names[*(const int32_t *)(const void *)at]); break;

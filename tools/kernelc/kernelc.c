@@ -52,7 +52,7 @@ static void append(text *t, const void *data, size_t n)
     t->data[t->n] = 0;
 }
 
-/* ---- Sources ------------------------------------------------------------------------------------ */
+/* ---- Sources --------------------------------------------------------------------------------- */
 
 static text read_file(const char *path)
 {
@@ -111,7 +111,7 @@ static text make_source(const char *dir, const row *r)
     return out;
 }
 
-/* ---- Compiler ------------------------------------------------------------------------------------- */
+/* ---- Compiler -------------------------------------------------------------------------------- */
 
 typedef void *handle;
 static handle library;
@@ -169,7 +169,7 @@ static void strip(text *t)
     t->n = out * 4;
 }
 
-/* ---- Compression: the format is in gpu/kernels.c ---------------------------------------------------- */
+/* ---- Compression: the format is in gpu/kernels.c --------------------------------------------- */
 
 static void put_length(text *out, size_t n)
 {
@@ -217,7 +217,7 @@ static text compress(const text *in)
     return out;
 }
 
-/* ---- Output ------------------------------------------------------------------------------------------ */
+/* ---- Output ---------------------------------------------------------------------------------- */
 
 static void write_blob(const char *path, const text *data, const size_t (*entry)[3])
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Included by every kernel.
  *
- * The portable subset (prints as WGSL): 32-bit types only; storage buffers of uint (or uvec4) words, one
- * view a binding; parameters as push constants of 32-bit members, at most 128 bytes; specialisation
- * constants for types, tile sizes and options, id 0 is the local size; barriers only under conditions
- * made of push constants, workgroup ids and specialisation constants; guard stores, not whole bodies,
- * and never `return` before a barrier; no assumption on the subgroup size; finite constants; no
- * `coherent`.
+ * The portable subset (prints as WGSL): 32-bit types only; storage buffers of uint (or uvec4)
+ * words, one view a binding; parameters as push constants of 32-bit members, at most 128 bytes;
+ * specialisation constants for types, tile sizes and options, id 0 is the local size; barriers only
+ * under conditions made of push constants, workgroup ids and specialisation constants; guard
+ * stores, not whole bodies, and never `return` before a barrier; no assumption on the subgroup
+ * size; finite constants; no `coherent`.
  *
- * Tensors of 8- and 16-bit elements are read and written as words: one invocation makes a whole word
- * of the result (PER_WORD elements), so no two invocations ever write the same word. */
+ * Tensors of 8- and 16-bit elements are read and written as words: one invocation makes a whole
+ * word of the result (PER_WORD elements), so no two invocations ever write the same word. */
 #ifndef COMMON_GLSL
 #define COMMON_GLSL
 
@@ -115,6 +115,6 @@ uint encode_i(uint t, int x)
     return uint(x);
 }
 
-uint bits_of(uint t) { return t == F16 || t == BF16 ? 16u : t == I8 || t == U8 || t == BOOL ? 8u : 32u; }
+uint bits_of(uint t) { return 32u / per_word(t); }
 
 #endif

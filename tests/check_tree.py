@@ -123,7 +123,7 @@ def check_includes(root, path, text):
             continue
         if ".." in name:
             complain(path, n, f'"{name}": name the file from its root')
-        elif parts[0] in ("include", "tools", "examples") and kind == '"':
+        elif parts[0] in ("include", "tools", "examples") and kind == '"' and "kernelc" not in parts:
             if not (root / path.parent / name).exists():
                 complain(path, n, f'"{name}": only the public API and this folder')
         elif parts[0] == "src" and kind == '"':

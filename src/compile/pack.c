@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* Packing of slots with lifetimes into one arena. Several greedy orders are tried and the best is
- * kept: in order of time with a list of free blocks, then by size, by size times duration, and by
- * duration. Finding the best packing is NP-hard, but these reach the lower bound on most networks,
- * and then the search ends. Each attempt has a budget of work, so the whole is close to linear also
- * for strange graphs. */
+ * kept: in order of time with a list of free blocks, then by size, by size times duration, by
+ * duration, and by size again with corrections. Finding the best packing is NP-hard, but these
+ * reach the lower bound on most networks, and then the search ends. Each attempt has a budget of
+ * work, so the whole is close to linear also for strange graphs. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "compile/plan.h"
 
 #define NONE 0xffffffffu
+#define MAX_ROUNDS 48      /* of the last attempt, which improves on itself */
+#define MAX_IMPROVED 4096  /* slots; above, that attempt is not made */
 
 /* Elementary operations an attempt may take: enough for all pairs of 3,000 slots. */
 static uint64_t work_budget(size_t n)
@@ -252,6 +254,7 @@ static uint64_t best_gap(placer *p, uint64_t bytes)
     return best != UINT64_MAX ? best : end;
 }
 
+/* A slot and its turn: the highest key comes first. */
 typedef struct ranked {
     double key;
     uint32_t slot;
@@ -289,30 +292,25 @@ static bool place_all(placer *p, const ranked *order, uint64_t *total)
     return true;
 }
 
-static double rank_of(const rx_slot *s, int order)
-{
-    double life = (double)s->last - s->first + 1, bytes = (double)s->bytes;
-    return order == 0 ? bytes : order == 1 ? bytes * life : life;
-}
-
-static bool pack_by_rank(const rx_slot *slots, size_t n, size_t n_steps, int order,
-                         uint64_t *offsets, uint64_t *total)
+/* Places the slots in the order of `keys` (by slot). */
+static bool pack_by_key(const rx_slot *slots, size_t n, size_t n_steps, const double *keys,
+                        uint64_t *offsets, uint64_t *total)
 {
     placer p = {.slots = slots, .n = n, .offsets = offsets, .width = 1};
     while (p.width < n_steps + 1)
         p.width *= 2;
-    ranked *ranks = rx_alloc((n + 1) * sizeof *ranks);
+    ranked *order = rx_alloc((n + 1) * sizeof *order);
     p.heads = rx_alloc(2 * p.width * sizeof *p.heads);
     p.placed = rx_alloc_zero(n + 1);
-    bool ok = ranks && p.heads && p.placed;
+    bool ok = order && p.heads && p.placed;
     if (ok) {
         memset(p.heads, 0xff, 2 * p.width * sizeof *p.heads);
         for (size_t i = 0; i < n; i++)
-            ranks[i] = (ranked){rank_of(&slots[i], order), (uint32_t)i};
-        qsort(ranks, n, sizeof *ranks, compare_ranked);
-        ok = place_all(&p, ranks, total);
+            order[i] = (ranked){keys[i], (uint32_t)i};
+        qsort(order, n, sizeof *order, compare_ranked);
+        ok = place_all(&p, order, total);
     }
-    rx_free(ranks);
+    rx_free(order);
     rx_free(p.heads);
     rx_free(p.placed);
     rx_free(p.entries);
@@ -333,20 +331,81 @@ static uint64_t pack_in_line(rx_slot *slots, size_t n)
     return top;
 }
 
+typedef struct packing {
+    rx_slot *slots;  /* with the best offsets so far */
+    size_t n, n_steps;
+    uint64_t total;  /* of the best */
+    uint64_t *offsets;
+    double *keys;    /* by slot */
+} packing;
+
+static void keep_if_better(packing *k, uint64_t total)
+{
+    if (total >= k->total)
+        return;
+    k->total = total;
+    for (size_t i = 0; i < k->n; i++)
+        k->slots[i].offset = k->offsets[i];
+}
+
+static bool try_keys(packing *k, uint64_t *total)
+{
+    *total = UINT64_MAX;
+    if (!pack_by_key(k->slots, k->n, k->n_steps, k->keys, k->offsets, total))
+        return false;
+    keep_if_better(k, *total);
+    return true;
+}
+
+static void set_keys(packing *k, int order)
+{
+    for (size_t i = 0; i < k->n; i++) {
+        const rx_slot *s = &k->slots[i];
+        double life = (double)s->last - s->first + 1, bytes = (double)s->bytes;
+        k->keys[i] = order == 0 ? bytes : order == 1 ? bytes * life : life;
+    }
+}
+
+/* Packs by size again and again; each time the slots that ended highest get an earlier turn. */
+static bool improve(packing *k, uint64_t bound)
+{
+    double front = 0;
+    uint64_t total = 0;
+    set_keys(k, 0);
+    for (size_t i = 0; i < k->n; i++)
+        front = k->keys[i] > front ? k->keys[i] : front;
+    for (int round = 0; round < MAX_ROUNDS && k->total > bound && total != UINT64_MAX; round++) {
+        if (!try_keys(k, &total))
+            return false;
+        front += 1;
+        for (size_t i = 0; i < k->n; i++)
+            if (k->slots[i].bytes && k->offsets[i] + k->slots[i].bytes == total)
+                k->keys[i] = front;
+    }
+    return true;
+}
+
 bool rx_pack(rx_slot *slots, size_t n, size_t n_steps, uint64_t bound, uint64_t *total)
 {
-    uint64_t *offsets = rx_alloc((n + 1) * sizeof *offsets);
-    bool ok = offsets != NULL;
-    *total = pack_in_line(slots, n);
-    for (int attempt = -1; ok && attempt < 3 && *total > bound; attempt++) {
-        uint64_t got = UINT64_MAX;
-        ok = attempt < 0 ? pack_by_time(slots, n, n_steps, offsets, &got)
-                         : pack_by_rank(slots, n, n_steps, attempt, offsets, &got);
-        for (size_t i = 0; ok && got < *total && i < n; i++)
-            slots[i].offset = offsets[i];
-        if (ok && got < *total)
-            *total = got;
+    packing k = {.slots = slots, .n = n, .n_steps = n_steps};
+    uint64_t got = UINT64_MAX;
+    k.total = pack_in_line(slots, n);
+    k.offsets = rx_alloc((n + 1) * sizeof *k.offsets);
+    k.keys = rx_alloc((n + 1) * sizeof *k.keys);
+    bool ok = k.offsets && k.keys;
+    if (ok && k.total > bound) {
+        ok = pack_by_time(slots, n, n_steps, k.offsets, &got);
+        if (ok)
+            keep_if_better(&k, got);
     }
-    rx_free(offsets);
+    for (int order = 0; ok && order < 3 && k.total > bound; order++) {
+        set_keys(&k, order);
+        ok = try_keys(&k, &got);
+    }
+    if (ok && n <= MAX_IMPROVED)
+        ok = improve(&k, bound);
+    rx_free(k.offsets);
+    rx_free(k.keys);
+    *total = k.total;
     return ok;
 }

@@ -119,7 +119,7 @@ bool rx_pattern_parse(rx_pattern *p, const char *text, const rx_pattern *names)
         p->n_vars = names->n_vars;
     }
     reader r = {p, text};
-    return read_node(&r) == 0 && !*r.at;
+    return read_node(&r) == 0 && !*r.at && (!names || p->n_vars == names->n_vars);
 }
 
 /* ---- Finding -------------------------------------------------------------------------------- */

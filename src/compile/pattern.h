@@ -38,8 +38,8 @@ typedef struct rx_match {
     double capture;
 } rx_match;
 
-/* Reads a pattern. `names` (may be NULL) is the pattern whose variables this one uses. False when
- * the text is wrong, which is a bug in fuse.def. */
+/* Reads a pattern. `names` (may be NULL) is the pattern whose variables this one uses, and no
+ * others. False when the text is wrong, which is a bug in fuse.def. */
 bool rx_pattern_parse(rx_pattern *p, const char *text, const rx_pattern *names);
 /* Whether the pattern is there with its root at value `id`. */
 bool rx_pattern_match(const rx_pattern *p, const rlx_graph *g, uint32_t id, rx_match *m);

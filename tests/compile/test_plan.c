@@ -223,6 +223,27 @@ static void check_program(void)
     rx_program_unref(p);
 }
 
+static const char chain_program[] =
+    "program: 4 steps, arena 32768 bytes\n"
+    "input \"x\": %0 f32[64,64] input 0\n"
+    "output \"y\": %5 f32[64,64] @16384\n"
+    "0 exp: %0 f32[64,64] input 0 -> %1 f32[64,64] @0\n"
+    "1 tanh: %1 f32[64,64] @0 -> %2 f32[64,64] @0\n"
+    "2 add: %2 f32[64,64] @0, %3 f32[64,64] transpose of %2 @0 -> %4 f32[64,64] @16384\n"
+    "3 neg: %4 f32[64,64] @16384 -> %5 f32[64,64] @16384\n";
+
+static void check_text(void)
+{
+    fake_options all = {0};
+    rx_program *p = compile_text(chain, &all, false);
+    char *text = NULL;
+    rlx_error err = {0};
+    if (CHECK(p != NULL) && CHECK_OK(rx_program_print(p, &text, &err), &err))
+        CHECK(same_text(text, chain_program));
+    rlx_free(text);
+    rx_program_unref(p);
+}
+
 /* ---- The stages as the caller sees them ----------------------------------------------------- */
 
 static void note_stage(void *user, const char *stage, const char *text)
@@ -254,6 +275,7 @@ int main(void)
     check_steps();
     check_in_place();
     check_program();
+    check_text();
     check_stages();
     return check_done();
 }

@@ -166,7 +166,7 @@ def attention(attrs, *inputs):
     return (y.transpose(1, 2) if attrs.get("layout") == "bshd" else y).numpy()
 
 
-# ---- Recurrent networks ---------------------------------------------------------------------------
+# ---- Recurrent networks --------------------------------------------------------------------------
 
 
 def copy_layer(net, layer, direction, weights):

@@ -6,6 +6,7 @@
 
 #include "base/half.h"
 #include "cpu/dispatch.h"
+#include "cpu/generic_math.h"
 
 #define ALL_STRIDED 0xff
 #define ALL_DENSE 0
@@ -49,6 +50,29 @@ bool rx_is_lane_type(rlx_dtype t)
     return t == RLX_F32 || t == RLX_F16 || t == RLX_BF16 || t == RLX_BOOL;
 }
 
+/* The conversions of base/half.h without branches, so that loops over them are vectorised. */
+static inline float half_to_float(uint16_t h)
+{
+    const uint32_t mag = h & 0x7fffu, sign = (uint32_t)(h & 0x8000u) << 16;
+    /* As an f32 the shifted bits are too small by 2^112; subnormals come out right too. */
+    const uint32_t finite = rx_f32_bits(rx_f32_from_bits(mag << 13) * 0x1p112f);
+    const uint32_t quiet = rx_select_bits(mag > 0x7c00u, 1u << 22, 0);
+    return rx_f32_from_bits(
+        rx_select_bits(mag >= 0x7c00u, mag << 13 | 0x7f800000u | quiet, finite) | sign);
+}
+
+static inline uint16_t float_to_half(float x)
+{
+    const uint32_t bits = rx_f32_bits(x), mag = bits & 0x7fffffffu, sign = bits >> 16 & 0x8000u;
+    const uint32_t normal = ((mag + 0xfffu + (mag >> 13 & 1)) >> 13) - (112u << 10);
+    /* Adding 0.5 rounds to multiples of 2^-24, the step of the subnormals. */
+    const uint32_t small = rx_f32_bits(rx_f32_from_bits(mag) + 0.5f) - 0x3f000000u;
+    const uint32_t payload = 0x200u | (mag >> 13 & 0x3ffu);
+    const uint32_t special = 0x7c00u | rx_select_bits(mag > 0x7f800000u, payload, 0);
+    const uint32_t finite = rx_select_bits(mag < 0x38800000u, small, normal);
+    return (uint16_t)(rx_select_bits(mag >= 0x47800000u, special, finite) | sign);
+}
+
 static void load_f32(const float *from, int64_t stride, float *to, int64_t n)
 {
     if (stride == 1) {
@@ -58,6 +82,17 @@ static void load_f32(const float *from, int64_t stride, float *to, int64_t n)
     for (int64_t i = 0; i < n; i++)
         to[i] = from[i * stride];
 }
+
+/* Loops twice: with a stride of 1 that the compiler sees, and with any. */
+#define EACH(n, stride, statement)                      \
+    do {                                                \
+        if ((stride) == 1)                              \
+            for (int64_t i = 0, j = 0; i < (n); j = ++i) \
+                statement;                              \
+        else                                            \
+            for (int64_t i = 0, j = 0; i < (n); i++, j += (stride)) \
+                statement;                              \
+    } while (0)
 
 void rx_load_lanes(rlx_dtype t, const char *data, int64_t stride, float *to, int64_t n)
 {
@@ -71,34 +106,25 @@ void rx_load_lanes(rlx_dtype t, const char *data, int64_t stride, float *to, int
     if (t == RLX_F32)
         load_f32((const float *)data, stride, to, n);
     else if (t == RLX_F16)
-        for (int64_t i = 0; i < n; i++)
-            to[i] = rx_f16_to_f32(half[i * stride]);
+        EACH(n, stride, to[i] = half_to_float(half[j]));
     else if (t == RLX_BF16)
-        for (int64_t i = 0; i < n; i++)
-            to[i] = rx_bf16_to_f32(half[i * stride]);
+        EACH(n, stride, to[i] = rx_bf16_to_f32(half[j]));
     else
-        for (int64_t i = 0; i < n; i++)
-            to[i] = data[i * stride] != 0;
+        EACH(n, stride, to[i] = data[j] != 0);
 }
 
 void rx_store_lanes(rlx_dtype t, char *data, int64_t stride, const float *from, int64_t n)
 {
     uint16_t *half = (uint16_t *)data;
-    if (t == RLX_F32) {
-        float *to = (float *)data;
-        if (to != from)
-            for (int64_t i = 0; i < n; i++)
-                to[i * stride] = from[i];
-    } else if (t == RLX_F16) {
-        for (int64_t i = 0; i < n; i++)
-            half[i * stride] = rx_f32_to_f16(from[i]);
-    } else if (t == RLX_BF16) {
-        for (int64_t i = 0; i < n; i++)
-            half[i * stride] = rx_f32_to_bf16(from[i]);
-    } else {
-        for (int64_t i = 0; i < n; i++)
-            data[i * stride] = from[i] != 0;
-    }
+    float *to = (float *)data;
+    if (t == RLX_F32 && to != from)
+        EACH(n, stride, to[j] = from[i]);
+    else if (t == RLX_F16)
+        EACH(n, stride, half[j] = float_to_half(from[i]));
+    else if (t == RLX_BF16)
+        EACH(n, stride, half[j] = rx_f32_to_bf16(from[i]));
+    else if (t == RLX_BOOL)
+        EACH(n, stride, data[j] = from[i] != 0);
 }
 
 /* ---- Merged axes ----------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 
 #include "base/half.h"
 #include "cpu/generic.h"
+#include "cpu/generic_math.h"
 #include "cpu/ref/ref.h"
 #include "ops/region.h"
 
@@ -15,19 +16,19 @@ typedef void lane_fn(const rx_instr *in, const float *const *arg, float *y, int6
 
 static inline float sigmoid(float x)
 {
-    const float e = expf(-fabsf(x));
-    return (x < 0 ? e : 1.0f) / (1.0f + e);
+    const float e = rx_lane_exp(-fabsf(x));
+    return rx_lane_select(x < 0, e, 1.0f) / (1.0f + e);
 }
 
 static inline float softplus(float x)
 {
-    return (x > 0 ? x : 0.0f) + log1pf(expf(-fabsf(x)));
+    return (x > 0 ? x : 0.0f) + log1pf(rx_lane_exp(-fabsf(x)));
 }
 
 /* tanh(softplus(x)) without overflow: see cpu/ref/scalar.c. */
 static inline float tanh_softplus(float x)
 {
-    const float e = expf(-fabsf(x));
+    const float e = rx_lane_exp(-fabsf(x));
     if (x > 0)
         return (1 + 2 * e) / (1 + 2 * e + 2 * e * e);
     return (e * e + 2 * e) / (e * e + 2 * e + 2);
@@ -89,7 +90,7 @@ LANES(gelu_tanh, a * sigmoid(TWO_SQRT_2_OVER_PI * (a + 0.044715f * a * a * a)))
 LANES(silu, a * sigmoid(a))
 LANES(sigmoid, sigmoid(a))
 LANES(tanh, tanhf(a))
-LANES(exp, expf(a))
+LANES(exp, rx_lane_exp(a))
 LANES(log, logf(a))
 LANES(sqrt, sqrtf(a))
 LANES(rsqrt, 1 / sqrtf(a))

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "cpu/generic.h"
+#include "cpu/generic_math.h"
 #include "cpu/pool.h"
 #include "cpu/ref/ref.h"
 
@@ -69,13 +70,22 @@ typedef struct softmax_run {
 /* A NaN anywhere becomes the largest, and so makes the whole row NaN. */
 static float largest(const float *x, int64_t n)
 {
-    float max = -INFINITY;
-    for (int64_t i = 0; i < n; i++)
-        max = x[i] > max || isnan(x[i]) ? x[i] : max;
+    float part[PARTS], max;
+    for (int k = 0; k < PARTS; k++)
+        part[k] = -INFINITY;
+    int64_t i = 0;
+    for (; i + PARTS <= n; i += PARTS)
+        for (int k = 0; k < PARTS; k++)
+            part[k] = x[i + k] <= part[k] ? part[k] : x[i + k];
+    for (; i < n; i++)
+        part[0] = x[i] <= part[0] ? part[0] : x[i];
+    max = part[0];
+    for (int k = 1; k < PARTS; k++)
+        max = isnan(max) || part[k] <= max ? max : part[k];
     return max;
 }
 
-static void softmax_lanes(float *x, int64_t n, bool logarithm)
+static void softmax_lanes(float *x, float *e, int64_t n, bool logarithm)
 {
     const float max = largest(x, n);
     if (max == -INFINITY) {
@@ -83,22 +93,12 @@ static void softmax_lanes(float *x, int64_t n, bool logarithm)
             x[i] = logarithm ? -INFINITY : 0;
         return;
     }
-    if (logarithm) {
-        double part[PARTS] = {0}, sum = 0;
-        for (int64_t i = 0; i < n; i++)
-            part[i % PARTS] += expf(x[i] - max);
-        for (int k = 0; k < PARTS; k++)
-            sum += part[k];
-        const float log_sum = (float)log(sum);
-        for (int64_t i = 0; i < n; i++)
-            x[i] = x[i] - max - log_sum;
-        return;
-    }
     for (int64_t i = 0; i < n; i++)
-        x[i] = expf(x[i] - max);
-    const float factor = (float)(1 / sum_lanes(x, n));
+        e[i] = rx_lane_exp(x[i] - max);
+    const double sum = sum_lanes(e, n);
+    const float factor = (float)(1 / sum), log_sum = (float)log(sum);
     for (int64_t i = 0; i < n; i++)
-        x[i] *= factor;
+        x[i] = logarithm ? x[i] - max - log_sum : e[i] * factor;
 }
 
 static void softmax_range(void *user, int64_t begin, int64_t end)
@@ -106,10 +106,11 @@ static void softmax_range(void *user, int64_t begin, int64_t end)
     const softmax_run *r = user;
     int64_t size = rlx_dtype_block_bytes(r->dtype), at[RLX_MAX_RANK];
     float *row = r->rows + rx_pool_slot() * r->row_stride;
+    float *room = r->logarithm ? row + r->row_stride / 2 : row;
     rx_unravel(begin, r->x.dim, r->x.rank, at);
     for (; begin < end; begin++) {
         rx_load_lanes(r->dtype, r->x.data + rx_offset(&r->x, at) * size, r->x_step, row, r->n);
-        softmax_lanes(row, r->n, r->logarithm);
+        softmax_lanes(row, room, r->n, r->logarithm);
         rx_store_lanes(r->dtype, r->y.data + rx_offset(&r->y, at) * size, r->y_step, row, r->n);
         rx_next(at, r->x.dim, r->x.rank);
     }
@@ -127,7 +128,8 @@ rlx_status rx_generic_softmax(const rx_call *c)
     if (!rlx_dtype_is_float(x->dtype) || x->dtype != y->dtype)
         return RLX_UNSUPPORTED;
     r.x.dim[axis] = r.y.dim[axis] = 1;
-    r.rows = thread_rows(c, r.n, &r.row_stride);
+    /* log_softmax keeps the row beside its exponentials. */
+    r.rows = thread_rows(c, r.logarithm ? 2 * ((r.n + 15) & ~(int64_t)15) : r.n, &r.row_stride);
     if (!r.rows)
         return RLX_NO_MEMORY;
     rx_parallel(c->pool, rx_view_elements(&r.x), row_grain(r.n), softmax_range, &r);

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* Benchmarks: cases by name, their graphs, the measurement and the plot. */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include "cli.h"
+
+#define BENCH_SHAPES 8
+
+/* "op:type:shape[,shape...][:shape][:attribute=value]..." */
+typedef struct bench_case {
+    char name[160];
+    char op[40];
+    rlx_dtype dtype;
+    rlx_shape shapes[BENCH_SHAPES];
+    int n_shapes;
+    char attributes[160];  /* as rlx_op takes them */
+    int64_t kv, pad, stride; /* of attention and convolution; 0: not given */
+    double flops, bytes;   /* of one run; 0: what the steps and the tensors say */
+} bench_case;
+
+/* Reads a case; returns EXIT_OK, or EXIT_USAGE with the sentence printed. */
+int bench_parse(bench_case *c, const char *text);
+/* Builds the graph of a case and sets its flops and bytes where they are known. NULL after printing
+ * why not. Inputs and weights are leaves. */
+rlx_graph *bench_build(bench_case *c);
+/* The i-th case of the suite, or NULL. */
+const char *bench_suite(size_t i);
+/* Prints how each operation that has its own form is written. */
+void bench_print_forms(void);
+
+typedef struct bench_result {
+    bench_case c;
+    char device[32], device_name[128];
+    double ms_median, ms_best, spread; /* spread: (90 % - 10 %) / median */
+    double gflops, gbps;
+    size_t samples, inner;             /* each sample is the mean of `inner` runs */
+} bench_result;
+
+typedef struct bench_options {
+    double min_time; /* seconds for a case */
+    bool fast;
+} bench_options;
+
+/* Measures a case on a device; EXIT_FAILED with the sentence printed. */
+int bench_measure(rlx_device *d, const bench_case *c, const bench_options *o, bench_result *out);
+
+/* Draws the results: speed against size where cases differ only in size, else bars. False after
+ * printing why not. */
+bool bench_plot(const bench_result *r, size_t n, const char *path);
+
+#endif

@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: MIT */
+/* Cases of the benchmark: reading their names and building their graphs. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+
+/* ---- Reading a name --------------------------------------------------------------------------- */
+
+static bool parse_shape(const char *text, size_t length, rlx_shape *s)
+{
+    const char *end = text + length;
+    *s = (rlx_shape){0};
+    while (text < end) {
+        char *next;
+        errno = 0;
+        long long v = strtoll(text, &next, 10);
+        if (next == text || errno || v < 0 || v > INT64_C(1) << 40 || s->rank == RLX_MAX_RANK)
+            return false;
+        s->dim[s->rank++] = v;
+        if (next == end)
+            return true;
+        if (*next != 'x')
+            return false;
+        text = next + 1;
+    }
+    return false;
+}
+
+static int add_attribute(bench_case *c, const char *text, size_t length)
+{
+    static const char *const own[] = {"kv", "pad", "stride"};
+    int64_t *const values[] = {&c->kv, &c->pad, &c->stride};
+    for (size_t i = 0; i < ARRAY_LEN(own); i++) {
+        size_t n = strlen(own[i]);
+        if (strncmp(text, own[i], n) || text[n] != '=' || text[n + 1] == '[')
+            continue;
+        char *end;
+        *values[i] = strtoll(text + n + 1, &end, 10);
+        if (end != text + length || *values[i] < 0)
+            return cli_usage("'%s': %s expected a number", c->name, own[i]);
+        return EXIT_OK;
+    }
+    size_t used = strlen(c->attributes);
+    if (used + length + 3 > sizeof c->attributes)
+        return cli_usage("'%s': too many attributes", c->name);
+    snprintf(c->attributes + used, sizeof c->attributes - used, "%s%.*s", used ? ", " : "",
+             (int)length, text);
+    return EXIT_OK;
+}
+
+static int add_shapes(bench_case *c, const char *text, size_t length)
+{
+    const char *end = text + length;
+    while (text < end) {
+        size_t n = strcspn(text, ",:");
+        if (c->n_shapes == BENCH_SHAPES)
+            return cli_usage("'%s': at most %d shapes", c->name, BENCH_SHAPES);
+        if (!parse_shape(text, n, &c->shapes[c->n_shapes++]))
+            return cli_usage("'%s': expected a shape such as 64x128, got '%.*s'", c->name, (int)n,
+                             text);
+        text += n + (text[n] == ',');
+    }
+    return EXIT_OK;
+}
+
+static int check_op(const bench_case *c)
+{
+    const char *names[512], *op;
+    size_t n = 0;
+    for (; (op = rlx_op_name(n)) != NULL && n < ARRAY_LEN(names); n++) {
+        names[n] = op;
+        if (!strcmp(op, c->op))
+            return EXIT_OK;
+    }
+    const char *near = cli_nearest(c->op, names, n);
+    if (near)
+        return cli_usage("'%s': unknown operation '%s'; did you mean '%s'?", c->name, c->op, near);
+    return cli_usage("'%s': unknown operation '%s'", c->name, c->op);
+}
+
+int bench_parse(bench_case *c, const char *text)
+{
+    *c = (bench_case){0};
+    snprintf(c->name, sizeof c->name, "%s", text);
+    size_t n = strcspn(text, ":"), t = text[n] ? strcspn(text + n + 1, ":") : 0;
+    snprintf(c->op, sizeof c->op, "%.*s", (int)n, text);
+    int status = check_op(c);
+    if (status)
+        return status;
+    if (!t || !text[n + 1 + t])
+        return cli_usage("'%s': expected OP:TYPE:SHAPE, for example %s:f32:1024x1024", text, c->op);
+    char type[16];
+    snprintf(type, sizeof type, "%.*s", (int)t, text + n + 1);
+    c->dtype = rlx_dtype_from_name(type);
+    if (c->dtype == RLX_NO_TYPE)
+        return cli_usage("'%s': unknown type '%s'; expected f32, f16, bf16, i32, q4_0, ...", text,
+                         type);
+    for (const char *at = text + n + 1 + t; *at == ':' && !status;) {
+        at++;
+        size_t length = strcspn(at, ":");
+        bool attribute = memchr(at, '=', length) != NULL;
+        status = attribute ? add_attribute(c, at, length) : add_shapes(c, at, length);
+        at += length;
+    }
+    if (!status && !c->n_shapes)
+        return cli_usage("'%s': a shape is missing", text);
+    return status;
+}
+
+/* ---- Building --------------------------------------------------------------------------------- */
+
+typedef struct builder {
+    rlx_graph *g;
+    bench_case *c;
+    int n_leaves;
+    const char *problem; /* why the shapes do not fit; NULL when they do */
+} builder;
+
+static double elements(const rlx_shape *s)
+{
+    double n = 1;
+    for (int i = 0; i < s->rank; i++)
+        n *= (double)s->dim[i];
+    return n;
+}
+
+static rlx_value leaf(builder *b, bool param, rlx_dtype t, int rank, const rlx_dim *dims)
+{
+    char name[16];
+    snprintf(name, sizeof name, "%s%d", param ? "w" : "x", b->n_leaves++);
+    return param ? rlx_param(b->g, name, t, rank, dims) : rlx_input(b->g, name, t, rank, dims);
+}
+
+static rlx_value input(builder *b, const rlx_shape *s)
+{
+    return leaf(b, false, b->c->dtype, s->rank, s->dim);
+}
+
+/* Adds the node with the attributes of the case, or the default ones, and names all results. */
+static void finish(builder *b, const rlx_value *in, size_t n, const char *attributes)
+{
+    rlx_value out[16];
+    const char *given = b->c->attributes[0] ? b->c->attributes : attributes;
+    size_t n_out = rlx_op(b->g, b->c->op, in, n, given, out, ARRAY_LEN(out));
+    for (size_t i = 0; i < n_out && i < ARRAY_LEN(out); i++) {
+        char name[16];
+        snprintf(name, sizeof name, "y%zu", i);
+        rlx_output(b->g, name, out[i]);
+    }
+}
+
+/* MxNxK, or BATCHxMxNxK; a second operand [K, N]. */
+static void build_matmul(builder *b, const char *attributes)
+{
+    const rlx_shape *s = &b->c->shapes[0];
+    if (s->rank != 3 && s->rank != 4) {
+        b->problem = "expected MxNxK or BATCHxMxNxK";
+        return;
+    }
+    const rlx_dim *d = s->dim + s->rank - 3;
+    bool trans = strstr(b->c->attributes, "trans_b=true") != NULL;
+    rlx_dim x[] = {s->dim[0], d[0], d[2]}, w[] = {s->dim[0], trans ? d[1] : d[2],
+                                                  trans ? d[2] : d[1]};
+    int skip = s->rank == 3;
+    rlx_value in[] = {leaf(b, false, b->c->dtype, 3 - skip, x + skip),
+                      leaf(b, skip, b->c->dtype, 3 - skip, w + skip)};
+    b->c->flops = 2 * elements(s);
+    finish(b, in, 2, attributes);
+}
+
+/* MxNxK: x [M, K] of f32 times a packed weight [N, K]. */
+static void build_dequant(builder *b, const char *attributes)
+{
+    const rlx_shape *s = &b->c->shapes[0];
+    if (s->rank != 3) {
+        b->problem = "expected MxNxK";
+        return;
+    }
+    rlx_value in[] = {leaf(b, false, RLX_F32, 2, (rlx_dim[]){s->dim[0], s->dim[2]}),
+                      leaf(b, true, b->c->dtype, 2, s->dim + 1)};
+    b->c->flops = 2 * elements(s);
+    finish(b, in, 2, attributes);
+}
+
+/* BxHxSxD, with kv=HEADS for grouped heads; or the shapes of q and of k and v. */
+static void build_attention(builder *b, const char *attributes)
+{
+    rlx_shape q = b->c->shapes[0], kv = b->c->shapes[b->c->n_shapes > 1];
+    if (q.rank != 4 || kv.rank != 4) {
+        b->problem = "expected BxHxSxD";
+        return;
+    }
+    if (b->c->kv)
+        kv.dim[1] = b->c->kv;
+    rlx_value in[] = {input(b, &q), input(b, &kv), input(b, &kv)};
+    b->c->flops = 4 * elements(&q) * (double)kv.dim[2];
+    if (strstr(b->c->attributes, "causal=true"))
+        b->c->flops /= 2;
+    finish(b, in, 3, attributes);
+}
+
+/* x NxCxHxW and OUTPUTSxKHxKW; stride=S and pad=P apply to all axes (pad: half of the kernel). */
+static void build_conv(builder *b, const char *attributes)
+{
+    const rlx_shape *x = &b->c->shapes[0], *k = &b->c->shapes[1];
+    int n = x->rank - 2;
+    if (b->c->n_shapes != 2 || n < 1 || n > 3 || k->rank != n + 1) {
+        b->problem = "expected the shapes of x and of the kernel, as in 1x64x56x56:64x3x3";
+        return;
+    }
+    const char *group_text = strstr(b->c->attributes, "groups=");
+    rlx_dim groups = group_text ? atoll(group_text + 7) : 1;
+    if (groups < 1 || x->dim[1] % groups) {
+        b->problem = "expected groups that divide the channels";
+        return;
+    }
+    bool transposed = strstr(b->c->op, "transpose") != NULL;
+    rlx_dim w[5] = {k->dim[0], x->dim[1] / groups, 0, 0, 0};
+    if (transposed)
+        w[0] = x->dim[1], w[1] = k->dim[0] / groups;
+    memcpy(w + 2, k->dim + 1, (size_t)n * sizeof *w);
+    rlx_conv_desc d = {.groups = groups, .stride = {.n = n}, .pads = {.n = 2 * n}};
+    double flops = 2 * (double)x->dim[0] * (double)k->dim[0] * (double)(x->dim[1] / groups);
+    for (int i = 0; i < n; i++) {
+        rlx_dim size = k->dim[i + 1];
+        d.stride.v[i] = b->c->stride ? b->c->stride : 1;
+        d.pads.v[i] = d.pads.v[i + n] = b->c->pad ? b->c->pad : size / 2;
+        rlx_dim out = transposed ? x->dim[i + 2]
+                                 : (x->dim[i + 2] + 2 * d.pads.v[i] - size) / d.stride.v[i] + 1;
+        flops *= (double)size * (double)out;
+    }
+    (void)attributes;
+    b->c->flops = flops;
+    rlx_value in = input(b, x), weight = leaf(b, true, b->c->dtype, n + 2, w);
+    rlx_output(b->g, "y0", transposed ? rlx_conv_transpose2d(b->g, in, weight, RLX_NONE, &d)
+                                      : rlx_conv_ex(b->g, n, in, weight, RLX_NONE, RLX_NONE, &d));
+}
+
+/* Adds n weights of f32 of the size of an axis after the operands. */
+static void build_with_weights(builder *b, const char *attributes, int n_in, int axis, int n)
+{
+    const rlx_shape *s = &b->c->shapes[0];
+    rlx_value in[8];
+    axis = axis < 0 ? s->rank + axis : axis;
+    if (axis >= s->rank) {
+        b->problem = "expected more axes";
+        return;
+    }
+    for (int i = 0; i < n_in; i++)
+        in[i] = input(b, s);
+    for (int i = 0; i < n; i++)
+        in[n_in + i] = leaf(b, true, RLX_F32, 1, &s->dim[axis]);
+    finish(b, in, (size_t)(n_in + n), attributes);
+}
+
+static void build_layer_norm(builder *b, const char *attributes)
+{
+    build_with_weights(b, attributes, 1, -1, 2);
+}
+
+static void build_rms_norm(builder *b, const char *attributes)
+{
+    build_with_weights(b, attributes, 1, -1, 1);
+}
+
+static void build_residual_norm(builder *b, const char *attributes)
+{
+    build_with_weights(b, attributes, 2, -1, 1);
+}
+
+static void build_channel_norm(builder *b, const char *attributes)
+{
+    build_with_weights(b, attributes, 1, 1, 2);
+}
+
+static void build_batch_norm(builder *b, const char *attributes)
+{
+    build_with_weights(b, attributes, 1, 1, 4);
+}
+
+/* BxHxSxD with tables [S, D/2]. */
+static void build_rope(builder *b, const char *attributes)
+{
+    const rlx_shape *s = &b->c->shapes[0];
+    if (s->rank != 4) {
+        b->problem = "expected BxHxSxD";
+        return;
+    }
+    rlx_dim table[] = {s->dim[2], s->dim[3] / 2};
+    rlx_value in[] = {input(b, s), leaf(b, true, RLX_F32, 2, table),
+                      leaf(b, true, RLX_F32, 2, table)};
+    finish(b, in, 3, attributes);
+}
+
+/* The table and the shape of the indices. */
+static void build_gather(builder *b, const char *attributes)
+{
+    const rlx_shape *t = &b->c->shapes[0], *n = &b->c->shapes[1];
+    if (b->c->n_shapes != 2 || !t->rank) {
+        b->problem = "expected the shapes of the table and of the indices, as in 32000x4096,512";
+        return;
+    }
+    rlx_value in[] = {leaf(b, true, b->c->dtype, t->rank, t->dim),
+                      leaf(b, false, RLX_I32, n->rank, n->dim)};
+    double row = elements(t) / (double)(t->dim[0] ? t->dim[0] : 1);
+    double read = row / (double)rlx_dtype_block_size(b->c->dtype) *
+                  (double)rlx_dtype_block_bytes(b->c->dtype);
+    double write = rlx_dtype_is_packed(b->c->dtype) ? 4 * row : read;
+    b->c->bytes = elements(n) * (read + write + 4);
+    finish(b, in, 2, attributes);
+}
+
+static void build_where(builder *b, const char *attributes)
+{
+    const rlx_shape *s = &b->c->shapes[0];
+    rlx_value in[] = {leaf(b, false, RLX_BOOL, s->rank, s->dim), input(b, s), input(b, s)};
+    finish(b, in, 3, attributes);
+}
+
+/* SxBxIxH: one layer over S steps. */
+static void build_recurrent(builder *b, const char *attributes)
+{
+    const rlx_shape *s = &b->c->shapes[0];
+    if (s->rank != 4) {
+        b->problem = "expected STEPSxBATCHxINPUTSxHIDDEN";
+        return;
+    }
+    rlx_dim gates = !strcmp(b->c->op, "lstm") ? 4 : !strcmp(b->c->op, "gru") ? 3 : 1;
+    rlx_dim hidden = s->dim[3];
+    char text[64];
+    rlx_value in[] = {leaf(b, false, b->c->dtype, 3, s->dim),
+                      leaf(b, true, b->c->dtype, 3, (rlx_dim[]){1, gates * hidden, s->dim[2]}),
+                      leaf(b, true, b->c->dtype, 3, (rlx_dim[]){1, gates * hidden, hidden})};
+    snprintf(text, sizeof text, "hidden=%lld%s%s", (long long)hidden, attributes ? ", " : "",
+             attributes ? attributes : "");
+    b->c->flops = 2 * (double)(s->dim[0] * s->dim[1] * gates * hidden) *
+                  (double)(s->dim[2] + hidden);
+    finish(b, in, 3, text);
+}
+
+/* BxSxExN */
+static void build_selective_scan(builder *b, const char *attributes)
+{
+    const rlx_shape *s = &b->c->shapes[0];
+    if (s->rank != 4) {
+        b->problem = "expected BATCHxSTEPSxCHANNELSxSTATES";
+        return;
+    }
+    rlx_dim n[] = {s->dim[0], s->dim[1], s->dim[3]};
+    rlx_value in[] = {leaf(b, false, b->c->dtype, 3, s->dim), leaf(b, false, b->c->dtype, 3, s->dim),
+                      leaf(b, true, b->c->dtype, 2, s->dim + 2), leaf(b, false, b->c->dtype, 3, n),
+                      leaf(b, false, b->c->dtype, 3, n)};
+    finish(b, in, 5, attributes);
+}
+
+/* As many operands as there are shapes. */
+static void build_any(builder *b, const char *attributes)
+{
+    rlx_value in[BENCH_SHAPES];
+    for (int i = 0; i < b->c->n_shapes; i++)
+        in[i] = input(b, &b->c->shapes[i]);
+    finish(b, in, (size_t)b->c->n_shapes, attributes);
+}
+
+/* Two operands; one shape serves both. */
+static void build_binary(builder *b, const char *attributes)
+{
+    rlx_value in[] = {input(b, &b->c->shapes[0]), input(b, &b->c->shapes[b->c->n_shapes > 1])};
+    finish(b, in, 2, attributes);
+}
+
+static void build_fma(builder *b, const char *attributes)
+{
+    rlx_value in[] = {input(b, &b->c->shapes[0]), input(b, &b->c->shapes[0]),
+                      input(b, &b->c->shapes[0])};
+    finish(b, in, 3, attributes);
+}
+
+/* ---- The forms -------------------------------------------------------------------------------- */
+
+/* Operations that are not just operands of the given shapes: names (separated by blanks), form,
+ * builder and the attributes used when the case gives none. */
+static const struct form {
+    const char *ops, *shape;
+    void (*build)(builder *b, const char *attributes);
+    const char *attributes;
+} forms[] = {
+    {"matmul", "MxNxK or BATCHxMxNxK", build_matmul, NULL},
+    {"dequant_matmul", "MxNxK, TYPE is that of the weight", build_dequant, NULL},
+    {"attention", "BxHxSxD[,BxHKVxSKxD][:kv=HEADS]", build_attention, NULL},
+    {"conv1d conv2d conv3d conv_transpose2d", "NxCxHxW:OUTPUTSxKHxKW[:stride=S][:pad=P][:groups=G]",
+     build_conv, NULL},
+    {"layer_norm", "ROWSxN", build_layer_norm, NULL},
+    {"rms_norm", "ROWSxN", build_rms_norm, NULL},
+    {"residual_norm", "ROWSxN", build_residual_norm, "rms=true"},
+    {"group_norm", "NxCxHxW", build_channel_norm, "groups=8"},
+    {"instance_norm layer_norm2d", "NxCxHxW", build_channel_norm, NULL},
+    {"batch_norm_inference", "NxCxHxW", build_batch_norm, NULL},
+    {"rope", "BxHxSxD", build_rope, NULL},
+    {"gather", "TABLE,INDICES, as in 32000x4096,512", build_gather, NULL},
+    {"lstm gru rnn", "STEPSxBATCHxINPUTSxHIDDEN", build_recurrent, NULL},
+    {"selective_scan", "BATCHxSTEPSxCHANNELSxSTATES", build_selective_scan, NULL},
+    {"where", "SHAPE", build_where, NULL},
+    {"fma", "SHAPE", build_fma, NULL},
+    {"add sub mul div max min pow mod and or xor shl shr atan2 eq ne lt le gt ge swiglu",
+     "SHAPE[,SHAPE]", build_binary, NULL},
+    {"concat", "SHAPE,SHAPE...", build_any, "axis=-1"},
+    {"softmax log_softmax cumsum cumprod cummax sort argsort argmax argmin", "ROWSxN", build_any,
+     "axis=-1"},
+    {"top_k", "ROWSxN", build_any, "axis=-1, k=8"},
+    {"reduce_sum reduce_mean reduce_max reduce_min reduce_prod reduce_l1 reduce_l2 reduce_log_sum "
+     "reduce_log_sum_exp reduce_sum_square reduce_any reduce_all",
+     "ROWSxN", build_any, "axes=[-1]"},
+    {"rfft", "ROWSxN", build_any, "axis=-1"},
+    {"fft ifft irfft", "ROWSxNx2", build_any, "axis=-1"},
+    {"stft", "ROWSxN", build_any, "n=400, hop=160"},
+    {"pool2d", "NxCxHxW", build_any, "kernel=[2,2], stride=[2,2]"},
+    {"im2col", "NxCxHxW", build_any, "kernel=[3,3], pads=[1,1,1,1]"},
+    {"histogram", "N", build_any, "bins=256, lo=-1, hi=1"},
+    {"cast", "SHAPE", build_any, "to=f16"},
+    {"clamp", "SHAPE", build_any, "lo=-0.5, hi=0.5"},
+    {"one_hot", "ROWS", build_any, "depth=1024, axis=-1"},
+    {"roll", "ROWSxN", build_any, "axis=-1, shift=1"},
+    {"reverse", "ROWSxN", build_any, "axes=[-1]"},
+};
+
+static bool has_word(const char *words, const char *word)
+{
+    size_t length = strlen(word);
+    for (; *words; words += strspn(words, " ")) {
+        size_t n = strcspn(words, " ");
+        if (n == length && !strncmp(words, word, n))
+            return true;
+        words += n;
+    }
+    return false;
+}
+
+rlx_graph *bench_build(bench_case *c)
+{
+    builder b = {.g = rlx_graph_create(c->name), .c = c};
+    rlx_error err = {0};
+    if (!b.g) {
+        cli_fail("out of memory: a graph");
+        return NULL;
+    }
+    size_t i = 0;
+    while (i < ARRAY_LEN(forms) && !has_word(forms[i].ops, c->op))
+        i++;
+    if (i < ARRAY_LEN(forms))
+        forms[i].build(&b, forms[i].attributes);
+    else
+        build_any(&b, NULL);
+    if (b.problem)
+        cli_fail("'%s': %s", c->name, b.problem);
+    else if (rlx_graph_status(b.g, &err) != RLX_OK)
+        cli_fail("'%s': %s", c->name, err.text);
+    else
+        return b.g;
+    rlx_graph_destroy(b.g);
+    return NULL;
+}
+
+void bench_print_forms(void)
+{
+    puts("OP:TYPE:SHAPE, where a shape is as for these operations, and for all others the shapes of "
+         "the\noperands, separated by commas; :ATTRIBUTE=VALUE may follow.\n");
+    for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
+        size_t n = strcspn(forms[i].ops, " ");
+        printf("  %.*s%s:TYPE:%s%s%s\n", (int)n, forms[i].ops, forms[i].ops[n] ? "..." : "",
+               forms[i].shape, forms[i].attributes ? "    default " : "",
+               forms[i].attributes ? forms[i].attributes : "");
+    }
+}
+
+/* ---- The suite -------------------------------------------------------------------------------- */
+
+static const char *const suite[] = {
+    "matmul:f32:64x64x64", "matmul:f32:256x256x256", "matmul:f32:512x512x512",
+    "matmul:f32:1024x1024x1024", "matmul:f32:129x127x131", "matmul:f32:1x4096x4096",
+    "matmul:f16:512x512x512", "matmul:bf16:512x512x512", "matmul:f32:8x128x128x64",
+    "dequant_matmul:q4_0:1x14336x4096", "dequant_matmul:q8_0:1x4096x4096",
+    "dequant_matmul:q4_k:1x4096x4096", "dequant_matmul:q6_k:1x4096x4096",
+    "dequant_matmul:q4_0:128x1024x1024",
+    "attention:f32:1x8x256x64", "attention:f16:1x32x1x128,1x8x1024x128",
+    "attention:f32:1x8x256x64:kv=2:causal=true", "rope:f32:1x32x128x128",
+    "conv2d:f32:1x64x56x56:64x3x3", "conv2d:f32:1x64x56x56:256x1x1",
+    "conv2d:f32:1x64x56x56:64x3x3:groups=64", "conv2d:f32:1x3x224x224:64x7x7:stride=2:pad=3",
+    "pool2d:f32:1x64x112x112", "resize_nearest_2x:f32:1x64x56x56",
+    "layer_norm:f32:1024x1024", "rms_norm:f32:1024x1024", "residual_norm:f32:1024x1024",
+    "group_norm:f32:1x64x56x56", "softmax:f32:1024x1024", "log_softmax:f32:1024x1024",
+    "gelu:f32:1048576", "silu:f32:1048576", "exp:f32:1048576", "tanh:f32:1048576",
+    "add:f32:1024x1024", "add:f32:1024x1024,1024", "mul:f16:1024x1024", "where:f32:1024x1024",
+    "swiglu:f32:1024x1024", "cast:f32:1024x1024", "copy:f32:1024x1024",
+    "transpose:f32:1024x1024", "concat:f32:512x1024,512x1024", "gather:f32:32000x1024,512",
+    "gather:q4_0:32000x1024,512",
+    "reduce_sum:f32:1024x1024", "reduce_max:f32:1024x1024", "argmax:f32:1024x1024",
+    "cumsum:f32:1024x1024", "top_k:f32:64x32000", "sort:f32:64x4096",
+    "rfft:f32:256x1024", "fft:f32:64x1000x2", "stft:f32:16x16000",
+    "lstm:f32:64x8x128x128", "selective_scan:f32:1x128x512x16",
+};
+
+const char *bench_suite(size_t i)
+{
+    return i < ARRAY_LEN(suite) ? suite[i] : NULL;
+}

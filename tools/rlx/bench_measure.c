@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/* Measures one case on one device. Inputs and weights are set before; a run is one submit. Short
+ * runs are submitted several at a time, so that what is measured is the work and not the clock. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+#include "tensor.h"
+
+#define MIN_SAMPLE 1e-3  /* seconds: shorter runs are put together */
+#define MAX_INNER 256
+#define MIN_SAMPLES 5
+#define MAX_SAMPLES 2000
+
+static rlx_status set_leaves(rlx_session *s, rlx_leaf kind, double *bytes, rlx_error *err)
+{
+    rlx_tensor_info info;
+    rlx_status st = RLX_OK;
+    for (size_t i = 0; st == RLX_OK && rlx_session_leaf(s, kind, i, &info); i++) {
+        *bytes += (double)info.bytes;
+        if (kind == RLX_LEAF_OUTPUT)
+            continue;
+        bool param = kind == RLX_LEAF_PARAM;
+        tensor t = {cli_format("%s", info.name), info.dtype, info.shape, info.bytes,
+                    cli_alloc(info.bytes)};
+        tensor_fill_random(&t, param ? FILL_PARAM : FILL_INPUT, 1);
+        st = param ? rlx_session_set_param(s, t.name, t.data, t.bytes, RLX_COPY, err)
+                   : rlx_session_set_input(s, t.name, t.data, t.bytes, err);
+        tensor_free(&t);
+    }
+    return st;
+}
+
+/* Seconds of a run, when `inner` of them are submitted at once. */
+static rlx_status sample(rlx_session *s, size_t inner, double *seconds, rlx_error *err)
+{
+    rlx_status st = RLX_OK;
+    double begin = cli_now();
+    for (size_t i = 0; i < inner && st == RLX_OK; i++)
+        st = rlx_session_submit(s, NULL, err);
+    if (st == RLX_OK)
+        st = rlx_session_wait(s, 0, -1, err);
+    *seconds = (cli_now() - begin) / (double)inner;
+    return st;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static rlx_status take_samples(rlx_session *s, const bench_options *o, bench_result *r,
+                               rlx_error *err)
+{
+    static double samples[MAX_SAMPLES];
+    double one, best = INFINITY;
+    rlx_status st = RLX_OK;
+    double begin = cli_now();
+    for (int i = 0; i < 3 && st == RLX_OK; i++) { /* warm-up: pipelines, pages, caches */
+        st = sample(s, 1, &one, err);
+        best = fmin(best, one);
+        if (cli_now() - begin > o->min_time)
+            break;
+    }
+    r->inner = (size_t)fmin(MAX_INNER, fmax(1, ceil(MIN_SAMPLE / fmax(best, 1e-9))));
+    size_t n = 0;
+    begin = cli_now();
+    while (st == RLX_OK && n < MAX_SAMPLES &&
+           (n < MIN_SAMPLES || cli_now() - begin < o->min_time)) {
+        st = sample(s, r->inner, &samples[n], err);
+        n++;
+    }
+    if (st != RLX_OK)
+        return st;
+    qsort(samples, n, sizeof *samples, compare_doubles);
+    r->samples = n;
+    r->ms_median = samples[n / 2] * 1e3;
+    r->ms_best = samples[0] * 1e3;
+    r->spread = (samples[n * 9 / 10] - samples[n / 10]) / fmax(samples[n / 2], 1e-12);
+    return RLX_OK;
+}
+
+static void finish_result(rlx_session *s, bench_result *r, double tensor_bytes)
+{
+    rlx_step_info step;
+    double flops = 0;
+    for (size_t i = 0; rlx_session_step(s, i, &step); i++)
+        flops += step.flops;
+    r->c.flops = r->c.flops > 0 ? r->c.flops : flops;
+    r->c.bytes = r->c.bytes > 0 ? r->c.bytes : tensor_bytes;
+    double seconds = fmax(r->ms_median * 1e-3, 1e-12);
+    r->gflops = r->c.flops / seconds * 1e-9;
+    r->gbps = r->c.bytes / seconds * 1e-9;
+}
+
+int bench_measure(rlx_device *d, const bench_case *c, const bench_options *o, bench_result *out)
+{
+    rlx_session *s = NULL;
+    rlx_error err = {0};
+    rlx_device_info info;
+    double bytes = 0;
+    *out = (bench_result){.c = *c};
+    rlx_device_get_info(d, &info);
+    memcpy(out->device, info.id, sizeof out->device);
+    memcpy(out->device_name, info.name, sizeof out->device_name);
+    rlx_graph *g = bench_build(&out->c);
+    if (!g)
+        return EXIT_FAILED;
+    rlx_session_desc desc = {.no_fold = true, .policy = o->fast ? RLX_POLICY_FAST
+                                                               : RLX_POLICY_EXACT};
+    rlx_status st = rlx_session_create(d, g, &desc, &s, &err);
+    static const rlx_leaf kinds[] = {RLX_LEAF_PARAM, RLX_LEAF_INPUT, RLX_LEAF_OUTPUT};
+    for (size_t i = 0; i < ARRAY_LEN(kinds) && st == RLX_OK; i++)
+        st = set_leaves(s, kinds[i], &bytes, &err);
+    if (st == RLX_OK)
+        st = take_samples(s, o, out, &err);
+    if (st == RLX_OK)
+        finish_result(s, out, bytes);
+    rlx_session_destroy(s);
+    rlx_graph_destroy(g);
+    return st == RLX_OK ? EXIT_OK : cli_fail("'%s' on %s: %s", c->name, info.id, err.text);
+}

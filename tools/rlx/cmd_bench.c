@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/* rlx bench: measures operations by name on one device or several. */
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+#include "json.h"
+#include "term.h"
+
+#define MIN_TIME 0.3
+
+typedef struct options {
+    cli_common common;
+    const char *suite, *plot;
+    double min_time;
+    bool list, fast;
+} options;
+
+typedef struct bench {
+    bench_case *cases;
+    bench_result *results;
+    rlx_device **devices;
+    size_t n_cases, n_results, n_devices;
+} bench;
+
+/* ---- Which cases and devices ------------------------------------------------------------------ */
+
+static int add_case(bench *b, const char *text)
+{
+    b->cases = cli_realloc(b->cases, (b->n_cases + 1) * sizeof *b->cases);
+    return bench_parse(&b->cases[b->n_cases++], text);
+}
+
+/* A name, or a pattern that picks from the suite. */
+static int add_cases(bench *b, const char *text)
+{
+    if (!strpbrk(text, "*?"))
+        return add_case(b, text);
+    size_t before = b->n_cases;
+    const char *name;
+    for (size_t i = 0; (name = bench_suite(i)) != NULL; i++)
+        if (!fnmatch(text, name, 0)) {
+            int status = add_case(b, name);
+            if (status)
+                return status;
+        }
+    return b->n_cases > before ? EXIT_OK
+                               : cli_usage("'%s' matches no case of the suite ('rlx bench --list' "
+                                           "shows it)", text);
+}
+
+static int choose_cases(bench *b, const options *o)
+{
+    if (o->suite && strcmp(o->suite, "ops"))
+        return cli_usage("--suite expected ops, got '%s'", o->suite);
+    if (!o->suite && !o->common.args.n)
+        return cli_usage("expected cases such as matmul:f32:1024x1024x1024, or --suite ops");
+    int status = o->suite ? add_cases(b, "*") : EXIT_OK;
+    for (size_t i = 0; i < o->common.args.n && !status; i++)
+        status = add_cases(b, o->common.args.v[i]);
+    return status;
+}
+
+static int open_device(bench *b, const options *o, const char *id)
+{
+    rlx_device *d = cli_open_device(&o->common, id);
+    if (!d)
+        return EXIT_FAILED;
+    b->devices = cli_realloc(b->devices, (b->n_devices + 1) * sizeof(rlx_device *));
+    b->devices[b->n_devices++] = d;
+    return EXIT_OK;
+}
+
+/* --device may be repeated and may hold a list with commas. */
+static int open_devices(bench *b, const options *o)
+{
+    int status = o->common.device.n ? EXIT_OK : open_device(b, o, NULL);
+    for (size_t i = 0; i < o->common.device.n; i++) {
+        const char *at = o->common.device.v[i];
+        while (*at && !status) {
+            size_t n = strcspn(at, ",");
+            char *id = cli_format("%.*s", (int)n, at);
+            status = open_device(b, o, id);
+            free(id);
+            at += n + (at[n] == ',');
+        }
+    }
+    return status;
+}
+
+static int print_list(const options *o)
+{
+    const char *name;
+    if (!o->common.args.n) {
+        bench_print_forms();
+        puts("\nThe suite \"ops\":\n");
+    }
+    for (size_t i = 0; (name = bench_suite(i)) != NULL; i++) {
+        bool match = !o->common.args.n;
+        for (size_t k = 0; k < o->common.args.n && !match; k++)
+            match = !fnmatch(o->common.args.v[k], name, 0);
+        if (match)
+            printf("%s%s\n", o->common.args.n ? "" : "  ", name);
+    }
+    return EXIT_OK;
+}
+
+/* ---- Results ---------------------------------------------------------------------------------- */
+
+static void print_json(const bench *b)
+{
+    json j = {.f = stdout};
+    json_array(&j, NULL);
+    for (size_t i = 0; i < b->n_results; i++) {
+        const bench_result *r = &b->results[i];
+        json_row(&j, NULL);
+        json_text(&j, "case", r->c.name);
+        json_text(&j, "device", r->device);
+        json_real(&j, "ms_median", r->ms_median);
+        json_real(&j, "ms_best", r->ms_best);
+        json_real(&j, "gflops", r->gflops);
+        json_real(&j, "gbps", r->gbps);
+        json_real(&j, "spread", r->spread);
+        json_int(&j, "samples", (int64_t)r->samples);
+        json_int(&j, "runs_per_sample", (int64_t)r->inner);
+        json_real(&j, "flops", r->c.flops);
+        json_real(&j, "bytes", r->c.bytes);
+        json_end(&j);
+    }
+    json_end(&j);
+}
+
+static void print_table(const bench *b)
+{
+    table t;
+    char median[SHORT_TEXT], best[SHORT_TEXT];
+    table_init(&t, "llrrrrr", "case|device|median|best|spread|GFLOP/s|GB/s");
+    for (size_t i = 0; i < b->n_results; i++) {
+        const bench_result *r = &b->results[i];
+        table_cell(&t, "%s", r->c.name);
+        table_cell(&t, "%s", r->device);
+        table_styled(&t, TERM_BOLD, "%s", short_seconds(r->ms_median * 1e-3, median));
+        table_cell(&t, "%s", short_seconds(r->ms_best * 1e-3, best));
+        table_styled(&t, r->spread > 0.2 ? TERM_YELLOW : TERM_DIM, "%.0f %%", 100 * r->spread);
+        table_cell(&t, "%.2f", r->gflops);
+        table_cell(&t, "%.2f", r->gbps);
+    }
+    table_print(&t, 0);
+}
+
+/* Every case on every device; a case that fails does not stop the others. */
+static int measure_all(bench *b, const options *o)
+{
+    bench_options how = {.min_time = o->min_time > 0 ? o->min_time : MIN_TIME, .fast = o->fast};
+    size_t total = b->n_cases * b->n_devices, done = 0;
+    int status = EXIT_OK;
+    b->results = cli_alloc(total * sizeof *b->results);
+    for (size_t c = 0; c < b->n_cases; c++)
+        for (size_t d = 0; d < b->n_devices; d++) {
+            cli_progress("[%zu/%zu] %s", ++done, total, b->cases[c].name);
+            if (bench_measure(b->devices[d], &b->cases[c], &how, &b->results[b->n_results]))
+                status = EXIT_FAILED;
+            else
+                b->n_results++;
+        }
+    cli_progress_clear();
+    return status;
+}
+
+static int run_bench(void *record)
+{
+    const options *o = record;
+    bench b = {0};
+    if (o->list)
+        return print_list(o);
+    int status = choose_cases(&b, o);
+    if (!status)
+        status = open_devices(&b, o);
+    if (!status) {
+        status = measure_all(&b, o);
+        if (o->common.json)
+            print_json(&b);
+        else if (b.n_results)
+            print_table(&b);
+        if (o->plot && b.n_results && !bench_plot(b.results, b.n_results, o->plot))
+            status = EXIT_FAILED;
+    }
+    for (size_t i = 0; i < b.n_devices; i++)
+        rlx_device_close(b.devices[i]);
+    free(b.devices);
+    free(b.cases);
+    free(b.results);
+    return status;
+}
+
+static const cli_option bench_option_table[] = {
+    {"suite", CLI_TEXT, offsetof(options, suite), "NAME", "all cases of a suite: ops"},
+    {"list", CLI_FLAG, offsetof(options, list), NULL,
+     "show how cases are written, and those of the suite (that match the CASES)"},
+    {"plot", CLI_TEXT, offsetof(options, plot), "FILE",
+     "draw the results as SVG: speed against size, or bars"},
+    {"min-time", CLI_REAL, offsetof(options, min_time), "SECONDS",
+     "measure each case for at least this long (default 0.3)"},
+    {"fast", CLI_FLAG, offsetof(options, fast), NULL,
+     "allow f16, bf16 and 8-bit products where the device gains by it"},
+    {NULL, CLI_END, 0, NULL, NULL},
+};
+
+const cli_command cmd_bench = {
+    .name = "bench",
+    .args = "CASE...",
+    .summary = "measure operations: time, GFLOP/s, GB/s",
+    .run = run_bench,
+    .options = bench_option_table,
+    .record_bytes = sizeof(options),
+    .max_args = -1,
+    .details =
+        "A CASE is OP:TYPE:SHAPE[:ATTRIBUTE=VALUE]..., or a pattern with * that picks from the\n"
+        "suite. Inputs are on the device before the clock starts. GB/s counts each tensor once.\n"
+        "--device may be repeated, or be a list with commas, to compare devices.",
+    .examples =
+        "  rlx bench matmul:f32:1024x1024x1024            M x N x K\n"
+        "  rlx bench dequant_matmul:q4_0:1x14336x4096     packed weights\n"
+        "  rlx bench attention:f16:1x32x512x128:kv=8:causal=true\n"
+        "  rlx bench 'softmax*' 'layer_norm*' --device cpu,vulkan --plot norms.svg\n"
+        "  rlx bench --suite ops --json > results.json\n"
+        "  rlx bench --list                               how every operation is written",
+};

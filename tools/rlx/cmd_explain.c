@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+/* rlx explain: what the compiler did to a graph, stage by stage, and the program that came out. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "json.h"
+#include "memory_svg.h"
+#include "steps.h"
+#include "term.h"
+#include "work.h"
+
+#define MAX_STAGES 16
+#define PROFILE_RUNS 5
+
+typedef struct options {
+    cli_common common;
+    work_options work;
+    const char *dump, *memory_svg, *trace;
+    bool profile;
+} options;
+
+typedef struct stage {
+    char name[24];
+    char *text;
+    size_t nodes, ops;
+    double seconds;
+} stage;
+
+typedef struct stages {
+    stage list[MAX_STAGES];
+    size_t n;
+    double last;
+} stages;
+
+static void on_stage(void *user, const char *name, const char *text)
+{
+    stages *s = user;
+    double seconds = cli_now() - s->last;
+    if (s->n == MAX_STAGES)
+        return;
+    stage *t = &s->list[s->n++];
+    listing l;
+    listing_read(&l, text);
+    *t = (stage){.text = cli_format("%s", text), .nodes = l.n_nodes, .ops = listing_n_ops(&l),
+                 .seconds = seconds};
+    snprintf(t->name, sizeof t->name, "%s", name);
+    listing_free(&l);
+    s->last = cli_now();
+}
+
+static int dump_stage(const stages *s, const char *name)
+{
+    const char *names[MAX_STAGES];
+    char known[256] = "";
+    for (size_t i = 0; i < s->n; i++) {
+        names[i] = s->list[i].name;
+        if (!strcmp(name, names[i])) {
+            fputs(s->list[i].text, stdout);
+            return EXIT_OK;
+        }
+        strcat(strcat(known, i ? ", " : ""), names[i]);
+    }
+    return cli_usage("--dump expected one of %s; got '%s'", known, name);
+}
+
+/* ---- Text ------------------------------------------------------------------------------------- */
+
+static void heading(const char *text)
+{
+    printf("\n%s%s%s\n", term_style(stdout, TERM_BOLD), text, term_style(stdout, TERM_PLAIN));
+}
+
+static const char *stage_help(const char *name)
+{
+    static const char *const help[][2] = {
+        {"verify", "the graph as given"},
+        {"fold", "constants computed, equal nodes shared, no-ops dropped"},
+        {"legalise", "rewritten into what the device has"},
+        {"fuse", "chains of operations joined"},
+        {"plan", "places in memory"},
+        {"schedule", "steps in order"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(help); i++)
+        if (!strcmp(help[i][0], name))
+            return help[i][1];
+    return "";
+}
+
+static void print_stages(const stages *s, size_t n_steps)
+{
+    table t;
+    char time[SHORT_TEXT];
+    heading("Stages");
+    table_init(&t, "lrrrl", "stage|nodes|operations|time|what it did");
+    for (size_t i = 0; i < s->n; i++) {
+        const stage *g = &s->list[i];
+        bool is_graph = strcmp(g->name, "plan") && strcmp(g->name, "schedule");
+        table_cell(&t, "%s", g->name);
+        if (is_graph)
+            table_cell(&t, "%zu", g->nodes);
+        else
+            table_cell(&t, "-");
+        if (is_graph || !strcmp(g->name, "schedule"))
+            table_cell(&t, "%zu", is_graph ? g->ops : n_steps);
+        else
+            table_cell(&t, "-");
+        table_cell(&t, "%s", short_seconds(g->seconds, time));
+        table_cell(&t, "%s", stage_help(g->name));
+    }
+    table_print(&t, 2);
+}
+
+static void print_dispatch(const work *w)
+{
+    table t;
+    char flops[SHORT_TEXT], bytes[SHORT_TEXT];
+    double sum_flops = 0, sum_bytes = 0;
+    size_t n_host = 0;
+    rlx_step_info step;
+    heading("Steps");
+    table_init(&t, "rlllrrl", "step|op|kernel|runs|flop|bytes|shapes");
+    for (size_t i = 0; rlx_session_step(w->session, i, &step); i++) {
+        bool host = step.support == RLX_SUPPORT_HOST;
+        table_cell(&t, "%zu", i);
+        table_cell(&t, "%s", step.op);
+        table_cell(&t, "%s", step.kernel ? step.kernel : "-");
+        table_styled(&t, host ? TERM_YELLOW : TERM_GREEN, "%s", rlx_support_name(step.support));
+        table_cell(&t, "%s", short_count(step.flops, flops));
+        table_cell(&t, "%s", short_bytes(step.bytes, bytes));
+        table_cell(&t, "%s%s%s", step.shapes, step.node[0] ? "  # " : "", step.node);
+        sum_flops += step.flops;
+        sum_bytes += step.bytes;
+        n_host += host;
+    }
+    table_print(&t, 2);
+    printf("  %zu steps (%zu on the host), %s flop, %s of traffic at the bounds\n",
+           rlx_session_n_steps(w->session), n_host, short_count(sum_flops, flops),
+           short_bytes(sum_bytes, bytes));
+}
+
+static void print_memory(const work *w)
+{
+    rlx_memory_info m;
+    char a[SHORT_TEXT], b[SHORT_TEXT], c[SHORT_TEXT];
+    rlx_session_memory(w->session, &m);
+    heading("Memory");
+    printf("  arena       %s, %.3f x the peak of live bytes (%s); without reuse %s\n",
+           short_bytes((double)m.arena_bytes, a),
+           m.arena_bound ? (double)m.arena_bytes / (double)m.arena_bound : 1.0,
+           short_bytes((double)m.arena_bound, b), short_bytes((double)m.unshared_bytes, c));
+    printf("  parameters  %s\n", short_bytes((double)m.param_bytes, a));
+    printf("  state       %s\n", short_bytes((double)m.state_bytes, a));
+    printf("  inputs      %s\n", short_bytes((double)m.input_bytes, a));
+    printf("  constants   %s\n", short_bytes((double)m.constant_bytes, a));
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------- */
+
+static void json_stages(json *j, const stages *s)
+{
+    json_array(j, "stages");
+    for (size_t i = 0; i < s->n; i++) {
+        json_row(j, NULL);
+        json_text(j, "stage", s->list[i].name);
+        json_int(j, "nodes", (int64_t)s->list[i].nodes);
+        json_int(j, "operations", (int64_t)s->list[i].ops);
+        json_real(j, "ms", s->list[i].seconds * 1e3);
+        json_end(j);
+    }
+    json_end(j);
+}
+
+static void json_steps(json *j, const work *w, const step_time *times)
+{
+    rlx_step_info step;
+    json_array(j, "steps");
+    for (size_t i = 0; rlx_session_step(w->session, i, &step); i++) {
+        json_row(j, NULL);
+        json_int(j, "step", (int64_t)i);
+        json_text(j, "node", step.node);
+        json_text(j, "op", step.op);
+        json_text(j, "kernel", step.kernel);
+        json_text(j, "support", rlx_support_name(step.support));
+        json_text(j, "shapes", step.shapes);
+        json_real(j, "flops", step.flops);
+        json_real(j, "bytes", step.bytes);
+        json_int(j, "offset", (int64_t)step.offset);
+        json_int(j, "size", (int64_t)step.size);
+        json_int(j, "last_use", (int64_t)step.last_use);
+        if (times)
+            json_real(j, "ms", times[i].seconds * 1e3);
+        json_end(j);
+    }
+    json_end(j);
+}
+
+static void print_json(const work *w, const stages *s, const step_time *times)
+{
+    json j = {.f = stdout};
+    rlx_memory_info m;
+    rlx_session_memory(w->session, &m);
+    json_object(&j, NULL);
+    json_text(&j, "graph", rlx_graph_name(w->graph));
+    json_text(&j, "device", w->device_info.id);
+    json_stages(&j, s);
+    json_steps(&j, w, times);
+    json_row(&j, "memory");
+    json_int(&j, "arena", (int64_t)m.arena_bytes);
+    json_int(&j, "bound", (int64_t)m.arena_bound);
+    json_int(&j, "unshared", (int64_t)m.unshared_bytes);
+    json_int(&j, "params", (int64_t)m.param_bytes);
+    json_int(&j, "state", (int64_t)m.state_bytes);
+    json_int(&j, "inputs", (int64_t)m.input_bytes);
+    json_int(&j, "constants", (int64_t)m.constant_bytes);
+    json_end(&j);
+    json_end(&j);
+}
+
+/* ---- The command ------------------------------------------------------------------------------ */
+
+static int explain_opened(work *w, const options *o, const stages *s)
+{
+    size_t n_times = 0;
+    step_time *times = NULL;
+    int status = EXIT_OK;
+    if (o->profile || o->trace) {
+        work_options given = o->work; /* numbers do not matter for times: make up what is missing */
+        given.random_params.given = given.random_inputs.given = true;
+        status = work_set_leaves(w, &given);
+        times = status ? NULL : steps_profile(w, PROFILE_RUNS, &n_times);
+        if (!times)
+            return EXIT_FAILED;
+    }
+    if (o->common.json) {
+        print_json(w, s, times);
+    } else {
+        printf("graph \"%s\" on %s (%s)\n", rlx_graph_name(w->graph), w->device_info.id,
+               w->device_info.name);
+        print_stages(s, rlx_session_n_steps(w->session));
+        print_dispatch(w);
+        print_memory(w);
+        if (o->profile) {
+            heading("Time");
+            steps_print_profile(w, times, n_times, 40);
+        }
+    }
+    if (o->memory_svg && !write_memory_svg(w, o->memory_svg))
+        status = EXIT_FAILED;
+    if (o->trace && !write_trace(w, times, n_times, o->trace))
+        status = EXIT_FAILED;
+    free(times);
+    return status;
+}
+
+static int run_explain(void *record)
+{
+    const options *o = record;
+    work w;
+    stages s = {.last = cli_now()};
+    rlx_session_desc desc = {.on_stage = on_stage, .on_stage_user = &s};
+    int status = work_open(&w, &o->common, &o->work, o->common.args.v[0], &desc);
+    if (o->dump && (!status || s.n))
+        status = dump_stage(&s, o->dump); /* stages before a failure can be looked at too */
+    else if (!status)
+        status = explain_opened(&w, o, &s);
+    for (size_t i = 0; i < s.n; i++)
+        free(s.list[i].text);
+    work_close(&w);
+    return status;
+}
+
+static const cli_option explain_options[] = {
+    {"dump", CLI_TEXT, offsetof(options, dump), "STAGE",
+     "print the text after verify, fold, legalise, fuse, plan or schedule, and nothing else"},
+    {"memory-svg", CLI_TEXT, offsetof(options, memory_svg), "FILE",
+     "draw the memory plan: steps by bytes, a box for each tensor"},
+    {"profile", CLI_FLAG, offsetof(options, profile), NULL,
+     "run it (with random numbers where none are given) and print the time of each step"},
+    {"trace", CLI_TEXT, offsetof(options, trace), "FILE",
+     "run it and write a trace for Perfetto (ui.perfetto.dev) or chrome://tracing"},
+    WORK_OPTIONS(options, work),
+    {NULL, CLI_END, 0, NULL, NULL},
+};
+
+const cli_command cmd_explain = {
+    .name = "explain",
+    .args = "GRAPH.rlx",
+    .summary = "show what the compiler did, the steps, the memory plan, the times",
+    .run = run_explain,
+    .options = explain_options,
+    .record_bytes = sizeof(options),
+    .min_args = 1,
+    .max_args = 1,
+    .details = "Stages (times include printing them), the steps of the program with their kernels,\n"
+               "and the memory plan.",
+    .examples = "  rlx explain decoder.rlx                          everything in short\n"
+                "  rlx explain decoder.rlx --dump fuse              the graph after fusion\n"
+                "  rlx explain decoder.rlx --memory-svg plan.svg    a picture of the memory plan\n"
+                "  rlx explain decoder.rlx --trace trace.json       where the time goes",
+};

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/* rlx inspect: what is in a file: a graph in text form or a NumPy tensor. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "graph_file.h"
+#include "json.h"
+#include "tensor.h"
+#include "term.h"
+
+/* ---- NumPy ------------------------------------------------------------------------------------ */
+
+static bool is_npy(const char *path, bool *readable)
+{
+    char magic[6] = "";
+    FILE *f = fopen(path, "rb");
+    *readable = f != NULL;
+    if (!f)
+        return false;
+    size_t n = fread(magic, 1, sizeof magic, f);
+    fclose(f);
+    return n == sizeof magic && !memcmp(magic, "\x93NUMPY", sizeof magic);
+}
+
+static int inspect_npy(const char *path, bool as_json)
+{
+    rlx_npy npy;
+    rlx_error err = {0};
+    if (rlx_npy_read(path, &npy, &err) != RLX_OK)
+        return cli_error(&err);
+    tensor t = {(char *)(uintptr_t)path, npy.dtype, npy.shape, npy.bytes, npy.data};
+    tensor_stats s = tensor_get_stats(t.dtype, t.data, tensor_elements(&t.shape));
+    char type[TYPE_TEXT], bytes[SHORT_TEXT];
+    if (as_json) {
+        json j = {.f = stdout};
+        json_object(&j, NULL);
+        json_text(&j, "file", path);
+        json_text(&j, "format", "npy");
+        json_text(&j, "dtype", rlx_dtype_name(t.dtype));
+        json_shape(&j, "shape", &t.shape);
+        json_int(&j, "bytes", (int64_t)t.bytes);
+        json_stats(&j, &s);
+        json_end(&j);
+    } else {
+        printf("%s: NumPy, %s, %s\nmin %.6g, max %.6g, mean %.6g, %lld NaN, %lld infinite\n", path,
+               type_text(t.dtype, &t.shape, type), short_bytes((double)t.bytes, bytes), s.min,
+               s.max, s.mean, (long long)s.n_nan, (long long)s.n_inf);
+        tensor_print(&t);
+    }
+    rlx_free(npy.data);
+    return EXIT_OK;
+}
+
+/* ---- Graphs ----------------------------------------------------------------------------------- */
+
+static const struct {
+    rlx_leaf kind;
+    const char *one, *many;
+} leaf_kinds[] = {
+    {RLX_LEAF_INPUT, "input", "inputs"},
+    {RLX_LEAF_PARAM, "param", "params"},
+    {RLX_LEAF_STATE, "state", "states"},
+    {RLX_LEAF_OUTPUT, "output", "outputs"},
+};
+
+typedef struct graph_facts {
+    const char *path;
+    rlx_graph *graph;
+    listing listing;
+    rlx_session *session; /* compiled for the reference device, for sizes and work; may be NULL */
+    double flops, bytes;
+    rlx_memory_info memory;
+} graph_facts;
+
+/* Text of the type of a leaf; outputs have none in the listing, so their bound shape serves. */
+static const char *leaf_type(const graph_facts *f, size_t kind, size_t i, const char *name,
+                             char out[TYPE_TEXT])
+{
+    rlx_tensor_info info;
+    if (leaf_kinds[kind].kind != RLX_LEAF_OUTPUT)
+        return listing_leaf_type(&f->listing, leaf_kinds[kind].one, name);
+    if (f->session && rlx_session_leaf(f->session, RLX_LEAF_OUTPUT, i, &info))
+        return type_text(info.dtype, &info.shape, out);
+    return "";
+}
+
+static uint64_t leaf_bytes(const graph_facts *f, size_t kind, size_t i)
+{
+    rlx_tensor_info info;
+    bool ok = f->session && rlx_session_leaf(f->session, leaf_kinds[kind].kind, i, &info);
+    return ok ? info.bytes : 0;
+}
+
+static void print_leaves(const graph_facts *f, size_t kind)
+{
+    rlx_leaf_info leaf;
+    table t;
+    char type[TYPE_TEXT], bytes[SHORT_TEXT];
+    if (!rlx_graph_leaf(f->graph, leaf_kinds[kind].kind, 0, &leaf))
+        return;
+    printf("\n%s%s%s\n", term_style(stdout, TERM_BOLD), leaf_kinds[kind].many,
+           term_style(stdout, TERM_PLAIN));
+    table_init(&t, "llr", "name|type|bytes");
+    for (size_t i = 0; rlx_graph_leaf(f->graph, leaf_kinds[kind].kind, i, &leaf); i++) {
+        table_cell(&t, "%s", leaf.name);
+        table_cell(&t, "%s", leaf_type(f, kind, i, leaf.name, type));
+        table_cell(&t, "%s", short_bytes((double)leaf_bytes(f, kind, i), bytes));
+    }
+    table_print(&t, 2);
+}
+
+static void print_graph(const graph_facts *f)
+{
+    char a[SHORT_TEXT], b[SHORT_TEXT];
+    printf("%s: graph \"%s\", %zu nodes, %zu operations\n", f->path, rlx_graph_name(f->graph),
+           f->listing.n_nodes, listing_n_ops(&f->listing));
+    for (size_t i = 0; i < f->listing.n_dims; i++)
+        printf("dimension %s <= %lld\n", f->listing.dims[i].name,
+               (long long)f->listing.dims[i].bound);
+    for (size_t kind = 0; kind < ARRAY_LEN(leaf_kinds); kind++)
+        print_leaves(f, kind);
+    size_t n;
+    op_count *counts = listing_count_ops(&f->listing, &n);
+    printf("\n%soperations%s\n", term_style(stdout, TERM_BOLD), term_style(stdout, TERM_PLAIN));
+    for (size_t i = 0; i < n; i++)
+        printf("  %6zu  %s\n", counts[i].n, counts[i].op);
+    free(counts);
+    if (f->session)
+        printf("\nparameters %s, state %s; a run at the bounds: %s flop, %s of traffic\n",
+               short_bytes((double)f->memory.param_bytes, a),
+               short_bytes((double)f->memory.state_bytes, b), short_count(f->flops, a),
+               short_bytes(f->bytes, b));
+}
+
+static void json_graph(const graph_facts *f)
+{
+    json j = {.f = stdout};
+    char type[TYPE_TEXT];
+    rlx_leaf_info leaf;
+    json_object(&j, NULL);
+    json_text(&j, "file", f->path);
+    json_text(&j, "format", "rlx");
+    json_text(&j, "name", rlx_graph_name(f->graph));
+    json_int(&j, "nodes", (int64_t)f->listing.n_nodes);
+    json_int(&j, "operations", (int64_t)listing_n_ops(&f->listing));
+    json_row(&j, "dims");
+    for (size_t i = 0; i < f->listing.n_dims; i++)
+        json_int(&j, f->listing.dims[i].name, f->listing.dims[i].bound);
+    json_end(&j);
+    for (size_t kind = 0; kind < ARRAY_LEN(leaf_kinds); kind++) {
+        json_array(&j, leaf_kinds[kind].many);
+        for (size_t i = 0; rlx_graph_leaf(f->graph, leaf_kinds[kind].kind, i, &leaf); i++) {
+            json_row(&j, NULL);
+            json_text(&j, "name", leaf.name);
+            json_text(&j, "type", leaf_type(f, kind, i, leaf.name, type));
+            json_int(&j, "bytes", (int64_t)leaf_bytes(f, kind, i));
+            json_end(&j);
+        }
+        json_end(&j);
+    }
+    size_t n;
+    op_count *counts = listing_count_ops(&f->listing, &n);
+    json_object(&j, "ops");
+    for (size_t i = 0; i < n; i++)
+        json_int(&j, counts[i].op, (int64_t)counts[i].n);
+    json_end(&j);
+    free(counts);
+    json_int(&j, "param_bytes", (int64_t)f->memory.param_bytes);
+    json_int(&j, "state_bytes", (int64_t)f->memory.state_bytes);
+    json_real(&j, "flops", f->flops);
+    json_real(&j, "bytes", f->bytes);
+    json_end(&j);
+}
+
+/* Work and sizes come from a program; a graph that this device cannot run is still inspected. */
+static void measure_graph(graph_facts *f, rlx_device *device)
+{
+    rlx_error err = {0};
+    rlx_step_info step;
+    rlx_session_desc desc = {.no_fusion = true};
+    if (rlx_session_create(device, f->graph, &desc, &f->session, &err) != RLX_OK) {
+        cli_warn("sizes and work are unknown: %s", err.text);
+        return;
+    }
+    rlx_session_memory(f->session, &f->memory);
+    for (size_t i = 0; rlx_session_step(f->session, i, &step); i++) {
+        f->flops += step.flops;
+        f->bytes += step.bytes;
+    }
+}
+
+static int inspect_graph(const cli_common *common, const char *path)
+{
+    graph_facts f = {.path = path, .graph = read_graph(path)};
+    if (!f.graph)
+        return EXIT_FAILED;
+    const char *id;
+    int status = cli_one_device(common, &id);
+    rlx_device *device = status ? NULL : cli_open_device(common, id ? id : "ref");
+    if (!status && !device)
+        status = EXIT_FAILED;
+    if (!status && !listing_of_graph(&f.listing, f.graph))
+        status = EXIT_FAILED;
+    if (!status) {
+        measure_graph(&f, device);
+        if (common->json)
+            json_graph(&f);
+        else
+            print_graph(&f);
+    }
+    rlx_session_destroy(f.session);
+    rlx_device_close(device);
+    listing_free(&f.listing);
+    rlx_graph_destroy(f.graph);
+    return status;
+}
+
+static int run_inspect(void *record)
+{
+    const cli_common *common = record;
+    const char *path = common->args.v[0];
+    bool readable = true;
+    if (strcmp(path, "-") && is_npy(path, &readable))
+        return inspect_npy(path, common->json);
+    if (!readable)
+        return cli_fail("cannot open '%s': %s", path, strerror(errno));
+    return inspect_graph(common, path);
+}
+
+const cli_command cmd_inspect = {
+    .name = "inspect",
+    .args = "FILE",
+    .summary = "show what is in a file: a graph in text form, a NumPy tensor",
+    .run = run_inspect,
+    .record_bytes = sizeof(cli_common),
+    .min_args = 1,
+    .max_args = 1,
+    .details = "A graph: inputs, parameters, states, outputs, operations, bytes and work.\n"
+               "A NumPy file (.npy): type, shape, range, a preview.",
+    .examples = "  rlx inspect decoder.rlx\n"
+                "  rlx inspect weights.npy --json",
+};

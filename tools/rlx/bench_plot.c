@@ -16,7 +16,7 @@
 #define GAP 11.0
 #define LINES_HEIGHT 300.0
 #define MAX_DEVICES 16
-#define COMPUTE_BOUND 16 /* flop a byte: above, GFLOP/s says more */
+#define COMPUTE_BOUND 4  /* flop a byte: above, GFLOP/s says more */
 
 typedef struct panel {
     const bench_result **r;
@@ -107,7 +107,7 @@ static double panel_height(const panel *p)
     if (!p->n)
         return 0;
     double bars = (double)p->n * BAR + (double)p->n_cases * GAP;
-    return 34 + (p->lines ? LINES_HEIGHT + 34 : bars + 30);
+    return 48 + (p->lines ? LINES_HEIGHT + 34 : bars + 30);
 }
 
 /* ---- Bars --------------------------------------------------------------------------------------- */
@@ -115,7 +115,7 @@ static double panel_height(const panel *p)
 static void draw_bars(chart *c, const panel *p, double top)
 {
     double max = panel_max(p), x0 = LABELS, width = WIDTH - LABELS - MARGIN - 62;
-    double tick = svg_tick(max, 5), y = top + 34, bottom = top + panel_height(p) - 26;
+    double tick = svg_tick(max, 5), y = top + 34, bottom = top + panel_height(p) - 40;
     svg_text(&c->s, MARGIN, top + 14, "label", "start", "%s, higher is better", unit(p));
     for (double v = 0; v <= max * 1.0001; v += tick) {
         double x = x0 + v / max * width;

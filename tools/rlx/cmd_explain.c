@@ -30,13 +30,14 @@ typedef struct stage {
 typedef struct stages {
     stage list[MAX_STAGES];
     size_t n;
-    double last;
+    const work *w;
+    double last; /* when the stage before ended */
 } stages;
 
 static void on_stage(void *user, const char *name, const char *text)
 {
     stages *s = user;
-    double seconds = cli_now() - s->last;
+    double seconds = cli_now() - (s->n ? s->last : s->w->compile_begin);
     if (s->n == MAX_STAGES)
         return;
     stage *t = &s->list[s->n++];
@@ -257,7 +258,7 @@ static int run_explain(void *record)
 {
     const options *o = record;
     work w;
-    stages s = {.last = cli_now()};
+    stages s = {.w = &w};
     rlx_session_desc desc = {.on_stage = on_stage, .on_stage_user = &s};
     int status = work_open(&w, &o->common, &o->work, o->common.args.v[0], &desc);
     if (o->dump && (!status || s.n))

@@ -113,7 +113,7 @@ static void print_leaves(const graph_facts *f, size_t kind)
 
 static void print_graph(const graph_facts *f)
 {
-    char a[SHORT_TEXT], b[SHORT_TEXT];
+    char a[SHORT_TEXT], b[SHORT_TEXT], c[SHORT_TEXT], d[SHORT_TEXT];
     printf("%s: graph \"%s\", %zu nodes, %zu operations\n", f->path, rlx_graph_name(f->graph),
            f->listing.n_nodes, listing_n_ops(&f->listing));
     for (size_t i = 0; i < f->listing.n_dims; i++)
@@ -130,8 +130,8 @@ static void print_graph(const graph_facts *f)
     if (f->session)
         printf("\nparameters %s, state %s; a run at the bounds: %s flop, %s of traffic\n",
                short_bytes((double)f->memory.param_bytes, a),
-               short_bytes((double)f->memory.state_bytes, b), short_count(f->flops, a),
-               short_bytes(f->bytes, b));
+               short_bytes((double)f->memory.state_bytes, b), short_count(f->flops, c),
+               short_bytes(f->bytes, d));
 }
 
 static void json_graph(const graph_facts *f)

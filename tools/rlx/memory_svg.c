@@ -70,19 +70,26 @@ static double y_of(const plan_picture *p, double byte)
 static void draw_axes(plan_picture *p)
 {
     char text[SHORT_TEXT];
-    double unit = 1;
-    while (p->bytes / unit >= 1024)
-        unit *= 1024;
-    double tick = svg_tick(p->bytes / unit, 6) * unit;
+    double tick = exp2(ceil(log2(p->bytes / 8)));
     for (double b = 0; b <= p->bytes * 1.0001; b += tick) {
         svg_line(&p->s, "grid", LEFT, y_of(p, b), WIDTH - RIGHT, y_of(p, b));
         svg_text(&p->s, LEFT - 10, y_of(p, b) + 4, "small", "end", "%s", short_bytes(b, text));
     }
-    double step = fmax(1, svg_tick((double)p->n_steps, 12));
-    for (double i = 0; i <= (double)p->n_steps; i += step)
-        svg_text(&p->s, x_of(p, i), HEIGHT - BOTTOM + 18, "small", "middle", "%.0f", i);
+    double step = fmax(1, svg_tick((double)p->n_steps, 24));
+    for (double i = 0; i < (double)p->n_steps; i += step) {
+        double x = x_of(p, i + (step > 1 ? 0 : 0.5)); /* a step is a column when they are few */
+        svg_text(&p->s, x, HEIGHT - BOTTOM + 18, "small", "middle", "%.0f", i);
+    }
     svg_text(&p->s, (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 12, "label", "middle", "step");
     svg_line(&p->s, "axis", LEFT, y_of(p, 0), WIDTH - RIGHT, y_of(p, 0));
+}
+
+/* The name of the node, or else the operation, where the box has room for it. */
+static void draw_label(plan_picture *p, const rlx_step_info *step, svg_box b)
+{
+    const char *text = step->node[0] ? step->node : step->op;
+    if (b.h >= 16 && b.w >= 7 * (double)strlen(text) + 8)
+        svg_text(&p->s, b.x + b.w / 2, b.y + b.h / 2 + 4, "inside", "middle", "%s", text);
 }
 
 static void draw_tensors(plan_picture *p, const work *w, bool *seen)
@@ -101,10 +108,10 @@ static void draw_tensors(plan_picture *p, const work *w, bool *seen)
         double gap = p->x_scale > 4 ? 1 : p->x_scale * 0.1;
         double x = x_of(p, (double)i), y = y_of(p, (double)(step.offset + step.size));
         double h = (double)step.size * p->y_scale;
-        svg_rect(&p->s,
-                 (svg_box){x + gap / 2, y, x_of(p, (double)(end > i ? end : i + 1)) - x - gap,
-                           h > 3 ? h - 1 : h},
-                 svg_colour(family), tip);
+        svg_box box = {x + gap / 2, y, x_of(p, (double)(end > i ? end : i + 1)) - x - gap,
+                       h > 3 ? h - 1 : h};
+        svg_rect(&p->s, box, svg_colour(family), tip);
+        draw_label(p, &step, box);
         free(tip);
     }
 }

@@ -19,6 +19,7 @@ static const char style[] =
     "  .label { font-size: 12.5px; fill: #3a434d; }\n"
     "  .small { font-size: 11px; }\n"
     "  .value { font-size: 11.5px; font-weight: 600; fill: #3a434d; }\n"
+    "  .inside { font-size: 11.5px; font-weight: 600; fill: #ffffff; }\n"
     "  .grid { stroke: #8a8f98; stroke-opacity: .25; stroke-width: 1; }\n"
     "  .axis { stroke: #8a8f98; stroke-width: 1; }\n"
     "  .bound { stroke: #c0392b; stroke-width: 1.5; stroke-dasharray: 6 4; }\n"
@@ -26,6 +27,7 @@ static const char style[] =
     "    text { fill: #a3adb8; }\n"
     "    .title { fill: #e6edf3; }\n"
     "    .label, .value { fill: #ccd4dc; }\n"
+    "    .inside { fill: #ffffff; }\n"
     "  }\n"
     "</style>\n";
 

@@ -359,7 +359,7 @@ void json_shape(json *j, const char *key, const rlx_shape *s)
 /* ---- Printing ----------------------------------------------------------------------------------- */
 
 #define EDGE 3        /* elements shown at either end of a long axis */
-#define SHOWN 1000    /* tensors up to this size are shown whole */
+#define SHOWN 200     /* tensors up to this size are shown whole */
 
 typedef struct printer {
     const tensor *t;

@@ -25,6 +25,7 @@ int work_open(work *w, const cli_common *common, const work_options *o, const ch
     rlx_device_get_info(w->device, &w->device_info);
     desc->no_fusion |= o->no_fusion;
     desc->policy = o->fast ? RLX_POLICY_FAST : RLX_POLICY_EXACT;
+    w->compile_begin = cli_now();
     if (rlx_session_create(w->device, w->graph, desc, &w->session, &err) != RLX_OK)
         return cli_fail("%s: %s", path, err.text);
     return EXIT_OK;

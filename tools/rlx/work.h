@@ -40,6 +40,7 @@ typedef struct work {
     rlx_device *device;
     rlx_device_info device_info;
     rlx_session *session;
+    double compile_begin; /* by cli_now */
 } work;
 
 /* Reads the graph and compiles it; `desc` may have callbacks set, policy and fusion come from the

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* fuse: a golden text for each rule and for what must not be fused. */
+/* fuse: every row of fuse.def, golden texts of the rules and of what must not be fused. */
 #include "check.h"
 #include "compile/fuse.h"
+#include "compile/pattern.h"
 #include "support/fake_target.h"
 
 typedef struct golden {
@@ -222,6 +223,66 @@ static const golden rules[] = {
      "pads=[0,0,0,0], groups=1, act=relu, act_last=true}\n"
      "  output \"y\" = %6\n"
      "}\n"},
+    {"packed product, bias, activation, residual",
+     {0},
+     "graph \"g\" {\n"
+     "  %1: f32[2,32] = input \"x\"\n"
+     "  %2: q8_0[4,32] = param \"w\"\n"
+     "  %3: f32[4] = param \"b\"\n"
+     "  %4: f32[2,4] = input \"r\"\n"
+     "  %5 = dequant_matmul(%1, %2)\n"
+     "  %6 = add(%5, %3)\n"
+     "  %7 = silu(%6)\n"
+     "  %8 = add(%4, %7)\n"
+     "  output \"y\" = %8\n}\n",
+     "graph \"g\" {\n"
+     "  %1: f32[2,32] = input \"x\"\n"
+     "  %2: q8_0[4,32] = param \"w\"\n"
+     "  %3: f32[4] = param \"b\"\n"
+     "  %4: f32[2,4] = input \"r\"\n"
+     "  %5: f32[2,4] = dequant_matmul(%1, %2, _, _, %3, %4) {act=silu}\n"
+     "  output \"y\" = %5\n"
+     "}\n"},
+    {"the other convolutions; a transposed one takes no residual",
+     {0},
+     "graph \"g\" {\n"
+     "  %1: f32[1,3,8] = input \"x\"\n"
+     "  %2: f32[4,3,1] = param \"w1\"\n"
+     "  %3: f32[1,3,8,8,8] = input \"x3\"\n"
+     "  %4: f32[4,3,1,1,1] = param \"w3\"\n"
+     "  %5: f32[1,3,8,8] = input \"xt\"\n"
+     "  %6: f32[3,4,1,1] = param \"wt\"\n"
+     "  %7: f32[4,1,1] = param \"b\"\n"
+     "  %8: f32[1,4,8,8] = input \"r\"\n"
+     "  %9 = conv1d(%1, %2)\n"
+     "  %10 = tanh(%9)\n"
+     "  %11 = conv3d(%3, %4)\n"
+     "  %12 = hard_swish(%11)\n"
+     "  %13 = conv_transpose2d(%5, %6)\n"
+     "  %14 = add(%13, %7)\n"
+     "  %15 = add(%14, %8)\n"
+     "  output \"a\" = %10\n  output \"b\" = %12\n  output \"c\" = %15\n}\n",
+     "graph \"g\" {\n"
+     "  %1: f32[1,3,8] = input \"x\"\n"
+     "  %2: f32[4,3,1] = param \"w1\"\n"
+     "  %3: f32[1,3,8,8,8] = input \"x3\"\n"
+     "  %4: f32[4,3,1,1,1] = param \"w3\"\n"
+     "  %5: f32[1,3,8,8] = input \"xt\"\n"
+     "  %6: f32[3,4,1,1] = param \"wt\"\n"
+     "  %7: f32[4,1,1] = param \"b\"\n"
+     "  %8: f32[1,4,8,8] = input \"r\"\n"
+     "  %9: f32[1,4,8] = conv1d(%1, %2) {stride=[1], dilation=[1], pads=[0,0], groups=1, "
+     "act=tanh}\n"
+     "  %10: f32[1,4,8,8,8] = conv3d(%3, %4) {stride=[1,1,1], dilation=[1,1,1], "
+     "pads=[0,0,0,0,0,0], groups=1, act=hard_swish}\n"
+     "  %11: f32[4] = reshape(%7) {shape=[4]}\n"
+     "  %12: f32[1,4,8,8] = conv_transpose2d(%5, %6, %11) {stride=[1,1], dilation=[1,1], "
+     "pads=[0,0,0,0], groups=1, output_pad=[0,0]}\n"
+     "  %13: f32[1,4,8,8] = add(%12, %8)\n"
+     "  output \"a\" = %9\n"
+     "  output \"b\" = %10\n"
+     "  output \"c\" = %13\n"
+     "}\n"},
     {"residual and norm; the sum is also used later",
      {0},
      "graph \"g\" {\n" X
@@ -366,6 +427,69 @@ static void check_golden(const golden *c, pass_fn *pass)
     rlx_free(got);
 }
 
+/* ---- Every row of patterns, built from its own text "
+     "-------------------------------------------- */
+
+static const char *const patterns[][2] = {
+#define PATTERN(name, pattern, result) {pattern, result},
+#include "compile/fuse.def"
+#undef PATTERN
+};
+
+typedef struct example {
+    rlx_graph *g;
+    const rx_pattern *p;
+    rlx_value var[RX_PATTERN_VARS];
+    bool swapped; /* operands of add and mul in the other order */
+} example;
+
+static rlx_value build_example(example *e, int index)
+{
+    const rx_pattern_node *n = &e->p->nodes[index];
+    if (n->name >= 0 && e->var[n->name].id)
+        return e->var[n->name];
+    rlx_value in[4], v = RLX_NONE;
+    rlx_reduce_desc mean = {.axes = {1, {1}}, .keepdims = true};
+    for (int i = 0; i < n->n_args; i++)
+        in[i] = build_example(e, n->arg[i]);
+    switch (n->kind) {
+    case RX_PATTERN_NUMBER: v = rlx_scalar(e->g, RLX_F32, n->number); break;
+    case RX_PATTERN_CAPTURE: v = rlx_scalar(e->g, RLX_F32, 1e-6); break;
+    case RX_PATTERN_VALUE:
+        v = rlx_input(e->g, e->p->vars[n->name].text, RLX_F32, 2, (const rlx_dim[]){2, 8});
+        break;
+    case RX_PATTERN_OP:
+        if (e->swapped && (n->op == RX_OP_add || n->op == RX_OP_mul)) {
+            rlx_value first = in[0];
+            in[0] = in[1];
+            in[1] = first;
+        }
+        v = rx_graph_add(e->g, n->op, in, n->n_args, n->last_axis ? &mean : NULL, NULL);
+    }
+    if (n->name >= 0)
+        e->var[n->name] = v;
+    return v;
+}
+
+static void check_pattern(const char *const texts[2], bool swapped)
+{
+    fake_options all = {0};
+    rx_target t = fake_target(&all);
+    rx_pattern pattern, result;
+    rlx_error err = {0};
+    rlx_graph *out = NULL;
+    if (!CHECK(rx_pattern_parse(&pattern, texts[0], NULL)) ||
+        !CHECK(rx_pattern_parse(&result, texts[1], &pattern)))
+        return;
+    example e = {.g = rlx_graph_create("pattern"), .p = &pattern, .swapped = swapped};
+    rlx_output(e.g, "y", build_example(&e, 0));
+    bool ok = CHECK_OK(rx_fuse_rules(e.g, &t, &out, &err), &err);
+    if (ok && !CHECK(rx_value_node(out, out->outputs[0].value)->op == result.nodes[0].op))
+        printf("    pattern: %s\n", texts[0]);
+    rlx_graph_destroy(out);
+    rlx_graph_destroy(e.g);
+}
+
 /* A long chain is cut into regions of bounded size, all of it. */
 static void check_limits(void)
 {
@@ -402,6 +526,9 @@ int main(void)
         check_golden(&rules[i], rx_fuse_rules);
     for (size_t i = 0; i < sizeof regions / sizeof *regions; i++)
         check_golden(&regions[i], rx_fuse);
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
+        for (int swapped = 0; swapped < 2; swapped++)
+            check_pattern(patterns[i], swapped);
     check_limits();
     return check_done();
 }

@@ -120,6 +120,7 @@ static rlx_status session_make(rx_shared *h, rlx_session **out, rlx_error *err)
     }
     for (size_t i = 0; i < p->n_inputs; i++)
         s->given[i].rank = -1;
+    s->dump_nodes = rx_env_flag(RX_ENV_DUMP_NODES);
     bind_bounds(s);
     *out = s;
     return RLX_OK;

@@ -37,6 +37,7 @@ struct rlx_session {
     rlx_shape *given;   /* for each input: the shape it was given with; rank -1: never */
     bool inputs_ok;     /* all inputs are there and have the shapes of `dims` */
     bool has_run;
+    bool dump_nodes;    /* RLX_DUMP_NODES when the session was made */
     atomic_uint_fast64_t last_ticket;
 };
 
@@ -73,5 +74,10 @@ rlx_status rx_session_prepare(rlx_session *s, rlx_error *err);
 /* Submits steps of a prepared session, whose outputs then belong to this run. */
 rlx_status rx_session_submit_steps(rlx_session *s, const rx_submit *submit, uint64_t *ticket,
                                    rlx_error *err);
+/* Runs a locked session one step at a time: rlx_session_run_steps. */
+rlx_status rx_session_run_steps(rlx_session *s, bool want_data, rlx_step_fn *fn, void *user,
+                                rlx_error *err);
+/* The same with a log line for each result. runtime/dump.c */
+rlx_status rx_session_run_dump(rlx_session *s, rlx_error *err);
 
 #endif

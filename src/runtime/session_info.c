@@ -185,8 +185,8 @@ static rlx_status run_step(rlx_session *s, size_t i, double *seconds, rlx_error 
     return RLX_OK;
 }
 
-static rlx_status run_steps(rlx_session *s, bool want_data, rlx_step_fn *fn, void *user,
-                            rlx_error *err)
+rlx_status rx_session_run_steps(rlx_session *s, bool want_data, rlx_step_fn *fn, void *user,
+                                rlx_error *err)
 {
     const rx_program *p = s->shared->program;
     results r = {0};
@@ -217,7 +217,7 @@ rlx_status rlx_session_run_steps(rlx_session *s, bool want_data, rlx_step_fn *fn
                                  rlx_error *err)
 {
     rx_mutex_lock(&s->lock);
-    rlx_status st = run_steps(s, want_data, fn, user, err);
+    rlx_status st = rx_session_run_steps(s, want_data, fn, user, err);
     rx_mutex_unlock(&s->lock);
     return st;
 }

@@ -115,6 +115,12 @@ rlx_status rx_session_submit_steps(rlx_session *s, const rx_submit *submit, uint
 
 static rlx_status run_all(rlx_session *s, bool async, uint64_t *ticket, rlx_error *err)
 {
+    if (s->dump_nodes) {
+        RLX_TRY(rx_session_run_dump(s, err));
+        if (ticket)
+            *ticket = atomic_load(&s->last_ticket);
+        return RLX_OK;
+    }
     RLX_TRY(rx_session_prepare(s, err));
     rx_submit all = {0, s->shared->program->n_steps, async};
     return rx_session_submit_steps(s, &all, ticket, err);

@@ -367,6 +367,35 @@ static void test_inside(const char *device)
     rlx_session_destroy(s);
 }
 
+static int n_dumped, n_scheduled, n_dispatched;
+
+static void on_log(void *user, rlx_log_level level, const char *text)
+{
+    (void)user, (void)level;
+    n_dumped += strstr(text, "largest ") != NULL;
+    n_scheduled += !strncmp(text, "schedule ", 9);
+    n_dispatched += !strncmp(text, "dispatch ", 9);
+}
+
+/* The environment variables that make sessions talk. */
+static void test_logs(void)
+{
+    static const char *const names[] = {"RLX_DUMP_NODES", "RLX_SCHEDULE", "RLX_DISPATCH_REPORT"};
+    for (int i = 0; i < 3; i++)
+        setenv(names[i], "1", 1);
+    rlx_set_log(on_log, NULL, RLX_LOG_INFO);
+    rlx_session *s = open_session("cpu", make_mlp());
+    int n = (int)rlx_session_n_steps(s);
+    set_weights(s, RLX_COPY);
+    CHECK(n_scheduled == n && n_dispatched == n && n_dumped == 0);
+    CHECK(run_rows(s, 6, false));
+    CHECK(n_dumped >= n);
+    rlx_session_destroy(s);
+    rlx_set_log(NULL, NULL, RLX_LOG_OFF);
+    for (int i = 0; i < 3; i++)
+        unsetenv(names[i]);
+}
+
 int main(void)
 {
     static const char *const devices[] = {"cpu", "ref", "null"};
@@ -382,5 +411,6 @@ int main(void)
     test_create_mistakes();
     test_queue_state();
     test_dims();
+    test_logs();
     return check_done();
 }

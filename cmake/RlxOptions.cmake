@@ -7,6 +7,7 @@ string(COMPARE EQUAL "${PROJECT_SOURCE_DIR}" "${CMAKE_SOURCE_DIR}" RLX_TOP_LEVEL
 
 option(RLX_BUILD_TOOLS "Build the command line tool rlx" ${RLX_TOP_LEVEL})
 option(RLX_BUILD_TESTS "Build the tests, the examples and the benchmarks" ${RLX_TOP_LEVEL})
+option(RLX_VULKAN "Build the Vulkan backend where its headers are there" ON)
 option(RLX_INSTALL "Add rlx to the install of the project" ON)
 option(RLX_WERROR "Stop at the first compiler warning" OFF)
 set(RLX_SANITIZE "" CACHE STRING "Sanitizers for our code: address, undefined, thread, or a list")
@@ -51,6 +52,25 @@ function(rlx_add_programs folder)
         set_target_properties(${folder}_${name} PROPERTIES
             OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/${folder}")
     endforeach()
+endfunction()
+
+# rlx_choose_vulkan(<list of sources>): without the headers the stub takes the place of the backend.
+function(rlx_choose_vulkan sources)
+    find_path(RLX_VULKAN_HEADERS vulkan/vulkan.h)
+    mark_as_advanced(RLX_VULKAN_HEADERS)
+    set(list "${${sources}}")
+    if(RLX_VULKAN AND RLX_VULKAN_HEADERS)
+        list(FILTER list EXCLUDE REGEX "/src/vulkan/stub\\.c$")
+    else()
+        set(stub "${list}")
+        list(FILTER stub INCLUDE REGEX "/src/vulkan/stub\\.c$")
+        list(FILTER list EXCLUDE REGEX "/src/vulkan/")
+        list(APPEND list ${stub})
+        if(RLX_VULKAN)
+            message(WARNING "no Vulkan backend: vulkan/vulkan.h was not found (libvulkan-dev)")
+        endif()
+    endif()
+    set(${sources} "${list}" PARENT_SCOPE)
 endfunction()
 
 # A sanitizer must be in every object and every link of this tree, hence directory scope.

@@ -3,6 +3,7 @@
 #include "base/env.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,4 +51,18 @@ size_t rlx_env_list(rlx_env_info *out, size_t cap)
     for (size_t i = 0; i < RX_N_ENV && i < cap; i++)
         out[i] = (rlx_env_info){table[i].name, table[i].help, rx_env_text((rx_env)i)};
     return RX_N_ENV;
+}
+
+bool rx_env_cache_dir(char *out, size_t cap)
+{
+    const char *own = rx_env_text(RX_ENV_CACHE_DIR);
+    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int n = -1;
+    if (own)
+        n = snprintf(out, cap, "%s", own);
+    else if (xdg && *xdg == '/')
+        n = snprintf(out, cap, "%s/rlx", xdg);
+    else if (home && *home)
+        n = snprintf(out, cap, "%s/.cache/rlx", home);
+    return n > 0 && (size_t)n < cap;
 }

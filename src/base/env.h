@@ -13,7 +13,7 @@
     X(THREADS, "RLX_THREADS", "threads of the CPU device; default: what the process may use")    \
     X(CACHE_DIR, "RLX_CACHE_DIR", "folder of pipeline and calibration caches")                   \
     X(VULKAN_VALIDATION, "RLX_VULKAN_VALIDATION", "1: Vulkan validation layers")                 \
-    X(VULKAN_ARENA_DEBUG, "RLX_VULKAN_ARENA_DEBUG", "1: guard zones around Vulkan arena slots")  \
+    X(VULKAN_ARENA_DEBUG, "RLX_VULKAN_ARENA_DEBUG", "where Vulkan arenas are: host or device")   \
     X(WEBGPU_BACKEND, "RLX_WEBGPU_BACKEND", "what WebGPU runs on: vulkan, metal, dx12, gl")      \
     X(SCHEDULE, "RLX_SCHEDULE", "1: log the schedule of each compiled program")                  \
     X(DISPATCH_REPORT, "RLX_DISPATCH_REPORT", "1: log how each step of a program runs")          \
@@ -39,5 +39,8 @@ const char *rx_env_text(rx_env v);
 bool rx_env_flag(rx_env v);
 /* The number in a variable; `dflt` when it is not set or not a number of at least `lo`. */
 int64_t rx_env_number(rx_env v, int64_t lo, int64_t dflt);
+/* The folder for caches: RLX_CACHE_DIR, else rlx in the user's cache folder. False when the user has
+ * none or it does not fit. */
+bool rx_env_cache_dir(char *out, size_t cap);
 
 #endif

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/env.h"
+#include "runtime/host.h"
 
 /* ---- What the compiler asks ------------------------------------------------------------------ */
 
@@ -29,46 +30,6 @@ static bool target_takes_strided(const rx_target *t, const rlx_graph *g, const r
     if (!k || rlx_dtype_is_packed(rx_value_at(g, n->in[i])->dtype))
         return false;
     return rx_cpu_strided(k, i);
-}
-
-static bool fixed_view(const rlx_graph *g, uint32_t value, const void *data, rx_view *out)
-{
-    const rx_value *v = rx_value_at(g, value);
-    if (!rx_shape_is_fixed(&v->shape))
-        return false;
-    rx_view_set_dense(out, v->dtype, v->shape.rank, v->shape.dim);
-    out->data = (char *)(uintptr_t)data;
-    return true;
-}
-
-static rlx_status target_eval(const rlx_graph *g, const rx_node *n, const void *const *in,
-                              void *const *out, rlx_error *err)
-{
-    rx_kernel_fn *kernel = rx_ref_table[n->op];
-    rx_view *views = rx_alloc(((size_t)n->n_in + n->n_out) * sizeof *views);
-    rx_scratch scratch = {0};
-    uint32_t flags = 0;
-    rlx_status st = RLX_UNSUPPORTED;
-    if (!views)
-        return rx_fail_memory(err, "constant folding", (n->n_in + n->n_out) * sizeof *views);
-    bool ok = kernel != NULL;
-    for (uint32_t i = 0; i < n->n_in && ok; i++) {
-        views[i] = (rx_view){.rank = -1};
-        ok = !n->in[i] || fixed_view(g, n->in[i], in[i], &views[i]);
-    }
-    for (uint32_t i = 0; i < n->n_out && ok; i++)
-        ok = fixed_view(g, n->first_out + i, out[i], &views[n->n_in + i]);
-    if (ok) {
-        rx_call c = {.op = n->op, .attr = n->attr, .n_in = n->n_in, .n_out = n->n_out, .in = views,
-                     .out = views + n->n_in, .scratch = &scratch, .flags = &flags};
-        st = kernel(&c);
-    }
-    rx_scratch_finish(&scratch);
-    rx_free(views);
-    if (st != RLX_OK)
-        return rx_fail(err, st, "%s '%s' cannot be computed ahead", rx_ops[n->op].name,
-                       n->name ? n->name : "");
-    return RLX_OK;
 }
 
 /* ---- Devices --------------------------------------------------------------------------------- */
@@ -145,7 +106,7 @@ static rlx_status open_device(bool fast, uint32_t threads, rx_device **out, rlx_
         return rx_fail_memory(err, "the CPU device", sizeof *d);
     d->target = (rx_target){.name = fast ? "cpu" : "ref", .align = 64, .no_regions = !fast,
                             .user = d, .support = target_support,
-                            .takes_strided = target_takes_strided, .eval = target_eval};
+                            .takes_strided = target_takes_strided, .eval = rx_host_eval};
     rlx_status st = rx_cpu_table_init(&d->table, fast, err);
     if (st != RLX_OK)
         goto no_table;

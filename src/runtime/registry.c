@@ -4,13 +4,13 @@
 
 const rx_backend *const rx_backends[] = {
     &rx_backend_cpu,
+    &rx_backend_vulkan,
     &rx_backend_ref,
     &rx_backend_null,
     NULL,
 };
 
 const rx_absent_backend rx_absent_backends[] = {
-    {"vulkan", "this build has no Vulkan backend; use a build that has it, or the device 'cpu'"},
     {"webgpu", "this build has no WebGPU backend; use a build that has it, or the device 'cpu'"},
     {NULL, NULL},
 };

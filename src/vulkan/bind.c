@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: MIT */
+/* Binding of dimensions: values become views, steps become dispatches with places in memory, their
+ * pipelines are made, and the whole is recorded. The last few bindings are kept. */
+#include <string.h>
+
+#include "base/dtype.h"
+#include "vulkan/device.h"
+
+/* ---- Recordings ---------------------------------------------------------------------------------------- */
+
+void rx_vk_recording_destroy(rx_exec *e, rx_vk_recording *r)
+{
+    rx_device *d = e->device;
+    if (!r)
+        return;
+    if (r->n_chunks)
+        d->vk.FreeCommandBuffers(d->handle, e->pool, (uint32_t)r->n_chunks, r->chunks);
+    if (r->sets)
+        d->vk.DestroyDescriptorPool(d->handle, r->sets, NULL);
+    rx_free(r->dims);
+    rx_free(r->list);
+    rx_free(r->first);
+    rx_free(r->chunks);
+    rx_free(r->submits);
+    rx_free(r->derived);
+    rx_free(r->kernels);
+    rx_free(r);
+}
+
+static rx_vk_recording *new_recording(const rx_exec *e)
+{
+    const rx_program *p = e->program;
+    rx_vk_recording *r = rx_alloc_zero(sizeof *r);
+    if (!r)
+        return NULL;
+    r->dims = rx_alloc((p->n_dims + 1) * sizeof *r->dims);
+    r->first = rx_alloc_zero((p->n_steps + 1) * sizeof *r->first);
+    r->kernels = rx_alloc_zero((p->n_steps + 1) * sizeof *r->kernels);
+    if (r->dims && r->first && r->kernels) {
+        memcpy(r->dims, e->dims, p->n_dims * sizeof *r->dims);
+        return r;
+    }
+    rx_free(r->dims);
+    rx_free(r->first);
+    rx_free(r->kernels);
+    rx_free(r);
+    return NULL;
+}
+
+/* The place of a recording with these dimensions, else an empty one, else the oldest. */
+static size_t find_recording(const rx_exec *e, const int64_t *dims, bool *found)
+{
+    size_t oldest = 0;
+    *found = false;
+    for (size_t i = 0; i < RX_VK_N_RECORDINGS; i++) {
+        const rx_vk_recording *r = e->recordings[i];
+        if (r && (!e->program->n_dims ||
+                  !memcmp(r->dims, dims, e->program->n_dims * sizeof *dims))) {
+            *found = true;
+            return i;
+        }
+        const rx_vk_recording *o = e->recordings[oldest];
+        if (o && (!r || r->used < o->used))
+            oldest = i;
+    }
+    return oldest;
+}
+
+/* ---- Views ----------------------------------------------------------------------------------------------- */
+
+static const void *resolve_record(const rx_exec *e, rx_op op, const void *attr, void *copy)
+{
+    if (!copy || !attr)
+        return attr;
+    memcpy(copy, attr, rx_ops[op].attr->size);
+    rx_attr_resolve(rx_ops[op].attr, copy, e->dims);
+    return copy;
+}
+
+static bool update_value(rx_exec *e, size_t index)
+{
+    const rx_pvalue *v = &e->program->values[index];
+    rx_view *view = &e->views[index];
+    int64_t dim[RLX_MAX_RANK];
+    for (int i = 0; i < v->shape.rank; i++)
+        dim[i] = rx_dim_value(v->shape.dim[i], e->dims);
+    rx_view_set_dense(view, v->dtype, v->shape.rank, dim);
+    view->data = NULL; /* offset 0 */
+    if (v->view_of < 0 || rx_view_elements(view) == 0)
+        return true;
+    const void *attr = resolve_record(e, v->view_op, v->view_attr, e->view_attrs[index]);
+    return rx_view_apply(v->view_op, attr, &e->views[v->view_of], view);
+}
+
+static rlx_status update_values(rx_exec *e, rlx_error *err)
+{
+    const rx_program *p = e->program;
+    for (size_t i = 0; i < p->n_values; i++)
+        if (!update_value(e, i))
+            return rx_fail(err, RLX_INTERNAL, "value %zu: %s of a tensor that is not dense cannot "
+                           "be a view", i, rx_ops[p->values[i].view_op].name);
+    return RLX_OK;
+}
+
+/* The bytes of its memory that a view touches: from *begin to *end. */
+static void view_extent(const rx_view *v, uint64_t *begin, uint64_t *end)
+{
+    const rx_dtype_desc *t = rx_dtype_info(v->dtype);
+    int64_t n = rx_view_elements(v), low = 0, high = 0;
+    *begin = *end = (uint64_t)(uintptr_t)v->data;
+    if (n == 0)
+        return;
+    if (t->block_size > 1) {
+        *end += (uint64_t)(n / t->block_size * t->block_bytes);
+        return;
+    }
+    for (int i = 0; i < v->rank; i++) {
+        int64_t last = (v->dim[i] - 1) * v->stride[i];
+        low += last < 0 ? last : 0;
+        high += last > 0 ? last : 0;
+    }
+    *begin += (uint64_t)(low * t->block_bytes);
+    *end += (uint64_t)((high + 1) * t->block_bytes);
+}
+
+/* ---- Steps to dispatches ------------------------------------------------------------------------------------ */
+
+typedef struct binder {
+    rx_exec *e;
+    rx_vk_recording *r;
+    rx_arena arena;        /* code of emitted kernels */
+    rx_gpu_dispatch *raw;  /* of r->list, for their pipelines */
+    size_t cap_raw;
+    uint64_t scratch_bytes;
+    rx_view *operands;     /* of the step */
+    bool *is_param;
+    rlx_error *err;
+} binder;
+
+/* A step with its operands and what its lowering gave. */
+typedef struct lowered {
+    size_t step;
+    const rx_gpu_call *call;
+    rx_gpu_build build;
+    rx_vk_place *scratch;
+    rx_vk_derived **derived;
+} lowered;
+
+static bool is_weight(const rx_exec *e, uint32_t value)
+{
+    rx_space s = e->program->values[e->roots[value]].space;
+    return s == RX_SPACE_PARAM || s == RX_SPACE_CONSTANT;
+}
+
+/* Binding k of dispatch x as the memory of a value; the touched bytes are those of its view. */
+static rlx_status bind_value(binder *b, rx_vk_dispatch *x, uint32_t k, uint32_t value,
+                             const rx_view *view)
+{
+    rx_exec *e = b->e;
+    rx_device *d = e->device;
+    uint64_t begin, end;
+    rx_vk_place p = rx_vk_value_place(e, value);
+    view_extent(view, &begin, &end);
+    if (!p.block)
+        return rx_fail(b->err, RLX_INTERNAL, "value %u of step %u has no memory", (unsigned)value,
+                       (unsigned)x->step);
+    if (end > d->caps.max_binding_bytes)
+        return rx_fail(b->err, RLX_UNSUPPORTED, "step %u, %s: a tensor of %llu bytes is larger than "
+                       "a binding of %s (%llu bytes)", (unsigned)x->step,
+                       rx_ops[e->program->steps[x->step].op].name, (unsigned long long)end,
+                       d->gpu.info.name, (unsigned long long)d->caps.max_binding_bytes);
+    if (p.bytes > d->caps.max_binding_bytes)
+        p.bytes = d->caps.max_binding_bytes & ~(uint64_t)15;
+    x->bind[k] = p;
+    x->begin[k] = p.offset + (begin & ~(uint64_t)3);
+    x->end[k] = p.offset + ((end + 3) & ~(uint64_t)3);
+    return RLX_OK;
+}
+
+static void bind_place(rx_vk_dispatch *x, uint32_t k, rx_vk_place p)
+{
+    x->bind[k] = p;
+    x->begin[k] = p.offset;
+    x->end[k] = p.offset + p.bytes;
+}
+
+static rlx_status resolve_binding(binder *b, const lowered *l, rx_vk_dispatch *x, uint32_t k,
+                                  rx_gpu_ref ref)
+{
+    rx_exec *e = b->e;
+    const rx_step *s = &e->program->steps[l->step];
+    if (ref < RX_REF_OUT(0) && ref < s->n_in && s->in[ref] != RX_NO_VALUE)
+        return bind_value(b, x, k, s->in[ref], &l->call->in[ref]);
+    uint32_t out = ref - RX_REF_OUT(0);
+    if (ref >= RX_REF_OUT(0) && ref < RX_REF_SCRATCH && out < s->n_out &&
+        s->out[out] != RX_NO_VALUE)
+        return bind_value(b, x, k, s->out[out], &l->call->out[out]);
+    if (ref >= RX_REF_SCRATCH && ref - RX_REF_SCRATCH < l->build.n_scratch)
+        bind_place(x, k, l->scratch[ref - RX_REF_SCRATCH]);
+    else if (ref >= RX_REF_DERIVED && ref - RX_REF_DERIVED < l->build.n_derived)
+        bind_place(x, k, l->derived[ref - RX_REF_DERIVED]->place);
+    else if (ref == RX_REF_FLAGS || ref == RX_REF_NONE) {
+        /* Flags are only added to, atomically: no order is needed. */
+        bind_place(x, k, e->flags);
+        x->end[k] = x->begin[k];
+        b->r->uses_flags |= ref == RX_REF_FLAGS;
+    } else
+        return rx_fail(b->err, RLX_INTERNAL, "step %zu, %s: binding %u refers to nothing (0x%x)",
+                       l->step, rx_ops[s->op].name, (unsigned)k, (unsigned)ref);
+    return RLX_OK;
+}
+
+static rlx_status check_dispatch(const binder *b, const rx_gpu_dispatch *x, size_t step)
+{
+    const rx_gpu_caps *c = &b->e->device->caps;
+    const char *name = x->kernel == RX_K_EMITTED ? "emitted" : rx_kernels[x->kernel].name;
+    const char *what = NULL;
+    if (x->kernel != RX_K_EMITTED && !rx_kernel_available(x->kernel, c))
+        what = "features";
+    else if (x->n_bind > c->max_bindings)
+        what = "bindings";
+    else if (x->n_push * 4 > c->max_push_bytes)
+        what = "push constants";
+    else if (x->spec[0] > c->max_invocations)
+        what = "invocations";
+    for (int i = 0; i < 3; i++)
+        if (x->groups[i] > c->max_groups[i])
+            what = "workgroups";
+    if (!what)
+        return RLX_OK;
+    return rx_fail(b->err, RLX_INTERNAL, "step %zu: kernel '%s' needs more %s than the device has",
+                   step, name, what);
+}
+
+static rlx_status add_dispatch(binder *b, const lowered *l, const rx_gpu_dispatch *from)
+{
+    rx_vk_recording *r = b->r;
+    if (!from->groups[0] || !from->groups[1] || !from->groups[2])
+        return RLX_OK;
+    RLX_TRY(check_dispatch(b, from, l->step));
+    if (!rx_grow(&r->list, &r->cap, r->n + 1, sizeof *r->list) ||
+        !rx_grow(&b->raw, &b->cap_raw, r->n + 1, sizeof *b->raw))
+        return rx_fail_memory(b->err, "the dispatches of a program", r->n * sizeof *r->list);
+    b->raw[r->n] = *from;
+    rx_vk_dispatch *x = &r->list[r->n];
+    *x = (rx_vk_dispatch){.n_bind = from->n_bind, .writes = from->writes, .n_push = from->n_push,
+                          .step = (uint32_t)l->step};
+    memcpy(x->push, from->push, sizeof x->push);
+    memcpy(x->groups, from->groups, sizeof x->groups);
+    for (uint32_t k = 0; k < from->n_bind; k++) {
+        RLX_TRY(resolve_binding(b, l, x, k, from->bind[k]));
+        if (b->e->device->instance->validation) { /* the layer knows only what is bound */
+            x->begin[k] = x->bind[k].offset;
+            x->end[k] = x->bind[k].offset + x->bind[k].bytes;
+        }
+    }
+    r->n++;
+    return RLX_OK;
+}
+
+/* Scratch pieces of a step lie one after another from the start of the scratch block. */
+static rlx_status place_scratch(binder *b, lowered *l)
+{
+    uint64_t at = 0;
+    l->scratch = rx_arena_alloc(&b->arena, (l->build.n_scratch + 1) * sizeof *l->scratch);
+    if (!l->scratch)
+        return rx_fail_memory(b->err, "scratch of a step", sizeof *l->scratch);
+    for (size_t i = 0; i < l->build.n_scratch; i++) {
+        l->scratch[i] = (rx_vk_place){&b->e->scratch, at, l->build.scratch[i]};
+        at += (l->build.scratch[i] + RX_VK_ALIGN - 1) / RX_VK_ALIGN * RX_VK_ALIGN;
+    }
+    b->scratch_bytes = at > b->scratch_bytes ? at : b->scratch_bytes;
+    return RLX_OK;
+}
+
+static rlx_status find_derived(binder *b, lowered *l)
+{
+    rx_exec *e = b->e;
+    rx_vk_recording *r = b->r;
+    l->derived = rx_arena_alloc(&b->arena, (l->build.n_derived + 1) * sizeof *l->derived);
+    if (!l->derived || !rx_grow(&r->derived, &r->cap_derived, r->n_derived + l->build.n_derived,
+                                sizeof *r->derived))
+        return rx_fail_memory(b->err, "packed weights", sizeof *l->derived);
+    for (size_t i = 0; i < l->build.n_derived; i++) {
+        const rx_gpu_derived *want = &l->build.derived[i];
+        const rx_pvalue *v =
+            &e->program->values[e->roots[e->program->steps[l->step].in[want->in]]];
+        uint32_t item = v->index + (v->space == RX_SPACE_CONSTANT ? (uint32_t)e->program->n_params
+                                                                  : 0);
+        RLX_TRY(rx_vk_weights_derive(e->weights, item, &l->call->in[want->in], want,
+                                     &l->derived[i], b->err));
+        bool known = false;
+        for (size_t k = 0; k < r->n_derived && !known; k++)
+            known = r->derived[k] == l->derived[i];
+        if (!known)
+            r->derived[r->n_derived++] = l->derived[i];
+    }
+    return RLX_OK;
+}
+
+static rlx_status resolve_step(binder *b, lowered *l)
+{
+    RLX_TRY(place_scratch(b, l));
+    RLX_TRY(find_derived(b, l));
+    for (size_t i = 0; i < l->build.n; i++)
+        RLX_TRY(add_dispatch(b, l, &l->build.dispatch[i]));
+    return RLX_OK;
+}
+
+static rlx_status lower_step(binder *b, size_t i)
+{
+    static const rx_view absent = {.rank = -1};
+    rx_exec *e = b->e;
+    const rx_step *s = &e->program->steps[i];
+    for (uint32_t k = 0; k < s->n_in + s->n_out; k++) {
+        uint32_t value = k < s->n_in ? s->in[k] : s->out[k - s->n_in];
+        b->operands[k] = value == RX_NO_VALUE ? absent : e->views[value];
+        b->is_param[k] = value != RX_NO_VALUE && is_weight(e, value);
+    }
+    rx_gpu_call call = {.op = s->op, .attr = resolve_record(e, s->op, s->attr, e->step_attrs[i]),
+                        .n_in = s->n_in, .n_out = s->n_out, .in = b->operands,
+                        .out = b->operands + s->n_in, .is_param = b->is_param,
+                        .caps = &e->device->caps, .policy = e->program->policy};
+    lowered l = {.step = i, .call = &call, .build = {.arena = &b->arena, .err = b->err}};
+    rlx_status st = rx_gpu_lower(&l.build, &call);
+    if (st == RLX_OK)
+        st = resolve_step(b, &l);
+    if (st == RLX_OK && l.build.n)
+        b->r->kernels[i] = l.build.dispatch[0].kernel == RX_K_EMITTED
+                               ? "emitted" : rx_kernels[l.build.dispatch[0].kernel].name;
+    rx_free(l.build.dispatch);
+    rx_free(l.build.scratch);
+    rx_free(l.build.derived);
+    return st;
+}
+
+static rlx_status lower_steps(binder *b)
+{
+    const rx_program *p = b->e->program;
+    for (size_t i = 0; i < p->n_steps; i++) {
+        b->r->first[i] = b->r->n;
+        b->r->kernels[i] = "nothing to do";
+        if (p->steps[i].support == RLX_SUPPORT_HOST) {
+            b->r->has_host = true;
+            b->r->kernels[i] = "reference on the host";
+            continue;
+        }
+        RLX_TRY(lower_step(b, i));
+    }
+    b->r->first[p->n_steps] = b->r->n;
+    return RLX_OK;
+}
+
+/* ---- Putting it together -------------------------------------------------------------------------------------- */
+
+static bool alloc_operands(binder *b)
+{
+    size_t most = 1;
+    for (size_t i = 0; i < b->e->program->n_steps; i++) {
+        size_t n = (size_t)b->e->program->steps[i].n_in + b->e->program->steps[i].n_out;
+        most = n > most ? n : most;
+    }
+    b->operands = rx_arena_alloc(&b->arena, most * sizeof *b->operands);
+    b->is_param = rx_arena_alloc(&b->arena, most * sizeof *b->is_param);
+    return b->operands && b->is_param;
+}
+
+static rlx_status make_pipelines(binder *b)
+{
+    size_t n = b->r->n;
+    const rx_gpu_dispatch **list = rx_arena_alloc(&b->arena, (n + 1) * sizeof *list);
+    VkPipeline *pipelines = rx_arena_alloc(&b->arena, (n + 1) * sizeof *pipelines);
+    if (!list || !pipelines)
+        return rx_fail_memory(b->err, "the pipelines of a program", n * sizeof *list);
+    for (size_t i = 0; i < n; i++)
+        list[i] = &b->raw[i];
+    RLX_TRY(rx_vk_pipelines_get(b->e->device, list, n, pipelines, b->err));
+    for (size_t i = 0; i < n; i++)
+        b->r->list[i].pipeline = pipelines[i];
+    return RLX_OK;
+}
+
+/* Other recordings are bound to the old scratch block, so they end with it. */
+static rlx_status grow_scratch(binder *b)
+{
+    rx_exec *e = b->e;
+    if (b->scratch_bytes <= e->scratch.bytes)
+        return RLX_OK;
+    RLX_TRY(rx_vk_wait_idle(e, b->err));
+    for (size_t i = 0; i < RX_VK_N_RECORDINGS; i++) {
+        rx_vk_recording_destroy(e, e->recordings[i]);
+        e->recordings[i] = NULL;
+    }
+    rx_vk_block_destroy(e->device, &e->scratch);
+    return rx_vk_block_create(e->device, RX_VK_KERNEL, b->scratch_bytes, "scratch of kernels",
+                              &e->scratch, b->err);
+}
+
+static rlx_status build_recording(binder *b)
+{
+    rx_exec *e = b->e;
+    if (!alloc_operands(b))
+        return rx_fail_memory(b->err, "the operands of a step", sizeof *b->operands);
+    rx_mutex_lock(&e->weights->lock);
+    rlx_status st = lower_steps(b);
+    rx_mutex_unlock(&e->weights->lock);
+    RLX_TRY(st);
+    RLX_TRY(make_pipelines(b));
+    RLX_TRY(grow_scratch(b));
+    RLX_TRY(rx_vk_sets_create(e->device, b->r->list, b->r->n, &b->r->sets, b->err));
+    return rx_vk_record_run(e, b->r, b->err);
+}
+
+static rlx_status make_recording(rx_exec *e, rx_vk_recording **out, rlx_error *err)
+{
+    binder b = {.e = e, .r = new_recording(e), .err = err};
+    if (!b.r)
+        return rx_fail_memory(err, "a recording", sizeof *b.r);
+    rlx_status st = build_recording(&b);
+    rx_free(b.raw);
+    rx_arena_finish(&b.arena);
+    if (st != RLX_OK) {
+        rx_vk_recording_destroy(e, b.r);
+        return st;
+    }
+    *out = b.r;
+    return RLX_OK;
+}
+
+rlx_status rx_vk_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err)
+{
+    const rx_program *p = e->program;
+    bool found;
+    if (p->n_dims)
+        memcpy(e->dims, dims, p->n_dims * sizeof *dims);
+    e->now = NULL;
+    RLX_TRY(update_values(e, err));
+    size_t at = find_recording(e, dims, &found);
+    if (!found) {
+        rx_vk_recording *r;
+        if (e->recordings[at])
+            RLX_TRY(rx_vk_wait_idle(e, err));
+        rx_vk_recording_destroy(e, e->recordings[at]);
+        e->recordings[at] = NULL;
+        RLX_TRY(make_recording(e, &r, err));
+        e->recordings[at] = r;
+    }
+    e->now = e->recordings[at];
+    e->now->used = ++e->n_binds;
+    for (size_t i = 0; i < p->n_steps; i++)
+        atomic_store_explicit(&e->kernels[i], e->now->kernels[i], memory_order_relaxed);
+    /* Places of wanted ranges may have moved with the views. */
+    e->n_wants = 0;
+    e->wants_changed = true;
+    return RLX_OK;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/* Files of the cache folder: a header that names device, driver and kernels, then the data. A file
+ * of something else or a broken one is ignored with a line in the log. */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cache.h"
+#include "base/map.h"
+#include "gpu/blob.h"
+#include "vulkan/device.h"
+
+#define MAGIC 0x31304b5658585852u /* "RXXXVK01" */
+
+typedef struct header {
+    uint64_t magic;
+    uint32_t vendor, device, driver, reserved;
+    uint8_t uuid[VK_UUID_SIZE];
+    uint64_t kernels; /* digest of the embedded kernels */
+    uint64_t bytes, digest; /* of the data */
+} header;
+
+static uint64_t digest; /* of the embedded kernels */
+
+static void make_digest(void)
+{
+    uint64_t h = 1, end = 0;
+    for (const rx_blob_entry *e = rx_blob_index; e->name; e++) {
+        h = rx_hash(h, e->name, strlen(e->name));
+        uint64_t stop = (uint64_t)e->offset + e->packed_bytes;
+        end = stop > end ? stop : end;
+    }
+    digest = rx_hash(h, rx_blob_data, (size_t)end);
+}
+
+static uint64_t kernels_digest(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_digest);
+    return digest;
+}
+
+static header make_header(const rx_vk_gpu *gpu)
+{
+    header h = {.magic = MAGIC, .vendor = gpu->props.vendorID, .device = gpu->props.deviceID,
+                .driver = gpu->props.driverVersion, .kernels = kernels_digest()};
+    memcpy(h.uuid, gpu->props.pipelineCacheUUID, sizeof h.uuid);
+    return h;
+}
+
+/* One file a device, driver and purpose. */
+static void file_name(const rx_vk_gpu *gpu, const char *name, char *out, size_t cap)
+{
+    header h = make_header(gpu);
+    snprintf(out, cap, "vulkan-%s-%016llx.bin", name,
+             (unsigned long long)rx_hash(h.kernels, &h, sizeof h));
+}
+
+static bool is_ours(const header *have, const header *want, const rx_file *f)
+{
+    return f->bytes >= sizeof *have && have->magic == want->magic &&
+           have->vendor == want->vendor && have->device == want->device &&
+           have->driver == want->driver && have->kernels == want->kernels &&
+           !memcmp(have->uuid, want->uuid, sizeof have->uuid) &&
+           have->bytes == f->bytes - sizeof *have &&
+           have->digest == rx_hash(0, f->data + sizeof *have, (size_t)have->bytes);
+}
+
+bool rx_vk_cache_load(const rx_vk_gpu *gpu, const char *name, void **data, size_t *bytes)
+{
+    char file[128], path[1024];
+    rx_file f;
+    *data = NULL;
+    *bytes = 0;
+    file_name(gpu, name, file, sizeof file);
+    if (!rx_cache_path(file, path, sizeof path) || rx_file_open(path, &f, NULL) != RLX_OK)
+        return false;
+    header have = {0}, want = make_header(gpu);
+    if (f.bytes >= sizeof have)
+        memcpy(&have, f.data, sizeof have);
+    if (!is_ours(&have, &want, &f))
+        rx_log(RLX_LOG_WARN, "vulkan: the cache file '%s' is broken or of another device: ignored",
+               path);
+    else if ((*data = rx_alloc((size_t)have.bytes))) {
+        memcpy(*data, f.data + sizeof have, (size_t)have.bytes);
+        *bytes = (size_t)have.bytes;
+    }
+    rx_file_close(&f);
+    return *data != NULL;
+}
+
+void rx_vk_cache_save(const rx_vk_gpu *gpu, const char *name, const void *data, size_t bytes)
+{
+    char file[128];
+    header h = make_header(gpu);
+    h.bytes = bytes;
+    h.digest = rx_hash(0, data, bytes);
+    file_name(gpu, name, file, sizeof file);
+    rlx_error err = {0};
+    if (rx_cache_write(file, (rx_bytes[]){{&h, sizeof h}, {data, bytes}}, 2, &err) != RLX_OK)
+        rx_log(RLX_LOG_INFO, "vulkan: the cache was not saved: %s", err.text);
+}

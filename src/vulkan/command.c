@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/* Command buffers: descriptor sets, barriers for real hazards only, and whole runs cut into pieces
+ * that a watchdog of the driver or of the desktop will not find too long. */
+#include <string.h>
+
+#include "vulkan/device.h"
+
+#define ALL_STAGES (VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT)
+#define ALL_WRITES (VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT)
+#define ALL_ACCESS \
+    (ALL_WRITES | VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT)
+
+VkResult rx_vk_begin(rx_device *d, VkCommandBuffer cb, bool once)
+{
+    VkCommandBufferBeginInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+        .flags = once ? VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT
+                      : VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT};
+    return d->vk.BeginCommandBuffer(cb, &info);
+}
+
+void rx_vk_barrier(rx_device *d, VkCommandBuffer cb)
+{
+    VkMemoryBarrier all = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = ALL_WRITES,
+                           .dstAccessMask = ALL_ACCESS};
+    d->vk.CmdPipelineBarrier(cb, ALL_STAGES, ALL_STAGES, 0, 1, &all, 0, NULL, 0, NULL);
+}
+
+void rx_vk_barrier_host(rx_device *d, VkCommandBuffer cb)
+{
+    VkMemoryBarrier host = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = ALL_WRITES,
+                            .dstAccessMask = VK_ACCESS_HOST_READ_BIT};
+    d->vk.CmdPipelineBarrier(cb, ALL_STAGES, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &host, 0, NULL, 0,
+                             NULL);
+}
+
+static void barrier_compute(rx_device *d, VkCommandBuffer cb)
+{
+    VkMemoryBarrier b = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+                         .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
+                         .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT};
+    d->vk.CmdPipelineBarrier(cb, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                             VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &b, 0, NULL, 0, NULL);
+}
+
+/* ---- Descriptor sets ------------------------------------------------------------------------------------ */
+
+static void write_set(rx_device *d, const rx_vk_dispatch *x)
+{
+    VkDescriptorBufferInfo buffers[RX_GPU_MAX_BIND];
+    VkWriteDescriptorSet writes[RX_GPU_MAX_BIND];
+    for (uint32_t i = 0; i < x->n_bind; i++) {
+        const rx_vk_place *p = &x->bind[i];
+        uint64_t range = p->bytes ? (p->bytes + 15) & ~(uint64_t)15 : 16;
+        buffers[i] = (VkDescriptorBufferInfo){p->block->buffer, p->offset, range};
+        writes[i] = (VkWriteDescriptorSet){
+            .sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET, .dstSet = x->set, .dstBinding = i,
+            .descriptorCount = 1, .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+            .pBufferInfo = &buffers[i]};
+    }
+    d->vk.UpdateDescriptorSets(d->handle, x->n_bind, writes, 0, NULL);
+}
+
+rlx_status rx_vk_sets_create(rx_device *d, rx_vk_dispatch *list, size_t n, VkDescriptorPool *pool,
+                             rlx_error *err)
+{
+    uint32_t n_buffers = 0;
+    *pool = VK_NULL_HANDLE;
+    for (size_t i = 0; i < n; i++)
+        n_buffers += list[i].n_bind;
+    if (!n)
+        return RLX_OK;
+    VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, n_buffers ? n_buffers : 1};
+    VkDescriptorPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
+                                       .maxSets = (uint32_t)n, .poolSizeCount = 1,
+                                       .pPoolSizes = &size};
+    VkResult r = d->vk.CreateDescriptorPool(d->handle, &info, NULL, pool);
+    for (size_t i = 0; i < n && r == VK_SUCCESS; i++) {
+        VkDescriptorSetAllocateInfo ask = {
+            .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO, .descriptorPool = *pool,
+            .descriptorSetCount = 1,
+            .pSetLayouts = &d->pipelines.set_layouts[list[i].n_bind]};
+        r = d->vk.AllocateDescriptorSets(d->handle, &ask, &list[i].set);
+        if (r == VK_SUCCESS)
+            write_set(d, &list[i]);
+    }
+    return r == VK_SUCCESS ? RLX_OK : rx_vk_fail(d, r, "the descriptors of a program", err);
+}
+
+/* ---- Hazards ---------------------------------------------------------------------------------------------- */
+
+/* What dispatches since the last barrier touch. When the table is full a barrier empties it. */
+#define MAX_TOUCHED 256
+
+typedef struct touched {
+    const rx_vk_block *block;
+    uint64_t begin, end;
+    bool write;
+} touched;
+
+typedef struct hazards {
+    touched list[MAX_TOUCHED];
+    size_t n;
+} hazards;
+
+static bool conflicts(const hazards *h, const rx_vk_dispatch *x)
+{
+    for (uint32_t i = 0; i < x->n_bind; i++) {
+        bool write = x->writes >> i & 1;
+        for (size_t k = 0; k < h->n; k++) {
+            const touched *t = &h->list[k];
+            if ((write || t->write) && t->block == x->bind[i].block && x->begin[i] < t->end &&
+                t->begin < x->end[i])
+                return true;
+        }
+    }
+    return false;
+}
+
+static void touch(hazards *h, const rx_vk_dispatch *x)
+{
+    for (uint32_t i = 0; i < x->n_bind; i++)
+        h->list[h->n++] = (touched){x->bind[i].block, x->begin[i], x->end[i],
+                                    x->writes >> i & 1};
+}
+
+static void record_dispatch(rx_device *d, VkCommandBuffer cb, const rx_vk_dispatch *x)
+{
+    VkPipelineLayout layout = d->pipelines.layouts[x->n_bind];
+    d->vk.CmdBindPipeline(cb, VK_PIPELINE_BIND_POINT_COMPUTE, x->pipeline);
+    if (x->n_bind)
+        d->vk.CmdBindDescriptorSets(cb, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0, 1, &x->set, 0,
+                                    NULL);
+    if (x->n_push)
+        d->vk.CmdPushConstants(cb, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, x->n_push * 4, x->push);
+    d->vk.CmdDispatch(cb, x->groups[0], x->groups[1], x->groups[2]);
+}
+
+size_t rx_vk_record(rx_device *d, VkCommandBuffer cb, const rx_vk_dispatch *list, size_t n)
+{
+    hazards h;
+    size_t n_barriers = 0;
+    h.n = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (h.n + RX_GPU_MAX_BIND > MAX_TOUCHED || (d->full_barrier && i > 0) ||
+            conflicts(&h, &list[i])) {
+            barrier_compute(d, cb);
+            h.n = 0;
+            n_barriers++;
+        }
+        touch(&h, &list[i]);
+        record_dispatch(d, cb, &list[i]);
+    }
+    return n_barriers;
+}
+
+/* ---- Whole runs ---------------------------------------------------------------------------------------------- */
+
+/* Seconds that a step takes at most, as a guess: only for cutting. */
+static double guess_seconds(const rx_device *d, const rx_step *s)
+{
+    double flops = d->caps.is_software ? 2e9 : 1e12, bytes = d->caps.is_software ? 1e9 : 1e11;
+    return s->flops / flops + s->bytes / bytes;
+}
+
+#define PIECE_SECONDS 0.2
+
+/* The end of the piece that begins with step `first`. */
+static size_t piece_end(const rx_exec *e, size_t first)
+{
+    double seconds = 0;
+    size_t i = first;
+    while (i < e->program->n_steps && (i == first || seconds < PIECE_SECONDS))
+        seconds += guess_seconds(e->device, &e->program->steps[i++]);
+    return i;
+}
+
+static VkResult record_piece(rx_exec *e, rx_vk_recording *r, size_t first, size_t end,
+                             size_t *n_barriers)
+{
+    rx_device *d = e->device;
+    VkCommandBuffer cb = r->chunks[r->n_chunks];
+    VkResult result = rx_vk_begin(d, cb, false);
+    if (result != VK_SUCCESS)
+        return result;
+    if (first == 0 && r->uses_flags) {
+        rx_vk_barrier(d, cb);
+        d->vk.CmdFillBuffer(cb, e->flags.block->buffer, e->flags.offset, 4, 0);
+    }
+    rx_vk_barrier(d, cb);
+    *n_barriers += rx_vk_record(d, cb, r->list + r->first[first], r->first[end] - r->first[first]);
+    if (end == e->program->n_steps && r->uses_flags && !d->mapped) {
+        rx_vk_barrier(d, cb);
+        VkBufferCopy copy = {.srcOffset = e->flags.offset, .size = 4};
+        d->vk.CmdCopyBuffer(cb, e->flags.block->buffer, e->flags_host.buffer, 1, &copy);
+        rx_vk_barrier_host(d, cb);
+    }
+    if (d->mapped)
+        rx_vk_barrier_host(d, cb);
+    return d->vk.EndCommandBuffer(cb);
+}
+
+rlx_status rx_vk_record_run(rx_exec *e, rx_vk_recording *r, rlx_error *err)
+{
+    rx_device *d = e->device;
+    size_t n_steps = e->program->n_steps, n = 0, n_barriers = 0;
+    for (size_t i = 0; i < n_steps; i = piece_end(e, i))
+        n++;
+    r->chunks = rx_alloc_zero((n + 1) * sizeof *r->chunks);
+    r->submits = rx_alloc((n + 2) * sizeof *r->submits);
+    if (!r->chunks || !r->submits)
+        return rx_fail_memory(err, "command buffers", n * sizeof *r->chunks);
+    for (size_t i = 0; i < n_steps && !r->has_host;) {
+        size_t end = piece_end(e, i);
+        r->chunks[r->n_chunks] = rx_vk_commands_alloc(d, e->pool);
+        if (!r->chunks[r->n_chunks])
+            return rx_fail_memory(err, "command buffers", n * sizeof *r->chunks);
+        VkResult result = record_piece(e, r, i, end, &n_barriers);
+        r->n_chunks++;
+        if (result != VK_SUCCESS)
+            return rx_vk_fail(d, result, "recording a program", err);
+        i = end;
+    }
+    rx_log(RLX_LOG_DEBUG, "vulkan: %zu steps are %zu dispatches with %zu barriers in %zu pieces",
+           n_steps, r->n, n_barriers, r->n_chunks);
+    return RLX_OK;
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT */
+/* Devices: the list of usable ones, best first, and opening one with its queues. */
+#include "vulkan/device.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/env.h"
+#include "runtime/host.h"
+
+/* ---- The list ------------------------------------------------------------------------------------- */
+
+#define MAX_GPUS 16
+
+typedef struct gpu_list {
+    rx_vk_gpu gpus[MAX_GPUS];
+    size_t n;
+    char reason[512];
+} gpu_list;
+
+/* Order of preference of device types. */
+static int gpu_rank(const rx_vk_gpu *g)
+{
+    if (g->caps.is_software)
+        return 0;
+    switch (g->props.deviceType) {
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: return 4;
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: return 3;
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU: return 2;
+    default: return 1;
+    }
+}
+
+static void insert_gpu(gpu_list *l, const rx_vk_gpu *gpu)
+{
+    size_t at = l->n++;
+    while (at > 0 && gpu_rank(&l->gpus[at - 1]) < gpu_rank(gpu)) {
+        l->gpus[at] = l->gpus[at - 1];
+        at--;
+    }
+    l->gpus[at] = *gpu;
+}
+
+static void make_list(gpu_list *l)
+{
+    const rx_vk_instance *vk = rx_vk_instance_get(l->reason);
+    if (!vk)
+        return;
+    VkPhysicalDevice handles[MAX_GPUS];
+    uint32_t n = MAX_GPUS;
+    VkResult r = vk->EnumeratePhysicalDevices(vk->handle, &n, handles);
+    if (r < VK_SUCCESS || !n) {
+        snprintf(l->reason, sizeof l->reason, "the Vulkan loader found no device (%s): install a "
+                 "Vulkan driver (Debian: mesa-vulkan-drivers, or the one of the GPU's maker)",
+                 rx_vk_result_name(r));
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        rx_vk_gpu gpu;
+        char why[256];
+        if (rx_vk_gpu_examine(vk, handles[i], &gpu, why))
+            insert_gpu(l, &gpu);
+        else {
+            size_t used = strlen(l->reason);
+            snprintf(l->reason + used, sizeof l->reason - used, "%s%s", used ? "; " : "", why);
+        }
+    }
+    for (size_t i = 0; i < l->n; i++)
+        snprintf(l->gpus[i].info.id, sizeof l->gpus[i].info.id, "vulkan:%zu", i);
+}
+
+/* Made at the first call, never changed afterwards. */
+static const gpu_list *get_list(void)
+{
+    static gpu_list list;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static bool made;
+    pthread_mutex_lock(&lock);
+    if (!made)
+        make_list(&list);
+    made = true;
+    pthread_mutex_unlock(&lock);
+    return &list;
+}
+
+size_t rx_vk_list(rlx_device_info *out, size_t cap, char reason[512])
+{
+    const gpu_list *l = get_list();
+    snprintf(reason, 512, "%s", l->n ? "" : l->reason);
+    for (size_t i = 0; i < l->n && i < cap; i++) {
+        char note[160];
+        out[i] = l->gpus[i].info;
+        rx_vk_selfcheck_note(&l->gpus[i], note);
+        rx_vk_detail(&l->gpus[i], &l->gpus[i].caps, note, out[i].detail, sizeof out[i].detail);
+    }
+    return l->n;
+}
+
+/* ---- Errors, fences, queues --------------------------------------------------------------------------- */
+
+rlx_status rx_vk_fail(rx_device *d, VkResult r, const char *what, rlx_error *err)
+{
+    const char *name = d->gpu.info.name;
+    if (r == VK_ERROR_DEVICE_LOST) {
+        atomic_store(&d->lost, true);
+        return rx_fail(err, RLX_DEVICE_LOST, "%s: the driver lost the device %s; open it again", what,
+                       name);
+    }
+    if (r == VK_ERROR_OUT_OF_DEVICE_MEMORY || r == VK_ERROR_OUT_OF_HOST_MEMORY ||
+        r == VK_ERROR_OUT_OF_POOL_MEMORY || r == VK_ERROR_FRAGMENTED_POOL)
+        return rx_fail(err, RLX_NO_MEMORY, "%s: out of memory on %s (%s)", what, name,
+                       rx_vk_result_name(r));
+    return rx_fail(err, RLX_INTERNAL, "%s: %s failed with %s (%d)", what, name,
+                   rx_vk_result_name(r), (int)r);
+}
+
+VkResult rx_vk_queue_submit(rx_device *d, rx_vk_queue *q, uint32_t n, const VkSubmitInfo *infos,
+                            VkFence fence)
+{
+    if (atomic_load(&d->lost))
+        return VK_ERROR_DEVICE_LOST;
+    rx_mutex_lock(&q->lock);
+    VkResult r = d->vk.QueueSubmit(q->handle, n, infos, fence);
+    rx_mutex_unlock(&q->lock);
+    return r;
+}
+
+/* How long to poll a fence: waking up from a sleep costs some 30 us on a real GPU. */
+#define POLL_NS 100000
+
+VkResult rx_vk_wait_fence(rx_device *d, VkFence fence, uint64_t timeout_ns)
+{
+    if (atomic_load(&d->lost))
+        return VK_ERROR_DEVICE_LOST;
+    VkResult r = d->vk.GetFenceStatus(d->handle, fence);
+    int64_t begin = rx_now_ns();
+    uint64_t poll_ns = d->caps.is_software ? 0 : timeout_ns < POLL_NS ? timeout_ns : POLL_NS;
+    while (r == VK_NOT_READY && (uint64_t)(rx_now_ns() - begin) < poll_ns) {
+        rx_spin_pause();
+        r = d->vk.GetFenceStatus(d->handle, fence);
+    }
+    if (r == VK_NOT_READY)
+        r = d->vk.WaitForFences(d->handle, 1, &fence, VK_TRUE, timeout_ns);
+    return r;
+}
+
+VkFence rx_vk_fence_create(rx_device *d)
+{
+    VkFenceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+    VkFence fence = VK_NULL_HANDLE;
+    return d->vk.CreateFence(d->handle, &info, NULL, &fence) == VK_SUCCESS ? fence : VK_NULL_HANDLE;
+}
+
+VkCommandBuffer rx_vk_commands_alloc(rx_device *d, VkCommandPool pool)
+{
+    VkCommandBufferAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+                                        .commandPool = pool, .commandBufferCount = 1,
+                                        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY};
+    VkCommandBuffer cb = VK_NULL_HANDLE;
+    return d->vk.AllocateCommandBuffers(d->handle, &info, &cb) == VK_SUCCESS ? cb : VK_NULL_HANDLE;
+}
+
+/* ---- The target ------------------------------------------------------------------------------------------ */
+
+static rlx_support target_support(const rx_target *t, const rlx_graph *g, const rx_node *n)
+{
+    const rx_device *d = t->user;
+    if (d->gpu.host_all)
+        return RLX_SUPPORT_HOST;
+    rlx_support s = rx_gpu_support(t, g, n);
+    return s == RLX_SUPPORT_NO && d->gpu.host_missing ? RLX_SUPPORT_HOST : s;
+}
+
+static bool target_takes_strided(const rx_target *t, const rlx_graph *g, const rx_node *n, size_t i)
+{
+    return target_support(t, g, n) == RLX_SUPPORT_NATIVE && rx_gpu_takes_strided(t, g, n, i);
+}
+
+/* ---- Opening ----------------------------------------------------------------------------------------- */
+
+static VkResult create_device(rx_device *d)
+{
+    const float priority = 1;
+    VkDeviceQueueCreateInfo queues[2] = {
+        {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueFamilyIndex = d->gpu.family,
+         .queueCount = 1, .pQueuePriorities = &priority},
+        {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+         .queueFamilyIndex = d->gpu.transfer_family, .queueCount = 1,
+         .pQueuePriorities = &priority}};
+    rx_vk_features f;
+    rx_vk_features_ask(d->instance, d->gpu.handle, &f);
+    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .pNext = &f.base,
+                               .queueCreateInfoCount = d->has_transfer ? 2 : 1,
+                               .pQueueCreateInfos = queues,
+                               .enabledExtensionCount = f.n_extensions,
+                               .ppEnabledExtensionNames = f.extensions};
+    return d->instance->CreateDevice(d->gpu.handle, &info, NULL, &d->handle);
+}
+
+static bool init_queue(rx_device *d, rx_vk_queue *q, uint32_t family)
+{
+    q->family = family;
+    d->vk.GetDeviceQueue(d->handle, family, 0, &q->handle);
+    return rx_mutex_init(&q->lock);
+}
+
+/* Where the memory of kernels is: as the device is, or as RLX_VULKAN_ARENA_DEBUG says. */
+static bool choose_mapped(const rx_vk_gpu *gpu)
+{
+    const char *text = rx_env_text(RX_ENV_VULKAN_ARENA_DEBUG);
+    if (text && !strcmp(text, "host"))
+        return true;
+    if (text && !strcmp(text, "device"))
+        return false;
+    return gpu->unified;
+}
+
+static void destroy_handle(rx_device *d)
+{
+    PFN_vkDestroyDevice destroy =
+        (PFN_vkDestroyDevice)d->instance->GetDeviceProcAddr(d->handle, "vkDestroyDevice");
+    if (destroy)
+        destroy(d->handle, NULL);
+}
+
+/* Queues, copiers and pipelines of a device that has its handle. */
+static rlx_status init_parts(rx_device *d, rlx_error *err)
+{
+    rlx_status st = rx_fail_memory(err, "a lock of the Vulkan device", sizeof(rx_mutex));
+    if (!init_queue(d, &d->queue, d->gpu.family))
+        return st;
+    if (!init_queue(d, &d->transfer_queue, d->gpu.transfer_family))
+        goto no_transfer;
+    if (!rx_vk_copier_init(d, &d->up, d->has_transfer ? &d->transfer_queue : &d->queue,
+                           RX_VK_UPLOAD))
+        goto no_up;
+    if (!rx_vk_copier_init(d, &d->down, &d->queue, RX_VK_READBACK))
+        goto no_down;
+    st = rx_vk_pipelines_init(d, err);
+    if (st == RLX_OK)
+        return RLX_OK;
+    rx_vk_copier_finish(d, &d->down);
+no_down:
+    rx_vk_copier_finish(d, &d->up);
+no_up:
+    rx_mutex_finish(&d->transfer_queue.lock);
+no_transfer:
+    rx_mutex_finish(&d->queue.lock);
+    return st;
+}
+
+rlx_status rx_vk_open(size_t index, const rlx_device_desc *desc, rx_device **out, rlx_error *err)
+{
+    (void)desc;
+    *out = NULL;
+    const gpu_list *l = get_list();
+    char reason[512];
+    const rx_vk_instance *vk = rx_vk_instance_get(reason);
+    if (!vk || index >= l->n)
+        return rx_fail(err, RLX_NO_DEVICE, "there is no Vulkan device number %zu", index);
+    rx_device *d = rx_alloc_zero(sizeof *d);
+    if (!d)
+        return rx_fail_memory(err, "the Vulkan device", sizeof *d);
+    d->instance = vk;
+    d->gpu = l->gpus[index];
+    d->caps = d->gpu.caps;
+    d->has_transfer = d->gpu.transfer_family != d->gpu.family;
+    d->mapped = choose_mapped(&d->gpu);
+    d->full_barrier = rx_env_flag(RX_ENV_FULL_BARRIER);
+    d->target = (rx_target){.name = "vulkan", .align = RX_VK_ALIGN, .user = d,
+                            .has_host = d->gpu.host_missing, .support = target_support,
+                            .takes_strided = target_takes_strided, .eval = rx_host_eval};
+    rlx_status st;
+    VkResult r = create_device(d);
+    if (r != VK_SUCCESS) {
+        st = rx_vk_fail(d, r, "opening the device", err);
+        goto no_handle;
+    }
+    if (!rx_vk_functions_get(vk, d->handle, &d->vk)) {
+        st = rx_fail(err, RLX_NO_DEVICE, "the driver of %s lacks a function of Vulkan 1.1",
+                     d->gpu.info.name);
+        goto no_parts;
+    }
+    st = init_parts(d, err);
+    if (st != RLX_OK)
+        goto no_parts;
+    rx_vk_selfcheck(d);
+    *out = d;
+    return RLX_OK;
+no_parts:
+    destroy_handle(d);
+no_handle:
+    rx_free(d);
+    return st;
+}
+
+void rx_vk_close(rx_device *d)
+{
+    if (!atomic_load(&d->lost))
+        d->vk.DeviceWaitIdle(d->handle);
+    rx_vk_pipelines_finish(d);
+    rx_vk_copier_finish(d, &d->down);
+    rx_vk_copier_finish(d, &d->up);
+    rx_mutex_finish(&d->transfer_queue.lock);
+    rx_mutex_finish(&d->queue.lock);
+    destroy_handle(d);
+    rx_free(d);
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+/* The structs of the Vulkan backend, in reading order: loader (functions, instance), caps (facts of a
+ * physical device), device (open devices, queues), memory (blocks and places in them), buffer (copies
+ * between host and device), pipeline (kernels made ready), weights, command (recording), exec. */
+#ifndef RX_VULKAN_DEVICE_H
+#define RX_VULKAN_DEVICE_H
+
+#include <stdatomic.h>
+
+#include "base/thread.h"
+#include "runtime/backend.h"
+#include "vulkan/caps.h"
+
+/* ---- Memory: memory.c ------------------------------------------------------------------------- */
+
+typedef enum rx_vk_kind {
+    RX_VK_KERNEL,   /* what kernels read and write; mapped where the host shares the memory */
+    RX_VK_UPLOAD,   /* mapped, written by the host */
+    RX_VK_READBACK  /* mapped, read by the host */
+} rx_vk_kind;
+
+/* One allocation with one buffer over it. */
+typedef struct rx_vk_block {
+    VkDeviceMemory memory;
+    VkBuffer buffer;
+    uint64_t bytes;
+    char *map; /* NULL: not mapped */
+} rx_vk_block;
+
+/* A range of a block. Tensors have room up to the next multiple of RX_VK_ALIGN. */
+typedef struct rx_vk_place {
+    const rx_vk_block *block;
+    uint64_t offset, bytes;
+} rx_vk_place;
+
+#define RX_VK_ALIGN 256 /* no device asks for more */
+
+/* Tensors with one end, in as few blocks as the limits allow. */
+typedef struct rx_vk_pool {
+    rx_vk_block **blocks;
+    size_t n, cap;
+    uint64_t used; /* in the newest block */
+} rx_vk_pool;
+
+rlx_status rx_vk_block_create(rx_device *d, rx_vk_kind kind, uint64_t bytes, const char *what,
+                              rx_vk_block *out, rlx_error *err);
+/* A zero block is fine. */
+void rx_vk_block_destroy(rx_device *d, rx_vk_block *b);
+/* Places n tensors of bytes[i] bytes. On failure nothing is kept. */
+rlx_status rx_vk_pool_create(rx_device *d, const uint64_t *bytes, size_t n, const char *what,
+                             rx_vk_pool *pool, rx_vk_place *out, rlx_error *err);
+/* Adds one tensor; a new block has at least `block_bytes` bytes, as far as the device allows. */
+rlx_status rx_vk_pool_add(rx_device *d, rx_vk_pool *pool, uint64_t bytes, uint64_t block_bytes,
+                          const char *what, rx_vk_place *out, rlx_error *err);
+void rx_vk_pool_destroy(rx_device *d, rx_vk_pool *pool);
+/* Places the values of a program's arena: at their planned offsets where one block is enough, else
+ * packed anew. out: by value. */
+rlx_status rx_vk_arena_create(rx_device *d, const rx_program *p, rx_vk_pool *pool, rx_vk_place *out,
+                              rlx_error *err);
+
+/* ---- Queues and copies: buffer.c --------------------------------------------------------------- */
+
+typedef struct rx_vk_queue {
+    VkQueue handle;
+    uint32_t family;
+    rx_mutex lock;
+} rx_vk_queue;
+
+#define RX_VK_N_STAGES 4
+#define RX_VK_STAGE_BYTES ((uint64_t)8 << 20)
+
+typedef struct rx_vk_stage {
+    rx_vk_block block;
+    VkCommandBuffer commands;
+    VkFence fence;
+    bool busy;
+} rx_vk_stage;
+
+/* Copies between host and device through a few mapped blocks. */
+typedef struct rx_vk_copier {
+    rx_vk_queue *queue;
+    rx_vk_kind kind;
+    VkCommandPool pool;
+    rx_mutex lock;
+    rx_vk_stage stages[RX_VK_N_STAGES]; /* made when first used */
+    size_t next;
+    atomic_bool pending; /* copies may be under way */
+} rx_vk_copier;
+
+bool rx_vk_copier_init(rx_device *d, rx_vk_copier *c, rx_vk_queue *queue, rx_vk_kind kind);
+void rx_vk_copier_finish(rx_device *d, rx_vk_copier *c);
+/* Copies host bytes to a place that no running work uses, perhaps still after the return. */
+rlx_status rx_vk_upload(rx_device *d, const rx_vk_place *to, uint64_t offset, const void *data,
+                        uint64_t bytes, rlx_error *err);
+/* Waits for uploads under way. */
+rlx_status rx_vk_upload_finish(rx_device *d, rlx_error *err);
+/* Copies to the host; work that writes the place is done. */
+rlx_status rx_vk_download(rx_device *d, const rx_vk_place *from, uint64_t offset, void *data,
+                          uint64_t bytes, rlx_error *err);
+rlx_status rx_vk_zero(rx_device *d, const rx_vk_place *to, rlx_error *err);
+
+/* ---- Pipelines: pipeline.c ---------------------------------------------------------------------- */
+
+typedef struct rx_vk_pipeline {
+    uint64_t key[2];
+    VkPipeline handle;
+} rx_vk_pipeline;
+
+typedef struct rx_vk_pipelines {
+    rx_mutex lock;
+    rx_vk_pipeline *list; /* open addressing by key */
+    size_t n, cap, n_saved;
+    VkPipelineCache cache;
+    VkDescriptorSetLayout set_layouts[RX_GPU_MAX_BIND + 1]; /* by number of bindings */
+    VkPipelineLayout layouts[RX_GPU_MAX_BIND + 1];
+} rx_vk_pipelines;
+
+rlx_status rx_vk_pipelines_init(rx_device *d, rlx_error *err);
+/* Saves the cache. */
+void rx_vk_pipelines_finish(rx_device *d);
+/* The pipelines of n dispatches, those that are new made on several threads. */
+rlx_status rx_vk_pipelines_get(rx_device *d, const rx_gpu_dispatch *const *dispatches, size_t n,
+                               VkPipeline *out, rlx_error *err);
+
+/* Files of caches, with a header that says of what they are: cache.c. The name has no folder. Load
+ * returns false when there is no good file; *data is then NULL, else freed with rx_free. */
+bool rx_vk_cache_load(const rx_vk_gpu *gpu, const char *name, void **data, size_t *bytes);
+void rx_vk_cache_save(const rx_vk_gpu *gpu, const char *name, const void *data, size_t bytes);
+
+/* ---- Devices: device.c -------------------------------------------------------------------------- */
+
+struct rx_device {
+    rx_target target;
+    const rx_vk_instance *instance;
+    rx_vk_gpu gpu;
+    rx_gpu_caps caps;        /* after the self-check */
+    VkDevice handle;
+    rx_vk_functions vk;
+    rx_vk_queue queue, transfer_queue;
+    bool has_transfer;       /* transfer_queue is another queue */
+    bool mapped;             /* memory of kernels is mapped */
+    bool full_barrier;       /* RLX_FULL_BARRIER */
+    atomic_bool lost;
+    rx_vk_copier up, down;
+    rx_vk_pipelines pipelines;
+};
+
+size_t rx_vk_list(rlx_device_info *out, size_t cap, char reason[512]);
+rlx_status rx_vk_open(size_t index, const rlx_device_desc *desc, rx_device **out, rlx_error *err);
+void rx_vk_close(rx_device *d);
+/* The status of a result that is not VK_SUCCESS; remembers a lost device. */
+rlx_status rx_vk_fail(rx_device *d, VkResult r, const char *what, rlx_error *err);
+VkResult rx_vk_queue_submit(rx_device *d, rx_vk_queue *q, uint32_t n, const VkSubmitInfo *infos,
+                            VkFence fence);
+/* Polls for a short time, then sleeps. VK_TIMEOUT when timeout_ns (UINT64_MAX: none) are over. */
+VkResult rx_vk_wait_fence(rx_device *d, VkFence fence, uint64_t timeout_ns);
+VkFence rx_vk_fence_create(rx_device *d);
+VkCommandBuffer rx_vk_commands_alloc(rx_device *d, VkCommandPool pool);
+
+/* ---- Weights: weights.c -------------------------------------------------------------------------- */
+
+/* One dispatch with everything that recording needs. */
+typedef struct rx_vk_dispatch {
+    VkPipeline pipeline;
+    VkDescriptorSet set;
+    rx_vk_place bind[RX_GPU_MAX_BIND];
+    uint64_t begin[RX_GPU_MAX_BIND], end[RX_GPU_MAX_BIND]; /* bytes touched, in the block */
+    uint32_t n_bind, writes, n_push, step;
+    uint32_t push[RX_GPU_MAX_PUSH];
+    uint32_t groups[3];
+} rx_vk_dispatch;
+
+/* A packed form of a weight. */
+typedef struct rx_vk_derived {
+    uint32_t item;            /* of the weights */
+    uint64_t key;             /* kind and view */
+    rx_vk_place place;
+    uint64_t version;         /* of the item from which it was computed; 0: never */
+    VkDescriptorPool pool;
+    rx_vk_dispatch pack;
+} rx_vk_derived;
+
+typedef struct rx_vk_weight {
+    rx_vk_place place;
+    uint64_t version; /* counts sets; 0: never set */
+} rx_vk_weight;
+
+/* Params, then the constants of the program. The lock is held while a run is submitted, so that
+ * packed forms are made in the order of the queue. */
+struct rx_weights {
+    rx_device *device;
+    rx_program *program;
+    rx_mutex lock;
+    rx_vk_pool pool, derived_pool;
+    rx_vk_weight *items;
+    size_t n_items;
+    rx_vk_derived **derived;
+    size_t n_derived, cap_derived;
+};
+
+rlx_status rx_vk_weights_create(rx_device *d, rx_program *p, rx_weights **out, rlx_error *err);
+rlx_status rx_vk_weights_set(rx_weights *w, size_t param, const void *data, size_t bytes,
+                             rlx_ownership own, rlx_error *err);
+void rx_vk_weights_destroy(rx_weights *w);
+/* The packed form of a weight seen as `view`, made if it is new; the lock is held. */
+rlx_status rx_vk_weights_derive(rx_weights *w, uint32_t item, const rx_view *view,
+                                const rx_gpu_derived *want, rx_vk_derived **out, rlx_error *err);
+
+/* ---- Recording: command.c ------------------------------------------------------------------------ */
+
+/* The commands of a program for one set of dimensions. */
+typedef struct rx_vk_recording {
+    int64_t *dims;
+    rx_vk_dispatch *list;
+    size_t n, cap;
+    size_t *first;          /* of each step, and the end */
+    VkDescriptorPool sets;
+    VkCommandBuffer *chunks; /* the whole run, cut into pieces bounded in time */
+    size_t n_chunks;
+    VkCommandBuffer *submits; /* room for what one run submits */
+    rx_vk_derived **derived;
+    size_t n_derived, cap_derived;
+    const char **kernels;   /* by step */
+    bool has_host;          /* some steps run on the host */
+    bool uses_flags;
+    uint64_t used;          /* when it was last bound */
+} rx_vk_recording;
+
+/* Fills the descriptor sets of n dispatches from a new pool. */
+rlx_status rx_vk_sets_create(rx_device *d, rx_vk_dispatch *list, size_t n, VkDescriptorPool *pool,
+                             rlx_error *err);
+VkResult rx_vk_begin(rx_device *d, VkCommandBuffer cb, bool once);
+/* All earlier work of the queue before all later. */
+void rx_vk_barrier(rx_device *d, VkCommandBuffer cb);
+/* What kernels and copies wrote becomes visible to the host. */
+void rx_vk_barrier_host(rx_device *d, VkCommandBuffer cb);
+/* Records dispatches with the barriers that their ranges need. Returns how many barriers. */
+size_t rx_vk_record(rx_device *d, VkCommandBuffer cb, const rx_vk_dispatch *list, size_t n);
+/* Records the whole run into r->chunks. */
+rlx_status rx_vk_record_run(rx_exec *e, rx_vk_recording *r, rlx_error *err);
+
+/* ---- Programs: exec.c, bind.c, submit.c ----------------------------------------------------------- */
+
+#define RX_VK_N_SLOTS 8      /* runs in flight of one exec */
+#define RX_VK_N_RECORDINGS 8 /* sets of dimensions that are kept */
+#define RX_VK_N_WANTS 4
+
+typedef struct rx_vk_slot {
+    VkFence fence;
+    VkCommandBuffer commands; /* of this run alone: copies of inputs, packing, parts of a run */
+    uint64_t stage_end;       /* the staging ring is free up to here when the run is done */
+} rx_vk_slot;
+
+typedef struct rx_vk_copy {
+    rx_vk_place to;
+    uint64_t from; /* in the staging ring's block */
+    uint64_t bytes;
+} rx_vk_copy;
+
+/* A range of a result that was read after the last run: the next run copies it at once. */
+typedef struct rx_vk_want {
+    uint32_t value;
+    uint64_t offset, bytes, at; /* at: in the block of results */
+    bool used;
+} rx_vk_want;
+
+struct rx_exec {
+    rx_device *device;
+    rx_program *program;
+    rx_weights *weights;
+    rx_arena arena;             /* owns the tables */
+    rx_vk_pool arena_pool, leaf_pool, flag_pool;
+    rx_vk_place *places;        /* by value that owns memory */
+    rx_vk_place flags;
+    rx_vk_block flags_host;     /* copy of the flags; unused when memory is mapped */
+    rx_vk_block scratch;
+    rx_vk_place scratch_place;
+    uint32_t *roots;            /* by value: the value that owns its memory */
+    rx_view *views;
+    void **view_attrs, **step_attrs;
+    const char *_Atomic *kernels; /* by step, of the last binding */
+    int64_t *dims;
+
+    VkCommandPool pool;
+    rx_vk_recording *recordings[RX_VK_N_RECORDINGS], *now;
+    uint64_t n_binds;
+
+    rx_vk_block stage;          /* ring for inputs */
+    uint64_t stage_head;
+    rx_vk_copy *copies;         /* not submitted yet */
+    size_t n_copies, cap_copies;
+
+    rx_vk_want wants[RX_VK_N_WANTS];
+    size_t n_wants;
+    bool wants_changed;
+    rx_vk_block results;        /* where wanted ranges go */
+    VkCommandBuffer fetch;      /* copies them */
+    uint64_t fetched;           /* the last run that did */
+
+    rx_mutex lock;              /* guards what follows */
+    rx_cond changed;
+    rx_vk_slot slots[RX_VK_N_SLOTS]; /* by ticket */
+    uint64_t submitted, done, stage_tail;
+    bool polling;               /* some thread waits for run done + 1 */
+    uint64_t n_messages;
+    uint64_t fail_first, fail_last; /* tickets of the last failed run and those it took with it */
+    rlx_error error;
+    uint32_t host_flags;        /* of steps on the host */
+};
+
+rlx_status rx_vk_exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_exec **out,
+                             rlx_error *err);
+void rx_vk_exec_destroy(rx_exec *e);
+rlx_status rx_vk_exec_write(rx_exec *e, uint32_t value, size_t offset, const void *data,
+                            size_t bytes, rlx_error *err);
+rlx_status rx_vk_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data, size_t bytes,
+                           rlx_error *err);
+uint32_t rx_vk_exec_flags(rx_exec *e);
+const char *rx_vk_exec_kernel(rx_exec *e, size_t step);
+/* Where the root of a value is. */
+rx_vk_place rx_vk_value_place(const rx_exec *e, uint32_t value);
+
+/* bind.c */
+rlx_status rx_vk_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err);
+void rx_vk_recording_destroy(rx_exec *e, rx_vk_recording *r);
+
+/* submit.c */
+rlx_status rx_vk_exec_submit(rx_exec *e, const rx_submit *s, uint64_t *ticket, rlx_error *err);
+rlx_status rx_vk_exec_wait(rx_exec *e, uint64_t ticket, int64_t timeout_ms, rlx_error *err);
+/* Waits for all runs. */
+rlx_status rx_vk_wait_idle(rx_exec *e, rlx_error *err);
+/* Submits the copies that wait, alone. */
+rlx_status rx_vk_flush(rx_exec *e, rlx_error *err);
+
+/* host.c: one step on the host, with copies. */
+rlx_status rx_vk_run_host(rx_exec *e, size_t step, rlx_error *err);
+
+/* selfcheck.c: turns off in d->caps what does not work on this driver; the result is kept on disk.
+ * `note` says what was turned off. */
+void rx_vk_selfcheck(rx_device *d);
+/* What the last self-check of this device said, from disk; empty when there was none. */
+void rx_vk_selfcheck_note(const rx_vk_gpu *gpu, char note[160]);
+
+#endif

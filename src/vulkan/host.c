@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* A step on the host: operands are copied from the device, the reference kernel runs, results are
+ * copied back. No operation of the catalogue needs it; RLX_LIMITS=host=2 tests it. */
+#include "runtime/host.h"
+
+#include <string.h>
+
+#include "vulkan/device.h"
+
+/* Host copies of the memory of values, each once. */
+typedef struct host_copy {
+    uint32_t root;
+    char *data;
+    bool written;
+} host_copy;
+
+static host_copy *find_copy(host_copy *list, size_t *n, uint32_t root)
+{
+    for (size_t i = 0; i < *n; i++)
+        if (list[i].root == root)
+            return &list[i];
+    list[*n] = (host_copy){.root = root};
+    return &list[(*n)++];
+}
+
+static rlx_status load_copy(rx_exec *e, host_copy *c, rlx_error *err)
+{
+    rx_vk_place p = rx_vk_value_place(e, c->root);
+    if (c->data || !p.block)
+        return RLX_OK;
+    c->data = rx_alloc_aligned((size_t)p.bytes + 16);
+    if (!c->data)
+        return rx_fail_memory(err, "an operand on the host", p.bytes);
+    return rx_vk_download(e->device, &p, 0, c->data, p.bytes, err);
+}
+
+static rlx_status load_operands(rx_exec *e, const rx_step *s, rx_view *views, host_copy *copies,
+                                size_t *n, rlx_error *err)
+{
+    for (uint32_t k = 0; k < s->n_in + s->n_out; k++) {
+        uint32_t value = k < s->n_in ? s->in[k] : s->out[k - s->n_in];
+        views[k] = (rx_view){.rank = -1};
+        if (value == RX_NO_VALUE)
+            continue;
+        host_copy *c = find_copy(copies, n, e->roots[value]);
+        RLX_TRY(load_copy(e, c, err));
+        c->written |= k >= s->n_in;
+        views[k] = e->views[value];
+        views[k].data = c->data ? c->data + (uintptr_t)e->views[value].data : NULL;
+    }
+    return RLX_OK;
+}
+
+static rlx_status store_results(rx_exec *e, const host_copy *copies, size_t n, rlx_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        rx_vk_place p = rx_vk_value_place(e, copies[i].root);
+        if (copies[i].written && copies[i].data)
+            RLX_TRY(rx_vk_upload(e->device, &p, 0, copies[i].data, p.bytes, err));
+    }
+    return rx_vk_upload_finish(e->device, err);
+}
+
+rlx_status rx_vk_run_host(rx_exec *e, size_t step, rlx_error *err)
+{
+    const rx_step *s = &e->program->steps[step];
+    size_t n_operands = (size_t)s->n_in + s->n_out, n = 0;
+    rx_view *views = rx_alloc((n_operands + 1) * sizeof *views);
+    host_copy *copies = rx_alloc((n_operands + 1) * sizeof *copies);
+    void *record = rx_alloc(rx_ops[s->op].attr->size);
+    rlx_status st = views && copies && record ? RLX_OK : rx_fail_memory(err, "a step", n_operands);
+    if (st == RLX_OK)
+        st = rx_vk_flush(e, err);
+    if (st == RLX_OK)
+        st = rx_vk_wait_idle(e, err);
+    if (st == RLX_OK)
+        st = load_operands(e, s, views, copies, &n, err);
+    if (st == RLX_OK) {
+        const void *attr = s->attr;
+        if (attr && e->program->n_dims) {
+            memcpy(record, attr, rx_ops[s->op].attr->size);
+            rx_attr_resolve(rx_ops[s->op].attr, record, e->dims);
+            attr = record;
+        }
+        rx_host_call c = {.op = s->op, .attr = attr, .n_in = s->n_in, .n_out = s->n_out,
+                          .in = views, .out = views + s->n_in, .flags = &e->host_flags};
+        st = rx_host_run(&c, err);
+    }
+    if (st == RLX_OK)
+        st = store_results(e, copies, n, err);
+    for (size_t i = 0; copies && i < n; i++)
+        rx_free_aligned(copies[i].data);
+    rx_free(record);
+    rx_free(copies);
+    rx_free(views);
+    return st;
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/* Opens libvulkan at run time, makes the instance and, when asked for, turns the validation layer
+ * on, whose messages are counted: a run during which one came fails. */
+#include "vulkan/loader.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/env.h"
+#include "base/mem.h"
+
+#define VALIDATION_LAYER "VK_LAYER_KHRONOS_validation"
+#define INSTALL_HINT "install a Vulkan driver (Debian: mesa-vulkan-drivers, or the one of the GPU's maker)"
+
+const char *rx_vk_result_name(VkResult r)
+{
+    switch (r) {
+#define NAME(x) case x: return #x;
+        NAME(VK_SUCCESS) NAME(VK_NOT_READY) NAME(VK_TIMEOUT) NAME(VK_INCOMPLETE)
+        NAME(VK_ERROR_OUT_OF_HOST_MEMORY) NAME(VK_ERROR_OUT_OF_DEVICE_MEMORY)
+        NAME(VK_ERROR_INITIALIZATION_FAILED) NAME(VK_ERROR_DEVICE_LOST)
+        NAME(VK_ERROR_MEMORY_MAP_FAILED) NAME(VK_ERROR_LAYER_NOT_PRESENT)
+        NAME(VK_ERROR_EXTENSION_NOT_PRESENT) NAME(VK_ERROR_FEATURE_NOT_PRESENT)
+        NAME(VK_ERROR_INCOMPATIBLE_DRIVER) NAME(VK_ERROR_TOO_MANY_OBJECTS)
+        NAME(VK_ERROR_FRAGMENTED_POOL) NAME(VK_ERROR_OUT_OF_POOL_MEMORY) NAME(VK_ERROR_UNKNOWN)
+#undef NAME
+    default:
+        return "an unknown Vulkan error";
+    }
+}
+
+/* ---- Messages of the validation layer ------------------------------------------------------------- */
+
+static pthread_mutex_t message_lock = PTHREAD_MUTEX_INITIALIZER;
+static char last_message[512];
+static atomic_uint_fast64_t n_messages;
+
+static VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
+                                                 VkDebugUtilsMessageTypeFlagsEXT types,
+                                                 const VkDebugUtilsMessengerCallbackDataEXT *data,
+                                                 void *user)
+{
+    (void)severity, (void)types, (void)user;
+    const char *text = data->pMessage ? data->pMessage : "a message without text";
+    rx_log(RLX_LOG_ERROR, "Vulkan validation: %s", text);
+    pthread_mutex_lock(&message_lock);
+    snprintf(last_message, sizeof last_message, "%s", text);
+    pthread_mutex_unlock(&message_lock);
+    atomic_fetch_add(&n_messages, 1);
+    return VK_FALSE;
+}
+
+uint64_t rx_vk_messages(char *last, size_t cap)
+{
+    uint64_t n = atomic_load(&n_messages);
+    if (last && cap) {
+        pthread_mutex_lock(&message_lock);
+        snprintf(last, cap, "%s", last_message);
+        pthread_mutex_unlock(&message_lock);
+    }
+    return n;
+}
+
+/* ---- The instance --------------------------------------------------------------------------------- */
+
+static PFN_vkVoidFunction global_function(const rx_vk_instance *vk, const char *name)
+{
+    return vk->GetInstanceProcAddr(NULL, name);
+}
+
+static bool has_layer(const rx_vk_instance *vk, const char *name)
+{
+    PFN_vkEnumerateInstanceLayerProperties list =
+        (PFN_vkEnumerateInstanceLayerProperties)global_function(
+            vk, "vkEnumerateInstanceLayerProperties");
+    uint32_t n = 0;
+    if (!list || list(&n, NULL) != VK_SUCCESS || !n)
+        return false;
+    VkLayerProperties *layers = rx_alloc(n * sizeof *layers);
+    bool found = false;
+    if (layers && list(&n, layers) >= VK_SUCCESS)
+        for (uint32_t i = 0; i < n; i++)
+            found |= !strcmp(layers[i].layerName, name);
+    rx_free(layers);
+    return found;
+}
+
+static bool open_library(rx_vk_instance *vk, char *reason)
+{
+    static const char *const names[] = {"libvulkan.so.1", "libvulkan.so", NULL};
+    void *library = NULL;
+    for (size_t i = 0; names[i] && !library; i++)
+        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    void *entry = library ? dlsym(library, "vkGetInstanceProcAddr") : NULL;
+    if (!entry) {
+        snprintf(reason, 512, "there is no Vulkan loader (libvulkan.so.1): install the package "
+                 "libvulkan1 and a Vulkan driver");
+        return false;
+    }
+    memcpy(&vk->GetInstanceProcAddr, &entry, sizeof entry);
+    return true;
+}
+
+static bool fetch_functions(rx_vk_instance *vk, char *reason)
+{
+#define X(name)                                                                             \
+    vk->name = (PFN_vk##name)vk->GetInstanceProcAddr(vk->handle, "vk" #name);               \
+    if (!vk->name) {                                                                        \
+        snprintf(reason, 512, "the Vulkan loader has no vk" #name ": it is older than 1.1");  \
+        return false;                                                                       \
+    }
+    RX_VK_INSTANCE_FUNCTIONS(X)
+#undef X
+    vk->GetPhysicalDeviceCooperativeMatrixPropertiesKHR =
+        (PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR)vk->GetInstanceProcAddr(
+            vk->handle, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+    return true;
+}
+
+/* The newest version that both the loader and this file know; 0 for 1.0. */
+static uint32_t instance_version(const rx_vk_instance *vk)
+{
+    PFN_vkEnumerateInstanceVersion ask =
+        (PFN_vkEnumerateInstanceVersion)global_function(vk, "vkEnumerateInstanceVersion");
+    uint32_t version = 0;
+    if (!ask || ask(&version) != VK_SUCCESS || version < VK_API_VERSION_1_1)
+        return 0;
+    return version < VK_API_VERSION_1_3 ? version : VK_API_VERSION_1_3;
+}
+
+static bool create_instance(rx_vk_instance *vk, char *reason)
+{
+    static const char *const layers[] = {VALIDATION_LAYER};
+    static const char *const extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME,
+                                             VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME};
+    static const VkValidationFeatureEnableEXT checks[] = {
+        VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT};
+    VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+                             .pEngineName = "rlx", .apiVersion = instance_version(vk)};
+    if (!app.apiVersion) {
+        snprintf(reason, 512, "the Vulkan loader only knows Vulkan 1.0 and 1.1 is needed: update "
+                 "libvulkan1");
+        return false;
+    }
+    VkDebugUtilsMessengerCreateInfoEXT messages = {
+        .sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT,
+        .messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT |
+                           VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT,
+        .messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT,
+        .pfnUserCallback = on_message};
+    VkValidationFeaturesEXT features = {.sType = VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT,
+                                        .pNext = &messages, .enabledValidationFeatureCount = 1,
+                                        .pEnabledValidationFeatures = checks};
+    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+                                 .pApplicationInfo = &app};
+    vk->validation = rx_env_flag(RX_ENV_VULKAN_VALIDATION) && has_layer(vk, VALIDATION_LAYER);
+    if (rx_env_flag(RX_ENV_VULKAN_VALIDATION) && !vk->validation)
+        rx_log(RLX_LOG_WARN, "RLX_VULKAN_VALIDATION is set, but the layer " VALIDATION_LAYER
+               " is not installed (Debian: vulkan-validationlayers)");
+    if (vk->validation) {
+        info.pNext = &features;
+        info.enabledLayerCount = 1;
+        info.ppEnabledLayerNames = layers;
+        info.enabledExtensionCount = 2;
+        info.ppEnabledExtensionNames = extensions;
+    }
+    PFN_vkCreateInstance create = (PFN_vkCreateInstance)global_function(vk, "vkCreateInstance");
+    VkResult r = create ? create(&info, NULL, &vk->handle) : VK_ERROR_INITIALIZATION_FAILED;
+    if (r != VK_SUCCESS) {
+        snprintf(reason, 512, "the Vulkan loader found no driver (vkCreateInstance: %s): "
+                 INSTALL_HINT, rx_vk_result_name(r));
+        return false;
+    }
+    if (vk->validation) {
+        PFN_vkCreateDebugUtilsMessengerEXT listen =
+            (PFN_vkCreateDebugUtilsMessengerEXT)vk->GetInstanceProcAddr(
+                vk->handle, "vkCreateDebugUtilsMessengerEXT");
+        VkDebugUtilsMessengerEXT unused;
+        if (listen)
+            listen(vk->handle, &messages, NULL, &unused);
+    }
+    return true;
+}
+
+static pthread_mutex_t instance_lock = PTHREAD_MUTEX_INITIALIZER;
+
+const rx_vk_instance *rx_vk_instance_get(char reason[512])
+{
+    static rx_vk_instance instance;
+    static bool tried, ok;
+    static char why[512];
+    pthread_mutex_lock(&instance_lock);
+    if (!tried)
+        ok = open_library(&instance, why) && create_instance(&instance, why) &&
+             fetch_functions(&instance, why);
+    tried = true;
+    snprintf(reason, 512, "%s", ok ? "" : why);
+    pthread_mutex_unlock(&instance_lock);
+    return ok ? &instance : NULL;
+}
+
+bool rx_vk_functions_get(const rx_vk_instance *vk, VkDevice device, rx_vk_functions *out)
+{
+#define X(name)                                                                \
+    out->name = (PFN_vk##name)vk->GetDeviceProcAddr(device, "vk" #name);       \
+    if (!out->name)                                                            \
+        return false;
+    RX_VK_DEVICE_FUNCTIONS(X)
+#undef X
+    return true;
+}

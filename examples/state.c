@@ -91,7 +91,8 @@ int main(void)
     make_row(3, row);
     check(rlx_session_state_read(session, "keys", 3 * sizeof kept, kept, sizeof kept, &err), &err);
     check(rlx_session_state_reset(session, NULL, &err), &err);
-    printf("row 3 of the keys: %.4f, as written: %.4f; largest error %.1g\n", kept[0], row[0], worst);
+    printf("row 3 of the keys: %.4f, as written: %.4f; largest error %.1g\n", kept[0], row[0],
+           worst);
     rlx_session_destroy(session);
     rlx_device_close(device);
     rlx_graph_destroy(g);

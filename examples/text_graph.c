@@ -50,7 +50,10 @@ int main(void)
     rlx_free(printed);
     rlx_graph_destroy(g);
 
-    static const char wrong[] = "graph \"wrong\" {\n  %x: f32[2] = input \"x\"\n  %y = sofmax(%x)\n}";
+    static const char wrong[] = "graph \"wrong\" {\n"
+                                "  %x: f32[2] = input \"x\"\n"
+                                "  %y = sofmax(%x)\n"
+                                "}\n";
     rlx_status status = rlx_graph_parse(wrong, strlen(wrong), &g, &err);
     printf("a mistake: %s\n", err.text);
     return status == RLX_OK || fabsf(out[0] - 5) > 1e-5f || fabsf(out[2] - 10) > 1e-5f;

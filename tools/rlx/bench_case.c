@@ -7,7 +7,7 @@
 
 #include "bench.h"
 
-/* ---- Reading a name --------------------------------------------------------------------------- */
+/* ---- Reading a name -------------------------------------------------------------------------- */
 
 static bool parse_shape(const char *text, size_t length, rlx_shape *s)
 {
@@ -110,7 +110,7 @@ int bench_parse(bench_case *c, const char *text)
     return status;
 }
 
-/* ---- Building --------------------------------------------------------------------------------- */
+/* ---- Building -------------------------------------------------------------------------------- */
 
 typedef struct builder {
     rlx_graph *g;
@@ -320,7 +320,7 @@ static void build_where(builder *b, const char *attributes)
     finish(b, in, 3, attributes);
 }
 
-/* SxBxIxH: one layer over S steps. */
+/* SxBxIxH: one layer over S steps; takes no attributes. */
 static void build_recurrent(builder *b, const char *attributes)
 {
     const rlx_shape *s = &b->c->shapes[0];
@@ -330,15 +330,17 @@ static void build_recurrent(builder *b, const char *attributes)
     }
     rlx_dim gates = !strcmp(b->c->op, "lstm") ? 4 : !strcmp(b->c->op, "gru") ? 3 : 1;
     rlx_dim hidden = s->dim[3];
-    char text[64];
-    rlx_value in[] = {leaf(b, false, b->c->dtype, 3, s->dim),
-                      leaf(b, true, b->c->dtype, 3, (rlx_dim[]){1, gates * hidden, s->dim[2]}),
-                      leaf(b, true, b->c->dtype, 3, (rlx_dim[]){1, gates * hidden, hidden})};
-    snprintf(text, sizeof text, "hidden=%lld%s%s", (long long)hidden, attributes ? ", " : "",
-             attributes ? attributes : "");
+    rlx_rnn_desc d = {.hidden = hidden};
+    rlx_value x = leaf(b, false, b->c->dtype, 3, s->dim);
+    rlx_rnn_layer l = {
+        .w_ih = leaf(b, true, b->c->dtype, 3, (rlx_dim[]){1, gates * hidden, s->dim[2]}),
+        .w_hh = leaf(b, true, b->c->dtype, 3, (rlx_dim[]){1, gates * hidden, hidden})};
+    (void)attributes;
     b->c->flops = 2 * (double)(s->dim[0] * s->dim[1] * gates * hidden) *
                   (double)(s->dim[2] + hidden);
-    finish(b, in, 3, text);
+    rlx_output(b->g, "y0", gates == 4   ? rlx_lstm(b->g, x, &l, NULL, &d, NULL)
+                           : gates == 3 ? rlx_gru(b->g, x, &l, RLX_NONE, &d, NULL)
+                                        : rlx_rnn(b->g, x, &l, RLX_NONE, &d, NULL));
 }
 
 /* BxSxExN */
@@ -350,7 +352,8 @@ static void build_selective_scan(builder *b, const char *attributes)
         return;
     }
     rlx_dim n[] = {s->dim[0], s->dim[1], s->dim[3]};
-    rlx_value in[] = {leaf(b, false, b->c->dtype, 3, s->dim), leaf(b, false, b->c->dtype, 3, s->dim),
+    rlx_value in[] = {leaf(b, false, b->c->dtype, 3, s->dim),
+                      leaf(b, false, b->c->dtype, 3, s->dim),
                       leaf(b, true, b->c->dtype, 2, s->dim + 2), leaf(b, false, b->c->dtype, 3, n),
                       leaf(b, false, b->c->dtype, 3, n)};
     finish(b, in, 5, attributes);
@@ -379,7 +382,7 @@ static void build_fma(builder *b, const char *attributes)
     finish(b, in, 3, attributes);
 }
 
-/* ---- The forms -------------------------------------------------------------------------------- */
+/* ---- The forms ------------------------------------------------------------------------------- */
 
 /* Operations that are not just operands of the given shapes: names (separated by blanks), form,
  * builder and the attributes used when the case gives none. */
@@ -466,8 +469,8 @@ rlx_graph *bench_build(bench_case *c)
 
 void bench_print_forms(void)
 {
-    puts("OP:TYPE:SHAPE, where a shape is as for these operations, and for all others the shapes of "
-         "the\noperands, separated by commas; :ATTRIBUTE=VALUE may follow.\n");
+    puts("OP:TYPE:SHAPE, where a shape is as for these operations, and for all others the shapes\n"
+         "of the operands, separated by commas; :ATTRIBUTE=VALUE may follow.\n");
     for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
         size_t n = strcspn(forms[i].ops, " ");
         printf("  %.*s%s:TYPE:%s%s%s\n", (int)n, forms[i].ops, forms[i].ops[n] ? "..." : "",
@@ -476,7 +479,7 @@ void bench_print_forms(void)
     }
 }
 
-/* ---- The suite -------------------------------------------------------------------------------- */
+/* ---- The suite ------------------------------------------------------------------------------- */
 
 static const char *const suite[] = {
     "matmul:f32:64x64x64", "matmul:f32:256x256x256", "matmul:f32:512x512x512",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Draws benchmark results. Cases limited by arithmetic are shown in GFLOP/s, those limited by memory
- * in GB/s, each kind in a panel of its own. A panel whose cases differ only in size is drawn as
+/* Draws benchmark results. Cases limited by arithmetic are shown in GFLOP/s, those limited by
+ * memory in GB/s, each kind in a panel of its own. A panel whose cases differ only in size is drawn as
  * speed against size, any other as bars. */
 #include <math.h>
 #include <stdlib.h>
@@ -69,7 +69,7 @@ static char *tip_of(const bench_result *r)
                       r->device, r->ms_median, r->ms_best, r->gflops, r->gbps);
 }
 
-/* ---- Which panels ----------------------------------------------------------------------------- */
+/* ---- Which panels ---------------------------------------------------------------------------- */
 
 /* The results come case by case, so a new name is a new case. */
 static size_t count_cases(const panel *p)
@@ -110,7 +110,7 @@ static double panel_height(const panel *p)
     return 48 + (p->lines ? LINES_HEIGHT + 34 : bars + 30);
 }
 
-/* ---- Bars --------------------------------------------------------------------------------------- */
+/* ---- Bars ------------------------------------------------------------------------------------ */
 
 static void draw_bars(chart *c, const panel *p, double top)
 {
@@ -144,7 +144,7 @@ static void draw_bars(chart *c, const panel *p, double top)
     svg_line(&c->s, "axis", x0, top + 28, x0, bottom);
 }
 
-/* ---- Lines -------------------------------------------------------------------------------------- */
+/* ---- Lines ----------------------------------------------------------------------------------- */
 
 /* What tells the cases apart: the text after "op:type:". */
 static const char *size_text(const bench_result *r)
@@ -208,7 +208,7 @@ static void draw_lines(chart *c, const panel *p, double top)
         draw_line(c, p, d, box, max);
 }
 
-/* ---- The picture ------------------------------------------------------------------------------- */
+/* ---- The picture ----------------------------------------------------------------------------- */
 
 static void find_devices(chart *c, const bench_result *r, size_t n)
 {

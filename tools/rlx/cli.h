@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The frame of the command line: commands, their options, messages and exit statuses. Every command
- * is one row {name, what it does, options, examples, function}; its --help is made from that row. */
+ * is one row {name, what it does, options, examples, function}; its --help is made of that row. */
 #ifndef CLI_H
 #define CLI_H
 

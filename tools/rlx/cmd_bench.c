@@ -24,7 +24,7 @@ typedef struct bench {
     size_t n_cases, n_results, n_devices;
 } bench;
 
-/* ---- Which cases and devices ------------------------------------------------------------------ */
+/* ---- Which cases and devices ----------------------------------------------------------------- */
 
 static int add_case(bench *b, const char *text)
 {
@@ -106,7 +106,7 @@ static int print_list(const options *o)
     return EXIT_OK;
 }
 
-/* ---- Results ---------------------------------------------------------------------------------- */
+/* ---- Results --------------------------------------------------------------------------------- */
 
 static void print_json(const bench *b)
 {

@@ -65,7 +65,7 @@ static int dump_stage(const stages *s, const char *name)
     return cli_usage("--dump expected one of %s; got '%s'", known, name);
 }
 
-/* ---- Text ------------------------------------------------------------------------------------- */
+/* ---- Text ------------------------------------------------------------------------------------ */
 
 static void heading(const char *text)
 {
@@ -156,7 +156,7 @@ static void print_memory(const work *w)
     printf("  constants   %s\n", short_bytes((double)m.constant_bytes, a));
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static void json_stages(json *j, const stages *s)
 {
@@ -218,7 +218,7 @@ static void print_json(const work *w, const stages *s, const step_time *times)
     json_end(&j);
 }
 
-/* ---- The command ------------------------------------------------------------------------------ */
+/* ---- The command ----------------------------------------------------------------------------- */
 
 static int explain_opened(work *w, const options *o, const stages *s)
 {
@@ -273,11 +273,11 @@ static int run_explain(void *record)
 
 static const cli_option explain_options[] = {
     {"dump", CLI_TEXT, offsetof(options, dump), "STAGE",
-     "print the text after verify, fold, legalise, fuse, plan or schedule, and nothing else"},
+     "print only the text after verify, fold, legalise, fuse, plan or schedule"},
     {"memory-svg", CLI_TEXT, offsetof(options, memory_svg), "FILE",
      "draw the memory plan: steps by bytes, a box for each tensor"},
     {"profile", CLI_FLAG, offsetof(options, profile), NULL,
-     "run it (with random numbers where none are given) and print the time of each step"},
+     "run it (random numbers where none are given) and print the time of each step"},
     {"trace", CLI_TEXT, offsetof(options, trace), "FILE",
      "run it and write a trace for Perfetto (ui.perfetto.dev) or chrome://tracing"},
     WORK_OPTIONS(options, work),
@@ -293,7 +293,7 @@ const cli_command cmd_explain = {
     .record_bytes = sizeof(options),
     .min_args = 1,
     .max_args = 1,
-    .details = "Stages (times include printing them), the steps of the program with their kernels,\n"
+    .details = "Stages (times include printing them), the steps of the program with their\nkernels, "
                "and the memory plan.",
     .examples = "  rlx explain decoder.rlx                          everything in short\n"
                 "  rlx explain decoder.rlx --dump fuse              the graph after fusion\n"

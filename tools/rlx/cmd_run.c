@@ -210,7 +210,8 @@ static int run_run(void *record)
     if (modes > 1)
         return cli_usage("only one of --compare, --dump-nodes, --find-nan and --profile");
     if (modes && o->outputs.n)
-        return cli_usage("--output does not go with --compare, --dump-nodes, --find-nan, --profile");
+        return cli_usage("--output does not go with --compare, --dump-nodes, --find-nan or "
+                         "--profile");
     rlx_session_desc desc = {.keep_all = o->dump_nodes, .no_fusion = o->compare != NULL};
     int status = work_open(&w, &o->common, &o->work, o->common.args.v[0], &desc);
     if (!status)

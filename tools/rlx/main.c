@@ -39,8 +39,8 @@ static void print_overview(FILE *f)
         fprintf(f, "  %s%-9s%s %s\n", term_style(f, TERM_BOLD), commands[i]->name,
                 term_style(f, TERM_PLAIN), commands[i]->summary);
     fputs("\nAll commands take --device, --json and --help. Exit status: 0 success, 1 failure, "
-          "2 wrong usage.\nStart with 'rlx doctor', then 'rlx COMMAND --help': each has examples.\n",
-          f);
+          "2 wrong usage.\nStart with 'rlx doctor', then 'rlx COMMAND --help': each has "
+          "examples.\n", f);
 }
 
 static const cli_command *find_command(const char *name)

@@ -29,8 +29,8 @@ static const struct {
     {"attention, rope", "attention rope"},
     {"convolution", "conv qconv pool im2col resize"},
     {"reduce, order", "reduce arg cum top_k sort histogram one_hot"},
-    {"shape, index", "reshape transpose narrow slice expand copy concat split tile pad reverse roll "
-                     "trilu gather scatter state"},
+    {"shape, index", "reshape transpose narrow slice expand copy concat split tile pad reverse "
+                     "roll trilu gather scatter state"},
     {"other", ""},
 };
 
@@ -154,7 +154,7 @@ bool write_memory_svg(const work *w, const char *path)
     return svg_close(&p.s);
 }
 
-/* ---- Trace ------------------------------------------------------------------------------------ */
+/* ---- Trace ----------------------------------------------------------------------------------- */
 
 static void trace_step(json *j, const rlx_step_info *step, double begin, double seconds)
 {

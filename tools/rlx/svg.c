@@ -100,15 +100,16 @@ void svg_text(svg *s, double x, double y, const char *kind, const char *anchor, 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    fprintf(s->f, "<text x=\"%.2f\" y=\"%.2f\" class=\"%s\" text-anchor=\"%s\">", x, y, kind, anchor);
+    fprintf(s->f, "<text x=\"%.2f\" y=\"%.2f\" class=\"%s\" text-anchor=\"%s\">", x, y, kind,
+            anchor);
     put_escaped(s->f, text);
     fputs("</text>\n", s->f);
 }
 
 void svg_line(svg *s, const char *kind, double x1, double y1, double x2, double y2)
 {
-    fprintf(s->f, "<line class=\"%s\" x1=\"%.2f\" y1=\"%.2f\" x2=\"%.2f\" y2=\"%.2f\"/>\n", kind, x1,
-            y1, x2, y2);
+    fprintf(s->f, "<line class=\"%s\" x1=\"%.2f\" y1=\"%.2f\" x2=\"%.2f\" y2=\"%.2f\"/>\n", kind,
+            x1, y1, x2, y2);
 }
 
 void svg_dot(svg *s, double x, double y, const char *colour, const char *tip)

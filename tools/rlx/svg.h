@@ -29,7 +29,8 @@ typedef struct svg_box {
 
 /* A rounded rectangle; `tip` (may be NULL) is shown when pointed at. */
 void svg_rect(svg *s, svg_box b, const char *colour, const char *tip);
-/* kinds: "title", "label", "small", "value", "inside" (on a box); anchor: "start", "middle", "end". */
+/* kinds: "title", "label", "small", "value", "inside" (on a box); anchor: "start", "middle",
+ * "end". */
 void svg_text(svg *s, double x, double y, const char *kind, const char *anchor, const char *format,
               ...) CLI_PRINTF(6, 7);
 /* kinds: "grid", "axis", "bound". */

@@ -149,7 +149,7 @@ void tensor_fill_random(tensor *t, fill_kind kind, uint64_t seed)
     }
 }
 
-/* ---- Filling by a word ------------------------------------------------------------------------ */
+/* ---- Filling by a word ----------------------------------------------------------------------- */
 
 static void store_number(tensor *t, int64_t i, double v)
 {
@@ -201,7 +201,7 @@ bool fill_is_file(const char *spec)
            strcmp(spec, "range");
 }
 
-/* ---- NumPy files ------------------------------------------------------------------------------ */
+/* ---- NumPy files ----------------------------------------------------------------------------- */
 
 static double load_number(rlx_dtype t, const void *data, int64_t i)
 {
@@ -296,7 +296,7 @@ bool tensor_write_npy(const tensor *t, const char *path)
     return false;
 }
 
-/* ---- Statistics -------------------------------------------------------------------------------- */
+/* ---- Statistics ------------------------------------------------------------------------------ */
 
 static void add_to_stats(tensor_stats *s, double v, double *sum, int64_t *n_finite)
 {
@@ -356,7 +356,7 @@ void json_shape(json *j, const char *key, const rlx_shape *s)
     json_end(j);
 }
 
-/* ---- Printing ----------------------------------------------------------------------------------- */
+/* ---- Printing -------------------------------------------------------------------------------- */
 
 #define EDGE 3        /* elements shown at either end of a long axis */
 #define SHOWN 200     /* tensors up to this size are shown whole */

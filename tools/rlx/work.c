@@ -40,7 +40,7 @@ void work_close(work *w)
     *w = (work){0};
 }
 
-/* ---- Names ------------------------------------------------------------------------------------ */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 const char *work_find(const cli_list *list, const char *name)
 {
@@ -96,7 +96,7 @@ int work_check_names(const work *w, const cli_list *list, rlx_leaf kind, const c
     return status;
 }
 
-/* ---- Dimensions -------------------------------------------------------------------------------- */
+/* ---- Dimensions ------------------------------------------------------------------------------ */
 
 static int bind_dim(work *w, const char *name, const char *text)
 {
@@ -124,6 +124,11 @@ static bool is_dim_name(const work *w, const char *text, size_t n)
 static int bind_from_file(work *w, const work_options *o, const char *type, const rlx_npy *npy)
 {
     const char *at = strchr(type, '[');
+    int rank = at && at[1] != ']';
+    for (const char *c = at; c && *c; c++)
+        rank += *c == ',';
+    if (rank != npy->shape.rank)
+        return EXIT_OK; /* the wrong shape is named when the input is set */
     for (int axis = 0; at && *at != ']' && *at && axis < npy->shape.rank; axis++) {
         at++;
         size_t n = strcspn(at, ",]");
@@ -169,7 +174,7 @@ static int bind_dims(work *w, const work_options *o)
     return status;
 }
 
-/* ---- Weights and inputs ------------------------------------------------------------------------- */
+/* ---- Weights and inputs ---------------------------------------------------------------------- */
 
 /* Where the values of a leaf come from; NULL: from nowhere. *owned is to be freed. */
 static const char *leaf_source(const work_options *o, rlx_leaf kind, const char *name, char **owned)

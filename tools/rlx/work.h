@@ -44,7 +44,8 @@ typedef struct work {
 } work;
 
 /* Reads the graph and compiles it; `desc` may have callbacks set, policy and fusion come from the
- * options. Returns EXIT_OK or, with the sentence printed, another status; work_close in any case. */
+ * options. Returns EXIT_OK or, with the sentence printed, another status; work_close
+ * in any case. */
 int work_open(work *w, const cli_common *common, const work_options *o, const char *path,
               rlx_session_desc *desc);
 /* Binds the dimensions, sets parameters and inputs. */

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The frame of the command line: help, usage errors, suggestions, colours, devices, doctor, ops."""
+import re
+from cli import *
+
+COMMANDS = "devices doctor ops run bench explain inspect help version".split()
+
+skip_without_tool()
+
+# Help: every command teaches, and the man page knows every command and option.
+man = (SOURCE / "docs" / "rlx.1").read_text().replace("\\-", "-")
+expect(0, "help", out="usage: rlx COMMAND")
+expect(0, "--help", out="usage: rlx COMMAND")
+expect(2, err="usage: rlx COMMAND")
+for command in COMMANDS:
+    text = expect(0, command, "--help", out=f"usage: rlx {command}")
+    expect(0, "help", command, out=f"usage: rlx {command}")
+    expect(0, command, "-h", out="--device")
+    check(command == "version" or "Examples" in text, f"{command} --help has no examples")
+    check(max(map(len, text.split("\n"))) <= 110, f"{command} --help has long lines")
+    check(f"rlx {command}" in man, f"the man page has no {command}")
+    for option in re.findall(r"^  (--[a-z-]+)", text, re.M):
+        check(option in man, f"the man page has no {option} ({command})")
+expect(0, "version", out="rlx ")
+expect(0, "--version", out="rlx ")
+check("version" in expect_json("version"), "version --json")
+
+# Wrong usage is status 2, with the nearest word.
+expect(2, "bnech", err="did you mean 'bench'?")
+expect(2, "qqqqqqqq", err="unknown command 'qqqqqqqq'")
+expect(2, "help", "runn", err="did you mean 'run'?")
+expect(2, "run", "--inptu", "x=1", err="unknown option '--inptu'; did you mean '--input'?")
+expect(2, "devices", "--zzzzzzzz", err="unknown option '--zzzzzzzz'")
+expect(2, "devices", "-x", err="options begin with two dashes")
+expect(2, "devices", "extra", err="unexpected argument 'extra'")
+expect(2, "devices", "--json=yes", err="--json takes no value")
+expect(2, "devices", "--device", err="--device needs a value")
+expect(2, "devices", "--threads", "many",
+       err="--threads expected a number of at least 0, got 'many'")
+expect(2, "devices", "--device", "cpu", "--device", "ref", err="--device was given 2 times")
+expect(2, "run", err="expected GRAPH.rlx")
+expect(2, "inspect", err="expected FILE")
+expect(2, "bench", "--min-time", "0", "x", err="--min-time expected a number above 0")
+
+# No escape sequences when the output is no terminal.
+for args in (["devices"], ["ops"], ["doctor"], ["bogus"]):
+    check("\033" not in "".join(run(*args)[1:]), f"{args}: colours in a pipe")
+
+# Devices.
+expect(0, "devices", out="cpu")
+expect(0, "devices", "--all", out="null")
+devices = expect_json("devices")
+for key in "id backend name driver detail memory threads default test".split():
+    check(all(key in d for d in devices), f"devices --json: no {key}")
+check(sum(d["default"] for d in devices) == 1, "devices --json: one default")
+check({"cpu", "ref", "null"} <= {d["backend"] for d in devices}, "devices --json: backends")
+expect(0, "devices", "--device", "ref", out="ref")
+expect(1, "devices", "--device", "nonsense", err="nonsense")
+check(expect_json("devices", "--device", "cpu", "--threads", "1")[0]["threads"] == 1, "--threads 1")
+if not any(d["backend"] == "vulkan" for d in devices):
+    expect(0, "devices", out="vulkan")
+    expect(1, "devices", "--device", "vulkan", err="vulkan")
+    expect(1, "run", GRAPHS / "mlp.rlx", "--random-params", "--random-inputs", err="vulkan",
+           env={"RLX_DEVICE": "vulkan"})
+
+# Doctor.
+expect(0, "doctor", out="every device gives right results")
+report = expect_json("doctor")
+check(report["ok"] and all(d["ok"] for d in report["devices"]), "doctor --json: ok")
+check("RLX_DEVICE" in report["environment"], "doctor --json: environment")
+check(report["backends"] and report["cache"]["path"], "doctor --json: backends and cache")
+expect(0, "doctor", "--device", "cpu", out="cpu")
+expect(1, "doctor", "--device", "nonsense", err="nonsense")
+expect(0, "doctor", out="RLX_THREADS=1", env={"RLX_THREADS": "1"})
+expect(0, "devices", err="RLX_LOG expected off", env={"RLX_LOG": "loud"})
+
+# Ops.
+ops = expect_json("ops")
+names = [row["op"] for row in ops]
+check(len(names) == len(set(names)) and len(names) > 150, "ops --json: names")
+check("copy" not in names and "region" in names and "reduce_sum" in names, "ops --json: catalogue")
+for row in ops:
+    check(set(row) == {"op", "cpu", "vulkan", "webgpu"}, f"ops --json: keys of {row}")
+    check(row["cpu"] in ("native", "decomposed", "view"), f"ops --json: {row['op']} on the CPU")
+    check({row["vulkan"], row["webgpu"]} <= {"native", "decomposed", "view", "host", "no"},
+          str(row))
+expect(0, "ops", out="operations\n")
+expect(0, "ops", "softmax", out="log_softmax")
+check(len(expect_json("ops", "softmax")) == 2, "ops softmax")
+check(set(expect_json("ops", "--device", "cpu")[0]) == {"op", "cpu"}, "ops --device cpu")
+expect(2, "ops", "--only", "most", err="--only expected native")
+expect(2, "ops", "--device", "nonsense", err="--device expected cpu, vulkan or webgpu")
+
+finish()

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/* copy and the view operations where the result is to have memory of its own. Elements move by their
+ * bits; packed types move in whole blocks. A copy whose rows lie across the rows of its source goes
+ * through tiles in shared memory (shaders/transpose.comp), any other one is an emitted kernel. */
+#include <string.h>
+
+#include "base/dtype.h"
+#include "gpu/region.h"
+
+/* ---- Transposed copies ------------------------------------------------------------------------- */
+
+#define MAX_BATCH_AXES 4
+#define MIN_TILED 16 /* smaller axes are not worth a tile */
+
+/* A copy as tiles: `across` is the axis along which the source is contiguous. Others than it and the
+ * last one are batch axes. */
+typedef struct tiling {
+    rx_gpu_axes axes;
+    int64_t out_stride[RLX_MAX_RANK];
+    int across;
+    uint32_t bytes, in_offset, out_offset;
+} tiling;
+
+static bool find_tiling(const rx_gpu_operand *from, const rx_gpu_operand *to, tiling *t)
+{
+    rx_gpu_collapse(from, 1, &to->view, &t->axes);
+    const int last = t->axes.rank - 1;
+    const int64_t *stride = t->axes.stride[0], *dim = t->axes.dim;
+    t->bytes = (uint32_t)rlx_dtype_block_bytes(to->view.dtype);
+    t->in_offset = rx_gpu_offset(&from->view);
+    t->out_offset = rx_gpu_offset(&to->view);
+    t->across = -1;
+    for (int i = 0; i < last; i++)
+        if (stride[i] == 1)
+            t->across = i;
+    if (t->across < 0 || t->bytes > 4 || last - 1 > MAX_BATCH_AXES || stride[last] <= 1)
+        return false;
+    if (dim[last] < MIN_TILED || dim[t->across] < MIN_TILED)
+        return false;
+    int64_t n = 1;
+    for (int i = last; i >= 0; i--) {
+        t->out_stride[i] = n;
+        n *= dim[i];
+    }
+    const uint32_t lanes = 4 / t->bytes; /* a word of the result lies in one row */
+    return dim[last] % lanes == 0 && t->out_offset % lanes == 0 && n < INT32_MAX;
+}
+
+/* Whether both sides can be read and written in vectors of four words. */
+static bool is_wide_tiling(const tiling *t)
+{
+    const int last = t->axes.rank - 1;
+    if (t->bytes != 4 || t->in_offset % 4 || t->out_offset % 4)
+        return false;
+    if (t->axes.dim[last] % 4 || t->axes.dim[t->across] % 4)
+        return false;
+    for (int i = 0; i <= last; i++)
+        if (i != t->across && t->axes.stride[0][i] % 4)
+            return false;
+    return true;
+}
+
+static uint32_t tile_count(int64_t dim, uint32_t tile)
+{
+    return (uint32_t)((dim + tile - 1) / tile);
+}
+
+static rlx_status add_tiled(rx_gpu_build *b, const rx_gpu_call *c, const tiling *t,
+                            const rx_gpu_operand *from, const rx_gpu_operand *to)
+{
+    const bool wide = is_wide_tiling(t);
+    const int last = t->axes.rank - 1;
+    const bool large = wide && c->caps->max_shared_bytes >= 64 * 65 * 4 && !c->caps->is_software;
+    const uint32_t tile = large ? 64 : 32;
+    const uint32_t local = c->caps->max_invocations < 256 ? c->caps->max_invocations : 256;
+    const uint32_t rows = tile_count(t->axes.dim[t->across], tile);
+    const uint32_t columns = tile_count(t->axes.dim[last], tile);
+    rx_gpu_dispatch *d = rx_gpu_add(b, wide ? RX_K_transpose_wide : RX_K_transpose, local);
+    d->spec[d->n_spec++] = tile;
+    d->spec[d->n_spec++] = t->bytes;
+    rx_gpu_bind(d, from->ref, false);
+    rx_gpu_bind(d, to->ref, true);
+    const uint32_t fixed[] = {(uint32_t)t->axes.dim[t->across], (uint32_t)t->axes.dim[last],
+                              t->in_offset, t->out_offset, (uint32_t)t->axes.stride[0][last],
+                              (uint32_t)t->out_stride[t->across], rows, columns};
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
+        rx_gpu_push(d, fixed[i]);
+    uint64_t batch = 1;
+    int n_axes = 0;
+    for (int i = last - 1; i >= 0; i--) {
+        if (i == t->across)
+            continue;
+        rx_gpu_push(d, (uint32_t)t->axes.dim[i]);
+        rx_gpu_push(d, (uint32_t)t->axes.stride[0][i]);
+        rx_gpu_push(d, (uint32_t)t->out_stride[i]);
+        batch *= (uint64_t)t->axes.dim[i];
+        n_axes++;
+    }
+    for (; n_axes < MAX_BATCH_AXES; n_axes++) {
+        rx_gpu_push(d, 1);
+        rx_gpu_push(d, 0);
+        rx_gpu_push(d, 0);
+    }
+    rx_gpu_push(d, (uint32_t)batch);
+    rx_gpu_grid(d, c->caps, batch * rows * columns);
+    return b->status;
+}
+
+/* ---- Copies ------------------------------------------------------------------------------------ */
+
+/* The bytes of a packed block, or of any element, as elements of a plain type: an axis of `units`
+ * elements is added at the end. */
+static rx_view view_of_units(const rx_view *v, rlx_dtype unit, int64_t block_size, int64_t units)
+{
+    rx_view w = *v;
+    w.dtype = unit;
+    for (int i = 0; i < w.rank; i++)
+        w.stride[i] = w.stride[i] / block_size * units;
+    if (w.rank > 0) { /* the last axis counts elements: blocks lie side by side */
+        w.dim[w.rank - 1] = w.dim[w.rank - 1] / block_size * units;
+        w.stride[w.rank - 1] = 1;
+    }
+    return w;
+}
+
+/* Packed types as the largest plain type that divides their blocks and offsets. */
+static void unpack_blocks(rx_view *from, rx_view *to)
+{
+    const rx_dtype_desc *info = rx_dtype_info(to->dtype);
+    if (info->block_size == 1)
+        return;
+    const uint64_t any = (uint64_t)info->block_bytes | (uintptr_t)from->data | (uintptr_t)to->data;
+    const rlx_dtype unit = any % 4 == 0 ? RLX_I32 : any % 2 == 0 ? RLX_BF16 : RLX_U8;
+    const int64_t units = info->block_bytes / rlx_dtype_block_bytes(unit);
+    *from = view_of_units(from, unit, info->block_size, units);
+    *to = view_of_units(to, unit, info->block_size, units);
+}
+
+rlx_status rx_gpu_add_copy(rx_gpu_build *b, const rx_gpu_call *c, rx_gpu_operand from,
+                           rx_gpu_operand to)
+{
+    tiling t;
+    unpack_blocks(&from.view, &to.view);
+    if (rx_view_elements(&to.view) == 0)
+        return RLX_OK;
+    if (from.view.rank != to.view.rank ||
+        memcmp(from.view.dim, to.view.dim, (size_t)to.view.rank * sizeof to.view.dim[0]) != 0) {
+        /* A reshape keeps the row-major order: the dense result may have the shape of the source. */
+        char *data = to.view.data;
+        rx_view_set_dense(&to.view, to.view.dtype, from.view.rank, from.view.dim);
+        to.view.data = data;
+    }
+    if (find_tiling(&from, &to, &t))
+        return add_tiled(b, c, &t, &from, &to);
+    return rx_gpu_add_region(b, c, NULL, &from, 1, &to);
+}
+
+rlx_status rx_gpu_lower_copy(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const rx_view *y = &c->out[0];
+    rx_gpu_operand from = {c->in[0], RX_REF_IN(0)}, to = {*y, RX_REF_OUT(0)};
+    if (y->rank < 0)
+        return RLX_OK;
+    if (c->op != RX_OP_copy && c->op != RX_OP_reshape) {
+        from.view = *y;
+        rx_view_apply(c->op, c->attr, &c->in[0], &from.view); /* right even when not dense */
+    }
+    if (rx_view_elements(&from.view) != rx_view_elements(y))
+        return rx_gpu_fail(b, c, "the result has another number of elements");
+    return rx_gpu_add_copy(b, c, from, to);
+}

@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: MIT */
+/* matmul, qmatmul and grouped_matmul on GPUs.
+ *
+ * A call becomes an rx_product: vectors are matrices, batch axes that can be walked as one are one,
+ * and a batch that shares b is more rows. Then the first kernel of select_product() that fits. */
+#include <string.h>
+
+#include "gpu/product.h"
+
+/* ---- Products of views ----------------------------------------------------------------------- */
+
+void rx_gpu_spec(rx_gpu_dispatch *d, uint32_t value)
+{
+    if (d->n_spec < RX_GPU_MAX_SPEC)
+        d->spec[d->n_spec++] = value;
+}
+
+int64_t rx_product_batches(const rx_product *p)
+{
+    int64_t n = 1;
+    for (int i = 0; i < p->n_axes; i++)
+        n *= p->dim[i];
+    return n;
+}
+
+static int64_t first_element(const rx_view *v) { return v ? (int64_t)rx_gpu_offset(v) : 0; }
+
+/* Stride of v along axis i of a result of `rank` axes that it broadcasts to. */
+static int64_t broadcast_stride(const rx_view *v, int rank, int i)
+{
+    int own = v ? i - (rank - v->rank) : -1;
+    return own < 0 || v->dim[own] == 1 ? 0 : v->stride[own];
+}
+
+/* Stride along batch axis i of n_axes. */
+static int64_t batch_stride(const rx_view *v, int n_axes, int i)
+{
+    int own = v->rank > 2 ? v->rank - 2 : 0, at = i - (n_axes - own);
+    return at < 0 || v->dim[at] == 1 ? 0 : v->stride[at];
+}
+
+/* a . b with the axes of matmul; the epilogue is absent. */
+static rx_product make_product(const rx_gpu_call *c, bool trans_b, const rx_view *residual)
+{
+    const rx_view *a = &c->in[0], *b = &c->in[1], *out = &c->out[0];
+    rx_product p = {.call = c, .a_ref = RX_REF_IN(0), .b_ref = RX_REF_IN(1), .a_type = a->dtype,
+                    .b_type = b->dtype, .out = out, .residual = residual, .m = 1, .n = 1};
+    p.a_at = first_element(a);
+    p.b_at = first_element(b);
+    p.out_at = first_element(out);
+    p.res_at = first_element(residual);
+    p.k = a->dim[a->rank - 1];
+    p.a_k = a->stride[a->rank - 1];
+    p.n_axes = (a->rank > b->rank ? a->rank : b->rank) - 2;
+    if (p.n_axes < 0)
+        p.n_axes = 0;
+    int axis = p.n_axes; /* of the result */
+    if (a->rank > 1) {
+        p.m = a->dim[a->rank - 2];
+        p.a_m = a->stride[a->rank - 2];
+        p.res_m = broadcast_stride(residual, out->rank, axis++);
+    }
+    int k_axis = b->rank - (b->rank > 1 && !trans_b ? 2 : 1);
+    p.b_k = b->stride[k_axis];
+    if (b->rank > 1) {
+        int n_axis = b->rank - (trans_b ? 2 : 1);
+        p.n = b->dim[n_axis];
+        p.b_n = b->stride[n_axis];
+        p.res_n = broadcast_stride(residual, out->rank, axis);
+    }
+    for (int i = 0; i < p.n_axes; i++) {
+        p.dim[i] = out->dim[i];
+        p.a[i] = batch_stride(a, p.n_axes, i);
+        p.b[i] = batch_stride(b, p.n_axes, i);
+        p.res[i] = broadcast_stride(residual, out->rank, i);
+    }
+    return p;
+}
+
+static void set_bias(rx_product *p, size_t i)
+{
+    p->bias = rx_gpu_in(p->call, i);
+    p->bias_in = i;
+    p->bias_at = first_element(p->bias);
+    p->bias_n = p->bias ? p->bias->stride[0] : 0;
+}
+
+static void drop_axis(rx_product *p, int i)
+{
+    p->n_axes--;
+    for (; i < p->n_axes; i++) {
+        p->dim[i] = p->dim[i + 1];
+        p->a[i] = p->a[i + 1];
+        p->b[i] = p->b[i + 1];
+        p->res[i] = p->res[i + 1];
+    }
+}
+
+/* Merges batch axes; then those that share b become rows. */
+static void collapse(rx_product *p)
+{
+    for (int i = p->n_axes - 1; i >= 0; i--)
+        if (p->dim[i] == 1)
+            drop_axis(p, i);
+    for (int i = p->n_axes - 2; i >= 0; i--) {
+        int64_t inner = p->dim[i + 1];
+        if (p->a[i] != p->a[i + 1] * inner || p->b[i] != p->b[i + 1] * inner ||
+            p->res[i] != p->res[i + 1] * inner)
+            continue;
+        p->a[i] = p->a[i + 1];
+        p->b[i] = p->b[i + 1];
+        p->res[i] = p->res[i + 1];
+        p->dim[i] *= inner;
+        drop_axis(p, i + 1);
+    }
+    for (; p->n_axes; p->n_axes--) {
+        int i = p->n_axes - 1;
+        if (p->b[i])
+            return;
+        if (p->m == 1) {
+            p->a_m = p->a[i];
+            p->res_m = p->res[i];
+        } else if (p->a[i] != p->m * p->a_m || p->res[i] != p->m * p->res_m) {
+            return;
+        }
+        p->m *= p->dim[i];
+    }
+}
+
+static void swap(int64_t *x, int64_t *y)
+{
+    int64_t t = *x;
+    *x = *y;
+    *y = t;
+}
+
+/* Transposes a product with one column, so that it has one row; its result lies the same. */
+static void transpose(rx_product *p)
+{
+    rx_gpu_ref ref = p->a_ref;
+    p->a_ref = p->b_ref;
+    p->b_ref = ref;
+    rlx_dtype t = p->a_type;
+    p->a_type = p->b_type;
+    p->b_type = t;
+    swap(&p->m, &p->n);
+    swap(&p->a_at, &p->b_at);
+    swap(&p->a_m, &p->b_n);
+    swap(&p->a_k, &p->b_k);
+    swap(&p->res_m, &p->res_n);
+    swap(&p->a_zero, &p->b_zero);
+    for (int i = 0; i < p->n_axes; i++)
+        swap(&p->a[i], &p->b[i]);
+    p->bias_n = p->scale_n = 0;
+}
+
+/* ---- What every kernel is told --------------------------------------------------------------- */
+
+void rx_product_bind(rx_gpu_dispatch *d, const rx_product *p, rx_gpu_ref a, rx_gpu_ref b)
+{
+    rx_gpu_bind(d, a, false);
+    rx_gpu_bind(d, b, false);
+    rx_gpu_bind(d, RX_REF_OUT(0), true);
+    rx_gpu_bind(d, p->bias ? RX_REF_IN(p->bias_in) : RX_REF_NONE, false);
+    rx_gpu_bind(d, p->residual ? RX_REF_IN(p->bias_in + 1) : RX_REF_NONE, false);
+}
+
+/* True when words of the result hold elements of two rows, or do not begin with a row. */
+static bool splits_words(const rx_product *p)
+{
+    int64_t per_word = 4 / rlx_dtype_block_bytes(p->out->dtype);
+    return per_word > 1 && (p->n % per_word || p->out_at % per_word);
+}
+
+void rx_product_spec(rx_gpu_dispatch *d, const rx_product *p)
+{
+    rx_gpu_spec(d, p->a_type);
+    rx_gpu_spec(d, p->b_type);
+    rx_gpu_spec(d, p->out->dtype);
+    rx_gpu_spec(d, p->bias ? p->bias->dtype : RLX_NO_TYPE);
+    rx_gpu_spec(d, p->residual ? p->residual->dtype : RLX_NO_TYPE);
+    rx_gpu_spec(d, p->act);
+    rx_gpu_spec(d, p->act_last);
+    rx_gpu_spec(d, splits_words(p));
+}
+
+/* Strides of the last RX_PRODUCT_AXES axes, 0 for those that are missing in front. */
+static void push_axes(rx_gpu_dispatch *d, const rx_product *p, const int64_t *stride)
+{
+    for (int i = p->n_axes - RX_PRODUCT_AXES; i < p->n_axes; i++)
+        rx_gpu_push(d, i < 0 ? 0 : (uint32_t)stride[i]);
+}
+
+/* Negative strides wrap: so do the sums in the shaders. */
+void rx_product_push(rx_gpu_dispatch *d, const rx_product *p, uint64_t n_groups)
+{
+    const int64_t words[] = {p->m,       p->n,      p->k,   (int64_t)n_groups, p->a_at,
+                             p->b_at,    p->out_at, p->bias_at, p->res_at,     p->a_m,
+                             p->a_k,     p->b_n,    p->b_k, p->res_m,          p->res_n,
+                             p->bias_n,  p->n_axes > 1 ? p->dim[p->n_axes - 2] : 1,
+                             p->n_axes > 0 ? p->dim[p->n_axes - 1] : 1};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        rx_gpu_push(d, (uint32_t)words[i]);
+    push_axes(d, p, p->a);
+    push_axes(d, p, p->b);
+    push_axes(d, p, p->res);
+}
+
+/* ---- Tiles through shared memory ------------------------------------------------------------- */
+
+typedef struct tile {
+    uint32_t bm, bn, bk, tm, tn; /* spec constants of matmul.comp */
+} tile;
+
+/* The largest first. */
+static const tile gpu_tiles[] = {{128, 128, 8, 16, 8}, {64, 64, 8, 8, 8}, {32, 32, 16, 4, 4}};
+static const tile software_tiles[] = {{32, 64, 16, 8, 8}, {16, 32, 32, 4, 4}};
+
+static uint32_t tile_threads(const tile *t) { return t->bm / t->tm * (t->bn / t->tn); }
+
+static bool tile_fits(const tile *t, const rx_gpu_caps *caps)
+{
+    uint64_t shared_bytes = (uint64_t)2 * t->bk * (t->bm + t->bn + 8) * 4;
+    return tile_threads(t) <= caps->max_invocations && shared_bytes <= caps->max_shared_bytes;
+}
+
+static uint64_t count_tiles(const rx_product *p, uint32_t bm, uint32_t bn)
+{
+    return (uint64_t)((p->m + bm - 1) / bm) * (uint64_t)((p->n + bn - 1) / bn) *
+           (uint64_t)rx_product_batches(p);
+}
+
+/* The largest tile that keeps the device busy. */
+static const tile *pick_tile(const rx_product *p)
+{
+    const rx_gpu_caps *caps = p->call->caps;
+    const tile *tiles = caps->is_software ? software_tiles : gpu_tiles;
+    size_t n = caps->is_software ? sizeof software_tiles / sizeof(tile)
+                                 : sizeof gpu_tiles / sizeof(tile);
+    uint64_t enough = caps->is_software ? 1 : caps->compute_units ? caps->compute_units : 32;
+    for (size_t i = 0; i + 1 < n; i++) {
+        bool wasted = p->m <= tiles[i].bm / 2 || p->n <= tiles[i].bn / 2;
+        if (tile_fits(&tiles[i], caps) && !wasted &&
+            count_tiles(p, tiles[i].bm, tiles[i].bn) >= enough)
+            return &tiles[i];
+    }
+    return &tiles[n - 1];
+}
+
+/* Multiples of `unit` all: the first element, the stride of lines and those of the batch. */
+static bool is_aligned(const rx_product *p, int64_t at, int64_t line, const int64_t *batch,
+                       int64_t unit)
+{
+    bool ok = at % unit == 0 && line % unit == 0;
+    for (int i = 0; i < p->n_axes; i++)
+        ok = ok && batch[i] % unit == 0;
+    return ok;
+}
+
+/* How a tile of an operand with n_x rows or columns is fetched: 1 along x, else along k; 2 added
+ * when four elements are one load. */
+static uint32_t pick_along(const rx_product *p, bool is_a)
+{
+    int64_t s_x = is_a ? p->a_m : p->b_n, s_k = is_a ? p->a_k : p->b_k, n_x = is_a ? p->m : p->n;
+    int64_t at = is_a ? p->a_at : p->b_at;
+    const int64_t *batch = is_a ? p->a : p->b;
+    if (s_k == 1 && p->k % 4 == 0 && is_aligned(p, at, n_x > 1 ? s_x : 0, batch, 4))
+        return 2;
+    if (s_x == 1 && n_x % 4 == 0 && is_aligned(p, at, p->k > 1 ? s_k : 0, batch, 4))
+        return 3;
+    return s_x == 1 && s_k != 1;
+}
+
+static void add_tiled(rx_gpu_build *b, const rx_product *p)
+{
+    const tile *t = pick_tile(p);
+    bool is_int = !rlx_dtype_is_float(p->a_type);
+    uint32_t along_a = pick_along(p, true), along_b = pick_along(p, false);
+    static const rx_kernel kernels[2][2] = {{RX_K_matmul, RX_K_matmul_bv},
+                                            {RX_K_matmul_av, RX_K_matmul_avbv}};
+    rx_kernel k = is_int ? RX_K_matmul_int : kernels[along_a >> 1][along_b >> 1];
+    rx_gpu_dispatch *d = rx_gpu_add(b, k, tile_threads(t));
+    rx_product_bind(d, p, p->a_ref, p->b_ref);
+    rx_gpu_bind(d, p->scale ? RX_REF_IN(p->scale_in) : RX_REF_NONE, false);
+    rx_product_spec(d, p);
+    rx_gpu_spec(d, p->scale ? p->scale->dtype : RLX_NO_TYPE);
+    const uint32_t spec[] = {t->bm, t->bn, t->bk, t->tm, t->tn, along_a + 4 * along_b};
+    for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
+        rx_gpu_spec(d, spec[i]);
+
+    uint64_t n_groups = count_tiles(p, t->bm, t->bn);
+    rx_product_push(d, p, n_groups);
+    if (is_int) {
+        rx_gpu_push(d, (uint32_t)p->a_zero);
+        rx_gpu_push(d, (uint32_t)p->b_zero);
+        rx_gpu_push(d, (uint32_t)p->y_zero);
+        rx_gpu_push(d, (uint32_t)first_element(p->scale));
+        rx_gpu_push(d, (uint32_t)p->scale_n);
+    }
+    rx_gpu_grid(d, p->call->caps, n_groups);
+}
+
+/* ---- Few rows -------------------------------------------------------------------------------- */
+
+#define GEMV_ROWS 8
+
+typedef struct gemv_ids {
+    const rx_view *ids; /* NULL: an ordinary batch */
+    size_t in;
+} gemv_ids;
+
+/* b is read along n, in loads of `per` elements or one by one. */
+static void shape_kn(const rx_product *p, bool vector, uint32_t per, rx_gpu_dispatch *d)
+{
+    bool soft = p->call->caps->is_software;
+    uint32_t local = soft ? 32 : p->call->caps->max_invocations < 256 ? 128 : 256;
+    uint32_t each = vector ? per : 1;
+    /* A team reads one line of the cache or more; fewer columns when they are few in all. */
+    uint32_t team = soft ? 4 : vector ? 8 : 32;
+    if (!soft && vector && p->n * rx_product_batches(p) <= 16384)
+        team = 4;
+    d->spec[0] = local;
+    rx_gpu_spec(d, (uint32_t)p->m);
+    rx_gpu_spec(d, team * each);
+    rx_gpu_spec(d, team);
+    rx_gpu_spec(d, local);
+}
+
+/* b is read along k. Shared memory holds a number for each row, column and member of a team. */
+static void shape_nk(const rx_product *p, uint32_t per, rx_gpu_dispatch *d)
+{
+    bool soft = p->call->caps->is_software;
+    uint32_t local = soft ? 16 : p->m <= 2 ? 256 : p->m <= 4 ? 128 : 64;
+    if (local > p->call->caps->max_invocations)
+        local = p->call->caps->max_invocations;
+    uint32_t team = local, cols = 4;
+    while (team > 8 && (int64_t)team * per * 2 > p->k)
+        team /= 2;
+    if (cols < local / team)
+        cols = local / team;
+    d->spec[0] = local;
+    rx_gpu_spec(d, (uint32_t)p->m);
+    rx_gpu_spec(d, cols);
+    rx_gpu_spec(d, team);
+    rx_gpu_spec(d, local);
+}
+
+static void add_gemv(rx_gpu_build *b, const rx_product *p, gemv_ids g)
+{
+    int64_t per = 16 / rlx_dtype_block_bytes(p->b_type);
+    bool along_n = p->b_n == 1 && p->b_k != 1 && p->n > 1, vector;
+    if (along_n)
+        vector = p->n % per == 0 && is_aligned(p, p->b_at, p->b_k, p->b, per);
+    else
+        vector = p->b_k == 1 && p->a_k == 1 && p->k % per == 0 &&
+                 is_aligned(p, p->b_at, p->n > 1 ? p->b_n : 0, p->b, per) &&
+                 is_aligned(p, p->a_at, p->m > 1 ? p->a_m : 0, p->a, per);
+    static const rx_kernel kernels[2][2] = {{RX_K_gemv, RX_K_gemv_v4},
+                                            {RX_K_gemv_kn, RX_K_gemv_kn_v4}};
+    rx_gpu_dispatch *d = rx_gpu_add(b, kernels[along_n][vector], 64);
+    rx_product_bind(d, p, p->a_ref, p->b_ref);
+    rx_gpu_bind(d, g.ids ? RX_REF_IN(g.in) : RX_REF_NONE, false);
+    rx_gpu_bind(d, g.ids ? RX_REF_FLAGS : RX_REF_NONE, g.ids != NULL);
+    rx_product_spec(d, p);
+    rx_gpu_spec(d, g.ids ? g.ids->dtype : RLX_NO_TYPE);
+    if (along_n)
+        shape_kn(p, vector, (uint32_t)per, d);
+    else
+        shape_nk(p, vector ? (uint32_t)per : 1, d);
+    uint32_t cols = d->spec[11];
+    uint64_t n_groups = (uint64_t)((p->n + cols - 1) / cols) * (uint64_t)rx_product_batches(p);
+    rx_product_push(d, p, n_groups);
+    rx_gpu_grid(d, p->call->caps, n_groups);
+}
+
+/* ---- The choice ------------------------------------------------------------------------------ */
+
+/* Which kernel a product gets, in order of preference:
+ *   integers                         tiles, i32
+ *   floats, at most 8 rows           gemv, limited by the reading of b
+ *   floats, cooperative matrices     where they are and the policy lets them: lower_coopmat.c
+ *   floats                           tiles, f32 */
+static void select_product(rx_gpu_build *b, const rx_product *p)
+{
+    if (!rlx_dtype_is_float(p->a_type))
+        add_tiled(b, p);
+    else if (p->m <= GEMV_ROWS)
+        add_gemv(b, p, (gemv_ids){0});
+    else if (!rx_product_coopmat(b, p))
+        add_tiled(b, p);
+}
+
+/* A dispatch walks few axes of a batch; each place of the axes in front of those is a product. */
+static void add_product(rx_gpu_build *b, const rx_product *p)
+{
+    if (p->n_axes <= RX_PRODUCT_AXES) {
+        select_product(b, p);
+        return;
+    }
+    rx_product q = *p;
+    drop_axis(&q, 0);
+    int64_t out_step = rx_product_batches(&q) * p->m * p->n;
+    for (int64_t i = 0; i < p->dim[0]; i++) {
+        add_product(b, &q);
+        q.a_at += p->a[0];
+        q.b_at += p->b[0];
+        q.res_at += p->res[0];
+        q.out_at += out_step;
+    }
+}
+
+/* Indices in shaders have 32 bits. */
+static bool is_indexable(const rx_gpu_call *c)
+{
+    for (size_t i = 0; i < c->n_in; i++)
+        if (c->in[i].rank >= 0 && rx_view_elements(&c->in[i]) > INT32_MAX * INT64_C(2))
+            return false;
+    return rx_view_elements(&c->out[0]) <= INT32_MAX * INT64_C(2);
+}
+
+static rlx_status lower_product(rx_gpu_build *b, rx_product *p)
+{
+    if (!is_indexable(p->call))
+        return rx_gpu_fail(b, p->call, "more than 2^32 elements");
+    if (rx_view_elements(p->out) == 0)
+        return RLX_OK;
+    collapse(p);
+    if (p->n == 1 && p->m > 1)
+        transpose(p);
+    add_product(b, p);
+    return b->status;
+}
+
+rlx_status rx_gpu_lower_matmul(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const rlx_matmul_desc *d = c->attr;
+    rx_product p = make_product(c, d->trans_b, rx_gpu_in(c, 3));
+    set_bias(&p, 2);
+    p.act = d->act;
+    p.act_last = d->act_last;
+    return lower_product(b, &p);
+}
+
+rlx_status rx_gpu_lower_qmatmul(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const rlx_qmatmul_desc *d = c->attr;
+    rx_product p = make_product(c, d->trans_b, NULL);
+    set_bias(&p, 3);
+    p.scale_in = 2;
+    p.scale = rx_gpu_in(c, 2);
+    p.scale_n = p.scale && p.scale->rank ? p.scale->stride[0] : 0;
+    p.a_zero = d->a_zero;
+    p.b_zero = d->b_zero;
+    p.y_zero = d->y_zero;
+    return lower_product(b, &p);
+}
+
+rlx_status rx_gpu_lower_grouped_matmul(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const rlx_grouped_desc *d = c->attr;
+    const rx_view *x = &c->in[0], *w = &c->in[1], *ids = &c->in[2];
+    if (!is_indexable(c))
+        return rx_gpu_fail(b, c, "more than 2^32 elements");
+    if (rx_view_elements(&c->out[0]) == 0)
+        return RLX_OK;
+    int n_axis = d->trans_b ? 1 : 2, k_axis = d->trans_b ? 2 : 1;
+    /* One row a batch; without experts there is nothing to sum. The words of the residual describe
+     * the ids: gemv.comp. */
+    rx_product p = {.call = c, .a_ref = RX_REF_IN(0), .b_ref = RX_REF_IN(1), .a_type = x->dtype,
+                    .b_type = w->dtype, .out = &c->out[0], .m = 1, .n = w->dim[n_axis],
+                    .k = w->dim[0] ? x->dim[1] : 0, .n_axes = 3,
+                    .dim = {x->dim[0], 1, 1}, .a = {x->stride[0]}, .b = {w->stride[0]},
+                    .res = {ids->stride[0], w->dim[0]}};
+    p.res_at = first_element(ids);
+    p.a_at = first_element(x);
+    p.b_at = first_element(w);
+    p.out_at = first_element(&c->out[0]);
+    p.a_k = x->stride[1];
+    p.b_n = w->stride[n_axis];
+    p.b_k = w->stride[k_axis];
+    add_gemv(b, &p, (gemv_ids){ids, 2});
+    return b->status;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* Matrix products as the GPU kernels see them: a batched product by strides with what comes after
+ * the sum. gpu/shaders/product.glsl is the other side of it. */
+#ifndef RX_GPU_PRODUCT_H
+#define RX_GPU_PRODUCT_H
+
+#include "gpu/gpu.h"
+
+/* Batch axes that one dispatch walks. */
+#define RX_PRODUCT_AXES 3
+
+/* out[batch, m, n] = finish(sum over k of a[m, k] * b[k, n]). Offsets and strides count elements. */
+typedef struct rx_product {
+    const rx_gpu_call *call;
+    rx_gpu_ref a_ref, b_ref;  /* operands 0 and 1, or exchanged */
+    rlx_dtype a_type, b_type;
+    const rx_view *out, *bias, *residual, *scale; /* NULL: absent */
+    size_t bias_in;           /* operand numbers of bias and scale; the residual follows the bias */
+    size_t scale_in;
+    rlx_act act;
+    bool act_last;
+    int64_t a_zero, b_zero, y_zero;
+    int64_t m, n, k;
+    int64_t a_at, b_at, out_at, bias_at, res_at;
+    int64_t a_m, a_k, b_n, b_k, res_m, res_n, bias_n, scale_n;
+    int n_axes;               /* of the batch; an operand that broadcasts has stride 0 */
+    int64_t dim[RLX_MAX_RANK], a[RLX_MAX_RANK], b[RLX_MAX_RANK], res[RLX_MAX_RANK];
+} rx_product;
+
+/* Product of the batch axes. */
+int64_t rx_product_batches(const rx_product *p);
+/* Binds a, b, the result, bias and residual, as bindings 0 to 4. */
+void rx_product_bind(rx_gpu_dispatch *d, const rx_product *p, rx_gpu_ref a, rx_gpu_ref b);
+/* Sets specialisation constants 1 to 8: types and what comes after the sum. */
+void rx_product_spec(rx_gpu_dispatch *d, const rx_product *p);
+/* Pushes the words of product.glsl; n_groups workgroups do something. */
+void rx_product_push(rx_gpu_dispatch *d, const rx_product *p, uint64_t n_groups);
+void rx_gpu_spec(rx_gpu_dispatch *d, uint32_t value);
+
+/* Adds the dispatches of a float product by cooperative matrices and returns true, or returns false
+ * when the device or the shape is not for them. At most RX_PRODUCT_AXES batch axes.
+ * gpu/lower_coopmat.c */
+bool rx_product_coopmat(rx_gpu_build *b, const rx_product *p);
+
+#endif

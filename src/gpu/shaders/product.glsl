@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/* What the matrix products share: out[batch, m, n] = finish(sum over k of a[m, k] * b[k, n]).
+ *
+ * a and b have any strides, in elements; out is dense. A batch is three axes; an operand that
+ * broadcasts along one has stride 0 there. finish adds the bias [n], applies the activation and
+ * adds the residual, or (ACT_LAST) adds it first. Integer products (INT) add the bias and the
+ * residual and, with TSCALE, requantise: saturate(round_half_even(sum * scale) + y_zero).
+ *
+ * Bindings: 0 a, 1 b, 2 out, 3 bias, 4 residual, 5 scale (INT). Types are codes of common.glsl;
+ * 0: the operand is absent. PARTIAL: words of the result may belong to two rows. */
+#ifndef PRODUCT_GLSL
+#define PRODUCT_GLSL
+
+#include "act.glsl"
+
+layout(constant_id = 1) const uint TA = F32;
+layout(constant_id = 2) const uint TB = F32;
+layout(constant_id = 3) const uint TOUT = F32;
+layout(constant_id = 4) const uint TBIAS = 0;
+layout(constant_id = 5) const uint TRES = 0;
+layout(constant_id = 6) const uint ACT = 0;
+layout(constant_id = 7) const uint ACT_LAST = 0;
+layout(constant_id = 8) const uint PARTIAL = 0;
+
+layout(push_constant) uniform Push {
+    uint m, n, k, n_groups;
+    uint a_at, b_at, out_at, bias_at, res_at; /* first elements */
+    uint a_m, a_k, b_n, b_k, res_m, res_n, bias_n; /* strides */
+    uint dim1, dim2;                          /* batch = (i0 * dim1 + i1) * dim2 + i2 */
+    uint a_0, a_1, a_2, b_0, b_1, b_2, res_0, res_1, res_2;
+#ifdef INT
+    int a_zero, b_zero, y_zero;
+    uint scale_at, scale_n;
+#endif
+};
+
+WORDS(2, o);
+TENSOR(3, bias)
+TENSOR(4, res)
+
+/* First elements of a batch. */
+struct Batch {
+    uint a, b, res, o;
+};
+
+Batch find_batch(uint i)
+{
+    uint i2 = i % dim2, i1 = i / dim2 % dim1, i0 = i / dim2 / dim1;
+    return Batch(a_at + i0 * a_0 + i1 * a_1 + i2 * a_2, b_at + i0 * b_0 + i1 * b_1 + i2 * b_2,
+                 res_at + i0 * res_0 + i1 * res_1 + i2 * res_2, out_at + i * m * n);
+}
+
+/* Word i gets the bits under the mask; the others belong to another invocation. */
+void put_word(uint i, uint bits, uint mask)
+{
+    if (PARTIAL == 0u || mask == 0xffffffffu) {
+        if (mask != 0u)
+            o[i] = bits;
+    } else if (mask != 0u) {
+        atomicAnd(o[i], ~mask);
+        atomicOr(o[i], bits & mask);
+    }
+}
+
+/* Masks of the halves or bytes of a word whose bits are set. */
+uint half_mask(uint two)
+{
+    return ((two & 1u) != 0u ? 0xffffu : 0u) | ((two & 2u) != 0u ? 0xffff0000u : 0u);
+}
+uint byte_mask(uint four)
+{
+    return ((four & 1u) != 0u ? 0xffu : 0u) | ((four & 2u) != 0u ? 0xff00u : 0u) |
+           ((four & 4u) != 0u ? 0xff0000u : 0u) | ((four & 8u) != 0u ? 0xff000000u : 0u);
+}
+
+/* Writes `count` (up to 4) neighbouring elements from element `at` on, given as bits. Without
+ * PARTIAL they begin on a word, and the rest of the last word is nobody else's. */
+void put4(uint at, uint count, uvec4 v)
+{
+    uint bits = bits_of(TOUT);
+    count = min(count, 4u);
+    if (bits == 32u) {
+        if (count > 0u)
+            o[at] = v.x;
+        if (count > 1u)
+            o[at + 1u] = v.y;
+        if (count > 2u)
+            o[at + 2u] = v.z;
+        if (count > 3u)
+            o[at + 3u] = v.w;
+    } else if (bits == 16u) {
+        uint s = PARTIAL != 0u ? at & 1u : 0u, which = ((1u << count) - 1u) << s;
+        uint lo = v.x | v.y << 16, hi = v.z | v.w << 16;
+        bool odd = s != 0u;
+        put_word(at >> 1, odd ? lo << 16 : lo, half_mask(which));
+        put_word((at >> 1) + 1u, odd ? lo >> 16 | hi << 16 : hi, half_mask(which >> 2));
+        if (PARTIAL != 0u)
+            put_word((at >> 1) + 2u, hi >> 16, half_mask(which >> 4));
+    } else {
+        uint s = PARTIAL != 0u ? at & 3u : 0u, which = ((1u << count) - 1u) << s;
+        uint all = v.x | v.y << 8 | v.z << 16 | v.w << 24;
+        put_word(at >> 2, all << (s * 8u), byte_mask(which));
+        if (PARTIAL != 0u)
+            put_word((at >> 2) + 1u, s == 0u ? 0u : all >> ((4u - s) * 8u), byte_mask(which >> 4));
+    }
+}
+
+#ifdef INT
+layout(constant_id = 9) const uint TSCALE = 0;
+TENSOR(5, scale)
+
+uint finish(int sum, uint row, uint col, uint res_first)
+{
+    if (TBIAS != 0u)
+        sum += load_i_raw_bias(I32, bias_at + col * bias_n);
+    if (TRES != 0u)
+        sum += load_i_raw_res(I32, res_first + row * res_m + col * res_n);
+    if (TSCALE == 0u)
+        return uint(sum);
+    float y = roundEven(float(sum) * load_f_scale(F32, scale_at + col * scale_n));
+    float zero = float(y_zero);
+    float lo = TOUT == I8 ? -128.0 : 0.0, hi = TOUT == I8 ? 127.0 : 255.0;
+    if ((floatBitsToUint(y) & 0x7fffffffu) > 0x7f800000u)
+        return 0u;
+    return encode_i(TOUT, int(clamp(y, lo - zero, hi - zero)) + y_zero);
+}
+
+void finish4(ivec4 sum, uint row, uint col, Batch at)
+{
+    uint count = col < n ? n - col : 0u;
+    uvec4 v = uvec4(0u);
+    for (uint j = 0u; j < min(count, 4u); j++)
+        v[j] = finish(sum[j], row, col + j, at.res);
+    put4(at.o + row * n + col, count, v);
+}
+#else
+float finish(float sum, uint row, uint col, uint res_first)
+{
+    float r = 0.0;
+    if (TBIAS != 0u)
+        sum += load_f_bias(TBIAS, bias_at + col * bias_n);
+    if (TRES != 0u)
+        r = load_f_res(TRES, res_first + row * res_m + col * res_n);
+    return ACT_LAST != 0u ? apply_act(ACT, sum + r) : apply_act(ACT, sum) + r;
+}
+
+/* Finishes and writes the elements (row, col) to (row, col + 3) as far as they exist. */
+void finish4(vec4 sum, uint row, uint col, Batch at)
+{
+    uint count = col < n ? n - col : 0u;
+    uvec4 v = uvec4(0u);
+    for (uint j = 0u; j < min(count, 4u); j++)
+        v[j] = encode_f(TOUT, finish(sum[j], row, col + j, at.res));
+    put4(at.o + row * n + col, count, v);
+}
+#endif
+
+#endif

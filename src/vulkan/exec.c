@@ -70,12 +70,14 @@ static rlx_status place_leaves(rx_exec *e, uint64_t *input_bytes, rlx_error *err
     }
     RLX_TRY(rx_vk_pool_create(e->device, bytes, n, "inputs and states", &e->leaf_pool, places,
                               err));
-    for (size_t i = 0; i < n; i++) {
-        const rx_port *port = i < p->n_inputs ? &p->inputs[i] : &p->states[i - p->n_inputs];
-        e->places[port->value] = places[i];
-        if (i >= p->n_inputs)
-            RLX_TRY(rx_vk_zero(e->device, &places[i], err));
+    /* All versions of a state have its memory. */
+    for (size_t i = 0; i < p->n_values; i++) {
+        const rx_pvalue *v = &p->values[i];
+        if (v->space == RX_SPACE_INPUT || v->space == RX_SPACE_STATE)
+            e->places[i] = places[v->index + (v->space == RX_SPACE_STATE ? p->n_inputs : 0)];
     }
+    for (size_t i = p->n_inputs; i < n; i++)
+        RLX_TRY(rx_vk_zero(e->device, &places[i], err));
     return RLX_OK;
 }
 

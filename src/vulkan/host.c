@@ -7,31 +7,31 @@
 
 #include "vulkan/device.h"
 
-/* Host copies of the memory of values, each once. */
+/* Host copies of places, each once. */
 typedef struct host_copy {
-    uint32_t root;
+    rx_vk_place place;
     char *data;
     bool written;
 } host_copy;
 
-static host_copy *find_copy(host_copy *list, size_t *n, uint32_t root)
+static host_copy *find_copy(host_copy *list, size_t *n, rx_vk_place p)
 {
     for (size_t i = 0; i < *n; i++)
-        if (list[i].root == root)
+        if (list[i].place.block == p.block && list[i].place.offset == p.offset &&
+            list[i].place.bytes == p.bytes)
             return &list[i];
-    list[*n] = (host_copy){.root = root};
+    list[*n] = (host_copy){.place = p};
     return &list[(*n)++];
 }
 
 static rlx_status load_copy(rx_exec *e, host_copy *c, rlx_error *err)
 {
-    rx_vk_place p = rx_vk_value_place(e, c->root);
-    if (c->data || !p.block)
+    if (c->data || !c->place.block)
         return RLX_OK;
-    c->data = rx_alloc_aligned((size_t)p.bytes + 16);
+    c->data = rx_alloc_aligned((size_t)c->place.bytes + 16);
     if (!c->data)
-        return rx_fail_memory(err, "an operand on the host", p.bytes);
-    return rx_vk_download(e->device, &p, 0, c->data, p.bytes, err);
+        return rx_fail_memory(err, "an operand on the host", c->place.bytes);
+    return rx_vk_download(e->device, &c->place, 0, c->data, c->place.bytes, err);
 }
 
 static rlx_status load_operands(rx_exec *e, const rx_step *s, rx_view *views, host_copy *copies,
@@ -42,7 +42,7 @@ static rlx_status load_operands(rx_exec *e, const rx_step *s, rx_view *views, ho
         views[k] = (rx_view){.rank = -1};
         if (value == RX_NO_VALUE)
             continue;
-        host_copy *c = find_copy(copies, n, e->roots[value]);
+        host_copy *c = find_copy(copies, n, rx_vk_value_place(e, value));
         RLX_TRY(load_copy(e, c, err));
         c->written |= k >= s->n_in;
         views[k] = e->views[value];
@@ -54,9 +54,9 @@ static rlx_status load_operands(rx_exec *e, const rx_step *s, rx_view *views, ho
 static rlx_status store_results(rx_exec *e, const host_copy *copies, size_t n, rlx_error *err)
 {
     for (size_t i = 0; i < n; i++) {
-        rx_vk_place p = rx_vk_value_place(e, copies[i].root);
-        if (copies[i].written && copies[i].data)
-            RLX_TRY(rx_vk_upload(e->device, &p, 0, copies[i].data, p.bytes, err));
+        const host_copy *c = &copies[i];
+        if (c->written && c->data)
+            RLX_TRY(rx_vk_upload(e->device, &c->place, 0, c->data, c->place.bytes, err));
     }
     return rx_vk_upload_finish(e->device, err);
 }

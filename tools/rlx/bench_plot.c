@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Draws benchmark results. Cases limited by arithmetic are shown in GFLOP/s, those limited by
- * memory in GB/s, each kind in a panel of its own. A panel whose cases differ only in size is drawn as
- * speed against size, any other as bars. */
+ * memory in GB/s, each kind in a panel of its own. A panel whose cases differ only in size is drawn
+ * as speed against size, any other as bars. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

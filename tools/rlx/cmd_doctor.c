@@ -336,8 +336,8 @@ const cli_command cmd_doctor = {
     .summary = "check the machine: devices, drivers, cache, environment",
     .run = run_doctor,
     .record_bytes = sizeof(cli_common),
-    .details = "For each backend: whether it has a device, and if not why and how to get one.\nEach "
-               "device runs a small graph, and its results are compared with the reference.\n"
+    .details = "For each backend: whether it has a device, and if not why and how to get one.\n"
+               "Each device runs a small graph, and its results are compared with the reference.\n"
                "Exit status 1 when a device that is there gives wrong results.",
     .examples = "  rlx doctor                    check everything\n"
                 "  rlx doctor --device vulkan    check one device\n"

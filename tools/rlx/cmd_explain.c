@@ -293,8 +293,8 @@ const cli_command cmd_explain = {
     .record_bytes = sizeof(options),
     .min_args = 1,
     .max_args = 1,
-    .details = "Stages (times include printing them), the steps of the program with their\nkernels, "
-               "and the memory plan.",
+    .details = "Stages (times include printing them), the steps of the program with their\n"
+               "kernels, and the memory plan.",
     .examples = "  rlx explain decoder.rlx                          everything in short\n"
                 "  rlx explain decoder.rlx --dump fuse              the graph after fusion\n"
                 "  rlx explain decoder.rlx --memory-svg plan.svg    a picture of the memory plan\n"

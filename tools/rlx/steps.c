@@ -78,6 +78,7 @@ static int run_dump(work *w, bool as_json, bool stop_at_nan, size_t *n_bad)
         json_end(&d.j);
     else if (!stop_at_nan || d.n_bad)
         table_print(&d.t, 0);
+    table_free(&d.t);
     return st == RLX_OK || (st == RLX_CANCELLED && d.n_bad) ? EXIT_OK : cli_error(&err);
 }
 

@@ -116,6 +116,11 @@ void table_print(table *t, int indent)
     }
     for (size_t r = 0; r < rows; r++)
         print_row(t, r, width, indent);
+    table_free(t);
+}
+
+void table_free(table *t)
+{
     for (size_t i = 0; i < t->n_cells; i++)
         free(t->cells[i]);
     free(t->cells);

@@ -36,6 +36,7 @@ void table_cell(table *t, const char *format, ...) CLI_PRINTF(2, 3);
 void table_styled(table *t, const char *style, const char *format, ...) CLI_PRINTF(3, 4);
 /* Prints to standard output with `indent` blanks before each row, and frees the table. */
 void table_print(table *t, int indent);
+void table_free(table *t);
 
 /* Short forms in a buffer of the caller, which is returned. */
 #define SHORT_TEXT 32

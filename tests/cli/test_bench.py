@@ -15,6 +15,7 @@ matmul:f32:16x16x16 matmul:f16:3x8x16x5 matmul:f32:5x7x3:trans_b=true dequant_ma
 dequant_matmul:q4_k:1x4x256 attention:f32:1x4x8x16 attention:f32:1x4x8x16:kv=2:causal=true
 attention:f16:1x4x1x16,1x2x9x16 conv2d:f32:1x4x8x8:6x3x3 conv2d:f32:1x4x9x9:8x3x3:stride=2:pad=1
 conv2d:f32:1x4x8x8:4x3x3:groups=4 conv1d:f32:1x4x16:4x3 conv3d:f32:1x2x4x4x4:2x3x3x3
+conv2d:f32:1x4x8x8:6x3x3:pad=0:dilation=[2,2] top_k:f32:4x16:k=3
 conv_transpose2d:f32:1x4x8x8:6x3x3 layer_norm:f32:4x16 rms_norm:f16:4x16 residual_norm:f32:4x16
 group_norm:f32:1x16x4x4 instance_norm:f32:1x4x4x4 layer_norm2d:f32:1x4x4x4
 batch_norm_inference:f32:1x4x4x4 rope:f32:1x2x4x8 gather:f32:10x4,3 gather:q4_0:10x64,3
@@ -42,7 +43,7 @@ check([r["device"] for r in both] == ["cpu", "ref"], "bench: devices with a comm
 both = expect_json("bench", "add:f32:4x4", "--device", "cpu", "--device", "ref", *QUICK)
 check([r["device"] for r in both] == ["cpu", "ref"], "bench: --device twice")
 expect(0, "bench", "matmul:f32:4x4x4", "--threads", 1, *QUICK)
-expect(0, "bench", "--list", out="matmul:TYPE:MxNxK")
+expect(0, "bench", "--list", out="MxNxK or BATCHxMxNxK")
 names = expect(0, "bench", "--list", "soft*").split()
 check(names and all(n.startswith("soft") for n in names), "bench --list PATTERN")
 expect(0, "bench", "rfft*", *QUICK, out="rfft:f32:256x1024")

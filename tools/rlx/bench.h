@@ -15,7 +15,8 @@ typedef struct bench_case {
     rlx_shape shapes[BENCH_SHAPES];
     int n_shapes;
     char attributes[160];  /* as rlx_op takes them */
-    int64_t kv, pad, stride; /* of attention and convolution; 0: not given */
+    int64_t kv, stride;    /* of attention and convolution; 0: not given */
+    int64_t pad;           /* of convolution; -1: not given */
     double flops, bytes;   /* of one run; 0: what the steps and the tensors say */
 } bench_case;
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "term.h"
 
 /* ---- Reading a name -------------------------------------------------------------------------- */
 
@@ -83,7 +84,7 @@ static int check_op(const bench_case *c)
 
 int bench_parse(bench_case *c, const char *text)
 {
-    *c = (bench_case){0};
+    *c = (bench_case){.pad = -1};
     snprintf(c->name, sizeof c->name, "%s", text);
     size_t n = strcspn(text, ":"), t = text[n] ? strcspn(text + n + 1, ":") : 0;
     snprintf(c->op, sizeof c->op, "%.*s", (int)n, text);
@@ -139,12 +140,34 @@ static rlx_value input(builder *b, const rlx_shape *s)
     return leaf(b, false, b->c->dtype, s->rank, s->dim);
 }
 
-/* Adds the node with the attributes of the case, or the default ones, and names all results. */
-static void finish(builder *b, const rlx_value *in, size_t n, const char *attributes)
+/* True when "a=1, b=2" gives a value to the attribute that `item` ("b=3") begins with. */
+static bool is_given(const char *attributes, const char *item)
+{
+    size_t n = strcspn(item, "=") + 1;
+    for (const char *at = attributes; at && *at; at = strstr(at, ", ")) {
+        at += at[0] == ',' ? 2 : 0;
+        if (!strncmp(at, item, n))
+            return true;
+    }
+    return false;
+}
+
+/* Adds the node with the attributes of the case and the defaults for those it does not give, and
+ * names all results. */
+static void finish(builder *b, const rlx_value *in, size_t n, const char *defaults)
 {
     rlx_value out[16];
-    const char *given = b->c->attributes[0] ? b->c->attributes : attributes;
-    size_t n_out = rlx_op(b->g, b->c->op, in, n, given, out, ARRAY_LEN(out));
+    char text[2 * sizeof b->c->attributes];
+    snprintf(text, sizeof text, "%s", b->c->attributes);
+    while (defaults && *defaults) {
+        const char *end = strstr(defaults, ", ");
+        size_t length = end ? (size_t)(end - defaults) : strlen(defaults), used = strlen(text);
+        if (!is_given(b->c->attributes, defaults))
+            snprintf(text + used, sizeof text - used, "%s%.*s", used ? ", " : "", (int)length,
+                     defaults);
+        defaults += length + (end ? 2 : 0);
+    }
+    size_t n_out = rlx_op(b->g, b->c->op, in, n, text, out, ARRAY_LEN(out));
     for (size_t i = 0; i < n_out && i < ARRAY_LEN(out); i++) {
         char name[16];
         snprintf(name, sizeof name, "y%zu", i);
@@ -202,6 +225,13 @@ static void build_attention(builder *b, const char *attributes)
     finish(b, in, 3, attributes);
 }
 
+/* Appends to a list with commas. */
+static void add_number(char *list, size_t cap, int64_t v)
+{
+    size_t n = strlen(list);
+    snprintf(list + n, cap - n, "%s%lld", n ? "," : "", (long long)v);
+}
+
 /* x NxCxHxW and OUTPUTSxKHxKW; stride=S and pad=P apply to all axes (pad: half of the kernel). */
 static void build_conv(builder *b, const char *attributes)
 {
@@ -222,21 +252,22 @@ static void build_conv(builder *b, const char *attributes)
     if (transposed)
         w[0] = x->dim[1], w[1] = k->dim[0] / groups;
     memcpy(w + 2, k->dim + 1, (size_t)n * sizeof *w);
-    rlx_conv_desc d = {.groups = groups, .stride = {.n = n}, .pads = {.n = 2 * n}};
+    char defaults[160], strides[48] = "", pads[64] = "";
     double flops = 2 * (double)x->dim[0] * (double)k->dim[0] * (double)(x->dim[1] / groups);
-    for (int i = 0; i < n; i++) {
-        rlx_dim size = k->dim[i + 1];
-        d.stride.v[i] = b->c->stride ? b->c->stride : 1;
-        d.pads.v[i] = d.pads.v[i + n] = b->c->pad ? b->c->pad : size / 2;
-        rlx_dim out = transposed ? x->dim[i + 2]
-                                 : (x->dim[i + 2] + 2 * d.pads.v[i] - size) / d.stride.v[i] + 1;
-        flops *= (double)size * (double)out;
+    for (int i = 0; i < 2 * n; i++) {
+        rlx_dim size = k->dim[i % n + 1], stride = b->c->stride ? b->c->stride : 1;
+        rlx_dim pad = b->c->pad >= 0 ? b->c->pad : size / 2, in = x->dim[i % n + 2];
+        add_number(pads, sizeof pads, pad);
+        if (i >= n)
+            continue;
+        add_number(strides, sizeof strides, stride);
+        flops *= (double)size * (double)(transposed ? in : (in + 2 * pad - size) / stride + 1);
     }
     (void)attributes;
-    b->c->flops = flops;
-    rlx_value in = input(b, x), weight = leaf(b, true, b->c->dtype, n + 2, w);
-    rlx_output(b->g, "y0", transposed ? rlx_conv_transpose2d(b->g, in, weight, RLX_NONE, &d)
-                                      : rlx_conv_ex(b->g, n, in, weight, RLX_NONE, RLX_NONE, &d));
+    snprintf(defaults, sizeof defaults, "stride=[%s], pads=[%s]", strides, pads);
+    b->c->flops = strchr(b->c->attributes, '[') ? 0 : flops; /* axes of their own: by the steps */
+    rlx_value in[] = {input(b, x), leaf(b, true, b->c->dtype, n + 2, w)};
+    finish(b, in, 2, defaults);
 }
 
 /* Adds n weights of f32 of the size of an axis after the operands. */
@@ -289,9 +320,9 @@ static void build_rope(builder *b, const char *attributes)
         b->problem = "expected BxHxSxD";
         return;
     }
-    rlx_dim table[] = {s->dim[2], s->dim[3] / 2};
-    rlx_value in[] = {input(b, s), leaf(b, true, RLX_F32, 2, table),
-                      leaf(b, true, RLX_F32, 2, table)};
+    rlx_dim angles[] = {s->dim[2], s->dim[3] / 2};
+    rlx_value in[] = {input(b, s), leaf(b, true, RLX_F32, 2, angles),
+                      leaf(b, true, RLX_F32, 2, angles)};
     finish(b, in, 3, attributes);
 }
 
@@ -392,7 +423,7 @@ static const struct form {
     const char *attributes;
 } forms[] = {
     {"matmul", "MxNxK or BATCHxMxNxK", build_matmul, NULL},
-    {"dequant_matmul", "MxNxK, TYPE is that of the weight", build_dequant, NULL},
+    {"dequant_matmul", "MxNxK (TYPE: that of the weight)", build_dequant, NULL},
     {"attention", "BxHxSxD[,BxHKVxSKxD][:kv=HEADS]", build_attention, NULL},
     {"conv1d conv2d conv3d conv_transpose2d", "NxCxHxW:OUTPUTSxKHxKW[:stride=S][:pad=P][:groups=G]",
      build_conv, NULL},
@@ -403,7 +434,7 @@ static const struct form {
     {"instance_norm layer_norm2d", "NxCxHxW", build_channel_norm, NULL},
     {"batch_norm_inference", "NxCxHxW", build_batch_norm, NULL},
     {"rope", "BxHxSxD", build_rope, NULL},
-    {"gather", "TABLE,INDICES, as in 32000x4096,512", build_gather, NULL},
+    {"gather", "TABLE,INDICES (32000x4096,512)", build_gather, NULL},
     {"lstm gru rnn", "STEPSxBATCHxINPUTSxHIDDEN", build_recurrent, NULL},
     {"selective_scan", "BATCHxSTEPSxCHANNELSxSTATES", build_selective_scan, NULL},
     {"where", "SHAPE", build_where, NULL},
@@ -471,12 +502,20 @@ void bench_print_forms(void)
 {
     puts("OP:TYPE:SHAPE, where a shape is as for these operations, and for all others the shapes\n"
          "of the operands, separated by commas; :ATTRIBUTE=VALUE may follow.\n");
+    table t;
+    table_init(&t, "lll", "operation|SHAPE|default");
     for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
-        size_t n = strcspn(forms[i].ops, " ");
-        printf("  %.*s%s:TYPE:%s%s%s\n", (int)n, forms[i].ops, forms[i].ops[n] ? "..." : "",
-               forms[i].shape, forms[i].attributes ? "    default " : "",
-               forms[i].attributes ? forms[i].attributes : "");
+        size_t n = strcspn(forms[i].ops, " "), others = 0;
+        for (const char *at = forms[i].ops; *at; at++)
+            others += *at == ' ';
+        if (others)
+            table_cell(&t, "%.*s and %zu like it", (int)n, forms[i].ops, others);
+        else
+            table_cell(&t, "%s", forms[i].ops);
+        table_cell(&t, "%s", forms[i].shape);
+        table_cell(&t, "%s", forms[i].attributes ? forms[i].attributes : "");
     }
+    table_print(&t, 2);
 }
 
 /* ---- The suite ------------------------------------------------------------------------------- */

@@ -90,17 +90,19 @@ static int text_width(const char *s)
 
 static void print_row(const table *t, size_t row, const int *width, int indent)
 {
+    int n = t->n_columns;
+    while (n > 1 && !t->cells[row * (size_t)t->n_columns + (size_t)n - 1][0])
+        n--; /* no blanks at the end of the line */
     printf("%*s", indent, "");
-    for (int c = 0; c < t->n_columns; c++) {
+    for (int c = 0; c < n; c++) {
         size_t at = row * (size_t)t->n_columns + (size_t)c;
         const char *text = t->cells[at], *style = t->styles[at];
         int fill = width[c] - text_width(text);
-        bool last = c == t->n_columns - 1;
         if (t->align[c] == 'r')
             printf("%*s", fill, "");
         printf("%s%s%s", style ? term_style(stdout, style) : "", text,
                style ? term_style(stdout, TERM_PLAIN) : "");
-        if (!last)
+        if (c + 1 < n)
             printf("%*s", t->align[c] == 'r' ? 2 : fill + 2, "");
     }
     putchar('\n');

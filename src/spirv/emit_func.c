@@ -183,7 +183,7 @@ static rx_id do_rsqrt(rx_emit *e, const rx_id *a)
 {
     const rx_id x = a[0], u = f_bits(e, x);
     const rx_id is_small = u_lt_k(e, u, 0x00800000u);
-    const rx_id from_small = f_mul_k(e, f_rsqrt(e, u_to_f(e, u)), 2.6721884764435566e22);
+    const rx_id from_small = f_mul_k(e, f_rsqrt(e, u_to_f(e, u)), 0x1.6a09e667f3bcdp74);
     rx_id y = f_select(e, is_small, from_small, f_rsqrt(e, x)); /* the factor is 2^74.5 */
     y = f_select(e, i_eq_k(e, i_and_k(e, u, F_ABS), 0),
                  f_from_bits(e, i_or_k(e, u, F_INF)), y);

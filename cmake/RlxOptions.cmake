@@ -73,6 +73,32 @@ function(rlx_choose_vulkan sources)
     set(${sources} "${list}" PARENT_SCOPE)
 endfunction()
 
+# rlx_choose_simd(<list of sources>): the files of src/cpu/fast for this processor's architecture,
+# each with the options of its instruction set. Which of them run is decided at run time.
+function(rlx_choose_simd sources)
+    set(files "")
+    if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+        set(files avx2 avx512 avx512vnni)
+        set(flags_avx2 -mavx2 -mfma -mf16c)
+        set(flags_avx512 ${flags_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl
+                         -mprefer-vector-width=512)
+        set(flags_avx512vnni ${flags_avx512} -mavx512vnni)
+    elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+        set(files neon)
+    elseif(CMAKE_SYSTEM_NAME STREQUAL "Emscripten")
+        set(files wasm)
+        set(flags_wasm -msimd128)
+    endif()
+    set(list "${${sources}}")
+    list(FILTER list EXCLUDE REGEX "/src/cpu/fast/[^/]*\\.c$")
+    foreach(file IN LISTS files)
+        set(path "${PROJECT_SOURCE_DIR}/src/cpu/fast/${file}.c")
+        list(APPEND list "${path}")
+        set_source_files_properties("${path}" PROPERTIES COMPILE_OPTIONS "${flags_${file}}")
+    endforeach()
+    set(${sources} "${list}" PARENT_SCOPE)
+endfunction()
+
 # A sanitizer must be in every object and every link of this tree, hence directory scope.
 if(RLX_SANITIZE)
     string(REPLACE ";" "," rlx_sanitizers "${RLX_SANITIZE}")

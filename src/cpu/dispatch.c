@@ -2,6 +2,9 @@
 /* Builds the table of CPU kernels and runs calls through it. */
 #include "cpu/dispatch.h"
 
+#include "cpu/cpuid.h"
+#include "cpu/fast/fast.h"
+
 rlx_status rx_cpu_table_add(rx_cpu_table *t, rx_op op, const char *name, rx_kernel_fn *run,
                             uint8_t strided)
 {
@@ -13,12 +16,49 @@ rlx_status rx_cpu_table_add(rx_cpu_table *t, rx_op op, const char *name, rx_kern
     return RLX_OK;
 }
 
+static rlx_status add_row(rx_cpu_table *t, const rx_fast_kernel *k)
+{
+    if (k->op != RX_ALL_ELEMENTWISE)
+        return rx_cpu_table_add(t, (rx_op)k->op, k->name, k->run, k->strided);
+    for (int op = 0; op < RX_N_OPS; op++)
+        if (rx_ops[op].flags & RX_OP_ELEMENTWISE)
+            RLX_TRY(rx_cpu_table_add(t, (rx_op)op, k->name, k->run, k->strided));
+    return RLX_OK;
+}
+
+/* The kernels of each instruction set that the processor has, the best in front. */
+static rlx_status add_fast(rx_cpu_table *t, uint32_t flags)
+{
+    static const struct {
+        uint32_t flag;
+        const rx_fast_kernel *kernels;
+    } levels[] = {
+#if defined(__x86_64__)
+        {RX_CPU_AVX2, rx_fast_avx2},
+        {RX_CPU_AVX512, rx_fast_avx512},
+        {RX_CPU_VNNI, rx_fast_avx512vnni},
+#elif defined(__aarch64__)
+        {RX_CPU_NEON, rx_fast_neon},
+#elif defined(__wasm_simd128__)
+        {RX_CPU_WASM, rx_fast_wasm},
+#endif
+        {0, NULL}
+    };
+    for (size_t i = 0; levels[i].kernels; i++)
+        for (const rx_fast_kernel *k = levels[i].kernels; (flags & levels[i].flag) && k->run; k++)
+            RLX_TRY(add_row(t, k));
+    return RLX_OK;
+}
+
 static rlx_status add_all(rx_cpu_table *t, bool fast)
 {
     for (int op = 0; op < RX_N_OPS; op++)
         if (rx_ref_table[op])
             RLX_TRY(rx_cpu_table_add(t, (rx_op)op, "reference", rx_ref_table[op], 0xff));
-    return fast ? rx_cpu_generic_init(t) : RLX_OK;
+    if (!fast)
+        return RLX_OK;
+    RLX_TRY(rx_cpu_generic_init(t));
+    return add_fast(t, rx_cpu_flags());
 }
 
 rlx_status rx_cpu_table_init(rx_cpu_table *t, bool fast, rlx_error *err)

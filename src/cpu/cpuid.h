@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* What the processor can do, and how large its caches are. */
+#ifndef RX_CPU_CPUID_H
+#define RX_CPU_CPUID_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Levels of kernels; each needs those before it on its architecture. */
+enum {
+    RX_CPU_AVX2 = 1 << 0,   /* AVX2, FMA, F16C */
+    RX_CPU_AVX512 = 1 << 1, /* AVX-512 F, BW, DQ, VL */
+    RX_CPU_VNNI = 1 << 2,   /* AVX-512 VNNI */
+    RX_CPU_NEON = 1 << 3,   /* 64-bit Arm */
+    RX_CPU_WASM = 1 << 4    /* built with 128-bit SIMD */
+};
+
+/* Levels that the processor and the system support, limited by RLX_CPU: generic (none), avx2,
+ * avx512, vnni. Another word is no limit. */
+uint32_t rx_cpu_flags(void);
+
+/* Bytes of the caches that one core sees; common sizes where the processor does not say. */
+typedef struct rx_cpu_caches {
+    size_t l1d, l2, l3;
+} rx_cpu_caches;
+rx_cpu_caches rx_cpu_cache_sizes(void);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* The fast kernels for AVX-512 F, BW, DQ and VL; compiled with the options for them. */
+#include "cpu/fast/fast.h"
+
+#define RX_VEC_AVX512 1
+#include "cpu/vec.h"
+
+#include "cpu/fast/kernels.inc"
+#include "cpu/fast/kernels_int.inc"
+
+const rx_fast_kernel rx_fast_avx512[] = {
+#define KERNEL(op, name, fn, strided) {RX_OP_##op, name ".avx512", fn, strided},
+#define ELEMENTWISE(name, fn, strided) {RX_ALL_ELEMENTWISE, name ".avx512", fn, strided},
+#include "cpu/fast/kernels.def"
+#include "cpu/fast/kernels_int.def"
+#undef ELEMENTWISE
+#undef KERNEL
+    {0, NULL, NULL, 0}
+};

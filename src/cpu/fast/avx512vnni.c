@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* The kernels that gain from AVX-512 VNNI; compiled with the options for it. */
+#include "cpu/fast/fast.h"
+
+#define RX_VEC_AVX512 1
+#include "cpu/vec.h"
+
+#include "cpu/fast/kernels_int.inc"
+
+const rx_fast_kernel rx_fast_avx512vnni[] = {
+#define KERNEL(op, name, fn, strided) {RX_OP_##op, name ".vnni", fn, strided},
+#define ELEMENTWISE(name, fn, strided) {RX_ALL_ELEMENTWISE, name ".vnni", fn, strided},
+#include "cpu/fast/kernels_int.def"
+#undef ELEMENTWISE
+#undef KERNEL
+    {0, NULL, NULL, 0}
+};

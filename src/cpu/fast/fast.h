@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* The fast kernels of each instruction set. Kernels are written once, in the .inc files of this
+ * folder against cpu/vec.h, and listed once, in kernels.def; each of avx2.c, avx512.c,
+ * avx512vnni.c, neon.c and wasm.c compiles them for its instruction set and ends in a table. A
+ * kernel that is worth it on some instruction sets only is listed under an #if of their macros. */
+#ifndef RX_CPU_FAST_H
+#define RX_CPU_FAST_H
+
+#include "cpu/kernel.h"
+
+typedef struct rx_fast_kernel {
+    int op;            /* rx_op, or RX_ALL_ELEMENTWISE */
+    const char *name;  /* "matmul.avx2" */
+    rx_kernel_fn *run;
+    uint8_t strided;   /* as in rx_cpu_kernel */
+} rx_fast_kernel;
+
+/* A row for each operation that is elementwise. */
+#define RX_ALL_ELEMENTWISE (-1)
+
+/* Tables end with run == NULL. */
+extern const rx_fast_kernel rx_fast_avx2[], rx_fast_avx512[], rx_fast_avx512vnni[];
+extern const rx_fast_kernel rx_fast_neon[], rx_fast_wasm[];
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* The fast kernels for WebAssembly with 128-bit SIMD; compiled there only. */
+#include "cpu/fast/fast.h"
+
+#define RX_VEC_WASM 1
+#include "cpu/vec.h"
+
+#include "cpu/fast/kernels.inc"
+#include "cpu/fast/kernels_int.inc"
+
+const rx_fast_kernel rx_fast_wasm[] = {
+#define KERNEL(op, name, fn, strided) {RX_OP_##op, name ".wasm", fn, strided},
+#define ELEMENTWISE(name, fn, strided) {RX_ALL_ELEMENTWISE, name ".wasm", fn, strided},
+#include "cpu/fast/kernels.def"
+#include "cpu/fast/kernels_int.def"
+#undef ELEMENTWISE
+#undef KERNEL
+    {0, NULL, NULL, 0}
+};

@@ -154,7 +154,7 @@ DEFINE_FN(mish, "ff");
 
 static rx_id do_hard_swish(rx_emit *e, const rx_id *a)
 {
-    const rx_id inner = f_add_k(e, f_mul_k(e, a[0], 1.0 / 6), 0.5);
+    const rx_id inner = f_mul_k(e, f_add_k(e, a[0], 3), 1.0 / 6); /* no loss near -3 */
     return f_mul(e, a[0], limit_unit(e, inner));
 }
 DEFINE_IN_PLACE(hard_swish, "ff");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The emitter: every elementwise operation on every type, random regions, copies with random strides
  * and limits of the device. Each kernel is walked word by word and its ids are checked; where
- * spirv-val is installed, a sample of them goes through it. What kernels compute is tested by optest
- * on the devices. */
+ * spirv-val is installed, a sample of them goes through it. With a folder as argument all of them are
+ * written there. What kernels compute is tested by optest on the devices. */
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -28,6 +28,7 @@ static const rlx_dtype plain[] = {RLX_F32, RLX_F16, RLX_BF16, RLX_I8,
 /* ---- Checking a module ------------------------------------------------------------------------ */
 
 static bool has_spirv_val;
+static const char *folder; /* NULL: none */
 static int n_modules, n_validated;
 
 /* Instructions end where the module ends, their ids are below the bound, labels and functions are
@@ -55,14 +56,26 @@ static void check_words(const uint32_t *w, size_t n)
     CHECK(at == n && functions > 0 && functions == ends && stores > 0);
 }
 
-static void validate(const uint32_t *w, size_t n)
+static void write_module(const char *path, const uint32_t *w, size_t n)
 {
-    const char *path = "test_emit.spv";
     FILE *f = fopen(path, "wb");
     if (!CHECK(f != NULL))
         return;
     CHECK(fwrite(w, sizeof *w, n, f) == n);
     fclose(f);
+}
+
+static void keep_module(const uint32_t *w, size_t n)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%04d.spv", folder, n_modules);
+    write_module(path, w, n);
+}
+
+static void validate(const uint32_t *w, size_t n)
+{
+    const char *path = "test_emit.spv";
+    write_module(path, w, n);
     if (!CHECK(system("spirv-val --target-env vulkan1.1 test_emit.spv") == 0)) {
         CHECK(rename(path, "test_emit_bad.spv") == 0);
         return;
@@ -86,6 +99,8 @@ static void check_call(const rx_gpu_call *c, uint32_t sample)
             continue;
         n_modules++;
         check_words(d->code, d->code_words);
+        if (folder)
+            keep_module(d->code, d->code_words);
         if (has_spirv_val && below(sample) == 0)
             validate(d->code, d->code_words);
     }
@@ -274,8 +289,9 @@ static void check_sharing(void)
     rx_arena_finish(&arena);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    folder = argc > 1 ? argv[1] : NULL;
     has_spirv_val = system("spirv-val --version > /dev/null 2>&1") == 0;
     check_all_operations();
     for (int i = 0; i < 60; i++)

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT */
+/* gather, gather_elements, gather_nd, scatter_elements, scatter_nd, scatter_add and state_write on
+ * GPUs. Scatters are two kernels: lists of the updates of each place, then each place with its list;
+ * no two invocations write the same word, and the result does not depend on their order. */
+#include <string.h>
+
+#include "gpu/walk.h"
+
+static uint64_t product(const int64_t *dim, int from, int to)
+{
+    uint64_t n = 1;
+    for (int i = from; i < to; i++)
+        n *= (uint64_t)dim[i];
+    return n;
+}
+
+/* ---- gather, gather_nd ----------------------------------------------------------------------- */
+
+/* See gather.comp; sizes in elements. */
+typedef struct gathering {
+    uint64_t inner, count, index_batch, x_batch;
+    int k;                       /* indices of a tuple, for consecutive axes of x from `axis` */
+    int axis;
+} gathering;
+
+static void add_gather(rx_gpu_build *b, const rx_gpu_call *c, const gathering *g)
+{
+    const rx_view *x = &c->in[0], *index = &c->in[1], *y = &c->out[0];
+    uint64_t bytes = (uint64_t)rlx_dtype_block_bytes(x->dtype);
+    uint32_t unit = rx_unit_of(g->inner * bytes | (uint64_t)(uintptr_t)x->data);
+    uint64_t total = (uint64_t)rx_view_elements(y) * bytes / unit;
+    uint64_t work = unit >= 4 ? total : (total * unit + 3) / 4;
+    rx_gpu_dispatch *d =
+        rx_flat_add(b, c->caps, unit == 16 ? RX_K_gather_wide : RX_K_gather, work);
+    rx_spec(d, unit >= 4 ? 32 : unit * 8);
+    rx_spec(d, index->dtype);
+    rx_spec(d, (uint32_t)g->k);
+    rx_gpu_bind(d, RX_REF_IN(0), false);
+    rx_gpu_bind(d, RX_REF_IN(1), false);
+    rx_gpu_bind(d, RX_REF_OUT(0), true);
+    rx_gpu_bind(d, RX_REF_FLAGS, true);
+    rx_gpu_push(d, (uint32_t)total);
+    rx_gpu_push(d, (uint32_t)(g->inner * bytes / unit));
+    rx_gpu_push(d, (uint32_t)g->count);
+    rx_gpu_push(d, (uint32_t)g->index_batch);
+    rx_gpu_push(d, (uint32_t)(g->x_batch * bytes / unit));
+    rx_gpu_push(d, (uint32_t)((uintptr_t)x->data / unit));
+    rx_gpu_push(d, rx_gpu_offset(index));
+    for (int i = 0; i < RLX_MAX_RANK; i++)
+        rx_gpu_push(d, i < g->k ? (uint32_t)x->dim[g->axis + i] : 1);
+    for (int i = 0; i < RLX_MAX_RANK; i++) {
+        uint64_t stride = i < g->k ? product(x->dim, g->axis + i + 1, x->rank) : 0;
+        rx_gpu_push(d, (uint32_t)(stride * bytes / unit));
+    }
+}
+
+rlx_status rx_gpu_lower_gather(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const int axis = (int)((const rlx_axis_desc *)c->attr)->axis;
+    const rx_view *x = &c->in[0], *index = &c->in[1], *y = &c->out[0];
+    if (rx_view_elements(y) == 0)
+        return RLX_OK;
+    if (rlx_dtype_is_packed(x->dtype))
+        return rx_gpu_fail(b, c, "no GPU kernel");
+    gathering g = {.inner = product(x->dim, axis + 1, x->rank),
+                   .count = (uint64_t)rx_view_elements(index), .k = 1, .axis = axis};
+    g.x_batch = (uint64_t)x->dim[axis] * g.inner;
+    add_gather(b, c, &g);
+    return RLX_OK;
+}
+
+rlx_status rx_gpu_lower_gather_nd(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const int batch = (int)((const rlx_gather_nd_desc *)c->attr)->batch_dims;
+    const rx_view *x = &c->in[0], *index = &c->in[1], *y = &c->out[0];
+    const int last = index->rank - 1;
+    if (rx_view_elements(y) == 0)
+        return RLX_OK;
+    gathering g = {.k = (int)index->dim[last], .axis = batch};
+    g.inner = product(x->dim, batch + g.k, x->rank);
+    g.count = g.index_batch = product(index->dim, batch, last);
+    g.x_batch = product(x->dim, batch, x->rank);
+    add_gather(b, c, &g);
+    return RLX_OK;
+}
+
+/* ---- gather_elements ------------------------------------------------------------------------- */
+
+rlx_status rx_gpu_lower_gather_elements(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const int axis = (int)((const rlx_axis_desc *)c->attr)->axis;
+    const rx_view *x = &c->in[0], *index = &c->in[1], *y = &c->out[0];
+    int64_t n = rx_view_elements(y), stride[RLX_MAX_RANK];
+    if (n == 0)
+        return RLX_OK;
+    memcpy(stride, x->stride, sizeof stride);
+    stride[axis] = 0;
+    rx_walk w = rx_walk_make(y->rank, y->dim);
+    rx_walk_add(&w, stride);
+    rx_walk_add(&w, index->stride);
+    rx_walk_collapse(&w, 0);
+    rx_gpu_dispatch *d = rx_flat_add(b, c->caps, RX_K_gather_elements, rx_words_of(y->dtype, n));
+    rx_spec(d, rx_bits_of(y->dtype));
+    rx_spec(d, index->dtype);
+    rx_spec(d, (uint32_t)w.rank);
+    rx_gpu_bind(d, RX_REF_IN(0), false);
+    rx_gpu_bind(d, RX_REF_IN(1), false);
+    rx_gpu_bind(d, RX_REF_OUT(0), true);
+    rx_gpu_bind(d, RX_REF_FLAGS, true);
+    rx_gpu_push(d, (uint32_t)n);
+    rx_gpu_push(d, rx_gpu_offset(x));
+    rx_gpu_push(d, rx_gpu_offset(index));
+    rx_gpu_push(d, (uint32_t)x->dim[axis]);
+    rx_gpu_push(d, (uint32_t)x->stride[axis]);
+    rx_walk_push_dims(d, &w);
+    rx_walk_push_strides(d, &w, 0);
+    rx_walk_push_strides(d, &w, 1);
+    return RLX_OK;
+}
+
+/* ---- scatter --------------------------------------------------------------------------------- */
+
+/* Updates as rows of `inner` elements that go to rows of [outer, n_rows, inner]. */
+typedef struct scattering {
+    rlx_scatter_mode mode;
+    uint64_t n_rows, inner, n_updates;
+    int k;                           /* indices of a tuple, for axes 0 .. k-1; 0: elements */
+    uint32_t dim[RLX_MAX_RANK], stride[RLX_MAX_RANK];
+    int n_axes;                      /* of dim and stride */
+    uint32_t axis_size, axis_stride; /* elements only */
+} scattering;
+
+static void add_links(rx_gpu_build *b, const rx_gpu_call *c, const scattering *s,
+                      const rx_gpu_ref list[2])
+{
+    const rx_view *index = &c->in[1];
+    rx_gpu_dispatch *d = rx_flat_add(b, c->caps, RX_K_scatter_link, s->n_updates);
+    rx_spec(d, index->dtype);
+    rx_spec(d, (uint32_t)s->n_axes);
+    rx_spec(d, s->mode == RLX_SCATTER_NONE);
+    rx_spec(d, s->k == 0);
+    rx_gpu_bind(d, RX_REF_IN(1), false);
+    rx_gpu_bind(d, list[0], true);
+    rx_gpu_bind(d, list[1], list[1] != RX_REF_NONE);
+    rx_gpu_bind(d, RX_REF_FLAGS, true);
+    rx_gpu_push(d, rx_gpu_offset(index));
+    rx_gpu_push(d, s->axis_size);
+    rx_gpu_push(d, s->axis_stride);
+    for (int i = 0; i < RLX_MAX_RANK; i++)
+        rx_gpu_push(d, i < s->n_axes ? s->dim[i] : 1);
+    for (int i = 0; i < RLX_MAX_RANK; i++)
+        rx_gpu_push(d, i < s->n_axes ? s->stride[i] : 0);
+}
+
+static rlx_status add_scatter(rx_gpu_build *b, const rx_gpu_call *c, const scattering *s)
+{
+    const rx_view *x = &c->in[0], *update = &c->in[2], *y = &c->out[0];
+    bool has_lists = s->mode != RLX_SCATTER_NONE && s->n_updates;
+    rx_gpu_ref list[2] = {rx_gpu_scratch(b, s->n_rows * 4), RX_REF_NONE};
+    if (has_lists)
+        list[1] = rx_gpu_scratch(b, s->n_updates * 4);
+    rx_gpu_dispatch *d = rx_flat_add(b, c->caps, RX_K_clear, s->n_rows);
+    rx_gpu_bind(d, list[0], true);
+    if (s->n_updates)
+        add_links(b, c, s, list);
+    int64_t n = rx_view_elements(y);
+    d = rx_flat_add(b, c->caps, RX_K_scatter, rx_words_of(y->dtype, n));
+    rx_spec(d, y->dtype);
+    rx_spec(d, s->mode);
+    rx_gpu_bind(d, RX_REF_IN(0), false);
+    rx_gpu_bind(d, s->n_updates ? RX_REF_IN(2) : RX_REF_NONE, false);
+    rx_gpu_bind(d, list[0], false);
+    rx_gpu_bind(d, list[1], false);
+    rx_gpu_bind(d, RX_REF_OUT(0), true);
+    rx_gpu_push(d, (uint32_t)n);
+    rx_gpu_push(d, rx_gpu_offset(x));
+    rx_gpu_push(d, rx_gpu_offset(update));
+    rx_gpu_push(d, (uint32_t)s->n_rows);
+    rx_gpu_push(d, (uint32_t)s->inner);
+    rx_gpu_push(d, (uint32_t)s->n_updates);
+    return RLX_OK;
+}
+
+rlx_status rx_gpu_lower_scatter_elements(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const rlx_scatter_desc *a = c->attr;
+    const rx_view *index = &c->in[1], *y = &c->out[0];
+    if (rx_view_elements(y) == 0)
+        return RLX_OK;
+    scattering s = {.mode = a->mode, .n_rows = (uint64_t)rx_view_elements(y), .inner = 1,
+                    .n_updates = (uint64_t)rx_view_elements(index), .n_axes = y->rank,
+                    .axis_size = (uint32_t)y->dim[a->axis],
+                    .axis_stride = (uint32_t)y->stride[a->axis]};
+    for (int i = 0; i < y->rank; i++) {
+        s.dim[i] = (uint32_t)index->dim[i];
+        s.stride[i] = i == a->axis ? 0 : (uint32_t)y->stride[i];
+    }
+    return add_scatter(b, c, &s);
+}
+
+rlx_status rx_gpu_lower_scatter_nd(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const rx_view *index = &c->in[1], *y = &c->out[0];
+    const int last = index->rank - 1;
+    if (rx_view_elements(y) == 0)
+        return RLX_OK;
+    scattering s = {.mode = ((const rlx_scatter_desc *)c->attr)->mode, .k = (int)index->dim[last]};
+    s.n_axes = s.k;
+    s.n_updates = product(index->dim, 0, last);
+    s.n_rows = product(y->dim, 0, s.k);
+    s.inner = product(y->dim, s.k, y->rank);
+    for (int i = 0; i < s.k; i++) {
+        s.dim[i] = (uint32_t)y->dim[i];
+        s.stride[i] = (uint32_t)product(y->dim, i + 1, s.k);
+    }
+    return add_scatter(b, c, &s);
+}
+
+rlx_status rx_gpu_lower_scatter_add(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const int axis = (int)((const rlx_axis_desc *)c->attr)->axis;
+    const rx_view *index = &c->in[1], *y = &c->out[0];
+    if (rx_view_elements(y) == 0)
+        return RLX_OK;
+    scattering s = {.mode = RLX_SCATTER_ADD, .k = 1, .n_axes = 1,
+                    .n_rows = (uint64_t)y->dim[axis], .inner = product(y->dim, axis + 1, y->rank),
+                    .n_updates = (uint64_t)index->dim[0], .stride = {1}};
+    s.dim[0] = (uint32_t)s.n_rows;
+    return add_scatter(b, c, &s);
+}
+
+/* ---- state_write ----------------------------------------------------------------------------- */
+
+/* A walk over the update (tensor 0) and the state (tensor 1) with elements of `bits` bits. */
+typedef struct writing {
+    rx_walk walk;
+    uint32_t bits;
+    int64_t update_at, axis_stride;
+} writing;
+
+/* Elements below 32 bits as words, if rows of whole words lie on words in both tensors. */
+static void widen(writing *w, int axis)
+{
+    rx_walk *k = &w->walk;
+    int64_t per = 32 / (int64_t)w->bits, all = w->update_at | w->axis_stride;
+    int last = k->rank - 1;
+    if (last < 0 || k->axis[last] == axis || k->stride[0][last] != 1 || k->stride[1][last] != 1)
+        return;
+    all |= k->dim[last];
+    for (int i = 0; i < last; i++)
+        all |= k->stride[0][i] | k->stride[1][i];
+    if (all & (per - 1))
+        return;
+    w->bits = 32;
+    w->update_at /= per;
+    w->axis_stride /= per;
+    k->dim[last] /= per;
+    for (int i = 0; i < last; i++) {
+        k->stride[0][i] /= per;
+        k->stride[1][i] /= per;
+    }
+}
+
+static writing make_writing(const rx_gpu_call *c, int axis, bool by_batch)
+{
+    const rx_view *update = &c->in[1], *state = &c->out[0];
+    int64_t stride[RLX_MAX_RANK];
+    writing w = {.bits = rx_bits_of(state->dtype), .update_at = rx_gpu_offset(update),
+                 .axis_stride = state->stride[axis]};
+    memcpy(stride, state->stride, sizeof stride);
+    stride[axis] = 0;
+    w.walk = rx_walk_make(update->rank, update->dim);
+    rx_walk_add(&w.walk, update->stride);
+    rx_walk_add(&w.walk, stride);
+    rx_walk_collapse(&w.walk, 1u << axis | (by_batch ? 1u : 0));
+    if (w.bits < 32)
+        widen(&w, axis);
+    return w;
+}
+
+/* The places of the slices, in scratch memory. */
+static rx_gpu_ref add_places(rx_gpu_build *b, const rx_gpu_call *c, int axis)
+{
+    const rx_view *position = &c->in[2];
+    int last = position->rank - 1;
+    int64_t n = rx_view_elements(position);
+    rx_gpu_ref place = rx_gpu_scratch(b, (uint64_t)n * 4);
+    rx_gpu_dispatch *d = rx_flat_add(b, c->caps, RX_K_state_place, (uint64_t)n);
+    rx_spec(d, position->dtype);
+    rx_gpu_bind(d, RX_REF_IN(2), false);
+    rx_gpu_bind(d, place, true);
+    rx_gpu_bind(d, RX_REF_FLAGS, true);
+    rx_gpu_push(d, (uint32_t)position->dim[last]);
+    rx_gpu_push(d, rx_gpu_offset(position));
+    rx_gpu_push(d, last > 0 ? (uint32_t)position->stride[0] : 0);
+    rx_gpu_push(d, (uint32_t)position->stride[last]);
+    rx_gpu_push(d, (uint32_t)c->out[0].dim[axis]);
+    return place;
+}
+
+rlx_status rx_gpu_lower_state_write(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const int axis = (int)((const rlx_axis_desc *)c->attr)->axis;
+    const rx_view *update = &c->in[1], *position = &c->in[2], *state = &c->out[0];
+    if (rx_view_elements(update) == 0)
+        return RLX_OK;
+    /* A single slice for all batches has a single place too. */
+    bool one = rx_view_elements(position) == 1;
+    writing w = make_writing(c, axis, position->rank == 2);
+    rx_gpu_ref place = one ? RX_REF_IN(2) : add_places(b, c, axis);
+    uint64_t n = product(w.walk.dim, 0, w.walk.rank);
+    rx_gpu_dispatch *d = rx_flat_add(b, c->caps, RX_K_state_write, n);
+    rx_spec(d, w.bits);
+    rx_spec(d, position->dtype);
+    rx_spec(d, (uint32_t)w.walk.rank);
+    rx_spec(d, (uint32_t)rx_walk_find(&w.walk, axis));
+    rx_spec(d, position->rank == 2 ? (uint32_t)rx_walk_find(&w.walk, 0) : RLX_MAX_RANK);
+    rx_spec(d, one);
+    rx_gpu_bind(d, RX_REF_OUT(0), true);
+    rx_gpu_bind(d, RX_REF_IN(1), false);
+    rx_gpu_bind(d, place, false);
+    rx_gpu_bind(d, RX_REF_FLAGS, true);
+    rx_gpu_push(d, (uint32_t)w.update_at);
+    rx_gpu_push(d, rx_gpu_offset(position));
+    rx_gpu_push(d, (uint32_t)update->dim[axis]);
+    rx_gpu_push(d, (uint32_t)state->dim[axis]);
+    rx_gpu_push(d, (uint32_t)w.axis_stride);
+    rx_walk_push_dims(d, &w.walk);
+    rx_walk_push_strides(d, &w.walk, 0);
+    rx_walk_push_strides(d, &w.walk, 1);
+    return RLX_OK;
+}

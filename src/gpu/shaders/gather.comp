@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+#version 450
+/* gather and gather_nd: row q of y [rows, inner] is a row of x. With batch b = q / count and
+ * r = q % count, tuple t = b * index_batch + r of K indices gives
+ *     y[q, s] = x[x_at + b * x_batch + sum_k index[t, k] * stride_k + s].
+ * All is dense. An axis without elements gives zeros.
+ *
+ * Elements are units of 16 bytes (VEC4), 4 bytes, or 2 or 1 bytes (BITS); one invocation moves one,
+ * or makes a whole word of the small ones. */
+#include "common.glsl"
+
+layout(constant_id = 1) const uint BITS = 32;
+#include "parts.glsl"
+layout(constant_id = 2) const uint TINDEX = I32;
+layout(constant_id = 3) const uint K = 1;
+
+#ifdef VEC4
+WORDS4(0, x);
+WORDS4(2, y);
+#else
+WORDS(0, x);
+WORDS(2, y);
+#endif
+WORDS(1, index);
+WORDS(3, flags);
+
+layout(push_constant) uniform Push {
+    uint n;     /* invocations */
+    uint total; /* units of y */
+    uint inner, count, index_batch, x_batch, x_at, index_at;
+    uint dim[8], stride[8];
+};
+
+#include "index.glsl"
+
+/* Where unit e of y is in x; false: nowhere. */
+bool find_source(uint e, out uint at)
+{
+    uint q = e / inner, b = q / count, r = q % count;
+    uint tuple = index_at + (b * index_batch + r) * K;
+    bool clamped = false, there = true;
+    at = x_at + b * x_batch + e % inner;
+    for (uint k = 0u; k < K; k++) {
+        there = there && dim[k] > 0u;
+        at += find_place(tuple + k, dim[k], clamped) * stride[k];
+    }
+    if (clamped)
+        atomicOr(flags[0], FLAG_CLAMPED);
+    return there;
+}
+
+void main()
+{
+    uint i = GLOBAL_INDEX, at;
+    if (i >= n)
+        return;
+#ifdef VEC4
+    y[i] = find_source(i, at) ? x[at] : uvec4(0u);
+#else
+    if (BITS == 32u) {
+        y[i] = find_source(i, at) ? x[at] : 0u;
+        return;
+    }
+    uint word = 0u;
+    for (uint j = 0u; j < PER; j++) {
+        uint e = i * PER + j;
+        if (e >= total)
+            break;
+        if (find_source(e, at))
+            word |= put_part(take_part(x[at / PER], at), j);
+    }
+    y[i] = word;
+#endif
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* Indices from a tensor of i32 or i64 (type TINDEX, a specialisation constant) in binding `index`,
+ * and the word of flags: what every gather and scatter shares. */
+#ifndef INDEX_GLSL
+#define INDEX_GLSL
+
+const uint FLAG_CLAMPED = 1u, FLAG_STATE_RANGE = 2u;
+
+/* A number as its low word and whether it fits into 32 bits with sign; its own sign. */
+struct Index {
+    int value;
+    bool fits, negative;
+};
+
+Index load_index(uint i)
+{
+    if (TINDEX != I64) {
+        int v = int(index[i]);
+        return Index(v, true, v < 0);
+    }
+    uint low = index[2u * i], high = index[2u * i + 1u];
+    uint sign = (low >> 31) != 0u ? 0xffffffffu : 0u;
+    return Index(int(low), high == sign, (high >> 31) != 0u);
+}
+
+/* Index i for an axis of n elements, a negative one counted from the end; clamped when it is out
+ * of range, which sets `clamped`. */
+uint find_place(uint i, uint n, inout bool clamped)
+{
+    Index x = load_index(i);
+    int size = int(n);
+    if (x.fits && x.value < 0 && x.value >= -size)
+        return uint(x.value + size);
+    if (x.fits && x.value >= 0 && x.value < size)
+        return uint(x.value);
+    clamped = true;
+    return x.negative || n == 0u ? 0u : n - 1u;
+}
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+#version 450
+/* state[.., place, ..] = update[.., l, ..] for update with dimensions dim and any strides. The place
+ * of slice l along axis AXIS is position + l (ONE: a single number), or place[b, l] made by
+ * state_place.comp, with b the coordinate of axis BATCH (RANK: none). Places out of range are
+ * skipped; ONE sets the flag.
+ *
+ * One invocation moves one element; of those smaller than a word it changes only its own bits. */
+#include "common.glsl"
+
+layout(constant_id = 1) const uint BITS = 32;
+#include "parts.glsl"
+layout(constant_id = 2) const uint TINDEX = I32;
+layout(constant_id = 3) const uint RANK = 1;
+layout(constant_id = 4) const uint AXIS = 0;
+layout(constant_id = 5) const uint BATCH = 8;
+layout(constant_id = 6) const uint ONE = 1;
+
+WORDS(0, state);
+WORDS(1, update);
+WORDS(2, index); /* the position, or the places */
+WORDS(3, flags);
+
+layout(push_constant) uniform Push {
+    uint n, update_at, index_at, slices, axis_size, axis_stride;
+    uint dim[8], update_stride[8], state_stride[8]; /* the latter 0 along AXIS */
+};
+
+#include "index.glsl"
+
+/* Where slice l goes; axis_size or more: nowhere. */
+uint find_slice(uint l, uint b)
+{
+    if (ONE == 0u)
+        return index[b * slices + l];
+    Index p = load_index(index_at);
+    bool reached = p.fits && (p.value >= 0 || uint(-p.value) <= l);
+    uint at = uint(p.value) + l; /* below 2^32: both are below 2^31 */
+    bool there = reached && at < axis_size;
+    if (!there)
+        atomicOr(flags[0], FLAG_STATE_RANGE);
+    return there ? at : axis_size;
+}
+
+void main()
+{
+    uint e = GLOBAL_INDEX, from = update_at, to = 0u, l = 0u, b = 0u;
+    if (e >= n)
+        return;
+    for (uint k = RANK; k > 0u; k--) {
+        uint i = e % dim[k - 1u];
+        e /= dim[k - 1u];
+        from += i * update_stride[k - 1u];
+        to += i * state_stride[k - 1u];
+        l = k - 1u == AXIS ? i : l;
+        b = k - 1u == BATCH ? i : b;
+    }
+    uint place = find_slice(l, b);
+    if (place >= axis_size)
+        return;
+    to += place * axis_stride;
+    if (BITS == 64u) {
+        state[2u * to] = update[2u * from];
+        state[2u * to + 1u] = update[2u * from + 1u];
+    } else if (BITS == 32u) {
+        state[to] = update[from];
+    } else {
+        atomicAnd(state[to / PER], ~put_part(MASK, to));
+        atomicOr(state[to / PER], put_part(take_part(update[from / PER], from), to));
+    }
+}

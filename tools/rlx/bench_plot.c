@@ -10,7 +10,7 @@
 #include "svg.h"
 
 #define WIDTH 980.0
-#define LABELS 330.0     /* room for the names of cases beside bars */
+#define LETTER 7.0       /* width of a letter of a label, about */
 #define MARGIN 28.0
 #define BAR 17.0
 #define GAP 11.0
@@ -30,6 +30,7 @@ typedef struct chart {
     svg s;
     const char *devices[MAX_DEVICES];
     size_t n_devices;
+    double labels; /* room for the names of cases beside bars */
 } chart;
 
 static double speed(const panel *p, const bench_result *r)
@@ -114,7 +115,7 @@ static double panel_height(const panel *p)
 
 static void draw_bars(chart *c, const panel *p, double top)
 {
-    double max = panel_max(p), x0 = LABELS, width = WIDTH - LABELS - MARGIN - 62;
+    double max = panel_max(p), x0 = c->labels, width = WIDTH - x0 - MARGIN - 62;
     double tick = svg_tick(max, 5), y = top + 34, bottom = top + panel_height(p) - 40;
     svg_text(&c->s, MARGIN, top + 14, "label", "start", "%s, higher is better", unit(p));
     for (double v = 0; v <= max * 1.0001; v += tick) {
@@ -210,15 +211,18 @@ static void draw_lines(chart *c, const panel *p, double top)
 
 /* ---- The picture ----------------------------------------------------------------------------- */
 
-static void find_devices(chart *c, const bench_result *r, size_t n)
+/* The devices, in the order met, and the room that the longest name takes. */
+static void lay_out(chart *c, const bench_result *r, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         size_t k = 0;
+        c->labels = fmax(c->labels, MARGIN + 16 + LETTER * (double)strlen(r[i].c.name));
         while (k < c->n_devices && strcmp(c->devices[k], r[i].device))
             k++;
         if (k == c->n_devices && k < MAX_DEVICES)
             c->devices[c->n_devices++] = r[i].device;
     }
+    c->labels = fmin(c->labels, WIDTH * 0.6);
 }
 
 static const char *name_of_device(const bench_result *r, size_t n, const char *id)
@@ -234,7 +238,7 @@ bool bench_plot(const bench_result *r, size_t n, const char *path)
     chart c = {.n_devices = 0};
     panel panels[] = {make_panel(r, n, true), make_panel(r, n, false)};
     double height = 100;
-    find_devices(&c, r, n);
+    lay_out(&c, r, n);
     for (size_t i = 0; i < ARRAY_LEN(panels); i++)
         height += panel_height(&panels[i]);
     bool ok = svg_open(&c.s, path, WIDTH, height, "rlx bench");

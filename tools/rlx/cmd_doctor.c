@@ -22,6 +22,7 @@
 
 typedef struct check {
     bool ok;
+    bool limited; /* the device lacks an operation of the test: not wrong, but not proven */
     double error, seconds;
     char text[520];
 } check;
@@ -91,7 +92,8 @@ static check check_device(const rlx_device_info *info)
     rlx_error err = {0};
     if (test_device("ref", want, &ignored, &err) != RLX_OK ||
         test_device(info->id, got, &c.seconds, &err) != RLX_OK) {
-        c.ok = false;
+        c.limited = err.code == RLX_UNSUPPORTED;
+        c.ok = c.limited;
         snprintf(c.text, sizeof c.text, "%s", err.text);
         return c;
     }
@@ -193,9 +195,11 @@ static void print_devices(const report *r)
     char time[SHORT_TEXT];
     for (size_t i = 0; i < r->n_devices; i++) {
         const check *c = &r->checks[i];
-        printf("  %s%s%s  %-10s %s (%s)\n", term_style(stdout, c->ok ? TERM_GREEN : TERM_RED),
-               c->ok ? "ok     " : "FAILED ", term_style(stdout, TERM_PLAIN), r->devices[i].id,
-               c->text, short_seconds(c->seconds, time));
+        const char *style = !c->ok ? TERM_RED : c->limited ? TERM_YELLOW : TERM_GREEN;
+        printf("  %s%s%s  %-10s %s (%s)\n", term_style(stdout, style),
+               !c->ok ? "FAILED " : c->limited ? "LIMITED" : "ok     ",
+               term_style(stdout, TERM_PLAIN), r->devices[i].id, c->text,
+               short_seconds(c->seconds, time));
         if (r->devices[i].detail[0])
             printf("  %-7s  %-10s %s%s%s\n", "", "", term_style(stdout, TERM_DIM),
                    r->devices[i].detail, term_style(stdout, TERM_PLAIN));
@@ -234,7 +238,7 @@ static void print_report(const report *r)
     printf("%s (%s)\n", r->cache.path, r->cache.state);
     print_environment(r);
     printf("\n%s%s%s\n", term_style(stdout, r->ok ? TERM_GREEN : TERM_RED),
-           r->ok ? "every device gives right results" : "something is wrong: see FAILED above",
+           r->ok ? "no device gives wrong results" : "something is wrong: see FAILED above",
            term_style(stdout, TERM_PLAIN));
 }
 
@@ -247,6 +251,7 @@ static void json_devices(json *j, const report *r)
         json_text(j, "name", r->devices[i].name);
         json_text(j, "driver", r->devices[i].driver);
         json_bool(j, "ok", r->checks[i].ok);
+        json_bool(j, "limited", r->checks[i].limited);
         json_real(j, "max_error", r->checks[i].error);
         json_text(j, "text", r->checks[i].text);
         json_end(j);

@@ -11,18 +11,25 @@
 static const char *const palette[] = {"#3b82c4", "#e07b39", "#2a9d8f", "#c94f7c", "#8d6fc7",
                                       "#b8a038", "#5aa9e6", "#8a8f98"};
 
+/* Greys that can be read on any ground, and better ones where the viewer tells which it is. */
 static const char style[] =
     "<style>\n"
     "  text { font-family: system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif;\n"
-    "         fill: #59636e; font-size: 12px; }\n"
-    "  .title { font-size: 16px; font-weight: 600; fill: #24292f; }\n"
-    "  .label { font-size: 12.5px; fill: #3a434d; }\n"
+    "         fill: #7d8590; font-size: 12px; }\n"
+    "  .title { font-size: 16px; font-weight: 600; }\n"
+    "  .label { font-size: 12.5px; }\n"
     "  .small { font-size: 11px; }\n"
-    "  .value { font-size: 11.5px; font-weight: 600; fill: #3a434d; }\n"
+    "  .value { font-size: 11.5px; font-weight: 600; }\n"
     "  .inside { font-size: 11.5px; font-weight: 600; fill: #ffffff; }\n"
     "  .grid { stroke: #8a8f98; stroke-opacity: .25; stroke-width: 1; }\n"
     "  .axis { stroke: #8a8f98; stroke-width: 1; }\n"
-    "  .bound { stroke: #c0392b; stroke-width: 1.5; stroke-dasharray: 6 4; }\n"
+    "  .bound { stroke: #d1495b; stroke-width: 1.5; stroke-dasharray: 6 4; }\n"
+    "  @media (prefers-color-scheme: light) {\n"
+    "    text { fill: #59636e; }\n"
+    "    .title { fill: #1f2328; }\n"
+    "    .label, .value { fill: #3a434d; }\n"
+    "    .inside { fill: #ffffff; }\n"
+    "  }\n"
     "  @media (prefers-color-scheme: dark) {\n"
     "    text { fill: #a3adb8; }\n"
     "    .title { fill: #e6edf3; }\n"

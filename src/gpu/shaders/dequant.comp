@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+#version 450
+#extension GL_EXT_control_flow_attributes : require
+/* Decoding: out[i] = w[i] for a dense tensor of a packed type (FAMILY 0 to 3: quant.glsl) or of
+ * floats (FAMILY 4). With TIDS w is a bank of experts of `slab` elements and out holds those of the
+ * ids one after another: out[i, :] = w[ids[i], :].
+ *
+ * An invocation makes eight neighbouring elements; n of them are done by a dispatch. */
+#include "common.glsl"
+
+layout(constant_id = 1) const uint TW = F32;
+layout(constant_id = 2) const uint TOUT = F32;
+layout(constant_id = 3) const uint TIDS = 0;
+
+/* w_at counts bytes of a packed type, else elements; the others count elements. */
+layout(push_constant) uniform Push {
+    uint n, w_at, out_at, slab, slab_bytes, ids_at, ids_stride, n_experts;
+};
+
+TENSOR(0, w)
+WORDS(1, o);
+TENSOR(2, ids)
+layout(set = 0, binding = 3, std430) buffer buffer_flags { uint flags[]; };
+
+#define QUANT_WORDS w
+#include "quant.glsl"
+
+/* The expert of entry i; negative ids count from the end. */
+uint expert_of(uint i)
+{
+    uint at = ids_at + i * ids_stride;
+    int low = load_i_raw_ids(TIDS, at);
+    int id = low < 0 ? low + int(n_experts) : low;
+    bool bad = id < 0 || id >= int(n_experts);
+    if (TIDS == I64)
+        bad = bad || int(ids[at * 2u + 1u]) != low >> 31;
+    if (bad)
+        atomicOr(flags[0], 1u);
+    return uint(clamp(id, 0, max(int(n_experts) - 1, 0)));
+}
+
+#if FAMILY == 4
+float element(uint i)
+{
+    if (TIDS == 0u)
+        return load_f_w(TW, w_at + i);
+    return n_experts == 0u ? 0.0 : load_f_w(TW, w_at + expert_of(i / slab) * slab + i % slab);
+}
+Eight eight_from(uint i)
+{
+    Eight v = Eight(vec4(0.0), vec4(0.0));
+    for (uint j = 0u; j < 4u; j++) {
+        if (i + j < n)
+            v.lo[j] = element(i + j);
+        if (i + 4u + j < n)
+            v.hi[j] = element(i + 4u + j);
+    }
+    return v;
+}
+#else
+Eight eight_from(uint i)
+{
+    uint row = w_at;
+    if (TIDS != 0u) {
+        if (n_experts == 0u)
+            return Eight(vec4(0.0), vec4(0.0));
+        row += expert_of(i / slab) * slab_bytes;
+        i %= slab;
+    }
+    return quant_decode8(TW, row, i);
+}
+#endif
+
+/* Writes elements i to i + 3 as far as they exist. */
+void store4(uint i, vec4 v)
+{
+    uint at = out_at + i, left = i < n ? min(n - i, 4u) : 0u;
+    if (TOUT == F32) {
+        for (uint j = 0u; j < left; j++)
+            o[at + j] = floatBitsToUint(v[j]);
+        return;
+    }
+    if (left > 0u)
+        o[at >> 1] = encode_f(TOUT, v.x) | encode_f(TOUT, v.y) << 16;
+    if (left > 2u)
+        o[(at >> 1) + 1u] = encode_f(TOUT, v.z) | encode_f(TOUT, v.w) << 16;
+}
+
+void main()
+{
+    quant_init();
+    uint i = GLOBAL_INDEX * 8u;
+    if (i < n) {
+        Eight v = eight_from(i);
+        store4(i, v.lo);
+        store4(i + 4u, v.hi);
+    }
+}

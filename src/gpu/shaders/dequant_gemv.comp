@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+#version 450
+#extension GL_EXT_control_flow_attributes : require
+/* Product of few rows (m == ROWS, at most 8) with a quantised weight [n, k], limited by the reading
+ * of the weight: product.glsl says what is computed, weight.glsl how the weight lies. With TIDS a
+ * batch is one row and its weight is one of a bank: w = bank[ids[batch]].
+ *
+ * A workgroup makes COLS columns, a multiple of 4. TEAM neighbours split k in eights and share EACH
+ * columns and all rows; their sums are joined in shared memory. */
+#include "common.glsl"
+#include "weight.glsl"
+
+layout(constant_id = 10) const uint ROWS = 1;
+layout(constant_id = 11) const uint COLS = 4;
+layout(constant_id = 12) const uint TEAM = 32;
+layout(constant_id = 13) const uint THREADS = 64; /* the local size again */
+layout(constant_id = 14) const uint TIDS = 0;
+
+TENSOR(7, ids)
+layout(set = 0, binding = 8, std430) buffer buffer_flags { uint flags[]; };
+
+const uint EACH = COLS / (THREADS / TEAM);
+shared float parts[ROWS * COLS * TEAM]; /* [row][column][member] */
+
+/* First elements of a batch. With ids a_0 is the stride of a row, b_0 of an expert in bytes, and the
+ * words of the residual describe the ids: res_at, res_0 first and stride, res_1 the number of
+ * experts. Negative ids count from the end. */
+Batch find_matrices(uint i)
+{
+    if (TIDS == 0u)
+        return find_batch(i);
+    uint at = res_at + i * res_0;
+    int low = load_i_raw_ids(TIDS, at), n_experts = int(res_1);
+    int id = low < 0 ? low + n_experts : low;
+    bool bad = id < 0 || id >= n_experts;
+    if (TIDS == I64)
+        bad = bad || int(ids[at * 2u + 1u]) != low >> 31;
+    if (bad && LANE == 0u)
+        atomicOr(flags[0], 1u);
+    id = clamp(id, 0, max(n_experts - 1, 0));
+    return Batch(a_at + i * a_0, b_at + uint(id) * b_0, 0u, out_at + i * n);
+}
+
+void main()
+{
+    quant_init();
+    uint n_blocks = (n + COLS - 1u) / COLS;
+    bool exists = GROUP_INDEX < n_groups;
+    Batch at = find_matrices(exists ? GROUP_INDEX / n_blocks : 0u);
+    uint first = GROUP_INDEX % n_blocks * COLS, member = LANE % TEAM, team = LANE / TEAM;
+
+    float sum[ROWS * (COLS / (THREADS / TEAM))];
+    [[unroll]] for (uint i = 0u; i < ROWS * EACH; i++)
+        sum[i] = 0.0;
+    uint end = exists ? k : 0u;
+    for (uint kk = member * 8u; kk < end; kk += TEAM * 8u) {
+        Eight w[EACH];
+        [[unroll]] for (uint c = 0u; c < EACH; c++) { /* past the end: the last column once more */
+            uint col = min(first + team * EACH + c, n - 1u);
+            w[c] = w_eight(at.b + col * b_n, col, kk);
+        }
+        [[unroll]] for (uint r = 0u; r < ROWS; r++) {
+            Eight x = x_eight(at.a + r * a_m, kk);
+            [[unroll]] for (uint c = 0u; c < EACH; c++)
+                sum[r * EACH + c] += dot(x.lo, w[c].lo) + dot(x.hi, w[c].hi);
+        }
+    }
+
+    [[unroll]] for (uint i = 0u; i < ROWS * EACH; i++)
+        parts[(i / EACH * COLS + team * EACH + i % EACH) * TEAM + member] = sum[i];
+    barrier();
+    for (uint half_ = TEAM / 2u; half_ > 0u; half_ /= 2u) {
+        for (uint i = LANE; i < ROWS * COLS * half_; i += THREADS) {
+            uint p = i / half_ * TEAM + i % half_;
+            parts[p] += parts[p + half_];
+        }
+        barrier();
+    }
+
+    for (uint i = LANE; exists && i < ROWS * (COLS / 4u); i += THREADS) {
+        uint r = i % ROWS, c = i / ROWS * 4u;
+        vec4 v = vec4(0.0);
+        for (uint j = 0u; j < FOUR; j++)
+            v[j] = parts[(r * COLS + c + j) * TEAM];
+        if (first + c < n)
+            finish4(v, r, first + c, at);
+    }
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+#version 450
+/* Numbers to integers and back, with scales and zeros.
+ *   plain     out = saturate(round_half_even(x / scale) + zero), NaN gives 0
+ *   DECODE    out = (x - zero) * scale
+ *
+ * All tensors are dense; x and out have n elements, seen as [.., C, inner]. MODE 0: one scale; 1:
+ * one for each of C; 2: one for each `block` neighbours along C. An invocation makes one word. */
+#include "common.glsl"
+
+layout(constant_id = 1) const uint TX = F32;
+layout(constant_id = 2) const uint TSCALE = F32;
+layout(constant_id = 3) const uint TZERO = 0; /* 0: absent */
+layout(constant_id = 4) const uint TOUT = I8;
+layout(constant_id = 5) const uint MODE = 0;
+
+layout(push_constant) uniform Push {
+    uint n, x_at, scale_at, zero_at, out_at, channels, inner, block;
+};
+
+TENSOR(0, x)
+TENSOR(1, scale)
+TENSOR(2, zero)
+WORDS(3, o);
+
+/* Place of the scale of element i. */
+uint scale_of(uint i)
+{
+    if (MODE == 0u)
+        return 0u;
+    uint c = i / inner % channels;
+    if (MODE == 1u)
+        return c;
+    return (i / inner / channels * (channels / block) + c / block) * inner + i % inner;
+}
+
+#ifdef DECODE
+uint convert(uint i)
+{
+    uint s = scale_of(i);
+    int q = load_i_raw_x(TX, x_at + i);
+    if (TZERO != 0u)
+        q -= load_i_raw_zero(TZERO, zero_at + s);
+    return encode_f(TOUT, float(q) * load_f_scale(TSCALE, scale_at + s));
+}
+#else
+bool is_finite(float v) { return (floatBitsToUint(v) & 0x7f800000u) != 0x7f800000u; }
+bool is_nan(float v) { return (floatBitsToUint(v) & 0x7fffffffu) > 0x7f800000u; }
+
+/* The quotient rounded to nearest, as far as it matters: drivers divide within 2.5 ulp only, so
+ * what is left over is divided once more. Both are brought away from the ends of the range. */
+float divide(float p, float q)
+{
+    float size = abs(q), move = size < 5.4e-20 ? 1.8446744e19 : size > 1.8e19 ? 5.421011e-20 : 1.0;
+    p *= move;
+    q *= move;
+    float y = p / q, left = fma(-y, q, p);
+    return abs(y) < 16777216.0 && is_finite(left) && q != 0.0 ? y + left / q : y;
+}
+
+/* q + z for an integral q, saturated to i32. */
+int add_saturated(float q, int z)
+{
+    bool q_minus = q < 0.0, z_minus = z < 0, minus = q_minus;
+    uint a = abs(q) >= 4294967296.0 ? 0xffffffffu : uint(abs(q));
+    uint b = z_minus ? 0u - uint(z) : uint(z), s;
+    if (q_minus == z_minus) {
+        s = a + b < a ? 0xffffffffu : a + b;
+    } else {
+        s = a >= b ? a - b : b - a;
+        minus = a >= b ? q_minus : z_minus;
+    }
+    if (minus)
+        return s >= 0x80000000u ? int(0x80000000u) : -int(s);
+    return int(min(s, 0x7fffffffu));
+}
+
+uint convert(uint i)
+{
+    uint s = scale_of(i);
+    float q = roundEven(divide(load_f_x(TX, x_at + i), load_f_scale(TSCALE, scale_at + s)));
+    if (is_nan(q))
+        return 0u;
+    int y = add_saturated(q, TZERO != 0u ? load_i_raw_zero(TZERO, zero_at + s) : 0);
+    if (TOUT == I8)
+        y = clamp(y, -128, 127);
+    if (TOUT == U8)
+        y = clamp(y, 0, 255);
+    return encode_i(TOUT, y);
+}
+#endif
+
+void main()
+{
+    uint per = per_word(TOUT), first = GLOBAL_INDEX * per, w = 0u;
+    if (first < n) {
+        for (uint j = 0u; j < per; j++)
+            if (first + j < n)
+                w |= convert(first + j) << (j * bits_of(TOUT) & 31u);
+        o[(out_at + first) / per] = w;
+    }
+}

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """The frame of the command line: help, usage errors, suggestions, colours, devices, doctor, ops."""
+import pty
 import re
 from cli import *
 
@@ -46,6 +47,27 @@ expect(2, "bench", "--min-time", "0", "x", err="--min-time expected a number abo
 # No escape sequences when the output is no terminal.
 for args in (["devices"], ["ops"], ["doctor"], ["bogus"]):
     check("\033" not in "".join(run(*args)[1:]), f"{args}: colours in a pipe")
+
+
+
+def on_terminal(env):
+    """What `rlx devices` writes to a terminal."""
+    primary, secondary = pty.openpty()
+    subprocess.run([TOOL, "devices"], stdout=secondary, env={**os.environ, "TERM": "xterm", **env})
+    text = os.read(primary, 4096).decode()
+    os.close(primary)
+    os.close(secondary)
+    return text
+
+
+check("\033[1m" in on_terminal({"NO_COLOR": ""}), "colours on a terminal")
+check("\033" not in on_terminal({"NO_COLOR": "1"}), "NO_COLOR")
+check("\033" not in on_terminal({"TERM": "dumb"}), "TERM=dumb")
+
+# Results that cannot be written are a failure.
+with open("/dev/full", "w") as full:
+    r = subprocess.run([TOOL, "devices"], stdout=full, stderr=subprocess.PIPE, text=True)
+check(r.returncode == 1 and "could not be written" in r.stderr, f"a full disk: {r}")
 
 # Devices.
 expect(0, "devices", out="cpu")

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* Shared by the lowerings of operations along an axis: rows, local sizes, reductions. */
+#ifndef RX_GPU_ROWS_H
+#define RX_GPU_ROWS_H
+
+#include "gpu/product.h"
+
+/* A dense tensor as [outer, n, inner]: rows of n elements `inner` apart. Row o * inner + j. */
+typedef struct rx_rows {
+    uint64_t outer, n, inner;
+} rx_rows;
+
+rx_rows rx_gpu_rows(const rx_view *v, int64_t axis);
+static inline uint64_t rx_rows_count(const rx_rows *r) { return r->outer * r->inner; }
+
+/* The smallest power of two that is at least n, and the largest that is at most n (n > 0). */
+uint32_t rx_pow2_up(uint64_t n);
+uint32_t rx_pow2_down(uint64_t n);
+static inline uint64_t rx_ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
+/* `wish` invocations, or as many as the device allows; a power of two. */
+uint32_t rx_gpu_local(const rx_gpu_caps *caps, uint32_t wish);
+/* Workgroups that keep the device busy. */
+uint32_t rx_gpu_busy_groups(const rx_gpu_caps *caps);
+/* Elements of a type that share a word; 1 for types of a word and more. */
+uint32_t rx_per_word(rlx_dtype t);
+/* How many of `rows` rows of n elements a workgroup of `local` invocations makes at a time, a power
+ * of two; `across`: neighbouring elements belong to different rows. */
+uint32_t rx_rows_of_group(uint32_t local, uint64_t rows, uint64_t n, bool across);
+/* Result i, or NULL when nobody needs it. */
+const rx_view *rx_gpu_out(const rx_gpu_call *c, size_t i);
+/* A dispatch of one invocation for each of n pieces of work. */
+rx_gpu_dispatch *rx_gpu_add_linear(rx_gpu_build *b, const rx_gpu_call *c, rx_kernel k, uint64_t n);
+
+/* Where n values of 32 bits go that become result i: the result itself, or scratch when its
+ * elements are smaller; rx_gpu_pack_values then stores them. */
+rx_gpu_ref rx_gpu_values(rx_gpu_build *b, const rx_gpu_call *c, size_t i);
+void rx_gpu_pack_values(rx_gpu_build *b, const rx_gpu_call *c, size_t i, rx_gpu_ref from);
+
+#endif

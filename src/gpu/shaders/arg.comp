@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+#version 450
+/* argmax and argmin: y[row] = the place of the first (or with LAST the last) of the largest
+ * elements of a row, FLIP: of the smallest; NaN goes before any number. Rows are [outer, n, inner],
+ * row = o * inner + j.
+ *
+ * A workgroup makes COLS rows with THREADS / COLS invocations each, as in reduce.comp. With
+ * parts > 1 it looks at `chunk` elements of a row and leaves (place, key) in y [rows, parts]; with
+ * FROM_PARTS it reads those, n of them for each row. */
+#include "common.glsl"
+#include "order.glsl"
+
+layout(constant_id = 1) const uint TX = 1;
+layout(constant_id = 2) const uint TY = 7;
+layout(constant_id = 3) const uint FLIP = 0;
+layout(constant_id = 4) const uint LAST = 0;
+layout(constant_id = 5) const uint FROM_PARTS = 0;
+layout(constant_id = 6) const uint COLS = 1;
+layout(constant_id = 7) const uint ACROSS = 0;
+layout(constant_id = 8) const uint THREADS = 64; /* the local size again */
+
+layout(push_constant) uniform Params { uint rows, n, inner, parts, chunk, x_at, y_at; };
+
+TENSOR(0, x)
+DEFINE_KEY(x)
+WORDS(1, y);
+
+#ifdef WIDE
+const uint PAIR = 3u; /* words of a place and its key */
+#else
+const uint PAIR = 2u;
+#endif
+const uint SLICES = THREADS / COLS;
+shared KEY keys[THREADS]; /* [column][slice] */
+shared uint places[THREADS];
+
+bool is_better(KEY a, uint i, KEY b, uint j)
+{
+    if (a != b)
+        return key_above(a, b);
+    return LAST != 0u ? i > j : i < j;
+}
+
+void load_candidate(uint row, uint i, out KEY key, out uint place)
+{
+    if (FROM_PARTS == 0u) {
+        uint at = x_at + (row / inner * n + i) * inner + row % inner;
+        key = load_key_x(TX, at, FLIP != 0u, FLIP != 0u ? 0u : 0xffffffffu);
+        place = i;
+        return;
+    }
+    uint at = (row * n + i) * PAIR;
+    place = x[at];
+#ifdef WIDE
+    key = uvec2(x[at + 1u], x[at + 2u]);
+#else
+    key = x[at + 1u];
+#endif
+}
+
+void store_place(uint row, uint part, uint place, KEY key)
+{
+    if (parts > 1u) {
+        uint at = (row * parts + part) * PAIR;
+        y[at] = place;
+#ifdef WIDE
+        y[at + 1u] = key.x;
+        y[at + 2u] = key.y;
+#else
+        y[at + 1u] = key;
+#endif
+    } else if (TY == I64) {
+        y[(y_at + row) * 2u] = place;
+        y[(y_at + row) * 2u + 1u] = 0u;
+    } else {
+        y[y_at + row] = place;
+    }
+}
+
+void main()
+{
+    uint block = GROUP_INDEX / parts, part = GROUP_INDEX % parts;
+    uint col = ACROSS != 0u ? LANE % COLS : LANE / SLICES;
+    uint slice = ACROSS != 0u ? LANE / COLS : LANE % SLICES;
+    uint row = block * COLS + col, first = part * chunk + slice;
+    uint end = row < rows ? min(n, (part + 1u) * chunk) : 0u;
+    KEY best = LAST_KEY;
+    uint place = 0u;
+    if (end > 0u) /* for those that see nothing else */
+        load_candidate(row, part * chunk, best, place);
+    for (uint i = first; i < end; i += SLICES) {
+        KEY key;
+        uint at;
+        load_candidate(row, i, key, at);
+        if (is_better(key, at, best, place)) {
+            best = key;
+            place = at;
+        }
+    }
+    uint mine = col * SLICES + slice;
+    keys[mine] = best;
+    places[mine] = place;
+    barrier();
+    for (uint half_ = SLICES / 2u; half_ > 0u; half_ /= 2u) {
+        if (LANE < COLS * half_) {
+            uint p = LANE / half_ * SLICES + LANE % half_;
+            if (is_better(keys[p + half_], places[p + half_], keys[p], places[p])) {
+                keys[p] = keys[p + half_];
+                places[p] = places[p + half_];
+            }
+        }
+        barrier();
+    }
+    if (LANE < COLS && block * COLS + LANE < rows)
+        store_place(block * COLS + LANE, part, places[LANE * SLICES], keys[LANE * SLICES]);
+}

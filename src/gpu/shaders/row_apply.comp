@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#version 450
+/* Softmax and norms (rows.glsl) from the numbers of row_stats.comp. One invocation makes one word
+ * of y, so that rows may start anywhere in a word. */
+#include "common.glsl"
+#include "rows.glsl"
+
+TENSOR(0, x)
+TENSOR(1, residual)
+TENSOR(2, gamma)
+TENSOR(3, beta)
+WORDS(4, stats);
+WORDS(5, y);
+WORDS(6, sum);
+DEFINE_FINISH(gamma, beta)
+
+void main()
+{
+    uint per = per_word(TX), first = GLOBAL_INDEX * per, total = rows * n;
+    if (first >= total)
+        return;
+    uint word = 0u, sum_word = 0u;
+    for (uint j = 0u; j < per; j++) {
+        uint e = min(first + j, total - 1u), line = e / inner, row = line / n * inner + e % inner;
+        float v = load_f_x(TX, x_at + e);
+        if (RESIDUAL != 0u)
+            v = round_to_x(v + load_f_residual(TX, res_at + e));
+        sum_word |= encode_f(TX, v) << (j * 16u);
+        vec2 s = uintBitsToFloat(uvec2(stats[row * 2u], stats[row * 2u + 1u]));
+        word |= encode_f(TX, finish(v, s, find_weights(row), line % n)) << (j * 16u);
+    }
+    if ((OUTS & 1u) != 0u)
+        y[y_at / per + GLOBAL_INDEX] = word;
+    if ((OUTS & 2u) != 0u)
+        sum[sum_at / per + GLOBAL_INDEX] = sum_word;
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+#version 450
+#extension GL_EXT_control_flow_attributes : require
+#ifdef SG
+#extension GL_KHR_shader_subgroup_arithmetic : require
+#endif
+/* Softmax and norms (rows.glsl) of dense rows (inner == 1) that fit into registers: one read, one
+ * write. TEAM invocations share a row, a workgroup has THREADS / TEAM rows. An invocation holds
+ * ITEMS loads of a word, with V4 of 16 bytes; n is a multiple of the elements of a load.
+ *
+ * Values are joined in shared memory; with SG by subgroup operations first, and TEAM == THREADS. */
+#include "common.glsl"
+#include "rows.glsl"
+
+layout(constant_id = 9) const uint TEAM = 64;
+layout(constant_id = 10) const uint ITEMS = 1;
+layout(constant_id = 11) const uint THREADS = 64; /* the local size again */
+
+#ifdef V4
+#define VEC 4u
+#define LOAD uvec4
+WORDS4(0, x);
+WORDS4(1, residual);
+WORDS4(4, y);
+WORDS4(5, sum);
+#else
+#define VEC 1u
+#define LOAD uint
+WORDS(0, x);
+WORDS(1, residual);
+WORDS(4, y);
+WORDS(5, sum);
+#endif
+TENSOR(2, gamma)
+TENSOR(3, beta)
+DEFINE_FINISH(gamma, beta)
+
+const uint EACH = TX == F32 ? 1u : 2u; /* elements of a word */
+const uint PER = VEC * EACH;           /* of a load */
+
+float values[ITEMS * PER];
+shared float lanes[THREADS];
+
+uint word_of(LOAD w, uint k)
+{
+#ifdef V4
+    return w[k];
+#else
+    return w;
+#endif
+}
+
+float element_of(LOAD w, uint j)
+{
+    uint u = word_of(w, j / EACH);
+    if (TX == F32)
+        return uintBitsToFloat(u);
+    if (TX == F16) {
+        vec2 h = unpackHalf2x16(u);
+        return (j & 1u) == 0u ? h.x : h.y;
+    }
+    return bf16_to_f32((j & 1u) == 0u ? u & 0xffffu : u >> 16);
+}
+
+LOAD pack_load(float v[PER])
+{
+    uint w[VEC];
+    [[unroll]] for (uint k = 0u; k < VEC; k++)
+        w[k] = TX == F32 ? floatBitsToUint(v[k * EACH])
+                         : encode_f(TX, v[k * EACH]) |
+                               encode_f(TX, v[k * EACH + EACH - 1u]) << 16;
+#ifdef V4
+    return uvec4(w[0], w[1], w[2], w[3]);
+#else
+    return w[0];
+#endif
+}
+
+float join_two(float a, float b, bool largest) { return largest ? (b > a ? b : a) : a + b; }
+
+/* Joins the values of a row's invocations: the largest, or the sum. */
+float join_lanes(float v, bool largest)
+{
+#ifdef SG
+    v = largest ? subgroupMax(v) : subgroupAdd(v);
+    barrier();
+    if (gl_SubgroupInvocationID == 0u)
+        lanes[gl_SubgroupID] = v;
+    barrier();
+    v = lanes[0];
+    if (gl_NumSubgroups > 1u) {
+        v = largest ? -3.4028234e38 : 0.0;
+        for (uint i = gl_SubgroupInvocationID; i < gl_NumSubgroups; i += gl_SubgroupSize)
+            v = join_two(v, lanes[i], largest);
+        v = largest ? subgroupMax(v) : subgroupAdd(v);
+    }
+    return v;
+#else
+    uint first = LANE / TEAM * TEAM;
+    barrier();
+    lanes[LANE] = v;
+    barrier();
+    for (uint half_ = TEAM / 2u; half_ > 0u; half_ /= 2u) {
+        if (LANE % TEAM < half_)
+            lanes[LANE] = join_two(lanes[LANE], lanes[LANE + half_], largest);
+        barrier();
+    }
+    return lanes[first];
+#endif
+}
+
+vec2 softmax_stats(uint n_mine)
+{
+    float largest = -3.4028234e38, total = 0.0;
+    [[unroll]] for (uint i = 0u; i < ITEMS * PER; i++)
+        largest = i < n_mine && values[i] > largest ? values[i] : largest;
+    largest = join_lanes(largest, true);
+    [[unroll]] for (uint i = 0u; i < ITEMS * PER; i++)
+        total += i < n_mine ? exp_down(values[i] - largest) : 0.0;
+    return vec2(largest, join_lanes(total, false));
+}
+
+vec2 norm_stats(uint n_mine)
+{
+    float mean = 0.0, total = 0.0;
+    if (MODE == NORM) {
+        [[unroll]] for (uint i = 0u; i < ITEMS * PER; i++)
+            mean += i < n_mine ? values[i] : 0.0;
+        mean = join_lanes(mean, false) / float(n);
+    }
+    [[unroll]] for (uint i = 0u; i < ITEMS * PER; i++) {
+        float v = values[i] - mean;
+        total += i < n_mine ? v * v : 0.0;
+    }
+    return vec2(mean, 1.0 / sqrt(join_lanes(total, false) / float(n) + eps));
+}
+
+void main()
+{
+    uint row = GROUP_INDEX * (THREADS / TEAM) + LANE / TEAM, side = LANE % TEAM;
+    uint n_loads = row < rows ? n / PER : 0u, first = row * (n / PER);
+    uint n_mine = n_loads > side ? (n_loads - side + TEAM - 1u) / TEAM * PER : 0u;
+    [[unroll]] for (uint k = 0u; k < ITEMS; k++) {
+        uint at = k * TEAM + side;
+        if (at >= n_loads)
+            continue;
+        LOAD w = x[x_at / PER + first + at];
+        [[unroll]] for (uint j = 0u; j < PER; j++)
+            values[k * PER + j] = element_of(w, j);
+        if (RESIDUAL != 0u) {
+            w = residual[res_at / PER + first + at];
+            [[unroll]] for (uint j = 0u; j < PER; j++)
+                values[k * PER + j] = round_to_x(values[k * PER + j] + element_of(w, j));
+        }
+    }
+
+    vec2 stats = MODE == NORM || MODE == RMS ? norm_stats(n_mine) : softmax_stats(n_mine);
+    uvec2 weights = find_weights(row);
+    [[unroll]] for (uint k = 0u; k < ITEMS; k++) {
+        uint at = k * TEAM + side;
+        if (at >= n_loads)
+            continue;
+        float v[PER];
+        [[unroll]] for (uint j = 0u; j < PER; j++)
+            v[j] = values[k * PER + j];
+        if ((OUTS & 2u) != 0u)
+            sum[sum_at / PER + first + at] = pack_load(v);
+        [[unroll]] for (uint j = 0u; j < PER; j++)
+            v[j] = finish(v[j], stats, weights, at * PER + j);
+        if ((OUTS & 1u) != 0u)
+            y[y_at / PER + first + at] = pack_load(v);
+    }
+}

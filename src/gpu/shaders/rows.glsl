@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/* Softmax and norms: what row_stats.comp, row_apply.comp and rows.comp share.
+ *
+ * x is [outer, n, inner], row = o * inner + j, all of type TX, and for each row
+ *   softmax      y = exp(x - max) / sum         stats = (max, sum of exp(x - max))
+ *   log_softmax  y = x - max - log(sum)         the same
+ *   norm         y = (x - mean) * r * g + b     stats = (mean, r = 1 / sqrt(variance + eps))
+ * where x is rounded x + residual first when there is a residual, g = 1 + gamma with PLUS_ONE, and
+ * rms norms have mean 0. gamma and beta of element i of a row are at
+ *   first + sum over levels of (coordinate of the row * stride) + (i / w_div) * stride. */
+#ifndef ROWS_GLSL
+#define ROWS_GLSL
+
+const uint SOFTMAX = 0, LOG_SOFTMAX = 1, NORM = 2, RMS = 3;
+
+layout(constant_id = 1) const uint TX = 1;
+layout(constant_id = 2) const uint TG = 0; /* 0: no gamma */
+layout(constant_id = 3) const uint TB = 0; /* 0: no beta */
+layout(constant_id = 4) const uint MODE = 0;
+layout(constant_id = 5) const uint RESIDUAL = 0;
+layout(constant_id = 6) const uint PLUS_ONE = 0;
+layout(constant_id = 7) const uint OUTS = 1;   /* 1: y, 2: the rounded x + residual */
+layout(constant_id = 8) const uint LEVELS = 0; /* of the rows, outermost first */
+
+layout(push_constant) uniform Params {
+    uint rows, n, inner, x_at, res_at, y_at, sum_at, g_at, b_at;
+    float eps;
+    uint w_div, g_stride, b_stride;
+    uint level_dim[5]; /* of level 1 and further in */
+    uint g_level[6], b_level[6];
+};
+
+bool is_nan(float v) { return (floatBitsToUint(v) & 0x7fffffffu) > 0x7f800000u; }
+
+/* exp of a number that is not positive; drivers are not exact at -infinity and NaN. */
+float exp_down(float v)
+{
+    return is_nan(v) ? v : v < -104.0 ? 0.0 : exp(v);
+}
+
+float round_to_x(float v)
+{
+    if (TX == F16)
+        return unpackHalf2x16(f32_to_f16(v)).x;
+    return TX == BF16 ? bf16_to_f32(f32_to_bf16(v)) : v;
+}
+
+/* Where gamma and beta of a row start. */
+uvec2 find_weights(uint row)
+{
+    uvec2 at = uvec2(g_at, b_at);
+    for (uint k = LEVELS; k > 1u; k--) {
+        uint next = row / level_dim[k - 2u], coordinate = row - next * level_dim[k - 2u];
+        at += coordinate * uvec2(g_level[k - 1u], b_level[k - 1u]);
+        row = next;
+    }
+    return LEVELS > 0u ? at + row * uvec2(g_level[0], b_level[0]) : at;
+}
+
+#define DEFINE_FINISH(gamma, beta)                                                         \
+    float finish(float v, vec2 stats, uvec2 weights, uint i)                               \
+    {                                                                                      \
+        if (MODE == SOFTMAX)                                                               \
+            return stats.y == 0.0 ? 0.0 : exp_down(v - stats.x) / stats.y;                 \
+        if (MODE == LOG_SOFTMAX)                                                           \
+            return stats.y == 0.0 ? uintBitsToFloat(0xff800000u)                           \
+                   : is_nan(stats.y) ? stats.y                                             \
+                                     : v - stats.x - log(stats.y);                         \
+        float g = 1.0, b = 0.0;                                                            \
+        uint w = i / w_div;                                                                \
+        if (TG != 0u)                                                                      \
+            g = load_f_##gamma(TG, weights.x + w * g_stride);                              \
+        if (PLUS_ONE != 0u)                                                                \
+            g += 1.0;                                                                      \
+        if (TB != 0u)                                                                      \
+            b = load_f_##beta(TB, weights.y + w * b_stride);                               \
+        return (v - stats.x) * stats.y * g + b;                                            \
+    }
+
+#endif

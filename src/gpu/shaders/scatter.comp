@@ -15,6 +15,7 @@ const uint BITS = T == I64 ? 64u : T == F16 || T == BF16 ? 16u : T == F32 || T =
 const bool FLOAT = T == F32 || T == F16 || T == BF16;
 const uint NONE = 0u, ADD = 1u, MUL = 2u, MIN = 3u, MAX = 4u;
 #include "parts.glsl"
+#include "long.glsl"
 
 TENSOR(0, x)
 TENSOR(1, update)
@@ -96,23 +97,10 @@ uint combine_int(uint e, uint entry, uint o, uint s)
     return encode_i(T, sum);
 }
 
-/* Numbers of 64 bits as (low, high). */
-uvec2 add_long(uvec2 a, uvec2 b)
+bool less_signed(uvec2 a, uvec2 b)
 {
-    uint low = a.x + b.x;
-    return uvec2(low, a.y + b.y + (low < a.x ? 1u : 0u));
-}
-
-uvec2 mul_long(uvec2 a, uvec2 b)
-{
-    uint high, low;
-    umulExtended(a.x, b.x, high, low);
-    return uvec2(low, high + a.x * b.y + a.y * b.x);
-}
-
-bool less_long(uvec2 a, uvec2 b)
-{
-    return a.y != b.y ? int(a.y) < int(b.y) : a.x < b.x;
+    uvec2 flip = uvec2(0u, 0x80000000u);
+    return long_less(a ^ flip, b ^ flip);
 }
 
 uvec2 combine_long(uint e, uint entry, uint o, uint s)
@@ -123,10 +111,10 @@ uvec2 combine_long(uint e, uint entry, uint o, uint s)
         uint from = find_update(entry, o, s);
         uvec2 v = uvec2(update[2u * from], update[2u * from + 1u]);
         if (MODE == ADD)
-            sum = add_long(sum, v);
+            sum = long_add(sum, v);
         else if (MODE == MUL)
-            sum = mul_long(sum, v);
-        else if (MODE == NONE || less_long(v, sum) == (MODE == MIN))
+            sum = long_mul(sum, v);
+        else if (MODE == NONE || less_signed(v, sum) == (MODE == MIN))
             sum = v;
         entry = MODE == NONE ? 0u : next[entry - 1u];
     }

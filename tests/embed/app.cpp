@@ -1,14 +1,40 @@
 /* SPDX-License-Identifier: MIT */
-/* The same in C++: the headers are valid C++ and the names link. */
+/* A C++ program that embeds rlx: y = x * x through a session held by smart pointers. */
 #include <rlx/rlx.h>
 
-#include <iostream>
-#include <string>
+#include <cstdio>
+#include <memory>
+#include <vector>
 
-int main() {
-    const std::string built = std::to_string(RLX_VERSION_MAJOR) + "." +
-                              std::to_string(RLX_VERSION_MINOR) + "." +
-                              std::to_string(RLX_VERSION_PATCH);
-    std::cout << "C++: rlx " << rlx_version() << ", " << rlx_dtype_name(RLX_F32) << "\n";
-    return built == rlx_version() && std::string(rlx_dtype_name(RLX_F32)) == "f32" ? 0 : 1;
+struct deleter {
+    void operator()(rlx_graph *g) const { rlx_graph_destroy(g); }
+    void operator()(rlx_device *d) const { rlx_device_close(d); }
+    void operator()(rlx_session *s) const { rlx_session_destroy(s); }
+};
+
+int main()
+{
+    rlx_error err{};
+    std::unique_ptr<rlx_graph, deleter> g(rlx_graph_create("embed"));
+    const rlx_dim dims[] = {3};
+    rlx_value x = rlx_input(g.get(), "x", RLX_F32, 1, dims);
+    rlx_output(g.get(), "y", rlx_mul(g.get(), x, x));
+
+    rlx_device *device = nullptr;
+    rlx_session *session = nullptr;
+    rlx_status s = rlx_device_open("cpu", nullptr, &device, &err);
+    std::unique_ptr<rlx_device, deleter> device_owner(device);
+    if (s == RLX_OK)
+        s = rlx_session_create(device, g.get(), nullptr, &session, &err);
+    std::unique_ptr<rlx_session, deleter> session_owner(session);
+
+    std::vector<float> in{1, -2, 3}, out(3);
+    const rlx_tensor input{"x", in.data(), in.size() * sizeof(float)};
+    const rlx_tensor output{"y", out.data(), out.size() * sizeof(float)};
+    if (s == RLX_OK)
+        s = rlx_run(session, &input, 1, &output, 1, &err);
+    if (s != RLX_OK)
+        std::fprintf(stderr, "%s\n", err.text);
+    std::printf("C++: rlx %s, y = %g %g %g\n", rlx_version(), out[0], out[1], out[2]);
+    return s != RLX_OK || out != std::vector<float>{1, 4, 9};
 }

@@ -40,7 +40,7 @@ static int64_t batch_stride(const rx_view *v, int n_axes, int i)
 }
 
 /* a . b with the axes of matmul; the epilogue is absent. */
-static rx_product make_product(const rx_gpu_call *c, bool trans_b, const rx_view *residual)
+rx_product rx_product_make(const rx_gpu_call *c, bool trans_b, const rx_view *residual)
 {
     const rx_view *a = &c->in[0], *b = &c->in[1], *out = &c->out[0];
     rx_product p = {.call = c, .a_ref = RX_REF_IN(0), .b_ref = RX_REF_IN(1), .a_type = a->dtype,
@@ -77,7 +77,7 @@ static rx_product make_product(const rx_gpu_call *c, bool trans_b, const rx_view
     return p;
 }
 
-static void set_bias(rx_product *p, size_t i)
+void rx_product_set_bias(rx_product *p, size_t i)
 {
     p->bias = rx_gpu_in(p->call, i);
     p->bias_in = i;
@@ -97,7 +97,7 @@ static void drop_axis(rx_product *p, int i)
 }
 
 /* Merges batch axes; then those that share b become rows. */
-static void collapse(rx_product *p)
+void rx_product_collapse(rx_product *p)
 {
     for (int i = p->n_axes - 1; i >= 0; i--)
         if (p->dim[i] == 1)
@@ -391,17 +391,17 @@ static void select_product(rx_gpu_build *b, const rx_product *p)
 }
 
 /* A dispatch walks few axes of a batch; each place of the axes in front of those is a product. */
-static void add_product(rx_gpu_build *b, const rx_product *p)
+void rx_product_each(rx_gpu_build *b, const rx_product *p, rx_product_fn *select)
 {
     if (p->n_axes <= RX_PRODUCT_AXES) {
-        select_product(b, p);
+        select(b, p);
         return;
     }
     rx_product q = *p;
     drop_axis(&q, 0);
     int64_t out_step = rx_product_batches(&q) * p->m * p->n;
     for (int64_t i = 0; i < p->dim[0]; i++) {
-        add_product(b, &q);
+        rx_product_each(b, &q, select);
         q.a_at += p->a[0];
         q.b_at += p->b[0];
         q.res_at += p->res[0];
@@ -410,7 +410,7 @@ static void add_product(rx_gpu_build *b, const rx_product *p)
 }
 
 /* Indices in shaders have 32 bits. */
-static bool is_indexable(const rx_gpu_call *c)
+bool rx_product_is_indexable(const rx_gpu_call *c)
 {
     for (size_t i = 0; i < c->n_in; i++)
         if (c->in[i].rank >= 0 && rx_view_elements(&c->in[i]) > INT32_MAX * INT64_C(2))
@@ -418,48 +418,48 @@ static bool is_indexable(const rx_gpu_call *c)
     return rx_view_elements(&c->out[0]) <= INT32_MAX * INT64_C(2);
 }
 
-static rlx_status lower_product(rx_gpu_build *b, rx_product *p)
+rlx_status rx_product_lower(rx_gpu_build *b, rx_product *p)
 {
-    if (!is_indexable(p->call))
+    if (!rx_product_is_indexable(p->call))
         return rx_gpu_fail(b, p->call, "more than 2^32 elements");
     if (rx_view_elements(p->out) == 0)
         return RLX_OK;
-    collapse(p);
+    rx_product_collapse(p);
     if (p->n == 1 && p->m > 1)
         transpose(p);
-    add_product(b, p);
+    rx_product_each(b, p, select_product);
     return b->status;
 }
 
 rlx_status rx_gpu_lower_matmul(rx_gpu_build *b, const rx_gpu_call *c)
 {
     const rlx_matmul_desc *d = c->attr;
-    rx_product p = make_product(c, d->trans_b, rx_gpu_in(c, 3));
-    set_bias(&p, 2);
+    rx_product p = rx_product_make(c, d->trans_b, rx_gpu_in(c, 3));
+    rx_product_set_bias(&p, 2);
     p.act = d->act;
     p.act_last = d->act_last;
-    return lower_product(b, &p);
+    return rx_product_lower(b, &p);
 }
 
 rlx_status rx_gpu_lower_qmatmul(rx_gpu_build *b, const rx_gpu_call *c)
 {
     const rlx_qmatmul_desc *d = c->attr;
-    rx_product p = make_product(c, d->trans_b, NULL);
-    set_bias(&p, 3);
+    rx_product p = rx_product_make(c, d->trans_b, NULL);
+    rx_product_set_bias(&p, 3);
     p.scale_in = 2;
     p.scale = rx_gpu_in(c, 2);
     p.scale_n = p.scale && p.scale->rank ? p.scale->stride[0] : 0;
     p.a_zero = d->a_zero;
     p.b_zero = d->b_zero;
     p.y_zero = d->y_zero;
-    return lower_product(b, &p);
+    return rx_product_lower(b, &p);
 }
 
 rlx_status rx_gpu_lower_grouped_matmul(rx_gpu_build *b, const rx_gpu_call *c)
 {
     const rlx_grouped_desc *d = c->attr;
     const rx_view *x = &c->in[0], *w = &c->in[1], *ids = &c->in[2];
-    if (!is_indexable(c))
+    if (!rx_product_is_indexable(c))
         return rx_gpu_fail(b, c, "more than 2^32 elements");
     if (rx_view_elements(&c->out[0]) == 0)
         return RLX_OK;

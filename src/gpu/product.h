@@ -27,6 +27,19 @@ typedef struct rx_product {
     int64_t dim[RLX_MAX_RANK], a[RLX_MAX_RANK], b[RLX_MAX_RANK], res[RLX_MAX_RANK];
 } rx_product;
 
+/* a . b of operands 0 and 1 with the axes of matmul; the rest is absent. gpu/lower_matmul.c */
+rx_product rx_product_make(const rx_gpu_call *c, bool trans_b, const rx_view *residual);
+/* The bias is operand i, if there is one. */
+void rx_product_set_bias(rx_product *p, size_t i);
+/* Merges batch axes; then those that share b become rows. */
+void rx_product_collapse(rx_product *p);
+/* Calls `select` for products with at most RX_PRODUCT_AXES batch axes that make up p. */
+typedef void rx_product_fn(rx_gpu_build *b, const rx_product *p);
+void rx_product_each(rx_gpu_build *b, const rx_product *p, rx_product_fn *select);
+/* Indices in shaders have 32 bits. */
+bool rx_product_is_indexable(const rx_gpu_call *c);
+/* All of a product of floats or integers. */
+rlx_status rx_product_lower(rx_gpu_build *b, rx_product *p);
 /* Product of the batch axes. */
 int64_t rx_product_batches(const rx_product *p);
 /* Binds a, b, the result, bias and residual, as bindings 0 to 4. */

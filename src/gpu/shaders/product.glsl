@@ -21,6 +21,9 @@ layout(constant_id = 5) const uint TRES = 0;
 layout(constant_id = 6) const uint ACT = 0;
 layout(constant_id = 7) const uint ACT_LAST = 0;
 layout(constant_id = 8) const uint PARTIAL = 0;
+/* Lengths of loops, never set: drivers unroll them, but the stored code stays small. */
+layout(constant_id = 30) const uint FOUR = 4;
+layout(constant_id = 31) const uint EIGHT = 8;
 
 layout(push_constant) uniform Push {
     uint m, n, k, n_groups;
@@ -31,6 +34,9 @@ layout(push_constant) uniform Push {
 #ifdef INT
     int a_zero, b_zero, y_zero;
     uint scale_at, scale_n;
+#endif
+#ifdef QUANT_PUSH
+    QUANT_PUSH
 #endif
 };
 
@@ -129,8 +135,9 @@ void finish4(ivec4 sum, uint row, uint col, Batch at)
 {
     uint count = col < n ? n - col : 0u;
     uvec4 v = uvec4(0u);
-    for (uint j = 0u; j < min(count, 4u); j++)
-        v[j] = finish(sum[j], row, col + j, at.res);
+    [[unroll]] for (uint j = 0u; j < FOUR; j++)
+        if (j < count)
+            v[j] = finish(sum[j], row, col + j, at.res);
     put4(at.o + row * n + col, count, v);
 }
 #else
@@ -149,8 +156,9 @@ void finish4(vec4 sum, uint row, uint col, Batch at)
 {
     uint count = col < n ? n - col : 0u;
     uvec4 v = uvec4(0u);
-    for (uint j = 0u; j < min(count, 4u); j++)
-        v[j] = encode_f(TOUT, finish(sum[j], row, col + j, at.res));
+    [[unroll]] for (uint j = 0u; j < FOUR; j++)
+        if (j < count)
+            v[j] = encode_f(TOUT, finish(sum[j], row, col + j, at.res));
     put4(at.o + row * n + col, count, v);
 }
 #endif

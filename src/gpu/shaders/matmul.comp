@@ -105,7 +105,7 @@ NUM4 ra[NA], rb[NB], sum[TM * TN / 4];
             return v;                                                                          \
         }                                                                                      \
         uint left = !inside ? 0u : STEP_X ? nx - x : k - kk, stride = STEP_X ? sx : sk;        \
-        [[unroll]] for (uint j = 0u; j < 4u; j++)                                              \
+        [[unroll]] for (uint j = 0u; j < FOUR; j++)                                            \
             if (j < left)                                                                      \
                 v[j] = load_##name(i + j * stride);                                            \
         return v;                                                                              \
@@ -143,7 +143,7 @@ void put(uint s)
         if (A_ALONG != 0u)
             sa[e / 4u] = ra[i];
         else
-            [[unroll]] for (uint j = 0u; j < 4u; j++)
+            [[unroll]] for (uint j = 0u; j < FOUR; j++)
                 sa[(e + j * SM) / 4u][e % 4u] = ra[i][j];
     }
     [[unroll]] for (uint i = 0u; i < NB; i++) {
@@ -152,7 +152,7 @@ void put(uint s)
         if (B_ALONG != 0u)
             sb[e / 4u] = rb[i];
         else
-            [[unroll]] for (uint j = 0u; j < 4u; j++)
+            [[unroll]] for (uint j = 0u; j < FOUR; j++)
                 sb[(e + j * SN) / 4u][e % 4u] = rb[i][j];
     }
 }

@@ -1,110 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 #version 450
-#extension GL_EXT_control_flow_attributes : require
-#extension GL_EXT_shader_16bit_storage : require
-#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
-#extension GL_KHR_memory_scope_semantics : require
-#extension GL_KHR_cooperative_matrix : require
-#extension GL_KHR_shader_subgroup_basic : require
-/* Puts matrices x[rows, k] of any strides into the order in which cooperative matrices keep them:
- * [batch][rows / 64][k / 16][4][lane] vectors of 16 bytes, the eight elements of a 16 x 16 fragment
- * that a lane holds. Rows and k are padded to 64 with zeros. f32 becomes f16.
- *
- * One workgroup of four subgroups of 32 packs 64 rows x 64 k of a batch. The layout of a fragment is
- * never assumed: each is loaded as a matrix and written element by element.
- *
- * USE_B: fragments of the right operand, rows being the columns of b. BF: bf16. V4: the elements
- * have 16 bits, lie along k and are aligned to 16 bytes, as are the lines; and k % 8 == 0. */
-#ifdef BF
-#extension GL_EXT_bfloat16 : require
-#extension GL_EXT_shader_explicit_arithmetic_types_int16 : require
-#define HALF bfloat16_t
-#else
-#define HALF float16_t
-#endif
-#ifdef USE_B
-#define USE gl_MatrixUseB
-#define ORDER gl_CooperativeMatrixLayoutColumnMajor
-#else
-#define USE gl_MatrixUseA
-#define ORDER gl_CooperativeMatrixLayoutRowMajor
-#endif
+/* y = x, where x has the bits of each element of an 8- or 16-bit type in a word of its own. An
+ * invocation makes one word of y; the words past the end of x count as zeros. */
 #include "common.glsl"
 
 layout(constant_id = 1) const uint T = F16;
-layout(constant_id = 2) const uint ALONG = 0; /* neighbours read along k (0) or along the rows (1) */
 
 layout(push_constant) uniform Push {
-    uint rows, k, n_groups;
-    uint at, s_row, s_k;      /* first element, strides */
-    uint dim1, dim2, s_0, s_1, s_2; /* batch = (i0 * dim1 + i1) * dim2 + i2 */
+    uint n, y_at; /* elements; y_at begins a word */
 };
 
-#ifdef V4
-WORDS4(0, x);
-#else
-TENSOR(0, x)
-#endif
-WORDS4(1, y);
-
-const uint LINE = 9; /* 64 elements and a gap against conflicts, in vectors */
-shared uvec4 tile[64 * LINE];
-
-/* Eight elements of a row from kk on; zeros outside. */
-uvec4 load8(uint first, uint row, uint kk)
-{
-    uvec4 v = uvec4(0u);
-    if (row >= rows || kk >= k)
-        return v;
-    uint i = first + row * s_row + kk * s_k;
-#ifdef V4
-    v = x[i / 8u];
-#else
-    [[unroll]] for (uint j = 0u; j < 8u; j++) {
-        if (kk + j >= k)
-            break;
-#ifdef BF
-        uint h = f32_to_bf16(load_f_x(T, i + j * s_k));
-#else
-        uint h = f32_to_f16(load_f_x(T, i + j * s_k));
-#endif
-        v[j / 2u] |= h << (j % 2u * 16u);
-    }
-#endif
-    return v;
-}
+WORDS(0, x);
+WORDS(1, y);
 
 void main()
 {
-    uint n_rows = (rows + 63u) / 64u, n_k = (k + 63u) / 64u;
-    if (GROUP_INDEX >= n_groups)
-        return;
-    uint k64 = GROUP_INDEX % n_k, r64 = GROUP_INDEX / n_k % n_rows;
-    uint batch = GROUP_INDEX / n_k / n_rows;
-    uint i2 = batch % dim2, i1 = batch / dim2 % dim1, i0 = batch / dim2 / dim1;
-    uint first = at + i0 * s_0 + i1 * s_1 + i2 * s_2;
-
-    [[unroll]] for (uint i = 0u; i < 4u; i++) {
-        uint u = LANE + i * 128u;
-        uint row = ALONG != 0u ? u % 64u : u / 8u, kv = ALONG != 0u ? u / 64u : u % 8u;
-        tile[row * LINE + kv] = load8(first, r64 * 64u + row, k64 * 64u + kv * 8u);
-    }
-    barrier();
-
-    uint part = gl_SubgroupID, lane = gl_SubgroupInvocationID;
-    [[unroll]] for (uint step = 0u; step < 4u; step++) {
-        coopmat<HALF, gl_ScopeSubgroup, 16, 16, USE> f;
-        coopMatLoad(f, tile, part * 16u * LINE + step * 2u, LINE, ORDER);
-        uvec4 v;
-        [[unroll]] for (uint e = 0u; e < 4u; e++) {
-#ifdef BF
-            v[e] = packUint2x16(
-                bfloat16BitsToUintEXT(bf16vec2(f[2u * e], f[2u * e + 1u])));
-#else
-            v[e] = packFloat2x16(f16vec2(f[2u * e], f[2u * e + 1u]));
-#endif
-        }
-        uint k16 = k64 * 4u + step;
-        y[(((batch * n_rows + r64) * n_k * 4u + k16) * 4u + part) * 32u + lane] = v;
-    }
+    uint per = per_word(T), first = GLOBAL_INDEX * per, word = 0u;
+    for (uint j = 0u; j < per; j++)
+        if (first + j < n)
+            word |= x[first + j] << (j * bits_of(T) & 31u);
+    if (first < n)
+        y[y_at / per + GLOBAL_INDEX] = word;
 }

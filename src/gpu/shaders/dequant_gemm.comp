@@ -97,14 +97,13 @@ void main()
     [[unroll]] for (uint i = 0u; i < TM * TN / 4u; i++)
         sum[i] = vec4(0.0);
 
-    uint end = exists ? k : 0u;
-    if (end != 0u)
-        fetch(at, m0, n0, 0u);
-    [[dont_unroll]] for (uint kk = 0u; kk < end; kk += BK) {
-        put();
+    uint steps = exists ? (k + BK - 1u) / BK : 0u;
+    [[dont_unroll]] for (uint s = 0u; s <= steps; s++) {
+        fetch(at, m0, n0, s * BK);
+        if (s != 0u)
+            multiply(am, bn);
         barrier();
-        fetch(at, m0, n0, kk + BK);
-        multiply(am, bn);
+        put();
         barrier();
     }
 

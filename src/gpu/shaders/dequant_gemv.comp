@@ -16,12 +16,15 @@ layout(constant_id = 12) const uint TEAM = 32;
 layout(constant_id = 13) const uint THREADS = 64; /* the local size again */
 layout(constant_id = 14) const uint TIDS = 0;
 
-TENSOR(7, ids)
-layout(set = 0, binding = 8, std430) buffer buffer_flags { uint flags[]; };
+#if FAMILY < 4
+TENSOR(5, ids)
+layout(set = 0, binding = 6, std430) buffer buffer_flags { uint flags[]; };
+#endif
 
 const uint EACH = COLS / (THREADS / TEAM);
 shared float parts[ROWS * COLS * TEAM]; /* [row][column][member] */
 
+#if FAMILY < 4
 /* First elements of a batch. With ids a_0 is the stride of a row, b_0 of an expert in bytes, and the
  * words of the residual describe the ids: res_at, res_0 first and stride, res_1 the number of
  * experts. Negative ids count from the end. */
@@ -40,6 +43,9 @@ Batch find_matrices(uint i)
     id = clamp(id, 0, max(n_experts - 1, 0));
     return Batch(a_at + i * a_0, b_at + uint(id) * b_0, 0u, out_at + i * n);
 }
+#else
+Batch find_matrices(uint i) { return find_batch(i); }
+#endif
 
 void main()
 {

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT */
+/* Quantised operations on GPUs: products with packed weights and with i8 and i4 block schemes, the
+ * same for banks of experts, decoding, quantize and dequantize.
+ *
+ * A weight of floats makes an ordinary product (lower_matmul.c). Otherwise b of the rx_product is
+ * the weight as it lies: its offset and strides count bytes, its type is the packed one. */
+#include "gpu/product.h"
+
+/* Kernels come in families of types, so that each carries few tables: quant.glsl. */
+enum { FAMILY_BLOCKS, FAMILY_IQ1, FAMILY_IQ2, FAMILY_IQ3, FAMILY_PLAIN, N_FAMILIES };
+
+static int family_of(rlx_dtype t)
+{
+    switch (t) {
+    case RLX_IQ1_S:
+    case RLX_IQ1_M:
+        return FAMILY_IQ1;
+    case RLX_IQ2_XXS:
+    case RLX_IQ2_XS:
+    case RLX_IQ2_S:
+        return FAMILY_IQ2;
+    case RLX_IQ3_XXS:
+    case RLX_IQ3_S:
+        return FAMILY_IQ3;
+    default:
+        return rlx_dtype_is_packed(t) ? FAMILY_BLOCKS : FAMILY_PLAIN;
+    }
+}
+
+static uint32_t byte_offset(const rx_view *v) { return (uint32_t)(uintptr_t)v->data; }
+
+static int64_t packed_bytes(rlx_dtype t, int64_t n)
+{
+    return n / rlx_dtype_block_size(t) * rlx_dtype_block_bytes(t);
+}
+
+static uint32_t local_size(const rx_gpu_caps *caps)
+{
+    uint32_t most = caps->is_software ? 64 : 256;
+    return caps->max_invocations < most ? caps->max_invocations : most;
+}
+
+/* Bytes are counted with 32 bits. */
+static bool check_size(rx_gpu_build *b, const rx_gpu_call *c, const rx_view *w)
+{
+    int64_t bytes = packed_bytes(w->dtype, rx_view_elements(w));
+    if (rx_product_is_indexable(c) && bytes + (int64_t)(uintptr_t)w->data <= UINT32_MAX)
+        return true;
+    rx_gpu_fail(b, c, "more than 4 GiB in one tensor");
+    return false;
+}
+
+/* ---- What the kernels are told about x and the weight ---------------------------------------- */
+
+/* Multiples of `unit` all: first element, rows and batch axes of x. */
+static bool x_is_aligned(const rx_product *p, int64_t unit)
+{
+    bool ok = p->a_at % unit == 0 && (p->m == 1 || p->a_m % unit == 0);
+    for (int i = 0; i < p->n_axes; i++)
+        ok = ok && p->a[i] % unit == 0;
+    return ok;
+}
+
+/* FORM of weight.glsl. */
+static uint32_t form_of(const rx_product *p)
+{
+    const rlx_dequant_desc *d = p->call->attr;
+    int64_t unit = p->a_type == RLX_F32 ? 4 : 8;
+    uint32_t form = p->a_k == 1 && p->k % 8 == 0 && x_is_aligned(p, unit) ? 128 : 0;
+    if (!p->scale)
+        return form;
+    form |= p->scale->dtype | (d->block % 8 == 0 ? 64u : 0u) | (d->bits == 4 ? 32u : 0u);
+    return form | (rx_gpu_in(p->call, 3) ? 16u : 0u);
+}
+
+static void bind_scales(rx_gpu_dispatch *d, const rx_product *p)
+{
+    rx_gpu_bind(d, p->scale ? RX_REF_IN(2) : RX_REF_NONE, false);
+    rx_gpu_bind(d, rx_gpu_in(p->call, 3) ? RX_REF_IN(3) : RX_REF_NONE, false);
+}
+
+static void push_scales(rx_gpu_dispatch *d, const rx_product *p)
+{
+    if (!p->scale)
+        return;
+    const rlx_dequant_desc *a = p->call->attr;
+    const rx_view *zero = rx_gpu_in(p->call, 3);
+    rx_gpu_push(d, rx_gpu_offset(p->scale));
+    rx_gpu_push(d, zero ? rx_gpu_offset(zero) : 0);
+    rx_gpu_push(d, (uint32_t)a->block);
+    rx_gpu_push(d, (uint32_t)(p->k / a->block));
+}
+
+/* ---- Few rows -------------------------------------------------------------------------------- */
+
+#define GEMV_ROWS 8
+#define GEMV_EACH 2 /* columns of a team */
+
+/* Appends ROWS, COLS, TEAM, THREADS and TIDS of dequant_gemv.comp; returns COLS. Teams are widened
+ * while the columns are too few to fill the device. */
+static uint32_t shape_gemv(rx_gpu_dispatch *d, const rx_product *p, rlx_dtype ids)
+{
+    const rx_gpu_caps *caps = p->call->caps;
+    uint32_t local = caps->is_software ? 32 : p->m > 4 ? 128 : 256, team = local / 8;
+    if (local > caps->max_invocations)
+        local = caps->max_invocations;
+    int64_t units = caps->compute_units ? caps->compute_units : 32;
+    int64_t columns = p->n * rx_product_batches(p);
+    while (team < local / 2 && (int64_t)team * 16 <= p->k &&
+           columns * team < 4 * units * local * GEMV_EACH && !caps->is_software)
+        team *= 2;
+    uint32_t cols = local / team * GEMV_EACH;
+    const uint32_t spec[] = {(uint32_t)p->m, cols, team, local, ids};
+    for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
+        rx_gpu_spec(d, spec[i]);
+    d->spec[0] = local;
+    return cols;
+}
+
+/* ids: operand that holds them, or NULL. */
+static void add_gemv(rx_gpu_build *b, const rx_product *p, const rx_view *ids)
+{
+    static const rx_kernel kernels[N_FAMILIES] = {RX_K_dequant_gemv, RX_K_dequant_gemv_iq1,
+                                                  RX_K_dequant_gemv_iq2, RX_K_dequant_gemv_iq3,
+                                                  RX_K_dequant_gemv_int};
+    rx_gpu_dispatch *d = rx_gpu_add(b, kernels[family_of(p->b_type)], 64);
+    rx_product_bind(d, p, p->a_ref, p->b_ref);
+    if (ids) {
+        rx_gpu_bind(d, RX_REF_IN(2), false);
+        rx_gpu_bind(d, RX_REF_FLAGS, true);
+    } else {
+        bind_scales(d, p);
+    }
+    rx_product_spec(d, p);
+    rx_gpu_spec(d, form_of(p));
+    uint32_t cols = shape_gemv(d, p, ids ? ids->dtype : RLX_NO_TYPE);
+    uint64_t n_groups = (uint64_t)((p->n + cols - 1) / cols) * (uint64_t)rx_product_batches(p);
+    rx_product_push(d, p, n_groups);
+    push_scales(d, p);
+    rx_gpu_grid(d, p->call->caps, n_groups);
+}
+
+/* ---- Many rows ------------------------------------------------------------------------------- */
+
+typedef struct tile {
+    uint32_t bm, bn, bk, tm, tn; /* spec constants of dequant_gemm.comp */
+} tile;
+
+/* The largest first. */
+static const tile gpu_tiles[] = {{128, 128, 16, 16, 8}, {64, 64, 16, 8, 8}, {32, 32, 16, 4, 4}};
+static const tile software_tiles[] = {{32, 64, 16, 8, 8}, {16, 32, 16, 4, 4}};
+
+#define GRID_BYTES 4096 /* most that quant.glsl keeps in shared memory */
+
+static uint64_t count_tiles(const rx_product *p, const tile *t)
+{
+    return (uint64_t)((p->m + t->bm - 1) / t->bm) * (uint64_t)((p->n + t->bn - 1) / t->bn) *
+           (uint64_t)rx_product_batches(p);
+}
+
+/* The largest tile that fits and keeps the device busy. */
+static const tile *pick_tile(const rx_product *p)
+{
+    const rx_gpu_caps *caps = p->call->caps;
+    const tile *tiles = caps->is_software ? software_tiles : gpu_tiles;
+    size_t n = caps->is_software ? sizeof software_tiles / sizeof(tile)
+                                 : sizeof gpu_tiles / sizeof(tile);
+    uint64_t enough = caps->is_software ? 1 : caps->compute_units ? caps->compute_units : 32;
+    for (size_t i = 0; i + 1 < n; i++) {
+        const tile *t = &tiles[i];
+        uint64_t shared_bytes = (uint64_t)t->bk * (t->bm + t->bn + 8) * 4 + GRID_BYTES;
+        bool wasted = p->m <= t->bm / 2 || p->n <= t->bn / 2;
+        if (shared_bytes <= caps->max_shared_bytes && !wasted && count_tiles(p, t) >= enough)
+            return t;
+    }
+    return &tiles[n - 1];
+}
+
+static void add_gemm(rx_gpu_build *b, const rx_product *p)
+{
+    static const rx_kernel kernels[N_FAMILIES] = {RX_K_dequant_gemm, RX_K_dequant_gemm_iq1,
+                                                  RX_K_dequant_gemm_iq2, RX_K_dequant_gemm_iq3,
+                                                  RX_K_dequant_gemm_int};
+    const tile *t = pick_tile(p);
+    rx_gpu_dispatch *d = rx_gpu_add(b, kernels[family_of(p->b_type)],
+                                    t->bm / t->tm * (t->bn / t->tn));
+    rx_product_bind(d, p, p->a_ref, p->b_ref);
+    bind_scales(d, p);
+    rx_product_spec(d, p);
+    const uint32_t spec[] = {form_of(p), t->bm, t->bn, t->bk, t->tm, t->tn};
+    for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
+        rx_gpu_spec(d, spec[i]);
+    uint64_t n_groups = count_tiles(p, t);
+    rx_product_push(d, p, n_groups);
+    push_scales(d, p);
+    rx_gpu_grid(d, p->call->caps, n_groups);
+}
+
+static void select_kernel(rx_gpu_build *b, const rx_product *p)
+{
+    if (p->m <= GEMV_ROWS)
+        add_gemv(b, p, NULL);
+    else
+        add_gemm(b, p);
+}
+
+/* ---- dequant_matmul, dequant_grouped_matmul -------------------------------------------------- */
+
+rlx_status rx_gpu_lower_dequant_matmul(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const rlx_dequant_desc *d = c->attr;
+    const rx_view *w = &c->in[1];
+    rx_product p = rx_product_make(c, true, rx_gpu_in(c, 5));
+    rx_product_set_bias(&p, 4);
+    p.act = d->act;
+    p.act_last = d->act_last;
+    if (rlx_dtype_is_float(w->dtype))
+        return rx_product_lower(b, &p);
+    if (rx_view_elements(p.out) == 0 || !check_size(b, c, w))
+        return b->status;
+    p.scale = rx_gpu_in(c, 2);
+    p.b_at = byte_offset(w);
+    p.b_n = packed_bytes(w->dtype, w->dim[1]);
+    rx_product_collapse(&p);
+    rx_product_each(b, &p, select_kernel);
+    return b->status;
+}
+
+rlx_status rx_gpu_lower_dequant_grouped_matmul(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const rx_view *x = &c->in[0], *w = &c->in[1], *ids = &c->in[2];
+    if (rlx_dtype_is_float(w->dtype)) {
+        rx_gpu_call plain = *c;
+        plain.attr = &(const rlx_grouped_desc){.trans_b = true};
+        return rx_gpu_lower_grouped_matmul(b, &plain);
+    }
+    if (rx_view_elements(&c->out[0]) == 0 || !check_size(b, c, w))
+        return b->status;
+    /* One row a batch; without experts there is nothing to sum. The words of the residual describe
+     * the ids: dequant_gemv.comp. */
+    rx_product p = {.call = c, .a_ref = RX_REF_IN(0), .b_ref = RX_REF_IN(1), .a_type = x->dtype,
+                    .b_type = w->dtype, .out = &c->out[0], .m = 1, .n = w->dim[1],
+                    .k = w->dim[0] ? x->dim[1] : 0, .n_axes = 3, .dim = {x->dim[0], 1, 1},
+                    .a = {x->stride[0]}, .res = {ids->stride[0], w->dim[0]}};
+    p.a_at = rx_gpu_offset(x);
+    p.a_k = x->stride[1];
+    p.b_at = byte_offset(w);
+    p.b_n = packed_bytes(w->dtype, w->dim[2]);
+    p.b[0] = p.b_n * p.n;
+    p.out_at = rx_gpu_offset(&c->out[0]);
+    p.res_at = rx_gpu_offset(ids);
+    add_gemv(b, &p, ids);
+    return b->status;
+}
+
+/* ---- Decoding -------------------------------------------------------------------------------- */
+
+/* out[i] = w[i], or the experts of the ids. */
+static rlx_status add_decode(rx_gpu_build *b, const rx_gpu_call *c, const rx_view *ids)
+{
+    static const rx_kernel kernels[N_FAMILIES] = {RX_K_dequant, RX_K_dequant_iq1, RX_K_dequant_iq2,
+                                                  RX_K_dequant_iq3, RX_K_dequant_float};
+    const rx_view *w = &c->in[0], *out = &c->out[0];
+    int64_t n = rx_view_elements(out), slab = ids ? out->dim[1] * out->dim[2] : n;
+    if (n == 0 || !check_size(b, c, w))
+        return b->status;
+    rx_gpu_dispatch *d = rx_gpu_add(b, kernels[family_of(w->dtype)], local_size(c->caps));
+    rx_gpu_bind(d, RX_REF_IN(0), false);
+    rx_gpu_bind(d, RX_REF_OUT(0), true);
+    rx_gpu_bind(d, ids ? RX_REF_IN(1) : RX_REF_NONE, false);
+    rx_gpu_bind(d, ids ? RX_REF_FLAGS : RX_REF_NONE, ids != NULL);
+    rx_gpu_spec(d, w->dtype);
+    rx_gpu_spec(d, out->dtype);
+    rx_gpu_spec(d, ids ? ids->dtype : RLX_NO_TYPE);
+    bool packed = rlx_dtype_is_packed(w->dtype);
+    const int64_t words[] = {n, packed ? byte_offset(w) : rx_gpu_offset(w), rx_gpu_offset(out),
+                             slab, packed ? packed_bytes(w->dtype, slab) : 0,
+                             ids ? rx_gpu_offset(ids) : 0, ids ? ids->stride[0] : 0,
+                             ids ? w->dim[0] : 0};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        rx_gpu_push(d, (uint32_t)words[i]);
+    uint64_t per_group = (uint64_t)d->spec[0] * 8;
+    rx_gpu_grid(d, c->caps, ((uint64_t)n + per_group - 1) / per_group);
+    return b->status;
+}
+
+rlx_status rx_gpu_lower_dequant_moe_weights(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    return add_decode(b, c, &c->in[1]);
+}
+
+/* ---- quantize, dequantize -------------------------------------------------------------------- */
+
+/* MODE of quantize.comp. */
+enum { SCALE_TENSOR, SCALE_CHANNEL, SCALE_BLOCK };
+
+static rlx_status add_convert(rx_gpu_build *b, const rx_gpu_call *c, rx_kernel kernel)
+{
+    const rlx_quant_desc *a = c->attr;
+    const rx_view *x = &c->in[0], *scale = &c->in[1], *zero = rx_gpu_in(c, 2), *out = &c->out[0];
+    int64_t n = rx_view_elements(out), inner = 1;
+    if (n == 0)
+        return RLX_OK;
+    if (!rx_product_is_indexable(c))
+        return rx_gpu_fail(b, c, "more than 2^32 elements");
+    for (int i = (int)a->axis + 1; i < x->rank; i++)
+        inner *= x->dim[i];
+    rx_gpu_dispatch *d = rx_gpu_add(b, kernel, local_size(c->caps));
+    rx_gpu_bind(d, RX_REF_IN(0), false);
+    rx_gpu_bind(d, RX_REF_IN(1), false);
+    rx_gpu_bind(d, zero ? RX_REF_IN(2) : RX_REF_NONE, false);
+    rx_gpu_bind(d, RX_REF_OUT(0), true);
+    const uint32_t spec[] = {x->dtype, scale->dtype, zero ? zero->dtype : RLX_NO_TYPE, out->dtype,
+                             scale->rank == 0 ? SCALE_TENSOR
+                                              : a->block ? SCALE_BLOCK : SCALE_CHANNEL};
+    for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
+        rx_gpu_spec(d, spec[i]);
+    const int64_t words[] = {n, rx_gpu_offset(x), rx_gpu_offset(scale),
+                             zero ? rx_gpu_offset(zero) : 0, rx_gpu_offset(out),
+                             x->rank ? x->dim[a->axis] : 1, inner, a->block};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        rx_gpu_push(d, (uint32_t)words[i]);
+    uint64_t per_group = (uint64_t)d->spec[0] * (uint64_t)(4 / rlx_dtype_block_bytes(out->dtype));
+    rx_gpu_grid(d, c->caps, ((uint64_t)n + per_group - 1) / per_group);
+    return b->status;
+}
+
+rlx_status rx_gpu_lower_quantize(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    return add_convert(b, c, RX_K_quantize);
+}
+
+rlx_status rx_gpu_lower_dequantize(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    return rx_gpu_in(c, 1) ? add_convert(b, c, RX_K_dequantize) : add_decode(b, c, NULL);
+}

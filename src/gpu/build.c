@@ -64,9 +64,10 @@ void rx_gpu_grid(rx_gpu_dispatch *d, const rx_gpu_caps *caps, uint64_t n)
 {
     for (int i = 0; i < 3; i++) {
         uint64_t limit = caps->max_groups[i] < 65535 ? caps->max_groups[i] : 65535;
-        uint64_t here = n < limit ? n : limit;
+        uint64_t layers = (n + limit - 1) / limit; /* of equal size: few groups are left over */
+        uint64_t here = layers ? (n + layers - 1) / layers : 0;
         d->groups[i] = (uint32_t)here;
-        n = here ? (n + here - 1) / here : 0;
+        n = layers;
     }
 }
 

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* copy and the view operations where the result is to have memory of its own. Elements move by their
- * bits; packed types move in whole blocks. A copy whose rows lie across the rows of its source goes
- * through tiles in shared memory (shaders/transpose.comp), any other one is an emitted kernel. */
+/* copy and the view operations where the result is to have memory of its own. Elements move by
+ * their bits; packed types move in whole blocks. A copy whose rows lie across the rows of its
+ * source goes through tiles in shared memory (shaders/transpose.comp), any other one is an
+ * emitted kernel. */
 #include <string.h>
 
 #include "base/dtype.h"
 #include "gpu/region.h"
 
-/* ---- Transposed copies ------------------------------------------------------------------------- */
+/* ---- Transposed copies ----------------------------------------------------------------------- */
 
 #define MAX_BATCH_AXES 4
 #define MIN_TILED 16 /* smaller axes are not worth a tile */
 
-/* A copy as tiles: `across` is the axis along which the source is contiguous. Others than it and the
- * last one are batch axes. */
+/* A copy as tiles: `across` is the axis along which the source is contiguous. Others than it and
+ * the last one are batch axes. */
 typedef struct tiling {
     rx_gpu_axes axes;
     int64_t out_stride[RLX_MAX_RANK];
@@ -106,7 +107,7 @@ static rlx_status add_tiled(rx_gpu_build *b, const rx_gpu_call *c, const tiling 
     return b->status;
 }
 
-/* ---- Copies ------------------------------------------------------------------------------------ */
+/* ---- Copies ---------------------------------------------------------------------------------- */
 
 /* The bytes of a packed block, or of any element, as elements of a plain type: an axis of `units`
  * elements is added at the end. */
@@ -145,7 +146,8 @@ rlx_status rx_gpu_add_copy(rx_gpu_build *b, const rx_gpu_call *c, rx_gpu_operand
         return RLX_OK;
     if (from.view.rank != to.view.rank ||
         memcmp(from.view.dim, to.view.dim, (size_t)to.view.rank * sizeof to.view.dim[0]) != 0) {
-        /* A reshape keeps the row-major order: the dense result may have the shape of the source. */
+        /* A reshape keeps the row-major order: the dense result may have the shape of the
+         * source. */
         char *data = to.view.data;
         rx_view_set_dense(&to.view, to.view.dtype, from.view.rank, from.view.dim);
         to.view.data = data;

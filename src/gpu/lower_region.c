@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Elementwise operations and fused regions on GPUs: each becomes one emitted kernel (spirv/emit.h).
- * A region with more operands than a kernel may bind is cut: values in its middle go through scratch
- * memory. */
+/* Elementwise operations and fused regions on GPUs: each becomes one emitted kernel
+ * (spirv/emit.h). A region with more operands than a kernel may bind is cut: values in its
+ * middle go through scratch memory. */
 #include <string.h>
 
 #include "gpu/region.h"
@@ -232,7 +232,7 @@ rlx_status rx_gpu_add_region(rx_gpu_build *b, const rx_gpu_call *c, const rx_reg
     return b->status;
 }
 
-/* ---- Regions with many operands ---------------------------------------------------------------- */
+/* ---- Regions with many operands -------------------------------------------------------------- */
 
 /* A region on its way to kernels. Values are the inputs, then the instructions. */
 typedef struct cutter {

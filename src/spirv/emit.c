@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The frame of an elementwise kernel: bindings, push constants, coordinates, loads, the program of the
- * region for each element of the item, stores. */
+/* The frame of an elementwise kernel: bindings, push constants, coordinates, loads, the program
+ * of the region for each element of the item, stores. */
 #include "spirv/expr.h"
 
-/* ---- Functions --------------------------------------------------------------------------------- */
+/* ---- Functions ------------------------------------------------------------------------------- */
 
 static rx_id type_of(const rx_emit *e, char c)
 {
@@ -51,7 +51,7 @@ rx_id rx_emit_call(rx_emit *e, const rx_emit_fn *fn, const rx_id *args)
     return rx_spv_op(&e->m, SPV_FUNCTION_CALL, type_of(e, fn->signature[0]), all, n + 1);
 }
 
-/* ---- Instructions ------------------------------------------------------------------------------ */
+/* ---- Instructions ---------------------------------------------------------------------------- */
 
 static rx_emit_value emit_where(rx_emit *e, rlx_dtype arg, const rx_emit_value *a)
 {
@@ -77,7 +77,7 @@ rx_emit_value rx_emit_instr(rx_emit *e, const rx_instr *in, rlx_dtype arg, const
     return (rx_emit_value){rx_emit_float(e, in, args), 0};
 }
 
-/* ---- The kernel being written ------------------------------------------------------------------ */
+/* ---- The kernel being written ---------------------------------------------------------------- */
 
 /* A number of the kernel: a push constant or a constant. */
 typedef struct number {
@@ -144,7 +144,7 @@ static void plan_numbers(writer *w)
         plan_operand(w, &w->out[i], &k->out[i]);
 }
 
-/* ---- Declarations ------------------------------------------------------------------------------ */
+/* ---- Declarations ---------------------------------------------------------------------------- */
 
 static void declare_types(rx_emit *e)
 {
@@ -222,7 +222,7 @@ static rx_id declare_push(writer *w)
     return rx_spv_declare(m, SPV_VARIABLE, pointer, RX_ARGS(SPV_CLASS_PUSH_CONSTANT));
 }
 
-/* ---- Numbers and coordinates ------------------------------------------------------------------- */
+/* ---- Numbers and coordinates ----------------------------------------------------------------- */
 
 static void load_number(writer *w, number *n, rx_id push, rx_id pointer)
 {
@@ -294,7 +294,7 @@ static rx_id place(writer *w, const operand *o, const rx_id *at)
     return sum ? sum : k_u(e, 0);
 }
 
-/* ---- Loads ------------------------------------------------------------------------------------- */
+/* ---- Loads ----------------------------------------------------------------------------------- */
 
 static rx_id pointer_to(writer *w, const operand *o, rx_id index)
 {
@@ -427,7 +427,7 @@ static void load_singly(writer *w, rx_id item)
     }
 }
 
-/* ---- The program ------------------------------------------------------------------------------- */
+/* ---- The program ----------------------------------------------------------------------------- */
 
 static rlx_dtype value_type(const rx_emit_kernel *k, uint32_t value)
 {
@@ -455,7 +455,7 @@ static void run_program(writer *w)
     }
 }
 
-/* ---- Stores ------------------------------------------------------------------------------------ */
+/* ---- Stores ---------------------------------------------------------------------------------- */
 
 /* Packs the elements of an output into its words. */
 static void pack(writer *w, uint32_t output, const rx_emit_value *from, rx_id *word)
@@ -522,7 +522,7 @@ static void store_outputs(writer *w, rx_id item)
     }
 }
 
-/* ---- The kernel -------------------------------------------------------------------------------- */
+/* ---- The kernel ------------------------------------------------------------------------------ */
 
 /* Wide words to wide words: nothing to unpack. */
 static void copy_wide(writer *w, rx_id item, const rx_id *at)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Writes the SPIR-V of elementwise kernels: regions, single operations and copies.
  *
- * A kernel has one storage buffer of words for each input and output. One invocation ("item") makes
- * `per_item` consecutive elements of every output, whole words, so that no two invocations write the
- * same word. The structure (types, rank, which strides are 0 or 1) is in the code; sizes, strides and
- * offsets are push constants as long as they fit, so that one pipeline serves many sizes. */
+ * A kernel has one storage buffer of words for each input and output. One invocation ("item")
+ * makes `per_item` consecutive elements of every output, whole words, so that no two invocations
+ * write the same word. The structure (types, rank, which strides are 0 or 1) is in the code;
+ * sizes, strides and offsets are push constants as long as they fit, so that one pipeline serves
+ * many sizes. */
 #ifndef RX_SPIRV_EMIT_H
 #define RX_SPIRV_EMIT_H
 
@@ -37,8 +38,9 @@ typedef struct rx_emit_kernel {
     rx_emit_operand in[RX_EMIT_MAX_BIND], out[RX_EMIT_MAX_BIND];
     uint32_t n_in, n_out;
     uint32_t per_item;           /* 1, 2, 4, 8 or 16; every output has whole words */
-    /* Items have coordinates below dim[0..rank-1]. Else (`singly`) elements have: per_item elements
-     * of an item may lie in several rows, and coordinates are computed for each; no input is WIDE. */
+    /* Items have coordinates below dim[0..rank-1]. Else (`singly`) elements have: per_item
+     * elements of an item may lie in several rows, and coordinates are computed for each; no
+     * input is WIDE. */
     bool singly;
     int rank;
     uint32_t dim[RLX_MAX_RANK];
@@ -49,8 +51,8 @@ typedef struct rx_emit_kernel {
     uint32_t n_push;
 } rx_emit_kernel;
 
-/* The words of the kernel, in `arena`, and k->push. Bindings are the inputs, then the outputs. NULL:
- * out of memory. */
+/* The words of the kernel, in `arena`, and k->push. Bindings are the inputs, then the outputs.
+ * NULL: out of memory. */
 uint32_t *rx_emit_kernel_words(rx_emit_kernel *k, rx_arena *arena, size_t *n_words);
 
 /* ---- Between the files of the emitter -------------------------------------------------------- */
@@ -92,7 +94,8 @@ rx_id rx_emit_float_test(rx_emit *e, const rx_instr *in, const rx_id *a);
 rx_emit_value rx_emit_int(rx_emit *e, const rx_instr *in, rlx_dtype arg, const rx_emit_value *a);
 /* Between types: emit_cast.c. */
 rx_emit_value rx_emit_cast(rx_emit *e, rlx_dtype from, rlx_dtype to, rx_emit_value x);
-/* Stored bits (in the low end of id; i64: both) to a value and back. Encoding leaves zeros above. */
+/* Stored bits (in the low end of id; i64: both) to a value and back. Encoding leaves zeros
+ * above. */
 rx_emit_value rx_emit_decode(rx_emit *e, rlx_dtype t, rx_emit_value bits);
 rx_emit_value rx_emit_encode(rx_emit *e, rlx_dtype t, rx_emit_value x);
 

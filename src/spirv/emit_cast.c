@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Between types: stored bits and values of a kernel, and cast. Every rounding is done on integers, to
- * nearest even, because drivers may round and flush as they like; the bits are those of cpu/ref. */
+/* Between types: stored bits and values of a kernel, and cast. Every rounding is done on
+ * integers, to nearest even, because drivers may round and flush as they like; the bits are
+ * those of cpu/ref. */
 #include <math.h>
 
 #include "spirv/expr.h"
 #include "spirv/wide.h"
 
-/* ---- Small floats ------------------------------------------------------------------------------ */
+/* ---- Small floats ---------------------------------------------------------------------------- */
 
 static rx_id do_to_f16(rx_emit *e, const rx_id *a)
 {
@@ -32,7 +33,7 @@ static rx_id do_to_bf16(rx_emit *e, const rx_id *a)
 }
 static const rx_emit_fn fn_to_bf16 = {"uf", do_to_bf16, false};
 
-/* ---- Stored bits ------------------------------------------------------------------------------- */
+/* ---- Stored bits ----------------------------------------------------------------------------- */
 
 rx_emit_value rx_emit_decode(rx_emit *e, rlx_dtype t, rx_emit_value bits)
 {
@@ -67,7 +68,7 @@ rx_emit_value rx_emit_encode(rx_emit *e, rlx_dtype t, rx_emit_value x)
     return (rx_emit_value){y, x.hi};
 }
 
-/* ---- Floats to integers ------------------------------------------------------------------------ */
+/* ---- Floats to integers ---------------------------------------------------------------------- */
 
 static void int_limits(rlx_dtype t, int64_t *lo, int64_t *hi)
 {
@@ -140,7 +141,7 @@ static rx_emit_value float_to_int(rx_emit *e, rlx_dtype to, rx_id x)
         rx_spv_op(&e->m, SPV_COMPOSITE_EXTRACT, e->t_u32, RX_ARGS(v, 1))};
 }
 
-/* ---- Integers to floats ------------------------------------------------------------------------ */
+/* ---- Integers to floats ---------------------------------------------------------------------- */
 
 /* The magnitude (a[0], a[1] high) as a float with the sign bit a[2]: to nearest even, or with a[3]
  * set to odd, so that rounding it once more to a smaller type is right. */
@@ -178,7 +179,7 @@ static rx_id int_to_float(rx_emit *e, rlx_dtype from, rlx_dtype to, rx_emit_valu
     return rx_emit_call(e, &fn_wide_to_float, (rx_id[]){mag.id, mag.hi, sign, odd});
 }
 
-/* ---- Cast -------------------------------------------------------------------------------------- */
+/* ---- Cast ------------------------------------------------------------------------------------ */
 
 static rx_emit_value to_bool(rx_emit *e, rlx_dtype from, rx_emit_value x)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions of floats as SPIR-V: powers, logarithms, circular functions and the like. Results are
- * good to about 2e-7 relative on any driver, because nothing but + - * / and square roots of moderate
- * numbers is left to it: what GLSL promises for exp, sin or pow is far less. Infinities, NaN, zeros
- * and subnormals, which drivers may flush, are told apart by their bits. */
+/* Functions of floats as SPIR-V: powers, logarithms, circular functions and the like. Results
+ * are good to about 2e-7 relative on any driver, because nothing but + - * / and square roots of
+ * moderate numbers is left to it: what GLSL promises for exp, sin or pow is far less.
+ * Infinities, NaN, zeros and subnormals, which drivers may flush, are told apart by their bits. */
 #include "spirv/expr.h"
 #include "spirv/func.h"
 
@@ -16,7 +16,7 @@
 #define LOG2_E 1.44269504088896340736
 #define PI 3.14159265358979323846
 
-/* ---- Division ---------------------------------------------------------------------------------- */
+/* ---- Division -------------------------------------------------------------------------------- */
 
 /* x * 2^64 for |x| < 2^64, exact also where x is subnormal. */
 static rx_id scale_up(rx_emit *e, rx_id x)
@@ -51,7 +51,7 @@ static rx_id do_reciprocal(rx_emit *e, const rx_id *a)
 }
 DEFINE_INLINE(reciprocal, "ff");
 
-/* ---- Powers of e and 2 ------------------------------------------------------------------------- */
+/* ---- Powers of e and 2 ----------------------------------------------------------------------- */
 
 /* p * 2^n for n in -252 .. 254: in two steps, so that the result may overflow or vanish. */
 static rx_id scale_by(rx_emit *e, rx_id p, rx_id n)
@@ -100,9 +100,10 @@ static rx_id do_exp2(rx_emit *e, const rx_id *a)
 }
 DEFINE_FN(exp2, "ff");
 
-/* ---- Logarithms -------------------------------------------------------------------------------- */
+/* ---- Logarithms ------------------------------------------------------------------------------ */
 
-/* A positive finite number, given by its bits, is 2^exponent * (1 + f) with f in -0.293 .. 0.414. */
+/* A positive finite number, given by its bits, is 2^exponent * (1 + f) with f in -0.293 ..
+ * 0.414. */
 typedef struct log_parts {
     rx_id exponent, f;
 } log_parts;
@@ -168,7 +169,7 @@ static rx_id do_log1p(rx_emit *e, const rx_id *a)
 }
 DEFINE_FN(log1p, "ff");
 
-/* ---- Roots ------------------------------------------------------------------------------------- */
+/* ---- Roots ----------------------------------------------------------------------------------- */
 
 static rx_id do_sqrt(rx_emit *e, const rx_id *a)
 {
@@ -193,7 +194,7 @@ static rx_id do_rsqrt(rx_emit *e, const rx_id *a)
 }
 DEFINE_FN(rsqrt, "ff");
 
-/* ---- Circular functions ------------------------------------------------------------------------ */
+/* ---- Circular functions ---------------------------------------------------------------------- */
 
 /* The first 192 bits of 2 / pi. */
 static const uint32_t two_over_pi[6] = {0xa2f9836eu, 0x4e441529u, 0xfc2757d1u,
@@ -311,7 +312,7 @@ static rx_id do_tan(rx_emit *e, const rx_id *a)
 }
 DEFINE_FN(tan, "ff");
 
-/* ---- Inverse circular functions ---------------------------------------------------------------- */
+/* ---- Inverse circular functions -------------------------------------------------------------- */
 
 /* atan of t in 0 .. 1 */
 static rx_id do_atan_unit(rx_emit *e, const rx_id *a)
@@ -398,7 +399,7 @@ static rx_id do_acos(rx_emit *e, const rx_id *a)
 }
 DEFINE_FN(acos, "ff");
 
-/* ---- Hyperbolic functions ---------------------------------------------------------------------- */
+/* ---- Hyperbolic functions -------------------------------------------------------------------- */
 
 static rx_id do_tanh(rx_emit *e, const rx_id *a)
 {
@@ -473,7 +474,7 @@ static rx_id do_atanh(rx_emit *e, const rx_id *a)
 }
 DEFINE_FN(atanh, "ff");
 
-/* ---- Error function ---------------------------------------------------------------------------- */
+/* ---- Error function -------------------------------------------------------------------------- */
 
 /* erfc(z) for z >= 0: exp(-z^2) times a polynomial in 1 / (1 + 0.47 z). */
 static rx_id do_erfc(rx_emit *e, const rx_id *a)
@@ -500,7 +501,7 @@ static rx_id do_erf(rx_emit *e, const rx_id *a)
 }
 DEFINE_FN(erf, "ff");
 
-/* ---- Powers ------------------------------------------------------------------------------------ */
+/* ---- Powers ---------------------------------------------------------------------------------- */
 
 /* x with 12 bits of significand: products of two such numbers are exact. */
 static rx_id trim(rx_emit *e, rx_id x)

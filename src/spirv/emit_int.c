@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Elementwise operations on integers and bool as SPIR-V. i8, u8, i32 and bool are computed in 32 bits
- * and wrapped to their type; i64 is computed in full on pairs of words. */
+/* Elementwise operations on integers and bool as SPIR-V. i8, u8, i32 and bool are computed in 32
+ * bits and wrapped to their type; i64 is computed in full on pairs of words. */
 #include "spirv/expr.h"
 #include "spirv/wide.h"
 
-/* ---- 32 bits ----------------------------------------------------------------------------------- */
+/* ---- 32 bits --------------------------------------------------------------------------------- */
 
 /* Parameters of the operation, and its width in bits. */
 typedef struct int_call {
@@ -131,7 +131,7 @@ static narrow_fn *const narrow_table[RX_N_OPS] = {
     N(min), N(pow), N(mod), N(and), N(or), N(xor), N(shl), N(shr),
 };
 
-/* ---- Comparisons ------------------------------------------------------------------------------- */
+/* ---- Comparisons ----------------------------------------------------------------------------- */
 
 /* The instruction on signed words, that on the low words of equal high words. */
 static const struct { uint16_t is_signed, is_unsigned; } compare_table[RX_N_OPS] = {
@@ -156,7 +156,7 @@ static rx_id compare(rx_emit *e, uint16_t op, bool is_wide, const rx_emit_value 
     return b_or(e, b_and(e, same, low), b_and(e, b_not(e, same), high));
 }
 
-/* ---- All --------------------------------------------------------------------------------------- */
+/* ---- All ------------------------------------------------------------------------------------- */
 
 rx_id rx_emit_wrap(rx_emit *e, rlx_dtype t, rx_id x)
 {

@@ -10,7 +10,7 @@
 #define DEFINE_FN(name, sig) static const rx_emit_fn fn_##name = {sig, do_##name, false}
 #define DEFINE_IN_PLACE(name, sig) static const rx_emit_fn fn_##name = {sig, do_##name, true}
 
-/* ---- Arithmetic and order ---------------------------------------------------------------------- */
+/* ---- Arithmetic and order -------------------------------------------------------------------- */
 
 static rx_id do_add(rx_emit *e, const rx_id *a) { return f_add(e, a[0], a[1]); }
 DEFINE_IN_PLACE(add, "fff");
@@ -86,7 +86,7 @@ DEFINE_IN_PLACE(floor, "ff");
 static rx_id do_ceil(rx_emit *e, const rx_id *a) { return whole(e, a[0], f_ceil(e, a[0]), 1); }
 DEFINE_IN_PLACE(ceil, "ff");
 
-/* ---- Activations ------------------------------------------------------------------------------- */
+/* ---- Activations ----------------------------------------------------------------------------- */
 
 static rx_id limit_unit(rx_emit *e, rx_id x)
 {
@@ -198,7 +198,7 @@ static rx_id do_celu(rx_emit *e, const rx_id *a)
 }
 DEFINE_FN(celu, "fff");
 
-/* ---- Remainder --------------------------------------------------------------------------------- */
+/* ---- Remainder ------------------------------------------------------------------------------- */
 
 /* The float with these sign bits and the value r * 2^(exponent - 150), r below 2^24. */
 static rx_id assemble(rx_emit *e, rx_id sign, rx_id r, rx_id exponent)
@@ -260,7 +260,7 @@ static rx_id do_mod(rx_emit *e, const rx_id *a)
 }
 DEFINE_FN(mod, "ffff");
 
-/* ---- Fused multiply-add ------------------------------------------------------------------------ */
+/* ---- Fused multiply-add ---------------------------------------------------------------------- */
 
 /* sum = a + b rounded, *rest what rounding took away. */
 static rx_id two_sum(rx_emit *e, rx_id a, rx_id b, rx_id *rest)
@@ -323,7 +323,7 @@ static rx_id do_fma(rx_emit *e, const rx_id *a)
 }
 DEFINE_FN(fma, "ffff");
 
-/* ---- The table --------------------------------------------------------------------------------- */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 #define F(name) [RX_OP_##name] = &fn_##name
 #define G(name) [RX_OP_##name] = &rx_fn_##name
@@ -347,7 +347,7 @@ rx_id rx_emit_float(rx_emit *e, const rx_instr *in, const rx_id *a)
     return rx_emit_call(e, fn, args);
 }
 
-/* ---- Tests ------------------------------------------------------------------------------------- */
+/* ---- Tests ----------------------------------------------------------------------------------- */
 
 typedef rx_id test_fn(rx_emit *e, const rx_id *a);
 

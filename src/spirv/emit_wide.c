@@ -7,7 +7,7 @@
 typedef rx_emit_value pair;
 typedef pair wide_fn(rx_emit *e, const rx_instr *in, const pair *a);
 
-/* ---- Pieces ------------------------------------------------------------------------------------ */
+/* ---- Pieces ---------------------------------------------------------------------------------- */
 
 static pair wide_k(rx_emit *e, int64_t x)
 {
@@ -89,7 +89,7 @@ static void set(rx_emit *e, pair_var v, pair x)
     var_set(e, v.hi, x.hi);
 }
 
-/* ---- Division and powers ----------------------------------------------------------------------- */
+/* ---- Division and powers --------------------------------------------------------------------- */
 
 /* Quotient and remainder of unsigned numbers, bit by bit: uvec4(q, q.hi, r, r.hi). */
 static rx_id do_divide(rx_emit *e, const rx_id *a)
@@ -159,7 +159,7 @@ static rx_id do_wide_pow(rx_emit *e, const rx_id *a)
 }
 static const rx_emit_fn fn_wide_pow = {"vuuuu", do_wide_pow, false};
 
-/* ---- Operations -------------------------------------------------------------------------------- */
+/* ---- Operations ------------------------------------------------------------------------------ */
 
 #define WIDE(name) static pair wide_##name(rx_emit *e, const rx_instr *in, const pair *a)
 #define WIDE_1(name, expr) WIDE(name) { (void)in; pair x = a[0]; return expr; }

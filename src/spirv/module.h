@@ -97,8 +97,8 @@ void rx_spv_end(rx_spv *m);
 #define RX_ARGS(...) (const uint32_t[]){__VA_ARGS__}, \
                      sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t)
 
-/* The whole module with entry point `entry` ("main") and its local size, in `arena`; `interface` are
- * the input variables. NULL when memory ran out, here or before. */
+/* The whole module with entry point `entry` ("main") and its local size, in `arena`; `interface`
+ * are the input variables. NULL when memory ran out, here or before. */
 uint32_t *rx_spv_build(const rx_spv *m, rx_arena *arena, rx_id entry, uint32_t local,
                        const rx_id *interface, size_t n_interface, size_t *n_words);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The emitter: every elementwise operation on every type, random regions, copies with random strides
- * and limits of the device. Each kernel is walked word by word and its ids are checked; where
- * spirv-val is installed, a sample of them goes through it. With a folder as argument all of them are
- * written there. What kernels compute is tested by optest on the devices. */
+/* The emitter: every elementwise operation on every type, random regions, copies with random
+ * strides and limits of the device. Each kernel is walked word by word and its ids are checked;
+ * where spirv-val is installed, a sample of them goes through it. With a folder as argument all
+ * of them are written there. What kernels compute is tested by optest on the devices. */
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -25,7 +25,7 @@ static const rlx_dtype plain[] = {RLX_F32, RLX_F16, RLX_BF16, RLX_I8,
                                   RLX_U8,  RLX_I32, RLX_I64,  RLX_BOOL};
 #define N_PLAIN 8
 
-/* ---- Checking a module ------------------------------------------------------------------------ */
+/* ---- Checking a module ----------------------------------------------------------------------- */
 
 static bool has_spirv_val;
 static const char *folder; /* NULL: none */
@@ -109,7 +109,7 @@ static void check_call(const rx_gpu_call *c, uint32_t sample)
     rx_arena_finish(&arena);
 }
 
-/* ---- Operands ---------------------------------------------------------------------------------- */
+/* ---- Operands -------------------------------------------------------------------------------- */
 
 static const rx_gpu_caps full = {
     .max_invocations = 1024, .max_shared_bytes = 49152, .max_groups = {65535, 65535, 65535},
@@ -152,7 +152,7 @@ static int random_shape(int64_t *dim)
     return rank;
 }
 
-/* ---- Cases ------------------------------------------------------------------------------------- */
+/* ---- Cases ----------------------------------------------------------------------------------- */
 
 static void check_single(rx_op op, rlx_dtype t, rlx_dtype to)
 {
@@ -289,6 +289,23 @@ static void check_sharing(void)
     rx_arena_finish(&arena);
 }
 
+/* Grids reach n within the limits and waste little. */
+static void check_grids(void)
+{
+    static const uint64_t counts[] = {0, 1, 255, 256, 257, 65535, 65536, 65537, 1000003, 16777216};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        const rx_gpu_caps *caps[2] = {&full, &tiny};
+        for (int k = 0; k < 2; k++) {
+            rx_gpu_dispatch d = {0};
+            rx_gpu_grid(&d, caps[k], counts[i]);
+            const uint64_t n = (uint64_t)d.groups[0] * d.groups[1] * d.groups[2];
+            CHECK(n >= counts[i] && n <= counts[i] + counts[i] / 16);
+            for (int j = 0; j < 3; j++)
+                CHECK(d.groups[j] <= caps[k]->max_groups[j]);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     folder = argc > 1 ? argv[1] : NULL;
@@ -299,6 +316,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < 60; i++)
         check_copy();
     check_sharing();
+    check_grids();
     printf("%d modules, %d through spirv-val\n", n_modules, n_validated);
     return check_done();
 }

@@ -2,11 +2,12 @@
 #version 450
 /* y[b, i, j] = x[b, i, j] where x is contiguous along i ("across") and y along j.
  *
- * x at in_offset + sum of b * in_batch + i + j * in_row, y at out_offset + sum of b * out_batch +
- * i * out_row + j, in elements. One workgroup moves a tile of TILE x TILE elements of one batch entry
- * through shared memory, whose rows are padded by one word so that both directions are free of bank
- * conflicts. Elements have BYTES = 1, 2 or 4 bytes; WIDE: 4 bytes, all offsets, strides and sizes are
- * multiples of 4, accesses are vectors. Otherwise rows of y are whole words. */
+ * x at in_offset + sum of b * in_batch + i + j * in_row, y at out_offset + sum of b * out_batch
+ * + i * out_row + j, in elements. One workgroup moves a tile of TILE x TILE elements of one
+ * batch entry through shared memory, whose rows are padded by one word so that both directions
+ * are free of bank conflicts. Elements have BYTES = 1, 2 or 4 bytes; WIDE: 4 bytes, all offsets,
+ * strides and sizes are multiples of 4, accesses are vectors. Otherwise rows of y are whole
+ * words. */
 #include "common.glsl"
 
 layout(constant_id = 1) const uint TILE = 32;

@@ -158,6 +158,12 @@ const char *const rx_cases_elementwise[] = {
     "return t1}",
     "region(f32[seq<=9,5], f32[5]) {t0 = mul(a0, a1): f32; t1 = exp(a1): f32; return t1, t0}",
     "region(f32[0,3], f32[3]) {t0 = add(a0, a1): f32; return t0}",
+    /* more operands than a GPU kernel binds: values in the middle go through memory */
+    "$T=f32|f16 : region($T[5,33], $T[33], $T[5,1], $T[], $T[5,33], $T[5,33], $T[33], $T[5,33],"
+    " $T[5,33], $T[1,33], $T[5,33], i64[5,33]) {t0 = add(a0, a1): $T; t1 = mul(t0, a2): $T;"
+    " t2 = sub(t1, a3): $T; t3 = tanh(a4): $T; t4 = fma(t3, a5, a6): $T; t5 = max(t4, t2): $T;"
+    " t6 = mul(a7, a8): $T; t7 = add(t6, a9): $T; t8 = lt(t7, t5): bool; t9 = cast(a11): $T;"
+    " t10 = where(t8, a10, t9): $T; t11 = add(t10, t0): $T; return t11, t8, t5}",
     "region(f32[]) {t0 = neg(a0): f32; return t0}",
     "region(f32[256,512], f32[512], f32[256,1]) {t0 = fma(a0, a1, a2): f32; t1 = silu(t0): f32; "
     "return t1}",

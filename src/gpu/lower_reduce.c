@@ -474,3 +474,14 @@ rlx_status rx_gpu_lower_cum(rx_gpu_build *b, const rx_gpu_call *c)
     rx_gpu_pack_values(b, c, 0, s.y_ref);
     return RLX_OK;
 }
+
+void rx_gpu_add_offsets(rx_gpu_build *b, const rx_gpu_call *c, rx_gpu_ref counts,
+                        rx_gpu_ref offsets, uint64_t n)
+{
+    scan s = {.x = RLX_I32, .y = RLX_I32, .x_ref = counts, .y_ref = offsets,
+              .start_ref = RX_REF_NONE, .rows = {1, n, 1}, .join = JOIN_SUM, .exclusive = true};
+    cut_rows(c->caps, &s);
+    if (s.parts > 1)
+        s.start_ref = add_carries(b, c, &s);
+    add_scan(b, c, &s);
+}

@@ -35,5 +35,8 @@ rx_gpu_dispatch *rx_gpu_add_linear(rx_gpu_build *b, const rx_gpu_call *c, rx_ker
  * elements are smaller; rx_gpu_pack_values then stores them. */
 rx_gpu_ref rx_gpu_values(rx_gpu_build *b, const rx_gpu_call *c, size_t i);
 void rx_gpu_pack_values(rx_gpu_build *b, const rx_gpu_call *c, size_t i, rx_gpu_ref from);
+/* offsets[i] = the sum of the words counts[0..i-1], i < n. */
+void rx_gpu_add_offsets(rx_gpu_build *b, const rx_gpu_call *c, rx_gpu_ref counts,
+                        rx_gpu_ref offsets, uint64_t n);
 
 #endif

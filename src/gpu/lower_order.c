@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: MIT */
+/* Order and places on GPUs: top_k, sort, argsort, knn, group_limited_gate, histogram, one_hot,
+ * range and nonzero.
+ *
+ * Sorting works on lists of keys and places in scratch memory. Chunks are sorted in shared memory;
+ * then, for few results, the best of the chunks are a shorter list and so on; for many, sorted runs
+ * are merged. Results are taken from x by place at the end. */
+#include <math.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "gpu/rows.h"
+
+/* ---- Sorting --------------------------------------------------------------------------------- */
+
+#define MAX_CHUNK 1024 /* elements sorted in shared memory: 12 bytes each */
+
+typedef struct sorting {
+    const rx_gpu_call *call;
+    rx_rows rows;
+    uint64_t k;           /* results for each row, at most rows.n */
+    bool ascending, skip_self, wide;
+    rx_gpu_ref keys, places; /* the list as it is now, RX_REF_NONE: the elements of x */
+    uint64_t n;           /* its length for each row */
+} sorting;
+
+static void new_list(rx_gpu_build *b, const sorting *s, uint64_t n, rx_gpu_ref list[2])
+{
+    uint64_t elements = rx_rows_count(&s->rows) * n;
+    list[0] = rx_gpu_scratch(b, elements * (s->wide ? 8 : 4));
+    list[1] = rx_gpu_scratch(b, elements * 4);
+}
+
+/* Sorts chunks of `size` elements and keeps the first `keep` of each. */
+static void add_chunks(rx_gpu_build *b, sorting *s, uint64_t size, uint64_t keep)
+{
+    const rx_gpu_caps *caps = s->call->caps;
+    const rx_view *x = &s->call->in[0];
+    uint64_t rows = rx_rows_count(&s->rows), chunks = rx_ceil_div(s->n, size);
+    uint64_t rest = s->n - (chunks - 1) * size;
+    uint64_t n_out = (chunks - 1) * keep + (rest < keep ? rest : keep);
+    rx_gpu_ref list[2];
+    new_list(b, s, n_out, list);
+
+    uint32_t local = rx_gpu_local(caps, 256), group = 1;
+    while (group < local && group * size < local * 2 && group < rows * chunks)
+        group *= 2;
+    if (group * size / 2 < local)
+        local = rx_pow2_up(group * size / 2);
+    rx_gpu_dispatch *d = rx_gpu_add(b, s->wide ? RX_K_sort_wide : RX_K_sort, local);
+    bool from_list = s->keys != RX_REF_NONE;
+    const rx_gpu_ref bind[] = {RX_REF_IN(0), s->keys, s->places, list[0], list[1]};
+    for (size_t i = 0; i < 5; i++)
+        rx_gpu_bind(d, bind[i], i > 2);
+    const uint32_t spec[] = {(uint32_t)x->dtype, s->ascending, from_list, s->skip_self,
+                             (uint32_t)size, group, local};
+    for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
+        rx_gpu_spec(d, spec[i]);
+    const uint64_t push[] = {rows, s->n, s->rows.inner, chunks, keep, n_out, rx_gpu_offset(x)};
+    for (size_t i = 0; i < sizeof push / sizeof push[0]; i++)
+        rx_gpu_push(d, (uint32_t)push[i]);
+    rx_gpu_grid(d, caps, rx_ceil_div(rows * chunks, group));
+    s->keys = list[0];
+    s->places = list[1];
+    s->n = n_out;
+}
+
+static void add_merges(rx_gpu_build *b, sorting *s, uint64_t run)
+{
+    uint64_t rows = rx_rows_count(&s->rows);
+    rx_gpu_ref other[2];
+    if (run < s->n)
+        new_list(b, s, s->n, other);
+    for (; run < s->n; run *= 2) {
+        rx_gpu_dispatch *d = rx_gpu_add_linear(b, s->call, s->wide ? RX_K_merge_wide : RX_K_merge,
+                                               rows * s->n);
+        const rx_gpu_ref bind[] = {s->keys, s->places, other[0], other[1]};
+        for (size_t i = 0; i < 4; i++)
+            rx_gpu_bind(d, bind[i], i > 1);
+        rx_gpu_push(d, (uint32_t)rows);
+        rx_gpu_push(d, (uint32_t)s->n);
+        rx_gpu_push(d, (uint32_t)run);
+        other[0] = s->keys;
+        other[1] = s->places;
+        s->keys = bind[2];
+        s->places = bind[3];
+    }
+}
+
+/* Leaves a list whose first k places of each row are those of the result. */
+static void add_sorting(rx_gpu_build *b, sorting *s)
+{
+    s->n = s->rows.n;
+    if (s->k * 2 > MAX_CHUNK && s->n > MAX_CHUNK) {
+        add_chunks(b, s, MAX_CHUNK, MAX_CHUNK);
+        add_merges(b, s, MAX_CHUNK);
+        return;
+    }
+    do {
+        uint32_t size = rx_pow2_up(s->n < 2 ? 2 : s->n);
+        add_chunks(b, s, size < MAX_CHUNK ? size : MAX_CHUNK, s->k);
+    } while (s->n > s->k);
+}
+
+/* What stands past the end of a row that is shorter than k: the value that is last in the order. */
+static uint64_t last_value(rlx_dtype t, bool ascending)
+{
+    switch (t) {
+    case RLX_F32: return ascending ? 0x7f800000u : 0xff800000u;
+    case RLX_F16: return ascending ? 0x7c00u : 0xfc00u;
+    case RLX_BF16: return ascending ? 0x7f80u : 0xff80u;
+    case RLX_I8: return ascending ? 0x7fu : 0x80u;
+    case RLX_U8: return ascending ? 0xffu : 0;
+    case RLX_I32: return ascending ? 0x7fffffffu : 0x80000000u;
+    default: return ascending ? (uint64_t)INT64_MAX : (uint64_t)INT64_MIN;
+    }
+}
+
+/* Result `out` from the list: elements, or places. */
+static void add_take(rx_gpu_build *b, const sorting *s, size_t out, bool places)
+{
+    const rx_gpu_call *c = s->call;
+    const rx_view *x = &c->in[0], *y = rx_gpu_out(c, out);
+    if (!y)
+        return;
+    uint64_t total = (uint64_t)rx_view_elements(y), rows = rx_rows_count(&s->rows);
+    rx_gpu_dispatch *d = rx_gpu_add_linear(b, c, RX_K_take,
+                                           rx_ceil_div(total, rx_per_word(y->dtype)));
+    rx_gpu_bind(d, RX_REF_IN(0), false);
+    rx_gpu_bind(d, s->places, false);
+    rx_gpu_bind(d, RX_REF_OUT(out), true);
+    rx_gpu_spec(d, (uint32_t)y->dtype);
+    rx_gpu_spec(d, places);
+    uint64_t fill = last_value(y->dtype, s->ascending);
+    const uint64_t push[] = {total, total / rows, s->rows.inner, s->rows.n, s->n,
+                             rx_gpu_offset(x), rx_gpu_offset(y), fill, fill >> 32};
+    for (size_t i = 0; i < sizeof push / sizeof push[0]; i++)
+        rx_gpu_push(d, (uint32_t)push[i]);
+}
+
+static sorting make_sorting(const rx_gpu_call *c, int64_t axis, int64_t k, bool ascending)
+{
+    sorting s = {.call = c, .rows = rx_gpu_rows(&c->in[0], axis), .k = (uint64_t)k,
+                 .ascending = ascending, .wide = c->in[0].dtype == RLX_I64,
+                 .keys = RX_REF_NONE, .places = RX_REF_NONE};
+    if (s.k > s.rows.n)
+        s.k = s.rows.n;
+    return s;
+}
+
+static void add_top_k(rx_gpu_build *b, sorting *s)
+{
+    if (!rx_rows_count(&s->rows) || (!rx_gpu_out(s->call, 0) && !rx_gpu_out(s->call, 1)))
+        return;
+    if (s->k)
+        add_sorting(b, s);
+    add_take(b, s, 0, false);
+    add_take(b, s, 1, true);
+}
+
+rlx_status rx_gpu_lower_top_k(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const rlx_topk_desc *d = c->attr;
+    sorting s = make_sorting(c, d->axis, d->k, d->smallest);
+    add_top_k(b, &s);
+    return RLX_OK;
+}
+
+rlx_status rx_gpu_lower_sort(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const rlx_sort_desc *d = c->attr;
+    const rx_view *x = &c->in[0];
+    sorting s = make_sorting(c, d->axis, x->dim[d->axis], !d->descending);
+    if (!rx_view_elements(x))
+        return RLX_OK;
+    add_sorting(b, &s);
+    add_take(b, &s, 0, c->op == RX_OP_argsort);
+    return RLX_OK;
+}
+
+rlx_status rx_gpu_lower_knn(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    sorting s = make_sorting(c, 1, ((const rlx_k_desc *)c->attr)->k, true);
+    s.skip_self = true;
+    add_top_k(b, &s);
+    return RLX_OK;
+}
+
+/* ---- group_limited_gate ---------------------------------------------------------------------- */
+
+rlx_status rx_gpu_lower_group_limited_gate(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const rlx_gate_desc *g = c->attr;
+    const rx_view *x = &c->in[0], *weights = rx_gpu_out(c, 0), *places = rx_gpu_out(c, 1);
+    uint64_t rows = (uint64_t)x->dim[0];
+    if (!rows || (!weights && !places))
+        return RLX_OK;
+    uint64_t words = (uint64_t)x->dim[1] + 2 * (uint64_t)g->groups + (uint64_t)g->k;
+    if (words * 4 > c->caps->max_shared_bytes)
+        return rx_gpu_fail(b, c, "more experts than fit into shared memory");
+    uint32_t local = rx_gpu_local(c->caps, x->dim[1] < 128 ? 64 : 256);
+    rx_gpu_ref values = weights ? rx_gpu_values(b, c, 0) : RX_REF_NONE;
+    rx_gpu_dispatch *d = rx_gpu_add(b, RX_K_gate, local);
+    rx_gpu_bind(d, RX_REF_IN(0), false);
+    rx_gpu_bind(d, values, weights != NULL);
+    rx_gpu_bind(d, places ? RX_REF_OUT(1) : RX_REF_NONE, places != NULL);
+    const uint32_t spec[] = {(uint32_t)x->dtype, (uint32_t)x->dim[1], (uint32_t)g->groups,
+                             (uint32_t)g->k, (weights ? 1u : 0u) | (places ? 2u : 0u), local};
+    for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
+        rx_gpu_spec(d, spec[i]);
+    rx_gpu_push(d, (uint32_t)rows);
+    rx_gpu_push(d, (uint32_t)g->keep_groups);
+    rx_gpu_push(d, rx_gpu_offset(x));
+    rx_gpu_push(d, values == RX_REF_OUT(0) ? rx_gpu_offset(weights) : 0);
+    rx_gpu_push(d, places ? rx_gpu_offset(places) : 0);
+    rx_gpu_push_f32(d, (float)g->scale);
+    rx_gpu_grid(d, c->caps, rows);
+    if (weights)
+        rx_gpu_pack_values(b, c, 0, values);
+    return RLX_OK;
+}
+
+/* ---- histogram, one_hot, range, nonzero ------------------------------------------------------ */
+
+static void push_bits(rx_gpu_dispatch *d, uint64_t bits)
+{
+    rx_gpu_push(d, (uint32_t)bits);
+    rx_gpu_push(d, (uint32_t)(bits >> 32));
+}
+
+static void push_double(rx_gpu_dispatch *d, double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    push_bits(d, bits);
+}
+
+/* Sets the words of result i, whose elements have 8 bytes, to zero. */
+static void add_zero(rx_gpu_build *b, const rx_gpu_call *c, size_t i)
+{
+    uint64_t words = (uint64_t)rx_view_elements(&c->out[i]) * 2;
+    rx_gpu_dispatch *d = rx_gpu_add_linear(b, c, RX_K_fill_words, words);
+    rx_gpu_bind(d, RX_REF_OUT(i), true);
+    rx_gpu_push(d, (uint32_t)words);
+    rx_gpu_push(d, rx_gpu_offset(&c->out[i]) * 2);
+    rx_gpu_push(d, 0);
+}
+
+rlx_status rx_gpu_lower_histogram(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const rlx_histogram_desc *h = c->attr;
+    const rx_view *x = &c->in[0];
+    uint64_t n = (uint64_t)rx_view_elements(x);
+    add_zero(b, c, 0);
+    if (!n)
+        return RLX_OK;
+    uint32_t local = rx_gpu_local(c->caps, 256);
+    uint64_t groups = rx_ceil_div(n, local * 4), busy = rx_gpu_busy_groups(c->caps);
+    groups = groups < busy ? groups : busy;
+    rx_gpu_dispatch *d = rx_gpu_add(b, RX_K_histogram, local);
+    rx_gpu_bind(d, RX_REF_IN(0), false);
+    rx_gpu_bind(d, RX_REF_OUT(0), true);
+    rx_gpu_spec(d, (uint32_t)x->dtype);
+    rx_gpu_spec(d, h->bins <= 2048 ? (uint32_t)h->bins : 0);
+    const uint64_t push[] = {n, (uint64_t)h->bins, groups, rx_gpu_offset(x),
+                             rx_gpu_offset(&c->out[0])};
+    for (size_t i = 0; i < sizeof push / sizeof push[0]; i++)
+        rx_gpu_push(d, (uint32_t)push[i]);
+    push_double(d, h->lo);
+    push_double(d, h->hi);
+    push_double(d, (h->hi - h->lo) / (double)h->bins);
+    rx_gpu_push_f32(d, (float)h->lo);
+    rx_gpu_push_f32(d, (float)((double)h->bins / (h->hi - h->lo)));
+    rx_gpu_grid(d, c->caps, groups);
+    return RLX_OK;
+}
+
+static int64_t saturate(double x, int64_t low, int64_t high)
+{
+    return x <= (double)low ? low : x >= (double)high ? high : (int64_t)x;
+}
+
+/* The bits of x as an element of type t. */
+static uint64_t encode(rlx_dtype t, double x)
+{
+    const float f = rx_f64_to_f32(x);
+    uint32_t bits;
+    switch (t) {
+    case RLX_F32: memcpy(&bits, &f, sizeof bits); return bits;
+    case RLX_F16: return rx_f64_to_f16(x);
+    case RLX_BF16: return rx_f64_to_bf16(x);
+    case RLX_I8: return (uint8_t)saturate(x, INT8_MIN, INT8_MAX);
+    case RLX_U8: return (uint8_t)saturate(x, 0, UINT8_MAX);
+    case RLX_I32: return (uint32_t)saturate(x, INT32_MIN, INT32_MAX);
+    case RLX_BOOL: return x != 0;
+    default: return isnan(x) ? 0 : (uint64_t)saturate(x, INT64_MIN, INT64_MAX);
+    }
+}
+
+rlx_status rx_gpu_lower_one_hot(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const rlx_one_hot_desc *h = c->attr;
+    const rx_view *x = &c->in[0], *y = &c->out[0];
+    uint64_t total = (uint64_t)rx_view_elements(y);
+    if (!total)
+        return RLX_OK;
+    const rx_rows rows = rx_gpu_rows(y, h->axis);
+    rx_gpu_dispatch *d = rx_gpu_add_linear(b, c, RX_K_one_hot,
+                                           rx_ceil_div(total, rx_per_word(y->dtype)));
+    rx_gpu_bind(d, RX_REF_IN(0), false);
+    rx_gpu_bind(d, RX_REF_OUT(0), true);
+    rx_gpu_spec(d, (uint32_t)x->dtype);
+    rx_gpu_spec(d, (uint32_t)y->dtype);
+    const uint64_t push[] = {total, rows.n, rows.inner, rx_gpu_offset(x), rx_gpu_offset(y)};
+    for (size_t i = 0; i < sizeof push / sizeof push[0]; i++)
+        rx_gpu_push(d, (uint32_t)push[i]);
+    push_bits(d, encode(y->dtype, h->on));
+    push_bits(d, encode(y->dtype, h->off));
+    return RLX_OK;
+}
+
+rlx_status rx_gpu_lower_range(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const rlx_range_desc *r = c->attr;
+    const rx_view *y = &c->out[0];
+    uint64_t n = (uint64_t)rx_view_elements(y);
+    if (!n)
+        return RLX_OK;
+    rx_gpu_dispatch *d = rx_gpu_add_linear(b, c, RX_K_range,
+                                           rx_ceil_div(n, rx_per_word(y->dtype)));
+    rx_gpu_bind(d, RX_REF_OUT(0), true);
+    rx_gpu_spec(d, (uint32_t)y->dtype);
+    rx_gpu_push(d, (uint32_t)n);
+    rx_gpu_push(d, rx_gpu_offset(y));
+    if (rlx_dtype_is_float(y->dtype)) {
+        push_double(d, r->start);
+        push_double(d, r->step);
+    } else {
+        push_bits(d, (uint64_t)(int64_t)r->start);
+        push_bits(d, (uint64_t)(int64_t)r->step);
+    }
+    return RLX_OK;
+}
+
+#define NONZERO_EACH 8 /* EACH of shaders/nonzero.comp */
+
+static void add_nonzero(rx_gpu_build *b, const rx_gpu_call *c, bool count,
+                        const rx_gpu_ref lists[2])
+{
+    const rx_view *x = &c->in[0], *places = rx_gpu_out(c, 0), *found = rx_gpu_out(c, 1);
+    uint32_t local = rx_gpu_local(c->caps, 256);
+    uint64_t n = (uint64_t)rx_view_elements(x), blocks = rx_ceil_div(n, local * NONZERO_EACH);
+    rx_gpu_dispatch *d = rx_gpu_add(b, RX_K_nonzero, local);
+    rx_gpu_bind(d, RX_REF_IN(0), false);
+    rx_gpu_bind(d, lists[0], count);
+    rx_gpu_bind(d, count ? RX_REF_NONE : lists[1], false);
+    rx_gpu_bind(d, places && !count ? RX_REF_OUT(0) : RX_REF_NONE, places && !count);
+    rx_gpu_bind(d, found && !count ? RX_REF_OUT(1) : RX_REF_NONE, found && !count);
+    const uint32_t spec[] = {(uint32_t)x->dtype, count, (uint32_t)x->rank,
+                             (places ? 1u : 0u) | (found ? 2u : 0u), local};
+    for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
+        rx_gpu_spec(d, spec[i]);
+    rx_gpu_push(d, (uint32_t)n);
+    rx_gpu_push(d, (uint32_t)blocks);
+    rx_gpu_push(d, rx_gpu_offset(x));
+    rx_gpu_push(d, places ? rx_gpu_offset(places) : 0);
+    rx_gpu_push(d, found ? rx_gpu_offset(found) : 0);
+    for (int i = 0; i < RLX_MAX_RANK; i++)
+        rx_gpu_push(d, i < x->rank ? (uint32_t)x->dim[i] : 1);
+    rx_gpu_grid(d, c->caps, blocks);
+}
+
+rlx_status rx_gpu_lower_nonzero(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    uint64_t n = (uint64_t)rx_view_elements(&c->in[0]);
+    uint64_t blocks = rx_ceil_div(n, rx_gpu_local(c->caps, 256) * NONZERO_EACH);
+    if (!n) {
+        if (rx_gpu_out(c, 1))
+            add_zero(b, c, 1);
+        return RLX_OK;
+    }
+    const rx_gpu_ref lists[2] = {rx_gpu_scratch(b, blocks * 4), rx_gpu_scratch(b, blocks * 4)};
+    add_nonzero(b, c, true, lists);
+    rx_gpu_add_offsets(b, c, lists[0], lists[1], blocks);
+    add_nonzero(b, c, false, lists);
+    return RLX_OK;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+#version 450
+/* Sorts pieces of rows: chunk c of a row is the elements c * SIZE .. of [outer, n, inner], and its
+ * first `keep` elements in order go to keys_out and places_out [rows, n_out] from c * keep on.
+ * Larger ones come first (FLIP: smaller ones), equal ones by place; NaN counts as largest.
+ * FROM_LIST: the elements are a list [rows, n] of keys and places made before. SKIP_SELF: the
+ * element whose place is the number of the row counts as absent; absent ones come last, their place
+ * is ABSENT.
+ *
+ * A workgroup sorts GROUP chunks in shared memory by Batcher's bitonic network. */
+#include "common.glsl"
+#include "order.glsl"
+
+layout(constant_id = 1) const uint TX = 1;
+layout(constant_id = 2) const uint FLIP = 0;
+layout(constant_id = 3) const uint FROM_LIST = 0;
+layout(constant_id = 4) const uint SKIP_SELF = 0;
+layout(constant_id = 5) const uint SIZE = 64;
+layout(constant_id = 6) const uint GROUP = 1;
+layout(constant_id = 7) const uint THREADS = 64; /* the local size again */
+
+layout(push_constant) uniform Params { uint rows, n, inner, chunks, keep, n_out, x_at; };
+
+TENSOR(0, x)
+DEFINE_KEY(x)
+layout(set = 0, binding = 1, std430) buffer buffer_keys_in { KEY keys_in[]; };
+WORDS(2, places_in);
+layout(set = 0, binding = 3, std430) buffer buffer_keys_out { KEY keys_out[]; };
+WORDS(4, places_out);
+
+const uint ABSENT = 0xffffffffu;
+shared KEY keys[GROUP * SIZE];
+shared uint places[GROUP * SIZE];
+
+bool comes_before(uint a, uint b)
+{
+    return keys[a] == keys[b] ? places[a] < places[b] : key_above(keys[a], keys[b]);
+}
+
+void load_element(uint slot, uint row, uint i)
+{
+    KEY key = LAST_KEY;
+    uint place = ABSENT;
+    if (row < rows && i < n) {
+        if (FROM_LIST != 0u) {
+            key = keys_in[row * n + i];
+            place = places_in[row * n + i];
+        } else if (SKIP_SELF == 0u || i != row) {
+            uint at = x_at + (row / inner * n + i) * inner + row % inner;
+            key = load_key_x(TX, at, FLIP != 0u, 0xffffffffu);
+            place = i;
+        }
+    }
+    keys[slot] = key;
+    places[slot] = place;
+}
+
+void main()
+{
+    uint first = GROUP_INDEX * GROUP; /* chunk, counted over all rows */
+    for (uint p = LANE; p < GROUP * SIZE; p += THREADS) {
+        uint chunk = first + p / SIZE;
+        load_element(p, chunk / chunks, chunk % chunks * SIZE + p % SIZE);
+    }
+    barrier();
+    for (uint run = 2u; run <= SIZE; run *= 2u) {
+        for (uint step = run / 2u; step > 0u; step /= 2u) {
+            for (uint t = LANE; t < GROUP * SIZE / 2u; t += THREADS) {
+                uint a = 2u * t - (t & (step - 1u)), b = a + step;
+                bool forward = (a & (SIZE - 1u) & run) == 0u;
+                if (comes_before(b, a) == forward) {
+                    KEY key = keys[a];
+                    uint place = places[a];
+                    keys[a] = keys[b];
+                    places[a] = places[b];
+                    keys[b] = key;
+                    places[b] = place;
+                }
+            }
+            barrier();
+        }
+    }
+    for (uint p = LANE; p < GROUP * SIZE; p += THREADS) {
+        uint chunk = first + p / SIZE, row = chunk / chunks;
+        uint to = chunk % chunks * keep + p % SIZE;
+        if (row < rows && p % SIZE < keep && to < n_out) {
+            keys_out[row * n_out + to] = keys[p];
+            places_out[row * n_out + to] = places[p];
+        }
+    }
+}

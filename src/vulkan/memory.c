@@ -131,6 +131,20 @@ void rx_vk_block_destroy(rx_device *d, rx_vk_block *b)
     *b = (rx_vk_block){0};
 }
 
+/* Says no before anything is allocated for a set of tensors. */
+static rlx_status check_total(rx_device *d, uint64_t bytes, uint64_t largest, const char *what,
+                              rlx_error *err)
+{
+    int type = choose_type(d, UINT32_MAX, RX_VK_KERNEL);
+    if (type >= 0)
+        RLX_TRY(check_budget(d, d->gpu.memory.memoryTypes[type].heapIndex, bytes, what, err));
+    if (largest <= d->gpu.max_block_bytes)
+        return RLX_OK;
+    return rx_fail(err, RLX_NO_MEMORY, "%s: a tensor of %llu bytes is larger than one allocation of "
+                   "%s (%llu bytes)", what, (unsigned long long)largest, d->gpu.info.name,
+                   (unsigned long long)d->gpu.max_block_bytes);
+}
+
 /* ---- Pools ------------------------------------------------------------------------------------------- */
 
 static uint64_t round_up(uint64_t bytes)
@@ -175,11 +189,13 @@ rlx_status rx_vk_pool_create(rx_device *d, const uint64_t *bytes, size_t n, cons
                              rx_vk_pool *pool, rx_vk_place *out, rlx_error *err)
 {
     *pool = (rx_vk_pool){0};
-    uint64_t left = 0;
-    for (size_t i = 0; i < n; i++)
+    uint64_t left = 0, largest = 0;
+    for (size_t i = 0; i < n; i++) {
         if (bytes[i] > UINT64_MAX / 2 || !rx_add_size(left, round_up(bytes[i]), &left))
             return rx_fail_memory(err, what, UINT64_MAX);
-    rlx_status st = RLX_OK;
+        largest = bytes[i] > largest ? bytes[i] : largest;
+    }
+    rlx_status st = check_total(d, left, largest, what, err);
     for (size_t i = 0; i < n && st == RLX_OK; i++) {
         st = rx_vk_pool_add(d, pool, bytes[i], left, what, &out[i], err);
         left -= round_up(bytes[i]);
@@ -288,6 +304,10 @@ static rlx_status place_groups(rx_device *d, const rx_program *p, group *groups,
                                rx_vk_pool *pool, rx_vk_place *out, rlx_error *err)
 {
     size_t n = make_groups(p, groups, of), n_blocks = 0;
+    uint64_t largest = 0;
+    for (size_t g = 0; g < n; g++)
+        largest = groups[g].bytes > largest ? groups[g].bytes : largest;
+    RLX_TRY(check_total(d, p->memory.arena_bytes, largest, "the arena of the program", err));
     uint64_t *sizes = rx_alloc_zero((n + 1) * sizeof *sizes);
     rlx_status st = sizes ? RLX_OK : rx_fail_memory(err, "the arena", n * sizeof *sizes);
     for (size_t g = 0; g < n && st == RLX_OK; g++) {

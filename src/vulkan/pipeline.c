@@ -227,6 +227,12 @@ static void run_batch(rx_device *d, job *jobs, size_t n)
 static rlx_status fail_job(rx_device *d, const job *j, rlx_error *err)
 {
     char what[96];
+    size_t n_words = 1;
+    if (j->dispatch->kernel != RX_K_EMITTED)
+        rx_kernel_code(j->dispatch->kernel, &n_words);
+    if (!n_words)
+        return rx_fail(err, RLX_INTERNAL, "kernel '%s' is not in this build: ./run kernels embeds it",
+                       rx_kernels[j->dispatch->kernel].name);
     snprintf(what, sizeof what, "making kernel '%.60s' ready",
              j->dispatch->kernel == RX_K_EMITTED ? "emitted" : rx_kernels[j->dispatch->kernel].name);
     return rx_vk_fail(d, j->result, what, err);

@@ -54,6 +54,22 @@ static void add_gather(rx_gpu_build *b, const rx_gpu_call *c, const gathering *g
     }
 }
 
+/* Rows of a packed matrix [rows, n], decoded: experts [1, n] of a bank. */
+static rlx_status lower_packed_rows(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const rx_view *x = &c->in[0], *index = &c->in[1];
+    const int64_t count = rx_view_elements(index);
+    const int64_t bank[] = {x->dim[0], 1, x->dim[1]}, rows[] = {count, 1, x->dim[1]};
+    rx_view in[2] = {*x, *index}, out = c->out[0];
+    rx_view_set_dense(&in[0], x->dtype, 3, bank);
+    rx_view_set_dense(&in[1], index->dtype, 1, &count);
+    rx_view_set_dense(&out, out.dtype, 3, rows);
+    rx_gpu_call decode = *c;
+    decode.in = in;
+    decode.out = &out;
+    return rx_gpu_lower_dequant_moe_weights(b, &decode);
+}
+
 rlx_status rx_gpu_lower_gather(rx_gpu_build *b, const rx_gpu_call *c)
 {
     const int axis = (int)((const rlx_axis_desc *)c->attr)->axis;
@@ -61,7 +77,7 @@ rlx_status rx_gpu_lower_gather(rx_gpu_build *b, const rx_gpu_call *c)
     if (rx_view_elements(y) == 0)
         return RLX_OK;
     if (rlx_dtype_is_packed(x->dtype))
-        return rx_gpu_fail(b, c, "no GPU kernel");
+        return lower_packed_rows(b, c);
     gathering g = {.inner = product(x->dim, axis + 1, x->rank),
                    .count = (uint64_t)rx_view_elements(index), .k = 1, .axis = axis};
     g.x_batch = (uint64_t)x->dim[axis] * g.inner;

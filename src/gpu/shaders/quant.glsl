@@ -109,8 +109,8 @@ float iq4_level(uint q)
 float e2m1_level(uint q)
 {
     uint e = q >> 1 & 3u, m = q & 1u;
-    float v = float(e == 0u ? m : (2u | m) << (e - 1u));
-    return (q & 8u) != 0u ? -v : v;
+    int v = int(e == 0u ? m : (2u | m) << (e - 1u));
+    return float((q & 8u) != 0u ? -v : v); /* never -0 */
 }
 float level_of(uint t, uint q) { return t == MXFP4 || t == NVFP4 ? e2m1_level(q) : iq4_level(q); }
 vec4 levels_of(uint t, uint w)

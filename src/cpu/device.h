@@ -5,6 +5,7 @@
 
 #include "base/thread.h"
 #include "cpu/dispatch.h"
+#include "cpu/pack_cache.h"
 #include "cpu/pool.h"
 #include "cpu/scratch.h"
 #include "runtime/backend.h"
@@ -25,14 +26,16 @@ struct rx_device {
 typedef struct rx_weight {
     const void *data; /* NULL: never set */
     void *owned;      /* the copy, or NULL when the data is borrowed */
+    uint64_t version; /* counts how often it was set */
 } rx_weight;
 
 /* Runs hold the lock for reading, so a weight never changes under a run. */
 struct rx_weights {
     rx_program *program;
     rx_rwlock lock;
-    uint64_t version; /* counts changes of addresses */
+    uint64_t version; /* counts changes of any weight */
     rx_weight *items;
+    rx_pack_cache packs;
 };
 
 #define RX_MAX_PENDING 16

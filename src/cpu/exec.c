@@ -19,13 +19,18 @@ rlx_status rx_cpu_weights_create(rx_device *d, rx_program *p, rx_weights **out, 
     w->program = p;
     w->version = 1;
     w->items = rx_alloc_zero(p->n_params * sizeof *w->items);
-    if (!w->items || !rx_rwlock_init(&w->lock)) {
-        rx_free(w->items);
-        rx_free(w);
-        return rx_fail_memory(err, "the weights", p->n_params * sizeof *w->items);
+    if (!w->items || !rx_pack_cache_init(&w->packs, p->n_params + p->n_constants))
+        goto fail;
+    if (!rx_rwlock_init(&w->lock)) {
+        rx_pack_cache_finish(&w->packs);
+        goto fail;
     }
     *out = w;
     return RLX_OK;
+fail:
+    rx_free(w->items);
+    rx_free(w);
+    return rx_fail_memory(err, "the weights", p->n_params * sizeof *w->items);
 }
 
 void rx_cpu_weights_destroy(rx_weights *w)
@@ -34,6 +39,7 @@ void rx_cpu_weights_destroy(rx_weights *w)
         return;
     for (size_t i = 0; i < w->program->n_params; i++)
         rx_free_aligned(w->items[i].owned);
+    rx_pack_cache_finish(&w->packs);
     rx_rwlock_finish(&w->lock);
     rx_free(w->items);
     rx_free(w);
@@ -46,11 +52,11 @@ static bool is_aligned(const void *data, rlx_dtype t)
     return (uintptr_t)data % size == 0;
 }
 
-static void set_weight(rx_weights *w, rx_weight *item, const void *data, void *owned)
+static void set_weight(rx_weight *item, const void *data, void *owned)
 {
     rx_free_aligned(item->owned);
-    *item = (rx_weight){data, owned};
-    w->version++;
+    item->data = data;
+    item->owned = owned;
 }
 
 rlx_status rx_cpu_weights_set(rx_weights *w, size_t param, const void *data, size_t bytes,
@@ -63,8 +69,8 @@ rlx_status rx_cpu_weights_set(rx_weights *w, size_t param, const void *data, siz
     rlx_status st = RLX_OK;
     rx_rwlock_write(&w->lock);
     if (borrow) {
-        set_weight(w, item, data, NULL);
-        goto out;
+        set_weight(item, data, NULL);
+        goto changed;
     }
     if (!item->owned) {
         void *copy = rx_alloc_aligned(bytes);
@@ -73,10 +79,13 @@ rlx_status rx_cpu_weights_set(rx_weights *w, size_t param, const void *data, siz
                          port->name, bytes);
             goto out;
         }
-        set_weight(w, item, copy, copy);
+        set_weight(item, copy, copy);
     }
     if (bytes)
         memcpy(item->owned, data, bytes);
+changed:
+    item->version++;
+    w->version++;
 out:
     rx_rwlock_unlock(&w->lock);
     return st;
@@ -126,11 +135,13 @@ static bool alloc_calls(rx_exec *e)
     for (size_t i = 0; i < p->n_steps; i++) {
         const rx_step *s = &p->steps[i];
         rx_view *operands = rx_arena_alloc(&e->arena, (s->n_in + s->n_out) * sizeof *operands);
-        if (!operands)
+        rx_pack_source *sources = rx_arena_alloc(&e->arena, s->n_in * sizeof *sources);
+        if (!operands || !sources)
             return false;
         e->calls[i] = (rx_call){.op = s->op, .n_in = s->n_in, .n_out = s->n_out, .in = operands,
                                 .out = operands + s->n_in, .pool = e->device->pool,
-                                .scratch = &e->scratch, .flags = &e->flags};
+                                .scratch = &e->scratch, .flags = &e->flags,
+                                .packs = &e->weights->packs, .sources = sources};
     }
     return true;
 }
@@ -274,14 +285,33 @@ static bool update_value(rx_exec *e, uint32_t index)
     return rx_view_apply(v->view_op, attr, base, view);
 }
 
+/* The weight that an operand is, or is a view of. */
+static rx_pack_source find_source(const rx_exec *e, uint32_t index)
+{
+    const rx_pack_source none = {-1, 0};
+    if (index == RX_NO_VALUE)
+        return none;
+    const rx_pvalue *v = &e->program->values[index];
+    while (v->view_of >= 0)
+        v = &e->program->values[v->view_of];
+    if (v->space == RX_SPACE_PARAM)
+        return (rx_pack_source){v->index, e->weights->items[v->index].version};
+    if (v->space == RX_SPACE_CONSTANT)
+        return (rx_pack_source){(int64_t)e->program->n_params + v->index, 1};
+    return none;
+}
+
 static void update_call(rx_exec *e, size_t i)
 {
     static const rx_view absent = {.rank = -1};
     const rx_step *s = &e->program->steps[i];
     rx_call *c = &e->calls[i];
     rx_view *operands = (rx_view *)(uintptr_t)c->in;
-    for (uint32_t k = 0; k < s->n_in; k++)
+    rx_pack_source *sources = (rx_pack_source *)(uintptr_t)c->sources;
+    for (uint32_t k = 0; k < s->n_in; k++) {
         operands[k] = s->in[k] == RX_NO_VALUE ? absent : e->views[s->in[k]];
+        sources[k] = find_source(e, s->in[k]);
+    }
     for (uint32_t k = 0; k < s->n_out; k++)
         operands[s->n_in + k] = s->out[k] == RX_NO_VALUE ? absent : e->views[s->out[k]];
     c->attr = resolve_record(e, s->op, s->attr, e->step_attrs[i]);

@@ -17,6 +17,8 @@ typedef struct rx_call {
     struct rx_pool *pool;/* for rx_parallel; NULL: one thread */
     struct rx_scratch *scratch;
     uint32_t *flags;     /* RLX_FLAG_*: set with rx_call_flag */
+    struct rx_pack_cache *packs;          /* for rx_call_packed; with `sources`, of each operand */
+    const struct rx_pack_source *sources; /* NULL: nothing is kept */
 } rx_call;
 
 /* Operand i, or NULL when absent. */
@@ -34,6 +36,18 @@ static inline const rx_view *rx_call_out(const rx_call *c, size_t i)
  * run allocates nothing. Each call returns a new piece. NULL: out of memory. */
 typedef struct rx_scratch rx_scratch;
 void *rx_call_scratch(const rx_call *c, size_t bytes);
+/* Another form of an operand that is a weight, `bytes` long and 64-byte aligned: made by fill once
+ * and again when the weight has changed. NULL: the operand is no weight, or out of memory; then
+ * the kernel makes its own. `kind` says which form: an RX_PACK_* plus what else the form depends
+ * on; all calls with one kind ask for the same bytes. */
+enum {
+    RX_PACK_PANELS = 1 << 8, /* columns in panels, as many as are added */
+    RX_PACK_BYTES = 2 << 8,  /* the same for integers, four deep */
+    RX_PACK_BLOCKS = 3 << 8  /* of packed types; what is added says how */
+};
+typedef void rx_pack_fn(void *user, void *to);
+const void *rx_call_packed(const rx_call *c, size_t operand, uint32_t kind, size_t bytes,
+                           rx_pack_fn *fill, void *user);
 /* Sets bits in the run's flags; safe from any thread of the kernel. */
 void rx_call_flag(const rx_call *c, uint32_t bits);
 

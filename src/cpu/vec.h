@@ -26,6 +26,7 @@
  *   vf_gather(base, index): base[index[i]], any index in 32 bits
  *   vf_hsum vf_hmax vf_hmin: over the lanes; the sum by halves, always in the same order
  *   vi_hsum
+ *   vf_transpose(r): the VF x VF matrix of vectors r[0..VF-1], in place
  *   vi_dot_u8s8(acc, u, s): acc + the sum of four products of u8 and s8 in each lane, exact
  */
 #ifndef RX_CPU_VEC_H

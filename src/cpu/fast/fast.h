@@ -6,7 +6,11 @@
 #ifndef RX_CPU_FAST_H
 #define RX_CPU_FAST_H
 
+#include "cpu/generic.h"
 #include "cpu/kernel.h"
+#include "cpu/pool.h"
+#include "cpu/product.h"
+#include "cpu/ref/ref.h"
 
 typedef struct rx_fast_kernel {
     int op;            /* rx_op, or RX_ALL_ELEMENTWISE */

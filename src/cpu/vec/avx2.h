@@ -166,4 +166,27 @@ RX_INLINE vi vi_dot_u8s8(vi acc, vi u, vi s)
     return vi_add(acc, vi_add(even, odd));
 }
 
+RX_INLINE void vf_transpose(vf r[VF])
+{
+    vf t[VF];
+    RX_UNROLL
+    for (int i = 0; i < VF; i += 2) {
+        t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+    }
+    RX_UNROLL
+    for (int i = 0; i < VF; i += 4)
+        RX_UNROLL
+        for (int j = 0; j < 2; j++) {
+            r[i + 2 * j] = _mm256_shuffle_ps(t[i + j], t[i + j + 2], 0x44);
+            r[i + 2 * j + 1] = _mm256_shuffle_ps(t[i + j], t[i + j + 2], 0xee);
+        }
+    RX_UNROLL
+    for (int j = 0; j < 4; j++) {
+        vf a = _mm256_permute2f128_ps(r[j], r[4 + j], 0x20);
+        r[4 + j] = _mm256_permute2f128_ps(r[j], r[4 + j], 0x31);
+        r[j] = a;
+    }
+}
+
 #endif

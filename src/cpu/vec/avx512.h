@@ -143,4 +143,34 @@ RX_INLINE vi vi_dot_u8s8(vi acc, vi u, vi s)
 #endif
 }
 
+/* After two rounds lane L of r[4 i + j] holds column 4 L + j of rows 4 i .. 4 i + 3. */
+RX_INLINE void vf_transpose(vf r[VF])
+{
+    vf t[VF];
+    RX_UNROLL
+    for (int i = 0; i < VF; i += 2) {
+        t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+    }
+    RX_UNROLL
+    for (int i = 0; i < VF; i += 4)
+        RX_UNROLL
+        for (int j = 0; j < 2; j++) {
+            __m512d x = _mm512_castps_pd(t[i + j]), y = _mm512_castps_pd(t[i + j + 2]);
+            r[i + 2 * j] = _mm512_castpd_ps(_mm512_unpacklo_pd(x, y));
+            r[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(x, y));
+        }
+    RX_UNROLL
+    for (int j = 0; j < 4; j++) {
+        vf a = _mm512_shuffle_f32x4(r[j], r[4 + j], 0x88);
+        vf b = _mm512_shuffle_f32x4(r[8 + j], r[12 + j], 0x88);
+        vf c = _mm512_shuffle_f32x4(r[j], r[4 + j], 0xdd);
+        vf d = _mm512_shuffle_f32x4(r[8 + j], r[12 + j], 0xdd);
+        r[j] = _mm512_shuffle_f32x4(a, b, 0x88);
+        r[4 + j] = _mm512_shuffle_f32x4(c, d, 0x88);
+        r[8 + j] = _mm512_shuffle_f32x4(a, b, 0xdd);
+        r[12 + j] = _mm512_shuffle_f32x4(c, d, 0xdd);
+    }
+}
+
 #endif

@@ -168,4 +168,13 @@ RX_INLINE vi vi_dot_u8s8(vi acc, vi u, vi s)
     return vaddq_s32(acc, vpaddq_s32(vpaddq_s32(p0, p1), vpaddq_s32(p2, p3)));
 }
 
+RX_INLINE void vf_transpose(vf r[VF])
+{
+    float32x4x2_t x = vtrnq_f32(r[0], r[1]), y = vtrnq_f32(r[2], r[3]);
+    r[0] = vcombine_f32(vget_low_f32(x.val[0]), vget_low_f32(y.val[0]));
+    r[1] = vcombine_f32(vget_low_f32(x.val[1]), vget_low_f32(y.val[1]));
+    r[2] = vcombine_f32(vget_high_f32(x.val[0]), vget_high_f32(y.val[0]));
+    r[3] = vcombine_f32(vget_high_f32(x.val[1]), vget_high_f32(y.val[1]));
+}
+
 #endif

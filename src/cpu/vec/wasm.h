@@ -155,4 +155,16 @@ RX_INLINE vi vi_dot_u8s8(vi acc, vi u, vi s)
     return vi_add(acc, vi_add(even, odd));
 }
 
+RX_INLINE void vf_transpose(vf r[VF])
+{
+    vf x0 = wasm_i32x4_shuffle(r[0], r[1], 0, 4, 1, 5);
+    vf x1 = wasm_i32x4_shuffle(r[0], r[1], 2, 6, 3, 7);
+    vf y0 = wasm_i32x4_shuffle(r[2], r[3], 0, 4, 1, 5);
+    vf y1 = wasm_i32x4_shuffle(r[2], r[3], 2, 6, 3, 7);
+    r[0] = wasm_i64x2_shuffle(x0, y0, 0, 2);
+    r[1] = wasm_i64x2_shuffle(x0, y0, 1, 3);
+    r[2] = wasm_i64x2_shuffle(x1, y1, 0, 2);
+    r[3] = wasm_i64x2_shuffle(x1, y1, 1, 3);
+}
+
 #endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* Packed forms of weights. A form belongs to a source (a param or constant), a view of it and a
+ * kind; few exist for one source, so they are a list. */
+#include "cpu/pack_cache.h"
+
+#include <string.h>
+
+struct rx_packed {
+    rx_packed *next;
+    rx_view view;
+    uint32_t kind;
+    uint64_t version; /* of the weight that was packed */
+    size_t bytes;
+    void *data;
+};
+
+bool rx_pack_cache_init(rx_pack_cache *p, size_t n_sources)
+{
+    *p = (rx_pack_cache){.n_lists = n_sources};
+    p->lists = rx_alloc_zero(n_sources * sizeof *p->lists);
+    if (!p->lists)
+        return false;
+    if (rx_mutex_init(&p->lock))
+        return true;
+    rx_free(p->lists);
+    return false;
+}
+
+void rx_pack_cache_finish(rx_pack_cache *p)
+{
+    for (size_t i = 0; i < p->n_lists; i++)
+        for (rx_packed *f = p->lists[i], *next; f; f = next) {
+            next = f->next;
+            rx_free_aligned(f->data);
+            rx_free(f);
+        }
+    rx_free(p->lists);
+    rx_mutex_finish(&p->lock);
+}
+
+static bool same_view(const rx_view *x, const rx_view *y)
+{
+    const size_t bytes = (size_t)x->rank * sizeof *x->dim;
+    return x->rank == y->rank && x->dtype == y->dtype && !memcmp(x->dim, y->dim, bytes) &&
+           !memcmp(x->stride, y->stride, bytes);
+}
+
+/* A form of this view and kind, perhaps of an older weight. The address may have changed too, but
+ * only together with the version. */
+static rx_packed *find_form(rx_packed *list, const rx_view *view, uint32_t kind, uint64_t version)
+{
+    for (rx_packed *f = list; f; f = f->next)
+        if (f->kind == kind && same_view(&f->view, view) &&
+            (f->version != version || f->view.data == view->data))
+            return f;
+    return NULL;
+}
+
+static rx_packed *add_form(rx_packed **list, const rx_view *view, uint32_t kind, size_t bytes)
+{
+    rx_packed *f = rx_alloc_zero(sizeof *f);
+    if (!f)
+        return NULL;
+    f->data = rx_alloc_aligned(bytes);
+    if (!f->data) {
+        rx_free(f);
+        return NULL;
+    }
+    f->view = *view;
+    f->kind = kind;
+    f->bytes = bytes;
+    f->next = *list;
+    *list = f;
+    return f;
+}
+
+const void *rx_call_packed(const rx_call *c, size_t operand, uint32_t kind, size_t bytes,
+                           rx_pack_fn *fill, void *user)
+{
+    const rx_pack_source *source = c->sources ? &c->sources[operand] : NULL;
+    if (!source || source->id < 0 || !bytes)
+        return NULL;
+    rx_pack_cache *cache = c->packs;
+    const rx_view *view = &c->in[operand];
+    rx_mutex_lock(&cache->lock);
+    rx_packed **list = &cache->lists[source->id];
+    rx_packed *f = find_form(*list, view, kind, source->version);
+    bool fresh = f && f->version == source->version;
+    if (!f)
+        f = add_form(list, view, kind, bytes);
+    if (f && !fresh) {
+        fill(user, f->data);
+        f->view.data = view->data;
+        f->version = source->version;
+    }
+    rx_mutex_unlock(&cache->lock);
+    return f ? f->data : NULL;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* Weights in the order that kernels want: made when a kernel first asks, kept with the weights of a
+ * session, made anew when a weight has changed. */
+#ifndef RX_CPU_PACK_CACHE_H
+#define RX_CPU_PACK_CACHE_H
+
+#include "base/thread.h"
+#include "cpu/kernel.h"
+
+/* Which weight an operand of a step is, and how often that was set. */
+typedef struct rx_pack_source {
+    int64_t id;       /* a param, or n_params + a constant; -1: neither */
+    uint64_t version;
+} rx_pack_source;
+
+typedef struct rx_packed rx_packed;
+
+typedef struct rx_pack_cache {
+    rx_mutex lock;
+    rx_packed **lists; /* of each source */
+    size_t n_lists;
+} rx_pack_cache;
+
+bool rx_pack_cache_init(rx_pack_cache *p, size_t n_sources);
+void rx_pack_cache_finish(rx_pack_cache *p);
+
+#endif

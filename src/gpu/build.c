@@ -98,6 +98,18 @@ rx_gpu_ref rx_gpu_derive(rx_gpu_build *b, uint32_t in, uint32_t kind, uint64_t b
     return RX_REF_DERIVED + (rx_gpu_ref)b->n_derived++;
 }
 
+rx_gpu_ref rx_gpu_add_table(rx_gpu_build *b, const void *data, uint64_t bytes)
+{
+    void *copy = rx_arena_alloc(b->arena, (size_t)(bytes ? bytes : 4));
+    if (!copy || !rx_grow(&b->tables, &b->cap_tables, b->n_tables + 1, sizeof *b->tables)) {
+        fail_memory(b);
+        return RX_REF_NONE;
+    }
+    memcpy(copy, data, (size_t)bytes);
+    b->tables[b->n_tables] = (rx_gpu_table){copy, bytes ? bytes : 4};
+    return RX_REF_TABLE + (rx_gpu_ref)b->n_tables++;
+}
+
 rlx_status rx_gpu_fail(rx_gpu_build *b, const rx_gpu_call *c, const char *why)
 {
     if (b->status == RLX_OK)

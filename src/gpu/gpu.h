@@ -94,6 +94,7 @@ typedef uint32_t rx_gpu_ref;
 #define RX_REF_SCRATCH 0x2000u                    /* + handle of rx_gpu_scratch */
 #define RX_REF_DERIVED 0x3000u                    /* + handle of rx_gpu_derive */
 #define RX_REF_FLAGS 0x4000u                      /* one word of RLX_FLAG_* bits, for atomicOr */
+#define RX_REF_TABLE 0x5000u                      /* + handle of rx_gpu_add_table */
 
 #define RX_GPU_MAX_BIND 10
 #define RX_GPU_MAX_SPEC 16
@@ -122,6 +123,8 @@ typedef struct rx_gpu_build {
     size_t n_scratch, cap_scratch;
     struct rx_gpu_derived *derived;
     size_t n_derived, cap_derived;
+    struct rx_gpu_table *tables;
+    size_t n_tables, cap_tables;
     rlx_status status;
     rlx_error *err;
 } rx_gpu_build;
@@ -148,6 +151,13 @@ typedef struct rx_gpu_derived {
 } rx_gpu_derived;
 rx_gpu_ref rx_gpu_derive(rx_gpu_build *b, uint32_t in, uint32_t kind, uint64_t bytes,
                          rx_gpu_dispatch **pack);
+
+/* Constant memory with these bytes, which are copied; it lives as long as the dispatches do. */
+typedef struct rx_gpu_table {
+    const void *data; /* in the build's arena */
+    uint64_t bytes;
+} rx_gpu_table;
+rx_gpu_ref rx_gpu_add_table(rx_gpu_build *b, const void *data, uint64_t bytes);
 
 /* Fails the build: "device has no kernel for ..." */
 rlx_status rx_gpu_fail(rx_gpu_build *b, const rx_gpu_call *c, const char *why);

@@ -112,7 +112,7 @@ static rx_gpu_ref pack_side(rx_gpu_build *b, const rx_product *p, const side *s)
 {
     const rx_gpu_call *c = p->call;
     uint64_t bytes = (uint64_t)(side_batches(s) * packed_vectors(s)) * 16;
-    if (c->is_param && c->is_param[s->ref]) {
+    if (c->is_param && s->ref < c->n_in && c->is_param[s->ref]) {
         rx_gpu_dispatch form = {0}, *d;
         fill_pack(&form, s, RX_REF_NONE, c->caps);
         rx_gpu_ref ref = rx_gpu_derive(b, s->ref, form_of(&form), bytes, &d);

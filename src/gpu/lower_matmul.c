@@ -160,7 +160,7 @@ void rx_product_bind(rx_gpu_dispatch *d, const rx_product *p, rx_gpu_ref a, rx_g
 {
     rx_gpu_bind(d, a, false);
     rx_gpu_bind(d, b, false);
-    rx_gpu_bind(d, RX_REF_OUT(0), true);
+    rx_gpu_bind(d, p->out_ref ? p->out_ref : RX_REF_OUT(0), true);
     rx_gpu_bind(d, p->bias ? RX_REF_IN(p->bias_in) : RX_REF_NONE, false);
     rx_gpu_bind(d, p->residual ? RX_REF_IN(p->bias_in + 1) : RX_REF_NONE, false);
 }

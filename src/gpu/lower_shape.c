@@ -97,8 +97,7 @@ static int64_t to_integer(double x, double low, double high)
     return x >= high ? (high >= 9223372036854775807.0 ? INT64_MAX : (int64_t)high) : (int64_t)x;
 }
 
-/* The bits of x in type t, as the reference stores them. */
-static uint64_t encode(rlx_dtype t, double x)
+uint64_t rx_gpu_encode(rlx_dtype t, double x)
 {
     switch (t) {
     case RLX_F32: return rx_f32_bits(rx_f64_to_f32(x));
@@ -140,7 +139,7 @@ rlx_status rx_gpu_lower_pad(rx_gpu_build *b, const rx_gpu_call *c)
     }
     rx_gpu_bind(d, RX_REF_IN(0), false);
     rx_gpu_bind(d, RX_REF_OUT(0), true);
-    uint64_t fill = encode(y->dtype, a->value);
+    uint64_t fill = rx_gpu_encode(y->dtype, a->value);
     rx_gpu_push(d, (uint32_t)n);
     rx_gpu_push(d, (uint32_t)at);
     rx_gpu_push(d, (uint32_t)fill);

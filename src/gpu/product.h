@@ -14,6 +14,7 @@ typedef struct rx_product {
     const rx_gpu_call *call;
     rx_gpu_ref a_ref, b_ref;  /* operands 0 and 1, or exchanged */
     rlx_dtype a_type, b_type;
+    rx_gpu_ref out_ref;       /* where the result goes, f32 scratch for example; 0: result 0 */
     const rx_view *out, *bias, *residual, *scale; /* NULL: absent */
     size_t bias_in;           /* operand numbers of bias and scale; the residual follows the bias */
     size_t scale_in;

@@ -50,6 +50,8 @@ static inline uint32_t rx_flat_local(const rx_gpu_caps *caps)
 /* A dispatch of such a kernel, for n invocations; the first push constant is n. */
 rx_gpu_dispatch *rx_flat_add(rx_gpu_build *b, const rx_gpu_caps *caps, rx_kernel k, uint64_t n);
 
+/* The bits of x in plain type t, as the reference stores them. gpu/lower_shape.c */
+uint64_t rx_gpu_encode(rlx_dtype t, double x);
 static inline uint32_t rx_bits_of(rlx_dtype t) { return 8u * (uint32_t)rlx_dtype_block_bytes(t); }
 /* Words or parts of a word that one invocation writes: elements of up to 32 bits fill one word, an
  * i64 is one element. */

@@ -17,6 +17,9 @@ void rx_vk_recording_destroy(rx_exec *e, rx_vk_recording *r)
         d->vk.FreeCommandBuffers(d->handle, e->pool, (uint32_t)r->n_chunks, r->chunks);
     if (r->sets)
         d->vk.DestroyDescriptorPool(d->handle, r->sets, NULL);
+    if (r->tables.n)
+        rx_vk_upload_finish(d, NULL);
+    rx_vk_pool_destroy(d, &r->tables);
     rx_free(r->dims);
     rx_free(r->list);
     rx_free(r->first);
@@ -142,7 +145,7 @@ typedef struct lowered {
     size_t step;
     const rx_gpu_call *call;
     rx_gpu_build build;
-    rx_vk_place *scratch;
+    rx_vk_place *scratch, *tables;
     rx_vk_derived **derived;
 } lowered;
 
@@ -195,7 +198,9 @@ static rlx_status resolve_binding(binder *b, const lowered *l, rx_vk_dispatch *x
     if (ref >= RX_REF_OUT(0) && ref < RX_REF_SCRATCH && out < s->n_out &&
         s->out[out] != RX_NO_VALUE)
         return bind_value(b, x, k, s->out[out], &l->call->out[out]);
-    if (ref >= RX_REF_SCRATCH && ref - RX_REF_SCRATCH < l->build.n_scratch)
+    if (ref >= RX_REF_TABLE && ref - RX_REF_TABLE < l->build.n_tables)
+        bind_place(x, k, l->tables[ref - RX_REF_TABLE]);
+    else if (ref >= RX_REF_SCRATCH && ref - RX_REF_SCRATCH < l->build.n_scratch)
         bind_place(x, k, l->scratch[ref - RX_REF_SCRATCH]);
     else if (ref >= RX_REF_DERIVED && ref - RX_REF_DERIVED < l->build.n_derived)
         bind_place(x, k, l->derived[ref - RX_REF_DERIVED]->place);
@@ -273,6 +278,24 @@ static rlx_status place_scratch(binder *b, lowered *l)
     return RLX_OK;
 }
 
+/* Blocks for tables have at least this size. */
+#define TABLE_BLOCK ((uint64_t)64 << 10)
+
+static rlx_status upload_tables(binder *b, lowered *l)
+{
+    rx_device *d = b->e->device;
+    l->tables = rx_arena_alloc(&b->arena, (l->build.n_tables + 1) * sizeof *l->tables);
+    if (!l->tables)
+        return rx_fail_memory(b->err, "constants of a step", sizeof *l->tables);
+    for (size_t i = 0; i < l->build.n_tables; i++) {
+        const rx_gpu_table *t = &l->build.tables[i];
+        RLX_TRY(rx_vk_pool_add(d, &b->r->tables, t->bytes, TABLE_BLOCK, "constants of kernels",
+                               &l->tables[i], b->err));
+        RLX_TRY(rx_vk_upload(d, &l->tables[i], 0, t->data, t->bytes, b->err));
+    }
+    return RLX_OK;
+}
+
 static rlx_status find_derived(binder *b, lowered *l)
 {
     rx_exec *e = b->e;
@@ -301,6 +324,7 @@ static rlx_status find_derived(binder *b, lowered *l)
 static rlx_status resolve_step(binder *b, lowered *l)
 {
     RLX_TRY(place_scratch(b, l));
+    RLX_TRY(upload_tables(b, l));
     RLX_TRY(find_derived(b, l));
     for (size_t i = 0; i < l->build.n; i++)
         RLX_TRY(add_dispatch(b, l, &l->build.dispatch[i]));
@@ -331,6 +355,7 @@ static rlx_status lower_step(binder *b, size_t i)
     rx_free(l.build.dispatch);
     rx_free(l.build.scratch);
     rx_free(l.build.derived);
+    rx_free(l.build.tables);
     return st;
 }
 

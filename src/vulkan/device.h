@@ -220,6 +220,7 @@ typedef struct rx_vk_recording {
     VkCommandBuffer *submits; /* room for what one run submits */
     rx_vk_derived **derived;
     size_t n_derived, cap_derived;
+    rx_vk_pool tables;      /* constants of kernels */
     const char **kernels;   /* by step */
     bool has_host;          /* some steps run on the host */
     bool uses_flags;

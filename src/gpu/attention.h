@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* An attention as the GPU kernels see it; gpu/shaders/attention.glsl is the other side of it. */
+#ifndef RX_GPU_ATTENTION_H
+#define RX_GPU_ATTENTION_H
+
+#include "gpu/gpu.h"
+
+/* Operands of attention, in order. */
+enum { RX_ATTN_Q, RX_ATTN_K, RX_ATTN_V, RX_ATTN_MASK, RX_ATTN_LENGTHS, RX_ATTN_SINKS,
+       RX_ATTN_PAGES };
+
+/* Sizes count elements. The queries of the `group` heads that share a head of k and v are the
+ * n_rows rows of one matrix. */
+typedef struct rx_attention {
+    const rx_gpu_call *call;
+    const rlx_attention_desc *desc;
+    const rx_view *q, *k, *v, *out;
+    const rx_view *mask, *lengths, *sinks, *pages; /* NULL: absent */
+    int head, seq;         /* which axis of q, k, v and the result they are */
+    int64_t n_batch, n_heads, n_kv_heads, group;
+    int64_t n_queries, n_keys, n_rows;
+    int64_t key_size, value_size;
+    int64_t mask_stride[4]; /* along [B, H, Sq, Sk] */
+} rx_attention;
+
+/* Specialisation constants 1 to 8. `partial`: the kernel writes sums for rx_attention_merge. */
+void rx_attention_spec(rx_gpu_dispatch *d, const rx_attention *a, bool partial);
+/* The push constants; also of kernels that read k and v in another place and form. */
+void rx_attention_push(rx_gpu_dispatch *d, const rx_attention *a, uint64_t n_groups,
+                       uint64_t n_splits);
+/* Bindings 0 to 7; out: the result or partial sums. */
+void rx_attention_bind(rx_gpu_dispatch *d, const rx_attention *a, rx_gpu_ref k, rx_gpu_ref v,
+                       rx_gpu_ref out);
+/* True when offset, strides of batch, head and sequence are multiples of `unit` and elements of a
+ * head are neighbours. */
+bool rx_attention_is_aligned(const rx_attention *a, const rx_view *v, int64_t unit);
+
+/* Adds the dispatches by cooperative matrices and returns true, or returns false when the device or
+ * the shape is not for them. gpu/lower_attention_frag.c */
+bool rx_attention_frag(rx_gpu_build *b, const rx_attention *a);
+
+#endif

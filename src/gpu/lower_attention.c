@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: MIT */
+/* attention and rope on GPUs.
+ *
+ * Which kernel an attention gets, in order of preference:
+ *   many rows, f16 or bf16   cooperative matrices, where they are: lower_attention_frag.c
+ *   few rows                 teams of lanes that read a key each, where lanes can shuffle
+ *   any                      tiles through shared memory
+ * Where workgroups are too few, the keys are split among more of them, which leave partial sums that
+ * a second dispatch merges. */
+#include <string.h>
+
+#include "gpu/attention.h"
+#include "gpu/product.h"
+
+#define LOG2_E 1.4426950408889634
+
+static uint64_t divide_up(uint64_t x, uint64_t unit) { return (x + unit - 1) / unit; }
+
+static uint32_t floor_power(uint32_t x)
+{
+    while (x & (x - 1))
+        x &= x - 1;
+    return x;
+}
+
+static uint32_t ceil_power(uint32_t x)
+{
+    uint32_t p = 1;
+    while (p < x)
+        p *= 2;
+    return p;
+}
+
+/* ---- What every kernel is told --------------------------------------------------------------- */
+
+/* Strides of the mask along [B, H, Sq, Sk], 0 where it broadcasts. */
+static void set_mask_strides(rx_attention *a)
+{
+    const rx_view *m = a->mask;
+    for (int i = 0; m && i < m->rank; i++)
+        if (m->dim[i] != 1)
+            a->mask_stride[4 - m->rank + i] = m->stride[i];
+}
+
+static rx_attention make_attention(const rx_gpu_call *c)
+{
+    rx_attention a = {.call = c, .desc = c->attr, .q = &c->in[RX_ATTN_Q], .k = &c->in[RX_ATTN_K],
+                      .v = &c->in[RX_ATTN_V], .out = &c->out[0]};
+    a.mask = rx_gpu_in(c, RX_ATTN_MASK);
+    a.lengths = rx_gpu_in(c, RX_ATTN_LENGTHS);
+    a.sinks = rx_gpu_in(c, RX_ATTN_SINKS);
+    a.pages = rx_gpu_in(c, RX_ATTN_PAGES);
+    a.head = a.desc->layout == RLX_BHSD ? 1 : 2;
+    a.seq = 3 - a.head;
+    a.n_batch = a.q->dim[0];
+    a.n_heads = a.q->dim[a.head];
+    a.n_kv_heads = a.k->dim[a.head];
+    a.group = a.n_kv_heads ? a.n_heads / a.n_kv_heads : 1;
+    a.n_queries = a.q->dim[a.seq];
+    a.n_keys = a.pages ? a.pages->dim[1] * a.desc->page : a.k->dim[a.seq];
+    if (a.k->dim[0] == 0)
+        a.n_keys = 0;
+    a.n_rows = a.n_queries * a.group;
+    a.key_size = a.q->dim[3];
+    a.value_size = a.v->dim[3];
+    set_mask_strides(&a);
+    return a;
+}
+
+/* Bits of OPTIONS in attention.glsl. */
+static uint32_t option_bits(const rx_attention *a, bool partial)
+{
+    const rx_view *n = a->lengths;
+    return (uint32_t)a->desc->causal | (uint32_t)(a->desc->window > 0) << 1 |
+           (uint32_t)(a->desc->soft_cap > 0) << 2 | (uint32_t)(a->sinks && !partial) << 3 |
+           (uint32_t)partial << 4 | (uint32_t)(n != NULL) << 5 |
+           (uint32_t)(n && n->dtype == RLX_I64) << 6 | (uint32_t)(n && n->rank == 1) << 7;
+}
+
+void rx_attention_spec(rx_gpu_dispatch *d, const rx_attention *a, bool partial)
+{
+    const uint32_t spec[] = {a->q->dtype, a->k->dtype, a->mask ? a->mask->dtype : RLX_NO_TYPE,
+                             option_bits(a, partial), (uint32_t)a->key_size,
+                             (uint32_t)a->value_size, (uint32_t)a->group,
+                             a->pages ? (uint32_t)a->desc->page : 0};
+    for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
+        rx_gpu_spec(d, spec[i]);
+}
+
+/* Offset and strides of batch (or page), head and sequence. Negative strides wrap: so do the sums
+ * in the shaders. */
+static void push_places(rx_gpu_dispatch *d, const rx_attention *a, const rx_view *v)
+{
+    rx_gpu_push(d, rx_gpu_offset(v));
+    rx_gpu_push(d, (uint32_t)v->stride[0]);
+    rx_gpu_push(d, (uint32_t)v->stride[a->head]);
+    rx_gpu_push(d, (uint32_t)v->stride[a->seq]);
+}
+
+static uint32_t offset_or_0(const rx_view *v) { return v ? rx_gpu_offset(v) : 0; }
+
+void rx_attention_push(rx_gpu_dispatch *d, const rx_attention *a, uint64_t n_groups,
+                       uint64_t n_splits)
+{
+    const double cap = a->desc->soft_cap;
+    const int64_t window = a->desc->window < INT32_MAX / 2 ? a->desc->window : INT32_MAX / 2;
+    rx_gpu_push(d, (uint32_t)a->n_queries);
+    rx_gpu_push(d, (uint32_t)a->n_keys);
+    rx_gpu_push(d, (uint32_t)a->n_kv_heads);
+    rx_gpu_push(d, (uint32_t)n_groups);
+    rx_gpu_push(d, (uint32_t)n_splits);
+    push_places(d, a, a->q);
+    push_places(d, a, a->k);
+    push_places(d, a, a->v);
+    rx_gpu_push(d, rx_gpu_offset(a->out));
+    const int64_t line = a->value_size, heads = a->n_heads, queries = a->n_queries;
+    rx_gpu_push(d, (uint32_t)(a->head == 1 ? queries * line : line));
+    rx_gpu_push(d, (uint32_t)(a->head == 1 ? line : heads * line));
+    rx_gpu_push(d, offset_or_0(a->mask));
+    for (int i = 0; i < 4; i++)
+        rx_gpu_push(d, (uint32_t)a->mask_stride[i]);
+    rx_gpu_push_f32(d, (float)(cap > 0 ? a->desc->scale / cap : a->desc->scale * LOG2_E));
+    rx_gpu_push_f32(d, (float)(cap * LOG2_E));
+    rx_gpu_push(d, (uint32_t)window);
+    rx_gpu_push(d, offset_or_0(a->lengths));
+    rx_gpu_push(d, offset_or_0(a->pages ? a->pages : a->sinks));
+    rx_gpu_push(d, (uint32_t)a->k->dim[0]);
+    rx_gpu_push(d, (uint32_t)a->n_batch);
+}
+
+void rx_attention_bind(rx_gpu_dispatch *d, const rx_attention *a, rx_gpu_ref k, rx_gpu_ref v,
+                       rx_gpu_ref out)
+{
+    bool reports = a->lengths || a->pages;
+    rx_gpu_bind(d, RX_REF_IN(RX_ATTN_Q), false);
+    rx_gpu_bind(d, k, false);
+    rx_gpu_bind(d, v, false);
+    rx_gpu_bind(d, a->mask ? RX_REF_IN(RX_ATTN_MASK) : RX_REF_NONE, false);
+    rx_gpu_bind(d, a->lengths ? RX_REF_IN(RX_ATTN_LENGTHS) : RX_REF_NONE, false);
+    rx_gpu_bind(d, a->pages   ? RX_REF_IN(RX_ATTN_PAGES)
+                   : a->sinks ? RX_REF_IN(RX_ATTN_SINKS)
+                              : RX_REF_NONE, false);
+    rx_gpu_bind(d, reports ? RX_REF_FLAGS : RX_REF_NONE, reports);
+    rx_gpu_bind(d, out, true);
+}
+
+bool rx_attention_is_aligned(const rx_attention *a, const rx_view *v, int64_t unit)
+{
+    bool ok = v->dim[3] % unit == 0 && v->stride[3] == 1 && rx_gpu_offset(v) % unit == 0;
+    for (int i = 0; i < 3; i++)
+        ok = ok && (v->dim[i] == 1 || v->stride[i] % unit == 0);
+    (void)a;
+    return ok;
+}
+
+/* ---- Partial sums ---------------------------------------------------------------------------- */
+
+/* How many parts the keys are cut into: enough workgroups to keep the device busy, but each part
+ * with at least `least` keys. */
+static uint64_t count_splits(const rx_attention *a, uint64_t n_groups, int64_t least)
+{
+    const rx_gpu_caps *caps = a->call->caps;
+    uint64_t wanted = caps->is_software ? 4 : 2 * (caps->compute_units ? caps->compute_units : 32);
+    uint64_t n = divide_up(wanted, n_groups), most = divide_up((uint64_t)a->n_keys, (uint64_t)least);
+    n = n < most ? n : most;
+    return n > 64 ? 64 : n ? n : 1;
+}
+
+/* A kernel writes the result itself unless keys are split, words of the result belong to two rows,
+ * or it has no binding left for sinks. */
+static bool needs_merge(const rx_attention *a, uint64_t n_splits)
+{
+    bool odd = a->out->dtype != RLX_F32 && (a->value_size % 2 || rx_gpu_offset(a->out) % 2);
+    return n_splits > 1 || odd || (a->sinks && a->pages);
+}
+
+static rx_gpu_ref add_partial(rx_gpu_build *b, const rx_attention *a, uint64_t n_splits)
+{
+    uint64_t n_lines = (uint64_t)(a->n_batch * a->n_heads * a->n_queries) * n_splits;
+    return rx_gpu_scratch(b, n_lines * (uint64_t)(a->value_size + 2) * 4);
+}
+
+static void add_merge(rx_gpu_build *b, const rx_attention *a, rx_gpu_ref partial, uint64_t n_splits)
+{
+    const rx_gpu_caps *caps = a->call->caps;
+    uint32_t local = caps->max_invocations < 128 ? caps->max_invocations : 128;
+    uint64_t n = (uint64_t)rx_view_elements(a->out);
+    rx_gpu_dispatch *d = rx_gpu_add(b, RX_K_attention_merge, local);
+    rx_gpu_bind(d, partial, false);
+    rx_gpu_bind(d, a->sinks ? RX_REF_IN(RX_ATTN_SINKS) : RX_REF_NONE, false);
+    rx_gpu_bind(d, RX_REF_OUT(0), true);
+    rx_gpu_spec(d, a->out->dtype);
+    rx_gpu_spec(d, a->sinks != NULL);
+    rx_gpu_spec(d, a->head == 2);
+    const uint64_t words[] = {n, (uint64_t)a->n_queries, (uint64_t)a->n_heads, (uint64_t)a->group,
+                              (uint64_t)a->value_size, n_splits, rx_gpu_offset(a->out),
+                              offset_or_0(a->sinks)};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        rx_gpu_push(d, (uint32_t)words[i]);
+    uint64_t per_word = a->out->dtype == RLX_F32 ? 1 : 2;
+    rx_gpu_grid(d, caps, divide_up(divide_up(n, per_word), local));
+}
+
+/* Groups, operands and result of a kernel that reads k and v as they are; n_groups without
+ * splits. */
+static void finish_dispatch(rx_gpu_build *b, rx_gpu_dispatch *d, const rx_attention *a,
+                            uint64_t n_groups, uint64_t n_splits)
+{
+    bool merge = needs_merge(a, n_splits);
+    rx_gpu_ref out = merge ? add_partial(b, a, n_splits) : RX_REF_OUT(0);
+    rx_attention_bind(d, a, RX_REF_IN(RX_ATTN_K), RX_REF_IN(RX_ATTN_V), out);
+    rx_attention_push(d, a, n_groups * n_splits, n_splits);
+    rx_gpu_grid(d, a->call->caps, n_groups * n_splits);
+    if (merge)
+        add_merge(b, a, out, n_splits);
+}
+
+/* ---- Few rows -------------------------------------------------------------------------------- */
+
+#define DECODE_ROWS 16
+
+/* Specialisation constants of attention_decode.comp. */
+typedef struct decode {
+    uint32_t local, rows, team, at_once, teams;
+} decode;
+
+/* Rows of a workgroup and lanes of a team from what a lane holds in registers: its elements of each
+ * row's query and sum. */
+static decode shape_decode(const rx_attention *a)
+{
+    const rx_gpu_caps *caps = a->call->caps;
+    uint32_t per = a->k->dtype == RLX_F32 ? 4 : 8;
+    int64_t size = a->key_size > a->value_size ? a->key_size : a->value_size;
+    uint32_t vectors = (uint32_t)size / per, widest = floor_power(caps->subgroup);
+    widest = widest > 16 ? 16 : widest;
+    decode s = {.rows = ceil_power((uint32_t)(a->n_rows < 8 ? a->n_rows : 8))};
+    s.team = ceil_power(vectors < s.rows ? s.rows : vectors);
+    s.team = s.team < widest ? s.team : widest;
+    uint32_t each = (uint32_t)divide_up(vectors, s.team);
+    while (s.rows > 1 && (s.rows > s.team || s.rows * each * per > 64))
+        s.rows /= 2;
+    s.at_once = each > 2 ? 1 : each == 2 || s.rows == 8 ? 2 : 4;
+    s.local = caps->is_software ? 32 : caps->max_invocations < 256 ? 128 : 256;
+    while (s.local > caps->subgroup &&
+           s.local / s.team * (uint64_t)(a->value_size + 2 * s.rows) * 4 > caps->max_shared_bytes)
+        s.local /= 2;
+    s.teams = s.local / s.team;
+    return s;
+}
+
+static bool suits_decode(const rx_attention *a)
+{
+    const rx_gpu_caps *caps = a->call->caps;
+    int64_t per = a->k->dtype == RLX_F32 ? 4 : 8;
+    if (!caps->subgroup_shuffle || caps->subgroup > 128 ||
+        !rx_kernel_available(RX_K_attention_decode, caps))
+        return false;
+    if (a->n_rows > DECODE_ROWS || a->key_size == 0 || a->q->stride[3] != 1 ||
+        a->key_size > 1024 || a->value_size > 1024)
+        return false;
+    return rx_attention_is_aligned(a, a->k, per) && rx_attention_is_aligned(a, a->v, per);
+}
+
+static bool add_decode(rx_gpu_build *b, const rx_attention *a)
+{
+    if (!suits_decode(a))
+        return false;
+    decode s = shape_decode(a);
+    uint64_t n_groups = (uint64_t)(a->n_batch * a->n_kv_heads) *
+                        divide_up((uint64_t)a->n_rows, s.rows);
+    uint64_t n_splits = count_splits(a, n_groups, 64);
+    rx_gpu_dispatch *d = rx_gpu_add(b, RX_K_attention_decode, s.local);
+    rx_attention_spec(d, a, needs_merge(a, n_splits));
+    const uint32_t spec[] = {s.rows, s.team, s.at_once, s.teams};
+    for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
+        rx_gpu_spec(d, spec[i]);
+    finish_dispatch(b, d, a, n_groups, n_splits);
+    return true;
+}
+
+/* ---- Tiles ----------------------------------------------------------------------------------- */
+
+/* Specialisation constants of attention.comp. */
+typedef struct tile {
+    uint32_t bq, dc, dvc;
+} tile;
+
+#define TILE_KEYS 64
+#define TILE_LANES 16 /* invocations of a row */
+
+static uint64_t tile_bytes(const tile *t)
+{
+    uint64_t vectors = (t->bq + TILE_KEYS) * (uint64_t)(t->dc / 4 + 1);
+    if (vectors < t->dvc)
+        vectors = t->dvc;
+    return vectors * 16 + t->bq * (uint64_t)(TILE_KEYS + TILE_LANES) * 4 + 16;
+}
+
+/* Pieces of a key of equal size, at most `most` elements. */
+static uint32_t cut_key(int64_t key_size, uint32_t most)
+{
+    uint64_t size = key_size > 0 ? (uint64_t)key_size : 1, n = divide_up(size, most);
+    return (uint32_t)divide_up(divide_up(size, n), 4) * 4;
+}
+
+static tile pick_tile(const rx_attention *a)
+{
+    const rx_gpu_caps *caps = a->call->caps;
+    tile t = {.bq = 64};
+    int64_t columns = (int64_t)divide_up((uint64_t)a->value_size, 64) * 64;
+    t.dvc = columns < 256 ? (uint32_t)columns : 256;
+    while (t.bq > 16 && (a->n_rows <= t.bq / 2 || t.bq * 4 > caps->max_invocations ||
+                         caps->is_software))
+        t.bq /= 2;
+    for (;; t.bq /= 2)
+        for (uint32_t dc = 32; dc >= 8; dc /= 2) {
+            t.dc = cut_key(a->key_size, dc);
+            if (tile_bytes(&t) <= caps->max_shared_bytes || (t.bq == 16 && dc == 8))
+                return t;
+        }
+}
+
+static void add_tiled(rx_gpu_build *b, const rx_attention *a)
+{
+    tile t = pick_tile(a);
+    bool vector = rx_attention_is_aligned(a, a->q, 4) && rx_attention_is_aligned(a, a->k, 4) &&
+                  rx_attention_is_aligned(a, a->v, 4);
+    uint64_t n_groups = (uint64_t)(a->n_batch * a->n_kv_heads) *
+                        divide_up((uint64_t)a->n_rows, t.bq) *
+                        divide_up((uint64_t)a->value_size, t.dvc);
+    uint64_t n_splits = count_splits(a, n_groups, 2 * TILE_KEYS);
+    rx_kernel k = vector ? RX_K_attention_v4 : RX_K_attention;
+    rx_gpu_dispatch *d = rx_gpu_add(b, k, t.bq * 4);
+    rx_attention_spec(d, a, needs_merge(a, n_splits));
+    const uint32_t spec[] = {(uint32_t)a->q->stride[3], (uint32_t)a->k->stride[3],
+                             (uint32_t)a->v->stride[3], t.bq, t.dc, t.dvc};
+    for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
+        rx_gpu_spec(d, spec[i]);
+    finish_dispatch(b, d, a, n_groups, n_splits);
+}
+
+rlx_status rx_gpu_lower_attention(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    if (rx_view_elements(&c->out[0]) == 0)
+        return RLX_OK;
+    if (!rx_product_is_indexable(c))
+        return rx_gpu_fail(b, c, "an operand has more than 2^32 elements");
+    rx_attention a = make_attention(c);
+    if (!rx_attention_frag(b, &a) && !add_decode(b, &a))
+        add_tiled(b, &a);
+    return b->status;
+}
+
+/* ---- Rotary embedding ------------------------------------------------------------------------ */
+
+/* Operands of rope, in order. */
+enum { X, COS, SIN, POSITIONS };
+
+static void push_strides(rx_gpu_dispatch *d, const rx_view *v)
+{
+    rx_gpu_push(d, rx_gpu_offset(v));
+    for (int i = 0; i < v->rank; i++)
+        rx_gpu_push(d, (uint32_t)v->stride[i]);
+}
+
+rlx_status rx_gpu_lower_rope(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const rlx_rope_desc *desc = c->attr;
+    const rx_view *x = &c->in[X], *y = &c->out[0], *at = rx_gpu_in(c, POSITIONS);
+    uint64_t n = (uint64_t)rx_view_elements(y), per_word = x->dtype == RLX_F32 ? 1 : 2;
+    if (n == 0)
+        return RLX_OK;
+    if (!rx_product_is_indexable(c))
+        return rx_gpu_fail(b, c, "an operand has more than 2^32 elements");
+    uint32_t local = c->caps->max_invocations < 256 ? 128 : 256;
+    rx_gpu_dispatch *d = rx_gpu_add(b, RX_K_rope, local);
+    rx_gpu_bind(d, RX_REF_IN(X), false);
+    rx_gpu_bind(d, RX_REF_IN(COS), false);
+    rx_gpu_bind(d, RX_REF_IN(SIN), false);
+    rx_gpu_bind(d, at ? RX_REF_IN(POSITIONS) : RX_REF_NONE, false);
+    rx_gpu_bind(d, RX_REF_FLAGS, true);
+    rx_gpu_bind(d, RX_REF_OUT(0), true);
+    const uint32_t options = (uint32_t)desc->interleaved | (uint32_t)desc->backward << 1 |
+                             (uint32_t)(desc->layout == RLX_BSHD) << 2;
+    const uint32_t spec[] = {x->dtype, c->in[COS].dtype, at ? at->dtype : RLX_NO_TYPE, options,
+                             (uint32_t)x->dim[3], (uint32_t)desc->n_rot};
+    for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
+        rx_gpu_spec(d, spec[i]);
+    rx_gpu_push(d, (uint32_t)n);
+    rx_gpu_push(d, (uint32_t)x->dim[1]);
+    rx_gpu_push(d, (uint32_t)x->dim[2]);
+    push_strides(d, x);
+    push_strides(d, &c->in[COS]);
+    push_strides(d, &c->in[SIN]);
+    rx_gpu_push(d, offset_or_0(at));
+    rx_gpu_push(d, at && at->rank == 2 ? (uint32_t)at->stride[0] : 0);
+    rx_gpu_push(d, at ? (uint32_t)at->stride[at->rank - 1] : 0);
+    rx_gpu_push(d, (uint32_t)c->in[COS].dim[0]);
+    rx_gpu_push(d, rx_gpu_offset(y));
+    rx_gpu_grid(d, c->caps, divide_up(divide_up(n, per_word), local));
+    return b->status;
+}

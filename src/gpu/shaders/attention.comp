@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+#version 450
+#extension GL_EXT_control_flow_attributes : require
+/* Attention by tiles with a running softmax (attention.glsl says what is computed).
+ *
+ * A workgroup makes DVC columns of the results of BQ = 4 TY rows of one K/V head, from one of
+ * n_splits parts of the keys. It walks 64 keys at a time: products of rows and keys by pieces of DC
+ * through shared memory, 4x4 an invocation; new maxima, weights to shared memory; weighted sums of
+ * the values by pieces of VK keys, 4 rows x DVC/16 columns an invocation.
+ * V4: q, k and v are read as vectors of four elements. */
+#include "attention.glsl"
+
+layout(constant_id = 9) const uint QD = 1;   /* strides within a head */
+layout(constant_id = 10) const uint KD = 1;
+layout(constant_id = 11) const uint VD = 1;
+layout(constant_id = 12) const uint BQ = 16; /* local size / 4 */
+layout(constant_id = 13) const uint DC = 16; /* multiple of 4 */
+layout(constant_id = 14) const uint DVC = 64; /* multiple of 64 */
+
+const uint TX = 16, BK = 64;
+const uint LINE = DC / 4u + 1u; /* vectors of a line of q or k, one to avoid conflicts */
+/* Room for the lines of q and k, and for four of v. */
+const uint TILE = (BQ + BK) * LINE > DVC ? (BQ + BK) * LINE : DVC;
+const uint VLINE = DVC / 4u, VN = DVC / 64u;
+const uint FITS = TILE / VLINE;
+const uint VK = FITS >= 64u ? 64u : FITS >= 32u ? 32u : FITS >= 16u ? 16u : FITS >= 8u ? 8u : 4u;
+
+shared vec4 tile[TILE];          /* rows of q and k, then rows of v */
+shared vec4 weight[BQ * BK / 4u]; /* [row][key] */
+shared float part[BQ * TX];      /* of a maximum or a sum, from each invocation of the row */
+shared uint shared_length;
+
+#ifdef V4
+#define OPERAND(slot, name)                                          \
+    WORDS4(slot, name);                                              \
+    vec4 load4_##name(uint t, uint i, uint step, uint n)             \
+    {                                                                \
+        if (t == F32)                                                \
+            return uintBitsToFloat(name[i >> 2]);                    \
+        uvec4 w = name[i >> 3];                                      \
+        return unpack4(t, (i & 4u) != 0u ? w.zw : w.xy);             \
+    }
+#else
+#define OPERAND(slot, name)                                          \
+    TENSOR(slot, name)                                               \
+    vec4 load4_##name(uint t, uint i, uint step, uint n)             \
+    {                                                                \
+        vec4 r = vec4(load_f_##name(t, i), 0.0, 0.0, 0.0);           \
+        if (n > 1u)                                                  \
+            r.y = load_f_##name(t, i + step);                        \
+        if (n > 2u)                                                  \
+            r.z = load_f_##name(t, i + 2u * step);                   \
+        if (n > 3u)                                                  \
+            r.w = load_f_##name(t, i + 3u * step);                   \
+        return r;                                                    \
+    }
+#endif
+/* load4_x(type, i, step, n): elements i, i + step, ... of which n exist. */
+OPERAND(0, q)
+OPERAND(1, k)
+OPERAND(2, v)
+
+/* Not for bounds of loops with barriers: those must be seen to be uniform. */
+uint batch, kv_head, n_rows, row0;
+
+/* Rows row0 to row0 + BQ - 1 of q and keys k0 to k0 + 63 below end, elements d0 to d0 + DC - 1.
+ * Key 4 x + y lies in line y * 16 + x, so that the invocations of a row read neighbours. */
+void load_scores(uint d0, uint k0, uint end)
+{
+    const uint per = DC / 4u;
+    for (uint u = LANE; u < BQ * per; u += gl_WorkGroupSize.x) {
+        uint row = row0 + u / per, d = d0 + u % per * 4u;
+        vec4 x = vec4(0.0);
+        if (row < n_rows && d < D) {
+            uint head = kv_head * GROUP + row % GROUP;
+            x = load4_q(TQ, q_at + batch * q_b + head * q_h + row / GROUP * q_s + d * QD, QD,
+                        D - d);
+        }
+        tile[u / per * LINE + u % per] = x;
+    }
+    for (uint u = LANE; u < BK * per; u += gl_WorkGroupSize.x) {
+        uint key = u / per, d = d0 + u % per * 4u;
+        vec4 x = vec4(0.0);
+        if (k0 + key < end && d < D) {
+            uvec2 at = key_place(batch, k0 + key);
+            x = load4_k(TK, k_at + at.x * k_b + at.y * k_s + kv_head * k_h + d * KD, KD, D - d);
+        }
+        tile[(BQ + key % 4u * TX + key / 4u) * LINE + u % per] = x;
+    }
+}
+
+/* Values of VK keys from k0 on. */
+void load_values(uint col0, uint k0, uint end)
+{
+    for (uint u = LANE; u < VK * VLINE; u += gl_WorkGroupSize.x) {
+        uint key = k0 + u / VLINE, d = col0 + u % VLINE * 4u;
+        vec4 x = vec4(0.0);
+        if (key < end && d < DV) {
+            uvec2 at = key_place(batch, key);
+            x = load4_v(TK, v_at + at.x * v_b + at.y * v_s + kv_head * v_h + d * VD, VD, DV - d);
+        }
+        tile[u] = x;
+    }
+}
+
+/* Writes four results of a row; 16-bit rows begin with a word and have an even length. */
+void store4(uint row, uint col, vec4 x, uint split)
+{
+    if (row >= n_rows || col >= DV)
+        return;
+    if (PARTIAL) {
+        uint at = (((batch * n_kv_heads + kv_head) * n_rows + row) * n_splits + split) * (DV + 2u);
+        [[unroll]] for (uint j = 0u; j < 4u; j++)
+            if (col + j < DV)
+                o[at + col + j] = floatBitsToUint(x[j]);
+        return;
+    }
+    uint head = kv_head * GROUP + row % GROUP;
+    uint at = o_at + batch * n_kv_heads * GROUP * n_queries * DV + head * o_h + row / GROUP * o_s +
+              col;
+    if (TQ == F32) {
+        [[unroll]] for (uint j = 0u; j < 4u; j++)
+            if (col + j < DV)
+                o[at + j] = floatBitsToUint(x[j]);
+        return;
+    }
+    o[at / 2u] = encode_f(TQ, x.x) | encode_f(TQ, x.y) << 16;
+    if (col + 2u < DV)
+        o[at / 2u + 1u] = encode_f(TQ, x.z) | encode_f(TQ, x.w) << 16;
+}
+
+void main()
+{
+    uint group = GROUP_INDEX;
+    if (group >= n_groups)
+        return;
+    uint rows = n_queries * GROUP;
+    const uint n_chunks = (DV + DVC - 1u) / DVC;
+    uint n_tiles = (rows + BQ - 1u) / BQ;
+    uint split = group % n_splits, chunk = group / n_splits % n_chunks;
+    uint rest = group / n_splits / n_chunks;
+    kv_head = rest % n_kv_heads;
+    batch = rest / n_kv_heads % n_batch;
+    /* The last rows see the most keys of a causal attention: they come first. */
+    uint first_row = (n_tiles - 1u - rest / n_kv_heads / n_batch) * BQ;
+    row0 = first_row;
+    n_rows = rows;
+
+    uint length = n_keys;
+    if (LENGTHS) {
+        if (LANE == 0u)
+            shared_length = length_of(batch, true);
+        barrier();
+        length = shared_length;
+        barrier();
+    }
+    uint last = min(first_row + BQ, rows) - 1u;
+    uint first_key = uint(key_range(first_row / GROUP, length).x);
+    uint end_key = uint(key_range(last / GROUP, length).y);
+    if (n_splits > 1u) {
+        uint n = end_key > first_key ? end_key - first_key : 0u;
+        uint each = ((n + n_splits - 1u) / n_splits + BK - 1u) / BK * BK;
+        first_key += split * each;
+        end_key = min(end_key, first_key + each);
+    }
+
+    uint tx = LANE % TX, ty = LANE / TX;
+    ivec2 range[4];
+    uint mask_at[4];
+    float top[4], total[4];
+    vec4 sum[4u * VN];
+    [[unroll]] for (uint i = 0u; i < 4u; i++) {
+        uint row = min(row0 + ty * 4u + i, n_rows - 1u);
+        range[i] = key_range(row / GROUP, length);
+        mask_at[i] = m_at + batch * m_b + (kv_head * GROUP + row % GROUP) * m_h + row / GROUP * m_q;
+        top[i] = NOTHING;
+        total[i] = 0.0;
+    }
+    [[unroll]] for (uint i = 0u; i < 4u * VN; i++)
+        sum[i] = vec4(0.0);
+
+    for (uint k0 = first_key; k0 < end_key; k0 += BK) {
+        vec4 s[4];
+        [[unroll]] for (uint i = 0u; i < 4u; i++)
+            s[i] = vec4(0.0);
+        for (uint d0 = 0u; d0 < D; d0 += DC) {
+            barrier();
+            load_scores(d0, k0, end_key);
+            barrier();
+            [[unroll]] for (uint c = 0u; c < DC / 4u; c++) {
+                vec4 y[4];
+                [[unroll]] for (uint j = 0u; j < 4u; j++)
+                    y[j] = tile[(BQ + j * TX + tx) * LINE + c];
+                [[unroll]] for (uint i = 0u; i < 4u; i++) {
+                    vec4 x = tile[(ty * 4u + i) * LINE + c];
+                    s[i] += vec4(dot(x, y[0]), dot(x, y[1]), dot(x, y[2]), dot(x, y[3]));
+                }
+            }
+        }
+
+        [[unroll]] for (uint i = 0u; i < 4u; i++) {
+            [[unroll]] for (uint j = 0u; j < 4u; j++) {
+                int key = int(k0 + tx * 4u + j);
+                bool seen = key >= range[i].x && key < range[i].y && uint(key) < end_key;
+                float l = MASKED;
+                if (seen)
+                    l = logit(s[i][j], mask_at[i] + uint(key) * m_k);
+                s[i][j] = l;
+            }
+            part[(ty * 4u + i) * TX + tx] = max(max(s[i].x, s[i].y), max(s[i].z, s[i].w));
+        }
+        barrier();
+        [[unroll]] for (uint i = 0u; i < 4u; i++) {
+            float most = top[i];
+            for (uint t = 0u; t < TX; t++)
+                most = max(most, part[(ty * 4u + i) * TX + t]);
+            float keep = exp2(top[i] - most);
+            vec4 w = exp2(s[i] - vec4(most));
+            top[i] = most;
+            total[i] = total[i] * keep + (w.x + w.y) + (w.z + w.w);
+            weight[(ty * 4u + i) * (BK / 4u) + tx] = w;
+            [[unroll]] for (uint c = 0u; c < VN; c++)
+                sum[i * VN + c] *= keep;
+        }
+
+        for (uint v0 = 0u; v0 < BK && k0 + v0 < end_key; v0 += VK) {
+            barrier();
+            load_values(chunk * DVC, k0 + v0, end_key);
+            barrier();
+            for (uint key = 0u; key < VK; key += 4u) {
+                vec4 w[4];
+                [[unroll]] for (uint i = 0u; i < 4u; i++)
+                    w[i] = weight[(ty * 4u + i) * (BK / 4u) + (v0 + key) / 4u];
+                [[unroll]] for (uint e = 0u; e < 4u; e++)
+                    [[unroll]] for (uint c = 0u; c < VN; c++) {
+                        vec4 x = tile[(key + e) * VLINE + c * TX + tx];
+                        [[unroll]] for (uint i = 0u; i < 4u; i++)
+                            sum[i * VN + c] += w[i][e] * x;
+                    }
+            }
+        }
+    }
+
+    barrier();
+    [[unroll]] for (uint i = 0u; i < 4u; i++)
+        part[(ty * 4u + i) * TX + tx] = total[i];
+    barrier();
+    [[unroll]] for (uint i = 0u; i < 4u; i++) {
+        uint row = row0 + ty * 4u + i;
+        float all = 0.0;
+        for (uint t = 0u; t < TX; t++)
+            all += part[(ty * 4u + i) * TX + t];
+        float factor = PARTIAL ? 1.0 : row_factor(top[i], all, kv_head * GROUP + row % GROUP);
+        [[unroll]] for (uint c = 0u; c < VN; c++)
+            store4(row, chunk * DVC + (c * TX + tx) * 4u, sum[i * VN + c] * factor, split);
+        if (PARTIAL && chunk == 0u && tx == 0u && row < n_rows) {
+            uint at = (((batch * n_kv_heads + kv_head) * n_rows + row) * n_splits + split) *
+                          (DV + 2u) + DV;
+            o[at] = floatBitsToUint(top[i]);
+            o[at + 1u] = floatBitsToUint(all);
+        }
+    }
+}

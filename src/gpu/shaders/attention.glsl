@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/* What the kernels of attention share: parameters, which keys a query sees, and its logits.
+ *
+ *   y[i] = sum_j 2^(s[i,j] - max) v[j] / (sum_j 2^(s[i,j] - max) + 2^(sink - max))
+ *   s[i,j] = log2(e) * (cap(scale * q[i] . k[j]) + mask[i,j]) over the keys j that query i sees
+ *
+ * The queries of the GROUP heads that share a head of k and v are the rows of one matrix: row
+ * i * GROUP + h of K/V head g is query i of head g * GROUP + h. A row that sees no key gives zeros.
+ *
+ * Numbers that stand for "no key": a masked logit is MASKED, a running maximum starts at NOTHING,
+ * which is above, and no logit is below LOWEST, which is above both. So weights of masked keys
+ * underflow to 0 and nothing is infinite. */
+#ifndef ATTENTION_GLSL
+#define ATTENTION_GLSL
+
+#include "common.glsl"
+
+layout(constant_id = 1) const uint TQ = F32;   /* q and the result */
+layout(constant_id = 2) const uint TK = F32;   /* k and v */
+layout(constant_id = 3) const uint TM = 0;     /* mask; 0: none */
+layout(constant_id = 4) const uint OPTIONS = 0;
+layout(constant_id = 5) const uint D = 64;     /* size of a query and a key */
+layout(constant_id = 6) const uint DV = 64;    /* size of a value */
+layout(constant_id = 7) const uint GROUP = 1;
+layout(constant_id = 8) const uint PAGE = 0;   /* keys of a page; 0: k and v are not paged */
+
+const bool CAUSAL = (OPTIONS & 1u) != 0u;
+const bool WINDOW = (OPTIONS & 2u) != 0u;
+const bool CAP = (OPTIONS & 4u) != 0u;
+const bool SINKS = (OPTIONS & 8u) != 0u;
+const bool PARTIAL = (OPTIONS & 16u) != 0u;     /* sums for attention_merge.comp, no result */
+const bool LENGTHS = (OPTIONS & 32u) != 0u;
+const bool LENGTHS_WIDE = (OPTIONS & 64u) != 0u; /* 64-bit */
+const bool LENGTHS_EACH = (OPTIONS & 128u) != 0u; /* one for each batch */
+
+/* Offsets and strides count elements: at: the first, b: batch, h: head, s: sequence. */
+layout(push_constant) uniform Push {
+    uint n_queries, n_keys, n_kv_heads, n_groups, n_splits;
+    uint q_at, q_b, q_h, q_s;
+    uint k_at, k_b, k_h, k_s;
+    uint v_at, v_b, v_h, v_s;
+    uint o_at, o_h, o_s;
+    uint m_at, m_b, m_h, m_q, m_k; /* of the mask, 0 where it broadcasts */
+    float scale;                   /* times log2(e); with a soft cap: divided by it */
+    float cap;                     /* times log2(e) */
+    int window;
+    uint lengths_at, other_at, n_pages, n_batch;
+};
+
+TENSOR(3, mask)
+WORDS(4, lengths);
+WORDS(5, other); /* sinks, or the table of pages [batch, n_keys / PAGE] */
+WORDS(6, flags);
+WORDS(7, o);     /* the result, or partial sums: f32 [row][split][DV sums, maximum, sum] */
+
+const float LOG2_E = 1.44269504088896341;
+const float MASKED = -1e30, NOTHING = -1e20, LOWEST = -1e19;
+
+/* How many keys of a batch exist. `report`: whether this invocation sets the flag. */
+uint length_of(uint batch, bool report)
+{
+    if (!LENGTHS)
+        return n_keys;
+    uint i = lengths_at + (LENGTHS_EACH ? batch : 0u);
+    int n = int(lengths[LENGTHS_WIDE ? i * 2u : i]);
+    int high = LENGTHS_WIDE ? int(lengths[i * 2u + 1u]) : n >> 31;
+    if (high == 0 && n >= 0 && uint(n) <= n_keys)
+        return uint(n);
+    if (report)
+        atomicOr(flags[0], 1u);
+    return high < 0 ? 0u : n_keys;
+}
+
+/* Keys x <= j < y that query i sees of n. */
+ivec2 key_range(uint i, uint n)
+{
+    int p = int(i) + int(n) - int(n_queries);
+    int end = CAUSAL ? clamp(p + 1, 0, int(n)) : int(n);
+    return ivec2(WINDOW ? max(p - window + 1, 0) : 0, end);
+}
+
+/* Batch (or page) and row in it of key j. */
+uvec2 key_place(uint batch, uint j)
+{
+    if (PAGE == 0u)
+        return uvec2(batch, j);
+    int n = int(n_pages);
+    int page = int(other[other_at + batch * (n_keys / max(PAGE, 1u)) + j / max(PAGE, 1u)]);
+    if (page < -n || page >= n)
+        atomicOr(flags[0], 1u);
+    page = page < 0 ? page + n : page;
+    return uvec2(clamp(page, 0, n - 1), j % max(PAGE, 1u));
+}
+
+/* tanh without loss near 0 and without infinities. */
+float soft_tanh(float x)
+{
+    float a = abs(x), x2 = x * x;
+    if (a < 0.125)
+        return x * (1.0 + x2 * (-1.0 / 3.0 + x2 * (2.0 / 15.0 - x2 * (17.0 / 315.0))));
+    float t = exp2(-2.0 * LOG2_E * a);
+    return sign(x) * (1.0 - t) / (1.0 + t);
+}
+
+/* The logit of a key that the query sees by its place, from their product; at: of the mask. */
+float logit(float product, uint at)
+{
+    float s = product * scale;
+    if (CAP)
+        s = cap * soft_tanh(s);
+    if (TM == 0u)
+        return s;
+    if (TM == BOOL)
+        return load_i_raw_mask(BOOL, at) != 0 ? s : MASKED;
+    float x = load_f_mask(TM, at);
+    if (floatBitsToUint(x) == 0xff800000u)
+        return MASKED;
+    s = fma(x, LOG2_E, s);
+    return s < LOWEST ? LOWEST : s;
+}
+
+/* Factor of the sums of a row with this maximum and sum of weights. */
+float row_factor(float top, float total, uint head)
+{
+    if (top <= NOTHING)
+        return 0.0;
+    if (!SINKS)
+        return 1.0 / total;
+    float sink = uintBitsToFloat(other[other_at + head]) * LOG2_E;
+    float most = max(top, sink), mine = exp2(top - most);
+    return mine / (total * mine + exp2(sink - most));
+}
+
+/* Four elements of a 16-bit type. */
+vec4 unpack4(uint t, uvec2 w)
+{
+    if (t == F16)
+        return vec4(unpackHalf2x16(w.x), unpackHalf2x16(w.y));
+    return uintBitsToFloat(uvec4(w.x << 16, w.x & 0xffff0000u, w.y << 16, w.y & 0xffff0000u));
+}
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+#version 450
+/* The results of an attention from the sums over parts of the keys:
+ *   y = sum_s 2^(m[s] - M) y[s] / (sum_s 2^(m[s] - M) l[s] + 2^(sink - M)), M the largest of m
+ * partial: f32 [K/V head of a batch][row][split][DV sums y, maximum m, sum l]; rows as in
+ * attention.glsl. An invocation makes a word of the result, [B, H, S, DV] or [B, S, H, DV]. */
+#include "common.glsl"
+
+layout(constant_id = 1) const uint T = F32;
+layout(constant_id = 2) const uint HAS_SINKS = 0;
+layout(constant_id = 3) const uint HEADS_LAST = 0; /* [B, S, H, DV] */
+
+layout(push_constant) uniform Push {
+    uint n, n_queries, n_heads, group, dv, n_splits, o_at, sinks_at;
+};
+
+WORDS(0, partial);
+WORDS(1, sinks);
+WORDS(2, o);
+
+const float LOG2_E = 1.44269504088896341, NOTHING = -1e20;
+
+/* Element e of the result. */
+float merge(uint e)
+{
+    uint d = e % dv, row = e / dv;
+    uint x = HEADS_LAST != 0u ? n_heads : n_queries, y = HEADS_LAST != 0u ? n_queries : n_heads;
+    uint last = row % x, first = row / x % y, batch = row / x / y;
+    uint head = HEADS_LAST != 0u ? last : first, query = HEADS_LAST != 0u ? first : last;
+    uint part = (batch * n_heads + head / group * group) * n_queries + query * group + head % group;
+    uint line = dv + 2u, at = part * n_splits * line;
+
+    float top = NOTHING, total = 0.0, sum = 0.0;
+    for (uint s = 0u; s < n_splits; s++)
+        top = max(top, uintBitsToFloat(partial[at + s * line + dv]));
+    if (top <= NOTHING)
+        return 0.0;
+    if (HAS_SINKS != 0u) {
+        float sink = uintBitsToFloat(sinks[sinks_at + head]) * LOG2_E;
+        top = max(top, sink);
+        total = exp2(sink - top);
+    }
+    for (uint s = 0u; s < n_splits; s++) {
+        float w = exp2(uintBitsToFloat(partial[at + s * line + dv]) - top);
+        total += w * uintBitsToFloat(partial[at + s * line + dv + 1u]);
+        sum += w * uintBitsToFloat(partial[at + s * line + d]);
+    }
+    return sum / total;
+}
+
+void main()
+{
+    uint per = per_word(T), e = GLOBAL_INDEX * per;
+    if (e >= n)
+        return;
+    uint word = encode_f(T, merge(e));
+    if (per == 2u && e + 1u < n)
+        word |= encode_f(T, merge(e + 1u)) << 16;
+    o[o_at / per + GLOBAL_INDEX] = word;
+}

@@ -10,6 +10,9 @@
  * rows, whichever lies side by side in memory. With parts > 1 a workgroup takes the elements
  * part * chunk .. of its rows only and y is [rows, parts].
  *
+ * Sums of floats are kept twice, the second time scaled down: it tells the sum, or the mean, where
+ * the first is infinite only because of the order of its elements.
+ *
  * V4: the last reduced axis is dense and a load is 16 bytes; n, chunk, x_at, dim and stride then
  * count such loads. */
 #include "common.glsl"
@@ -42,6 +45,11 @@ WORDS(1, y);
 
 const uint SLICES = THREADS / COLS;
 shared VALUE lanes[THREADS]; /* [column][slice] */
+shared float scaled[THREADS];
+
+const float DOWN = 9.094947e-13, UP = 1.0995116e12; /* 2^-40, 2^40 */
+
+bool is_scaled() { return KIND == SUM && is_float(TX); }
 
 uint find_offset(uint index, uint first, uint n_axes)
 {
@@ -63,64 +71,76 @@ VALUE start_value()
 #endif
 }
 
-#ifdef V4
-/* Joins the elements of a load. */
-uint join_load(uint sum, uvec4 w)
+/* What an invocation has seen of a row. */
+struct Slice {
+    VALUE value;
+    float scaled;
+};
+
+void join_element(inout Slice s, uint t, VALUE v)
 {
+    v = map_value(MAP, t, v);
+    s.value = join_values(KIND, t, s.value, v);
+#ifndef WIDE
+    if (is_scaled())
+        s.scaled = fma(uintBitsToFloat(v), DOWN, s.scaled);
+#endif
+}
+
+void join_load(inout Slice s, uint at)
+{
+#ifdef V4
+    uvec4 w = x[at];
     [[unroll]] for (uint j = 0u; j < 4u; j++) {
         if (TX == F16 || TX == BF16) {
-            uint a = TX == F16 ? floatBitsToUint(unpackHalf2x16(w[j]).x) : w[j] << 16;
-            uint b = TX == F16 ? floatBitsToUint(unpackHalf2x16(w[j]).y) : w[j] & 0xffff0000u;
-            sum = join_values(KIND, F32, sum, map_value(MAP, F32, a));
-            sum = join_values(KIND, F32, sum, map_value(MAP, F32, b));
+            vec2 h = unpackHalf2x16(w[j]);
+            join_element(s, F32, TX == F16 ? floatBitsToUint(h.x) : w[j] << 16);
+            join_element(s, F32, TX == F16 ? floatBitsToUint(h.y) : w[j] & 0xffff0000u);
         } else {
-            sum = join_values(KIND, TX, sum, map_value(MAP, TX, w[j]));
+            join_element(s, TX, w[j]);
         }
     }
-    return sum;
-}
+#else
+    join_element(s, TX, load_value_x(TX, at));
 #endif
+}
+
+Slice join_slices(Slice a, Slice b)
+{
+    return Slice(join_values(KIND, TX, a.value, b.value), a.scaled + b.scaled);
+}
 
 /* The part of a row that starts at `base` and lies between first and end, in steps of SLICES. Four
  * loads are under way at a time. */
-VALUE join_slice(uint base, uint first, uint end)
+Slice join_part(uint base, uint first, uint end)
 {
-    VALUE sum[4];
+    Slice s[4];
     [[unroll]] for (uint j = 0u; j < 4u; j++)
-        sum[j] = start_value();
+        s[j] = Slice(start_value(), 0.0);
     uint i = first;
     for (; i + 3u * SLICES < end; i += 4u * SLICES) {
-        [[unroll]] for (uint j = 0u; j < 4u; j++) {
-            uint at = base + find_offset(i + j * SLICES, NK, NR);
-#ifdef V4
-            sum[j] = join_load(sum[j], x[at]);
-#else
-            sum[j] = join_values(KIND, TX, sum[j], map_value(MAP, TX, load_value_x(TX, at)));
-#endif
-        }
+        [[unroll]] for (uint j = 0u; j < 4u; j++)
+            join_load(s[j], base + find_offset(i + j * SLICES, NK, NR));
     }
-    for (; i < end; i += SLICES) {
-        uint at = base + find_offset(i, NK, NR);
-#ifdef V4
-        sum[0] = join_load(sum[0], x[at]);
-#else
-        sum[0] = join_values(KIND, TX, sum[0], map_value(MAP, TX, load_value_x(TX, at)));
-#endif
-    }
-    return join_values(KIND, TX, join_values(KIND, TX, sum[0], sum[1]),
-                       join_values(KIND, TX, sum[2], sum[3]));
+    for (; i < end; i += SLICES)
+        join_load(s[0], base + find_offset(i, NK, NR));
+    return join_slices(join_slices(s[0], s[1]), join_slices(s[2], s[3]));
 }
 
 /* The result of a row of the workgroup, ready to be stored. */
 VALUE finish_row(uint col)
 {
     VALUE v = lanes[col * SLICES];
-    if (MEAN == 0u)
-        return v;
 #ifdef WIDE
-    return divide_wide(v, count);
+    return MEAN != 0u ? divide_wide(v, count) : v;
 #else
-    return count == 0u ? 0x7fc00000u : floatBitsToUint(uintBitsToFloat(v) / float(count));
+    bool finite = (v & 0x7f800000u) != 0x7f800000u;
+    float by = MEAN != 0u ? float(count) : 1.0;
+    if (is_scaled() && MEAN != 0u && count == 0u)
+        return 0x7fc00000u; /* NaN */
+    if (is_scaled())
+        v = floatBitsToUint(finite ? uintBitsToFloat(v) / by : scaled[col * SLICES] / by * UP);
+    return v;
 #endif
 }
 
@@ -130,16 +150,19 @@ void main()
     uint col = ACROSS != 0u ? LANE % COLS : LANE / SLICES;
     uint slice = ACROSS != 0u ? LANE / COLS : LANE % SLICES;
     uint row = block * COLS + col;
-    VALUE v = start_value();
+    Slice s = Slice(start_value(), 0.0);
     if (row < rows)
-        v = join_slice(x_at + find_offset(row, 0u, NK), part * chunk + slice,
-                       min(n, (part + 1u) * chunk));
-    lanes[col * SLICES + slice] = v;
+        s = join_part(x_at + find_offset(row, 0u, NK), part * chunk + slice,
+                      min(n, (part + 1u) * chunk));
+    lanes[col * SLICES + slice] = s.value;
+    scaled[col * SLICES + slice] = s.scaled;
     barrier();
     [[unroll]] for (uint half_ = SLICES / 2u; half_ > 0u; half_ /= 2u) {
         if (LANE < COLS * half_) {
             uint p = LANE / half_ * SLICES + LANE % half_;
             lanes[p] = join_values(KIND, TX, lanes[p], lanes[p + half_]);
+            if (is_scaled())
+                scaled[p] += scaled[p + half_];
         }
         barrier();
     }

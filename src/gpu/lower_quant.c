@@ -5,27 +5,59 @@
  * A weight of floats makes an ordinary product (lower_matmul.c). Otherwise b of the rx_product is
  * the weight as it lies: its offset and strides count bytes, its type is the packed one. */
 #include "gpu/product.h"
+#include "gpu/quant.h"
 
-/* Kernels come in families of types, so that each carries few tables: quant.glsl. */
-enum { FAMILY_BLOCKS, FAMILY_IQ1, FAMILY_IQ2, FAMILY_IQ3, FAMILY_PLAIN, N_FAMILIES };
+/* ---- Families of types ----------------------------------------------------------------------- */
 
-static int family_of(rlx_dtype t)
+rx_quant_family rx_quant_family_of(rlx_dtype t)
 {
     switch (t) {
     case RLX_IQ1_S:
     case RLX_IQ1_M:
-        return FAMILY_IQ1;
+        return RX_QUANT_IQ1;
     case RLX_IQ2_XXS:
     case RLX_IQ2_XS:
     case RLX_IQ2_S:
-        return FAMILY_IQ2;
+        return RX_QUANT_IQ2;
     case RLX_IQ3_XXS:
     case RLX_IQ3_S:
-        return FAMILY_IQ3;
+        return RX_QUANT_IQ3;
     default:
-        return rlx_dtype_is_packed(t) ? FAMILY_BLOCKS : FAMILY_PLAIN;
+        return rlx_dtype_is_packed(t) ? RX_QUANT_BLOCKS : RX_QUANT_PLAIN;
     }
 }
+
+#define GRID_KIND 0x67726964u /* "grid" */
+#define GRID_BYTES 4096       /* of the largest */
+
+rx_gpu_ref rx_quant_grid(rx_gpu_build *b, const rx_gpu_call *c, uint32_t in)
+{
+    static const rx_kernel kernels[RX_N_QUANT_FAMILIES] = {
+        [RX_QUANT_IQ1] = RX_K_quant_grid_iq1, [RX_QUANT_IQ2] = RX_K_quant_grid_iq2,
+        [RX_QUANT_IQ3] = RX_K_quant_grid_iq3};
+    rx_quant_family f = rx_quant_family_of(c->in[in].dtype);
+    if (f == RX_QUANT_BLOCKS || f == RX_QUANT_PLAIN)
+        return RX_REF_NONE;
+    rx_gpu_ref ref;
+    rx_gpu_dispatch *d;
+    if (c->is_param && c->is_param[in]) {
+        ref = rx_gpu_derive(b, in, GRID_KIND, GRID_BYTES, &d);
+        *d = (rx_gpu_dispatch){.kernel = kernels[f], .spec = {1}, .n_spec = 1, .groups = {1, 1, 1}};
+    } else {
+        ref = rx_gpu_scratch(b, GRID_BYTES);
+        d = rx_gpu_add(b, kernels[f], 1);
+    }
+    rx_gpu_bind(d, ref, true);
+    return ref;
+}
+
+static void bind_grid(rx_gpu_dispatch *d, rx_gpu_ref grid)
+{
+    if (grid != RX_REF_NONE)
+        rx_gpu_bind(d, grid, false);
+}
+
+/* ---- Sizes ----------------------------------------------------------------------------------- */
 
 static uint32_t byte_offset(const rx_view *v) { return (uint32_t)(uintptr_t)v->data; }
 
@@ -120,10 +152,11 @@ static uint32_t shape_gemv(rx_gpu_dispatch *d, const rx_product *p, rlx_dtype id
 /* ids: operand that holds them, or NULL. */
 static void add_gemv(rx_gpu_build *b, const rx_product *p, const rx_view *ids)
 {
-    static const rx_kernel kernels[N_FAMILIES] = {RX_K_dequant_gemv, RX_K_dequant_gemv_iq1,
+    static const rx_kernel kernels[RX_N_QUANT_FAMILIES] = {RX_K_dequant_gemv, RX_K_dequant_gemv_iq1,
                                                   RX_K_dequant_gemv_iq2, RX_K_dequant_gemv_iq3,
                                                   RX_K_dequant_gemv_int};
-    rx_gpu_dispatch *d = rx_gpu_add(b, kernels[family_of(p->b_type)], 64);
+    rx_gpu_ref grid = rx_quant_grid(b, p->call, 1);
+    rx_gpu_dispatch *d = rx_gpu_add(b, kernels[rx_quant_family_of(p->b_type)], 64);
     rx_product_bind(d, p, p->a_ref, p->b_ref);
     if (ids) {
         rx_gpu_bind(d, RX_REF_IN(2), false);
@@ -131,6 +164,7 @@ static void add_gemv(rx_gpu_build *b, const rx_product *p, const rx_view *ids)
     } else {
         bind_scales(d, p);
     }
+    bind_grid(d, grid);
     rx_product_spec(d, p);
     rx_gpu_spec(d, form_of(p));
     uint32_t cols = shape_gemv(d, p, ids ? ids->dtype : RLX_NO_TYPE);
@@ -150,8 +184,6 @@ typedef struct tile {
 static const tile gpu_tiles[] = {{128, 128, 16, 16, 8}, {64, 64, 16, 8, 8}, {32, 32, 16, 4, 4}};
 static const tile software_tiles[] = {{32, 64, 16, 8, 8}, {16, 32, 16, 4, 4}};
 
-#define GRID_BYTES 4096 /* most that quant.glsl keeps in shared memory */
-
 static uint64_t count_tiles(const rx_product *p, const tile *t)
 {
     return (uint64_t)((p->m + t->bm - 1) / t->bm) * (uint64_t)((p->n + t->bn - 1) / t->bn) *
@@ -168,7 +200,7 @@ static const tile *pick_tile(const rx_product *p)
     uint64_t enough = caps->is_software ? 1 : caps->compute_units ? caps->compute_units : 32;
     for (size_t i = 0; i + 1 < n; i++) {
         const tile *t = &tiles[i];
-        uint64_t shared_bytes = (uint64_t)t->bk * (t->bm + t->bn + 8) * 4 + GRID_BYTES;
+        uint64_t shared_bytes = (uint64_t)t->bk * (t->bm + t->bn + 8) * 4;
         bool wasted = p->m <= t->bm / 2 || p->n <= t->bn / 2;
         if (shared_bytes <= caps->max_shared_bytes && !wasted && count_tiles(p, t) >= enough)
             return t;
@@ -178,14 +210,16 @@ static const tile *pick_tile(const rx_product *p)
 
 static void add_gemm(rx_gpu_build *b, const rx_product *p)
 {
-    static const rx_kernel kernels[N_FAMILIES] = {RX_K_dequant_gemm, RX_K_dequant_gemm_iq1,
+    static const rx_kernel kernels[RX_N_QUANT_FAMILIES] = {RX_K_dequant_gemm, RX_K_dequant_gemm_iq1,
                                                   RX_K_dequant_gemm_iq2, RX_K_dequant_gemm_iq3,
                                                   RX_K_dequant_gemm_int};
     const tile *t = pick_tile(p);
-    rx_gpu_dispatch *d = rx_gpu_add(b, kernels[family_of(p->b_type)],
+    rx_gpu_ref grid = rx_quant_grid(b, p->call, 1);
+    rx_gpu_dispatch *d = rx_gpu_add(b, kernels[rx_quant_family_of(p->b_type)],
                                     t->bm / t->tm * (t->bn / t->tn));
     rx_product_bind(d, p, p->a_ref, p->b_ref);
     bind_scales(d, p);
+    bind_grid(d, grid);
     rx_product_spec(d, p);
     const uint32_t spec[] = {form_of(p), t->bm, t->bn, t->bk, t->tm, t->tn};
     for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
@@ -258,17 +292,19 @@ rlx_status rx_gpu_lower_dequant_grouped_matmul(rx_gpu_build *b, const rx_gpu_cal
 /* out[i] = w[i], or the experts of the ids. */
 static rlx_status add_decode(rx_gpu_build *b, const rx_gpu_call *c, const rx_view *ids)
 {
-    static const rx_kernel kernels[N_FAMILIES] = {RX_K_dequant, RX_K_dequant_iq1, RX_K_dequant_iq2,
+    static const rx_kernel kernels[RX_N_QUANT_FAMILIES] = {RX_K_dequant, RX_K_dequant_iq1, RX_K_dequant_iq2,
                                                   RX_K_dequant_iq3, RX_K_dequant_float};
     const rx_view *w = &c->in[0], *out = &c->out[0];
     int64_t n = rx_view_elements(out), slab = ids ? out->dim[1] * out->dim[2] : n;
     if (n == 0 || !check_size(b, c, w))
         return b->status;
-    rx_gpu_dispatch *d = rx_gpu_add(b, kernels[family_of(w->dtype)], local_size(c->caps));
+    rx_gpu_ref grid = rx_quant_grid(b, c, 0);
+    rx_gpu_dispatch *d = rx_gpu_add(b, kernels[rx_quant_family_of(w->dtype)], local_size(c->caps));
     rx_gpu_bind(d, RX_REF_IN(0), false);
     rx_gpu_bind(d, RX_REF_OUT(0), true);
     rx_gpu_bind(d, ids ? RX_REF_IN(1) : RX_REF_NONE, false);
     rx_gpu_bind(d, ids ? RX_REF_FLAGS : RX_REF_NONE, ids != NULL);
+    bind_grid(d, grid);
     rx_gpu_spec(d, w->dtype);
     rx_gpu_spec(d, out->dtype);
     rx_gpu_spec(d, ids ? ids->dtype : RLX_NO_TYPE);

@@ -22,6 +22,7 @@ WORDS(1, o);
 TENSOR(2, ids)
 layout(set = 0, binding = 3, std430) buffer buffer_flags { uint flags[]; };
 
+#define QUANT_GRID 4
 #define QUANT_WORDS w
 #include "quant.glsl"
 
@@ -88,7 +89,6 @@ void store4(uint i, vec4 v)
 
 void main()
 {
-    quant_init();
     uint i = GLOBAL_INDEX * 8u;
     if (i < n) {
         Eight v = eight_from(i);

@@ -9,6 +9,7 @@
  * patch of 4 x 8, each with TM x TN results in pieces of 4 x 4, spread so that neighbours read
  * neighbouring vectors. The next eights of x and w are on their way while a step is multiplied. */
 #include "common.glsl"
+#define QUANT_GRID 7
 #include "weight.glsl"
 
 layout(constant_id = 10) const uint BM = 64;
@@ -83,7 +84,6 @@ void multiply(uint am, uint bn)
 
 void main()
 {
-    quant_init();
     uint tiles_m = (m + BM - 1u) / BM, tiles_n = (n + BN - 1u) / BN, tiles = tiles_m * tiles_n;
     bool exists = GROUP_INDEX < n_groups;
     uint tile = GROUP_INDEX % tiles, wide = GROUP * tiles_n, first = tile / wide * GROUP;

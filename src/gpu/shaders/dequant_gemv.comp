@@ -8,6 +8,7 @@
  * A workgroup makes COLS columns, a multiple of 4. TEAM neighbours split k in eights and share EACH
  * columns and all rows; their sums are joined in shared memory. */
 #include "common.glsl"
+#define QUANT_GRID 7
 #include "weight.glsl"
 
 layout(constant_id = 10) const uint ROWS = 1;
@@ -49,7 +50,6 @@ Batch find_matrices(uint i) { return find_batch(i); }
 
 void main()
 {
-    quant_init();
     uint n_blocks = (n + COLS - 1u) / COLS;
     bool exists = GROUP_INDEX < n_groups;
     Batch at = find_matrices(exists ? GROUP_INDEX / n_blocks : 0u);

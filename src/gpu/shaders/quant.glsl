@@ -3,9 +3,9 @@
  *
  * Before the include: QUANT_WORDS is the name of a binding of uint words that holds the blocks, and
  * FAMILY says which types the kernel knows: 0 all but the iq types with a grid, 1 iq1_s and iq1_m,
- * 2 iq2_xxs, iq2_xs and iq2_s, 3 iq3_xxs and iq3_s, 4 none (the helpers alone).
+ * 2 iq2_xxs, iq2_xs and iq2_s, 3 iq3_xxs and iq3_s, 4 none (the helpers alone). Families 1 to 3
+ * have their grids in binding QUANT_GRID: rx_quant_grid() of gpu/quant.h.
  *
- * main calls quant_init() first, in uniform flow (it has a barrier where there is a grid). Then
  *     Eight v = quant_decode8(type, row, k)
  * are the elements k to k + 7, k a multiple of 8, of the row whose first block begins at byte
  * `row`. `type` is a specialisation constant, so all but one decoder vanish. Words are read only if
@@ -251,23 +251,12 @@ Eight quant_decode_block(uint t, uint at, uint j)
     return scaled(q, 1.0, quant_half(at + 64u), 0.0);
 }
 
-void quant_init() {}
-
 /* ---- Points of a grid ------------------------------------------------------------------------ */
 
 #elif FAMILY < 4
 
-#include "quant_grids.glsl"
-
-/* The grid of the type, two rows a word. */
-shared uint grid[QUANT_GRID_WORDS];
-
-void quant_init()
-{
-    for (uint i = LANE; i < QUANT_GRID_WORDS; i += gl_WorkGroupSize.x)
-        grid[i] = quant_grid[i];
-    barrier();
-}
+/* The grids of the family as quant_grids.comp writes them, two rows a word. */
+WORDS(QUANT_GRID, grid);
 
 uint grid_row(uint first, uint i) { return grid[(first + i) >> 1] >> (i & 1u) * 16u & 0xffffu; }
 
@@ -322,17 +311,17 @@ Eight quant_decode_block(uint t, uint at, uint j)
     uint k = j >> 3, row, signs, s;
     if (t == IQ2_XXS) {
         uint group = at + 2u + (k >> 2) * 8u, bits = quant_word(t, group + 4u);
-        row = grid_row(QUANT_GRID_XXS, quant_byte(group + (k & 3u)));
+        row = grid_row(0u, quant_byte(group + (k & 3u)));
         signs = even_signs(bits >> (k & 3u) * 7u & 127u);
         s = bits >> 28;
     } else if (t == IQ2_XS) {
         uint q = quant_u16(at + 2u + k * 2u);
-        row = grid_row(QUANT_GRID_XS, q & 511u);
+        row = grid_row(256u, q & 511u);
         signs = even_signs(q >> 9);
         s = nibble_at(at + 66u, k >> 1);
     } else {
         uint high = quant_byte(at + 66u + (k >> 2)) >> (k & 3u) * 2u & 3u;
-        row = grid_row(QUANT_GRID_S, quant_byte(at + 2u + k) | high << 8);
+        row = grid_row(768u, quant_byte(at + 2u + k) | high << 8);
         signs = quant_byte(at + 34u + k);
         s = nibble_at(at + 74u, k >> 1);
     }
@@ -359,14 +348,14 @@ Eight quant_decode_block(uint t, uint at, uint j)
     float d = quant_half(at);
     if (t == IQ3_XXS) {
         uint bits = quant_word(t, at + 66u + (k >> 2) * 4u);
-        a = grid_row(QUANT_GRID_XXS, q & 0xffu);
-        b = grid_row(QUANT_GRID_XXS, q >> 8);
+        a = grid_row(0u, q & 0xffu);
+        b = grid_row(0u, q >> 8);
         signs = even_signs(bits >> (k & 3u) * 7u & 127u);
         d *= (0.5 + float(bits >> 28)) * 0.5;
     } else {
         uint high = quant_byte(at + 66u + (k >> 2)) >> (k & 3u) * 2u;
-        a = grid_row(QUANT_GRID_S, (q & 0xffu) | (high & 1u) << 8);
-        b = grid_row(QUANT_GRID_S, q >> 8 | (high & 2u) << 7);
+        a = grid_row(256u, (q & 0xffu) | (high & 1u) << 8);
+        b = grid_row(256u, q >> 8 | (high & 2u) << 7);
         signs = quant_byte(at + 74u + k);
         d *= float(2u * nibble_at(at + 106u, k >> 2) + 1u);
     }
@@ -374,8 +363,6 @@ Eight quant_decode_block(uint t, uint at, uint j)
 }
 #endif
 
-#else
-void quant_init() {}
 #endif
 
 #if FAMILY < 4

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* Packed types in kernels: what a lowering function must bind so that its shader can include
+ * gpu/shaders/quant.glsl. */
+#ifndef RX_GPU_QUANT_H
+#define RX_GPU_QUANT_H
+
+#include "gpu/gpu.h"
+
+/* FAMILY of a kernel: it decodes the types of one family only, so that each stays small. */
+typedef enum rx_quant_family {
+    RX_QUANT_BLOCKS, RX_QUANT_IQ1, RX_QUANT_IQ2, RX_QUANT_IQ3,
+    RX_QUANT_PLAIN, /* not packed */
+    RX_N_QUANT_FAMILIES
+} rx_quant_family;
+
+rx_quant_family rx_quant_family_of(rlx_dtype t);
+
+/* The grids that the type of operand `in` needs, to be bound at QUANT_GRID; RX_REF_NONE for types
+ * without one. Call it before rx_gpu_add: it may add a dispatch of its own. */
+rx_gpu_ref rx_quant_grid(rx_gpu_build *b, const rx_gpu_call *c, uint32_t in);
+
+#endif

@@ -49,15 +49,18 @@ uint32_t rx_per_word(rlx_dtype t)
     return bytes < 4 ? (uint32_t)(4 / bytes) : 1;
 }
 
-/* As few invocations a row as the row keeps busy. */
-uint32_t rx_rows_of_group(uint32_t local, uint64_t rows, uint64_t n, bool across)
+/* As few invocations a row as the row keeps busy; short rows are one invocation's. */
+uint32_t rx_rows_of_group(uint32_t *local, uint64_t rows, uint64_t n, bool across)
 {
-    uint32_t slices = rx_pow2_up(rx_ceil_div(n, across ? 16 : 4));
-    uint32_t cols = slices < local ? local / slices : 1;
+    uint32_t slices = rx_pow2_up(rx_ceil_div(n, across ? 16 : 8));
+    slices = slices < *local ? slices : *local;
+    uint32_t cols = *local / slices, most = rx_pow2_up(rows);
     if (across && cols < 32)
-        cols = local < 32 ? local : 32;
-    uint32_t most = rx_pow2_up(rows);
-    return cols < most ? cols : most;
+        cols = *local < 32 ? *local : 32;
+    cols = cols < most ? cols : most;
+    if (cols * slices < *local)
+        *local = cols * slices;
+    return cols;
 }
 
 const rx_view *rx_gpu_out(const rx_gpu_call *c, size_t i)
@@ -203,13 +206,20 @@ static bool runs_across(const reduction *r)
     return kept == 1 && reduced != 1 && r->rows > 1;
 }
 
+/* At least `cols` rows, a word of the result. */
+static void widen_group(sharing *s, uint32_t cols)
+{
+    s->cols = cols;
+    s->local = s->local < cols ? cols : s->local;
+}
+
 static sharing share_rows(const rx_gpu_caps *caps, uint64_t rows, uint64_t n, bool across,
                           uint32_t least_cols)
 {
     sharing s = {.local = rx_gpu_local(caps, 256), .across = across, .parts = 1, .chunk = n};
-    s.cols = rx_rows_of_group(s.local, rows, n, across);
+    s.cols = rx_rows_of_group(&s.local, rows, n, across);
     if (s.cols < least_cols)
-        s.cols = least_cols;
+        widen_group(&s, least_cols);
     uint64_t slices = s.local / s.cols, blocks = rx_ceil_div(rows, s.cols);
     uint64_t parts = rx_gpu_busy_groups(caps) / blocks, most = rx_ceil_div(n, slices * 8);
     parts = parts < most ? parts : most;
@@ -286,9 +296,9 @@ static void add_reduction(rx_gpu_build *b, const rx_gpu_call *c, const reduction
     last.stride[0] = last.dim[1] = (int64_t)s.parts;
     last.stride[1] = 1;
     sharing rest = {.local = s.local, .parts = 1, .chunk = s.parts};
-    rest.cols = rx_rows_of_group(rest.local, r->rows, s.parts, false);
+    rest.cols = rx_rows_of_group(&rest.local, r->rows, s.parts, false);
     if (rest.cols < rx_per_word(r->y))
-        rest.cols = rx_per_word(r->y);
+        widen_group(&rest, rx_per_word(r->y));
     add_reduce(b, c, &last, &rest, 1);
 }
 
@@ -365,7 +375,7 @@ rlx_status rx_gpu_lower_arg(rx_gpu_build *b, const rx_gpu_call *c)
     add_arg(b, c, &rows, &s, (rx_gpu_ref[]){RX_REF_IN(0), parts});
     const rx_rows rest = {n_rows, s.parts, 1};
     sharing last = {.local = s.local, .parts = 1, .chunk = s.parts};
-    last.cols = rx_rows_of_group(last.local, n_rows, s.parts, false);
+    last.cols = rx_rows_of_group(&last.local, n_rows, s.parts, false);
     add_arg(b, c, &rest, &last, (rx_gpu_ref[]){parts, RX_REF_OUT(0)});
     return RLX_OK;
 }
@@ -443,7 +453,7 @@ static rx_gpu_ref add_carries(rx_gpu_build *b, const rx_gpu_call *c, const scan 
     uint32_t per = load_width(&r);
     sharing share = {.local = rx_gpu_local(c->caps, 256), .across = runs_across(&r),
                      .parts = s->parts, .chunk = s->chunk / per};
-    share.cols = rx_rows_of_group(share.local, n_rows, share.chunk, share.across);
+    share.cols = rx_rows_of_group(&share.local, n_rows, share.chunk, share.across);
     add_reduce(b, c, &r, &share, per);
 
     scan before = {.x = t, .y = t, .x_ref = totals, .y_ref = carries, .start_ref = RX_REF_NONE,

@@ -68,7 +68,7 @@ static void add_two_passes(rx_gpu_build *b, const row_step *s)
     uint64_t n_rows = rx_rows_count(&s->rows), n = s->rows.n;
     bool across = s->rows.inner > 1;
     uint32_t local = rx_gpu_local(caps, n_rows < 64 && !across ? 1024 : 256);
-    uint32_t cols = rx_rows_of_group(local, n_rows, n, across);
+    uint32_t cols = rx_rows_of_group(&local, n_rows, n, across);
     rx_gpu_ref stats = rx_gpu_scratch(b, n_rows * 8);
 
     rx_gpu_dispatch *d = rx_gpu_add(b, RX_K_row_stats, local);

@@ -23,9 +23,10 @@ uint32_t rx_gpu_local(const rx_gpu_caps *caps, uint32_t wish);
 uint32_t rx_gpu_busy_groups(const rx_gpu_caps *caps);
 /* Elements of a type that share a word; 1 for types of a word and more. */
 uint32_t rx_per_word(rlx_dtype t);
-/* How many of `rows` rows of n elements a workgroup of `local` invocations makes at a time, a power
- * of two; `across`: neighbouring elements belong to different rows. */
-uint32_t rx_rows_of_group(uint32_t local, uint64_t rows, uint64_t n, bool across);
+/* How many of `rows` rows of n elements a workgroup makes at a time, a power of two; `across`:
+ * neighbouring elements belong to different rows. *local, the invocations it may have, becomes
+ * those it needs. */
+uint32_t rx_rows_of_group(uint32_t *local, uint64_t rows, uint64_t n, bool across);
 /* Result i, or NULL when nobody needs it. */
 const rx_view *rx_gpu_out(const rx_gpu_call *c, size_t i);
 /* A dispatch of one invocation for each of n pieces of work. */

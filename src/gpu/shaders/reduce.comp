@@ -111,16 +111,18 @@ Slice join_slices(Slice a, Slice b)
 }
 
 /* The part of a row that starts at `base` and lies between first and end, in steps of SLICES. Four
- * loads are under way at a time. */
+ * loads are under way at a time, except in short rows, which are joined in order. */
 Slice join_part(uint base, uint first, uint end)
 {
     Slice s[4];
     [[unroll]] for (uint j = 0u; j < 4u; j++)
         s[j] = Slice(start_value(), 0.0);
     uint i = first;
-    for (; i + 3u * SLICES < end; i += 4u * SLICES) {
-        [[unroll]] for (uint j = 0u; j < 4u; j++)
-            join_load(s[j], base + find_offset(i + j * SLICES, NK, NR));
+    if (end - min(first, end) >= 16u * SLICES) {
+        for (; i + 3u * SLICES < end; i += 4u * SLICES) {
+            [[unroll]] for (uint j = 0u; j < 4u; j++)
+                join_load(s[j], base + find_offset(i + j * SLICES, NK, NR));
+        }
     }
     for (; i < end; i += SLICES)
         join_load(s[0], base + find_offset(i, NK, NR));

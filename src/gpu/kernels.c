@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of kernels and their SPIR-V.
  *
- * Packed form: runs of (length of literals, literals, length of a match, distance as 16 bits little
- * endian). A length is a sum of bytes up to the first below 255; a match of length 0 ends the data. */
+ * Packed form, outside: runs of (length of literals, literals, length of a match, distance as 16 bits
+ * little endian). A length is a sum of bytes up to the first below 255; a match of length 0 ends the
+ * data. Inside: numbers of 7 bits a byte, low first: five words of the header, then for each
+ * instruction operation, length, and its operands as differences (sign in the low bit) from the same
+ * operand of the last instruction of that operation. */
 #include <pthread.h>
 #include <string.h>
 
@@ -46,6 +49,54 @@ static void unpack(const unsigned char *p, unsigned char *out, size_t n)
     }
 }
 
+static uint32_t get_varint(const unsigned char **p)
+{
+    uint32_t v = 0;
+    for (int shift = 0; shift < 35; shift += 7) {
+        unsigned char b = *(*p)++;
+        v |= (uint32_t)(b & 127) << shift;
+        if (b < 128)
+            break;
+    }
+    return v;
+}
+
+/* `last` has 512 * 8 zeros. */
+static void decode(const unsigned char *p, uint32_t *words, size_t n, uint32_t *last)
+{
+    for (size_t i = 0; i < 5 && i < n; i++)
+        words[i] = get_varint(&p);
+    for (size_t i = 5; i < n;) {
+        uint32_t op = get_varint(&p), length = get_varint(&p);
+        words[i] = length << 16 | op;
+        for (uint32_t k = 1; k < length && i + k < n; k++) {
+            uint32_t *before = &last[op % 512 * 8 + (k < 8 ? k : 7)];
+            uint32_t d = get_varint(&p);
+            *before += d >> 1 ^ (0u - (d & 1));
+            words[i + k] = *before;
+        }
+        i += length ? length : 1;
+    }
+}
+
+/* The words of a kernel, or NULL when out of memory. */
+static uint32_t *load(const rx_blob_entry *e)
+{
+    uint32_t *words = rx_alloc((size_t)e->n_words * 4);
+    uint32_t *last = rx_alloc_zero(512 * 8 * sizeof *last);
+    unsigned char *small = rx_alloc(e->small_bytes);
+    if (words && last && small) {
+        unpack(rx_blob_data + e->offset, small, e->small_bytes);
+        decode(small, words, e->n_words, last);
+    } else {
+        rx_free(words);
+        words = NULL;
+    }
+    rx_free(small);
+    rx_free(last);
+    return words;
+}
+
 /* Words of each kernel once it was asked for; kept until the process ends. */
 static pthread_mutex_t cache_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t *cache[RX_N_KERNELS + 1];
@@ -65,8 +116,8 @@ const uint32_t *rx_kernel_code(rx_kernel k, size_t *n_words)
     if (!e)
         return NULL;
     pthread_mutex_lock(&cache_lock);
-    if (!cache[k] && (cache[k] = rx_alloc(e->n_words * 4)))
-        unpack(rx_blob_data + e->offset, (unsigned char *)cache[k], (size_t)e->n_words * 4);
+    if (!cache[k])
+        cache[k] = load(e);
     const uint32_t *words = cache[k];
     pthread_mutex_unlock(&cache_lock);
     return words;

@@ -169,7 +169,40 @@ static void strip(text *t)
     t->n = out * 4;
 }
 
-/* ---- Compression: the format is in gpu/kernels.c --------------------------------------------- */
+/* ---- Compression: the format is in gpu/kernels.c ----------------------------------------------- */
+
+static void put_varint(text *out, uint32_t v)
+{
+    for (; v >= 128; v >>= 7)
+        append(out, &(unsigned char){(unsigned char)(v | 128)}, 1);
+    append(out, &(unsigned char){(unsigned char)v}, 1);
+}
+
+/* Words as small numbers: operands as differences from the same operand of the last instruction of
+ * the same operation. */
+static text transform(const text *in)
+{
+    static uint32_t last[512][8];
+    memset(last, 0, sizeof last);
+    text out = {0};
+    const uint32_t *w = (const uint32_t *)(const void *)in->data;
+    size_t n = in->n / 4;
+    for (size_t i = 0; i < 5; i++)
+        put_varint(&out, w[i]);
+    for (size_t i = 5; i < n;) {
+        uint32_t op = w[i] & 0xffff, length = w[i] >> 16;
+        put_varint(&out, op);
+        put_varint(&out, length);
+        for (uint32_t k = 1; k < length; k++) {
+            uint32_t *before = &last[op % 512][k < 8 ? k : 7];
+            uint32_t d = w[i + k] - *before;
+            *before = w[i + k];
+            put_varint(&out, d << 1 ^ (uint32_t)((int32_t)d >> 31));
+        }
+        i += length;
+    }
+    return out;
+}
 
 static void put_length(text *out, size_t n)
 {
@@ -189,37 +222,57 @@ static void put_run(text *out, const char *literals, size_t n, size_t match, siz
     }
 }
 
-/* Greedy, with the last place of each hash of four bytes. */
+#define WINDOW 65535
+#define MAX_TRIES 256
+
+/* Length of the longest match of place i before it, and where; chains of places with equal bytes. */
+static size_t longest(const text *in, size_t i, const uint32_t *head, const uint32_t *chain,
+                      size_t *where)
+{
+    size_t best = 0;
+    uint32_t j = *head;
+    for (int tries = 0; j && i - (j - 1) <= WINDOW && tries < MAX_TRIES; tries++) {
+        size_t at = j - 1, n = 0;
+        while (i + n < in->n && in->data[at + n] == in->data[i + n])
+            n++;
+        if (n > best) {
+            best = n;
+            *where = at;
+        }
+        j = chain[at];
+    }
+    return best;
+}
+
 static text compress(const text *in)
 {
-    static uint32_t last[1 << 15];
-    memset(last, 0, sizeof last);
+    static uint32_t heads[1 << 16];
+    memset(heads, 0, sizeof heads);
+    uint32_t *chain = calloc(in->n + 1, sizeof *chain);
     text out = {0};
-    size_t from = 0;
-    for (size_t i = 0; i + 4 <= in->n;) {
-        uint32_t v;
-        memcpy(&v, in->data + i, 4);
-        uint32_t *slot = &last[(v * 2654435761u) >> 17];
-        size_t j = *slot ? *slot - 1 : i, match = 0;
-        *slot = (uint32_t)i + 1;
-        if (j < i && i - j < 65536)
-            while (i + match < in->n && in->data[j + match] == in->data[i + match])
-                match++;
-        if (match < 6) {
-            i++;
-            continue;
+    size_t from = 0, skip = 0;
+    for (size_t i = 0; i + 3 <= in->n; i++) {
+        const unsigned char *p = (const unsigned char *)in->data + i;
+        uint32_t *head = &heads[(p[0] * 506832829u + p[1] * 26544357u + p[2] * 7919u) >> 16];
+        size_t where = 0, match = skip ? 0 : longest(in, i, head, chain, &where);
+        chain[i] = *head;
+        *head = (uint32_t)i + 1;
+        if (skip) {
+            skip--;
+        } else if (match >= 5) {
+            put_run(&out, in->data + from, i - from, match, i - where);
+            skip = match - 1;
+            from = i + match;
         }
-        put_run(&out, in->data + from, i - from, match, i - j);
-        i += match;
-        from = i;
     }
     put_run(&out, in->data + from, in->n - from, 0, 0);
+    free(chain);
     return out;
 }
 
 /* ---- Output ---------------------------------------------------------------------------------- */
 
-static void write_blob(const char *path, const text *data, const size_t (*entry)[3])
+static void write_blob(const char *path, const text *data, const size_t (*entry)[4])
 {
     char temp[1024];
     snprintf(temp, sizeof temp, "%s.tmp%d", path, (int)getpid());
@@ -231,9 +284,9 @@ static void write_blob(const char *path, const text *data, const size_t (*entry)
                "kernels. */\n#include \"gpu/blob.h\"\n\n"
                "const rx_blob_entry rx_blob_index[] = {\n");
     for (size_t i = 0; rows[i].name; i++)
-        fprintf(f, "    {\"%s\", %zu, %zu, %zu},\n", rows[i].name, entry[i][0], entry[i][1],
-                entry[i][2]);
-    fprintf(f, "    {0, 0, 0, 0},\n};\n\nconst unsigned char rx_blob_data[] = {");
+        fprintf(f, "    {\"%s\", %zu, %zu, %zu, %zu},\n", rows[i].name, entry[i][0], entry[i][1],
+                entry[i][3], entry[i][2]);
+    fprintf(f, "    {0, 0, 0, 0, 0},\n};\n\nconst unsigned char rx_blob_data[] = {");
     for (size_t i = 0; i < data->n; i++)
         fprintf(f, "%s%u,", i % 24 ? "" : "\n    ", (unsigned char)data->data[i]);
     fprintf(f, "%s};\n", data->n ? "\n" : "0");
@@ -279,24 +332,26 @@ int main(int argc, char **argv)
     library = dlopen(argv[1], RTLD_NOW);
     if (!library)
         die("cannot load the shader compiler", dlerror());
-    static size_t entry[sizeof rows / sizeof rows[0]][3];
+    static size_t entry[sizeof rows / sizeof rows[0]][4];
     text data = {0};
     size_t n = 0, words_total = 0;
     for (; rows[n].name; n++) {
         text source = make_source(argv[2], &rows[n]);
         text words = cached(&source, &rows[n], argc > 4 ? argv[4] : NULL);
         strip(&words);
-        text packed = compress(&words);
+        text small = transform(&words), packed = compress(&small);
         entry[n][0] = data.n;
         entry[n][1] = packed.n;
         entry[n][2] = words.n / 4;
+        entry[n][3] = small.n;
         words_total += words.n;
         append(&data, packed.data, packed.n);
         free(source.data);
         free(words.data);
+        free(small.data);
         free(packed.data);
     }
-    write_blob(argv[3], &data, (const size_t(*)[3])entry);
+    write_blob(argv[3], &data, (const size_t(*)[4])entry);
     printf("%zu kernels, %zu bytes of SPIR-V, %zu packed\n", n, words_total, data.n);
     return 0;
 }

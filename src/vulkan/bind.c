@@ -13,6 +13,7 @@ void rx_vk_recording_destroy(rx_exec *e, rx_vk_recording *r)
     rx_device *d = e->device;
     if (!r)
         return;
+    rx_vk_pipelines_release(d, r->list, r->n);
     if (r->n_chunks)
         d->vk.FreeCommandBuffers(d->handle, e->pool, (uint32_t)r->n_chunks, r->chunks);
     if (r->sets)
@@ -390,21 +391,6 @@ static bool alloc_operands(binder *b)
     return b->operands && b->is_param;
 }
 
-static rlx_status make_pipelines(binder *b)
-{
-    size_t n = b->r->n;
-    const rx_gpu_dispatch **list = rx_arena_alloc(&b->arena, (n + 1) * sizeof *list);
-    VkPipeline *pipelines = rx_arena_alloc(&b->arena, (n + 1) * sizeof *pipelines);
-    if (!list || !pipelines)
-        return rx_fail_memory(b->err, "the pipelines of a program", n * sizeof *list);
-    for (size_t i = 0; i < n; i++)
-        list[i] = &b->raw[i];
-    RLX_TRY(rx_vk_pipelines_get(b->e->device, list, n, pipelines, b->err));
-    for (size_t i = 0; i < n; i++)
-        b->r->list[i].pipeline = pipelines[i];
-    return RLX_OK;
-}
-
 /* Other recordings are bound to the old scratch block, so they end with it. */
 static rlx_status grow_scratch(binder *b)
 {
@@ -430,7 +416,7 @@ static rlx_status build_recording(binder *b)
     rlx_status st = lower_steps(b);
     rx_mutex_unlock(&e->weights->lock);
     RLX_TRY(st);
-    RLX_TRY(make_pipelines(b));
+    RLX_TRY(rx_vk_pipelines_get(e->device, b->raw, b->r->n, b->r->list, b->err));
     RLX_TRY(grow_scratch(b));
     RLX_TRY(rx_vk_sets_create(e->device, b->r->list, b->r->n, &b->r->sets, b->err));
     return rx_vk_record_run(e, b->r, b->err);

@@ -104,12 +104,16 @@ rlx_status rx_vk_zero(rx_device *d, const rx_vk_place *to, rlx_error *err);
 typedef struct rx_vk_pipeline {
     uint64_t key[2];
     VkPipeline handle;
+    uint32_t refs; /* dispatches that use it */
+    uint64_t used; /* when it was last asked for */
 } rx_vk_pipeline;
 
 typedef struct rx_vk_pipelines {
     rx_mutex lock;
     rx_vk_pipeline *list; /* open addressing by key */
-    size_t n, cap, n_saved;
+    size_t n, cap, n_unused;
+    uint64_t n_made, n_saved, n_gets;
+    int64_t saved_ns; /* when the cache was last saved */
     VkPipelineCache cache;
     VkDescriptorSetLayout set_layouts[RX_GPU_MAX_BIND + 1]; /* by number of bindings */
     VkPipelineLayout layouts[RX_GPU_MAX_BIND + 1];
@@ -118,9 +122,13 @@ typedef struct rx_vk_pipelines {
 rlx_status rx_vk_pipelines_init(rx_device *d, rlx_error *err);
 /* Saves the cache. */
 void rx_vk_pipelines_finish(rx_device *d);
-/* The pipelines of n dispatches, those that are new made on several threads. */
-rlx_status rx_vk_pipelines_get(rx_device *d, const rx_gpu_dispatch *const *dispatches, size_t n,
-                               VkPipeline *out, rlx_error *err);
+/* Gives n dispatches their pipelines, those that are new made on several threads. `from` has the
+ * kernels and their constants. On success each dispatch holds its pipeline until it is released. */
+struct rx_vk_dispatch;
+rlx_status rx_vk_pipelines_get(rx_device *d, const rx_gpu_dispatch *from, size_t n,
+                               struct rx_vk_dispatch *to, rlx_error *err);
+/* Dispatches without a pipeline are passed over. */
+void rx_vk_pipelines_release(rx_device *d, const struct rx_vk_dispatch *list, size_t n);
 
 /* Files of caches, with a header that says of what they are: cache.c. The name has no folder. Load
  * returns false when there is no good file; *data is then NULL, else freed with rx_free. */
@@ -162,6 +170,7 @@ VkCommandBuffer rx_vk_commands_alloc(rx_device *d, VkCommandPool pool);
 /* One dispatch with everything that recording needs. */
 typedef struct rx_vk_dispatch {
     VkPipeline pipeline;
+    uint64_t key[2]; /* of the pipeline */
     VkDescriptorSet set;
     rx_vk_place bind[RX_GPU_MAX_BIND];
     uint64_t begin[RX_GPU_MAX_BIND], end[RX_GPU_MAX_BIND]; /* bytes touched, in the block */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Pipelines: kernels with their constants, made when a program first needs them, on several threads,
- * and kept until the device is closed. The driver's cache of compiled code is kept on disk. */
+ * and kept while a program uses them and for some time after. The driver's cache of compiled code is
+ * kept on disk. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "vulkan/device.h"
 
 #define CACHE_FILE "pipelines"
+#define SAVE_NS 1000000000 /* at most so often, and when the device is closed */
 
 /* ---- Layouts and the cache ---------------------------------------------------------------------------- */
 
@@ -50,14 +52,15 @@ static void save_cache(rx_device *d)
 {
     rx_vk_pipelines *p = &d->pipelines;
     size_t bytes = 0;
-    if (!p->cache || p->n == p->n_saved ||
+    p->saved_ns = rx_now_ns();
+    if (!p->cache || p->n_made == p->n_saved ||
         d->vk.GetPipelineCacheData(d->handle, p->cache, &bytes, NULL) != VK_SUCCESS || !bytes)
         return;
     void *data = rx_alloc(bytes);
     if (data && d->vk.GetPipelineCacheData(d->handle, p->cache, &bytes, data) == VK_SUCCESS)
         rx_vk_cache_save(&d->gpu, CACHE_FILE, data, bytes);
     rx_free(data);
-    p->n_saved = p->n;
+    p->n_saved = p->n_made;
 }
 
 static void destroy_layouts(rx_device *d)
@@ -141,6 +144,39 @@ static bool grow_table(rx_vk_pipelines *p, size_t need)
     p->list = bigger.list;
     p->cap = cap;
     return true;
+}
+
+/* So many pipelines that no program uses are kept. */
+#define MAX_UNUSED 256
+
+/* Destroys the older half of the unused pipelines when there are too many of them. */
+static void drop_unused(rx_device *d)
+{
+    rx_vk_pipelines *p = &d->pipelines;
+    if (p->n_unused <= MAX_UNUSED)
+        return;
+    rx_vk_pipelines next = {.cap = p->cap, .list = rx_alloc_zero(p->cap * sizeof *p->list)};
+    if (!next.list)
+        return;
+    uint64_t low = UINT64_MAX;
+    for (size_t i = 0; i < p->cap; i++)
+        if (p->list[i].handle && !p->list[i].refs && p->list[i].used < low)
+            low = p->list[i].used;
+    uint64_t middle = low + (p->n_gets - low) / 2;
+    for (size_t i = 0; i < p->cap; i++) {
+        rx_vk_pipeline *x = &p->list[i];
+        if (!x->handle)
+            continue;
+        if (x->refs || x->used > middle) {
+            *find_slot(&next, x->key) = *x;
+            continue;
+        }
+        d->vk.DestroyPipeline(d->handle, x->handle, NULL);
+        p->n--;
+        p->n_unused--;
+    }
+    rx_free(p->list);
+    p->list = next.list;
 }
 
 /* ---- Making pipelines -------------------------------------------------------------------------------------- */
@@ -239,16 +275,16 @@ static rlx_status fail_job(rx_device *d, const job *j, rlx_error *err)
 }
 
 /* Makes those of the dispatches that are not in the table yet. The table is locked. */
-static rlx_status make_missing(rx_device *d, const rx_gpu_dispatch *const *list, size_t n,
-                               job *jobs, rlx_error *err)
+static rlx_status make_missing(rx_device *d, const rx_gpu_dispatch *list, size_t n, job *jobs,
+                               rlx_error *err)
 {
     rx_vk_pipelines *p = &d->pipelines;
     size_t n_jobs = 0;
     if (!grow_table(p, p->n + n + 1))
         return rx_fail_memory(err, "the table of pipelines", (p->n + n) * sizeof *p->list);
     for (size_t i = 0; i < n; i++) {
-        job j = {.dispatch = list[i]};
-        make_key(list[i], j.key);
+        job j = {.dispatch = &list[i]};
+        make_key(&list[i], j.key);
         bool known = find_slot(p, j.key)->handle;
         for (size_t k = 0; k < n_jobs && !known; k++)
             known = jobs[k].key[0] == j.key[0] && jobs[k].key[1] == j.key[1];
@@ -262,29 +298,56 @@ static rlx_status make_missing(rx_device *d, const rx_gpu_dispatch *const *list,
             st = st == RLX_OK ? fail_job(d, &jobs[i], err) : st;
             continue;
         }
-        *find_slot(p, jobs[i].key) = (rx_vk_pipeline){{jobs[i].key[0], jobs[i].key[1]},
-                                                      jobs[i].handle};
+        *find_slot(p, jobs[i].key) = (rx_vk_pipeline){.key = {jobs[i].key[0], jobs[i].key[1]},
+                                                      .handle = jobs[i].handle, .used = p->n_gets};
         p->n++;
+        p->n_made++;
+        p->n_unused++;
     }
     return st;
 }
 
-rlx_status rx_vk_pipelines_get(rx_device *d, const rx_gpu_dispatch *const *dispatches, size_t n,
-                               VkPipeline *out, rlx_error *err)
+/* Hands a pipeline of the table to a dispatch. */
+static void hold(rx_vk_pipelines *p, const rx_gpu_dispatch *from, rx_vk_dispatch *to)
+{
+    make_key(from, to->key);
+    rx_vk_pipeline *x = find_slot(p, to->key);
+    p->n_unused -= !x->refs;
+    x->refs++;
+    x->used = p->n_gets;
+    to->pipeline = x->handle;
+}
+
+rlx_status rx_vk_pipelines_get(rx_device *d, const rx_gpu_dispatch *from, size_t n,
+                               rx_vk_dispatch *to, rlx_error *err)
 {
     rx_vk_pipelines *p = &d->pipelines;
     job *jobs = rx_alloc_zero((n + 1) * sizeof *jobs);
     if (!jobs)
         return rx_fail_memory(err, "new pipelines", n * sizeof *jobs);
     rx_mutex_lock(&p->lock);
-    rlx_status st = make_missing(d, dispatches, n, jobs, err);
-    for (size_t i = 0; i < n && st == RLX_OK; i++) {
-        uint64_t key[2];
-        make_key(dispatches[i], key);
-        out[i] = find_slot(p, key)->handle;
-    }
-    save_cache(d);
+    p->n_gets++;
+    rlx_status st = make_missing(d, from, n, jobs, err);
+    for (size_t i = 0; i < n && st == RLX_OK; i++)
+        hold(p, &from[i], &to[i]);
+    drop_unused(d);
+    if (rx_now_ns() - p->saved_ns > SAVE_NS)
+        save_cache(d);
     rx_mutex_unlock(&p->lock);
     rx_free(jobs);
     return st;
+}
+
+void rx_vk_pipelines_release(rx_device *d, const rx_vk_dispatch *list, size_t n)
+{
+    rx_vk_pipelines *p = &d->pipelines;
+    rx_mutex_lock(&p->lock);
+    for (size_t i = 0; i < n; i++) {
+        if (!list[i].pipeline)
+            continue;
+        rx_vk_pipeline *x = find_slot(p, list[i].key);
+        x->refs--;
+        p->n_unused += !x->refs;
+    }
+    rx_mutex_unlock(&p->lock);
 }

@@ -77,17 +77,22 @@ rlx_status rx_vk_weights_create(rx_device *d, rx_program *p, rx_weights **out, r
     return RLX_OK;
 }
 
+static void free_derived(rx_device *d, rx_vk_derived *x)
+{
+    rx_vk_pipelines_release(d, &x->pack, 1);
+    if (x->pool)
+        d->vk.DestroyDescriptorPool(d->handle, x->pool, NULL);
+    rx_free(x);
+}
+
 void rx_vk_weights_destroy(rx_weights *w)
 {
     if (!w)
         return;
     rx_device *d = w->device;
     rx_vk_upload_finish(d, NULL);
-    for (size_t i = 0; i < w->n_derived; i++) {
-        if (w->derived[i]->pool)
-            d->vk.DestroyDescriptorPool(d->handle, w->derived[i]->pool, NULL);
-        rx_free(w->derived[i]);
-    }
+    for (size_t i = 0; i < w->n_derived; i++)
+        free_derived(d, w->derived[i]);
     rx_free(w->derived);
     rx_vk_pool_destroy(d, &w->derived_pool);
     rx_vk_pool_destroy(d, &w->pool);
@@ -141,7 +146,7 @@ static rlx_status resolve_pack(rx_weights *w, rx_vk_derived *x, const rx_gpu_der
 {
     const rx_gpu_dispatch *from = &want->pack;
     rx_vk_dispatch *to = &x->pack;
-    RLX_TRY(rx_vk_pipelines_get(w->device, &from, 1, &to->pipeline, err));
+    RLX_TRY(rx_vk_pipelines_get(w->device, from, 1, to, err));
     to->n_bind = from->n_bind;
     to->writes = from->writes;
     to->n_push = from->n_push;
@@ -186,9 +191,7 @@ rlx_status rx_vk_weights_derive(rx_weights *w, uint32_t item, const rx_view *vie
     if (st == RLX_OK)
         st = resolve_pack(w, x, want, err);
     if (st != RLX_OK) {
-        if (x->pool)
-            w->device->vk.DestroyDescriptorPool(w->device->handle, x->pool, NULL);
-        rx_free(x);
+        free_derived(w->device, x);
         return st;
     }
     w->derived[w->n_derived++] = x;

@@ -205,6 +205,8 @@ bool rx_product_coopmat(rx_gpu_build *b, const rx_product *p)
     bool is_bf16 = p->a_type == RLX_BF16;
     if (p->a_type == RLX_F32 && p->call->policy != RLX_POLICY_FAST)
         return false;
+    if (is_bf16 != (p->b_type == RLX_BF16)) /* fragments of one type */
+        return false;
     if (!rx_kernel_available(is_bf16 ? RX_K_gemm_frag_bf : RX_K_gemm_frag, caps))
         return false;
     if (p->n < 16 || p->k < 16 || p->m * p->n * p->k * rx_product_batches(p) < MIN_WORK)

@@ -4,7 +4,6 @@
  *
  * A weight of floats makes an ordinary product (lower_matmul.c). Otherwise b of the rx_product is
  * the weight as it lies: its offset and strides count bytes, its type is the packed one. */
-#include "gpu/product.h"
 #include "gpu/quant.h"
 
 /* ---- Families of types ----------------------------------------------------------------------- */
@@ -80,6 +79,44 @@ static bool check_size(rx_gpu_build *b, const rx_gpu_call *c, const rx_view *w)
         return true;
     rx_gpu_fail(b, c, "more than 4 GiB in one tensor");
     return false;
+}
+
+/* ---- Decoding to memory ---------------------------------------------------------------------- */
+
+typedef struct decoding {
+    uint32_t in;        /* operand */
+    const rx_view *ids; /* NULL, or operand 1: w is a bank of experts of `slab` elements */
+    rx_gpu_ref to;
+    rlx_dtype type;     /* of the result */
+    uint32_t at;        /* its first element */
+    int64_t n, slab;
+} decoding;
+
+static void add_decode(rx_gpu_build *b, const rx_gpu_call *c, const decoding *j)
+{
+    static const rx_kernel kernels[RX_N_QUANT_FAMILIES] = {RX_K_dequant, RX_K_dequant_iq1,
+                                                           RX_K_dequant_iq2, RX_K_dequant_iq3,
+                                                           RX_K_dequant_float};
+    const rx_view *w = &c->in[j->in], *ids = j->ids;
+    rx_gpu_ref grid = rx_quant_grid(b, c, j->in);
+    rx_gpu_dispatch *d = rx_gpu_add(b, kernels[rx_quant_family_of(w->dtype)], local_size(c->caps));
+    rx_gpu_bind(d, RX_REF_IN(j->in), false);
+    rx_gpu_bind(d, j->to, true);
+    rx_gpu_bind(d, ids ? RX_REF_IN(1) : RX_REF_NONE, false);
+    rx_gpu_bind(d, ids ? RX_REF_FLAGS : RX_REF_NONE, ids != NULL);
+    bind_grid(d, grid);
+    rx_gpu_spec(d, w->dtype);
+    rx_gpu_spec(d, j->type);
+    rx_gpu_spec(d, ids ? ids->dtype : RLX_NO_TYPE);
+    bool packed = rlx_dtype_is_packed(w->dtype);
+    const int64_t words[] = {j->n, packed ? byte_offset(w) : rx_gpu_offset(w), j->at, j->slab,
+                             packed ? packed_bytes(w->dtype, j->slab) : 0,
+                             ids ? rx_gpu_offset(ids) : 0, ids ? ids->stride[0] : 0,
+                             ids ? w->dim[0] : 0};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        rx_gpu_push(d, (uint32_t)words[i]);
+    uint64_t per_group = (uint64_t)d->spec[0] * 8;
+    rx_gpu_grid(d, c->caps, ((uint64_t)j->n + per_group - 1) / per_group);
 }
 
 /* ---- What the kernels are told about x and the weight ---------------------------------------- */
@@ -230,12 +267,41 @@ static void add_gemm(rx_gpu_build *b, const rx_product *p)
     rx_gpu_grid(d, p->call->caps, n_groups);
 }
 
+/* Fewer rows do not pay for writing the decoded weight and reading it again. */
+#define COOPMAT_ROWS 32
+
+/* Decodes the weight to halves and multiplies by cooperative matrices, if they are there and the
+ * policy lets them. The decoding must come first, so it is taken back when they are not. */
+static bool add_coopmat(rx_gpu_build *b, const rx_product *p)
+{
+    const rx_gpu_call *c = p->call;
+    if (p->scale || p->m < COOPMAT_ROWS || !c->caps->coopmat_fragments ||
+        (p->a_type == RLX_F32 && c->policy != RLX_POLICY_FAST))
+        return false;
+    size_t n = b->n, n_scratch = b->n_scratch;
+    rx_product q = *p;
+    q.b_type = p->a_type == RLX_BF16 ? RLX_BF16 : RLX_F16;
+    q.b_ref = rx_gpu_scratch(b, (uint64_t)p->n * (uint64_t)p->k * 2);
+    q.b_at = 0;
+    q.b_n = p->k;
+    q.b_k = 1;
+    add_decode(b, c, &(decoding){.in = 1, .to = q.b_ref, .type = q.b_type, .n = p->n * p->k,
+                                 .slab = p->n * p->k});
+    if (rx_product_coopmat(b, &q))
+        return true;
+    b->n = n;
+    b->n_scratch = n_scratch;
+    return false;
+}
+
 static void select_kernel(rx_gpu_build *b, const rx_product *p)
 {
-    if (p->m <= GEMV_ROWS)
-        add_gemv(b, p, NULL);
-    else
+    if (p->m <= GEMV_ROWS) {
+        if (!rx_quant_dot(b, p, NULL))
+            add_gemv(b, p, NULL);
+    } else if (!add_coopmat(b, p)) {
         add_gemm(b, p);
+    }
 }
 
 /* ---- dequant_matmul, dequant_grouped_matmul -------------------------------------------------- */
@@ -283,46 +349,29 @@ rlx_status rx_gpu_lower_dequant_grouped_matmul(rx_gpu_build *b, const rx_gpu_cal
     p.b[0] = p.b_n * p.n;
     p.out_at = rx_gpu_offset(&c->out[0]);
     p.res_at = rx_gpu_offset(ids);
-    add_gemv(b, &p, ids);
+    if (!rx_quant_dot(b, &p, ids))
+        add_gemv(b, &p, ids);
     return b->status;
 }
 
 /* ---- Decoding -------------------------------------------------------------------------------- */
 
 /* out[i] = w[i], or the experts of the ids. */
-static rlx_status add_decode(rx_gpu_build *b, const rx_gpu_call *c, const rx_view *ids)
+static rlx_status lower_decode(rx_gpu_build *b, const rx_gpu_call *c, const rx_view *ids)
 {
-    static const rx_kernel kernels[RX_N_QUANT_FAMILIES] = {RX_K_dequant, RX_K_dequant_iq1, RX_K_dequant_iq2,
-                                                  RX_K_dequant_iq3, RX_K_dequant_float};
-    const rx_view *w = &c->in[0], *out = &c->out[0];
-    int64_t n = rx_view_elements(out), slab = ids ? out->dim[1] * out->dim[2] : n;
-    if (n == 0 || !check_size(b, c, w))
+    const rx_view *out = &c->out[0];
+    int64_t n = rx_view_elements(out);
+    if (n == 0 || !check_size(b, c, &c->in[0]))
         return b->status;
-    rx_gpu_ref grid = rx_quant_grid(b, c, 0);
-    rx_gpu_dispatch *d = rx_gpu_add(b, kernels[rx_quant_family_of(w->dtype)], local_size(c->caps));
-    rx_gpu_bind(d, RX_REF_IN(0), false);
-    rx_gpu_bind(d, RX_REF_OUT(0), true);
-    rx_gpu_bind(d, ids ? RX_REF_IN(1) : RX_REF_NONE, false);
-    rx_gpu_bind(d, ids ? RX_REF_FLAGS : RX_REF_NONE, ids != NULL);
-    bind_grid(d, grid);
-    rx_gpu_spec(d, w->dtype);
-    rx_gpu_spec(d, out->dtype);
-    rx_gpu_spec(d, ids ? ids->dtype : RLX_NO_TYPE);
-    bool packed = rlx_dtype_is_packed(w->dtype);
-    const int64_t words[] = {n, packed ? byte_offset(w) : rx_gpu_offset(w), rx_gpu_offset(out),
-                             slab, packed ? packed_bytes(w->dtype, slab) : 0,
-                             ids ? rx_gpu_offset(ids) : 0, ids ? ids->stride[0] : 0,
-                             ids ? w->dim[0] : 0};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        rx_gpu_push(d, (uint32_t)words[i]);
-    uint64_t per_group = (uint64_t)d->spec[0] * 8;
-    rx_gpu_grid(d, c->caps, ((uint64_t)n + per_group - 1) / per_group);
+    decoding j = {.in = 0, .ids = ids, .to = RX_REF_OUT(0), .type = out->dtype,
+                  .at = rx_gpu_offset(out), .n = n, .slab = ids ? out->dim[1] * out->dim[2] : n};
+    add_decode(b, c, &j);
     return b->status;
 }
 
 rlx_status rx_gpu_lower_dequant_moe_weights(rx_gpu_build *b, const rx_gpu_call *c)
 {
-    return add_decode(b, c, &c->in[1]);
+    return lower_decode(b, c, &c->in[1]);
 }
 
 /* ---- quantize, dequantize -------------------------------------------------------------------- */
@@ -368,5 +417,5 @@ rlx_status rx_gpu_lower_quantize(rx_gpu_build *b, const rx_gpu_call *c)
 
 rlx_status rx_gpu_lower_dequantize(rx_gpu_build *b, const rx_gpu_call *c)
 {
-    return rx_gpu_in(c, 1) ? add_convert(b, c, RX_K_dequantize) : add_decode(b, c, NULL);
+    return rx_gpu_in(c, 1) ? add_convert(b, c, RX_K_dequantize) : lower_decode(b, c, NULL);
 }

@@ -4,7 +4,7 @@
 #ifndef RX_GPU_QUANT_H
 #define RX_GPU_QUANT_H
 
-#include "gpu/gpu.h"
+#include "gpu/product.h"
 
 /* FAMILY of a kernel: it decodes the types of one family only, so that each stays small. */
 typedef enum rx_quant_family {
@@ -18,5 +18,11 @@ rx_quant_family rx_quant_family_of(rlx_dtype t);
 /* The grids that the type of operand `in` needs, to be bound at QUANT_GRID; RX_REF_NONE for types
  * without one. Call it before rx_gpu_add: it may add a dispatch of its own. */
 rx_gpu_ref rx_quant_grid(rx_gpu_build *b, const rx_gpu_call *c, uint32_t in);
+
+/* Adds the dispatches of a product of few rows by 8-bit integers and returns true, or returns false
+ * when the policy, the device, the type or the shape is not for them. b of p is operand 1 as in
+ * gpu/lower_quant.c; ids: NULL, or operand 2, and the words of the residual describe it.
+ * gpu/lower_dot.c */
+bool rx_quant_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids);
 
 #endif

@@ -169,15 +169,43 @@ Eight decode_tq1_0(uint at, uint j)
     return Eight(trits_of(w.x, digit) * d, trits_of(w.y, digit) * d);
 }
 
+/* Bytes with 2-bit fields of element j, of which a half of a block of 256 has 32; their bit. */
+uint crumbs_of(uint j) { return (j >> 7) * 32u + (j & 24u); }
+uint crumb_bit(uint j) { return j >> 4 & 6u; }
+
+/* The stored integers of elements j to j + 7 as bytes: q4_*, q5_*, q6_k, unsigned; q8_0, signed. */
+uvec2 quant_stored8(uint t, uint at, uint j)
+{
+    uint g = j >> 5;
+    if (t == Q8_0)
+        return quant_two(t, at + 2u + j);
+    if (t == Q4_K || t == Q5_K) {
+        uint qs = at + (t == Q4_K ? 16u : 48u) + (g >> 1) * 32u + (j & 24u);
+        uvec2 q = quant_two(t, qs) >> (g & 1u) * 4u & 0x0f0f0f0fu;
+        if (t == Q5_K)
+            q |= (quant_two(t, at + 16u + (j & 24u)) >> g & 0x01010101u) << 4;
+        return q;
+    }
+    if (t == Q6_K) {
+        uint run = g & 3u;
+        uvec2 q = quant_two(t, at + (j >> 7) * 64u + (run & 1u) * 32u + (j & 24u));
+        uvec2 h = quant_two(t, at + 128u + crumbs_of(j)) >> crumb_bit(j) & 0x03030303u;
+        return (q >> (run >> 1) * 4u & 0x0f0f0f0fu) | h << 4;
+    }
+    bool five = t == Q5_0 || t == Q5_1;
+    uint head = t == Q4_1 || t == Q5_1 ? 4u : 2u;
+    uvec2 q = quant_two(t, at + head + (five ? 4u : 0u) + (j & 8u)) >> (j >> 2 & 4u) & 0x0f0f0f0fu;
+    if (five) {
+        uint h = quant_word(t, at + head) >> j;
+        q |= uvec2(spread_bits(h), spread_bits(h >> 4)) << 4;
+    }
+    return q;
+}
+
 /* Types with blocks of 32 and 64. */
 Eight decode_small(uint t, uint at, uint j)
 {
     uint nibble = j >> 2 & 4u, i = j & 8u;
-    if (t == Q8_0) {
-        uvec2 q = quant_two(t, at + 2u + j);
-        float d = quant_half(at);
-        return Eight(signed_bytes_of(q.x) * d, signed_bytes_of(q.y) * d);
-    }
     if (t == NVFP4) {
         uvec2 q = quant_two(t, at + 4u + (j >> 4) * 8u) >> (j >> 1 & 4u);
         float d = ue4m3_half(quant_byte(at + (j >> 4)));
@@ -188,38 +216,28 @@ Eight decode_small(uint t, uint at, uint j)
         float d = t == MXFP4 ? e8m0_half(quant_byte(at)) : quant_half(at);
         return Eight(levels_of(t, q.x) * d, levels_of(t, q.y) * d);
     }
-    bool has_min = t == Q4_1 || t == Q5_1, five = t == Q5_0 || t == Q5_1;
-    uint head = has_min ? 4u : 2u;
-    uvec2 q = quant_two(t, at + head + (five ? 4u : 0u) + i) >> nibble & 0x0f0f0f0fu;
-    if (five) {
-        uint h = quant_word(t, at + head) >> j;
-        q |= uvec2(spread_bits(h), spread_bits(h >> 4)) << 4;
-    }
-    float d = quant_half(at), m = has_min ? quant_half(at + 2u) : 0.0;
-    return scaled(q, has_min ? 0.0 : five ? 16.0 : 8.0, d, m);
+    uvec2 q = quant_stored8(t, at, j);
+    float d = quant_half(at);
+    if (t == Q8_0)
+        return Eight(signed_bytes_of(q.x) * d, signed_bytes_of(q.y) * d);
+    if (t == Q4_1 || t == Q5_1)
+        return scaled(q, 0.0, d, quant_half(at + 2u));
+    return scaled(q, t == Q4_0 ? 8.0 : 16.0, d, 0.0);
 }
 
 Eight quant_decode_block(uint t, uint at, uint j)
 {
     if (quant_block_size(t) != 256u)
         return decode_small(t, at, j);
-    /* Bytes with 2-bit fields, of which a half of the block has 32; a group of 32. */
-    uint crumbs = (j >> 7) * 32u + (j & 24u), crumb = j >> 4 & 6u, g = j >> 5;
+    uint crumbs = crumbs_of(j), crumb = crumb_bit(j), g = j >> 5;
     if (t == Q4_K || t == Q5_K) {
         vec2 d = unpackHalf2x16(QUANT_WORDS[at >> 2]), s = scale_and_min(at >> 2, g);
-        uint qs = at + (t == Q4_K ? 16u : 48u) + (g >> 1) * 32u + (j & 24u);
-        uvec2 q = quant_two(t, qs) >> (g & 1u) * 4u & 0x0f0f0f0fu;
-        if (t == Q5_K)
-            q |= (quant_two(t, at + 16u + (j & 24u)) >> g & 0x01010101u) << 4;
-        return scaled(q, 0.0, d.x * s.x, -(d.y * s.y));
+        return scaled(quant_stored8(t, at, j), 0.0, d.x * s.x, -(d.y * s.y));
     }
     if (t == Q6_K) {
-        uint run = g & 3u;
-        uvec2 q = quant_two(t, at + (j >> 7) * 64u + (run & 1u) * 32u + (j & 24u));
-        q = q >> (run >> 1) * 4u & 0x0f0f0f0fu;
-        q |= (quant_two(t, at + 128u + crumbs) >> crumb & 0x03030303u) << 4;
         int scale = int(quant_byte(at + 192u + (j >> 4)) << 24) >> 24;
-        return scaled(q, 32.0, quant_half(at + 208u) * float(scale), 0.0);
+        float d = quant_half(at + 208u) * float(scale);
+        return scaled(quant_stored8(t, at, j), 32.0, d, 0.0);
     }
     if (t == Q2_K) {
         vec2 d = unpackHalf2x16(QUANT_WORDS[(at >> 2) + 20u]);

@@ -9,7 +9,7 @@
 #ifndef WEIGHT_GLSL
 #define WEIGHT_GLSL
 
-/* Bits 0 to 3: type of the scales; then zeros, 4-bit numbers, 8 neighbours share a scale, X_WIDE. */
+/* Bits 0 to 3: type of the scales; then: zeros, 4-bit numbers, eights share a scale, X_WIDE. */
 layout(constant_id = 9) const uint FORM = 0;
 const uint TSCALE = FORM & 15u;
 const bool HAS_ZERO = (FORM & 16u) != 0u, HALVES = (FORM & 32u) != 0u;

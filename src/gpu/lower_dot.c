@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* Products of few rows with quantised weights by dots of 8-bit integers, under the policy that lets
+ * activations be rounded to 8 bits. The weight is brought to the layout of tile4.glsl once. */
+#include "gpu/product.h"
+#include "gpu/quant.h"
+
+/* Vectors of 16 bytes of a tile of 4 rows x 1024 weights: tile_vectors() of tile4.glsl. 0: the type
+ * has no such layout. */
+static uint32_t tile_vectors(rlx_dtype t)
+{
+    switch (t) {
+    case RLX_Q4_0:
+        return 144;
+    case RLX_Q4_1:
+        return 160;
+    case RLX_Q5_0:
+        return 176;
+    case RLX_Q5_1:
+        return 192;
+    case RLX_Q8_0:
+        return 272;
+    case RLX_Q4_K:
+        return 148;
+    case RLX_Q5_K:
+        return 180;
+    case RLX_Q6_K:
+        return 210;
+    default:
+        return 0;
+    }
+}
+
+/* ---- The weight ------------------------------------------------------------------------------ */
+
+typedef struct tiled {
+    int64_t n_rows, n_blocks, n_tiles; /* tiles in all */
+    uint64_t bytes;
+} tiled;
+
+static tiled make_tiled(const rx_product *p)
+{
+    const rx_view *w = &p->call->in[1];
+    tiled t = {.n_rows = rx_view_elements(w) / p->k, .n_blocks = p->k / 32};
+    t.n_tiles = (t.n_rows + 3) / 4 * ((t.n_blocks + 31) / 32);
+    t.bytes = (uint64_t)t.n_tiles * tile_vectors(w->dtype) * 16;
+    return t;
+}
+
+/* The weight in tiles, made once. Forms of parts of one weight are told apart by where they lie. */
+static rx_gpu_ref derive_tiles(rx_gpu_build *b, const rx_product *p, const tiled *t)
+{
+    uint32_t kind = 0x74696c34u ^ (uint32_t)p->b_at * 16777619u ^ (uint32_t)t->n_rows << 8;
+    rx_gpu_dispatch *d;
+    rx_gpu_ref ref = rx_gpu_derive(b, 1, kind, t->bytes, &d);
+    *d = (rx_gpu_dispatch){.kernel = RX_K_tile4_pack, .spec = {128}, .n_spec = 1};
+    rx_gpu_spec(d, p->b_type);
+    rx_gpu_bind(d, RX_REF_IN(1), false);
+    rx_gpu_bind(d, ref, true);
+    const int64_t words[] = {t->n_tiles * 32, p->b_at, t->n_rows, t->n_blocks, p->b_n};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        rx_gpu_push(d, (uint32_t)words[i]);
+    rx_gpu_grid(d, p->call->caps, (uint64_t)(t->n_tiles + 3) / 4);
+    return ref;
+}
+
+/* ---- The product ----------------------------------------------------------------------------- */
+
+#define THREADS 256
+#define BLOCK_BYTES 40   /* shared memory of 32 elements of x */
+#define PARTS_BYTES 4096 /* and of partial sums */
+
+static bool x_is_wide(const rx_product *p)
+{
+    int64_t unit = p->a_type == RLX_F32 ? 4 : 8;
+    bool ok = p->a_k == 1 && p->a_at % unit == 0 && (p->m == 1 || p->a_m % unit == 0);
+    for (int i = 0; i < p->n_axes; i++)
+        ok = ok && p->a[i] % unit == 0;
+    return ok;
+}
+
+static bool is_possible(const rx_product *p, const rx_view *ids)
+{
+    const rx_gpu_call *c = p->call;
+    const rx_gpu_caps *caps = c->caps;
+    if (c->policy != RLX_POLICY_FAST || !c->is_param || !c->is_param[1] || p->k == 0)
+        return false;
+    if (!tile_vectors(p->b_type) || (ids && p->n % 4) || !x_is_wide(p))
+        return false;
+    if (!rx_kernel_available(RX_K_dot_gemv, caps) || caps->subgroup != 32 ||
+        !caps->subgroup_shuffle || caps->max_invocations < THREADS)
+        return false;
+    tiled t = make_tiled(p);
+    return t.bytes <= caps->max_binding_bytes && t.bytes <= UINT32_MAX &&
+           rx_product_batches(p) <= caps->max_groups[1];
+}
+
+/* p has as many rows as shared memory holds. */
+static void add_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids, rx_gpu_ref tiles)
+{
+    const rx_gpu_caps *caps = p->call->caps;
+    uint32_t n_blocks = (uint32_t)(p->k / 32), n_tiles = (n_blocks + 31) / 32;
+    uint32_t split = n_tiles >= 4 ? 4 : n_tiles >= 2 ? 2 : 1, sets = THREADS / 32 / split;
+    rx_kernel k = p->b_type == RLX_Q8_0 ? RX_K_dot_gemv_bytes : RX_K_dot_gemv;
+    rx_gpu_dispatch *d = rx_gpu_add(b, k, THREADS);
+    rx_product_bind(d, p, p->a_ref, tiles);
+    rx_gpu_bind(d, ids ? RX_REF_IN(2) : RX_REF_NONE, false);
+    rx_gpu_bind(d, ids ? RX_REF_FLAGS : RX_REF_NONE, ids != NULL);
+    rx_product_spec(d, p);
+    const uint32_t spec[] = {n_blocks, split, THREADS, (uint32_t)p->m,
+                             ids ? ids->dtype : RLX_NO_TYPE};
+    for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
+        rx_gpu_spec(d, spec[i]);
+    /* Workgroups that stay: four a unit were best on an H200. */
+    int64_t batches = rx_product_batches(p), groups = ((p->n + 3) / 4 + sets - 1) / sets;
+    int64_t stay = 4 * (int64_t)(caps->compute_units ? caps->compute_units : 64) / batches;
+    stay = stay < 1 ? 1 : stay;
+    rx_product_push(d, p, 0);
+    d->groups[0] = (uint32_t)(groups < stay ? groups : stay);
+    d->groups[1] = (uint32_t)batches;
+}
+
+bool rx_quant_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids)
+{
+    if (!is_possible(p, ids))
+        return false;
+    int64_t room = (int64_t)p->call->caps->max_shared_bytes - PARTS_BYTES;
+    int64_t fit = room / (p->k / 32 * BLOCK_BYTES);
+    if (fit < 1 || (fit < p->m && rx_product_batches(p) > 1))
+        return false;
+    tiled t = make_tiled(p);
+    rx_gpu_ref tiles = derive_tiles(b, p, &t);
+    rx_product q = *p;
+    q.b_at = 0;
+    q.b[0] = ids ? p->n / 4 : 0; /* groups of rows of an expert */
+    for (int64_t left = p->m; left > 0; left -= fit) {
+        q.m = left < fit ? left : fit;
+        add_dot(b, &q, ids, tiles);
+        q.a_at += q.m * q.a_m;
+        q.res_at += ids ? 0 : q.m * q.res_m;
+        q.out_at += q.m * q.n;
+    }
+    return true;
+}

@@ -51,6 +51,16 @@ vec4 high4(uint t, uvec4 w)
     return low4(t, uvec4(w.zw, 0u, 0u));
 }
 
+#if defined(V4) && !defined(KN)
+/* Four elements of a, whose type may be another one than that of b. */
+vec4 x_four(uint i)
+{
+    if (TA == F32)
+        return uintBitsToFloat(a[i >> 2]);
+    return (i & 4u) == 0u ? low4(TA, a[i >> 3]) : high4(TA, a[i >> 3]);
+}
+#endif
+
 /* First elements of a batch. With ids a_0 is the stride of a row, b_0 of an expert, and the words of
  * the residual describe the ids: res_at, res_0 first and stride, res_1 the number of experts.
  * Negative ids count from the end. */
@@ -140,11 +150,12 @@ void main()
         [[unroll]] for (uint c = 0u; c < EACH; c++) /* past the end: the last column once more */
             w[c] = b[(at.b + min(first + team * EACH + c, n - 1u) * b_n + kk) / PER];
         [[unroll]] for (uint r = 0u; r < ROWS; r++) {
-            uvec4 x = a[(at.a + r * a_m + kk) / PER];
+            uint i = at.a + r * a_m + kk;
+            vec4 x0 = x_four(i), x1 = TB != F32 ? x_four(i + 4u) : vec4(0.0);
             [[unroll]] for (uint c = 0u; c < EACH; c++) {
-                float d = dot(low4(TA, x), low4(TB, w[c]));
+                float d = dot(x0, low4(TB, w[c]));
                 if (TB != F32)
-                    d += dot(high4(TA, x), high4(TB, w[c]));
+                    d += dot(x1, high4(TB, w[c]));
                 sum[r * EACH + c] += d;
             }
         }

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT */
+/* Convolutions, im2col and pools on GPUs. Windows of one to three spatial axes are always seen as
+ * three. conv1d and pool1d decompose.
+ *
+ * A convolution becomes, in order of preference: a matrix product when a window is one element; a
+ * kernel of its own when a group has few filters (depthwise); else tiles of a product whose right
+ * side is looked up in x. */
+#include "gpu/rows.h"
+#include "gpu/walk.h"
+
+#define AXES 3
+
+typedef struct window {
+    int64_t in[AXES], out[AXES], kernel[AXES], stride[AXES], dilation[AXES];
+    int64_t begin[AXES], end[AXES]; /* padding */
+} window;
+
+static int64_t product3(const int64_t v[AXES]) { return v[0] * v[1] * v[2]; }
+
+/* x [N, C, in..], out: the sizes of the result; missing axes come first and have size 1. */
+static window make_window(const rx_view *x, const int64_t *out, const int64_t *kernel,
+                          const rlx_ints *const lists[3])
+{
+    const int n = x->rank - 2, missing = AXES - n;
+    const rlx_ints *stride = lists[0], *dilation = lists[1], *pads = lists[2];
+    window w;
+    for (int i = 0; i < AXES; i++) {
+        const int k = i - missing;
+        w.in[i] = k < 0 ? 1 : x->dim[2 + k];
+        w.out[i] = k < 0 ? 1 : out[k];
+        w.kernel[i] = k < 0 ? 1 : kernel[k];
+        w.stride[i] = k < 0 || !stride->n ? 1 : stride->v[k];
+        w.dilation[i] = k < 0 || !dilation->n ? 1 : dilation->v[k];
+        w.begin[i] = k < 0 || !pads->n ? 0 : pads->v[k];
+        w.end[i] = k < 0 || !pads->n ? 0 : pads->v[n + k];
+    }
+    return w;
+}
+
+static void push_list(rx_gpu_dispatch *d, const int64_t *v, int first, int end)
+{
+    for (int i = first; i < end; i++)
+        rx_gpu_push(d, (uint32_t)v[i]);
+}
+
+/* ---- Convolutions ---------------------------------------------------------------------------- */
+
+typedef struct conv {
+    const rx_gpu_call *call;
+    window win;
+    int64_t images, groups, filters, channels; /* filters and channels of one group */
+    size_t bias_in, last_in;                   /* last: the residual, or the scale of qconv2d */
+    const rx_view *bias, *last;                /* NULL: absent */
+    rlx_act act;
+    bool act_last, is_int;
+    int64_t x_zero, w_zero, y_zero;
+} conv;
+
+static int64_t conv_pixels(const conv *v) { return product3(v->win.out); }
+
+static conv make_conv(const rx_gpu_call *c, const rlx_ints *const lists[3], int64_t groups)
+{
+    const rx_view *x = &c->in[0], *w = &c->in[1], *y = &c->out[0];
+    conv v = {.call = c, .win = make_window(x, y->dim + 2, w->dim + 2, lists),
+              .images = x->dim[0], .groups = groups, .filters = y->dim[1] / groups,
+              .channels = x->dim[1] / groups, .bias_in = 2, .last_in = 3};
+    v.bias = rx_gpu_in(c, 2);
+    v.last = rx_gpu_in(c, 3);
+    return v;
+}
+
+/* Binds and tells what conv.glsl asks for; n_items: workgroups or invocations. */
+static void fill_conv(rx_gpu_dispatch *d, const conv *v, bool partial, uint64_t n_items)
+{
+    const rx_view *x = &v->call->in[0], *w = &v->call->in[1], *y = &v->call->out[0];
+    uint32_t types = x->dtype | w->dtype << 4 | y->dtype << 8;
+    types |= (v->bias ? v->bias->dtype : 0u) << 12 | (v->last ? v->last->dtype : 0u) << 16;
+    types |= (uint32_t)v->act << 20 | (uint32_t)v->act_last << 24 | (uint32_t)partial << 25;
+    rx_gpu_spec(d, types);
+    for (int i = 0; i < AXES; i++)
+        rx_gpu_spec(d, (uint32_t)v->win.kernel[i]);
+    rx_gpu_bind(d, RX_REF_IN(0), false);
+    rx_gpu_bind(d, RX_REF_IN(1), false);
+    rx_gpu_bind(d, RX_REF_OUT(0), true);
+    rx_gpu_bind(d, v->bias ? RX_REF_IN(v->bias_in) : RX_REF_NONE, false);
+    rx_gpu_bind(d, v->last ? RX_REF_IN(v->last_in) : RX_REF_NONE, false);
+    const int64_t words[] = {(int64_t)n_items, v->images, v->groups, v->filters, v->channels,
+                             conv_pixels(v), rx_view_elements(y), rx_gpu_offset(x),
+                             rx_gpu_offset(w), rx_gpu_offset(y),
+                             v->bias ? rx_gpu_offset(v->bias) : 0,
+                             v->last ? rx_gpu_offset(v->last) : 0};
+    push_list(d, words, 0, sizeof words / sizeof words[0]);
+    push_list(d, v->win.in, 0, AXES);
+    push_list(d, v->win.out, 1, AXES);
+    push_list(d, v->win.stride, 0, AXES);
+    push_list(d, v->win.dilation, 0, AXES);
+    push_list(d, v->win.begin, 0, AXES);
+    if (!v->is_int)
+        return;
+    rx_gpu_push(d, (uint32_t)v->x_zero);
+    rx_gpu_push(d, (uint32_t)v->w_zero);
+    rx_gpu_push(d, (uint32_t)v->y_zero);
+    rx_gpu_push(d, v->last ? rx_gpu_offset(v->last) : 0);
+    rx_gpu_push(d, v->last && v->last->rank);
+}
+
+static rx_gpu_dispatch *add_direct(rx_gpu_build *b, const conv *v, rx_kernel k)
+{
+    const rx_view *y = &v->call->out[0];
+    uint64_t words = rx_words_of(y->dtype, rx_view_elements(y));
+    uint32_t local = rx_flat_local(v->call->caps);
+    rx_gpu_dispatch *d = rx_gpu_add(b, k, local);
+    fill_conv(d, v, false, words);
+    rx_gpu_grid(d, v->call->caps, rx_ceil_div(words, local));
+    return d;
+}
+
+typedef struct tile {
+    uint32_t bm, bn, bk, tm, tn; /* specialisation constants of conv.comp */
+} tile;
+
+/* The largest first. */
+static const tile gpu_tiles[] = {{128, 128, 8, 16, 8}, {64, 128, 8, 8, 8}, {64, 64, 8, 8, 8},
+                                 {32, 32, 16, 4, 4}};
+static const tile software_tiles[] = {{32, 64, 16, 8, 8}, {16, 32, 32, 4, 4}};
+
+static uint32_t tile_threads(const tile *t) { return t->bm / t->tm * (t->bn / t->tn); }
+
+static uint64_t count_tiles(const conv *v, const tile *t)
+{
+    return rx_ceil_div((uint64_t)v->filters, t->bm) *
+           rx_ceil_div((uint64_t)(v->images * conv_pixels(v)), t->bn) * (uint64_t)v->groups;
+}
+
+/* The largest tile that keeps the device busy. */
+static const tile *pick_tile(const conv *v)
+{
+    const rx_gpu_caps *caps = v->call->caps;
+    const tile *tiles = caps->is_software ? software_tiles : gpu_tiles;
+    size_t n = caps->is_software ? sizeof software_tiles / sizeof(tile)
+                                 : sizeof gpu_tiles / sizeof(tile);
+    uint64_t enough = caps->is_software ? 1 : caps->compute_units ? caps->compute_units : 32;
+    int64_t pixels = v->images * conv_pixels(v);
+    for (size_t i = 0; i + 1 < n; i++) {
+        const tile *t = &tiles[i];
+        uint64_t shared_bytes = (uint64_t)2 * t->bk * (t->bm + t->bn + 8) * 4;
+        bool fits = tile_threads(t) <= caps->max_invocations &&
+                    shared_bytes <= caps->max_shared_bytes;
+        bool wasted = v->filters <= t->bm / 2 || pixels <= t->bn / 2;
+        if (fits && !wasted && count_tiles(v, t) >= enough)
+            return t;
+    }
+    return &tiles[n - 1];
+}
+
+static void add_tiled(rx_gpu_build *b, const conv *v)
+{
+    const tile *t = pick_tile(v);
+    const rx_view *y = &v->call->out[0];
+    uint64_t n_groups = count_tiles(v, t);
+    uint32_t per = rx_per_word(y->dtype);
+    bool partial = per > 1 && (conv_pixels(v) % 4 || rx_gpu_offset(y) % per);
+    rx_gpu_dispatch *d = rx_gpu_add(b, v->is_int ? RX_K_conv_int : RX_K_conv, tile_threads(t));
+    fill_conv(d, v, partial, n_groups);
+    const uint32_t spec[] = {t->bm, t->bn, t->bk, t->tm, t->tn};
+    for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
+        rx_gpu_spec(d, spec[i]);
+    rx_gpu_grid(d, v->call->caps, n_groups);
+}
+
+/* A window is one element, all are seen, and one of bias and residual at most: then the result is
+ * w [filters, channels] . x [channels, pixels] for each image and group. */
+static bool is_product(const conv *v)
+{
+    bool ok = !v->is_int && v->channels > 0 && !(v->bias && v->last) &&
+              (v->images == 1 || conv_pixels(v) >= 64);
+    for (int i = 0; i < AXES; i++)
+        ok = ok && v->win.kernel[i] == 1 && v->win.stride[i] == 1 && !v->win.begin[i] &&
+             !v->win.end[i];
+    return ok;
+}
+
+/* The bias belongs to rows here: it is a residual that is the same for all pixels, added before the
+ * activation. */
+static rlx_status lower_product(rx_gpu_build *b, const conv *v)
+{
+    const rx_gpu_call *c = v->call;
+    const int64_t pixels = conv_pixels(v), k = v->channels, m = v->filters;
+    const rx_view *added = v->bias ? v->bias : v->last;
+    rx_product p = {.call = c, .a_ref = RX_REF_IN(1), .b_ref = RX_REF_IN(0),
+                    .a_type = c->in[1].dtype, .b_type = c->in[0].dtype, .out = &c->out[0],
+                    .residual = added, .bias_in = (v->bias ? v->bias_in : v->last_in) - 1,
+                    .act = v->act, .act_last = v->bias || v->act_last, .m = m, .n = pixels,
+                    .k = k, .a_m = k, .a_k = 1, .b_n = 1, .b_k = pixels, .n_axes = 2,
+                    .dim = {v->images, v->groups}, .a = {0, m * k},
+                    .b = {v->groups * k * pixels, k * pixels}};
+    p.a_at = rx_gpu_offset(&c->in[1]);
+    p.b_at = rx_gpu_offset(&c->in[0]);
+    p.out_at = rx_gpu_offset(&c->out[0]);
+    p.res_at = added ? rx_gpu_offset(added) : 0;
+    if (v->bias) {
+        p.res_m = 1;
+        p.res[1] = m;
+    } else if (v->last) {
+        p.res_m = pixels;
+        p.res_n = 1;
+        p.res[0] = v->groups * m * pixels;
+        p.res[1] = m * pixels;
+    }
+    return rx_product_lower(b, &p);
+}
+
+/* Fewer filters in a group waste a tile. */
+#define MIN_FILTERS 8
+
+static rlx_status lower_conv(rx_gpu_build *b, const conv *v)
+{
+    if (!rx_product_is_indexable(v->call))
+        return rx_gpu_fail(b, v->call, "more than 2^32 elements");
+    if (rx_view_elements(&v->call->out[0]) == 0)
+        return RLX_OK;
+    if (v->filters < MIN_FILTERS)
+        add_direct(b, v, v->is_int ? RX_K_conv_direct_int : RX_K_conv_direct);
+    else if (is_product(v))
+        return lower_product(b, v);
+    else
+        add_tiled(b, v);
+    return RLX_OK;
+}
+
+/* conv2d, conv3d */
+rlx_status rx_gpu_lower_conv(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const rlx_conv_desc *a = c->attr;
+    const rlx_ints *const lists[] = {&a->stride, &a->dilation, &a->pads};
+    conv v = make_conv(c, lists, a->groups);
+    v.act = a->act;
+    v.act_last = a->act_last;
+    return lower_conv(b, &v);
+}
+
+rlx_status rx_gpu_lower_qconv2d(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const rlx_qconv_desc *a = c->attr;
+    const rlx_ints *const lists[] = {&a->stride, &a->dilation, &a->pads};
+    conv v = make_conv(c, lists, a->groups);
+    v.bias_in = 3;
+    v.last_in = 2;
+    v.bias = rx_gpu_in(c, 3);
+    v.last = rx_gpu_in(c, 2);
+    v.is_int = true;
+    v.x_zero = a->x_zero;
+    v.w_zero = a->w_zero;
+    v.y_zero = a->y_zero;
+    return lower_conv(b, &v);
+}
+
+static int64_t divisor(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t r = a % b;
+        a = b;
+        b = r;
+    }
+    return a;
+}
+
+rlx_status rx_gpu_lower_conv_transpose2d(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const rlx_conv_desc *a = c->attr;
+    const rlx_ints *const lists[] = {&a->stride, &a->dilation, &a->pads};
+    conv v = make_conv(c, lists, a->groups);
+    v.act = a->act;
+    v.last = NULL;
+    if (!rx_product_is_indexable(c))
+        return rx_gpu_fail(b, c, "more than 2^32 elements");
+    if (rx_view_elements(&c->out[0]) == 0)
+        return RLX_OK;
+    rx_gpu_dispatch *d = add_direct(b, &v, RX_K_conv_transpose);
+    for (int i = 1; i < AXES; i++)
+        rx_gpu_push(d, (uint32_t)(v.win.stride[i] / divisor(v.win.stride[i], v.win.dilation[i])));
+    return RLX_OK;
+}
+
+/* ---- im2col ---------------------------------------------------------------------------------- */
+
+rlx_status rx_gpu_lower_im2col(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const rlx_im2col_desc *a = c->attr;
+    const rx_view *x = &c->in[0], *y = &c->out[0];
+    const rlx_ints *const lists[] = {&a->stride, &a->dilation, &a->pads};
+    static const int64_t unknown[AXES - 1] = {1, 1};
+    window w = make_window(x, unknown, a->kernel.v, lists);
+    int64_t n = rx_view_elements(y);
+    if (n == 0)
+        return RLX_OK;
+    for (int i = 1; i < AXES; i++) {
+        int64_t extent = w.dilation[i] * (w.kernel[i] - 1) + 1;
+        w.out[i] = (w.in[i] + w.begin[i] + w.end[i] - extent) / w.stride[i] + 1;
+    }
+    rx_gpu_dispatch *d = rx_flat_add(b, c->caps, RX_K_im2col, rx_words_of(y->dtype, n));
+    rx_spec(d, rx_bits_of(y->dtype));
+    rx_gpu_bind(d, RX_REF_IN(0), false);
+    rx_gpu_bind(d, RX_REF_OUT(0), true);
+    rx_gpu_push(d, (uint32_t)n);
+    rx_gpu_push(d, rx_gpu_offset(x));
+    rx_gpu_push(d, rx_gpu_offset(y));
+    push_list(d, w.in, 1, AXES);
+    push_list(d, w.kernel, 1, AXES);
+    push_list(d, w.out, 1, AXES);
+    push_list(d, w.stride, 1, AXES);
+    push_list(d, w.dilation, 1, AXES);
+    push_list(d, w.begin, 1, AXES);
+    return RLX_OK;
+}
+
+/* ---- Pools ----------------------------------------------------------------------------------- */
+
+/* Taps that one invocation of a team walks, about. */
+#define POOL_TAPS 8
+
+/* pool2d, pool3d */
+rlx_status rx_gpu_lower_pool(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const rlx_pool_desc *a = c->attr;
+    const rx_view *x = &c->in[0], *y = &c->out[0];
+    const rlx_ints *const lists[] = {&a->stride, &a->dilation, &a->pads};
+    const bool global = a->kernel.n == 0;
+    const window w = make_window(x, y->dim + 2, global ? x->dim + 2 : a->kernel.v, lists);
+    const int64_t n = rx_view_elements(y), taps = product3(w.kernel);
+    if (n == 0)
+        return RLX_OK;
+    uint64_t words = rx_words_of(y->dtype, n);
+    uint32_t local = rx_gpu_local(c->caps, c->caps->is_software ? 64 : 256), team = 1;
+    if (taps >= 4 * POOL_TAPS)
+        team = rx_pow2_up((uint64_t)taps / POOL_TAPS);
+    team = team > local ? local : team;
+    rx_gpu_dispatch *d = rx_gpu_add(b, RX_K_pool, local);
+    const uint32_t spec[] = {x->dtype, (uint32_t)a->kind, a->count_include_pad, team, local};
+    for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
+        rx_gpu_spec(d, spec[i]);
+    rx_gpu_bind(d, RX_REF_IN(0), false);
+    rx_gpu_bind(d, RX_REF_OUT(0), true);
+    const int64_t head[] = {(int64_t)words, n, rx_gpu_offset(x), rx_gpu_offset(y), a->p};
+    push_list(d, head, 0, sizeof head / sizeof head[0]);
+    push_list(d, w.in, 0, AXES);
+    push_list(d, w.kernel, 0, AXES);
+    push_list(d, w.stride, 0, AXES);
+    push_list(d, w.dilation, 0, AXES);
+    push_list(d, w.begin, 0, AXES);
+    push_list(d, w.end, 0, AXES);
+    push_list(d, w.out, 0, AXES);
+    rx_gpu_grid(d, c->caps, rx_ceil_div(words, local / team));
+    return RLX_OK;
+}

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT */
+/* resize on GPUs. Places and weights are numbers of double precision in the reference, and ties
+ * have to fall as there: they are computed here, for each axis, and given to the kernels as tables.
+ * resize_nearest_2x decomposes. */
+#include <math.h>
+
+#include "gpu/rows.h"
+#include "gpu/walk.h"
+
+/* How places of one axis of the result map to places of the input. */
+typedef struct axis_map {
+    const rlx_resize_desc *d;
+    int axis, rank;
+    int64_t in, out;
+} axis_map;
+
+static axis_map make_map(const rx_gpu_call *c, int axis)
+{
+    const rx_view *x = &c->in[0], *y = &c->out[0];
+    return (axis_map){c->attr, axis, y->rank, x->dim[axis], y->dim[axis]};
+}
+
+/* The axis is copied as it is. */
+static bool is_unchanged(const axis_map *m)
+{
+    const double scale = m->d->scale[m->axis];
+    const bool whole = m->d->coord != RLX_COORD_TF_CROP_AND_RESIZE ||
+                       (m->d->roi[m->axis] == 0 && m->d->roi[m->rank + m->axis] == 1);
+    return m->in == m->out && (scale == 0 || scale == 1) && whole;
+}
+
+/* x / scale. */
+static double unscale(const axis_map *m, double x)
+{
+    const double scale = m->d->scale[m->axis];
+    return scale != 0 ? x / scale : x * (double)m->in / (double)m->out;
+}
+
+static double crop_place(const axis_map *m, int64_t x)
+{
+    const double start = m->d->roi[m->axis], end = m->d->roi[m->rank + m->axis];
+    const double last = (double)(m->in - 1);
+    if (m->out == 1)
+        return 0.5 * (start + end) * last;
+    return start * last + (double)x * (end - start) * last / (double)(m->out - 1);
+}
+
+/* The place in the input that place x of the result comes from. */
+static double source_place(const axis_map *m, int64_t x)
+{
+    const double pixel = unscale(m, (double)x + 0.5) - 0.5;
+    const double scale = m->d->scale[m->axis], in = (double)m->in, out = (double)m->out;
+    switch (m->d->coord) {
+    case RLX_COORD_HALF_PIXEL_SYMMETRIC:
+        return pixel + (scale != 0 ? in / 2 * (1 - out / (scale * in)) : 0);
+    case RLX_COORD_PYTORCH_HALF_PIXEL:
+        return m->out > 1 ? pixel : 0;
+    case RLX_COORD_ALIGN_CORNERS:
+        return m->out > 1 ? (double)x * (in - 1) / (out - 1) : 0;
+    case RLX_COORD_ASYMMETRIC:
+        return unscale(m, (double)x);
+    case RLX_COORD_TF_CROP_AND_RESIZE:
+        return crop_place(m, x);
+    default:
+        return pixel;
+    }
+}
+
+/* tf_crop_and_resize: the place is outside of the input, the result is the extrapolation value. */
+static bool is_outside(const axis_map *m, double place)
+{
+    return m->d->coord == RLX_COORD_TF_CROP_AND_RESIZE &&
+           (place < 0 || place > (double)(m->in - 1));
+}
+
+static int64_t clamp_index(int64_t i, int64_t n) { return i < 0 ? 0 : i >= n ? n - 1 : i; }
+
+/* ---- Nearest --------------------------------------------------------------------------------- */
+
+static uint32_t nearest_index(const axis_map *m, int64_t x)
+{
+    double place = source_place(m, x);
+    if (is_outside(m, place))
+        return UINT32_MAX;
+    switch (m->d->nearest) {
+    case RLX_NEAREST_ROUND_PREFER_CEIL: place = floor(place + 0.5); break;
+    case RLX_NEAREST_FLOOR: place = floor(place); break;
+    case RLX_NEAREST_CEIL: place = ceil(place); break;
+    default: place = ceil(place - 0.5); break;
+    }
+    return place < 0 ? 0 : place > (double)(m->in - 1) ? (uint32_t)(m->in - 1) : (uint32_t)place;
+}
+
+static rlx_status no_memory(rx_gpu_build *b)
+{
+    return b->status = rx_fail(b->err, RLX_NO_MEMORY, "out of memory: the places of a resize");
+}
+
+static rlx_status lower_nearest(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const rlx_resize_desc *a = c->attr;
+    const rx_view *x = &c->in[0], *y = &c->out[0];
+    const int64_t n = rx_view_elements(y);
+    uint32_t changed = 0, at[RLX_MAX_RANK], total = 0;
+    for (int i = 0; i < y->rank; i++) {
+        const axis_map m = make_map(c, i);
+        changed |= (uint32_t)!is_unchanged(&m) << i;
+        at[i] = total;
+        total += changed >> i & 1 ? (uint32_t)m.out : 0;
+    }
+    uint32_t *table = rx_arena_alloc(b->arena, (size_t)(total + 1) * sizeof *table);
+    if (!table)
+        return no_memory(b);
+    table[total] = 0;
+    for (int i = 0; i < y->rank; i++) {
+        const axis_map m = make_map(c, i);
+        for (int64_t k = 0; (changed >> i & 1) && k < m.out; k++)
+            table[at[i] + k] = nearest_index(&m, k);
+    }
+
+    rx_walk w = rx_walk_make(y->rank, y->dim);
+    rx_walk_add(&w, x->stride);
+    rx_walk_collapse(&w, changed);
+    rx_gpu_dispatch *d = rx_flat_add(b, c->caps, RX_K_resize_nearest, rx_words_of(y->dtype, n));
+    rx_spec(d, rx_bits_of(y->dtype));
+    rx_spec(d, (uint32_t)w.rank);
+    rx_gpu_bind(d, RX_REF_IN(0), false);
+    rx_gpu_bind(d, RX_REF_OUT(0), true);
+    rx_gpu_bind(d, rx_gpu_add_table(b, table, (uint64_t)(total + 1) * sizeof *table), false);
+    const uint64_t fill = rx_gpu_encode(y->dtype, a->extrapolation);
+    rx_gpu_push(d, (uint32_t)n);
+    rx_gpu_push(d, rx_gpu_offset(x));
+    rx_gpu_push(d, rx_gpu_offset(y));
+    rx_gpu_push(d, (uint32_t)fill);
+    rx_gpu_push(d, (uint32_t)(fill >> 32));
+    rx_walk_push_dims(d, &w);
+    rx_walk_push_strides(d, &w, 0);
+    for (int i = 0; i < RLX_MAX_RANK; i++)
+        rx_gpu_push(d, i < w.rank && changed >> w.axis[i] & 1 ? at[w.axis[i]] : UINT32_MAX);
+    return RLX_OK;
+}
+
+/* ---- Linear, cubic --------------------------------------------------------------------------- */
+
+/* The weight of an element at distance t. */
+static double linear_weight(double t)
+{
+    t = fabs(t);
+    return t < 1 ? 1 - t : 0;
+}
+
+static double cubic_weight(double t, double a)
+{
+    t = fabs(t);
+    if (t <= 1)
+        return ((a + 2) * t - (a + 3)) * t * t + 1;
+    return t < 2 ? ((a * t - 5 * a) * t + 8 * a) * t - 4 * a : 0;
+}
+
+/* The distances of elements shrink by this factor, so that more of them count. */
+static double antialias_factor(const axis_map *m)
+{
+    if (!m->d->antialias)
+        return 1;
+    const double given = m->d->scale[m->axis];
+    const double scale = given != 0 ? given : (double)m->out / (double)m->in;
+    return scale < 1 ? scale : 1;
+}
+
+/* Elements on each side of a place that may have a weight. */
+static int64_t tap_reach(const axis_map *m)
+{
+    const double support = m->d->mode == RLX_RESIZE_CUBIC ? 2 : 1;
+    return (int64_t)ceil(support / antialias_factor(m)) + 1;
+}
+
+/* A place in the input and its weight, as the kernel reads them. */
+typedef struct tap {
+    uint32_t place;
+    float weight;
+} tap;
+
+/* The taps of an axis: `n` for each place of the result, and where they begin in the table. */
+typedef struct axis_taps {
+    int64_t n;
+    uint32_t at; /* words */
+} axis_taps;
+
+/* The weights w[i] of the elements base - reach + i at `place`, those outside of the input moved to
+ * the nearest one inside. They add up to 1. */
+static void place_weights(const axis_map *m, double place, double *w, int64_t n)
+{
+    const double factor = antialias_factor(m);
+    const int64_t base = (int64_t)floor(place), first = base - tap_reach(m);
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        w[i] = 0;
+    for (int64_t i = first; i < first + n; i++) {
+        const double t = factor * ((double)i - place);
+        if (m->d->exclude_outside && (i < 0 || i >= m->in))
+            continue;
+        const double weight = m->d->mode == RLX_RESIZE_CUBIC ? cubic_weight(t, m->d->cubic_a)
+                                                             : linear_weight(t);
+        w[clamp_index(clamp_index(i, m->in) - first, n)] += weight;
+        sum += weight;
+    }
+    if (sum == 0)
+        w[clamp_index(clamp_index(base, m->in) - first, n)] = sum = 1;
+    for (int64_t i = 0; i < n; i++)
+        w[i] /= sum;
+}
+
+/* Taps of one place, unused ones at the end with weight 0; returns how many are used. */
+static int64_t place_taps(const axis_map *m, int64_t x, double *w, tap *out, int64_t room)
+{
+    const double place = source_place(m, x);
+    const int64_t n = 2 * tap_reach(m) + 1, first = (int64_t)floor(place) - tap_reach(m);
+    int64_t used = 0;
+    if (is_outside(m, place)) {
+        if (out)
+            out[0] = (tap){UINT32_MAX, 0};
+        return 1;
+    }
+    /* Far outside all weight is at the first or the last element. */
+    const double lowest = -(double)n, highest = (double)(m->in - 1 + n);
+    const double near = place < lowest ? lowest : place > highest ? highest : place;
+    const int64_t start = near == place ? first : (int64_t)near - tap_reach(m);
+    place_weights(m, near, w, n);
+    for (int64_t i = 0; i < n; i++) {
+        if (w[i] == 0)
+            continue;
+        if (out && used < room)
+            out[used] = (tap){(uint32_t)clamp_index(start + i, m->in), (float)w[i]};
+        used++;
+    }
+    return used;
+}
+
+/* Appends the taps of an axis to a table. */
+static rlx_status add_taps(rx_gpu_build *b, const axis_map *m, tap **table, size_t *n_table,
+                           axis_taps *out)
+{
+    const int64_t most = 2 * tap_reach(m) + 1;
+    double *w = rx_arena_alloc(b->arena, (size_t)most * sizeof *w);
+    if (!w)
+        return no_memory(b);
+    out->n = 1;
+    for (int64_t x = 0; x < m->out; x++) {
+        const int64_t used = place_taps(m, x, w, NULL, 0);
+        out->n = used > out->n ? used : out->n;
+    }
+    const size_t old = *n_table, more = (size_t)(out->n * m->out);
+    tap *all = rx_arena_alloc(b->arena, (old + more) * sizeof *all);
+    if (!all)
+        return no_memory(b);
+    for (size_t i = 0; i < old + more; i++)
+        all[i] = i < old ? (*table)[i] : (tap){0, 0};
+    for (int64_t x = 0; x < m->out; x++)
+        place_taps(m, x, w, all + old + x * out->n, out->n);
+    out->at = (uint32_t)(old * 2);
+    *table = all;
+    *n_table = old + more;
+    return RLX_OK;
+}
+
+/* Taps of two axes in one pass at most; more are cheaper one axis after the other. */
+#define MAX_TAPS 36
+
+/* One pass over one or two axes, b after a; a < 0: one. */
+typedef struct pass {
+    int a, b;
+    rx_gpu_ref from, to;
+    rlx_dtype from_type, to_type;
+    uint32_t from_at, to_at;
+} pass;
+
+/* Sizes of the tensor between passes: axes up to `done` are resized already. */
+static int64_t size_between(const rx_gpu_call *c, int done, int from, int to)
+{
+    int64_t n = 1;
+    for (int i = from; i < to; i++)
+        n *= i <= done ? c->out[0].dim[i] : c->in[0].dim[i];
+    return n;
+}
+
+static rlx_status add_pass(rx_gpu_build *b, const rx_gpu_call *c, const pass *p,
+                           const axis_taps *taps, rx_gpu_ref table)
+{
+    const rlx_resize_desc *attr = c->attr;
+    const rx_view *x = &c->in[0], *y = &c->out[0];
+    const int before = p->a < 0 ? p->b : p->a;
+    const int64_t total = size_between(c, p->b, 0, y->rank);
+    rx_gpu_dispatch *d = rx_flat_add(b, c->caps, RX_K_resize, rx_words_of(p->to_type, total));
+    rx_spec(d, p->from_type);
+    rx_spec(d, p->to_type);
+    rx_spec(d, p->a < 0 ? 0 : (uint32_t)taps[p->a].n);
+    rx_spec(d, (uint32_t)taps[p->b].n);
+    rx_gpu_bind(d, p->from, false);
+    rx_gpu_bind(d, p->to, true);
+    rx_gpu_bind(d, table, false);
+    const int64_t words[] = {total, p->from_at, p->to_at, p->a < 0 ? 1 : x->dim[p->a],
+                             p->a < 0 ? 1 : y->dim[p->a],
+                             size_between(c, before, before + 1, p->b), x->dim[p->b],
+                             y->dim[p->b], size_between(c, p->b, p->b + 1, y->rank),
+                             p->a < 0 ? 0 : taps[p->a].at, taps[p->b].at};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        rx_gpu_push(d, (uint32_t)words[i]);
+    rx_gpu_push_f32(d, (float)attr->extrapolation);
+    return RLX_OK;
+}
+
+static rlx_status lower_smooth(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const rx_view *x = &c->in[0], *y = &c->out[0];
+    axis_taps taps[RLX_MAX_RANK] = {{0}};
+    int axis[RLX_MAX_RANK], n = 0;
+    tap *table = NULL;
+    size_t n_table = 0;
+    for (int i = 0; i < y->rank; i++) {
+        const axis_map m = make_map(c, i);
+        if (is_unchanged(&m))
+            continue;
+        RLX_TRY(add_taps(b, &m, &table, &n_table, &taps[i]));
+        axis[n++] = i;
+    }
+    if (n == 0)
+        return lower_nearest(b, c); /* a copy */
+    const rx_gpu_ref ref = rx_gpu_add_table(b, table, n_table * sizeof *table);
+    pass p = {.from = RX_REF_IN(0), .from_type = x->dtype, .from_at = rx_gpu_offset(x)};
+    for (int i = 0; i < n;) {
+        const bool two = i + 1 < n && taps[axis[i]].n * taps[axis[i + 1]].n <= MAX_TAPS;
+        p.a = two ? axis[i] : -1;
+        p.b = axis[i + two];
+        i += 1 + two;
+        const bool last = i == n;
+        p.to_type = last ? y->dtype : RLX_F32;
+        p.to_at = last ? rx_gpu_offset(y) : 0;
+        p.to = last ? RX_REF_OUT(0)
+                    : rx_gpu_scratch(b, (uint64_t)size_between(c, p.b, 0, y->rank) * 4);
+        RLX_TRY(add_pass(b, c, &p, taps, ref));
+        p.from = p.to;
+        p.from_type = RLX_F32;
+        p.from_at = 0;
+    }
+    return RLX_OK;
+}
+
+rlx_status rx_gpu_lower_resize(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const rlx_resize_desc *a = c->attr;
+    if (!rx_product_is_indexable(c))
+        return rx_gpu_fail(b, c, "more than 2^32 elements");
+    if (rx_view_elements(&c->out[0]) == 0)
+        return RLX_OK;
+    return a->mode == RLX_RESIZE_NEAREST ? lower_nearest(b, c) : lower_smooth(b, c);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+#version 450
+/* Pools over windows of x [channels, in..] -> [channels, out..], one to three spatial axes, always
+ * seen as three. KIND: the largest, the average, or (sum |x|^p)^(1/p). Only taps inside of x are
+ * walked; an average divides by them or (WITH_PAD) by those inside of the padded input.
+ *
+ * A team of TEAM invocations makes a word of the result: one element, 2 of 16 bits or 4 of 8, one
+ * after another. It splits the window and joins in shared memory; for small windows TEAM is 1. */
+#include "common.glsl"
+
+layout(constant_id = 1) const uint T = F32;
+layout(constant_id = 2) const uint KIND = 0;
+layout(constant_id = 3) const uint WITH_PAD = 0;
+layout(constant_id = 4) const uint TEAM = 1;
+layout(constant_id = 5) const uint THREADS = 64; /* the local size again */
+const uint LARGEST = 0u, AVERAGE = 1u, NORM = 2u;
+
+layout(push_constant) uniform Push {
+    uint n_items, total; /* words and elements of the result */
+    uint x_at, out_at, p;
+    int in_d, in_h, in_w, kernel_d, kernel_h, kernel_w, stride_d, stride_h, stride_w;
+    int dilation_d, dilation_h, dilation_w, begin_d, begin_h, begin_w, end_d, end_h, end_w;
+    uint out_d, out_h, out_w;
+};
+
+TENSOR(0, x)
+WORDS(1, o);
+
+shared uint parts[THREADS];
+
+const uint LOWEST = 0x007fffffu; /* the key of -infinity */
+
+/* Floats as unsigned numbers in the same order, NaN above all. */
+uint key_of(float v)
+{
+    uint u = floatBitsToUint(v);
+    if ((u & 0x7fffffffu) > 0x7f800000u)
+        return 0xffffffffu;
+    return (u >> 31) != 0u ? ~u : u | 0x80000000u;
+}
+
+uint bits_of_key(uint key)
+{
+    if (key == 0xffffffffu)
+        return 0x7fc00000u;
+    return (key >> 31) != 0u ? key & 0x7fffffffu : ~key;
+}
+
+/* x^n by squaring: powers of small whole numbers are exact enough for the root after. */
+float power(float v, uint n)
+{
+    float r = 1.0;
+    for (; n != 0u; n >>= 1) {
+        if ((n & 1u) != 0u)
+            r *= v;
+        v *= v;
+    }
+    return r;
+}
+
+/* The p-th root: a first guess and a step of Newton's method. */
+float root(float v)
+{
+    if (p == 1u || v == 0.0)
+        return v;
+    if (p == 2u)
+        return sqrt(v);
+    float y = exp2(log2(v) / float(p)), slope = float(p) * power(y, p - 1u);
+    float better = y - (power(y, p) - v) / slope;
+    return slope > 0.0 && better > 0.5 * y && better < 2.0 * y ? better : y;
+}
+
+/* Taps of an axis that fall into places lo .. hi - 1: the first, and how many. */
+ivec2 taps_inside(int start, int lo, int hi, int dilation, int kernel)
+{
+    int first = start >= lo ? 0 : (lo - start + dilation - 1) / dilation;
+    int end = start >= hi ? 0 : (hi - start + dilation - 1) / dilation;
+    return ivec2(first, max(min(end, kernel) - first, 0));
+}
+
+/* Joins element i of x to what was found so far: bits of a sum, or a key. */
+uint join(uint so_far, uint i)
+{
+    float v = load_f_x(T, i);
+    if (KIND == LARGEST)
+        return max(so_far, key_of(v));
+    return floatBitsToUint(uintBitsToFloat(so_far) + (KIND == NORM ? power(abs(v), p) : v));
+}
+
+uint join_parts(uint a, uint b)
+{
+    return KIND == LARGEST ? max(a, b)
+                           : floatBitsToUint(uintBitsToFloat(a) + uintBitsToFloat(b));
+}
+
+/* What the whole team found. */
+uint join_team(uint mine)
+{
+    if (TEAM == 1u)
+        return mine;
+    parts[LANE] = mine;
+    barrier();
+    for (uint half_ = TEAM / 2u; half_ > 0u; half_ /= 2u) {
+        if (LANE % TEAM < half_)
+            parts[LANE] = join_parts(parts[LANE], parts[LANE + half_]);
+        barrier();
+    }
+    uint all = parts[LANE / TEAM * TEAM];
+    barrier();
+    return all;
+}
+
+/* Element e of the result, as its bits. */
+uint pool_at(uint e)
+{
+    ivec3 at = ivec3(e / out_w / out_h % out_d, e / out_w % out_h, e % out_w);
+    ivec3 start = at * ivec3(stride_d, stride_h, stride_w) - ivec3(begin_d, begin_h, begin_w);
+    uint first = x_at + e / out_w / out_h / out_d * uint(in_d * in_h * in_w);
+    ivec2 td = taps_inside(start.x, 0, in_d, dilation_d, kernel_d);
+    ivec2 th = taps_inside(start.y, 0, in_h, dilation_h, kernel_h);
+    ivec2 tw = taps_inside(start.z, 0, in_w, dilation_w, kernel_w);
+    int n = td.y * th.y * tw.y, member = int(LANE % TEAM);
+    int base = ((start.x + td.x * dilation_d) * in_h + start.y + th.x * dilation_h) * in_w +
+               start.z + tw.x * dilation_w;
+    uint found = KIND == LARGEST ? LOWEST : 0u;
+    if (TEAM == 1u) {
+        for (int d = 0; d < td.y; d++)
+            for (int h = 0; h < th.y; h++)
+                for (int c = 0; c < tw.y; c++)
+                    found = join(found, first + uint(base + (d * dilation_d * in_h + h * dilation_h)
+                                                                * in_w + c * dilation_w));
+    } else {
+        for (int i = member; i < n; i += int(TEAM)) {
+            int d = i / tw.y / th.y, h = i / tw.y % th.y, c = i % tw.y;
+            found = join(found, first + uint(base + (d * dilation_d * in_h + h * dilation_h) * in_w +
+                                             c * dilation_w));
+        }
+    }
+    found = join_team(found);
+    if (KIND == LARGEST)
+        found = bits_of_key(found);
+    float v = uintBitsToFloat(found);
+    if (KIND == NORM)
+        v = root(v);
+    if (KIND == AVERAGE) {
+        if (WITH_PAD != 0u)
+            n = taps_inside(start.x, -begin_d, in_d + end_d, dilation_d, kernel_d).y *
+                taps_inside(start.y, -begin_h, in_h + end_h, dilation_h, kernel_h).y *
+                taps_inside(start.z, -begin_w, in_w + end_w, dilation_w, kernel_w).y;
+        v = n == 0 ? 0.0 : v / float(n);
+    }
+    if (T == I8 || T == U8)
+        return encode_i(T, int(max(v, T == I8 ? -128.0 : 0.0)));
+    return T == F32 && KIND == LARGEST ? found : encode_f(T, v);
+}
+
+void main()
+{
+    uint item = GROUP_INDEX * (THREADS / TEAM) + LANE / TEAM, per = per_word(T), word = 0u;
+    for (uint j = 0u; j < per; j++) {
+        uint e = item * per + j;
+        uint v = pool_at(min(e, total - 1u)); /* all take part in the barriers */
+        word |= e < total ? v << (j * bits_of(T) & 31u) : 0u;
+    }
+    if (item < n_items && LANE % TEAM == 0u)
+        o[out_at / per + item] = word;
+}

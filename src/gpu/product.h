@@ -9,7 +9,8 @@
 /* Batch axes that one dispatch walks. */
 #define RX_PRODUCT_AXES 3
 
-/* out[batch, m, n] = finish(sum over k of a[m, k] * b[k, n]). Offsets and strides count elements. */
+/* out[batch, m, n] = finish(sum over k of a[m, k] * b[k, n]). Offsets and strides count
+ * elements. */
 typedef struct rx_product {
     const rx_gpu_call *call;
     rx_gpu_ref a_ref, b_ref;  /* operands 0 and 1, or exchanged */

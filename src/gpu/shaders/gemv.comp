@@ -61,8 +61,8 @@ vec4 x_four(uint i)
 }
 #endif
 
-/* First elements of a batch. With ids a_0 is the stride of a row, b_0 of an expert, and the words of
- * the residual describe the ids: res_at, res_0 first and stride, res_1 the number of experts.
+/* First elements of a batch. With ids a_0 is the stride of a row, b_0 of an expert, and the words
+ * of the residual describe the ids: res_at, res_0 first and stride, res_1 the number of experts.
  * Negative ids count from the end. */
 Batch find_matrices(uint i)
 {

@@ -9,8 +9,8 @@
  * TM x TN results in pieces of 4 x 4, spread so that neighbours read neighbouring vectors.
  *
  * A_ALONG: an invocation fetches four neighbours along k (0) or along m (1) at a time; B_ALONG
- * along k or n. AV, BV: that is one load of aligned elements; else four loads with any strides. INT:
- * integers of 8 bits, where 2 is added to A_ALONG or B_ALONG instead of AV and BV. */
+ * along k or n. AV, BV: that is one load of aligned elements; else four loads with any strides.
+ * INT: integers of 8 bits, where 2 is added to A_ALONG or B_ALONG instead of AV and BV. */
 #include "common.glsl"
 #include "product.glsl"
 

@@ -10,8 +10,8 @@
  * [batch][rows / 64][k / 16][4][lane] vectors of 16 bytes, the eight elements of a 16 x 16 fragment
  * that a lane holds. Rows and k are padded to 64 with zeros. f32 becomes f16.
  *
- * One workgroup of four subgroups of 32 packs 64 rows x 64 k of a batch. The layout of a fragment is
- * never assumed: each is loaded as a matrix and written element by element.
+ * One workgroup of four subgroups of 32 packs 64 rows x 64 k of a batch. The layout of a fragment
+ * is never assumed: each is loaded as a matrix and written element by element.
  *
  * USE_B: fragments of the right operand, rows being the columns of b. BF: bf16. V4: the elements
  * have 16 bits, lie along k and are aligned to 16 bytes, as are the lines; and k % 8 == 0. */
@@ -32,7 +32,7 @@
 #include "common.glsl"
 
 layout(constant_id = 1) const uint T = F16;
-layout(constant_id = 2) const uint ALONG = 0; /* neighbours read along k (0) or along the rows (1) */
+layout(constant_id = 2) const uint ALONG = 0; /* neighbours read along k (0) or rows (1) */
 
 layout(push_constant) uniform Push {
     uint rows, k, n_groups;

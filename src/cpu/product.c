@@ -35,8 +35,15 @@ static void fold_batches(rx_product *p)
 void rx_product_init(rx_product *p, const rx_call *c, bool trans_b)
 {
     const rx_view *a = &c->in[0], *b = &c->in[1];
-    *p = (rx_product){.a = a, .b = b, .out = &c->out[0], .residual = {.rank = -1}, .m = 1, .n = 1,
-                      .n_batches = 1};
+    p->a = a;
+    p->b = b;
+    p->out = &c->out[0];
+    p->bias = NULL;
+    p->residual.rank = -1;
+    p->act = RLX_ACT_NONE;
+    p->act_last = false;
+    p->m = p->n = p->n_batches = 1;
+    p->a_m = p->b_n = 0;
     p->k = a->dim[a->rank - 1];
     p->a_k = a->stride[a->rank - 1];
     if (a->rank > 1) {
@@ -63,13 +70,17 @@ void rx_product_init(rx_product *p, const rx_call *c, bool trans_b)
 void rx_product_batch(const rx_product *p, int64_t batch, const char **a, const char **b)
 {
     int64_t at[RLX_MAX_RANK], a_first = 0, b_first = 0;
+    *a = p->a->data;
+    *b = p->b->data;
+    if (p->n_axes == 0)
+        return;
     rx_unravel(batch, p->dim, p->n_axes, at);
     for (int i = 0; i < p->n_axes; i++) {
         a_first += at[i] * p->a_stride[i];
         b_first += at[i] * p->b_stride[i];
     }
-    *a = p->a->data + a_first * rlx_dtype_block_bytes(p->a->dtype);
-    *b = p->b->data + b_first * rlx_dtype_block_bytes(p->b->dtype);
+    *a += a_first * rlx_dtype_block_bytes(p->a->dtype);
+    *b += b_first * rlx_dtype_block_bytes(p->b->dtype);
 }
 
 const char *rx_product_residual(const rx_product *p, int64_t i)

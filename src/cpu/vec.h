@@ -26,6 +26,8 @@
  *   vf_gather(base, index): base[index[i]], any index in 32 bits
  *   vf_hsum vf_hmax vf_hmin: over the lanes; the sum by halves, always in the same order
  *   vi_hsum
+ *   vh: VF / 2 floats, with vh_set1 vh_add vh_fma vh_load_part vh_store_part. RX_VEC_HALF: 1
+ *      where they are faster; else a vh is a vf
  *   vf_transpose(r): the VF x VF matrix of vectors r[0..VF-1], in place
  *   vi_dot_u8s8(acc, u, s): acc + the sum of four products of u8 and s8 in each lane, exact
  */

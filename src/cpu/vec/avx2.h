@@ -189,4 +189,13 @@ RX_INLINE void vf_transpose(vf r[VF])
     }
 }
 
+/* Half vectors are no faster here: they are whole ones. */
+#define RX_VEC_HALF 0
+typedef vf vh;
+RX_INLINE vh vh_set1(float x) { return vf_set1(x); }
+RX_INLINE vh vh_add(vh a, vh b) { return vf_add(a, b); }
+RX_INLINE vh vh_fma(vh a, vh b, vh c) { return vf_fma(a, b, c); }
+RX_INLINE vh vh_load_part(const float *p, int n) { return vf_load_part(p, n); }
+RX_INLINE void vh_store_part(float *p, vh a, int n) { vf_store_part(p, a, n); }
+
 #endif

@@ -173,4 +173,19 @@ RX_INLINE void vf_transpose(vf r[VF])
     }
 }
 
+/* Half vectors, where half of the lanes cost half of the time: vh_* as vf_*, n up to VF / 2. */
+#define RX_VEC_HALF 1
+typedef __m256 vh;
+RX_INLINE vh vh_set1(float x) { return _mm256_set1_ps(x); }
+RX_INLINE vh vh_add(vh a, vh b) { return _mm256_add_ps(a, b); }
+RX_INLINE vh vh_fma(vh a, vh b, vh c) { return _mm256_fmadd_ps(a, b, c); }
+RX_INLINE vh vh_load_part(const float *p, int n)
+{
+    return _mm256_maskz_loadu_ps((__mmask8)((1u << n) - 1), p);
+}
+RX_INLINE void vh_store_part(float *p, vh a, int n)
+{
+    _mm256_mask_storeu_ps(p, (__mmask8)((1u << n) - 1), a);
+}
+
 #endif

@@ -228,6 +228,7 @@ static void fill_caps(const rx_vk_instance *vk, rx_vk_gpu *gpu, const rx_vk_feat
         .is_software = is_software(&gpu->props),
         .compute_units = p->sm.shaderSMCount};
     ask_matrices(vk, gpu->handle, f, &gpu->caps);
+    gpu->caps.coopmat_fragments = gpu->caps.coopmat_f16 && gpu->caps.subgroup == 32;
     if (f->size_control.subgroupSizeControl && f->size_control.computeFullSubgroups &&
         p->size_control.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT)
         gpu->force_subgroup = gpu->caps.subgroup;

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+#version 450
+/* Small cases that show whether a driver's fast features work: one workgroup writes what it got and
+ * the host compares (vulkan/selfcheck.c). v(i) = (7 i + 3) mod 11.
+ *
+ * SUBGROUP: for each of 128 invocations, [id of its subgroup, lane, sum, largest, sum up to here,
+ * the first one's value] of v(invocation) over the subgroup.
+ * HALF: v(i) / 4 * 1.5 - 2 in f16, as f32 bits.
+ * DOT: the product of packed bytes (v(i), -v(i + 1), 3, -4) with themselves in another order.
+ * MATRIX: a 16 x 16 product of A[i][j] = v(16 i + j) and B[i][j] = v(16 j + i), 256 words; then for
+ * A, B and sums [length], and for each lane the places (row * 16 + column) of its first 8 elements. */
+#ifdef SUBGROUP
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
+#extension GL_KHR_shader_subgroup_ballot : require
+#endif
+#ifdef HALF
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#endif
+#ifdef DOT
+#extension GL_EXT_integer_dot_product : require
+#endif
+#ifdef MATRIX
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_shader_subgroup_basic : require
+#endif
+#include "common.glsl"
+
+WORDS(0, o);
+
+uint v(uint i) { return (i * 7u + 3u) % 11u; }
+
+#ifdef MATRIX
+shared float16_t half_a[256], half_b[256];
+shared float sums[256];
+shared float16_t places[256];
+
+void matrix_case()
+{
+    const uint lanes = gl_SubgroupSize, lane = gl_SubgroupInvocationID;
+    for (uint i = lane; i < 256u; i += lanes) {
+        half_a[i] = float16_t(v(i));
+        half_b[i] = float16_t(v(i % 16u * 16u + i / 16u));
+        sums[i] = float(i);
+        places[i] = float16_t(i);
+    }
+    barrier();
+    coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> a;
+    coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
+    coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> c;
+    coopMatLoad(a, places, 0, 16, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatLoad(b, places, 0, 16, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatLoad(c, sums, 0, 16, gl_CooperativeMatrixLayoutRowMajor);
+    if (a.length() == 8 && b.length() == 8 && c.length() == 8) {
+        [[unroll]] for (uint e = 0u; e < 8u; e++) {
+            o[256u + 1u + lane * 8u + e] = uint(a[e]);
+            o[513u + 1u + lane * 8u + e] = uint(b[e]);
+            o[770u + 1u + lane * 8u + e] = uint(c[e]);
+        }
+    }
+    if (lane == 0u) {
+        o[256] = uint(a.length());
+        o[513] = uint(b.length());
+        o[770] = uint(c.length());
+    }
+    coopMatLoad(a, half_a, 0, 16, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatLoad(b, half_b, 0, 16, gl_CooperativeMatrixLayoutRowMajor);
+    c = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
+    c = coopMatMulAdd(a, b, c);
+    barrier();
+    coopMatStore(c, sums, 0, 16, gl_CooperativeMatrixLayoutRowMajor);
+    barrier();
+    for (uint i = lane; i < 256u; i += lanes)
+        o[i] = uint(sums[i]);
+}
+#endif
+
+void main()
+{
+    const uint i = LANE;
+#ifdef SUBGROUP
+    o[i * 6u] = gl_SubgroupID;
+    o[i * 6u + 1u] = gl_SubgroupInvocationID;
+    o[i * 6u + 2u] = subgroupAdd(v(i));
+    o[i * 6u + 3u] = subgroupMax(v(i));
+    o[i * 6u + 4u] = subgroupInclusiveAdd(v(i));
+    o[i * 6u + 5u] = subgroupBroadcastFirst(v(i));
+#endif
+#ifdef HALF
+    float16_t x = float16_t(v(i)) * float16_t(0.25);
+    o[i] = floatBitsToUint(float(x * float16_t(1.5) - float16_t(2.0)));
+#endif
+#ifdef DOT
+    int p = int(v(i) | (256u - v(i + 1u) & 255u) << 8 | 3u << 16 | 252u << 24);
+    int q = int(252u | v(i) << 8 | (256u - v(i + 1u) & 255u) << 16 | 3u << 24);
+    o[i] = uint(dotPacked4x8EXT(p, q));
+#endif
+#ifdef MATRIX
+    matrix_case();
+#endif
+}

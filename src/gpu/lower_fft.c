@@ -15,8 +15,8 @@
 #define MAX_LENGTH ((int64_t)1 << 28)
 
 /* FROM and TO of fft.comp. */
-enum { FROM_SCRATCH, FROM_COMPLEX, FROM_REAL, FROM_HALF, FROM_CHIRP };
-enum { TO_SCRATCH, TO_COMPLEX, TO_REAL, TO_PRODUCT };
+enum { FROM_SCRATCH, FROM_COMPLEX, FROM_REAL, FROM_HALF, FROM_CHIRP, FROM_PAIRS };
+enum { TO_SCRATCH, TO_COMPLEX, TO_REAL, TO_PRODUCT, TO_BINS };
 
 /* ---- Lengths --------------------------------------------------------------------------------- */
 
@@ -201,14 +201,19 @@ static rlx_status add_spectral(rx_gpu_build *b, spectral *s, uint32_t from, uint
 {
     const rx_gpu_call *c = s->call;
     const rx_view *y = &c->out[0];
+    s->room = ((int64_t)c->caps->max_shared_bytes - CIRCLE_BYTES) / 16;
     s->bluestein = !is_smooth(s->points);
     s->length = s->points;
+    if (from == FROM_REAL && s->points % 2 == 0 && !s->bluestein && s->points / 2 < s->room) {
+        s->length /= 2;
+        from = FROM_PAIRS;
+        to = TO_BINS;
+    }
     if (s->bluestein)
         for (s->length = 1; s->length < 2 * s->points - 1;)
             s->length *= 2;
     if (s->length > MAX_LENGTH || s->lines * (uint64_t)s->length > UINT32_MAX / 2)
         return rx_gpu_fail(b, c, "more than 2^31 points");
-    s->room = ((int64_t)c->caps->max_shared_bytes - CIRCLE_BYTES) / 16;
     s->n_passes = plan_passes(s->length, s->room, s->radix);
     for (int i = 0; i < 2 && i < s->n_passes - 1; i++)
         s->work[i] = rx_gpu_scratch(b, s->lines * (uint64_t)s->length * 8);

@@ -13,7 +13,12 @@
  *
  * Bluestein's transform of `points` points for other lengths: with c[j] = exp(-pi i j^2 / points),
  * Y[k] = c[k] * sum_j (X[j] c[j]) conj(c[k - j]) is a convolution, done by transforms of a power of
- * two. FROM_CHIRP makes conj(c), TO_PRODUCT multiplies by its transform; the rest is BLUESTEIN. */
+ * two. FROM_CHIRP makes conj(c), TO_PRODUCT multiplies by its transform; the rest is BLUESTEIN.
+ *
+ * FROM_PAIRS and TO_BINS transform an even number of reals that is one pass: with Z the transform of
+ * x[2e] + i x[2e + 1], m = points / 2 and E, O the transforms of the even and the odd ones,
+ * E[k] = (Z[k] + conj(Z[m - k])) / 2, O[k] = -i (Z[k] - conj(Z[m - k])) / 2 and
+ * Y[k] = E[k] + exp(-2 pi i k / points) O[k]. */
 #include "common.glsl"
 #include "circle.glsl"
 
@@ -28,8 +33,9 @@ layout(constant_id = 8) const uint HALF = 64;  /* points of one of the two halve
 layout(constant_id = 9) const uint LOAD_ACROSS = 0;  /* neighbouring lanes: columns, not points */
 layout(constant_id = 10) const uint STORE_ACROSS = 0;
 
-const uint FROM_SCRATCH = 0u, FROM_COMPLEX = 1u, FROM_REAL = 2u, FROM_HALF = 3u, FROM_CHIRP = 4u;
-const uint TO_SCRATCH = 0u, TO_COMPLEX = 1u, TO_REAL = 2u, TO_PRODUCT = 3u;
+const uint FROM_SCRATCH = 0u, FROM_COMPLEX = 1u, FROM_REAL = 2u, FROM_HALF = 3u, FROM_CHIRP = 4u,
+           FROM_PAIRS = 5u;
+const uint TO_SCRATCH = 0u, TO_COMPLEX = 1u, TO_REAL = 2u, TO_PRODUCT = 3u, TO_BINS = 4u;
 
 TENSOR(0, x)
 WORDS(1, y);
@@ -81,6 +87,12 @@ vec2 load_bin(uint line, uint e)
     return e < x_size ? vec2(load_f_x(TX, at), load_f_x(TX, at + 1u)) : vec2(0.0);
 }
 
+float load_real(uint line, uint e)
+{
+    uint at = (line / x_inner * x_size + e) * x_inner + line % x_inner + x_at;
+    return e < x_size ? load_f_x(TX, at) : 0.0;
+}
+
 /* Point e < points of a line of the input. */
 vec2 load_signal(uint line, uint e)
 {
@@ -88,8 +100,7 @@ vec2 load_signal(uint line, uint e)
     if (FROM == FROM_COMPLEX) {
         v = load_bin(line, e);
     } else if (FROM == FROM_REAL) {
-        uint at = (line / x_inner * x_size + e) * x_inner + line % x_inner + x_at;
-        v.x = e < x_size ? load_f_x(TX, at) : 0.0;
+        v.x = load_real(line, e);
     } else {
         bool mirrored = 2u * e > points;
         v = load_bin(line, mirrored ? points - e : e);
@@ -111,6 +122,8 @@ vec2 load_point(uint line, uint e)
         uint j = min(e, length - e);
         return j < points ? conjugate(chirp(j)) / float(length) : vec2(0.0);
     }
+    if (FROM == FROM_PAIRS)
+        return vec2(load_real(line, 2u * e), load_real(line, 2u * e + 1u));
     if (BLUESTEIN == 0u)
         return load_signal(line, e);
     return e < points ? cmul(load_signal(line, e), chirp(e)) : vec2(0.0);
@@ -300,6 +313,20 @@ void store_columns(uint first, uint source)
     }
 }
 
+/* The bins of real signals; `source` has the transforms of their pairs. */
+void store_bins(uint first, uint source)
+{
+    for (uint t = LANE; t < COLUMNS * y_size; t += gl_WorkGroupSize.x) {
+        uint column = STORE_ACROSS != 0u ? t % COLUMNS : t / y_size;
+        uint k = STORE_ACROSS != 0u ? t / COLUMNS : t % y_size;
+        uint line = source + column * pitch, other = k == 0u ? 0u : radix - k;
+        vec2 a = memory[line + (k == radix ? 0u : k)], b = conjugate(memory[line + other]);
+        vec2 odd = cmul(times_minus_i(a - b), twiddle(k, points));
+        if (first + column < n_columns)
+            store_point(first + column, k, 0.5 * (a + b + odd));
+    }
+}
+
 void main()
 {
     if (GROUP_INDEX >= n_groups) /* the same for the whole workgroup */
@@ -319,5 +346,8 @@ void main()
         before *= r;
         source = HALF - source;
     }
-    store_columns(first, source);
+    if (TO == TO_BINS)
+        store_bins(first, source);
+    else
+        store_columns(first, source);
 }

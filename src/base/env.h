@@ -40,8 +40,8 @@ const char *rx_env_text(rx_env v);
 bool rx_env_flag(rx_env v);
 /* The number in a variable; `dflt` when it is not set or not a number of at least `lo`. */
 int64_t rx_env_number(rx_env v, int64_t lo, int64_t dflt);
-/* The folder for caches: RLX_CACHE_DIR, else rlx in the user's cache folder. False when the user has
- * none or it does not fit. */
+/* The folder for caches: RLX_CACHE_DIR, else rlx in the user's cache folder. False when the user
+ * has none or it does not fit. */
 bool rx_env_cache_dir(char *out, size_t cap);
 
 #endif

@@ -6,7 +6,7 @@
 #include "base/dtype.h"
 #include "vulkan/device.h"
 
-/* ---- Recordings ---------------------------------------------------------------------------------------- */
+/* ---- Recordings ----------------------------------------------------------------------------- */
 
 void rx_vk_recording_destroy(rx_exec *e, rx_vk_recording *r)
 {
@@ -70,7 +70,7 @@ static size_t find_recording(const rx_exec *e, const int64_t *dims, bool *found)
     return oldest;
 }
 
-/* ---- Views ----------------------------------------------------------------------------------------------- */
+/* ---- Views ---------------------------------------------------------------------------------- */
 
 static const void *resolve_record(const rx_exec *e, rx_op op, const void *attr, void *copy)
 {
@@ -127,7 +127,7 @@ static void view_extent(const rx_view *v, uint64_t *begin, uint64_t *end)
     *end += (uint64_t)((high + 1) * t->block_bytes);
 }
 
-/* ---- Steps to dispatches ------------------------------------------------------------------------------------ */
+/* ---- Steps to dispatches -------------------------------------------------------------------- */
 
 typedef struct binder {
     rx_exec *e;
@@ -169,8 +169,8 @@ static rlx_status bind_value(binder *b, rx_vk_dispatch *x, uint32_t k, uint32_t 
         return rx_fail(b->err, RLX_INTERNAL, "value %u of step %u has no memory", (unsigned)value,
                        (unsigned)x->step);
     if (end > d->caps.max_binding_bytes)
-        return rx_fail(b->err, RLX_UNSUPPORTED, "step %u, %s: a tensor of %llu bytes is larger than "
-                       "a binding of %s (%llu bytes)", (unsigned)x->step,
+        return rx_fail(b->err, RLX_UNSUPPORTED, "step %u, %s: a tensor of %llu bytes is larger "
+                       "than a binding of %s (%llu bytes)", (unsigned)x->step,
                        rx_ops[e->program->steps[x->step].op].name, (unsigned long long)end,
                        d->gpu.info.name, (unsigned long long)d->caps.max_binding_bytes);
     if (p.bytes > d->caps.max_binding_bytes)
@@ -377,7 +377,7 @@ static rlx_status lower_steps(binder *b)
     return RLX_OK;
 }
 
-/* ---- Putting it together -------------------------------------------------------------------------------------- */
+/* ---- Putting it together -------------------------------------------------------------------- */
 
 static bool alloc_operands(binder *b)
 {

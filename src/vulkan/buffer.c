@@ -127,8 +127,8 @@ rlx_status rx_vk_upload_finish(rx_device *d, rlx_error *err)
 }
 
 /* Starts the copy of a piece into a stage. */
-static rlx_status fetch_piece(rx_device *d, const rx_vk_place *from, uint64_t offset, uint64_t bytes,
-                              rx_vk_stage **out, rlx_error *err)
+static rlx_status fetch_piece(rx_device *d, const rx_vk_place *from, uint64_t offset,
+                              uint64_t bytes, rx_vk_stage **out, rlx_error *err)
 {
     rx_vk_stage *s;
     RLX_TRY(take_stage(d, &d->down, &s, err));
@@ -144,8 +144,8 @@ static rlx_status fetch_piece(rx_device *d, const rx_vk_place *from, uint64_t of
 }
 
 /* Two stages at work: one is being filled while the host empties the other. */
-static rlx_status download_pieces(rx_device *d, const rx_vk_place *from, uint64_t offset, char *data,
-                                  uint64_t bytes, rlx_error *err)
+static rlx_status download_pieces(rx_device *d, const rx_vk_place *from, uint64_t offset,
+                                  char *data, uint64_t bytes, rlx_error *err)
 {
     const uint64_t step = RX_VK_STAGE_BYTES;
     rx_vk_stage *now = NULL, *next = NULL;

@@ -9,7 +9,7 @@
 
 #include "base/env.h"
 
-/* ---- Extensions and features ---------------------------------------------------------------------- */
+/* ---- Extensions and features ---------------------------------------------------------------- */
 
 typedef struct extensions {
     VkExtensionProperties *list;
@@ -100,7 +100,7 @@ void rx_vk_features_ask(const rx_vk_instance *vk, VkPhysicalDevice handle, rx_vk
     f->coopmat.cooperativeMatrixRobustBufferAccess = VK_FALSE;
 }
 
-/* ---- Capabilities ----------------------------------------------------------------------------------- */
+/* ---- Capabilities --------------------------------------------------------------------------- */
 
 typedef struct properties {
     VkPhysicalDeviceProperties2 base;
@@ -234,7 +234,7 @@ static void fill_caps(const rx_vk_instance *vk, rx_vk_gpu *gpu, const rx_vk_feat
         gpu->force_subgroup = gpu->caps.subgroup;
 }
 
-/* ---- RLX_LIMITS --------------------------------------------------------------------------------------- */
+/* ---- RLX_LIMITS ----------------------------------------------------------------------------- */
 
 static void lower_u32(uint32_t *x, uint64_t limit)
 {
@@ -311,7 +311,7 @@ static void apply_limits(rx_vk_gpu *gpu, const char *text)
     }
 }
 
-/* ---- Examining a device --------------------------------------------------------------------------- */
+/* ---- Examining a device --------------------------------------------------------------------- */
 
 /* The family for compute (without graphics where there is a choice of equals: family order is the
  * driver's preference) and one for copies alone. */

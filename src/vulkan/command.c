@@ -43,7 +43,7 @@ static void barrier_compute(rx_device *d, VkCommandBuffer cb)
                              VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &b, 0, NULL, 0, NULL);
 }
 
-/* ---- Descriptor sets ------------------------------------------------------------------------------------ */
+/* ---- Descriptor sets ------------------------------------------------------------------------ */
 
 static void write_set(rx_device *d, const rx_vk_dispatch *x)
 {
@@ -87,7 +87,7 @@ rlx_status rx_vk_sets_create(rx_device *d, rx_vk_dispatch *list, size_t n, VkDes
     return r == VK_SUCCESS ? RLX_OK : rx_vk_fail(d, r, "the descriptors of a program", err);
 }
 
-/* ---- Hazards ---------------------------------------------------------------------------------------------- */
+/* ---- Hazards -------------------------------------------------------------------------------- */
 
 /* What dispatches since the last barrier touch. When the table is full a barrier empties it. */
 #define MAX_TOUCHED 256
@@ -154,7 +154,7 @@ size_t rx_vk_record(rx_device *d, VkCommandBuffer cb, const rx_vk_dispatch *list
     return n_barriers;
 }
 
-/* ---- Whole runs ---------------------------------------------------------------------------------------------- */
+/* ---- Whole runs ----------------------------------------------------------------------------- */
 
 /* Seconds that a step takes at most, as a guess: only for cutting. */
 static double guess_seconds(const rx_device *d, const rx_step *s)

@@ -9,7 +9,7 @@
 #include "base/env.h"
 #include "runtime/host.h"
 
-/* ---- The list ------------------------------------------------------------------------------------- */
+/* ---- The list ------------------------------------------------------------------------------- */
 
 #define MAX_GPUS 16
 
@@ -97,15 +97,15 @@ size_t rx_vk_list(rlx_device_info *out, size_t cap, char reason[512])
     return l->n;
 }
 
-/* ---- Errors, fences, queues --------------------------------------------------------------------------- */
+/* ---- Errors, fences, queues ----------------------------------------------------------------- */
 
 rlx_status rx_vk_fail(rx_device *d, VkResult r, const char *what, rlx_error *err)
 {
     const char *name = d->gpu.info.name;
     if (r == VK_ERROR_DEVICE_LOST) {
         atomic_store(&d->lost, true);
-        return rx_fail(err, RLX_DEVICE_LOST, "%s: the driver lost the device %s; open it again", what,
-                       name);
+        return rx_fail(err, RLX_DEVICE_LOST, "%s: the driver lost the device %s; open it again",
+                       what, name);
     }
     if (r == VK_ERROR_OUT_OF_DEVICE_MEMORY || r == VK_ERROR_OUT_OF_HOST_MEMORY ||
         r == VK_ERROR_OUT_OF_POOL_MEMORY || r == VK_ERROR_FRAGMENTED_POOL)
@@ -161,7 +161,7 @@ VkCommandBuffer rx_vk_commands_alloc(rx_device *d, VkCommandPool pool)
     return d->vk.AllocateCommandBuffers(d->handle, &info, &cb) == VK_SUCCESS ? cb : VK_NULL_HANDLE;
 }
 
-/* ---- The target ------------------------------------------------------------------------------------------ */
+/* ---- The target ----------------------------------------------------------------------------- */
 
 static rlx_support target_support(const rx_target *t, const rlx_graph *g, const rx_node *n)
 {
@@ -177,7 +177,7 @@ static bool target_takes_strided(const rx_target *t, const rlx_graph *g, const r
     return target_support(t, g, n) == RLX_SUPPORT_NATIVE && rx_gpu_takes_strided(t, g, n, i);
 }
 
-/* ---- Opening ----------------------------------------------------------------------------------------- */
+/* ---- Opening -------------------------------------------------------------------------------- */
 
 static VkResult create_device(rx_device *d)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The structs of the Vulkan backend, in reading order: loader (functions, instance), caps (facts of a
- * physical device), device (open devices, queues), memory (blocks and places in them), buffer (copies
- * between host and device), pipeline (kernels made ready), weights, command (recording), exec. */
+/* The structs of the Vulkan backend, in reading order: loader (functions, instance), caps (facts of
+ * a physical device), device (open devices, queues), memory (blocks and places in them), buffer
+ * (copies between host and device), pipeline (kernels made ready), weights, command (recording),
+ * exec, bind, submit. */
 #ifndef RX_VULKAN_DEVICE_H
 #define RX_VULKAN_DEVICE_H
 
@@ -11,7 +12,7 @@
 #include "runtime/backend.h"
 #include "vulkan/caps.h"
 
-/* ---- Memory: memory.c ------------------------------------------------------------------------- */
+/* ---- Memory: memory.c ----------------------------------------------------------------------- */
 
 typedef enum rx_vk_kind {
     RX_VK_KERNEL,   /* what kernels read and write; mapped where the host shares the memory */
@@ -58,7 +59,7 @@ void rx_vk_pool_destroy(rx_device *d, rx_vk_pool *pool);
 rlx_status rx_vk_arena_create(rx_device *d, const rx_program *p, rx_vk_pool *pool, rx_vk_place *out,
                               rlx_error *err);
 
-/* ---- Queues and copies: buffer.c --------------------------------------------------------------- */
+/* ---- Queues and copies: buffer.c ------------------------------------------------------------ */
 
 typedef struct rx_vk_queue {
     VkQueue handle;
@@ -99,7 +100,7 @@ rlx_status rx_vk_download(rx_device *d, const rx_vk_place *from, uint64_t offset
                           uint64_t bytes, rlx_error *err);
 rlx_status rx_vk_zero(rx_device *d, const rx_vk_place *to, rlx_error *err);
 
-/* ---- Pipelines: pipeline.c ---------------------------------------------------------------------- */
+/* ---- Pipelines: pipeline.c ------------------------------------------------------------------ */
 
 typedef struct rx_vk_pipeline {
     uint64_t key[2];
@@ -135,7 +136,7 @@ void rx_vk_pipelines_release(rx_device *d, const struct rx_vk_dispatch *list, si
 bool rx_vk_cache_load(const rx_vk_gpu *gpu, const char *name, void **data, size_t *bytes);
 void rx_vk_cache_save(const rx_vk_gpu *gpu, const char *name, const void *data, size_t bytes);
 
-/* ---- Devices: device.c -------------------------------------------------------------------------- */
+/* ---- Devices: device.c ---------------------------------------------------------------------- */
 
 struct rx_device {
     rx_target target;
@@ -165,7 +166,7 @@ VkResult rx_vk_wait_fence(rx_device *d, VkFence fence, uint64_t timeout_ns);
 VkFence rx_vk_fence_create(rx_device *d);
 VkCommandBuffer rx_vk_commands_alloc(rx_device *d, VkCommandPool pool);
 
-/* ---- Weights: weights.c -------------------------------------------------------------------------- */
+/* ---- Weights: weights.c --------------------------------------------------------------------- */
 
 /* One dispatch with everything that recording needs. */
 typedef struct rx_vk_dispatch {
@@ -215,7 +216,7 @@ void rx_vk_weights_destroy(rx_weights *w);
 rlx_status rx_vk_weights_derive(rx_weights *w, uint32_t item, const rx_view *view,
                                 const rx_gpu_derived *want, rx_vk_derived **out, rlx_error *err);
 
-/* ---- Recording: command.c ------------------------------------------------------------------------ */
+/* ---- Recording: command.c ------------------------------------------------------------------- */
 
 /* The commands of a program for one set of dimensions. */
 typedef struct rx_vk_recording {
@@ -249,7 +250,7 @@ size_t rx_vk_record(rx_device *d, VkCommandBuffer cb, const rx_vk_dispatch *list
 /* Records the whole run into r->chunks. */
 rlx_status rx_vk_record_run(rx_exec *e, rx_vk_recording *r, rlx_error *err);
 
-/* ---- Programs: exec.c, bind.c, submit.c ----------------------------------------------------------- */
+/* ---- Programs: exec.c, bind.c, submit.c ----------------------------------------------------- */
 
 #define RX_VK_N_SLOTS 8      /* runs in flight of one exec */
 #define RX_VK_N_RECORDINGS 8 /* sets of dimensions that are kept */

@@ -10,7 +10,7 @@
 /* Results up to this size are fetched by the run itself once they were read. */
 #define MAX_WANT ((uint64_t)1 << 20)
 
-/* ---- Creation -------------------------------------------------------------------------------------- */
+/* ---- Creation ------------------------------------------------------------------------------- */
 
 static void *copied_record(rx_exec *e, rx_op op, bool *ok)
 {
@@ -184,7 +184,7 @@ void rx_vk_exec_destroy(rx_exec *e)
     exec_free(e);
 }
 
-/* ---- Host access ------------------------------------------------------------------------------------- */
+/* ---- Host access ---------------------------------------------------------------------------- */
 
 rx_vk_place rx_vk_value_place(const rx_exec *e, uint32_t value)
 {

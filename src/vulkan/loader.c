@@ -13,7 +13,8 @@
 #include "base/mem.h"
 
 #define VALIDATION_LAYER "VK_LAYER_KHRONOS_validation"
-#define INSTALL_HINT "install a Vulkan driver (Debian: mesa-vulkan-drivers, or the one of the GPU's maker)"
+#define INSTALL_HINT \
+    "install a Vulkan driver (Debian: mesa-vulkan-drivers, or the one of the GPU's maker)"
 
 const char *rx_vk_result_name(VkResult r)
 {
@@ -32,7 +33,7 @@ const char *rx_vk_result_name(VkResult r)
     }
 }
 
-/* ---- Messages of the validation layer ------------------------------------------------------------- */
+/* ---- Messages of the validation layer ------------------------------------------------------- */
 
 static pthread_mutex_t message_lock = PTHREAD_MUTEX_INITIALIZER;
 static char last_message[512];
@@ -64,7 +65,7 @@ uint64_t rx_vk_messages(char *last, size_t cap)
     return n;
 }
 
-/* ---- The instance --------------------------------------------------------------------------------- */
+/* ---- The instance --------------------------------------------------------------------------- */
 
 static PFN_vkVoidFunction global_function(const rx_vk_instance *vk, const char *name)
 {

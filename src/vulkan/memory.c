@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Device memory: blocks (an allocation with one buffer over it), pools of tensors in blocks, and the
- * arena of a program. The budget is asked before anything is allocated. */
+/* Device memory: blocks (an allocation with one buffer over it), pools of tensors in blocks, and
+ * the arena of a program. The budget is asked before anything is allocated. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "vulkan/device.h"
 
-/* ---- Types and budget ------------------------------------------------------------------------------- */
+/* ---- Types and budget ----------------------------------------------------------------------- */
 
 #define LOCAL VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
 #define MAPPED (VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT)
@@ -66,7 +66,7 @@ static rlx_status check_budget(rx_device *d, uint32_t heap, uint64_t bytes, cons
                    "%s", what, (double)bytes / gib, (double)room / gib, d->gpu.info.name);
 }
 
-/* ---- Blocks ------------------------------------------------------------------------------------------ */
+/* ---- Blocks --------------------------------------------------------------------------------- */
 
 static VkResult create_buffer(rx_device *d, uint64_t bytes, VkBuffer *out)
 {
@@ -116,7 +116,8 @@ rlx_status rx_vk_block_create(rx_device *d, rx_vk_kind kind, uint64_t bytes, con
     if (!out->bytes)
         out->bytes = RX_VK_ALIGN;
     VkResult r = create_buffer(d, out->bytes, &out->buffer);
-    rlx_status st = r == VK_SUCCESS ? allocate(d, kind, what, out, err) : rx_vk_fail(d, r, what, err);
+    rlx_status st = r == VK_SUCCESS ? allocate(d, kind, what, out, err)
+                                    : rx_vk_fail(d, r, what, err);
     if (st != RLX_OK)
         rx_vk_block_destroy(d, out);
     return st;
@@ -140,12 +141,12 @@ static rlx_status check_total(rx_device *d, uint64_t bytes, uint64_t largest, co
         RLX_TRY(check_budget(d, d->gpu.memory.memoryTypes[type].heapIndex, bytes, what, err));
     if (largest <= d->gpu.max_block_bytes)
         return RLX_OK;
-    return rx_fail(err, RLX_NO_MEMORY, "%s: a tensor of %llu bytes is larger than one allocation of "
-                   "%s (%llu bytes)", what, (unsigned long long)largest, d->gpu.info.name,
+    return rx_fail(err, RLX_NO_MEMORY, "%s: a tensor of %llu bytes is larger than one allocation "
+                   "of %s (%llu bytes)", what, (unsigned long long)largest, d->gpu.info.name,
                    (unsigned long long)d->gpu.max_block_bytes);
 }
 
-/* ---- Pools ------------------------------------------------------------------------------------------- */
+/* ---- Pools ---------------------------------------------------------------------------------- */
 
 static uint64_t round_up(uint64_t bytes)
 {
@@ -215,7 +216,7 @@ void rx_vk_pool_destroy(rx_device *d, rx_vk_pool *pool)
     *pool = (rx_vk_pool){0};
 }
 
-/* ---- The arena of a program -------------------------------------------------------------------------- */
+/* ---- The arena of a program ----------------------------------------------------------------- */
 
 /* Values that share memory while one of them lives (in-place results) move together. */
 typedef struct group {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Pipelines: kernels with their constants, made when a program first needs them, on several threads,
- * and kept while a program uses them and for some time after. The driver's cache of compiled code is
- * kept on disk. */
+/* Pipelines: kernels with their constants, made when a program first needs them, on several
+ * threads, and kept while a program uses them and for some time after. The driver's cache of
+ * compiled code is kept on disk. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #define CACHE_FILE "pipelines"
 #define SAVE_NS 1000000000 /* at most so often, and when the device is closed */
 
-/* ---- Layouts and the cache ---------------------------------------------------------------------------- */
+/* ---- Layouts and the cache ------------------------------------------------------------------ */
 
 static VkResult create_layout(rx_device *d, uint32_t n)
 {
@@ -103,7 +103,7 @@ void rx_vk_pipelines_finish(rx_device *d)
     rx_mutex_finish(&p->lock);
 }
 
-/* ---- The table ------------------------------------------------------------------------------------------ */
+/* ---- The table ------------------------------------------------------------------------------ */
 
 static void make_key(const rx_gpu_dispatch *x, uint64_t key[2])
 {
@@ -179,7 +179,7 @@ static void drop_unused(rx_device *d)
     p->list = next.list;
 }
 
-/* ---- Making pipelines -------------------------------------------------------------------------------------- */
+/* ---- Making pipelines ----------------------------------------------------------------------- */
 
 typedef struct job {
     const rx_gpu_dispatch *dispatch;
@@ -267,10 +267,11 @@ static rlx_status fail_job(rx_device *d, const job *j, rlx_error *err)
     if (j->dispatch->kernel != RX_K_EMITTED)
         rx_kernel_code(j->dispatch->kernel, &n_words);
     if (!n_words)
-        return rx_fail(err, RLX_INTERNAL, "kernel '%s' is not in this build: ./run kernels embeds it",
-                       rx_kernels[j->dispatch->kernel].name);
+        return rx_fail(err, RLX_INTERNAL, "kernel '%s' is not in this build: './run kernels' "
+                       "embeds it", rx_kernels[j->dispatch->kernel].name);
     snprintf(what, sizeof what, "making kernel '%.60s' ready",
-             j->dispatch->kernel == RX_K_EMITTED ? "emitted" : rx_kernels[j->dispatch->kernel].name);
+             j->dispatch->kernel == RX_K_EMITTED ? "emitted"
+                                                 : rx_kernels[j->dispatch->kernel].name);
     return rx_vk_fail(d, j->result, what, err);
 }
 

@@ -16,7 +16,7 @@ static uint32_t v(uint32_t i)
     return (i * 7 + 3) % 11;
 }
 
-/* ---- Running one kernel --------------------------------------------------------------------------- */
+/* ---- Running one kernel --------------------------------------------------------------------- */
 
 /* Runs a dispatch with one binding, place, and waits. */
 static rlx_status run_dispatch(rx_device *d, rx_vk_dispatch *x, rlx_error *err)
@@ -77,7 +77,7 @@ static rlx_status run_kernel(rx_device *d, rx_kernel kernel, uint32_t local, uin
     return st;
 }
 
-/* ---- The checks ------------------------------------------------------------------------------------ */
+/* ---- The checks ----------------------------------------------------------------------------- */
 
 static bool is_subgroup_right(const uint32_t *o, const rx_gpu_caps *c)
 {
@@ -137,8 +137,8 @@ static bool is_matrix_right(const uint32_t *o, const rx_gpu_caps *c)
     return true;
 }
 
-/* Lane 4 g + t has eight elements, 4 r + 2 h + u for r, h, u in {0, 1}: of A and of sums row g + 8 r,
- * column 2 t + 8 h + u; of B that column as row and that row as column. */
+/* Lane 4 g + t has eight elements, 4 r + 2 h + u for r, h, u in {0, 1}: of A and of sums row
+ * g + 8 r, column 2 t + 8 h + u; of B that column as row and that row as column. */
 static bool is_layout_right(const uint32_t *o, const rx_gpu_caps *c)
 {
     const uint32_t *a = o + 256, *b = o + 513, *sum = o + 770;
@@ -201,7 +201,7 @@ static const check checks[] = {
 
 #define N_CHECKS ((uint32_t)(sizeof checks / sizeof checks[0]))
 
-/* ---- Results ---------------------------------------------------------------------------------------- */
+/* ---- Results -------------------------------------------------------------------------------- */
 
 typedef struct result {
     uint32_t n_checks;

@@ -5,7 +5,7 @@
 
 #include "vulkan/device.h"
 
-/* ---- Waiting ---------------------------------------------------------------------------------------------- */
+/* ---- Waiting -------------------------------------------------------------------------------- */
 
 /* Messages of the validation layer fail the run during which they came. e->lock is held. */
 static rlx_status check_messages(rx_exec *e, rlx_error *err)
@@ -19,7 +19,7 @@ static rlx_status check_messages(rx_exec *e, rlx_error *err)
     return rx_fail(err, RLX_INTERNAL, "Vulkan validation: %.400s", text);
 }
 
-/* Counts run done + 1 as done; e->lock is held. A failure takes the runs with it that wait behind. */
+/* Counts run done + 1 as done; e->lock is held. A failure takes the runs that wait with it. */
 static void finish_run(rx_exec *e, VkResult r)
 {
     rlx_error error = {0};
@@ -86,7 +86,7 @@ rlx_status rx_vk_wait_idle(rx_exec *e, rlx_error *err)
     return last ? rx_vk_exec_wait(e, last, -1, err) : RLX_OK;
 }
 
-/* ---- The commands of one run -------------------------------------------------------------------------------- */
+/* ---- The commands of one run ---------------------------------------------------------------- */
 
 typedef struct submission {
     rx_exec *e;
@@ -205,7 +205,7 @@ static rlx_status record_range(submission *s, size_t first, size_t end, rlx_erro
     return RLX_OK;
 }
 
-/* ---- Fetching results ------------------------------------------------------------------------------------------ */
+/* ---- Fetching results ----------------------------------------------------------------------- */
 
 /* Forgets ranges that were not read since the last run, and gives the others their places. */
 static uint64_t place_wants(rx_exec *e)
@@ -262,7 +262,7 @@ static rlx_status prepare_fetch(rx_exec *e, rlx_error *err)
     return RLX_OK;
 }
 
-/* ---- Submitting ----------------------------------------------------------------------------------------------------- */
+/* ---- Submitting ----------------------------------------------------------------------------- */
 
 #define MAX_BATCHES 64
 

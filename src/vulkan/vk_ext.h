@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The Vulkan headers without prototypes, and declarations of extensions that are newer than those of
- * Debian 12 (1.3.239). Each block does nothing where the headers have it. */
+/* The Vulkan headers without prototypes, and declarations of extensions that are newer than those
+ * of Debian 12 (1.3.239). Each block does nothing where the headers have it. */
 #ifndef RX_VULKAN_VK_EXT_H
 #define RX_VULKAN_VK_EXT_H
 

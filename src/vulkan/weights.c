@@ -10,7 +10,7 @@
 #define MIN_BLOCK ((uint64_t)1 << 20)
 #define MAX_BLOCK ((uint64_t)256 << 20)
 
-/* ---- Creation -------------------------------------------------------------------------------------- */
+/* ---- Creation ------------------------------------------------------------------------------- */
 
 /* Bytes of params and constants. */
 static void list_sizes(const rx_program *p, uint64_t *bytes)
@@ -27,7 +27,8 @@ static rlx_status place_items(rx_weights *w, rlx_error *err)
     size_t n = w->n_items;
     uint64_t *bytes = rx_alloc_zero((n + 1) * sizeof *bytes);
     rx_vk_place *places = rx_alloc((n + 1) * sizeof *places);
-    rlx_status st = bytes && places ? RLX_OK : rx_fail_memory(err, "the weights", n * sizeof *bytes);
+    rlx_status st = bytes && places ? RLX_OK
+                                    : rx_fail_memory(err, "the weights", n * sizeof *bytes);
     if (st == RLX_OK) {
         list_sizes(w->program, bytes);
         st = rx_vk_pool_create(w->device, bytes, n, "the weights of the program", &w->pool, places,
@@ -101,7 +102,7 @@ void rx_vk_weights_destroy(rx_weights *w)
     rx_free(w);
 }
 
-/* ---- Setting ------------------------------------------------------------------------------------------ */
+/* ---- Setting -------------------------------------------------------------------------------- */
 
 /* Waits for all work of the device: a weight that runs may be using is about to change. */
 static rlx_status wait_device(rx_device *d, rlx_error *err)
@@ -129,7 +130,7 @@ rlx_status rx_vk_weights_set(rx_weights *w, size_t param, const void *data, size
     return st;
 }
 
-/* ---- Packed forms --------------------------------------------------------------------------------------- */
+/* ---- Packed forms --------------------------------------------------------------------------- */
 
 static uint64_t derived_key(const rx_view *v, const rx_gpu_derived *want)
 {

@@ -81,7 +81,7 @@ static void test_lost(void)
     rlx_device_close(d);
 }
 
-/* ---- Cache files ---------------------------------------------------------------------------------- */
+/* ---- Cache files ---------------------------------------------------------------------------- */
 
 static char folder[] = "/tmp/rlx-cache-XXXXXX";
 static atomic_int n_ignored;
@@ -150,7 +150,7 @@ static void test_cache(void)
     rlx_set_log(NULL, NULL, RLX_LOG_OFF);
 }
 
-/* ---- Allocations ---------------------------------------------------------------------------------- */
+/* ---- Allocations ---------------------------------------------------------------------------- */
 
 static atomic_long n_calls, n_live, fail_at;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The Vulkan device: runs in flight, threads, bindings that come and go, weights that change, partial
- * reads, state, the cache on disk, too little memory, a lost device. Skipped where there is none. */
+/* The Vulkan device: runs in flight, threads, bindings that come and go, weights that change,
+ * partial reads, state, too little memory. Skipped where there is none. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -77,7 +77,7 @@ static bool run_rows(rlx_session *s, int rows, float a, float *got)
     return true;
 }
 
-/* ---- One session ---------------------------------------------------------------------------------- */
+/* ---- One session ---------------------------------------------------------------------------- */
 
 static void test_info(void)
 {
@@ -213,7 +213,7 @@ static void test_state(void)
     rlx_session_destroy(s);
 }
 
-/* ---- Threads ---------------------------------------------------------------------------------------- */
+/* ---- Threads -------------------------------------------------------------------------------- */
 
 static atomic_int bad;
 static rlx_session *common;
@@ -287,7 +287,7 @@ static void test_threads(void)
     rlx_session_destroy(common);
 }
 
-/* ---- What goes wrong ----------------------------------------------------------------------------------- */
+/* ---- What goes wrong ------------------------------------------------------------------------ */
 
 static void test_memory(void)
 {

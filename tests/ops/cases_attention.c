@@ -99,6 +99,29 @@ const char *const rx_cases_attention[] = {
     "{causal=true}",
     "attention(f32[1,2,129,33], f32[1,2,129,33], f32[1,2,129,65]) {window=50}",
 
+    /* many rows in blocks of 16 and 64: what cooperative matrices take */
+    "$T=f16|bf16 $D=64|128 $C=false|true : attention($T[1,4,70,$D], $T[1,2,131,$D], "
+    "$T[1,2,131,$D]) {causal=$C}",
+    "$T=f16|bf16 $D=64|128 $W=3|40|100 : attention($T[1,150,2,$D], $T[1,150,1,$D], "
+    "$T[1,150,1,$D]) {layout=bshd, window=$W}",
+    "$D=64|128 $N=0|5|64|99 : attention(f16[2,2,33,$D], f16[2,2,99,$D], f16[2,2,99,$D], _, "
+    "i32:fill($N), f32[2]) {causal=true}",
+    "$D=64|128 $M=bool[2,1,40,70]:bool(0.6)|f16[2,1,1,70]|f32[40,70]|f16[40,70]:fill(-inf) : "
+    "attention(f16[2,2,40,$D], f16[2,1,70,$D], f16[2,1,70,$D], $M)",
+    "$T=f16|bf16 : attention($T[1,65,2,64], $T[9,16,2,64], $T[9,16,2,64], _, i32:fill(77), _, "
+    "i32[1,5]:int(-9,9)) {layout=bshd, page=16, causal=true, soft_cap=3}",
+    "attention(f16[2,3,64,64]:strided, f16[2,3,64,64]:strided, f16[2,3,64,64]:strided) {scale=0.3}",
+
+    /* few rows over many keys */
+    "$T=f32|f16|bf16 $D=8|64|80|128|256 $H=1|2|8 : attention($T[2,$H,1,$D], $T[2,1,301,$D], "
+    "$T[2,1,301,$D])",
+    "$Q=1|2|4 $C=false|true : attention(f16[2,4,$Q,64], f16[2,1,517,64], f16[2,1,517,64], _, "
+    "i32[2]:int(0,518), f32[4]) {causal=$C}",
+    "$Q=1|3 $M=bool[2,1,$Q,200]:bool(0.5)|f32[200] : attention(f32[2,3,$Q,64], f16[2,3,200,64], "
+    "f16[2,3,200,32], $M) {soft_cap=5}",
+    "$P=1|16 : attention(f16[2,2,4,128], f16[40,$P,2,128], f16[40,$P,2,128], _, i32[2]:int(0,20), "
+    "f32[4], i32[2,20]:int(0,40)) {layout=bshd, page=$P, window=9}",
+
     /* what is refused */
     "attention(f32[2,3,8], f32[2,5,8], f32[2,5,8]) !> rank 4",
     "attention(f32[1,2,3,8], f32[2,5,8], f32[2,5,8]) !> (k)",

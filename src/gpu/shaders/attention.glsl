@@ -51,7 +51,11 @@ TENSOR(3, mask)
 WORDS(4, lengths);
 WORDS(5, other); /* sinks, or the table of pages [batch, n_keys / PAGE] */
 WORDS(6, flags);
+#ifdef OUT4
+WORDS4(7, o);
+#else
 WORDS(7, o);     /* the result, or partial sums: f32 [row][split][DV sums, maximum, sum] */
+#endif
 
 const float LOG2_E = 1.44269504088896341;
 const float MASKED = -1e30, NOTHING = -1e20, LOWEST = -1e19;

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+#version 450
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int16 : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+/* Attention of many rows by cooperative matrices with f32 sums (attention.glsl says what is
+ * computed). q is f16 or bf16 in plain order; k and v come from attention_pack.comp.
+ *
+ * A subgroup of 32 makes 16 MT rows of a head from 16 NK keys at a time, without barriers of the
+ * workgroup: fragments of k and v go straight to registers and are shared through the cache only.
+ * Logits never leave the registers either, because an accumulator has the lanes of an A operand.
+ * What is relied on (lane 4 g + t; the self-check of the device looks):
+ *   A    elements 0,1: row g, k 2t..   2,3: row g, k 8+2t..   4,5: row g+8, k 2t..   6,7: row g+8
+ *   B    elements 0,1: k 2t.., column g   2,3: k 8+2t..   4,5 and 6,7: the same of column g+8
+ *   sums like A, with columns for k
+ * The order of the elements of a head is free in q . k (a lane takes 8 neighbours of 32, two steps)
+ * and in the columns of the result (a lane ends with 8 neighbours of 64).
+ *
+ * SIZE: of a head; QREGC: pieces of 32 of q in registers, the others lie in shared memory; FENCES:
+ * where loads are kept from being hoisted into spills; AHEAD: the next keys are asked for before
+ * the softmax. All of them are tuned on hardware. */
+#ifdef BF
+#extension GL_EXT_bfloat16 : require
+#define HALF bfloat16_t
+#define HALF2(w) uintBitsToBFloat16EXT(unpackUint2x16(w))
+#define PAIR bf16vec2
+#else
+#define HALF float16_t
+#define HALF2(w) unpackFloat2x16(w)
+#define PAIR f16vec2
+#endif
+#ifndef QREGC
+#define QREGC (SIZE / 32)
+#endif
+#define OUT4
+#include "attention.glsl"
+
+layout(constant_id = 9) const uint TOGETHER = 0; /* heads that are walked together; 0: all */
+layout(constant_id = 10) const uint FOLD = 0;    /* 1: the second half of the grid in reverse */
+
+layout(set = 0, binding = 0, std430) restrict readonly buffer buffer_q { uvec4 q[]; };
+layout(set = 0, binding = 1, std430) restrict readonly buffer buffer_k { uvec4 k[]; };
+layout(set = 0, binding = 2, std430) restrict readonly buffer buffer_v { uvec4 v[]; };
+
+#define KS (SIZE / 16)
+#define ROWS (16 * MT)
+#define BK (16 * NK)
+#define QSH (SIZE / 32 - QREGC)
+#define SUBGROUPS 4
+#define FENCE(bit)              \
+    if ((FENCES & (bit)) != 0) \
+        subgroupBarrier();
+#define MATRIX_A coopmat<HALF, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA>
+#define MATRIX_B coopmat<HALF, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB>
+#define MATRIX_SUM coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
+#define PUT_PAIR(matrix, e, word)         \
+    {                                     \
+        const PAIR pair_ = HALF2(word);   \
+        matrix[2 * (e)] = pair_.x;        \
+        matrix[2 * (e) + 1] = pair_.y;    \
+    }
+#define PUT(matrix, w0, w1, w2, w3)                                                         \
+    {                                                                                       \
+        PUT_PAIR(matrix, 0, w0) PUT_PAIR(matrix, 1, w1) PUT_PAIR(matrix, 2, w2)             \
+        PUT_PAIR(matrix, 3, w3)                                                             \
+    }
+/* Words of an A operand lie in memory in the order of its registers, elements 01 45 23 67. */
+#define PUT_A(matrix, u) PUT(matrix, u[0], u[2], u[1], u[3])
+
+/* Without cap and mask the scale is applied inside of the exponential. */
+const bool PLAIN = TM == 0u && !CAP;
+
+MATRIX_SUM sum[MT * KS];
+#if QREGC > 0
+MATRIX_A rows_q[MT * 2 * QREGC];
+#endif
+const uint SQ = QSH > 0 ? QSH * MT * 64 : 64;
+shared uvec4 staged[SUBGROUPS * SQ];
+float top[MT * 2], total[MT * 2];
+uint at_k, at_v, lane, g, t, row0, length, head, mask_at;
+#ifdef AHEAD
+uvec4 next_x[NK], next_y[NK];
+#endif
+
+#define LOAD_K(x, y, j, c)                          \
+    x = k[at_k + (j) * KS * 32 + (c) * 64];         \
+    y = k[at_k + (j) * KS * 32 + (c) * 64 + 32];
+
+/* One block of BK keys from k0 on; the places in k and v move on. edge: rows do not see all. */
+void block(const uint k0, const bool edge)
+{
+    MATRIX_SUM s[MT * NK];
+    [[unroll]] for (uint i = 0; i < MT * NK; i++)
+        s[i] = MATRIX_SUM(0.0);
+    [[unroll]] for (uint c = 0; c < SIZE / 32; c++) {
+        MATRIX_A qf[MT * 2];
+        [[unroll]] for (uint i = 0; i < MT; i++) {
+#if QREGC > 0
+            if (c < QREGC) {
+                qf[2 * i] = rows_q[(i * QREGC + c) * 2];
+                qf[2 * i + 1] = rows_q[(i * QREGC + c) * 2 + 1];
+            }
+#endif
+#if QSH > 0
+            if (c >= QREGC) {
+                const uint a = gl_SubgroupID * SQ + ((c - QREGC) * MT + i) * 64 + lane;
+                const uvec4 x = staged[a], y = staged[a + 32];
+                PUT_A(qf[2 * i], x)
+                PUT_A(qf[2 * i + 1], y)
+            }
+#endif
+        }
+        [[unroll]] for (uint j = 0; j < NK; j++) {
+            MATRIX_B b0, b1;
+            uvec4 x, y;
+#ifdef AHEAD
+            if (c == 0) {
+                x = next_x[j];
+                y = next_y[j];
+            } else {
+                LOAD_K(x, y, j, c)
+            }
+#else
+            LOAD_K(x, y, j, c)
+#endif
+            PUT(b0, x[0], x[1], x[2], x[3])
+            PUT(b1, y[0], y[1], y[2], y[3])
+            [[unroll]] for (uint i = 0; i < MT; i++)
+                s[i * NK + j] = coopMatMulAdd(qf[2 * i], b0, s[i * NK + j]);
+            [[unroll]] for (uint i = 0; i < MT; i++)
+                s[i * NK + j] = coopMatMulAdd(qf[2 * i + 1], b1, s[i * NK + j]);
+        }
+    }
+    at_k += BK * SIZE / 8;
+#ifdef AHEAD
+    [[unroll]] for (uint j = 0; j < NK; j++) {
+        LOAD_K(next_x[j], next_y[j], j, 0)
+    }
+#endif
+
+    if (edge || !PLAIN) {
+        [[unroll]] for (uint i = 0; i < MT; i++)
+            [[unroll]] for (uint r = 0; r < 2; r++) {
+                const uint row = min(row0 + 16 * i + 8 * r + g, n_queries - 1);
+                const ivec2 range = key_range(row, length);
+                [[unroll]] for (uint j = 0; j < NK; j++)
+                    [[unroll]] for (uint e = 0; e < 4; e++) {
+                        const int key = int(k0 + 16 * j + 8 * (e >> 1) + 2 * t + (e & 1));
+                        float x = s[i * NK + j][4 * r + e];
+                        if (edge && (key < range.x || key >= range.y))
+                            x = MASKED;
+                        else if (!PLAIN)
+                            x = logit(x, mask_at + row * m_q + uint(key) * m_k);
+                        s[i * NK + j][4 * r + e] = x;
+                    }
+            }
+    }
+    FENCE(1)
+
+    const float factor = PLAIN ? scale : 1.0;
+    [[unroll]] for (uint i = 0; i < MT; i++) {
+        float keep[2];
+        [[unroll]] for (uint r = 0; r < 2; r++) {
+            float x = s[i * NK][4 * r];
+            [[unroll]] for (uint j = 0; j < NK; j++)
+                [[unroll]] for (uint e = 0; e < 4; e++)
+                    x = max(x, s[i * NK + j][4 * r + e]);
+            x = max(x, subgroupShuffleXor(x, 1));
+            x = max(x, subgroupShuffleXor(x, 2));
+            const float most = max(top[2 * i + r], x * factor);
+            keep[r] = exp2(top[2 * i + r] - most);
+            top[2 * i + r] = most;
+            total[2 * i + r] *= keep[r];
+        }
+        /* Always: a branch around so many registers costs more than the work it skips. */
+        [[unroll]] for (uint f = 0; f < KS; f++)
+            [[unroll]] for (uint e = 0; e < 8; e++)
+                sum[i * KS + f][e] *= keep[e >> 2];
+    }
+    MATRIX_A p[MT * NK];
+    [[unroll]] for (uint i = 0; i < MT; i++)
+        [[unroll]] for (uint j = 0; j < NK; j++)
+            [[unroll]] for (uint e = 0; e < 8; e++) {
+                const uint r = i * 2 + (e >> 2);
+                const float x = exp2(fma(s[i * NK + j][e], factor, -top[r]));
+                total[r] += x;
+                p[i * NK + j][e] = HALF(x);
+            }
+    FENCE(2)
+
+    [[unroll]] for (uint j = 0; j < NK; j++)
+        [[unroll]] for (uint f = 0; f < KS; f++) {
+            const uvec4 x = v[at_v + j * KS * 32 + f * 32];
+            MATRIX_B b;
+            PUT(b, x[0], x[1], x[2], x[3])
+            [[unroll]] for (uint i = 0; i < MT; i++)
+                sum[i * KS + f] = coopMatMulAdd(p[i * NK + j], b, sum[i * KS + f]);
+        }
+    at_v += BK * SIZE / 8;
+    FENCE(4)
+}
+
+/* The rows of q as A operands: two rows of a lane come from two loads, so they pass through shared
+ * memory once; the unseen zero keeps the stores from being forwarded as moves. */
+void load_queries(uint batch)
+{
+    const uint unseen = n_groups >> 31;
+    [[unroll]] for (uint c = 0; c < SIZE / 32; c++)
+        [[unroll]] for (uint i = 0; i < MT; i++) {
+            const uint low = min(row0 + 16 * i + g, n_queries - 1);
+            const uint high = min(row0 + 16 * i + 8 + g, n_queries - 1);
+            const uint from = q_at + batch * q_b + head * q_h + c * 32 + t * 8;
+            const uvec4 x = q[(from + low * q_s) / 8], y = q[(from + high * q_s) / 8];
+            const uint a = gl_SubgroupID * SQ + (c >= QREGC ? ((c - QREGC) * MT + i) * 64 : 0) +
+                           lane;
+            staged[a] = uvec4(x[0], y[0], x[1], y[1]);
+            staged[a + 32] = uvec4(x[2], y[2], x[3], y[3]);
+            subgroupMemoryBarrierShared();
+            subgroupBarrier();
+#if QREGC > 0
+            if (c < QREGC) {
+                const uvec4 z = staged[a + unseen], w = staged[a + 32 + unseen];
+                PUT_A(rows_q[(i * QREGC + c) * 2], z)
+                PUT_A(rows_q[(i * QREGC + c) * 2 + 1], w)
+                subgroupMemoryBarrierShared();
+                subgroupBarrier();
+            }
+#endif
+        }
+}
+
+uint join_halves(float x, float y)
+{
+#ifdef BF
+    return f32_to_bf16(x) | f32_to_bf16(y) << 16;
+#else
+    return packFloat2x16(f16vec2(x, y));
+#endif
+}
+
+void store_rows(uint batch)
+{
+    [[unroll]] for (uint i = 0; i < MT; i++)
+        [[unroll]] for (uint r = 0; r < 2; r++) {
+            float all = total[2 * i + r];
+            all += subgroupShuffleXor(all, 1);
+            all += subgroupShuffleXor(all, 2);
+            const float factor = row_factor(top[2 * i + r], all, head);
+            const uint row = row0 + 16 * i + 8 * r + g;
+            const uint to = o_at + batch * n_kv_heads * GROUP * n_queries * SIZE + head * o_h +
+                            row * o_s;
+            [[unroll]] for (uint c = 0; c < SIZE / 64; c++)
+                [[unroll]] for (uint u = 0; u < 2; u++) {
+                    uvec4 w; /* 8 neighbours: fragment f holds elements 2 f and 2 f + 1 */
+                    [[unroll]] for (uint f = 0; f < 4; f++)
+                        w[f] = join_halves(sum[i * KS + c * 4 + f][4 * r + u] * factor,
+                                           sum[i * KS + c * 4 + f][4 * r + u + 2] * factor);
+                    if (row < n_queries)
+                        o[to / 8 + c * 8 + 2 * t + u] = w;
+                }
+        }
+}
+
+void main()
+{
+    if (GROUP_INDEX >= n_groups)
+        return;
+    lane = gl_SubgroupInvocationID;
+    g = lane >> 2;
+    t = lane & 3;
+    const uint block_rows = ROWS * SUBGROUPS, n_heads = n_kv_heads * GROUP, all = n_heads * n_batch;
+    const uint n_blocks = (n_queries + block_rows - 1) / block_rows;
+    const uint wide = TOGETHER == 0 ? all : TOGETHER, part = GROUP_INDEX % (wide * n_blocks);
+    const uint place = GROUP_INDEX / (wide * n_blocks) * wide + part % wide, rank = part / wide;
+    const uint half_way = (n_blocks + 1) / 2;
+    const uint turn = FOLD == 1 && rank >= half_way ? rank - half_way : n_blocks - 1 - rank;
+    row0 = turn * block_rows + gl_SubgroupID * ROWS;
+    const uint batch = place / n_heads;
+    head = place % n_heads;
+    if (row0 >= n_queries)
+        return;
+    load_queries(batch);
+    [[unroll]] for (uint i = 0; i < MT * KS; i++)
+        sum[i] = MATRIX_SUM(0.0);
+    [[unroll]] for (uint i = 0; i < MT * 2; i++) {
+        top[i] = NOTHING;
+        total[i] = 0.0;
+    }
+
+    length = length_of(batch, false);
+    mask_at = m_at + batch * m_b + head * m_h;
+    const ivec2 upper = key_range(row0, length);
+    const ivec2 lower = key_range(min(row0 + ROWS, n_queries) - 1, length);
+    uint k0 = uint(upper.x) / BK * BK;
+    const uint padded = (n_keys + BK - 1) / BK * BK;
+    const uint from = (batch * n_kv_heads + head / GROUP) * padded * SIZE / 8 + k0 * SIZE / 8 + lane;
+    at_k = from;
+    at_v = from;
+#ifdef AHEAD
+    [[unroll]] for (uint j = 0; j < NK; j++) {
+        LOAD_K(next_x[j], next_y[j], j, 0)
+    }
+#endif
+    /* Blocks that some row sees in part (of a window), all see, some see in part again. Two turns of
+     * one loop: each call of block() is a copy of its code. */
+    const uint full_from = uint(lower.x), full_end = uint(upper.y), end = uint(lower.y);
+    [[dont_unroll]] for (uint turns = 0; turns < 2; turns++) {
+        const uint edge_end = turns == 1 ? end : WINDOW ? min(full_from, end) : 0;
+        [[dont_unroll]] for (; k0 < edge_end; k0 += BK)
+            block(k0, true);
+        [[dont_unroll]] for (; k0 + BK <= full_end; k0 += BK)
+            block(k0, false);
+    }
+    store_rows(batch);
+}

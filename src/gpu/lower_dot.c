@@ -67,7 +67,7 @@ static rx_gpu_ref derive_tiles(rx_gpu_build *b, const rx_product *p, const tiled
 
 #define THREADS 256
 #define BLOCK_BYTES 40   /* shared memory of 32 elements of x */
-#define PARTS_BYTES 4096 /* and of partial sums */
+#define PARTS_BYTES 8192 /* and of partial sums, at most */
 
 static bool x_is_wide(const rx_product *p)
 {
@@ -94,25 +94,37 @@ static bool is_possible(const rx_product *p, const rx_view *ids)
            rx_product_batches(p) <= caps->max_groups[1];
 }
 
+typedef struct dot_shape {
+    uint32_t threads, split, per_unit; /* per_unit: workgroups that stay, for each unit */
+} dot_shape;
+
+/* Best on an H200. Every workgroup rounds x for itself, so long ones want fewer and larger. */
+static dot_shape pick_shape(const rx_gpu_caps *caps, uint32_t n_tiles)
+{
+    if (n_tiles > 6 && caps->max_invocations >= 2 * THREADS)
+        return (dot_shape){2 * THREADS, 8, 1};
+    return (dot_shape){THREADS, n_tiles >= 4 ? 4 : n_tiles >= 2 ? 2 : 1, 4};
+}
+
 /* p has as many rows as shared memory holds. */
 static void add_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids, rx_gpu_ref tiles)
 {
     const rx_gpu_caps *caps = p->call->caps;
     uint32_t n_blocks = (uint32_t)(p->k / 32), n_tiles = (n_blocks + 31) / 32;
-    uint32_t split = n_tiles >= 4 ? 4 : n_tiles >= 2 ? 2 : 1, sets = THREADS / 32 / split;
+    dot_shape s = pick_shape(caps, n_tiles);
     rx_kernel k = p->b_type == RLX_Q8_0 ? RX_K_dot_gemv_bytes : RX_K_dot_gemv;
-    rx_gpu_dispatch *d = rx_gpu_add(b, k, THREADS);
+    rx_gpu_dispatch *d = rx_gpu_add(b, k, s.threads);
     rx_product_bind(d, p, p->a_ref, tiles);
     rx_gpu_bind(d, ids ? RX_REF_IN(2) : RX_REF_NONE, false);
     rx_gpu_bind(d, ids ? RX_REF_FLAGS : RX_REF_NONE, ids != NULL);
     rx_product_spec(d, p);
-    const uint32_t spec[] = {n_blocks, split, THREADS, (uint32_t)p->m,
+    const uint32_t spec[] = {n_blocks, s.split, s.threads, (uint32_t)p->m,
                              ids ? ids->dtype : RLX_NO_TYPE};
     for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
         rx_gpu_spec(d, spec[i]);
-    /* Workgroups that stay: four a unit were best on an H200. */
-    int64_t batches = rx_product_batches(p), groups = ((p->n + 3) / 4 + sets - 1) / sets;
-    int64_t stay = 4 * (int64_t)(caps->compute_units ? caps->compute_units : 64) / batches;
+    int64_t batches = rx_product_batches(p), sets = s.threads / 32 / s.split;
+    int64_t groups = ((p->n + 3) / 4 + sets - 1) / sets;
+    int64_t stay = (int64_t)s.per_unit * (caps->compute_units ? caps->compute_units : 64) / batches;
     stay = stay < 1 ? 1 : stay;
     rx_product_push(d, p, 0);
     d->groups[0] = (uint32_t)(groups < stay ? groups : stay);

@@ -275,7 +275,7 @@ static void add_gemm(rx_gpu_build *b, const rx_product *p)
 static bool add_coopmat(rx_gpu_build *b, const rx_product *p)
 {
     const rx_gpu_call *c = p->call;
-    if (p->scale || p->m < COOPMAT_ROWS || !c->caps->coopmat_fragments ||
+    if (p->scale || p->m < COOPMAT_ROWS || !c->caps->coopmat_f16 ||
         (p->a_type == RLX_F32 && c->policy != RLX_POLICY_FAST))
         return false;
     size_t n = b->n, n_scratch = b->n_scratch;

@@ -122,32 +122,38 @@ float half_of(uvec4 s, uint r)
     return (r & 1u) == 0u ? h.x : h.y;
 }
 
-/* Elements 4j to 4j + 3 and 16 + 4j to 16 + 4j + 3 of column r; of q6_k minus 32. */
-uvec2 stored(in Tile t, uint r, uint j)
+/* The 32 stored numbers of column r as bytes: elements 0 to 15, and 16 to 31; of q6_k minus 32. */
+void unpack_column(in Tile t, uint r, out uvec4 lo, out uvec4 hi)
 {
 #ifdef BYTES
-    return uvec2(t.quants[r * 2u][j], t.quants[r * 2u + 1u][j]);
+    lo = t.quants[r * 2u];
+    hi = t.quants[r * 2u + 1u];
 #else
-    uvec2 q = uvec2(t.quants[r][j], t.quants[r][j] >> 4) & 0x0f0f0f0fu;
+    const uvec4 by = uvec4(0u, 1u, 2u, 3u);
+    lo = t.quants[r] & 0x0f0f0f0fu;
+    hi = t.quants[r] >> 4 & 0x0f0f0f0fu;
     if (TB == Q6_K) {
-        uvec4 h = t.high[r >> 1];
-        q |= ((r & 1u) == 0u ? h.xy : h.zw) >> j * 2u << 4 & 0x30303030u;
-        return ((q | 0x80808080u) - 0x20202020u) ^ 0x80808080u;
+        uvec2 h = (r & 1u) == 0u ? t.high[r >> 1].xy : t.high[r >> 1].zw;
+        lo |= uvec4(h.x) >> by * 2u << 4 & 0x30303030u;
+        hi |= uvec4(h.y) >> by * 2u << 4 & 0x30303030u;
+        lo = ((lo | 0x80808080u) - 0x20202020u) ^ 0x80808080u;
+        hi = ((hi | 0x80808080u) - 0x20202020u) ^ 0x80808080u;
+    } else if (tile_high(TB) != 0u) {
+        lo |= uvec4(t.high[0][r]) >> by << 4 & 0x10101010u;
+        hi |= uvec4(t.high[0][r]) >> (by + 4u) << 4 & 0x10101010u;
     }
-    if (tile_high(TB) != 0u)
-        q |= uvec2(t.high[0][r] >> j, t.high[0][r] >> (4u + j)) << 4 & 0x10101010u;
-    return q;
 #endif
 }
 
-float column_sum(in Tile t, uint r, uvec4 lo, uvec4 hi, vec2 ds)
+int dot16(uvec4 q, uvec4 x)
 {
-    int a0 = 0, a1 = 0;
-    [[unroll]] for (uint j = 0u; j < FOUR; j++) {
-        uvec2 q = stored(t, r, j);
-        a0 += dotPacked4x8EXT(int(q.x), int(lo[j]));
-        a1 += dotPacked4x8EXT(int(q.y), int(hi[j]));
-    }
+    return dotPacked4x8EXT(int(q.x), int(x.x)) + dotPacked4x8EXT(int(q.y), int(x.y)) +
+           dotPacked4x8EXT(int(q.z), int(x.z)) + dotPacked4x8EXT(int(q.w), int(x.w));
+}
+
+/* The sum of a block of column r from the dots of its halves; ds: scale and sum of the x. */
+float scaled_sum(in Tile t, uint r, int a0, int a1, vec2 ds)
+{
     float sum = ds.x * float(a0 + a1);
     if (TB == Q8_0)
         return half_of(t.scales, r) * sum;
@@ -167,13 +173,19 @@ float column_sum(in Tile t, uint r, uvec4 lo, uvec4 hi, vec2 ds)
     return d.x * scale * sum - d.y * low * ds.y;
 }
 
+/* Two columns at a time, so that each is unpacked once and x is read twice. */
 void add_tile(in Tile t, uint block, inout vec4 sum[ROWS])
 {
-    [[unroll]] for (uint r = 0u; r < ROWS; r++) {
-        uvec4 lo = sx[r * 2u * NB + block], hi = sx[(r * 2u + 1u) * NB + block];
-        vec2 ds = sd[r * NB + block];
-        [[unroll]] for (uint c = 0u; c < FOUR; c++)
-            sum[r][c] += column_sum(t, c, lo, hi, ds);
+    [[unroll]] for (uint c = 0u; c < 4u; c += 2u) {
+        uvec4 lo0, hi0, lo1, hi1;
+        unpack_column(t, c, lo0, hi0);
+        unpack_column(t, c + 1u, lo1, hi1);
+        [[unroll]] for (uint r = 0u; r < ROWS; r++) {
+            uvec4 x0 = sx[r * 2u * NB + block], x1 = sx[(r * 2u + 1u) * NB + block];
+            vec2 ds = sd[r * NB + block];
+            sum[r][c] += scaled_sum(t, c, dot16(lo0, x0), dot16(hi0, x1), ds);
+            sum[r][c + 1u] += scaled_sum(t, c + 1u, dot16(lo1, x0), dot16(hi1, x1), ds);
+        }
     }
 }
 

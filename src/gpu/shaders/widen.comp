@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+#version 450
+/* y = x of type T as f32; without T zeros. One invocation makes one element. */
+#include "common.glsl"
+
+layout(constant_id = 1) const uint T = F16;
+
+layout(push_constant) uniform Push {
+    uint n_items, x_at, y_at; /* elements */
+};
+
+TENSOR(0, x)
+WORDS(1, y);
+
+void main()
+{
+    uint i = GLOBAL_INDEX;
+    if (i < n_items)
+        y[y_at + i] = T == 0u ? 0u : floatBitsToUint(load_f_x(T, x_at + i));
+}

@@ -186,6 +186,53 @@ static void add_packed(rx_gpu_build *b, const rx_product *p)
     rx_gpu_grid(d, p->call->caps, n_groups);
 }
 
+/* ---- The product through shared memory ------------------------------------------------------- */
+
+typedef struct coop_shape {
+    uint32_t cm, cn; /* fragments of a subgroup, of which there are 2 x 2 */
+} coop_shape;
+
+#define COOP_BK 32
+
+static uint64_t coop_shared_bytes(coop_shape s)
+{
+    return (uint64_t)(32 * s.cm + 32 * s.cn) * (COOP_BK / 8 + 1) * 16 + 4 * 16 * 20 * 4;
+}
+
+static coop_shape pick_coop_shape(const rx_product *p)
+{
+    const rx_gpu_caps *caps = p->call->caps;
+    int64_t units = caps->compute_units ? caps->compute_units : 32;
+    int64_t tiles = ((p->m + 127) / 128) * ((p->n + 127) / 128) * rx_product_batches(p);
+    coop_shape large = {4, 4}, small = {2, 2};
+    return tiles >= units && coop_shared_bytes(large) <= caps->max_shared_bytes ? large : small;
+}
+
+/* Bits of LOADS in gemm_coop.comp. */
+static uint32_t coop_loads(const side *s)
+{
+    return (uint32_t)(s->s_row == 1 && s->s_k != 1) | (uint32_t)loads_vectors(s) << 1;
+}
+
+static void add_shared(rx_gpu_build *b, const rx_product *p)
+{
+    side a = make_side(p, false), w = make_side(p, true);
+    coop_shape s = pick_coop_shape(p);
+    rx_gpu_dispatch *d = rx_gpu_add(b, a.is_bf16 ? RX_K_gemm_coop_bf : RX_K_gemm_coop,
+                                    4 * p->call->caps->subgroup);
+    rx_product_bind(d, p, p->a_ref, p->b_ref);
+    rx_product_spec(d, p);
+    const uint32_t spec[] = {writes_vectors(p), 2, 2, s.cm, s.cn, COOP_BK,
+                             coop_loads(&a) | coop_loads(&w) << 2};
+    for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
+        rx_gpu_spec(d, spec[i]);
+    int64_t bm = 32 * s.cm, bn = 32 * s.cn;
+    uint64_t n_groups = (uint64_t)(((p->m + bm - 1) / bm) * ((p->n + bn - 1) / bn) *
+                                   rx_product_batches(p));
+    rx_product_push(d, p, n_groups);
+    rx_gpu_grid(d, p->call->caps, n_groups);
+}
+
 /* ---- The choice ------------------------------------------------------------------------------ */
 
 static bool fits_bindings(const rx_product *p)
@@ -203,7 +250,8 @@ bool rx_product_coopmat(rx_gpu_build *b, const rx_product *p)
 {
     const rx_gpu_caps *caps = p->call->caps;
     bool is_bf16 = p->a_type == RLX_BF16;
-    if (p->a_type == RLX_F32 && p->call->policy != RLX_POLICY_FAST)
+    bool has_f32 = p->a_type == RLX_F32 || p->b_type == RLX_F32;
+    if (has_f32 && p->call->policy != RLX_POLICY_FAST)
         return false;
     if (is_bf16 != (p->b_type == RLX_BF16)) /* fragments of one type */
         return false;
@@ -211,8 +259,14 @@ bool rx_product_coopmat(rx_gpu_build *b, const rx_product *p)
         return false;
     if (p->n < 16 || p->k < 16 || p->m * p->n * p->k * rx_product_batches(p) < MIN_WORK)
         return false;
-    if (!caps->coopmat_fragments || !fits_bindings(p))
+    if (caps->coopmat_fragments && fits_bindings(p)) {
+        add_packed(b, p);
+        return true;
+    }
+    coop_shape least = {2, 2};
+    if (!caps->subgroup || 4 * caps->subgroup > caps->max_invocations ||
+        coop_shared_bytes(least) > caps->max_shared_bytes)
         return false;
-    add_packed(b, p);
+    add_shared(b, p);
     return true;
 }

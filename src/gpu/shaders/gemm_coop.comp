@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+#version 450
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int16 : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_shader_subgroup_basic : require
+/* Product by cooperative matrices with f32 sums through shared memory, for devices whose fragments
+ * are not those of pack_frag.comp: any size of subgroups; product.glsl says what is computed.
+ *
+ * A workgroup is SGM x SGN subgroups, each with 16 CM x 16 CN results. It walks along k in steps of
+ * BK: the tiles [rows][BK] of a and [columns][BK] of b lie in shared memory as halves, zeros past
+ * the ends. f32 becomes f16.
+ *
+ * LOADS: bit 0 neighbours read a along m instead of k; bit 1 eight elements of a are one load of 16
+ * aligned bytes; bits 2 and 3 the same for b and n. BF: bf16. */
+#include "coopmat.glsl"
+
+layout(constant_id = 10) const uint SGM = 2;
+layout(constant_id = 11) const uint SGN = 2;
+layout(constant_id = 12) const uint CM = 2;
+layout(constant_id = 13) const uint CN = 2;
+layout(constant_id = 14) const uint BK = 32;
+layout(constant_id = 15) const uint LOADS = 0;
+
+const uint GROUP = 8; /* rows of tiles that are walked together, for the cache */
+const uint BM = SGM * CM * 16, BN = SGN * CN * 16;
+const uint KV = BK / 8, LINE = KV + 1; /* vectors of a row; the gap is against conflicts */
+const uint STRIP = 20;
+shared uvec4 sa[BM * LINE];
+shared uvec4 sb[BN * LINE];
+shared float strip[SGM * SGN * 16 * STRIP];
+
+TENSOR(0, a)
+TENSOR(1, b)
+layout(set = 0, binding = 0, std430) buffer buffer_a4 { uvec4 a4[]; };
+layout(set = 0, binding = 1, std430) buffer buffer_b4 { uvec4 b4[]; };
+
+uint half_of(float x)
+{
+#ifdef BF
+    return f32_to_bf16(x);
+#else
+    return f32_to_f16(x);
+#endif
+}
+
+/* Eight halves along k from element (x, kk) on; zeros outside. */
+#define DEFINE_LOAD8(name, T, VECTOR)                                                          \
+    uvec4 load8_##name(uint first, uint sx, uint sk, uint x, uint kk, uint nx)                 \
+    {                                                                                          \
+        uvec4 v = uvec4(0u);                                                                   \
+        if (x >= nx || kk >= k)                                                                \
+            return v;                                                                          \
+        uint i = first + x * sx + kk * sk;                                                     \
+        if (VECTOR)                                                                            \
+            return name##4[i / 8u];                                                            \
+        [[unroll]] for (uint j = 0u; j < EIGHT; j++)                                           \
+            if (kk + j < k)                                                                    \
+                v[j / 2u] |= half_of(load_f_##name(T, i + j * sk)) << (j % 2u * 16u);          \
+        return v;                                                                              \
+    }
+DEFINE_LOAD8(a, TA, (LOADS & 2u) != 0u)
+DEFINE_LOAD8(b, TB, (LOADS & 8u) != 0u)
+
+MATRIX_SUM sum[CM * CN];
+
+/* Puts the tiles from kk on into shared memory. */
+void fill_tiles(Batch at, uint m0, uint n0, uint kk)
+{
+    for (uint u = LANE; u < BM * KV; u += gl_WorkGroupSize.x) {
+        uint x = (LOADS & 1u) != 0u ? u % BM : u / KV, v = (LOADS & 1u) != 0u ? u / BM : u % KV;
+        sa[x * LINE + v] = load8_a(at.a, a_m, a_k, m0 + x, kk + v * 8u, m);
+    }
+    for (uint u = LANE; u < BN * KV; u += gl_WorkGroupSize.x) {
+        uint x = (LOADS & 4u) != 0u ? u % BN : u / KV, v = (LOADS & 4u) != 0u ? u / BN : u % KV;
+        sb[x * LINE + v] = load8_b(at.b, b_n, b_k, n0 + x, kk + v * 8u, n);
+    }
+}
+
+void multiply(uint my_m, uint my_n)
+{
+    [[unroll]] for (uint v = 0u; v < KV; v += 2u) {
+        MATRIX_A fa[CM];
+        [[unroll]] for (uint i = 0u; i < CM; i++)
+            coopMatLoad(fa[i], sa, (my_m + i * 16u) * LINE + v, LINE,
+                        gl_CooperativeMatrixLayoutRowMajor);
+        [[unroll]] for (uint j = 0u; j < CN; j++) {
+            MATRIX_B fb;
+            coopMatLoad(fb, sb, (my_n + j * 16u) * LINE + v, LINE,
+                        gl_CooperativeMatrixLayoutColumnMajor);
+            [[unroll]] for (uint i = 0u; i < CM; i++)
+                sum[j * CM + i] = coopMatMulAdd(fa[i], fb, sum[j * CM + i]);
+        }
+    }
+}
+
+void main()
+{
+    if (GROUP_INDEX >= n_groups)
+        return;
+    uint tiles_m = (m + BM - 1u) / BM, tiles_n = (n + BN - 1u) / BN, tiles = tiles_m * tiles_n;
+    uint tile = GROUP_INDEX % tiles, wide = GROUP * tiles_n, top = tile / wide * GROUP;
+    uint rows = min(tiles_m - top, GROUP), local = tile % wide;
+    uint m0 = (top + local % rows) * BM, n0 = local / rows * BN;
+    uint my_m = gl_SubgroupID % SGM * 16u * CM, my_n = gl_SubgroupID / SGM * 16u * CN;
+    Batch at = find_batch(GROUP_INDEX / tiles);
+    [[unroll]] for (uint i = 0u; i < CM * CN; i++)
+        sum[i] = MATRIX_SUM(0.0);
+
+    [[dont_unroll]] for (uint kk = 0u; kk < k; kk += BK) {
+        fill_tiles(at, m0, n0, kk);
+        barrier();
+        multiply(my_m, my_n);
+        barrier();
+    }
+
+    uint base = gl_SubgroupID * 16u * STRIP;
+    [[unroll]] for (uint j = 0u; j < CN; j++)
+        [[unroll]] for (uint i = 0u; i < CM; i++) {
+            coopMatStore(sum[j * CM + i], strip, base, STRIP, gl_CooperativeMatrixLayoutRowMajor);
+            subgroupMemoryBarrierShared();
+            subgroupBarrier();
+            for (uint g = gl_SubgroupInvocationID; g < 32u; g += gl_SubgroupSize) {
+                float v[8];
+                [[unroll]] for (uint e = 0u; e < EIGHT; e++)
+                    v[e] = strip[base + g / 2u * STRIP + g % 2u * 8u + e];
+                finish8(v, m0 + my_m + i * 16u + g / 2u, n0 + my_n + j * 16u + g % 2u * 8u, at);
+            }
+            subgroupBarrier();
+        }
+}

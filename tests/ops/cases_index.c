@@ -34,6 +34,7 @@ const char *const rx_cases_index[] = {
     "gather(q4_0[9,64], i32[])",
     "gather(q4_0[9,64], i32[seq<=16]:int(0,9))",
     "gather(q6_k[3,256], i32[7]:int(-9,9))",
+    "gather(q4_0[9,64], i64[4]:fill(4000000000))",
     "gather(q4_0[9,64], i32[2]) {axis=1} !> expected rank 2 and axis 0",
     "gather(q4_0[2,9,64], i32[2]) !> expected rank 2 and axis 0",
     "gather(f32[5], i32[2]:fill(5):const) !> got 5",
@@ -98,6 +99,8 @@ const char *const rx_cases_index[] = {
     "$T=i8|u8|i32|i64 $M=add|mul|min|max :"
         " scatter_elements($T[3]:extreme, i32[40]:int(0,3), $T[40]:extreme) {mode=$M}",
     "$T=f32|f16 $M=min|max : scatter_elements($T[9]:extreme, i32[40]:int(0,9), $T[40]:extreme)"
+        " {mode=$M}",
+    "$T=f32|f16|i32 $M=add|none : scatter_elements($T[2,3], i32[500,3]:int(0,2), $T[500,3])"
         " {mode=$M}",
     "$M=none|add : scatter_elements(f32[3,4], i32[0,4], f32[0,4]) {mode=$M}",
     "scatter_elements(f32[0,4], i32[0,4], f32[0,4])",

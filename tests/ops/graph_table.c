@@ -63,6 +63,25 @@ const graph_test graph_tests[] = {
      "%3: bf16[3,9,4] = state \"s\"\n"
      "%4 = state_write(%3, %1, %2) {axis=1}\n"
      "output \"y\" = %4\n}\n"},
+    {"state write, odd rows of 16-bit and 8-bit types", 5, "p:int(-1,6) q:int(0,5) r:int(0,6)",
+     NULL,
+     "graph \"odd\" {\n"
+     "%1: f16[3,2,3] = input \"x\"\n"
+     "%2: i8[3,5] = input \"y\"\n"
+     "%3: i64[5,2] = input \"z\"\n"
+     "%4: i32[3,2] = input \"p\"\n"
+     "%5: i64[] = input \"q\"\n"
+     "%6: i32[2] = input \"r\"\n"
+     "%7: f16[3,5,3] = state \"a\"\n"
+     "%8: i8[3,9] = state \"b\"\n"
+     "%9: i64[7,5] = state \"c\"\n"
+     "%10 = transpose(%3) {perm=[1,0]}\n"
+     "%11 = state_write(%7, %1, %4) {axis=1}\n"
+     "%12 = state_write(%8, %2, %5) {axis=1}\n"
+     "%13 = state_write(%9, %10, %6)\n"
+     "output \"a\" = %11\n"
+     "output \"b\" = %12\n"
+     "output \"c\" = %13\n}\n"},
     {"state write, places out of range are skipped", 5, "pos:int(-3,9)", NULL,
      "graph \"range\" {\n"
      "%1: i32[4,3] = input \"x\"\n"

@@ -32,10 +32,12 @@ uint expert_of(uint i)
     uint at = ids_at + i * ids_stride;
     int low = load_i_raw_ids(TIDS, at);
     int id = low < 0 ? low + int(n_experts) : low;
-    bool bad = id < 0 || id >= int(n_experts);
-    if (TIDS == I64)
-        bad = bad || int(ids[at * 2u + 1u]) != low >> 31;
-    if (bad)
+    if (TIDS == I64) {
+        int high = int(ids[at * 2u + 1u]);
+        if (high != low >> 31) /* beyond 32 bits: past the start or the end */
+            id = high < 0 ? -1 : int(n_experts);
+    }
+    if (id < 0 || id >= int(n_experts))
         atomicOr(flags[0], 1u);
     return uint(clamp(id, 0, max(int(n_experts) - 1, 0)));
 }

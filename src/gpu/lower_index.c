@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* gather, gather_elements, gather_nd, scatter_elements, scatter_nd, scatter_add and state_write on
- * GPUs. Scatters are two kernels: lists of the updates of each place, then each place with its list;
- * no two invocations write the same word, and the result does not depend on their order. */
+ * GPUs. Scatters are two kernels: lists of the updates of each place, then each place with its
+ * list; no two invocations write the same word, and the result does not depend on their order. */
 #include <string.h>
 
 #include "gpu/walk.h"
-
-static uint64_t product(const int64_t *dim, int from, int to)
-{
-    uint64_t n = 1;
-    for (int i = from; i < to; i++)
-        n *= (uint64_t)dim[i];
-    return n;
-}
 
 /* ---- gather, gather_nd ----------------------------------------------------------------------- */
 
@@ -49,7 +41,7 @@ static void add_gather(rx_gpu_build *b, const rx_gpu_call *c, const gathering *g
     for (int i = 0; i < RLX_MAX_RANK; i++)
         rx_gpu_push(d, i < g->k ? (uint32_t)x->dim[g->axis + i] : 1);
     for (int i = 0; i < RLX_MAX_RANK; i++) {
-        uint64_t stride = i < g->k ? product(x->dim, g->axis + i + 1, x->rank) : 0;
+        uint64_t stride = i < g->k ? rx_product_of(x->dim, g->axis + i + 1, x->rank) : 0;
         rx_gpu_push(d, (uint32_t)(stride * bytes / unit));
     }
 }
@@ -78,7 +70,7 @@ rlx_status rx_gpu_lower_gather(rx_gpu_build *b, const rx_gpu_call *c)
         return RLX_OK;
     if (rlx_dtype_is_packed(x->dtype))
         return lower_packed_rows(b, c);
-    gathering g = {.inner = product(x->dim, axis + 1, x->rank),
+    gathering g = {.inner = rx_product_of(x->dim, axis + 1, x->rank),
                    .count = (uint64_t)rx_view_elements(index), .k = 1, .axis = axis};
     g.x_batch = (uint64_t)x->dim[axis] * g.inner;
     add_gather(b, c, &g);
@@ -93,9 +85,9 @@ rlx_status rx_gpu_lower_gather_nd(rx_gpu_build *b, const rx_gpu_call *c)
     if (rx_view_elements(y) == 0)
         return RLX_OK;
     gathering g = {.k = (int)index->dim[last], .axis = batch};
-    g.inner = product(x->dim, batch + g.k, x->rank);
-    g.count = g.index_batch = product(index->dim, batch, last);
-    g.x_batch = product(x->dim, batch, x->rank);
+    g.inner = rx_product_of(x->dim, batch + g.k, x->rank);
+    g.count = g.index_batch = rx_product_of(index->dim, batch, last);
+    g.x_batch = rx_product_of(x->dim, batch, x->rank);
     add_gather(b, c, &g);
     return RLX_OK;
 }
@@ -222,12 +214,12 @@ rlx_status rx_gpu_lower_scatter_nd(rx_gpu_build *b, const rx_gpu_call *c)
         return RLX_OK;
     scattering s = {.mode = ((const rlx_scatter_desc *)c->attr)->mode, .k = (int)index->dim[last]};
     s.n_axes = s.k;
-    s.n_updates = product(index->dim, 0, last);
-    s.n_rows = product(y->dim, 0, s.k);
-    s.inner = product(y->dim, s.k, y->rank);
+    s.n_updates = rx_product_of(index->dim, 0, last);
+    s.n_rows = rx_product_of(y->dim, 0, s.k);
+    s.inner = rx_product_of(y->dim, s.k, y->rank);
     for (int i = 0; i < s.k; i++) {
         s.dim[i] = (uint32_t)y->dim[i];
-        s.stride[i] = (uint32_t)product(y->dim, i + 1, s.k);
+        s.stride[i] = (uint32_t)rx_product_of(y->dim, i + 1, s.k);
     }
     return add_scatter(b, c, &s);
 }
@@ -239,7 +231,7 @@ rlx_status rx_gpu_lower_scatter_add(rx_gpu_build *b, const rx_gpu_call *c)
     if (rx_view_elements(y) == 0)
         return RLX_OK;
     scattering s = {.mode = RLX_SCATTER_ADD, .k = 1, .n_axes = 1,
-                    .n_rows = (uint64_t)y->dim[axis], .inner = product(y->dim, axis + 1, y->rank),
+                    .n_rows = (uint64_t)y->dim[axis], .inner = rx_product_of(y->dim, axis + 1, y->rank),
                     .n_updates = (uint64_t)index->dim[0], .stride = {1}};
     s.dim[0] = (uint32_t)s.n_rows;
     return add_scatter(b, c, &s);
@@ -324,7 +316,7 @@ rlx_status rx_gpu_lower_state_write(rx_gpu_build *b, const rx_gpu_call *c)
     bool one = rx_view_elements(position) == 1;
     writing w = make_writing(c, axis, position->rank == 2);
     rx_gpu_ref place = one ? RX_REF_IN(2) : add_places(b, c, axis);
-    uint64_t n = product(w.walk.dim, 0, w.walk.rank);
+    uint64_t n = rx_product_of(w.walk.dim, 0, w.walk.rank);
     rx_gpu_dispatch *d = rx_flat_add(b, c->caps, RX_K_state_write, n);
     rx_spec(d, w.bits);
     rx_spec(d, position->dtype);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* concat, pad and trilu on GPUs: elements move, nothing is computed. tile, roll and split decompose;
- * the views are elsewhere. */
+/* concat, pad and trilu on GPUs: elements move, nothing is computed. tile, roll and split
+ * decompose; the views are elsewhere. */
 #include <string.h>
 
 #include "base/half.h"
@@ -16,18 +16,10 @@ typedef struct joint {
     uint64_t rows, length;      /* of y in units */
 } joint;
 
-static uint64_t product(const int64_t *dim, int from, int to)
-{
-    uint64_t n = 1;
-    for (int i = from; i < to; i++)
-        n *= (uint64_t)dim[i];
-    return n;
-}
-
 /* Bytes of a row of operand v: all axes from `axis` on. */
 static uint64_t row_bytes(const rx_view *v, int axis)
 {
-    return product(v->dim, axis, v->rank) * (uint64_t)rlx_dtype_block_bytes(v->dtype);
+    return rx_product_of(v->dim, axis, v->rank) * (uint64_t)rlx_dtype_block_bytes(v->dtype);
 }
 
 /* Joins the operands part[0 .. n-1], whose columns begin at `first`. */
@@ -67,7 +59,7 @@ rlx_status rx_gpu_lower_concat(rx_gpu_build *b, const rx_gpu_call *c)
     uint64_t bytes = 0, first = 0, next = 0;
     for (size_t i = 0; i < c->n_in; i++)
         bytes |= row_bytes(&c->in[i], axis) | (uint64_t)(uintptr_t)c->in[i].data;
-    joint t = {.call = c, .unit = rx_unit_of(bytes), .rows = product(y->dim, 0, axis)};
+    joint t = {.call = c, .unit = rx_unit_of(bytes), .rows = rx_product_of(y->dim, 0, axis)};
     t.length = row_bytes(y, axis) / t.unit;
     size_t part[CONCAT_PARTS], n = 0;
     for (size_t i = 0; i < c->n_in; i++) {

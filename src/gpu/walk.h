@@ -30,6 +30,15 @@ int rx_walk_find(const rx_walk *w, int axis);
 void rx_walk_push_dims(rx_gpu_dispatch *d, const rx_walk *w);
 void rx_walk_push_strides(rx_gpu_dispatch *d, const rx_walk *w, int t);
 
+/* dim[from] * .. * dim[to - 1] */
+static inline uint64_t rx_product_of(const int64_t *dim, int from, int to)
+{
+    uint64_t n = 1;
+    for (int i = from; i < to; i++)
+        n *= (uint64_t)dim[i];
+    return n;
+}
+
 /* The largest of 16, 4, 2, 1 that divides a number of bytes: pass the sum of what must be divided,
  * joined by or. */
 uint32_t rx_unit_of(uint64_t bytes);

@@ -15,7 +15,7 @@
  * Y[k] = c[k] * sum_j (X[j] c[j]) conj(c[k - j]) is a convolution, done by transforms of a power of
  * two. FROM_CHIRP makes conj(c), TO_PRODUCT multiplies by its transform; the rest is BLUESTEIN.
  *
- * FROM_PAIRS and TO_BINS transform an even number of reals that is one pass: with Z the transform of
+ * FROM_PAIRS and TO_BINS transform an even number of reals in one pass: with Z the transform of
  * x[2e] + i x[2e + 1], m = points / 2 and E, O the transforms of the even and the odd ones,
  * E[k] = (Z[k] + conj(Z[m - k])) / 2, O[k] = -i (Z[k] - conj(Z[m - k])) / 2 and
  * Y[k] = E[k] + exp(-2 pi i k / points) O[k]. */

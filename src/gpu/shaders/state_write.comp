@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #version 450
-/* state[.., place, ..] = update[.., l, ..] for update with dimensions dim and any strides. The place
- * of slice l along axis AXIS is position + l (ONE: a single number), or place[b, l] made by
- * state_place.comp, with b the coordinate of axis BATCH (RANK: none). Places out of range are
- * skipped; ONE sets the flag.
+/* state[.., place, ..] = update[.., l, ..] for update with dimensions dim and any strides. Slice l
+ * along axis AXIS goes to position + l (ONE: a single number), or to place[b, l] made by
+ * state_place.comp, with b the coordinate of axis BATCH (8: none). Places out of range are skipped;
+ * ONE sets the flag.
  *
  * One invocation moves one element; of those smaller than a word it changes only its own bits. */
 #include "common.glsl"

@@ -6,6 +6,8 @@
 #ifndef RX_CPU_FAST_H
 #define RX_CPU_FAST_H
 
+#include <math.h>
+
 #include "cpu/generic.h"
 #include "cpu/kernel.h"
 #include "cpu/pool.h"

@@ -231,7 +231,8 @@ rlx_status rx_gpu_lower_scatter_add(rx_gpu_build *b, const rx_gpu_call *c)
     if (rx_view_elements(y) == 0)
         return RLX_OK;
     scattering s = {.mode = RLX_SCATTER_ADD, .k = 1, .n_axes = 1,
-                    .n_rows = (uint64_t)y->dim[axis], .inner = rx_product_of(y->dim, axis + 1, y->rank),
+                    .n_rows = (uint64_t)y->dim[axis],
+                    .inner = rx_product_of(y->dim, axis + 1, y->rank),
                     .n_updates = (uint64_t)index->dim[0], .stride = {1}};
     s.dim[0] = (uint32_t)s.n_rows;
     return add_scatter(b, c, &s);

@@ -31,38 +31,67 @@ static void new_list(rx_gpu_build *b, const sorting *s, uint64_t n, rx_gpu_ref l
     list[1] = rx_gpu_scratch(b, elements * 4);
 }
 
-/* Sorts chunks of `size` elements and keeps the first `keep` of each. */
-static void add_chunks(rx_gpu_build *b, sorting *s, uint64_t size, uint64_t keep)
+/* Adds a dispatch that makes a new list of the first `keep` elements of each chunk of `size`;
+ * `group` chunks a workgroup. Specialisation constants from 5 on are the caller's to add. */
+static rx_gpu_dispatch *add_step(rx_gpu_build *b, sorting *s, rx_kernel k, uint32_t local,
+                                 const uint64_t size_keep_group[3])
 {
-    const rx_gpu_caps *caps = s->call->caps;
     const rx_view *x = &s->call->in[0];
+    uint64_t size = size_keep_group[0], keep = size_keep_group[1];
     uint64_t rows = rx_rows_count(&s->rows), chunks = rx_ceil_div(s->n, size);
     uint64_t rest = s->n - (chunks - 1) * size;
     uint64_t n_out = (chunks - 1) * keep + (rest < keep ? rest : keep);
     rx_gpu_ref list[2];
     new_list(b, s, n_out, list);
 
-    uint32_t local = rx_gpu_local(caps, 256), group = 1;
-    while (group < local && group * size < local * 2 && group < rows * chunks)
-        group *= 2;
-    if (group * size / 2 < local)
-        local = rx_pow2_up(group * size / 2);
-    rx_gpu_dispatch *d = rx_gpu_add(b, s->wide ? RX_K_sort_wide : RX_K_sort, local);
-    bool from_list = s->keys != RX_REF_NONE;
+    rx_gpu_dispatch *d = rx_gpu_add(b, k, local);
     const rx_gpu_ref bind[] = {RX_REF_IN(0), s->keys, s->places, list[0], list[1]};
     for (size_t i = 0; i < 5; i++)
         rx_gpu_bind(d, bind[i], i > 2);
-    const uint32_t spec[] = {(uint32_t)x->dtype, s->ascending, from_list, s->skip_self,
-                             (uint32_t)size, group, local};
+    const uint32_t spec[] = {(uint32_t)x->dtype, s->ascending, s->keys != RX_REF_NONE,
+                             s->skip_self};
     for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
         rx_gpu_spec(d, spec[i]);
     const uint64_t push[] = {rows, s->n, s->rows.inner, chunks, keep, n_out, rx_gpu_offset(x)};
     for (size_t i = 0; i < sizeof push / sizeof push[0]; i++)
         rx_gpu_push(d, (uint32_t)push[i]);
-    rx_gpu_grid(d, caps, rx_ceil_div(rows * chunks, group));
+    rx_gpu_grid(d, s->call->caps, rx_ceil_div(rows * chunks, size_keep_group[2]));
     s->keys = list[0];
     s->places = list[1];
     s->n = n_out;
+    return d;
+}
+
+/* Sorts chunks of `size` elements and keeps the first `keep` of each. */
+static void add_chunks(rx_gpu_build *b, sorting *s, uint64_t size, uint64_t keep)
+{
+    uint64_t chunks = rx_rows_count(&s->rows) * rx_ceil_div(s->n, size);
+    uint32_t local = rx_gpu_local(s->call->caps, 256), group = 1;
+    while (group < local && group * size < local * 2 && group < chunks)
+        group *= 2;
+    if (group * size / 2 < local)
+        local = rx_pow2_up(group * size / 2);
+    rx_gpu_dispatch *d = add_step(b, s, s->wide ? RX_K_sort_wide : RX_K_sort, local,
+                                  (uint64_t[]){size, keep, group});
+    rx_gpu_spec(d, (uint32_t)size);
+    rx_gpu_spec(d, group);
+    rx_gpu_spec(d, local);
+}
+
+#define MAX_ITEMS 16 /* elements that an invocation of select.comp holds */
+#define MAX_SELECT 256
+
+/* Finds the first k of chunks without sorting them. */
+static void add_selection(rx_gpu_build *b, sorting *s)
+{
+    uint32_t local = rx_gpu_local(s->call->caps, 256);
+    uint64_t items = rx_ceil_div(s->n, local);
+    items = items < MAX_ITEMS ? items : MAX_ITEMS;
+    uint32_t slots = rx_pow2_up(2 * s->k);
+    rx_gpu_dispatch *d = add_step(b, s, RX_K_select, local, (uint64_t[]){local * items, s->k, 1});
+    rx_gpu_spec(d, (uint32_t)items);
+    rx_gpu_spec(d, slots < 64 ? 64 : slots);
+    rx_gpu_spec(d, local);
 }
 
 static void add_merges(rx_gpu_build *b, sorting *s, uint64_t run)
@@ -98,7 +127,10 @@ static void add_sorting(rx_gpu_build *b, sorting *s)
     }
     do {
         uint32_t size = rx_pow2_up(s->n < 2 ? 2 : s->n);
-        add_chunks(b, s, size < MAX_CHUNK ? size : MAX_CHUNK, s->k);
+        if (!s->wide && s->k <= MAX_SELECT && s->n >= 256 && s->n > 3 * s->k)
+            add_selection(b, s);
+        else
+            add_chunks(b, s, size < MAX_CHUNK ? size : MAX_CHUNK, s->k);
     } while (s->n > s->k);
 }
 
@@ -271,6 +303,7 @@ rlx_status rx_gpu_lower_histogram(rx_gpu_build *b, const rx_gpu_call *c)
     push_double(d, (h->hi - h->lo) / (double)h->bins);
     rx_gpu_push_f32(d, (float)h->lo);
     rx_gpu_push_f32(d, (float)((double)h->bins / (h->hi - h->lo)));
+    rx_gpu_push_f32(d, (float)(fabs(h->lo) * (double)h->bins / (h->hi - h->lo) * 1e-6));
     rx_gpu_grid(d, c->caps, groups);
     return RLX_OK;
 }

@@ -395,8 +395,39 @@ typedef struct scan {
 
 #define SCAN_EACH 4 /* EACH of shaders/scan.comp */
 
+/* By subgroup operations, for dense rows of whole loads of 16 bytes. False: not for these. */
+static bool add_scan_sg(rx_gpu_build *b, const rx_gpu_call *c, const scan *s)
+{
+    bool carry = s->start_ref != RX_REF_NONE, words = s->x == RLX_F32 || s->x == RLX_I32;
+    if (!c->caps->subgroup_arith || s->rows.inner != 1 || !words || s->y != s->x ||
+        s->join == JOIN_MAX || s->rows.n % 4 || s->chunk % 4 || s->x_at % 4 || s->y_at % 4)
+        return false;
+    uint32_t local = rx_gpu_local(c->caps, 256), items = 4;
+    while (local > 32 && local * items * 2 >= s->chunk)
+        local /= 2;
+    while (items > 1 && local * items * 2 >= s->chunk)
+        items /= 2;
+    rx_gpu_dispatch *d = rx_gpu_add(b, RX_K_scan_sg, local);
+    rx_gpu_bind(d, s->x_ref, false);
+    rx_gpu_bind(d, s->y_ref, true);
+    rx_gpu_bind(d, s->start_ref, false);
+    const uint32_t spec[] = {(uint32_t)s->x, (uint32_t)s->join, s->exclusive, s->reverse, carry,
+                             items, local};
+    for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
+        rx_gpu_spec(d, spec[i]);
+    const uint64_t push[] = {s->rows.outer, s->rows.n / 4, s->parts, s->chunk / 4, s->x_at / 4,
+                             s->y_at / 4};
+    for (size_t i = 0; i < sizeof push / sizeof push[0]; i++)
+        rx_gpu_push(d, (uint32_t)push[i]);
+    push_start(d, s->join, c->in[0].dtype);
+    rx_gpu_grid(d, c->caps, s->rows.outer * s->parts);
+    return true;
+}
+
 static void add_scan(rx_gpu_build *b, const rx_gpu_call *c, const scan *s)
 {
+    if (add_scan_sg(b, c, s))
+        return;
     uint32_t local = rx_gpu_local(c->caps, 256);
     bool across = s->rows.inner > 1, carry = s->start_ref != RX_REF_NONE;
     while (!across && local > 32 && local * SCAN_EACH / 2 >= s->chunk)

@@ -110,6 +110,18 @@ static uint32_t load_elements(const row_step *s)
     return 0;
 }
 
+/* Whether gamma and beta can be read by loads of a row's elements. */
+static bool has_dense_weights(const row_step *s, uint32_t per)
+{
+    if (s->w_div != 1 || s->g_stride != 1 || s->b_stride != 1 || offset_of(s->gamma) % per ||
+        offset_of(s->beta) % per)
+        return false;
+    for (int i = 0; i < s->n_levels; i++)
+        if (s->g_level[i] % per || s->b_level[i] % per)
+            return false;
+    return true;
+}
+
 /* One dispatch for rows in registers; false when they do not fit. */
 static bool add_one_pass(rx_gpu_build *b, const row_step *s)
 {
@@ -118,7 +130,7 @@ static bool add_one_pass(rx_gpu_build *b, const row_step *s)
     if (!per)
         return false;
     uint64_t loads = s->rows.n / per, n_rows = rx_rows_count(&s->rows);
-    uint32_t most = rx_gpu_local(caps, 512), team = rx_pow2_up(rx_ceil_div(loads * per, 16));
+    uint32_t most = rx_gpu_local(caps, s->rows.n > 16384 ? 1024 : 512), team = rx_pow2_up(rx_ceil_div(loads * per, 16));
     team = team < most ? team : most;
     uint64_t items = rx_ceil_div(loads, team);
     if (items * per > MAX_VALUES)
@@ -141,6 +153,7 @@ static bool add_one_pass(rx_gpu_build *b, const row_step *s)
     rx_gpu_spec(d, team);
     rx_gpu_spec(d, (uint32_t)items);
     rx_gpu_spec(d, local);
+    rx_gpu_spec(d, has_dense_weights(s, per));
     rx_gpu_grid(d, caps, rx_ceil_div(n_rows, local / team));
     return true;
 }

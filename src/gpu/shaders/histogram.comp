@@ -14,6 +14,7 @@ layout(push_constant) uniform Params {
     uint n, bins, groups, x_at, y_at;
     uint lo_low, lo_high, hi_low, hi_high, width_low, width_high;
     float lo, per_unit; /* for a first guess: bins for each unit of x */
+    float error;        /* of lo and its product with per_unit, relative, in bins */
 };
 
 TENSOR(0, x)
@@ -50,15 +51,36 @@ uvec2 load_double(uint i)
     return make_double(minus, m, 0);
 }
 
-uint find_bin(uvec2 v, float guess)
+const uint NONE = 0xffffffffu;
+
+/* The edges decide where the guess is near one of them. */
+uint find_exact(uint i, uint bin)
 {
-    uint bin = uint(clamp((guess - lo) * per_unit, 0.0, float(bins - 1u)));
-    bin = min(bin, bins - 1u);
+    uvec2 v = load_double(i);
+    if (double_less(v, uvec2(lo_low, lo_high)) || double_less(uvec2(hi_low, hi_high), v))
+        return NONE;
     while (bin > 0u && double_less(v, find_edge(bin)))
         bin--;
     while (bin < bins - 1u && !double_less(v, find_edge(bin + 1u)))
         bin++;
     return bin;
+}
+
+uint find_bin(uint i)
+{
+    float v = load_f_x(TX, i);
+    if (TX == I64) {
+        int high = int(x[i * 2u + 1u]);
+        if (high != int(x[i * 2u]) >> 31) /* else v is right */
+            v = float(high) * 4294967296.0 + float(x[i * 2u]);
+    }
+    float at = (v - lo) * per_unit, rest = fract(at);
+    float doubt = error + (abs(v) * per_unit + abs(at)) * 1e-6;
+    bool is_clear = rest > doubt && rest < 1.0 - doubt; /* false for NaN and infinity */
+    if (is_clear && (at < 0.0 || at > float(bins)))
+        return NONE;
+    uint bin = uint(clamp(at, 0.0, float(bins - 1u)));
+    return is_clear ? bin : find_exact(i, min(bin, bins - 1u));
 }
 
 void main()
@@ -68,14 +90,9 @@ void main()
     barrier();
     uint first = GROUP_INDEX < groups ? GLOBAL_INDEX : n;
     for (uint i = first; i < n; i += groups * gl_WorkGroupSize.x) {
-        uvec2 v = load_double(x_at + i);
-        if (double_less(v, uvec2(lo_low, lo_high)) || double_less(uvec2(hi_low, hi_high), v))
+        uint bin = find_bin(x_at + i);
+        if (bin == NONE)
             continue;
-        float guess = load_f_x(TX, x_at + i);
-        if (TX == I64)
-            guess = float(int(x[(x_at + i) * 2u + 1u])) * 4294967296.0 +
-                    float(x[(x_at + i) * 2u]);
-        uint bin = find_bin(v, guess);
         if (SHARED > 0u)
             atomicAdd(counts[bin], 1u);
         else

@@ -12,7 +12,6 @@ TENSOR(3, beta)
 WORDS(4, stats);
 WORDS(5, y);
 WORDS(6, sum);
-DEFINE_FINISH(gamma, beta)
 
 void main()
 {
@@ -27,7 +26,11 @@ void main()
             v = round_to_x(v + load_f_residual(TX, res_at + e));
         sum_word |= encode_f(TX, v) << (j * 16u);
         vec2 s = uintBitsToFloat(uvec2(stats[row * 2u], stats[row * 2u + 1u]));
-        word |= encode_f(TX, finish(v, s, find_weights(row), line % n)) << (j * 16u);
+        uvec2 weights = find_weights(row);
+        uint i = line % n / w_div;
+        float g = TG != 0u ? load_f_gamma(TG, weights.x + i * g_stride) : 1.0;
+        float b = TB != 0u ? load_f_beta(TB, weights.y + i * b_stride) : 0.0;
+        word |= encode_f(TX, finish(v, s, g, b)) << (j * 16u);
     }
     if ((OUTS & 1u) != 0u)
         y[y_at / per + GLOBAL_INDEX] = word;

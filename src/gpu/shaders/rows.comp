@@ -15,6 +15,7 @@
 layout(constant_id = 9) const uint TEAM = 64;
 layout(constant_id = 10) const uint ITEMS = 1;
 layout(constant_id = 11) const uint THREADS = 64; /* the local size again */
+layout(constant_id = 12) const uint DENSE = 0; /* gamma and beta lie as a row does: whole loads */
 
 #ifdef V4
 #define VEC 4u
@@ -23,6 +24,8 @@ WORDS4(0, x);
 WORDS4(1, residual);
 WORDS4(4, y);
 WORDS4(5, sum);
+WORDS4(2, gamma);
+WORDS4(3, beta);
 #else
 #define VEC 1u
 #define LOAD uint
@@ -30,10 +33,9 @@ WORDS(0, x);
 WORDS(1, residual);
 WORDS(4, y);
 WORDS(5, sum);
+WORDS(2, gamma);
+WORDS(3, beta);
 #endif
-TENSOR(2, gamma)
-TENSOR(3, beta)
-DEFINE_FINISH(gamma, beta)
 
 const uint EACH = TX == F32 ? 1u : 2u; /* elements of a word */
 const uint PER = VEC * EACH;           /* of a load */
@@ -50,25 +52,51 @@ uint word_of(LOAD w, uint k)
 #endif
 }
 
-float element_of(LOAD w, uint j)
+/* Elements of type t in a load. */
+uint load_size(uint t) { return t == F32 ? VEC : VEC * 2u; }
+
+/* Element j of a load of type t. */
+float element_of(uint t, LOAD w, uint j)
 {
-    uint u = word_of(w, j / EACH);
-    if (TX == F32)
+    uint u = word_of(w, t == F32 ? j : j / 2u);
+    if (t == F32)
         return uintBitsToFloat(u);
-    if (TX == F16) {
+    if (t == F16) {
         vec2 h = unpackHalf2x16(u);
         return (j & 1u) == 0u ? h.x : h.y;
     }
     return bf16_to_f32((j & 1u) == 0u ? u & 0xffffu : u >> 16);
 }
 
+/* gamma (or beta) of the PER elements of a row from element `first` on; it starts at `at`. */
+#define DEFINE_WEIGHTS(name)                                                               \
+    void load_weights_##name(uint t, uint at, uint stride, uint first, out float w[PER])   \
+    {                                                                                      \
+        uint size = load_size(t);                                                          \
+        if (DENSE != 0u && size <= PER) {                                                  \
+            [[unroll]] for (uint q = 0u; q < PER / size; q++) {                            \
+                LOAD u = name[(at + first) / size + q];                                    \
+                [[unroll]] for (uint j = 0u; j < size; j++)                                \
+                    w[q * size + j] = element_of(t, u, j);                                 \
+            }                                                                              \
+            return;                                                                        \
+        }                                                                                  \
+        [[unroll]] for (uint j = 0u; j < PER; j++) {                                       \
+            uint i = at + (first + j) / w_div * stride;                                    \
+            w[j] = element_of(t, name[i / size], i % size);                                \
+        }                                                                                  \
+    }
+DEFINE_WEIGHTS(gamma)
+DEFINE_WEIGHTS(beta)
+
 LOAD pack_load(float v[PER])
 {
     uint w[VEC];
     [[unroll]] for (uint k = 0u; k < VEC; k++)
-        w[k] = TX == F32 ? floatBitsToUint(v[k * EACH])
-                         : encode_f(TX, v[k * EACH]) |
-                               encode_f(TX, v[k * EACH + EACH - 1u]) << 16;
+        w[k] = TX == F32   ? floatBitsToUint(v[k * EACH])
+               : TX == F16 ? packHalf2x16(vec2(v[k * EACH], v[k * EACH + EACH - 1u]))
+                           : f32_to_bf16(v[k * EACH]) |
+                                 f32_to_bf16(v[k * EACH + EACH - 1u]) << 16;
 #ifdef V4
     return uvec4(w[0], w[1], w[2], w[3]);
 #else
@@ -109,14 +137,18 @@ float join_lanes(float v, bool largest)
 #endif
 }
 
+/* Leaves exp(x - max) in the values, for softmax. */
 vec2 softmax_stats(uint n_mine)
 {
     float largest = -3.4028234e38, total = 0.0;
     [[unroll]] for (uint i = 0u; i < ITEMS * PER; i++)
         largest = i < n_mine && values[i] > largest ? values[i] : largest;
     largest = join_lanes(largest, true);
-    [[unroll]] for (uint i = 0u; i < ITEMS * PER; i++)
-        total += i < n_mine ? exp_down(values[i] - largest) : 0.0;
+    [[unroll]] for (uint i = 0u; i < ITEMS * PER; i++) {
+        float e = i < n_mine ? exp_down(values[i] - largest) : 0.0;
+        total += e;
+        values[i] = MODE == SOFTMAX ? e : values[i];
+    }
     return vec2(largest, join_lanes(total, false));
 }
 
@@ -146,16 +178,17 @@ void main()
             continue;
         LOAD w = x[x_at / PER + first + at];
         [[unroll]] for (uint j = 0u; j < PER; j++)
-            values[k * PER + j] = element_of(w, j);
+            values[k * PER + j] = element_of(TX, w, j);
         if (RESIDUAL != 0u) {
             w = residual[res_at / PER + first + at];
             [[unroll]] for (uint j = 0u; j < PER; j++)
-                values[k * PER + j] = round_to_x(values[k * PER + j] + element_of(w, j));
+                values[k * PER + j] = round_to_x(values[k * PER + j] + element_of(TX, w, j));
         }
     }
 
     vec2 stats = MODE == NORM || MODE == RMS ? norm_stats(n_mine) : softmax_stats(n_mine);
     uvec2 weights = find_weights(row);
+    float factor = stats.y == 0.0 ? 0.0 : 1.0 / stats.y; /* of softmax */
     [[unroll]] for (uint k = 0u; k < ITEMS; k++) {
         uint at = k * TEAM + side;
         if (at >= n_loads)
@@ -165,8 +198,15 @@ void main()
             v[j] = values[k * PER + j];
         if ((OUTS & 2u) != 0u)
             sum[sum_at / PER + first + at] = pack_load(v);
+        float g[PER], b[PER];
+        if (TG != 0u)
+            load_weights_gamma(TG, weights.x, g_stride, at * PER, g);
+        if (TB != 0u)
+            load_weights_beta(TB, weights.y, b_stride, at * PER, b);
         [[unroll]] for (uint j = 0u; j < PER; j++)
-            v[j] = finish(v[j], stats, weights, at * PER + j);
+            v[j] = MODE == SOFTMAX ? v[j] * factor
+                                   : finish(v[j], stats, TG != 0u ? g[j] : 1.0,
+                                            TB != 0u ? b[j] : 0.0);
         if ((OUTS & 1u) != 0u)
             y[y_at / PER + first + at] = pack_load(v);
     }

@@ -41,7 +41,7 @@ float exp_down(float v)
 float round_to_x(float v)
 {
     if (TX == F16)
-        return unpackHalf2x16(f32_to_f16(v)).x;
+        return unpackHalf2x16(packHalf2x16(vec2(v, 0.0))).x;
     return TX == BF16 ? bf16_to_f32(f32_to_bf16(v)) : v;
 }
 
@@ -57,24 +57,16 @@ uvec2 find_weights(uint row)
     return LEVELS > 0u ? at + row * uvec2(g_level[0], b_level[0]) : at;
 }
 
-#define DEFINE_FINISH(gamma, beta)                                                         \
-    float finish(float v, vec2 stats, uvec2 weights, uint i)                               \
-    {                                                                                      \
-        if (MODE == SOFTMAX)                                                               \
-            return stats.y == 0.0 ? 0.0 : exp_down(v - stats.x) / stats.y;                 \
-        if (MODE == LOG_SOFTMAX)                                                           \
-            return stats.y == 0.0 ? uintBitsToFloat(0xff800000u)                           \
-                   : is_nan(stats.y) ? stats.y                                             \
-                                     : v - stats.x - log(stats.y);                         \
-        float g = 1.0, b = 0.0;                                                            \
-        uint w = i / w_div;                                                                \
-        if (TG != 0u)                                                                      \
-            g = load_f_##gamma(TG, weights.x + w * g_stride);                              \
-        if (PLUS_ONE != 0u)                                                                \
-            g += 1.0;                                                                      \
-        if (TB != 0u)                                                                      \
-            b = load_f_##beta(TB, weights.y + w * b_stride);                               \
-        return (v - stats.x) * stats.y * g + b;                                            \
-    }
+/* y of one element; g and b are gamma and beta, used by norms. */
+float finish(float v, vec2 stats, float g, float b)
+{
+    if (MODE == SOFTMAX)
+        return stats.y == 0.0 ? 0.0 : exp_down(v - stats.x) / stats.y;
+    if (MODE == LOG_SOFTMAX)
+        return stats.y == 0.0     ? uintBitsToFloat(0xff800000u)
+               : is_nan(stats.y) ? stats.y
+                                 : v - stats.x - log(stats.y);
+    return (v - stats.x) * stats.y * (PLUS_ONE != 0u ? 1.0 + g : g) + b;
+}
 
 #endif

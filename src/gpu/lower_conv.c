@@ -4,7 +4,7 @@
  *
  * A convolution becomes, in order of preference: a matrix product when a window is one element; a
  * kernel of its own when a group has few filters (depthwise); else tiles of a product whose right
- * side is looked up in x. */
+ * side is looked up in x, by cooperative matrices where they are and the policy lets them. */
 #include "gpu/rows.h"
 #include "gpu/walk.h"
 
@@ -168,6 +168,89 @@ static void add_tiled(rx_gpu_build *b, const conv *v)
     rx_gpu_grid(d, v->call->caps, n_groups);
 }
 
+/* ---- By cooperative matrices ----------------------------------------------------------------- */
+
+#define COOP_PIXELS 128 /* of a workgroup of conv_coop.comp, and its channels of a step */
+#define COOP_DEEP 32
+/* Fewer multiplications than this are not worth a pipeline of their own. */
+#define COOP_WORK (INT64_C(1) << 22)
+
+/* Workgroups of pack_frag.comp for w: 64 filters x 64 channels of a group and tap. */
+static uint64_t count_packs(const conv *v)
+{
+    return rx_ceil_div((uint64_t)v->filters, 64) * rx_ceil_div((uint64_t)v->channels, 64) *
+           (uint64_t)(v->groups * product3(v->win.kernel));
+}
+
+static bool suits_coopmat(const conv *v)
+{
+    const rx_gpu_caps *caps = v->call->caps;
+    const rlx_dtype t = v->call->in[0].dtype;
+    if (v->is_int || (t == RLX_F32 && v->call->policy != RLX_POLICY_FAST))
+        return false;
+    if (!rx_kernel_available(t == RLX_BF16 ? RX_K_conv_coop_bf : RX_K_conv_coop, caps) ||
+        !caps->coopmat_fragments || caps->subgroup != 32)
+        return false;
+    const int64_t work = conv_pixels(v) * v->images * v->groups * v->filters * v->channels *
+                         product3(v->win.kernel);
+    return v->filters >= 32 && v->channels >= COOP_DEEP / 2 && work >= COOP_WORK &&
+           count_packs(v) * 64 * 64 * 2 <= caps->max_binding_bytes;
+}
+
+/* One matrix [filters, channels] for each group and tap, in the order of fragments. */
+static void fill_pack(rx_gpu_dispatch *d, const conv *v, rx_gpu_ref to)
+{
+    const rx_view *w = &v->call->in[1];
+    const int64_t taps = product3(v->win.kernel), k = v->channels;
+    d->kernel = w->dtype == RLX_BF16 ? RX_K_pack_a_bf : RX_K_pack_a;
+    d->spec[0] = 128;
+    d->n_spec = 1;
+    rx_gpu_spec(d, w->dtype);
+    rx_gpu_spec(d, 0);
+    rx_gpu_bind(d, RX_REF_IN(1), false);
+    rx_gpu_bind(d, to, true);
+    const int64_t words[] = {v->filters, k, (int64_t)count_packs(v), rx_gpu_offset(w), k * taps,
+                             taps, v->groups, taps, 0, v->filters * k * taps, 1};
+    push_list(d, words, 0, sizeof words / sizeof words[0]);
+    rx_gpu_grid(d, v->call->caps, count_packs(v));
+}
+
+static rx_gpu_ref pack_weights(rx_gpu_build *b, const conv *v)
+{
+    const uint64_t bytes = count_packs(v) * 64 * 64 * 2;
+    const bool once = v->call->is_param && v->call->is_param[1];
+    rx_gpu_dispatch *d;
+    /* The kind tells this form, of which groups are part, from others of the same weight. */
+    rx_gpu_ref ref = once ? rx_gpu_derive(b, 1, 0x10000u + (uint32_t)v->groups, bytes, &d)
+                          : rx_gpu_scratch(b, bytes);
+    if (!once)
+        d = rx_gpu_add(b, RX_K_pack_a, 128);
+    fill_pack(d, v, ref);
+    return ref;
+}
+
+static void add_coopmat(rx_gpu_build *b, const conv *v)
+{
+    const rx_view *y = &v->call->out[0];
+    const uint64_t pixels = rx_ceil_div((uint64_t)(v->images * conv_pixels(v)), COOP_PIXELS);
+    const uint64_t units = v->call->caps->compute_units ? v->call->caps->compute_units : 64;
+    /* 128 filters a workgroup read x half as often, if that leaves enough workgroups. */
+    const uint64_t twice = rx_ceil_div((uint64_t)v->filters, 128) * pixels * (uint64_t)v->groups;
+    const uint32_t side_m = v->filters > 64 && twice >= units ? 2 : 1;
+    const uint64_t n_groups = rx_ceil_div((uint64_t)v->filters, 64 * side_m) * pixels *
+                              (uint64_t)v->groups;
+    const rx_gpu_ref w = pack_weights(b, v);
+    const bool is_bf16 = v->call->in[0].dtype == RLX_BF16;
+    rx_gpu_dispatch *d = rx_gpu_add(b, is_bf16 ? RX_K_conv_coop_bf : RX_K_conv_coop, 128);
+    fill_conv(d, v, false, n_groups);
+    d->bind[1] = w;
+    rx_gpu_spec(d, side_m);
+    rx_gpu_spec(d, conv_pixels(v) % 8 == 0 && rx_gpu_offset(y) % 8 == 0);
+    rx_gpu_grid(d, v->call->caps, n_groups);
+}
+
+/* ---- As products ----------------------------------------------------------------------------- */
+
 /* A window is one element, all are seen, and one of bias and residual at most: then the result is
  * w [filters, channels] . x [channels, pixels] for each image and group. */
 static bool is_product(const conv *v)
@@ -223,6 +306,8 @@ static rlx_status lower_conv(rx_gpu_build *b, const conv *v)
         add_direct(b, v, v->is_int ? RX_K_conv_direct_int : RX_K_conv_direct);
     else if (is_product(v))
         return lower_product(b, v);
+    else if (suits_coopmat(v))
+        add_coopmat(b, v);
     else
         add_tiled(b, v);
     return RLX_OK;

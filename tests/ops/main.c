@@ -12,6 +12,7 @@ static const char usage[] =
     "  --device D           device under test (default cpu)\n"
     "  --filter TEXT        only cases that contain TEXT; with * or ?, that match it\n"
     "  --family F           only cases of that table (elementwise, matrix, ..., graphs)\n"
+    "  --every N            only each N-th case: a quick look at all families\n"
     "  --list, --count      print the cases, or how many there are\n"
     "  --verbose            print every case, not only failures\n"
     "  --bench              time the cases instead of checking them\n"
@@ -35,6 +36,7 @@ typedef struct case_list {
     const char *family;
     entry *entries;
     size_t n, cap;
+    size_t seen; /* with --every: cases so far */
     bool failed;
 } case_list;
 
@@ -70,6 +72,10 @@ static bool is_wanted(const ot_options *opt, const char *family, const char *tex
 
 static void add_entry(case_list *l, entry e)
 {
+    if (l->opt->every > 1 && l->seen++ % (size_t)l->opt->every != 0) {
+        free(e.text);
+        return;
+    }
     if (l->n == l->cap) {
         l->cap = l->cap ? 2 * l->cap : 1024;
         entry *grown = realloc(l->entries, l->cap * sizeof *grown);
@@ -284,10 +290,11 @@ static bool parse_options(int argc, char **argv, ot_options *o)
         {"--bench", &o->bench},     {"--json", &o->json},
         {"--allow-unsupported", &o->allow_unsupported},
     };
-    const char *jobs = NULL, *seed = NULL;
+    const char *jobs = NULL, *seed = NULL, *every = NULL;
     const struct { const char *name; const char **value; } texts[] = {
         {"--device", &o->device}, {"--filter", &o->filter}, {"--family", &o->family},
         {"--dump", &o->dump},     {"--jobs", &jobs},        {"--seed", &seed},
+        {"--every", &every},
     };
     for (int i = 1; i < argc; i++) {
         bool known = false;
@@ -303,6 +310,7 @@ static bool parse_options(int argc, char **argv, ot_options *o)
     }
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
     o->jobs = jobs ? atoi(jobs) : processors < 1 ? 1 : processors > 8 ? 8 : (int)processors;
+    o->every = every ? atoi(every) : 1;
     if (seed) o->seed = strtoull(seed, NULL, 0);
     if (o->bench || o->dump) o->jobs = 1;
     return true;
@@ -361,7 +369,7 @@ int main(int argc, char **argv)
     } else {
         run_all(&r);
         check_engine(&r);
-        if (!opt->filter && !opt->family && !opt->json) check_coverage(&r);
+        if (!opt->filter && !opt->family && !opt->json && opt->every <= 1) check_coverage(&r);
         summarise(&r);
     }
     ot_dump_close(&r.env);

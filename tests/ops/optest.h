@@ -125,6 +125,7 @@ typedef struct ot_options {
     const char *device, *filter, *family, *dump;
     bool list, count, verbose, bench, json, allow_unsupported;
     int jobs;
+    int every; /* 1: all cases; n: each n-th */
     uint64_t seed;
 } ot_options;
 

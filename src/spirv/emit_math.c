@@ -159,9 +159,11 @@ static rx_id do_hard_swish(rx_emit *e, const rx_id *a)
 }
 DEFINE_IN_PLACE(hard_swish, "ff");
 
+/* Some compilers make a saturating product of this, which turns NaN into 0: hence the choice. */
 static rx_id do_hard_sigmoid(rx_emit *e, const rx_id *a)
 {
-    return limit_unit(e, f_add(e, f_mul(e, a[0], a[1]), a[2]));
+    const rx_id y = limit_unit(e, f_add(e, f_mul(e, a[0], a[1]), a[2]));
+    return f_select(e, f_is_nan(e, a[0]), a[0], y);
 }
 DEFINE_IN_PLACE(hard_sigmoid, "ffff");
 

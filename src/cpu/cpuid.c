@@ -78,8 +78,8 @@ rx_cpu_caches rx_cpu_cache_sizes(void)
     find_caches(4, &c);
     if (!c.l1d)
         find_caches(0x8000001du, &c);
-    c.l1d = c.l1d ? c.l1d : 32 << 10;
-    c.l2 = c.l2 ? c.l2 : 512 << 10;
+    c.l1d = c.l1d ? c.l1d : RX_COMMON_CACHES.l1d;
+    c.l2 = c.l2 ? c.l2 : RX_COMMON_CACHES.l2;
     c.l3 = c.l3 ? c.l3 : c.l2;
     return c;
 }
@@ -99,7 +99,7 @@ static uint32_t find_flags(void)
 
 rx_cpu_caches rx_cpu_cache_sizes(void)
 {
-    return (rx_cpu_caches){32 << 10, 512 << 10, 2 << 20};
+    return RX_COMMON_CACHES;
 }
 
 #endif

@@ -24,5 +24,6 @@ typedef struct rx_cpu_caches {
     size_t l1d, l2, l3;
 } rx_cpu_caches;
 rx_cpu_caches rx_cpu_cache_sizes(void);
+#define RX_COMMON_CACHES ((rx_cpu_caches){32 << 10, 512 << 10, 2 << 20})
 
 #endif

@@ -107,6 +107,7 @@ static rlx_status open_device(bool fast, uint32_t threads, rx_device **out, rlx_
     d->target = (rx_target){.name = fast ? "cpu" : "ref", .align = 64, .no_regions = !fast,
                             .user = d, .support = target_support,
                             .takes_strided = target_takes_strided, .eval = rx_host_eval};
+    d->caches = rx_cpu_cache_sizes();
     rlx_status st = rx_cpu_table_init(&d->table, fast, err);
     if (st != RLX_OK)
         goto no_table;

@@ -14,6 +14,7 @@ struct rx_device {
     rx_target target;
     rx_cpu_table table;
     rx_pool *pool; /* NULL: one thread */
+    rx_cpu_caches caches;
 
     /* Runs in the background: a queue of execs, served in turn by one thread. */
     rx_mutex queue_lock;

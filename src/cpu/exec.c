@@ -141,7 +141,8 @@ static bool alloc_calls(rx_exec *e)
         e->calls[i] = (rx_call){.op = s->op, .n_in = s->n_in, .n_out = s->n_out, .in = operands,
                                 .out = operands + s->n_in, .pool = e->device->pool,
                                 .scratch = &e->scratch, .flags = &e->flags,
-                                .packs = &e->weights->packs, .sources = sources};
+                                .packs = &e->weights->packs, .sources = sources,
+                                .caches = &e->device->caches};
     }
     return true;
 }

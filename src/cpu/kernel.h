@@ -3,6 +3,7 @@
 #ifndef RX_CPU_KERNEL_H
 #define RX_CPU_KERNEL_H
 
+#include "cpu/cpuid.h"
 #include "ops/view.h"
 
 struct rx_cpu_exec;
@@ -19,6 +20,7 @@ typedef struct rx_call {
     uint32_t *flags;     /* RLX_FLAG_*: set with rx_call_flag */
     struct rx_pack_cache *packs;          /* for rx_call_packed; with `sources`, of each operand */
     const struct rx_pack_source *sources; /* NULL: nothing is kept */
+    const rx_cpu_caches *caches;          /* NULL: RX_COMMON_CACHES */
 } rx_call;
 
 /* Operand i, or NULL when absent. */

@@ -150,10 +150,22 @@ typedef struct lowered {
     rx_vk_derived **derived;
 } lowered;
 
+static bool has_memory(const rx_exec *e, uint32_t value)
+{
+    return value != RX_NO_VALUE && rx_vk_value_place(e, value).block;
+}
+
 static bool is_weight(const rx_exec *e, uint32_t value)
 {
     rx_space s = e->program->values[e->roots[value]].space;
     return s == RX_SPACE_PARAM || s == RX_SPACE_CONSTANT;
+}
+
+static void bind_place(rx_vk_dispatch *x, uint32_t k, rx_vk_place p)
+{
+    x->bind[k] = p;
+    x->begin[k] = p.offset;
+    x->end[k] = p.offset + p.bytes;
 }
 
 /* Binding k of dispatch x as the memory of a value; the touched bytes are those of its view. */
@@ -181,13 +193,6 @@ static rlx_status bind_value(binder *b, rx_vk_dispatch *x, uint32_t k, uint32_t 
     return RLX_OK;
 }
 
-static void bind_place(rx_vk_dispatch *x, uint32_t k, rx_vk_place p)
-{
-    x->bind[k] = p;
-    x->begin[k] = p.offset;
-    x->end[k] = p.offset + p.bytes;
-}
-
 static rlx_status resolve_binding(binder *b, const lowered *l, rx_vk_dispatch *x, uint32_t k,
                                   rx_gpu_ref ref)
 {
@@ -196,9 +201,12 @@ static rlx_status resolve_binding(binder *b, const lowered *l, rx_vk_dispatch *x
     if (ref < RX_REF_OUT(0) && ref < s->n_in && s->in[ref] != RX_NO_VALUE)
         return bind_value(b, x, k, s->in[ref], &l->call->in[ref]);
     uint32_t out = ref - RX_REF_OUT(0);
-    if (ref >= RX_REF_OUT(0) && ref < RX_REF_SCRATCH && out < s->n_out &&
-        s->out[out] != RX_NO_VALUE)
-        return bind_value(b, x, k, s->out[out], &l->call->out[out]);
+    if (ref >= RX_REF_OUT(0) && ref < RX_REF_SCRATCH && out < s->n_out) {
+        if (has_memory(e, s->out[out]))
+            return bind_value(b, x, k, s->out[out], &l->call->out[out]);
+        bind_place(x, k, l->scratch[l->build.n_scratch + out]);
+        return RLX_OK;
+    }
     if (ref >= RX_REF_TABLE && ref - RX_REF_TABLE < l->build.n_tables)
         bind_place(x, k, l->tables[ref - RX_REF_TABLE]);
     else if (ref >= RX_REF_SCRATCH && ref - RX_REF_SCRATCH < l->build.n_scratch)
@@ -264,16 +272,26 @@ static rlx_status add_dispatch(binder *b, const lowered *l, const rx_gpu_dispatc
     return RLX_OK;
 }
 
-/* Scratch pieces of a step lie one after another from the start of the scratch block. */
+/* Scratch pieces of a step lie one after another from the start of the scratch block. Results that
+ * nobody wants are written there too. */
 static rlx_status place_scratch(binder *b, lowered *l)
 {
+    const rx_step *s = &b->e->program->steps[l->step];
+    size_t n = l->build.n_scratch + s->n_out;
     uint64_t at = 0;
-    l->scratch = rx_arena_alloc(&b->arena, (l->build.n_scratch + 1) * sizeof *l->scratch);
+    l->scratch = rx_arena_zero(&b->arena, (n + 1) * sizeof *l->scratch);
     if (!l->scratch)
         return rx_fail_memory(b->err, "scratch of a step", sizeof *l->scratch);
-    for (size_t i = 0; i < l->build.n_scratch; i++) {
-        l->scratch[i] = (rx_vk_place){&b->e->scratch, at, l->build.scratch[i]};
-        at += (l->build.scratch[i] + RX_VK_ALIGN - 1) / RX_VK_ALIGN * RX_VK_ALIGN;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t begin, bytes = 0;
+        if (i < l->build.n_scratch)
+            bytes = l->build.scratch[i];
+        else if (has_memory(b->e, s->out[i - l->build.n_scratch]))
+            continue;
+        else if (l->call->out[i - l->build.n_scratch].rank >= 0)
+            view_extent(&l->call->out[i - l->build.n_scratch], &begin, &bytes);
+        l->scratch[i] = (rx_vk_place){&b->e->scratch, at, bytes ? bytes : 16};
+        at += (l->scratch[i].bytes + RX_VK_ALIGN - 1) / RX_VK_ALIGN * RX_VK_ALIGN;
     }
     b->scratch_bytes = at > b->scratch_bytes ? at : b->scratch_bytes;
     return RLX_OK;

@@ -33,7 +33,7 @@ void rx_attention_bind(rx_gpu_dispatch *d, const rx_attention *a, rx_gpu_ref k, 
                        rx_gpu_ref out);
 /* True when offset, strides of batch, head and sequence are multiples of `unit` and elements of a
  * head are neighbours. */
-bool rx_attention_is_aligned(const rx_attention *a, const rx_view *v, int64_t unit);
+bool rx_attention_is_aligned(const rx_view *v, int64_t unit);
 
 /* Adds the dispatches by cooperative matrices and returns true, or returns false when the device or
  * the shape is not for them. gpu/lower_attention_frag.c */

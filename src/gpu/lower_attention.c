@@ -5,31 +5,13 @@
  *   many rows, f16 or bf16   cooperative matrices, where they are: lower_attention_frag.c
  *   few rows                 teams of lanes that read a key each, where lanes can shuffle
  *   any                      tiles through shared memory
- * Where workgroups are too few, the keys are split among more of them, which leave partial sums that
- * a second dispatch merges. */
-#include <string.h>
-
+ * Where workgroups are too few, the keys are split among more of them, which leave partial sums
+ * that a second dispatch merges. */
 #include "gpu/attention.h"
 #include "gpu/product.h"
+#include "gpu/rows.h"
 
 #define LOG2_E 1.4426950408889634
-
-static uint64_t divide_up(uint64_t x, uint64_t unit) { return (x + unit - 1) / unit; }
-
-static uint32_t floor_power(uint32_t x)
-{
-    while (x & (x - 1))
-        x &= x - 1;
-    return x;
-}
-
-static uint32_t ceil_power(uint32_t x)
-{
-    uint32_t p = 1;
-    while (p < x)
-        p *= 2;
-    return p;
-}
 
 /* ---- What every kernel is told --------------------------------------------------------------- */
 
@@ -144,12 +126,11 @@ void rx_attention_bind(rx_gpu_dispatch *d, const rx_attention *a, rx_gpu_ref k, 
     rx_gpu_bind(d, out, true);
 }
 
-bool rx_attention_is_aligned(const rx_attention *a, const rx_view *v, int64_t unit)
+bool rx_attention_is_aligned(const rx_view *v, int64_t unit)
 {
     bool ok = v->dim[3] % unit == 0 && v->stride[3] == 1 && rx_gpu_offset(v) % unit == 0;
     for (int i = 0; i < 3; i++)
         ok = ok && (v->dim[i] == 1 || v->stride[i] % unit == 0);
-    (void)a;
     return ok;
 }
 
@@ -161,7 +142,8 @@ static uint64_t count_splits(const rx_attention *a, uint64_t n_groups, int64_t l
 {
     const rx_gpu_caps *caps = a->call->caps;
     uint64_t wanted = caps->is_software ? 4 : 2 * (caps->compute_units ? caps->compute_units : 32);
-    uint64_t n = divide_up(wanted, n_groups), most = divide_up((uint64_t)a->n_keys, (uint64_t)least);
+    uint64_t n = rx_ceil_div(wanted, n_groups);
+    uint64_t most = rx_ceil_div((uint64_t)a->n_keys, (uint64_t)least);
     n = n < most ? n : most;
     return n > 64 ? 64 : n ? n : 1;
 }
@@ -183,7 +165,7 @@ static rx_gpu_ref add_partial(rx_gpu_build *b, const rx_attention *a, uint64_t n
 static void add_merge(rx_gpu_build *b, const rx_attention *a, rx_gpu_ref partial, uint64_t n_splits)
 {
     const rx_gpu_caps *caps = a->call->caps;
-    uint32_t local = caps->max_invocations < 128 ? caps->max_invocations : 128;
+    uint32_t local = rx_gpu_local(caps, 128);
     uint64_t n = (uint64_t)rx_view_elements(a->out);
     rx_gpu_dispatch *d = rx_gpu_add(b, RX_K_attention_merge, local);
     rx_gpu_bind(d, partial, false);
@@ -198,7 +180,7 @@ static void add_merge(rx_gpu_build *b, const rx_attention *a, rx_gpu_ref partial
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         rx_gpu_push(d, (uint32_t)words[i]);
     uint64_t per_word = a->out->dtype == RLX_F32 ? 1 : 2;
-    rx_gpu_grid(d, caps, divide_up(divide_up(n, per_word), local));
+    rx_gpu_grid(d, caps, rx_ceil_div(rx_ceil_div(n, per_word), local));
 }
 
 /* Groups, operands and result of a kernel that reads k and v as they are; n_groups without
@@ -231,12 +213,12 @@ static decode shape_decode(const rx_attention *a)
     const rx_gpu_caps *caps = a->call->caps;
     uint32_t per = a->k->dtype == RLX_F32 ? 4 : 8;
     int64_t size = a->key_size > a->value_size ? a->key_size : a->value_size;
-    uint32_t vectors = (uint32_t)size / per, widest = floor_power(caps->subgroup);
+    uint32_t vectors = (uint32_t)size / per, widest = rx_pow2_down(caps->subgroup);
     widest = widest > 16 ? 16 : widest;
-    decode s = {.rows = ceil_power((uint32_t)(a->n_rows < 8 ? a->n_rows : 8))};
-    s.team = ceil_power(vectors < s.rows ? s.rows : vectors);
+    decode s = {.rows = rx_pow2_up((uint32_t)(a->n_rows < 8 ? a->n_rows : 8))};
+    s.team = rx_pow2_up(vectors < s.rows ? s.rows : vectors);
     s.team = s.team < widest ? s.team : widest;
-    uint32_t each = (uint32_t)divide_up(vectors, s.team);
+    uint32_t each = (uint32_t)rx_ceil_div(vectors, s.team);
     while (s.rows > 1 && (s.rows > s.team || s.rows * each * per > 64))
         s.rows /= 2;
     s.at_once = each > 2 ? 1 : each == 2 || s.rows == 8 ? 2 : 4;
@@ -258,7 +240,7 @@ static bool suits_decode(const rx_attention *a)
     if (a->n_rows > DECODE_ROWS || a->key_size == 0 || a->q->stride[3] != 1 ||
         a->key_size > 1024 || a->value_size > 1024)
         return false;
-    return rx_attention_is_aligned(a, a->k, per) && rx_attention_is_aligned(a, a->v, per);
+    return rx_attention_is_aligned(a->k, per) && rx_attention_is_aligned(a->v, per);
 }
 
 static bool add_decode(rx_gpu_build *b, const rx_attention *a)
@@ -267,7 +249,7 @@ static bool add_decode(rx_gpu_build *b, const rx_attention *a)
         return false;
     decode s = shape_decode(a);
     uint64_t n_groups = (uint64_t)(a->n_batch * a->n_kv_heads) *
-                        divide_up((uint64_t)a->n_rows, s.rows);
+                        rx_ceil_div((uint64_t)a->n_rows, s.rows);
     uint64_t n_splits = count_splits(a, n_groups, 64);
     rx_gpu_dispatch *d = rx_gpu_add(b, RX_K_attention_decode, s.local);
     rx_attention_spec(d, a, needs_merge(a, n_splits));
@@ -299,15 +281,15 @@ static uint64_t tile_bytes(const tile *t)
 /* Pieces of a key of equal size, at most `most` elements. */
 static uint32_t cut_key(int64_t key_size, uint32_t most)
 {
-    uint64_t size = key_size > 0 ? (uint64_t)key_size : 1, n = divide_up(size, most);
-    return (uint32_t)divide_up(divide_up(size, n), 4) * 4;
+    uint64_t size = key_size > 0 ? (uint64_t)key_size : 1, n = rx_ceil_div(size, most);
+    return (uint32_t)rx_ceil_div(rx_ceil_div(size, n), 4) * 4;
 }
 
 static tile pick_tile(const rx_attention *a)
 {
     const rx_gpu_caps *caps = a->call->caps;
     tile t = {.bq = 64};
-    int64_t columns = (int64_t)divide_up((uint64_t)a->value_size, 64) * 64;
+    int64_t columns = (int64_t)rx_ceil_div((uint64_t)a->value_size, 64) * 64;
     t.dvc = columns < 256 ? (uint32_t)columns : 256;
     while (t.bq > 16 && (a->n_rows <= t.bq / 2 || t.bq * 4 > caps->max_invocations ||
                          caps->is_software))
@@ -323,11 +305,11 @@ static tile pick_tile(const rx_attention *a)
 static void add_tiled(rx_gpu_build *b, const rx_attention *a)
 {
     tile t = pick_tile(a);
-    bool vector = rx_attention_is_aligned(a, a->q, 4) && rx_attention_is_aligned(a, a->k, 4) &&
-                  rx_attention_is_aligned(a, a->v, 4);
+    bool vector = rx_attention_is_aligned(a->q, 4) && rx_attention_is_aligned(a->k, 4) &&
+                  rx_attention_is_aligned(a->v, 4);
     uint64_t n_groups = (uint64_t)(a->n_batch * a->n_kv_heads) *
-                        divide_up((uint64_t)a->n_rows, t.bq) *
-                        divide_up((uint64_t)a->value_size, t.dvc);
+                        rx_ceil_div((uint64_t)a->n_rows, t.bq) *
+                        rx_ceil_div((uint64_t)a->value_size, t.dvc);
     uint64_t n_splits = count_splits(a, n_groups, 2 * TILE_KEYS);
     rx_kernel k = vector ? RX_K_attention_v4 : RX_K_attention;
     rx_gpu_dispatch *d = rx_gpu_add(b, k, t.bq * 4);
@@ -372,7 +354,7 @@ rlx_status rx_gpu_lower_rope(rx_gpu_build *b, const rx_gpu_call *c)
         return RLX_OK;
     if (!rx_product_is_indexable(c))
         return rx_gpu_fail(b, c, "an operand has more than 2^32 elements");
-    uint32_t local = c->caps->max_invocations < 256 ? 128 : 256;
+    uint32_t local = rx_gpu_local(c->caps, 256);
     rx_gpu_dispatch *d = rx_gpu_add(b, RX_K_rope, local);
     rx_gpu_bind(d, RX_REF_IN(X), false);
     rx_gpu_bind(d, RX_REF_IN(COS), false);
@@ -397,6 +379,6 @@ rlx_status rx_gpu_lower_rope(rx_gpu_build *b, const rx_gpu_call *c)
     rx_gpu_push(d, at ? (uint32_t)at->stride[at->rank - 1] : 0);
     rx_gpu_push(d, (uint32_t)c->in[COS].dim[0]);
     rx_gpu_push(d, rx_gpu_offset(y));
-    rx_gpu_grid(d, c->caps, divide_up(divide_up(n, per_word), local));
+    rx_gpu_grid(d, c->caps, rx_ceil_div(rx_ceil_div(n, per_word), local));
     return b->status;
 }

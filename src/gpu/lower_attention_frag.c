@@ -24,8 +24,8 @@ static bool suits(const rx_attention *a)
     if (a->desc->scale <= 1e-6 || a->n_queries < MIN_QUERIES || a->n_keys == 0 ||
         (a->sinks && a->pages))
         return false;
-    return rx_attention_is_aligned(a, a->q, 8) && rx_attention_is_aligned(a, a->k, 8) &&
-           rx_attention_is_aligned(a, a->v, 8) && rx_gpu_offset(a->out) % 8 == 0;
+    return rx_attention_is_aligned(a->q, 8) && rx_attention_is_aligned(a->k, 8) &&
+           rx_attention_is_aligned(a->v, 8) && rx_gpu_offset(a->out) % 8 == 0;
 }
 
 static uint64_t padded_keys(const rx_attention *a)

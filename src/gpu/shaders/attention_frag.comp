@@ -298,7 +298,8 @@ void main()
     const ivec2 lower = key_range(min(row0 + ROWS, n_queries) - 1, length);
     uint k0 = uint(upper.x) / BK * BK;
     const uint padded = (n_keys + BK - 1) / BK * BK;
-    const uint from = (batch * n_kv_heads + head / GROUP) * padded * SIZE / 8 + k0 * SIZE / 8 + lane;
+    const uint first = (batch * n_kv_heads + head / GROUP) * padded + k0;
+    const uint from = first * SIZE / 8 + lane;
     at_k = from;
     at_v = from;
 #ifdef AHEAD
@@ -306,8 +307,8 @@ void main()
         LOAD_K(next_x[j], next_y[j], j, 0)
     }
 #endif
-    /* Blocks that some row sees in part (of a window), all see, some see in part again. Two turns of
-     * one loop: each call of block() is a copy of its code. */
+    /* Blocks that some row sees in part (of a window), all see, some see in part again. Two turns
+     * of one loop: each call of block() is a copy of its code. */
     const uint full_from = uint(lower.x), full_end = uint(upper.y), end = uint(lower.y);
     [[dont_unroll]] for (uint turns = 0; turns < 2; turns++) {
         const uint edge_end = turns == 1 ? end : WINDOW ? min(full_from, end) : 0;

@@ -63,6 +63,30 @@ uint32_t rx_rows_of_group(uint32_t *local, uint64_t rows, uint64_t n, bool acros
     return cols;
 }
 
+/* At least `cols` rows, a word of the result. */
+static void widen_group(rx_sharing *s, uint32_t cols)
+{
+    s->cols = cols;
+    s->local = s->local < cols ? cols : s->local;
+}
+
+rx_sharing rx_share_rows(const rx_gpu_caps *caps, uint64_t rows, uint64_t n, bool across,
+                         uint32_t least_cols)
+{
+    rx_sharing s = {.local = rx_gpu_local(caps, 256), .across = across, .parts = 1, .chunk = n};
+    s.cols = rx_rows_of_group(&s.local, rows, n, across);
+    if (s.cols < least_cols)
+        widen_group(&s, least_cols);
+    uint64_t slices = s.local / s.cols, blocks = rx_ceil_div(rows, s.cols);
+    uint64_t parts = rx_gpu_busy_groups(caps) / blocks, most = rx_ceil_div(n, slices * 8);
+    parts = parts < most ? parts : most;
+    if (parts > 1) {
+        s.chunk = rx_ceil_div(rx_ceil_div(n, parts), slices) * slices;
+        s.parts = rx_ceil_div(n, s.chunk);
+    }
+    return s;
+}
+
 const rx_view *rx_gpu_out(const rx_gpu_call *c, size_t i)
 {
     return i < c->n_out && c->out[i].rank >= 0 ? &c->out[i] : NULL;
@@ -142,13 +166,6 @@ static uint64_t join_start(join_kind j, rlx_dtype t)
     return (uint64_t)(j == JOIN_MAX ? limits[t].low : limits[t].high);
 }
 
-/* How workgroups share the rows: `cols` rows each, `across`: neighbours take neighbouring rows. */
-typedef struct sharing {
-    uint32_t local, cols;
-    bool across;
-    uint64_t parts, chunk;
-} sharing;
-
 /* Appends an axis, merged into the one before when both can be walked as one. */
 static void add_axis(reduction *r, int first, int *n, int64_t dim, int64_t stride)
 {
@@ -206,30 +223,6 @@ static bool runs_across(const reduction *r)
     return kept == 1 && reduced != 1 && r->rows > 1;
 }
 
-/* At least `cols` rows, a word of the result. */
-static void widen_group(sharing *s, uint32_t cols)
-{
-    s->cols = cols;
-    s->local = s->local < cols ? cols : s->local;
-}
-
-static sharing share_rows(const rx_gpu_caps *caps, uint64_t rows, uint64_t n, bool across,
-                          uint32_t least_cols)
-{
-    sharing s = {.local = rx_gpu_local(caps, 256), .across = across, .parts = 1, .chunk = n};
-    s.cols = rx_rows_of_group(&s.local, rows, n, across);
-    if (s.cols < least_cols)
-        widen_group(&s, least_cols);
-    uint64_t slices = s.local / s.cols, blocks = rx_ceil_div(rows, s.cols);
-    uint64_t parts = rx_gpu_busy_groups(caps) / blocks, most = rx_ceil_div(n, slices * 8);
-    parts = parts < most ? parts : most;
-    if (parts > 1) {
-        s.chunk = rx_ceil_div(rx_ceil_div(n, parts), slices) * slices;
-        s.parts = rx_ceil_div(n, s.chunk);
-    }
-    return s;
-}
-
 static void push_start(rx_gpu_dispatch *d, join_kind j, rlx_dtype t)
 {
     uint64_t start = join_start(j, t);
@@ -240,7 +233,7 @@ static void push_start(rx_gpu_dispatch *d, join_kind j, rlx_dtype t)
 /* One dispatch; y is [rows, s->parts] of type y. `start` is the type whose join of nothing is
  * taken. The words of s count loads of `per` elements. */
 static void add_reduce(rx_gpu_build *b, const rx_gpu_call *c, const reduction *r,
-                       const sharing *s, uint32_t per)
+                       const rx_sharing *s, uint32_t per)
 {
     rx_kernel k = r->wide ? RX_K_reduce_wide : per > 1 ? RX_K_reduce_v4 : RX_K_reduce;
     rx_gpu_dispatch *d = rx_gpu_add(b, k, s->local);
@@ -273,7 +266,7 @@ static void add_reduce(rx_gpu_build *b, const rx_gpu_call *c, const reduction *r
 static void add_reduction(rx_gpu_build *b, const rx_gpu_call *c, const reduction *r)
 {
     uint32_t per = load_width(r);
-    sharing s = share_rows(c->caps, r->rows, r->n / per, runs_across(r), rx_per_word(r->y));
+    rx_sharing s = rx_share_rows(c->caps, r->rows, r->n / per, runs_across(r), rx_per_word(r->y));
     if (s.parts == 1) {
         add_reduce(b, c, r, &s, per);
         return;
@@ -295,7 +288,7 @@ static void add_reduction(rx_gpu_build *b, const rx_gpu_call *c, const reduction
     last.dim[0] = (int64_t)r->rows;
     last.stride[0] = last.dim[1] = (int64_t)s.parts;
     last.stride[1] = 1;
-    sharing rest = {.local = s.local, .parts = 1, .chunk = s.parts};
+    rx_sharing rest = {.local = s.local, .parts = 1, .chunk = s.parts};
     rest.cols = rx_rows_of_group(&rest.local, r->rows, s.parts, false);
     if (rest.cols < rx_per_word(r->y))
         widen_group(&rest, rx_per_word(r->y));
@@ -340,7 +333,7 @@ rlx_status rx_gpu_lower_reduce(rx_gpu_build *b, const rx_gpu_call *c)
 
 /* ---- argmax, argmin -------------------------------------------------------------------------- */
 
-static void add_arg(rx_gpu_build *b, const rx_gpu_call *c, const rx_rows *rows, const sharing *s,
+static void add_arg(rx_gpu_build *b, const rx_gpu_call *c, const rx_rows *rows, const rx_sharing *s,
                     const rx_gpu_ref refs[2])
 {
     const rlx_arg_desc *a = c->attr;
@@ -366,7 +359,7 @@ rlx_status rx_gpu_lower_arg(rx_gpu_build *b, const rx_gpu_call *c)
     const uint64_t n_rows = rx_rows_count(&rows);
     if (!n_rows)
         return RLX_OK;
-    sharing s = share_rows(c->caps, n_rows, rows.n, rows.inner > 1, 1);
+    rx_sharing s = rx_share_rows(c->caps, n_rows, rows.n, rows.inner > 1, 1);
     if (s.parts == 1) {
         add_arg(b, c, &rows, &s, (rx_gpu_ref[]){RX_REF_IN(0), RX_REF_OUT(0)});
         return RLX_OK;
@@ -374,7 +367,7 @@ rlx_status rx_gpu_lower_arg(rx_gpu_build *b, const rx_gpu_call *c)
     rx_gpu_ref parts = rx_gpu_scratch(b, n_rows * s.parts * 12);
     add_arg(b, c, &rows, &s, (rx_gpu_ref[]){RX_REF_IN(0), parts});
     const rx_rows rest = {n_rows, s.parts, 1};
-    sharing last = {.local = s.local, .parts = 1, .chunk = s.parts};
+    rx_sharing last = {.local = s.local, .parts = 1, .chunk = s.parts};
     last.cols = rx_rows_of_group(&last.local, n_rows, s.parts, false);
     add_arg(b, c, &rest, &last, (rx_gpu_ref[]){parts, RX_REF_OUT(0)});
     return RLX_OK;
@@ -482,7 +475,7 @@ static rx_gpu_ref add_carries(rx_gpu_build *b, const rx_gpu_call *c, const scan 
     add_axis(&r, 0, &r.n_kept, (int64_t)rows->inner, 1);
     add_axis(&r, r.n_kept, &r.n_reduced, (int64_t)rows->n, s->reverse ? -step : step);
     uint32_t per = load_width(&r);
-    sharing share = {.local = rx_gpu_local(c->caps, 256), .across = runs_across(&r),
+    rx_sharing share = {.local = rx_gpu_local(c->caps, 256), .across = runs_across(&r),
                      .parts = s->parts, .chunk = s->chunk / per};
     share.cols = rx_rows_of_group(&share.local, n_rows, share.chunk, share.across);
     add_reduce(b, c, &r, &share, per);

@@ -61,28 +61,46 @@ static void set_step(rx_gpu_dispatch *d, const row_step *s)
         rx_gpu_push(d, i < s->n_levels ? (uint32_t)s->b_level[i] : 0);
 }
 
-/* Two dispatches for any rows. */
-static void add_two_passes(rx_gpu_build *b, const row_step *s)
+/* The numbers of each row or of each of its parts; with `pieces` those of rows from their parts. */
+static void add_stats(rx_gpu_build *b, const row_step *s, const rx_sharing *h, rx_gpu_ref pieces,
+                      rx_gpu_ref stats)
 {
-    const rx_gpu_caps *caps = s->call->caps;
-    uint64_t n_rows = rx_rows_count(&s->rows), n = s->rows.n;
-    bool across = s->rows.inner > 1;
-    uint32_t local = rx_gpu_local(caps, n_rows < 64 && !across ? 1024 : 256);
-    uint32_t cols = rx_rows_of_group(&local, n_rows, n, across);
-    rx_gpu_ref stats = rx_gpu_scratch(b, n_rows * 8);
-
-    rx_gpu_dispatch *d = rx_gpu_add(b, RX_K_row_stats, local);
+    bool from_parts = pieces != RX_REF_NONE;
+    rx_gpu_dispatch *d = rx_gpu_add(b, RX_K_row_stats, h->local);
     rx_gpu_bind(d, RX_REF_IN(0), false);
     bind_if(d, s->residual, RX_REF_IN(1), false);
+    rx_gpu_bind(d, pieces, false);
     rx_gpu_bind(d, stats, true);
     set_step(d, s);
-    rx_gpu_spec(d, cols);
-    rx_gpu_spec(d, across);
-    rx_gpu_spec(d, local);
-    rx_gpu_grid(d, caps, rx_ceil_div(n_rows, cols));
+    rx_gpu_push(d, (uint32_t)h->parts);
+    rx_gpu_push(d, (uint32_t)h->chunk);
+    rx_gpu_spec(d, h->cols);
+    rx_gpu_spec(d, h->across);
+    rx_gpu_spec(d, from_parts);
+    rx_gpu_spec(d, h->local);
+    uint64_t blocks = rx_ceil_div(rx_rows_count(&s->rows), h->cols);
+    rx_gpu_grid(d, s->call->caps, from_parts ? blocks : blocks * h->parts);
+}
+
+/* Two dispatches for any rows, three when they are cut. */
+static void add_two_passes(rx_gpu_build *b, const row_step *s)
+{
+    uint64_t n_rows = rx_rows_count(&s->rows), n = s->rows.n;
+    rx_sharing h = rx_share_rows(s->call->caps, n_rows, n, s->rows.inner > 1, 1);
+    rx_gpu_ref stats = rx_gpu_scratch(b, n_rows * 8);
+    if (h.parts > 1) {
+        rx_gpu_ref pieces = rx_gpu_scratch(b, n_rows * h.parts * 8);
+        add_stats(b, s, &h, RX_REF_NONE, pieces);
+        h.across = false;
+        h.local = rx_gpu_local(s->call->caps, 256);
+        h.cols = rx_rows_of_group(&h.local, n_rows, h.parts, false);
+        add_stats(b, s, &h, pieces, stats);
+    } else {
+        add_stats(b, s, &h, RX_REF_NONE, stats);
+    }
 
     uint64_t words = rx_ceil_div(n_rows * n, rx_per_word(s->x->dtype));
-    d = rx_gpu_add_linear(b, s->call, RX_K_row_apply, words);
+    rx_gpu_dispatch *d = rx_gpu_add_linear(b, s->call, RX_K_row_apply, words);
     rx_gpu_bind(d, RX_REF_IN(0), false);
     bind_if(d, s->residual, RX_REF_IN(1), false);
     bind_if(d, s->gamma, RX_REF_IN(s->gamma_in), false);
@@ -130,7 +148,8 @@ static bool add_one_pass(rx_gpu_build *b, const row_step *s)
     if (!per)
         return false;
     uint64_t loads = s->rows.n / per, n_rows = rx_rows_count(&s->rows);
-    uint32_t most = rx_gpu_local(caps, s->rows.n > 16384 ? 1024 : 512), team = rx_pow2_up(rx_ceil_div(loads * per, 16));
+    uint32_t most = rx_gpu_local(caps, s->rows.n > 16384 ? 1024 : 512);
+    uint32_t team = rx_pow2_up(rx_ceil_div(loads * per, 16));
     team = team < most ? team : most;
     uint64_t items = rx_ceil_div(loads, team);
     if (items * per > MAX_VALUES)

@@ -27,6 +27,17 @@ uint32_t rx_per_word(rlx_dtype t);
  * neighbouring elements belong to different rows. *local, the invocations it may have, becomes
  * those it needs. */
 uint32_t rx_rows_of_group(uint32_t *local, uint64_t rows, uint64_t n, bool across);
+/* How workgroups share rows: `cols` rows each; `across`: neighbours take neighbouring rows; a row
+ * in `parts` of `chunk` elements. */
+typedef struct rx_sharing {
+    uint32_t local, cols;
+    bool across;
+    uint64_t parts, chunk;
+} rx_sharing;
+/* Cuts rows where they are too few to keep the device busy. A workgroup makes `least_cols` rows or
+ * more. */
+rx_sharing rx_share_rows(const rx_gpu_caps *caps, uint64_t rows, uint64_t n, bool across,
+                         uint32_t least_cols);
 /* Result i, or NULL when nobody needs it. */
 const rx_view *rx_gpu_out(const rx_gpu_call *c, size_t i);
 /* A dispatch of one invocation for each of n pieces of work. */

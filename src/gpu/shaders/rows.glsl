@@ -28,6 +28,7 @@ layout(push_constant) uniform Params {
     uint w_div, g_stride, b_stride;
     uint level_dim[5]; /* of level 1 and further in */
     uint g_level[6], b_level[6];
+    uint parts, chunk; /* row_stats.comp: pieces of a row */
 };
 
 bool is_nan(float v) { return (floatBitsToUint(v) & 0x7fffffffu) > 0x7f800000u; }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #version 450
 #extension GL_EXT_control_flow_attributes : require
-/* The K first of each chunk of a row in the order of sort.comp, sorted: the same as that kernel with
- * keep == K, for K much smaller than a chunk of SIZE = THREADS * ITEMS elements.
+/* The first k of each chunk of a row in the order of sort.comp, sorted: the same as that kernel
+ * with keep == k, for k much smaller than a chunk, which is THREADS * ITEMS elements.
  *
- * A workgroup takes one chunk, ITEMS elements an invocation in registers. Bisection finds a key that
- * K to CAP elements reach; when so many are equal that there is none, it goes on with the places of
- * those, so that K are left. They go to shared memory, where each finds its rank by counting. */
+ * A workgroup takes a chunk, ITEMS elements an invocation in registers. Bisection finds a key that
+ * k to CAP elements reach; when so many are equal that there is none, it goes on with the places of
+ * those, so that k are left. They go to shared memory, where each finds its rank by counting. */
 #include "common.glsl"
 #include "order.glsl"
 

@@ -345,6 +345,15 @@ static void push_strides(rx_gpu_dispatch *d, const rx_view *v)
         rx_gpu_push(d, (uint32_t)v->stride[i]);
 }
 
+/* True when heads, and the halves of what is rotated, are made of aligned vectors of `per`
+ * elements. */
+static bool rotates_vectors(const rx_gpu_call *c, int64_t per)
+{
+    const rlx_rope_desc *desc = c->attr;
+    return rx_attention_is_aligned(&c->in[X], per) && rx_gpu_offset(&c->out[0]) % per == 0 &&
+           desc->n_rot % (desc->interleaved ? per : 2 * per) == 0;
+}
+
 rlx_status rx_gpu_lower_rope(rx_gpu_build *b, const rx_gpu_call *c)
 {
     const rlx_rope_desc *desc = c->attr;
@@ -355,7 +364,9 @@ rlx_status rx_gpu_lower_rope(rx_gpu_build *b, const rx_gpu_call *c)
     if (!rx_product_is_indexable(c))
         return rx_gpu_fail(b, c, "an operand has more than 2^32 elements");
     uint32_t local = rx_gpu_local(c->caps, 256);
-    rx_gpu_dispatch *d = rx_gpu_add(b, RX_K_rope, local);
+    int64_t per = 4 * (int64_t)per_word;
+    bool vectors = rotates_vectors(c, per);
+    rx_gpu_dispatch *d = rx_gpu_add(b, vectors ? RX_K_rope_v4 : RX_K_rope, local);
     rx_gpu_bind(d, RX_REF_IN(X), false);
     rx_gpu_bind(d, RX_REF_IN(COS), false);
     rx_gpu_bind(d, RX_REF_IN(SIN), false);
@@ -379,6 +390,11 @@ rlx_status rx_gpu_lower_rope(rx_gpu_build *b, const rx_gpu_call *c)
     rx_gpu_push(d, at ? (uint32_t)at->stride[at->rank - 1] : 0);
     rx_gpu_push(d, (uint32_t)c->in[COS].dim[0]);
     rx_gpu_push(d, rx_gpu_offset(y));
-    rx_gpu_grid(d, c->caps, rx_ceil_div(rx_ceil_div(n, per_word), local));
+    uint64_t items = rx_ceil_div(n, per_word);
+    if (vectors) {
+        int64_t paired = desc->interleaved ? 0 : desc->n_rot / 2 / per;
+        items = n / (uint64_t)x->dim[3] * (uint64_t)(x->dim[3] / per - paired);
+    }
+    rx_gpu_grid(d, c->caps, rx_ceil_div(items, local));
     return b->status;
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #version 450
+#extension GL_EXT_control_flow_attributes : require
 /* Rotary embedding of x [B, H, S, D] or [B, S, H, D] with tables [n_rows, N_ROT / 2]:
  *   y[a] = x[a] cos - x[b] sin, y[b] = x[a] sin + x[b] cos for the pairs (a, b) of a head:
  *   (i, i + N_ROT / 2), INTERLEAVED: (2 i, 2 i + 1); elements past N_ROT are copied.
  * The row of the tables is positions[s] or positions[b, s], else s.
  *
- * An invocation makes a word of the result; those of a half pair read their partner too. */
+ * An invocation makes a word of the result and reads the partners of its elements too. V4: it makes
+ * a vector of 16 bytes, and the vector of the partners when that is another one. */
 #include "common.glsl"
 
 layout(constant_id = 1) const uint T = F32;      /* x and y */
@@ -27,12 +29,20 @@ layout(push_constant) uniform Push {
     uint n_rows, y_at;
 };
 
+#ifdef V4
+WORDS4(0, x);
+#else
 TENSOR(0, x)
+#endif
 TENSOR(1, cosines)
 TENSOR(2, sines)
 WORDS(3, index);
 WORDS(4, flags);
+#ifdef V4
+WORDS4(5, y);
+#else
 WORDS(5, y);
+#endif
 
 #include "index.glsl"
 
@@ -49,6 +59,67 @@ uint table_row(uint batch, uint s)
     return row;
 }
 
+#ifdef V4
+const uint E = T == F32 ? 4u : 8u; /* elements of a vector */
+
+float get(uvec4 w, uint j)
+{
+    if (T == F32)
+        return uintBitsToFloat(w[j]);
+    uint h = w[j / 2u] >> (j % 2u * 16u);
+    return T == F16 ? unpackHalf2x16(h).x : bf16_to_f32(h & 0xffffu);
+}
+
+void put(inout uvec4 w, uint j, float f)
+{
+    if (T == F32)
+        w[j] = floatBitsToUint(f);
+    else
+        w[j / 2u] |= encode_f(T, f) << (j % 2u * 16u);
+}
+
+void main()
+{
+    const uint half_rot = N_ROT / 2u, paired = INTERLEAVED ? 0u : half_rot / E;
+    const uint per = D / E - paired; /* items of a head: pairs of vectors, then single ones */
+    uint line = GLOBAL_INDEX / per, item = GLOBAL_INDEX % per;
+    if (line >= n / D)
+        return;
+    uint i2 = line % dim2, i1 = line / dim2 % dim1, i0 = line / dim2 / dim1;
+    uint d = (item < paired ? item : item + paired) * E;
+    uint from = (x_at + i0 * x_0 + i1 * x_1 + i2 * x_2 + d) / E, to = (y_at + line * D + d) / E;
+    uvec4 a = x[from];
+    if (d >= N_ROT || n_rows == 0u) {
+        y[to] = a;
+        if (item < paired)
+            y[to + paired] = x[from + paired];
+        return;
+    }
+    uint row = table_row(i0, SEQ_FIRST ? i1 : i2);
+    uint c = c_at + row * c_0, s = s_at + row * s_0;
+    uvec4 b = a, first = uvec4(0u), second = uvec4(0u);
+    if (!INTERLEAVED)
+        b = x[from + paired];
+    const uint n_pairs = INTERLEAVED ? E / 2u : E;
+    uint pair0 = INTERLEAVED ? d / 2u : d;
+    [[unroll]] for (uint j = 0u; j < n_pairs; j++) {
+        float u = get(a, INTERLEAVED ? 2u * j : j), w = get(b, INTERLEAVED ? 2u * j + 1u : j);
+        float cosine = load_f_cosines(TTABLE, c + (pair0 + j) * c_1);
+        float sine = load_f_sines(TTABLE, s + (pair0 + j) * s_1);
+        sine = BACKWARD ? -sine : sine;
+        if (INTERLEAVED) {
+            put(first, 2u * j, u * cosine - w * sine);
+            put(first, 2u * j + 1u, u * sine + w * cosine);
+        } else {
+            put(first, j, u * cosine - w * sine);
+            put(second, j, u * sine + w * cosine);
+        }
+    }
+    y[to] = first;
+    if (!INTERLEAVED)
+        y[to + paired] = second;
+}
+#else
 /* Element e of the result. */
 float rotate(uint e)
 {
@@ -79,3 +150,4 @@ void main()
         word |= encode_f(T, rotate(e + 1u)) << 16;
     y[y_at / per + GLOBAL_INDEX] = word;
 }
+#endif

@@ -51,7 +51,7 @@ static rlx_status settle_stage(rx_device *d, rx_vk_stage *s, rlx_error *err)
 {
     if (!s->busy)
         return RLX_OK;
-    VkResult r = rx_vk_wait_fence(d, s->fence, UINT64_MAX);
+    VkResult r = rx_vk_wait_fence(d, s->fence, 0, UINT64_MAX);
     s->busy = false;
     if (r == VK_SUCCESS)
         r = d->vk.ResetFences(d->handle, 1, &s->fence);

@@ -127,21 +127,30 @@ VkResult rx_vk_queue_submit(rx_device *d, rx_vk_queue *q, uint32_t n, const VkSu
 }
 
 /* How long to poll a fence: waking up from a sleep costs some 30 us on a real GPU. */
-#define POLL_NS 100000
+#define POLL_NS 200000
 
-VkResult rx_vk_wait_fence(rx_device *d, VkFence fence, uint64_t timeout_ns)
+VkResult rx_vk_wait_fence(rx_device *d, VkFence fence, uint64_t quiet_ns, uint64_t timeout_ns)
 {
     if (atomic_load(&d->lost))
         return VK_ERROR_DEVICE_LOST;
-    VkResult r = d->vk.GetFenceStatus(d->handle, fence);
     int64_t begin = rx_now_ns();
-    uint64_t poll_ns = d->caps.is_software ? 0 : timeout_ns < POLL_NS ? timeout_ns : POLL_NS;
-    while (r == VK_NOT_READY && (uint64_t)(rx_now_ns() - begin) < poll_ns) {
+    VkResult r = d->vk.GetFenceStatus(d->handle, fence);
+    if (r == VK_NOT_READY && quiet_ns > POLL_NS && quiet_ns < timeout_ns) {
+        r = d->vk.WaitForFences(d->handle, 1, &fence, VK_TRUE, quiet_ns - POLL_NS);
+        r = r == VK_TIMEOUT ? VK_NOT_READY : r;
+    }
+    uint64_t poll_ns = d->caps.is_software ? 0 : quiet_ns + POLL_NS;
+    while (r == VK_NOT_READY && (uint64_t)(rx_now_ns() - begin) < poll_ns &&
+           (uint64_t)(rx_now_ns() - begin) < timeout_ns) {
         rx_spin_pause();
         r = d->vk.GetFenceStatus(d->handle, fence);
     }
+    uint64_t spent = (uint64_t)(rx_now_ns() - begin);
     if (r == VK_NOT_READY)
-        r = d->vk.WaitForFences(d->handle, 1, &fence, VK_TRUE, timeout_ns);
+        r = d->vk.WaitForFences(d->handle, 1, &fence, VK_TRUE,
+                                timeout_ns == UINT64_MAX ? UINT64_MAX
+                                : timeout_ns > spent     ? timeout_ns - spent
+                                                         : 0);
     return r;
 }
 

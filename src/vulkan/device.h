@@ -161,8 +161,9 @@ void rx_vk_close(rx_device *d);
 rlx_status rx_vk_fail(rx_device *d, VkResult r, const char *what, rlx_error *err);
 VkResult rx_vk_queue_submit(rx_device *d, rx_vk_queue *q, uint32_t n, const VkSubmitInfo *infos,
                             VkFence fence);
-/* Polls for a short time, then sleeps. VK_TIMEOUT when timeout_ns (UINT64_MAX: none) are over. */
-VkResult rx_vk_wait_fence(rx_device *d, VkFence fence, uint64_t timeout_ns);
+/* Sleeps for quiet_ns, in which the fence is not expected, polls for a short time, then sleeps.
+ * VK_TIMEOUT when timeout_ns (UINT64_MAX: none) are over. */
+VkResult rx_vk_wait_fence(rx_device *d, VkFence fence, uint64_t quiet_ns, uint64_t timeout_ns);
 VkFence rx_vk_fence_create(rx_device *d);
 VkCommandBuffer rx_vk_commands_alloc(rx_device *d, VkCommandPool pool);
 
@@ -259,6 +260,7 @@ rlx_status rx_vk_record_run(rx_exec *e, rx_vk_recording *r, rlx_error *err);
 typedef struct rx_vk_slot {
     VkFence fence;
     VkCommandBuffer commands; /* of this run alone: copies of inputs, packing, parts of a run */
+    int64_t begin_ns;         /* when it was submitted */
     uint64_t stage_end;       /* the staging ring is free up to here when the run is done */
 } rx_vk_slot;
 
@@ -312,6 +314,7 @@ struct rx_exec {
     rx_cond changed;
     rx_vk_slot slots[RX_VK_N_SLOTS]; /* by ticket */
     uint64_t submitted, done, stage_tail;
+    int64_t end_ns, usual_ns;   /* when the last run was done; how long runs take */
     bool polling;               /* some thread waits for run done + 1 */
     uint64_t n_messages;
     uint64_t fail_first, fail_last; /* tickets of the last failed run and those it took with it */

@@ -43,7 +43,7 @@ static rlx_status run_dispatch(rx_device *d, rx_vk_dispatch *x, rlx_error *err)
     if (r == VK_SUCCESS)
         r = rx_vk_queue_submit(d, &d->queue, 1, &info, fence);
     if (r == VK_SUCCESS)
-        r = rx_vk_wait_fence(d, fence, UINT64_MAX);
+        r = rx_vk_wait_fence(d, fence, 0, UINT64_MAX);
     st = r == VK_SUCCESS ? RLX_OK : rx_vk_fail(d, r, "the self-check", err);
 out:
     if (fence)

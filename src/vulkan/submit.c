@@ -26,7 +26,11 @@ static void finish_run(rx_exec *e, VkResult r)
     rlx_status st = r == VK_SUCCESS ? check_messages(e, &error)
                                     : rx_vk_fail(e->device, r, "a run", &error);
     e->done++;
-    e->stage_tail = e->slots[e->done % RX_VK_N_SLOTS].stage_end;
+    const rx_vk_slot *slot = &e->slots[e->done % RX_VK_N_SLOTS];
+    e->stage_tail = slot->stage_end;
+    int64_t now = rx_now_ns(), begin = slot->begin_ns > e->end_ns ? slot->begin_ns : e->end_ns;
+    e->usual_ns += (now - begin - e->usual_ns) / 4;
+    e->end_ns = now;
     if (st == RLX_OK)
         return;
     e->fail_first = e->done;
@@ -47,10 +51,12 @@ static bool wait_oldest(rx_exec *e, int64_t deadline_ns)
     int64_t now = rx_now_ns();
     uint64_t left = deadline_ns < 0 ? UINT64_MAX : deadline_ns > now ? (uint64_t)(deadline_ns - now)
                                                                      : 0;
-    VkFence fence = e->slots[(e->done + 1) % RX_VK_N_SLOTS].fence;
+    const rx_vk_slot *slot = &e->slots[(e->done + 1) % RX_VK_N_SLOTS];
+    int64_t begin = slot->begin_ns > e->end_ns ? slot->begin_ns : e->end_ns;
+    int64_t quiet = begin + e->usual_ns - now;
     e->polling = true;
     rx_mutex_unlock(&e->lock);
-    VkResult r = rx_vk_wait_fence(e->device, fence, left);
+    VkResult r = rx_vk_wait_fence(e->device, slot->fence, quiet > 0 ? (uint64_t)quiet : 0, left);
     rx_mutex_lock(&e->lock);
     e->polling = false;
     if (r != VK_TIMEOUT && r != VK_NOT_READY)
@@ -295,6 +301,7 @@ static rlx_status finish_submission(submission *s, size_t n_pieces, rlx_error *e
     if (r != VK_SUCCESS)
         return rx_vk_fail(d, r, "submitting a run", err);
     rx_mutex_lock(&e->lock);
+    s->slot->begin_ns = rx_now_ns();
     s->slot->stage_end = e->stage_head;
     e->submitted = s->ticket;
     rx_mutex_unlock(&e->lock);

@@ -45,6 +45,12 @@ const char *const rx_cases_conv[] = {
     "$T=f32|f16 : conv2d($T[1,3,64,64], $T[16,3,7,7]:param, $T[16]) "
     "{stride=[2,2], pads=[3,3,3,3], act=silu}",
     "conv2d(f32[1,96,28,28], f32[96,1,3,3]:param) {groups=96, pads=[1,1,1,1], act=hard_swish}",
+    "$T=f16|bf16 $S=1|2 $P=0|1 : conv2d($T[2,64,14,15], $T[72,64,3,3]:param, $T[72]) "
+    "{stride=[$S,$S], pads=[$P,1,1,$P], act=relu}",
+    "$T=f16|bf16 : conv2d($T[3,80,9,7], $T[128,40,3,3], f32[128], $T[3,128,9,7]) "
+    "{groups=2, pads=[1,1,1,1], act=silu}",
+    "conv2d(f16[2,96,16,16], f16[130,96,2,3]:param, f16[130]) {pads=[1,1,0,1], dilation=[1,2]}",
+    "conv3d(f16[1,33,4,6,7], f16[70,33,3,3,3]:param) {pads=[1,1,1,1,1,1]}",
     "$T=f32|f16|bf16 $W=1|3|17|31|33|65|129 $K=1|3 : "
     "conv1d($T[2,5,$W], $T[7,5,$K]:param, $T[7]) {pads=[1,1]}",
     "$S=1|2|3 $D=1|2 $G=1|3 : "

@@ -4,6 +4,8 @@
  * dimensions are numbers. */
 #include "ops/view.h"
 
+#include <string.h>
+
 #include "base/dtype.h"
 
 int64_t rx_view_elements(const rx_view *v)
@@ -76,7 +78,8 @@ static bool is_one_run(const rx_view *v, int a, int b)
  * input must be one run in memory, and is then cut anew. Tensors here have elements. */
 static bool view_reshape(const rx_view *in, rx_view *out)
 {
-    rx_view v = {.rank = 0}; /* in without axes of size 1 */
+    rx_view v; /* in without axes of size 1 */
+    memset(&v, 0, sizeof v);
     for (int i = 0; i < in->rank; i++) {
         if (in->dim[i] == 1)
             continue;

@@ -19,7 +19,7 @@ rlx_status rx_cpu_generic_init(rx_cpu_table *t)
         rx_kernel_fn *run;
         uint8_t strided;
     } kernels[] = {
-        {RX_OP_region, "region.generic", rx_generic_region, ALL_STRIDED},
+        {RX_OP_region, "region.generic", rx_generic_elementwise, ALL_STRIDED},
         {RX_OP_matmul, "matmul.generic", rx_generic_matmul, ALL_STRIDED},
         {RX_OP_softmax, "softmax.generic", rx_generic_softmax, ALL_STRIDED},
         {RX_OP_log_softmax, "softmax.generic", rx_generic_softmax, ALL_STRIDED},

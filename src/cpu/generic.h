@@ -23,8 +23,18 @@ void rx_merge_axes(rx_view *views, size_t n);
 /* y = act(x) on lanes, in place. generic_region.c */
 void rx_act_lanes(rlx_act act, float *x, int64_t n);
 
+/* One instruction on n lanes; the result may lie where an argument does. */
+typedef void rx_lane_fn(const rx_instr *in, const float *const *arg, float *y, int64_t n);
+/* What an instruction set does better than portable C. run[op] NULL: the portable function. */
+typedef struct rx_lane_set {
+    void (*load)(rlx_dtype t, const char *data, int64_t stride, float *to, int64_t n);
+    void (*store)(rlx_dtype t, char *data, int64_t stride, const float *from, int64_t n);
+    rx_lane_fn *run[RX_N_OPS];
+} rx_lane_set;
+/* A region or a single elementwise operation with these functions. generic_region.c */
+rlx_status rx_run_elementwise(const rx_call *c, const rx_lane_set *set);
+
 rlx_status rx_generic_elementwise(const rx_call *c); /* generic_region.c */
-rlx_status rx_generic_region(const rx_call *c);
 rlx_status rx_generic_matmul(const rx_call *c);      /* generic_matmul.c */
 rlx_status rx_generic_softmax(const rx_call *c);     /* generic_rows.c */
 rlx_status rx_generic_norm(const rx_call *c);

@@ -10,8 +10,6 @@
 #include "cpu/ref/ref.h"
 #include "ops/region.h"
 
-typedef void lane_fn(const rx_instr *in, const float *const *arg, float *y, int64_t n);
-
 /* ---- Instructions ---------------------------------------------------------------------------- */
 
 static inline float sigmoid(float x)
@@ -165,7 +163,7 @@ static void lanes_cast(const rx_instr *in, const float *const *arg, float *y, in
 }
 
 #define F(name) [RX_OP_##name] = lanes_##name
-static lane_fn *const lane_table[RX_N_OPS] = {
+static rx_lane_fn *const lane_table[RX_N_OPS] = {
     F(relu), F(gelu), F(gelu_tanh), F(silu), F(sigmoid), F(tanh), F(exp), F(log), F(sqrt),
     F(rsqrt), F(neg), F(abs), F(sin), F(cos), F(tan), F(atan), F(round), F(reciprocal), F(floor),
     F(ceil), F(sign), F(softplus), F(elu), F(erf), F(hard_swish), F(hard_sigmoid), F(mish),
@@ -197,23 +195,26 @@ void rx_act_lanes(rlx_act act, float *x, int64_t n)
 
 typedef struct region_run {
     const rx_region *r;
+    const rx_lane_set *set;
     const rx_view *in, *out; /* merged axes, all of one shape */
     int64_t lanes;           /* elements a register holds */
 } region_run;
 
 /* Lanes `begin` .. `begin + n - 1`, in row-major order, of an operand. */
-static const float *load_operand(const rx_view *v, int64_t begin, int64_t n, float *room)
+static const float *load_operand(const region_run *g, const rx_view *v, int64_t begin, int64_t n,
+                                 float *room)
 {
     int64_t size = rlx_dtype_block_bytes(v->dtype), inner = v->dim[v->rank - 1];
     int64_t step = v->stride[v->rank - 1];
-    if (v->rank == 1 && step == 1 && v->dtype == RLX_F32)
-        return (const float *)v->data + begin;
     int64_t at[RLX_MAX_RANK];
     rx_unravel(begin, v->dim, v->rank, at);
+    if (v->dtype == RLX_F32 && step == 1 &&
+        (inner - at[v->rank - 1] >= n || rx_view_is_dense(v)))
+        return (const float *)v->data + rx_offset(v, at);
     for (int64_t done = 0; done < n;) {
         int64_t run = inner - at[v->rank - 1];
         run = run < n - done ? run : n - done;
-        rx_load_lanes(v->dtype, v->data + rx_offset(v, at) * size, step, room + done, run);
+        g->set->load(v->dtype, v->data + rx_offset(v, at) * size, step, room + done, run);
         done += run;
         at[v->rank - 1] += run - 1;
         rx_next(at, v->dim, v->rank);
@@ -238,21 +239,22 @@ static void run_lanes(const region_run *g, int64_t begin, int64_t n, float *room
     const rx_region *r = g->r;
     const float *reg[MAX_REGISTERS];
     for (int k = 0; k < r->n_in; k++)
-        reg[k] = load_operand(&g->in[k], begin, n, room + k * g->lanes);
+        reg[k] = load_operand(g, &g->in[k], begin, n, room + k * g->lanes);
     for (int i = 0; i < r->n_instr; i++) {
         const rx_instr *in = &r->instr[i];
         const float *arg[3] = {0};
         for (int k = 0; k < rx_ops[in->op].min_in; k++)
             arg[k] = reg[in->arg[k]];
         float *y = result_place(g, i, begin, room + (r->n_in + i) * g->lanes);
-        lane_table[in->op](in, arg, y, n);
+        rx_lane_fn *run = g->set->run[in->op];
+        (run ? run : lane_table[in->op])(in, arg, y, n);
         reg[r->n_in + i] = y;
     }
     for (int k = 0; k < r->n_out; k++) {
         const rx_view *y = &g->out[k];
         if (y->data)
-            rx_store_lanes(y->dtype, y->data + begin * rlx_dtype_block_bytes(y->dtype), 1,
-                           reg[r->n_in + r->out[k]], n);
+            g->set->store(y->dtype, y->data + begin * rlx_dtype_block_bytes(y->dtype), 1,
+                          reg[r->n_in + r->out[k]], n);
     }
 }
 
@@ -277,7 +279,7 @@ static bool can_run(const rx_call *c, const rx_region *r)
     return true;
 }
 
-static rlx_status run_region(const rx_call *c, const rx_region *r)
+static rlx_status run_region(const rx_call *c, const rx_region *r, const rx_lane_set *set)
 {
     if (!can_run(c, r))
         return RLX_UNSUPPORTED;
@@ -293,25 +295,28 @@ static rlx_status run_region(const rx_call *c, const rx_region *r)
     for (size_t i = 0; i < c->n_out; i++)
         views[c->n_in + i] = c->out[i];
     rx_merge_axes(views, n_views);
-    int64_t lanes = LANE_ROOM / (r->n_in + r->n_instr) / 64 * 64;
-    region_run g = {r, views, views + c->n_in, lanes < MAX_LANES ? lanes : MAX_LANES};
+    const int64_t lanes = LANE_ROOM / (r->n_in + r->n_instr) / 64 * 64;
+    region_run g = {r, set, views, views + c->n_in, lanes < MAX_LANES ? lanes : MAX_LANES};
     rx_parallel(c->pool, n, RX_GRAIN, run_range, &g);
     return RLX_OK;
 }
 
-rlx_status rx_generic_region(const rx_call *c)
-{
-    return run_region(c, c->attr);
-}
-
-rlx_status rx_generic_elementwise(const rx_call *c)
+rlx_status rx_run_elementwise(const rx_call *c, const rx_lane_set *set)
 {
     static const uint16_t first[] = {0};
+    if (c->op == RX_OP_region)
+        return run_region(c, c->attr, set);
     if (!rx_call_out(c, 0))
         return RLX_OK;
     rx_instr in = rx_instr_make(c->op, c->attr, c->out[0].dtype);
     for (uint16_t k = 0; k < c->n_in; k++)
         in.arg[k] = k;
     const rx_region r = {(uint16_t)c->n_in, 1, 1, &in, first};
-    return run_region(c, &r);
+    return run_region(c, &r, set);
+}
+
+rlx_status rx_generic_elementwise(const rx_call *c)
+{
+    static const rx_lane_set portable = {rx_load_lanes, rx_store_lanes, {0}};
+    return rx_run_elementwise(c, &portable);
 }

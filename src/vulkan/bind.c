@@ -466,7 +466,7 @@ rlx_status rx_vk_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err)
     RLX_TRY(update_values(e, err));
     size_t at = find_recording(e, dims, &found);
     if (!found) {
-        rx_vk_recording *r;
+        rx_vk_recording *r = NULL;
         if (e->recordings[at])
             RLX_TRY(rx_vk_wait_idle(e, err));
         rx_vk_recording_destroy(e, e->recordings[at]);

@@ -84,7 +84,7 @@ static rlx_status place_leaves(rx_exec *e, uint64_t *input_bytes, rlx_error *err
 static rlx_status alloc_memory(rx_exec *e, rlx_error *err)
 {
     rx_device *d = e->device;
-    uint64_t input_bytes;
+    uint64_t input_bytes = 0;
     rx_vk_place flags;
     RLX_TRY(rx_vk_arena_create(d, e->program, &e->arena_pool, e->places, err));
     RLX_TRY(place_leaves(e, &input_bytes, err));

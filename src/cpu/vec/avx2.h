@@ -60,6 +60,10 @@ RX_INLINE void vi_store_part(void *p, vi a, int n)
 {
     _mm256_maskstore_epi32(p, rx_vec_mask(n), a);
 }
+RX_INLINE vi vi_load_u8(const uint8_t *p)
+{
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
+}
 RX_INLINE vi vi_add(vi a, vi b) { return _mm256_add_epi32(a, b); }
 RX_INLINE vi vi_sub(vi a, vi b) { return _mm256_sub_epi32(a, b); }
 RX_INLINE vi vi_mul(vi a, vi b) { return _mm256_mullo_epi32(a, b); }

@@ -172,6 +172,7 @@ static void add_tiled(rx_gpu_build *b, const conv *v)
 
 #define COOP_PIXELS 128 /* of a workgroup of conv_coop.comp, and its channels of a step */
 #define COOP_DEEP 32
+#define COOP_SHARED (30 << 10) /* bytes, about */
 /* Fewer multiplications than this are not worth a pipeline of their own. */
 #define COOP_WORK (INT64_C(1) << 22)
 
@@ -189,7 +190,7 @@ static bool suits_coopmat(const conv *v)
     if (v->is_int || (t == RLX_F32 && v->call->policy != RLX_POLICY_FAST))
         return false;
     if (!rx_kernel_available(t == RLX_BF16 ? RX_K_conv_coop_bf : RX_K_conv_coop, caps) ||
-        !caps->coopmat_fragments || caps->subgroup != 32)
+        !caps->coopmat_fragments || caps->subgroup != 32 || caps->max_shared_bytes < COOP_SHARED)
         return false;
     const int64_t work = conv_pixels(v) * v->images * v->groups * v->filters * v->channels *
                          product3(v->win.kernel);

@@ -2,8 +2,8 @@
 /* Recurrent networks (lstm, gru, rnn) and state space models (selective_scan, mamba2,
  * gated_delta_net) on GPUs. Results are made as f32 and packed at the end where they are smaller.
  *
- * A layer of a network is a product of all its inputs with w_ih, then either one dispatch in which a
- * workgroup walks over all tokens (small states) or one dispatch a token. */
+ * A layer of a network is a product of all its inputs with w_ih, then either one dispatch in which
+ * a workgroup walks over all tokens (small states) or one dispatch a token. */
 #include <math.h>
 
 #include "gpu/rows.h"

@@ -2,8 +2,8 @@
 #version 450
 #extension GL_EXT_control_flow_attributes : require
 /* Convolution as a matrix product: for each group, result [filters, pixels of all images] =
- * w [filters, k] . windows [k, pixels], k = (channel, tap). The windows are never written down: each
- * element is looked up in x. conv.glsl says what comes after the sum.
+ * w [filters, k] . windows [k, pixels], k = (channel, tap). The windows are never written down:
+ * each element is looked up in x. conv.glsl says what comes after the sum.
  *
  * One workgroup makes BM filters x BN pixels of a group. It walks along k in steps of BK: the tiles
  * [BK][BM] of w and [BK][BN] of the windows of a step lie in shared memory while those of the next

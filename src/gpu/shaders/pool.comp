@@ -132,8 +132,8 @@ uint pool_at(uint e)
     } else {
         for (int i = member; i < n; i += int(TEAM)) {
             int d = i / tw.y / th.y, h = i / tw.y % th.y, c = i % tw.y;
-            found = join(found, first + uint(base + (d * dilation_d * in_h + h * dilation_h) * in_w +
-                                             c * dilation_w));
+            found = join(found, first + uint(base + (d * dilation_d * in_h + h * dilation_h)
+                                                        * in_w + c * dilation_w));
         }
     }
     found = join_team(found);

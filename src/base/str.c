@@ -2,6 +2,7 @@
 /* Growing strings for printers. */
 #include "base/str.h"
 
+#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,6 +85,9 @@ void rx_str_double(rx_str *s, double v)
         if (strtod(text, NULL) == v)
             break;
     }
+    char *point = strchr(text, *localeconv()->decimal_point); /* the program may set a locale */
+    if (point)
+        *point = '.';
     rx_str_puts(s, text);
 }
 

@@ -8,7 +8,8 @@
 #include "ir/graph.h"
 
 #define MAX_ELEMENTS ((int64_t)1 << 40)
-#define MAX_DIM ((int64_t)1 << 62)
+#define MAX_DIM (((int64_t)1 << 62) - 1) /* the sum of two does not overflow */
+#define MAX_PARTS 256 /* names, numbers and operators: bounds the depth and the text too */
 
 static rlx_dim handle_of(size_t index)
 {
@@ -23,7 +24,7 @@ static const rx_dim_expr *expr_of(const rlx_graph *g, rlx_dim d)
 /* A handle that this graph made, or a number. */
 static bool is_valid(const rlx_graph *g, rlx_dim d)
 {
-    return d >= 0 || (d <= -2 && (uint64_t)(-(d + 2)) < g->n_dims);
+    return (d >= 0 && d <= MAX_DIM) || (d <= -2 && (uint64_t)(-(d + 2)) < g->n_dims);
 }
 
 int64_t rx_dim_bound(const rlx_graph *g, rlx_dim d)
@@ -45,6 +46,11 @@ static rlx_dim append(rlx_graph *g, const rx_dim_expr *e)
     return handle_of(g->n_dims++);
 }
 
+static int32_t parts_of(const rlx_graph *g, rlx_dim d)
+{
+    return d >= 0 ? 1 : expr_of(g, d)->parts;
+}
+
 /* The handle of an expression, made if it is new. */
 static rlx_dim intern(rlx_graph *g, rx_dim_kind kind, rlx_dim a, rlx_dim b, int64_t bound)
 {
@@ -53,7 +59,14 @@ static rlx_dim intern(rlx_graph *g, rx_dim_kind kind, rlx_dim a, rlx_dim b, int6
         if (e->kind == kind && e->a == a && e->b == b && kind != RX_DIM_NAMED)
             return handle_of(i);
     }
-    return append(g, &(rx_dim_expr){kind, a, b, NULL, bound < MAX_DIM ? bound : MAX_DIM});
+    int32_t parts = parts_of(g, a) + parts_of(g, b) + 1;
+    if (parts > MAX_PARTS) {
+        rx_graph_fail(g, RLX_INVALID,
+                      "dimension arithmetic: expected an expression of at most %d parts, got %d",
+                      MAX_PARTS, parts);
+        return 0;
+    }
+    return append(g, &(rx_dim_expr){kind, a, b, NULL, bound < MAX_DIM ? bound : MAX_DIM, parts});
 }
 
 /* Letters, digits and '_', not starting with a digit: names stand in the text form as they are. */
@@ -91,7 +104,7 @@ rlx_dim rlx_dim_named(rlx_graph *g, const char *name, int64_t bound)
         rx_graph_fail(g, RLX_NO_MEMORY, "out of memory: dimension '%s'", name);
         return 0;
     }
-    return append(g, &(rx_dim_expr){RX_DIM_NAMED, 0, 0, copy, bound});
+    return append(g, &(rx_dim_expr){RX_DIM_NAMED, 0, 0, copy, bound, 1});
 }
 
 static bool check_operands(rlx_graph *g, rlx_dim a, rlx_dim b)
@@ -100,9 +113,20 @@ static bool check_operands(rlx_graph *g, rlx_dim a, rlx_dim b)
         return false;
     if (is_valid(g, a) && is_valid(g, b))
         return true;
-    rx_graph_fail(g, RLX_INVALID, "dimension arithmetic: %lld is not a dimension of graph '%s'",
-                  (long long)(is_valid(g, a) ? b : a), g->name);
+    rx_graph_fail(g, RLX_INVALID,
+                  "dimension arithmetic: expected numbers from 0 to 2^62 and dimensions of graph "
+                  "'%s', got %lld",
+                  g->name, (long long)(is_valid(g, a) ? b : a));
     return false;
+}
+
+/* A number that came out of arithmetic on numbers. */
+static rlx_dim number(rlx_graph *g, int64_t n)
+{
+    if (n <= MAX_DIM)
+        return n;
+    rx_graph_fail(g, RLX_INVALID, "dimension arithmetic: the result is larger than 2^62");
+    return 0;
 }
 
 static bool is_kind(const rlx_graph *g, rlx_dim d, rx_dim_kind kind)
@@ -116,7 +140,7 @@ rlx_dim rlx_dim_add(rlx_graph *g, rlx_dim a, rlx_dim b)
         return 0;
     int64_t bound = rx_dim_bound(g, a) + rx_dim_bound(g, b);
     if (a >= 0 && b >= 0)
-        return bound;
+        return number(g, bound);
     if (a >= 0 || (b < 0 && b > a)) { /* numbers right, older handles left */
         rlx_dim t = a;
         a = b;
@@ -124,8 +148,16 @@ rlx_dim rlx_dim_add(rlx_graph *g, rlx_dim a, rlx_dim b)
     }
     if (b == 0)
         return a;
-    if (is_kind(g, a, RX_DIM_SUB) && expr_of(g, a)->b == b)
-        return expr_of(g, a)->a;
+    for (int i = 0; i < 2; i++) {
+        rlx_dim x = i ? b : a, y = i ? a : b;
+        if (is_kind(g, x, RX_DIM_SUB) && expr_of(g, x)->b == y)
+            return expr_of(g, x)->a;
+        /* Keeps a number outermost: x + (y + 3) is (x + y) + 3. */
+        if (y < 0 && is_kind(g, x, RX_DIM_ADD) && expr_of(g, x)->b > 0) {
+            int64_t more = expr_of(g, x)->b;
+            return rlx_dim_add(g, rlx_dim_add(g, expr_of(g, x)->a, y), more);
+        }
+    }
     if (b > 0 && is_kind(g, a, RX_DIM_ADD) && expr_of(g, a)->b > 0)
         return rlx_dim_add(g, expr_of(g, a)->a, expr_of(g, a)->b + b);
     if (b > 0 && is_kind(g, a, RX_DIM_SUB) && expr_of(g, a)->b > 0) {
@@ -166,10 +198,10 @@ rlx_dim rlx_dim_mul(rlx_graph *g, rlx_dim a, rlx_dim b)
     if (!check_operands(g, a, b))
         return 0;
     int64_t bound;
-    if (__builtin_mul_overflow(rx_dim_bound(g, a), rx_dim_bound(g, b), &bound) || bound > MAX_DIM)
-        bound = MAX_DIM;
+    if (__builtin_mul_overflow(rx_dim_bound(g, a), rx_dim_bound(g, b), &bound))
+        bound = INT64_MAX;
     if (a >= 0 && b >= 0)
-        return bound;
+        return number(g, bound);
     if (a >= 0 || (b < 0 && b > a)) {
         rlx_dim t = a;
         a = b;
@@ -195,7 +227,10 @@ rlx_dim rlx_dim_div(rlx_graph *g, rlx_dim a, int64_t b)
     if (!check_operands(g, a, b))
         return 0;
     if (b <= 0) {
-        rx_graph_fail(g, RLX_INVALID, "dimension arithmetic: division by %lld", (long long)b);
+        char text[64];
+        rx_graph_fail(g, RLX_INVALID,
+                      "dimension arithmetic: expected a divisor that is a number above 0, got %s",
+                      rx_dim_text(g, b, text, sizeof text));
         return 0;
     }
     if (b == 1 || a >= 0)
@@ -214,12 +249,17 @@ rlx_status rx_dims_eval(const rx_dim_expr *dims, size_t n, int64_t *values, rlx_
         if (e->kind == RX_DIM_NAMED)
             continue;
         int64_t a = rx_dim_value(e->a, values), b = rx_dim_value(e->b, values);
+        bool too_large = false; /* a and b are not below zero */
         switch (e->kind) {
-        case RX_DIM_ADD: values[i] = a + b; break;
+        case RX_DIM_ADD: too_large = __builtin_add_overflow(a, b, &values[i]); break;
         case RX_DIM_SUB: values[i] = a - b; break;
-        case RX_DIM_MUL: values[i] = a * b; break;
+        case RX_DIM_MUL: too_large = __builtin_mul_overflow(a, b, &values[i]); break;
         default: values[i] = a / b; break;
         }
+        if (too_large)
+            return rx_fail(err, RLX_INVALID,
+                           "the bound dimensions make a size of %lld %c %lld, above 2^63",
+                           (long long)a, e->kind == RX_DIM_ADD ? '+' : '*', (long long)b);
         if (values[i] < 0)
             return rx_fail(err, RLX_INVALID,
                            "the bound dimensions make a size of %lld - %lld = %lld, below zero",

@@ -65,33 +65,59 @@ static rlx_status no_memory(rlx_graph *g)
                          g->n_nodes, g->name);
 }
 
-/* Number and ids of the operands; a state may only be used in its newest version. */
-static rlx_status check_operands(rlx_graph *g, rx_op op, const rlx_value *in, size_t n_in,
-                                 const char *name)
+static rlx_status check_count(rx_infer *c)
 {
-    const rx_op_info *info = &rx_ops[op];
-    if (n_in < info->min_in || (info->max_in != RX_ANY_COUNT && n_in > info->max_in))
-        return rx_graph_fail(g, RLX_INVALID,
-                             "%s '%s' (node %zu): expected %u to %u operands, got %zu", info->name,
-                             name ? name : "", g->n_nodes, info->min_in, info->max_in, n_in);
-    for (size_t i = 0; i < n_in; i++) {
+    const rx_op_info *info = &rx_ops[c->op];
+    if (c->n_in < info->min_in && info->max_in == RX_ANY_COUNT)
+        return rx_infer_fail(c, "expected at least %u operands, got %zu", info->min_in, c->n_in);
+    if (c->n_in >= info->min_in && c->n_in <= info->max_in)
+        return RLX_OK;
+    if (info->min_in == info->max_in)
+        return rx_infer_fail(c, "expected %u operands, got %zu", info->min_in, c->n_in);
+    return rx_infer_fail(c, "expected %u to %u operands, got %zu", info->min_in, info->max_in,
+                         c->n_in);
+}
+
+/* Number and ids of the operands; a state may only be used in its newest version. */
+static rlx_status check_operands(rx_infer *c, const rlx_value *in)
+{
+    const rlx_graph *g = c->g;
+    RLX_TRY(check_count(c));
+    for (size_t i = 0; i < c->n_in; i++) {
         if (in[i].id >= g->n_values)
-            return rx_graph_fail(g, RLX_INVALID,
-                                 "%s '%s' (node %zu): operand %zu is value %u, but the graph has "
-                                 "only %zu values",
-                                 info->name, name ? name : "", g->n_nodes, i, in[i].id,
-                                 g->n_values - 1);
+            return rx_infer_fail(c, "operand %zu is value %u, but the graph has only %zu values", i,
+                                 in[i].id, g->n_values - 1);
         uint32_t state = g->values[in[i].id].state;
         if (!in[i].id || !state)
             continue;
         uint32_t now = g->state_now[g->values[state].result];
         if (now != in[i].id)
-            return rx_graph_fail(g, RLX_INVALID,
-                                 "%s '%s' (node %zu): operand %zu is state '%s' as it was before "
-                                 "node %u wrote it; expected the result of that node",
-                                 info->name, name ? name : "", g->n_nodes, i,
+            return rx_infer_fail(c, "operand %zu is state '%s' as it was before node %u wrote it; "
+                                 "expected the result of that node", i,
                                  ((const rx_leaf_attr *)rx_value_node(g, state)->attr)->name,
                                  g->values[now].node);
+    }
+    return RLX_OK;
+}
+
+/* Words and lists of a record that a program filled in. */
+static rlx_status check_record(rx_infer *c)
+{
+    for (const rx_attr_field *f = rx_ops[c->op].attr->fields; f->kind != RX_ATTR_END; f++) {
+        const void *at = (const char *)c->attr + f->offset;
+        if (f->kind == RX_ATTR_ENUM) {
+            int32_t v = *(const int32_t *)at, n = 0;
+            while (f->names[n])
+                n++;
+            if (v < 0 || v >= n)
+                return rx_infer_fail(c, "attribute %s expected from 0 to %d, got %d", f->name,
+                                     n - 1, v);
+        } else if (f->kind == RX_ATTR_INTS || f->kind == RX_ATTR_DIMS) {
+            int32_t n = ((const rlx_ints *)at)->n;
+            if (n < 0 || n > RLX_MAX_INTS)
+                return rx_infer_fail(c, "attribute %s expected with 0 to %d entries, got %d",
+                                     f->name, RLX_MAX_INTS, n);
+        }
     }
     return RLX_OK;
 }
@@ -166,7 +192,7 @@ static rlx_status add_values(rlx_graph *g, const rx_infer *c, uint32_t node)
 
 static rlx_status add_node(rlx_graph *g, rx_infer *c, const rlx_value *in, const void *attr)
 {
-    RLX_TRY(check_operands(g, c->op, in, c->n_in, c->name));
+    RLX_TRY(check_operands(c, in));
     while (c->n_in > rx_ops[c->op].min_in && !in[c->n_in - 1].id)
         c->n_in--;
     uint32_t *ids = rx_arena_alloc(&g->arena, (c->n_in + 1) * sizeof *ids);
@@ -180,7 +206,9 @@ static rlx_status add_node(rlx_graph *g, rx_infer *c, const rlx_value *in, const
     for (size_t i = 0; i < c->n_in; i++)
         ids[i] = in[i].id;
     c->ids = ids;
-    rlx_status s = run_infer(g, c, views);
+    rlx_status s = check_record(c);
+    if (s == RLX_OK)
+        s = run_infer(g, c, views);
     rx_free(views);
     RLX_TRY(s);
 

@@ -34,6 +34,7 @@ typedef struct rx_dim_expr {
     rlx_dim a, b;     /* operands; entries only refer to earlier ones */
     const char *name; /* RX_DIM_NAMED */
     int64_t bound;    /* largest value the expression can take */
+    int32_t parts;    /* names, numbers and operators in it */
 } rx_dim_expr;
 
 typedef struct rx_output {
@@ -109,7 +110,7 @@ static inline int64_t rx_dim_value(rlx_dim d, const int64_t *values)
 #define RX_TYPE_TEXT 160
 const char *rx_type_text(const rlx_graph *g, rlx_dtype t, const rlx_shape *s,
                          char buffer[RX_TYPE_TEXT]);
-/* "seq", "seq+1", "(seq*4)/2" or "12". */
+/* "seq", "(seq+1)", "((seq*4)/3)" or "12", cut to the buffer; returns the buffer. */
 const char *rx_dim_text(const rlx_graph *g, rlx_dim d, char *buffer, size_t n);
 
 /* ---- Attribute records ----------------------------------------------------------------------- */

@@ -3,12 +3,13 @@
 #include "ir/text_lex.h"
 
 #include <errno.h>
+#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_DEPTH 32
+#define MAX_DEPTH 256 /* no expression of the graph is deeper: see MAX_PARTS in dims.c */
 
 rlx_status rx_lex_fail(const rx_lexer *l, const char *fmt, ...)
 {
@@ -35,15 +36,18 @@ rlx_status rx_lex_graph_status(const rx_lexer *l, const rlx_graph *g)
     return g->error.code;
 }
 
-/* What stands at the current place, for "got ...". */
+/* What stands at the current place, for "got ...": printable characters, or a byte. */
 static const char *found(const rx_lexer *l, char text[32])
 {
     if (l->at >= l->end)
         return "the end of the text";
     size_t n = 0;
-    while (n < 20 && l->at + n < l->end && l->at[n] != '\n')
+    while (n < 20 && l->at + n < l->end && l->at[n] >= ' ' && l->at[n] <= '~')
         n++;
-    snprintf(text, 32, "'%.*s'", (int)n, l->at);
+    if (n)
+        snprintf(text, 32, "'%.*s'", (int)n, l->at);
+    else
+        snprintf(text, 32, "byte 0x%02x", (unsigned char)*l->at);
     return text;
 }
 
@@ -98,18 +102,23 @@ rlx_status rx_lex_word(rx_lexer *l, const char **word, size_t *length, const cha
     return *length ? RLX_OK : rx_lex_fail(l, "expected %s, got %s", what, found(l, text));
 }
 
-/* Copies the characters of a number into a buffer so that strtod sees an end. */
-static size_t copy_number(rx_lexer *l, char text[64])
+#define NUMBER_TEXT 64
+
+/* Copies the characters of a number into a buffer so that strtod sees an end; `point` stands for
+ * '.'. Returns their count, or 0 when there are none or too many. */
+static size_t copy_number(rx_lexer *l, char point, char text[NUMBER_TEXT])
 {
     rx_lex_skip(l);
     size_t n = 0;
-    while (n < 63 && l->at + n < l->end &&
-           (is_word_char(l->at[n]) || l->at[n] == '-' || l->at[n] == '+')) {
-        bool exponent = n && (l->at[n - 1] == 'e' || l->at[n - 1] == 'E');
-        if (n && (l->at[n] == '-' || l->at[n] == '+') && !exponent)
+    for (; l->at + n < l->end; n++) {
+        char ch = l->at[n];
+        bool is_sign = ch == '-' || ch == '+';
+        bool in_exponent = n && (l->at[n - 1] == 'e' || l->at[n - 1] == 'E');
+        if (!is_word_char(ch) && !(is_sign && (!n || in_exponent)))
             break;
-        text[n] = l->at[n];
-        n++;
+        if (n == NUMBER_TEXT - 1)
+            return 0;
+        text[n] = ch == '.' ? point : ch;
     }
     text[n] = 0;
     return n;
@@ -117,30 +126,47 @@ static size_t copy_number(rx_lexer *l, char text[64])
 
 rlx_status rx_lex_int(rx_lexer *l, int64_t *v)
 {
-    char text[64], got[32], *end;
-    size_t n = copy_number(l, text);
+    char text[NUMBER_TEXT], got[32], *end;
+    size_t n = copy_number(l, '.', text);
     errno = 0;
-    *v = strtoll(text, &end, 10);
+    *v = n ? strtoll(text, &end, 10) : 0;
     if (!n || *end || errno)
-        return rx_lex_fail(l, "expected an integer, got %s", found(l, got));
+        return rx_lex_fail(l, "expected an integer of 64 bits, got %s", found(l, got));
     l->at += n;
     return RLX_OK;
 }
 
 rlx_status rx_lex_double(rx_lexer *l, double *v)
 {
-    char text[64], got[32], *end;
-    size_t n = copy_number(l, text);
-    *v = strtod(text, &end);
-    if (!n || *end)
-        return rx_lex_fail(l, "expected a number, got %s", found(l, got));
+    char text[NUMBER_TEXT], got[32], *end;
+    size_t n = copy_number(l, *localeconv()->decimal_point, text);
+    errno = 0;
+    *v = n ? strtod(text, &end) : 0;
+    if (!n || *end || (errno == ERANGE && isinf(*v)))
+        return rx_lex_fail(l, "expected a number of at most %d characters and about 1.8e308, "
+                              "got %s", NUMBER_TEXT - 1, found(l, got));
     l->at += n;
     return RLX_OK;
 }
 
 static int hex_digit(char ch)
 {
-    return ch >= '0' && ch <= '9' ? ch - '0' : ch >= 'a' && ch <= 'f' ? ch - 'a' + 10 : -1;
+    if (ch >= '0' && ch <= '9')
+        return ch - '0';
+    if (ch >= 'A' && ch <= 'F')
+        return ch - 'A' + 10;
+    return ch >= 'a' && ch <= 'f' ? ch - 'a' + 10 : -1;
+}
+
+int rx_lex_hex_byte(rx_lexer *l)
+{
+    if (l->end - l->at < 2)
+        return -1;
+    int high = hex_digit(l->at[0]), low = hex_digit(l->at[1]);
+    if (high < 0 || low < 0)
+        return -1;
+    l->at += 2;
+    return high * 16 + low;
 }
 
 /* One character of a string, which may be an escape. Returns its value or -1. */
@@ -156,12 +182,7 @@ static int take_char(rx_lexer *l)
     case 't': return '\t';
     case '"': return '"';
     case '\\': return '\\';
-    case 'x':
-        if (l->end - l->at >= 2 && hex_digit(l->at[0]) >= 0 && hex_digit(l->at[1]) >= 0) {
-            l->at += 2;
-            return hex_digit(l->at[-2]) * 16 + hex_digit(l->at[-1]);
-        }
-        return -1;
+    case 'x': return rx_lex_hex_byte(l);
     default: return -1;
     }
 }
@@ -176,16 +197,23 @@ rlx_status rx_lex_string(rx_lexer *l, rlx_graph *g, const char **s)
     if (!out)
         return rx_fail_memory(l->err, "a string", longest);
     size_t n = 0;
+    char got[32];
     while (l->at < l->end && *l->at != '"' && *l->at != '\n') {
+        const char *start = l->at;
         int ch = take_char(l);
-        if (ch <= 0)
-            return rx_lex_fail(l, "unknown escape in a string; expected "
-                                  "\\n \\t \\\" \\\\ or \\xNN");
+        if (ch <= 0) {
+            l->at = start;
+            return rx_lex_fail(l, "expected a character that is not zero or one of the escapes "
+                                  "\\n \\t \\\" \\\\ \\xNN, got %s", found(l, got));
+        }
         out[n++] = (char)ch;
     }
+    if (l->at >= l->end || *l->at != '"')
+        return rx_lex_fail(l, "expected '\"' at the end of a string, got %s", found(l, got));
+    l->at++;
     out[n] = 0;
     *s = out;
-    return rx_lex_expect(l, "\"");
+    return RLX_OK;
 }
 
 static rlx_status lex_expression(rx_lexer *l, rlx_graph *g, int depth, rlx_dim *d)
@@ -193,9 +221,10 @@ static rlx_status lex_expression(rx_lexer *l, rlx_graph *g, int depth, rlx_dim *
     rlx_dim a, b;
     RLX_TRY(rx_lex_dim(l, g, depth + 1, &a));
     rx_lex_skip(l);
-    char op = l->at < l->end ? *l->at++ : 0;
+    char got[32], op = l->at < l->end ? *l->at : 0;
     if (!op || !strchr("+-*/", op))
-        return rx_lex_fail(l, "expected + - * or / in a dimension");
+        return rx_lex_fail(l, "expected + - * or / in a dimension, got %s", found(l, got));
+    l->at++;
     RLX_TRY(rx_lex_dim(l, g, depth + 1, &b));
     RLX_TRY(rx_lex_expect(l, ")"));
     *d = op == '+' ? rlx_dim_add(g, a, b)
@@ -214,7 +243,9 @@ rlx_status rx_lex_dim(rx_lexer *l, rlx_graph *g, int depth, rlx_dim *d)
     rx_lex_skip(l);
     if (l->at < l->end && ((*l->at >= '0' && *l->at <= '9') || *l->at == '-')) {
         RLX_TRY(rx_lex_int(l, d));
-        return *d >= -1 ? RLX_OK : rx_lex_fail(l, "expected a dimension, got %lld", (long long)*d);
+        return *d >= -1 ? RLX_OK
+                        : rx_lex_fail(l, "expected a dimension of 0 or more, got %lld",
+                                      (long long)*d);
     }
     const char *word;
     size_t n;
@@ -228,7 +259,7 @@ rlx_status rx_lex_dim(rx_lexer *l, rlx_graph *g, int depth, rlx_dim *d)
     }
     l->at = word;
     return rx_lex_fail(l, "unknown dimension '%.*s'; expected a number or one declared with 'dim'",
-                       (int)n, word);
+                       rx_lex_shown(n), word);
 }
 
 rlx_status rx_lex_dtype(rx_lexer *l, rlx_dtype *t)

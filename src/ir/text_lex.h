@@ -22,8 +22,15 @@ rlx_status rx_lex_expect(rx_lexer *l, const char *token);
 /* Letters, digits, '_' and '.'; at least one. */
 rlx_status rx_lex_word(rx_lexer *l, const char **word, size_t *length, const char *what);
 rlx_status rx_lex_int(rx_lexer *l, int64_t *v);
-/* Decimal, "inf", "-inf" or "nan". */
+/* Decimal, "inf", "-inf" or "nan"; too large for a double is an error. */
 rlx_status rx_lex_double(rx_lexer *l, double *v);
+/* Two hexadecimal digits, with no blanks before them; -1 when there are none. */
+int rx_lex_hex_byte(rx_lexer *l);
+/* How much of a word of n characters to put into a message, as the precision of %.*s. */
+static inline int rx_lex_shown(size_t n)
+{
+    return n < 60 ? (int)n : 60;
+}
 /* A quoted string; the result is in the graph's arena. */
 rlx_status rx_lex_string(rx_lexer *l, rlx_graph *g, const char **s);
 /* A number, a named dimension or (a+b), (a-b), (a*b), (a/b). */

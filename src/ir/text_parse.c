@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Reading graphs from text (the form is described in ir/text.h), and the generic builder rlx_op. */
+#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/dtype.h"
@@ -10,6 +10,7 @@
 #include "ir/text_lex.h"
 
 #define MAX_INSTR 4096
+#define MAX_OPERANDS 4096 /* of a region */
 
 typedef struct parser {
     rx_lexer lex;
@@ -28,7 +29,7 @@ typedef struct result {
     rlx_shape shape;
 } result;
 
-/* ---- Attributes ------------------------------------------------------------------------------------- */
+/* ---- Attributes ------------------------------------------------------------------------------ */
 
 static rlx_status parse_ints(rx_lexer *l, rlx_graph *g, rlx_ints *list, bool dims)
 {
@@ -72,8 +73,8 @@ static rlx_status parse_enum(rx_lexer *l, const rx_attr_field *f, int32_t *v)
         used += snprintf(known + used, sizeof known - (size_t)used, "%s%s", i ? ", " : "",
                          f->names[i]);
     l->at = word;
-    return rx_lex_fail(l, "attribute %s expected one of %s; got '%.*s'", f->name, known, (int)n,
-                       word);
+    return rx_lex_fail(l, "attribute %s expected one of %s; got '%.*s'", f->name, known,
+                       rx_lex_shown(n), word);
 }
 
 static rlx_status parse_field(rx_lexer *l, rlx_graph *g, const rx_attr_field *f, char *record)
@@ -127,7 +128,7 @@ static rlx_status parse_fields(rx_lexer *l, rlx_graph *g, rx_op op, void *record
                                  used ? ", " : "", f->name);
             l->at = word;
             return rx_lex_fail(l, "%s has no attribute '%.*s'; expected: %s", rx_ops[op].name,
-                               (int)n, word, known);
+                               rx_lex_shown(n), word, known);
         }
         RLX_TRY(rx_lex_expect(l, "="));
         RLX_TRY(parse_field(l, g, f, record));
@@ -190,7 +191,21 @@ size_t rlx_op(rlx_graph *g, const char *op, const rlx_value *in, size_t n_in,
     return n;
 }
 
-/* ---- Regions ------------------------------------------------------------------------------------------ */
+/* ---- Regions --------------------------------------------------------------------------------- */
+
+/* The number after the letter of a3 or t3; -1 when there is none of at most five digits. */
+static int parse_region_index(const char *word, size_t n)
+{
+    int v = 0;
+    if (n < 2 || n > 6)
+        return -1;
+    for (size_t i = 1; i < n; i++) {
+        if (word[i] < '0' || word[i] > '9')
+            return -1;
+        v = v * 10 + (word[i] - '0');
+    }
+    return v;
+}
 
 /* a3 or t3 */
 static rlx_status parse_region_arg(parser *p, const rx_region *r, uint16_t *arg)
@@ -198,15 +213,18 @@ static rlx_status parse_region_arg(parser *p, const rx_region *r, uint16_t *arg)
     const char *word;
     size_t n;
     RLX_TRY(rx_lex_word(&p->lex, &word, &n, "a0, t0, ..."));
-    long v = n > 1 && n < 7 ? strtol(word + 1, NULL, 10) : -1;
-    if (v >= 0 && *word == 'a' && v < r->n_in)
+    int v = parse_region_index(word, n);
+    if (v >= 0 && *word == 'a' && v < r->n_in) {
         *arg = (uint16_t)v;
-    else if (v >= 0 && *word == 't' && v < r->n_instr)
+        return RLX_OK;
+    }
+    if (v >= 0 && *word == 't' && v < r->n_instr) {
         *arg = (uint16_t)(r->n_in + v);
-    else
-        return rx_lex_fail(&p->lex, "expected an operand a0 to a%d or an earlier t, got '%.*s'",
-                           r->n_in - 1, (int)n, word);
-    return RLX_OK;
+        return RLX_OK;
+    }
+    p->lex.at = word;
+    return rx_lex_fail(&p->lex, "expected an operand a0 to a%d or an earlier t, got '%.*s'",
+                       r->n_in - 1, rx_lex_shown(n), word);
 }
 
 static rlx_status parse_instr(parser *p, const rx_region *r, rx_instr *in)
@@ -221,7 +239,8 @@ static rlx_status parse_instr(parser *p, const rx_region *r, rx_instr *in)
     RLX_TRY(rx_lex_word(l, &word, &n, "an operation"));
     rx_op op = rx_op_find(word, n);
     if (op == RX_N_OPS || !(rx_ops[op].flags & RX_OP_ELEMENTWISE))
-        return rx_lex_fail(l, "'%.*s' is not an elementwise operation", (int)n, word);
+        return rx_lex_fail(l, "expected an elementwise operation, got '%.*s'", rx_lex_shown(n),
+                           word);
     in->op = (uint16_t)op;
     RLX_TRY(rx_lex_expect(l, "("));
     for (int i = 0; i < rx_ops[op].min_in; i++) {
@@ -244,10 +263,17 @@ static rlx_status parse_region(parser *p, rx_region *r, const char *stop)
     size_t cap = 0;
     uint16_t out[RX_MAX_RESULTS];
     rlx_status s = RLX_OK;
+    if (p->n_operands > MAX_OPERANDS)
+        return rx_lex_fail(&p->lex, "expected a region of at most %d operands, got %zu",
+                           MAX_OPERANDS, p->n_operands);
     r->n_in = (uint16_t)p->n_operands;
     while (s == RLX_OK && !rx_lex_take(&p->lex, "return")) {
-        if (r->n_instr == MAX_INSTR || !rx_grow(&instr, &cap, r->n_instr + 1u, sizeof *instr)) {
-            s = rx_lex_fail(&p->lex, "region with more than %d instructions", MAX_INSTR);
+        if (r->n_instr == MAX_INSTR) {
+            s = rx_lex_fail(&p->lex, "expected at most %d instructions in a region", MAX_INSTR);
+            break;
+        }
+        if (!rx_grow(&instr, &cap, r->n_instr + 1u, sizeof *instr)) {
+            s = rx_fail_memory(p->lex.err, "a region", (r->n_instr + 1u) * sizeof *instr);
             break;
         }
         instr[r->n_instr] = (rx_instr){0};
@@ -278,35 +304,57 @@ static rlx_status parse_region(parser *p, rx_region *r, const char *stop)
     return p->lex.at >= p->lex.end ? RLX_OK : rx_lex_fail(&p->lex, "expected the end of region");
 }
 
-/* ---- Constants ------------------------------------------------------------------------------------------ */
+/* ---- Constants ------------------------------------------------------------------------------- */
 
 static rlx_status parse_hex(parser *p, char *data, uint64_t bytes)
 {
-    rx_lexer *l = &p->lex;
     for (uint64_t i = 0; i < bytes; i++) {
-        char pair[3] = {0};
-        char *end;
-        if (l->end - l->at >= 2)
-            memcpy(pair, l->at, 2);
-        long v = strtol(pair, &end, 16);
-        if (end != pair + 2)
-            return rx_lex_fail(l, "expected %llu bytes in hexadecimal, got %llu",
+        int v = rx_lex_hex_byte(&p->lex);
+        if (v < 0)
+            return rx_lex_fail(&p->lex, "expected %llu bytes in hexadecimal, got %llu",
                                (unsigned long long)bytes, (unsigned long long)i);
         data[i] = (char)v;
-        l->at += 2;
     }
     return RLX_OK;
 }
 
-static void store_int(rlx_dtype t, char *at, int64_t v)
+static rlx_status parse_float(rx_lexer *l, rlx_dtype t, char *at)
 {
+    const char *start = l->at;
+    double v;
+    RLX_TRY(rx_lex_double(l, &v));
+    float f = (float)v, stored;
+    rlx_from_float(t, &f, at, 1);
+    rlx_to_float(t, at, &stored, 1);
+    if (!isinf(stored) || isinf(v))
+        return RLX_OK;
+    l->at = start;
+    return rx_lex_fail(l, "expected a number that fits %s, got %g", rlx_dtype_name(t), v);
+}
+
+static rlx_status parse_int(rx_lexer *l, rlx_dtype t, char *at)
+{
+    static const struct { int64_t lo, hi; } range[RLX_N_DTYPES] = {
+        [RLX_BOOL] = {0, 1},                [RLX_I8] = {INT8_MIN, INT8_MAX},
+        [RLX_U8] = {0, UINT8_MAX},          [RLX_I32] = {INT32_MIN, INT32_MAX},
+        [RLX_I64] = {INT64_MIN, INT64_MAX},
+    };
+    const char *start = l->at;
+    int64_t v;
+    RLX_TRY(rx_lex_int(l, &v));
     int32_t v32 = (int32_t)v;
+    if (v < range[t].lo || v > range[t].hi) {
+        l->at = start;
+        return rx_lex_fail(l, "expected a number that fits %s, got %lld", rlx_dtype_name(t),
+                           (long long)v);
+    }
     if (t == RLX_I64)
         memcpy(at, &v, sizeof v);
     else if (t == RLX_I32)
         memcpy(at, &v32, sizeof v32);
     else
-        *at = t == RLX_BOOL ? v != 0 : (char)v;
+        *at = (char)v;
+    return RLX_OK;
 }
 
 static rlx_status parse_list(parser *p, rlx_dtype t, char *data, int64_t n)
@@ -316,16 +364,8 @@ static rlx_status parse_list(parser *p, rlx_dtype t, char *data, int64_t n)
         char *at = data + i * rlx_dtype_block_bytes(t);
         if (i)
             RLX_TRY(rx_lex_expect(l, ","));
-        if (rlx_dtype_is_float(t)) {
-            double v;
-            RLX_TRY(rx_lex_double(l, &v));
-            float f = (float)v;
-            rlx_from_float(t, &f, at, 1);
-        } else {
-            int64_t v;
-            RLX_TRY(rx_lex_int(l, &v));
-            store_int(t, at, v);
-        }
+        rx_lex_skip(l);
+        RLX_TRY(rlx_dtype_is_float(t) ? parse_float(l, t, at) : parse_int(l, t, at));
     }
     return rx_lex_expect(l, "]");
 }
@@ -352,7 +392,7 @@ static rlx_status parse_constant(parser *p, rx_leaf_attr *a)
     return parse_hex(p, data, a->bytes);
 }
 
-/* ---- Nodes ------------------------------------------------------------------------------------------------ */
+/* ---- Nodes ----------------------------------------------------------------------------------- */
 
 static rlx_status parse_value(parser *p, rlx_value *v)
 {
@@ -365,8 +405,11 @@ static rlx_status parse_value(parser *p, rlx_value *v)
     RLX_TRY(rx_lex_expect(&p->lex, "%"));
     RLX_TRY(rx_lex_word(&p->lex, &word, &n, "the name of a value"));
     const rx_map_slot *slot = rx_map_find(&p->names, word, n);
-    if (!slot)
-        return rx_lex_fail(&p->lex, "unknown value %%%.*s", (int)n, word);
+    if (!slot) {
+        p->lex.at = word;
+        return rx_lex_fail(&p->lex, "unknown value %%%.*s; expected one of an earlier line",
+                           rx_lex_shown(n), word);
+    }
     v->id = slot->value;
     return RLX_OK;
 }
@@ -396,6 +439,12 @@ static rlx_status parse_leaf(parser *p, rx_op op, const result *r, size_t n, rlx
     else
         RLX_TRY(rx_lex_string(&p->lex, p->g, &a.name));
     *first = rx_graph_add(p->g, op, NULL, 0, &a, a.name);
+    const char *name;
+    rx_lex_skip(&p->lex);
+    if (op == RX_OP_constant && p->lex.at < p->lex.end && *p->lex.at == '"') {
+        RLX_TRY(rx_lex_string(&p->lex, p->g, &name));
+        rlx_named(p->g, *first, name);
+    }
     return RLX_OK;
 }
 
@@ -429,11 +478,12 @@ static rlx_status bind_results(parser *p, const result *r, size_t n, rlx_value f
         char a[RX_TYPE_TEXT], b[RX_TYPE_TEXT];
         if (r[i].typed && (v->dtype != r[i].dtype || !rx_shape_equal(&v->shape, &r[i].shape)))
             return rx_lex_fail(&p->lex, "%%%.*s: the text says %s, but %s gives %s",
-                               (int)r[i].length, r[i].name,
+                               rx_lex_shown(r[i].length), r[i].name,
                                rx_type_text(p->g, r[i].dtype, &r[i].shape, a),
                                rx_ops[node->op].name, rx_type_text(p->g, v->dtype, &v->shape, b));
         if (rx_map_find(&p->names, r[i].name, r[i].length))
-            return rx_lex_fail(&p->lex, "%%%.*s is defined twice", (int)r[i].length, r[i].name);
+            return rx_lex_fail(&p->lex, "%%%.*s is defined twice", rx_lex_shown(r[i].length),
+                               r[i].name);
         if (!rx_map_add(&p->names, r[i].name, r[i].length, first.id + (uint32_t)i))
             return rx_fail_memory(p->lex.err, "names", n);
     }
@@ -463,7 +513,8 @@ static rlx_status parse_node(parser *p)
     rx_op op = rx_op_find(word, length);
     if (op == RX_N_OPS) {
         l->at = word;
-        return rx_lex_fail(l, "unknown operation '%.*s' ('rlx ops' lists them)", (int)length, word);
+        return rx_lex_fail(l, "unknown operation '%.*s' ('rlx ops' lists them)",
+                           rx_lex_shown(length), word);
     }
     rlx_value first = RLX_NONE;
     RLX_TRY(rx_ops[op].flags & RX_OP_LEAF ? parse_leaf(p, op, r, n, &first)

@@ -7,10 +7,23 @@
 
 #define MAX_LISTED 16 /* constants with more elements are printed as hexadecimal bytes */
 
+/* As rx_dim_text, of any length. */
 static void put_dim(rx_str *s, const rlx_graph *g, rlx_dim d)
 {
-    char text[256];
-    rx_str_puts(s, rx_dim_text(g, d, text, sizeof text));
+    if (d >= 0 || d == -1) {
+        rx_str_printf(s, "%lld", (long long)d);
+        return;
+    }
+    const rx_dim_expr *e = &g->dims[-d - 2];
+    if (e->kind == RX_DIM_NAMED) {
+        rx_str_puts(s, e->name);
+        return;
+    }
+    rx_str_puts(s, "(");
+    put_dim(s, g, e->a);
+    rx_str_add(s, &"?+-*/"[e->kind], 1);
+    put_dim(s, g, e->b);
+    rx_str_puts(s, ")");
 }
 
 static void put_type(rx_str *s, const rlx_graph *g, rlx_dtype t, const rlx_shape *shape)
@@ -30,7 +43,7 @@ static void put_ints(rx_str *s, const rlx_graph *g, const rlx_ints *list, bool d
     rx_str_puts(s, "[");
     for (int i = 0; i < list->n; i++) {
         rx_str_puts(s, i ? "," : "");
-        if (dims && list->v[i] != -1)
+        if (dims)
             put_dim(s, g, list->v[i]);
         else
             rx_str_printf(s, "%lld", (long long)list->v[i]);
@@ -152,11 +165,20 @@ static int64_t load_int(rlx_dtype t, const char *p)
     }
 }
 
+/* A bool is 0 or 1 in a list; other bytes that the program gave are kept in hexadecimal. */
+static bool has_odd_bool(const rx_leaf_attr *a, int64_t n)
+{
+    for (int64_t i = 0; a->dtype == RLX_BOOL && i < n; i++)
+        if (((const unsigned char *)a->data)[i] > 1)
+            return true;
+    return false;
+}
+
 /* True when the elements can be written as a short list without loss. */
 static bool put_listed(rx_str *s, const rx_leaf_attr *a, int64_t n)
 {
     float f[MAX_LISTED];
-    if (n > MAX_LISTED || rlx_dtype_is_packed(a->dtype))
+    if (n > MAX_LISTED || rlx_dtype_is_packed(a->dtype) || has_odd_bool(a, n))
         return false;
     bool is_float = rlx_dtype_is_float(a->dtype);
     if (is_float) {
@@ -195,22 +217,17 @@ static void put_constant(rx_str *s, const rlx_graph *g, const rx_leaf_attr *a)
 
 /* ---- Nodes and graphs ------------------------------------------------------------------------ */
 
-void rx_text_node(rx_str *s, const rlx_graph *g, const rx_node *n)
+/* What follows the name of the operation: the bytes or name of a leaf, or operands and record. */
+static void put_arguments(rx_str *s, const rlx_graph *g, const rx_node *n)
 {
-    for (uint32_t i = 0; i < n->n_out; i++) {
-        const rx_value *v = &g->values[n->first_out + i];
-        rx_str_printf(s, "%s%%%u: ", i ? ", " : "", n->first_out + i);
-        put_type(s, g, v->dtype, &v->shape);
+    const rx_leaf_attr *leaf = n->attr;
+    if (n->op == RX_OP_constant) {
+        put_constant(s, g, leaf);
+        return;
     }
-    rx_str_printf(s, " = %s", rx_ops[n->op].name);
     if (rx_ops[n->op].flags & RX_OP_LEAF) {
-        const rx_leaf_attr *a = n->attr;
-        if (n->op == RX_OP_constant) {
-            put_constant(s, g, a);
-        } else {
-            rx_str_puts(s, " ");
-            rx_str_quote(s, a->name);
-        }
+        rx_str_puts(s, " ");
+        rx_str_quote(s, leaf->name);
         return;
     }
     rx_str_puts(s, "(");
@@ -223,7 +240,19 @@ void rx_text_node(rx_str *s, const rlx_graph *g, const rx_node *n)
     }
     rx_str_puts(s, ")");
     rx_text_attr(s, g, n->op, n->attr);
-    if (n->name && *n->name) {
+}
+
+void rx_text_node(rx_str *s, const rlx_graph *g, const rx_node *n)
+{
+    for (uint32_t i = 0; i < n->n_out; i++) {
+        const rx_value *v = &g->values[n->first_out + i];
+        rx_str_printf(s, "%s%%%u: ", i ? ", " : "", n->first_out + i);
+        put_type(s, g, v->dtype, &v->shape);
+    }
+    rx_str_printf(s, " = %s", rx_ops[n->op].name);
+    put_arguments(s, g, n);
+    bool is_port = rx_ops[n->op].flags & RX_OP_LEAF && n->op != RX_OP_constant;
+    if (!is_port && n->name && *n->name) {
         rx_str_puts(s, " ");
         rx_str_quote(s, n->name);
     }

@@ -20,8 +20,9 @@ typedef struct checker {
 static rlx_status fail_node(checker *k, size_t i, const char *what)
 {
     const rx_node *n = &k->g.nodes[i];
-    return rx_graph_fail(&k->g, RLX_INVALID, "%s '%s' (node %zu): %s", rx_ops[n->op].name,
-                         n->name ? n->name : "", i, what);
+    rx_infer c = {.g = &k->g, .op = n->op, .name = n->name};
+    k->g.n_nodes = i; /* messages of rules name the node by this number */
+    return rx_infer_fail(&c, "%s", what);
 }
 
 static rlx_status check_order(checker *k, size_t i)
@@ -63,9 +64,7 @@ static rlx_status check_rule(checker *k, size_t i)
         const rx_value *v = &k->g.values[n->first_out + j];
         if (v->dtype != c.dtype[j] || !rx_shape_equal(&v->shape, &c.shape[j])) {
             char a[RX_TYPE_TEXT], b[RX_TYPE_TEXT];
-            return rx_graph_fail(&k->g, RLX_INVALID,
-                                 "%s '%s' (node %zu): result %u expected %s, recorded %s",
-                                 info->name, n->name ? n->name : "", i, j,
+            return rx_infer_fail(&c, "result %u expected %s, recorded %s", j,
                                  rx_type_text(&k->g, c.dtype[j], &c.shape[j], a),
                                  rx_type_text(&k->g, v->dtype, &v->shape, b));
         }
@@ -81,7 +80,7 @@ static rlx_status check_node(checker *k, size_t i)
     RLX_TRY(check_order(k, i));
     if (!rx_grow(&k->in, &k->cap_in, n->n_in + 1, sizeof *k->in))
         return rx_graph_fail(&k->g, RLX_NO_MEMORY, "out of memory while verifying");
-    k->g.n_nodes = i; /* messages of rules name the node by this number */
+    k->g.n_nodes = i; /* as in fail_node */
     RLX_TRY(check_rule(k, i));
     if (n->op == RX_OP_state)
         k->state_now[k->g.values[n->first_out].result] = n->first_out;

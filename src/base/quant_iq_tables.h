@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Grids of the iq types, printed by tests/base/quant_vs_gguf.py --tables. A row of the iq1 and iq2
- * grids is 8 fields of 2 bits, of the iq3 grids 4 fields of 3 bits, the first element lowest. */
+/* Grids of the iq types, printed by tests/base/test_quant_gguf.py --tables. A row of the iq1 and
+ * iq2 grids is 8 fields of 2 bits, of the iq3 grids 4 of 3 bits, the first element lowest. */
 #ifndef RX_BASE_QUANT_IQ_TABLES_H
 #define RX_BASE_QUANT_IQ_TABLES_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests of the element types: small floats over all their bit patterns, the table of types, plain
  * conversions, and one golden block of each packed type. With arguments it serves
- * quant_vs_gguf.py: `info TYPE` prints block size, bytes and GGUF number, `decode TYPE` turns the
+ * test_quant_gguf.py: `info TYPE` prints block size, bytes and GGUF number, `decode TYPE` turns the
  * blocks on standard input into floats on standard output. */
 #include <math.h>
 #include <stdarg.h>
@@ -235,7 +235,7 @@ static void test_refusals(void)
 /* ---- Golden blocks -------------------------------------------------------------------------- */
 
 /* The first and last element and the FNV-1a hash of all elements of a block filled from `seed`,
- * as the Python package gguf decodes it: rows printed by quant_vs_gguf.py --golden. */
+ * as the Python package gguf decodes it: rows printed by test_quant_gguf.py --golden. */
 static const struct {
     rlx_dtype t;
     uint32_t seed;
@@ -317,7 +317,7 @@ static void test_golden(void)
     }
 }
 
-/* ---- For quant_vs_gguf.py ------------------------------------------------------------------- */
+/* ---- For test_quant_gguf.py ----------------------------------------------------------------- */
 
 static int print_info(rlx_dtype t)
 {

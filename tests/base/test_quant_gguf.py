@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: MIT
 """Compares the block decoders of rlx, bit for bit, with those of the Python package `gguf`.
 
-    quant_vs_gguf.py TEST_QUANT [--seed N]   compare; TEST_QUANT is the program of test_quant.c
-    quant_vs_gguf.py --tables                print src/base/quant_iq_tables.h
-    quant_vs_gguf.py --golden                print the golden rows of test_quant.c
+    test_quant_gguf.py [--seed N]   compare with the program of test_quant.c in RLX_BUILD_DIR
+    test_quant_gguf.py --tables     print src/base/quant_iq_tables.h
+    test_quant_gguf.py --golden     print the golden rows of test_quant.c
 
 Exit status: 0 all equal, 1 not, 2 wrong usage, 77 no numpy or gguf here (skipped).
 """
 import argparse
 import importlib.metadata
+import os
 import subprocess
 import sys
 
@@ -131,8 +132,8 @@ def compare_all(program, seed):
 
 HEADER = """\
 /* SPDX-License-Identifier: MIT */
-/* Grids of the iq types, printed by tests/base/quant_vs_gguf.py --tables. A row of the iq1 and iq2
- * grids is 8 fields of 2 bits, of the iq3 grids 4 fields of 3 bits, the first element lowest. */
+/* Grids of the iq types, printed by tests/base/test_quant_gguf.py --tables. A row of the iq1 and
+ * iq2 grids is 8 fields of 2 bits, of the iq3 grids 4 of 3 bits, the first element lowest. */
 #ifndef RX_BASE_QUANT_IQ_TABLES_H
 #define RX_BASE_QUANT_IQ_TABLES_H
 
@@ -188,7 +189,6 @@ def print_golden():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("program", nargs="?")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tables", action="store_true")
     parser.add_argument("--golden", action="store_true")
@@ -197,9 +197,10 @@ def main():
         return print_tables()
     if args.golden:
         return print_golden()
-    if not args.program:
-        parser.error("name the program built from test_quant.c")
-    return compare_all(args.program, args.seed)
+    program = os.path.join(os.environ.get("RLX_BUILD_DIR", "build-test"), "tests/base/test_quant")
+    if not os.path.exists(program):
+        parser.error(f"{program} is not there; build it and set RLX_BUILD_DIR")
+    return compare_all(program, args.seed)
 
 
 if __name__ == "__main__":

@@ -142,7 +142,7 @@ static bool alloc_calls(rx_exec *e)
                                 .out = operands + s->n_in, .pool = e->device->pool,
                                 .scratch = &e->scratch, .flags = &e->flags,
                                 .packs = &e->weights->packs, .sources = sources,
-                                .caches = &e->device->caches};
+                                .caches = &e->device->caches, .policy = p->policy};
     }
     return true;
 }

@@ -5,6 +5,7 @@
 
 #include "cpu/cpuid.h"
 #include "ops/view.h"
+#include "rlx/session.h"
 
 struct rx_cpu_exec;
 struct rx_pool;
@@ -21,6 +22,7 @@ typedef struct rx_call {
     struct rx_pack_cache *packs;          /* for rx_call_packed; with `sources`, of each operand */
     const struct rx_pack_source *sources; /* NULL: nothing is kept */
     const rx_cpu_caches *caches;          /* NULL: RX_COMMON_CACHES */
+    rlx_policy policy;
 } rx_call;
 
 /* Operand i, or NULL when absent. */

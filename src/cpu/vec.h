@@ -31,6 +31,7 @@
  *      where they are faster; else a vh is a vf
  *   vf_transpose(r): the VF x VF matrix of vectors r[0..VF-1], in place
  *   vi_dot_u8s8(acc, u, s): acc + the sum of four products of u8 and s8 in each lane, exact
+ *   vi_dot_u7s8: the same for u below 128, where that is faster
  */
 #ifndef RX_CPU_VEC_H
 #define RX_CPU_VEC_H

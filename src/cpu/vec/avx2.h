@@ -170,6 +170,12 @@ RX_INLINE vi vi_dot_u8s8(vi acc, vi u, vi s)
     return vi_add(acc, vi_add(even, odd));
 }
 
+RX_INLINE vi vi_dot_u7s8(vi acc, vi u, vi s)
+{
+    const vi pairs = _mm256_maddubs_epi16(u, s);
+    return vi_add(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+
 RX_INLINE void vf_transpose(vf r[VF])
 {
     vf t[VF];

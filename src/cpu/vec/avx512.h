@@ -147,6 +147,16 @@ RX_INLINE vi vi_dot_u8s8(vi acc, vi u, vi s)
 #endif
 }
 
+RX_INLINE vi vi_dot_u7s8(vi acc, vi u, vi s)
+{
+#if defined(__AVX512VNNI__)
+    return _mm512_dpbusd_epi32(acc, u, s);
+#else
+    const vi pairs = _mm512_maddubs_epi16(u, s);
+    return vi_add(acc, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+#endif
+}
+
 /* After two rounds lane L of r[4 i + j] holds column 4 L + j of rows 4 i .. 4 i + 3. */
 RX_INLINE void vf_transpose(vf r[VF])
 {

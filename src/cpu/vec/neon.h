@@ -175,6 +175,8 @@ RX_INLINE vi vi_dot_u8s8(vi acc, vi u, vi s)
     return vaddq_s32(acc, vpaddq_s32(vpaddq_s32(p0, p1), vpaddq_s32(p2, p3)));
 }
 
+RX_INLINE vi vi_dot_u7s8(vi acc, vi u, vi s) { return vi_dot_u8s8(acc, u, s); }
+
 RX_INLINE void vf_transpose(vf r[VF])
 {
     float32x4x2_t x = vtrnq_f32(r[0], r[1]), y = vtrnq_f32(r[2], r[3]);

@@ -159,6 +159,8 @@ RX_INLINE vi vi_dot_u8s8(vi acc, vi u, vi s)
     return vi_add(acc, vi_add(even, odd));
 }
 
+RX_INLINE vi vi_dot_u7s8(vi acc, vi u, vi s) { return vi_dot_u8s8(acc, u, s); }
+
 RX_INLINE void vf_transpose(vf r[VF])
 {
     vf x0 = wasm_i32x4_shuffle(r[0], r[1], 0, 4, 1, 5);

@@ -49,7 +49,7 @@ static const golden cases[] = {
      "  %3: f32[2,6] = add(%1, %2) \"norm\"\n"
      "  %4: f32[2,6] = mul(%3, %3) \"norm\"\n"
      "  %5: f32[2,1] = reduce_mean(%4) {axes=[1], keepdims=true} \"norm\"\n"
-     "  %6: f32[] = constant [9.999999747378752e-06]\n"
+     "  %6: f32[] = constant [9.999999747378752e-06] \"norm\"\n"
      "  %7: f32[2,1] = add(%5, %6) \"norm\"\n"
      "  %8: f32[2,1] = rsqrt(%7) \"norm\"\n"
      "  %9: f32[2,6] = mul(%3, %8) \"norm\"\n"

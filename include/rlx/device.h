@@ -22,7 +22,7 @@ typedef struct rlx_device_info {
     uint32_t threads;    /* CPU devices: threads used */
     bool is_default;     /* the one that "auto" opens */
     bool is_test;        /* ref, null: exact or checking devices, never chosen by "auto" */
-    bool is_software;    /* a GPU driver that runs on the CPU: "auto" takes the CPU device instead */
+    bool is_software;    /* a GPU driver that runs on the CPU: "auto" prefers the CPU device */
 } rlx_device_info;
 
 /* Writes up to `cap` devices to `out` (may be NULL when cap is 0), best first within each backend,

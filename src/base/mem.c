@@ -49,7 +49,7 @@ void rx_free(void *p)
         allocator.free(allocator.user, p);
 }
 
-void rlx_free(void *p);
+RLX_API void rlx_free(void *p);
 void rlx_free(void *p)
 {
     rx_free(p);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of kernels and their SPIR-V.
  *
- * Packed form, outside: runs of (length of literals, literals, length of a match, distance as 16 bits
- * little endian). A length is a sum of bytes up to the first below 255; a match of length 0 ends the
- * data. Inside: numbers of 7 bits a byte, low first: five words of the header, then for each
- * instruction operation, length, and its operands as differences (sign in the low bit) from the same
- * operand of the last instruction of that operation. */
+ * Packed form, outside: runs of (length of literals, literals, length of a match, distance as 16
+ * bits little endian). A length is a sum of bytes up to the first below 255; a match of length 0
+ * ends the data. Inside: numbers of 7 bits a byte, low first: five words of the header, then for
+ * each instruction operation, length, and its operands as differences (sign in the low bit) from
+ * the same operand of the last instruction of that operation. */
 #include <pthread.h>
 #include <string.h>
 

@@ -113,7 +113,7 @@ rlx_status rx_lower_pool1d(rx_lower *c)
 
 /* ---- Resizing -------------------------------------------------------------------------------- */
 
-rlx_status rx_infer_resize_nearest_2x(rx_infer *c)
+rlx_status rx_infer_resize_2x(rx_infer *c)
 {
     RLX_TRY(rx_check_type(c, 0, "x", RX_PLAIN));
     RLX_TRY(rx_check_rank(c, 0, "x", 4, 4));
@@ -125,7 +125,7 @@ rlx_status rx_infer_resize_nearest_2x(rx_infer *c)
 }
 
 /* [N,C,H,W] as [N,C,H,1,W,1], expanded to [N,C,H,2,W,2], read as [N,C,2H,2W]. */
-rlx_status rx_lower_resize_nearest_2x(rx_lower *c)
+rlx_status rx_lower_resize_2x(rx_lower *c)
 {
     const rlx_shape s = rlx_value_shape(c->g, c->in[0]);
     rlx_dim split[] = {s.dim[0], s.dim[1], s.dim[2], 1, s.dim[3], 1};

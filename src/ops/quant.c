@@ -116,7 +116,7 @@ static rlx_status check_block_scheme(rx_infer *c, rlx_dequant_desc *d)
     return rx_check_shape(c, 3, "zero", &want);
 }
 
-rlx_status rx_infer_dequant_matmul(rx_infer *c)
+rlx_status rx_infer_dequant(rx_infer *c)
 {
     rlx_dequant_desc *d = c->attr;
     uint64_t small = RX_T(RLX_I8) | RX_T(RLX_U8);
@@ -193,7 +193,7 @@ static rlx_status check_bank(rx_infer *c, size_t i)
     return rx_check_blocks(c, i, "w");
 }
 
-rlx_status rx_infer_dequant_grouped_matmul(rx_infer *c)
+rlx_status rx_infer_dequant_grouped(rx_infer *c)
 {
     RLX_TRY(rx_check_type(c, 0, "x", RX_FLOATS));
     RLX_TRY(rx_check_rank(c, 0, "x", 2, 2));
@@ -206,7 +206,7 @@ rlx_status rx_infer_dequant_grouped_matmul(rx_infer *c)
     return RLX_OK;
 }
 
-rlx_status rx_infer_dequant_moe_weights(rx_infer *c)
+rlx_status rx_infer_dequant_moe(rx_infer *c)
 {
     rlx_cast_desc *d = c->attr;
     RLX_TRY(check_bank(c, 0));

@@ -29,7 +29,7 @@ rx_lower_fn *const rx_lower_table[RX_N_OPS] = {
 const char *rx_family_name(rx_family f)
 {
     static const char *const names[] = {
-        "leaf",  "unary", "binary", "compare", "select", "region",    "matrix", "norm",  "attention",
+        "leaf",  "unary", "binary", "compare", "select", "region", "matrix", "norm", "attention",
         "shape", "index", "reduce", "order",   "conv",   "recurrent", "signal", "random",
     };
     return names[f];

@@ -141,7 +141,8 @@ static text compile(const text *source, const row *r)
                                                              r->file, "main", o);
     if (CALL(int, shaderc_result_get_compilation_status, handle)(result)) {
         fprintf(stderr, "%s (%s)\n", r->name, r->defines);
-        die("does not compile", CALL(const char *, shaderc_result_get_error_message, handle)(result));
+        die("does not compile",
+            CALL(const char *, shaderc_result_get_error_message, handle)(result));
     }
     text words = {0};
     append(&words, CALL(const char *, shaderc_result_get_bytes, handle)(result),
@@ -169,7 +170,7 @@ static void strip(text *t)
     t->n = out * 4;
 }
 
-/* ---- Compression: the format is in gpu/kernels.c ----------------------------------------------- */
+/* ---- Compression: the format is in gpu/kernels.c --------------------------------------------- */
 
 static void put_varint(text *out, uint32_t v)
 {
@@ -225,7 +226,8 @@ static void put_run(text *out, const char *literals, size_t n, size_t match, siz
 #define WINDOW 65535
 #define MAX_TRIES 256
 
-/* Length of the longest match of place i before it, and where; chains of places with equal bytes. */
+/* Length of the longest match of place i before it, and where; chains of places with equal bytes.
+ * */
 static size_t longest(const text *in, size_t i, const uint32_t *head, const uint32_t *chain,
                       size_t *where)
 {

@@ -63,7 +63,7 @@ rlx_status rx_ref_dequantize(const rx_call *c)
     return RLX_OK;
 }
 
-rlx_status rx_ref_dequant_moe_weights(const rx_call *c)
+rlx_status rx_ref_dequant_moe(const rx_call *c)
 {
     const rx_view *w = &c->in[0], *ids = &c->in[1], *out = &c->out[0];
     int64_t m = out->dim[0], n_rows = out->dim[1], k = out->dim[2], n_experts = w->dim[0];

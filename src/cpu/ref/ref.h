@@ -22,7 +22,8 @@ static inline int64_t rx_offset(const rx_view *v, const int64_t *at)
  * (floats are truncated). bool reads as 0 or 1. */
 double rx_load(const rx_view *v, int64_t o);
 int64_t rx_load_int(const rx_view *v, int64_t o);
-/* Rounds to the type of v: floats to nearest even, integers toward zero with saturation, NaN to 0. */
+/* Rounds to the type of v: floats to nearest even, integers toward zero with saturation, NaN to 0.
+ * */
 void rx_store(const rx_view *v, int64_t o, double x);
 /* Integers wrap, floats round. */
 void rx_store_int(const rx_view *v, int64_t o, int64_t x);
@@ -58,8 +59,8 @@ void rx_copy_element(const rx_view *to, int64_t j, const rx_view *from, int64_t 
 /* An index from the tensor, negative counted from the end, clamped to 0..n-1 with a flag (0 when n
  * is 0). */
 int64_t rx_load_index(const rx_call *c, const rx_view *v, int64_t o, int64_t n);
-/* Reads row `row` of a matrix-like tensor (last axis, n elements) as doubles: packed or plain. `row`
- * counts the product of all axes but the last. */
+/* Reads row `row` of a matrix-like tensor (last axis, n elements) as doubles: packed or plain.
+ * `row` counts the product of all axes but the last. */
 void rx_load_row(const rx_view *v, int64_t row, double *dst);
 
 /* ---- Elementwise functions: cpu/ref/scalar.c --------------------------------------------------

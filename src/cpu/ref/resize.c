@@ -251,7 +251,7 @@ rlx_status rx_ref_resize(const rx_call *c)
 }
 
 /* [N,C,H,W] -> [N,C,2H,2W]. */
-rlx_status rx_ref_resize_nearest_2x(const rx_call *c)
+rlx_status rx_ref_resize_2x(const rx_call *c)
 {
     const rx_view *x = &c->in[0], *y = &c->out[0];
     const int64_t n = rx_view_elements(y);

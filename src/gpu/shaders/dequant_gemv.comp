@@ -26,8 +26,8 @@ const uint EACH = COLS / (THREADS / TEAM);
 shared float parts[ROWS * COLS * TEAM]; /* [row][column][member] */
 
 #if FAMILY < 4
-/* First elements of a batch. With ids a_0 is the stride of a row, b_0 of an expert in bytes, and the
- * words of the residual describe the ids: res_at, res_0 first and stride, res_1 the number of
+/* First elements of a batch. With ids a_0 is the stride of a row, b_0 of an expert in bytes, and
+ * the words of the residual describe the ids: res_at, res_0 first and stride, res_1 the number of
  * experts. Negative ids count from the end. */
 Batch find_matrices(uint i)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #version 450
-/* Two axes of x [outer, in_a, middle, in_b, inner] resized to y [outer, out_a, middle, out_b, inner]:
- * y[ia, ib] = sum over s, t of weight_a[ia][s] * weight_b[ib][t] * x[place_a[ia][s], place_b[ib][t]].
- * The table has for each place TAPS pairs (place in x, weight), unused ones with weight 0; a first
- * place of ~0 makes the result the fill value. With one axis A is absent: TAPS_A is 0, in_a and
- * out_a are 1.
+/* Two axes of x [outer, in_a, middle, in_b, inner] resized to y [outer, out_a, middle, out_b,
+ * inner]: y[ia, ib] = sum over s, t of weight_a[ia][s] * weight_b[ib][t] * x[place_a[ia][s],
+ * place_b[ib][t]]. The table has for each place TAPS pairs (place in x, weight), unused ones with
+ * weight 0; a first place of ~0 makes the result the fill value. With one axis A is absent: TAPS_A
+ * is 0, in_a and out_a are 1.
  *
  * One invocation makes a word of y. */
 #include "common.glsl"

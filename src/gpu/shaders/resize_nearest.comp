@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #version 450
 /* y [dim] from x of any type and strides: element (i0, i1, ..) of y is element
- * (place[0][i0], place[1][i1], ..) of x, or the fill value when a place is ~0. The places of an axis
- * begin at word table_at of the table; an axis without a table (~0) keeps its places.
+ * (place[0][i0], place[1][i1], ..) of x, or the fill value when a place is ~0. The places of an
+ * axis begin at word table_at of the table; an axis without a table (~0) keeps its places.
  *
  * One invocation makes a word of y: one element of 32 bits, 2 of 16, 4 of 8; or one of 64. */
 #include "common.glsl"

@@ -7,9 +7,10 @@
  * [dirs][hidden][GATES * hidden].
  *
  * A workgroup has ROWS sequences of a batch in one direction, and `units` of the hidden units.
- * PERSIST: all of them; it walks over n_steps tokens with the states in shared memory. Else it makes
- * one step of some units, and reads the whole state from memory. In a step the invocations are
- * LINES x PARTS: each sums w_hh . h for some gates over its part of h; then each updates some units.
+ * PERSIST: all of them; it walks over n_steps tokens with the states in shared memory. Else it
+ * makes one step of some units, and reads the whole state from memory. In a step the invocations
+ * are LINES x PARTS: each sums w_hh . h for some gates over its part of h; then each updates some
+ * units.
  *
  * Backward directions take the tokens from the end: direction 1, or 0 with `reverse`. */
 #include "common.glsl"
@@ -64,7 +65,8 @@ float state_of(uint j, uint r)
 {
     if (PERSIST != 0u)
         return h[j * ROWS + r];
-    return TH == 0u ? 0.0 : load_f_h0(TH, h_at + (dir * batch + min(b0 + r, batch - 1u)) * hidden + j);
+    const uint row = dir * batch + min(b0 + r, batch - 1u);
+    return TH == 0u ? 0.0 : load_f_h0(TH, h_at + row * hidden + j);
 }
 
 /* gate = w_hh . h, this invocation's lines and part. */

@@ -8,7 +8,8 @@
  * HALF: v(i) / 4 * 1.5 - 2 in f16, as f32 bits.
  * DOT: the product of packed bytes (v(i), -v(i + 1), 3, -4) with themselves in another order.
  * MATRIX: a 16 x 16 product of A[i][j] = v(16 i + j) and B[i][j] = v(16 j + i), 256 words; then for
- * A, B and sums [length], and for each lane the places (row * 16 + column) of its first 8 elements. */
+ * A, B and sums [length], and for each lane the places (row * 16 + column) of its first 8 elements.
+ * */
 #ifdef SUBGROUP
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require

@@ -5,8 +5,8 @@
  *   s = exp(dt * a) * s + dt * x * b;  y = sum c * s (+ skip * x).
  * x and y are [B, S, heads * width], a channel being an element of that; dt [B, S, heads] and skip
  * [heads] belong to heads of `width` channels (mamba2) or to one (width 1: selective_scan); b and c
- * are [B, S, groups, n] for equal groups of heads. OWN_A: a is [heads, n]; else [heads]. The state is
- * f32 [B, heads * width, n] and is updated in place.
+ * are [B, S, groups, n] for equal groups of heads. OWN_A: a is [heads, n]; else [heads]. The state
+ * is f32 [B, heads * width, n] and is updated in place.
  *
  * A team of invocations has one channel (team.glsl). */
 #include "common.glsl"

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/* Products with packed weights under the policy `fast`, at each level of kernels: rounding x to 8
+ * bits may move a result by no more than half a step of each number times its weight, results are
+ * the same on one and on three threads, and numbers that are not finite give NaN. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/quant.h"
+#include "check.h"
+#include "rlx/rlx.h"
+
+enum { MAX_M = 21, MAX_N = 71, MAX_K = 1056, MAX_BYTES = MAX_N * MAX_K * 2, EXPERTS = 3 };
+
+typedef struct product {
+    rlx_dtype type;
+    int m, n, k;
+    bool grouped;
+} product;
+
+static float x[MAX_M * MAX_K], w[EXPERTS * MAX_N * MAX_K], y[2][MAX_M * MAX_N];
+static uint8_t packed[EXPERTS * MAX_BYTES];
+static int32_t ids[MAX_M];
+
+static uint32_t next_random(void)
+{
+    static uint32_t state = 1;
+    state = state * 1664525u + 1013904223u;
+    return state >> 8;
+}
+
+/* Where the blocks of a type have f16 scales; -1: nowhere else. */
+static void find_scales(rlx_dtype t, int at[2])
+{
+    at[0] = t == RLX_Q2_K ? 80 : t == RLX_Q3_K ? 108 : t == RLX_Q6_K ? 208 : 0;
+    at[1] = t == RLX_Q2_K ? 82 : -1;
+    if (t == RLX_Q4_1 || t == RLX_Q5_1 || t == RLX_Q4_K || t == RLX_Q5_K)
+        at[1] = 2;
+}
+
+/* Random codes, scales from 2^-7 to 2^-6. Returns the bytes. */
+static size_t fill_weight(const product *p)
+{
+    const int64_t rows = (int64_t)(p->grouped ? EXPERTS : 1) * p->n;
+    const int64_t size = rlx_dtype_block_bytes(p->type);
+    const int64_t n_blocks = rows * p->k / rlx_dtype_block_size(p->type);
+    int at[2];
+    find_scales(p->type, at);
+    for (int64_t i = 0; i < n_blocks * size; i++)
+        packed[i] = (uint8_t)next_random();
+    for (int64_t b = 0; b < n_blocks; b++)
+        for (int i = 0; i < 2 && at[i] >= 0; i++)
+            packed[b * size + at[i] + 1] = (uint8_t)(0x20 | (next_random() & 3));
+    rx_decode_row(p->type, packed, w, rows * p->k);
+    return (size_t)(n_blocks * size);
+}
+
+static bool run(const product *p, uint32_t threads, size_t bytes, float *to)
+{
+    rlx_error err;
+    rlx_device *device = NULL;
+    rlx_session *s = NULL;
+    rlx_graph *g = rlx_graph_create("fast");
+    rlx_value in = rlx_input(g, "x", RLX_F32, 2, (rlx_dim[]){p->m, p->k});
+    if (p->grouped) {
+        rlx_value bank = rlx_param(g, "w", p->type, 3, (rlx_dim[]){EXPERTS, p->n, p->k});
+        rlx_value id = rlx_input(g, "ids", RLX_I32, 1, (rlx_dim[]){p->m});
+        rlx_output(g, "y", rlx_dequant_grouped_matmul(g, in, bank, id));
+    } else {
+        rlx_value weight = rlx_param(g, "w", p->type, 2, (rlx_dim[]){p->n, p->k});
+        rlx_output(g, "y", rlx_dequant_matmul(g, in, weight));
+    }
+    const rlx_device_desc on = {.threads = threads};
+    const rlx_session_desc desc = {.policy = RLX_POLICY_FAST};
+    const rlx_tensor tensors[] = {{"x", x, (size_t)(p->m * p->k) * sizeof *x},
+                                  {"ids", ids, (size_t)p->m * sizeof *ids}};
+    rlx_tensor out = {"y", to, (size_t)(p->m * p->n) * sizeof *to};
+    const bool ok =
+        CHECK_OK(rlx_device_open("cpu", &on, &device, &err), &err) &&
+        CHECK_OK(rlx_session_create(device, g, &desc, &s, &err), &err) &&
+        CHECK_OK(rlx_session_set_param(s, "w", packed, bytes, RLX_COPY, &err), &err) &&
+        CHECK_OK(rlx_run(s, tensors, p->grouped ? 2 : 1, &out, 1, &err), &err);
+    rlx_session_destroy(s);
+    rlx_graph_destroy(g);
+    rlx_device_close(device);
+    return ok;
+}
+
+/* How far a result may be off: half a step of x for each element, and f32 arithmetic. */
+static bool is_near(const product *p, int m, int n)
+{
+    const float *row = w + ((p->grouped ? ids[m] : 0) * (int64_t)p->n + n) * p->k;
+    double sum = 0, all = 0, limit = 0;
+    for (int k0 = 0; k0 < p->k; k0 += 32) {
+        double top = 0, weights = 0;
+        for (int k = k0; k < k0 + 32; k++) {
+            const double v = (double)x[m * p->k + k];
+            top = fmax(top, fabs(v));
+            weights += fabs((double)row[k]);
+            sum += v * (double)row[k];
+            all += fabs(v * (double)row[k]);
+        }
+        limit += top / 254 * weights;
+    }
+    const double got = (double)y[0][m * p->n + n];
+    return fabs(got - sum) <= limit * 1.001 + all * 1e-5;
+}
+
+static void check_product(const product *p)
+{
+    const size_t bytes = fill_weight(p);
+    for (int i = 0; i < p->m * p->k; i++)
+        x[i] = ((float)(next_random() & 0xffff) / 32768.0f - 1.0f) * (i / 32 % 5 ? 1.0f : 8.0f);
+    for (int i = 0; i < p->m; i++)
+        ids[i] = (int32_t)(next_random() % EXPERTS);
+    if (!run(p, 1, bytes, y[0]) || !run(p, 3, bytes, y[1]))
+        return;
+    int bad = 0;
+    for (int m = 0; m < p->m; m++)
+        for (int n = 0; n < p->n; n++)
+            bad += !is_near(p, m, n);
+    if (!CHECK(bad == 0))
+        printf("    %s %dx%dx%d: %d off\n", rlx_dtype_name(p->type), p->m, p->n, p->k, bad);
+    CHECK(memcmp(y[0], y[1], (size_t)(p->m * p->n) * sizeof **y) == 0);
+}
+
+static void check_not_finite(void)
+{
+    const product p = {RLX_Q4_0, 2, 5, 64, false};
+    const size_t bytes = fill_weight(&p);
+    for (int i = 0; i < p.m * p.k; i++)
+        x[i] = i == 70 ? NAN : 0.0f;
+    if (!run(&p, 1, bytes, y[0]))
+        return;
+    for (int i = 0; i < p.n; i++) {
+        CHECK(y[0][i] == 0);
+        CHECK(isnan(y[0][p.n + i]));
+    }
+}
+
+static void check_level(const char *level)
+{
+    static const rlx_dtype types[] = {RLX_Q4_0, RLX_Q4_1, RLX_Q5_0, RLX_Q5_1, RLX_Q8_0,
+                                      RLX_Q2_K, RLX_Q3_K, RLX_Q4_K, RLX_Q5_K, RLX_Q6_K};
+    static const int rows[] = {1, 3, 8, 9, 21};
+    setenv("RLX_CPU", level, 1);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        const int k = rlx_dtype_block_size(types[i]) == 32 ? 1056 : 768;
+        for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+            check_product(&(product){types[i], rows[r], MAX_N, k, false});
+        check_product(&(product){types[i], 5, 33, k, true});
+    }
+    check_not_finite();
+}
+
+int main(void)
+{
+    check_level("generic");
+    check_level("avx2");
+    check_level("avx512");
+    check_level("vnni");
+    return check_done();
+}

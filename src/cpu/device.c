@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/env.h"
+#include "cpu/cpuid.h"
 #include "runtime/host.h"
 
 /* ---- What the compiler asks ------------------------------------------------------------------ */
@@ -71,12 +72,24 @@ static uint64_t host_memory(void)
 #endif
 }
 
+static const char *kernel_set(void)
+{
+    uint32_t flags = rx_cpu_flags();
+    return flags & RX_CPU_VNNI     ? "AVX-512 and VNNI kernels"
+           : flags & RX_CPU_AVX512 ? "AVX-512 kernels"
+           : flags & RX_CPU_AVX2   ? "AVX2 kernels"
+           : flags & RX_CPU_NEON   ? "NEON kernels"
+           : flags & RX_CPU_WASM   ? "WebAssembly SIMD kernels"
+                                   : "portable kernels";
+}
+
 static size_t cpu_list(rlx_device_info *out, size_t cap, char reason[512])
 {
     reason[0] = 0;
     if (!cap)
         return 1;
-    *out = (rlx_device_info){.id = "cpu", .backend = "cpu", .driver = "portable kernels"};
+    *out = (rlx_device_info){.id = "cpu", .backend = "cpu"};
+    snprintf(out->driver, sizeof out->driver, "%s", kernel_set());
     processor_name(out->name, sizeof out->name);
     out->threads = (uint32_t)rx_env_number(RX_ENV_THREADS, 1, rx_cpu_cores());
     out->memory = host_memory();

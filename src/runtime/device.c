@@ -268,7 +268,10 @@ rlx_support rlx_op_support(const char *backend, const char *op)
     if (rx_ops[id].flags & RX_OP_LEAF || id == RX_OP_reshape)
         return RLX_SUPPORT_VIEW;
     rlx_support s = b->op_support(id);
-    return s < RLX_SUPPORT_DECOMPOSED && rx_lower_table[id] ? RLX_SUPPORT_DECOMPOSED : s;
+    if (s >= RLX_SUPPORT_DECOMPOSED || !rx_lower_table[id])
+        return s;
+    /* split becomes narrows, which are views */
+    return rx_ops[id].flags & RX_OP_VIEW ? RLX_SUPPORT_VIEW : RLX_SUPPORT_DECOMPOSED;
 }
 
 const char *rlx_support_name(rlx_support s)

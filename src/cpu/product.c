@@ -39,7 +39,6 @@ void rx_product_init(rx_product *p, const rx_call *c, bool trans_b)
     p->b = b;
     p->out = &c->out[0];
     p->bias = NULL;
-    p->row_bias = NULL;
     p->residual.rank = -1;
     p->act = RLX_ACT_NONE;
     p->act_last = false;

@@ -10,7 +10,6 @@
 typedef struct rx_product {
     const rx_view *a, *b, *out;
     const rx_view *bias;      /* [N] or NULL */
-    const float *row_bias;    /* [M] or NULL; for one batch */
     rx_view residual;         /* with the shape of out; rank -1: none */
     rlx_act act;
     bool act_last;

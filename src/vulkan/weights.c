@@ -63,9 +63,10 @@ rlx_status rx_vk_weights_create(rx_device *d, rx_program *p, rx_weights **out, r
     w->n_items = p->n_params + p->n_constants;
     w->items = rx_alloc_zero((w->n_items + 1) * sizeof *w->items);
     if (!w->items || !rx_mutex_init(&w->lock)) {
+        rx_fail_memory(err, "the weights", (w->n_items + 1) * sizeof *w->items);
         rx_free(w->items);
         rx_free(w);
-        return rx_fail_memory(err, "the weights", (w->n_items + 1) * sizeof *w->items);
+        return RLX_NO_MEMORY;
     }
     rlx_status st = place_items(w, err);
     if (st == RLX_OK)

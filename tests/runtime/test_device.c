@@ -114,7 +114,7 @@ static void test_support(void)
     CHECK(rlx_op_support("cpu", "transpose") == RLX_SUPPORT_NATIVE);
     CHECK(rlx_op_support("cpu", "reshape") == RLX_SUPPORT_VIEW);
     CHECK(rlx_op_support("cpu", "input") == RLX_SUPPORT_VIEW);
-    CHECK(rlx_op_support("cpu", "split") == RLX_SUPPORT_DECOMPOSED);
+    CHECK(rlx_op_support("cpu", "split") == RLX_SUPPORT_VIEW);
     CHECK(rlx_op_support("cpu", "dot_general") == RLX_SUPPORT_DECOMPOSED);
     CHECK(rlx_op_support("cpu", "teleport") == RLX_SUPPORT_NO);
     CHECK(rlx_op_support("quantum", "softmax") == RLX_SUPPORT_NO);

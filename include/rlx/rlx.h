@@ -6,12 +6,14 @@
  *   ops.h      the builders of the operations
  *   device.h   list and open devices
  *   session.h  compile, set weights, run, read results
- *   npy.h      NumPy files */
+ *   npy.h      NumPy files
+ *   file.h     tensors and metadata of GGUF and safetensors files */
 #ifndef RLX_RLX_H
 #define RLX_RLX_H
 
 #include "base.h"
 #include "device.h"
+#include "file.h"
 #include "graph.h"
 #include "npy.h"
 #include "ops.h"

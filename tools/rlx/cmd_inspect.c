@@ -1,28 +1,42 @@
 /* SPDX-License-Identifier: MIT */
-/* rlx inspect: what is in a file: a graph in text form or a NumPy tensor. */
+/* rlx inspect: what is in a file: a graph in text form, a NumPy tensor, a model. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
 #include "graph_file.h"
+#include "inspect_model.h"
 #include "json.h"
 #include "tensor.h"
 #include "term.h"
 
-/* ---- NumPy ----------------------------------------------------------------------------------- */
+typedef enum file_kind { FILE_UNREADABLE, FILE_GRAPH, FILE_NPY, FILE_MODEL } file_kind;
 
-static bool is_npy(const char *path, bool *readable)
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+    return n >= m && !strcmp(s + n - m, end);
+}
+
+static file_kind find_kind(const char *path)
 {
     char magic[6] = "";
+    if (!strcmp(path, "-"))
+        return FILE_GRAPH;
     FILE *f = fopen(path, "rb");
-    *readable = f != NULL;
     if (!f)
-        return false;
+        return FILE_UNREADABLE;
     size_t n = fread(magic, 1, sizeof magic, f);
     fclose(f);
-    return n == sizeof magic && !memcmp(magic, "\x93NUMPY", sizeof magic);
+    if (n == sizeof magic && !memcmp(magic, "\x93NUMPY", sizeof magic))
+        return FILE_NPY;
+    bool is_model = (n >= 4 && !memcmp(magic, "GGUF", 4)) || ends_with(path, ".gguf") ||
+                    ends_with(path, ".safetensors") || ends_with(path, ".safetensors.index.json");
+    return is_model ? FILE_MODEL : FILE_GRAPH;
 }
+
+/* ---- NumPy ----------------------------------------------------------------------------------- */
 
 static int inspect_npy(const char *path, bool as_json)
 {
@@ -221,24 +235,32 @@ static int run_inspect(void *record)
 {
     const cli_common *common = record;
     const char *path = common->args.v[0];
-    bool readable = true;
-    if (strcmp(path, "-") && is_npy(path, &readable))
-        return inspect_npy(path, common->json);
-    if (!readable)
+    switch (find_kind(path)) {
+    case FILE_UNREADABLE:
         return cli_fail("cannot open '%s': %s", path, strerror(errno));
+    case FILE_NPY:
+        return inspect_npy(path, common->json);
+    case FILE_MODEL:
+        return inspect_model(path, common->json);
+    case FILE_GRAPH:
+        break;
+    }
     return inspect_graph(common, path);
 }
 
 const cli_command cmd_inspect = {
     .name = "inspect",
     .args = "FILE",
-    .summary = "show what is in a file: a graph in text form, a NumPy tensor",
+    .summary = "show what is in a file: a model, a graph in text form, a NumPy tensor",
     .run = run_inspect,
     .record_bytes = sizeof(cli_common),
     .min_args = 1,
     .max_args = 1,
-    .details = "A graph: inputs, parameters, states, outputs, operations, bytes and work.\n"
+    .details = "A model (GGUF, also split; safetensors, also by its .index.json): metadata, tensors,\n"
+               "totals by type. --json gives all of every array.\n"
+               "A graph: inputs, parameters, states, outputs, operations, bytes and work.\n"
                "A NumPy file (.npy): type, shape, range, a preview.",
-    .examples = "  rlx inspect decoder.rlx\n"
+    .examples = "  rlx inspect model.gguf\n"
+                "  rlx inspect decoder.rlx\n"
                 "  rlx inspect weights.npy --json",
 };

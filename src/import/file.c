@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT */
+/* Model files as the API shows them: finds the format, owns the maps, looks up names and keys, and
+ * reads metadata values where they lie. */
+#include "import/file.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "import/json.h"
+
+/* ---- Filling: for the readers ---------------------------------------------------------------- */
+
+rlx_status rx_part_open(rlx_file *f, const char *path, rx_part *part, rlx_error *err)
+{
+    if (!rx_grow(&f->maps, &f->cap_maps, f->n_maps + 1, sizeof f->maps[0]))
+        return rx_fail_memory(err, path, sizeof f->maps[0]);
+    rx_file *map = &f->maps[f->n_maps];
+    RLX_TRY(rx_file_open(path, map, err));
+    f->n_maps++;
+    *part = (rx_part){path, map->data, map->bytes};
+    return RLX_OK;
+}
+
+rlx_status rx_part_name(rlx_file *f, const rx_part *part, const char *what, rx_bytes text,
+                        const char **name, rlx_error *err)
+{
+    const unsigned char *s = text.data;
+    if (text.bytes == 0 || text.bytes > RX_MAX_NAME)
+        return rx_fail(err, RLX_PARSE, "'%s': %s has %llu bytes; expected 1 to %d", part->path,
+                       what, (unsigned long long)text.bytes, RX_MAX_NAME);
+    for (size_t i = 0; i < text.bytes; i++)
+        if (s[i] < 0x20 || s[i] == 0x7f)
+            return rx_fail(err, RLX_PARSE, "'%s': %s has a control character (0x%02x) at byte %zu;"
+                           " expected text", part->path, what, s[i], i);
+    if (!rx_utf8_valid(s, text.bytes))
+        return rx_fail(err, RLX_PARSE, "'%s': %s is not UTF-8", part->path, what);
+    *name = rx_arena_strndup(&f->arena, text.data, text.bytes);
+    return *name ? RLX_OK : rx_fail_memory(err, what, text.bytes + 1);
+}
+
+rlx_status rx_file_add_tensor(rlx_file *f, const rx_part *part, const rlx_file_tensor *t,
+                              rlx_error *err)
+{
+    size_t length = strlen(t->name);
+    if (rx_map_find(&f->tensor_names, t->name, length))
+        return rx_fail(err, RLX_PARSE, "'%s': there are two tensors '%.80s'; expected each name "
+                       "once", part->path, t->name);
+    if (f->n_tensors >= UINT32_MAX)
+        return rx_fail(err, RLX_UNSUPPORTED, "'%s': more than %u tensors", part->path, UINT32_MAX);
+    if (!rx_grow(&f->tensors, &f->cap_tensors, f->n_tensors + 1, sizeof *t) ||
+        !rx_map_add(&f->tensor_names, t->name, length, (uint32_t)f->n_tensors))
+        return rx_fail_memory(err, "the list of tensors", (f->n_tensors + 1) * sizeof *t);
+    f->tensors[f->n_tensors++] = *t;
+    return RLX_OK;
+}
+
+rlx_status rx_file_add_meta(rlx_file *f, const rx_meta *m, rlx_error *err)
+{
+    size_t length = strlen(m->key);
+    if (rx_map_find(&f->meta_keys, m->key, length))
+        return RLX_OK;
+    if (f->n_meta >= UINT32_MAX)
+        return rx_fail(err, RLX_UNSUPPORTED, "'%s': more than %u metadata entries", f->path,
+                       UINT32_MAX);
+    if (!rx_grow(&f->meta, &f->cap_meta, f->n_meta + 1, sizeof *m) ||
+        !rx_map_add(&f->meta_keys, m->key, length, (uint32_t)f->n_meta))
+        return rx_fail_memory(err, "the list of metadata", (f->n_meta + 1) * sizeof *m);
+    f->meta[f->n_meta++] = *m;
+    return RLX_OK;
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+    return n >= m && !strcmp(s + n - m, end);
+}
+
+static rlx_status read_part(rlx_file *f, const rx_part *part, rlx_error *err)
+{
+    const unsigned char *d = part->data;
+    if (part->bytes >= 4 && !memcmp(d, "GGUF", 4)) {
+        f->format = "gguf";
+        return rx_gguf_read(f, part, err);
+    }
+    f->format = "safetensors";
+    if (ends_with(part->path, ".index.json"))
+        return rx_safetensors_read_index(f, part, err);
+    if ((part->bytes > 8 && d[8] == '{') || ends_with(part->path, ".safetensors"))
+        return rx_safetensors_read(f, part, err);
+    char found[16] = "nothing";
+    if (part->bytes >= 4)
+        snprintf(found, sizeof found, "%02x %02x %02x %02x", d[0], d[1], d[2], d[3]);
+    return rx_fail(err, RLX_PARSE, "'%s' is no model file: expected \"GGUF\" or a safetensors "
+                   "header at its begin, found %s", part->path, found);
+}
+
+/* Takes over `f` and gives it to *out when st is RLX_OK. */
+static rlx_status finish_open(rlx_file *f, rlx_status st, rlx_file **out)
+{
+    if (st != RLX_OK) {
+        rlx_file_close(f);
+        return st;
+    }
+    *out = f;
+    return RLX_OK;
+}
+
+static rlx_file *new_file(const char *path, rlx_error *err)
+{
+    rlx_file *f = rx_alloc_zero(sizeof *f);
+    if (f && !(f->path = rx_arena_strdup(&f->arena, path))) {
+        rlx_file_close(f);
+        f = NULL;
+    }
+    if (!f)
+        rx_fail_memory(err, path, sizeof *f);
+    return f;
+}
+
+rlx_status rlx_file_open(const char *path, rlx_file **out, rlx_error *err)
+{
+    *out = NULL;
+    rlx_file *f = new_file(path, err);
+    if (!f)
+        return RLX_NO_MEMORY;
+    rx_part part;
+    rlx_status st = rx_part_open(f, f->path, &part, err);
+    if (st == RLX_OK)
+        st = read_part(f, &part, err);
+    return finish_open(f, st, out);
+}
+
+rlx_status rx_file_from_memory(const void *data, size_t bytes, const char *path, rlx_file **out,
+                               rlx_error *err)
+{
+    *out = NULL;
+    rlx_file *f = new_file(path, err);
+    if (!f)
+        return RLX_NO_MEMORY;
+    rx_part part = {f->path, data, bytes};
+    return finish_open(f, read_part(f, &part, err), out);
+}
+
+void rlx_file_close(rlx_file *f)
+{
+    if (!f)
+        return;
+    for (size_t i = 0; i < f->n_maps; i++)
+        rx_file_close(&f->maps[i]);
+    rx_free(f->maps);
+    rx_free(f->tensors);
+    rx_free(f->meta);
+    rx_map_finish(&f->tensor_names);
+    rx_map_finish(&f->meta_keys);
+    rx_arena_finish(&f->arena);
+    rx_free(f);
+}
+
+const char *rlx_file_format(const rlx_file *f)
+{
+    return f->format;
+}
+
+/* ---- Tensors --------------------------------------------------------------------------------- */
+
+size_t rlx_file_n_tensors(const rlx_file *f)
+{
+    return f->n_tensors;
+}
+
+bool rlx_file_tensor_at(const rlx_file *f, size_t i, rlx_file_tensor *out)
+{
+    if (i >= f->n_tensors)
+        return false;
+    *out = f->tensors[i];
+    return true;
+}
+
+bool rlx_file_find_tensor(const rlx_file *f, const char *name, rlx_file_tensor *out)
+{
+    const rx_map_slot *slot = rx_map_find(&f->tensor_names, name, strlen(name));
+    return slot && rlx_file_tensor_at(f, slot->value, out);
+}
+
+rlx_status rlx_file_get_tensor(const rlx_file *f, const char *name, rlx_file_tensor *out,
+                               rlx_error *err)
+{
+    *out = (rlx_file_tensor){0};
+    rlx_file_tensor t;
+    if (!rlx_file_find_tensor(f, name, &t))
+        return rx_fail(err, RLX_NOT_FOUND, "'%s' has no tensor '%.80s'", f->path, name);
+    if (t.dtype == RLX_NO_TYPE)
+        return rx_fail(err, RLX_UNSUPPORTED, "'%s': tensor '%.80s' has elements of %s, which rlx "
+                       "cannot use", f->path, name, t.type_name);
+    *out = t;
+    return RLX_OK;
+}
+
+/* ---- Metadata -------------------------------------------------------------------------------- */
+
+static const struct {
+    rlx_meta_kind kind;
+    int width; /* bytes */
+} codes[RX_N_META_CODES] = {
+    [RX_META_U8] = {RLX_META_U64, 1},      [RX_META_I8] = {RLX_META_I64, 1},
+    [RX_META_U16] = {RLX_META_U64, 2},     [RX_META_I16] = {RLX_META_I64, 2},
+    [RX_META_U32] = {RLX_META_U64, 4},     [RX_META_I32] = {RLX_META_I64, 4},
+    [RX_META_U64] = {RLX_META_U64, 8},     [RX_META_I64] = {RLX_META_I64, 8},
+    [RX_META_F32] = {RLX_META_F64, 4},     [RX_META_F64] = {RLX_META_F64, 8},
+    [RX_META_BOOL] = {RLX_META_BOOL, 1},   [RX_META_STRING] = {RLX_META_STRING, 0},
+};
+
+int rx_meta_width(rx_meta_code code)
+{
+    return codes[code].width;
+}
+
+size_t rlx_file_n_meta(const rlx_file *f)
+{
+    return f->n_meta;
+}
+
+bool rlx_file_meta_at(const rlx_file *f, size_t i, rlx_meta *out)
+{
+    if (i >= f->n_meta)
+        return false;
+    const rx_meta *m = &f->meta[i];
+    *out = (rlx_meta){m->key, codes[m->code].kind, m->is_array, m->n, m};
+    return true;
+}
+
+bool rlx_file_find_meta(const rlx_file *f, const char *key, rlx_meta *out)
+{
+    const rx_map_slot *slot = rx_map_find(&f->meta_keys, key, strlen(key));
+    return slot && rlx_file_meta_at(f, slot->value, out);
+}
+
+/* The bits of value i, which is one, extended to 64 by its sign where it has one. */
+static uint64_t read_bits(const rx_meta *m, size_t i)
+{
+    int width = codes[m->code].width;
+    const unsigned char *p = m->numbers + i * (size_t)width;
+    uint64_t bits = 0;
+    for (int k = width; k--;)
+        bits = bits << 8 | p[k];
+    if (codes[m->code].kind == RLX_META_I64 && width < 8 && bits >> (8 * width - 1))
+        bits |= UINT64_MAX << 8 * width;
+    return bits;
+}
+
+bool rlx_meta_u64(const rlx_meta *m, size_t i, uint64_t *out)
+{
+    if (i >= m->n || (m->kind != RLX_META_U64 && m->kind != RLX_META_I64))
+        return false;
+    uint64_t bits = read_bits(m->values, i);
+    if (m->kind == RLX_META_I64 && bits > INT64_MAX)
+        return false;
+    *out = bits;
+    return true;
+}
+
+bool rlx_meta_i64(const rlx_meta *m, size_t i, int64_t *out)
+{
+    if (i >= m->n || (m->kind != RLX_META_U64 && m->kind != RLX_META_I64))
+        return false;
+    uint64_t bits = read_bits(m->values, i);
+    if (m->kind == RLX_META_U64 && bits > INT64_MAX)
+        return false;
+    *out = (int64_t)bits;
+    return true;
+}
+
+bool rlx_meta_f64(const rlx_meta *m, size_t i, double *out)
+{
+    if (i >= m->n || m->kind == RLX_META_BOOL || m->kind == RLX_META_STRING)
+        return false;
+    uint64_t bits = read_bits(m->values, i);
+    if (m->kind == RLX_META_U64)
+        *out = (double)bits;
+    else if (m->kind == RLX_META_I64)
+        *out = (double)(int64_t)bits;
+    else if (((const rx_meta *)m->values)->code == RX_META_F32) {
+        uint32_t low = (uint32_t)bits;
+        float value;
+        memcpy(&value, &low, sizeof value);
+        *out = value;
+    } else
+        memcpy(out, &bits, sizeof *out);
+    return true;
+}
+
+bool rlx_meta_bool(const rlx_meta *m, size_t i, bool *out)
+{
+    if (i >= m->n || m->kind != RLX_META_BOOL)
+        return false;
+    *out = read_bits(m->values, i) != 0;
+    return true;
+}
+
+bool rlx_meta_string(const rlx_meta *m, size_t i, const char **text, size_t *length)
+{
+    if (i >= m->n || m->kind != RLX_META_STRING)
+        return false;
+    const rx_bytes *s = &((const rx_meta *)m->values)->strings[i];
+    *text = s->data;
+    *length = s->bytes;
+    return true;
+}

@@ -256,8 +256,8 @@ const cli_command cmd_inspect = {
     .record_bytes = sizeof(cli_common),
     .min_args = 1,
     .max_args = 1,
-    .details = "A model (GGUF, also split; safetensors, also by its .index.json): metadata, tensors,\n"
-               "totals by type. --json gives all of every array.\n"
+    .details = "A model (GGUF, also split; safetensors, also by its .index.json): metadata,\n"
+               "tensors, totals by type. --json gives all of every array.\n"
                "A graph: inputs, parameters, states, outputs, operations, bytes and work.\n"
                "A NumPy file (.npy): type, shape, range, a preview.",
     .examples = "  rlx inspect model.gguf\n"

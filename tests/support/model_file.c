@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+/* Model files for the tests of their readers. */
+#include "support/model_file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rlx/rlx.h"
+
+/* ---- Writing --------------------------------------------------------------------------------- */
+
+void blob_add(blob *b, const void *data, size_t n)
+{
+    if (b->n + n > b->cap) {
+        b->cap = 2 * (b->n + n);
+        b->data = realloc(b->data, b->cap);
+        if (!b->data)
+            abort();
+    }
+    if (n)
+        memcpy(b->data + b->n, data, n);
+    b->n += n;
+}
+
+void blob_free(blob *b)
+{
+    free(b->data);
+    *b = (blob){0};
+}
+
+void blob_number(blob *b, uint64_t v, int width)
+{
+    for (int i = 0; i < width; i++) {
+        unsigned char byte = (unsigned char)(v >> 8 * i);
+        blob_add(b, &byte, 1);
+    }
+}
+
+void blob_align(blob *b, size_t alignment)
+{
+    while (b->n % alignment)
+        blob_add(b, "", 1);
+}
+
+bool blob_write(const blob *b, const char *path)
+{
+    FILE *f = fopen(path, "wb");
+    if (!f)
+        return false;
+    bool ok = fwrite(b->data, 1, b->n, f) == b->n;
+    return !fclose(f) && ok;
+}
+
+blob safetensors_blob(const char *header, size_t data_bytes)
+{
+    blob b = {0};
+    blob_number(&b, strlen(header), 8);
+    blob_add(&b, header, strlen(header));
+    for (size_t i = 0; i < data_bytes; i++)
+        blob_number(&b, i, 1);
+    return b;
+}
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+static uint64_t touch_bytes(const void *data, size_t n)
+{
+    uint64_t sum = n;
+    for (size_t i = 0; i < n; i++)
+        sum = sum * 31 + ((const unsigned char *)data)[i];
+    return sum;
+}
+
+static uint64_t touch_meta(const rlx_meta *m)
+{
+    uint64_t sum = touch_bytes(m->key, strlen(m->key));
+    for (size_t i = 0; i < m->n; i++) {
+        uint64_t u = 0;
+        int64_t s = 0;
+        double d = 0;
+        bool b = false;
+        const char *text;
+        size_t length;
+        sum += rlx_meta_u64(m, i, &u) ? u : 0;
+        sum += rlx_meta_i64(m, i, &s) ? (uint64_t)s : 0;
+        sum += rlx_meta_f64(m, i, &d) && d > 0;
+        sum += rlx_meta_bool(m, i, &b) && b;
+        if (rlx_meta_string(m, i, &text, &length))
+            sum += touch_bytes(text, length);
+    }
+    return sum;
+}
+
+uint64_t touch_all(const rlx_file *f)
+{
+    rlx_file_tensor t, found;
+    rlx_meta m, same;
+    uint64_t sum = 0;
+    for (size_t i = 0; rlx_file_meta_at(f, i, &m); i++) {
+        sum += touch_meta(&m);
+        if (!rlx_file_find_meta(f, m.key, &same) || same.values != m.values)
+            abort();
+    }
+    for (size_t i = 0; rlx_file_tensor_at(f, i, &t); i++) {
+        sum += touch_bytes(t.data, t.bytes) + touch_bytes(t.type_name, strlen(t.type_name));
+        if (!rlx_file_find_tensor(f, t.name, &found) || found.data != t.data)
+            abort();
+        if (rlx_file_get_tensor(f, t.name, &found, NULL) != RLX_OK && t.dtype != RLX_NO_TYPE)
+            abort();
+    }
+    return sum;
+}
+
+/* The bytes get memory of their exact size, so that a sanitizer sees each step beyond. */
+rlx_status open_bytes(const void *data, size_t n, const char *path, rlx_error *err)
+{
+    static volatile uint64_t sink;
+    unsigned char *copy = malloc(n ? n : 1);
+    if (!copy)
+        abort();
+    if (n)
+        memcpy(copy, data, n);
+    rlx_file *f;
+    rlx_status st = rx_file_from_memory(copy, n, path, &f, err);
+    if (st == RLX_OK)
+        sink += touch_all(f);
+    rlx_file_close(f);
+    free(copy);
+    return st;
+}
+
+/* ---- Fuzzing --------------------------------------------------------------------------------- */
+
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15ull;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+    return z ^ z >> 31;
+}
+
+static void mutate(unsigned char *d, size_t *n, uint64_t *state)
+{
+    static const uint64_t numbers[] = {0, 1, 2, 7, 9, 12, 13, 31, 255, 65535, 1u << 31, UINT32_MAX,
+                                       1ull << 32, INT64_MAX, 1ull << 63, UINT64_MAX};
+    if (*n == 0)
+        return;
+    size_t at = (size_t)(next_random(state) % *n), left = *n - at;
+    uint64_t value = numbers[next_random(state) % (sizeof numbers / sizeof numbers[0])];
+    switch (next_random(state) % 6) {
+    case 0:
+        d[at] ^= (unsigned char)(1u << next_random(state) % 8);
+        break;
+    case 1:
+        d[at] = (unsigned char)next_random(state);
+        break;
+    case 2:
+        for (size_t i = 0; i < 4 && i < left; i++)
+            d[at + i] = (unsigned char)(value >> 8 * i);
+        break;
+    case 3:
+        for (size_t i = 0; i < 8 && i < left; i++)
+            d[at + i] = (unsigned char)(value >> 8 * i);
+        break;
+    case 4: { /* a piece over another place */
+        size_t from = (size_t)(next_random(state) % *n), most = *n - from < left ? *n - from : left;
+        memmove(d + at, d + from, (size_t)(next_random(state) % (most < 32 ? most : 32)));
+        break;
+    }
+    default:
+        if (next_random(state) % 4 == 0)
+            *n = at;
+    }
+}
+
+size_t fuzz_blob(const blob *b, const char *path, uint64_t seed, size_t runs)
+{
+    size_t good = 0;
+    unsigned char *copy = malloc(b->n);
+    if (!copy)
+        abort();
+    printf("%zu runs from seed %llu: ", runs, (unsigned long long)seed);
+    for (size_t i = 0; i < runs; i++) {
+        rlx_error err = {0};
+        size_t n = b->n;
+        memcpy(copy, b->data, n);
+        for (uint64_t k = 1 + next_random(&seed) % 3; k--;)
+            mutate(copy, &n, &seed);
+        rlx_status st = open_bytes(copy, n, path, &err);
+        good += st == RLX_OK;
+        if (st != RLX_OK && !err.text[0])
+            abort(); /* no failure without a sentence */
+    }
+    printf("%zu still good\n", good);
+    free(copy);
+    return good;
+}
+
+/* ---- Failing allocations --------------------------------------------------------------------- */
+
+typedef struct failing {
+    long fail_at, n, live;
+} failing;
+
+static void *failing_realloc(void *user, void *old, size_t n)
+{
+    failing *a = user;
+    if (a->n++ == a->fail_at)
+        return NULL;
+    void *p = realloc(old, n);
+    a->live += p && !old;
+    return p;
+}
+
+static void failing_free(void *user, void *p)
+{
+    ((failing *)user)->live -= p != NULL;
+    free(p);
+}
+
+bool open_without_memory(const char *path)
+{
+    for (long at = 0; at < 10000; at++) {
+        failing a = {.fail_at = at};
+        rlx_allocator hooks = {failing_realloc, failing_free, &a};
+        rlx_file *f;
+        rlx_error err = {0};
+        rlx_set_allocator(&hooks);
+        rlx_status st = rlx_file_open(path, &f, &err);
+        rlx_file_close(f);
+        rlx_set_allocator(NULL);
+        if (a.live || (st == RLX_OK) != (a.n <= at) || (st != RLX_OK && st != RLX_NO_MEMORY)) {
+            printf("allocation %ld: %s, %ld live: %s\n", at, rlx_status_name(st), a.live, err.text);
+            return false;
+        }
+        if (st == RLX_OK)
+            return true;
+    }
+    return false;
+}

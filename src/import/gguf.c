@@ -297,7 +297,7 @@ static rlx_status read_info(reader *r, size_t i)
     char what[RX_MAX_NAME + 16];
     rx_bytes name;
     tensor_info *info = &r->infos[i];
-    uint64_t n;
+    uint64_t n = 0;
     uint32_t type;
     snprintf(what, sizeof what, "the name of tensor %zu", i);
     RLX_TRY(take_string(r, what, &name));

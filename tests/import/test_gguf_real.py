@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Compares `rlx inspect --json` with what the Python package `gguf` wrote: metadata of every kind and
-tensors of plain and packed types, in one file and split into three.
+"""Compares `rlx inspect --json` with what the Python package `gguf` wrote: metadata of every kind
+and tensors of plain and packed types, in one file and split into three.
 
 Exit status: 0 all equal, 1 not, 77 no numpy or gguf here (skipped).
 """

@@ -144,7 +144,8 @@ static void test_index(void)
 
 #define ONE(dtype, shape, offsets) \
     "{\"t\":{\"dtype\":" dtype ",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
-#define U8(name, offsets) "\"" name "\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":" offsets "}"
+#define U8(name, offsets) \
+    "\"" name "\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":" offsets "}"
 
 static const struct {
     const char *header; /* before 8 bytes of data */

@@ -124,7 +124,7 @@ rlx_status open_bytes(const void *data, size_t n, const char *path, rlx_error *e
     rlx_file *f;
     rlx_status st = rx_file_from_memory(copy, n, path, &f, err);
     if (st == RLX_OK)
-        sink += touch_all(f);
+        sink = sink + touch_all(f);
     rlx_file_close(f);
     free(copy);
     return st;

@@ -11,15 +11,18 @@ rlx_status rx_cpu_table_add(rx_cpu_table *t, rx_op op, const char *name, rx_kern
     rx_cpu_kernel *k = rx_arena_alloc(&t->arena, sizeof *k);
     if (!k)
         return RLX_NO_MEMORY;
-    *k = (rx_cpu_kernel){name, run, strided, t->head[op]};
+    *k = (rx_cpu_kernel){name, run, strided, false, t->head[op]};
     t->head[op] = k;
     return RLX_OK;
 }
 
 static rlx_status add_row(rx_cpu_table *t, const rx_fast_kernel *k)
 {
-    if (k->op != RX_ALL_ELEMENTWISE)
-        return rx_cpu_table_add(t, (rx_op)k->op, k->name, k->run, k->strided);
+    if (k->op != RX_ALL_ELEMENTWISE) {
+        RLX_TRY(rx_cpu_table_add(t, (rx_op)k->op, k->name, k->run, k->strided));
+        ((rx_cpu_kernel *)(uintptr_t)t->head[k->op])->is_int = k->is_int;
+        return RLX_OK;
+    }
     for (int op = 0; op < RX_N_OPS; op++)
         if (rx_ops[op].flags & RX_OP_ELEMENTWISE)
             RLX_TRY(rx_cpu_table_add(t, (rx_op)op, k->name, k->run, k->strided));
@@ -74,6 +77,14 @@ void rx_cpu_table_finish(rx_cpu_table *t)
 {
     rx_arena_finish(&t->arena);
     *t = (rx_cpu_table){0};
+}
+
+const rx_cpu_kernel *rx_cpu_first(const rx_cpu_kernel *k, const rx_call *c)
+{
+    bool ints = c->policy == RLX_POLICY_FAST || (c->n_in && !rlx_dtype_is_float(c->in[0].dtype));
+    while (k && k->is_int && !ints)
+        k = k->next;
+    return k;
 }
 
 rlx_status rx_cpu_dispatch(const rx_cpu_kernel *k, const rx_call *c, const rx_cpu_kernel **used)

@@ -8,10 +8,12 @@
 #include "cpu/fast/kernels_int.inc"
 
 const rx_fast_kernel rx_fast_avx512vnni[] = {
-#define KERNEL(op, name, fn, strided) {RX_OP_##op, name ".vnni", fn, strided},
-#define ELEMENTWISE(name, fn, strided) {RX_ALL_ELEMENTWISE, name ".vnni", fn, strided},
+#define KERNEL(op, name, fn, strided) {RX_OP_##op, name ".vnni", fn, strided, false},
+#define KERNEL_INT(op, name, fn, strided) {RX_OP_##op, name ".vnni", fn, strided, true},
+#define ELEMENTWISE(name, fn, strided) {RX_ALL_ELEMENTWISE, name ".vnni", fn, strided, false},
 #include "cpu/fast/kernels_int.def"
 #undef ELEMENTWISE
+#undef KERNEL_INT
 #undef KERNEL
-    {0, NULL, NULL, 0}
+    {0, NULL, NULL, 0, false}
 };

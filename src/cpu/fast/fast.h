@@ -19,6 +19,7 @@ typedef struct rx_fast_kernel {
     const char *name;  /* "matmul.avx2" */
     rx_kernel_fn *run;
     uint8_t strided;   /* as in rx_cpu_kernel */
+    bool is_int;
 } rx_fast_kernel;
 
 /* A row for each operation that is elementwise. */

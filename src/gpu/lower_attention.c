@@ -237,8 +237,11 @@ static bool suits_decode(const rx_attention *a)
     if (!caps->subgroup_shuffle || caps->subgroup > 128 ||
         !rx_kernel_available(RX_K_attention_decode, caps))
         return false;
-    if (a->n_rows > DECODE_ROWS || a->key_size == 0 || a->q->stride[3] != 1 ||
-        a->key_size > 1024 || a->value_size > 1024)
+    if (a->n_rows > DECODE_ROWS || a->q->stride[3] != 1 || a->key_size > 1024 ||
+        a->value_size > 1024)
+        return false;
+    /* Heads of a single vector came out wrong on an NVIDIA driver (580): tiles take those. */
+    if (a->key_size < 2 * per || a->value_size < 2 * per)
         return false;
     return rx_attention_is_aligned(a->k, per) && rx_attention_is_aligned(a->v, per);
 }

@@ -75,11 +75,31 @@ static rlx_value apply_act(rlx_graph *g, rlx_value v, rlx_act act)
 static rlx_value shape_bias(rlx_graph *g, const rx_epilogue *e, rlx_value bias, int rank)
 {
     if (e->channels_last)
-        return bias;
+        return rank ? bias : rlx_reshape(g, bias, 0, NULL); /* vector times vector: one number */
     rlx_dim dims[RLX_MAX_RANK];
     for (int i = 0; i < rank - 1; i++)
         dims[i] = i ? 1 : rlx_value_shape(g, bias).dim[0];
     return rlx_reshape(g, bias, rank - 1, dims);
+}
+
+static bool is_half(rlx_dtype t)
+{
+    return t == RLX_F16 || t == RLX_BF16;
+}
+
+/* The node without its epilogue, as f32 where its result *t is a half type, so that the whole is
+ * rounded once. */
+static rlx_value bare_node(rlx_graph *g, const rx_node *n, const rlx_value *in, uint32_t n_in,
+                           void *record, rlx_dtype *t)
+{
+    rlx_matmul_desc *d = n->op == RX_OP_matmul ? record : NULL;
+    *t = d ? d->out : RLX_NO_TYPE;
+    if (d && is_half(d->out))
+        d->out = RLX_F32;
+    rlx_value v = rx_graph_add(g, n->op, in, n_in, record, n->name);
+    if (!d)
+        *t = rlx_value_dtype(g, v);
+    return is_half(rlx_value_dtype(g, v)) ? rlx_cast(g, v, RLX_F32) : v;
 }
 
 rlx_value rx_epilogue_split(rx_rewrite *w, const rx_node *n, const rlx_value *in, const void *attr)
@@ -96,12 +116,15 @@ rlx_value rx_epilogue_split(rx_rewrite *w, const rx_node *n, const rlx_value *in
     rlx_value bias = operand(n, e->bias) ? in[e->bias] : RLX_NONE;
     rlx_value residual = operand(n, e->residual) ? in[e->residual] : RLX_NONE;
     uint32_t n_in = n->n_in < e->bias ? n->n_in : e->bias;
-    rlx_value v = rx_graph_add(g, n->op, in, n_in, record, n->name);
+    rlx_dtype t;
+    rlx_value v = bare_node(g, n, in, n_in, record, &t);
     if (bias.id)
         v = add_part(g, v, shape_bias(g, e, bias, rlx_value_shape(g, v).rank));
     if (!act_last)
         v = apply_act(g, v, act);
     if (residual.id)
         v = add_part(g, v, residual);
-    return act_last ? apply_act(g, v, act) : v;
+    if (act_last)
+        v = apply_act(g, v, act);
+    return rlx_value_dtype(g, v) == t ? v : rlx_cast(g, v, t);
 }

@@ -168,6 +168,13 @@ static void bind_place(rx_vk_dispatch *x, uint32_t k, rx_vk_place p)
     x->end[k] = p.offset + p.bytes;
 }
 
+/* The word of flags, without a range for hazards: it is only added to, atomically. */
+static void bind_nothing(rx_vk_dispatch *x, uint32_t k, const rx_exec *e)
+{
+    bind_place(x, k, e->flags);
+    x->end[k] = x->begin[k];
+}
+
 /* Binding k of dispatch x as the memory of a value; the touched bytes are those of its view. */
 static rlx_status bind_value(binder *b, rx_vk_dispatch *x, uint32_t k, uint32_t value,
                              const rx_view *view)
@@ -177,6 +184,10 @@ static rlx_status bind_value(binder *b, rx_vk_dispatch *x, uint32_t k, uint32_t 
     uint64_t begin, end;
     rx_vk_place p = rx_vk_value_place(e, value);
     view_extent(view, &begin, &end);
+    if (begin == end) { /* no elements: its place may be another tensor's */
+        bind_nothing(x, k, e);
+        return RLX_OK;
+    }
     if (!p.block)
         return rx_fail(b->err, RLX_INTERNAL, "value %u of step %u has no memory", (unsigned)value,
                        (unsigned)x->step);
@@ -214,9 +225,7 @@ static rlx_status resolve_binding(binder *b, const lowered *l, rx_vk_dispatch *x
     else if (ref >= RX_REF_DERIVED && ref - RX_REF_DERIVED < l->build.n_derived)
         bind_place(x, k, l->derived[ref - RX_REF_DERIVED]->place);
     else if (ref == RX_REF_FLAGS || ref == RX_REF_NONE) {
-        /* Flags are only added to, atomically: no order is needed. */
-        bind_place(x, k, e->flags);
-        x->end[k] = x->begin[k];
+        bind_nothing(x, k, e);
         b->r->uses_flags |= ref == RX_REF_FLAGS;
     } else
         return rx_fail(b->err, RLX_INTERNAL, "step %zu, %s: binding %u refers to nothing (0x%x)",

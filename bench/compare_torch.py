@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Compares rlx with PyTorch on the same machine: compare_torch.py RLX_TOOL [--device D] [--json FILE]
+"""Compares rlx with PyTorch on the same machine:
+  compare_torch.py RLX_TOOL [--device D] [--json FILE]
 
-rlx times a whole run (submit and wait included), PyTorch a replayed CUDA graph or, on the CPU, a call.
-Both are repeated in turn; the table has the medians and PyTorch's time divided by ours."""
+rlx times a whole run (submit and wait included), PyTorch a replayed CUDA graph or, on the CPU, a
+call. Both are repeated in turn; the table has the medians and PyTorch's time divided by ours."""
 import argparse
 import json
 import statistics

@@ -6,81 +6,22 @@
 
 #include "gpu/rows.h"
 #include "gpu/walk.h"
+#include "ops/resize.h"
 
-/* How places of one axis of the result map to places of the input. */
-typedef struct axis_map {
-    const rlx_resize_desc *d;
-    int axis, rank;
-    int64_t in, out;
-} axis_map;
-
-static axis_map make_map(const rx_gpu_call *c, int axis)
+static rx_resize_axis make_map(const rx_gpu_call *c, int axis)
 {
     const rx_view *x = &c->in[0], *y = &c->out[0];
-    return (axis_map){c->attr, axis, y->rank, x->dim[axis], y->dim[axis]};
-}
-
-/* The axis is copied as it is. */
-static bool is_unchanged(const axis_map *m)
-{
-    const double scale = m->d->scale[m->axis];
-    const bool whole = m->d->coord != RLX_COORD_TF_CROP_AND_RESIZE ||
-                       (m->d->roi[m->axis] == 0 && m->d->roi[m->rank + m->axis] == 1);
-    return m->in == m->out && (scale == 0 || scale == 1) && whole;
-}
-
-/* x / scale. */
-static double unscale(const axis_map *m, double x)
-{
-    const double scale = m->d->scale[m->axis];
-    return scale != 0 ? x / scale : x * (double)m->in / (double)m->out;
-}
-
-static double crop_place(const axis_map *m, int64_t x)
-{
-    const double start = m->d->roi[m->axis], end = m->d->roi[m->rank + m->axis];
-    const double last = (double)(m->in - 1);
-    if (m->out == 1)
-        return 0.5 * (start + end) * last;
-    return start * last + (double)x * (end - start) * last / (double)(m->out - 1);
-}
-
-/* The place in the input that place x of the result comes from. */
-static double source_place(const axis_map *m, int64_t x)
-{
-    const double pixel = unscale(m, (double)x + 0.5) - 0.5;
-    const double scale = m->d->scale[m->axis], in = (double)m->in, out = (double)m->out;
-    switch (m->d->coord) {
-    case RLX_COORD_HALF_PIXEL_SYMMETRIC:
-        return pixel + (scale != 0 ? in / 2 * (1 - out / (scale * in)) : 0);
-    case RLX_COORD_PYTORCH_HALF_PIXEL:
-        return m->out > 1 ? pixel : 0;
-    case RLX_COORD_ALIGN_CORNERS:
-        return m->out > 1 ? (double)x * (in - 1) / (out - 1) : 0;
-    case RLX_COORD_ASYMMETRIC:
-        return unscale(m, (double)x);
-    case RLX_COORD_TF_CROP_AND_RESIZE:
-        return crop_place(m, x);
-    default:
-        return pixel;
-    }
-}
-
-/* tf_crop_and_resize: the place is outside of the input, the result is the extrapolation value. */
-static bool is_outside(const axis_map *m, double place)
-{
-    return m->d->coord == RLX_COORD_TF_CROP_AND_RESIZE &&
-           (place < 0 || place > (double)(m->in - 1));
+    return (rx_resize_axis){c->attr, axis, y->rank, x->dim[axis], y->dim[axis]};
 }
 
 static int64_t clamp_index(int64_t i, int64_t n) { return i < 0 ? 0 : i >= n ? n - 1 : i; }
 
 /* ---- Nearest --------------------------------------------------------------------------------- */
 
-static uint32_t nearest_index(const axis_map *m, int64_t x)
+static uint32_t nearest_index(const rx_resize_axis *m, int64_t x)
 {
-    double place = source_place(m, x);
-    if (is_outside(m, place))
+    double place = rx_resize_place(m, x);
+    if (rx_resize_is_outside(m, place))
         return UINT32_MAX;
     switch (m->d->nearest) {
     case RLX_NEAREST_ROUND_PREFER_CEIL: place = floor(place + 0.5); break;
@@ -103,8 +44,8 @@ static rlx_status lower_nearest(rx_gpu_build *b, const rx_gpu_call *c)
     const int64_t n = rx_view_elements(y);
     uint32_t changed = 0, at[RLX_MAX_RANK], total = 0;
     for (int i = 0; i < y->rank; i++) {
-        const axis_map m = make_map(c, i);
-        changed |= (uint32_t)!is_unchanged(&m) << i;
+        const rx_resize_axis m = make_map(c, i);
+        changed |= (uint32_t)!rx_resize_is_unchanged(&m) << i;
         at[i] = total;
         total += changed >> i & 1 ? (uint32_t)m.out : 0;
     }
@@ -113,7 +54,7 @@ static rlx_status lower_nearest(rx_gpu_build *b, const rx_gpu_call *c)
         return no_memory(b);
     table[total] = 0;
     for (int i = 0; i < y->rank; i++) {
-        const axis_map m = make_map(c, i);
+        const rx_resize_axis m = make_map(c, i);
         for (int64_t k = 0; (changed >> i & 1) && k < m.out; k++)
             table[at[i] + k] = nearest_index(&m, k);
     }
@@ -158,7 +99,7 @@ static double cubic_weight(double t, double a)
 }
 
 /* The distances of elements shrink by this factor, so that more of them count. */
-static double antialias_factor(const axis_map *m)
+static double antialias_factor(const rx_resize_axis *m)
 {
     if (!m->d->antialias)
         return 1;
@@ -168,7 +109,7 @@ static double antialias_factor(const axis_map *m)
 }
 
 /* Elements on each side of a place that may have a weight. */
-static int64_t tap_reach(const axis_map *m)
+static int64_t tap_reach(const rx_resize_axis *m)
 {
     const double support = m->d->mode == RLX_RESIZE_CUBIC ? 2 : 1;
     return (int64_t)ceil(support / antialias_factor(m)) + 1;
@@ -188,7 +129,7 @@ typedef struct axis_taps {
 
 /* The weights w[i] of the elements base - reach + i at `place`, those outside of the input moved to
  * the nearest one inside. They add up to 1. */
-static void place_weights(const axis_map *m, double place, double *w, int64_t n)
+static void place_weights(const rx_resize_axis *m, double place, double *w, int64_t n)
 {
     const double factor = antialias_factor(m);
     const int64_t base = (int64_t)floor(place), first = base - tap_reach(m);
@@ -211,12 +152,12 @@ static void place_weights(const axis_map *m, double place, double *w, int64_t n)
 }
 
 /* Taps of one place, unused ones at the end with weight 0; returns how many are used. */
-static int64_t place_taps(const axis_map *m, int64_t x, double *w, tap *out, int64_t room)
+static int64_t place_taps(const rx_resize_axis *m, int64_t x, double *w, tap *out, int64_t room)
 {
-    const double place = source_place(m, x);
+    const double place = rx_resize_place(m, x);
     const int64_t n = 2 * tap_reach(m) + 1, first = (int64_t)floor(place) - tap_reach(m);
     int64_t used = 0;
-    if (is_outside(m, place)) {
+    if (rx_resize_is_outside(m, place)) {
         if (out)
             out[0] = (tap){UINT32_MAX, 0};
         return 1;
@@ -237,7 +178,7 @@ static int64_t place_taps(const axis_map *m, int64_t x, double *w, tap *out, int
 }
 
 /* Appends the taps of an axis to a table. */
-static rlx_status add_taps(rx_gpu_build *b, const axis_map *m, tap **table, size_t *n_table,
+static rlx_status add_taps(rx_gpu_build *b, const rx_resize_axis *m, tap **table, size_t *n_table,
                            axis_taps *out)
 {
     const int64_t most = 2 * tap_reach(m) + 1;
@@ -317,8 +258,8 @@ static rlx_status lower_smooth(rx_gpu_build *b, const rx_gpu_call *c)
     tap *table = NULL;
     size_t n_table = 0;
     for (int i = 0; i < y->rank; i++) {
-        const axis_map m = make_map(c, i);
-        if (is_unchanged(&m))
+        const rx_resize_axis m = make_map(c, i);
+        if (rx_resize_is_unchanged(&m))
             continue;
         RLX_TRY(add_taps(b, &m, &table, &n_table, &taps[i]));
         axis[n++] = i;

@@ -5,66 +5,7 @@
 #include <math.h>
 
 #include "cpu/ref/ref.h"
-
-/* How places of one axis of the result map to places of the input. */
-typedef struct axis_map {
-    const rlx_resize_desc *d;
-    int axis, rank;
-    int64_t in, out;
-} axis_map;
-
-/* The axis is copied as it is. */
-static bool is_unchanged(const axis_map *m)
-{
-    const double scale = m->d->scale[m->axis];
-    const bool whole = m->d->coord != RLX_COORD_TF_CROP_AND_RESIZE ||
-                       (m->d->roi[m->axis] == 0 && m->d->roi[m->rank + m->axis] == 1);
-    return m->in == m->out && (scale == 0 || scale == 1) && whole;
-}
-
-/* x / scale. */
-static double unscale(const axis_map *m, double x)
-{
-    const double scale = m->d->scale[m->axis];
-    return scale != 0 ? x / scale : x * (double)m->in / (double)m->out;
-}
-
-static double crop_place(const axis_map *m, int64_t x)
-{
-    const double start = m->d->roi[m->axis], end = m->d->roi[m->rank + m->axis];
-    const double last = (double)(m->in - 1);
-    if (m->out == 1)
-        return 0.5 * (start + end) * last;
-    return start * last + (double)x * (end - start) * last / (double)(m->out - 1);
-}
-
-/* The place in the input that place x of the result comes from. */
-static double source_place(const axis_map *m, int64_t x)
-{
-    const double pixel = unscale(m, (double)x + 0.5) - 0.5;
-    const double scale = m->d->scale[m->axis], in = (double)m->in, out = (double)m->out;
-    switch (m->d->coord) {
-    case RLX_COORD_HALF_PIXEL_SYMMETRIC:
-        return pixel + (scale != 0 ? in / 2 * (1 - out / (scale * in)) : 0);
-    case RLX_COORD_PYTORCH_HALF_PIXEL:
-        return m->out > 1 ? pixel : 0;
-    case RLX_COORD_ALIGN_CORNERS:
-        return m->out > 1 ? (double)x * (in - 1) / (out - 1) : 0;
-    case RLX_COORD_ASYMMETRIC:
-        return unscale(m, (double)x);
-    case RLX_COORD_TF_CROP_AND_RESIZE:
-        return crop_place(m, x);
-    default:
-        return pixel;
-    }
-}
-
-/* tf_crop_and_resize: the place is outside of the input, the result is the extrapolation value. */
-static bool is_outside(const axis_map *m, double place)
-{
-    return m->d->coord == RLX_COORD_TF_CROP_AND_RESIZE &&
-           (place < 0 || place > (double)(m->in - 1));
-}
+#include "ops/resize.h"
 
 static int64_t clamp_index(int64_t i, int64_t n)
 {
@@ -74,12 +15,12 @@ static int64_t clamp_index(int64_t i, int64_t n)
 /* ---- Nearest --------------------------------------------------------------------------------- */
 
 /* The element of the input for place x, -1 for the extrapolation value. */
-static int64_t nearest_index(const axis_map *m, int64_t x)
+static int64_t nearest_index(const rx_resize_axis *m, int64_t x)
 {
-    if (is_unchanged(m))
+    if (rx_resize_is_unchanged(m))
         return x;
-    double place = source_place(m, x);
-    if (is_outside(m, place))
+    double place = rx_resize_place(m, x);
+    if (rx_resize_is_outside(m, place))
         return -1;
     switch (m->d->nearest) {
     case RLX_NEAREST_ROUND_PREFER_CEIL: place = floor(place + 0.5); break;
@@ -96,7 +37,7 @@ static rlx_status resize_nearest(const rx_call *c)
     const rx_view *x = &c->in[0], *y = &c->out[0];
     int64_t *index[RLX_MAX_RANK];
     for (int a = 0; a < y->rank; a++) {
-        const axis_map m = {d, a, y->rank, x->dim[a], y->dim[a]};
+        const rx_resize_axis m = {d, a, y->rank, x->dim[a], y->dim[a]};
         index[a] = rx_call_scratch(c, (size_t)y->dim[a] * sizeof *index[a]);
         if (!index[a])
             return RLX_NO_MEMORY;
@@ -138,7 +79,7 @@ static double cubic_weight(double t, double a)
 }
 
 /* The distances of elements shrink by this factor, so that more of them count. */
-static double antialias_factor(const axis_map *m)
+static double antialias_factor(const rx_resize_axis *m)
 {
     if (!m->d->antialias)
         return 1;
@@ -148,7 +89,7 @@ static double antialias_factor(const axis_map *m)
 }
 
 /* Elements on each side of a place that may have a weight. */
-static int64_t tap_reach(const axis_map *m)
+static int64_t tap_reach(const rx_resize_axis *m)
 {
     const double support = m->d->mode == RLX_RESIZE_CUBIC ? 2 : 1;
     return (int64_t)ceil(support / antialias_factor(m)) + 1;
@@ -156,7 +97,7 @@ static int64_t tap_reach(const axis_map *m)
 
 /* Adds to weight[i] what element i of the input counts at `place`; elements outside count for the
  * nearest one inside or, with exclude_outside, for nothing. The weights add up to 1. */
-static void place_weights(const axis_map *m, double place, double *weight)
+static void place_weights(const rx_resize_axis *m, double place, double *weight)
 {
     const double factor = antialias_factor(m);
     const int64_t base = (int64_t)floor(place), reach = tap_reach(m);
@@ -178,13 +119,13 @@ static void place_weights(const axis_map *m, double place, double *weight)
 
 /* Resizes the middle axis of from [outer, in, inner] into to [outer, out, inner]; `weight` has room
  * for `in` numbers. */
-static void resize_axis(const axis_map *m, const double *from, double *to, const int64_t around[2],
-                        double *weight)
+static void resize_axis(const rx_resize_axis *m, const double *from, double *to,
+                        const int64_t around[2], double *weight)
 {
     const int64_t outer = around[0], inner = around[1];
     for (int64_t x = 0; x < m->out; x++) {
-        const double place = source_place(m, x);
-        const bool outside = is_outside(m, place);
+        const double place = rx_resize_place(m, x);
+        const bool outside = rx_resize_is_outside(m, place);
         for (int64_t i = 0; i < m->in; i++)
             weight[i] = 0;
         if (!outside)
@@ -225,9 +166,9 @@ static rlx_status resize_smooth(const rx_call *c)
         return RLX_NO_MEMORY;
 
     for (int a = 0; a < x->rank; a++) {
-        const axis_map m = {c->attr, a, x->rank, x->dim[a], y->dim[a]};
+        const rx_resize_axis m = {c->attr, a, x->rank, x->dim[a], y->dim[a]};
         int64_t around[2] = {1, 1};
-        if (is_unchanged(&m))
+        if (rx_resize_is_unchanged(&m))
             continue;
         for (int i = 0; i < x->rank; i++) /* axes before this one are resized already */
             around[i > a] *= i < a ? y->dim[i] : i > a ? x->dim[i] : 1;

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* How places of the result of a resize map to places of its input, by the rules of ONNX's Resize,
+ * in double precision. Shared by every device, so that ties fall alike. */
+#ifndef RX_OPS_RESIZE_H
+#define RX_OPS_RESIZE_H
+
+#include "ir/op.h"
+
+/* One axis. */
+typedef struct rx_resize_axis {
+    const rlx_resize_desc *d;
+    int axis, rank;
+    int64_t in, out; /* sizes */
+} rx_resize_axis;
+
+/* The axis is copied as it is. */
+bool rx_resize_is_unchanged(const rx_resize_axis *m);
+/* The place in the input that place x of the result comes from. */
+double rx_resize_place(const rx_resize_axis *m, int64_t x);
+/* tf_crop_and_resize: the place is outside of the input, the result is the extrapolation value. */
+bool rx_resize_is_outside(const rx_resize_axis *m, double place);
+
+#endif

@@ -104,21 +104,38 @@ rx_cpu_caches rx_cpu_cache_sizes(void)
 
 #endif
 
+static const struct {
+    const char *word;
+    uint32_t allowed;
+} limits[] = {
+    {"generic", 0},
+    {"avx2", RX_CPU_AVX2},
+    {"avx512", RX_CPU_AVX2 | RX_CPU_AVX512},
+    {"vnni", RX_CPU_AVX2 | RX_CPU_AVX512 | RX_CPU_VNNI},
+};
+
+/* The place of RLX_CPU in the list of limits; -1: not set, -2: unknown. */
+static int find_limit(void)
+{
+    const char *word = rx_env_text(RX_ENV_CPU);
+    if (!word)
+        return -1;
+    for (int i = 0; i < (int)(sizeof limits / sizeof limits[0]); i++)
+        if (!strcmp(word, limits[i].word))
+            return i;
+    return -2;
+}
+
 uint32_t rx_cpu_flags(void)
 {
-    static const struct {
-        const char *word;
-        uint32_t allowed;
-    } limits[] = {
-        {"generic", 0},
-        {"avx2", RX_CPU_AVX2},
-        {"avx512", RX_CPU_AVX2 | RX_CPU_AVX512},
-        {"vnni", RX_CPU_AVX2 | RX_CPU_AVX512 | RX_CPU_VNNI},
-    };
-    const char *word = rx_env_text(RX_ENV_CPU);
-    uint32_t flags = find_flags();
-    for (size_t i = 0; word && i < sizeof limits / sizeof limits[0]; i++)
-        if (!strcmp(word, limits[i].word))
-            flags &= limits[i].allowed;
-    return flags;
+    int limit = find_limit();
+    return limit < 0 ? find_flags() : find_flags() & limits[limit].allowed;
+}
+
+rlx_status rx_cpu_check_limit(rlx_error *err)
+{
+    if (find_limit() != -2)
+        return RLX_OK;
+    return rx_fail(err, RLX_INVALID, "RLX_CPU: expected generic, avx2, avx512 or vnni, got '%s'",
+                   rx_env_text(RX_ENV_CPU));
 }

@@ -3,8 +3,7 @@
 #ifndef RX_CPU_CPUID_H
 #define RX_CPU_CPUID_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "base/error.h"
 
 /* Levels of kernels; each needs those before it on its architecture. */
 enum {
@@ -16,8 +15,10 @@ enum {
 };
 
 /* Levels that the processor and the system support, limited by RLX_CPU: generic (none), avx2,
- * avx512, vnni. Another word is no limit. */
+ * avx512, vnni. */
 uint32_t rx_cpu_flags(void);
+/* RLX_INVALID when RLX_CPU is another word. */
+rlx_status rx_cpu_check_limit(rlx_error *err);
 
 /* Bytes of the caches that one core sees; common sizes where the processor does not say. */
 typedef struct rx_cpu_caches {

@@ -147,6 +147,8 @@ static rlx_status cpu_open(size_t index, const rlx_device_desc *desc, rx_device 
                            rlx_error *err)
 {
     (void)index;
+    *out = NULL;
+    RLX_TRY(rx_cpu_check_limit(err));
     return open_device(true, desc->threads, out, err);
 }
 

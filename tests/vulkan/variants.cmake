@@ -12,20 +12,20 @@ function(rlx_vulkan_ops name every)
 endfunction()
 
 if(RLX_VULKAN AND RLX_VULKAN_HEADERS)
-    rlx_vulkan_ops(vulkan 2)
-    rlx_vulkan_ops(vulkan-validation 11 RLX_VULKAN_VALIDATION=1)
-    rlx_vulkan_ops(vulkan-small 11
+    rlx_vulkan_ops(vulkan 1)
+    rlx_vulkan_ops(vulkan-validation 3 RLX_VULKAN_VALIDATION=1)
+    rlx_vulkan_ops(vulkan-small 3
         "RLX_LIMITS=groups=256,push=128,subgroup=0,f16=0,storage16=0,storage8=0,\
 shared=16384,invocations=128,coopmat=0,address=0")
-    rlx_vulkan_ops(vulkan-host 13 RLX_VULKAN_ARENA_DEBUG=host)
-    rlx_vulkan_ops(vulkan-device 17 RLX_VULKAN_ARENA_DEBUG=device RLX_VULKAN_VALIDATION=1)
-    rlx_vulkan_ops(vulkan-barriers 13 RLX_FULL_BARRIER=1)
-    rlx_vulkan_ops(vulkan-fallback 5 RLX_LIMITS=host=2)
+    rlx_vulkan_ops(vulkan-host 5 RLX_VULKAN_ARENA_DEBUG=host)
+    rlx_vulkan_ops(vulkan-device 5 RLX_VULKAN_ARENA_DEBUG=device RLX_VULKAN_VALIDATION=1)
+    rlx_vulkan_ops(vulkan-barriers 5 RLX_FULL_BARRIER=1)
+    rlx_vulkan_ops(vulkan-fallback 3 RLX_LIMITS=host=2)
     find_file(RLX_SWIFTSHADER_ICD vk_swiftshader_icd.json PATHS /usr/lib/chromium
               NO_DEFAULT_PATH)
     mark_as_advanced(RLX_SWIFTSHADER_ICD)
     if(RLX_SWIFTSHADER_ICD)
-        rlx_vulkan_ops(vulkan-swiftshader 31 "VK_ICD_FILENAMES=${RLX_SWIFTSHADER_ICD}"
+        rlx_vulkan_ops(vulkan-swiftshader 3 "VK_ICD_FILENAMES=${RLX_SWIFTSHADER_ICD}"
                        "VK_DRIVER_FILES=${RLX_SWIFTSHADER_ICD}")
     endif()
 endif()

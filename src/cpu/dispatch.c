@@ -5,27 +5,32 @@
 #include "cpu/cpuid.h"
 #include "cpu/fast/fast.h"
 
-rlx_status rx_cpu_table_add(rx_cpu_table *t, rx_op op, const char *name, rx_kernel_fn *run,
-                            uint8_t strided)
+/* Puts a copy of `from` in front of the chain of an operation. */
+static rlx_status add_kernel(rx_cpu_table *t, rx_op op, rx_cpu_kernel from)
 {
     rx_cpu_kernel *k = rx_arena_alloc(&t->arena, sizeof *k);
     if (!k)
         return RLX_NO_MEMORY;
-    *k = (rx_cpu_kernel){name, run, strided, false, t->head[op]};
+    *k = from;
+    k->next = t->head[op];
     t->head[op] = k;
     return RLX_OK;
 }
 
+rlx_status rx_cpu_table_add(rx_cpu_table *t, rx_op op, const char *name, rx_kernel_fn *run,
+                            uint8_t strided)
+{
+    return add_kernel(t, op, (rx_cpu_kernel){.name = name, .run = run, .strided = strided});
+}
+
 static rlx_status add_row(rx_cpu_table *t, const rx_fast_kernel *k)
 {
-    if (k->op != RX_ALL_ELEMENTWISE) {
-        RLX_TRY(rx_cpu_table_add(t, (rx_op)k->op, k->name, k->run, k->strided));
-        ((rx_cpu_kernel *)(uintptr_t)t->head[k->op])->is_int = k->is_int;
-        return RLX_OK;
-    }
+    rx_cpu_kernel kernel = {k->name, k->run, k->strided, k->is_int, NULL};
+    if (k->op != RX_ALL_ELEMENTWISE)
+        return add_kernel(t, (rx_op)k->op, kernel);
     for (int op = 0; op < RX_N_OPS; op++)
         if (rx_ops[op].flags & RX_OP_ELEMENTWISE)
-            RLX_TRY(rx_cpu_table_add(t, (rx_op)op, k->name, k->run, k->strided));
+            RLX_TRY(add_kernel(t, (rx_op)op, kernel));
     return RLX_OK;
 }
 

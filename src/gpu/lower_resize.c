@@ -83,38 +83,6 @@ static rlx_status lower_nearest(rx_gpu_build *b, const rx_gpu_call *c)
 
 /* ---- Linear, cubic --------------------------------------------------------------------------- */
 
-/* The weight of an element at distance t. */
-static double linear_weight(double t)
-{
-    t = fabs(t);
-    return t < 1 ? 1 - t : 0;
-}
-
-static double cubic_weight(double t, double a)
-{
-    t = fabs(t);
-    if (t <= 1)
-        return ((a + 2) * t - (a + 3)) * t * t + 1;
-    return t < 2 ? ((a * t - 5 * a) * t + 8 * a) * t - 4 * a : 0;
-}
-
-/* The distances of elements shrink by this factor, so that more of them count. */
-static double antialias_factor(const rx_resize_axis *m)
-{
-    if (!m->d->antialias)
-        return 1;
-    const double given = m->d->scale[m->axis];
-    const double scale = given != 0 ? given : (double)m->out / (double)m->in;
-    return scale < 1 ? scale : 1;
-}
-
-/* Elements on each side of a place that may have a weight. */
-static int64_t tap_reach(const rx_resize_axis *m)
-{
-    const double support = m->d->mode == RLX_RESIZE_CUBIC ? 2 : 1;
-    return (int64_t)ceil(support / antialias_factor(m)) + 1;
-}
-
 /* A place in the input and its weight, as the kernel reads them. */
 typedef struct tap {
     uint32_t place;
@@ -131,17 +99,14 @@ typedef struct axis_taps {
  * the nearest one inside. They add up to 1. */
 static void place_weights(const rx_resize_axis *m, double place, double *w, int64_t n)
 {
-    const double factor = antialias_factor(m);
-    const int64_t base = (int64_t)floor(place), first = base - tap_reach(m);
+    const int64_t base = (int64_t)floor(place), first = base - rx_resize_reach(m);
     double sum = 0;
     for (int64_t i = 0; i < n; i++)
         w[i] = 0;
     for (int64_t i = first; i < first + n; i++) {
-        const double t = factor * ((double)i - place);
         if (m->d->exclude_outside && (i < 0 || i >= m->in))
             continue;
-        const double weight = m->d->mode == RLX_RESIZE_CUBIC ? cubic_weight(t, m->d->cubic_a)
-                                                             : linear_weight(t);
+        const double weight = rx_resize_weight(m, (double)i - place);
         w[clamp_index(clamp_index(i, m->in) - first, n)] += weight;
         sum += weight;
     }
@@ -155,7 +120,8 @@ static void place_weights(const rx_resize_axis *m, double place, double *w, int6
 static int64_t place_taps(const rx_resize_axis *m, int64_t x, double *w, tap *out, int64_t room)
 {
     const double place = rx_resize_place(m, x);
-    const int64_t n = 2 * tap_reach(m) + 1, first = (int64_t)floor(place) - tap_reach(m);
+    const int64_t reach = rx_resize_reach(m), n = 2 * reach + 1;
+    const int64_t first = (int64_t)floor(place) - reach;
     int64_t used = 0;
     if (rx_resize_is_outside(m, place)) {
         if (out)
@@ -165,7 +131,7 @@ static int64_t place_taps(const rx_resize_axis *m, int64_t x, double *w, tap *ou
     /* Far outside all weight is at the first or the last element. */
     const double lowest = -(double)n, highest = (double)(m->in - 1 + n);
     const double near = place < lowest ? lowest : place > highest ? highest : place;
-    const int64_t start = near == place ? first : (int64_t)near - tap_reach(m);
+    const int64_t start = near == place ? first : (int64_t)near - reach;
     place_weights(m, near, w, n);
     for (int64_t i = 0; i < n; i++) {
         if (w[i] == 0)
@@ -181,7 +147,7 @@ static int64_t place_taps(const rx_resize_axis *m, int64_t x, double *w, tap *ou
 static rlx_status add_taps(rx_gpu_build *b, const rx_resize_axis *m, tap **table, size_t *n_table,
                            axis_taps *out)
 {
-    const int64_t most = 2 * tap_reach(m) + 1;
+    const int64_t most = 2 * rx_resize_reach(m) + 1;
     double *w = rx_arena_alloc(b->arena, (size_t)most * sizeof *w);
     if (!w)
         return no_memory(b);

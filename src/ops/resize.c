@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* How places of the result of a resize map to places of its input. */
+/* How places of the result of a resize map to places of its input, and what each counts there. */
 #include "ops/resize.h"
+
+#include <math.h>
 
 bool rx_resize_is_unchanged(const rx_resize_axis *m)
 {
@@ -50,4 +52,42 @@ bool rx_resize_is_outside(const rx_resize_axis *m, double place)
 {
     return m->d->coord == RLX_COORD_TF_CROP_AND_RESIZE &&
            (place < 0 || place > (double)(m->in - 1));
+}
+
+/* ---- Weights of linear and cubic, by the distance of an element ------------------------------ */
+
+static double linear_weight(double t)
+{
+    t = fabs(t);
+    return t < 1 ? 1 - t : 0;
+}
+
+static double cubic_weight(double t, double a)
+{
+    t = fabs(t);
+    if (t <= 1)
+        return ((a + 2) * t - (a + 3)) * t * t + 1;
+    return t < 2 ? ((a * t - 5 * a) * t + 8 * a) * t - 4 * a : 0;
+}
+
+/* The distances of elements shrink by this factor, so that more of them count. */
+static double antialias_factor(const rx_resize_axis *m)
+{
+    if (!m->d->antialias)
+        return 1;
+    const double given = m->d->scale[m->axis];
+    const double scale = given != 0 ? given : (double)m->out / (double)m->in;
+    return scale < 1 ? scale : 1;
+}
+
+double rx_resize_weight(const rx_resize_axis *m, double distance)
+{
+    const double t = antialias_factor(m) * distance;
+    return m->d->mode == RLX_RESIZE_CUBIC ? cubic_weight(t, m->d->cubic_a) : linear_weight(t);
+}
+
+int64_t rx_resize_reach(const rx_resize_axis *m)
+{
+    const double support = m->d->mode == RLX_RESIZE_CUBIC ? 2 : 1;
+    return (int64_t)ceil(support / antialias_factor(m)) + 1;
 }

@@ -63,51 +63,16 @@ static rlx_status resize_nearest(const rx_call *c)
 
 /* ---- Linear, cubic --------------------------------------------------------------------------- */
 
-/* The weight of an element at distance t. */
-static double linear_weight(double t)
-{
-    t = fabs(t);
-    return t < 1 ? 1 - t : 0;
-}
-
-static double cubic_weight(double t, double a)
-{
-    t = fabs(t);
-    if (t <= 1)
-        return ((a + 2) * t - (a + 3)) * t * t + 1;
-    return t < 2 ? ((a * t - 5 * a) * t + 8 * a) * t - 4 * a : 0;
-}
-
-/* The distances of elements shrink by this factor, so that more of them count. */
-static double antialias_factor(const rx_resize_axis *m)
-{
-    if (!m->d->antialias)
-        return 1;
-    const double given = m->d->scale[m->axis];
-    const double scale = given != 0 ? given : (double)m->out / (double)m->in;
-    return scale < 1 ? scale : 1;
-}
-
-/* Elements on each side of a place that may have a weight. */
-static int64_t tap_reach(const rx_resize_axis *m)
-{
-    const double support = m->d->mode == RLX_RESIZE_CUBIC ? 2 : 1;
-    return (int64_t)ceil(support / antialias_factor(m)) + 1;
-}
-
 /* Adds to weight[i] what element i of the input counts at `place`; elements outside count for the
  * nearest one inside or, with exclude_outside, for nothing. The weights add up to 1. */
 static void place_weights(const rx_resize_axis *m, double place, double *weight)
 {
-    const double factor = antialias_factor(m);
-    const int64_t base = (int64_t)floor(place), reach = tap_reach(m);
+    const int64_t base = (int64_t)floor(place), reach = rx_resize_reach(m);
     double sum = 0;
     for (int64_t i = base - reach; i <= base + reach; i++) {
-        const double t = factor * ((double)i - place);
         if (m->d->exclude_outside && (i < 0 || i >= m->in))
             continue;
-        const double w = m->d->mode == RLX_RESIZE_CUBIC ? cubic_weight(t, m->d->cubic_a)
-                                                        : linear_weight(t);
+        const double w = rx_resize_weight(m, (double)i - place);
         weight[clamp_index(i, m->in)] += w;
         sum += w;
     }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* rlx: compile neural-network graphs and run them on the CPU or any GPU. Includes all of the API.
  *
- *   base.h     statuses, errors, element types, memory and log hooks
- *   graph.h    graphs: leaves, named dimensions, verification, text form
- *   ops.h      the builders of the operations
- *   device.h   list and open devices
- *   session.h  compile, set weights, run, read results
- *   npy.h      NumPy files
- *   file.h     tensors and metadata of GGUF and safetensors files */
+ *   base.h       statuses, errors, element types, memory and log hooks
+ *   graph.h      graphs: leaves, named dimensions, verification, text form
+ *   ops.h        the builders of the operations
+ *   device.h     list and open devices
+ *   session.h    compile, set weights, run, read results
+ *   npy.h        NumPy files
+ *   file.h       tensors and metadata of GGUF and safetensors files
+ *   tokenizer.h  text to token ids and back */
 #ifndef RLX_RLX_H
 #define RLX_RLX_H
 
@@ -18,5 +19,6 @@
 #include "npy.h"
 #include "ops.h"
 #include "session.h"
+#include "tokenizer.h"
 
 #endif

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/* Models from files: text generation, chat and embeddings.
+ *
+ *     rlx_model *m;
+ *     rlx_model_open("model.gguf", NULL, &m, &err);
+ *     rlx_chat *c;
+ *     rlx_chat_create(m, "You are terse.", &c, &err);
+ *     rlx_chat_say(c, "Why is the sky blue?", NULL, on_piece, NULL, NULL, &err);
+ *
+ * A model holds the file, its tokenizer and the weights on a device. A context holds what a model
+ * remembers: one or more sequences of tokens with their K/V cache, on the device. */
+#ifndef RLX_MODEL_H
+#define RLX_MODEL_H
+
+#include "session.h"
+#include "tokenizer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Models ---------------------------------------------------------------------------------- */
+
+/* An open model. Thread-safe: contexts of one model may be used by different threads. */
+typedef struct rlx_model rlx_model;
+
+/* How exactly to compute. AUTO: fast for files with packed or half precision weights, exact for
+ * f32 files. */
+typedef enum rlx_precision {
+    RLX_PRECISION_AUTO = 0, RLX_PRECISION_EXACT, RLX_PRECISION_FAST
+} rlx_precision;
+
+/* Called from time to time during long work ("weights", done and total in bytes). A non-zero return
+ * stops the work: RLX_CANCELLED. */
+typedef int rlx_progress_fn(void *user, const char *what, uint64_t done, uint64_t total);
+
+/* Zero means the default in each field. */
+typedef struct rlx_model_desc {
+    const char *device;      /* as in rlx_device_open */
+    uint32_t threads;        /* of the CPU device */
+    rlx_precision precision;
+    int64_t context;         /* tokens a sequence can hold; default what the model was trained for,
+                              * at most 4096 */
+    int64_t sequences;       /* sequences of a context; default 1 */
+    int64_t batch;           /* prompt tokens computed at once; default 512 */
+    rlx_dtype cache;         /* of the K/V cache: f16 (default), f32, q8_0 */
+    const char *tokenizer;   /* path of a tokenizer.json; default: in the file, or beside it */
+    rlx_progress_fn *progress;
+    void *progress_user;
+} rlx_model_desc;
+
+/* Opens a GGUF file, or a safetensors file (or a folder that holds one) with its config.json and
+ * tokenizer.json. On success the caller ends *out with rlx_model_close; on failure *out is NULL. */
+RLX_API rlx_status rlx_model_open(const char *path, const rlx_model_desc *desc, rlx_model **out,
+                                  rlx_error *err);
+/* The same from memory that stays valid until the model is closed. */
+RLX_API rlx_status rlx_model_open_memory(const void *data, size_t bytes, const rlx_model_desc *desc,
+                                         rlx_model **out, rlx_error *err);
+/* Contexts must be destroyed before. NULL is fine. */
+RLX_API void rlx_model_close(rlx_model *m);
+
+typedef struct rlx_model_info {
+    const char *architecture, *name; /* owned by the model */
+    bool generates, embeds;          /* a decoder, an encoder */
+    int64_t parameters, layers, width, vocabulary;
+    int64_t trained_context, context, sequences;
+    int64_t embedding_width;         /* of rlx_embed */
+    rlx_policy policy;               /* what precision came to */
+    uint64_t weight_bytes, cache_bytes, work_bytes; /* on the device */
+    rlx_device_info device;
+} rlx_model_info;
+RLX_API void rlx_model_get_info(const rlx_model *m, rlx_model_info *out);
+/* Owned by the model; NULL when it has none. */
+RLX_API const rlx_tokenizer *rlx_model_tokenizer(const rlx_model *m);
+
+/* ---- Contexts: the tokens of sequences and their cache ------------------------------------- */
+
+/* One thread at a time, except rlx_context_cancel. */
+typedef struct rlx_context rlx_context;
+
+RLX_API rlx_status rlx_context_create(rlx_model *m, rlx_context **out, rlx_error *err);
+RLX_API void rlx_context_destroy(rlx_context *c);
+
+typedef struct rlx_sampling {
+    double temperature;    /* 0: the most likely token */
+    int64_t top_k;         /* 0: all */
+    double top_p, min_p;   /* 0: off */
+    double repeat_penalty; /* divides the logits of recent tokens; 0 or 1: off */
+    int64_t repeat_last;   /* how many tokens are recent; default 64, at most 256 */
+    uint64_t seed;
+} rlx_sampling;
+/* For the steps to come, of all sequences. NULL: greedy. */
+RLX_API rlx_status rlx_context_set_sampling(rlx_context *c, const rlx_sampling *s, rlx_error *err);
+
+/* Makes sequence `seq` hold just these tokens. What it has in common with them from the start is
+ * kept; the rest waits for the next step. n 0 empties it: it takes no part in steps. */
+RLX_API rlx_status rlx_context_set_tokens(rlx_context *c, size_t seq, const int32_t *tokens,
+                                          size_t n, rlx_error *err);
+/* Adds tokens after those it holds. RLX_INVALID when the context is too small for them. */
+RLX_API rlx_status rlx_context_append(rlx_context *c, size_t seq, const int32_t *tokens, size_t n,
+                                      rlx_error *err);
+/* The tokens the sequence holds, owned by the context and valid until it changes. */
+RLX_API const int32_t *rlx_context_tokens(const rlx_context *c, size_t seq, size_t *n);
+/* Tokens whose keys and values are in the cache. */
+RLX_API size_t rlx_context_computed(const rlx_context *c, size_t seq);
+
+/* Computes the waiting tokens of every sequence that has some, samples the next token of each,
+ * adds it to the sequence and writes it to tokens[seq]; -1 for sequences that had none waiting.
+ * Waits up to `timeout_ms` (negative: without limit): RLX_TIMEOUT means call again with the same
+ * arguments. RLX_INVALID when a sequence is full. */
+RLX_API rlx_status rlx_context_step(rlx_context *c, int64_t timeout_ms, int32_t *tokens,
+                                    rlx_error *err);
+/* Logits of the last step, `vocabulary` floats, before penalties and sampling. */
+RLX_API rlx_status rlx_context_logits(rlx_context *c, size_t seq, float *out, size_t n,
+                                      rlx_error *err);
+/* Makes the step that runs or the next one return RLX_CANCELLED, once. From any thread. */
+RLX_API void rlx_context_cancel(rlx_context *c);
+/* Writes a sequence with its cache to a file and reads it back; the model and the type of the
+ * cache must be the same, the context at least as large as the tokens. */
+RLX_API rlx_status rlx_context_save(rlx_context *c, size_t seq, const char *path, rlx_error *err);
+RLX_API rlx_status rlx_context_restore(rlx_context *c, size_t seq, const char *path,
+                                       rlx_error *err);
+
+/* ---- Generation ------------------------------------------------------------------------------ */
+
+typedef struct rlx_generate_desc {
+    const char *prompt;        /* text; special tokens in it are special unless plain */
+    const int32_t *tokens;     /* or tokens, when prompt is NULL */
+    size_t n_tokens;
+    bool plain;
+    size_t sequence;
+    int64_t max_tokens;        /* 0: until the model ends or the context is full */
+    rlx_sampling sampling;
+    const char *const *stop;   /* texts that end the generation; not part of the output */
+    size_t n_stop;
+    bool ignore_end;           /* go on after an end token */
+    bool shift;                /* when the context is full, drop the older half of it and go on */
+} rlx_generate_desc;
+
+/* A piece of output. The text has whole characters only, may be empty, is not terminated by a zero
+ * byte and is valid during the call or until the next piece. */
+typedef struct rlx_piece {
+    int32_t token; /* -1: text that was held back, at the end */
+    const char *text;
+    size_t length;
+} rlx_piece;
+/* A non-zero return ends the generation. */
+typedef int rlx_piece_fn(void *user, const rlx_piece *p);
+
+typedef enum rlx_finish {
+    RLX_FINISH_END = 0, RLX_FINISH_STOP, RLX_FINISH_LENGTH, RLX_FINISH_CONTEXT, RLX_FINISH_CALLER
+} rlx_finish;
+
+typedef struct rlx_generate_result {
+    rlx_finish finish;
+    size_t n_prompt, n_reused, n_generated; /* tokens; reused: from the cache */
+    double prompt_seconds, seconds;         /* to the first token; of the tokens after it */
+} rlx_generate_result;
+
+/* Generates from a prompt. `fn` and `result` may be NULL. The tokens stay in the sequence. */
+RLX_API rlx_status rlx_generate(rlx_context *c, const rlx_generate_desc *d, rlx_piece_fn *fn,
+                                void *user, rlx_generate_result *result, rlx_error *err);
+
+/* The same piece by piece, for programs that cannot wait (a browser). */
+typedef struct rlx_generation rlx_generation;
+RLX_API rlx_status rlx_generation_begin(rlx_context *c, const rlx_generate_desc *d,
+                                        rlx_generation **out, rlx_error *err);
+/* Writes the next piece and sets *more to false after the last. RLX_TIMEOUT: call again. */
+RLX_API rlx_status rlx_generation_next(rlx_generation *n, int64_t timeout_ms, rlx_piece *piece,
+                                       bool *more, rlx_error *err);
+/* Frees it; NULL is fine. `result` may be NULL. */
+RLX_API void rlx_generation_end(rlx_generation *n, rlx_generate_result *result);
+
+/* Log-probability of tokens[i] given those before it, for i from 1; out[0] is 0. Any number of
+ * tokens up to the context. */
+RLX_API rlx_status rlx_score(rlx_model *m, const int32_t *tokens, size_t n, float *out,
+                             rlx_error *err);
+
+/* ---- Chat ------------------------------------------------------------------------------------ */
+
+typedef struct rlx_message {
+    const char *role, *content; /* "system", "user", "assistant", ... */
+} rlx_message;
+
+/* The messages in the form the model was trained on: by the chat template of the file, else one
+ * known for the architecture, else ChatML. add_reply: ends where the assistant begins to speak.
+ * *text is terminated by a zero byte and freed with rlx_free. */
+RLX_API rlx_status rlx_chat_format(const rlx_model *m, const rlx_message *messages, size_t n,
+                                   bool add_reply, char **text, rlx_error *err);
+
+/* A conversation with a context of its own. */
+typedef struct rlx_chat rlx_chat;
+/* `system` may be NULL. */
+RLX_API rlx_status rlx_chat_create(rlx_model *m, const char *system, rlx_chat **out,
+                                   rlx_error *err);
+RLX_API void rlx_chat_destroy(rlx_chat *c);
+/* Adds what the user says and generates the answer, which is remembered. prompt, tokens and
+ * sequence of `d` (may be NULL: greedy) are not used. */
+RLX_API rlx_status rlx_chat_say(rlx_chat *c, const char *text, const rlx_generate_desc *d,
+                                rlx_piece_fn *fn, void *user, rlx_generate_result *result,
+                                rlx_error *err);
+/* Forgets all but the system message. */
+RLX_API rlx_status rlx_chat_reset(rlx_chat *c, rlx_error *err);
+RLX_API size_t rlx_chat_n_messages(const rlx_chat *c);
+/* Message `i`, owned by the chat; false when there is none. */
+RLX_API bool rlx_chat_message(const rlx_chat *c, size_t i, rlx_message *out);
+RLX_API rlx_context *rlx_chat_context(rlx_chat *c);
+
+/* ---- Embeddings ------------------------------------------------------------------------------ */
+
+typedef enum rlx_pooling {
+    RLX_POOL_DEFAULT = 0, RLX_POOL_MEAN, RLX_POOL_FIRST, RLX_POOL_LAST
+} rlx_pooling;
+typedef struct rlx_embed_desc {
+    rlx_pooling pooling; /* default: what the file says, else mean */
+    bool no_normalize;   /* default: vectors of length 1 */
+} rlx_embed_desc;
+
+/* One vector of `embedding_width` floats for each of n texts, to out [n, embedding_width]. Texts
+ * longer than the model takes are cut; *n_cut (may be NULL) says how many were. */
+RLX_API rlx_status rlx_embed(rlx_model *m, const char *const *texts, size_t n,
+                             const rlx_embed_desc *d, float *out, size_t *n_cut, rlx_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* Architectures: the facts of a model file and the graph that computes it.
+ *
+ * A decoder's graph has
+ *   inputs   tokens i32 [B, S], positions i32 [B, S] (from 0 in each sequence),
+ *            places i32 [B * S] (row of the cache: slot * context + position),
+ *            lengths i32 [B] (tokens of the sequence with those of this run),
+ *            slots i32 [B, 1] (only when sequences > 1; the place of each sequence in the cache),
+ *            recent i32 [B, RX_RECENT] (tokens to be penalised, -1: none), penalty f32 [],
+ *            sampling f32 [4] (temperature, top_k, top_p, min_p), seed i64 []
+ *   outputs  token i32 [B], sampled from the last position; logits f32 [B, vocabulary], of the last
+ *            position, before the penalty; with `scores` instead of both: scores f32 [B, S], the
+ *            log-probability of input targets i32 [B, S]
+ *   states   by layer: k.<i>, v.<i> [sequences * context, kv heads, head size], or what the layer
+ *            keeps; all have the slot in the outermost axis
+ * B is the named dimension "batch" up to `sequences` (1 when that is 1), S the named dimension
+ * "seq" up to `batch`. Runs have no padding: prompts run with B = 1, or all sequences have as many
+ * tokens.
+ *
+ * An encoder's graph has inputs tokens i32 [B, S], types i32 [B, S] (when the model has token
+ * types), lengths i32 [B] (tokens that are no padding) and output hidden f32 [B, S, width].
+ *
+ * Params have the names of the file's tensors, except those that rx_arch_param makes. */
+#ifndef RX_MODEL_ARCH_H
+#define RX_MODEL_ARCH_H
+
+#include "rlx/file.h"
+#include "rlx/model.h"
+
+#define RX_RECENT 256
+
+typedef struct rx_facts rx_facts;
+
+/* Reads and checks the facts: sizes, tensors that must be there with their shapes. `config` is the
+ * text of config.json for safetensors, else NULL. Freed with rx_facts_destroy. */
+rlx_status rx_facts_read(const rlx_file *f, const char *config, size_t config_bytes,
+                         rx_facts **out, rlx_error *err);
+void rx_facts_destroy(rx_facts *facts);
+
+typedef struct rx_model_facts { /* what the engine needs to know */
+    const char *architecture, *name;
+    bool is_decoder;
+    int64_t layers, width, vocabulary, trained_context, embedding_width;
+    bool has_types;        /* token types (encoders) */
+    rlx_pooling pooling;   /* what the file says */
+    bool recurrent;        /* states hold a running sum: a sequence cannot be cut back */
+} rx_model_facts;
+void rx_facts_get(const rx_facts *facts, rx_model_facts *out);
+
+typedef struct rx_build_desc {
+    int64_t sequences, context, batch;
+    rlx_dtype cache;       /* f16, f32, q8_0 */
+    bool scores;
+} rx_build_desc;
+/* The graph; the caller destroys it. */
+rlx_status rx_arch_build(const rx_facts *facts, const rx_build_desc *d, rlx_graph **out,
+                         rlx_error *err);
+/* The data of param `name` of such a graph: in the file (*owned false), or made here (*owned true,
+ * freed with rx_free), as the tables of a rotary embedding are. */
+rlx_status rx_arch_param(const rx_facts *facts, const rx_build_desc *d, const char *name,
+                         const void **data, size_t *bytes, bool *owned, rlx_error *err);
+
+#endif

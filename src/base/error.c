@@ -2,9 +2,10 @@
 /* Statuses, error texts and the log callback. */
 #include "base/error.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+
+#include "base/thread.h"
 
 #define STR2(x) #x
 #define STR(x) STR2(x)
@@ -61,18 +62,18 @@ rlx_status rx_fail_memory(rlx_error *err, const char *what, uint64_t bytes)
 
 /* ---- Log ---------------------------------------------------------------------------------- */
 
-static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+static rx_mutex log_lock = RX_MUTEX_INIT;
 static rlx_log_fn *log_fn;
 static void *log_user;
 static atomic_int log_level = RLX_LOG_OFF;
 
 void rlx_set_log(rlx_log_fn *fn, void *user, rlx_log_level level)
 {
-    pthread_mutex_lock(&log_lock);
+    rx_mutex_lock(&log_lock);
     log_fn = fn;
     log_user = user;
     atomic_store(&log_level, fn ? (int)level : (int)RLX_LOG_OFF);
-    pthread_mutex_unlock(&log_lock);
+    rx_mutex_unlock(&log_lock);
 }
 
 void rx_log(rlx_log_level level, const char *fmt, ...)
@@ -84,8 +85,8 @@ void rx_log(rlx_log_level level, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    pthread_mutex_lock(&log_lock);
+    rx_mutex_lock(&log_lock);
     if (log_fn)
         log_fn(log_user, level, text);
-    pthread_mutex_unlock(&log_lock);
+    rx_mutex_unlock(&log_lock);
 }

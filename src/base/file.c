@@ -5,11 +5,32 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
+
+#if defined(__wasi__)
+/* There is no mmap: files are read. */
+static bool map_fd(int fd, size_t bytes, rx_file *f)
+{
+    return (void)fd, (void)bytes, (void)f, false;
+}
+static void unmap(rx_file *f) { (void)f; }
+#else
+#include <sys/mman.h>
+
+static bool map_fd(int fd, size_t bytes, rx_file *f)
+{
+    void *data = bytes ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+    if (data == MAP_FAILED)
+        return false;
+    *f = (rx_file){.data = data, .bytes = bytes, .mapped = true};
+    return true;
+}
+
+static void unmap(rx_file *f) { munmap((void *)(uintptr_t)f->data, f->bytes); }
+#endif
 
 static rlx_status fail_io(rlx_error *err, const char *what, const char *path)
 {
@@ -49,11 +70,7 @@ static rlx_status open_fd(int fd, const char *path, rx_file *f, rlx_error *err)
     if ((uint64_t)st.st_size > SIZE_MAX / 2)
         return rx_fail(err, RLX_IO, "'%s' is too large for this process", path);
     size_t bytes = (size_t)st.st_size;
-    void *data = bytes ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
-    if (data == MAP_FAILED)
-        return read_whole(fd, path, bytes, f, err);
-    *f = (rx_file){.data = data, .bytes = bytes, .mapped = true};
-    return RLX_OK;
+    return map_fd(fd, bytes, f) ? RLX_OK : read_whole(fd, path, bytes, f, err);
 }
 
 rlx_status rx_file_open(const char *path, rx_file *f, rlx_error *err)
@@ -70,7 +87,7 @@ rlx_status rx_file_open(const char *path, rx_file *f, rlx_error *err)
 void rx_file_close(rx_file *f)
 {
     if (f->mapped)
-        munmap((void *)(uintptr_t)f->data, f->bytes);
+        unmap(f);
     else
         rx_free((void *)(uintptr_t)f->data);
     *f = (rx_file){0};

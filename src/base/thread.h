@@ -9,6 +9,7 @@
 #if defined(__wasm__) && !defined(_REENTRANT)
 #define RX_HAS_THREADS 0
 typedef struct rx_mutex { char unused; } rx_mutex;
+#define RX_MUTEX_INIT {0}
 typedef struct rx_cond { char unused; } rx_cond;
 typedef struct rx_rwlock { char unused; } rx_rwlock;
 typedef struct rx_thread { char unused; } rx_thread;
@@ -16,12 +17,14 @@ typedef struct rx_thread { char unused; } rx_thread;
 #define RX_HAS_THREADS 1
 #include <pthread.h>
 typedef struct rx_mutex { pthread_mutex_t m; } rx_mutex;
+#define RX_MUTEX_INIT {PTHREAD_MUTEX_INITIALIZER}
 typedef struct rx_cond { pthread_cond_t c; } rx_cond;
 typedef struct rx_rwlock { pthread_rwlock_t l; } rx_rwlock;
 typedef struct rx_thread { pthread_t t; } rx_thread;
 #endif
 
-/* The initialisers return false when the system has no more of them. */
+/* RX_MUTEX_INIT is for mutexes that live as long as the process.
+ * The initialisers return false when the system has no more of them. */
 bool rx_mutex_init(rx_mutex *m);
 void rx_mutex_finish(rx_mutex *m);
 void rx_mutex_lock(rx_mutex *m);

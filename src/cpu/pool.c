@@ -48,11 +48,7 @@ struct rx_pool {
 };
 
 /* The workers of the process: made with the first pool, joined with the last. */
-#if RX_HAS_THREADS
-static rx_mutex shared_lock = {PTHREAD_MUTEX_INITIALIZER};
-#else
-static rx_mutex shared_lock;
-#endif
+static rx_mutex shared_lock = RX_MUTEX_INIT;
 static rx_workers *shared;
 
 static _Thread_local int thread_slot;

@@ -6,9 +6,9 @@
  * ends the data. Inside: numbers of 7 bits a byte, low first: five words of the header, then for
  * each instruction operation, length, and its operands as differences (sign in the low bit) from
  * the same operand of the last instruction of that operation. */
-#include <pthread.h>
 #include <string.h>
 
+#include "base/thread.h"
 #include "gpu/blob.h"
 #include "gpu/gpu.h"
 
@@ -98,7 +98,7 @@ static uint32_t *load(const rx_blob_entry *e)
 }
 
 /* Words of each kernel once it was asked for; kept until the process ends. */
-static pthread_mutex_t cache_lock = PTHREAD_MUTEX_INITIALIZER;
+static rx_mutex cache_lock = RX_MUTEX_INIT;
 static uint32_t *cache[RX_N_KERNELS + 1];
 
 static const rx_blob_entry *find_entry(const char *name)
@@ -115,11 +115,11 @@ const uint32_t *rx_kernel_code(rx_kernel k, size_t *n_words)
     *n_words = e ? e->n_words : 0;
     if (!e)
         return NULL;
-    pthread_mutex_lock(&cache_lock);
+    rx_mutex_lock(&cache_lock);
     if (!cache[k])
         cache[k] = load(e);
     const uint32_t *words = cache[k];
-    pthread_mutex_unlock(&cache_lock);
+    rx_mutex_unlock(&cache_lock);
     return words;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* optest: runs the op cases and the graphs on a device and compares with the reference. */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/thread.h"
 #include "ops/optest.h"
 
 static const char usage[] =
@@ -127,7 +127,7 @@ typedef struct tally {
 typedef struct runner {
     ot_env env;
     case_list list;
-    pthread_mutex_t lock; /* of all below, and of the output */
+    rx_mutex lock; /* of all below, and of the output */
     size_t next;
     size_t count[3];
     tally families[32];
@@ -209,12 +209,12 @@ static void *work(void *user)
     runner *r = user;
     ot_case *c = malloc(sizeof *c);
     ot_report *report = malloc(sizeof *report);
-    pthread_mutex_lock(&r->lock);
+    rx_mutex_lock(&r->lock);
     while (c && report && r->next < r->list.n) {
         const entry *e = &r->list.entries[r->next++];
-        pthread_mutex_unlock(&r->lock);
+        rx_mutex_unlock(&r->lock);
         run_entry(r, e, c, report);
-        pthread_mutex_lock(&r->lock);
+        rx_mutex_lock(&r->lock);
         r->count[report->verdict]++;
         count_family(r, e->family, report->verdict);
         if (r->env.opt.json) {
@@ -223,7 +223,7 @@ static void *work(void *user)
             print_text(r, e, report);
         }
     }
-    pthread_mutex_unlock(&r->lock);
+    rx_mutex_unlock(&r->lock);
     free(report);
     free(c);
     return NULL;
@@ -231,15 +231,15 @@ static void *work(void *user)
 
 static void run_all(runner *r)
 {
-    pthread_t threads[64];
+    rx_thread threads[64];
     int n = 0;
     if (r->env.opt.json) putchar('[');
     while (n < r->env.opt.jobs - 1 && n < 64) {
-        if (pthread_create(&threads[n], NULL, work, r)) break;
+        if (!rx_thread_start(&threads[n], work, r)) break;
         n++;
     }
     work(r);
-    while (n > 0) pthread_join(threads[--n], NULL);
+    while (n > 0) rx_thread_join(&threads[--n]);
     if (r->env.opt.json) puts("\n]");
     if (r->progress) fputs("\r\033[K", stdout);
 }
@@ -348,7 +348,7 @@ static void summarise(const runner *r)
 
 int main(int argc, char **argv)
 {
-    static runner r = {.lock = PTHREAD_MUTEX_INITIALIZER, .first_json = true};
+    static runner r = {.lock = RX_MUTEX_INIT, .first_json = true};
     ot_options *opt = &r.env.opt;
     opt->device = "cpu";
     if (!parse_options(argc, argv, opt)) {

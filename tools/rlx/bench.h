@@ -22,9 +22,9 @@ typedef struct bench_case {
 
 /* Reads a case; returns EXIT_OK, or EXIT_USAGE with the sentence printed. */
 int bench_parse(bench_case *c, const char *text);
-/* Builds the graph of a case and sets its flops and bytes where they are known. NULL after printing
- * why not. Inputs and weights are leaves. */
-rlx_graph *bench_build(bench_case *c);
+/* Builds a graph with `copies` of a case, each with inputs and weights of its own, and sets the
+ * flops and bytes of one where they are known. NULL after printing why not. */
+rlx_graph *bench_build(bench_case *c, size_t copies);
 /* The i-th case of the suite, or NULL. */
 const char *bench_suite(size_t i);
 /* Prints how each operation that has its own form is written. */
@@ -41,6 +41,7 @@ typedef struct bench_result {
 typedef struct bench_options {
     double min_time; /* seconds for a case */
     bool fast;
+    size_t copies;   /* of the operation in a run; times are of one */
 } bench_options;
 
 /* Measures a case on a device; EXIT_FAILED with the sentence printed. */

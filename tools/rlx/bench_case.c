@@ -116,7 +116,7 @@ int bench_parse(bench_case *c, const char *text)
 typedef struct builder {
     rlx_graph *g;
     bench_case *c;
-    int n_leaves;
+    int n_leaves, n_outputs;
     const char *problem; /* why the shapes do not fit; NULL when they do */
 } builder;
 
@@ -170,7 +170,7 @@ static void finish(builder *b, const rlx_value *in, size_t n, const char *defaul
     size_t n_out = rlx_op(b->g, b->c->op, in, n, text, out, ARRAY_LEN(out));
     for (size_t i = 0; i < n_out && i < ARRAY_LEN(out); i++) {
         char name[16];
-        snprintf(name, sizeof name, "y%zu", i);
+        snprintf(name, sizeof name, "y%d", b->n_outputs++);
         rlx_output(b->g, name, out[i]);
     }
 }
@@ -369,7 +369,9 @@ static void build_recurrent(builder *b, const char *attributes)
     (void)attributes;
     b->c->flops = 2 * (double)(s->dim[0] * s->dim[1] * gates * hidden) *
                   (double)(s->dim[2] + hidden);
-    rlx_output(b->g, "y0", gates == 4   ? rlx_lstm(b->g, x, &l, NULL, &d, NULL)
+    char name[16];
+    snprintf(name, sizeof name, "y%d", b->n_outputs++);
+    rlx_output(b->g, name, gates == 4   ? rlx_lstm(b->g, x, &l, NULL, &d, NULL)
                            : gates == 3 ? rlx_gru(b->g, x, &l, RLX_NONE, &d, NULL)
                                         : rlx_rnn(b->g, x, &l, RLX_NONE, &d, NULL));
 }
@@ -473,7 +475,7 @@ static bool has_word(const char *words, const char *word)
     return false;
 }
 
-rlx_graph *bench_build(bench_case *c)
+rlx_graph *bench_build(bench_case *c, size_t copies)
 {
     builder b = {.g = rlx_graph_create(c->name), .c = c};
     rlx_error err = {0};
@@ -484,10 +486,11 @@ rlx_graph *bench_build(bench_case *c)
     size_t i = 0;
     while (i < ARRAY_LEN(forms) && !has_word(forms[i].ops, c->op))
         i++;
-    if (i < ARRAY_LEN(forms))
-        forms[i].build(&b, forms[i].attributes);
-    else
-        build_any(&b, NULL);
+    for (size_t k = 0; k < copies && !b.problem; k++)
+        if (i < ARRAY_LEN(forms))
+            forms[i].build(&b, forms[i].attributes);
+        else
+            build_any(&b, NULL);
     if (b.problem)
         cli_fail("'%s': %s", c->name, b.problem);
     else if (rlx_graph_status(b.g, &err) != RLX_OK)

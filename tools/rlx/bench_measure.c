@@ -76,20 +76,21 @@ static rlx_status take_samples(rlx_session *s, const bench_options *o, bench_res
         return st;
     qsort(samples, n, sizeof *samples, compare_doubles);
     r->samples = n;
-    r->ms_median = samples[n / 2] * 1e3;
-    r->ms_best = samples[0] * 1e3;
+    r->ms_median = samples[n / 2] * 1e3 / (double)o->copies;
+    r->ms_best = samples[0] * 1e3 / (double)o->copies;
     r->spread = (samples[n * 9 / 10] - samples[n / 10]) / fmax(samples[n / 2], 1e-12);
     return RLX_OK;
 }
 
-static void finish_result(rlx_session *s, bench_result *r, double tensor_bytes)
+/* tensor_bytes: of all copies. */
+static void finish_result(rlx_session *s, bench_result *r, double tensor_bytes, size_t copies)
 {
     rlx_step_info step;
     double flops = 0;
     for (size_t i = 0; rlx_session_step(s, i, &step); i++)
         flops += step.flops;
-    r->c.flops = r->c.flops > 0 ? r->c.flops : flops;
-    r->c.bytes = r->c.bytes > 0 ? r->c.bytes : tensor_bytes;
+    r->c.flops = r->c.flops > 0 ? r->c.flops : flops / (double)copies;
+    r->c.bytes = r->c.bytes > 0 ? r->c.bytes : tensor_bytes / (double)copies;
     double seconds = fmax(r->ms_median * 1e-3, 1e-12);
     r->gflops = r->c.flops / seconds * 1e-9;
     r->gbps = r->c.bytes / seconds * 1e-9;
@@ -105,7 +106,7 @@ int bench_measure(rlx_device *d, const bench_case *c, const bench_options *o, be
     rlx_device_get_info(d, &info);
     memcpy(out->device, info.id, sizeof out->device);
     memcpy(out->device_name, info.name, sizeof out->device_name);
-    rlx_graph *g = bench_build(&out->c);
+    rlx_graph *g = bench_build(&out->c, o->copies);
     if (!g)
         return EXIT_FAILED;
     rlx_session_desc desc = {.no_fold = true, .policy = o->fast ? RLX_POLICY_FAST
@@ -117,7 +118,7 @@ int bench_measure(rlx_device *d, const bench_case *c, const bench_options *o, be
     if (st == RLX_OK)
         st = take_samples(s, o, out, &err);
     if (st == RLX_OK)
-        finish_result(s, out, bytes);
+        finish_result(s, out, bytes, o->copies);
     rlx_session_destroy(s);
     rlx_graph_destroy(g);
     return st == RLX_OK ? EXIT_OK : cli_fail("'%s' on %s: %s", c->name, info.id, err.text);

@@ -15,6 +15,7 @@ typedef struct options {
     const char *suite, *plot;
     double min_time;
     bool list, fast;
+    int64_t copies;
 } options;
 
 typedef struct bench {
@@ -152,7 +153,8 @@ static void print_table(const bench *b)
 /* Every case on every device; a case that fails does not stop the others. */
 static int measure_all(bench *b, const options *o)
 {
-    bench_options how = {.min_time = o->min_time > 0 ? o->min_time : MIN_TIME, .fast = o->fast};
+    bench_options how = {.min_time = o->min_time > 0 ? o->min_time : MIN_TIME, .fast = o->fast,
+                         .copies = o->copies > 0 ? (size_t)o->copies : 1};
     size_t total = b->n_cases * b->n_devices, done = 0;
     int status = EXIT_OK;
     b->results = cli_alloc(total * sizeof *b->results);
@@ -204,6 +206,8 @@ static const cli_option bench_option_table[] = {
      "measure each case for at least this long (default 0.3)"},
     {"fast", CLI_FLAG, offsetof(options, fast), NULL,
      "allow f16, bf16 and 8-bit products where the device gains by it"},
+    {"copies", CLI_NUMBER, offsetof(options, copies), "N",
+     "put N independent copies of the operation into a run; times are of one (default 1)"},
     {NULL, CLI_END, 0, NULL, NULL},
 };
 

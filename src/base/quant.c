@@ -6,6 +6,8 @@
 
 #include <assert.h>
 
+#include "base/quant_blocks.h"
+
 const int8_t rx_iq4_levels[16] = {
     -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113,
 };
@@ -34,16 +36,9 @@ void rx_decode_row(rlx_dtype t, const void *src, float *dst, int64_t n)
 
 /* ---- q4_0, q4_1, q5_0, q5_1, q8_0: 32 elements ---------------------------------------------- */
 
-/* d * (q - 8) */
-typedef struct block_q4_0 {
-    uint8_t d[2];   /* f16 */
-    uint8_t qs[16]; /* nibbles */
-} block_q4_0;
-RX_CHECK_BLOCK(Q4_0, block_q4_0);
-
 void rx_decode_q4_0(const void *block, float *dst)
 {
-    const block_q4_0 *b = block;
+    const rx_block_q4_0 *b = block;
     const float d = rx_load_f16(b->d);
     for (int i = 0; i < 16; i++) {
         dst[i] = d * (float)((b->qs[i] & 15) - 8);
@@ -51,16 +46,9 @@ void rx_decode_q4_0(const void *block, float *dst)
     }
 }
 
-/* d * q + m */
-typedef struct block_q4_1 {
-    uint8_t d[2], m[2]; /* f16 */
-    uint8_t qs[16];     /* nibbles */
-} block_q4_1;
-RX_CHECK_BLOCK(Q4_1, block_q4_1);
-
 void rx_decode_q4_1(const void *block, float *dst)
 {
-    const block_q4_1 *b = block;
+    const rx_block_q4_1 *b = block;
     const float d = rx_load_f16(b->d), m = rx_load_f16(b->m);
     for (int i = 0; i < 16; i++) {
         dst[i] = d * (float)(b->qs[i] & 15) + m;
@@ -68,17 +56,9 @@ void rx_decode_q4_1(const void *block, float *dst)
     }
 }
 
-/* d * (q - 16) */
-typedef struct block_q5_0 {
-    uint8_t d[2];   /* f16 */
-    uint8_t qh[4];  /* u32: bit i is bit 4 of element i */
-    uint8_t qs[16]; /* nibbles: bits 0 to 3 */
-} block_q5_0;
-RX_CHECK_BLOCK(Q5_0, block_q5_0);
-
 void rx_decode_q5_0(const void *block, float *dst)
 {
-    const block_q5_0 *b = block;
+    const rx_block_q5_0 *b = block;
     const float d = rx_load_f16(b->d);
     const uint32_t qh = rx_load_u32(b->qh);
     for (int i = 0; i < 16; i++) {
@@ -89,17 +69,9 @@ void rx_decode_q5_0(const void *block, float *dst)
     }
 }
 
-/* d * q + m */
-typedef struct block_q5_1 {
-    uint8_t d[2], m[2]; /* f16 */
-    uint8_t qh[4];      /* u32: bit i is bit 4 of element i */
-    uint8_t qs[16];     /* nibbles: bits 0 to 3 */
-} block_q5_1;
-RX_CHECK_BLOCK(Q5_1, block_q5_1);
-
 void rx_decode_q5_1(const void *block, float *dst)
 {
-    const block_q5_1 *b = block;
+    const rx_block_q5_1 *b = block;
     const float d = rx_load_f16(b->d), m = rx_load_f16(b->m);
     const uint32_t qh = rx_load_u32(b->qh);
     for (int i = 0; i < 16; i++) {
@@ -110,32 +82,18 @@ void rx_decode_q5_1(const void *block, float *dst)
     }
 }
 
-/* d * q */
-typedef struct block_q8_0 {
-    uint8_t d[2];   /* f16 */
-    uint8_t qs[32]; /* i8 */
-} block_q8_0;
-RX_CHECK_BLOCK(Q8_0, block_q8_0);
-
 void rx_decode_q8_0(const void *block, float *dst)
 {
-    const block_q8_0 *b = block;
+    const rx_block_q8_0 *b = block;
     const float d = rx_load_f16(b->d);
     for (int i = 0; i < 32; i++) dst[i] = d * (float)(int8_t)b->qs[i];
 }
 
 /* ---- iq4_nl, mxfp4: 32 elements; nvfp4: 64 -------------------------------------------------- */
 
-/* d * level[q] */
-typedef struct block_iq4_nl {
-    uint8_t d[2];   /* f16 */
-    uint8_t qs[16]; /* nibbles */
-} block_iq4_nl;
-RX_CHECK_BLOCK(IQ4_NL, block_iq4_nl);
-
 void rx_decode_iq4_nl(const void *block, float *dst)
 {
-    const block_iq4_nl *b = block;
+    const rx_block_iq4_nl *b = block;
     const float d = rx_load_f16(b->d);
     for (int i = 0; i < 16; i++) {
         dst[i] = d * (float)rx_iq4_levels[b->qs[i] & 15];
@@ -143,16 +101,9 @@ void rx_decode_iq4_nl(const void *block, float *dst)
     }
 }
 
-/* e2m1 elements times a power of two (OCP Microscaling Formats, version 1.0) */
-typedef struct block_mxfp4 {
-    uint8_t e;      /* e8m0 */
-    uint8_t qs[16]; /* nibbles: e2m1 */
-} block_mxfp4;
-RX_CHECK_BLOCK(MXFP4, block_mxfp4);
-
 void rx_decode_mxfp4(const void *block, float *dst)
 {
-    const block_mxfp4 *b = block;
+    const rx_block_mxfp4 *b = block;
     const float d = rx_e8m0_half_scale(b->e);
     for (int i = 0; i < 16; i++) {
         dst[i] = d * (float)rx_e2m1_twice(b->qs[i] & 15);

@@ -4,50 +4,23 @@
  * with a small integer scale that is a factor of the block's own scale d. */
 #include "base/quant.h"
 
+#include "base/quant_blocks.h"
+
 /* ---- q2_k, q3_k: groups of 16 ---------------------------------------------------------------- */
-
-/* The 2-bit fields of a block of 256: byte 32 * h + i holds elements 128 * h + 32 * k + i at bit
- * 2 * k. Group g of 16 lies in 16 bytes from crumb_byte(g), at bit crumb_shift(g). */
-static int crumb_byte(int g)
-{
-    return g / 8 * 32 + g % 2 * 16;
-}
-
-static int crumb_shift(int g)
-{
-    return g / 2 % 4 * 2;
-}
-
-/* d * scale * q - dmin * min */
-typedef struct block_q2_k {
-    uint8_t scales[16];    /* scale in the low nibble, min in the high one */
-    uint8_t qs[64];        /* 2-bit fields */
-    uint8_t d[2], dmin[2]; /* f16 */
-} block_q2_k;
-RX_CHECK_BLOCK(Q2_K, block_q2_k);
 
 void rx_decode_q2_k(const void *block, float *dst)
 {
-    const block_q2_k *b = block;
+    const rx_block_q2_k *b = block;
     const float d = rx_load_f16(b->d), dmin = rx_load_f16(b->dmin);
     for (int g = 0; g < 16; g++, dst += 16) {
         const float scale = d * (float)(b->scales[g] & 15);
         const float min = dmin * (float)(b->scales[g] >> 4);
-        const uint8_t *qs = b->qs + crumb_byte(g);
+        const uint8_t *qs = b->qs + rx_crumb_byte(g);
         for (int i = 0; i < 16; i++) {
-            dst[i] = scale * (float)(qs[i] >> crumb_shift(g) & 3) - min;
+            dst[i] = scale * (float)(qs[i] >> rx_crumb_shift(g) & 3) - min;
         }
     }
 }
-
-/* d * (scale - 32) * (q - 4) */
-typedef struct block_q3_k {
-    uint8_t hmask[32];  /* bit k of byte i is bit 2 of element 32 * k + i */
-    uint8_t qs[64];     /* 2-bit fields: bits 0 and 1 */
-    uint8_t scales[12]; /* 6 bits each, see q3_k_scale */
-    uint8_t d[2];       /* f16 */
-} block_q3_k;
-RX_CHECK_BLOCK(Q3_K, block_q3_k);
 
 /* Bits 0 to 3 are nibbles of bytes 0 to 7, bits 4 and 5 are 2-bit fields of bytes 8 to 11. */
 static int q3_k_scale(const uint8_t scales[12], int g)
@@ -59,14 +32,14 @@ static int q3_k_scale(const uint8_t scales[12], int g)
 
 void rx_decode_q3_k(const void *block, float *dst)
 {
-    const block_q3_k *b = block;
+    const rx_block_q3_k *b = block;
     const float d = rx_load_f16(b->d);
     for (int g = 0; g < 16; g++, dst += 16) {
         const float scale = d * (float)(q3_k_scale(b->scales, g) - 32);
-        const uint8_t *qs = b->qs + crumb_byte(g);
+        const uint8_t *qs = b->qs + rx_crumb_byte(g);
         const uint8_t *hmask = b->hmask + g % 2 * 16;
         for (int i = 0; i < 16; i++) {
-            int q = (qs[i] >> crumb_shift(g) & 3) | (hmask[i] >> g / 2 & 1) << 2;
+            int q = (qs[i] >> rx_crumb_shift(g) & 3) | (hmask[i] >> g / 2 & 1) << 2;
             dst[i] = scale * (float)(q - 4);
         }
     }
@@ -87,17 +60,9 @@ static void scale_and_min(const uint8_t packed[12], int g, float *scale, float *
     *min = (float)(packed[g + 4] >> 4 | packed[g] >> 6 << 4);
 }
 
-/* d * scale * q - dmin * min */
-typedef struct block_q4_k {
-    uint8_t d[2], dmin[2]; /* f16 */
-    uint8_t scales[12];    /* 6 bits each, see scale_and_min */
-    uint8_t qs[4][32];     /* groups 2k and 2k + 1 in the low and high nibbles of row k */
-} block_q4_k;
-RX_CHECK_BLOCK(Q4_K, block_q4_k);
-
 void rx_decode_q4_k(const void *block, float *dst)
 {
-    const block_q4_k *b = block;
+    const rx_block_q4_k *b = block;
     const float d = rx_load_f16(b->d), dmin = rx_load_f16(b->dmin);
     for (int g = 0; g < 8; g++, dst += 32) {
         float scale, min;
@@ -110,18 +75,9 @@ void rx_decode_q4_k(const void *block, float *dst)
     }
 }
 
-/* d * scale * q - dmin * min */
-typedef struct block_q5_k {
-    uint8_t d[2], dmin[2]; /* f16 */
-    uint8_t scales[12];    /* 6 bits each, see scale_and_min */
-    uint8_t qh[32];        /* bit g of byte i is bit 4 of element i of group g */
-    uint8_t qs[4][32];     /* bits 0 to 3, as in q4_k */
-} block_q5_k;
-RX_CHECK_BLOCK(Q5_K, block_q5_k);
-
 void rx_decode_q5_k(const void *block, float *dst)
 {
-    const block_q5_k *b = block;
+    const rx_block_q5_k *b = block;
     const float d = rx_load_f16(b->d), dmin = rx_load_f16(b->dmin);
     for (int g = 0; g < 8; g++, dst += 32) {
         float scale, min;
@@ -137,18 +93,9 @@ void rx_decode_q5_k(const void *block, float *dst)
 
 /* ---- q6_k, q8_k ------------------------------------------------------------------------------ */
 
-/* d * scale * (q - 32), groups of 16 */
-typedef struct block_q6_k {
-    uint8_t ql[2][64];  /* half h: runs of 32 number 0, 1 in the low, 2, 3 in the high nibbles */
-    uint8_t qh[2][32];  /* half h: bits 4 and 5 of run r at bit 2 * r */
-    uint8_t scales[16]; /* i8 */
-    uint8_t d[2];       /* f16 */
-} block_q6_k;
-RX_CHECK_BLOCK(Q6_K, block_q6_k);
-
 void rx_decode_q6_k(const void *block, float *dst)
 {
-    const block_q6_k *b = block;
+    const rx_block_q6_k *b = block;
     const float d = rx_load_f16(b->d);
     for (int g = 0; g < 16; g++, dst += 16) {
         const float scale = d * (float)(int8_t)b->scales[g];
@@ -248,9 +195,9 @@ void rx_decode_tq2_0(const void *block, float *dst)
     const block_tq2_0 *b = block;
     const float d = rx_load_f16(b->d);
     for (int g = 0; g < 16; g++, dst += 16) {
-        const uint8_t *qs = b->qs + crumb_byte(g);
+        const uint8_t *qs = b->qs + rx_crumb_byte(g);
         for (int i = 0; i < 16; i++) {
-            dst[i] = d * (float)((qs[i] >> crumb_shift(g) & 3) - 1);
+            dst[i] = d * (float)((qs[i] >> rx_crumb_shift(g) & 3) - 1);
         }
     }
 }

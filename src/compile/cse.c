@@ -39,10 +39,9 @@ static size_t field_bytes(const rx_attr_field *f, const void *record, const void
         return text ? strlen(text) : 0;
     }
     case RX_ATTR_BYTES: {
-        uint64_t n;
-        memcpy(&n, at + sizeof(void *), sizeof n);
-        *bytes = *(const void *const *)(const void *)at;
-        return (size_t)n;
+        const rx_leaf_attr *leaf = record;
+        *bytes = leaf->data;
+        return (size_t)leaf->bytes;
     }
     case RX_ATTR_END:
     case RX_ATTR_REGION: break;

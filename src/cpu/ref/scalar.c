@@ -118,7 +118,7 @@ FLOAT(acos, acos(x))
 FLOAT(sinh, sinh(x))
 FLOAT(cosh, cosh(x))
 FLOAT(asinh, asinh(x))
-FLOAT(acosh, acosh(x))
+FLOAT(acosh, x < 1 ? NAN : acosh(x)) /* some C libraries give numbers there */
 FLOAT(atanh, atanh(x))
 FLOAT(exp2, exp2(x))
 FLOAT(log2, log2(x))

@@ -8,6 +8,7 @@
  *   session.h    compile, set weights, run, read results
  *   npy.h        NumPy files
  *   file.h       tensors and metadata of GGUF and safetensors files
+ *   quantize.h   packing of weights, and the writer of GGUF files
  *   tokenizer.h  text to token ids and back */
 #ifndef RLX_RLX_H
 #define RLX_RLX_H
@@ -18,6 +19,7 @@
 #include "graph.h"
 #include "npy.h"
 #include "ops.h"
+#include "quantize.h"
 #include "session.h"
 #include "tokenizer.h"
 

@@ -17,6 +17,7 @@ static bool map_fd(int fd, size_t bytes, rx_file *f)
     return (void)fd, (void)bytes, (void)f, false;
 }
 static void unmap(rx_file *f) { (void)f; }
+static void release(const rx_file *f) { (void)f; }
 #else
 #include <sys/mman.h>
 
@@ -30,6 +31,11 @@ static bool map_fd(int fd, size_t bytes, rx_file *f)
 }
 
 static void unmap(rx_file *f) { munmap((void *)(uintptr_t)f->data, f->bytes); }
+
+static void release(const rx_file *f)
+{
+    madvise((void *)(uintptr_t)f->data, f->bytes, MADV_DONTNEED);
+}
 #endif
 
 static rlx_status fail_io(rlx_error *err, const char *what, const char *path)
@@ -91,6 +97,12 @@ void rx_file_close(rx_file *f)
     else
         rx_free((void *)(uintptr_t)f->data);
     *f = (rx_file){0};
+}
+
+void rx_file_release_pages(const rx_file *f)
+{
+    if (f->mapped)
+        release(f);
 }
 
 static bool write_all(int fd, const void *data, size_t bytes)

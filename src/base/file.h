@@ -15,6 +15,8 @@ typedef struct rx_file {
 rlx_status rx_file_open(const char *path, rx_file *f, rlx_error *err);
 /* A zero rx_file is fine. */
 void rx_file_close(rx_file *f);
+/* Gives the pages of a mapped file back to the system; what is read again is mapped again. */
+void rx_file_release_pages(const rx_file *f);
 
 /* Writes pieces of bytes to a new file (or over an old one). A file that could not be written
  * in full is removed. */

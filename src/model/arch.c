@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+/* Graphs of models: inputs, the layers of a decoder, and what comes after the last one: logits,
+ * penalty and sampling, or scores. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "model/build.h"
+
+/* ---- Params ---------------------------------------------------------------------------------- */
+
+rlx_value rx_build_weight(rx_builder *b, const rx_layer *l, rx_role role)
+{
+    rlx_file_tensor t;
+    if (!rx_facts_tensor(b->f, l, role, &t))
+        return RLX_NONE;
+    const rlx_shape s = rx_facts_shape(b->f, l, role);
+    return rlx_param(b->g, t.name, t.dtype, s.rank, s.dim);
+}
+
+rlx_value rx_build_vector(rx_builder *b, const rx_layer *l, rx_role role)
+{
+    const rlx_value v = rx_build_weight(b, l, role);
+    const rlx_dtype t = rlx_value_dtype(b->g, v);
+    if (!v.id || t == RLX_F32)
+        return v;
+    return rlx_dtype_is_packed(t) ? rlx_dequantize(b->g, v, RLX_NONE, RLX_NONE, NULL)
+                                  : rlx_cast(b->g, v, RLX_F32);
+}
+
+rlx_value rx_build_linear(rx_builder *b, const rx_layer *l, rlx_value x, rx_role weight,
+                          rlx_value bias, rlx_value residual)
+{
+    const rlx_value w = rx_build_weight(b, l, weight);
+    return rlx_dequant_matmul_ex(b->g, x, w, RLX_NONE, RLX_NONE, bias, residual, NULL);
+}
+
+rlx_value rx_build_rms_norm(rx_builder *b, rlx_value x, rlx_value gamma)
+{
+    return rlx_rms_norm(b->g, x, gamma, &(rlx_norm_desc){.eps = b->f->eps});
+}
+
+rlx_value rx_build_heads(rx_builder *b, rlx_value x, int64_t n, int64_t size)
+{
+    return rlx_reshape(b->g, x, 4, (rlx_dim[]){b->batch, b->seq, n, size});
+}
+
+const char *rx_build_name(const rx_builder *b, const rx_layer *l, const char *what,
+                          char text[RX_STATE_NAME])
+{
+    snprintf(text, RX_STATE_NAME, "%s.%d", what, (int)(l - b->f->layer));
+    return text;
+}
+
+/* ---- Layers ---------------------------------------------------------------------------------- */
+
+/* Rows of the table of tokens: [B, S, width] in f32. */
+static rlx_value build_embedding(rx_builder *b)
+{
+    rlx_graph *g = b->g;
+    b->embed = rx_build_weight(b, NULL, RX_T_EMBED);
+    rlx_value x = rlx_gather(g, b->embed, b->tokens, 0);
+    if (rlx_value_dtype(g, x) != RLX_F32)
+        x = rlx_cast(g, x, RLX_F32);
+    if (b->f->embedding_scale != 1)
+        x = rlx_mul(g, x, rlx_scalar(g, RLX_F32, b->f->embedding_scale));
+    return x;
+}
+
+/* x + part, where the part may have a norm of its own before. */
+static rlx_value build_attention_part(rx_builder *b, const rx_layer *l, rlx_value x)
+{
+    const rlx_value bias = rx_build_vector(b, l, RX_T_O_BIAS);
+    const rlx_value gamma = rx_build_vector(b, l, RX_T_ATTN_NORM);
+    const rlx_value y = rx_build_attention(b, l, rx_build_rms_norm(b, x, gamma));
+    if (!(l->parts & RX_HAS_POST_NORM))
+        return rx_build_linear(b, l, y, RX_T_O, bias, x);
+    const rlx_value o = rx_build_linear(b, l, y, RX_T_O, bias, RLX_NONE);
+    const rlx_value post = rx_build_vector(b, l, RX_T_POST_ATTN_NORM);
+    return rlx_add(b->g, x, rx_build_rms_norm(b, o, post));
+}
+
+static rlx_value build_ffn_part(rx_builder *b, const rx_layer *l, rlx_value x)
+{
+    const rlx_value gamma = rx_build_vector(b, l, RX_T_FFN_NORM);
+    const rlx_value y = rx_build_rms_norm(b, x, gamma);
+    if (!(l->parts & RX_HAS_POST_NORM))
+        return rx_build_ffn(b, l, y, x);
+    const rlx_value post = rx_build_vector(b, l, RX_T_POST_FFN_NORM);
+    return rlx_add(b->g, x, rx_build_rms_norm(b, rx_build_ffn(b, l, y, RLX_NONE), post));
+}
+
+static rlx_value build_layer(rx_builder *b, const rx_layer *l, rlx_value x)
+{
+    if (l->parts & RX_HAS_MAMBA) {
+        const rlx_value gamma = rx_build_vector(b, l, RX_T_ATTN_NORM);
+        return rx_build_mamba(b, l, rx_build_rms_norm(b, x, gamma), x);
+    }
+    return build_ffn_part(b, l, build_attention_part(b, l, x));
+}
+
+/* ---- After the layers ------------------------------------------------------------------------ */
+
+/* x [.., width] -> logits [.., vocabulary] */
+static rlx_value build_logits(rx_builder *b, rlx_value x)
+{
+    rlx_graph *g = b->g;
+    const rlx_value gamma = rx_build_vector(b, NULL, RX_T_OUT_NORM);
+    const rlx_value bias = rx_build_vector(b, NULL, RX_T_OUTPUT_BIAS);
+    rlx_value w = rx_build_weight(b, NULL, RX_T_OUTPUT);
+    if (!w.id)
+        w = b->embed;
+    x = rx_build_rms_norm(b, x, gamma);
+    x = rlx_dequant_matmul_ex(g, x, w, RLX_NONE, RLX_NONE, bias, RLX_NONE, NULL);
+    if (b->f->final_cap > 0) {
+        const rlx_value cap = rlx_scalar(g, RLX_F32, b->f->final_cap);
+        x = rlx_mul(g, rlx_tanh(g, rlx_div(g, x, cap)), cap);
+    }
+    return x;
+}
+
+/* Divides positive logits of recent tokens by the penalty and multiplies the others. Places without
+ * a token (-1) repeat the largest one that is there; without any, the penalty is 1. */
+static rlx_value build_penalty(rx_builder *b, rlx_value logits)
+{
+    rlx_graph *g = b->g;
+    const rlx_dim row[] = {b->batch, RX_RECENT};
+    const rlx_value recent = rlx_input(g, "recent", RLX_I32, 2, row);
+    const rlx_value penalty = rlx_input(g, "penalty", RLX_F32, 0, NULL);
+    const rlx_value zero = rlx_scalar(g, RLX_I32, 0);
+    const int64_t axis = 1;
+    const rlx_value some = rlx_reduce(g, RLX_REDUCE_MAX, recent, &axis, 1, true);
+    const rlx_value none = rlx_lt(g, some, zero);
+    rlx_value index = rlx_where(g, rlx_lt(g, recent, zero), some, recent);
+    index = rlx_max(g, index, zero);
+    const rlx_value factor = rlx_where(g, none, rlx_scalar(g, RLX_F32, 1), penalty);
+    const rlx_value old = rlx_gather_elements(g, logits, index, 1);
+    const rlx_value positive = rlx_gt(g, old, rlx_scalar(g, RLX_F32, 0));
+    const rlx_value now = rlx_where(g, positive, rlx_div(g, old, factor),
+                                    rlx_mul(g, old, factor));
+    return rlx_scatter_elements(g, logits, index, now, 1, RLX_SCATTER_NONE);
+}
+
+/* The next token from the last position of x [B, S, width]. */
+static void build_sampling(rx_builder *b, rlx_value x)
+{
+    rlx_graph *g = b->g;
+    const rlx_dim row[] = {b->batch, b->f->width}, four[] = {4};
+    x = rlx_narrow(g, x, 1, rlx_dim_sub(g, b->seq, 1), 1);
+    const rlx_value logits = build_logits(b, rlx_reshape(g, x, 2, row));
+    rlx_output(g, "logits", logits);
+    const rlx_value penalised = build_penalty(b, logits);
+    const rlx_value params = rlx_input(g, "sampling", RLX_F32, 1, four);
+    const rlx_value seed = rlx_input(g, "seed", RLX_I64, 0, NULL);
+    rlx_output(g, "token", rlx_sample(g, penalised, seed, params, NULL));
+}
+
+/* log softmax at the targets: logit minus the logarithm of the sum, which no [B, S, vocabulary]
+ * tensor but the logits is needed for. */
+static void build_scores(rx_builder *b, rlx_value x)
+{
+    rlx_graph *g = b->g;
+    const rlx_dim token[] = {b->batch, b->seq}, column[] = {b->batch, b->seq, 1};
+    const int64_t axis = 2;
+    const rlx_value targets = rlx_input(g, "targets", RLX_I32, 2, token);
+    const rlx_value logits = build_logits(b, x);
+    const rlx_value at = rlx_gather_elements(g, logits, rlx_reshape(g, targets, 3, column), 2);
+    const rlx_value sum = rlx_reduce(g, RLX_REDUCE_LOG_SUM_EXP, logits, &axis, 1, true);
+    rlx_output(g, "scores", rlx_reshape(g, rlx_sub(g, at, sum), 2, token));
+}
+
+/* ---- Inputs and the whole -------------------------------------------------------------------- */
+
+static void build_decoder_inputs(rx_builder *b)
+{
+    rlx_graph *g = b->g;
+    const rlx_dim token[] = {b->batch, b->seq}, column[] = {b->batch, 1};
+    b->positions = rlx_input(g, "positions", RLX_I32, 2, token);
+    b->places = rlx_input(g, "places", RLX_I32, 1, &b->rows);
+    if (b->d->sequences > 1)
+        b->slots = rlx_input(g, "slots", RLX_I32, 2, column);
+    if (b->f->arch->parts & RX_HAS_MAMBA) {
+        const rlx_value first = rlx_narrow(g, b->positions, 1, 0, 1);
+        const rlx_value zero = rlx_scalar(g, RLX_I32, 0);
+        b->fresh = rlx_eq(g, rlx_reshape(g, first, 1, &b->batch), zero);
+    }
+}
+
+static void build_decoder(rx_builder *b)
+{
+    build_decoder_inputs(b);
+    rlx_value x = build_embedding(b);
+    for (int64_t i = 0; i < b->f->layers; i++)
+        x = build_layer(b, &b->f->layer[i], x);
+    if (b->d->scores)
+        build_scores(b, x);
+    else
+        build_sampling(b, x);
+}
+
+static void build_all(rx_builder *b)
+{
+    rlx_graph *g = b->g;
+    const rx_build_desc *d = b->d;
+    b->batch = d->sequences > 1 ? rlx_dim_named(g, "batch", d->sequences) : 1;
+    b->seq = rlx_dim_named(g, "seq", d->batch);
+    b->rows = rlx_dim_mul(g, b->batch, b->seq);
+    const rlx_dim token[] = {b->batch, b->seq};
+    b->tokens = rlx_input(g, "tokens", RLX_I32, 2, token);
+    b->lengths = rlx_input(g, "lengths", RLX_I32, 1, &b->batch);
+    rx_build_rope_tables(b);
+    if (b->f->arch->parts & RX_HAS_DECODER)
+        build_decoder(b);
+    else
+        rlx_output(g, "hidden", rx_build_encoder(b));
+}
+
+/* Places of the cache are i32. */
+static rlx_status check_desc(const rx_facts *f, const rx_build_desc *d, rlx_error *err)
+{
+    const int64_t most = f->positions > 0 ? f->positions : INT32_MAX;
+    if (d->sequences < 1 || d->context < 1 || d->sequences > INT32_MAX / d->context)
+        return rx_fail(err, RLX_INVALID, "expected 1 or more sequences and tokens of context, up "
+                       "to 2^31 together, got %lld and %lld", (long long)d->sequences,
+                       (long long)d->context);
+    if (d->batch < 1 || d->batch > d->context || d->batch > most)
+        return rx_fail(err, RLX_INVALID, "expected a batch from 1 to %lld tokens, got %lld",
+                       (long long)(most < d->context ? most : d->context), (long long)d->batch);
+    if (d->cache != RLX_F16 && d->cache != RLX_F32 && d->cache != RLX_Q8_0)
+        return rx_fail(err, RLX_INVALID, "expected a cache of type f16, f32 or q8_0, got %s",
+                       rlx_dtype_name(d->cache));
+    return RLX_OK;
+}
+
+rlx_status rx_arch_build(const rx_facts *f, const rx_build_desc *d, rlx_graph **out,
+                         rlx_error *err)
+{
+    *out = NULL;
+    RLX_TRY(check_desc(f, d, err));
+    rlx_graph *g = rlx_graph_create(f->arch->name);
+    if (!g)
+        return rx_fail_memory(err, "a graph", 1);
+    build_all(&(rx_builder){.f = f, .d = d, .g = g});
+    const rlx_status st = rlx_graph_status(g, err);
+    if (st != RLX_OK) {
+        rlx_graph_destroy(g);
+        return st;
+    }
+    *out = g;
+    return RLX_OK;
+}
+
+rlx_status rx_arch_param(const rx_facts *f, const rx_build_desc *d, const char *name,
+                         const void **data, size_t *bytes, bool *owned, rlx_error *err)
+{
+    rlx_file_tensor t;
+    float *table = NULL;
+    *owned = false;
+    if (rlx_file_find_tensor(f->file, name, &t)) {
+        *data = t.data;
+        *bytes = t.bytes;
+        return RLX_OK;
+    }
+    RLX_TRY(rx_rope_table(f, d, name, &table, bytes, err));
+    *data = table;
+    *owned = true;
+    return RLX_OK;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* Between the files that build the graph of a model: what all parts of it need, and the parts. The
+ * first error stays in the graph, so none of these returns a status. */
+#ifndef RX_MODEL_BUILD_H
+#define RX_MODEL_BUILD_H
+
+#include "model/facts.h"
+
+typedef struct rx_builder {
+    const rx_facts *f;
+    const rx_build_desc *d;
+    rlx_graph *g;
+    rlx_dim batch, seq, rows;    /* rows: batch * seq */
+    rlx_value tokens, positions, places, lengths, slots; /* inputs, as in arch.h */
+    rlx_value cos[2], sin[2];    /* of all layers; of those with a window, where they differ */
+    rlx_value embed;             /* the table of tokens, also the output of tied models */
+    rlx_value fresh;             /* recurrent models: bool [B], the run begins its sequence */
+} rx_builder;
+
+/* The tensor as a param: in the type of the file, or (vectors and small tables) cast to f32.
+ * RLX_NONE when the model has none. Each tensor once. */
+rlx_value rx_build_weight(rx_builder *b, const rx_layer *l, rx_role role);
+rlx_value rx_build_vector(rx_builder *b, const rx_layer *l, rx_role role);
+/* x . weight^T + bias? + residual? */
+rlx_value rx_build_linear(rx_builder *b, const rx_layer *l, rlx_value x, rx_role weight,
+                          rlx_value bias, rlx_value residual);
+rlx_value rx_build_rms_norm(rx_builder *b, rlx_value x, rlx_value gamma);
+/* Appends one axis after another: x [B, S, n * size] -> [B, S, n, size]. */
+rlx_value rx_build_heads(rx_builder *b, rlx_value x, int64_t n, int64_t size);
+/* "k.3": a name of layer l. */
+#define RX_STATE_NAME 24
+const char *rx_build_name(const rx_builder *b, const rx_layer *l, const char *what,
+                          char text[RX_STATE_NAME]);
+
+/* x [B, S, width] -> the sum over heads [B, S, heads * value size]: q, k, v, rotary embedding, K/V
+ * cache (decoders), attention. */
+rlx_value rx_build_attention(rx_builder *b, const rx_layer *l, rlx_value x);
+/* x [B, S, width] -> the same; residual? is added where that costs nothing more. */
+rlx_value rx_build_ffn(rx_builder *b, const rx_layer *l, rlx_value x, rlx_value residual);
+rlx_value rx_build_mamba(rx_builder *b, const rx_layer *l, rlx_value x, rlx_value residual);
+/* Makes the params of the rotary embedding. */
+void rx_build_rope_tables(rx_builder *b);
+/* Data of such a param; RLX_NOT_FOUND when `name` is none of them. */
+rlx_status rx_rope_table(const rx_facts *f, const rx_build_desc *d, const char *name, float **data,
+                         size_t *bytes, rlx_error *err);
+/* The whole of an encoder after its inputs: the hidden states [B, S, width]. */
+rlx_value rx_build_encoder(rx_builder *b);
+
+#endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/* The architectures of models, and the facts of one: reads them from a file, fills in what follows from
+ * others and checks that they fit together. */
+#include <math.h>
+#include <string.h>
+
+#include "import/json.h"
+#include "model/facts.h"
+
+/* ---- The architectures -------------------------------------------------------------------- */
+
+#define DECODER (RX_HAS_DECODER | RX_HAS_ATTENTION | RX_HAS_PRE_NORM | RX_HAS_ROPE)
+#define GATED (RX_HAS_DENSE | RX_HAS_GATE | RX_HAS_UP)
+#define POST RX_HAS_POST_NORM
+#define MAMBA (RX_HAS_DECODER | RX_HAS_PRE_NORM | RX_HAS_MAMBA)
+#define ENCODER (RX_HAS_ENCODER | RX_HAS_ATTENTION | RX_HAS_DENSE | RX_HAS_UP)
+
+static const rx_arch archs[] = {
+    {.name = "llama", .parts = DECODER | GATED, .act = RLX_ACT_SILU, .pairs = true,
+     .norm_experts = true},
+    {.name = "qwen2", .parts = DECODER | GATED | RX_HAS_QKV_BIAS, .act = RLX_ACT_SILU},
+    {.name = "qwen3", .parts = DECODER | GATED | RX_HAS_QK_NORM, .act = RLX_ACT_SILU},
+    {.name = "qwen2moe", .parts = DECODER | RX_HAS_QKV_BIAS | RX_HAS_EXPERTS | RX_HAS_SHARED,
+     .act = RLX_ACT_SILU},
+    {.name = "qwen3moe", .parts = DECODER | RX_HAS_QK_NORM | RX_HAS_EXPERTS,
+     .act = RLX_ACT_SILU, .norm_experts = true},
+    {.name = "gemma", .parts = DECODER | GATED, .act = RLX_ACT_GELU_TANH, .scale_embedding = true},
+    {.name = "gemma2", .parts = DECODER | GATED | POST, .act = RLX_ACT_GELU_TANH,
+     .scale_embedding = true, .window = 4096, .window_period = 2, .wide_layers = 46,
+     .attention_cap = 50, .final_cap = 30},
+    {.name = "gemma3", .parts = DECODER | GATED | POST | RX_HAS_QK_NORM,
+     .act = RLX_ACT_GELU_TANH, .scale_embedding = true, .window_period = 6, .wide_layers = 62,
+     .local_base = 10000},
+    {.name = "phi3", .parts = DECODER | GATED, .act = RLX_ACT_SILU},
+    {.name = "mamba", .parts = MAMBA | RX_HAS_MAMBA1},
+    {.name = "mamba2", .parts = MAMBA | RX_HAS_MAMBA2},
+    {.name = "bert", .parts = ENCODER | RX_HAS_POSITIONS | RX_HAS_QKV_BIAS | RX_HAS_BIASES,
+     .act = RLX_ACT_GELU},
+    {.name = "nomic-bert", .parts = ENCODER | RX_HAS_GATE | RX_HAS_ROPE, .act = RLX_ACT_SILU},
+};
+
+const rx_arch *rx_arch_find(const char *name, size_t length)
+{
+    for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++)
+        if (strlen(archs[i].name) == length && memcmp(archs[i].name, name, length) == 0)
+            return &archs[i];
+    return NULL;
+}
+
+static rlx_status set_arch(rx_facts *f, const char *name, size_t length, rlx_error *err)
+{
+    f->arch = rx_arch_find(name, length);
+    if (f->arch)
+        return RLX_OK;
+    return rx_fail(err, RLX_UNSUPPORTED, "the architecture '%.*s' is none of those rlx knows: "
+                   "llama, qwen2, qwen3, qwen2moe, qwen3moe, gemma, gemma2, gemma3, phi3, mamba, "
+                   "mamba2, bert, nomic-bert", length < 40 ? (int)length : 40, name);
+}
+
+/* ---- How the numbers fit together ------------------------------------------------------------ */
+
+/* The size of a head is given, or the heads share the width. */
+static rlx_status set_head_size(rx_facts *f, int64_t *size, const char *what, rlx_error *err)
+{
+    const int64_t heads = f->layer[0].heads;
+    if (*size > 0)
+        return RLX_OK;
+    if (f->width % heads)
+        return rx_fail(err, RLX_INVALID, "%s is not given and the width %lld is no multiple of the "
+                       "%lld heads", what, (long long)f->width, (long long)heads);
+    *size = f->width / heads;
+    return RLX_OK;
+}
+
+static rlx_status check_attention(rx_facts *f, rlx_error *err)
+{
+    RLX_TRY(set_head_size(f, &f->head_size, "attention.key_length", err));
+    RLX_TRY(set_head_size(f, &f->value_size, "attention.value_length", err));
+    if (f->n_rot < 0)
+        f->n_rot = f->head_size;
+    if (f->n_rot > f->head_size || f->n_rot % 2)
+        return rx_fail(err, RLX_INVALID, "rope.dimension_count: expected an even number up to the "
+                       "%lld elements of a head, got %lld", (long long)f->head_size,
+                       (long long)f->n_rot);
+    for (int64_t i = 0; i < f->layers; i++) {
+        const rx_layer *l = &f->layer[i];
+        if (l->heads % l->kv_heads)
+            return rx_fail(err, RLX_INVALID, "layer %lld: the heads must be a multiple of the k/v "
+                           "heads, got %lld and %lld", (long long)i, (long long)l->heads,
+                           (long long)l->kv_heads);
+    }
+    if (f->attention_scale == 0) {
+        const bool wide = f->arch->wide_layers == f->layers;
+        const int64_t part = wide ? f->width / f->layer[0].heads : f->head_size;
+        f->attention_scale = 1 / sqrt((double)(part > 0 ? part : 1));
+    }
+    return RLX_OK;
+}
+
+static void fill_rope(rx_facts *f)
+{
+    if (f->rope_original == 0)
+        f->rope_original = f->trained_context;
+    if (f->rope_factor == 0)
+        f->rope_factor = 1;
+    if (f->rope_local_base == 0)
+        f->rope_local_base = f->arch->local_base;
+}
+
+static rlx_status check_experts(rx_facts *f, rlx_error *err)
+{
+    const bool needs = f->arch->parts & RX_HAS_EXPERTS;
+    if (f->experts == 0 && !needs)
+        return RLX_OK;
+    if (f->experts_used < 1 || f->experts_used > f->experts)
+        return rx_fail(err, RLX_INVALID, "expert_used_count: expected a number from 1 to the %lld "
+                       "experts, got %lld", (long long)f->experts, (long long)f->experts_used);
+    if (f->expert_scale == 0)
+        f->expert_scale = 1;
+    return RLX_OK;
+}
+
+static rlx_status check_ssm(rx_facts *f, rlx_error *err)
+{
+    if (f->ssm_conv < 2 || f->ssm_inner == 0 || f->ssm_state == 0 || f->ssm_rank == 0)
+        return rx_fail(err, RLX_INVALID, "ssm.conv_kernel, inner_size, state_size and "
+                       "time_step_rank: expected all, and a kernel of 2 or more, got %lld, %lld, "
+                       "%lld, %lld", (long long)f->ssm_conv, (long long)f->ssm_inner,
+                       (long long)f->ssm_state, (long long)f->ssm_rank);
+    if (f->arch->parts & RX_HAS_MAMBA1)
+        return RLX_OK;
+    if (f->ssm_groups == 0)
+        f->ssm_groups = 1;
+    if (f->ssm_inner % f->ssm_rank == 0 && f->ssm_rank % f->ssm_groups == 0)
+        return RLX_OK;
+    return rx_fail(err, RLX_INVALID, "ssm: expected an inner size that is a multiple of the heads "
+                   "(time_step_rank), and those of the groups, got %lld, %lld and %lld",
+                   (long long)f->ssm_inner, (long long)f->ssm_rank, (long long)f->ssm_groups);
+}
+
+rlx_status rx_facts_check(rx_facts *f, rlx_error *err)
+{
+    const rx_arch *arch = f->arch;
+    if (f->eps < 0)
+        return rx_fail(err, RLX_INVALID, "the epsilon of the norms is not given");
+    if (f->attention_cap < 0)
+        f->attention_cap = arch->attention_cap;
+    if (f->final_cap < 0)
+        f->final_cap = arch->final_cap;
+    f->embedding_scale = arch->scale_embedding ? sqrt((double)f->width) : 1;
+    if (arch->parts & RX_HAS_MAMBA)
+        return check_ssm(f, err);
+    RLX_TRY(check_attention(f, err));
+    fill_rope(f);
+    return check_experts(f, err);
+}
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+static rlx_status read_gguf(rx_facts *f, rlx_error *err)
+{
+    rlx_meta m;
+    const char *text;
+    size_t n;
+    if (!rlx_file_find_meta(f->file, "general.architecture", &m) || m.is_array ||
+        !rlx_meta_string(&m, 0, &text, &n))
+        return rx_fail(err, RLX_INVALID, "the file has no general.architecture, a string: it is "
+                       "no language model");
+    RLX_TRY(set_arch(f, text, n, err));
+    return rx_facts_read_gguf(f, err);
+}
+
+static rlx_status read_config(rx_facts *f, const char *text, size_t bytes, rlx_error *err)
+{
+    const rx_json *config;
+    RLX_TRY(rx_json_parse(&f->arena, "config.json", text, bytes, &config, err));
+    const rx_json *type = rx_json_member(config, "model_type");
+    if (!type || type->kind != RX_JSON_STRING)
+        return rx_fail(err, RLX_INVALID, "config.json: model_type: expected a string, got %s",
+                       rx_json_kind_name(type));
+    if (strcmp(type->text, "bert") != 0)
+        return rx_fail(err, RLX_UNSUPPORTED, "config.json: model_type: safetensors files expected "
+                       "to be \"bert\", got \"%.40s\"; convert others to GGUF", type->text);
+    RLX_TRY(set_arch(f, type->text, type->length, err));
+    return rx_facts_read_config(f, config, err);
+}
+
+static rlx_status read_all(rx_facts *f, const char *config, size_t config_bytes, rlx_error *err)
+{
+    f->name = "";
+    f->is_gguf = strcmp(rlx_file_format(f->file), "gguf") == 0;
+    if (f->is_gguf)
+        RLX_TRY(read_gguf(f, err));
+    else if (config)
+        RLX_TRY(read_config(f, config, config_bytes, err));
+    else
+        return rx_fail(err, RLX_INVALID, "a safetensors file needs the config.json of its model");
+    RLX_TRY(rx_facts_check(f, err));
+    return rx_facts_find_tensors(f, err);
+}
+
+rlx_status rx_facts_read(const rlx_file *file, const char *config, size_t config_bytes,
+                         rx_facts **out, rlx_error *err)
+{
+    *out = NULL;
+    rx_facts *f = rx_alloc_zero(sizeof *f);
+    if (!f)
+        return rx_fail_memory(err, "the facts of a model", sizeof *f);
+    f->file = file;
+    rlx_status st = read_all(f, config, config_bytes, err);
+    if (st != RLX_OK) {
+        rx_facts_destroy(f);
+        return st;
+    }
+    *out = f;
+    return RLX_OK;
+}
+
+void rx_facts_destroy(rx_facts *f)
+{
+    if (!f)
+        return;
+    rx_arena_finish(&f->arena);
+    rx_free(f);
+}
+
+void rx_facts_get(const rx_facts *f, rx_model_facts *out)
+{
+    const uint32_t parts = f->arch->parts;
+    const bool positions = parts & RX_HAS_POSITIONS;
+    *out = (rx_model_facts){
+        .architecture = f->arch->name,
+        .name = f->name,
+        .is_decoder = parts & RX_HAS_DECODER,
+        .layers = f->layers,
+        .width = f->width,
+        .vocabulary = f->vocabulary,
+        .trained_context = positions && f->positions < f->trained_context ? f->positions
+                                                                          : f->trained_context,
+        .embedding_width = f->width,
+        .has_types = f->types > 0,
+        .pooling = f->pooling,
+        .recurrent = parts & RX_HAS_MAMBA,
+    };
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/* The facts of a model: what its family does (a row of a table), its numbers, its tensors. Between
+ * facts*.c, which read and check them, and arch*.c, which build graphs from them. */
+#ifndef RX_MODEL_FACTS_H
+#define RX_MODEL_FACTS_H
+
+#include "base/error.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "model/arch.h"
+#include "rlx/ops.h"
+
+/* Parts that a layer, or the model around the layers, may have. A tensor of tensors.def belongs to
+ * the models that have all parts of its row. */
+typedef enum rx_has {
+    RX_HAS_DECODER = 1 << 0,    /* predicts tokens; else an encoder */
+    RX_HAS_ATTENTION = 1 << 1,
+    RX_HAS_SPLIT = 1 << 2,      /* q, k, v are three tensors, else one */
+    RX_HAS_FUSED = 1 << 3,
+    RX_HAS_QKV_BIAS = 1 << 4,   /* needed; other architectures may have them */
+    RX_HAS_QK_NORM = 1 << 5,    /* of each head of q and k */
+    RX_HAS_PRE_NORM = 1 << 6,   /* norms before attention and feed-forward */
+    RX_HAS_POST_NORM = 1 << 7,  /* and after them, before the residual is added */
+    RX_HAS_DENSE = 1 << 8,      /* feed-forward without experts */
+    RX_HAS_UP = 1 << 9,         /* ffn_up is just that */
+    RX_HAS_GATE = 1 << 10,      /* act(gate) * up; the gate is a tensor of its own, or: */
+    RX_HAS_GATE_IN_UP = 1 << 11, /* rows of ffn_up: the gate, then up */
+    RX_HAS_EXPERTS = 1 << 12,
+    RX_HAS_SHARED = 1 << 13,    /* an expert that all tokens use */
+    RX_HAS_MAMBA = 1 << 14,     /* either version */
+    RX_HAS_MAMBA1 = 1 << 15,
+    RX_HAS_MAMBA2 = 1 << 16,
+    RX_HAS_ENCODER = 1 << 17,
+    RX_HAS_POSITIONS = 1 << 18, /* a table of learned positions */
+    RX_HAS_BIASES = 1 << 19,    /* of all linear maps: needed */
+    RX_HAS_ROPE = 1 << 20
+} rx_has;
+
+/* One row for each architecture. Facts that files state themselves are not here. */
+typedef struct rx_arch {
+    const char *name;         /* general.architecture */
+    uint32_t parts;
+    rlx_act act;              /* of the feed-forward */
+    bool pairs;               /* rotary embedding of elements 2i, 2i+1; else i, i + n/2 */
+    bool scale_embedding;     /* by sqrt(width) */
+    bool norm_experts;        /* the weights of the chosen experts sum to 1 */
+    int64_t window;           /* when the file does not say */
+    int64_t window_period;    /* every n-th layer sees all, the others a window; 0: all have it */
+    double local_base;        /* base of the rotary embedding in layers with a window; 0: the same */
+    int64_t wide_layers;      /* models of so many layers scale by 1/sqrt(width / heads) */
+    double attention_cap, final_cap; /* when the file does not say */
+} rx_arch;
+
+/* The row of an architecture, or NULL. */
+const rx_arch *rx_arch_find(const char *name, size_t length);
+
+/* ---- Tensors --------------------------------------------------------------------------------- */
+
+typedef enum rx_role {
+#define TENSOR(ID, GGUF, BERT, DIMS, PARTS, NEEDED) RX_T_##ID,
+#include "model/tensors.def"
+#undef TENSOR
+    RX_N_ROLES
+} rx_role;
+
+#define RX_NO_TENSOR UINT32_MAX
+
+/* ---- Layers and the model -------------------------------------------------------------------- */
+
+typedef struct rx_layer {
+    uint32_t parts;
+    int64_t heads, kv_heads, hidden; /* hidden: of the feed-forward, 0 without */
+    bool local;                      /* has a window */
+    uint32_t tensor[RX_N_ROLES];     /* place in the file, or RX_NO_TENSOR */
+} rx_layer;
+
+typedef enum rx_rope_kind { RX_ROPE_PLAIN = 0, RX_ROPE_LINEAR, RX_ROPE_YARN, RX_ROPE_LONG
+} rx_rope_kind;
+
+struct rx_facts {
+    rx_arena arena;
+    const rlx_file *file;
+    const rx_arch *arch;
+    const char *name;
+    bool is_gguf;
+    bool prefixed;            /* safetensors: names begin with "bert." */
+    int64_t layers, width, vocabulary, trained_context;
+    int64_t head_size, value_size;
+    double eps, attention_scale, embedding_scale;
+    double attention_cap, final_cap; /* soft caps; 0: none */
+    int64_t window;                  /* of the layers that are local */
+    rx_rope_kind rope;
+    int64_t n_rot, rope_original;    /* rope_original: the context before scaling */
+    double rope_base, rope_local_base, rope_factor, rope_attention;
+    double yarn_fast, yarn_slow, yarn_extrapolation;
+    int64_t experts, experts_used, expert_hidden, shared_hidden;
+    double expert_scale;
+    int64_t ssm_conv, ssm_inner, ssm_state, ssm_rank, ssm_groups;
+    bool ssm_norms;           /* norms without weights of dt, b and c */
+    int64_t types, positions; /* encoders: rows of the tables; 0: none */
+    rlx_pooling pooling;
+    rx_layer *layer;          /* [layers] */
+    uint32_t tensor[RX_N_ROLES]; /* those outside of layers */
+};
+
+/* The numbers of a GGUF file or of a config.json (tree), checked one by one. */
+struct rx_json;
+rlx_status rx_facts_read_gguf(rx_facts *f, rlx_error *err);
+rlx_status rx_facts_read_config(rx_facts *f, const struct rx_json *config, rlx_error *err);
+/* Numbers that follow from others, and how they must fit together. */
+rlx_status rx_facts_check(rx_facts *f, rlx_error *err);
+/* Finds the tensors and checks their shapes. */
+rlx_status rx_facts_find_tensors(rx_facts *f, rlx_error *err);
+
+/* The tensor of a role in a layer (NULL: outside of layers); false when there is none. */
+bool rx_facts_tensor(const rx_facts *f, const rx_layer *layer, rx_role role, rlx_file_tensor *out);
+/* The shape its row says; the file's may have more or fewer axes of size 1. */
+rlx_shape rx_facts_shape(const rx_facts *f, const rx_layer *layer, rx_role role);
+
+#endif

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: MIT */
+/* Numbers of a model: from the metadata of a GGUF file or from config.json, by one table with the
+ * keys of both. Each number has a range, so that later sums and products fit. */
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "import/json.h"
+#include "model/facts.h"
+
+#define MAX_LAYERS 4096
+#define NEEDED INT64_MIN
+
+/* ---- The tables ------------------------------------------------------------------------------ */
+
+/* An integer: where it goes, its keys (GGUF: after the architecture), its range and what it is when
+ * the file does not say. */
+typedef struct count_row {
+    size_t at;
+    const char *gguf, *config;
+    int64_t lo, hi, missing;
+} count_row;
+
+#define AT(field) offsetof(rx_facts, field)
+static const count_row counts[] = {
+    {AT(width), "embedding_length", "hidden_size", 1, 1 << 20, NEEDED},
+    {AT(trained_context), "context_length", "max_position_embeddings", 1, INT32_MAX, NEEDED},
+    {AT(head_size), "attention.key_length", "head_dim", 1, 1 << 16, 0},
+    {AT(value_size), "attention.value_length", NULL, 1, 1 << 16, 0},
+    {AT(n_rot), "rope.dimension_count", NULL, 0, 1 << 16, -1},
+    {AT(rope_original), "rope.scaling.original_context_length", NULL, 1, INT32_MAX, 0},
+    {AT(window), "attention.sliding_window", NULL, 0, INT32_MAX, -1},
+    {AT(experts), "expert_count", NULL, 0, 1 << 16, 0},
+    {AT(experts_used), "expert_used_count", NULL, 0, 1 << 16, 0},
+    {AT(expert_hidden), "expert_feed_forward_length", NULL, 0, 1 << 24, 0},
+    {AT(shared_hidden), "expert_shared_feed_forward_length", NULL, 0, 1 << 24, 0},
+    {AT(ssm_conv), "ssm.conv_kernel", NULL, 1, 64, 0},
+    {AT(ssm_inner), "ssm.inner_size", NULL, 1, 1 << 20, 0},
+    {AT(ssm_state), "ssm.state_size", NULL, 1, 1 << 16, 0},
+    {AT(ssm_rank), "ssm.time_step_rank", NULL, 1, 1 << 20, 0},
+    {AT(ssm_groups), "ssm.group_count", NULL, 0, 1 << 16, 0},
+};
+
+typedef struct real_row {
+    size_t at;
+    const char *gguf, *config;
+    double lo, hi, missing;
+} real_row;
+
+static const real_row reals[] = {
+    {AT(eps), "attention.layer_norm_rms_epsilon", NULL, 1e-30, 1, -1},
+    {AT(eps), "attention.layer_norm_epsilon", "layer_norm_eps", 1e-30, 1, -1},
+    {AT(attention_scale), "attention.scale", NULL, 0, 1e6, 0},
+    {AT(attention_cap), "attn_logit_softcapping", NULL, 0, 1e9, -1},
+    {AT(final_cap), "final_logit_softcapping", NULL, 0, 1e9, -1},
+    {AT(rope_base), "rope.freq_base", NULL, 1e-3, 1e30, 10000},
+    {AT(rope_local_base), "rope.freq_base_swa", NULL, 1e-3, 1e30, 0},
+    {AT(rope_factor), "rope.scaling.factor", NULL, 0, 1e6, 0},
+    {AT(rope_attention), "rope.scaling.attn_factor", NULL, 1e-6, 1e6, 1},
+    {AT(yarn_extrapolation), "rope.scaling.yarn_ext_factor", NULL, 0, 1, 1},
+    {AT(yarn_fast), "rope.scaling.yarn_beta_fast", NULL, 1e-3, 1e6, 32},
+    {AT(yarn_slow), "rope.scaling.yarn_beta_slow", NULL, 1e-3, 1e6, 1},
+    {AT(expert_scale), "expert_weights_scale", NULL, 0, 1e6, 0},
+};
+
+/* ---- One number of a GGUF file --------------------------------------------------------------- */
+
+#define KEY_TEXT 128
+static const char *full_key(const rx_facts *f, const char *key, char text[KEY_TEXT])
+{
+    snprintf(text, KEY_TEXT, "%s.%s", f->arch->name, key);
+    return text;
+}
+
+static bool find_key(const rx_facts *f, const char *key, rlx_meta *m)
+{
+    char text[KEY_TEXT];
+    return rlx_file_find_meta(f->file, full_key(f, key, text), m);
+}
+
+static rlx_status check_count(const char *key, int64_t v, int64_t lo, int64_t hi, rlx_error *err)
+{
+    if (v >= lo && v <= hi)
+        return RLX_OK;
+    return rx_fail(err, RLX_INVALID, "%s: expected a number from %lld to %lld, got %lld", key,
+                   (long long)lo, (long long)hi, (long long)v);
+}
+
+/* Value i of an entry. */
+static rlx_status meta_count(const rlx_meta *m, size_t i, int64_t lo, int64_t hi, int64_t *out,
+                             rlx_error *err)
+{
+    if (!rlx_meta_i64(m, i, out))
+        return rx_fail(err, RLX_INVALID, "%s: expected an integer from %lld to %lld", m->key,
+                       (long long)lo, (long long)hi);
+    return check_count(m->key, *out, lo, hi, err);
+}
+
+static rlx_status gguf_count(rx_facts *f, const count_row *r, rlx_error *err)
+{
+    int64_t *out = (int64_t *)((char *)f + r->at);
+    char text[KEY_TEXT];
+    rlx_meta m;
+    if (find_key(f, r->gguf, &m)) {
+        if (m.is_array)
+            return rx_fail(err, RLX_INVALID, "%s: expected one number, got an array", m.key);
+        return meta_count(&m, 0, r->lo, r->hi, out, err);
+    }
+    if (r->missing == NEEDED)
+        return rx_fail(err, RLX_INVALID, "the file has no %s, which this architecture needs",
+                       full_key(f, r->gguf, text));
+    *out = r->missing;
+    return RLX_OK;
+}
+
+static rlx_status check_real(const char *key, double v, double lo, double hi, rlx_error *err)
+{
+    if (v >= lo && v <= hi)
+        return RLX_OK;
+    return rx_fail(err, RLX_INVALID, "%s: expected a number from %g to %g, got %g", key, lo, hi, v);
+}
+
+/* A row whose number is there already (two keys for one number) is passed over when missing. */
+static rlx_status gguf_real(rx_facts *f, const real_row *r, bool is_set, rlx_error *err)
+{
+    double *out = (double *)((char *)f + r->at);
+    rlx_meta m;
+    if (!find_key(f, r->gguf, &m)) {
+        if (!is_set)
+            *out = r->missing;
+        return RLX_OK;
+    }
+    if (m.is_array || !rlx_meta_f64(&m, 0, out))
+        return rx_fail(err, RLX_INVALID, "%s: expected one number", m.key);
+    return check_real(m.key, *out, r->lo, r->hi, err);
+}
+
+/* ---- Numbers of layers ----------------------------------------------------------------------- */
+
+/* One for all layers or an array with one for each; `at` is in rx_layer. */
+static rlx_status gguf_per_layer(rx_facts *f, const char *key, size_t at, int64_t hi,
+                                 rlx_error *err)
+{
+    rlx_meta m;
+    char text[KEY_TEXT];
+    if (!find_key(f, key, &m))
+        return rx_fail(err, RLX_INVALID, "the file has no %s, which this architecture needs",
+                       full_key(f, key, text));
+    if (m.is_array && m.n < (size_t)f->layers)
+        return rx_fail(err, RLX_INVALID, "%s: expected a number or an array of %lld, got %zu",
+                       m.key, (long long)f->layers, m.n);
+    for (int64_t i = 0; i < f->layers; i++) {
+        int64_t *out = (int64_t *)((char *)&f->layer[i] + at);
+        RLX_TRY(meta_count(&m, m.is_array ? (size_t)i : 0, 1, hi, out, err));
+    }
+    return RLX_OK;
+}
+
+/* Which layers have a window: every n-th has none, or a flag for each. */
+static rlx_status gguf_windows(rx_facts *f, rlx_error *err)
+{
+    rlx_meta m;
+    int64_t period = f->arch->window_period;
+    if (f->window < 0)
+        f->window = f->arch->window;
+    const bool found = find_key(f, "attention.sliding_window_pattern", &m);
+    if (found && m.is_array && m.kind == RLX_META_BOOL) {
+        if (m.n < (size_t)f->layers)
+            return rx_fail(err, RLX_INVALID, "%s: expected %lld flags, got %zu", m.key,
+                           (long long)f->layers, m.n);
+        for (int64_t i = 0; i < f->layers; i++)
+            rlx_meta_bool(&m, (size_t)i, &f->layer[i].local);
+    } else {
+        if (found)
+            RLX_TRY(meta_count(&m, 0, 0, MAX_LAYERS, &period, err));
+        for (int64_t i = 0; i < f->layers; i++)
+            f->layer[i].local = period == 0 || i % period < period - 1;
+    }
+    for (int64_t i = 0; f->window == 0 && i < f->layers; i++)
+        f->layer[i].local = false;
+    return RLX_OK;
+}
+
+static rlx_status alloc_layers(rx_facts *f, rlx_error *err)
+{
+    const size_t bytes = (size_t)f->layers * sizeof *f->layer;
+    f->layer = rx_arena_zero(&f->arena, bytes);
+    return f->layer ? RLX_OK : rx_fail_memory(err, "the layers of a model", bytes);
+}
+
+static rlx_status gguf_layers(rx_facts *f, rlx_error *err)
+{
+    const count_row row = {AT(layers), "block_count", NULL, 1, MAX_LAYERS, NEEDED};
+    const uint32_t parts = f->arch->parts;
+    rlx_meta m;
+    RLX_TRY(gguf_count(f, &row, err));
+    RLX_TRY(alloc_layers(f, err));
+    if (!(parts & RX_HAS_ATTENTION))
+        return RLX_OK;
+    RLX_TRY(gguf_per_layer(f, "attention.head_count", offsetof(rx_layer, heads), 1 << 16, err));
+    if (find_key(f, "attention.head_count_kv", &m))
+        RLX_TRY(gguf_per_layer(f, "attention.head_count_kv", offsetof(rx_layer, kv_heads), 1 << 16,
+                               err));
+    else
+        for (int64_t i = 0; i < f->layers; i++)
+            f->layer[i].kv_heads = f->layer[i].heads;
+    return gguf_per_layer(f, "feed_forward_length", offsetof(rx_layer, hidden), 1 << 24, err);
+}
+
+/* ---- The rest of GGUF ------------------------------------------------------------------------ */
+
+static rlx_status gguf_rope_kind(rx_facts *f, rlx_error *err)
+{
+    static const struct {
+        const char *name;
+        rx_rope_kind kind;
+    } kinds[] = {{"none", RX_ROPE_PLAIN}, {"linear", RX_ROPE_LINEAR}, {"yarn", RX_ROPE_YARN},
+                 {"longrope", RX_ROPE_LONG}};
+    rlx_meta m;
+    const char *text;
+    size_t n;
+    f->rope = f->rope_factor > 0 ? RX_ROPE_LINEAR : RX_ROPE_PLAIN;
+    if (!find_key(f, "rope.scaling.type", &m))
+        return RLX_OK;
+    if (m.is_array || !rlx_meta_string(&m, 0, &text, &n))
+        return rx_fail(err, RLX_INVALID, "%s: expected a string", m.key);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (n == strlen(kinds[i].name) && memcmp(text, kinds[i].name, n) == 0) {
+            f->rope = kinds[i].kind;
+            return RLX_OK;
+        }
+    return rx_fail(err, RLX_UNSUPPORTED, "%s: expected none, linear, yarn or longrope, got '%.*s'",
+                   m.key, n < 40 ? (int)n : 40, text);
+}
+
+static rlx_status gguf_rest(rx_facts *f, rlx_error *err)
+{
+    static const rlx_pooling poolings[] = {RLX_POOL_DEFAULT, RLX_POOL_MEAN, RLX_POOL_FIRST,
+                                           RLX_POOL_LAST};
+    rlx_meta m;
+    int64_t pooling = 0;
+    const char *text;
+    size_t n;
+    if (find_key(f, "ssm.dt_b_c_rms", &m) && !rlx_meta_bool(&m, 0, &f->ssm_norms))
+        return rx_fail(err, RLX_INVALID, "%s: expected true or false", m.key);
+    if (find_key(f, "pooling_type", &m))
+        RLX_TRY(meta_count(&m, 0, 0, 3, &pooling, err));
+    f->pooling = poolings[pooling];
+    if (!rlx_file_find_meta(f->file, "general.name", &m) || m.is_array ||
+        !rlx_meta_string(&m, 0, &text, &n))
+        return RLX_OK;
+    f->name = rx_arena_strndup(&f->arena, text, n);
+    return f->name ? RLX_OK : rx_fail_memory(err, "the name of a model", n);
+}
+
+rlx_status rx_facts_read_gguf(rx_facts *f, rlx_error *err)
+{
+    RLX_TRY(gguf_layers(f, err));
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        RLX_TRY(gguf_count(f, &counts[i], err));
+    for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++) {
+        const bool again = i > 0 && reals[i].at == reals[i - 1].at;
+        RLX_TRY(gguf_real(f, &reals[i], again, err));
+    }
+    RLX_TRY(gguf_windows(f, err));
+    RLX_TRY(gguf_rope_kind(f, err));
+    return gguf_rest(f, err);
+}
+
+/* ---- config.json ----------------------------------------------------------------------------- */
+
+/* Any number, whatever the decimal point of the process is. */
+static bool json_real(const rx_json *v, double *out)
+{
+    char text[64], *end;
+    if (!v || v->kind != RX_JSON_NUMBER || v->length >= sizeof text)
+        return false;
+    memcpy(text, v->text, v->length + 1);
+    char *point = strchr(text, '.');
+    if (point)
+        *point = *localeconv()->decimal_point;
+    *out = strtod(text, &end);
+    return *end == 0 && isfinite(*out);
+}
+
+static rlx_status config_count(const rx_json *config, const char *key, int64_t lo, int64_t hi,
+                               int64_t *out, rlx_error *err)
+{
+    uint64_t v;
+    const rx_json *member = rx_json_member(config, key);
+    if (!rx_json_u64(member, &v) || v > INT64_MAX)
+        return rx_fail(err, RLX_INVALID, "config.json: %s: expected a number from %lld to %lld, "
+                       "got %s", key, (long long)lo, (long long)hi, rx_json_kind_name(member));
+    *out = (int64_t)v;
+    return check_count(key, *out, lo, hi, err);
+}
+
+static rlx_status config_layers(rx_facts *f, const rx_json *config, rlx_error *err)
+{
+    int64_t heads, hidden;
+    RLX_TRY(config_count(config, "num_hidden_layers", 1, MAX_LAYERS, &f->layers, err));
+    RLX_TRY(config_count(config, "num_attention_heads", 1, 1 << 16, &heads, err));
+    RLX_TRY(config_count(config, "intermediate_size", 1, 1 << 24, &hidden, err));
+    RLX_TRY(alloc_layers(f, err));
+    for (int64_t i = 0; i < f->layers; i++) {
+        f->layer[i].heads = f->layer[i].kv_heads = heads;
+        f->layer[i].hidden = hidden;
+    }
+    return RLX_OK;
+}
+
+/* A string that must have this value if it is there. */
+static rlx_status config_is(const rx_json *config, const char *key, const char *want,
+                            rlx_error *err)
+{
+    const rx_json *member = rx_json_member(config, key);
+    if (!member || (member->kind == RX_JSON_STRING && strcmp(member->text, want) == 0))
+        return RLX_OK;
+    return rx_fail(err, RLX_UNSUPPORTED, "config.json: %s: expected \"%s\", got %.40s", key, want,
+                   member->kind == RX_JSON_STRING ? member->text : rx_json_kind_name(member));
+}
+
+rlx_status rx_facts_read_config(rx_facts *f, const rx_json *config, rlx_error *err)
+{
+    RLX_TRY(config_is(config, "hidden_act", "gelu", err));
+    RLX_TRY(config_is(config, "position_embedding_type", "absolute", err));
+    RLX_TRY(config_layers(f, config, err));
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        const count_row *r = &counts[i];
+        int64_t *out = (int64_t *)((char *)f + r->at);
+        *out = r->missing;
+        if (r->config && (r->missing == NEEDED || rx_json_member(config, r->config)))
+            RLX_TRY(config_count(config, r->config, r->lo, r->hi, out, err));
+    }
+    for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++) {
+        const real_row *r = &reals[i];
+        const rx_json *member = r->config ? rx_json_member(config, r->config) : NULL;
+        double *out = (double *)((char *)f + r->at);
+        *out = r->missing;
+        if (member && !json_real(member, out))
+            return rx_fail(err, RLX_INVALID, "config.json: %s: expected a number, got %s",
+                           r->config, rx_json_kind_name(member));
+        if (member)
+            RLX_TRY(check_real(r->config, *out, r->lo, r->hi, err));
+    }
+    f->window = 0;
+    const rx_json *name = rx_json_member(config, "_name_or_path");
+    if (name && name->kind == RX_JSON_STRING)
+        f->name = rx_arena_strdup(&f->arena, name->text);
+    return f->name ? RLX_OK : rx_fail_memory(err, "the name of a model", 1);
+}

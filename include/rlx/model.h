@@ -93,7 +93,8 @@ typedef struct rlx_sampling {
 RLX_API rlx_status rlx_context_set_sampling(rlx_context *c, const rlx_sampling *s, rlx_error *err);
 
 /* Makes sequence `seq` hold just these tokens. What it has in common with them from the start is
- * kept; the rest waits for the next step. n 0 empties it: it takes no part in steps. */
+ * kept; the rest, at least the last one, waits for the next step. n 0 empties it: it takes no part
+ * in steps. */
 RLX_API rlx_status rlx_context_set_tokens(rlx_context *c, size_t seq, const int32_t *tokens,
                                           size_t n, rlx_error *err);
 /* Adds tokens after those it holds. RLX_INVALID when the context is too small for them. */
@@ -107,7 +108,8 @@ RLX_API size_t rlx_context_computed(const rlx_context *c, size_t seq);
 /* Computes the waiting tokens of every sequence that has some, samples the next token of each,
  * adds it to the sequence and writes it to tokens[seq]; -1 for sequences that had none waiting.
  * Waits up to `timeout_ms` (negative: without limit): RLX_TIMEOUT means call again with the same
- * arguments. RLX_INVALID when a sequence is full. */
+ * arguments. RLX_INVALID when a sequence is full, or none has a token that waits. `tokens` has room
+ * for all sequences of the context; it may be NULL. */
 RLX_API rlx_status rlx_context_step(rlx_context *c, int64_t timeout_ms, int32_t *tokens,
                                     rlx_error *err);
 /* Logits of the last step, `vocabulary` floats, before penalties and sampling. */
@@ -120,6 +122,9 @@ RLX_API void rlx_context_cancel(rlx_context *c);
 RLX_API rlx_status rlx_context_save(rlx_context *c, size_t seq, const char *path, rlx_error *err);
 RLX_API rlx_status rlx_context_restore(rlx_context *c, size_t seq, const char *path,
                                        rlx_error *err);
+/* The session that computes it, for looking inside: memory, steps and their times. Owned by the
+ * context. */
+RLX_API rlx_session *rlx_context_session(rlx_context *c);
 
 /* ---- Generation ------------------------------------------------------------------------------ */
 
@@ -157,7 +162,8 @@ typedef struct rlx_generate_result {
     double prompt_seconds, seconds;         /* to the first token; of the tokens after it */
 } rlx_generate_result;
 
-/* Generates from a prompt. `fn` and `result` may be NULL. The tokens stay in the sequence. */
+/* Generates from a prompt. `fn` and `result` may be NULL. The tokens stay in the sequence; other
+ * sequences of the context are left alone. An end token is no piece and is not counted. */
 RLX_API rlx_status rlx_generate(rlx_context *c, const rlx_generate_desc *d, rlx_piece_fn *fn,
                                 void *user, rlx_generate_result *result, rlx_error *err);
 
@@ -165,7 +171,7 @@ RLX_API rlx_status rlx_generate(rlx_context *c, const rlx_generate_desc *d, rlx_
 typedef struct rlx_generation rlx_generation;
 RLX_API rlx_status rlx_generation_begin(rlx_context *c, const rlx_generate_desc *d,
                                         rlx_generation **out, rlx_error *err);
-/* Writes the next piece and sets *more to false after the last. RLX_TIMEOUT: call again. */
+/* Writes the next piece; *more is false when there was none left. RLX_TIMEOUT: call again. */
 RLX_API rlx_status rlx_generation_next(rlx_generation *n, int64_t timeout_ms, rlx_piece *piece,
                                        bool *more, rlx_error *err);
 /* Frees it; NULL is fine. `result` may be NULL. */
@@ -205,6 +211,9 @@ RLX_API size_t rlx_chat_n_messages(const rlx_chat *c);
 /* Message `i`, owned by the chat; false when there is none. */
 RLX_API bool rlx_chat_message(const rlx_chat *c, size_t i, rlx_message *out);
 RLX_API rlx_context *rlx_chat_context(rlx_chat *c);
+/* Writes the messages and the cache to a file and reads them back, for the same model. */
+RLX_API rlx_status rlx_chat_save(rlx_chat *c, const char *path, rlx_error *err);
+RLX_API rlx_status rlx_chat_load(rlx_chat *c, const char *path, rlx_error *err);
 
 /* ---- Embeddings ------------------------------------------------------------------------------ */
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Calls the `main` of a program that was compiled as a module, with arguments, under node or in a
 // browser; what it prints goes to `print`.
-import { Exit, makeWasi } from '../../web/wasi.mjs';
+import { Exit, makeWasi } from '../../web/lib/wasi.mjs';
 
 /** Writes the arguments into the module's memory; returns the address of argv. */
 function writeArguments(ex, args) {

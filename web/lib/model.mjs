@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT
+// Models: loading from a URL, bytes or several files; text generation and embeddings.
+import { RlxError, cancelled } from './error.mjs';
+import { TIMEOUT, turn } from './module.mjs';
+import { fetchFile } from './store.mjs';
+
+const PRECISIONS = { auto: 0, exact: 1, fast: 2 };
+// Prompt tokens computed at once: small on the CPU, so that "stop" is heard during a long prompt.
+const CPU_BATCH = 64;
+// What belongs to a safetensors model, besides the weights; only the first must be there.
+const COMPANIONS = ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'vocab.txt'];
+
+let folders = 0; // every model read from files has a folder of its own in the module
+
+/** Copies bytes into the module; the caller frees them when the model is closed. */
+function place(module, bytes) {
+    const at = module.alloc(bytes.byteLength, 'the model');
+    module.bytes(at, bytes.byteLength).set(bytes);
+    return { at, length: bytes.byteLength };
+}
+
+async function toBytes(source) {
+    if (source instanceof Uint8Array) return source;
+    if (source instanceof ArrayBuffer) return new Uint8Array(source);
+    if (ArrayBuffer.isView(source))
+        return new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
+    if (typeof Blob !== 'undefined' && source instanceof Blob)
+        return new Uint8Array(await source.arrayBuffer());
+    return null;
+}
+
+/** Fetches straight into the module's memory. */
+async function placeUrl(module, url, options) {
+    let at = 0;
+    try {
+        const file = await fetchFile(url, { ...options, room: length => {
+            at = module.alloc(length, url);
+            return () => module.bytes(at, length);
+        } });
+        return at ? { at, length: file.length } : place(module, file.bytes);
+    } catch (error) {
+        if (at) module.free(at);
+        throw error;
+    }
+}
+
+/** Puts the files of a safetensors model into the module's files; gives the path to open. */
+async function placeFiles(module, files, options) {
+    const folder = `/models/${++folders}`;
+    const names = Object.keys(files);
+    for (const name of names) {
+        const bytes = await toBytes(files[name])
+            ?? (await fetchFile(String(files[name]), options)).bytes;
+        module.files.set(`${folder}/${name}`, bytes);
+    }
+    const weights = names.find(name => /\.(safetensors|gguf)$/.test(name));
+    if (!weights)
+        throw new RlxError('invalid', `none of the files (${names.join(', ')}) is a model: `
+            + 'expected one that ends in .safetensors or .gguf');
+    return { folder, path: `${folder}/${weights}`, names };
+}
+
+/** The files of a safetensors model on a server: the weights' URL, and those beside it. */
+async function findFiles(url, options) {
+    const weights = url.endsWith('/') ? new URL('model.safetensors', url).href : url;
+    const files = {};
+    for (const [i, name] of COMPANIONS.entries()) {
+        const found = await fetchFile(new URL(name, weights).href,
+                                      { ...options, optional: i > 0, onProgress: undefined });
+        if (found) files[name] = found.bytes;
+    }
+    files[new URL(weights).pathname.split('/').pop()] = weights;
+    return files;
+}
+
+export class Model {
+    #module;
+    #handle;
+    #context = 0;
+    #memory;
+    #busy = false;
+
+    /**
+     * `source`: the URL of a GGUF or safetensors file or of a folder that holds one, bytes of a
+     * GGUF file, or { files: { name: bytes | URL } }. `device` is an id of the library.
+     */
+    static async load(module, source, options) {
+        const { device, context = 0, batch, precision = 'auto' } = options;
+        const self = new Model();
+        self.#module = module;
+        let found = { path: '', names: [] };
+        const bytes = await toBytes(source);
+        if (bytes) {
+            self.#memory = place(module, bytes);
+        } else if (source?.files) {
+            found = await placeFiles(module, source.files, options);
+        } else {
+            const url = String(source);
+            if (/(\/|\.safetensors)([?#].*)?$/.test(url))
+                found = await placeFiles(module, await findFiles(url, options), options);
+            else
+                self.#memory = await placeUrl(module, url, options);
+        }
+        const numbers = new Float64Array([context, batch ?? (device === 'cpu' ? CPU_BATCH : 0),
+                                          PRECISIONS[precision] ?? 0]);
+        try {
+            self.#handle = await module.scoped(async room => module.checkHandle(
+                await module.call('web_model_open', self.#memory?.at ?? 0,
+                                  self.#memory?.length ?? 0, room(found.path), room(device),
+                                  room(numbers))));
+        } catch (error) {
+            await self.close();
+            throw error;
+        } finally {
+            found.names.forEach(name => module.files.delete(`${found.folder}/${name}`));
+        }
+        self.info = await module.json('web_model_info', self.#handle);
+        return self;
+    }
+
+    // ---- Generation -----------------------------------------------------------------------------
+
+    /** Messages in the form the model was trained on. */
+    async formatChat(messages) {
+        const m = this.#module;
+        return m.scoped(async room => {
+            const words = new Uint32Array(messages.flatMap(({ role, content }) =>
+                [room(String(role)), room(String(content))]));
+            const text = m.checkHandle(await m.call('web_chat_format', this.#handle, room(words),
+                                                    messages.length));
+            const prompt = m.text(text);
+            await m.call('web_free', text);
+            return prompt;
+        });
+    }
+
+    /**
+     * Generates from a text or a list of messages. `onPiece({ token, text })` is called for each
+     * piece; gives the counts and times. `signal.aborted` is looked at between tokens.
+     */
+    async generate(prompt, options, onPiece, signal) {
+        if (this.#busy)
+            throw new RlxError('invalid', 'this model is generating already; wait or stop it');
+        this.#busy = true;
+        const m = this.#module;
+        try {
+            const text = typeof prompt === 'string' ? prompt : await this.formatChat(prompt);
+            this.#context ||= m.checkHandle(await m.call('web_context_create', this.#handle));
+            return await m.scoped(room => this.#generate(text, options, onPiece, { signal, room }));
+        } finally {
+            this.#busy = false;
+        }
+    }
+
+    async #begin(prompt, options, room) {
+        const { maxTokens = 256, temperature = 0, topK = 0, topP = 0, minP = 0,
+                repeatPenalty = 0, seed = 0, stop = [] } = options;
+        const numbers = new Float64Array([maxTokens, temperature, topK, topP, minP, repeatPenalty,
+                                          Number(BigInt(seed) & 0xffffffffn),
+                                          Number(BigInt(seed) >> 32n & 0xffffffffn)]);
+        const stops = new Uint32Array(stop.map(text => room(text)));
+        return this.#module.checkHandle(
+            await this.#module.call('web_generation_begin', this.#context, room(prompt),
+                                    room(numbers), room(stops), stops.length));
+    }
+
+    async #generate(prompt, options, onPiece, { signal, room }) {
+        const m = this.#module, out = room(16), stoppable = signal ?? {};
+        const generation = await this.#begin(prompt, options, room);
+        let more = true, stopped = false, failure = null;
+        while (more && !failure && !(stopped = Boolean(stoppable.aborted))) {
+            const status = await m.call('web_generation_next', generation, 0, out);
+            if (status !== TIMEOUT) {
+                if (status) failure = m.error();
+                const [token, at, length, goesOn] = m.words(out, 4);
+                more = Boolean(goesOn);
+                if (!failure && (token !== 0xffffffff || length))
+                    onPiece({ token: token | 0, text: m.text(at, length) });
+            }
+            await turn();
+        }
+        const result = await m.json('web_generation_end', generation);
+        if (failure) throw failure;
+        return stopped ? { ...result, finish: 'cancelled' } : result;
+    }
+
+    // ---- Embeddings -----------------------------------------------------------------------------
+
+    /** One Float32Array of length 1 (Euclid) for each text. */
+    async embed(texts, onProgress, signal) {
+        const m = this.#module, width = this.info.embeddingWidth, vectors = [];
+        for (const text of texts) {
+            if (signal?.aborted) throw cancelled('the embedding');
+            vectors.push(await m.scoped(async room => {
+                const out = room(4 * width), list = room(new Uint32Array([room(String(text))]));
+                m.check(await m.call('web_embed', this.#handle, list, 1, out));
+                return new Float32Array(m.bytes(out, 4 * width).slice().buffer);
+            }));
+            onProgress?.({ done: vectors.length, total: texts.length });
+            await turn();
+        }
+        return vectors;
+    }
+
+    async close() {
+        const m = this.#module;
+        if (this.#context) await m.call('web_context_destroy', this.#context);
+        if (this.#handle) await m.call('web_model_close', this.#handle);
+        if (this.#memory) m.free(this.#memory.at);
+        this.#context = this.#handle = 0;
+        this.#memory = null;
+    }
+}

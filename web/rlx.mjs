@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT
+// rlx for web pages: neural-network graphs and models on WebGPU, or on the CPU in WebAssembly.
+//
+//     import { init } from './rlx.mjs';
+//     const rlx = await init();
+//     const model = await rlx.load('models/smollm2.gguf', { onProgress: console.log });
+//     for await (const { text } of model.generate('Once upon a time')) show(text);
+//
+// All work happens in a worker. rlx.d.ts has the types and says what each function does.
+import { RlxError, cancelled, packError, unpackError } from './lib/error.mjs';
+import { forget, isStored } from './lib/store.mjs';
+
+export { RlxError };
+
+/** Sends requests to the worker and hands out the answers. */
+class WorkerLink {
+    #worker;
+    #waiting = new Map();
+    #lastId = 0;
+
+    constructor(url) {
+        this.#worker = new Worker(url, { type: 'module', name: 'rlx' });
+        this.#worker.onmessage = ({ data }) => this.#receive(data);
+        this.#worker.onerror = event => this.#fail(new RlxError('internal error',
+            `the worker ${url} failed: ${event.message ?? 'it could not be loaded'}`));
+    }
+
+    request(method, args, { onEvent = () => {}, signal, transfer = [] } = {}) {
+        if (signal?.aborted) return Promise.reject(cancelled(method));
+        const id = ++this.#lastId;
+        return new Promise((resolve, reject) => {
+            const stop = () => this.#worker?.postMessage({ stop: id });
+            const finish = end => value => {
+                signal?.removeEventListener('abort', stop);
+                end(value);
+            };
+            this.#waiting.set(id, { resolve: finish(resolve), reject: finish(reject), onEvent });
+            signal?.addEventListener('abort', stop);
+            if (!this.#worker)
+                return this.#fail(new RlxError('invalid', 'rlx was closed'));
+            this.#worker.postMessage({ id, method, args }, transfer);
+        });
+    }
+
+    #receive({ id, value, error, event }) {
+        const waiting = this.#waiting.get(id);
+        if (!waiting) return;
+        if (event !== undefined) return waiting.onEvent(event);
+        this.#waiting.delete(id);
+        if (error) waiting.reject(unpackError(error));
+        else waiting.resolve(value);
+    }
+
+    #fail(error) {
+        const all = [...this.#waiting.values()];
+        this.#waiting.clear();
+        all.forEach(({ reject }) => reject(error));
+    }
+
+    close() {
+        this.#worker?.terminate();
+        this.#worker = null;
+        this.#fail(new RlxError('cancelled', 'rlx was closed'));
+    }
+}
+
+/** The same without a worker: for node, and for pages that may not start one. */
+class DirectLink {
+    #service;
+
+    async request(method, args, { onEvent = () => {}, signal } = {}) {
+        if (signal?.aborted) throw cancelled(method);
+        try {
+            const { Service } = await import('./lib/service.mjs');
+            this.#service ??= new Service();
+            return await this.#service.handle(method, args, onEvent, signal);
+        } catch (error) {
+            throw error instanceof RlxError ? error : unpackError(packError(error));
+        }
+    }
+
+    close() { this.#service = null; }
+}
+
+/** Loads the module. */
+export async function init(options = {}) {
+    const { wasm = new URL('rlx.wasm', import.meta.url), worker = typeof Worker !== 'undefined',
+            onPrint = () => {}, env = {}, gpu = {} } = options;
+    const link = worker
+        ? new WorkerLink(worker === true ? new URL('worker.mjs', import.meta.url) : worker)
+        : new DirectLink();
+    const source = wasm instanceof URL ? wasm.href : wasm;
+    try {
+        const about = await link.request('init', { wasm: source, env, gpu },
+            { onEvent: event => event.type === 'print' && onPrint(event.text) });
+        return new Rlx(link, about);
+    } catch (error) {
+        link.close();
+        throw error;
+    }
+}
+
+class Rlx {
+    #link;
+
+    constructor(link, { version, suspends }) {
+        this.#link = link;
+        this.version = version;
+        this.suspends = suspends;
+    }
+
+    devices() { return this.#link.request('devices', {}); }
+
+    async graph(text, options = {}) {
+        const { signal, ...rest } = options;
+        return new Graph(this.#link,
+                         await this.#link.request('openGraph', { text, options: rest }, { signal }));
+    }
+
+    async load(source, options = {}) {
+        const { onProgress = () => {}, signal, ...rest } = options;
+        const base = globalThis.location?.href;
+        const absolute = typeof source === 'string' || source instanceof URL
+            ? new URL(source, base).href : source;
+        const opened = await this.#link.request('openModel', { source: absolute, options: rest }, {
+            signal, onEvent: event => event.type === 'progress' && onProgress(event) });
+        return new Model(this.#link, opened);
+    }
+
+    isStored(url) { return isStored(new URL(url, globalThis.location?.href).href); }
+
+    forget(url) { return forget(url && new URL(url, globalThis.location?.href).href); }
+
+    close() { this.#link.close(); }
+}
+
+class Graph {
+    #link;
+    #id;
+
+    constructor(link, { id, info, device }) {
+        this.#link = link;
+        this.#id = id;
+        Object.assign(this, { device, ...info });
+    }
+
+    run(inputs = {}, options = {}) {
+        return this.#link.request('runGraph', { id: this.#id, inputs, options });
+    }
+
+    reset() { return this.#link.request('resetGraph', { id: this.#id }); }
+
+    close() { return this.#link.request('close', { id: this.#id }); }
+}
+
+class Model {
+    #link;
+    #id;
+
+    constructor(link, { id, info, device }) {
+        this.#link = link;
+        this.#id = id;
+        this.info = info;
+        this.device = device;
+    }
+
+    generate(prompt, options = {}) {
+        const { onToken = () => {}, signal, ...rest } = options;
+        return new Generation(onEvent => this.#link.request('generate',
+            { id: this.#id, prompt, options: rest }, { onEvent, signal }), onToken, signal);
+    }
+
+    async embed(texts, options = {}) {
+        const list = typeof texts === 'string' ? [texts] : [...texts];
+        const vectors = await this.#link.request('embed', { id: this.#id, texts: list },
+            { signal: options.signal, onEvent: options.onProgress });
+        return typeof texts === 'string' ? vectors[0] : vectors;
+    }
+
+    formatChat(messages) {
+        return this.#link.request('formatChat', { id: this.#id, messages });
+    }
+
+    close() { return this.#link.request('close', { id: this.#id }); }
+}
+
+/** A generation that runs: await it for the whole text, or iterate over its pieces. */
+class Generation {
+    #pieces = [];
+    #wake = () => {};
+    #done = false;
+    #result;
+
+    constructor(start, onToken) {
+        let text = '';
+        const tokens = [];
+        this.#result = start(piece => {
+            text += piece.text;
+            if (piece.token >= 0) tokens.push(piece.token);
+            this.#pieces.push(piece);
+            this.#wake();
+            onToken(piece);
+        }).then(result => ({ ...result, text, tokenIds: tokens })).finally(() => {
+            this.#done = true;
+            this.#wake();
+        });
+        this.#result.catch(() => {}); // whoever awaits or iterates sees it
+    }
+
+    then(...handlers) { return this.#result.then(...handlers); }
+    catch(handler) { return this.#result.catch(handler); }
+    finally(handler) { return this.#result.finally(handler); }
+
+    async *[Symbol.asyncIterator]() {
+        for (let i = 0; ; i++) {
+            while (i >= this.#pieces.length) {
+                if (this.#done) {
+                    await this.#result;
+                    return;
+                }
+                await new Promise(go => { this.#wake = go; });
+            }
+            yield this.#pieces[i];
+        }
+    }
+}

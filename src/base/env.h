@@ -16,6 +16,7 @@
     X(VULKAN_VALIDATION, "RLX_VULKAN_VALIDATION", "1: Vulkan validation layers")                 \
     X(VULKAN_ARENA_DEBUG, "RLX_VULKAN_ARENA_DEBUG", "where Vulkan arenas are: host or device")   \
     X(WEBGPU_BACKEND, "RLX_WEBGPU_BACKEND", "what WebGPU runs on: vulkan, metal, dx12, gl")      \
+    X(WEBGPU_LIBRARY, "RLX_WEBGPU_LIBRARY", "WebGPU library to open: wgpu-native or Dawn")        \
     X(SCHEDULE, "RLX_SCHEDULE", "1: log the schedule of each compiled program")                  \
     X(DISPATCH_REPORT, "RLX_DISPATCH_REPORT", "1: log how each step of a program runs")          \
     X(DUMP_NODES, "RLX_DUMP_NODES", "1: log the largest magnitude in the results of each step")  \

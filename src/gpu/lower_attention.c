@@ -246,6 +246,16 @@ static bool suits_decode(const rx_attention *a)
     return rx_attention_is_aligned(a->k, per) && rx_attention_is_aligned(a->v, per);
 }
 
+/* One workgroup a unit was best on an H200; a part has at least 32 keys. */
+static uint64_t count_decode_splits(const rx_attention *a, uint64_t n_groups)
+{
+    const rx_gpu_caps *caps = a->call->caps;
+    uint64_t n = caps->is_software ? 4 : (caps->compute_units ? caps->compute_units : 32) / n_groups;
+    uint64_t most = rx_ceil_div((uint64_t)a->n_keys, 32);
+    n = n < most ? n : most;
+    return n > 32 ? 32 : n ? n : 1;
+}
+
 static bool add_decode(rx_gpu_build *b, const rx_attention *a)
 {
     if (!suits_decode(a))
@@ -253,7 +263,7 @@ static bool add_decode(rx_gpu_build *b, const rx_attention *a)
     decode s = shape_decode(a);
     uint64_t n_groups = (uint64_t)(a->n_batch * a->n_kv_heads) *
                         rx_ceil_div((uint64_t)a->n_rows, s.rows);
-    uint64_t n_splits = count_splits(a, n_groups, 64);
+    uint64_t n_splits = count_decode_splits(a, n_groups);
     rx_gpu_dispatch *d = rx_gpu_add(b, RX_K_attention_decode, s.local);
     rx_attention_spec(d, a, needs_merge(a, n_splits));
     const uint32_t spec[] = {s.rows, s.team, s.at_once, s.teams};

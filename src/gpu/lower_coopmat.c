@@ -68,7 +68,7 @@ static void packed_strides(const rx_product *p, const side *s, int64_t out[RLX_M
 /* True when eight elements along k are one aligned load. */
 static bool loads_vectors(const side *s)
 {
-    bool ok = s->type != RLX_F32 && s->s_k == 1 && s->k % 8 == 0 && s->at % 8 == 0 &&
+    bool ok = rlx_dtype_is_float(s->type) && s->type != RLX_F32 && s->s_k == 1 && s->k % 8 == 0 && s->at % 8 == 0 &&
               (s->rows == 1 || s->s_row % 8 == 0);
     for (int i = 0; i < s->n_axes; i++)
         ok = ok && s->stride[i] % 8 == 0;
@@ -80,7 +80,8 @@ static void fill_pack(rx_gpu_dispatch *d, const side *s, rx_gpu_ref to, const rx
     static const rx_kernel kernels[2][2][2] = { /* [bf16][b][vectors] */
         {{RX_K_pack_a, RX_K_pack_a_v4}, {RX_K_pack_b, RX_K_pack_b_v4}},
         {{RX_K_pack_a_bf, RX_K_pack_a_bf_v4}, {RX_K_pack_b_bf, RX_K_pack_b_bf_v4}}};
-    d->kernel = kernels[s->is_bf16][s->is_b][loads_vectors(s)];
+    d->kernel = rlx_dtype_is_packed(s->type) ? RX_K_pack_b_quant
+                                             : kernels[s->is_bf16][s->is_b][loads_vectors(s)];
     d->spec[0] = 128;
     d->n_spec = 1;
     rx_gpu_spec(d, s->type);
@@ -107,12 +108,14 @@ static uint32_t form_of(const rx_gpu_dispatch *d)
     return (h ^ d->spec[1]) * 16777619u;
 }
 
-/* The packed form of a side: of a weight made once, else in every run. */
+/* The packed form of a side: of a weight made once, else in every run. Blocks are decoded in every
+ * run: kept, they would take four times the memory. */
 static rx_gpu_ref pack_side(rx_gpu_build *b, const rx_product *p, const side *s)
 {
     const rx_gpu_call *c = p->call;
     uint64_t bytes = (uint64_t)(side_batches(s) * packed_vectors(s)) * 16;
-    if (c->is_param && s->ref < c->n_in && c->is_param[s->ref]) {
+    bool keep = c->is_param && s->ref < c->n_in && c->is_param[s->ref];
+    if (keep && !rlx_dtype_is_packed(s->type)) {
         rx_gpu_dispatch form = {0}, *d;
         fill_pack(&form, s, RX_REF_NONE, c->caps);
         rx_gpu_ref ref = rx_gpu_derive(b, s->ref, form_of(&form), bytes, &d);
@@ -263,6 +266,8 @@ bool rx_product_coopmat(rx_gpu_build *b, const rx_product *p)
         add_packed(b, p);
         return true;
     }
+    if (rlx_dtype_is_packed(p->b_type))
+        return false;
     coop_shape least = {2, 2};
     if (!caps->subgroup || 4 * caps->subgroup > caps->max_invocations ||
         coop_shared_bytes(least) > caps->max_shared_bytes)

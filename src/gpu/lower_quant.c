@@ -269,14 +269,20 @@ static void add_gemm(rx_gpu_build *b, const rx_product *p)
 
 /* Fewer rows do not pay for writing the decoded weight and reading it again. */
 #define COOPMAT_ROWS 32
+#define FRAGMENT_ROWS 9
 
 /* Decodes the weight to halves and multiplies by cooperative matrices, if they are there and the
  * policy lets them. The decoding must come first, so it is taken back when they are not. */
 static bool add_coopmat(rx_gpu_build *b, const rx_product *p)
 {
     const rx_gpu_call *c = p->call;
-    if (p->scale || p->m < COOPMAT_ROWS || !c->caps->coopmat_f16 ||
+    if (p->scale || p->m < FRAGMENT_ROWS || !c->caps->coopmat_f16 ||
         (p->a_type == RLX_F32 && c->policy != RLX_POLICY_FAST))
+        return false;
+    bool blocks = rx_quant_family_of(p->b_type) == RX_QUANT_BLOCKS && p->a_type != RLX_BF16;
+    if (blocks && c->caps->coopmat_fragments && rx_product_coopmat(b, p))
+        return true;
+    if (p->m < COOPMAT_ROWS)
         return false;
     size_t n = b->n, n_scratch = b->n_scratch;
     rx_product q = *p;

@@ -14,7 +14,8 @@
  * is never assumed: each is loaded as a matrix and written element by element.
  *
  * USE_B: fragments of the right operand, rows being the columns of b. BF: bf16. V4: the elements
- * have 16 bits, lie along k and are aligned to 16 bytes, as are the lines; and k % 8 == 0. */
+ * have 16 bits, lie along k and are aligned to 16 bytes, as are the lines; and k % 8 == 0. QUANT:
+ * blocks of a packed type, which are decoded; offset and strides count bytes. */
 #ifdef BF
 #extension GL_EXT_bfloat16 : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int16 : require
@@ -40,8 +41,13 @@ layout(push_constant) uniform Push {
     uint dim1, dim2, s_0, s_1, s_2; /* batch = (i0 * dim1 + i1) * dim2 + i2 */
 };
 
-#ifdef V4
+#if defined(V4)
 WORDS4(0, x);
+#elif defined(QUANT)
+WORDS(0, x);
+#define FAMILY 0
+#define QUANT_WORDS x
+#include "quant.glsl"
 #else
 TENSOR(0, x)
 #endif
@@ -56,6 +62,11 @@ uvec4 load8(uint first, uint row, uint kk)
     uvec4 v = uvec4(0u);
     if (row >= rows || kk >= k)
         return v;
+#ifdef QUANT
+    Eight e = quant_decode8(T, first + row * s_row, kk);
+    return uvec4(packHalf2x16(e.lo.xy), packHalf2x16(e.lo.zw), packHalf2x16(e.hi.xy),
+                 packHalf2x16(e.hi.zw));
+#else
     uint i = first + row * s_row + kk * s_k;
 #ifdef V4
     v = x[i / 8u];
@@ -72,6 +83,7 @@ uvec4 load8(uint first, uint row, uint kk)
     }
 #endif
     return v;
+#endif
 }
 
 void main()

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #version 450
+#extension GL_EXT_control_flow_attributes : require
 /* y[b, i, j] = x[b, i, j] where x is contiguous along i ("across") and y along j.
  *
  * x at in_offset + sum of b * in_batch + i + j * in_row, y at out_offset + sum of b * out_batch
@@ -51,7 +52,7 @@ void main()
 
 #ifdef WIDE
     const uint quads = TILE / 4u;
-    for (uint k = LANE; k < TILE * quads; k += gl_WorkGroupSize.x) {
+    [[unroll]] for (uint k = LANE; k < TILE * quads; k += gl_WorkGroupSize.x) {
         const uint j = k / quads, q = k % quads; /* four elements along i */
         if (inside && j0 + j < n_last && i0 + 4u * q < n_across) {
             const uvec4 v = x[(from + i0 + (j0 + j) * in_row) / 4u + q];
@@ -60,7 +61,7 @@ void main()
         }
     }
     barrier();
-    for (uint k = LANE; k < TILE * quads; k += gl_WorkGroupSize.x) {
+    [[unroll]] for (uint k = LANE; k < TILE * quads; k += gl_WorkGroupSize.x) {
         const uint i = k / quads, q = k % quads; /* four elements along j */
         const uint at = i * (TILE + 1u) + 4u * q;
         if (inside && i0 + i < n_across && j0 + 4u * q < n_last)

@@ -113,8 +113,8 @@ class Rlx {
 
     async graph(text, options = {}) {
         const { signal, ...rest } = options;
-        return new Graph(this.#link,
-                         await this.#link.request('openGraph', { text, options: rest }, { signal }));
+        const opened = await this.#link.request('openGraph', { text, options: rest }, { signal });
+        return new Graph(this.#link, opened);
     }
 
     async load(source, options = {}) {

@@ -20,7 +20,7 @@ typedef struct rlx_device_info {
     char detail[512];    /* features and limits in short, for people */
     uint64_t memory;     /* bytes the device can use; 0 when unknown */
     uint32_t threads;    /* CPU devices: threads used */
-    bool is_default;     /* the one that "auto" opens */
+    bool is_default;     /* the one that "auto" opens; of an open device: it was opened so */
     bool is_test;        /* ref, null: exact or checking devices, never chosen by "auto" */
     bool is_software;    /* a GPU driver that runs on the CPU: "auto" prefers the CPU device */
 } rlx_device_info;

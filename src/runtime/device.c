@@ -220,9 +220,8 @@ rlx_status rlx_device_open(const char *id, const rlx_device_desc *desc, rlx_devi
     d->info = c.info;
     if (desc && desc->threads && c.info.threads > 0 && !c.info.is_test)
         d->info.threads = desc->threads;
-    choice dflt;
-    d->info.is_default = choose_device(NULL, &dflt, NULL) == RLX_OK &&
-                         dflt.backend == c.backend && dflt.index == c.index;
+    /* To know it of a named device, all backends would have to be asked: drivers are slow. */
+    d->info.is_default = !id || !*id || !strcmp(id, "auto");
     atomic_init(&d->refs, 1);
     rlx_status st = c.backend->open(c.index, desc ? desc : &defaults, &d->device, err);
     if (st != RLX_OK) {

@@ -205,7 +205,10 @@ export interface GenerateResult {
 }
 
 /** A generation that runs: await it for the result, or iterate over its pieces. */
-export interface Generation extends Promise<GenerateResult>, AsyncIterable<Piece> {}
+export interface Generation extends PromiseLike<GenerateResult>, AsyncIterable<Piece> {
+    catch<T>(handler: (error: RlxError) => T): Promise<GenerateResult | T>;
+    finally(handler: () => void): Promise<GenerateResult>;
+}
 
 export interface Model {
     readonly info: ModelInfo;

@@ -16,17 +16,17 @@ function writeArguments(ex, args) {
 }
 
 /**
- * Runs the program once; gives its exit status. `gpu` makes the imports of WebGPU (see
- * web/webgpu.mjs); then the program is suspended while it waits for the device.
+ * Runs the program once; gives its exit status. `gpu` has the imports of WebGPU (openGpu of
+ * web/lib/webgpu.mjs); the program is suspended while it waits for the device.
  */
-export async function runProgram(module, { args, env = {}, print, gpu = null }) {
+export async function runProgram(module, { args, env = {}, print, gpu }) {
     let ex;
     const wasi = makeWasi({ memory: () => ex.memory, print, env });
-    const imports = { wasi_snapshot_preview1: wasi.imports, env: gpu ? gpu.imports : {} };
+    const imports = { wasi_snapshot_preview1: wasi.imports, env: gpu.imports };
     ex = (await WebAssembly.instantiate(module, imports)).exports;
-    gpu?.attach(ex);
+    gpu.attach(ex);
     ex._initialize();
-    const main = gpu?.suspends ? WebAssembly.promising(ex.__main_argc_argv) : ex.__main_argc_argv;
+    const main = gpu.suspends ? WebAssembly.promising(ex.__main_argc_argv) : ex.__main_argc_argv;
     try {
         const status = await main(args.length, writeArguments(ex, args));
         ex.fflush(0);

@@ -69,7 +69,8 @@ export class Graph {
         await m.poll('web_session_wait', this.#handle, 0);
         const results = {};
         for (const info of this.info.outputs)
-            if (!outputs || outputs.includes(info.name)) results[info.name] = await this.#read(info);
+            if (!outputs || outputs.includes(info.name))
+                results[info.name] = await this.#read(info);
         return results;
     }
 

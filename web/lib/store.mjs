@@ -64,7 +64,7 @@ export async function fetchFile(url, options = {}) {
             if (atEnd) break;
             if (signal?.aborted) throw cancelled(`the download of ${url}`);
             if (total && done + value.length > total)
-                throw new RlxError('input/output error', `${url} is longer than its ${total} bytes`);
+                throw new RlxError('input/output error', `${url} is longer than ${total} bytes`);
             if (target) target().set(value, done);
             else chunks.push(value);
             done += value.length;

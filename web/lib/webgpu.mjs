@@ -43,7 +43,8 @@ async function findAdapter({ powerPreference = 'high-performance', disable = fal
     }
     try {
         const adapter = await navigator.gpu.requestAdapter({ powerPreference });
-        return adapter ? { adapter } : { reason: 'the browser found no graphics driver it can use' };
+        if (adapter) return { adapter };
+        return { reason: 'the browser found no graphics driver it can use' };
     } catch (error) {
         return { reason: `the browser refused: ${error.message}` };
     }

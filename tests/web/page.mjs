@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// What test_browser.py calls in the page. Results are plain data.
+import { init } from '../../web/rlx.mjs';
+import { openGpu } from '../../web/lib/webgpu.mjs';
+import { checkApi } from './api.mjs';
+import { runProgram } from './program.mjs';
+
+/** Runs the op cases in the page; gives the exit status and the last lines. */
+export async function runOpCases(args, { device }) {
+    const module = await WebAssembly.compileStreaming(fetch('/optest.wasm'));
+    const gpu = await openGpu({ disable: device !== 'webgpu' });
+    if (device === 'webgpu' && !gpu.adapter) return { skip: gpu.reason };
+    if (device === 'webgpu' && !gpu.suspends) return { skip: 'the browser has no JSPI' };
+    let output = '';
+    const status = await runProgram(module, {
+        args: ['optest', '--device', device, ...args], gpu,
+        print: text => { output += text; } });
+    return { status, output };
+}
+
+/** The checks of the API with these options of init. */
+export async function runApi(options, device) {
+    const rlx = await init(options);
+    try {
+        const devices = await rlx.devices();
+        const found = devices.find(({ id }) => id === device);
+        if (!found.available) return { skip: found.reason };
+        return { ...await checkApi(rlx, device), suspends: rlx.suspends };
+    } finally {
+        rlx.close();
+    }
+}
+
+/** Greedy tokens of a model, for comparison with the command line. */
+export async function generateTokens(url, prompt, options) {
+    const rlx = await init(options.init ?? {});
+    try {
+        const model = await rlx.load(url, { device: options.device });
+        let streamed = '';
+        const running = model.generate(prompt, { maxTokens: options.maxTokens, temperature: 0 });
+        for await (const { text } of running) streamed += text;
+        const result = await running;
+        return { ...result, streamed, device: model.device, info: model.info };
+    } finally {
+        rlx.close();
+    }
+}

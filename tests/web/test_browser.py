@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""rlx in a headless Chromium: op cases on both devices, the JavaScript API with and without a
+worker and JSPI, and the demo page, which must give the tokens of the command line.
+
+RLX_WEB_EVERY=N runs each N-th op case (default 12); RLX_WEB_SHOTS=DIR keeps pictures of the page.
+"""
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import wasm
+from browser import Browser, BrowserError, find_browser
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "tools" / "web"))
+import serve  # noqa: E402  the server of the demo
+
+MODELS = wasm.SOURCE / ".cache" / "models"
+CHAT_MODEL = MODELS / "smollm2-135m-instruct.gguf"
+PROMPT = "The capital of France is"
+N_TOKENS = 24
+
+failures = []
+
+
+def report(name, ok, text=""):
+    print(f"{'ok  ' if ok else 'FAIL'} {name}{': ' + text if text else ''}", flush=True)
+    if not ok:
+        failures.append(name)
+
+
+def call(page, function, *args, timeout=600):
+    """A function of page.mjs with plain data."""
+    arguments = ", ".join(json.dumps(arg) for arg in args)
+    return page.evaluate(f"import('/tests/page.mjs').then(m => m.{function}({arguments}))",
+                         timeout=timeout)
+
+
+# ---- Op cases and the API ------------------------------------------------------------------------
+
+
+def check_ops(page, device, every):
+    name = f"op cases on {device}, each {every}th"
+    result = call(page, "runOpCases", ["--every", str(every)], {"device": device})
+    if "skip" in result:
+        print(f"skip {name}: {result['skip']}")
+        return
+    lines = result["output"].strip().split("\n")
+    if result["status"]:
+        print("\n".join(lines[:60]))
+    report(name, result["status"] == 0, lines[-1])
+
+
+def check_api(page):
+    ways = {
+        "worker": {},
+        "no worker": {"worker": False},
+        "no worker, no JSPI": {"worker": False, "gpu": {"jspi": False}},
+    }
+    for device in ("cpu", "webgpu"):
+        for way, options in ways.items():
+            name = f"API on {device}, {way}"
+            result = call(page, "runApi", options, device)
+            if "skip" in result:
+                print(f"skip {name}: {result['skip']}")
+                continue
+            report(name, not result["failures"],
+                   "; ".join(result["failures"]) or f"{result['count']} checks")
+
+
+# ---- Generation ----------------------------------------------------------------------------------
+
+
+def native_tokens():
+    """What the command line generates, as token numbers; None with a printed reason."""
+    tool = os.environ.get("RLX_TOOL", str(wasm.SOURCE / "build" / "rlx"))
+    command = [tool, "generate", str(CHAT_MODEL), "--prompt", PROMPT, "--max-tokens",
+               str(N_TOKENS), "--temperature", "0", "--device", "cpu", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        report("rlx generate", False, done.stderr.strip()[-300:])
+        return None
+    return json.loads(done.stdout)
+
+
+def check_generation(page, device):
+    name = f"generation on {device}"
+    expected = native_tokens()
+    if expected is None:
+        return
+    result = call(page, "generateTokens", f"/models/{CHAT_MODEL.name}", PROMPT,
+                  {"device": device, "maxTokens": N_TOKENS})
+    same = result["tokenIds"] == expected["tokens"]
+    report(name, same and result["streamed"] == result["text"],
+           result["text"] if same else f"{result['tokenIds']} is not {expected['tokens']}")
+
+
+# ---- The demo page -------------------------------------------------------------------------------
+
+SIZES = {"phone": (390, 844, 2), "desktop": (1280, 800, 1)}
+
+
+def picture(page, name):
+    folder = os.environ.get("RLX_WEB_SHOTS")
+    if folder:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        page.screenshot(Path(folder) / f"{name}.png")
+
+
+def state_is(state):
+    return f"document.body.dataset.state === '{state}'"
+
+
+def open_demo(page, base, size, where="", dark=False):
+    width, height, scale = SIZES[size]
+    page.resize(width, height, scale, dark=dark, mobile=size == "phone")
+    page.open("about:blank")
+    page.open(f"{base}/demo/{where}")
+    page.wait_for("document.body.dataset.state !== 'starting'")
+
+
+def check_layout(page, base):
+    for size in SIZES:
+        for dark in (False, True):
+            open_demo(page, base, size, dark=dark)
+            wide = page.evaluate("document.documentElement.scrollWidth > innerWidth")
+            report(f"demo page on a {size}{', dark' if dark else ''}", not wide
+                   and page.evaluate(state_is("idle")), "wider than the screen" if wide else "")
+            picture(page, f"start-{size}{'-dark' if dark else ''}")
+
+
+def check_chat(page, base):
+    open_demo(page, base, "desktop", "?device=cpu&load")
+    page.wait_for(f"{state_is('ready')} || {state_is('failed')}", timeout=120)
+    if not page.evaluate(state_is("ready")):
+        report("demo page loads the model", False,
+               page.evaluate("document.querySelector('.problem p').textContent"))
+        return
+    page.evaluate("""document.querySelector('#max-tokens').value = 48;
+        document.querySelector('.examples button').click()""")
+    page.wait_for(state_is("generating"))
+    page.wait_for(state_is("ready"), timeout=300)
+    answer = page.evaluate("document.querySelector('.message.assistant span').textContent")
+    report("demo page answers", len(answer) > 20, answer[:80].replace("\n", " "))
+    picture(page, "chat-desktop")
+    check_stop(page)
+    page.resize(*SIZES["phone"], mobile=True)
+    picture(page, "chat-phone")
+
+
+def check_stop(page):
+    page.evaluate("""document.querySelector('#max-tokens').value = 512;
+        document.querySelector('#prompt').value = 'Tell me a long story about a dragon.';
+        document.querySelector('.chat form').requestSubmit()""")
+    page.wait_for("document.querySelector('.message.busy span')?.textContent.length > 10",
+                  timeout=120)
+    page.evaluate("document.querySelector('.stop').click()")
+    page.wait_for(state_is("ready"), timeout=20)
+    note = page.evaluate("document.querySelector('.message:last-child .note')?.textContent")
+    report("demo page stops", note == "stopped", str(note))
+
+
+def check_search(page, base):
+    open_demo(page, base, "desktop", "?device=cpu&load#search")
+    page.wait_for(f"{state_is('ready')} || {state_is('failed')}", timeout=120)
+    if not page.evaluate(state_is("ready")):
+        report("demo page loads the encoder", False,
+               page.evaluate("document.querySelector('#panel-search .problem p').textContent"))
+        return
+    page.evaluate("document.querySelector('#query-examples button').click()")
+    page.wait_for(f"{state_is('ready')} && document.querySelector('.results li')", timeout=60)
+    first = page.evaluate("document.querySelector('.results li span').textContent")
+    report("demo page finds by meaning", any(word in first for word in
+           ("Lentil", "vegetables", "Potatoes")), first)
+    picture(page, "search-desktop")
+
+
+def check_without_gpu(program, base):
+    with Browser(program, ["--disable-features=WebGPU", "--disable-webgpu"]) as page:
+        open_demo(page, base, "phone")
+        page.evaluate("document.querySelector('.options').open = true")
+        gone = page.evaluate("!navigator.gpu || navigator.gpu.requestAdapter().then(a => !a)")
+        note = page.evaluate("document.querySelector('#device-note').textContent")
+        chosen = page.evaluate("document.querySelector('#device-cpu').checked")
+        if not gone:
+            print("skip demo page without WebGPU: it cannot be switched off in this browser")
+            return
+        report("demo page without WebGPU", chosen and "WebGPU is missing" in note, note)
+        picture(page, "no-webgpu-phone")
+
+
+def main():
+    program = find_browser()
+    if not program:
+        wasm.skip("there is no Chromium; apt-get install chromium")
+    build = wasm.build()
+    site = serve.Site(build, MODELS, {"tests": HERE, "web": wasm.SOURCE / "web"})
+    server = serve.make_server(site)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    base = f"http://127.0.0.1:{server.server_port}"
+    with Browser(program) as page:
+        page.open(f"{base}/tests/page.html")
+        check_api(page)
+        for device in ("cpu", "webgpu"):
+            check_ops(page, device, int(os.environ.get("RLX_WEB_EVERY", "12")))
+        check_layout(page, base)
+        if CHAT_MODEL.exists():
+            page.open(f"{base}/tests/page.html")
+            for device in ("cpu", "webgpu"):
+                check_generation(page, device)
+            check_chat(page, base)
+        else:
+            print(f"skip generation: there is no {CHAT_MODEL}; tools/fetch/models.sh fetches it")
+        if (MODELS / "all-minilm-l6-v2").exists():
+            check_search(page, base)
+        for line in page.console:
+            report("nothing is logged", False, line)
+    check_without_gpu(program, base)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except BrowserError as error:
+        sys.exit(f"FAIL {error}")

@@ -12,8 +12,8 @@ from select import select
 
 NAMES = "chromium chromium-browser google-chrome google-chrome-stable chrome".split()
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu-sandbox",
-         "--enable-unsafe-webgpu", "--no-first-run", "--hide-scrollbars",
-         "--remote-debugging-pipe"]
+         "--no-first-run", "--hide-scrollbars", "--remote-debugging-pipe"]
+GPU_FLAG = "--enable-unsafe-webgpu"  # headless, only this gives an adapter: SwiftShader
 
 
 def find_browser():
@@ -27,14 +27,15 @@ class BrowserError(Exception):
 class Browser:
     """One page of one browser, which ends with the `with` block."""
 
-    def __init__(self, program, flags=()):
+    def __init__(self, program, gpu=True):
         self.profile = tempfile.mkdtemp(prefix="rlx-browser-")
         to_browser, self.out = os.pipe()
         self.into, from_browser = os.pipe()
         # The browser reads from descriptor 3 and writes to 4.
         wrapper = ["sh", "-c", f'exec "$@" 3<&{to_browser} 4>&{from_browser}', "sh"]
         self.process = subprocess.Popen(
-            [*wrapper, program, *FLAGS, *flags, f"--user-data-dir={self.profile}", "about:blank"],
+            [*wrapper, program, *FLAGS, *([GPU_FLAG] if gpu else []),
+             f"--user-data-dir={self.profile}", "about:blank"],
             pass_fds=(to_browser, from_browser), stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         os.close(to_browser)

@@ -78,7 +78,8 @@ export class Graph {
         const m = this.#module;
         return m.scoped(async room => {
             const at = room(info.bytes);
-            await m.poll('web_session_read', this.#handle, room(info.name), at, info.bytes);
+            m.check(await m.call('web_session_read', this.#handle, room(info.name), at,
+                                 info.bytes));
             const type = ARRAYS[info.dtype] ?? Uint8Array;
             return new type(m.bytes(at, info.bytes).slice().buffer);
         });

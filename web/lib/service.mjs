@@ -72,7 +72,9 @@ export class Service {
     }
 
     async #open(device) {
+        if (device === 'webgpu' && this.#gpu.wasLost) this.#devices.delete(device);
         if (!this.#devices.has(device)) {
+            if (device === 'webgpu') await this.#gpu.prepare();
             const handle = await this.#module.scoped(async room => this.#module.checkHandle(
                 await this.#module.call('web_device_open', room(device))));
             this.#devices.set(device, handle);
@@ -99,6 +101,7 @@ export class Service {
 
     async openModel({ source, options }, emit, signal) {
         const device = await this.#choose(options.device);
+        if (device === 'webgpu') await this.#gpu.prepare();
         const model = await Model.load(this.#module, source, {
             ...options, device, signal,
             onProgress: progress => emit({ type: 'progress', ...progress }),

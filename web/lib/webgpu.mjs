@@ -52,17 +52,10 @@ async function findAdapter({ powerPreference = 'high-performance', disable = fal
 
 /** Makes the imports of the module. `options.jspi` false: never suspend. */
 export async function openGpu(options = {}) {
-    const { adapter, reason = '' } = await findAdapter(options);
     const canSuspend = options.jspi !== false && typeof WebAssembly.Suspending === 'function'
         && typeof WebAssembly.promising === 'function';
-    const gpu = new Gpu(adapter, Boolean(adapter) && canSuspend);
-    gpu.reason = reason;
-    try {
-        await gpu.prepare();
-    } catch (error) {
-        gpu.adapter = null;
-        gpu.reason = `the adapter gives no device: ${error.message}`;
-    }
+    const gpu = new Gpu(options, canSuspend);
+    await gpu.prepare();
     return gpu;
 }
 
@@ -72,28 +65,43 @@ class Gpu {
     #ready = [];            // callbacks of C that wait for wgpuInstanceProcessEvents
     #wake = () => {};
     #lastFuture = 0n;
+    #options;
     #device = null;         // acquired, not yet asked for
     #ex;
 
-    constructor(adapter, suspends) {
-        this.adapter = adapter ?? null;
-        this.suspends = suspends;
+    constructor(options, canSuspend) {
+        this.#options = options;
+        this.canSuspend = canSuspend;
+        this.adapter = null;
+        this.reason = '';
         this.imports = this.#makeImports();
     }
+
+    /** Whether calls that wait must be made through WebAssembly.promising. */
+    get suspends() { return this.canSuspend && Boolean(this.adapter); }
 
     /** The exports of the module, once it is there. */
     attach(exports) { this.#ex = exports; }
 
-    /** Acquires a device for the next time the module opens one. */
+    /** Acquires a device for the next time the module opens one. An adapter gives one device
+     *  only, so each needs an adapter of its own. `reason` says why there is none. */
     async prepare() {
-        if (!this.adapter || this.#device) return;
-        const features = Object.values(FEATURES).filter(name => this.adapter.features.has(name));
+        if (this.#device) return;
+        const { adapter = null, reason = '' } = await findAdapter(this.#options);
+        this.reason = reason;
+        if (!adapter) return;
+        const features = Object.values(FEATURES).filter(name => adapter.features.has(name));
         const limits = {};
         for (const name of WANTED_LIMITS)
-            if (this.adapter.limits[name] !== undefined) limits[name] = this.adapter.limits[name];
-        this.#device = await this.adapter.requestDevice({ label: 'rlx', requiredFeatures: features,
-                                                          requiredLimits: limits });
-        this.#device.lost.then(() => { this.wasLost = true; });
+            if (adapter.limits[name] !== undefined) limits[name] = adapter.limits[name];
+        try {
+            const device = await adapter.requestDevice({ label: 'rlx', requiredFeatures: features,
+                                                         requiredLimits: limits });
+            this.adapter ??= adapter;
+            this.#device = device;
+        } catch (error) {
+            this.reason = `the adapter gives no device: ${error.message}`;
+        }
     }
 
     // ---- Memory ---------------------------------------------------------------------------------
@@ -247,14 +255,18 @@ class Gpu {
         const device = this.#device;
         this.#device = null;
         if (!device)
-            return this.#answer(info, [FAILED, 0], 'no device was prepared by the page');
+            return this.#answer(info, [FAILED, 0], this.reason || 'no device was prepared');
         const handle = this.#add(device);
         device.rlx = { handle, onLost: this.#info(descriptor + 36),
                        onError: this.#info(descriptor + 56, false) };
         device.onuncapturederror = ({ error }) => this.#report(device, errorKind(error),
                                                                error.message);
-        device.lost.then(({ reason, message }) => this.#onDevice(device, device.rlx.onLost,
-            reason === 'destroyed' ? LOST_DESTROYED : LOST_UNKNOWN, message));
+        this.wasLost = false;
+        device.lost.then(({ reason, message }) => {
+            this.wasLost = reason !== 'destroyed';
+            this.#onDevice(device, device.rlx.onLost,
+                           this.wasLost ? LOST_UNKNOWN : LOST_DESTROYED, message);
+        });
         return this.#answer(info, [SUCCESS, handle]);
     }
 
@@ -274,7 +286,7 @@ class Gpu {
         return {
             CreateInstance: () => this.#add({}),
             InstanceProcessEvents: () => this.#processEvents(),
-            InstanceWaitAny: this.suspends
+            InstanceWaitAny: this.canSuspend
                 ? new WebAssembly.Suspending((instance, n, list, ns) => this.#sleep(ns))
                 : () => this.#ready.length ? WAIT_READY : WAIT_UNSUPPORTED,
             InstanceRequestAdapter: (instance, options, info) => this.adapter

@@ -35,8 +35,11 @@ void *rx_alloc(size_t n)
     return rx_realloc(NULL, n);
 }
 
+/* The C library knows which pages are zero already: large states cost nothing until used. */
 void *rx_alloc_zero(size_t n)
 {
+    if (allocator.realloc == libc_realloc)
+        return calloc(1, n ? n : 1);
     void *p = rx_alloc(n);
     if (p)
         memset(p, 0, n);
@@ -56,17 +59,27 @@ void rlx_free(void *p)
 }
 
 /* The pointer before an aligned block is the address that was allocated. */
-void *rx_alloc_aligned(size_t n)
+static void *alloc_aligned(size_t n, bool zero)
 {
     size_t whole;
     if (__builtin_add_overflow(n, (size_t)64 + sizeof(void *), &whole))
         return NULL;
-    char *raw = rx_alloc(whole);
+    char *raw = zero ? rx_alloc_zero(whole) : rx_alloc(whole);
     if (!raw)
         return NULL;
     char *p = (char *)(((uintptr_t)raw + sizeof(void *) + 63) & ~(uintptr_t)63);
     memcpy(p - sizeof(void *), &raw, sizeof raw);
     return p;
+}
+
+void *rx_alloc_aligned(size_t n)
+{
+    return alloc_aligned(n, false);
+}
+
+void *rx_alloc_aligned_zero(size_t n)
+{
+    return alloc_aligned(n, true);
 }
 
 void rx_free_aligned(void *p)

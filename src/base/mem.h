@@ -19,6 +19,7 @@ void *rx_realloc(void *old, size_t n);
 void rx_free(void *p);
 /* Memory aligned to 64 bytes, freed with rx_free_aligned. */
 void *rx_alloc_aligned(size_t n) RX_MALLOC_LIKE;
+void *rx_alloc_aligned_zero(size_t n) RX_MALLOC_LIKE;
 void rx_free_aligned(void *p);
 
 /* False when the result does not fit. */

@@ -173,11 +173,10 @@ static rlx_status alloc_memory(rx_exec *e, rlx_error *err)
     if (!place_ports(p, p->states, p->n_states, e->state_at, &bytes) || bytes > SIZE_MAX ||
         p->memory.arena_bytes > SIZE_MAX)
         return rx_fail_memory(err, "inputs, states and arena", UINT64_MAX);
-    e->leaves = rx_alloc_aligned((size_t)bytes);
+    e->leaves = rx_alloc_aligned_zero((size_t)bytes);
     if (!e->leaves)
         return rx_fail_memory(err, "inputs and states", bytes);
     e->state_bytes = bytes - states_at;
-    memset(e->leaves + states_at, 0, (size_t)e->state_bytes);
     e->memory = rx_alloc_aligned((size_t)p->memory.arena_bytes);
     if (!e->memory)
         return rx_fail_memory(err, "the arena of the program", p->memory.arena_bytes);

@@ -30,8 +30,8 @@ typedef struct rlx_pack_stats {
 } rlx_pack_stats;
 
 /* Packs so that the squared error is small. `stats` may be NULL. RLX_UNSUPPORTED when `to` cannot
- * be made, RLX_INVALID when a row does not fit the blocks or holds a NaN or an infinity: then dst is
- * not complete. */
+ * be made, RLX_INVALID when a row does not fit the blocks or holds a NaN or an infinity: then dst
+ * is not complete. */
 RLX_API rlx_status rlx_pack_rows(const rlx_pack_desc *desc, rlx_pack_stats *stats, rlx_error *err);
 
 /* ---- Writing GGUF files ---------------------------------------------------------------------

@@ -273,8 +273,8 @@ rlx_status rlx_gguf_writer_add_tensor(rlx_gguf_writer *w, const char *name, rlx_
         ok = ok && shape->dim[i] >= 0 && !__builtin_mul_overflow(n, shape->dim[i], &n);
     if (!ok || !rx_dtype_bytes(dtype, n, &bytes) || bytes > INT64_MAX / 2)
         return rx_fail(err, RLX_INVALID, "'%s': tensor '%.80s' of type %s has a shape that does "
-                       "not fit; expected rows of a multiple of %d elements", w->path, name, d->name,
-                       d->block_size);
+                       "not fit; expected rows of a multiple of %d elements", w->path, name,
+                       d->name, d->block_size);
     if (rx_map_find(&w->names, name, strlen(name)))
         return rx_fail(err, RLX_INVALID, "'%s': there is a tensor '%.80s' already", w->path, name);
     const char *copy = rx_arena_strdup(&w->arena, name);

@@ -11,6 +11,11 @@
 #include "tensor.h"
 #include "term.h"
 
+typedef struct options {
+    cli_common common;
+    int64_t context;
+} options;
+
 typedef enum file_kind { FILE_UNREADABLE, FILE_GRAPH, FILE_NPY, FILE_MODEL } file_kind;
 
 static bool ends_with(const char *s, const char *end)
@@ -233,7 +238,8 @@ static int inspect_graph(const cli_common *common, const char *path)
 
 static int run_inspect(void *record)
 {
-    const cli_common *common = record;
+    const options *o = record;
+    const cli_common *common = &o->common;
     const char *path = common->args.v[0];
     switch (find_kind(path)) {
     case FILE_UNREADABLE:
@@ -241,26 +247,35 @@ static int run_inspect(void *record)
     case FILE_NPY:
         return inspect_npy(path, common->json);
     case FILE_MODEL:
-        return inspect_model(path, common->json);
+        return inspect_model(path, o->context, common->json);
     case FILE_GRAPH:
         break;
     }
     return inspect_graph(common, path);
 }
 
+static const cli_option inspect_options[] = {
+    {"context", CLI_NUMBER, offsetof(options, context), "N",
+     "models: tokens to count memory for (default: what it was trained for)"},
+    {NULL, CLI_END, 0, NULL, NULL},
+};
+
 const cli_command cmd_inspect = {
     .name = "inspect",
     .args = "FILE",
     .summary = "show what is in a file: a model, a graph in text form, a NumPy tensor",
     .run = run_inspect,
-    .record_bytes = sizeof(cli_common),
+    .options = inspect_options,
+    .record_bytes = sizeof(options),
     .min_args = 1,
     .max_args = 1,
     .details = "A model (GGUF, also split; safetensors, also by its .index.json): metadata,\n"
-               "tensors, totals by type. --json gives all of every array.\n"
+               "tensors, totals by type, and for GGUF the memory it needs on a device: weights,\n"
+               "K/V cache, activations, and the longest context that fits into each device here.\n"
+               "--json gives all of every array.\n"
                "A graph: inputs, parameters, states, outputs, operations, bytes and work.\n"
                "A NumPy file (.npy): type, shape, range, a preview.",
-    .examples = "  rlx inspect model.gguf\n"
+    .examples = "  rlx inspect model.gguf --context 4096\n"
                 "  rlx inspect decoder.rlx\n"
                 "  rlx inspect weights.npy --json",
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* rlx inspect for model files (GGUF, safetensors): metadata, tensors, totals by type. */
+/* rlx inspect for model files (GGUF, safetensors): metadata, tensors, totals by type, memory. */
 #include "inspect_model.h"
 
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 
 #include "cli.h"
 #include "json.h"
+#include "model_memory.h"
 #include "tensor.h"
 #include "term.h"
 
@@ -210,7 +211,9 @@ static void json_meta(json *j, const rlx_file *f)
     json_end(j);
 }
 
-static void json_model(const char *path, const rlx_file *f, const totals *s)
+/* `memory` may be NULL. */
+static void json_model(const char *path, const rlx_file *f, const totals *s,
+                       const model_facts *memory, int64_t context)
 {
     json j = {.f = stdout};
     rlx_file_tensor t;
@@ -239,18 +242,22 @@ static void json_model(const char *path, const rlx_file *f, const totals *s)
     json_end(&j);
     json_int(&j, "parameters", (int64_t)s->all.elements);
     json_int(&j, "bytes", (int64_t)s->all.bytes);
+    if (memory)
+        model_memory_json(memory, context, &j);
     json_end(&j);
 }
 
-int inspect_model(const char *path, bool as_json)
+int inspect_model(const char *path, int64_t context, bool as_json)
 {
     rlx_file *f;
     rlx_error err = {0};
     if (rlx_file_open(path, &f, &err) != RLX_OK)
         return cli_error(&err);
     totals s = count_types(f);
+    model_facts memory;
+    const bool known = model_facts_read(f, s.all.bytes, &memory);
     if (as_json)
-        json_model(path, f, &s);
+        json_model(path, f, &s, known ? &memory : NULL, context);
     else {
         char count[SHORT_TEXT], bytes[SHORT_TEXT];
         printf("%s: %s, %zu tensors, %s parameters, %s\n", path, rlx_file_format(f),
@@ -259,6 +266,8 @@ int inspect_model(const char *path, bool as_json)
         print_meta(f);
         print_tensors(f);
         print_totals(&s);
+        if (known)
+            model_memory_print(&memory, context);
     }
     free(s.types);
     rlx_file_close(f);

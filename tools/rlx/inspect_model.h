@@ -4,8 +4,10 @@
 #define INSPECT_MODEL_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
-/* Prints the metadata, the tensors and the totals of a file; returns the exit status. */
-int inspect_model(const char *path, bool as_json);
+/* Prints the metadata, the tensors, the totals and the memory for `context` tokens (0: what the
+ * model was trained for) of a file; returns the exit status. */
+int inspect_model(const char *path, int64_t context, bool as_json);
 
 #endif

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: MIT */
+/* rlx quantize: writes a GGUF model again with its matrices in smaller types. Tensors stream
+ * through in pieces, so memory does not grow with the model. */
+#include <fnmatch.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "json.h"
+#include "quantize_mix.h"
+#include "tensor.h"
+#include "term.h"
+
+typedef struct options {
+    cli_common common;
+    const char *type, *output_type, *embedding_type;
+    cli_list keep;
+} options;
+
+/* What became of the tensors of one type. */
+typedef struct type_row {
+    rlx_dtype type;
+    size_t n_tensors;
+    double elements, before, after; /* bytes */
+    rlx_pack_stats stats;           /* of those that changed */
+} type_row;
+
+typedef struct quantize_job {
+    const options *o;
+    const char *in, *out;
+    rlx_file *file;
+    rlx_gguf_writer *writer;
+    mix_plan plan;
+    rlx_dtype *types; /* of each tensor in the result */
+    size_t n_tensors, n_fallbacks, n_repacked;
+    char *buffer;
+    size_t buffer_bytes;
+    double done, total; /* bytes of the input */
+    type_row rows[RLX_N_DTYPES];
+    type_row all;
+} quantize_job;
+
+/* Elements that are packed at once: enough for many threads, small beside a model. */
+#define PIECE_ELEMENTS ((int64_t)4 << 20)
+
+/* ---- What gets which type -------------------------------------------------------------------- */
+
+static int unknown_type(const char *option, const char *name)
+{
+    const char *names[64];
+    size_t n = 0;
+    while (n < ARRAY_LEN(names) && mix_name(n)) {
+        names[n] = mix_name(n);
+        n++;
+    }
+    const char *near = cli_nearest(name, names, n);
+    if (near)
+        return cli_usage("--%s: there is no type '%s'; did you mean '%s'?", option, name, near);
+    return cli_usage("--%s: there is no type '%s'; see 'rlx quantize --help'", option, name);
+}
+
+static int plain_type(const char *option, const char *name, rlx_dtype *out)
+{
+    *out = RLX_NO_TYPE;
+    if (!name)
+        return EXIT_OK;
+    *out = rlx_dtype_from_name(name);
+    if (!rlx_dtype_can_encode(*out))
+        return unknown_type(option, name);
+    return EXIT_OK;
+}
+
+static int64_t count_layers(const rlx_file *f)
+{
+    rlx_file_tensor t;
+    int64_t n = 0;
+    for (size_t i = 0; rlx_file_tensor_at(f, i, &t); i++)
+        if (!strncmp(t.name, "blk.", 4)) {
+            int64_t layer = strtoll(t.name + 4, NULL, 10) + 1;
+            n = layer > n ? layer : n;
+        }
+    return n;
+}
+
+static int read_options(quantize_job *j)
+{
+    rlx_file_tensor t;
+    const options *o = j->o;
+    const char *name = o->type ? o->type : "q4_k_m";
+    j->plan.mix = mix_find(name);
+    if (!j->plan.mix)
+        return unknown_type("type", name);
+    int status = plain_type("output-type", o->output_type, &j->plan.output);
+    if (status == EXIT_OK)
+        status = plain_type("token-embedding-type", o->embedding_type, &j->plan.embedding);
+    j->plan.tied = !rlx_file_find_tensor(j->file, "output.weight", &t);
+    j->plan.n_layers = count_layers(j->file);
+    return status;
+}
+
+static bool is_kept(const options *o, const char *name)
+{
+    for (size_t i = 0; i < o->keep.n; i++)
+        if (!fnmatch(o->keep.v[i], name, 0))
+            return true;
+    return false;
+}
+
+static int choose_types(quantize_job *j)
+{
+    rlx_file_tensor t;
+    j->n_tensors = rlx_file_n_tensors(j->file);
+    j->types = cli_alloc(j->n_tensors * sizeof *j->types);
+    for (size_t i = 0; rlx_file_tensor_at(j->file, i, &t); i++) {
+        bool fallback = false;
+        if (t.dtype == RLX_NO_TYPE)
+            return cli_fail("'%s': tensor '%s' has elements of %s, which rlx cannot write", j->in,
+                            t.name, t.type_name);
+        j->types[i] = is_kept(j->o, t.name) ? t.dtype : mix_type(&j->plan, &t, &fallback);
+        j->n_fallbacks += fallback;
+        j->n_repacked += rlx_dtype_is_packed(t.dtype) && rlx_dtype_is_packed(j->types[i]) &&
+                         j->types[i] != t.dtype;
+        j->total += (double)t.bytes;
+    }
+    if (j->n_repacked)
+        cli_warn("%zu tensors are packed already and lose twice; begin with an f16, bf16 or f32 "
+                 "model where there is one", j->n_repacked);
+    return EXIT_OK;
+}
+
+/* ---- Writing --------------------------------------------------------------------------------- */
+
+static rlx_status write_header(quantize_job *j, rlx_error *err)
+{
+    rlx_file_tensor t;
+    rlx_status st = rlx_gguf_writer_create(j->out, &j->writer, err);
+    if (st == RLX_OK)
+        st = rlx_gguf_writer_copy_meta(j->writer, j->file, err);
+    if (st == RLX_OK)
+        st = rlx_gguf_writer_set_u32(j->writer, "general.file_type", j->plan.mix->file_type, err);
+    if (st == RLX_OK)
+        st = rlx_gguf_writer_set_u32(j->writer, "general.quantization_version", 2, err);
+    for (size_t i = 0; st == RLX_OK && rlx_file_tensor_at(j->file, i, &t); i++)
+        st = rlx_gguf_writer_add_tensor(j->writer, t.name, j->types[i], &t.shape, err);
+    return st;
+}
+
+static void *get_buffer(quantize_job *j, size_t bytes)
+{
+    if (bytes > j->buffer_bytes) {
+        j->buffer = cli_realloc(j->buffer, bytes);
+        j->buffer_bytes = bytes;
+    }
+    return j->buffer;
+}
+
+/* "[#####.....] 42 %  blk.3.ffn_up.weight" */
+static void show_progress(const quantize_job *j, const char *name)
+{
+    enum { WIDTH = 24 };
+    char bar[WIDTH + 1];
+    double part = j->total > 0 ? j->done / j->total : 1;
+    for (int i = 0; i < WIDTH; i++)
+        bar[i] = i < (int)(part * WIDTH) ? '#' : '.';
+    bar[WIDTH] = 0;
+    cli_progress("[%s] %3.0f %%  %s", bar, 100 * part, name);
+}
+
+static rlx_status write_packed(quantize_job *j, const rlx_file_tensor *t, rlx_dtype to,
+                               rlx_pack_stats *stats, rlx_error *err)
+{
+    const int64_t length = t->shape.dim[t->shape.rank - 1];
+    const int64_t n_rows = length ? tensor_elements(&t->shape) / length : 0;
+    const int64_t step = length && PIECE_ELEMENTS > length ? PIECE_ELEMENTS / length : 1;
+    const size_t dst_row =
+        (size_t)(length / rlx_dtype_block_size(to) * rlx_dtype_block_bytes(to));
+    rlx_status st = RLX_OK;
+    for (int64_t row = 0; row < n_rows && st == RLX_OK; row += step) {
+        int64_t n = n_rows - row < step ? n_rows - row : step;
+        size_t src_bytes = t->bytes / (size_t)n_rows * (size_t)n;
+        rlx_pack_stats s = {0};
+        rlx_pack_desc d = {.from = t->dtype, .to = to, .n_rows = n, .row_length = length,
+                           .src = (const char *)t->data + t->bytes / (size_t)n_rows * (size_t)row,
+                           .dst = get_buffer(j, dst_row * (size_t)n),
+                           .threads = (uint32_t)j->o->common.threads};
+        show_progress(j, t->name);
+        st = rlx_pack_rows(&d, &s, err);
+        if (st == RLX_OK)
+            st = rlx_gguf_writer_write(j->writer, d.dst, dst_row * (size_t)n, err);
+        stats->squares += s.squares;
+        stats->error += s.error;
+        j->done += (double)src_bytes;
+    }
+    return st;
+}
+
+static void count_tensor(quantize_job *j, const rlx_file_tensor *t, rlx_dtype to,
+                         const rlx_pack_stats *stats)
+{
+    type_row *rows[] = {&j->rows[to], &j->all};
+    const double elements = (double)tensor_elements(&t->shape);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        rows[i]->type = to;
+        rows[i]->n_tensors++;
+        rows[i]->elements += elements;
+        rows[i]->before += (double)t->bytes;
+        rows[i]->after += elements / (double)rlx_dtype_block_size(to) *
+                          (double)rlx_dtype_block_bytes(to);
+        rows[i]->stats.squares += stats->squares;
+        rows[i]->stats.error += stats->error;
+    }
+}
+
+static int write_tensors(quantize_job *j)
+{
+    rlx_file_tensor t;
+    rlx_error err = {0};
+    for (size_t i = 0; rlx_file_tensor_at(j->file, i, &t); i++) {
+        rlx_pack_stats stats = {0};
+        rlx_status st;
+        if (j->types[i] == t.dtype) {
+            st = rlx_gguf_writer_write(j->writer, t.data, t.bytes, &err);
+            j->done += (double)t.bytes;
+        } else
+            st = write_packed(j, &t, j->types[i], &stats, &err);
+        if (st != RLX_OK)
+            return cli_fail("tensor '%s': %s", t.name, err.text);
+        count_tensor(j, &t, j->types[i], &stats);
+    }
+    return EXIT_OK;
+}
+
+/* ---- Report ---------------------------------------------------------------------------------- */
+
+/* Error relative to the size of the weights; negative when nothing changed. */
+static double relative_error(const type_row *r)
+{
+    return r->stats.squares > 0 ? sqrt(r->stats.error / r->stats.squares) : -1;
+}
+
+static void print_row(table *t, const char *name, const type_row *r)
+{
+    char text[SHORT_TEXT];
+    table_cell(t, "%s", name);
+    table_cell(t, "%zu", r->n_tensors);
+    table_cell(t, "%s", short_count(r->elements, text));
+    table_cell(t, "%s", short_bytes(r->before, text));
+    table_cell(t, "%s", short_bytes(r->after, text));
+    table_cell(t, "%.2f", r->elements > 0 ? 8 * r->after / r->elements : 0);
+    if (relative_error(r) < 0)
+        table_cell(t, "-");
+    else
+        table_cell(t, "%.3f %%", 100 * relative_error(r));
+}
+
+static void print_report(const quantize_job *j, double seconds)
+{
+    char text[SHORT_TEXT];
+    table t;
+    printf("%s: %s of '%s', %s\n", j->out, j->plan.mix->name, j->in,
+           short_seconds(seconds, text));
+    if (j->n_fallbacks)
+        printf("%zu tensors have rows that do not fit the blocks and got a wider type\n",
+               j->n_fallbacks);
+    putchar('\n');
+    table_init(&t, "lrrrrrr", "type|tensors|elements|before|after|bits|rms error");
+    for (int i = 0; i < RLX_N_DTYPES; i++)
+        if (j->rows[i].n_tensors)
+            print_row(&t, rlx_dtype_name(j->rows[i].type), &j->rows[i]);
+    print_row(&t, "all", &j->all);
+    table_print(&t, 2);
+}
+
+static void json_type(json *out, const char *key, const type_row *r)
+{
+    json_row(out, key);
+    json_int(out, "tensors", (int64_t)r->n_tensors);
+    json_int(out, "elements", (int64_t)r->elements);
+    json_int(out, "bytes_before", (int64_t)r->before);
+    json_int(out, "bytes_after", (int64_t)r->after);
+    json_real(out, "rms_error", relative_error(r) < 0 ? 0 : relative_error(r));
+    json_end(out);
+}
+
+static void json_report(const quantize_job *j, double seconds)
+{
+    json out = {.f = stdout};
+    rlx_file_tensor t;
+    json_object(&out, NULL);
+    json_text(&out, "input", j->in);
+    json_text(&out, "output", j->out);
+    json_text(&out, "type", j->plan.mix->name);
+    json_real(&out, "seconds", seconds);
+    json_int(&out, "fallbacks", (int64_t)j->n_fallbacks);
+    json_int(&out, "repacked", (int64_t)j->n_repacked);
+    json_object(&out, "types");
+    for (int i = 0; i < RLX_N_DTYPES; i++)
+        if (j->rows[i].n_tensors)
+            json_type(&out, rlx_dtype_name(j->rows[i].type), &j->rows[i]);
+    json_end(&out);
+    json_type(&out, "all", &j->all);
+    json_array(&out, "tensors");
+    for (size_t i = 0; rlx_file_tensor_at(j->file, i, &t); i++) {
+        json_row(&out, NULL);
+        json_text(&out, "name", t.name);
+        json_text(&out, "from", rlx_dtype_name(t.dtype));
+        json_text(&out, "to", rlx_dtype_name(j->types[i]));
+        json_end(&out);
+    }
+    json_end(&out);
+    json_end(&out);
+}
+
+/* ---- The command ----------------------------------------------------------------------------- */
+
+static int quantize_file(quantize_job *j)
+{
+    rlx_error err = {0};
+    const double start = cli_now();
+    int status = read_options(j);
+    if (status == EXIT_OK)
+        status = choose_types(j);
+    if (status != EXIT_OK)
+        return status;
+    if (write_header(j, &err) != RLX_OK)
+        return cli_error(&err);
+    status = write_tensors(j);
+    if (status == EXIT_OK && rlx_gguf_writer_finish(j->writer, &err) != RLX_OK)
+        status = cli_error(&err);
+    cli_progress_clear();
+    if (status != EXIT_OK)
+        return status;
+    if (j->o->common.json)
+        json_report(j, cli_now() - start);
+    else
+        print_report(j, cli_now() - start);
+    return EXIT_OK;
+}
+
+static int run_quantize(void *record)
+{
+    const options *o = record;
+    quantize_job j = {.o = o, .in = o->common.args.v[0], .out = o->common.args.v[1]};
+    rlx_error err = {0};
+    if (rlx_file_open(j.in, &j.file, &err) != RLX_OK)
+        return cli_error(&err);
+    int status = strcmp(rlx_file_format(j.file), "gguf")
+                     ? cli_fail("'%s' is a %s file; expected a GGUF file", j.in,
+                                rlx_file_format(j.file))
+                     : quantize_file(&j);
+    rlx_gguf_writer_destroy(j.writer);
+    rlx_file_close(j.file);
+    free(j.types);
+    free(j.buffer);
+    return status;
+}
+
+static const cli_option quantize_options[] = {
+    {"type", CLI_TEXT, offsetof(options, type), "TYPE", "type of the matrices (default: q4_k_m)"},
+    {"output-type", CLI_TEXT, offsetof(options, output_type), "TYPE",
+     "type of output.weight, over the rule"},
+    {"token-embedding-type", CLI_TEXT, offsetof(options, embedding_type), "TYPE",
+     "type of token_embd.weight, over the rule"},
+    {"keep", CLI_LIST, offsetof(options, keep), "GLOB",
+     "tensors that stay as they are, like '*attn_v*'; may be repeated"},
+    {NULL, CLI_END, 0, NULL, NULL},
+};
+
+const cli_command cmd_quantize = {
+    .name = "quantize",
+    .args = "IN.gguf OUT.gguf",
+    .summary = "write a model again with smaller weights",
+    .run = run_quantize,
+    .options = quantize_options,
+    .record_bytes = sizeof(options),
+    .min_args = 2,
+    .max_args = 2,
+    .details =
+        "Types: f32 f16 bf16 q8_0 q6_k q5_k q5_1 q5_0 q4_k q4_1 q4_0 iq4_nl mxfp4 q3_k q2_k pack\n"
+        "all matrices alike. q5_k_m q5_k_s q4_k_m q4_k_s q3_k_l q3_k_m q3_k_s q2_k_m mix: the\n"
+        "output matrix gets q6_k; with _m also attn_v and ffn_down get more bits in the first and\n"
+        "last eighth of the layers and in every third between, with _l in all layers.\n"
+        "Norms, biases, routers and convolutions stay as they are. Rows that are no multiple of\n"
+        "256 take a type with blocks of 32, other rows f16 or f32.\n"
+        "The input may be f32, f16, bf16 or packed, and split; all metadata is kept. OUT appears\n"
+        "only when it is complete.",
+    .examples = "  rlx quantize model-f16.gguf model-q4.gguf\n"
+                "  rlx quantize model.gguf small.gguf --type q8_0 --keep 'output*'\n"
+                "  rlx quantize model.gguf small.gguf --type q4_k_m --output-type q8_0 --json",
+};

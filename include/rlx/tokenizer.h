@@ -103,8 +103,9 @@ typedef struct rlx_token_list {
 /* Encodes `length` bytes of text; zero bytes are text. out->n becomes the number of ids; when that
  * is more than out->cap only the first `cap` were written: call again with more room. (length + 8
  * ids are always enough, but for models whose normaliser lengthens the text.) The text should be
- * UTF-8. Each byte that is not becomes its byte token where the vocabulary has them, else it is
- * read as U+FFFD. Fails only with RLX_NO_MEMORY and, without `t`, `text` or `out`, RLX_INVALID. */
+ * UTF-8. Each byte that is not becomes its byte token where the vocabulary has them; elsewhere a
+ * broken character (a begin that is cut off, or a single byte) is read as U+FFFD. Fails only with
+ * RLX_NO_MEMORY and, without `t`, `text` or `out`, RLX_INVALID. */
 RLX_API rlx_status rlx_tokenizer_encode(const rlx_tokenizer *t, const char *text, size_t length,
                                         unsigned flags, rlx_token_list *out, rlx_error *err);
 
@@ -122,8 +123,8 @@ typedef struct rlx_text {
 } rlx_text;
 
 /* The text of n ids. out->n becomes its length; when that is more than out->cap only the first
- * `cap` bytes were written. Bytes come out as the tokens have them: UTF-8 if the tokens say so. Ids that
- * are not in the vocabulary give RLX_INVALID. */
+ * `cap` bytes were written. Bytes come out as the tokens have them: UTF-8 if the tokens say so. Ids
+ * that are not in the vocabulary give RLX_INVALID. */
 RLX_API rlx_status rlx_tokenizer_decode(const rlx_tokenizer *t, const int32_t *ids, size_t n,
                                         unsigned flags, rlx_text *out, rlx_error *err);
 

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: MIT
+"""What models compute, in float64 and in the plainest way: a whole sequence at once, no cache.
+
+logits(model, tokens, context) gives [n, vocabulary]; hidden(model, tokens) the states of an
+encoder. A model is one of make_models.py.
+"""
+
+import math
+
+import numpy as np
+
+
+def silu(x):
+    return x / (1 + np.exp(-x))
+
+
+def gelu_tanh(x):
+    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))
+
+
+def gelu(x):
+    return 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
+
+
+def softplus(x):
+    return np.logaddexp(0, x)
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+class Reader:
+    """Numbers and tensors of a model by their short names."""
+
+    def __init__(self, model):
+        self.model, self.arch = model, model.arch
+        self.prefix = ""
+
+    def number(self, key, missing=None):
+        return self.model.meta.get(self.arch + "." + key, missing)
+
+    def layer_number(self, key, i, missing=None):
+        v = self.number(key, missing)
+        return v[i] if isinstance(v, list) else v
+
+    def has(self, name):
+        return self.prefix + name in self.model.tensors
+
+    def get(self, name):
+        return self.model.tensors[self.prefix + name]
+
+    def linear(self, name, x):
+        y = x @ self.get(name + ".weight").T
+        return y + self.get(name + ".bias") if self.has(name + ".bias") else y
+
+    def eps(self):
+        return self.number("attention.layer_norm_rms_epsilon",
+                           self.number("attention.layer_norm_epsilon"))
+
+    def rms(self, x, weight=None):
+        y = x / np.sqrt((x * x).mean(-1, keepdims=True) + self.eps())
+        return y if weight is None else y * self.get(weight)
+
+    def layer_norm(self, name, x):
+        d = x - x.mean(-1, keepdims=True)
+        y = d / np.sqrt((d * d).mean(-1, keepdims=True) + self.eps())
+        return y * self.get(name + ".weight") + self.get(name + ".bias")
+
+
+# ---- Rotary embedding --------------------------------------------------------------------------
+
+def yarn_frequencies(r, plain, n_rot, base, factor, original):
+    def pair(turns):
+        return n_rot * math.log(original / (turns * 2 * math.pi)) / (2 * math.log(base))
+    low, high = max(0, math.floor(pair(32))), min(n_rot - 1, math.ceil(pair(1)))
+    ramp = np.clip((np.arange(n_rot // 2) - low) / max(0.001, high - low), 0, 1)
+    return plain / factor * ramp + plain * (1 - ramp)
+
+
+def frequencies(r, n_rot, local, context):
+    """Of each pair, and the scale of cos and sin."""
+    base = r.number("rope.freq_base", 10000.0)
+    if local and r.arch == "gemma3":
+        return 10000.0 ** (-np.arange(0, n_rot, 2) / n_rot), 1.0
+    plain = base ** (-np.arange(0, n_rot, 2) / n_rot)
+    kind = r.number("rope.scaling.type", "none")
+    factor = r.number("rope.scaling.factor", 1.0)
+    original = r.number("rope.scaling.original_context_length", r.number("context_length"))
+    scale = r.number("rope.scaling.attn_factor", 1.0)
+    tensors = r.model.tensors
+    if "rope_freqs.weight" in tensors:
+        plain = plain / tensors["rope_freqs.weight"]
+    elif "rope_factors_long.weight" in tensors:
+        which = "long" if context > original else "short"
+        plain = plain / tensors["rope_factors_%s.weight" % which]
+    if kind == "linear":
+        plain = plain / factor
+    if kind == "yarn":
+        plain = yarn_frequencies(r, plain, n_rot, base, factor, original)
+        scale *= 1 + 0.1 * math.log(factor)
+    return plain, scale
+
+
+def rope(r, x, local, context):
+    """x [n, heads, size], at positions 0 to n - 1."""
+    n, _, size = x.shape
+    n_rot = r.number("rope.dimension_count", size)
+    frequency, scale = frequencies(r, n_rot, local, context)
+    angle = np.arange(n)[:, None, None] * frequency
+    c, s = np.cos(angle) * scale, np.sin(angle) * scale
+    y = x.copy()
+    if r.arch == "llama":
+        a, b = x[..., 0:n_rot:2], x[..., 1:n_rot:2]
+        y[..., 0:n_rot:2], y[..., 1:n_rot:2] = a * c - b * s, a * s + b * c
+    else:
+        half = n_rot // 2
+        a, b = x[..., :half], x[..., half:n_rot]
+        y[..., :half], y[..., half:n_rot] = a * c - b * s, a * s + b * c
+    return y
+
+
+# ---- Transformers ------------------------------------------------------------------------------
+
+def is_local(r, i):
+    if not r.number("attention.sliding_window"):
+        return False
+    period = {"gemma2": 2, "gemma3": 6}.get(r.arch)
+    return period is None or i % period != period - 1
+
+
+def attention(r, i, x, context, causal=True):
+    n = len(x)
+    heads = r.layer_number("attention.head_count", i)
+    kv_heads = r.layer_number("attention.head_count_kv", i, heads)
+    size = r.number("attention.key_length", x.shape[1] // heads)
+    if r.has("attn_qkv.weight"):
+        qkv = r.linear("attn_qkv", x)
+        q, k, v = np.split(qkv, [heads * size, (heads + kv_heads) * size], axis=1)
+    else:
+        q, k, v = (r.linear("attn_" + part, x) for part in "qkv")
+    q = q.reshape(n, heads, size)
+    k, v = (a.reshape(n, kv_heads, size) for a in (k, v))
+    if r.has("attn_q_norm.weight"):
+        q, k = r.rms(q, "attn_q_norm.weight"), r.rms(k, "attn_k_norm.weight")
+    local = is_local(r, i)
+    if r.arch != "bert":
+        q, k = rope(r, q, local, context), rope(r, k, local, context)
+    k, v = (np.repeat(a, heads // kv_heads, axis=1) for a in (k, v))
+    scores = np.einsum("qhd,khd->hqk", q, k) / math.sqrt(size)
+    cap = r.number("attn_logit_softcapping")
+    if cap:
+        scores = cap * np.tanh(scores / cap)
+    p, t = np.arange(n)[:, None], np.arange(n)[None, :]
+    if causal:
+        hidden = t > p
+        if local:
+            hidden |= t <= p - r.number("attention.sliding_window")
+        scores = np.where(hidden, -np.inf, scores)
+    return np.einsum("hqk,khd->qhd", softmax(scores), v).reshape(n, heads * size)
+
+
+def mixture(r, x):
+    used = r.number("expert_used_count")
+    p = softmax(r.linear("ffn_gate_inp", x))
+    y = np.zeros_like(x)
+    for row in range(len(x)):
+        chosen = np.argsort(-p[row], kind="stable")[:used]
+        weight = p[row][chosen]
+        if r.arch != "qwen2moe":
+            weight = weight / weight.sum()
+        for e, w in zip(chosen, weight):
+            gate = r.get("ffn_gate_exps.weight")[e] @ x[row]
+            up = r.get("ffn_up_exps.weight")[e] @ x[row]
+            y[row] += w * (r.get("ffn_down_exps.weight")[e] @ (silu(gate) * up))
+    if r.has("ffn_up_shexp.weight"):
+        share = 1 / (1 + np.exp(-(x @ r.get("ffn_gate_inp_shexp.weight"))))
+        inner = silu(r.linear("ffn_gate_shexp", x)) * r.linear("ffn_up_shexp", x)
+        y += share[:, None] * r.linear("ffn_down_shexp", inner)
+    return y
+
+
+def feed_forward(r, x):
+    act = gelu_tanh if r.arch.startswith("gemma") else silu
+    if r.has("ffn_gate_inp.weight"):
+        return mixture(r, x)
+    if r.has("ffn_gate.weight"):
+        inner = act(r.linear("ffn_gate", x)) * r.linear("ffn_up", x)
+    elif r.arch == "bert":
+        inner = gelu(r.linear("ffn_up", x))
+    else:
+        gate, up = np.split(r.linear("ffn_up", x), 2, axis=1)
+        inner = act(gate) * up
+    return r.linear("ffn_down", inner)
+
+
+def block(r, i, x, context):
+    y = r.linear("attn_output", attention(r, i, r.rms(x, "attn_norm.weight"), context))
+    if r.has("post_attention_norm.weight"):
+        y = r.rms(y, "post_attention_norm.weight")
+    x = x + y
+    y = feed_forward(r, r.rms(x, "ffn_norm.weight"))
+    if r.has("post_ffw_norm.weight"):
+        y = r.rms(y, "post_ffw_norm.weight")
+    return x + y
+
+
+# ---- State space models ------------------------------------------------------------------------
+
+def convolve(r, x):
+    w = r.get("ssm_conv1d.weight")
+    k = w.shape[1]
+    padded = np.concatenate([np.zeros((k - 1, x.shape[1])), x])
+    y = sum(padded[j:j + len(x)] * w[:, j] for j in range(k))
+    return silu(y + r.get("ssm_conv1d.bias"))
+
+
+def mamba_block(r, x):
+    inner, state, rank = (r.number("ssm." + k)
+                          for k in ("inner_size", "state_size", "time_step_rank"))
+    xz = r.linear("ssm_in", r.rms(x, "attn_norm.weight"))
+    u, z = convolve(r, xz[:, :inner]), xz[:, inner:]
+    dt, b, c = np.split(u @ r.get("ssm_x.weight").T, [rank, rank + state], axis=1)
+    if r.number("ssm.dt_b_c_rms"):
+        dt, b, c = r.rms(dt), r.rms(b), r.rms(c)
+    dt = softplus(r.linear("ssm_dt", dt))
+    a, h, y = r.get("ssm_a"), np.zeros((inner, state)), np.zeros_like(u)
+    for t in range(len(x)):
+        h = np.exp(dt[t][:, None] * a) * h + (dt[t] * u[t])[:, None] * b[t]
+        y[t] = h @ c[t] + r.get("ssm_d") * u[t]
+    return x + (y * silu(z)) @ r.get("ssm_out.weight").T
+
+
+def mamba2_block(r, x):
+    inner, state, heads, groups = (r.number("ssm." + k) for k in (
+        "inner_size", "state_size", "time_step_rank", "group_count"))
+    size, n = inner // heads, len(x)
+    all_ = r.linear("ssm_in", r.rms(x, "attn_norm.weight"))
+    z, xbc, dt = np.split(all_, [inner, all_.shape[1] - heads], axis=1)
+    u, b, c = np.split(convolve(r, xbc), [inner, inner + groups * state], axis=1)
+    u = u.reshape(n, heads, size)
+    b, c = (np.repeat(v.reshape(n, groups, state), heads // groups, axis=1) for v in (b, c))
+    dt = softplus(dt + r.get("ssm_dt.bias"))
+    a, d = r.get("ssm_a")[:, 0], r.get("ssm_d")
+    h, y = np.zeros((heads, size, state)), np.zeros_like(u)
+    for t in range(n):
+        h = np.exp(dt[t] * a)[:, None, None] * h
+        h += (dt[t][:, None] * u[t])[:, :, None] * b[t][:, None, :]
+        y[t] = np.einsum("hpn,hn->hp", h, c[t]) + d * u[t]
+    y = (y.reshape(n, inner) * silu(z)).reshape(n, groups, -1)
+    y = r.rms(y, "ssm_norm.weight").reshape(n, inner)
+    return x + y @ r.get("ssm_out.weight").T
+
+
+# ---- Whole models ------------------------------------------------------------------------------
+
+def logits(model, tokens, context):
+    """`context` is what the model is opened with: it decides between scalings."""
+    r = Reader(model)
+    x = r.get("token_embd.weight")[np.asarray(tokens)]
+    if r.arch.startswith("gemma"):
+        x = x * math.sqrt(x.shape[1])
+    for i in range(r.number("block_count")):
+        r.prefix = "blk.%d." % i
+        if r.arch == "mamba":
+            x = mamba_block(r, x)
+        elif r.arch == "mamba2":
+            x = mamba2_block(r, x)
+        else:
+            x = block(r, i, x, context)
+    r.prefix = ""
+    x = r.rms(x, "output_norm.weight")
+    y = x @ r.get("output.weight" if r.has("output.weight") else "token_embd.weight").T
+    cap = r.number("final_logit_softcapping")
+    return cap * np.tanh(y / cap) if cap else y
+
+
+def hidden(model, tokens):
+    r = Reader(model)
+    x = r.get("token_embd.weight")[np.asarray(tokens)] + r.get("token_types.weight")[0]
+    if r.has("position_embd.weight"):
+        x = x + r.get("position_embd.weight")[:len(tokens)]
+    x = r.layer_norm("token_embd_norm", x)
+    for i in range(r.number("block_count")):
+        r.prefix = "blk.%d." % i
+        y = r.linear("attn_output", attention(r, i, x, len(tokens), causal=False))
+        x = r.layer_norm("attn_output_norm", x + y)
+        x = r.layer_norm("layer_output_norm", x + feed_forward(r, x))
+    r.prefix = ""
+    return x

@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: MIT
+"""Small random models of each architecture as GGUF files, written by hand with NumPy.
+
+models() gives them by name: metadata, the tensors as the file's types round them (float64) and the
+bytes of the file. Nothing here is shared with the library: names, shapes and metadata are those
+that published files of the architectures have.
+"""
+
+import struct
+from types import SimpleNamespace
+
+import numpy as np
+
+ALIGNMENT = 32
+GGUF_TYPES = {"f32": 0, "f16": 1, "q8_0": 8, "bf16": 30}
+
+
+# ---- Types -------------------------------------------------------------------------------------
+
+def encode(array, kind):
+    """The bytes of an array in a type, and what they mean."""
+    a = np.ascontiguousarray(array, np.float32)
+    if kind == "f32":
+        return a.tobytes(), a.astype(np.float64)
+    if kind == "f16":
+        h = a.astype(np.float16)
+        return h.tobytes(), h.astype(np.float64)
+    if kind == "bf16":
+        bits = (a.view(np.uint32) + 0x8000) >> 16
+        back = (bits.astype(np.uint32) << 16).view(np.float32)
+        return bits.astype(np.uint16).tobytes(), back.astype(np.float64)
+    blocks = a.reshape(-1, 32)
+    scale = (np.abs(blocks).max(1, keepdims=True) / 127).astype(np.float16)
+    wide = np.maximum(scale.astype(np.float32), 1e-20)
+    codes = np.clip(np.rint(blocks / wide), -127, 127).astype(np.int8)
+    data = b"".join(s.tobytes() + c.tobytes() for s, c in zip(scale, codes))
+    return data, (codes * scale.astype(np.float64)).reshape(a.shape)
+
+
+# ---- The file ----------------------------------------------------------------------------------
+
+def string(s):
+    b = s.encode()
+    return struct.pack("<Q", len(b)) + b
+
+
+def value(v):
+    """Type number and bytes of a metadata value."""
+    if isinstance(v, bool):
+        return 7, struct.pack("<?", v)
+    if isinstance(v, str):
+        return 8, string(v)
+    if isinstance(v, float):
+        return 6, struct.pack("<f", v)
+    if isinstance(v, list):
+        parts = [value(x) for x in v]
+        kind = parts[0][0]
+        return 9, struct.pack("<IQ", kind, len(v)) + b"".join(b for _, b in parts)
+    return (4, struct.pack("<I", v)) if v >= 0 else (5, struct.pack("<i", v))
+
+
+def gguf(meta, tensors):
+    """The bytes of a file; `tensors` maps names to (shape, type, bytes)."""
+    out = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(meta))
+    for key, v in meta.items():
+        kind, data = value(v)
+        out += string(key) + struct.pack("<I", kind) + data
+    at, body = 0, b""
+    for name, (shape, kind, data) in tensors.items():
+        out += string(name) + struct.pack("<I", len(shape))
+        out += struct.pack("<%dQ" % len(shape), *reversed(shape))
+        out += struct.pack("<IQ", GGUF_TYPES[kind], at)
+        pad = -len(data) % ALIGNMENT
+        body += data + b"\0" * pad
+        at += len(data) + pad
+    return out + b"\0" * (-len(out) % ALIGNMENT) + body
+
+
+# ---- Building ----------------------------------------------------------------------------------
+
+class Maker:
+    def __init__(self, arch, name, kinds=("f32",)):
+        self.arch, self.kinds, self.n = arch, kinds, 0
+        self.rng = np.random.default_rng(sum(map(ord, name)))
+        self.meta = {"general.architecture": arch, "general.name": name,
+                     "tokenizer.ggml.model": "none"}
+        self.tensors, self.arrays = {}, {}
+
+    def set(self, **numbers):
+        for key, v in numbers.items():
+            self.meta[self.arch + "." + key.replace("__", ".")] = v
+
+    def add(self, name, array, kind="f32"):
+        data, back = encode(array, kind)
+        self.tensors[name] = (np.shape(array), kind, data)
+        self.arrays[name] = back
+
+    def matrix(self, name, *shape, scale=1.0):
+        """Rows of about unit length, in the next type of the model's."""
+        kind = self.kinds[self.n % len(self.kinds)]
+        self.n += 1
+        if kind == "q8_0" and shape[-1] % 32:
+            kind = "f32"
+        std = scale / np.sqrt(shape[-1])
+        self.add(name + ".weight", self.rng.normal(0, std, shape), kind)
+
+    def vector(self, name, n, mean=0.0, std=0.1):
+        self.add(name, self.rng.normal(mean, std, n))
+
+    def done(self):
+        return SimpleNamespace(arch=self.arch, meta=self.meta, tensors=self.arrays,
+                               raw=self.tensors, data=gguf(self.meta, self.tensors))
+
+
+WIDTH, VOCABULARY = 64, 96
+
+
+def start(arch, name, layers=2, heads=4, kv_heads=2, hidden=96, size=None, tied=False,
+          kinds=("f32",), context=256):
+    m = Maker(arch, name, kinds)
+    m.set(block_count=layers, embedding_length=WIDTH, feed_forward_length=hidden,
+          context_length=context, vocab_size=VOCABULARY, attention__head_count=heads,
+          attention__head_count_kv=kv_heads, attention__layer_norm_rms_epsilon=1e-5,
+          rope__freq_base=10000.0)
+    if size:
+        m.set(attention__key_length=size, attention__value_length=size,
+              rope__dimension_count=size)
+    m.matrix("token_embd", VOCABULARY, WIDTH, scale=4.0)
+    m.vector("output_norm.weight", WIDTH, 1.0)
+    if not tied:
+        m.matrix("output", VOCABULARY, WIDTH, scale=4.0)
+    return m
+
+
+def at(v, i):
+    return v[i] if isinstance(v, list) else v
+
+
+def attention(m, i, heads, kv_heads, size=None, bias=False, qk_norm=False, fused=False):
+    p, size = "blk.%d." % i, size or WIDTH // heads
+    m.vector(p + "attn_norm.weight", WIDTH, 1.0)
+    parts = [("q", heads * size), ("k", kv_heads * size), ("v", kv_heads * size)]
+    if fused:
+        parts = [("qkv", (heads + 2 * kv_heads) * size)]
+    for name, n in parts:
+        m.matrix(p + "attn_" + name, n, WIDTH, scale=2.0)
+        if bias:
+            m.vector(p + "attn_%s.bias" % name, n)
+    if qk_norm:
+        m.vector(p + "attn_q_norm.weight", size, 1.0)
+        m.vector(p + "attn_k_norm.weight", size, 1.0)
+    m.matrix(p + "attn_output", WIDTH, heads * size)
+
+
+def dense(m, i, hidden, fused=False):
+    p = "blk.%d." % i
+    m.vector(p + "ffn_norm.weight", WIDTH, 1.0)
+    if fused:
+        m.matrix(p + "ffn_up", 2 * hidden, WIDTH)
+    else:
+        m.matrix(p + "ffn_gate", hidden, WIDTH)
+        m.matrix(p + "ffn_up", hidden, WIDTH)
+    m.matrix(p + "ffn_down", WIDTH, hidden)
+
+
+def experts(m, i, n, hidden, shared=0):
+    p = "blk.%d." % i
+    m.vector(p + "ffn_norm.weight", WIDTH, 1.0)
+    m.matrix(p + "ffn_gate_inp", n, WIDTH)
+    m.matrix(p + "ffn_gate_exps", n, hidden, WIDTH)
+    m.matrix(p + "ffn_up_exps", n, hidden, WIDTH)
+    m.matrix(p + "ffn_down_exps", n, WIDTH, hidden)
+    if shared:
+        m.vector(p + "ffn_gate_inp_shexp.weight", WIDTH)
+        m.matrix(p + "ffn_gate_shexp", shared, WIDTH)
+        m.matrix(p + "ffn_up_shexp", shared, WIDTH)
+        m.matrix(p + "ffn_down_shexp", WIDTH, shared)
+
+
+def transformer(arch, name, layers=2, heads=4, kv_heads=2, hidden=96, numbers=(), factors=None,
+                expert=None, post_norms=False, fused=False, bias=False, qk_norm=False, **start_with):
+    m = start(arch, name, layers, heads, kv_heads, hidden, **start_with)
+    m.set(**dict(numbers))
+    for key, v in (factors or {}).items():
+        m.add(key, np.asarray(v))
+    size = start_with.get("size")
+    for i in range(layers):
+        attention(m, i, heads, at(kv_heads, i), size, bias, qk_norm, fused)
+        if expert:
+            experts(m, i, *expert)
+        else:
+            dense(m, i, at(hidden, i), fused)
+        if post_norms:
+            m.vector("blk.%d.post_attention_norm.weight" % i, WIDTH, 1.0)
+            m.vector("blk.%d.post_ffw_norm.weight" % i, WIDTH, 1.0)
+    return m.done()
+
+
+def mamba(name, norms=False, layers=2, inner=128, state=16, rank=8, conv=4):
+    m = start("mamba", name, layers, tied=True, kinds=("f32", "f16"))
+    m.set(ssm__conv_kernel=conv, ssm__inner_size=inner, ssm__state_size=state,
+          ssm__time_step_rank=rank, attention__head_count=0, feed_forward_length=0)
+    if norms:
+        m.set(ssm__dt_b_c_rms=True)
+    for i in range(layers):
+        p = "blk.%d." % i
+        m.vector(p + "attn_norm.weight", WIDTH, 1.0)
+        m.matrix(p + "ssm_in", 2 * inner, WIDTH)
+        m.add(p + "ssm_conv1d.weight", m.rng.normal(0, 0.5, (inner, conv)))
+        m.vector(p + "ssm_conv1d.bias", inner)
+        m.matrix(p + "ssm_x", rank + 2 * state, inner)
+        m.matrix(p + "ssm_dt", inner, rank)
+        m.vector(p + "ssm_dt.bias", inner, -1.0)
+        m.add(p + "ssm_a", -np.exp(m.rng.normal(0, 1, (inner, state))))
+        m.vector(p + "ssm_d", inner, 1.0)
+        m.matrix(p + "ssm_out", WIDTH, inner)
+    return m.done()
+
+
+def mamba2(name, layers=2, inner=128, state=16, heads=8, groups=2, conv=4):
+    m = start("mamba2", name, layers, tied=True)
+    m.set(ssm__conv_kernel=conv, ssm__inner_size=inner, ssm__state_size=state,
+          ssm__time_step_rank=heads, ssm__group_count=groups, attention__head_count=0,
+          feed_forward_length=0)
+    channels = inner + 2 * groups * state
+    for i in range(layers):
+        p = "blk.%d." % i
+        m.vector(p + "attn_norm.weight", WIDTH, 1.0)
+        m.matrix(p + "ssm_in", inner + channels + heads, WIDTH)
+        m.add(p + "ssm_conv1d.weight", m.rng.normal(0, 0.5, (channels, conv)))
+        m.vector(p + "ssm_conv1d.bias", channels)
+        m.vector(p + "ssm_dt.bias", heads, -1.0)
+        m.add(p + "ssm_a", -np.exp(m.rng.normal(0, 1, (heads, 1))))
+        m.add(p + "ssm_d", m.rng.normal(1, 0.1, (heads, 1)))
+        m.add(p + "ssm_norm.weight", m.rng.normal(1, 0.1, (groups, inner // groups)))
+        m.matrix(p + "ssm_out", WIDTH, inner)
+    return m.done()
+
+
+def encoder(arch, name, layers=2, heads=4, hidden=96, types=2, positions=64, kinds=("f32",)):
+    m = Maker(arch, name, kinds)
+    bert = arch == "bert"
+    m.set(block_count=layers, embedding_length=WIDTH, feed_forward_length=hidden,
+          context_length=positions, attention__head_count=heads, attention__causal=False,
+          attention__layer_norm_epsilon=1e-6, pooling_type=1)
+    m.matrix("token_embd", VOCABULARY, WIDTH, scale=4.0)
+    m.matrix("token_types", types, WIDTH)
+    if bert:
+        m.matrix("position_embd", positions, WIDTH)
+    else:
+        m.set(rope__freq_base=1000.0)
+
+    def norm(p):
+        m.vector(p + ".weight", WIDTH, 1.0)
+        m.vector(p + ".bias", WIDTH)
+
+    def linear(p, *shape):
+        m.matrix(p, *shape)
+        if bert:
+            m.vector(p + ".bias", shape[0])
+
+    norm("token_embd_norm")
+    for i in range(layers):
+        p = "blk.%d." % i
+        for part in ["attn_q", "attn_k", "attn_v"] if bert else []:
+            linear(p + part, WIDTH, WIDTH)
+        if not bert:
+            linear(p + "attn_qkv", 3 * WIDTH, WIDTH)
+            linear(p + "ffn_gate", hidden, WIDTH)
+        linear(p + "attn_output", WIDTH, WIDTH)
+        norm(p + "attn_output_norm")
+        linear(p + "ffn_up", hidden, WIDTH)
+        linear(p + "ffn_down", WIDTH, hidden)
+        norm(p + "layer_output_norm")
+    return m.done()
+
+
+# ---- The models --------------------------------------------------------------------------------
+
+def llama3_factors(n):
+    """Divisors of the frequencies: 1 for fast pairs, 8 for slow ones."""
+    return np.interp(np.arange(n), [0.3 * n, 0.8 * n], [1, 8])
+
+
+def models():
+    mixed = ("q8_0", "f16", "bf16", "f32")
+    t = transformer
+    scaling = {"rope__scaling__factor": 4.0, "rope__scaling__original_context_length": 64}
+    long = {"rope__scaling__original_context_length": 32, "rope__scaling__attn_factor": 1.19}
+    return {
+        "llama": t("llama", "llama"),
+        "llama-tied": t("llama", "llama-tied", kv_heads=1, tied=True, kinds=mixed),
+        "llama-freqs": t("llama", "llama-freqs", kv_heads=4,
+                         factors={"rope_freqs.weight": llama3_factors(8)}),
+        "llama-linear": t("llama", "llama-linear",
+                          numbers=dict(scaling, rope__scaling__type="linear")),
+        "llama-yarn": t("llama", "llama-yarn", size=32, numbers=dict(
+            scaling, rope__scaling__type="yarn", rope__scaling__original_context_length=128)),
+        "llama-window": t("llama", "llama-window", numbers={"attention__sliding_window": 5}),
+        "llama-layers": t("llama", "llama-layers", kv_heads=[4, 1], hidden=[96, 64]),
+        "llama-partial": t("llama", "llama-partial", size=24, bias=True,
+                           numbers={"rope__dimension_count": 16}),
+        "mixtral": t("llama", "mixtral", expert=(4, 96), kinds=mixed,
+                     numbers={"expert_count": 4, "expert_used_count": 2}),
+        "qwen2": t("qwen2", "qwen2", bias=True, tied=True),
+        "qwen3": t("qwen3", "qwen3", size=32, qk_norm=True),
+        "qwen2moe": t("qwen2moe", "qwen2moe", bias=True, expert=(6, 64, 96), numbers={
+            "expert_count": 6, "expert_used_count": 3, "expert_feed_forward_length": 64,
+            "expert_shared_feed_forward_length": 96}),
+        "qwen3moe": t("qwen3moe", "qwen3moe", qk_norm=True, expert=(6, 64), numbers={
+            "expert_count": 6, "expert_used_count": 2, "expert_feed_forward_length": 64}),
+        "gemma": t("gemma", "gemma", size=32, kv_heads=1, tied=True),
+        "gemma2": t("gemma2", "gemma2", layers=3, size=32, tied=True, post_norms=True, numbers={
+            "attention__sliding_window": 4, "attn_logit_softcapping": 5.0,
+            "final_logit_softcapping": 3.0}),
+        "gemma3": t("gemma3", "gemma3", layers=7, size=32, tied=True, post_norms=True,
+                    qk_norm=True, numbers={"attention__sliding_window": 4,
+                                           "rope__freq_base": 1000000.0,
+                                           "rope__scaling__type": "linear",
+                                           "rope__scaling__factor": 8.0}),
+        "phi3": t("phi3", "phi3", fused=True, numbers={"rope__dimension_count": 16}),
+        "phi3-long": t("phi3", "phi3-long", fused=True, kv_heads=4,
+                       numbers=dict(long, rope__dimension_count=16), factors={
+                           "rope_factors_long.weight": np.linspace(1, 12, 8),
+                           "rope_factors_short.weight": np.linspace(1, 1.5, 8)}),
+        "mamba": mamba("mamba"),
+        "mamba-norms": mamba("mamba-norms", norms=True),
+        "mamba2": mamba2("mamba2"),
+        "bert": encoder("bert", "bert", kinds=mixed),
+        "nomic-bert": encoder("nomic-bert", "nomic-bert"),
+    }

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs the graph of a model file, for test_arch.py, which knows what must come out:
+ *     test_arch MODEL [name=value]...
+ *       tokens=1,2,3/4,5   the tokens of each sequence (encoders: padded to the longest)
+ *       steps=n            the last n tokens of each are decoded, all sequences in one run
+ *       chunk=n            the others in runs of n tokens, one sequence at a time
+ *       device=, cache=, context=, batch=, policy=exact|fast, config=FILE, scores=1
+ *       out=FILE           f32: logits after the prompt and after each step, for each sequence; or
+ *                          the scores of each sequence; or the hidden states
+ * Without arguments: what the graph refuses. */
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "check.h"
+#include "model/arch.h"
+#include "rlx/session.h"
+
+#define MAX_SEQUENCES 8
+#define MAX_TOKENS 8192
+
+typedef struct options {
+    const char *model, *device, *config, *out;
+    rx_build_desc build;
+    int64_t steps, chunk;
+    rlx_policy policy;
+    size_t n;                        /* sequences */
+    size_t length[MAX_SEQUENCES];
+    int32_t *tokens[MAX_SEQUENCES];
+} options;
+
+typedef struct runner {
+    const options *o;
+    rx_model_facts facts;
+    rlx_session *session;
+    FILE *out;
+    float *logits;
+} runner;
+
+static void need(rlx_status st, const rlx_error *err, const char *what)
+{
+    if (st == RLX_OK)
+        return;
+    printf("%s: %s: %s\n", what, rlx_status_name(st), err->text);
+    exit(1);
+}
+
+/* ---- Options --------------------------------------------------------------------------------- */
+
+static void read_tokens(options *o, const char *text)
+{
+    while (*text && o->n < MAX_SEQUENCES) {
+        int32_t *list = calloc(MAX_TOKENS, sizeof *list);
+        size_t n = 0;
+        char *end;
+        for (; list && n < MAX_TOKENS; text = end + 1) {
+            list[n++] = (int32_t)strtol(text, &end, 10);
+            if (*end != ',')
+                break;
+        }
+        o->tokens[o->n] = list;
+        o->length[o->n++] = n;
+        text = *end ? end + 1 : end;
+    }
+}
+
+static options read_options(int argc, char **argv)
+{
+    options o = {.model = argv[1], .device = "cpu", .chunk = INT64_MAX,
+                 .build = {.sequences = 1, .context = 64, .batch = 0, .cache = RLX_F32}};
+    for (int i = 2; i < argc; i++) {
+        char *value = strchr(argv[i], '=');
+        if (!value)
+            continue;
+        *value++ = 0;
+        const char *name = argv[i];
+        const int64_t number = strtoll(value, NULL, 10);
+        if (!strcmp(name, "tokens")) read_tokens(&o, value);
+        else if (!strcmp(name, "steps")) o.steps = number;
+        else if (!strcmp(name, "chunk")) o.chunk = number;
+        else if (!strcmp(name, "device")) o.device = value;
+        else if (!strcmp(name, "context")) o.build.context = number;
+        else if (!strcmp(name, "batch")) o.build.batch = number;
+        else if (!strcmp(name, "scores")) o.build.scores = number;
+        else if (!strcmp(name, "cache")) o.build.cache = rlx_dtype_from_name(value);
+        else if (!strcmp(name, "config")) o.config = value;
+        else if (!strcmp(name, "out")) o.out = value;
+        else if (!strcmp(name, "policy"))
+            o.policy = !strcmp(value, "fast") ? RLX_POLICY_FAST : RLX_POLICY_EXACT;
+    }
+    o.build.sequences = (int64_t)o.n;
+    if (o.build.batch == 0)
+        o.build.batch = o.build.context;
+    return o;
+}
+
+static char *read_text(const char *path, size_t *n)
+{
+    FILE *f = fopen(path, "rb");
+    char *text = calloc(1, 1 << 20);
+    *n = f && text ? fread(text, 1, 1 << 20, f) : 0;
+    if (f)
+        fclose(f);
+    return text;
+}
+
+/* ---- Session --------------------------------------------------------------------------------- */
+
+static void set_params(const rx_facts *facts, const options *o, rlx_session *s)
+{
+    rlx_error err;
+    rlx_tensor_info info;
+    for (size_t i = 0; rlx_session_leaf(s, RLX_LEAF_PARAM, i, &info); i++) {
+        const void *data;
+        size_t bytes;
+        bool owned;
+        need(rx_arch_param(facts, &o->build, info.name, &data, &bytes, &owned, &err), &err, "param");
+        need(rlx_session_set_param(s, info.name, data, bytes, owned ? RLX_COPY : RLX_BORROW, &err),
+             &err, info.name);
+        if (owned)
+            rx_free((void *)data);
+    }
+}
+
+static void set(runner *r, const char *name, const void *data, size_t bytes)
+{
+    rlx_error err;
+    need(rlx_session_set_input(r->session, name, data, bytes, &err), &err, name);
+}
+
+static void submit(runner *r)
+{
+    rlx_error err;
+    need(rlx_session_submit(r->session, NULL, &err), &err, "submit");
+    need(rlx_session_wait(r->session, 0, -1, &err), &err, "wait");
+    if (rlx_session_flags(r->session)) {
+        printf("the run reported %#x\n", rlx_session_flags(r->session));
+        exit(1);
+    }
+}
+
+static void read_out(runner *r, const char *name, size_t n)
+{
+    rlx_error err;
+    need(rlx_session_read(r->session, name, 0, r->logits, n * sizeof(float), &err), &err, name);
+}
+
+static void write_row(runner *r, const float *row, size_t n)
+{
+    if (r->out)
+        fwrite(row, sizeof *row, n, r->out);
+}
+
+/* ---- Decoders -------------------------------------------------------------------------------- */
+
+/* Tokens from .. from + n - 1 of sequences first .. first + count - 1, each at its own place: `at`
+ * is the position of the first of them in each sequence. */
+static void run_tokens(runner *r, size_t first, size_t count, const size_t *at, size_t n)
+{
+    const options *o = r->o;
+    const size_t rows = count * n;
+    int32_t *buffer = calloc(rows * 4 + count * 2, sizeof *buffer);
+    int32_t *tokens = buffer, *positions = buffer + rows, *places = buffer + 2 * rows;
+    int32_t *targets = buffer + 3 * rows, *lengths = buffer + 4 * rows, *slots = lengths + count;
+    rlx_error err;
+    for (size_t b = 0; b < count; b++) {
+        const size_t seq = first + b;
+        for (size_t i = 0; i < n; i++) {
+            const size_t p = at[b] + i;
+            tokens[b * n + i] = o->tokens[seq][p];
+            positions[b * n + i] = (int32_t)p;
+            places[b * n + i] = (int32_t)(seq * (size_t)o->build.context + p);
+            targets[b * n + i] = p + 1 < o->length[seq] ? o->tokens[seq][p + 1] : 0;
+        }
+        lengths[b] = (int32_t)(at[b] + n);
+        slots[b] = (int32_t)seq;
+    }
+    need(rlx_session_bind(r->session, "seq", (int64_t)n, &err), &err, "bind seq");
+    if (o->n > 1)
+        need(rlx_session_bind(r->session, "batch", (int64_t)count, &err), &err, "bind batch");
+    rlx_tensor_info info;
+    for (size_t i = 0; rlx_session_leaf(r->session, RLX_LEAF_INPUT, i, &info); i++) {
+        if (!strcmp(info.name, "tokens")) set(r, "tokens", tokens, rows * 4);
+        else if (!strcmp(info.name, "positions")) set(r, "positions", positions, rows * 4);
+        else if (!strcmp(info.name, "places")) set(r, "places", places, rows * 4);
+        else if (!strcmp(info.name, "targets")) set(r, "targets", targets, rows * 4);
+        else if (!strcmp(info.name, "lengths")) set(r, "lengths", lengths, count * 4);
+        else if (!strcmp(info.name, "slots")) set(r, "slots", slots, count * 4);
+        else if (!strcmp(info.name, "recent")) {
+            int32_t *recent = malloc(count * RX_RECENT * 4);
+            for (size_t k = 0; recent && k < count * RX_RECENT; k++)
+                recent[k] = -1;
+            set(r, "recent", recent, count * RX_RECENT * 4);
+            free(recent);
+        }
+    }
+    submit(r);
+    free(buffer);
+}
+
+static void run_prompt(runner *r, size_t seq)
+{
+    const options *o = r->o;
+    const size_t prompt = o->length[seq] - (size_t)o->steps;
+    for (size_t at = 0; at < prompt;) {
+        size_t n = prompt - at;
+        if (n > (size_t)o->build.batch)
+            n = (size_t)o->build.batch;
+        if ((int64_t)n > o->chunk)
+            n = (size_t)o->chunk;
+        run_tokens(r, seq, 1, &at, n);
+        if (o->build.scores) {
+            read_out(r, "scores", n);
+            write_row(r, r->logits, n);
+        }
+        at += n;
+    }
+}
+
+/* Greedy sampling without penalty gives the token of the largest logit. */
+static void check_token(runner *r, size_t count)
+{
+    rlx_error err;
+    int32_t token[MAX_SEQUENCES];
+    const size_t n = (size_t)r->facts.vocabulary;
+    need(rlx_session_read(r->session, "token", 0, token, count * 4, &err), &err, "token");
+    for (size_t b = 0; b < count; b++) {
+        const float *row = r->logits + b * n;
+        size_t best = 0;
+        for (size_t i = 1; i < n; i++)
+            best = row[i] > row[best] ? i : best;
+        CHECK(token[b] == (int32_t)best);
+    }
+}
+
+static void run_decoder(runner *r)
+{
+    const options *o = r->o;
+    const size_t v = (size_t)r->facts.vocabulary;
+    const float greedy[4] = {0}, penalty = 1;
+    const int64_t seed = 1;
+    if (!o->build.scores) {
+        set(r, "sampling", greedy, sizeof greedy);
+        set(r, "penalty", &penalty, sizeof penalty);
+        set(r, "seed", &seed, sizeof seed);
+    }
+    for (size_t seq = 0; seq < o->n; seq++) {
+        run_prompt(r, seq);
+        if (o->build.scores)
+            continue;
+        read_out(r, "logits", v);
+        write_row(r, r->logits, v);
+        check_token(r, 1);
+    }
+    for (int64_t step = 0; step < o->steps; step++) {
+        size_t at[MAX_SEQUENCES];
+        for (size_t seq = 0; seq < o->n; seq++)
+            at[seq] = o->length[seq] - (size_t)o->steps + (size_t)step;
+        run_tokens(r, 0, o->n, at, 1);
+        read_out(r, "logits", o->n * v);
+        write_row(r, r->logits, o->n * v);
+        check_token(r, o->n);
+    }
+}
+
+/* ---- Encoders -------------------------------------------------------------------------------- */
+
+static void run_encoder(runner *r)
+{
+    const options *o = r->o;
+    size_t longest = 0;
+    rlx_error err;
+    for (size_t i = 0; i < o->n; i++)
+        longest = o->length[i] > longest ? o->length[i] : longest;
+    const size_t rows = o->n * longest;
+    int32_t *tokens = calloc(rows * 2, 4), *types = tokens + rows, lengths[MAX_SEQUENCES];
+    for (size_t i = 0; i < o->n; i++) {
+        lengths[i] = (int32_t)o->length[i];
+        memcpy(tokens + i * longest, o->tokens[i], o->length[i] * 4);
+    }
+    need(rlx_session_bind(r->session, "seq", (int64_t)longest, &err), &err, "bind seq");
+    if (o->n > 1)
+        need(rlx_session_bind(r->session, "batch", (int64_t)o->n, &err), &err, "bind batch");
+    set(r, "tokens", tokens, rows * 4);
+    if (r->facts.has_types)
+        set(r, "types", types, rows * 4);
+    set(r, "lengths", lengths, o->n * 4);
+    submit(r);
+    const size_t n = rows * (size_t)r->facts.width;
+    r->logits = realloc(r->logits, n * sizeof(float));
+    read_out(r, "hidden", n);
+    write_row(r, r->logits, n);
+    free(tokens);
+}
+
+/* ---- Main ------------------------------------------------------------------------------------ */
+
+static void run_model(const options *o)
+{
+    rlx_error err;
+    rlx_file *file;
+    rx_facts *facts;
+    rlx_graph *graph;
+    rlx_device *device;
+    runner r = {.o = o};
+    size_t config_bytes = 0;
+    char *config = o->config ? read_text(o->config, &config_bytes) : NULL;
+    need(rlx_file_open(o->model, &file, &err), &err, "open");
+    need(rx_facts_read(file, config, config_bytes, &facts, &err), &err, "facts");
+    need(rx_arch_build(facts, &o->build, &graph, &err), &err, "build");
+    need(rlx_graph_verify(graph, &err), &err, "verify");
+    need(rlx_device_open(o->device, NULL, &device, &err), &err, "device");
+    const rlx_session_desc desc = {.policy = o->policy};
+    need(rlx_session_create(device, graph, &desc, &r.session, &err), &err, "session");
+    set_params(facts, o, r.session);
+    if (getenv("ARCH_STEPS")) {
+        rlx_step_info step;
+        for (size_t i = 0; rlx_session_step(r.session, i, &step); i++)
+            printf("%zu %s %s %s\n", i, step.op, step.kernel, step.shapes);
+    }
+    rx_facts_get(facts, &r.facts);
+    r.logits = calloc(o->n * (size_t)r.facts.vocabulary + (size_t)o->build.batch, sizeof(float));
+    r.out = o->out ? fopen(o->out, "wb") : NULL;
+    if (r.facts.is_decoder)
+        run_decoder(&r);
+    else
+        run_encoder(&r);
+    if (r.out)
+        fclose(r.out);
+    free(r.logits);
+    rlx_session_destroy(r.session);
+    rlx_device_close(device);
+    rlx_graph_destroy(graph);
+    rx_facts_destroy(facts);
+    rlx_file_close(file);
+    free(config);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2)
+        return check_done();
+    options o = read_options(argc, argv);
+    run_model(&o);
+    for (size_t i = 0; i < o.n; i++)
+        free(o.tokens[i]);
+    return check_done();
+}

@@ -242,7 +242,7 @@ rlx_status rx_tok_wordlevel(rx_encoder *e, const char *s, size_t n);
 /* ---- Patterns ------------------------------------------------------------------------------- */
 
 /* Bytes of the match at the begin of s, 0 for none: then none begins in the next *skip bytes. */
-size_t rx_pattern_match(const rx_pattern *p, const char *s, size_t n, size_t *skip);
+size_t rx_pattern_find(const rx_pattern *p, const char *s, size_t n, size_t *skip);
 const rx_pattern *rx_pattern_by_name(const char *name);
 /* The pattern that a regular expression of a tokenizer.json means, or NULL. */
 const rx_pattern *rx_pattern_by_regex(const char *regex, size_t n);

@@ -334,7 +334,7 @@ static size_t match_alternative(const alternative *a, const char *s, size_t n)
     return match_runs(a->runs, MAX_RUNS, s, n, &at) ? at : 0;
 }
 
-size_t rx_pattern_match(const rx_pattern *p, const char *s, size_t n, size_t *skip)
+size_t rx_pattern_find(const rx_pattern *p, const char *s, size_t n, size_t *skip)
 {
     size_t length = 0, space;
     uint32_t code;

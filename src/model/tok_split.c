@@ -28,7 +28,7 @@ static size_t match(const rx_step *step, const char *s, size_t n, size_t *skip)
 {
     uint32_t code;
     if (step->kind == RX_SPLIT_PATTERN)
-        return rx_pattern_match(step->pattern, s, n, skip);
+        return rx_pattern_find(step->pattern, s, n, skip);
     size_t letter = rx_utf8_get(s, n, &code);
     *skip = letter;
     if (step->kind == RX_SPLIT_TEXT) {

@@ -66,7 +66,7 @@ static void print_signature(rx_wgsl *p, uint32_t id, const uint32_t **in)
     }
     for (uint32_t i = 0; i < RX_WG_N_INPUTS; i++) {
         const rx_wg_input *input = &rx_wg_inputs[i];
-        if (!(f->inputs >> i & 1))
+        if (!(f->inputs >> i & 1) || (is_entry && (RX_WG_COMPUTED >> i & 1)))
             continue;
         if (is_entry)
             rx_str_printf(&s, "@builtin(%s) ", input->name);
@@ -117,6 +117,17 @@ static uint32_t print_locals(rx_wgsl *p, const uint32_t *in)
     return first;
 }
 
+/* Subgroups are full and take invocations in order, on every driver that is known. */
+static void print_computed_inputs(rx_wgsl *p)
+{
+    const uint32_t inputs = rx_wg_at(p, p->entry)->inputs, *local = p->info->local;
+    if (inputs >> RX_WG_NUM_SUBGROUPS & 1)
+        rx_wg_line(p, "let num_subgroups = (%uu + subgroup_size - 1u) / subgroup_size;",
+                   (unsigned)(local[0] * local[1] * local[2]));
+    if (inputs >> RX_WG_SUBGROUP_ID & 1)
+        rx_wg_line(p, "let subgroup_id = local_invocation_index / subgroup_size;");
+}
+
 static void walk_function(rx_wgsl *p, uint32_t id)
 {
     const uint32_t *in = NULL;
@@ -124,6 +135,8 @@ static void walk_function(rx_wgsl *p, uint32_t id)
     p->pending_semantics = p->uniform_load = 0;
     print_signature(p, id, &in);
     rx_wg_push_scope(p);
+    if (id == p->entry)
+        print_computed_inputs(p);
     const uint32_t first = rx_wg_ok(p) ? print_locals(p, in) : 0;
     if (!first)
         rx_wg_fail(p, RLX_INVALID, "a function without a body");
@@ -272,7 +285,7 @@ static void print_helpers(rx_wgsl *p, rx_str *s)
 
 static void check_subgroups(rx_wgsl *p)
 {
-    if (rx_wg_at(p, p->entry)->inputs >> RX_WG_FIRST_SUBGROUP_INPUT)
+    if (rx_wg_at(p, p->entry)->inputs >> RX_WG_SUBGROUP_SIZE)
         p->subgroups = true;
     if (p->subgroups && p->opt->subgroups == RX_WGSL_SUBGROUPS_OFF)
         rx_wg_fail(p, RLX_UNSUPPORTED, "subgroups are not enabled");

@@ -23,8 +23,8 @@ typedef enum rx_wgsl_subgroups {
  * unless `read_only` says otherwise, because WebGPU refuses a dispatch that has one buffer both as
  * read and as read_write, even at ranges far apart, and most operands lie in one buffer.
  *
- * Push constants become a uniform buffer at (push_group, push_binding), made of the words that are
- * pushed, in order (and the shifts, see below), rounded up to 16 bytes: rx_wgsl_text.uniform_bytes.
+ * Push constants become a uniform buffer at (push_group, push_binding) of uniform_bytes bytes: the
+ * first push_words words that are pushed (zeros where there are fewer), then the shifts, see below.
  *
  * Overlapping ranges: WebGPU also refuses two bindings whose ranges overlap if one is read_write,
  * as those of an operation in place are, or of x + x. The backend then chooses one binding r of

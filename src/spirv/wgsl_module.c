@@ -482,6 +482,9 @@ static void analyse(rx_wgsl *p)
         if (round > RX_WG_MAX_DEPTH)
             rx_wg_fail(p, RLX_UNSUPPORTED, "functions call each other too deep");
     }
+    rx_wg_id *entry = rx_wg_at(p, p->entry);
+    if (entry->inputs & RX_WG_COMPUTED)
+        entry->inputs |= 1u << RX_WG_SUBGROUP_SIZE | 1u << RX_WG_LOCAL_INDEX;
     p->at = NULL;
 }
 

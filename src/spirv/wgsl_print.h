@@ -203,8 +203,10 @@ void rx_wg_instruction(rx_wgsl *p, const uint32_t *in);
 
 /* Builtin inputs. */
 #define RX_WG_N_INPUTS 9
-#define RX_WG_FIRST_SUBGROUP_INPUT 5
-#define RX_WG_SUBGROUP_INVOCATION 6
+enum { RX_WG_LOCAL_INDEX = 4, RX_WG_SUBGROUP_SIZE = 5, RX_WG_SUBGROUP_INVOCATION = 6,
+       RX_WG_NUM_SUBGROUPS = 7, RX_WG_SUBGROUP_ID = 8 };
+/* Tints that know subgroups may still not know these two: computed at the entry instead. */
+#define RX_WG_COMPUTED (1u << RX_WG_NUM_SUBGROUPS | 1u << RX_WG_SUBGROUP_ID)
 typedef struct rx_wg_input {
     const char *name, *type;
     uint32_t builtin; /* in SPIR-V */

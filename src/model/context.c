@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/* Contexts: sequences of tokens, what of them is in the cache, how the next ones are chosen. */
+#include <math.h>
+#include <string.h>
+
+#include "model/model.h"
+
+#define DEFAULT_REPEAT_LAST 64
+
+/* ---- Creation --------------------------------------------------------------------------------- */
+
+static bool alloc_arrays(rlx_context *c)
+{
+    rx_arena *a = &c->arena;
+    size_t n = c->n_sequences, rows = c->batch > n ? c->batch : n;
+    c->sequences = rx_arena_zero(a, n * sizeof *c->sequences);
+    c->members = rx_arena_zero(a, n * sizeof *c->members);
+    c->tokens = rx_arena_zero(a, rows * sizeof *c->tokens);
+    c->positions = rx_arena_zero(a, rows * sizeof *c->positions);
+    c->places = rx_arena_zero(a, rows * sizeof *c->places);
+    c->lengths = rx_arena_zero(a, n * sizeof *c->lengths);
+    c->slots = rx_arena_zero(a, n * sizeof *c->slots);
+    c->results = rx_arena_zero(a, n * sizeof *c->results);
+    c->recent = rx_arena_alloc(a, n * RX_RECENT * sizeof *c->recent);
+    if (!c->sequences || !c->members || !c->tokens || !c->positions || !c->places || !c->lengths ||
+        !c->slots || !c->results || !c->recent)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        c->sequences[i].sampled = -1;
+        c->sequences[i].tokens = rx_arena_alloc(a, c->context * sizeof(int32_t));
+        if (!c->sequences[i].tokens)
+            return false;
+    }
+    return true;
+}
+
+rlx_status rlx_context_create(rlx_model *m, rlx_context **out, rlx_error *err)
+{
+    *out = NULL;
+    if (!m->known.is_decoder)
+        return rx_fail(err, RLX_INVALID, "'%.200s' is an encoder (%s): it gives embeddings and "
+                       "cannot hold a context", m->path, m->known.architecture);
+    rlx_context *c = rx_alloc_zero(sizeof *c);
+    if (!c)
+        return rx_fail_memory(err, "the context", sizeof *c);
+    c->model = m;
+    c->n_sequences = (size_t)m->build.sequences;
+    c->context = (size_t)m->build.context;
+    c->batch = (size_t)m->build.batch;
+    c->vocabulary = (size_t)m->known.vocabulary;
+    atomic_init(&c->cancelled, false);
+    rlx_status st = alloc_arrays(c) ? RLX_OK
+                                    : rx_fail_memory(err, "the sequences of the context",
+                                                     c->n_sequences * c->context * 4);
+    if (st == RLX_OK)
+        st = rlx_context_set_sampling(c, NULL, err);
+    if (st == RLX_OK)
+        st = rx_model_lend_session(m, &c->session, err);
+    if (st == RLX_OK)
+        *out = c;
+    else
+        rlx_context_destroy(c);
+    return st;
+}
+
+void rlx_context_destroy(rlx_context *c)
+{
+    if (!c)
+        return;
+    if (c->session)
+        rx_model_return_session(c->model, c->session);
+    rx_free(c->kept_logits);
+    rx_arena_finish(&c->arena);
+    rx_free(c);
+}
+
+/* ---- Sampling --------------------------------------------------------------------------------- */
+
+static bool in_range(double v, double lo, double hi)
+{
+    return v >= lo && v <= hi; /* false for NaN */
+}
+
+static rlx_status check_sampling(const rlx_sampling *s, rlx_error *err)
+{
+    if (!in_range(s->temperature, 0, 1e6))
+        return rx_fail(err, RLX_INVALID, "the temperature is %g; expected 0 to 1e6",
+                       s->temperature);
+    if (s->top_k < 0 || s->top_k > INT32_MAX)
+        return rx_fail(err, RLX_INVALID, "top_k is %lld; expected 0 (all) or more",
+                       (long long)s->top_k);
+    if (!in_range(s->top_p, 0, 1) || !in_range(s->min_p, 0, 1))
+        return rx_fail(err, RLX_INVALID, "top_p is %g and min_p is %g; expected 0 to 1", s->top_p,
+                       s->min_p);
+    if (!in_range(s->repeat_penalty, 0, 1e6))
+        return rx_fail(err, RLX_INVALID, "the repeat penalty is %g; expected 0 to 1e6",
+                       s->repeat_penalty);
+    if (s->repeat_last < 0 || s->repeat_last > RX_RECENT)
+        return rx_fail(err, RLX_INVALID, "the repeat penalty looks at %lld tokens; expected at "
+                       "most %d", (long long)s->repeat_last, RX_RECENT);
+    return RLX_OK;
+}
+
+rlx_status rlx_context_set_sampling(rlx_context *c, const rlx_sampling *s, rlx_error *err)
+{
+    rlx_sampling o = s ? *s : (rlx_sampling){0};
+    RLX_TRY(check_sampling(&o, err));
+    if (o.repeat_penalty == 0)
+        o.repeat_penalty = 1;
+    if (!o.repeat_last)
+        o.repeat_last = DEFAULT_REPEAT_LAST;
+    c->options = o;
+    c->n_steps = 0;
+    c->penalty = (float)o.repeat_penalty;
+    c->sampling[0] = (float)o.temperature;
+    /* A float holds every whole number up to 2^24. */
+    c->sampling[1] = (float)(o.top_k < 1 << 24 ? o.top_k : 0);
+    c->sampling[2] = (float)o.top_p;
+    c->sampling[3] = (float)o.min_p;
+    c->options_given = false;
+    return RLX_OK;
+}
+
+/* ---- Tokens ----------------------------------------------------------------------------------- */
+
+rlx_status rx_check_sequence(const rlx_context *c, size_t seq, rlx_error *err)
+{
+    if (seq < c->n_sequences)
+        return RLX_OK;
+    return rx_fail(err, RLX_INVALID, "there is no sequence %zu: the context has %zu, counted from "
+                   "0 (rlx_model_desc.sequences)", seq, c->n_sequences);
+}
+
+static rlx_status check_tokens(const rlx_context *c, const int32_t *tokens, size_t n,
+                               rlx_error *err)
+{
+    if (n && !tokens)
+        return rx_fail(err, RLX_INVALID, "the pointer to %zu tokens is NULL", n);
+    for (size_t i = 0; i < n; i++)
+        if (tokens[i] < 0 || (size_t)tokens[i] >= c->vocabulary)
+            return rx_fail(err, RLX_INVALID, "token %zu is %d; expected 0 to %zu, the vocabulary "
+                           "of the model", i, (int)tokens[i], c->vocabulary - 1);
+    return RLX_OK;
+}
+
+static rlx_status check_room(const rlx_context *c, size_t held, size_t n, rlx_error *err)
+{
+    if (n <= c->context - held)
+        return RLX_OK;
+    return rx_fail(err, RLX_INVALID, "%zu tokens do not fit behind %zu: the context holds %zu "
+                   "(rlx_model_desc.context)", n, held, c->context);
+}
+
+/* What the sequence and the tokens have in common from the start. */
+static size_t common_prefix(const rx_sequence *s, const int32_t *tokens, size_t n)
+{
+    size_t i = 0;
+    while (i < n && i < s->n && s->tokens[i] == tokens[i])
+        i++;
+    return i;
+}
+
+rlx_status rlx_context_set_tokens(rlx_context *c, size_t seq, const int32_t *tokens, size_t n,
+                                  rlx_error *err)
+{
+    RLX_TRY(rx_check_sequence(c, seq, err));
+    RLX_TRY(check_tokens(c, tokens, n, err));
+    RLX_TRY(check_room(c, 0, n, err));
+    RLX_TRY(rx_context_settle(c, err));
+    rx_sequence *s = &c->sequences[seq];
+    size_t kept = common_prefix(s, tokens, n);
+    if (kept == n && n)
+        kept = n - 1; /* the next token is sampled from the last one */
+    if (s->computed > kept)
+        s->computed = c->model->known.recurrent ? 0 : kept;
+    memmove(s->tokens, tokens, n * sizeof *tokens);
+    s->n = n;
+    s->sampled = -1;
+    s->has_logits = false;
+    return RLX_OK;
+}
+
+rlx_status rlx_context_append(rlx_context *c, size_t seq, const int32_t *tokens, size_t n,
+                              rlx_error *err)
+{
+    RLX_TRY(rx_check_sequence(c, seq, err));
+    RLX_TRY(check_tokens(c, tokens, n, err));
+    rx_sequence *s = &c->sequences[seq];
+    RLX_TRY(check_room(c, s->n, n, err));
+    RLX_TRY(rx_context_settle(c, err));
+    if (!n)
+        return RLX_OK;
+    memmove(s->tokens + s->n, tokens, n * sizeof *tokens);
+    s->n += n;
+    s->sampled = -1;
+    return RLX_OK;
+}
+
+const int32_t *rlx_context_tokens(const rlx_context *c, size_t seq, size_t *n)
+{
+    if (seq >= c->n_sequences) {
+        *n = 0;
+        return NULL;
+    }
+    *n = c->sequences[seq].n;
+    return c->sequences[seq].tokens;
+}
+
+size_t rlx_context_computed(const rlx_context *c, size_t seq)
+{
+    return seq < c->n_sequences ? c->sequences[seq].computed : 0;
+}
+
+/* ---- States ----------------------------------------------------------------------------------- */
+
+bool rx_context_state(rlx_context *c, size_t i, rx_state_part *out)
+{
+    rlx_tensor_info info;
+    if (!rlx_session_leaf(c->session, RLX_LEAF_STATE, i, &info))
+        return false;
+    size_t rows = (size_t)info.shape.dim[0];
+    out->name = info.name;
+    out->by_place = rows == c->n_sequences * c->context;
+    out->row_bytes = rows ? info.bytes / rows : 0;
+    return true;
+}
+
+rlx_status rx_context_forget(rlx_context *c, size_t seq, rlx_error *err)
+{
+    static const char zeros[4096];
+    rx_state_part p;
+    for (size_t i = 0; rx_context_state(c, i, &p); i++) {
+        if (p.by_place)
+            continue;
+        for (size_t at = 0; at < p.row_bytes; at += sizeof zeros) {
+            size_t n = p.row_bytes - at < sizeof zeros ? p.row_bytes - at : sizeof zeros;
+            RLX_TRY(rlx_session_state_write(c->session, p.name, seq * p.row_bytes + at, zeros, n,
+                                            err));
+        }
+    }
+    return RLX_OK;
+}
+
+/* ---- Logits ----------------------------------------------------------------------------------- */
+
+rlx_status rx_context_keep_logits(rlx_context *c, rlx_error *err)
+{
+    size_t row = c->vocabulary * sizeof(float);
+    if (!c->kept_logits)
+        c->kept_logits = rx_alloc(c->n_sequences * row);
+    if (!c->kept_logits)
+        return rx_fail_memory(err, "the logits of a step", c->n_sequences * row);
+    for (size_t i = 0; i < c->n_sequences; i++) {
+        rx_sequence *s = &c->sequences[i];
+        if (!s->has_logits || s->row == SIZE_MAX)
+            continue;
+        RLX_TRY(rlx_session_read(c->session, "logits", s->row * row,
+                                 c->kept_logits + i * c->vocabulary, row, err));
+        s->row = SIZE_MAX;
+    }
+    return RLX_OK;
+}
+
+rlx_status rlx_context_logits(rlx_context *c, size_t seq, float *out, size_t n, rlx_error *err)
+{
+    RLX_TRY(rx_check_sequence(c, seq, err));
+    const rx_sequence *s = &c->sequences[seq];
+    if (n != c->vocabulary)
+        return rx_fail(err, RLX_INVALID, "room for %zu logits; expected %zu, the vocabulary of the "
+                       "model", n, c->vocabulary);
+    if (!s->has_logits || c->stepping)
+        return rx_fail(err, RLX_INVALID, "sequence %zu has no logits: it took no part in the last "
+                       "step", seq);
+    if (s->row != SIZE_MAX)
+        return rlx_session_read(c->session, "logits", s->row * n * sizeof *out, out,
+                                n * sizeof *out, err);
+    memcpy(out, c->kept_logits + seq * n, n * sizeof *out);
+    return RLX_OK;
+}
+
+void rlx_context_cancel(rlx_context *c)
+{
+    atomic_store(&c->cancelled, true);
+}
+
+rlx_session *rlx_context_session(rlx_context *c)
+{
+    return c->session;
+}

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT */
+/* Steps: the waiting tokens of sequences become the next token of each. A step is a row of runs of
+ * the session: sequences with several waiting tokens one after the other, in chunks, then all that
+ * wait with one token together. It is a state machine: it can be left when the time is over and
+ * goes on in the next call. Only the sampled tokens are read back. */
+#include <string.h>
+
+#include "model/model.h"
+
+int64_t rx_deadline(int64_t timeout_ms)
+{
+    int64_t ns;
+    if (timeout_ms < 0 || __builtin_mul_overflow(timeout_ms, (int64_t)1000000, &ns) ||
+        __builtin_add_overflow(ns, rx_now_ns(), &ns))
+        return -1;
+    return ns;
+}
+
+int64_t rx_ms_left(int64_t deadline_ns)
+{
+    if (deadline_ns < 0)
+        return -1;
+    int64_t left = deadline_ns - rx_now_ns();
+    return left <= 0 ? 0 : (left + 999999) / 1000000;
+}
+
+/* ---- What to run next ------------------------------------------------------------------------- */
+
+static size_t waiting(const rx_sequence *s)
+{
+    return s->n - s->computed;
+}
+
+/* Sequences that sampled before the step was broken off only have their token added. */
+static rlx_status begin_step(rlx_context *c, size_t only, rlx_error *err)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < c->n_sequences; i++) {
+        rx_sequence *s = &c->sequences[i];
+        s->in_step = (only == SIZE_MAX || only == i) && (waiting(s) > 0 || s->sampled >= 0);
+        n += s->in_step;
+        if (s->in_step && s->n == c->context)
+            return rx_fail(err, RLX_INVALID, "sequence %zu is full: it holds %zu tokens, as many "
+                           "as the context (rlx_model_desc.context)", i, s->n);
+    }
+    if (!n)
+        return rx_fail(err, RLX_INVALID, "no sequence has tokens that wait: add some before a "
+                       "step");
+    for (size_t i = 0; i < c->n_sequences; i++)
+        if (c->sequences[i].sampled < 0)
+            c->sequences[i].has_logits = false;
+    c->stepping = true;
+    c->only = only;
+    return RLX_OK;
+}
+
+static void end_step(rlx_context *c)
+{
+    c->stepping = false;
+    for (size_t i = 0; i < c->n_sequences; i++)
+        c->sequences[i].in_step = false;
+}
+
+static bool needs_run(const rx_sequence *s)
+{
+    return s->in_step && s->sampled < 0 && waiting(s) > 0;
+}
+
+/* Chooses the members of the next run; false when the step is done. */
+static bool plan_run(rlx_context *c)
+{
+    rx_context_run r = {.n_tokens = 1, .samples = true};
+    for (size_t i = 0; i < c->n_sequences; i++) {
+        const rx_sequence *s = &c->sequences[i];
+        if (!needs_run(s))
+            continue;
+        if (waiting(s) == 1) {
+            c->members[r.n_members++] = i;
+            continue;
+        }
+        c->members[0] = i;
+        r.n_members = 1;
+        r.n_tokens = waiting(s) < c->batch ? waiting(s) : c->batch;
+        r.samples = r.n_tokens == waiting(s);
+        break;
+    }
+    c->run = r;
+    return r.n_members > 0;
+}
+
+/* ---- Inputs of a run -------------------------------------------------------------------------- */
+
+static void fill_tokens(rlx_context *c)
+{
+    const rx_context_run *r = &c->run;
+    size_t k = 0;
+    for (size_t m = 0; m < r->n_members; m++) {
+        size_t slot = c->members[m];
+        const rx_sequence *s = &c->sequences[slot];
+        for (size_t i = 0; i < r->n_tokens; i++, k++) {
+            size_t at = s->computed + i;
+            c->tokens[k] = s->tokens[at];
+            c->positions[k] = (int32_t)at;
+            c->places[k] = (int32_t)(slot * c->context + at);
+        }
+        c->lengths[m] = (int32_t)(s->computed + r->n_tokens);
+        c->slots[m] = (int32_t)slot;
+    }
+}
+
+static bool has_penalty(const rlx_context *c)
+{
+    return c->options.repeat_penalty != 1;
+}
+
+/* The last tokens of each member up to those of this run; the rest of each row is -1. */
+static void fill_recent(rlx_context *c)
+{
+    memset(c->recent, 0xff, c->run.n_members * RX_RECENT * sizeof *c->recent);
+    if (!has_penalty(c))
+        return;
+    for (size_t m = 0; m < c->run.n_members; m++) {
+        const rx_sequence *s = &c->sequences[c->members[m]];
+        size_t end = s->computed + c->run.n_tokens, n = (size_t)c->options.repeat_last;
+        n = n < end ? n : end;
+        memcpy(c->recent + m * RX_RECENT, s->tokens + end - n, n * sizeof *c->recent);
+    }
+}
+
+/* A number for each step: the mixing function of splitmix64. 31 bits, for devices without i64. */
+static int64_t step_seed(const rlx_context *c)
+{
+    uint64_t z = c->options.seed + (c->n_steps + 1) * 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (int64_t)((z ^ (z >> 31)) >> 33);
+}
+
+/* Lists the inputs that changed. */
+static size_t list_inputs(rlx_context *c, rlx_tensor in[RX_MAX_RUN_INPUTS])
+{
+    const rx_context_run *r = &c->run;
+    size_t n = 0, rows = r->n_members * r->n_tokens * sizeof(int32_t);
+    size_t members = r->n_members * sizeof(int32_t);
+    in[n++] = (rlx_tensor){"tokens", c->tokens, rows};
+    in[n++] = (rlx_tensor){"positions", c->positions, rows};
+    in[n++] = (rlx_tensor){"places", c->places, rows};
+    in[n++] = (rlx_tensor){"lengths", c->lengths, members};
+    if (c->n_sequences > 1)
+        in[n++] = (rlx_tensor){"slots", c->slots, members};
+    if (has_penalty(c) || c->recent_given != r->n_members) {
+        fill_recent(c);
+        in[n++] = (rlx_tensor){"recent", c->recent, members * RX_RECENT};
+        c->recent_given = has_penalty(c) ? 0 : r->n_members;
+    }
+    if (!c->options_given) {
+        in[n++] = (rlx_tensor){"penalty", &c->penalty, sizeof c->penalty};
+        in[n++] = (rlx_tensor){"sampling", c->sampling, sizeof c->sampling};
+    }
+    if (!c->options_given || c->options.temperature > 0) {
+        c->seed = step_seed(c);
+        in[n++] = (rlx_tensor){"seed", &c->seed, sizeof c->seed};
+    }
+    c->options_given = true;
+    return n;
+}
+
+static rlx_status bind_run(rlx_context *c, rlx_error *err)
+{
+    const rx_context_run *r = &c->run;
+    if (c->n_sequences > 1 && c->bound_batch != r->n_members)
+        RLX_TRY(rlx_session_bind(c->session, "batch", (int64_t)r->n_members, err));
+    if (c->bound_seq != r->n_tokens)
+        RLX_TRY(rlx_session_bind(c->session, "seq", (int64_t)r->n_tokens, err));
+    c->bound_batch = r->n_members;
+    c->bound_seq = r->n_tokens;
+    return RLX_OK;
+}
+
+/* ---- Running ---------------------------------------------------------------------------------- */
+
+/* After a failure nothing is known about what the session has. */
+static void distrust_session(rlx_context *c)
+{
+    c->bound_batch = c->bound_seq = c->recent_given = 0;
+    c->options_given = false;
+    c->run.active = false;
+}
+
+/* The weights were packed by the first runs of each kind: of prompts and of single tokens. */
+static void release_pages(rlx_context *c)
+{
+    if (c->n_releases == 2 || !c->model->weights_in_file)
+        return;
+    c->n_releases++;
+    rx_model_release_pages(c->model);
+}
+
+/* The run is over and its tokens are in `results`. */
+static void take_results(rlx_context *c)
+{
+    const rx_context_run *r = &c->run;
+    c->run.active = false;
+    for (size_t m = 0; m < r->n_members; m++) {
+        rx_sequence *s = &c->sequences[c->members[m]];
+        s->computed += r->n_tokens;
+        if (!r->samples)
+            continue;
+        s->sampled = c->results[m];
+        s->has_logits = true;
+        s->row = m;
+    }
+    if (r->samples)
+        release_pages(c);
+}
+
+/* Inputs, run and results at once. */
+static rlx_status run_whole(rlx_context *c, rlx_error *err)
+{
+    rlx_tensor in[RX_MAX_RUN_INPUTS];
+    rlx_tensor out = {"token", c->results, c->run.n_members * sizeof *c->results};
+    size_t n = list_inputs(c, in);
+    RLX_TRY(rlx_run(c->session, in, n, &out, c->run.samples, err));
+    take_results(c);
+    return RLX_OK;
+}
+
+static rlx_status submit_run(rlx_context *c, rlx_error *err)
+{
+    rlx_tensor in[RX_MAX_RUN_INPUTS];
+    size_t n = list_inputs(c, in);
+    for (size_t i = 0; i < n; i++)
+        RLX_TRY(rlx_session_set_input(c->session, in[i].name, in[i].data, in[i].bytes, err));
+    RLX_TRY(rlx_session_submit(c->session, &c->run.ticket, err));
+    c->run.active = true;
+    return RLX_OK;
+}
+
+static rlx_status start_run(rlx_context *c, bool whole, rlx_error *err)
+{
+    /* Logits of the runs before are overwritten by this one. */
+    for (size_t i = 0; i < c->n_sequences; i++) {
+        const rx_sequence *s = &c->sequences[i];
+        if (s->in_step && s->has_logits && s->row != SIZE_MAX)
+            RLX_TRY(rx_context_keep_logits(c, err));
+    }
+    fill_tokens(c);
+    rlx_status st = bind_run(c, err);
+    for (size_t m = 0; m < c->run.n_members && st == RLX_OK && c->model->known.recurrent; m++)
+        if (!c->sequences[c->members[m]].computed)
+            st = rx_context_forget(c, c->members[m], err);
+    if (st == RLX_OK)
+        st = whole ? run_whole(c, err) : submit_run(c, err);
+    if (st != RLX_OK)
+        distrust_session(c);
+    return st;
+}
+
+static rlx_status wait_run(rlx_context *c, int64_t timeout_ms, rlx_error *err)
+{
+    rlx_status st = rlx_session_wait(c->session, c->run.ticket, timeout_ms, err);
+    if (st == RLX_TIMEOUT)
+        return st;
+    if (st == RLX_OK && c->run.samples)
+        st = rlx_session_read(c->session, "token", 0, c->results,
+                              c->run.n_members * sizeof *c->results, err);
+    if (st == RLX_OK)
+        take_results(c);
+    else
+        distrust_session(c);
+    return st;
+}
+
+/* ---- Steps ------------------------------------------------------------------------------------ */
+
+static void add_sampled(rlx_context *c, int32_t *tokens)
+{
+    for (size_t i = 0; i < c->n_sequences; i++) {
+        rx_sequence *s = &c->sequences[i];
+        int32_t token = s->in_step ? s->sampled : -1;
+        if (tokens)
+            tokens[i] = token;
+        if (token < 0)
+            continue;
+        s->tokens[s->n++] = token;
+        s->sampled = -1;
+    }
+    c->n_steps++;
+}
+
+rlx_status rx_context_step(rlx_context *c, size_t only, int64_t timeout_ms, int32_t *tokens,
+                           rlx_error *err)
+{
+    int64_t deadline = rx_deadline(timeout_ms);
+    if (c->stepping && c->only != only)
+        RLX_TRY(rx_context_settle(c, err));
+    rlx_status st = c->stepping ? RLX_OK : begin_step(c, only, err);
+    bool more = st == RLX_OK;
+    while (more) {
+        if (c->run.active)
+            st = wait_run(c, rx_ms_left(deadline), err);
+        if ((st == RLX_OK || st == RLX_TIMEOUT) && atomic_exchange(&c->cancelled, false))
+            st = rx_fail(err, RLX_CANCELLED, "the step was cancelled");
+        if (st == RLX_TIMEOUT)
+            return st;
+        more = st == RLX_OK && plan_run(c);
+        if (more)
+            st = start_run(c, deadline < 0, err);
+        more = more && st == RLX_OK;
+    }
+    if (st == RLX_OK)
+        add_sampled(c, tokens);
+    if (!c->run.active)
+        end_step(c);
+    return st;
+}
+
+rlx_status rlx_context_step(rlx_context *c, int64_t timeout_ms, int32_t *tokens, rlx_error *err)
+{
+    return rx_context_step(c, SIZE_MAX, timeout_ms, tokens, err);
+}
+
+rlx_status rx_context_settle(rlx_context *c, rlx_error *err)
+{
+    rlx_status st = c->run.active ? wait_run(c, -1, err) : RLX_OK;
+    end_step(c);
+    return st;
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+/* Generation: a prompt becomes tokens, steps give more of them, a text stream turns them into whole
+ * characters, and what may be the beginning of a stop string is held back until that is known. */
+#include <string.h>
+
+#include "model/model.h"
+
+struct rlx_generation {
+    rlx_context *c;
+    size_t sequence;
+    int64_t max_tokens;
+    bool ignore_end, shift;
+    bool done;              /* the last token was taken */
+    bool flushed;           /* the text that was left was given */
+    rlx_text_stream *stream; /* NULL: the model has no tokenizer */
+    char **stop;
+    size_t n_stop;
+    char *held;             /* text that was not given yet, behind `given` bytes that were */
+    size_t n_held, cap_held, given;
+    int32_t *scratch;       /* tokens of a shift, [context] */
+    rlx_generate_result result;
+    int64_t begin_ns, first_ns, last_ns;
+};
+
+/* ---- Beginning -------------------------------------------------------------------------------- */
+
+static rlx_status copy_stops(rlx_generation *n, const rlx_generate_desc *d, rlx_error *err)
+{
+    n->stop = rx_alloc_zero((d->n_stop ? d->n_stop : 1) * sizeof *n->stop);
+    if (!n->stop)
+        return rx_fail_memory(err, "the stop strings", d->n_stop * sizeof *n->stop);
+    for (size_t i = 0; i < d->n_stop; i++) {
+        if (!d->stop[i] || !d->stop[i][0])
+            return rx_fail(err, RLX_INVALID, "stop string %zu is %s", i,
+                           d->stop[i] ? "empty" : "NULL");
+        size_t bytes = strlen(d->stop[i]) + 1;
+        n->stop[i] = rx_alloc(bytes);
+        if (!n->stop[i])
+            return rx_fail_memory(err, "a stop string", bytes);
+        memcpy(n->stop[i], d->stop[i], bytes);
+        n->n_stop++;
+    }
+    return RLX_OK;
+}
+
+rlx_status rx_encode_text(const rlx_tokenizer *t, const char *text, unsigned flags, int32_t **ids,
+                          size_t *n, rlx_error *err)
+{
+    size_t length = strlen(text);
+    rlx_token_list list = {.cap = length + 8};
+    *ids = NULL;
+    for (;;) {
+        int32_t *more = rx_realloc(list.ids, list.cap * sizeof *list.ids);
+        if (!more) {
+            rx_free(list.ids);
+            return rx_fail_memory(err, "the tokens of a text", list.cap * sizeof *list.ids);
+        }
+        list.ids = more;
+        rlx_status st = rlx_tokenizer_encode(t, text, length, flags, &list, err);
+        if (st == RLX_OK && list.n > list.cap) {
+            list.cap = list.n;
+            continue;
+        }
+        if (st != RLX_OK) {
+            rx_free(list.ids);
+            return st;
+        }
+        *ids = list.ids;
+        *n = list.n;
+        return RLX_OK;
+    }
+}
+
+static rlx_status set_prompt(rlx_generation *n, const int32_t *ids, size_t n_ids, rlx_error *err)
+{
+    if (!n_ids)
+        return rx_fail(err, RLX_INVALID, "the prompt has no tokens: the model needs at least one");
+    if (n_ids >= n->c->context)
+        return rx_fail(err, RLX_INVALID, "the prompt has %zu tokens: the context holds %zu and "
+                       "needs room for at least one more (rlx_model_desc.context)", n_ids,
+                       n->c->context);
+    RLX_TRY(rlx_context_set_tokens(n->c, n->sequence, ids, n_ids, err));
+    n->result.n_prompt = n_ids;
+    n->result.n_reused = rlx_context_computed(n->c, n->sequence);
+    return RLX_OK;
+}
+
+static rlx_status encode_prompt(rlx_generation *n, const rlx_generate_desc *d, rlx_error *err)
+{
+    const rlx_tokenizer *t = n->c->model->tokenizer;
+    unsigned flags = RLX_ENCODE_ADD_SPECIAL | (d->plain ? 0u : RLX_ENCODE_PARSE_SPECIAL);
+    int32_t *ids;
+    size_t n_ids;
+    if (!d->prompt)
+        return set_prompt(n, d->tokens, d->n_tokens, err);
+    if (!t)
+        return rx_fail(err, RLX_INVALID, "'%.200s' has no tokenizer: give tokens instead of text, "
+                       "or a tokenizer.json (rlx_model_desc.tokenizer)", n->c->model->path);
+    RLX_TRY(rx_encode_text(t, d->prompt, flags, &ids, &n_ids, err));
+    rlx_status st = set_prompt(n, ids, n_ids, err);
+    rx_free(ids);
+    return st;
+}
+
+static rlx_status begin(rlx_generation *n, const rlx_generate_desc *d, rlx_error *err)
+{
+    rlx_context *c = n->c;
+    RLX_TRY(rx_check_sequence(c, d->sequence, err));
+    if (d->max_tokens < 0)
+        return rx_fail(err, RLX_INVALID, "max_tokens is %lld; expected 0 or more",
+                       (long long)d->max_tokens);
+    if (d->n_stop && (!d->stop || !c->model->tokenizer))
+        return rx_fail(err, RLX_INVALID, "stop strings need %s",
+                       d->stop ? "a tokenizer, which the model does not have"
+                               : "a list, which is NULL");
+    RLX_TRY(rlx_context_set_sampling(c, &d->sampling, err));
+    RLX_TRY(copy_stops(n, d, err));
+    if (c->model->tokenizer)
+        RLX_TRY(rlx_text_stream_create(c->model->tokenizer, RLX_DECODE_SKIP_SPECIAL, &n->stream,
+                                       err));
+    if (d->shift) {
+        n->scratch = rx_alloc(c->context * sizeof *n->scratch);
+        if (!n->scratch)
+            return rx_fail_memory(err, "the tokens of a shift", c->context * sizeof *n->scratch);
+    }
+    if (!rx_grow(&n->held, &n->cap_held, 4096, 1))
+        return rx_fail_memory(err, "text", 4096);
+    return encode_prompt(n, d, err);
+}
+
+rlx_status rlx_generation_begin(rlx_context *c, const rlx_generate_desc *d, rlx_generation **out,
+                                rlx_error *err)
+{
+    *out = NULL;
+    rlx_generation *n = rx_alloc_zero(sizeof *n);
+    if (!n)
+        return rx_fail_memory(err, "the generation", sizeof *n);
+    n->c = c;
+    n->sequence = d->sequence;
+    n->max_tokens = d->max_tokens;
+    n->ignore_end = d->ignore_end;
+    n->shift = d->shift;
+    n->begin_ns = rx_now_ns();
+    rlx_status st = begin(n, d, err);
+    if (st == RLX_OK)
+        *out = n;
+    else
+        rlx_generation_end(n, NULL);
+    return st;
+}
+
+/* ---- Text and stop strings -------------------------------------------------------------------- */
+
+static bool add_text(rlx_generation *n, const char *text, size_t length)
+{
+    memmove(n->held, n->held + n->given, n->n_held - n->given);
+    n->n_held -= n->given;
+    n->given = 0;
+    if (!rx_grow(&n->held, &n->cap_held, n->n_held + length, 1))
+        return false;
+    memcpy(n->held + n->n_held, text, length);
+    n->n_held += length;
+    return true;
+}
+
+static bool is_boundary(char c)
+{
+    return ((unsigned char)c & 0xc0) != 0x80;
+}
+
+/* Looks for stop strings in what is held. True when one is there, at *at; else *at is where one may
+ * have begun, or the end. */
+static bool find_stop(const rlx_generation *n, size_t *at)
+{
+    for (size_t i = 0; i < n->n_held; i++) {
+        bool maybe = false;
+        if (!is_boundary(n->held[i]))
+            continue;
+        for (size_t k = 0; k < n->n_stop; k++) {
+            size_t length = strlen(n->stop[k]), left = n->n_held - i;
+            if (memcmp(n->held + i, n->stop[k], length < left ? length : left))
+                continue;
+            *at = i;
+            if (length <= left)
+                return true;
+            maybe = true;
+        }
+        if (maybe)
+            return false;
+    }
+    *at = n->n_held;
+    return false;
+}
+
+/* Gives the text that is certain. */
+static void give_text(rlx_generation *n, rlx_piece *piece)
+{
+    size_t at = n->n_held;
+    if (n->n_stop && find_stop(n, &at)) {
+        n->result.finish = RLX_FINISH_STOP;
+        n->done = n->flushed = true;
+    }
+    piece->text = n->held;
+    piece->length = n->given = at;
+}
+
+/* What is left when no token follows; false when that is nothing. */
+static bool flush_text(rlx_generation *n, rlx_piece *piece, rlx_status *st, rlx_error *err)
+{
+    size_t length = 0;
+    const char *text = n->stream ? rlx_text_stream_finish(n->stream, &length) : NULL;
+    n->flushed = true;
+    if (!add_text(n, text ? text : "", length)) {
+        *st = rx_fail_memory(err, "text", length);
+        return false;
+    }
+    size_t at = n->n_held;
+    if (n->n_stop && find_stop(n, &at))
+        n->result.finish = RLX_FINISH_STOP;
+    else
+        at = n->n_held;
+    *piece = (rlx_piece){-1, n->held, at};
+    n->given = at;
+    return at > 0;
+}
+
+/* ---- Tokens ----------------------------------------------------------------------------------- */
+
+/* The context is full: keeps its first token, which marks the begin of the text, and the newer
+ * half. */
+static rlx_status shift_context(rlx_generation *n, rlx_error *err)
+{
+    size_t held, half = n->c->context / 2;
+    const int32_t *tokens = rlx_context_tokens(n->c, n->sequence, &held);
+    n->scratch[0] = tokens[0];
+    memcpy(n->scratch + 1, tokens + held - half, half * sizeof *tokens);
+    return rlx_context_set_tokens(n->c, n->sequence, n->scratch, half + 1, err);
+}
+
+/* Whether the token that was just sampled is the last. */
+static bool is_last(rlx_generation *n, int32_t token, size_t held)
+{
+    if (!n->ignore_end && n->c->model->tokenizer &&
+        rlx_tokenizer_is_end(n->c->model->tokenizer, token)) {
+        n->result.finish = RLX_FINISH_END;
+        return true;
+    }
+    n->result.n_generated++;
+    if (n->max_tokens && n->result.n_generated == (size_t)n->max_tokens)
+        n->result.finish = RLX_FINISH_LENGTH;
+    else if (held == n->c->context && !n->shift)
+        n->result.finish = RLX_FINISH_CONTEXT;
+    else
+        return false;
+    return true;
+}
+
+static void take_time(rlx_generation *n)
+{
+    n->last_ns = rx_now_ns();
+    if (!n->first_ns)
+        n->first_ns = n->last_ns;
+}
+
+static rlx_status next_token(rlx_generation *n, int64_t timeout_ms, rlx_piece *piece,
+                             rlx_error *err)
+{
+    rlx_context *c = n->c;
+    const rx_sequence *s = &c->sequences[n->sequence];
+    size_t length = 0;
+    if (s->n == c->context)
+        RLX_TRY(shift_context(n, err));
+    RLX_TRY(rx_context_step(c, n->sequence, timeout_ms, NULL, err));
+    take_time(n);
+    int32_t token = s->tokens[s->n - 1];
+    size_t before = n->result.n_generated;
+    n->done = is_last(n, token, s->n);
+    if (n->result.n_generated == before)
+        return RLX_OK; /* an end token is no piece */
+    piece->token = token;
+    const char *text = n->stream ? rlx_text_stream_push(n->stream, token, &length) : "";
+    if (!add_text(n, text, length))
+        return rx_fail_memory(err, "text", length);
+    give_text(n, piece);
+    return RLX_OK;
+}
+
+rlx_status rlx_generation_next(rlx_generation *n, int64_t timeout_ms, rlx_piece *piece, bool *more,
+                               rlx_error *err)
+{
+    rlx_status st = RLX_OK;
+    *piece = (rlx_piece){-1, "", 0};
+    *more = false;
+    if (!n->done) {
+        size_t before = n->result.n_generated;
+        st = next_token(n, timeout_ms, piece, err);
+        *more = st == RLX_OK && n->result.n_generated > before;
+        if (*more || st != RLX_OK)
+            return st;
+    }
+    if (!n->flushed)
+        *more = flush_text(n, piece, &st, err);
+    return st;
+}
+
+void rlx_generation_end(rlx_generation *n, rlx_generate_result *result)
+{
+    if (!n)
+        return;
+    if (n->first_ns) {
+        n->result.prompt_seconds = (double)(n->first_ns - n->begin_ns) * 1e-9;
+        n->result.seconds = (double)(n->last_ns - n->first_ns) * 1e-9;
+    }
+    if (result)
+        *result = n->result;
+    for (size_t i = 0; i < n->n_stop; i++)
+        rx_free(n->stop[i]);
+    rx_free(n->stop);
+    rx_free(n->held);
+    rx_free(n->scratch);
+    rlx_text_stream_destroy(n->stream);
+    rx_free(n);
+}
+
+rlx_status rlx_generate(rlx_context *c, const rlx_generate_desc *d, rlx_piece_fn *fn, void *user,
+                        rlx_generate_result *result, rlx_error *err)
+{
+    rlx_generation *n;
+    rlx_piece piece;
+    bool more = true;
+    if (result)
+        *result = (rlx_generate_result){0};
+    RLX_TRY(rlx_generation_begin(c, d, &n, err));
+    rlx_status st = RLX_OK;
+    while (more && st == RLX_OK) {
+        st = rlx_generation_next(n, -1, &piece, &more, err);
+        if (st == RLX_OK && more && fn && fn(user, &piece)) {
+            n->result.finish = RLX_FINISH_CALLER;
+            more = false;
+        }
+    }
+    rlx_generation_end(n, result);
+    return st;
+}

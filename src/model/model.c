@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/* Models: opened from a file, compiled for a device, closed. The compiled graph with its weights is
+ * one session; the first context uses it, further ones use clones, which share the weights. */
+#include "model/model.h"
+
+#include <string.h>
+
+#include "base/map.h"
+#include "base/str.h"
+
+#define DEFAULT_CONTEXT 4096
+#define DEFAULT_BATCH 512
+#define EMBED_TEXTS 16 /* texts in one run of an encoder */
+
+/* ---- Choices ---------------------------------------------------------------------------------- */
+
+static rlx_status check_count(const char *what, int64_t value, int64_t most, rlx_error *err)
+{
+    if (value >= 0 && value <= most)
+        return RLX_OK;
+    return rx_fail(err, RLX_INVALID, "the %s of a model is %lld; expected 1 to %lld, or 0 for the "
+                   "default", what, (long long)value, (long long)most);
+}
+
+static rlx_status check_desc(const rlx_model_desc *d, rlx_error *err)
+{
+    RLX_TRY(check_count("context", d->context, 1 << 24, err));
+    RLX_TRY(check_count("number of sequences", d->sequences, 4096, err));
+    RLX_TRY(check_count("batch", d->batch, 1 << 16, err));
+    if (d->context && d->sequences && d->context > INT32_MAX / d->sequences)
+        return rx_fail(err, RLX_INVALID, "%lld sequences of %lld tokens are too many; expected at "
+                       "most %d tokens in all", (long long)d->sequences, (long long)d->context,
+                       INT32_MAX);
+    if (d->cache != RLX_NO_TYPE && d->cache != RLX_F16 && d->cache != RLX_F32 &&
+        d->cache != RLX_Q8_0)
+        return rx_fail(err, RLX_INVALID, "a cache of %s; expected f16, f32 or q8_0",
+                       rlx_dtype_name(d->cache));
+    if ((unsigned)d->precision > RLX_PRECISION_FAST)
+        return rx_fail(err, RLX_INVALID, "precision %d is none of auto, exact and fast",
+                       (int)d->precision);
+    return RLX_OK;
+}
+
+static int64_t or_default(int64_t value, int64_t dflt)
+{
+    return value ? value : dflt;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static rx_build_desc choose_build(const rlx_model *m, const rlx_model_desc *d)
+{
+    rx_build_desc b = {.cache = d->cache ? d->cache : RLX_F16};
+    if (!m->known.is_decoder) {
+        b.sequences = or_default(d->sequences, EMBED_TEXTS);
+        b.context = b.batch = m->max_text;
+        return b;
+    }
+    b.sequences = or_default(d->sequences, 1);
+    b.context = or_default(d->context, smaller(m->known.trained_context, DEFAULT_CONTEXT));
+    b.batch = smaller(or_default(d->batch, DEFAULT_BATCH), b.context);
+    return b;
+}
+
+/* Fast where the weights were rounded anyway. */
+static rlx_policy choose_policy(const rlx_model *m, rlx_precision wanted)
+{
+    rlx_file_tensor t;
+    if (wanted != RLX_PRECISION_AUTO)
+        return wanted == RLX_PRECISION_FAST ? RLX_POLICY_FAST : RLX_POLICY_EXACT;
+    for (size_t i = 0; rlx_file_tensor_at(m->file, i, &t); i++)
+        if (t.shape.rank > 1 && t.dtype != RLX_F32)
+            return RLX_POLICY_FAST;
+    return RLX_POLICY_EXACT;
+}
+
+/* ---- Opening ---------------------------------------------------------------------------------- */
+
+static rlx_status make_session(rlx_model *m, const rx_build_desc *build, rlx_session **out,
+                               rlx_error *err)
+{
+    rlx_graph *g = NULL;
+    *out = NULL;
+    RLX_TRY(rx_arch_build(m->facts, build, &g, err));
+    rlx_session_desc desc = {.policy = m->policy};
+    rlx_status st = rlx_session_create(m->device, g, &desc, out, err);
+    rlx_graph_destroy(g);
+    return st;
+}
+
+rlx_status rx_model_make_session(rlx_model *m, const rx_build_desc *build, rlx_session **out,
+                                 rlx_error *err)
+{
+    RLX_TRY(make_session(m, build, out, err));
+    rlx_status st = rx_model_set_weights(m, *out, build, NULL, err);
+    if (st == RLX_OK)
+        return RLX_OK;
+    rlx_session_destroy(*out);
+    *out = NULL;
+    return st;
+}
+
+static rlx_status load_model(rlx_model *m, const char *path, rx_bytes data,
+                             const rlx_model_desc *d, rlx_error *err)
+{
+    RLX_TRY(check_desc(d, err));
+    RLX_TRY(rx_model_read(m, path, data, d->tokenizer, err));
+    m->build = choose_build(m, d);
+    m->policy = choose_policy(m, d->precision);
+    rlx_device_desc device = {.threads = d->threads};
+    RLX_TRY(rlx_device_open(d->device, &device, &m->device, err));
+    rlx_device_get_info(m->device, &m->device_info);
+    m->weights_in_file = !strcmp(m->device_info.backend, "cpu") ||
+                         !strcmp(m->device_info.backend, "ref");
+    RLX_TRY(make_session(m, &m->build, &m->session, err));
+    return rx_model_set_weights(m, m->session, &m->build, d, err);
+}
+
+static rlx_status open_model(const char *path, rx_bytes data, const rlx_model_desc *desc,
+                             rlx_model **out, rlx_error *err)
+{
+    static const rlx_model_desc defaults;
+    *out = NULL;
+    rlx_model *m = rx_alloc_zero(sizeof *m);
+    if (!m || !rx_mutex_init(&m->lock)) {
+        rx_free(m);
+        return rx_fail_memory(err, "the model", sizeof *m);
+    }
+    if (!rx_mutex_init(&m->run_lock)) {
+        rx_mutex_finish(&m->lock);
+        rx_free(m);
+        return rx_fail_memory(err, "the model", sizeof *m);
+    }
+    rlx_status st = load_model(m, path, data, desc ? desc : &defaults, err);
+    if (st == RLX_OK)
+        *out = m;
+    else
+        rlx_model_close(m);
+    return st;
+}
+
+rlx_status rlx_model_open(const char *path, const rlx_model_desc *desc, rlx_model **out,
+                          rlx_error *err)
+{
+    *out = NULL;
+    if (!path)
+        return rx_fail(err, RLX_INVALID, "the path of a model is NULL");
+    return open_model(path, (rx_bytes){0}, desc, out, err);
+}
+
+rlx_status rlx_model_open_memory(const void *data, size_t bytes, const rlx_model_desc *desc,
+                                 rlx_model **out, rlx_error *err)
+{
+    *out = NULL;
+    if (!data)
+        return rx_fail(err, RLX_INVALID, "the data of a model is NULL");
+    return open_model(NULL, (rx_bytes){data, bytes}, desc, out, err);
+}
+
+void rlx_model_close(rlx_model *m)
+{
+    if (!m)
+        return;
+    rlx_session_destroy(m->scorer);
+    rlx_session_destroy(m->session);
+    rlx_device_close(m->device);
+    rlx_tokenizer_destroy(m->tokenizer);
+    rx_facts_destroy(m->facts);
+    rlx_file_close(m->file);
+    rx_free(m->path);
+    rx_mutex_finish(&m->run_lock);
+    rx_mutex_finish(&m->lock);
+    rx_free(m);
+}
+
+/* ---- Looking at a model ----------------------------------------------------------------------- */
+
+void rlx_model_get_info(const rlx_model *m, rlx_model_info *out)
+{
+    rlx_memory_info memory;
+    rlx_session_memory(m->session, &memory);
+    *out = (rlx_model_info){
+        .architecture = m->known.architecture,
+        .name = m->known.name,
+        .generates = m->known.is_decoder,
+        .embeds = !m->known.is_decoder,
+        .parameters = m->parameters,
+        .layers = m->known.layers,
+        .width = m->known.width,
+        .vocabulary = m->known.vocabulary,
+        .trained_context = m->known.trained_context,
+        .context = m->build.context,
+        .sequences = m->build.sequences,
+        .embedding_width = m->known.embedding_width,
+        .policy = m->policy,
+        .weight_bytes = memory.param_bytes,
+        .cache_bytes = memory.state_bytes,
+        .work_bytes = memory.arena_bytes + memory.input_bytes + memory.constant_bytes,
+        .device = m->device_info,
+    };
+}
+
+const rlx_tokenizer *rlx_model_tokenizer(const rlx_model *m)
+{
+    return m->tokenizer;
+}
+
+/* ---- For contexts ----------------------------------------------------------------------------- */
+
+rlx_status rx_model_lend_session(rlx_model *m, rlx_session **out, rlx_error *err)
+{
+    rx_mutex_lock(&m->lock);
+    bool own = !m->session_lent;
+    m->session_lent = true;
+    rx_mutex_unlock(&m->lock);
+    *out = m->session;
+    return own ? RLX_OK : rlx_session_clone(m->session, out, err);
+}
+
+void rx_model_return_session(rlx_model *m, rlx_session *s)
+{
+    if (s != m->session) {
+        rlx_session_destroy(s);
+        return;
+    }
+    rlx_session_wait(s, 0, -1, NULL);
+    rx_mutex_lock(&m->lock);
+    m->session_lent = false;
+    rx_mutex_unlock(&m->lock);
+}
+
+/* The first bytes of each tensor are enough to tell two trainings of one architecture apart. */
+static uint64_t hash_model(const rlx_model *m)
+{
+    rlx_file_tensor t;
+    uint64_t h = rx_hash(0, m->known.architecture, strlen(m->known.architecture));
+    for (size_t i = 0; rlx_file_tensor_at(m->file, i, &t); i++) {
+        h = rx_hash(h, t.name, strlen(t.name));
+        h = rx_hash(h, &t.dtype, sizeof t.dtype);
+        h = rx_hash(h, t.shape.dim, (size_t)t.shape.rank * sizeof t.shape.dim[0]);
+        h = rx_hash(h, t.data, t.bytes < 64 ? t.bytes : 64);
+    }
+    return h ? h : 1;
+}
+
+uint64_t rx_model_fingerprint(rlx_model *m)
+{
+    rx_mutex_lock(&m->lock);
+    if (!m->fingerprint)
+        m->fingerprint = hash_model(m);
+    uint64_t f = m->fingerprint;
+    rx_mutex_unlock(&m->lock);
+    return f;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/* Inside of models and contexts.
+ *
+ *   load.c          paths and settings of a model, weights to the device
+ *   model.c         open, close, facts; lends sessions to contexts
+ *   context.c       sequences of tokens: set, append, cut, sampling, logits
+ *   context_step.c  the runs of a step: prompts in chunks, then all sequences together
+ *   context_file.c  save and restore of a sequence
+ *   generate.c      from a prompt to pieces of text, stop strings
+ *   chat.c          conversations
+ *   embed.c         vectors of texts
+ *   score.c         log-probabilities of tokens */
+#ifndef RX_MODEL_MODEL_H
+#define RX_MODEL_MODEL_H
+
+#include <stdatomic.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/thread.h"
+#include "model/arch.h"
+
+struct rlx_model {
+    rlx_file *file;
+    char *path;               /* what was opened, for messages; "memory" */
+    rlx_tokenizer *tokenizer; /* NULL: the model has none */
+    rx_facts *facts;
+    rx_model_facts known;
+    rx_build_desc build;      /* of the session */
+    rlx_policy policy;
+    rlx_pooling pooling;      /* of embeddings: never RLX_POOL_DEFAULT */
+    int64_t max_text;         /* tokens of a text to be embedded */
+    int64_t parameters;
+    rlx_device *device;
+    rlx_device_info device_info;
+    rlx_session *session;     /* the compiled graph with the weights */
+    bool weights_in_file;     /* the device uses the mapped file */
+
+    rx_mutex lock;            /* guards what follows */
+    bool session_lent;        /* a context uses the session itself; others use clones */
+    rlx_session *scorer;      /* of rlx_score, made when first asked for */
+    uint64_t fingerprint;     /* 0: not computed yet */
+    rx_mutex run_lock;        /* rlx_score and rlx_embed: one run at a time */
+};
+
+/* ---- load.c ----------------------------------------------------------------------------------- */
+
+/* Fills file, path, tokenizer, facts, pooling and max_text. `data` NULL: from `path`. */
+rlx_status rx_model_read(rlx_model *m, const char *path, rx_bytes data, const char *tokenizer,
+                         rlx_error *err);
+/* Gives a session all its params. */
+rlx_status rx_model_set_weights(rlx_model *m, rlx_session *s, const rx_build_desc *build,
+                                const rlx_model_desc *desc, rlx_error *err);
+/* Where the device works on packed copies of its own, pages of the file that were only read for
+ * them are given back to the system. What is needed again is read again. */
+void rx_model_release_pages(rlx_model *m);
+
+/* ---- model.c ---------------------------------------------------------------------------------- */
+
+/* A session of another graph of the model, with its weights. */
+rlx_status rx_model_make_session(rlx_model *m, const rx_build_desc *build, rlx_session **out,
+                                 rlx_error *err);
+/* A session for a context: the model's own, or a clone. Handed back with rx_model_return_session. */
+rlx_status rx_model_lend_session(rlx_model *m, rlx_session **out, rlx_error *err);
+void rx_model_return_session(rlx_model *m, rlx_session *s);
+/* A number that tells models apart: hash of shapes, names and some of the weights. */
+uint64_t rx_model_fingerprint(rlx_model *m);
+
+/* ---- context.c -------------------------------------------------------------------------------- */
+
+typedef struct rx_sequence {
+    int32_t *tokens;  /* [context] */
+    size_t n;         /* tokens held */
+    size_t computed;  /* the first of them, which are in the cache */
+    int32_t sampled;  /* by the step that runs, not yet added; -1: none */
+    bool in_step;
+    bool has_logits;  /* it took part in the last step */
+    size_t row;       /* of its logits, when the last run gave them; SIZE_MAX: in kept_logits */
+} rx_sequence;
+
+/* A run of the session: `n_tokens` tokens of one sequence, or one token of `n_members`. */
+typedef struct rx_context_run {
+    bool active; /* submitted and not yet waited for */
+    bool samples;
+    size_t n_members, n_tokens;
+    uint64_t ticket;
+} rx_context_run;
+
+#define RX_MAX_RUN_INPUTS 9
+
+struct rlx_context {
+    rlx_model *model;
+    rlx_session *session;
+    size_t n_sequences, context, batch, vocabulary;
+    rx_sequence *sequences;
+    rlx_sampling options;
+    uint64_t n_steps;          /* since the sampling was set: chooses the random numbers */
+
+    bool stepping;             /* a step has begun and not ended */
+    size_t only;               /* of that step; as in rx_context_step */
+    size_t n_releases;         /* how often pages of the file were released */
+    rx_context_run run;
+    size_t bound_batch, bound_seq; /* as the session has them; 0: not yet */
+    bool options_given;        /* penalty, sampling */
+    size_t recent_given;       /* rows of `recent` that the session has, all -1; 0: none */
+    size_t *members;           /* [sequences] of the run */
+    int32_t *tokens, *positions, *places; /* [max(batch, sequences)] */
+    int32_t *lengths, *slots, *results;   /* [sequences] */
+    int32_t *recent;           /* [sequences, RX_RECENT] */
+    float penalty, sampling[4];
+    int64_t seed;
+    float *kept_logits;        /* [sequences, vocabulary], made when first needed */
+    rx_arena arena;
+    atomic_bool cancelled;
+};
+
+/* One step of one sequence, or of all with SIZE_MAX; as rlx_context_step. */
+rlx_status rx_context_step(rlx_context *c, size_t only, int64_t timeout_ms, int32_t *tokens,
+                           rlx_error *err);
+/* Waits for what runs and ends the step; before tokens change. */
+rlx_status rx_context_settle(rlx_context *c, rlx_error *err);
+/* Copies the logits of all members but those of the run into kept_logits. */
+rlx_status rx_context_keep_logits(rlx_context *c, rlx_error *err);
+rlx_status rx_check_sequence(const rlx_context *c, size_t seq, rlx_error *err);
+
+/* Milliseconds until `deadline_ns`, rounded up, at least 0; deadline -1: none (-1). */
+int64_t rx_ms_left(int64_t deadline_ns);
+int64_t rx_deadline(int64_t timeout_ms);
+
+/* ---- context_file.c --------------------------------------------------------------------------- */
+
+/* rlx_context_save and _restore with bytes of the caller's. */
+rlx_status rx_context_save(rlx_context *c, size_t seq, rx_bytes note, const char *path,
+                           rlx_error *err);
+/* Called before the sequence changes; a failure leaves it as it was. */
+typedef rlx_status rx_note_fn(void *user, rx_bytes note, rlx_error *err);
+rlx_status rx_context_restore(rlx_context *c, size_t seq, rx_note_fn *fn, void *user,
+                              const char *path, rlx_error *err);
+
+/* ---- generate.c ------------------------------------------------------------------------------- */
+
+/* The tokens of a text ended by a zero byte; freed with rx_free. `flags` as rlx_tokenizer_encode. */
+rlx_status rx_encode_text(const rlx_tokenizer *t, const char *text, unsigned flags, int32_t **ids,
+                          size_t *n, rlx_error *err);
+
+/* ---- context.c: states ------------------------------------------------------------------------ */
+
+/* The states of a session by sequence: rows of places, or one row for each. */
+typedef struct rx_state_part {
+    const char *name;
+    size_t row_bytes;   /* of a place, or of a slot */
+    bool by_place;      /* rows are slot * context + position; else rows are slots */
+} rx_state_part;
+bool rx_context_state(rlx_context *c, size_t i, rx_state_part *out);
+/* Sets what a recurrent model remembers of a sequence to zero. */
+rlx_status rx_context_forget(rlx_context *c, size_t seq, rlx_error *err);
+
+#endif

@@ -22,6 +22,7 @@ typedef struct rx_gpu_caps {
     uint32_t binding_align;    /* bytes */
     uint32_t subgroup;         /* size; 0: no subgroup operations at all */
     bool subgroup_arith, subgroup_shuffle; /* add, max, ...; shuffle */
+    bool loose_barriers;       /* a barrier may depend on shared memory: nobody wants a proof */
     bool f16;                  /* arithmetic in half precision */
     bool storage16, storage8;  /* buffers of 16-bit and 8-bit elements */
     bool int8, int16;          /* arithmetic */

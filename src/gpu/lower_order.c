@@ -89,8 +89,8 @@ static void add_selection(rx_gpu_build *b, sorting *s)
     items = items < MAX_ITEMS ? items : MAX_ITEMS;
     uint32_t slots = rx_pow2_up(3 * s->k);
     const rx_gpu_caps *caps = s->call->caps;
-    bool lanes = rx_kernel_available(RX_K_select_sg, caps) && caps->subgroup_shuffle &&
-                 caps->subgroup >= 4 && local % caps->subgroup == 0;
+    bool lanes = caps->loose_barriers && rx_kernel_available(RX_K_select_sg, caps) &&
+                 caps->subgroup_shuffle && caps->subgroup >= 4 && local % caps->subgroup == 0;
     rx_gpu_dispatch *d = add_step(b, s, lanes ? RX_K_select_sg : RX_K_select, local,
                                   (uint64_t[]){local * items, s->k, 1});
     rx_gpu_spec(d, (uint32_t)items);

@@ -217,6 +217,7 @@ static void fill_caps(const rx_vk_instance *vk, rx_vk_gpu *gpu, const rx_vk_feat
         .subgroup = ops & VK_SUBGROUP_FEATURE_BASIC_BIT ? p->subgroup.subgroupSize : 0,
         .subgroup_arith = (ops & arith) == arith,
         .subgroup_shuffle = (ops & shuffle) == shuffle,
+        .loose_barriers = true,
         .f16 = f->float16_int8.shaderFloat16,
         .storage16 = f->storage16.storageBuffer16BitAccess,
         .storage8 = f->storage8.storageBuffer8BitAccess,

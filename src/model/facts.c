@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The architectures of models, and the facts of one: reads them from a file, fills in what follows from
- * others and checks that they fit together. */
+/* The architectures of models, and the facts of one model: reads them from a file, fills in what
+ * follows from others and checks that they fit together. */
 #include <math.h>
 #include <string.h>
 

@@ -46,7 +46,7 @@ typedef struct rx_arch {
     bool norm_experts;        /* the weights of the chosen experts sum to 1 */
     int64_t window;           /* when the file does not say */
     int64_t window_period;    /* every n-th layer sees all, the others a window; 0: all have it */
-    double local_base;        /* base of the rotary embedding in layers with a window; 0: the same */
+    double local_base;        /* of the rotary embedding in layers with a window; 0: the same */
     int64_t wide_layers;      /* models of so many layers scale by 1/sqrt(width / heads) */
     double attention_cap, final_cap; /* when the file does not say */
 } rx_arch;

@@ -178,7 +178,8 @@ def experts(m, i, n, hidden, shared=0):
 
 
 def transformer(arch, name, layers=2, heads=4, kv_heads=2, hidden=96, numbers=(), factors=None,
-                expert=None, post_norms=False, fused=False, bias=False, qk_norm=False, **start_with):
+                expert=None, post_norms=False, fused=False, bias=False, qk_norm=False,
+                **start_with):
     m = start(arch, name, layers, heads, kv_heads, hidden, **start_with)
     m.set(**dict(numbers))
     for key, v in (factors or {}).items():
@@ -241,8 +242,10 @@ def encoder(arch, name, layers=2, heads=4, hidden=96, types=2, positions=64, kin
     m = Maker(arch, name, kinds)
     bert = arch == "bert"
     m.set(block_count=layers, embedding_length=WIDTH, feed_forward_length=hidden,
-          context_length=positions, attention__head_count=heads, attention__causal=False,
+          context_length=positions, vocab_size=VOCABULARY, attention__head_count=heads,
+          attention__causal=False,
           attention__layer_norm_epsilon=1e-6, pooling_type=1)
+    m.meta["tokenizer.ggml.token_type_count"] = types
     m.matrix("token_embd", VOCABULARY, WIDTH, scale=4.0)
     m.matrix("token_types", types, WIDTH)
     if bert:

@@ -113,7 +113,8 @@ static void set_params(const rx_facts *facts, const options *o, rlx_session *s)
         const void *data;
         size_t bytes;
         bool owned;
-        need(rx_arch_param(facts, &o->build, info.name, &data, &bytes, &owned, &err), &err, "param");
+        need(rx_arch_param(facts, &o->build, info.name, &data, &bytes, &owned, &err), &err,
+             info.name);
         need(rlx_session_set_param(s, info.name, data, bytes, owned ? RLX_COPY : RLX_BORROW, &err),
              &err, info.name);
         if (owned)

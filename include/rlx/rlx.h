@@ -9,7 +9,8 @@
  *   npy.h        NumPy files
  *   file.h       tensors and metadata of GGUF and safetensors files
  *   quantize.h   packing of weights, and the writer of GGUF files
- *   tokenizer.h  text to token ids and back */
+ *   tokenizer.h  text to token ids and back
+ *   model.h      models from files: generation, chat, embeddings */
 #ifndef RLX_RLX_H
 #define RLX_RLX_H
 
@@ -17,6 +18,7 @@
 #include "device.h"
 #include "file.h"
 #include "graph.h"
+#include "model.h"
 #include "npy.h"
 #include "ops.h"
 #include "quantize.h"

@@ -9,7 +9,7 @@
 
 #define ANSWER_ROOM 256 /* tokens left free for an answer, if the context is large enough */
 
-/* ---- The form --------------------------------------------------------------------------------- */
+/* ---- The form -------------------------------------------------------------------------------- */
 
 static void format_chatml(rx_str *s, const rlx_message *messages, size_t n, bool add_reply)
 {
@@ -39,7 +39,7 @@ rlx_status rlx_chat_format(const rlx_model *m, const rlx_message *messages, size
     return rx_str_take(&s, text, NULL, err);
 }
 
-/* ---- Messages --------------------------------------------------------------------------------- */
+/* ---- Messages -------------------------------------------------------------------------------- */
 
 struct rlx_chat {
     rlx_model *m;
@@ -127,7 +127,7 @@ rlx_context *rlx_chat_context(rlx_chat *c)
     return c->context;
 }
 
-/* ---- Files: the messages are the note, as role 0 content 0 role 0 ... --------------------------- */
+/* ---- Files: the messages are the note, as role 0 content 0 role 0 ... ------------------------ */
 
 rlx_status rlx_chat_save(rlx_chat *c, const char *path, rlx_error *err)
 {
@@ -194,7 +194,7 @@ rlx_status rlx_chat_load(rlx_chat *c, const char *path, rlx_error *err)
     return st;
 }
 
-/* ---- Answers ---------------------------------------------------------------------------------- */
+/* ---- Answers --------------------------------------------------------------------------------- */
 
 /* The tokens of the conversation without what is left out. */
 static rlx_status encode_chat(rlx_chat *c, int32_t **ids, size_t *n, rlx_error *err)
@@ -208,8 +208,8 @@ static rlx_status encode_chat(rlx_chat *c, int32_t **ids, size_t *n, rlx_error *
     memcpy(list + c->n_system, c->messages + skip, (c->n - skip) * sizeof *list);
     rlx_status st = rlx_chat_format(c->m, list, c->n - c->n_left_out, true, &text, err);
     if (st == RLX_OK)
-        st = rx_encode_text(c->m->tokenizer, text, RLX_ENCODE_ADD_SPECIAL | RLX_ENCODE_PARSE_SPECIAL,
-                            ids, n, err);
+        st = rx_encode_text(c->m->tokenizer, text,
+                            RLX_ENCODE_ADD_SPECIAL | RLX_ENCODE_PARSE_SPECIAL, ids, n, err);
     rx_free(text);
     rx_free(list);
     return st;

@@ -7,7 +7,7 @@
 
 #define DEFAULT_REPEAT_LAST 64
 
-/* ---- Creation --------------------------------------------------------------------------------- */
+/* ---- Creation -------------------------------------------------------------------------------- */
 
 static bool alloc_arrays(rlx_context *c)
 {
@@ -74,7 +74,7 @@ void rlx_context_destroy(rlx_context *c)
     rx_free(c);
 }
 
-/* ---- Sampling --------------------------------------------------------------------------------- */
+/* ---- Sampling -------------------------------------------------------------------------------- */
 
 static bool in_range(double v, double lo, double hi)
 {
@@ -121,7 +121,7 @@ rlx_status rlx_context_set_sampling(rlx_context *c, const rlx_sampling *s, rlx_e
     return RLX_OK;
 }
 
-/* ---- Tokens ----------------------------------------------------------------------------------- */
+/* ---- Tokens ---------------------------------------------------------------------------------- */
 
 rlx_status rx_check_sequence(const rlx_context *c, size_t seq, rlx_error *err)
 {
@@ -211,7 +211,7 @@ size_t rlx_context_computed(const rlx_context *c, size_t seq)
     return seq < c->n_sequences ? c->sequences[seq].computed : 0;
 }
 
-/* ---- States ----------------------------------------------------------------------------------- */
+/* ---- States ---------------------------------------------------------------------------------- */
 
 bool rx_context_state(rlx_context *c, size_t i, rx_state_part *out)
 {
@@ -241,7 +241,7 @@ rlx_status rx_context_forget(rlx_context *c, size_t seq, rlx_error *err)
     return RLX_OK;
 }
 
-/* ---- Logits ----------------------------------------------------------------------------------- */
+/* ---- Logits ---------------------------------------------------------------------------------- */
 
 rlx_status rx_context_keep_logits(rlx_context *c, rlx_error *err)
 {

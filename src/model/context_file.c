@@ -84,7 +84,7 @@ static bool body_bytes(rlx_context *c, const saved *v, uint64_t *bytes, size_t *
     return sum <= SIZE_MAX / 2;
 }
 
-/* ---- Save ------------------------------------------------------------------------------------- */
+/* ---- Save ------------------------------------------------------------------------------------ */
 
 static rlx_status fill_body(rlx_context *c, size_t seq, rx_bytes note, unsigned char *at,
                             rlx_error *err)
@@ -145,7 +145,7 @@ rlx_status rlx_context_save(rlx_context *c, size_t seq, const char *path, rlx_er
     return rx_context_save(c, seq, (rx_bytes){0}, path, err);
 }
 
-/* ---- Restore ---------------------------------------------------------------------------------- */
+/* ---- Restore --------------------------------------------------------------------------------- */
 
 static rlx_status check_header(rlx_context *c, const rx_file *f, saved *out, rlx_error *err)
 {

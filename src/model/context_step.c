@@ -24,7 +24,7 @@ int64_t rx_ms_left(int64_t deadline_ns)
     return left <= 0 ? 0 : (left + 999999) / 1000000;
 }
 
-/* ---- What to run next ------------------------------------------------------------------------- */
+/* ---- What to run next ------------------------------------------------------------------------ */
 
 static size_t waiting(const rx_sequence *s)
 {
@@ -88,7 +88,7 @@ static bool plan_run(rlx_context *c)
     return r.n_members > 0;
 }
 
-/* ---- Inputs of a run -------------------------------------------------------------------------- */
+/* ---- Inputs of a run ------------------------------------------------------------------------- */
 
 static void fill_tokens(rlx_context *c)
 {
@@ -177,7 +177,7 @@ static rlx_status bind_run(rlx_context *c, rlx_error *err)
     return RLX_OK;
 }
 
-/* ---- Running ---------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 /* After a failure nothing is known about what the session has. */
 static void distrust_session(rlx_context *c)
@@ -271,7 +271,7 @@ static rlx_status wait_run(rlx_context *c, int64_t timeout_ms, rlx_error *err)
     return st;
 }
 
-/* ---- Steps ------------------------------------------------------------------------------------ */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 static void add_sampled(rlx_context *c, int32_t *tokens)
 {

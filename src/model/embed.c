@@ -26,7 +26,7 @@ typedef struct batch {
     rx_arena arena;
 } batch;
 
-/* ---- Tokens ----------------------------------------------------------------------------------- */
+/* ---- Tokens ---------------------------------------------------------------------------------- */
 
 /* `room` has max_tokens places. */
 static rlx_status encode_one(batch *b, const char *s, int32_t *room, text *t, bool *cut,
@@ -71,7 +71,7 @@ static rlx_status encode_all(batch *b, const char *const *texts, size_t *n_cut, 
     return RLX_OK;
 }
 
-/* ---- Runs ------------------------------------------------------------------------------------- */
+/* ---- Runs ------------------------------------------------------------------------------------ */
 
 static void fill_inputs(batch *b, const text *texts, size_t n, size_t length)
 {

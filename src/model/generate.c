@@ -22,7 +22,7 @@ struct rlx_generation {
     int64_t begin_ns, first_ns, last_ns;
 };
 
-/* ---- Beginning -------------------------------------------------------------------------------- */
+/* ---- Beginning ------------------------------------------------------------------------------- */
 
 static rlx_status copy_stops(rlx_generation *n, const rlx_generate_desc *d, rlx_error *err)
 {
@@ -149,7 +149,7 @@ rlx_status rlx_generation_begin(rlx_context *c, const rlx_generate_desc *d, rlx_
     return st;
 }
 
-/* ---- Text and stop strings -------------------------------------------------------------------- */
+/* ---- Text and stop strings ------------------------------------------------------------------- */
 
 static bool add_text(rlx_generation *n, const char *text, size_t length)
 {
@@ -224,7 +224,7 @@ static bool flush_text(rlx_generation *n, rlx_piece *piece, rlx_status *st, rlx_
     return at > 0;
 }
 
-/* ---- Tokens ----------------------------------------------------------------------------------- */
+/* ---- Tokens ---------------------------------------------------------------------------------- */
 
 /* The context is full: keeps its first token, which marks the begin of the text, and the newer
  * half. */

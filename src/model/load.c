@@ -11,7 +11,7 @@
 #include "import/json.h"
 #include "model/model.h"
 
-/* ---- Paths ------------------------------------------------------------------------------------ */
+/* ---- Paths ----------------------------------------------------------------------------------- */
 
 static bool is_folder(const char *path)
 {
@@ -85,7 +85,7 @@ static rlx_status json_beside(const char *weights, const char *name, rx_arena *a
     return st;
 }
 
-/* ---- Settings of sentence embeddings ---------------------------------------------------------- */
+/* ---- Settings of sentence embeddings --------------------------------------------------------- */
 
 static bool is_true(const rx_json *object, const char *key)
 {
@@ -164,7 +164,7 @@ static rlx_status read_embedding_settings(rlx_model *m, const char *weights, rlx
     return st;
 }
 
-/* ---- Reading ---------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 /* A GGUF file has its tokenizer inside, else it is beside. A model without one is fine: it takes
  * tokens instead of text. */
@@ -231,7 +231,7 @@ rlx_status rx_model_read(rlx_model *m, const char *path, rx_bytes data, const ch
     return st;
 }
 
-/* ---- Weights ---------------------------------------------------------------------------------- */
+/* ---- Weights --------------------------------------------------------------------------------- */
 
 #define PAGE_BYTES 4096
 

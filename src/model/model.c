@@ -12,7 +12,7 @@
 #define DEFAULT_BATCH 512
 #define EMBED_TEXTS 16 /* texts in one run of an encoder */
 
-/* ---- Choices ---------------------------------------------------------------------------------- */
+/* ---- Choices --------------------------------------------------------------------------------- */
 
 static rlx_status check_count(const char *what, int64_t value, int64_t most, rlx_error *err)
 {
@@ -77,7 +77,7 @@ static rlx_policy choose_policy(const rlx_model *m, rlx_precision wanted)
     return RLX_POLICY_EXACT;
 }
 
-/* ---- Opening ---------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static rlx_status make_session(rlx_model *m, const rx_build_desc *build, rlx_session **out,
                                rlx_error *err)
@@ -176,7 +176,7 @@ void rlx_model_close(rlx_model *m)
     rx_free(m);
 }
 
-/* ---- Looking at a model ----------------------------------------------------------------------- */
+/* ---- Looking at a model ---------------------------------------------------------------------- */
 
 void rlx_model_get_info(const rlx_model *m, rlx_model_info *out)
 {
@@ -208,7 +208,7 @@ const rlx_tokenizer *rlx_model_tokenizer(const rlx_model *m)
     return m->tokenizer;
 }
 
-/* ---- For contexts ----------------------------------------------------------------------------- */
+/* ---- For contexts ---------------------------------------------------------------------------- */
 
 rlx_status rx_model_lend_session(rlx_model *m, rlx_session **out, rlx_error *err)
 {

@@ -44,7 +44,7 @@ struct rlx_model {
     rx_mutex run_lock;        /* rlx_score and rlx_embed: one run at a time */
 };
 
-/* ---- load.c ----------------------------------------------------------------------------------- */
+/* ---- load.c ---------------------------------------------------------------------------------- */
 
 /* Fills file, path, tokenizer, facts, pooling and max_text. `data` NULL: from `path`. */
 rlx_status rx_model_read(rlx_model *m, const char *path, rx_bytes data, const char *tokenizer,
@@ -56,7 +56,7 @@ rlx_status rx_model_set_weights(rlx_model *m, rlx_session *s, const rx_build_des
  * them are given back to the system. What is needed again is read again. */
 void rx_model_release_pages(rlx_model *m);
 
-/* ---- model.c ---------------------------------------------------------------------------------- */
+/* ---- model.c --------------------------------------------------------------------------------- */
 
 /* A session of another graph of the model, with its weights. */
 rlx_status rx_model_make_session(rlx_model *m, const rx_build_desc *build, rlx_session **out,
@@ -67,7 +67,7 @@ void rx_model_return_session(rlx_model *m, rlx_session *s);
 /* A number that tells models apart: hash of shapes, names and some of the weights. */
 uint64_t rx_model_fingerprint(rlx_model *m);
 
-/* ---- context.c -------------------------------------------------------------------------------- */
+/* ---- context.c ------------------------------------------------------------------------------- */
 
 typedef struct rx_sequence {
     int32_t *tokens;  /* [context] */
@@ -128,7 +128,7 @@ rlx_status rx_check_sequence(const rlx_context *c, size_t seq, rlx_error *err);
 int64_t rx_ms_left(int64_t deadline_ns);
 int64_t rx_deadline(int64_t timeout_ms);
 
-/* ---- context_file.c --------------------------------------------------------------------------- */
+/* ---- context_file.c -------------------------------------------------------------------------- */
 
 /* rlx_context_save and _restore with bytes of the caller's. */
 rlx_status rx_context_save(rlx_context *c, size_t seq, rx_bytes note, const char *path,
@@ -138,13 +138,13 @@ typedef rlx_status rx_note_fn(void *user, rx_bytes note, rlx_error *err);
 rlx_status rx_context_restore(rlx_context *c, size_t seq, rx_note_fn *fn, void *user,
                               const char *path, rlx_error *err);
 
-/* ---- generate.c ------------------------------------------------------------------------------- */
+/* ---- generate.c ------------------------------------------------------------------------------ */
 
 /* The tokens of a text ended by a zero byte; freed with rx_free. `flags` as rlx_tokenizer_encode. */
 rlx_status rx_encode_text(const rlx_tokenizer *t, const char *text, unsigned flags, int32_t **ids,
                           size_t *n, rlx_error *err);
 
-/* ---- context.c: states ------------------------------------------------------------------------ */
+/* ---- context.c: states ----------------------------------------------------------------------- */
 
 /* The states of a session by sequence: rows of places, or one row for each. */
 typedef struct rx_state_part {

@@ -20,6 +20,7 @@ static const char usage[] =
     "  --jobs N             threads that run cases (default: the processors, at most 8)\n"
     "  --seed N             other numbers in the tensors\n"
     "  --allow-unsupported  what the device says it cannot do is skipped, not a failure\n"
+    "  --fast               under the policy that allows f16 and 8-bit products\n"
     "  --dump DIR           write cases and results for tests/numpy/compare.py\n";
 
 /* ---- The list of cases ---------------------------------------------------------------------- */
@@ -288,7 +289,7 @@ static bool parse_options(int argc, char **argv, ot_options *o)
     const struct { const char *name; bool *flag; } flags[] = {
         {"--list", &o->list},       {"--count", &o->count}, {"--verbose", &o->verbose},
         {"--bench", &o->bench},     {"--json", &o->json},
-        {"--allow-unsupported", &o->allow_unsupported},
+        {"--allow-unsupported", &o->allow_unsupported}, {"--fast", &o->fast},
     };
     const char *jobs = NULL, *seed = NULL, *every = NULL;
     const struct { const char *name; const char **value; } texts[] = {

@@ -109,6 +109,11 @@ typedef struct ot_tolerance {
 /* tolerance.c: of result `out` of the case; `in` are its operands at the dimensions now bound. */
 ot_tolerance ot_tolerance_of(const char *op, const ot_tensor *in, size_t n_in,
                              const ot_tensor *out);
+/* The same under the policy that lets products round operands to 8 bits: errors up to 5 % of the
+ * root mean square of the result, or of what products of such operands have without cancellation.
+ * False when numbers are not finite: nothing is promised then. */
+bool ot_widen_tolerance(ot_tolerance *t, const char *op, const ot_tensor *in, size_t n_in,
+                        const ot_tensor *out);
 /* The same for graphs of several nodes. */
 ot_tolerance ot_tolerance_of_graph(const ot_tensor *out);
 
@@ -123,7 +128,7 @@ ot_difference ot_compare(const ot_tensor *expected, const ot_tensor *got, ot_tol
 
 typedef struct ot_options {
     const char *device, *filter, *family, *dump;
-    bool list, count, verbose, bench, json, allow_unsupported;
+    bool list, count, verbose, bench, json, allow_unsupported, fast;
     int jobs;
     int every; /* 1: all cases; n: each n-th */
     uint64_t seed;

@@ -103,6 +103,48 @@ ot_tolerance ot_tolerance_of(const char *op, const ot_tensor *in, size_t n_in,
     return (ot_tolerance){r->class, base_limit(r->class, coarsest(in, n_in, out)) * growth};
 }
 
+static bool all_finite(const ot_tensor *t)
+{
+    for (int64_t i = 0; rlx_dtype_is_float(t->dtype) && i < t->elements; i++) {
+        if (!isfinite(ot_element(t, i)) || fabs(ot_element(t, i)) > 60000) return false;
+    }
+    return true;
+}
+
+/* Root mean square of a tensor, which may be packed. */
+static double rms_of(const ot_tensor *t)
+{
+    double squares = 0;
+    float values[256];
+    const int64_t size = rlx_dtype_block_size(t->dtype), bytes = rlx_dtype_block_bytes(t->dtype);
+    for (int64_t i = 0; i < t->elements / size; i++) {
+        if (size == 1) {
+            values[0] = (float)ot_element(t, i);
+        } else {
+            rlx_to_float(t->dtype, (const char *)t->data + i * bytes, values, size);
+        }
+        for (int64_t k = 0; k < size; k++) squares += (double)values[k] * values[k];
+    }
+    return sqrt(squares / fmax(1, (double)t->elements));
+}
+
+bool ot_widen_tolerance(ot_tolerance *t, const char *op, const ot_tensor *in, size_t n_in,
+                        const ot_tensor *out)
+{
+    if (t->class != OT_LONG) return true;
+    for (size_t i = 0; i < n_in; i++) {
+        if (!all_finite(&in[i])) return false;
+    }
+    if (!all_finite(out)) return false;
+    const length_kind kind = find_row(op)->length;
+    double scale = rms_of(out);
+    if (kind == LENGTH_LAST && n_in > 1) {
+        scale = fmax(scale, sqrt(sum_length(kind, in, n_in, out)) * rms_of(&in[0]) * rms_of(&in[1]));
+    }
+    t->limit = fmax(t->limit, 0.05 * scale);
+    return true;
+}
+
 ot_tolerance ot_tolerance_of_graph(const ot_tensor *out)
 {
     if (!rlx_dtype_is_float(out->dtype)) return (ot_tolerance){OT_BITS, 0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Prints, as WGSL, every kernel that the op cases and graphs dispatch on a WebGPU device: they are
- * compiled and lowered for a device that does not exist, with and without subgroups, and each
+ * compiled and lowered for a device that does not exist, without and with subgroups, and each
  * distinct pair of kernel and specialisation constants, and each emitted module, is printed and
  * its reflection is compared with the dispatch. Given a file, the texts are written there for
  * shaders.py and tint.py: "@@ name" and then the text. */
@@ -18,12 +18,13 @@
 #define PUSH_BINDING 15
 #define N_RANDOM_GRAPHS 24
 
-/* What browsers offer by default, and the same with subgroups and f16. */
+/* What browsers offer by default, and the same with subgroups of some sizes and f16. */
 static const rx_gpu_caps least = {
     .max_invocations = 256, .max_shared_bytes = 16384, .max_groups = {65535, 65535, 65535},
     .max_push_bytes = 128, .max_bindings = 8, .max_binding_bytes = 128u << 20,
     .binding_align = 256};
-static rx_gpu_caps with_subgroups;
+#define N_CAPS 3
+static rx_gpu_caps caps_of[N_CAPS];
 
 typedef struct suite {
     const rx_gpu_caps *caps;
@@ -241,12 +242,11 @@ static void visit_program(suite *s, const rx_program *p)
 
 static void visit_graph(suite *s, const rlx_graph *g, const char *name)
 {
-    const rx_gpu_caps *caps[] = {&least, &with_subgroups};
-    for (size_t i = 0; i < 4; i++) {
-        const rlx_session_desc desc = {.no_fusion = i / 2 == 1};
+    for (size_t i = 0; i < 2 * N_CAPS; i++) {
+        const rlx_session_desc desc = {.no_fusion = i / N_CAPS == 1};
         rx_program *p = NULL;
         rlx_error err = {0};
-        s->caps = caps[i % 2];
+        s->caps = &caps_of[i % N_CAPS];
         s->target.user = s->caps;
         if (rx_compile(g, &s->target, &desc, &p, &err)) {
             s->n_programs_failed++;
@@ -314,9 +314,11 @@ int main(int argc, char **argv)
         perror(path);
         return 2;
     }
-    with_subgroups = least;
-    with_subgroups.subgroup = 32;
-    with_subgroups.subgroup_arith = with_subgroups.subgroup_shuffle = with_subgroups.f16 = true;
+    for (uint32_t i = 0; i < N_CAPS; i++) {
+        caps_of[i] = least;
+        caps_of[i].subgroup = (const uint32_t[]){0, 8, 32}[i];
+        caps_of[i].subgroup_arith = caps_of[i].subgroup_shuffle = caps_of[i].f16 = i > 0;
+    }
 #define X(name) visit_family(&s, #name, rx_cases_##name);
     OT_FAMILIES(X)
 #undef X

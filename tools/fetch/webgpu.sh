@@ -27,7 +27,7 @@ place() {
 
 get_wgpu() {
     [ ! -f .cache/wgpu/libwgpu_native-release.so ] || return 0
-    python3 -m pip download -q --no-deps --only-binary=:all: --platform manylinux_2_28_x86_64 \
+    python3 -m pip download -q --retries 1 --no-deps --only-binary=:all: --platform manylinux_2_28_x86_64 \
         -d "$work" wgpu==0.32.0 >&2 || { say "pip cannot fetch wgpu 0.32.0"; return 1; }
     right "$work/$wgpu" $wgpu_sha || { say "$wgpu is not what it was"; return 1; }
     python3 -m zipfile -e "$work/$wgpu" "$work/wgpu"
@@ -38,7 +38,7 @@ get_wgpu() {
 
 get_dawn() {
     [ ! -f .cache/dawn/libwebgpu_wrapper.so ] || return 0
-    (cd "$work" && npm pack --silent bun-webgpu-linux-x64@0.1.7 >/dev/null) ||
+    (cd "$work" && npm pack --silent --fetch-retries=1 bun-webgpu-linux-x64@0.1.7 >/dev/null) ||
         { say "npm cannot fetch bun-webgpu-linux-x64 0.1.7"; return 1; }
     right "$work/$dawn" $dawn_sha || { say "$dawn is not what it was"; return 1; }
     tar -xzf "$work/$dawn" -C "$work"

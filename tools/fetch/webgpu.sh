@@ -28,7 +28,8 @@ place() {
 get_wgpu() {
     [ ! -f .cache/wgpu/libwgpu_native-release.so ] || return 0
     python3 -m pip download -q --retries 1 --no-deps --only-binary=:all: \
-        --platform manylinux_2_28_x86_64 -d "$work" wgpu==0.32.0 >&2 || { say "pip cannot fetch wgpu 0.32.0"; return 1; }
+        --platform manylinux_2_28_x86_64 -d "$work" wgpu==0.32.0 >&2 ||
+        { say "pip cannot fetch wgpu 0.32.0"; return 1; }
     right "$work/$wgpu" $wgpu_sha || { say "$wgpu is not what it was"; return 1; }
     python3 -m zipfile -e "$work/$wgpu" "$work/wgpu"
     for file in libwgpu_native-release.so webgpu.h wgpu.h; do

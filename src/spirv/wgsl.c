@@ -13,11 +13,11 @@
 /* Forgets what an earlier walk found out about the values of a function. */
 static void reset_values(rx_wgsl *p, const uint32_t *in)
 {
-    for (; in < p->end && rx_wg_opcode(in) != OpFunctionEnd; in = rx_wg_next(in)) {
-        const rx_wg_op *op = rx_wg_find_op(rx_wg_opcode(in));
-        if (!op || op->form != RX_WG_TYPED || rx_wg_is_constant_op(rx_wg_opcode(in)))
+    for (; in < p->end && rx_ws_opcode(in) != OpFunctionEnd; in = rx_ws_next(in)) {
+        const rx_ws_op *op = rx_ws_find_op(rx_ws_opcode(in));
+        if (!op || op->form != RX_WS_TYPED || rx_ws_is_constant_op(rx_ws_opcode(in)))
             continue;
-        rx_wg_id *d = rx_wg_at(p, in[2]);
+        rx_ws_id *d = rx_ws_at(p, in[2]);
         d->uses = d->edges = d->same_as = 0;
         d->known = d->hoisted = false;
     }
@@ -25,31 +25,31 @@ static void reset_values(rx_wgsl *p, const uint32_t *in)
 
 static void print_parameter(rx_wgsl *p, rx_str *s, const uint32_t *in)
 {
-    const uint32_t *type = rx_wg_type(p, in[1]);
+    const uint32_t *type = rx_ws_type(p, in[1]);
     const unsigned id = in[2];
-    rx_wg_id *d = rx_wg_at(p, in[2]);
+    rx_ws_id *d = rx_ws_at(p, in[2]);
     d->scope = 0;
-    if (rx_wg_opcode(type) != OpTypePointer) {
-        d->text = rx_wg_text(p, "v%u", id);
-        rx_str_printf(s, "v%u: %s, ", id, rx_wg_type_name(p, in[1], false));
+    if (rx_ws_opcode(type) != OpTypePointer) {
+        d->text = rx_ws_text(p, "v%u", id);
+        rx_str_printf(s, "v%u: %s, ", id, rx_ws_type_name(p, in[1], false));
         return;
     }
     const char *space = type[2] == CLASS_FUNCTION ? "function"
                         : type[2] == CLASS_PRIVATE ? "private"
                         : type[2] == CLASS_WORKGROUP ? "workgroup" : NULL;
     if (!space)
-        rx_wg_fail(p, RLX_UNSUPPORTED, "a parameter that points to a buffer");
-    d->text = rx_wg_text(p, "(*v%u)", id);
+        rx_ws_fail(p, RLX_UNSUPPORTED, "a parameter that points to a buffer");
+    d->text = rx_ws_text(p, "(*v%u)", id);
     rx_str_printf(s, "v%u: ptr<%s, %s>, ", id, space ? space : "",
-                  rx_wg_type_name(p, type[3], false));
+                  rx_ws_type_name(p, type[3], false));
 }
 
 /* "fn name(parameters) -> type {"; *in becomes the first instruction behind the parameters. */
 static void print_signature(rx_wgsl *p, uint32_t id, const uint32_t **in)
 {
-    const rx_wg_id *f = rx_wg_at(p, id);
+    const rx_ws_id *f = rx_ws_at(p, id);
     const bool is_entry = id == p->entry;
-    const uint32_t *at = rx_wg_next(f->in);
+    const uint32_t *at = rx_ws_next(f->in);
     rx_str s = {0};
     if (is_entry)
         rx_str_printf(&s, "@compute @workgroup_size(%u, %u, %u)\nfn main(",
@@ -57,26 +57,26 @@ static void print_signature(rx_wgsl *p, uint32_t id, const uint32_t **in)
                       (unsigned)p->info->local[2]);
     else
         rx_str_printf(&s, "fn fn_%u(", (unsigned)id);
-    for (; at < p->end && rx_wg_ok(p); at = rx_wg_next(at)) {
+    for (; at < p->end && rx_ws_ok(p); at = rx_ws_next(at)) {
         p->at = at;
-        if (rx_wg_opcode(at) == OpFunctionParameter)
+        if (rx_ws_opcode(at) == OpFunctionParameter)
             print_parameter(p, &s, at);
-        else if (!rx_wg_is_line(at))
+        else if (!rx_ws_is_line(at))
             break;
     }
-    for (uint32_t i = 0; i < RX_WG_N_INPUTS; i++) {
-        const rx_wg_input *input = &rx_wg_inputs[i];
-        if (!(f->inputs >> i & 1) || (is_entry && (RX_WG_COMPUTED >> i & 1)))
+    for (uint32_t i = 0; i < RX_WS_N_INPUTS; i++) {
+        const rx_ws_input *input = &rx_ws_inputs[i];
+        if (!(f->inputs >> i & 1) || (is_entry && (RX_WS_COMPUTED >> i & 1)))
             continue;
         if (is_entry)
             rx_str_printf(&s, "@builtin(%s) ", input->name);
         rx_str_printf(&s, "%s: %s, ", input->name, input->type);
     }
     rx_str_puts(&s, ")");
-    if (rx_wg_def(p, f->type) != OpTypeVoid)
-        rx_str_printf(&s, " -> %s", rx_wg_type_name(p, f->type, false));
+    if (rx_ws_def(p, f->type) != OpTypeVoid)
+        rx_str_printf(&s, " -> %s", rx_ws_type_name(p, f->type, false));
     rx_str_puts(&s, " {");
-    rx_wg_line(p, "%s", rx_wg_keep(p, &s));
+    rx_ws_line(p, "%s", rx_ws_keep(p, &s));
     *in = at;
 }
 
@@ -85,34 +85,34 @@ static void print_signature(rx_wgsl *p, uint32_t id, const uint32_t **in)
 static uint32_t print_locals(rx_wgsl *p, const uint32_t *in)
 {
     uint32_t first = 0;
-    for (; in < p->end && rx_wg_opcode(in) != OpFunctionEnd && rx_wg_ok(p); in = rx_wg_next(in)) {
-        const uint32_t op = rx_wg_opcode(in);
-        const rx_wg_op *row = rx_wg_find_op(op);
+    for (; in < p->end && rx_ws_opcode(in) != OpFunctionEnd && rx_ws_ok(p); in = rx_ws_next(in)) {
+        const uint32_t op = rx_ws_opcode(in);
+        const rx_ws_op *row = rx_ws_find_op(op);
         p->at = in;
         if (op == OpLabel) {
             first = first ? first : in[1];
-            if (rx_wg_at(p, in[1])->breaks)
-                rx_wg_line(p, "var b%u_left = false;", (unsigned)in[1]);
+            if (rx_ws_at(p, in[1])->breaks)
+                rx_ws_line(p, "var b%u_left = false;", (unsigned)in[1]);
         }
-        if (!row || row->form != RX_WG_TYPED)
+        if (!row || row->form != RX_WS_TYPED)
             continue;
-        rx_wg_id *d = rx_wg_at(p, in[2]);
+        rx_ws_id *d = rx_ws_at(p, in[2]);
         if (op == OpVariable) {
-            d->text = rx_wg_text(p, "v%u", (unsigned)in[2]);
+            d->text = rx_ws_text(p, "v%u", (unsigned)in[2]);
             d->scope = 0;
-            const char *type = rx_wg_type_name(p, rx_wg_pointee(p, in[1]), false);
-            if (rx_wg_length(in) > 4 && (p->dry || d->uses))
-                rx_wg_line(p, "var v%u: %s = %s;", (unsigned)in[2], type,
-                           rx_wg_constant(p, in[4]));
+            const char *type = rx_ws_type_name(p, rx_ws_pointee(p, in[1]), false);
+            if (rx_ws_length(in) > 4 && (p->dry || d->uses))
+                rx_ws_line(p, "var v%u: %s = %s;", (unsigned)in[2], type,
+                           rx_ws_constant(p, in[4]));
             else if (d->uses)
-                rx_wg_line(p, "var v%u: %s;", (unsigned)in[2], type);
+                rx_ws_line(p, "var v%u: %s;", (unsigned)in[2], type);
         }
-        if (op == OpPhi && rx_wg_def(p, in[1]) == OpTypePointer)
-            rx_wg_fail(p, RLX_UNSUPPORTED, "a phi of pointers");
+        if (op == OpPhi && rx_ws_def(p, in[1]) == OpTypePointer)
+            rx_ws_fail(p, RLX_UNSUPPORTED, "a phi of pointers");
         else if (op == OpPhi && !d->same_as && d->uses)
-            rx_wg_line(p, "var p%u: %s;", (unsigned)in[2], rx_wg_type_name(p, in[1], false));
+            rx_ws_line(p, "var p%u: %s;", (unsigned)in[2], rx_ws_type_name(p, in[1], false));
         if (d->hoisted)
-            rx_wg_line(p, "var x%u: %s;", (unsigned)in[2], rx_wg_type_name(p, in[1], false));
+            rx_ws_line(p, "var x%u: %s;", (unsigned)in[2], rx_ws_type_name(p, in[1], false));
     }
     return first;
 }
@@ -120,12 +120,12 @@ static uint32_t print_locals(rx_wgsl *p, const uint32_t *in)
 /* Subgroups are full and take invocations in order, on every driver that is known. */
 static void print_computed_inputs(rx_wgsl *p)
 {
-    const uint32_t inputs = rx_wg_at(p, p->entry)->inputs, *local = p->info->local;
-    if (inputs >> RX_WG_NUM_SUBGROUPS & 1)
-        rx_wg_line(p, "let num_subgroups = (%uu + subgroup_size - 1u) / subgroup_size;",
+    const uint32_t inputs = rx_ws_at(p, p->entry)->inputs, *local = p->info->local;
+    if (inputs >> RX_WS_NUM_SUBGROUPS & 1)
+        rx_ws_line(p, "let num_subgroups = (%uu + subgroup_size - 1u) / subgroup_size;",
                    (unsigned)(local[0] * local[1] * local[2]));
-    if (inputs >> RX_WG_SUBGROUP_ID & 1)
-        rx_wg_line(p, "let subgroup_id = local_invocation_index / subgroup_size;");
+    if (inputs >> RX_WS_SUBGROUP_ID & 1)
+        rx_ws_line(p, "let subgroup_id = local_invocation_index / subgroup_size;");
 }
 
 static void walk_function(rx_wgsl *p, uint32_t id)
@@ -134,16 +134,16 @@ static void walk_function(rx_wgsl *p, uint32_t id)
     p->n_scopes = p->last_scope = p->n_loops = p->indent = p->n_temp = 0;
     p->pending_semantics = p->uniform_load = 0;
     print_signature(p, id, &in);
-    rx_wg_push_scope(p);
+    rx_ws_push_scope(p);
     if (id == p->entry)
         print_computed_inputs(p);
-    const uint32_t first = rx_wg_ok(p) ? print_locals(p, in) : 0;
+    const uint32_t first = rx_ws_ok(p) ? print_locals(p, in) : 0;
     if (!first)
-        rx_wg_fail(p, RLX_INVALID, "a function without a body");
-    if (rx_wg_ok(p))
-        rx_wg_flow(p, first);
-    rx_wg_pop_scope(p);
-    rx_wg_line(p, "}");
+        rx_ws_fail(p, RLX_INVALID, "a function without a body");
+    if (rx_ws_ok(p))
+        rx_ws_flow(p, first);
+    rx_ws_pop_scope(p);
+    rx_ws_line(p, "}");
 }
 
 static void print_function(rx_wgsl *p, uint32_t id)
@@ -152,12 +152,12 @@ static void print_function(rx_wgsl *p, uint32_t id)
     p->no_forward = p->restart = false;
     walk_function(p, id);
     if (p->restart) { /* a block printed twice has phis that change: take none for a value */
-        reset_values(p, rx_wg_at(p, id)->in);
+        reset_values(p, rx_ws_at(p, id)->in);
         p->no_forward = true;
         walk_function(p, id);
     }
     p->dry = false;
-    if (rx_wg_ok(p))
+    if (rx_ws_ok(p))
         walk_function(p, id);
 }
 
@@ -166,14 +166,14 @@ static void print_function(rx_wgsl *p, uint32_t id)
 /* Bytes up to the end of a block of push constants, whose arrays have strides of their own. */
 static uint32_t block_bytes(rx_wgsl *p, uint32_t type)
 {
-    const uint32_t *in = rx_wg_type(p, type);
-    const uint32_t *offset = rx_wg_at(p, type)->member_offset;
+    const uint32_t *in = rx_ws_type(p, type);
+    const uint32_t *offset = rx_ws_at(p, type)->member_offset;
     uint32_t bytes = 0;
-    for (uint32_t i = 0; i + 2 < rx_wg_length(in) && rx_wg_ok(p); i++) {
-        const uint32_t member = in[2 + i], *t = rx_wg_type(p, member);
-        uint32_t size = rx_wg_layout_of(p, member).size;
-        if (rx_wg_opcode(t) == OpTypeArray)
-            size = rx_wg_at(p, member)->stride * rx_wg_value(p, t[3]);
+    for (uint32_t i = 0; i + 2 < rx_ws_length(in) && rx_ws_ok(p); i++) {
+        const uint32_t member = in[2 + i], *t = rx_ws_type(p, member);
+        uint32_t size = rx_ws_layout_of(p, member).size;
+        if (rx_ws_opcode(t) == OpTypeArray)
+            size = rx_ws_at(p, member)->stride * rx_ws_value(p, t[3]);
         if (offset[i] < 4096 && size < 4096 && offset[i] + size > bytes)
             bytes = offset[i] + size;
     }
@@ -182,42 +182,42 @@ static uint32_t block_bytes(rx_wgsl *p, uint32_t type)
 
 static void read_push_block(rx_wgsl *p)
 {
-    if (!p->push || !rx_wg_ok(p))
+    if (!p->push || !rx_ws_ok(p))
         return;
-    const uint32_t block = rx_wg_pointee(p, rx_wg_at(p, p->push)->type);
-    p->at = rx_wg_at(p, p->push)->in;
-    if (rx_wg_def(p, block) != OpTypeStruct || !rx_wg_at(p, block)->member_offset) {
-        rx_wg_fail(p, RLX_INVALID, "push constants that are no block");
+    const uint32_t block = rx_ws_pointee(p, rx_ws_at(p, p->push)->type);
+    p->at = rx_ws_at(p, p->push)->in;
+    if (rx_ws_def(p, block) != OpTypeStruct || !rx_ws_at(p, block)->member_offset) {
+        rx_ws_fail(p, RLX_INVALID, "push constants that are no block");
         return;
     }
-    rx_wg_at(p, p->push)->text = "push";
+    rx_ws_at(p, p->push)->text = "push";
     p->info->push_words = (block_bytes(p, block) + 3) / 4;
 }
 
 /* Names of the global variables; what is printed of them is known after the functions. */
 static void name_globals(rx_wgsl *p)
 {
-    for (const uint32_t *in = p->w + 5; in < p->end && rx_wg_ok(p); in = rx_wg_next(in)) {
-        if (rx_wg_opcode(in) == OpFunction)
+    for (const uint32_t *in = p->w + 5; in < p->end && rx_ws_ok(p); in = rx_ws_next(in)) {
+        if (rx_ws_opcode(in) == OpFunction)
             break;
         p->at = in;
-        if (rx_wg_opcode(in) == OpTypeStruct && !rx_wg_at(p, in[1])->is_block)
-            rx_wg_print_struct(p, rx_wg_type_name(p, in[1], false), in[1], false);
-        if (rx_wg_opcode(in) != OpVariable)
+        if (rx_ws_opcode(in) == OpTypeStruct && !rx_ws_at(p, in[1])->is_block)
+            rx_ws_print_struct(p, rx_ws_type_name(p, in[1], false), in[1], false);
+        if (rx_ws_opcode(in) != OpVariable)
             continue;
-        rx_wg_id *d = rx_wg_at(p, in[2]);
+        rx_ws_id *d = rx_ws_at(p, in[2]);
         switch (in[3]) {
         case CLASS_INPUT:
             if (!d->inputs)
-                rx_wg_fail(p, RLX_UNSUPPORTED, "builtin %u", (unsigned)d->builtin - 1);
+                rx_ws_fail(p, RLX_UNSUPPORTED, "builtin %u", (unsigned)d->builtin - 1);
             else
-                d->text = rx_wg_inputs[d->inputs - 1].name;
+                d->text = rx_ws_inputs[d->inputs - 1].name;
             break;
         case CLASS_PRIVATE:
-        case CLASS_WORKGROUP: d->text = rx_wg_text(p, "v%u", (unsigned)in[2]); break;
+        case CLASS_WORKGROUP: d->text = rx_ws_text(p, "v%u", (unsigned)in[2]); break;
         case CLASS_PUSH:
         case CLASS_BUFFER: break;
-        default: rx_wg_fail(p, RLX_UNSUPPORTED, "storage class %u", (unsigned)in[3]);
+        default: rx_ws_fail(p, RLX_UNSUPPORTED, "storage class %u", (unsigned)in[3]);
         }
     }
     p->at = NULL;
@@ -225,22 +225,22 @@ static void name_globals(rx_wgsl *p)
 
 static void print_variables(rx_wgsl *p)
 {
-    for (const uint32_t *in = p->w + 5; in < p->end && rx_wg_ok(p); in = rx_wg_next(in)) {
-        if (rx_wg_opcode(in) == OpFunction)
+    for (const uint32_t *in = p->w + 5; in < p->end && rx_ws_ok(p); in = rx_ws_next(in)) {
+        if (rx_ws_opcode(in) == OpFunction)
             break;
         p->at = in;
-        if (rx_wg_opcode(in) != OpVariable || !rx_wg_at(p, in[2])->uses)
+        if (rx_ws_opcode(in) != OpVariable || !rx_ws_at(p, in[2])->uses)
             continue;
-        const rx_wg_id *d = rx_wg_at(p, in[2]);
-        const uint32_t type = rx_wg_pointee(p, in[1]);
+        const rx_ws_id *d = rx_ws_at(p, in[2]);
+        const uint32_t type = rx_ws_pointee(p, in[1]);
         if (in[3] == CLASS_WORKGROUP) {
             rx_str_printf(&p->decl, "var<workgroup> v%u: %s;\n", (unsigned)in[2],
-                          rx_wg_type_name(p, type, d->atomic));
-            p->info->shared_bytes += (rx_wg_layout_of(p, type).size + 15) / 16 * 16;
+                          rx_ws_type_name(p, type, d->atomic));
+            p->info->shared_bytes += (rx_ws_layout_of(p, type).size + 15) / 16 * 16;
         } else if (in[3] == CLASS_PRIVATE) {
-            const char *first = rx_wg_length(in) > 4 ? rx_wg_constant(p, in[4]) : NULL;
+            const char *first = rx_ws_length(in) > 4 ? rx_ws_constant(p, in[4]) : NULL;
             rx_str_printf(&p->decl, "var<private> v%u: %s%s%s;\n", (unsigned)in[2],
-                          rx_wg_type_name(p, type, false), first ? " = " : "", first ? first : "");
+                          rx_ws_type_name(p, type, false), first ? " = " : "", first ? first : "");
         }
     }
     p->at = NULL;
@@ -249,7 +249,7 @@ static void print_variables(rx_wgsl *p)
 static void print_buffers(rx_wgsl *p, rx_str *s)
 {
     for (uint32_t i = 0; i < RX_WGSL_MAX_BIND; i++) {
-        const rx_wg_buffer *b = &p->buffer[i];
+        const rx_ws_buffer *b = &p->buffer[i];
         rx_wgsl_binding *info = &p->info->binding[i];
         if (!b->used)
             continue;
@@ -285,10 +285,10 @@ static void print_helpers(rx_wgsl *p, rx_str *s)
 
 static void check_subgroups(rx_wgsl *p)
 {
-    if (rx_wg_at(p, p->entry)->inputs >> RX_WG_SUBGROUP_SIZE)
+    if (rx_ws_at(p, p->entry)->inputs >> RX_WS_SUBGROUP_SIZE)
         p->subgroups = true;
     if (p->subgroups && p->opt->subgroups == RX_WGSL_SUBGROUPS_OFF)
-        rx_wg_fail(p, RLX_UNSUPPORTED, "subgroups are not enabled");
+        rx_ws_fail(p, RLX_UNSUPPORTED, "subgroups are not enabled");
 }
 
 static rlx_status assemble(rx_wgsl *p)
@@ -314,21 +314,21 @@ static rlx_status assemble(rx_wgsl *p)
 
 static void print_module(rx_wgsl *p)
 {
-    rx_wg_read_module(p);
+    rx_ws_read_module(p);
     read_push_block(p);
-    if (rx_wg_ok(p))
+    if (rx_ws_ok(p))
         name_globals(p);
-    if (rx_wg_ok(p))
-        rx_wg_plan_buffers(p);
-    for (const uint32_t *in = p->w + 5; in < p->end && rx_wg_ok(p); in = rx_wg_next(in))
-        if (rx_wg_opcode(in) == OpFunction && rx_wg_at(p, in[2])->live)
+    if (rx_ws_ok(p))
+        rx_ws_plan_buffers(p);
+    for (const uint32_t *in = p->w + 5; in < p->end && rx_ws_ok(p); in = rx_ws_next(in))
+        if (rx_ws_opcode(in) == OpFunction && rx_ws_at(p, in[2])->live)
             print_function(p, in[2]);
     p->at = NULL;
-    if (rx_wg_ok(p))
+    if (rx_ws_ok(p))
         print_variables(p);
-    if (rx_wg_ok(p))
+    if (rx_ws_ok(p))
         check_subgroups(p);
-    if (rx_wg_ok(p))
+    if (rx_ws_ok(p))
         p->status = assemble(p);
 }
 

@@ -14,18 +14,18 @@ static bool is_terminator(uint32_t op) { return op >= OpBranch && op <= OpUnreac
 /* First instruction of a block behind its label; NULL: not a label. */
 static const uint32_t *block_head(rx_wgsl *p, uint32_t label)
 {
-    const rx_wg_id *d = rx_wg_at(p, label);
-    if (d->in && rx_wg_opcode(d->in) == OpLabel)
-        return rx_wg_next(d->in);
-    rx_wg_fail(p, RLX_INVALID, "a branch to %u, which is no label", (unsigned)label);
+    const rx_ws_id *d = rx_ws_at(p, label);
+    if (d->in && rx_ws_opcode(d->in) == OpLabel)
+        return rx_ws_next(d->in);
+    rx_ws_fail(p, RLX_INVALID, "a branch to %u, which is no label", (unsigned)label);
     return NULL;
 }
 
 /* One phi of the block that is entered from `from`. */
 static void copy_phi(rx_wgsl *p, const uint32_t *in, uint32_t from)
 {
-    rx_wg_id *d = rx_wg_at(p, in[2]);
-    for (uint32_t i = 3; i + 1 < rx_wg_length(in); i += 2) {
+    rx_ws_id *d = rx_ws_at(p, in[2]);
+    for (uint32_t i = 3; i + 1 < rx_ws_length(in); i += 2) {
         if (in[i + 1] != from)
             continue;
         if (p->dry) {
@@ -35,19 +35,19 @@ static void copy_phi(rx_wgsl *p, const uint32_t *in, uint32_t from)
         }
         if (!p->dry && (d->same_as || !d->uses))
             continue;
-        const char *value = rx_wg_use(p, in[i]);
-        if (rx_wg_def(p, in[i]) != OpUndef)
-            rx_wg_line(p, "p%u = %s;", (unsigned)in[2], value);
+        const char *value = rx_ws_use(p, in[i]);
+        if (rx_ws_def(p, in[i]) != OpUndef)
+            rx_ws_line(p, "p%u = %s;", (unsigned)in[2], value);
     }
 }
 
 static void copy_phis(rx_wgsl *p, uint32_t from, uint32_t to)
 {
     const uint32_t *in = block_head(p, to);
-    for (; in && in < p->end && rx_wg_ok(p); in = rx_wg_next(in)) {
-        if (rx_wg_opcode(in) == OpPhi)
+    for (; in && in < p->end && rx_ws_ok(p); in = rx_ws_next(in)) {
+        if (rx_ws_opcode(in) == OpPhi)
             copy_phi(p, in, from);
-        else if (!rx_wg_is_line(in))
+        else if (!rx_ws_is_line(in))
             return;
     }
 }
@@ -55,7 +55,7 @@ static void copy_phis(rx_wgsl *p, uint32_t from, uint32_t to)
 static bool has_phi(rx_wgsl *p, uint32_t label)
 {
     const uint32_t *in = block_head(p, label);
-    return in && rx_wg_opcode(in) == OpPhi;
+    return in && rx_ws_opcode(in) == OpPhi;
 }
 
 typedef enum exit_kind { EXIT_NONE, EXIT_CONTINUE, EXIT_BREAK, EXIT_FAR } exit_kind;
@@ -65,7 +65,7 @@ static exit_kind find_exit(const rx_wgsl *p, uint32_t to)
 {
     bool in_switch = false;
     for (uint32_t i = p->n_loops; i-- > 0;) {
-        const rx_wg_loop *l = &p->loops[i];
+        const rx_ws_loop *l = &p->loops[i];
         if (!l->is_switch) {
             if (l->cont && to == l->cont)
                 return EXIT_CONTINUE;
@@ -81,7 +81,7 @@ static exit_kind find_exit(const rx_wgsl *p, uint32_t to)
 }
 
 /* The innermost loop; NULL: none. */
-static rx_wg_loop *innermost_loop(rx_wgsl *p)
+static rx_ws_loop *innermost_loop(rx_wgsl *p)
 {
     for (uint32_t i = p->n_loops; i-- > 0;)
         if (!p->loops[i].is_switch)
@@ -93,17 +93,17 @@ static rx_wg_loop *innermost_loop(rx_wgsl *p)
 static uint32_t jump(rx_wgsl *p, uint32_t from, uint32_t to, uint32_t stop)
 {
     copy_phis(p, from, to);
-    rx_wg_at(p, to)->live = true;
+    rx_ws_at(p, to)->live = true;
     if (to == stop)
         return to;
     switch (find_exit(p, to)) {
     case EXIT_NONE: return to;
-    case EXIT_CONTINUE: rx_wg_line(p, "continue;"); return 0;
-    case EXIT_BREAK: rx_wg_line(p, "break;"); return 0;
+    case EXIT_CONTINUE: rx_ws_line(p, "continue;"); return 0;
+    case EXIT_BREAK: rx_ws_line(p, "break;"); return 0;
     case EXIT_FAR: {
         const uint32_t head = innermost_loop(p)->head;
-        rx_wg_at(p, head)->breaks = true;
-        rx_wg_line(p, "b%u_left = true; break;", (unsigned)head);
+        rx_ws_at(p, head)->breaks = true;
+        rx_ws_line(p, "b%u_left = true; break;", (unsigned)head);
         return 0;
     }
     }
@@ -113,17 +113,17 @@ static uint32_t jump(rx_wgsl *p, uint32_t from, uint32_t to, uint32_t stop)
 /* What stands in the braces of an if or a case. */
 static void arm(rx_wgsl *p, uint32_t from, uint32_t to, uint32_t stop)
 {
-    rx_wg_push_scope(p);
+    rx_ws_push_scope(p);
     const uint32_t next = jump(p, from, to, stop);
     if (next && next != stop)
         sequence(p, next, stop);
-    rx_wg_pop_scope(p);
+    rx_ws_pop_scope(p);
 }
 
-static bool enter(rx_wgsl *p, rx_wg_loop l)
+static bool enter(rx_wgsl *p, rx_ws_loop l)
 {
-    if (p->n_loops == RX_WG_MAX_LOOPS) {
-        rx_wg_fail(p, RLX_UNSUPPORTED, "more than %d loops in each other", RX_WG_MAX_LOOPS);
+    if (p->n_loops == RX_WS_MAX_LOOPS) {
+        rx_ws_fail(p, RLX_UNSUPPORTED, "more than %d loops in each other", RX_WS_MAX_LOOPS);
         return false;
     }
     p->loops[p->n_loops++] = l;
@@ -141,7 +141,7 @@ static uint32_t switch_target(const uint32_t *in, uint32_t i)
 /* "case 1u, 2u: {" of all arms with the target of arm i. */
 static const char *case_line(rx_wgsl *p, const uint32_t *in, uint32_t i, char kind)
 {
-    const uint32_t n = (rx_wg_length(in) - 3) / 2 + 1;
+    const uint32_t n = (rx_ws_length(in) - 3) / 2 + 1;
     rx_str s = {0};
     bool infinite = false;
     if (switch_target(in, i) == switch_target(in, 0))
@@ -149,9 +149,9 @@ static const char *case_line(rx_wgsl *p, const uint32_t *in, uint32_t i, char ki
     for (uint32_t k = 1; k < n; k++)
         if (switch_target(in, k) == switch_target(in, i))
             rx_str_printf(&s, "%s%s", s.n ? ", " : "",
-                          rx_wg_literal(p, kind, in[1 + 2 * k], &infinite));
-    const char *which = rx_wg_keep(p, &s);
-    return strcmp(which, "default") ? rx_wg_text(p, "case %s: {", which) : "default: {";
+                          rx_ws_literal(p, kind, in[1 + 2 * k], &infinite));
+    const char *which = rx_ws_keep(p, &s);
+    return strcmp(which, "default") ? rx_ws_text(p, "case %s: {", which) : "default: {";
 }
 
 static bool is_repeated(const uint32_t *in, uint32_t i)
@@ -165,44 +165,44 @@ static bool is_repeated(const uint32_t *in, uint32_t i)
 /* The target of a switch whose selector is known. */
 static uint32_t known_target(rx_wgsl *p, const uint32_t *in)
 {
-    const uint32_t n = (rx_wg_length(in) - 3) / 2 + 1;
+    const uint32_t n = (rx_ws_length(in) - 3) / 2 + 1;
     for (uint32_t i = 1; i < n; i++)
-        if (in[1 + 2 * i] == rx_wg_value(p, in[1]))
+        if (in[1 + 2 * i] == rx_ws_value(p, in[1]))
             return switch_target(in, i);
     return in[2];
 }
 
 static uint32_t print_switch(rx_wgsl *p, uint32_t from, const uint32_t *in, uint32_t merge)
 {
-    const uint32_t n = (rx_wg_length(in) - 3) / 2 + 1;
-    const uint32_t type = rx_wg_at(p, rx_wg_resolve(p, in[1]))->type;
-    const char kind = type ? rx_wg_kind(p, type) : 'v';
+    const uint32_t n = (rx_ws_length(in) - 3) / 2 + 1;
+    const uint32_t type = rx_ws_at(p, rx_ws_resolve(p, in[1]))->type;
+    const char kind = type ? rx_ws_kind(p, type) : 'v';
     if (kind != 'i' && kind != 'u') {
-        rx_wg_fail(p, RLX_INVALID, "its selector is no integer");
+        rx_ws_fail(p, RLX_INVALID, "its selector is no integer");
         return 0;
     }
-    rx_wg_line(p, "switch (%s) {", rx_wg_use(p, in[1]));
-    if (!enter(p, (rx_wg_loop){true, merge, 0, 0}))
+    rx_ws_line(p, "switch (%s) {", rx_ws_use(p, in[1]));
+    if (!enter(p, (rx_ws_loop){true, merge, 0, 0}))
         return 0;
-    for (uint32_t i = 0; i < n && rx_wg_ok(p); i++) {
+    for (uint32_t i = 0; i < n && rx_ws_ok(p); i++) {
         if (is_repeated(in, i))
             continue;
         /* A known selector still needs the switch, which break leaves, but only one arm. */
-        if (rx_wg_known(p, in[1]) && switch_target(in, i) != known_target(p, in)) {
+        if (rx_ws_known(p, in[1]) && switch_target(in, i) != known_target(p, in)) {
             if (i == 0)
-                rx_wg_line(p, "default: {}");
+                rx_ws_line(p, "default: {}");
             continue;
         }
-        rx_wg_line(p, "%s", case_line(p, in, i, kind));
+        rx_ws_line(p, "%s", case_line(p, in, i, kind));
         arm(p, from, switch_target(in, i), merge);
-        rx_wg_line(p, "}");
+        rx_ws_line(p, "}");
     }
     p->n_loops--;
-    rx_wg_line(p, "}");
-    const rx_wg_loop *around = innermost_loop(p);
-    if (around && rx_wg_at(p, around->head)->breaks)
-        rx_wg_line(p, "if (b%u_left) { break; }", (unsigned)around->head);
-    return rx_wg_at(p, merge)->live ? merge : 0;
+    rx_ws_line(p, "}");
+    const rx_ws_loop *around = innermost_loop(p);
+    if (around && rx_ws_at(p, around->head)->breaks)
+        rx_ws_line(p, "if (b%u_left) { break; }", (unsigned)around->head);
+    return rx_ws_at(p, merge)->live ? merge : 0;
 }
 
 /* ---- Branches -------------------------------------------------------------------------------- */
@@ -218,15 +218,15 @@ static uint32_t print_if(rx_wgsl *p, const branch *b, const char *condition)
     const bool empty_yes = yes == merge && !has_phi(p, merge);
     const bool empty_no = no == merge && !has_phi(p, merge);
     if (empty_yes || empty_no)
-        rx_wg_at(p, merge)->live = true;
-    rx_wg_line(p, empty_yes ? "if (!%s) {" : "if (%s) {", condition);
+        rx_ws_at(p, merge)->live = true;
+    rx_ws_line(p, empty_yes ? "if (!%s) {" : "if (%s) {", condition);
     arm(p, b->block, empty_yes ? no : yes, merge);
     if (!empty_yes && !empty_no) {
-        rx_wg_line(p, "} else {");
+        rx_ws_line(p, "} else {");
         arm(p, b->block, no, merge);
     }
-    rx_wg_line(p, "}");
-    return rx_wg_at(p, merge)->live ? merge : 0;
+    rx_ws_line(p, "}");
+    return rx_ws_at(p, merge)->live ? merge : 0;
 }
 
 /* The branch at the end of `continuing`: back to the head, or out. */
@@ -234,15 +234,15 @@ static uint32_t print_break_if(rx_wgsl *p, const branch *b, const char *conditio
 {
     copy_phis(p, b->block, b->in[2]);
     copy_phis(p, b->block, b->in[3]);
-    rx_wg_at(p, p->loops[p->n_loops - 1].merge)->live = true;
-    rx_wg_line(p, b->in[2] == b->stop ? "break if !%s;" : "break if %s;", condition);
+    rx_ws_at(p, p->loops[p->n_loops - 1].merge)->live = true;
+    rx_ws_line(p, b->in[2] == b->stop ? "break if !%s;" : "break if %s;", condition);
     return 0;
 }
 
 /* The way that a known condition takes. */
 static uint32_t follow(rx_wgsl *p, const branch *b)
 {
-    const uint32_t to = rx_wg_value(p, b->in[1]) ? b->in[2] : b->in[3];
+    const uint32_t to = rx_ws_value(p, b->in[1]) ? b->in[2] : b->in[3];
     if (!b->merge)
         return jump(p, b->block, to, b->stop);
     uint32_t next = jump(p, b->block, to, b->merge);
@@ -254,25 +254,25 @@ static uint32_t follow(rx_wgsl *p, const branch *b)
 static uint32_t print_branch(rx_wgsl *p, const branch *b)
 {
     const uint32_t yes = b->in[2], no = b->in[3];
-    const rx_wg_loop *l = p->n_loops ? &p->loops[p->n_loops - 1] : NULL;
+    const rx_ws_loop *l = p->n_loops ? &p->loops[p->n_loops - 1] : NULL;
     const bool back = !b->merge && l && !l->is_switch && !l->cont && b->stop == l->head;
     if (yes == no)
         return jump(p, b->block, yes, b->stop);
-    if (rx_wg_known(p, b->in[1]) && !back)
+    if (rx_ws_known(p, b->in[1]) && !back)
         return follow(p, b);
-    const char *condition = rx_wg_use(p, b->in[1]);
+    const char *condition = rx_ws_use(p, b->in[1]);
     if (b->merge)
         return print_if(p, b, condition);
     if (back && (yes == b->stop || no == b->stop))
         return print_break_if(p, b, condition);
     if (find_exit(p, yes) || find_exit(p, no)) {
         const bool first = find_exit(p, yes) != EXIT_NONE;
-        rx_wg_line(p, first ? "if (%s) {" : "if (!%s) {", condition);
+        rx_ws_line(p, first ? "if (%s) {" : "if (!%s) {", condition);
         arm(p, b->block, first ? yes : no, 0);
-        rx_wg_line(p, "}");
+        rx_ws_line(p, "}");
         return jump(p, b->block, first ? no : yes, b->stop);
     }
-    rx_wg_fail(p, RLX_UNSUPPORTED, "a branch that is not structured");
+    rx_ws_fail(p, RLX_UNSUPPORTED, "a branch that is not structured");
     return 0;
 }
 
@@ -280,25 +280,25 @@ static uint32_t print_terminator(rx_wgsl *p, const branch *b)
 {
     p->at = b->in;
     if (p->pending_semantics) {
-        rx_wg_fail(p, RLX_UNSUPPORTED, "a memory barrier without a control barrier after it");
+        rx_ws_fail(p, RLX_UNSUPPORTED, "a memory barrier without a control barrier after it");
         return 0;
     }
-    switch (rx_wg_opcode(b->in)) {
+    switch (rx_ws_opcode(b->in)) {
     case OpBranch: return jump(p, b->block, b->in[1], b->stop);
     case OpBranchConditional: return print_branch(p, b);
     case OpSwitch:
         if (b->merge)
             return print_switch(p, b->block, b->in, b->merge);
-        rx_wg_fail(p, RLX_UNSUPPORTED, "a switch without a merge");
+        rx_ws_fail(p, RLX_UNSUPPORTED, "a switch without a merge");
         return 0;
     case OpReturn:
         if (p->n_scopes > 1)
-            rx_wg_line(p, "return;");
+            rx_ws_line(p, "return;");
         return 0;
-    case OpReturnValue: rx_wg_line(p, "return %s;", rx_wg_use(p, b->in[1])); return 0;
+    case OpReturnValue: rx_ws_line(p, "return %s;", rx_ws_use(p, b->in[1])); return 0;
     case OpUnreachable: return 0;
     }
-    rx_wg_fail(p, RLX_UNSUPPORTED, "no WGSL form");
+    rx_ws_fail(p, RLX_UNSUPPORTED, "no WGSL form");
     return 0;
 }
 
@@ -307,17 +307,17 @@ static uint32_t print_terminator(rx_wgsl *p, const branch *b)
 /* A phi with one edge left is the value of that edge. */
 static void define_phi(rx_wgsl *p, const uint32_t *in, bool is_loop)
 {
-    rx_wg_id *d = rx_wg_at(p, in[2]);
+    rx_ws_id *d = rx_ws_at(p, in[2]);
     if (p->dry && !is_loop && !p->no_forward && d->edges == 1) {
-        rx_wg_id *source = rx_wg_at(p, rx_wg_resolve(p, d->source));
+        rx_ws_id *source = rx_ws_at(p, rx_ws_resolve(p, d->source));
         if (source->uses) /* that of the copy */
             source->uses--;
-        rx_wg_forward(p, in[2], d->source);
+        rx_ws_forward(p, in[2], d->source);
     }
     if (d->same_as)
         return;
     if (p->dry || d->uses)
-        rx_wg_define(p, in[2], 0, rx_wg_text(p, "p%u", (unsigned)in[2]));
+        rx_ws_define(p, in[2], 0, rx_ws_text(p, "p%u", (unsigned)in[2]));
 }
 
 /* Prints a block and follows its end. */
@@ -325,10 +325,10 @@ static uint32_t print_block(rx_wgsl *p, uint32_t label, uint32_t stop, bool is_l
 {
     branch b = {label, 0, stop, NULL};
     const uint32_t *in = block_head(p, label);
-    for (; in && in < p->end && rx_wg_ok(p); in = rx_wg_next(in)) {
-        const uint32_t op = rx_wg_opcode(in);
-        if (p->work++ > RX_WG_MAX_TEXT) {
-            rx_wg_fail(p, RLX_UNSUPPORTED, "control flow that is not structured");
+    for (; in && in < p->end && rx_ws_ok(p); in = rx_ws_next(in)) {
+        const uint32_t op = rx_ws_opcode(in);
+        if (p->work++ > RX_WS_MAX_TEXT) {
+            rx_ws_fail(p, RLX_UNSUPPORTED, "control flow that is not structured");
             return 0;
         }
         if (op == OpPhi) {
@@ -339,7 +339,7 @@ static uint32_t print_block(rx_wgsl *p, uint32_t label, uint32_t stop, bool is_l
             b.in = in;
             return print_terminator(p, &b);
         } else if (op != OpVariable && op != OpLoopMerge) {
-            rx_wg_instruction(p, in);
+            rx_ws_instruction(p, in);
         }
     }
     return 0;
@@ -349,8 +349,8 @@ static uint32_t print_block(rx_wgsl *p, uint32_t label, uint32_t stop, bool is_l
 static const uint32_t *loop_merge(rx_wgsl *p, uint32_t label)
 {
     const uint32_t *in = block_head(p, label);
-    for (; in && in < p->end && !is_terminator(rx_wg_opcode(in)); in = rx_wg_next(in))
-        if (rx_wg_opcode(in) == OpLoopMerge)
+    for (; in && in < p->end && !is_terminator(rx_ws_opcode(in)); in = rx_ws_next(in))
+        if (rx_ws_opcode(in) == OpLoopMerge)
             return in;
     return NULL;
 }
@@ -358,37 +358,37 @@ static const uint32_t *loop_merge(rx_wgsl *p, uint32_t label)
 static void print_continuing(rx_wgsl *p, uint32_t cont, uint32_t head)
 {
     p->loops[p->n_loops - 1].cont = 0; /* no `continue` in there */
-    rx_wg_line(p, "continuing {");
-    rx_wg_push_scope(p);
+    rx_ws_line(p, "continuing {");
+    rx_ws_push_scope(p);
     sequence(p, cont, head);
-    rx_wg_pop_scope(p);
-    rx_wg_line(p, "}");
+    rx_ws_pop_scope(p);
+    rx_ws_line(p, "}");
 }
 
 static uint32_t print_loop(rx_wgsl *p, uint32_t head, const uint32_t *in)
 {
     const uint32_t merge = in[1], cont = in[2];
-    if (rx_wg_at(p, head)->breaks)
-        rx_wg_line(p, "b%u_left = false;", (unsigned)head);
-    rx_wg_line(p, "loop {");
-    rx_wg_push_scope(p);
-    if (!enter(p, (rx_wg_loop){false, merge, cont, head}))
+    if (rx_ws_at(p, head)->breaks)
+        rx_ws_line(p, "b%u_left = false;", (unsigned)head);
+    rx_ws_line(p, "loop {");
+    rx_ws_push_scope(p);
+    if (!enter(p, (rx_ws_loop){false, merge, cont, head}))
         return 0;
     const uint32_t next = print_block(p, head, cont, true);
     if (next && next != cont)
         sequence(p, next, cont);
-    if (cont != head && rx_wg_at(p, cont)->live)
+    if (cont != head && rx_ws_at(p, cont)->live)
         print_continuing(p, cont, head);
     p->n_loops--;
-    rx_wg_pop_scope(p);
-    rx_wg_line(p, "}");
-    return rx_wg_at(p, merge)->live ? merge : 0;
+    rx_ws_pop_scope(p);
+    rx_ws_line(p, "}");
+    return rx_ws_at(p, merge)->live ? merge : 0;
 }
 
 /* Prints blocks until `stop`. Returns stop, or 0 if control does not come there from above. */
 static uint32_t sequence(rx_wgsl *p, uint32_t block, uint32_t stop)
 {
-    while (block && block != stop && rx_wg_ok(p)) {
+    while (block && block != stop && rx_ws_ok(p)) {
         const uint32_t *in = loop_merge(p, block);
         const bool inside = p->n_loops && p->loops[p->n_loops - 1].head == block;
         block = in && !inside ? print_loop(p, block, in) : print_block(p, block, stop, false);
@@ -396,7 +396,7 @@ static uint32_t sequence(rx_wgsl *p, uint32_t block, uint32_t stop)
     return block;
 }
 
-void rx_wg_flow(rx_wgsl *p, uint32_t first)
+void rx_ws_flow(rx_wgsl *p, uint32_t first)
 {
     sequence(p, first, 0);
 }

@@ -7,75 +7,75 @@
 /* "&place" of an atomic, or of a word of a buffer that is read by words. */
 static const char *atomic_place(rx_wgsl *p, uint32_t pointer)
 {
-    const char *text = rx_wg_use(p, pointer);
-    const rx_wg_id *d = rx_wg_at(p, pointer);
-    return d->word ? rx_wg_text(p, "&%s[%s]", d->text, d->word) : rx_wg_text(p, "&%s", text);
+    const char *text = rx_ws_use(p, pointer);
+    const rx_ws_id *d = rx_ws_at(p, pointer);
+    return d->word ? rx_ws_text(p, "&%s[%s]", d->text, d->word) : rx_ws_text(p, "&%s", text);
 }
 
 /* SPIR-V's compare and exchange fails only if the values differ; WGSL's may fail for no reason. */
 static const char *compare_exchange(rx_wgsl *p, const uint32_t *in, const char *place, char kind)
 {
     const unsigned id = in[2];
-    const char *compare = rx_wg_use_as(p, in[8], kind), *value = rx_wg_use_as(p, in[7], kind);
-    rx_wg_use_often(p, in[8]);
-    rx_wg_line(p, "var x%u_c: %s;", id, rx_wg_kind_name(kind));
-    rx_wg_line(p, "loop {");
-    rx_wg_line(p, " let r = atomicCompareExchangeWeak(%s, %s, %s);", place, compare, value);
-    rx_wg_line(p, " x%u_c = r.old_value;", id);
-    rx_wg_line(p, " if (r.exchanged || r.old_value != %s) { break; }", compare);
-    rx_wg_line(p, "}");
-    return rx_wg_text(p, "x%u_c", id);
+    const char *compare = rx_ws_use_as(p, in[8], kind), *value = rx_ws_use_as(p, in[7], kind);
+    rx_ws_use_often(p, in[8]);
+    rx_ws_line(p, "var x%u_c: %s;", id, rx_ws_kind_name(kind));
+    rx_ws_line(p, "loop {");
+    rx_ws_line(p, " let r = atomicCompareExchangeWeak(%s, %s, %s);", place, compare, value);
+    rx_ws_line(p, " x%u_c = r.old_value;", id);
+    rx_ws_line(p, " if (r.exchanged || r.old_value != %s) { break; }", compare);
+    rx_ws_line(p, "}");
+    return rx_ws_text(p, "x%u_c", id);
 }
 
 static const char *atomic_value(rx_wgsl *p, const uint32_t *in, const char *place, char kind)
 {
     static const char *const name[] = {"Add", "Sub", "Add", "Sub", "Min", "Min",
                                        "Max", "Max", "And", "Or",  "Xor"};
-    const uint32_t op = rx_wg_opcode(in);
+    const uint32_t op = rx_ws_opcode(in);
     switch (op) {
-    case OpAtomicLoad: return rx_wg_text(p, "atomicLoad(%s)", place);
+    case OpAtomicLoad: return rx_ws_text(p, "atomicLoad(%s)", place);
     case OpAtomicExchange:
-        return rx_wg_text(p, "atomicExchange(%s, %s)", place, rx_wg_use_as(p, in[6], kind));
+        return rx_ws_text(p, "atomicExchange(%s, %s)", place, rx_ws_use_as(p, in[6], kind));
     case OpAtomicCompareExchange: return compare_exchange(p, in, place, kind);
     case OpAtomicIIncrement:
     case OpAtomicIDecrement:
-        return rx_wg_text(p, "atomic%s(%s, 1)", name[op - OpAtomicIIncrement], place);
+        return rx_ws_text(p, "atomic%s(%s, 1)", name[op - OpAtomicIIncrement], place);
     case OpAtomicSMin:
     case OpAtomicSMax:
     case OpAtomicUMin:
     case OpAtomicUMax:
         if ((op == OpAtomicSMin || op == OpAtomicSMax) != (kind == 'i'))
-            rx_wg_fail(p, RLX_UNSUPPORTED, "with another signedness than the memory's");
+            rx_ws_fail(p, RLX_UNSUPPORTED, "with another signedness than the memory's");
         break;
     }
-    return rx_wg_text(p, "atomic%s(%s, %s)", name[op - OpAtomicIIncrement], place,
-                      rx_wg_use_as(p, in[6], kind));
+    return rx_ws_text(p, "atomic%s(%s, %s)", name[op - OpAtomicIIncrement], place,
+                      rx_ws_use_as(p, in[6], kind));
 }
 
-void rx_wg_atomic(rx_wgsl *p, const uint32_t *in)
+void rx_ws_atomic(rx_wgsl *p, const uint32_t *in)
 {
-    const uint32_t op = rx_wg_opcode(in), pointer = op == OpAtomicStore ? in[1] : in[3];
-    rx_wg_mark(p, pointer, true, op != OpAtomicLoad);
-    if (!rx_wg_ok(p))
+    const uint32_t op = rx_ws_opcode(in), pointer = op == OpAtomicStore ? in[1] : in[3];
+    rx_ws_mark(p, pointer, true, op != OpAtomicLoad);
+    if (!rx_ws_ok(p))
         return;
-    const rx_wg_id *base = rx_wg_at(p, rx_wg_at(p, pointer)->base);
-    char kind = rx_wg_kind(p, rx_wg_pointee(p, rx_wg_at(p, pointer)->type));
+    const rx_ws_id *base = rx_ws_at(p, rx_ws_at(p, pointer)->base);
+    char kind = rx_ws_kind(p, rx_ws_pointee(p, rx_ws_at(p, pointer)->type));
     if (kind != 'i' && kind != 'u') {
-        rx_wg_fail(p, RLX_UNSUPPORTED, "atomics exist for 32-bit integers only");
+        rx_ws_fail(p, RLX_UNSUPPORTED, "atomics exist for 32-bit integers only");
         return;
     }
-    if (rx_wg_at(p, pointer)->word) /* the words of a shared buffer have one signedness */
-        kind = p->buffer[rx_wg_buffer_index(p, base->binding)].kind;
+    if (rx_ws_at(p, pointer)->word) /* the words of a shared buffer have one signedness */
+        kind = p->buffer[rx_ws_buffer_index(p, base->binding)].kind;
     const char *place = atomic_place(p, pointer);
     if (op == OpAtomicStore) {
-        rx_wg_line(p, "atomicStore(%s, %s);", place, rx_wg_use_as(p, in[4], kind));
+        rx_ws_line(p, "atomicStore(%s, %s);", place, rx_ws_use_as(p, in[4], kind));
         return;
     }
     const char *text = atomic_value(p, in, place, kind);
-    if (!p->dry && !rx_wg_at(p, in[2])->uses && op != OpAtomicCompareExchange)
-        rx_wg_line(p, op == OpAtomicLoad ? "_ = %s;" : "%s;", text);
+    if (!p->dry && !rx_ws_at(p, in[2])->uses && op != OpAtomicCompareExchange)
+        rx_ws_line(p, op == OpAtomicLoad ? "_ = %s;" : "%s;", text);
     else
-        rx_wg_define_as(p, in[2], kind, 0, text);
+        rx_ws_define_as(p, in[2], kind, 0, text);
 }
 
 /* ---- Barriers -------------------------------------------------------------------------------- */
@@ -87,26 +87,26 @@ enum { SCOPE_SUBGROUP = 3, SEMANTICS_BUFFER = 0x40, SEMANTICS_WORKGROUP = 0x100 
 static uint32_t find_uniform_load(rx_wgsl *p, const uint32_t *in)
 {
     const uint32_t *load = NULL;
-    for (in = rx_wg_next(in); in < p->end && rx_wg_ok(p); in = rx_wg_next(in)) {
-        const uint32_t op = rx_wg_opcode(in);
+    for (in = rx_ws_next(in); in < p->end && rx_ws_ok(p); in = rx_ws_next(in)) {
+        const uint32_t op = rx_ws_opcode(in);
         if ((op == OpAccessChain || op == OpInBoundsAccessChain) && !load) {
-            for (uint32_t i = 4; i < rx_wg_length(in); i++)
-                if (!rx_wg_known(p, in[i]))
+            for (uint32_t i = 4; i < rx_ws_length(in); i++)
+                if (!rx_ws_known(p, in[i]))
                     return 0;
             continue;
         }
         if (op == OpLoad && !load) {
-            const uint32_t root = rx_wg_at(p, in[3])->base;
-            const rx_wg_id *base = root ? rx_wg_at(p, root) : NULL;
-            if (!base || rx_wg_opcode(base->in) != OpVariable || base->in[3] != CLASS_WORKGROUP ||
+            const uint32_t root = rx_ws_at(p, in[3])->base;
+            const rx_ws_id *base = root ? rx_ws_at(p, root) : NULL;
+            if (!base || rx_ws_opcode(base->in) != OpVariable || base->in[3] != CLASS_WORKGROUP ||
                 base->atomic)
                 return 0;
             load = in;
             continue;
         }
         if (op == OpStore && load && in[2] == load[2]) {
-            const rx_wg_id *to = rx_wg_at(p, in[1]);
-            if (to->type && rx_wg_type(p, to->type)[2] == CLASS_FUNCTION)
+            const rx_ws_id *to = rx_ws_at(p, in[1]);
+            if (to->type && rx_ws_type(p, to->type)[2] == CLASS_FUNCTION)
                 continue;
         }
         return op == OpControlBarrier && load ? load[2] : 0;
@@ -114,16 +114,16 @@ static uint32_t find_uniform_load(rx_wgsl *p, const uint32_t *in)
     return 0;
 }
 
-void rx_wg_barrier(rx_wgsl *p, const uint32_t *in)
+void rx_ws_barrier(rx_wgsl *p, const uint32_t *in)
 {
-    if (rx_wg_opcode(in) == OpMemoryBarrier) {
-        p->pending_semantics |= rx_wg_value(p, in[2]);
+    if (rx_ws_opcode(in) == OpMemoryBarrier) {
+        p->pending_semantics |= rx_ws_value(p, in[2]);
         return;
     }
-    const uint32_t semantics = rx_wg_value(p, in[3]) | p->pending_semantics;
+    const uint32_t semantics = rx_ws_value(p, in[3]) | p->pending_semantics;
     p->pending_semantics = 0;
-    if (rx_wg_value(p, in[1]) == SCOPE_SUBGROUP) {
-        rx_wg_fail(p, RLX_UNSUPPORTED, "barriers of a subgroup do not exist");
+    if (rx_ws_value(p, in[1]) == SCOPE_SUBGROUP) {
+        rx_ws_fail(p, RLX_UNSUPPORTED, "barriers of a subgroup do not exist");
         return;
     }
     if (p->uniform_load) { /* the second barrier of the load */
@@ -135,9 +135,9 @@ void rx_wg_barrier(rx_wgsl *p, const uint32_t *in)
     if (p->uniform_load)
         return;
     if (semantics & SEMANTICS_BUFFER)
-        rx_wg_line(p, "storageBarrier();");
+        rx_ws_line(p, "storageBarrier();");
     if ((semantics & SEMANTICS_WORKGROUP) || !(semantics & SEMANTICS_BUFFER))
-        rx_wg_line(p, "workgroupBarrier();");
+        rx_ws_line(p, "workgroupBarrier();");
 }
 
 /* ---- Subgroups ------------------------------------------------------------------------------- */
@@ -150,41 +150,41 @@ static void subgroup_arithmetic(rx_wgsl *p, const uint32_t *in)
     static const char *const name[] = {"Add", "Add", "Mul", "Mul", "Min", "Min", "Min",
                                        "Max", "Max", "Max", "And", "Or",  "Xor"};
     static const char kinds[] = "rfrfiufiufrrr";
-    const uint32_t i = rx_wg_opcode(in) - OpGroupNonUniformIAdd, how = in[4];
-    const char kind = kinds[i] == 'r' ? rx_wg_kind(p, in[1]) : kinds[i];
+    const uint32_t i = rx_ws_opcode(in) - OpGroupNonUniformIAdd, how = in[4];
+    const char kind = kinds[i] == 'r' ? rx_ws_kind(p, in[1]) : kinds[i];
     const char *prefix = how == GROUP_INCLUSIVE ? "Inclusive"
                                                 : how == GROUP_EXCLUSIVE ? "Exclusive" : "";
     if (how > GROUP_EXCLUSIVE || (how != GROUP_REDUCE && i >= 4)) {
-        rx_wg_fail(p, RLX_UNSUPPORTED, "of scans only those of sums and products exist");
+        rx_ws_fail(p, RLX_UNSUPPORTED, "of scans only those of sums and products exist");
         return;
     }
-    rx_wg_define_as(p, in[2], kind, 0, rx_wg_text(p, "subgroup%s%s(%s)", prefix, name[i],
-                                                  rx_wg_use_as(p, in[5], kind)));
+    rx_ws_define_as(p, in[2], kind, 0, rx_ws_text(p, "subgroup%s%s(%s)", prefix, name[i],
+                                                  rx_ws_use_as(p, in[5], kind)));
 }
 
 static const char *all_equal(rx_wgsl *p, uint32_t id)
 {
-    const char *x = rx_wg_use_often(p, id);
-    const bool vector = rx_wg_lanes(p, rx_wg_at(p, id)->type) > 1;
-    return rx_wg_text(p, vector ? "subgroupAll(all(%s == subgroupBroadcastFirst(%s)))"
+    const char *x = rx_ws_use_often(p, id);
+    const bool vector = rx_ws_lanes(p, rx_ws_at(p, id)->type) > 1;
+    return rx_ws_text(p, vector ? "subgroupAll(all(%s == subgroupBroadcastFirst(%s)))"
                                 : "subgroupAll(%s == subgroupBroadcastFirst(%s))", x, x);
 }
 
 static const char *broadcast(rx_wgsl *p, const uint32_t *a)
 {
-    if (rx_wg_known(p, a[1]))
-        return rx_wg_text(p, "subgroupBroadcast(%s, %uu)", rx_wg_use(p, a[0]),
-                          (unsigned)rx_wg_value(p, a[1]));
-    return rx_wg_text(p, "subgroupShuffle(%s, %s)", rx_wg_use(p, a[0]), rx_wg_use_as(p, a[1], 'u'));
+    if (rx_ws_known(p, a[1]))
+        return rx_ws_text(p, "subgroupBroadcast(%s, %uu)", rx_ws_use(p, a[0]),
+                          (unsigned)rx_ws_value(p, a[1]));
+    return rx_ws_text(p, "subgroupShuffle(%s, %s)", rx_ws_use(p, a[0]), rx_ws_use_as(p, a[1], 'u'));
 }
 
-void rx_wg_subgroup(rx_wgsl *p, const uint32_t *in)
+void rx_ws_subgroup(rx_wgsl *p, const uint32_t *in)
 {
     static const char *const shuffles[] = {"", "Xor", "Up", "Down"};
-    const uint32_t op = rx_wg_opcode(in), *a = in + 4;
+    const uint32_t op = rx_ws_opcode(in), *a = in + 4;
     const char *text = "?";
     if (p->opt->subgroups == RX_WGSL_SUBGROUPS_OFF) {
-        rx_wg_fail(p, RLX_UNSUPPORTED, "subgroups are not enabled");
+        rx_ws_fail(p, RLX_UNSUPPORTED, "subgroups are not enabled");
         return;
     }
     p->subgroups = true;
@@ -196,27 +196,27 @@ void rx_wg_subgroup(rx_wgsl *p, const uint32_t *in)
     case OpGroupNonUniformElect: /* naga has no subgroupElect */
         text = "subgroupBroadcastFirst(subgroup_invocation_id) == subgroup_invocation_id";
         break;
-    case OpGroupNonUniformAll: text = rx_wg_call(p, "subgroupAll", a, 1, 0); break;
-    case OpGroupNonUniformAny: text = rx_wg_call(p, "subgroupAny", a, 1, 0); break;
+    case OpGroupNonUniformAll: text = rx_ws_call(p, "subgroupAll", a, 1, 0); break;
+    case OpGroupNonUniformAny: text = rx_ws_call(p, "subgroupAny", a, 1, 0); break;
     case OpGroupNonUniformAllEqual: text = all_equal(p, a[0]); break;
     case OpGroupNonUniformBroadcast: text = broadcast(p, a); break;
     case OpGroupNonUniformBroadcastFirst:
-        text = rx_wg_call(p, "subgroupBroadcastFirst", a, 1, 0);
+        text = rx_ws_call(p, "subgroupBroadcastFirst", a, 1, 0);
         break;
-    case OpGroupNonUniformBallot: text = rx_wg_call(p, "subgroupBallot", a, 1, 0); break;
+    case OpGroupNonUniformBallot: text = rx_ws_call(p, "subgroupBallot", a, 1, 0); break;
     case OpGroupNonUniformBallotBitCount:
         if (a[0] != GROUP_REDUCE)
-            rx_wg_fail(p, RLX_UNSUPPORTED, "scans of a ballot");
-        text = rx_wg_text(p, "dot(countOneBits(%s), vec4<u32>(1u))", rx_wg_use(p, a[1]));
+            rx_ws_fail(p, RLX_UNSUPPORTED, "scans of a ballot");
+        text = rx_ws_text(p, "dot(countOneBits(%s), vec4<u32>(1u))", rx_ws_use(p, a[1]));
         break;
     case OpGroupNonUniformShuffle:
     case OpGroupNonUniformShuffleXor:
     case OpGroupNonUniformShuffleUp:
     case OpGroupNonUniformShuffleDown:
-        text = rx_wg_text(p, "subgroupShuffle%s(%s, %s)", shuffles[op - OpGroupNonUniformShuffle],
-                          rx_wg_use(p, a[0]), rx_wg_use_as(p, a[1], 'u'));
+        text = rx_ws_text(p, "subgroupShuffle%s(%s, %s)", shuffles[op - OpGroupNonUniformShuffle],
+                          rx_ws_use(p, a[0]), rx_ws_use_as(p, a[1], 'u'));
         break;
-    default: rx_wg_fail(p, RLX_UNSUPPORTED, "no WGSL form"); return;
+    default: rx_ws_fail(p, RLX_UNSUPPORTED, "no WGSL form"); return;
     }
-    rx_wg_define(p, in[2], 0, text);
+    rx_ws_define(p, in[2], 0, text);
 }

@@ -8,38 +8,38 @@
 
 /* ---- Types ----------------------------------------------------------------------------------- */
 
-const uint32_t *rx_wg_type(rx_wgsl *p, uint32_t type)
+const uint32_t *rx_ws_type(rx_wgsl *p, uint32_t type)
 {
     static const uint32_t nothing[8] = {8u << 16 | OpTypeVoid};
-    const rx_wg_id *d = rx_wg_at(p, type);
-    const uint32_t op = d->in ? rx_wg_opcode(d->in) : Op_none;
+    const rx_ws_id *d = rx_ws_at(p, type);
+    const uint32_t op = d->in ? rx_ws_opcode(d->in) : Op_none;
     if (op >= OpTypeVoid && op <= OpTypeFunction)
         return d->in;
-    rx_wg_fail(p, RLX_INVALID, "id %u is no type", (unsigned)type);
+    rx_ws_fail(p, RLX_INVALID, "id %u is no type", (unsigned)type);
     return nothing;
 }
 
-uint32_t rx_wg_pointee(rx_wgsl *p, uint32_t pointer_type)
+uint32_t rx_ws_pointee(rx_wgsl *p, uint32_t pointer_type)
 {
-    const uint32_t *in = rx_wg_type(p, pointer_type);
-    if (rx_wg_opcode(in) == OpTypePointer)
+    const uint32_t *in = rx_ws_type(p, pointer_type);
+    if (rx_ws_opcode(in) == OpTypePointer)
         return in[3];
-    rx_wg_fail(p, RLX_INVALID, "a pointer is expected");
+    rx_ws_fail(p, RLX_INVALID, "a pointer is expected");
     return 0;
 }
 
-uint32_t rx_wg_lanes(rx_wgsl *p, uint32_t type)
+uint32_t rx_ws_lanes(rx_wgsl *p, uint32_t type)
 {
-    const uint32_t *in = rx_wg_type(p, type);
-    return rx_wg_opcode(in) == OpTypeVector ? in[3] : 1;
+    const uint32_t *in = rx_ws_type(p, type);
+    return rx_ws_opcode(in) == OpTypeVector ? in[3] : 1;
 }
 
-char rx_wg_kind(rx_wgsl *p, uint32_t type)
+char rx_ws_kind(rx_wgsl *p, uint32_t type)
 {
-    const uint32_t *in = rx_wg_type(p, type);
-    if (rx_wg_opcode(in) == OpTypeVector)
-        in = rx_wg_type(p, in[2]);
-    switch (rx_wg_opcode(in)) {
+    const uint32_t *in = rx_ws_type(p, type);
+    if (rx_ws_opcode(in) == OpTypeVector)
+        in = rx_ws_type(p, in[2]);
+    switch (rx_ws_opcode(in)) {
     case OpTypeBool: return 'b';
     case OpTypeInt: return in[3] ? 'i' : 'u';
     case OpTypeFloat: return in[2] == 16 ? 'h' : 'f';
@@ -51,13 +51,13 @@ char rx_wg_kind(rx_wgsl *p, uint32_t type)
     }
 }
 
-bool rx_wg_is_scalar(rx_wgsl *p, uint32_t type)
+bool rx_ws_is_scalar(rx_wgsl *p, uint32_t type)
 {
-    const uint32_t op = rx_wg_opcode(rx_wg_type(p, type));
+    const uint32_t op = rx_ws_opcode(rx_ws_type(p, type));
     return op == OpTypeBool || op == OpTypeInt || op == OpTypeFloat;
 }
 
-const char *rx_wg_kind_name(char kind)
+const char *rx_ws_kind_name(char kind)
 {
     switch (kind) {
     case 'b': return "bool";
@@ -68,63 +68,63 @@ const char *rx_wg_kind_name(char kind)
     }
 }
 
-const char *rx_wg_vector_name(rx_wgsl *p, char kind, uint32_t lanes)
+const char *rx_ws_vector_name(rx_wgsl *p, char kind, uint32_t lanes)
 {
-    const char *name = rx_wg_kind_name(kind);
-    return lanes == 1 ? name : rx_wg_text(p, "vec%u<%s>", (unsigned)lanes, name);
+    const char *name = rx_ws_kind_name(kind);
+    return lanes == 1 ? name : rx_ws_text(p, "vec%u<%s>", (unsigned)lanes, name);
 }
 
 static const char *array_name(rx_wgsl *p, const uint32_t *in, bool atomic)
 {
-    const char *of = rx_wg_type_name(p, in[2], atomic);
-    if (rx_wg_opcode(in) == OpTypeRuntimeArray)
-        return rx_wg_text(p, "array<%s>", of);
-    const uint32_t n = rx_wg_value(p, in[3]); /* one that is never used may be empty */
-    return rx_wg_text(p, "array<%s, %u>", of, (unsigned)(n ? n : 1));
+    const char *of = rx_ws_type_name(p, in[2], atomic);
+    if (rx_ws_opcode(in) == OpTypeRuntimeArray)
+        return rx_ws_text(p, "array<%s>", of);
+    const uint32_t n = rx_ws_value(p, in[3]); /* one that is never used may be empty */
+    return rx_ws_text(p, "array<%s, %u>", of, (unsigned)(n ? n : 1));
 }
 
-const char *rx_wg_type_name(rx_wgsl *p, uint32_t type, bool atomic)
+const char *rx_ws_type_name(rx_wgsl *p, uint32_t type, bool atomic)
 {
-    const uint32_t *in = rx_wg_type(p, type);
-    rx_wg_id *d = rx_wg_at(p, type);
+    const uint32_t *in = rx_ws_type(p, type);
+    rx_ws_id *d = rx_ws_at(p, type);
     const char *name = "?";
     if (d->text && !atomic)
         return d->text;
-    switch (rx_wg_opcode(in)) {
+    switch (rx_ws_opcode(in)) {
     case OpTypeInt:
-        name = rx_wg_kind_name(rx_wg_kind(p, type));
+        name = rx_ws_kind_name(rx_ws_kind(p, type));
         if (atomic)
-            return rx_wg_text(p, "atomic<%s>", name);
+            return rx_ws_text(p, "atomic<%s>", name);
         break;
     case OpTypeBool:
     case OpTypeFloat:
     case OpTypeVector:
-        name = rx_wg_vector_name(p, rx_wg_kind(p, type), rx_wg_lanes(p, type));
+        name = rx_ws_vector_name(p, rx_ws_kind(p, type), rx_ws_lanes(p, type));
         break;
     case OpTypeArray:
     case OpTypeRuntimeArray: name = array_name(p, in, atomic); break;
     case OpTypeStruct:
         if (atomic)
-            rx_wg_fail(p, RLX_UNSUPPORTED, "atomics inside a struct inside another type");
-        name = rx_wg_text(p, "S%u", (unsigned)type);
+            rx_ws_fail(p, RLX_UNSUPPORTED, "atomics inside a struct inside another type");
+        name = rx_ws_text(p, "S%u", (unsigned)type);
         break;
     default:
-        rx_wg_fail(p, RLX_UNSUPPORTED, "type %u (opcode %u) has no WGSL form", (unsigned)type,
-                   (unsigned)rx_wg_opcode(in));
+        rx_ws_fail(p, RLX_UNSUPPORTED, "type %u (opcode %u) has no WGSL form", (unsigned)type,
+                   (unsigned)rx_ws_opcode(in));
     }
     if (!atomic)
         d->text = name;
     return name;
 }
 
-uint32_t rx_wg_element_of(rx_wgsl *p, uint32_t type)
+uint32_t rx_ws_element_of(rx_wgsl *p, uint32_t type)
 {
-    const uint32_t *in = rx_wg_type(p, type);
-    for (int i = 0; i < RX_WG_MAX_DEPTH; i++) {
-        if (rx_wg_opcode(in) != OpTypeArray && rx_wg_opcode(in) != OpTypeRuntimeArray)
+    const uint32_t *in = rx_ws_type(p, type);
+    for (int i = 0; i < RX_WS_MAX_DEPTH; i++) {
+        if (rx_ws_opcode(in) != OpTypeArray && rx_ws_opcode(in) != OpTypeRuntimeArray)
             break;
         type = in[2];
-        in = rx_wg_type(p, type);
+        in = rx_ws_type(p, type);
     }
     return type;
 }
@@ -133,18 +133,18 @@ uint32_t rx_wg_element_of(rx_wgsl *p, uint32_t type)
 
 static uint32_t round_up(uint32_t to, uint32_t x) { return (x + to - 1) / to * to; }
 
-static uint32_t member_offset(const rx_wg_id *d, uint32_t i)
+static uint32_t member_offset(const rx_ws_id *d, uint32_t i)
 {
     return d->member_offset ? d->member_offset[i] : UINT32_MAX;
 }
 
-static rx_wg_layout struct_layout(rx_wgsl *p, uint32_t type)
+static rx_ws_layout struct_layout(rx_wgsl *p, uint32_t type)
 {
-    const uint32_t *in = rx_wg_type(p, type);
-    const rx_wg_id *d = rx_wg_at(p, type);
-    rx_wg_layout l = {0, 4};
-    for (uint32_t i = 0; i + 2 < rx_wg_length(in); i++) {
-        const rx_wg_layout m = rx_wg_layout_of(p, in[2 + i]);
+    const uint32_t *in = rx_ws_type(p, type);
+    const rx_ws_id *d = rx_ws_at(p, type);
+    rx_ws_layout l = {0, 4};
+    for (uint32_t i = 0; i + 2 < rx_ws_length(in); i++) {
+        const rx_ws_layout m = rx_ws_layout_of(p, in[2 + i]);
         const uint32_t offset = member_offset(d, i);
         if (m.align > l.align)
             l.align = m.align;
@@ -154,106 +154,106 @@ static rx_wg_layout struct_layout(rx_wgsl *p, uint32_t type)
     return l;
 }
 
-rx_wg_layout rx_wg_layout_of(rx_wgsl *p, uint32_t type)
+rx_ws_layout rx_ws_layout_of(rx_wgsl *p, uint32_t type)
 {
-    const uint32_t *in = rx_wg_type(p, type);
-    if (!rx_wg_ok(p))
-        return (rx_wg_layout){4, 4};
-    switch (rx_wg_opcode(in)) {
-    case OpTypeFloat: return (rx_wg_layout){in[2] / 8, in[2] / 8};
+    const uint32_t *in = rx_ws_type(p, type);
+    if (!rx_ws_ok(p))
+        return (rx_ws_layout){4, 4};
+    switch (rx_ws_opcode(in)) {
+    case OpTypeFloat: return (rx_ws_layout){in[2] / 8, in[2] / 8};
     case OpTypeVector: {
-        const uint32_t bytes = rx_wg_layout_of(p, in[2]).size;
-        return (rx_wg_layout){bytes * in[3], bytes * (in[3] == 3 ? 4 : in[3])};
+        const uint32_t bytes = rx_ws_layout_of(p, in[2]).size;
+        return (rx_ws_layout){bytes * in[3], bytes * (in[3] == 3 ? 4 : in[3])};
     }
     case OpTypeArray:
     case OpTypeRuntimeArray: {
-        const rx_wg_layout of = rx_wg_layout_of(p, in[2]);
-        const uint32_t n = rx_wg_opcode(in) == OpTypeArray ? rx_wg_value(p, in[3]) : 1;
-        return (rx_wg_layout){round_up(of.align, of.size) * n, of.align};
+        const rx_ws_layout of = rx_ws_layout_of(p, in[2]);
+        const uint32_t n = rx_ws_opcode(in) == OpTypeArray ? rx_ws_value(p, in[3]) : 1;
+        return (rx_ws_layout){round_up(of.align, of.size) * n, of.align};
     }
     case OpTypeStruct: return struct_layout(p, type);
-    default: return (rx_wg_layout){4, 4};
+    default: return (rx_ws_layout){4, 4};
     }
 }
 
 /* Buffers must already have WGSL's own layout. */
-void rx_wg_check_strides(rx_wgsl *p, uint32_t type)
+void rx_ws_check_strides(rx_wgsl *p, uint32_t type)
 {
-    const uint32_t *in = rx_wg_type(p, type);
-    if (!rx_wg_ok(p))
+    const uint32_t *in = rx_ws_type(p, type);
+    if (!rx_ws_ok(p))
         return;
-    if (rx_wg_opcode(in) == OpTypeStruct) {
-        for (uint32_t i = 2; i < rx_wg_length(in); i++)
-            rx_wg_check_strides(p, in[i]);
+    if (rx_ws_opcode(in) == OpTypeStruct) {
+        for (uint32_t i = 2; i < rx_ws_length(in); i++)
+            rx_ws_check_strides(p, in[i]);
         return;
     }
-    if (rx_wg_opcode(in) != OpTypeArray && rx_wg_opcode(in) != OpTypeRuntimeArray)
+    if (rx_ws_opcode(in) != OpTypeArray && rx_ws_opcode(in) != OpTypeRuntimeArray)
         return;
-    const rx_wg_layout of = rx_wg_layout_of(p, in[2]);
-    const uint32_t stride = rx_wg_at(p, type)->stride, natural = round_up(of.align, of.size);
+    const rx_ws_layout of = rx_ws_layout_of(p, in[2]);
+    const uint32_t stride = rx_ws_at(p, type)->stride, natural = round_up(of.align, of.size);
     if (stride && stride != natural)
-        rx_wg_fail(p, RLX_UNSUPPORTED, "a buffer with array stride %u, where WGSL has %u",
+        rx_ws_fail(p, RLX_UNSUPPORTED, "a buffer with array stride %u, where WGSL has %u",
                    (unsigned)stride, (unsigned)natural);
-    rx_wg_check_strides(p, in[2]);
+    rx_ws_check_strides(p, in[2]);
 }
 
 /* "@size(n) " where the next member is further away than WGSL would place it. */
 static const char *size_attribute(rx_wgsl *p, uint32_t type, uint32_t i)
 {
-    const uint32_t *in = rx_wg_type(p, type);
-    const rx_wg_id *d = rx_wg_at(p, type);
-    const rx_wg_layout m = rx_wg_layout_of(p, in[2 + i]);
+    const uint32_t *in = rx_ws_type(p, type);
+    const rx_ws_id *d = rx_ws_at(p, type);
+    const rx_ws_layout m = rx_ws_layout_of(p, in[2 + i]);
     const uint32_t offset = member_offset(d, i);
     if (offset == UINT32_MAX)
         return "";
     if (offset % m.align)
-        rx_wg_fail(p, RLX_UNSUPPORTED, "member %u of struct %u at offset %u, WGSL aligns it to %u",
+        rx_ws_fail(p, RLX_UNSUPPORTED, "member %u of struct %u at offset %u, WGSL aligns it to %u",
                    (unsigned)i, (unsigned)type, (unsigned)offset, (unsigned)m.align);
-    if (i + 3 >= rx_wg_length(in))
+    if (i + 3 >= rx_ws_length(in))
         return "";
     const uint32_t after = member_offset(d, i + 1);
-    if (round_up(rx_wg_layout_of(p, in[3 + i]).align, offset + m.size) == after)
+    if (round_up(rx_ws_layout_of(p, in[3 + i]).align, offset + m.size) == after)
         return "";
-    return rx_wg_text(p, "@size(%u) ", (unsigned)(after - offset));
+    return rx_ws_text(p, "@size(%u) ", (unsigned)(after - offset));
 }
 
-void rx_wg_print_struct(rx_wgsl *p, const char *name, uint32_t type, bool atomic)
+void rx_ws_print_struct(rx_wgsl *p, const char *name, uint32_t type, bool atomic)
 {
-    const uint32_t *in = rx_wg_type(p, type);
+    const uint32_t *in = rx_ws_type(p, type);
     rx_str s = {0};
     rx_str_printf(&s, "struct %s {", name);
-    for (uint32_t i = 0; i + 2 < rx_wg_length(in) && rx_wg_ok(p); i++) {
-        const bool is_int = rx_wg_def(p, rx_wg_element_of(p, in[2 + i])) == OpTypeInt;
+    for (uint32_t i = 0; i + 2 < rx_ws_length(in) && rx_ws_ok(p); i++) {
+        const bool is_int = rx_ws_def(p, rx_ws_element_of(p, in[2 + i])) == OpTypeInt;
         rx_str_printf(&s, "%s%sm%u: %s", i ? ", " : " ", size_attribute(p, type, i), (unsigned)i,
-                      rx_wg_type_name(p, in[2 + i], atomic && is_int));
+                      rx_ws_type_name(p, in[2 + i], atomic && is_int));
     }
     rx_str_puts(&s, " }\n");
-    rx_str_puts(&p->decl, rx_wg_keep(p, &s));
+    rx_str_puts(&p->decl, rx_ws_keep(p, &s));
 }
 
 /* ---- Constants ------------------------------------------------------------------------------- */
 
-bool rx_wg_is_constant_op(uint32_t op)
+bool rx_ws_is_constant_op(uint32_t op)
 {
     return (op >= OpConstantTrue && op <= OpConstantNull) ||
            (op >= OpSpecConstantTrue && op <= OpSpecConstantOp) || op == OpUndef;
 }
 
-uint32_t rx_wg_resolve(rx_wgsl *p, uint32_t id)
+uint32_t rx_ws_resolve(rx_wgsl *p, uint32_t id)
 {
-    const rx_wg_id *d = rx_wg_at(p, id);
-    for (int i = 0; i < RX_WG_MAX_DEPTH && d->same_as; i++) {
+    const rx_ws_id *d = rx_ws_at(p, id);
+    for (int i = 0; i < RX_WS_MAX_DEPTH && d->same_as; i++) {
         id = d->same_as;
-        d = rx_wg_at(p, id);
+        d = rx_ws_at(p, id);
     }
     return id;
 }
 
-bool rx_wg_known(rx_wgsl *p, uint32_t id) { return rx_wg_at(p, rx_wg_resolve(p, id))->known; }
+bool rx_ws_known(rx_wgsl *p, uint32_t id) { return rx_ws_at(p, rx_ws_resolve(p, id))->known; }
 
-uint32_t rx_wg_value(rx_wgsl *p, uint32_t id)
+uint32_t rx_ws_value(rx_wgsl *p, uint32_t id)
 {
-    const rx_wg_id *d = rx_wg_at(p, rx_wg_resolve(p, id));
+    const rx_ws_id *d = rx_ws_at(p, rx_ws_resolve(p, id));
     return d->known ? d->value : 0;
 }
 
@@ -279,22 +279,22 @@ static const char *decimal(rx_wgsl *p, float x, char suffix)
     char *point = strchr(text, *localeconv()->decimal_point); /* the program may set a locale */
     if (point)
         *point = '.';
-    return rx_wg_text(p, *text == '-' ? "(%s%c)" : "%s%c", text, suffix);
+    return rx_ws_text(p, *text == '-' ? "(%s%c)" : "%s%c", text, suffix);
 }
 
-const char *rx_wg_literal(rx_wgsl *p, char kind, uint32_t bits, bool *infinite)
+const char *rx_ws_literal(rx_wgsl *p, char kind, uint32_t bits, bool *infinite)
 {
     float x;
     switch (kind) {
     case 'b': return bits ? "true" : "false";
-    case 'u': return rx_wg_text(p, "%uu", (unsigned)bits);
+    case 'u': return rx_ws_text(p, "%uu", (unsigned)bits);
     case 'i':
         if (bits == 0x80000000u)
             return "bitcast<i32>(0x80000000u)";
-        return rx_wg_text(p, bits >> 31 ? "(%di)" : "%di", (int)(int32_t)bits);
+        return rx_ws_text(p, bits >> 31 ? "(%di)" : "%di", (int)(int32_t)bits);
     case 'h':
         if ((bits & 0x7c00u) == 0x7c00u)
-            rx_wg_fail(p, RLX_UNSUPPORTED, "an infinite constant of type f16");
+            rx_ws_fail(p, RLX_UNSUPPORTED, "an infinite constant of type f16");
         return decimal(p, half_to_float(bits), 'h');
     default:
         memcpy(&x, &bits, sizeof x);
@@ -302,43 +302,43 @@ const char *rx_wg_literal(rx_wgsl *p, char kind, uint32_t bits, bool *infinite)
             return decimal(p, x, 'f');
         /* Infinity, NaN, subnormal: errors or flushed as literals, so not a constant expression. */
         p->needs_bits = *infinite = true;
-        return rx_wg_text(p, "f32_of(0x%xu)", (unsigned)bits);
+        return rx_ws_text(p, "f32_of(0x%xu)", (unsigned)bits);
     }
 }
 
 static const char *composite(rx_wgsl *p, uint32_t id, bool *infinite)
 {
-    const rx_wg_id *d = rx_wg_at(p, id);
+    const rx_ws_id *d = rx_ws_at(p, id);
     rx_str s = {0};
-    rx_str_printf(&s, "%s(", rx_wg_type_name(p, d->type, false));
-    for (uint32_t i = 3; i < rx_wg_length(d->in) && rx_wg_ok(p); i++) {
-        rx_str_printf(&s, "%s%s", i > 3 ? ", " : "", rx_wg_constant(p, d->in[i]));
-        *infinite |= rx_wg_at(p, d->in[i])->infinite;
+    rx_str_printf(&s, "%s(", rx_ws_type_name(p, d->type, false));
+    for (uint32_t i = 3; i < rx_ws_length(d->in) && rx_ws_ok(p); i++) {
+        rx_str_printf(&s, "%s%s", i > 3 ? ", " : "", rx_ws_constant(p, d->in[i]));
+        *infinite |= rx_ws_at(p, d->in[i])->infinite;
     }
     rx_str_puts(&s, ")");
-    const char *text = rx_wg_keep(p, &s);
-    if (rx_wg_def(p, d->type) == OpTypeVector || *infinite)
+    const char *text = rx_ws_keep(p, &s);
+    if (rx_ws_def(p, d->type) == OpTypeVector || *infinite)
         return text;
     rx_str_printf(&p->decl, "const c%u = %s;\n", (unsigned)id, text);
-    return rx_wg_text(p, "c%u", (unsigned)id);
+    return rx_ws_text(p, "c%u", (unsigned)id);
 }
 
-const char *rx_wg_constant(rx_wgsl *p, uint32_t id)
+const char *rx_ws_constant(rx_wgsl *p, uint32_t id)
 {
-    rx_wg_id *d = rx_wg_at(p, id);
-    const uint32_t op = d->in ? rx_wg_opcode(d->in) : Op_none;
+    rx_ws_id *d = rx_ws_at(p, id);
+    const uint32_t op = d->in ? rx_ws_opcode(d->in) : Op_none;
     bool infinite = false;
     const char *text = "?";
     if (d->text)
         return d->text;
     if (d->known)
-        text = rx_wg_literal(p, rx_wg_kind(p, d->type), d->value, &infinite);
+        text = rx_ws_literal(p, rx_ws_kind(p, d->type), d->value, &infinite);
     else if (op == OpConstantNull || op == OpUndef)
-        text = rx_wg_text(p, "%s()", rx_wg_type_name(p, d->type, false));
+        text = rx_ws_text(p, "%s()", rx_ws_type_name(p, d->type, false));
     else if (op == OpConstantComposite || op == OpSpecConstantComposite)
         text = composite(p, id, &infinite);
     else
-        rx_wg_fail(p, RLX_INVALID, "id %u is no constant", (unsigned)id);
+        rx_ws_fail(p, RLX_INVALID, "id %u is no constant", (unsigned)id);
     d->infinite = infinite;
     return d->text = text;
 }
@@ -396,7 +396,7 @@ static bool fold_two(uint32_t op, uint32_t a, uint32_t b, uint32_t *r)
     return false;
 }
 
-bool rx_wg_fold(uint32_t op, const uint32_t *a, uint32_t n, uint32_t *r)
+bool rx_ws_fold(uint32_t op, const uint32_t *a, uint32_t n, uint32_t *r)
 {
     if (n == 2)
         return fold_two(op, a[0], a[1], r);

@@ -11,8 +11,10 @@
  *   outputs  token i32 [B], sampled from the last position; logits f32 [B, vocabulary], of the last
  *            position, before the penalty; with `scores` instead of both: scores f32 [B, S], the
  *            log-probability of input targets i32 [B, S]
- *   states   by layer: k.<i>, v.<i> [sequences * context, kv heads, head size], or what the layer
- *            keeps; all have the slot in the outermost axis
+ *   states   by layer: k.<i>, v.<i> [sequences * context, kv heads, head size], with a cache of
+ *            q8_0 also k.scale.<i>, v.scale.<i>; of recurrent models conv.<i>, ssm.<i>
+ *            [sequences, ..], which a run that starts at position 0 does not read. All have the
+ *            slot in the outermost axis
  * B is the named dimension "batch" up to `sequences` (1 when that is 1), S the named dimension
  * "seq" up to `batch`. Runs have no padding: prompts run with B = 1, or all sequences have as many
  * tokens.
@@ -20,7 +22,8 @@
  * An encoder's graph has inputs tokens i32 [B, S], types i32 [B, S] (when the model has token
  * types), lengths i32 [B] (tokens that are no padding) and output hidden f32 [B, S, width].
  *
- * Params have the names of the file's tensors, except those that rx_arch_param makes. */
+ * Params have the names of the file's tensors, except those that rx_arch_param makes: the tables
+ * rope.cos, rope.sin, rope.local.cos, rope.local.sin. */
 #ifndef RX_MODEL_ARCH_H
 #define RX_MODEL_ARCH_H
 

@@ -180,7 +180,7 @@ static rlx_value build_router(rx_builder *b, const rx_layer *l, rlx_value x, rlx
     w = rlx_top_k(g, rlx_softmax(g, w, 1), &(rlx_topk_desc){.k = k, .axis = 1, .out = RLX_I32},
                   ids);
     *ids = rlx_reshape(g, *ids, 1, &flat);
-    if (f->arch->norm_experts)
+    if (f->norm_experts)
         w = rlx_div(g, w, rlx_reduce(g, RLX_REDUCE_SUM, w, &axis, 1, true));
     if (f->expert_scale != 1)
         w = rlx_mul(g, w, rlx_scalar(g, RLX_F32, f->expert_scale));

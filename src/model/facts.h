@@ -95,6 +95,7 @@ struct rx_facts {
     double yarn_fast, yarn_slow, yarn_extrapolation;
     int64_t experts, experts_used, expert_hidden, shared_hidden;
     double expert_scale;
+    bool norm_experts;
     int64_t ssm_conv, ssm_inner, ssm_state, ssm_rank, ssm_groups;
     bool ssm_norms;           /* norms without weights of dt, b and c */
     int64_t types, positions; /* encoders: rows of the tables; 0: none */

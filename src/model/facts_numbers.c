@@ -235,6 +235,31 @@ static rlx_status gguf_rope_kind(rx_facts *f, rlx_error *err)
                    m.key, n < 40 ? (int)n : 40, text);
 }
 
+/* A flag, left as it is when the file does not say. */
+static rlx_status gguf_flag(const rx_facts *f, const char *key, bool *out, rlx_error *err)
+{
+    rlx_meta m;
+    if (!find_key(f, key, &m) || (!m.is_array && rlx_meta_bool(&m, 0, out)))
+        return RLX_OK;
+    return rx_fail(err, RLX_INVALID, "%s: expected true or false", m.key);
+}
+
+/* What must be as the architecture has it. */
+static rlx_status gguf_refuse(const rx_facts *f, rlx_error *err)
+{
+    const bool decodes = f->arch->parts & RX_HAS_DECODER;
+    bool causal = decodes;
+    int64_t gating = 1;
+    rlx_meta m;
+    RLX_TRY(gguf_flag(f, "attention.causal", &causal, err));
+    if (causal != decodes)
+        return rx_fail(err, RLX_UNSUPPORTED, "%s.attention.causal: expected %s, got %s",
+                       f->arch->name, decodes ? "true" : "false", causal ? "true" : "false");
+    if (find_key(f, "expert_gating_func", &m))
+        RLX_TRY(meta_count(&m, 0, 0, 1, &gating, err));
+    return RLX_OK;
+}
+
 static rlx_status gguf_rest(rx_facts *f, rlx_error *err)
 {
     static const rlx_pooling poolings[] = {RLX_POOL_DEFAULT, RLX_POOL_MEAN, RLX_POOL_FIRST,
@@ -243,8 +268,9 @@ static rlx_status gguf_rest(rx_facts *f, rlx_error *err)
     int64_t pooling = 0;
     const char *text;
     size_t n;
-    if (find_key(f, "ssm.dt_b_c_rms", &m) && !rlx_meta_bool(&m, 0, &f->ssm_norms))
-        return rx_fail(err, RLX_INVALID, "%s: expected true or false", m.key);
+    f->norm_experts = f->arch->norm_experts;
+    RLX_TRY(gguf_flag(f, "expert_weights_norm", &f->norm_experts, err));
+    RLX_TRY(gguf_flag(f, "ssm.dt_b_c_rms", &f->ssm_norms, err));
     if (find_key(f, "pooling_type", &m))
         RLX_TRY(meta_count(&m, 0, 0, 3, &pooling, err));
     f->pooling = poolings[pooling];
@@ -266,6 +292,7 @@ rlx_status rx_facts_read_gguf(rx_facts *f, rlx_error *err)
     }
     RLX_TRY(gguf_windows(f, err));
     RLX_TRY(gguf_rope_kind(f, err));
+    RLX_TRY(gguf_refuse(f, err));
     return gguf_rest(f, err);
 }
 

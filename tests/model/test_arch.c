@@ -5,23 +5,29 @@
  *       steps=n            the last n tokens of each are decoded, all sequences in one run
  *       chunk=n            the others in runs of n tokens, one sequence at a time
  *       device=, cache=, context=, batch=, policy=exact|fast, config=FILE, scores=1
+ *       penalty=x          divides the logits of the tokens before, which are recent
+ *       memory=1           only reads the facts and builds the graph, with each allocation failing
+ *       fuzz=n             only that, of n changed files
  *       out=FILE           f32: logits after the prompt and after each step, for each sequence; or
  *                          the scores of each sequence; or the hidden states
- * Without arguments: what the graph refuses. */
+ * Without arguments there is nothing to check. */
 #include <stdlib.h>
 
 #include "base/mem.h"
 #include "check.h"
 #include "model/arch.h"
 #include "rlx/session.h"
+#include "support/model_file.h"
 
 #define MAX_SEQUENCES 8
 #define MAX_TOKENS 8192
+#define MAX_TEXT (4 << 20)
 
 typedef struct options {
     const char *model, *device, *config, *out;
     rx_build_desc build;
-    int64_t steps, chunk;
+    int64_t steps, chunk, memory, fuzz;
+    float penalty;
     rlx_policy policy;
     size_t n;                        /* sequences */
     size_t length[MAX_SEQUENCES];
@@ -65,7 +71,7 @@ static void read_tokens(options *o, const char *text)
 
 static options read_options(int argc, char **argv)
 {
-    options o = {.model = argv[1], .device = "cpu", .chunk = INT64_MAX,
+    options o = {.model = argv[1], .device = "cpu", .chunk = INT64_MAX, .penalty = 1,
                  .build = {.sequences = 1, .context = 64, .batch = 0, .cache = RLX_F32}};
     for (int i = 2; i < argc; i++) {
         char *value = strchr(argv[i], '=');
@@ -81,6 +87,9 @@ static options read_options(int argc, char **argv)
         else if (!strcmp(name, "context")) o.build.context = number;
         else if (!strcmp(name, "batch")) o.build.batch = number;
         else if (!strcmp(name, "scores")) o.build.scores = number;
+        else if (!strcmp(name, "penalty")) o.penalty = strtof(value, NULL);
+        else if (!strcmp(name, "memory")) o.memory = number;
+        else if (!strcmp(name, "fuzz")) o.fuzz = number;
         else if (!strcmp(name, "cache")) o.build.cache = rlx_dtype_from_name(value);
         else if (!strcmp(name, "config")) o.config = value;
         else if (!strcmp(name, "out")) o.out = value;
@@ -96,8 +105,8 @@ static options read_options(int argc, char **argv)
 static char *read_text(const char *path, size_t *n)
 {
     FILE *f = fopen(path, "rb");
-    char *text = calloc(1, 1 << 20);
-    *n = f && text ? fread(text, 1, 1 << 20, f) : 0;
+    char *text = calloc(1, MAX_TEXT);
+    *n = f && text ? fread(text, 1, MAX_TEXT, f) : 0;
     if (f)
         fclose(f);
     return text;
@@ -153,6 +162,20 @@ static void write_row(runner *r, const float *row, size_t n)
 
 /* ---- Decoders -------------------------------------------------------------------------------- */
 
+/* Token k of those to be penalised, or -1: all of the prompt but every third. */
+static int32_t recent_token(const options *o, size_t seq, size_t k)
+{
+    return o->penalty != 1 && k % 3 && k < o->length[seq] ? o->tokens[seq][k] : -1;
+}
+
+static void set_recent(runner *r, size_t first, size_t count)
+{
+    static int32_t recent[MAX_SEQUENCES * RX_RECENT];
+    for (size_t i = 0; i < count * RX_RECENT; i++)
+        recent[i] = recent_token(r->o, first + i / RX_RECENT, i % RX_RECENT);
+    set(r, "recent", recent, count * RX_RECENT * 4);
+}
+
 /* Tokens from .. from + n - 1 of sequences first .. first + count - 1, each at its own place: `at`
  * is the position of the first of them in each sequence. */
 static void run_tokens(runner *r, size_t first, size_t count, const size_t *at, size_t n)
@@ -186,13 +209,7 @@ static void run_tokens(runner *r, size_t first, size_t count, const size_t *at, 
         else if (!strcmp(info.name, "targets")) set(r, "targets", targets, rows * 4);
         else if (!strcmp(info.name, "lengths")) set(r, "lengths", lengths, count * 4);
         else if (!strcmp(info.name, "slots")) set(r, "slots", slots, count * 4);
-        else if (!strcmp(info.name, "recent")) {
-            int32_t *recent = malloc(count * RX_RECENT * 4);
-            for (size_t k = 0; recent && k < count * RX_RECENT; k++)
-                recent[k] = -1;
-            set(r, "recent", recent, count * RX_RECENT * 4);
-            free(recent);
-        }
+        else if (!strcmp(info.name, "recent")) set_recent(r, first, count);
     }
     submit(r);
     free(buffer);
@@ -217,19 +234,28 @@ static void run_prompt(runner *r, size_t seq)
     }
 }
 
-/* Greedy sampling without penalty gives the token of the largest logit. */
-static void check_token(runner *r, size_t count)
+/* Greedy sampling gives the token of the largest logit after the penalty. */
+static void check_token(runner *r, size_t first, size_t count)
 {
     rlx_error err;
     int32_t token[MAX_SEQUENCES];
     const size_t n = (size_t)r->facts.vocabulary;
     need(rlx_session_read(r->session, "token", 0, token, count * 4, &err), &err, "token");
     for (size_t b = 0; b < count; b++) {
-        const float *row = r->logits + b * n;
+        float *row = r->logits + b * n;
+        bool *done = calloc(n, sizeof *done);
         size_t best = 0;
+        for (size_t k = 0; k < RX_RECENT; k++) {
+            const int32_t t = recent_token(r->o, first + b, k);
+            if (t < 0 || done[t])
+                continue;
+            row[t] = row[t] > 0 ? row[t] / r->o->penalty : row[t] * r->o->penalty;
+            done[t] = true;
+        }
         for (size_t i = 1; i < n; i++)
             best = row[i] > row[best] ? i : best;
         CHECK(token[b] == (int32_t)best);
+        free(done);
     }
 }
 
@@ -237,11 +263,11 @@ static void run_decoder(runner *r)
 {
     const options *o = r->o;
     const size_t v = (size_t)r->facts.vocabulary;
-    const float greedy[4] = {0}, penalty = 1;
+    const float greedy[4] = {0};
     const int64_t seed = 1;
     if (!o->build.scores) {
         set(r, "sampling", greedy, sizeof greedy);
-        set(r, "penalty", &penalty, sizeof penalty);
+        set(r, "penalty", &o->penalty, sizeof o->penalty);
         set(r, "seed", &seed, sizeof seed);
     }
     for (size_t seq = 0; seq < o->n; seq++) {
@@ -250,7 +276,7 @@ static void run_decoder(runner *r)
             continue;
         read_out(r, "logits", v);
         write_row(r, r->logits, v);
-        check_token(r, 1);
+        check_token(r, seq, 1);
     }
     for (int64_t step = 0; step < o->steps; step++) {
         size_t at[MAX_SEQUENCES];
@@ -259,7 +285,7 @@ static void run_decoder(runner *r)
         run_tokens(r, 0, o->n, at, 1);
         read_out(r, "logits", o->n * v);
         write_row(r, r->logits, o->n * v);
-        check_token(r, o->n);
+        check_token(r, 0, o->n);
     }
 }
 
@@ -313,11 +339,6 @@ static void run_model(const options *o)
     const rlx_session_desc desc = {.policy = o->policy};
     need(rlx_session_create(device, graph, &desc, &r.session, &err), &err, "session");
     set_params(facts, o, r.session);
-    if (getenv("ARCH_STEPS")) {
-        rlx_step_info step;
-        for (size_t i = 0; rlx_session_step(r.session, i, &step); i++)
-            printf("%zu %s %s %s\n", i, step.op, step.kernel, step.shapes);
-    }
     rx_facts_get(facts, &r.facts);
     r.logits = calloc(o->n * (size_t)r.facts.vocabulary + (size_t)o->build.batch, sizeof(float));
     r.out = o->out ? fopen(o->out, "wb") : NULL;
@@ -336,12 +357,103 @@ static void run_model(const options *o)
     free(config);
 }
 
+/* ---- Without memory, with changed files ------------------------------------------------------ */
+
+/* Everything up to the graph, and its tables. */
+static rlx_status build_bytes(const void *data, size_t n, const rx_build_desc *d, rlx_error *err)
+{
+    rlx_file *file;
+    rx_facts *facts = NULL;
+    rlx_graph *graph = NULL;
+    rlx_leaf_info info;
+    rlx_status st = rx_file_from_memory(data, n, "model.gguf", &file, err);
+    if (st == RLX_OK)
+        st = rx_facts_read(file, NULL, 0, &facts, err);
+    if (st == RLX_OK)
+        st = rx_arch_build(facts, d, &graph, err);
+    for (size_t i = 0; st == RLX_OK && rlx_graph_leaf(graph, RLX_LEAF_PARAM, i, &info); i++) {
+        const void *param;
+        size_t bytes;
+        bool owned;
+        st = rx_arch_param(facts, d, info.name, &param, &bytes, &owned, err);
+        if (st == RLX_OK && owned)
+            rx_free((void *)param);
+    }
+    rlx_graph_destroy(graph);
+    rx_facts_destroy(facts);
+    rlx_file_close(file);
+    return st;
+}
+
+typedef struct failing {
+    long n, fail_at, live;
+} failing;
+
+static void *failing_realloc(void *user, void *old, size_t n)
+{
+    failing *a = user;
+    if (a->n++ == a->fail_at)
+        return NULL;
+    void *p = realloc(old, n);
+    a->live += !old && p;
+    return p;
+}
+
+static void failing_free(void *user, void *p)
+{
+    ((failing *)user)->live -= p != NULL;
+    free(p);
+}
+
+static void run_without_memory(const options *o, const char *data, size_t n)
+{
+    rlx_status st = RLX_NO_MEMORY;
+    for (long at = 0; st != RLX_OK && at < 100000; at++) {
+        failing a = {.fail_at = at};
+        const rlx_allocator hooks = {failing_realloc, failing_free, &a};
+        rlx_error err;
+        rlx_set_allocator(&hooks);
+        st = build_bytes(data, n, &o->build, &err);
+        rlx_set_allocator(NULL);
+        if (!CHECK(a.live == 0 && (st == RLX_OK) == (a.n <= at)) ||
+            !CHECK(st == RLX_OK || st == RLX_NO_MEMORY))
+            printf("allocation %ld: %s, %ld live: %s\n", at, rlx_status_name(st), a.live, err.text);
+    }
+}
+
+/* Changes bytes among the metadata and the names, which come first. */
+static void run_changed(const options *o, const char *data, size_t n)
+{
+    uint64_t seed = 88172645463325252u;
+    size_t good = 0, head = n < 6000 ? n : 6000;
+    char *copy = malloc(n);
+    for (int64_t run = 0; copy && run < o->fuzz; run++) {
+        rlx_error err;
+        memcpy(copy, data, n);
+        for (int i = 0; i < 1 + (int)(seed % 4); i++) {
+            seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
+            copy[(seed >> 8) % head] = (char)(seed & 1 ? seed >> 40 : (seed >> 40) % 4 * 85);
+        }
+        good += build_bytes(copy, n, &o->build, &err) == RLX_OK;
+    }
+    free(copy);
+    printf("%zu of %lld changed files were good\n", good, (long long)o->fuzz);
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2)
         return check_done();
     options o = read_options(argc, argv);
-    run_model(&o);
+    size_t n;
+    char *data = o.memory || o.fuzz ? read_text(o.model, &n) : NULL;
+    if (o.memory)
+        run_without_memory(&o, data, n);
+    else if (o.fuzz)
+        run_changed(&o, data, n);
+    else
+        run_model(&o);
+    free(data);
     for (size_t i = 0; i < o.n; i++)
         free(o.tokens[i]);
     return check_done();

@@ -40,10 +40,12 @@ def check(ok, text):
 def run(path, sequences, folder, **options):
     """The floats that the program writes, or None and what it printed."""
     out = os.path.join(folder, "out.bin")
+    if os.path.exists(out):
+        os.remove(out)
     args = [PROGRAM, path, "tokens=" + "/".join(",".join(map(str, s)) for s in sequences),
             "out=" + out] + ["%s=%s" % kv for kv in options.items()]
     done = subprocess.run(args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if done.returncode:
+    if done.returncode or not os.path.exists(out):
         return None, done.stdout
     return np.fromfile(out, "<f4").astype(np.float64), done.stdout
 
@@ -77,6 +79,7 @@ def decoder_cases(devices):
     for device in devices:
         yield "pieces", [1], {"device": device, "chunk": 16, "steps": 5}
         yield "several", [0, 1, 2], {"device": device, "steps": 3, "chunk": 9}
+    yield "penalty", [0, 1], {"device": devices[0], "steps": 3, "penalty": 1.7}
     for cache in ("f16", "q8_0"):
         yield cache, [1, 2], {"device": devices[0], "steps": 4, "cache": cache}
 
@@ -105,6 +108,13 @@ def test_decoder(name, model, path, folder, devices):
         want.append([p[i, t] for i, t in enumerate(s[1:] + [0])])
     got = run(path, tokens[1:2], folder, scores=1, context=CONTEXT, chunk=16)
     compare(name + ", scores", got, np.array(want[1]), 1e-4)
+
+
+def test_hostile(name, path, folder):
+    """Each allocation fails once; bytes of the metadata change."""
+    for options in ({"memory": 1}, {"fuzz": 300}):
+        got, text = run(path, [[1], [2]], folder, **options)
+        check("0 failed" in text, "%s, %s: %s" % (name, options, text.strip()))
 
 
 def test_short_context(model, path, folder):
@@ -169,6 +179,8 @@ def broken_files(model):
     yield meta("rope.scaling.type", "spiral"), "'spiral'"
     yield meta("feed_forward_length", 95), "blk.0.ffn_gate.weight"
     yield meta("expert_count", 4), "expert_used_count"
+    yield meta("expert_gating_func", 2), "llama.expert_gating_func"
+    yield meta("attention.causal", False), "attention.causal: expected true"
     yield meta("attention.sliding_window_pattern", [True]), "expected 2 flags, got 1"
     yield shape("blk.0.attn_q.weight", (64, 65)), "expected with shape [64, 64], got [64, 65]"
     yield shape("blk.0.attn_norm.weight", (64, 64)), "expected with shape [64], got [64, 64]"
@@ -203,6 +215,7 @@ def test_all(args, folder):
             test_encoder(name, model, path, folder, devices)
         else:
             test_decoder(name, model, path, folder, devices)
+        test_hostile(name, path, folder)
         if name == "phi3-long":
             test_short_context(model, path, folder)
         if name == "llama":

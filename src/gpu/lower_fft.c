@@ -196,11 +196,66 @@ static void add_bluestein(rx_gpu_build *b, spectral *s, const transform *t)
     add_transform(b, s, &back);
 }
 
+/* exp(-2 pi i j / n), j < n. */
+static rx_gpu_ref add_roots(rx_gpu_build *b, int64_t n)
+{
+    float *roots = rx_arena_alloc(b->arena, (size_t)n * 2 * sizeof *roots);
+    for (int64_t j = 0; roots && j < n; j++) {
+        double angle = -2 * 3.14159265358979323846 * (double)j / (double)n;
+        roots[2 * j] = (float)cos(angle);
+        roots[2 * j + 1] = (float)sin(angle);
+    }
+    if (!roots)
+        b->status = rx_fail_memory(b->err, "roots of unity", (size_t)n * 2 * sizeof *roots);
+    return roots ? rx_gpu_add_table(b, roots, (uint64_t)n * 8) : RX_REF_NONE;
+}
+
+#define MIN_POW2 64
+#define MAX_POW2 4096
+
+/* Dense lines of f32 whose length is a power of two, by fft_pow2.comp; false when they are not. */
+static bool add_pow2(rx_gpu_build *b, const spectral *s, uint32_t from, uint32_t to)
+{
+    const rx_gpu_caps *caps = s->call->caps;
+    const rx_view *x = &s->call->in[0], *y = &s->call->out[0];
+    bool bins = from == FROM_REAL && to == TO_COMPLEX;
+    int64_t length = bins ? s->points / 2 : s->points, team = length / 8;
+    if ((from != FROM_COMPLEX && !bins) || to != TO_COMPLEX || s->points % 2 ||
+        x->dtype != RLX_F32 || y->dtype != RLX_F32)
+        return false;
+    if (length < MIN_POW2 || length > MAX_POW2 || (length & (length - 1)) ||
+        team > caps->max_invocations || s->x_inner != 1 || s->x_size != s->points ||
+        rx_gpu_offset(x) % 2 || rx_gpu_offset(y) % 2)
+        return false;
+    uint32_t lines = team < 128 ? (uint32_t)(128 / team) : 1, log = 0;
+    if ((uint64_t)(length + team) * lines * 8 > caps->max_shared_bytes)
+        return false;
+    while ((int64_t)1 << log < length)
+        log++;
+    rx_gpu_ref roots = add_roots(b, bins ? 2 * length : length);
+    rx_gpu_dispatch *d = rx_gpu_add(b, RX_K_fft_pow2, lines * (uint32_t)team);
+    const uint32_t spec[] = {log, lines, bins, s->inverse};
+    for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
+        rx_spec(d, spec[i]);
+    rx_gpu_bind(d, RX_REF_IN(0), false);
+    rx_gpu_bind(d, RX_REF_OUT(0), true);
+    rx_gpu_bind(d, roots, false);
+    uint64_t n_groups = (s->lines + lines - 1) / lines;
+    const uint32_t words[] = {(uint32_t)s->lines, rx_gpu_offset(x) / 2, rx_gpu_offset(y) / 2};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        rx_gpu_push(d, words[i]);
+    rx_gpu_push_f32(d, s->scale);
+    rx_gpu_grid(d, caps, n_groups);
+    return true;
+}
+
 /* Transforms of s->points points that read as `from` and write as `to`. */
 static rlx_status add_spectral(rx_gpu_build *b, spectral *s, uint32_t from, uint32_t to)
 {
     const rx_gpu_call *c = s->call;
     const rx_view *y = &c->out[0];
+    if (add_pow2(b, s, from, to))
+        return b->status;
     s->room = ((int64_t)c->caps->max_shared_bytes - CIRCLE_BYTES) / 16;
     s->bluestein = !is_smooth(s->points);
     s->length = s->points;

@@ -61,7 +61,7 @@ void rx_model_release_pages(rlx_model *m);
 /* A session of another graph of the model, with its weights. */
 rlx_status rx_model_make_session(rlx_model *m, const rx_build_desc *build, rlx_session **out,
                                  rlx_error *err);
-/* A session for a context: the model's own, or a clone. Handed back with rx_model_return_session. */
+/* A session for a context: the model's own, or a clone; rx_model_return_session takes it back. */
 rlx_status rx_model_lend_session(rlx_model *m, rlx_session **out, rlx_error *err);
 void rx_model_return_session(rlx_model *m, rlx_session *s);
 /* A number that tells models apart: hash of shapes, names and some of the weights. */
@@ -140,7 +140,7 @@ rlx_status rx_context_restore(rlx_context *c, size_t seq, rx_note_fn *fn, void *
 
 /* ---- generate.c ------------------------------------------------------------------------------ */
 
-/* The tokens of a text ended by a zero byte; freed with rx_free. `flags` as rlx_tokenizer_encode. */
+/* The tokens of a text ended by a zero byte; freed with rx_free. Flags of rlx_tokenizer_encode. */
 rlx_status rx_encode_text(const rlx_tokenizer *t, const char *text, unsigned flags, int32_t **ids,
                           size_t *n, rlx_error *err);
 

@@ -28,8 +28,8 @@ static const cli_command cmd_version = {
 
 static const cli_command *const commands[] = {
     &cmd_devices, &cmd_doctor,  &cmd_ops,      &cmd_run,  &cmd_bench,
-    &cmd_explain, &cmd_inspect, &cmd_quantize, &cmd_tokenize, &cmd_help,
-    &cmd_version,
+    &cmd_explain, &cmd_inspect, &cmd_quantize, &cmd_tokenize, &cmd_generate,
+    &cmd_chat,    &cmd_embed,   &cmd_perplexity, &cmd_help,   &cmd_version,
 };
 
 static void print_overview(FILE *f)
@@ -37,7 +37,7 @@ static void print_overview(FILE *f)
     fprintf(f, "rlx %s: compiles neural-network graphs and runs them on the CPU or a GPU\n\n"
                "usage: rlx COMMAND [OPTION]... [ARGUMENT]...\n\n", rlx_version());
     for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-        fprintf(f, "  %s%-9s%s %s\n", term_style(f, TERM_BOLD), commands[i]->name,
+        fprintf(f, "  %s%-10s%s %s\n", term_style(f, TERM_BOLD), commands[i]->name,
                 term_style(f, TERM_PLAIN), commands[i]->summary);
     fputs("\nAll commands take --device, --json and --help. Exit status: 0 success, 1 failure, "
           "2 wrong usage.\nStart with 'rlx doctor', then 'rlx COMMAND --help': each has "

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+/* rlx embed: texts as vectors, and search by meaning with them. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "llm.h"
+#include "term.h"
+
+#define DEFAULT_TOP 10
+
+typedef struct options {
+    cli_common common;
+    model_options model;
+    const char *search, *pooling;
+    int64_t top;
+    bool raw;
+} options;
+
+/* Lines of a file. */
+typedef struct lines {
+    char *data;
+    const char **v;
+    size_t n;
+} lines;
+
+static void lines_free(lines *l)
+{
+    free(l->data);
+    free(l->v);
+}
+
+static int read_lines(const char *path, lines *out)
+{
+    bool is_stdin = !strcmp(path, "-");
+    FILE *f = is_stdin ? stdin : fopen(path, "rb");
+    size_t n = 0, cap = 0, got;
+    *out = (lines){0};
+    if (!f)
+        return cli_fail("cannot open '%s'", path);
+    do {
+        if (cap - n < 4096)
+            out->data = cli_realloc(out->data, cap = 2 * cap + 8192);
+        got = fread(out->data + n, 1, cap - n - 1, f);
+        n += got;
+    } while (got);
+    bool failed = ferror(f);
+    if (!is_stdin)
+        fclose(f);
+    out->data[n] = 0;
+    if (failed)
+        return cli_fail("cannot read '%s'", path);
+    for (char *at = out->data, *end = at + n; at < end;) {
+        char *stop = memchr(at, '\n', (size_t)(end - at));
+        char *next = stop ? stop + 1 : end;
+        if (stop)
+            *stop = 0;
+        at[strcspn(at, "\r")] = 0;
+        if (*at) {
+            out->v = cli_realloc(out->v, (out->n + 1) * sizeof *out->v);
+            out->v[out->n++] = at;
+        }
+        at = next;
+    }
+    return out->n ? EXIT_OK : cli_fail("'%s' has no lines of text", path);
+}
+
+static int read_pooling(const char *text, rlx_pooling *out)
+{
+    static const char *const names[] = {"default", "mean", "first", "last"};
+    *out = RLX_POOL_DEFAULT;
+    if (!text)
+        return EXIT_OK;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (!strcmp(text, names[i])) {
+            *out = (rlx_pooling)i;
+            return EXIT_OK;
+        }
+    return cli_usage("--pooling expected mean, first or last, got '%s'", text);
+}
+
+/* ---- Vectors --------------------------------------------------------------------------------- */
+
+#define CHUNK 256 /* texts between two looks at the progress */
+
+/* The vectors of n texts, [n, width], freed with free; NULL after printing why not. */
+static float *embed_texts(rlx_model *m, const rlx_embed_desc *d, const char *const *texts, size_t n,
+                          size_t width)
+{
+    float *out = cli_alloc((n ? n : 1) * width * sizeof *out);
+    size_t n_cut = 0;
+    for (size_t at = 0; at < n; at += CHUNK) {
+        size_t cut = 0, count = n - at < CHUNK ? n - at : CHUNK;
+        rlx_error err = {0};
+        if (n > CHUNK)
+            cli_progress("%zu of %zu texts", at, n);
+        if (rlx_embed(m, texts + at, count, d, out + at * width, &cut, &err) != RLX_OK) {
+            cli_error(&err);
+            free(out);
+            return NULL;
+        }
+        n_cut += cut;
+    }
+    cli_progress_clear();
+    if (n_cut)
+        cli_warn("%zu of %zu texts were longer than the model takes and were cut", n_cut, n);
+    return out;
+}
+
+static void json_vector(json *j, const float *v, size_t width)
+{
+    json_list(j, NULL);
+    for (size_t i = 0; i < width; i++)
+        json_real(j, NULL, v[i]);
+    json_end(j);
+}
+
+static void print_vectors(const options *o, const float *v, size_t n, size_t width)
+{
+    json j = {.f = stdout};
+    if (o->common.json) {
+        json_object(&j, NULL);
+        json_array(&j, "embeddings");
+        for (size_t i = 0; i < n; i++)
+            json_vector(&j, v + i * width, width);
+        json_end(&j);
+        json_end(&j);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < width; k++)
+            printf("%.8g%c", v[i * width + k], k + 1 < width ? ' ' : '\n');
+}
+
+/* ---- Search ---------------------------------------------------------------------------------- */
+
+typedef struct match {
+    size_t line;
+    double score;
+} match;
+
+static int compare_matches(const void *a, const void *b)
+{
+    const match *x = a, *y = b;
+    if (x->score != y->score)
+        return x->score < y->score ? 1 : -1;
+    return x->line < y->line ? -1 : 1;
+}
+
+static void rank(const float *query, const float *v, size_t n, size_t width, match *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        double dot = 0, a = 0, b = 0;
+        for (size_t k = 0; k < width; k++) {
+            double x = query[k], y = v[i * width + k];
+            dot += x * y;
+            a += x * x;
+            b += y * y;
+        }
+        out[i] = (match){i, a > 0 && b > 0 ? dot / sqrt(a * b) : 0};
+    }
+    qsort(out, n, sizeof *out, compare_matches);
+}
+
+static void print_matches(json *j, const char *query, const lines *l, const match *m, size_t n)
+{
+    if (!j->f) {
+        printf("%s%s%s\n", term_style(stdout, TERM_BOLD), query, term_style(stdout, TERM_PLAIN));
+        for (size_t i = 0; i < n; i++)
+            printf("  %6.4f  %s\n", m[i].score, l->v[m[i].line]);
+        return;
+    }
+    json_object(j, NULL);
+    json_text(j, "query", query);
+    json_array(j, "matches");
+    for (size_t i = 0; i < n; i++) {
+        json_row(j, NULL);
+        json_real(j, "score", m[i].score);
+        json_int(j, "line", (int64_t)m[i].line);
+        json_text(j, "text", l->v[m[i].line]);
+        json_end(j);
+    }
+    json_end(j);
+    json_end(j);
+}
+
+static int search(const options *o, const lines *l, const float *queries, const float *v,
+                  size_t width)
+{
+    size_t top = o->top ? (size_t)o->top : DEFAULT_TOP;
+    match *matches = cli_alloc(l->n * sizeof *matches);
+    json j = {.f = o->common.json ? stdout : NULL};
+    if (top > l->n)
+        top = l->n;
+    if (j.f) {
+        json_object(&j, NULL);
+        json_array(&j, "results");
+    }
+    for (size_t q = 0; q < o->common.args.n; q++) {
+        rank(queries + q * width, v, l->n, width, matches);
+        print_matches(&j, o->common.args.v[q], l, matches, top);
+    }
+    if (j.f) {
+        json_end(&j);
+        json_end(&j);
+    }
+    free(matches);
+    return EXIT_OK;
+}
+
+/* ---- The command ----------------------------------------------------------------------------- */
+
+static int run_model(const options *o, rlx_model *m, const rlx_embed_desc *d)
+{
+    rlx_model_info info;
+    lines l = {0};
+    rlx_model_get_info(m, &info);
+    size_t width = (size_t)info.embedding_width, n = o->common.args.n;
+    int status = o->search ? read_lines(o->search, &l) : EXIT_OK;
+    float *vectors = NULL, *found = NULL;
+    if (status == EXIT_OK)
+        vectors = embed_texts(m, d, o->common.args.v, n, width);
+    if (vectors && o->search)
+        found = embed_texts(m, d, l.v, l.n, width);
+    if (status == EXIT_OK && (!vectors || (o->search && !found)))
+        status = EXIT_FAILED;
+    if (status == EXIT_OK && o->search)
+        status = search(o, &l, vectors, found, width);
+    else if (status == EXIT_OK)
+        print_vectors(o, vectors, n, width);
+    free(vectors);
+    free(found);
+    lines_free(&l);
+    return status;
+}
+
+static int run_embed(void *record)
+{
+    const options *o = record;
+    rlx_embed_desc d = {.no_normalize = o->raw};
+    rlx_model *m;
+    int status = read_pooling(o->pooling, &d.pooling);
+    if (status == EXIT_OK)
+        status = llm_open(&o->common, &o->model, &m, NULL);
+    if (status != EXIT_OK)
+        return status;
+    status = run_model(o, m, &d);
+    rlx_model_close(m);
+    return status;
+}
+
+static const cli_option embed_options[] = {
+    MODEL_OPTIONS(options, model),
+    {"search", CLI_TEXT, offsetof(options, search), "FILE",
+     "rank the lines of a file ('-': standard input) by nearness to each TEXT"},
+    {"top", CLI_NUMBER, offsetof(options, top), "N", "lines that --search shows (default 10)"},
+    {"pooling", CLI_TEXT, offsetof(options, pooling), "KIND",
+     "vector of a text: mean, first or last token (default: what the model says)"},
+    {"raw", CLI_FLAG, offsetof(options, raw), NULL, "do not scale vectors to length 1"},
+    {NULL, CLI_END, 0, NULL, NULL},
+};
+
+const cli_command cmd_embed = {
+    .name = "embed",
+    .args = "TEXT...",
+    .summary = "turn texts into vectors, and search with them",
+    .run = run_embed,
+    .options = embed_options,
+    .record_bytes = sizeof(options),
+    .min_args = 1,
+    .max_args = -1,
+    .details =
+        "The model is an encoder (BERT family): a folder with model.safetensors, config.json and\n"
+        "tokenizer.json, or a GGUF file. Each text gives one line of numbers. Texts that mean\n"
+        "about the same have vectors with a large inner product (1 for equal ones).",
+    .examples =
+        "  rlx embed --model minilm \"How are you?\" --json\n"
+        "  rlx embed --model minilm --search faq.txt --top 3 \"I forgot my password\"",
+};

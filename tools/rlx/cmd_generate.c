@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+/* rlx generate: text from a prompt. The text goes to standard output as it comes, all else to
+ * standard error. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "llm.h"
+#include "term.h"
+
+#define DEFAULT_MAX_TOKENS 128
+
+typedef struct options {
+    cli_common common;
+    model_options model;
+    sampling_options sampling;
+    const char *prompt, *prompt_file, *system, *logits;
+    bool chat, plain, ignore_end, shift, stats, profile;
+} options;
+
+/* What was generated. */
+typedef struct output {
+    int32_t *tokens;
+    size_t n_tokens;
+    char *text;
+    size_t length;
+    double load_seconds;
+    rlx_generate_result result;
+} output;
+
+/* ---- Prompts --------------------------------------------------------------------------------- */
+
+/* All of a file ("-": standard input) as text; NULL after printing why not. */
+static char *read_text(const char *path)
+{
+    bool is_stdin = !strcmp(path, "-");
+    FILE *f = is_stdin ? stdin : fopen(path, "rb");
+    char *text = NULL;
+    size_t n = 0, cap = 0, got;
+    if (!f) {
+        cli_fail("cannot open '%s'", path);
+        return NULL;
+    }
+    do {
+        if (cap - n < 4096)
+            text = cli_realloc(text, cap = 2 * cap + 8192);
+        got = fread(text + n, 1, cap - n - 1, f);
+        n += got;
+    } while (got);
+    bool failed = ferror(f);
+    if (!is_stdin)
+        fclose(f);
+    text[n] = 0;
+    if (!failed && strlen(text) == n)
+        return text;
+    cli_fail(failed ? "cannot read '%s'" : "'%s' has zero bytes; expected text", path);
+    free(text);
+    return NULL;
+}
+
+/* The prompt as the model shall see it, freed with free; NULL after printing why not. */
+static char *make_prompt(const options *o, const rlx_model *m)
+{
+    char *given = o->prompt_file ? read_text(o->prompt_file) : cli_format("%s", o->prompt);
+    if (!given || !o->chat)
+        return given;
+    rlx_message messages[2];
+    size_t n = 0;
+    rlx_error err = {0};
+    char *formatted, *prompt = NULL;
+    if (o->system)
+        messages[n++] = (rlx_message){"system", o->system};
+    messages[n++] = (rlx_message){"user", given};
+    if (rlx_chat_format(m, messages, n, true, &formatted, &err) == RLX_OK) {
+        prompt = cli_format("%s", formatted);
+        rlx_free(formatted);
+    } else {
+        cli_error(&err);
+    }
+    free(given);
+    return prompt;
+}
+
+/* ---- Generation ------------------------------------------------------------------------------ */
+
+static void take_piece(output *out, const rlx_piece *p, bool print)
+{
+    if (p->token >= 0) {
+        out->tokens = cli_realloc(out->tokens, (out->n_tokens + 1) * sizeof *out->tokens);
+        out->tokens[out->n_tokens++] = p->token;
+    }
+    out->text = cli_realloc(out->text, out->length + p->length + 1);
+    memcpy(out->text + out->length, p->text, p->length);
+    out->length += p->length;
+    out->text[out->length] = 0;
+    if (print && p->length) {
+        fwrite(p->text, 1, p->length, stdout);
+        fflush(stdout);
+    }
+}
+
+/* The logits of the last position of the prompt, f32 [vocabulary]. */
+static rlx_status write_logits(rlx_context *c, const rlx_model *m, const char *path, rlx_error *err)
+{
+    rlx_model_info info;
+    rlx_model_get_info(m, &info);
+    size_t n = (size_t)info.vocabulary;
+    float *logits = cli_alloc(n * sizeof *logits);
+    rlx_npy npy = {RLX_F32, {1, {info.vocabulary}}, n * sizeof *logits, logits};
+    rlx_status st = rlx_context_logits(c, 0, logits, n, err);
+    if (st == RLX_OK)
+        st = rlx_npy_write(path, &npy, err);
+    free(logits);
+    return st;
+}
+
+static rlx_status generate(const options *o, const rlx_model *m, rlx_context *c,
+                           const rlx_generate_desc *d, output *out, rlx_error *err)
+{
+    rlx_generation *g;
+    rlx_piece piece;
+    bool more = true;
+    rlx_status st = rlx_generation_begin(c, d, &g, err);
+    if (st != RLX_OK)
+        return st;
+    for (size_t i = 0; more && st == RLX_OK; i++) {
+        st = rlx_generation_next(g, -1, &piece, &more, err);
+        if (st == RLX_OK && i == 0 && o->logits)
+            st = write_logits(c, m, o->logits, err);
+        if (st == RLX_OK && more)
+            take_piece(out, &piece, !o->common.json);
+    }
+    rlx_generation_end(g, &out->result);
+    return st;
+}
+
+/* ---- Results --------------------------------------------------------------------------------- */
+
+static void print_json(const options *o, const rlx_model *m, const rlx_generate_desc *d,
+                       const output *out)
+{
+    rlx_model_info info;
+    json j = {.f = stdout};
+    rlx_model_get_info(m, &info);
+    json_object(&j, NULL);
+    json_list(&j, "tokens");
+    for (size_t i = 0; i < out->n_tokens; i++)
+        json_int(&j, NULL, out->tokens[i]);
+    json_end(&j);
+    json_text(&j, "text", out->text ? out->text : "");
+    json_text(&j, "finish", llm_finish_name(out->result.finish));
+    json_int(&j, "prompt_tokens", (int64_t)out->result.n_prompt);
+    json_real(&j, "prompt_tokens_per_s", llm_prompt_rate(&out->result));
+    json_real(&j, "tokens_per_s", llm_rate(&out->result));
+    json_real(&j, "load_seconds", out->load_seconds);
+    json_real(&j, "first_token_seconds", out->result.prompt_seconds);
+    json_int(&j, "seed", (int64_t)d->sampling.seed);
+    json_text(&j, "device", info.device.id);
+    json_text(&j, "policy", info.policy == RLX_POLICY_FAST ? "fast" : "exact");
+    json_int(&j, "context", info.context);
+    json_int(&j, "weight_bytes", (int64_t)info.weight_bytes);
+    json_int(&j, "cache_bytes", (int64_t)info.cache_bytes);
+    json_int(&j, "work_bytes", (int64_t)info.work_bytes);
+    if (o->logits)
+        json_text(&j, "logits", o->logits);
+    json_end(&j);
+}
+
+static int show_results(const options *o, const rlx_model *m, rlx_context *c,
+                        const rlx_generate_desc *d, const output *out)
+{
+    if (o->common.json)
+        print_json(o, m, d, out);
+    else if (out->length && out->text[out->length - 1] != '\n')
+        putchar('\n');
+    fflush(stdout);
+    if (o->stats) {
+        llm_print_model(m);
+        fprintf(stderr, "%sloaded in %.3f s, first token after %.3f s%s\n",
+                term_style(stderr, TERM_DIM), out->load_seconds,
+                out->load_seconds + out->result.prompt_seconds, term_style(stderr, TERM_PLAIN));
+    }
+    if (o->stats || isatty(STDERR_FILENO))
+        llm_print_rates(&out->result);
+    if (out->result.finish == RLX_FINISH_CONTEXT)
+        cli_warn("the context is full; --ctx gives it more room, --shift goes on without the "
+                 "beginning");
+    return o->profile ? llm_print_profile(rlx_context_session(c)) : EXIT_OK;
+}
+
+static int run_model(const options *o, rlx_model *m, rlx_generate_desc *d, double load_seconds)
+{
+    rlx_error err = {0};
+    rlx_context *c = NULL;
+    output out = {.load_seconds = load_seconds};
+    char *prompt = make_prompt(o, m);
+    if (!prompt)
+        return EXIT_FAILED;
+    d->prompt = prompt;
+    rlx_status st = rlx_context_create(m, &c, &err);
+    if (st == RLX_OK)
+        st = generate(o, m, c, d, &out, &err);
+    int status = st == RLX_OK ? show_results(o, m, c, d, &out) : cli_error(&err);
+    rlx_context_destroy(c);
+    free(out.tokens);
+    free(out.text);
+    free(prompt);
+    return status;
+}
+
+static int run_generate(void *record)
+{
+    const options *o = record;
+    const rlx_sampling defaults = {0};
+    rlx_generate_desc d = {.plain = o->plain, .ignore_end = o->ignore_end, .shift = o->shift};
+    rlx_model *m;
+    double seconds = 0;
+    if (!o->prompt == !o->prompt_file)
+        return cli_usage("one of --prompt TEXT and --prompt-file FILE is needed");
+    if (o->system && !o->chat)
+        return cli_usage("--system goes with --chat");
+    int status = llm_sampling(&o->sampling, &defaults, &d);
+    if (status == EXIT_OK)
+        status = llm_open(&o->common, &o->model, &m, &seconds);
+    if (status != EXIT_OK)
+        return status;
+    if (!d.max_tokens)
+        d.max_tokens = DEFAULT_MAX_TOKENS;
+    status = run_model(o, m, &d, seconds);
+    rlx_model_close(m);
+    return status;
+}
+
+static const cli_option generate_options[] = {
+    MODEL_OPTIONS(options, model),
+    {"prompt", CLI_TEXT, offsetof(options, prompt), "TEXT", "what the text begins with"},
+    {"prompt-file", CLI_TEXT, offsetof(options, prompt_file), "FILE",
+     "the same from a file ('-': standard input)"},
+    {"chat", CLI_FLAG, offsetof(options, chat), NULL,
+     "the prompt is a question: put it into the chat form of the model"},
+    {"system", CLI_TEXT, offsetof(options, system), "TEXT", "instructions before the question"},
+    {"plain", CLI_FLAG, offsetof(options, plain), NULL,
+     "special tokens written in the prompt are plain text"},
+    SAMPLING_OPTIONS(options, sampling),
+    {"ignore-end", CLI_FLAG, offsetof(options, ignore_end), NULL,
+     "go on when the model says it is done"},
+    {"shift", CLI_FLAG, offsetof(options, shift), NULL,
+     "go on when the context is full, without its older half"},
+    CONTEXT_OPTIONS(options, model),
+    {"logits", CLI_TEXT, offsetof(options, logits), "FILE.npy",
+     "store the logits of the last prompt position, f32 [vocabulary]"},
+    {"stats", CLI_FLAG, offsetof(options, stats), NULL, "print memory and times to standard error"},
+    {"profile", CLI_FLAG, offsetof(options, profile), NULL,
+     "print where the time of one token goes"},
+    {NULL, CLI_END, 0, NULL, NULL},
+};
+
+const cli_command cmd_generate = {
+    .name = "generate",
+    .args = "",
+    .summary = "generate text with a language model",
+    .run = run_generate,
+    .options = generate_options,
+    .record_bytes = sizeof(options),
+    .details =
+        "Reads a GGUF file, continues the prompt and prints the text as it comes. Without\n"
+        "--temperature the most likely token is taken each time, so the text is always the same;\n"
+        "0.7 with --top-p 0.9 or --min-p 0.05 is a good start for something livelier. Stops after\n"
+        "128 tokens unless --max-tokens says otherwise.",
+    .examples =
+        "  rlx generate --model smol.gguf --prompt \"Once upon a time\"\n"
+        "  rlx generate --model smol.gguf --chat --prompt \"Name three rivers.\" --max-tokens 60\n"
+        "  rlx generate --model smol.gguf --prompt-file q.txt --temperature 0.7 --top-p 0.9\n"
+        "  rlx generate --model smol.gguf --prompt \"1, 2, 3,\" --stop 10 --device vulkan --json\n"
+        "  rlx generate --model smol.gguf --prompt Hello --policy exact --logits last.npy",
+};

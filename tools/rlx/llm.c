@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/* What the commands for language models share. */
+#include "llm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "term.h"
+
+/* ---- Models ---------------------------------------------------------------------------------- */
+
+static int show_loading(void *user, const char *what, uint64_t done, uint64_t total)
+{
+    double *next = user, now = cli_now();
+    char have[SHORT_TEXT], all[SHORT_TEXT];
+    if (now < *next)
+        return 0;
+    *next = now + 0.05;
+    int filled = total ? (int)(30 * done / total) : 30;
+    cli_progress("%s [%.*s%*s] %s of %s", what, filled, "##############################",
+                 30 - filled, "", short_bytes((double)done, have),
+                 short_bytes((double)total, all));
+    return 0;
+}
+
+static int read_policy(const char *text, rlx_precision *out)
+{
+    *out = RLX_PRECISION_AUTO;
+    if (!text)
+        return -1;
+    if (!strcmp(text, "exact"))
+        *out = RLX_PRECISION_EXACT;
+    else if (!strcmp(text, "fast"))
+        *out = RLX_PRECISION_FAST;
+    else
+        return cli_usage("--policy expected exact or fast, got '%s'", text);
+    return -1;
+}
+
+static int read_cache(const char *text, rlx_dtype *out)
+{
+    *out = text ? rlx_dtype_from_name(text) : RLX_NO_TYPE;
+    if (text && *out != RLX_F16 && *out != RLX_F32 && *out != RLX_Q8_0)
+        return cli_usage("--cache expected f16, f32 or q8_0, got '%s'", text);
+    return -1;
+}
+
+int llm_open(const cli_common *c, const model_options *o, rlx_model **out, double *seconds)
+{
+    double begin = cli_now(), next = begin + 0.2;
+    rlx_error err = {0};
+    *out = NULL;
+    if (!o->model)
+        return cli_usage("a model is needed: --model FILE");
+    rlx_model_desc d = {.threads = (uint32_t)c->threads, .tokenizer = o->tokenizer,
+                        .context = o->context, .batch = o->batch, .progress = show_loading,
+                        .progress_user = &next};
+    int status = cli_one_device(c, &d.device);
+    if (status <= 0)
+        status = read_policy(o->policy, &d.precision);
+    if (status < 0)
+        status = read_cache(o->cache, &d.cache);
+    if (status >= 0)
+        return status;
+    rlx_status st = rlx_model_open(o->model, &d, out, &err);
+    cli_progress_clear();
+    if (seconds)
+        *seconds = cli_now() - begin;
+    return st == RLX_OK ? EXIT_OK : cli_error(&err);
+}
+
+/* ---- Sampling -------------------------------------------------------------------------------- */
+
+int llm_real(const char *option, const char *text, double most, double dflt, double *out)
+{
+    char *end;
+    *out = dflt;
+    if (!text)
+        return -1;
+    *out = strtod(text, &end);
+    if (end == text || *end || !(*out >= 0 && *out <= most))
+        return cli_usage("--%s expected a number from 0 to %g, got '%s'", option, most, text);
+    return -1;
+}
+
+/* A seed for those who gave none: from the clock. */
+static uint64_t new_seed(void)
+{
+    double t = cli_now();
+    uint64_t bits;
+    memcpy(&bits, &t, sizeof bits);
+    return (bits * 0x9e3779b97f4a7c15u) >> 32;
+}
+
+int llm_sampling(const sampling_options *o, const rlx_sampling *defaults, rlx_generate_desc *d)
+{
+    rlx_sampling *s = &d->sampling;
+    *s = *defaults;
+    int status = llm_real("temperature", o->temperature, 1e6, s->temperature, &s->temperature);
+    if (status < 0)
+        status = llm_real("top-p", o->top_p, 1, s->top_p, &s->top_p);
+    if (status < 0)
+        status = llm_real("min-p", o->min_p, 1, s->min_p, &s->min_p);
+    if (status < 0)
+        status = llm_real("repeat-penalty", o->repeat_penalty, 1e6, s->repeat_penalty,
+                          &s->repeat_penalty);
+    if (status >= 0)
+        return status;
+    if (o->top_k)
+        s->top_k = o->top_k;
+    if (o->repeat_last > 256)
+        return cli_usage("--repeat-last expected at most 256, got %lld",
+                         (long long)o->repeat_last);
+    s->repeat_last = o->repeat_last;
+    s->seed = o->seed ? (uint64_t)o->seed : new_seed();
+    for (size_t i = 0; i < o->stop.n; i++)
+        if (!o->stop.v[i][0])
+            return cli_usage("--stop expected some text, got none");
+    d->stop = o->stop.v;
+    d->n_stop = o->stop.n;
+    d->max_tokens = o->max_tokens;
+    return EXIT_OK;
+}
+
+/* ---- Results --------------------------------------------------------------------------------- */
+
+const char *llm_finish_name(rlx_finish f)
+{
+    static const char *const names[] = {"end", "stop", "length", "context", "caller"};
+    return (size_t)f < ARRAY_LEN(names) ? names[f] : "unknown";
+}
+
+double llm_prompt_rate(const rlx_generate_result *r)
+{
+    double computed = (double)(r->n_prompt - r->n_reused);
+    return r->prompt_seconds > 0 ? computed / r->prompt_seconds : 0;
+}
+
+double llm_rate(const rlx_generate_result *r)
+{
+    return r->n_generated > 1 && r->seconds > 0 ? (double)(r->n_generated - 1) / r->seconds : 0;
+}
+
+void llm_print_rates(const rlx_generate_result *r)
+{
+    fprintf(stderr, "%s%zu tokens in %.2f s, %.1f tokens/s; prompt of %zu tokens",
+            term_style(stderr, TERM_DIM), r->n_generated, r->prompt_seconds + r->seconds,
+            llm_rate(r), r->n_prompt);
+    if (r->n_reused)
+        fprintf(stderr, " (%zu remembered)", r->n_reused);
+    fprintf(stderr, ", %.1f tokens/s%s\n", llm_prompt_rate(r), term_style(stderr, TERM_PLAIN));
+}
+
+void llm_print_model(const rlx_model *m)
+{
+    rlx_model_info i;
+    char n[SHORT_TEXT], w[SHORT_TEXT], c[SHORT_TEXT], k[SHORT_TEXT];
+    rlx_model_get_info(m, &i);
+    fprintf(stderr, "%s%s (%s, %s parameters, %lld layers) on %s: %s, policy %s\n",
+            term_style(stderr, TERM_DIM), i.name && *i.name ? i.name : "a model", i.architecture,
+            short_count((double)i.parameters, n), (long long)i.layers, i.device.id, i.device.name,
+            i.policy == RLX_POLICY_FAST ? "fast" : "exact");
+    fprintf(stderr, "memory: weights %s, cache of %lld tokens %s, work %s%s\n",
+            short_bytes((double)i.weight_bytes, w), (long long)i.context,
+            short_bytes((double)i.cache_bytes, c), short_bytes((double)i.work_bytes, k),
+            term_style(stderr, TERM_PLAIN));
+}
+
+/* ---- Where the time went --------------------------------------------------------------------- */
+
+#define PROFILE_RUNS 5
+#define PROFILE_ROWS 12
+
+typedef struct kind {
+    const char *op, *kernel;
+    double seconds;
+    size_t n;
+} kind;
+
+typedef struct profile {
+    double *best; /* of each step */
+} profile;
+
+static int take_step(void *user, const rlx_step_result *r)
+{
+    profile *p = user;
+    if (!p->best[r->step] || r->seconds < p->best[r->step])
+        p->best[r->step] = r->seconds;
+    return 0;
+}
+
+static int compare_kinds(const void *a, const void *b)
+{
+    double x = ((const kind *)a)->seconds, y = ((const kind *)b)->seconds;
+    return (x < y) - (x > y);
+}
+
+/* Adds up the steps of the same operation and kernel; returns how many kinds there are. */
+static size_t group_steps(rlx_session *s, const double *best, kind *kinds)
+{
+    size_t n = 0;
+    rlx_step_info step;
+    for (size_t i = 0; rlx_session_step(s, i, &step); i++) {
+        size_t k = 0;
+        while (k < n && (strcmp(kinds[k].op, step.op) || strcmp(kinds[k].kernel, step.kernel)))
+            k++;
+        if (k == n)
+            kinds[n++] = (kind){step.op, step.kernel, 0, 0};
+        kinds[k].seconds += best[i];
+        kinds[k].n++;
+    }
+    qsort(kinds, n, sizeof *kinds, compare_kinds);
+    return n;
+}
+
+static void print_kinds(const kind *kinds, size_t n)
+{
+    double total = 0;
+    char text[SHORT_TEXT];
+    for (size_t i = 0; i < n; i++)
+        total += kinds[i].seconds;
+    fprintf(stderr, "one token takes %s in the kernels:\n", short_seconds(total, text));
+    for (size_t i = 0; i < n && i < PROFILE_ROWS; i++)
+        fprintf(stderr, "  %10s %5.1f %%  %3zu x %s (%s)\n",
+                short_seconds(kinds[i].seconds, text), 100 * kinds[i].seconds / total, kinds[i].n,
+                kinds[i].op, kinds[i].kernel);
+}
+
+int llm_print_profile(rlx_session *s)
+{
+    size_t n = rlx_session_n_steps(s);
+    profile p = {cli_alloc((n + 1) * sizeof(double))};
+    kind *kinds = cli_alloc((n + 1) * sizeof *kinds);
+    rlx_error err = {0};
+    rlx_status st = RLX_OK;
+    for (int i = 0; i < PROFILE_RUNS && st == RLX_OK; i++)
+        st = rlx_session_run_steps(s, false, take_step, &p, &err);
+    if (st == RLX_OK)
+        print_kinds(kinds, group_steps(s, p.best, kinds));
+    free(p.best);
+    free(kinds);
+    return st == RLX_OK ? EXIT_OK : cli_error(&err);
+}

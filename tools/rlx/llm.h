@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* What the commands for language models share: options of models and sampling, opening with a
+ * progress bar, times. */
+#ifndef LLM_H
+#define LLM_H
+
+#include "cli.h"
+#include "json.h"
+
+typedef struct model_options {
+    const char *model, *tokenizer, *policy, *cache;
+    int64_t context, batch;
+} model_options;
+
+#define MODEL_OPTIONS(record, member)                                                             \
+    {"model", CLI_TEXT, offsetof(record, member.model), "FILE",                                   \
+     "a GGUF file, or a folder with model.safetensors and config.json"},                          \
+    {"tokenizer", CLI_TEXT, offsetof(record, member.tokenizer), "FILE",                           \
+     "a tokenizer.json to use instead of the model's own"},                                       \
+    {"policy", CLI_TEXT, offsetof(record, member.policy), "exact|fast",                           \
+     "compute in f32, or let the device round (default: fast for packed weights)"}
+
+#define CONTEXT_OPTIONS(record, member)                                                           \
+    {"ctx", CLI_NUMBER, offsetof(record, member.context), "N",                                    \
+     "tokens the context holds (default: what the model was made for, at most 4096)"},            \
+    {"batch", CLI_NUMBER, offsetof(record, member.batch), "N",                                    \
+     "prompt tokens computed at once (default 512)"},                                             \
+    {"cache", CLI_TEXT, offsetof(record, member.cache), "TYPE",                                   \
+     "type of the K/V cache: f16 (default), f32, q8_0"}
+
+typedef struct sampling_options {
+    const char *temperature, *top_p, *min_p, *repeat_penalty;
+    int64_t top_k, repeat_last, seed;
+    int64_t max_tokens;
+    cli_list stop;
+} sampling_options;
+
+#define SAMPLING_OPTIONS(record, member)                                                          \
+    {"temperature", CLI_TEXT, offsetof(record, member.temperature), "T",                          \
+     "0: always the most likely token; 1: as the model says; more: wilder"},                      \
+    {"top-k", CLI_NUMBER, offsetof(record, member.top_k), "K",                                    \
+     "choose among the K most likely tokens (default 0: all)"},                                   \
+    {"top-p", CLI_TEXT, offsetof(record, member.top_p), "P",                                      \
+     "... among the most likely ones that together have probability P"},                          \
+    {"min-p", CLI_TEXT, offsetof(record, member.min_p), "P",                                      \
+     "... among those at least P times as likely as the best"},                                   \
+    {"repeat-penalty", CLI_TEXT, offsetof(record, member.repeat_penalty), "X",                    \
+     "makes recent tokens less likely; 1.1 is mild (default 1: off)"},                            \
+    {"repeat-last", CLI_NUMBER, offsetof(record, member.repeat_last), "N",                        \
+     "how many tokens are recent (default 64, at most 256)"},                                     \
+    {"seed", CLI_NUMBER, offsetof(record, member.seed), "N",                                      \
+     "the same seed gives the same text (default: a new one each time)"},                         \
+    {"max-tokens", CLI_NUMBER, offsetof(record, member.max_tokens), "N",                          \
+     "stop after so many tokens"},                                                                \
+    {"stop", CLI_LIST, offsetof(record, member.stop), "TEXT",                                     \
+     "stop before this text; may be repeated"}
+
+/* Opens the model of --model; on failure the sentence is printed and the exit status returned.
+ * *seconds (may be NULL) is how long it took. */
+int llm_open(const cli_common *c, const model_options *o, rlx_model **out, double *seconds);
+/* Fills sampling, stop and max_tokens. Options not given come from `defaults`. */
+int llm_sampling(const sampling_options *o, const rlx_sampling *defaults, rlx_generate_desc *d);
+/* A number given as text: `dflt` when it was not given. */
+int llm_real(const char *option, const char *text, double most, double dflt, double *out);
+
+const char *llm_finish_name(rlx_finish f);
+/* Tokens for each second; 0 when there was no time. The first token counts to the prompt. */
+double llm_prompt_rate(const rlx_generate_result *r);
+double llm_rate(const rlx_generate_result *r);
+/* "12 tokens in 0.34 s, 35.2 tokens/s (prompt: 20 tokens, 120 tokens/s)" to standard error. */
+void llm_print_rates(const rlx_generate_result *r);
+/* Where the model is and what it takes, to standard error. */
+void llm_print_model(const rlx_model *m);
+/* Time of each kind of step in the last run of the session, to standard error. */
+int llm_print_profile(rlx_session *s);
+
+#endif

@@ -146,19 +146,38 @@ static void walk_function(rx_wgsl *p, uint32_t id)
     rx_ws_line(p, "}");
 }
 
-static void print_function(rx_wgsl *p, uint32_t id)
+/* The walk that only looks. */
+static void study_function(rx_wgsl *p, uint32_t id)
 {
-    p->dry = true;
     p->no_forward = p->restart = false;
     walk_function(p, id);
-    if (p->restart) { /* a block printed twice has phis that change: take none for a value */
-        reset_values(p, rx_ws_at(p, id)->in);
-        p->no_forward = true;
-        walk_function(p, id);
+    if (!p->restart)
+        return;
+    /* A block printed twice has phis that change: none is taken for a value. */
+    reset_values(p, rx_ws_at(p, id)->in);
+    p->no_forward = true;
+    walk_function(p, id);
+}
+
+static void walk_functions(rx_wgsl *p, bool dry)
+{
+    p->dry = dry;
+    for (const uint32_t *in = p->w + 5; in < p->end && rx_ws_ok(p); in = rx_ws_next(in)) {
+        if (rx_ws_opcode(in) != OpFunction || !rx_ws_at(p, in[2])->live)
+            continue;
+        if (dry)
+            study_function(p, in[2]);
+        else
+            walk_function(p, in[2]);
     }
-    p->dry = false;
-    if (rx_ws_ok(p))
-        walk_function(p, id);
+    p->at = NULL;
+}
+
+/* Variables whose atomics are all in branches that are never taken are plain ones. */
+static void forget_atomics(rx_wgsl *p)
+{
+    for (uint32_t i = 1; i < p->bound; i++)
+        p->id[i].atomic = p->id[i].atomic_seen;
 }
 
 /* ---- Declarations ---------------------------------------------------------------------------- */
@@ -318,12 +337,15 @@ static void print_module(rx_wgsl *p)
     read_push_block(p);
     if (rx_ws_ok(p))
         name_globals(p);
+    p->dry = true;
     if (rx_ws_ok(p))
         rx_ws_plan_buffers(p);
-    for (const uint32_t *in = p->w + 5; in < p->end && rx_ws_ok(p); in = rx_ws_next(in))
-        if (rx_ws_opcode(in) == OpFunction && rx_ws_at(p, in[2])->live)
-            print_function(p, in[2]);
-    p->at = NULL;
+    walk_functions(p, true);
+    p->dry = false;
+    forget_atomics(p);
+    if (rx_ws_ok(p))
+        rx_ws_plan_buffers(p);
+    walk_functions(p, false);
     if (rx_ws_ok(p))
         print_variables(p);
     if (rx_ws_ok(p))

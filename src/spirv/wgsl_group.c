@@ -58,7 +58,8 @@ void rx_ws_atomic(rx_wgsl *p, const uint32_t *in)
     rx_ws_mark(p, pointer, true, op != OpAtomicLoad);
     if (!rx_ws_ok(p))
         return;
-    const rx_ws_id *base = rx_ws_at(p, rx_ws_at(p, pointer)->base);
+    rx_ws_id *base = rx_ws_at(p, rx_ws_at(p, pointer)->base);
+    base->atomic_seen = true;
     char kind = rx_ws_kind(p, rx_ws_pointee(p, rx_ws_at(p, pointer)->type));
     if (kind != 'i' && kind != 'u') {
         rx_ws_fail(p, RLX_UNSUPPORTED, "atomics exist for 32-bit integers only");

@@ -103,12 +103,14 @@ static void name_buffer(rx_wgsl *p, uint32_t variable)
         b->type = rx_ws_type_name(p, array, d->atomic && rx_ws_kind(p, element) != 's');
     } else {
         b->type = rx_ws_text(p, "B%u", (unsigned)block);
-        rx_ws_print_struct(p, b->type, block, d->atomic);
+        if (!p->dry)
+            rx_ws_print_struct(p, b->type, block, d->atomic);
     }
 }
 
 void rx_ws_plan_buffers(rx_wgsl *p)
 {
+    memset(p->buffer, 0, sizeof p->buffer);
     for (int pass = 0; pass < 2; pass++) {
         for (const uint32_t *in = p->w + 5; in < p->end && rx_ws_ok(p); in = rx_ws_next(in)) {
             if (rx_ws_opcode(in) == OpFunction)

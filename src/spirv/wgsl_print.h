@@ -11,7 +11,7 @@
  *   wgsl.c         functions, declarations, the whole text
  *
  * Each function of the module is walked along its structured control flow, twice. The first walk
- * (`dry`) prints nothing: it counts uses, computes what is constant once specialisation constants
+ * (`dry`), of all functions, prints nothing: it counts uses, computes what is constant once specialisation constants
  * are known, drops branches that are never taken, and finds values that are needed outside the
  * braces that they are defined in. The second prints. A value used once is written in place, others
  * become a `let`, or a `var` at the top of the function where they outlive their scope; a phi is a
@@ -75,7 +75,8 @@ typedef struct rx_ws_id {
     bool known;             /* a scalar whose value is known */
     bool hoisted;           /* needed out of its scope: a var of the function */
     bool flat;              /* buffers: the struct of one member is not printed */
-    bool atomic;            /* variables: some instruction is an atomic on them */
+    bool atomic;            /* variables: some instruction is an atomic on them, */
+    bool atomic_seen;       /* one that the first walk came to */
     bool infinite;          /* constants: the text is no constant expression of WGSL */
     bool live;              /* functions and labels that are reached */
     bool breaks;            /* loops left from within a switch: a flag says so */

@@ -2,7 +2,7 @@
 /* Collecting the dispatches of a step, and the table from operations to lowering functions. */
 #include <string.h>
 
-#include "gpu/gpu.h"
+#include "gpu/split.h"
 
 const rx_gpu_op rx_gpu_ops[RX_N_OPS] = {
 #define GPU(op, lower, strided) [RX_OP_##op] = {rx_gpu_lower_##lower, strided},
@@ -77,8 +77,13 @@ rx_gpu_ref rx_gpu_scratch(rx_gpu_build *b, uint64_t bytes)
         fail_memory(b);
         return RX_REF_NONE;
     }
-    b->scratch[b->n_scratch] = bytes ? bytes : 4;
-    return RX_REF_SCRATCH + (rx_gpu_ref)b->n_scratch++;
+    bytes = bytes ? bytes : 4;
+    if (b->n_scratch < b->most_scratch && b->scratch[b->n_scratch] > bytes)
+        bytes = b->scratch[b->n_scratch]; /* an earlier part of the step has it too */
+    b->scratch[b->n_scratch++] = bytes;
+    if (b->most_scratch < b->n_scratch)
+        b->most_scratch = b->n_scratch;
+    return RX_REF_SCRATCH + (rx_gpu_ref)(b->n_scratch - 1);
 }
 
 rx_gpu_ref rx_gpu_derive(rx_gpu_build *b, uint32_t in, uint32_t kind, uint64_t bytes,
@@ -118,11 +123,31 @@ rlx_status rx_gpu_fail(rx_gpu_build *b, const rx_gpu_call *c, const char *why)
     return b->status;
 }
 
+/* A step whose tensors fit into bindings; when its scratch memory does not, it is cut. */
+static rlx_status lower_whole(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    rlx_status s = rx_gpu_ops[c->op].lower(b, c);
+    bool fits = true;
+    for (size_t i = 0; i < b->n_scratch; i++)
+        fits = fits && b->scratch[i] <= c->caps->max_binding_bytes;
+    if (s != RLX_OK || fits)
+        return s;
+    b->n = b->n_scratch = b->most_scratch = b->n_tables = b->n_derived = 0;
+    return rx_gpu_split(b, c);
+}
+
 rlx_status rx_gpu_lower(rx_gpu_build *b, const rx_gpu_call *c)
 {
     if (!rx_gpu_ops[c->op].lower)
         return rx_gpu_fail(b, c, "no GPU kernel");
-    rlx_status s = rx_gpu_ops[c->op].lower(b, c);
+    rlx_status s = RLX_OK;
+    if (!c->caps->windows)
+        s = rx_gpu_ops[c->op].lower(b, c);
+    else if (rx_gpu_fits(c))
+        s = lower_whole(b, c);
+    else
+        s = rx_gpu_split(b, c);
+    b->n_scratch = b->most_scratch;
     return s != RLX_OK ? s : b->status;
 }
 

@@ -32,6 +32,7 @@ typedef struct rx_gpu_caps {
     bool coopmat_f16_acc;      /* the same with f16 accumulation */
     bool coopmat_fragments;    /* the self-check found the layout packed kernels need */
     bool is_software;          /* a CPU posing as a GPU: small tiles, no tricks */
+    bool windows;              /* the backend binds rx_gpu_dispatch.window: large tensors are cut */
     uint32_t compute_units;    /* 0: unknown */
 } rx_gpu_caps;
 
@@ -75,6 +76,9 @@ typedef struct rx_gpu_call {
     const bool *is_param; /* operand i is a weight: its bytes change rarely */
     const rx_gpu_caps *caps;
     rlx_policy policy;
+    /* gathers: operand 0 is rows part_first .. of a table of part_total rows (0: it is whole), and
+     * indices of other rows are passed over. */
+    int64_t part_first, part_total;
 } rx_gpu_call;
 
 static inline const rx_view *rx_gpu_in(const rx_gpu_call *c, size_t i)
@@ -101,11 +105,17 @@ typedef uint32_t rx_gpu_ref;
 #define RX_GPU_MAX_SPEC 16
 #define RX_GPU_MAX_PUSH 32
 
+/* The part of a tensor that is bound, from byte `at` on; bytes 0: all of it. */
+typedef struct rx_gpu_window {
+    uint64_t at, bytes;
+} rx_gpu_window;
+
 typedef struct rx_gpu_dispatch {
     rx_kernel kernel;
     const uint32_t *code;      /* RX_K_EMITTED: words, in the build's arena */
     size_t code_words;
     rx_gpu_ref bind[RX_GPU_MAX_BIND];
+    rx_gpu_window window[RX_GPU_MAX_BIND];
     uint32_t n_bind, writes;   /* writes: bit i, binding i is written (it may be read too) */
     uint32_t spec[RX_GPU_MAX_SPEC]; /* specialisation constants 0, 1, ...; 0 is local_size_x */
     uint32_t n_spec;
@@ -122,6 +132,7 @@ typedef struct rx_gpu_build {
     size_t n, cap;
     uint64_t *scratch;         /* bytes of each scratch piece */
     size_t n_scratch, cap_scratch;
+    size_t most_scratch;       /* n_scratch was that large when parts of the step were lowered */
     struct rx_gpu_derived *derived;
     size_t n_derived, cap_derived;
     struct rx_gpu_table *tables;

@@ -38,12 +38,16 @@ static void add_gather(rx_gpu_build *b, const rx_gpu_call *c, const gathering *g
     rx_gpu_push(d, (uint32_t)(g->x_batch * bytes / unit));
     rx_gpu_push(d, (uint32_t)((uintptr_t)x->data / unit));
     rx_gpu_push(d, rx_gpu_offset(index));
+    const bool is_part = c->part_total != 0;
     for (int i = 0; i < RLX_MAX_RANK; i++)
-        rx_gpu_push(d, i < g->k ? (uint32_t)x->dim[g->axis + i] : 1);
+        rx_gpu_push(d, i >= g->k ? 1 : i == 0 && is_part ? (uint32_t)c->part_total
+                                                         : (uint32_t)x->dim[g->axis + i]);
     for (int i = 0; i < RLX_MAX_RANK; i++) {
         uint64_t stride = i < g->k ? rx_product_of(x->dim, g->axis + i + 1, x->rank) : 0;
         rx_gpu_push(d, (uint32_t)(stride * bytes / unit));
     }
+    rx_gpu_push(d, (uint32_t)c->part_first);
+    rx_gpu_push(d, is_part ? (uint32_t)x->dim[g->axis] : UINT32_MAX);
 }
 
 /* Rows of a packed matrix [rows, n], decoded: experts [1, n] of a bank. */

@@ -112,7 +112,8 @@ static void add_decode(rx_gpu_build *b, const rx_gpu_call *c, const decoding *j)
     const int64_t words[] = {j->n, packed ? byte_offset(w) : rx_gpu_offset(w), j->at, j->slab,
                              packed ? packed_bytes(w->dtype, j->slab) : 0,
                              ids ? rx_gpu_offset(ids) : 0, ids ? ids->stride[0] : 0,
-                             ids ? w->dim[0] : 0};
+                             !ids ? 0 : c->part_total ? c->part_total : w->dim[0],
+                             c->part_first, c->part_total ? w->dim[0] : UINT32_MAX};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         rx_gpu_push(d, (uint32_t)words[i]);
     uint64_t per_group = (uint64_t)d->spec[0] * 8;

@@ -3,7 +3,7 @@
  * pipelines are made, and the whole is recorded. The last few bindings are kept. */
 #include <string.h>
 
-#include "base/dtype.h"
+#include "gpu/split.h"
 #include "vulkan/device.h"
 
 /* ---- Recordings ----------------------------------------------------------------------------- */
@@ -106,27 +106,6 @@ static rlx_status update_values(rx_exec *e, rlx_error *err)
     return RLX_OK;
 }
 
-/* The bytes of its memory that a view touches: from *begin to *end. */
-static void view_extent(const rx_view *v, uint64_t *begin, uint64_t *end)
-{
-    const rx_dtype_desc *t = rx_dtype_info(v->dtype);
-    int64_t n = rx_view_elements(v), low = 0, high = 0;
-    *begin = *end = (uint64_t)(uintptr_t)v->data;
-    if (n == 0)
-        return;
-    if (t->block_size > 1) {
-        *end += (uint64_t)(n / t->block_size * t->block_bytes);
-        return;
-    }
-    for (int i = 0; i < v->rank; i++) {
-        int64_t last = (v->dim[i] - 1) * v->stride[i];
-        low += last < 0 ? last : 0;
-        high += last > 0 ? last : 0;
-    }
-    *begin += (uint64_t)(low * t->block_bytes);
-    *end += (uint64_t)((high + 1) * t->block_bytes);
-}
-
 /* ---- Steps to dispatches -------------------------------------------------------------------- */
 
 typedef struct binder {
@@ -175,15 +154,28 @@ static void bind_nothing(rx_vk_dispatch *x, uint32_t k, const rx_exec *e)
     x->end[k] = x->begin[k];
 }
 
+/* Narrows binding k to a window of it. */
+static void bind_window(const binder *b, rx_vk_dispatch *x, uint32_t k, rx_gpu_window w)
+{
+    rx_vk_place *p = &x->bind[k];
+    const uint64_t most = b->e->device->caps.max_binding_bytes & ~(uint64_t)15;
+    if (w.bytes) {
+        p->offset += w.at;
+        p->bytes = w.bytes;
+        x->begin[k] = p->offset;
+        x->end[k] = p->offset + w.bytes;
+    }
+    p->bytes = p->bytes < most ? p->bytes : most;
+}
+
 /* Binding k of dispatch x as the memory of a value; the touched bytes are those of its view. */
 static rlx_status bind_value(binder *b, rx_vk_dispatch *x, uint32_t k, uint32_t value,
                              const rx_view *view)
 {
     rx_exec *e = b->e;
-    rx_device *d = e->device;
     uint64_t begin, end;
     rx_vk_place p = rx_vk_value_place(e, value);
-    view_extent(view, &begin, &end);
+    rx_gpu_extent(view, &begin, &end);
     if (begin == end) { /* no elements: its place may be another tensor's */
         bind_nothing(x, k, e);
         return RLX_OK;
@@ -191,13 +183,6 @@ static rlx_status bind_value(binder *b, rx_vk_dispatch *x, uint32_t k, uint32_t 
     if (!p.block)
         return rx_fail(b->err, RLX_INTERNAL, "value %u of step %u has no memory", (unsigned)value,
                        (unsigned)x->step);
-    if (end > d->caps.max_binding_bytes)
-        return rx_fail(b->err, RLX_UNSUPPORTED, "step %u, %s: a tensor of %llu bytes is larger "
-                       "than a binding of %s (%llu bytes)", (unsigned)x->step,
-                       rx_ops[e->program->steps[x->step].op].name, (unsigned long long)end,
-                       d->gpu.info.name, (unsigned long long)d->caps.max_binding_bytes);
-    if (p.bytes > d->caps.max_binding_bytes)
-        p.bytes = d->caps.max_binding_bytes & ~(uint64_t)15;
     x->bind[k] = p;
     x->begin[k] = p.offset + (begin & ~(uint64_t)3);
     x->end[k] = p.offset + ((end + 3) & ~(uint64_t)3);
@@ -272,6 +257,7 @@ static rlx_status add_dispatch(binder *b, const lowered *l, const rx_gpu_dispatc
     memcpy(x->groups, from->groups, sizeof x->groups);
     for (uint32_t k = 0; k < from->n_bind; k++) {
         RLX_TRY(resolve_binding(b, l, x, k, from->bind[k]));
+        bind_window(b, x, k, from->window[k]);
         if (b->e->device->instance->validation) { /* the layer knows only what is bound */
             x->begin[k] = x->bind[k].offset;
             x->end[k] = x->bind[k].offset + x->bind[k].bytes;
@@ -298,7 +284,7 @@ static rlx_status place_scratch(binder *b, lowered *l)
         else if (has_memory(b->e, s->out[i - l->build.n_scratch]))
             continue;
         else if (l->call->out[i - l->build.n_scratch].rank >= 0)
-            view_extent(&l->call->out[i - l->build.n_scratch], &begin, &bytes);
+            rx_gpu_extent(&l->call->out[i - l->build.n_scratch], &begin, &bytes);
         l->scratch[i] = (rx_vk_place){&b->e->scratch, at, bytes ? bytes : 16};
         at += (l->scratch[i].bytes + RX_VK_ALIGN - 1) / RX_VK_ALIGN * RX_VK_ALIGN;
     }

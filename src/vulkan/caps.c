@@ -227,6 +227,7 @@ static void fill_caps(const rx_vk_instance *vk, rx_vk_gpu *gpu, const rx_vk_feat
         .int_dot = f->int_dot.shaderIntegerDotProduct &&
                    p->int_dot.integerDotProduct4x8BitPackedSignedAccelerated,
         .is_software = is_software(&gpu->props),
+        .windows = true,
         .compute_units = p->sm.shaderSMCount};
     ask_matrices(vk, gpu->handle, f, &gpu->caps);
     gpu->caps.coopmat_fragments = gpu->caps.coopmat_f16 && gpu->caps.subgroup == 32;

@@ -3,7 +3,8 @@
 #extension GL_EXT_control_flow_attributes : require
 /* Decoding: out[i] = w[i] for a dense tensor of a packed type (FAMILY 0 to 3: quant.glsl) or of
  * floats (FAMILY 4). With TIDS w is a bank of experts of `slab` elements and out holds those of the
- * ids one after another: out[i, :] = w[ids[i], :].
+ * ids one after another: out[i, :] = w[ids[i], :]; of a packed bank w may be a part, experts
+ * part_first .. part_first + part_rows - 1, and what lies elsewhere is left alone.
  *
  * An invocation makes eight neighbouring elements; n of them are done by a dispatch. */
 #include "common.glsl"
@@ -14,7 +15,7 @@ layout(constant_id = 3) const uint TIDS = 0;
 
 /* w_at counts bytes of a packed type, else elements; the others count elements. */
 layout(push_constant) uniform Push {
-    uint n, w_at, out_at, slab, slab_bytes, ids_at, ids_stride, n_experts;
+    uint n, w_at, out_at, slab, slab_bytes, ids_at, ids_stride, n_experts, part_first, part_rows;
 };
 
 TENSOR(0, w)
@@ -43,6 +44,7 @@ uint expert_of(uint i)
 }
 
 #if FAMILY == 4
+bool is_elsewhere(uint i) { return false; }
 float element(uint i)
 {
     if (TIDS == 0u)
@@ -61,13 +63,17 @@ Eight eight_from(uint i)
     return v;
 }
 #else
+bool is_elsewhere(uint i)
+{
+    return TIDS != 0u && part_rows != 0xffffffffu && expert_of(i / slab) - part_first >= part_rows;
+}
 Eight eight_from(uint i)
 {
     uint row = w_at;
     if (TIDS != 0u) {
         if (n_experts == 0u)
             return Eight(vec4(0.0), vec4(0.0));
-        row += expert_of(i / slab) * slab_bytes;
+        row += (expert_of(i / slab) - part_first) * slab_bytes;
         i %= slab;
     }
     return quant_decode8(TW, row, i);
@@ -92,7 +98,7 @@ void store4(uint i, vec4 v)
 void main()
 {
     uint i = GLOBAL_INDEX * 8u;
-    if (i < n) {
+    if (i < n && !is_elsewhere(i)) {
         Eight v = eight_from(i);
         store4(i, v.lo);
         store4(i + 4u, v.hi);

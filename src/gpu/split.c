@@ -1,0 +1,643 @@
+/* SPDX-License-Identifier: MIT */
+/* Steps with tensors larger than a binding may be.
+ *
+ * A tensor is bound as a window of its memory. When the part of it that a step touches is larger
+ * than a window, the step is cut along an axis (split_rules.c says which axes of which operands
+ * belong together) into steps on parts, and those again until they fit. A part of an operand that
+ * is not dense but has to be is copied into scratch memory first; parts of a result that do not lie
+ * one after another are made in scratch memory and joined by a concat. Copies and concats are cut
+ * by the same means; a gather instead walks over windows of its table. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "gpu/split.h"
+
+/* A step on parts of the tensors of the step that was asked for. */
+typedef struct part {
+    rx_gpu_call call; /* in, out, is_param: the arrays below */
+    rx_view view[RX_SPLIT_MAX]; /* operands, then results */
+    rx_gpu_ref ref[RX_SPLIT_MAX];
+    bool is_param[RX_SPLIT_MAX];
+} part;
+
+static size_t count_tensors(const rx_gpu_call *c) { return c->n_in + c->n_out; }
+
+static void point_inside(part *p)
+{
+    p->call.in = p->view;
+    p->call.out = p->view + p->call.n_in;
+    p->call.is_param = p->is_param;
+}
+
+/* ---- Windows --------------------------------------------------------------------------------- */
+
+void rx_gpu_extent(const rx_view *v, uint64_t *begin, uint64_t *end)
+{
+    const rx_dtype_desc *t = rx_dtype_info(v->dtype);
+    int64_t n = rx_view_elements(v), low = 0, high = 0;
+    *begin = *end = (uint64_t)(uintptr_t)v->data;
+    if (n == 0)
+        return;
+    for (int i = 0; i < v->rank; i++) {
+        int64_t last = (v->dim[i] - 1) * v->stride[i];
+        low += last < 0 ? last : 0;
+        high += last > 0 ? last : 0;
+    }
+    *begin += (uint64_t)(low / t->block_size * t->block_bytes);
+    *end += (uint64_t)((high + t->block_size) / t->block_size * t->block_bytes);
+}
+
+/* Windows begin at multiples of this: what the device asks for, vectors of 16 bytes stay aligned,
+ * and offsets stay whole elements. */
+static uint64_t window_unit(const rx_gpu_caps *caps, rlx_dtype t)
+{
+    uint64_t unit = caps->binding_align > 16 ? caps->binding_align : 16;
+    uint64_t bytes = (uint64_t)rx_dtype_info(t)->block_bytes, whole = unit;
+    while (whole % bytes)
+        whole += unit;
+    return whole;
+}
+
+static uint64_t round_up16(uint64_t x) { return (x + 15) & ~(uint64_t)15; }
+
+/* The window that tensor i needs; bytes 0: it lies within the first window of its memory. Results
+ * lie at the start of theirs if that is possible. False: it is too large for a window. */
+static bool find_window(const part *p, size_t i, rx_gpu_window *w)
+{
+    const rx_gpu_caps *caps = p->call.caps;
+    const rx_view *v = &p->view[i];
+    uint64_t begin, end;
+    *w = (rx_gpu_window){0};
+    if (v->rank < 0)
+        return true;
+    rx_gpu_extent(v, &begin, &end);
+    if (begin == end ||
+        (round_up16(end) <= caps->max_binding_bytes && (i < p->call.n_in || !begin)))
+        return true;
+    w->at = begin - begin % window_unit(caps, v->dtype);
+    w->bytes = round_up16(end - w->at);
+    return w->bytes <= caps->max_binding_bytes;
+}
+
+bool rx_gpu_fits(const rx_gpu_call *c)
+{
+    for (size_t i = 0; i < count_tensors(c); i++) {
+        uint64_t begin, end = 0;
+        const rx_view *v = i < c->n_in ? &c->in[i] : &c->out[i - c->n_in];
+        if (v->rank >= 0)
+            rx_gpu_extent(v, &begin, &end);
+        if (round_up16(end) > c->caps->max_binding_bytes)
+            return false;
+    }
+    return true;
+}
+
+/* ---- A part that fits ------------------------------------------------------------------------ */
+
+/* All tensors fit, and results begin where the kernels want. */
+static bool fits_windows(const part *p)
+{
+    const bool exact = rx_split_is_exact(p->call.op);
+    rx_gpu_window w;
+    for (size_t i = 0; i < count_tensors(&p->call); i++) {
+        if (!find_window(p, i, &w))
+            return false;
+        if (exact && i >= p->call.n_in && p->view[i].rank >= 0 &&
+            (uint64_t)(uintptr_t)p->view[i].data != w.at && rx_view_elements(&p->view[i]))
+            return false;
+    }
+    return true;
+}
+
+static bool is_too_large(const part *p)
+{
+    rx_gpu_window w;
+    for (size_t i = 0; i < count_tensors(&p->call); i++)
+        if (!find_window(p, i, &w))
+            return true;
+    return false;
+}
+
+/* Gives the bindings of a dispatch the tensors that they mean, and their windows. */
+static void place_bindings(rx_gpu_dispatch *d, const part *p, const rx_gpu_window *windows)
+{
+    for (uint32_t k = 0; k < d->n_bind; k++) {
+        size_t i = d->bind[k];
+        if (d->bind[k] >= RX_REF_SCRATCH)
+            continue;
+        if (d->bind[k] >= RX_REF_OUT(0))
+            i = d->bind[k] - RX_REF_OUT(0) + p->call.n_in;
+        d->bind[k] = p->ref[i];
+        d->window[k] = windows[i];
+    }
+}
+
+/* Lowers a part whose windows fit. *again: its scratch memory does not fit, it must be cut. */
+static rlx_status lower_part(rx_gpu_build *b, const part *p, bool *again)
+{
+    part q = *p;
+    rx_gpu_window windows[RX_SPLIT_MAX];
+    const size_t n = b->n, n_scratch = b->n_scratch, n_tables = b->n_tables;
+    const size_t n_derived = b->n_derived;
+    point_inside(&q);
+    *again = false;
+    for (size_t i = 0; i < count_tensors(&q.call); i++) {
+        find_window(p, i, &windows[i]);
+        q.view[i].data -= windows[i].at;
+        q.is_param[i] = q.is_param[i] && !windows[i].bytes;
+    }
+    RLX_TRY(rx_gpu_ops[q.call.op].lower(b, &q.call));
+    RLX_TRY(b->status);
+    for (size_t i = n_scratch; i < b->n_scratch && !*again; i++)
+        *again = b->scratch[i] > q.call.caps->max_binding_bytes;
+    if (*again) {
+        b->n = n;
+        b->n_scratch = n_scratch;
+        b->n_tables = n_tables;
+        b->n_derived = n_derived;
+        return RLX_OK;
+    }
+    for (size_t i = n; i < b->n; i++)
+        place_bindings(&b->dispatch[i], &q, windows);
+    for (size_t i = n_derived; i < b->n_derived; i++)
+        place_bindings(&b->derived[i].pack, &q, windows);
+    return RLX_OK;
+}
+
+/* ---- Where to cut ---------------------------------------------------------------------------- */
+
+static bool has_axis(const part *p, const rx_split_cut *cut, size_t i)
+{
+    return p->view[i].rank > 0 && cut->axis[i] >= 0;
+}
+
+/* Whether one place of the axis of a tensor that may have any strides fits into a window. */
+static bool place_fits(const part *p, size_t i, int axis)
+{
+    const rx_gpu_caps *caps = p->call.caps;
+    const uint64_t slack = 2 * window_unit(caps, p->view[i].dtype);
+    rx_view one = p->view[i];
+    uint64_t begin, end;
+    one.dim[axis] = 1;
+    rx_gpu_extent(&one, &begin, &end);
+    return end - begin + slack <= caps->max_binding_bytes;
+}
+
+/* Whether a part of tensor i along the axis is to be dense and is not, or has too wide strides. */
+static bool needs_staging(const part *p, const rx_split_cut *cut, size_t i)
+{
+    const rx_view *v = &p->view[i];
+    if (!has_axis(p, cut, i))
+        return false;
+    if (i >= p->call.n_in && cut->staged)
+        return true;
+    if (i < p->call.n_in && i < 32 && rx_gpu_ops[p->call.op].strided >> i & 1 &&
+        !rlx_dtype_is_packed(v->dtype))
+        return p->call.op != RX_OP_copy && !place_fits(p, i, cut->axis[i]);
+    for (int k = 0; k < cut->axis[i]; k++)
+        if (v->dim[k] > 1)
+            return true;
+    return false;
+}
+
+static bool cuts_something(const part *p, const rx_split_cut *cut, bool any)
+{
+    rx_gpu_window w;
+    for (size_t i = 0; i < count_tensors(&p->call); i++)
+        if (has_axis(p, cut, i) && p->view[i].dim[cut->axis[i]] > 1 &&
+            (any || !find_window(p, i, &w)))
+            return true;
+    return false;
+}
+
+static bool stages_something(const part *p, const rx_split_cut *cut, bool *result)
+{
+    bool any = false;
+    *result = false;
+    for (size_t i = 0; i < count_tensors(&p->call); i++) {
+        bool needs = needs_staging(p, cut, i);
+        any = any || needs;
+        *result = *result || (needs && i >= p->call.n_in);
+    }
+    return any;
+}
+
+/* Whether parts of one place would fit, as far as this axis can make them. */
+static bool suffices(const part *p, const rx_split_cut *cut)
+{
+    rx_gpu_window w;
+    for (size_t i = 0; i < count_tensors(&p->call); i++)
+        if (has_axis(p, cut, i) && !find_window(p, i, &w) && !needs_staging(p, cut, i) &&
+            !place_fits(p, i, cut->axis[i]))
+            return false;
+    return true;
+}
+
+/* The axis of result 0 to cut along: the first one that suffices and needs no staging; else one
+ * that suffices, else one without staging, else any. `any`: even if no tensor is too large, as
+ * scratch memory is. */
+static bool choose_cut(const part *p, bool any, rx_split_cut *best, int *axis)
+{
+    const rx_view *y = &p->call.out[0];
+    int best_rank = -1;
+    for (int a = 0; a < y->rank && best_rank < 3; a++) {
+        rx_split_cut cut = {.axis = {0}};
+        bool result;
+        for (size_t i = 0; i < RX_SPLIT_MAX; i++)
+            cut.axis[i] = -1;
+        if (y->dim[a] < 2 || !rx_split_rule(&p->call, a, &cut) || !cuts_something(p, &cut, any))
+            continue;
+        int rank = 2 * suffices(p, &cut) + !stages_something(p, &cut, &result);
+        if (rank <= best_rank || (result && cut.in_place))
+            continue;
+        best_rank = rank;
+        *best = cut;
+        *axis = a;
+    }
+    return best_rank >= 0;
+}
+
+static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
+
+/* Bytes between neighbours along the axis that is cut; of a staged tensor, those of its dense
+ * part. */
+static uint64_t step_bytes(const part *p, const rx_split_cut *cut, size_t i)
+{
+    const rx_view *v = &p->view[i];
+    const rx_dtype_desc *t = rx_dtype_info(v->dtype);
+    int64_t elements = v->stride[cut->axis[i]];
+    if (needs_staging(p, cut, i))
+        elements = rx_view_elements(v) / v->dim[cut->axis[i]];
+    return (uint64_t)((elements < 0 ? -elements : elements) / t->block_size * t->block_bytes);
+}
+
+/* Cuts are at multiples of this, so that parts of results, and what is staged, begin at multiples of
+ * `align` bytes. */
+static int64_t cut_unit(const part *p, const rx_split_cut *cut, uint64_t align)
+{
+    int64_t unit = 1;
+    for (size_t i = 0; i < count_tensors(&p->call); i++) {
+        if (!has_axis(p, cut, i))
+            continue;
+        int64_t want = cut->unit[i] ? cut->unit[i] : 1;
+        const bool staged = needs_staging(p, cut, i);
+        if (i >= p->call.n_in || staged) {
+            uint64_t step = staged ? (uint64_t)rx_dtype_info(p->view[i].dtype)->block_bytes
+                                   : step_bytes(p, cut, i);
+            uint64_t to = staged && align > 16 ? 16 : align;
+            want *= (int64_t)to / gcd((int64_t)to, (int64_t)(step ? step : to));
+        }
+        unit = unit / gcd(unit, want) * want;
+    }
+    return unit;
+}
+
+/* The unit of cuts along an axis of n places: the best alignment that leaves parts. Kernels that
+ * write from the start of a binding on need that of a window, or staging, unless a concat does
+ * without (copies will do it). */
+static int64_t choose_unit(const part *p, rx_split_cut *cut, int64_t n)
+{
+    const bool exact = rx_split_is_exact(p->call.op);
+    const uint64_t window = window_unit(p->call.caps, RLX_F32);
+    int64_t unit = cut_unit(p, cut, window);
+    if (unit < n)
+        return unit;
+    if (exact && p->call.op == RX_OP_concat)
+        return 1;
+    if (exact && cut->in_place)
+        return 0;
+    cut->staged = exact;
+    unit = cut_unit(p, cut, 16);
+    return unit < n ? unit : cut_unit(p, cut, 4);
+}
+
+/* Places of result 0 in a part. 0: cannot be cut. */
+static int64_t part_length(const part *p, rx_split_cut *cut, int axis)
+{
+    const rx_gpu_caps *caps = p->call.caps;
+    const int64_t dim = p->call.out[0].dim[axis];
+    int64_t length = (dim + 1) / 2, unit = choose_unit(p, cut, dim);
+    if (!unit)
+        return 0;
+    for (size_t i = 0; i < count_tensors(&p->call); i++) {
+        if (!has_axis(p, cut, i))
+            continue;
+        uint64_t step = step_bytes(p, cut, i), slack = 2 * window_unit(caps, p->view[i].dtype);
+        uint64_t room = caps->max_binding_bytes > slack ? caps->max_binding_bytes - slack : 0;
+        int64_t fits = step ? (int64_t)(room / step) * (cut->unit[i] ? cut->unit[i] : 1) : length;
+        length = fits < length ? fits : length;
+    }
+    length = length / unit * unit;
+    return length ? length : unit < dim ? unit : 0;
+}
+
+/* Tensor v from place `first` of an axis on, `length` places. */
+static rx_view narrow(const rx_view *v, int axis, int64_t first, int64_t length)
+{
+    const rx_dtype_desc *t = rx_dtype_info(v->dtype);
+    rx_view w = *v;
+    w.dim[axis] = length;
+    w.data += first * v->stride[axis] / t->block_size * t->block_bytes;
+    return w;
+}
+
+/* ---- Cutting --------------------------------------------------------------------------------- */
+
+static rlx_status split_part(rx_gpu_build *b, const part *p, int depth);
+
+/* A dense tensor of this shape in scratch memory. */
+static void stage_view(rx_gpu_build *b, rx_view *v, rx_gpu_ref *ref)
+{
+    uint64_t begin, end;
+    int64_t dim[RLX_MAX_RANK];
+    memcpy(dim, v->dim, sizeof dim);
+    rx_view_set_dense(v, v->dtype, v->rank, dim);
+    v->data = NULL;
+    rx_gpu_extent(v, &begin, &end);
+    *ref = rx_gpu_scratch(b, round_up16(end));
+}
+
+static rlx_status add_copy(rx_gpu_build *b, const part *p, size_t from, rx_view to, rx_gpu_ref ref,
+                           int depth)
+{
+    part q = {.call = {.op = RX_OP_copy, .n_in = 1, .n_out = 1, .caps = p->call.caps,
+                       .policy = p->call.policy}};
+    q.view[0] = p->view[from];
+    q.ref[0] = p->ref[from];
+    q.view[1] = to;
+    q.ref[1] = ref;
+    point_inside(&q);
+    return split_part(b, &q, depth + 1);
+}
+
+/* One part of p: `first` and `length` are places of result 0. Results that need staging are in
+ * q->view and q->ref on return. */
+static rlx_status do_piece(rx_gpu_build *b, const part *p, const rx_split_cut *cut, int64_t first,
+                           int64_t length, part *q, int depth)
+{
+    const size_t n_in = p->call.n_in, n = count_tensors(&p->call);
+    *q = *p;
+    for (size_t i = 0; i < n; i++) {
+        int64_t unit = cut->unit[i] ? cut->unit[i] : 1;
+        if (has_axis(p, cut, i))
+            q->view[i] = narrow(&p->view[i], cut->axis[i], first / unit, length / unit);
+        if (i >= n_in && needs_staging(p, cut, i))
+            stage_view(b, &q->view[i], &q->ref[i]);
+    }
+    const size_t mark = b->n_scratch;
+    part run = *q;
+    for (size_t i = 0; i < n_in; i++) {
+        if (!needs_staging(p, cut, i))
+            continue;
+        run.is_param[i] = false;
+        stage_view(b, &run.view[i], &run.ref[i]);
+        RLX_TRY(add_copy(b, q, i, run.view[i], run.ref[i], depth));
+    }
+    point_inside(&run);
+    RLX_TRY(split_part(b, &run, depth + 1));
+    b->n_scratch = mark; /* the next part may use it again */
+    return RLX_OK;
+}
+
+/* Dense tensors on their way into one, one after another along an axis. */
+typedef struct joint {
+    const part *like; /* caps and policy */
+    int axis;
+    rx_view *view;
+    rx_gpu_ref *ref;
+    size_t n;
+} joint;
+
+#define JOIN_MOST (RX_SPLIT_MAX - 1)
+
+static rlx_status add_concat(rx_gpu_build *b, const joint *j, rx_view to, rx_gpu_ref ref,
+                             int depth)
+{
+    const rlx_axis_desc attr = {j->axis};
+    part q = {.call = {.op = RX_OP_concat, .attr = &attr, .n_in = j->n, .n_out = 1,
+                       .caps = j->like->call.caps, .policy = j->like->call.policy}};
+    memcpy(q.view, j->view, j->n * sizeof *j->view);
+    memcpy(q.ref, j->ref, j->n * sizeof *j->ref);
+    q.view[j->n] = to;
+    q.ref[j->n] = ref;
+    point_inside(&q);
+    return split_part(b, &q, depth + 1);
+}
+
+/* Joins groups of tensors in scratch memory until a concat can take them all. */
+static rlx_status add_join(rx_gpu_build *b, joint *j, rx_view to, rx_gpu_ref ref, int depth)
+{
+    while (j->n > JOIN_MOST) {
+        size_t n = 0;
+        for (size_t from = 0; from < j->n; from += JOIN_MOST) {
+            joint group = *j;
+            group.view += from;
+            group.ref += from;
+            group.n = j->n - from < JOIN_MOST ? j->n - from : JOIN_MOST;
+            rx_view whole = group.view[0];
+            rx_gpu_ref place;
+            for (size_t k = 1; k < group.n; k++)
+                whole.dim[j->axis] += group.view[k].dim[j->axis];
+            stage_view(b, &whole, &place);
+            RLX_TRY(add_concat(b, &group, whole, place, depth));
+            j->view[n] = whole;
+            j->ref[n++] = place;
+        }
+        j->n = n;
+    }
+    return add_concat(b, j, to, ref, depth);
+}
+
+/* Puts the staged parts of result i where they belong. */
+static rlx_status join_parts(rx_gpu_build *b, const part *p, int axis, size_t i,
+                             const part *pieces, size_t n_pieces, int depth)
+{
+    joint j = {.like = p, .axis = axis, .n = n_pieces};
+    j.view = rx_arena_alloc(b->arena, n_pieces * sizeof *j.view);
+    j.ref = rx_arena_alloc(b->arena, n_pieces * sizeof *j.ref);
+    if (!j.view || !j.ref)
+        return b->status = rx_fail_memory(b->err, "the parts of a step", sizeof *j.view);
+    for (size_t k = 0; k < n_pieces; k++) {
+        j.view[k] = pieces[k].view[i];
+        j.ref[k] = pieces[k].ref[i];
+    }
+    return add_join(b, &j, p->view[i], p->ref[i], depth);
+}
+
+static rlx_status cut_part(rx_gpu_build *b, const part *p, const rx_split_cut *cut, int64_t length,
+                           int64_t dim, int depth)
+{
+    const size_t mark = b->n_scratch, n_in = p->call.n_in;
+    const size_t n_pieces = (size_t)((dim + length - 1) / length);
+    bool staged;
+    stages_something(p, cut, &staged);
+    part *pieces = rx_arena_alloc(b->arena, (staged ? n_pieces : 1) * sizeof *pieces);
+    if (!pieces)
+        return b->status = rx_fail_memory(b->err, "the parts of a step", sizeof *pieces);
+    for (size_t k = 0; k < n_pieces; k++) {
+        int64_t first = (int64_t)k * length, left = dim - first;
+        RLX_TRY(do_piece(b, p, cut, first, left < length ? left : length,
+                         &pieces[staged ? k : 0], depth));
+    }
+    for (size_t i = n_in; i < count_tensors(&p->call) && staged; i++)
+        if (needs_staging(p, cut, i))
+            RLX_TRY(join_parts(b, p, cut->axis[i], i, pieces, n_pieces, depth));
+    b->n_scratch = mark;
+    return b->status;
+}
+
+/* ---- Operations of their own kind ------------------------------------------------------------ */
+
+/* A view operation as the copy of a view with the shape of its result. */
+static void make_copy(part *p)
+{
+    rx_view from = p->view[1];
+    if (p->call.op == RX_OP_copy || p->call.op == RX_OP_reshape) {
+        int64_t dim[RLX_MAX_RANK];
+        memcpy(dim, p->view[0].dim, sizeof dim);
+        char *data = p->view[1].data;
+        if (rlx_dtype_is_packed(p->view[0].dtype))
+            return;
+        rx_view_set_dense(&p->view[1], p->view[1].dtype, p->view[0].rank, dim);
+        p->view[1].data = data;
+    } else if (rx_view_apply(p->call.op, p->call.attr, &p->view[0], &from)) {
+        p->view[0] = from;
+    } else {
+        return;
+    }
+    p->call.op = RX_OP_copy;
+    p->call.attr = NULL;
+}
+
+/* A concat whose parts lie one after another: a copy each. */
+static bool is_row(const part *p)
+{
+    const int64_t axis = ((const rlx_axis_desc *)p->call.attr)->axis;
+    for (int64_t i = 0; i < axis; i++)
+        if (p->call.out[0].dim[i] > 1)
+            return false;
+    return true;
+}
+
+static rlx_status copy_row(rx_gpu_build *b, const part *p, int depth)
+{
+    const int axis = (int)((const rlx_axis_desc *)p->call.attr)->axis;
+    const size_t y = p->call.n_in;
+    int64_t first = 0;
+    for (size_t i = 0; i < p->call.n_in; i++) {
+        int64_t length = p->view[i].dim[axis];
+        if (rx_view_elements(&p->view[i]))
+            RLX_TRY(add_copy(b, p, i, narrow(&p->view[y], axis, first, length), p->ref[y], depth));
+        first += length;
+    }
+    return b->status;
+}
+
+/* The axis of its table along which a gather may walk over windows, the outermost one; -1: none. */
+static int table_axis(const part *p)
+{
+    const rx_op op = p->call.op;
+    int axis = 0;
+    if (op == RX_OP_gather)
+        axis = (int)((const rlx_axis_desc *)p->call.attr)->axis;
+    else if (op == RX_OP_gather_nd)
+        axis = (int)((const rlx_gather_nd_desc *)p->call.attr)->batch_dims;
+    else if (op != RX_OP_dequant_moe_weights)
+        return -1;
+    for (int i = 0; i < axis; i++)
+        if (p->view[0].dim[i] > 1)
+            return -1;
+    return p->call.part_total ? -1 : axis;
+}
+
+/* A gather from each window of its table: those of its indices that are there. */
+static rlx_status walk_table(rx_gpu_build *b, const part *p, int axis, int depth)
+{
+    rx_split_cut cut = {.axis = {axis}};
+    const rx_gpu_caps *caps = p->call.caps;
+    const int64_t rows = p->view[0].dim[axis];
+    const uint64_t row = step_bytes(p, &cut, 0), slack = 2 * window_unit(caps, p->view[0].dtype);
+    const uint64_t room = caps->max_binding_bytes > slack ? caps->max_binding_bytes - slack : 0;
+    int64_t length = row ? (int64_t)(room / row) : 0;
+    if (!length)
+        return rx_gpu_fail(b, &p->call, "a row of the table is larger than a binding");
+    for (int64_t first = 0; first < rows; first += length) {
+        part q = *p;
+        int64_t left = rows - first;
+        q.view[0] = narrow(&p->view[0], axis, first, left < length ? left : length);
+        q.is_param[0] = false;
+        q.call.part_first = first;
+        q.call.part_total = rows;
+        point_inside(&q);
+        RLX_TRY(split_part(b, &q, depth + 1));
+    }
+    return b->status;
+}
+
+static rlx_status fail_split(rx_gpu_build *b, const part *p)
+{
+    const rx_gpu_caps *caps = p->call.caps;
+    char what[96] = "its scratch memory";
+    rx_gpu_window w;
+    for (size_t i = count_tensors(&p->call); i-- > 0;) {
+        if (find_window(p, i, &w))
+            continue;
+        snprintf(what, sizeof what, "%s %zu with %llu bytes",
+                 i < p->call.n_in ? "operand" : "result", i < p->call.n_in ? i : i - p->call.n_in,
+                 (unsigned long long)w.bytes);
+    }
+    return b->status = rx_fail(b->err, RLX_UNSUPPORTED, "%s: %s is larger than a binding (%llu "
+                               "bytes) and cannot be cut", rx_ops[p->call.op].name, what,
+                               (unsigned long long)caps->max_binding_bytes);
+}
+
+/* ---- Entry ----------------------------------------------------------------------------------- */
+
+#define MAX_DEPTH 32
+
+static rlx_status split_part(rx_gpu_build *b, const part *p, int depth)
+{
+    part q = *p;
+    rx_split_cut cut;
+    bool any = false;
+    int axis = 0;
+    rx_gpu_window w;
+    point_inside(&q);
+    if (b->status != RLX_OK)
+        return b->status;
+    if (fits_windows(&q)) {
+        RLX_TRY(lower_part(b, &q, &any));
+        if (!any)
+            return b->status;
+    }
+    any = any || !is_too_large(&q);
+    if (depth > MAX_DEPTH)
+        return fail_split(b, &q);
+    if (rx_gpu_ops[q.call.op].lower == rx_gpu_lower_copy)
+        make_copy(&q);
+    if (table_axis(&q) >= 0 && !find_window(&q, 0, &w))
+        return walk_table(b, &q, table_axis(&q), depth);
+    if (q.call.op == RX_OP_concat && is_row(&q))
+        return copy_row(b, &q, depth);
+    if (!choose_cut(&q, any, &cut, &axis))
+        return fail_split(b, &q);
+    int64_t length = part_length(&q, &cut, axis);
+    return length ? cut_part(b, &q, &cut, length, q.call.out[0].dim[axis], depth)
+                  : fail_split(b, &q);
+}
+
+rlx_status rx_gpu_split(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    part p = {.call = *c};
+    if (count_tensors(c) > RX_SPLIT_MAX)
+        return rx_gpu_fail(b, c, "too many operands of which some are larger than a binding");
+    for (size_t i = 0; i < count_tensors(c); i++) {
+        bool is_in = i < c->n_in;
+        p.view[i] = is_in ? c->in[i] : c->out[i - c->n_in];
+        p.ref[i] = is_in ? RX_REF_IN(i) : RX_REF_OUT(i - c->n_in);
+        p.is_param[i] = is_in && c->is_param && c->is_param[i];
+    }
+    point_inside(&p);
+    return split_part(b, &p, 0);
+}

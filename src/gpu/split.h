@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* Steps with tensors larger than a binding may be: cut into several steps on parts of them. */
+#ifndef RX_GPU_SPLIT_H
+#define RX_GPU_SPLIT_H
+
+#include "gpu/gpu.h"
+
+#define RX_SPLIT_MAX 24 /* operands and results */
+
+/* Axes that are cut together, operands first, then results: -1 is a tensor that every part needs
+ * whole. Place p of result 0 is place p / unit of another tensor, and cuts are at multiples of all
+ * units; 0 means 1. */
+typedef struct rx_split_cut {
+    int axis[RX_SPLIT_MAX];
+    int64_t unit[RX_SPLIT_MAX];
+    bool in_place; /* parts must be written where they belong */
+    bool staged;   /* all parts of results go through scratch memory */
+} rx_split_cut;
+
+/* Fills the cut along axis a of result 0. False: parts would not be independent. split_rules.c */
+bool rx_split_rule(const rx_gpu_call *c, int a, rx_split_cut *cut);
+/* True for operations whose kernels write from the first byte of a binding on. */
+bool rx_split_is_exact(rx_op op);
+
+/* Lowers a step some of whose tensors do not fit into a binding. split.c */
+rlx_status rx_gpu_split(rx_gpu_build *b, const rx_gpu_call *c);
+
+/* True when all tensors of a step fit into bindings as they are. */
+bool rx_gpu_fits(const rx_gpu_call *c);
+
+/* The bytes of its memory that a view touches: from *begin to *end. */
+void rx_gpu_extent(const rx_view *v, uint64_t *begin, uint64_t *end);
+
+#endif

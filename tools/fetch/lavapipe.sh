@@ -1,0 +1,53 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# lavapipe.sh DIR: unpacks the lavapipe of Debian 12's backports into DIR, for the tests: it is some
+# five times faster than the one of Debian 12 itself. Installs nothing and needs no root. Leaves
+# DIR/icd.json, to be named in VK_DRIVER_FILES, with DIR/lib in LD_LIBRARY_PATH. Status 77: cannot
+# be had here, and why.
+set -eu
+dir=${1:?usage: lavapipe.sh DIR}
+skip() { echo "lavapipe: $*; the installed one is used"; exit 77; }
+
+[ ! -f "$dir/icd.json" ] || exit 0
+[ "$(sed -n 's/^VERSION_ID=//p' /etc/os-release 2>/dev/null)" = '"12"' ] || skip "not Debian 12"
+command -v apt-get >/dev/null && command -v dpkg >/dev/null || skip "no apt-get"
+keys=/usr/share/keyrings/debian-archive-keyring.gpg
+[ -f $keys ] || skip "no $keys"
+
+mkdir -p "$dir"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+mkdir -p "$work/lists/partial" "$work/archives/partial" "$work/parts"
+cat >"$work/sources" <<TEXT
+deb [signed-by=$keys] http://deb.debian.org/debian bookworm-backports main
+TEXT
+: >"$work/status"
+
+# A private set of package lists: those of the system stay as they are.
+fetch() {
+    timeout 300 apt-get -qq -o Dir::State::lists="$work/lists" -o Dir::State::status="$work/status" \
+        -o Dir::Cache="$work" -o Dir::Cache::archives="$work/archives" \
+        -o Dir::Etc::sourcelist="$work/sources" -o Dir::Etc::sourceparts="$work/parts" \
+        -o APT::Sandbox::User=root -o Acquire::Languages=none -o Acquire::Retries=2 "$@" \
+        >"$work/log" 2>&1 || { tail -n 3 "$work/log"; skip "apt-get $1 failed"; }
+}
+fetch update
+(cd "$work" && fetch download mesa-vulkan-drivers libdrm2 libdrm-amdgpu1) || exit $?
+for package in "$work"/*.deb; do
+    dpkg -x "$package" "$work/root"
+done
+
+driver=$(find "$work/root" -name libvulkan_lvp.so)
+[ -n "$driver" ] || skip "the package has no libvulkan_lvp.so"
+mkdir -p "$dir/lib"
+cp -a "$driver" "$work"/root/usr/lib/*/libdrm*.so* "$dir/lib/"
+full=$(cd "$dir" && pwd)
+missing=$(LD_LIBRARY_PATH="$full/lib" ldd "$full/lib/libvulkan_lvp.so" | grep 'not found' || true)
+[ -z "$missing" ] || skip "it needs$missing"
+cat >"$dir/icd.json.part" <<TEXT
+{"file_format_version": "1.0.0",
+ "ICD": {"library_path": "$full/lib/libvulkan_lvp.so", "api_version": "1.4.305"}}
+TEXT
+mv "$dir/icd.json.part" "$dir/icd.json"
+echo "lavapipe: unpacked into $full"

@@ -25,6 +25,12 @@ int bench_parse(bench_case *c, const char *text);
 /* Builds a graph with `copies` of a case, each with inputs and weights of its own, and sets the
  * flops and bytes of one where they are known. NULL after printing why not. */
 rlx_graph *bench_build(bench_case *c, size_t copies);
+/* Whole models as cases: bench_models.c. `build` returns why the case does not fit, or NULL. */
+bool bench_is_model(const char *name);
+const char *bench_model_suite(size_t i);
+bool bench_model_form(size_t i, const char **name, const char **shape);
+const char *bench_model_build(rlx_graph *g, const bench_case *c);
+
 /* The i-th case of the suite, or NULL. */
 const char *bench_suite(size_t i);
 /* Prints how each operation that has its own form is written. */
@@ -38,10 +44,17 @@ typedef struct bench_result {
     size_t samples, inner;             /* each sample is the mean of `inner` runs */
 } bench_result;
 
+/* A trace file: bench_trace.c. open prints why not and returns NULL; close may be given NULL. */
+typedef struct bench_trace bench_trace;
+bench_trace *bench_trace_open(const char *path);
+rlx_status bench_trace_add(bench_trace *t, rlx_session *s, const char *name, rlx_error *err);
+int bench_trace_close(bench_trace *t);
+
 typedef struct bench_options {
     double min_time; /* seconds for a case */
     bool fast;
     size_t copies;   /* of the operation in a run; times are of one */
+    bench_trace *trace; /* NULL: none */
 } bench_options;
 
 /* Measures a case on a device; EXIT_FAILED with the sentence printed. */

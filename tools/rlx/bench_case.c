@@ -71,6 +71,8 @@ static int check_op(const bench_case *c)
 {
     const char *names[512], *op;
     size_t n = 0;
+    if (bench_is_model(c->op))
+        return EXIT_OK;
     for (; (op = rlx_op_name(n)) != NULL && n < ARRAY_LEN(names); n++) {
         names[n] = op;
         if (!strcmp(op, c->op))
@@ -487,7 +489,9 @@ rlx_graph *bench_build(bench_case *c, size_t copies)
     while (i < ARRAY_LEN(forms) && !has_word(forms[i].ops, c->op))
         i++;
     for (size_t k = 0; k < copies && !b.problem; k++)
-        if (i < ARRAY_LEN(forms))
+        if (bench_is_model(c->op))
+            b.problem = copies > 1 ? "a model has no copies" : bench_model_build(b.g, c);
+        else if (i < ARRAY_LEN(forms))
             forms[i].build(&b, forms[i].attributes);
         else
             build_any(&b, NULL);
@@ -517,6 +521,12 @@ void bench_print_forms(void)
             table_cell(&t, "%s", forms[i].ops);
         table_cell(&t, "%s", forms[i].shape);
         table_cell(&t, "%s", forms[i].attributes ? forms[i].attributes : "");
+    }
+    const char *name, *shape;
+    for (size_t i = 0; bench_model_form(i, &name, &shape); i++) {
+        table_cell(&t, "%s (a model)", name);
+        table_cell(&t, "%s", shape);
+        table_cell(&t, "%s", "");
     }
     table_print(&t, 2);
 }

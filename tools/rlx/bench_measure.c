@@ -128,6 +128,8 @@ int bench_measure(rlx_device *d, const bench_case *c, const bench_options *o, be
         st = set_leaves(s, kinds[i], &bytes, &err);
     if (st == RLX_OK)
         st = take_samples(s, o, out, is_gpu(&info) ? HEAT : 0, &err);
+    if (st == RLX_OK && o->trace)
+        st = bench_trace_add(o->trace, s, c->name, &err);
     if (st == RLX_OK)
         finish_result(s, out, bytes, o->copies);
     rlx_session_destroy(s);

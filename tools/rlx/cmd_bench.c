@@ -12,7 +12,7 @@
 
 typedef struct options {
     cli_common common;
-    const char *suite, *plot;
+    const char *suite, *plot, *trace;
     double min_time;
     bool list, fast;
     int64_t copies;
@@ -53,11 +53,14 @@ static int add_cases(bench *b, const char *text)
 
 static int choose_cases(bench *b, const options *o)
 {
-    if (o->suite && strcmp(o->suite, "ops"))
-        return cli_usage("--suite expected ops, got '%s'", o->suite);
+    bool models = o->suite && !strcmp(o->suite, "models");
+    if (o->suite && !models && strcmp(o->suite, "ops"))
+        return cli_usage("--suite expected ops or models, got '%s'", o->suite);
     if (!o->suite && !o->common.args.n)
         return cli_usage("expected cases such as matmul:f32:1024x1024x1024, or --suite ops");
-    int status = o->suite ? add_cases(b, "*") : EXIT_OK;
+    int status = o->suite && !models ? add_cases(b, "*") : EXIT_OK;
+    for (size_t i = 0; models && !status && bench_model_suite(i); i++)
+        status = add_case(b, bench_model_suite(i));
     for (size_t i = 0; i < o->common.args.n && !status; i++)
         status = add_cases(b, o->common.args.v[i]);
     return status;
@@ -155,6 +158,8 @@ static int measure_all(bench *b, const options *o)
 {
     bench_options how = {.min_time = o->min_time > 0 ? o->min_time : MIN_TIME, .fast = o->fast,
                          .copies = o->copies > 0 ? (size_t)o->copies : 1};
+    if (o->trace && !(how.trace = bench_trace_open(o->trace)))
+        return EXIT_FAILED;
     size_t total = b->n_cases * b->n_devices, done = 0;
     int status = EXIT_OK;
     b->results = cli_alloc(total * sizeof *b->results);
@@ -167,7 +172,8 @@ static int measure_all(bench *b, const options *o)
                 b->n_results++;
         }
     cli_progress_clear();
-    return status;
+    int written = bench_trace_close(how.trace);
+    return status ? status : written;
 }
 
 static int run_bench(void *record)
@@ -197,11 +203,13 @@ static int run_bench(void *record)
 }
 
 static const cli_option bench_option_table[] = {
-    {"suite", CLI_TEXT, offsetof(options, suite), "NAME", "all cases of a suite: ops"},
+    {"suite", CLI_TEXT, offsetof(options, suite), "NAME", "all cases of a suite: ops or models"},
     {"list", CLI_FLAG, offsetof(options, list), NULL,
      "show how cases are written, and those of the suite (that match the CASES)"},
     {"plot", CLI_TEXT, offsetof(options, plot), "FILE",
      "draw the results as SVG: speed against size, or bars"},
+    {"trace", CLI_TEXT, offsetof(options, trace), "FILE",
+     "write the time of each step as a trace for ui.perfetto.dev"},
     {"min-time", CLI_REAL, offsetof(options, min_time), "SECONDS",
      "measure each case for at least this long (default 0.3)"},
     {"fast", CLI_FLAG, offsetof(options, fast), NULL,
@@ -229,5 +237,6 @@ const cli_command cmd_bench = {
         "  rlx bench attention:f16:1x32x512x128:kv=8:causal=true\n"
         "  rlx bench 'softmax*' 'layer_norm*' --device cpu,vulkan --plot norms.svg\n"
         "  rlx bench --suite ops --json > results.json\n"
+        "  rlx bench --suite models --trace trace.json    whole models, and where the time goes\n"
         "  rlx bench --list                               how every operation is written",
 };

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/* Whole models with random weights, as cases: their speed does not depend on the numbers. The shapes
+ * are those of all-MiniLM-L6-v2, SmolLM2-135M and ResNet-50. */
+#include <stdio.h>
+#include <string.h>
+
+#include "bench.h"
+
+typedef struct net {
+    rlx_graph *g;
+    rlx_dtype type;   /* of activations and float weights */
+    rlx_dtype packed; /* of the decoder's weights */
+    int n_weights;
+} net;
+
+static rlx_value weight(net *n, rlx_dtype t, int rank, const rlx_dim *dims)
+{
+    char name[16];
+    snprintf(name, sizeof name, "w%d", n->n_weights++);
+    return rlx_param(n->g, name, t, rank, dims);
+}
+
+static rlx_value vector(net *n, rlx_dim size) { return weight(n, RLX_F32, 1, &size); }
+
+static rlx_value reshape4(net *n, rlx_value x, const rlx_dim d[4])
+{
+    return rlx_reshape(n->g, x, 4, d);
+}
+
+/* ---- An encoder: all-MiniLM-L6-v2 ------------------------------------------------------------ */
+
+enum { ENCODER_LAYERS = 6, ENCODER_WIDTH = 384, ENCODER_HEADS = 12, ENCODER_INNER = 1536 };
+
+/* act(x w + b) + residual */
+static rlx_value linear(net *n, rlx_value x, rlx_dim in, rlx_dim out, rlx_act act,
+                        rlx_value residual)
+{
+    rlx_value w = weight(n, n->type, 2, (rlx_dim[]){out, in});
+    return rlx_matmul_ex(n->g, x, w, vector(n, out), residual,
+                         &(rlx_matmul_desc){.trans_b = true, .act = act});
+}
+
+static rlx_value encoder_norm(net *n, rlx_value x)
+{
+    rlx_value gamma = vector(n, ENCODER_WIDTH), beta = vector(n, ENCODER_WIDTH);
+    return rlx_layer_norm(n->g, x, gamma, beta, NULL);
+}
+
+static rlx_value encoder_layer(net *n, rlx_value x, rlx_dim batch, rlx_dim tokens)
+{
+    const rlx_dim w = ENCODER_WIDTH, split[] = {batch, tokens, ENCODER_HEADS, w / ENCODER_HEADS};
+    rlx_value qkv[3];
+    for (int i = 0; i < 3; i++)
+        qkv[i] = reshape4(n, linear(n, x, w, w, RLX_ACT_NONE, RLX_NONE), split);
+    rlx_value y = rlx_attention(n->g, qkv[0], qkv[1], qkv[2], RLX_NONE,
+                                &(rlx_attention_desc){.layout = RLX_BSHD});
+    y = rlx_reshape(n->g, y, 3, (rlx_dim[]){batch, tokens, w});
+    x = encoder_norm(n, linear(n, y, w, w, RLX_ACT_NONE, x));
+    y = linear(n, x, w, ENCODER_INNER, RLX_ACT_GELU, RLX_NONE);
+    return encoder_norm(n, linear(n, y, ENCODER_INNER, w, RLX_ACT_NONE, x));
+}
+
+static const char *build_minilm(net *n, const rlx_shape *s)
+{
+    if (s->rank != 2)
+        return "expected BATCHxTOKENS";
+    const rlx_dim batch = s->dim[0], tokens = s->dim[1], table[] = {30522, ENCODER_WIDTH};
+    rlx_value ids = rlx_input(n->g, "tokens", RLX_I32, 2, s->dim);
+    rlx_value x = rlx_gather(n->g, weight(n, n->type, 2, table), ids, 0);
+    rlx_value places = weight(n, n->type, 2, (rlx_dim[]){tokens, ENCODER_WIDTH});
+    x = encoder_norm(n, rlx_add(n->g, x, places));
+    for (int i = 0; i < ENCODER_LAYERS; i++)
+        x = encoder_layer(n, x, batch, tokens);
+    rlx_output(n->g, "y", rlx_reduce(n->g, RLX_REDUCE_MEAN, x, (int64_t[]){1}, 1, false));
+    return NULL;
+}
+
+/* ---- A decoder: SmolLM2-135M ----------------------------------------------------------------- */
+
+enum { LAYERS = 30, WIDTH = 576, HEADS = 9, KV_HEADS = 3, HEAD = 64, INNER = 1536, VOCAB = 49152 };
+
+static rlx_value packed(net *n, rlx_value x, rlx_dim in, rlx_dim out, rlx_value residual)
+{
+    rlx_value w = weight(n, n->packed, 2, (rlx_dim[]){out, in});
+    return rlx_dequant_matmul_ex(n->g, x, w, RLX_NONE, RLX_NONE, RLX_NONE, residual, NULL);
+}
+
+/* A new key or value in the cache; all of it as [1, keys, heads, size]. */
+static rlx_value cached(net *n, rlx_value x, rlx_dim keys, rlx_value position, int layer, char kind)
+{
+    char name[16];
+    snprintf(name, sizeof name, "%c%d", kind, layer);
+    rlx_dim size[] = {keys, KV_HEADS, HEAD}, all[] = {1, keys, KV_HEADS, HEAD};
+    rlx_value state = rlx_state(n->g, name, RLX_F16, 3, size);
+    rlx_value update = rlx_reshape(n->g, rlx_cast(n->g, x, RLX_F16), 3,
+                                   (rlx_dim[]){-1, KV_HEADS, HEAD});
+    return reshape4(n, rlx_state_write(n->g, state, update, position, 0), all);
+}
+
+typedef struct decoding {
+    rlx_dim tokens, keys;
+    rlx_value position, positions, lengths, cos, sin;
+} decoding;
+
+static rlx_value rotate(net *n, rlx_value x, const decoding *d, rlx_dim heads)
+{
+    x = reshape4(n, x, (rlx_dim[]){1, d->tokens, heads, HEAD});
+    return rlx_rope(n->g, x, d->cos, d->sin, d->positions,
+                    &(rlx_rope_desc){.layout = RLX_BSHD, .interleaved = true});
+}
+
+static rlx_value decoder_layer(net *n, rlx_value x, const decoding *d, int layer)
+{
+    rlx_value h = rlx_rms_norm(n->g, x, vector(n, WIDTH), NULL);
+    rlx_value q = rotate(n, packed(n, h, WIDTH, WIDTH, RLX_NONE), d, HEADS);
+    rlx_value k = rotate(n, packed(n, h, WIDTH, KV_HEADS * HEAD, RLX_NONE), d, KV_HEADS);
+    rlx_value v = packed(n, h, WIDTH, KV_HEADS * HEAD, RLX_NONE);
+    k = cached(n, k, d->keys, d->position, layer, 'k');
+    v = cached(n, v, d->keys, d->position, layer, 'v');
+    rlx_value extra[3] = {d->lengths, RLX_NONE, RLX_NONE};
+    rlx_value y = rlx_attention_ex(n->g, q, k, v, RLX_NONE, extra,
+                                   &(rlx_attention_desc){.layout = RLX_BSHD, .causal = true});
+    x = packed(n, rlx_reshape(n->g, y, 2, (rlx_dim[]){d->tokens, WIDTH}), WIDTH, WIDTH, x);
+    h = rlx_rms_norm(n->g, x, vector(n, WIDTH), NULL);
+    rlx_value gate = packed(n, h, WIDTH, INNER, RLX_NONE), up = packed(n, h, WIDTH, INNER, RLX_NONE);
+    return packed(n, rlx_swiglu(n->g, gate, up), INNER, WIDTH, x);
+}
+
+/* `tokens` new tokens after keys - tokens. */
+static const char *build_decoder(net *n, rlx_dim tokens, rlx_dim keys)
+{
+    const rlx_dim angles[] = {keys, HEAD / 2}, table[] = {VOCAB, WIDTH};
+    rlx_value start = rlx_scalar(n->g, RLX_I32, (double)(keys - tokens));
+    rlx_value count = rlx_range(n->g, &(rlx_range_desc){.step = 1, .n = tokens, .out = RLX_I32});
+    decoding d = {.tokens = tokens, .keys = keys, .position = start,
+                  .positions = rlx_add(n->g, count, start),
+                  .lengths = rlx_scalar(n->g, RLX_I32, (double)keys),
+                  .cos = weight(n, RLX_F32, 2, angles), .sin = weight(n, RLX_F32, 2, angles)};
+    rlx_value ids = rlx_input(n->g, "tokens", RLX_I32, 1, &tokens);
+    rlx_value embedding = weight(n, RLX_Q8_0, 2, table);
+    rlx_value x = rlx_gather(n->g, embedding, ids, 0);
+    for (int i = 0; i < LAYERS; i++)
+        x = decoder_layer(n, x, &d, i);
+    x = rlx_rms_norm(n->g, rlx_narrow(n->g, x, 0, tokens - 1, 1), vector(n, WIDTH), NULL);
+    rlx_value logits = rlx_dequant_matmul(n->g, x, embedding);
+    rlx_output(n->g, "token", rlx_argmax(n->g, logits, &(rlx_arg_desc){.axis = -1}));
+    return NULL;
+}
+
+static const char *build_prompt(net *n, const rlx_shape *s)
+{
+    return s->rank != 1 ? "expected TOKENS" : build_decoder(n, s->dim[0], s->dim[0]);
+}
+
+static const char *build_decode(net *n, const rlx_shape *s)
+{
+    return s->rank != 1 ? "expected KEYS" : build_decoder(n, 1, s->dim[0]);
+}
+
+/* ---- A convolutional network: ResNet-50 ------------------------------------------------------ */
+
+typedef struct conv_shape {
+    rlx_dim in, out, size, stride;
+} conv_shape;
+
+static rlx_value conv(net *n, rlx_value x, conv_shape c, bool relu, rlx_value residual)
+{
+    rlx_value w = weight(n, n->type, 4, (rlx_dim[]){c.out, c.in, c.size, c.size});
+    int64_t pad = c.size / 2;
+    rlx_conv_desc d = {.stride = {2, {c.stride, c.stride}}, .pads = {4, {pad, pad, pad, pad}},
+                       .act = relu ? RLX_ACT_RELU : RLX_ACT_NONE, .act_last = true};
+    return rlx_conv_ex(n->g, 2, x, w, vector(n, c.out), residual, &d);
+}
+
+static rlx_value bottleneck(net *n, rlx_value x, rlx_dim in, rlx_dim inner, rlx_dim stride)
+{
+    rlx_value y = conv(n, x, (conv_shape){in, inner, 1, 1}, true, RLX_NONE);
+    y = conv(n, y, (conv_shape){inner, inner, 3, stride}, true, RLX_NONE);
+    if (in != 4 * inner)
+        x = conv(n, x, (conv_shape){in, 4 * inner, 1, stride}, false, RLX_NONE);
+    return conv(n, y, (conv_shape){inner, 4 * inner, 1, 1}, true, x);
+}
+
+static const char *build_resnet(net *n, const rlx_shape *s)
+{
+    static const int blocks[] = {3, 4, 6, 3};
+    if (s->rank != 1)
+        return "expected IMAGES";
+    rlx_value x = rlx_input(n->g, "image", n->type, 4, (rlx_dim[]){s->dim[0], 3, 224, 224});
+    x = conv(n, x, (conv_shape){3, 64, 7, 2}, true, RLX_NONE);
+    x = rlx_pool2d(n->g, x, &(rlx_pool_desc){.kernel = {2, {3, 3}}, .stride = {2, {2, 2}},
+                                             .pads = {4, {1, 1, 1, 1}}});
+    rlx_dim in = 64;
+    for (int stage = 0; stage < 4; stage++)
+        for (int i = 0; i < blocks[stage]; i++) {
+            rlx_dim inner = 64 << stage;
+            x = bottleneck(n, x, in, inner, i == 0 && stage > 0 ? 2 : 1);
+            in = 4 * inner;
+        }
+    x = rlx_reduce(n->g, RLX_REDUCE_MEAN, x, (int64_t[]){2, 3}, 2, false);
+    rlx_output(n->g, "y", linear(n, x, in, 1000, RLX_ACT_NONE, RLX_NONE));
+    return NULL;
+}
+
+/* ---- The table ------------------------------------------------------------------------------- */
+
+static const struct model {
+    const char *name, *shape;
+    const char *(*build)(net *n, const rlx_shape *s);
+} models[] = {
+    {"minilm", "BATCHxTOKENS", build_minilm},
+    {"smollm2_prompt", "TOKENS (TYPE: that of the weights)", build_prompt},
+    {"smollm2_decode", "KEYS (TYPE: that of the weights)", build_decode},
+    {"resnet50", "IMAGES", build_resnet},
+};
+
+static const char *const suite[] = {
+    "minilm:f32:1x16", "minilm:f32:1x128", "minilm:f32:1x512", "minilm:f32:8x128",
+    "smollm2_prompt:q4_1:512", "smollm2_decode:q4_1:512", "resnet50:f32:1",
+};
+
+static const struct model *find_model(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(models); i++)
+        if (!strcmp(models[i].name, name))
+            return &models[i];
+    return NULL;
+}
+
+bool bench_is_model(const char *name) { return find_model(name) != NULL; }
+
+const char *bench_model_suite(size_t i) { return i < ARRAY_LEN(suite) ? suite[i] : NULL; }
+
+bool bench_model_form(size_t i, const char **name, const char **shape)
+{
+    if (i >= ARRAY_LEN(models))
+        return false;
+    *name = models[i].name;
+    *shape = models[i].shape;
+    return true;
+}
+
+const char *bench_model_build(rlx_graph *g, const bench_case *c)
+{
+    const struct model *m = find_model(c->op);
+    bool is_packed = rlx_dtype_is_packed(c->dtype);
+    net n = {.g = g, .type = is_packed ? RLX_F32 : c->dtype, .packed = c->dtype};
+    if (c->n_shapes != 1 || c->shapes[0].rank < 1)
+        return "expected one shape";
+    for (int i = 0; i < c->shapes[0].rank; i++)
+        if (c->shapes[0].dim[i] < 1)
+            return "expected sizes above 0";
+    if (is_packed && m->build != build_prompt && m->build != build_decode)
+        return "expected a float type";
+    return m->build(&n, &c->shapes[0]);
+}

@@ -250,7 +250,8 @@ static bool suits_decode(const rx_attention *a)
 static uint64_t count_decode_splits(const rx_attention *a, uint64_t n_groups)
 {
     const rx_gpu_caps *caps = a->call->caps;
-    uint64_t n = caps->is_software ? 4 : (caps->compute_units ? caps->compute_units : 32) / n_groups;
+    uint64_t units = caps->compute_units ? caps->compute_units : 32;
+    uint64_t n = caps->is_software ? 4 : units / n_groups;
     uint64_t most = rx_ceil_div((uint64_t)a->n_keys, 32);
     n = n < most ? n : most;
     return n > 32 ? 32 : n ? n : 1;

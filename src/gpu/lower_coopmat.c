@@ -68,8 +68,8 @@ static void packed_strides(const rx_product *p, const side *s, int64_t out[RLX_M
 /* True when eight elements along k are one aligned load. */
 static bool loads_vectors(const side *s)
 {
-    bool ok = rlx_dtype_is_float(s->type) && s->type != RLX_F32 && s->s_k == 1 && s->k % 8 == 0 && s->at % 8 == 0 &&
-              (s->rows == 1 || s->s_row % 8 == 0);
+    bool ok = (s->type == RLX_F16 || s->type == RLX_BF16) && s->s_k == 1 && s->k % 8 == 0 &&
+              s->at % 8 == 0 && (s->rows == 1 || s->s_row % 8 == 0);
     for (int i = 0; i < s->n_axes; i++)
         ok = ok && s->stride[i] % 8 == 0;
     return ok;

@@ -98,8 +98,8 @@ typedef struct dot_shape {
     uint32_t threads, split, per_unit; /* per_unit: workgroups that stay, for each unit */
 } dot_shape;
 
-/* Best on an H200, of 256 and 512 threads, splits of 2 to 8 and 1 to 4 workgroups a unit. Types with
- * scales of scales take more registers: smaller workgroups. */
+/* Best on an H200, of 256 and 512 threads, splits of 2 to 8 and 1 to 4 workgroups a unit. Types
+ * with scales of scales take more registers: smaller workgroups. */
 static dot_shape pick_shape(const rx_gpu_caps *caps, rlx_dtype t, uint32_t n_tiles)
 {
     uint32_t split = n_tiles >= 2 ? 2 : 1;

@@ -65,7 +65,8 @@ typedef struct rx_backend {
 
 /* The backends of this build, best first; NULL-terminated. runtime/registry.c. */
 extern const rx_backend *const rx_backends[];
-extern const rx_backend rx_backend_cpu, rx_backend_vulkan, rx_backend_ref, rx_backend_null;
+extern const rx_backend rx_backend_cpu, rx_backend_vulkan, rx_backend_webgpu, rx_backend_ref,
+    rx_backend_null;
 
 /* Backends that exist but are not in this build, with the reason and what to do; ends with NULL. */
 typedef struct rx_absent_backend {

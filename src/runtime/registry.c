@@ -5,12 +5,12 @@
 const rx_backend *const rx_backends[] = {
     &rx_backend_cpu,
     &rx_backend_vulkan,
+    &rx_backend_webgpu,
     &rx_backend_ref,
     &rx_backend_null,
     NULL,
 };
 
 const rx_absent_backend rx_absent_backends[] = {
-    {"webgpu", "this build has no WebGPU backend; use a build that has it, or the device 'cpu'"},
     {NULL, NULL},
 };

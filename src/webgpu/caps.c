@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/* What an adapter can do: asked once, kept as data, and lowered as RLX_LIMITS says. Adapters that
+ * compute nothing or run on what nobody asked for are refused. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/env.h"
+#include "webgpu/device.h"
+
+/* ---- Backends ------------------------------------------------------------------------------- */
+
+static const struct { WGPUEnum backend; const char *text, *name; } backends[] = {
+    {WGPU_BACKEND_VULKAN, "Vulkan", "vulkan"}, {WGPU_BACKEND_METAL, "Metal", "metal"},
+    {WGPU_BACKEND_D3D12, "Direct3D 12", "d3d12"}, {WGPU_BACKEND_D3D12, "Direct3D 12", "dx12"},
+    {WGPU_BACKEND_OPENGL, "OpenGL", "gl"}, {WGPU_BACKEND_OPENGLES, "OpenGL ES", "gles"},
+    {WGPU_BACKEND_D3D11, "Direct3D 11", "d3d11"}, {WGPU_BACKEND_WEBGPU, "a browser", "browser"},
+    {WGPU_BACKEND_NULL, "nothing", "null"}};
+#define N_BACKENDS (sizeof backends / sizeof *backends)
+
+static const char *backend_text(WGPUEnum backend)
+{
+    for (size_t i = 0; i < N_BACKENDS; i++)
+        if (backends[i].backend == backend)
+            return backends[i].text;
+    return "an unknown backend";
+}
+
+bool rx_wg_wanted_backend(WGPUEnum *out, char why[256])
+{
+    const char *text = rx_env_text(RX_ENV_WEBGPU_BACKEND);
+    *out = WGPU_BACKEND_UNDEFINED;
+    if (!text)
+        return true;
+    for (size_t i = 0; i < N_BACKENDS; i++)
+        if (!strcmp(backends[i].name, text)) {
+            *out = backends[i].backend;
+            return true;
+        }
+    snprintf(why, 256, "RLX_WEBGPU_BACKEND: '%.60s' is not vulkan, metal, d3d12 or gl", text);
+    return false;
+}
+
+static bool is_gl(WGPUEnum backend)
+{
+    return backend == WGPU_BACKEND_OPENGL || backend == WGPU_BACKEND_OPENGLES;
+}
+
+static bool accept_backend(const rx_wg_gpu *gpu, char why[256])
+{
+    WGPUEnum wanted;
+    if (!rx_wg_wanted_backend(&wanted, why))
+        return false;
+    if (gpu->backend == WGPU_BACKEND_NULL)
+        snprintf(why, 256, "the library found no driver that it can use, only its Null adapter, "
+                 "which computes nothing");
+    else if (!wanted && is_gl(gpu->backend))
+        snprintf(why, 256, "%.80s is only there through OpenGL, which is not used unless "
+                 "RLX_WEBGPU_BACKEND=gl asks for it", gpu->info.name);
+    else if (wanted && gpu->backend != wanted && !(is_gl(wanted) && is_gl(gpu->backend)))
+        snprintf(why, 256, "%.80s runs on %s, not on what RLX_WEBGPU_BACKEND asks for",
+                 gpu->info.name, backend_text(gpu->backend));
+    else
+        return true;
+    return false;
+}
+
+/* ---- Facts ---------------------------------------------------------------------------------- */
+
+static bool has_word(WGPUStringView s, const char *word)
+{
+    char text[256];
+    rx_wg_copy_text(s, text, sizeof text);
+    for (char *c = text; *c; c++)
+        *c = *c >= 'A' && *c <= 'Z' ? (char)(*c + 32) : *c;
+    return strstr(text, word) != NULL;
+}
+
+static bool is_software(const WGPUAdapterInfo *i)
+{
+    const WGPUStringView texts[] = {i->device, i->architecture, i->description};
+    bool soft = i->adapterType == WGPU_ADAPTER_CPU;
+    for (int k = 0; k < 3; k++)
+        soft |= has_word(texts[k], "llvmpipe") || has_word(texts[k], "swiftshader");
+    return soft;
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static void fill_caps(rx_wg_library *lib, rx_wg_gpu *gpu, const WGPUAdapterInfo *info)
+{
+    const WGPULimits *l = &gpu->limits.limits;
+    uint32_t groups = l->maxComputeWorkgroupsPerDimension;
+    gpu->f16 = lib->AdapterHasFeature(gpu->adapter, lib->flavour->f16);
+    /* Kernels are made for one size. */
+    gpu->subgroups = lib->AdapterHasFeature(gpu->adapter, lib->flavour->subgroups) &&
+                     info->subgroupMinSize == info->subgroupMaxSize &&
+                     info->subgroupMinSize >= 4 && info->subgroupMinSize <= 128;
+    gpu->caps = (rx_gpu_caps){
+        .max_invocations = least(l->maxComputeInvocationsPerWorkgroup, l->maxComputeWorkgroupSizeX),
+        .max_shared_bytes = l->maxComputeWorkgroupStorageSize,
+        .max_groups = {groups, groups, groups},
+        .max_push_bytes = 4 * RX_GPU_MAX_PUSH,
+        .max_bindings = least(l->maxStorageBuffersPerShaderStage, RX_GPU_MAX_BIND),
+        .max_binding_bytes = l->maxStorageBufferBindingSize & ~(uint64_t)15,
+        .binding_align = l->minStorageBufferOffsetAlignment,
+        .subgroup = gpu->subgroups ? info->subgroupMinSize : 0,
+        .subgroup_arith = gpu->subgroups,
+        .subgroup_shuffle = gpu->subgroups,
+        .f16 = gpu->f16,
+        .is_software = is_software(info)};
+    uint64_t most = gpu->caps.is_software ? (uint64_t)1 << 30 : (uint64_t)4 << 30;
+    gpu->max_block_bytes = (l->maxBufferSize < most ? l->maxBufferSize : most) &
+                           ~(uint64_t)(RX_WG_ALIGN - 1);
+}
+
+/* ---- Words ---------------------------------------------------------------------------------- */
+
+/* In browsers the device has no name, only a maker and a kind. */
+static void name_adapter(const WGPUAdapterInfo *info, char *out, size_t cap)
+{
+    char vendor[64], kind[64];
+    rx_wg_copy_text(info->device, out, cap);
+    if (!*out)
+        rx_wg_copy_text(info->description, out, cap);
+    if (*out)
+        return;
+    rx_wg_copy_text(info->vendor, vendor, sizeof vendor);
+    rx_wg_copy_text(info->architecture, kind, sizeof kind);
+    snprintf(out, cap, "%s%s%s", *vendor ? vendor : "a GPU", *kind ? " " : "", kind);
+}
+
+static void describe(rx_wg_library *lib, rx_wg_gpu *gpu, const WGPUAdapterInfo *info)
+{
+    rlx_device_info *to = &gpu->info;
+    char driver[64];
+    rx_wg_copy_text(info->description, driver, sizeof driver);
+    snprintf(to->backend, sizeof to->backend, "webgpu");
+    name_adapter(info, to->name, sizeof to->name);
+    snprintf(to->driver, sizeof to->driver, "%.40s on %s%s%s", lib->name,
+             backend_text(gpu->backend), *driver ? ", " : "", driver);
+    to->is_software = gpu->caps.is_software;
+}
+
+static void describe_limits(rx_wg_gpu *gpu)
+{
+    const rx_gpu_caps *c = &gpu->caps;
+    char subgroup[64] = "no subgroups";
+    if (c->subgroup)
+        snprintf(subgroup, sizeof subgroup, "subgroups of %u", (unsigned)c->subgroup);
+    snprintf(gpu->info.detail, sizeof gpu->info.detail,
+             "%s, %s, %sworkgroups of %u, %u KiB shared, %u bindings of %llu MiB, buffers of "
+             "%llu MiB", backend_text(gpu->backend), subgroup, c->f16 ? "f16, " : "",
+             (unsigned)c->max_invocations, (unsigned)(c->max_shared_bytes >> 10),
+             (unsigned)c->max_bindings, (unsigned long long)(c->max_binding_bytes >> 20),
+             (unsigned long long)(gpu->max_block_bytes >> 20));
+}
+
+static bool is_enough(const rx_wg_gpu *gpu, char *why)
+{
+    const rx_gpu_caps *c = &gpu->caps;
+    if (c->max_bindings < 8)
+        snprintf(why, 256, "%.100s has %u storage buffers a kernel and 8 are needed",
+                 gpu->info.name, (unsigned)c->max_bindings);
+    else if (c->max_invocations < 128 || c->max_shared_bytes < 16384)
+        snprintf(why, 256, "%.100s has limits below those of WebGPU", gpu->info.name);
+    else if (!c->binding_align || RX_WG_ALIGN % c->binding_align)
+        snprintf(why, 256, "%.100s places bindings at multiples of %u bytes, which do not divide "
+                 "%d", gpu->info.name, (unsigned)c->binding_align, RX_WG_ALIGN);
+    else
+        return true;
+    return false;
+}
+
+bool rx_wg_gpu_examine(rx_wg_library *lib, WGPUAdapter a, rx_wg_gpu *out, char why[256])
+{
+    rx_wg_adapter_info info;
+    memset(&info, 0, sizeof info);
+    memset(out, 0, sizeof *out);
+    out->adapter = a;
+    if (lib->AdapterGetInfo(a, &info.info) != WGPU_STATUS_SUCCESS ||
+        lib->AdapterGetLimits(a, &out->limits.limits) != WGPU_STATUS_SUCCESS) {
+        snprintf(why, 256, "an adapter does not tell its limits");
+        return false;
+    }
+    out->limits.limits.nextInChain = NULL;
+    out->backend = info.info.backendType;
+    out->type = info.info.adapterType;
+    fill_caps(lib, out, &info.info);
+    describe(lib, out, &info.info);
+    lib->AdapterInfoFreeMembers(info.info);
+    if (!accept_backend(out, why))
+        return false;
+    rx_gpu_limits l = {&out->caps, &out->max_block_bytes, NULL};
+    rx_gpu_limits_apply(&l, rx_env_text(RX_ENV_LIMITS));
+    describe_limits(out);
+    return is_enough(out, why);
+}

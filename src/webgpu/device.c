@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: MIT */
+/* Devices: the list of usable adapters, best first, opening one, and its errors. */
+#include "webgpu/device.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/env.h"
+#include "runtime/host.h"
+
+/* ---- The list ------------------------------------------------------------------------------- */
+
+#define MAX_GPUS 16
+
+typedef struct gpu_list {
+    rx_wg_gpu gpus[MAX_GPUS];
+    size_t n;
+    char reason[512];
+} gpu_list;
+
+/* Order of preference of adapters. */
+static int gpu_rank(const rx_wg_gpu *g)
+{
+    if (g->caps.is_software)
+        return 0;
+    return g->type == WGPU_ADAPTER_DISCRETE ? 3 : g->type == WGPU_ADAPTER_INTEGRATED ? 2 : 1;
+}
+
+static void insert_gpu(gpu_list *l, const rx_wg_gpu *gpu)
+{
+    size_t at = l->n++;
+    while (at > 0 && gpu_rank(&l->gpus[at - 1]) < gpu_rank(gpu)) {
+        l->gpus[at] = l->gpus[at - 1];
+        at--;
+    }
+    l->gpus[at] = *gpu;
+}
+
+static void add_reason(gpu_list *l, const char *why)
+{
+    size_t used = strlen(l->reason);
+    if (!strstr(l->reason, why))
+        snprintf(l->reason + used, sizeof l->reason - used, "%s%s", used ? "; " : "", why);
+}
+
+static void on_adapter(WGPUEnum status, WGPUAdapter a, WGPUStringView m, void *event, void *lib)
+{
+    rx_wg_event *e = event;
+    e->status = status;
+    e->object = a;
+    rx_wg_event_end(lib, e, m);
+}
+
+/* One adapter as these options ask for, or NULL with the reason. */
+static WGPUAdapter request_adapter(rx_wg_library *lib, const WGPURequestAdapterOptions *o,
+                                   gpu_list *l)
+{
+    rx_wg_event *e = rx_wg_event_take(lib);
+    if (!e)
+        return NULL;
+    rx_wg_enter(lib);
+    lib->InstanceRequestAdapter(lib->instance, o,
+                                (WGPURequestAdapterCallbackInfo){
+                                    .mode = WGPU_CALLBACK_PROCESS_EVENTS, .callback = on_adapter,
+                                    .userdata1 = e, .userdata2 = lib});
+    rx_wg_leave(lib);
+    WGPUAdapter a = NULL;
+    if (rx_wg_wait(lib, NULL, e, rx_now_ns() + 30000000000))
+        a = e->object;
+    if (!a) {
+        char why[256];
+        snprintf(why, sizeof why, "%s found no adapter%s%.120s", lib->name, *e->text ? ": " : "",
+                 e->text);
+        add_reason(l, why);
+    }
+    rx_wg_event_give(lib, e);
+    return a;
+}
+
+static bool is_known(const gpu_list *l, const rx_wg_gpu *gpu)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (!strcmp(l->gpus[i].info.name, gpu->info.name) && l->gpus[i].backend == gpu->backend)
+            return true;
+    return false;
+}
+
+static void try_adapter(rx_wg_library *lib, WGPUAdapter a, bool may_repeat, gpu_list *l)
+{
+    rx_wg_gpu gpu;
+    char why[256];
+    if (!a)
+        return;
+    rx_wg_enter(lib);
+    bool ok = rx_wg_gpu_examine(lib, a, &gpu, why);
+    bool keep = ok && l->n < MAX_GPUS && (may_repeat || !is_known(l, &gpu));
+    if (!keep)
+        lib->AdapterRelease(a);
+    rx_wg_leave(lib);
+    if (keep)
+        insert_gpu(l, &gpu);
+    else if (!ok)
+        add_reason(l, why);
+}
+
+/* Libraries that cannot list adapters are asked for the fast one, the frugal one and the one that
+ * always works. */
+static void ask_adapters(rx_wg_library *lib, WGPUEnum backend, gpu_list *l)
+{
+    static const WGPURequestAdapterOptions wishes[] = {
+        {.featureLevel = WGPU_LEVEL_CORE, .powerPreference = WGPU_POWER_HIGH},
+        {.featureLevel = WGPU_LEVEL_CORE, .powerPreference = WGPU_POWER_LOW},
+        {.featureLevel = WGPU_LEVEL_CORE, .forceFallbackAdapter = true}};
+    size_t n = lib->flavour->symbol ? 3 : 1; /* a page has asked for one already */
+    for (size_t i = 0; i < n; i++) {
+        WGPURequestAdapterOptions o = wishes[i];
+        o.backendType = backend;
+        try_adapter(lib, request_adapter(lib, &o, l), false, l);
+    }
+}
+
+static void make_list(gpu_list *l)
+{
+    char why[256];
+    WGPUEnum backend;
+    rx_wg_library *lib = rx_wg_library_get(l->reason);
+    if (!lib)
+        return;
+    if (!rx_wg_wanted_backend(&backend, why)) {
+        add_reason(l, why);
+        return;
+    }
+    if (lib->InstanceEnumerateAdapters) {
+        WGPUAdapter list[MAX_GPUS];
+        size_t n = lib->InstanceEnumerateAdapters(lib->instance, NULL, NULL);
+        if (n <= MAX_GPUS)
+            n = lib->InstanceEnumerateAdapters(lib->instance, NULL, list);
+        for (size_t i = 0; i < n && n <= MAX_GPUS; i++)
+            try_adapter(lib, list[i], true, l);
+    }
+    if (!l->n && !*l->reason)
+        ask_adapters(lib, backend, l);
+    for (size_t i = 0; i < l->n; i++)
+        snprintf(l->gpus[i].info.id, sizeof l->gpus[i].info.id, "webgpu:%zu", i);
+}
+
+/* Made at the first call, never changed afterwards. */
+static const gpu_list *get_list(void)
+{
+    static gpu_list list;
+    static rx_mutex lock = RX_MUTEX_INIT;
+    static bool made;
+    rx_mutex_lock(&lock);
+    if (!made)
+        make_list(&list);
+    made = true;
+    rx_mutex_unlock(&lock);
+    return &list;
+}
+
+size_t rx_wg_list(rlx_device_info *out, size_t cap, char reason[512])
+{
+    const gpu_list *l = get_list();
+    snprintf(reason, 512, "%s", l->n ? "" : l->reason);
+    for (size_t i = 0; i < l->n && i < cap; i++)
+        out[i] = l->gpus[i].info;
+    return l->n;
+}
+
+/* ---- Errors --------------------------------------------------------------------------------- */
+
+static rlx_status fail_kind(rx_device *d, WGPUEnum kind, const char *text, const char *what,
+                            rlx_error *err)
+{
+    if (kind == WGPU_ERROR_OUT_OF_MEMORY)
+        return rx_fail(err, RLX_NO_MEMORY, "%s: out of memory on %s (%.300s)", what,
+                       d->gpu.info.name, text);
+    return rx_fail(err, RLX_INTERNAL, "%s: %s says: %.300s", what, d->lib->name, text);
+}
+
+rlx_status rx_wg_check(rx_device *d, const char *what, rlx_error *err)
+{
+    if (!atomic_load(&d->watch->lost))
+        return RLX_OK;
+    return rx_fail(err, RLX_DEVICE_LOST, "%s: the device %s was lost; open it again", what,
+                   d->gpu.info.name);
+}
+
+rlx_status rx_wg_check_errors(rx_device *d, unsigned *n_errors, const char *what, rlx_error *err)
+{
+    RLX_TRY(rx_wg_check(d, what, err));
+    unsigned n = atomic_load(&d->watch->n_errors);
+    if (n == *n_errors)
+        return RLX_OK;
+    char text[sizeof d->watch->text];
+    *n_errors = n;
+    rx_mutex_lock(&d->watch->lock);
+    WGPUEnum kind = d->watch->kind;
+    memcpy(text, d->watch->text, sizeof text);
+    rx_mutex_unlock(&d->watch->lock);
+    return fail_kind(d, kind, text, what, err);
+}
+
+static void on_error(WGPUDevice const *device, WGPUEnum kind, WGPUStringView m, void *user, void *v)
+{
+    (void)device, (void)v;
+    rx_wg_watch *w = user;
+    rx_mutex_lock(&w->lock);
+    w->kind = kind;
+    rx_wg_copy_text(m, w->text, sizeof w->text);
+    rx_log(RLX_LOG_ERROR, "%s: %s", w->lib->name, w->text);
+    rx_mutex_unlock(&w->lock);
+    atomic_fetch_add(&w->n_errors, 1);
+}
+
+static void on_lost(WGPUDevice const *device, WGPUEnum reason, WGPUStringView m, void *user,
+                    void *v)
+{
+    (void)device, (void)v;
+    rx_wg_watch *w = user;
+    char text[256];
+    atomic_store(&w->lost, true);
+    rx_wg_copy_text(m, text, sizeof text);
+    if (reason != WGPU_LOST_DESTROYED && reason != WGPU_LOST_CANCELLED)
+        rx_log(RLX_LOG_ERROR, "%s: the device was lost: %s", w->lib->name, text);
+}
+
+static void on_scope(WGPUEnum status, WGPUEnum kind, WGPUStringView m, void *event, void *lib)
+{
+    rx_wg_event *e = event;
+    e->status = status;
+    e->kind = kind;
+    rx_wg_event_end(lib, e, m);
+}
+
+#ifdef __wasm__
+
+void rx_wg_scope_begin(rx_device *d)
+{
+    (void)d;
+}
+
+rlx_status rx_wg_scope_end(rx_device *d, const char *what, rlx_error *err)
+{
+    return rx_wg_check(d, what, err);
+}
+
+#else
+
+void rx_wg_scope_begin(rx_device *d)
+{
+    rx_wg_library *lib = d->lib;
+    rx_mutex_lock(&d->scope_lock);
+    rx_wg_enter(lib);
+    lib->DevicePushErrorScope(d->handle, WGPU_FILTER_OUT_OF_MEMORY);
+    lib->DevicePushErrorScope(d->handle, WGPU_FILTER_VALIDATION);
+    rx_wg_leave(lib);
+}
+
+/* Pops the innermost scope; its error if it has one. */
+static rlx_status pop_scope(rx_device *d, const char *what, rlx_error *err)
+{
+    rx_wg_library *lib = d->lib;
+    rx_wg_event *e = rx_wg_event_take(lib);
+    if (!e)
+        return rx_fail_memory(err, what, sizeof *e);
+    rx_wg_enter(lib);
+    lib->DevicePopErrorScope(d->handle, (WGPUPopErrorScopeCallbackInfo){
+                                            .mode = WGPU_CALLBACK_PROCESS_EVENTS,
+                                            .callback = on_scope, .userdata1 = e,
+                                            .userdata2 = lib});
+    rx_wg_leave(lib);
+    rlx_status st = RLX_OK;
+    if (rx_wg_wait(lib, NULL, e, rx_now_ns() + 30000000000) &&
+        e->status == WGPU_STATUS_SUCCESS && e->kind != WGPU_ERROR_NONE)
+        st = fail_kind(d, e->kind, e->text, what, err);
+    rx_wg_event_give(lib, e);
+    return st;
+}
+
+rlx_status rx_wg_scope_end(rx_device *d, const char *what, rlx_error *err)
+{
+    rlx_status st = pop_scope(d, what, err);
+    rlx_status memory = pop_scope(d, what, st == RLX_OK ? err : NULL);
+    st = st == RLX_OK ? memory : st;
+    rx_mutex_unlock(&d->scope_lock);
+    rlx_status lost = rx_wg_check(d, what, err);
+    return lost != RLX_OK ? lost : st;
+}
+
+#endif
+
+static void on_work(WGPUEnum status, WGPUStringView m, void *event, void *lib)
+{
+    rx_wg_event *e = event;
+    e->status = status;
+    rx_wg_event_end(lib, e, m);
+}
+
+rlx_status rx_wg_wait_queue(rx_device *d, rlx_error *err)
+{
+    rx_wg_library *lib = d->lib;
+    RLX_TRY(rx_wg_check(d, "waiting", err));
+    rx_wg_event *e = rx_wg_event_take(lib);
+    if (!e)
+        return rx_fail_memory(err, "waiting", sizeof *e);
+    rx_wg_enter(lib);
+    lib->QueueOnSubmittedWorkDone(d->queue, (WGPUQueueWorkDoneCallbackInfo){
+                                                .mode = WGPU_CALLBACK_PROCESS_EVENTS,
+                                                .callback = on_work, .userdata1 = e,
+                                                .userdata2 = lib});
+    rx_wg_leave(lib);
+    bool ended = rx_wg_wait(lib, d->handle, e, -1);
+    rx_wg_event_give(lib, e);
+    RLX_TRY(rx_wg_check(d, "waiting", err));
+    return ended ? RLX_OK : rx_fail(err, RLX_TIMEOUT, "the browser cannot wait for the device: "
+                                    "use the asynchronous calls");
+}
+
+/* ---- Opening -------------------------------------------------------------------------------- */
+
+static void on_device(WGPUEnum status, WGPUDevice handle, WGPUStringView m, void *event, void *lib)
+{
+    rx_wg_event *e = event;
+    e->status = status;
+    e->object = handle;
+    rx_wg_event_end(lib, e, m);
+}
+
+static rlx_status request_device(rx_device *d, rlx_error *err)
+{
+    rx_wg_library *lib = d->lib;
+    WGPUEnum features[2];
+    size_t n = 0;
+    if (d->gpu.f16)
+        features[n++] = lib->flavour->f16;
+    if (d->gpu.subgroups)
+        features[n++] = lib->flavour->subgroups;
+    WGPUDeviceDescriptor info = {
+        .label = {"rlx", 3}, .requiredFeatureCount = n, .requiredFeatures = features,
+        .requiredLimits = &d->gpu.limits.limits,
+        .deviceLostCallbackInfo = {.mode = WGPU_CALLBACK_SPONTANEOUS, .callback = on_lost,
+                                   .userdata1 = d->watch},
+        .uncapturedErrorCallbackInfo = {.callback = on_error, .userdata1 = d->watch}};
+    rx_wg_event *e = rx_wg_event_take(lib);
+    if (!e)
+        return rx_fail_memory(err, "the WebGPU device", sizeof *e);
+    rx_wg_enter(lib);
+    lib->AdapterRequestDevice(d->gpu.adapter, &info,
+                              (WGPURequestDeviceCallbackInfo){
+                                  .mode = WGPU_CALLBACK_PROCESS_EVENTS, .callback = on_device,
+                                  .userdata1 = e, .userdata2 = lib});
+    rx_wg_leave(lib);
+    rlx_status st = RLX_OK;
+    if (rx_wg_wait(lib, NULL, e, rx_now_ns() + 30000000000))
+        d->handle = e->object;
+    if (!d->handle)
+        st = rx_fail(err, RLX_NO_DEVICE, "%s does not open %s%s%.200s", lib->name,
+                     d->gpu.info.name, *e->text ? ": " : "", e->text);
+    rx_wg_event_give(lib, e);
+    return st;
+}
+
+static rx_wg_watch *take_watch(rx_wg_library *lib)
+{
+    static rx_mutex lock = RX_MUTEX_INIT;
+    static rx_wg_watch *all;
+    rx_mutex_lock(&lock);
+    rx_wg_watch *w = all;
+    while (w && !(atomic_load(&w->closed) && atomic_load(&w->lost)))
+        w = w->next;
+    if (!w) {
+        w = rx_alloc_zero(sizeof *w);
+        if (w && !rx_mutex_init(&w->lock)) {
+            rx_free(w);
+            w = NULL;
+        }
+        if (w) {
+            w->next = all;
+            all = w;
+        }
+    }
+    if (w) {
+        w->lib = lib;
+        atomic_store(&w->closed, false);
+        atomic_store(&w->lost, false);
+        atomic_store(&w->n_errors, 0);
+    }
+    rx_mutex_unlock(&lock);
+    return w;
+}
+
+static rlx_status init_parts(rx_device *d, rlx_error *err)
+{
+    rlx_status st = rx_fail_memory(err, "a lock of the WebGPU device", sizeof(rx_mutex));
+    if (!rx_mutex_init(&d->scope_lock))
+        return st;
+    if (!rx_mutex_init(&d->read_lock))
+        goto no_read_lock;
+    st = rx_wg_pipelines_init(d, err);
+    if (st != RLX_OK)
+        goto no_pipelines;
+    st = rx_wg_block_create(d, RX_WG_KERNEL, RX_WG_ALIGN * RX_GPU_MAX_BIND, "absent operands",
+                            &d->nothing, err);
+    if (st == RLX_OK)
+        return RLX_OK;
+    rx_wg_pipelines_finish(d);
+no_pipelines:
+    rx_mutex_finish(&d->read_lock);
+no_read_lock:
+    rx_mutex_finish(&d->scope_lock);
+    return st;
+}
+
+static void release_handles(rx_device *d)
+{
+    rx_wg_library *lib = d->lib;
+    rx_wg_enter(lib);
+    if (d->queue)
+        lib->QueueRelease(d->queue);
+    if (d->handle) {
+        lib->DeviceDestroy(d->handle);
+        lib->DeviceRelease(d->handle);
+    }
+    rx_wg_leave(lib);
+    if (d->watch && !d->handle)
+        atomic_store(&d->watch->lost, true);
+    if (d->watch)
+        atomic_store(&d->watch->closed, true);
+}
+
+rlx_status rx_wg_open(size_t index, const rlx_device_desc *desc, rx_device **out, rlx_error *err)
+{
+    (void)desc;
+    *out = NULL;
+    const gpu_list *l = get_list();
+    char reason[512];
+    rx_wg_library *lib = rx_wg_library_get(reason);
+    if (!lib || index >= l->n)
+        return rx_fail(err, RLX_NO_DEVICE, "there is no WebGPU device number %zu", index);
+    rx_device *d = rx_alloc_zero(sizeof *d);
+    if (!d)
+        return rx_fail_memory(err, "the WebGPU device", sizeof *d);
+    d->lib = lib;
+    d->gpu = l->gpus[index];
+    d->caps = d->gpu.caps;
+    d->no_fetch = rx_env_flag(RX_ENV_BENCH_DISPATCH_ONLY);
+    d->force_upload = rx_env_flag(RX_ENV_FORCE_INPUT_UPLOAD);
+    d->target = (rx_target){.name = "webgpu", .align = RX_WG_ALIGN, .user = d,
+                            .support = rx_gpu_support, .takes_strided = rx_gpu_takes_strided,
+                            .eval = rx_host_eval};
+    d->watch = take_watch(lib);
+    rlx_status st = d->watch ? request_device(d, err)
+                             : rx_fail_memory(err, "the WebGPU device", sizeof *d->watch);
+    if (st == RLX_OK) {
+        rx_wg_enter(lib);
+        d->queue = lib->DeviceGetQueue(d->handle);
+        rx_wg_leave(lib);
+        st = init_parts(d, err);
+    }
+    if (st != RLX_OK) {
+        release_handles(d);
+        rx_free(d);
+        return st;
+    }
+    *out = d;
+    return RLX_OK;
+}
+
+void rx_wg_close(rx_device *d)
+{
+    rx_wg_wait_queue(d, NULL);
+    rx_wg_block_destroy(d, &d->nothing);
+    rx_wg_block_destroy(d, &d->readback);
+    rx_wg_pipelines_finish(d);
+    rx_mutex_finish(&d->read_lock);
+    rx_mutex_finish(&d->scope_lock);
+    release_handles(d);
+    rx_free(d);
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: MIT */
+/* The structs of the WebGPU backend, in reading order: loader (functions, waiting), caps (facts of
+ * an adapter), device (open devices, errors), memory (blocks and places in them), buffer (copies
+ * between host and device), pipeline (kernels printed as WGSL and made ready), weights, command
+ * (bind groups, encoding), exec, bind, submit. */
+#ifndef RX_WEBGPU_DEVICE_H
+#define RX_WEBGPU_DEVICE_H
+
+#include "gpu/plan.h"
+#include "runtime/backend.h"
+#include "webgpu/loader.h"
+
+/* ---- Adapters: caps.c ----------------------------------------------------------------------- */
+
+typedef struct rx_wg_gpu {
+    WGPUAdapter adapter;
+    rx_wg_limits limits;      /* what it offers, to be asked for */
+    WGPUEnum backend, type;
+    bool f16, subgroups;      /* features to ask for */
+    uint64_t max_block_bytes; /* of one buffer */
+    rx_gpu_caps caps;
+    rlx_device_info info;
+} rx_wg_gpu;
+
+/* Fills *out; false with a sentence in `why` when the adapter cannot be used. */
+bool rx_wg_gpu_examine(rx_wg_library *lib, WGPUAdapter a, rx_wg_gpu *out, char why[256]);
+/* The backend that RLX_WEBGPU_BACKEND asks for; WGPU_BACKEND_UNDEFINED: any. False with a sentence
+ * when it is no name. */
+bool rx_wg_wanted_backend(WGPUEnum *out, char why[256]);
+
+/* ---- Memory: memory.c ----------------------------------------------------------------------- */
+
+/* New blocks are all zero: WebGPU promises it. */
+typedef struct rx_wg_block {
+    WGPUBuffer buffer;
+    uint64_t bytes;
+} rx_wg_block;
+
+/* A range of a block. Tensors have room up to the next multiple of RX_WG_ALIGN. */
+typedef struct rx_wg_place {
+    const rx_wg_block *block;
+    uint64_t offset, bytes;
+} rx_wg_place;
+
+#define RX_WG_ALIGN 256 /* no device asks for more */
+
+/* Tensors with one end, in as few blocks as the limits allow. */
+typedef struct rx_wg_pool {
+    rx_wg_block **blocks;
+    size_t n, cap;
+    uint64_t used; /* in the newest block */
+} rx_wg_pool;
+
+#define RX_WG_KERNEL (WGPU_USAGE_STORAGE | WGPU_USAGE_COPY_SRC | WGPU_USAGE_COPY_DST)
+#define RX_WG_CONSTANTS (WGPU_USAGE_UNIFORM | WGPU_USAGE_COPY_DST)
+#define RX_WG_READBACK (WGPU_USAGE_MAP_READ | WGPU_USAGE_COPY_DST)
+
+rlx_status rx_wg_block_create(rx_device *d, WGPUFlags usage, uint64_t bytes, const char *what,
+                              rx_wg_block *out, rlx_error *err);
+/* A zero block is fine. Work that uses it may still run. */
+void rx_wg_block_destroy(rx_device *d, rx_wg_block *b);
+/* Places n tensors of bytes[i] bytes. On failure nothing is kept. */
+rlx_status rx_wg_pool_create(rx_device *d, const uint64_t *bytes, size_t n, const char *what,
+                             rx_wg_pool *pool, rx_wg_place *out, rlx_error *err);
+/* Adds one tensor; a new block has at least `block_bytes` bytes, as far as the device allows. */
+rlx_status rx_wg_pool_add(rx_device *d, rx_wg_pool *pool, uint64_t bytes, uint64_t block_bytes,
+                          const char *what, rx_wg_place *out, rlx_error *err);
+void rx_wg_pool_destroy(rx_device *d, rx_wg_pool *pool);
+/* The arena of a program: out[i] for each value that is planned. */
+rlx_status rx_wg_arena_create(rx_device *d, const rx_program *p, rx_wg_pool *pool,
+                              rx_wg_place *out, rlx_error *err);
+
+/* ---- Copies: buffer.c ----------------------------------------------------------------------- */
+
+/* Copies are in the order of the queue: after work that was submitted, before work to come. */
+rlx_status rx_wg_upload(rx_device *d, const rx_wg_place *to, uint64_t offset, const void *data,
+                        uint64_t bytes, rlx_error *err);
+/* Waits for all work before. */
+rlx_status rx_wg_download(rx_device *d, const rx_wg_place *from, uint64_t offset, void *data,
+                          uint64_t bytes, rlx_error *err);
+
+/* ---- Pipelines: pipeline.c ------------------------------------------------------------------ */
+
+typedef struct rx_wg_layout {
+    WGPUBindGroupLayout group;
+    WGPUPipelineLayout pipeline;
+} rx_wg_layout;
+
+typedef struct rx_wg_pipeline {
+    uint64_t key[2];
+    WGPUComputePipeline handle;
+    WGPUBindGroupLayout layout;
+    uint32_t used;          /* bit i: the text has binding i */
+    uint32_t uniform_words; /* of the constants; 0: none */
+    uint32_t refs;          /* dispatches that use it */
+    uint64_t last;          /* when it was last asked for */
+    uint16_t shift_word[RX_GPU_MAX_BIND]; /* of the constants: where binding i begins */
+} rx_wg_pipeline;
+
+/* One layout for each set of bindings, with and without constants. */
+#define RX_WG_N_LAYOUTS (2u << RX_GPU_MAX_BIND)
+#define RX_WG_CONSTANT_BINDING RX_GPU_MAX_BIND /* of the constants */
+
+typedef struct rx_wg_pipelines {
+    rx_mutex lock;
+    rx_wg_pipeline **list; /* open addressing by key */
+    size_t n, cap, n_unused;
+    uint64_t n_gets;
+    rx_wg_layout *layouts; /* made when first needed */
+} rx_wg_pipelines;
+
+/* One dispatch with everything that encoding needs. */
+typedef struct rx_wg_dispatch {
+    rx_wg_pipeline *pipeline;
+    WGPUBindGroup group;
+    rx_wg_place bind[RX_GPU_MAX_BIND];     /* as the kernel sees them */
+    uint8_t alias[RX_GPU_MAX_BIND];        /* 1 + the binding that has this one's memory too */
+    uint64_t begin[RX_GPU_MAX_BIND], end[RX_GPU_MAX_BIND]; /* bound, in the block */
+    uint32_t shifted;                      /* bit i: binding i begins after begin[] of its alias */
+    uint32_t n_bind, n_push, step;
+    uint32_t push[RX_GPU_MAX_PUSH];
+    uint32_t groups[3];
+} rx_wg_dispatch;
+
+rlx_status rx_wg_pipelines_init(rx_device *d, rlx_error *err);
+void rx_wg_pipelines_finish(rx_device *d);
+/* Gives n dispatches, whose bindings are settled, their pipelines. `from` has the kernels and their
+ * constants. On success each dispatch holds its pipeline until it is released. */
+rlx_status rx_wg_pipelines_get(rx_device *d, const rx_gpu_dispatch *from, size_t n,
+                               rx_wg_dispatch *to, rlx_error *err);
+/* Dispatches without a pipeline are passed over. */
+void rx_wg_pipelines_release(rx_device *d, rx_wg_dispatch *list, size_t n);
+
+/* ---- Devices: device.c ---------------------------------------------------------------------- */
+
+/* What callbacks of a device say. Lives longer than the device, because the last callback, that it
+ * is lost, may come late; used again by another device after that. */
+typedef struct rx_wg_watch {
+    struct rx_wg_watch *next;
+    rx_wg_library *lib;
+    rx_mutex lock;
+    atomic_bool lost, closed;
+    atomic_uint n_errors; /* not caught by a scope */
+    WGPUEnum kind;        /* of the last one */
+    char text[400];
+} rx_wg_watch;
+
+struct rx_device {
+    rx_target target;
+    rx_wg_library *lib;
+    rx_wg_gpu gpu;
+    rx_gpu_caps caps;
+    WGPUDevice handle;
+    WGPUQueue queue;
+    rx_wg_watch *watch;
+    rx_mutex scope_lock;  /* error scopes are a stack of the device */
+    rx_mutex read_lock;   /* guards readback */
+    rx_wg_block readback; /* for downloads; made when first used */
+    atomic_uint_fast64_t pending_bytes; /* written since the queue was last emptied */
+    rx_wg_pipelines pipelines;
+    rx_wg_block nothing;  /* what absent operands bind, each binding a piece of its own */
+    bool no_fetch;        /* RLX_BENCH_DISPATCH_ONLY */
+    bool force_upload;    /* RLX_FORCE_INPUT_UPLOAD */
+};
+
+size_t rx_wg_list(rlx_device_info *out, size_t cap, char reason[512]);
+rlx_status rx_wg_open(size_t index, const rlx_device_desc *desc, rx_device **out, rlx_error *err);
+void rx_wg_close(rx_device *d);
+/* RLX_DEVICE_LOST when the device is lost. */
+rlx_status rx_wg_check(rx_device *d, const char *what, rlx_error *err);
+/* RLX_DEVICE_LOST, or the error that no scope caught since *n_errors was read. */
+rlx_status rx_wg_check_errors(rx_device *d, unsigned *n_errors, const char *what, rlx_error *err);
+/* Errors of the calls between the two become a status; also when the object was made. In browsers
+ * the second cannot wait and such errors fail the next run. */
+void rx_wg_scope_begin(rx_device *d);
+rlx_status rx_wg_scope_end(rx_device *d, const char *what, rlx_error *err);
+/* Waits for all work that was submitted. */
+rlx_status rx_wg_wait_queue(rx_device *d, rlx_error *err);
+
+/* ---- Weights: weights.c --------------------------------------------------------------------- */
+
+/* A packed form of a weight. */
+typedef struct rx_wg_derived {
+    uint32_t item;            /* of the weights */
+    uint64_t key;             /* kind and view */
+    rx_wg_place place;
+    uint64_t version;         /* of the item from which it was computed; 0: never */
+    rx_wg_block constants;
+    rx_wg_dispatch pack;
+} rx_wg_derived;
+
+typedef struct rx_wg_weight {
+    rx_wg_place place;
+    uint64_t version; /* counts sets; 0: never set */
+} rx_wg_weight;
+
+/* Params, then the constants of the program. The lock is held while a run is submitted, so that
+ * packed forms are made in the order of the queue. */
+struct rx_weights {
+    rx_device *device;
+    rx_program *program;
+    rx_mutex lock;
+    rx_wg_pool pool, derived_pool;
+    rx_wg_weight *items;
+    size_t n_items;
+    rx_wg_derived **derived;
+    size_t n_derived, cap_derived;
+};
+
+rlx_status rx_wg_weights_create(rx_device *d, rx_program *p, rx_weights **out, rlx_error *err);
+rlx_status rx_wg_weights_set(rx_weights *w, size_t param, const void *data, size_t bytes,
+                             rlx_ownership own, rlx_error *err);
+void rx_wg_weights_destroy(rx_weights *w);
+/* The packed form of a weight seen as `view`, made if it is new; the lock is held. */
+rlx_status rx_wg_weights_derive(rx_weights *w, uint32_t item, const rx_view *view,
+                                const rx_gpu_derived *want, rx_wg_derived **out, rlx_error *err);
+
+/* ---- Commands: command.c -------------------------------------------------------------------- */
+
+/* Finds bindings that overlap and lets one stand for them: before the pipelines are asked for. */
+rlx_status rx_wg_settle_bindings(rx_device *d, rx_wg_dispatch *x, rlx_error *err);
+/* Makes the bind groups of n dispatches, with their constants in *constants. */
+rlx_status rx_wg_groups_create(rx_device *d, rx_wg_dispatch *list, size_t n,
+                               rx_wg_block *constants, rlx_error *err);
+void rx_wg_groups_release(rx_device *d, rx_wg_dispatch *list, size_t n);
+/* One pass with these dispatches. */
+void rx_wg_encode(rx_device *d, WGPUCommandEncoder to, const rx_wg_dispatch *list, size_t n);
+/* Ends the encoder and submits. rx_wg_enter was called. */
+void rx_wg_submit(rx_device *d, WGPUCommandEncoder e);
+
+/* The dispatches of a program for one set of dimensions. */
+typedef struct rx_wg_recording {
+    int64_t *dims;
+    rx_wg_dispatch *list;
+    size_t n, cap;
+    size_t *first;          /* of each step, and the end */
+    rx_wg_block constants;
+    rx_wg_derived **derived;
+    size_t n_derived, cap_derived;
+    rx_wg_pool tables;      /* constants of kernels */
+    const char **kernels;   /* by step */
+    bool uses_flags;
+    uint64_t used;          /* when it was last bound */
+} rx_wg_recording;
+
+/* ---- Programs: exec.c, bind.c, submit.c ----------------------------------------------------- */
+
+#define RX_WG_N_SLOTS 8      /* runs in flight of one exec */
+#define RX_WG_N_RECORDINGS 8 /* sets of dimensions that are kept */
+#define RX_WG_N_WANTS 16
+
+/* A range of a result that each run copies for the host. */
+typedef struct rx_wg_want {
+    uint32_t value;
+    uint64_t offset, bytes; /* in the memory of the value; multiples of 4 */
+    uint64_t at;            /* in the slot's buffer; 0: no run has copied it yet */
+    bool used;              /* read since the last run */
+} rx_wg_want;
+
+typedef struct rx_wg_slot {
+    rx_wg_block readback; /* word 0: flags; then the wants */
+    rx_wg_event *event;   /* of the run; NULL: none */
+    const char *map;      /* while it is mapped */
+    uint64_t bytes;       /* of what is copied; 0: nothing */
+    bool mapping;         /* the buffer is mapped or about to be */
+} rx_wg_slot;
+
+struct rx_exec {
+    rx_device *device;
+    rx_program *program;
+    rx_weights *weights;
+    rx_arena arena;             /* owns the tables */
+    rx_gpu_values values;
+    rx_wg_pool arena_pool, leaf_pool;
+    rx_wg_place *places;        /* by value that owns memory */
+    rx_wg_place flags;
+    rx_wg_block scratch;
+    char **shadows;             /* by input: the bytes it has on the device; NULL: not kept */
+    uint64_t *shadow_bytes;     /* how many of them are valid */
+    const char *_Atomic *kernels; /* by step, of the last binding */
+
+    rx_wg_recording *recordings[RX_WG_N_RECORDINGS], *now;
+    uint64_t n_binds;
+
+    rx_wg_want wants[RX_WG_N_WANTS];
+    size_t n_wants;
+    uint64_t fetched;           /* the last run that copied the wants */
+
+    rx_mutex lock;              /* guards what follows */
+    rx_cond changed;
+    rx_wg_slot slots[RX_WG_N_SLOTS]; /* by ticket */
+    uint64_t submitted, done;
+    bool polling;               /* some thread waits for run done + 1 */
+    unsigned n_errors;          /* of the watch, as last seen */
+    uint64_t fail_first, fail_last; /* tickets of the last failed run and those it took with it */
+    rlx_error error;
+};
+
+rlx_status rx_wg_exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_exec **out,
+                             rlx_error *err);
+void rx_wg_exec_destroy(rx_exec *e);
+rlx_status rx_wg_exec_write(rx_exec *e, uint32_t value, size_t offset, const void *data,
+                            size_t bytes, rlx_error *err);
+rlx_status rx_wg_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data, size_t bytes,
+                           rlx_error *err);
+uint32_t rx_wg_exec_flags(rx_exec *e);
+const char *rx_wg_exec_kernel(rx_exec *e, size_t step);
+/* Where the root of a value is. */
+rx_wg_place rx_wg_value_place(const rx_exec *e, uint32_t value);
+
+/* bind.c */
+rlx_status rx_wg_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err);
+void rx_wg_recording_destroy(rx_exec *e, rx_wg_recording *r);
+
+/* submit.c */
+rlx_status rx_wg_exec_submit(rx_exec *e, const rx_submit *s, uint64_t *ticket, rlx_error *err);
+rlx_status rx_wg_exec_wait(rx_exec *e, uint64_t ticket, int64_t timeout_ms, rlx_error *err);
+/* Waits for all runs. */
+rlx_status rx_wg_wait_idle(rx_exec *e, rlx_error *err);
+/* The ranges that each run copies for the host: one more, or those of all outputs anew. */
+void rx_wg_add_want(rx_exec *e, uint32_t value, uint64_t offset, uint64_t bytes);
+void rx_wg_want_outputs(rx_exec *e);
+/* Forgets what is mapped; the slot may be used again. */
+void rx_wg_slot_clear(rx_device *d, rx_wg_slot *s);
+
+#endif

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/* Opens wgpu-native or Dawn at run time, or takes the functions that a browser gives, and waits for
+ * what is asynchronous. */
+#include "webgpu/loader.h"
+
+#ifndef __wasm__
+#include <dlfcn.h>
+#endif
+#include <stdio.h>
+#include <string.h>
+
+#include "base/env.h"
+#include "base/mem.h"
+
+/* The first whose symbol the library has. The numbers of Dawn are those from before webgpu.h became
+ * common; later ones are as in the last row. */
+static const rx_wg_flavour flavours[] = {
+    {"wgpu-native", "wgpuGetVersion", 0xb, 0x30021, RX_WGSL_SUBGROUPS_PLAIN, true},
+    {"Dawn", "wgpuGetInstanceCapabilities", 0xa, 0x11, RX_WGSL_SUBGROUPS_ENABLE, false},
+    {"WebGPU", NULL, 0xb, 0x12, RX_WGSL_SUBGROUPS_ENABLE, false},
+};
+
+void rx_wg_copy_text(WGPUStringView s, char *out, size_t cap)
+{
+    size_t n = !s.data ? 0 : s.length == SIZE_MAX ? strlen(s.data) : s.length;
+    n = n < cap - 1 ? n : cap - 1;
+    if (n)
+        memcpy(out, s.data, n);
+    out[n] = 0;
+}
+
+/* ---- Opening -------------------------------------------------------------------------------- */
+
+#ifdef __wasm__
+
+static bool open_library(rx_wg_library *lib, char *reason)
+{
+    (void)reason;
+#define X(result, name, args) lib->name = wgpu##name;
+    RX_WG_FUNCTIONS(X)
+#undef X
+    lib->flavour = &flavours[2];
+    snprintf(lib->name, sizeof lib->name, "the browser's WebGPU");
+    return true;
+}
+
+#else
+
+#ifdef __APPLE__
+#define SUFFIX ".dylib"
+#else
+#define SUFFIX ".so"
+#endif
+
+static const char *const library_names[] = {
+    "libwgpu_native" SUFFIX, "libwgpu_native-release" SUFFIX, "libwebgpu_dawn" SUFFIX,
+    "libwebgpu_wrapper" SUFFIX};
+#define N_NAMES (sizeof library_names / sizeof *library_names)
+
+/* In the folder of this library or program. */
+static void *open_beside(const char *name)
+{
+    Dl_info self;
+    char path[1024];
+    const char *slash = NULL;
+    static const int here;
+    if (dladdr(&here, &self) && self.dli_fname)
+        slash = strrchr(self.dli_fname, '/');
+    if (!slash)
+        return NULL;
+    int n = snprintf(path, sizeof path, "%.*s/%s", (int)(slash - self.dli_fname), self.dli_fname,
+                     name);
+    return n > 0 && (size_t)n < sizeof path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+}
+
+static void *find_library(char *reason)
+{
+    const char *given = rx_env_text(RX_ENV_WEBGPU_LIBRARY);
+    void *handle = NULL;
+    if (given) {
+        handle = dlopen(given, RTLD_NOW | RTLD_LOCAL);
+        if (!handle) {
+            const char *why = dlerror();
+            snprintf(reason, 512, "RLX_WEBGPU_LIBRARY: %.400s", why ? why : "cannot be opened");
+        }
+        return handle;
+    }
+    for (size_t i = 0; i < N_NAMES && !handle; i++) {
+        handle = dlopen(library_names[i], RTLD_NOW | RTLD_LOCAL);
+        if (!handle)
+            handle = open_beside(library_names[i]);
+    }
+    if (!handle)
+        snprintf(reason, 512, "there is no WebGPU library: install wgpu-native (libwgpu_native"
+                 SUFFIX ") or Dawn (libwebgpu_dawn" SUFFIX "), or name one in RLX_WEBGPU_LIBRARY");
+    return handle;
+}
+
+static void describe_library(rx_wg_library *lib)
+{
+    uint32_t v = lib->GetVersion ? lib->GetVersion() : 0;
+    if (v)
+        snprintf(lib->name, sizeof lib->name, "%s %u.%u.%u", lib->flavour->name,
+                 (unsigned)(v >> 24), (unsigned)(v >> 16 & 255), (unsigned)(v >> 8 & 255));
+    else
+        snprintf(lib->name, sizeof lib->name, "%s", lib->flavour->name);
+}
+
+static bool open_library(rx_wg_library *lib, char *reason)
+{
+    void *handle = find_library(reason);
+    void *f;
+    if (!handle)
+        return false;
+#define X(result, name, args)                                                            \
+    f = dlsym(handle, "wgpu" #name);                                                     \
+    memcpy(&lib->name, &f, sizeof f);                                                    \
+    if (!f) {                                                                            \
+        snprintf(reason, 512, "the WebGPU library has no wgpu" #name ": it is too old or "  \
+                 "something else");                                                      \
+        dlclose(handle);                                                                 \
+        return false;                                                                    \
+    }
+    RX_WG_FUNCTIONS(X)
+#undef X
+#define X(result, name, args)        \
+    f = dlsym(handle, "wgpu" #name); \
+    memcpy(&lib->name, &f, sizeof f);
+    RX_WG_OPTIONAL_FUNCTIONS(X)
+#undef X
+    lib->flavour = flavours;
+    while (lib->flavour->symbol && !dlsym(handle, lib->flavour->symbol))
+        lib->flavour++;
+    describe_library(lib);
+    return true;
+}
+
+#endif
+
+/* wgpu-native would try OpenGL too, which makes noise and is not wanted unless asked for. */
+static WGPUInstance create_instance(rx_wg_library *lib)
+{
+    const char *wanted = rx_env_text(RX_ENV_WEBGPU_BACKEND);
+    rx_wg_instance_extras extras = {.chain = {.sType = WGPU_STYPE_INSTANCE_EXTRAS},
+                                    .backends = WGPU_INSTANCE_VULKAN | WGPU_INSTANCE_METAL |
+                                                WGPU_INSTANCE_D3D12};
+    WGPUInstanceDescriptor info = {.nextInChain = &extras.chain};
+    if (!lib->InstanceEnumerateAdapters || (wanted && !strncmp(wanted, "gl", 2)))
+        return lib->CreateInstance(NULL);
+    return lib->CreateInstance(&info);
+}
+
+static bool make_instance(rx_wg_library *lib, char *reason)
+{
+    if (!rx_mutex_init(&lib->lock) || !rx_cond_init(&lib->pause) ||
+        !rx_mutex_init(&lib->event_lock)) {
+        snprintf(reason, 512, "out of memory: a lock");
+        return false;
+    }
+    lib->instance = create_instance(lib);
+    if (!lib->instance)
+        snprintf(reason, 512, "%s gives no instance", lib->name);
+    return lib->instance != NULL;
+}
+
+rx_wg_library *rx_wg_library_get(char reason[512])
+{
+    static rx_wg_library library;
+    static rx_mutex lock = RX_MUTEX_INIT;
+    static bool tried, ok;
+    static char why[512];
+    rx_mutex_lock(&lock);
+    if (!tried)
+        ok = open_library(&library, why) && make_instance(&library, why);
+    tried = true;
+    snprintf(reason, 512, "%s", ok ? "" : why);
+    rx_mutex_unlock(&lock);
+    return ok ? &library : NULL;
+}
+
+/* ---- Events --------------------------------------------------------------------------------- */
+
+rx_wg_event *rx_wg_event_take(rx_wg_library *lib)
+{
+    rx_mutex_lock(&lib->event_lock);
+    rx_wg_event *e = lib->events;
+    if (e)
+        lib->events = e->next;
+    rx_mutex_unlock(&lib->event_lock);
+    if (!e)
+        e = rx_alloc(sizeof *e);
+    if (!e)
+        return NULL;
+    memset(e, 0, sizeof *e);
+    atomic_init(&e->state, 0);
+    return e;
+}
+
+static void recycle(rx_wg_library *lib, rx_wg_event *e)
+{
+    rx_mutex_lock(&lib->event_lock);
+    e->next = lib->events;
+    lib->events = e;
+    rx_mutex_unlock(&lib->event_lock);
+}
+
+void rx_wg_event_give(rx_wg_library *lib, rx_wg_event *e)
+{
+    int under_way = 0;
+    if (e && !atomic_compare_exchange_strong(&e->state, &under_way, 2))
+        recycle(lib, e);
+}
+
+void rx_wg_event_end(rx_wg_library *lib, rx_wg_event *e, WGPUStringView message)
+{
+    int under_way = 0;
+    rx_wg_copy_text(message, e->text, sizeof e->text);
+    if (!atomic_compare_exchange_strong(&e->state, &under_way, 1))
+        recycle(lib, e);
+}
+
+/* ---- Waiting -------------------------------------------------------------------------------- */
+
+#ifdef __wasm__
+
+bool rx_wg_wait(rx_wg_library *lib, WGPUDevice device, const rx_wg_event *e, int64_t deadline_ns)
+{
+    (void)device;
+    for (;;) {
+        lib->InstanceProcessEvents(lib->instance);
+        if (atomic_load(&e->state))
+            return true;
+        int64_t left = deadline_ns < 0 ? 1000000000 : deadline_ns - rx_now_ns();
+        if (left <= 0 || wgpuInstanceWaitAny(lib->instance, 0, NULL, (uint64_t)left) == 3)
+            return false;
+    }
+}
+
+#else
+
+/* Sleeps grow from the first to the last of these. */
+#define FIRST_PAUSE_NS 10000
+#define LAST_PAUSE_NS 200000
+
+bool rx_wg_wait(rx_wg_library *lib, WGPUDevice device, const rx_wg_event *e, int64_t deadline_ns)
+{
+    int64_t pause = FIRST_PAUSE_NS;
+    while (!atomic_load(&e->state)) {
+        if (lib->DevicePoll && device && deadline_ns < 0) {
+            lib->DevicePoll(device, true, NULL); /* blocks until the queue is empty */
+            if (atomic_load(&e->state))
+                return true;
+        }
+        rx_mutex_lock(&lib->lock);
+        lib->InstanceProcessEvents(lib->instance);
+        bool ended = atomic_load(&e->state) != 0;
+        int64_t now = rx_now_ns();
+        if (!ended && (deadline_ns < 0 || now < deadline_ns)) {
+            int64_t until = now + pause;
+            rx_cond_wait_until(&lib->pause, &lib->lock,
+                               deadline_ns >= 0 && deadline_ns < until ? deadline_ns : until);
+            pause = pause * 2 < LAST_PAUSE_NS ? pause * 2 : LAST_PAUSE_NS;
+        }
+        rx_mutex_unlock(&lib->lock);
+        if (!ended && deadline_ns >= 0 && now >= deadline_ns)
+            return false;
+    }
+    return true;
+}
+
+#endif

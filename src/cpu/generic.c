@@ -32,6 +32,9 @@ rlx_status rx_cpu_generic_init(rx_cpu_table *t)
         {RX_OP_slice, "copy.generic", rx_generic_copy, ALL_STRIDED},
         {RX_OP_expand, "copy.generic", rx_generic_copy, ALL_STRIDED},
         {RX_OP_reverse, "copy.generic", rx_generic_copy, ALL_STRIDED},
+        {RX_OP_sample, "sample.generic", rx_generic_sample, ALL_DENSE},
+        {RX_OP_state_write, "state_write.generic", rx_generic_state_write, ALL_STRIDED},
+        {RX_OP_scatter_elements, "scatter.generic", rx_generic_scatter_elements, ALL_STRIDED},
     };
     for (int op = 0; op < RX_N_OPS; op++)
         if (rx_ops[op].flags & RX_OP_ELEMENTWISE)

@@ -39,5 +39,8 @@ rlx_status rx_generic_matmul(const rx_call *c);      /* generic_matmul.c */
 rlx_status rx_generic_softmax(const rx_call *c);     /* generic_rows.c */
 rlx_status rx_generic_norm(const rx_call *c);
 rlx_status rx_generic_copy(const rx_call *c);        /* generic_copy.c */
+rlx_status rx_generic_sample(const rx_call *c);      /* generic_sample.c */
+rlx_status rx_generic_state_write(const rx_call *c); /* generic_index.c */
+rlx_status rx_generic_scatter_elements(const rx_call *c);
 
 #endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/* state_write and scatter_elements by whole runs of bytes where they are dense, as the caches of
+ * language models are. */
+#include <string.h>
+
+#include "base/dtype.h"
+#include "cpu/generic.h"
+#include "cpu/ref/ref.h"
+
+/* The bytes of the axes after `axis`, or -1 when they have gaps. */
+static int64_t run_bytes(const rx_view *v, int axis)
+{
+    int64_t n = 1;
+    for (int i = v->rank - 1; i > axis; i--) {
+        if (v->dim[i] != 1 && v->stride[i] != n)
+            return -1;
+        n *= v->dim[i];
+    }
+    return n * rx_dtype_info(v->dtype)->block_bytes;
+}
+
+static bool overlap(const char *a, int64_t a_bytes, const char *b, int64_t b_bytes)
+{
+    return a < b + b_bytes && b < a + a_bytes;
+}
+
+/* The update's slices along axis 0 go to places of the state one by one. */
+rlx_status rx_generic_state_write(const rx_call *c)
+{
+    const rx_view *state = &c->out[0], *update = &c->in[1], *position = &c->in[2];
+    const int64_t axis = ((const rlx_axis_desc *)c->attr)->axis;
+    if (axis != 0 || state->data != c->in[0].data || rlx_dtype_is_packed(state->dtype) ||
+        update->dtype != state->dtype || position->rank > 1 || update->rank < 1)
+        return RLX_UNSUPPORTED;
+    const int64_t bytes = run_bytes(update, 0), n = update->dim[0];
+    const int64_t size = rx_dtype_info(state->dtype)->block_bytes;
+    if (bytes < 0 || bytes != run_bytes(state, 0) || state->stride[0] * size != bytes ||
+        (n > 1 && update->stride[0] * size != bytes) || n == 0 || bytes == 0 ||
+        overlap(state->data, bytes * state->dim[0], update->data, bytes * n))
+        return RLX_UNSUPPORTED;
+    const int64_t first = position->rank == 0 ? rx_load_int(position, 0) : 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t place;
+        if (position->rank == 1)
+            place = rx_load_int(position, i * position->stride[0]);
+        else if (__builtin_add_overflow(first, i, &place))
+            place = -1;
+        if (place < 0 || place >= state->dim[0])
+            rx_call_flag(c, RLX_FLAG_STATE_RANGE);
+        else
+            memcpy(state->data + place * bytes, update->data + i * bytes, (size_t)bytes);
+    }
+    return RLX_OK;
+}
+
+static bool is_dense(const rx_view *v)
+{
+    return rx_view_elements(v) * rx_dtype_info(v->dtype)->block_bytes == run_bytes(v, -1);
+}
+
+/* Elements are replaced, in order: the last of several for one place stays. */
+rlx_status rx_generic_scatter_elements(const rx_call *c)
+{
+    const rlx_scatter_desc *a = c->attr;
+    const rx_view *x = &c->in[0], *index = &c->in[1], *update = &c->in[2], *y = rx_call_out(c, 0);
+    if (!y)
+        return RLX_OK;
+    if (a->mode != RLX_SCATTER_NONE || rlx_dtype_is_packed(y->dtype) || !is_dense(x))
+        return RLX_UNSUPPORTED;
+    const int64_t size = rx_dtype_info(y->dtype)->block_bytes, n = y->dim[a->axis];
+    const int64_t total = rx_view_elements(y) * size;
+    if (x->data != y->data && total > 0)
+        memcpy(y->data, x->data, (size_t)total);
+    if (rx_view_elements(index) == 0 || n == 0)
+        return RLX_OK;
+    int64_t at[RLX_MAX_RANK] = {0};
+    do {
+        const int64_t i = rx_load_index(c, index, rx_offset(index, at), n);
+        const int64_t to = rx_offset(y, at) + (i - at[a->axis]) * y->stride[a->axis];
+        memcpy(y->data + to * size, update->data + rx_offset(update, at) * size, (size_t)size);
+    } while (rx_next(at, index->dim, index->rank));
+    return RLX_OK;
+}

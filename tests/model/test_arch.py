@@ -124,6 +124,19 @@ def test_short_context(model, path, folder):
     compare("phi3-long, short", got, forward.logits(model, tokens, 32)[-1:], 1e-4)
 
 
+GPU_SAMPLE = ("llama-tied", "gemma2", "qwen2moe", "mamba2")
+
+
+def test_gpu(name, model, path, folder):
+    """Pieces and steps on the first Vulkan device, where there is one."""
+    tokens = sequences(model)[2:0:-1]
+    got = run(path, tokens, folder, device="vulkan", context=CONTEXT, steps=2, chunk=16)
+    if got[0] is None and "device:" in got[1]:
+        return
+    want = [forward.logits(model, s, CONTEXT) for s in tokens]
+    compare(name + " on vulkan", got, expected_logits(want, [0, 1], 2), 1e-4)
+
+
 # ---- Encoders ----------------------------------------------------------------------------------
 
 def test_encoder(name, model, path, folder, devices):
@@ -216,6 +229,8 @@ def test_all(args, folder):
         else:
             test_decoder(name, model, path, folder, devices)
         test_hostile(name, path, folder)
+        if name in GPU_SAMPLE:
+            test_gpu(name, model, path, folder)
         if name == "phi3-long":
             test_short_context(model, path, folder)
         if name == "llama":

@@ -21,8 +21,10 @@ static const uint32_t *block_head(rx_wgsl *p, uint32_t label)
     return NULL;
 }
 
-/* One phi of the block that is entered from `from`. */
-static void copy_phi(rx_wgsl *p, const uint32_t *in, uint32_t from)
+/* One phi of the block that is entered from `from`. On the way back to the head of a loop values
+ * are computed where the module does so, not here: lavapipe 22.3 takes a component of the new value
+ * for one of the old when they are computed in `continuing`. */
+static void copy_phi(rx_wgsl *p, const uint32_t *in, uint32_t from, bool is_back)
 {
     rx_ws_id *d = rx_ws_at(p, in[2]);
     for (uint32_t i = 3; i + 1 < rx_ws_length(in); i += 2) {
@@ -35,7 +37,7 @@ static void copy_phi(rx_wgsl *p, const uint32_t *in, uint32_t from)
         }
         if (!p->dry && (d->same_as || !d->uses))
             continue;
-        const char *value = rx_ws_use(p, in[i]);
+        const char *value = is_back ? rx_ws_use_often(p, in[i]) : rx_ws_use(p, in[i]);
         if (rx_ws_def(p, in[i]) != OpUndef)
             rx_ws_line(p, "p%u = %s;", (unsigned)in[2], value);
     }
@@ -44,9 +46,10 @@ static void copy_phi(rx_wgsl *p, const uint32_t *in, uint32_t from)
 static void copy_phis(rx_wgsl *p, uint32_t from, uint32_t to)
 {
     const uint32_t *in = block_head(p, to);
+    const bool is_back = p->n_loops && p->loops[p->n_loops - 1].head == to;
     for (; in && in < p->end && rx_ws_ok(p); in = rx_ws_next(in)) {
         if (rx_ws_opcode(in) == OpPhi)
-            copy_phi(p, in, from);
+            copy_phi(p, in, from, is_back);
         else if (!rx_ws_is_line(in))
             return;
     }

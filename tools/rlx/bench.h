@@ -60,6 +60,15 @@ typedef struct bench_options {
 /* Measures a case on a device; EXIT_FAILED with the sentence printed. */
 int bench_measure(rlx_device *d, const bench_case *c, const bench_options *o, bench_result *out);
 
+/* A language model from a file: bench_file.c. */
+typedef struct bench_file_options {
+    const char *path, *device;
+    int64_t prompt, tokens;
+    uint32_t threads;
+    bool fast, json;
+} bench_file_options;
+int bench_file(const bench_file_options *o);
+
 /* Draws the results: speed against size where cases differ only in size, else bars. False after
  * printing why not. */
 bool bench_plot(const bench_result *r, size_t n, const char *path);

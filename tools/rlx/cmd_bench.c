@@ -12,7 +12,9 @@
 
 typedef struct options {
     cli_common common;
-    const char *suite, *plot, *trace;
+    const char *suite, *plot, *trace, *model;
+    int64_t prompt;
+    int64_t tokens;
     double min_time;
     bool list, fast;
     int64_t copies;
@@ -176,12 +178,25 @@ static int measure_all(bench *b, const options *o)
     return status ? status : written;
 }
 
+static int bench_model(const options *o)
+{
+    bench_file_options f = {.path = o->model, .prompt = o->prompt ? o->prompt : 512,
+                            .tokens = o->tokens ? o->tokens : 128, .fast = o->fast,
+                            .json = o->common.json, .threads = (uint32_t)o->common.threads};
+    if (o->common.args.n || o->suite)
+        return cli_usage("--model expected no cases and no suite");
+    f.device = o->common.device.n ? o->common.device.v[0] : NULL;
+    return bench_file(&f);
+}
+
 static int run_bench(void *record)
 {
     const options *o = record;
     bench b = {0};
     if (o->list)
         return print_list(o);
+    if (o->model)
+        return bench_model(o);
     int status = choose_cases(&b, o);
     if (!status)
         status = open_devices(&b, o);
@@ -210,6 +225,12 @@ static const cli_option bench_option_table[] = {
      "draw the results as SVG: speed against size, or bars"},
     {"trace", CLI_TEXT, offsetof(options, trace), "FILE",
      "write the time of each step as a trace for ui.perfetto.dev"},
+    {"model", CLI_TEXT, offsetof(options, model), "FILE",
+     "measure a language model: tokens a second of a prompt and after it"},
+    {"prompt-tokens", CLI_NUMBER, offsetof(options, prompt), "N",
+     "with --model: length of the prompt (default 512)"},
+    {"tokens", CLI_NUMBER, offsetof(options, tokens), "N",
+     "with --model: tokens after it (default 128)"},
     {"min-time", CLI_REAL, offsetof(options, min_time), "SECONDS",
      "measure each case for at least this long (default 0.3)"},
     {"fast", CLI_FLAG, offsetof(options, fast), NULL,
@@ -238,5 +259,6 @@ const cli_command cmd_bench = {
         "  rlx bench 'softmax*' 'layer_norm*' --device cpu,vulkan --plot norms.svg\n"
         "  rlx bench --suite ops --json > results.json\n"
         "  rlx bench --suite models --trace trace.json    whole models, and where the time goes\n"
+        "  rlx bench --model model.gguf --fast            tokens a second\n"
         "  rlx bench --list                               how every operation is written",
 };

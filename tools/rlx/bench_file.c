@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/* rlx bench --model FILE: tokens a second of a language model, of a prompt and of what follows it.
+ * The tokens are arbitrary: speed does not depend on them. */
+#include <stdlib.h>
+
+#include "bench.h"
+#include "json.h"
+#include "term.h"
+
+#define ROUNDS 3
+
+typedef struct file_run {
+    rlx_model *m;
+    rlx_context *c;
+    int32_t *tokens;
+    double load, first, prompt, decode; /* seconds: best of the rounds, decode a token */
+} file_run;
+
+/* One prompt into an empty context, then the tokens after it. */
+static rlx_status run_round(file_run *r, const bench_file_options *o, int round, rlx_error *err)
+{
+    int32_t next;
+    r->tokens[0] = 1 + round; /* so that nothing is kept from the round before */
+    rlx_status st = rlx_context_set_tokens(r->c, 0, r->tokens, (size_t)o->prompt, err);
+    double begin = cli_now();
+    if (st == RLX_OK)
+        st = rlx_context_step(r->c, -1, &next, err);
+    double prompt = cli_now() - begin;
+    begin = cli_now();
+    for (int64_t i = 0; i < o->tokens && st == RLX_OK; i++)
+        st = rlx_context_step(r->c, -1, &next, err);
+    double decode = (cli_now() - begin) / (double)(o->tokens ? o->tokens : 1);
+    if (round == 0)
+        r->first = prompt;
+    if (round > 0 && (r->prompt == 0 || prompt < r->prompt))
+        r->prompt = prompt;
+    if (round > 0 && (r->decode == 0 || decode < r->decode))
+        r->decode = decode;
+    return st;
+}
+
+static void print_run(const file_run *r, const bench_file_options *o)
+{
+    rlx_model_info info;
+    rlx_model_get_info(r->m, &info);
+    double prompt = (double)o->prompt / r->prompt, decode = r->decode > 0 ? 1 / r->decode : 0;
+    const char *policy = info.policy == RLX_POLICY_FAST ? "fast" : "exact";
+    if (o->json) {
+        json j = {.f = stdout};
+        json_object(&j, NULL);
+        json_text(&j, "model", info.name);
+        json_text(&j, "architecture", info.architecture);
+        json_text(&j, "device", info.device.name);
+        json_text(&j, "policy", policy);
+        json_int(&j, "prompt_tokens", o->prompt);
+        json_real(&j, "prompt_tokens_per_s", prompt);
+        json_int(&j, "tokens", o->tokens);
+        json_real(&j, "tokens_per_s", decode);
+        json_real(&j, "load_s", r->load);
+        json_real(&j, "first_prompt_s", r->first);
+        json_int(&j, "weight_bytes", (int64_t)info.weight_bytes);
+        json_end(&j);
+        return;
+    }
+    printf("%s (%s) on %s, policy %s\n", info.name ? info.name : "model", info.architecture,
+           info.device.name, policy);
+    printf("  load             %8.2f s\n", r->load);
+    printf("  first prompt     %8.3f s (with what is made once)\n", r->first);
+    printf("  prompt %9lld %8.1f tokens/s\n", (long long)o->prompt, prompt);
+    printf("  decode %9lld %8.1f tokens/s\n", (long long)o->tokens, decode);
+}
+
+int bench_file(const bench_file_options *o)
+{
+    rlx_error err = {0};
+    file_run r = {.tokens = cli_alloc((size_t)o->prompt * sizeof *r.tokens)};
+    rlx_model_desc d = {.device = o->device, .threads = o->threads,
+                        .context = o->prompt + o->tokens + 1,
+                        .precision = o->fast ? RLX_PRECISION_FAST : RLX_PRECISION_EXACT};
+    for (int64_t i = 0; i < o->prompt; i++)
+        r.tokens[i] = (int32_t)(i * 37 % 997 + 3);
+    double begin = cli_now();
+    cli_progress("loading %s", o->path);
+    rlx_status st = rlx_model_open(o->path, &d, &r.m, &err);
+    if (st == RLX_OK)
+        st = rlx_context_create(r.m, &r.c, &err);
+    r.load = cli_now() - begin;
+    for (int i = 0; i <= ROUNDS && st == RLX_OK; i++) {
+        cli_progress("round %d of %d", i, ROUNDS);
+        st = run_round(&r, o, i, &err);
+    }
+    cli_progress_clear();
+    if (st == RLX_OK)
+        print_run(&r, o);
+    rlx_context_destroy(r.c);
+    rlx_model_close(r.m);
+    free(r.tokens);
+    return st == RLX_OK ? EXIT_OK : cli_fail("'%s': %s", o->path, err.text);
+}

@@ -7,6 +7,8 @@
 
 #include "model/build.h"
 
+#define MAX_NAME 160 /* of tensors.def with a number, and what is added here */
+
 /* ---- Params ---------------------------------------------------------------------------------- */
 
 rlx_value rx_build_weight(rx_builder *b, const rx_layer *l, rx_role role)
@@ -18,14 +20,18 @@ rlx_value rx_build_weight(rx_builder *b, const rx_layer *l, rx_role role)
     return rlx_param(b->g, t.name, t.dtype, s.rank, s.dim);
 }
 
+/* Params of other types are in f32 under the name with this at its end. */
+static const char in_f32[] = ":f32";
+
 rlx_value rx_build_vector(rx_builder *b, const rx_layer *l, rx_role role)
 {
-    const rlx_value v = rx_build_weight(b, l, role);
-    const rlx_dtype t = rlx_value_dtype(b->g, v);
-    if (!v.id || t == RLX_F32)
-        return v;
-    return rlx_dtype_is_packed(t) ? rlx_dequantize(b->g, v, RLX_NONE, RLX_NONE, NULL)
-                                  : rlx_cast(b->g, v, RLX_F32);
+    rlx_file_tensor t;
+    char name[MAX_NAME];
+    if (!rx_facts_tensor(b->f, l, role, &t) || t.dtype == RLX_F32)
+        return rx_build_weight(b, l, role);
+    const rlx_shape s = rx_facts_shape(b->f, l, role);
+    snprintf(name, sizeof name, "%s%s", t.name, in_f32);
+    return rlx_param(b->g, name, RLX_F32, s.rank, s.dim);
 }
 
 rlx_value rx_build_linear(rx_builder *b, const rx_layer *l, rlx_value x, rx_role weight,
@@ -250,19 +256,47 @@ rlx_status rx_arch_build(const rx_facts *f, const rx_build_desc *d, rlx_graph **
     return RLX_OK;
 }
 
+/* Tensor `name` without its end, in f32. */
+static rlx_status convert(const rx_facts *f, const char *name, float **data, size_t *bytes,
+                          rlx_error *err)
+{
+    char file_name[MAX_NAME];
+    rlx_file_tensor t;
+    const size_t length = strlen(name) - strlen(in_f32);
+    snprintf(file_name, sizeof file_name, "%.*s", (int)length, name);
+    RLX_TRY(rlx_file_get_tensor(f->file, file_name, &t, err));
+    uint64_t n = 1;
+    for (int i = 0; i < t.shape.rank; i++)
+        if (!rx_mul_size(n, (uint64_t)t.shape.dim[i], &n) || n > SIZE_MAX / sizeof **data)
+            return rx_fail(err, RLX_INVALID, "tensor '%s' is too large", file_name);
+    *bytes = (size_t)n * sizeof **data;
+    *data = rx_alloc(*bytes);
+    if (!*data)
+        return rx_fail_memory(err, name, *bytes);
+    const rlx_status st = rlx_to_float(t.dtype, t.data, *data, (int64_t)n);
+    if (st == RLX_OK)
+        return RLX_OK;
+    rx_free(*data);
+    return rx_fail(err, st, "tensor '%s' could not be read as floats", file_name);
+}
+
 rlx_status rx_arch_param(const rx_facts *f, const rx_build_desc *d, const char *name,
                          const void **data, size_t *bytes, bool *owned, rlx_error *err)
 {
     rlx_file_tensor t;
-    float *table = NULL;
+    float *made = NULL;
     *owned = false;
     if (rlx_file_find_tensor(f->file, name, &t)) {
         *data = t.data;
         *bytes = t.bytes;
         return RLX_OK;
     }
-    RLX_TRY(rx_rope_table(f, d, name, &table, bytes, err));
-    *data = table;
+    const size_t n = strlen(name), end = strlen(in_f32);
+    if (n > end && strcmp(name + n - end, in_f32) == 0)
+        RLX_TRY(convert(f, name, &made, bytes, err));
+    else
+        RLX_TRY(rx_rope_table(f, d, name, &made, bytes, err));
+    *data = made;
     *owned = true;
     return RLX_OK;
 }

@@ -23,7 +23,7 @@
  * types), lengths i32 [B] (tokens that are no padding) and output hidden f32 [B, S, width].
  *
  * Params have the names of the file's tensors, except those that rx_arch_param makes: the tables
- * rope.cos, rope.sin, rope.local.cos, rope.local.sin. */
+ * rope.cos, rope.sin, rope.local.cos, rope.local.sin, and vectors <tensor>:f32. */
 #ifndef RX_MODEL_ARCH_H
 #define RX_MODEL_ARCH_H
 

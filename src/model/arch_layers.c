@@ -105,7 +105,7 @@ static rlx_value rotate(rx_builder *b, const rx_layer *l, rlx_value x)
     const int which = l->local && b->cos[1].id;
     if (!b->cos[0].id)
         return x;
-    const rlx_rope_desc d = {.interleaved = b->f->arch->pairs, .n_rot = b->f->n_rot,
+    const rlx_rope_desc d = {.interleaved = b->f->pairs, .n_rot = b->f->n_rot,
                              .layout = RLX_BSHD};
     return rlx_rope(b->g, x, b->cos[which], b->sin[which], b->positions, &d);
 }

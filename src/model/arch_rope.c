@@ -87,14 +87,15 @@ static rlx_status fill_frequencies(const rx_facts *f, const rx_build_desc *d, do
 {
     const int64_t n = f->n_rot / 2;
     rlx_file_tensor t;
+    const float *divisors = f->rope_divisors[table_rows(f, d) > f->rope_original];
     for (int64_t i = 0; i < n; i++)
-        scratch[i] = 1;
+        scratch[i] = divisors ? divisors[i] : 1;
     if (find_factors(f, d, &t))
         RLX_TRY(rlx_to_float(t.dtype, t.data, scratch, n));
     for (int64_t i = 0; i < n; i++) {
         if (!(scratch[i] > 0) || !isfinite(scratch[i]))
-            return rx_fail(err, RLX_INVALID, "tensor '%s': expected positive numbers, got %g at "
-                           "%lld", t.name, scratch[i], (long long)i);
+            return rx_fail(err, RLX_INVALID, "divisors of the rotary embedding: expected positive "
+                           "numbers, got %g at %lld", scratch[i], (long long)i);
         out[i] = pair_frequency(f, i, scratch[i]);
     }
     return RLX_OK;

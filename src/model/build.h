@@ -17,8 +17,8 @@ typedef struct rx_builder {
     rlx_value fresh;             /* recurrent models: bool [B], the run begins its sequence */
 } rx_builder;
 
-/* The tensor as a param: in the type of the file, or (vectors and small tables) cast to f32.
- * RLX_NONE when the model has none. Each tensor once. */
+/* The tensor as a param: in the type of the file, or (vectors and small tables) in f32. RLX_NONE
+ * when the model has none. Each tensor once. */
 rlx_value rx_build_weight(rx_builder *b, const rx_layer *l, rx_role role);
 rlx_value rx_build_vector(rx_builder *b, const rx_layer *l, rx_role role);
 /* x . weight^T + bias? + residual? */

@@ -167,29 +167,40 @@ static rlx_status read_gguf(rx_facts *f, rlx_error *err)
         return rx_fail(err, RLX_INVALID, "the file has no general.architecture, a string: it is "
                        "no language model");
     RLX_TRY(set_arch(f, text, n, err));
+    f->pairs = f->arch->pairs;
     return rx_facts_read_gguf(f, err);
 }
 
+/* Architectures whose safetensors files are understood, by model_type. */
 static rlx_status read_config(rx_facts *f, const char *text, size_t bytes, rlx_error *err)
 {
+    static const struct {
+        const char *type, *arch;
+        rx_naming naming;
+    } types[] = {{"bert", "bert", RX_NAMES_BERT}, {"llama", "llama", RX_NAMES_HF},
+                 {"mistral", "llama", RX_NAMES_HF}, {"qwen2", "qwen2", RX_NAMES_HF},
+                 {"qwen3", "qwen3", RX_NAMES_HF}, {"phi3", "phi3", RX_NAMES_HF}};
     const rx_json *config;
     RLX_TRY(rx_json_parse(&f->arena, "config.json", text, bytes, &config, err));
     const rx_json *type = rx_json_member(config, "model_type");
     if (!type || type->kind != RX_JSON_STRING)
         return rx_fail(err, RLX_INVALID, "config.json: model_type: expected a string, got %s",
                        rx_json_kind_name(type));
-    if (strcmp(type->text, "bert") != 0)
-        return rx_fail(err, RLX_UNSUPPORTED, "config.json: model_type: safetensors files expected "
-                       "to be \"bert\", got \"%.40s\"; convert others to GGUF", type->text);
-    RLX_TRY(set_arch(f, type->text, type->length, err));
-    return rx_facts_read_config(f, config, err);
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (strcmp(type->text, types[i].type) == 0) {
+            f->naming = types[i].naming;
+            f->arch = rx_arch_find(types[i].arch, strlen(types[i].arch));
+            return rx_facts_read_config(f, config, err);
+        }
+    return rx_fail(err, RLX_UNSUPPORTED, "config.json: model_type: expected bert, llama, mistral, "
+                   "qwen2, qwen3 or phi3, got '%.40s'; other models are read from GGUF files",
+                   type->text);
 }
 
 static rlx_status read_all(rx_facts *f, const char *config, size_t config_bytes, rlx_error *err)
 {
     f->name = "";
-    f->is_gguf = strcmp(rlx_file_format(f->file), "gguf") == 0;
-    if (f->is_gguf)
+    if (strcmp(rlx_file_format(f->file), "gguf") == 0)
         RLX_TRY(read_gguf(f, err));
     else if (config)
         RLX_TRY(read_config(f, config, config_bytes, err));

@@ -57,13 +57,16 @@ const rx_arch *rx_arch_find(const char *name, size_t length);
 /* ---- Tensors --------------------------------------------------------------------------------- */
 
 typedef enum rx_role {
-#define TENSOR(ID, GGUF, BERT, DIMS, PARTS, NEEDED) RX_T_##ID,
+#define TENSOR(ID, GGUF, BERT, HF, DIMS, PARTS, NEEDED) RX_T_##ID,
 #include "model/tensors.def"
 #undef TENSOR
     RX_N_ROLES
 } rx_role;
 
 #define RX_NO_TENSOR UINT32_MAX
+
+/* Columns of names in tensors.def. */
+typedef enum rx_naming { RX_NAMES_GGUF, RX_NAMES_BERT, RX_NAMES_HF, RX_N_NAMINGS } rx_naming;
 
 /* ---- Layers and the model -------------------------------------------------------------------- */
 
@@ -82,8 +85,9 @@ struct rx_facts {
     const rlx_file *file;
     const rx_arch *arch;
     const char *name;
-    bool is_gguf;
-    bool prefixed;            /* safetensors: names begin with "bert." */
+    rx_naming naming;
+    bool prefixed;            /* BERT: names begin with "bert." */
+    bool pairs;               /* as in rx_arch; safetensors have none */
     int64_t layers, width, vocabulary, trained_context;
     int64_t head_size, value_size;
     double eps, attention_scale, embedding_scale;
@@ -93,6 +97,8 @@ struct rx_facts {
     int64_t n_rot, rope_original;    /* rope_original: the context before scaling */
     double rope_base, rope_local_base, rope_factor, rope_attention;
     double yarn_fast, yarn_slow, yarn_extrapolation;
+    const float *rope_divisors[2];   /* [n_rot / 2] of frequencies, from config.json: up to the
+                                        original context and beyond; NULL: none */
     int64_t experts, experts_used, expert_hidden, shared_hidden;
     double expert_scale;
     bool norm_experts;
@@ -108,6 +114,12 @@ struct rx_facts {
 struct rx_json;
 rlx_status rx_facts_read_gguf(rx_facts *f, rlx_error *err);
 rlx_status rx_facts_read_config(rx_facts *f, const struct rx_json *config, rlx_error *err);
+/* Helpers of both: what numbers are when the file does not say; layers; ranges. */
+void rx_facts_set_missing(rx_facts *f);
+rlx_status rx_facts_set_layers(rx_facts *f, int64_t layers, rlx_error *err);
+rlx_status rx_check_count(const char *key, int64_t v, int64_t lo, int64_t hi, rlx_error *err);
+rlx_status rx_check_real(const char *key, double v, double lo, double hi, rlx_error *err);
+#define RX_MAX_LAYERS 4096
 /* Numbers that follow from others, and how they must fit together. */
 rlx_status rx_facts_check(rx_facts *f, rlx_error *err);
 /* Finds the tensors and checks their shapes. */

@@ -1,68 +1,63 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers of a model: from the metadata of a GGUF file or from config.json, by one table with the
- * keys of both. Each number has a range, so that later sums and products fit. */
-#include <locale.h>
-#include <math.h>
+/* Numbers of a model from the metadata of a GGUF file. Each has a range, so that later sums and
+ * products fit. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "import/json.h"
 #include "model/facts.h"
 
-#define MAX_LAYERS 4096
 #define NEEDED INT64_MIN
 
 /* ---- The tables ------------------------------------------------------------------------------ */
 
-/* An integer: where it goes, its keys (GGUF: after the architecture), its range and what it is when
- * the file does not say. */
+/* An integer: where it goes, its key after the architecture, its range and what it is when the file
+ * does not say. */
 typedef struct count_row {
     size_t at;
-    const char *gguf, *config;
+    const char *key;
     int64_t lo, hi, missing;
 } count_row;
 
 #define AT(field) offsetof(rx_facts, field)
 static const count_row counts[] = {
-    {AT(width), "embedding_length", "hidden_size", 1, 1 << 20, NEEDED},
-    {AT(trained_context), "context_length", "max_position_embeddings", 1, INT32_MAX, NEEDED},
-    {AT(head_size), "attention.key_length", "head_dim", 1, 1 << 16, 0},
-    {AT(value_size), "attention.value_length", NULL, 1, 1 << 16, 0},
-    {AT(n_rot), "rope.dimension_count", NULL, 0, 1 << 16, -1},
-    {AT(rope_original), "rope.scaling.original_context_length", NULL, 1, INT32_MAX, 0},
-    {AT(window), "attention.sliding_window", NULL, 0, INT32_MAX, -1},
-    {AT(experts), "expert_count", NULL, 0, 1 << 16, 0},
-    {AT(experts_used), "expert_used_count", NULL, 0, 1 << 16, 0},
-    {AT(expert_hidden), "expert_feed_forward_length", NULL, 0, 1 << 24, 0},
-    {AT(shared_hidden), "expert_shared_feed_forward_length", NULL, 0, 1 << 24, 0},
-    {AT(ssm_conv), "ssm.conv_kernel", NULL, 1, 64, 0},
-    {AT(ssm_inner), "ssm.inner_size", NULL, 1, 1 << 20, 0},
-    {AT(ssm_state), "ssm.state_size", NULL, 1, 1 << 16, 0},
-    {AT(ssm_rank), "ssm.time_step_rank", NULL, 1, 1 << 20, 0},
-    {AT(ssm_groups), "ssm.group_count", NULL, 0, 1 << 16, 0},
+    {AT(width), "embedding_length", 1, 1 << 20, NEEDED},
+    {AT(trained_context), "context_length", 1, INT32_MAX, NEEDED},
+    {AT(head_size), "attention.key_length", 1, 1 << 16, 0},
+    {AT(value_size), "attention.value_length", 1, 1 << 16, 0},
+    {AT(n_rot), "rope.dimension_count", 0, 1 << 16, -1},
+    {AT(rope_original), "rope.scaling.original_context_length", 1, INT32_MAX, 0},
+    {AT(window), "attention.sliding_window", 0, INT32_MAX, -1},
+    {AT(experts), "expert_count", 0, 1 << 16, 0},
+    {AT(experts_used), "expert_used_count", 0, 1 << 16, 0},
+    {AT(expert_hidden), "expert_feed_forward_length", 0, 1 << 24, 0},
+    {AT(shared_hidden), "expert_shared_feed_forward_length", 0, 1 << 24, 0},
+    {AT(ssm_conv), "ssm.conv_kernel", 1, 64, 0},
+    {AT(ssm_inner), "ssm.inner_size", 1, 1 << 20, 0},
+    {AT(ssm_state), "ssm.state_size", 1, 1 << 16, 0},
+    {AT(ssm_rank), "ssm.time_step_rank", 1, 1 << 20, 0},
+    {AT(ssm_groups), "ssm.group_count", 0, 1 << 16, 0},
 };
 
 typedef struct real_row {
     size_t at;
-    const char *gguf, *config;
+    const char *key;
     double lo, hi, missing;
 } real_row;
 
 static const real_row reals[] = {
-    {AT(eps), "attention.layer_norm_rms_epsilon", NULL, 1e-30, 1, -1},
-    {AT(eps), "attention.layer_norm_epsilon", "layer_norm_eps", 1e-30, 1, -1},
-    {AT(attention_scale), "attention.scale", NULL, 0, 1e6, 0},
-    {AT(attention_cap), "attn_logit_softcapping", NULL, 0, 1e9, -1},
-    {AT(final_cap), "final_logit_softcapping", NULL, 0, 1e9, -1},
-    {AT(rope_base), "rope.freq_base", NULL, 1e-3, 1e30, 10000},
-    {AT(rope_local_base), "rope.freq_base_swa", NULL, 1e-3, 1e30, 0},
-    {AT(rope_factor), "rope.scaling.factor", NULL, 0, 1e6, 0},
-    {AT(rope_attention), "rope.scaling.attn_factor", NULL, 1e-6, 1e6, 1},
-    {AT(yarn_extrapolation), "rope.scaling.yarn_ext_factor", NULL, 0, 1, 1},
-    {AT(yarn_fast), "rope.scaling.yarn_beta_fast", NULL, 1e-3, 1e6, 32},
-    {AT(yarn_slow), "rope.scaling.yarn_beta_slow", NULL, 1e-3, 1e6, 1},
-    {AT(expert_scale), "expert_weights_scale", NULL, 0, 1e6, 0},
+    {AT(eps), "attention.layer_norm_rms_epsilon", 1e-30, 1, -1},
+    {AT(eps), "attention.layer_norm_epsilon", 1e-30, 1, -1},
+    {AT(attention_scale), "attention.scale", 0, 1e6, 0},
+    {AT(attention_cap), "attn_logit_softcapping", 0, 1e9, -1},
+    {AT(final_cap), "final_logit_softcapping", 0, 1e9, -1},
+    {AT(rope_base), "rope.freq_base", 1e-3, 1e30, 10000},
+    {AT(rope_local_base), "rope.freq_base_swa", 1e-3, 1e30, 0},
+    {AT(rope_factor), "rope.scaling.factor", 0, 1e6, 0},
+    {AT(rope_attention), "rope.scaling.attn_factor", 1e-6, 1e6, 1},
+    {AT(yarn_extrapolation), "rope.scaling.yarn_ext_factor", 0, 1, 1},
+    {AT(yarn_fast), "rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32},
+    {AT(yarn_slow), "rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1},
+    {AT(expert_scale), "expert_weights_scale", 0, 1e6, 0},
 };
 
 /* ---- One number of a GGUF file --------------------------------------------------------------- */
@@ -80,7 +75,7 @@ static bool find_key(const rx_facts *f, const char *key, rlx_meta *m)
     return rlx_file_find_meta(f->file, full_key(f, key, text), m);
 }
 
-static rlx_status check_count(const char *key, int64_t v, int64_t lo, int64_t hi, rlx_error *err)
+rlx_status rx_check_count(const char *key, int64_t v, int64_t lo, int64_t hi, rlx_error *err)
 {
     if (v >= lo && v <= hi)
         return RLX_OK;
@@ -95,7 +90,7 @@ static rlx_status meta_count(const rlx_meta *m, size_t i, int64_t lo, int64_t hi
     if (!rlx_meta_i64(m, i, out))
         return rx_fail(err, RLX_INVALID, "%s: expected an integer from %lld to %lld", m->key,
                        (long long)lo, (long long)hi);
-    return check_count(m->key, *out, lo, hi, err);
+    return rx_check_count(m->key, *out, lo, hi, err);
 }
 
 static rlx_status gguf_count(rx_facts *f, const count_row *r, rlx_error *err)
@@ -103,19 +98,19 @@ static rlx_status gguf_count(rx_facts *f, const count_row *r, rlx_error *err)
     int64_t *out = (int64_t *)((char *)f + r->at);
     char text[KEY_TEXT];
     rlx_meta m;
-    if (find_key(f, r->gguf, &m)) {
+    if (find_key(f, r->key, &m)) {
         if (m.is_array)
             return rx_fail(err, RLX_INVALID, "%s: expected one number, got an array", m.key);
         return meta_count(&m, 0, r->lo, r->hi, out, err);
     }
     if (r->missing == NEEDED)
         return rx_fail(err, RLX_INVALID, "the file has no %s, which this architecture needs",
-                       full_key(f, r->gguf, text));
+                       full_key(f, r->key, text));
     *out = r->missing;
     return RLX_OK;
 }
 
-static rlx_status check_real(const char *key, double v, double lo, double hi, rlx_error *err)
+rlx_status rx_check_real(const char *key, double v, double lo, double hi, rlx_error *err)
 {
     if (v >= lo && v <= hi)
         return RLX_OK;
@@ -127,14 +122,14 @@ static rlx_status gguf_real(rx_facts *f, const real_row *r, bool is_set, rlx_err
 {
     double *out = (double *)((char *)f + r->at);
     rlx_meta m;
-    if (!find_key(f, r->gguf, &m)) {
+    if (!find_key(f, r->key, &m)) {
         if (!is_set)
             *out = r->missing;
         return RLX_OK;
     }
     if (m.is_array || !rlx_meta_f64(&m, 0, out))
         return rx_fail(err, RLX_INVALID, "%s: expected one number", m.key);
-    return check_real(m.key, *out, r->lo, r->hi, err);
+    return rx_check_real(m.key, *out, r->lo, r->hi, err);
 }
 
 /* ---- Numbers of layers ----------------------------------------------------------------------- */
@@ -174,7 +169,7 @@ static rlx_status gguf_windows(rx_facts *f, rlx_error *err)
             rlx_meta_bool(&m, (size_t)i, &f->layer[i].local);
     } else {
         if (found)
-            RLX_TRY(meta_count(&m, 0, 0, MAX_LAYERS, &period, err));
+            RLX_TRY(meta_count(&m, 0, 0, RX_MAX_LAYERS, &period, err));
         for (int64_t i = 0; i < f->layers; i++)
             f->layer[i].local = period == 0 || i % period < period - 1;
     }
@@ -183,20 +178,29 @@ static rlx_status gguf_windows(rx_facts *f, rlx_error *err)
     return RLX_OK;
 }
 
-static rlx_status alloc_layers(rx_facts *f, rlx_error *err)
+rlx_status rx_facts_set_layers(rx_facts *f, int64_t layers, rlx_error *err)
 {
-    const size_t bytes = (size_t)f->layers * sizeof *f->layer;
+    const size_t bytes = (size_t)layers * sizeof *f->layer;
+    f->layers = layers;
     f->layer = rx_arena_zero(&f->arena, bytes);
     return f->layer ? RLX_OK : rx_fail_memory(err, "the layers of a model", bytes);
 }
 
+void rx_facts_set_missing(rx_facts *f)
+{
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        *(int64_t *)((char *)f + counts[i].at) = counts[i].missing;
+    for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++)
+        *(double *)((char *)f + reals[i].at) = reals[i].missing;
+}
+
 static rlx_status gguf_layers(rx_facts *f, rlx_error *err)
 {
-    const count_row row = {AT(layers), "block_count", NULL, 1, MAX_LAYERS, NEEDED};
+    const count_row row = {AT(layers), "block_count", 1, RX_MAX_LAYERS, NEEDED};
     const uint32_t parts = f->arch->parts;
     rlx_meta m;
     RLX_TRY(gguf_count(f, &row, err));
-    RLX_TRY(alloc_layers(f, err));
+    RLX_TRY(rx_facts_set_layers(f, f->layers, err));
     if (!(parts & RX_HAS_ATTENTION))
         return RLX_OK;
     RLX_TRY(gguf_per_layer(f, "attention.head_count", offsetof(rx_layer, heads), 1 << 16, err));
@@ -294,87 +298,4 @@ rlx_status rx_facts_read_gguf(rx_facts *f, rlx_error *err)
     RLX_TRY(gguf_rope_kind(f, err));
     RLX_TRY(gguf_refuse(f, err));
     return gguf_rest(f, err);
-}
-
-/* ---- config.json ----------------------------------------------------------------------------- */
-
-/* Any number, whatever the decimal point of the process is. */
-static bool json_real(const rx_json *v, double *out)
-{
-    char text[64], *end;
-    if (!v || v->kind != RX_JSON_NUMBER || v->length >= sizeof text)
-        return false;
-    memcpy(text, v->text, v->length + 1);
-    char *point = strchr(text, '.');
-    if (point)
-        *point = *localeconv()->decimal_point;
-    *out = strtod(text, &end);
-    return *end == 0 && isfinite(*out);
-}
-
-static rlx_status config_count(const rx_json *config, const char *key, int64_t lo, int64_t hi,
-                               int64_t *out, rlx_error *err)
-{
-    uint64_t v;
-    const rx_json *member = rx_json_member(config, key);
-    if (!rx_json_u64(member, &v) || v > INT64_MAX)
-        return rx_fail(err, RLX_INVALID, "config.json: %s: expected a number from %lld to %lld, "
-                       "got %s", key, (long long)lo, (long long)hi, rx_json_kind_name(member));
-    *out = (int64_t)v;
-    return check_count(key, *out, lo, hi, err);
-}
-
-static rlx_status config_layers(rx_facts *f, const rx_json *config, rlx_error *err)
-{
-    int64_t heads, hidden;
-    RLX_TRY(config_count(config, "num_hidden_layers", 1, MAX_LAYERS, &f->layers, err));
-    RLX_TRY(config_count(config, "num_attention_heads", 1, 1 << 16, &heads, err));
-    RLX_TRY(config_count(config, "intermediate_size", 1, 1 << 24, &hidden, err));
-    RLX_TRY(alloc_layers(f, err));
-    for (int64_t i = 0; i < f->layers; i++) {
-        f->layer[i].heads = f->layer[i].kv_heads = heads;
-        f->layer[i].hidden = hidden;
-    }
-    return RLX_OK;
-}
-
-/* A string that must have this value if it is there. */
-static rlx_status config_is(const rx_json *config, const char *key, const char *want,
-                            rlx_error *err)
-{
-    const rx_json *member = rx_json_member(config, key);
-    if (!member || (member->kind == RX_JSON_STRING && strcmp(member->text, want) == 0))
-        return RLX_OK;
-    return rx_fail(err, RLX_UNSUPPORTED, "config.json: %s: expected \"%s\", got %.40s", key, want,
-                   member->kind == RX_JSON_STRING ? member->text : rx_json_kind_name(member));
-}
-
-rlx_status rx_facts_read_config(rx_facts *f, const rx_json *config, rlx_error *err)
-{
-    RLX_TRY(config_is(config, "hidden_act", "gelu", err));
-    RLX_TRY(config_is(config, "position_embedding_type", "absolute", err));
-    RLX_TRY(config_layers(f, config, err));
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        const count_row *r = &counts[i];
-        int64_t *out = (int64_t *)((char *)f + r->at);
-        *out = r->missing;
-        if (r->config && (r->missing == NEEDED || rx_json_member(config, r->config)))
-            RLX_TRY(config_count(config, r->config, r->lo, r->hi, out, err));
-    }
-    for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++) {
-        const real_row *r = &reals[i];
-        const rx_json *member = r->config ? rx_json_member(config, r->config) : NULL;
-        double *out = (double *)((char *)f + r->at);
-        *out = r->missing;
-        if (member && !json_real(member, out))
-            return rx_fail(err, RLX_INVALID, "config.json: %s: expected a number, got %s",
-                           r->config, rx_json_kind_name(member));
-        if (member)
-            RLX_TRY(check_real(r->config, *out, r->lo, r->hi, err));
-    }
-    f->window = 0;
-    const rx_json *name = rx_json_member(config, "_name_or_path");
-    if (name && name->kind == RX_JSON_STRING)
-        f->name = rx_arena_strdup(&f->arena, name->text);
-    return f->name ? RLX_OK : rx_fail_memory(err, "the name of a model", 1);
 }

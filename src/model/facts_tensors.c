@@ -10,12 +10,12 @@
 #define NAME_TEXT 128
 
 typedef struct tensor_row {
-    const char *gguf, *bert, *dims;
+    const char *name[RX_N_NAMINGS], *dims;
     uint32_t parts, needed;
 } tensor_row;
 
 static const tensor_row rows[RX_N_ROLES] = {
-#define TENSOR(ID, GGUF, BERT, DIMS, PARTS, NEEDED) {GGUF, BERT, DIMS, PARTS, NEEDED},
+#define TENSOR(ID, GGUF, BERT, HF, DIMS, PARTS, NEEDED) {{GGUF, BERT, HF}, DIMS, PARTS, NEEDED},
 #include "model/tensors.def"
 #undef TENSOR
 };
@@ -25,12 +25,12 @@ static const tensor_row rows[RX_N_ROLES] = {
 /* The format of a name of the file, or NULL when its format has no such tensor. */
 static const char *name_format(const rx_facts *f, rx_role role)
 {
-    return f->is_gguf ? rows[role].gguf : rows[role].bert;
+    return rows[role].name[f->naming];
 }
 
 static bool is_of_layer(const tensor_row *r)
 {
-    return strchr(r->gguf, '%') != NULL;
+    return strchr(r->name[RX_NAMES_GGUF], '%') != NULL;
 }
 
 static void print_name(const rx_facts *f, rx_role role, int64_t layer, char text[NAME_TEXT])
@@ -250,11 +250,12 @@ static rlx_status find_all(finder *s, rlx_error *err)
 static rlx_status check_unused(const finder *s, rlx_error *err)
 {
     rlx_file_tensor t;
-    if (!s->f->is_gguf || !(s->f->arch->parts & RX_HAS_DECODER))
+    if (!(s->f->arch->parts & RX_HAS_DECODER))
         return RLX_OK;
+    const char *start = s->f->naming == RX_NAMES_GGUF ? "blk." : "model.layers.";
     for (size_t i = 0; rlx_file_tensor_at(s->f->file, i, &t); i++)
-        if (!s->used[i] && strncmp(t.name, "blk.", 4) == 0 && !strstr(t.name, "rot_embd") &&
-            !strstr(t.name, "rope_freqs"))
+        if (!s->used[i] && strncmp(t.name, start, strlen(start)) == 0 &&
+            !strstr(t.name, "rot_embd") && !strstr(t.name, "rotary_emb"))
             return rx_fail(err, RLX_UNSUPPORTED, "tensor '%s' is not known in a model of the "
                            "architecture %s with %lld layers", t.name, s->f->arch->name,
                            (long long)s->f->layers);
@@ -265,7 +266,7 @@ static rlx_status check_unused(const finder *s, rlx_error *err)
 static void find_prefix(finder *s)
 {
     s->f->prefixed = false;
-    if (s->f->is_gguf || has_tensor(s, RX_T_EMBED, 0))
+    if (s->f->naming != RX_NAMES_BERT || has_tensor(s, RX_T_EMBED, 0))
         return;
     s->f->prefixed = true;
     s->f->prefixed = has_tensor(s, RX_T_EMBED, 0);

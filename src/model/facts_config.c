@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+/* Numbers of a model from config.json, which stands beside safetensors files. */
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "import/json.h"
+#include "model/facts.h"
+
+#define PI 3.14159265358979323846
+
+/* ---- One number ------------------------------------------------------------------------------ */
+
+/* Any number, whatever the decimal point of the process is. */
+static bool json_real(const rx_json *v, double *out)
+{
+    char text[64], *end;
+    if (!v || v->kind != RX_JSON_NUMBER || v->length >= sizeof text)
+        return false;
+    memcpy(text, v->text, v->length + 1);
+    char *point = strchr(text, '.');
+    if (point)
+        *point = *localeconv()->decimal_point;
+    *out = strtod(text, &end);
+    return *end == 0 && isfinite(*out);
+}
+
+/* null is as good as nothing. */
+static const rx_json *find(const rx_json *config, const char *key)
+{
+    const rx_json *v = rx_json_member(config, key);
+    return v && v->kind == RX_JSON_NULL ? NULL : v;
+}
+
+static bool is_true(const rx_json *config, const char *key)
+{
+    const rx_json *v = find(config, key);
+    return v && v->kind == RX_JSON_BOOL && v->truth;
+}
+
+static rlx_status read_count(const rx_json *config, const char *key, int64_t lo, int64_t hi,
+                             int64_t *out, rlx_error *err)
+{
+    uint64_t v;
+    const rx_json *member = find(config, key);
+    if (!rx_json_u64(member, &v) || v > INT64_MAX)
+        return rx_fail(err, RLX_INVALID, "config.json: %s: expected a number from %lld to %lld, "
+                       "got %s", key, (long long)lo, (long long)hi, rx_json_kind_name(member));
+    *out = (int64_t)v;
+    return rx_check_count(key, *out, lo, hi, err);
+}
+
+/* Left as it is when the file does not say. */
+static rlx_status read_real(const rx_json *config, const char *key, double lo, double hi,
+                            double *out, rlx_error *err)
+{
+    const rx_json *member = find(config, key);
+    if (!member)
+        return RLX_OK;
+    if (!json_real(member, out))
+        return rx_fail(err, RLX_INVALID, "config.json: %s: expected a number, got %s", key,
+                       rx_json_kind_name(member));
+    return rx_check_real(key, *out, lo, hi, err);
+}
+
+/* A string that must have this value if it is there. */
+static rlx_status check_text(const rx_json *config, const char *key, const char *want,
+                             rlx_error *err)
+{
+    const rx_json *member = find(config, key);
+    if (!member || (member->kind == RX_JSON_STRING && strcmp(member->text, want) == 0))
+        return RLX_OK;
+    return rx_fail(err, RLX_UNSUPPORTED, "config.json: %s: expected \"%s\", got %.40s", key, want,
+                   member->kind == RX_JSON_STRING ? member->text : rx_json_kind_name(member));
+}
+
+/* ---- Layers ---------------------------------------------------------------------------------- */
+
+static rlx_status read_layers(rx_facts *f, const rx_json *config, rlx_error *err)
+{
+    int64_t layers, heads, hidden;
+    RLX_TRY(read_count(config, "num_hidden_layers", 1, RX_MAX_LAYERS, &layers, err));
+    RLX_TRY(read_count(config, "num_attention_heads", 1, 1 << 16, &heads, err));
+    RLX_TRY(read_count(config, "intermediate_size", 1, 1 << 24, &hidden, err));
+    RLX_TRY(rx_facts_set_layers(f, layers, err));
+    int64_t kv_heads = heads;
+    if (find(config, "num_key_value_heads"))
+        RLX_TRY(read_count(config, "num_key_value_heads", 1, 1 << 16, &kv_heads, err));
+    for (int64_t i = 0; i < layers; i++) {
+        f->layer[i].heads = heads;
+        f->layer[i].kv_heads = kv_heads;
+        f->layer[i].hidden = hidden;
+    }
+    return RLX_OK;
+}
+
+/* Qwen has a window only if it says so, from a layer on; others have it in all layers. */
+static rlx_status read_window(rx_facts *f, const rx_json *config, rlx_error *err)
+{
+    int64_t from = 0;
+    f->window = 0;
+    if (!find(config, "sliding_window") ||
+        (find(config, "use_sliding_window") && !is_true(config, "use_sliding_window")))
+        return RLX_OK;
+    RLX_TRY(read_count(config, "sliding_window", 0, INT32_MAX, &f->window, err));
+    if (find(config, "use_sliding_window") && find(config, "max_window_layers"))
+        RLX_TRY(read_count(config, "max_window_layers", 0, INT32_MAX, &from, err));
+    for (int64_t i = from; i < f->layers; i++)
+        f->layer[i].local = f->window > 0;
+    return RLX_OK;
+}
+
+/* ---- Rotary embedding ------------------------------------------------------------------------ */
+
+/* Llama 3: pairs that turn seldom within the original context are slowed down by the factor, those
+ * that turn often are not, and between the two in proportion. */
+static rlx_status set_llama3(rx_facts *f, const rx_json *rope, rlx_error *err)
+{
+    const int64_t n = f->n_rot / 2;
+    double low = 1, high = 4;
+    RLX_TRY(read_real(rope, "low_freq_factor", 1e-3, 1e6, &low, err));
+    RLX_TRY(read_real(rope, "high_freq_factor", 1e-3, 1e6, &high, err));
+    float *divisors = rx_arena_alloc(&f->arena, (size_t)n * sizeof *divisors);
+    if (!divisors || high <= low)
+        return divisors ? rx_fail(err, RLX_INVALID, "config.json: high_freq_factor: expected more "
+                                  "than low_freq_factor, %g, got %g", low, high)
+                        : rx_fail_memory(err, "a rotary embedding", (uint64_t)n);
+    for (int64_t i = 0; i < n; i++) {
+        const double length = 2 * PI * pow(f->rope_base, 2.0 * (double)i / (double)f->n_rot);
+        const double turns = (double)f->rope_original / length;
+        const double kept = fmin(1, fmax(0, (turns - low) / (high - low)));
+        divisors[i] = (float)(1 / ((1 - kept) / f->rope_factor + kept));
+    }
+    f->rope_divisors[0] = f->rope_divisors[1] = divisors;
+    f->rope = RX_ROPE_PLAIN;
+    return RLX_OK;
+}
+
+static rlx_status read_divisors(rx_facts *f, const rx_json *rope, const char *key,
+                                const float **out, rlx_error *err)
+{
+    const rx_json *list = find(rope, key);
+    const size_t n = (size_t)(f->n_rot / 2);
+    if (!list || list->kind != RX_JSON_ARRAY || list->n != n)
+        return rx_fail(err, RLX_INVALID, "config.json: %s: expected %zu numbers, got %s", key, n,
+                       rx_json_kind_name(list));
+    float *divisors = rx_arena_alloc(&f->arena, n * sizeof *divisors);
+    if (!divisors)
+        return rx_fail_memory(err, key, n * sizeof *divisors);
+    size_t i = 0;
+    for (const rx_json *v = list->first; v; v = v->next, i++) {
+        double x;
+        if (!json_real(v, &x) || x < 1e-6 || x > 1e6)
+            return rx_fail(err, RLX_INVALID, "config.json: %s: expected numbers from 1e-6 to 1e6, "
+                           "got something else at %zu", key, i);
+        divisors[i] = (float)x;
+    }
+    *out = divisors;
+    return RLX_OK;
+}
+
+/* Phi-3: lists for short and for long contexts; a longer context softens the attention. */
+static rlx_status set_longrope(rx_facts *f, const rx_json *rope, rlx_error *err)
+{
+    const double stretch = (double)f->trained_context / (double)f->rope_original;
+    RLX_TRY(read_divisors(f, rope, "short_factor", &f->rope_divisors[0], err));
+    RLX_TRY(read_divisors(f, rope, "long_factor", &f->rope_divisors[1], err));
+    f->rope = RX_ROPE_LONG;
+    if (stretch > 1 && f->rope_original > 1)
+        f->rope_attention = sqrt(1 + log(stretch) / log((double)f->rope_original));
+    return read_real(rope, "attention_factor", 1e-6, 1e6, &f->rope_attention, err);
+}
+
+static rlx_status set_yarn(rx_facts *f, const rx_json *rope, rlx_error *err)
+{
+    double attention = 0;
+    f->rope = RX_ROPE_YARN;
+    RLX_TRY(read_real(rope, "beta_fast", 1e-3, 1e6, &f->yarn_fast, err));
+    RLX_TRY(read_real(rope, "beta_slow", 1e-3, 1e6, &f->yarn_slow, err));
+    RLX_TRY(read_real(rope, "attention_factor", 1e-6, 1e6, &attention, err));
+    if (attention > 0) /* in place of what follows from the factor */
+        f->rope_attention = attention / (1 + 0.1 * log(f->rope_factor));
+    return RLX_OK;
+}
+
+static rlx_status set_scaling(rx_facts *f, const rx_json *rope, rlx_error *err)
+{
+    const rx_json *kind = find(rope, "rope_type") ? find(rope, "rope_type") : find(rope, "type");
+    if (!kind || kind->kind != RX_JSON_STRING || strcmp(kind->text, "default") == 0)
+        return RLX_OK;
+    RLX_TRY(read_real(rope, "factor", 1e-6, 1e6, &f->rope_factor, err));
+    if (f->rope_factor == 0)
+        f->rope_factor = 1;
+    if (strcmp(kind->text, "linear") == 0) {
+        f->rope = RX_ROPE_LINEAR;
+        return RLX_OK;
+    }
+    if (strcmp(kind->text, "yarn") == 0)
+        return set_yarn(f, rope, err);
+    if (strcmp(kind->text, "llama3") == 0)
+        return set_llama3(f, rope, err);
+    if (strcmp(kind->text, "longrope") == 0 || strcmp(kind->text, "su") == 0)
+        return set_longrope(f, rope, err);
+    return rx_fail(err, RLX_UNSUPPORTED, "config.json: rope_scaling: expected linear, yarn, llama3 "
+                   "or longrope, got '%.40s'", kind->text);
+}
+
+static rlx_status read_rope(rx_facts *f, const rx_json *config, rlx_error *err)
+{
+    static const char original[] = "original_max_position_embeddings";
+    const rx_json *rope = find(config, "rope_parameters");
+    double part = 1;
+    if (!rope)
+        rope = find(config, "rope_scaling");
+    RLX_TRY(read_real(config, "rope_theta", 1e-3, 1e30, &f->rope_base, err));
+    RLX_TRY(read_real(rope, "rope_theta", 1e-3, 1e30, &f->rope_base, err));
+    RLX_TRY(read_real(config, "partial_rotary_factor", 0, 1, &part, err));
+    RLX_TRY(read_real(rope, "partial_rotary_factor", 0, 1, &part, err));
+    if (f->head_size == 0)
+        f->head_size = f->width / f->layer[0].heads;
+    f->n_rot = (int64_t)((double)f->head_size * part);
+    const rx_json *where = find(config, original) ? config : rope;
+    f->rope_original = f->trained_context;
+    if (find(where, original))
+        RLX_TRY(read_count(where, original, 1, INT32_MAX, &f->rope_original, err));
+    return set_scaling(f, rope, err);
+}
+
+/* ---- The whole ------------------------------------------------------------------------------- */
+
+static rlx_status read_kind(rx_facts *f, const rx_json *config, rlx_error *err)
+{
+    if (f->naming == RX_NAMES_BERT) {
+        RLX_TRY(check_text(config, "hidden_act", "gelu", err));
+        RLX_TRY(check_text(config, "position_embedding_type", "absolute", err));
+        return read_real(config, "layer_norm_eps", 1e-30, 1, &f->eps, err);
+    }
+    RLX_TRY(check_text(config, "hidden_act", "silu", err));
+    RLX_TRY(read_real(config, "rms_norm_eps", 1e-30, 1, &f->eps, err));
+    RLX_TRY(read_window(f, config, err));
+    return read_rope(f, config, err);
+}
+
+rlx_status rx_facts_read_config(rx_facts *f, const rx_json *config, rlx_error *err)
+{
+    rx_facts_set_missing(f);
+    f->window = 0;
+    RLX_TRY(read_count(config, "hidden_size", 1, 1 << 20, &f->width, err));
+    RLX_TRY(read_count(config, "max_position_embeddings", 1, INT32_MAX, &f->trained_context, err));
+    RLX_TRY(read_layers(f, config, err));
+    if (find(config, "head_dim"))
+        RLX_TRY(read_count(config, "head_dim", 1, 1 << 16, &f->head_size, err));
+    f->value_size = f->head_size;
+    RLX_TRY(read_kind(f, config, err));
+    const rx_json *name = find(config, "_name_or_path");
+    if (name && name->kind == RX_JSON_STRING)
+        f->name = rx_arena_strdup(&f->arena, name->text);
+    return f->name ? RLX_OK : rx_fail_memory(err, "the name of a model", 1);
+}

@@ -6,6 +6,7 @@
 
 #include "compile/program.h"
 #include "gpu/gpu.h"
+#include "gpu/split.h"
 
 /* ---- Values: plan_values.c ------------------------------------------------------------------ */
 
@@ -27,8 +28,6 @@ bool rx_gpu_values_init(rx_gpu_values *v, const rx_program *p, rx_arena *a);
 rlx_status rx_gpu_values_update(rx_gpu_values *v, const int64_t *dims, rlx_error *err);
 /* The call of a step, valid until the next one. */
 rx_gpu_call rx_gpu_values_call(rx_gpu_values *v, size_t step, const rx_gpu_caps *caps);
-/* The bytes of its memory that a view touches: from *begin to *end. */
-void rx_gpu_view_extent(const rx_view *v, uint64_t *begin, uint64_t *end);
 /* Which packed form of a weight this is: kind, size and view. */
 uint64_t rx_gpu_derived_key(const rx_view *v, const rx_gpu_derived *want);
 /* Frees the lists of a build; what is in the arena stays. */

@@ -2,7 +2,6 @@
 /* Values and steps of a program at bound dimensions, as lowering functions take them. */
 #include <string.h>
 
-#include "base/dtype.h"
 #include "base/map.h"
 #include "gpu/plan.h"
 
@@ -89,26 +88,6 @@ rlx_status rx_gpu_values_update(rx_gpu_values *v, const int64_t *dims, rlx_error
             return rx_fail(err, RLX_INTERNAL, "value %zu: %s of a tensor that is not dense cannot "
                            "be a view", i, rx_ops[p->values[i].view_op].name);
     return RLX_OK;
-}
-
-void rx_gpu_view_extent(const rx_view *v, uint64_t *begin, uint64_t *end)
-{
-    const rx_dtype_desc *t = rx_dtype_info(v->dtype);
-    int64_t n = rx_view_elements(v), low = 0, high = 0;
-    *begin = *end = (uint64_t)(uintptr_t)v->data;
-    if (n == 0)
-        return;
-    if (t->block_size > 1) {
-        *end += (uint64_t)(n / t->block_size * t->block_bytes);
-        return;
-    }
-    for (int i = 0; i < v->rank; i++) {
-        int64_t last = (v->dim[i] - 1) * v->stride[i];
-        low += last < 0 ? last : 0;
-        high += last > 0 ? last : 0;
-    }
-    *begin += (uint64_t)(low * t->block_bytes);
-    *end += (uint64_t)((high + 1) * t->block_bytes);
 }
 
 uint64_t rx_gpu_derived_key(const rx_view *v, const rx_gpu_derived *want)

@@ -95,15 +95,25 @@ static rx_wg_place nothing(const rx_exec *e, uint32_t k)
     return (rx_wg_place){&e->device->nothing, (uint64_t)k * RX_WG_ALIGN, 16};
 }
 
+/* Narrows a binding to a window of it. */
+static void bind_window(const binder *b, rx_wg_place *p, rx_gpu_window w)
+{
+    const uint64_t most = b->e->device->caps.max_binding_bytes & ~(uint64_t)15;
+    if (w.bytes) {
+        p->offset += w.at;
+        p->bytes = w.bytes;
+    }
+    p->bytes = p->bytes < most ? p->bytes : most;
+}
+
 /* Binding k of dispatch x as the memory of a value. */
 static rlx_status bind_value(binder *b, rx_wg_dispatch *x, uint32_t k, uint32_t value,
                              const rx_view *view)
 {
     rx_exec *e = b->e;
-    const rx_device *d = e->device;
     uint64_t begin, end;
     rx_wg_place p = rx_wg_value_place(e, value);
-    rx_gpu_view_extent(view, &begin, &end);
+    rx_gpu_extent(view, &begin, &end);
     if (begin == end) { /* no elements: its place may be another tensor's */
         x->bind[k] = nothing(e, k);
         return RLX_OK;
@@ -111,13 +121,6 @@ static rlx_status bind_value(binder *b, rx_wg_dispatch *x, uint32_t k, uint32_t 
     if (!p.block)
         return rx_fail(b->err, RLX_INTERNAL, "value %u of step %u has no memory", (unsigned)value,
                        (unsigned)x->step);
-    if (end > d->caps.max_binding_bytes)
-        return rx_fail(b->err, RLX_UNSUPPORTED, "step %u, %s: a tensor of %llu bytes is larger "
-                       "than a binding of %s (%llu bytes)", (unsigned)x->step,
-                       rx_ops[e->program->steps[x->step].op].name, (unsigned long long)end,
-                       d->gpu.info.name, (unsigned long long)d->caps.max_binding_bytes);
-    if (p.bytes > d->caps.max_binding_bytes)
-        p.bytes = d->caps.max_binding_bytes & ~(uint64_t)15;
     x->bind[k] = p;
     return RLX_OK;
 }
@@ -168,8 +171,10 @@ static rlx_status add_dispatch(binder *b, const lowered *l, const rx_gpu_dispatc
                           .step = (uint32_t)l->step};
     memcpy(x->push, from->push, sizeof x->push);
     memcpy(x->groups, from->groups, sizeof x->groups);
-    for (uint32_t k = 0; k < from->n_bind; k++)
+    for (uint32_t k = 0; k < from->n_bind; k++) {
         RLX_TRY(resolve_binding(b, l, x, k, from->bind[k]));
+        bind_window(b, &x->bind[k], from->window[k]);
+    }
     RLX_TRY(rx_wg_settle_bindings(b->e->device, x, b->err));
     r->n++;
     return RLX_OK;
@@ -194,7 +199,7 @@ static rlx_status place_scratch(binder *b, lowered *l)
         else if (has_memory(b->e, s->out[i - l->build.n_scratch]))
             continue;
         else if (l->call.out[i - l->build.n_scratch].rank >= 0)
-            rx_gpu_view_extent(&l->call.out[i - l->build.n_scratch], &begin, &bytes);
+            rx_gpu_extent(&l->call.out[i - l->build.n_scratch], &begin, &bytes);
         l->scratch[i] = (rx_wg_place){&b->e->scratch, at, bytes ? bytes : 16};
         at += (l->scratch[i].bytes + RX_WG_ALIGN - 1) / RX_WG_ALIGN * RX_WG_ALIGN;
     }

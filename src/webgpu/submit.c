@@ -98,7 +98,11 @@ rlx_status rx_wg_wait_idle(rx_exec *e, rlx_error *err)
 void rx_wg_add_want(rx_exec *e, uint32_t value, uint64_t offset, uint64_t bytes)
 {
     uint64_t begin = offset & ~(uint64_t)3, end = (offset + bytes + 3) & ~(uint64_t)3;
-    if (!bytes || bytes > MAX_WANT || e->n_wants == RX_WG_N_WANTS || e->device->no_fetch)
+    uint64_t total = 16 + end - begin;
+    for (size_t i = 0; i < e->n_wants; i++)
+        total += e->wants[i].bytes + 16;
+    if (!bytes || total > MAX_WANT || total > e->device->gpu.max_block_bytes ||
+        e->n_wants == RX_WG_N_WANTS || e->device->no_fetch)
         return;
     e->wants[e->n_wants++] = (rx_wg_want){.value = value, .offset = begin, .bytes = end - begin,
                                           .used = true};
@@ -111,7 +115,7 @@ void rx_wg_want_outputs(rx_exec *e)
     for (size_t i = 0; i < p->n_outputs; i++) {
         uint32_t value = p->outputs[i].value;
         uint64_t begin, end;
-        rx_gpu_view_extent(&e->values.views[value], &begin, &end);
+        rx_gpu_extent(&e->values.views[value], &begin, &end);
         if (rx_wg_value_place(e, value).block)
             rx_wg_add_want(e, value, begin, end - begin);
     }

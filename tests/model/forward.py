@@ -111,7 +111,7 @@ def rope(r, x, local, context):
     angle = np.arange(n)[:, None, None] * frequency
     c, s = np.cos(angle) * scale, np.sin(angle) * scale
     y = x.copy()
-    if r.arch == "llama":
+    if r.arch == "llama" and not getattr(r.model, "published", False):
         a, b = x[..., 0:n_rot:2], x[..., 1:n_rot:2]
         y[..., 0:n_rot:2], y[..., 1:n_rot:2] = a * c - b * s, a * s + b * c
     else:

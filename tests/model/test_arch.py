@@ -8,6 +8,7 @@ several sequences at once, scores, kinds of cache, devices; and files whose fact
 
 import argparse
 import copy
+import json
 import os
 import subprocess
 import sys
@@ -20,6 +21,7 @@ except ImportError:
 
 import forward
 import make_models
+import make_safetensors
 
 PROGRAM = os.path.join(os.environ.get("RLX_BUILD_DIR", "build"), "tests", "model", "test_arch")
 CONTEXT = 64
@@ -92,11 +94,11 @@ def expected_logits(all_logits, chosen, steps):
     return np.array(rows)
 
 
-def test_decoder(name, model, path, folder, devices):
+def test_decoder(name, model, path, folder, devices, **more):
     tokens = sequences(model)
     all_logits = [forward.logits(model, s, CONTEXT) for s in tokens]
     for case, chosen, options in decoder_cases(devices):
-        options = dict({"cache": "f32", "steps": 0, "context": CONTEXT}, **options)
+        options = dict({"cache": "f32", "steps": 0, "context": CONTEXT}, **options, **more)
         want = expected_logits(all_logits, chosen, options["steps"])
         got = run(path, [tokens[i] for i in chosen], folder, **options)
         what = "%s, %s on %s" % (name, case, options["device"])
@@ -106,7 +108,7 @@ def test_decoder(name, model, path, folder, devices):
         p = l - np.log(np.exp(l - l.max(-1, keepdims=True)).sum(-1, keepdims=True))
         p -= l.max(-1, keepdims=True)
         want.append([p[i, t] for i, t in enumerate(s[1:] + [0])])
-    got = run(path, tokens[1:2], folder, scores=1, context=CONTEXT, chunk=16)
+    got = run(path, tokens[1:2], folder, scores=1, context=CONTEXT, chunk=16, **more)
     compare(name + ", scores", got, np.array(want[1]), 1e-4)
 
 
@@ -214,6 +216,40 @@ def test_broken(model, folder):
         check(got is None and part in text, "broken file: expected '%s', got '%s'" % (part, text))
 
 
+# ---- Safetensors -------------------------------------------------------------------------------
+
+def broken_configs(config):
+    """(changes, a part of the sentence)"""
+    yield {"model_type": "gpt5"}, "'gpt5'"
+    yield {"model_type": 7}, "model_type: expected a string, got a number"
+    yield {"hidden_size": "wide"}, "hidden_size: expected a number from 1"
+    yield {"hidden_size": 0}, "hidden_size"
+    yield {"num_hidden_layers": 10 ** 9}, "num_hidden_layers"
+    yield {"hidden_act": "relu"}, 'hidden_act: expected "silu", got relu'
+    yield {"rms_norm_eps": None}, "epsilon"
+    yield {"rope_theta": "big"}, "rope_theta: expected a number"
+    yield {"rope_scaling": {"rope_type": "spiral"}}, "'spiral'"
+    yield {"rope_scaling": {"rope_type": "longrope"}}, "short_factor: expected 8 numbers"
+    yield {"rope_scaling": {"type": "llama3", "factor": 2.0, "low_freq_factor": 5.0}}, "high_freq"
+    yield {"num_key_value_heads": 3}, "multiple of the k/v heads"
+
+
+def test_safetensors(name, model, folder, devices):
+    path, config = os.path.join(folder, name + ".safetensors"), os.path.join(folder, "config.json")
+    with open(path, "wb") as f:
+        f.write(model.data)
+    with open(config, "w") as f:
+        f.write(model.config)
+    test_decoder(name, model, path, folder, devices, config=config)
+    if name != "hf-llama":
+        return
+    for change, part in broken_configs(model.config):
+        with open(config, "w") as f:
+            json.dump(dict(json.loads(model.config), **change), f)
+        got, text = run(path, [[1, 2]], folder, config=config)
+        check(got is None and part in text, "config: expected '%s', got '%s'" % (part, text))
+
+
 # ---- All ---------------------------------------------------------------------------------------
 
 def test_all(args, folder):
@@ -235,6 +271,9 @@ def test_all(args, folder):
             test_short_context(model, path, folder)
         if name == "llama":
             test_broken(model, folder)
+    for name, model in make_safetensors.models().items():
+        if not args.only or name in args.only.split(","):
+            test_safetensors(name, model, folder, devices)
 
 
 def main():

@@ -143,7 +143,7 @@ rlx_status rx_gpu_lower(rx_gpu_build *b, const rx_gpu_call *c)
     rlx_status s = RLX_OK;
     if (!c->caps->windows)
         s = rx_gpu_ops[c->op].lower(b, c);
-    else if (rx_gpu_fits(c))
+    else if (rx_gpu_fits(c) && !c->aliased)
         s = lower_whole(b, c);
     else
         s = rx_gpu_split(b, c);

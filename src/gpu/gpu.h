@@ -79,6 +79,7 @@ typedef struct rx_gpu_call {
     /* gathers: operand 0 is rows part_first .. of a table of part_total rows (0: it is whole), and
      * indices of other rows are passed over. */
     int64_t part_first, part_total;
+    uint32_t aliased; /* bit i: operand i shares memory with a result that lies elsewhere in it */
 } rx_gpu_call;
 
 static inline const rx_view *rx_gpu_in(const rx_gpu_call *c, size_t i)

@@ -639,5 +639,17 @@ rlx_status rx_gpu_split(rx_gpu_build *b, const rx_gpu_call *c)
         p.is_param[i] = is_in && c->is_param && c->is_param[i];
     }
     point_inside(&p);
+    for (size_t i = 0; i < c->n_in; i++) {
+        rx_view copy = p.view[i];
+        rx_gpu_ref ref;
+        if (!(c->aliased >> i & 1) || copy.rank < 0)
+            continue;
+        stage_view(b, &copy, &ref);
+        RLX_TRY(add_copy(b, &p, i, copy, ref, 0));
+        p.view[i] = copy;
+        p.ref[i] = ref;
+        p.is_param[i] = false;
+    }
+    p.call.aliased = 0;
     return split_part(b, &p, 0);
 }

@@ -359,6 +359,8 @@ static rlx_status lower_step(binder *b, size_t i)
                         .n_in = s->n_in, .n_out = s->n_out, .in = b->operands,
                         .out = b->operands + s->n_in, .is_param = b->is_param,
                         .caps = &e->device->caps, .policy = e->program->policy};
+    if (s->op == RX_OP_state_write && e->roots[s->in[0]] == e->roots[s->in[1]])
+        call.aliased = 1 << 1;
     lowered l = {.step = i, .call = &call, .build = {.arena = &b->arena, .err = b->err}};
     rlx_status st = rx_gpu_lower(&l.build, &call);
     if (st == RLX_OK)

@@ -275,6 +275,18 @@ static rlx_status fail_job(rx_device *d, const job *j, rlx_error *err)
     return rx_vk_fail(d, j->result, what, err);
 }
 
+static void log_pipeline(const rx_gpu_dispatch *x)
+{
+    char constants[12 * RX_GPU_MAX_SPEC] = "";
+    size_t n = 0;
+    for (uint32_t i = 0; i < x->n_spec && n < sizeof constants; i++)
+        n += (size_t)snprintf(constants + n, sizeof constants - n, " %u", (unsigned)x->spec[i]);
+    if (x->kernel == RX_K_EMITTED)
+        rx_log(RLX_LOG_DEBUG, "vulkan: new pipeline of %zu emitted words", x->code_words);
+    else
+        rx_log(RLX_LOG_DEBUG, "vulkan: new pipeline %s,%s", rx_kernels[x->kernel].name, constants);
+}
+
 /* Makes those of the dispatches that are not in the table yet. The table is locked. */
 static rlx_status make_missing(rx_device *d, const rx_gpu_dispatch *list, size_t n, job *jobs,
                                rlx_error *err)
@@ -289,8 +301,10 @@ static rlx_status make_missing(rx_device *d, const rx_gpu_dispatch *list, size_t
         bool known = find_slot(p, j.key)->handle;
         for (size_t k = 0; k < n_jobs && !known; k++)
             known = jobs[k].key[0] == j.key[0] && jobs[k].key[1] == j.key[1];
-        if (!known)
-            jobs[n_jobs++] = j;
+        if (known)
+            continue;
+        jobs[n_jobs++] = j;
+        log_pipeline(&list[i]);
     }
     run_batch(d, jobs, n_jobs);
     rlx_status st = RLX_OK;

@@ -44,18 +44,41 @@ uint convert(uint i)
     return encode_f(TOUT, float(q) * load_f_scale(TSCALE, scale_at + s));
 }
 #else
-bool is_finite(float v) { return (floatBitsToUint(v) & 0x7f800000u) != 0x7f800000u; }
 bool is_nan(float v) { return (floatBitsToUint(v) & 0x7fffffffu) > 0x7f800000u; }
 
+/* |v| as a number from 1 to below 2 and the power of two that it lacks; v is finite and not 0.
+ * Drivers may take numbers below the normal ones for 0, so those are made of their bits. */
+float split_number(float v, out int power)
+{
+    uint b = floatBitsToUint(v) & 0x7fffffffu;
+    int lift = 0;
+    if (b < 0x00800000u) {
+        b = floatBitsToUint(float(b));
+        lift = 149;
+    }
+    power = int(b >> 23) - 127 - lift;
+    return uintBitsToFloat((b & 0x7fffffu) | 0x3f800000u);
+}
+
 /* The quotient rounded to nearest, as far as it matters: drivers divide within 2.5 ulp only, so
- * what is left over is divided once more. Both are brought away from the ends of the range. */
+ * what is left over is divided once more. Beyond 2^60 the result is only large, below 2^-60 only
+ * small. */
 float divide(float p, float q)
 {
-    float size = abs(q), move = size < 5.4e-20 ? 1.8446744e19 : size > 1.8e19 ? 5.421011e-20 : 1.0;
-    p *= move;
-    q *= move;
-    float y = p / q, left = fma(-y, q, p);
-    return abs(y) < 16777216.0 && is_finite(left) && q != 0.0 ? y + left / q : y;
+    uint bp = floatBitsToUint(p), bq = floatBitsToUint(q);
+    uint ap = bp & 0x7fffffffu, aq = bq & 0x7fffffffu;
+    if (ap == 0u || aq == 0u || ap >= 0x7f800000u || aq >= 0x7f800000u) {
+        if (ap > 0x7f800000u || aq > 0x7f800000u || (ap == 0u && aq == 0u) ||
+            (ap == 0x7f800000u && aq == 0x7f800000u))
+            return uintBitsToFloat(0x7fc00000u);
+        return ap == 0u || aq == 0x7f800000u ? 0.0 : (bp ^ bq) >> 31 == 0u ? 1.0e30 : -1.0e30;
+    }
+    int power_p, power_q;
+    float x = split_number(p, power_p), z = split_number(q, power_q), y = x / z;
+    y += fma(-y, z, x) / z;
+    int power = clamp(power_p - power_q, -60, 60);
+    y *= uintBitsToFloat(uint(127 + power) << 23);
+    return (bp ^ bq) >> 31 == 0u ? y : -y;
 }
 
 /* q + z for an integral q, saturated to i32. */
@@ -75,10 +98,13 @@ int add_saturated(float q, int z)
     return int(min(s, 0x7fffffffu));
 }
 
+/* Large numbers are whole, and drivers differ on what they make of them. */
+float round_even(float y) { return abs(y) < 8388608.0 ? roundEven(y) : y; }
+
 uint convert(uint i)
 {
     uint s = scale_of(i);
-    float q = roundEven(divide(load_f_x(TX, x_at + i), load_f_scale(TSCALE, scale_at + s)));
+    float q = round_even(divide(load_f_x(TX, x_at + i), load_f_scale(TSCALE, scale_at + s)));
     if (is_nan(q))
         return 0u;
     int y = add_saturated(q, TZERO != 0u ? load_i_raw_zero(TZERO, zero_at + s) : 0);

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/* A small decoder with a K/V cache on Vulkan: a new length of the prompt makes no new pipelines,
+ * barriers after every dispatch change no bit, and a state may be written into itself. Skipped
+ * where there is no device. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "rlx/rlx.h"
+
+enum { HIDDEN = 64, HEADS = 4, KV = 2, SIZE = 16, INNER = 96, VOCAB = 200, MOST = 512, LAYERS = 2 };
+
+static rlx_error err;
+static int n_made;
+
+static void count_pipelines(void *user, rlx_log_level level, const char *text)
+{
+    static const char head[] = "vulkan: new pipeline";
+    (void)user;
+    (void)level;
+    if (strncmp(text, head, sizeof head - 1))
+        return;
+    n_made++;
+    if (getenv("RLX_TEST_VERBOSE"))
+        printf("%s\n", text);
+}
+
+/* ---- The graph ------------------------------------------------------------------------------ */
+
+static rlx_value weight(rlx_graph *g, rlx_dtype t, const char *name, int layer, int rows,
+                        int columns)
+{
+    char full[32];
+    snprintf(full, sizeof full, "%s%d", name, layer);
+    if (!columns)
+        return rlx_param(g, full, t, 1, (rlx_dim[]){rows});
+    return rlx_param(g, full, t, 2, (rlx_dim[]){rows, columns});
+}
+
+/* x [seq, HIDDEN] . w [n, HIDDEN]^T */
+static rlx_value project(rlx_graph *g, rlx_value x, const char *name, int layer, int n, int k)
+{
+    return rlx_matmul_ex(g, x, weight(g, RLX_F32, name, layer, n, k), RLX_NONE, RLX_NONE,
+                         &(rlx_matmul_desc){.trans_b = true});
+}
+
+static rlx_value split_heads(rlx_graph *g, rlx_value x, rlx_dim seq, int heads)
+{
+    return rlx_reshape(g, x, 4, (rlx_dim[]){1, seq, heads, SIZE});
+}
+
+static rlx_value attend(rlx_graph *g, rlx_value x, int layer, rlx_dim seq, const rlx_value at[4])
+{
+    const rlx_rope_desc bshd = {.layout = RLX_BSHD};
+    rlx_value q = split_heads(g, project(g, x, "q", layer, HEADS * SIZE, HIDDEN), seq, HEADS);
+    rlx_value kv[2];
+    q = rlx_rope(g, q, at[0], at[1], at[2], &bshd);
+    for (int i = 0; i < 2; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%s%d", i ? "values" : "keys", layer);
+        rlx_value s = rlx_state(g, name, RLX_F32, 4, (rlx_dim[]){1, MOST, KV, SIZE});
+        rlx_value now = split_heads(g, project(g, x, i ? "v" : "k", layer, KV * SIZE, HIDDEN), seq,
+                                    KV);
+        if (!i)
+            now = rlx_rope(g, now, at[0], at[1], at[2], &bshd);
+        kv[i] = rlx_state_write(g, s, now, at[2], 1);
+    }
+    const rlx_value extra[3] = {at[3], RLX_NONE, RLX_NONE};
+    rlx_value y = rlx_attention_ex(g, q, kv[0], kv[1], RLX_NONE, extra,
+                                   &(rlx_attention_desc){.layout = RLX_BSHD, .causal = true});
+    y = rlx_reshape(g, y, 2, (rlx_dim[]){seq, HEADS * SIZE});
+    return project(g, y, "o", layer, HIDDEN, HEADS * SIZE);
+}
+
+static rlx_graph *make_decoder(void)
+{
+    rlx_graph *g = rlx_graph_create("decoder");
+    rlx_dim seq = rlx_dim_named(g, "seq", MOST);
+    rlx_value tokens = rlx_input(g, "tokens", RLX_I32, 1, (rlx_dim[]){seq});
+    const rlx_value at[4] = {rlx_param(g, "cos", RLX_F32, 2, (rlx_dim[]){MOST, SIZE / 2}),
+                             rlx_param(g, "sin", RLX_F32, 2, (rlx_dim[]){MOST, SIZE / 2}),
+                             rlx_input(g, "positions", RLX_I32, 1, (rlx_dim[]){seq}),
+                             rlx_input(g, "length", RLX_I32, 0, NULL)};
+    rlx_value x = rlx_gather(g, rlx_param(g, "table", RLX_F32, 2, (rlx_dim[]){VOCAB, HIDDEN}),
+                             tokens, 0);
+    for (int i = 0; i < LAYERS; i++) {
+        rlx_value y = rlx_rms_norm(g, x, weight(g, RLX_F32, "norm_a", i, HIDDEN, 0), NULL);
+        x = rlx_add(g, x, attend(g, y, i, seq, at));
+        y = rlx_rms_norm(g, x, weight(g, RLX_F32, "norm_b", i, HIDDEN, 0), NULL);
+        rlx_value gate = project(g, y, "gate", i, INNER, HIDDEN);
+        rlx_value up = project(g, y, "up", i, INNER, HIDDEN);
+        x = rlx_add(g, x, project(g, rlx_swiglu(g, gate, up), "down", i, HIDDEN, INNER));
+    }
+    rlx_output(g, "logits", project(g, x, "head", 0, VOCAB, HIDDEN));
+    return g;
+}
+
+/* ---- Running -------------------------------------------------------------------------------- */
+
+static float noise(uint32_t *seed)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return ((float)(*seed >> 8) / 16777216.0f - 0.5f) * 0.5f;
+}
+
+static void set_weights(rlx_session *s)
+{
+    uint32_t seed = 1;
+    rlx_tensor_info io;
+    float *data = malloc((size_t)VOCAB * HIDDEN * sizeof *data);
+    for (size_t i = 0; rlx_session_leaf(s, RLX_LEAF_PARAM, i, &io); i++) {
+        for (size_t k = 0; k < io.bytes / sizeof *data; k++)
+            data[k] = noise(&seed);
+        CHECK_OK(rlx_session_set_param(s, io.name, data, io.bytes, RLX_COPY, &err), &err);
+    }
+    free(data);
+}
+
+/* Tokens at positions from `first` on; logits [n, VOCAB]. */
+static void run_tokens(rlx_session *s, int first, int n, float *logits)
+{
+    int32_t tokens[MOST], positions[MOST], length = first + n;
+    for (int i = 0; i < n; i++) {
+        tokens[i] = (first + i) * 7 % VOCAB;
+        positions[i] = first + i;
+    }
+    CHECK_OK(rlx_session_bind(s, "seq", n, &err), &err);
+    const rlx_tensor in[] = {{"tokens", tokens, (size_t)n * 4}, {"positions", positions,
+                             (size_t)n * 4}, {"length", &length, 4}};
+    rlx_tensor out = {"logits", logits, (size_t)n * VOCAB * sizeof *logits};
+    CHECK_OK(rlx_run(s, in, 3, &out, 1, &err), &err);
+}
+
+static rlx_session *open_session(const char *name, rlx_device **device)
+{
+    rlx_session *s = NULL;
+    if (rlx_device_open(name, NULL, device, &err) != RLX_OK)
+        return NULL;
+    rlx_graph *g = make_decoder();
+    CHECK_OK(rlx_session_create(*device, g, NULL, &s, &err), &err);
+    rlx_graph_destroy(g);
+    set_weights(s);
+    return s;
+}
+
+/* A prompt and three steps: all logits. */
+enum { PROMPT = 37, STEPS = 3, RESULTS = (PROMPT + STEPS) * VOCAB };
+
+static bool generate(const char *device_name, float *logits)
+{
+    rlx_device *device = NULL;
+    rlx_session *s = open_session(device_name, &device);
+    if (!s)
+        return false;
+    run_tokens(s, 0, PROMPT, logits);
+    for (int i = 0; i < STEPS; i++)
+        run_tokens(s, PROMPT + i, 1, logits + (PROMPT + i) * VOCAB);
+    rlx_session_destroy(s);
+    rlx_device_close(device);
+    return true;
+}
+
+/* ---- Tests ---------------------------------------------------------------------------------- */
+
+static void test_lengths(void)
+{
+    /* Products of up to eight rows have a kernel for each number; then a few sizes of tiles. */
+    static const int lengths[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 40, 64, 128, 512,
+                                  7, 100, 33, 17, 65, 300, 500};
+    enum { FIRST = 14 };
+    static float logits[MOST * VOCAB];
+    rlx_device *device = NULL;
+    rlx_session *s = open_session("vulkan", &device);
+    rlx_set_log(count_pipelines, NULL, RLX_LOG_DEBUG);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        n_made = 0;
+        run_tokens(s, 0, lengths[i], logits);
+        printf("seq %d: %d new pipelines\n", lengths[i], n_made);
+        CHECK(i < FIRST || n_made == 0);
+    }
+    rlx_set_log(NULL, NULL, RLX_LOG_OFF);
+    rlx_session_destroy(s);
+    rlx_device_close(device);
+}
+
+static void test_barriers(void)
+{
+    static float plain[RESULTS], full[RESULTS], ref[RESULTS];
+    CHECK(generate("vulkan", plain));
+    setenv("RLX_FULL_BARRIER", "1", 1);
+    CHECK(generate("vulkan", full));
+    unsetenv("RLX_FULL_BARRIER");
+    CHECK(!memcmp(plain, full, sizeof plain));
+    CHECK(generate("ref", ref));
+    for (int i = 0; i < RESULTS; i++)
+        CHECK(fabsf(plain[i] - ref[i]) < 1e-3f);
+}
+
+/* s[4 .. 11] = s[0 .. 7], both in one memory. */
+static void shift_state(const char *name, float *got)
+{
+    rlx_device *device = NULL;
+    rlx_session *s = NULL;
+    float rows[16 * 8];
+    const int32_t at = 4;
+    CHECK_OK(rlx_device_open(name, NULL, &device, &err), &err);
+    rlx_graph *g = rlx_graph_create("shift");
+    rlx_value state = rlx_state(g, "s", RLX_F32, 2, (rlx_dim[]){16, 8});
+    rlx_value place = rlx_input(g, "at", RLX_I32, 0, NULL);
+    rlx_value y = rlx_state_write(g, state, rlx_narrow(g, state, 0, 0, 8), place, 0);
+    rlx_output(g, "y", rlx_neg(g, y));
+    CHECK_OK(rlx_session_create(device, g, NULL, &s, &err), &err);
+    rlx_graph_destroy(g);
+    for (int i = 0; i < 16 * 8; i++)
+        rows[i] = (float)i;
+    CHECK_OK(rlx_session_state_write(s, "s", 0, rows, sizeof rows, &err), &err);
+    rlx_tensor in = {"at", (void *)&at, sizeof at}, out = {"y", got, sizeof rows};
+    CHECK_OK(rlx_run(s, &in, 1, &out, 1, &err), &err);
+    rlx_session_destroy(s);
+    rlx_device_close(device);
+}
+
+static void test_alias(void)
+{
+    float got[16 * 8];
+    static const char *devices[] = {"ref", "vulkan"};
+    for (int d = 0; d < 2; d++) {
+        shift_state(devices[d], got);
+        for (int i = 0; i < 16 * 8; i++)
+            CHECK(got[i] == -(float)(i / 8 >= 4 && i / 8 < 12 ? i - 32 : i));
+    }
+}
+
+int main(void)
+{
+    rlx_device *device = NULL;
+    setenv("RLX_LIMITS", getenv("RLX_LIMITS") ? getenv("RLX_LIMITS") : "host=0", 1);
+    if (rlx_device_open("vulkan", NULL, &device, &err) != RLX_OK) {
+        printf("skipped: %s\n", err.text);
+        return 77;
+    }
+    test_lengths();
+    rlx_device_close(device);
+    test_barriers();
+    test_alias();
+    return check_done();
+}

@@ -73,12 +73,25 @@ static rlx_value build_embedding(rx_builder *b)
     return x;
 }
 
-/* x + part, where the part may have a norm of its own before. */
+/* The last position of [B, S, n]. */
+static rlx_value last_position(rx_builder *b, rlx_value x)
+{
+    return rlx_narrow(b->g, x, 1, rlx_dim_sub(b->g, b->seq, 1), 1);
+}
+
+/* x + part, where the part may have a norm of its own before. The next token follows from the last
+ * position alone: in the last layer, the others are of no use once keys and values are kept. */
 static rlx_value build_attention_part(rx_builder *b, const rx_layer *l, rlx_value x)
 {
     const rlx_value bias = rx_build_vector(b, l, RX_T_O_BIAS);
     const rlx_value gamma = rx_build_vector(b, l, RX_T_ATTN_NORM);
-    const rlx_value y = rx_build_attention(b, l, rx_build_rms_norm(b, x, gamma));
+    rlx_value y = rx_build_attention(b, l, rx_build_rms_norm(b, x, gamma));
+    if (!b->d->scores && l == &b->f->layer[b->f->layers - 1]) {
+        x = last_position(b, x);
+        y = last_position(b, y);
+        b->seq = 1;
+        b->rows = b->batch;
+    }
     if (!(l->parts & RX_HAS_POST_NORM))
         return rx_build_linear(b, l, y, RX_T_O, bias, x);
     const rlx_value o = rx_build_linear(b, l, y, RX_T_O, bias, RLX_NONE);
@@ -152,8 +165,7 @@ static void build_sampling(rx_builder *b, rlx_value x)
 {
     rlx_graph *g = b->g;
     const rlx_dim row[] = {b->batch, b->f->width}, four[] = {4};
-    x = rlx_narrow(g, x, 1, rlx_dim_sub(g, b->seq, 1), 1);
-    const rlx_value logits = build_logits(b, rlx_reshape(g, x, 2, row));
+    const rlx_value logits = build_logits(b, rlx_reshape(g, last_position(b, x), 2, row));
     rlx_output(g, "logits", logits);
     const rlx_value penalised = build_penalty(b, logits);
     const rlx_value params = rlx_input(g, "sampling", RLX_F32, 1, four);

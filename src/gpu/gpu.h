@@ -28,6 +28,7 @@ typedef struct rx_gpu_caps {
     bool int8, int16;          /* arithmetic */
     bool address;              /* buffer device addresses */
     bool int_dot;              /* packed 4x8 integer dot products are fast */
+    bool coherent;             /* workgroups of a dispatch can see what others have written */
     bool coopmat_f16, coopmat_bf16; /* cooperative matrices 16x16x16, f32 accumulation */
     bool coopmat_f16_acc;      /* the same with f16 accumulation */
     bool coopmat_fragments;    /* the self-check found the layout packed kernels need */
@@ -42,7 +43,8 @@ typedef struct rx_gpu_caps {
 enum {
     RX_NEEDS_SUBGROUP = 1 << 0, RX_NEEDS_F16 = 1 << 1, RX_NEEDS_STORAGE16 = 1 << 2,
     RX_NEEDS_STORAGE8 = 1 << 3, RX_NEEDS_ADDRESS = 1 << 4, RX_NEEDS_INT_DOT = 1 << 5,
-    RX_NEEDS_COOPMAT = 1 << 6, RX_NEEDS_BF16 = 1 << 7, RX_NEEDS_INT8 = 1 << 8
+    RX_NEEDS_COOPMAT = 1 << 6, RX_NEEDS_BF16 = 1 << 7, RX_NEEDS_INT8 = 1 << 8,
+    RX_NEEDS_COHERENT = 1 << 9
 };
 
 typedef enum rx_kernel {

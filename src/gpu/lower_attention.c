@@ -54,7 +54,7 @@ static uint32_t option_bits(const rx_attention *a, bool partial)
 {
     const rx_view *n = a->lengths;
     return (uint32_t)a->desc->causal | (uint32_t)(a->desc->window > 0) << 1 |
-           (uint32_t)(a->desc->soft_cap > 0) << 2 | (uint32_t)(a->sinks && !partial) << 3 |
+           (uint32_t)(a->desc->soft_cap > 0) << 2 | (uint32_t)(a->sinks && !a->pages) << 3 |
            (uint32_t)partial << 4 | (uint32_t)(n != NULL) << 5 |
            (uint32_t)(n && n->dtype == RLX_I64) << 6 | (uint32_t)(n && n->rank == 1) << 7;
 }
@@ -257,6 +257,20 @@ static uint64_t count_decode_splits(const rx_attention *a, uint64_t n_groups)
     return n > 32 ? 32 : n ? n : 1;
 }
 
+#define MAX_COUNTERS 1024
+
+/* The last workgroup of some rows joins their parts. */
+static void finish_join(rx_gpu_build *b, rx_gpu_dispatch *d, const rx_attention *a,
+                        uint64_t n_groups, uint64_t n_splits)
+{
+    static const uint32_t zeros[MAX_COUNTERS];
+    rx_attention_bind(d, a, RX_REF_IN(RX_ATTN_K), RX_REF_IN(RX_ATTN_V), RX_REF_OUT(0));
+    rx_gpu_bind(d, add_partial(b, a, n_splits), true);
+    rx_gpu_bind(d, rx_gpu_add_table(b, zeros, n_groups * 4), true);
+    rx_attention_push(d, a, n_groups * n_splits, n_splits);
+    rx_gpu_grid(d, a->call->caps, n_groups * n_splits);
+}
+
 static bool add_decode(rx_gpu_build *b, const rx_attention *a)
 {
     if (!suits_decode(a))
@@ -265,12 +279,17 @@ static bool add_decode(rx_gpu_build *b, const rx_attention *a)
     uint64_t n_groups = (uint64_t)(a->n_batch * a->n_kv_heads) *
                         rx_ceil_div((uint64_t)a->n_rows, s.rows);
     uint64_t n_splits = count_decode_splits(a, n_groups);
-    rx_gpu_dispatch *d = rx_gpu_add(b, RX_K_attention_decode, s.local);
+    bool join = n_splits > 1 && !(a->sinks && a->pages) && a->call->caps->max_bindings >= 10 &&
+                n_groups <= MAX_COUNTERS && rx_kernel_available(RX_K_attention_join, a->call->caps);
+    rx_gpu_dispatch *d = rx_gpu_add(b, join ? RX_K_attention_join : RX_K_attention_decode, s.local);
     rx_attention_spec(d, a, needs_merge(a, n_splits));
     const uint32_t spec[] = {s.rows, s.team, s.at_once, s.teams};
     for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
         rx_gpu_spec(d, spec[i]);
-    finish_dispatch(b, d, a, n_groups, n_splits);
+    if (!join)
+        finish_dispatch(b, d, a, n_groups, n_splits);
+    else
+        finish_join(b, d, a, n_groups, n_splits);
     return true;
 }
 

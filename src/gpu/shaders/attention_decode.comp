@@ -10,7 +10,10 @@
  * TEAM neighbouring lanes of a subgroup read a key and its value as vectors of 16 bytes, T of each
  * at a time, and use them for all R rows. The sum of a product over the team is scattered: lane t
  * keeps the logits, maximum and sum of row row_of(t) only and hands out weights by shuffles. In the
- * end the teams are joined in shared memory, row by row. */
+ * end the teams are joined in shared memory, row by row.
+ *
+ * JOIN: the workgroup that is the last to finish its part joins all parts of the rows and writes
+ * the result; `counters` has a word for each K/V head and tile of rows, 0 before and after. */
 #include "attention.glsl"
 
 layout(constant_id = 9) const uint R = 4;
@@ -26,6 +29,14 @@ const uint H = E / 4u;
 TENSOR(0, q)
 WORDS4(1, k);
 WORDS4(2, v);
+#ifdef JOIN
+layout(set = 0, binding = 8, std430) coherent buffer buffer_partial { uint partial[]; };
+layout(set = 0, binding = 9, std430) coherent buffer buffer_counters { uint counters[]; };
+#include "attention_parts.glsl"
+shared uint n_before;
+#else
+#define partial o
+#endif
 
 shared float joined[TEAMS * DV];                /* a row's sums from each team */
 shared float tops[TEAMS * R], totals[TEAMS * R];
@@ -45,6 +56,17 @@ vec4 unpack_half(uvec4 w, uint h)
     if (TK == F32)
         return uintBitsToFloat(w);
     return unpack4(TK, h == 0u ? w.xy : w.zw);
+}
+
+/* Two neighbouring elements of the result, from an even one on. */
+void store2(uint i, vec2 y)
+{
+    if (TQ == F32) {
+        o[i] = floatBitsToUint(y.x);
+        o[i + 1u] = floatBitsToUint(y.y);
+    } else {
+        o[i / 2u] = encode_f(TQ, y.x) | encode_f(TQ, y.y) << 16;
+    }
 }
 
 void main()
@@ -186,18 +208,39 @@ void main()
             for (uint t = 0u; t < TEAMS; t++)
                 y += vec2(joined[t * DV + d], joined[t * DV + d + 1u]);
             y *= factor;
-            if (PARTIAL || TQ == F32) {
-                uint i = PARTIAL ? part : at;
-                o[i + d] = floatBitsToUint(y.x);
-                o[i + d + 1u] = floatBitsToUint(y.y);
+            if (PARTIAL) {
+                partial[part + d] = floatBitsToUint(y.x);
+                partial[part + d + 1u] = floatBitsToUint(y.y);
             } else {
-                o[(at + d) / 2u] = encode_f(TQ, y.x) | encode_f(TQ, y.y) << 16;
+                store2(at + d, y);
             }
         }
         if (PARTIAL && LANE == 0u && out_row < n_rows) {
-            o[part + DV] = floatBitsToUint(most);
-            o[part + DV + 1u] = floatBitsToUint(all);
+            partial[part + DV] = floatBitsToUint(most);
+            partial[part + DV + 1u] = floatBitsToUint(all);
         }
         barrier();
     }
+#ifdef JOIN
+    memoryBarrierBuffer();
+    barrier();
+    if (LANE == 0u)
+        n_before = atomicAdd(counters[group / n_splits], 1u);
+    barrier();
+    if (n_before + 1u != n_splits)
+        return;
+    memoryBarrierBuffer();
+    for (uint i = LANE * 2u; i < R * DV; i += gl_WorkGroupSize.x * 2u) {
+        uint out_row = row0 + i / DV, d = i % DV, head = kv_head * GROUP + out_row % GROUP;
+        if (out_row >= n_rows)
+            break;
+        uint first = ((batch * n_kv_heads + kv_head) * n_rows + out_row) * n_splits * (DV + 2u);
+        Joined all = join_parts(first, DV + 2u, n_splits, d, d + 1u);
+        uint at = o_at + batch * n_kv_heads * GROUP * n_queries * DV + head * o_h +
+                  out_row / GROUP * o_s;
+        store2(at + d, all.sum * row_factor(all.top, all.total, head));
+    }
+    if (LANE == 0u)
+        counters[group / n_splits] = 0u;
+#endif
 }

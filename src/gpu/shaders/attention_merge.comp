@@ -4,8 +4,7 @@
 /* The results of an attention from the sums over parts of the keys:
  *   y = sum_s 2^(m[s] - M) y[s] / (sum_s 2^(m[s] - M) l[s] + 2^(sink - M)), M the largest of m
  * partial: f32 [K/V head of a batch][row][split][DV sums y, maximum m, sum l]; rows as in
- * attention.glsl. An invocation makes a word of the result, [B, H, S, DV] or [B, S, H, DV]. Parts
- * are read BATCH at a time: a loop of single loads would wait for each. */
+ * attention.glsl. An invocation makes a word of the result, [B, H, S, DV] or [B, S, H, DV]. */
 #include "common.glsl"
 
 layout(constant_id = 1) const uint T = F32;
@@ -21,7 +20,7 @@ WORDS(1, sinks);
 WORDS(2, o);
 
 const float LOG2_E = 1.44269504088896341, NOTHING = -1e20;
-const uint BATCH = 8;
+#include "attention_parts.glsl"
 
 /* Element e of the result. */
 float merge(uint e)
@@ -33,26 +32,8 @@ float merge(uint e)
     uint part = (batch * n_heads + head / group * group) * n_queries + query * group + head % group;
     uint line = dv + 2u, at = part * n_splits * line;
 
-    float top = NOTHING, total = 0.0, sum = 0.0;
-    for (uint s = 0u; s < n_splits; s += BATCH) {
-        float tops[BATCH], totals[BATCH], sums[BATCH], most = top;
-        [[unroll]] for (uint i = 0u; i < BATCH; i++) { /* past the end: the last once more */
-            uint from = at + min(s + i, n_splits - 1u) * line;
-            tops[i] = uintBitsToFloat(partial[from + dv]);
-            totals[i] = uintBitsToFloat(partial[from + dv + 1u]);
-            sums[i] = uintBitsToFloat(partial[from + d]);
-            most = max(most, tops[i]);
-        }
-        float keep = exp2(top - most);
-        total *= keep;
-        sum *= keep;
-        [[unroll]] for (uint i = 0u; i < BATCH; i++) {
-            float w = s + i < n_splits ? exp2(tops[i] - most) : 0.0;
-            total += w * totals[i];
-            sum += w * sums[i];
-        }
-        top = most;
-    }
+    Joined all = join_parts(at, line, n_splits, d, d);
+    float top = all.top, total = all.total, sum = all.sum.x;
     if (top <= NOTHING)
         return 0.0;
     if (HAS_SINKS != 0u) {

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: MIT
+# The op suite on WebGPU: wgpu-native on the system's Vulkan driver, as it is and with small limits,
+# and Dawn on SwiftShader, the driver that comes with Chromium. tools/fetch/webgpu.sh fetches the
+# libraries; without them these tests are skipped. Software drivers are slow, so each runs a share
+# of the cases; RLX_TEST_EVERY=1 runs them all.
+
+# rlx_webgpu_ops(<name> <every n-th case> <VARIABLE=value>...)
+function(rlx_webgpu_ops name every)
+    rlx_test("ops/${name}" "${CMAKE_CURRENT_SOURCE_DIR}/webgpu/ops.sh" $<TARGET_FILE:optest>
+             ${every})
+    set_property(TEST "ops/${name}" APPEND PROPERTY ENVIRONMENT NODEVICE_SELECT=1 ${ARGN})
+    set_tests_properties("ops/${name}" PROPERTIES LABELS webgpu TIMEOUT 7200)
+endfunction()
+
+if(RLX_WEBGPU)
+    set(wgpu "RLX_WEBGPU_LIBRARY=${PROJECT_SOURCE_DIR}/.cache/wgpu/libwgpu_native-release.so")
+    set(dawn "RLX_WEBGPU_LIBRARY=${PROJECT_SOURCE_DIR}/.cache/dawn/libwebgpu_wrapper.so")
+    rlx_webgpu_ops(webgpu 7 "${wgpu}")
+    rlx_webgpu_ops(webgpu-small 23 "${wgpu}"
+        "RLX_LIMITS=groups=256,shared=16384,invocations=128,bindings=8,subgroup=0,f16=0,\
+block=16777216,binding=4194304")
+    find_file(RLX_SWIFTSHADER_ICD vk_swiftshader_icd.json PATHS /usr/lib/chromium
+              NO_DEFAULT_PATH)
+    mark_as_advanced(RLX_SWIFTSHADER_ICD)
+    if(RLX_SWIFTSHADER_ICD)
+        rlx_webgpu_ops(webgpu-dawn 11 "${dawn}" "VK_ICD_FILENAMES=${RLX_SWIFTSHADER_ICD}"
+                       "VK_DRIVER_FILES=${RLX_SWIFTSHADER_ICD}")
+    endif()
+endif()

@@ -35,8 +35,8 @@ enum { /* flags of a token */
 
 typedef struct rx_token {
     const char *text; /* ends in 0 */
+    double score;
     uint32_t length;
-    float score;
     uint8_t kind;     /* rlx_token_kind; RLX_TOKEN_NONE is a gap */
     uint8_t flags;
 } rx_token;
@@ -167,6 +167,8 @@ struct rlx_tokenizer {
     rx_merges merges;
     rx_trie words; /* of unigram and WordPiece */
     bool byte_level, byte_fallback, ignore_merges, fuse_unknown;
+    bool drop_unknown;  /* unknown text gives nothing, though there is an unknown token */
+    bool single_scores; /* sums of scores are rounded to float, as SentencePiece does */
     const char *first_prefix, *next_prefix; /* what the vocabulary writes before the first piece of
                                                a word and before the others; "" for nothing */
     const char *word_suffix;                /* behind the last piece of a word */
@@ -221,6 +223,7 @@ typedef struct rx_encoder {
     size_t n_heap, cap_heap;
     rx_path *path;
     size_t cap_path;
+    double base_score; /* of the text before a piece: ties are decided by how sums round */
 } rx_encoder;
 
 /* Pushes an id; RLX_NO_MEMORY. */

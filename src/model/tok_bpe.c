@@ -89,9 +89,10 @@ static rx_candidate pop_candidate(rx_encoder *e)
 /* ---- Merging -------------------------------------------------------------------------------- */
 
 /* Floats in an order of unsigned numbers, the greatest first. */
-static uint32_t score_cost(float score)
+static uint32_t score_cost(double wide)
 {
     uint32_t bits;
+    float score = (float)wide;
     memcpy(&bits, &score, sizeof bits);
     bits = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
     return ~bits;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Ids to text, at once or one by one. A token gives bytes that depend on it and on whether it is
- * the first; nothing else is remembered. */
+/* Ids to text, at once or one by one. A token gives bytes that depend on it, on whether it is the
+ * first, and on whether a blank is due behind the one before; nothing else is remembered. */
 #include <string.h>
 
 #include "model/tok.h"
 #include "model/unicode.h"
 
-/* Where the bytes of a token go. */
+/* Where the bytes of a token go, and what is known of the tokens before. */
 typedef struct sink {
     char *data;
     size_t cap, n;
+    bool is_first, blank_due;
 } sink;
 
 static void put(sink *out, const char *s, size_t n)
@@ -40,7 +41,7 @@ static int hex_digit(char c)
            : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static void put_spaces(sink *out, const rlx_tokenizer *t, const rx_token *token, bool is_first)
+static void put_spaces(sink *out, const rlx_tokenizer *t, const rx_token *token)
 {
     const char *s = token->text;
     size_t n = token->length;
@@ -49,7 +50,7 @@ static void put_spaces(sink *out, const rlx_tokenizer *t, const rx_token *token,
         put(out, &byte, 1);
         return;
     }
-    bool strip = is_first && t->strip_first_blank;
+    bool strip = out->is_first && t->strip_first_blank;
     for (size_t i = 0; i < n;) {
         if (n - i >= RX_SPACE_BYTES && !memcmp(s + i, RX_SPACE, RX_SPACE_BYTES)) {
             put(out, " ", !(strip && i == 0));
@@ -71,7 +72,7 @@ static bool drops_blank(const char *s, size_t n)
     return false;
 }
 
-static void put_wordpiece(sink *out, const rlx_tokenizer *t, const rx_token *token, bool is_first)
+static void put_wordpiece(sink *out, const rlx_tokenizer *t, const rx_token *token)
 {
     size_t next = strlen(t->next_prefix), first = strlen(t->first_prefix);
     const char *s = token->text;
@@ -83,11 +84,11 @@ static void put_wordpiece(sink *out, const rlx_tokenizer *t, const rx_token *tok
             s += first;
             n -= first;
         }
-    } else if (continues && !is_first) {
+    } else if (continues && !out->is_first) {
         s += next;
         n -= next;
     }
-    if (!is_first && !continues && !(t->clean_up && drops_blank(s, n)))
+    if (!out->is_first && !continues && !(t->clean_up && drops_blank(s, n)))
         put(out, " ", 1);
     put(out, s, n);
 }
@@ -96,33 +97,39 @@ static void put_suffix(sink *out, const rlx_tokenizer *t, const rx_token *token)
 {
     size_t m = strlen(t->word_suffix), n = token->length;
     bool ends = m && n >= m && !memcmp(token->text + n - m, t->word_suffix, m);
+    put(out, " ", out->blank_due);
     put(out, token->text, ends ? n - m : n);
-    if (ends)
-        put(out, " ", 1);
+    out->blank_due = ends;
 }
 
-static void put_token(sink *out, const rlx_tokenizer *t, const rx_token *token, bool is_first)
+static void put_text(sink *out, const rlx_tokenizer *t, const rx_token *token)
 {
     switch (t->decode) {
     case RX_DECODE_BYTE_LEVEL:
         put_byte_level(out, token);
         return;
     case RX_DECODE_SPACES:
-        put_spaces(out, t, token, is_first);
+        put_spaces(out, t, token);
         return;
     case RX_DECODE_WORDPIECE:
-        put_wordpiece(out, t, token, is_first);
+        put_wordpiece(out, t, token);
         return;
     case RX_DECODE_SUFFIX:
         put_suffix(out, t, token);
         return;
     case RX_DECODE_WORDS:
-        put(out, " ", !is_first);
+        put(out, " ", !out->is_first);
         break;
     case RX_DECODE_FUSE:
         break;
     }
     put(out, token->text, token->length);
+}
+
+static void put_token(sink *out, const rlx_tokenizer *t, const rx_token *token)
+{
+    put_text(out, t, token);
+    out->is_first = false;
 }
 
 static bool is_skipped(const rx_token *token, unsigned flags)
@@ -137,18 +144,15 @@ rlx_status rlx_tokenizer_decode(const rlx_tokenizer *t, const int32_t *ids, size
     if (!t || !out || (!ids && n) || (!out->data && out->cap))
         return rx_fail(err, RLX_INVALID, "decode: expected a tokenizer, ids and a text, found no "
                        "%s", !t ? "tokenizer" : !ids && n ? "ids" : "text");
-    sink to = {out->data, out->cap, 0};
-    bool is_first = true;
+    sink to = {.data = out->data, .cap = out->cap, .is_first = true};
     out->n = 0;
     for (size_t i = 0; i < n; i++) {
         if (rlx_token_get_kind(t, ids[i]) == RLX_TOKEN_NONE)
             return rx_fail(err, RLX_INVALID, "decode: id %d at place %zu: expected 0 to %zu, or no "
                            "token has it", ids[i], i, t->n_tokens - 1);
         const rx_token *token = &t->tokens[ids[i]];
-        if (is_skipped(token, flags))
-            continue;
-        put_token(&to, t, token, is_first);
-        is_first = false;
+        if (!is_skipped(token, flags))
+            put_token(&to, t, token);
     }
     out->n = to.n;
     return RLX_OK;
@@ -159,9 +163,8 @@ rlx_status rlx_tokenizer_decode(const rlx_tokenizer *t, const int32_t *ids, size
 struct rlx_text_stream {
     const rlx_tokenizer *t;
     unsigned flags;
-    bool is_first;
-    char *raw, *text;  /* bytes that wait and the newest; what the last call gave */
-    size_t cap, n_raw;
+    sink raw;   /* bytes that wait and the newest */
+    char *text; /* what the last call gave */
 };
 
 rlx_status rlx_text_stream_create(const rlx_tokenizer *t, unsigned flags, rlx_text_stream **out,
@@ -175,9 +178,9 @@ rlx_status rlx_text_stream_create(const rlx_tokenizer *t, unsigned flags, rlx_te
     *out = s;
     if (!s)
         return rx_fail_memory(err, "a text stream", sizeof *s + 4 * cap);
-    *s = (rlx_text_stream){.t = t, .flags = flags, .is_first = true, .cap = cap};
-    s->raw = (char *)(s + 1);
-    s->text = s->raw + cap;
+    *s = (rlx_text_stream){.t = t, .flags = flags};
+    s->raw = (sink){.data = (char *)(s + 1), .cap = cap, .is_first = true};
+    s->text = s->raw.data + cap;
     return RLX_OK;
 }
 
@@ -192,13 +195,13 @@ static const char *give(rlx_text_stream *s, size_t n, size_t *length)
     size_t k = 0;
     for (size_t i = 0; i < n;) {
         uint32_t code;
-        size_t bad = rx_utf8_bad(s->raw + i, n - i);
-        size_t step = bad ? bad : rx_utf8_get(s->raw + i, n - i, &code);
+        size_t bad = rx_utf8_bad(s->raw.data + i, n - i);
+        size_t step = bad ? bad : rx_utf8_get(s->raw.data + i, n - i, &code);
         k += rx_utf8_put(s->text + k, bad ? RX_REPLACEMENT : code);
         i += step;
     }
-    memmove(s->raw, s->raw + n, s->n_raw - n);
-    s->n_raw -= n;
+    memmove(s->raw.data, s->raw.data + n, s->raw.n - n);
+    s->raw.n -= n;
     if (length)
         *length = k;
     return s->text;
@@ -208,17 +211,14 @@ const char *rlx_text_stream_push(rlx_text_stream *s, int32_t id, size_t *length)
 {
     bool known = rlx_token_get_kind(s->t, id) != RLX_TOKEN_NONE;
     const rx_token *token = known ? &s->t->tokens[id] : NULL;
-    if (token && !is_skipped(token, s->flags)) {
-        sink to = {s->raw, s->cap, s->n_raw};
-        put_token(&to, s->t, token, s->is_first);
-        s->n_raw = to.n < s->cap ? to.n : s->cap;
-        s->is_first = false;
-    }
-    return give(s, s->n_raw - rx_utf8_open(s->raw, s->n_raw), length);
+    if (token && !is_skipped(token, s->flags))
+        put_token(&s->raw, s->t, token);
+    return give(s, s->raw.n - rx_utf8_open(s->raw.data, s->raw.n), length);
 }
 
 const char *rlx_text_stream_finish(rlx_text_stream *s, size_t *length)
 {
-    s->is_first = true;
-    return give(s, s->n_raw, length);
+    s->raw.is_first = true;
+    s->raw.blank_due = false;
+    return give(s, s->raw.n, length);
 }

@@ -39,7 +39,7 @@ rlx_status rx_encoder_unknown(rx_encoder *e, const char *s, size_t n)
             RLX_TRY(rx_encoder_push(e, t->byte_ids[(unsigned char)s[i]]));
         return RLX_OK;
     }
-    if (unknown < 0 || (t->fuse_unknown && e->after_unknown))
+    if (unknown < 0 || t->drop_unknown || (t->fuse_unknown && e->after_unknown))
         return RLX_OK;
     RLX_TRY(rx_encoder_push(e, unknown));
     e->after_unknown = true;

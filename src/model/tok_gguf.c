@@ -129,7 +129,7 @@ static rlx_status load_token(const loader *l, const rlx_meta *tokens, const rlx_
     if (score != score)
         return rx_fail(l->err, RLX_PARSE, "'%s': the score of token %zu is not a number",
                        l->t->path, i);
-    rx_token token = {.text = text, .length = (uint32_t)n, .score = (float)score,
+    rx_token token = {.text = text, .length = (uint32_t)n, .score = score,
                       .kind = (uint8_t)(n ? token_types[type].kind : RLX_TOKEN_UNUSED),
                       .flags = (uint8_t)token_types[type].flags};
     return rx_tok_set(l->t, i, token, l->err);
@@ -221,6 +221,7 @@ static rlx_status load_spaces(const loader *l)
     s->with_bytes = RX_SPACE_BYTES;
     t->strip_first_blank = prefix;
     t->fuse_unknown = true;
+    t->single_scores = true;
     for (size_t i = 0; i < t->n_tokens; i++)
         t->byte_fallback = t->byte_fallback || t->tokens[i].kind == RLX_TOKEN_BYTE;
     return RLX_OK;
@@ -242,6 +243,7 @@ static rlx_status load_pre(const loader *l, bool *add_bos)
     for (size_t i = 0; i < sizeof pre->patterns / sizeof pre->patterns[0] && pre->patterns[i]; i++)
         RLX_TRY(rx_tok_add_pattern(l->t, pre->patterns[i], l->err));
     l->t->byte_level = true;
+    l->t->drop_unknown = true;
     l->t->ignore_merges = pre->ignore_merges;
     *add_bos = pre->add_bos;
     return load_merges(l);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tokenizer.json: the model and its vocabulary, added tokens; vocab.txt; tokenizer_config.json. */
-#include <math.h>
+#include <locale.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "model/tok_json.h"
@@ -38,42 +39,25 @@ rlx_status rx_tok_json_text(const rx_tok_json *l, const rx_json *v, const char *
     return *text ? RLX_OK : rx_fail_memory(l->err, key, there ? m->length + 1 : 1);
 }
 
-/* A number without the locale's decimal point; a few units of the last place may be lost. */
+/* strtod reads the decimal point of the locale, JSON has its own. */
 static bool get_number(const rx_json *v, double *out)
 {
-    double digits = 0;
-    int exponent = 0, sign = 1, more = 0;
-    if (!v || v->kind != RX_JSON_NUMBER)
+    char text[64], *point, *end;
+    if (!v || v->kind != RX_JSON_NUMBER || v->length >= sizeof text)
         return false;
-    const char *s = v->text;
-    bool negative = *s == '-', fraction = false;
-    for (s += negative; (*s >= '0' && *s <= '9') || *s == '.'; s++) {
-        if (*s == '.') {
-            fraction = true;
-            continue;
-        }
-        digits = digits * 10 + (*s - '0');
-        exponent -= fraction;
-    }
-    if (*s == 'e' || *s == 'E') {
-        s++;
-        sign = *s == '-' ? -1 : 1;
-        s += *s == '-' || *s == '+';
-        for (; *s >= '0' && *s <= '9' && more < 10000; s++)
-            more = more * 10 + (*s - '0');
-    }
-    exponent += sign * more;
-    *out = exponent < 0 ? digits / pow(10, -exponent) : digits * pow(10, exponent);
-    if (negative)
-        *out = -*out;
-    return *out == *out;
+    memcpy(text, v->text, v->length + 1);
+    point = strchr(text, '.');
+    if (point)
+        *point = *localeconv()->decimal_point;
+    *out = strtod(text, &end);
+    return !*end && *out == *out;
 }
 
 /* ---- Vocabularies --------------------------------------------------------------------------- */
 
 static rx_token make_token(const char *text, size_t n, double score)
 {
-    return (rx_token){.text = text, .length = (uint32_t)n, .score = (float)score,
+    return (rx_token){.text = text, .length = (uint32_t)n, .score = score,
                       .kind = RLX_TOKEN_NORMAL};
 }
 

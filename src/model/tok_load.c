@@ -291,8 +291,8 @@ static rlx_status build_words(rlx_tokenizer *t, rx_trie_key *keys, rlx_error *er
         const rx_token *token = &t->tokens[i];
         bool is_word = token->kind == RLX_TOKEN_NORMAL || token->kind == RLX_TOKEN_USER_DEFINED ||
                        (t->model == RX_TOK_WORDPIECE && token->kind == RLX_TOKEN_UNUSED);
-        if (token->kind == RLX_TOKEN_NORMAL && (double)token->score < least)
-            least = (double)token->score;
+        if (token->kind == RLX_TOKEN_NORMAL && token->score < least)
+            least = token->score;
         if (is_word && token->length)
             keys[n++] = (rx_trie_key){token->text, token->length, (int32_t)i};
     }

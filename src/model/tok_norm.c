@@ -269,6 +269,11 @@ static bool apply_spaces(pass *p)
         blank = false;
         any = true;
     }
+    rx_str *out = p->out; /* U+2581 that was in the text counts at the end */
+    while (out->n >= RX_SPACE_BYTES &&
+           !memcmp(out->data + out->n - RX_SPACE_BYTES, RX_SPACE, RX_SPACE_BYTES))
+        for (out->n -= RX_SPACE_BYTES; out->n && out->data[out->n - 1] == ' ';)
+            out->n--;
     return true;
 }
 

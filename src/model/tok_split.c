@@ -138,6 +138,7 @@ static rlx_status split_prefix(rx_encoder *e, size_t stage, const char *s, size_
 static rlx_status split_space(rx_encoder *e, size_t stage, const char *s, size_t n)
 {
     size_t begin = 0;
+    e->base_score = 0;
     for (size_t i = 1; i + RX_SPACE_BYTES <= n; i++) {
         if (memcmp(s + i, RX_SPACE, RX_SPACE_BYTES))
             continue;
@@ -158,6 +159,8 @@ rlx_status rx_tok_split(rx_encoder *e, size_t stage, const char *s, size_t n)
         return RLX_OK;
     if (stage == e->t->n_splits) {
         e->after_unknown = false;
+        if (stage == 0 || e->t->splits[stage - 1].kind != RX_SPLIT_SPACE)
+            e->base_score = 0;
         return models[e->t->model](e, s, n);
     }
     const rx_step *step = &e->t->splits[stage];

@@ -10,8 +10,10 @@
 
 #define NOT_REACHED (-1e300)
 
-static void improve(rx_path *to, double score, size_t from, int32_t id)
+static void improve(rx_path *to, double score, size_t from, int32_t id, bool single)
 {
+    if (single)
+        score = (double)(float)score;
     if (score > to->score)
         *to = (rx_path){score, (uint32_t)from, id};
 }
@@ -32,11 +34,12 @@ static void extend_paths(rx_encoder *e, const char *s, size_t n, size_t at)
         int32_t id = trie->nodes[node].id;
         if (id < 0)
             continue;
-        improve(&e->path[i + 1], here + (double)t->tokens[id].score, at, id);
+        improve(&e->path[i + 1], here + t->tokens[id].score, at, id,
+                t->single_scores);
         is_token = is_token || i + 1 == at + letter;
     }
     if (!is_token)
-        improve(&e->path[at + letter], here + t->unknown_score, at, -1);
+        improve(&e->path[at + letter], here + t->unknown_score, at, -1, t->single_scores);
 }
 
 /* Turns the links of the best path around: path[i] then says where the token at i ends. */
@@ -60,10 +63,11 @@ rlx_status rx_tok_unigram(rx_encoder *e, const char *s, size_t n)
         return rx_encoder_no_memory(e);
     for (size_t i = 0; i <= n; i++)
         e->path[i] = (rx_path){.score = NOT_REACHED};
-    e->path[0].score = 0;
+    e->path[0].score = e->base_score;
     for (size_t at = 0; at < n; at++)
         if (e->path[at].score > NOT_REACHED)
             extend_paths(e, s, n, at);
+    e->base_score = e->path[n].score;
     turn_path(e->path, n);
     for (size_t at = 0; at < n; at = e->path[at].from) {
         if (e->path[at].id >= 0)
@@ -114,14 +118,15 @@ static size_t count_letters(const char *s, size_t n)
 rlx_status rx_tok_wordpiece(rx_encoder *e, const char *s, size_t n)
 {
     const rlx_tokenizer *t = e->t;
-    size_t begin = e->n, used = 0;
+    size_t begin = e->n, used = 0, first = strlen(t->first_prefix);
     if (n == 0)
         return RLX_OK;
     if (n > t->max_word && count_letters(s, n) > t->max_word)
         return rx_encoder_unknown(e, s, n);
     for (size_t at = 0; at < n; at += used) {
         const char *prefix = at ? t->next_prefix : t->first_prefix;
-        int32_t id = longest_token(&t->words, prefix, s + at, n - at, &used);
+        bool marked = at && first && n - at >= first && !memcmp(s + at, t->first_prefix, first);
+        int32_t id = marked ? -1 : longest_token(&t->words, prefix, s + at, n - at, &used);
         if (id < 0) { /* one part that is unknown makes the whole word unknown */
             e->n = begin;
             return rx_encoder_unknown(e, s, n);

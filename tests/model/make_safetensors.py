@@ -13,8 +13,8 @@ import numpy as np
 
 import make_models
 
-NAMES = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight",
-         "output.weight": "lm_head.weight"}
+NAMES = {"token_embd.weight": "model.embed_tokens.weight",
+         "output_norm.weight": "model.norm.weight", "output.weight": "lm_head.weight"}
 PARTS = {"attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",
          "attn_v": "self_attn.v_proj", "attn_qkv": "self_attn.qkv_proj",
          "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm",

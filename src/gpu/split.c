@@ -272,8 +272,8 @@ static uint64_t step_bytes(const part *p, const rx_split_cut *cut, size_t i)
     return (uint64_t)((elements < 0 ? -elements : elements) / t->block_size * t->block_bytes);
 }
 
-/* Cuts are at multiples of this, so that parts of results, and what is staged, begin at multiples of
- * `align` bytes. */
+/* Cuts are at multiples of this, so that parts of results, and what is staged, begin at multiples
+ * of `align` bytes. */
 static int64_t cut_unit(const part *p, const rx_split_cut *cut, uint64_t align)
 {
     int64_t unit = 1;

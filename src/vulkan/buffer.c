@@ -78,18 +78,92 @@ static rlx_status submit_stage(rx_device *d, rx_vk_copier *c, rx_vk_stage *s, rl
     return r == VK_SUCCESS ? RLX_OK : rx_vk_fail(d, r, "copying", err);
 }
 
-static rlx_status upload_piece(rx_device *d, const rx_vk_place *to, uint64_t offset,
-                               const void *data, uint64_t bytes, rlx_error *err)
+/* ---- Uploads -------------------------------------------------------------------------------- */
+
+/* Threads that fill staging blocks: one alone is slower than the bus. Each has two stages, one of
+ * which it fills while the other is on its way. */
+#define MAX_WORKERS (RX_VK_N_STAGES / 2)
+
+typedef struct upload {
+    rx_device *device;
+    const rx_vk_place *to;
+    uint64_t offset, bytes;
+    const char *data;
+    size_t first_stage;
+    atomic_size_t next_worker, next_piece;
+    rx_mutex record; /* command buffers of a pool are recorded one at a time */
+    rlx_status status;
+    rlx_error error;
+} upload;
+
+static rlx_status upload_piece(upload *u, rx_vk_stage *s, uint64_t at, rlx_error *err)
 {
-    rx_vk_stage *s;
-    RLX_TRY(take_stage(d, &d->up, &s, err));
-    memcpy(s->block.map, data, (size_t)bytes);
-    VkResult r = rx_vk_begin(d, s->commands, true);
+    rx_device *d = u->device;
+    uint64_t left = u->bytes - at, piece = left < RX_VK_STAGE_BYTES ? left : RX_VK_STAGE_BYTES;
+    RLX_TRY(settle_stage(d, s, err));
+    if (s->block.map)
+        memcpy(s->block.map, u->data + at, (size_t)piece);
+    rx_mutex_lock(&u->record);
+    rlx_status st = u->status;
+    VkResult r = st == RLX_OK ? rx_vk_begin(d, s->commands, true) : VK_SUCCESS;
     if (r != VK_SUCCESS)
-        return rx_vk_fail(d, r, "an upload", err);
-    VkBufferCopy copy = {.dstOffset = to->offset + offset, .size = bytes};
-    d->vk.CmdCopyBuffer(s->commands, s->block.buffer, to->block->buffer, 1, &copy);
-    return submit_stage(d, &d->up, s, err);
+        st = rx_vk_fail(d, r, "an upload", err);
+    if (st == RLX_OK) {
+        VkBufferCopy copy = {.dstOffset = u->to->offset + u->offset + at, .size = piece};
+        d->vk.CmdCopyBuffer(s->commands, s->block.buffer, u->to->block->buffer, 1, &copy);
+        st = submit_stage(d, &d->up, s, err);
+    }
+    rx_mutex_unlock(&u->record);
+    return st;
+}
+
+static rx_vk_stage *stage_of(const upload *u, size_t i)
+{
+    return &u->device->up.stages[(u->first_stage + i) % RX_VK_N_STAGES];
+}
+
+static void *work_upload(void *user)
+{
+    upload *u = user;
+    const size_t stage = 2 * atomic_fetch_add(&u->next_worker, 1);
+    rlx_error err = {0};
+    for (size_t turn = 0;; turn++) {
+        uint64_t at = (uint64_t)atomic_fetch_add(&u->next_piece, 1) * RX_VK_STAGE_BYTES;
+        if (at >= u->bytes)
+            return NULL;
+        rlx_status st = upload_piece(u, stage_of(u, stage + turn % 2), at, &err);
+        if (st == RLX_OK)
+            continue;
+        rx_mutex_lock(&u->record);
+        if (u->status == RLX_OK) {
+            u->status = st;
+            u->error = err;
+        }
+        rx_mutex_unlock(&u->record);
+        return NULL;
+    }
+}
+
+/* The uploads are locked. Stages are made before the threads start. */
+static rlx_status upload_pieces(upload *u, rlx_error *err)
+{
+    rx_thread threads[MAX_WORKERS];
+    size_t n_pieces = (size_t)((u->bytes + RX_VK_STAGE_BYTES - 1) / RX_VK_STAGE_BYTES);
+    size_t n_workers = (n_pieces + 1) / 2 < MAX_WORKERS ? (n_pieces + 1) / 2 : MAX_WORKERS;
+    size_t n_threads = 0, n_stages = n_pieces > 1 ? 2 * n_workers : 1;
+    for (size_t i = 0; i < n_stages; i++)
+        RLX_TRY(make_stage(u->device, &u->device->up, stage_of(u, i), err));
+    if (!rx_mutex_init(&u->record))
+        return rx_fail_memory(err, "an upload", sizeof u->record);
+    while (n_threads + 1 < n_workers && rx_thread_start(&threads[n_threads], work_upload, u))
+        n_threads++;
+    work_upload(u);
+    for (size_t i = 0; i < n_threads; i++)
+        rx_thread_join(&threads[i]);
+    rx_mutex_finish(&u->record);
+    if (u->status != RLX_OK && err)
+        *err = u->error;
+    return u->status;
 }
 
 rlx_status rx_vk_upload(rx_device *d, const rx_vk_place *to, uint64_t offset, const void *data,
@@ -101,13 +175,11 @@ rlx_status rx_vk_upload(rx_device *d, const rx_vk_place *to, uint64_t offset, co
         memcpy(to->block->map + to->offset + offset, data, (size_t)bytes);
         return RLX_OK;
     }
-    rlx_status st = RLX_OK;
+    upload u = {.device = d, .to = to, .offset = offset, .bytes = bytes, .data = data};
     rx_mutex_lock(&d->up.lock);
     atomic_store(&d->up.pending, true);
-    for (uint64_t at = 0; at < bytes && st == RLX_OK; at += RX_VK_STAGE_BYTES) {
-        uint64_t piece = bytes - at < RX_VK_STAGE_BYTES ? bytes - at : RX_VK_STAGE_BYTES;
-        st = upload_piece(d, to, offset + at, (const char *)data + at, piece, err);
-    }
+    u.first_stage = d->up.next++; /* small uploads in turn: none waits for the one before */
+    rlx_status st = upload_pieces(&u, err);
     rx_mutex_unlock(&d->up.lock);
     return st;
 }

@@ -67,7 +67,7 @@ typedef struct rx_vk_queue {
     rx_mutex lock;
 } rx_vk_queue;
 
-#define RX_VK_N_STAGES 4
+#define RX_VK_N_STAGES 12
 #define RX_VK_STAGE_BYTES ((uint64_t)8 << 20)
 
 typedef struct rx_vk_stage {

@@ -27,7 +27,8 @@ TEXT
 # A private set of package lists: those of the system stay as they are.
 fetch() {
     timeout 300 apt-get -qq -o Dir::State::lists="$work/lists" \
-        -o Dir::State::status="$work/status" -o Dir::Cache="$work" -o Dir::Cache::archives="$work/archives" \
+        -o Dir::State::status="$work/status" -o Dir::Cache="$work" \
+        -o Dir::Cache::archives="$work/archives" \
         -o Dir::Etc::sourcelist="$work/sources" -o Dir::Etc::sourceparts="$work/parts" \
         -o APT::Sandbox::User=root -o Acquire::Languages=none -o Acquire::Retries=2 "$@" \
         >"$work/log" 2>&1 || { tail -n 3 "$work/log"; skip "apt-get $1 failed"; }

@@ -6,37 +6,131 @@
 
 #include "base/str.h"
 #include "model/model.h"
+#include "model/template.h"
 
 #define ANSWER_ROOM 256 /* tokens left free for an answer, if the context is large enough */
 
 /* ---- The form -------------------------------------------------------------------------------- */
 
-static void format_chatml(rx_str *s, const rlx_message *messages, size_t n, bool add_reply)
+/* Forms of models whose file has no template, told apart by a token of their vocabulary:
+ * begin role middle content end. */
+typedef struct chat_form {
+    const char *token, *begin, *middle, *end;
+    const char *system, *assistant; /* names of the roles */
+} chat_form;
+
+static const chat_form forms[] = {
+    {"<|im_start|>", "<|im_start|>", "\n", "<|im_end|>\n", "system", "assistant"},
+    {"<|start_header_id|>", "<|start_header_id|>", "<|end_header_id|>\n\n", "<|eot_id|>", "system",
+     "assistant"},
+    {"<start_of_turn>", "<start_of_turn>", "\n", "<end_of_turn>\n", "user", "model"},
+    {"<|assistant|>", "<|", "|>\n", "<|end|>\n", "system", "assistant"},
+};
+
+static const chat_form *find_form(const rlx_tokenizer *t)
 {
+    for (size_t i = 0; t && i < sizeof forms / sizeof *forms; i++)
+        if (rlx_token_find(t, forms[i].token, strlen(forms[i].token)) >= 0)
+            return &forms[i];
+    return &forms[0];
+}
+
+static void put_role(rx_str *s, const chat_form *f, const char *role)
+{
+    rx_str_puts(s, f->begin);
+    if (!strcmp(role, "system"))
+        role = f->system;
+    else if (!strcmp(role, "assistant"))
+        role = f->assistant;
+    rx_str_puts(s, role);
+    rx_str_puts(s, f->middle);
+}
+
+static rlx_status format_plainly(const rlx_model *m, const rlx_message *messages, size_t n,
+                                 bool add_reply, char **text, rlx_error *err)
+{
+    const chat_form *f = find_form(m->tokenizer);
+    rx_str s = {0};
+    rx_str_puts(&s, "");
     for (size_t i = 0; i < n; i++) {
-        rx_str_puts(s, "<|im_start|>");
-        rx_str_puts(s, messages[i].role);
-        rx_str_puts(s, "\n");
-        rx_str_puts(s, messages[i].content);
-        rx_str_puts(s, "<|im_end|>\n");
+        put_role(&s, f, messages[i].role);
+        rx_str_puts(&s, messages[i].content);
+        rx_str_puts(&s, f->end);
     }
     if (add_reply)
-        rx_str_puts(s, "<|im_start|>assistant\n");
+        put_role(&s, f, "assistant");
+    return rx_str_take(&s, text, NULL, err);
+}
+
+static const char *special_text(const rlx_tokenizer *t, rlx_special which)
+{
+    int32_t id = rlx_tokenizer_special(t, which);
+    return id >= 0 ? rlx_token_text(t, id, NULL) : NULL;
+}
+
+/* Some templates refuse a system message: then it is the beginning of what the user says. */
+static rlx_status render_merged(const rx_chat_template *t, rx_template_chat *chat,
+                                rx_template_message *list, char **text, rlx_error *err)
+{
+    rx_str s = {0};
+    char *merged = NULL;
+    size_t length;
+    rx_str_puts(&s, list[0].content);
+    rx_str_puts(&s, "\n\n");
+    rx_str_puts(&s, list[1].content);
+    RLX_TRY(rx_str_take(&s, &merged, NULL, err));
+    list[1].content = merged;
+    chat->messages = list + 1;
+    chat->n_messages--;
+    rlx_status st = rx_template_render_chat(t, chat, text, &length, err);
+    rx_free(merged);
+    return st;
+}
+
+/* `list` has room for the messages. */
+static rlx_status render_chat(const char *source, rx_template_chat *chat,
+                              rx_template_message *list, char **text, rlx_error *err)
+{
+    rx_chat_template *t = NULL;
+    size_t length, n = chat->n_messages;
+    chat->messages = list;
+    RLX_TRY(rx_template_parse(source, strlen(source), &t, err));
+    rlx_status st = rx_template_render_chat(t, chat, text, &length, err);
+    bool can_merge = n > 1 && !strcmp(list[0].role, "system") && !strcmp(list[1].role, "user");
+    if (st != RLX_OK && st != RLX_NO_MEMORY && can_merge)
+        st = render_merged(t, chat, list, text, err);
+    rx_template_free(t);
+    return st;
+}
+
+static rlx_status format_by_template(const rlx_model *m, const rlx_message *messages, size_t n,
+                                     bool add_reply, char **text, rlx_error *err)
+{
+    const char *source = rlx_tokenizer_chat_template(m->tokenizer, NULL);
+    rx_template_chat chat = {.n_messages = n, .add_generation_prompt = add_reply,
+                             .bos_token = special_text(m->tokenizer, RLX_SPECIAL_BOS),
+                             .eos_token = special_text(m->tokenizer, RLX_SPECIAL_EOS)};
+    rx_template_message *list = rx_alloc((n + 1) * sizeof *list);
+    if (!list)
+        return rx_fail_memory(err, "the messages of a chat", n * sizeof *list);
+    for (size_t i = 0; i < n; i++)
+        list[i] = (rx_template_message){messages[i].role, messages[i].content};
+    rlx_status st = render_chat(source, &chat, list, text, err);
+    rx_free(list);
+    return st;
 }
 
 rlx_status rlx_chat_format(const rlx_model *m, const rlx_message *messages, size_t n,
                            bool add_reply, char **text, rlx_error *err)
 {
-    rx_str s = {0};
     *text = NULL;
-    (void)m;
     for (size_t i = 0; i < n; i++)
         if (!messages[i].role || !messages[i].content)
             return rx_fail(err, RLX_INVALID, "message %zu has no %s", i,
                            messages[i].role ? "content" : "role");
-    rx_str_puts(&s, "");
-    format_chatml(&s, messages, n, add_reply);
-    return rx_str_take(&s, text, NULL, err);
+    if (m->tokenizer && rlx_tokenizer_chat_template(m->tokenizer, NULL))
+        return format_by_template(m, messages, n, add_reply, text, err);
+    return format_plainly(m, messages, n, add_reply, text, err);
 }
 
 /* ---- Messages -------------------------------------------------------------------------------- */
@@ -208,8 +302,7 @@ static rlx_status encode_chat(rlx_chat *c, int32_t **ids, size_t *n, rlx_error *
     memcpy(list + c->n_system, c->messages + skip, (c->n - skip) * sizeof *list);
     rlx_status st = rlx_chat_format(c->m, list, c->n - c->n_left_out, true, &text, err);
     if (st == RLX_OK)
-        st = rx_encode_text(c->m->tokenizer, text,
-                            RLX_ENCODE_ADD_SPECIAL | RLX_ENCODE_PARSE_SPECIAL, ids, n, err);
+        st = rx_encode_prompt(c->m->tokenizer, text, true, ids, n, err);
     rx_free(text);
     rx_free(list);
     return st;

@@ -43,32 +43,45 @@ static rlx_status copy_stops(rlx_generation *n, const rlx_generate_desc *d, rlx_
     return RLX_OK;
 }
 
-rlx_status rx_encode_text(const rlx_tokenizer *t, const char *text, unsigned flags, int32_t **ids,
-                          size_t *n, rlx_error *err)
+/* Templates often write the token that begins a text: it is not added again. */
+static bool has_begin(const rlx_tokenizer *t, const char *text)
+{
+    int32_t id = rlx_tokenizer_special(t, RLX_SPECIAL_BOS);
+    size_t n = 0;
+    const char *begin = id >= 0 ? rlx_token_text(t, id, &n) : NULL;
+    return begin && n && !strncmp(text, begin, n);
+}
+
+rlx_status rx_encode_prompt(const rlx_tokenizer *t, const char *text, bool special, int32_t **ids,
+                            size_t *n, rlx_error *err)
 {
     size_t length = strlen(text);
     rlx_token_list list = {.cap = length + 8};
+    unsigned flags = special ? RLX_ENCODE_PARSE_SPECIAL : 0;
+    bool adds = !special || !has_begin(t, text);
+    rlx_status st = RLX_OK;
     *ids = NULL;
-    for (;;) {
+    do {
+        list.cap = list.n > list.cap ? list.n : list.cap;
         int32_t *more = rx_realloc(list.ids, list.cap * sizeof *list.ids);
         if (!more) {
-            rx_free(list.ids);
-            return rx_fail_memory(err, "the tokens of a text", list.cap * sizeof *list.ids);
+            st = rx_fail_memory(err, "the tokens of a text", list.cap * sizeof *list.ids);
+            break;
         }
         list.ids = more;
-        rlx_status st = rlx_tokenizer_encode(t, text, length, flags, &list, err);
-        if (st == RLX_OK && list.n > list.cap) {
-            list.cap = list.n;
-            continue;
-        }
-        if (st != RLX_OK) {
-            rx_free(list.ids);
-            return st;
-        }
-        *ids = list.ids;
-        *n = list.n;
-        return RLX_OK;
+        st = rlx_tokenizer_encode(t, text, length, flags | (adds ? RLX_ENCODE_ADD_SPECIAL : 0u),
+                                  &list, err);
+    } while (st == RLX_OK && list.n > list.cap);
+    if (st != RLX_OK) {
+        rx_free(list.ids);
+        return st;
     }
+    /* The text goes on: no end. */
+    if (adds && rlx_tokenizer_adds_end(t) && list.n)
+        list.n--;
+    *ids = list.ids;
+    *n = list.n;
+    return RLX_OK;
 }
 
 static rlx_status set_prompt(rlx_generation *n, const int32_t *ids, size_t n_ids, rlx_error *err)
@@ -88,7 +101,6 @@ static rlx_status set_prompt(rlx_generation *n, const int32_t *ids, size_t n_ids
 static rlx_status encode_prompt(rlx_generation *n, const rlx_generate_desc *d, rlx_error *err)
 {
     const rlx_tokenizer *t = n->c->model->tokenizer;
-    unsigned flags = RLX_ENCODE_ADD_SPECIAL | (d->plain ? 0u : RLX_ENCODE_PARSE_SPECIAL);
     int32_t *ids;
     size_t n_ids;
     if (!d->prompt)
@@ -96,7 +108,7 @@ static rlx_status encode_prompt(rlx_generation *n, const rlx_generate_desc *d, r
     if (!t)
         return rx_fail(err, RLX_INVALID, "'%.200s' has no tokenizer: give tokens instead of text, "
                        "or a tokenizer.json (rlx_model_desc.tokenizer)", n->c->model->path);
-    RLX_TRY(rx_encode_text(t, d->prompt, flags, &ids, &n_ids, err));
+    RLX_TRY(rx_encode_prompt(t, d->prompt, !d->plain, &ids, &n_ids, err));
     rlx_status st = set_prompt(n, ids, n_ids, err);
     rx_free(ids);
     return st;

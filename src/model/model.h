@@ -140,9 +140,10 @@ rlx_status rx_context_restore(rlx_context *c, size_t seq, rx_note_fn *fn, void *
 
 /* ---- generate.c ------------------------------------------------------------------------------ */
 
-/* The tokens of a text ended by a zero byte; freed with rx_free. Flags of rlx_tokenizer_encode. */
-rlx_status rx_encode_text(const rlx_tokenizer *t, const char *text, unsigned flags, int32_t **ids,
-                          size_t *n, rlx_error *err);
+/* The tokens of a text that will be continued; freed with rx_free. special: control tokens that are
+ * written in it are such. */
+rlx_status rx_encode_prompt(const rlx_tokenizer *t, const char *text, bool special, int32_t **ids,
+                            size_t *n, rlx_error *err);
 
 /* ---- context.c: states ----------------------------------------------------------------------- */
 

@@ -251,7 +251,7 @@ static void test_quantize(void)
 {
     enum { ROWS = 300, LENGTH = 512 };
     static float x[ROWS * LENGTH];
-    static unsigned char one[ROWS * LENGTH], four[ROWS * LENGTH];
+    static unsigned char one[2 * ROWS * LENGTH], four[2 * ROWS * LENGTH];
     for (int i = 0; i < ROWS * LENGTH; i++)
         x[i] = sinf((float)i * 0.37f) * (1.0f + (float)(i % 11));
     rlx_pack_desc d = {.from = RLX_F32, .to = RLX_Q5_K, .src = x, .dst = one, .n_rows = ROWS,

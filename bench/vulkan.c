@@ -123,7 +123,7 @@ static double time_chains(int width, int length, bool wait)
 
 static void bench_steps(void)
 {
-    enum { CHAINS = 8, LENGTH = 64 };
+    enum { CHAINS = 64, LENGTH = 8 };
     double empty = time_chains(1, 1, true);
     print_result("one small step: submit to done", 1e6 * empty, "us");
     print_result("one small step: runs in flight", 1e6 * time_chains(1, 1, false), "us");
@@ -132,13 +132,13 @@ static void bench_steps(void)
     print_result("dispatches a second, each after the one before",
                  CHAINS * LENGTH / chain, "1/s");
     double wide = time_chains(CHAINS, LENGTH, false);
-    print_result("512 steps in 8 chains, elided barriers", 1e6 * wide, "us");
+    print_result("512 steps in 64 chains, elided barriers", 1e6 * wide, "us");
     print_result("dispatches a second, elided barriers", CHAINS * LENGTH / wide, "1/s");
     print_result("barriers, elided", n_barriers, "");
     setenv("RLX_FULL_BARRIER", "1", 1);
     double full = time_chains(CHAINS, LENGTH, false);
     unsetenv("RLX_FULL_BARRIER");
-    print_result("512 steps in 8 chains, a barrier after each", 1e6 * full, "us");
+    print_result("512 steps in 64 chains, a barrier after each", 1e6 * full, "us");
     print_result("dispatches a second, a barrier after each", CHAINS * LENGTH / full, "1/s");
     print_result("barriers, a barrier after each", n_barriers, "");
     print_result("elided barriers are faster by", full / wide, "x");

@@ -136,20 +136,60 @@ static void record_dispatch(rx_device *d, VkCommandBuffer cb, const rx_vk_dispat
     d->vk.CmdDispatch(cb, x->groups[0], x->groups[1], x->groups[2]);
 }
 
+/* ---- Order ---------------------------------------------------------------------------------- */
+
+/* Dispatches that may change places; comparing them all with each other is quick enough. */
+#define ORDER_MOST 64
+
+static bool depends(const rx_vk_dispatch *x, const rx_vk_dispatch *earlier)
+{
+    for (uint32_t i = 0; i < x->n_bind; i++)
+        for (uint32_t k = 0; k < earlier->n_bind; k++)
+            if (((x->writes >> i | earlier->writes >> k) & 1) &&
+                x->bind[i].block == earlier->bind[k].block && x->begin[i] < earlier->end[k] &&
+                earlier->begin[k] < x->end[i])
+                return true;
+    return false;
+}
+
+/* Those that depend on nothing, then those that depend only on these, and so on: the fewest
+ * barriers. Returns places in the list. */
+static void order_dispatches(const rx_vk_dispatch *list, size_t n, uint8_t order[ORDER_MOST])
+{
+    uint8_t level[ORDER_MOST], top = 0;
+    size_t at = 0;
+    for (size_t i = 0; i < n; i++) {
+        level[i] = 0;
+        for (size_t k = i; k-- > 0;)
+            if (level[k] >= level[i] && depends(&list[i], &list[k]))
+                level[i] = level[k] + 1;
+        top = level[i] > top ? level[i] : top;
+    }
+    for (unsigned l = 0; l <= top; l++)
+        for (size_t i = 0; i < n; i++)
+            if (level[i] == l)
+                order[at++] = (uint8_t)i;
+}
+
 size_t rx_vk_record(rx_device *d, VkCommandBuffer cb, const rx_vk_dispatch *list, size_t n)
 {
     hazards h;
+    uint8_t order[ORDER_MOST];
     size_t n_barriers = 0;
     h.n = 0;
     for (size_t i = 0; i < n; i++) {
+        const size_t from = i - i % ORDER_MOST;
+        if (i == from)
+            order_dispatches(list + from, n - from < ORDER_MOST ? n - from : ORDER_MOST, order);
+        const rx_vk_dispatch *x = &list[from + order[i - from]];
         if (h.n + RX_GPU_MAX_BIND > MAX_TOUCHED || (d->full_barrier && i > 0) ||
-            conflicts(&h, &list[i])) {
+            conflicts(&h, x)) {
             barrier_compute(d, cb);
             h.n = 0;
             n_barriers++;
         }
-        touch(&h, &list[i]);
-        record_dispatch(d, cb, &list[i]);
+        touch(&h, x);
+        record_dispatch(d, cb, x);
     }
     return n_barriers;
 }

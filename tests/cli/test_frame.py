@@ -5,7 +5,7 @@ import pty
 import re
 from cli import *
 
-COMMANDS = "devices doctor ops run bench explain inspect help version".split()
+COMMANDS = "devices doctor ops run bench explain inspect quantize help version".split()
 
 skip_without_tool()
 

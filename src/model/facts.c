@@ -2,12 +2,13 @@
 /* The architectures of models, and the facts of one model: reads them from a file, fills in what
  * follows from others and checks that they fit together. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "import/json.h"
 #include "model/facts.h"
 
-/* ---- The architectures -------------------------------------------------------------------- */
+/* ---- The architectures ----------------------------------------------------------------------- */
 
 #define DECODER (RX_HAS_DECODER | RX_HAS_ATTENTION | RX_HAS_PRE_NORM | RX_HAS_ROPE)
 #define GATED (RX_HAS_DENSE | RX_HAS_GATE | RX_HAS_UP)
@@ -49,12 +50,15 @@ const rx_arch *rx_arch_find(const char *name, size_t length)
 
 static rlx_status set_arch(rx_facts *f, const char *name, size_t length, rlx_error *err)
 {
+    char known[256];
+    size_t n = 0;
     f->arch = rx_arch_find(name, length);
     if (f->arch)
         return RLX_OK;
-    return rx_fail(err, RLX_UNSUPPORTED, "the architecture '%.*s' is none of those rlx knows: "
-                   "llama, qwen2, qwen3, qwen2moe, qwen3moe, gemma, gemma2, gemma3, phi3, mamba, "
-                   "mamba2, bert, nomic-bert", length < 40 ? (int)length : 40, name);
+    for (size_t i = 0; i < sizeof archs / sizeof archs[0] && n < sizeof known; i++)
+        n += (size_t)snprintf(known + n, sizeof known - n, i ? ", %s" : "%s", archs[i].name);
+    return rx_fail(err, RLX_UNSUPPORTED, "the architecture '%.*s' is none of those rlx knows: %s",
+                   length < 40 ? (int)length : 40, name, known);
 }
 
 /* ---- How the numbers fit together ------------------------------------------------------------ */
@@ -103,6 +107,8 @@ static void fill_rope(rx_facts *f)
         f->rope_original = f->trained_context;
     if (f->rope_factor == 0)
         f->rope_factor = 1;
+    if (f->yarn_extrapolation < 0)
+        f->yarn_extrapolation = 1;
     if (f->rope_local_base == 0)
         f->rope_local_base = f->arch->local_base;
 }

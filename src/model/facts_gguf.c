@@ -54,7 +54,7 @@ static const real_row reals[] = {
     {AT(rope_local_base), "rope.freq_base_swa", 1e-3, 1e30, 0},
     {AT(rope_factor), "rope.scaling.factor", 0, 1e6, 0},
     {AT(rope_attention), "rope.scaling.attn_factor", 1e-6, 1e6, 1},
-    {AT(yarn_extrapolation), "rope.scaling.yarn_ext_factor", 0, 1, 1},
+    {AT(yarn_extrapolation), "rope.scaling.yarn_ext_factor", -1, 1, 1},
     {AT(yarn_fast), "rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32},
     {AT(yarn_slow), "rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1},
     {AT(expert_scale), "expert_weights_scale", 0, 1e6, 0},

@@ -201,6 +201,24 @@ static void store_codes(uint8_t out[16], const uint8_t q[32])
         out[i] = (uint8_t)(q[i] | q[i + 16] << 4);
 }
 
+/* The scale whose levels take most of the sum of squares, among those that put the extreme at 0.8
+ * to 1.2 of either end. */
+static float guess_level_scale(const float *x, const float levels[16])
+{
+    const float top = largest(x);
+    float best = 0.0f, best_gain = 0.0f;
+    uint8_t q[32];
+    for (int k = 0; k < 2 * 13; k++) {
+        float d = top / (levels[k % 2 ? 15 : 0] * (0.8f + 0.033f * (float)(k / 2)));
+        level_fit f = fit_levels(x, levels, d, q);
+        if (f.xl * f.xl > best_gain * f.ll) {
+            best_gain = f.xl * f.xl / f.ll;
+            best = f.xl / f.ll;
+        }
+    }
+    return best;
+}
+
 void rx_encode_iq4_nl(const float *src, void *block)
 {
     rx_block_iq4_nl *b = block;
@@ -208,19 +226,15 @@ void rx_encode_iq4_nl(const float *src, void *block)
     uint8_t q[32];
     for (int i = 0; i < 16; i++)
         levels[i] = (float)rx_iq4_levels[i];
-    const float top = largest(src);
     float least = fit_levels(src, levels, 0.0f, q).error; /* no level is 0, only the scale can be */
-    for (int end = 0; end < 2; end++) {
-        for (int step = -7; step <= 7; step++) { /* the extreme to 0.8 .. 1.2 of either end */
-            float d = top / (levels[end ? 15 : 0] * (1.0f + 0.03f * (float)step));
-            level_fit f = fit_levels(src, levels, d, q);
-            float next = rx_f16_scale(f.ll > 0.0f ? f.xl / f.ll : 0.0f);
-            f = fit_levels(src, levels, next, q);
-            if (f.error < least) {
-                least = f.error;
-                best = next;
-            }
+    float d = rx_f16_scale(guess_level_scale(src, levels));
+    for (int turn = 0; turn < 3; turn++) {
+        level_fit f = fit_levels(src, levels, d, q);
+        if (f.error < least) {
+            least = f.error;
+            best = d;
         }
+        d = rx_f16_scale(f.ll > 0.0f ? f.xl / f.ll : 0.0f);
     }
     fit_levels(src, levels, best, q);
     store_f16(b->d, best);

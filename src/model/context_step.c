@@ -187,12 +187,12 @@ static void distrust_session(rlx_context *c)
     c->run.active = false;
 }
 
-/* The weights were packed by the first runs of each kind: of prompts and of single tokens. */
+/* The weights were packed by the first runs of both kinds, of a prompt and of single tokens: by the
+ * second that samples. */
 static void release_pages(rlx_context *c)
 {
-    if (c->n_releases == 2 || !c->model->weights_in_file)
+    if (c->n_sampled == 2 || ++c->n_sampled < 2 || !c->model->weights_in_file)
         return;
-    c->n_releases++;
     rx_model_release_pages(c->model);
 }
 

@@ -138,6 +138,9 @@ static rlx_status run_all(batch *b, rlx_error *err)
         size_t left = b->n_texts - at;
         st = run_batch(b, b->texts + at, left < b->max_texts ? left : b->max_texts, err);
     }
+    if (st == RLX_OK && b->m->weights_in_file && !b->m->has_embedded)
+        rx_model_release_pages(b->m); /* this run has packed the weights */
+    b->m->has_embedded = true;
     rx_mutex_unlock(&b->m->run_lock);
     return st;
 }

@@ -41,7 +41,8 @@ struct rlx_model {
     bool session_lent;        /* a context uses the session itself; others use clones */
     rlx_session *scorer;      /* of rlx_score, made when first asked for */
     uint64_t fingerprint;     /* 0: not computed yet */
-    rx_mutex run_lock;        /* rlx_score and rlx_embed: one run at a time */
+    rx_mutex run_lock;        /* rlx_score and rlx_embed: one run at a time; guards what follows */
+    bool has_embedded;
 };
 
 /* ---- load.c ---------------------------------------------------------------------------------- */
@@ -99,7 +100,7 @@ struct rlx_context {
 
     bool stepping;             /* a step has begun and not ended */
     size_t only;               /* of that step; as in rx_context_step */
-    size_t n_releases;         /* how often pages of the file were released */
+    size_t n_sampled;          /* runs that sampled, up to 2: then pages of the file can go */
     rx_context_run run;
     size_t bound_batch, bound_seq; /* as the session has them; 0: not yet */
     bool options_given;        /* penalty, sampling */

@@ -276,7 +276,7 @@ static uint64_t step_bytes(const part *p, const rx_split_cut *cut, size_t i)
  * of `align` bytes. */
 static int64_t cut_unit(const part *p, const rx_split_cut *cut, uint64_t align)
 {
-    int64_t unit = 1;
+    int64_t unit = cut->multiple ? cut->multiple : 1;
     for (size_t i = 0; i < count_tensors(&p->call); i++) {
         if (!has_axis(p, cut, i))
             continue;
@@ -387,6 +387,15 @@ static rlx_status do_piece(rx_gpu_build *b, const part *p, const rx_split_cut *c
     }
     const size_t mark = b->n_scratch;
     part run = *q;
+    if (cut->adjusts) {
+        const size_t bytes = rx_ops[p->call.op].attr->size;
+        void *attr = rx_arena_alloc(b->arena, bytes);
+        if (!attr)
+            return b->status = rx_fail_memory(b->err, "the parts of a step", bytes);
+        memcpy(attr, p->call.attr, bytes);
+        rx_split_adjust(p->call.op, attr, first, length, p->view[n_in].dim[cut->axis[n_in]]);
+        run.call.attr = attr;
+    }
     for (size_t i = 0; i < n_in; i++) {
         if (!needs_staging(p, cut, i))
             continue;

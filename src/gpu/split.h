@@ -9,16 +9,20 @@
 
 /* Axes that are cut together, operands first, then results: -1 is a tensor that every part needs
  * whole. Place p of result 0 is place p / unit of another tensor, and cuts are at multiples of all
- * units; 0 means 1. */
+ * units and of `multiple`; 0 means 1. */
 typedef struct rx_split_cut {
     int axis[RX_SPLIT_MAX];
     int64_t unit[RX_SPLIT_MAX];
+    int64_t multiple;
+    bool adjusts;  /* parts have attributes of their own: rx_split_adjust */
     bool in_place; /* parts must be written where they belong */
     bool staged;   /* all parts of results go through scratch memory */
 } rx_split_cut;
 
 /* Fills the cut along axis a of result 0. False: parts would not be independent. split_rules.c */
 bool rx_split_rule(const rx_gpu_call *c, int a, rx_split_cut *cut);
+/* The attributes of the part from place `first` on, `length` of `dim` places: changes a copy. */
+void rx_split_adjust(rx_op op, void *attr, int64_t first, int64_t length, int64_t dim);
 /* True for operations whose kernels write from the first byte of a binding on. */
 bool rx_split_is_exact(rx_op op);
 

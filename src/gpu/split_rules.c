@@ -73,10 +73,15 @@ static bool last_axis(const rx_gpu_call *c, int a, rx_split_cut *cut)
     return a < c->out[0].rank - 1 && each_element(c, a, cut);
 }
 
-/* [N, C, ...]: instance_norm has statistics of each channel, layer_norm2d of each pixel. */
+/* [N, C, ...]: statistics of each channel, of each group of them, of each pixel. */
 static bool channel_norm(const rx_gpu_call *c, int a, rx_split_cut *cut)
 {
-    if (a == 1 && c->op == RX_OP_instance_norm) {
+    if (a == 1 && c->op != RX_OP_layer_norm2d) {
+        const int64_t groups = ((const rlx_norm_desc *)c->attr)->groups;
+        if (c->op == RX_OP_group_norm) {
+            cut->multiple = c->in[0].dim[1] / (groups ? groups : 1);
+            cut->adjusts = true;
+        }
         cut_own(c, 1, 0, cut);
         cut_own(c, 2, 0, cut);
         return first_operand(c, a, cut);
@@ -309,9 +314,18 @@ static bool pad(const rx_gpu_call *c, int a, rx_split_cut *cut)
     return !d->before.v[a] && !d->after.v[a] && first_operand(c, a, cut);
 }
 
-static bool matrices(const rx_gpu_call *c, int a, rx_split_cut *cut)
+/* Rows of a matrix have diagonals of their own. */
+static bool trilu(const rx_gpu_call *c, int a, rx_split_cut *cut)
 {
-    return a < c->out[0].rank - 2 && first_operand(c, a, cut);
+    cut->adjusts = a == c->out[0].rank - 2;
+    return a < c->out[0].rank - 1 && first_operand(c, a, cut);
+}
+
+static bool range(const rx_gpu_call *c, int a, rx_split_cut *cut)
+{
+    cut->adjusts = true;
+    cut_results(c, a, cut);
+    return true;
 }
 
 /* Axes of the index take the place of the axis. */
@@ -394,9 +408,18 @@ static bool one_hot(const rx_gpu_call *c, int a, rx_split_cut *cut)
 /* x [N, C, ..], w [O, C / groups, ..], bias [O], residual as the result. */
 static bool convolution(const rx_gpu_call *c, int a, rx_split_cut *cut)
 {
-    if (a > 1 || (a == 1 && ((const rlx_conv_desc *)c->attr)->groups > 1))
+    const int64_t groups = ((const rlx_conv_desc *)c->attr)->groups;
+    const int64_t channels = c->in[0].dim[1], results = c->out[0].dim[1];
+    const bool by_group = a == 1 && groups > 1;
+    if (a > 1 || (by_group && (c->op == RX_OP_conv_transpose2d || results % channels)))
         return false;
     cut_results(c, a, cut);
+    if (by_group) { /* whole groups, with the channels of x that belong to them */
+        cut_own(c, 0, 1, cut);
+        cut->unit[0] = results / channels;
+        cut->multiple = results / groups;
+        cut->adjusts = true;
+    }
     cut_broadcast(c, 3, c->out[0].rank, a, cut);
     if (a == 0) {
         cut_own(c, 0, 0, cut);
@@ -415,6 +438,24 @@ static bool images(const rx_gpu_call *c, int a, rx_split_cut *cut)
 static bool planes(const rx_gpu_call *c, int a, rx_split_cut *cut)
 {
     return a < 2 && c->in[0].dim[a] == c->out[0].dim[a] && first_operand(c, a, cut);
+}
+
+/* ---- Attributes of parts --------------------------------------------------------------------- */
+
+void rx_split_adjust(rx_op op, void *attr, int64_t first, int64_t length, int64_t dim)
+{
+    if (op == RX_OP_group_norm) {
+        rlx_norm_desc *d = attr;
+        d->groups = d->groups * length / dim;
+    } else if (op == RX_OP_conv2d || op == RX_OP_conv3d) {
+        rlx_conv_desc *d = attr;
+        d->groups = d->groups * length / dim;
+    } else if (op == RX_OP_trilu) {
+        ((rlx_trilu_desc *)attr)->k += first;
+    } else if (op == RX_OP_range) {
+        rlx_range_desc *d = attr;
+        d->start += (double)first * (d->step != 0 ? d->step : 1);
+    }
 }
 
 /* ---- The table ------------------------------------------------------------------------------- */
@@ -454,7 +495,8 @@ static const struct {
     {rx_gpu_lower_rope, rope, false},
     {rx_gpu_lower_concat, concat, true},
     {rx_gpu_lower_pad, pad, true},
-    {rx_gpu_lower_trilu, matrices, true},
+    {rx_gpu_lower_trilu, trilu, true},
+    {rx_gpu_lower_range, range, false},
     {rx_gpu_lower_gather, gather, true},
     {rx_gpu_lower_gather_nd, gather_nd, true},
     {rx_gpu_lower_gather_elements, gather_elements, true},

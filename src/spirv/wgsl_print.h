@@ -11,11 +11,12 @@
  *   wgsl.c         functions, declarations, the whole text
  *
  * Each function of the module is walked along its structured control flow, twice. The first walk
- * (`dry`), of all functions, prints nothing: it counts uses, computes what is constant once specialisation constants
- * are known, drops branches that are never taken, and finds values that are needed outside the
- * braces that they are defined in. The second prints. A value used once is written in place, others
- * become a `let`, or a `var` at the top of the function where they outlive their scope; a phi is a
- * `var` written on each incoming edge and read once at the head of its block.
+ * (`dry`), of all functions, prints nothing: it counts uses, computes what is constant once
+ * specialisation constants are known, drops branches that are never taken, and finds values that
+ * are needed outside the braces that they are defined in. The second prints. A value used once is
+ * written in place, others become a `let`, or a `var` at the top of the function where they outlive
+ * their scope; a phi is a `var` written on each incoming edge and read once at the head of its
+ * block.
  *
  * Failure is sticky: after rx_ws_fail everything returns something harmless. */
 #ifndef RX_SPIRV_WGSL_PRINT_H

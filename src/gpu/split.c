@@ -8,6 +8,7 @@
  * one after another are made in scratch memory and joined by a concat. Copies and concats are cut
  * by the same means; a gather instead walks over windows of its table. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/dtype.h"
@@ -235,9 +236,9 @@ static bool suffices(const part *p, const rx_split_cut *cut)
 }
 
 /* The axis of result 0 to cut along: the first one that suffices and needs no staging; else one
- * that suffices, else one without staging, else any. `any`: even if no tensor is too large, as
- * scratch memory is. */
-static bool choose_cut(const part *p, bool any, rx_split_cut *best, int *axis)
+ * that suffices, else one without staging, else any: 3 to 0, or -1 when there is none. `any`: even
+ * if no tensor is too large, as scratch memory is. */
+static int choose_cut(const part *p, bool any, rx_split_cut *best, int *axis)
 {
     const rx_view *y = &p->call.out[0];
     int best_rank = -1;
@@ -255,7 +256,7 @@ static bool choose_cut(const part *p, bool any, rx_split_cut *best, int *axis)
         *best = cut;
         *axis = a;
     }
-    return best_rank >= 0;
+    return best_rank;
 }
 
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
@@ -584,6 +585,78 @@ static rlx_status walk_table(rx_gpu_build *b, const part *p, int axis, int depth
     return b->status;
 }
 
+static rlx_status fail_split(rx_gpu_build *b, const part *p);
+
+/* The reduced axis of a reduction whose places lie furthest apart; -1: none has two. */
+static int widest_reduced(const part *p)
+{
+    const rlx_ints *axes = &((const rlx_reduce_desc *)p->call.attr)->axes;
+    const rx_view *x = &p->view[0];
+    int best = -1;
+    for (int i = 0; i < (axes->n ? axes->n : x->rank); i++) {
+        int axis = axes->n ? (int)axes->v[i] : i;
+        if (x->dim[axis] > 1 && (best < 0 || llabs(x->stride[axis]) > llabs(x->stride[best])))
+            best = axis;
+    }
+    return best;
+}
+
+static rx_op join_op(rx_op op)
+{
+    return op == RX_OP_reduce_l1 || op == RX_OP_reduce_sum_square ? RX_OP_reduce_sum : op;
+}
+
+/* Reduces parts of the operand into scratch memory [parts, shape of the result], then those. Parts
+ * of a mean have the same size. */
+static rlx_status reduce_parts(rx_gpu_build *b, const part *p, int depth)
+{
+    const rx_view *x = &p->view[0], *y = &p->view[1];
+    const int axis = widest_reduced(p);
+    const bool is_float = rlx_dtype_is_float(x->dtype), mean = p->call.op == RX_OP_reduce_mean;
+    if (axis < 0 || y->rank == RLX_MAX_RANK || (mean && !is_float))
+        return fail_split(b, p);
+    const rx_split_cut cut = {.axis = {axis}};
+    const int64_t dim = x->dim[axis];
+    const uint64_t step = step_bytes(p, &cut, 0), room = p->call.caps->max_binding_bytes -
+                                                         2 * window_unit(p->call.caps, x->dtype);
+    int64_t length = step ? (int64_t)(room / step) : 1;
+    length = length < 1 ? 1 : length > (dim + 1) / 2 ? (dim + 1) / 2 : length;
+    while (mean && dim % length)
+        length--;
+    const size_t mark = b->n_scratch;
+    rx_view sums = *y;
+    sums.dtype = is_float ? RLX_F32 : y->dtype;
+    rx_view_set_dense(&sums, sums.dtype, y->rank, y->dim);
+    sums.rank++;
+    memmove(sums.dim + 1, sums.dim, (size_t)y->rank * sizeof *sums.dim);
+    memmove(sums.stride + 1, sums.stride, (size_t)y->rank * sizeof *sums.stride);
+    sums.dim[0] = (dim + length - 1) / length;
+    sums.stride[0] = (rx_view_elements(y) + 15) / 16 * 16; /* whole words of any type */
+    sums.data = NULL;
+    const int64_t bytes = rlx_dtype_block_bytes(sums.dtype) * sums.stride[0];
+    const rx_gpu_ref ref = rx_gpu_scratch(b, (uint64_t)(bytes * sums.dim[0]));
+    for (int64_t k = 0; k < sums.dim[0]; k++) {
+        part q = *p;
+        int64_t left = dim - k * length;
+        q.view[0] = narrow(x, axis, k * length, left < length ? left : length);
+        rx_view_set_dense(&q.view[1], sums.dtype, y->rank, y->dim);
+        q.view[1].data = (char *)(uintptr_t)(k * bytes);
+        q.ref[1] = ref;
+        point_inside(&q);
+        RLX_TRY(split_part(b, &q, depth + 1));
+    }
+    const rlx_reduce_desc all = {.axes = {.n = 1}};
+    part q = *p;
+    q.call.op = join_op(p->call.op);
+    q.call.attr = &all;
+    q.view[0] = sums;
+    q.ref[0] = ref;
+    point_inside(&q);
+    RLX_TRY(split_part(b, &q, depth + 1));
+    b->n_scratch = mark;
+    return b->status;
+}
+
 static rlx_status fail_split(rx_gpu_build *b, const part *p)
 {
     const rx_gpu_caps *caps = p->call.caps;
@@ -629,7 +702,10 @@ static rlx_status split_part(rx_gpu_build *b, const part *p, int depth)
         return walk_table(b, &q, table_axis(&q), depth);
     if (q.call.op == RX_OP_concat && is_row(&q))
         return copy_row(b, &q, depth);
-    if (!choose_cut(&q, any, &cut, &axis))
+    const int quality = choose_cut(&q, any, &cut, &axis);
+    if (quality < 3 && rx_gpu_ops[q.call.op].lower == rx_gpu_lower_reduce && !any)
+        return reduce_parts(b, &q, depth);
+    if (quality < 0)
         return fail_split(b, &q);
     int64_t length = part_length(&q, &cut, axis);
     return length ? cut_part(b, &q, &cut, length, q.call.out[0].dim[axis], depth)

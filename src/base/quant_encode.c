@@ -208,8 +208,8 @@ static float guess_level_scale(const float *x, const float levels[16])
     const float top = largest(x);
     float best = 0.0f, best_gain = 0.0f;
     uint8_t q[32];
-    for (int k = 0; k < 2 * 13; k++) {
-        float d = top / (levels[k % 2 ? 15 : 0] * (0.8f + 0.033f * (float)(k / 2)));
+    for (int k = 0; k < 2 * 8; k++) {
+        float d = top / (levels[k % 2 ? 15 : 0] * (0.8f + 0.057f * (float)(k / 2)));
         level_fit f = fit_levels(x, levels, d, q);
         if (f.xl * f.xl > best_gain * f.ll) {
             best_gain = f.xl * f.xl / f.ll;

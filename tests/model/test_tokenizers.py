@@ -22,6 +22,7 @@ from pathlib import Path
 BUILD = Path(os.environ.get("RLX_BUILD_DIR", "build"))
 PACKAGES = ["tokenizers", "sentencepiece"]
 N_TEXTS, N_BAD = 10000, 1000
+VOCAB = 2000  # tokens of the vocabularies that are trained here
 
 
 def skip(why):
@@ -177,7 +178,7 @@ def train_bpe(regexes, texts, nfc=False, ignore_merges=False):
     hf.pre_tokenizer = byte_level(regexes)
     hf.decoder = decoders.ByteLevel()
     hf.train_from_iterator(texts, trainers.BpeTrainer(
-        vocab_size=2000, special_tokens=["<|endoftext|>", "<|im_start|>"], show_progress=False,
+        vocab_size=VOCAB, special_tokens=["<|endoftext|>", "<|im_start|>"], show_progress=False,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
     return hf
 
@@ -234,7 +235,7 @@ def train(model, trainer, texts, **parts):
 
 
 def other_tokenizers(texts):
-    quiet = {"vocab_size": 3000, "show_progress": False}
+    quiet = {"vocab_size": VOCAB, "show_progress": False}
     bert = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     wordpiece = {"special_tokens": bert, **quiet}
     for lower in (True, False):
@@ -352,14 +353,14 @@ SPM = {
 }
 
 
-def check_spm(folder, texts, bad):
+def train_spm(folder, texts):
+    """Name, the trained model and its GGUF metadata, for each row of SPM."""
     lines = folder / "lines.txt"
-    lines.write_text("\n".join(t.replace("\x00", "").replace("\n", " ") for t in texts[:3000]))
-    texts = [t for t in texts if "\x00" not in t]
+    lines.write_text("\n".join(t.replace("\x00", "").replace("\n", " ") for t in texts))
     for name, (kind, rule, prefix, fallback, squeeze) in SPM.items():
         base = folder / name
         spm.SentencePieceTrainer.train(
-            input=str(lines), model_prefix=str(base), vocab_size=2500, model_type=kind,
+            input=str(lines), model_prefix=str(base), vocab_size=VOCAB + 500, model_type=kind,
             normalization_rule_name=rule, add_dummy_prefix=prefix, byte_fallback=fallback,
             remove_extra_whitespaces=squeeze, character_coverage=0.98, minloglevel=2,
             hard_vocab_limit=False)
@@ -377,11 +378,18 @@ def check_spm(folder, texts, bad):
         charsmap = read_charsmap(Path(f"{base}.model"))
         if charsmap:
             meta["tokenizer.ggml.precompiled_charsmap"] = bytearray(charsmap)
+        yield name, sp, meta
+
+
+def check_spm(folder, texts, bad):
+    safe = [t for t in texts if "\x00" not in t]
+    for name, sp, meta in train_spm(folder, texts[:3000]):
+        _, rule, prefix, fallback, _ = SPM[name]
         path = folder / f"{name}.gguf"
         write_gguf(path, meta)
         ours = Rlx(path)
         plain = rule == "identity" and fallback
-        check_texts(name, ours, texts, sp.encode,
+        check_texts(name, ours, safe, sp.encode,
                     decoded_is=(lambda t: t.replace("\u2581", " ").encode()) if plain else None)
         if plain and prefix:
             check_bytes(name, ours, [b.replace("\u2581".encode(), b" ") for b in bad])

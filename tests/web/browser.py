@@ -101,7 +101,7 @@ class Browser:
 
     def open(self, url):
         self.call("Page.navigate", url=url)
-        self.wait_for("document.readyState === 'complete'")
+        self.wait_for(f"document.readyState === 'complete' && location.href === {json.dumps(url)}")
 
     def evaluate(self, expression, timeout=60):
         """The value of an expression, after its promise if it is one."""
@@ -115,13 +115,14 @@ class Browser:
         end = time.monotonic() + timeout
         while time.monotonic() < end:
             try:
-                if self.evaluate(condition):
+                if self.evaluate(f"Boolean({condition})"):
                     return
             except BrowserError as error:
                 if "ended" in str(error):
                     raise
             time.sleep(0.1)
-        raise BrowserError(f"it did not become true in {timeout} s: {condition}")
+        logged = "; ".join(self.console) or "nothing was logged"
+        raise BrowserError(f"it did not become true in {timeout} s: {condition} ({logged})")
 
     def resize(self, width, height, scale=1, dark=False, mobile=False):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height,

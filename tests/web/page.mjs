@@ -35,7 +35,7 @@ export async function runApi(options, device) {
 export async function generateTokens(url, prompt, options) {
     const rlx = await init(options.init ?? {});
     try {
-        const model = await rlx.load(url, { device: options.device });
+        const model = await rlx.load(url, { device: options.device, precision: 'exact' });
         let streamed = '';
         const running = model.generate(prompt, { maxTokens: options.maxTokens, temperature: 0 });
         for await (const { text } of running) streamed += text;

@@ -78,8 +78,9 @@ def check_api(page):
 def native_tokens():
     """What the command line generates, as token numbers; None with a printed reason."""
     tool = os.environ.get("RLX_TOOL", str(wasm.SOURCE / "build" / "rlx"))
-    command = [tool, "generate", str(CHAT_MODEL), "--prompt", PROMPT, "--max-tokens",
-               str(N_TOKENS), "--temperature", "0", "--device", "cpu", "--json"]
+    command = [tool, "generate", "--model", str(CHAT_MODEL), "--prompt", PROMPT, "--max-tokens",
+               str(N_TOKENS), "--temperature", "0", "--policy", "exact", "--device", "cpu",
+               "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         report("rlx generate", False, done.stderr.strip()[-300:])

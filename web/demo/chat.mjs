@@ -23,6 +23,7 @@ export class Chat {
             about: 'A small language model with 135 million parameters. It answers in this page, '
                 + 'without a server. It is tiny, so take what it says with a grain of salt.',
             ...model, stage: $('.chat', this.#root),
+            precision: () => $('#exact').checked ? 'exact' : 'fast',
             onReady: loader => this.#ready(loader),
         });
         $('form', this.#root).onsubmit = event => {
@@ -31,6 +32,7 @@ export class Chat {
         };
         $('.stop', this.#root).onclick = () => this.#controller?.abort();
         $('#new-chat').onclick = () => this.#reset();
+        $('#exact').onchange = () => this.loader.reload();
         this.#prompt.onkeydown = event => {
             if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
             event.preventDefault();

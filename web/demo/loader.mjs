@@ -10,8 +10,8 @@ export class Loader {
     #lastSource = null;
 
     /**
-     * `options`: { title, about, url, bytes, missing, stage, onReady }; `app` gives the rlx object
-     * and the device; `stage` is shown instead of the card when the model is there.
+     * `options`: { title, about, url, bytes, missing, precision, stage, onReady }; `app` gives the
+     * rlx object and the device; `stage` is shown instead of the card when the model is there.
      */
     constructor(root, app, options) {
         this.#root = root;
@@ -87,7 +87,8 @@ export class Loader {
         try {
             await this.unload();
             this.model = await this.#app.rlx.load(source, {
-                device: this.#app.device, signal: this.#controller.signal,
+                device: this.#app.device, precision: this.#options.precision?.() ?? 'exact',
+                signal: this.#controller.signal,
                 onProgress: event => this.#progress(event) });
             this.loadSeconds = (performance.now() - this.#begin) / 1000;
             this.#show('actions');
@@ -119,7 +120,7 @@ export class Loader {
         await model?.close();
     }
 
-    /** Loads the same model again, when it was loaded: the device has changed. */
+    /** Loads the same model again, when it was loaded: device or precision have changed. */
     async reload() {
         if (this.model || this.#lastSource && document.body.dataset.state === 'failed')
             await this.load(this.#lastSource);

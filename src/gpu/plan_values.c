@@ -116,7 +116,8 @@ rx_gpu_call rx_gpu_values_call(rx_gpu_values *v, size_t step, const rx_gpu_caps 
         v->operands[k] = value == RX_NO_VALUE ? absent : v->views[value];
         v->is_param[k] = value != RX_NO_VALUE && is_weight(v, value);
     }
-    return (rx_gpu_call){.op = s->op,
+    const bool in_place = s->op == RX_OP_state_write && v->roots[s->in[0]] == v->roots[s->in[1]];
+    return (rx_gpu_call){.op = s->op, .aliased = in_place ? 1u << 1 : 0,
                          .attr = resolve_record(v, s->op, s->attr, v->step_attrs[step]),
                          .n_in = s->n_in, .n_out = s->n_out, .in = v->operands,
                          .out = v->operands + s->n_in, .is_param = v->is_param, .caps = caps,

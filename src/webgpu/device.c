@@ -225,14 +225,6 @@ static void on_lost(WGPUDevice const *device, WGPUEnum reason, WGPUStringView m,
         rx_log(RLX_LOG_ERROR, "%s: the device was lost: %s", w->lib->name, text);
 }
 
-static void on_scope(WGPUEnum status, WGPUEnum kind, WGPUStringView m, void *event, void *lib)
-{
-    rx_wg_event *e = event;
-    e->status = status;
-    e->kind = kind;
-    rx_wg_event_end(lib, e, m);
-}
-
 #ifdef __wasm__
 
 void rx_wg_scope_begin(rx_device *d)
@@ -246,6 +238,14 @@ rlx_status rx_wg_scope_end(rx_device *d, const char *what, rlx_error *err)
 }
 
 #else
+
+static void on_scope(WGPUEnum status, WGPUEnum kind, WGPUStringView m, void *event, void *lib)
+{
+    rx_wg_event *e = event;
+    e->status = status;
+    e->kind = kind;
+    rx_wg_event_end(lib, e, m);
+}
 
 void rx_wg_scope_begin(rx_device *d)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Generation, scores and chats with tiny random models: stop strings, whole characters, ends, a
  * context that shifts, piece by piece without waiting; no allocation after the first tokens, and a
- * clean failure of each allocation. Runs on the device in RLX_TEST_DEVICE, or the CPU. */
+ * clean failure of each allocation. Runs on the device in RLX_TEST_DEVICE, or the CPU.
+ *     test_generate --write FILE    only writes the tiny model, for the tests of the tools */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -440,12 +441,14 @@ static void test_no_memory(void)
     unlink("tiny_memory.tmp");
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const char *wanted = getenv("RLX_TEST_DEVICE");
     if (wanted && *wanted)
         device = wanted;
     file = tiny_model(TINY_LLAMA, 1);
+    if (argc == 3 && !strcmp(argv[1], "--write"))
+        return !blob_write(&file, argv[2]);
     test_ends();
     test_wrong_calls();
     test_stops();

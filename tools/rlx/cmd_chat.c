@@ -14,10 +14,10 @@ typedef struct options {
     model_options model;
     sampling_options sampling;
     const char *system, *load;
+    bool ignore_end;
 } options;
 
 typedef struct talk {
-    const options *o;
     rlx_model *model;
     rlx_chat *chat;
     rlx_generate_desc desc;
@@ -28,8 +28,8 @@ typedef struct talk {
     line_editor editor;
 } talk;
 
-/* The context whose answer Ctrl-C stops; NULL while none is given. rlx_context_cancel only sets a
- * flag, so a signal handler may call it. */
+/* The context whose answer Ctrl-C stops; NULL while none is given: then Ctrl-C is a key of the line
+ * editor. rlx_context_cancel only sets a flag, so a signal handler may call it. */
 static rlx_context *volatile answering;
 
 static void on_interrupt(int number)
@@ -63,12 +63,8 @@ static int print_piece(void *user, const rlx_piece *p)
 static int say(talk *t, const char *text)
 {
     rlx_error err = {0};
-    struct sigaction on = {.sa_handler = on_interrupt}, before;
-    sigemptyset(&on.sa_mask);
     answering = rlx_chat_context(t->chat);
-    sigaction(SIGINT, &on, &before);
     rlx_status st = rlx_chat_say(t->chat, text, &t->desc, print_piece, NULL, &t->last, &err);
-    sigaction(SIGINT, &before, NULL);
     answering = NULL;
     putchar('\n');
     fflush(stdout);
@@ -219,7 +215,7 @@ static int run_chat(void *record)
     /* Lively, but not wild. */
     const rlx_sampling defaults = {.temperature = 0.7, .top_p = 0.9, .min_p = 0.05,
                                    .repeat_penalty = 1.1};
-    talk t = {.o = o};
+    talk t = {.desc = {.ignore_end = o->ignore_end}};
     int status = o->common.json ? cli_usage("chat has no --json; see 'rlx generate --chat'")
                                 : llm_sampling(&o->sampling, &defaults, &t.desc);
     if (status == EXIT_OK)
@@ -229,6 +225,9 @@ static int run_chat(void *record)
     line_init(&t.editor);
     t.system = o->system ? cli_format("%s", o->system) : NULL;
     if (t.editor.editing) {
+        struct sigaction on = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
+        sigemptyset(&on.sa_mask);
+        sigaction(SIGINT, &on, NULL);
         llm_print_model(t.model);
         fputs("Say something; /help shows the commands.\n", stderr);
     }
@@ -249,6 +248,8 @@ static const cli_option chat_options[] = {
     {"system", CLI_TEXT, offsetof(options, system), "TEXT", "instructions for the whole talk"},
     {"load", CLI_TEXT, offsetof(options, load), "FILE", "go on with a saved conversation"},
     SAMPLING_OPTIONS(options, sampling),
+    {"ignore-end", CLI_FLAG, offsetof(options, ignore_end), NULL,
+     "go on when the model says it is done, until Ctrl-C"},
     CONTEXT_OPTIONS(options, model),
     {NULL, CLI_END, 0, NULL, NULL},
 };

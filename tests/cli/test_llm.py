@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""rlx generate, chat, perplexity and embed with a tiny random model; chat also on a terminal."""
+import pty
+import select
+import signal
+import time
+
+from cli import *
+
+skip_without_tool()
+WRITER = Path(os.environ.get("RLX_BUILD_DIR", "build")) / "tests" / "model" / "test_generate"
+if not os.access(WRITER, os.X_OK):
+    print(f"skipped: no {WRITER}")
+    sys.exit(77)
+MODEL = TMP / "tiny.gguf"
+subprocess.run([WRITER, "--write", MODEL], check=True)
+CPU = ["--model", MODEL, "--device", "cpu"]
+
+# ---- generate ------------------------------------------------------------------------------------
+
+got = expect_json("generate", *CPU, "--prompt", "Hello", "--max-tokens", 12, "--ignore-end",
+                  "--logits", TMP / "l.npy")
+check(len(got["tokens"]) == 12 and got["prompt_tokens"] == 5, f"generate --json: {got}")
+check(got["finish"] == "length" and got["tokens_per_s"] > 0 and got["prompt_tokens_per_s"] > 0,
+      f"generate --json: {got}")
+head, logits = read_npy(TMP / "l.npy")
+check(head["shape"] == (257,) and logits.index(max(logits)) == got["tokens"][0],
+      "--logits: not those of the first token")
+again = expect_json("generate", *CPU, "--prompt", "Hello", "--max-tokens", 12, "--ignore-end")
+check(again["tokens"] == got["tokens"], "generate is not the same twice")
+file = write("prompt.txt", "Hello")
+again = expect_json("generate", *CPU, "--prompt-file", file, "--max-tokens", 12, "--ignore-end")
+check(again["tokens"] == got["tokens"], "--prompt-file")
+lively = ["--temperature", 1.5, "--top-k", 40, "--top-p", 0.9, "--min-p", 0.01, "--repeat-penalty",
+          1.1, "--max-tokens", 12, "--ignore-end"]
+seeds = [expect_json("generate", *CPU, "--prompt", "Hello", *lively, "--seed", s)["tokens"]
+         for s in (1, 1, 2)]
+check(seeds[0] == seeds[1] != seeds[2], f"--seed: {seeds}")
+expect(0, "generate", *CPU, "--prompt", "Hello", "--max-tokens", 3, "--stats", "--profile",
+       err="one token takes")
+expect(0, "generate", *CPU, "--chat", "--system", "S", "--prompt", "Hi", "--max-tokens", 3,
+       "--ctx", 256)
+for cache in ("f32", "q8_0"):
+    expect(0, "generate", *CPU, "--prompt", "Hello", "--max-tokens", 3, "--cache", cache)
+expect(0, "generate", *CPU, "--prompt", "Hello", "--max-tokens", 99, "--ctx", 16, "--shift")
+expect(0, "generate", *CPU, "--prompt", "Hello", "--max-tokens", 99, "--ctx", 16, "--ignore-end",
+       err="the context is full")
+
+expect(2, "generate", *CPU, err="--prompt TEXT and --prompt-file FILE")
+expect(2, "generate", "--prompt", "x", err="--model FILE")
+expect(2, "generate", *CPU, "--prompt", "x", "--temperature", "hot", err="got 'hot'")
+expect(2, "generate", *CPU, "--prompt", "x", "--policy", "wild", err="exact or fast")
+expect(2, "generate", *CPU, "--prompt", "x", "--cache", "q4_0", err="f16, f32 or q8_0")
+expect(1, "generate", "--model", TMP / "none.gguf", "--prompt", "x", err="none.gguf")
+expect(1, "generate", "--model", TMP, "--prompt", "x", err="holds no model")
+expect(1, "generate", *CPU, "--ctx", 4, "--prompt", "Hello", err="the context holds 4")
+expect(1, "embed", *CPU, "text", err="is a decoder")
+broken = TMP / "broken.gguf"
+broken.write_bytes(MODEL.read_bytes()[:5000])
+expect(1, "generate", "--model", broken, "--prompt", "x", err="broken.gguf")
+
+# ---- perplexity ----------------------------------------------------------------------------------
+
+text = write("text.txt", "All work and no play makes Jack a dull boy. " * 8)
+one = expect_json("perplexity", *CPU, text, "--ctx", 32)
+two = expect_json("perplexity", *CPU, text, "--ctx", 32, "--stride", 16)
+check(one["tokens"] == two["tokens"] == len(text.read_text()) - 1, f"perplexity: {one} {two}")
+check(50 < one["perplexity"] < 1e6 and one["error"] > 0, f"perplexity: {one}")
+expect(0, "perplexity", *CPU, text, "--ctx", 64, out="perplexity ")
+expect(2, "perplexity", *CPU, text, "--ctx", 16, "--stride", 17, err="--stride")
+
+# ---- chat, without a terminal --------------------------------------------------------------------
+
+chat = ["chat", *CPU, "--ctx", 512, "--max-tokens", 8, "--temperature", 0]
+saved = TMP / "talk.rlx"
+first = expect(0, *chat, stdin=f"Hi\n/stats\n/save {saved}\nMore\n", err="Saved 2 messages")
+second = run(*chat, "--load", saved, stdin="More\n")
+check(second[0] == 0 and first.endswith(second[1]), f"--load: {first!r} {second!r}")
+expect(0, *chat, stdin="/help\n/reset\n/system Be kind.\nHi\n/quit\nnever\n", err="/system")
+expect(1, *chat, stdin="/nothing\n", err="no command /nothing")
+expect(1, *chat, stdin="/save\n", err="/save needs a value")
+expect(1, *chat, stdin="/load /no/such\n", err="/no/such")
+
+
+# ---- chat, on a terminal -------------------------------------------------------------------------
+
+class Terminal:
+    """rlx chat on a pseudo terminal."""
+
+    def __init__(self, *args):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.execv(TOOL, [TOOL, *map(str, args)])
+        self.seen = ""
+
+    def wait_for(self, text, seconds=60):
+        """Reads until the text appears; what came before it is dropped."""
+        end = time.time() + seconds
+        while text not in self.seen and time.time() < end:
+            if select.select([self.fd], [], [], 0.1)[0]:
+                try:
+                    self.seen += os.read(self.fd, 4096).decode(errors="replace")
+                except OSError:
+                    break
+        ok = text in self.seen
+        check(ok, f"on a terminal: expected {text!r}, got {self.seen[-500:]!r}")
+        self.seen = self.seen.split(text, 1)[1] if ok else ""
+
+    def send(self, keys):
+        os.write(self.fd, keys.encode())
+
+    def close(self):
+        status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        os.close(self.fd)
+        return status
+
+
+t = Terminal(*chat)
+t.wait_for("> ")
+t.send("/ststs\x1b[D\x1b[D\x7fa\r")  # two to the left, the wrong letter away: /stats
+t.wait_for("0 answers")
+t.wait_for("> ")
+t.send("Hé\x01X\x05!\r")
+t.wait_for("XHé!")
+t.wait_for("tokens/s")
+t.send("\x1b[A\x1b[A\r")  # two lines up in the history
+t.wait_for("/stats")
+t.wait_for("1 answers")
+t.send("abc\x03")  # Ctrl-C drops the line
+t.wait_for("> ")
+t.send("words to kill\x17\x17\x17/help\r")
+t.wait_for("Ctrl-C stops an answer")
+t.send("\x04")
+check(t.close() == 0, "Ctrl-D does not end rlx chat with status 0")
+
+# Ctrl-C stops the answer, not the program.
+t = Terminal("chat", *CPU, "--ctx", 100000, "--ignore-end")
+t.wait_for("> ")
+t.send("Talk\r")
+time.sleep(0.3)
+os.kill(t.pid, signal.SIGINT)
+t.wait_for("(stopped)")
+t.send("/quit\r")
+check(t.close() == 0, "Ctrl-C ended rlx chat")
+finish()

@@ -133,8 +133,12 @@ static double extreme_float(generator *g, rlx_dtype t)
 {
     double huge, tiny, least;
     float_limits(t, &huge, &tiny, &least);
+    /* Vulkan lets a driver take subnormal numbers for 0; the tests of such a driver say so. */
+    const bool flushes = getenv("RLX_TEST_FLUSHES") != NULL;
+    const double small = flushes ? tiny : tiny / 4;
+    if (flushes) least = tiny;
     const double values[] = {INFINITY, -INFINITY, NAN,   0.0,   -0.0, huge, -huge, tiny,
-                             -tiny,    least,     -least, 1.0, -1.0, 0.5,  tiny / 4, huge / 4};
+                             -tiny,    least,     -least, 1.0, -1.0, 0.5,  small, huge / 4};
     return values[next_below(g, 16)];
 }
 

@@ -36,8 +36,9 @@ shared=16384,invocations=128,coopmat=0,address=0")
               NO_DEFAULT_PATH)
     mark_as_advanced(RLX_SWIFTSHADER_ICD)
     if(RLX_SWIFTSHADER_ICD)
-        set(icd "VK_ICD_FILENAMES=${RLX_SWIFTSHADER_ICD}" "VK_DRIVER_FILES=${RLX_SWIFTSHADER_ICD}")
-        rlx_vulkan_ops(vulkan-swiftshader 3 ${icd})
+        set(icd "VK_ICD_FILENAMES=${RLX_SWIFTSHADER_ICD}" "VK_DRIVER_FILES=${RLX_SWIFTSHADER_ICD}"
+            RLX_TEST_FLUSHES=1) # its threads take subnormal numbers for 0
+        rlx_vulkan_ops(vulkan-swiftshader 5 ${icd})
         rlx_vulkan_ops(vulkan-swiftshader-validation 40 ${icd} RLX_VULKAN_VALIDATION=1)
     endif()
 endif()

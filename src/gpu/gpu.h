@@ -70,6 +70,13 @@ bool rx_kernel_available(rx_kernel k, const rx_gpu_caps *caps);
 
 /* In the views `data` is not a pointer but the byte offset from the start of the operand's own
  * memory, as (char *)offset; views that are not dense have it too. Absent operands have rank -1. */
+/* A step whose result is operand 0 and that the kernel does itself: rms_norm or mul. */
+typedef struct rx_gpu_fold {
+    rx_op op;
+    const void *attr;
+    const rx_view *in; /* two: x and gamma, or both factors */
+} rx_gpu_fold;
+
 typedef struct rx_gpu_call {
     rx_op op;
     const void *attr;  /* numbers only */
@@ -82,6 +89,7 @@ typedef struct rx_gpu_call {
      * indices of other rows are passed over. */
     int64_t part_first, part_total;
     uint32_t aliased; /* bit i: operand i shares memory with a result that lies elsewhere in it */
+    const rx_gpu_fold *fold; /* NULL: none. Only where rx_quant_takes_fold says so */
 } rx_gpu_call;
 
 static inline const rx_view *rx_gpu_in(const rx_gpu_call *c, size_t i)
@@ -103,6 +111,7 @@ typedef uint32_t rx_gpu_ref;
 #define RX_REF_DERIVED 0x3000u                    /* + handle of rx_gpu_derive */
 #define RX_REF_FLAGS 0x4000u                      /* one word of RLX_FLAG_* bits, for atomicOr */
 #define RX_REF_TABLE 0x5000u                      /* + handle of rx_gpu_add_table */
+#define RX_REF_FOLD 0x6000u                       /* + operand of call->fold */
 
 #define RX_GPU_MAX_BIND 10
 #define RX_GPU_MAX_SPEC 16

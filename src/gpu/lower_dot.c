@@ -65,6 +65,8 @@ static rx_gpu_ref derive_tiles(rx_gpu_build *b, const rx_product *p, const tiled
 
 /* ---- The product ----------------------------------------------------------------------------- */
 
+enum { FOLD_NONE, FOLD_NORM, FOLD_MUL }; /* FOLD of dot_gemv.comp */
+
 #define THREADS 256
 #define BLOCK_BYTES 40   /* shared memory of 32 elements of x */
 #define PARTS_BYTES 8192 /* and of partial sums, at most */
@@ -121,8 +123,13 @@ static void add_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids, rx
     rx_gpu_bind(d, ids ? RX_REF_IN(2) : RX_REF_NONE, false);
     rx_gpu_bind(d, ids ? RX_REF_FLAGS : RX_REF_NONE, ids != NULL);
     rx_product_spec(d, p);
+    const rx_gpu_fold *fold = p->call->fold;
+    if (fold)
+        d->bind[0] = RX_REF_FOLD;
+    rx_gpu_bind(d, fold ? RX_REF_FOLD + 1 : RX_REF_NONE, false);
     const uint32_t spec[] = {n_blocks, s.split, s.threads, (uint32_t)p->m,
-                             ids ? ids->dtype : RLX_NO_TYPE};
+                             ids ? ids->dtype : RLX_NO_TYPE,
+                             !fold ? FOLD_NONE : fold->op == RX_OP_mul ? FOLD_MUL : FOLD_NORM};
     for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
         rx_gpu_spec(d, spec[i]);
     int64_t batches = rx_product_batches(p), sets = s.threads / 32 / s.split;
@@ -130,22 +137,39 @@ static void add_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids, rx
     int64_t stay = (int64_t)s.per_unit * (caps->compute_units ? caps->compute_units : 64) / batches;
     stay = stay < 1 ? 1 : stay;
     rx_product_push(d, p, 0);
+    rx_gpu_push(d, fold ? rx_gpu_offset(&fold->in[1]) : 0);
+    rx_gpu_push_f32(d, fold && fold->op == RX_OP_rms_norm
+                           ? (float)((const rlx_norm_desc *)fold->attr)->eps : 0);
     d->groups[0] = (uint32_t)(groups < stay ? groups : stay);
     d->groups[1] = (uint32_t)batches;
+}
+
+/* Rows of x that shared memory holds. */
+static int64_t rows_that_fit(const rx_product *p)
+{
+    int64_t room = (int64_t)p->call->caps->max_shared_bytes - PARTS_BYTES;
+    return room / (p->k / 32 * BLOCK_BYTES);
+}
+
+bool rx_quant_dot_folds(const rx_product *p)
+{
+    return is_possible(p, NULL) && rows_that_fit(p) >= p->m && rx_product_batches(p) == 1 &&
+           p->a_type == RLX_F32 && (p->m == 1 || p->a_m == p->k);
 }
 
 bool rx_quant_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids)
 {
     if (!is_possible(p, ids))
         return false;
-    int64_t room = (int64_t)p->call->caps->max_shared_bytes - PARTS_BYTES;
-    int64_t fit = room / (p->k / 32 * BLOCK_BYTES);
+    int64_t fit = rows_that_fit(p);
     if (fit < 1 || (fit < p->m && rx_product_batches(p) > 1))
         return false;
     tiled t = make_tiled(p);
     rx_gpu_ref tiles = derive_tiles(b, p, &t);
     rx_product q = *p;
     q.b_at = 0;
+    if (p->call->fold)
+        q.a_at = rx_gpu_offset(&p->call->fold->in[0]);
     q.b[0] = ids ? p->n / 4 : 0; /* groups of rows of an expert */
     for (int64_t left = p->m; left > 0; left -= fit) {
         q.m = left < fit ? left : fit;

@@ -313,7 +313,7 @@ static void select_kernel(rx_gpu_build *b, const rx_product *p)
 
 /* ---- dequant_matmul, dequant_grouped_matmul -------------------------------------------------- */
 
-rlx_status rx_gpu_lower_dequant_matmul(rx_gpu_build *b, const rx_gpu_call *c)
+static rx_product make_product(const rx_gpu_call *c)
 {
     const rlx_dequant_desc *d = c->attr;
     const rx_view *w = &c->in[1];
@@ -322,15 +322,37 @@ rlx_status rx_gpu_lower_dequant_matmul(rx_gpu_build *b, const rx_gpu_call *c)
     p.act = d->act;
     p.act_last = d->act_last;
     if (rlx_dtype_is_float(w->dtype))
-        return rx_product_lower(b, &p);
-    if (rx_view_elements(p.out) == 0 || !check_size(b, c, w))
-        return b->status;
+        return p;
     p.scale = rx_gpu_in(c, 2);
     p.b_at = byte_offset(w);
     p.b_n = packed_bytes(w->dtype, w->dim[1]);
+    return p;
+}
+
+rlx_status rx_gpu_lower_dequant_matmul(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const rx_view *w = &c->in[1];
+    rx_product p = make_product(c);
+    if (rlx_dtype_is_float(w->dtype))
+        return rx_product_lower(b, &p);
+    if (rx_view_elements(p.out) == 0 || !check_size(b, c, w))
+        return b->status;
     rx_product_collapse(&p);
     rx_product_each(b, &p, select_kernel);
     return b->status;
+}
+
+bool rx_quant_takes_fold(const rx_gpu_call *c)
+{
+    const rx_view *w = &c->in[1];
+    if (!rlx_dtype_is_packed(w->dtype) || !rx_product_is_indexable(c))
+        return false;
+    int64_t bytes = packed_bytes(w->dtype, rx_view_elements(w));
+    if (bytes > (int64_t)(c->caps->max_binding_bytes / 2) || bytes > UINT32_MAX / 2)
+        return false;
+    rx_product p = make_product(c);
+    rx_product_collapse(&p);
+    return p.m >= 1 && p.m <= GEMV_ROWS && rx_quant_dot_folds(&p);
 }
 
 rlx_status rx_gpu_lower_dequant_grouped_matmul(rx_gpu_build *b, const rx_gpu_call *c)

@@ -116,6 +116,7 @@ typedef struct binder {
     size_t cap_raw;
     uint64_t scratch_bytes;
     rx_view *operands;     /* of the step */
+    uint32_t *fold;        /* by step: rx_vk_find_folds */
     bool *is_param;
     rlx_error *err;
 } binder;
@@ -202,6 +203,11 @@ static rlx_status resolve_binding(binder *b, const lowered *l, rx_vk_dispatch *x
             return bind_value(b, x, k, s->out[out], &l->call->out[out]);
         bind_place(x, k, l->scratch[l->build.n_scratch + out]);
         return RLX_OK;
+    }
+    if (ref >= RX_REF_FOLD && ref - RX_REF_FOLD < 2 && l->call->fold) {
+        const uint32_t i = ref - RX_REF_FOLD;
+        return bind_value(b, x, k, e->program->steps[b->fold[l->step]].in[i],
+                          &l->call->fold->in[i]);
     }
     if (ref >= RX_REF_TABLE && ref - RX_REF_TABLE < l->build.n_tables)
         bind_place(x, k, l->tables[ref - RX_REF_TABLE]);
@@ -361,6 +367,16 @@ static rlx_status lower_step(binder *b, size_t i)
                         .caps = &e->device->caps, .policy = e->program->policy};
     if (s->op == RX_OP_state_write && e->roots[s->in[0]] == e->roots[s->in[1]])
         call.aliased = 1 << 1;
+    rx_view folded[2];
+    rx_gpu_fold fold = {.in = folded};
+    if (b->fold[i] != RX_VK_NO_FOLD) {
+        const rx_step *f = &e->program->steps[b->fold[i]];
+        fold.op = f->op;
+        fold.attr = f->attr;
+        for (int k = 0; k < 2; k++)
+            folded[k] = e->views[f->in[k]];
+        call.fold = &fold;
+    }
     lowered l = {.step = i, .call = &call, .build = {.arena = &b->arena, .err = b->err}};
     rlx_status st = rx_gpu_lower(&l.build, &call);
     if (st == RLX_OK)
@@ -378,12 +394,18 @@ static rlx_status lower_step(binder *b, size_t i)
 static rlx_status lower_steps(binder *b)
 {
     const rx_program *p = b->e->program;
+    rx_vk_find_folds(b->e, b->fold);
     for (size_t i = 0; i < p->n_steps; i++) {
         b->r->first[i] = b->r->n;
         b->r->kernels[i] = "nothing to do";
         if (p->steps[i].support == RLX_SUPPORT_HOST) {
             b->r->has_host = true;
             b->r->kernels[i] = "reference on the host";
+            continue;
+        }
+        if (b->fold[i] == i) {
+            b->r->kernels[i] = "part of what follows";
+            b->r->has_folds = true;
             continue;
         }
         RLX_TRY(lower_step(b, i));
@@ -403,7 +425,8 @@ static bool alloc_operands(binder *b)
     }
     b->operands = rx_arena_alloc(&b->arena, most * sizeof *b->operands);
     b->is_param = rx_arena_alloc(&b->arena, most * sizeof *b->is_param);
-    return b->operands && b->is_param;
+    b->fold = rx_arena_alloc(&b->arena, (b->e->program->n_steps + 1) * sizeof *b->fold);
+    return b->operands && b->is_param && b->fold;
 }
 
 /* Other recordings are bound to the old scratch block, so they end with it. */
@@ -453,11 +476,24 @@ static rlx_status make_recording(rx_exec *e, rx_vk_recording **out, rlx_error *e
     return RLX_OK;
 }
 
+rlx_status rx_vk_unfold(rx_exec *e, rlx_error *err)
+{
+    if (!e->now || !e->now->has_folds)
+        return RLX_OK;
+    RLX_TRY(rx_vk_wait_idle(e, err));
+    for (size_t i = 0; i < RX_VK_N_RECORDINGS; i++) {
+        rx_vk_recording_destroy(e, e->recordings[i]);
+        e->recordings[i] = NULL;
+    }
+    e->no_folds = true;
+    return rx_vk_exec_bind(e, e->dims, err);
+}
+
 rlx_status rx_vk_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err)
 {
     const rx_program *p = e->program;
     bool found;
-    if (p->n_dims)
+    if (p->n_dims && dims != e->dims)
         memcpy(e->dims, dims, p->n_dims * sizeof *dims);
     e->now = NULL;
     RLX_TRY(update_values(e, err));

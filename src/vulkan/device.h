@@ -234,9 +234,17 @@ typedef struct rx_vk_recording {
     rx_vk_pool tables;      /* constants of kernels */
     const char **kernels;   /* by step */
     bool has_host;          /* some steps run on the host */
+    bool has_folds;         /* some steps are done by those that follow */
     bool uses_flags;
     uint64_t used;          /* when it was last bound */
 } rx_vk_recording;
+
+/* By step: itself when products that follow do its work, for those the step whose work they do, else
+ * RX_VK_NO_FOLD. vulkan/fold.c */
+#define RX_VK_NO_FOLD 0xffffffffu
+void rx_vk_find_folds(rx_exec *e, uint32_t *fold);
+/* Binds the program again with every step on its own, for runs of single steps. */
+rlx_status rx_vk_unfold(rx_exec *e, rlx_error *err);
 
 /* Fills the descriptor sets of n dispatches from a new pool. */
 rlx_status rx_vk_sets_create(rx_device *d, rx_vk_dispatch *list, size_t n, VkDescriptorPool *pool,
@@ -297,6 +305,7 @@ struct rx_exec {
     VkCommandPool pool;
     rx_vk_recording *recordings[RX_VK_N_RECORDINGS], *now;
     uint64_t n_binds;
+    bool no_folds;              /* every step runs on its own */
 
     rx_vk_block stage;          /* ring for inputs */
     uint64_t stage_head;

@@ -388,6 +388,8 @@ rlx_status rx_vk_exec_submit(rx_exec *e, const rx_submit *s, uint64_t *ticket, r
     *ticket = 0;
     if (!e->now)
         return rx_fail(err, RLX_INTERNAL, "the program is not bound");
+    if (s->n_steps < e->program->n_steps)
+        RLX_TRY(rx_vk_unfold(e, err));
     if (first == 0)
         e->host_flags = 0;
     if (e->now->has_host)

@@ -12,8 +12,11 @@
  * Subgroups have 32 lanes. KS of them share a group of four columns: each takes every KS-th tile,
  * so that neighbours read one stretch of memory. The grid is (workgroups that stay, batches); a
  * workgroup walks over groups, with the next tile on its way while one is multiplied. x lies in
- * shared memory; partial sums of split groups wait there and are joined BATCH at a time. */
+ * shared memory; partial sums of split groups wait there and are joined BATCH at a time.
+ *
+ * FOLD: x is made of what is read, a norm over its mean square times gamma (1) or a product (2). */
 #include "common.glsl"
+#define QUANT_PUSH uint fold_at; float fold_eps;
 #include "product.glsl"
 
 layout(constant_id = 9) const uint NB = 128;     /* blocks of 32 along k */
@@ -21,11 +24,13 @@ layout(constant_id = 10) const uint KS = 1;
 layout(constant_id = 11) const uint THREADS = 256; /* the local size again */
 layout(constant_id = 12) const uint ROWS = 1;
 layout(constant_id = 13) const uint TIDS = 0;
+layout(constant_id = 14) const uint FOLD = 0;
 
 WORDS4(0, a);
 WORDS4(1, weights);
 TENSOR(5, ids)
 layout(set = 0, binding = 6, std430) buffer buffer_flags { uint flags[]; };
+WORDS4(7, other); /* gamma, or the second factor: f32 */
 
 #define FAMILY 4
 #define QUANT_WORDS flags
@@ -38,6 +43,7 @@ const uint BATCH = 32 / ROWS;
 shared uvec4 sx[ROWS * NB * 2];  /* [row][half][block] */
 shared vec2 sd[ROWS * NB];       /* scale of a block of x, sum of its elements */
 shared vec4 parts[SUBGROUPS * BATCH * ROWS];
+shared float squares[SUBGROUPS * ROWS];
 
 #define SIDE gl_SubgroupInvocationID
 
@@ -54,12 +60,48 @@ vec4 x_four(uint i)
     return uintBitsToFloat(uvec4(h.x << 16, h.x & 0xffff0000u, h.y << 16, h.y & 0xffff0000u));
 }
 
+/* 1 / sqrt(mean square) of the rows, to squares[row * SUBGROUPS]. */
+void prepare_norm(uint first)
+{
+    [[unroll]] for (uint r = 0u; r < ROWS; r++) {
+        float sum = 0.0;
+        for (uint i = LANE; i < NB * 8u; i += THREADS) {
+            vec4 x = x_four(first + r * a_m + i * 4u);
+            sum += dot(x, x);
+        }
+        sum = subgroupAdd(sum);
+        if (SIDE == 0u)
+            squares[r * SUBGROUPS + gl_SubgroupID] = sum;
+    }
+    barrier();
+    if (LANE < ROWS) {
+        float sum = 0.0;
+        for (uint s = 0u; s < SUBGROUPS; s++)
+            sum += squares[LANE * SUBGROUPS + s];
+        squares[LANE * SUBGROUPS] = inversesqrt(sum / float(NB * 32u) + fold_eps);
+    }
+    barrier();
+}
+
+/* Elements 4 i to 4 i + 3 of row r. */
+vec4 load_x(uint first, uint r, uint i)
+{
+    vec4 x = x_four(first + r * a_m + i * 4u);
+    if (FOLD == 1u)
+        x *= squares[r * SUBGROUPS] * uintBitsToFloat(other[fold_at / 4u + i]);
+    if (FOLD == 2u)
+        x *= uintBitsToFloat(other[fold_at / 4u + r * NB * 8u + i]);
+    return x;
+}
+
 /* Four elements an invocation; eight neighbours hold a block. */
 void prepare_x(uint first)
 {
+    if (FOLD == 1u)
+        prepare_norm(first);
     for (uint e = LANE; e < ROWS * NB * 8u; e += THREADS) {
         uint r = e / (NB * 8u), i = e % (NB * 8u), block = i / 8u, word = i % 8u;
-        vec4 x = x_four(first + r * a_m + i * 4u);
+        vec4 x = load_x(first, r, i);
         vec4 size = abs(x);
         float top = max(max(size.x, size.y), max(size.z, size.w));
         top = max(top, subgroupShuffleXor(top, 1u));

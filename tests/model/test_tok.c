@@ -19,7 +19,8 @@ static const char *file_path(const char *name)
 {
     static char path[1024];
     const char *root = getenv("RLX_SOURCE_DIR");
-    snprintf(path, sizeof path, "%s/tests/model/tokenizers/%s", root ? root : ".", name);
+    snprintf(path, sizeof path, "%.500s/tests/model/tokenizers/%.200s",
+             root ? root : ".", name);
     return path;
 }
 

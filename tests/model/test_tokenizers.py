@@ -22,7 +22,7 @@ from pathlib import Path
 BUILD = Path(os.environ.get("RLX_BUILD_DIR", "build"))
 PACKAGES = ["tokenizers", "sentencepiece"]
 N_TEXTS, N_BAD = 10000, 1000
-VOCAB = 2000  # tokens of the vocabularies that are trained here
+VOCAB = 3000  # tokens of the vocabularies that are trained here
 
 
 def skip(why):
@@ -360,7 +360,7 @@ def train_spm(folder, texts):
     for name, (kind, rule, prefix, fallback, squeeze) in SPM.items():
         base = folder / name
         spm.SentencePieceTrainer.train(
-            input=str(lines), model_prefix=str(base), vocab_size=VOCAB + 500, model_type=kind,
+            input=str(lines), model_prefix=str(base), vocab_size=VOCAB, model_type=kind,
             normalization_rule_name=rule, add_dummy_prefix=prefix, byte_fallback=fallback,
             remove_extra_whitespaces=squeeze, character_coverage=0.98, minloglevel=2,
             hard_vocab_limit=False)
@@ -381,6 +381,39 @@ def train_spm(folder, texts):
         yield name, sp, meta
 
 
+def llama_json(sp):
+    """The same model as `tokenizers` writes it for Llama 2: merges, bytes for what is unknown."""
+    n = sp.get_piece_size()
+    vocab = {sp.id_to_piece(i): i for i in range(n)}
+    merges = []
+    for piece, i in vocab.items():
+        if spm_types(sp, i) == 1:
+            merges += [(-sp.get_score(i), piece[:k], piece[k:]) for k in range(1, len(piece))
+                       if piece[:k] in vocab and piece[k:] in vocab]
+    merges.sort(key=lambda m: m[0])
+    hf = Tokenizer(models.BPE(vocab, [m[1:] for m in merges], unk_token="<unk>", fuse_unk=True,
+                              byte_fallback=True))
+    hf.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"),
+                                          normalizers.Replace(" ", "\u2581")])
+    hf.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(),
+                                    decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    hf.add_special_tokens(["<unk>", "<s>", "</s>"])
+    hf.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    return hf
+
+
+def check_llama_json(folder, texts, sp):
+    hf = llama_json(sp)
+    ours = Rlx(save(hf, folder, "llama json"))
+    check_texts("llama json", ours, texts, encode_plain(hf), hf.decode)
+    for text in texts[:500]:
+        text = f"<s> {text}</s>{text}"
+        got, want = ours.encode(text, ADD_SPECIAL | PARSE_SPECIAL), hf.encode(text).ids
+        if got != want:
+            complain("llama json", "special", text, got, want)
+    ours.close()
+
+
 def check_spm(folder, texts, bad):
     safe = [t for t in texts if "\x00" not in t]
     for name, sp, meta in train_spm(folder, texts[:3000]):
@@ -394,6 +427,8 @@ def check_spm(folder, texts, bad):
         if plain and prefix:
             check_bytes(name, ours, [b.replace("\u2581".encode(), b" ") for b in bad])
         ours.close()
+        if name == "spm bpe":
+            check_llama_json(folder, texts, sp)
 
 
 # ---- Models from packages ------------------------------------------------------------------------

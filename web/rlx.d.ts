@@ -131,6 +131,8 @@ export interface LoadOptions {
     device?: DeviceId | 'auto';
     /** Tokens a conversation can hold. Default: what the model was trained for, at most 4096. */
     context?: number;
+    /** Prompt tokens computed at once. Default: by the device. */
+    batch?: number;
     /** Default 'auto': fast for quantised files. */
     precision?: 'auto' | 'exact' | 'fast';
     /** false: neither read from nor write to the browser's cache. */

@@ -5,8 +5,9 @@ import { TIMEOUT, turn } from './module.mjs';
 import { fetchFile } from './store.mjs';
 
 const PRECISIONS = { auto: 0, exact: 1, fast: 2 };
-// Prompt tokens computed at once: small on the CPU, so that "stop" is heard during a long prompt.
-const CPU_BATCH = 64;
+// Prompt tokens computed at once: few on the CPU, so that "stop" is heard during a long prompt; very
+// few on an emulated GPU, which takes minutes to compile the kernels for many.
+const CPU_BATCH = 64, EMULATED_BATCH = 2;
 // What belongs to a safetensors model, besides the weights; only the first must be there.
 const COMPANIONS = ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'vocab.txt'];
 
@@ -85,7 +86,9 @@ export class Model {
      * GGUF file, or { files: { name: bytes | URL } }. `device` is an id of the library.
      */
     static async load(module, source, options) {
-        const { device, context = 0, batch, precision = 'auto' } = options;
+        const { device, emulated, context = 0, precision = 'auto' } = options;
+        const batch = options.batch
+            ?? (device === 'cpu' ? CPU_BATCH : emulated ? EMULATED_BATCH : 0);
         const self = new Model();
         self.#module = module;
         let found = { path: '', names: [] };
@@ -101,8 +104,7 @@ export class Model {
             else
                 self.#memory = await placeUrl(module, url, options);
         }
-        const numbers = new Float64Array([context, batch ?? (device === 'cpu' ? CPU_BATCH : 0),
-                                          PRECISIONS[precision] ?? 0]);
+        const numbers = new Float64Array([context, batch, PRECISIONS[precision] ?? 0]);
         try {
             self.#handle = await module.scoped(async room => module.checkHandle(
                 await module.call('web_model_open', self.#memory?.at ?? 0,
@@ -193,7 +195,11 @@ export class Model {
             if (signal?.aborted) throw cancelled('the embedding');
             vectors.push(await m.scoped(async room => {
                 const out = room(4 * width), list = room(new Uint32Array([room(String(text))]));
-                m.check(await m.call('web_embed', this.#handle, list, 1, out));
+                const status = await m.call('web_embed', this.#handle, list, 1, out);
+                if (status === TIMEOUT)
+                    throw new RlxError('unsupported', 'embeddings on WebGPU need a browser that '
+                        + "can suspend WebAssembly (JSPI); load the model on the device 'cpu'");
+                m.check(status);
                 return new Float32Array(m.bytes(out, 4 * width).slice().buffer);
             }));
             onProgress?.({ done: vectors.length, total: texts.length });

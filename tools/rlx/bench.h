@@ -57,6 +57,19 @@ typedef struct bench_options {
     bench_trace *trace; /* NULL: none */
 } bench_options;
 
+/* A case that is ready to run: bench_measure.c. open returns EXIT_FAILED with the sentence printed,
+ * and then there is nothing to close. */
+typedef struct bench_run {
+    bench_result r;    /* the case and its device; nothing is measured yet */
+    rlx_graph *graph;
+    rlx_session *session;
+    double heat;       /* seconds of work until the device has raised its clocks */
+} bench_run;
+int bench_open(rlx_device *d, const bench_case *c, const bench_options *o, bench_run *run);
+void bench_close(bench_run *run);
+/* Seconds of a run, when `inner` of them are submitted at once. */
+rlx_status bench_sample(rlx_session *s, size_t inner, double *seconds, rlx_error *err);
+
 /* Measures a case on a device; EXIT_FAILED with the sentence printed. */
 int bench_measure(rlx_device *d, const bench_case *c, const bench_options *o, bench_result *out);
 
@@ -68,6 +81,9 @@ typedef struct bench_file_options {
     bool fast, json;
 } bench_file_options;
 int bench_file(const bench_file_options *o);
+
+/* Measures what standard input asks for, and answers with a line of JSON each: bench_serve.c. */
+int bench_serve(rlx_device *d, const char *device, uint32_t threads);
 
 /* Draws the results: speed against size where cases differ only in size, else bars. False after
  * printing why not. */

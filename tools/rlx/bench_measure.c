@@ -33,8 +33,7 @@ static rlx_status set_leaves(rlx_session *s, rlx_leaf kind, double *bytes, rlx_e
     return st;
 }
 
-/* Seconds of a run, when `inner` of them are submitted at once. */
-static rlx_status sample(rlx_session *s, size_t inner, double *seconds, rlx_error *err)
+rlx_status bench_sample(rlx_session *s, size_t inner, double *seconds, rlx_error *err)
 {
     rlx_status st = RLX_OK;
     double begin = cli_now();
@@ -66,21 +65,21 @@ static rlx_status take_samples(rlx_session *s, const bench_options *o, bench_res
     rlx_status st = RLX_OK;
     double begin = cli_now();
     for (int i = 0; i < 3 && st == RLX_OK; i++) { /* warm-up: pipelines, pages, caches */
-        st = sample(s, 1, &one, err);
+        st = bench_sample(s, 1, &one, err);
         best = fmin(best, one);
         if (cli_now() - begin > o->min_time)
             break;
     }
     begin = cli_now();
     while (st == RLX_OK && cli_now() - begin < heat)
-        st = sample(s, 8, &one, err);
+        st = bench_sample(s, 8, &one, err);
     best = fmin(best, one);
     r->inner = (size_t)fmin(MAX_INNER, fmax(1, ceil(MIN_SAMPLE / fmax(best, 1e-9))));
     size_t n = 0;
     begin = cli_now();
     while (st == RLX_OK && n < MAX_SAMPLES &&
            (n < MIN_SAMPLES || cli_now() - begin < o->min_time)) {
-        st = sample(s, r->inner, &samples[n], err);
+        st = bench_sample(s, r->inner, &samples[n], err);
         n++;
     }
     if (st != RLX_OK)
@@ -93,46 +92,67 @@ static rlx_status take_samples(rlx_session *s, const bench_options *o, bench_res
     return RLX_OK;
 }
 
-/* tensor_bytes: of all copies. */
-static void finish_result(rlx_session *s, bench_result *r, double tensor_bytes, size_t copies)
+/* What one run does: flops of the steps and bytes of the tensors, where the case does not say. */
+static void count_work(bench_run *run, double tensor_bytes, size_t copies)
 {
     rlx_step_info step;
+    bench_case *c = &run->r.c;
     double flops = 0;
-    for (size_t i = 0; rlx_session_step(s, i, &step); i++)
+    for (size_t i = 0; rlx_session_step(run->session, i, &step); i++)
         flops += step.flops;
-    r->c.flops = r->c.flops > 0 ? r->c.flops : flops / (double)copies;
-    r->c.bytes = r->c.bytes > 0 ? r->c.bytes : tensor_bytes / (double)copies;
-    double seconds = fmax(r->ms_median * 1e-3, 1e-12);
-    r->gflops = r->c.flops / seconds * 1e-9;
-    r->gbps = r->c.bytes / seconds * 1e-9;
+    c->flops = c->flops > 0 ? c->flops : flops / (double)copies;
+    c->bytes = c->bytes > 0 ? c->bytes : tensor_bytes / (double)copies;
+}
+
+int bench_open(rlx_device *d, const bench_case *c, const bench_options *o, bench_run *run)
+{
+    rlx_error err = {0};
+    rlx_device_info info;
+    double bytes = 0;
+    *run = (bench_run){.r = {.c = *c}};
+    rlx_device_get_info(d, &info);
+    memcpy(run->r.device, info.id, sizeof run->r.device);
+    memcpy(run->r.device_name, info.name, sizeof run->r.device_name);
+    run->heat = is_gpu(&info) ? HEAT : 0;
+    run->graph = bench_build(&run->r.c, o->copies);
+    if (!run->graph)
+        return EXIT_FAILED;
+    rlx_session_desc desc = {.no_fold = true, .policy = o->fast ? RLX_POLICY_FAST
+                                                               : RLX_POLICY_EXACT};
+    rlx_status st = rlx_session_create(d, run->graph, &desc, &run->session, &err);
+    static const rlx_leaf kinds[] = {RLX_LEAF_PARAM, RLX_LEAF_INPUT, RLX_LEAF_OUTPUT};
+    for (size_t i = 0; i < ARRAY_LEN(kinds) && st == RLX_OK; i++)
+        st = set_leaves(run->session, kinds[i], &bytes, &err);
+    if (st == RLX_OK) {
+        count_work(run, bytes, o->copies);
+        return EXIT_OK;
+    }
+    bench_close(run);
+    return cli_fail("'%s' on %s: %s", c->name, info.id, err.text);
+}
+
+void bench_close(bench_run *run)
+{
+    rlx_session_destroy(run->session);
+    rlx_graph_destroy(run->graph);
+    run->session = NULL;
+    run->graph = NULL;
 }
 
 int bench_measure(rlx_device *d, const bench_case *c, const bench_options *o, bench_result *out)
 {
-    rlx_session *s = NULL;
+    bench_run run;
     rlx_error err = {0};
-    rlx_device_info info;
-    double bytes = 0;
-    *out = (bench_result){.c = *c};
-    rlx_device_get_info(d, &info);
-    memcpy(out->device, info.id, sizeof out->device);
-    memcpy(out->device_name, info.name, sizeof out->device_name);
-    rlx_graph *g = bench_build(&out->c, o->copies);
-    if (!g)
-        return EXIT_FAILED;
-    rlx_session_desc desc = {.no_fold = true, .policy = o->fast ? RLX_POLICY_FAST
-                                                               : RLX_POLICY_EXACT};
-    rlx_status st = rlx_session_create(d, g, &desc, &s, &err);
-    static const rlx_leaf kinds[] = {RLX_LEAF_PARAM, RLX_LEAF_INPUT, RLX_LEAF_OUTPUT};
-    for (size_t i = 0; i < ARRAY_LEN(kinds) && st == RLX_OK; i++)
-        st = set_leaves(s, kinds[i], &bytes, &err);
-    if (st == RLX_OK)
-        st = take_samples(s, o, out, is_gpu(&info) ? HEAT : 0, &err);
+    int status = bench_open(d, c, o, &run);
+    if (status)
+        return status;
+    rlx_status st = take_samples(run.session, o, &run.r, run.heat, &err);
     if (st == RLX_OK && o->trace)
-        st = bench_trace_add(o->trace, s, c->name, &err);
-    if (st == RLX_OK)
-        finish_result(s, out, bytes, o->copies);
-    rlx_session_destroy(s);
-    rlx_graph_destroy(g);
-    return st == RLX_OK ? EXIT_OK : cli_fail("'%s' on %s: %s", c->name, info.id, err.text);
+        st = bench_trace_add(o->trace, run.session, c->name, &err);
+    *out = run.r;
+    double seconds = fmax(out->ms_median * 1e-3, 1e-12);
+    out->gflops = out->c.flops / seconds * 1e-9;
+    out->gbps = out->c.bytes / seconds * 1e-9;
+    bench_close(&run);
+    return st == RLX_OK ? EXIT_OK : cli_fail("'%s' on %s: %s", c->name, out->device, err.text);
 }

@@ -16,7 +16,7 @@ typedef struct options {
     int64_t prompt;
     int64_t tokens;
     double min_time;
-    bool list, fast;
+    bool list, fast, serve;
     int64_t copies;
 } options;
 
@@ -189,6 +189,18 @@ static int bench_model(const options *o)
     return bench_file(&f);
 }
 
+static int serve(const options *o)
+{
+    const char *id = NULL;
+    int status = cli_one_device(&o->common, &id);
+    if (status)
+        return status;
+    rlx_device *d = cli_open_device(&o->common, id);
+    status = d ? bench_serve(d, id, (uint32_t)o->common.threads) : EXIT_FAILED;
+    rlx_device_close(d);
+    return status;
+}
+
 static int run_bench(void *record)
 {
     const options *o = record;
@@ -197,6 +209,8 @@ static int run_bench(void *record)
         return print_list(o);
     if (o->model)
         return bench_model(o);
+    if (o->serve)
+        return serve(o);
     int status = choose_cases(&b, o);
     if (!status)
         status = open_devices(&b, o);
@@ -237,6 +251,8 @@ static const cli_option bench_option_table[] = {
      "allow f16, bf16 and 8-bit products where the device gains by it"},
     {"copies", CLI_NUMBER, offsetof(options, copies), "N",
      "put N independent copies of the operation into a run; times are of one (default 1)"},
+    {"serve", CLI_FLAG, offsetof(options, serve), NULL,
+     "take requests from standard input (what bench/compare uses)"},
     {NULL, CLI_END, 0, NULL, NULL},
 };
 

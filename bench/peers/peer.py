@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT
+"""What the peers written in Python share: the requests of bench/compare, as `rlx bench --serve`
+describes them, and the clock. A peer gives `make(case)`, which returns a function that does one run
+or raises Unsupported."""
+import json
+import math
+import sys
+import time
+
+MIN_SAMPLE = 2e-3  # seconds: shorter runs are put together
+MAX_SAMPLES = 25
+
+
+class Unsupported(Exception):
+    """The peer has nothing to compare with this case."""
+
+
+class Case:
+    """OP:TYPE:SHAPE[,SHAPE...][:SHAPE][:ATTRIBUTE=VALUE]..., as rlx bench takes it."""
+
+    def __init__(self, text):
+        self.op, self.dtype, *rest = text.split(":")
+        self.shapes, self.attributes = [], {}
+        for part in rest:
+            if "=" in part:
+                key, value = part.split("=", 1)
+                self.attributes[key] = value
+            else:
+                self.shapes += [[int(d) for d in s.split("x")] for s in part.split(",")]
+
+    def number(self, key, default):
+        return int(self.attributes.get(key, default))
+
+
+class HostClock:
+    """Wall and CPU time of functions that return when the work is done."""
+
+    def __init__(self):
+        self.run, self.inner = None, 1
+
+    def open(self, run):
+        self.run = run
+        best = math.inf
+        for _ in range(3):
+            begin = time.perf_counter()
+            run()
+            best = min(best, time.perf_counter() - begin)
+        self.inner = max(1, math.ceil(MIN_SAMPLE / max(best, 1e-9)))
+
+    def close(self):
+        self.run = None
+
+    def warm(self):
+        self.run()
+
+    def sample(self):
+        run, inner = self.run, self.inner
+        cpu, wall = time.process_time(), time.perf_counter()
+        for _ in range(inner):
+            run()
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        return [wall / inner, cpu / inner]
+
+
+def take_samples(clock, seconds):
+    clock.warm()  # what others pushed out of the caches comes back
+    samples, begin = [], time.perf_counter()
+    while not samples or (len(samples) < MAX_SAMPLES and time.perf_counter() - begin < seconds):
+        samples.append(clock.sample())
+    return samples
+
+
+def answer_request(words, make, clock):
+    if words[0] == "open":
+        clock.close()
+        if words[1] in ("prompt", "decode"):
+            raise Unsupported("no language models")
+        clock.open(make(Case(words[1])))
+        return {}
+    if words[0] == "time":
+        return {"samples": take_samples(clock, float(words[1]))}
+    clock.close()
+    return {}
+
+
+def serve(name, version, make, clock=None):
+    clock = clock or HostClock()
+    print(json.dumps({"name": name, "version": version}), flush=True)
+    for line in sys.stdin:
+        try:
+            reply = answer_request(line.split(), make, clock)
+        except Unsupported as why:
+            reply = {"error": str(why), "unsupported": True}
+        except Exception as why:  # whatever a peer raises is its answer, not the end of the run
+            reply = {"error": f"{type(why).__name__}: {why}"[:400]}
+        print(json.dumps(reply), flush=True)

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""PyTorch as a peer: calls on the CPU, replayed CUDA graphs on a GPU (the best that PyTorch does
+with work that is launched again and again). usage: torch_peer.py cpu|cuda"""
+import math
+import os
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+
+import peer
+
+DEVICE = sys.argv[1] if len(sys.argv) > 1 else "cpu"
+TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+HEAT = 0.4  # seconds of work until a GPU has raised its clocks
+
+
+class GraphClock:
+    """Time between two events on the GPU around `inner` replays of the work."""
+
+    def __init__(self):
+        self.graph, self.inner = None, 1
+
+    def open(self, run):
+        self.graph = None
+        for _ in range(3):
+            run()
+        torch.cuda.synchronize()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            run()
+        begin, self.inner = time.perf_counter(), 8
+        while time.perf_counter() - begin < HEAT:
+            seconds = self.sample()[0]
+        self.inner = min(256, max(1, math.ceil(1e-3 / max(seconds, 1e-9))))
+
+    def close(self):
+        self.graph = None
+
+    def warm(self):
+        self.graph.replay()
+
+    def sample(self):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        for _ in range(self.inner):
+            self.graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        seconds = begin.elapsed_time(end) * 1e-3 / self.inner
+        return [seconds, None]
+
+
+def rand(case, *shape):
+    return torch.randn(*shape, device=DEVICE, dtype=TYPES[case.dtype])
+
+
+def make_matmul(case):
+    m, n, k = case.shapes[0]
+    a, b = rand(case, m, k), rand(case, k, n)
+    return lambda: a @ b
+
+
+def make_attention(case):
+    batch, heads, tokens, size = case.shapes[0]
+    kv = case.number("kv", heads)
+    q, k, v = (rand(case, batch, h, tokens, size) for h in (heads, kv, kv))
+    causal = case.attributes.get("causal") == "true"
+    if kv == heads:
+        return lambda: F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    return lambda: F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
+
+
+def make_conv2d(case):
+    n, channels, height, width = case.shapes[0]
+    outputs, *size = case.shapes[1]
+    groups, stride = case.number("groups", 1), case.number("stride", 1)
+    x, w = rand(case, n, channels, height, width), rand(case, outputs, channels // groups, *size)
+    pad = [case.number("pad", s // 2) for s in size]
+    return lambda: F.conv2d(x, w, stride=stride, padding=pad, groups=groups)
+
+
+def make_layer_norm(case):
+    x = rand(case, *case.shapes[0])
+    gamma, beta = (rand(case, x.shape[-1]) for _ in range(2))
+    return lambda: F.layer_norm(x, x.shape[-1:], gamma, beta)
+
+
+def make_rms_norm(case):
+    x = rand(case, *case.shapes[0])
+    gamma = rand(case, x.shape[-1])
+    return lambda: F.rms_norm(x, x.shape[-1:], gamma)
+
+
+def make_fft(case):
+    rows, n, _ = case.shapes[0]
+    x = torch.complex(rand(case, rows, n), rand(case, rows, n))
+    return lambda: torch.fft.fft(x)
+
+
+def make_top_k(case):
+    x, k = rand(case, *case.shapes[0]), case.number("k", 8)
+    return lambda: torch.topk(x, k)
+
+
+def unary(fn):
+    def make_unary(case):
+        x = rand(case, *case.shapes[0])
+        return lambda: fn(x)
+    return make_unary
+
+
+MAKE = {
+    "matmul": make_matmul, "attention": make_attention, "conv2d": make_conv2d,
+    "layer_norm": make_layer_norm, "rms_norm": make_rms_norm, "fft": make_fft,
+    "top_k": make_top_k, "gelu": unary(F.gelu), "softmax": unary(lambda x: torch.softmax(x, -1)),
+    "cumsum": unary(lambda x: torch.cumsum(x, -1)), "reduce_sum": unary(lambda x: x.sum(-1)),
+    "transpose": unary(lambda x: x.t().contiguous()), "copy": unary(lambda x: x.clone()),
+}
+
+
+def make(case):
+    if case.op not in MAKE or case.dtype not in TYPES:
+        raise peer.Unsupported(f"PyTorch: no call for {case.op}:{case.dtype}")
+    return MAKE[case.op](case)
+
+
+if __name__ == "__main__":
+    if DEVICE == "cuda" and not torch.cuda.is_available():
+        sys.exit("PyTorch finds no CUDA device")
+    torch.set_grad_enabled(False)
+    torch.set_num_threads(int(os.environ.get("RLX_BENCH_THREADS", "1")))
+    what = torch.cuda.get_device_name() if DEVICE == "cuda" else "CPU"
+    peer.serve("torch", f"PyTorch {torch.__version__} on {what}", make,
+               GraphClock() if DEVICE == "cuda" else None)

@@ -267,6 +267,7 @@ static rlx_status add_dispatch(binder *b, const lowered *l, const rx_gpu_dispatc
         if (b->e->device->instance->validation) { /* the layer knows only what is bound */
             x->begin[k] = x->bind[k].offset;
             x->end[k] = x->bind[k].offset + x->bind[k].bytes;
+            x->writes |= (uint32_t)(from->bind[k] == RX_REF_NONE) << k; /* nor what is not used */
         }
     }
     r->n++;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/map.h"
 #include "check.h"
 #include "rlx/rlx.h"
 #include "support/tiny_model.h"
@@ -339,7 +340,7 @@ static void test_cancel(void)
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-static void rewrite(const char *path, size_t at, int byte, long cut)
+static blob read_blob(const char *path)
 {
     blob b = {0};
     char buffer[4096];
@@ -350,9 +351,28 @@ static void rewrite(const char *path, size_t at, int byte, long cut)
         blob_add(&b, buffer, n);
     if (f)
         fclose(f);
+    return b;
+}
+
+/* Flips bits of a byte and cuts bytes off the end. */
+static void rewrite(const char *path, size_t at, int bits, size_t cut)
+{
+    blob b = read_blob(path);
     if (at < b.n)
-        b.data[at] ^= (unsigned char)byte;
-    b.n -= (size_t)cut;
+        b.data[at] ^= (unsigned char)bits;
+    b.n -= cut;
+    CHECK(blob_write(&b, path));
+    blob_free(&b);
+}
+
+/* Flips bits behind the head (72 bytes) and makes the hash, the last number of it, right. */
+static void forge(const char *path, size_t at, int bits)
+{
+    blob b = read_blob(path);
+    b.data[at] ^= (unsigned char)bits;
+    uint64_t hash = rx_hash(0, b.data + 72, b.n - 72);
+    for (int i = 0; i < 8; i++)
+        b.data[64 + i] = (unsigned char)(hash >> 8 * i);
     CHECK(blob_write(&b, path));
     blob_free(&b);
 }
@@ -391,6 +411,14 @@ static void test_files(tiny_kind kind)
         CHECK(st == RLX_PARSE || st == RLX_INVALID);
         rewrite(path, i, 0x40, 0);
     }
+    CHECK_OK(rlx_context_restore(c, 0, path, &err), &err);
+    /* With the right hash: a token out of range, and rows of another size. */
+    forge(path, 72 + 3, 0x80);
+    CHECK_FAILS(rlx_context_restore(c, 0, path, &err), RLX_PARSE, &err, "token 0 is -");
+    forge(path, 72 + 3, 0x80);
+    forge(path, 72 + 23 * 4, 0x01);
+    CHECK_FAILS(rlx_context_restore(c, 0, path, &err), RLX_PARSE, &err, "rows of");
+    forge(path, 72 + 23 * 4, 0x01);
     CHECK_OK(rlx_context_restore(c, 0, path, &err), &err);
     rewrite(path, SIZE_MAX, 0, 1);
     CHECK_FAILS(rlx_context_restore(c, 0, path, &err), RLX_PARSE, &err, "bytes for");

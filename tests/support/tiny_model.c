@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WIDTH 32
+#define WIDTH TINY_WIDTH
+#define LETTERS 26
 #define HEADS 4
 #define KV_HEADS 2
 #define HIDDEN 64
@@ -92,7 +93,7 @@ static void byte_token(unsigned byte, char out[4])
     out[1] = (char)(0x80 | (code & 63));
 }
 
-static void put_tokenizer(maker *m)
+static void put_bytes(maker *m)
 {
     put_string(m, "tokenizer.ggml.model", "gpt2");
     put_string(m, "tokenizer.ggml.pre", "gpt-2");
@@ -114,6 +115,28 @@ static void put_tokenizer(maker *m)
     blob_number(&m->meta, 8, 4);
     blob_number(&m->meta, 0, 8);
     put_u32(m, "tokenizer.ggml.eos_token_id", TINY_END);
+}
+
+/* Letters at the begin of a word have U+2581 before them, others not. */
+static void put_letters(maker *m)
+{
+    static const char *const specials[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]"};
+    put_string(m, "tokenizer.ggml.model", "bert");
+    put_key(m, "tokenizer.ggml.tokens", 9);
+    blob_number(&m->meta, 8, 4);
+    blob_number(&m->meta, 4 + 2 * LETTERS, 8);
+    for (int i = 0; i < 4; i++)
+        put_text(&m->meta, specials[i]);
+    for (int i = 0; i < 2 * LETTERS; i++) {
+        char token[8];
+        snprintf(token, sizeof token, "%s%c", i < LETTERS ? "\u2581" : "", 'a' + i % LETTERS);
+        put_text(&m->meta, token);
+    }
+    put_u32(m, "tokenizer.ggml.padding_token_id", 0);
+    put_u32(m, "tokenizer.ggml.unknown_token_id", 1);
+    put_u32(m, "tokenizer.ggml.cls_token_id", 2);
+    put_u32(m, "tokenizer.ggml.seperator_token_id", 3);
+    put_u32(m, "tokenizer.ggml.token_type_count", 2);
 }
 
 /* ---- Tensors --------------------------------------------------------------------------------- */
@@ -195,25 +218,66 @@ static void make_mamba(maker *m)
     }
 }
 
+static void put_linear(maker *m, int layer, const char *name, uint64_t rows, uint64_t columns)
+{
+    char full[64];
+    snprintf(full, sizeof full, "%s.weight", name);
+    put_layer(m, layer, full, rows, columns, columns ? weight(columns) : ones);
+    snprintf(full, sizeof full, "%s.bias", name);
+    put_layer(m, layer, full, rows, 0, small);
+}
+
+static void make_bert(maker *m)
+{
+    put_u32(m, ".feed_forward_length", HIDDEN);
+    put_u32(m, ".attention.head_count", HEADS);
+    put_u32(m, ".pooling_type", 1);
+    put_f32(m, ".attention.layer_norm_epsilon", 1e-6f);
+    put_tensor(m, "token_types.weight", 2, WIDTH, small);
+    put_tensor(m, "position_embd.weight", TINY_CONTEXT, WIDTH, small);
+    put_tensor(m, "token_embd_norm.weight", WIDTH, 0, ones);
+    put_tensor(m, "token_embd_norm.bias", WIDTH, 0, small);
+    for (int i = 0; i < LAYERS; i++) {
+        put_linear(m, i, "attn_q", WIDTH, WIDTH);
+        put_linear(m, i, "attn_k", WIDTH, WIDTH);
+        put_linear(m, i, "attn_v", WIDTH, WIDTH);
+        put_linear(m, i, "attn_output", WIDTH, WIDTH);
+        put_linear(m, i, "attn_output_norm", WIDTH, 0);
+        put_linear(m, i, "ffn_up", HIDDEN, WIDTH);
+        put_linear(m, i, "ffn_down", WIDTH, HIDDEN);
+        put_linear(m, i, "layer_output_norm", WIDTH, 0);
+    }
+}
+
+static const struct family {
+    const char *arch;
+    uint32_t vocabulary;
+    void (*tokenizer)(maker *m), (*layers)(maker *m);
+} families[] = {
+    {"llama", TINY_VOCABULARY, put_bytes, make_llama},
+    {"mamba", TINY_VOCABULARY, put_bytes, make_mamba},
+    {"bert", 4 + 2 * LETTERS, put_letters, make_bert},
+};
+
 blob tiny_model(tiny_kind kind, uint64_t seed)
 {
-    maker m = {.arch = kind == TINY_LLAMA ? "llama" : "mamba", .random = seed * 2 + 1};
+    const struct family *f = &families[kind];
+    maker m = {.arch = f->arch, .random = seed * 2 + 1};
     blob out = {0};
     put_string(&m, "general.architecture", m.arch);
     put_string(&m, "general.name", "tiny");
     put_u32(&m, ".block_count", LAYERS);
     put_u32(&m, ".context_length", TINY_CONTEXT);
     put_u32(&m, ".embedding_length", WIDTH);
-    put_u32(&m, ".vocab_size", TINY_VOCABULARY);
-    put_f32(&m, ".attention.layer_norm_rms_epsilon", 1e-5f);
-    put_tokenizer(&m);
-    put_tensor(&m, "token_embd.weight", TINY_VOCABULARY, WIDTH, (fill){0, 1});
-    if (kind == TINY_LLAMA)
-        make_llama(&m);
-    else
-        make_mamba(&m);
-    put_tensor(&m, "output_norm.weight", WIDTH, 0, ones);
-    put_tensor(&m, "output.weight", TINY_VOCABULARY, WIDTH, (fill){0, 0.8});
+    put_u32(&m, ".vocab_size", f->vocabulary);
+    f->tokenizer(&m);
+    put_tensor(&m, "token_embd.weight", f->vocabulary, WIDTH, (fill){0, 1});
+    f->layers(&m);
+    if (kind != TINY_BERT) {
+        put_f32(&m, ".attention.layer_norm_rms_epsilon", 1e-5f);
+        put_tensor(&m, "output_norm.weight", WIDTH, 0, ones);
+        put_tensor(&m, "output.weight", f->vocabulary, WIDTH, (fill){0, 0.8});
+    }
     blob_add(&out, "GGUF", 4);
     blob_number(&out, 3, 4);
     blob_number(&out, m.n_tensors, 8);

@@ -41,7 +41,7 @@ typedef struct rlx_model_desc {
     rlx_precision precision;
     int64_t context;         /* tokens a sequence can hold; default what the model was trained for,
                               * at most 4096 */
-    int64_t sequences;       /* sequences of a context; default 1 */
+    int64_t sequences;       /* sequences of a context, default 1; of an encoder: texts in a run */
     int64_t batch;           /* prompt tokens computed at once; default 512 */
     rlx_dtype cache;         /* of the K/V cache: f16 (default), f32, q8_0 */
     const char *tokenizer;   /* path of a tokenizer.json; default: in the file, or beside it */

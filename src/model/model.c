@@ -10,7 +10,8 @@
 
 #define DEFAULT_CONTEXT 4096
 #define DEFAULT_BATCH 512
-#define EMBED_TEXTS 16 /* texts in one run of an encoder */
+#define EMBED_TEXTS 16    /* texts in one run of an encoder, */
+#define EMBED_TOKENS 8192 /* if they have no more tokens than this */
 
 /* ---- Choices --------------------------------------------------------------------------------- */
 
@@ -55,7 +56,8 @@ static rx_build_desc choose_build(const rlx_model *m, const rlx_model_desc *d)
 {
     rx_build_desc b = {.cache = d->cache ? d->cache : RLX_F16};
     if (!m->known.is_decoder) {
-        b.sequences = or_default(d->sequences, EMBED_TEXTS);
+        int64_t fitting = EMBED_TOKENS / m->max_text;
+        b.sequences = or_default(d->sequences, smaller(fitting ? fitting : 1, EMBED_TEXTS));
         b.context = b.batch = m->max_text;
         return b;
     }
@@ -108,6 +110,8 @@ static rlx_status load_model(rlx_model *m, const char *path, rx_bytes data,
 {
     RLX_TRY(check_desc(d, err));
     RLX_TRY(rx_model_read(m, path, data, d->tokenizer, err));
+    if (d->context && d->context < m->max_text)
+        m->max_text = d->context;
     m->build = choose_build(m, d);
     m->policy = choose_policy(m, d->precision);
     rlx_device_desc device = {.threads = d->threads};

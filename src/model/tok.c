@@ -172,16 +172,6 @@ static bool open_beside(const char *folder, size_t n, const char *name, char **p
     return rx_file_open(*path, file, NULL) == RLX_OK;
 }
 
-/* Whether tokenizer_config.json says that the vocabulary has only small letters: yes if unsaid. */
-static bool wants_lower(const rx_file *config)
-{
-    static const char key[] = "\"do_lower_case\": false";
-    for (size_t i = 0; i + sizeof key - 1 <= config->bytes; i++)
-        if (!memcmp(config->data + i, key, sizeof key - 1))
-            return false;
-    return true;
-}
-
 /* A tokenizer.json or vocab.txt with what lies beside it. */
 static rlx_status open_text(const char *path, const rx_file *file, bool is_json,
                             rlx_tokenizer **out, rlx_error *err)
@@ -194,9 +184,9 @@ static rlx_status open_text(const char *path, const rx_file *file, bool is_json,
         return RLX_NO_MEMORY;
     bool has_config = open_beside(path, folder, "tokenizer_config.json", &config_path, &config);
     bool has_jinja = open_beside(path, folder, "chat_template.jinja", &jinja_path, &jinja);
+    bool lower = rx_tok_config_lower(config.data, config.bytes);
     rlx_status st = is_json ? rx_tok_load_json(t, file->data, file->bytes, err)
-                            : rx_tok_load_vocab(t, file->data, file->bytes,
-                                                !has_config || wants_lower(&config), err);
+                            : rx_tok_load_vocab(t, file->data, file->bytes, lower, err);
     if (st == RLX_OK && has_jinja)
         st = rx_tok_add_template(t, NULL, 0, (const char *)jinja.data, jinja.bytes, err);
     if (st == RLX_OK && has_config)

@@ -290,6 +290,8 @@ rlx_status rx_tok_load_gguf(rlx_tokenizer *t, const rlx_file *f, rlx_error *err)
 rlx_status rx_tok_load_json(rlx_tokenizer *t, const void *text, size_t n, rlx_error *err);
 rlx_status rx_tok_load_vocab(rlx_tokenizer *t, const void *text, size_t n, bool lower,
                              rlx_error *err);
+/* Whether tokenizer_config.json says that text becomes small letters: yes if unsaid. */
+bool rx_tok_config_lower(const void *text, size_t n);
 /* tokenizer_config.json: special tokens and chat templates. */
 rlx_status rx_tok_load_config(rlx_tokenizer *t, const void *text, size_t n, rlx_error *err);
 

@@ -367,6 +367,17 @@ static void load_special_names(rlx_tokenizer *t, const rx_json *root)
     }
 }
 
+bool rx_tok_config_lower(const void *text, size_t n)
+{
+    rx_arena arena = {0};
+    const rx_json *root = NULL;
+    if (n)
+        rx_json_parse(&arena, "tokenizer_config.json", text, n, &root, NULL);
+    bool lower = rx_tok_json_bool(root, "do_lower_case", true);
+    rx_arena_finish(&arena);
+    return lower;
+}
+
 rlx_status rx_tok_load_config(rlx_tokenizer *t, const void *text, size_t n, rlx_error *err)
 {
     rx_tok_json l = {t, err};

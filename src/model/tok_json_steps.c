@@ -373,8 +373,7 @@ static rlx_status decode_bpe(const rx_tok_json *l, const rx_json *v)
 static rlx_status decode_spaces(const rx_tok_json *l, const rx_json *v)
 {
     (void)v;
-    if (l->t->decode != RX_DECODE_SPACES)
-        l->t->decode = RX_DECODE_SPACES;
+    l->t->decode = RX_DECODE_SPACES;
     return RLX_OK;
 }
 

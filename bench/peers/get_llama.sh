@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Fetches llama.cpp as prebuilt libraries (the npm package node-llama-cpp has them for every level of
-# x86-64) into DIR and builds llama_bench against them. What is there already is kept.
+# Fetches llama.cpp as prebuilt libraries (the npm package node-llama-cpp has them for every level
+# of x86-64) into DIR and builds llama_bench against them. What is there already is kept.
 # usage: get_llama.sh DIR; then bench/compare --llama DIR
 set -eu
 

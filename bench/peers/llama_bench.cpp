@@ -26,7 +26,7 @@
 namespace {
 
 constexpr double MIN_SAMPLE = 2e-3; // seconds: shorter runs are put together
-constexpr int MAX_SAMPLES = 25;
+constexpr int MAX_SAMPLES = 10;
 constexpr int MAX_NODES = 16384;
 
 struct sample {

@@ -8,7 +8,7 @@ import sys
 import time
 
 MIN_SAMPLE = 2e-3  # seconds: shorter runs are put together
-MAX_SAMPLES = 25
+MAX_SAMPLES = 10
 
 
 class Unsupported(Exception):

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Whole models with random weights, as cases: their speed does not depend on the numbers. The shapes
- * are those of all-MiniLM-L6-v2, SmolLM2-135M and ResNet-50. */
+/* Whole models with random weights, as cases: speed does not depend on the numbers. The shapes are
+ * those of all-MiniLM-L6-v2, SmolLM2-135M and ResNet-50. */
 #include <stdio.h>
 #include <string.h>
 
@@ -122,7 +122,8 @@ static rlx_value decoder_layer(net *n, rlx_value x, const decoding *d, int layer
                                    &(rlx_attention_desc){.layout = RLX_BSHD, .causal = true});
     x = packed(n, rlx_reshape(n->g, y, 2, (rlx_dim[]){d->tokens, WIDTH}), WIDTH, WIDTH, x);
     h = rlx_rms_norm(n->g, x, vector(n, WIDTH), NULL);
-    rlx_value gate = packed(n, h, WIDTH, INNER, RLX_NONE), up = packed(n, h, WIDTH, INNER, RLX_NONE);
+    rlx_value gate = packed(n, h, WIDTH, INNER, RLX_NONE);
+    rlx_value up = packed(n, h, WIDTH, INNER, RLX_NONE);
     return packed(n, rlx_swiglu(n->g, gate, up), INNER, WIDTH, x);
 }
 

@@ -17,7 +17,7 @@
 
 #define MIN_SAMPLE 2e-3 /* seconds: shorter runs are put together */
 #define MAX_INNER 4096
-#define MAX_SAMPLES 25
+#define MAX_SAMPLES 10
 #define MAX_WORDS 8
 
 typedef struct server {
@@ -180,7 +180,7 @@ static void time_case(server *s, double seconds)
     double samples[MAX_SAMPLES][2], one;
     rlx_error err = {0};
     size_t n = 0;
-    /* Others ran in between: what they pushed out of the caches comes back before the clock runs. */
+    /* Others ran in between: what they pushed out of the caches comes back first. */
     rlx_status st = s->model ? RLX_OK : bench_sample(s->run.session, 1, &one, &err);
     double begin = cli_now();
     while (st == RLX_OK && n < MAX_SAMPLES && (n == 0 || cli_now() - begin < seconds))

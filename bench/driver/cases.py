@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT
+"""What is compared: each case with its peers and the ratio that rlx should reach against them."""
+from collections import namedtuple
+
+# section   where the case is shown
+# label     its name in tables
+# request   what every worker is asked to open; "fast" and "copies=N" may follow
+# goals     {peer: the least peer time / rlx time}; None: shown without a goal
+# size      place on the axis of the plot "speed against size"; None: not drawn there
+# quick     part of --quick
+# kernels   its time by kernel is drawn
+Case = namedtuple("Case", "section label request goals size quick kernels",
+                  defaults=(None, False, False))
+
+PACKED = ("q4_0", "q4_1", "q8_0", "q4_k", "q6_k")
+COPIES = 4  # of a matrix that is read once a run: together larger than the caches
+
+
+def sgemm_cases():
+    sizes = [(17, True), (64, True), (100, False), (129, False), (512, False), (1024, True)]
+    for n, quick in sizes:
+        least = 0.95 if n == 1024 else 1.0
+        yield Case("sgemm", f"{n}^3", f"matmul:f32:{n}x{n}x{n}",
+                   {"numpy": least, "onnxruntime": 1.0, "torch": None}, n, quick)
+    yield Case("sgemm", "384x128x1536", "matmul:f32:384x128x1536",
+               {"numpy": 1.0, "onnxruntime": 1.0, "torch": None})
+
+
+def packed_cases():
+    for policy, least in ((" fast", 1.0), ("", 0.5)):
+        name = policy.strip() or "exact"
+        for t in PACKED:
+            quick = t == "q4_0" and bool(policy)
+            yield Case("packed matmul", f"{t} 1024^3 {name}",
+                       f"dequant_matmul:{t}:1024x1024x1024{policy}", {"llama.cpp": least}, None,
+                       quick)
+        for t in PACKED:
+            quick = t == "q4_0" and bool(policy)
+            yield Case("packed GEMV", f"{t} 14336x4096 {name}",
+                       f"dequant_matmul:{t}:1x14336x4096 copies={COPIES}{policy}",
+                       {"llama.cpp": least}, None, quick)
+
+
+def row_cases():
+    rows = (("softmax", "softmax:f32:4096x4096"), ("rms norm", "rms_norm:f32:4096x4096"),
+            ("rope", "rope:f32:1x32x4096x128:interleaved=true"))
+    for label, request in rows:
+        yield Case("rows", f"{label} 4096^2", request, {"llama.cpp": 2.0, "torch": None}, None,
+                   label == "softmax")
+    yield Case("rows", "layer norm 1024x1024", "layer_norm:f32:1024x1024",
+               {"onnxruntime": 1.0, "torch": None})
+    yield Case("rows", "gelu 1024x1024", "gelu:f32:1024x1024",
+               {"onnxruntime": 1.0, "torch": None})
+
+
+def fft_cases():
+    for rows, n in ((256, 1024), (256, 1000), (64, 4096), (256, 997), (4, 65536)):
+        yield Case("FFT", f"{rows} x {n}", f"fft:f32:{rows}x{n}x2",
+                   {"numpy": 1 / 1.5, "torch": None}, None, n == 1024)
+
+
+def conv_cases():
+    convs = (("3x3, 64 to 64, 56x56", "1x64x56x56:64x3x3"),
+             ("depthwise 3x3, 64, 56x56", "1x64x56x56:64x3x3:groups=64"),
+             ("1x1, 64 to 256, 56x56", "1x64x56x56:256x1x1"))
+    for label, shape in convs:
+        yield Case("convolution", label, f"conv2d:f32:{shape}",
+                   {"onnxruntime": 1.0, "torch": None}, None, "3x3, 64 to" in label)
+
+
+def model_cases(smollm2):
+    for n in (16, 128, 512):
+        yield Case("models", f"MiniLM-L6, {n} tokens", f"minilm:f32:1x{n}", {"onnxruntime": 1.0},
+                   None, n == 128, True)
+    for policy, least in ((" fast", 1.5), ("", None)):
+        if not smollm2:
+            break
+        name = policy.strip() or "exact"
+        yield Case("models", f"SmolLM2 prompt 512 {name}", f"prompt 512 {smollm2}{policy}",
+                   {"llama.cpp": least})
+        yield Case("models", f"SmolLM2 decode {name}", f"decode 32 {smollm2}{policy}",
+                   {"llama.cpp": least}, None, bool(policy))
+
+
+# Drawn by kernel although no peer runs them: the same networks with random weights.
+KERNEL_MODELS = (("SmolLM2 prompt 512 fast", "smollm2_prompt:q4_1:512 fast"),
+                 ("SmolLM2 decode fast", "smollm2_decode:q4_1:512 fast"),
+                 ("ResNet-50", "resnet50:f32:1"))
+
+
+def cpu_cases(smollm2=None):
+    for cases in (sgemm_cases(), packed_cases(), model_cases(smollm2), row_cases(), fft_cases(),
+                  conv_cases()):
+        yield from cases
+
+
+def gpu_cases():
+    """Against PyTorch on the same GPU."""
+    flat = 1 << 26
+
+    def case(section, label, request, quick=True, size=None):
+        return Case(section, label, request, {"torch": 1.0}, size, quick)
+
+    for t in ("f32", "f16", "bf16"):
+        for n in (1024, 4096, 8192):
+            yield case(f"matmul {t}", f"{t} {n}^3", f"matmul:{t}:{n}x{n}x{n}", n > 1024, n)
+    for n in (512, 4096):
+        yield case("attention", f"f16 causal, 32 heads, {n} tokens",
+                   f"attention:f16:1x32x{n}x128:causal=true")
+    for op in ("softmax", "layer_norm", "cumsum"):
+        yield case("rows", f"{op} 4096^2", f"{op}:f32:4096x4096")
+    yield case("rows", "top-64 of 4096^2", "top_k:f32:4096x4096:k=64")
+    yield case("memory", "gelu 64M", f"gelu:f32:{flat}")
+    yield case("memory", "sum 64M", f"reduce_sum:f32:{flat}")
+    yield case("memory", "transpose 8192^2", "transpose:f32:8192x8192")
+    yield case("convolution", "3x3 f16 16x64x56x56", "conv2d:f16:16x64x56x56:64x3x3")
+    yield case("FFT", "4096 x 4096", "fft:f32:4096x4096x2", False)

@@ -5,7 +5,8 @@ import pty
 import re
 from cli import *
 
-COMMANDS = "devices doctor ops run bench explain inspect quantize help version".split()
+COMMANDS = """devices doctor ops run bench explain inspect quantize tokenize generate chat embed
+perplexity help version""".split()
 
 skip_without_tool()
 

@@ -348,7 +348,8 @@ RLX_API rlx_value rlx_scatter_add(rlx_graph *g, rlx_value x, rlx_value index, rl
 /* Writes `update` into a state along `axis` and returns the state as it is afterwards. The value
  * that named the state before must not be used by later nodes. position (i32 or i64): scalar, the
  * first place; or [L], one place for each of the L slices of update; or [B, L] with B the size of
- * axis 0 (axis > 0), the same for each batch. Places outside are skipped and reported. */
+ * axis 0 (axis > 0), the same for each batch. Places outside are skipped and reported. An update in
+ * f32 for a state of f16 or bf16 is converted as rlx_cast does; else both have one type. */
 RLX_API rlx_value rlx_state_write(rlx_graph *g, rlx_value state, rlx_value update,
                                   rlx_value position, int64_t axis);
 

@@ -247,29 +247,33 @@ rlx_status rx_gpu_lower_scatter_add(rx_gpu_build *b, const rx_gpu_call *c)
 /* A walk over the update (tensor 0) and the state (tensor 1) with elements of `bits` bits. */
 typedef struct writing {
     rx_walk walk;
-    uint32_t bits;
+    uint32_t bits, to; /* to: the type that f32 is rounded to, or 0 */
     int64_t update_at, axis_stride;
 } writing;
 
-/* Elements below 32 bits as words, if rows of whole words lie on words in both tensors. */
+/* Elements below 32 bits as words, if rows of whole words lie on words in both tensors; an update
+ * in f32 has its words anywhere. */
 static void widen(writing *w, int axis)
 {
     rx_walk *k = &w->walk;
-    int64_t per = 32 / (int64_t)w->bits, all = w->update_at | w->axis_stride;
-    int last = k->rank - 1;
+    const int64_t per = 32 / (int64_t)w->bits, from_per = w->to ? 1 : per;
+    const int last = k->rank - 1;
     if (last < 0 || k->axis[last] == axis || k->stride[0][last] != 1 || k->stride[1][last] != 1)
         return;
-    all |= k->dim[last];
-    for (int i = 0; i < last; i++)
-        all |= k->stride[0][i] | k->stride[1][i];
-    if (all & (per - 1))
+    int64_t to = w->axis_stride | k->dim[last], from = w->update_at;
+    for (int i = 0; i < last; i++) {
+        to |= k->stride[1][i];
+        from |= k->stride[0][i];
+    }
+    if (to & (per - 1) || from & (from_per - 1))
         return;
     w->bits = 32;
-    w->update_at /= per;
+    w->update_at /= from_per;
     w->axis_stride /= per;
     k->dim[last] /= per;
+    k->stride[0][last] = per / from_per;
     for (int i = 0; i < last; i++) {
-        k->stride[0][i] /= per;
+        k->stride[0][i] /= from_per;
         k->stride[1][i] /= per;
     }
 }
@@ -279,7 +283,8 @@ static writing make_writing(const rx_gpu_call *c, int axis, bool by_batch)
     const rx_view *update = &c->in[1], *state = &c->out[0];
     int64_t stride[RLX_MAX_RANK];
     writing w = {.bits = rx_bits_of(state->dtype), .update_at = rx_gpu_offset(update),
-                 .axis_stride = state->stride[axis]};
+                 .axis_stride = state->stride[axis],
+                 .to = update->dtype == state->dtype ? 0 : (uint32_t)state->dtype};
     memcpy(stride, state->stride, sizeof stride);
     stride[axis] = 0;
     w.walk = rx_walk_make(update->rank, update->dim);
@@ -329,6 +334,7 @@ rlx_status rx_gpu_lower_state_write(rx_gpu_build *b, const rx_gpu_call *c)
     rx_spec(d, (uint32_t)rx_walk_find(&w.walk, axis));
     rx_spec(d, position->rank == 2 ? (uint32_t)rx_walk_find(&w.walk, 0) : RLX_MAX_RANK);
     rx_spec(d, one);
+    rx_spec(d, w.to);
     rx_gpu_bind(d, RX_REF_OUT(0), true);
     rx_gpu_bind(d, RX_REF_IN(1), false);
     rx_gpu_bind(d, place, false);

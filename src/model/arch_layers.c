@@ -15,14 +15,14 @@ static rlx_value split_sequences(rx_builder *b, rlx_value v)
     return rlx_reshape(b->g, v, 4, dims);
 }
 
-/* A state with a row for each place, after `update` [B * S, heads, n] was written. */
-static rlx_value write_rows(rx_builder *b, const rx_layer *l, const char *what, rlx_value update)
+/* A state with a row for each place, after `update` [B * S, heads, n] was written in type t. */
+static rlx_value write_rows(rx_builder *b, const rx_layer *l, const char *what, rlx_dtype t,
+                            rlx_value update)
 {
     char name[RX_STATE_NAME];
     const rlx_shape s = rlx_value_shape(b->g, update);
     const rlx_dim dims[] = {b->d->sequences * b->d->context, s.dim[1], s.dim[2]};
-    const rlx_value state = rlx_state(b->g, rx_build_name(b, l, what, name),
-                                      rlx_value_dtype(b->g, update), 3, dims);
+    const rlx_value state = rlx_state(b->g, rx_build_name(b, l, what, name), t, 3, dims);
     return rlx_state_write(b->g, state, update, b->places, 0);
 }
 
@@ -41,8 +41,8 @@ static rlx_value keep_q8(rx_builder *b, const rx_layer *l, const char *what[2], 
     const rlx_value scale = rlx_cast(g, top, RLX_F16);
     const rlx_quant_desc q = {.axis = 2, .block = block, .to = RLX_I8};
     const rlx_value codes = rlx_quantize(g, x, rlx_cast(g, scale, RLX_F32), RLX_NONE, &q);
-    const rlx_value all = write_rows(b, l, what[0], codes);
-    const rlx_value all_scales = rlx_cast(g, write_rows(b, l, what[1], scale), RLX_F32);
+    const rlx_value all = write_rows(b, l, what[0], RLX_I8, codes);
+    const rlx_value all_scales = rlx_cast(g, write_rows(b, l, what[1], RLX_F16, scale), RLX_F32);
     const rlx_quant_desc back = {.axis = 2, .block = block, .to = RLX_F16};
     return rlx_dequantize(g, all, all_scales, RLX_NONE, &back);
 }
@@ -54,9 +54,8 @@ static rlx_value keep(rx_builder *b, const rx_layer *l, const char *what[2], rlx
     x = rlx_reshape(b->g, x, 3, (rlx_dim[]){b->rows, s.dim[2], s.dim[3]});
     if (b->d->cache == RLX_Q8_0)
         return split_sequences(b, keep_q8(b, l, what, x));
-    if (b->d->cache == RLX_F16)
-        x = rlx_cast(b->g, x, RLX_F16);
-    return split_sequences(b, write_rows(b, l, what[0], x));
+    const rlx_dtype t = b->d->cache == RLX_F16 ? RLX_F16 : rlx_value_dtype(b->g, x);
+    return split_sequences(b, write_rows(b, l, what[0], t, x));
 }
 
 /* ---- Attention ------------------------------------------------------------------------------- */

@@ -115,6 +115,16 @@ static rlx_status check_position(rx_infer *c, int axis)
     return rx_check_dim(c, 2, "position", position->rank - 1, update->dim[axis]);
 }
 
+/* The update has the type of the state, or is f32 for a state of halves. */
+static rlx_status check_update_type(rx_infer *c)
+{
+    const rlx_dtype state = c->in[0]->dtype;
+    RLX_TRY(rx_check_type(c, 1, "update", RX_PLAIN));
+    if (c->in[1]->dtype == RLX_F32 && (state == RLX_F16 || state == RLX_BF16))
+        return RLX_OK;
+    return rx_check_same_type(c, 0, 1);
+}
+
 rlx_status rx_infer_state_write(rx_infer *c)
 {
     rlx_axis_desc *d = c->attr;
@@ -123,8 +133,7 @@ rlx_status rx_infer_state_write(rx_infer *c)
     if (maker != RX_OP_state && maker != RX_OP_state_write)
         return rx_infer_fail(c, "state: expected a state or the result of state_write, got the "
                              "result of %s", rx_ops[maker].name);
-    RLX_TRY(rx_check_type(c, 1, "update", RX_PLAIN));
-    RLX_TRY(rx_check_same_type(c, 0, 1));
+    RLX_TRY(check_update_type(c));
     RLX_TRY(rx_check_type(c, 2, "position", RX_INDEX));
     RLX_TRY(rx_check_rank(c, 0, "state", 1, RLX_MAX_RANK));
     RLX_TRY(rx_check_axis(c, &d->axis, c->in[0]->shape.rank));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reference kernel of state_write: copies slices of the update into the state, in place. */
+/* Reference kernel of state_write: copies slices of the update into the state, in place; those in
+ * f32 are rounded to the type of the state. */
 #include "cpu/ref/ref.h"
 
 #include "base/dtype.h"
@@ -25,6 +26,14 @@ static bool overlap(const rx_view *a, const rx_view *b)
     byte_range(a, &a_first, &a_end);
     byte_range(b, &b_first, &b_end);
     return a_first < b_end && b_first < a_end;
+}
+
+static void move_element(const rx_view *to, int64_t j, const rx_view *from, int64_t i)
+{
+    if (to->dtype == from->dtype)
+        rx_copy_element(to, j, from, i);
+    else
+        rx_store(to, j, rx_load(from, i));
 }
 
 static void copy_all(const rx_view *to, const rx_view *from)
@@ -80,7 +89,7 @@ rlx_status rx_ref_state_write(const rx_call *c)
         if (to[axis] < 0 || to[axis] >= state->dim[axis])
             rx_call_flag(c, RLX_FLAG_STATE_RANGE);
         else
-            rx_copy_element(state, rx_offset(state, to), &update, rx_offset(&update, at));
+            move_element(state, rx_offset(state, to), &update, rx_offset(&update, at));
     } while (rx_next(at, update.dim, update.rank));
     return RLX_OK;
 }

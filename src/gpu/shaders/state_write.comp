@@ -5,7 +5,10 @@
  * state_place.comp, with b the coordinate of axis BATCH (8: none). Places out of range are skipped;
  * ONE sets the flag.
  *
- * One invocation moves one element; of those smaller than a word it changes only its own bits. */
+ * One invocation moves one element; of those smaller than a word it changes only its own bits.
+ * With TO (F16 or BF16) the update is f32 and rounded to that type: an element (BITS 16), or two
+ * that follow one another and make a word of the state (BITS 32; update_stride counts elements,
+ * the others words). */
 #include "common.glsl"
 
 layout(constant_id = 1) const uint BITS = 32;
@@ -15,6 +18,7 @@ layout(constant_id = 3) const uint RANK = 1;
 layout(constant_id = 4) const uint AXIS = 0;
 layout(constant_id = 5) const uint BATCH = 8;
 layout(constant_id = 6) const uint ONE = 1;
+layout(constant_id = 7) const uint TO = 0;
 
 WORDS(0, state);
 WORDS(1, update);
@@ -42,6 +46,8 @@ uint find_slice(uint l, uint b)
     return there ? at : axis_size;
 }
 
+uint round_f32(uint i) { return encode_f(TO, uintBitsToFloat(update[i])); }
+
 void main()
 {
     uint e = GLOBAL_INDEX, from = update_at, to = 0u, l = 0u, b = 0u;
@@ -59,13 +65,16 @@ void main()
     if (place >= axis_size)
         return;
     to += place * axis_stride;
-    if (BITS == 64u) {
+    if (TO != 0u && BITS == 32u) {
+        state[to] = round_f32(from) | round_f32(from + 1u) << 16;
+    } else if (BITS == 64u) {
         state[2u * to] = update[2u * from];
         state[2u * to + 1u] = update[2u * from + 1u];
     } else if (BITS == 32u) {
         state[to] = update[from];
     } else {
         atomicAnd(state[to / PER], ~put_part(MASK, to));
-        atomicOr(state[to / PER], put_part(take_part(update[from / PER], from), to));
+        uint part = TO != 0u ? round_f32(from) : take_part(update[from / PER], from);
+        atomicOr(state[to / PER], put_part(part, to));
     }
 }

@@ -40,7 +40,7 @@ export async function generateTokens(url, prompt, options) {
         const running = model.generate(prompt, { maxTokens: options.maxTokens, temperature: 0 });
         for await (const { text } of running) streamed += text;
         const result = await running;
-        return { ...result, streamed, device: model.device, info: model.info };
+        return { ...result, streamed, device: model.device, stored: await rlx.isStored(url) };
     } finally {
         rlx.close();
     }

@@ -87,12 +87,12 @@ def check_api(page):
 # ---- Generation ----------------------------------------------------------------------------------
 
 
-def native_tokens():
-    """What the command line generates, as token numbers; None with a printed reason."""
+def native_tokens(prompt, n, *options):
+    """What the command line generates, as JSON; None with a printed reason."""
     tool = os.environ.get("RLX_TOOL", str(wasm.SOURCE / "build" / "rlx"))
-    command = [tool, "generate", "--model", str(CHAT_MODEL), "--prompt", PROMPT, "--max-tokens",
-               str(N_TOKENS), "--temperature", "0", "--policy", "exact", "--device", "cpu",
-               "--json"]
+    command = [tool, "generate", "--model", str(CHAT_MODEL), "--prompt", prompt, "--max-tokens",
+               str(n), "--temperature", "0", "--policy", "exact", "--device", "cpu", "--json",
+               *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         report("rlx generate", False, done.stderr.strip()[-300:])
@@ -107,12 +107,12 @@ def check_generation(page, expected, device, options):
                   {"device": device, **options})
     same = result["tokenIds"] == expected["tokens"][:n]
     report(f"generation on {device}: {json.dumps(options)}",
-           same and result["streamed"] == result["text"],
+           same and result["streamed"] == result["text"] and result["stored"],
            f"{n} tokens" if same else f"{result['tokenIds']} is not {expected['tokens'][:n]}")
 
 
 def check_generations(page):
-    expected = native_tokens()
+    expected = native_tokens(PROMPT, N_TOKENS)
     if expected is None:
         return
     check_generation(page, expected, "cpu", {"maxTokens": N_TOKENS})
@@ -168,7 +168,11 @@ def check_chat(page, base):
     page.wait_for(state_is("generating"))
     page.wait_for(state_is("ready"), timeout=300)
     answer = page.evaluate("document.querySelector('.message.assistant span').textContent")
-    report("demo page answers", len(answer) > 20, answer[:80].replace("\n", " "))
+    tokens = page.evaluate("document.querySelector('.message.assistant').dataset.tokens")
+    question = page.evaluate("document.querySelector('.message.user').textContent")
+    expected = native_tokens(question, 48, "--chat") or {"tokens": []}
+    report("demo page answers as rlx generate does",
+           tokens == " ".join(map(str, expected["tokens"])), answer[:80].replace("\n", " "))
     picture(page, "chat-desktop")
     check_stop(page)
     page.resize(*SIZES["phone"], mobile=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import wasm
 
 HERE = Path(__file__).resolve().parent
-MAX_GZIP = 1 << 20  # bytes of rlx.wasm as a server sends it
+MAX_GZIP = 3 << 19  # bytes of rlx.wasm as a server sends it
 
 
 def node(script, *args):

@@ -5,7 +5,7 @@ import { TIMEOUT, turn } from './module.mjs';
 import { fetchFile } from './store.mjs';
 
 const PRECISIONS = { auto: 0, exact: 1, fast: 2 };
-// Prompt tokens computed at once: few on the CPU, so that "stop" is heard during a long prompt; very
+// Prompt tokens computed at once: few on the CPU, so that "stop" is heard in a long prompt; very
 // few on an emulated GPU, which takes minutes to compile the kernels for many.
 const CPU_BATCH = 64, EMULATED_BATCH = 2;
 // What belongs to a safetensors model, besides the weights; only the first must be there.

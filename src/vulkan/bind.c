@@ -114,7 +114,7 @@ typedef struct binder {
     rx_arena arena;        /* code of emitted kernels */
     rx_gpu_dispatch *raw;  /* of r->list, for their pipelines */
     size_t cap_raw;
-    uint64_t scratch_bytes;
+    uint64_t scratch_bytes, scratch_next;
     rx_view *operands;     /* of the step */
     uint32_t *fold;        /* by step: rx_vk_find_folds */
     bool *is_param;
@@ -274,13 +274,32 @@ static rlx_status add_dispatch(binder *b, const lowered *l, const rx_gpu_dispatc
     return RLX_OK;
 }
 
-/* Scratch pieces of a step lie one after another from the start of the scratch block. Results that
- * nobody wants are written there too. */
+/* Up to here the scratch of a step lies behind that of the step before, so that they need not wait
+ * for one another. */
+#define SCRATCH_RING ((uint64_t)256 << 20)
+
+static uint64_t align_scratch(uint64_t bytes)
+{
+    return (bytes + RX_VK_ALIGN - 1) / RX_VK_ALIGN * RX_VK_ALIGN;
+}
+
+/* Where the scratch of a step begins. */
+static uint64_t begin_scratch(const binder *b, const lowered *l)
+{
+    uint64_t need = 0;
+    for (size_t i = 0; i < l->build.n_scratch; i++)
+        need += align_scratch(l->build.scratch[i]);
+    bool wraps = b->scratch_next + need > SCRATCH_RING || b->e->device->caps.is_software;
+    return wraps ? 0 : b->scratch_next;
+}
+
+/* Scratch pieces of a step lie one after another in the scratch block. Results that nobody wants
+ * are written there too. */
 static rlx_status place_scratch(binder *b, lowered *l)
 {
     const rx_step *s = &b->e->program->steps[l->step];
     size_t n = l->build.n_scratch + s->n_out;
-    uint64_t at = 0;
+    uint64_t at = begin_scratch(b, l);
     l->scratch = rx_arena_zero(&b->arena, (n + 1) * sizeof *l->scratch);
     if (!l->scratch)
         return rx_fail_memory(b->err, "scratch of a step", sizeof *l->scratch);
@@ -293,8 +312,9 @@ static rlx_status place_scratch(binder *b, lowered *l)
         else if (l->call->out[i - l->build.n_scratch].rank >= 0)
             rx_gpu_extent(&l->call->out[i - l->build.n_scratch], &begin, &bytes);
         l->scratch[i] = (rx_vk_place){&b->e->scratch, at, bytes ? bytes : 16};
-        at += (l->scratch[i].bytes + RX_VK_ALIGN - 1) / RX_VK_ALIGN * RX_VK_ALIGN;
+        at += align_scratch(l->scratch[i].bytes);
     }
+    b->scratch_next = at;
     b->scratch_bytes = at > b->scratch_bytes ? at : b->scratch_bytes;
     return RLX_OK;
 }

@@ -14,11 +14,14 @@ typedef struct rx_pack_source {
 } rx_pack_source;
 
 typedef struct rx_packed rx_packed;
+typedef struct rx_pack_slab rx_pack_slab;
 
 typedef struct rx_pack_cache {
     rx_mutex lock;
     rx_packed **lists; /* of each source */
     size_t n_lists;
+    rx_pack_slab *slabs; /* the newest first */
+    size_t bytes;        /* of all slabs */
 } rx_pack_cache;
 
 bool rx_pack_cache_init(rx_pack_cache *p, size_t n_sources);

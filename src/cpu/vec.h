@@ -23,6 +23,7 @@
  *   vi_load_u8: VF bytes, one in each lane
  *   vi_add vi_sub vi_mul (low half) vi_min vi_max vi_and vi_or vi_xor vi_eq vi_gt
  *   vi_shl vi_shr (fills with the sign) vi_shr_u (fills with zero), by a constant
+ *   vi_shift(a, n): n bits to the left, or -n to the right (fills with zero)
  *   vi_of_vf (half to even) vi_trunc_vf vf_of_vi   vi_bits_vf vf_bits_vi: the same bits
  *   vf_gather(base, index): base[index[i]], any index in 32 bits
  *   vf_hsum vf_hmax vf_hmin: over the lanes; the sum by halves, always in the same order

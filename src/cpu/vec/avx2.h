@@ -77,6 +77,10 @@ RX_INLINE vm vi_gt(vi a, vi b) { return _mm256_castsi256_ps(_mm256_cmpgt_epi32(a
 #define vi_shl(a, n) _mm256_slli_epi32(a, n)
 #define vi_shr(a, n) _mm256_srai_epi32(a, n)
 #define vi_shr_u(a, n) _mm256_srli_epi32(a, n)
+RX_INLINE vi vi_shift(vi a, const int n)
+{
+    return n >= 0 ? _mm256_slli_epi32(a, n) : _mm256_srli_epi32(a, -n);
+}
 
 RX_INLINE vi vi_of_vf(vf a) { return _mm256_cvtps_epi32(a); }
 RX_INLINE vi vi_trunc_vf(vf a) { return _mm256_cvttps_epi32(a); }

@@ -74,6 +74,10 @@ RX_INLINE vi vi_sel(vm m, vi a, vi b) { return _mm512_mask_blend_epi32(m, b, a);
 #define vi_shl(a, n) _mm512_slli_epi32(a, n)
 #define vi_shr(a, n) _mm512_srai_epi32(a, n)
 #define vi_shr_u(a, n) _mm512_srli_epi32(a, n)
+RX_INLINE vi vi_shift(vi a, const int n)
+{
+    return n >= 0 ? _mm512_slli_epi32(a, (unsigned)n) : _mm512_srli_epi32(a, (unsigned)-n);
+}
 
 RX_INLINE vi vi_of_vf(vf a) { return _mm512_cvtps_epi32(a); }
 RX_INLINE vi vi_trunc_vf(vf a) { return _mm512_cvttps_epi32(a); }

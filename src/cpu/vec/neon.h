@@ -95,6 +95,10 @@ RX_INLINE vi vi_sel(vm m, vi a, vi b) { return vbslq_s32(m, a, b); }
 #define vi_shl(a, n) vshlq_n_s32(a, n)
 #define vi_shr(a, n) vshrq_n_s32(a, n)
 #define vi_shr_u(a, n) vreinterpretq_s32_u32(vshrq_n_u32(vreinterpretq_u32_s32(a), n))
+RX_INLINE vi vi_shift(vi a, const int n)
+{
+    return vreinterpretq_s32_u32(vshlq_u32(vreinterpretq_u32_s32(a), vdupq_n_s32(n)));
+}
 
 RX_INLINE vi vi_of_vf(vf a) { return vcvtnq_s32_f32(a); }
 RX_INLINE vi vi_trunc_vf(vf a) { return vcvtq_s32_f32(a); }

@@ -83,6 +83,10 @@ RX_INLINE vi vi_sel(vm m, vi a, vi b) { return wasm_v128_bitselect(a, b, m); }
 #define vi_shl(a, n) wasm_i32x4_shl(a, n)
 #define vi_shr(a, n) wasm_i32x4_shr(a, n)
 #define vi_shr_u(a, n) wasm_u32x4_shr(a, n)
+RX_INLINE vi vi_shift(vi a, const int n)
+{
+    return n >= 0 ? wasm_i32x4_shl(a, (uint32_t)n) : wasm_u32x4_shr(a, (uint32_t)-n);
+}
 
 RX_INLINE vi vi_trunc_vf(vf a) { return wasm_i32x4_trunc_sat_f32x4(a); }
 RX_INLINE vi vi_of_vf(vf a) { return vi_trunc_vf(vf_round(a)); }

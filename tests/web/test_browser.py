@@ -209,8 +209,7 @@ def check_search(page, base):
 def check_without_gpu(program, base):
     with Browser(program, gpu=False) as page:
         open_demo(page, base, "phone")
-        page.evaluate("document.querySelector('.options').open = true")
-        note = page.evaluate("document.querySelector('#device-note').textContent")
+        note = page.evaluate("document.querySelector('#notice').textContent")
         chosen = page.evaluate("document.querySelector('#device-cpu').checked")
         report("demo page without WebGPU", chosen and "WebGPU is missing" in note, note)
         picture(page, "no-webgpu-phone")

@@ -74,14 +74,16 @@ function chooseDevice(devices) {
 
 function deviceNote([gpu]) {
     if (!gpu.available)
-        return 'WebGPU is missing, so the CPU computes: slower, with the same answers.';
-    return gpu.software ? 'The GPU is emulated here, so the CPU was chosen.' : '';
+        return 'WebGPU is missing here, so the CPU computes: slower, with the same answers.';
+    return '';
 }
 
 async function showDevices() {
     app.devices = await app.rlx.devices();
     $('.devices').append(...app.devices.map(showDevice));
-    $('#device-note').textContent = deviceNote(app.devices);
+    const note = deviceNote(app.devices);
+    $('#notice').textContent = note;
+    $('#notice').hidden = !note;
     app.selectDevice(chooseDevice(app.devices));
 }
 
@@ -167,7 +169,6 @@ async function start() {
 start().catch(error => {
     setState('failed');
     $('#device-pill').textContent = 'failed';
-    $('#device-note').textContent = explain(error);
     $('main').prepend(make('div', { className: 'card problem', role: 'alert' },
         make('p', { textContent: `The page could not start: ${explain(error)}` })));
 });

@@ -173,7 +173,8 @@ rlx_status rlx_context_set_tokens(rlx_context *c, size_t seq, const int32_t *tok
         kept = n - 1; /* the next token is sampled from the last one */
     if (s->computed > kept)
         s->computed = c->model->known.recurrent ? 0 : kept;
-    memmove(s->tokens, tokens, n * sizeof *tokens);
+    if (n)
+        memmove(s->tokens, tokens, n * sizeof *tokens);
     s->n = n;
     s->sampled = -1;
     s->has_logits = false;

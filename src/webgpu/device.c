@@ -336,7 +336,13 @@ static rlx_status request_device(rx_device *d, rlx_error *err)
         features[n++] = lib->flavour->f16;
     if (d->gpu.subgroups)
         features[n++] = lib->flavour->subgroups;
+    /* Kernels stay in their bindings and set shared memory before they use it: Dawn need not make
+     * sure of that. */
+    static const char *const enabled[] = {"disable_robustness", "disable_workgroup_init"};
+    WGPUDawnTogglesDescriptor toggles = {.chain = {.sType = WGPU_STYPE_DAWN_TOGGLES},
+                                         .enabledToggleCount = 2, .enabledToggles = enabled};
     WGPUDeviceDescriptor info = {
+        .nextInChain = lib->flavour->toggles ? &toggles.chain : NULL,
         .label = {"rlx", 3}, .requiredFeatureCount = n, .requiredFeatures = features,
         .requiredLimits = &d->gpu.limits.limits,
         .deviceLostCallbackInfo = {.mode = WGPU_CALLBACK_SPONTANEOUS, .callback = on_lost,

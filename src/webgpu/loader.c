@@ -15,9 +15,10 @@
 /* The first whose symbol the library has. The numbers of Dawn are those from before webgpu.h became
  * common; later ones are as in the last row. */
 static const rx_wg_flavour flavours[] = {
-    {"wgpu-native", "wgpuGetVersion", 0xb, 0x30021, RX_WGSL_SUBGROUPS_PLAIN, true},
-    {"Dawn", "wgpuGetInstanceCapabilities", 0xa, 0x11, RX_WGSL_SUBGROUPS_ENABLE, false},
-    {"WebGPU", NULL, 0xb, 0x12, RX_WGSL_SUBGROUPS_ENABLE, false},
+    {"wgpu-native", "wgpuGetVersion", 0xb, 0x30021, RX_WGSL_SUBGROUPS_PLAIN, true, false},
+    {"Dawn", "wgpuGetInstanceCapabilities", 0xa, 0x11, RX_WGSL_SUBGROUPS_ENABLE, false,
+     true},
+    {"WebGPU", NULL, 0xb, 0x12, RX_WGSL_SUBGROUPS_ENABLE, false, false},
 };
 
 void rx_wg_copy_text(WGPUStringView s, char *out, size_t cap)

@@ -18,6 +18,7 @@ typedef struct rx_wg_flavour {
     WGPUEnum f16, subgroups;   /* feature numbers */
     rx_wgsl_subgroups directive; /* how a text says that it uses subgroups */
     bool thread_safe;          /* calls need no lock */
+    bool toggles;              /* takes WGPUDawnTogglesDescriptor */
 } rx_wg_flavour;
 
 /* Whether something asynchronous has ended. Callbacks may come late, even after the object they are

@@ -270,6 +270,16 @@ typedef struct rx_wg_instance_extras {
     char room[RX_WG_ROOM];
 } rx_wg_instance_extras;
 
+/* Dawn alone. */
+enum { WGPU_STYPE_DAWN_TOGGLES = 0x5000a };
+typedef struct WGPUDawnTogglesDescriptor {
+    WGPUChainedStruct chain;
+    size_t enabledToggleCount;
+    const char *const *enabledToggles;
+    size_t disabledToggleCount;
+    const char *const *disabledToggles;
+} WGPUDawnTogglesDescriptor;
+
 typedef struct WGPUInstanceDescriptor {
     const WGPUChainedStruct *nextInChain;
     char room[RX_WG_ROOM];

@@ -387,7 +387,7 @@ static void test_files(tiny_kind kind)
     rlx_context *c = new_context(m), *x = new_context(other), *w = new_context(wide);
     rlx_context *l = new_context(less);
     rlx_error err = {0};
-    int32_t prompt[20], tokens[2], want;
+    int32_t prompt[20], tokens[3], want;
     size_t n;
     make_prompt(prompt, 20, 8);
     decode(c, 0, prompt, 20, tokens, 3);

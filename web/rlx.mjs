@@ -18,11 +18,13 @@ class WorkerLink {
     #waiting = new Map();
     #lastId = 0;
 
+    /** `url`: another script than worker.mjs. The form of the call is one that bundlers know. */
     constructor(url) {
-        this.#worker = new Worker(url, { type: 'module', name: 'rlx' });
+        this.#worker = url ? new Worker(url, { type: 'module' })
+            : new Worker(new URL('./worker.mjs', import.meta.url), { type: 'module' });
         this.#worker.onmessage = ({ data }) => this.#receive(data);
         this.#worker.onerror = event => this.#fail(new RlxError('internal error',
-            `the worker ${url} failed: ${event.message ?? 'it could not be loaded'}`));
+            `the worker ${url ?? 'worker.mjs'} failed: ${event.message ?? 'it could not be loaded'}`));
     }
 
     request(method, args, { onEvent = () => {}, signal, transfer = [] } = {}) {
@@ -84,11 +86,9 @@ class DirectLink {
 
 /** Loads the module. */
 export async function init(options = {}) {
-    const { wasm = new URL('rlx.wasm', import.meta.url), worker = typeof Worker !== 'undefined',
+    const { wasm = new URL('./rlx.wasm', import.meta.url), worker = typeof Worker !== 'undefined',
             onPrint = () => {}, env = {}, gpu = {} } = options;
-    const link = worker
-        ? new WorkerLink(worker === true ? new URL('worker.mjs', import.meta.url) : worker)
-        : new DirectLink();
+    const link = worker ? new WorkerLink(worker === true ? undefined : worker) : new DirectLink();
     const source = wasm instanceof URL ? wasm.href : wasm;
     try {
         const about = await link.request('init', { wasm: source, env, gpu },

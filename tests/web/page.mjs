@@ -31,6 +31,28 @@ export async function runApi(options, device) {
     }
 }
 
+/** Loses the GPU under a graph: the run fails with a status, a new graph works. */
+export async function loseDevice() {
+    const devices = [], original = GPUAdapter.prototype.requestDevice;
+    GPUAdapter.prototype.requestDevice = async function (...args) {
+        devices.push(await original.apply(this, args));
+        return devices.at(-1);
+    };
+    const text = 'graph "g" {\n  %x: f32[2] = input "x"\n  %y = neg(%x)\n  output "y" = %y\n}';
+    const rlx = await init({ worker: false });
+    try {
+        const graph = await rlx.graph(text, { device: 'webgpu' });
+        await graph.run({ x: [1, 2] });
+        devices.forEach(device => device.destroy());
+        const status = await graph.run({ x: [3, 4] }).then(() => 'ok', error => error.status);
+        const again = await rlx.graph(text, { device: 'webgpu' });
+        return { status, y: [...(await again.run({ x: [5, 6] })).y] };
+    } finally {
+        GPUAdapter.prototype.requestDevice = original;
+        rlx.close();
+    }
+}
+
 /** Greedy tokens of a model, for comparison with the command line. */
 export async function generateTokens(url, prompt, options) {
     const rlx = await init(options.init ?? {});

@@ -84,6 +84,15 @@ def check_api(page):
                    "; ".join(result["failures"]) or f"{result['count']} checks")
 
 
+def check_loss(page):
+    if not page.evaluate("navigator.gpu?.requestAdapter().then(Boolean)"):
+        print("skip a lost device: there is no WebGPU adapter")
+        return
+    result = call(page, "loseDevice")
+    report("a lost device is a status, the next one works",
+           result == {"status": "device lost", "y": [-5, -6]}, json.dumps(result))
+
+
 # ---- Generation ----------------------------------------------------------------------------------
 
 
@@ -93,6 +102,9 @@ def native_tokens(prompt, n, *options):
     command = [tool, "generate", "--model", str(CHAT_MODEL), "--prompt", prompt, "--max-tokens",
                str(n), "--temperature", "0", "--policy", "exact", "--device", "cpu", "--json",
                *options]
+    if not os.access(tool, os.X_OK):
+        print(f"skip the comparison with rlx generate: there is no {tool}")
+        return None
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         report("rlx generate", False, done.stderr.strip()[-300:])
@@ -170,9 +182,10 @@ def check_chat(page, base):
     answer = page.evaluate("document.querySelector('.message.assistant span').textContent")
     tokens = page.evaluate("document.querySelector('.message.assistant').dataset.tokens")
     question = page.evaluate("document.querySelector('.message.user').textContent")
-    expected = native_tokens(question, 48, "--chat") or {"tokens": []}
+    expected = native_tokens(question, 48, "--chat")
     report("demo page answers as rlx generate does",
-           tokens == " ".join(map(str, expected["tokens"])), answer[:80].replace("\n", " "))
+           not expected or tokens == " ".join(map(str, expected["tokens"])),
+           answer[:80].replace("\n", " "))
     picture(page, "chat-desktop")
     check_stop(page)
     page.resize(*SIZES["phone"], mobile=True)
@@ -227,6 +240,7 @@ def main():
     with Browser(program) as page:
         page.open(f"{base}/tests/page.html")
         check_api(page)
+        check_loss(page)
         every = os.environ.get("RLX_TEST_EVERY", "12")
         check_ops(page, "cpu", ["--every", every], f"op cases on cpu, each {every}th")
         check_gpu_ops(page, os.environ.get("RLX_TEST_EVERY", "60"))

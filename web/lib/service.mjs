@@ -72,14 +72,14 @@ export class Service {
     }
 
     async #open(device) {
-        if (device === 'webgpu' && this.#gpu.wasLost) this.#devices.delete(device);
-        if (!this.#devices.has(device)) {
-            if (device === 'webgpu') await this.#gpu.prepare();
-            const handle = await this.#module.scoped(async room => this.#module.checkHandle(
-                await this.#module.call('web_device_open', room(device))));
-            this.#devices.set(device, handle);
-        }
-        return this.#devices.get(device);
+        const known = this.#devices.get(device);
+        if (known && !known.gpuDevice?.rlx.isLost) return known.handle;
+        if (device === 'webgpu') await this.#gpu.prepare();
+        const handle = await this.#module.scoped(async room => this.#module.checkHandle(
+            await this.#module.call('web_device_open', room(device))));
+        const gpuDevice = device === 'webgpu' ? this.#gpu.lastOpened : null;
+        this.#devices.set(device, { handle, gpuDevice });
+        return handle;
     }
 
     #add(object) {

@@ -261,11 +261,11 @@ class Gpu {
                        onError: this.#info(descriptor + 56, false) };
         device.onuncapturederror = ({ error }) => this.#report(device, errorKind(error),
                                                                error.message);
-        this.wasLost = false;
-        device.lost.then(({ reason, message }) => {
-            this.wasLost = reason !== 'destroyed';
+        this.lastOpened = device;
+        device.lost.then(({ message }) => {
+            device.rlx.isLost = true;
             this.#onDevice(device, device.rlx.onLost,
-                           this.wasLost ? LOST_UNKNOWN : LOST_DESTROYED, message);
+                           device.rlx.isClosed ? LOST_DESTROYED : LOST_UNKNOWN, message);
         });
         return this.#answer(info, [SUCCESS, handle]);
     }
@@ -307,7 +307,10 @@ class Gpu {
     #deviceCalls() {
         return {
             DeviceGetQueue: device => this.#add(this.#get(device).queue),
-            DeviceDestroy: device => this.#get(device).destroy(),
+            DeviceDestroy: device => {
+                this.#get(device).rlx.isClosed = true;
+                this.#get(device).destroy();
+            },
             DevicePushErrorScope: (device, filter) =>
                 this.#get(device).pushErrorScope(ERROR_FILTERS[filter]),
             DevicePopErrorScope: (device, info) =>

@@ -222,14 +222,20 @@ void rx_wg_event_end(rx_wg_library *lib, rx_wg_event *e, WGPUStringView message)
 
 /* ---- Waiting -------------------------------------------------------------------------------- */
 
+static bool has_ended(const rx_wg_event *e, const atomic_bool *gone)
+{
+    return atomic_load(&e->state) || (gone && atomic_load(gone));
+}
+
 #ifdef __wasm__
 
-bool rx_wg_wait(rx_wg_library *lib, WGPUDevice device, const rx_wg_event *e, int64_t deadline_ns)
+bool rx_wg_wait(rx_wg_library *lib, WGPUDevice device, const atomic_bool *gone,
+                const rx_wg_event *e, int64_t deadline_ns)
 {
     (void)device;
     for (;;) {
         lib->InstanceProcessEvents(lib->instance);
-        if (atomic_load(&e->state))
+        if (has_ended(e, gone))
             return true;
         int64_t left = deadline_ns < 0 ? 1000000000 : deadline_ns - rx_now_ns();
         if (left <= 0 || wgpuInstanceWaitAny(lib->instance, 0, NULL, (uint64_t)left) == 3)
@@ -243,18 +249,19 @@ bool rx_wg_wait(rx_wg_library *lib, WGPUDevice device, const rx_wg_event *e, int
 #define FIRST_PAUSE_NS 10000
 #define LAST_PAUSE_NS 200000
 
-bool rx_wg_wait(rx_wg_library *lib, WGPUDevice device, const rx_wg_event *e, int64_t deadline_ns)
+bool rx_wg_wait(rx_wg_library *lib, WGPUDevice device, const atomic_bool *gone,
+                const rx_wg_event *e, int64_t deadline_ns)
 {
     int64_t pause = FIRST_PAUSE_NS;
-    while (!atomic_load(&e->state)) {
+    while (!has_ended(e, gone)) {
         if (lib->DevicePoll && device && deadline_ns < 0) {
             lib->DevicePoll(device, true, NULL); /* blocks until the queue is empty */
-            if (atomic_load(&e->state))
+            if (has_ended(e, gone))
                 return true;
         }
         rx_mutex_lock(&lib->lock);
         lib->InstanceProcessEvents(lib->instance);
-        bool ended = atomic_load(&e->state) != 0;
+        bool ended = has_ended(e, gone);
         int64_t now = rx_now_ns();
         if (!ended && (deadline_ns < 0 || now < deadline_ns)) {
             int64_t until = now + pause;

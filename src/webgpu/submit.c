@@ -47,8 +47,7 @@ static bool wait_oldest(rx_exec *e, int64_t deadline_ns)
     const rx_wg_event *event = e->slots[(e->done + 1) % RX_WG_N_SLOTS].event;
     e->polling = true;
     rx_mutex_unlock(&e->lock);
-    bool lost = atomic_load(&d->watch->lost);
-    bool ended = lost || rx_wg_wait(d->lib, d->handle, event, deadline_ns);
+    bool ended = rx_wg_wait(d->lib, d->handle, &d->watch->lost, event, deadline_ns);
     rx_mutex_lock(&e->lock);
     e->polling = false;
     if (ended)

@@ -24,7 +24,7 @@ class WorkerLink {
             : new Worker(new URL('./worker.mjs', import.meta.url), { type: 'module' });
         this.#worker.onmessage = ({ data }) => this.#receive(data);
         this.#worker.onerror = event => this.#fail(new RlxError('internal error',
-            `the worker ${url ?? 'worker.mjs'} failed: ${event.message ?? 'it could not be loaded'}`));
+            `the worker failed: ${event.message ?? `${url ?? 'worker.mjs'} cannot be loaded`}`));
     }
 
     request(method, args, { onEvent = () => {}, signal, transfer = [] } = {}) {

@@ -55,6 +55,11 @@ RX_INLINE vf vf_sel(vm m, vf a, vf b) { return _mm256_blendv_ps(b, a, m); }
 RX_INLINE vi vi_set1(int32_t x) { return _mm256_set1_epi32(x); }
 RX_INLINE vi vi_load(const void *p) { return _mm256_loadu_si256(p); }
 RX_INLINE void vi_store(void *p, vi a) { _mm256_storeu_si256(p, a); }
+RX_INLINE void vi_store_s8(int8_t *p, vi a)
+{
+    const __m128i half = _mm_packs_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+    _mm_storel_epi64((__m128i *)p, _mm_packs_epi16(half, half));
+}
 RX_INLINE vi vi_load_part(const void *p, int n) { return _mm256_maskload_epi32(p, rx_vec_mask(n)); }
 RX_INLINE void vi_store_part(void *p, vi a, int n)
 {

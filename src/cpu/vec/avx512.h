@@ -48,6 +48,10 @@ RX_INLINE vf vf_sel(vm m, vf a, vf b) { return _mm512_mask_blend_ps(m, b, a); }
 RX_INLINE vi vi_set1(int32_t x) { return _mm512_set1_epi32(x); }
 RX_INLINE vi vi_load(const void *p) { return _mm512_loadu_si512(p); }
 RX_INLINE void vi_store(void *p, vi a) { _mm512_storeu_si512(p, a); }
+RX_INLINE void vi_store_s8(int8_t *p, vi a)
+{
+    _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(a));
+}
 RX_INLINE vi vi_load_u8(const uint8_t *p)
 {
     return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));

@@ -62,6 +62,12 @@ RX_INLINE vm vf_ne(vf a, vf b) { return vmvnq_u32(vceqq_f32(a, b)); }
 RX_INLINE vi vi_set1(int32_t x) { return vdupq_n_s32(x); }
 RX_INLINE vi vi_load(const void *p) { return vreinterpretq_s32_u8(vld1q_u8(p)); }
 RX_INLINE void vi_store(void *p, vi a) { vst1q_u8(p, vreinterpretq_u8_s32(a)); }
+RX_INLINE void vi_store_s8(int8_t *p, vi a)
+{
+    const int16x4_t half = vmovn_s32(a);
+    const int8x8_t bytes = vmovn_s16(vcombine_s16(half, half));
+    memcpy(p, &bytes, VF);
+}
 RX_INLINE vi vi_load_part(const void *p, int n)
 {
     int32_t room[VF] = {0};

@@ -27,6 +27,11 @@ RX_INLINE vf vf_load(const float *p) { return wasm_v128_load(p); }
 RX_INLINE void vf_store(float *p, vf a) { wasm_v128_store(p, a); }
 RX_INLINE vi vi_load(const void *p) { return wasm_v128_load(p); }
 RX_INLINE void vi_store(void *p, vi a) { wasm_v128_store(p, a); }
+RX_INLINE void vi_store_s8(int8_t *p, vi a)
+{
+    const v128_t half = wasm_i16x8_narrow_i32x4(a, a), bytes = wasm_i8x16_narrow_i16x8(half, half);
+    memcpy(p, &bytes, VF);
+}
 RX_INLINE vi vi_load_part(const void *p, int n)
 {
     int32_t room[VF] = {0};

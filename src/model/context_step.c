@@ -187,12 +187,20 @@ static void distrust_session(rlx_context *c)
     c->run.active = false;
 }
 
-/* The weights were packed by the first runs of both kinds, of a prompt and of single tokens: by the
- * second that samples. */
+#define RELEASE_STEPS 64
+
+/* Kernels for one row, for a few and for many may each pack the weights in their first run, which
+ * is the last time that they read the file. Under the fast policy they do, and only rows of the
+ * embedding are read later on: with their neighbours these are many after a while. */
 static void release_pages(rlx_context *c)
 {
-    if (c->n_sampled == 2 || ++c->n_sampled < 2 || !c->model->weights_in_file)
+    size_t rows = c->run.n_members * c->run.n_tokens;
+    unsigned kind = rows == 1 ? 1 : rows <= 16 ? 2 : 4;
+    bool again = c->model->policy == RLX_POLICY_FAST &&
+                 (kind == 4 || c->n_steps % RELEASE_STEPS == RELEASE_STEPS - 1);
+    if (!c->model->weights_in_file || (c->released & kind && !again))
         return;
+    c->released |= kind;
     rx_model_release_pages(c->model);
 }
 

@@ -100,7 +100,7 @@ struct rlx_context {
 
     bool stepping;             /* a step has begun and not ended */
     size_t only;               /* of that step; as in rx_context_step */
-    size_t n_sampled;          /* runs that sampled, up to 2: then pages of the file can go */
+    unsigned released;         /* kinds of runs after which pages of the file went, as bits */
     rx_context_run run;
     size_t bound_batch, bound_seq; /* as the session has them; 0: not yet */
     bool options_given;        /* penalty, sampling */

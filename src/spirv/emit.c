@@ -189,7 +189,11 @@ static void declare_buffer(writer *w, operand *o, uint32_t binding, bool is_inpu
     o->buffer = rx_spv_declare(m, SPV_VARIABLE, pointer, RX_ARGS(SPV_CLASS_STORAGE_BUFFER));
     rx_spv_decorate(m, SPV_DECORATE, RX_ARGS(o->buffer, SPV_DESCRIPTOR_SET, 0));
     rx_spv_decorate(m, SPV_DECORATE, RX_ARGS(o->buffer, SPV_BINDING, binding));
-    if (is_input)
+    /* The first result may lie where an input does. With one result all that is read is needed for
+     * what is written; with several, a compiler that does not know could read after it writes. */
+    if (w->k->n_out > 1)
+        rx_spv_decorate(m, SPV_DECORATE, RX_ARGS(o->buffer, SPV_ALIASED));
+    else if (is_input)
         rx_spv_decorate(m, SPV_DECORATE, RX_ARGS(o->buffer, SPV_NON_WRITABLE));
 }
 

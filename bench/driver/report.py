@@ -104,7 +104,8 @@ def row_text(row, clock):
     name = f"{row['section']} {row['case']}"
     return (f"{name[:36]:36} {row['threads']:3} {SHOWN[row['peer']]:13} "
             f"{short_time(times[0]):>9} {short_time(times[1]):>9} {main['median']:6.2f} "
-            f"{between:>13} {second_text:>6} {row['best']:6.2f} {goal:>5} {verdict(row, clock)}").rstrip()
+            f"{between:>13} {second_text:>6} {row['best']:6.2f} {goal:>5} "
+            f"{verdict(row, clock)}").rstrip()
 
 
 def markdown(rows, clock):

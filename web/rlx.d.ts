@@ -17,7 +17,7 @@ export interface InitOptions {
     /** false: work on the calling thread; a URL: another worker script. Default: true where there
      *  are workers. */
     worker?: boolean | string | URL;
-    /** Environment variables of the library, for example { RLX_LOG: 'debug' }. */
+    /** Environment variables of the library, for example { RLX_NO_FUSION: '1' }. */
     env?: Record<string, string>;
     gpu?: {
         powerPreference?: 'high-performance' | 'low-power';

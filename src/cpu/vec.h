@@ -27,6 +27,7 @@
  *   vi_of_vf (half to even) vi_trunc_vf vf_of_vi   vi_bits_vf vf_bits_vi: the same bits
  *   vf_gather(base, index): base[index[i]], any index in 32 bits
  *   vf_hsum vf_hmax vf_hmin: over the lanes; the sum by halves, always in the same order
+ *   vf_hsum4(a, to): the sums of a[0..3], in an order of its own
  *   vi_hsum
  *   vh: VF / 2 floats, with vh_set1 vh_add vh_fma vh_load_part vh_store_part. RX_VEC_HALF: 1
  *      where they are faster; else a vh is a vf
@@ -57,6 +58,14 @@
 #include "cpu/vec/neon.h"
 #elif defined(RX_VEC_WASM)
 #include "cpu/vec/wasm.h"
+#endif
+
+#if !defined(RX_VEC_HSUM4)
+RX_INLINE void vf_hsum4(const vf a[4], float to[4])
+{
+    for (int i = 0; i < 4; i++)
+        to[i] = vf_hsum(a[i]);
+}
 #endif
 
 RX_INLINE vf vf_zero(void) { return vf_set1(0); }

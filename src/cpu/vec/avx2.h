@@ -152,6 +152,12 @@ RX_INLINE float vf_hsum(vf a)
     c = _mm_add_ps(c, _mm_movehl_ps(c, c));
     return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
 }
+#define RX_VEC_HSUM4 1
+RX_INLINE void vf_hsum4(const vf a[4], float to[4])
+{
+    const vf b = _mm256_hadd_ps(_mm256_hadd_ps(a[0], a[1]), _mm256_hadd_ps(a[2], a[3]));
+    _mm_storeu_ps(to, _mm_add_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1)));
+}
 RX_INLINE float vf_hmax(vf a)
 {
     __m128 c = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));

@@ -139,6 +139,18 @@ RX_INLINE float vf_hsum(vf a)
     c = _mm_add_ps(c, _mm_movehl_ps(c, c));
     return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
 }
+#define RX_VEC_HSUM4 1
+RX_INLINE void vf_hsum4(const vf a[4], float to[4])
+{
+    const __m512d x = _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(a[0], a[1]),
+                                                     _mm512_unpackhi_ps(a[0], a[1])));
+    const __m512d y = _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(a[2], a[3]),
+                                                     _mm512_unpackhi_ps(a[2], a[3])));
+    const vf b = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(x, y)),
+                               _mm512_castpd_ps(_mm512_unpackhi_pd(x, y)));
+    const __m256 c = _mm256_add_ps(_mm512_castps512_ps256(b), rx_vec_high(b));
+    _mm_storeu_ps(to, _mm_add_ps(_mm256_castps256_ps128(c), _mm256_extractf128_ps(c, 1)));
+}
 RX_INLINE float vf_hmax(vf a) { return _mm512_reduce_max_ps(a); }
 RX_INLINE float vf_hmin(vf a) { return _mm512_reduce_min_ps(a); }
 RX_INLINE int32_t vi_hsum(vi a) { return _mm512_reduce_add_epi32(a); }

@@ -54,6 +54,28 @@ RLX_API rlx_status rlx_device_open(const char *id, const rlx_device_desc *desc, 
 RLX_API void rlx_device_close(rlx_device *d);
 RLX_API void rlx_device_get_info(const rlx_device *d, rlx_device_info *out);
 
+/* ---- Calibration ----------------------------------------------------------------------------- */
+
+/* What a device does, for the cost model: measured once and kept in the cache folder by device,
+ * driver and kernels, or else typical of its kind. */
+typedef struct rlx_calibration {
+    bool measured;           /* false: typical numbers */
+    double gemm, gemm_fast;  /* flop/s of large products of f32, policy exact and policy fast */
+    double bandwidth;        /* bytes/s that a large elementwise step reads and writes */
+    double dispatch, submit; /* seconds that each step and each run cost besides their work */
+    double upload, download; /* bytes/s of inputs and outputs */
+} rlx_calibration;
+
+enum { RLX_CALIBRATE_NOW = 1 << 0 }; /* measure now, and keep the result */
+
+/* The calibration of the device that `id` (as in rlx_device_open) means. Opens it only to measure:
+ * with RLX_CALIBRATE_NOW, or when RLX_CALIBRATE=1 is set and it was never measured, which takes
+ * less than a second. Test devices are never measured. */
+RLX_API rlx_status rlx_device_calibration(const char *id, uint32_t flags, rlx_calibration *out,
+                                          rlx_error *err);
+
+/* ---- Support --------------------------------------------------------------------------------- */
+
 /* How a device runs an operation. */
 typedef enum rlx_support {
     RLX_SUPPORT_NO = 0,     /* cannot */

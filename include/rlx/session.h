@@ -32,6 +32,12 @@ typedef struct rlx_session_desc {
     void *on_stage_user;
 } rlx_session_desc;
 
+/* The id of the device that runs `g` fastest, by its calibration and the work of the graph at the
+ * bounds of its dimensions (RLX_DEVICE if that is set). `desc` (may be NULL) says the policy.
+ * Opens no device, except to measure with RLX_CALIBRATE=1. */
+RLX_API rlx_status rlx_device_choose(const rlx_graph *g, const rlx_session_desc *desc, char id[32],
+                                     rlx_error *err);
+
 /* Compiles `g` for `d`. The graph is not needed afterwards. On success the caller owns *out; on
  * failure *out is NULL. The session keeps the device open. */
 RLX_API rlx_status rlx_session_create(rlx_device *d, const rlx_graph *g,
@@ -133,6 +139,9 @@ typedef struct rlx_step_info {
 } rlx_step_info;
 RLX_API size_t rlx_session_n_steps(const rlx_session *s);
 RLX_API bool rlx_session_step(const rlx_session *s, size_t i, rlx_step_info *out);
+
+/* Seconds of one run at the bounds, by the cost model: for a device with this calibration. */
+RLX_API double rlx_session_estimate(const rlx_session *s, const rlx_calibration *c);
 
 /* Runs once, one step at a time, with the time of each step. After each step `fn` is called with
  * the step's index, its time and (only when want_data) the results in host memory, which are valid

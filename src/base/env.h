@@ -13,6 +13,7 @@
     X(THREADS, "RLX_THREADS", "threads of the CPU device; default: what the process may use")    \
     X(CPU, "RLX_CPU", "most that CPU kernels use: generic, avx2, avx512, vnni")                  \
     X(CACHE_DIR, "RLX_CACHE_DIR", "folder of pipeline and calibration caches")                   \
+    X(CALIBRATE, "RLX_CALIBRATE", "1: measure devices never measured before choosing one")        \
     X(VULKAN_VALIDATION, "RLX_VULKAN_VALIDATION", "1: Vulkan validation layers")                 \
     X(VULKAN_ARENA_DEBUG, "RLX_VULKAN_ARENA_DEBUG", "where Vulkan arenas are: host or device")   \
     X(WEBGPU_BACKEND, "RLX_WEBGPU_BACKEND", "what WebGPU runs on: vulkan, metal, dx12, gl")      \

@@ -13,4 +13,7 @@ typedef struct rx_blob_entry {
 extern const rx_blob_entry rx_blob_index[]; /* ends with name NULL */
 extern const unsigned char rx_blob_data[];
 
+/* A hash of all of it, for the files of the cache folder. kernels.c */
+uint64_t rx_gpu_kernels_digest(void);
+
 #endif

@@ -6,8 +6,10 @@
  * ends the data. Inside: numbers of 7 bits a byte, low first: five words of the header, then for
  * each instruction operation, length, and its operands as differences (sign in the low bit) from
  * the same operand of the last instruction of that operation. */
+#include <stdatomic.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "base/thread.h"
 #include "gpu/blob.h"
 #include "gpu/gpu.h"
@@ -136,4 +138,23 @@ bool rx_kernel_available(rx_kernel k, const rx_gpu_caps *caps)
            (!(needs & RX_NEEDS_COHERENT) || caps->coherent) &&
            (!(needs & RX_NEEDS_COOPMAT) || caps->coopmat_f16) &&
            (!(needs & RX_NEEDS_BF16) || caps->coopmat_bf16);
+}
+
+/* ---- Digest ---------------------------------------------------------------------------------- */
+
+uint64_t rx_gpu_kernels_digest(void)
+{
+    static _Atomic uint64_t known; /* 0: not yet computed; all threads compute the same */
+    uint64_t h = atomic_load(&known), end = 0;
+    if (h)
+        return h;
+    h = 1;
+    for (const rx_blob_entry *e = rx_blob_index; e->name; e++) {
+        h = rx_hash(h, e->name, strlen(e->name));
+        uint64_t stop = (uint64_t)e->offset + e->packed_bytes;
+        end = stop > end ? stop : end;
+    }
+    h = rx_hash(h, rx_blob_data, (size_t)end);
+    atomic_store(&known, h);
+    return h;
 }

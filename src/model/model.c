@@ -105,6 +105,29 @@ rlx_status rx_model_make_session(rlx_model *m, const rx_build_desc *build, rlx_s
     return st;
 }
 
+/* Opens the device asked for; for "auto", the one that decodes a token fastest. */
+static rlx_status open_device(rlx_model *m, const rlx_model_desc *d, rlx_error *err)
+{
+    const rlx_device_desc device = {.threads = d->threads};
+    const rlx_session_desc session = {.policy = m->policy};
+    const char *id = d->device;
+    char chosen[32];
+    if (!id || !*id || !strcmp(id, "auto")) {
+        rx_build_desc step = m->build;
+        rlx_graph *g;
+        step.batch = m->known.is_decoder ? 1 : step.batch;
+        RLX_TRY(rx_arch_build(m->facts, &step, &g, err));
+        rlx_status st = rlx_device_choose(g, &session, chosen, err);
+        rlx_graph_destroy(g);
+        if (st != RLX_OK)
+            return st;
+        id = chosen;
+    }
+    RLX_TRY(rlx_device_open(id, &device, &m->device, err));
+    rlx_device_get_info(m->device, &m->device_info);
+    return RLX_OK;
+}
+
 static rlx_status load_model(rlx_model *m, const char *path, rx_bytes data,
                              const rlx_model_desc *d, rlx_error *err)
 {
@@ -114,9 +137,7 @@ static rlx_status load_model(rlx_model *m, const char *path, rx_bytes data,
         m->max_text = d->context;
     m->build = choose_build(m, d);
     m->policy = choose_policy(m, d->precision);
-    rlx_device_desc device = {.threads = d->threads};
-    RLX_TRY(rlx_device_open(d->device, &device, &m->device, err));
-    rlx_device_get_info(m->device, &m->device_info);
+    RLX_TRY(open_device(m, d, err));
     m->weights_in_file = !strcmp(m->device_info.backend, "cpu") ||
                          !strcmp(m->device_info.backend, "ref");
     RLX_TRY(make_session(m, &m->build, &m->session, err));

@@ -32,6 +32,8 @@ typedef struct rx_backend {
     /* How the backend runs an operation in its common form: native, host or no; without a device.
      * */
     rlx_support (*op_support)(rx_op op);
+    /* Names the kernels of this build; NULL: the version of the library does. */
+    uint64_t (*kernels_digest)(void);
 
     /* Weights: all absent at first. set may be called again; after set with RLX_BORROW the data
      * stays valid. */

@@ -38,22 +38,6 @@ static size_t list_backend(const rx_backend *b, rlx_device_info *out, reason_tex
     return n < MAX_DEVICES ? n : MAX_DEVICES;
 }
 
-/* The backend with the highest rank whose best device is there and is no emulated GPU, or NULL. */
-static const rx_backend *best_backend(void)
-{
-    const rx_backend *best = NULL;
-    for (size_t i = 0; rx_backends[i]; i++) {
-        const rx_backend *b = rx_backends[i];
-        rlx_device_info first;
-        reason_text reason;
-        if (b->rank < 0 || (best && b->rank <= best->rank))
-            continue;
-        if (b->list(&first, 1, reason) && !first.is_software)
-            best = b;
-    }
-    return best;
-}
-
 /* ---- Choosing -------------------------------------------------------------------------------- */
 
 static bool contains_text(const char *text, const char *part)
@@ -109,15 +93,9 @@ static rlx_status fail_choice(const char *id, const char *why, rlx_error *err)
                    ids);
 }
 
-typedef struct choice {
-    const rx_backend *backend;
-    size_t index;
-    rlx_device_info info;
-} choice;
-
-static rlx_status choose_auto(choice *c, rlx_error *err)
+static rlx_status choose_auto(rx_choice *c, rlx_error *err)
 {
-    c->backend = best_backend();
+    c->backend = rx_backend_best();
     if (!c->backend)
         return fail_choice("auto", "no backend of this build has a device", err);
     rlx_device_info infos[MAX_DEVICES];
@@ -129,8 +107,7 @@ static rlx_status choose_auto(choice *c, rlx_error *err)
     return RLX_OK;
 }
 
-/* The device that an id as in rlx_device_open means. */
-static rlx_status choose_device(const char *id, choice *c, rlx_error *err)
+rlx_status rx_device_find(const char *id, rx_choice *c, rlx_error *err)
 {
     if (!id || !*id || !strcmp(id, "auto"))
         id = rx_env_text(RX_ENV_DEVICE);
@@ -161,8 +138,8 @@ static rlx_status choose_device(const char *id, choice *c, rlx_error *err)
 size_t rlx_device_list(rlx_device_info *out, size_t cap)
 {
     size_t total = 0;
-    choice best;
-    bool has_default = choose_device(NULL, &best, NULL) == RLX_OK;
+    rx_choice best;
+    bool has_default = rx_device_find(NULL, &best, NULL) == RLX_OK;
     for (size_t i = 0; rx_backends[i]; i++) {
         rlx_device_info infos[MAX_DEVICES];
         reason_text reason;
@@ -200,8 +177,8 @@ size_t rlx_backend_list(rlx_backend_info *out, size_t cap)
 
 bool rlx_device_is_available(const char *id)
 {
-    choice c;
-    return choose_device(id, &c, NULL) == RLX_OK;
+    rx_choice c;
+    return rx_device_find(id, &c, NULL) == RLX_OK;
 }
 
 /* ---- Public: open devices -------------------------------------------------------------------- */
@@ -211,8 +188,8 @@ rlx_status rlx_device_open(const char *id, const rlx_device_desc *desc, rlx_devi
 {
     static const rlx_device_desc defaults;
     *out = NULL;
-    choice c;
-    RLX_TRY(choose_device(id, &c, err));
+    rx_choice c;
+    RLX_TRY(rx_device_find(id, &c, err));
     rlx_device *d = rx_alloc_zero(sizeof *d);
     if (!d)
         return rx_fail_memory(err, "the device", sizeof *d);

@@ -14,6 +14,16 @@ struct rlx_device {
     rlx_device_info info;
 };
 
+/* The device that an id as in rlx_device_open means. */
+typedef struct rx_choice {
+    const rx_backend *backend;
+    size_t index;
+    rlx_device_info info;
+} rx_choice;
+rlx_status rx_device_find(const char *id, rx_choice *c, rlx_error *err);
+/* The backend whose first device "auto" opens, or NULL. choose.c */
+const rx_backend *rx_backend_best(void);
+
 rlx_device *rx_device_ref(rlx_device *d);
 /* rlx_device_close is its public name. */
 void rx_device_unref(rlx_device *d);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "compile/estimate.h"
 #include "runtime/session.h"
 
 bool rlx_session_leaf(rlx_session *s, rlx_leaf kind, size_t i, rlx_tensor_info *out)
@@ -32,6 +33,11 @@ void rlx_session_memory(const rlx_session *s, rlx_memory_info *out)
 size_t rlx_session_n_steps(const rlx_session *s)
 {
     return s->shared->program->n_steps;
+}
+
+double rlx_session_estimate(const rlx_session *s, const rlx_calibration *c)
+{
+    return rx_estimate(s->shared->program, c);
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */

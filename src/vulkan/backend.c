@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The Vulkan backend as the runtime sees it. */
+#include "gpu/blob.h"
 #include "vulkan/device.h"
 
 static const rx_target *device_target(rx_device *d)
@@ -15,6 +16,7 @@ const rx_backend rx_backend_vulkan = {
     .close = rx_vk_close,
     .target = device_target,
     .op_support = rx_gpu_op_support,
+    .kernels_digest = rx_gpu_kernels_digest,
     .weights_create = rx_vk_weights_create,
     .weights_set = rx_vk_weights_set,
     .weights_destroy = rx_vk_weights_destroy,

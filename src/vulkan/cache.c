@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Files of the cache folder: a header that names device, driver and kernels, then the data. A file
  * of something else or a broken one is ignored with a line in the log. */
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,30 +19,10 @@ typedef struct header {
     uint64_t bytes, digest; /* of the data */
 } header;
 
-static uint64_t digest; /* of the embedded kernels */
-
-static void make_digest(void)
-{
-    uint64_t h = 1, end = 0;
-    for (const rx_blob_entry *e = rx_blob_index; e->name; e++) {
-        h = rx_hash(h, e->name, strlen(e->name));
-        uint64_t stop = (uint64_t)e->offset + e->packed_bytes;
-        end = stop > end ? stop : end;
-    }
-    digest = rx_hash(h, rx_blob_data, (size_t)end);
-}
-
-static uint64_t kernels_digest(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, make_digest);
-    return digest;
-}
-
 static header make_header(const rx_vk_gpu *gpu)
 {
     header h = {.magic = MAGIC, .vendor = gpu->props.vendorID, .device = gpu->props.deviceID,
-                .driver = gpu->props.driverVersion, .kernels = kernels_digest()};
+                .driver = gpu->props.driverVersion, .kernels = rx_gpu_kernels_digest()};
     memcpy(h.uuid, gpu->props.pipelineCacheUUID, sizeof h.uuid);
     return h;
 }

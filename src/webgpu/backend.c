@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The WebGPU backend as the runtime sees it. */
+#include "gpu/blob.h"
 #include "webgpu/device.h"
 
 static const rx_target *device_target(rx_device *d)
@@ -15,6 +16,7 @@ const rx_backend rx_backend_webgpu = {
     .close = rx_wg_close,
     .target = device_target,
     .op_support = rx_gpu_op_support,
+    .kernels_digest = rx_gpu_kernels_digest,
     .weights_create = rx_wg_weights_create,
     .weights_set = rx_wg_weights_set,
     .weights_destroy = rx_wg_weights_destroy,

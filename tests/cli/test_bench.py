@@ -93,6 +93,10 @@ for graph in sorted(GRAPHS.glob("*.rlx")):
     expect(0, "explain", graph, "--dump", "plan", out="arena")
     expect(0, "explain", graph, "--dump", "schedule", out="program")
 mlp = GRAPHS / "mlp.rlx"
+expect(0, "explain", mlp, "--cost", out="estimate")
+costs = expect_json("explain", mlp, "--cost", "--device", "cpu")["cost"]
+check([c["device"] for c in costs] == ["cpu"] and costs[0]["estimate_ms"] > 0 and
+      costs[0]["measured_ms"] > 0, "explain --cost: the device asked for")
 expect(0, "explain", mlp, "--no-fusion", "--device", "ref", out="on ref")
 expect(2, "explain", mlp, "--dump", "nothing", err="--dump expected one of verify, fold")
 expect(1, "explain", mlp, "--memory-svg", "/nonexistent/x.svg", err="cannot write")

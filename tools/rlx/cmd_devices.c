@@ -10,7 +10,7 @@
 
 typedef struct options {
     cli_common common;
-    bool all;
+    bool all, calibrate;
 } options;
 
 rlx_device_info *list_devices(size_t *n)
@@ -47,7 +47,68 @@ static int filter(const cli_common *c, rlx_device_info *list, size_t *n)
     return EXIT_OK;
 }
 
-static void print_json(const rlx_device_info *list, size_t n)
+/* The numbers of each device, measured now if asked for. NULL after printing why not. */
+static rlx_calibration *calibrate(const rlx_device_info *list, size_t n, bool now)
+{
+    rlx_calibration *c = cli_alloc(n * sizeof *c);
+    rlx_error err = {0};
+    for (size_t i = 0; i < n; i++) {
+        if (now && !list[i].is_test)
+            cli_progress("measuring %s", list[i].id);
+        if (rlx_device_calibration(list[i].id, now ? RLX_CALIBRATE_NOW : 0, &c[i], &err) == RLX_OK)
+            continue;
+        cli_progress_clear();
+        cli_error(&err);
+        free(c);
+        return NULL;
+    }
+    cli_progress_clear();
+    return c;
+}
+
+static void json_calibration(json *j, const rlx_calibration *c)
+{
+    json_row(j, "calibration");
+    json_bool(j, "measured", c->measured);
+    json_real(j, "gemm_gflops", c->gemm * 1e-9);
+    json_real(j, "gemm_fast_gflops", c->gemm_fast * 1e-9);
+    json_real(j, "bandwidth_gbs", c->bandwidth * 1e-9);
+    json_real(j, "dispatch_us", c->dispatch * 1e6);
+    json_real(j, "submit_us", c->submit * 1e6);
+    json_real(j, "upload_gbs", c->upload * 1e-9);
+    json_real(j, "download_gbs", c->download * 1e-9);
+    json_end(j);
+}
+
+static void print_calibration(const rlx_device_info *list, const rlx_calibration *c, size_t n,
+                              bool all)
+{
+    table t;
+    char text[SHORT_TEXT];
+    bool assumed = false;
+    table_init(&t, "lrrrrrrrl", "device|products|fast|memory|step|run|upload|download|rates");
+    for (size_t i = 0; i < n; i++, c++) {
+        if (list[i].is_test && !all)
+            continue;
+        const double rates[] = {c->gemm, c->gemm_fast, c->bandwidth};
+        static const char *const units[] = {"flop/s", "flop/s", "B/s"};
+        table_styled(&t, TERM_BOLD, "%s", list[i].id);
+        for (size_t k = 0; k < ARRAY_LEN(rates); k++)
+            table_cell(&t, "%s%s", short_count(rates[k], text), units[k]);
+        table_cell(&t, "%s", short_seconds(c->dispatch, text));
+        table_cell(&t, "%s", short_seconds(c->submit, text));
+        table_cell(&t, "%sB/s", short_count(c->upload, text));
+        table_cell(&t, "%sB/s", short_count(c->download, text));
+        table_cell(&t, "%s", c->measured ? "measured" : "assumed");
+        assumed |= !c->measured && !list[i].is_test;
+    }
+    putchar('\n');
+    table_print(&t, 2);
+    if (assumed)
+        printf("  'rlx devices --calibrate' measures the devices\n");
+}
+
+static void print_json(const rlx_device_info *list, const rlx_calibration *c, size_t n)
 {
     json j = {.f = stdout};
     json_array(&j, NULL);
@@ -62,6 +123,7 @@ static void print_json(const rlx_device_info *list, size_t n)
         json_int(&j, "threads", list[i].threads);
         json_bool(&j, "default", list[i].is_default);
         json_bool(&j, "test", list[i].is_test);
+        json_calibration(&j, &c[i]);
         json_end(&j);
     }
     json_end(&j);
@@ -111,22 +173,30 @@ static int run_devices(void *record)
     if (!n)
         list = cli_realloc(list, sizeof *list);
     int status = filter(&o->common, list, &n);
-    if (status == EXIT_OK && o->common.json) {
-        print_json(list, n);
-    } else if (status == EXIT_OK) {
-        print_table(list, n, o->all || o->common.device.n);
+    rlx_calibration *c = status == EXIT_OK ? calibrate(list, n, o->calibrate) : NULL;
+    if (!c) {
+        status = status ? status : EXIT_FAILED;
+    } else if (o->common.json) {
+        print_json(list, c, n);
+    } else {
+        const bool all = o->all || o->common.device.n;
+        print_table(list, n, all);
+        print_calibration(list, c, n, all);
         if (!o->common.device.n) {
             print_absent();
             printf("\n* is what --device auto opens%s\n",
                    o->all ? "; ref and null are for tests" : "; --all shows the test devices too");
         }
     }
+    free(c);
     free(list);
     return status;
 }
 
 static const cli_option device_options[] = {
     {"all", CLI_FLAG, offsetof(options, all), NULL, "also show ref and null, the test devices"},
+    {"calibrate", CLI_FLAG, offsetof(options, calibrate), NULL,
+     "measure the devices (under a second each) and keep the numbers"},
     {NULL, CLI_END, 0, NULL, NULL},
 };
 
@@ -138,8 +208,12 @@ const cli_command cmd_devices = {
     .options = device_options,
     .record_bytes = sizeof(options),
     .details = "Lists the devices that can be opened now, and for each other backend why it has "
-               "none.\nThe first column marks the one that \"auto\" opens.",
+               "none.\nThe first column marks the one that \"auto\" opens.\n\n"
+               "The second table is what each device does: the rates of matrix products (f32, and\n"
+               "under policy fast) and of memory, the time of a step and of a run besides their\n"
+               "work, the rates of inputs and outputs. Automatic choices go by these numbers.",
     .examples = "  rlx devices                    what is there\n"
                 "  rlx devices --device vulkan    the device that this name opens\n"
+                "  rlx devices --calibrate        measure them, for the automatic choice\n"
                 "  rlx devices --json             for scripts, test devices included",
 };

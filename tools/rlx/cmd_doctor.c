@@ -23,6 +23,7 @@
 typedef struct check {
     bool ok;
     bool limited; /* the device lacks an operation of the test: not wrong, but not proven */
+    bool calibrated; /* measured before, for the automatic choice */
     double error, seconds;
     char text[520];
 } check;
@@ -109,6 +110,12 @@ static check check_device(const rlx_device_info *info)
     snprintf(c.text, sizeof c.text, "largest difference from ref %.2g%s", c.error,
              c.ok ? "" : ": its results are wrong");
     return c;
+}
+
+static bool is_calibrated(const rlx_device_info *info)
+{
+    rlx_calibration c;
+    return rlx_device_calibration(info->id, 0, &c, NULL) == RLX_OK && c.measured;
 }
 
 /* ---- The cache folder ------------------------------------------------------------------------ */
@@ -200,6 +207,9 @@ static void print_devices(const report *r)
                !c->ok ? "FAILED " : c->limited ? "LIMITED" : "ok     ",
                term_style(stdout, TERM_PLAIN), r->devices[i].id, c->text,
                short_seconds(c->seconds, time));
+        if (!r->devices[i].is_test)
+            printf("  %-7s  %-10s %s\n", "", "",
+                   c->calibrated ? "calibrated" : "not calibrated: rlx devices --calibrate");
         if (r->devices[i].detail[0])
             printf("  %-7s  %-10s %s%s%s\n", "", "", term_style(stdout, TERM_DIM),
                    r->devices[i].detail, term_style(stdout, TERM_PLAIN));
@@ -252,6 +262,7 @@ static void json_devices(json *j, const report *r)
         json_text(j, "driver", r->devices[i].driver);
         json_bool(j, "ok", r->checks[i].ok);
         json_bool(j, "limited", r->checks[i].limited);
+        json_bool(j, "calibrated", r->checks[i].calibrated);
         json_real(j, "max_error", r->checks[i].error);
         json_text(j, "text", r->checks[i].text);
         json_end(j);
@@ -319,6 +330,7 @@ static int run_doctor(void *record)
         for (size_t i = 0; i < r.n_devices; i++) {
             cli_progress("testing %s", r.devices[i].id);
             r.checks[i] = check_device(&r.devices[i]);
+            r.checks[i].calibrated = is_calibrated(&r.devices[i]);
             r.ok &= r.checks[i].ok;
         }
         cli_progress_clear();

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "cost.h"
 #include "json.h"
 #include "memory_svg.h"
 #include "steps.h"
@@ -17,7 +18,7 @@ typedef struct options {
     cli_common common;
     work_options work;
     const char *dump, *memory_svg, *trace;
-    bool profile;
+    bool profile, cost;
 } options;
 
 typedef struct stage {
@@ -196,7 +197,14 @@ static void json_steps(json *j, const work *w, const step_time *times)
     json_end(j);
 }
 
-static void print_json(const work *w, const stages *s, const step_time *times)
+/* What was run besides compiling; NULL: not asked for. */
+typedef struct runs {
+    step_time *times;
+    cost_row *costs;
+    size_t n_times, n_costs;
+} runs;
+
+static void print_json(const work *w, const stages *s, const runs *r)
 {
     json j = {.f = stdout};
     rlx_memory_info m;
@@ -205,7 +213,9 @@ static void print_json(const work *w, const stages *s, const step_time *times)
     json_text(&j, "graph", rlx_graph_name(w->graph));
     json_text(&j, "device", w->device_info.id);
     json_stages(&j, s);
-    json_steps(&j, w, times);
+    json_steps(&j, w, r->times);
+    if (r->costs)
+        cost_json(&j, r->costs, r->n_costs);
     json_row(&j, "memory");
     json_int(&j, "arena", (int64_t)m.arena_bytes);
     json_int(&j, "bound", (int64_t)m.arena_bound);
@@ -220,37 +230,47 @@ static void print_json(const work *w, const stages *s, const step_time *times)
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
+static void print_text(const work *w, const options *o, const stages *s, const runs *r)
+{
+    printf("graph \"%s\" on %s (%s)\n", rlx_graph_name(w->graph), w->device_info.id,
+           w->device_info.name);
+    print_stages(s, rlx_session_n_steps(w->session));
+    print_dispatch(w);
+    print_memory(w);
+    if (r->costs) {
+        heading("Cost");
+        cost_print(r->costs, r->n_costs);
+    }
+    if (o->profile) {
+        heading("Time");
+        steps_print_profile(w, r->times, r->n_times, 40);
+    }
+}
+
 static int explain_opened(work *w, const options *o, const stages *s)
 {
-    size_t n_times = 0;
-    step_time *times = NULL;
+    runs r = {0};
     int status = EXIT_OK;
     if (o->profile || o->trace) {
         work_options given = o->work; /* numbers do not matter for times: make up what is missing */
         given.random_params.given = given.random_inputs.given = true;
         status = work_set_leaves(w, &given);
-        times = status ? NULL : steps_profile(w, PROFILE_RUNS, &n_times);
-        if (!times)
+        r.times = status ? NULL : steps_profile(w, PROFILE_RUNS, &r.n_times);
+        if (!r.times)
             return EXIT_FAILED;
     }
-    if (o->common.json) {
-        print_json(w, s, times);
-    } else {
-        printf("graph \"%s\" on %s (%s)\n", rlx_graph_name(w->graph), w->device_info.id,
-               w->device_info.name);
-        print_stages(s, rlx_session_n_steps(w->session));
-        print_dispatch(w);
-        print_memory(w);
-        if (o->profile) {
-            heading("Time");
-            steps_print_profile(w, times, n_times, 40);
-        }
-    }
+    if (o->cost)
+        r.costs = cost_measure(w, &o->common, &o->work, &r.n_costs);
+    if (o->common.json)
+        print_json(w, s, &r);
+    else
+        print_text(w, o, s, &r);
     if (o->memory_svg && !write_memory_svg(w, o->memory_svg))
         status = EXIT_FAILED;
-    if (o->trace && !write_trace(w, times, n_times, o->trace))
+    if (o->trace && !write_trace(w, r.times, r.n_times, o->trace))
         status = EXIT_FAILED;
-    free(times);
+    free(r.times);
+    free(r.costs);
     return status;
 }
 
@@ -278,6 +298,8 @@ static const cli_option explain_options[] = {
      "draw the memory plan: steps by bytes, a box for each tensor"},
     {"profile", CLI_FLAG, offsetof(options, profile), NULL,
      "run it (random numbers where none are given) and print the time of each step"},
+    {"cost", CLI_FLAG, offsetof(options, cost), NULL,
+     "print the time the cost model expects on each device, and the measured one"},
     {"trace", CLI_TEXT, offsetof(options, trace), "FILE",
      "run it and write a trace for Perfetto (ui.perfetto.dev) or chrome://tracing"},
     WORK_OPTIONS(options, work),
@@ -298,5 +320,6 @@ const cli_command cmd_explain = {
     .examples = "  rlx explain decoder.rlx                          everything in short\n"
                 "  rlx explain decoder.rlx --dump fuse              the graph after fusion\n"
                 "  rlx explain decoder.rlx --memory-svg plan.svg    a picture of the memory plan\n"
+                "  rlx explain decoder.rlx --cost                   the devices compared\n"
                 "  rlx explain decoder.rlx --trace trace.json       where the time goes",
 };

@@ -7,6 +7,20 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Opens the device asked for; for "auto", the one that runs the graph fastest. */
+static rlx_device *open_device(const work *w, const cli_common *common, const char *id,
+                               const rlx_session_desc *desc)
+{
+    char chosen[32];
+    rlx_error err = {0};
+    if (id && strcmp(id, "auto"))
+        return cli_open_device(common, id);
+    if (rlx_device_choose(w->graph, desc, chosen, &err) == RLX_OK)
+        return cli_open_device(common, chosen);
+    cli_fail("%s: %s", w->path, err.text);
+    return NULL;
+}
+
 int work_open(work *w, const cli_common *common, const work_options *o, const char *path,
               rlx_session_desc *desc)
 {
@@ -19,12 +33,12 @@ int work_open(work *w, const cli_common *common, const work_options *o, const ch
     w->graph = read_graph(path);
     if (!w->graph || !listing_of_graph(&w->listing, w->graph))
         return EXIT_FAILED;
-    w->device = cli_open_device(common, id);
+    desc->no_fusion |= o->no_fusion;
+    desc->policy = o->fast ? RLX_POLICY_FAST : RLX_POLICY_EXACT;
+    w->device = open_device(w, common, id, desc);
     if (!w->device)
         return EXIT_FAILED;
     rlx_device_get_info(w->device, &w->device_info);
-    desc->no_fusion |= o->no_fusion;
-    desc->policy = o->fast ? RLX_POLICY_FAST : RLX_POLICY_EXACT;
     w->compile_begin = cli_now();
     if (rlx_session_create(w->device, w->graph, desc, &w->session, &err) != RLX_OK)
         return cli_fail("%s: %s", path, err.text);

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* What devices were measured to do: kept in the cache folder, one file for each device, driver and
+ * set of kernels; for devices never measured, typical numbers of their kind. */
+#ifndef RX_RUNTIME_CALIBRATE_H
+#define RX_RUNTIME_CALIBRATE_H
+
+#include "runtime/backend.h"
+
+/* Typical numbers for a device of this kind. */
+rlx_calibration rx_calibration_assume(const rlx_device_info *info);
+/* Those of the cache folder; false when there are none. */
+bool rx_calibration_load(const rx_backend *b, const rlx_device_info *info, rlx_calibration *out);
+rlx_status rx_calibration_save(const rx_backend *b, const rlx_device_info *info,
+                               const rlx_calibration *c, rlx_error *err);
+/* Runs small graphs on the device: takes a fraction of a second. calibrate_measure.c */
+rlx_status rx_calibration_measure(rlx_device *d, rlx_calibration *out, rlx_error *err);
+/* What is known, without opening the device: from the cache folder, else assumed. With
+ * RLX_CALIBRATE=1 a device that was never measured is measured now. */
+rlx_calibration rx_calibration_get(const rx_backend *b, const rlx_device_info *info);
+
+#endif

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/* Calibration: files of the cache folder, sound and broken ones; the cost model with made-up
+ * numbers; the device that is chosen by them. */
+#include <dirent.h>
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "compile/estimate.h"
+#include "rlx/rlx.h"
+#include "runtime/calibrate.h"
+#include "runtime/session.h"
+
+static char folder[] = "/tmp/rlx-calibrate-XXXXXX";
+
+static const rlx_calibration slow_start = {.measured = true, .gemm = 1e13, .gemm_fast = 4e13,
+    .bandwidth = 1e12, .dispatch = 5e-6, .submit = 5e-5, .upload = 1e10, .download = 1e10};
+static const rlx_calibration quick_start = {.measured = true, .gemm = 1e11, .gemm_fast = 1e11,
+    .bandwidth = 2e10, .dispatch = 1e-7, .submit = 1e-6, .upload = 2e10, .download = 2e10};
+static const rlx_calibration slow_all = {.measured = true, .gemm = 1e9, .gemm_fast = 1e9,
+    .bandwidth = 1e9, .dispatch = 1e-4, .submit = 1e-3, .upload = 1e9, .download = 1e9};
+
+/* y = relu(x . w), for squares of n rows. */
+static rlx_graph *make_graph(int64_t n)
+{
+    rlx_graph *g = rlx_graph_create("product");
+    rlx_value x = rlx_input(g, "x", RLX_F32, 2, (rlx_dim[]){n, n});
+    rlx_value w = rlx_param(g, "w", RLX_F32, 2, (rlx_dim[]){n, n});
+    rlx_output(g, "y", rlx_relu(g, rlx_matmul(g, x, w)));
+    return g;
+}
+
+static bool same(const rlx_calibration *a, const rlx_calibration *b)
+{
+    return a->measured == b->measured && a->gemm == b->gemm && a->gemm_fast == b->gemm_fast &&
+           a->bandwidth == b->bandwidth && a->dispatch == b->dispatch && a->submit == b->submit &&
+           a->upload == b->upload && a->download == b->download;
+}
+
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+/* The only file of the folder. */
+static void find_file(char *path, size_t cap)
+{
+    path[0] = 0;
+    DIR *d = opendir(folder);
+    for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
+        if (e->d_name[0] != '.')
+            snprintf(path, cap, "%s/%s", folder, e->d_name);
+    if (d)
+        closedir(d);
+}
+
+static void change_byte(const char *path, long at)
+{
+    FILE *f = fopen(path, "r+b");
+    if (!CHECK(f != NULL))
+        return;
+    fseek(f, at, SEEK_SET);
+    int c = fgetc(f);
+    fseek(f, at, SEEK_SET);
+    fputc(c ^ 0x55, f);
+    fclose(f);
+}
+
+static int n_warnings;
+static void count_warning(void *user, rlx_log_level level, const char *text)
+{
+    (void)user;
+    n_warnings += level == RLX_LOG_WARN && strstr(text, "calibration") != NULL;
+}
+
+static void test_files(void)
+{
+    char path[512], reason[512];
+    rlx_device_info cpu, other;
+    rlx_calibration c;
+    rlx_error err;
+    CHECK(rx_backend_cpu.list(&cpu, 1, reason) == 1);
+    CHECK(!rx_calibration_load(&rx_backend_cpu, &cpu, &c));
+    c = rx_calibration_get(&rx_backend_cpu, &cpu);
+    CHECK(!c.measured && c.gemm > 0 && c.submit > 0);
+
+    CHECK_OK(rx_calibration_save(&rx_backend_cpu, &cpu, &quick_start, &err), &err);
+    CHECK(rx_calibration_load(&rx_backend_cpu, &cpu, &c) && same(&c, &quick_start));
+    CHECK_OK(rx_calibration_save(&rx_backend_cpu, &cpu, &slow_start, &err), &err);
+    CHECK(rx_calibration_load(&rx_backend_cpu, &cpu, &c) && same(&c, &slow_start));
+    other = cpu;
+    snprintf(other.driver, sizeof other.driver, "another");
+    CHECK(!rx_calibration_load(&rx_backend_cpu, &other, &c));
+    other = cpu;
+    other.threads++;
+    CHECK(!rx_calibration_load(&rx_backend_cpu, &other, &c));
+
+    find_file(path, sizeof path);
+    rlx_set_log(count_warning, NULL, RLX_LOG_WARN);
+    for (long at = 0; at < 80; at++) { /* no byte may be another */
+        change_byte(path, at);
+        CHECK(!rx_calibration_load(&rx_backend_cpu, &cpu, &c));
+        change_byte(path, at);
+    }
+    CHECK(n_warnings == 80);
+    CHECK(rx_calibration_load(&rx_backend_cpu, &cpu, &c));
+    for (long bytes = 0; bytes < 80; bytes += 13) {
+        CHECK(truncate(path, bytes) == 0);
+        CHECK(!rx_calibration_load(&rx_backend_cpu, &cpu, &c));
+    }
+    rlx_set_log(NULL, NULL, RLX_LOG_OFF);
+
+    /* Numbers that cannot be are refused even in a file that is whole. */
+    rlx_calibration bad = quick_start;
+    bad.bandwidth = NAN;
+    CHECK_OK(rx_calibration_save(&rx_backend_cpu, &cpu, &bad, &err), &err);
+    CHECK(!rx_calibration_load(&rx_backend_cpu, &cpu, &c));
+    remove(path);
+}
+
+/* ---- The cost model -------------------------------------------------------------------------- */
+
+static double estimate(int64_t n, const rlx_calibration *c)
+{
+    rlx_device *d = NULL;
+    rlx_session *s = NULL;
+    rlx_error err;
+    double seconds = 0;
+    rlx_graph *g = make_graph(n);
+    CHECK_OK(rlx_device_open("null", NULL, &d, &err), &err);
+    if (CHECK_OK(rlx_session_create(d, g, NULL, &s, &err), &err))
+        seconds = rlx_session_estimate(s, c);
+    rlx_session_destroy(s);
+    rlx_device_close(d);
+    rlx_graph_destroy(g);
+    return seconds;
+}
+
+static void test_estimate(void)
+{
+    CHECK(estimate(8, &quick_start) < estimate(8, &slow_start));       /* latency decides */
+    CHECK(estimate(2048, &slow_start) < estimate(2048, &quick_start)); /* rates decide */
+    CHECK(estimate(64, &quick_start) < estimate(128, &quick_start));
+    /* 2 * 1024^3 flop of the product, 8 MiB of transfers; little else. */
+    const double want = 2 * 1024. * 1024 * 1024 / 1e11 + 2 * 4 * 1024. * 1024 / 2e10;
+    const double got = estimate(1024, &quick_start);
+    CHECK(got > want && got < 1.2 * want);
+}
+
+static void test_assumed(void)
+{
+    rlx_device_info cpu = {.backend = "cpu", .threads = 8}, gpu = {.backend = "vulkan"};
+    rlx_device_info soft = {.backend = "vulkan", .is_software = true};
+    rlx_calibration c = rx_calibration_assume(&cpu), g = rx_calibration_assume(&gpu);
+    rlx_calibration s = rx_calibration_assume(&soft);
+    CHECK(estimate(1024, &g) < estimate(1024, &c) && estimate(1024, &c) < estimate(1024, &s));
+    CHECK(estimate(4, &c) < estimate(4, &g) && estimate(4, &c) < estimate(4, &s));
+}
+
+/* ---- Choosing -------------------------------------------------------------------------------- */
+
+static void expect_choice(int64_t n, const char *want)
+{
+    char id[32];
+    rlx_error err;
+    rlx_graph *g = make_graph(n);
+    CHECK_OK(rlx_device_choose(g, NULL, id, &err), &err);
+    if (!CHECK(!strcmp(id, want)))
+        printf("    size %d: expected %s, got %s\n", (int)n, want, id);
+    rlx_graph_destroy(g);
+}
+
+static void expect_auto(const char *want)
+{
+    rlx_device *d = NULL;
+    rlx_device_info info;
+    rlx_error err;
+    if (!CHECK_OK(rlx_device_open("auto", NULL, &d, &err), &err))
+        return;
+    rlx_device_get_info(d, &info);
+    if (!CHECK(!strcmp(info.id, want)))
+        printf("    auto: expected %s, got %s\n", want, info.id);
+    rlx_device_close(d);
+}
+
+/* A software driver that says it is none stands for a GPU. */
+static void test_choice(void)
+{
+    char reason[512];
+    rlx_device_info cpu, gpu, web;
+    rlx_error err;
+    rx_backend_cpu.list(&cpu, 1, reason);
+    CHECK_OK(rx_calibration_save(&rx_backend_cpu, &cpu, &quick_start, &err), &err);
+    if (rx_backend_webgpu.list(&web, 1, reason) && !web.is_software)
+        CHECK_OK(rx_calibration_save(&rx_backend_webgpu, &web, &slow_all, &err), &err);
+    if (!rx_backend_vulkan.list(&gpu, 1, reason) || gpu.is_software) {
+        printf("no Vulkan device: choices among several devices are not tested\n");
+        expect_choice(2048, "cpu");
+        expect_auto("cpu");
+        return;
+    }
+    CHECK_OK(rx_calibration_save(&rx_backend_vulkan, &gpu, &slow_start, &err), &err);
+    expect_choice(8, "cpu");
+    expect_choice(2048, gpu.id);
+    expect_auto(gpu.id);
+    CHECK_OK(rx_calibration_save(&rx_backend_vulkan, &gpu, &slow_all, &err), &err);
+    expect_choice(2048, "cpu");
+    expect_auto("cpu");
+    setenv("RLX_DEVICE", "ref", 1);
+    expect_choice(8, "ref");
+    expect_auto("ref");
+    unsetenv("RLX_DEVICE");
+}
+
+static void test_public(void)
+{
+    rlx_calibration c;
+    rlx_error err;
+    char id[32];
+    CHECK_FAILS(rlx_device_calibration("nonsense", 0, &c, &err), RLX_NO_DEVICE, &err, "nonsense");
+    CHECK_FAILS(rlx_device_calibration("cpu", 1 << 5, &c, &err), RLX_INVALID, &err, "flags 0x20");
+    CHECK_OK(rlx_device_calibration("ref", RLX_CALIBRATE_NOW, &c, &err), &err);
+    CHECK(!c.measured && c.gemm > 0);
+    CHECK_OK(rlx_device_calibration("cpu", RLX_CALIBRATE_NOW, &c, &err), &err);
+    CHECK(c.measured && c.gemm > 0 && c.gemm_fast > 0 && c.bandwidth > 0 && c.dispatch > 0 &&
+          c.submit > 0 && c.upload > 0 && c.download > 0);
+    rlx_calibration again;
+    CHECK_OK(rlx_device_calibration("cpu", 0, &again, &err), &err);
+    CHECK(same(&c, &again));
+
+    rlx_graph *g = rlx_graph_create("empty");
+    rlx_input(g, "x", RLX_F32, 1, (rlx_dim[]){-5});
+    CHECK(rlx_device_choose(g, NULL, id, &err) != RLX_OK && !id[0]);
+    rlx_graph_destroy(g);
+}
+
+static void remove_folder(void)
+{
+    char path[512];
+    for (find_file(path, sizeof path); path[0]; find_file(path, sizeof path))
+        if (remove(path))
+            break;
+    rmdir(folder);
+}
+
+int main(void)
+{
+    if (!mkdtemp(folder))
+        return 1;
+    setenv("RLX_CACHE_DIR", folder, 1);
+    setenv("RLX_LIMITS", "software=0", 1);
+    unsetenv("RLX_DEVICE");
+    unsetenv("RLX_CALIBRATE");
+    test_files();
+    test_estimate();
+    test_assumed();
+    test_choice();
+    test_public();
+    remove_folder();
+    return check_done();
+}

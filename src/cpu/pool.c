@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The thread pool. One job runs on the workers at a time; its chunks are claimed one by one from an
  * atomic word that holds how many are left. A second rx_parallel at the same time, or one inside a
- * chunk, runs inline on its caller. Workers without a job spin for a moment, then sleep. */
+ * chunk, runs inline on its caller. Workers without a job spin for a moment, then sleep. Where other
+ * processes take the cores, a worker may lose its core in the middle of a chunk and the job waits
+ * for it; after that the owner works alone for some time. */
 #include "cpu/pool.h"
 
 #include <stdatomic.h>
@@ -13,6 +15,9 @@
 
 #define MAX_WORKERS 1023
 #define SPINS 2000 /* some ten microseconds: a step of a small model follows at once */
+#define LATE_NS 50000        /* to wait this and four chunks longer is to have lost a core */
+#define ALONE 8              /* times what was lost */
+#define MAX_ALONE_NS 200000000
 
 /* word: chunks left in the low half, threads allowed in the high half. A worker that lowers the
  * word by one owns a chunk of the job that is published at that moment, and this job's fields stay
@@ -34,6 +39,7 @@ typedef struct rx_workers {
     atomic_bool busy;          /* a job has the workers */
     atomic_bool stop;
     rx_job job;
+    int64_t alone_until;       /* rx_now_ns(); used by the owner of the job */
     int n_workers, refs;
     rx_thread threads[MAX_WORKERS];
     struct rx_worker_arg {
@@ -100,13 +106,13 @@ static int64_t job_claims(const rx_job *job)
     return (job->n_chunks + job->group - 1) / job->group;
 }
 
-/* Runs claims until none is left. The last one to finish wakes the owner. */
-static void work(rx_workers *w, int slot)
+/* Runs claims until none is left; returns how many. The last one to finish wakes the owner. */
+static int64_t work(rx_workers *w, int slot)
 {
-    for (;;) {
+    for (int64_t n = 0;; n++) {
         uint64_t left = take_claim(w, slot);
         if (!left)
-            return;
+            return n;
         const rx_job *job = &w->job;
         int64_t n_claims = job_claims(job);
         int64_t first = (n_claims - (int64_t)left) * job->group;
@@ -167,7 +173,7 @@ static void wait_done(rx_workers *w, int64_t n_claims)
     rx_mutex_unlock(&w->lock);
 }
 
-static void run_on_workers(rx_workers *w, const rx_job *job, int n_threads)
+static void run_on_workers(rx_workers *w, const rx_job *job, int n_threads, int64_t begin)
 {
     w->job = *job;
     int64_t n_claims = job_claims(job);
@@ -178,8 +184,14 @@ static void run_on_workers(rx_workers *w, const rx_job *job, int n_threads)
         rx_cond_broadcast(&w->wake);
         rx_mutex_unlock(&w->lock);
     }
-    work(w, thread_slot);
+    int64_t n = work(w, thread_slot);
+    if (atomic_load(&w->done) == n_claims)
+        return;
+    int64_t end = rx_now_ns(), each = (end - begin) / (n + 1);
     wait_done(w, n_claims);
+    int64_t now = rx_now_ns(), late = now - end;
+    if (late > 4 * each + LATE_NS)
+        w->alone_until = now + (late < MAX_ALONE_NS / ALONE ? ALONE * late : MAX_ALONE_NS);
 }
 
 void rx_parallel(rx_pool *pool, int64_t n, int64_t chunk, rx_range_fn *fn, void *user)
@@ -195,7 +207,11 @@ void rx_parallel(rx_pool *pool, int64_t n, int64_t chunk, rx_range_fn *fn, void 
         run_chunks(&job, 0, job.n_chunks);
         return;
     }
-    run_on_workers(w, &job, pool->n_threads);
+    int64_t now = rx_now_ns();
+    if (now < w->alone_until)
+        run_chunks(&job, 0, job.n_chunks);
+    else
+        run_on_workers(w, &job, pool->n_threads, now);
     atomic_store(&w->busy, false);
 }
 

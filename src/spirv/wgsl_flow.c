@@ -215,6 +215,73 @@ typedef struct branch {
     const uint32_t *in;
 } branch;
 
+typedef struct span {
+    const char *text;
+    size_t n;
+} span;
+
+/* A line of the text at *s without its indentation; *s goes to the next. */
+static span take_line(const char **s)
+{
+    const char *from = *s + strspn(*s, " ");
+    const size_t n = strcspn(from, "\n");
+    *s = from + n + (from[n] == '\n');
+    return (span){from, n};
+}
+
+static bool is_text(span s, const char *text)
+{
+    return s.n == strlen(text) && !memcmp(s.text, text, s.n);
+}
+
+/* Cuts "p1 = value;" after its equals sign; false: the line is something else. */
+static bool take_copy(span line, span *phi, span *value)
+{
+    const char *s = line.text, *equals = line.n ? memchr(s, '=', line.n) : NULL;
+    if (!equals || *s != 'p' || s[line.n - 1] != ';')
+        return false;
+    *phi = (span){s, (size_t)(equals + 2 - s)};
+    *value = (span){equals + 2, line.n - phi->n - 1};
+    return true;
+}
+
+/* May be computed though nobody asks: reads no buffer or array, calls no function. */
+static bool is_harmless(span value)
+{
+    for (size_t i = 0; i < value.n; i++) {
+        const bool is_call = value.text[i] == '(' && i && !strchr("> (!-~", value.text[i - 1]);
+        if (value.text[i] == '[' || is_call)
+            return false;
+    }
+    return true;
+}
+
+/* `a && b` of the shader is an if that leaves b or a. SwiftShader takes minutes to compile a row
+ * of those, so where b is harmless the five lines from `at` on become p = a & b. The same for
+ * `a || b`. */
+static void join_condition(rx_wgsl *p, size_t at, const char *condition)
+{
+    span line[5], phi[2], value[2];
+    if (p->dry || p->out.failed || !rx_ws_ok(p))
+        return;
+    const char *s = p->out.data + at;
+    for (int i = 0; i < 5; i++)
+        line[i] = take_line(&s);
+    if (*s || !is_text(line[2], "} else {") || !is_text(line[4], "}") ||
+        !take_copy(line[1], &phi[0], &value[0]) || !take_copy(line[3], &phi[1], &value[1]) ||
+        phi[0].n != phi[1].n || memcmp(phi[0].text, phi[1].text, phi[0].n))
+        return;
+    const int kept = is_text(value[1], condition) ? 0 : is_text(value[0], condition) ? 1 : -1;
+    if (kept < 0 || !is_harmless(value[kept]))
+        return;
+    const char *joined = rx_ws_text(p, "%.*s%s %c (%.*s);", (int)phi[0].n, phi[0].text,
+                                    condition, "&|"[kept], (int)value[kept].n, value[kept].text);
+    if (!joined)
+        return;
+    p->out.n = at;
+    rx_ws_line(p, "%s", joined);
+}
+
 static uint32_t print_if(rx_wgsl *p, const branch *b, const char *condition)
 {
     const uint32_t yes = b->in[2], no = b->in[3], merge = b->merge;
@@ -222,6 +289,7 @@ static uint32_t print_if(rx_wgsl *p, const branch *b, const char *condition)
     const bool empty_no = no == merge && !has_phi(p, merge);
     if (empty_yes || empty_no)
         rx_ws_at(p, merge)->live = true;
+    const size_t at = p->out.n;
     rx_ws_line(p, empty_yes ? "if (!%s) {" : "if (%s) {", condition);
     arm(p, b->block, empty_yes ? no : yes, merge);
     if (!empty_yes && !empty_no) {
@@ -229,6 +297,7 @@ static uint32_t print_if(rx_wgsl *p, const branch *b, const char *condition)
         arm(p, b->block, no, merge);
     }
     rx_ws_line(p, "}");
+    join_condition(p, at, condition);
     return rx_ws_at(p, merge)->live ? merge : 0;
 }
 

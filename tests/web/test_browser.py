@@ -46,8 +46,6 @@ def call(page, function, *args, timeout=600):
 
 FAMILIES = ("elementwise matrix quant norm attention shape index reduce order signal random conv "
             "recurrent graphs").split()
-# SwiftShader takes minutes to compile the kernels for many rows.
-EMULATED = {"attention": ["--filter", "attention(f32[1,2,1,*", "--every", "3"]}
 
 
 def check_ops(page, device, args, name):
@@ -63,8 +61,8 @@ def check_ops(page, device, args, name):
 
 def check_gpu_ops(page, every):
     for family in FAMILIES:
-        args = ["--family", family, *(EMULATED.get(family) or ["--every", every])]
-        check_ops(page, "webgpu", args, f"op cases on webgpu, {family}")
+        check_ops(page, "webgpu", ["--family", family, "--every", every],
+                  f"op cases on webgpu, {family}")
 
 
 def check_api(page):

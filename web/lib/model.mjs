@@ -5,9 +5,8 @@ import { TIMEOUT, turn } from './module.mjs';
 import { fetchFile } from './store.mjs';
 
 const PRECISIONS = { auto: 0, exact: 1, fast: 2 };
-// Prompt tokens computed at once: few on the CPU, so that "stop" is heard in a long prompt; very
-// few on an emulated GPU, which takes minutes to compile the kernels for many.
-const CPU_BATCH = 64, EMULATED_BATCH = 2;
+// Prompt tokens computed at once: few on the CPU, so that "stop" is heard during a long prompt.
+const CPU_BATCH = 64;
 // What belongs to a safetensors model, besides the weights; only the first must be there.
 const COMPANIONS = ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'vocab.txt'];
 
@@ -86,9 +85,8 @@ export class Model {
      * GGUF file, or { files: { name: bytes | URL } }. `device` is an id of the library.
      */
     static async load(module, source, options) {
-        const { device, emulated, context = 0, precision = 'auto' } = options;
-        const batch = options.batch
-            ?? (device === 'cpu' ? CPU_BATCH : emulated ? EMULATED_BATCH : 0);
+        const { device, context = 0, precision = 'auto' } = options;
+        const batch = options.batch ?? (device === 'cpu' ? CPU_BATCH : 0);
         const self = new Model();
         self.#module = module;
         let found = { path: '', names: [] };

@@ -101,10 +101,9 @@ export class Service {
 
     async openModel({ source, options }, emit, signal) {
         const device = await this.#choose(options.device);
-        const emulated = (await this.devices()).find(({ id }) => id === device).software;
         if (device === 'webgpu') await this.#gpu.prepare();
         const model = await Model.load(this.#module, source, {
-            ...options, device, emulated, signal,
+            ...options, device, signal,
             onProgress: progress => emit({ type: 'progress', ...progress }),
         });
         return { id: this.#add(model), info: model.info, device };

@@ -63,12 +63,13 @@ typedef struct bench_run {
     bench_result r;    /* the case and its device; nothing is measured yet */
     rlx_graph *graph;
     rlx_session *session;
+    bool gpu;          /* runs are submitted ahead; elsewhere each is a call that waits */
     double heat;       /* seconds of work until the device has raised its clocks */
 } bench_run;
 int bench_open(rlx_device *d, const bench_case *c, const bench_options *o, bench_run *run);
 void bench_close(bench_run *run);
-/* Seconds of a run, when `inner` of them are submitted at once. */
-rlx_status bench_sample(rlx_session *s, size_t inner, double *seconds, rlx_error *err);
+/* Seconds of a run, when `inner` of them follow one another. */
+rlx_status bench_sample(bench_run *run, size_t inner, double *seconds, rlx_error *err);
 
 /* Measures a case on a device; EXIT_FAILED with the sentence printed. */
 int bench_measure(rlx_device *d, const bench_case *c, const bench_options *o, bench_result *out);

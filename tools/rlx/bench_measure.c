@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Measures one case on one device. Inputs and weights are set before; a run is one submit. Short
- * runs are submitted several at a time, so that what is measured is the work and not the clock. */
+/* Measures one case on one device. Inputs and weights are set before; a run is one call, on
+ * a GPU one submit. Short runs are measured several at a time: the work and not the clock. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,14 +33,15 @@ static rlx_status set_leaves(rlx_session *s, rlx_leaf kind, double *bytes, rlx_e
     return st;
 }
 
-rlx_status bench_sample(rlx_session *s, size_t inner, double *seconds, rlx_error *err)
+rlx_status bench_sample(bench_run *run, size_t inner, double *seconds, rlx_error *err)
 {
     rlx_status st = RLX_OK;
     double begin = cli_now();
     for (size_t i = 0; i < inner && st == RLX_OK; i++)
-        st = rlx_session_submit(s, NULL, err);
-    if (st == RLX_OK)
-        st = rlx_session_wait(s, 0, -1, err);
+        st = run->gpu ? rlx_session_submit(run->session, NULL, err)
+                      : rlx_run(run->session, NULL, 0, NULL, 0, err);
+    if (st == RLX_OK && run->gpu)
+        st = rlx_session_wait(run->session, 0, -1, err);
     *seconds = (cli_now() - begin) / (double)inner;
     return st;
 }
@@ -57,29 +58,29 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static rlx_status take_samples(rlx_session *s, const bench_options *o, bench_result *r,
-                               double heat, rlx_error *err)
+static rlx_status take_samples(bench_run *run, const bench_options *o, rlx_error *err)
 {
+    bench_result *r = &run->r;
     static double samples[MAX_SAMPLES];
     double one, best = INFINITY;
     rlx_status st = RLX_OK;
     double begin = cli_now();
     for (int i = 0; i < 3 && st == RLX_OK; i++) { /* warm-up: pipelines, pages, caches */
-        st = bench_sample(s, 1, &one, err);
+        st = bench_sample(run, 1, &one, err);
         best = fmin(best, one);
         if (cli_now() - begin > o->min_time)
             break;
     }
     begin = cli_now();
-    while (st == RLX_OK && cli_now() - begin < heat)
-        st = bench_sample(s, 8, &one, err);
+    while (st == RLX_OK && cli_now() - begin < run->heat)
+        st = bench_sample(run, 8, &one, err);
     best = fmin(best, one);
     r->inner = (size_t)fmin(MAX_INNER, fmax(1, ceil(MIN_SAMPLE / fmax(best, 1e-9))));
     size_t n = 0;
     begin = cli_now();
     while (st == RLX_OK && n < MAX_SAMPLES &&
            (n < MIN_SAMPLES || cli_now() - begin < o->min_time)) {
-        st = bench_sample(s, r->inner, &samples[n], err);
+        st = bench_sample(run, r->inner, &samples[n], err);
         n++;
     }
     if (st != RLX_OK)
@@ -113,7 +114,8 @@ int bench_open(rlx_device *d, const bench_case *c, const bench_options *o, bench
     rlx_device_get_info(d, &info);
     memcpy(run->r.device, info.id, sizeof run->r.device);
     memcpy(run->r.device_name, info.name, sizeof run->r.device_name);
-    run->heat = is_gpu(&info) ? HEAT : 0;
+    run->gpu = is_gpu(&info);
+    run->heat = run->gpu ? HEAT : 0;
     run->graph = bench_build(&run->r.c, o->copies);
     if (!run->graph)
         return EXIT_FAILED;
@@ -146,7 +148,7 @@ int bench_measure(rlx_device *d, const bench_case *c, const bench_options *o, be
     int status = bench_open(d, c, o, &run);
     if (status)
         return status;
-    rlx_status st = take_samples(run.session, o, &run.r, run.heat, &err);
+    rlx_status st = take_samples(&run, o, &err);
     if (st == RLX_OK && o->trace)
         st = bench_trace_add(o->trace, run.session, c->name, &err);
     *out = run.r;

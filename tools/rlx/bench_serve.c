@@ -19,6 +19,7 @@
 #define MAX_INNER 4096
 #define MAX_SAMPLES 10
 #define MAX_WORDS 8
+#define WARM_UP 20e-3   /* seconds: in this time a short run is seen at its best */
 
 typedef struct server {
     rlx_device *device;
@@ -73,12 +74,12 @@ static rlx_status warm_up(server *s, rlx_error *err)
 {
     double one = 0, best = INFINITY, begin = cli_now();
     rlx_status st = RLX_OK;
-    for (int i = 0; i < 3 && st == RLX_OK; i++) {
-        st = bench_sample(s->run.session, 1, &one, err);
+    for (int i = 0; st == RLX_OK && (i < 3 || (i < 20 && cli_now() - begin < WARM_UP)); i++) {
+        st = bench_sample(&s->run, 1, &one, err);
         best = fmin(best, one);
     }
     while (st == RLX_OK && cli_now() - begin < s->run.heat)
-        st = bench_sample(s->run.session, 8, &one, err);
+        st = bench_sample(&s->run, 8, &one, err);
     s->inner = (size_t)fmin(MAX_INNER, ceil(MIN_SAMPLE / fmax(fmin(best, one), 1e-9)));
     return st;
 }
@@ -168,7 +169,7 @@ static rlx_status take_sample(server *s, double sample[2], rlx_error *err)
     if (s->model)
         return run_model(s, sample, err);
     clock_t cpu = clock();
-    rlx_status st = bench_sample(s->run.session, s->inner, &sample[0], err);
+    rlx_status st = bench_sample(&s->run, s->inner, &sample[0], err);
     double runs = (double)s->inner * (double)s->copies;
     sample[0] /= (double)s->copies;
     sample[1] = (double)(clock() - cpu) / CLOCKS_PER_SEC / runs;
@@ -181,7 +182,7 @@ static void time_case(server *s, double seconds)
     rlx_error err = {0};
     size_t n = 0;
     /* Others ran in between: what they pushed out of the caches comes back first. */
-    rlx_status st = s->model ? RLX_OK : bench_sample(s->run.session, 1, &one, &err);
+    rlx_status st = s->model ? RLX_OK : bench_sample(&s->run, 1, &one, &err);
     double begin = cli_now();
     while (st == RLX_OK && n < MAX_SAMPLES && (n == 0 || cli_now() - begin < seconds))
         st = take_sample(s, samples[n++], &err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Products of few rows with quantised weights by dots of 8-bit integers, under the policy that lets
- * activations be rounded to 8 bits. The weight is brought to the layout of tile4.glsl once. */
+ * activations be rounded (to 16 bits). The weight is brought to the layout of tile4.glsl once. */
 #include "gpu/product.h"
 #include "gpu/quant.h"
 
@@ -68,7 +68,7 @@ static rx_gpu_ref derive_tiles(rx_gpu_build *b, const rx_product *p, const tiled
 enum { FOLD_NONE, FOLD_NORM, FOLD_MUL }; /* FOLD of dot_gemv.comp */
 
 #define THREADS 256
-#define BLOCK_BYTES 40   /* shared memory of 32 elements of x */
+#define BLOCK_BYTES 72   /* shared memory of 32 elements of x */
 #define PARTS_BYTES 8192 /* and of partial sums, at most */
 
 static bool x_is_wide(const rx_product *p)
@@ -100,15 +100,10 @@ typedef struct dot_shape {
     uint32_t threads, split, per_unit; /* per_unit: workgroups that stay, for each unit */
 } dot_shape;
 
-/* Best on an H200, of 256 and 512 threads, splits of 2 to 8 and 1 to 4 workgroups a unit. Types
- * with scales of scales take more registers: smaller workgroups. */
-static dot_shape pick_shape(const rx_gpu_caps *caps, rlx_dtype t, uint32_t n_tiles)
+/* Best on an H200, of 256 and 512 threads, splits of 2 to 8 and 1 to 4 workgroups a unit. */
+static dot_shape pick_shape(uint32_t n_tiles)
 {
-    uint32_t split = n_tiles >= 2 ? 2 : 1;
-    bool small = t == RLX_Q4_0 || t == RLX_Q4_1 || t == RLX_Q5_0 || t == RLX_Q5_1;
-    if (small && caps->max_invocations >= 2 * THREADS)
-        return (dot_shape){2 * THREADS, split, 2};
-    return (dot_shape){THREADS, n_tiles >= 4 ? 4 : split, 2};
+    return (dot_shape){THREADS, n_tiles >= 4 ? 4 : n_tiles >= 2 ? 2 : 1, 2};
 }
 
 /* p has as many rows as shared memory holds. */
@@ -116,7 +111,7 @@ static void add_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids, rx
 {
     const rx_gpu_caps *caps = p->call->caps;
     uint32_t n_blocks = (uint32_t)(p->k / 32), n_tiles = (n_blocks + 31) / 32;
-    dot_shape s = pick_shape(caps, p->b_type, n_tiles);
+    dot_shape s = pick_shape(n_tiles);
     rx_kernel k = p->b_type == RLX_Q8_0 ? RX_K_dot_gemv_bytes : RX_K_dot_gemv;
     rx_gpu_dispatch *d = rx_gpu_add(b, k, s.threads);
     rx_product_bind(d, p, p->a_ref, tiles);

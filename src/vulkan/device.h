@@ -239,8 +239,8 @@ typedef struct rx_vk_recording {
     uint64_t used;          /* when it was last bound */
 } rx_vk_recording;
 
-/* By step: itself when products that follow do its work, for those the step whose work they do, else
- * RX_VK_NO_FOLD. vulkan/fold.c */
+/* By step: itself when products that follow do its work, for those the step whose work they do,
+ * else RX_VK_NO_FOLD. vulkan/fold.c */
 #define RX_VK_NO_FOLD 0xffffffffu
 void rx_vk_find_folds(rx_exec *e, uint32_t *fold);
 /* Binds the program again with every step on its own, for runs of single steps. */

@@ -139,7 +139,8 @@ bool ot_widen_tolerance(ot_tolerance *t, const char *op, const ot_tensor *in, si
     const length_kind kind = find_row(op)->length;
     double scale = rms_of(out);
     if (kind == LENGTH_LAST && n_in > 1) {
-        scale = fmax(scale, sqrt(sum_length(kind, in, n_in, out)) * rms_of(&in[0]) * rms_of(&in[1]));
+        const double length = sum_length(kind, in, n_in, out);
+        scale = fmax(scale, sqrt(length) * rms_of(&in[0]) * rms_of(&in[1]));
     }
     t->limit = fmax(t->limit, 0.05 * scale);
     return true;

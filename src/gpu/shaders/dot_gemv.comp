@@ -6,8 +6,9 @@
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 /* Product of ROWS rows (few) with a quantised weight [n, k] by dots of 8-bit integers: product.glsl
- * says what is computed, tile4.glsl how the weight lies. x is rounded to 8 bits with a scale for
- * each 32 elements. With TIDS a batch is one row and its weight is one of a bank.
+ * says what is computed, tile4.glsl how the weight lies. x is rounded to 16 bits with a scale for
+ * each 32 elements, as 256 times a signed byte plus another: 8 bits alone lose too much where a few
+ * elements are large. With TIDS a batch is one row and its weight is one of a bank.
  *
  * Subgroups have 32 lanes. KS of them share a group of four columns: each takes every KS-th tile,
  * so that neighbours read one stretch of memory. The grid is (workgroups that stay, batches); a
@@ -40,12 +41,13 @@ WORDS4(7, other); /* gamma, or the second factor: f32 */
 const uint SUBGROUPS = THREADS / 32, NT = (NB + 31) / 32, SETS = SUBGROUPS / KS;
 const uint BATCH = 32 / ROWS;
 
-shared uvec4 sx[ROWS * NB * 2];  /* [row][half][block] */
+shared uvec4 sx[ROWS * NB * 4];  /* [row][upper, lower bytes][half][block] */
 shared vec2 sd[ROWS * NB];       /* scale of a block of x, sum of its elements */
 shared vec4 parts[SUBGROUPS * BATCH * ROWS];
 shared float squares[SUBGROUPS * ROWS];
 
 #define SIDE gl_SubgroupInvocationID
+const float MOST = 32639.0; /* 127 * 256 + 127 */
 
 /* ---- x --------------------------------------------------------------------------------------- */
 
@@ -107,15 +109,17 @@ void prepare_x(uint first)
         top = max(top, subgroupShuffleXor(top, 1u));
         top = max(top, subgroupShuffleXor(top, 2u));
         top = max(top, subgroupShuffleXor(top, 4u));
-        ivec4 q = ivec4(roundEven(x * (top > 0.0 ? 127.0 / top : 0.0)));
+        ivec4 q = ivec4(roundEven(x * (top > 0.0 ? MOST / top : 0.0)));
         int sum = q.x + q.y + q.z + q.w;
         sum += subgroupShuffleXor(sum, 1u);
         sum += subgroupShuffleXor(sum, 2u);
         sum += subgroupShuffleXor(sum, 4u);
-        uvec4 u = uvec4(q) & 0xffu;
-        sx[(r * 2u + word / 4u) * NB + block][word & 3u] = u.x | u.y << 8 | u.z << 16 | u.w << 24;
+        uvec4 u = uvec4(q + 128 >> 8) & 0xffu, v = uvec4(q) & 0xffu;
+        uint at = (r * 4u + word / 4u) * NB + block;
+        sx[at][word & 3u] = u.x | u.y << 8 | u.z << 16 | u.w << 24;
+        sx[at + 2u * NB][word & 3u] = v.x | v.y << 8 | v.z << 16 | v.w << 24;
         if (word == 0u)
-            sd[r * NB + block] = vec2(top / 127.0, top / 127.0 * float(sum));
+            sd[r * NB + block] = vec2(top / MOST, top / MOST * float(sum));
     }
     barrier();
 }
@@ -193,6 +197,12 @@ int dot16(uvec4 q, uvec4 x)
            dotPacked4x8EXT(int(q.z), int(x.z)) + dotPacked4x8EXT(int(q.w), int(x.w));
 }
 
+/* The same with x of 16 bits: upper and lower bytes. */
+int dot32(uvec4 q, uvec4 upper, uvec4 lower)
+{
+    return 256 * dot16(q, upper) + dot16(q, lower);
+}
+
 /* The sum of a block of column r from the dots of its halves; ds: scale and sum of the x. */
 float scaled_sum(in Tile t, uint r, int a0, int a1, vec2 ds)
 {
@@ -208,7 +218,8 @@ float scaled_sum(in Tile t, uint r, int a0, int a1, vec2 ds)
     if (TB == Q6_K) {
         int s = int(t.scales[r >> 1] >> (r & 1u) * 16u);
         int s0 = bitfieldExtract(s, 0, 8), s1 = bitfieldExtract(s, 8, 8);
-        return half_of(t.supers, r) * ds.x * float(s0 * a0 + s1 * a1);
+        float both = float(s0) * float(a0) + float(s1) * float(a1);
+        return half_of(t.supers, r) * ds.x * both;
     }
     vec2 d = unpackHalf2x16(t.supers[r]);
     float scale = float(t.scales.x >> r * 8u & 0xffu), low = float(t.scales.y >> r * 8u & 0xffu);
@@ -223,10 +234,11 @@ void add_tile(in Tile t, uint block, inout vec4 sum[ROWS])
         unpack_column(t, c, lo0, hi0);
         unpack_column(t, c + 1u, lo1, hi1);
         [[unroll]] for (uint r = 0u; r < ROWS; r++) {
-            uvec4 x0 = sx[r * 2u * NB + block], x1 = sx[(r * 2u + 1u) * NB + block];
+            uint at = r * 4u * NB + block;
+            uvec4 x0 = sx[at], x1 = sx[at + NB], y0 = sx[at + 2u * NB], y1 = sx[at + 3u * NB];
             vec2 ds = sd[r * NB + block];
-            sum[r][c] += scaled_sum(t, c, dot16(lo0, x0), dot16(hi0, x1), ds);
-            sum[r][c + 1u] += scaled_sum(t, c + 1u, dot16(lo1, x0), dot16(hi1, x1), ds);
+            sum[r][c] += scaled_sum(t, c, dot32(lo0, x0, y0), dot32(hi0, x1, y1), ds);
+            sum[r][c + 1u] += scaled_sum(t, c + 1u, dot32(lo1, x0, y0), dot32(hi1, x1, y1), ds);
         }
     }
 }

@@ -16,7 +16,7 @@ typedef struct rlx_session rlx_session;
 
 typedef enum rlx_policy {
     RLX_POLICY_EXACT = 0, /* f32 graphs compute in f32 */
-    RLX_POLICY_FAST       /* f16/bf16 products and 8-bit activations where the device gains by it */
+    RLX_POLICY_FAST       /* f16/bf16 products, activations as integers: where the device gains */
 } rlx_policy;
 
 /* Called after each stage of the compiler ("verify", "fold", "legalise", "fuse", "plan",

@@ -81,7 +81,7 @@ typedef struct rx_cpu_kernel {
     const char *name;       /* "sgemm.avx2", "softmax.generic" */
     rx_kernel_fn *run;
     uint8_t strided;        /* bit i: operand i may have any strides (7: all from 7 on) */
-    bool is_int;            /* 8-bit products: takes integers, or floats under policy fast */
+    bool is_int;            /* integer products: takes integers, or floats under policy fast */
     const struct rx_cpu_kernel *next;
 } rx_cpu_kernel;
 

@@ -21,10 +21,10 @@ class GraphClock:
     """Time between two events on the GPU around `inner` replays of the work."""
 
     def __init__(self):
-        self.graph, self.inner = None, 1
+        self.run, self.graph, self.inner = None, None, 1
 
     def open(self, run):
-        self.graph = None
+        self.run = run  # its tensors are what the graph reads
         for _ in range(3):
             run()
         torch.cuda.synchronize()
@@ -37,7 +37,8 @@ class GraphClock:
         self.inner = min(256, max(1, math.ceil(1e-3 / max(seconds, 1e-9))))
 
     def close(self):
-        self.graph = None
+        self.graph = self.run = None
+        torch.cuda.empty_cache()
 
     def warm(self):
         self.graph.replay()

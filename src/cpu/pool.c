@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The thread pool. One job runs on the workers at a time; its chunks are claimed one by one from an
  * atomic word that holds how many are left. A second rx_parallel at the same time, or one inside a
- * chunk, runs inline on its caller. Workers without a job spin for a moment, then sleep. Where other
- * processes take the cores, a worker may lose its core in the middle of a chunk and the job waits
- * for it; after that the owner works alone for some time. */
+ * chunk, runs inline on its caller. Workers without a job spin for a moment, then sleep. Where
+ * other processes take the cores, a worker may lose its core in the middle of a chunk and the job
+ * waits for it; after that the owner works alone for some time. */
 #include "cpu/pool.h"
 
 #include <stdatomic.h>

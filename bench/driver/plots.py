@@ -164,11 +164,12 @@ def draw_speed(run, path):
     svg = Svg(title, subtitle(run))
     names = ["rlx"] + sorted({r["peer"] for r in rows})
     svg.legend(MARGIN, 90, names)
-    w, h, top = (WIDTH - 3 * MARGIN - 2 * 44) / 2, 300, 146
+    columns, h, top, labels = min(2, len(groups)), 300, 146, 44
+    w = (WIDTH - MARGIN) / columns - MARGIN - labels
     for i, group in enumerate(groups.values()):
-        x = MARGIN + 44 + (i % 2) * (w + MARGIN + 44)
-        SpeedPanel(run, group).draw(svg, x, top + (i // 2) * (h + 80), w, h)
-    svg.height = top + math.ceil(len(groups) / 2) * (h + 80)
+        x = MARGIN + labels + i % columns * (w + MARGIN + labels)
+        SpeedPanel(run, group).draw(svg, x, top + i // columns * (h + 80), w, h)
+    svg.height = top + math.ceil(len(groups) / columns) * (h + 80)
     return svg.save(path, title)
 
 
@@ -264,7 +265,7 @@ def draw_model(svg, model, y):
         column, line = i % 3, i // 3
         at, base = MARGIN + column * (width / 3), y + 70 + 18 * line
         svg.rect(at, base - 9, 10, 10, SLICES[i], name)
-        svg.text(at + 16, base, f"{100 * seconds / total:4.1f} %  {name}"[:52], "value")
+        svg.text(at + 16, base, f"{100 * seconds / total:4.1f} %  {name}"[:48], "value")
     return y + 70 + 18 * math.ceil(len(parts) / 3) + 22
 
 

@@ -100,10 +100,13 @@ typedef struct dot_shape {
     uint32_t threads, split, per_unit; /* per_unit: workgroups that stay, for each unit */
 } dot_shape;
 
-/* Best on an H200, of 256 and 512 threads, splits of 2 to 8 and 1 to 4 workgroups a unit. */
-static dot_shape pick_shape(uint32_t n_tiles)
+/* Best on an H200 in a chain of products, where each waits for the one before: few workgroups that
+ * round x, one for each unit. Short rows are done before that matters. */
+static dot_shape pick_shape(const rx_gpu_caps *caps, uint32_t n_tiles)
 {
-    return (dot_shape){THREADS, n_tiles >= 4 ? 4 : n_tiles >= 2 ? 2 : 1, 2};
+    if (n_tiles > 1 && caps->max_invocations >= 2 * THREADS)
+        return (dot_shape){2 * THREADS, 2, 1};
+    return (dot_shape){THREADS, n_tiles > 1 ? 2 : 1, 2};
 }
 
 /* p has as many rows as shared memory holds. */
@@ -111,7 +114,7 @@ static void add_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids, rx
 {
     const rx_gpu_caps *caps = p->call->caps;
     uint32_t n_blocks = (uint32_t)(p->k / 32), n_tiles = (n_blocks + 31) / 32;
-    dot_shape s = pick_shape(n_tiles);
+    dot_shape s = pick_shape(caps, n_tiles);
     rx_kernel k = p->b_type == RLX_Q8_0 ? RX_K_dot_gemv_bytes : RX_K_dot_gemv;
     rx_gpu_dispatch *d = rx_gpu_add(b, k, s.threads);
     rx_product_bind(d, p, p->a_ref, tiles);

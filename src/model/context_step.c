@@ -5,6 +5,7 @@
  * goes on in the next call. Only the sampled tokens are read back. */
 #include <string.h>
 
+#include "base/env.h"
 #include "model/model.h"
 
 int64_t rx_deadline(int64_t timeout_ms)
@@ -188,14 +189,21 @@ static void distrust_session(rlx_context *c)
 }
 
 #define RELEASE_STEPS 64
+#define RELEASE_EVERY 4 /* steps of the program */
+
+/* A bit for each kind of run that may choose other kernels. */
+static unsigned kind_of_run(const rlx_context *c)
+{
+    size_t rows = c->run.n_members * c->run.n_tokens;
+    return rows == 1 ? 1 : rows <= 16 ? 2 : 4;
+}
 
 /* Kernels for one row, for a few and for many may each pack the weights in their first run, which
  * is the last time that they read the file. Under the fast policy they do, and only rows of the
  * embedding are read later on: with their neighbours these are many after a while. */
 static void release_pages(rlx_context *c)
 {
-    size_t rows = c->run.n_members * c->run.n_tokens;
-    unsigned kind = rows == 1 ? 1 : rows <= 16 ? 2 : 4;
+    unsigned kind = kind_of_run(c);
     bool again = c->model->policy == RLX_POLICY_FAST &&
                  (kind == 4 || c->n_steps % RELEASE_STEPS == RELEASE_STEPS - 1);
     if (!c->model->weights_in_file || (c->released & kind && !again))
@@ -222,13 +230,38 @@ static void take_results(rlx_context *c)
         release_pages(c);
 }
 
+static int release_after_step(void *user, const rlx_step_result *r)
+{
+    if (r->step % RELEASE_EVERY == RELEASE_EVERY - 1)
+        rx_model_release_pages(user);
+    return 0;
+}
+
+/* A first run, in which kernels pack weights: pages of the file go back on the way, so that the
+ * whole file and all that was packed are never in memory together. */
+static rlx_status run_by_steps(rlx_context *c, const rlx_tensor *in, size_t n,
+                               const rlx_tensor *out, rlx_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        RLX_TRY(rlx_session_set_input(c->session, in[i].name, in[i].data, in[i].bytes, err));
+    RLX_TRY(rlx_session_run_steps(c->session, false, release_after_step, c->model, err));
+    if (!c->run.samples)
+        return RLX_OK;
+    return rlx_session_read(c->session, out->name, 0, out->data, out->bytes, err);
+}
+
 /* Inputs, run and results at once. */
 static rlx_status run_whole(rlx_context *c, rlx_error *err)
 {
     rlx_tensor in[RX_MAX_RUN_INPUTS];
     rlx_tensor out = {"token", c->results, c->run.n_members * sizeof *c->results};
     size_t n = list_inputs(c, in);
-    RLX_TRY(rlx_run(c->session, in, n, &out, c->run.samples, err));
+    bool packs = c->model->weights_in_file && c->model->policy == RLX_POLICY_FAST &&
+                 !(c->released & kind_of_run(c)) && !rx_env_flag(RX_ENV_DUMP_NODES);
+    if (packs)
+        RLX_TRY(run_by_steps(c, in, n, &out, err));
+    else
+        RLX_TRY(rlx_run(c->session, in, n, &out, c->run.samples, err));
     take_results(c);
     return RLX_OK;
 }

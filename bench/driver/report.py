@@ -52,9 +52,14 @@ def best_ratio(ours, theirs):
     return least[1] / max(least[0], 1e-12)
 
 
+def request_text(request):
+    """Of files only their names."""
+    return " ".join(Path(word).name if "/" in word else word for word in request.split())
+
+
 def make_row(case, threads, work, samples, peer):
     """One line of the table. `samples` are {worker: [[[wall, cpu], ...] for each round]}."""
-    row = {"section": case.section, "case": case.label, "request": case.request,
+    row = {"section": case.section, "case": case.label, "request": request_text(case.request),
            "threads": threads, "peer": peer, "goal": case.goals[peer], "size": case.size,
            "flops": work.get("flops") or None, "bytes": work.get("bytes") or None, "seconds": {},
            "ratio": {}, "best": best_ratio(samples["rlx"], samples[peer])}

@@ -20,7 +20,7 @@ static const char usage[] =
     "  --jobs N             threads that run cases (default: the processors, at most 8)\n"
     "  --seed N             other numbers in the tensors\n"
     "  --allow-unsupported  what the device says it cannot do is skipped, not a failure\n"
-    "  --fast               under the policy that allows f16 and 8-bit products\n"
+    "  --fast               under the policy that allows f16 and integer products\n"
     "  --dump DIR           write cases and results for tests/numpy/compare.py\n";
 
 /* ---- The list of cases ---------------------------------------------------------------------- */

@@ -248,7 +248,7 @@ static const cli_option bench_option_table[] = {
     {"min-time", CLI_REAL, offsetof(options, min_time), "SECONDS",
      "measure each case for at least this long (default 0.3)"},
     {"fast", CLI_FLAG, offsetof(options, fast), NULL,
-     "allow f16, bf16 and 8-bit products where the device gains by it"},
+     "allow f16, bf16 and integer products where the device gains by it"},
     {"copies", CLI_NUMBER, offsetof(options, copies), "N",
      "put N independent copies of the operation into a run; times are of one (default 1)"},
     {"serve", CLI_FLAG, offsetof(options, serve), NULL,

@@ -31,7 +31,7 @@ typedef struct work_options {
      "size of a named dimension (default: from the input files, else its bound)"},               \
     {"no-fusion", CLI_FLAG, offsetof(record, member.no_fusion), NULL, "compile without fusion"}, \
     {"fast", CLI_FLAG, offsetof(record, member.fast), NULL,                                      \
-     "allow f16, bf16 and 8-bit products where the device gains by it"}
+     "allow f16, bf16 and integer products where the device gains by it"}
 
 typedef struct work {
     const char *path;

@@ -14,20 +14,20 @@ endfunction()
 
 if(RLX_VULKAN AND RLX_VULKAN_HEADERS)
     rlx_vulkan_ops(vulkan 1)
-    rlx_vulkan_ops(vulkan-validation 3 RLX_VULKAN_VALIDATION=1)
-    rlx_vulkan_ops(vulkan-small 3
+    rlx_vulkan_ops(vulkan-validation 8 RLX_VULKAN_VALIDATION=1)
+    rlx_vulkan_ops(vulkan-small 8
         "RLX_LIMITS=groups=256,push=128,subgroup=0,f16=0,storage16=0,storage8=0,\
 shared=16384,invocations=128,coopmat=0,address=0")
     # Bindings of 64 KiB: large tensors are cut. What has no rule for that says so.
-    rlx_vulkan_ops(vulkan-windows 2 RLX_LIMITS=binding=65536 OPTIONS --allow-unsupported)
-    rlx_vulkan_ops(vulkan-host 5 RLX_VULKAN_ARENA_DEBUG=host)
-    rlx_vulkan_ops(vulkan-device 5 RLX_VULKAN_ARENA_DEBUG=device RLX_VULKAN_VALIDATION=1)
-    rlx_vulkan_ops(vulkan-barriers 5 RLX_FULL_BARRIER=1)
-    rlx_vulkan_ops(vulkan-fallback 3 RLX_LIMITS=host=2)
+    rlx_vulkan_ops(vulkan-windows 6 RLX_LIMITS=binding=65536 OPTIONS --allow-unsupported)
+    rlx_vulkan_ops(vulkan-host 12 RLX_VULKAN_ARENA_DEBUG=host)
+    rlx_vulkan_ops(vulkan-device 16 RLX_VULKAN_ARENA_DEBUG=device RLX_VULKAN_VALIDATION=1)
+    rlx_vulkan_ops(vulkan-barriers 12 RLX_FULL_BARRIER=1)
+    rlx_vulkan_ops(vulkan-fallback 10 RLX_LIMITS=host=2)
     # A newer lavapipe, where it can be had. It takes minutes to compile kernels with many barriers,
     # so these are the families without.
     foreach(family elementwise shape index)
-        rlx_vulkan_ops(vulkan-newer-${family} 3
+        rlx_vulkan_ops(vulkan-newer-${family} 12
                        "RLX_TEST_LAVAPIPE=${PROJECT_SOURCE_DIR}/.cache/lavapipe"
                        OPTIONS --family ${family})
         set_tests_properties("ops/vulkan-newer-${family}" PROPERTIES RESOURCE_LOCK lavapipe)
@@ -38,7 +38,7 @@ shared=16384,invocations=128,coopmat=0,address=0")
     if(RLX_SWIFTSHADER_ICD)
         set(icd "VK_ICD_FILENAMES=${RLX_SWIFTSHADER_ICD}" "VK_DRIVER_FILES=${RLX_SWIFTSHADER_ICD}"
             RLX_TEST_FLUSHES=1) # its threads take subnormal numbers for 0
-        rlx_vulkan_ops(vulkan-swiftshader 5 ${icd})
-        rlx_vulkan_ops(vulkan-swiftshader-validation 40 ${icd} RLX_VULKAN_VALIDATION=1)
+        rlx_vulkan_ops(vulkan-swiftshader 16 ${icd})
+        rlx_vulkan_ops(vulkan-swiftshader-validation 80 ${icd} RLX_VULKAN_VALIDATION=1)
     endif()
 endif()

@@ -15,8 +15,8 @@ endfunction()
 if(RLX_WEBGPU)
     set(wgpu "RLX_WEBGPU_LIBRARY=${PROJECT_SOURCE_DIR}/.cache/wgpu/libwgpu_native-release.so")
     set(dawn "RLX_WEBGPU_LIBRARY=${PROJECT_SOURCE_DIR}/.cache/dawn/libwebgpu_wrapper.so")
-    rlx_webgpu_ops(webgpu 7 "${wgpu}")
-    rlx_webgpu_ops(webgpu-small 23 "${wgpu}"
+    rlx_webgpu_ops(webgpu 12 "${wgpu}")
+    rlx_webgpu_ops(webgpu-small 40 "${wgpu}"
         "RLX_LIMITS=groups=256,shared=16384,invocations=128,bindings=8,subgroup=0,f16=0,\
 block=16777216,binding=4194304")
     find_file(RLX_SWIFTSHADER_ICD vk_swiftshader_icd.json PATHS /usr/lib/chromium
@@ -25,7 +25,7 @@ block=16777216,binding=4194304")
     if(RLX_SWIFTSHADER_ICD)
         # Tiles of products and attention take SwiftShader minutes to compile.
         set(families elementwise norm shape index reduce order signal random conv recurrent graphs)
-        rlx_webgpu_ops(webgpu-dawn "11;${families}" "${dawn}"
+        rlx_webgpu_ops(webgpu-dawn "30;${families}" "${dawn}"
                        "VK_ICD_FILENAMES=${RLX_SWIFTSHADER_ICD}"
                        "VK_DRIVER_FILES=${RLX_SWIFTSHADER_ICD}")
     endif()

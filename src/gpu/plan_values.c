@@ -82,7 +82,7 @@ rlx_status rx_gpu_values_update(rx_gpu_values *v, const int64_t *dims, rlx_error
 {
     const rx_program *p = v->program;
     if (p->n_dims)
-        memcpy(v->dims, dims, p->n_dims * sizeof *dims);
+        memmove(v->dims, dims, p->n_dims * sizeof *dims); /* may be those it has */
     for (size_t i = 0; i < p->n_values; i++)
         if (!update_value(v, i))
             return rx_fail(err, RLX_INTERNAL, "value %zu: %s of a tensor that is not dense cannot "

@@ -41,7 +41,7 @@ static rx_vk_recording *new_recording(const rx_exec *e)
     r->first = rx_alloc_zero((p->n_steps + 1) * sizeof *r->first);
     r->kernels = rx_alloc_zero((p->n_steps + 1) * sizeof *r->kernels);
     if (r->dims && r->first && r->kernels) {
-        memcpy(r->dims, e->dims, p->n_dims * sizeof *r->dims);
+        memcpy(r->dims, e->values.dims, p->n_dims * sizeof *r->dims);
         return r;
     }
     rx_free(r->dims);
@@ -70,42 +70,6 @@ static size_t find_recording(const rx_exec *e, const int64_t *dims, bool *found)
     return oldest;
 }
 
-/* ---- Views ---------------------------------------------------------------------------------- */
-
-static const void *resolve_record(const rx_exec *e, rx_op op, const void *attr, void *copy)
-{
-    if (!copy || !attr)
-        return attr;
-    memcpy(copy, attr, rx_ops[op].attr->size);
-    rx_attr_resolve(rx_ops[op].attr, copy, e->dims);
-    return copy;
-}
-
-static bool update_value(rx_exec *e, size_t index)
-{
-    const rx_pvalue *v = &e->program->values[index];
-    rx_view *view = &e->views[index];
-    int64_t dim[RLX_MAX_RANK];
-    for (int i = 0; i < v->shape.rank; i++)
-        dim[i] = rx_dim_value(v->shape.dim[i], e->dims);
-    rx_view_set_dense(view, v->dtype, v->shape.rank, dim);
-    view->data = NULL; /* offset 0 */
-    if (v->view_of < 0 || rx_view_elements(view) == 0)
-        return true;
-    const void *attr = resolve_record(e, v->view_op, v->view_attr, e->view_attrs[index]);
-    return rx_view_apply(v->view_op, attr, &e->views[v->view_of], view);
-}
-
-static rlx_status update_values(rx_exec *e, rlx_error *err)
-{
-    const rx_program *p = e->program;
-    for (size_t i = 0; i < p->n_values; i++)
-        if (!update_value(e, i))
-            return rx_fail(err, RLX_INTERNAL, "value %zu: %s of a tensor that is not dense cannot "
-                           "be a view", i, rx_ops[p->values[i].view_op].name);
-    return RLX_OK;
-}
-
 /* ---- Steps to dispatches -------------------------------------------------------------------- */
 
 typedef struct binder {
@@ -115,9 +79,7 @@ typedef struct binder {
     rx_gpu_dispatch *raw;  /* of r->list, for their pipelines */
     size_t cap_raw;
     uint64_t scratch_bytes, scratch_next;
-    rx_view *operands;     /* of the step */
     uint32_t *fold;        /* by step: rx_vk_find_folds */
-    bool *is_param;
     rlx_error *err;
 } binder;
 
@@ -133,12 +95,6 @@ typedef struct lowered {
 static bool has_memory(const rx_exec *e, uint32_t value)
 {
     return value != RX_NO_VALUE && rx_vk_value_place(e, value).block;
-}
-
-static bool is_weight(const rx_exec *e, uint32_t value)
-{
-    rx_space s = e->program->values[e->roots[value]].space;
-    return s == RX_SPACE_PARAM || s == RX_SPACE_CONSTANT;
 }
 
 static void bind_place(rx_vk_dispatch *x, uint32_t k, rx_vk_place p)
@@ -224,34 +180,12 @@ static rlx_status resolve_binding(binder *b, const lowered *l, rx_vk_dispatch *x
     return RLX_OK;
 }
 
-static rlx_status check_dispatch(const binder *b, const rx_gpu_dispatch *x, size_t step)
-{
-    const rx_gpu_caps *c = &b->e->device->caps;
-    const char *name = x->kernel == RX_K_EMITTED ? "emitted" : rx_kernels[x->kernel].name;
-    const char *what = NULL;
-    if (x->kernel != RX_K_EMITTED && !rx_kernel_available(x->kernel, c))
-        what = "features";
-    else if (x->n_bind > c->max_bindings)
-        what = "bindings";
-    else if (x->n_push * 4 > c->max_push_bytes)
-        what = "push constants";
-    else if (x->spec[0] > c->max_invocations)
-        what = "invocations";
-    for (int i = 0; i < 3; i++)
-        if (x->groups[i] > c->max_groups[i])
-            what = "workgroups";
-    if (!what)
-        return RLX_OK;
-    return rx_fail(b->err, RLX_INTERNAL, "step %zu: kernel '%s' needs more %s than the device has",
-                   step, name, what);
-}
-
 static rlx_status add_dispatch(binder *b, const lowered *l, const rx_gpu_dispatch *from)
 {
     rx_vk_recording *r = b->r;
     if (!from->groups[0] || !from->groups[1] || !from->groups[2])
         return RLX_OK;
-    RLX_TRY(check_dispatch(b, from, l->step));
+    RLX_TRY(rx_gpu_dispatch_check(from, &b->e->device->caps, l->step, b->err));
     if (!rx_grow(&r->list, &r->cap, r->n + 1, sizeof *r->list) ||
         !rx_grow(&b->raw, &b->cap_raw, r->n + 1, sizeof *b->raw))
         return rx_fail_memory(b->err, "the dispatches of a program", r->n * sizeof *r->list);
@@ -348,7 +282,7 @@ static rlx_status find_derived(binder *b, lowered *l)
     for (size_t i = 0; i < l->build.n_derived; i++) {
         const rx_gpu_derived *want = &l->build.derived[i];
         const rx_pvalue *v =
-            &e->program->values[e->roots[e->program->steps[l->step].in[want->in]]];
+            &e->program->values[e->values.roots[e->program->steps[l->step].in[want->in]]];
         uint32_t item = v->index + (v->space == RX_SPACE_CONSTANT ? (uint32_t)e->program->n_params
                                                                   : 0);
         RLX_TRY(rx_vk_weights_derive(e->weights, item, &l->call->in[want->in], want,
@@ -374,20 +308,8 @@ static rlx_status resolve_step(binder *b, lowered *l)
 
 static rlx_status lower_step(binder *b, size_t i)
 {
-    static const rx_view absent = {.rank = -1};
     rx_exec *e = b->e;
-    const rx_step *s = &e->program->steps[i];
-    for (uint32_t k = 0; k < s->n_in + s->n_out; k++) {
-        uint32_t value = k < s->n_in ? s->in[k] : s->out[k - s->n_in];
-        b->operands[k] = value == RX_NO_VALUE ? absent : e->views[value];
-        b->is_param[k] = value != RX_NO_VALUE && is_weight(e, value);
-    }
-    rx_gpu_call call = {.op = s->op, .attr = resolve_record(e, s->op, s->attr, e->step_attrs[i]),
-                        .n_in = s->n_in, .n_out = s->n_out, .in = b->operands,
-                        .out = b->operands + s->n_in, .is_param = b->is_param,
-                        .caps = &e->device->caps, .policy = e->program->policy};
-    if (s->op == RX_OP_state_write && e->roots[s->in[0]] == e->roots[s->in[1]])
-        call.aliased = 1 << 1;
+    rx_gpu_call call = rx_gpu_values_call(&e->values, i, &e->device->caps);
     rx_view folded[2];
     rx_gpu_fold fold = {.in = folded};
     if (b->fold[i] != RX_VK_NO_FOLD) {
@@ -395,7 +317,7 @@ static rlx_status lower_step(binder *b, size_t i)
         fold.op = f->op;
         fold.attr = f->attr;
         for (int k = 0; k < 2; k++)
-            folded[k] = e->views[f->in[k]];
+            folded[k] = e->values.views[f->in[k]];
         call.fold = &fold;
     }
     lowered l = {.step = i, .call = &call, .build = {.arena = &b->arena, .err = b->err}};
@@ -403,12 +325,8 @@ static rlx_status lower_step(binder *b, size_t i)
     if (st == RLX_OK)
         st = resolve_step(b, &l);
     if (st == RLX_OK && l.build.n)
-        b->r->kernels[i] = l.build.dispatch[0].kernel == RX_K_EMITTED
-                               ? "emitted" : rx_kernels[l.build.dispatch[0].kernel].name;
-    rx_free(l.build.dispatch);
-    rx_free(l.build.scratch);
-    rx_free(l.build.derived);
-    rx_free(l.build.tables);
+        b->r->kernels[i] = rx_gpu_dispatch_name(&l.build.dispatch[0]);
+    rx_gpu_build_finish(&l.build);
     return st;
 }
 
@@ -437,19 +355,6 @@ static rlx_status lower_steps(binder *b)
 
 /* ---- Putting it together -------------------------------------------------------------------- */
 
-static bool alloc_operands(binder *b)
-{
-    size_t most = 1;
-    for (size_t i = 0; i < b->e->program->n_steps; i++) {
-        size_t n = (size_t)b->e->program->steps[i].n_in + b->e->program->steps[i].n_out;
-        most = n > most ? n : most;
-    }
-    b->operands = rx_arena_alloc(&b->arena, most * sizeof *b->operands);
-    b->is_param = rx_arena_alloc(&b->arena, most * sizeof *b->is_param);
-    b->fold = rx_arena_alloc(&b->arena, (b->e->program->n_steps + 1) * sizeof *b->fold);
-    return b->operands && b->is_param && b->fold;
-}
-
 /* Other recordings are bound to the old scratch block, so they end with it. */
 static rlx_status grow_scratch(binder *b)
 {
@@ -469,8 +374,9 @@ static rlx_status grow_scratch(binder *b)
 static rlx_status build_recording(binder *b)
 {
     rx_exec *e = b->e;
-    if (!alloc_operands(b))
-        return rx_fail_memory(b->err, "the operands of a step", sizeof *b->operands);
+    b->fold = rx_arena_alloc(&b->arena, (e->program->n_steps + 1) * sizeof *b->fold);
+    if (!b->fold)
+        return rx_fail_memory(b->err, "the steps of a recording", sizeof *b->fold);
     rx_mutex_lock(&e->weights->lock);
     rlx_status st = lower_steps(b);
     rx_mutex_unlock(&e->weights->lock);
@@ -507,17 +413,15 @@ rlx_status rx_vk_unfold(rx_exec *e, rlx_error *err)
         e->recordings[i] = NULL;
     }
     e->no_folds = true;
-    return rx_vk_exec_bind(e, e->dims, err);
+    return rx_vk_exec_bind(e, e->values.dims, err);
 }
 
 rlx_status rx_vk_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err)
 {
     const rx_program *p = e->program;
     bool found;
-    if (p->n_dims && dims != e->dims)
-        memcpy(e->dims, dims, p->n_dims * sizeof *dims);
     e->now = NULL;
-    RLX_TRY(update_values(e, err));
+    RLX_TRY(rx_gpu_values_update(&e->values, dims, err));
     size_t at = find_recording(e, dims, &found);
     if (!found) {
         rx_vk_recording *r = NULL;

@@ -4,10 +4,10 @@
 #include "vulkan/caps.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/env.h"
+#include "gpu/plan.h"
 
 /* ---- Extensions and features ---------------------------------------------------------------- */
 
@@ -237,83 +237,6 @@ static void fill_caps(const rx_vk_instance *vk, rx_vk_gpu *gpu, const rx_vk_feat
         gpu->force_subgroup = gpu->caps.subgroup;
 }
 
-/* ---- RLX_LIMITS ----------------------------------------------------------------------------- */
-
-static void lower_u32(uint32_t *x, uint64_t limit)
-{
-    *x = limit < *x ? (uint32_t)limit : *x;
-}
-
-static void no_matrices(rx_gpu_caps *c)
-{
-    c->coopmat_f16 = c->coopmat_bf16 = c->coopmat_f16_acc = c->coopmat_fragments = false;
-}
-
-/* One name=value. False for an unknown name. */
-static bool apply_limit(rx_vk_gpu *gpu, const char *name, size_t length, uint64_t value)
-{
-    rx_gpu_caps *c = &gpu->caps;
-#define IS(text) (length == sizeof text - 1 && !memcmp(name, text, length))
-    if (IS("binding"))
-        c->max_binding_bytes = value < c->max_binding_bytes ? value : c->max_binding_bytes;
-    else if (IS("block"))
-        gpu->max_block_bytes = value < gpu->max_block_bytes ? value : gpu->max_block_bytes;
-    else if (IS("groups"))
-        for (int i = 0; i < 3; i++)
-            lower_u32(&c->max_groups[i], value);
-    else if (IS("push"))
-        lower_u32(&c->max_push_bytes, value);
-    else if (IS("shared"))
-        lower_u32(&c->max_shared_bytes, value);
-    else if (IS("invocations"))
-        lower_u32(&c->max_invocations, value);
-    else if (IS("bindings"))
-        lower_u32(&c->max_bindings, value);
-    else if (IS("subgroup")) {
-        c->subgroup = value ? c->subgroup : 0;
-        c->subgroup_arith = c->subgroup_arith && value;
-        c->subgroup_shuffle = c->subgroup_shuffle && value;
-        if (!value)
-            no_matrices(c);
-    } else if (IS("f16"))
-        c->f16 = c->f16 && value;
-    else if (IS("storage16"))
-        c->storage16 = c->storage16 && value;
-    else if (IS("storage8"))
-        c->storage8 = c->storage8 && value;
-    else if (IS("int8"))
-        c->int8 = c->int8 && value;
-    else if (IS("dot"))
-        c->int_dot = c->int_dot && value;
-    else if (IS("address"))
-        c->address = c->address && value;
-    else if (IS("coopmat")) {
-        if (!value)
-            no_matrices(c);
-    } else if (IS("software"))
-        c->is_software = value != 0;
-    else if (IS("host")) {
-        gpu->host_missing = value >= 1;
-        gpu->host_all = value >= 2;
-    } else
-        return false;
-#undef IS
-    return true;
-}
-
-static void apply_limits(rx_vk_gpu *gpu, const char *text)
-{
-    while (*text) {
-        size_t item = strcspn(text, ","), length = strcspn(text, "=,");
-        const char *number = text + length + 1;
-        char *end = NULL;
-        unsigned long long value = length < item ? strtoull(number, &end, 10) : 0;
-        if (!end || end == number || end != text + item || !apply_limit(gpu, text, length, value))
-            rx_log(RLX_LOG_WARN, "RLX_LIMITS: '%.*s' is not a limit of GPUs", (int)item, text);
-        text += item + (text[item] == ',');
-    }
-}
-
 /* ---- Examining a device --------------------------------------------------------------------- */
 
 /* The family for compute (without graphics where there is a choice of equals: family order is the
@@ -435,11 +358,13 @@ bool rx_vk_gpu_examine(const rx_vk_instance *vk, VkPhysicalDevice handle, rx_vk_
         out->has_budget |= !strcmp(f.extensions[i], VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     fill_caps(vk, out, &f, &p);
     ask_memory(vk, out, &p);
+    int host = 0;
+    const rx_gpu_limits limits = {&out->caps, &out->max_block_bytes, &host};
     if (rx_env_flag(RX_ENV_NO_COOPMAT))
-        no_matrices(&out->caps);
-    const char *limits = rx_env_text(RX_ENV_LIMITS);
-    if (limits)
-        apply_limits(out, limits);
+        rx_gpu_limits_apply(&limits, "coopmat=0");
+    rx_gpu_limits_apply(&limits, rx_env_text(RX_ENV_LIMITS));
+    out->host_missing = host >= 1;
+    out->host_all = host >= 2;
     describe(out, &p);
     rx_vk_detail(out, &out->caps, "", out->info.detail, sizeof out->info.detail);
     return is_enough(out, why);

@@ -196,25 +196,6 @@ size_t rx_vk_record(rx_device *d, VkCommandBuffer cb, const rx_vk_dispatch *list
 
 /* ---- Whole runs ----------------------------------------------------------------------------- */
 
-/* Seconds that a step takes at most, as a guess: only for cutting. */
-static double guess_seconds(const rx_device *d, const rx_step *s)
-{
-    double flops = d->caps.is_software ? 2e9 : 1e12, bytes = d->caps.is_software ? 1e9 : 1e11;
-    return s->flops / flops + s->bytes / bytes;
-}
-
-#define PIECE_SECONDS 0.2
-
-/* The end of the piece that begins with step `first`. */
-static size_t piece_end(const rx_exec *e, size_t first)
-{
-    double seconds = 0;
-    size_t i = first;
-    while (i < e->program->n_steps && (i == first || seconds < PIECE_SECONDS))
-        seconds += guess_seconds(e->device, &e->program->steps[i++]);
-    return i;
-}
-
 static VkResult record_piece(rx_exec *e, rx_vk_recording *r, size_t first, size_t end,
                              size_t *n_barriers)
 {
@@ -244,14 +225,14 @@ rlx_status rx_vk_record_run(rx_exec *e, rx_vk_recording *r, rlx_error *err)
 {
     rx_device *d = e->device;
     size_t n_steps = e->program->n_steps, n = 0, n_barriers = 0;
-    for (size_t i = 0; i < n_steps; i = piece_end(e, i))
+    for (size_t i = 0; i < n_steps; i = rx_gpu_piece_end(e->program, &e->device->caps, i))
         n++;
     r->chunks = rx_alloc_zero((n + 1) * sizeof *r->chunks);
     r->submits = rx_alloc((n + 2) * sizeof *r->submits);
     if (!r->chunks || !r->submits)
         return rx_fail_memory(err, "command buffers", n * sizeof *r->chunks);
     for (size_t i = 0; i < n_steps && !r->has_host;) {
-        size_t end = piece_end(e, i);
+        size_t end = rx_gpu_piece_end(e->program, &e->device->caps, i);
         r->chunks[r->n_chunks] = rx_vk_commands_alloc(d, e->pool);
         if (!r->chunks[r->n_chunks])
             return rx_fail_memory(err, "command buffers", n * sizeof *r->chunks);

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "base/thread.h"
+#include "gpu/plan.h"
 #include "runtime/backend.h"
 #include "vulkan/caps.h"
 
@@ -296,11 +297,8 @@ struct rx_exec {
     rx_vk_block flags_host;     /* copy of the flags; unused when memory is mapped */
     rx_vk_block scratch;
     rx_vk_place scratch_place;
-    uint32_t *roots;            /* by value: the value that owns its memory */
-    rx_view *views;
-    void **view_attrs, **step_attrs;
+    rx_gpu_values values;
     const char *_Atomic *kernels; /* by step, of the last binding */
-    int64_t *dims;
 
     VkCommandPool pool;
     rx_vk_recording *recordings[RX_VK_N_RECORDINGS], *now;

@@ -12,45 +12,12 @@
 
 /* ---- Creation ------------------------------------------------------------------------------- */
 
-static void *copied_record(rx_exec *e, rx_op op, bool *ok)
-{
-    void *record = rx_arena_alloc(&e->arena, rx_ops[op].attr->size);
-    *ok = *ok && record;
-    return record;
-}
-
-/* Records that may hold dimension handles get a copy to resolve into. */
-static bool alloc_records(rx_exec *e)
-{
-    const rx_program *p = e->program;
-    bool ok = true;
-    if (!p->n_dims)
-        return true;
-    for (size_t i = 0; i < p->n_values && ok; i++)
-        if (p->values[i].view_of >= 0)
-            e->view_attrs[i] = copied_record(e, p->values[i].view_op, &ok);
-    for (size_t i = 0; i < p->n_steps && ok; i++)
-        e->step_attrs[i] = copied_record(e, p->steps[i].op, &ok);
-    return ok;
-}
-
 static bool alloc_tables(rx_exec *e)
 {
     const rx_program *p = e->program;
-    rx_arena *a = &e->arena;
-    e->places = rx_arena_zero(a, p->n_values * sizeof *e->places);
-    e->roots = rx_arena_alloc(a, p->n_values * sizeof *e->roots);
-    e->views = rx_arena_zero(a, p->n_values * sizeof *e->views);
-    e->view_attrs = rx_arena_zero(a, p->n_values * sizeof *e->view_attrs);
-    e->step_attrs = rx_arena_zero(a, p->n_steps * sizeof *e->step_attrs);
-    e->kernels = rx_arena_zero(a, p->n_steps * sizeof *e->kernels);
-    e->dims = rx_arena_zero(a, p->n_dims * sizeof *e->dims);
-    if (!e->places || !e->roots || !e->views || !e->view_attrs || !e->step_attrs || !e->kernels ||
-        !e->dims || !alloc_records(e))
-        return false;
-    for (size_t i = 0; i < p->n_values; i++)
-        e->roots[i] = p->values[i].view_of < 0 ? (uint32_t)i : e->roots[p->values[i].view_of];
-    return true;
+    e->places = rx_arena_zero(&e->arena, p->n_values * sizeof *e->places);
+    e->kernels = rx_arena_zero(&e->arena, p->n_steps * sizeof *e->kernels);
+    return e->places && e->kernels && rx_gpu_values_init(&e->values, p, &e->arena);
 }
 
 /* Inputs, then states. */
@@ -153,7 +120,7 @@ rlx_status rx_vk_exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_exec
     e->n_messages = rx_vk_messages(NULL, 0);
     rlx_status st = alloc_tables(e) ? RLX_OK
                                     : rx_fail_memory(err, "the steps of the program",
-                                                     p->n_values * sizeof *e->views);
+                                                     p->n_values * sizeof *e->places);
     if (st == RLX_OK)
         st = alloc_memory(e, err);
     if (st == RLX_OK)
@@ -188,7 +155,7 @@ void rx_vk_exec_destroy(rx_exec *e)
 
 rx_vk_place rx_vk_value_place(const rx_exec *e, uint32_t value)
 {
-    uint32_t root = e->roots[value];
+    uint32_t root = e->values.roots[value];
     const rx_pvalue *v = &e->program->values[root];
     if (v->space == RX_SPACE_PARAM)
         return e->weights->items[v->index].place;
@@ -274,7 +241,7 @@ static rx_vk_want *find_want(rx_exec *e, uint32_t value, uint64_t offset, uint64
 static void add_want(rx_exec *e, uint32_t value, uint64_t offset, uint64_t bytes)
 {
     if (bytes > MAX_WANT || e->n_wants == RX_VK_N_WANTS ||
-        e->program->values[e->roots[value]].space != RX_SPACE_ARENA)
+        e->program->values[e->values.roots[value]].space != RX_SPACE_ARENA)
         return;
     e->wants[e->n_wants++] = (rx_vk_want){.value = value, .offset = offset, .bytes = bytes,
                                           .used = true};
@@ -293,7 +260,7 @@ rlx_status rx_vk_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data
     RLX_TRY(rx_vk_wait_idle(e, err));
     uint64_t at = offset;
     if (e->program->values[value].view_of >= 0)
-        at += (uint64_t)(uintptr_t)e->views[value].data;
+        at += (uint64_t)(uintptr_t)e->values.views[value].data;
     if (e->device->mapped)
         return rx_vk_download(e->device, &from, at, data, bytes, err);
     rx_vk_want *w = find_want(e, value, at, bytes);

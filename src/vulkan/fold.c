@@ -10,9 +10,9 @@
 
 static bool is_dense_f32(const rx_exec *e, uint32_t value)
 {
-    return value != RX_NO_VALUE && e->views[value].dtype == RLX_F32 &&
-           e->views[value].rank >= 1 && rx_view_is_dense(&e->views[value]) &&
-           rx_gpu_offset(&e->views[value]) % 4 == 0;
+    return value != RX_NO_VALUE && e->values.views[value].dtype == RLX_F32 &&
+           e->values.views[value].rank >= 1 && rx_view_is_dense(&e->values.views[value]) &&
+           rx_gpu_offset(&e->values.views[value]) % 4 == 0;
 }
 
 /* Whether a kernel can do the step on the rows it reads. */
@@ -21,9 +21,9 @@ static bool has_form(const rx_exec *e, const rx_step *s)
     if (s->n_in < 2 || s->n_out != 1 || !is_dense_f32(e, s->in[0]) || !is_dense_f32(e, s->in[1]) ||
         !is_dense_f32(e, s->out[0]))
         return false;
-    const rx_view *x = &e->views[s->in[0]], *y = &e->views[s->in[1]];
+    const rx_view *x = &e->values.views[s->in[0]], *y = &e->values.views[s->in[1]];
     const int64_t k = x->dim[x->rank - 1], n = rx_view_elements(x);
-    if (k == 0 || n == 0 || n / k > MAX_ROWS || rx_view_elements(&e->views[s->out[0]]) != n)
+    if (k == 0 || n == 0 || n / k > MAX_ROWS || rx_view_elements(&e->values.views[s->out[0]]) != n)
         return false;
     if (s->op == RX_OP_mul)
         return rx_view_elements(y) == n;
@@ -53,21 +53,12 @@ static bool operands_stay(const rx_exec *e, size_t first, size_t last)
     return true;
 }
 
-static bool takes_fold(rx_exec *e, const rx_step *s)
+static bool takes_fold(rx_exec *e, size_t step)
 {
-    rx_view in[6];
-    bool is_param[6] = {false};
-    if (s->op != RX_OP_dequant_matmul || s->n_in > 6 || s->support == RLX_SUPPORT_HOST)
+    const rx_step *s = &e->program->steps[step];
+    if (s->op != RX_OP_dequant_matmul || s->support == RLX_SUPPORT_HOST)
         return false;
-    for (uint32_t k = 0; k < s->n_in; k++) {
-        in[k] = s->in[k] == RX_NO_VALUE ? (rx_view){.rank = -1} : e->views[s->in[k]];
-        rx_space space = s->in[k] == RX_NO_VALUE ? RX_SPACE_ARENA
-                                                 : e->program->values[e->roots[s->in[k]]].space;
-        is_param[k] = space == RX_SPACE_PARAM || space == RX_SPACE_CONSTANT;
-    }
-    rx_gpu_call c = {.op = s->op, .attr = s->attr, .n_in = s->n_in, .n_out = 1, .in = in,
-                     .out = &e->views[s->out[0]], .is_param = is_param, .caps = &e->device->caps,
-                     .policy = e->program->policy};
+    rx_gpu_call c = rx_gpu_values_call(&e->values, step, &e->device->caps);
     return rx_quant_takes_fold(&c);
 }
 
@@ -85,9 +76,9 @@ static bool is_foldable(rx_exec *e, size_t i)
     for (size_t j = i + 1; j <= value->last; j++)
         for (uint32_t k = 0; k < p->steps[j].n_in; k++) {
             const uint32_t in = p->steps[j].in[k];
-            if (in == RX_NO_VALUE || e->roots[in] != v)
+            if (in == RX_NO_VALUE || e->values.roots[in] != v)
                 continue;
-            if (in != v || k != 0 || !takes_fold(e, &p->steps[j]))
+            if (in != v || k != 0 || !takes_fold(e, j))
                 return false;
         }
     return operands_stay(e, i, value->last);

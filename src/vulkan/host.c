@@ -45,8 +45,8 @@ static rlx_status load_operands(rx_exec *e, const rx_step *s, rx_view *views, ho
         host_copy *c = find_copy(copies, n, rx_vk_value_place(e, value));
         RLX_TRY(load_copy(e, c, err));
         c->written |= k >= s->n_in;
-        views[k] = e->views[value];
-        views[k].data = c->data ? c->data + (uintptr_t)e->views[value].data : NULL;
+        views[k] = e->values.views[value];
+        views[k].data = c->data ? c->data + (uintptr_t)e->values.views[value].data : NULL;
     }
     return RLX_OK;
 }
@@ -79,7 +79,7 @@ rlx_status rx_vk_run_host(rx_exec *e, size_t step, rlx_error *err)
         const void *attr = s->attr;
         if (attr && e->program->n_dims) {
             memcpy(record, attr, rx_ops[s->op].attr->size);
-            rx_attr_resolve(rx_ops[s->op].attr, record, e->dims);
+            rx_attr_resolve(rx_ops[s->op].attr, record, e->values.dims);
             attr = record;
         }
         rx_host_call c = {.op = s->op, .attr = attr, .n_in = s->n_in, .n_out = s->n_out,

@@ -107,14 +107,8 @@ void rx_vk_pipelines_finish(rx_device *d)
 
 static void make_key(const rx_gpu_dispatch *x, uint64_t key[2])
 {
-    uint32_t head[3] = {(uint32_t)x->kernel, x->n_bind, x->n_spec};
-    for (int i = 0; i < 2; i++) {
-        uint64_t h = rx_hash(0x9e3779b97f4a7c15u * (uint64_t)(i + 1), head, sizeof head);
-        h = rx_hash(h, x->spec, x->n_spec * sizeof *x->spec);
-        if (x->kernel == RX_K_EMITTED)
-            h = rx_hash(h, x->code, x->code_words * sizeof *x->code);
-        key[i] = h;
-    }
+    for (int i = 0; i < 2; i++)
+        key[i] = rx_gpu_dispatch_hash(x, 0x9e3779b97f4a7c15u * (uint64_t)(i + 1));
 }
 
 /* The slot of a key: its own or the empty one where it would go. The table has empty slots. */

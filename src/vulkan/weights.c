@@ -133,15 +133,6 @@ rlx_status rx_vk_weights_set(rx_weights *w, size_t param, const void *data, size
 
 /* ---- Packed forms --------------------------------------------------------------------------- */
 
-static uint64_t derived_key(const rx_view *v, const rx_gpu_derived *want)
-{
-    uint64_t h = rx_hash(want->kind, &want->bytes, sizeof want->bytes);
-    uint64_t head[3] = {(uint64_t)(uintptr_t)v->data, (uint64_t)v->dtype, (uint64_t)v->rank};
-    h = rx_hash(h, head, sizeof head);
-    h = rx_hash(h, v->dim, (size_t)v->rank * sizeof *v->dim);
-    return rx_hash(h, v->stride, (size_t)v->rank * sizeof *v->stride);
-}
-
 /* The dispatch that packs: its bindings are the weight and the packed form. */
 static rlx_status resolve_pack(rx_weights *w, rx_vk_derived *x, const rx_gpu_derived *want,
                                rlx_error *err)
@@ -174,7 +165,7 @@ static uint64_t next_block_bytes(const rx_vk_pool *pool)
 rlx_status rx_vk_weights_derive(rx_weights *w, uint32_t item, const rx_view *view,
                                 const rx_gpu_derived *want, rx_vk_derived **out, rlx_error *err)
 {
-    uint64_t key = derived_key(view, want);
+    uint64_t key = rx_gpu_derived_key(view, want);
     for (size_t i = 0; i < w->n_derived; i++) {
         *out = w->derived[i];
         if ((*out)->item == item && (*out)->key == key)

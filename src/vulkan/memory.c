@@ -218,144 +218,35 @@ void rx_vk_pool_destroy(rx_device *d, rx_vk_pool *pool)
 
 /* ---- The arena of a program ----------------------------------------------------------------- */
 
-/* Values that share memory while one of them lives (in-place results) move together. */
-typedef struct group {
-    uint64_t offset, bytes; /* in the plan */
-    uint32_t first, last;   /* steps */
-    size_t block;
-    uint64_t at;            /* in the block */
-} group;
-
-static bool is_planned(const rx_pvalue *v)
+static rlx_status add_blocks(rx_device *d, const rx_program *p, const rx_gpu_arena *plan,
+                             rx_vk_pool *pool, rlx_error *err)
 {
-    return v->space == RX_SPACE_ARENA && v->view_of < 0;
-}
-
-static bool share_memory(const group *a, const group *b)
-{
-    return a->bytes && b->bytes && a->first <= b->last && b->first <= a->last &&
-           a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
-}
-
-/* Merges y into x. */
-static void merge_groups(group *x, group *y)
-{
-    uint64_t x_end = x->offset + x->bytes, y_end = y->offset + y->bytes;
-    x->offset = x->offset < y->offset ? x->offset : y->offset;
-    x->bytes = (x_end > y_end ? x_end : y_end) - x->offset;
-    x->first = x->first < y->first ? x->first : y->first;
-    x->last = x->last > y->last ? x->last : y->last;
-    y->bytes = 0;
-}
-
-/* Merges all groups that share memory with a; true when there was one. */
-static bool absorb_groups(const rx_program *p, group *groups, size_t n, size_t a, size_t *of)
-{
-    bool any = false;
-    for (size_t b = 0; b < n; b++) {
-        if (b == a || !share_memory(&groups[a], &groups[b]))
-            continue;
-        merge_groups(&groups[a], &groups[b]);
-        for (size_t i = 0; i < p->n_values; i++)
-            of[i] = of[i] == b ? a : of[i];
-        any = true;
-    }
-    return any;
-}
-
-/* Groups values; of[i] is the group of value i. */
-static size_t make_groups(const rx_program *p, group *groups, size_t *of)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < p->n_values; i++) {
-        const rx_pvalue *v = &p->values[i];
-        of[i] = SIZE_MAX;
-        if (!is_planned(v))
-            continue;
-        of[i] = n;
-        groups[n++] = (group){v->offset, round_up(v->bytes), v->first, v->last, 0, 0};
-    }
-    for (size_t a = 0; a < n; a++)
-        while (groups[a].bytes && absorb_groups(p, groups, n, a, of))
-            continue;
-    return n;
-}
-
-/* The lowest place in block `block` where group g fits beside those placed before it. */
-static bool fit_group(const group *groups, size_t g, size_t block, uint64_t most, uint64_t *at)
-{
-    uint64_t candidate = 0;
-    for (bool moved = true; moved;) {
-        moved = false;
-        for (size_t k = 0; k < g; k++) {
-            const group *o = &groups[k];
-            bool together = o->first <= groups[g].last && groups[g].first <= o->last;
-            if (!o->bytes || o->block != block || !together ||
-                candidate >= o->at + o->bytes || o->at >= candidate + groups[g].bytes)
-                continue;
-            candidate = o->at + o->bytes;
-            moved = true;
-        }
-    }
-    *at = candidate;
-    return candidate == 0 || candidate + groups[g].bytes <= most;
-}
-
-static rlx_status place_groups(rx_device *d, const rx_program *p, group *groups, size_t *of,
-                               rx_vk_pool *pool, rx_vk_place *out, rlx_error *err)
-{
-    size_t n = make_groups(p, groups, of), n_blocks = 0;
-    uint64_t largest = 0;
-    for (size_t g = 0; g < n; g++)
-        largest = groups[g].bytes > largest ? groups[g].bytes : largest;
-    RLX_TRY(check_total(d, p->memory.arena_bytes, largest, "the arena of the program", err));
-    uint64_t *sizes = rx_alloc_zero((n + 1) * sizeof *sizes);
-    rlx_status st = sizes ? RLX_OK : rx_fail_memory(err, "the arena", n * sizeof *sizes);
-    for (size_t g = 0; g < n && st == RLX_OK; g++) {
-        size_t block = 0;
-        if (!groups[g].bytes)
-            continue;
-        while (!fit_group(groups, g, block, d->gpu.max_block_bytes, &groups[g].at))
-            block++;
-        groups[g].block = block;
-        n_blocks = block + 1 > n_blocks ? block + 1 : n_blocks;
-        if (groups[g].at + groups[g].bytes > sizes[block])
-            sizes[block] = groups[g].at + groups[g].bytes;
-    }
-    for (size_t i = 0; i < n_blocks && st == RLX_OK; i++)
-        st = add_block(d, pool, sizes[i], "the arena of the program", err);
-    for (size_t i = 0; i < p->n_values && st == RLX_OK; i++) {
-        const rx_pvalue *v = &p->values[i];
-        if (!is_planned(v))
-            continue;
-        const group *g = &groups[of[i]];
-        out[i] = (rx_vk_place){pool->blocks[g->block], g->at + (v->offset - g->offset), v->bytes};
-    }
-    rx_free(sizes);
-    return st;
+    const char *what = "the arena of the program";
+    if (round_up(p->memory.arena_bytes) <= d->gpu.max_block_bytes) /* whole, or even empty */
+        return add_block(d, pool, plan->blocks[0] + RX_VK_ALIGN, what, err);
+    RLX_TRY(check_total(d, p->memory.arena_bytes, plan->largest, what, err));
+    for (size_t i = 0; i < plan->n; i++)
+        RLX_TRY(add_block(d, pool, plan->blocks[i], what, err));
+    return RLX_OK;
 }
 
 rlx_status rx_vk_arena_create(rx_device *d, const rx_program *p, rx_vk_pool *pool, rx_vk_place *out,
                               rlx_error *err)
 {
-    uint64_t bytes = p->memory.arena_bytes;
+    rx_gpu_arena plan = {0};
+    rx_gpu_spot *spots = rx_alloc((p->n_values + 1) * sizeof *spots);
+    rlx_status st;
     *pool = (rx_vk_pool){0};
-    if (bytes <= d->gpu.max_block_bytes) {
-        RLX_TRY(add_block(d, pool, bytes + RX_VK_ALIGN, "the arena of the program", err));
-        for (size_t i = 0; i < p->n_values; i++)
-            if (is_planned(&p->values[i]))
-                out[i] = (rx_vk_place){pool->blocks[0], p->values[i].offset, p->values[i].bytes};
-        return RLX_OK;
-    }
-    group *groups = rx_alloc((p->n_values + 1) * sizeof *groups);
-    size_t *of = rx_alloc((p->n_values + 1) * sizeof *of);
-    rlx_status st = RLX_NO_MEMORY;
-    if (groups && of)
-        st = place_groups(d, p, groups, of, pool, out, err);
+    if (spots && rx_gpu_arena_plan(p, RX_VK_ALIGN, d->gpu.max_block_bytes, &plan, spots))
+        st = add_blocks(d, p, &plan, pool, err);
     else
-        rx_fail_memory(err, "the arena", p->n_values * sizeof *groups);
-    rx_free(groups);
-    rx_free(of);
+        st = rx_fail_memory(err, "the arena", p->n_values * sizeof *spots);
+    for (size_t i = 0; i < p->n_values && st == RLX_OK; i++)
+        if (rx_gpu_is_planned(&p->values[i]))
+            out[i] = (rx_vk_place){pool->blocks[spots[i].block], spots[i].offset,
+                                   p->values[i].bytes};
+    rx_free(plan.blocks);
+    rx_free(spots);
     if (st != RLX_OK)
         rx_vk_pool_destroy(d, pool);
     return st;

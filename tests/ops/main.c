@@ -13,6 +13,7 @@ static const char usage[] =
     "  --filter TEXT        only cases that contain TEXT; with * or ?, that match it\n"
     "  --family F           only cases of that table (elementwise, matrix, ..., graphs)\n"
     "  --every N            only each N-th case: a quick look at all families\n"
+    "  --from K             with --every: beginning with case K (below N): parts of a whole run\n"
     "  --list, --count      print the cases, or how many there are\n"
     "  --verbose            print every case, not only failures\n"
     "  --bench              time the cases instead of checking them\n"
@@ -73,7 +74,7 @@ static bool is_wanted(const ot_options *opt, const char *family, const char *tex
 
 static void add_entry(case_list *l, entry e)
 {
-    if (l->opt->every > 1 && l->seen++ % (size_t)l->opt->every != 0) {
+    if (l->opt->every > 1 && l->seen++ % (size_t)l->opt->every != (size_t)l->opt->from) {
         free(e.text);
         return;
     }
@@ -291,11 +292,11 @@ static bool parse_options(int argc, char **argv, ot_options *o)
         {"--bench", &o->bench},     {"--json", &o->json},
         {"--allow-unsupported", &o->allow_unsupported}, {"--fast", &o->fast},
     };
-    const char *jobs = NULL, *seed = NULL, *every = NULL;
+    const char *jobs = NULL, *seed = NULL, *every = NULL, *from = NULL;
     const struct { const char *name; const char **value; } texts[] = {
         {"--device", &o->device}, {"--filter", &o->filter}, {"--family", &o->family},
         {"--dump", &o->dump},     {"--jobs", &jobs},        {"--seed", &seed},
-        {"--every", &every},
+        {"--every", &every},      {"--from", &from},
     };
     for (int i = 1; i < argc; i++) {
         bool known = false;
@@ -312,6 +313,7 @@ static bool parse_options(int argc, char **argv, ot_options *o)
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
     o->jobs = jobs ? atoi(jobs) : processors < 1 ? 1 : processors > 8 ? 8 : (int)processors;
     o->every = every ? atoi(every) : 1;
+    o->from = from ? atoi(from) : 0;
     if (seed) o->seed = strtoull(seed, NULL, 0);
     if (o->bench || o->dump) o->jobs = 1;
     return true;

@@ -130,7 +130,7 @@ typedef struct ot_options {
     const char *device, *filter, *family, *dump;
     bool list, count, verbose, bench, json, allow_unsupported, fast;
     int jobs;
-    int every; /* 1: all cases; n: each n-th */
+    int every, from; /* 1: all cases; n: each n-th, beginning with case `from` */
     uint64_t seed;
 } ot_options;
 

@@ -16,6 +16,14 @@ typedef struct file_run {
     double load, first, prompt, decode; /* seconds: best of the rounds, decode a token */
 } file_run;
 
+static void fill_tokens(file_run *r, const bench_file_options *o)
+{
+    rlx_model_info info;
+    rlx_model_get_info(r->m, &info);
+    for (int64_t i = 0; i < o->prompt; i++)
+        r->tokens[i] = (int32_t)((i * 37 + 3) % (info.vocabulary < 997 ? info.vocabulary : 997));
+}
+
 /* One prompt into an empty context, then the tokens after it. */
 static rlx_status run_round(file_run *r, const bench_file_options *o, int round, rlx_error *err)
 {
@@ -77,13 +85,13 @@ int bench_file(const bench_file_options *o)
     rlx_model_desc d = {.device = o->device, .threads = o->threads,
                         .context = o->prompt + o->tokens + 1,
                         .precision = o->fast ? RLX_PRECISION_FAST : RLX_PRECISION_EXACT};
-    for (int64_t i = 0; i < o->prompt; i++)
-        r.tokens[i] = (int32_t)(i * 37 % 997 + 3);
     double begin = cli_now();
     cli_progress("loading %s", o->path);
     rlx_status st = rlx_model_open(o->path, &d, &r.m, &err);
     if (st == RLX_OK)
         st = rlx_context_create(r.m, &r.c, &err);
+    if (st == RLX_OK)
+        fill_tokens(&r, o);
     r.load = cli_now() - begin;
     for (int i = 0; i <= ROUNDS && st == RLX_OK; i++) {
         cli_progress("round %d of %d", i, ROUNDS);

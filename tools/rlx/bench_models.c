@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Whole models with random weights, as cases: speed does not depend on the numbers. The shapes are
- * those of all-MiniLM-L6-v2, SmolLM2-135M and ResNet-50. */
+ * those of all-MiniLM-L6-v2, SmolLM2-135M, Llama 3 8B and ResNet-50. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +11,7 @@ typedef struct net {
     rlx_dtype type;   /* of activations and float weights */
     rlx_dtype packed; /* of the decoder's weights */
     int n_weights;
+    const struct decoder_shape *decoder;
 } net;
 
 static rlx_value weight(net *n, rlx_dtype t, int rank, const rlx_dim *dims)
@@ -75,9 +76,16 @@ static const char *build_minilm(net *n, const rlx_shape *s)
     return NULL;
 }
 
-/* ---- A decoder: SmolLM2-135M ----------------------------------------------------------------- */
+/* ---- Decoders: SmolLM2-135M, Llama 3 8B ------------------------------------------------------ */
 
-enum { LAYERS = 30, WIDTH = 576, HEADS = 9, KV_HEADS = 3, HEAD = 64, INNER = 1536, VOCAB = 49152 };
+typedef struct decoder_shape {
+    int layers;
+    rlx_dim width, heads, kv_heads, head, inner, vocab;
+    rlx_dtype table; /* of the embedding, which is the head too; RLX_NO_TYPE: as the weights */
+} decoder_shape;
+
+static const decoder_shape smollm2 = {30, 576, 9, 3, 64, 1536, 49152, RLX_Q8_0};
+static const decoder_shape llama_8b = {32, 4096, 32, 8, 128, 14336, 128256, RLX_NO_TYPE};
 
 static rlx_value packed(net *n, rlx_value x, rlx_dim in, rlx_dim out, rlx_value residual)
 {
@@ -90,10 +98,11 @@ static rlx_value cached(net *n, rlx_value x, rlx_dim keys, rlx_value position, i
 {
     char name[16];
     snprintf(name, sizeof name, "%c%d", kind, layer);
-    rlx_dim size[] = {keys, KV_HEADS, HEAD}, all[] = {1, keys, KV_HEADS, HEAD};
+    const rlx_dim heads = n->decoder->kv_heads, head = n->decoder->head;
+    rlx_dim size[] = {keys, heads, head}, all[] = {1, keys, heads, head};
     rlx_value state = rlx_state(n->g, name, RLX_F16, 3, size);
     rlx_value update = rlx_reshape(n->g, rlx_cast(n->g, x, RLX_F16), 3,
-                                   (rlx_dim[]){-1, KV_HEADS, HEAD});
+                                   (rlx_dim[]){-1, heads, head});
     return reshape4(n, rlx_state_write(n->g, state, update, position, 0), all);
 }
 
@@ -104,33 +113,37 @@ typedef struct decoding {
 
 static rlx_value rotate(net *n, rlx_value x, const decoding *d, rlx_dim heads)
 {
-    x = reshape4(n, x, (rlx_dim[]){1, d->tokens, heads, HEAD});
+    x = reshape4(n, x, (rlx_dim[]){1, d->tokens, heads, n->decoder->head});
     return rlx_rope(n->g, x, d->cos, d->sin, d->positions,
                     &(rlx_rope_desc){.layout = RLX_BSHD, .interleaved = true});
 }
 
 static rlx_value decoder_layer(net *n, rlx_value x, const decoding *d, int layer)
 {
-    rlx_value h = rlx_rms_norm(n->g, x, vector(n, WIDTH), NULL);
-    rlx_value q = rotate(n, packed(n, h, WIDTH, WIDTH, RLX_NONE), d, HEADS);
-    rlx_value k = rotate(n, packed(n, h, WIDTH, KV_HEADS * HEAD, RLX_NONE), d, KV_HEADS);
-    rlx_value v = packed(n, h, WIDTH, KV_HEADS * HEAD, RLX_NONE);
+    const decoder_shape *s = n->decoder;
+    const rlx_dim q_width = s->heads * s->head, kv_width = s->kv_heads * s->head;
+    rlx_value h = rlx_rms_norm(n->g, x, vector(n, s->width), NULL);
+    rlx_value q = rotate(n, packed(n, h, s->width, q_width, RLX_NONE), d, s->heads);
+    rlx_value k = rotate(n, packed(n, h, s->width, kv_width, RLX_NONE), d, s->kv_heads);
+    rlx_value v = packed(n, h, s->width, kv_width, RLX_NONE);
     k = cached(n, k, d->keys, d->position, layer, 'k');
     v = cached(n, v, d->keys, d->position, layer, 'v');
     rlx_value extra[3] = {d->lengths, RLX_NONE, RLX_NONE};
     rlx_value y = rlx_attention_ex(n->g, q, k, v, RLX_NONE, extra,
                                    &(rlx_attention_desc){.layout = RLX_BSHD, .causal = true});
-    x = packed(n, rlx_reshape(n->g, y, 2, (rlx_dim[]){d->tokens, WIDTH}), WIDTH, WIDTH, x);
-    h = rlx_rms_norm(n->g, x, vector(n, WIDTH), NULL);
-    rlx_value gate = packed(n, h, WIDTH, INNER, RLX_NONE);
-    rlx_value up = packed(n, h, WIDTH, INNER, RLX_NONE);
-    return packed(n, rlx_swiglu(n->g, gate, up), INNER, WIDTH, x);
+    y = rlx_reshape(n->g, y, 2, (rlx_dim[]){d->tokens, q_width});
+    x = packed(n, y, q_width, s->width, x);
+    h = rlx_rms_norm(n->g, x, vector(n, s->width), NULL);
+    rlx_value gate = packed(n, h, s->width, s->inner, RLX_NONE);
+    rlx_value up = packed(n, h, s->width, s->inner, RLX_NONE);
+    return packed(n, rlx_swiglu(n->g, gate, up), s->inner, s->width, x);
 }
 
 /* `tokens` new tokens after keys - tokens. */
 static const char *build_decoder(net *n, rlx_dim tokens, rlx_dim keys)
 {
-    const rlx_dim angles[] = {keys, HEAD / 2}, table[] = {VOCAB, WIDTH};
+    const decoder_shape *s = n->decoder;
+    const rlx_dim angles[] = {keys, s->head / 2}, table[] = {s->vocab, s->width};
     rlx_value start = rlx_scalar(n->g, RLX_I32, (double)(keys - tokens));
     rlx_value count = rlx_range(n->g, &(rlx_range_desc){.step = 1, .n = tokens, .out = RLX_I32});
     decoding d = {.tokens = tokens, .keys = keys, .position = start,
@@ -138,11 +151,11 @@ static const char *build_decoder(net *n, rlx_dim tokens, rlx_dim keys)
                   .lengths = rlx_scalar(n->g, RLX_I32, (double)keys),
                   .cos = weight(n, RLX_F32, 2, angles), .sin = weight(n, RLX_F32, 2, angles)};
     rlx_value ids = rlx_input(n->g, "tokens", RLX_I32, 1, &tokens);
-    rlx_value embedding = weight(n, RLX_Q8_0, 2, table);
+    rlx_value embedding = weight(n, s->table ? s->table : n->packed, 2, table);
     rlx_value x = rlx_gather(n->g, embedding, ids, 0);
-    for (int i = 0; i < LAYERS; i++)
+    for (int i = 0; i < s->layers; i++)
         x = decoder_layer(n, x, &d, i);
-    x = rlx_rms_norm(n->g, rlx_narrow(n->g, x, 0, tokens - 1, 1), vector(n, WIDTH), NULL);
+    x = rlx_rms_norm(n->g, rlx_narrow(n->g, x, 0, tokens - 1, 1), vector(n, s->width), NULL);
     rlx_value logits = rlx_dequant_matmul(n->g, x, embedding);
     rlx_output(n->g, "token", rlx_argmax(n->g, logits, &(rlx_arg_desc){.axis = -1}));
     return NULL;
@@ -208,11 +221,14 @@ static const char *build_resnet(net *n, const rlx_shape *s)
 static const struct model {
     const char *name, *shape;
     const char *(*build)(net *n, const rlx_shape *s);
+    const decoder_shape *decoder;
 } models[] = {
-    {"minilm", "BATCHxTOKENS", build_minilm},
-    {"smollm2_prompt", "TOKENS (TYPE: that of the weights)", build_prompt},
-    {"smollm2_decode", "KEYS (TYPE: that of the weights)", build_decode},
-    {"resnet50", "IMAGES", build_resnet},
+    {"minilm", "BATCHxTOKENS", build_minilm, NULL},
+    {"smollm2_prompt", "TOKENS (TYPE: that of the weights)", build_prompt, &smollm2},
+    {"smollm2_decode", "KEYS (TYPE: that of the weights)", build_decode, &smollm2},
+    {"llama_8b_prompt", "TOKENS (TYPE: that of the weights)", build_prompt, &llama_8b},
+    {"llama_8b_decode", "KEYS (TYPE: that of the weights)", build_decode, &llama_8b},
+    {"resnet50", "IMAGES", build_resnet, NULL},
 };
 
 static const char *const suite[] = {
@@ -245,13 +261,14 @@ const char *bench_model_build(rlx_graph *g, const bench_case *c)
 {
     const struct model *m = find_model(c->op);
     bool is_packed = rlx_dtype_is_packed(c->dtype);
-    net n = {.g = g, .type = is_packed ? RLX_F32 : c->dtype, .packed = c->dtype};
+    net n = {.g = g, .type = is_packed ? RLX_F32 : c->dtype, .packed = c->dtype,
+             .decoder = m->decoder};
     if (c->n_shapes != 1 || c->shapes[0].rank < 1)
         return "expected one shape";
     for (int i = 0; i < c->shapes[0].rank; i++)
         if (c->shapes[0].dim[i] < 1)
             return "expected sizes above 0";
-    if (is_packed && m->build != build_prompt && m->build != build_decode)
+    if (is_packed && !m->decoder)
         return "expected a float type";
     return m->build(&n, &c->shapes[0]);
 }

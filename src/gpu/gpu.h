@@ -26,6 +26,7 @@ typedef struct rx_gpu_caps {
     bool f16;                  /* arithmetic in half precision */
     bool storage16, storage8;  /* buffers of 16-bit and 8-bit elements */
     bool int8, int16;          /* arithmetic */
+    bool subnormals;           /* kernels can be told to keep subnormal f32 numbers */
     bool address;              /* buffer device addresses */
     bool int_dot;              /* packed 4x8 integer dot products are fast */
     bool coherent;             /* workgroups of a dispatch can see what others have written */

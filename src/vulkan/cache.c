@@ -13,7 +13,8 @@
 
 typedef struct header {
     uint64_t magic;
-    uint32_t vendor, device, driver, reserved;
+    uint32_t vendor, device, driver;
+    uint32_t modes; /* bit 0: kernels keep subnormal numbers */
     uint8_t uuid[VK_UUID_SIZE];
     uint64_t kernels; /* digest of the embedded kernels */
     uint64_t bytes, digest; /* of the data */
@@ -22,7 +23,8 @@ typedef struct header {
 static header make_header(const rx_vk_gpu *gpu)
 {
     header h = {.magic = MAGIC, .vendor = gpu->props.vendorID, .device = gpu->props.deviceID,
-                .driver = gpu->props.driverVersion, .kernels = rx_gpu_kernels_digest()};
+                .driver = gpu->props.driverVersion, .modes = gpu->caps.subnormals,
+                .kernels = rx_gpu_kernels_digest()};
     memcpy(h.uuid, gpu->props.pipelineCacheUUID, sizeof h.uuid);
     return h;
 }
@@ -39,7 +41,8 @@ static bool is_ours(const header *have, const header *want, const rx_file *f)
 {
     return f->bytes >= sizeof *have && have->magic == want->magic &&
            have->vendor == want->vendor && have->device == want->device &&
-           have->driver == want->driver && have->kernels == want->kernels &&
+           have->driver == want->driver && have->modes == want->modes &&
+           have->kernels == want->kernels &&
            !memcmp(have->uuid, want->uuid, sizeof have->uuid) &&
            have->bytes == f->bytes - sizeof *have &&
            have->digest == rx_hash(0, f->data + sizeof *have, (size_t)have->bytes);

@@ -89,6 +89,9 @@ void rx_vk_features_ask(const rx_vk_instance *vk, VkPhysicalDevice handle, rx_vk
     link_features(f, &e);
     if (has_extension(&e, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME))
         f->extensions[f->n_extensions++] = VK_EXT_MEMORY_BUDGET_EXTENSION_NAME;
+    if (e.version < VK_API_VERSION_1_2 &&
+        has_extension(&e, VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME))
+        f->extensions[f->n_extensions++] = VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME;
     rx_free(e.list);
     vk->GetPhysicalDeviceFeatures2(handle, &f->base);
     /* Only what kernels use: bounds checks and capture cost time. */
@@ -111,6 +114,7 @@ typedef struct properties {
     VkPhysicalDeviceSubgroupSizeControlProperties size_control;
     VkPhysicalDeviceShaderIntegerDotProductProperties int_dot;
     VkPhysicalDeviceShaderSMBuiltinsPropertiesNV sm;
+    VkPhysicalDeviceFloatControlsProperties floats;
 } properties;
 
 static void link_property(properties *p, void *property, bool known)
@@ -135,7 +139,8 @@ static void ask_properties(const rx_vk_instance *vk, VkPhysicalDevice gpu, prope
         .maintenance4.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES,
         .size_control.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES,
         .int_dot.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES,
-        .sm.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV};
+        .sm.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV,
+        .floats.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES};
     link_property(p, &p->subgroup, true);
     link_property(p, &p->maintenance3, true);
     link_property(p, &p->driver, v12 || has_extension(&e, VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME));
@@ -145,6 +150,8 @@ static void ask_properties(const rx_vk_instance *vk, VkPhysicalDevice gpu, prope
                   v13 || has_extension(&e, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME));
     link_property(p, &p->int_dot,
                   v13 || has_extension(&e, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME));
+    link_property(p, &p->floats,
+                  v12 || has_extension(&e, VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME));
     link_property(p, &p->sm, has_extension(&e, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME));
     rx_free(e.list);
     vk->GetPhysicalDeviceProperties2(gpu, &p->base);
@@ -223,6 +230,7 @@ static void fill_caps(const rx_vk_instance *vk, rx_vk_gpu *gpu, const rx_vk_feat
         .storage8 = f->storage8.storageBuffer8BitAccess,
         .int8 = f->float16_int8.shaderInt8,
         .int16 = f->base.features.shaderInt16,
+        .subnormals = p->floats.shaderDenormPreserveFloat32,
         .address = f->address.bufferDeviceAddress,
         .coherent = true,
         .int_dot = f->int_dot.shaderIntegerDotProduct &&
@@ -307,11 +315,12 @@ void rx_vk_detail(const rx_vk_gpu *gpu, const rx_gpu_caps *c, const char *note, 
         snprintf(subgroup, sizeof subgroup, "subgroups of %u%s", (unsigned)c->subgroup,
                  c->subgroup_arith ? "" : " without arithmetic");
     snprintf(out, cap,
-             "Vulkan %u.%u, %s, %s%s%s%s%sworkgroups of %u, %u KiB shared, bindings of %llu MiB, "
+             "Vulkan %u.%u, %s, %s%s%s%s%s%sworkgroups of %u, %u KiB shared, bindings of %llu MiB, "
              "blocks of %llu MiB, %s memory, %s%s%s",
              (unsigned)VK_VERSION_MAJOR(v), (unsigned)VK_VERSION_MINOR(v), subgroup,
              c->f16 ? "f16, " : "", c->storage16 ? "16-bit storage, " : "",
              c->storage8 ? "8-bit storage, " : "", c->int_dot ? "integer dot, " : "",
+             c->subnormals ? "subnormals, " : "",
              c->coopmat_bf16 ? "f16 and bf16 matrices, " : c->coopmat_f16 ? "f16 matrices, " : "",
              (unsigned)c->max_invocations, (unsigned)(c->max_shared_bytes >> 10),
              (unsigned long long)(c->max_binding_bytes >> 20),

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "spirv/modes.h"
 #include "vulkan/device.h"
 
 #define CACHE_FILE "pipelines"
@@ -105,10 +106,21 @@ void rx_vk_pipelines_finish(rx_device *d)
 
 /* ---- The table ------------------------------------------------------------------------------ */
 
-static void make_key(const rx_gpu_dispatch *x, uint64_t key[2])
+/* Whether the kernel is to keep subnormal numbers: where f32 is the only kind of float in it.
+ * Matrices of halves have their own rules, and the others would have to follow them where the
+ * modes are not independent. */
+static bool keeps_subnormals(const rx_device *d, const rx_gpu_dispatch *x)
+{
+    const uint32_t halves = RX_NEEDS_COOPMAT | RX_NEEDS_F16 | RX_NEEDS_BF16;
+    return d->caps.subnormals &&
+           (x->kernel == RX_K_EMITTED || !(rx_kernels[x->kernel].needs & halves));
+}
+
+static void make_key(const rx_device *d, const rx_gpu_dispatch *x, uint64_t key[2])
 {
     for (int i = 0; i < 2; i++)
-        key[i] = rx_gpu_dispatch_hash(x, 0x9e3779b97f4a7c15u * (uint64_t)(i + 1));
+        key[i] = rx_gpu_dispatch_hash(x, 0x9e3779b97f4a7c15u * (uint64_t)(i + 1) +
+                                         keeps_subnormals(d, x));
 }
 
 /* The slot of a key: its own or the empty one where it would go. The table has empty slots. */
@@ -182,18 +194,28 @@ typedef struct job {
     VkResult result;
 } job;
 
-static VkResult create_pipeline(rx_device *d, const rx_gpu_dispatch *x, VkPipeline *out)
+static VkResult create_module(rx_device *d, const rx_gpu_dispatch *x, VkShaderModule *out)
 {
     size_t n_words = x->code_words;
     const uint32_t *code = x->code;
+    uint32_t *changed = NULL;
     if (x->kernel != RX_K_EMITTED)
         code = rx_kernel_code(x->kernel, &n_words);
+    if (code && keeps_subnormals(d, x))
+        code = changed = rx_spv_keep_subnormals(code, n_words, &n_words);
     if (!code)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
-    VkShaderModuleCreateInfo module_info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-                                            .codeSize = n_words * 4, .pCode = code};
+    VkShaderModuleCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+                                     .codeSize = n_words * 4, .pCode = code};
+    VkResult r = d->vk.CreateShaderModule(d->handle, &info, NULL, out);
+    rx_free(changed);
+    return r;
+}
+
+static VkResult create_pipeline(rx_device *d, const rx_gpu_dispatch *x, VkPipeline *out)
+{
     VkShaderModule module;
-    VkResult r = d->vk.CreateShaderModule(d->handle, &module_info, NULL, &module);
+    VkResult r = create_module(d, x, &module);
     if (r != VK_SUCCESS)
         return r;
     VkSpecializationMapEntry entries[RX_GPU_MAX_SPEC];
@@ -291,7 +313,7 @@ static rlx_status make_missing(rx_device *d, const rx_gpu_dispatch *list, size_t
         return rx_fail_memory(err, "the table of pipelines", (p->n + n) * sizeof *p->list);
     for (size_t i = 0; i < n; i++) {
         job j = {.dispatch = &list[i]};
-        make_key(&list[i], j.key);
+        make_key(d, &list[i], j.key);
         bool known = find_slot(p, j.key)->handle;
         for (size_t k = 0; k < n_jobs && !known; k++)
             known = jobs[k].key[0] == j.key[0] && jobs[k].key[1] == j.key[1];
@@ -317,9 +339,10 @@ static rlx_status make_missing(rx_device *d, const rx_gpu_dispatch *list, size_t
 }
 
 /* Hands a pipeline of the table to a dispatch. */
-static void hold(rx_vk_pipelines *p, const rx_gpu_dispatch *from, rx_vk_dispatch *to)
+static void hold(rx_device *d, const rx_gpu_dispatch *from, rx_vk_dispatch *to)
 {
-    make_key(from, to->key);
+    rx_vk_pipelines *p = &d->pipelines;
+    make_key(d, from, to->key);
     rx_vk_pipeline *x = find_slot(p, to->key);
     p->n_unused -= !x->refs;
     x->refs++;
@@ -338,7 +361,7 @@ rlx_status rx_vk_pipelines_get(rx_device *d, const rx_gpu_dispatch *from, size_t
     p->n_gets++;
     rlx_status st = make_missing(d, from, n, jobs, err);
     for (size_t i = 0; i < n && st == RLX_OK; i++)
-        hold(p, &from[i], &to[i]);
+        hold(d, &from[i], &to[i]);
     drop_unused(d);
     if (rx_now_ns() - p->saved_ns > SAVE_NS)
         save_cache(d);

@@ -101,6 +101,15 @@ static bool is_subgroup_right(const uint32_t *o, const rx_gpu_caps *c)
     return n_seen == INVOCATIONS;
 }
 
+static bool is_subnormal_right(const uint32_t *o, const rx_gpu_caps *c)
+{
+    (void)c;
+    for (uint32_t i = 0; i < INVOCATIONS; i++)
+        if (o[i] != (i * 5900 + 1) * (v(i) + 1))
+            return false;
+    return true;
+}
+
 static bool is_half_right(const uint32_t *o, const rx_gpu_caps *c)
 {
     (void)c;
@@ -154,12 +163,14 @@ static bool is_layout_right(const uint32_t *o, const rx_gpu_caps *c)
 }
 
 static bool has_subgroup(const rx_gpu_caps *c) { return c->subgroup && c->subgroup_arith; }
+static bool has_subnormal(const rx_gpu_caps *c) { return c->subnormals; }
 static bool has_half(const rx_gpu_caps *c) { return c->f16; }
 static bool has_dot(const rx_gpu_caps *c) { return c->int_dot; }
 static bool has_matrix(const rx_gpu_caps *c) { return c->coopmat_f16 && c->f16; }
 static bool has_layout(const rx_gpu_caps *c) { return c->coopmat_fragments; }
 
 static void no_layout(rx_gpu_caps *c) { c->coopmat_fragments = false; }
+static void no_subnormal(rx_gpu_caps *c) { c->subnormals = false; }
 static void no_dot(rx_gpu_caps *c) { c->int_dot = false; }
 
 static void no_matrix(rx_gpu_caps *c)
@@ -191,6 +202,8 @@ typedef struct check {
 } check;
 
 static const check checks[] = {
+    {"subnormals", has_subnormal, RX_K_selfcheck_subnormal, INVOCATIONS, is_subnormal_right,
+     no_subnormal},
     {"subgroups", has_subgroup, RX_K_selfcheck_subgroup, INVOCATIONS, is_subgroup_right,
      no_subgroup},
     {"f16", has_half, RX_K_selfcheck_half, INVOCATIONS, is_half_right, no_half},

@@ -5,6 +5,7 @@
  *
  * SUBGROUP: for each of 128 invocations, [id of its subgroup, lane, sum, largest, sum up to here,
  * the first one's value] of v(invocation) over the subgroup.
+ * SUBNORMAL: x v(i) + x for the subnormal number x whose bits are 5900 i + 1; no result is normal.
  * HALF: v(i) / 4 * 1.5 - 2 in f16, as f32 bits.
  * DOT: the product of packed bytes (v(i), -v(i + 1), 3, -4) with themselves in another order.
  * MATRIX: a 16 x 16 product of A[i][j] = v(16 i + j) and B[i][j] = v(16 j + i), 256 words; then for
@@ -89,6 +90,10 @@ void main()
     o[i * 6u + 3u] = subgroupMax(v(i));
     o[i * 6u + 4u] = subgroupInclusiveAdd(v(i));
     o[i * 6u + 5u] = subgroupBroadcastFirst(v(i));
+#endif
+#ifdef SUBNORMAL
+    float x = uintBitsToFloat(i * 5900u + 1u);
+    o[i] = floatBitsToUint(x * float(v(i)) + x);
 #endif
 #ifdef HALF
     float16_t x = float16_t(v(i)) * float16_t(0.25);

@@ -78,6 +78,7 @@ rx_gpu_ref rx_gpu_scratch(rx_gpu_build *b, uint64_t bytes)
         return RX_REF_NONE;
     }
     bytes = bytes ? bytes : 4;
+    b->asked = bytes > b->asked ? bytes : b->asked;
     if (b->n_scratch < b->most_scratch && b->scratch[b->n_scratch] > bytes)
         bytes = b->scratch[b->n_scratch]; /* an earlier part of the step has it too */
     b->scratch[b->n_scratch++] = bytes;
@@ -127,10 +128,7 @@ rlx_status rx_gpu_fail(rx_gpu_build *b, const rx_gpu_call *c, const char *why)
 static rlx_status lower_whole(rx_gpu_build *b, const rx_gpu_call *c)
 {
     rlx_status s = rx_gpu_ops[c->op].lower(b, c);
-    bool fits = true;
-    for (size_t i = 0; i < b->n_scratch; i++)
-        fits = fits && b->scratch[i] <= c->caps->max_binding_bytes;
-    if (s != RLX_OK || fits)
+    if (s != RLX_OK || b->asked <= c->caps->max_binding_bytes)
         return s;
     b->n = b->n_scratch = b->most_scratch = b->n_tables = b->n_derived = 0;
     return rx_gpu_split(b, c);

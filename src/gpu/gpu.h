@@ -35,6 +35,7 @@ typedef struct rx_gpu_caps {
     bool coopmat_fragments;    /* the self-check found the layout packed kernels need */
     bool is_software;          /* a CPU posing as a GPU: small tiles, no tricks */
     bool windows;              /* the backend binds rx_gpu_dispatch.window: large tensors are cut */
+    bool joins;                /* bindings that overlap are bound as one, which has to fit too */
     uint32_t compute_units;    /* 0: unknown */
 } rx_gpu_caps;
 
@@ -84,6 +85,7 @@ typedef struct rx_gpu_call {
     size_t n_in, n_out;
     const rx_view *in, *out;
     const bool *is_param; /* operand i is a weight: its bytes change rarely */
+    const uint32_t *roots; /* by operand, then by result: which memory it is in; NULL: unknown */
     const rx_gpu_caps *caps;
     rlx_policy policy;
     /* gathers: operand 0 is rows part_first .. of a table of part_total rows (0: it is whole), and
@@ -146,6 +148,8 @@ typedef struct rx_gpu_build {
     uint64_t *scratch;         /* bytes of each scratch piece */
     size_t n_scratch, cap_scratch;
     size_t most_scratch;       /* n_scratch was that large when parts of the step were lowered */
+    uint64_t asked;            /* bytes of the largest piece asked for since it was set to 0 */
+    const rx_gpu_call *whole;  /* the step of which parts are lowered */
     struct rx_gpu_derived *derived;
     size_t n_derived, cap_derived;
     struct rx_gpu_table *tables;

@@ -20,6 +20,7 @@ typedef struct rx_gpu_values {
     int64_t *dims;
     rx_view *operands; /* room for those of one step */
     bool *is_param;
+    uint32_t *operand_roots;
 } rx_gpu_values;
 
 /* Takes its memory from the arena; false when there is none. */

@@ -43,9 +43,10 @@ bool rx_gpu_values_init(rx_gpu_values *v, const rx_program *p, rx_arena *a)
                          .step_attrs = rx_arena_zero(a, p->n_steps * sizeof *v->step_attrs),
                          .dims = rx_arena_zero(a, p->n_dims * sizeof *v->dims),
                          .operands = rx_arena_alloc(a, most * sizeof *v->operands),
-                         .is_param = rx_arena_alloc(a, most * sizeof *v->is_param)};
+                         .is_param = rx_arena_alloc(a, most * sizeof *v->is_param),
+                         .operand_roots = rx_arena_alloc(a, most * sizeof *v->operand_roots)};
     if (!v->roots || !v->views || !v->view_attrs || !v->step_attrs || !v->dims || !v->operands ||
-        !v->is_param || !alloc_records(v, a))
+        !v->is_param || !v->operand_roots || !alloc_records(v, a))
         return false;
     for (size_t i = 0; i < p->n_values; i++)
         v->roots[i] = p->values[i].view_of < 0 ? (uint32_t)i : v->roots[p->values[i].view_of];
@@ -115,12 +116,14 @@ rx_gpu_call rx_gpu_values_call(rx_gpu_values *v, size_t step, const rx_gpu_caps 
         uint32_t value = k < s->n_in ? s->in[k] : s->out[k - s->n_in];
         v->operands[k] = value == RX_NO_VALUE ? absent : v->views[value];
         v->is_param[k] = value != RX_NO_VALUE && is_weight(v, value);
+        v->operand_roots[k] = value == RX_NO_VALUE ? RX_NO_VALUE : v->roots[value];
     }
     const bool in_place = s->op == RX_OP_state_write && v->roots[s->in[0]] == v->roots[s->in[1]];
     return (rx_gpu_call){.op = s->op, .aliased = in_place ? 1u << 1 : 0,
                          .attr = resolve_record(v, s->op, s->attr, v->step_attrs[step]),
                          .n_in = s->n_in, .n_out = s->n_out, .in = v->operands,
-                         .out = v->operands + s->n_in, .is_param = v->is_param, .caps = caps,
+                         .out = v->operands + s->n_in, .is_param = v->is_param,
+                         .roots = v->operand_roots, .caps = caps,
                          .policy = v->program->policy};
 }
 

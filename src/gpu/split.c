@@ -12,19 +12,9 @@
 #include <string.h>
 
 #include "base/dtype.h"
-#include "gpu/split.h"
+#include "gpu/split_part.h"
 
-/* A step on parts of the tensors of the step that was asked for. */
-typedef struct part {
-    rx_gpu_call call; /* in, out, is_param: the arrays below */
-    rx_view view[RX_SPLIT_MAX]; /* operands, then results */
-    rx_gpu_ref ref[RX_SPLIT_MAX];
-    bool is_param[RX_SPLIT_MAX];
-} part;
-
-static size_t count_tensors(const rx_gpu_call *c) { return c->n_in + c->n_out; }
-
-static void point_inside(part *p)
+void rx_part_point(rx_part *p)
 {
     p->call.in = p->view;
     p->call.out = p->view + p->call.n_in;
@@ -60,11 +50,21 @@ static uint64_t window_unit(const rx_gpu_caps *caps, rlx_dtype t)
     return whole;
 }
 
+uint64_t rx_part_step(const rx_view *v, int axis)
+{
+    const rx_dtype_desc *t = rx_dtype_info(v->dtype);
+    return (uint64_t)(llabs(v->stride[axis]) / t->block_size * t->block_bytes);
+}
+
 static uint64_t round_up16(uint64_t x) { return (x + 15) & ~(uint64_t)15; }
 
-/* The window that tensor i needs; bytes 0: it lies within the first window of its memory. Results
- * lie at the start of theirs if that is possible. False: it is too large for a window. */
-static bool find_window(const part *p, size_t i, rx_gpu_window *w)
+uint64_t rx_part_room(const rx_gpu_caps *caps, rlx_dtype t)
+{
+    const uint64_t slack = 2 * window_unit(caps, t);
+    return caps->max_binding_bytes > slack ? caps->max_binding_bytes - slack : 0;
+}
+
+bool rx_part_window(const rx_part *p, size_t i, rx_gpu_window *w)
 {
     const rx_gpu_caps *caps = p->call.caps;
     const rx_view *v = &p->view[i];
@@ -83,7 +83,7 @@ static bool find_window(const part *p, size_t i, rx_gpu_window *w)
 
 bool rx_gpu_fits(const rx_gpu_call *c)
 {
-    for (size_t i = 0; i < count_tensors(c); i++) {
+    for (size_t i = 0; i < rx_part_tensors(c); i++) {
         uint64_t begin, end = 0;
         const rx_view *v = i < c->n_in ? &c->in[i] : &c->out[i - c->n_in];
         if (v->rank >= 0)
@@ -97,12 +97,12 @@ bool rx_gpu_fits(const rx_gpu_call *c)
 /* ---- A part that fits ------------------------------------------------------------------------ */
 
 /* All tensors fit, and results begin where the kernels want. */
-static bool fits_windows(const part *p)
+static bool fits_windows(const rx_part *p)
 {
     const bool exact = rx_split_is_exact(p->call.op);
     rx_gpu_window w;
-    for (size_t i = 0; i < count_tensors(&p->call); i++) {
-        if (!find_window(p, i, &w))
+    for (size_t i = 0; i < rx_part_tensors(&p->call); i++) {
+        if (!rx_part_window(p, i, &w))
             return false;
         if (exact && i >= p->call.n_in && p->view[i].rank >= 0 &&
             (uint64_t)(uintptr_t)p->view[i].data != w.at && rx_view_elements(&p->view[i]))
@@ -111,17 +111,28 @@ static bool fits_windows(const part *p)
     return true;
 }
 
-static bool is_too_large(const part *p)
+static bool is_too_large(const rx_part *p)
 {
     rx_gpu_window w;
-    for (size_t i = 0; i < count_tensors(&p->call); i++)
-        if (!find_window(p, i, &w))
+    for (size_t i = 0; i < rx_part_tensors(&p->call); i++)
+        if (!rx_part_window(p, i, &w))
             return true;
     return false;
 }
 
+/* The window that is bound for tensor i: no more than it touches, unless it is a whole weight. */
+static void find_binding(const rx_part *p, size_t i, rx_gpu_window *w)
+{
+    uint64_t begin, end = 0;
+    rx_part_window(p, i, w);
+    if (w->bytes || p->is_param[i] || p->view[i].rank < 0)
+        return;
+    rx_gpu_extent(&p->view[i], &begin, &end);
+    w->bytes = end > begin ? round_up16(end) : 0;
+}
+
 /* Gives the bindings of a dispatch the tensors that they mean, and their windows. */
-static void place_bindings(rx_gpu_dispatch *d, const part *p, const rx_gpu_window *windows)
+static void place_bindings(rx_gpu_dispatch *d, const rx_part *p, const rx_gpu_window *windows)
 {
     for (uint32_t k = 0; k < d->n_bind; k++) {
         size_t i = d->bind[k];
@@ -135,23 +146,22 @@ static void place_bindings(rx_gpu_dispatch *d, const part *p, const rx_gpu_windo
 }
 
 /* Lowers a part whose windows fit. *again: its scratch memory does not fit, it must be cut. */
-static rlx_status lower_part(rx_gpu_build *b, const part *p, bool *again)
+static rlx_status lower_part(rx_gpu_build *b, const rx_part *p, bool *again)
 {
-    part q = *p;
+    rx_part q = *p;
     rx_gpu_window windows[RX_SPLIT_MAX];
     const size_t n = b->n, n_scratch = b->n_scratch, n_tables = b->n_tables;
     const size_t n_derived = b->n_derived;
-    point_inside(&q);
-    *again = false;
-    for (size_t i = 0; i < count_tensors(&q.call); i++) {
-        find_window(p, i, &windows[i]);
+    rx_part_point(&q);
+    for (size_t i = 0; i < rx_part_tensors(&q.call); i++) {
+        find_binding(p, i, &windows[i]);
         q.view[i].data -= windows[i].at;
         q.is_param[i] = q.is_param[i] && !windows[i].bytes;
     }
+    b->asked = 0;
     RLX_TRY(rx_gpu_ops[q.call.op].lower(b, &q.call));
     RLX_TRY(b->status);
-    for (size_t i = n_scratch; i < b->n_scratch && !*again; i++)
-        *again = b->scratch[i] > q.call.caps->max_binding_bytes;
+    *again = b->asked > q.call.caps->max_binding_bytes;
     if (*again) {
         b->n = n;
         b->n_scratch = n_scratch;
@@ -168,13 +178,13 @@ static rlx_status lower_part(rx_gpu_build *b, const part *p, bool *again)
 
 /* ---- Where to cut ---------------------------------------------------------------------------- */
 
-static bool has_axis(const part *p, const rx_split_cut *cut, size_t i)
+static bool has_axis(const rx_part *p, const rx_split_cut *cut, size_t i)
 {
     return p->view[i].rank > 0 && cut->axis[i] >= 0;
 }
 
 /* Whether one place of the axis of a tensor that may have any strides fits into a window. */
-static bool place_fits(const part *p, size_t i, int axis)
+static bool place_fits(const rx_part *p, size_t i, int axis)
 {
     const rx_gpu_caps *caps = p->call.caps;
     const uint64_t slack = 2 * window_unit(caps, p->view[i].dtype);
@@ -186,7 +196,7 @@ static bool place_fits(const part *p, size_t i, int axis)
 }
 
 /* Whether a part of tensor i along the axis is to be dense and is not, or has too wide strides. */
-static bool needs_staging(const part *p, const rx_split_cut *cut, size_t i)
+static bool needs_staging(const rx_part *p, const rx_split_cut *cut, size_t i)
 {
     const rx_view *v = &p->view[i];
     if (!has_axis(p, cut, i))
@@ -202,21 +212,21 @@ static bool needs_staging(const part *p, const rx_split_cut *cut, size_t i)
     return false;
 }
 
-static bool cuts_something(const part *p, const rx_split_cut *cut, bool any)
+static bool cuts_something(const rx_part *p, const rx_split_cut *cut, bool any)
 {
     rx_gpu_window w;
-    for (size_t i = 0; i < count_tensors(&p->call); i++)
+    for (size_t i = 0; i < rx_part_tensors(&p->call); i++)
         if (has_axis(p, cut, i) && p->view[i].dim[cut->axis[i]] > 1 &&
-            (any || !find_window(p, i, &w)))
+            (any || !rx_part_window(p, i, &w)))
             return true;
     return false;
 }
 
-static bool stages_something(const part *p, const rx_split_cut *cut, bool *result)
+static bool stages_something(const rx_part *p, const rx_split_cut *cut, bool *result)
 {
     bool any = false;
     *result = false;
-    for (size_t i = 0; i < count_tensors(&p->call); i++) {
+    for (size_t i = 0; i < rx_part_tensors(&p->call); i++) {
         bool needs = needs_staging(p, cut, i);
         any = any || needs;
         *result = *result || (needs && i >= p->call.n_in);
@@ -225,11 +235,11 @@ static bool stages_something(const part *p, const rx_split_cut *cut, bool *resul
 }
 
 /* Whether parts of one place would fit, as far as this axis can make them. */
-static bool suffices(const part *p, const rx_split_cut *cut)
+static bool suffices(const rx_part *p, const rx_split_cut *cut)
 {
     rx_gpu_window w;
-    for (size_t i = 0; i < count_tensors(&p->call); i++)
-        if (has_axis(p, cut, i) && !find_window(p, i, &w) && !needs_staging(p, cut, i) &&
+    for (size_t i = 0; i < rx_part_tensors(&p->call); i++)
+        if (has_axis(p, cut, i) && !rx_part_window(p, i, &w) && !needs_staging(p, cut, i) &&
             !place_fits(p, i, cut->axis[i]))
             return false;
     return true;
@@ -238,7 +248,7 @@ static bool suffices(const part *p, const rx_split_cut *cut)
 /* The axis of result 0 to cut along: the first one that suffices and needs no staging; else one
  * that suffices, else one without staging, else any: 3 to 0, or -1 when there is none. `any`: even
  * if no tensor is too large, as scratch memory is. */
-static int choose_cut(const part *p, bool any, rx_split_cut *best, int *axis)
+static int choose_cut(const rx_part *p, bool any, rx_split_cut *best, int *axis)
 {
     const rx_view *y = &p->call.out[0];
     int best_rank = -1;
@@ -263,22 +273,21 @@ static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
 /* Bytes between neighbours along the axis that is cut; of a staged tensor, those of its dense
  * part. */
-static uint64_t step_bytes(const part *p, const rx_split_cut *cut, size_t i)
+static uint64_t step_bytes(const rx_part *p, const rx_split_cut *cut, size_t i)
 {
     const rx_view *v = &p->view[i];
     const rx_dtype_desc *t = rx_dtype_info(v->dtype);
-    int64_t elements = v->stride[cut->axis[i]];
-    if (needs_staging(p, cut, i))
-        elements = rx_view_elements(v) / v->dim[cut->axis[i]];
-    return (uint64_t)((elements < 0 ? -elements : elements) / t->block_size * t->block_bytes);
+    if (!needs_staging(p, cut, i))
+        return rx_part_step(v, cut->axis[i]);
+    return (uint64_t)(rx_view_elements(v) / v->dim[cut->axis[i]] / t->block_size * t->block_bytes);
 }
 
 /* Cuts are at multiples of this, so that parts of results, and what is staged, begin at multiples
  * of `align` bytes. */
-static int64_t cut_unit(const part *p, const rx_split_cut *cut, uint64_t align)
+static int64_t cut_unit(const rx_part *p, const rx_split_cut *cut, uint64_t align)
 {
     int64_t unit = cut->multiple ? cut->multiple : 1;
-    for (size_t i = 0; i < count_tensors(&p->call); i++) {
+    for (size_t i = 0; i < rx_part_tensors(&p->call); i++) {
         if (!has_axis(p, cut, i))
             continue;
         int64_t want = cut->unit[i] ? cut->unit[i] : 1;
@@ -297,7 +306,7 @@ static int64_t cut_unit(const part *p, const rx_split_cut *cut, uint64_t align)
 /* The unit of cuts along an axis of n places: the best alignment that leaves parts. Kernels that
  * write from the start of a binding on need that of a window, or staging, unless a concat does
  * without (copies will do it). */
-static int64_t choose_unit(const part *p, rx_split_cut *cut, int64_t n)
+static int64_t choose_unit(const rx_part *p, rx_split_cut *cut, int64_t n)
 {
     const bool exact = rx_split_is_exact(p->call.op);
     const uint64_t window = window_unit(p->call.caps, RLX_F32);
@@ -314,14 +323,14 @@ static int64_t choose_unit(const part *p, rx_split_cut *cut, int64_t n)
 }
 
 /* Places of result 0 in a part. 0: cannot be cut. */
-static int64_t part_length(const part *p, rx_split_cut *cut, int axis)
+static int64_t part_length(const rx_part *p, rx_split_cut *cut, int axis)
 {
     const rx_gpu_caps *caps = p->call.caps;
     const int64_t dim = p->call.out[0].dim[axis];
     int64_t length = (dim + 1) / 2, unit = choose_unit(p, cut, dim);
     if (!unit)
         return 0;
-    for (size_t i = 0; i < count_tensors(&p->call); i++) {
+    for (size_t i = 0; i < rx_part_tensors(&p->call); i++) {
         if (!has_axis(p, cut, i))
             continue;
         uint64_t step = step_bytes(p, cut, i), slack = 2 * window_unit(caps, p->view[i].dtype);
@@ -333,8 +342,7 @@ static int64_t part_length(const part *p, rx_split_cut *cut, int axis)
     return length ? length : unit < dim ? unit : 0;
 }
 
-/* Tensor v from place `first` of an axis on, `length` places. */
-static rx_view narrow(const rx_view *v, int axis, int64_t first, int64_t length)
+rx_view rx_part_narrow(const rx_view *v, int axis, int64_t first, int64_t length)
 {
     const rx_dtype_desc *t = rx_dtype_info(v->dtype);
     rx_view w = *v;
@@ -345,10 +353,9 @@ static rx_view narrow(const rx_view *v, int axis, int64_t first, int64_t length)
 
 /* ---- Cutting --------------------------------------------------------------------------------- */
 
-static rlx_status split_part(rx_gpu_build *b, const part *p, int depth);
 
 /* A dense tensor of this shape in scratch memory. */
-static void stage_view(rx_gpu_build *b, rx_view *v, rx_gpu_ref *ref)
+void rx_part_stage(rx_gpu_build *b, rx_view *v, rx_gpu_ref *ref)
 {
     uint64_t begin, end;
     int64_t dim[RLX_MAX_RANK];
@@ -359,35 +366,98 @@ static void stage_view(rx_gpu_build *b, rx_view *v, rx_gpu_ref *ref)
     *ref = rx_gpu_scratch(b, round_up16(end));
 }
 
-static rlx_status add_copy(rx_gpu_build *b, const part *p, size_t from, rx_view to, rx_gpu_ref ref,
-                           int depth)
+static rlx_status add_copy(rx_gpu_build *b, const rx_part *p, size_t from, rx_view to,
+                           rx_gpu_ref ref, int depth)
 {
-    part q = {.call = {.op = RX_OP_copy, .n_in = 1, .n_out = 1, .caps = p->call.caps,
+    rx_part q = {.call = {.op = RX_OP_copy, .n_in = 1, .n_out = 1, .caps = p->call.caps,
                        .policy = p->call.policy}};
     q.view[0] = p->view[from];
     q.ref[0] = p->ref[from];
     q.view[1] = to;
     q.ref[1] = ref;
-    point_inside(&q);
-    return split_part(b, &q, depth + 1);
+    rx_part_point(&q);
+    return rx_part_split(b, &q, depth + 1);
+}
+
+#define OWN_MEMORY 0xffffffffu
+
+/* The memory that a reference of the step means. */
+static uint32_t memory_of(const rx_gpu_build *b, rx_gpu_ref ref)
+{
+    const rx_gpu_call *c = b->whole;
+    if (!c->roots || ref >= RX_REF_SCRATCH)
+        return OWN_MEMORY;
+    return c->roots[ref < RX_REF_OUT(0) ? ref : c->n_in + (ref - RX_REF_OUT(0))];
+}
+
+/* Whether tensors i and j would be bound as one and that is too large. */
+static bool clash(const rx_gpu_build *b, const rx_part *p, size_t i, size_t j)
+{
+    const uint64_t most = p->call.caps->max_binding_bytes;
+    rx_gpu_window x, y;
+    if (p->view[i].rank < 0 || p->view[j].rank < 0 ||
+        memory_of(b, p->ref[i]) == OWN_MEMORY ||
+        memory_of(b, p->ref[i]) != memory_of(b, p->ref[j]))
+        return false;
+    find_binding(p, i, &x);
+    find_binding(p, j, &y);
+    uint64_t x_end = x.bytes ? x.at + x.bytes : most, y_end = y.bytes ? y.at + y.bytes : most;
+    uint64_t first = x.at < y.at ? x.at : y.at, end = x_end > y_end ? x_end : y_end;
+    return x.at < y_end && y.at < x_end && end - first > most;
+}
+
+/* Gives operands that clash copies of their own. */
+static rlx_status part_ways(rx_gpu_build *b, rx_part *p, int depth)
+{
+    for (size_t i = 0; i < p->call.n_in; i++)
+        for (size_t j = i + 1; j < rx_part_tensors(&p->call); j++) {
+            rx_view copy = p->view[i];
+            rx_gpu_ref ref;
+            if (!clash(b, p, i, j))
+                continue;
+            rx_part_stage(b, &copy, &ref);
+            RLX_TRY(add_copy(b, p, i, copy, ref, depth));
+            p->view[i] = copy;
+            p->ref[i] = ref;
+            p->is_param[i] = false;
+        }
+    return RLX_OK;
+}
+
+/* lower_part, with bindings that the device can have in one dispatch. */
+static rlx_status lower_apart(rx_gpu_build *b, const rx_part *p, int depth, bool *again)
+{
+    const size_t n = b->n, n_scratch = b->n_scratch;
+    rx_part q = *p;
+    rx_part_point(&q);
+    if (q.call.caps->joins)
+        RLX_TRY(part_ways(b, &q, depth));
+    RLX_TRY(lower_part(b, &q, again));
+    if (*again) {
+        b->n = n;
+        b->n_scratch = n_scratch;
+    }
+    return RLX_OK;
 }
 
 /* One part of p: `first` and `length` are places of result 0. Results that need staging are in
  * q->view and q->ref on return. */
-static rlx_status do_piece(rx_gpu_build *b, const part *p, const rx_split_cut *cut, int64_t first,
-                           int64_t length, part *q, int depth)
+static rlx_status do_piece(rx_gpu_build *b, const rx_part *p, const rx_split_cut *cut,
+                           int64_t first, int64_t length, rx_part *q, int depth)
 {
-    const size_t n_in = p->call.n_in, n = count_tensors(&p->call);
+    const size_t n_in = p->call.n_in, n = rx_part_tensors(&p->call);
     *q = *p;
     for (size_t i = 0; i < n; i++) {
         int64_t unit = cut->unit[i] ? cut->unit[i] : 1;
         if (has_axis(p, cut, i))
-            q->view[i] = narrow(&p->view[i], cut->axis[i], first / unit, length / unit);
+            q->view[i] = rx_part_narrow(&p->view[i], cut->axis[i], first / unit, length / unit);
         if (i >= n_in && needs_staging(p, cut, i))
-            stage_view(b, &q->view[i], &q->ref[i]);
+            rx_part_stage(b, &q->view[i], &q->ref[i]);
     }
     const size_t mark = b->n_scratch;
-    part run = *q;
+    rx_part run = *q;
+    for (size_t i = 0; i < n_in; i++)
+        run.is_param[i] = run.is_param[i] && !has_axis(p, cut, i);
     if (cut->adjusts) {
         const size_t bytes = rx_ops[p->call.op].attr->size;
         void *attr = rx_arena_alloc(b->arena, bytes);
@@ -400,19 +470,18 @@ static rlx_status do_piece(rx_gpu_build *b, const part *p, const rx_split_cut *c
     for (size_t i = 0; i < n_in; i++) {
         if (!needs_staging(p, cut, i))
             continue;
-        run.is_param[i] = false;
-        stage_view(b, &run.view[i], &run.ref[i]);
+        rx_part_stage(b, &run.view[i], &run.ref[i]);
         RLX_TRY(add_copy(b, q, i, run.view[i], run.ref[i], depth));
     }
-    point_inside(&run);
-    RLX_TRY(split_part(b, &run, depth + 1));
+    rx_part_point(&run);
+    RLX_TRY(rx_part_split(b, &run, depth + 1));
     b->n_scratch = mark; /* the next part may use it again */
     return RLX_OK;
 }
 
 /* Dense tensors on their way into one, one after another along an axis. */
 typedef struct joint {
-    const part *like; /* caps and policy */
+    const rx_part *like; /* caps and policy */
     int axis;
     rx_view *view;
     rx_gpu_ref *ref;
@@ -425,14 +494,14 @@ static rlx_status add_concat(rx_gpu_build *b, const joint *j, rx_view to, rx_gpu
                              int depth)
 {
     const rlx_axis_desc attr = {j->axis};
-    part q = {.call = {.op = RX_OP_concat, .attr = &attr, .n_in = j->n, .n_out = 1,
+    rx_part q = {.call = {.op = RX_OP_concat, .attr = &attr, .n_in = j->n, .n_out = 1,
                        .caps = j->like->call.caps, .policy = j->like->call.policy}};
     memcpy(q.view, j->view, j->n * sizeof *j->view);
     memcpy(q.ref, j->ref, j->n * sizeof *j->ref);
     q.view[j->n] = to;
     q.ref[j->n] = ref;
-    point_inside(&q);
-    return split_part(b, &q, depth + 1);
+    rx_part_point(&q);
+    return rx_part_split(b, &q, depth + 1);
 }
 
 /* Joins groups of tensors in scratch memory until a concat can take them all. */
@@ -449,7 +518,7 @@ static rlx_status add_join(rx_gpu_build *b, joint *j, rx_view to, rx_gpu_ref ref
             rx_gpu_ref place;
             for (size_t k = 1; k < group.n; k++)
                 whole.dim[j->axis] += group.view[k].dim[j->axis];
-            stage_view(b, &whole, &place);
+            rx_part_stage(b, &whole, &place);
             RLX_TRY(add_concat(b, &group, whole, place, depth));
             j->view[n] = whole;
             j->ref[n++] = place;
@@ -460,8 +529,8 @@ static rlx_status add_join(rx_gpu_build *b, joint *j, rx_view to, rx_gpu_ref ref
 }
 
 /* Puts the staged parts of result i where they belong. */
-static rlx_status join_parts(rx_gpu_build *b, const part *p, int axis, size_t i,
-                             const part *pieces, size_t n_pieces, int depth)
+static rlx_status join_parts(rx_gpu_build *b, const rx_part *p, int axis, size_t i,
+                             const rx_part *pieces, size_t n_pieces, int depth)
 {
     joint j = {.like = p, .axis = axis, .n = n_pieces};
     j.view = rx_arena_alloc(b->arena, n_pieces * sizeof *j.view);
@@ -475,14 +544,14 @@ static rlx_status join_parts(rx_gpu_build *b, const part *p, int axis, size_t i,
     return add_join(b, &j, p->view[i], p->ref[i], depth);
 }
 
-static rlx_status cut_part(rx_gpu_build *b, const part *p, const rx_split_cut *cut, int64_t length,
-                           int64_t dim, int depth)
+static rlx_status cut_part(rx_gpu_build *b, const rx_part *p, const rx_split_cut *cut,
+                           int64_t length, int64_t dim, int depth)
 {
     const size_t mark = b->n_scratch, n_in = p->call.n_in;
     const size_t n_pieces = (size_t)((dim + length - 1) / length);
     bool staged;
     stages_something(p, cut, &staged);
-    part *pieces = rx_arena_alloc(b->arena, (staged ? n_pieces : 1) * sizeof *pieces);
+    rx_part *pieces = rx_arena_alloc(b->arena, (staged ? n_pieces : 1) * sizeof *pieces);
     if (!pieces)
         return b->status = rx_fail_memory(b->err, "the parts of a step", sizeof *pieces);
     for (size_t k = 0; k < n_pieces; k++) {
@@ -490,7 +559,7 @@ static rlx_status cut_part(rx_gpu_build *b, const part *p, const rx_split_cut *c
         RLX_TRY(do_piece(b, p, cut, first, left < length ? left : length,
                          &pieces[staged ? k : 0], depth));
     }
-    for (size_t i = n_in; i < count_tensors(&p->call) && staged; i++)
+    for (size_t i = n_in; i < rx_part_tensors(&p->call) && staged; i++)
         if (needs_staging(p, cut, i))
             RLX_TRY(join_parts(b, p, cut->axis[i], i, pieces, n_pieces, depth));
     b->n_scratch = mark;
@@ -500,7 +569,7 @@ static rlx_status cut_part(rx_gpu_build *b, const part *p, const rx_split_cut *c
 /* ---- Operations of their own kind ------------------------------------------------------------ */
 
 /* A view operation as the copy of a view with the shape of its result. */
-static void make_copy(part *p)
+static void make_copy(rx_part *p)
 {
     rx_view from = p->view[1];
     if (p->call.op == RX_OP_copy || p->call.op == RX_OP_reshape) {
@@ -521,7 +590,7 @@ static void make_copy(part *p)
 }
 
 /* A concat whose parts lie one after another: a copy each. */
-static bool is_row(const part *p)
+static bool is_row(const rx_part *p)
 {
     const int64_t axis = ((const rlx_axis_desc *)p->call.attr)->axis;
     for (int64_t i = 0; i < axis; i++)
@@ -530,22 +599,23 @@ static bool is_row(const part *p)
     return true;
 }
 
-static rlx_status copy_row(rx_gpu_build *b, const part *p, int depth)
+static rlx_status copy_row(rx_gpu_build *b, const rx_part *p, int depth)
 {
     const int axis = (int)((const rlx_axis_desc *)p->call.attr)->axis;
     const size_t y = p->call.n_in;
     int64_t first = 0;
     for (size_t i = 0; i < p->call.n_in; i++) {
         int64_t length = p->view[i].dim[axis];
+        rx_view to = rx_part_narrow(&p->view[y], axis, first, length);
         if (rx_view_elements(&p->view[i]))
-            RLX_TRY(add_copy(b, p, i, narrow(&p->view[y], axis, first, length), p->ref[y], depth));
+            RLX_TRY(add_copy(b, p, i, to, p->ref[y], depth));
         first += length;
     }
     return b->status;
 }
 
 /* The axis of its table along which a gather may walk over windows, the outermost one; -1: none. */
-static int table_axis(const part *p)
+static int table_axis(const rx_part *p)
 {
     const rx_op op = p->call.op;
     int axis = 0;
@@ -562,7 +632,7 @@ static int table_axis(const part *p)
 }
 
 /* A gather from each window of its table: those of its indices that are there. */
-static rlx_status walk_table(rx_gpu_build *b, const part *p, int axis, int depth)
+static rlx_status walk_table(rx_gpu_build *b, const rx_part *p, int axis, int depth)
 {
     rx_split_cut cut = {.axis = {axis}};
     const rx_gpu_caps *caps = p->call.caps;
@@ -573,22 +643,20 @@ static rlx_status walk_table(rx_gpu_build *b, const part *p, int axis, int depth
     if (!length)
         return rx_gpu_fail(b, &p->call, "a row of the table is larger than a binding");
     for (int64_t first = 0; first < rows; first += length) {
-        part q = *p;
+        rx_part q = *p;
         int64_t left = rows - first;
-        q.view[0] = narrow(&p->view[0], axis, first, left < length ? left : length);
+        q.view[0] = rx_part_narrow(&p->view[0], axis, first, left < length ? left : length);
         q.is_param[0] = false;
         q.call.part_first = first;
         q.call.part_total = rows;
-        point_inside(&q);
-        RLX_TRY(split_part(b, &q, depth + 1));
+        rx_part_point(&q);
+        RLX_TRY(rx_part_split(b, &q, depth + 1));
     }
     return b->status;
 }
 
-static rlx_status fail_split(rx_gpu_build *b, const part *p);
-
 /* The reduced axis of a reduction whose places lie furthest apart; -1: none has two. */
-static int widest_reduced(const part *p)
+static int widest_reduced(const rx_part *p)
 {
     const rlx_ints *axes = &((const rlx_reduce_desc *)p->call.attr)->axes;
     const rx_view *x = &p->view[0];
@@ -608,13 +676,13 @@ static rx_op join_op(rx_op op)
 
 /* Reduces parts of the operand into scratch memory [parts, shape of the result], then those. Parts
  * of a mean have the same size. */
-static rlx_status reduce_parts(rx_gpu_build *b, const part *p, int depth)
+static rlx_status reduce_parts(rx_gpu_build *b, const rx_part *p, int depth)
 {
     const rx_view *x = &p->view[0], *y = &p->view[1];
     const int axis = widest_reduced(p);
     const bool is_float = rlx_dtype_is_float(x->dtype), mean = p->call.op == RX_OP_reduce_mean;
     if (axis < 0 || y->rank == RLX_MAX_RANK || (mean && !is_float))
-        return fail_split(b, p);
+        return rx_part_fail(b, p);
     const rx_split_cut cut = {.axis = {axis}};
     const int64_t dim = x->dim[axis];
     const uint64_t step = step_bytes(p, &cut, 0), room = p->call.caps->max_binding_bytes -
@@ -636,34 +704,34 @@ static rlx_status reduce_parts(rx_gpu_build *b, const part *p, int depth)
     const int64_t bytes = rlx_dtype_block_bytes(sums.dtype) * sums.stride[0];
     const rx_gpu_ref ref = rx_gpu_scratch(b, (uint64_t)(bytes * sums.dim[0]));
     for (int64_t k = 0; k < sums.dim[0]; k++) {
-        part q = *p;
+        rx_part q = *p;
         int64_t left = dim - k * length;
-        q.view[0] = narrow(x, axis, k * length, left < length ? left : length);
+        q.view[0] = rx_part_narrow(x, axis, k * length, left < length ? left : length);
         rx_view_set_dense(&q.view[1], sums.dtype, y->rank, y->dim);
         q.view[1].data = (char *)(uintptr_t)(k * bytes);
         q.ref[1] = ref;
-        point_inside(&q);
-        RLX_TRY(split_part(b, &q, depth + 1));
+        rx_part_point(&q);
+        RLX_TRY(rx_part_split(b, &q, depth + 1));
     }
     const rlx_reduce_desc all = {.axes = {.n = 1}};
-    part q = *p;
+    rx_part q = *p;
     q.call.op = join_op(p->call.op);
     q.call.attr = &all;
     q.view[0] = sums;
     q.ref[0] = ref;
-    point_inside(&q);
-    RLX_TRY(split_part(b, &q, depth + 1));
+    rx_part_point(&q);
+    RLX_TRY(rx_part_split(b, &q, depth + 1));
     b->n_scratch = mark;
     return b->status;
 }
 
-static rlx_status fail_split(rx_gpu_build *b, const part *p)
+rlx_status rx_part_fail(rx_gpu_build *b, const rx_part *p)
 {
     const rx_gpu_caps *caps = p->call.caps;
     char what[96] = "its scratch memory";
     rx_gpu_window w;
-    for (size_t i = count_tensors(&p->call); i-- > 0;) {
-        if (find_window(p, i, &w))
+    for (size_t i = rx_part_tensors(&p->call); i-- > 0;) {
+        if (rx_part_window(p, i, &w))
             continue;
         snprintf(what, sizeof what, "%s %zu with %llu bytes",
                  i < p->call.n_in ? "operand" : "result", i < p->call.n_in ? i : i - p->call.n_in,
@@ -678,27 +746,27 @@ static rlx_status fail_split(rx_gpu_build *b, const part *p)
 
 #define MAX_DEPTH 32
 
-static rlx_status split_part(rx_gpu_build *b, const part *p, int depth)
+rlx_status rx_part_split(rx_gpu_build *b, const rx_part *p, int depth)
 {
-    part q = *p;
+    rx_part q = *p;
     rx_split_cut cut;
     bool any = false;
     int axis = 0;
     rx_gpu_window w;
-    point_inside(&q);
+    rx_part_point(&q);
     if (b->status != RLX_OK)
         return b->status;
     if (fits_windows(&q)) {
-        RLX_TRY(lower_part(b, &q, &any));
+        RLX_TRY(lower_apart(b, &q, depth, &any));
         if (!any)
             return b->status;
     }
     any = any || !is_too_large(&q);
     if (depth > MAX_DEPTH)
-        return fail_split(b, &q);
+        return rx_part_fail(b, &q);
     if (rx_gpu_ops[q.call.op].lower == rx_gpu_lower_copy)
         make_copy(&q);
-    if (table_axis(&q) >= 0 && !find_window(&q, 0, &w))
+    if (table_axis(&q) >= 0 && !rx_part_window(&q, 0, &w))
         return walk_table(b, &q, table_axis(&q), depth);
     if (q.call.op == RX_OP_concat && is_row(&q))
         return copy_row(b, &q, depth);
@@ -706,35 +774,36 @@ static rlx_status split_part(rx_gpu_build *b, const part *p, int depth)
     if (quality < 3 && rx_gpu_ops[q.call.op].lower == rx_gpu_lower_reduce && !any)
         return reduce_parts(b, &q, depth);
     if (quality < 0)
-        return fail_split(b, &q);
+        return rx_part_fail(b, &q);
     int64_t length = part_length(&q, &cut, axis);
     return length ? cut_part(b, &q, &cut, length, q.call.out[0].dim[axis], depth)
-                  : fail_split(b, &q);
+                  : rx_part_fail(b, &q);
 }
 
 rlx_status rx_gpu_split(rx_gpu_build *b, const rx_gpu_call *c)
 {
-    part p = {.call = *c};
-    if (count_tensors(c) > RX_SPLIT_MAX)
+    rx_part p = {.call = *c};
+    b->whole = c;
+    if (rx_part_tensors(c) > RX_SPLIT_MAX)
         return rx_gpu_fail(b, c, "too many operands of which some are larger than a binding");
-    for (size_t i = 0; i < count_tensors(c); i++) {
+    for (size_t i = 0; i < rx_part_tensors(c); i++) {
         bool is_in = i < c->n_in;
         p.view[i] = is_in ? c->in[i] : c->out[i - c->n_in];
         p.ref[i] = is_in ? RX_REF_IN(i) : RX_REF_OUT(i - c->n_in);
         p.is_param[i] = is_in && c->is_param && c->is_param[i];
     }
-    point_inside(&p);
+    rx_part_point(&p);
     for (size_t i = 0; i < c->n_in; i++) {
         rx_view copy = p.view[i];
         rx_gpu_ref ref;
         if (!(c->aliased >> i & 1) || copy.rank < 0)
             continue;
-        stage_view(b, &copy, &ref);
+        rx_part_stage(b, &copy, &ref);
         RLX_TRY(add_copy(b, &p, i, copy, ref, 0));
         p.view[i] = copy;
         p.ref[i] = ref;
         p.is_param[i] = false;
     }
     p.call.aliased = 0;
-    return split_part(b, &p, 0);
+    return rx_part_split(b, &p, 0);
 }

@@ -71,7 +71,7 @@ typedef struct binder {
     rx_arena arena;       /* code of emitted kernels */
     rx_gpu_dispatch *raw; /* of r->list, for their pipelines */
     size_t cap_raw;
-    uint64_t scratch_bytes;
+    uint64_t scratch_bytes[RX_WG_N_SCRATCH];
     rlx_error *err;
 } binder;
 
@@ -182,7 +182,26 @@ static rlx_status add_dispatch(binder *b, const lowered *l, const rx_gpu_dispatc
 
 /* ---- Steps to dispatches -------------------------------------------------------------------- */
 
-/* Scratch pieces of a step lie one after another from the start of the scratch block. Results that
+/* The next free place of the scratch blocks; *at counts through all of them. */
+static rlx_status take_scratch(binder *b, uint64_t bytes, uint64_t *at, rx_wg_place *out)
+{
+    const uint64_t most = b->e->device->gpu.max_block_bytes;
+    const uint64_t room = (bytes + RX_WG_ALIGN - 1) / RX_WG_ALIGN * RX_WG_ALIGN;
+    if (*at % most + room > most && *at % most)
+        *at += most - *at % most;
+    const uint64_t block = *at / most;
+    if (block >= RX_WG_N_SCRATCH || room > most)
+        return rx_fail(b->err, RLX_NO_MEMORY, "scratch of kernels: %llu bytes more are needed than "
+                       "%d buffers of %s have", (unsigned long long)bytes, RX_WG_N_SCRATCH,
+                       b->e->device->gpu.info.name);
+    *out = (rx_wg_place){&b->e->scratch[block], *at % most, bytes};
+    *at += room;
+    if (out->offset + room > b->scratch_bytes[block])
+        b->scratch_bytes[block] = out->offset + room;
+    return RLX_OK;
+}
+
+/* Scratch pieces of a step lie one after another from the start of the scratch blocks. Results that
  * nobody wants are written there too. */
 static rlx_status place_scratch(binder *b, lowered *l)
 {
@@ -200,10 +219,8 @@ static rlx_status place_scratch(binder *b, lowered *l)
             continue;
         else if (l->call.out[i - l->build.n_scratch].rank >= 0)
             rx_gpu_extent(&l->call.out[i - l->build.n_scratch], &begin, &bytes);
-        l->scratch[i] = (rx_wg_place){&b->e->scratch, at, bytes ? bytes : 16};
-        at += (l->scratch[i].bytes + RX_WG_ALIGN - 1) / RX_WG_ALIGN * RX_WG_ALIGN;
+        RLX_TRY(take_scratch(b, bytes ? bytes : 16, &at, &l->scratch[i]));
     }
-    b->scratch_bytes = at > b->scratch_bytes ? at : b->scratch_bytes;
     return RLX_OK;
 }
 
@@ -286,19 +303,22 @@ static rlx_status lower_steps(binder *b)
 
 /* ---- Putting it together -------------------------------------------------------------------- */
 
-/* Other recordings are bound to the old scratch block, so they end with it. */
+/* Other recordings are bound to the old scratch blocks, so they end with them. */
 static rlx_status grow_scratch(binder *b)
 {
     rx_exec *e = b->e;
-    if (b->scratch_bytes <= e->scratch.bytes)
-        return RLX_OK;
-    for (size_t i = 0; i < RX_WG_N_RECORDINGS; i++) {
-        rx_wg_recording_destroy(e, e->recordings[i]);
-        e->recordings[i] = NULL;
+    for (size_t k = 0; k < RX_WG_N_SCRATCH; k++) {
+        if (b->scratch_bytes[k] <= e->scratch[k].bytes)
+            continue;
+        for (size_t i = 0; i < RX_WG_N_RECORDINGS; i++) {
+            rx_wg_recording_destroy(e, e->recordings[i]);
+            e->recordings[i] = NULL;
+        }
+        rx_wg_block_destroy(e->device, &e->scratch[k]);
+        RLX_TRY(rx_wg_block_create(e->device, RX_WG_KERNEL, b->scratch_bytes[k],
+                                   "scratch of kernels", &e->scratch[k], b->err));
     }
-    rx_wg_block_destroy(e->device, &e->scratch);
-    return rx_wg_block_create(e->device, RX_WG_KERNEL, b->scratch_bytes, "scratch of kernels",
-                              &e->scratch, b->err);
+    return RLX_OK;
 }
 
 static rlx_status build_recording(binder *b)

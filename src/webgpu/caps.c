@@ -111,6 +111,7 @@ static void fill_caps(rx_wg_library *lib, rx_wg_gpu *gpu, const WGPUAdapterInfo 
         .subgroup_shuffle = gpu->subgroups,
         .f16 = gpu->f16,
         .windows = true,
+        .joins = true,
         .is_software = is_software(info)};
     uint64_t most = gpu->caps.is_software ? (uint64_t)1 << 30 : (uint64_t)4 << 30;
     gpu->max_block_bytes = (l->maxBufferSize < most ? l->maxBufferSize : most) &

@@ -248,6 +248,7 @@ typedef struct rx_wg_recording {
 #define RX_WG_N_SLOTS 8      /* runs in flight of one exec */
 #define RX_WG_N_RECORDINGS 8 /* sets of dimensions that are kept */
 #define RX_WG_N_WANTS 16
+#define RX_WG_N_SCRATCH 16   /* blocks for the scratch memory of a step */
 
 /* A range of a result that each run copies for the host. */
 typedef struct rx_wg_want {
@@ -274,7 +275,7 @@ struct rx_exec {
     rx_wg_pool arena_pool, leaf_pool;
     rx_wg_place *places;        /* by value that owns memory */
     rx_wg_place flags;
-    rx_wg_block scratch;
+    rx_wg_block scratch[RX_WG_N_SCRATCH];
     char **shadows;             /* by input: the bytes it has on the device; NULL: not kept */
     uint64_t *shadow_bytes;     /* how many of them are valid */
     const char *_Atomic *kernels; /* by step, of the last binding */

@@ -58,7 +58,8 @@ static void exec_free(rx_exec *e)
         rx_wg_recording_destroy(e, e->recordings[i]);
     for (size_t i = 0; e->shadows && i < e->program->n_inputs; i++)
         rx_free(e->shadows[i]);
-    rx_wg_block_destroy(d, &e->scratch);
+    for (size_t i = 0; i < RX_WG_N_SCRATCH; i++)
+        rx_wg_block_destroy(d, &e->scratch[i]);
     rx_wg_pool_destroy(d, &e->leaf_pool);
     rx_wg_pool_destroy(d, &e->arena_pool);
     rx_arena_finish(&e->arena);

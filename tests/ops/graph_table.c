@@ -479,5 +479,32 @@ const graph_test graph_tests[] = {
      "output \"y\" = %7\n"
      "output \"twice\" = %4\n"
      "output \"square\" = %6\n}\n"},
+    /* ---- tensors of more than 64 KiB, the smallest binding in tests ---- */
+    {"operands are parts of one large tensor", 2, NULL, NULL,
+     "graph \"qkv\" {\n"
+     "%1: f32[1,150,96] = input \"x\"\n"
+     "%2: f32[96,192] = param \"w\"\n"
+     "%3 = matmul(%1, %2)\n"
+     "%4 = reshape(%3) {shape=[1,150,12,16]}\n"
+     "%5 = narrow(%4) {axis=2, start=0, length=4}\n"
+     "%6 = narrow(%4) {axis=2, start=4, length=4}\n"
+     "%7 = narrow(%4) {axis=2, start=8, length=4}\n"
+     "%8 = attention(%5, %6, %7) {layout=bshd}\n"
+     "%9 = add(%5, %7)\n"
+     "output \"y\" = %8\n"
+     "output \"z\" = %9\n}\n"},
+    {"large tensors, in place and reordered", 2, NULL, NULL,
+     "graph \"large\" {\n"
+     "%1: f32[3,200,100] = input \"x\"\n"
+     "%2 = exp(%1)\n"
+     "%3 = softmax(%2) {axis=1}\n"
+     "%4 = transpose(%3) {perm=[2,0,1]}\n"
+     "%5 = copy(%4)\n"
+     "%6 = concat(%5, %4) {axis=1}\n"
+     "%7 = reduce_sum(%6) {axes=[0,2]}\n"
+     "%8 = reverse(%6) {axes=[1]}\n"
+     "%9 = mul(%8, %6)\n"
+     "output \"sum\" = %7\n"
+     "output \"y\" = %9\n}\n"},
     {NULL, 0, NULL, NULL, NULL},
 };

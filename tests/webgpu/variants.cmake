@@ -19,6 +19,11 @@ if(RLX_WEBGPU)
     rlx_webgpu_ops(webgpu-small 40 "${wgpu}"
         "RLX_LIMITS=groups=256,shared=16384,invocations=128,bindings=8,subgroup=0,f16=0,\
 block=16777216,binding=4194304")
+    # Bindings of 64 KiB and buffers of 4 MiB: large tensors are cut, graphs have several buffers.
+    rlx_webgpu_ops(webgpu-windows 24 "${wgpu}" RLX_LIMITS=binding=65536,block=4194304
+                   RLX_TEST_OPTIONS=--allow-unsupported)
+    rlx_webgpu_ops(webgpu-windows-graphs "1;graphs" "${wgpu}"
+                   RLX_LIMITS=binding=65536,block=4194304)
     find_file(RLX_SWIFTSHADER_ICD vk_swiftshader_icd.json PATHS /usr/lib/chromium
               NO_DEFAULT_PATH)
     mark_as_advanced(RLX_SWIFTSHADER_ICD)

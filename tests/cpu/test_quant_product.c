@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Products with packed weights under the policy `fast`, at each level of kernels: rounding x to 8
- * bits may move a result by no more than half a step of each number times its weight, results are
- * the same on one and on three threads, and numbers that are not finite give NaN. */
+/* Products with packed weights at each level of kernels. Under the policy `fast` rounding x to 8
+ * bits may move a result by no more than half a step of each number times its weight, and numbers
+ * that are not finite give NaN; under `exact` only f32 arithmetic may move it. Results are the same
+ * on one and on three threads. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -15,6 +16,7 @@ typedef struct product {
     rlx_dtype type;
     int m, n, k;
     bool grouped;
+    rlx_policy policy;
 } product;
 
 static float x[MAX_M * MAX_K], w[EXPERTS * MAX_N * MAX_K], y[2][MAX_M * MAX_N];
@@ -59,7 +61,7 @@ static bool run(const product *p, uint32_t threads, size_t bytes, float *to)
     rlx_error err;
     rlx_device *device = NULL;
     rlx_session *s = NULL;
-    rlx_graph *g = rlx_graph_create("fast");
+    rlx_graph *g = rlx_graph_create("product");
     rlx_value in = rlx_input(g, "x", RLX_F32, 2, (rlx_dim[]){p->m, p->k});
     if (p->grouped) {
         rlx_value bank = rlx_param(g, "w", p->type, 3, (rlx_dim[]){EXPERTS, p->n, p->k});
@@ -70,7 +72,7 @@ static bool run(const product *p, uint32_t threads, size_t bytes, float *to)
         rlx_output(g, "y", rlx_dequant_matmul(g, in, weight));
     }
     const rlx_device_desc on = {.threads = threads};
-    const rlx_session_desc desc = {.policy = RLX_POLICY_FAST};
+    const rlx_session_desc desc = {.policy = p->policy};
     const rlx_tensor tensors[] = {{"x", x, (size_t)(p->m * p->k) * sizeof *x},
                                   {"ids", ids, (size_t)p->m * sizeof *ids}};
     rlx_tensor out = {"y", to, (size_t)(p->m * p->n) * sizeof *to};
@@ -102,6 +104,8 @@ static bool is_near(const product *p, int m, int n)
         limit += top / 254 * weights;
     }
     const double got = (double)y[0][m * p->n + n];
+    if (p->policy == RLX_POLICY_EXACT)
+        return fabs(got - sum) <= all * 2e-6;
     return fabs(got - sum) <= limit * 1.001 + all * 1e-5;
 }
 
@@ -119,13 +123,45 @@ static void check_product(const product *p)
         for (int n = 0; n < p->n; n++)
             bad += !is_near(p, m, n);
     if (!CHECK(bad == 0))
-        printf("    %s %dx%dx%d: %d off\n", rlx_dtype_name(p->type), p->m, p->n, p->k, bad);
+        printf("    %s %dx%dx%d %s: %d off\n", rlx_dtype_name(p->type), p->m, p->n, p->k,
+               p->policy == RLX_POLICY_FAST ? "fast" : "exact", bad);
     CHECK(memcmp(y[0], y[1], (size_t)(p->m * p->n) * sizeof **y) == 0);
+}
+
+/* Numbers of very different size side by side, down to those without all bits. */
+static void check_range(rlx_dtype t)
+{
+    const product p = {t, 2, 37, 512, false, RLX_POLICY_EXACT};
+    const size_t bytes = fill_weight(&p);
+    for (int i = 0; i < p.m * p.k; i++)
+        x[i] = ldexpf((float)(next_random() & 0xffffff) - 8388608.0f,
+                      (int)(next_random() % 20) - 40 - i / 64 * 20 % 140);
+    if (!run(&p, 1, bytes, y[0]))
+        return;
+    for (int i = 0; i < p.m * p.n; i++)
+        CHECK(is_near(&p, i / p.n, i % p.n));
+}
+
+/* Infinities under `exact` as in products of f32. */
+static void check_infinite(void)
+{
+    const product p = {RLX_Q8_0, 3, 5, 64, false, RLX_POLICY_EXACT};
+    const size_t bytes = fill_weight(&p);
+    for (int i = 0; i < p.m * p.k; i++)
+        x[i] = i == 70 ? INFINITY : i == 140 ? NAN : 1.0f;
+    if (!run(&p, 1, bytes, y[0]))
+        return;
+    for (int n = 0; n < p.n; n++) {
+        const float weight = w[n * p.k + 6];
+        CHECK(is_near(&p, 0, n));
+        CHECK(weight == 0 ? isnan(y[0][p.n + n]) : y[0][p.n + n] == weight * INFINITY);
+        CHECK(isnan(y[0][2 * p.n + n]));
+    }
 }
 
 static void check_not_finite(void)
 {
-    const product p = {RLX_Q4_0, 2, 5, 64, false};
+    const product p = {RLX_Q4_0, 2, 5, 64, false, RLX_POLICY_FAST};
     const size_t bytes = fill_weight(&p);
     for (int i = 0; i < p.m * p.k; i++)
         x[i] = i == 70 ? NAN : 0.0f;
@@ -137,18 +173,26 @@ static void check_not_finite(void)
     }
 }
 
+static void check_type(rlx_dtype t, rlx_policy policy)
+{
+    static const int rows[] = {1, 3, 8, 9, 21};
+    const int k = rlx_dtype_block_size(t) == 32 ? 1056 : 768;
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+        check_product(&(product){t, rows[r], MAX_N, k, false, policy});
+    check_product(&(product){t, 5, 33, k, true, policy});
+}
+
 static void check_level(const char *level)
 {
     static const rlx_dtype types[] = {RLX_Q4_0, RLX_Q4_1, RLX_Q5_0, RLX_Q5_1, RLX_Q8_0,
                                       RLX_Q2_K, RLX_Q3_K, RLX_Q4_K, RLX_Q5_K, RLX_Q6_K};
-    static const int rows[] = {1, 3, 8, 9, 21};
     setenv("RLX_CPU", level, 1);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        const int k = rlx_dtype_block_size(types[i]) == 32 ? 1056 : 768;
-        for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
-            check_product(&(product){types[i], rows[r], MAX_N, k, false});
-        check_product(&(product){types[i], 5, 33, k, true});
+        check_type(types[i], RLX_POLICY_EXACT);
+        check_type(types[i], RLX_POLICY_FAST);
+        check_range(types[i]);
     }
+    check_infinite();
     check_not_finite();
 }
 

@@ -245,33 +245,48 @@ bool rx_wg_wait(rx_wg_library *lib, WGPUDevice device, const atomic_bool *gone,
 
 #else
 
-/* Sleeps grow from the first to the last of these. */
-#define FIRST_PAUSE_NS 10000
-#define LAST_PAUSE_NS 200000
+/* So long a wait only gives up its processor: sleeping takes tens of microseconds by itself. Then
+ * it sleeps for an eighth of the time it has taken, so that it ends not much too late. */
+#define AWAKE_NS 100000
+#define LONGEST_PAUSE_NS 1000000
+
+/* Runs callbacks that are due. wgpu-native can block until the queue is empty, without a limit. */
+static void run_callbacks(rx_wg_library *lib, WGPUDevice device, bool block)
+{
+    if (lib->DevicePoll && device) {
+        lib->DevicePoll(device, block, NULL);
+        return;
+    }
+    rx_mutex_lock(&lib->lock);
+    lib->InstanceProcessEvents(lib->instance);
+    rx_mutex_unlock(&lib->lock);
+}
+
+static void pause_wait(rx_wg_library *lib, int64_t begin, int64_t deadline_ns)
+{
+    int64_t now = rx_now_ns(), pause = (now - begin) / 8;
+    if (now - begin < AWAKE_NS) {
+        rx_thread_yield();
+        return;
+    }
+    int64_t until = now + (pause < LONGEST_PAUSE_NS ? pause : LONGEST_PAUSE_NS);
+    rx_mutex_lock(&lib->lock);
+    rx_cond_wait_until(&lib->pause, &lib->lock,
+                       deadline_ns >= 0 && deadline_ns < until ? deadline_ns : until);
+    rx_mutex_unlock(&lib->lock);
+}
 
 bool rx_wg_wait(rx_wg_library *lib, WGPUDevice device, const atomic_bool *gone,
                 const rx_wg_event *e, int64_t deadline_ns)
 {
-    int64_t pause = FIRST_PAUSE_NS;
+    int64_t begin = rx_now_ns();
     while (!has_ended(e, gone)) {
-        if (lib->DevicePoll && device && deadline_ns < 0) {
-            lib->DevicePoll(device, true, NULL); /* blocks until the queue is empty */
-            if (has_ended(e, gone))
-                return true;
-        }
-        rx_mutex_lock(&lib->lock);
-        lib->InstanceProcessEvents(lib->instance);
-        bool ended = has_ended(e, gone);
-        int64_t now = rx_now_ns();
-        if (!ended && (deadline_ns < 0 || now < deadline_ns)) {
-            int64_t until = now + pause;
-            rx_cond_wait_until(&lib->pause, &lib->lock,
-                               deadline_ns >= 0 && deadline_ns < until ? deadline_ns : until);
-            pause = pause * 2 < LAST_PAUSE_NS ? pause * 2 : LAST_PAUSE_NS;
-        }
-        rx_mutex_unlock(&lib->lock);
-        if (!ended && deadline_ns >= 0 && now >= deadline_ns)
+        run_callbacks(lib, device, deadline_ns < 0);
+        if (has_ended(e, gone))
+            return true;
+        if (deadline_ns >= 0 && rx_now_ns() >= deadline_ns)
             return false;
+        pause_wait(lib, begin, deadline_ns);
     }
     return true;
 }

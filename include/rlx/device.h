@@ -64,6 +64,8 @@ typedef struct rlx_calibration {
     double bandwidth;        /* bytes/s that a large elementwise step reads and writes */
     double dispatch, submit; /* seconds that each step and each run cost besides their work */
     double upload, download; /* bytes/s of inputs and outputs */
+    char kernels[192];       /* GPUs: kernel variants that are faster here than the usual ones, as
+                              * "name=choice,..."; devices that are opened later use them */
 } rlx_calibration;
 
 enum { RLX_CALIBRATE_NOW = 1 << 0 }; /* measure now, and keep the result */

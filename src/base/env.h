@@ -14,6 +14,7 @@
     X(CPU, "RLX_CPU", "most that CPU kernels use: generic, avx2, avx512, vnni")                  \
     X(CACHE_DIR, "RLX_CACHE_DIR", "folder of pipeline and calibration caches")                   \
     X(CALIBRATE, "RLX_CALIBRATE", "1: measure devices never measured before choosing one")        \
+    X(KERNELS, "RLX_KERNELS", "GPU kernel variants, as name=choice,...; else as calibrated")       \
     X(VULKAN_VALIDATION, "RLX_VULKAN_VALIDATION", "1: Vulkan validation layers")                 \
     X(VULKAN_ARENA_DEBUG, "RLX_VULKAN_ARENA_DEBUG", "where Vulkan arenas are: host or device")   \
     X(WEBGPU_BACKEND, "RLX_WEBGPU_BACKEND", "what WebGPU runs on: vulkan, metal, dx12, gl")      \

@@ -9,8 +9,15 @@
 
 #include "compile/target.h"
 #include "ops/view.h"
+#include "runtime/knob.h"
 
 /* ---- What the device offers ------------------------------------------------------------------ */
+
+/* Choices between kernel variants: gpu/knobs.c has the table, in this order. */
+typedef enum rx_gpu_knob_id {
+    RX_KNOB_TILE, RX_KNOB_QUANT_TILE, RX_KNOB_GEMV, RX_KNOB_GEMV_LINE, RX_KNOB_QUANT_GEMV,
+    RX_N_KNOBS
+} rx_gpu_knob_id;
 
 typedef struct rx_gpu_caps {
     uint32_t max_invocations;  /* in a workgroup; at least 128 */
@@ -37,7 +44,12 @@ typedef struct rx_gpu_caps {
     bool windows;              /* the backend binds rx_gpu_dispatch.window: large tensors are cut */
     bool joins;                /* bindings that overlap are bound as one, which has to fit too */
     uint32_t compute_units;    /* 0: unknown */
+    rx_knobs knobs;            /* as calibration has found */
 } rx_gpu_caps;
+
+const rx_knob *rx_gpu_knobs(size_t *n);
+/* The words of the choice for a device; NULL: the lowering function picks by size. */
+const uint32_t *rx_gpu_knob(const rx_gpu_caps *caps, rx_gpu_knob_id id);
 
 /* ---- Kernels --------------------------------------------------------------------------------- */
 

@@ -230,21 +230,30 @@ static uint64_t count_tiles(const rx_product *p, uint32_t bm, uint32_t bn)
            (uint64_t)rx_product_batches(p);
 }
 
-/* The largest tile that keeps the device busy. */
-static const tile *pick_tile(const rx_product *p)
+static bool tile_serves(const tile *t, const rx_product *p, uint64_t enough)
+{
+    bool wasted = p->m <= t->bm / 2 || p->n <= t->bn / 2;
+    return tile_fits(t, p->call->caps) && !wasted && count_tiles(p, t->bm, t->bn) >= enough;
+}
+
+/* The tile that was measured to be fastest, else the largest that keeps the device busy. */
+static tile pick_tile(const rx_product *p)
 {
     const rx_gpu_caps *caps = p->call->caps;
     const tile *tiles = caps->is_software ? software_tiles : gpu_tiles;
     size_t n = caps->is_software ? sizeof software_tiles / sizeof(tile)
                                  : sizeof gpu_tiles / sizeof(tile);
     uint64_t enough = caps->is_software ? 1 : caps->compute_units ? caps->compute_units : 32;
-    for (size_t i = 0; i + 1 < n; i++) {
-        bool wasted = p->m <= tiles[i].bm / 2 || p->n <= tiles[i].bn / 2;
-        if (tile_fits(&tiles[i], caps) && !wasted &&
-            count_tiles(p, tiles[i].bm, tiles[i].bn) >= enough)
-            return &tiles[i];
+    const uint32_t *knob = rx_gpu_knob(caps, RX_KNOB_TILE);
+    if (knob) {
+        tile chosen = {knob[0], knob[1], knob[2], knob[3], knob[4]};
+        if (tile_serves(&chosen, p, enough))
+            return chosen;
     }
-    return &tiles[n - 1];
+    for (size_t i = 0; i + 1 < n; i++)
+        if (tile_serves(&tiles[i], p, enough))
+            return tiles[i];
+    return tiles[n - 1];
 }
 
 /* Multiples of `unit` all: the first element, the stride of lines and those of the batch. */
@@ -273,7 +282,7 @@ static uint32_t pick_along(const rx_product *p, bool is_a)
 
 static void add_tiled(rx_gpu_build *b, const rx_product *p)
 {
-    const tile *t = pick_tile(p);
+    const tile shape = pick_tile(p), *t = &shape;
     bool is_int = !rlx_dtype_is_float(p->a_type);
     uint32_t along_a = pick_along(p, true), along_b = pick_along(p, false);
     static const rx_kernel kernels[2][2] = {{RX_K_matmul, RX_K_matmul_bv},
@@ -319,6 +328,11 @@ static void shape_kn(const rx_product *p, bool vector, uint32_t per, rx_gpu_disp
     uint32_t team = soft ? 4 : vector ? 8 : 32;
     if (!soft && vector && p->n * rx_product_batches(p) <= 16384)
         team = 4;
+    const uint32_t *knob = rx_gpu_knob(p->call->caps, RX_KNOB_GEMV_LINE);
+    if (knob && vector && knob[0] <= p->call->caps->max_invocations) {
+        local = knob[0];
+        team = knob[1];
+    }
     d->spec[0] = local;
     rx_gpu_spec(d, (uint32_t)p->m);
     rx_gpu_spec(d, team * each);
@@ -331,9 +345,15 @@ static void shape_nk(const rx_product *p, uint32_t per, rx_gpu_dispatch *d)
 {
     bool soft = p->call->caps->is_software;
     uint32_t local = soft ? 16 : p->m <= 2 ? 256 : p->m <= 4 ? 128 : 64;
+    uint32_t cols = 4;
+    const uint32_t *knob = rx_gpu_knob(p->call->caps, RX_KNOB_GEMV);
+    if (knob && p->m <= 2) {
+        local = knob[0];
+        cols = knob[1];
+    }
     if (local > p->call->caps->max_invocations)
         local = p->call->caps->max_invocations;
-    uint32_t team = local, cols = 4;
+    uint32_t team = local;
     while (team > 8 && (int64_t)team * per * 2 > p->k)
         team /= 2;
     if (cols < local / team)

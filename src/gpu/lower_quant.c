@@ -179,6 +179,11 @@ static uint32_t shape_gemv(rx_gpu_dispatch *d, const rx_product *p, rlx_dtype id
     while (team < local / 2 && (int64_t)team * 16 <= p->k &&
            columns * team < 4 * units * local * GEMV_EACH && !caps->is_software)
         team *= 2;
+    const uint32_t *knob = rx_gpu_knob(caps, RX_KNOB_QUANT_GEMV);
+    if (knob && p->m <= 4 && knob[0] <= caps->max_invocations) {
+        local = knob[0];
+        team = knob[1];
+    }
     uint32_t cols = local / team * GEMV_EACH;
     const uint32_t spec[] = {(uint32_t)p->m, cols, team, local, ids};
     for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
@@ -228,22 +233,33 @@ static uint64_t count_tiles(const rx_product *p, const tile *t)
            (uint64_t)rx_product_batches(p);
 }
 
-/* The largest tile that fits and keeps the device busy. */
-static const tile *pick_tile(const rx_product *p)
+static bool tile_serves(const tile *t, const rx_product *p, uint64_t enough)
+{
+    const rx_gpu_caps *caps = p->call->caps;
+    uint64_t shared_bytes = (uint64_t)t->bk * (t->bm + t->bn + 8) * 4;
+    bool wasted = p->m <= t->bm / 2 || p->n <= t->bn / 2;
+    return shared_bytes <= caps->max_shared_bytes && !wasted && count_tiles(p, t) >= enough &&
+           t->bm / t->tm * (t->bn / t->tn) <= caps->max_invocations;
+}
+
+/* The tile that was measured to be fastest, else the largest that keeps the device busy. */
+static tile pick_tile(const rx_product *p)
 {
     const rx_gpu_caps *caps = p->call->caps;
     const tile *tiles = caps->is_software ? software_tiles : gpu_tiles;
     size_t n = caps->is_software ? sizeof software_tiles / sizeof(tile)
                                  : sizeof gpu_tiles / sizeof(tile);
     uint64_t enough = caps->is_software ? 1 : caps->compute_units ? caps->compute_units : 32;
-    for (size_t i = 0; i + 1 < n; i++) {
-        const tile *t = &tiles[i];
-        uint64_t shared_bytes = (uint64_t)t->bk * (t->bm + t->bn + 8) * 4;
-        bool wasted = p->m <= t->bm / 2 || p->n <= t->bn / 2;
-        if (shared_bytes <= caps->max_shared_bytes && !wasted && count_tiles(p, t) >= enough)
-            return t;
+    const uint32_t *knob = rx_gpu_knob(caps, RX_KNOB_QUANT_TILE);
+    if (knob) {
+        tile chosen = {knob[0], knob[1], knob[2], knob[3], knob[4]};
+        if (tile_serves(&chosen, p, enough))
+            return chosen;
     }
-    return &tiles[n - 1];
+    for (size_t i = 0; i + 1 < n; i++)
+        if (tile_serves(&tiles[i], p, enough))
+            return tiles[i];
+    return tiles[n - 1];
 }
 
 static void add_gemm(rx_gpu_build *b, const rx_product *p)
@@ -251,7 +267,7 @@ static void add_gemm(rx_gpu_build *b, const rx_product *p)
     static const rx_kernel kernels[RX_N_QUANT_FAMILIES] = {RX_K_dequant_gemm, RX_K_dequant_gemm_iq1,
                                                   RX_K_dequant_gemm_iq2, RX_K_dequant_gemm_iq3,
                                                   RX_K_dequant_gemm_int};
-    const tile *t = pick_tile(p);
+    const tile shape = pick_tile(p), *t = &shape;
     rx_gpu_ref grid = rx_quant_grid(b, p->call, 1);
     rx_gpu_dispatch *d = rx_gpu_add(b, kernels[rx_quant_family_of(p->b_type)],
                                     t->bm / t->tm * (t->bn / t->tn));

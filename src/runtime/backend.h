@@ -8,6 +8,7 @@
 #include "compile/program.h"
 #include "compile/target.h"
 #include "rlx/device.h"
+#include "runtime/knob.h"
 
 typedef struct rx_device rx_device;   /* an open device; each backend has its own struct */
 typedef struct rx_weights rx_weights; /* the params of a program on a device, shared by clones */
@@ -34,6 +35,9 @@ typedef struct rx_backend {
     rlx_support (*op_support)(rx_op op);
     /* Names the kernels of this build; NULL: the version of the library does. */
     uint64_t (*kernels_digest)(void);
+    /* Kernel variants: the table, and what programs that are bound from now on use. NULL: none. */
+    const rx_knob *(*knobs)(size_t *n);
+    void (*set_knobs)(rx_device *d, const rx_knobs *k);
 
     /* Weights: all absent at first. set may be called again; after set with RLX_BORROW the data
      * stays valid. */

@@ -15,12 +15,13 @@
 #include "base/map.h"
 #include "runtime/device.h"
 
-#define MAGIC 0x31304c4143584c52u /* "RLXCAL01" */
+#define MAGIC 0x32304c4143584c52u /* "RLXCAL02" */
 #define N_NUMBERS 7
 
 typedef struct record {
-    uint64_t magic, key, digest; /* digest: of the numbers */
+    uint64_t magic, key, digest; /* digest: of what follows */
     double number[N_NUMBERS];
+    char kernels[sizeof ((rlx_calibration *)0)->kernels]; /* zeros behind the text */
 } record;
 
 /* ---- Typical numbers ------------------------------------------------------------------------- */
@@ -69,16 +70,24 @@ static void to_numbers(const rlx_calibration *c, double number[N_NUMBERS])
     memcpy(number, all, sizeof all);
 }
 
-static rlx_calibration from_numbers(const double n[N_NUMBERS])
+static rlx_calibration from_record(const record *r)
 {
-    return (rlx_calibration){.measured = true, .gemm = n[0], .gemm_fast = n[1], .bandwidth = n[2],
-                             .dispatch = n[3], .submit = n[4], .upload = n[5], .download = n[6]};
+    const double *n = r->number;
+    rlx_calibration c = {.measured = true, .gemm = n[0], .gemm_fast = n[1], .bandwidth = n[2],
+                         .dispatch = n[3], .submit = n[4], .upload = n[5], .download = n[6]};
+    memcpy(c.kernels, r->kernels, sizeof c.kernels);
+    return c;
+}
+
+static uint64_t digest_of(const record *r)
+{
+    return rx_hash(rx_hash(r->key, r->number, sizeof r->number), r->kernels, sizeof r->kernels);
 }
 
 static bool is_sound(const record *r, uint64_t key)
 {
-    if (r->magic != MAGIC || r->key != key ||
-        r->digest != rx_hash(key, r->number, sizeof r->number))
+    if (r->magic != MAGIC || r->key != key || r->digest != digest_of(r) ||
+        r->kernels[sizeof r->kernels - 1])
         return false;
     for (size_t i = 0; i < N_NUMBERS; i++)
         if (!(r->number[i] > 0) || !isfinite(r->number[i]))
@@ -103,7 +112,7 @@ bool rx_calibration_load(const rx_backend *b, const rlx_device_info *info, rlx_c
                path);
         return false;
     }
-    *out = from_numbers(r.number);
+    *out = from_record(&r);
     return true;
 }
 
@@ -113,7 +122,8 @@ rlx_status rx_calibration_save(const rx_backend *b, const rlx_device_info *info,
     char name[64];
     record r = {.magic = MAGIC, .key = key_of(b, info)};
     to_numbers(c, r.number);
-    r.digest = rx_hash(r.key, r.number, sizeof r.number);
+    snprintf(r.kernels, sizeof r.kernels, "%s", c->kernels);
+    r.digest = digest_of(&r);
     file_name(r.key, name, sizeof name);
     return rx_cache_write(name, &(rx_bytes){&r, sizeof r}, 1, err);
 }

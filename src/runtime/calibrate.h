@@ -12,6 +12,14 @@ rlx_calibration rx_calibration_assume(const rlx_device_info *info);
 bool rx_calibration_load(const rx_backend *b, const rlx_device_info *info, rlx_calibration *out);
 rlx_status rx_calibration_save(const rx_backend *b, const rlx_device_info *info,
                                const rlx_calibration *c, rlx_error *err);
+/* Finds the fastest kernel variants, with products of at most `most` rows and columns, and sets
+ * them. Those that cannot be measured stay as usual. calibrate_knobs.c */
+rlx_status rx_calibrate_knobs(rlx_device *d, int64_t most, rx_knobs *out, rlx_error *err);
+/* Kernel variants and their names; unknown names are logged and passed over. knobs.c */
+void rx_knobs_parse(const rx_backend *b, const char *text, rx_knobs *out);
+void rx_knobs_print(const rx_backend *b, const rx_knobs *k, char *out, size_t cap);
+/* Gives a device that was just opened its kernel variants. */
+void rx_knobs_apply(rlx_device *d);
 /* Runs small graphs on the device: takes a fraction of a second. calibrate_measure.c */
 rlx_status rx_calibration_measure(rlx_device *d, rlx_calibration *out, rlx_error *err);
 /* What is known, without opening the device: from the cache folder, else assumed. With

@@ -10,6 +10,7 @@
 #include "rlx/ops.h"
 #include "rlx/session.h"
 #include "runtime/calibrate.h"
+#include "runtime/device.h"
 
 #define N_CHAIN 48 /* tiny steps in a row */
 #define MOST_RUNS 24
@@ -291,6 +292,20 @@ static rlx_status measure_transfers(meter *m)
     return RLX_OK;
 }
 
+/* ---- Kernel variants ------------------------------------------------------------------------- */
+
+/* Software devices are slow to make kernels ready, and there is one right shape for a CPU. */
+static rlx_status measure_knobs(meter *m, const rlx_device_info *info)
+{
+    rx_knobs knobs = {{0}};
+    if (!info->is_software && !info->is_test)
+        RLX_TRY(rx_calibrate_knobs(m->device, m->largest_gemm, &knobs, m->err));
+    else if (m->device->backend->set_knobs)
+        m->device->backend->set_knobs(m->device->device, &knobs);
+    rx_knobs_print(m->device->backend, &knobs, m->found.kernels, sizeof m->found.kernels);
+    return RLX_OK;
+}
+
 /* ---- All ------------------------------------------------------------------------------------- */
 
 rlx_status rx_calibration_measure(rlx_device *d, rlx_calibration *out, rlx_error *err)
@@ -308,6 +323,7 @@ rlx_status rx_calibration_measure(rlx_device *d, rlx_calibration *out, rlx_error
         m.largest_bytes = (int64_t)16 << 20;
     }
     *out = (rlx_calibration){0};
+    RLX_TRY(measure_knobs(&m, &info));
     RLX_TRY(measure_latency(&m));
     RLX_TRY(measure_rates(&m));
     RLX_TRY(measure_transfers(&m));

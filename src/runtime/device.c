@@ -9,6 +9,7 @@
 #include "base/env.h"
 #include "base/mem.h"
 #include "ops/lower.h"
+#include "runtime/calibrate.h"
 
 #define MAX_DEVICES 16 /* of one backend */
 
@@ -205,6 +206,7 @@ rlx_status rlx_device_open(const char *id, const rlx_device_desc *desc, rlx_devi
         rx_free(d);
         return st;
     }
+    rx_knobs_apply(d);
     *out = d;
     return RLX_OK;
 }

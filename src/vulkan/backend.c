@@ -8,6 +8,11 @@ static const rx_target *device_target(rx_device *d)
     return &d->target;
 }
 
+static void set_knobs(rx_device *d, const rx_knobs *k)
+{
+    d->caps.knobs = *k;
+}
+
 const rx_backend rx_backend_vulkan = {
     .name = "vulkan",
     .rank = 20,
@@ -17,6 +22,8 @@ const rx_backend rx_backend_vulkan = {
     .target = device_target,
     .op_support = rx_gpu_op_support,
     .kernels_digest = rx_gpu_kernels_digest,
+    .knobs = rx_gpu_knobs,
+    .set_knobs = set_knobs,
     .weights_create = rx_vk_weights_create,
     .weights_set = rx_vk_weights_set,
     .weights_destroy = rx_vk_weights_destroy,

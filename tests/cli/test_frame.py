@@ -83,7 +83,8 @@ expect(1, "devices", "--device", "nonsense", err="nonsense")
 expect(0, "devices", "--device", "cpu", "--calibrate", out="measured")
 for d in expect_json("devices", "--device", "cpu"):
     rates = d["calibration"]
-    check(rates["measured"] and all(v > 0 for v in rates.values()), "devices --calibrate: kept")
+    check(rates["measured"] and all(v > 0 for k, v in rates.items() if k != "kernels"),
+          "devices --calibrate: kept")
 check(expect_json("devices", "--device", "cpu", "--threads", "1")[0]["threads"] == 1, "--threads 1")
 if not any(d["backend"] == "vulkan" for d in devices):
     expect(0, "devices", out="vulkan")

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* Calibration: files of the cache folder, sound and broken ones; the cost model with made-up
- * numbers; the device that is chosen by them. */
+ * numbers; the device that is chosen by them; kernel variants of a device that has some. */
 #include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "check.h"
 #include "compile/estimate.h"
 #include "rlx/rlx.h"
 #include "runtime/calibrate.h"
+#include "runtime/device.h"
 #include "runtime/session.h"
 
 static char folder[] = "/tmp/rlx-calibrate-XXXXXX";
@@ -17,7 +19,8 @@ static char folder[] = "/tmp/rlx-calibrate-XXXXXX";
 static const rlx_calibration slow_start = {.measured = true, .gemm = 1e13, .gemm_fast = 4e13,
     .bandwidth = 1e12, .dispatch = 5e-6, .submit = 5e-5, .upload = 1e10, .download = 1e10};
 static const rlx_calibration quick_start = {.measured = true, .gemm = 1e11, .gemm_fast = 1e11,
-    .bandwidth = 2e10, .dispatch = 1e-7, .submit = 1e-6, .upload = 2e10, .download = 2e10};
+    .bandwidth = 2e10, .dispatch = 1e-7, .submit = 1e-6, .upload = 2e10, .download = 2e10,
+    .kernels = "tile=64x64"};
 static const rlx_calibration slow_all = {.measured = true, .gemm = 1e9, .gemm_fast = 1e9,
     .bandwidth = 1e9, .dispatch = 1e-4, .submit = 1e-3, .upload = 1e9, .download = 1e9};
 
@@ -35,7 +38,8 @@ static bool same(const rlx_calibration *a, const rlx_calibration *b)
 {
     return a->measured == b->measured && a->gemm == b->gemm && a->gemm_fast == b->gemm_fast &&
            a->bandwidth == b->bandwidth && a->dispatch == b->dispatch && a->submit == b->submit &&
-           a->upload == b->upload && a->download == b->download;
+           a->upload == b->upload && a->download == b->download &&
+           !strcmp(a->kernels, b->kernels);
 }
 
 /* ---- Files ----------------------------------------------------------------------------------- */
@@ -73,6 +77,7 @@ static void count_warning(void *user, rlx_log_level level, const char *text)
 
 static void test_files(void)
 {
+    enum { FILE_BYTES = 80 + sizeof ((rlx_calibration *)0)->kernels };
     char path[512], reason[512];
     rlx_device_info cpu, other;
     rlx_calibration c;
@@ -95,14 +100,14 @@ static void test_files(void)
 
     find_file(path, sizeof path);
     rlx_set_log(count_warning, NULL, RLX_LOG_WARN);
-    for (long at = 0; at < 80; at++) { /* no byte may be another */
+    for (long at = 0; at < FILE_BYTES; at++) { /* no byte may be another */
         change_byte(path, at);
         CHECK(!rx_calibration_load(&rx_backend_cpu, &cpu, &c));
         change_byte(path, at);
     }
-    CHECK(n_warnings == 80);
+    CHECK(n_warnings == FILE_BYTES);
     CHECK(rx_calibration_load(&rx_backend_cpu, &cpu, &c));
-    for (long bytes = 0; bytes < 80; bytes += 13) {
+    for (long bytes = 0; bytes < FILE_BYTES; bytes += 13) {
         CHECK(truncate(path, bytes) == 0);
         CHECK(!rx_calibration_load(&rx_backend_cpu, &cpu, &c));
     }
@@ -232,6 +237,85 @@ static void test_public(void)
     rlx_graph_destroy(g);
 }
 
+/* ---- Kernel variants ------------------------------------------------------------------------- */
+
+/* The CPU device with a knob: programs that are bound with one of its choices run as slowly as it
+ * says, and with the last not at all. */
+
+static const rx_knob_choice speeds[] = {{"auto", {3}}, {"slow", {6}}, {"fast", {0}},
+                                        {"broken", {0}}};
+static const rx_knob fake_knobs[] = {
+    {.name = "size", .choices = speeds, .n_choices = 1, .weight = RLX_Q4_0, .rows = 1, .size = 32,
+     .copies = 1, .trans_b = true},
+    {.name = "speed", .choices = speeds, .n_choices = 4, .weight = RLX_F32, .rows = 2, .size = 16,
+     .copies = 2}};
+static rx_knobs now_set;
+static struct { rx_exec *exec; uint8_t choice; } bound[16];
+static size_t n_bound;
+
+static const rx_knob *list_fake_knobs(size_t *n)
+{
+    *n = 2;
+    return fake_knobs;
+}
+
+static void set_fake_knobs(rx_device *d, const rx_knobs *k)
+{
+    (void)d;
+    now_set = *k;
+}
+
+static rlx_status bind_fake(rx_exec *e, const int64_t *dims, rlx_error *err)
+{
+    if (now_set.choice[1] == 3)
+        return rx_fail(err, RLX_INTERNAL, "this variant is broken");
+    bound[n_bound % 16].exec = e;
+    bound[n_bound++ % 16].choice = now_set.choice[1];
+    return rx_backend_cpu.exec_bind(e, dims, err);
+}
+
+static rlx_status submit_fake(rx_exec *e, const rx_submit *s, uint64_t *ticket, rlx_error *err)
+{
+    for (size_t i = 0; i < 16; i++)
+        if (bound[i].exec == e)
+            usleep(1000 * speeds[bound[i].choice].word[0]);
+    return rx_backend_cpu.exec_submit(e, s, ticket, err);
+}
+
+static void test_knobs(void)
+{
+    rx_backend fake = rx_backend_cpu;
+    rlx_device *d;
+    rlx_error err;
+    rx_knobs k;
+    char text[64];
+    fake.knobs = list_fake_knobs;
+    fake.set_knobs = set_fake_knobs;
+    fake.exec_bind = bind_fake;
+    fake.exec_submit = submit_fake;
+    rx_knobs_parse(&fake, "speed=fast,other=1,speed=none,size", &k);
+    CHECK(k.choice[0] == 0 && k.choice[1] == 2);
+    rx_knobs_print(&fake, &k, text, sizeof text);
+    CHECK(!strcmp(text, "speed=fast"));
+    rx_knobs_parse(&fake, "", &k);
+    rx_knobs_print(&fake, &k, text, sizeof text);
+    CHECK(!text[0] && !k.choice[1]);
+
+    if (!CHECK_OK(rlx_device_open("cpu", NULL, &d, &err), &err))
+        return;
+    d->backend = &fake;
+    CHECK_OK(rx_calibrate_knobs(d, 4096, &k, &err), &err);
+    CHECK(k.choice[0] == 0 && k.choice[1] == 2 && now_set.choice[1] == 2);
+    setenv("RLX_KERNELS", "speed=slow", 1);
+    rx_knobs_apply(d);
+    CHECK(now_set.choice[1] == 1);
+    unsetenv("RLX_KERNELS");
+    rx_knobs_apply(d); /* the file of the CPU says nothing about it */
+    CHECK(now_set.choice[1] == 0);
+    d->backend = &rx_backend_cpu;
+    rlx_device_close(d);
+}
+
 static void remove_folder(void)
 {
     char path[512];
@@ -254,6 +338,7 @@ int main(void)
     test_assumed();
     test_choice();
     test_public();
+    test_knobs();
     remove_folder();
     return check_done();
 }

@@ -23,6 +23,10 @@ shared=16384,invocations=128,coopmat=0,address=0")
     rlx_vulkan_ops(vulkan-host 12 RLX_VULKAN_ARENA_DEBUG=host)
     rlx_vulkan_ops(vulkan-device 16 RLX_VULKAN_ARENA_DEBUG=device RLX_VULKAN_VALIDATION=1)
     rlx_vulkan_ops(vulkan-barriers 12 RLX_FULL_BARRIER=1)
+    # Kernel variants that calibration may choose.
+    rlx_vulkan_ops(vulkan-kernels 60
+        "RLX_KERNELS=tile=64x64x16/8x4,quant_tile=64x64x32/8x8,gemv=128x8,gemv_line=128x16,\
+quant_gemv=64x32" OPTIONS --filter matmul)
     rlx_vulkan_ops(vulkan-fallback 10 RLX_LIMITS=host=2)
     # A newer lavapipe, where it can be had. It takes minutes to compile kernels with many barriers,
     # so these are the families without.

@@ -77,7 +77,16 @@ static void json_calibration(json *j, const rlx_calibration *c)
     json_real(j, "submit_us", c->submit * 1e6);
     json_real(j, "upload_gbs", c->upload * 1e-9);
     json_real(j, "download_gbs", c->download * 1e-9);
+    json_text(j, "kernels", c->kernels);
     json_end(j);
+}
+
+/* Kernel variants that were measured to be faster than the usual ones. */
+static void print_kernels(const rlx_device_info *list, const rlx_calibration *c, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (c[i].kernels[0])
+            printf("  kernels of %s: %s\n", list[i].id, c[i].kernels);
 }
 
 static void print_calibration(const rlx_device_info *list, const rlx_calibration *c, size_t n,
@@ -182,6 +191,7 @@ static int run_devices(void *record)
         const bool all = o->all || o->common.device.n;
         print_table(list, n, all);
         print_calibration(list, c, n, all);
+        print_kernels(list, c, n);
         if (!o->common.device.n) {
             print_absent();
             printf("\n* is what --device auto opens%s\n",
@@ -211,7 +221,8 @@ const cli_command cmd_devices = {
                "none.\nThe first column marks the one that \"auto\" opens.\n\n"
                "The second table is what each device does: the rates of matrix products (f32, and\n"
                "under policy fast) and of memory, the time of a step and of a run besides their\n"
-               "work, the rates of inputs and outputs. Automatic choices go by these numbers.",
+               "work, the rates of inputs and outputs. Automatic choices go by these numbers.\n"
+               "Below are kernel variants of GPUs that were measured to be faster there.",
     .examples = "  rlx devices                    what is there\n"
                 "  rlx devices --device vulkan    the device that this name opens\n"
                 "  rlx devices --calibrate        measure them, for the automatic choice\n"

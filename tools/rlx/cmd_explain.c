@@ -232,8 +232,11 @@ static void print_json(const work *w, const stages *s, const runs *r)
 
 static void print_text(const work *w, const options *o, const stages *s, const runs *r)
 {
+    rlx_calibration c;
     printf("graph \"%s\" on %s (%s)\n", rlx_graph_name(w->graph), w->device_info.id,
            w->device_info.name);
+    if (rlx_device_calibration(w->device_info.id, 0, &c, NULL) == RLX_OK && c.kernels[0])
+        printf("kernel variants, as calibrated: %s\n", c.kernels);
     print_stages(s, rlx_session_n_steps(w->session));
     print_dispatch(w);
     print_memory(w);

@@ -20,7 +20,7 @@
  *   vf_sel(m, a, b) = m ? a : b   vi_sel   vm_and vm_or vm_not vm_any vm_all
  *   vm_first(n): the first n lanes
  *   vi_set1 vi_load vi_store vi_load_part vi_store_part
- *   vi_load_u8: VF bytes, one in each lane   vi_store_s8: the same for lanes of -128 to 127
+ *   vi_load_u8 vi_load_s8: VF bytes, one in each lane   vi_store_s8: lanes of -128 to 127
  *   vi_add vi_sub vi_mul (low half) vi_min vi_max vi_and vi_or vi_xor vi_eq vi_gt
  *   vi_shl vi_shr (fills with the sign) vi_shr_u (fills with zero), by a constant
  *   vi_shift(a, n): n bits to the left, or -n to the right (fills with zero)

@@ -69,6 +69,10 @@ RX_INLINE vi vi_load_u8(const uint8_t *p)
 {
     return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
 }
+RX_INLINE vi vi_load_s8(const int8_t *p)
+{
+    return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p));
+}
 RX_INLINE vi vi_add(vi a, vi b) { return _mm256_add_epi32(a, b); }
 RX_INLINE vi vi_sub(vi a, vi b) { return _mm256_sub_epi32(a, b); }
 RX_INLINE vi vi_mul(vi a, vi b) { return _mm256_mullo_epi32(a, b); }

@@ -56,6 +56,10 @@ RX_INLINE vi vi_load_u8(const uint8_t *p)
 {
     return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
 }
+RX_INLINE vi vi_load_s8(const int8_t *p)
+{
+    return _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p));
+}
 RX_INLINE vi vi_load_part(const void *p, int n)
 {
     return _mm512_maskz_loadu_epi32(vm_first(n), p);

@@ -87,6 +87,12 @@ RX_INLINE vi vi_load_u8(const uint8_t *p)
     const uint16x8_t wide = vmovl_u8(vcreate_u8(four));
     return vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(wide)));
 }
+RX_INLINE vi vi_load_s8(const int8_t *p)
+{
+    uint32_t four;
+    memcpy(&four, p, sizeof four);
+    return vmovl_s16(vget_low_s16(vmovl_s8(vcreate_s8(four))));
+}
 RX_INLINE vi vi_add(vi a, vi b) { return vaddq_s32(a, b); }
 RX_INLINE vi vi_sub(vi a, vi b) { return vsubq_s32(a, b); }
 RX_INLINE vi vi_mul(vi a, vi b) { return vmulq_s32(a, b); }

@@ -32,6 +32,10 @@
  *   vh: VF / 2 floats, with vh_set1 vh_add vh_fma vh_load_part vh_store_part. RX_VEC_HALF: 1
  *      where they are faster; else a vh is a vf
  *   vf_transpose(r): the VF x VF matrix of vectors r[0..VF-1], in place
+ *   vf_unzip(a, b, to): the 2 VF lanes of a and b, those with an even index to to[0], the others
+ *      to to[1]. vf_zip(a, b, to): the other way round
+ *   RX_VEC_SLIDE: 1 where vf_slide(a, b, n), the lanes of a from n on and then those of b, is
+ *      faster than a load that is not aligned; n is 1 to 4
  *   vi_dot_u8s8(acc, u, s): acc + the sum of four products of u8 and s8 in each lane, exact
  *   vi_dot_u7s8: the same for u below 128, where that is faster
  */

@@ -16,6 +16,15 @@ const char *const rx_cases_conv[] = {
     "$T=f32|f16|bf16 $K=1|3|5|7 $S=1|2 : conv2d($T[2,17,12,13], $T[17,1,$K,$K]:param, $T[17]) "
     "{groups=17, stride=[$S,$S], pads=[2,2,2,2]}",
     "conv2d(f32[1,3,8,8], f32[9,1,3,3], f32[9]) {groups=3, pads=[1,1,1,1]}",
+    "$W=2|3|5|7|14|28|57|112 $K=3|5 $S=1|2 : "
+    "conv2d(f32[2,20,9,$W], f32[20,1,$K,$K]:param, f32[20]) "
+    "{groups=20, stride=[$S,$S], pads=[2,2,2,2], act=relu}",
+    "$W=3|5|7|14|28|57|112 $K=2|3|5 $S=1|2 : conv2d(f32[1,3,31,$W], f32[3,1,$K,$K]:param) "
+    "{groups=3, stride=[$S,$S], pads=[2,1,2,1]}",
+    "$T=f32|f16|bf16 : conv2d($T[1,33,40,39], $T[33,1,3,3]:param, $T[33], $T[1,33,40,39]) "
+    "{groups=33, pads=[1,1,1,1], act=silu}",
+    "$T=f32|f16|bf16 : conv2d($T[1,33,40,39], $T[33,1,5,5]:param, $T[33], $T[1,33,20,20]) "
+    "{groups=33, stride=[2,2], pads=[2,2,2,2], act=relu, act_last=true}",
     "$T=f32|f16|bf16 $A=none|relu|gelu|gelu_tanh|silu|sigmoid|tanh|hard_swish : "
     "conv2d($T[1,3,5,6], $T[4,3,3,3], $T[4]) {act=$A}",
     "$A=none|relu|silu $L=true|false $B=_|f32[4] : "

@@ -218,6 +218,20 @@ RX_INLINE void vf_transpose(vf r[VF])
     }
 }
 
+RX_INLINE void vf_unzip(vf a, vf b, vf to[2])
+{
+    const __m256d even = _mm256_castps_pd(_mm256_shuffle_ps(a, b, 0x88));
+    const __m256d odd = _mm256_castps_pd(_mm256_shuffle_ps(a, b, 0xdd));
+    to[0] = _mm256_castpd_ps(_mm256_permute4x64_pd(even, 0xd8));
+    to[1] = _mm256_castpd_ps(_mm256_permute4x64_pd(odd, 0xd8));
+}
+RX_INLINE void vf_zip(vf a, vf b, vf to[2])
+{
+    const vf low = _mm256_unpacklo_ps(a, b), high = _mm256_unpackhi_ps(a, b);
+    to[0] = _mm256_permute2f128_ps(low, high, 0x20);
+    to[1] = _mm256_permute2f128_ps(low, high, 0x31);
+}
+
 /* Half vectors are no faster here: they are whole ones. */
 #define RX_VEC_HALF 0
 typedef vf vh;

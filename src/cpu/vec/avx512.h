@@ -211,6 +211,28 @@ RX_INLINE void vf_transpose(vf r[VF])
     }
 }
 
+RX_INLINE void vf_unzip(vf a, vf b, vf to[2])
+{
+    const vi even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    to[0] = _mm512_permutex2var_ps(a, even, b);
+    to[1] = _mm512_permutex2var_ps(a, vi_add(even, vi_set1(1)), b);
+}
+RX_INLINE void vf_zip(vf a, vf b, vf to[2])
+{
+    const vi low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    to[0] = _mm512_permutex2var_ps(a, low, b);
+    to[1] = _mm512_permutex2var_ps(a, vi_add(low, vi_set1(8)), b);
+}
+
+#define RX_VEC_SLIDE 1
+#define RX_VEC_ALIGN(a, b, n)                                                 \
+    _mm512_castsi512_ps(_mm512_alignr_epi32(vi_bits_vf(b), vi_bits_vf(a), n))
+RX_INLINE vf vf_slide(vf a, vf b, const int n)
+{
+    return n == 1 ? RX_VEC_ALIGN(a, b, 1) : n == 2 ? RX_VEC_ALIGN(a, b, 2) :
+           n == 3 ? RX_VEC_ALIGN(a, b, 3) : RX_VEC_ALIGN(a, b, 4);
+}
+
 /* Half vectors, where half of the lanes cost half of the time: vh_* as vf_*, n up to VF / 2. */
 #define RX_VEC_HALF 1
 typedef __m256 vh;

@@ -202,6 +202,19 @@ RX_INLINE void vf_transpose(vf r[VF])
     r[3] = vcombine_f32(vget_high_f32(x.val[1]), vget_high_f32(y.val[1]));
 }
 
+RX_INLINE void vf_unzip(vf a, vf b, vf to[2])
+{
+    const float32x4x2_t pair = vuzpq_f32(a, b);
+    to[0] = pair.val[0];
+    to[1] = pair.val[1];
+}
+RX_INLINE void vf_zip(vf a, vf b, vf to[2])
+{
+    const float32x4x2_t pair = vzipq_f32(a, b);
+    to[0] = pair.val[0];
+    to[1] = pair.val[1];
+}
+
 /* Half vectors are no faster here: they are whole ones. */
 #define RX_VEC_HALF 0
 typedef vf vh;

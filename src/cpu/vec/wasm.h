@@ -186,6 +186,17 @@ RX_INLINE void vf_transpose(vf r[VF])
     r[3] = wasm_i64x2_shuffle(x1, y1, 1, 3);
 }
 
+RX_INLINE void vf_unzip(vf a, vf b, vf to[2])
+{
+    to[0] = wasm_i32x4_shuffle(a, b, 0, 2, 4, 6);
+    to[1] = wasm_i32x4_shuffle(a, b, 1, 3, 5, 7);
+}
+RX_INLINE void vf_zip(vf a, vf b, vf to[2])
+{
+    to[0] = wasm_i32x4_shuffle(a, b, 0, 4, 1, 5);
+    to[1] = wasm_i32x4_shuffle(a, b, 2, 6, 3, 7);
+}
+
 /* Half vectors are no faster here: they are whole ones. */
 #define RX_VEC_HALF 0
 typedef vf vh;

@@ -13,23 +13,25 @@ typedef struct text {
     int32_t *ids;
 } text;
 
-typedef struct batch {
+struct rx_embedding {
     rlx_model *m;
     rlx_pooling pooling;
     bool normalize;
     size_t width, max_texts, max_tokens;
     text *texts; /* longest first */
-    size_t n_texts;
+    size_t n_texts, done, n_cut;
+    bool active;     /* a run is submitted and not yet waited for */
+    uint64_t ticket; /* of that run */
     int32_t *tokens, *types, *lengths;
     float *hidden; /* [max_texts, max_tokens, width] */
     float *out;
     rx_arena arena;
-} batch;
+};
 
 /* ---- Tokens ---------------------------------------------------------------------------------- */
 
 /* `room` has max_tokens places. */
-static rlx_status encode_one(batch *b, const char *s, int32_t *room, text *t, bool *cut,
+static rlx_status encode_one(rx_embedding *b, const char *s, int32_t *room, text *t, bool *cut,
                              rlx_error *err)
 {
     rlx_token_list list = {.ids = room, .cap = b->max_tokens};
@@ -54,7 +56,7 @@ static int compare_lengths(const void *a, const void *b)
     return x->index < y->index ? -1 : 1;
 }
 
-static rlx_status encode_all(batch *b, const char *const *texts, size_t *n_cut, rlx_error *err)
+static rlx_status encode_all(rx_embedding *b, const char *const *texts, rlx_error *err)
 {
     int32_t *room = rx_arena_alloc(&b->arena, b->max_tokens * sizeof *room);
     if (!room)
@@ -65,7 +67,7 @@ static rlx_status encode_all(batch *b, const char *const *texts, size_t *n_cut, 
             return rx_fail(err, RLX_INVALID, "text %zu is NULL", i);
         b->texts[i].index = i;
         RLX_TRY(encode_one(b, texts[i], room, &b->texts[i], &cut, err));
-        *n_cut += cut;
+        b->n_cut += cut;
     }
     qsort(b->texts, b->n_texts, sizeof *b->texts, compare_lengths);
     return RLX_OK;
@@ -73,7 +75,7 @@ static rlx_status encode_all(batch *b, const char *const *texts, size_t *n_cut, 
 
 /* ---- Runs ------------------------------------------------------------------------------------ */
 
-static void fill_inputs(batch *b, const text *texts, size_t n, size_t length)
+static void fill_inputs(rx_embedding *b, const text *texts, size_t n, size_t length)
 {
     int32_t pad = rlx_tokenizer_special(b->m->tokenizer, RLX_SPECIAL_PAD);
     for (size_t i = 0; i < n; i++) {
@@ -86,7 +88,7 @@ static void fill_inputs(batch *b, const text *texts, size_t n, size_t length)
 }
 
 /* One vector from the rows [n, width] of a text. */
-static void pool_rows(const batch *b, const float *rows, size_t n, float *out)
+static void pool_rows(const rx_embedding *b, const float *rows, size_t n, float *out)
 {
     size_t w = b->width, first = b->pooling == RLX_POOL_LAST ? n - 1 : 0;
     size_t last = b->pooling == RLX_POOL_FIRST ? 0 : n - 1;
@@ -104,46 +106,67 @@ static void pool_rows(const batch *b, const float *rows, size_t n, float *out)
         out[j] = (float)(out[j] * scale);
 }
 
-static rlx_status run_batch(batch *b, const text *texts, size_t n, rlx_error *err)
+/* The texts of the next run: at most max_texts, the first of them the longest. */
+static size_t next_texts(const rx_embedding *b)
+{
+    size_t left = b->n_texts - b->done;
+    return left < b->max_texts ? left : b->max_texts;
+}
+
+/* Fills and binds the next run: its inputs, how many, and its output. */
+static rlx_status prepare_run(rx_embedding *b, rlx_tensor in[3], size_t *n_in, rlx_tensor *out,
+                              rlx_error *err)
 {
     rlx_session *s = b->m->session;
-    size_t length = texts[0].n, bytes = n * length * sizeof *b->tokens;
+    const text *texts = b->texts + b->done;
+    size_t n = next_texts(b), length = texts[0].n, bytes = n * length * sizeof *b->tokens;
     fill_inputs(b, texts, n, length);
-    rlx_tensor in[] = {{"tokens", b->tokens, bytes},
-                       {"lengths", b->lengths, n * sizeof *b->lengths},
-                       {"types", b->types, bytes}};
-    rlx_tensor out = {"hidden", b->hidden, n * length * b->width * sizeof *b->hidden};
+    in[0] = (rlx_tensor){"tokens", b->tokens, bytes};
+    in[1] = (rlx_tensor){"lengths", b->lengths, n * sizeof *b->lengths};
+    in[2] = (rlx_tensor){"types", b->types, bytes};
+    *n_in = b->m->known.has_types ? 3 : 2;
+    *out = (rlx_tensor){"hidden", b->hidden, n * length * b->width * sizeof *b->hidden};
     if (b->m->build.sequences > 1)
         RLX_TRY(rlx_session_bind(s, "batch", (int64_t)n, err));
-    RLX_TRY(rlx_session_bind(s, "seq", (int64_t)length, err));
-    RLX_TRY(rlx_run(s, in, b->m->known.has_types ? 3 : 2, &out, 1, err));
-    for (size_t i = 0; i < n; i++)
-        pool_rows(b, b->hidden + i * length * b->width, texts[i].n,
-                  b->out + texts[i].index * b->width);
+    return rlx_session_bind(s, "seq", (int64_t)length, err);
+}
+
+/* The run has ended and `hidden` has its rows. */
+static void finish_run(rx_embedding *b)
+{
+    size_t n = next_texts(b), length = b->texts[b->done].n;
+    for (size_t i = 0; i < n; i++) {
+        const text *t = &b->texts[b->done + i];
+        pool_rows(b, b->hidden + i * length * b->width, t->n, b->out + t->index * b->width);
+    }
+    b->done += n;
+    b->active = false;
+}
+
+static rlx_status run_batch(rx_embedding *b, rlx_error *err)
+{
+    rlx_tensor in[3], out;
+    size_t n_in;
+    RLX_TRY(prepare_run(b, in, &n_in, &out, err));
+    RLX_TRY(rlx_run(b->m->session, in, n_in, &out, 1, err));
+    finish_run(b);
     return RLX_OK;
 }
 
-static rlx_status run_all(batch *b, rlx_error *err)
+static rlx_status run_all(rx_embedding *b, rlx_error *err)
 {
-    size_t rows = b->max_texts * b->texts[0].n;
-    b->tokens = rx_arena_zero(&b->arena, rows * sizeof *b->tokens);
-    b->types = rx_arena_zero(&b->arena, rows * sizeof *b->types);
-    b->lengths = rx_arena_zero(&b->arena, b->max_texts * sizeof *b->lengths);
-    b->hidden = rx_arena_alloc(&b->arena, rows * b->width * sizeof *b->hidden);
-    if (!b->tokens || !b->types || !b->lengths || !b->hidden)
-        return rx_fail_memory(err, "a batch of texts", rows * b->width * sizeof *b->hidden);
     rlx_status st = RLX_OK;
     rx_mutex_lock(&b->m->run_lock);
-    for (size_t at = 0; at < b->n_texts && st == RLX_OK; at += b->max_texts) {
-        size_t left = b->n_texts - at;
-        st = run_batch(b, b->texts + at, left < b->max_texts ? left : b->max_texts, err);
-    }
+    while (b->done < b->n_texts && st == RLX_OK)
+        st = run_batch(b, err);
     if (st == RLX_OK && b->m->weights_in_file && !b->m->has_embedded)
         rx_model_release_pages(b->m); /* this run has packed the weights */
     b->m->has_embedded = true;
     rx_mutex_unlock(&b->m->run_lock);
     return st;
 }
+
+/* ---- Calls ----------------------------------------------------------------------------------- */
 
 static rlx_status check_embed(const rlx_model *m, const char *const *texts, size_t n,
                               const float *out, rlx_error *err)
@@ -160,10 +183,36 @@ static rlx_status check_embed(const rlx_model *m, const char *const *texts, size
     return RLX_OK;
 }
 
+/* Tokens of all texts and room for a run. b has its first fields; its arena is the caller's. */
+static rlx_status begin(rx_embedding *b, const char *const *texts, rlx_error *err)
+{
+    b->texts = rx_arena_zero(&b->arena, b->n_texts * sizeof *b->texts);
+    if (!b->texts)
+        return rx_fail_memory(err, "the list of texts", b->n_texts * sizeof *b->texts);
+    RLX_TRY(encode_all(b, texts, err));
+    size_t rows = b->max_texts * b->texts[0].n;
+    b->tokens = rx_arena_zero(&b->arena, rows * sizeof *b->tokens);
+    b->types = rx_arena_zero(&b->arena, rows * sizeof *b->types);
+    b->lengths = rx_arena_zero(&b->arena, b->max_texts * sizeof *b->lengths);
+    b->hidden = rx_arena_alloc(&b->arena, rows * b->width * sizeof *b->hidden);
+    if (!b->tokens || !b->types || !b->lengths || !b->hidden)
+        return rx_fail_memory(err, "a batch of texts", rows * b->width * sizeof *b->hidden);
+    return RLX_OK;
+}
+
+static rx_embedding describe(rlx_model *m, size_t n, const rlx_embed_desc *d, float *out)
+{
+    size_t max_texts = (size_t)m->build.sequences;
+    return (rx_embedding){.m = m, .pooling = d && d->pooling ? d->pooling : m->pooling,
+                          .normalize = !(d && d->no_normalize),
+                          .width = (size_t)m->known.embedding_width,
+                          .max_texts = max_texts < n ? max_texts : n,
+                          .max_tokens = (size_t)m->max_text, .n_texts = n, .out = out};
+}
+
 rlx_status rlx_embed(rlx_model *m, const char *const *texts, size_t n, const rlx_embed_desc *d,
                      float *out, size_t *n_cut, rlx_error *err)
 {
-    size_t cut = 0;
     if (n_cut)
         *n_cut = 0;
     RLX_TRY(check_embed(m, texts, n, out, err));
@@ -172,18 +221,70 @@ rlx_status rlx_embed(rlx_model *m, const char *const *texts, size_t n, const rlx
                        (int)d->pooling);
     if (!n)
         return RLX_OK;
-    size_t max_texts = (size_t)m->build.sequences;
-    batch b = {.m = m, .pooling = d && d->pooling ? d->pooling : m->pooling,
-               .normalize = !(d && d->no_normalize), .width = (size_t)m->known.embedding_width,
-               .max_texts = max_texts < n ? max_texts : n, .max_tokens = (size_t)m->max_text,
-               .n_texts = n, .out = out};
-    b.texts = rx_arena_zero(&b.arena, n * sizeof *b.texts);
-    rlx_status st = b.texts ? encode_all(&b, texts, &cut, err)
-                            : rx_fail_memory(err, "the list of texts", n * sizeof *b.texts);
+    rx_embedding b = describe(m, n, d, out);
+    rlx_status st = begin(&b, texts, err);
     if (st == RLX_OK)
         st = run_all(&b, err);
     rx_arena_finish(&b.arena);
     if (n_cut)
-        *n_cut = cut;
+        *n_cut = b.n_cut;
     return st;
+}
+
+/* ---- In steps -------------------------------------------------------------------------------- */
+
+rlx_status rx_embedding_begin(rlx_model *m, const char *const *texts, size_t n, float *out,
+                              rx_embedding **result, rlx_error *err)
+{
+    *result = NULL;
+    RLX_TRY(check_embed(m, texts, n, out, err));
+    if (!n)
+        return rx_fail(err, RLX_INVALID, "there is no text to embed");
+    rx_embedding *b = rx_alloc(sizeof *b);
+    if (!b)
+        return rx_fail_memory(err, "an embedding", sizeof *b);
+    *b = describe(m, n, NULL, out);
+    rlx_status st = begin(b, texts, err);
+    if (st == RLX_OK)
+        *result = b;
+    else
+        rx_embedding_end(b);
+    return st;
+}
+
+static rlx_status submit_batch(rx_embedding *b, rlx_error *err)
+{
+    rlx_session *s = b->m->session;
+    rlx_tensor in[3], out;
+    size_t n_in;
+    RLX_TRY(prepare_run(b, in, &n_in, &out, err));
+    for (size_t i = 0; i < n_in; i++)
+        RLX_TRY(rlx_session_set_input(s, in[i].name, in[i].data, in[i].bytes, err));
+    RLX_TRY(rlx_session_submit(s, &b->ticket, err));
+    b->active = true;
+    return RLX_OK;
+}
+
+rlx_status rx_embedding_next(rx_embedding *b, int64_t timeout_ms, bool *more, rlx_error *err)
+{
+    rlx_session *s = b->m->session;
+    *more = b->done < b->n_texts;
+    if (!*more)
+        return RLX_OK;
+    if (!b->active)
+        RLX_TRY(submit_batch(b, err));
+    RLX_TRY(rlx_session_wait(s, b->ticket, timeout_ms, err));
+    size_t rows = next_texts(b) * b->texts[b->done].n;
+    RLX_TRY(rlx_session_read(s, "hidden", 0, b->hidden, rows * b->width * sizeof *b->hidden, err));
+    finish_run(b);
+    *more = b->done < b->n_texts;
+    return RLX_OK;
+}
+
+void rx_embedding_end(rx_embedding *b)
+{
+    if (!b)
+        return;
+    rx_arena_finish(&b->arena);
+    rx_free(b);
 }

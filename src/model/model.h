@@ -146,6 +146,17 @@ rlx_status rx_context_restore(rlx_context *c, size_t seq, rx_note_fn *fn, void *
 rlx_status rx_encode_prompt(const rlx_tokenizer *t, const char *text, bool special, int32_t **ids,
                             size_t *n, rlx_error *err);
 
+/* ---- embed.c --------------------------------------------------------------------------------- */
+
+/* rlx_embed in steps, for callers that cannot wait in a call: web/bridge. No other run of the model
+ * may come between. `texts` are needed by begin only; `out` until the end. */
+typedef struct rx_embedding rx_embedding;
+rlx_status rx_embedding_begin(rlx_model *m, const char *const *texts, size_t n, float *out,
+                              rx_embedding **result, rlx_error *err);
+/* Runs a batch; RLX_TIMEOUT: it is not done, call again. *more: texts are left. */
+rlx_status rx_embedding_next(rx_embedding *e, int64_t timeout_ms, bool *more, rlx_error *err);
+void rx_embedding_end(rx_embedding *e);
+
 /* ---- context.c: states ----------------------------------------------------------------------- */
 
 /* The states of a session by sequence: rows of places, or one row for each. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "rlx/rlx.h"
+#include "model/model.h"
 #include "support/tiny_model.h"
 
 #define W TINY_WIDTH
@@ -75,6 +75,32 @@ static void test_poolings(rlx_model *m)
         CHECK(fabs(raw[i] / length - mean[i]) < 1e-5);
 }
 
+/* Steps that do not wait give what one call gives. */
+static void test_steps(rlx_model *m)
+{
+    static float together[N_TEXTS][W], stepped[N_TEXTS][W];
+    rlx_error err = {0};
+    rx_embedding *e = NULL;
+    bool more = true;
+    size_t n_steps = 0;
+    CHECK_OK(rlx_embed(m, list, N_TEXTS, NULL, together[0], NULL, &err), &err);
+    CHECK_FAILS(rx_embedding_begin(m, list, 0, stepped[0], &e, &err), RLX_INVALID, &err, "no text");
+    if (!CHECK_OK(rx_embedding_begin(m, list, N_TEXTS, stepped[0], &e, &err), &err))
+        return;
+    while (more && n_steps < 1000000) {
+        rlx_status st = rx_embedding_next(e, 0, &more, &err);
+        n_steps++;
+        if (st != RLX_TIMEOUT && !CHECK_OK(st, &err))
+            break;
+    }
+    CHECK(!more);
+    CHECK_OK(rx_embedding_next(e, -1, &more, &err), &err);
+    rx_embedding_end(e);
+    for (int i = 0; i < N_TEXTS; i++)
+        for (int k = 0; k < W; k++)
+            CHECK(together[i][k] == stepped[i][k]);
+}
+
 static void test_wrong_calls(rlx_model *m)
 {
     rlx_error err = {0};
@@ -103,6 +129,7 @@ int main(void)
         CHECK(info.embeds && !info.generates && info.embedding_width == W);
         test_batches(m);
         test_poolings(m);
+        test_steps(m);
         test_wrong_calls(m);
     }
     rlx_model_close(m);

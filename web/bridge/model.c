@@ -2,7 +2,7 @@
 /* The bridge, models: open one from memory or from the module's files, generate text piece by
  * piece, make embeddings. */
 #include "bridge.h"
-#include "rlx/model.h"
+#include "model/model.h"
 
 /* ---- Models ---------------------------------------------------------------------------------- */
 
@@ -51,6 +51,7 @@ const char *WEB_EXPORT(web_model_info)(const rlx_model *m)
                    {"width", (double)info.width}, {"vocabulary", (double)info.vocabulary},
                    {"trainedContext", (double)info.trained_context},
                    {"context", (double)info.context},
+                   {"sequences", (double)info.sequences},
                    {"embeddingWidth", (double)info.embedding_width},
                    {"weightBytes", (double)info.weight_bytes},
                    {"cacheBytes", (double)info.cache_bytes},
@@ -172,9 +173,29 @@ const char *WEB_EXPORT(web_generation_end)(rlx_generation *g)
 
 /* ---- Embeddings ------------------------------------------------------------------------------ */
 
-/* out: [n, embeddingWidth] */
-int WEB_EXPORT(web_embed)(rlx_model *m, const char *const *texts, size_t n, float *out);
-int WEB_EXPORT(web_embed)(rlx_model *m, const char *const *texts, size_t n, float *out)
+/* out: [n, embeddingWidth], written until web_embedding_end */
+rx_embedding *WEB_EXPORT(web_embedding_begin)(rlx_model *m, const char *const *texts, size_t n,
+                                              float *out);
+rx_embedding *WEB_EXPORT(web_embedding_begin)(rlx_model *m, const char *const *texts, size_t n,
+                                              float *out)
 {
-    return (int)rlx_embed(m, texts, n, NULL, out, NULL, &web_last_error);
+    rx_embedding *e = NULL;
+    rx_embedding_begin(m, texts, n, out, &e, &web_last_error);
+    return e;
+}
+
+/* *more: 1 when texts are left. RLX_TIMEOUT: call again later. */
+int WEB_EXPORT(web_embedding_next)(rx_embedding *e, int timeout_ms, uint32_t *more);
+int WEB_EXPORT(web_embedding_next)(rx_embedding *e, int timeout_ms, uint32_t *more)
+{
+    bool goes_on = false;
+    rlx_status st = rx_embedding_next(e, timeout_ms, &goes_on, &web_last_error);
+    *more = goes_on;
+    return (int)st;
+}
+
+void WEB_EXPORT(web_embedding_end)(rx_embedding *e);
+void WEB_EXPORT(web_embedding_end)(rx_embedding *e)
+{
+    rx_embedding_end(e);
 }

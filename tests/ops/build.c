@@ -74,6 +74,7 @@ bool ot_fill_operands(const ot_case *c, ot_built *b)
         for (int k = 0; k < o->rank; k++) dims[k] = dim_value(&o->dims[k], b->bound);
         if (!ot_tensor_init(&b->logical[i], o->dtype, o->rank, dims)) return false;
         ot_fill_tensor(&b->logical[i], &o->fill, c->seed + i, 0);
+        if (c->flush) ot_flush_tensor(&b->logical[i]);
         if (is_strided(o) && !store_strided(&b->logical[i], &b->stored[i])) return false;
     }
     return true;

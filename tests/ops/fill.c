@@ -2,6 +2,7 @@
 /* Tensors in host memory and the numbers in them: the same seed gives the same bytes everywhere.
  * Packed blocks are random bytes whose scales are replaced by moderate finite ones, so that decoded
  * elements are about 1 at most. */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -293,5 +294,14 @@ void ot_fill_tensor(ot_tensor *t, const ot_fill *fill, uint64_t seed, int run)
         for (int64_t i = 0; i < t->elements; i++) put(t, i, fill->a + fill->b * run + (double)i);
     } else {
         for (int64_t i = 0; i < t->elements; i++) put(t, i, fill_element(&g, fill, t->dtype));
+    }
+}
+
+void ot_flush_tensor(ot_tensor *t)
+{
+    if (t->dtype != RLX_F32 && t->dtype != RLX_BF16) return;
+    for (int64_t i = 0; i < t->elements; i++) {
+        const double value = ot_element(t, i);
+        if (value != 0 && fabs(value) < FLT_MIN) put(t, i, 0);
     }
 }

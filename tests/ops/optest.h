@@ -61,6 +61,7 @@ typedef struct ot_case {
     ot_named_dim dims[OT_MAX_DIMS];
     size_t n_dims;
     uint64_t seed;
+    bool flush;         /* the device takes subnormal numbers for zero: operands have none */
 } ot_case;
 
 /* A tensor in host memory, dense. */
@@ -89,6 +90,8 @@ uint64_t ot_hash(const char *text, uint64_t seed);
 bool ot_tensor_init(ot_tensor *t, rlx_dtype dtype, int rank, const int64_t *dims);
 void ot_tensor_finish(ot_tensor *t);
 void ot_fill_tensor(ot_tensor *t, const ot_fill *fill, uint64_t seed, int run);
+/* Subnormal numbers of f32 and bf16 become zeros. */
+void ot_flush_tensor(ot_tensor *t);
 /* The i-th element of a plain tensor as a number. */
 double ot_element(const ot_tensor *t, int64_t i);
 
@@ -130,7 +133,8 @@ typedef struct ot_options {
     const char *device, *filter, *family, *dump;
     bool list, count, verbose, bench, json, allow_unsupported, fast;
     int jobs;
-    int every, from; /* 1: all cases; n: each n-th, beginning with case `from` */
+    int every, from;   /* 1: all cases; n: each n-th, beginning with case `from` */
+    size_t first, end; /* only these of the cases that are left */
     uint64_t seed;
 } ot_options;
 
@@ -138,6 +142,7 @@ typedef struct ot_env {
     ot_options opt;
     rlx_device *device, *ref; /* ref is NULL when the device is ref or null */
     bool is_null;
+    bool flushes;             /* the device takes subnormal numbers for zero */
     FILE *dump_cases, *dump_data;
     uint64_t dump_bytes;
 } ot_env;

@@ -67,3 +67,33 @@ export async function generateTokens(url, prompt, options) {
         rlx.close();
     }
 }
+
+/** Vectors of texts, for comparison with the command line; two requests at the same time. */
+export async function embedTexts(url, texts, options) {
+    const rlx = await init(options.init ?? {});
+    try {
+        const model = await rlx.load(url, { device: options.device, precision: 'exact' });
+        const progress = [];
+        const [all, last] = await Promise.all([
+            model.embed(texts, { onProgress: ({ done }) => progress.push(done) }),
+            model.embed(texts.at(-1))]);
+        const vectors = [...all, last].map(vector => [...vector]);
+        return { vectors, progress, device: model.device, suspends: rlx.suspends };
+    } finally {
+        rlx.close();
+    }
+}
+
+/** Starts op cases in a worker; `takeOpCases` gives what came since it was asked last. */
+export function startOpCases(device, args) {
+    globalThis.suite?.worker.terminate();
+    const worker = new Worker('/tests/suite_worker.mjs', { type: 'module' });
+    const suite = globalThis.suite = { worker, news: [] };
+    worker.onmessage = ({ data }) => suite.news.push(data);
+    worker.onerror = ({ message }) => suite.news.push({ error: message ?? 'the worker failed' });
+    worker.postMessage({ device, args });
+}
+
+export function takeOpCases() {
+    return globalThis.suite.news.splice(0);
+}

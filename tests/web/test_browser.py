@@ -22,6 +22,7 @@ import serve  # noqa: E402  the server of the demo
 
 MODELS = wasm.SOURCE / ".cache" / "models"
 CHAT_MODEL = MODELS / "smollm2-135m-instruct.gguf"
+EMBED_MODEL = MODELS / "all-minilm-l6-v2"
 PROMPT = "The capital of France is"
 N_TOKENS = 24
 
@@ -94,20 +95,23 @@ def check_loss(page):
 # ---- Generation ----------------------------------------------------------------------------------
 
 
-def native_tokens(prompt, n, *options):
-    """What the command line generates, as JSON; None with a printed reason."""
+def native_result(command, *arguments):
+    """What a command of rlx prints as JSON, on the CPU; None with a printed reason."""
     tool = os.environ.get("RLX_TOOL", str(wasm.SOURCE / "build" / "rlx"))
-    command = [tool, "generate", "--model", str(CHAT_MODEL), "--prompt", prompt, "--max-tokens",
-               str(n), "--temperature", "0", "--policy", "exact", "--device", "cpu", "--json",
-               *options]
     if not os.access(tool, os.X_OK):
-        print(f"skip the comparison with rlx generate: there is no {tool}")
+        print(f"skip the comparison with rlx {command}: there is no {tool}")
         return None
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run([tool, command, *arguments, "--policy", "exact", "--device", "cpu",
+                           "--json"], capture_output=True, text=True, check=False)
     if done.returncode:
-        report("rlx generate", False, done.stderr.strip()[-300:])
+        report(f"rlx {command}", False, done.stderr.strip()[-300:])
         return None
     return json.loads(done.stdout)
+
+
+def native_tokens(prompt, n, *options):
+    return native_result("generate", "--model", str(CHAT_MODEL), "--prompt", prompt,
+                         "--max-tokens", str(n), "--temperature", "0", *options)
 
 
 def check_generation(page, expected, device, options):
@@ -130,6 +134,34 @@ def check_generations(page):
         check_generation(page, expected, "webgpu", {"maxTokens": 3})
         check_generation(page, expected, "webgpu",
                          {"maxTokens": 2, "init": {"gpu": {"jspi": False}}})
+
+
+# ---- Embeddings ----------------------------------------------------------------------------------
+
+TEXTS = ["Where is the station?", "A recipe for soup with lentils and carrots, for four people.",
+         "Trains leave every hour.", "wood"]
+
+
+def check_embedding(page, expected, device, options):
+    result = call(page, "embedTexts", f"/models/{EMBED_MODEL.name}/", TEXTS,
+                  {"device": device, "init": options})
+    pairs = zip(result["vectors"], [*expected, expected[-1]], strict=True)
+    worst = max(abs(a - b) for got, want in pairs for a, b in zip(got, want, strict=True))
+    report(f"embeddings on {device}: {json.dumps(options)}",
+           worst < 1e-4 and result["device"] == device and result["progress"][-1] == len(TEXTS),
+           f"{worst:.1e} from the command line")
+
+
+def check_embeddings(page):
+    expected = native_result("embed", "--model", str(EMBED_MODEL), *TEXTS)
+    if expected is None:
+        return
+    check_embedding(page, expected["embeddings"], "cpu", {})
+    if page.evaluate("navigator.gpu?.requestAdapter().then(Boolean)"):
+        check_embedding(page, expected["embeddings"], "webgpu", {})
+        check_embedding(page, expected["embeddings"], "webgpu", {"gpu": {"jspi": False}})
+        check_embedding(page, expected["embeddings"], "webgpu",
+                        {"worker": False, "gpu": {"jspi": False}})
 
 
 # ---- The demo page -------------------------------------------------------------------------------
@@ -202,9 +234,9 @@ def check_stop(page):
     report("demo page stops", note == "stopped", str(note))
 
 
-def check_search(page, base):
-    open_demo(page, base, "desktop", "?device=cpu&load#search")
-    page.wait_for(f"{state_is('ready')} || {state_is('failed')}", timeout=120)
+def check_search(page, base, device):
+    open_demo(page, base, "desktop", f"?device={device}&load#search")
+    page.wait_for(f"{state_is('ready')} || {state_is('failed')}", timeout=300)
     if not page.evaluate(state_is("ready")):
         report("demo page loads the encoder", False,
                page.evaluate("document.querySelector('#panel-search .problem p').textContent"))
@@ -212,9 +244,9 @@ def check_search(page, base):
     page.evaluate("document.querySelector('#query-examples button').click()")
     page.wait_for(f"{state_is('ready')} && document.querySelector('.results li')", timeout=60)
     first = page.evaluate("document.querySelector('.results li span').textContent")
-    report("demo page finds by meaning", any(word in first for word in
+    report(f"demo page finds by meaning on {device}", any(word in first for word in
            ("Lentil", "vegetables", "Potatoes")), first)
-    picture(page, "search-desktop")
+    picture(page, f"search-desktop-{device}")
 
 
 def check_without_gpu(program, base):
@@ -249,8 +281,12 @@ def main():
             check_chat(page, base)
         else:
             print(f"skip generation: there is no {CHAT_MODEL}; tools/fetch/models.sh fetches it")
-        if (MODELS / "all-minilm-l6-v2").exists():
-            check_search(page, base)
+        if EMBED_MODEL.exists():
+            page.open(f"{base}/tests/page.html")
+            check_embeddings(page)
+            check_search(page, base, "cpu")
+            if page.evaluate("navigator.gpu?.requestAdapter().then(Boolean)"):
+                check_search(page, base, "webgpu")
         for line in page.console:
             report("nothing is logged", False, line)
     check_without_gpu(program, base)

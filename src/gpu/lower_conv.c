@@ -250,6 +250,145 @@ static void add_coopmat(rx_gpu_build *b, const conv *v)
     rx_gpu_grid(d, v->call->caps, n_groups);
 }
 
+/* ---- By cooperative matrices, operands packed ------------------------------------------------ */
+
+#define FRAG_PLACES 64 /* of a workgroup of conv_pack_x.comp */
+
+/* How the work is cut: conv_frag.comp. */
+typedef struct cut {
+    uint32_t side_m, side_n, slices, cm, cn, ahead;
+} cut;
+
+/* The window as conv_frag.comp sees it, x having its padding; an axis where a window is one element
+ * is packed without what nobody sees. */
+static window packed_window(const window *w)
+{
+    window p = *w;
+    for (int i = 0; i < AXES; i++) {
+        const bool all = w->kernel[i] > 1;
+        p.in[i] = all ? w->in[i] + w->begin[i] + w->end[i] : w->out[i];
+        p.stride[i] = all ? w->stride[i] : 1;
+        p.begin[i] = p.end[i] = 0;
+    }
+    return p;
+}
+
+static int64_t blocks_of(const conv *v) { return (v->channels + 31) / 32; }
+
+/* Bytes of packed x and w. */
+static uint64_t frag_x_bytes(const conv *v)
+{
+    const window p = packed_window(&v->win);
+    return (uint64_t)(v->images * v->groups * blocks_of(v) * product3(p.in)) * 64;
+}
+
+static uint64_t frag_w_bytes(const conv *v)
+{
+    return (uint64_t)(v->groups * ((v->filters + 63) / 64) * blocks_of(v) *
+                      product3(v->win.kernel)) * 256 * 16;
+}
+
+static bool suits_fragments(const conv *v)
+{
+    const uint64_t most = v->call->caps->max_binding_bytes;
+    bool ok = frag_x_bytes(v) <= most && frag_w_bytes(v) <= most;
+    for (int i = 0; i < AXES; i++)
+        ok = ok && v->win.begin[i] >= 0 && v->win.end[i] >= 0;
+    return ok;
+}
+
+static rx_gpu_ref pack_x(rx_gpu_build *b, const conv *v)
+{
+    const rx_view *x = &v->call->in[0];
+    const window p = packed_window(&v->win);
+    const uint64_t n_groups = rx_ceil_div((uint64_t)product3(p.in), FRAG_PLACES) *
+                              (uint64_t)(v->images * v->groups * blocks_of(v));
+    const rx_gpu_ref to = rx_gpu_scratch(b, frag_x_bytes(v));
+    rx_gpu_dispatch *d = rx_gpu_add(b, x->dtype == RLX_BF16 ? RX_K_conv_pack_x_bf
+                                                            : RX_K_conv_pack_x, 128);
+    rx_gpu_spec(d, x->dtype);
+    rx_gpu_bind(d, RX_REF_IN(0), false);
+    rx_gpu_bind(d, to, true);
+    const int64_t head[] = {(int64_t)n_groups, v->channels, rx_gpu_offset(x)};
+    push_list(d, head, 0, 3);
+    push_list(d, v->win.in, 0, AXES);
+    push_list(d, p.in, 0, AXES);
+    for (int i = 0; i < AXES; i++)
+        rx_gpu_push(d, v->win.kernel[i] > 1 ? 1 : (uint32_t)v->win.stride[i]);
+    push_list(d, v->win.begin, 0, AXES);
+    rx_gpu_grid(d, v->call->caps, n_groups);
+    return to;
+}
+
+static rx_gpu_ref pack_w(rx_gpu_build *b, const conv *v)
+{
+    const rx_view *w = &v->call->in[1];
+    const uint64_t bytes = frag_w_bytes(v);
+    const bool once = v->call->is_param && v->call->is_param[1];
+    rx_gpu_dispatch *d;
+    rx_gpu_ref to = once ? rx_gpu_derive(b, 1, 0x20000u + (uint32_t)v->groups, bytes, &d)
+                         : rx_gpu_scratch(b, bytes);
+    if (!once)
+        d = rx_gpu_add(b, RX_K_conv_pack_w, 128);
+    d->kernel = w->dtype == RLX_BF16 ? RX_K_conv_pack_w_bf : RX_K_conv_pack_w;
+    d->spec[0] = 128;
+    d->n_spec = 1;
+    rx_gpu_spec(d, w->dtype);
+    rx_gpu_bind(d, RX_REF_IN(1), false);
+    rx_gpu_bind(d, to, true);
+    const int64_t words[] = {(int64_t)(bytes / 16), v->filters, v->channels,
+                             product3(v->win.kernel), rx_gpu_offset(w)};
+    push_list(d, words, 0, sizeof words / sizeof words[0]);
+    rx_gpu_grid(d, v->call->caps, rx_ceil_div(bytes / 16, 128));
+    return to;
+}
+
+static uint64_t count_cuts(const conv *v, const cut *c)
+{
+    return rx_ceil_div((uint64_t)v->filters, 16 * c->cm * c->side_m) *
+           rx_ceil_div((uint64_t)(v->images * conv_pixels(v)), 16 * c->cn * c->side_n) *
+           (uint64_t)v->groups;
+}
+
+/* 64 filters x 32 pixels a subgroup leave registers for three workgroups of four. Where that makes
+ * too few subgroups for the device, several share a tile and split its steps. */
+static cut pick_cut(const conv *v)
+{
+    const uint64_t units = v->call->caps->compute_units ? v->call->caps->compute_units : 64;
+    const int64_t steps = blocks_of(v) * product3(v->win.kernel);
+    static const cut cuts[] = {{2, 2, 1, 4, 2, 1}, {1, 4, 1, 4, 2, 1}, {1, 2, 2, 4, 2, 1},
+                               {1, 1, 4, 4, 2, 1}, {1, 1, 8, 2, 2, 1}};
+    const size_t n = sizeof cuts / sizeof cuts[0];
+    size_t i = v->filters > 64 ? 0 : 1;
+    while (i + 1 < n && count_cuts(v, &cuts[i]) * 4 < units * 4 &&
+           steps >= 2 * cuts[i + 1].slices)
+        i++;
+    return cuts[i];
+}
+
+static void add_fragments(rx_gpu_build *b, const conv *v)
+{
+    const rx_gpu_caps *caps = v->call->caps;
+    const rx_view *y = &v->call->out[0];
+    const cut c = pick_cut(v);
+    const uint64_t n_groups = count_cuts(v, &c);
+    const rx_gpu_ref w = pack_w(b, v), x = pack_x(b, v);
+    const bool is_bf16 = v->call->in[0].dtype == RLX_BF16;
+    conv packed = *v;
+    packed.win = packed_window(&v->win);
+    rx_gpu_dispatch *d = rx_gpu_add(b, is_bf16 ? RX_K_conv_frag_bf : RX_K_conv_frag,
+                                    32 * c.side_m * c.side_n * c.slices);
+    fill_conv(d, &packed, false, n_groups);
+    d->bind[0] = x;
+    d->bind[1] = w;
+    const int64_t place = conv_pixels(v) | rx_gpu_offset(y);
+    const uint32_t spec[] = {c.side_m, c.side_n, c.slices, c.cm, c.cn, c.ahead,
+                             place % 8 == 0 ? 8 : place % 4 == 0 ? 4 : 1};
+    for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
+        rx_gpu_spec(d, spec[i]);
+    rx_gpu_grid(d, caps, n_groups);
+}
+
 /* ---- As products ----------------------------------------------------------------------------- */
 
 /* A window is one element, all are seen, and one of bias and residual at most: then the result is
@@ -307,6 +446,8 @@ static rlx_status lower_conv(rx_gpu_build *b, const conv *v)
         add_direct(b, v, v->is_int ? RX_K_conv_direct_int : RX_K_conv_direct);
     else if (is_product(v))
         return lower_product(b, v);
+    else if (suits_coopmat(v) && suits_fragments(v))
+        add_fragments(b, v);
     else if (suits_coopmat(v))
         add_coopmat(b, v);
     else

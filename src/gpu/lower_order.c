@@ -22,6 +22,7 @@ typedef struct sorting {
     bool ascending, skip_self, wide;
     rx_gpu_ref keys, places; /* the list as it is now, RX_REF_NONE: the elements of x */
     uint64_t n;           /* its length for each row */
+    bool is_done;         /* the results are written, not only the list */
 } sorting;
 
 static void new_list(rx_gpu_build *b, const sorting *s, uint64_t n, rx_gpu_ref list[2])
@@ -81,21 +82,65 @@ static void add_chunks(rx_gpu_build *b, sorting *s, uint64_t size, uint64_t keep
 #define MAX_ITEMS 16 /* elements that an invocation of select.comp holds */
 #define MAX_SELECT 256
 
+/* Words of x lie in rows of whole vectors, so that an invocation can read four at once. */
+static bool has_vectors(const sorting *s)
+{
+    const rx_view *x = &s->call->in[0];
+    return (x->dtype == RLX_F32 || x->dtype == RLX_I32) && s->keys == RX_REF_NONE &&
+           s->rows.inner == 1 && s->rows.n % 4 == 0 && rx_gpu_offset(x) % 4 == 0;
+}
+
+/* What the last selection writes itself: 1 the elements, 2 their places, 0 a list. */
+static uint32_t direct_results(const sorting *s, uint64_t chunk)
+{
+    const rx_gpu_call *c = s->call;
+    const rlx_dtype t = c->in[0].dtype;
+    const rx_view *values = rx_gpu_out(c, 0), *places = rx_gpu_out(c, 1);
+    const bool ok = c->op == RX_OP_top_k && s->n <= chunk && (t == RLX_F32 || t == RLX_I32) &&
+                    s->rows.inner == 1;
+    return ok ? (values ? 1u : 0u) | (places ? 2u : 0u) : 0;
+}
+
+static void bind_results(rx_gpu_dispatch *d, const sorting *s, uint32_t results)
+{
+    const rx_view *values = rx_gpu_out(s->call, 0), *places = rx_gpu_out(s->call, 1);
+    if (results) {
+        d->bind[3] = values ? RX_REF_OUT(0) : RX_REF_NONE;
+        d->bind[4] = places ? RX_REF_OUT(1) : RX_REF_NONE;
+        d->writes = (values ? 1u << 3 : 0) | (places ? 1u << 4 : 0);
+    }
+    rx_gpu_push(d, results & 1 ? rx_gpu_offset(values) : 0);
+    rx_gpu_push(d, results & 2 ? rx_gpu_offset(places) : 0);
+    rx_gpu_push(d, (uint32_t)s->rows.n);
+}
+
 /* Finds the first k of chunks without sorting them. */
 static void add_selection(rx_gpu_build *b, sorting *s)
 {
-    uint32_t local = rx_gpu_local(s->call->caps, 256);
-    uint64_t items = rx_ceil_div(s->n, local);
-    items = items < MAX_ITEMS ? items : MAX_ITEMS;
-    uint32_t slots = rx_pow2_up(3 * s->k);
     const rx_gpu_caps *caps = s->call->caps;
-    bool lanes = caps->loose_barriers && rx_kernel_available(RX_K_select_sg, caps) &&
-                 caps->subgroup_shuffle && caps->subgroup >= 4 && local % caps->subgroup == 0;
+    uint32_t local = rx_gpu_local(caps, 256);
+    const bool lanes = caps->loose_barriers && rx_kernel_available(RX_K_select_sg, caps) &&
+                       caps->subgroup_shuffle && caps->subgroup >= 4 &&
+                       local % caps->subgroup == 0;
+    const bool vectors = lanes && has_vectors(s);
+    uint64_t items = rx_ceil_div(s->n, local);
+    items = items < MAX_ITEMS ? vectors ? (items + 3) / 4 * 4 : items : MAX_ITEMS;
+    const uint32_t slots = rx_pow2_up(3 * s->k);
+    const uint32_t results = lanes ? direct_results(s, local * items) : 0;
     rx_gpu_dispatch *d = add_step(b, s, lanes ? RX_K_select_sg : RX_K_select, local,
                                   (uint64_t[]){local * items, s->k, 1});
     rx_gpu_spec(d, (uint32_t)items);
     rx_gpu_spec(d, slots < 64 ? 64 : slots);
     rx_gpu_spec(d, local);
+    if (!lanes)
+        return;
+    const rx_view *places = rx_gpu_out(s->call, 1);
+    rx_gpu_spec(d, caps->subgroup);
+    rx_gpu_spec(d, vectors);
+    rx_gpu_spec(d, results);
+    rx_gpu_spec(d, places ? (uint32_t)places->dtype : 0);
+    bind_results(d, s, results);
+    s->is_done = results != 0;
 }
 
 static void add_merges(rx_gpu_build *b, sorting *s, uint64_t run)
@@ -190,6 +235,8 @@ static void add_top_k(rx_gpu_build *b, sorting *s)
         return;
     if (s->k)
         add_sorting(b, s);
+    if (s->is_done)
+        return;
     add_take(b, s, 0, false);
     add_take(b, s, 1, true);
 }

@@ -14,6 +14,10 @@ const char *const rx_cases_order[] = {
     "$N=1|3|17|31|33|65|129|1000 $S=true|false : top_k(f32[3,$N]) {k=$N, axis=1, smallest=$S}",
     "$I=i32|i64 : top_k(f32[5,9]) {k=4, axis=1, out=$I}",
     "$K=1|8|64|100 $S=true|false : top_k(f32[2,50000]) {k=$K, axis=-1, smallest=$S}",
+    "$N=256|300|1021|4096|4100 $K=7|64 $F=:ties|:extreme| $S=true|false"
+    " : top_k(f32[3,$N]$F) {k=$K, axis=1, smallest=$S}",
+    "$T=f16|i32|u8 $N=1024|4099 $F=:ties| : top_k($T[3,$N]$F) {k=40, axis=1, out=i32}",
+    "$K=200|256 $S=true|false : top_k(f32[2,4096]:ties) {k=$K, axis=1, smallest=$S}",
     "$K=1|40 : top_k(f32[600,8]) {k=$K}",
     FLOATS " $S=true|false : top_k($T[30,9]:extreme) {k=5, axis=1, smallest=$S}",
     "$T=i8|u8|i32|i64 $S=true|false : top_k($T[9,9]:extreme) {k=5, axis=1, smallest=$S}",

@@ -8,15 +8,15 @@
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_shader_subgroup_basic : require
 /* Convolution by cooperative matrices with f32 sums, operands packed: for each group, result
- * [filters, pixels of all images] = sum over taps of w[tap] [filters, channels] . what tap sees of x
- * [channels, pixels]. conv.glsl says what comes after the sum. x comes from conv_pack_x.comp
+ * [filters, pixels of all images] = sum over taps of w[tap] [filters, channels] . what the tap sees
+ * of x [channels, pixels]. conv.glsl says what comes after the sum. x comes from conv_pack_x.comp
  * (in_d, in_h, in_w are its sizes, padding included) and w from conv_pack_w.comp.
  *
- * A subgroup of 32 makes 16 CM filters x 16 CN pixels. In a step, 32 channels of a tap, it loads two
- * fragments of w for each 16 filters, and each lane eight channels of two pixels for each 16 pixels:
- * one vector each, straight into registers; subgroups share through the cache only. Which pixel a
- * column of a fragment is, is free: a lane ends with eight neighbouring pixels of a filter. Lanes and
- * elements of fragments are as attention_frag.comp says.
+ * A subgroup of 32 makes 16 CM filters x 16 CN pixels. In a step, 32 channels of a tap, it loads
+ * two fragments of w for each 16 filters, and each lane eight channels of two pixels for each 16
+ * pixels: one vector each, straight into registers; subgroups share through the cache only. Which
+ * pixel a column of a fragment is, is free: a lane ends with eight neighbouring pixels of a filter.
+ * Lanes and elements of fragments are as attention_frag.comp says.
  *
  * A workgroup is SIDE_M x SIDE_N subgroups side by side, SLICES times: those split the steps and
  * their sums are joined in shared memory. AHEAD: loads are made a step ahead. BF: bf16. */
@@ -198,7 +198,8 @@ void main()
     uint row = gl_SubgroupInvocationID / 4u, t = gl_SubgroupInvocationID % 4u;
     uint blocks = (channels + 31u) / 32u, steps = blocks * TAPS, rows = (filters + 63u) / 64u;
 
-    from_w = (g * rows + min(m0 / 64u, rows - 1u)) * steps * 256u + m0 % 64u * 2u + gl_SubgroupInvocationID;
+    from_w = (g * rows + min(m0 / 64u, rows - 1u)) * steps * 256u + m0 % 64u * 2u +
+             gl_SubgroupInvocationID;
     [[unroll]] for (uint j = 0u; j < 2u * CN; j++) {
         /* Column row + 8 (j % 2) of fragment j / 2. */
         uint col = n0 + j / 4u * 32u + row / 2u * 8u + j % 4u * 2u + row % 2u;

@@ -14,10 +14,10 @@
  * those, so that k are left. They go to shared memory, where each finds its rank by counting.
  *
  * SG: there is a bound that k elements reach: when k is split evenly among the subgroups, the share
- * of each is reached by as many of its lanes' largest elements. Mostly no more than CAP reach it and
- * nothing is left to bisect. V4: an invocation reads four neighbours at once. RESULTS: the first k
- * are not a list but elements of x (1) and their places (2), of type TP, in keys_out from y_at and
- * in places_out from i_at on. */
+ * of each is reached by as many of its lanes' largest elements. Mostly no more than CAP reach it
+ * and nothing is left to bisect. V4: an invocation reads four neighbours at once. RESULTS: the
+ * first k are not a list but elements of x (1) and their places (2), of type TP, in keys_out from
+ * y_at and in places_out from i_at on. */
 #include "common.glsl"
 #include "order.glsl"
 

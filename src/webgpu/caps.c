@@ -66,6 +66,20 @@ static bool accept_backend(const rx_wg_gpu *gpu, char why[256])
 
 /* ---- Facts ---------------------------------------------------------------------------------- */
 
+/* Kernels are made for one size of subgroups. Where the library does not tell it, the self-check
+ * finds it out, on devices of makers whose subgroups all have one size. */
+static bool has_one_size(const rx_wg_library *lib, const WGPUAdapterInfo *i)
+{
+    static const uint32_t makers[] = {0x10de /* NVIDIA */, 0x106b /* Apple */, 0x10005 /* Mesa */};
+    if (i->subgroupMaxSize)
+        return i->subgroupMinSize == i->subgroupMaxSize && i->subgroupMinSize >= 4 &&
+               i->subgroupMinSize <= 128;
+    bool known = false;
+    for (size_t k = 0; k < sizeof makers / sizeof *makers; k++)
+        known |= makers[k] == i->vendorID;
+    return known && lib->flavour->symbol; /* a page cannot wait for the self-check */
+}
+
 static bool has_word(WGPUStringView s, const char *word)
 {
     char text[256];
@@ -94,10 +108,8 @@ static void fill_caps(rx_wg_library *lib, rx_wg_gpu *gpu, const WGPUAdapterInfo 
     const WGPULimits *l = &gpu->limits.limits;
     uint32_t groups = l->maxComputeWorkgroupsPerDimension;
     gpu->f16 = lib->AdapterHasFeature(gpu->adapter, lib->flavour->f16);
-    /* Kernels are made for one size. */
     gpu->subgroups = lib->AdapterHasFeature(gpu->adapter, lib->flavour->subgroups) &&
-                     info->subgroupMinSize == info->subgroupMaxSize &&
-                     info->subgroupMinSize >= 4 && info->subgroupMinSize <= 128;
+                     has_one_size(lib, info);
     gpu->caps = (rx_gpu_caps){
         .max_invocations = least(l->maxComputeInvocationsPerWorkgroup, l->maxComputeWorkgroupSizeX),
         .max_shared_bytes = l->maxComputeWorkgroupStorageSize,
@@ -150,7 +162,9 @@ static void describe_limits(rx_wg_gpu *gpu)
 {
     const rx_gpu_caps *c = &gpu->caps;
     char subgroup[64] = "no subgroups";
-    if (c->subgroup)
+    if (c->subgroup_arith && !c->subgroup)
+        snprintf(subgroup, sizeof subgroup, "subgroups");
+    else if (c->subgroup)
         snprintf(subgroup, sizeof subgroup, "subgroups of %u", (unsigned)c->subgroup);
     snprintf(gpu->info.detail, sizeof gpu->info.detail,
              "%s, %s, %sworkgroups of %u, %u KiB shared, %u bindings of %llu MiB, buffers of "

@@ -469,6 +469,9 @@ rlx_status rx_wg_open(size_t index, const rlx_device_desc *desc, rx_device **out
         rx_free(d);
         return st;
     }
+#ifndef __wasm__ /* a page cannot wait for it, and trusts the browser */
+    rx_wg_selfcheck(d);
+#endif
     *out = d;
     return RLX_OK;
 }

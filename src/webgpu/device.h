@@ -177,6 +177,10 @@ rlx_status rx_wg_scope_end(rx_device *d, const char *what, rlx_error *err);
 /* Waits for all work that was submitted. */
 rlx_status rx_wg_wait_queue(rx_device *d, rlx_error *err);
 
+/* Turns off in d->caps what does not work, and fills in what the library did not tell: selfcheck.c.
+ * */
+void rx_wg_selfcheck(rx_device *d);
+
 /* ---- Weights: weights.c --------------------------------------------------------------------- */
 
 /* A packed form of a weight. */

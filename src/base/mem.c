@@ -4,6 +4,11 @@
 
 #include <stdlib.h>
 #include <string.h>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+#define LARGE_PAGE ((size_t)2 << 20)
 
 static void *libc_realloc(void *user, void *old, size_t n)
 {
@@ -89,6 +94,20 @@ void rx_free_aligned(void *p)
     void *raw;
     memcpy(&raw, (char *)p - sizeof(void *), sizeof raw);
     rx_free(raw);
+}
+
+/* The whole large pages within the block. */
+void rx_ask_large_pages(void *p, size_t n)
+{
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    const uintptr_t begin = ((uintptr_t)p + LARGE_PAGE - 1) & ~(LARGE_PAGE - 1);
+    const uintptr_t end = ((uintptr_t)p + n) & ~(LARGE_PAGE - 1);
+    if (begin < end)
+        madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+#else
+    (void)p;
+    (void)n;
+#endif
 }
 
 bool rx_grow(void *p, size_t *cap, size_t need, size_t item)

@@ -21,6 +21,9 @@ void rx_free(void *p);
 void *rx_alloc_aligned(size_t n) RX_MALLOC_LIKE;
 void *rx_alloc_aligned_zero(size_t n) RX_MALLOC_LIKE;
 void rx_free_aligned(void *p);
+/* Asks the system for large pages in a block: with pages of 4 KiB half of the time of a loop that
+ * is as fast as memory goes into finding pages. Before the block is used first. */
+void rx_ask_large_pages(void *p, size_t n);
 
 /* False when the result does not fit. */
 static inline bool rx_mul_size(uint64_t a, uint64_t b, uint64_t *out)

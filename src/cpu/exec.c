@@ -79,6 +79,7 @@ rlx_status rx_cpu_weights_set(rx_weights *w, size_t param, const void *data, siz
                          port->name, bytes);
             goto out;
         }
+        rx_ask_large_pages(copy, bytes);
         set_weight(item, copy, copy);
     }
     if (bytes)
@@ -176,10 +177,12 @@ static rlx_status alloc_memory(rx_exec *e, rlx_error *err)
     e->leaves = rx_alloc_aligned_zero((size_t)bytes);
     if (!e->leaves)
         return rx_fail_memory(err, "inputs and states", bytes);
+    rx_ask_large_pages(e->leaves, (size_t)states_at); /* states may stay empty for the most part */
     e->state_bytes = bytes - states_at;
     e->memory = rx_alloc_aligned((size_t)p->memory.arena_bytes);
     if (!e->memory)
         return rx_fail_memory(err, "the arena of the program", p->memory.arena_bytes);
+    rx_ask_large_pages(e->memory, (size_t)p->memory.arena_bytes);
     return RLX_OK;
 }
 

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Packed forms of weights. A form belongs to a source (a param or constant), a view of it and a
  * kind; few exist for one source, so they are a list. Forms lie close together in slabs, for which
- * large pages are asked: a product that reads all weights once is as fast as memory, and with
- * pages of 4 KiB half of that time goes into finding pages. */
+ * large pages are asked. */
 #include "cpu/pack_cache.h"
 
 #include <string.h>
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
 
-#define LARGE_PAGE ((size_t)2 << 20)
 #define MIN_SLAB ((size_t)64 << 10)
 #define MAX_SLAB ((size_t)32 << 20) /* forms that are larger have their own */
 
@@ -75,20 +70,6 @@ static rx_packed *find_form(rx_packed *list, const rx_view *view, uint32_t kind,
     return NULL;
 }
 
-/* The whole large pages within a slab. */
-static void ask_large_pages(char *data, size_t bytes)
-{
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-    const uintptr_t begin = ((uintptr_t)data + LARGE_PAGE - 1) & ~(LARGE_PAGE - 1);
-    const uintptr_t end = ((uintptr_t)data + bytes) & ~(LARGE_PAGE - 1);
-    if (begin < end)
-        madvise((void *)begin, end - begin, MADV_HUGEPAGE);
-#else
-    (void)data;
-    (void)bytes;
-#endif
-}
-
 /* Slabs double what is there, so that a small model does not ask for much. */
 static rx_pack_slab *add_slab(rx_pack_cache *p, size_t need)
 {
@@ -103,7 +84,7 @@ static rx_pack_slab *add_slab(rx_pack_cache *p, size_t need)
         rx_free(b);
         return NULL;
     }
-    ask_large_pages(b->data, bytes);
+    rx_ask_large_pages(b->data, bytes);
     b->bytes = bytes;
     b->next = p->slabs;
     p->slabs = b;

@@ -27,6 +27,8 @@ void rx_scratch_reset(rx_scratch *s)
         free_extra(s);
         rx_free_aligned(s->block);
         s->block = rx_alloc_aligned(s->want);
+        if (s->block)
+            rx_ask_large_pages(s->block, s->want);
         s->cap = s->block ? s->want : 0; /* without it the next call takes extra pieces again */
     }
     s->used = s->want = 0;

@@ -9,6 +9,8 @@
  * element only.
  *
  *   vf_set1 vf_zero vf_load vf_store vf_load_part vf_store_part   floats
+ *   vf_stream: a store that leaves the caches alone, aligned to a vector   vf_stream_end: after
+ *      the last one, before others read
  *   vf_load_f16 vf_load_bf16 [_part], vf_store_f16 vf_store_bf16 [_part]   halves; nearest even
  *   vf_add vf_sub vf_mul vf_div vf_sqrt vf_neg vf_abs
  *   vf_fma(a, b, c) = a * b + c   vf_fnma(a, b, c) = c - a * b
@@ -31,6 +33,8 @@
  *   vi_hsum
  *   vh: VF / 2 floats, with vh_set1 vh_add vh_fma vh_load_part vh_store_part. RX_VEC_HALF: 1
  *      where they are faster; else a vh is a vf
+ *   vf_swap(a): neighbours exchanged, a1 a0 a3 a2 ...
+ *   vf_spread(a, &lo, &hi): every lane twice, a0 a0 a1 a1 ... over two vectors
  *   vf_transpose(r): the VF x VF matrix of vectors r[0..VF-1], in place
  *   vf_unzip(a, b, to): the 2 VF lanes of a and b, those with an even index to to[0], the others
  *      to to[1]. vf_zip(a, b, to): the other way round

@@ -30,6 +30,9 @@ RX_INLINE void vf_store(float *p, vf a) { _mm256_storeu_ps(p, a); }
 RX_INLINE vf vf_load_part(const float *p, int n) { return _mm256_maskload_ps(p, rx_vec_mask(n)); }
 RX_INLINE void vf_store_part(float *p, vf a, int n) { _mm256_maskstore_ps(p, rx_vec_mask(n), a); }
 
+RX_INLINE void vf_stream(float *p, vf a) { _mm256_stream_ps(p, a); }
+RX_INLINE void vf_stream_end(void) { _mm_sfence(); }
+
 RX_INLINE vf vf_add(vf a, vf b) { return _mm256_add_ps(a, b); }
 RX_INLINE vf vf_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
 RX_INLINE vf vf_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
@@ -193,6 +196,14 @@ RX_INLINE vi vi_dot_u7s8(vi acc, vi u, vi s)
 {
     const vi pairs = _mm256_maddubs_epi16(u, s);
     return vi_add(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+
+RX_INLINE vf vf_swap(vf a) { return _mm256_permute_ps(a, 0xb1); }
+RX_INLINE void vf_spread(vf a, vf *lo, vf *hi)
+{
+    const vi first = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3);
+    *lo = _mm256_permutevar8x32_ps(a, first);
+    *hi = _mm256_permutevar8x32_ps(a, vi_add(first, vi_set1(4)));
 }
 
 RX_INLINE void vf_transpose(vf r[VF])

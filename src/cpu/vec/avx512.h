@@ -23,6 +23,9 @@ RX_INLINE void vf_store(float *p, vf a) { _mm512_storeu_ps(p, a); }
 RX_INLINE vf vf_load_part(const float *p, int n) { return _mm512_maskz_loadu_ps(vm_first(n), p); }
 RX_INLINE void vf_store_part(float *p, vf a, int n) { _mm512_mask_storeu_ps(p, vm_first(n), a); }
 
+RX_INLINE void vf_stream(float *p, vf a) { _mm512_stream_ps(p, a); }
+RX_INLINE void vf_stream_end(void) { _mm_sfence(); }
+
 RX_INLINE vf vf_add(vf a, vf b) { return _mm512_add_ps(a, b); }
 RX_INLINE vf vf_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
 RX_INLINE vf vf_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
@@ -179,6 +182,14 @@ RX_INLINE vi vi_dot_u7s8(vi acc, vi u, vi s)
     const vi pairs = _mm512_maddubs_epi16(u, s);
     return vi_add(acc, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
 #endif
+}
+
+RX_INLINE vf vf_swap(vf a) { return _mm512_permute_ps(a, 0xb1); }
+RX_INLINE void vf_spread(vf a, vf *lo, vf *hi)
+{
+    const vi first = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+    *lo = _mm512_permutexvar_ps(first, a);
+    *hi = _mm512_permutexvar_ps(vi_add(first, vi_set1(8)), a);
 }
 
 /* After two rounds lane L of r[4 i + j] holds column 4 L + j of rows 4 i .. 4 i + 3. */

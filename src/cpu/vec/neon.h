@@ -37,6 +37,9 @@ RX_INLINE void vf_store_part(float *p, vf a, int n)
     memcpy(p, room, (size_t)n * sizeof *p);
 }
 
+RX_INLINE void vf_stream(float *p, vf a) { vst1q_f32(p, a); }
+RX_INLINE void vf_stream_end(void) {}
+
 RX_INLINE vf vf_add(vf a, vf b) { return vaddq_f32(a, b); }
 RX_INLINE vf vf_sub(vf a, vf b) { return vsubq_f32(a, b); }
 RX_INLINE vf vf_mul(vf a, vf b) { return vmulq_f32(a, b); }
@@ -192,6 +195,13 @@ RX_INLINE vi vi_dot_u8s8(vi acc, vi u, vi s)
 }
 
 RX_INLINE vi vi_dot_u7s8(vi acc, vi u, vi s) { return vi_dot_u8s8(acc, u, s); }
+
+RX_INLINE vf vf_swap(vf a) { return vrev64q_f32(a); }
+RX_INLINE void vf_spread(vf a, vf *lo, vf *hi)
+{
+    *lo = vzip1q_f32(a, a);
+    *hi = vzip2q_f32(a, a);
+}
 
 RX_INLINE void vf_transpose(vf r[VF])
 {

@@ -47,6 +47,9 @@ RX_INLINE void vi_store_part(void *p, vi a, int n)
 RX_INLINE vf vf_load_part(const float *p, int n) { return vi_load_part(p, n); }
 RX_INLINE void vf_store_part(float *p, vf a, int n) { vi_store_part(p, a, n); }
 
+RX_INLINE void vf_stream(float *p, vf a) { wasm_v128_store(p, a); }
+RX_INLINE void vf_stream_end(void) {}
+
 RX_INLINE vf vf_add(vf a, vf b) { return wasm_f32x4_add(a, b); }
 RX_INLINE vf vf_sub(vf a, vf b) { return wasm_f32x4_sub(a, b); }
 RX_INLINE vf vf_mul(vf a, vf b) { return wasm_f32x4_mul(a, b); }
@@ -173,6 +176,13 @@ RX_INLINE vi vi_dot_u8s8(vi acc, vi u, vi s)
 }
 
 RX_INLINE vi vi_dot_u7s8(vi acc, vi u, vi s) { return vi_dot_u8s8(acc, u, s); }
+
+RX_INLINE vf vf_swap(vf a) { return wasm_i32x4_shuffle(a, a, 1, 0, 3, 2); }
+RX_INLINE void vf_spread(vf a, vf *lo, vf *hi)
+{
+    *lo = wasm_i32x4_shuffle(a, a, 0, 0, 1, 1);
+    *hi = wasm_i32x4_shuffle(a, a, 2, 2, 3, 3);
+}
 
 RX_INLINE void vf_transpose(vf r[VF])
 {

@@ -487,7 +487,7 @@ static rx_id do_erfc(rx_emit *e, const rx_id *a)
                            -0.051211490521374164);
     return f_mul(e, p, call1(e, &rx_fn_exp, f_neg(e, f_mul(e, z, z))));
 }
-DEFINE_FN(erfc, "ff");
+DEFINE_LOCAL(erfc, "ff");
 
 static rx_id do_erf(rx_emit *e, const rx_id *a)
 {
@@ -495,7 +495,7 @@ static rx_id do_erf(rx_emit *e, const rx_id *a)
     const rx_id p = F_POLY(e, z, 1.1283791657266389, -0.37612625823732687, 0.11283585142904962,
                            -0.026853811695663247, 0.005188327229332649, -0.0008010189608234319,
                            7.85384807026075e-05);
-    const rx_id far = f_sub(e, k_f(e, 1), call1(e, &rx_fn_erfc, mag));
+    const rx_id far = f_sub(e, k_f(e, 1), call1(e, &fn_erfc, mag));
     const rx_id y = f_select(e, f_lt_k(e, mag, 1), f_mul(e, mag, p), far);
     return f_select(e, f_is_nan(e, x), x, f_with_sign(e, y, x));
 }

@@ -108,12 +108,21 @@ static rx_id do_silu(rx_emit *e, const rx_id *a)
 }
 DEFINE_FN(silu, "ff");
 
+/* (x + |x|) / 2 - z h(z), where z = |x| and h(z) = erfc(z / sqrt 2) / 2 is the share that the other
+ * sign gets: (1 - u) times a polynomial in u = z / 2.8 - 1 up to z = 5.6, where it is 0. Within
+ * 2e-7 times max(1, |x|). No power and no quotient: this is as fast as memory. */
 static rx_id do_gelu(rx_emit *e, const rx_id *a)
 {
-    const rx_id z = f_mul_k(e, f_abs(e, a[0]), 0.70710678118654752440);
-    const rx_id half = f_mul_k(e, call1(e, &rx_fn_erfc, z), 0.5);
-    const rx_id up = f_sub(e, k_f(e, 1), half);
-    return f_mul(e, a[0], f_select(e, f_gt_k(e, a[0], 0), up, half));
+    const rx_id mag = f_abs(e, a[0]), z = f_clamp(e, mag, 0, 5.6);
+    const rx_id u = f_fma(e, z, k_f(e, 1 / 2.8), k_f(e, -1));
+    const rx_id p = F_POLY(e, u, 0.0025551356375217438, -0.019608506932854652, 0.06727102398872375,
+                           -0.13079462945461273, 0.14393238723278046, -0.054214347153902054,
+                           -0.08278629183769226, 0.13623975217342377, -0.05346554145216942,
+                           -0.06275901198387146, 0.07577918469905853, -0.0014998106053099036,
+                           -0.03459487110376358, 0.010279569774866104, 0.006310485769063234,
+                           -0.0026414641179144382);
+    const rx_id sum = f_fma(e, a[0], k_f(e, 0.5), f_mul_k(e, mag, 0.5)); /* NaN stays NaN */
+    return f_fma(e, z, f_mul(e, f_sub_k(e, u, 1), p), sum);
 }
 DEFINE_FN(gelu, "ff");
 

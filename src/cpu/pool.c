@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The thread pool. One job runs on the workers at a time; its chunks are claimed one by one from an
- * atomic word that holds how many are left. A second rx_parallel at the same time, or one inside a
- * chunk, runs inline on its caller. Workers without a job spin for a moment, then sleep. Where
- * other processes take the cores, a worker may lose its core in the middle of a chunk and the job
- * waits for it; after that the owner works alone for some time. */
+/* The thread pool. One job runs on the workers at a time. Its chunks are divided among the threads
+ * in order, so that each walks through memory from one end to the other and finds again what it had
+ * last time; a thread without chunks takes them from the ends of others. A second rx_parallel at
+ * the same time, or one inside a chunk, runs inline on its caller. Workers without a job spin for a
+ * moment, then sleep. Where other processes take the cores, a worker may lose its core in the
+ * middle of a chunk and the job waits for it; after that the owner works alone for some time. */
 #include "cpu/pool.h"
 
 #include <stdatomic.h>
@@ -19,33 +20,46 @@
 #define ALONE 8              /* times what was lost */
 #define MAX_ALONE_NS 200000000
 
-/* word: chunks left in the low half, threads allowed in the high half. A worker that lowers the
- * word by one owns a chunk of the job that is published at that moment, and this job's fields stay
- * as they are until `done` has counted that chunk. */
+#define MAX_CLAIMS (1 << 24)
+
 typedef struct rx_job {
     rx_range_fn *fn;
     void *user;
-    int64_t n, chunk, n_chunks;
-    int64_t group; /* chunks claimed at once: 1 unless there are 2^31 of them */
+    int64_t n, chunk;
+    int64_t group; /* chunks claimed at once: 1 unless there are MAX_CLAIMS of them */
 } rx_job;
 
+/* What one thread has of the job, in one cache line: cores may be far from each other, and a line
+ * that goes from one to the other takes as long as a thousand additions. */
+typedef struct rx_share {
+    /* Claims that are left: the first in bits 0 to 23, the end in bits 24 to 47, and above them how
+     * many threads the job has. Who changes this to take a claim has one of the job that is
+     * published at that moment, and that job stays as it is until its thread has counted the claim
+     * in its own `finished`. */
+    atomic_uint_fast64_t word;
+    atomic_uint_fast64_t finished; /* claims that this thread has run */
+    atomic_uint_fast64_t news;     /* changes with each job of this thread */
+    rx_job job;
+    char apart[64];
+} rx_share;
+
 typedef struct rx_workers {
+    rx_share shares[MAX_WORKERS + 1]; /* of the owner of the job, then of the workers */
     rx_mutex lock;
     rx_cond wake, finished;
-    atomic_uint_fast64_t word;
-    atomic_int_fast64_t done;  /* claims of the job that are finished */
     atomic_int sleepers;
-    atomic_bool waiting;       /* the owner of the job sleeps on `finished` */
-    atomic_bool busy;          /* a job has the workers */
     atomic_bool stop;
-    rx_job job;
-    int64_t alone_until;       /* rx_now_ns(); used by the owner of the job */
     int n_workers, refs;
     rx_thread threads[MAX_WORKERS];
     struct rx_worker_arg {
         struct rx_workers *w;
         int index;
     } args[MAX_WORKERS];
+    atomic_int waiting;        /* 1: the owner of the job sleeps on `finished` */
+    char apart[128];
+    atomic_bool busy;          /* a job has the workers */
+    int64_t alone_until;       /* rx_now_ns(); used by the owner of the job, as is n_jobs */
+    uint64_t n_jobs;
 } rx_workers;
 
 struct rx_pool {
@@ -71,69 +85,88 @@ int rx_pool_n_threads(const rx_pool *p)
 
 /* ---- Claiming chunks ------------------------------------------------------------------------- */
 
-static uint64_t word_left(uint64_t word)
-{
-    return word & 0xffffffffu;
-}
+#define FIRST(word) ((int64_t)((word) & (MAX_CLAIMS - 1)))
+#define END(word) ((int64_t)((word) >> 24 & (MAX_CLAIMS - 1)))
+#define N_SHARES(word) ((int)((word) >> 48))
 
-static bool has_work(rx_workers *w, int slot)
+/* The first claim of a share, or the last of another thread's; -1 when there is none. */
+static int64_t take_claim(rx_share *s, int slot, bool own)
 {
-    uint64_t word = atomic_load(&w->word);
-    return word_left(word) && (uint64_t)slot < word >> 32;
-}
-
-/* Takes one claim of the current job; its place counted from the end, 0 when there is none. */
-static uint64_t take_claim(rx_workers *w, int slot)
-{
-    uint_fast64_t word = atomic_load(&w->word);
-    while (word_left(word) && (uint64_t)slot < word >> 32)
-        if (atomic_compare_exchange_weak(&w->word, &word, word - 1))
-            return word_left(word);
-    return 0;
-}
-
-static void run_chunks(const rx_job *job, int64_t first, int64_t last)
-{
-    for (int64_t i = first; i < last; i++) {
-        int64_t begin = i * job->chunk;
-        int64_t end = job->n - begin < job->chunk ? job->n : begin + job->chunk;
-        job->fn(job->user, begin, end);
+    uint_fast64_t word = atomic_load(&s->word);
+    while (FIRST(word) < END(word) && slot < N_SHARES(word)) {
+        const uint64_t less = own ? word + 1 : word - MAX_CLAIMS;
+        if (atomic_compare_exchange_weak(&s->word, &word, less))
+            return own ? FIRST(word) : END(word) - 1;
     }
+    return -1;
 }
 
-static int64_t job_claims(const rx_job *job)
+static void run_claim(const rx_job *job, int64_t claim)
 {
-    return (job->n_chunks + job->group - 1) / job->group;
+    int64_t begin = claim * job->group * job->chunk;
+    for (int64_t i = 0; i < job->group && begin < job->n; i++, begin += job->chunk)
+        job->fn(job->user, begin, job->n - begin < job->chunk ? job->n : begin + job->chunk);
 }
 
-/* Runs claims until none is left; returns how many. The last one to finish wakes the owner. */
-static int64_t work(rx_workers *w, int slot)
+/* After this the owner may publish another job. */
+static void count_claims(rx_share *own, uint64_t n)
 {
-    for (int64_t n = 0;; n++) {
-        uint64_t left = take_claim(w, slot);
-        if (!left)
-            return n;
-        const rx_job *job = &w->job;
-        int64_t n_claims = job_claims(job);
-        int64_t first = (n_claims - (int64_t)left) * job->group;
-        int64_t last = job->n_chunks - first < job->group ? job->n_chunks : first + job->group;
-        run_chunks(job, first, last);
-        /* After the last count the owner may publish another job: *job is not read again. */
-        if (atomic_fetch_add(&w->done, 1) + 1 == n_claims && atomic_load(&w->waiting)) {
-            rx_mutex_lock(&w->lock);
-            rx_cond_broadcast(&w->finished);
-            rx_mutex_unlock(&w->lock);
+    const uint64_t before = atomic_load_explicit(&own->finished, memory_order_relaxed);
+    if (n)
+        atomic_store_explicit(&own->finished, before + n, memory_order_release);
+}
+
+/* Runs the claims of a thread, `n` of which it has run already, and then those that others have not
+ * begun; returns how many. */
+static int64_t work(rx_workers *w, int slot, int n_shares, uint64_t n)
+{
+    rx_share *own = &w->shares[slot];
+    uint64_t more = 0;
+    int64_t claim;
+    while ((claim = take_claim(own, slot, true)) >= 0) {
+        run_claim(&own->job, claim);
+        n++;
+    }
+    count_claims(own, n);
+    for (int i = 1; i < n_shares; i++) {
+        rx_share *other = &w->shares[(slot + i) % n_shares];
+        while ((claim = take_claim(other, slot, false)) >= 0) {
+            run_claim(&other->job, claim);
+            more++;
         }
     }
+    count_claims(own, more);
+    return (int64_t)(n + more);
 }
 
-static void sleep_until_work(rx_workers *w, int slot)
+/* ---- Workers --------------------------------------------------------------------------------- */
+
+static bool has_news(rx_share *own, uint64_t *seen)
 {
+    const uint64_t before = *seen;
+    *seen = atomic_load(&own->news);
+    return *seen != before;
+}
+
+static bool sleep_until_news(rx_workers *w, rx_share *own, uint64_t *seen)
+{
+    bool found = false;
     rx_mutex_lock(&w->lock);
     atomic_fetch_add(&w->sleepers, 1);
-    while (!has_work(w, slot) && !atomic_load(&w->stop))
+    while (!(found = has_news(own, seen)) && !atomic_load(&w->stop))
         rx_cond_wait(&w->wake, &w->lock);
     atomic_fetch_sub(&w->sleepers, 1);
+    rx_mutex_unlock(&w->lock);
+    return found;
+}
+
+static void wake_owner(rx_workers *w)
+{
+    /* Changed by both sides, so that either the owner sees the count or this sees the owner. */
+    if (!atomic_fetch_add(&w->waiting, 0))
+        return;
+    rx_mutex_lock(&w->lock);
+    rx_cond_broadcast(&w->finished);
     rx_mutex_unlock(&w->lock);
 }
 
@@ -141,54 +174,82 @@ static void *worker_main(void *user)
 {
     struct rx_worker_arg *arg = user;
     rx_workers *w = arg->w;
-    int slot = arg->index + 1;
+    const int slot = arg->index + 1;
+    rx_share *own = &w->shares[slot];
+    uint64_t seen = 0;
     thread_slot = slot;
     while (!atomic_load(&w->stop)) {
-        work(w, slot);
-        int spins = 0;
-        while (spins < SPINS && !has_work(w, slot)) {
+        bool found = has_news(own, &seen);
+        for (int spins = 0; spins < SPINS && !found; spins++) {
             rx_spin_pause();
-            spins++;
+            found = has_news(own, &seen);
         }
-        if (spins == SPINS)
-            sleep_until_work(w, slot);
+        if (!found && !sleep_until_news(w, own, &seen))
+            continue;
+        work(w, slot, (int)(seen & 0xffff), 0);
+        wake_owner(w);
     }
     return NULL;
 }
 
 /* ---- Running a job --------------------------------------------------------------------------- */
 
-static void wait_done(rx_workers *w, int64_t n_claims)
+static bool is_done(rx_workers *w, int n_shares, uint64_t n_claims)
+{
+    for (int i = 0; i < n_shares; i++)
+        n_claims -= atomic_load(&w->shares[i].finished);
+    return n_claims == 0;
+}
+
+static void wait_done(rx_workers *w, int n_shares, uint64_t n_claims)
 {
     for (int spins = 0; spins < SPINS; spins++) {
-        if (atomic_load(&w->done) == n_claims)
+        if (is_done(w, n_shares, n_claims))
             return;
         rx_spin_pause();
     }
     rx_mutex_lock(&w->lock);
-    atomic_store(&w->waiting, true);
-    while (atomic_load(&w->done) != n_claims)
+    atomic_fetch_add(&w->waiting, 1);
+    while (!is_done(w, n_shares, n_claims))
         rx_cond_wait(&w->finished, &w->lock);
-    atomic_store(&w->waiting, false);
+    atomic_fetch_sub(&w->waiting, 1);
     rx_mutex_unlock(&w->lock);
 }
 
-static void run_on_workers(rx_workers *w, const rx_job *job, int n_threads, int64_t begin)
+/* The first claim of share 0 is the owner's already. Nothing here waits for other cores. A worker
+ * that is about to sleep may miss the news; then its claims are taken by the others. */
+static void publish(rx_workers *w, const rx_job *job, int n_shares, int64_t n_claims)
 {
-    w->job = *job;
-    int64_t n_claims = job_claims(job);
-    atomic_store(&w->done, 0);
-    atomic_store(&w->word, (uint64_t)n_threads << 32 | (uint64_t)n_claims);
-    if (atomic_load(&w->sleepers)) {
+    w->n_jobs++;
+    for (int i = 0; i < n_shares; i++) {
+        w->shares[i].job = *job;
+        atomic_store_explicit(&w->shares[i].finished, 0, memory_order_relaxed);
+    }
+    for (int64_t i = 0; i < n_shares; i++) {
+        const int64_t first = n_claims * i / n_shares + !i, end = n_claims * (i + 1) / n_shares;
+        atomic_store_explicit(&w->shares[i].word, (uint64_t)first | (uint64_t)end << 24 |
+                              (uint64_t)n_shares << 48, memory_order_release);
+        atomic_store_explicit(&w->shares[i].news, w->n_jobs << 16 | (uint64_t)n_shares,
+                              memory_order_release);
+    }
+    if (atomic_load_explicit(&w->sleepers, memory_order_relaxed)) {
         rx_mutex_lock(&w->lock);
         rx_cond_broadcast(&w->wake);
         rx_mutex_unlock(&w->lock);
     }
-    int64_t n = work(w, thread_slot);
-    if (atomic_load(&w->done) == n_claims)
+}
+
+static void run_on_workers(rx_workers *w, const rx_job *job, int n_threads, int64_t n_claims)
+{
+    const int n_shares = n_claims < n_threads ? (int)n_claims : n_threads;
+    const int64_t begin = rx_now_ns();
+    publish(w, job, n_shares, n_claims);
+    run_claim(job, 0);
+    int64_t n = work(w, 0, n_shares, 1);
+    if (is_done(w, n_shares, (uint64_t)n_claims))
         return;
     int64_t end = rx_now_ns(), each = (end - begin) / (n + 1);
-    wait_done(w, n_claims);
+    wait_done(w, n_shares, (uint64_t)n_claims);
     int64_t now = rx_now_ns(), late = now - end;
     if (late > 4 * each + LATE_NS)
         w->alone_until = now + (late < MAX_ALONE_NS / ALONE ? ALONE * late : MAX_ALONE_NS);
@@ -200,26 +261,26 @@ void rx_parallel(rx_pool *pool, int64_t n, int64_t chunk, rx_range_fn *fn, void 
         return;
     if (chunk < 1)
         chunk = 1;
-    rx_job job = {fn, user, n, chunk, (n - 1) / chunk + 1, 1};
-    job.group = ((job.n_chunks - 1) >> 31) + 1;
+    const int64_t n_chunks = (n - 1) / chunk + 1;
+    const int64_t group = (n_chunks - 1) / (MAX_CLAIMS - 1) + 1;
+    const rx_job job = {fn, user, n, chunk, group}, alone = {fn, user, n, chunk, n_chunks};
     rx_workers *w = pool ? pool->workers : NULL;
-    if (!w || job.n_chunks == 1 || thread_slot || atomic_exchange(&w->busy, true)) {
-        run_chunks(&job, 0, job.n_chunks);
+    if (!w || n_chunks == 1 || thread_slot || atomic_exchange(&w->busy, true)) {
+        run_claim(&alone, 0);
         return;
     }
-    int64_t now = rx_now_ns();
-    if (now < w->alone_until)
-        run_chunks(&job, 0, job.n_chunks);
+    if (rx_now_ns() < w->alone_until)
+        run_claim(&alone, 0);
     else
-        run_on_workers(w, &job, pool->n_threads, now);
-    atomic_store(&w->busy, false);
+        run_on_workers(w, &job, pool->n_threads, (n_chunks - 1) / group + 1);
+    atomic_store_explicit(&w->busy, false, memory_order_release);
 }
 
 /* ---- Pools ----------------------------------------------------------------------------------- */
 
 static rx_workers *workers_create(void)
 {
-    rx_workers *w = rx_alloc_zero(sizeof *w);
+    rx_workers *w = rx_alloc_aligned_zero(sizeof *w);
     if (!w)
         return NULL;
     if (!rx_mutex_init(&w->lock))
@@ -234,7 +295,7 @@ no_finished:
 no_wake:
     rx_mutex_finish(&w->lock);
 no_lock:
-    rx_free(w);
+    rx_free_aligned(w);
     return NULL;
 }
 
@@ -249,7 +310,7 @@ static void workers_destroy(rx_workers *w)
     rx_cond_finish(&w->finished);
     rx_cond_finish(&w->wake);
     rx_mutex_finish(&w->lock);
-    rx_free(w);
+    rx_free_aligned(w);
 }
 
 /* Starts workers until there are n; shared_lock is held. */

@@ -68,10 +68,17 @@ def conv_cases():
                    {"onnxruntime": 1.0, "torch": None}, None, "3x3, 64 to" in label)
 
 
+def attention_cases():
+    for label, shape in (("12 heads of 32, 512 tokens", "1x12x512x32"),
+                         ("causal, 9 heads of 64, 1024 tokens", "1x9x1024x64:causal=true")):
+        yield Case("attention", label, f"attention:f32:{shape}", {"torch": None}, None,
+                   "causal" not in label)
+
+
 def model_cases(smollm2):
     for n in (16, 128, 512):
-        yield Case("models", f"MiniLM-L6, {n} tokens", f"minilm:f32:1x{n}", {"onnxruntime": 1.0},
-                   None, n == 128, True)
+        yield Case("models", f"MiniLM-L6, {n} tokens", f"minilm:f32:1x{n}",
+                   {"onnxruntime": 1.0, "torch": None}, None, n == 128, True)
     for policy, least in ((" fast", 1.5), ("", None)):
         if not smollm2:
             break
@@ -89,8 +96,8 @@ KERNEL_MODELS = (("SmolLM2 prompt 512 fast", "smollm2_prompt:q4_1:512 fast"),
 
 
 def cpu_cases(smollm2=None):
-    for cases in (sgemm_cases(), packed_cases(), model_cases(smollm2), row_cases(), fft_cases(),
-                  conv_cases()):
+    for cases in (sgemm_cases(), packed_cases(), model_cases(smollm2), attention_cases(),
+                  row_cases(), fft_cases(), conv_cases()):
         yield from cases
 
 

@@ -106,6 +106,38 @@ def make_top_k(case):
     return lambda: torch.topk(x, k)
 
 
+def make_minilm(case):
+    """all-MiniLM-L6-v2 up to the mean over the tokens."""
+    batch, tokens = case.shapes[0]
+    width, heads, inner, layers = 384, 12, 1536, 6
+    embedding, places = rand(case, 30522, width), rand(case, tokens, width)
+    ids = torch.randint(0, 1000, (batch, tokens), device=DEVICE)
+
+    def linear(inputs, outputs):
+        return rand(case, outputs, inputs) / math.sqrt(inputs), rand(case, outputs)
+
+    def norm():
+        return rand(case, width), rand(case, width)
+
+    first = norm()
+    stack = [([linear(width, width) for _ in range(4)], norm(), linear(width, inner),
+              linear(inner, width), norm()) for _ in range(layers)]
+
+    def by_heads(x, weight):
+        return F.linear(x, *weight).view(batch, tokens, heads, width // heads).transpose(1, 2)
+
+    def run():
+        x = F.layer_norm(F.embedding(ids, embedding) + places, (width,), *first)
+        for (q, k, v, out), after_attention, up, down, after_all in stack:
+            y = F.scaled_dot_product_attention(*(by_heads(x, w) for w in (q, k, v)))
+            y = F.linear(y.transpose(1, 2).reshape(batch, tokens, width), *out)
+            x = F.layer_norm(x + y, (width,), *after_attention)
+            y = F.linear(F.gelu(F.linear(x, *up)), *down)
+            x = F.layer_norm(x + y, (width,), *after_all)
+        return x.mean(1)
+    return run
+
+
 def unary(fn):
     def make_unary(case):
         x = rand(case, *case.shapes[0])
@@ -116,7 +148,8 @@ def unary(fn):
 MAKE = {
     "matmul": make_matmul, "attention": make_attention, "conv2d": make_conv2d,
     "layer_norm": make_layer_norm, "rms_norm": make_rms_norm, "fft": make_fft,
-    "top_k": make_top_k, "gelu": unary(F.gelu), "softmax": unary(lambda x: torch.softmax(x, -1)),
+    "top_k": make_top_k, "minilm": make_minilm, "gelu": unary(F.gelu),
+    "softmax": unary(lambda x: torch.softmax(x, -1)),
     "cumsum": unary(lambda x: torch.cumsum(x, -1)), "reduce_sum": unary(lambda x: x.sum(-1)),
     "transpose": unary(lambda x: x.t().contiguous()), "copy": unary(lambda x: x.clone()),
 }

@@ -180,6 +180,7 @@ static void check_type(rlx_dtype t, rlx_policy policy)
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
         check_product(&(product){t, rows[r], MAX_N, k, false, policy});
     check_product(&(product){t, 5, 33, k, true, policy});
+    check_product(&(product){t, 21, 40, k, true, policy});
 }
 
 static void check_level(const char *level)

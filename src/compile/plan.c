@@ -216,11 +216,52 @@ static void finish_views(planner *k)
     }
 }
 
+/* Steps for which memory rests after its last use: about two layers of a network. */
+#define MOST_REST 32
+
+static void let_rest(const rx_plan *p, uint32_t steps, rx_slot *out)
+{
+    for (size_t i = 0; i < p->n_slots; i++) {
+        uint32_t end = (uint32_t)p->n_steps, left = end - p->slots[i].last;
+        out[i] = p->slots[i];
+        out[i].last += left < steps ? left : steps;
+    }
+}
+
+/* Packs with the longest rest that the target has memory for; *done is false when that is none. */
+static bool pack_loosely(planner *k, bool *done)
+{
+    rx_plan *p = k->p;
+    const uint64_t most = k->t->loose_bytes;
+    rx_slot *slots = rx_alloc((p->n_slots + 1) * sizeof *slots);
+    bool ok = slots != NULL;
+    for (uint32_t rest = MOST_REST; ok && !*done && rest > 0; rest /= 2) {
+        uint64_t bound, bytes;
+        let_rest(p, rest, slots);
+        ok = rx_pack_bound(slots, p->n_slots, p->n_steps, &bound);
+        if (!ok || bound > most)
+            continue;
+        ok = rx_pack(slots, p->n_slots, p->n_steps, bound, &bytes);
+        *done = ok && bytes <= most;
+        if (*done)
+            p->memory.arena_bytes = bytes;
+    }
+    for (size_t i = 0; ok && *done && i < p->n_slots; i++)
+        p->slots[i].offset = slots[i].offset;
+    rx_free(slots);
+    return ok;
+}
+
 static rlx_status pack(planner *k)
 {
     rx_plan *p = k->p;
-    if (!rx_pack_bound(p->slots, p->n_slots, p->n_steps, &p->memory.arena_bound) ||
-        !rx_pack(p->slots, p->n_slots, p->n_steps, p->memory.arena_bound, &p->memory.arena_bytes))
+    bool done = false;
+    if (!rx_pack_bound(p->slots, p->n_slots, p->n_steps, &p->memory.arena_bound))
+        return no_memory(k);
+    if (k->t->loose_bytes > p->memory.arena_bound && !k->keep_all && !pack_loosely(k, &done))
+        return no_memory(k);
+    if (!done && !rx_pack(p->slots, p->n_slots, p->n_steps, p->memory.arena_bound,
+                          &p->memory.arena_bytes))
         return no_memory(k);
     return RLX_OK;
 }

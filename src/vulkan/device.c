@@ -278,6 +278,7 @@ rlx_status rx_vk_open(size_t index, const rlx_device_desc *desc, rx_device **out
     d->mapped = choose_mapped(&d->gpu);
     d->full_barrier = rx_env_flag(RX_ENV_FULL_BARRIER);
     d->target = (rx_target){.name = "vulkan", .align = RX_VK_ALIGN, .user = d,
+                            .loose_bytes = RX_GPU_LOOSE_BYTES,
                             .has_host = d->gpu.host_missing, .support = target_support,
                             .takes_strided = target_takes_strided, .eval = rx_host_eval};
     rlx_status st;

@@ -453,6 +453,7 @@ rlx_status rx_wg_open(size_t index, const rlx_device_desc *desc, rx_device **out
     d->no_fetch = rx_env_flag(RX_ENV_BENCH_DISPATCH_ONLY);
     d->force_upload = rx_env_flag(RX_ENV_FORCE_INPUT_UPLOAD);
     d->target = (rx_target){.name = "webgpu", .align = RX_WG_ALIGN, .user = d,
+                            .loose_bytes = RX_GPU_LOOSE_BYTES,
                             .support = rx_gpu_support, .takes_strided = rx_gpu_takes_strided,
                             .eval = rx_host_eval};
     d->watch = take_watch(lib);

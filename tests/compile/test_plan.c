@@ -196,6 +196,31 @@ static void check_in_place(void)
     rx_program_unref(p);
 }
 
+/* With memory to spare, what ended shortly before is not written over; else the arena is tight. */
+static void check_loose(void)
+{
+    static const char text[] =
+        "graph \"g\" {\n"
+        "  %1: f32[64,64] = input \"x\"\n"
+        "  %2 = softmax(%1) {axis=-1}\n"
+        "  %3 = transpose(%2) {perm=[1,0]}\n"
+        "  %4 = matmul(%2, %3)\n"
+        "  %5 = matmul(%4, %4)\n"
+        "  %6 = matmul(%5, %5)\n"
+        "  output \"y\" = %6\n}\n";
+    const uint64_t one = 64 * 64 * 4, most[] = {0, 2 * one, 3 * one, 1 << 20};
+    const uint64_t want[] = {2 * one, 2 * one, 3 * one, 4 * one};
+    for (size_t i = 0; i < 4; i++) {
+        fake_options options = {.loose_bytes = most[i]};
+        rx_program *p = compile_text(text, &options, false);
+        if (CHECK(p) && !CHECK(p->memory.arena_bytes == want[i]))
+            printf("    at most %llu bytes: %llu\n", (unsigned long long)most[i],
+                   (unsigned long long)p->memory.arena_bytes);
+        CHECK(p && p->memory.arena_bound == 2 * one);
+        rx_program_unref(p);
+    }
+}
+
 /* Results that nobody wants have no memory; ports keep their order; literals are aligned. */
 static void check_program(void)
 {
@@ -274,6 +299,7 @@ int main(void)
     check_nets();
     check_steps();
     check_in_place();
+    check_loose();
     check_program();
     check_text();
     check_stages();

@@ -12,12 +12,15 @@
 static bool suits(const rx_attention *a)
 {
     const rx_gpu_caps *caps = a->call->caps;
-    rlx_dtype t = a->q->dtype;
+    rlx_dtype t = a->k->dtype;
     rx_kernel k = t == RLX_BF16 ? RX_K_attention_frag128_bf : RX_K_attention_frag128;
     if (!caps->coopmat_fragments || caps->subgroup != 32 || caps->max_invocations < LOCAL ||
         !caps->subgroup_shuffle || !rx_kernel_available(k, caps))
         return false;
-    if (t == RLX_F32 || a->k->dtype != t || a->key_size != a->value_size ||
+    /* Queries in f32 are rounded where the policy allows it. */
+    bool same = a->q->dtype == t, rounded = a->q->dtype == RLX_F32 &&
+                                            a->call->policy == RLX_POLICY_FAST;
+    if (t == RLX_F32 || !(same || rounded) || a->v->dtype != t || a->key_size != a->value_size ||
         (a->key_size != 64 && a->key_size != 128))
         return false;
     /* Without cap and mask the scale is applied after the maximum. */
@@ -73,7 +76,7 @@ bool rx_attention_frag(rx_gpu_build *b, const rx_attention *a)
     rx_gpu_ref k = rx_gpu_scratch(b, packed_bytes(a)), v = rx_gpu_scratch(b, packed_bytes(a));
     add_pack(b, a, k, v);
 
-    rx_gpu_dispatch *d = rx_gpu_add(b, kernels[a->q->dtype == RLX_BF16][wide], LOCAL);
+    rx_gpu_dispatch *d = rx_gpu_add(b, kernels[a->k->dtype == RLX_BF16][wide], LOCAL);
     uint64_t rows = wide ? 64 : 128; /* of a workgroup */
     uint64_t n_groups = ((uint64_t)a->n_queries + rows - 1) / rows *
                         (uint64_t)(a->n_batch * a->n_heads);

@@ -282,9 +282,8 @@ static uint32_t pick_along(const rx_product *p, bool is_a)
     return s_x == 1 && s_k != 1;
 }
 
-static void add_tiled(rx_gpu_build *b, const rx_product *p)
+static void add_tiles(rx_gpu_build *b, const rx_product *p, const tile *t)
 {
-    const tile shape = pick_tile(p), *t = &shape;
     bool is_int = !rlx_dtype_is_float(p->a_type);
     uint32_t along_a = pick_along(p, true), along_b = pick_along(p, false);
     static const rx_kernel kernels[2][2] = {{RX_K_matmul, RX_K_matmul_bv},
@@ -309,6 +308,73 @@ static void add_tiled(rx_gpu_build *b, const rx_product *p)
         rx_gpu_push(d, (uint32_t)p->scale_n);
     }
     rx_gpu_grid(d, p->call->caps, n_groups);
+}
+
+/* ---- Long sums of few results: k in slices --------------------------------------------------- */
+
+#define MIN_SLICE 64
+#define MAX_SLICES 16
+
+/* How many slices of k keep the device busy; 1: the tiles do. Slices have the same length, and
+ * begin where loads of four elements may. */
+static int64_t count_slices(const rx_product *p, const tile *t)
+{
+    const rx_gpu_caps *caps = p->call->caps;
+    int64_t units = caps->is_software ? 1 : caps->compute_units ? caps->compute_units : 32;
+    int64_t n_tiles = (int64_t)count_tiles(p, t->bm, t->bn);
+    int64_t want = 4 * units / (n_tiles ? n_tiles : 1), most = p->k / MIN_SLICE;
+    bool one_result = !p->out_ref && rlx_dtype_is_float(p->a_type) && p->n_axes < RX_PRODUCT_AXES;
+    if (!one_result || want < 2 || !rx_kernel_available(RX_K_product_join, caps))
+        return 1;
+    want = want < most ? want : most;
+    want = want < MAX_SLICES ? want : MAX_SLICES;
+    uint64_t bytes = (uint64_t)(p->m * p->n * rx_product_batches(p)) * 4;
+    while (want > 1 && (p->k % (4 * want) || bytes * (uint64_t)want > caps->max_binding_bytes))
+        want--;
+    return want < 1 ? 1 : want;
+}
+
+/* Sums the products of slices in `parts` and does what comes after the sum. */
+static void add_join(rx_gpu_build *b, const rx_product *p, rx_gpu_ref parts, int64_t n_slices)
+{
+    int64_t batches = rx_product_batches(p);
+    rx_gpu_dispatch *d = rx_gpu_add(b, RX_K_product_join, p->call->caps->is_software ? 32 : 128);
+    rx_product_bind(d, p, parts, RX_REF_NONE);
+    rx_product_spec(d, p);
+    rx_gpu_spec(d, (uint32_t)n_slices);
+    rx_product_push(d, p, (uint64_t)batches);
+    uint64_t n = (uint64_t)(batches * p->m * ((p->n + 3) / 4));
+    rx_gpu_grid(d, p->call->caps, (n + d->spec[0] - 1) / d->spec[0]);
+}
+
+/* The slices are one more batch axis, whose results lie in scratch memory. */
+static void add_sliced(rx_gpu_build *b, const rx_product *p, const tile *t, int64_t n_slices)
+{
+    const rx_view sums = {.dtype = RLX_F32};
+    rx_product q = *p;
+    uint64_t n = (uint64_t)(n_slices * rx_product_batches(p) * p->m * p->n);
+    q.out_ref = rx_gpu_scratch(b, n * 4);
+    q.out = &sums;
+    q.out_at = 0;
+    q.bias = q.residual = NULL;
+    q.act = RLX_ACT_NONE;
+    q.k = p->k / n_slices;
+    q.dim[q.n_axes] = n_slices;
+    q.a[q.n_axes] = q.k * p->a_k;
+    q.b[q.n_axes] = q.k * p->b_k;
+    q.res[q.n_axes++] = 0;
+    add_tiles(b, &q, t);
+    add_join(b, p, q.out_ref, n_slices);
+}
+
+static void add_tiled(rx_gpu_build *b, const rx_product *p)
+{
+    const tile t = pick_tile(p);
+    int64_t n_slices = count_slices(p, &t);
+    if (n_slices > 1)
+        add_sliced(b, p, &t, n_slices);
+    else
+        add_tiles(b, p, &t);
 }
 
 /* ---- Few rows -------------------------------------------------------------------------------- */

@@ -61,7 +61,7 @@ typedef struct rx_gpu_arena {
     uint64_t largest; /* bytes of the largest piece that cannot be divided */
 } rx_gpu_arena;
 
-/* rx_target.loose_bytes of GPUs: small tensors, whose kernels are short beside a wait, get it all. */
+/* rx_target.loose_bytes of GPUs: enough where tensors are small and kernels short beside a wait. */
 #define RX_GPU_LOOSE_BYTES ((uint64_t)32 << 20)
 
 /* Divides the planned memory of a program among blocks of at most max_bytes (a tensor that is

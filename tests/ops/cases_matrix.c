@@ -63,6 +63,12 @@ const char *const rx_cases_matrix[] = {
     "$B=i32[9]:extreme|_ $R=i32[5,9]:extreme|i32[9]|_ : matmul(i8[5,17], i8[17,9], $B, $R)",
     "$B=i32[9]|_ : matmul(i8[5,17], i8[9,17], $B) {trans_b=true, out=i32}",
 
+    /* ---- matmul: long sums of few results ---------------------------------------------------- */
+    "$T=f32|f16|bf16 $K=512|516|520 :"
+    " matmul(f32[9,$K], f32[$K,17], f32[17], f32[9,17]) {act=gelu, out=$T}",
+    "$A=:strided| $B=:strided| : matmul(f32[11,384]$A, f32[13,384]$B) {trans_b=true}",
+    "$A=2|1 : matmul(f32[$A,9,256], f32[2,256,7], f32[7], f32[2,9,7]) {act=silu}",
+
     /* ---- matmul: values ---------------------------------------------------------------------- */
     "$T=f32|f16|bf16 : matmul($T[9,1]:extreme, $T[1,13]:extreme)",
     "$T=f32|f16|bf16 : matmul($T[9,5]:extreme, $T[5,3]:zero)",

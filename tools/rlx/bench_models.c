@@ -101,8 +101,7 @@ static rlx_value cached(net *n, rlx_value x, rlx_dim keys, rlx_value position, i
     const rlx_dim heads = n->decoder->kv_heads, head = n->decoder->head;
     rlx_dim size[] = {keys, heads, head}, all[] = {1, keys, heads, head};
     rlx_value state = rlx_state(n->g, name, RLX_F16, 3, size);
-    rlx_value update = rlx_reshape(n->g, rlx_cast(n->g, x, RLX_F16), 3,
-                                   (rlx_dim[]){-1, heads, head});
+    rlx_value update = rlx_reshape(n->g, x, 3, (rlx_dim[]){-1, heads, head});
     return reshape4(n, rlx_state_write(n->g, state, update, position, 0), all);
 }
 

@@ -9,7 +9,8 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 /* Attention of many rows by cooperative matrices with f32 sums (attention.glsl says what is
- * computed). q is f16 or bf16 in plain order; k and v come from attention_pack.comp.
+ * computed). q is f16, bf16 or f32 (then rounded, and so the result is f32) in plain order; k and v
+ * come from attention_pack.comp.
  *
  * A subgroup of 32 makes 16 MT rows of a head from 16 NK keys at a time, without barriers of the
  * workgroup: fragments of k and v go straight to registers and are shared through the cache only.
@@ -205,6 +206,25 @@ void block(const uint k0, const bool edge)
     FENCE(4)
 }
 
+uint join_halves(float x, float y)
+{
+#ifdef BF
+    return f32_to_bf16(x) | f32_to_bf16(y) << 16;
+#else
+    return packFloat2x16(f16vec2(x, y));
+#endif
+}
+
+/* Eight neighbours of q, from element i on. */
+uvec4 load_q8(uint i)
+{
+    if (TQ != F32)
+        return q[i / 8];
+    const vec4 x = uintBitsToFloat(q[i / 4]), y = uintBitsToFloat(q[i / 4 + 1]);
+    return uvec4(join_halves(x.x, x.y), join_halves(x.z, x.w), join_halves(y.x, y.y),
+                 join_halves(y.z, y.w));
+}
+
 /* The rows of q as A operands: two rows of a lane come from two loads, so they pass through shared
  * memory once; the unseen zero keeps the stores from being forwarded as moves. */
 void load_queries(uint batch)
@@ -215,7 +235,7 @@ void load_queries(uint batch)
             const uint low = min(row0 + 16 * i + g, n_queries - 1);
             const uint high = min(row0 + 16 * i + 8 + g, n_queries - 1);
             const uint from = q_at + batch * q_b + head * q_h + c * 32 + t * 8;
-            const uvec4 x = q[(from + low * q_s) / 8], y = q[(from + high * q_s) / 8];
+            const uvec4 x = load_q8(from + low * q_s), y = load_q8(from + high * q_s);
             const uint a = gl_SubgroupID * SQ + (c >= QREGC ? ((c - QREGC) * MT + i) * 64 : 0) +
                            lane;
             staged[a] = uvec4(x[0], y[0], x[1], y[1]);
@@ -234,13 +254,16 @@ void load_queries(uint batch)
         }
 }
 
-uint join_halves(float x, float y)
+/* Eight neighbours of the result, from element i on. */
+void store_o8(uint i, vec4 x, vec4 y)
 {
-#ifdef BF
-    return f32_to_bf16(x) | f32_to_bf16(y) << 16;
-#else
-    return packFloat2x16(f16vec2(x, y));
-#endif
+    if (TQ == F32) {
+        o[i / 4] = floatBitsToUint(x);
+        o[i / 4 + 1] = floatBitsToUint(y);
+    } else {
+        o[i / 8] = uvec4(join_halves(x.x, x.y), join_halves(x.z, x.w), join_halves(y.x, y.y),
+                         join_halves(y.z, y.w));
+    }
 }
 
 void store_rows(uint batch)
@@ -256,12 +279,13 @@ void store_rows(uint batch)
                             row * o_s;
             [[unroll]] for (uint c = 0; c < SIZE / 64; c++)
                 [[unroll]] for (uint u = 0; u < 2; u++) {
-                    uvec4 w; /* 8 neighbours: fragment f holds elements 2 f and 2 f + 1 */
+                    vec4 x[2]; /* 8 neighbours: fragment f holds elements 2 f and 2 f + 1 */
                     [[unroll]] for (uint f = 0; f < 4; f++)
-                        w[f] = join_halves(sum[i * KS + c * 4 + f][4 * r + u] * factor,
-                                           sum[i * KS + c * 4 + f][4 * r + u + 2] * factor);
+                        [[unroll]] for (uint e = 0; e < 2; e++)
+                            x[f / 2][f % 2 * 2 + e] =
+                                sum[i * KS + c * 4 + f][4 * r + u + 2 * e] * factor;
                     if (row < n_queries)
-                        o[to / 8 + c * 8 + 2 * t + u] = w;
+                        store_o8(to + c * 64 + (2 * t + u) * 8, x[0], x[1]);
                 }
         }
 }

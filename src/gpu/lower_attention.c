@@ -203,8 +203,15 @@ static void finish_dispatch(rx_gpu_build *b, rx_gpu_dispatch *d, const rx_attent
 
 /* Specialisation constants of attention_decode.comp. */
 typedef struct decode {
-    uint32_t local, rows, team, at_once, teams;
+    uint32_t local, rows, team, at_once, teams, per, join_rows;
 } decode;
+
+/* Shared memory when `rows` rows are joined at a time. */
+static uint64_t decode_shared_bytes(const rx_attention *a, const decode *s, uint32_t rows)
+{
+    uint64_t slots = s->local / s->team / s->per;
+    return slots * ((uint64_t)a->value_size * rows + 2 * s->rows) * 4;
+}
 
 /* Rows of a workgroup and lanes of a team from what a lane holds in registers: its elements of each
  * row's query and sum. */
@@ -223,9 +230,14 @@ static decode shape_decode(const rx_attention *a)
         s.rows /= 2;
     s.at_once = each > 2 ? 1 : each == 2 || s.rows == 8 ? 2 : 4;
     s.local = caps->is_software ? 32 : caps->max_invocations < 256 ? 128 : 256;
-    while (s.local > caps->subgroup &&
-           s.local / s.team * (uint64_t)(a->value_size + 2 * s.rows) * 4 > caps->max_shared_bytes)
+    s.per = s.local % caps->subgroup == 0 ? caps->subgroup / s.team : 1;
+    s.per = s.per < 1 || (s.per & (s.per - 1)) ? 1 : s.per;
+    uint64_t most = caps->max_shared_bytes;
+    while (s.local > caps->subgroup && decode_shared_bytes(a, &s, 1) > most)
         s.local /= 2;
+    s.join_rows = s.rows;
+    while (s.join_rows > 1 && decode_shared_bytes(a, &s, s.join_rows) > most)
+        s.join_rows /= 2;
     s.teams = s.local / s.team;
     return s;
 }
@@ -283,7 +295,7 @@ static bool add_decode(rx_gpu_build *b, const rx_attention *a)
                 n_groups <= MAX_COUNTERS && rx_kernel_available(RX_K_attention_join, a->call->caps);
     rx_gpu_dispatch *d = rx_gpu_add(b, join ? RX_K_attention_join : RX_K_attention_decode, s.local);
     rx_attention_spec(d, a, needs_merge(a, n_splits));
-    const uint32_t spec[] = {s.rows, s.team, s.at_once, s.teams};
+    const uint32_t spec[] = {s.rows, s.team, s.at_once, s.teams, s.per, s.join_rows};
     for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
         rx_gpu_spec(d, spec[i]);
     if (!join)

@@ -65,11 +65,11 @@ static void packed_strides(const rx_product *p, const side *s, int64_t out[RLX_M
     }
 }
 
-/* True when eight elements along k are one aligned load. */
+/* True when eight elements along k are aligned loads: one, or two of f32. */
 static bool loads_vectors(const side *s)
 {
-    bool ok = (s->type == RLX_F16 || s->type == RLX_BF16) && s->s_k == 1 && s->k % 8 == 0 &&
-              s->at % 8 == 0 && (s->rows == 1 || s->s_row % 8 == 0);
+    bool ok = !rlx_dtype_is_packed(s->type) && s->s_k == 1 && s->k % 8 == 0 && s->at % 8 == 0 &&
+              (s->rows == 1 || s->s_row % 8 == 0);
     for (int i = 0; i < s->n_axes; i++)
         ok = ok && s->stride[i] % 8 == 0;
     return ok;
@@ -214,7 +214,8 @@ static coop_shape pick_coop_shape(const rx_product *p)
 /* Bits of LOADS in gemm_coop.comp. */
 static uint32_t coop_loads(const side *s)
 {
-    return (uint32_t)(s->s_row == 1 && s->s_k != 1) | (uint32_t)loads_vectors(s) << 1;
+    bool vectors = s->type != RLX_F32 && loads_vectors(s);
+    return (uint32_t)(s->s_row == 1 && s->s_k != 1) | (uint32_t)vectors << 1;
 }
 
 static void add_shared(rx_gpu_build *b, const rx_product *p)

@@ -10,7 +10,8 @@
  * TEAM neighbouring lanes of a subgroup read a key and its value as vectors of 16 bytes, T of each
  * at a time, and use them for all R rows. The sum of a product over the team is scattered: lane t
  * keeps the logits, maximum and sum of row row_of(t) only and hands out weights by shuffles. In the
- * end the teams are joined in shared memory, row by row.
+ * end the PER teams of a subgroup are joined by shuffles, then the subgroups in shared memory, AT
+ * rows at a time.
  *
  * JOIN: the workgroup that is the last to finish its part joins all parts of the rows and writes
  * the result; `counters` has a word for each K/V head and tile of rows, 0 before and after. */
@@ -20,11 +21,14 @@ layout(constant_id = 9) const uint R = 4;
 layout(constant_id = 10) const uint TEAM = 16; /* power of two, R at least, the subgroup at most */
 layout(constant_id = 11) const uint T = 4;
 layout(constant_id = 12) const uint TEAMS = 16; /* local size / TEAM */
+layout(constant_id = 13) const uint PER = 1;    /* power of two; PER * TEAM is the subgroup */
+layout(constant_id = 14) const uint AT = 1;     /* a divisor of R */
 
 const uint E = TK == F32 ? 4u : 8u;             /* elements of a vector */
 const uint CK = (D / E + TEAM - 1u) / TEAM;     /* vectors of a key for a lane */
 const uint CV = (DV / E + TEAM - 1u) / TEAM;
 const uint H = E / 4u;
+const uint SLOTS = TEAMS / PER;
 
 TENSOR(0, q)
 WORDS4(1, k);
@@ -38,8 +42,8 @@ shared uint n_before;
 #define partial o
 #endif
 
-shared float joined[TEAMS * DV];                /* a row's sums from each team */
-shared float tops[TEAMS * R], totals[TEAMS * R];
+shared float joined[SLOTS * AT * DV];           /* sums of rows from each subgroup */
+shared float tops[SLOTS * R], totals[SLOTS * R];
 
 /* The row of lane t of a team: its low bits reversed; so is the way back. */
 uint row_of(uint t)
@@ -66,6 +70,35 @@ void store2(uint i, vec2 y)
         o[i + 1u] = floatBitsToUint(y.y);
     } else {
         o[i / 2u] = encode_f(TQ, y.x) | encode_f(TQ, y.y) << 16;
+    }
+}
+
+struct Place {
+    uint batch, kv_head, row, n_rows, split;
+};
+
+/* Where the sums of a row over all keys go. */
+uint result_at(Place p)
+{
+    return o_at + p.batch * n_kv_heads * GROUP * n_queries * DV +
+           (p.kv_head * GROUP + p.row % GROUP) * o_h + p.row / GROUP * o_s;
+}
+
+/* Sums d and d + 1 of a row; its maximum and sum of weights. */
+void put_sums(Place p, uint d, vec2 y, float top, float total)
+{
+    if (!PARTIAL) {
+        store2(result_at(p) + d,
+               y * row_factor(top, total, p.kv_head * GROUP + p.row % GROUP));
+        return;
+    }
+    uint part = (((p.batch * n_kv_heads + p.kv_head) * p.n_rows + p.row) * n_splits + p.split) *
+                (DV + 2u);
+    partial[part + d] = floatBitsToUint(y.x);
+    partial[part + d + 1u] = floatBitsToUint(y.y);
+    if (d == 0u) {
+        partial[part + DV] = floatBitsToUint(top);
+        partial[part + DV + 1u] = floatBitsToUint(total);
     }
 }
 
@@ -178,48 +211,51 @@ void main()
         }
     }
 
-    if (t0 < R) {
-        tops[team * R + my_row] = top;
-        totals[team * R + my_row] = total;
-    }
-    barrier();
-    [[unroll]] for (uint r = 0u; r < R; r++) {
-        float most = NOTHING, all = 0.0;
-        for (uint t = 0u; t < TEAMS; t++)
-            most = max(most, tops[t * R + r]);
-        for (uint t = 0u; t < TEAMS; t++)
-            all += totals[t * R + r] * exp2(tops[t * R + r] - most);
-        float mine = exp2(tops[team * R + r] - most);
-        [[unroll]] for (uint c = 0u; c < CV * H; c++) {
-            uint d = (c / H * TEAM + t0) * E + c % H * 4u;
-            if (d < DV)
-                [[unroll]] for (uint e = 0u; e < 4u; e++)
-                    joined[team * DV + d + e] = sum[r * CV * H + c][e] * mine;
-        }
-        barrier();
-        uint out_row = row0 + r, head = kv_head * GROUP + out_row % GROUP;
-        uint part = (((batch * n_kv_heads + kv_head) * n_rows + out_row) * n_splits + split) *
-                    (DV + 2u);
-        uint at = o_at + batch * n_kv_heads * GROUP * n_queries * DV + head * o_h +
-                  out_row / GROUP * o_s;
-        float factor = PARTIAL ? 1.0 : row_factor(most, all, head);
-        for (uint d = LANE * 2u; d < DV && out_row < n_rows; d += gl_WorkGroupSize.x * 2u) {
-            vec2 y = vec2(0.0);
-            for (uint t = 0u; t < TEAMS; t++)
-                y += vec2(joined[t * DV + d], joined[t * DV + d + 1u]);
-            y *= factor;
-            if (PARTIAL) {
-                partial[part + d] = floatBitsToUint(y.x);
-                partial[part + d + 1u] = floatBitsToUint(y.y);
-            } else {
-                store2(at + d, y);
+    [[unroll]] for (uint bit = TEAM; bit < TEAM * PER; bit *= 2u) {
+        float most = max(top, subgroupShuffleXor(top, bit)), keep = exp2(top - most);
+        top = most;
+        total *= keep;
+        total += subgroupShuffleXor(total, bit);
+        [[unroll]] for (uint r = 0u; r < R; r++) {
+            float scale_r = subgroupShuffle(keep, base + row_of(r));
+            [[unroll]] for (uint c = r * CV * H; c < (r + 1u) * CV * H; c++) {
+                sum[c] *= scale_r;
+                sum[c] += subgroupShuffleXor(sum[c], bit);
             }
         }
-        if (PARTIAL && LANE == 0u && out_row < n_rows) {
-            partial[part + DV] = floatBitsToUint(most);
-            partial[part + DV + 1u] = floatBitsToUint(all);
+    }
+    uint slot = team / PER;
+    bool leads = team % PER == 0u;
+    if (leads && t0 < R) {
+        tops[slot * R + my_row] = top;
+        totals[slot * R + my_row] = total;
+    }
+    [[unroll]] for (uint r0 = 0u; r0 < R; r0 += AT) {
+        if (r0 > 0u)
+            barrier();
+        [[unroll]] for (uint c = 0u; c < AT * CV * H; c++) {
+            uint d = (c % (CV * H) / H * TEAM + t0) * E + c % H * 4u;
+            uint to = (slot * AT + c / (CV * H)) * DV + d;
+            if (leads && d < DV)
+                [[unroll]] for (uint e = 0u; e < 4u; e++)
+                    joined[to + e] = sum[r0 * CV * H + c][e];
         }
         barrier();
+        for (uint i = LANE * 2u; i < AT * DV; i += gl_WorkGroupSize.x * 2u) {
+            uint r = r0 + i / DV, d = i % DV, out_row = row0 + r;
+            float most = NOTHING, all = 0.0;
+            vec2 y = vec2(0.0);
+            [[unroll]] for (uint s = 0u; s < SLOTS; s++)
+                most = max(most, tops[s * R + r]);
+            [[unroll]] for (uint s = 0u; s < SLOTS; s++) {
+                float w = exp2(tops[s * R + r] - most);
+                uint from = s * AT * DV + i;
+                all += totals[s * R + r] * w;
+                y += vec2(joined[from], joined[from + 1u]) * w;
+            }
+            if (out_row < n_rows)
+                put_sums(Place(batch, kv_head, out_row, n_rows, split), d, y, most, all);
+        }
     }
 #ifdef JOIN
     memoryBarrierBuffer();
@@ -236,8 +272,7 @@ void main()
             break;
         uint first = ((batch * n_kv_heads + kv_head) * n_rows + out_row) * n_splits * (DV + 2u);
         Joined all = join_parts(first, DV + 2u, n_splits, d, d + 1u);
-        uint at = o_at + batch * n_kv_heads * GROUP * n_queries * DV + head * o_h +
-                  out_row / GROUP * o_s;
+        uint at = result_at(Place(batch, kv_head, out_row, n_rows, 0u));
         store2(at + d, all.sum * row_factor(all.top, all.total, head));
     }
     if (LANE == 0u)

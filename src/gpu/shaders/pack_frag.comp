@@ -14,8 +14,10 @@
  * is never assumed: each is loaded as a matrix and written element by element.
  *
  * USE_B: fragments of the right operand, rows being the columns of b. BF: bf16. V4: the elements
- * have 16 bits, lie along k and are aligned to 16 bytes, as are the lines; and k % 8 == 0. QUANT:
- * blocks of a packed type, which are decoded; offset and strides count bytes. */
+ * lie along k and are aligned to 16 bytes, as are the lines; and k % 8 == 0. QUANT: blocks of a
+ * packed type, which are decoded; offset and strides count bytes.
+ *
+ * Nothing branches around a load: those of an invocation are all on their way at once. */
 #ifdef BF
 #extension GL_EXT_bfloat16 : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int16 : require
@@ -56,32 +58,49 @@ WORDS4(1, y);
 const uint LINE = 9; /* 64 elements and a gap against conflicts, in vectors */
 shared uvec4 tile[64 * LINE];
 
+uint to_half(float v)
+{
+#ifdef BF
+    return f32_to_bf16(v);
+#else
+    return f32_to_f16(v);
+#endif
+}
+
+uint join_halves(vec2 v)
+{
+#ifdef BF
+    return f32_to_bf16(v.x) | f32_to_bf16(v.y) << 16;
+#else
+    return packHalf2x16(v);
+#endif
+}
+
+uvec4 join8(vec4 lo, vec4 hi)
+{
+    return uvec4(join_halves(lo.xy), join_halves(lo.zw), join_halves(hi.xy), join_halves(hi.zw));
+}
+
 /* Eight elements of a row from kk on; zeros outside. */
 uvec4 load8(uint first, uint row, uint kk)
 {
+    bool inside = row < rows && kk < k;
+    uint r = min(row, rows - 1u), c = inside ? kk : 0u;
+#if defined(QUANT)
+    Eight e = quant_decode8(T, first + r * s_row, c);
+    return inside ? join8(e.lo, e.hi) : uvec4(0u);
+#elif defined(V4)
+    uint i = first + r * s_row + c;
+    if (T != F32)
+        return inside ? x[i / 8u] : uvec4(0u);
+    uvec4 lo = x[i / 4u], hi = x[i / 4u + 1u];
+    return inside ? join8(uintBitsToFloat(lo), uintBitsToFloat(hi)) : uvec4(0u);
+#else
     uvec4 v = uvec4(0u);
-    if (row >= rows || kk >= k)
-        return v;
-#ifdef QUANT
-    Eight e = quant_decode8(T, first + row * s_row, kk);
-    return uvec4(packHalf2x16(e.lo.xy), packHalf2x16(e.lo.zw), packHalf2x16(e.hi.xy),
-                 packHalf2x16(e.hi.zw));
-#else
-    uint i = first + row * s_row + kk * s_k;
-#ifdef V4
-    v = x[i / 8u];
-#else
     [[unroll]] for (uint j = 0u; j < 8u; j++) {
-        if (kk + j >= k)
-            break;
-#ifdef BF
-        uint h = f32_to_bf16(load_f_x(T, i + j * s_k));
-#else
-        uint h = f32_to_f16(load_f_x(T, i + j * s_k));
-#endif
-        v[j / 2u] |= h << (j % 2u * 16u);
+        float e = load_f_x(T, first + r * s_row + min(c + j, k - 1u) * s_k);
+        v[j / 2u] |= (inside && c + j < k ? to_half(e) : 0u) << (j % 2u * 16u);
     }
-#endif
     return v;
 #endif
 }
@@ -96,10 +115,16 @@ void main()
     uint i2 = batch % dim2, i1 = batch / dim2 % dim1, i0 = batch / dim2 / dim1;
     uint first = at + i0 * s_0 + i1 * s_1 + i2 * s_2;
 
+    uvec4 loaded[4];
     [[unroll]] for (uint i = 0u; i < 4u; i++) {
         uint u = LANE + i * 128u;
         uint row = ALONG != 0u ? u % 64u : u / 8u, kv = ALONG != 0u ? u / 64u : u % 8u;
-        tile[row * LINE + kv] = load8(first, r64 * 64u + row, k64 * 64u + kv * 8u);
+        loaded[i] = load8(first, r64 * 64u + row, k64 * 64u + kv * 8u);
+    }
+    [[unroll]] for (uint i = 0u; i < 4u; i++) {
+        uint u = LANE + i * 128u;
+        uint row = ALONG != 0u ? u % 64u : u / 8u, kv = ALONG != 0u ? u / 64u : u % 8u;
+        tile[row * LINE + kv] = loaded[i];
     }
     barrier();
 

@@ -49,7 +49,8 @@ enum {
     RX_PACK_BYTES = 2 << 8,  /* the same for integers, four deep */
     RX_PACK_BLOCKS = 3 << 8, /* of packed types; what is added says how */
     RX_PACK_ROWS = 4 << 8,   /* rows of f32 */
-    RX_PACK_TURNED = 5 << 8  /* columns as rows of f32 */
+    RX_PACK_TURNED = 5 << 8, /* columns as rows of f32 */
+    RX_PACK_TILES = 6 << 8   /* transformed for tiles of windows; what is added says how */
 };
 typedef void rx_pack_fn(void *user, void *to);
 const void *rx_call_packed(const rx_call *c, size_t operand, uint32_t kind, size_t bytes,

@@ -25,6 +25,13 @@ const char *const rx_cases_conv[] = {
     "{groups=33, pads=[1,1,1,1], act=silu}",
     "$T=f32|f16|bf16 : conv2d($T[1,33,40,39], $T[33,1,5,5]:param, $T[33], $T[1,33,20,20]) "
     "{groups=33, stride=[2,2], pads=[2,2,2,2], act=relu, act_last=true}",
+    "$C=16|20|64 $F=16|33|70 $W=8|9|23 : conv2d(f32[2,$C,11,$W], f32[$F,$C,3,3]:param, f32[$F]) "
+    "{pads=[1,1,1,1], act=relu}",
+    "$P=[0,0,0,0]|[2,1,0,3]|[1,0,1,2] : conv2d(f32[1,17,30,29], f32[40,17,3,3]:param) {pads=$P}",
+    "$T=f32|f16|bf16 : conv2d($T[2,24,14,15], $T[40,24,3,3]:param, $T[40], $T[2,40,14,15]) "
+    "{pads=[1,1,1,1], act=silu, act_last=true}",
+    "$C=128|256|512 : conv2d(f32[1,$C,9,10], f32[36,$C,3,3]:param, f32[36]) {pads=[1,1,1,1]}",
+    "conv2d(f32[n<=2,16,h<=12,w<=17], f32[32,16,3,3]:param, f32[32]) {pads=[1,1,1,1]}",
     "$T=f32|f16|bf16 $A=none|relu|gelu|gelu_tanh|silu|sigmoid|tanh|hard_swish : "
     "conv2d($T[1,3,5,6], $T[4,3,3,3], $T[4]) {act=$A}",
     "$A=none|relu|silu $L=true|false $B=_|f32[4] : "

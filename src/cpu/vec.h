@@ -23,6 +23,7 @@
  *   vm_first(n): the first n lanes
  *   vi_set1 vi_load vi_store vi_load_part vi_store_part
  *   vi_load_u8 vi_load_s8: VF bytes, one in each lane   vi_store_s8: lanes of -128 to 127
+ *   vi_load_table: 16 bytes   vi_lookup(table, index): the one for each byte of index, 0 to 15
  *   vi_add vi_sub vi_mul (low half) vi_min vi_max vi_and vi_or vi_xor vi_eq vi_gt
  *   vi_shl vi_shr (fills with the sign) vi_shr_u (fills with zero), by a constant
  *   vi_shift(a, n): n bits to the left, or -n to the right (fills with zero)

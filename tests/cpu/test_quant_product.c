@@ -35,6 +35,8 @@ static void find_scales(rlx_dtype t, int at[2])
 {
     at[0] = t == RLX_Q2_K ? 80 : t == RLX_Q3_K ? 108 : t == RLX_Q6_K ? 208 : 0;
     at[1] = t == RLX_Q2_K ? 82 : -1;
+    if (t == RLX_MXFP4)
+        at[0] = -1;
     if (t == RLX_Q4_1 || t == RLX_Q5_1 || t == RLX_Q4_K || t == RLX_Q5_K)
         at[1] = 2;
 }
@@ -52,6 +54,8 @@ static size_t fill_weight(const product *p)
     for (int64_t b = 0; b < n_blocks; b++)
         for (int i = 0; i < 2 && at[i] >= 0; i++)
             packed[b * size + at[i] + 1] = (uint8_t)(0x20 | (next_random() & 3));
+    for (int64_t b = 0; p->type == RLX_MXFP4 && b < n_blocks; b++)
+        packed[b * size] = (uint8_t)(120 + (next_random() & 3));
     rx_decode_row(p->type, packed, w, rows * p->k);
     return (size_t)(n_blocks * size);
 }
@@ -186,7 +190,8 @@ static void check_type(rlx_dtype t, rlx_policy policy)
 static void check_level(const char *level)
 {
     static const rlx_dtype types[] = {RLX_Q4_0, RLX_Q4_1, RLX_Q5_0, RLX_Q5_1, RLX_Q8_0,
-                                      RLX_Q2_K, RLX_Q3_K, RLX_Q4_K, RLX_Q5_K, RLX_Q6_K};
+                                      RLX_Q2_K, RLX_Q3_K, RLX_Q4_K, RLX_Q5_K, RLX_Q6_K,
+                                      RLX_IQ4_NL, RLX_IQ4_XS, RLX_MXFP4};
     setenv("RLX_CPU", level, 1);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         check_type(types[i], RLX_POLICY_EXACT);

@@ -76,6 +76,11 @@ RX_INLINE vi vi_load_s8(const int8_t *p)
 {
     return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p));
 }
+RX_INLINE vi vi_load_table(const uint8_t *p)
+{
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)p));
+}
+RX_INLINE vi vi_lookup(vi table, vi index) { return _mm256_shuffle_epi8(table, index); }
 RX_INLINE vi vi_add(vi a, vi b) { return _mm256_add_epi32(a, b); }
 RX_INLINE vi vi_sub(vi a, vi b) { return _mm256_sub_epi32(a, b); }
 RX_INLINE vi vi_mul(vi a, vi b) { return _mm256_mullo_epi32(a, b); }

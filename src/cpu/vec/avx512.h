@@ -63,6 +63,11 @@ RX_INLINE vi vi_load_s8(const int8_t *p)
 {
     return _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p));
 }
+RX_INLINE vi vi_load_table(const uint8_t *p)
+{
+    return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)p));
+}
+RX_INLINE vi vi_lookup(vi table, vi index) { return _mm512_shuffle_epi8(table, index); }
 RX_INLINE vi vi_load_part(const void *p, int n)
 {
     return _mm512_maskz_loadu_epi32(vm_first(n), p);

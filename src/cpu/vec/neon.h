@@ -96,6 +96,12 @@ RX_INLINE vi vi_load_s8(const int8_t *p)
     memcpy(&four, p, sizeof four);
     return vmovl_s16(vget_low_s16(vmovl_s8(vcreate_s8(four))));
 }
+RX_INLINE vi vi_load_table(const uint8_t *p) { return vreinterpretq_s32_u8(vld1q_u8(p)); }
+RX_INLINE vi vi_lookup(vi table, vi index)
+{
+    return vreinterpretq_s32_u8(vqtbl1q_u8(vreinterpretq_u8_s32(table),
+                                           vreinterpretq_u8_s32(index)));
+}
 RX_INLINE vi vi_add(vi a, vi b) { return vaddq_s32(a, b); }
 RX_INLINE vi vi_sub(vi a, vi b) { return vsubq_s32(a, b); }
 RX_INLINE vi vi_mul(vi a, vi b) { return vmulq_s32(a, b); }

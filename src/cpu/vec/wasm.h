@@ -81,6 +81,8 @@ RX_INLINE vi vi_load_s8(const int8_t *p)
 {
     return wasm_i32x4_extend_low_i16x8(wasm_i16x8_extend_low_i8x16(wasm_v128_load32_zero(p)));
 }
+RX_INLINE vi vi_load_table(const uint8_t *p) { return wasm_v128_load(p); }
+RX_INLINE vi vi_lookup(vi table, vi index) { return wasm_i8x16_swizzle(table, index); }
 RX_INLINE vi vi_add(vi a, vi b) { return wasm_i32x4_add(a, b); }
 RX_INLINE vi vi_sub(vi a, vi b) { return wasm_i32x4_sub(a, b); }
 RX_INLINE vi vi_mul(vi a, vi b) { return wasm_i32x4_mul(a, b); }

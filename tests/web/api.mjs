@@ -102,6 +102,15 @@ const checks = {
                           'input/output error', 'none.gguf');
     },
 
+    async sameAtOnce(rlx, device) {
+        const graph = await rlx.graph(DISTANCE, { device, params: { b: [0, 0] } });
+        const runs = [1, 2, 3].map(v => graph.run({ a: [3 * v, 4 * v, 0, 0, 0, v] }));
+        const closed = graph.close();
+        (await Promise.all(runs)).forEach(({ distance }, i) =>
+            near([...distance], [5 * (i + 1), 0, i + 1], `run ${i}`));
+        await closed;
+    },
+
     async manyAtOnce(rlx, device) {
         const graphs = await Promise.all([1, 2, 3].map(v =>
             rlx.graph(DISTANCE, { device, params: { b: [v, v] } })));

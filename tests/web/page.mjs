@@ -68,6 +68,24 @@ export async function generateTokens(url, prompt, options) {
     }
 }
 
+/** Closes a model while it generates: the generation ends, and nothing is used after its end. */
+export async function closeEarly(url) {
+    const rlx = await init();
+    try {
+        const model = await rlx.load(url, { device: 'cpu' });
+        let close = null, pieces = 0;
+        const result = await model.generate('Once upon a time', { maxTokens: 200, onToken: () => {
+            pieces++;
+            close ??= model.close();
+        } });
+        await close;
+        const after = await model.generate('x').then(() => 'ok', error => error.status);
+        return { finish: result.finish, isShort: pieces < 100, after };
+    } finally {
+        rlx.close();
+    }
+}
+
 /** Vectors of texts, for comparison with the command line; two requests at the same time. */
 export async function embedTexts(url, texts, options) {
     const rlx = await init(options.init ?? {});

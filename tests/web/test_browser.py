@@ -130,6 +130,9 @@ def check_generations(page):
     if expected is None:
         return
     check_generation(page, expected, "cpu", {"maxTokens": N_TOKENS})
+    early = call(page, "closeEarly", f"/models/{CHAT_MODEL.name}")
+    report("a model that is closed while it generates",
+           early == {"finish": "cancelled", "isShort": True, "after": "invalid"}, json.dumps(early))
     if page.evaluate("navigator.gpu?.requestAdapter().then(Boolean)"):
         check_generation(page, expected, "webgpu", {"maxTokens": 3})
         check_generation(page, expected, "webgpu",
@@ -249,6 +252,42 @@ def check_search(page, base, device):
     picture(page, f"search-desktop-{device}")
 
 
+PAGE_CACHES = "caches.keys().then(names => names.filter(name => name.startsWith('rlx-page-')))"
+
+
+def check_update(page, base):
+    """A set of files with another hash is replaced, and the page says so."""
+    page.evaluate("navigator.serviceWorker.ready.then(() => true)")
+    page.wait_for("navigator.serviceWorker.controller")
+    first = page.evaluate(PAGE_CACHES)
+    page.evaluate(f"""(async () => {{
+        const [name] = await {PAGE_CACHES}, old = await caches.open('rlx-page-old');
+        const from = await caches.open(name);
+        for (const key of await from.keys()) await old.put(key, await from.match(key));
+        await caches.delete(name);
+    }})()""")
+    open_demo(page, base, "phone")
+    page.wait_for("!document.querySelector('#update').hidden")
+    report("a newer page is stored and announced", page.evaluate(PAGE_CACHES) == first
+           and len(first) == 1, ", ".join(first))
+
+
+def check_offline(page, base, server):
+    """With the server gone, the page starts and the stored model answers."""
+    open_demo(page, base, "phone")
+    check_update(page, base)
+    server.shutdown()
+    server.server_close()
+    open_demo(page, base, "phone", "?device=cpu#search")
+    note = page.evaluate("document.querySelector('#panel-search .facts').textContent")
+    report("the page starts offline", page.evaluate(state_is("idle")), note)
+    picture(page, "offline-phone")
+    if not page.evaluate("document.querySelector('#panel-search .load').disabled"):
+        page.evaluate("document.querySelector('#panel-search .load').click()")
+        page.wait_for(f"{state_is('ready')} || {state_is('failed')}", timeout=300)
+        report("a stored model loads offline", page.evaluate(state_is("ready")))
+
+
 def check_without_gpu(program, base):
     with Browser(program, gpu=False) as page:
         open_demo(page, base, "phone")
@@ -287,9 +326,10 @@ def main():
             check_search(page, base, "cpu")
             if page.evaluate("navigator.gpu?.requestAdapter().then(Boolean)"):
                 check_search(page, base, "webgpu")
+        check_without_gpu(program, base)
         for line in page.console:
             report("nothing is logged", False, line)
-    check_without_gpu(program, base)
+        check_offline(page, base, server)
     return 1 if failures else 0
 
 

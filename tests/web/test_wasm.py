@@ -13,7 +13,7 @@ from pathlib import Path
 import wasm
 
 HERE = Path(__file__).resolve().parent
-MAX_GZIP = 3 << 19  # bytes of rlx.wasm as a server sends it
+MAX_GZIP = 5 << 18  # bytes of rlx.wasm as a server sends it
 
 
 def check_version():

@@ -95,8 +95,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", "0")
         self.end_headers()
 
-    def start(self, length, suffix, status):
+    def start(self, length, suffix, status, tag=None):
         self.send_response(status)
+        if tag:
+            self.send_header("ETag", tag)
         self.send_header("Content-Type", TYPES.get(suffix, "application/octet-stream"))
         self.send_header("Content-Length", str(length))
         for name, value in HEADERS.items():
@@ -109,8 +111,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def send_file(self, file, with_body):
+        facts = file.stat()
+        tag = f'"{facts.st_mtime_ns:x}-{facts.st_size:x}"'
+        if self.headers.get("If-None-Match") == tag:
+            return self.start(0, file.suffix, 304, tag)
         with file.open("rb") as data:
-            self.start(file.stat().st_size, file.suffix, 200)
+            self.start(facts.st_size, file.suffix, 200, tag)
             while with_body:
                 chunk = data.read(1 << 20)
                 if not chunk:

@@ -25,6 +25,7 @@ export class Chat {
             ...model, stage: $('.chat', this.#root),
             precision: () => $('#exact').checked ? 'exact' : 'fast',
             onReady: loader => this.#ready(loader),
+            onUnload: () => this.#controller?.abort(),
         });
         $('form', this.#root).onsubmit = event => {
             event.preventDefault();

@@ -152,10 +152,24 @@ function startSettings() {
     if (matchMedia('(max-width: 859px)').matches) $('.options').open = false;
 }
 
+// ---- Without a network --------------------------------------------------------------------------
+
+/** Lets the service worker keep the page; it says when a newer one is stored. */
+function keepPage() {
+    const { serviceWorker } = navigator;
+    if (!serviceWorker) return; // an insecure page
+    serviceWorker.onmessage = ({ data }) => { $('#update').hidden = data !== 'updated'; };
+    $('#update .link').onclick = () => location.reload();
+    serviceWorker.register(new URL('../sw.js', import.meta.url)).catch(() => {
+        // Storage is switched off: the page works, with a network only.
+    });
+}
+
 // ---- Start --------------------------------------------------------------------------------------
 
 async function start() {
     startSettings();
+    keepPage();
     app.rlx = await init();
     $('#about').textContent = `rlx ${app.rlx.version}`;
     await showDevices();

@@ -117,6 +117,7 @@ export class Loader {
     async unload() {
         const model = this.model;
         this.model = null;
+        this.#options.onUnload?.();
         await model?.close();
     }
 

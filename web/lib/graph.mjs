@@ -23,6 +23,7 @@ function tensorBytes(given, info) {
 export class Graph {
     #module;
     #handle;
+    #last = Promise.resolve(); // what runs now
 
     constructor(module, handle, info) {
         this.#module = module;
@@ -57,7 +58,16 @@ export class Graph {
     }
 
     /** Runs once: name to data of the inputs, dimensions to bind; gives name to typed array. */
-    async run(inputs = {}, { dims = {}, outputs } = {}) {
+    run(inputs = {}, options = {}) { return this.#alone(() => this.#run(inputs, options)); }
+
+    /** Calls one after the other: each sets inputs, and close must come last. */
+    #alone(work) {
+        const result = this.#last.then(work);
+        this.#last = result.catch(() => {});
+        return result;
+    }
+
+    async #run(inputs, { dims = {}, outputs } = {}) {
         const m = this.#module;
         for (const [name, value] of Object.entries(dims))
             await m.scoped(async room =>
@@ -86,12 +96,15 @@ export class Graph {
     }
 
     /** Sets every state to zero. */
-    async reset() {
-        this.#module.check(await this.#module.call('web_session_state_reset', this.#handle));
+    reset() {
+        return this.#alone(async () => this.#module.check(
+            await this.#module.call('web_session_state_reset', this.#handle)));
     }
 
-    async close() {
-        if (this.#handle) await this.#module.call('web_session_destroy', this.#handle);
-        this.#handle = 0;
+    close() {
+        return this.#alone(async () => {
+            if (this.#handle) await this.#module.call('web_session_destroy', this.#handle);
+            this.#handle = 0;
+        });
     }
 }

@@ -79,7 +79,8 @@ export class Model {
     #context = 0;
     #memory;
     #busy = false;
-    #last = Promise.resolve(); // the embedding that runs
+    #isClosed = false;
+    #last = Promise.resolve(); // what runs now
 
     /**
      * `source`: the URL of a GGUF or safetensors file or of a folder that holds one, bytes of a
@@ -139,10 +140,14 @@ export class Model {
      * Generates from a text or a list of messages. `onPiece({ token, text })` is called for each
      * piece; gives the counts and times. `signal.aborted` is looked at between tokens.
      */
-    async generate(prompt, options, onPiece, signal) {
+    generate(prompt, options, onPiece, signal) {
         if (this.#busy)
             throw new RlxError('invalid', 'this model is generating already; wait or stop it');
         this.#busy = true;
+        return this.#alone(() => this.#generateAll(prompt, options, onPiece, signal));
+    }
+
+    async #generateAll(prompt, options, onPiece, signal) {
         const m = this.#module;
         try {
             const text = typeof prompt === 'string' ? prompt : await this.formatChat(prompt);
@@ -169,7 +174,7 @@ export class Model {
         const m = this.#module, out = room(16), stoppable = signal ?? {};
         const generation = await this.#begin(prompt, options, room);
         let more = true, stopped = false, failure = null;
-        while (more && !failure && !(stopped = Boolean(stoppable.aborted))) {
+        while (more && !failure && !(stopped = this.#isClosed || Boolean(stoppable.aborted))) {
             const status = await m.call('web_generation_next', generation, 0, out);
             if (status !== TIMEOUT) {
                 if (status) failure = m.error();
@@ -192,7 +197,7 @@ export class Model {
         // A GPU takes several texts at once; the CPU is no faster with them, and progress is finer.
         const vectors = [], step = this.info.backend === 'cpu' ? 1 : this.info.sequences;
         for (let at = 0; at < texts.length; at += step) {
-            if (signal?.aborted) throw cancelled('the embedding');
+            if (this.#isClosed || signal?.aborted) throw cancelled('the embedding');
             vectors.push(...await this.#alone(() => this.#embedSome(texts.slice(at, at + step))));
             onProgress?.({ done: vectors.length, total: texts.length });
             await turn();
@@ -200,7 +205,7 @@ export class Model {
         return vectors;
     }
 
-    /** Embeddings that were asked for at the same time run one after the other. */
+    /** What was asked for at the same time runs one after the other. */
     #alone(work) {
         const result = this.#last.then(work);
         this.#last = result.catch(() => {});
@@ -224,8 +229,11 @@ export class Model {
         });
     }
 
+    /** What runs is stopped first. */
     async close() {
         const m = this.#module;
+        this.#isClosed = true;
+        await this.#last;
         if (this.#context) await m.call('web_context_destroy', this.#context);
         if (this.#handle) await m.call('web_model_close', this.#handle);
         if (this.#memory) m.free(this.#memory.at);

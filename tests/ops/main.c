@@ -23,6 +23,7 @@ static const char usage[] =
     "  --jobs N             threads that run cases (default: the processors, at most 8)\n"
     "  --seed N             other numbers in the tensors\n"
     "  --allow-unsupported  what the device says it cannot do is skipped, not a failure\n"
+    "  --once               as it is only, not again without fusion and without shared memory\n"
     "  --fast               under the policy that allows f16 and integer products\n"
     "  --dump DIR           write cases and results for tests/numpy/compare.py\n";
 
@@ -304,6 +305,7 @@ static bool parse_options(int argc, char **argv, ot_options *o)
         {"--list", &o->list},       {"--count", &o->count}, {"--verbose", &o->verbose},
         {"--bench", &o->bench},     {"--json", &o->json},
         {"--allow-unsupported", &o->allow_unsupported}, {"--fast", &o->fast},
+        {"--once", &o->once},
     };
     const char *jobs = NULL, *seed = NULL, *every = NULL, *from = NULL, *range = NULL;
     const struct { const char *name; const char **value; } texts[] = {

@@ -131,7 +131,7 @@ ot_difference ot_compare(const ot_tensor *expected, const ot_tensor *got, ot_tol
 
 typedef struct ot_options {
     const char *device, *filter, *family, *dump;
-    bool list, count, verbose, bench, json, allow_unsupported, fast;
+    bool list, count, verbose, bench, json, allow_unsupported, fast, once;
     int jobs;
     int every, from;   /* 1: all cases; n: each n-th, beginning with case `from` */
     size_t first, end; /* only these of the cases that are left */

@@ -305,7 +305,7 @@ static void run_modes(case_run *run)
         return;
     }
     run_mode(run, "run", NULL);
-    if (!env->ref || total_elements(run) > 8192) return;
+    if (env->opt.once || !env->ref || total_elements(run) > 8192) return;
     run_mode(run, "keep_all", &(rlx_session_desc){.keep_all = true});
     if (strcmp(run->c->family, "elementwise") != 0 && strcmp(run->c->family, "norm") != 0) return;
     run_mode(run, "no_fusion", &(rlx_session_desc){.no_fusion = true});

@@ -17,6 +17,7 @@ typedef struct rx_exec rx_exec;       /* a program on a device with inputs, stat
 typedef struct rx_submit {
     size_t first_step, n_steps; /* the range of steps to run */
     bool async;                 /* return at once and run in the background if possible */
+    bool timed;                 /* exec_seconds will be asked for */
 } rx_submit;
 
 typedef struct rx_backend {
@@ -65,6 +66,9 @@ typedef struct rx_backend {
     rlx_status (*exec_wait)(rx_exec *e, uint64_t ticket, int64_t timeout_ms, rlx_error *err);
     /* RLX_FLAG_* of the last run. */
     uint32_t (*exec_flags)(rx_exec *e);
+    /* Seconds that the device itself spent on the steps of the last submit that was `timed` and is
+     * done; negative: not known. NULL: never known. */
+    double (*exec_seconds)(rx_exec *e);
     /* The kernel that step i uses, static storage or owned by the exec. */
     const char *(*exec_kernel)(rx_exec *e, size_t step);
 } rx_backend;

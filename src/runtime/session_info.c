@@ -184,10 +184,13 @@ static rlx_status collect(rlx_session *s, size_t i, bool want_data, results *r, 
 
 static rlx_status run_step(rlx_session *s, size_t i, double *seconds, rlx_error *err)
 {
+    const rx_backend *backend = rx_session_backend(s);
     int64_t begin = rx_now_ns();
-    RLX_TRY(rx_session_submit_steps(s, &(rx_submit){i, 1, false}, NULL, err));
+    RLX_TRY(rx_session_submit_steps(s, &(rx_submit){i, 1, .timed = true}, NULL, err));
     RLX_TRY(rx_session_settle(s, err));
-    *seconds = (double)(rx_now_ns() - begin) * 1e-9;
+    double wall = (double)(rx_now_ns() - begin) * 1e-9;
+    double device = backend->exec_seconds ? backend->exec_seconds(s->exec) : -1;
+    *seconds = device >= 0 ? device : wall;
     return RLX_OK;
 }
 

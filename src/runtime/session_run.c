@@ -122,7 +122,7 @@ static rlx_status run_all(rlx_session *s, bool async, uint64_t *ticket, rlx_erro
         return RLX_OK;
     }
     RLX_TRY(rx_session_prepare(s, err));
-    rx_submit all = {0, s->shared->program->n_steps, async};
+    rx_submit all = {.n_steps = s->shared->program->n_steps, .async = async};
     return rx_session_submit_steps(s, &all, ticket, err);
 }
 

@@ -35,5 +35,6 @@ const rx_backend rx_backend_vulkan = {
     .exec_submit = rx_vk_exec_submit,
     .exec_wait = rx_vk_exec_wait,
     .exec_flags = rx_vk_exec_flags,
+    .exec_seconds = rx_vk_exec_seconds,
     .exec_kernel = rx_vk_exec_kernel,
 };

@@ -265,6 +265,7 @@ static bool find_families(const rx_vk_instance *vk, rx_vk_gpu *gpu)
             transfer = i;
     }
     gpu->family = compute;
+    gpu->clock_bits = compute < n ? families[compute].timestampValidBits : 0;
     gpu->transfer_family = transfer < n ? transfer : compute;
     return compute < n;
 }

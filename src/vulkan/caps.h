@@ -34,6 +34,7 @@ typedef struct rx_vk_gpu {
     VkPhysicalDeviceMemoryProperties memory;
     uint32_t family, transfer_family; /* the same when there is no queue for copies alone */
     uint64_t max_block_bytes;         /* of one allocation and one buffer */
+    uint32_t clock_bits;              /* of timestamps of the compute queue; 0: none */
     bool has_budget;                  /* VK_EXT_memory_budget */
     bool unified;                     /* all memory is the host's */
     uint32_t force_subgroup;          /* size to require of kernels with subgroups; 0: cannot */

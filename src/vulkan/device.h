@@ -316,6 +316,8 @@ struct rx_exec {
     rx_vk_block results;        /* where wanted ranges go */
     VkCommandBuffer fetch;      /* copies them */
     uint64_t fetched;           /* the last run that did */
+    VkQueryPool clock;          /* begin and end of a part of a run; made when first asked for */
+    bool timed;                 /* the last submit wrote them */
 
     rx_mutex lock;              /* guards what follows */
     rx_cond changed;
@@ -337,6 +339,7 @@ rlx_status rx_vk_exec_write(rx_exec *e, uint32_t value, size_t offset, const voi
 rlx_status rx_vk_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data, size_t bytes,
                            rlx_error *err);
 uint32_t rx_vk_exec_flags(rx_exec *e);
+double rx_vk_exec_seconds(rx_exec *e);
 const char *rx_vk_exec_kernel(rx_exec *e, size_t step);
 /* Where the root of a value is. */
 rx_vk_place rx_vk_value_place(const rx_exec *e, uint32_t value);

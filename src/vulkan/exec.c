@@ -93,6 +93,8 @@ static void exec_free(rx_exec *e)
     for (size_t i = 0; i < RX_VK_N_SLOTS; i++)
         if (e->slots[i].fence)
             d->vk.DestroyFence(d->handle, e->slots[i].fence, NULL);
+    if (e->clock)
+        d->vk.DestroyQueryPool(d->handle, e->clock, NULL);
     if (e->pool)
         d->vk.DestroyCommandPool(d->handle, e->pool, NULL);
     rx_vk_block_destroy(d, &e->results);

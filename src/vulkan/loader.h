@@ -17,14 +17,16 @@
     X(AllocateCommandBuffers) X(AllocateDescriptorSets) X(AllocateMemory)                    \
     X(BeginCommandBuffer) X(BindBufferMemory) X(CmdBindDescriptorSets) X(CmdBindPipeline)    \
     X(CmdCopyBuffer) X(CmdDispatch) X(CmdFillBuffer) X(CmdPipelineBarrier)                   \
-    X(CmdPushConstants) X(CreateBuffer) X(CreateCommandPool) X(CreateComputePipelines)       \
-    X(CreateDescriptorPool) X(CreateDescriptorSetLayout) X(CreateFence)                      \
-    X(CreatePipelineCache) X(CreatePipelineLayout) X(CreateShaderModule) X(DestroyBuffer)    \
-    X(DestroyCommandPool) X(DestroyDescriptorPool) X(DestroyDescriptorSetLayout)             \
-    X(DestroyDevice) X(DestroyFence) X(DestroyPipeline) X(DestroyPipelineCache)              \
-    X(DestroyPipelineLayout) X(DestroyShaderModule) X(DeviceWaitIdle) X(EndCommandBuffer)    \
-    X(FreeCommandBuffers) X(FreeMemory) X(GetBufferMemoryRequirements) X(GetDeviceQueue)     \
-    X(GetFenceStatus) X(GetPipelineCacheData) X(MapMemory) X(QueueSubmit) X(ResetFences)     \
+    X(CmdResetQueryPool) X(CmdWriteTimestamp) X(CreateQueryPool) X(DestroyQueryPool)         \
+    X(GetQueryPoolResults) X(CmdPushConstants) X(CreateBuffer) X(CreateCommandPool)          \
+    X(CreateComputePipelines) X(CreateDescriptorPool) X(CreateDescriptorSetLayout)           \
+    X(CreateFence) X(CreatePipelineCache) X(CreatePipelineLayout) X(CreateShaderModule)      \
+    X(DestroyBuffer) X(DestroyCommandPool) X(DestroyDescriptorPool)                          \
+    X(DestroyDescriptorSetLayout) X(DestroyDevice) X(DestroyFence) X(DestroyPipeline)        \
+    X(DestroyPipelineCache) X(DestroyPipelineLayout) X(DestroyShaderModule)                  \
+    X(DeviceWaitIdle) X(EndCommandBuffer) X(FreeCommandBuffers) X(FreeMemory)                \
+    X(GetBufferMemoryRequirements) X(GetDeviceQueue) X(GetFenceStatus)                       \
+    X(GetPipelineCacheData) X(MapMemory) X(QueueSubmit) X(ResetFences)                       \
     X(UpdateDescriptorSets) X(WaitForFences)
 
 #define X(name) PFN_vk##name name;

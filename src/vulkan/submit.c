@@ -190,6 +190,29 @@ static void packing_done(rx_exec *e)
     }
 }
 
+/* The clock of an exec, where the queue has one. */
+static bool has_clock(rx_exec *e)
+{
+    rx_device *d = e->device;
+    VkQueryPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
+                                  .queryType = VK_QUERY_TYPE_TIMESTAMP, .queryCount = 2};
+    if (!e->clock && d->gpu.clock_bits &&
+        d->vk.CreateQueryPool(d->handle, &info, NULL, &e->clock) != VK_SUCCESS)
+        e->clock = VK_NULL_HANDLE;
+    return e->clock != VK_NULL_HANDLE;
+}
+
+double rx_vk_exec_seconds(rx_exec *e)
+{
+    rx_device *d = e->device;
+    uint64_t t[2];
+    if (!e->timed || d->vk.GetQueryPoolResults(d->handle, e->clock, 0, 2, sizeof t, t, sizeof t[0],
+                                               VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
+        return -1;
+    uint64_t mask = UINT64_MAX >> (64 - d->gpu.clock_bits);
+    return (double)((t[1] - t[0]) & mask) * d->gpu.props.limits.timestampPeriod * 1e-9;
+}
+
 /* A part of the run, recorded for this once. */
 static rlx_status record_range(submission *s, size_t first, size_t end, rlx_error *err)
 {
@@ -201,7 +224,13 @@ static rlx_status record_range(submission *s, size_t first, size_t end, rlx_erro
     if (first == 0 && r->uses_flags)
         d->vk.CmdFillBuffer(cb, e->flags.block->buffer, e->flags.offset, 4, 0);
     rx_vk_barrier(d, cb);
+    if (e->timed) {
+        d->vk.CmdResetQueryPool(cb, e->clock, 0, 2);
+        d->vk.CmdWriteTimestamp(cb, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, e->clock, 0);
+    }
     rx_vk_record(d, cb, r->list + r->first[first], r->first[end] - r->first[first]);
+    if (e->timed)
+        d->vk.CmdWriteTimestamp(cb, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, e->clock, 1);
     if (r->uses_flags && !d->mapped) {
         rx_vk_barrier(d, cb);
         VkBufferCopy copy = {.srcOffset = e->flags.offset, .size = 4};
@@ -347,7 +376,7 @@ static rlx_status submit_steps(rx_exec *e, size_t first, size_t end, uint64_t *t
                                rlx_error *err)
 {
     submission s = {0};
-    bool whole = first == 0 && end == e->program->n_steps && !e->now->has_host;
+    bool whole = first == 0 && end == e->program->n_steps && !e->now->has_host && !e->timed;
     RLX_TRY(rx_vk_upload_finish(e->device, err));
     if (whole)
         RLX_TRY(prepare_fetch(e, err));
@@ -392,6 +421,7 @@ rlx_status rx_vk_exec_submit(rx_exec *e, const rx_submit *s, uint64_t *ticket, r
         RLX_TRY(rx_vk_unfold(e, err));
     if (first == 0)
         e->host_flags = 0;
+    e->timed = s->timed && !e->now->has_host && has_clock(e);
     if (e->now->has_host)
         return submit_mixed(e, first, end, ticket, err);
     RLX_TRY(submit_steps(e, first, end, ticket, err));

@@ -54,7 +54,7 @@ static rlx_status try_program(void)
     if (st == RLX_OK)
         st = backend->exec_bind(e, NULL, &err);
     if (st == RLX_OK)
-        st = backend->exec_submit(e, &(rx_submit){0, program->n_steps, false}, &ticket, &err);
+        st = backend->exec_submit(e, &(rx_submit){.n_steps = program->n_steps}, &ticket, &err);
     backend->exec_destroy(e);
     return st;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/thread.h"
 #include "check.h"
 #include "rlx/rlx.h"
 
@@ -145,21 +146,31 @@ static void test_in_flight(void)
     rlx_session_destroy(s);
 }
 
+typedef struct step_count {
+    size_t n;
+    double seconds;
+} step_count;
+
 static int count_step(void *user, const rlx_step_result *r)
 {
-    ++*(size_t *)user;
-    return r->n_results && !r->data;
+    step_count *c = user;
+    c->n++;
+    c->seconds += r->seconds;
+    return (r->n_results && !r->data) || r->seconds < 0;
 }
 
 static void test_steps(void)
 {
     rlx_session *s = make_session(make_graph());
-    size_t n = 0;
+    step_count c = {0};
     float part;
     CHECK_OK(set_weight(s, 1), NULL);
     CHECK_OK(set_rows(s, N, 3), NULL);
-    CHECK_OK(rlx_session_run_steps(s, true, count_step, &n, &err), &err);
-    CHECK(n == rlx_session_n_steps(s) && n > 0);
+    int64_t begin = rx_now_ns();
+    CHECK_OK(rlx_session_run_steps(s, true, count_step, &c, &err), &err);
+    CHECK(c.n == rlx_session_n_steps(s) && c.n > 0);
+    /* By the clock of the device, which is not ahead of the host's. */
+    CHECK(c.seconds > 0 && c.seconds < (double)(rx_now_ns() - begin) * 1e-9);
     CHECK_OK(rlx_session_read(s, "y", 64, &part, sizeof part, &err), &err);
     CHECK(part == expected(3, 1));
     rlx_session_destroy(s);

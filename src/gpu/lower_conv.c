@@ -134,6 +134,12 @@ static uint64_t count_tiles(const conv *v, const tile *t)
            rx_ceil_div((uint64_t)(v->images * conv_pixels(v)), t->bn) * (uint64_t)v->groups;
 }
 
+static bool tile_fits(const tile *t, const rx_gpu_caps *caps)
+{
+    const uint64_t shared_bytes = (uint64_t)2 * t->bk * (t->bm + t->bn + 8) * 4;
+    return tile_threads(t) <= caps->max_invocations && shared_bytes <= caps->max_shared_bytes;
+}
+
 /* The largest tile that keeps the device busy. */
 static const tile *pick_tile(const conv *v)
 {
@@ -145,29 +151,95 @@ static const tile *pick_tile(const conv *v)
     int64_t pixels = v->images * conv_pixels(v);
     for (size_t i = 0; i + 1 < n; i++) {
         const tile *t = &tiles[i];
-        uint64_t shared_bytes = (uint64_t)2 * t->bk * (t->bm + t->bn + 8) * 4;
-        bool fits = tile_threads(t) <= caps->max_invocations &&
-                    shared_bytes <= caps->max_shared_bytes;
         bool wasted = v->filters <= t->bm / 2 || pixels <= t->bn / 2;
-        if (fits && !wasted && count_tiles(v, t) >= enough)
+        if (tile_fits(t, caps) && !wasted && count_tiles(v, t) >= enough)
             return t;
     }
     return &tiles[n - 1];
 }
 
-static void add_tiled(rx_gpu_build *b, const conv *v)
+static rx_gpu_dispatch *add_tiles(rx_gpu_build *b, const conv *v, const tile *t, uint32_t slices)
 {
-    const tile *t = pick_tile(v);
     const rx_view *y = &v->call->out[0];
-    uint64_t n_groups = count_tiles(v, t);
-    uint32_t per = rx_per_word(y->dtype);
-    bool partial = per > 1 && (conv_pixels(v) % 4 || rx_gpu_offset(y) % per);
+    const uint64_t n_groups = count_tiles(v, t) * slices;
+    const uint32_t per = rx_per_word(y->dtype);
+    const bool partial = per > 1 && (conv_pixels(v) % 4 || rx_gpu_offset(y) % per);
     rx_gpu_dispatch *d = rx_gpu_add(b, v->is_int ? RX_K_conv_int : RX_K_conv, tile_threads(t));
     fill_conv(d, v, partial, n_groups);
-    const uint32_t spec[] = {t->bm, t->bn, t->bk, t->tm, t->tn};
+    const uint32_t spec[] = {t->bm, t->bn, t->bk, t->tm, t->tn, slices};
     for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
         rx_gpu_spec(d, spec[i]);
     rx_gpu_grid(d, v->call->caps, n_groups);
+    return d;
+}
+
+/* ---- Tiles with k in slices ------------------------------------------------------------------ */
+
+#define SLICE_K 128 /* channels times taps of a slice, at least */
+#define SLICE_PIXELS 16 /* fewer are a matter for products of few columns */
+#define MAX_SLICES 32
+
+/* What one of several slices makes: sums of f32, with nothing behind them. */
+static conv sums_of(const conv *v, rx_gpu_call *call, rx_view *out)
+{
+    conv s = *v;
+    *call = *v->call;
+    *out = v->call->out[0];
+    out->dtype = RLX_F32;
+    out->data = NULL;
+    call->out = out;
+    s.call = call;
+    s.bias = s.last = NULL;
+    s.act = RLX_ACT_NONE;
+    return s;
+}
+
+/* The largest tile with which slices of k keep the device busy where whole sums would not; how many
+ * slices, or 0: there is none, or whole sums do. */
+static uint32_t pick_slices(const conv *v, const tile **t)
+{
+    const rx_gpu_caps *caps = v->call->caps;
+    const uint64_t enough = 2 * (uint64_t)(caps->compute_units ? caps->compute_units : 32);
+    const uint64_t most = (uint64_t)(v->channels * product3(v->win.kernel)) / SLICE_K;
+    const int64_t pixels = v->images * conv_pixels(v);
+    const size_t n = sizeof gpu_tiles / sizeof(tile);
+    if (v->is_int || caps->is_software || most < 2 || pixels < SLICE_PIXELS ||
+        count_tiles(v, &gpu_tiles[n - 1]) >= enough)
+        return 0;
+    for (size_t i = 0; i < n; i++) {
+        const bool wasted = v->filters <= gpu_tiles[i].bm / 2 || pixels <= gpu_tiles[i].bn / 2;
+        const uint64_t slices = rx_ceil_div(enough, count_tiles(v, &gpu_tiles[i]));
+        *t = &gpu_tiles[i];
+        if (!tile_fits(*t, caps) || (wasted && i + 1 < n))
+            continue;
+        if (slices <= most && slices <= MAX_SLICES)
+            return (uint32_t)slices;
+    }
+    return (uint32_t)(most < MAX_SLICES ? most : MAX_SLICES);
+}
+
+static void add_slices(rx_gpu_build *b, const conv *v, const tile *t, uint32_t slices)
+{
+    const uint64_t bytes = (uint64_t)rx_view_elements(&v->call->out[0]) * 4 * slices;
+    const rx_gpu_ref scratch = rx_gpu_scratch(b, bytes);
+    rx_gpu_call call;
+    rx_view out;
+    const conv sums = sums_of(v, &call, &out);
+    rx_gpu_dispatch *d = add_tiles(b, &sums, t, slices);
+    d->bind[2] = scratch;
+
+    d = add_direct(b, v, RX_K_conv_join);
+    d->bind[0] = scratch;
+    d->bind[1] = RX_REF_NONE;
+    d->spec[1] = (d->spec[1] & ~15u) | RLX_F32; /* of what is joined */
+    rx_gpu_spec(d, slices);
+}
+
+/* Whether matrices take the convolution, or its product. */
+static bool has_matrices(const conv *v)
+{
+    const bool halves = v->call->in[0].dtype != RLX_F32;
+    return v->call->caps->coopmat_f16 && (halves || v->call->policy == RLX_POLICY_FAST);
 }
 
 /* ---- By cooperative matrices ----------------------------------------------------------------- */
@@ -444,8 +516,12 @@ static rlx_status lower_conv(rx_gpu_build *b, const conv *v)
         return rx_gpu_fail(b, v->call, "more than 2^32 elements");
     if (rx_view_elements(&v->call->out[0]) == 0)
         return RLX_OK;
+    const tile *t;
+    uint32_t slices;
     if (v->filters < MIN_FILTERS)
         add_direct(b, v, v->is_int ? RX_K_conv_direct_int : RX_K_conv_direct);
+    else if (!has_matrices(v) && (slices = pick_slices(v, &t)) > 1)
+        add_slices(b, v, t, slices);
     else if (is_product(v))
         return lower_product(b, v);
     else if (suits_coopmat(v) && suits_fragments(v))
@@ -453,7 +529,7 @@ static rlx_status lower_conv(rx_gpu_build *b, const conv *v)
     else if (suits_coopmat(v))
         add_coopmat(b, v);
     else
-        add_tiled(b, v);
+        add_tiles(b, v, pick_tile(v), 1);
     return RLX_OK;
 }
 

@@ -8,7 +8,10 @@
  * One workgroup makes BM filters x BN pixels of a group. It walks along k in steps of BK: the tiles
  * [BK][BM] of w and [BK][BN] of the windows of a step lie in shared memory while those of the next
  * one are on their way to registers. 32 neighbouring invocations form a patch of 4 x 8, each with
- * TM x TN results in pieces of 4 x 4. An invocation fetches the windows of fixed pixels. */
+ * TM x TN results in pieces of 4 x 4. An invocation fetches the windows of fixed pixels.
+ *
+ * SLICES: so many workgroups share a tile, each with a part of k. The results are plain sums then,
+ * f32, those of a slice behind those of the one before. */
 #include "common.glsl"
 #include "conv.glsl"
 #include "put.glsl"
@@ -18,6 +21,7 @@ layout(constant_id = 6) const uint BN = 64;
 layout(constant_id = 7) const uint BK = 8;
 layout(constant_id = 8) const uint TM = 8;
 layout(constant_id = 9) const uint TN = 8;
+layout(constant_id = 10) const uint SLICES = 1;
 layout(constant_id = 30) const uint FOUR = 4; /* never set: keeps the stored code small */
 
 const uint THREADS = BM / TM * (BN / TN);
@@ -40,6 +44,7 @@ NUM rb[NP * NK];
 NUM4 sum[TM * TN / 4];
 ivec3 window[NP];
 uint image_at[NP]; /* first element of the image and group; ~0: no pixel */
+uint slice_at;     /* first element of the results of the slice */
 
 /* Row kk of the windows at pixel q of this invocation. */
 NUM fetch_x(uint q, uint kk)
@@ -121,17 +126,17 @@ void write4(NUM4 v, uint g, uint f, uint col)
             at = (c / pixels * groups * filters + whole) * pixels + c % pixels;
         bits[j] = finish(v[j], whole, at);
         if (split)
-            put4(out_at + at, 1u, uvec4(bits[j], 0u, 0u, 0u));
+            put4(slice_at + at, 1u, uvec4(bits[j], 0u, 0u, 0u));
     }
     if (!split)
-        put4(out_at + first, left, bits);
+        put4(slice_at + first, left, bits);
 }
 
 void main()
 {
     uint tiles_m = (filters + BM - 1u) / BM, tiles_n = (images * pixels + BN - 1u) / BN;
     bool exists = GROUP_INDEX < n_items;
-    uint tile = exists ? GROUP_INDEX : 0u;
+    uint tile = exists ? GROUP_INDEX / SLICES : 0u, slice = exists ? GROUP_INDEX % SLICES : 0u;
     uint m0 = tile % tiles_m * BM, n0 = tile / tiles_m % tiles_n * BN;
     uint g = tile / tiles_m / tiles_n;
     [[unroll]] for (uint q = 0u; q < NP; q++) {
@@ -146,13 +151,16 @@ void main()
     [[unroll]] for (uint i = 0u; i < TM * TN / 4u; i++)
         sum[i] = NUM4(0);
 
-    uint end = exists ? channels * TAPS : 0u, w_first = w_at + g * filters * channels * TAPS;
-    fetch(w_first, m0, 0u);
+    uint w_first = w_at + g * filters * channels * TAPS, k = channels * TAPS;
+    uint each = (k + SLICES * BK - 1u) / (SLICES * BK) * BK, begin = slice * each;
+    uint end = exists ? min(begin + each, k) : 0u;
+    slice_at = out_at + slice * total;
+    fetch(w_first, m0, begin);
     put(0u);
-    fetch(w_first, m0, BK);
+    fetch(w_first, m0, begin + BK);
     barrier();
     uint s = 0u;
-    [[dont_unroll]] for (uint kk = 0u; kk < end; kk += BK) {
+    [[dont_unroll]] for (uint kk = begin; kk < end; kk += BK) {
         put(s ^ 1u);
         fetch(w_first, m0, kk + 2u * BK);
         multiply(s, am, bn);

@@ -7,11 +7,24 @@
  * neighbouring pixels, so their reads of x are neighbours too and those of w are the same.
  *
  * TRANSPOSED (2 axes): w is [channels, filters, tap], and tap t of element q of the result sees
- * element (q + begin - t * dilation) / stride of x where that is whole and inside. */
+ * element (q + begin - t * dilation) / stride of x where that is whole and inside.
+ *
+ * JOIN: x are the sums of conv.comp, one behind the other for each of SLICES, to be added. */
 #include "common.glsl"
 #include "conv.glsl"
 
-#ifdef TRANSPOSED
+#if defined(JOIN)
+layout(constant_id = 5) const uint SLICES = 2;
+
+NUM sum_window(uint g, uint f, uint image, uint p)
+{
+    NUM sum = NUM(0);
+    uint at = ((image * groups + g) * filters + f) * pixels + p;
+    for (uint s = 0u; s < SLICES; s++)
+        sum += load_x(s * total + at);
+    return sum;
+}
+#elif defined(TRANSPOSED)
 /* The first tap that reaches place q (padding included) along an axis; others follow in steps. */
 uint first_tap(uint q, uint stride, uint dilation, uint step_)
 {

@@ -520,10 +520,10 @@ static rlx_status lower_conv(rx_gpu_build *b, const conv *v)
     uint32_t slices;
     if (v->filters < MIN_FILTERS)
         add_direct(b, v, v->is_int ? RX_K_conv_direct_int : RX_K_conv_direct);
-    else if (!has_matrices(v) && (slices = pick_slices(v, &t)) > 1)
-        add_slices(b, v, t, slices);
     else if (is_product(v))
         return lower_product(b, v);
+    else if (!has_matrices(v) && (slices = pick_slices(v, &t)) > 1)
+        add_slices(b, v, t, slices);
     else if (suits_coopmat(v) && suits_fragments(v))
         add_fragments(b, v);
     else if (suits_coopmat(v))

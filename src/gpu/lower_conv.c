@@ -200,7 +200,10 @@ static uint32_t pick_slices(const conv *v, const tile **t)
 {
     const rx_gpu_caps *caps = v->call->caps;
     const uint64_t enough = 2 * (uint64_t)(caps->compute_units ? caps->compute_units : 32);
-    const uint64_t most = (uint64_t)(v->channels * product3(v->win.kernel)) / SLICE_K;
+    const uint64_t sums = (uint64_t)rx_view_elements(&v->call->out[0]) * 4; /* bytes */
+    const uint64_t by_memory = caps->max_binding_bytes / sums;
+    const uint64_t by_k = (uint64_t)(v->channels * product3(v->win.kernel)) / SLICE_K;
+    const uint64_t most = by_k < by_memory ? by_k : by_memory;
     const int64_t pixels = v->images * conv_pixels(v);
     const size_t n = sizeof gpu_tiles / sizeof(tile);
     if (v->is_int || caps->is_software || most < 2 || pixels < SLICE_PIXELS ||

@@ -163,7 +163,7 @@ def check_environment(files):
 
 
 def tree_files(root):
-    top = [p for p in root.iterdir() if p.is_file()]
+    top = [p for p in root.iterdir() if p.is_file() and p.name != ".git"]
     inner = [p for folder in FOLDERS for p in (root / folder).rglob("*") if p.is_file()]
     for path in sorted(top + inner):
         if "__pycache__" in path.parts or path.stat().st_size > 4 << 20:

@@ -139,7 +139,7 @@ static void record_dispatch(rx_device *d, VkCommandBuffer cb, const rx_vk_dispat
 /* ---- Order ---------------------------------------------------------------------------------- */
 
 /* Dispatches that may change places; comparing them all with each other is quick enough. */
-#define ORDER_MOST 64
+#define ORDER_MOST 128
 
 static bool depends(const rx_vk_dispatch *x, const rx_vk_dispatch *earlier)
 {

@@ -8,6 +8,7 @@ export class Loader {
     #options;
     #controller = null;
     #lastSource = null;
+    #fileName = '';
 
     /**
      * `options`: { title, about, url, bytes, missing, precision, stage, onReady }; `app` gives the
@@ -49,6 +50,7 @@ export class Loader {
 
     #openFiles(files) {
         if (!files.length) return;
+        this.#fileName = files[0].name;
         const source = files.length === 1 && /\.gguf$/i.test(files[0].name) ? files[0]
             : { files: Object.fromEntries(files.map(file => [file.name, file])) };
         this.load(source);
@@ -110,6 +112,8 @@ export class Loader {
         setState(error.status === 'cancelled' ? 'idle' : 'failed');
         this.#show(error.status === 'cancelled' ? 'actions' : 'problem');
         $('.actions', this.#root).hidden = false;
+        // The library sees the bytes of an opened file only.
+        error.message = error.message.replace("'memory'", () => `'${this.#fileName}'`);
         $('.problem p', this.#root).textContent = explain(error);
         $('.retry-cpu', this.#root).hidden = this.#app.device === 'cpu';
     }

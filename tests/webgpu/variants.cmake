@@ -28,9 +28,7 @@ block=16777216,binding=4194304")
               NO_DEFAULT_PATH)
     mark_as_advanced(RLX_SWIFTSHADER_ICD)
     if(RLX_SWIFTSHADER_ICD)
-        # Tiles of products and attention take SwiftShader minutes to compile.
-        set(families elementwise norm shape index reduce order signal random conv recurrent graphs)
-        rlx_webgpu_ops(webgpu-dawn "30;${families}" "${dawn}"
+        rlx_webgpu_ops(webgpu-dawn 30 "${dawn}"
                        "VK_ICD_FILENAMES=${RLX_SWIFTSHADER_ICD}"
                        "VK_DRIVER_FILES=${RLX_SWIFTSHADER_ICD}")
     endif()

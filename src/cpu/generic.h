@@ -29,6 +29,8 @@ typedef void rx_lane_fn(const rx_instr *in, const float *const *arg, float *y, i
 typedef struct rx_lane_set {
     void (*load)(rlx_dtype t, const char *data, int64_t stride, float *to, int64_t n);
     void (*store)(rlx_dtype t, char *data, int64_t stride, const float *from, int64_t n);
+    /* To memory aligned to 64 bytes, past the caches. NULL: none. */
+    void (*stream)(float *to, const float *from, int64_t n);
     rx_lane_fn *run[RX_N_OPS];
 } rx_lane_set;
 /* A region or a single elementwise operation with these functions. generic_region.c */
@@ -39,6 +41,8 @@ rlx_status rx_generic_matmul(const rx_call *c);      /* generic_matmul.c */
 rlx_status rx_generic_softmax(const rx_call *c);     /* generic_rows.c */
 rlx_status rx_generic_norm(const rx_call *c);
 rlx_status rx_generic_copy(const rx_call *c);        /* generic_copy.c */
+rlx_status rx_generic_concat(const rx_call *c);      /* generic_move.c */
+rlx_status rx_generic_move(const rx_call *c);
 rlx_status rx_generic_sample(const rx_call *c);      /* generic_sample.c */
 rlx_status rx_generic_state_write(const rx_call *c); /* generic_index.c */
 rlx_status rx_generic_scatter_elements(const rx_call *c);

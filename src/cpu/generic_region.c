@@ -198,6 +198,7 @@ typedef struct region_run {
     const rx_lane_set *set;
     const rx_view *in, *out; /* merged axes, all of one shape */
     int64_t lanes;           /* elements a register holds */
+    bool stream;             /* f32 results go past the caches */
 } region_run;
 
 /* Lanes `begin` .. `begin + n - 1`, in row-major order, of an operand. */
@@ -226,7 +227,7 @@ static const float *load_operand(const region_run *g, const rx_view *v, int64_t 
 static float *result_place(const region_run *g, int i, int64_t begin, float *room)
 {
     const rx_region *r = g->r;
-    if (i != r->n_instr - 1)
+    if (i != r->n_instr - 1 || g->stream)
         return room;
     for (int k = 0; k < r->n_out; k++)
         if (r->out[k] == i && g->out[k].data && g->out[k].dtype == RLX_F32)
@@ -252,9 +253,11 @@ static void run_lanes(const region_run *g, int64_t begin, int64_t n, float *room
     }
     for (int k = 0; k < r->n_out; k++) {
         const rx_view *y = &g->out[k];
-        if (y->data)
-            g->set->store(y->dtype, y->data + begin * rlx_dtype_block_bytes(y->dtype), 1,
-                          reg[r->n_in + r->out[k]], n);
+        const float *from = reg[r->n_in + r->out[k]];
+        if (y->data && g->stream && y->dtype == RLX_F32)
+            g->set->stream((float *)y->data + begin, from, n);
+        else if (y->data)
+            g->set->store(y->dtype, y->data + begin * rlx_dtype_block_bytes(y->dtype), 1, from, n);
     }
 }
 
@@ -279,6 +282,18 @@ static bool can_run(const rx_call *c, const rx_region *r)
     return true;
 }
 
+/* Results larger than the last cache are not brought into it. */
+static bool is_streamed(const rx_call *c, const rx_lane_set *set, int64_t n)
+{
+    const size_t l3 = (c->caches ? *c->caches : RX_COMMON_CACHES).l3;
+    if (!set->stream || n <= (int64_t)(l3 / sizeof(float)))
+        return false;
+    for (size_t i = 0; i < c->n_out; i++)
+        if ((uintptr_t)c->out[i].data % 64)
+            return false;
+    return true;
+}
+
 static rlx_status run_region(const rx_call *c, const rx_region *r, const rx_lane_set *set)
 {
     if (!can_run(c, r))
@@ -296,7 +311,8 @@ static rlx_status run_region(const rx_call *c, const rx_region *r, const rx_lane
         views[c->n_in + i] = c->out[i];
     rx_merge_axes(views, n_views);
     const int64_t lanes = LANE_ROOM / (r->n_in + r->n_instr) / 64 * 64;
-    region_run g = {r, set, views, views + c->n_in, lanes < MAX_LANES ? lanes : MAX_LANES};
+    region_run g = {r, set, views, views + c->n_in, lanes < MAX_LANES ? lanes : MAX_LANES,
+                    is_streamed(c, set, n)};
     rx_parallel(c->pool, n, RX_GRAIN, run_range, &g);
     return RLX_OK;
 }
@@ -317,6 +333,6 @@ rlx_status rx_run_elementwise(const rx_call *c, const rx_lane_set *set)
 
 rlx_status rx_generic_elementwise(const rx_call *c)
 {
-    static const rx_lane_set portable = {rx_load_lanes, rx_store_lanes, {0}};
+    static const rx_lane_set portable = {rx_load_lanes, rx_store_lanes, NULL, {0}};
     return rx_run_elementwise(c, &portable);
 }

@@ -28,6 +28,7 @@
  *   vi_shl vi_shr (fills with the sign) vi_shr_u (fills with zero), by a constant
  *   vi_shift(a, n): n bits to the left, or -n to the right (fills with zero)
  *   vi_of_vf (half to even) vi_trunc_vf vf_of_vi   vi_bits_vf vf_bits_vi: the same bits
+ *   vf_ldexp(a, n) = a * 2^n for whole n of at most 252, rounded where the result is subnormal
  *   vf_gather(base, index): base[index[i]], any index in 32 bits
  *   vf_hsum vf_hmax vf_hmin: over the lanes; the sum by halves, always in the same order
  *   vf_hsum4(a, to): the sums of a[0..3], in an order of its own
@@ -74,6 +75,17 @@ RX_INLINE void vf_hsum4(const vf a[4], float to[4])
 {
     for (int i = 0; i < 4; i++)
         to[i] = vf_hsum(a[i]);
+}
+#endif
+
+#if !defined(RX_VEC_LDEXP)
+/* In two factors, so that results near the ends of the range neither overflow nor vanish early. */
+RX_INLINE vf vf_ldexp(vf a, vf n)
+{
+    const vi k = vi_of_vf(n), half = vi_shr(k, 1);
+    const vf s0 = vf_bits_vi(vi_shl(vi_add(half, vi_set1(127)), 23));
+    const vf s1 = vf_bits_vi(vi_shl(vi_add(vi_sub(k, half), vi_set1(127)), 23));
+    return vf_mul(vf_mul(a, s0), s1);
 }
 #endif
 

@@ -80,6 +80,22 @@ static double antialias_factor(const rx_resize_axis *m)
     return scale < 1 ? scale : 1;
 }
 
+int64_t rx_resize_nearest(const rx_resize_axis *m, int64_t x)
+{
+    if (rx_resize_is_unchanged(m))
+        return x;
+    double place = rx_resize_place(m, x);
+    if (rx_resize_is_outside(m, place))
+        return -1;
+    switch (m->d->nearest) {
+    case RLX_NEAREST_ROUND_PREFER_CEIL: place = floor(place + 0.5); break;
+    case RLX_NEAREST_FLOOR: place = floor(place); break;
+    case RLX_NEAREST_CEIL: place = ceil(place); break;
+    default: place = ceil(place - 0.5); break;
+    }
+    return place < 0 ? 0 : place > (double)(m->in - 1) ? m->in - 1 : (int64_t)place;
+}
+
 double rx_resize_weight(const rx_resize_axis *m, double distance)
 {
     const double t = antialias_factor(m) * distance;

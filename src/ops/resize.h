@@ -19,6 +19,8 @@ bool rx_resize_is_unchanged(const rx_resize_axis *m);
 double rx_resize_place(const rx_resize_axis *m, int64_t x);
 /* tf_crop_and_resize: the place is outside of the input, the result is the extrapolation value. */
 bool rx_resize_is_outside(const rx_resize_axis *m, double place);
+/* Nearest: the element of the input for place x, -1: the extrapolation value. */
+int64_t rx_resize_nearest(const rx_resize_axis *m, int64_t x);
 /* Linear and cubic: what an element of the input at this distance from a place counts there, before
  * the weights are made to add up to 1. */
 double rx_resize_weight(const rx_resize_axis *m, double distance);

@@ -14,23 +14,6 @@ static int64_t clamp_index(int64_t i, int64_t n)
 
 /* ---- Nearest --------------------------------------------------------------------------------- */
 
-/* The element of the input for place x, -1 for the extrapolation value. */
-static int64_t nearest_index(const rx_resize_axis *m, int64_t x)
-{
-    if (rx_resize_is_unchanged(m))
-        return x;
-    double place = rx_resize_place(m, x);
-    if (rx_resize_is_outside(m, place))
-        return -1;
-    switch (m->d->nearest) {
-    case RLX_NEAREST_ROUND_PREFER_CEIL: place = floor(place + 0.5); break;
-    case RLX_NEAREST_FLOOR: place = floor(place); break;
-    case RLX_NEAREST_CEIL: place = ceil(place); break;
-    default: place = ceil(place - 0.5); break;
-    }
-    return place < 0 ? 0 : place > (double)(m->in - 1) ? m->in - 1 : (int64_t)place;
-}
-
 static rlx_status resize_nearest(const rx_call *c)
 {
     const rlx_resize_desc *d = c->attr;
@@ -42,7 +25,7 @@ static rlx_status resize_nearest(const rx_call *c)
         if (!index[a])
             return RLX_NO_MEMORY;
         for (int64_t i = 0; i < y->dim[a]; i++)
-            index[a][i] = nearest_index(&m, i);
+            index[a][i] = rx_resize_nearest(&m, i);
     }
     int64_t at[RLX_MAX_RANK] = {0}, to = 0;
     do {

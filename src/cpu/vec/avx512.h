@@ -100,6 +100,8 @@ RX_INLINE vi vi_trunc_vf(vf a) { return _mm512_cvttps_epi32(a); }
 RX_INLINE vf vf_of_vi(vi a) { return _mm512_cvtepi32_ps(a); }
 RX_INLINE vi vi_bits_vf(vf a) { return _mm512_castps_si512(a); }
 RX_INLINE vf vf_bits_vi(vi a) { return _mm512_castsi512_ps(a); }
+#define RX_VEC_LDEXP 1
+RX_INLINE vf vf_ldexp(vf a, vf n) { return _mm512_scalef_ps(a, n); }
 RX_INLINE vf vf_gather(const float *base, vi index)
 {
     return _mm512_i32gather_ps(index, base, 4);

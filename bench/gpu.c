@@ -73,6 +73,7 @@ static rlx_session *make_session(rlx_device *d, rlx_graph *g, const rlx_session_
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
 enum { MAX_CHAINS = 64, ELEMENTS = 8, ROUNDS = 15 };
+enum { BLOCKS = 4, FEATURES = 256, HEADS = 4, TOKENS = 64, CACHED = 512 }; /* of the models */
 #define ROUND_SECONDS 0.02
 
 /* What a run does beside the kernels. */
@@ -89,25 +90,89 @@ typedef struct chains {
     int width;
     rlx_tensor in[MAX_CHAINS], out[MAX_CHAINS];
     char names[2 * MAX_CHAINS][8];
-    float x[MAX_CHAINS][ELEMENTS], y[MAX_CHAINS][ELEMENTS];
+    float x[TOKENS * FEATURES], y[TOKENS * FEATURES];
     int n_barriers; /* as the log says */
 } chains;
+
+/* Input and output number `w`, of `n` numbers each. */
+static void name_tensors(chains *c, int w, size_t n)
+{
+    snprintf(c->names[2 * w], 8, "x%d", w);
+    snprintf(c->names[2 * w + 1], 8, "y%d", w);
+    c->in[w] = (rlx_tensor){c->names[2 * w], c->x + (size_t)w * n, n * sizeof(float)};
+    c->out[w] = (rlx_tensor){c->names[2 * w + 1], c->y + (size_t)w * n, n * sizeof(float)};
+}
 
 /* `width` independent chains of `length` operations on tiny tensors that cannot be fused. */
 static rlx_graph *make_chains(chains *c, int length)
 {
     rlx_graph *g = rlx_graph_create("chains");
     for (int w = 0; w < c->width; w++) {
-        snprintf(c->names[2 * w], 8, "x%d", w);
-        snprintf(c->names[2 * w + 1], 8, "y%d", w);
-        c->in[w] = (rlx_tensor){c->names[2 * w], c->x[w], sizeof c->x[w]};
-        c->out[w] = (rlx_tensor){c->names[2 * w + 1], c->y[w], sizeof c->y[w]};
+        name_tensors(c, w, ELEMENTS);
         rlx_value x = rlx_input(g, c->in[w].name, RLX_F32, 2, (rlx_dim[]){1, ELEMENTS});
         for (int i = 0; i < length; i++)
             x = rlx_softmax(g, x, 1);
         rlx_output(g, c->out[w].name, x);
     }
     return g;
+}
+
+/* A param of this shape, filled with zeros by set_params. */
+static rlx_value add_param(rlx_graph *g, const char *what, int block, int rank, const rlx_dim *dim)
+{
+    char name[16];
+    snprintf(name, sizeof name, "%s%d", what, block);
+    return rlx_param(g, name, RLX_F32, rank, dim);
+}
+
+/* Rows of x become heads: [rows, FEATURES] to [1, HEADS, rows, FEATURES / HEADS]. */
+static rlx_value add_heads(rlx_graph *g, rlx_value x, int rows)
+{
+    x = rlx_reshape(g, x, 4, (rlx_dim[]){1, rows, HEADS, FEATURES / HEADS});
+    return rlx_transpose(g, x, (int[]){0, 2, 1, 3});
+}
+
+/* A block of a transformer. One row: a token of a decoder with CACHED keys and values; else an
+ * encoder. */
+static rlx_value add_block(rlx_graph *g, rlx_value x, int block, int rows)
+{
+    const rlx_dim square[] = {FEATURES, FEATURES}, wide[] = {FEATURES, 4 * FEATURES},
+                  back[] = {4 * FEATURES, FEATURES},
+                  cache[] = {1, HEADS, CACHED, FEATURES / HEADS};
+    rlx_value h = rlx_rms_norm(g, x, RLX_NONE, NULL), k, v;
+    rlx_value q = add_heads(g, rlx_matmul(g, h, add_param(g, "q", block, 2, square)), rows);
+    if (rows > 1) {
+        k = add_heads(g, rlx_matmul(g, h, add_param(g, "k", block, 2, square)), rows);
+        v = add_heads(g, rlx_matmul(g, h, add_param(g, "v", block, 2, square)), rows);
+    } else {
+        k = add_param(g, "k", block, 4, cache);
+        v = add_param(g, "v", block, 4, cache);
+    }
+    rlx_value a = rlx_transpose(g, rlx_attention(g, q, k, v, RLX_NONE, NULL), (int[]){0, 2, 1, 3});
+    a = rlx_reshape(g, a, 2, (rlx_dim[]){rows, FEATURES});
+    x = rlx_add(g, x, rlx_matmul(g, a, add_param(g, "o", block, 2, square)));
+    h = rlx_rms_norm(g, x, RLX_NONE, NULL);
+    h = rlx_silu(g, rlx_matmul(g, h, add_param(g, "up", block, 2, wide)));
+    return rlx_add(g, x, rlx_matmul(g, h, add_param(g, "down", block, 2, back)));
+}
+
+static rlx_graph *make_transformer(chains *c, int rows)
+{
+    rlx_graph *g = rlx_graph_create("transformer");
+    name_tensors(c, 0, (size_t)rows * FEATURES);
+    rlx_value x = rlx_input(g, c->in[0].name, RLX_F32, 2, (rlx_dim[]){rows, FEATURES});
+    for (int i = 0; i < BLOCKS; i++)
+        x = add_block(g, x, i, rows);
+    rlx_output(g, c->out[0].name, x);
+    return g;
+}
+
+static void set_params(rlx_session *s)
+{
+    static const float zeros[4 * FEATURES * FEATURES];
+    rlx_tensor_info info;
+    for (size_t i = 0; rlx_session_leaf(s, RLX_LEAF_PARAM, i, &info); i++)
+        ok(rlx_session_set_param(s, info.name, zeros, info.bytes, RLX_BORROW, &err));
 }
 
 static void read_log(void *user, rlx_log_level level, const char *text)
@@ -126,12 +191,17 @@ static void close_chains(chains *c)
     c->device = NULL;
 }
 
+/* `width` chains of that length, or, with none, a transformer of `length` rows. */
 static bool open_chains(chains *c, const char *name, int width, int length)
 {
-    *c = (chains){.width = width};
+    *c = (chains){.width = width ? width : 1};
     rlx_set_log(read_log, c, RLX_LOG_DEBUG);
     if (ok(rlx_device_open(name, NULL, &c->device, &err)))
-        c->session = make_session(c->device, make_chains(c, length), NULL);
+        c->session = make_session(c->device, width ? make_chains(c, length)
+                                                   : make_transformer(c, length), NULL);
+    if (c->session)
+        set_params(c->session);
+    width = c->width;
     bool done = c->session &&
                 ok(rlx_run(c->session, c->in, (size_t)width, c->out, (size_t)width, &err));
     rlx_set_log(NULL, NULL, RLX_LOG_OFF);
@@ -142,7 +212,7 @@ static rlx_status run_once(chains *c, mode how, uint64_t *ticket)
 {
     size_t n = (size_t)c->width;
     if (how == WHOLE)
-        c->x[0][0] += 1;
+        c->x[0] += 1;
     if (how == WHOLE || how == FETCHED)
         return rlx_run(c->session, c->in, n, c->out, n, &err);
     rlx_status st = rlx_session_submit(c->session, ticket, &err);
@@ -212,6 +282,14 @@ static bool open_all(chains *list, int width, int length)
     return done;
 }
 
+static void bench_model(chains *list, int rows, const char *what)
+{
+    if (open_all(list, 0, rows))
+        bench_mode(list, WHOLE, what, 1);
+    for (int i = 0; i < n_devices; i++)
+        close_chains(&list[i]);
+}
+
 static void bench_barriers(chains *list, const char *what)
 {
     enum { LENGTH = 8 };
@@ -245,6 +323,8 @@ static void bench_steps(void)
         bench_mode(list, IN_FLIGHT, "a dispatch in a chain of 512", LENGTH);
     for (int i = 0; i < n_devices; i++)
         close_chains(&list[i]);
+    bench_model(list, TOKENS, "an encoder of 4 blocks, 64 tokens");
+    bench_model(list, 1, "a decoder of 4 blocks, a token");
     bench_barriers(list, "elided barriers");
     setenv("RLX_FULL_BARRIER", "1", 1);
     bench_barriers(list, "full barriers");

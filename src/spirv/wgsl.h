@@ -41,6 +41,7 @@ typedef struct rx_wgsl_options {
     rx_wgsl_subgroups subgroups;
     uint32_t buffer_group;
     uint32_t push_group, push_binding;
+    size_t unroll_bytes;       /* loops that the module wants unrolled are, up to this length */
     uint32_t read_only;        /* bit i: binding i may be `read`, if the kernel does not write it */
     uint32_t shifted;          /* bit i: binding i begins after its range */
     /* alias[i] = 1 + r: binding i prints as accesses to binding r, which is not an alias. 0: its

@@ -8,6 +8,7 @@
  *   wgsl_memory.c  pointers, buffers, push constants, loads and stores
  *   wgsl_group.c   what invocations do together: atomics, barriers, subgroups
  *   wgsl_flow.c    structured control flow
+ *   wgsl_unroll.c  loops that run a known number of times
  *   wgsl.c         functions, declarations, the whole text
  *
  * Each function of the module is walked along its structured control flow, twice. The first walk
@@ -97,6 +98,10 @@ typedef struct rx_ws_buffer {
 typedef struct rx_ws_loop {
     bool is_switch;
     uint32_t merge, cont, head;
+    uint32_t trips;        /* loops to be unrolled: how often they run; 0: not one */
+    const char *condition; /* of those: when they end */
+    size_t exit_at, body_at, next_at; /* of those, in the text: what is done then, the body, the
+                                       * step */
 } rx_ws_loop;
 
 typedef struct rx_wgsl {
@@ -197,6 +202,14 @@ void rx_ws_define_known(rx_wgsl *p, uint32_t id, uint32_t value);
 void rx_ws_forward(rx_wgsl *p, uint32_t id, uint32_t same_as);
 /* head(id, id, ...) */
 const char *rx_ws_call(rx_wgsl *p, const char *head, const uint32_t *ids, uint32_t n, char kind);
+
+/* ---- wgsl_unroll.c --------------------------------------------------------------------------- */
+
+/* How often a loop with that head and merge instruction runs, if it is to be unrolled; else 0. */
+uint32_t rx_ws_count_trips(rx_wgsl *p, uint32_t head, const uint32_t *merge_in);
+/* Repeats the text of such a loop, which is the text from `begin` on, or makes a loop of it where
+ * that would be too long. */
+void rx_ws_unroll(rx_wgsl *p, const rx_ws_loop *l, size_t begin);
 
 /* ---- wgsl_expr.c, wgsl_memory.c, wgsl_group.c, wgsl_flow.c ----------------------------------- */
 

@@ -15,10 +15,11 @@
 /* The first whose symbol the library has. The numbers of Dawn are those from before webgpu.h became
  * common; later ones are as in the last row. */
 static const rx_wg_flavour flavours[] = {
-    {"wgpu-native", "wgpuGetVersion", 0xb, 0x30021, RX_WGSL_SUBGROUPS_PLAIN, true, false},
+    {"wgpu-native", "wgpuGetVersion", 0xb, 0x30021, RX_WGSL_SUBGROUPS_PLAIN, true, false,
+     65536},
     {"Dawn", "wgpuGetInstanceCapabilities", 0xa, 0x11, RX_WGSL_SUBGROUPS_ENABLE, false,
-     true},
-    {"WebGPU", NULL, 0xb, 0x12, RX_WGSL_SUBGROUPS_ENABLE, false, false},
+     true, 0},
+    {"WebGPU", NULL, 0xb, 0x12, RX_WGSL_SUBGROUPS_ENABLE, false, false, 0},
 };
 
 void rx_wg_copy_text(WGPUStringView s, char *out, size_t cap)

@@ -19,6 +19,8 @@ typedef struct rx_wg_flavour {
     rx_wgsl_subgroups directive; /* how a text says that it uses subgroups */
     bool thread_safe;          /* calls need no lock */
     bool toggles;              /* takes WGPUDawnTogglesDescriptor */
+    size_t unroll_bytes;       /* of the text of a loop: drivers get it as it is, and not all of
+                                * them unroll what must be */
 } rx_wg_flavour;
 
 /* Whether something asynchronous has ended. Callbacks may come late, even after the object they are

@@ -172,7 +172,8 @@ static rlx_status print_kernel(rx_device *d, const rx_gpu_dispatch *x, const rx_
                          .f16 = d->gpu.f16, .push_binding = RX_WG_CONSTANT_BINDING,
                          .subgroups = d->gpu.subgroups ? d->lib->flavour->directive
                                                        : RX_WGSL_SUBGROUPS_OFF,
-                         .shifted = to->shifted};
+                         .shifted = to->shifted,
+                         .unroll_bytes = d->lib->flavour->unroll_bytes};
     memcpy(o.alias, to->alias, x->n_bind * sizeof *to->alias);
     RLX_TRY(rx_wgsl_print(code, n_words, &o, text, err));
     if (text->n_bindings <= RX_GPU_MAX_BIND)

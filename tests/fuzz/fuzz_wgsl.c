@@ -20,7 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     rx_wgsl_options o = {.name = "fuzzed", .spec = spec, .n_spec = choice & 4,
                          .f16 = choice >> 3 & 1,
                          .subgroups = (rx_wgsl_subgroups)(choice >> 4 & 1 ? 2 : 0),
-                         .shifted = choice >> 5 & 3};
+                         .shifted = choice >> 5 & 3,
+                         .unroll_bytes = choice >> 14 & 1 ? 4096 : 0};
     o.alias[1] = choice >> 7 & 1;
     rx_wgsl_text t;
     rlx_error err;

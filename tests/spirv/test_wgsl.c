@@ -165,6 +165,38 @@ static void test_shared_buffers(void)
     }
 }
 
+/* ---- Unrolling ------------------------------------------------------------------------------- */
+
+static int count_loops(const char *text)
+{
+    int n = 0;
+    for (const char *s = strstr(text, "loop {"); s; s = strstr(s + 1, "loop {"))
+        n++;
+    return n;
+}
+
+/* Loops that ask for it are repeated, where there is room; all else stays. */
+static void test_unrolling(void)
+{
+    static const size_t rooms[] = {0, 200, 65536};
+    for (int k = 0; k < RX_N_KERNELS; k++) {
+        if (rx_kernels[k].needs & ~(uint32_t)PORTABLE)
+            continue;
+        int n[3] = {0};
+        for (int i = 0; i < 3; i++) {
+            rx_wgsl_options o = options_of((rx_kernel)k);
+            rx_wgsl_text t;
+            rlx_error err = {0};
+            o.unroll_bytes = rooms[i];
+            if (!CHECK_OK(print_kernel((rx_kernel)k, &o, &t, &err), &err))
+                continue;
+            n[i] = count_loops(t.data);
+            rx_wgsl_text_finish(&t);
+        }
+        CHECK(k != RX_K_matmul_avbv || (n[1] <= n[0] && n[2] > 0 && 2 * n[2] < n[0]));
+    }
+}
+
 /* ---- Damage ---------------------------------------------------------------------------------- */
 
 static uint64_t state = 1;
@@ -178,6 +210,7 @@ static uint32_t below(uint32_t n)
 static void print_damaged(const uint32_t *words, size_t n)
 {
     rx_wgsl_options o = options_of(RX_K_transpose);
+    o.unroll_bytes = 8192;
     rx_wgsl_text t;
     rlx_error err = {0};
     const rlx_status s = rx_wgsl_print(words, n, &o, &t, &err);
@@ -240,6 +273,7 @@ static void counted_free(void *user, void *p)
 static void test_memory(void)
 {
     rx_wgsl_options o = options_of(RX_K_rows);
+    o.unroll_bytes = 4096;
     rx_wgsl_text t;
     rlx_error err = {0};
     size_t n = 0;
@@ -268,6 +302,7 @@ int main(void)
     test_refusals();
     test_aliases();
     test_shared_buffers();
+    test_unrolling();
     test_damage();
     test_memory();
     return check_done();

@@ -108,7 +108,7 @@ static rlx_status map_piece(rx_device *d, const rx_wg_place *from, uint64_t begi
                                                     .callback = on_map, .userdata1 = event,
                                                     .userdata2 = lib});
     rx_wg_leave(lib);
-    bool ended = rx_wg_wait(lib, d->handle, &d->watch->lost, event, -1);
+    bool ended = rx_wg_wait(lib, &(rx_wg_work){d->handle, 0, &d->watch->lost}, event, -1);
     rlx_status st = rx_wg_check(d, "reading", err);
     if (st == RLX_OK && !ended)
         st = rx_fail(err, RLX_TIMEOUT, "reading: the browser cannot wait for the device");

@@ -182,13 +182,18 @@ void rx_wg_encode(rx_device *d, WGPUCommandEncoder to, const rx_wg_dispatch *lis
     lib->ComputePassEncoderRelease(pass);
 }
 
-void rx_wg_submit(rx_device *d, WGPUCommandEncoder e)
+uint64_t rx_wg_submit(rx_device *d, WGPUCommandEncoder e)
 {
     rx_wg_library *lib = d->lib;
+    uint64_t index = 0;
     WGPUCommandBuffer commands = lib->CommandEncoderFinish(e, NULL);
     lib->CommandEncoderRelease(e);
     if (!commands)
-        return;
-    lib->QueueSubmit(d->queue, 1, &commands);
+        return 0;
+    if (lib->QueueSubmitForIndex)
+        index = lib->QueueSubmitForIndex(d->queue, 1, &commands);
+    else
+        lib->QueueSubmit(d->queue, 1, &commands);
     lib->CommandBufferRelease(commands);
+    return index;
 }

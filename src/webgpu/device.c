@@ -65,7 +65,7 @@ static WGPUAdapter request_adapter(rx_wg_library *lib, const WGPURequestAdapterO
                                     .userdata1 = e, .userdata2 = lib});
     rx_wg_leave(lib);
     WGPUAdapter a = NULL;
-    if (rx_wg_wait(lib, NULL, NULL, e, rx_now_ns() + 30000000000))
+    if (rx_wg_wait(lib, NULL, e, rx_now_ns() + 30000000000))
         a = e->object;
     if (!a) {
         char why[256];
@@ -271,7 +271,7 @@ static rlx_status pop_scope(rx_device *d, const char *what, rlx_error *err)
                                             .userdata2 = lib});
     rx_wg_leave(lib);
     rlx_status st = RLX_OK;
-    if (rx_wg_wait(lib, NULL, NULL, e, rx_now_ns() + 30000000000) &&
+    if (rx_wg_wait(lib, NULL, e, rx_now_ns() + 30000000000) &&
         e->status == WGPU_STATUS_SUCCESS && e->kind != WGPU_ERROR_NONE)
         st = fail_kind(d, e->kind, e->text, what, err);
     rx_wg_event_give(lib, e);
@@ -310,7 +310,7 @@ rlx_status rx_wg_wait_queue(rx_device *d, rlx_error *err)
                                                 .callback = on_work, .userdata1 = e,
                                                 .userdata2 = lib});
     rx_wg_leave(lib);
-    bool ended = rx_wg_wait(lib, d->handle, &d->watch->lost, e, -1);
+    bool ended = rx_wg_wait(lib, &(rx_wg_work){d->handle, 0, &d->watch->lost}, e, -1);
     rx_wg_event_give(lib, e);
     RLX_TRY(rx_wg_check(d, "waiting", err));
     return ended ? RLX_OK : rx_fail(err, RLX_TIMEOUT, "the browser cannot wait for the device: "
@@ -358,7 +358,7 @@ static rlx_status request_device(rx_device *d, rlx_error *err)
                                   .userdata1 = e, .userdata2 = lib});
     rx_wg_leave(lib);
     rlx_status st = RLX_OK;
-    if (rx_wg_wait(lib, NULL, NULL, e, rx_now_ns() + 30000000000))
+    if (rx_wg_wait(lib, NULL, e, rx_now_ns() + 30000000000))
         d->handle = e->object;
     if (!d->handle)
         st = rx_fail(err, RLX_NO_DEVICE, "%s does not open %s%s%.200s", lib->name,

@@ -229,8 +229,8 @@ rlx_status rx_wg_groups_create(rx_device *d, rx_wg_dispatch *list, size_t n,
 void rx_wg_groups_release(rx_device *d, rx_wg_dispatch *list, size_t n);
 /* One pass with these dispatches. */
 void rx_wg_encode(rx_device *d, WGPUCommandEncoder to, const rx_wg_dispatch *list, size_t n);
-/* Ends the encoder and submits. rx_wg_enter was called. */
-void rx_wg_submit(rx_device *d, WGPUCommandEncoder e);
+/* Ends the encoder and submits. Returns the number of the submit. rx_wg_enter was called. */
+uint64_t rx_wg_submit(rx_device *d, WGPUCommandEncoder e);
 
 /* The dispatches of a program for one set of dimensions. */
 typedef struct rx_wg_recording {
@@ -265,6 +265,7 @@ typedef struct rx_wg_want {
 typedef struct rx_wg_slot {
     rx_wg_block readback; /* word 0: flags; then the wants */
     rx_wg_event *event;   /* of the run; NULL: none */
+    uint64_t index;       /* of the run's last submit */
     const char *map;      /* while it is mapped */
     uint64_t bytes;       /* of what is copied; 0: nothing */
     bool mapping;         /* the buffer is mapped or about to be */

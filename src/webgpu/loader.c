@@ -223,20 +223,19 @@ void rx_wg_event_end(rx_wg_library *lib, rx_wg_event *e, WGPUStringView message)
 
 /* ---- Waiting -------------------------------------------------------------------------------- */
 
-static bool has_ended(const rx_wg_event *e, const atomic_bool *gone)
+static bool has_ended(const rx_wg_event *e, const rx_wg_work *work)
 {
-    return atomic_load(&e->state) || (gone && atomic_load(gone));
+    return atomic_load(&e->state) || (work && atomic_load(work->gone));
 }
 
 #ifdef __wasm__
 
-bool rx_wg_wait(rx_wg_library *lib, WGPUDevice device, const atomic_bool *gone,
-                const rx_wg_event *e, int64_t deadline_ns)
+bool rx_wg_wait(rx_wg_library *lib, const rx_wg_work *work, const rx_wg_event *e,
+                int64_t deadline_ns)
 {
-    (void)device;
     for (;;) {
         lib->InstanceProcessEvents(lib->instance);
-        if (has_ended(e, gone))
+        if (has_ended(e, work))
             return true;
         int64_t left = deadline_ns < 0 ? 1000000000 : deadline_ns - rx_now_ns();
         if (left <= 0 || wgpuInstanceWaitAny(lib->instance, 0, NULL, (uint64_t)left) == 3)
@@ -251,11 +250,11 @@ bool rx_wg_wait(rx_wg_library *lib, WGPUDevice device, const atomic_bool *gone,
 #define AWAKE_NS 100000
 #define LONGEST_PAUSE_NS 1000000
 
-/* Runs callbacks that are due. wgpu-native can block until the queue is empty, without a limit. */
-static void run_callbacks(rx_wg_library *lib, WGPUDevice device, bool block)
+/* Runs callbacks that are due. wgpu-native can block until a submit is done, without a limit. */
+static void run_callbacks(rx_wg_library *lib, const rx_wg_work *work, bool block)
 {
-    if (lib->DevicePoll && device) {
-        lib->DevicePoll(device, block, NULL);
+    if (lib->DevicePoll && work) {
+        lib->DevicePoll(work->device, block, block && work->index ? &work->index : NULL);
         return;
     }
     rx_mutex_lock(&lib->lock);
@@ -277,13 +276,13 @@ static void pause_wait(rx_wg_library *lib, int64_t begin, int64_t deadline_ns)
     rx_mutex_unlock(&lib->lock);
 }
 
-bool rx_wg_wait(rx_wg_library *lib, WGPUDevice device, const atomic_bool *gone,
-                const rx_wg_event *e, int64_t deadline_ns)
+bool rx_wg_wait(rx_wg_library *lib, const rx_wg_work *work, const rx_wg_event *e,
+                int64_t deadline_ns)
 {
     int64_t begin = rx_now_ns();
-    while (!has_ended(e, gone)) {
-        run_callbacks(lib, device, deadline_ns < 0);
-        if (has_ended(e, gone))
+    while (!has_ended(e, work)) {
+        run_callbacks(lib, work, deadline_ns < 0);
+        if (has_ended(e, work))
             return true;
         if (deadline_ns >= 0 && rx_now_ns() >= deadline_ns)
             return false;

@@ -71,11 +71,18 @@ void rx_wg_event_give(rx_wg_library *lib, rx_wg_event *e);
 /* For callbacks, with the event as userdata1 and the library as userdata2. */
 void rx_wg_event_end(rx_wg_library *lib, rx_wg_event *e, WGPUStringView message);
 
+/* What an event waits for. */
+typedef struct rx_wg_work {
+    WGPUDevice device;
+    uint64_t index;          /* of a submit; 0: all of them */
+    const atomic_bool *gone; /* true: the event will never end */
+} rx_wg_work;
+
 /* The one function that waits, to be called outside of rx_wg_enter: runs callbacks until the event
- * has ended, or until *gone says that it never will. False when rx_now_ns() passes deadline_ns
- * (< 0: none) before, or when the browser cannot wait. `device` and `gone` may be NULL. */
-bool rx_wg_wait(rx_wg_library *lib, WGPUDevice device, const atomic_bool *gone,
-                const rx_wg_event *e, int64_t deadline_ns);
+ * has ended or the device is gone. False when rx_now_ns() passes deadline_ns (< 0: none) before, or
+ * when the browser cannot wait. `work` is NULL where no device is involved. */
+bool rx_wg_wait(rx_wg_library *lib, const rx_wg_work *work, const rx_wg_event *e,
+                int64_t deadline_ns);
 
 /* The text of a view, cut to what fits. */
 void rx_wg_copy_text(WGPUStringView s, char *out, size_t cap);

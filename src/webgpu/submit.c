@@ -44,10 +44,13 @@ static bool wait_oldest(rx_exec *e, int64_t deadline_ns)
     if (e->polling)
         return rx_cond_wait_until(&e->changed, &e->lock, deadline_ns) || rx_now_ns() < deadline_ns;
     rx_device *d = e->device;
-    const rx_wg_event *event = e->slots[(e->done + 1) % RX_WG_N_SLOTS].event;
+    const rx_wg_slot *slot = &e->slots[(e->done + 1) % RX_WG_N_SLOTS];
+    const rx_wg_event *event = slot->event;
+    const uint64_t index = slot->index;
     e->polling = true;
     rx_mutex_unlock(&e->lock);
-    bool ended = rx_wg_wait(d->lib, d->handle, &d->watch->lost, event, deadline_ns);
+    bool ended = rx_wg_wait(d->lib, &(rx_wg_work){d->handle, index, &d->watch->lost}, event,
+                            deadline_ns);
     rx_mutex_lock(&e->lock);
     e->polling = false;
     if (ended)
@@ -248,7 +251,7 @@ static bool encode_steps(const submission *s)
         rx_wg_encode(d, to, r->list + r->first[at], r->first[stop] - r->first[at]);
         if (stop == s->end && s->slot->bytes)
             encode_fetch(s, to);
-        rx_wg_submit(d, to);
+        s->slot->index = rx_wg_submit(d, to);
         at = stop;
     } while (at < s->end);
     return true;

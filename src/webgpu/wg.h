@@ -359,6 +359,7 @@ typedef struct WGPUInstanceEnumerateAdapterOptions {
     X(size_t, InstanceEnumerateAdapters,                                                           \
       (WGPUInstance, const WGPUInstanceEnumerateAdapterOptions *, WGPUAdapter *))                  \
     X(WGPUBool, DevicePoll, (WGPUDevice, WGPUBool, const uint64_t *))                              \
+    X(uint64_t, QueueSubmitForIndex, (WGPUQueue, size_t, const WGPUCommandBuffer *))               \
     X(WGPUShaderModule, DeviceCreateShaderModuleTrusted,                                           \
       (WGPUDevice, const WGPUShaderModuleDescriptor *, WGPUFlags))
 

@@ -35,8 +35,10 @@ static void find_scales(rlx_dtype t, int at[2])
 {
     at[0] = t == RLX_Q2_K ? 80 : t == RLX_Q3_K ? 108 : t == RLX_Q6_K ? 208 : 0;
     at[1] = t == RLX_Q2_K ? 82 : -1;
-    if (t == RLX_MXFP4)
+    if (t == RLX_MXFP4 || t == RLX_NVFP4)
         at[0] = -1;
+    if (t == RLX_IQ1_M)
+        at[0] = 54;
     if (t == RLX_Q4_1 || t == RLX_Q5_1 || t == RLX_Q4_K || t == RLX_Q5_K)
         at[1] = 2;
 }
@@ -132,6 +134,25 @@ static void check_product(const product *p)
     CHECK(memcmp(y[0], y[1], (size_t)(p->m * p->n) * sizeof **y) == 0);
 }
 
+/* Rows of zeros and one 1 give the weight itself: the bits of its definition. */
+static void check_decoding(rlx_dtype t, int m)
+{
+    const product p = {t, m, MAX_N, 512, false, RLX_POLICY_EXACT};
+    const size_t bytes = fill_weight(&p);
+    int at[MAX_M], bad = 0;
+    memset(x, 0, sizeof x);
+    for (int i = 0; i < m; i++) {
+        at[i] = (int)(next_random() % 512);
+        x[i * p.k + at[i]] = 1;
+    }
+    if (!run(&p, 1, bytes, y[0]))
+        return;
+    for (int i = 0; i < m * p.n; i++)
+        bad += y[0][i] != w[i % p.n * p.k + at[i / p.n]];
+    if (!CHECK(bad == 0))
+        printf("    %s, %d rows: %d off\n", rlx_dtype_name(t), m, bad);
+}
+
 /* Numbers of very different size side by side, down to those without all bits. */
 static void check_range(rlx_dtype t)
 {
@@ -192,11 +213,18 @@ static void check_level(const char *level)
     static const rlx_dtype types[] = {RLX_Q4_0, RLX_Q4_1, RLX_Q5_0, RLX_Q5_1, RLX_Q8_0,
                                       RLX_Q2_K, RLX_Q3_K, RLX_Q4_K, RLX_Q5_K, RLX_Q6_K,
                                       RLX_IQ4_NL, RLX_IQ4_XS, RLX_MXFP4};
+    static const rlx_dtype decoded[] = {RLX_IQ1_S, RLX_IQ1_M, RLX_IQ2_XXS, RLX_IQ2_XS, RLX_IQ2_S,
+                                        RLX_IQ3_XXS, RLX_IQ3_S, RLX_NVFP4};
     setenv("RLX_CPU", level, 1);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         check_type(types[i], RLX_POLICY_EXACT);
         check_type(types[i], RLX_POLICY_FAST);
         check_range(types[i]);
+    }
+    for (size_t i = 0; i < sizeof decoded / sizeof *decoded; i++) {
+        check_decoding(decoded[i], 3);
+        check_decoding(decoded[i], MAX_M);
+        check_product(&(product){decoded[i], 5, 40, 768, true, RLX_POLICY_EXACT});
     }
     check_infinite();
     check_not_finite();

@@ -74,10 +74,10 @@ rlx_status rx_generic_concat(const rx_call *c)
 
 /* ---- Places ---------------------------------------------------------------------------------- */
 
-/* Places along the last axis that are treated alike. */
+/* Places along the last axis that are treated alike. TOGETHER: they follow each other in x. */
 typedef struct segment {
     int64_t begin, n;
-    enum { SEGMENT_FILL, SEGMENT_TOGETHER, SEGMENT_PICK } kind; /* together: they follow each other */
+    enum { SEGMENT_FILL, SEGMENT_TOGETHER, SEGMENT_PICK } kind;
 } segment;
 #define MIN_TOGETHER 8
 

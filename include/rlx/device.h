@@ -72,7 +72,7 @@ enum { RLX_CALIBRATE_NOW = 1 << 0 }; /* measure now, and keep the result */
 
 /* The calibration of the device that `id` (as in rlx_device_open) means. Opens it only to measure:
  * with RLX_CALIBRATE_NOW, or when RLX_CALIBRATE=1 is set and it was never measured, which takes
- * less than a second. Test devices are never measured. */
+ * about a second, on GPUs some more. Test devices are never measured. */
 RLX_API rlx_status rlx_device_calibration(const char *id, uint32_t flags, rlx_calibration *out,
                                           rlx_error *err);
 

@@ -206,7 +206,7 @@ static int run_devices(void *record)
 static const cli_option device_options[] = {
     {"all", CLI_FLAG, offsetof(options, all), NULL, "also show ref and null, the test devices"},
     {"calibrate", CLI_FLAG, offsetof(options, calibrate), NULL,
-     "measure the devices (under a second each) and keep the numbers"},
+     "measure the devices (a second or a few each) and keep the numbers"},
     {NULL, CLI_END, 0, NULL, NULL},
 };
 

@@ -210,6 +210,7 @@ def check_chat(page, base):
                page.evaluate("document.querySelector('.problem p').textContent"))
         return
     page.evaluate("""document.querySelector('#max-tokens').value = 48;
+        document.querySelector('#max-tokens').dispatchEvent(new Event('input'));
         document.querySelector('.examples button').click()""")
     page.wait_for(state_is("generating"))
     page.wait_for(state_is("ready"), timeout=300)

@@ -74,7 +74,7 @@ function chooseDevice(devices) {
 
 function deviceNote([gpu]) {
     if (!gpu.available)
-        return 'WebGPU is missing here, so the CPU computes: slower, with the same answers.';
+        return 'WebGPU is missing here, so the CPU computes, which is slower.';
     return '';
 }
 

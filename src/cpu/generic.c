@@ -7,6 +7,7 @@
 #include "base/half.h"
 #include "cpu/dispatch.h"
 #include "cpu/generic_math.h"
+#include "cpu/generic_scan.h"
 
 #define ALL_STRIDED 0xff
 #define ALL_DENSE 0
@@ -38,6 +39,9 @@ rlx_status rx_cpu_generic_init(rx_cpu_table *t)
         {RX_OP_roll, "move.generic", rx_generic_move, ALL_STRIDED},
         {RX_OP_resize, "resize.generic", rx_generic_move, ALL_STRIDED},
         {RX_OP_resize_nearest_2x, "resize.generic", rx_generic_move, ALL_STRIDED},
+        {RX_OP_selective_scan, "scan.generic", rx_generic_selective_scan, ALL_DENSE},
+        {RX_OP_mamba2, "scan.generic", rx_generic_mamba2, ALL_DENSE},
+        {RX_OP_gated_delta_net, "scan.generic", rx_generic_gated_delta_net, ALL_DENSE},
         {RX_OP_sample, "sample.generic", rx_generic_sample, ALL_DENSE},
         {RX_OP_state_write, "state_write.generic", rx_generic_state_write, ALL_STRIDED},
         {RX_OP_scatter_elements, "scatter.generic", rx_generic_scatter_elements, ALL_STRIDED},

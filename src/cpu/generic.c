@@ -6,7 +6,10 @@
 
 #include "base/half.h"
 #include "cpu/dispatch.h"
+#include "cpu/generic_channel.h"
+#include "cpu/generic_int.h"
 #include "cpu/generic_math.h"
+#include "cpu/generic_order.h"
 #include "cpu/generic_scan.h"
 
 #define ALL_STRIDED 0xff
@@ -39,6 +42,12 @@ rlx_status rx_cpu_generic_init(rx_cpu_table *t)
         {RX_OP_roll, "move.generic", rx_generic_move, ALL_STRIDED},
         {RX_OP_resize, "resize.generic", rx_generic_move, ALL_STRIDED},
         {RX_OP_resize_nearest_2x, "resize.generic", rx_generic_move, ALL_STRIDED},
+        {RX_OP_group_norm, "channel_norm.generic", rx_generic_channel_norm, ALL_DENSE},
+        {RX_OP_instance_norm, "channel_norm.generic", rx_generic_channel_norm, ALL_DENSE},
+        {RX_OP_batch_norm_inference, "channel_norm.generic", rx_generic_channel_norm, ALL_DENSE},
+        {RX_OP_top_k, "order.generic", rx_generic_order, ALL_DENSE},
+        {RX_OP_sort, "order.generic", rx_generic_order, ALL_DENSE},
+        {RX_OP_argsort, "order.generic", rx_generic_order, ALL_DENSE},
         {RX_OP_selective_scan, "scan.generic", rx_generic_selective_scan, ALL_DENSE},
         {RX_OP_mamba2, "scan.generic", rx_generic_mamba2, ALL_DENSE},
         {RX_OP_gated_delta_net, "scan.generic", rx_generic_gated_delta_net, ALL_DENSE},
@@ -47,9 +56,12 @@ rlx_status rx_cpu_generic_init(rx_cpu_table *t)
         {RX_OP_scatter_elements, "scatter.generic", rx_generic_scatter_elements, ALL_STRIDED},
     };
     for (int op = 0; op < RX_N_OPS; op++)
-        if (rx_ops[op].flags & RX_OP_ELEMENTWISE)
+        if (rx_ops[op].flags & RX_OP_ELEMENTWISE) {
+            RLX_TRY(rx_cpu_table_add(t, (rx_op)op, "integers.generic", rx_generic_int,
+                                     ALL_STRIDED));
             RLX_TRY(rx_cpu_table_add(t, (rx_op)op, "elementwise.generic", rx_generic_elementwise,
                                      ALL_STRIDED));
+        }
     for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++)
         RLX_TRY(rx_cpu_table_add(t, kernels[i].op, kernels[i].name, kernels[i].run,
                                  kernels[i].strided));

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/* top_k, sort and argsort along the last axis of floats and i32. An element becomes 32 bits in the
+ * order of the reference (NaN largest, -0 equal to 0) above its place, so that equal elements keep
+ * their order: top_k keeps the best in a heap, sorting is by digits. */
+#include "cpu/generic_order.h"
+
+#include <string.h>
+
+#include "base/half.h"
+#include "cpu/generic.h"
+#include "cpu/pool.h"
+#include "cpu/ref/ref.h"
+
+#define RUN 256
+
+typedef struct order_run {
+    const rx_view *x, *values, *indices; /* results: NULL when not wanted */
+    int64_t n, k;
+    bool descending, heap;
+    uint64_t *room; /* for each thread 2 n keys */
+} order_run;
+
+/* ---- Keys ------------------------------------------------------------------------------------ */
+
+static uint32_t key_of_float(float x)
+{
+    const uint32_t bits = rx_f32_bits(x);
+    if (x != x)
+        return UINT32_MAX;
+    if (x == 0)
+        return 0x80000000u;
+    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+
+static void make_keys(const order_run *r, const char *x, uint64_t *keys)
+{
+    const uint32_t turn = r->descending ? UINT32_MAX : 0;
+    const int64_t size = rlx_dtype_block_bytes(r->x->dtype);
+    float floats[RUN];
+    for (int64_t i = 0; i < r->n; i += RUN) {
+        const int64_t n = r->n - i < RUN ? r->n - i : RUN;
+        const int32_t *ints = (const int32_t *)x + i;
+        if (r->x->dtype != RLX_I32)
+            rx_load_lanes(r->x->dtype, x + i * size, 1, floats, n);
+        for (int64_t j = 0; j < n; j++) {
+            const uint32_t key = r->x->dtype == RLX_I32 ? (uint32_t)ints[j] ^ 0x80000000u
+                                                        : key_of_float(floats[j]);
+            keys[i + j] = (uint64_t)(key ^ turn) << 32 | (uint64_t)(i + j);
+        }
+    }
+}
+
+/* ---- A heap: on top the largest of the k smallest keys -------------------------------------- */
+
+static void sink(uint64_t *heap, int64_t k, int64_t at, uint64_t key)
+{
+    for (int64_t child; (child = 2 * at + 1) < k; at = child) {
+        if (child + 1 < k && heap[child + 1] > heap[child])
+            child++;
+        if (heap[child] <= key)
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = key;
+}
+
+/* The k smallest of n keys, in order, at the front. */
+static void take_smallest(uint64_t *keys, int64_t n, int64_t k)
+{
+    for (int64_t i = k / 2 - 1; i >= 0; i--)
+        sink(keys, k, i, keys[i]);
+    for (int64_t i = k; i < n; i++)
+        if (keys[i] < keys[0])
+            sink(keys, k, 0, keys[i]);
+    for (int64_t i = k - 1; i > 0; i--) {
+        const uint64_t top = keys[0];
+        sink(keys, i, 0, keys[i]);
+        keys[i] = top;
+    }
+}
+
+/* ---- Sorting by bytes of the upper half, the least first ------------------------------------ */
+
+static void sort_keys(uint64_t *keys, uint64_t *work, int64_t n)
+{
+    for (int shift = 32; shift < 64; shift += 8) {
+        int64_t start[256] = {0}, sum = 0;
+        for (int64_t i = 0; i < n; i++)
+            start[keys[i] >> shift & 255]++;
+        for (int d = 0; d < 256; d++) {
+            const int64_t count = start[d];
+            start[d] = sum;
+            sum += count;
+        }
+        for (int64_t i = 0; i < n; i++)
+            work[start[keys[i] >> shift & 255]++] = keys[i];
+        uint64_t *t = keys;
+        keys = work;
+        work = t;
+    } /* after four passes the keys are back where they were */
+}
+
+/* ---- The kernel ------------------------------------------------------------------------------ */
+
+/* Units: lines. */
+static void order_lines(void *user, int64_t begin, int64_t end)
+{
+    const order_run *r = user;
+    const int64_t size = rlx_dtype_block_bytes(r->x->dtype);
+    uint64_t *keys = r->room + rx_pool_slot() * 2 * r->n;
+    for (; begin < end; begin++) {
+        const char *x = r->x->data + begin * r->n * size;
+        make_keys(r, x, keys);
+        if (r->heap)
+            take_smallest(keys, r->n, r->k);
+        else
+            sort_keys(keys, keys + r->n, r->n);
+        for (int64_t i = 0; i < r->k; i++) {
+            const int64_t place = (int64_t)(keys[i] & UINT32_MAX);
+            if (r->indices)
+                rx_store_int(r->indices, begin * r->k + i, place);
+            if (r->values)
+                memcpy(r->values->data + (begin * r->k + i) * size, x + place * size,
+                       (size_t)size);
+        }
+    }
+}
+
+rlx_status rx_generic_order(const rx_call *c)
+{
+    order_run r = {.x = &c->in[0]};
+    int64_t axis;
+    if (c->op == RX_OP_top_k) {
+        const rlx_topk_desc *d = c->attr;
+        axis = d->axis;
+        r.descending = !d->smallest;
+        r.values = rx_call_out(c, 0);
+        r.indices = rx_call_out(c, 1);
+    } else {
+        const rlx_sort_desc *d = c->attr;
+        axis = d->axis;
+        r.descending = d->descending;
+        *(c->op == RX_OP_sort ? &r.values : &r.indices) = rx_call_out(c, 0);
+    }
+    const rx_view *like = r.values ? r.values : r.indices;
+    if (!like || rx_view_elements(like) == 0)
+        return RLX_OK;
+    r.n = r.x->dim[axis];
+    r.k = like->dim[axis];
+    if (axis != r.x->rank - 1 || r.k > r.n || r.n > INT32_MAX || !rx_view_is_dense(r.x) ||
+        (!rlx_dtype_is_float(r.x->dtype) && r.x->dtype != RLX_I32))
+        return RLX_UNSUPPORTED;
+    r.heap = r.k < r.n / 4;
+    r.room = rx_call_scratch(c, (size_t)(2 * r.n * rx_pool_n_threads(c->pool)) * sizeof *r.room);
+    if (!r.room)
+        return RLX_NO_MEMORY;
+    const int64_t grain = RX_GRAIN / 4 / r.n;
+    rx_parallel(c->pool, rx_view_elements(r.x) / r.n, grain > 0 ? grain : 1, order_lines, &r);
+    return RLX_OK;
+}

@@ -8,6 +8,7 @@
 #include "cpu/dispatch.h"
 #include "cpu/generic_channel.h"
 #include "cpu/generic_int.h"
+#include "cpu/generic_line.h"
 #include "cpu/generic_math.h"
 #include "cpu/generic_order.h"
 #include "cpu/generic_scan.h"
@@ -45,6 +46,11 @@ rlx_status rx_cpu_generic_init(rx_cpu_table *t)
         {RX_OP_group_norm, "channel_norm.generic", rx_generic_channel_norm, ALL_DENSE},
         {RX_OP_instance_norm, "channel_norm.generic", rx_generic_channel_norm, ALL_DENSE},
         {RX_OP_batch_norm_inference, "channel_norm.generic", rx_generic_channel_norm, ALL_DENSE},
+        {RX_OP_cumsum, "cum.generic", rx_generic_cum, ALL_DENSE},
+        {RX_OP_cumprod, "cum.generic", rx_generic_cum, ALL_DENSE},
+        {RX_OP_cummax, "cum.generic", rx_generic_cum, ALL_DENSE},
+        {RX_OP_one_hot, "one_hot.generic", rx_generic_one_hot, ALL_DENSE},
+        {RX_OP_trilu, "trilu.generic", rx_generic_trilu, ALL_DENSE},
         {RX_OP_top_k, "order.generic", rx_generic_order, ALL_DENSE},
         {RX_OP_sort, "order.generic", rx_generic_order, ALL_DENSE},
         {RX_OP_argsort, "order.generic", rx_generic_order, ALL_DENSE},

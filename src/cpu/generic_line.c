@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/* cumsum, cumprod and cummax of floats, in double as the reference; one_hot and trilu, of which
+ * most is filled or copied. All tensors are dense. */
+#include "cpu/generic_line.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "cpu/generic.h"
+#include "cpu/ref/ref.h"
+
+#define RUN 256
+
+/* ---- Running sums, products, largest: [outer, n, inner] -------------------------------------- */
+
+typedef struct cum_run {
+    const rx_view *x, *y;
+    rx_op op;
+    int64_t n, inner, strips; /* of at most RUN columns */
+    bool exclusive, reverse;
+} cum_run;
+
+static double cum_start(rx_op op)
+{
+    return op == RX_OP_cumsum ? 0 : op == RX_OP_cumprod ? 1 : -INFINITY;
+}
+
+static inline double cum_step(const rx_op op, double acc, double v)
+{
+    if (op == RX_OP_cumsum)
+        return acc + v;
+    if (op == RX_OP_cumprod)
+        return acc * v;
+    return isnan(v) || v > acc ? v : acc;
+}
+
+/* n elements along one line, from its end with `reverse`. */
+static inline double cum_along(const rx_op op, const cum_run *r, float *x, int64_t n, double acc)
+{
+    for (int64_t j = 0; j < n; j++) {
+        float *at = x + (r->reverse ? n - 1 - j : j);
+        const double old = acc;
+        acc = cum_step(op, acc, *at);
+        *at = (float)(r->exclusive ? old : acc);
+    }
+    return acc;
+}
+
+/* One element of each of n lines. */
+static inline void cum_across(const rx_op op, const cum_run *r, float *x, int64_t n, double *acc)
+{
+    for (int64_t j = 0; j < n; j++) {
+        const double old = acc[j];
+        acc[j] = cum_step(op, old, x[j]);
+        x[j] = (float)(r->exclusive ? old : acc[j]);
+    }
+}
+
+/* acc: one number for a line, or one for each column. */
+static void cum_part(const cum_run *r, float *x, int64_t n, double *acc)
+{
+#define EACH(op)                                       \
+    do {                                               \
+        if (r->inner > 1)                              \
+            cum_across(op, r, x, n, acc);              \
+        else                                           \
+            *acc = cum_along(op, r, x, n, *acc);       \
+    } while (0)
+    if (r->op == RX_OP_cumsum)
+        EACH(RX_OP_cumsum);
+    else if (r->op == RX_OP_cumprod)
+        EACH(RX_OP_cumprod);
+    else
+        EACH(RX_OP_cummax);
+#undef EACH
+}
+
+/* Units: lines, or strips of columns of one outer index. */
+static void cum_units(void *user, int64_t begin, int64_t end)
+{
+    const cum_run *r = user;
+    const int64_t size = rlx_dtype_block_bytes(r->x->dtype);
+    const int64_t step = r->inner > 1 ? 1 : RUN; /* elements of a line at a time */
+    for (; begin < end; begin++) {
+        const int64_t c0 = begin % r->strips * RUN, left = r->inner - c0;
+        const int64_t first = begin / r->strips * r->n * r->inner + c0;
+        double acc[RUN];
+        float x[RUN];
+        for (int k = 0; k < RUN; k++)
+            acc[k] = cum_start(r->op);
+        for (int64_t done = 0; done < r->n; done += step) {
+            const int64_t part = r->n - done < step ? r->n - done : step;
+            const int64_t i = r->reverse ? r->n - done - part : done;
+            const int64_t at = (first + i * r->inner) * size;
+            const int64_t n = r->inner > 1 ? (left < RUN ? left : RUN) : part;
+            rx_load_lanes(r->x->dtype, r->x->data + at, 1, x, n);
+            cum_part(r, x, n, acc);
+            rx_store_lanes(r->y->dtype, r->y->data + at, 1, x, n);
+        }
+    }
+}
+
+rlx_status rx_generic_cum(const rx_call *c)
+{
+    const rlx_cum_desc *d = c->attr;
+    const rx_view *x = &c->in[0], *y = rx_call_out(c, 0);
+    if (!y || rx_view_elements(y) == 0)
+        return RLX_OK;
+    if (!rlx_dtype_is_float(x->dtype) || x->dtype != y->dtype || !rx_view_is_dense(x))
+        return RLX_UNSUPPORTED;
+    cum_run r = {.x = x, .y = y, .op = c->op, .n = x->dim[d->axis], .inner = 1,
+                 .exclusive = d->exclusive, .reverse = d->reverse};
+    for (int i = (int)d->axis + 1; i < x->rank; i++)
+        r.inner *= x->dim[i];
+    r.strips = (r.inner + RUN - 1) / RUN;
+    const int64_t units = rx_view_elements(x) / (r.n * r.inner) * r.strips;
+    const int64_t work = r.n * (r.inner < RUN ? r.inner : RUN);
+    rx_parallel(c->pool, units, (RX_GRAIN + work - 1) / work, cum_units, &r);
+    return RLX_OK;
+}
+
+/* ---- one_hot --------------------------------------------------------------------------------- */
+
+/* All `off`, then one element for each index. */
+rlx_status rx_generic_one_hot(const rx_call *c)
+{
+    const rlx_one_hot_desc *d = c->attr;
+    const rx_view *index = &c->in[0], *y = rx_call_out(c, 0);
+    if (!y || rx_view_elements(y) == 0)
+        return RLX_OK;
+    if (rlx_dtype_is_packed(y->dtype) || !rx_view_is_dense(index))
+        return RLX_UNSUPPORTED;
+    const int64_t size = rlx_dtype_block_bytes(y->dtype), depth = y->dim[d->axis];
+    const int64_t bytes = rx_view_elements(y) * size;
+    int64_t inner = 1;
+    for (int i = (int)d->axis + 1; i < y->rank; i++)
+        inner *= y->dim[i];
+    rx_store(y, 0, d->off);
+    for (int64_t done = size; done < bytes;) { /* what is filled is copied behind itself */
+        const int64_t n = done < bytes - done ? done : bytes - done;
+        memcpy(y->data + done, y->data, (size_t)n);
+        done += n;
+    }
+    for (int64_t i = 0; i < rx_view_elements(y) / depth; i++) {
+        int64_t at = rx_load_int(index, i);
+        at += at < 0 ? depth : 0;
+        if (at >= 0 && at < depth)
+            rx_store(y, (i / inner * depth + at) * inner + i % inner, d->on);
+    }
+    return RLX_OK;
+}
+
+/* ---- trilu ----------------------------------------------------------------------------------- */
+
+typedef struct trilu_run {
+    const rx_view *x, *y;
+    const rlx_trilu_desc *d;
+    int64_t rows, cols, size;
+} trilu_run;
+
+/* Units: rows. Of a row the columns from the diagonal on are kept, or those up to it. */
+static void trilu_rows(void *user, int64_t begin, int64_t end)
+{
+    const trilu_run *r = user;
+    for (; begin < end; begin++) {
+        int64_t border = begin % r->rows + r->d->k + (r->d->upper ? 0 : 1);
+        border = border < 0 ? 0 : border > r->cols ? r->cols : border;
+        const size_t before = (size_t)(border * r->size);
+        const size_t after = (size_t)((r->cols - border) * r->size);
+        const char *x = r->x->data + begin * r->cols * r->size;
+        char *y = r->y->data + begin * r->cols * r->size;
+        if (r->d->upper) {
+            memset(y, 0, before);
+            memmove(y + before, x + before, after);
+        } else {
+            memmove(y, x, before);
+            memset(y + before, 0, after);
+        }
+    }
+}
+
+rlx_status rx_generic_trilu(const rx_call *c)
+{
+    const rx_view *x = &c->in[0], *y = rx_call_out(c, 0);
+    if (!y || rx_view_elements(y) == 0)
+        return RLX_OK;
+    const rlx_trilu_desc *d = c->attr;
+    if (rlx_dtype_is_packed(y->dtype) || !rx_view_is_dense(x) || d->k > INT32_MAX ||
+        d->k < INT32_MIN)
+        return RLX_UNSUPPORTED;
+    trilu_run r = {x, y, d, y->dim[y->rank - 2], y->dim[y->rank - 1],
+                   rlx_dtype_block_bytes(y->dtype)};
+    rx_parallel(c->pool, rx_view_elements(y) / r.cols, (RX_GRAIN + r.cols - 1) / r.cols,
+                trilu_rows, &r);
+    return RLX_OK;
+}

@@ -21,6 +21,8 @@ typedef struct rx_attention {
     int64_t n_queries, n_keys, n_rows;
     int64_t key_size, value_size;
     int64_t mask_stride[4]; /* along [B, H, Sq, Sk] */
+    const rx_gpu_keys *keys; /* of a step that is cut; NULL: it is whole */
+    int64_t n_after;         /* queries of the step behind these */
 } rx_attention;
 
 /* Specialisation constants 1 to 8. `partial`: the kernel writes sums for rx_attention_merge. */

@@ -91,6 +91,15 @@ typedef struct rx_gpu_fold {
     const rx_view *in; /* two: x and gamma, or both factors */
 } rx_gpu_fold;
 
+/* Part of an attention: k and v are the keys (of paged ones: the pages) first .. end - 1 of so many,
+ * and result 0 are partial sums, the index-th of n for each row; with `merge` operand 2 are those
+ * sums and result 0 is what they make. */
+typedef struct rx_gpu_keys {
+    int64_t first, end, total;
+    uint32_t index, n;
+    bool merge;
+} rx_gpu_keys;
+
 typedef struct rx_gpu_call {
     rx_op op;
     const void *attr;  /* numbers only */
@@ -100,9 +109,11 @@ typedef struct rx_gpu_call {
     const uint32_t *roots; /* by operand, then by result: which memory it is in; NULL: unknown */
     const rx_gpu_caps *caps;
     rlx_policy policy;
-    /* gathers: operand 0 is rows part_first .. of a table of part_total rows (0: it is whole), and
-     * indices of other rows are passed over. */
+    /* What the step is part of begins so far before it and has so many places (0: it is whole).
+     * Gathers: operand 0 is rows part_first .. of a table, indices of other rows are passed over.
+     * attention: queries; knn, sample: rows; random_*: elements of the result. */
     int64_t part_first, part_total;
+    const rx_gpu_keys *keys; /* attention; NULL: all are there */
     uint32_t aliased; /* bit i: operand i shares memory with a result that lies elsewhere in it */
     const rx_gpu_fold *fold; /* NULL: none. Only where rx_quant_takes_fold says so */
 } rx_gpu_call;

@@ -45,6 +45,10 @@ static rx_attention make_attention(const rx_gpu_call *c)
     a.n_rows = a.n_queries * a.group;
     a.key_size = a.q->dim[3];
     a.value_size = a.v->dim[3];
+    if (c->keys && !a.pages)
+        a.n_keys = c->keys->total;
+    if (c->part_total)
+        a.n_after = c->part_total - c->part_first - a.n_queries;
     set_mask_strides(&a);
     return a;
 }
@@ -56,7 +60,8 @@ static uint32_t option_bits(const rx_attention *a, bool partial)
     return (uint32_t)a->desc->causal | (uint32_t)(a->desc->window > 0) << 1 |
            (uint32_t)(a->desc->soft_cap > 0) << 2 | (uint32_t)(a->sinks && !a->pages) << 3 |
            (uint32_t)partial << 4 | (uint32_t)(n != NULL) << 5 |
-           (uint32_t)(n && n->dtype == RLX_I64) << 6 | (uint32_t)(n && n->rank == 1) << 7;
+           (uint32_t)(n && n->dtype == RLX_I64) << 6 | (uint32_t)(n && n->rank == 1) << 7 |
+           (uint32_t)(a->keys != NULL) << 8;
 }
 
 void rx_attention_spec(rx_gpu_dispatch *d, const rx_attention *a, bool partial)
@@ -73,10 +78,37 @@ void rx_attention_spec(rx_gpu_dispatch *d, const rx_attention *a, bool partial)
  * in the shaders. */
 static void push_places(rx_gpu_dispatch *d, const rx_attention *a, const rx_view *v)
 {
-    rx_gpu_push(d, rx_gpu_offset(v));
+    const int64_t first = a->keys && v != a->q ? a->keys->first : 0;
+    rx_gpu_push(d, rx_gpu_offset(v) - (uint32_t)(first * v->stride[a->pages ? 0 : a->seq]));
     rx_gpu_push(d, (uint32_t)v->stride[0]);
     rx_gpu_push(d, (uint32_t)v->stride[a->head]);
     rx_gpu_push(d, (uint32_t)v->stride[a->seq]);
+}
+
+/* Where results go, or which part of the step this is. */
+static void push_result(rx_gpu_dispatch *d, const rx_attention *a)
+{
+    const int64_t line = a->value_size, heads = a->n_heads, queries = a->n_queries;
+    if (a->keys) {
+        rx_gpu_push(d, (uint32_t)a->n_after);
+        rx_gpu_push(d, (uint32_t)a->keys->first);
+        rx_gpu_push(d, (uint32_t)a->keys->end);
+        return;
+    }
+    rx_gpu_push(d, rx_gpu_offset(a->out));
+    rx_gpu_push(d, (uint32_t)(a->head == 1 ? queries * line : line));
+    rx_gpu_push(d, (uint32_t)(a->head == 1 ? line : heads * line));
+}
+
+/* The mask begins with key 0, or where k does when it has as many keys. */
+static uint32_t mask_offset(const rx_attention *a)
+{
+    const rx_view *m = a->mask;
+    if (!m)
+        return 0;
+    const bool narrow = a->keys && !a->pages &&
+                        m->dim[m->rank - 1] == a->keys->end - a->keys->first;
+    return rx_gpu_offset(m) - (narrow ? (uint32_t)(a->keys->first * a->mask_stride[3]) : 0);
 }
 
 static uint32_t offset_or_0(const rx_view *v) { return v ? rx_gpu_offset(v) : 0; }
@@ -94,11 +126,8 @@ void rx_attention_push(rx_gpu_dispatch *d, const rx_attention *a, uint64_t n_gro
     push_places(d, a, a->q);
     push_places(d, a, a->k);
     push_places(d, a, a->v);
-    rx_gpu_push(d, rx_gpu_offset(a->out));
-    const int64_t line = a->value_size, heads = a->n_heads, queries = a->n_queries;
-    rx_gpu_push(d, (uint32_t)(a->head == 1 ? queries * line : line));
-    rx_gpu_push(d, (uint32_t)(a->head == 1 ? line : heads * line));
-    rx_gpu_push(d, offset_or_0(a->mask));
+    push_result(d, a);
+    rx_gpu_push(d, mask_offset(a));
     for (int i = 0; i < 4; i++)
         rx_gpu_push(d, (uint32_t)a->mask_stride[i]);
     rx_gpu_push_f32(d, (float)(cap > 0 ? a->desc->scale / cap : a->desc->scale * LOG2_E));
@@ -106,7 +135,7 @@ void rx_attention_push(rx_gpu_dispatch *d, const rx_attention *a, uint64_t n_gro
     rx_gpu_push(d, (uint32_t)window);
     rx_gpu_push(d, offset_or_0(a->lengths));
     rx_gpu_push(d, offset_or_0(a->pages ? a->pages : a->sinks));
-    rx_gpu_push(d, (uint32_t)a->k->dim[0]);
+    rx_gpu_push(d, (uint32_t)(a->keys ? a->keys->total : a->k->dim[0]));
     rx_gpu_push(d, (uint32_t)a->n_batch);
 }
 
@@ -347,7 +376,16 @@ static tile pick_tile(const rx_attention *a)
         }
 }
 
-static void add_tiled(rx_gpu_build *b, const rx_attention *a)
+/* The tiles of a step that is cut: partial sums go to `out`. */
+static void finish_cut(rx_gpu_dispatch *d, const rx_attention *a, uint64_t n_groups,
+                       rx_gpu_ref out)
+{
+    rx_attention_bind(d, a, RX_REF_IN(RX_ATTN_K), RX_REF_IN(RX_ATTN_V), out);
+    rx_attention_push(d, a, n_groups, a->keys->n | a->keys->index << 16);
+    rx_gpu_grid(d, a->call->caps, n_groups);
+}
+
+static void add_tiled(rx_gpu_build *b, const rx_attention *a, rx_gpu_ref partial)
 {
     tile t = pick_tile(a);
     bool vector = rx_attention_is_aligned(a->q, 4) && rx_attention_is_aligned(a->k, 4) &&
@@ -355,15 +393,37 @@ static void add_tiled(rx_gpu_build *b, const rx_attention *a)
     uint64_t n_groups = (uint64_t)(a->n_batch * a->n_kv_heads) *
                         rx_ceil_div((uint64_t)a->n_rows, t.bq) *
                         rx_ceil_div((uint64_t)a->value_size, t.dvc);
-    uint64_t n_splits = count_splits(a, n_groups, 2 * TILE_KEYS);
+    uint64_t n_splits = a->keys ? 1 : count_splits(a, n_groups, 2 * TILE_KEYS);
     rx_kernel k = vector ? RX_K_attention_v4 : RX_K_attention;
     rx_gpu_dispatch *d = rx_gpu_add(b, k, t.bq * 4);
-    rx_attention_spec(d, a, needs_merge(a, n_splits));
+    rx_attention_spec(d, a, a->keys || needs_merge(a, n_splits));
     const uint32_t spec[] = {(uint32_t)a->q->stride[3], (uint32_t)a->k->stride[3],
                              (uint32_t)a->v->stride[3], t.bq, t.dc, t.dvc};
     for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
         rx_gpu_spec(d, spec[i]);
-    finish_dispatch(b, d, a, n_groups, n_splits);
+    if (a->keys)
+        finish_cut(d, a, n_groups, partial);
+    else
+        finish_dispatch(b, d, a, n_groups, n_splits);
+}
+
+/* A part of a step. Without keys to merge it is some of the queries of a causal one. */
+static rlx_status lower_cut(rx_gpu_build *b, rx_attention *a)
+{
+    const rx_gpu_keys all = {.end = a->n_keys, .total = a->n_keys, .n = 1},
+                      pages = {.end = a->k->dim[0], .total = a->k->dim[0], .n = 1};
+    const rx_gpu_keys *keys = a->call->keys;
+    if (keys && keys->merge) {
+        a->value_size = a->v->dim[3] - 2;
+        add_merge(b, a, RX_REF_IN(RX_ATTN_V), keys->n);
+        return b->status;
+    }
+    a->keys = keys ? keys : a->pages ? &pages : &all;
+    rx_gpu_ref sums = keys ? RX_REF_OUT(0) : add_partial(b, a, 1);
+    add_tiled(b, a, sums);
+    if (!keys)
+        add_merge(b, a, sums, 1);
+    return b->status;
 }
 
 rlx_status rx_gpu_lower_attention(rx_gpu_build *b, const rx_gpu_call *c)
@@ -373,8 +433,10 @@ rlx_status rx_gpu_lower_attention(rx_gpu_build *b, const rx_gpu_call *c)
     if (!rx_product_is_indexable(c))
         return rx_gpu_fail(b, c, "an operand has more than 2^32 elements");
     rx_attention a = make_attention(c);
+    if (c->keys || (a.n_after && (a.desc->causal || a.desc->window)))
+        return lower_cut(b, &a);
     if (!rx_attention_frag(b, &a) && !add_decode(b, &a))
-        add_tiled(b, &a);
+        add_tiled(b, &a, RX_REF_NONE);
     return b->status;
 }
 

@@ -183,16 +183,21 @@ static bool has_axis(const rx_part *p, const rx_split_cut *cut, size_t i)
     return p->view[i].rank > 0 && cut->axis[i] >= 0;
 }
 
-/* Whether one place of the axis of a tensor that may have any strides fits into a window. */
-static bool place_fits(const rx_part *p, size_t i, int axis)
+bool rx_part_place_fits(const rx_part *p, size_t i, int axis)
 {
     const rx_gpu_caps *caps = p->call.caps;
-    const uint64_t slack = 2 * window_unit(caps, p->view[i].dtype);
     rx_view one = p->view[i];
     uint64_t begin, end;
     one.dim[axis] = 1;
     rx_gpu_extent(&one, &begin, &end);
-    return end - begin + slack <= caps->max_binding_bytes;
+    return end - begin <= rx_part_room(caps, one.dtype);
+}
+
+/* Bytes of one place of an axis when it is dense. */
+static uint64_t dense_place(const rx_view *v, int axis)
+{
+    const rx_dtype_desc *t = rx_dtype_info(v->dtype);
+    return (uint64_t)(rx_view_elements(v) / v->dim[axis] / t->block_size * t->block_bytes);
 }
 
 /* Whether a part of tensor i along the axis is to be dense and is not, or has too wide strides. */
@@ -205,7 +210,8 @@ static bool needs_staging(const rx_part *p, const rx_split_cut *cut, size_t i)
         return true;
     if (i < p->call.n_in && i < 32 && rx_gpu_ops[p->call.op].strided >> i & 1 &&
         !rlx_dtype_is_packed(v->dtype))
-        return p->call.op != RX_OP_copy && !place_fits(p, i, cut->axis[i]);
+        return p->call.op != RX_OP_copy && !rx_part_place_fits(p, i, cut->axis[i]) &&
+               dense_place(v, cut->axis[i]) <= rx_part_room(p->call.caps, v->dtype);
     for (int k = 0; k < cut->axis[i]; k++)
         if (v->dim[k] > 1)
             return true;
@@ -240,7 +246,7 @@ static bool suffices(const rx_part *p, const rx_split_cut *cut)
     rx_gpu_window w;
     for (size_t i = 0; i < rx_part_tensors(&p->call); i++)
         if (has_axis(p, cut, i) && !rx_part_window(p, i, &w) && !needs_staging(p, cut, i) &&
-            !place_fits(p, i, cut->axis[i]))
+            !rx_part_place_fits(p, i, cut->axis[i]))
             return false;
     return true;
 }
@@ -276,10 +282,7 @@ static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 static uint64_t step_bytes(const rx_part *p, const rx_split_cut *cut, size_t i)
 {
     const rx_view *v = &p->view[i];
-    const rx_dtype_desc *t = rx_dtype_info(v->dtype);
-    if (!needs_staging(p, cut, i))
-        return rx_part_step(v, cut->axis[i]);
-    return (uint64_t)(rx_view_elements(v) / v->dim[cut->axis[i]] / t->block_size * t->block_bytes);
+    return needs_staging(p, cut, i) ? dense_place(v, cut->axis[i]) : rx_part_step(v, cut->axis[i]);
 }
 
 /* Cuts are at multiples of this, so that parts of results, and what is staged, begin at multiples
@@ -458,6 +461,11 @@ static rlx_status do_piece(rx_gpu_build *b, const rx_part *p, const rx_split_cut
     rx_part run = *q;
     for (size_t i = 0; i < n_in; i++)
         run.is_param[i] = run.is_param[i] && !has_axis(p, cut, i);
+    if (cut->counts) {
+        const int64_t dim = p->view[n_in].dim[cut->axis[n_in]];
+        run.call.part_first += first * cut->counts;
+        run.call.part_total = p->call.part_total ? p->call.part_total : dim * cut->counts;
+    }
     if (cut->adjusts) {
         const size_t bytes = rx_ops[p->call.op].attr->size;
         void *attr = rx_arena_alloc(b->arena, bytes);
@@ -773,6 +781,8 @@ rlx_status rx_part_split(rx_gpu_build *b, const rx_part *p, int depth)
     const int quality = choose_cut(&q, any, &cut, &axis);
     if (quality < 3 && rx_gpu_ops[q.call.op].lower == rx_gpu_lower_reduce && !any)
         return reduce_parts(b, &q, depth);
+    if (quality < 3 && rx_split_takes_keys(&q))
+        return rx_split_keys(b, &q, depth);
     if (quality < 0)
         return rx_part_fail(b, &q);
     int64_t length = part_length(&q, &cut, axis);

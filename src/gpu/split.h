@@ -14,6 +14,7 @@ typedef struct rx_split_cut {
     int axis[RX_SPLIT_MAX];
     int64_t unit[RX_SPLIT_MAX];
     int64_t multiple;
+    int64_t counts; /* rx_gpu_call.part_first grows by this for each place; 0: it does not matter */
     bool adjusts;  /* parts have attributes of their own: rx_split_adjust */
     bool in_place; /* parts must be written where they belong */
     bool staged;   /* all parts of results go through scratch memory */

@@ -27,11 +27,19 @@ uint64_t rx_part_room(const rx_gpu_caps *caps, rlx_dtype t);
 rx_view rx_part_narrow(const rx_view *v, int axis, int64_t first, int64_t length);
 /* Bytes between neighbours along an axis. */
 uint64_t rx_part_step(const rx_view *v, int axis);
+/* Whether one place of an axis of tensor i, with all its strides, fits into a binding. */
+bool rx_part_place_fits(const rx_part *p, size_t i, int axis);
 /* Makes v a dense tensor of the same shape in scratch memory. */
 void rx_part_stage(rx_gpu_build *b, rx_view *v, rx_gpu_ref *ref);
 /* Lowers a part, cut further where that is needed. */
 rlx_status rx_part_split(rx_gpu_build *b, const rx_part *p, int depth);
 /* "... is larger than a binding and cannot be cut" */
 rlx_status rx_part_fail(rx_gpu_build *b, const rx_part *p);
+
+/* ---- Steps that are made of others ----------------------------------------------------------- */
+
+/* Attention by parts of its keys: whether that is possible, and doing it. split_attention.c */
+bool rx_split_takes_keys(const rx_part *p);
+rlx_status rx_split_keys(rx_gpu_build *b, const rx_part *p, int depth);
 
 #endif

@@ -266,8 +266,9 @@ static bool attention(const rx_gpu_call *c, int a, rx_split_cut *cut)
     const bool bhsd = d->layout == RLX_BHSD;
     const int head = bhsd ? 1 : 2, seq = bhsd ? 2 : 1;
     const int mask_axis = a == head ? 1 : a == seq ? 2 : 0;
-    if (a > 2 || (a == seq && (d->causal || d->window)))
+    if (a > 2 || c->keys)
         return false;
+    cut->counts = a == seq;
     cut->axis[RX_ATTN_Q] = a;
     cut_results(c, a, cut);
     cut_broadcast(c, RX_ATTN_MASK, 4, mask_axis, cut);

@@ -7,7 +7,12 @@
  * n_splits parts of the keys. It walks 64 keys at a time: products of rows and keys by pieces of DC
  * through shared memory, 4x4 an invocation; new maxima, weights to shared memory; weighted sums of
  * the values by pieces of VK keys, 4 rows x DVC/16 columns an invocation.
- * V4: q, k and v are read as vectors of four elements. */
+ * V4: q, k and v are read as vectors of four elements.
+ *
+ * CUT: part of a step, which leaves partial sums. The words o_at, o_h and o_s, which have no other
+ * use then, are how many queries of the step come behind those of this part, and the first and the
+ * end of the keys (with pages: of the pages) that k and v have here; n_splits is how many sums there
+ * are for each row and, in the upper half, which one this is. Keys keep their numbers. */
 #include "attention.glsl"
 
 layout(constant_id = 9) const uint QD = 1;   /* strides within a head */
@@ -17,6 +22,7 @@ layout(constant_id = 12) const uint BQ = 16; /* local size / 4 */
 layout(constant_id = 13) const uint DC = 16; /* multiple of 4 */
 layout(constant_id = 14) const uint DVC = 64; /* multiple of 64 */
 
+const bool CUT = (OPTIONS & 256u) != 0u;
 const uint TX = 16, BK = 64;
 const uint LINE = DC / 4u + 1u; /* vectors of a line of q or k, one to avoid conflicts */
 /* Room for the lines of q and k, and for four of v. */
@@ -60,6 +66,13 @@ OPERAND(0, q)
 OPERAND(1, k)
 OPERAND(2, v)
 
+/* Whether the page of a key is here. */
+bool has_page(uint page) { return !CUT || PAGE == 0u || (page >= o_h && page < o_s); }
+
+ivec2 query_range(uint i, uint n) { return key_range(CUT ? i - o_at : i, n); }
+
+uint count_sums() { return CUT ? n_splits & 0xffffu : n_splits; }
+
 /* Not for bounds of loops with barriers: those must be seen to be uniform. */
 uint batch, kv_head, n_rows, row0;
 
@@ -83,7 +96,8 @@ void load_scores(uint d0, uint k0, uint end)
         vec4 x = vec4(0.0);
         if (k0 + key < end && d < D) {
             uvec2 at = key_place(batch, k0 + key);
-            x = load4_k(TK, k_at + at.x * k_b + at.y * k_s + kv_head * k_h + d * KD, KD, D - d);
+            if (has_page(at.x))
+                x = load4_k(TK, k_at + at.x * k_b + at.y * k_s + kv_head * k_h + d * KD, KD, D - d);
         }
         tile[(BQ + key % 4u * TX + key / 4u) * LINE + u % per] = x;
     }
@@ -97,7 +111,8 @@ void load_values(uint col0, uint k0, uint end)
         vec4 x = vec4(0.0);
         if (key < end && d < DV) {
             uvec2 at = key_place(batch, key);
-            x = load4_v(TK, v_at + at.x * v_b + at.y * v_s + kv_head * v_h + d * VD, VD, DV - d);
+            if (has_page(at.x))
+                x = load4_v(TK, v_at + at.x * v_b + at.y * v_s + kv_head * v_h + d * VD, VD, DV - d);
         }
         tile[u] = x;
     }
@@ -109,7 +124,8 @@ void store4(uint row, uint col, vec4 x, uint split)
     if (row >= n_rows || col >= DV)
         return;
     if (PARTIAL) {
-        uint at = (((batch * n_kv_heads + kv_head) * n_rows + row) * n_splits + split) * (DV + 2u);
+        uint at = (((batch * n_kv_heads + kv_head) * n_rows + row) * count_sums() + split) *
+                  (DV + 2u);
         [[unroll]] for (uint j = 0u; j < 4u; j++)
             if (col + j < DV)
                 o[at + col + j] = floatBitsToUint(x[j]);
@@ -137,8 +153,9 @@ void main()
     uint rows = n_queries * GROUP;
     const uint n_chunks = (DV + DVC - 1u) / DVC;
     uint n_tiles = (rows + BQ - 1u) / BQ;
-    uint split = group % n_splits, chunk = group / n_splits % n_chunks;
-    uint rest = group / n_splits / n_chunks;
+    uint n_here = CUT ? 1u : n_splits;
+    uint split = CUT ? n_splits >> 16 : group % n_here, chunk = group / n_here % n_chunks;
+    uint rest = group / n_here / n_chunks;
     kv_head = rest % n_kv_heads;
     batch = rest / n_kv_heads % n_batch;
     /* The last rows see the most keys of a causal attention: they come first. */
@@ -155,11 +172,15 @@ void main()
         barrier();
     }
     uint last = min(first_row + BQ, rows) - 1u;
-    uint first_key = uint(key_range(first_row / GROUP, length).x);
-    uint end_key = uint(key_range(last / GROUP, length).y);
-    if (n_splits > 1u) {
+    uint first_key = uint(query_range(first_row / GROUP, length).x);
+    uint end_key = uint(query_range(last / GROUP, length).y);
+    if (CUT && PAGE == 0u) {
+        first_key = max(first_key, o_h);
+        end_key = min(end_key, o_s);
+    }
+    if (n_here > 1u) {
         uint n = end_key > first_key ? end_key - first_key : 0u;
-        uint each = ((n + n_splits - 1u) / n_splits + BK - 1u) / BK * BK;
+        uint each = ((n + n_here - 1u) / n_here + BK - 1u) / BK * BK;
         first_key += split * each;
         end_key = min(end_key, first_key + each);
     }
@@ -171,7 +192,7 @@ void main()
     vec4 sum[4u * VN];
     [[unroll]] for (uint i = 0u; i < 4u; i++) {
         uint row = min(row0 + ty * 4u + i, n_rows - 1u);
-        range[i] = key_range(row / GROUP, length);
+        range[i] = query_range(row / GROUP, length);
         mask_at[i] = m_at + batch * m_b + (kv_head * GROUP + row % GROUP) * m_h + row / GROUP * m_q;
         top[i] = NOTHING;
         total[i] = 0.0;
@@ -203,6 +224,8 @@ void main()
                 int key = int(k0 + tx * 4u + j);
                 bool seen = key >= range[i].x && key < range[i].y && uint(key) < end_key;
                 float l = MASKED;
+                if (CUT && PAGE != 0u && seen)
+                    seen = has_page(key_place(batch, uint(key)).x);
                 if (seen)
                     l = logit(s[i][j], mask_at[i] + uint(key) * m_k);
                 s[i][j] = l;
@@ -254,7 +277,7 @@ void main()
         [[unroll]] for (uint c = 0u; c < VN; c++)
             store4(row, chunk * DVC + (c * TX + tx) * 4u, sum[i * VN + c] * factor, split);
         if (PARTIAL && chunk == 0u && tx == 0u && row < n_rows) {
-            uint at = (((batch * n_kv_heads + kv_head) * n_rows + row) * n_splits + split) *
+            uint at = (((batch * n_kv_heads + kv_head) * n_rows + row) * count_sums() + split) *
                           (DV + 2u) + DV;
             o[at] = floatBitsToUint(top[i]);
             o[at + 1u] = floatBitsToUint(all);

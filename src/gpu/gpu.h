@@ -91,7 +91,7 @@ typedef struct rx_gpu_fold {
     const rx_view *in; /* two: x and gamma, or both factors */
 } rx_gpu_fold;
 
-/* Part of an attention: k and v are the keys (of paged ones: the pages) first .. end - 1 of so many,
+/* Part of an attention: k and v are the keys (with pages: the pages) first .. end - 1 of `total`,
  * and result 0 are partial sums, the index-th of n for each row; with `merge` operand 2 are those
  * sums and result 0 is what they make. */
 typedef struct rx_gpu_keys {

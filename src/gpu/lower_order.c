@@ -53,7 +53,8 @@ static rx_gpu_dispatch *add_step(rx_gpu_build *b, sorting *s, rx_kernel k, uint3
                              s->skip_self};
     for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
         rx_gpu_spec(d, spec[i]);
-    const uint64_t push[] = {rows, s->n, s->rows.inner, chunks, keep, n_out, rx_gpu_offset(x)};
+    const uint64_t push[] = {rows, s->n, s->rows.inner, chunks, keep, n_out, rx_gpu_offset(x),
+                             (uint64_t)s->call->part_first};
     for (size_t i = 0; i < sizeof push / sizeof push[0]; i++)
         rx_gpu_push(d, (uint32_t)push[i]);
     rx_gpu_grid(d, s->call->caps, rx_ceil_div(rows * chunks, size_keep_group[2]));

@@ -43,6 +43,7 @@ static rlx_status lower_random(rx_gpu_build *b, const rx_gpu_call *c, bool norma
     rx_gpu_push_f32(d, (float)a->lo);
     rx_gpu_push_f32(d, (float)(normal ? a->hi : a->hi - a->lo));
     rx_gpu_push_f32(d, normal ? 0 : largest_below(y->dtype, (float)a->hi));
+    rx_gpu_push(d, (uint32_t)(c->part_first / 4));
     return RLX_OK;
 }
 
@@ -94,6 +95,7 @@ rlx_status rx_gpu_lower_sample(rx_gpu_build *b, const rx_gpu_call *c)
     rx_gpu_push(d, a->top_k < INT32_MAX ? (uint32_t)a->top_k : 0);
     rx_gpu_push_f32(d, (float)a->top_p);
     rx_gpu_push_f32(d, (float)a->min_p);
+    rx_gpu_push(d, (uint32_t)c->part_first);
     rx_gpu_grid(d, c->caps, (uint64_t)rows);
     return RLX_OK;
 }

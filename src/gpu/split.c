@@ -286,7 +286,7 @@ static uint64_t step_bytes(const rx_part *p, const rx_split_cut *cut, size_t i)
 }
 
 /* Cuts are at multiples of this, so that parts of results, and what is staged, begin at multiples
- * of `align` bytes. */
+ * of `align` bytes; operands that are staged do without when it is small. */
 static int64_t cut_unit(const rx_part *p, const rx_split_cut *cut, uint64_t align)
 {
     int64_t unit = cut->multiple ? cut->multiple : 1;
@@ -299,6 +299,8 @@ static int64_t cut_unit(const rx_part *p, const rx_split_cut *cut, uint64_t alig
             uint64_t step = staged ? (uint64_t)rx_dtype_info(p->view[i].dtype)->block_bytes
                                    : step_bytes(p, cut, i);
             uint64_t to = staged && align > 16 ? 16 : align;
+            if (staged && i < p->call.n_in && align < 16)
+                to = 1;
             want *= (int64_t)to / gcd((int64_t)to, (int64_t)(step ? step : to));
         }
         unit = unit / gcd(unit, want) * want;
@@ -325,6 +327,14 @@ static int64_t choose_unit(const rx_part *p, rx_split_cut *cut, int64_t n)
     return unit < n ? unit : cut_unit(p, cut, 4);
 }
 
+/* How many places of result 0 need at most n places of tensor i. */
+static int64_t places_of(const rx_split_cut *cut, size_t i, int64_t n)
+{
+    if (i == 0 && cut->halo.span)
+        return n < cut->halo.span ? 0 : (n - cut->halo.span) / cut->halo.step + 1;
+    return n / (cut->times[i] ? cut->times[i] : 1) * (cut->unit[i] ? cut->unit[i] : 1);
+}
+
 /* Places of result 0 in a part. 0: cannot be cut. */
 static int64_t part_length(const rx_part *p, rx_split_cut *cut, int axis)
 {
@@ -338,7 +348,7 @@ static int64_t part_length(const rx_part *p, rx_split_cut *cut, int axis)
             continue;
         uint64_t step = step_bytes(p, cut, i), slack = 2 * window_unit(caps, p->view[i].dtype);
         uint64_t room = caps->max_binding_bytes > slack ? caps->max_binding_bytes - slack : 0;
-        int64_t fits = step ? (int64_t)(room / step) * (cut->unit[i] ? cut->unit[i] : 1) : length;
+        int64_t fits = step ? places_of(cut, i, (int64_t)(room / step)) : length;
         length = fits < length ? fits : length;
     }
     length = length / unit * unit;
@@ -443,6 +453,21 @@ static rlx_status lower_apart(rx_gpu_build *b, const rx_part *p, int depth, bool
     return RLX_OK;
 }
 
+/* Tensor i of the part with `length` places of result 0 from `first` on. */
+static rx_view narrow_piece(const rx_view *v, const rx_split_cut *cut, size_t i, int64_t first,
+                            int64_t length)
+{
+    const int axis = cut->axis[i];
+    const int64_t unit = cut->unit[i] ? cut->unit[i] : 1, times = cut->times[i] ? cut->times[i] : 1;
+    if (i > 0 || !cut->halo.span)
+        return rx_part_narrow(v, axis, first / unit * times, length / unit * times);
+    int64_t begin = first * cut->halo.step - cut->halo.before;
+    int64_t end = begin + (length - 1) * cut->halo.step + cut->halo.span;
+    begin = begin < 0 ? 0 : begin;
+    end = end < v->dim[axis] ? end : v->dim[axis];
+    return rx_part_narrow(v, axis, begin, end - begin);
+}
+
 /* One part of p: `first` and `length` are places of result 0. Results that need staging are in
  * q->view and q->ref on return. */
 static rlx_status do_piece(rx_gpu_build *b, const rx_part *p, const rx_split_cut *cut,
@@ -451,9 +476,8 @@ static rlx_status do_piece(rx_gpu_build *b, const rx_part *p, const rx_split_cut
     const size_t n_in = p->call.n_in, n = rx_part_tensors(&p->call);
     *q = *p;
     for (size_t i = 0; i < n; i++) {
-        int64_t unit = cut->unit[i] ? cut->unit[i] : 1;
         if (has_axis(p, cut, i))
-            q->view[i] = rx_part_narrow(&p->view[i], cut->axis[i], first / unit, length / unit);
+            q->view[i] = narrow_piece(&p->view[i], cut, i, first, length);
         if (i >= n_in && needs_staging(p, cut, i))
             rx_part_stage(b, &q->view[i], &q->ref[i]);
     }
@@ -472,7 +496,7 @@ static rlx_status do_piece(rx_gpu_build *b, const rx_part *p, const rx_split_cut
         if (!attr)
             return b->status = rx_fail_memory(b->err, "the parts of a step", bytes);
         memcpy(attr, p->call.attr, bytes);
-        rx_split_adjust(p->call.op, attr, first, length, p->view[n_in].dim[cut->axis[n_in]]);
+        rx_split_adjust(cut, &p->call, attr, first, length);
         run.call.attr = attr;
     }
     for (size_t i = 0; i < n_in; i++) {
@@ -487,69 +511,18 @@ static rlx_status do_piece(rx_gpu_build *b, const rx_part *p, const rx_split_cut
     return RLX_OK;
 }
 
-/* Dense tensors on their way into one, one after another along an axis. */
-typedef struct joint {
-    const rx_part *like; /* caps and policy */
-    int axis;
-    rx_view *view;
-    rx_gpu_ref *ref;
-    size_t n;
-} joint;
-
-#define JOIN_MOST (RX_SPLIT_MAX - 1)
-
-static rlx_status add_concat(rx_gpu_build *b, const joint *j, rx_view to, rx_gpu_ref ref,
-                             int depth)
-{
-    const rlx_axis_desc attr = {j->axis};
-    rx_part q = {.call = {.op = RX_OP_concat, .attr = &attr, .n_in = j->n, .n_out = 1,
-                       .caps = j->like->call.caps, .policy = j->like->call.policy}};
-    memcpy(q.view, j->view, j->n * sizeof *j->view);
-    memcpy(q.ref, j->ref, j->n * sizeof *j->ref);
-    q.view[j->n] = to;
-    q.ref[j->n] = ref;
-    rx_part_point(&q);
-    return rx_part_split(b, &q, depth + 1);
-}
-
-/* Joins groups of tensors in scratch memory until a concat can take them all. */
-static rlx_status add_join(rx_gpu_build *b, joint *j, rx_view to, rx_gpu_ref ref, int depth)
-{
-    while (j->n > JOIN_MOST) {
-        size_t n = 0;
-        for (size_t from = 0; from < j->n; from += JOIN_MOST) {
-            joint group = *j;
-            group.view += from;
-            group.ref += from;
-            group.n = j->n - from < JOIN_MOST ? j->n - from : JOIN_MOST;
-            rx_view whole = group.view[0];
-            rx_gpu_ref place;
-            for (size_t k = 1; k < group.n; k++)
-                whole.dim[j->axis] += group.view[k].dim[j->axis];
-            rx_part_stage(b, &whole, &place);
-            RLX_TRY(add_concat(b, &group, whole, place, depth));
-            j->view[n] = whole;
-            j->ref[n++] = place;
-        }
-        j->n = n;
-    }
-    return add_concat(b, j, to, ref, depth);
-}
-
 /* Puts the staged parts of result i where they belong. */
 static rlx_status join_parts(rx_gpu_build *b, const rx_part *p, int axis, size_t i,
                              const rx_part *pieces, size_t n_pieces, int depth)
 {
-    joint j = {.like = p, .axis = axis, .n = n_pieces};
-    j.view = rx_arena_alloc(b->arena, n_pieces * sizeof *j.view);
-    j.ref = rx_arena_alloc(b->arena, n_pieces * sizeof *j.ref);
-    if (!j.view || !j.ref)
-        return b->status = rx_fail_memory(b->err, "the parts of a step", sizeof *j.view);
-    for (size_t k = 0; k < n_pieces; k++) {
-        j.view[k] = pieces[k].view[i];
-        j.ref[k] = pieces[k].ref[i];
-    }
-    return add_join(b, &j, p->view[i], p->ref[i], depth);
+    const rx_steps s = {b, p, depth};
+    rx_tensor *list = rx_steps_list(&s, (int64_t)n_pieces);
+    if (!list)
+        return b->status;
+    for (size_t k = 0; k < n_pieces; k++)
+        list[k] = (rx_tensor){pieces[k].view[i], pieces[k].ref[i]};
+    rx_steps_join(&s, axis, list, n_pieces, rx_steps_tensor(&s, i));
+    return b->status;
 }
 
 static rlx_status cut_part(rx_gpu_build *b, const rx_part *p, const rx_split_cut *cut,
@@ -663,76 +636,6 @@ static rlx_status walk_table(rx_gpu_build *b, const rx_part *p, int axis, int de
     return b->status;
 }
 
-/* The reduced axis of a reduction whose places lie furthest apart; -1: none has two. */
-static int widest_reduced(const rx_part *p)
-{
-    const rlx_ints *axes = &((const rlx_reduce_desc *)p->call.attr)->axes;
-    const rx_view *x = &p->view[0];
-    int best = -1;
-    for (int i = 0; i < (axes->n ? axes->n : x->rank); i++) {
-        int axis = axes->n ? (int)axes->v[i] : i;
-        if (x->dim[axis] > 1 && (best < 0 || llabs(x->stride[axis]) > llabs(x->stride[best])))
-            best = axis;
-    }
-    return best;
-}
-
-static rx_op join_op(rx_op op)
-{
-    return op == RX_OP_reduce_l1 || op == RX_OP_reduce_sum_square ? RX_OP_reduce_sum : op;
-}
-
-/* Reduces parts of the operand into scratch memory [parts, shape of the result], then those. Parts
- * of a mean have the same size. */
-static rlx_status reduce_parts(rx_gpu_build *b, const rx_part *p, int depth)
-{
-    const rx_view *x = &p->view[0], *y = &p->view[1];
-    const int axis = widest_reduced(p);
-    const bool is_float = rlx_dtype_is_float(x->dtype), mean = p->call.op == RX_OP_reduce_mean;
-    if (axis < 0 || y->rank == RLX_MAX_RANK || (mean && !is_float))
-        return rx_part_fail(b, p);
-    const rx_split_cut cut = {.axis = {axis}};
-    const int64_t dim = x->dim[axis];
-    const uint64_t step = step_bytes(p, &cut, 0), room = p->call.caps->max_binding_bytes -
-                                                         2 * window_unit(p->call.caps, x->dtype);
-    int64_t length = step ? (int64_t)(room / step) : 1;
-    length = length < 1 ? 1 : length > (dim + 1) / 2 ? (dim + 1) / 2 : length;
-    while (mean && dim % length)
-        length--;
-    const size_t mark = b->n_scratch;
-    rx_view sums = *y;
-    sums.dtype = is_float ? RLX_F32 : y->dtype;
-    rx_view_set_dense(&sums, sums.dtype, y->rank, y->dim);
-    sums.rank++;
-    memmove(sums.dim + 1, sums.dim, (size_t)y->rank * sizeof *sums.dim);
-    memmove(sums.stride + 1, sums.stride, (size_t)y->rank * sizeof *sums.stride);
-    sums.dim[0] = (dim + length - 1) / length;
-    sums.stride[0] = (rx_view_elements(y) + 15) / 16 * 16; /* whole words of any type */
-    sums.data = NULL;
-    const int64_t bytes = rlx_dtype_block_bytes(sums.dtype) * sums.stride[0];
-    const rx_gpu_ref ref = rx_gpu_scratch(b, (uint64_t)(bytes * sums.dim[0]));
-    for (int64_t k = 0; k < sums.dim[0]; k++) {
-        rx_part q = *p;
-        int64_t left = dim - k * length;
-        q.view[0] = rx_part_narrow(x, axis, k * length, left < length ? left : length);
-        rx_view_set_dense(&q.view[1], sums.dtype, y->rank, y->dim);
-        q.view[1].data = (char *)(uintptr_t)(k * bytes);
-        q.ref[1] = ref;
-        rx_part_point(&q);
-        RLX_TRY(rx_part_split(b, &q, depth + 1));
-    }
-    const rlx_reduce_desc all = {.axes = {.n = 1}};
-    rx_part q = *p;
-    q.call.op = join_op(p->call.op);
-    q.call.attr = &all;
-    q.view[0] = sums;
-    q.ref[0] = ref;
-    rx_part_point(&q);
-    RLX_TRY(rx_part_split(b, &q, depth + 1));
-    b->n_scratch = mark;
-    return b->status;
-}
-
 rlx_status rx_part_fail(rx_gpu_build *b, const rx_part *p)
 {
     const rx_gpu_caps *caps = p->call.caps;
@@ -748,6 +651,22 @@ rlx_status rx_part_fail(rx_gpu_build *b, const rx_part *p)
     return b->status = rx_fail(b->err, RLX_UNSUPPORTED, "%s: %s is larger than a binding (%llu "
                                "bytes) and cannot be cut", rx_ops[p->call.op].name, what,
                                (unsigned long long)caps->max_binding_bytes);
+}
+
+/* Makes results in scratch memory that do not begin where the kernels want, then copies them. */
+static rlx_status lower_aside(rx_gpu_build *b, const rx_part *p, int depth)
+{
+    const size_t mark = b->n_scratch, n_in = p->call.n_in;
+    rx_part q = *p;
+    for (size_t i = n_in; i < rx_part_tensors(&p->call); i++)
+        if (p->view[i].rank >= 0)
+            rx_part_stage(b, &q.view[i], &q.ref[i]);
+    RLX_TRY(rx_part_split(b, &q, depth + 1));
+    for (size_t i = n_in; i < rx_part_tensors(&p->call); i++)
+        if (p->view[i].rank >= 0)
+            RLX_TRY(add_copy(b, &q, i, p->view[i], p->ref[i], depth));
+    b->n_scratch = mark;
+    return b->status;
 }
 
 /* ---- Entry ----------------------------------------------------------------------------------- */
@@ -780,11 +699,13 @@ rlx_status rx_part_split(rx_gpu_build *b, const rx_part *p, int depth)
         return copy_row(b, &q, depth);
     const int quality = choose_cut(&q, any, &cut, &axis);
     if (quality < 3 && rx_gpu_ops[q.call.op].lower == rx_gpu_lower_reduce && !any)
-        return reduce_parts(b, &q, depth);
+        return rx_split_long(b, &q, depth);
     if (quality < 3 && rx_split_takes_keys(&q))
         return rx_split_keys(b, &q, depth);
+    if (quality < 0 && any && !fits_windows(&q) && q.call.op != RX_OP_state_write)
+        return lower_aside(b, &q, depth);
     if (quality < 0)
-        return rx_part_fail(b, &q);
+        return rx_split_long(b, &q, depth);
     int64_t length = part_length(&q, &cut, axis);
     return length ? cut_part(b, &q, &cut, length, q.call.out[0].dim[axis], depth)
                   : rx_part_fail(b, &q);

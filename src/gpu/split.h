@@ -8,12 +8,17 @@
 #define RX_SPLIT_MAX 24 /* operands and results */
 
 /* Axes that are cut together, operands first, then results: -1 is a tensor that every part needs
- * whole. Place p of result 0 is place p / unit of another tensor, and cuts are at multiples of all
- * units and of `multiple`; 0 means 1. */
+ * whole. Place p of result 0 is place p / unit * times of another tensor, and cuts are at multiples
+ * of all units and of `multiple`; 0 means 1. With halo.span place p needs places p * step - before
+ * to p * step - before + span - 1 of operand 0, as far as there are such. */
 typedef struct rx_split_cut {
     int axis[RX_SPLIT_MAX];
-    int64_t unit[RX_SPLIT_MAX];
+    int64_t unit[RX_SPLIT_MAX], times[RX_SPLIT_MAX];
     int64_t multiple;
+    struct {
+        int64_t step, before, span;
+        int axis; /* which spatial one */
+    } halo;
     int64_t counts; /* rx_gpu_call.part_first grows by this for each place; 0: it does not matter */
     bool adjusts;  /* parts have attributes of their own: rx_split_adjust */
     bool in_place; /* parts must be written where they belong */
@@ -22,8 +27,9 @@ typedef struct rx_split_cut {
 
 /* Fills the cut along axis a of result 0. False: parts would not be independent. split_rules.c */
 bool rx_split_rule(const rx_gpu_call *c, int a, rx_split_cut *cut);
-/* The attributes of the part from place `first` on, `length` of `dim` places: changes a copy. */
-void rx_split_adjust(rx_op op, void *attr, int64_t first, int64_t length, int64_t dim);
+/* The attributes of the part of a step from place `first` on, `length` places: changes a copy. */
+void rx_split_adjust(const rx_split_cut *cut, const rx_gpu_call *c, void *attr, int64_t first,
+                     int64_t length);
 /* True for operations whose kernels write from the first byte of a binding on. */
 bool rx_split_is_exact(rx_op op);
 

@@ -2,9 +2,7 @@
 /* Where steps may be cut: for each lowering function a rule that says which axes of the operands
  * belong to an axis of the first result. A rule is called with all axes at -1 (needed whole). */
 #include "gpu/attention.h"
-#include "gpu/split.h"
-
-typedef bool rule(const rx_gpu_call *c, int a, rx_split_cut *cut);
+#include "gpu/split_rules.h"
 
 static int64_t axis_of(const rx_gpu_call *c) { return ((const rlx_axis_desc *)c->attr)->axis; }
 
@@ -104,9 +102,28 @@ static bool top_k(const rx_gpu_call *c, int a, rx_split_cut *cut)
     return a != ((const rlx_topk_desc *)c->attr)->axis && first_operand(c, a, cut);
 }
 
+static bool is_outermost(const rx_view *v, int a)
+{
+    for (int i = 0; i < a; i++)
+        if (v->dim[i] > 1)
+            return false;
+    return true;
+}
+
+/* Rows that are counted. */
 static bool rows(const rx_gpu_call *c, int a, rx_split_cut *cut)
 {
-    return a == 0 && c->in[0].rank > 1 && first_operand(c, a, cut);
+    cut->counts = c->in[0].stride[a] / c->in[0].dim[c->in[0].rank - 1];
+    return a < c->in[0].rank - 1 && is_outermost(&c->in[0], a) && first_operand(c, a, cut);
+}
+
+/* Elements that are counted, four at a time. */
+static bool random_elements(const rx_gpu_call *c, int a, rx_split_cut *cut)
+{
+    cut->counts = c->out[0].stride[a];
+    cut->multiple = cut->counts % 4 == 0 ? 1 : cut->counts % 2 == 0 ? 2 : 4;
+    cut_results(c, a, cut);
+    return is_outermost(&c->out[0], a);
 }
 
 /* Axis a of the result of a reduction as an axis of its operand. */
@@ -147,10 +164,11 @@ static bool arg(const rx_gpu_call *c, int a, rx_split_cut *cut)
     return cut_reduced(c, reduced, d->keepdims, a, cut);
 }
 
-/* The axis of a signal and what is behind it differ between operand and result. */
+/* Complex tensors have a last axis that is no other signal's. */
 static bool fourier(const rx_gpu_call *c, int a, rx_split_cut *cut)
 {
-    return a < ((const rlx_fft_desc *)c->attr)->axis && first_operand(c, a, cut);
+    const int rank = c->in[0].rank - (c->op != RX_OP_rfft);
+    return a != ((const rlx_fft_desc *)c->attr)->axis && a < rank && first_operand(c, a, cut);
 }
 
 /* ---- Products -------------------------------------------------------------------------------- */
@@ -404,37 +422,7 @@ static bool one_hot(const rx_gpu_call *c, int a, rx_split_cut *cut)
     return a != axis;
 }
 
-/* ---- Convolutions ---------------------------------------------------------------------------- */
-
-/* x [N, C, ..], w [O, C / groups, ..], bias [O], residual as the result. */
-static bool convolution(const rx_gpu_call *c, int a, rx_split_cut *cut)
-{
-    const int64_t groups = ((const rlx_conv_desc *)c->attr)->groups;
-    const int64_t channels = c->in[0].dim[1], results = c->out[0].dim[1];
-    const bool by_group = a == 1 && groups > 1;
-    if (a > 1 || (by_group && (c->op == RX_OP_conv_transpose2d || results % channels)))
-        return false;
-    cut_results(c, a, cut);
-    if (by_group) { /* whole groups, with the channels of x that belong to them */
-        cut_own(c, 0, 1, cut);
-        cut->unit[0] = results / channels;
-        cut->multiple = results / groups;
-        cut->adjusts = true;
-    }
-    cut_broadcast(c, 3, c->out[0].rank, a, cut);
-    if (a == 0) {
-        cut_own(c, 0, 0, cut);
-        return true;
-    }
-    cut_own(c, 1, c->op == RX_OP_conv_transpose2d ? 1 : 0, cut);
-    cut_own(c, 2, 0, cut);
-    return true;
-}
-
-static bool images(const rx_gpu_call *c, int a, rx_split_cut *cut)
-{
-    return a == 0 && first_operand(c, a, cut);
-}
+/* ---- Images ---------------------------------------------------------------------------------- */
 
 static bool planes(const rx_gpu_call *c, int a, rx_split_cut *cut)
 {
@@ -443,19 +431,19 @@ static bool planes(const rx_gpu_call *c, int a, rx_split_cut *cut)
 
 /* ---- Attributes of parts --------------------------------------------------------------------- */
 
-void rx_split_adjust(rx_op op, void *attr, int64_t first, int64_t length, int64_t dim)
+void rx_split_adjust(const rx_split_cut *cut, const rx_gpu_call *c, void *attr, int64_t first,
+                     int64_t length)
 {
-    if (op == RX_OP_group_norm) {
+    if (c->op == RX_OP_group_norm) {
         rlx_norm_desc *d = attr;
-        d->groups = d->groups * length / dim;
-    } else if (op == RX_OP_conv2d || op == RX_OP_conv3d) {
-        rlx_conv_desc *d = attr;
-        d->groups = d->groups * length / dim;
-    } else if (op == RX_OP_trilu) {
+        d->groups = d->groups * length / c->out[0].dim[1];
+    } else if (c->op == RX_OP_trilu) {
         ((rlx_trilu_desc *)attr)->k += first;
-    } else if (op == RX_OP_range) {
+    } else if (c->op == RX_OP_range) {
         rlx_range_desc *d = attr;
         d->start += (double)first * (d->step != 0 ? d->step : 1);
+    } else {
+        rx_split_adjust_conv(cut, c, attr, first, length);
     }
 }
 
@@ -463,7 +451,7 @@ void rx_split_adjust(rx_op op, void *attr, int64_t first, int64_t length, int64_
 
 static const struct {
     rx_gpu_lower_fn *lower;
-    rule *fn;
+    rx_split_rule_fn *fn;
     bool exact; /* kernels write from the first byte of a binding on */
 } rules[] = {
     {rx_gpu_lower_region, each_element, false},
@@ -479,6 +467,9 @@ static const struct {
     {rx_gpu_lower_sort, sort, false},
     {rx_gpu_lower_top_k, top_k, false},
     {rx_gpu_lower_sample, rows, true},
+    {rx_gpu_lower_knn, rows, false},
+    {rx_gpu_lower_random_uniform, random_elements, true},
+    {rx_gpu_lower_random_normal, random_elements, true},
     {rx_gpu_lower_group_limited_gate, rows, false},
     {rx_gpu_lower_fft, fourier, true},
     {rx_gpu_lower_ifft, fourier, true},
@@ -506,11 +497,11 @@ static const struct {
     {rx_gpu_lower_scatter_add, scatter_add, true},
     {rx_gpu_lower_state_write, state_write, true},
     {rx_gpu_lower_one_hot, one_hot, false},
-    {rx_gpu_lower_conv, convolution, false},
-    {rx_gpu_lower_conv_transpose2d, convolution, false},
-    {rx_gpu_lower_qconv2d, images, false},
-    {rx_gpu_lower_im2col, images, false},
-    {rx_gpu_lower_pool, planes, false},
+    {rx_gpu_lower_conv, rx_split_rule_conv, false},
+    {rx_gpu_lower_conv_transpose2d, rx_split_rule_conv, false},
+    {rx_gpu_lower_qconv2d, rx_split_rule_qconv, false},
+    {rx_gpu_lower_im2col, rx_split_rule_im2col, false},
+    {rx_gpu_lower_pool, rx_split_rule_pool, false},
     {rx_gpu_lower_resize, planes, false},
 };
 

@@ -11,8 +11,8 @@
  *
  * CUT: part of a step, which leaves partial sums. The words o_at, o_h and o_s, which have no other
  * use then, are how many queries of the step come behind those of this part, and the first and the
- * end of the keys (with pages: of the pages) that k and v have here; n_splits is how many sums there
- * are for each row and, in the upper half, which one this is. Keys keep their numbers. */
+ * end of the keys (with pages: of the pages) that k and v have here; n_splits is how many sums
+ * there are for each row and, in the upper half, which one this is. Keys keep their numbers. */
 #include "attention.glsl"
 
 layout(constant_id = 9) const uint QD = 1;   /* strides within a head */
@@ -97,7 +97,8 @@ void load_scores(uint d0, uint k0, uint end)
         if (k0 + key < end && d < D) {
             uvec2 at = key_place(batch, k0 + key);
             if (has_page(at.x))
-                x = load4_k(TK, k_at + at.x * k_b + at.y * k_s + kv_head * k_h + d * KD, KD, D - d);
+                x = load4_k(TK, k_at + at.x * k_b + at.y * k_s + kv_head * k_h + d * KD, KD,
+                            D - d);
         }
         tile[(BQ + key % 4u * TX + key / 4u) * LINE + u % per] = x;
     }
@@ -112,7 +113,8 @@ void load_values(uint col0, uint k0, uint end)
         if (key < end && d < DV) {
             uvec2 at = key_place(batch, key);
             if (has_page(at.x))
-                x = load4_v(TK, v_at + at.x * v_b + at.y * v_s + kv_head * v_h + d * VD, VD, DV - d);
+                x = load4_v(TK, v_at + at.x * v_b + at.y * v_s + kv_head * v_h + d * VD, VD,
+                            DV - d);
         }
         tile[u] = x;
     }

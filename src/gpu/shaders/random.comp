@@ -19,6 +19,7 @@ WORDS(1, y);
 layout(push_constant) uniform Push {
     uint n, total, seed_low, seed_high, seed_at; /* invocations, elements */
     float lo, width, last;
+    uint first; /* block */
 };
 
 uvec2 load_seed()
@@ -73,7 +74,7 @@ void main()
     uint i = GLOBAL_INDEX;
     if (i >= n)
         return;
-    uvec4 word = philox_block(load_seed(), i);
+    uvec4 word = philox_block(load_seed(), first + i);
     vec4 v;
     if (NORMAL != 0u)
         v = vec4(normal_pair(word.x, word.y), normal_pair(word.z, word.w));

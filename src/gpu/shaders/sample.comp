@@ -28,6 +28,7 @@ WORDS(3, y);
 layout(push_constant) uniform Push {
     uint rows, size, x_at, seed_low, seed_high, seed_at, params_at;
     uint temperature, top_k, top_p, min_p; /* f32 as bits, but top_k */
+    uint first_row;
 };
 
 const uint ONE = 0x80000000u; /* the weight of the first token */
@@ -350,7 +351,7 @@ uint draw(Sampler s, uint row, uvec2 seed_words, uint steps)
         uint count = divide_up(long_sub(need, p.before), w);
         sum = long_add(p.before, long_mul(uvec2(count, 0u), uvec2(w, 0u)));
     }
-    uvec2 mark = scale_sum_word(sum, philox_block(seed_words, row).x);
+    uvec2 mark = scale_sum_word(sum, philox_block(seed_words, first_row + row).x);
     uvec2 goal = long_add(mark, uvec2(1u, 0u));
     Place p = find_place(s, row, goal, false);
     uint rank = divide_up(long_sub(goal, p.before), weight_of(s, p.key));

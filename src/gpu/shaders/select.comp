@@ -36,7 +36,7 @@ layout(constant_id = 11) const uint TP = I64;
 #endif
 
 layout(push_constant) uniform Params {
-    uint rows, n, inner, chunks, k, n_out, x_at;
+    uint rows, n, inner, chunks, k, n_out, x_at, self;
 #ifdef SG
     uint y_at, i_at, length; /* length: of a row of x */
 #endif
@@ -87,7 +87,7 @@ void load_elements(uint row, uint first)
             uvec4 v = x4[(x_at + min(row, rows - 1u) * n + min(i, n - 4u)) / 4u];
             [[unroll]] for (uint e = 0u; e < 4u; e++) {
                 uint key = TX == F32 ? float_key(v[e], 0xffffffffu) : v[e] ^ 0x80000000u;
-                bool there = i < n && (SKIP_SELF == 0u || i + e != row);
+                bool there = i < n && (SKIP_SELF == 0u || i + e != row + self);
                 keys[j + e] = there ? (FLIP != 0u ? ~key : key) : LAST_KEY;
             }
         }
@@ -103,7 +103,7 @@ void load_elements(uint row, uint first)
         if (FROM_LIST != 0u) {
             keys[j] = keys_in[row * n + i];
             places[j] = places_in[row * n + i];
-        } else if (SKIP_SELF == 0u || i != row) {
+        } else if (SKIP_SELF == 0u || i != row + self) {
             uint at = x_at + (row / inner * n + i) * inner + row % inner;
             keys[j] = load_key_x(TX, at, FLIP != 0u, 0xffffffffu);
         }
@@ -115,7 +115,7 @@ uint place_of(uint row, uint first, uint j)
     if (FROM_LIST != 0u)
         return places[j];
     uint i = index_of(first, j);
-    return i < n && (SKIP_SELF == 0u || i != row) ? i : ABSENT;
+    return i < n && (SKIP_SELF == 0u || i != row + self) ? i : ABSENT;
 }
 
 /* Whether element j is above `key`, or has it and a place up to `place`. */

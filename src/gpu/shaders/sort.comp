@@ -4,8 +4,8 @@
  * first `keep` elements in order go to keys_out and places_out [rows, n_out] from c * keep on.
  * Larger ones come first (FLIP: smaller ones), equal ones by place; NaN counts as largest.
  * FROM_LIST: the elements are a list [rows, n] of keys and places made before. SKIP_SELF: the
- * element whose place is the number of the row counts as absent; absent ones come last, their place
- * is ABSENT.
+ * element whose place is the number of the row, counted from `self` on, counts as absent; absent
+ * ones come last, their place is ABSENT.
  *
  * A workgroup sorts GROUP chunks in shared memory by Batcher's bitonic network. */
 #include "common.glsl"
@@ -19,7 +19,7 @@ layout(constant_id = 5) const uint SIZE = 64;
 layout(constant_id = 6) const uint GROUP = 1;
 layout(constant_id = 7) const uint THREADS = 64; /* the local size again */
 
-layout(push_constant) uniform Params { uint rows, n, inner, chunks, keep, n_out, x_at; };
+layout(push_constant) uniform Params { uint rows, n, inner, chunks, keep, n_out, x_at, self; };
 
 TENSOR(0, x)
 DEFINE_KEY(x)
@@ -45,7 +45,7 @@ void load_element(uint slot, uint row, uint i)
         if (FROM_LIST != 0u) {
             key = keys_in[row * n + i];
             place = places_in[row * n + i];
-        } else if (SKIP_SELF == 0u || i != row) {
+        } else if (SKIP_SELF == 0u || i != row + self) {
             uint at = x_at + (row / inner * n + i) * inner + row % inner;
             key = load_key_x(TX, at, FLIP != 0u, 0xffffffffu);
             place = i;

@@ -251,30 +251,6 @@ static bool suffices(const rx_part *p, const rx_split_cut *cut)
     return true;
 }
 
-/* The axis of result 0 to cut along: the first one that suffices and needs no staging; else one
- * that suffices, else one without staging, else any: 3 to 0, or -1 when there is none. `any`: even
- * if no tensor is too large, as scratch memory is. */
-static int choose_cut(const rx_part *p, bool any, rx_split_cut *best, int *axis)
-{
-    const rx_view *y = &p->call.out[0];
-    int best_rank = -1;
-    for (int a = 0; a < y->rank && best_rank < 3; a++) {
-        rx_split_cut cut = {.axis = {0}};
-        bool result;
-        for (size_t i = 0; i < RX_SPLIT_MAX; i++)
-            cut.axis[i] = -1;
-        if (y->dim[a] < 2 || !rx_split_rule(&p->call, a, &cut) || !cuts_something(p, &cut, any))
-            continue;
-        int rank = 2 * suffices(p, &cut) + !stages_something(p, &cut, &result);
-        if (rank <= best_rank || (result && cut.in_place))
-            continue;
-        best_rank = rank;
-        *best = cut;
-        *axis = a;
-    }
-    return best_rank;
-}
-
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
 /* Bytes between neighbours along the axis that is cut; of a staged tensor, those of its dense
@@ -353,6 +329,31 @@ static int64_t part_length(const rx_part *p, rx_split_cut *cut, int axis)
     }
     length = length / unit * unit;
     return length ? length : unit < dim ? unit : 0;
+}
+
+/* The axis of result 0 to cut along: the first one that suffices and needs no staging; else one
+ * that suffices, else one without staging, else any: 3 to 0, or -1 when there is none. `any`: even
+ * if no tensor is too large, as scratch memory is. */
+static int choose_cut(const rx_part *p, bool any, rx_split_cut *best, int *axis)
+{
+    const rx_view *y = &p->call.out[0];
+    int best_rank = -1;
+    for (int a = 0; a < y->rank && best_rank < 3; a++) {
+        rx_split_cut cut = {.axis = {0}};
+        bool result;
+        for (size_t i = 0; i < RX_SPLIT_MAX; i++)
+            cut.axis[i] = -1;
+        if (y->dim[a] < 2 || !rx_split_rule(&p->call, a, &cut) || !cuts_something(p, &cut, any))
+            continue;
+        int rank = 2 * suffices(p, &cut) + !stages_something(p, &cut, &result);
+        rx_split_cut probe = cut;
+        if (rank <= best_rank || (result && cut.in_place) || !part_length(p, &probe, a))
+            continue;
+        best_rank = rank;
+        *best = cut;
+        *axis = a;
+    }
+    return best_rank;
 }
 
 rx_view rx_part_narrow(const rx_view *v, int axis, int64_t first, int64_t length)
@@ -697,18 +698,19 @@ rlx_status rx_part_split(rx_gpu_build *b, const rx_part *p, int depth)
         return walk_table(b, &q, table_axis(&q), depth);
     if (q.call.op == RX_OP_concat && is_row(&q))
         return copy_row(b, &q, depth);
-    const int quality = choose_cut(&q, any, &cut, &axis);
+    int quality = choose_cut(&q, any, &cut, &axis);
     if (quality < 3 && rx_gpu_ops[q.call.op].lower == rx_gpu_lower_reduce && !any)
         return rx_split_long(b, &q, depth);
-    if (quality < 3 && rx_split_takes_keys(&q))
+    const rx_split_by_keys keys = quality < 3 ? rx_split_takes_keys(&q) : RX_KEYS_NO;
+    if (keys == RX_KEYS_YES)
         return rx_split_keys(b, &q, depth);
+    if (keys == RX_KEYS_FEWER_ROWS)
+        quality = choose_cut(&q, true, &cut, &axis);
     if (quality < 0 && any && !fits_windows(&q) && q.call.op != RX_OP_state_write)
         return lower_aside(b, &q, depth);
     if (quality < 0)
         return rx_split_long(b, &q, depth);
-    int64_t length = part_length(&q, &cut, axis);
-    return length ? cut_part(b, &q, &cut, length, q.call.out[0].dim[axis], depth)
-                  : rx_part_fail(b, &q);
+    return cut_part(b, &q, &cut, part_length(&q, &cut, axis), q.call.out[0].dim[axis], depth);
 }
 
 rlx_status rx_gpu_split(rx_gpu_build *b, const rx_gpu_call *c)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Attention over more keys than a binding holds: parts of the keys (of paged ones: of the pool)
- * leave sums for each row of queries, which one dispatch merges. */
+ * leave sums for each row of queries, which one dispatch merges. rope with larger tables. */
 #include "gpu/attention.h"
 #include "gpu/split_part.h"
 
@@ -56,15 +56,15 @@ static bool place_sums(const rx_part *p, int64_t n_parts, rx_view *sums)
     return (uint64_t)rx_view_elements(sums) * 4 <= p->call.caps->max_binding_bytes;
 }
 
-bool rx_split_takes_keys(const rx_part *p)
+rx_split_by_keys rx_split_takes_keys(const rx_part *p)
 {
     key_cut k;
     rx_view sums;
     if (p->call.op != RX_OP_attention || !rx_view_elements(&p->view[p->call.n_in]) ||
         !plan_keys(p, &k))
-        return false;
+        return RX_KEYS_NO;
     const int64_t n = (k.total + k.length - 1) / k.length;
-    return n <= MAX_PARTS && place_sums(p, n, &sums);
+    return n > MAX_PARTS ? RX_KEYS_NO : place_sums(p, n, &sums) ? RX_KEYS_YES : RX_KEYS_FEWER_ROWS;
 }
 
 rlx_status rx_split_keys(rx_gpu_build *b, const rx_part *p, int depth)
@@ -104,4 +104,30 @@ rlx_status rx_split_keys(rx_gpu_build *b, const rx_part *p, int depth)
     RLX_TRY(rx_part_split(b, &q, depth + 1));
     b->n_scratch = mark;
     return b->status;
+}
+
+/* The rows of the tables that the positions mean, then rope without positions. */
+bool rx_split_rope(const rx_steps *s)
+{
+    const rlx_rope_desc *d = s->part->call.attr;
+    const int seq = d->layout == RLX_BHSD ? 2 : 1;
+    const rlx_axis_desc rows = {0};
+    if (!rx_gpu_in(&s->part->call, 3) || !rx_view_is_dense(&s->part->view[1]) ||
+        !rx_view_is_dense(&s->part->view[2]))
+        return false;
+    rx_tensor at = rx_steps_tensor(s, 3), t[4];
+    const int64_t n = s->part->view[0].dim[seq], stride = at.view.stride[at.view.rank - 1];
+    if (rx_view_elements(&at.view) != n || stride != 1)
+        return false;
+    rx_view_set_dense(&at.view, at.view.dtype, 1, &n);
+    at.view.data = s->part->view[3].data;
+    t[0] = rx_steps_tensor(s, 0);
+    t[3] = rx_steps_tensor(s, s->part->call.n_in);
+    for (size_t i = 1; i < 3; i++) {
+        const rx_tensor table = rx_steps_tensor(s, i);
+        t[i] = rx_steps_like(s, table.view.dtype, &table.view, 0, n);
+        rx_steps_add(s, RX_OP_gather, &rows, (rx_tensor[]){table, at, t[i]}, 2, 1);
+    }
+    rx_steps_add(s, RX_OP_rope, d, t, 3, 1);
+    return true;
 }

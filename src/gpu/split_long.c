@@ -278,6 +278,14 @@ static const struct {
     {rx_gpu_lower_ifft, rx_split_fft},
     {rx_gpu_lower_rfft, rx_split_fft},
     {rx_gpu_lower_irfft, rx_split_fft},
+    {rx_gpu_lower_lstm, rx_split_net},
+    {rx_gpu_lower_gru, rx_split_net},
+    {rx_gpu_lower_rnn, rx_split_net},
+    {rx_gpu_lower_selective_scan, rx_split_scan},
+    {rx_gpu_lower_mamba2, rx_split_scan},
+    {rx_gpu_lower_gated_delta_net, rx_split_scan},
+    {rx_gpu_lower_gather_elements, rx_split_take},
+    {rx_gpu_lower_rope, rx_split_rope},
 };
 
 rlx_status rx_split_long(rx_gpu_build *b, const rx_part *p, int depth)

@@ -21,6 +21,65 @@ static void take(const rx_steps *s, int axis, rx_tensor x, rx_tensor places, rx_
     rx_steps_add(s, RX_OP_gather_elements, &along, (rx_tensor[]){x, places, to}, 2, 1);
 }
 
+/* ---- gather_elements ------------------------------------------------------------------------- */
+
+/* Those of the places that lie in a part of x; `to` keeps what `before` has elsewhere. */
+static void take_part(const rx_steps *s, rx_tensor part, int64_t first, rx_tensor before,
+                      rx_tensor to)
+{
+    const int axis = (int)((const rlx_axis_desc *)s->part->call.attr)->axis;
+    const rx_tensor places = rx_steps_tensor(s, 1);
+    const rlx_dtype t = places.view.dtype;
+    const rx_tensor lowest = rx_steps_number(s, t, (double)first);
+    const rx_tensor last = rx_steps_number(s, t, (double)(part.view.dim[axis] - 1));
+    const rx_tensor zero = rx_steps_number(s, t, 0);
+    const rx_tensor total = rx_steps_number(s, t, (double)s->part->view[0].dim[axis]);
+    const rx_tensor inside = rx_steps_like(s, t, &places.view, -1, 0);
+    const rx_tensor found = rx_steps_like(s, part.view.dtype, &places.view, -1, 0);
+    /* Values 0 to 4: places, first, last, zero, total; 5 ..: places from the start, in the part. */
+    const rx_instr index[] = {{.op = RX_OP_add, .arg = {0, 4}, .dtype = t},
+                              {.op = RX_OP_lt, .arg = {0, 3}, .dtype = RLX_BOOL},
+                              {.op = RX_OP_where, .arg = {6, 5, 0}, .dtype = t},
+                              {.op = RX_OP_sub, .arg = {7, 1}, .dtype = t},
+                              {.op = RX_OP_max, .arg = {8, 3}, .dtype = t},
+                              {.op = RX_OP_min, .arg = {9, 2}, .dtype = t}};
+    rx_steps_region(s, index, 6, (rx_tensor[]){places, lowest, last, zero, total, inside}, 5);
+    take(s, axis, part, inside, found);
+    /* Values 7 ..: the place in the part is inside when bringing it there changes nothing. */
+    const rx_instr choose[] = {{.op = RX_OP_add, .arg = {0, 4}, .dtype = t},
+                               {.op = RX_OP_lt, .arg = {0, 3}, .dtype = RLX_BOOL},
+                               {.op = RX_OP_where, .arg = {8, 7, 0}, .dtype = t},
+                               {.op = RX_OP_sub, .arg = {9, 1}, .dtype = t},
+                               {.op = RX_OP_eq, .arg = {10, 2}, .dtype = RLX_BOOL},
+                               {.op = RX_OP_where, .arg = {11, 5, 6}, .dtype = to.view.dtype}};
+    rx_steps_region(s, choose, 6,
+                    (rx_tensor[]){places, lowest, inside, zero, total, found, before, to}, 7);
+}
+
+/* Windows of x one after another. A tensor of as many equal elements comes first, so that places
+ * out of range are reported; those are brought to the ends. */
+bool rx_split_take(const rx_steps *s)
+{
+    const int axis = (int)((const rlx_axis_desc *)s->part->call.attr)->axis;
+    const rx_tensor x = rx_steps_tensor(s, 0), places = rx_steps_tensor(s, 1);
+    const rx_tensor y = rx_steps_tensor(s, 2);
+    rx_gpu_window w;
+    if (rx_part_window(s->part, 0, &w) || !rx_steps_is_outer(&x.view, axis))
+        return false;
+    const int64_t length = rx_steps_length(s, &x.view, axis, 1);
+    const int64_t n = rx_steps_count(x.view.dim[axis], length);
+    rx_tensor now[2] = {rx_steps_like(s, y.view.dtype, &y.view, -1, 0),
+                        rx_steps_like(s, y.view.dtype, &y.view, -1, 0)};
+    rx_tensor same = rx_steps_narrow(&x, axis, 0, 1);
+    same.view.dim[axis] = x.view.dim[axis];
+    same.view.stride[axis] = 0;
+    take(s, axis, same, places, now[0]);
+    for (int64_t i = 0; i < n; i++)
+        take_part(s, rx_steps_narrow(&x, axis, i * length, length), i * length, now[i % 2],
+                  i == n - 1 ? y : now[(i + 1) % 2]);
+    return true;
+}
+
 /* ---- Sorting --------------------------------------------------------------------------------- */
 
 /* A row in parts, each sorted: elements and their places in the row. */

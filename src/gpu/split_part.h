@@ -38,8 +38,10 @@ rlx_status rx_part_fail(rx_gpu_build *b, const rx_part *p);
 
 /* ---- Steps that are made of others ----------------------------------------------------------- */
 
-/* Attention by parts of its keys: whether that is possible, and doing it. split_attention.c */
-bool rx_split_takes_keys(const rx_part *p);
+/* Attention by parts of its keys: whether that is possible, or would be with fewer rows or columns
+ * of results; and doing it. split_attention.c */
+typedef enum rx_split_by_keys { RX_KEYS_NO, RX_KEYS_FEWER_ROWS, RX_KEYS_YES } rx_split_by_keys;
+rx_split_by_keys rx_split_takes_keys(const rx_part *p);
 rlx_status rx_split_keys(rx_gpu_build *b, const rx_part *p, int depth);
 
 /* ---- Steps that are made of others: split_steps.c -------------------------------------------- */
@@ -91,6 +93,6 @@ rlx_status rx_split_long(rx_gpu_build *b, const rx_part *p, int depth);
 typedef bool rx_split_made(const rx_steps *s);
 rx_split_made rx_split_fft, rx_split_softmax, rx_split_norm, rx_split_channel_norm,
     rx_split_residual_norm, rx_split_ada_norm, rx_split_top_k, rx_split_sort, rx_split_sample,
-    rx_split_nonzero;
+    rx_split_nonzero, rx_split_take, rx_split_net, rx_split_scan, rx_split_rope;
 
 #endif

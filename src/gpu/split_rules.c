@@ -284,8 +284,13 @@ static bool attention(const rx_gpu_call *c, int a, rx_split_cut *cut)
     const bool bhsd = d->layout == RLX_BHSD;
     const int head = bhsd ? 1 : 2, seq = bhsd ? 2 : 1;
     const int mask_axis = a == head ? 1 : a == seq ? 2 : 0;
-    if (a > 2 || c->keys)
+    if (c->keys)
         return false;
+    if (a == 3) { /* columns of the values */
+        cut->axis[RX_ATTN_V] = 3;
+        cut_results(c, a, cut);
+        return true;
+    }
     cut->counts = a == seq;
     cut->axis[RX_ATTN_Q] = a;
     cut_results(c, a, cut);
@@ -306,14 +311,16 @@ static bool attention(const rx_gpu_call *c, int a, rx_split_cut *cut)
     return true;
 }
 
-/* x, cos, sin, positions [S] or [B, S]. */
+/* x, cos, sin [places, ..], positions [S] or [B, S]. */
 static bool rope(const rx_gpu_call *c, int a, rx_split_cut *cut)
 {
     const int seq = ((const rlx_rope_desc *)c->attr)->layout == RLX_BHSD ? 2 : 1;
     const rx_view *at = rx_gpu_in(c, 3);
-    if (a > 2 || (a == seq && !at))
+    if (a > 2)
         return false;
-    if (a == seq)
+    if (a == seq && !at)
+        cut->axis[1] = cut->axis[2] = 0; /* row i of the tables is for place i */
+    else if (a == seq)
         cut_own(c, 3, at->rank - 1, cut);
     else if (a == 0 && at && at->rank == 2)
         cut_own(c, 3, 0, cut);
@@ -330,7 +337,12 @@ static bool concat(const rx_gpu_call *c, int a, rx_split_cut *cut)
 static bool pad(const rx_gpu_call *c, int a, rx_split_cut *cut)
 {
     const rlx_pad_desc *d = c->attr;
-    return !d->before.v[a] && !d->after.v[a] && first_operand(c, a, cut);
+    const int64_t before = d->before.v[a], after = d->after.v[a];
+    if (!before && !after)
+        return first_operand(c, a, cut);
+    cut_results(c, a, cut); /* nothing but the constant */
+    cut->adjusts = true;
+    return d->mode == RLX_PAD_CONSTANT && after < 0 && c->in[0].dim[a] + after == 0;
 }
 
 /* Rows of a matrix have diagonals of their own. */
@@ -422,6 +434,61 @@ static bool one_hot(const rx_gpu_call *c, int a, rx_split_cut *cut)
     return a != axis;
 }
 
+/* ---- Recurrent and state space --------------------------------------------------------------- */
+
+static void cut_operands(const rx_gpu_call *c, uint32_t operands, int own, rx_split_cut *cut)
+{
+    for (size_t i = 0; i < c->n_in; i++)
+        if (operands >> i & 1 && rx_gpu_in(c, i))
+            cut->axis[i] = own;
+}
+
+/* x and y [S, B, ..] or [B, S, ..], states [.., B, H]. */
+static bool network(const rx_gpu_call *c, int a, rx_split_cut *cut)
+{
+    const bool first = ((const rlx_rnn_desc *)c->attr)->batch_first;
+    cut_operands(c, c->op == RX_OP_lstm ? 6 : 2, 1, cut);
+    cut_results(c, 1, cut);
+    cut->axis[0] = cut->axis[c->n_in] = a;
+    return a == (first ? 0 : 1);
+}
+
+/* x, delta [B, S, E], a [E, N], b, c [B, S, N], skip [E], first state [B, E, N]; y, last state. */
+static bool selective_scan(const rx_gpu_call *c, int a, rx_split_cut *cut)
+{
+    cut_results(c, a == 2 ? 1 : a, cut);
+    cut->axis[c->n_in] = a;
+    cut_operands(c, a == 0 ? 0x5b : 3, a, cut);
+    if (a == 2) {
+        cut_operands(c, 0x24, 0, cut);
+        cut_operands(c, 0x40, 1, cut);
+    }
+    return a != 1;
+}
+
+/* x [B, S, H, P], dt [B, S, H], a [H], b, c [B, S, G, N], skip [H], first state [B, H, P, N]. */
+static bool mamba2(const rx_gpu_call *c, int a, rx_split_cut *cut)
+{
+    const int64_t groups = c->in[3].dim[2];
+    if (!selective_scan(c, a, cut) || a > 2)
+        return false;
+    for (size_t i = 3; i < 5 && a == 2 && groups > 1; i++) {
+        cut->axis[i] = 2;
+        cut->unit[i] = c->in[0].dim[2] / groups;
+    }
+    return true;
+}
+
+/* q, k [B, S, H, N], v [B, S, H, P], gate, beta [B, S, H, ..], first state [B, H, N, P]. */
+static bool delta_net(const rx_gpu_call *c, int a, rx_split_cut *cut)
+{
+    cut_results(c, a == 2 ? 1 : a, cut);
+    cut->axis[c->n_in] = a;
+    cut_operands(c, 0x1f, a, cut);
+    cut_operands(c, 0x20, a == 2 ? 1 : a, cut);
+    return a == 0 || a == 2;
+}
+
 /* ---- Images ---------------------------------------------------------------------------------- */
 
 static bool planes(const rx_gpu_call *c, int a, rx_split_cut *cut)
@@ -442,6 +509,8 @@ void rx_split_adjust(const rx_split_cut *cut, const rx_gpu_call *c, void *attr, 
     } else if (c->op == RX_OP_range) {
         rlx_range_desc *d = attr;
         d->start += (double)first * (d->step != 0 ? d->step : 1);
+    } else if (c->op == RX_OP_pad) {
+        ((rlx_pad_desc *)attr)->before.v[cut->axis[c->n_in]] = length;
     } else {
         rx_split_adjust_conv(cut, c, attr, first, length);
     }
@@ -503,6 +572,12 @@ static const struct {
     {rx_gpu_lower_im2col, rx_split_rule_im2col, false},
     {rx_gpu_lower_pool, rx_split_rule_pool, false},
     {rx_gpu_lower_resize, planes, false},
+    {rx_gpu_lower_lstm, network, false},
+    {rx_gpu_lower_gru, network, false},
+    {rx_gpu_lower_rnn, network, false},
+    {rx_gpu_lower_selective_scan, selective_scan, false},
+    {rx_gpu_lower_mamba2, mamba2, false},
+    {rx_gpu_lower_gated_delta_net, delta_net, false},
 };
 
 bool rx_split_is_exact(rx_op op)

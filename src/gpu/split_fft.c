@@ -109,6 +109,22 @@ static int64_t find_factor(const line *l, int64_t n)
     return 0;
 }
 
+/* The power of two by which Bluestein transforms n points. */
+static int64_t bluestein_points(int64_t n)
+{
+    int64_t m = 1;
+    while (m < 2 * n - 1)
+        m *= 2;
+    return m;
+}
+
+/* Whether n points come down to short transforms. */
+static bool is_possible(const line *l, int64_t n)
+{
+    return n >= 4 && n <= MAX_POINTS &&
+           (find_factor(l, n) || find_factor(l, bluestein_points(n)));
+}
+
 /* Rows of short transforms. */
 static void transform_rows(const line *l, rx_tensor x, rx_tensor y)
 {
@@ -154,10 +170,7 @@ static void transform_line(const line *l, rx_tensor x, rx_tensor y);
 static void bluestein(const line *l, rx_tensor x, rx_tensor y)
 {
     const rx_steps *s = l->s;
-    const int64_t n = x.view.dim[1];
-    int64_t m = 1;
-    while (m < 2 * n - 1)
-        m *= 2;
+    const int64_t n = x.view.dim[1], m = bluestein_points(n);
     const line other = {s, !l->inverse, 1};
     const line forward = {s, false, 1}, back = {s, true, l->scale / (double)m};
     const rx_tensor chirp = make_roots(l, (int64_t[]){1, n}, n, true);
@@ -258,9 +271,9 @@ bool rx_split_fft(const rx_steps *s)
     const bool inverse = op == RX_OP_ifft || op == RX_OP_irfft;
     const int64_t n = op == RX_OP_rfft ? (d->n ? d->n : x.view.dim[axis]) : y.view.dim[axis];
     const int64_t width = op == RX_OP_irfft ? 1 : 2;
-    if (rx_view_elements(&y.view) != y.view.dim[axis] * width || n < 4 || n > MAX_POINTS)
-        return false;
     line l = {s, inverse, 1};
+    if (rx_view_elements(&y.view) != y.view.dim[axis] * width || !is_possible(&l, n))
+        return false;
     if (d->norm == RLX_FFT_ORTHO)
         l.scale = 1 / sqrt((double)n);
     else if ((d->norm == RLX_FFT_FORWARD) != inverse)

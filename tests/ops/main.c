@@ -23,6 +23,7 @@ static const char usage[] =
     "  --jobs N             threads that run cases (default: the processors, at most 8)\n"
     "  --seed N             other numbers in the tensors\n"
     "  --allow-unsupported  what the device says it cannot do is skipped, not a failure\n"
+    "  --may-refuse TEXT    the same, but only if it says so with this text\n"
     "  --once               as it is only, not again without fusion and without shared memory\n"
     "  --fast               under the policy that allows f16 and integer products\n"
     "  --dump DIR           write cases and results for tests/numpy/compare.py\n";
@@ -312,6 +313,7 @@ static bool parse_options(int argc, char **argv, ot_options *o)
         {"--device", &o->device}, {"--filter", &o->filter}, {"--family", &o->family},
         {"--dump", &o->dump},     {"--jobs", &jobs},        {"--seed", &seed},
         {"--every", &every},      {"--from", &from},        {"--range", &range},
+        {"--may-refuse", &o->may_refuse},
     };
     for (int i = 1; i < argc; i++) {
         bool known = false;

@@ -28,7 +28,9 @@ void ot_fail(ot_report *r, const char *fmt, ...)
 void ot_report_status(ot_env *env, ot_report *r, const char *what, rlx_status s,
                       const rlx_error *err)
 {
-    if (s == RLX_UNSUPPORTED && env->opt.allow_unsupported && r->verdict == OT_PASS) {
+    const char *text = env->opt.may_refuse;
+    const bool allowed = env->opt.allow_unsupported || (text && strstr(err->text, text));
+    if (s == RLX_UNSUPPORTED && allowed && r->verdict == OT_PASS) {
         r->verdict = OT_SKIP;
         return;
     }

@@ -18,8 +18,10 @@ if(RLX_VULKAN AND RLX_VULKAN_HEADERS)
     rlx_vulkan_ops(vulkan-small 8
         "RLX_LIMITS=groups=256,push=128,subgroup=0,f16=0,storage16=0,storage8=0,\
 shared=16384,invocations=128,coopmat=0,address=0")
-    # Bindings of 64 KiB: large tensors are cut. What has no rule for that says so.
-    rlx_vulkan_ops(vulkan-windows 6 RLX_LIMITS=binding=65536 OPTIONS --allow-unsupported)
+    # Bindings of 64 KiB: large tensors are cut. Only a sample of a row that is larger is refused.
+    rlx_vulkan_ops(vulkan-windows 6 RLX_LIMITS=binding=65536 OPTIONS --may-refuse sample:)
+    rlx_vulkan_ops(vulkan-windows-validation 60 RLX_LIMITS=binding=65536 RLX_VULKAN_VALIDATION=1
+                   OPTIONS --may-refuse sample:)
     rlx_vulkan_ops(vulkan-host 12 RLX_VULKAN_ARENA_DEBUG=host)
     rlx_vulkan_ops(vulkan-device 16 RLX_VULKAN_ARENA_DEBUG=device RLX_VULKAN_VALIDATION=1)
     rlx_vulkan_ops(vulkan-barriers 12 RLX_FULL_BARRIER=1)

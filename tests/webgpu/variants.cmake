@@ -21,7 +21,7 @@ if(RLX_WEBGPU)
 block=16777216,binding=4194304")
     # Bindings of 64 KiB and buffers of 4 MiB: large tensors are cut, graphs have several buffers.
     rlx_webgpu_ops(webgpu-windows 24 "${wgpu}" RLX_LIMITS=binding=65536,block=4194304
-                   RLX_TEST_OPTIONS=--allow-unsupported)
+                   "RLX_TEST_OPTIONS=--may-refuse sample:")
     rlx_webgpu_ops(webgpu-windows-graphs "1;graphs" "${wgpu}"
                    RLX_LIMITS=binding=65536,block=4194304)
     find_file(RLX_SWIFTSHADER_ICD vk_swiftshader_icd.json PATHS /usr/lib/chromium

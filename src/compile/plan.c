@@ -228,11 +228,18 @@ static void let_rest(const rx_plan *p, uint32_t steps, rx_slot *out)
     }
 }
 
+/* What a loose arena may have: little beside the weights. */
+static uint64_t loose_bytes(const planner *k)
+{
+    const uint64_t part = k->p->memory.param_bytes / 16;
+    return !k->t->loose_bytes || part < k->t->loose_bytes ? k->t->loose_bytes : part;
+}
+
 /* Packs with the longest rest that the target has memory for; *done is false when that is none. */
 static bool pack_loosely(planner *k, bool *done)
 {
     rx_plan *p = k->p;
-    const uint64_t most = k->t->loose_bytes;
+    const uint64_t most = loose_bytes(k);
     rx_slot *slots = rx_alloc((p->n_slots + 1) * sizeof *slots);
     bool ok = slots != NULL;
     for (uint32_t rest = MOST_REST; ok && !*done && rest > 0; rest /= 2) {
@@ -258,7 +265,7 @@ static rlx_status pack(planner *k)
     bool done = false;
     if (!rx_pack_bound(p->slots, p->n_slots, p->n_steps, &p->memory.arena_bound))
         return no_memory(k);
-    if (k->t->loose_bytes > p->memory.arena_bound && !k->keep_all && !pack_loosely(k, &done))
+    if (loose_bytes(k) > p->memory.arena_bound && !k->keep_all && !pack_loosely(k, &done))
         return no_memory(k);
     if (!done && !rx_pack(p->slots, p->n_slots, p->n_steps, p->memory.arena_bound,
                           &p->memory.arena_bytes))

@@ -101,9 +101,14 @@ typedef struct dot_shape {
 } dot_shape;
 
 /* Best on an H200 in a chain of products, where each waits for the one before: few workgroups that
- * round x, one for each unit. Short rows are done before that matters. */
-static dot_shape pick_shape(const rx_gpu_caps *caps, uint32_t n_tiles)
+ * round x, one for each unit. Products that share a norm run side by side, so theirs are small.
+ * Short rows are done before that matters. */
+static dot_shape pick_shape(const rx_product *p, uint32_t n_tiles)
 {
+    const rx_gpu_caps *caps = p->call->caps;
+    const rx_gpu_fold *fold = p->call->fold;
+    if (n_tiles > 1 && fold && fold->op == RX_OP_rms_norm)
+        return (dot_shape){THREADS, 2, 1};
     if (n_tiles > 1 && caps->max_invocations >= 2 * THREADS)
         return (dot_shape){2 * THREADS, 2, 1};
     return (dot_shape){THREADS, n_tiles > 1 ? 2 : 1, 2};
@@ -114,7 +119,7 @@ static void add_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids, rx
 {
     const rx_gpu_caps *caps = p->call->caps;
     uint32_t n_blocks = (uint32_t)(p->k / 32), n_tiles = (n_blocks + 31) / 32;
-    dot_shape s = pick_shape(caps, n_tiles);
+    dot_shape s = pick_shape(p, n_tiles);
     rx_kernel k = p->b_type == RLX_Q8_0 ? RX_K_dot_gemv_bytes : RX_K_dot_gemv;
     rx_gpu_dispatch *d = rx_gpu_add(b, k, s.threads);
     rx_product_bind(d, p, p->a_ref, tiles);

@@ -39,9 +39,9 @@ rlx_status rx_gpu_dispatch_check(const rx_gpu_dispatch *x, const rx_gpu_caps *ca
 /* The kernel and its constants as a hash, chained from `seed`. */
 uint64_t rx_gpu_dispatch_hash(const rx_gpu_dispatch *x, uint64_t seed);
 const char *rx_gpu_dispatch_name(const rx_gpu_dispatch *x);
-/* The end of the piece of a run that begins with step `first`: pieces are bounded in time, so that
- * no watchdog of a driver finds one too long. */
-size_t rx_gpu_piece_end(const rx_program *p, const rx_gpu_caps *caps, size_t first);
+/* The end of the piece of a run with these dimensions that begins with step `first`: pieces are
+ * bounded in time, so that no watchdog of a driver finds one too long. */
+size_t rx_gpu_piece_end(const rx_gpu_values *v, const rx_gpu_caps *caps, size_t first);
 
 /* ---- The arena: plan_arena.c ---------------------------------------------------------------- */
 

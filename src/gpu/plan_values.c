@@ -173,20 +173,34 @@ uint64_t rx_gpu_dispatch_hash(const rx_gpu_dispatch *x, uint64_t seed)
     return h;
 }
 
+/* The part of the work at the bounds of the dimensions that a step has with those of now, by the
+ * size of its first result. */
+static double part_of_bounds(const rx_gpu_values *v, const rx_step *s)
+{
+    const uint32_t out = s->n_out ? s->out[0] : RX_NO_VALUE;
+    if (out == RX_NO_VALUE || rlx_dtype_is_packed(v->views[out].dtype))
+        return 1;
+    double most = (double)v->program->values[out].bytes;
+    double now = (double)rx_view_elements(&v->views[out]) *
+                 (double)rlx_dtype_block_bytes(v->views[out].dtype);
+    return now < most ? now / most : 1;
+}
+
 /* Seconds that a step takes at most, as a guess: only for cutting. */
-static double guess_seconds(const rx_gpu_caps *caps, const rx_step *s)
+static double guess_seconds(const rx_gpu_values *v, const rx_gpu_caps *caps, const rx_step *s)
 {
     double flops = caps->is_software ? 2e9 : 1e12, bytes = caps->is_software ? 1e9 : 1e11;
-    return s->flops / flops + s->bytes / bytes;
+    return s->flops / flops * part_of_bounds(v, s) + s->bytes / bytes;
 }
 
 #define PIECE_SECONDS 0.2
 
-size_t rx_gpu_piece_end(const rx_program *p, const rx_gpu_caps *caps, size_t first)
+size_t rx_gpu_piece_end(const rx_gpu_values *v, const rx_gpu_caps *caps, size_t first)
 {
+    const rx_program *p = v->program;
     double seconds = 0;
     size_t i = first;
     while (i < p->n_steps && (i == first || seconds < PIECE_SECONDS))
-        seconds += guess_seconds(caps, &p->steps[i++]);
+        seconds += guess_seconds(v, caps, &p->steps[i++]);
     return i;
 }

@@ -225,14 +225,14 @@ rlx_status rx_vk_record_run(rx_exec *e, rx_vk_recording *r, rlx_error *err)
 {
     rx_device *d = e->device;
     size_t n_steps = e->program->n_steps, n = 0, n_barriers = 0;
-    for (size_t i = 0; i < n_steps; i = rx_gpu_piece_end(e->program, &e->device->caps, i))
+    for (size_t i = 0; i < n_steps; i = rx_gpu_piece_end(&e->values, &e->device->caps, i))
         n++;
     r->chunks = rx_alloc_zero((n + 1) * sizeof *r->chunks);
     r->submits = rx_alloc((n + 2) * sizeof *r->submits);
     if (!r->chunks || !r->submits)
         return rx_fail_memory(err, "command buffers", n * sizeof *r->chunks);
     for (size_t i = 0; i < n_steps && !r->has_host;) {
-        size_t end = rx_gpu_piece_end(e->program, &e->device->caps, i);
+        size_t end = rx_gpu_piece_end(&e->values, &e->device->caps, i);
         r->chunks[r->n_chunks] = rx_vk_commands_alloc(d, e->pool);
         if (!r->chunks[r->n_chunks])
             return rx_fail_memory(err, "command buffers", n * sizeof *r->chunks);

@@ -239,7 +239,7 @@ static bool encode_steps(const submission *s)
     const rx_wg_recording *r = e->now;
     size_t at = s->first;
     do {
-        size_t stop = at < s->end ? rx_gpu_piece_end(e->program, &d->caps, at) : s->end;
+        size_t stop = at < s->end ? rx_gpu_piece_end(&e->values, &d->caps, at) : s->end;
         stop = stop < s->end ? stop : s->end;
         WGPUCommandEncoder to = lib->DeviceCreateCommandEncoder(d->handle, NULL);
         if (!to)

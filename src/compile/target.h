@@ -11,8 +11,9 @@ typedef struct rx_target rx_target;
 struct rx_target {
     const char *name;       /* "cpu", "vulkan": for messages */
     uint64_t align;         /* of every slot in the arena, a power of two, at least 16 */
-    /* Up to this many bytes, or a sixteenth of the weights, the arena may grow so that memory is not used again at once: steps that
-     * share memory have to wait for one another. 0: the smallest arena. */
+    /* Up to this many bytes, or a sixteenth of the weights, the arena may grow so that memory is
+     * not used again at once: steps that share memory have to wait for one another. 0: the smallest
+     * arena. */
     uint64_t loose_bytes;
     bool has_host;          /* operations without a kernel may run on the host */
     bool no_regions;        /* elementwise chains are not fused */

@@ -31,7 +31,7 @@ shared=16384,invocations=128,coopmat=0,address=0")
 quant_gemv=64x32" OPTIONS --filter matmul)
     rlx_vulkan_ops(vulkan-fallback 10 RLX_LIMITS=host=2)
     # A newer lavapipe, where it can be had. It takes seconds to compile a kernel with barriers.
-    rlx_vulkan_ops(vulkan-newer 12 "RLX_TEST_LAVAPIPE=${PROJECT_SOURCE_DIR}/.cache/lavapipe")
+    rlx_vulkan_ops(vulkan-newer 80 "RLX_TEST_LAVAPIPE=${PROJECT_SOURCE_DIR}/.cache/lavapipe")
     find_file(RLX_SWIFTSHADER_ICD vk_swiftshader_icd.json PATHS /usr/lib/chromium
               NO_DEFAULT_PATH)
     mark_as_advanced(RLX_SWIFTSHADER_ICD)

@@ -270,8 +270,9 @@ def check_update(page, base):
     }})()""")
     open_demo(page, base, "phone")
     page.wait_for("!document.querySelector('#update').hidden")
-    report("a newer page is stored and announced", page.evaluate(PAGE_CACHES) == first
-           and len(first) == 1, ", ".join(first))
+    after = page.evaluate(PAGE_CACHES)
+    report("a newer page is stored and announced", after == first and len(first) == 1,
+           f"{', '.join(first)}, then {', '.join(after)}")
 
 
 def check_offline(page, base, server):

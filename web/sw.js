@@ -61,7 +61,8 @@ async function update() {
 async function find(request) {
     const url = plain(request.url);
     for (const name of await ownCaches()) {
-        const found = await (await caches.open(name)).match(url);
+        // caches.open would make anew a set that was replaced a moment ago.
+        const found = await caches.match(url, { cacheName: name });
         if (found) return found;
     }
     return fetch(request);

@@ -33,20 +33,26 @@ async function hash(files) {
 
 const ownCaches = async () => (await caches.keys()).filter(name => name.startsWith(PREFIX));
 
-/** Stores the files as they are now; true when they differ from the stored ones. */
+const remove = names => Promise.all(names.map(name => caches.delete(name)));
+
+/** Stores the files as they are now and removes other sets; true when they differ from those. */
 async function store() {
     const files = await Promise.all(FILES.map(download));
     const name = PREFIX + await hash(files), known = await ownCaches();
-    if (known.includes(name)) return false;
+    const others = known.filter(other => other !== name);
     const cache = await caches.open(name);
+    if (others.length < known.length) { // stored before, perhaps not yet to the end
+        if ((await cache.keys()).length === FILES.length) await remove(others);
+        return false;
+    }
     try {
         await Promise.all(files.map(({ url, response }) => cache.put(url, response)));
     } catch (error) {
         await caches.delete(name); // no room: half a set is none
         throw error;
     }
-    await Promise.all(known.map(old => caches.delete(old)));
-    return known.length > 0;
+    await remove(others);
+    return others.length > 0;
 }
 
 async function update() {

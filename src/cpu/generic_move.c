@@ -198,36 +198,12 @@ static void move_lines(void *user, int64_t begin, int64_t end)
     }
 }
 
-/* Coordinate i of 0 .. n-1 or beyond both ends, brought inside; -1: the fill. */
-static int64_t pad_inside(rlx_pad_mode mode, int64_t i, int64_t n)
-{
-    if (i >= 0 && i < n)
-        return i;
-    if (n == 0 || mode == RLX_PAD_CONSTANT)
-        return -1;
-    if (mode == RLX_PAD_EDGE)
-        return i < 0 ? 0 : n - 1;
-    if (mode == RLX_PAD_WRAP)
-        return (i % n + n) % n;
-    i = i < 0 ? -i : 2 * (n - 1) - i;
-    return i >= 0 && i < n ? i : -1;
-}
-
-static int64_t pad_place(const rlx_pad_desc *a, const rx_view *x, int axis, int64_t i)
-{
-    const int64_t before = a->before.v[axis], after = a->after.v[axis];
-    const int64_t first = before < 0 ? -before : 0;
-    const int64_t n = x->dim[axis] - first + (after < 0 ? after : 0);
-    const int64_t inside = pad_inside(a->mode, i - (before > 0 ? before : 0), n);
-    return inside < 0 ? -1 : first + inside;
-}
-
 static int64_t place_of(const rx_call *c, int axis, int64_t i)
 {
     const rx_view *x = &c->in[0];
     const int64_t n = x->dim[axis];
     if (c->op == RX_OP_pad)
-        return pad_place(c->attr, x, axis, i);
+        return rx_ref_pad_place(c->attr, x, axis, i);
     if (c->op == RX_OP_tile)
         return i % n;
     if (c->op == RX_OP_resize_nearest_2x)

@@ -293,16 +293,22 @@ static void fill_pack(rx_gpu_dispatch *d, const conv *v, rx_gpu_ref to)
     rx_gpu_grid(d, v->call->caps, count_packs(v));
 }
 
+/* Room for a packed form of the weights, and the dispatch that is to fill it: once when they are a
+ * param, else in every run. `kind` tells the form, of which groups are part, from others. */
+static rx_gpu_ref derive_weights(rx_gpu_build *b, const conv *v, uint32_t kind, uint64_t bytes,
+                                 rx_gpu_dispatch **pack)
+{
+    if (v->call->is_param && v->call->is_param[1])
+        return rx_gpu_derive(b, 1, kind + (uint32_t)v->groups, bytes, pack);
+    rx_gpu_ref ref = rx_gpu_scratch(b, bytes);
+    *pack = rx_gpu_add(b, RX_K_pack_a, 128);
+    return ref;
+}
+
 static rx_gpu_ref pack_weights(rx_gpu_build *b, const conv *v)
 {
-    const uint64_t bytes = count_packs(v) * 64 * 64 * 2;
-    const bool once = v->call->is_param && v->call->is_param[1];
     rx_gpu_dispatch *d;
-    /* The kind tells this form, of which groups are part, from others of the same weight. */
-    rx_gpu_ref ref = once ? rx_gpu_derive(b, 1, 0x10000u + (uint32_t)v->groups, bytes, &d)
-                          : rx_gpu_scratch(b, bytes);
-    if (!once)
-        d = rx_gpu_add(b, RX_K_pack_a, 128);
+    rx_gpu_ref ref = derive_weights(b, v, 0x10000u, count_packs(v) * 64 * 64 * 2, &d);
     fill_pack(d, v, ref);
     return ref;
 }
@@ -401,12 +407,8 @@ static rx_gpu_ref pack_w(rx_gpu_build *b, const conv *v)
 {
     const rx_view *w = &v->call->in[1];
     const uint64_t bytes = frag_w_bytes(v);
-    const bool once = v->call->is_param && v->call->is_param[1];
     rx_gpu_dispatch *d;
-    rx_gpu_ref to = once ? rx_gpu_derive(b, 1, 0x20000u + (uint32_t)v->groups, bytes, &d)
-                         : rx_gpu_scratch(b, bytes);
-    if (!once)
-        d = rx_gpu_add(b, RX_K_conv_pack_w, 128);
+    rx_gpu_ref to = derive_weights(b, v, 0x20000u, bytes, &d);
     d->kernel = w->dtype == RLX_BF16 ? RX_K_conv_pack_w_bf : RX_K_conv_pack_w;
     d->spec[0] = 128;
     d->n_spec = 1;

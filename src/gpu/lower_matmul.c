@@ -208,54 +208,48 @@ void rx_product_push(rx_gpu_dispatch *d, const rx_product *p, uint64_t n_groups)
 
 /* ---- Tiles through shared memory ------------------------------------------------------------- */
 
-typedef struct tile {
-    uint32_t bm, bn, bk, tm, tn; /* spec constants of matmul.comp */
-} tile;
-
 /* The largest first. */
-static const tile gpu_tiles[] = {{128, 128, 8, 16, 8}, {64, 64, 8, 8, 8}, {32, 32, 16, 4, 4}};
+static const rx_tile gpu_tiles[] = {{128, 128, 8, 16, 8}, {64, 64, 8, 8, 8}, {32, 32, 16, 4, 4}};
 /* Short steps along k: newer lavapipes take a time for the parts between barriers that grows with
  * the square of their size. */
-static const tile software_tiles[] = {{32, 64, 8, 8, 8}, {16, 32, 8, 4, 4}};
+static const rx_tile software_tiles[] = {{32, 64, 8, 8, 8}, {16, 32, 8, 4, 4}};
 
-static uint32_t tile_threads(const tile *t) { return t->bm / t->tm * (t->bn / t->tn); }
-
-static bool tile_fits(const tile *t, const rx_gpu_caps *caps)
+static bool tile_fits(const rx_tile *t, const rx_gpu_caps *caps)
 {
-    uint64_t shared_bytes = (uint64_t)2 * t->bk * (t->bm + t->bn + 8) * 4;
-    return tile_threads(t) <= caps->max_invocations && shared_bytes <= caps->max_shared_bytes;
+    return (uint64_t)2 * t->bk * (t->bm + t->bn + 8) * 4 <= caps->max_shared_bytes;
 }
 
-static uint64_t count_tiles(const rx_product *p, uint32_t bm, uint32_t bn)
+uint32_t rx_tile_threads(const rx_tile *t) { return t->bm / t->tm * (t->bn / t->tn); }
+
+uint64_t rx_product_tiles(const rx_product *p, const rx_tile *t)
 {
-    return (uint64_t)((p->m + bm - 1) / bm) * (uint64_t)((p->n + bn - 1) / bn) *
+    return (uint64_t)((p->m + t->bm - 1) / t->bm) * (uint64_t)((p->n + t->bn - 1) / t->bn) *
            (uint64_t)rx_product_batches(p);
 }
 
-static bool tile_serves(const tile *t, const rx_product *p, uint64_t enough)
-{
-    bool wasted = p->m <= t->bm / 2 || p->n <= t->bn / 2;
-    return tile_fits(t, p->call->caps) && !wasted && count_tiles(p, t->bm, t->bn) >= enough;
-}
-
-/* The tile that was measured to be fastest, else the largest that keeps the device busy. */
-static tile pick_tile(const rx_product *p)
+static bool tile_serves(const rx_tile_choice *c, const rx_tile *t, const rx_product *p)
 {
     const rx_gpu_caps *caps = p->call->caps;
-    const tile *tiles = caps->is_software ? software_tiles : gpu_tiles;
-    size_t n = caps->is_software ? sizeof software_tiles / sizeof(tile)
-                                 : sizeof gpu_tiles / sizeof(tile);
     uint64_t enough = caps->is_software ? 1 : caps->compute_units ? caps->compute_units : 32;
-    const uint32_t *knob = rx_gpu_knob(caps, RX_KNOB_TILE);
+    bool wasted = p->m <= t->bm / 2 || p->n <= t->bn / 2;
+    return rx_tile_threads(t) <= caps->max_invocations && c->fits(t, caps) && !wasted &&
+           rx_product_tiles(p, t) >= enough;
+}
+
+rx_tile rx_product_tile(const rx_product *p, const rx_tile_choice *c)
+{
+    const rx_gpu_caps *caps = p->call->caps;
+    const rx_tile *tiles = caps->is_software ? c->software : c->gpu;
+    const uint32_t *knob = rx_gpu_knob(caps, c->knob);
+    size_t i = 0, last = (caps->is_software ? c->n_software : c->n_gpu) - 1;
     if (knob) {
-        tile chosen = {knob[0], knob[1], knob[2], knob[3], knob[4]};
-        if (tile_serves(&chosen, p, enough))
+        rx_tile chosen = {knob[0], knob[1], knob[2], knob[3], knob[4]};
+        if (tile_serves(c, &chosen, p))
             return chosen;
     }
-    for (size_t i = 0; i + 1 < n; i++)
-        if (tile_serves(&tiles[i], p, enough))
-            return tiles[i];
-    return tiles[n - 1];
+    while (i < last && !tile_serves(c, &tiles[i], p))
+        i++;
+    return tiles[i];
 }
 
 /* Multiples of `unit` all: the first element, the stride of lines and those of the batch. */
@@ -282,14 +276,14 @@ static uint32_t pick_along(const rx_product *p, bool is_a)
     return s_x == 1 && s_k != 1;
 }
 
-static void add_tiles(rx_gpu_build *b, const rx_product *p, const tile *t)
+static void add_tiles(rx_gpu_build *b, const rx_product *p, const rx_tile *t)
 {
     bool is_int = !rlx_dtype_is_float(p->a_type);
     uint32_t along_a = pick_along(p, true), along_b = pick_along(p, false);
     static const rx_kernel kernels[2][2] = {{RX_K_matmul, RX_K_matmul_bv},
                                             {RX_K_matmul_av, RX_K_matmul_avbv}};
     rx_kernel k = is_int ? RX_K_matmul_int : kernels[along_a >> 1][along_b >> 1];
-    rx_gpu_dispatch *d = rx_gpu_add(b, k, tile_threads(t));
+    rx_gpu_dispatch *d = rx_gpu_add(b, k, rx_tile_threads(t));
     rx_product_bind(d, p, p->a_ref, p->b_ref);
     rx_gpu_bind(d, p->scale ? RX_REF_IN(p->scale_in) : RX_REF_NONE, false);
     rx_product_spec(d, p);
@@ -298,7 +292,7 @@ static void add_tiles(rx_gpu_build *b, const rx_product *p, const tile *t)
     for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
         rx_gpu_spec(d, spec[i]);
 
-    uint64_t n_groups = count_tiles(p, t->bm, t->bn);
+    uint64_t n_groups = rx_product_tiles(p, t);
     rx_product_push(d, p, n_groups);
     if (is_int) {
         rx_gpu_push(d, (uint32_t)p->a_zero);
@@ -317,11 +311,11 @@ static void add_tiles(rx_gpu_build *b, const rx_product *p, const tile *t)
 
 /* How many slices of k keep the device busy; 1: the tiles do. Slices have the same length, and
  * begin where loads of four elements may. */
-static int64_t count_slices(const rx_product *p, const tile *t)
+static int64_t count_slices(const rx_product *p, const rx_tile *t)
 {
     const rx_gpu_caps *caps = p->call->caps;
     int64_t units = caps->is_software ? 1 : caps->compute_units ? caps->compute_units : 32;
-    int64_t n_tiles = (int64_t)count_tiles(p, t->bm, t->bn);
+    int64_t n_tiles = (int64_t)rx_product_tiles(p, t);
     int64_t want = 4 * units / (n_tiles ? n_tiles : 1), most = p->k / MIN_SLICE;
     bool one_result = !p->out_ref && rlx_dtype_is_float(p->a_type) && p->n_axes < RX_PRODUCT_AXES;
     if (!one_result || want < 2 || !rx_kernel_available(RX_K_product_join, caps))
@@ -348,7 +342,7 @@ static void add_join(rx_gpu_build *b, const rx_product *p, rx_gpu_ref parts, int
 }
 
 /* The slices are one more batch axis, whose results lie in scratch memory. */
-static void add_sliced(rx_gpu_build *b, const rx_product *p, const tile *t, int64_t n_slices)
+static void add_sliced(rx_gpu_build *b, const rx_product *p, const rx_tile *t, int64_t n_slices)
 {
     const rx_view sums = {.dtype = RLX_F32};
     rx_product q = *p;
@@ -369,7 +363,10 @@ static void add_sliced(rx_gpu_build *b, const rx_product *p, const tile *t, int6
 
 static void add_tiled(rx_gpu_build *b, const rx_product *p)
 {
-    const tile t = pick_tile(p);
+    static const rx_tile_choice choice = {
+        gpu_tiles, software_tiles, sizeof gpu_tiles / sizeof(rx_tile),
+        sizeof software_tiles / sizeof(rx_tile), RX_KNOB_TILE, tile_fits};
+    const rx_tile t = rx_product_tile(p, &choice);
     int64_t n_slices = count_slices(p, &t);
     if (n_slices > 1)
         add_sliced(b, p, &t, n_slices);

@@ -219,47 +219,13 @@ static void add_gemv(rx_gpu_build *b, const rx_product *p, const rx_view *ids)
 
 /* ---- Many rows ------------------------------------------------------------------------------- */
 
-typedef struct tile {
-    uint32_t bm, bn, bk, tm, tn; /* spec constants of dequant_gemm.comp */
-} tile;
-
 /* The largest first. */
-static const tile gpu_tiles[] = {{128, 128, 16, 16, 8}, {64, 64, 16, 8, 8}, {32, 32, 16, 4, 4}};
-static const tile software_tiles[] = {{32, 64, 16, 8, 8}, {16, 32, 16, 4, 4}};
+static const rx_tile gpu_tiles[] = {{128, 128, 16, 16, 8}, {64, 64, 16, 8, 8}, {32, 32, 16, 4, 4}};
+static const rx_tile software_tiles[] = {{32, 64, 16, 8, 8}, {16, 32, 16, 4, 4}};
 
-static uint64_t count_tiles(const rx_product *p, const tile *t)
+static bool tile_fits(const rx_tile *t, const rx_gpu_caps *caps)
 {
-    return (uint64_t)((p->m + t->bm - 1) / t->bm) * (uint64_t)((p->n + t->bn - 1) / t->bn) *
-           (uint64_t)rx_product_batches(p);
-}
-
-static bool tile_serves(const tile *t, const rx_product *p, uint64_t enough)
-{
-    const rx_gpu_caps *caps = p->call->caps;
-    uint64_t shared_bytes = (uint64_t)t->bk * (t->bm + t->bn + 8) * 4;
-    bool wasted = p->m <= t->bm / 2 || p->n <= t->bn / 2;
-    return shared_bytes <= caps->max_shared_bytes && !wasted && count_tiles(p, t) >= enough &&
-           t->bm / t->tm * (t->bn / t->tn) <= caps->max_invocations;
-}
-
-/* The tile that was measured to be fastest, else the largest that keeps the device busy. */
-static tile pick_tile(const rx_product *p)
-{
-    const rx_gpu_caps *caps = p->call->caps;
-    const tile *tiles = caps->is_software ? software_tiles : gpu_tiles;
-    size_t n = caps->is_software ? sizeof software_tiles / sizeof(tile)
-                                 : sizeof gpu_tiles / sizeof(tile);
-    uint64_t enough = caps->is_software ? 1 : caps->compute_units ? caps->compute_units : 32;
-    const uint32_t *knob = rx_gpu_knob(caps, RX_KNOB_QUANT_TILE);
-    if (knob) {
-        tile chosen = {knob[0], knob[1], knob[2], knob[3], knob[4]};
-        if (tile_serves(&chosen, p, enough))
-            return chosen;
-    }
-    for (size_t i = 0; i + 1 < n; i++)
-        if (tile_serves(&tiles[i], p, enough))
-            return tiles[i];
-    return tiles[n - 1];
+    return (uint64_t)t->bk * (t->bm + t->bn + 8) * 4 <= caps->max_shared_bytes;
 }
 
 static void add_gemm(rx_gpu_build *b, const rx_product *p)
@@ -267,10 +233,13 @@ static void add_gemm(rx_gpu_build *b, const rx_product *p)
     static const rx_kernel kernels[RX_N_QUANT_FAMILIES] = {RX_K_dequant_gemm, RX_K_dequant_gemm_iq1,
                                                   RX_K_dequant_gemm_iq2, RX_K_dequant_gemm_iq3,
                                                   RX_K_dequant_gemm_int};
-    const tile shape = pick_tile(p), *t = &shape;
+    static const rx_tile_choice choice = {
+        gpu_tiles, software_tiles, sizeof gpu_tiles / sizeof(rx_tile),
+        sizeof software_tiles / sizeof(rx_tile), RX_KNOB_QUANT_TILE, tile_fits};
+    const rx_tile shape = rx_product_tile(p, &choice), *t = &shape;
     rx_gpu_ref grid = rx_quant_grid(b, p->call, 1);
     rx_gpu_dispatch *d = rx_gpu_add(b, kernels[rx_quant_family_of(p->b_type)],
-                                    t->bm / t->tm * (t->bn / t->tn));
+                                    rx_tile_threads(t));
     rx_product_bind(d, p, p->a_ref, p->b_ref);
     bind_scales(d, p);
     bind_grid(d, grid);
@@ -278,7 +247,7 @@ static void add_gemm(rx_gpu_build *b, const rx_product *p)
     const uint32_t spec[] = {form_of(p), t->bm, t->bn, t->bk, t->tm, t->tn};
     for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
         rx_gpu_spec(d, spec[i]);
-    uint64_t n_groups = count_tiles(p, t);
+    uint64_t n_groups = rx_product_tiles(p, t);
     rx_product_push(d, p, n_groups);
     push_scales(d, p);
     rx_gpu_grid(d, p->call->caps, n_groups);

@@ -52,6 +52,25 @@ void rx_product_spec(rx_gpu_dispatch *d, const rx_product *p);
 void rx_product_push(rx_gpu_dispatch *d, const rx_product *p, uint64_t n_groups);
 void rx_gpu_spec(rx_gpu_dispatch *d, uint32_t value);
 
+/* Tiles of products through shared memory, as their kernels take them: rows, columns and depth of a
+ * tile, rows and columns of an invocation. */
+typedef struct rx_tile {
+    uint32_t bm, bn, bk, tm, tn;
+} rx_tile;
+
+typedef struct rx_tile_choice {
+    const rx_tile *gpu, *software; /* the largest first */
+    size_t n_gpu, n_software;
+    rx_gpu_knob_id knob;           /* that forces a tile */
+    bool (*fits)(const rx_tile *t, const rx_gpu_caps *caps); /* into shared memory */
+} rx_tile_choice;
+
+uint32_t rx_tile_threads(const rx_tile *t);
+/* How many tiles the product has. */
+uint64_t rx_product_tiles(const rx_product *p, const rx_tile *t);
+/* The tile that was measured to be fastest, else the largest that keeps the device busy. */
+rx_tile rx_product_tile(const rx_product *p, const rx_tile_choice *c);
+
 /* Adds the dispatches of a float product by cooperative matrices and returns true, or returns false
  * when the device or the shape is not for them. At most RX_PRODUCT_AXES batch axes.
  * gpu/lower_coopmat.c */

@@ -62,6 +62,8 @@ int64_t rx_load_index(const rx_call *c, const rx_view *v, int64_t o, int64_t n);
 /* Reads row `row` of a matrix-like tensor (last axis, n elements) as doubles: packed or plain.
  * `row` counts the product of all axes but the last. */
 void rx_load_row(const rx_view *v, int64_t row, double *dst);
+/* Where along an axis of x a padded tensor takes element i from; -1: the fill. ref/shape.c */
+int64_t rx_ref_pad_place(const void *attr, const rx_view *x, int axis, int64_t i);
 
 /* ---- Elementwise functions: cpu/ref/scalar.c --------------------------------------------------
  * The one place for the meaning of each elementwise operation on one element. An operation works on

@@ -121,7 +121,7 @@ static int64_t pad_inside(rlx_pad_mode mode, int64_t i, int64_t n)
 }
 
 /* Negative padding is taken off first; the rest repeats what is left. */
-static int64_t pad_place(const void *attr, const rx_view *x, int axis, int64_t i)
+int64_t rx_ref_pad_place(const void *attr, const rx_view *x, int axis, int64_t i)
 {
     const rlx_pad_desc *a = attr;
     int64_t before = a->before.v[axis], after = a->after.v[axis];
@@ -134,7 +134,7 @@ static int64_t pad_place(const void *attr, const rx_view *x, int axis, int64_t i
 rlx_status rx_ref_pad(const rx_call *c)
 {
     const rlx_pad_desc *a = c->attr;
-    return move_elements(c, pad_place, a->value);
+    return move_elements(c, rx_ref_pad_place, a->value);
 }
 
 static int64_t roll_place(const void *attr, const rx_view *x, int axis, int64_t i)

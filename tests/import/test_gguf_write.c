@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "check.h"
 #include "rlx/rlx.h"
+#include "support/memory.h"
 
 static char folder[] = "/tmp/rlx-write-XXXXXX";
 static char path[64];
@@ -280,24 +281,6 @@ static void test_quantize(void)
 
 /* ---- Memory that runs out -------------------------------------------------------------------- */
 
-static long n_left, n_live;
-
-static void *count_realloc(void *user, void *old, size_t n)
-{
-    (void)user;
-    if (n_left-- <= 0)
-        return NULL;
-    n_live += !old;
-    return realloc(old, n);
-}
-
-static void count_free(void *user, void *p)
-{
-    (void)user;
-    n_live -= p != NULL;
-    free(p);
-}
-
 static rlx_status write_small(void)
 {
     rlx_gguf_writer *w;
@@ -315,18 +298,17 @@ static rlx_status write_small(void)
 
 static void test_memory(void)
 {
-    rlx_allocator failing = {count_realloc, count_free, NULL};
-    rlx_set_allocator(&failing);
-    long n = 0;
+    rlx_set_allocator(&counting);
+    long n = 1;
     rlx_status st = RLX_NO_MEMORY;
     for (; n < 1000 && st == RLX_NO_MEMORY; n++) {
-        n_left = n;
+        memory_fail(n, true);
         st = write_small();
-        CHECK(n_live == 0);
+        CHECK(memory_live() == 0);
         CHECK(is_there(path) == (st == RLX_OK));
     }
     rlx_set_allocator(NULL);
-    CHECK(st == RLX_OK && n > 5);
+    CHECK(st == RLX_OK && n > 6);
     unlink(path);
 }
 

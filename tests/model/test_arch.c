@@ -17,6 +17,7 @@
 #include "check.h"
 #include "model/arch.h"
 #include "rlx/session.h"
+#include "support/memory.h"
 #include "support/model_file.h"
 
 #define MAX_SEQUENCES 8
@@ -385,39 +386,19 @@ static rlx_status build_bytes(const void *data, size_t n, const rx_build_desc *d
     return st;
 }
 
-typedef struct failing {
-    long n, fail_at, live;
-} failing;
-
-static void *failing_realloc(void *user, void *old, size_t n)
-{
-    failing *a = user;
-    if (a->n++ == a->fail_at)
-        return NULL;
-    void *p = realloc(old, n);
-    a->live += !old && p;
-    return p;
-}
-
-static void failing_free(void *user, void *p)
-{
-    ((failing *)user)->live -= p != NULL;
-    free(p);
-}
-
 static void run_without_memory(const options *o, const char *data, size_t n)
 {
     rlx_status st = RLX_NO_MEMORY;
-    for (long at = 0; st != RLX_OK && at < 100000; at++) {
-        failing a = {.fail_at = at};
-        const rlx_allocator hooks = {failing_realloc, failing_free, &a};
+    for (long at = 1; st != RLX_OK && at < 100000; at++) {
         rlx_error err;
-        rlx_set_allocator(&hooks);
+        memory_fail(at, false);
+        rlx_set_allocator(&counting);
         st = build_bytes(data, n, &o->build, &err);
         rlx_set_allocator(NULL);
-        if (!CHECK(a.live == 0 && (st == RLX_OK) == (a.n <= at)) ||
+        if (!CHECK(memory_live() == 0 && (st == RLX_OK) == (memory_calls() < at)) ||
             !CHECK(st == RLX_OK || st == RLX_NO_MEMORY))
-            printf("allocation %ld: %s, %ld live: %s\n", at, rlx_status_name(st), a.live, err.text);
+            printf("allocation %ld: %s, %ld live: %s\n", at, rlx_status_name(st),
+                   memory_live(), err.text);
     }
 }
 

@@ -4,13 +4,13 @@
  * clean failure of each allocation. Runs on the device in RLX_TEST_DEVICE, or the CPU.
  *     test_generate --write FILE    only writes the tiny model, for the tests of the tools */
 #include <math.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "check.h"
 #include "import/json.h"
 #include "rlx/rlx.h"
+#include "support/memory.h"
 #include "support/tiny_model.h"
 
 #define MAX_TEXT 4096
@@ -313,28 +313,6 @@ static void test_chat(void)
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-static atomic_long n_calls, n_live, fail_at;
-
-static void *counting_realloc(void *user, void *old, size_t n)
-{
-    (void)user;
-    if (atomic_fetch_add(&n_calls, 1) + 1 == atomic_load(&fail_at))
-        return NULL;
-    void *p = realloc(old, n);
-    if (p && !old)
-        atomic_fetch_add(&n_live, 1);
-    return p;
-}
-
-static void counting_free(void *user, void *p)
-{
-    (void)user;
-    atomic_fetch_sub(&n_live, 1);
-    free(p);
-}
-
-static const rlx_allocator counting = {counting_realloc, counting_free, NULL};
-
 /* Calls after the third token and at the end. */
 static int note_calls(void *user, const rlx_piece *p)
 {
@@ -342,8 +320,8 @@ static int note_calls(void *user, const rlx_piece *p)
     (void)p;
     calls[0]++;
     if (calls[0] == 3)
-        calls[1] = atomic_load(&n_calls);
-    calls[2] = atomic_load(&n_calls);
+        calls[1] = memory_calls();
+    calls[2] = memory_calls();
     return 0;
 }
 
@@ -366,12 +344,12 @@ static void test_steady(void)
     for (int i = 0; i < 10; i++) {
         CHECK_OK(rlx_context_step(c, 10000, tokens, &err), &err);
         if (i == 2)
-            calls[1] = atomic_load(&n_calls);
+            calls[1] = memory_calls();
     }
-    CHECK(atomic_load(&n_calls) == calls[1]);
+    CHECK(memory_calls() == calls[1]);
     rlx_context_destroy(c);
     rlx_model_close(m);
-    CHECK(atomic_load(&n_live) == 0);
+    CHECK(memory_live() == 0);
     rlx_set_allocator(NULL);
 }
 
@@ -418,23 +396,22 @@ static void test_no_memory(void)
     rlx_error err = {0};
     rlx_set_allocator(&counting);
     CHECK_OK(use_all(&err), &err);
-    CHECK(atomic_load(&n_live) == 0);
+    CHECK(memory_live() == 0);
     long all = 0, n_ok = 0, n_other = 0;
-    atomic_store(&n_calls, 0);
+    memory_fail(0, false);
     CHECK_OK(use_all(&err), &err);
-    all = atomic_load(&n_calls);
+    all = memory_calls();
     for (long at = 1; at <= all; at += at < 300 ? 1 : 37) {
-        atomic_store(&n_calls, 0);
-        atomic_store(&fail_at, at);
+        memory_fail(at, false);
         rlx_status st = use_all(&err);
         n_ok += st == RLX_OK;
         n_other += st != RLX_OK && st != RLX_NO_MEMORY;
         if (st != RLX_OK && st != RLX_NO_MEMORY)
             printf("    allocation %ld: %s: %s\n", at, rlx_status_name(st), err.text);
-        if (!CHECK(atomic_load(&n_live) == 0))
+        if (!CHECK(memory_live() == 0))
             break;
     }
-    atomic_store(&fail_at, 0);
+    memory_fail(0, false);
     CHECK(n_other == 0);
     printf("%ld allocations, %ld failures had no effect\n", all, n_ok);
     rlx_set_allocator(NULL);

@@ -9,6 +9,7 @@
 #include "check.h"
 #include "import/json.h"
 #include "model/template.h"
+#include "support/memory.h"
 
 #define NOW 1700000000 /* 2023-11-14 22:13:20 UTC */
 
@@ -211,48 +212,28 @@ static void test_chat(void)
     rx_free(out);
 }
 
-static long n_left, n_live;
-
-static void *count_realloc(void *user, void *old, size_t n)
-{
-    (void)user;
-    if (n_left-- <= 0)
-        return NULL;
-    n_live += !old;
-    return realloc(old, n);
-}
-
-static void count_free(void *user, void *p)
-{
-    (void)user;
-    n_live -= p != NULL;
-    free(p);
-}
-
 static void test_memory(void)
 {
-    rlx_allocator failing = {count_realloc, count_free, NULL};
-    rlx_set_allocator(&failing);
+    rlx_set_allocator(&counting);
     rlx_status st = RLX_NO_MEMORY;
-    long n = 0;
+    long n = 1;
     for (; n < 1000 && st == RLX_NO_MEMORY; n++) {
         char *out;
-        n_left = n;
+        memory_fail(n, true);
         st = render_chat(&out);
         rx_free(out);
-        CHECK(n_live == 0);
+        CHECK(memory_live() == 0);
     }
     for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++)
-        for (n_left = 1; n_left < 12; n_left++) {
+        for (long at = 2; at < 13; at++) {
             char *out;
-            long first = n_left;
+            memory_fail(at, true);
             render(pieces[i].text, strlen(pieces[i].text), variables, &out);
             rx_free(out);
-            CHECK(n_live == 0);
-            n_left = first;
+            CHECK(memory_live() == 0);
         }
     rlx_set_allocator(NULL);
-    CHECK(st == RLX_OK && n > 4);
+    CHECK(st == RLX_OK && n > 5);
 }
 
 /* ---- For the script -------------------------------------------------------------------------- */

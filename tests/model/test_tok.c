@@ -9,6 +9,7 @@
 #include "model/tok.h"
 #include "model/unicode.h"
 #include "rlx/rlx.h"
+#include "support/memory.h"
 #include "support/model_file.h"
 
 static rlx_error err;
@@ -305,25 +306,6 @@ static void check_damaged_gguf(void)
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
-static size_t allocations_left, n_alive;
-
-static void *failing_realloc(void *user, void *old, size_t n)
-{
-    (void)user;
-    if (allocations_left == 0)
-        return NULL;
-    allocations_left--;
-    n_alive += old == NULL;
-    return realloc(old, n);
-}
-
-static void counting_free(void *user, void *p)
-{
-    (void)user;
-    n_alive--;
-    free(p);
-}
-
 static rlx_status use_all(const char *path)
 {
     static const char text[] = "Hello \xc3\xa9 world\n\xff 123 e\xcc\x81 <|im_start|>";
@@ -347,16 +329,15 @@ static void check_memory(void)
 {
     static const char *const names[] = {"gpt-2.gguf", "spm-bpe.gguf", "wordpiece.json",
                                         "unigram.json", "bpe-nfc.json"};
-    const rlx_allocator failing = {failing_realloc, counting_free, NULL};
-    rlx_set_allocator(&failing);
+    rlx_set_allocator(&counting);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         rlx_status st = RLX_NO_MEMORY;
-        for (size_t n = 0; st == RLX_NO_MEMORY && n < 100000; n += 1 + n / 64) {
-            allocations_left = n;
+        for (long n = 1; st == RLX_NO_MEMORY && n < 100000; n += 1 + n / 64) {
+            memory_fail(n, true);
             st = use_all(file_path(names[i]));
-            if (!CHECK((st == RLX_OK || st == RLX_NO_MEMORY) && n_alive == 0))
-                printf("    %s: allocation %zu: %s, %zu left: %s\n", names[i], n,
-                       rlx_status_name(st), n_alive, err.text);
+            if (!CHECK((st == RLX_OK || st == RLX_NO_MEMORY) && memory_live() == 0))
+                printf("    %s: allocation %ld: %s, %ld left: %s\n", names[i], n,
+                       rlx_status_name(st), memory_live(), err.text);
         }
         CHECK(st == RLX_OK);
     }

@@ -2,34 +2,11 @@
 /* Memory: a steady run allocates nothing, nothing is left at the end, and when the n-th allocation
  * fails, for every n, the call says RLX_NO_MEMORY and all is freed. */
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "check.h"
 #include "rlx/rlx.h"
-
-/* Counts calls; the one with number fail_at fails, and with `onward` all after it too. */
-static atomic_long n_calls, n_live, fail_at;
-static atomic_bool onward;
-
-static void *counting_realloc(void *user, void *old, size_t n)
-{
-    (void)user;
-    long call = atomic_fetch_add(&n_calls, 1) + 1, at = atomic_load(&fail_at);
-    if (at && (call == at || (call > at && atomic_load(&onward))))
-        return NULL;
-    void *p = realloc(old, n);
-    if (p && !old)
-        atomic_fetch_add(&n_live, 1);
-    return p;
-}
-
-static void counting_free(void *user, void *p)
-{
-    (void)user;
-    atomic_fetch_sub(&n_live, 1);
-    free(p);
-}
+#include "support/memory.h"
 
 /* A bit of everything: named dimension, views, constants to fold, fusion, matmul, norm, state,
  * two results, reference-only operations. */
@@ -144,19 +121,16 @@ static void test_fail_each(const char *device, bool all_after)
     buffers b;
     rlx_error err;
     fill(&b);
-    atomic_store(&onward, all_after);
     long n = 1;
     for (;; n++) {
-        atomic_store(&n_calls, 0);
-        atomic_store(&fail_at, n);
+        memory_fail(n, all_after);
         err = (rlx_error){0};
         rlx_status st = use_all(device, &b, &err);
-        bool reached = atomic_load(&n_calls) >= n;
-        atomic_store(&fail_at, 0);
-        if (atomic_load(&n_live) != 0) {
-            printf("%s: allocation %ld failed: %ld pieces left\n", device, n,
-                   atomic_load(&n_live));
-            CHECK(atomic_load(&n_live) == 0);
+        bool reached = memory_calls() >= n;
+        memory_fail(0, false);
+        if (memory_live() != 0) {
+            printf("%s: allocation %ld failed: %ld pieces left\n", device, n, memory_live());
+            CHECK(memory_live() == 0);
             return;
         }
         if (st == RLX_OK && !reached)
@@ -186,22 +160,22 @@ static void test_steady(const char *device)
     CHECK_OK(rlx_session_set_param(s, "w", b.w, sizeof b.w, RLX_COPY, &err), &err);
     CHECK_OK(rlx_session_set_param(s, "gamma", b.gamma, sizeof b.gamma, RLX_COPY, &err), &err);
     CHECK_OK(run_once(s, &b, 8, &err), &err);
-    atomic_store(&n_calls, 0);
+    memory_fail(0, false);
     for (int i = 0; i < 10; i++)
         CHECK_OK(run_once(s, &b, 8, &err), &err);
-    CHECK(atomic_load(&n_calls) == 0);
+    CHECK(memory_calls() == 0);
     for (int64_t i = 8; i > 0; i--)
         CHECK_OK(run_once(s, &b, i, &err), &err);
-    CHECK(atomic_load(&n_calls) == 0 || !strcmp(device, "null"));
+    CHECK(memory_calls() == 0 || !strcmp(device, "null"));
     rlx_session_destroy(s);
     rlx_device_close(d);
-    CHECK(atomic_load(&n_live) == 0);
+    CHECK(memory_live() == 0);
 }
 
 int main(void)
 {
     static const char *const devices[] = {"cpu", "ref", "null"};
-    rlx_set_allocator(&(rlx_allocator){counting_realloc, counting_free, NULL});
+    rlx_set_allocator(&counting);
     for (int i = 0; i < 3; i++) {
         test_steady(devices[i]);
         test_fail_each(devices[i], false);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/memory.h"
+
 #include "rlx/rlx.h"
 
 /* ---- Writing --------------------------------------------------------------------------------- */
@@ -199,39 +201,20 @@ size_t fuzz_blob(const blob *b, const char *path, uint64_t seed, size_t runs)
 
 /* ---- Failing allocations --------------------------------------------------------------------- */
 
-typedef struct failing {
-    long fail_at, n, live;
-} failing;
-
-static void *failing_realloc(void *user, void *old, size_t n)
-{
-    failing *a = user;
-    if (a->n++ == a->fail_at)
-        return NULL;
-    void *p = realloc(old, n);
-    a->live += p && !old;
-    return p;
-}
-
-static void failing_free(void *user, void *p)
-{
-    ((failing *)user)->live -= p != NULL;
-    free(p);
-}
-
 bool open_without_memory(const char *path)
 {
-    for (long at = 0; at < 10000; at++) {
-        failing a = {.fail_at = at};
-        rlx_allocator hooks = {failing_realloc, failing_free, &a};
+    for (long at = 1; at < 10000; at++) {
         rlx_file *f;
         rlx_error err = {0};
-        rlx_set_allocator(&hooks);
+        memory_fail(at, false);
+        rlx_set_allocator(&counting);
         rlx_status st = rlx_file_open(path, &f, &err);
         rlx_file_close(f);
         rlx_set_allocator(NULL);
-        if (a.live || (st == RLX_OK) != (a.n <= at) || (st != RLX_OK && st != RLX_NO_MEMORY)) {
-            printf("allocation %ld: %s, %ld live: %s\n", at, rlx_status_name(st), a.live, err.text);
+        if (memory_live() || (st == RLX_OK) != (memory_calls() < at) ||
+            (st != RLX_OK && st != RLX_NO_MEMORY)) {
+            printf("allocation %ld: %s, %ld live: %s\n", at, rlx_status_name(st),
+                   memory_live(), err.text);
             return false;
         }
         if (st == RLX_OK)

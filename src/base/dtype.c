@@ -2,6 +2,7 @@
 /* Look-ups in the table of element types, and conversion of the plain types to and from float. */
 #include "base/dtype.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/half.h"
@@ -156,4 +157,20 @@ rlx_status rlx_from_float(rlx_dtype t, const float *src, void *dst, int64_t n)
     if (!src || !dst) return RLX_INVALID;
     plain_conversions[t].store(src, dst, n);
     return RLX_OK;
+}
+
+float rx_dtype_below(rlx_dtype t, float x)
+{
+    if (t == RLX_F32)
+        return nextafterf(x, -INFINITY);
+    uint16_t bits = t == RLX_F16 ? rx_f32_to_f16(x) : rx_f32_to_bf16(x);
+    for (;;) {
+        const float v = t == RLX_F16 ? rx_f16_to_f32(bits) : rx_bf16_to_f32(bits);
+        if (v < x)
+            return v;
+        if (bits == 0)
+            bits = 0x8001; /* the next one below 0 */
+        else
+            bits = (uint16_t)(bits & 0x8000 ? bits + 1 : bits - 1);
+    }
 }

@@ -72,4 +72,7 @@ rlx_dtype rx_dtype_from_gguf(uint32_t number);
  * count that ends inside a block or a size above INT64_MAX. */
 bool rx_dtype_bytes(rlx_dtype t, int64_t n_elements, uint64_t *bytes);
 
+/* The largest number of type t (f32, f16 or bf16) that is below x. */
+float rx_dtype_below(rlx_dtype t, float x);
+
 #endif

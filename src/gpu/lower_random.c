@@ -1,27 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* random_uniform, random_normal and sample on GPUs. cpu/ref/random.c says what they mean, to the
  * bit. */
-#include <math.h>
-
-#include "base/half.h"
+#include "base/dtype.h"
 #include "gpu/walk.h"
-
-/* The largest number of type t that is below x. */
-static float largest_below(rlx_dtype t, float x)
-{
-    if (t == RLX_F32)
-        return nextafterf(x, -INFINITY);
-    uint16_t bits = t == RLX_F16 ? rx_f32_to_f16(x) : rx_f32_to_bf16(x);
-    for (;;) {
-        const float v = t == RLX_F16 ? rx_f16_to_f32(bits) : rx_bf16_to_f32(bits);
-        if (v < x)
-            return v;
-        if (bits == 0)
-            bits = 0x8001; /* the next one below 0 */
-        else
-            bits = (uint16_t)(bits & 0x8000 ? bits + 1 : bits - 1);
-    }
-}
 
 static rlx_status lower_random(rx_gpu_build *b, const rx_gpu_call *c, bool normal)
 {
@@ -42,7 +23,7 @@ static rlx_status lower_random(rx_gpu_build *b, const rx_gpu_call *c, bool norma
     rx_gpu_push(d, seed ? rx_gpu_offset(seed) : 0);
     rx_gpu_push_f32(d, (float)a->lo);
     rx_gpu_push_f32(d, (float)(normal ? a->hi : a->hi - a->lo));
-    rx_gpu_push_f32(d, normal ? 0 : largest_below(y->dtype, (float)a->hi));
+    rx_gpu_push_f32(d, normal ? 0 : rx_dtype_below(y->dtype, (float)a->hi));
     rx_gpu_push(d, (uint32_t)(c->part_first / 4));
     return RLX_OK;
 }

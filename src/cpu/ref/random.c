@@ -4,29 +4,13 @@
  * that each device gives the same bits. base/philox.h has the generator. */
 #include <math.h>
 
+#include "base/dtype.h"
 #include "base/philox.h"
 #include "cpu/ref/sample.h"
 
 #define PI 3.14159265358979323846
 
 /* ---- random_uniform -------------------------------------------------------------------------- */
-
-/* The largest number of type t that is below x. */
-static float largest_below(rlx_dtype t, float x)
-{
-    if (t == RLX_F32)
-        return nextafterf(x, -INFINITY);
-    uint16_t bits = t == RLX_F16 ? rx_f32_to_f16(x) : rx_f32_to_bf16(x);
-    for (;;) {
-        const float v = t == RLX_F16 ? rx_f16_to_f32(bits) : rx_bf16_to_f32(bits);
-        if (v < x)
-            return v;
-        if (bits == 0)
-            bits = 0x8001; /* the next one below 0 */
-        else
-            bits = (uint16_t)(bits & 0x8000 ? bits + 1 : bits - 1);
-    }
-}
 
 /* y = min(lo + u * (hi - lo), largest number of the result's type below hi), in f32: the product
  * and the sum are each rounded, then the result is rounded to its type. The minimum keeps the
@@ -37,7 +21,7 @@ rlx_status rx_ref_random_uniform(const rx_call *c)
     const rx_view *y = &c->out[0];
     const uint64_t seed = rx_load_seed(rx_call_in(c, 0), d->seed);
     const float lo = (float)d->lo, width = (float)(d->hi - d->lo);
-    const float last = largest_below(d->out, (float)d->hi);
+    const float last = rx_dtype_below(d->out, (float)d->hi);
     const int64_t n = rx_view_elements(y);
     for (int64_t i = 0; i < n; i++) {
         const float product = rx_philox_unit(rx_philox_word(seed, (uint64_t)i)) * width;

@@ -84,11 +84,13 @@ bool rx_kernel_available(rx_kernel k, const rx_gpu_caps *caps);
 
 /* In the views `data` is not a pointer but the byte offset from the start of the operand's own
  * memory, as (char *)offset; views that are not dense have it too. Absent operands have rank -1. */
-/* A step whose result is operand 0 and that the kernel does itself: rms_norm or mul. */
+/* A step that the kernel does itself: rms_norm or mul whose result is operand 0 of a product, rope
+ * whose result is the update of a state_write. */
+#define RX_FOLD_OPERANDS 4
 typedef struct rx_gpu_fold {
     rx_op op;
     const void *attr;
-    const rx_view *in; /* two: x and gamma, or both factors */
+    const rx_view *in; /* x and gamma, both factors, or the four of rope */
 } rx_gpu_fold;
 
 /* Part of an attention: k and v are the keys (with pages: the pages) first .. end - 1 of `total`,
@@ -115,7 +117,8 @@ typedef struct rx_gpu_call {
     int64_t part_first, part_total;
     const rx_gpu_keys *keys; /* attention; NULL: all are there */
     uint32_t aliased; /* bit i: operand i shares memory with a result that lies elsewhere in it */
-    const rx_gpu_fold *fold; /* NULL: none. Only where rx_quant_takes_fold says so */
+    const rx_gpu_fold *fold; /* NULL: none. Only where rx_quant_takes_fold or
+                              * rx_rope_takes_write says so */
 } rx_gpu_call;
 
 static inline const rx_view *rx_gpu_in(const rx_gpu_call *c, size_t i)

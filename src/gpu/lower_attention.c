@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* attention and rope on GPUs.
+/* attention on GPUs.
  *
  * Which kernel an attention gets, in order of preference:
  *   many rows, f16 or bf16   cooperative matrices, where they are: lower_attention_frag.c
@@ -437,71 +437,5 @@ rlx_status rx_gpu_lower_attention(rx_gpu_build *b, const rx_gpu_call *c)
         return lower_cut(b, &a);
     if (!rx_attention_frag(b, &a) && !add_decode(b, &a))
         add_tiled(b, &a, RX_REF_NONE);
-    return b->status;
-}
-
-/* ---- Rotary embedding ------------------------------------------------------------------------ */
-
-/* Operands of rope, in order. */
-enum { X, COS, SIN, POSITIONS };
-
-static void push_strides(rx_gpu_dispatch *d, const rx_view *v)
-{
-    rx_gpu_push(d, rx_gpu_offset(v));
-    for (int i = 0; i < v->rank; i++)
-        rx_gpu_push(d, (uint32_t)v->stride[i]);
-}
-
-/* True when heads, and the halves of what is rotated, are made of aligned vectors of `per`
- * elements. */
-static bool rotates_vectors(const rx_gpu_call *c, int64_t per)
-{
-    const rlx_rope_desc *desc = c->attr;
-    return rx_attention_is_aligned(&c->in[X], per) && rx_gpu_offset(&c->out[0]) % per == 0 &&
-           desc->n_rot % (desc->interleaved ? per : 2 * per) == 0;
-}
-
-rlx_status rx_gpu_lower_rope(rx_gpu_build *b, const rx_gpu_call *c)
-{
-    const rlx_rope_desc *desc = c->attr;
-    const rx_view *x = &c->in[X], *y = &c->out[0], *at = rx_gpu_in(c, POSITIONS);
-    uint64_t n = (uint64_t)rx_view_elements(y), per_word = x->dtype == RLX_F32 ? 1 : 2;
-    if (n == 0)
-        return RLX_OK;
-    if (!rx_product_is_indexable(c))
-        return rx_gpu_fail(b, c, "an operand has more than 2^32 elements");
-    uint32_t local = rx_gpu_local(c->caps, 256);
-    int64_t per = 4 * (int64_t)per_word;
-    bool vectors = rotates_vectors(c, per);
-    rx_gpu_dispatch *d = rx_gpu_add(b, vectors ? RX_K_rope_v4 : RX_K_rope, local);
-    rx_gpu_bind(d, RX_REF_IN(X), false);
-    rx_gpu_bind(d, RX_REF_IN(COS), false);
-    rx_gpu_bind(d, RX_REF_IN(SIN), false);
-    rx_gpu_bind(d, at ? RX_REF_IN(POSITIONS) : RX_REF_NONE, false);
-    rx_gpu_bind(d, RX_REF_FLAGS, true);
-    rx_gpu_bind(d, RX_REF_OUT(0), true);
-    const uint32_t options = (uint32_t)desc->interleaved | (uint32_t)desc->backward << 1 |
-                             (uint32_t)(desc->layout == RLX_BSHD) << 2;
-    const uint32_t spec[] = {x->dtype, c->in[COS].dtype, at ? at->dtype : RLX_NO_TYPE, options,
-                             (uint32_t)x->dim[3], (uint32_t)desc->n_rot};
-    for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
-        rx_gpu_spec(d, spec[i]);
-    rx_gpu_push(d, (uint32_t)n);
-    rx_gpu_push(d, (uint32_t)x->dim[1]);
-    rx_gpu_push(d, (uint32_t)x->dim[2]);
-    push_strides(d, x);
-    push_strides(d, &c->in[COS]);
-    push_strides(d, &c->in[SIN]);
-    rx_gpu_push(d, offset_or_0(at));
-    rx_gpu_push(d, at && at->rank == 2 ? (uint32_t)at->stride[0] : 0);
-    rx_gpu_push(d, at ? (uint32_t)at->stride[at->rank - 1] : 0);
-    rx_gpu_push(d, (uint32_t)c->in[COS].dim[0]);
-    rx_gpu_push(d, rx_gpu_offset(y));
-    uint64_t items = rx_ceil_div(n, per_word);
-    if (vectors) {
-        int64_t paired = desc->interleaved ? 0 : desc->n_rot / 2 / per;
-        items = n / (uint64_t)x->dim[3] * (uint64_t)(x->dim[3] / per - paired);
-    }
-    rx_gpu_grid(d, c->caps, rx_ceil_div(items, local));
     return b->status;
 }

@@ -4,6 +4,7 @@
  * list; no two invocations write the same word, and the result does not depend on their order. */
 #include <string.h>
 
+#include "gpu/rope.h"
 #include "gpu/walk.h"
 
 /* ---- gather, gather_nd ----------------------------------------------------------------------- */
@@ -324,8 +325,10 @@ rlx_status rx_gpu_lower_state_write(rx_gpu_build *b, const rx_gpu_call *c)
         return RLX_OK;
     /* A single slice for all batches has a single place too. */
     bool one = rx_view_elements(position) == 1;
-    writing w = make_writing(c, axis, position->rank == 2);
     rx_gpu_ref place = one ? RX_REF_IN(2) : add_places(b, c, axis);
+    if (c->fold)
+        return rx_rope_write(b, c, place);
+    writing w = make_writing(c, axis, position->rank == 2);
     uint64_t n = rx_product_of(w.walk.dim, 0, w.walk.rank);
     rx_gpu_dispatch *d = rx_flat_add(b, c->caps, RX_K_state_write, n);
     rx_spec(d, w.bits);

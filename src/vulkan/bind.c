@@ -160,7 +160,7 @@ static rlx_status resolve_binding(binder *b, const lowered *l, rx_vk_dispatch *x
         bind_place(x, k, l->scratch[l->build.n_scratch + out]);
         return RLX_OK;
     }
-    if (ref >= RX_REF_FOLD && ref - RX_REF_FOLD < 2 && l->call->fold) {
+    if (ref >= RX_REF_FOLD && ref - RX_REF_FOLD < RX_FOLD_OPERANDS && l->call->fold) {
         const uint32_t i = ref - RX_REF_FOLD;
         return bind_value(b, x, k, e->program->steps[b->fold[l->step]].in[i],
                           &l->call->fold->in[i]);
@@ -310,14 +310,10 @@ static rlx_status lower_step(binder *b, size_t i)
 {
     rx_exec *e = b->e;
     rx_gpu_call call = rx_gpu_values_call(&e->values, i, &e->device->caps);
-    rx_view folded[2];
-    rx_gpu_fold fold = {.in = folded};
+    rx_view folded[RX_FOLD_OPERANDS];
+    rx_gpu_fold fold;
     if (b->fold[i] != RX_VK_NO_FOLD) {
-        const rx_step *f = &e->program->steps[b->fold[i]];
-        fold.op = f->op;
-        fold.attr = f->attr;
-        for (int k = 0; k < 2; k++)
-            folded[k] = e->values.views[f->in[k]];
+        fold = rx_vk_fold_of(e, b->fold[i], folded);
         call.fold = &fold;
     }
     lowered l = {.step = i, .call = &call, .build = {.arena = &b->arena, .err = b->err}};

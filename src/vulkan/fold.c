@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps that only prepare the rows of following products are left out, and the products do their
- * work while they read x: in a chain of small kernels each one that is not there saves the wait for
- * it. rms_norm, and the product of two tensors (the gate of a feed-forward layer), in front of
- * products of few rows with packed weights. */
+/* Steps whose work those that follow do as well: in a chain of small kernels each one that is not
+ * there saves the wait for it. rms_norm, and the product of two tensors (the gate of a feed-forward
+ * layer), in front of products of few rows with packed weights, which do it while they read x; rope
+ * in front of a state_write. */
 #include "gpu/quant.h"
+#include "gpu/rope.h"
 #include "vulkan/device.h"
 
 #define MAX_ROWS 8
@@ -39,6 +40,14 @@ static bool overlaps(const rx_exec *e, uint32_t a, uint32_t b)
            q.offset < p.offset + p.bytes;
 }
 
+static bool overlaps_operand(const rx_exec *e, const rx_step *s, uint32_t value)
+{
+    for (uint32_t i = 0; i < s->n_in; i++)
+        if (s->in[i] != RX_NO_VALUE && overlaps(e, value, s->in[i]))
+            return true;
+    return false;
+}
+
 /* Nothing that a step after `first` up to `last` writes lies where the operands of `first` do. */
 static bool operands_stay(const rx_exec *e, size_t first, size_t last)
 {
@@ -46,12 +55,22 @@ static bool operands_stay(const rx_exec *e, size_t first, size_t last)
     for (size_t i = first + 1; i <= last; i++)
         for (uint32_t k = 0; k < p->steps[i].n_out; k++) {
             const uint32_t out = p->steps[i].out[k];
-            if (out != RX_NO_VALUE && (overlaps(e, out, p->steps[first].in[0]) ||
-                                       overlaps(e, out, p->steps[first].in[1])))
+            if (out != RX_NO_VALUE && overlaps_operand(e, &p->steps[first], out))
                 return false;
         }
     return true;
 }
+
+rx_gpu_fold rx_vk_fold_of(const rx_exec *e, size_t step, rx_view in[RX_FOLD_OPERANDS])
+{
+    const rx_step *s = &e->program->steps[step];
+    for (uint32_t i = 0; i < RX_FOLD_OPERANDS; i++)
+        in[i] = i < s->n_in && s->in[i] != RX_NO_VALUE ? e->values.views[s->in[i]]
+                                                       : (rx_view){.rank = -1};
+    return (rx_gpu_fold){.op = s->op, .attr = s->attr, .in = in};
+}
+
+/* ---- In front of products -------------------------------------------------------------------- */
 
 static bool takes_fold(rx_exec *e, size_t step)
 {
@@ -60,6 +79,13 @@ static bool takes_fold(rx_exec *e, size_t step)
         return false;
     rx_gpu_call c = rx_gpu_values_call(&e->values, step, &e->device->caps);
     return rx_quant_takes_fold(&c);
+}
+
+/* Only steps read the value. */
+static bool is_inner(const rx_program *p, uint32_t v)
+{
+    const rx_pvalue *value = &p->values[v];
+    return value->view_of < 0 && value->space == RX_SPACE_ARENA && value->last < p->n_steps;
 }
 
 /* All that read the result of step i are products that can do its work. */
@@ -71,7 +97,7 @@ static bool is_foldable(rx_exec *e, size_t i)
         return false;
     const uint32_t v = s->out[0];
     const rx_pvalue *value = &p->values[v];
-    if (value->view_of >= 0 || value->space != RX_SPACE_ARENA || value->last >= p->n_steps)
+    if (!is_inner(p, v))
         return false;
     for (size_t j = i + 1; j <= value->last; j++)
         for (uint32_t k = 0; k < p->steps[j].n_in; k++) {
@@ -84,12 +110,50 @@ static bool is_foldable(rx_exec *e, size_t i)
     return operands_stay(e, i, value->last);
 }
 
+/* ---- In front of state_write ----------------------------------------------------------------- */
+
+static bool takes_rope(rx_exec *e, size_t step, size_t rope)
+{
+    rx_view in[RX_FOLD_OPERANDS];
+    const rx_gpu_fold fold = rx_vk_fold_of(e, rope, in);
+    rx_gpu_call c = rx_gpu_values_call(&e->values, step, &e->device->caps);
+    c.fold = &fold;
+    return e->program->steps[step].support != RLX_SUPPORT_HOST && rx_rope_takes_write(&c);
+}
+
+/* The state_write that alone reads the result of step i, a rope, and can do its work; 0: none. */
+static size_t find_write(rx_exec *e, size_t i)
+{
+    const rx_program *p = e->program;
+    const rx_step *s = &p->steps[i];
+    size_t found = 0;
+    if (s->op != RX_OP_rope || s->support == RLX_SUPPORT_HOST || !is_inner(p, s->out[0]))
+        return 0;
+    for (size_t j = i + 1; j <= p->values[s->out[0]].last; j++)
+        for (uint32_t k = 0; k < p->steps[j].n_in; k++) {
+            const uint32_t in = p->steps[j].in[k];
+            if (in == RX_NO_VALUE || e->values.roots[in] != s->out[0])
+                continue;
+            if (found || p->steps[j].op != RX_OP_state_write || k != 1)
+                return 0;
+            found = j;
+        }
+    return found && takes_rope(e, found, i) && operands_stay(e, i, found) ? found : 0;
+}
+
+/* ---- All -------------------------------------------------------------------------------------- */
+
 void rx_vk_find_folds(rx_exec *e, uint32_t *fold)
 {
     const rx_program *p = e->program;
     for (size_t i = 0; i < p->n_steps; i++)
         fold[i] = RX_VK_NO_FOLD;
     for (size_t i = 0; i < p->n_steps && !e->no_folds; i++) {
+        const size_t write = find_write(e, i);
+        if (write) {
+            fold[i] = fold[write] = (uint32_t)i;
+            continue;
+        }
         if (!is_foldable(e, i))
             continue;
         fold[i] = (uint32_t)i;

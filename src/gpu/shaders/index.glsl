@@ -12,15 +12,27 @@ struct Index {
     bool fits, negative;
 };
 
+Index make_index(uint low, uint high)
+{
+    uint sign = (low >> 31) != 0u ? 0xffffffffu : 0u;
+    return Index(int(low), high == sign, (high >> 31) != 0u);
+}
+
 Index load_index(uint i)
 {
     if (TINDEX != I64) {
         int v = int(index[i]);
         return Index(v, true, v < 0);
     }
-    uint low = index[2u * i], high = index[2u * i + 1u];
-    uint sign = (low >> 31) != 0u ? 0xffffffffu : 0u;
-    return Index(int(low), high == sign, (high >> 31) != 0u);
+    return make_index(index[2u * i], index[2u * i + 1u]);
+}
+
+/* The place of slice l of a state_write whose first slice goes to p; axis_size or more: nowhere. */
+uint slice_place(Index p, uint l, uint axis_size)
+{
+    bool reached = p.fits && (p.value >= 0 || uint(-p.value) <= l);
+    uint at = uint(p.value) + l; /* below 2^32: both are below 2^31 */
+    return reached ? at : axis_size;
 }
 
 /* Index i for an axis of n elements, a negative one counted from the end; clamped when it is out

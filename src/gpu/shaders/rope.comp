@@ -7,7 +7,10 @@
  * The row of the tables is positions[s] or positions[b, s], else s.
  *
  * An invocation makes a word of the result and reads the partners of its elements too. V4: it makes
- * a vector of 16 bytes, and the vector of the partners when that is another one. */
+ * a vector of 16 bytes, and the vector of the partners when that is another one.
+ *
+ * WRITE (with V4): the result is the update of a state_write, n_lines heads a slice, and goes to the
+ * state in its type TO: T, or F16 or BF16 where T is F32. Places as in state_write.comp. */
 #include "common.glsl"
 
 layout(constant_id = 1) const uint T = F32;      /* x and y */
@@ -16,6 +19,11 @@ layout(constant_id = 3) const uint TINDEX = 0;   /* positions; 0: none */
 layout(constant_id = 4) const uint OPTIONS = 0;
 layout(constant_id = 5) const uint D = 64;
 layout(constant_id = 6) const uint N_ROT = 64;
+#ifdef WRITE
+layout(constant_id = 7) const uint TO = F32;
+layout(constant_id = 8) const uint TPLACE = I32; /* of the position, if there is ONE */
+layout(constant_id = 9) const uint ONE = 1;
+#endif
 
 const bool INTERLEAVED = (OPTIONS & 1u) != 0u;
 const bool BACKWARD = (OPTIONS & 2u) != 0u;
@@ -27,6 +35,9 @@ layout(push_constant) uniform Push {
     uint c_at, c_0, c_1, s_at, s_0, s_1;
     uint p_at, p_0, p_1;                         /* positions by batch and sequence */
     uint n_rows, y_at;
+#ifdef WRITE
+    uint place_at, n_lines, axis_size;
+#endif
 };
 
 #ifdef V4
@@ -38,7 +49,10 @@ TENSOR(1, cosines)
 TENSOR(2, sines)
 WORDS(3, index);
 WORDS(4, flags);
-#ifdef V4
+#ifdef WRITE
+WORDS(5, y);
+WORDS(6, place); /* the position, or the places */
+#elif defined(V4)
 WORDS4(5, y);
 #else
 WORDS(5, y);
@@ -78,6 +92,47 @@ void put(inout uvec4 w, uint j, float f)
         w[j / 2u] |= encode_f(T, f) << (j % 2u * 16u);
 }
 
+#ifdef WRITE
+/* Where slice l goes; axis_size or more: nowhere. */
+uint find_slice(uint l)
+{
+    if (ONE == 0u)
+        return place[l];
+    uint low = place[TPLACE == I64 ? 2u * place_at : place_at];
+    uint high = (low >> 31) != 0u ? 0xffffffffu : 0u;
+    if (TPLACE == I64)
+        high = place[2u * place_at + 1u];
+    uint at = slice_place(make_index(low, high), l, axis_size);
+    if (at >= axis_size)
+        atomicOr(flags[0], FLAG_STATE_RANGE);
+    return at;
+}
+
+uint round2(uint low, uint high)
+{
+    return encode_f(TO, uintBitsToFloat(low)) | encode_f(TO, uintBitsToFloat(high)) << 16;
+}
+
+const uint NOWHERE = 0xffffffffu;
+
+/* A vector of the result, `after` elements behind element `to` of the state. */
+void write(uint to, uint after, uvec4 w)
+{
+    uint at = (to + after) / per_word(TO);
+    if (to == NOWHERE)
+        return;
+    if (TO == T) {
+        [[unroll]] for (uint j = 0u; j < 4u; j++)
+            y[at + j] = w[j];
+    } else {
+        y[at] = round2(w.x, w.y);
+        y[at + 1u] = round2(w.z, w.w);
+    }
+}
+#else
+void write(uint to, uint after, uvec4 w) { y[(to + after) / E] = w; }
+#endif
+
 void main()
 {
     const uint half_rot = N_ROT / 2u, paired = INTERLEAVED ? 0u : half_rot / E;
@@ -87,12 +142,16 @@ void main()
         return;
     uint i2 = line % dim2, i1 = line / dim2 % dim1, i0 = line / dim2 / dim1;
     uint d = (item < paired ? item : item + paired) * E;
-    uint from = (x_at + i0 * x_0 + i1 * x_1 + i2 * x_2 + d) / E, to = (y_at + line * D + d) / E;
+    uint from = (x_at + i0 * x_0 + i1 * x_1 + i2 * x_2 + d) / E, to = y_at + line * D + d;
+#ifdef WRITE
+    uint slice = find_slice(line / n_lines);
+    to = slice < axis_size ? y_at + (slice * n_lines + line % n_lines) * D + d : NOWHERE;
+#endif
     uvec4 a = x[from];
     if (d >= N_ROT || n_rows == 0u) {
-        y[to] = a;
+        write(to, 0u, a);
         if (item < paired)
-            y[to + paired] = x[from + paired];
+            write(to, half_rot, x[from + paired]);
         return;
     }
     uint row = table_row(i0, SEQ_FIRST ? i1 : i2);
@@ -115,9 +174,9 @@ void main()
             put(second, j, u * sine + w * cosine);
         }
     }
-    y[to] = first;
+    write(to, 0u, first);
     if (!INTERLEAVED)
-        y[to + paired] = second;
+        write(to, half_rot, second);
 }
 #else
 /* Element e of the result. */

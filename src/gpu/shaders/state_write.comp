@@ -37,13 +37,10 @@ uint find_slice(uint l, uint b)
 {
     if (ONE == 0u)
         return index[b * slices + l];
-    Index p = load_index(index_at);
-    bool reached = p.fits && (p.value >= 0 || uint(-p.value) <= l);
-    uint at = uint(p.value) + l; /* below 2^32: both are below 2^31 */
-    bool there = reached && at < axis_size;
-    if (!there)
+    uint at = slice_place(load_index(index_at), l, axis_size);
+    if (at >= axis_size)
         atomicOr(flags[0], FLAG_STATE_RANGE);
-    return there ? at : axis_size;
+    return at;
 }
 
 uint round_f32(uint i) { return encode_f(TO, uintBitsToFloat(update[i])); }

@@ -129,7 +129,8 @@ bool rx_rope_takes_write(const rx_gpu_call *c)
     if (state->stride[axis] % x->dim[3] || c->aliased || !rx_product_is_indexable(c) ||
         !rx_product_is_indexable(&rope))
         return false;
-    return rotates_vectors(&r) && c->caps->max_bindings >= 7 && rx_gpu_fits(c) && rx_gpu_fits(&rope);
+    return rotates_vectors(&r) && c->caps->max_bindings >= 7 && rx_gpu_fits(c) &&
+           rx_gpu_fits(&rope);
 }
 
 rlx_status rx_rope_write(rx_gpu_build *b, const rx_gpu_call *c, rx_gpu_ref place)

@@ -7,6 +7,7 @@
 #include "compile/program.h"
 #include "gpu/gpu.h"
 #include "gpu/split.h"
+#include "runtime/backend.h"
 
 /* ---- Values: plan_values.c ------------------------------------------------------------------ */
 
@@ -42,6 +43,23 @@ const char *rx_gpu_dispatch_name(const rx_gpu_dispatch *x);
 /* The end of the piece of a run with these dimensions that begins with step `first`: pieces are
  * bounded in time, so that no watchdog of a driver finds one too long. */
 size_t rx_gpu_piece_end(const rx_gpu_values *v, const rx_gpu_caps *caps, size_t first);
+
+/* ---- Steps that others do: plan_folds.c ------------------------------------------------------ */
+
+#define RX_GPU_NO_FOLD 0xffffffffu
+
+typedef struct rx_gpu_folds {
+    rx_gpu_values *values;
+    const rx_gpu_caps *caps;
+    const rx_exec *exec;
+    bool (*overlap)(const rx_exec *e, uint32_t a, uint32_t b); /* two values in memory */
+} rx_gpu_folds;
+
+/* fold[i], RX_GPU_NO_FOLD at first, becomes for each step: itself when steps that follow do its
+ * work, for those the step whose work they do. */
+void rx_gpu_find_folds(const rx_gpu_folds *f, uint32_t *fold);
+/* A step as the one that does its work sees it; `in` has room for its operands. */
+rx_gpu_fold rx_gpu_fold_of(const rx_gpu_values *v, size_t step, rx_view in[RX_FOLD_OPERANDS]);
 
 /* ---- The arena: plan_arena.c ---------------------------------------------------------------- */
 

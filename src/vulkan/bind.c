@@ -79,7 +79,7 @@ typedef struct binder {
     rx_gpu_dispatch *raw;  /* of r->list, for their pipelines */
     size_t cap_raw;
     uint64_t scratch_bytes, scratch_next;
-    uint32_t *fold;        /* by step: rx_vk_find_folds */
+    uint32_t *fold;        /* by step: rx_gpu_find_folds */
     rlx_error *err;
 } binder;
 
@@ -312,8 +312,8 @@ static rlx_status lower_step(binder *b, size_t i)
     rx_gpu_call call = rx_gpu_values_call(&e->values, i, &e->device->caps);
     rx_view folded[RX_FOLD_OPERANDS];
     rx_gpu_fold fold;
-    if (b->fold[i] != RX_VK_NO_FOLD) {
-        fold = rx_vk_fold_of(e, b->fold[i], folded);
+    if (b->fold[i] != RX_GPU_NO_FOLD) {
+        fold = rx_gpu_fold_of(&e->values, b->fold[i], folded);
         call.fold = &fold;
     }
     lowered l = {.step = i, .call = &call, .build = {.arena = &b->arena, .err = b->err}};
@@ -326,10 +326,27 @@ static rlx_status lower_step(binder *b, size_t i)
     return st;
 }
 
+static bool overlaps(const rx_exec *e, uint32_t a, uint32_t b)
+{
+    rx_vk_place p = rx_vk_value_place(e, a), q = rx_vk_value_place(e, b);
+    return p.block && p.block == q.block && p.offset < q.offset + q.bytes &&
+           q.offset < p.offset + p.bytes;
+}
+
+static void find_folds(const binder *b)
+{
+    rx_exec *e = b->e;
+    const rx_gpu_folds f = {&e->values, &e->device->caps, e, overlaps};
+    for (size_t i = 0; i < e->program->n_steps; i++)
+        b->fold[i] = RX_GPU_NO_FOLD;
+    if (!e->no_folds)
+        rx_gpu_find_folds(&f, b->fold);
+}
+
 static rlx_status lower_steps(binder *b)
 {
     const rx_program *p = b->e->program;
-    rx_vk_find_folds(b->e, b->fold);
+    find_folds(b);
     for (size_t i = 0; i < p->n_steps; i++) {
         b->r->first[i] = b->r->n;
         b->r->kernels[i] = "nothing to do";

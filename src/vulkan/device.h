@@ -240,12 +240,6 @@ typedef struct rx_vk_recording {
     uint64_t used;          /* when it was last bound */
 } rx_vk_recording;
 
-/* By step: itself when steps that follow do its work, for those the step whose work they do, else
- * RX_VK_NO_FOLD. vulkan/fold.c */
-#define RX_VK_NO_FOLD 0xffffffffu
-void rx_vk_find_folds(rx_exec *e, uint32_t *fold);
-/* A step as the one that does its work sees it; `in` has room for its operands. */
-rx_gpu_fold rx_vk_fold_of(const rx_exec *e, size_t step, rx_view in[RX_FOLD_OPERANDS]);
 /* Binds the program again with every step on its own, for runs of single steps. */
 rlx_status rx_vk_unfold(rx_exec *e, rlx_error *err);
 

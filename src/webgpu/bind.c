@@ -72,6 +72,7 @@ typedef struct binder {
     rx_gpu_dispatch *raw; /* of r->list, for their pipelines */
     size_t cap_raw;
     uint64_t scratch_bytes[RX_WG_N_SCRATCH];
+    uint32_t *fold;       /* rx_gpu_find_folds */
     rlx_error *err;
 } binder;
 
@@ -138,6 +139,11 @@ static rlx_status resolve_binding(binder *b, const lowered *l, rx_wg_dispatch *x
             return bind_value(b, x, k, s->out[out], &l->call.out[out]);
         x->bind[k] = l->scratch[l->build.n_scratch + out];
         return RLX_OK;
+    }
+    if (ref >= RX_REF_FOLD && ref - RX_REF_FOLD < RX_FOLD_OPERANDS && l->call.fold) {
+        const uint32_t i = ref - RX_REF_FOLD;
+        return bind_value(b, x, k, e->program->steps[b->fold[l->step]].in[i],
+                          &l->call.fold->in[i]);
     }
     if (ref == RX_REF_NONE)
         x->bind[k] = nothing(e, k);
@@ -280,6 +286,12 @@ static rlx_status lower_step(binder *b, size_t i)
 {
     lowered l = {.step = i, .call = rx_gpu_values_call(&b->e->values, i, &b->e->device->caps),
                  .build = {.arena = &b->arena, .err = b->err}};
+    rx_view folded[RX_FOLD_OPERANDS];
+    rx_gpu_fold fold;
+    if (b->fold[i] != RX_GPU_NO_FOLD) {
+        fold = rx_gpu_fold_of(&b->e->values, b->fold[i], folded);
+        l.call.fold = &fold;
+    }
     rlx_status st = rx_gpu_lower(&l.build, &l.call);
     if (st == RLX_OK)
         st = resolve_step(b, &l);
@@ -289,12 +301,35 @@ static rlx_status lower_step(binder *b, size_t i)
     return st;
 }
 
+static bool overlaps(const rx_exec *e, uint32_t a, uint32_t b)
+{
+    rx_wg_place p = rx_wg_value_place(e, a), q = rx_wg_value_place(e, b);
+    return p.block && p.block == q.block && p.offset < q.offset + q.bytes &&
+           q.offset < p.offset + p.bytes;
+}
+
+static void find_folds(const binder *b)
+{
+    rx_exec *e = b->e;
+    const rx_gpu_folds f = {&e->values, &e->device->caps, e, overlaps};
+    for (size_t i = 0; i < e->program->n_steps; i++)
+        b->fold[i] = RX_GPU_NO_FOLD;
+    if (!e->no_folds)
+        rx_gpu_find_folds(&f, b->fold);
+}
+
 static rlx_status lower_steps(binder *b)
 {
     const rx_program *p = b->e->program;
+    find_folds(b);
     for (size_t i = 0; i < p->n_steps; i++) {
         b->r->first[i] = b->r->n;
         b->r->kernels[i] = "nothing to do";
+        if (b->fold[i] == i) {
+            b->r->kernels[i] = "part of what follows";
+            b->r->has_folds = true;
+            continue;
+        }
         RLX_TRY(lower_step(b, i));
     }
     b->r->first[p->n_steps] = b->r->n;
@@ -324,6 +359,9 @@ static rlx_status grow_scratch(binder *b)
 static rlx_status build_recording(binder *b)
 {
     rx_exec *e = b->e;
+    b->fold = rx_arena_alloc(&b->arena, (e->program->n_steps + 1) * sizeof *b->fold);
+    if (!b->fold)
+        return rx_fail_memory(b->err, "the steps of a recording", sizeof *b->fold);
     rx_mutex_lock(&e->weights->lock);
     rlx_status st = lower_steps(b);
     rx_mutex_unlock(&e->weights->lock);
@@ -348,6 +386,18 @@ static rlx_status make_recording(rx_exec *e, rx_wg_recording **out, rlx_error *e
     rx_log(RLX_LOG_DEBUG, "webgpu: %zu steps are %zu dispatches", e->program->n_steps, b.r->n);
     *out = b.r;
     return RLX_OK;
+}
+
+rlx_status rx_wg_unfold(rx_exec *e, rlx_error *err)
+{
+    if (!e->now || !e->now->has_folds)
+        return RLX_OK;
+    for (size_t i = 0; i < RX_WG_N_RECORDINGS; i++) {
+        rx_wg_recording_destroy(e, e->recordings[i]);
+        e->recordings[i] = NULL;
+    }
+    e->no_folds = true;
+    return rx_wg_exec_bind(e, e->values.dims, err);
 }
 
 rlx_status rx_wg_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err)

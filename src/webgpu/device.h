@@ -243,6 +243,7 @@ typedef struct rx_wg_recording {
     size_t n_derived, cap_derived;
     rx_wg_pool tables;      /* constants of kernels */
     const char **kernels;   /* by step */
+    bool has_folds;         /* some steps are done by those that follow */
     bool uses_flags;
     uint64_t used;          /* when it was last bound */
 } rx_wg_recording;
@@ -286,6 +287,7 @@ struct rx_exec {
     const char *_Atomic *kernels; /* by step, of the last binding */
 
     rx_wg_recording *recordings[RX_WG_N_RECORDINGS], *now;
+    bool no_folds;              /* every step runs on its own */
     uint64_t n_binds;
 
     rx_wg_want wants[RX_WG_N_WANTS];
@@ -316,6 +318,8 @@ rx_wg_place rx_wg_value_place(const rx_exec *e, uint32_t value);
 
 /* bind.c */
 rlx_status rx_wg_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err);
+/* Binds the program again with every step on its own, for runs of single steps. */
+rlx_status rx_wg_unfold(rx_exec *e, rlx_error *err);
 void rx_wg_recording_destroy(rx_exec *e, rx_wg_recording *r);
 
 /* submit.c */

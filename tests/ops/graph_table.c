@@ -156,10 +156,15 @@ const graph_test graph_tests[] = {
      "%4: i64[4] = input \"p\"\n"
      "%5: i32[] = input \"at\"\n"
      "%6: bf16[8,2,8] = state \"keys\"\n"
-     "%7 = rope(%1, %2, %3, %4) {layout=bshd}\n"
-     "%8 = reshape(%7) {shape=[4,2,8]}\n"
-     "%9 = state_write(%6, %8, %5)\n"
-     "output \"keys\" = %9\n}\n"},
+     "%7: f16[9,2,8] = state \"others\"\n"
+     "%8 = rope(%1, %2, %3, %4) {layout=bshd}\n"
+     "%9 = reshape(%8) {shape=[4,2,8]}\n"
+     "%10 = state_write(%6, %9, %5)\n"
+     "%11 = rope(%1, %2, %3, %4) {layout=bshd, interleaved=true}\n"
+     "%12 = reshape(%11) {shape=[4,2,8]}\n"
+     "%13 = state_write(%7, %12, %4)\n"
+     "output \"keys\" = %10\n"
+     "output \"others\" = %13\n}\n"},
     {"rope into a cache, read elsewhere too", 3, "at:count(0,3)", NULL,
      "graph \"rope_twice\" {\n"
      "%1: f32[1,2,2,8] = input \"x\"\n"

@@ -9,8 +9,8 @@
  * An invocation makes a word of the result and reads the partners of its elements too. V4: it makes
  * a vector of 16 bytes, and the vector of the partners when that is another one.
  *
- * WRITE (with V4): the result is the update of a state_write, n_lines heads a slice, and goes to the
- * state in its type TO: T, or F16 or BF16 where T is F32. Places as in state_write.comp. */
+ * WRITE (with V4): the result is the update of a state_write, n_lines heads a slice, and goes to
+ * the state in its type TO: T, or F16 or BF16 where T is F32. Places as in state_write.comp. */
 #include "common.glsl"
 
 layout(constant_id = 1) const uint T = F32;      /* x and y */

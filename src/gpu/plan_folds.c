@@ -3,28 +3,28 @@
  * there saves the wait for it. rms_norm, and the product of two tensors (the gate of a feed-forward
  * layer), in front of products of few rows with packed weights, which do it while they read x; rope
  * in front of a state_write. */
+#include "gpu/plan.h"
 #include "gpu/quant.h"
 #include "gpu/rope.h"
-#include "vulkan/device.h"
 
 #define MAX_ROWS 8
 
-static bool is_dense_f32(const rx_exec *e, uint32_t value)
+static bool is_dense_f32(const rx_gpu_folds *e, uint32_t value)
 {
-    return value != RX_NO_VALUE && e->values.views[value].dtype == RLX_F32 &&
-           e->values.views[value].rank >= 1 && rx_view_is_dense(&e->values.views[value]) &&
-           rx_gpu_offset(&e->values.views[value]) % 4 == 0;
+    return value != RX_NO_VALUE && e->values->views[value].dtype == RLX_F32 &&
+           e->values->views[value].rank >= 1 && rx_view_is_dense(&e->values->views[value]) &&
+           rx_gpu_offset(&e->values->views[value]) % 4 == 0;
 }
 
 /* Whether a kernel can do the step on the rows it reads. */
-static bool has_form(const rx_exec *e, const rx_step *s)
+static bool has_form(const rx_gpu_folds *e, const rx_step *s)
 {
     if (s->n_in < 2 || s->n_out != 1 || !is_dense_f32(e, s->in[0]) || !is_dense_f32(e, s->in[1]) ||
         !is_dense_f32(e, s->out[0]))
         return false;
-    const rx_view *x = &e->values.views[s->in[0]], *y = &e->values.views[s->in[1]];
+    const rx_view *x = &e->values->views[s->in[0]], *y = &e->values->views[s->in[1]];
     const int64_t k = x->dim[x->rank - 1], n = rx_view_elements(x);
-    if (k == 0 || n == 0 || n / k > MAX_ROWS || rx_view_elements(&e->values.views[s->out[0]]) != n)
+    if (k == 0 || n == 0 || n / k > MAX_ROWS || rx_view_elements(&e->values->views[s->out[0]]) != n)
         return false;
     if (s->op == RX_OP_mul)
         return rx_view_elements(y) == n;
@@ -33,25 +33,18 @@ static bool has_form(const rx_exec *e, const rx_step *s)
            rx_view_elements(y) == k;
 }
 
-static bool overlaps(const rx_exec *e, uint32_t a, uint32_t b)
-{
-    rx_vk_place p = rx_vk_value_place(e, a), q = rx_vk_value_place(e, b);
-    return p.block && p.block == q.block && p.offset < q.offset + q.bytes &&
-           q.offset < p.offset + p.bytes;
-}
-
-static bool overlaps_operand(const rx_exec *e, const rx_step *s, uint32_t value)
+static bool overlaps_operand(const rx_gpu_folds *e, const rx_step *s, uint32_t value)
 {
     for (uint32_t i = 0; i < s->n_in; i++)
-        if (s->in[i] != RX_NO_VALUE && overlaps(e, value, s->in[i]))
+        if (s->in[i] != RX_NO_VALUE && e->overlap(e->exec, value, s->in[i]))
             return true;
     return false;
 }
 
 /* Nothing that a step after `first` up to `last` writes lies where the operands of `first` do. */
-static bool operands_stay(const rx_exec *e, size_t first, size_t last)
+static bool operands_stay(const rx_gpu_folds *e, size_t first, size_t last)
 {
-    const rx_program *p = e->program;
+    const rx_program *p = e->values->program;
     for (size_t i = first + 1; i <= last; i++)
         for (uint32_t k = 0; k < p->steps[i].n_out; k++) {
             const uint32_t out = p->steps[i].out[k];
@@ -61,23 +54,23 @@ static bool operands_stay(const rx_exec *e, size_t first, size_t last)
     return true;
 }
 
-rx_gpu_fold rx_vk_fold_of(const rx_exec *e, size_t step, rx_view in[RX_FOLD_OPERANDS])
+rx_gpu_fold rx_gpu_fold_of(const rx_gpu_values *v, size_t step, rx_view in[RX_FOLD_OPERANDS])
 {
-    const rx_step *s = &e->program->steps[step];
+    const rx_step *s = &v->program->steps[step];
     for (uint32_t i = 0; i < RX_FOLD_OPERANDS; i++)
-        in[i] = i < s->n_in && s->in[i] != RX_NO_VALUE ? e->values.views[s->in[i]]
+        in[i] = i < s->n_in && s->in[i] != RX_NO_VALUE ? v->views[s->in[i]]
                                                        : (rx_view){.rank = -1};
     return (rx_gpu_fold){.op = s->op, .attr = s->attr, .in = in};
 }
 
 /* ---- In front of products -------------------------------------------------------------------- */
 
-static bool takes_fold(rx_exec *e, size_t step)
+static bool takes_fold(const rx_gpu_folds *e, size_t step)
 {
-    const rx_step *s = &e->program->steps[step];
+    const rx_step *s = &e->values->program->steps[step];
     if (s->op != RX_OP_dequant_matmul || s->support == RLX_SUPPORT_HOST)
         return false;
-    rx_gpu_call c = rx_gpu_values_call(&e->values, step, &e->device->caps);
+    rx_gpu_call c = rx_gpu_values_call(e->values, step, e->caps);
     return rx_quant_takes_fold(&c);
 }
 
@@ -89,9 +82,9 @@ static bool is_inner(const rx_program *p, uint32_t v)
 }
 
 /* All that read the result of step i are products that can do its work. */
-static bool is_foldable(rx_exec *e, size_t i)
+static bool is_foldable(const rx_gpu_folds *e, size_t i)
 {
-    const rx_program *p = e->program;
+    const rx_program *p = e->values->program;
     const rx_step *s = &p->steps[i];
     if ((s->op != RX_OP_rms_norm && s->op != RX_OP_mul) || !has_form(e, s))
         return false;
@@ -102,7 +95,7 @@ static bool is_foldable(rx_exec *e, size_t i)
     for (size_t j = i + 1; j <= value->last; j++)
         for (uint32_t k = 0; k < p->steps[j].n_in; k++) {
             const uint32_t in = p->steps[j].in[k];
-            if (in == RX_NO_VALUE || e->values.roots[in] != v)
+            if (in == RX_NO_VALUE || e->values->roots[in] != v)
                 continue;
             if (in != v || k != 0 || !takes_fold(e, j))
                 return false;
@@ -112,19 +105,19 @@ static bool is_foldable(rx_exec *e, size_t i)
 
 /* ---- In front of state_write ----------------------------------------------------------------- */
 
-static bool takes_rope(rx_exec *e, size_t step, size_t rope)
+static bool takes_rope(const rx_gpu_folds *e, size_t step, size_t rope)
 {
     rx_view in[RX_FOLD_OPERANDS];
-    const rx_gpu_fold fold = rx_vk_fold_of(e, rope, in);
-    rx_gpu_call c = rx_gpu_values_call(&e->values, step, &e->device->caps);
+    const rx_gpu_fold fold = rx_gpu_fold_of(e->values, rope, in);
+    rx_gpu_call c = rx_gpu_values_call(e->values, step, e->caps);
     c.fold = &fold;
-    return e->program->steps[step].support != RLX_SUPPORT_HOST && rx_rope_takes_write(&c);
+    return e->values->program->steps[step].support != RLX_SUPPORT_HOST && rx_rope_takes_write(&c);
 }
 
 /* The state_write that alone reads the result of step i, a rope, and can do its work; 0: none. */
-static size_t find_write(rx_exec *e, size_t i)
+static size_t find_write(const rx_gpu_folds *e, size_t i)
 {
-    const rx_program *p = e->program;
+    const rx_program *p = e->values->program;
     const rx_step *s = &p->steps[i];
     size_t found = 0;
     if (s->op != RX_OP_rope || s->support == RLX_SUPPORT_HOST || !is_inner(p, s->out[0]))
@@ -132,7 +125,7 @@ static size_t find_write(rx_exec *e, size_t i)
     for (size_t j = i + 1; j <= p->values[s->out[0]].last; j++)
         for (uint32_t k = 0; k < p->steps[j].n_in; k++) {
             const uint32_t in = p->steps[j].in[k];
-            if (in == RX_NO_VALUE || e->values.roots[in] != s->out[0])
+            if (in == RX_NO_VALUE || e->values->roots[in] != s->out[0])
                 continue;
             if (found || p->steps[j].op != RX_OP_state_write || k != 1)
                 return 0;
@@ -141,14 +134,12 @@ static size_t find_write(rx_exec *e, size_t i)
     return found && takes_rope(e, found, i) && operands_stay(e, i, found) ? found : 0;
 }
 
-/* ---- All -------------------------------------------------------------------------------------- */
+/* ---- All ------------------------------------------------------------------------------------- */
 
-void rx_vk_find_folds(rx_exec *e, uint32_t *fold)
+void rx_gpu_find_folds(const rx_gpu_folds *e, uint32_t *fold)
 {
-    const rx_program *p = e->program;
-    for (size_t i = 0; i < p->n_steps; i++)
-        fold[i] = RX_VK_NO_FOLD;
-    for (size_t i = 0; i < p->n_steps && !e->no_folds; i++) {
+    const rx_program *p = e->values->program;
+    for (size_t i = 0; i < p->n_steps; i++) {
         const size_t write = find_write(e, i);
         if (write) {
             fold[i] = fold[write] = (uint32_t)i;

@@ -20,7 +20,7 @@ void rx_vk_recording_destroy(rx_exec *e, rx_vk_recording *r)
         d->vk.DestroyDescriptorPool(d->handle, r->sets, NULL);
     if (r->tables.n)
         rx_vk_upload_finish(d, NULL);
-    rx_vk_pool_destroy(d, &r->tables);
+    rx_gpu_pool_destroy(&d->memory, &r->tables);
     rx_free(r->dims);
     rx_free(r->list);
     rx_free(r->first);
@@ -88,8 +88,8 @@ typedef struct lowered {
     size_t step;
     const rx_gpu_call *call;
     rx_gpu_build build;
-    rx_vk_place *scratch, *tables;
-    rx_vk_derived **derived;
+    rx_gpu_place *scratch, *tables;
+    rx_gpu_packed **derived;
 } lowered;
 
 static bool has_memory(const rx_exec *e, uint32_t value)
@@ -97,7 +97,7 @@ static bool has_memory(const rx_exec *e, uint32_t value)
     return value != RX_NO_VALUE && rx_vk_value_place(e, value).block;
 }
 
-static void bind_place(rx_vk_dispatch *x, uint32_t k, rx_vk_place p)
+static void bind_place(rx_vk_dispatch *x, uint32_t k, rx_gpu_place p)
 {
     x->bind[k] = p;
     x->begin[k] = p.offset;
@@ -114,7 +114,7 @@ static void bind_nothing(rx_vk_dispatch *x, uint32_t k, const rx_exec *e)
 /* Narrows binding k to a window of it. */
 static void bind_window(const binder *b, rx_vk_dispatch *x, uint32_t k, rx_gpu_window w)
 {
-    rx_vk_place *p = &x->bind[k];
+    rx_gpu_place *p = &x->bind[k];
     const uint64_t most = b->e->device->caps.max_binding_bytes & ~(uint64_t)15;
     if (w.bytes) {
         p->offset += w.at;
@@ -131,7 +131,7 @@ static rlx_status bind_value(binder *b, rx_vk_dispatch *x, uint32_t k, uint32_t 
 {
     rx_exec *e = b->e;
     uint64_t begin, end;
-    rx_vk_place p = rx_vk_value_place(e, value);
+    rx_gpu_place p = rx_vk_value_place(e, value);
     rx_gpu_extent(view, &begin, &end);
     if (begin == end) { /* no elements: its place may be another tensor's */
         bind_nothing(x, k, e);
@@ -214,7 +214,7 @@ static rlx_status add_dispatch(binder *b, const lowered *l, const rx_gpu_dispatc
 
 static uint64_t align_scratch(uint64_t bytes)
 {
-    return (bytes + RX_VK_ALIGN - 1) / RX_VK_ALIGN * RX_VK_ALIGN;
+    return (bytes + RX_GPU_ALIGN - 1) / RX_GPU_ALIGN * RX_GPU_ALIGN;
 }
 
 /* Where the scratch of a step begins. */
@@ -245,7 +245,7 @@ static rlx_status place_scratch(binder *b, lowered *l)
             continue;
         else if (l->call->out[i - l->build.n_scratch].rank >= 0)
             rx_gpu_extent(&l->call->out[i - l->build.n_scratch], &begin, &bytes);
-        l->scratch[i] = (rx_vk_place){&b->e->scratch, at, bytes ? bytes : 16};
+        l->scratch[i] = (rx_gpu_place){&b->e->scratch, at, bytes ? bytes : 16};
         at += align_scratch(l->scratch[i].bytes);
     }
     b->scratch_next = at;
@@ -264,8 +264,8 @@ static rlx_status upload_tables(binder *b, lowered *l)
         return rx_fail_memory(b->err, "constants of a step", sizeof *l->tables);
     for (size_t i = 0; i < l->build.n_tables; i++) {
         const rx_gpu_table *t = &l->build.tables[i];
-        RLX_TRY(rx_vk_pool_add(d, &b->r->tables, t->bytes, TABLE_BLOCK, "constants of kernels",
-                               &l->tables[i], b->err));
+        RLX_TRY(rx_gpu_pool_add(&d->memory, &b->r->tables, t->bytes, TABLE_BLOCK,
+                                "constants of kernels", &l->tables[i], b->err));
         RLX_TRY(rx_vk_upload(d, &l->tables[i], 0, t->data, t->bytes, b->err));
     }
     return RLX_OK;
@@ -285,8 +285,8 @@ static rlx_status find_derived(binder *b, lowered *l)
             &e->program->values[e->values.roots[e->program->steps[l->step].in[want->in]]];
         uint32_t item = v->index + (v->space == RX_SPACE_CONSTANT ? (uint32_t)e->program->n_params
                                                                   : 0);
-        RLX_TRY(rx_vk_weights_derive(e->weights, item, &l->call->in[want->in], want,
-                                     &l->derived[i], b->err));
+        RLX_TRY(rx_gpu_weights_pack(e->weights, item, &l->call->in[want->in], want,
+                                    &l->derived[i], b->err));
         bool known = false;
         for (size_t k = 0; k < r->n_derived && !known; k++)
             known = r->derived[k] == l->derived[i];
@@ -328,7 +328,7 @@ static rlx_status lower_step(binder *b, size_t i)
 
 static bool overlaps(const rx_exec *e, uint32_t a, uint32_t b)
 {
-    rx_vk_place p = rx_vk_value_place(e, a), q = rx_vk_value_place(e, b);
+    rx_gpu_place p = rx_vk_value_place(e, a), q = rx_vk_value_place(e, b);
     return p.block && p.block == q.block && p.offset < q.offset + q.bytes &&
            q.offset < p.offset + p.bytes;
 }

@@ -86,7 +86,7 @@ static rlx_status submit_stage(rx_device *d, rx_vk_copier *c, rx_vk_stage *s, rl
 
 typedef struct upload {
     rx_device *device;
-    const rx_vk_place *to;
+    const rx_gpu_place *to;
     uint64_t offset, bytes;
     const char *data;
     size_t first_stage;
@@ -166,7 +166,7 @@ static rlx_status upload_pieces(upload *u, rlx_error *err)
     return u->status;
 }
 
-rlx_status rx_vk_upload(rx_device *d, const rx_vk_place *to, uint64_t offset, const void *data,
+rlx_status rx_vk_upload(rx_device *d, const rx_gpu_place *to, uint64_t offset, const void *data,
                         uint64_t bytes, rlx_error *err)
 {
     if (!bytes)
@@ -199,7 +199,7 @@ rlx_status rx_vk_upload_finish(rx_device *d, rlx_error *err)
 }
 
 /* Starts the copy of a piece into a stage. */
-static rlx_status fetch_piece(rx_device *d, const rx_vk_place *from, uint64_t offset,
+static rlx_status fetch_piece(rx_device *d, const rx_gpu_place *from, uint64_t offset,
                               uint64_t bytes, rx_vk_stage **out, rlx_error *err)
 {
     rx_vk_stage *s;
@@ -216,7 +216,7 @@ static rlx_status fetch_piece(rx_device *d, const rx_vk_place *from, uint64_t of
 }
 
 /* Two stages at work: one is being filled while the host empties the other. */
-static rlx_status download_pieces(rx_device *d, const rx_vk_place *from, uint64_t offset,
+static rlx_status download_pieces(rx_device *d, const rx_gpu_place *from, uint64_t offset,
                                   char *data, uint64_t bytes, rlx_error *err)
 {
     const uint64_t step = RX_VK_STAGE_BYTES;
@@ -237,7 +237,7 @@ static rlx_status download_pieces(rx_device *d, const rx_vk_place *from, uint64_
     return RLX_OK;
 }
 
-rlx_status rx_vk_download(rx_device *d, const rx_vk_place *from, uint64_t offset, void *data,
+rlx_status rx_vk_download(rx_device *d, const rx_gpu_place *from, uint64_t offset, void *data,
                           uint64_t bytes, rlx_error *err)
 {
     if (!bytes)
@@ -255,7 +255,7 @@ rlx_status rx_vk_download(rx_device *d, const rx_vk_place *from, uint64_t offset
     return st;
 }
 
-static rlx_status fill_zero(rx_device *d, const rx_vk_place *to, rlx_error *err)
+static rlx_status fill_zero(rx_device *d, const rx_gpu_place *to, rlx_error *err)
 {
     rx_vk_stage *s;
     RLX_TRY(take_stage(d, &d->down, &s, err));
@@ -269,7 +269,7 @@ static rlx_status fill_zero(rx_device *d, const rx_vk_place *to, rlx_error *err)
     return settle_stage(d, s, err);
 }
 
-rlx_status rx_vk_zero(rx_device *d, const rx_vk_place *to, rlx_error *err)
+rlx_status rx_vk_zero(rx_device *d, const rx_gpu_place *to, rlx_error *err)
 {
     if (!to->bytes)
         return RLX_OK;

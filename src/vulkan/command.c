@@ -50,7 +50,7 @@ static void write_set(rx_device *d, const rx_vk_dispatch *x)
     VkDescriptorBufferInfo buffers[RX_GPU_MAX_BIND];
     VkWriteDescriptorSet writes[RX_GPU_MAX_BIND];
     for (uint32_t i = 0; i < x->n_bind; i++) {
-        const rx_vk_place *p = &x->bind[i];
+        const rx_gpu_place *p = &x->bind[i];
         uint64_t range = p->bytes ? (p->bytes + 15) & ~(uint64_t)15 : 16;
         buffers[i] = (VkDescriptorBufferInfo){p->block->buffer, p->offset, range};
         writes[i] = (VkWriteDescriptorSet){
@@ -93,7 +93,7 @@ rlx_status rx_vk_sets_create(rx_device *d, rx_vk_dispatch *list, size_t n, VkDes
 #define MAX_TOUCHED 256
 
 typedef struct touched {
-    const rx_vk_block *block;
+    const rx_block *block;
     uint64_t begin, end;
     bool write;
 } touched;

@@ -274,10 +274,11 @@ rlx_status rx_vk_open(size_t index, const rlx_device_desc *desc, rx_device **out
     d->instance = vk;
     d->gpu = l->gpus[index];
     d->caps = d->gpu.caps;
+    rx_vk_memory_init(d);
     d->has_transfer = d->gpu.transfer_family != d->gpu.family;
     d->mapped = choose_mapped(&d->gpu);
     d->full_barrier = rx_env_flag(RX_ENV_FULL_BARRIER);
-    d->target = (rx_target){.name = "vulkan", .align = RX_VK_ALIGN, .user = d,
+    d->target = (rx_target){.name = "vulkan", .align = RX_GPU_ALIGN, .user = d,
                             .loose_bytes = RX_GPU_LOOSE_BYTES,
                             .has_host = d->gpu.host_missing, .support = target_support,
                             .takes_strided = target_takes_strided, .eval = rx_host_eval};

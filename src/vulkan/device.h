@@ -9,8 +9,7 @@
 #include <stdatomic.h>
 
 #include "base/thread.h"
-#include "gpu/plan.h"
-#include "runtime/backend.h"
+#include "gpu/memory.h"
 #include "vulkan/caps.h"
 
 /* ---- Memory: memory.c ----------------------------------------------------------------------- */
@@ -22,43 +21,19 @@ typedef enum rx_vk_kind {
 } rx_vk_kind;
 
 /* One allocation with one buffer over it. */
-typedef struct rx_vk_block {
+struct rx_block {
     VkDeviceMemory memory;
     VkBuffer buffer;
     uint64_t bytes;
     char *map; /* NULL: not mapped */
-} rx_vk_block;
-
-/* A range of a block. Tensors have room up to the next multiple of RX_VK_ALIGN. */
-typedef struct rx_vk_place {
-    const rx_vk_block *block;
-    uint64_t offset, bytes;
-} rx_vk_place;
-
-#define RX_VK_ALIGN 256 /* no device asks for more */
-
-/* Tensors with one end, in as few blocks as the limits allow. */
-typedef struct rx_vk_pool {
-    rx_vk_block **blocks;
-    size_t n, cap;
-    uint64_t used; /* in the newest block */
-} rx_vk_pool;
+};
 
 rlx_status rx_vk_block_create(rx_device *d, rx_vk_kind kind, uint64_t bytes, const char *what,
-                              rx_vk_block *out, rlx_error *err);
+                              rx_block *out, rlx_error *err);
 /* A zero block is fine. */
-void rx_vk_block_destroy(rx_device *d, rx_vk_block *b);
-/* Places n tensors of bytes[i] bytes. On failure nothing is kept. */
-rlx_status rx_vk_pool_create(rx_device *d, const uint64_t *bytes, size_t n, const char *what,
-                             rx_vk_pool *pool, rx_vk_place *out, rlx_error *err);
-/* Adds one tensor; a new block has at least `block_bytes` bytes, as far as the device allows. */
-rlx_status rx_vk_pool_add(rx_device *d, rx_vk_pool *pool, uint64_t bytes, uint64_t block_bytes,
-                          const char *what, rx_vk_place *out, rlx_error *err);
-void rx_vk_pool_destroy(rx_device *d, rx_vk_pool *pool);
-/* Places the values of a program's arena: at their planned offsets where one block is enough, else
- * packed anew. out: by value. */
-rlx_status rx_vk_arena_create(rx_device *d, const rx_program *p, rx_vk_pool *pool, rx_vk_place *out,
-                              rlx_error *err);
+void rx_vk_block_destroy(rx_device *d, rx_block *b);
+/* What the pools use. */
+void rx_vk_memory_init(rx_device *d);
 
 /* ---- Queues and copies: buffer.c ------------------------------------------------------------ */
 
@@ -72,7 +47,7 @@ typedef struct rx_vk_queue {
 #define RX_VK_STAGE_BYTES ((uint64_t)8 << 20)
 
 typedef struct rx_vk_stage {
-    rx_vk_block block;
+    rx_block block;
     VkCommandBuffer commands;
     VkFence fence;
     bool busy;
@@ -92,14 +67,14 @@ typedef struct rx_vk_copier {
 bool rx_vk_copier_init(rx_device *d, rx_vk_copier *c, rx_vk_queue *queue, rx_vk_kind kind);
 void rx_vk_copier_finish(rx_device *d, rx_vk_copier *c);
 /* Copies host bytes to a place that no running work uses, perhaps still after the return. */
-rlx_status rx_vk_upload(rx_device *d, const rx_vk_place *to, uint64_t offset, const void *data,
+rlx_status rx_vk_upload(rx_device *d, const rx_gpu_place *to, uint64_t offset, const void *data,
                         uint64_t bytes, rlx_error *err);
 /* Waits for uploads under way. */
 rlx_status rx_vk_upload_finish(rx_device *d, rlx_error *err);
 /* Copies to the host; work that writes the place is done. */
-rlx_status rx_vk_download(rx_device *d, const rx_vk_place *from, uint64_t offset, void *data,
+rlx_status rx_vk_download(rx_device *d, const rx_gpu_place *from, uint64_t offset, void *data,
                           uint64_t bytes, rlx_error *err);
-rlx_status rx_vk_zero(rx_device *d, const rx_vk_place *to, rlx_error *err);
+rlx_status rx_vk_zero(rx_device *d, const rx_gpu_place *to, rlx_error *err);
 
 /* ---- Pipelines: pipeline.c ------------------------------------------------------------------ */
 
@@ -144,6 +119,7 @@ struct rx_device {
     const rx_vk_instance *instance;
     rx_vk_gpu gpu;
     rx_gpu_caps caps;        /* after the self-check */
+    rx_gpu_memory memory;
     VkDevice handle;
     rx_vk_functions vk;
     rx_vk_queue queue, transfer_queue;
@@ -175,48 +151,20 @@ typedef struct rx_vk_dispatch {
     VkPipeline pipeline;
     uint64_t key[2]; /* of the pipeline */
     VkDescriptorSet set;
-    rx_vk_place bind[RX_GPU_MAX_BIND];
+    rx_gpu_place bind[RX_GPU_MAX_BIND];
     uint64_t begin[RX_GPU_MAX_BIND], end[RX_GPU_MAX_BIND]; /* bytes touched, in the block */
     uint32_t n_bind, writes, n_push, step;
     uint32_t push[RX_GPU_MAX_PUSH];
     uint32_t groups[3];
 } rx_vk_dispatch;
 
-/* A packed form of a weight. */
-typedef struct rx_vk_derived {
-    uint32_t item;            /* of the weights */
-    uint64_t key;             /* kind and view */
-    rx_vk_place place;
-    uint64_t version;         /* of the item from which it was computed; 0: never */
+/* A dispatch that packs a weight. */
+struct rx_pack {
     VkDescriptorPool pool;
-    rx_vk_dispatch pack;
-} rx_vk_derived;
-
-typedef struct rx_vk_weight {
-    rx_vk_place place;
-    uint64_t version; /* counts sets; 0: never set */
-} rx_vk_weight;
-
-/* Params, then the constants of the program. The lock is held while a run is submitted, so that
- * packed forms are made in the order of the queue. */
-struct rx_weights {
-    rx_device *device;
-    rx_program *program;
-    rx_mutex lock;
-    rx_vk_pool pool, derived_pool;
-    rx_vk_weight *items;
-    size_t n_items;
-    rx_vk_derived **derived;
-    size_t n_derived, cap_derived;
+    rx_vk_dispatch dispatch;
 };
 
 rlx_status rx_vk_weights_create(rx_device *d, rx_program *p, rx_weights **out, rlx_error *err);
-rlx_status rx_vk_weights_set(rx_weights *w, size_t param, const void *data, size_t bytes,
-                             rlx_ownership own, rlx_error *err);
-void rx_vk_weights_destroy(rx_weights *w);
-/* The packed form of a weight seen as `view`, made if it is new; the lock is held. */
-rlx_status rx_vk_weights_derive(rx_weights *w, uint32_t item, const rx_view *view,
-                                const rx_gpu_derived *want, rx_vk_derived **out, rlx_error *err);
 
 /* ---- Recording: command.c ------------------------------------------------------------------- */
 
@@ -230,9 +178,9 @@ typedef struct rx_vk_recording {
     VkCommandBuffer *chunks; /* the whole run, cut into pieces bounded in time */
     size_t n_chunks;
     VkCommandBuffer *submits; /* room for what one run submits */
-    rx_vk_derived **derived;
+    rx_gpu_packed **derived;
     size_t n_derived, cap_derived;
-    rx_vk_pool tables;      /* constants of kernels */
+    rx_gpu_pool tables;     /* constants of kernels */
     const char **kernels;   /* by step */
     bool has_host;          /* some steps run on the host */
     bool has_folds;         /* some steps are done by those that follow */
@@ -270,7 +218,7 @@ typedef struct rx_vk_slot {
 } rx_vk_slot;
 
 typedef struct rx_vk_copy {
-    rx_vk_place to;
+    rx_gpu_place to;
     uint64_t from; /* in the staging ring's block */
     uint64_t bytes;
 } rx_vk_copy;
@@ -287,12 +235,12 @@ struct rx_exec {
     rx_program *program;
     rx_weights *weights;
     rx_arena arena;             /* owns the tables */
-    rx_vk_pool arena_pool, leaf_pool, flag_pool;
-    rx_vk_place *places;        /* by value that owns memory */
-    rx_vk_place flags;
-    rx_vk_block flags_host;     /* copy of the flags; unused when memory is mapped */
-    rx_vk_block scratch;
-    rx_vk_place scratch_place;
+    rx_gpu_pool arena_pool, leaf_pool, flag_pool;
+    rx_gpu_place *places;       /* by value that owns memory */
+    rx_gpu_place flags;
+    rx_block flags_host;        /* copy of the flags; unused when memory is mapped */
+    rx_block scratch;
+    rx_gpu_place scratch_place;
     rx_gpu_values values;
     const char *_Atomic *kernels; /* by step, of the last binding */
 
@@ -301,7 +249,7 @@ struct rx_exec {
     uint64_t n_binds;
     bool no_folds;              /* every step runs on its own */
 
-    rx_vk_block stage;          /* ring for inputs */
+    rx_block stage;             /* ring for inputs */
     uint64_t stage_head;
     rx_vk_copy *copies;         /* not submitted yet */
     size_t n_copies, cap_copies;
@@ -309,7 +257,7 @@ struct rx_exec {
     rx_vk_want wants[RX_VK_N_WANTS];
     size_t n_wants;
     bool wants_changed;
-    rx_vk_block results;        /* where wanted ranges go */
+    rx_block results;           /* where wanted ranges go */
     VkCommandBuffer fetch;      /* copies them */
     uint64_t fetched;           /* the last run that did */
     VkQueryPool clock;          /* begin and end of a part of a run; made when first asked for */
@@ -338,7 +286,7 @@ uint32_t rx_vk_exec_flags(rx_exec *e);
 double rx_vk_exec_seconds(rx_exec *e);
 const char *rx_vk_exec_kernel(rx_exec *e, size_t step);
 /* Where the root of a value is. */
-rx_vk_place rx_vk_value_place(const rx_exec *e, uint32_t value);
+rx_gpu_place rx_vk_value_place(const rx_exec *e, uint32_t value);
 
 /* bind.c */
 rlx_status rx_vk_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err);

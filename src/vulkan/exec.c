@@ -26,7 +26,7 @@ static rlx_status place_leaves(rx_exec *e, uint64_t *input_bytes, rlx_error *err
     const rx_program *p = e->program;
     size_t n = p->n_inputs + p->n_states;
     uint64_t *bytes = rx_arena_zero(&e->arena, (n + 1) * sizeof *bytes);
-    rx_vk_place *places = rx_arena_zero(&e->arena, (n + 1) * sizeof *places);
+    rx_gpu_place *places = rx_arena_zero(&e->arena, (n + 1) * sizeof *places);
     if (!bytes || !places)
         return rx_fail_memory(err, "inputs and states", n * sizeof *places);
     *input_bytes = 0;
@@ -35,8 +35,8 @@ static rlx_status place_leaves(rx_exec *e, uint64_t *input_bytes, rlx_error *err
         bytes[i] = p->values[port->value].bytes;
         *input_bytes += i < p->n_inputs ? bytes[i] + 16 : 0;
     }
-    RLX_TRY(rx_vk_pool_create(e->device, bytes, n, "inputs and states", &e->leaf_pool, places,
-                              err));
+    RLX_TRY(rx_gpu_pool_create(&e->device->memory, bytes, n, "inputs and states", &e->leaf_pool,
+                               places, err));
     /* All versions of a state have its memory. */
     for (size_t i = 0; i < p->n_values; i++) {
         const rx_pvalue *v = &p->values[i];
@@ -52,10 +52,11 @@ static rlx_status alloc_memory(rx_exec *e, rlx_error *err)
 {
     rx_device *d = e->device;
     uint64_t input_bytes = 0;
-    rx_vk_place flags;
-    RLX_TRY(rx_vk_arena_create(d, e->program, &e->arena_pool, e->places, err));
+    rx_gpu_place flags;
+    RLX_TRY(rx_gpu_arena_create(&d->memory, e->program, &e->arena_pool, e->places, err));
     RLX_TRY(place_leaves(e, &input_bytes, err));
-    RLX_TRY(rx_vk_pool_create(d, (uint64_t[]){16}, 1, "flags", &e->flag_pool, &flags, err));
+    RLX_TRY(rx_gpu_pool_create(&d->memory, (uint64_t[]){16}, 1, "flags", &e->flag_pool, &flags,
+                               err));
     e->flags = flags;
     RLX_TRY(rx_vk_zero(d, &flags, err));
     if (d->mapped)
@@ -101,9 +102,9 @@ static void exec_free(rx_exec *e)
     rx_vk_block_destroy(d, &e->stage);
     rx_vk_block_destroy(d, &e->scratch);
     rx_vk_block_destroy(d, &e->flags_host);
-    rx_vk_pool_destroy(d, &e->flag_pool);
-    rx_vk_pool_destroy(d, &e->leaf_pool);
-    rx_vk_pool_destroy(d, &e->arena_pool);
+    rx_gpu_pool_destroy(&d->memory, &e->flag_pool);
+    rx_gpu_pool_destroy(&d->memory, &e->leaf_pool);
+    rx_gpu_pool_destroy(&d->memory, &e->arena_pool);
     rx_free(e->copies);
     rx_arena_finish(&e->arena);
     rx_free(e);
@@ -155,7 +156,7 @@ void rx_vk_exec_destroy(rx_exec *e)
 
 /* ---- Host access ---------------------------------------------------------------------------- */
 
-rx_vk_place rx_vk_value_place(const rx_exec *e, uint32_t value)
+rx_gpu_place rx_vk_value_place(const rx_exec *e, uint32_t value)
 {
     uint32_t root = e->values.roots[value];
     const rx_pvalue *v = &e->program->values[root];
@@ -192,7 +193,7 @@ static rlx_status take_ring(rx_exec *e, uint64_t bytes, uint64_t *at, rlx_error 
 }
 
 /* Adds a copy to those of the next submit; one that goes on where the last ended is joined. */
-static rlx_status add_copy(rx_exec *e, const rx_vk_place *to, uint64_t from, uint64_t bytes,
+static rlx_status add_copy(rx_exec *e, const rx_gpu_place *to, uint64_t from, uint64_t bytes,
                            rlx_error *err)
 {
     rx_vk_copy *last = e->n_copies ? &e->copies[e->n_copies - 1] : NULL;
@@ -211,7 +212,7 @@ rlx_status rx_vk_exec_write(rx_exec *e, uint32_t value, size_t offset, const voi
                             size_t bytes, rlx_error *err)
 {
     const rx_pvalue *v = &e->program->values[value];
-    rx_vk_place to = e->places[value];
+    rx_gpu_place to = e->places[value];
     if (v->space != RX_SPACE_INPUT && v->space != RX_SPACE_STATE)
         return rx_fail(err, RLX_INTERNAL, "value %u is neither an input nor a state",
                        (unsigned)value);
@@ -253,7 +254,7 @@ static void add_want(rx_exec *e, uint32_t value, uint64_t offset, uint64_t bytes
 rlx_status rx_vk_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data, size_t bytes,
                            rlx_error *err)
 {
-    rx_vk_place from = rx_vk_value_place(e, value);
+    rx_gpu_place from = rx_vk_value_place(e, value);
     if (!bytes)
         return RLX_OK;
     if (!from.block)

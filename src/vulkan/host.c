@@ -9,12 +9,12 @@
 
 /* Host copies of places, each once. */
 typedef struct host_copy {
-    rx_vk_place place;
+    rx_gpu_place place;
     char *data;
     bool written;
 } host_copy;
 
-static host_copy *find_copy(host_copy *list, size_t *n, rx_vk_place p)
+static host_copy *find_copy(host_copy *list, size_t *n, rx_gpu_place p)
 {
     for (size_t i = 0; i < *n; i++)
         if (list[i].place.block == p.block && list[i].place.offset == p.offset &&

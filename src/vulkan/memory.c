@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Device memory: blocks (an allocation with one buffer over it), pools of tensors in blocks, and
- * the arena of a program. The budget is asked before anything is allocated. */
+/* Device memory: blocks, an allocation with one buffer over it each. The budget is asked before
+ * anything is allocated. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +83,7 @@ static VkResult create_buffer(rx_device *d, uint64_t bytes, VkBuffer *out)
     return d->vk.CreateBuffer(d->handle, &info, NULL, out);
 }
 
-static rlx_status allocate(rx_device *d, rx_vk_kind kind, const char *what, rx_vk_block *b,
+static rlx_status allocate(rx_device *d, rx_vk_kind kind, const char *what, rx_block *b,
                            rlx_error *err)
 {
     VkMemoryRequirements need;
@@ -110,11 +110,11 @@ static rlx_status allocate(rx_device *d, rx_vk_kind kind, const char *what, rx_v
 }
 
 rlx_status rx_vk_block_create(rx_device *d, rx_vk_kind kind, uint64_t bytes, const char *what,
-                              rx_vk_block *out, rlx_error *err)
+                              rx_block *out, rlx_error *err)
 {
-    *out = (rx_vk_block){.bytes = (bytes + RX_VK_ALIGN - 1) / RX_VK_ALIGN * RX_VK_ALIGN};
+    *out = (rx_block){.bytes = (bytes + RX_GPU_ALIGN - 1) / RX_GPU_ALIGN * RX_GPU_ALIGN};
     if (!out->bytes)
-        out->bytes = RX_VK_ALIGN;
+        out->bytes = RX_GPU_ALIGN;
     VkResult r = create_buffer(d, out->bytes, &out->buffer);
     rlx_status st = r == VK_SUCCESS ? allocate(d, kind, what, out, err)
                                     : rx_vk_fail(d, r, what, err);
@@ -123,16 +123,15 @@ rlx_status rx_vk_block_create(rx_device *d, rx_vk_kind kind, uint64_t bytes, con
     return st;
 }
 
-void rx_vk_block_destroy(rx_device *d, rx_vk_block *b)
+void rx_vk_block_destroy(rx_device *d, rx_block *b)
 {
     if (b->buffer)
         d->vk.DestroyBuffer(d->handle, b->buffer, NULL);
     if (b->memory)
         d->vk.FreeMemory(d->handle, b->memory, NULL);
-    *b = (rx_vk_block){0};
+    *b = (rx_block){0};
 }
 
-/* Says no before anything is allocated for a set of tensors. */
 static rlx_status check_total(rx_device *d, uint64_t bytes, uint64_t largest, const char *what,
                               rlx_error *err)
 {
@@ -146,108 +145,42 @@ static rlx_status check_total(rx_device *d, uint64_t bytes, uint64_t largest, co
                    (unsigned long long)d->gpu.max_block_bytes);
 }
 
-/* ---- Pools ---------------------------------------------------------------------------------- */
+/* ---- For the pools -------------------------------------------------------------------------- */
 
-static uint64_t round_up(uint64_t bytes)
+static rlx_status create_block(rx_device *d, uint64_t bytes, const char *what, rx_block **out,
+                               rlx_error *err)
 {
-    return bytes ? (bytes + RX_VK_ALIGN - 1) & ~(uint64_t)(RX_VK_ALIGN - 1) : RX_VK_ALIGN;
-}
-
-static rlx_status add_block(rx_device *d, rx_vk_pool *pool, uint64_t bytes, const char *what,
-                            rlx_error *err)
-{
-    if (!rx_grow(&pool->blocks, &pool->cap, pool->n + 1, sizeof *pool->blocks))
-        return rx_fail_memory(err, what, sizeof *pool->blocks);
-    rx_vk_block *b = rx_alloc(sizeof *b);
+    rx_block *b = rx_alloc(sizeof *b);
     if (!b)
         return rx_fail_memory(err, what, sizeof *b);
     rlx_status st = rx_vk_block_create(d, RX_VK_KERNEL, bytes, what, b, err);
-    if (st != RLX_OK) {
-        rx_free(b);
-        return st;
-    }
-    pool->blocks[pool->n++] = b;
-    pool->used = 0;
-    return RLX_OK;
-}
-
-rlx_status rx_vk_pool_add(rx_device *d, rx_vk_pool *pool, uint64_t bytes, uint64_t block_bytes,
-                          const char *what, rx_vk_place *out, rlx_error *err)
-{
-    uint64_t room = round_up(bytes), most = d->gpu.max_block_bytes;
-    if (bytes > UINT64_MAX / 2)
-        return rx_fail_memory(err, what, bytes);
-    if (!pool->n || pool->blocks[pool->n - 1]->bytes - pool->used < room) {
-        uint64_t size = block_bytes < most ? block_bytes : most;
-        RLX_TRY(add_block(d, pool, size > room ? size : room, what, err));
-    }
-    *out = (rx_vk_place){pool->blocks[pool->n - 1], pool->used, bytes};
-    pool->used += room;
-    return RLX_OK;
-}
-
-rlx_status rx_vk_pool_create(rx_device *d, const uint64_t *bytes, size_t n, const char *what,
-                             rx_vk_pool *pool, rx_vk_place *out, rlx_error *err)
-{
-    *pool = (rx_vk_pool){0};
-    uint64_t left = 0, largest = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (bytes[i] > UINT64_MAX / 2 || !rx_add_size(left, round_up(bytes[i]), &left))
-            return rx_fail_memory(err, what, UINT64_MAX);
-        largest = bytes[i] > largest ? bytes[i] : largest;
-    }
-    rlx_status st = check_total(d, left, largest, what, err);
-    for (size_t i = 0; i < n && st == RLX_OK; i++) {
-        st = rx_vk_pool_add(d, pool, bytes[i], left, what, &out[i], err);
-        left -= round_up(bytes[i]);
-    }
-    if (st != RLX_OK)
-        rx_vk_pool_destroy(d, pool);
-    return st;
-}
-
-void rx_vk_pool_destroy(rx_device *d, rx_vk_pool *pool)
-{
-    for (size_t i = 0; i < pool->n; i++) {
-        rx_vk_block_destroy(d, pool->blocks[i]);
-        rx_free(pool->blocks[i]);
-    }
-    rx_free(pool->blocks);
-    *pool = (rx_vk_pool){0};
-}
-
-/* ---- The arena of a program ----------------------------------------------------------------- */
-
-static rlx_status add_blocks(rx_device *d, const rx_program *p, const rx_gpu_arena *plan,
-                             rx_vk_pool *pool, rlx_error *err)
-{
-    const char *what = "the arena of the program";
-    if (round_up(p->memory.arena_bytes) <= d->gpu.max_block_bytes) /* whole, or even empty */
-        return add_block(d, pool, plan->blocks[0] + RX_VK_ALIGN, what, err);
-    RLX_TRY(check_total(d, p->memory.arena_bytes, plan->largest, what, err));
-    for (size_t i = 0; i < plan->n; i++)
-        RLX_TRY(add_block(d, pool, plan->blocks[i], what, err));
-    return RLX_OK;
-}
-
-rlx_status rx_vk_arena_create(rx_device *d, const rx_program *p, rx_vk_pool *pool, rx_vk_place *out,
-                              rlx_error *err)
-{
-    rx_gpu_arena plan = {0};
-    rx_gpu_spot *spots = rx_alloc((p->n_values + 1) * sizeof *spots);
-    rlx_status st;
-    *pool = (rx_vk_pool){0};
-    if (spots && rx_gpu_arena_plan(p, RX_VK_ALIGN, d->gpu.max_block_bytes, &plan, spots))
-        st = add_blocks(d, p, &plan, pool, err);
+    if (st == RLX_OK)
+        *out = b;
     else
-        st = rx_fail_memory(err, "the arena", p->n_values * sizeof *spots);
-    for (size_t i = 0; i < p->n_values && st == RLX_OK; i++)
-        if (rx_gpu_is_planned(&p->values[i]))
-            out[i] = (rx_vk_place){pool->blocks[spots[i].block], spots[i].offset,
-                                   p->values[i].bytes};
-    rx_free(plan.blocks);
-    rx_free(spots);
-    if (st != RLX_OK)
-        rx_vk_pool_destroy(d, pool);
+        rx_free(b);
     return st;
+}
+
+static void destroy_block(rx_device *d, rx_block *b)
+{
+    rx_vk_block_destroy(d, b);
+    rx_free(b);
+}
+
+static rlx_status wait_device(rx_device *d, rlx_error *err)
+{
+    rx_mutex_lock(&d->queue.lock);
+    rx_mutex_lock(&d->transfer_queue.lock);
+    VkResult r = atomic_load(&d->lost) ? VK_ERROR_DEVICE_LOST : d->vk.DeviceWaitIdle(d->handle);
+    rx_mutex_unlock(&d->transfer_queue.lock);
+    rx_mutex_unlock(&d->queue.lock);
+    return r == VK_SUCCESS ? RLX_OK : rx_vk_fail(d, r, "waiting for runs", err);
+}
+
+void rx_vk_memory_init(rx_device *d)
+{
+    d->memory = (rx_gpu_memory){.device = d, .max_block_bytes = d->gpu.max_block_bytes,
+                                .check = check_total, .create = create_block,
+                                .destroy = destroy_block, .upload = rx_vk_upload,
+                                .finish_uploads = rx_vk_upload_finish, .wait = wait_device};
 }

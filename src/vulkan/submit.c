@@ -172,11 +172,11 @@ static rlx_status record_packing(submission *s, rlx_error *err)
     const rx_vk_recording *r = e->now;
     VkCommandBuffer cb;
     for (size_t i = 0; i < r->n_derived; i++) {
-        rx_vk_derived *x = r->derived[i];
+        rx_gpu_packed *x = r->derived[i];
         if (x->version == e->weights->items[x->item].version)
             continue;
         RLX_TRY(own_commands(s, &cb, err));
-        rx_vk_record(e->device, cb, &x->pack, 1);
+        rx_vk_record(e->device, cb, &x->pack->dispatch, 1);
     }
     return RLX_OK;
 }
@@ -185,7 +185,7 @@ static rlx_status record_packing(submission *s, rlx_error *err)
 static void packing_done(rx_exec *e)
 {
     for (size_t i = 0; e->now && i < e->now->n_derived; i++) {
-        rx_vk_derived *x = e->now->derived[i];
+        rx_gpu_packed *x = e->now->derived[i];
         x->version = e->weights->items[x->item].version;
     }
 }
@@ -271,7 +271,7 @@ static rlx_status record_fetch(rx_exec *e, rlx_error *err)
     rx_vk_barrier(d, e->fetch);
     for (size_t i = 0; i < e->n_wants; i++) {
         const rx_vk_want *w = &e->wants[i];
-        rx_vk_place p = rx_vk_value_place(e, w->value);
+        rx_gpu_place p = rx_vk_value_place(e, w->value);
         VkBufferCopy copy = {p.offset + w->offset, w->at, w->bytes};
         d->vk.CmdCopyBuffer(e->fetch, p.block->buffer, e->results.buffer, 1, &copy);
     }

@@ -15,7 +15,7 @@ void rx_wg_recording_destroy(rx_exec *e, rx_wg_recording *r)
     rx_wg_groups_release(d, r->list, r->n);
     rx_wg_pipelines_release(d, r->list, r->n);
     rx_wg_block_destroy(d, &r->constants);
-    rx_wg_pool_destroy(d, &r->tables);
+    rx_gpu_pool_destroy(&d->memory, &r->tables);
     rx_free(r->dims);
     rx_free(r->list);
     rx_free(r->first);
@@ -81,8 +81,8 @@ typedef struct lowered {
     size_t step;
     rx_gpu_call call;
     rx_gpu_build build;
-    rx_wg_place *scratch, *tables;
-    rx_wg_derived **derived;
+    rx_gpu_place *scratch, *tables;
+    rx_gpu_packed **derived;
 } lowered;
 
 static bool has_memory(const rx_exec *e, uint32_t value)
@@ -91,13 +91,13 @@ static bool has_memory(const rx_exec *e, uint32_t value)
 }
 
 /* Something harmless: each binding has its own, so that they do not overlap. */
-static rx_wg_place nothing(const rx_exec *e, uint32_t k)
+static rx_gpu_place nothing(const rx_exec *e, uint32_t k)
 {
-    return (rx_wg_place){&e->device->nothing, (uint64_t)k * RX_WG_ALIGN, 16};
+    return (rx_gpu_place){&e->device->nothing, (uint64_t)k * RX_GPU_ALIGN, 16};
 }
 
 /* Narrows a binding to a window of it. */
-static void bind_window(const binder *b, rx_wg_place *p, rx_gpu_window w)
+static void bind_window(const binder *b, rx_gpu_place *p, rx_gpu_window w)
 {
     const uint64_t most = b->e->device->caps.max_binding_bytes & ~(uint64_t)15;
     if (w.bytes) {
@@ -113,7 +113,7 @@ static rlx_status bind_value(binder *b, rx_wg_dispatch *x, uint32_t k, uint32_t 
 {
     rx_exec *e = b->e;
     uint64_t begin, end;
-    rx_wg_place p = rx_wg_value_place(e, value);
+    rx_gpu_place p = rx_wg_value_place(e, value);
     rx_gpu_extent(view, &begin, &end);
     if (begin == end) { /* no elements: its place may be another tensor's */
         x->bind[k] = nothing(e, k);
@@ -189,10 +189,10 @@ static rlx_status add_dispatch(binder *b, const lowered *l, const rx_gpu_dispatc
 /* ---- Steps to dispatches -------------------------------------------------------------------- */
 
 /* The next free place of the scratch blocks; *at counts through all of them. */
-static rlx_status take_scratch(binder *b, uint64_t bytes, uint64_t *at, rx_wg_place *out)
+static rlx_status take_scratch(binder *b, uint64_t bytes, uint64_t *at, rx_gpu_place *out)
 {
     const uint64_t most = b->e->device->gpu.max_block_bytes;
-    const uint64_t room = (bytes + RX_WG_ALIGN - 1) / RX_WG_ALIGN * RX_WG_ALIGN;
+    const uint64_t room = (bytes + RX_GPU_ALIGN - 1) / RX_GPU_ALIGN * RX_GPU_ALIGN;
     if (*at % most + room > most && *at % most)
         *at += most - *at % most;
     const uint64_t block = *at / most;
@@ -200,7 +200,7 @@ static rlx_status take_scratch(binder *b, uint64_t bytes, uint64_t *at, rx_wg_pl
         return rx_fail(b->err, RLX_NO_MEMORY, "scratch of kernels: %llu bytes more are needed than "
                        "%d buffers of %s have", (unsigned long long)bytes, RX_WG_N_SCRATCH,
                        b->e->device->gpu.info.name);
-    *out = (rx_wg_place){&b->e->scratch[block], *at % most, bytes};
+    *out = (rx_gpu_place){&b->e->scratch[block], *at % most, bytes};
     *at += room;
     if (out->offset + room > b->scratch_bytes[block])
         b->scratch_bytes[block] = out->offset + room;
@@ -241,8 +241,8 @@ static rlx_status upload_tables(binder *b, lowered *l)
         return rx_fail_memory(b->err, "constants of a step", sizeof *l->tables);
     for (size_t i = 0; i < l->build.n_tables; i++) {
         const rx_gpu_table *t = &l->build.tables[i];
-        RLX_TRY(rx_wg_pool_add(d, &b->r->tables, t->bytes, TABLE_BLOCK, "constants of kernels",
-                               &l->tables[i], b->err));
+        RLX_TRY(rx_gpu_pool_add(&d->memory, &b->r->tables, t->bytes, TABLE_BLOCK,
+                                "constants of kernels", &l->tables[i], b->err));
         RLX_TRY(rx_wg_upload(d, &l->tables[i], 0, t->data, t->bytes, b->err));
     }
     return RLX_OK;
@@ -261,8 +261,8 @@ static rlx_status find_derived(binder *b, lowered *l)
         const rx_gpu_derived *want = &l->build.derived[i];
         const rx_pvalue *v = &p->values[e->values.roots[p->steps[l->step].in[want->in]]];
         uint32_t item = v->index + (v->space == RX_SPACE_CONSTANT ? (uint32_t)p->n_params : 0);
-        RLX_TRY(rx_wg_weights_derive(e->weights, item, &l->call.in[want->in], want, &l->derived[i],
-                                     b->err));
+        RLX_TRY(rx_gpu_weights_pack(e->weights, item, &l->call.in[want->in], want, &l->derived[i],
+                                    b->err));
         bool known = false;
         for (size_t k = 0; k < r->n_derived && !known; k++)
             known = r->derived[k] == l->derived[i];
@@ -303,7 +303,7 @@ static rlx_status lower_step(binder *b, size_t i)
 
 static bool overlaps(const rx_exec *e, uint32_t a, uint32_t b)
 {
-    rx_wg_place p = rx_wg_value_place(e, a), q = rx_wg_value_place(e, b);
+    rx_gpu_place p = rx_wg_value_place(e, a), q = rx_wg_value_place(e, b);
     return p.block && p.block == q.block && p.offset < q.offset + q.bytes &&
            q.offset < p.offset + p.bytes;
 }

@@ -28,7 +28,7 @@ static rlx_status limit_pending(rx_device *d, uint64_t bytes, rlx_error *err)
 }
 
 /* Whole words. */
-static rlx_status write_words(rx_device *d, const rx_wg_block *to, uint64_t at, const char *data,
+static rlx_status write_words(rx_device *d, const rx_block *to, uint64_t at, const char *data,
                               uint64_t bytes, rlx_error *err)
 {
     for (uint64_t done = 0; done < bytes; done += PIECE_BYTES) {
@@ -42,7 +42,7 @@ static rlx_status write_words(rx_device *d, const rx_wg_block *to, uint64_t at, 
 }
 
 /* A part of one word. Bytes behind the end of the tensor are nobody's; others are kept. */
-static rlx_status write_part(rx_device *d, const rx_wg_place *to, uint64_t offset,
+static rlx_status write_part(rx_device *d, const rx_gpu_place *to, uint64_t offset,
                              const char *data, uint64_t bytes, rlx_error *err)
 {
     uint64_t word = offset & ~(uint64_t)3;
@@ -53,7 +53,7 @@ static rlx_status write_part(rx_device *d, const rx_wg_place *to, uint64_t offse
     return write_words(d, to->block, to->offset + word, merged, 4, err);
 }
 
-rlx_status rx_wg_upload(rx_device *d, const rx_wg_place *to, uint64_t offset, const void *data,
+rlx_status rx_wg_upload(rx_device *d, const rx_gpu_place *to, uint64_t offset, const void *data,
                         uint64_t bytes, rlx_error *err)
 {
     const char *from = data;
@@ -78,7 +78,7 @@ static void on_map(WGPUEnum status, WGPUStringView m, void *event, void *lib)
     rx_wg_event_end(lib, e, m);
 }
 
-static rlx_status copy_piece(rx_device *d, const rx_wg_place *from, uint64_t begin, uint64_t end,
+static rlx_status copy_piece(rx_device *d, const rx_gpu_place *from, uint64_t begin, uint64_t end,
                              rlx_error *err)
 {
     rx_wg_library *lib = d->lib;
@@ -94,7 +94,7 @@ static rlx_status copy_piece(rx_device *d, const rx_wg_place *from, uint64_t beg
 }
 
 /* Copies the words from `begin` to `end` into the readback buffer and maps it. */
-static rlx_status map_piece(rx_device *d, const rx_wg_place *from, uint64_t begin, uint64_t end,
+static rlx_status map_piece(rx_device *d, const rx_gpu_place *from, uint64_t begin, uint64_t end,
                             const char **map, rlx_error *err)
 {
     rx_wg_library *lib = d->lib;
@@ -124,7 +124,7 @@ static rlx_status map_piece(rx_device *d, const rx_wg_place *from, uint64_t begi
     return *map ? RLX_OK : rx_fail(err, RLX_INTERNAL, "reading: %s maps nothing", lib->name);
 }
 
-static rlx_status download_locked(rx_device *d, const rx_wg_place *from, uint64_t offset,
+static rlx_status download_locked(rx_device *d, const rx_gpu_place *from, uint64_t offset,
                                   char *data, uint64_t bytes, rlx_error *err)
 {
     uint64_t need = bytes + 8 < PIECE_BYTES ? bytes + 8 : PIECE_BYTES;
@@ -149,7 +149,7 @@ static rlx_status download_locked(rx_device *d, const rx_wg_place *from, uint64_
     return RLX_OK;
 }
 
-rlx_status rx_wg_download(rx_device *d, const rx_wg_place *from, uint64_t offset, void *data,
+rlx_status rx_wg_download(rx_device *d, const rx_gpu_place *from, uint64_t offset, void *data,
                           uint64_t bytes, rlx_error *err)
 {
     if (!bytes)

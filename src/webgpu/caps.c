@@ -127,7 +127,7 @@ static void fill_caps(rx_wg_library *lib, rx_wg_gpu *gpu, const WGPUAdapterInfo 
         .is_software = is_software(info)};
     uint64_t most = gpu->caps.is_software ? (uint64_t)1 << 30 : (uint64_t)4 << 30;
     gpu->max_block_bytes = (l->maxBufferSize < most ? l->maxBufferSize : most) &
-                           ~(uint64_t)(RX_WG_ALIGN - 1);
+                           ~(uint64_t)(RX_GPU_ALIGN - 1);
 }
 
 /* ---- Words ---------------------------------------------------------------------------------- */
@@ -182,9 +182,9 @@ static bool is_enough(const rx_wg_gpu *gpu, char *why)
                  gpu->info.name, (unsigned)c->max_bindings);
     else if (c->max_invocations < 128 || c->max_shared_bytes < 16384)
         snprintf(why, 256, "%.100s has limits below those of WebGPU", gpu->info.name);
-    else if (!c->binding_align || RX_WG_ALIGN % c->binding_align)
+    else if (!c->binding_align || RX_GPU_ALIGN % c->binding_align)
         snprintf(why, 256, "%.100s places bindings at multiples of %u bytes, which do not divide "
-                 "%d", gpu->info.name, (unsigned)c->binding_align, RX_WG_ALIGN);
+                 "%d", gpu->info.name, (unsigned)c->binding_align, RX_GPU_ALIGN);
     else
         return true;
     return false;

@@ -83,7 +83,7 @@ static void fill_constants(const rx_wg_dispatch *x, uint32_t *words)
     }
 }
 
-static WGPUBindGroup make_group(rx_device *d, const rx_wg_dispatch *x, const rx_wg_block *constants,
+static WGPUBindGroup make_group(rx_device *d, const rx_wg_dispatch *x, const rx_block *constants,
                                 uint64_t at)
 {
     WGPUBindGroupEntry entries[RX_GPU_MAX_BIND + 1];
@@ -95,7 +95,7 @@ static WGPUBindGroup make_group(rx_device *d, const rx_wg_dispatch *x, const rx_
         bool bound = i < x->n_bind; /* else the kernel has it for other constants only */
         entries[n++] = (WGPUBindGroupEntry){
             .binding = i, .buffer = bound ? x->bind[i].block->buffer : d->nothing.buffer,
-            .offset = bound ? x->begin[i] : (uint64_t)i * RX_WG_ALIGN,
+            .offset = bound ? x->begin[i] : (uint64_t)i * RX_GPU_ALIGN,
             .size = bound ? x->end[i] - x->begin[i] : 16};
     }
     if (x->pipeline->uniform_words)
@@ -108,7 +108,7 @@ static WGPUBindGroup make_group(rx_device *d, const rx_wg_dispatch *x, const rx_
 }
 
 static rlx_status make_groups(rx_device *d, rx_wg_dispatch *list, size_t n,
-                              const rx_wg_block *constants, rlx_error *err)
+                              const rx_block *constants, rlx_error *err)
 {
     uint64_t at = 0;
     bool ok = true;
@@ -125,10 +125,10 @@ static rlx_status make_groups(rx_device *d, rx_wg_dispatch *list, size_t n,
 }
 
 rlx_status rx_wg_groups_create(rx_device *d, rx_wg_dispatch *list, size_t n,
-                               rx_wg_block *constants, rlx_error *err)
+                               rx_block *constants, rlx_error *err)
 {
     uint64_t bytes = 0, at = 0;
-    *constants = (rx_wg_block){0};
+    *constants = (rx_block){0};
     for (size_t i = 0; i < n; i++)
         bytes += constant_bytes(d, &list[i]);
     if (!n)
@@ -141,7 +141,7 @@ rlx_status rx_wg_groups_create(rx_device *d, rx_wg_dispatch *list, size_t n,
     }
     if (st == RLX_OK && bytes)
         st = rx_wg_block_create(d, RX_WG_CONSTANTS, bytes, "constants of kernels", constants, err);
-    rx_wg_place all = {constants, 0, bytes};
+    rx_gpu_place all = {constants, 0, bytes};
     if (st == RLX_OK && bytes)
         st = rx_wg_upload(d, &all, 0, data, bytes, err);
     if (st == RLX_OK)

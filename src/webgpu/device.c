@@ -406,7 +406,7 @@ static rlx_status init_parts(rx_device *d, rlx_error *err)
     st = rx_wg_pipelines_init(d, err);
     if (st != RLX_OK)
         goto no_pipelines;
-    st = rx_wg_block_create(d, RX_WG_KERNEL, RX_WG_ALIGN * RX_GPU_MAX_BIND, "absent operands",
+    st = rx_wg_block_create(d, RX_WG_KERNEL, RX_GPU_ALIGN * RX_GPU_MAX_BIND, "absent operands",
                             &d->nothing, err);
     if (st == RLX_OK)
         return RLX_OK;
@@ -450,9 +450,10 @@ rlx_status rx_wg_open(size_t index, const rlx_device_desc *desc, rx_device **out
     d->lib = lib;
     d->gpu = l->gpus[index];
     d->caps = d->gpu.caps;
+    rx_wg_memory_init(d);
     d->no_fetch = rx_env_flag(RX_ENV_BENCH_DISPATCH_ONLY);
     d->force_upload = rx_env_flag(RX_ENV_FORCE_INPUT_UPLOAD);
-    d->target = (rx_target){.name = "webgpu", .align = RX_WG_ALIGN, .user = d,
+    d->target = (rx_target){.name = "webgpu", .align = RX_GPU_ALIGN, .user = d,
                             .loose_bytes = RX_GPU_LOOSE_BYTES,
                             .support = rx_gpu_support, .takes_strided = rx_gpu_takes_strided,
                             .eval = rx_host_eval};

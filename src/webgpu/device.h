@@ -6,8 +6,7 @@
 #ifndef RX_WEBGPU_DEVICE_H
 #define RX_WEBGPU_DEVICE_H
 
-#include "gpu/plan.h"
-#include "runtime/backend.h"
+#include "gpu/memory.h"
 #include "webgpu/loader.h"
 
 /* ---- Adapters: caps.c ----------------------------------------------------------------------- */
@@ -31,52 +30,29 @@ bool rx_wg_wanted_backend(WGPUEnum *out, char why[256]);
 /* ---- Memory: memory.c ----------------------------------------------------------------------- */
 
 /* New blocks are all zero: WebGPU promises it. */
-typedef struct rx_wg_block {
+struct rx_block {
     WGPUBuffer buffer;
     uint64_t bytes;
-} rx_wg_block;
-
-/* A range of a block. Tensors have room up to the next multiple of RX_WG_ALIGN. */
-typedef struct rx_wg_place {
-    const rx_wg_block *block;
-    uint64_t offset, bytes;
-} rx_wg_place;
-
-#define RX_WG_ALIGN 256 /* no device asks for more */
-
-/* Tensors with one end, in as few blocks as the limits allow. */
-typedef struct rx_wg_pool {
-    rx_wg_block **blocks;
-    size_t n, cap;
-    uint64_t used; /* in the newest block */
-} rx_wg_pool;
+};
 
 #define RX_WG_KERNEL (WGPU_USAGE_STORAGE | WGPU_USAGE_COPY_SRC | WGPU_USAGE_COPY_DST)
 #define RX_WG_CONSTANTS (WGPU_USAGE_UNIFORM | WGPU_USAGE_COPY_DST)
 #define RX_WG_READBACK (WGPU_USAGE_MAP_READ | WGPU_USAGE_COPY_DST)
 
 rlx_status rx_wg_block_create(rx_device *d, WGPUFlags usage, uint64_t bytes, const char *what,
-                              rx_wg_block *out, rlx_error *err);
+                              rx_block *out, rlx_error *err);
 /* A zero block is fine. Work that uses it may still run. */
-void rx_wg_block_destroy(rx_device *d, rx_wg_block *b);
-/* Places n tensors of bytes[i] bytes. On failure nothing is kept. */
-rlx_status rx_wg_pool_create(rx_device *d, const uint64_t *bytes, size_t n, const char *what,
-                             rx_wg_pool *pool, rx_wg_place *out, rlx_error *err);
-/* Adds one tensor; a new block has at least `block_bytes` bytes, as far as the device allows. */
-rlx_status rx_wg_pool_add(rx_device *d, rx_wg_pool *pool, uint64_t bytes, uint64_t block_bytes,
-                          const char *what, rx_wg_place *out, rlx_error *err);
-void rx_wg_pool_destroy(rx_device *d, rx_wg_pool *pool);
-/* The arena of a program: out[i] for each value that is planned. */
-rlx_status rx_wg_arena_create(rx_device *d, const rx_program *p, rx_wg_pool *pool,
-                              rx_wg_place *out, rlx_error *err);
+void rx_wg_block_destroy(rx_device *d, rx_block *b);
+/* What the pools use. */
+void rx_wg_memory_init(rx_device *d);
 
 /* ---- Copies: buffer.c ----------------------------------------------------------------------- */
 
 /* Copies are in the order of the queue: after work that was submitted, before work to come. */
-rlx_status rx_wg_upload(rx_device *d, const rx_wg_place *to, uint64_t offset, const void *data,
+rlx_status rx_wg_upload(rx_device *d, const rx_gpu_place *to, uint64_t offset, const void *data,
                         uint64_t bytes, rlx_error *err);
 /* Waits for all work before. */
-rlx_status rx_wg_download(rx_device *d, const rx_wg_place *from, uint64_t offset, void *data,
+rlx_status rx_wg_download(rx_device *d, const rx_gpu_place *from, uint64_t offset, void *data,
                           uint64_t bytes, rlx_error *err);
 
 /* ---- Pipelines: pipeline.c ------------------------------------------------------------------ */
@@ -113,7 +89,7 @@ typedef struct rx_wg_pipelines {
 typedef struct rx_wg_dispatch {
     rx_wg_pipeline *pipeline;
     WGPUBindGroup group;
-    rx_wg_place bind[RX_GPU_MAX_BIND];     /* as the kernel sees them */
+    rx_gpu_place bind[RX_GPU_MAX_BIND];    /* as the kernel sees them */
     uint8_t alias[RX_GPU_MAX_BIND];        /* 1 + the binding that has this one's memory too */
     uint64_t begin[RX_GPU_MAX_BIND], end[RX_GPU_MAX_BIND]; /* bound, in the block */
     uint32_t shifted;                      /* bit i: binding i begins after begin[] of its alias */
@@ -150,15 +126,16 @@ struct rx_device {
     rx_wg_library *lib;
     rx_wg_gpu gpu;
     rx_gpu_caps caps;
+    rx_gpu_memory memory;
     WGPUDevice handle;
     WGPUQueue queue;
     rx_wg_watch *watch;
     rx_mutex scope_lock;  /* error scopes are a stack of the device */
     rx_mutex read_lock;   /* guards readback */
-    rx_wg_block readback; /* for downloads; made when first used */
+    rx_block readback;    /* for downloads; made when first used */
     atomic_uint_fast64_t pending_bytes; /* written since the queue was last emptied */
     rx_wg_pipelines pipelines;
-    rx_wg_block nothing;  /* what absent operands bind, each binding a piece of its own */
+    rx_block nothing;     /* what absent operands bind, each binding a piece of its own */
     bool no_fetch;        /* RLX_BENCH_DISPATCH_ONLY */
     bool force_upload;    /* RLX_FORCE_INPUT_UPLOAD */
 };
@@ -183,41 +160,13 @@ void rx_wg_selfcheck(rx_device *d);
 
 /* ---- Weights: weights.c --------------------------------------------------------------------- */
 
-/* A packed form of a weight. */
-typedef struct rx_wg_derived {
-    uint32_t item;            /* of the weights */
-    uint64_t key;             /* kind and view */
-    rx_wg_place place;
-    uint64_t version;         /* of the item from which it was computed; 0: never */
-    rx_wg_block constants;
-    rx_wg_dispatch pack;
-} rx_wg_derived;
-
-typedef struct rx_wg_weight {
-    rx_wg_place place;
-    uint64_t version; /* counts sets; 0: never set */
-} rx_wg_weight;
-
-/* Params, then the constants of the program. The lock is held while a run is submitted, so that
- * packed forms are made in the order of the queue. */
-struct rx_weights {
-    rx_device *device;
-    rx_program *program;
-    rx_mutex lock;
-    rx_wg_pool pool, derived_pool;
-    rx_wg_weight *items;
-    size_t n_items;
-    rx_wg_derived **derived;
-    size_t n_derived, cap_derived;
+/* A dispatch that packs a weight. */
+struct rx_pack {
+    rx_block constants;
+    rx_wg_dispatch dispatch;
 };
 
 rlx_status rx_wg_weights_create(rx_device *d, rx_program *p, rx_weights **out, rlx_error *err);
-rlx_status rx_wg_weights_set(rx_weights *w, size_t param, const void *data, size_t bytes,
-                             rlx_ownership own, rlx_error *err);
-void rx_wg_weights_destroy(rx_weights *w);
-/* The packed form of a weight seen as `view`, made if it is new; the lock is held. */
-rlx_status rx_wg_weights_derive(rx_weights *w, uint32_t item, const rx_view *view,
-                                const rx_gpu_derived *want, rx_wg_derived **out, rlx_error *err);
 
 /* ---- Commands: command.c -------------------------------------------------------------------- */
 
@@ -225,7 +174,7 @@ rlx_status rx_wg_weights_derive(rx_weights *w, uint32_t item, const rx_view *vie
 rlx_status rx_wg_settle_bindings(rx_device *d, rx_wg_dispatch *x, rlx_error *err);
 /* Makes the bind groups of n dispatches, with their constants in *constants. */
 rlx_status rx_wg_groups_create(rx_device *d, rx_wg_dispatch *list, size_t n,
-                               rx_wg_block *constants, rlx_error *err);
+                               rx_block *constants, rlx_error *err);
 void rx_wg_groups_release(rx_device *d, rx_wg_dispatch *list, size_t n);
 /* One pass with these dispatches. */
 void rx_wg_encode(rx_device *d, WGPUCommandEncoder to, const rx_wg_dispatch *list, size_t n);
@@ -238,10 +187,10 @@ typedef struct rx_wg_recording {
     rx_wg_dispatch *list;
     size_t n, cap;
     size_t *first;          /* of each step, and the end */
-    rx_wg_block constants;
-    rx_wg_derived **derived;
+    rx_block constants;
+    rx_gpu_packed **derived;
     size_t n_derived, cap_derived;
-    rx_wg_pool tables;      /* constants of kernels */
+    rx_gpu_pool tables;     /* constants of kernels */
     const char **kernels;   /* by step */
     bool has_folds;         /* some steps are done by those that follow */
     bool uses_flags;
@@ -264,7 +213,7 @@ typedef struct rx_wg_want {
 } rx_wg_want;
 
 typedef struct rx_wg_slot {
-    rx_wg_block readback; /* word 0: flags; then the wants */
+    rx_block readback;    /* word 0: flags; then the wants */
     rx_wg_event *event;   /* of the run; NULL: none */
     uint64_t index;       /* of the run's last submit */
     const char *map;      /* while it is mapped */
@@ -278,10 +227,10 @@ struct rx_exec {
     rx_weights *weights;
     rx_arena arena;             /* owns the tables */
     rx_gpu_values values;
-    rx_wg_pool arena_pool, leaf_pool;
-    rx_wg_place *places;        /* by value that owns memory */
-    rx_wg_place flags;
-    rx_wg_block scratch[RX_WG_N_SCRATCH];
+    rx_gpu_pool arena_pool, leaf_pool;
+    rx_gpu_place *places;        /* by value that owns memory */
+    rx_gpu_place flags;
+    rx_block scratch[RX_WG_N_SCRATCH];
     char **shadows;             /* by input: the bytes it has on the device; NULL: not kept */
     uint64_t *shadow_bytes;     /* how many of them are valid */
     const char *_Atomic *kernels; /* by step, of the last binding */
@@ -314,7 +263,7 @@ rlx_status rx_wg_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data
 uint32_t rx_wg_exec_flags(rx_exec *e);
 const char *rx_wg_exec_kernel(rx_exec *e, size_t step);
 /* Where the root of a value is. */
-rx_wg_place rx_wg_value_place(const rx_exec *e, uint32_t value);
+rx_gpu_place rx_wg_value_place(const rx_exec *e, uint32_t value);
 
 /* bind.c */
 rlx_status rx_wg_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err);

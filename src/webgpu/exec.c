@@ -27,7 +27,7 @@ static rlx_status place_leaves(rx_exec *e, rlx_error *err)
     const rx_program *p = e->program;
     size_t n = p->n_inputs + p->n_states;
     uint64_t *bytes = rx_arena_zero(&e->arena, (n + 1) * sizeof *bytes);
-    rx_wg_place *places = rx_arena_zero(&e->arena, (n + 1) * sizeof *places);
+    rx_gpu_place *places = rx_arena_zero(&e->arena, (n + 1) * sizeof *places);
     if (!bytes || !places)
         return rx_fail_memory(err, "inputs and states", n * sizeof *places);
     for (size_t i = 0; i < n; i++) {
@@ -35,8 +35,8 @@ static rlx_status place_leaves(rx_exec *e, rlx_error *err)
         bytes[i] = p->values[port->value].bytes;
     }
     bytes[n] = 16;
-    RLX_TRY(rx_wg_pool_create(e->device, bytes, n + 1, "inputs and states", &e->leaf_pool, places,
-                              err));
+    RLX_TRY(rx_gpu_pool_create(&e->device->memory, bytes, n + 1, "inputs and states",
+                               &e->leaf_pool, places, err));
     /* All versions of a state have its memory. */
     for (size_t i = 0; i < p->n_values; i++) {
         const rx_pvalue *v = &p->values[i];
@@ -60,8 +60,8 @@ static void exec_free(rx_exec *e)
         rx_free(e->shadows[i]);
     for (size_t i = 0; i < RX_WG_N_SCRATCH; i++)
         rx_wg_block_destroy(d, &e->scratch[i]);
-    rx_wg_pool_destroy(d, &e->leaf_pool);
-    rx_wg_pool_destroy(d, &e->arena_pool);
+    rx_gpu_pool_destroy(&d->memory, &e->leaf_pool);
+    rx_gpu_pool_destroy(&d->memory, &e->arena_pool);
     rx_arena_finish(&e->arena);
     rx_free(e);
 }
@@ -81,7 +81,7 @@ rlx_status rx_wg_exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_exec
                                     : rx_fail_memory(err, "the steps of the program",
                                                      p->n_values * sizeof *e->places);
     if (st == RLX_OK)
-        st = rx_wg_arena_create(d, p, &e->arena_pool, e->places, err);
+        st = rx_gpu_arena_create(&d->memory, p, &e->arena_pool, e->places, err);
     if (st == RLX_OK)
         st = place_leaves(e, err);
     if (st != RLX_OK)
@@ -112,7 +112,7 @@ void rx_wg_exec_destroy(rx_exec *e)
 
 /* ---- Host access ---------------------------------------------------------------------------- */
 
-rx_wg_place rx_wg_value_place(const rx_exec *e, uint32_t value)
+rx_gpu_place rx_wg_value_place(const rx_exec *e, uint32_t value)
 {
     uint32_t root = e->values.roots[value];
     const rx_pvalue *v = &e->program->values[root];
@@ -155,7 +155,7 @@ rlx_status rx_wg_exec_write(rx_exec *e, uint32_t value, size_t offset, const voi
                        (unsigned)value);
     if (!bytes || (v->space == RX_SPACE_INPUT && is_same_input(e, v, offset, data, bytes)))
         return RLX_OK;
-    rx_wg_place to = e->places[value];
+    rx_gpu_place to = e->places[value];
     if (v->space == RX_SPACE_INPUT && offset == 0)
         to.bytes = bytes; /* what is behind these bytes is nobody's */
     if (v->space == RX_SPACE_STATE)
@@ -180,7 +180,7 @@ static rx_wg_want *find_want(rx_exec *e, uint32_t value, uint64_t offset, uint64
 rlx_status rx_wg_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data, size_t bytes,
                            rlx_error *err)
 {
-    rx_wg_place from = rx_wg_value_place(e, value);
+    rx_gpu_place from = rx_wg_value_place(e, value);
     if (!bytes)
         return RLX_OK;
     if (!from.block)

@@ -32,9 +32,9 @@ static rlx_status run_kernel(rx_device *d, rx_kernel kernel, uint32_t local, uin
     rx_gpu_dispatch from = {.kernel = kernel, .n_bind = 1, .writes = 1, .spec = {local},
                             .n_spec = 1, .groups = {1, 1, 1}};
     rx_wg_dispatch x = {.n_bind = 1, .groups = {1, 1, 1}};
-    rx_wg_block block, constants = {0};
+    rx_block block, constants = {0};
     RLX_TRY(rx_wg_block_create(d, RX_WG_KERNEL, BYTES, "the self-check", &block, err));
-    x.bind[0] = (rx_wg_place){&block, 0, BYTES};
+    x.bind[0] = (rx_gpu_place){&block, 0, BYTES};
     rlx_status st = rx_wg_settle_bindings(d, &x, err);
     if (st == RLX_OK)
         st = rx_wg_pipelines_get(d, &from, 1, &x, err);

@@ -206,10 +206,10 @@ static void encode_packing(rx_exec *e, WGPUCommandEncoder to)
 {
     const rx_wg_recording *r = e->now;
     for (size_t i = 0; i < r->n_derived; i++) {
-        rx_wg_derived *x = r->derived[i];
+        rx_gpu_packed *x = r->derived[i];
         if (x->version == e->weights->items[x->item].version)
             continue;
-        rx_wg_encode(e->device, to, &x->pack, 1);
+        rx_wg_encode(e->device, to, &x->pack->dispatch, 1);
         x->version = e->weights->items[x->item].version;
     }
 }
@@ -224,7 +224,7 @@ static void encode_fetch(const submission *s, WGPUCommandEncoder to)
                                               0, 4);
     for (size_t i = 0; s->whole && i < e->n_wants; i++) {
         const rx_wg_want *w = &e->wants[i];
-        rx_wg_place p = rx_wg_value_place(e, w->value);
+        rx_gpu_place p = rx_wg_value_place(e, w->value);
         lib->CommandEncoderCopyBufferToBuffer(to, p.block->buffer, p.offset + w->offset, buffer,
                                               w->at, w->bytes);
     }

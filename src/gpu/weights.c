@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/* Weights and constants of a program on the device, shared by clones, and packed forms of weights
+ * that kernels ask for. */
+#include "gpu/memory.h"
+
+/* New blocks of packed weights are as large as all there are, within these bounds. */
+#define MIN_BLOCK ((uint64_t)1 << 20)
+#define MAX_BLOCK ((uint64_t)256 << 20)
+
+/* ---- Creation ------------------------------------------------------------------------------- */
+
+/* Bytes of params and constants. */
+static void list_sizes(const rx_program *p, uint64_t *bytes)
+{
+    for (size_t i = 0; i < p->n_params; i++)
+        bytes[i] = p->values[p->params[i].value].bytes;
+    for (size_t i = 0; i < p->n_values; i++)
+        if (p->values[i].space == RX_SPACE_CONSTANT && p->values[i].view_of < 0)
+            bytes[p->n_params + p->values[i].index] = p->values[i].bytes;
+}
+
+static rlx_status place_items(rx_weights *w, rlx_error *err)
+{
+    size_t n = w->n_items;
+    uint64_t *bytes = rx_alloc_zero((n + 1) * sizeof *bytes);
+    rx_gpu_place *places = rx_alloc((n + 1) * sizeof *places);
+    rlx_status st = bytes && places ? RLX_OK
+                                    : rx_fail_memory(err, "the weights", n * sizeof *bytes);
+    if (st == RLX_OK) {
+        list_sizes(w->program, bytes);
+        st = rx_gpu_pool_create(w->memory, bytes, n, "the weights of the program", &w->pool, places,
+                                err);
+    }
+    for (size_t i = 0; i < n && st == RLX_OK; i++)
+        w->items[i].place = places[i];
+    rx_free(bytes);
+    rx_free(places);
+    return st;
+}
+
+static rlx_status upload_constants(rx_weights *w, rlx_error *err)
+{
+    const rx_program *p = w->program;
+    const rx_gpu_memory *m = w->memory;
+    for (size_t i = 0; i < p->n_constants; i++) {
+        rx_gpu_weight *item = &w->items[p->n_params + i];
+        RLX_TRY(m->upload(m->device, &item->place, 0, p->constants[i], item->place.bytes, err));
+        item->version = 1;
+    }
+    return RLX_OK;
+}
+
+rlx_status rx_gpu_weights_create(const rx_gpu_memory *m, const rx_gpu_packer *packer, rx_program *p,
+                                 rx_weights **out, rlx_error *err)
+{
+    *out = NULL;
+    rx_weights *w = rx_alloc_zero(sizeof *w);
+    if (!w)
+        return rx_fail_memory(err, "the weights", sizeof *w);
+    w->memory = m;
+    w->packer = packer;
+    w->program = p;
+    w->n_items = p->n_params + p->n_constants;
+    w->items = rx_alloc_zero((w->n_items + 1) * sizeof *w->items);
+    if (!w->items || !rx_mutex_init(&w->lock)) {
+        rx_fail_memory(err, "the weights", (w->n_items + 1) * sizeof *w->items);
+        rx_free(w->items);
+        rx_free(w);
+        return RLX_NO_MEMORY;
+    }
+    rlx_status st = place_items(w, err);
+    if (st == RLX_OK)
+        st = upload_constants(w, err);
+    if (st != RLX_OK) {
+        rx_gpu_weights_destroy(w);
+        return st;
+    }
+    *out = w;
+    return RLX_OK;
+}
+
+static void free_packed(rx_weights *w, rx_gpu_packed *x)
+{
+    w->packer->destroy(w->memory->device, x->pack);
+    rx_free(x);
+}
+
+void rx_gpu_weights_destroy(rx_weights *w)
+{
+    if (!w)
+        return;
+    const rx_gpu_memory *m = w->memory;
+    if (m->finish_uploads)
+        m->finish_uploads(m->device, NULL);
+    for (size_t i = 0; i < w->n_packed; i++)
+        free_packed(w, w->packed[i]);
+    rx_free(w->packed);
+    rx_gpu_pool_destroy(m, &w->packed_pool);
+    rx_gpu_pool_destroy(m, &w->pool);
+    rx_mutex_finish(&w->lock);
+    rx_free(w->items);
+    rx_free(w);
+}
+
+/* ---- Setting -------------------------------------------------------------------------------- */
+
+rlx_status rx_gpu_weights_set(rx_weights *w, size_t param, const void *data, size_t bytes,
+                              rlx_ownership own, rlx_error *err)
+{
+    (void)own; /* the device has a copy either way */
+    const rx_gpu_memory *m = w->memory;
+    rx_gpu_weight *item = &w->items[param];
+    rx_mutex_lock(&w->lock);
+    /* Runs may be using the weight that is about to change. */
+    rlx_status st = item->version && m->wait ? m->wait(m->device, err) : RLX_OK;
+    if (st == RLX_OK)
+        st = m->upload(m->device, &item->place, 0, data, bytes, err);
+    if (st == RLX_OK)
+        item->version++;
+    rx_mutex_unlock(&w->lock);
+    return st;
+}
+
+/* ---- Packed forms --------------------------------------------------------------------------- */
+
+static uint64_t next_block_bytes(const rx_gpu_pool *pool)
+{
+    const uint64_t sum = MIN_BLOCK + pool->total;
+    return sum < MAX_BLOCK ? sum : MAX_BLOCK;
+}
+
+static rlx_status make_packed(rx_weights *w, rx_gpu_packed *x, const rx_gpu_derived *want,
+                              rlx_error *err)
+{
+    RLX_TRY(rx_gpu_pool_add(w->memory, &w->packed_pool, want->bytes,
+                            next_block_bytes(&w->packed_pool), "a packed weight", &x->place, err));
+    return w->packer->create(w->memory->device, &want->pack, &w->items[x->item].place, &x->place,
+                             &x->pack, err);
+}
+
+rlx_status rx_gpu_weights_pack(rx_weights *w, uint32_t item, const rx_view *view,
+                               const rx_gpu_derived *want, rx_gpu_packed **out, rlx_error *err)
+{
+    uint64_t key = rx_gpu_derived_key(view, want);
+    for (size_t i = 0; i < w->n_packed; i++) {
+        *out = w->packed[i];
+        if ((*out)->item == item && (*out)->key == key)
+            return RLX_OK;
+    }
+    if (!rx_grow(&w->packed, &w->cap_packed, w->n_packed + 1, sizeof *w->packed))
+        return rx_fail_memory(err, "packed weights", sizeof *w->packed);
+    rx_gpu_packed *x = rx_alloc_zero(sizeof *x);
+    if (!x)
+        return rx_fail_memory(err, "packed weights", sizeof *x);
+    x->item = item;
+    x->key = key;
+    rlx_status st = make_packed(w, x, want, err);
+    if (st != RLX_OK) {
+        free_packed(w, x);
+        return st;
+    }
+    w->packed[w->n_packed++] = x;
+    *out = x;
+    return RLX_OK;
+}

@@ -71,8 +71,9 @@ static rlx_status add_tiled(rx_gpu_build *b, const rx_gpu_call *c, const tiling 
 {
     const bool wide = is_wide_tiling(t);
     const int last = t->axes.rank - 1;
-    const uint32_t tile = 32, most = wide ? 128 : 256; /* best on an H200, of 32, 64 x 128 to 512 */
-    const uint32_t local = c->caps->max_invocations < most ? c->caps->max_invocations : most;
+    const uint32_t most = c->caps->max_invocations < 256 ? c->caps->max_invocations : 256;
+    const bool large = most == 256 && t->axes.dim[t->across] >= 64 && t->axes.dim[last] >= 64;
+    const uint32_t tile = wide && large ? 64 : 32, local = wide ? tile * tile / 16 : most;
     const uint32_t rows = tile_count(t->axes.dim[t->across], tile);
     const uint32_t columns = tile_count(t->axes.dim[last], tile);
     rx_gpu_dispatch *d = rx_gpu_add(b, wide ? RX_K_transpose_wide : RX_K_transpose, local);

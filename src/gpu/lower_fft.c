@@ -211,29 +211,35 @@ static rx_gpu_ref add_roots(rx_gpu_build *b, int64_t n)
 }
 
 #define MIN_POW2 64
-#define MAX_POW2 4096
+#define MAX_POW2 8192
+#define POW2_LOCAL 64 /* invocations that share lines; best on an H200, as 8 or 16 points are */
+
+/* BINS of fft_pow2.comp. */
+enum { NO_BINS, TO_BINS_POW2, FROM_BINS_POW2 };
 
 /* Dense lines of f32 whose length is a power of two, by fft_pow2.comp; false when they are not. */
-static bool add_pow2(rx_gpu_build *b, const spectral *s, uint32_t from, uint32_t to)
+static bool add_pow2(rx_gpu_build *b, const spectral *s, uint32_t from)
 {
     const rx_gpu_caps *caps = s->call->caps;
     const rx_view *x = &s->call->in[0], *y = &s->call->out[0];
-    bool bins = from == FROM_REAL && to == TO_COMPLEX;
-    int64_t length = bins ? s->points / 2 : s->points, team = length / 8;
-    if ((from != FROM_COMPLEX && !bins) || to != TO_COMPLEX || s->points % 2 ||
-        x->dtype != RLX_F32 || y->dtype != RLX_F32)
+    uint32_t bins = from == FROM_REAL ? TO_BINS_POW2 : from == FROM_HALF ? FROM_BINS_POW2 : NO_BINS;
+    int64_t length = bins ? s->points / 2 : s->points;
+    int64_t points = length <= 512 ? 8 : 16, team = length / points;
+    if (s->points % 2 || length < MIN_POW2 || length > MAX_POW2 || (length & (length - 1)))
         return false;
-    if (length < MIN_POW2 || length > MAX_POW2 || (length & (length - 1)) ||
-        team > caps->max_invocations || s->x_inner != 1 || s->x_size != s->points ||
+    if (x->dtype != RLX_F32 || y->dtype != RLX_F32 || s->x_inner != 1 ||
+        s->x_size != (bins == FROM_BINS_POW2 ? length + 1 : s->points) ||
         rx_gpu_offset(x) % 2 || rx_gpu_offset(y) % 2)
         return false;
-    uint32_t lines = team < 128 ? (uint32_t)(128 / team) : 1, log = 0;
-    if ((uint64_t)(length + team) * lines * 8 > caps->max_shared_bytes)
+    uint32_t lines = team < POW2_LOCAL ? (uint32_t)(POW2_LOCAL / team) : 1, log = 0;
+    if (team > caps->max_invocations ||
+        (uint64_t)(length + team) * lines * 4 > caps->max_shared_bytes)
         return false;
     while ((int64_t)1 << log < length)
         log++;
     rx_gpu_ref roots = add_roots(b, bins ? 2 * length : length);
-    rx_gpu_dispatch *d = rx_gpu_add(b, RX_K_fft_pow2, lines * (uint32_t)team);
+    rx_gpu_dispatch *d = rx_gpu_add(b, points == 8 ? RX_K_fft_pow2_8 : RX_K_fft_pow2_16,
+                                    lines * (uint32_t)team);
     const uint32_t spec[] = {log, lines, bins, s->inverse};
     for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
         rx_spec(d, spec[i]);
@@ -254,7 +260,7 @@ static rlx_status add_spectral(rx_gpu_build *b, spectral *s, uint32_t from, uint
 {
     const rx_gpu_call *c = s->call;
     const rx_view *y = &c->out[0];
-    if (add_pow2(b, s, from, to))
+    if (add_pow2(b, s, from))
         return b->status;
     s->room = ((int64_t)c->caps->max_shared_bytes - CIRCLE_BYTES) / 16;
     s->bluestein = !is_smooth(s->points);

@@ -55,6 +55,7 @@ const char *const rx_cases_shape[] = {
     "transpose(f32[7])",
     "$S=[0,3]|[3,0]|[0,0]|[1,65]|[129,1] : transpose(f32$S)",
     "transpose(f32[512,1024])",
+    "$P=[0,2,1]|[2,1,0]|[1,2,0] : transpose(f32[5,68,132]) {perm=$P}",
     "$T=f32|f16|i8|i64 $P=[0,2,1]|[2,0,1]|[2,1,0]|[1,2,0] : transpose($T[3,36,68]) {perm=$P}",
     "$T=f32|bf16|u8 : transpose($T[2,37,67]) {perm=[0,2,1]}",
     "transpose(f32[2,3,33,40,2]) {perm=[1,0,3,2,4]}",

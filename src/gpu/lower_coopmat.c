@@ -2,10 +2,11 @@
 /* Float products by cooperative matrices with f32 sums: f16 and bf16, and f32 as f16 under the
  * policy that lets it.
  *
- * Where the device keeps fragments as pack.comp writes them, both operands are packed (weights
- * once, others into scratch memory) and multiplied without shared memory. Elsewhere both go through
- * shared memory as they are. */
+ * Where the device keeps fragments as pack_rows.comp writes them, operands are packed (weights
+ * once, others into scratch memory, or not at all) and multiplied straight from memory. Elsewhere
+ * both go through shared memory as they are. */
 #include "gpu/product.h"
+#include "gpu/quant.h"
 
 /* Fewer multiplications than this are not worth two more dispatches. */
 #define MIN_WORK (INT64_C(1) << 20)
@@ -16,7 +17,8 @@ static int64_t round_up(int64_t x, int64_t unit) { return (x + unit - 1) / unit 
 
 /* One side of a product: rows x k, the columns of b being its rows. */
 typedef struct side {
-    bool is_b, is_bf16;
+    bool is_b;
+    bool in_tile4; /* in the order of quants of tile4.glsl */
     rx_gpu_ref ref;
     rlx_dtype type;
     int64_t rows, k, at, s_row, s_k;
@@ -30,7 +32,6 @@ static side make_side(const rx_product *p, bool is_b)
               .type = is_b ? p->b_type : p->a_type, .rows = is_b ? p->n : p->m, .k = p->k,
               .at = is_b ? p->b_at : p->a_at, .s_row = is_b ? p->b_n : p->a_m,
               .s_k = is_b ? p->b_k : p->a_k};
-    s.is_bf16 = s.type == RLX_BF16;
     const int64_t *stride = is_b ? p->b : p->a;
     for (int i = 0; i < p->n_axes; i++)
         if (stride[i]) {
@@ -77,18 +78,18 @@ static bool loads_vectors(const side *s)
 
 static void fill_pack(rx_gpu_dispatch *d, const side *s, rx_gpu_ref to, const rx_gpu_caps *caps)
 {
-    static const rx_kernel kernels[2][2][2] = { /* [bf16][b][vectors] */
-        {{RX_K_pack_a, RX_K_pack_a_v4}, {RX_K_pack_b, RX_K_pack_b_v4}},
-        {{RX_K_pack_a_bf, RX_K_pack_a_bf_v4}, {RX_K_pack_b_bf, RX_K_pack_b_bf_v4}}};
-    d->kernel = rlx_dtype_is_packed(s->type) ? RX_K_pack_b_quant
-                                             : kernels[s->is_bf16][s->is_b][loads_vectors(s)];
+    d->kernel = rlx_dtype_is_packed(s->type) ? RX_K_pack_rows_quant
+                : s->in_tile4                ? RX_K_pack_rows_tile4
+                : loads_vectors(s)           ? RX_K_pack_rows_v4
+                                             : RX_K_pack_rows;
     d->spec[0] = 128;
     d->n_spec = 1;
     rx_gpu_spec(d, s->type);
     rx_gpu_spec(d, s->s_row == 1 && s->s_k != 1);
+    rx_gpu_spec(d, s->is_b);
     rx_gpu_bind(d, s->ref, false);
     rx_gpu_bind(d, to, true);
-    int64_t n_groups = side_batches(s) * (packed_vectors(s) / 512);
+    int64_t n_groups = side_batches(s) * (packed_vectors(s) / (s->in_tile4 ? 1024 : 512));
     int n = s->n_axes;
     const int64_t words[] = {s->rows, s->k, n_groups, s->at, s->s_row, s->s_k,
                              n > 1 ? s->dim[n - 2] : 1, n > 0 ? s->dim[n - 1] : 1,
@@ -105,7 +106,9 @@ static uint32_t form_of(const rx_gpu_dispatch *d)
     uint32_t h = 2166136261u ^ d->kernel;
     for (uint32_t i = 0; i < d->n_push; i++)
         h = (h ^ d->push[i]) * 16777619u;
-    return (h ^ d->spec[1]) * 16777619u;
+    for (uint32_t i = 1; i < d->n_spec; i++)
+        h = (h ^ d->spec[i]) * 16777619u;
+    return h;
 }
 
 /* The packed form of a side: of a weight made once, else in every run. Blocks are decoded in every
@@ -123,68 +126,129 @@ static rx_gpu_ref pack_side(rx_gpu_build *b, const rx_product *p, const side *s)
         return ref;
     }
     rx_gpu_ref ref = rx_gpu_scratch(b, bytes);
-    rx_gpu_dispatch *d = rx_gpu_add(b, RX_K_pack_a, 128);
+    rx_gpu_dispatch *d = rx_gpu_add(b, RX_K_pack_rows, 128);
     fill_pack(d, s, ref, c->caps);
     return ref;
 }
 
-/* ---- The product of packed operands ---------------------------------------------------------- */
+/* ---- The product of fragments ---------------------------------------------------------------- */
+
+/* From where fragments come: both packed; a as its rows are, for few tiles or for very few; b
+ * quantised. */
+typedef enum frag_from { FROM_PACKED, FROM_ROWS, FROM_FEW_ROWS, FROM_TILE4 } frag_from;
 
 typedef struct frag_shape {
-    uint32_t slices;   /* of k inside a workgroup; 1: four subgroups side by side */
-    uint32_t cm, cn;   /* fragments of a subgroup */
+    frag_from from;
+    uint32_t side_m, side_n; /* subgroups of a workgroup beside each other */
+    uint32_t slices;         /* of k: times as many subgroups */
+    uint32_t cm, cn;         /* fragments of a subgroup */
 } frag_shape;
 
-/* Measured on an H200 (132 units): whole tiles of 128 x 128 pay from about 2.5 a unit; below, tiles
- * of 64 x 64 whose k is split in 2, and in 4 when even those are fewer than 3 a unit. Up to 32 rows
- * the reading of b is the limit: small tiles and many slices. */
-static frag_shape pick_shape(const rx_product *p)
+/* Quantised weights are read as they are up to so many rows: a pass that decodes them first costs
+ * less than decoding them for each tile when there are more. */
+#define TILE4_ROWS 1024
+#define MAX_SLICES 8
+
+static int64_t count_tiles(const rx_product *p, int64_t bm, int64_t bn)
+{
+    return ((p->m + bm - 1) / bm) * ((p->n + bn - 1) / bn) * rx_product_batches(p);
+}
+
+static bool takes_tile4(const rx_product *p, const side *a)
+{
+    return p->b_type == RLX_Q4_0 && p->m <= TILE4_ROWS && p->n % 64 == 0 && p->k % 128 == 0 &&
+           p->n_axes == 0 && loads_vectors(a) && rx_quant_keeps_tiles(p);
+}
+
+/* Slices of k for very few tiles: as short as they get, then as few as those make. */
+static uint32_t many_slices(int64_t k)
+{
+    int64_t steps = round_up(k, 64) / 64, each = (steps + MAX_SLICES - 1) / MAX_SLICES;
+    return (uint32_t)((steps + each - 1) / each);
+}
+
+static bool slices_fit(const frag_shape *s, const rx_product *p)
 {
     const rx_gpu_caps *caps = p->call->caps;
-    int64_t units = caps->compute_units ? caps->compute_units : 64, n_b = rx_product_batches(p);
-    int64_t steps = round_up(p->k, 64) / 64, tiles_n = (p->n + 63) / 64;
-    frag_shape s = {.slices = 1, .cm = p->m <= 16 ? 1 : p->m <= 32 ? 2 : 4, .cn = 4};
-    if (s.cm < 4) {
-        s.cn = tiles_n * n_b < 2 * units ? 2 : 4;
-        s.slices = 8;
+    uint32_t subgroups = s->side_m * s->side_n * s->slices;
+    return s->slices <= round_up(p->k, 64) / 64 && 32 * subgroups <= caps->max_invocations &&
+           subgroups * 16 * (s->cn * 16 + 4) * 4 <= caps->max_shared_bytes;
+}
+
+/* Measured on an H200 (132 units). Whole tiles of 128 x 128 pay from about 2.5 a unit; below, each
+ * is done by twice the subgroups, which split k. With fewer than 3 tiles of 64 x 64 a unit those
+ * split k in 4, and packing a would take a fifth of the time. When even those leave half of the
+ * units idle tiles are 16 x 32. Up to 32 rows the reading of b is the limit: small tiles and many
+ * slices. */
+static frag_shape pick_shape(const rx_product *p, const side *a)
+{
+    const rx_gpu_caps *caps = p->call->caps;
+    int64_t units = caps->compute_units ? caps->compute_units : 64;
+    int64_t small = count_tiles(p, 64, 64), whole = count_tiles(p, 128, 128);
+    bool rows = loads_vectors(a) && p->k % 64 == 0;
+    frag_shape s = {FROM_PACKED, 1, 1, 1, p->m <= 16 ? 1 : p->m <= 32 ? 2 : 4, 4};
+    if (takes_tile4(p, a)) {
+        s.from = FROM_TILE4;
+        s.slices = s.cm < 4 ? 4 : small < units * 3 ? 4 : 2;
+    } else if (s.cm < 4) {
+        s.cn = small < 2 * units ? 2 : 4;
+        s.slices = MAX_SLICES;
+    } else if (small * 2 <= units && rows) {
+        s = (frag_shape){FROM_FEW_ROWS, 1, 1, many_slices(p->k), 1, 2};
+    } else if (whole * 4 < units * 3) {
+        s.from = rows && a->type != RLX_F32 ? FROM_ROWS : FROM_PACKED;
+        s.slices = small < units * 3 ? 4 : 2;
     } else {
-        int64_t whole = ((p->m + 127) / 128) * ((p->n + 127) / 128) * n_b;
-        int64_t small = ((p->m + 63) / 64) * tiles_n * n_b;
-        if (whole * 2 < units * 5)
-            s.slices = small < units * 3 ? 4 : 2;
+        s.side_m = s.side_n = 2;
+        s.slices = whole * 2 < units * 5 ? 2 : 1;
     }
-    while (s.slices > 1 && ((int64_t)s.slices > steps ||
-                            s.slices * s.cm * 16 * 20 * 4 > caps->max_shared_bytes))
+    while (s.slices > 1 && !slices_fit(&s, p))
         s.slices /= 2;
     return s;
 }
 
 static bool writes_vectors(const rx_product *p) { return p->n % 8 == 0 && p->out_at % 8 == 0; }
 
-static void add_packed(rx_gpu_build *b, const rx_product *p)
+static rx_kernel frag_kernel(const rx_product *p, const frag_shape *s)
+{
+    static const rx_kernel kernels[2][3] = {
+        {RX_K_gemm_slice, RX_K_gemm_rows, RX_K_gemm_few},
+        {RX_K_gemm_slice_bf, RX_K_gemm_rows_bf, RX_K_gemm_few_bf}};
+    bool is_bf16 = p->a_type == RLX_BF16;
+    if (s->from == FROM_TILE4)
+        return RX_K_gemm_tile4;
+    if (s->from == FROM_FEW_ROWS && p->a_type == RLX_F32)
+        return RX_K_gemm_few_f32;
+    if (s->from == FROM_PACKED && s->slices == 1 && s->cm == 4)
+        return is_bf16 ? RX_K_gemm_frag_bf : RX_K_gemm_frag;
+    return kernels[is_bf16][s->from];
+}
+
+static void add_fragments(rx_gpu_build *b, const rx_product *p)
 {
     side a = make_side(p, false), w = make_side(p, true);
-    rx_gpu_ref a_ref = pack_side(b, p, &a), b_ref = pack_side(b, p, &w);
+    frag_shape s = pick_shape(p, &a);
+    bool packs_a = s.from == FROM_PACKED || s.from == FROM_TILE4;
+    a.in_tile4 = s.from == FROM_TILE4;
+    rx_gpu_ref a_ref = packs_a ? pack_side(b, p, &a) : p->a_ref;
+    rx_gpu_ref b_ref = a.in_tile4 ? rx_quant_tiles(b, p) : pack_side(b, p, &w);
     rx_product q = *p;
-    q.a_at = q.b_at = 0;
     q.k = round_up(p->k, 64);
-    packed_strides(p, &a, q.a);
+    q.b_at = 0;
     packed_strides(p, &w, q.b);
+    if (packs_a) {
+        q.a_at = 0;
+        packed_strides(p, &a, q.a);
+    }
 
-    frag_shape s = pick_shape(p);
-    bool sliced = s.slices > 1 || s.cm < 4;
-    static const rx_kernel kernels[2][2] = {{RX_K_gemm_frag, RX_K_gemm_slice},
-                                            {RX_K_gemm_frag_bf, RX_K_gemm_slice_bf}};
-    uint32_t side_m = sliced ? 1 : 2, side_n = sliced ? 1 : 2;
-    rx_gpu_dispatch *d = rx_gpu_add(b, kernels[a.is_bf16][sliced], sliced ? 32 * s.slices : 128);
+    uint32_t subgroups = s.side_m * s.side_n * s.slices;
+    rx_gpu_dispatch *d = rx_gpu_add(b, frag_kernel(p, &s), 32 * subgroups);
     rx_product_bind(d, &q, a_ref, b_ref);
     rx_product_spec(d, &q);
-    const uint32_t spec[] = {writes_vectors(p), side_m, side_n, s.slices, s.cm, s.cn};
+    const uint32_t spec[] = {writes_vectors(p), s.side_m, s.side_n, s.slices, s.cm, s.cn};
     for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
         rx_gpu_spec(d, spec[i]);
-    int64_t bm = 16 * s.cm * side_m, bn = 16 * s.cn * side_n;
-    uint64_t n_groups = (uint64_t)(((p->m + bm - 1) / bm) * ((p->n + bn - 1) / bn) *
-                                   rx_product_batches(p));
+    uint64_t n_groups = (uint64_t)count_tiles(p, 16 * s.cm * s.side_m, 16 * s.cn * s.side_n);
     rx_product_push(d, &q, n_groups);
     rx_gpu_grid(d, p->call->caps, n_groups);
 }
@@ -206,7 +270,7 @@ static coop_shape pick_coop_shape(const rx_product *p)
 {
     const rx_gpu_caps *caps = p->call->caps;
     int64_t units = caps->compute_units ? caps->compute_units : 32;
-    int64_t tiles = ((p->m + 127) / 128) * ((p->n + 127) / 128) * rx_product_batches(p);
+    int64_t tiles = count_tiles(p, 128, 128);
     coop_shape large = {4, 4}, small = {2, 2};
     return tiles >= units && coop_shared_bytes(large) <= caps->max_shared_bytes ? large : small;
 }
@@ -222,7 +286,7 @@ static void add_shared(rx_gpu_build *b, const rx_product *p)
 {
     side a = make_side(p, false), w = make_side(p, true);
     coop_shape s = pick_coop_shape(p);
-    rx_gpu_dispatch *d = rx_gpu_add(b, a.is_bf16 ? RX_K_gemm_coop_bf : RX_K_gemm_coop,
+    rx_gpu_dispatch *d = rx_gpu_add(b, a.type == RLX_BF16 ? RX_K_gemm_coop_bf : RX_K_gemm_coop,
                                     4 * p->call->caps->subgroup);
     rx_product_bind(d, p, p->a_ref, p->b_ref);
     rx_product_spec(d, p);
@@ -264,7 +328,7 @@ bool rx_product_coopmat(rx_gpu_build *b, const rx_product *p)
     if (p->n < 16 || p->k < 16 || p->m * p->n * p->k * rx_product_batches(p) < MIN_WORK)
         return false;
     if (caps->coopmat_fragments && fits_bindings(p)) {
-        add_packed(b, p);
+        add_fragments(b, p);
         return true;
     }
     if (rlx_dtype_is_packed(p->b_type))

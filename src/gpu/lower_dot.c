@@ -147,6 +147,17 @@ static void add_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids, rx
     d->groups[1] = (uint32_t)batches;
 }
 
+bool rx_quant_keeps_tiles(const rx_product *p)
+{
+    return is_possible(p, NULL) && make_tiled(p).n_rows == p->n;
+}
+
+rx_gpu_ref rx_quant_tiles(rx_gpu_build *b, const rx_product *p)
+{
+    tiled t = make_tiled(p);
+    return derive_tiles(b, p, &t);
+}
+
 /* Rows of x that shared memory holds. */
 static int64_t rows_that_fit(const rx_product *p)
 {

@@ -24,6 +24,10 @@ rx_gpu_ref rx_quant_grid(rx_gpu_build *b, const rx_gpu_call *c, uint32_t in);
  * gpu/lower_quant.c; ids: NULL, or operand 2, and the words of the residual describe it.
  * gpu/lower_dot.c */
 bool rx_quant_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids);
+/* Whether the weight of p, all of operand 1, is kept in the layout of tile4.glsl for products of
+ * few rows; its memory in that layout. */
+bool rx_quant_keeps_tiles(const rx_product *p);
+rx_gpu_ref rx_quant_tiles(rx_gpu_build *b, const rx_product *p);
 /* The product p in one dispatch with call->fold, if rx_quant_dot would take it. */
 bool rx_quant_dot_folds(const rx_product *p);
 /* Whether a dequant_matmul can do the step before it: rx_gpu_fold. gpu/lower_quant.c */

@@ -8,7 +8,7 @@
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_shader_subgroup_basic : require
 /* Product by cooperative matrices with f32 sums through shared memory, for devices whose fragments
- * are not those of pack_frag.comp: any size of subgroups; product.glsl says what is computed.
+ * are not those of pack_rows.comp: any size of subgroups; product.glsl says what is computed.
  *
  * A workgroup is SGM x SGN subgroups, each with 16 CM x 16 CN results. It walks along k in steps of
  * BK: the tiles [rows][BK] of a and [columns][BK] of b lie in shared memory as halves, zeros past

@@ -7,14 +7,20 @@
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_shader_subgroup_basic : require
-/* Product of operands in fragment order (pack.comp) by cooperative matrices with f32 sums;
- * product.glsl says what is computed. a_at, b_at and the strides of the batch count vectors of 16
- * bytes; k is a multiple of 64.
+/* Product by cooperative matrices with f32 sums straight from memory; product.glsl says what is
+ * computed. It is done transposed, the columns of b being the left operand: then neither side needs
+ * a move between registers. k is a multiple of 64 and is walked in steps of 16.
  *
  * A subgroup of 32 makes 16 CM x 16 CN results. It loads its fragments straight into registers, one
- * coalesced vector a lane, one step of k ahead of the multiplication; subgroups share through the
- * cache only. Without SLICES a workgroup is SGM x SGN subgroups side by side. With SLICES its
- * subgroups share one tile and split k; their sums are joined in shared memory, strip by strip. */
+ * step ahead of the multiplication; subgroups share through the cache only. SGM x SGN subgroups of
+ * a workgroup lie side by side. With SLICES there are SLICES_N times as many, which split k; their
+ * sums are joined in shared memory, 16 rows at a time.
+ *
+ * b is packed by pack_rows.comp; b_at and its strides count vectors of 16 bytes. So is a, unless
+ * ROWS: a as it is, 16-bit elements along k aligned to vectors, of which a lane loads 8 at once.
+ * FEW: rows too, for few results; four steps are loaded, then multiplied. X32: f32, rounded to f16.
+ * TILE4: b is q4_0 in the layout of tile4.glsl and decoded on the way, a is packed in the order of
+ * that, k is a multiple of 128 and n of 64. */
 #include "coopmat.glsl"
 
 layout(constant_id = 10) const uint SGM = 2;
@@ -24,116 +30,303 @@ layout(constant_id = 13) const uint CM = 4;
 layout(constant_id = 14) const uint CN = 4;
 
 const uint GROUP = 8; /* rows of tiles that are walked together, for the cache */
-#ifdef SLICES
-const uint UNROLL = 4, STRIP = 20;
-shared float strip[SLICES_N * CM * 16 * STRIP]; /* [slice][row][16 columns and a gap] */
+#if defined(TILE4)
+const uint UNROLL = 8;
+#elif defined(FEW)
+const uint UNROLL = 4;
 #else
-const uint UNROLL = 2, STRIP = 36;
-shared float strip[SGM * SGN * 16 * STRIP]; /* [subgroup][16 rows][32 columns and a gap] */
+const uint UNROLL = 2;
+#endif
+#ifdef SLICES
+const uint STRIP = CN * 16 + 4; /* columns and a gap */
+shared float strip[SGM * SGN * SLICES_N * 16 * STRIP]; /* [place][slice][16 rows][STRIP] */
+#else
+const uint STRIP = 36;
+shared float strip[SGM * SGN * 16 * STRIP]; /* [place][16 rows][32 columns and a gap] */
 #endif
 
 layout(set = 0, binding = 0, std430) restrict readonly buffer buffer_a { uvec4 a[]; };
 layout(set = 0, binding = 1, std430) restrict readonly buffer buffer_b { uvec4 b[]; };
 
 #ifdef BF
-#define FILL(matrix, v)                                                           \
-    [[unroll]] for (uint e = 0u; e < 4u; e++) {                                   \
-        const bf16vec2 h = uintBitsToBFloat16EXT(unpackUint2x16((v)[e]));         \
-        matrix[2u * e] = h.x;                                                     \
-        matrix[2u * e + 1u] = h.y;                                                \
-    }
+#define HALVES(w) uintBitsToBFloat16EXT(unpackUint2x16(w))
+#define HALF2 bf16vec2
 #else
-#define FILL(matrix, v)                                                           \
-    [[unroll]] for (uint e = 0u; e < 4u; e++) {                                   \
-        const f16vec2 h = unpackFloat2x16((v)[e]);                                \
-        matrix[2u * e] = h.x;                                                     \
-        matrix[2u * e + 1u] = h.y;                                                \
-    }
+#define HALVES(w) unpackFloat2x16(w)
+#define HALF2 f16vec2
 #endif
+#define FILL2(matrix, at, w)                                                      \
+    {                                                                             \
+        const HALF2 h = HALVES(w);                                                \
+        matrix[at] = h.x;                                                         \
+        matrix[at + 1] = h.y;                                                     \
+    }
+#define FILL(matrix, w0, w1, w2, w3)                                              \
+    {                                                                             \
+        FILL2(matrix, 0, w0)                                                      \
+        FILL2(matrix, 2, w1)                                                      \
+        FILL2(matrix, 4, w2)                                                      \
+        FILL2(matrix, 6, w3)                                                      \
+    }
+#define FILL_RIGHT(matrix, v) FILL(matrix, (v).x, (v).y, (v).z, (v).w)
+/* Neighbouring registers of a left operand have the elements 0 1, 4 5, 2 3, 6 7. */
+#define FILL_LEFT(matrix, v) FILL(matrix, (v).x, (v).z, (v).y, (v).w)
 
-MATRIX_SUM sum[CM * CN];
+MATRIX_SUM sum[CN * CM];
 
-/* Adds the products of steps first to end of k. pa and pb: this lane's vectors of step 0. */
-void multiply(uint pa, uint pb, uint first, uint end)
+#define MULTIPLY(left, right)                                                     \
+    [[unroll]] for (uint j = 0u; j < CN; j++)                                     \
+        [[unroll]] for (uint i = 0u; i < CM; i++)                                 \
+            sum[j * CM + i] = coopMatMulAdd(left[j], right[i], sum[j * CM + i]);
+
+/* multiply() adds the products of steps first to end, multiples of UNROLL, if there are any. pa and
+ * pb are this lane's vectors of step 0. */
+#if defined(FEW)
+uint row_at[2 * CM]; /* this lane's vectors of rows g, g + 8, g + 16, ... at k = 0 */
+
+uint join(uint x, uint y) { return packHalf2x16(uintBitsToFloat(uvec2(x, y))); }
+
+void multiply(uint pb, uint first, uint end)
 {
-    uvec4 ra[CM], rb[CN];
-    [[unroll]] for (uint i = 0u; i < CM; i++)
-        ra[i] = a[pa + first * 128u + i * 32u];
+    [[dont_unroll]] for (uint step = first; step < end; step += UNROLL) {
+        uvec4 rb[4 * CN];
+        [[unroll]] for (uint j = 0u; j < 4u * CN; j++)
+            rb[j] = b[pb + (step + j / CN) * 128u + j % CN * 32u];
+#ifdef X32
+        uvec4 ra[8 * CM]; /* [two steps][row][step] */
+        [[unroll]] for (uint i = 0u; i < 8u * CM; i++)
+            ra[i] = a[row_at[i / 2u % (2u * CM)] + (step / 2u + i / (4u * CM)) * 8u + i % 2u];
+#else
+        uvec4 ra[4 * CM]; /* [two steps][row] */
+        [[unroll]] for (uint i = 0u; i < 4u * CM; i++)
+            ra[i] = a[row_at[i % (2u * CM)] + (step / 2u + i / (2u * CM)) * 4u];
+#endif
+        [[unroll]] for (uint u = 0u; u < 4u; u++) {
+            MATRIX_B right[CM];
+            MATRIX_A left[CN];
+            [[unroll]] for (uint i = 0u; i < CM; i++) {
+#ifdef X32
+                const uint at = (u / 2u * CM + i) * 4u + u % 2u;
+                const uvec4 v = ra[at], w = ra[at + 2u];
+                FILL(right[i], join(v.x, v.y), join(v.z, v.w), join(w.x, w.y), join(w.z, w.w))
+#else
+                const uint at = (u / 2u * CM + i) * 2u, h = u % 2u * 2u;
+                const uvec4 v = ra[at], w = ra[at + 1u];
+                FILL(right[i], v[h], v[h + 1u], w[h], w[h + 1u])
+#endif
+            }
+            [[unroll]] for (uint j = 0u; j < CN; j++)
+                FILL_LEFT(left[j], rb[u * CN + j])
+            MULTIPLY(left, right)
+        }
+    }
+}
+#elif defined(ROWS)
+uint row_at[2 * CM];
+
+void multiply(uint pb, uint first, uint end)
+{
+    uvec4 ra[2 * CM], rb[CN];
+    [[unroll]] for (uint i = 0u; i < 2u * CM; i++) {
+        row_at[i] += first * 2u;
+        ra[i] = a[row_at[i]];
+    }
     [[unroll]] for (uint j = 0u; j < CN; j++)
         rb[j] = b[pb + first * 128u + j * 32u];
     [[dont_unroll]] for (uint step = first; step < end; step += UNROLL) {
-        [[unroll]] for (uint u = 0u; u < UNROLL; u++) {
-            MATRIX_A fa[CM];
-            MATRIX_B fb[CN];
+        const uint next = min(step + 2u, end - 2u);
+        MATRIX_B near[CM], far[CM]; /* of this step and the one after it */
+        MATRIX_A left[CN], left2[CN];
+        [[unroll]] for (uint i = 0u; i < CM; i++) {
+            const uvec4 v = ra[2u * i], w = ra[2u * i + 1u];
+            FILL(near[i], v.x, v.y, w.x, w.y)
+            FILL(far[i], v.z, v.w, w.z, w.w)
+        }
+        [[unroll]] for (uint j = 0u; j < CN; j++)
+            FILL_LEFT(left[j], rb[j])
+        [[unroll]] for (uint j = 0u; j < CN; j++)
+            rb[j] = b[pb + (step + 1u) * 128u + j * 32u];
+        MULTIPLY(left, near)
+        [[unroll]] for (uint j = 0u; j < CN; j++)
+            FILL_LEFT(left2[j], rb[j])
+        [[unroll]] for (uint j = 0u; j < CN; j++)
+            rb[j] = b[pb + next * 128u + j * 32u];
+        [[unroll]] for (uint i = 0u; i < 2u * CM; i++)
+            ra[i] = a[row_at[i] + (next - first) * 2u];
+        MULTIPLY(left2, far)
+    }
+}
+#elif defined(TILE4)
+layout(set = 0, binding = 1, std430) restrict readonly buffer buffer_words { uint b_words[]; };
+
+const uint TILE = 144; /* vectors of a tile of q4_0; its scales follow 128 of quants */
+
+/* Quants and scales of 128 k for rows g, g + 8, ... of b. */
+#define LOAD_BLOCKS(quants, scales, block)                                        \
+    {                                                                             \
+        const uint tile = (block) / 8u * TILE, line = (block) % 8u * 4u;          \
+        [[unroll]] for (uint j = 0u; j < 2u * CN; j++)                            \
+            quants[j] = b[quants_at + tile + line + j * two_groups];              \
+        [[unroll]] for (uint j = 0u; j < 2u * CN; j++)                            \
+            scales[j] = b_words[scales_at + (tile + j * two_groups) * 4u + line * 2u]; \
+    }
+/* Elements at, at + 1 of a fragment: the low nibbles of bytes 0 and 2. */
+#define DECODE2(matrix, at, w, scale)                                             \
+    {                                                                             \
+        const uint bits = ((w) & 0x000f000fu) | 0x64006400u; /* 1024 + q */       \
+        const f16vec2 h = (unpackFloat2x16(bits) - f16vec2(1032.0)) * scale;      \
+        matrix[at] = h.x;                                                         \
+        matrix[at + 1] = h.y;                                                     \
+    }
+
+/* pb: the first column of the subgroup. Lane 4 g + t has block t of four in a row. */
+void multiply(uint pa, uint pb, uint first, uint end)
+{
+    const uint g = gl_SubgroupInvocationID / 4u, t = gl_SubgroupInvocationID % 4u, r = g % 4u;
+    const uint tiles = (k + 1023u) / 1024u, two_groups = 2u * tiles * TILE;
+    const uint group_at = (pb + g) / 4u * tiles * TILE, quants_at = group_at + r * 32u + t;
+    const uint scales_at = (group_at + 128u) * 4u + t * 2u + r / 2u, shift = r % 2u * 16u;
+    uvec4 ra[CM], quants[2 * CN], next_quants[2 * CN];
+    uint scales[2 * CN], next_scales[2 * CN];
+    const uint start = min(first, end - UNROLL); /* exists even if there is nothing to do */
+    LOAD_BLOCKS(next_quants, next_scales, start / 8u)
+    [[unroll]] for (uint i = 0u; i < CM; i++)
+        ra[i] = a[pa + start * 128u + i * 32u];
+    [[dont_unroll]] for (uint step = first; step < end; step += UNROLL) {
+        [[unroll]] for (uint j = 0u; j < 2u * CN; j++) {
+            quants[j] = next_quants[j];
+            scales[j] = next_scales[j];
+        }
+        LOAD_BLOCKS(next_quants, next_scales, min(step / 8u + 1u, end / 8u - 1u))
+        f16vec2 scale[CN]; /* of rows g and g + 8 */
+        [[unroll]] for (uint j = 0u; j < CN; j++)
+            scale[j] = f16vec2(unpackFloat2x16(scales[2u * j] >> shift).x,
+                               unpackFloat2x16(scales[2u * j + 1u] >> shift).x);
+        [[unroll]] for (uint u = 0u; u < 8u; u++) {
+            MATRIX_B right[CM];
             [[unroll]] for (uint i = 0u; i < CM; i++)
-                FILL(fa[i], ra[i])
+                FILL_RIGHT(right[i], ra[i])
+            const uint next = u + 1u < 8u ? step + u + 1u : min(step + u + 1u, end - 1u);
+            [[unroll]] for (uint i = 0u; i < CM; i++)
+                ra[i] = a[pa + next * 128u + i * 32u];
+            [[unroll]] for (uint j = 0u; j < CN; j++) {
+                MATRIX_A left;
+                const uint v = quants[2u * j][u / 2u] >> (u % 2u * 4u);
+                const uint w = quants[2u * j + 1u][u / 2u] >> (u % 2u * 4u);
+                DECODE2(left, 0, v, scale[j].x)
+                DECODE2(left, 4, w, scale[j].y)
+                DECODE2(left, 2, v >> 8, scale[j].x)
+                DECODE2(left, 6, w >> 8, scale[j].y)
+                [[unroll]] for (uint i = 0u; i < CM; i++)
+                    sum[j * CM + i] = coopMatMulAdd(left, right[i], sum[j * CM + i]);
+            }
+        }
+    }
+}
+#else
+void multiply(uint pa, uint pb, uint first, uint end)
+{
+    uvec4 ra[CM], rb[CN];
+    const uint start = min(first, end - UNROLL); /* exists even if there is nothing to do */
+    [[unroll]] for (uint i = 0u; i < CM; i++)
+        ra[i] = a[pa + start * 128u + i * 32u];
+    [[unroll]] for (uint j = 0u; j < CN; j++)
+        rb[j] = b[pb + start * 128u + j * 32u];
+    [[dont_unroll]] for (uint step = first; step < end; step += UNROLL) {
+        [[unroll]] for (uint u = 0u; u < UNROLL; u++) {
+            MATRIX_B right[CM];
+            MATRIX_A left[CN];
+            [[unroll]] for (uint i = 0u; i < CM; i++)
+                FILL_RIGHT(right[i], ra[i])
             [[unroll]] for (uint j = 0u; j < CN; j++)
-                FILL(fb[j], rb[j])
+                FILL_LEFT(left[j], rb[j])
             const uint next = u + 1u < UNROLL ? step + u + 1u : min(step + u + 1u, end - 1u);
             [[unroll]] for (uint i = 0u; i < CM; i++)
                 ra[i] = a[pa + next * 128u + i * 32u];
             [[unroll]] for (uint j = 0u; j < CN; j++)
                 rb[j] = b[pb + next * 128u + j * 32u];
-            [[unroll]] for (uint j = 0u; j < CN; j++)
-                [[unroll]] for (uint i = 0u; i < CM; i++)
-                    sum[j * CM + i] = coopMatMulAdd(fa[i], fb[j], sum[j * CM + i]);
+            MULTIPLY(left, right)
         }
     }
+}
+#endif
+
+/* All steps of this subgroup. Subgroups outside of the result read from its beginning. */
+void multiply_all(uint m0, uint n0, uint first, uint end, Batch at)
+{
+    const uint steps = k / 16u, lane = gl_SubgroupInvocationID;
+    [[unroll]] for (uint i = 0u; i < CN * CM; i++)
+        sum[i] = MATRIX_SUM(0.0);
+    uint n1 = n0 < n ? n0 : 0u, m1 = m0 < m ? m0 : 0u;
+#ifdef TILE4
+    uint pb = n1;
+#else
+    uint pb = at.b + n1 / 64u * steps * 128u + n1 % 64u * 2u + lane;
+#endif
+#if defined(FEW) || defined(ROWS)
+#ifdef X32
+    const uint per = 4u;
+#else
+    const uint per = 8u;
+#endif
+    [[unroll]] for (uint i = 0u; i < 2u * CM; i++) {
+        uint row = min(m0 + i * 8u + lane / 4u, m - 1u);
+        row_at[i] = (at.a + row * a_m + lane % 4u * 8u) / per;
+    }
+    if (first < end)
+        multiply(pb, first, end);
+#else
+    multiply(at.a + m1 / 64u * steps * 128u + m1 % 64u * 2u + lane, pb, first, end);
+#endif
 }
 
 void main()
 {
     if (GROUP_INDEX >= n_groups)
         return;
-#ifdef SLICES
-    const uint bm = 16u * CM, bn = 16u * CN;
-    const uint my_m = 0u, my_n = 0u;
-#else
+    const uint place = gl_SubgroupID % (SGM * SGN), lane = gl_SubgroupInvocationID;
     const uint bm = SGM * 16u * CM, bn = SGN * 16u * CN;
-    const uint my_m = gl_SubgroupID % SGM * 16u * CM, my_n = gl_SubgroupID / SGM * 16u * CN;
-#endif
     uint tiles_m = (m + bm - 1u) / bm, tiles_n = (n + bn - 1u) / bn, tiles = tiles_m * tiles_n;
     uint tile = GROUP_INDEX % tiles, wide = GROUP * tiles_n, top = tile / wide * GROUP;
     uint rows = min(tiles_m - top, GROUP), local = tile % wide;
-    uint m0 = (top + local % rows) * bm + my_m, n0 = local / rows * bn + my_n;
+    uint m0 = (top + local % rows) * bm + place % SGM * 16u * CM;
+    uint n0 = local / rows * bn + place / SGM * 16u * CN;
     Batch at = find_batch(GROUP_INDEX / tiles);
-    uint steps = k / 16u, lane = gl_SubgroupInvocationID;
-    uint pa = at.a + m0 / 64u * steps * 128u + m0 % 64u * 2u + lane;
-    uint pb = at.b + n0 / 64u * steps * 128u + n0 % 64u * 2u + lane;
-    [[unroll]] for (uint i = 0u; i < CM * CN; i++)
-        sum[i] = MATRIX_SUM(0.0);
+    uint steps = k / 16u;
 
 #ifdef SLICES
-    uint slice = gl_SubgroupID, each = (steps / 4u + SLICES_N - 1u) / SLICES_N * 4u;
-    uint first = slice * each, end = min(first + each, steps);
-    if (first < end)
-        multiply(pa, pb, first, end);
-    [[unroll]] for (uint j = 0u; j < CN; j++) {
-        [[unroll]] for (uint i = 0u; i < CM; i++)
-            coopMatStore(sum[j * CM + i], strip, (slice * CM + i) * 16u * STRIP, STRIP,
-                         gl_CooperativeMatrixLayoutRowMajor);
+    uint slice = gl_SubgroupID / (SGM * SGN);
+    uint each = (steps / UNROLL + SLICES_N - 1u) / SLICES_N * UNROLL;
+    uint end = min(slice * each + each, steps), first = min(slice * each, end);
+    multiply_all(m0, n0, first, end, at);
+    uint base = place * SLICES_N * 16u * STRIP;
+    [[unroll]] for (uint i = 0u; i < CM; i++) {
+        [[unroll]] for (uint j = 0u; j < CN; j++)
+            coopMatStore(sum[j * CM + i], strip, base + slice * 16u * STRIP + j * 16u, STRIP,
+                         gl_CooperativeMatrixLayoutColumnMajor);
         barrier();
-        for (uint g = LANE; g < 32u * CM; g += 32u * SLICES_N) {
+        for (uint g = slice * 32u + lane; g < 32u * CN; g += 32u * SLICES_N) {
             float v[8];
-            [[unroll]] for (uint c = 0u; c < EIGHT; c++) {
-                v[c] = 0.0;
-                for (uint s = 0u; s < SLICES_N; s++)
-                    v[c] += strip[(s * CM * 16u + g / 2u) * STRIP + g % 2u * 8u + c];
-            }
-            finish8(v, m0 + g / 2u, n0 + j * 16u + g % 2u * 8u, at);
+            uint r = g / (2u * CN), c = g % (2u * CN) * 8u;
+            [[unroll]] for (uint e = 0u; e < EIGHT; e++)
+                v[e] = 0.0;
+            for (uint s = 0u; s < SLICES_N; s++)
+                [[unroll]] for (uint e = 0u; e < EIGHT; e++)
+                    v[e] += strip[base + (s * 16u + r) * STRIP + c + e];
+            finish8(v, m0 + i * 16u + r, n0 + c, at);
         }
         barrier();
     }
 #else
     if (m0 >= m || n0 >= n)
         return;
-    multiply(pa, pb, 0u, steps);
-    uint base = gl_SubgroupID * 16u * STRIP;
+    multiply_all(m0, n0, 0u, steps, at);
+    uint base = place * 16u * STRIP;
     [[unroll]] for (uint i = 0u; i < CM; i++)
         [[unroll]] for (uint j = 0u; j < CN; j += 2u) {
-            coopMatStore(sum[j * CM + i], strip, base, STRIP, gl_CooperativeMatrixLayoutRowMajor);
-            coopMatStore(sum[(j + 1u) * CM + i], strip, base + 16u, STRIP,
-                         gl_CooperativeMatrixLayoutRowMajor);
+            [[unroll]] for (uint h = 0u; h < 2u; h++)
+                coopMatStore(sum[(j + h) * CM + i], strip, base + h * 16u, STRIP,
+                             gl_CooperativeMatrixLayoutColumnMajor);
             subgroupMemoryBarrierShared();
             subgroupBarrier();
             [[unroll]] for (uint h = 0u; h < FOUR / 2u; h++) {

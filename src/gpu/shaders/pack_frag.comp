@@ -6,16 +6,14 @@
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_shader_subgroup_basic : require
-/* Puts matrices x[rows, k] of any strides into the order in which cooperative matrices keep them:
- * [batch][rows / 64][k / 16][4][lane] vectors of 16 bytes, the eight elements of a 16 x 16 fragment
- * that a lane holds. Rows and k are padded to 64 with zeros. f32 becomes f16.
+/* Puts left operands x[rows, k] of any strides into the order in which cooperative matrices keep
+ * them: [batch][rows / 64][k / 16][4][lane] vectors of 16 bytes, the eight elements of a 16 x 16
+ * fragment that a lane holds. Rows and k are padded to 64 with zeros. f32 becomes f16.
  *
  * One workgroup of four subgroups of 32 packs 64 rows x 64 k of a batch. The layout of a fragment
  * is never assumed: each is loaded as a matrix and written element by element.
  *
- * USE_B: fragments of the right operand, rows being the columns of b. BF: bf16. V4: the elements
- * lie along k and are aligned to 16 bytes, as are the lines; and k % 8 == 0. QUANT: blocks of a
- * packed type, which are decoded; offset and strides count bytes.
+ * BF: bf16.
  *
  * Nothing branches around a load: those of an invocation are all on their way at once. */
 #ifdef BF
@@ -24,13 +22,6 @@
 #define HALF bfloat16_t
 #else
 #define HALF float16_t
-#endif
-#ifdef USE_B
-#define USE gl_MatrixUseB
-#define ORDER gl_CooperativeMatrixLayoutColumnMajor
-#else
-#define USE gl_MatrixUseA
-#define ORDER gl_CooperativeMatrixLayoutRowMajor
 #endif
 #include "common.glsl"
 
@@ -43,16 +34,7 @@ layout(push_constant) uniform Push {
     uint dim1, dim2, s_0, s_1, s_2; /* batch = (i0 * dim1 + i1) * dim2 + i2 */
 };
 
-#if defined(V4)
-WORDS4(0, x);
-#elif defined(QUANT)
-WORDS(0, x);
-#define FAMILY 0
-#define QUANT_WORDS x
-#include "quant.glsl"
-#else
 TENSOR(0, x)
-#endif
 WORDS4(1, y);
 
 const uint LINE = 9; /* 64 elements and a gap against conflicts, in vectors */
@@ -67,42 +49,17 @@ uint to_half(float v)
 #endif
 }
 
-uint join_halves(vec2 v)
-{
-#ifdef BF
-    return f32_to_bf16(v.x) | f32_to_bf16(v.y) << 16;
-#else
-    return packHalf2x16(v);
-#endif
-}
-
-uvec4 join8(vec4 lo, vec4 hi)
-{
-    return uvec4(join_halves(lo.xy), join_halves(lo.zw), join_halves(hi.xy), join_halves(hi.zw));
-}
-
 /* Eight elements of a row from kk on; zeros outside. */
 uvec4 load8(uint first, uint row, uint kk)
 {
     bool inside = row < rows && kk < k;
     uint r = min(row, rows - 1u), c = inside ? kk : 0u;
-#if defined(QUANT)
-    Eight e = quant_decode8(T, first + r * s_row, c);
-    return inside ? join8(e.lo, e.hi) : uvec4(0u);
-#elif defined(V4)
-    uint i = first + r * s_row + c;
-    if (T != F32)
-        return inside ? x[i / 8u] : uvec4(0u);
-    uvec4 lo = x[i / 4u], hi = x[i / 4u + 1u];
-    return inside ? join8(uintBitsToFloat(lo), uintBitsToFloat(hi)) : uvec4(0u);
-#else
     uvec4 v = uvec4(0u);
     [[unroll]] for (uint j = 0u; j < 8u; j++) {
         float e = load_f_x(T, first + r * s_row + min(c + j, k - 1u) * s_k);
         v[j / 2u] |= (inside && c + j < k ? to_half(e) : 0u) << (j % 2u * 16u);
     }
     return v;
-#endif
 }
 
 void main()
@@ -130,8 +87,9 @@ void main()
 
     uint part = gl_SubgroupID, lane = gl_SubgroupInvocationID;
     [[unroll]] for (uint step = 0u; step < 4u; step++) {
-        coopmat<HALF, gl_ScopeSubgroup, 16, 16, USE> f;
-        coopMatLoad(f, tile, part * 16u * LINE + step * 2u, LINE, ORDER);
+        coopmat<HALF, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> f;
+        coopMatLoad(f, tile, part * 16u * LINE + step * 2u, LINE,
+                    gl_CooperativeMatrixLayoutRowMajor);
         uvec4 v;
         [[unroll]] for (uint e = 0u; e < 4u; e++) {
 #ifdef BF

@@ -61,7 +61,7 @@ static uint32_t option_bits(const rx_attention *a, bool partial)
            (uint32_t)(a->desc->soft_cap > 0) << 2 | (uint32_t)(a->sinks && !a->pages) << 3 |
            (uint32_t)partial << 4 | (uint32_t)(n != NULL) << 5 |
            (uint32_t)(n && n->dtype == RLX_I64) << 6 | (uint32_t)(n && n->rank == 1) << 7 |
-           (uint32_t)(a->keys != NULL) << 8;
+           (uint32_t)(a->keys != NULL) << 8 | (uint32_t)(a->n_queries == 1) << 9;
 }
 
 void rx_attention_spec(rx_gpu_dispatch *d, const rx_attention *a, bool partial)
@@ -221,7 +221,6 @@ static void finish_dispatch(rx_gpu_build *b, rx_gpu_dispatch *d, const rx_attent
     rx_gpu_ref out = merge ? add_partial(b, a, n_splits) : RX_REF_OUT(0);
     rx_attention_bind(d, a, RX_REF_IN(RX_ATTN_K), RX_REF_IN(RX_ATTN_V), out);
     rx_attention_push(d, a, n_groups * n_splits, n_splits);
-    rx_gpu_grid(d, a->call->caps, n_groups * n_splits);
     if (merge)
         add_merge(b, a, out, n_splits);
 }
@@ -229,62 +228,20 @@ static void finish_dispatch(rx_gpu_build *b, rx_gpu_dispatch *d, const rx_attent
 /* ---- Few rows -------------------------------------------------------------------------------- */
 
 #define DECODE_ROWS 16
+#define MAX_COUNTERS 1024
 
-/* Specialisation constants of attention_decode.comp. */
+/* How attention_decode.comp is used: its specialisation constants, and its grid. */
 typedef struct decode {
-    uint32_t local, rows, team, at_once, teams, per, join_rows;
+    bool halves;
+    uint32_t local, rows, team, at_once, teams, per, join_rows, share;
+    uint64_t n_groups, n_splits; /* n_groups without splits */
 } decode;
 
 /* Shared memory when `rows` rows are joined at a time. */
 static uint64_t decode_shared_bytes(const rx_attention *a, const decode *s, uint32_t rows)
 {
     uint64_t slots = s->local / s->team / s->per;
-    return slots * ((uint64_t)a->value_size * rows + 2 * s->rows) * 4;
-}
-
-/* Rows of a workgroup and lanes of a team from what a lane holds in registers: its elements of each
- * row's query and sum. */
-static decode shape_decode(const rx_attention *a)
-{
-    const rx_gpu_caps *caps = a->call->caps;
-    uint32_t per = a->k->dtype == RLX_F32 ? 4 : 8;
-    int64_t size = a->key_size > a->value_size ? a->key_size : a->value_size;
-    uint32_t vectors = (uint32_t)size / per, widest = rx_pow2_down(caps->subgroup);
-    widest = widest > 16 ? 16 : widest;
-    decode s = {.rows = rx_pow2_up((uint32_t)(a->n_rows < 8 ? a->n_rows : 8))};
-    s.team = rx_pow2_up(vectors < s.rows ? s.rows : vectors);
-    s.team = s.team < widest ? s.team : widest;
-    uint32_t each = (uint32_t)rx_ceil_div(vectors, s.team);
-    while (s.rows > 1 && (s.rows > s.team || s.rows * each * per > 64))
-        s.rows /= 2;
-    s.at_once = each > 2 ? 1 : each == 2 || s.rows == 8 ? 2 : 4;
-    s.local = caps->is_software ? 32 : caps->max_invocations < 256 ? 128 : 256;
-    s.per = s.local % caps->subgroup == 0 ? caps->subgroup / s.team : 1;
-    s.per = s.per < 1 || (s.per & (s.per - 1)) ? 1 : s.per;
-    uint64_t most = caps->max_shared_bytes;
-    while (s.local > caps->subgroup && decode_shared_bytes(a, &s, 1) > most)
-        s.local /= 2;
-    s.join_rows = s.rows;
-    while (s.join_rows > 1 && decode_shared_bytes(a, &s, s.join_rows) > most)
-        s.join_rows /= 2;
-    s.teams = s.local / s.team;
-    return s;
-}
-
-static bool suits_decode(const rx_attention *a)
-{
-    const rx_gpu_caps *caps = a->call->caps;
-    int64_t per = a->k->dtype == RLX_F32 ? 4 : 8;
-    if (!caps->subgroup_shuffle || caps->subgroup > 128 ||
-        !rx_kernel_available(RX_K_attention_decode, caps))
-        return false;
-    if (a->n_rows > DECODE_ROWS || a->q->stride[3] != 1 || a->key_size > 1024 ||
-        a->value_size > 1024)
-        return false;
-    /* Heads of a single vector came out wrong on an NVIDIA driver (580): tiles take those. */
-    if (a->key_size < 2 * per || a->value_size < 2 * per)
-        return false;
-    return rx_attention_is_aligned(a->k, per) && rx_attention_is_aligned(a->v, per);
+    return slots * ((uint64_t)a->value_size * rows + 2 * s->rows) * 4 + 16;
 }
 
 /* One workgroup a unit was best on an H200; a part has at least 32 keys. */
@@ -298,39 +255,120 @@ static uint64_t count_decode_splits(const rx_attention *a, uint64_t n_groups)
     return n > 32 ? 32 : n ? n : 1;
 }
 
-#define MAX_COUNTERS 1024
+/* Keys that a team reads at once, at most 4: few where their number is not known or the workgroups
+ * would have none. */
+static uint32_t count_at_once(const rx_attention *a, const decode *s, uint32_t each)
+{
+    uint32_t n = each > 2 ? 1 : each == 2 || s->rows == 8 || (s->halves && a->lengths) ? 2 : 4;
+    while (n > 1 && s->n_splits * s->teams * n > (uint64_t)a->n_keys)
+        n /= 2;
+    return n;
+}
 
-/* The last workgroup of some rows joins their parts. */
+/* Rows of a workgroup and lanes of a team from what a lane holds in registers: its elements of each
+ * row's query and sum; 16 teams where vectors are halves. */
+static decode shape_decode(const rx_attention *a, bool halves)
+{
+    const rx_gpu_caps *caps = a->call->caps;
+    uint32_t per = halves || a->k->dtype == RLX_F32 ? 4 : 8;
+    int64_t size = a->key_size > a->value_size ? a->key_size : a->value_size;
+    uint32_t vectors = (uint32_t)size / per, widest = rx_pow2_down(caps->subgroup);
+    uint32_t limit = halves ? 32 : 16;
+    widest = widest > limit ? limit : widest;
+    decode s = {.halves = halves, .rows = rx_pow2_up((uint32_t)(a->n_rows < 8 ? a->n_rows : 8))};
+    s.team = rx_pow2_up(vectors < s.rows ? s.rows : vectors);
+    s.team = s.team < widest ? s.team : widest;
+    uint32_t each = (uint32_t)rx_ceil_div(vectors, s.team);
+    while (s.rows > 1 && (s.rows > s.team || s.rows * each * per > 64))
+        s.rows /= 2;
+    const uint32_t local = halves && s.team >= 8 ? 16 * s.team : 256;
+    s.local = caps->is_software ? 32 : rx_gpu_local(caps, local);
+    s.per = s.local % caps->subgroup == 0 ? caps->subgroup / s.team : 1;
+    s.per = s.per < 1 || (s.per & (s.per - 1)) ? 1 : s.per;
+    uint64_t most = caps->max_shared_bytes;
+    while (s.local > caps->subgroup && decode_shared_bytes(a, &s, 1) > most)
+        s.local /= 2;
+    s.join_rows = s.rows;
+    while (s.join_rows > 1 && decode_shared_bytes(a, &s, s.join_rows) > most)
+        s.join_rows /= 2;
+    s.teams = s.local / s.team;
+    s.share = 1;
+    while (s.share < s.teams / s.per && s.share < s.team * s.per &&
+           s.local / s.share >= 2 * s.join_rows * (uint32_t)a->value_size / 4)
+        s.share *= 2;
+    s.n_groups = (uint64_t)(a->n_batch * a->n_kv_heads) *
+                 rx_ceil_div((uint64_t)a->n_rows, s.rows);
+    s.n_splits = count_decode_splits(a, s.n_groups);
+    s.at_once = count_at_once(a, &s, each);
+    return s;
+}
+
+static bool suits_decode(const rx_attention *a)
+{
+    const rx_gpu_caps *caps = a->call->caps;
+    int64_t per = a->k->dtype == RLX_F32 ? 4 : 8;
+    if (!caps->subgroup_shuffle || caps->subgroup > 128 ||
+        !rx_kernel_available(RX_K_attention_decode, caps))
+        return false;
+    if (a->n_rows > DECODE_ROWS || a->n_keys == 0 || a->key_size > 1024 || a->value_size > 1024)
+        return false;
+    if ((uint64_t)(a->n_kv_heads * a->n_rows) > caps->max_groups[1] ||
+        (uint64_t)a->n_batch > caps->max_groups[2])
+        return false;
+    return rx_attention_is_aligned(a->q, a->q->dtype == RLX_F32 ? 4 : 8) &&
+           rx_attention_is_aligned(a->k, per) && rx_attention_is_aligned(a->v, per);
+}
+
+/* Whether the last workgroup of some rows can join their parts and write the result. */
+static bool can_join(const rx_attention *a, const decode *s)
+{
+    const rx_gpu_caps *caps = a->call->caps;
+    return s->n_splits > 1 && s->n_groups <= MAX_COUNTERS && !needs_merge(a, 1) &&
+           caps->max_bindings >= 10 && rx_kernel_available(RX_K_attention_join, caps);
+}
+
+/* Vectors of 8 bytes need more instructions for a key, but fewer registers and less code. On an
+ * H200 they are better for few keys, about as good for many, and worse for many when such steps run
+ * side by side. How many there are is not known when lengths come with each run. */
+static bool sees_many_keys(const rx_attention *a, const decode *s)
+{
+    return !a->lengths && (uint64_t)a->n_keys > 128 * s->n_splits;
+}
+
 static void finish_join(rx_gpu_build *b, rx_gpu_dispatch *d, const rx_attention *a,
-                        uint64_t n_groups, uint64_t n_splits)
+                        const decode *s)
 {
     static const uint32_t zeros[MAX_COUNTERS];
+    const uint64_t n_lines = (uint64_t)(a->n_batch * a->n_heads * a->n_queries) * s->n_splits;
     rx_attention_bind(d, a, RX_REF_IN(RX_ATTN_K), RX_REF_IN(RX_ATTN_V), RX_REF_OUT(0));
-    rx_gpu_bind(d, add_partial(b, a, n_splits), true);
-    rx_gpu_bind(d, rx_gpu_add_table(b, zeros, n_groups * 4), true);
-    rx_attention_push(d, a, n_groups * n_splits, n_splits);
-    rx_gpu_grid(d, a->call->caps, n_groups * n_splits);
+    rx_gpu_bind(d, rx_gpu_scratch(b, n_lines * (uint64_t)(a->value_size + 4) * 4), true);
+    rx_gpu_bind(d, rx_gpu_add_table(b, zeros, s->n_groups * 4), true);
+    rx_attention_push(d, a, s->n_groups * s->n_splits, s->n_splits);
 }
 
 static bool add_decode(rx_gpu_build *b, const rx_attention *a)
 {
     if (!suits_decode(a))
         return false;
-    decode s = shape_decode(a);
-    uint64_t n_groups = (uint64_t)(a->n_batch * a->n_kv_heads) *
-                        rx_ceil_div((uint64_t)a->n_rows, s.rows);
-    uint64_t n_splits = count_decode_splits(a, n_groups);
-    bool join = n_splits > 1 && !(a->sinks && a->pages) && a->call->caps->max_bindings >= 10 &&
-                n_groups <= MAX_COUNTERS && rx_kernel_available(RX_K_attention_join, a->call->caps);
-    rx_gpu_dispatch *d = rx_gpu_add(b, join ? RX_K_attention_join : RX_K_attention_decode, s.local);
-    rx_attention_spec(d, a, needs_merge(a, n_splits));
-    const uint32_t spec[] = {s.rows, s.team, s.at_once, s.teams, s.per, s.join_rows};
+    decode s = shape_decode(a, a->k->dtype != RLX_F32);
+    if (s.halves && (!can_join(a, &s) || sees_many_keys(a, &s)))
+        s = shape_decode(a, false);
+    bool join = can_join(a, &s);
+    rx_kernel k = !join ? RX_K_attention_decode
+                  : s.halves ? RX_K_attention_join_halves : RX_K_attention_join;
+    rx_gpu_dispatch *d = rx_gpu_add(b, k, s.local);
+    rx_attention_spec(d, a, join || needs_merge(a, s.n_splits));
+    const uint32_t spec[] = {s.rows, s.team, s.at_once, s.teams, s.per, s.join_rows,
+                             s.share};
     for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
         rx_gpu_spec(d, spec[i]);
-    if (!join)
-        finish_dispatch(b, d, a, n_groups, n_splits);
+    d->groups[0] = (uint32_t)s.n_splits;
+    d->groups[1] = (uint32_t)(s.n_groups / (uint64_t)a->n_batch);
+    d->groups[2] = (uint32_t)a->n_batch;
+    if (join)
+        finish_join(b, d, a, &s);
     else
-        finish_join(b, d, a, n_groups, n_splits);
+        finish_dispatch(b, d, a, s.n_groups, s.n_splits);
     return true;
 }
 
@@ -382,7 +420,6 @@ static void finish_cut(rx_gpu_dispatch *d, const rx_attention *a, uint64_t n_gro
 {
     rx_attention_bind(d, a, RX_REF_IN(RX_ATTN_K), RX_REF_IN(RX_ATTN_V), out);
     rx_attention_push(d, a, n_groups, a->keys->n | a->keys->index << 16);
-    rx_gpu_grid(d, a->call->caps, n_groups);
 }
 
 static void add_tiled(rx_gpu_build *b, const rx_attention *a, rx_gpu_ref partial)
@@ -401,6 +438,7 @@ static void add_tiled(rx_gpu_build *b, const rx_attention *a, rx_gpu_ref partial
                              (uint32_t)a->v->stride[3], t.bq, t.dc, t.dvc};
     for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
         rx_gpu_spec(d, spec[i]);
+    rx_gpu_grid(d, a->call->caps, n_groups * n_splits);
     if (a->keys)
         finish_cut(d, a, n_groups, partial);
     else

@@ -97,6 +97,12 @@ const char *const rx_cases_attention[] = {
     "$C=false|true : attention(f32[1,4,64,64], f32[1,2,128,64], f32[1,2,128,64]) {causal=$C}",
     "attention(f16[1,8,1,128], f16[1,2,1000,128], f16[1,2,1000,128], _, i32:fill(777)) "
     "{causal=true}",
+    "$Q=1|3 : attention(f32[2,6,$Q,4], f32[2,2,70,4], f32[2,2,70,4]) {causal=true}",
+    "$T=f16|bf16 : attention($T[1,8,1,8], $T[1,2,300,8], $T[1,2,300,8], _, i32:fill(277))",
+    "attention(f32[2,1,8,64], f16[2,600,2,64], f16[2,600,2,64], _, i32[2]:int(1,600)) "
+    "{layout=bshd, causal=true, window=200}",
+    "attention(f32[1,3,12,32], f16[1,600,1,32], f16[1,600,1,32], _, i64:fill(523)) "
+    "{layout=bshd, causal=true}",
     "attention(f32[1,2,129,33], f32[1,2,129,33], f32[1,2,129,65]) {window=50}",
 
     /* many rows in blocks of 16 and 64: what cooperative matrices take */

@@ -178,6 +178,19 @@ const graph_test graph_tests[] = {
      "%9 = reduce_max(%6) {axes=[3]}\n"
      "output \"keys\" = %8\n"
      "output \"max\" = %9\n}\n"},
+    {"attention passes over keys behind the length", 2, "len:fill(37)", NULL,
+     "graph \"behind\" {\n"
+     "%1: f32[1,4,1,16] = input \"q\"\n"
+     "%2: f16[1,2,37,16] = input \"k\"\n"
+     "%3: f16[1,2,37,16] = input \"v\"\n"
+     "%4: f16[1,2,33,16] = input \"more\"\n"
+     "%5: i32[] = input \"len\"\n"
+     "%6: f16[] = constant [0]\n"
+     "%7 = div(%4, %6)\n"
+     "%8 = concat(%2, %7) {axis=2}\n"
+     "%9 = concat(%3, %7) {axis=2}\n"
+     "%10 = attention(%1, %8, %9, _, %5) {causal=true}\n"
+     "output \"y\" = %10\n}\n"},
     {"state write, places out of range are skipped", 5, "pos:int(-3,9)", NULL,
      "graph \"range\" {\n"
      "%1: i32[4,3] = input \"x\"\n"

@@ -32,6 +32,7 @@ const bool PARTIAL = (OPTIONS & 16u) != 0u;     /* sums for attention_merge.comp
 const bool LENGTHS = (OPTIONS & 32u) != 0u;
 const bool LENGTHS_WIDE = (OPTIONS & 64u) != 0u; /* 64-bit */
 const bool LENGTHS_EACH = (OPTIONS & 128u) != 0u; /* one for each batch */
+const bool SINGLE = (OPTIONS & 512u) != 0u;     /* n_queries is 1 */
 
 /* Offsets and strides count elements: at: the first, b: batch, h: head, s: sequence. */
 layout(push_constant) uniform Push {
@@ -75,10 +76,12 @@ uint length_of(uint batch, bool report)
     return high < 0 ? 0u : n_keys;
 }
 
+uint count_queries() { return SINGLE ? 1u : n_queries; }
+
 /* Keys x <= j < y that query i sees of n. */
 ivec2 key_range(uint i, uint n)
 {
-    int p = int(i) + int(n) - int(n_queries);
+    int p = int(i) + int(n) - int(count_queries());
     int end = CAUSAL ? clamp(p + 1, 0, int(n)) : int(n);
     return ivec2(WINDOW ? max(p - window + 1, 0) : 0, end);
 }

@@ -3,15 +3,22 @@
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
+#ifdef JOIN
+#extension GL_KHR_memory_scope_semantics : require
+#endif
 /* Attention of few rows over many keys, limited by the reading of k and v (attention.glsl says what
  * is computed).
  *
- * A workgroup makes R rows (a power of two) of one K/V head from one of n_splits parts of the keys.
- * TEAM neighbouring lanes of a subgroup read a key and its value as vectors of 16 bytes, T of each
- * at a time, and use them for all R rows. The sum of a product over the team is scattered: lane t
+ * A workgroup makes R rows (a power of two) of one K/V head from one of n_splits parts of the keys:
+ * every n_splits-th block of TEAMS * T keys. The grid is [splits, tiles of rows of each K/V head,
+ * batches]. TEAM neighbouring lanes of a subgroup read a key and its value as vectors, T of each at
+ * a time, and use them for all R rows. The sum of a product over the team is scattered: lane t
  * keeps the logits, maximum and sum of row row_of(t) only and hands out weights by shuffles. In the
  * end the PER teams of a subgroup are joined by shuffles, then the subgroups in shared memory, AT
  * rows at a time.
+ *
+ * Vectors have 16 bytes. HALVES: k and v have elements of 16 bits and vectors of 8 bytes, so that
+ * lanes hold less and the code is short, which counts where a chain waits for few keys.
  *
  * JOIN: the workgroup that is the last to finish its part joins all parts of the rows and writes
  * the result; `counters` has a word for each K/V head and tile of rows, 0 before and after. */
@@ -23,26 +30,37 @@ layout(constant_id = 11) const uint T = 4;
 layout(constant_id = 12) const uint TEAMS = 16; /* local size / TEAM */
 layout(constant_id = 13) const uint PER = 1;    /* power of two; PER * TEAM is the subgroup */
 layout(constant_id = 14) const uint AT = 1;     /* a divisor of R */
+layout(constant_id = 15) const uint SHARE = 1;  /* lanes that join sums together, divides SLOTS */
 
-const uint E = TK == F32 ? 4u : 8u;             /* elements of a vector */
+WORDS4(0, q);
+#ifdef HALVES
+#define VEC uvec2
+layout(set = 0, binding = 1, std430) buffer buffer_k { uvec2 k[]; };
+layout(set = 0, binding = 2, std430) buffer buffer_v { uvec2 v[]; };
+const uint E = 4u;                              /* elements of a vector */
+#else
+#define VEC uvec4
+WORDS4(1, k);
+WORDS4(2, v);
+const uint E = TK == F32 ? 4u : 8u;
+#endif
+
 const uint CK = (D / E + TEAM - 1u) / TEAM;     /* vectors of a key for a lane */
 const uint CV = (DV / E + TEAM - 1u) / TEAM;
 const uint H = E / 4u;
 const uint SLOTS = TEAMS / PER;
+const uint ITEMS = TEAM * PER / SHARE;          /* of a subgroup that joins */
 
-TENSOR(0, q)
-WORDS4(1, k);
-WORDS4(2, v);
 #ifdef JOIN
-layout(set = 0, binding = 8, std430) coherent buffer buffer_partial { uint partial[]; };
+/* Of each row and part: DV sums, then the maximum and the sum of weights in a vector. */
+layout(set = 0, binding = 8, std430) coherent buffer buffer_partial { uvec4 partial[]; };
 layout(set = 0, binding = 9, std430) coherent buffer buffer_counters { uint counters[]; };
-#include "attention_parts.glsl"
+const uint LINE = DV / 4u + 1u;
 shared uint n_before;
-#else
-#define partial o
+const uint PARTS = 4;
 #endif
 
-shared float joined[SLOTS * AT * DV];           /* sums of rows from each subgroup */
+shared vec4 joined[SLOTS * AT * DV / 4u];       /* sums of rows from each subgroup */
 shared float tops[SLOTS * R], totals[SLOTS * R];
 
 /* The row of lane t of a team: its low bits reversed; so is the way back. */
@@ -54,22 +72,36 @@ uint row_of(uint t)
     return r;
 }
 
-/* Half h of a vector. */
-vec4 unpack_half(uvec4 w, uint h)
+/* Four elements of a vector, the h-th. */
+vec4 unpack_part(VEC w, uint h)
 {
+#ifdef HALVES
+    return unpack4(TK, w);
+#else
     if (TK == F32)
         return uintBitsToFloat(w);
     return unpack4(TK, h == 0u ? w.xy : w.zw);
+#endif
 }
 
-/* Two neighbouring elements of the result, from an even one on. */
-void store2(uint i, vec2 y)
+/* Elements i to i + 3 of q; i is a multiple of 4. */
+vec4 load_q(uint i)
+{
+    if (TQ == F32)
+        return uintBitsToFloat(q[i / 4u]);
+    uvec4 w = q[i / 8u];
+    return unpack4(TQ, (i & 4u) == 0u ? w.xy : w.zw);
+}
+
+/* Four elements of the result, from an even one on. */
+void store4(uint i, vec4 y)
 {
     if (TQ == F32) {
-        o[i] = floatBitsToUint(y.x);
-        o[i + 1u] = floatBitsToUint(y.y);
+        [[unroll]] for (uint e = 0u; e < 4u; e++)
+            o[i + e] = floatBitsToUint(y[e]);
     } else {
         o[i / 2u] = encode_f(TQ, y.x) | encode_f(TQ, y.y) << 16;
+        o[i / 2u + 1u] = encode_f(TQ, y.z) | encode_f(TQ, y.w) << 16;
     }
 }
 
@@ -80,61 +112,147 @@ struct Place {
 /* Where the sums of a row over all keys go. */
 uint result_at(Place p)
 {
-    return o_at + p.batch * n_kv_heads * GROUP * n_queries * DV +
+    return o_at + p.batch * n_kv_heads * GROUP * count_queries() * DV +
            (p.kv_head * GROUP + p.row % GROUP) * o_h + p.row / GROUP * o_s;
 }
 
-/* Sums d and d + 1 of a row; its maximum and sum of weights. */
-void put_sums(Place p, uint d, vec2 y, float top, float total)
+/* The number of a row among those of all batches. */
+uint line_of(Place p) { return (p.batch * n_kv_heads + p.kv_head) * p.n_rows + p.row; }
+
+/* Sums relative to a maximum. */
+struct Sums {
+    float top, total;
+    vec4 y;
+};
+
+void put_result(Place p, uint d, Sums a)
+{
+    store4(result_at(p) + d, a.y * row_factor(a.top, a.total, p.kv_head * GROUP + p.row % GROUP));
+}
+
+/* Sums d to d + 3 of a row. */
+void put_sums(Place p, uint d, Sums a)
 {
     if (!PARTIAL) {
-        store2(result_at(p) + d,
-               y * row_factor(top, total, p.kv_head * GROUP + p.row % GROUP));
+        put_result(p, d, a);
         return;
     }
-    uint part = (((p.batch * n_kv_heads + p.kv_head) * p.n_rows + p.row) * n_splits + p.split) *
-                (DV + 2u);
-    partial[part + d] = floatBitsToUint(y.x);
-    partial[part + d + 1u] = floatBitsToUint(y.y);
+    uint part = line_of(p) * n_splits + p.split;
+#ifdef JOIN
+    partial[part * LINE + d / 4u] = floatBitsToUint(a.y);
+    if (d == 0u)
+        partial[part * LINE + DV / 4u] = floatBitsToUint(vec4(a.top, a.total, 0.0, 0.0));
+#else
+    part *= DV + 2u;
+    [[unroll]] for (uint e = 0u; e < 4u; e++)
+        o[part + d + e] = floatBitsToUint(a.y[e]);
     if (d == 0u) {
-        partial[part + DV] = floatBitsToUint(top);
-        partial[part + DV + 1u] = floatBitsToUint(total);
+        o[part + DV] = floatBitsToUint(a.top);
+        o[part + DV + 1u] = floatBitsToUint(a.total);
+    }
+#endif
+}
+
+/* Adds up what the lanes have that share an item. */
+void join_shares(inout Sums a)
+{
+    [[unroll]] for (uint bit = ITEMS; bit < ITEMS * SHARE; bit *= 2u) {
+        float most = max(a.top, subgroupShuffleXor(a.top, bit)), keep = exp2(a.top - most);
+        a = Sums(most, a.total * keep, a.y * keep);
+        a.total += subgroupShuffleXor(a.total, bit);
+        a.y += subgroupShuffleXor(a.y, bit);
     }
 }
 
+#ifdef JOIN
+/* Sums d to d + 3 of a row from every SHARE-th part. Parts are read PARTS at a time: a loop of
+ * single loads would wait for each. */
+Sums join_parts(Place p, uint d, uint share)
+{
+    uint at = line_of(p) * n_splits * LINE;
+    Sums all = Sums(NOTHING, 0.0, vec4(0.0));
+    for (uint s = share; s < n_splits; s += SHARE * PARTS) {
+        vec4 sums[PARTS];
+        vec2 stats[PARTS];
+        [[unroll]] for (uint i = 0u; i < PARTS; i++) { /* past the end: the last once more */
+            uint from = at + min(s + i * SHARE, n_splits - 1u) * LINE;
+            stats[i] = uintBitsToFloat(partial[from + DV / 4u].xy);
+            sums[i] = uintBitsToFloat(partial[from + d / 4u]);
+        }
+        float most = all.top;
+        [[unroll]] for (uint i = 0u; i < PARTS; i++)
+            most = max(most, stats[i].x);
+        float keep = exp2(all.top - most);
+        all = Sums(most, all.total * keep, all.y * keep);
+        [[unroll]] for (uint i = 0u; i < PARTS; i++) {
+            float w = s + i * SHARE < n_splits ? exp2(stats[i].x - most) : 0.0;
+            all.total += w * stats[i].y;
+            all.y += w * sums[i];
+        }
+    }
+    return all;
+}
+
+/* Of the workgroup, with the order of what it did to buffers. */
+void buffer_barrier()
+{
+    controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup,
+                   gl_StorageSemanticsBuffer | gl_StorageSemanticsShared,
+                   gl_SemanticsAcquireRelease);
+}
+#endif
+
 void main()
 {
-    uint group = GROUP_INDEX;
-    if (group >= n_groups)
-        return;
-    uint n_rows = n_queries * GROUP, n_tiles = (n_rows + R - 1u) / R;
-    uint split = group % n_splits, row0 = group / n_splits % n_tiles * R;
-    uint kv_head = group / n_splits / n_tiles % n_kv_heads;
-    uint batch = group / n_splits / n_tiles / n_kv_heads;
+    uint n_rows = count_queries() * GROUP, n_tiles = (n_rows + R - 1u) / R;
+    uint split = gl_WorkGroupID.x, kv_head = gl_WorkGroupID.y, batch = gl_WorkGroupID.z;
+    uint row0 = 0u;
+    if (n_tiles > 1u) {
+        row0 = kv_head % n_tiles * R;
+        kv_head /= n_tiles;
+    }
     uint t0 = LANE % TEAM, team = LANE / TEAM;
     uint lane = gl_SubgroupInvocationID, base = lane - lane % TEAM;
+    const int STEP = int(TEAMS * T);
+    VEC kw[T * CK], vw[T * CV];
 
+    /* The vectors of this lane from the keys k0 + team, k0 + TEAMS + team, .. before `end`. Past it
+     * the last once more. */
+#define LOAD(k0, end)                                                                            \
+    [[unroll]] for (uint t = 0u; t < T; t++) {                                                   \
+        uvec2 at = key_place(batch, uint(min((k0) + int(t * TEAMS + team), (end) - 1)));         \
+        uint ka = (k_at + at.x * k_b + at.y * k_s + kv_head * k_h) / E;                          \
+        uint va = (v_at + at.x * v_b + at.y * v_s + kv_head * v_h) / E;                          \
+        [[unroll]] for (uint c = 0u; c < CK; c++)                                                \
+            kw[t * CK + c] = k[ka + min(c * TEAM + t0, D / E - 1u)];                             \
+        [[unroll]] for (uint c = 0u; c < CV; c++)                                                \
+            vw[t * CV + c] = v[va + min(c * TEAM + t0, DV / E - 1u)];                            \
+    }
+
+    /* Which keys come first does not depend on how many are there, so they need not wait for that
+     * number; values of those that are not there may be anything. Not worth it for many keys. */
+    const bool early = LENGTHS && T <= 2u && PAGE == 0u && !WINDOW;
+    if (early)
+        LOAD(int(split) * STEP, int(n_keys))
     uint length = length_of(batch, LANE == 0u);
     uint last = min(row0 + R, n_rows) - 1u;
-    int first_key = key_range(row0 / GROUP, length).x;
+    int first_key = key_range(row0 / GROUP, length).x + int(split) * STEP;
     int end_key = key_range(last / GROUP, length).y;
-    int n = max(end_key - first_key, 0);
-    int each = (n + int(n_splits) - 1) / int(n_splits);
-    first_key += int(split) * each;
-    end_key = min(end_key, first_key + each);
+    if (early) {
+        [[unroll]] for (uint i = 0u; i < T * CV; i++)
+            vw[i] = first_key + int(i / CV * TEAMS + team) < end_key ? vw[i] : VEC(0u);
+    }
 
-    /* The query of each row as far as it meets this lane's elements of a key. */
+    /* The query of each row as far as it meets this lane's elements of a key. Loaded without a
+     * branch: behind one, an NVIDIA driver (580) got the shuffles below wrong. */
     vec4 x[R * CK * H], sum[R * CV * H];
     [[unroll]] for (uint r = 0u; r < R; r++) {
         uint row = min(row0 + r, n_rows - 1u);
         uint at = q_at + batch * q_b + (kv_head * GROUP + row % GROUP) * q_h + row / GROUP * q_s;
         [[unroll]] for (uint c = 0u; c < CK * H; c++) {
             uint d = (c / H * TEAM + t0) * E + c % H * 4u;
-            vec4 y = vec4(0.0);
-            if (d < D)
-                y = vec4(load_f_q(TQ, at + d), load_f_q(TQ, at + d + 1u), load_f_q(TQ, at + d + 2u),
-                         load_f_q(TQ, at + d + 3u));
-            x[r * CK * H + c] = y;
+            vec4 y = load_q(at + min(d, D - 4u));
+            x[r * CK * H + c] = D % (TEAM * E) == 0u || d < D ? y : vec4(0.0);
         }
     }
     [[unroll]] for (uint i = 0u; i < R * CV * H; i++)
@@ -147,17 +265,9 @@ void main()
         m_at + batch * m_b + (kv_head * GROUP + row % GROUP) * m_h + row / GROUP * m_q;
     float top = NOTHING, total = 0.0;
 
-    for (int k0 = first_key; k0 < end_key; k0 += int(TEAMS * T)) {
-        uvec4 kw[T * CK], vw[T * CV];
-        [[unroll]] for (uint t = 0u; t < T; t++) {
-            uvec2 at = key_place(batch, uint(min(k0 + int(t * TEAMS + team), end_key - 1)));
-            uint ka = (k_at + at.x * k_b + at.y * k_s + kv_head * k_h) / E;
-            uint va = (v_at + at.x * v_b + at.y * v_s + kv_head * v_h) / E;
-            [[unroll]] for (uint c = 0u; c < CK; c++)
-                kw[t * CK + c] = k[ka + min(c * TEAM + t0, D / E - 1u)];
-            [[unroll]] for (uint c = 0u; c < CV; c++)
-                vw[t * CV + c] = v[va + min(c * TEAM + t0, DV / E - 1u)];
-        }
+    for (int k0 = first_key; k0 < end_key; k0 += int(n_splits) * STEP) {
+        if (!early || k0 != first_key)
+            LOAD(k0, end_key)
 
         float s[T], most = top;
         [[unroll]] for (uint t = 0u; t < T; t++) {
@@ -165,7 +275,7 @@ void main()
             [[unroll]] for (uint r = 0u; r < R; r++)
                 a[r] = 0.0;
             [[unroll]] for (uint c = 0u; c < CK * H; c++) {
-                vec4 y = unpack_half(kw[t * CK + c / H], c % H);
+                vec4 y = unpack_part(kw[t * CK + c / H], c % H);
                 [[unroll]] for (uint r = 0u; r < R; r++)
                     a[r] += dot(x[r * CK * H + c], y);
             }
@@ -204,7 +314,7 @@ void main()
             [[unroll]] for (uint r = 0u; r < R; r++)
                 w[r] = subgroupShuffle(s[t], base + row_of(r));
             [[unroll]] for (uint c = 0u; c < CV * H; c++) {
-                vec4 y = unpack_half(vw[t * CV + c / H], c % H);
+                vec4 y = unpack_part(vw[t * CV + c / H], c % H);
                 [[unroll]] for (uint r = 0u; r < R; r++)
                     sum[r * CV * H + c] += w[r] * y;
             }
@@ -224,6 +334,8 @@ void main()
             }
         }
     }
+    uint item = LANE / (ITEMS * SHARE) * ITEMS + LANE % ITEMS, share = LANE / ITEMS % SHARE;
+    const uint n_items = TEAMS * TEAM / SHARE; /* at a time */
     uint slot = team / PER;
     bool leads = team % PER == 0u;
     if (leads && t0 < R) {
@@ -235,47 +347,45 @@ void main()
             barrier();
         [[unroll]] for (uint c = 0u; c < AT * CV * H; c++) {
             uint d = (c % (CV * H) / H * TEAM + t0) * E + c % H * 4u;
-            uint to = (slot * AT + c / (CV * H)) * DV + d;
             if (leads && d < DV)
-                [[unroll]] for (uint e = 0u; e < 4u; e++)
-                    joined[to + e] = sum[r0 * CV * H + c][e];
+                joined[((slot * AT + c / (CV * H)) * DV + d) / 4u] = sum[r0 * CV * H + c];
         }
         barrier();
-        for (uint i = LANE * 2u; i < AT * DV; i += gl_WorkGroupSize.x * 2u) {
-            uint r = r0 + i / DV, d = i % DV, out_row = row0 + r;
-            float most = NOTHING, all = 0.0;
-            vec2 y = vec2(0.0);
-            [[unroll]] for (uint s = 0u; s < SLOTS; s++)
-                most = max(most, tops[s * R + r]);
-            [[unroll]] for (uint s = 0u; s < SLOTS; s++) {
-                float w = exp2(tops[s * R + r] - most);
-                uint from = s * AT * DV + i;
-                all += totals[s * R + r] * w;
-                y += vec2(joined[from], joined[from + 1u]) * w;
+        for (uint i0 = 0u; i0 < AT * DV / 4u; i0 += n_items) {
+            uint i = min(i0 + item, AT * DV / 4u - 1u), r = r0 + i * 4u / DV, out_row = row0 + r;
+            Sums all = Sums(NOTHING, 0.0, vec4(0.0));
+            [[unroll]] for (uint s = 0u; s < SLOTS; s += SHARE)
+                all.top = max(all.top, tops[(s + share) * R + r]);
+            [[unroll]] for (uint s = 0u; s < SLOTS; s += SHARE) {
+                float w = exp2(tops[(s + share) * R + r] - all.top);
+                all.total += totals[(s + share) * R + r] * w;
+                all.y += joined[(s + share) * AT * DV / 4u + i] * w;
             }
-            if (out_row < n_rows)
-                put_sums(Place(batch, kv_head, out_row, n_rows, split), d, y, most, all);
+            join_shares(all);
+            if (share == 0u && i == i0 + item && out_row < n_rows)
+                put_sums(Place(batch, kv_head, out_row, n_rows, split), i * 4u % DV, all);
         }
     }
 #ifdef JOIN
-    memoryBarrierBuffer();
-    barrier();
-    if (LANE == 0u)
-        n_before = atomicAdd(counters[group / n_splits], 1u);
-    barrier();
+    uint counter = batch * gl_NumWorkGroups.y + gl_WorkGroupID.y;
+    buffer_barrier();
+    if (LANE == 0u) {
+        memoryBarrierBuffer();
+        n_before = atomicAdd(counters[counter], 1u);
+        memoryBarrierBuffer();
+    }
+    buffer_barrier();
     if (n_before + 1u != n_splits)
         return;
-    memoryBarrierBuffer();
-    for (uint i = LANE * 2u; i < R * DV; i += gl_WorkGroupSize.x * 2u) {
-        uint out_row = row0 + i / DV, d = i % DV, head = kv_head * GROUP + out_row % GROUP;
-        if (out_row >= n_rows)
-            break;
-        uint first = ((batch * n_kv_heads + kv_head) * n_rows + out_row) * n_splits * (DV + 2u);
-        Joined all = join_parts(first, DV + 2u, n_splits, d, d + 1u);
-        uint at = result_at(Place(batch, kv_head, out_row, n_rows, 0u));
-        store2(at + d, all.sum * row_factor(all.top, all.total, head));
+    for (uint i0 = 0u; i0 < R * DV / 4u; i0 += n_items) {
+        uint i = min(i0 + item, R * DV / 4u - 1u), out_row = row0 + i * 4u / DV;
+        Place p = Place(batch, kv_head, min(out_row, n_rows - 1u), n_rows, 0u);
+        Sums all = join_parts(p, i * 4u % DV, share);
+        join_shares(all);
+        if (share == 0u && i == i0 + item && out_row < n_rows)
+            put_result(p, i * 4u % DV, all);
     }
     if (LANE == 0u)
-        counters[group / n_splits] = 0u;
+        counters[counter] = 0u;
 #endif
 }

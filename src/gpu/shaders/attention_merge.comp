@@ -20,7 +20,36 @@ WORDS(1, sinks);
 WORDS(2, o);
 
 const float LOG2_E = 1.44269504088896341, NOTHING = -1e20;
-#include "attention_parts.glsl"
+const uint BATCH = 8;
+
+struct Joined {
+    float top, total, sum; /* the largest maximum; sums relative to it */
+};
+
+/* Sum d of the row whose parts begin at `at`, `line` words each. Parts are read BATCH at a time: a
+ * loop of single loads would wait for each. */
+Joined join_parts(uint at, uint line, uint d)
+{
+    Joined all = Joined(NOTHING, 0.0, 0.0);
+    for (uint s = 0u; s < n_splits; s += BATCH) {
+        float tops[BATCH], totals[BATCH], sums[BATCH], most = all.top;
+        [[unroll]] for (uint i = 0u; i < BATCH; i++) { /* past the end: the last once more */
+            uint from = at + min(s + i, n_splits - 1u) * line;
+            tops[i] = uintBitsToFloat(partial[from + line - 2u]);
+            totals[i] = uintBitsToFloat(partial[from + line - 1u]);
+            sums[i] = uintBitsToFloat(partial[from + d]);
+            most = max(most, tops[i]);
+        }
+        float keep = exp2(all.top - most);
+        all = Joined(most, all.total * keep, all.sum * keep);
+        [[unroll]] for (uint i = 0u; i < BATCH; i++) {
+            float w = s + i < n_splits ? exp2(tops[i] - most) : 0.0;
+            all.total += w * totals[i];
+            all.sum += w * sums[i];
+        }
+    }
+    return all;
+}
 
 /* Element e of the result. */
 float merge(uint e)
@@ -30,10 +59,10 @@ float merge(uint e)
     uint last = row % x, first = row / x % y, batch = row / x / y;
     uint head = HEADS_LAST != 0u ? last : first, query = HEADS_LAST != 0u ? first : last;
     uint part = (batch * n_heads + head / group * group) * n_queries + query * group + head % group;
-    uint line = dv + 2u, at = part * n_splits * line;
+    uint line = dv + 2u;
 
-    Joined all = join_parts(at, line, n_splits, d, d);
-    float top = all.top, total = all.total, sum = all.sum.x;
+    Joined all = join_parts(part * n_splits * line, line, d);
+    float top = all.top, total = all.total, sum = all.sum;
     if (top <= NOTHING)
         return 0.0;
     if (HAS_SINKS != 0u) {

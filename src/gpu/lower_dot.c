@@ -68,8 +68,9 @@ static rx_gpu_ref derive_tiles(rx_gpu_build *b, const rx_product *p, const tiled
 enum { FOLD_NONE, FOLD_NORM, FOLD_MUL }; /* FOLD of dot_gemv.comp */
 
 #define THREADS 256
-#define BLOCK_BYTES 72   /* shared memory of 32 elements of x */
-#define PARTS_BYTES 8192 /* and of partial sums, at most */
+#define MANY 65536       /* columns: one product fills the device for long */
+#define BLOCK_BYTES 76   /* shared memory of 32 elements of x */
+#define OTHER_BYTES 8704 /* and of partial sums and sums of squares, at most */
 
 static bool x_is_wide(const rx_product *p)
 {
@@ -100,18 +101,19 @@ typedef struct dot_shape {
     uint32_t threads, split, per_unit; /* per_unit: workgroups that stay, for each unit */
 } dot_shape;
 
-/* Best on an H200 in a chain of products, where each waits for the one before: few workgroups that
- * round x, one for each unit. Products that share a norm run side by side, so theirs are small.
- * Short rows are done before that matters. */
+/* Measured on an H200. Workgroups are large, so that few round x, and of 64 registers, so that two
+ * find room on a unit: the second is of the next product, or of one beside, or where a product is
+ * long its own. A product with a norm is part of a chain, with others that read the same: its
+ * groups are split further, so that all end at about the same time. Short rows are done before any
+ * of that matters. */
 static dot_shape pick_shape(const rx_product *p, uint32_t n_tiles)
 {
     const rx_gpu_caps *caps = p->call->caps;
     const rx_gpu_fold *fold = p->call->fold;
-    if (n_tiles > 1 && fold && fold->op == RX_OP_rms_norm)
-        return (dot_shape){THREADS, 2, 1};
-    if (n_tiles > 1 && caps->max_invocations >= 2 * THREADS)
-        return (dot_shape){2 * THREADS, 2, 1};
-    return (dot_shape){THREADS, n_tiles > 1 ? 2 : 1, 2};
+    if (n_tiles == 1 || caps->max_invocations < 2 * THREADS)
+        return (dot_shape){THREADS, n_tiles > 1 ? 2 : 1, n_tiles > 1 ? 2 : 4};
+    bool has_norm = fold && fold->op == RX_OP_rms_norm;
+    return (dot_shape){2 * THREADS, n_tiles >= 4 && has_norm ? 4 : 2, p->n >= MANY ? 2 : 1};
 }
 
 /* p has as many rows as shared memory holds. */
@@ -161,7 +163,7 @@ rx_gpu_ref rx_quant_tiles(rx_gpu_build *b, const rx_product *p)
 /* Rows of x that shared memory holds. */
 static int64_t rows_that_fit(const rx_product *p)
 {
-    int64_t room = (int64_t)p->call->caps->max_shared_bytes - PARTS_BYTES;
+    int64_t room = (int64_t)p->call->caps->max_shared_bytes - OTHER_BYTES;
     return room / (p->k / 32 * BLOCK_BYTES);
 }
 

@@ -12,10 +12,13 @@
  *
  * Subgroups have 32 lanes. KS of them share a group of four columns: each takes every KS-th tile,
  * so that neighbours read one stretch of memory. The grid is (workgroups that stay, batches); a
- * workgroup walks over groups, with the next tile on its way while one is multiplied. x lies in
- * shared memory; partial sums of split groups wait there and are joined BATCH at a time.
+ * workgroup walks over groups. Quants of the next tile are asked for as soon as those of a column
+ * are used: one tile is always on its way, in few registers, so that workgroups of the next
+ * dispatch find room beside those of this one. x lies in shared memory; partial sums of split
+ * groups wait there and are joined BATCH at a time.
  *
- * FOLD: x is made of what is read, a norm over its mean square times gamma (1) or a product (2). */
+ * FOLD: x is made of what is read, a norm over its mean square times gamma (1) or a product (2).
+ * The norm's factor is one for a row, so it multiplies the sums and not x. */
 #include "common.glsl"
 #define QUANT_PUSH uint fold_at; float fold_eps;
 #include "product.glsl"
@@ -29,6 +32,7 @@ layout(constant_id = 14) const uint FOLD = 0;
 
 WORDS4(0, a);
 WORDS4(1, weights);
+layout(set = 0, binding = 1, std430) buffer buffer_pairs { uvec2 pairs[]; }; /* the same */
 TENSOR(5, ids)
 layout(set = 0, binding = 6, std430) buffer buffer_flags { uint flags[]; };
 WORDS4(7, other); /* gamma, or the second factor: f32 */
@@ -39,208 +43,318 @@ WORDS4(7, other); /* gamma, or the second factor: f32 */
 #include "tile4.glsl"
 
 const uint SUBGROUPS = THREADS / 32, NT = (NB + 31) / 32, SETS = SUBGROUPS / KS;
-const uint BATCH = 32 / ROWS;
+const uint BATCH = 512 / SUBGROUPS / ROWS; /* THREADS <= 1024, ROWS <= 16 */
+const uint STRETCHES = (NB + 7) / 8; /* of 8 blocks: what a subgroup rounds at once */
 
-shared uvec4 sx[ROWS * NB * 4];  /* [row][upper, lower bytes][half][block] */
-shared vec2 sd[ROWS * NB];       /* scale of a block of x, sum of its elements */
+shared uvec4 sx[ROWS * NB * 4]; /* [row][half][upper, lower bytes][block] */
+shared float sd[ROWS * NB];     /* scale of a block of x */
+shared ivec2 ss[ROWS * NB];     /* sums of the rounded elements of its halves */
 shared vec4 parts[SUBGROUPS * BATCH * ROWS];
-shared float squares[SUBGROUPS * ROWS];
+shared float squares[FOLD == 1 ? ROWS * STRETCHES : 1];
 
 #define SIDE gl_SubgroupInvocationID
-const float MOST = 32639.0; /* 127 * 256 + 127 */
+const float MOST = 32639.0;     /* 127 * 256 + 127 */
+const float SHIFT = 12582912.0; /* 3 * 2^22: added, the lower bits are those of a whole number */
+
+int dot4(uint p, uint q) { return dotPacked4x8EXT(int(p), int(q)); }
 
 /* ---- x --------------------------------------------------------------------------------------- */
 
-vec4 x_four(uint i)
-{
-    if (TA == F32)
-        return uintBitsToFloat(a[i >> 2]);
-    uvec4 w = a[i >> 3];
-    uvec2 h = (i & 4u) == 0u ? w.xy : w.zw;
-    if (TA == F16)
-        return vec4(unpackHalf2x16(h.x), unpackHalf2x16(h.y));
-    return uintBitsToFloat(uvec4(h.x << 16, h.x & 0xffff0000u, h.y << 16, h.y & 0xffff0000u));
-}
-
-/* 1 / sqrt(mean square) of the rows, to squares[row * SUBGROUPS]. */
-void prepare_norm(uint first)
-{
-    [[unroll]] for (uint r = 0u; r < ROWS; r++) {
-        float sum = 0.0;
-        for (uint i = LANE; i < NB * 8u; i += THREADS) {
-            vec4 x = x_four(first + r * a_m + i * 4u);
-            sum += dot(x, x);
-        }
-        sum = subgroupAdd(sum);
-        if (SIDE == 0u)
-            squares[r * SUBGROUPS + gl_SubgroupID] = sum;
-    }
-    barrier();
-    if (LANE < ROWS) {
-        float sum = 0.0;
-        for (uint s = 0u; s < SUBGROUPS; s++)
-            sum += squares[LANE * SUBGROUPS + s];
-        squares[LANE * SUBGROUPS] = inversesqrt(sum / float(NB * 32u) + fold_eps);
-    }
-    barrier();
-}
-
-/* Elements 4 i to 4 i + 3 of row r. */
-vec4 load_x(uint first, uint r, uint i)
-{
-    vec4 x = x_four(first + r * a_m + i * 4u);
-    if (FOLD == 1u)
-        x *= squares[r * SUBGROUPS] * uintBitsToFloat(other[fold_at / 4u + i]);
-    if (FOLD == 2u)
-        x *= uintBitsToFloat(other[fold_at / 4u + r * NB * 8u + i]);
-    return x;
-}
-
-/* Four elements an invocation; eight neighbours hold a block. */
-void prepare_x(uint first)
-{
-    if (FOLD == 1u)
-        prepare_norm(first);
-    for (uint e = LANE; e < ROWS * NB * 8u; e += THREADS) {
-        uint r = e / (NB * 8u), i = e % (NB * 8u), block = i / 8u, word = i % 8u;
-        vec4 x = load_x(first, r, i);
-        vec4 size = abs(x);
-        float top = max(max(size.x, size.y), max(size.z, size.w));
-        top = max(top, subgroupShuffleXor(top, 1u));
-        top = max(top, subgroupShuffleXor(top, 2u));
-        top = max(top, subgroupShuffleXor(top, 4u));
-        ivec4 q = ivec4(roundEven(x * (top > 0.0 ? MOST / top : 0.0)));
-        int sum = q.x + q.y + q.z + q.w;
-        sum += subgroupShuffleXor(sum, 1u);
-        sum += subgroupShuffleXor(sum, 2u);
-        sum += subgroupShuffleXor(sum, 4u);
-        uvec4 u = uvec4(q + 128 >> 8) & 0xffu, v = uvec4(q) & 0xffu;
-        uint at = (r * 4u + word / 4u) * NB + block;
-        sx[at][word & 3u] = u.x | u.y << 8 | u.z << 16 | u.w << 24;
-        sx[at + 2u * NB][word & 3u] = v.x | v.y << 8 | v.z << 16 | v.w << 24;
-        if (word == 0u)
-            sd[r * NB + block] = vec2(top / MOST, top / MOST * float(sum));
-    }
-    barrier();
-}
-
-/* ---- Tiles ----------------------------------------------------------------------------------- */
-
-#ifdef BYTES /* q8_0 */
-#define N_QUANTS 8
-#else
-#define N_QUANTS 4
-#endif
-
-struct Tile {
-    uvec4 quants[N_QUANTS], high[2], scales, supers;
+/* Eight elements of x and what they are multiplied by. */
+struct Stretch {
+    vec4 x0, x1, by0, by1;
 };
 
-Tile load_tile(uint group, uint t)
+/* i: a multiple of 4 (f32) or 8. */
+void load_eight(uint i, out vec4 x0, out vec4 x1)
 {
-    Tile v;
-    uint at = (group * NT + t) * tile_vectors(TB);
-    [[unroll]] for (uint i = 0u; i < N_QUANTS; i++)
-        v.quants[i] = weights[at + i * 32u + SIDE];
-    at += 4u * tile_quants(TB);
-    [[unroll]] for (uint i = 0u; i < tile_high(TB) / 32u; i++)
-        v.high[i] = weights[at + i * 32u + SIDE];
-    at += tile_high(TB);
-    if (has_minima(TB)) {
-        v.scales = weights[at + SIDE];
-    } else {
-        uvec4 s = weights[at + SIDE / 2u];
-        v.scales.xy = (SIDE & 1u) == 0u ? s.xy : s.zw;
+    if (TA == F32) {
+        x0 = uintBitsToFloat(a[i >> 2]);
+        x1 = uintBitsToFloat(a[(i >> 2) + 1u]);
+        return;
     }
-    at += tile_scales(TB);
-    if (TB == Q6_K) {
-        uvec4 s = weights[at + SIDE / 16u];
-        v.supers.xy = (SIDE & 8u) == 0u ? s.xy : s.zw;
-    } else if (has_supers(TB)) {
-        v.supers = weights[at + SIDE / 8u];
+    uvec4 w = a[i >> 3];
+    if (TA == F16) {
+        x0 = vec4(unpackHalf2x16(w.x), unpackHalf2x16(w.y));
+        x1 = vec4(unpackHalf2x16(w.z), unpackHalf2x16(w.w));
+    } else {
+        x0 = uintBitsToFloat(uvec4(w.x << 16, w.x & 0xffff0000u, w.y << 16, w.y & 0xffff0000u));
+        x1 = uintBitsToFloat(uvec4(w.z << 16, w.z & 0xffff0000u, w.w << 16, w.w & 0xffff0000u));
+    }
+}
+
+/* Stretch e counts through all rows. */
+Stretch load_stretch(uint first, uint e)
+{
+    Stretch v = Stretch(vec4(0.0), vec4(0.0), vec4(0.0), vec4(0.0));
+    uint r = e / STRETCHES, i = e % STRETCHES * 256u + SIDE * 8u;
+    if (NB % 8u == 0u || i < NB * 32u) {
+        load_eight(first + r * a_m + i, v.x0, v.x1);
+        if (FOLD != 0u) {
+            uint at = fold_at / 4u + (FOLD == 2u ? r * NB * 8u : 0u) + i / 4u;
+            v.by0 = uintBitsToFloat(other[at]);
+            v.by1 = uintBitsToFloat(other[at + 1u]);
+        }
     }
     return v;
 }
 
-float half_of(uvec4 s, uint r)
+float largest(vec4 x)
 {
-    vec2 h = unpackHalf2x16(s[r >> 1]);
-    return (r & 1u) == 0u ? h.x : h.y;
+    vec4 size = abs(x);
+    return max(max(size.x, size.y), max(size.z, size.w));
 }
 
-/* The 32 stored numbers of column r as bytes: elements 0 to 15, and 16 to 31; of q6_k minus 32. */
-void unpack_column(in Tile t, uint r, out uvec4 lo, out uvec4 hi)
+uint low_bytes(uvec4 v)
+{
+    return v.x & 0xffu | (v.y & 0xffu) << 8 | (v.z & 0xffu) << 16 | v.w << 24;
+}
+
+/* Four neighbours hold a block. */
+void round_stretch(in Stretch v, uint e)
+{
+    uint r = e / STRETCHES, block = e % STRETCHES * 8u + SIDE / 4u, part = SIDE & 3u;
+    if (FOLD == 1u) {
+        float sum = subgroupAdd(dot(v.x0, v.x0) + dot(v.x1, v.x1));
+        if (SIDE == 0u)
+            squares[e] = sum;
+    }
+    vec4 x0 = FOLD == 0u ? v.x0 : v.x0 * v.by0, x1 = FOLD == 0u ? v.x1 : v.x1 * v.by1;
+    float top = max(largest(x0), largest(x1));
+    top = max(top, subgroupShuffleXor(top, 1u));
+    top = max(top, subgroupShuffleXor(top, 2u));
+    float scale = top > 0.0 ? MOST / top : 0.0;
+    uvec4 q0 = floatBitsToUint(x0 * scale + SHIFT), q1 = floatBitsToUint(x1 * scale + SHIFT);
+    uvec2 lower = uvec2(low_bytes(q0), low_bytes(q1));
+    uvec2 upper = uvec2(low_bytes(q0 + 128u >> 8), low_bytes(q1 + 128u >> 8));
+    const uint ones = 0x01010101u;
+    int sum = 256 * (dot4(upper.x, ones) + dot4(upper.y, ones)) + dot4(lower.x, ones) +
+              dot4(lower.y, ones);
+    sum += subgroupShuffleXor(sum, 1u);
+    if (NB % 8u == 0u || block < NB) {
+        uint at = (r * 4u + part / 2u * 2u) * NB + block, j = (part & 1u) * 2u;
+        sx[at][j] = upper.x;
+        sx[at][j + 1u] = upper.y;
+        sx[at + NB][j] = lower.x;
+        sx[at + NB][j + 1u] = lower.y;
+        if ((part & 1u) == 0u)
+            ss[r * NB + block][part / 2u] = sum;
+        if (part == 0u)
+            sd[r * NB + block] = top / MOST;
+    }
+}
+
+/* Two stretches at a time: the loads of both are on their way together. */
+void prepare_x(uint first)
+{
+    const uint all = ROWS * STRETCHES;
+    for (uint e = gl_SubgroupID; e < all; e += 2u * SUBGROUPS) {
+        bool two = all > SUBGROUPS && e + SUBGROUPS < all;
+        Stretch v = load_stretch(first, e), w;
+        if (two)
+            w = load_stretch(first, e + SUBGROUPS);
+        round_stretch(v, e);
+        if (two)
+            round_stretch(w, e + SUBGROUPS);
+    }
+    barrier();
+}
+
+/* 1 / sqrt(mean square) of row r. */
+float norm_factor(uint r)
+{
+    float sum = 0.0;
+    for (uint i = 0u; i < STRETCHES; i++)
+        sum += squares[r * STRETCHES + i];
+    return inversesqrt(sum / float(NB * 32u) + fold_eps);
+}
+
+/* ---- Tiles ----------------------------------------------------------------------------------- */
+
+/* Elements 16 to 31 of 4 bits stay where they are, 16 times too large: a shift less. */
+bool is_raised(uint t) { return t == Q4_0 || t == Q4_1 || t == Q4_K; }
+
+struct Scales {
+    uvec4 scales, supers;
+};
+/* What is in registers: of q8_0 the quants of a half. */
+struct Tile {
+    uvec4 quants[4], high[2];
+    Scales scales;
+};
+
+#ifdef BYTES /* q8_0 */
+uvec4 load_quants(uint at, uint c, uint h) { return weights[at + SIDE + (c * 2u + h) * 32u]; }
+#else
+uvec4 load_quants(uint at, uint c, uint h) { return weights[at + SIDE + c * 32u]; }
+#endif
+
+uvec4 load_high(uint at, uint i) { return weights[at + SIDE + 4u * tile_quants(TB) + i * 32u]; }
+
+Scales load_scales(uint at)
+{
+    Scales s;
+    at += 4u * tile_quants(TB) + tile_high(TB);
+    if (has_minima(TB))
+        s.scales = weights[at + SIDE];
+    else
+        s.scales.xy = pairs[at * 2u + SIDE];
+    at += tile_scales(TB);
+    if (TB == Q6_K)
+        s.supers.xy = pairs[at * 2u + SIDE / 8u];
+    else if (has_supers(TB))
+        s.supers = weights[at + SIDE / 8u];
+    return s;
+}
+
+Tile load_tile(uint at)
+{
+    Tile t;
+    [[unroll]] for (uint c = 0u; c < 4u; c++)
+        t.quants[c] = load_quants(at, c, 0u);
+    [[unroll]] for (uint i = 0u; i < tile_high(TB) / 32u; i++)
+        t.high[i] = load_high(at, i);
+    t.scales = load_scales(at);
+    return t;
+}
+
+/* Half h of the stored numbers of column c as bytes: elements 16 h to 16 h + 15. */
+uvec4 unpack_half(in Tile t, uint c, uint h)
 {
 #ifdef BYTES
-    lo = t.quants[r * 2u];
-    hi = t.quants[r * 2u + 1u];
+    return t.quants[c];
 #else
     const uvec4 by = uvec4(0u, 1u, 2u, 3u);
-    lo = t.quants[r] & 0x0f0f0f0fu;
-    hi = t.quants[r] >> 4 & 0x0f0f0f0fu;
+    uvec4 v = t.quants[c];
+    if (is_raised(TB))
+        v &= 0x0f0f0f0fu << 4u * h;
+    else
+        v = v >> 4u * h & 0x0f0f0f0fu;
     if (TB == Q6_K) {
-        uvec2 h = (r & 1u) == 0u ? t.high[r >> 1].xy : t.high[r >> 1].zw;
-        lo |= uvec4(h.x) >> by * 2u << 4 & 0x30303030u;
-        hi |= uvec4(h.y) >> by * 2u << 4 & 0x30303030u;
-        lo = ((lo | 0x80808080u) - 0x20202020u) ^ 0x80808080u;
-        hi = ((hi | 0x80808080u) - 0x20202020u) ^ 0x80808080u;
+        uvec2 two = (c & 1u) == 0u ? t.high[c >> 1].xy : t.high[c >> 1].zw;
+        v |= uvec4(h == 0u ? two.x : two.y) >> by * 2u << 4 & 0x30303030u;
     } else if (tile_high(TB) != 0u) {
-        lo |= uvec4(t.high[0][r]) >> by << 4 & 0x10101010u;
-        hi |= uvec4(t.high[0][r]) >> (by + 4u) << 4 & 0x10101010u;
+        v |= uvec4(t.high[0][c]) >> (by + 4u * h) << 4 & 0x10101010u;
     }
+    return v;
 #endif
 }
 
-int dot16(uvec4 q, uvec4 x)
+#ifdef BYTES
+int dot_word(uint q, uint x) { return dot4(q, x); }
+#else
+int dot_word(uint q, uint x) { return dotPacked4x8EXT(q, int(x)); } /* q unsigned */
+#endif
+
+int dot16(uvec4 q, uvec4 x, int sum)
 {
-    return dotPacked4x8EXT(int(q.x), int(x.x)) + dotPacked4x8EXT(int(q.y), int(x.y)) +
-           dotPacked4x8EXT(int(q.z), int(x.z)) + dotPacked4x8EXT(int(q.w), int(x.w));
+    sum += dot_word(q.x, x.x);
+    sum += dot_word(q.y, x.y);
+    sum += dot_word(q.z, x.z);
+    return sum + dot_word(q.w, x.w);
 }
 
-/* The same with x of 16 bits: upper and lower bytes. */
-int dot32(uvec4 q, uvec4 upper, uvec4 lower)
+bool has_low(uint t) { return has_minima(t) || t == Q4_K || t == Q5_K; }
+
+/* The stored numbers are this much too large. */
+int offset_of(uint t) { return t == Q4_0 ? 8 : t == Q5_0 ? 16 : t == Q6_K ? 32 : 0; }
+
+float half_of(uvec4 s, uint c)
 {
-    return 256 * dot16(q, upper) + dot16(q, lower);
+    vec2 h = unpackHalf2x16(s[c >> 1]);
+    return (c & 1u) == 0u ? h.x : h.y;
 }
 
-/* The sum of a block of column r from the dots of its halves; ds: scale and sum of the x. */
-float scaled_sum(in Tile t, uint r, int a0, int a1, vec2 ds)
+/* Of half h of column c: the scale, and what the sum of x is multiplied by. */
+vec2 scale_of(in Scales s, uint c, uint h)
 {
-    float sum = ds.x * float(a0 + a1);
-    if (TB == Q8_0)
-        return half_of(t.scales, r) * sum;
-    if (TB == Q4_0 || TB == Q5_0)
-        return half_of(t.scales, r) * (sum - (TB == Q4_0 ? 8.0 : 16.0) * ds.y);
+    vec2 d;
     if (has_minima(TB)) {
-        vec2 d = unpackHalf2x16(t.scales[r]);
-        return d.x * sum + d.y * ds.y;
+        d = unpackHalf2x16(s.scales[c]);
+    } else if (TB == Q6_K) {
+        int scale = bitfieldExtract(int(s.scales[c >> 1]), int((c & 1u) * 16u + h * 8u), 8);
+        d = vec2(half_of(s.supers, c) * float(scale), 0.0);
+    } else if (has_supers(TB)) {
+        d = unpackHalf2x16(s.supers[c]);
+        d *= vec2(s.scales.x >> c * 8u & 0xffu, -float(s.scales.y >> c * 8u & 0xffu));
+    } else {
+        d = vec2(half_of(s.scales, c), 0.0);
     }
-    if (TB == Q6_K) {
-        int s = int(t.scales[r >> 1] >> (r & 1u) * 16u);
-        int s0 = bitfieldExtract(s, 0, 8), s1 = bitfieldExtract(s, 8, 8);
-        float both = float(s0) * float(a0) + float(s1) * float(a1);
-        return half_of(t.supers, r) * ds.x * both;
-    }
-    vec2 d = unpackHalf2x16(t.supers[r]);
-    float scale = float(t.scales.x >> r * 8u & 0xffu), low = float(t.scales.y >> r * 8u & 0xffu);
-    return d.x * scale * sum - d.y * low * ds.y;
+    return d;
 }
 
-/* Two columns at a time, so that each is unpacked once and x is read twice. */
-void add_tile(in Tile t, uint block, inout vec4 sum[ROWS])
+/* The dot of half h with a row of x, by which `at` begins. */
+int dot_half(uvec4 v, uint h, uint at, int sum)
 {
-    [[unroll]] for (uint c = 0u; c < 4u; c += 2u) {
-        uvec4 lo0, hi0, lo1, hi1;
-        unpack_column(t, c, lo0, hi0);
-        unpack_column(t, c + 1u, lo1, hi1);
-        [[unroll]] for (uint r = 0u; r < ROWS; r++) {
-            uint at = r * 4u * NB + block;
-            uvec4 x0 = sx[at], x1 = sx[at + NB], y0 = sx[at + 2u * NB], y1 = sx[at + 3u * NB];
-            vec2 ds = sd[r * NB + block];
-            sum[r][c] += scaled_sum(t, c, dot32(lo0, x0, y0), dot32(hi0, x1, y1), ds);
-            sum[r][c + 1u] += scaled_sum(t, c + 1u, dot32(lo1, x0, y0), dot32(hi1, x1, y1), ds);
+    return dot16(v, sx[at + (h * 2u + 1u) * NB], 256 * dot16(v, sx[at + h * 2u * NB], 0) + sum);
+}
+
+#define STEP 1 /* columns at a time */
+
+/* Adds half h of columns c on. The halves of a block have one scale, so that their dots make one
+ * number, but for q6_k, and where several rows leave no registers for it. */
+void add_half(in uvec4 v[STEP], in Scales s, uint c, uint h, uint block, inout ivec4 both,
+              inout vec4 sum[ROWS])
+{
+    const int raise = is_raised(TB) ? 16 : 1, offset = offset_of(TB);
+    [[unroll]] for (uint r = 0u; r < ROWS; r++) {
+        uint at = r * 4u * NB + block;
+        float d = sd[r * NB + block];
+        ivec2 w = ss[r * NB + block];
+        [[unroll]] for (uint j = 0u; j < STEP; j++) {
+            vec2 scale = scale_of(s, c + j, h);
+            if (TB == Q6_K || ROWS > 1u) {
+                int by = h == 0u ? 1 : raise;
+                int one = dot_half(v[j], h, at, -by * offset * w[h]);
+                sum[r][c + j] += scale.x * (d * (by == 1 ? 1.0 : 0.0625)) * float(one);
+            } else if (h == 0u) {
+                both[c + j] = raise * dot_half(v[j], h, at, -offset * (w.x + w.y));
+            } else {
+                both[c + j] = dot_half(v[j], h, at, both[c + j]);
+                sum[r][c + j] += scale.x * (d * (raise == 1 ? 1.0 : 0.0625)) * float(both[c + j]);
+            }
+            if (h == 1u && has_low(TB))
+                sum[r][c + j] += scale.y * (d * float(w.x + w.y));
         }
     }
+}
+
+/* Adds the products of the tile at `here` and replaces it by the one at `ahead`, part by part. */
+void add_tile(inout Tile t, uint block, uint here, bool is, uint ahead, bool more,
+              inout vec4 sum[ROWS])
+{
+    Scales s = t.scales;
+    ivec4 both;
+    if (more)
+        t.scales = load_scales(ahead);
+    [[unroll]] for (uint h = 0u; h < 2u; h++)
+        [[unroll]] for (uint c = 0u; c < 4u; c += STEP) {
+            uvec4 v[STEP];
+            [[unroll]] for (uint j = 0u; j < STEP; j++) {
+                v[j] = unpack_half(t, c + j, h);
+#ifdef BYTES
+                if (h == 0u && is)
+                    t.quants[c + j] = load_quants(here, c + j, 1u);
+#endif
+                if (h == 1u && more)
+                    t.quants[c + j] = load_quants(ahead, c + j, 0u);
+            }
+            add_half(v, s, c, h, block, both, sum);
+        }
+    if (more)
+        [[unroll]] for (uint i = 0u; i < tile_high(TB) / 32u; i++)
+            t.high[i] = load_high(ahead, i);
+}
+
+/* Sums over the subgroup; lanes 0, 8, 16 and 24 get those of x, y, z and w. */
+float sum_lanes(vec4 v)
+{
+    bool upper = (SIDE & 16u) != 0u, odd = (SIDE & 8u) != 0u;
+    vec2 two = (upper ? v.zw : v.xy) + subgroupShuffleXor(upper ? v.xy : v.zw, 16u);
+    float one = (odd ? two.y : two.x) + subgroupShuffleXor(odd ? two.x : two.y, 8u);
+    one += subgroupShuffleXor(one, 4u);
+    one += subgroupShuffleXor(one, 2u);
+    return one + subgroupShuffleXor(one, 1u);
 }
 
 /* ---- Batches --------------------------------------------------------------------------------- */
@@ -262,50 +376,79 @@ Batch find_matrices(uint i)
     return Batch(a_at + i * a_0, b_at + uint(id) * b_0, 0u, out_at + i * n);
 }
 
+void wait_for_parts()
+{
+    if (KS == 1u) {
+        subgroupMemoryBarrierShared();
+        subgroupBarrier();
+    } else {
+        barrier();
+    }
+}
+
+/* Adds the parts of `items` steps, the first from group `first` on, and writes the results. A
+ * subgroup that shares its groups with none waits for none. */
+void join(uint first, uint items, uint stride, Batch at)
+{
+    uint lane = KS == 1u ? SIDE : LANE, lanes = KS == 1u ? 32u : THREADS;
+    uint sets = KS == 1u ? 1u : SETS, set0 = KS == 1u ? gl_SubgroupID : 0u;
+    wait_for_parts();
+    for (uint i = lane; i < items * ROWS * sets; i += lanes) {
+        uint set = i % sets + set0, r = i / sets % ROWS, j = i / sets / ROWS;
+        uint col = (first + j * stride + set) * 4u;
+        vec4 v = vec4(0.0);
+        [[unroll]] for (uint s = 0u; s < KS; s++)
+            v += parts[(j * ROWS + r) * SUBGROUPS + set * KS + s];
+        if (FOLD == 1u)
+            v *= norm_factor(r);
+        if (col < n)
+            finish4(v, r, col, at);
+    }
+    wait_for_parts();
+}
+
 void main()
 {
     uint groups = (n + 3u) / 4u, split = gl_SubgroupID % KS, stride = gl_NumWorkGroups.x * SETS;
     uint start = gl_WorkGroupID.x * SETS, group = start + gl_SubgroupID / KS;
     Batch at = find_matrices(gl_WorkGroupID.y);
-    Tile now, next;
-    bool mine = split * 32u + SIDE < NB;
-    if (group < groups && mine)
-        now = load_tile(at.b + group, split);
+    const bool whole = NB % 32u == 0u; /* no lane is ever without a block */
+    const uint size = tile_vectors(TB);
+    uint here = ((at.b + group) * NT + split) * size;
+    Tile now;
+    if (group < groups && (whole || split * 32u + SIDE < NB))
+        now = load_tile(here);
     prepare_x(at.a);
 
-    uint item = 0u;
+    uint item = 0u, jump = (stride * NT + split) * size;
     for (uint it = start; it < groups; it += stride, group += stride) {
         vec4 sum[ROWS];
         [[unroll]] for (uint r = 0u; r < ROWS; r++)
             sum[r] = vec4(0.0);
         for (uint t = split; t < NT; t += KS) {
             bool last = t + KS >= NT;
-            uint next_group = last ? group + stride : group, next_tile = last ? split : t + KS;
-            if (next_group < groups && next_tile * 32u + SIDE < NB)
-                next = load_tile(at.b + next_group, next_tile);
-            if (group < groups && t * 32u + SIDE < NB)
-                add_tile(now, t * 32u + SIDE, sum);
-            now = next;
+            uint next_group = last ? group + stride : group, next = last ? split : t + KS;
+            bool more = next_group < groups && (whole || next * 32u + SIDE < NB);
+            uint ahead = here + (last ? jump - t * size : KS * size);
+            uint block = t * 32u + SIDE;
+            vec4 part[ROWS];
+            [[unroll]] for (uint r = 0u; r < ROWS; r++)
+                part[r] = sum[r];
+            add_tile(now, whole ? block : min(block, NB - 1u), here, group < groups, ahead, more,
+                     part);
+            if (whole || block < NB)
+                [[unroll]] for (uint r = 0u; r < ROWS; r++)
+                    sum[r] = part[r];
+            here = ahead;
         }
         [[unroll]] for (uint r = 0u; r < ROWS; r++) {
-            vec4 v = subgroupAdd(sum[r]);
-            if (SIDE == 0u)
-                parts[(item * ROWS + r) * SUBGROUPS + gl_SubgroupID] = v;
+            float v = sum_lanes(sum[r]);
+            if ((SIDE & 7u) == 0u)
+                parts[(item * ROWS + r) * SUBGROUPS + gl_SubgroupID][SIDE / 8u] = v;
         }
         item++;
         if (item == BATCH || it + stride >= groups) {
-            uint first = it - (item - 1u) * stride;
-            barrier();
-            for (uint i = LANE; i < item * ROWS * SETS; i += THREADS) {
-                uint set = i % SETS, r = i / SETS % ROWS, j = i / SETS / ROWS;
-                uint col = (first + j * stride + set) * 4u;
-                vec4 v = vec4(0.0);
-                [[unroll]] for (uint s = 0u; s < KS; s++)
-                    v += parts[(j * ROWS + r) * SUBGROUPS + set * KS + s];
-                if (col < n)
-                    finish4(v, r, col, at);
-            }
-            barrier();
+            join(it - (item - 1u) * stride, item, stride, at);
             item = 0u;
         }
     }

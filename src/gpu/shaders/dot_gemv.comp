@@ -240,18 +240,12 @@ uvec4 unpack_half(in Tile t, uint c, uint h)
 #endif
 }
 
-#ifdef BYTES
-int dot_word(uint q, uint x) { return dot4(q, x); }
-#else
-int dot_word(uint q, uint x) { return dotPacked4x8EXT(q, int(x)); } /* q unsigned */
-#endif
-
 int dot16(uvec4 q, uvec4 x, int sum)
 {
-    sum += dot_word(q.x, x.x);
-    sum += dot_word(q.y, x.y);
-    sum += dot_word(q.z, x.z);
-    return sum + dot_word(q.w, x.w);
+    sum += dot4(q.x, x.x);
+    sum += dot4(q.y, x.y);
+    sum += dot4(q.z, x.z);
+    return sum + dot4(q.w, x.w);
 }
 
 bool has_low(uint t) { return has_minima(t) || t == Q4_K || t == Q5_K; }
@@ -376,25 +370,12 @@ Batch find_matrices(uint i)
     return Batch(a_at + i * a_0, b_at + uint(id) * b_0, 0u, out_at + i * n);
 }
 
-void wait_for_parts()
-{
-    if (KS == 1u) {
-        subgroupMemoryBarrierShared();
-        subgroupBarrier();
-    } else {
-        barrier();
-    }
-}
-
-/* Adds the parts of `items` steps, the first from group `first` on, and writes the results. A
- * subgroup that shares its groups with none waits for none. */
+/* Adds the parts of `items` steps, the first from group `first` on, and writes the results. */
 void join(uint first, uint items, uint stride, Batch at)
 {
-    uint lane = KS == 1u ? SIDE : LANE, lanes = KS == 1u ? 32u : THREADS;
-    uint sets = KS == 1u ? 1u : SETS, set0 = KS == 1u ? gl_SubgroupID : 0u;
-    wait_for_parts();
-    for (uint i = lane; i < items * ROWS * sets; i += lanes) {
-        uint set = i % sets + set0, r = i / sets % ROWS, j = i / sets / ROWS;
+    barrier();
+    for (uint i = LANE; i < items * ROWS * SETS; i += THREADS) {
+        uint set = i % SETS, r = i / SETS % ROWS, j = i / SETS / ROWS;
         uint col = (first + j * stride + set) * 4u;
         vec4 v = vec4(0.0);
         [[unroll]] for (uint s = 0u; s < KS; s++)
@@ -404,7 +385,7 @@ void join(uint first, uint items, uint stride, Batch at)
         if (col < n)
             finish4(v, r, col, at);
     }
-    wait_for_parts();
+    barrier();
 }
 
 void main()

@@ -53,6 +53,11 @@ void rx_gpu_push(rx_gpu_dispatch *d, uint32_t word)
         d->push[d->n_push++] = word;
 }
 
+void rx_gpu_push_address(rx_gpu_dispatch *d, uint32_t binding, uint32_t word)
+{
+    d->address[binding] = (uint8_t)word;
+}
+
 void rx_gpu_push_f32(rx_gpu_dispatch *d, float x)
 {
     uint32_t word;

@@ -162,6 +162,7 @@ typedef struct rx_gpu_dispatch {
     uint32_t n_spec;
     uint32_t push[RX_GPU_MAX_PUSH]; /* push constants, 32-bit words */
     uint32_t n_push;
+    uint8_t address[RX_GPU_MAX_BIND]; /* by binding: rx_gpu_push_address */
     uint32_t groups[3];
 } rx_gpu_dispatch;
 
@@ -190,6 +191,9 @@ rx_gpu_dispatch *rx_gpu_add(rx_gpu_build *b, rx_kernel k, uint32_t local);
 void rx_gpu_bind(rx_gpu_dispatch *d, rx_gpu_ref ref, bool writes);
 void rx_gpu_push(rx_gpu_dispatch *d, uint32_t word);
 void rx_gpu_push_f32(rx_gpu_dispatch *d, float x);
+/* Words `word` (not 0) and word + 1 of the push constants become the address of a binding, for
+ * kernels with RX_NEEDS_ADDRESS. The binding stays: it says what the dispatch waits for. */
+void rx_gpu_push_address(rx_gpu_dispatch *d, uint32_t binding, uint32_t word);
 /* Sets groups so that their product is at least n: kernels use GROUP_INDEX of common.glsl and check
  * it against their own bound. Never more than the limits; n == 0 gives no work. */
 void rx_gpu_grid(rx_gpu_dispatch *d, const rx_gpu_caps *caps, uint64_t n);

@@ -194,6 +194,7 @@ static rlx_status add_dispatch(binder *b, const lowered *l, const rx_gpu_dispatc
     *x = (rx_vk_dispatch){.n_bind = from->n_bind, .writes = from->writes, .n_push = from->n_push,
                           .step = (uint32_t)l->step};
     memcpy(x->push, from->push, sizeof x->push);
+    memcpy(x->address, from->address, sizeof x->address);
     memcpy(x->groups, from->groups, sizeof x->groups);
     for (uint32_t k = 0; k < from->n_bind; k++) {
         RLX_TRY(resolve_binding(b, l, x, k, from->bind[k]));

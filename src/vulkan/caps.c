@@ -231,7 +231,7 @@ static void fill_caps(const rx_vk_instance *vk, rx_vk_gpu *gpu, const rx_vk_feat
         .int8 = f->float16_int8.shaderInt8,
         .int16 = f->base.features.shaderInt16,
         .subnormals = p->floats.shaderDenormPreserveFloat32,
-        .address = f->address.bufferDeviceAddress,
+        .address = f->address.bufferDeviceAddress && f->base.features.shaderInt64,
         .coherent = true,
         .int_dot = f->int_dot.shaderIntegerDotProduct &&
                    p->int_dot.integerDotProduct4x8BitPackedSignedAccelerated,

@@ -61,6 +61,15 @@ static void write_set(rx_device *d, const rx_vk_dispatch *x)
     d->vk.UpdateDescriptorSets(d->handle, x->n_bind, writes, 0, NULL);
 }
 
+static void write_addresses(rx_vk_dispatch *x)
+{
+    for (uint32_t i = 0; i < x->n_bind; i++) {
+        uint64_t a = x->bind[i].block->address + x->bind[i].offset;
+        if (x->address[i])
+            memcpy(&x->push[x->address[i]], &a, sizeof a); /* devices are little-endian */
+    }
+}
+
 rlx_status rx_vk_sets_create(rx_device *d, rx_vk_dispatch *list, size_t n, VkDescriptorPool *pool,
                              rlx_error *err)
 {
@@ -83,6 +92,7 @@ rlx_status rx_vk_sets_create(rx_device *d, rx_vk_dispatch *list, size_t n, VkDes
         r = d->vk.AllocateDescriptorSets(d->handle, &ask, &list[i].set);
         if (r == VK_SUCCESS)
             write_set(d, &list[i]);
+        write_addresses(&list[i]);
     }
     return r == VK_SUCCESS ? RLX_OK : rx_vk_fail(d, r, "the descriptors of a program", err);
 }

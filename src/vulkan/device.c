@@ -293,6 +293,7 @@ rlx_status rx_vk_open(size_t index, const rlx_device_desc *desc, rx_device **out
                      d->gpu.info.name);
         goto no_parts;
     }
+    d->caps.address = d->caps.address && d->vk.GetBufferDeviceAddress;
     st = init_parts(d, err);
     if (st != RLX_OK)
         goto no_parts;

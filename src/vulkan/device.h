@@ -25,6 +25,7 @@ struct rx_block {
     VkDeviceMemory memory;
     VkBuffer buffer;
     uint64_t bytes;
+    VkDeviceAddress address; /* 0: the device has none, or kernels do not use the block */
     char *map; /* NULL: not mapped */
 };
 
@@ -155,6 +156,7 @@ typedef struct rx_vk_dispatch {
     uint64_t begin[RX_GPU_MAX_BIND], end[RX_GPU_MAX_BIND]; /* bytes touched, in the block */
     uint32_t n_bind, writes, n_push, step;
     uint32_t push[RX_GPU_MAX_PUSH];
+    uint8_t address[RX_GPU_MAX_BIND]; /* as in rx_gpu_dispatch */
     uint32_t groups[3];
 } rx_vk_dispatch;
 

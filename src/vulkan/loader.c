@@ -211,5 +211,9 @@ bool rx_vk_functions_get(const rx_vk_instance *vk, VkDevice device, rx_vk_functi
         return false;
     RX_VK_DEVICE_FUNCTIONS(X)
 #undef X
+    PFN_vkVoidFunction address = vk->GetDeviceProcAddr(device, "vkGetBufferDeviceAddress");
+    if (!address)
+        address = vk->GetDeviceProcAddr(device, "vkGetBufferDeviceAddressKHR");
+    out->GetBufferDeviceAddress = (PFN_vkGetBufferDeviceAddress)address;
     return true;
 }

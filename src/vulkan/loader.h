@@ -42,13 +42,14 @@ typedef struct rx_vk_instance {
 
 typedef struct rx_vk_functions {
     RX_VK_DEVICE_FUNCTIONS(X)
+    PFN_vkGetBufferDeviceAddress GetBufferDeviceAddress; /* NULL: the device has no addresses */
 } rx_vk_functions;
 #undef X
 
 /* The instance, made at the first call and kept until the process ends; NULL with a sentence in
  * `reason` when there is none. Thread-safe. */
 const rx_vk_instance *rx_vk_instance_get(char reason[512]);
-/* Fetches all functions of a device; false when one is missing. */
+/* Fetches all functions of a device; false when one that every device has is missing. */
 bool rx_vk_functions_get(const rx_vk_instance *vk, VkDevice device, rx_vk_functions *out);
 
 /* How many messages the validation layer has sent, and the last one. */

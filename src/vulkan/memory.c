@@ -68,13 +68,20 @@ static rlx_status check_budget(rx_device *d, uint32_t heap, uint64_t bytes, cons
 
 /* ---- Blocks --------------------------------------------------------------------------------- */
 
-static VkResult create_buffer(rx_device *d, uint64_t bytes, VkBuffer *out)
+static bool has_address(const rx_device *d, rx_vk_kind kind)
+{
+    return kind == RX_VK_KERNEL && d->caps.address;
+}
+
+static VkResult create_buffer(rx_device *d, rx_vk_kind kind, uint64_t bytes, VkBuffer *out)
 {
     uint32_t families[2] = {d->gpu.family, d->gpu.transfer_family};
     VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, .size = bytes,
                                .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT |
                                         VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
                                         VK_BUFFER_USAGE_TRANSFER_DST_BIT};
+    if (has_address(d, kind))
+        info.usage |= VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
     if (d->has_transfer) {
         info.sharingMode = VK_SHARING_MODE_CONCURRENT;
         info.queueFamilyIndexCount = 2;
@@ -95,9 +102,18 @@ static rlx_status allocate(rx_device *d, rx_vk_kind kind, const char *what, rx_b
     RLX_TRY(check_budget(d, d->gpu.memory.memoryTypes[type].heapIndex, need.size, what, err));
     VkMemoryAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
                                  .allocationSize = need.size, .memoryTypeIndex = (uint32_t)type};
+    VkMemoryAllocateFlagsInfo flags_info = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
+        .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
+    if (has_address(d, kind))
+        info.pNext = &flags_info;
     VkResult r = d->vk.AllocateMemory(d->handle, &info, NULL, &b->memory);
     if (r == VK_SUCCESS)
         r = d->vk.BindBufferMemory(d->handle, b->buffer, b->memory, 0);
+    VkBufferDeviceAddressInfo ask = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
+                                     .buffer = b->buffer};
+    if (r == VK_SUCCESS && has_address(d, kind))
+        b->address = d->vk.GetBufferDeviceAddress(d->handle, &ask);
     void *map = NULL;
     uint32_t flags = d->gpu.memory.memoryTypes[type].propertyFlags;
     if (r == VK_SUCCESS && (kind != RX_VK_KERNEL || d->mapped) && (flags & MAPPED) == MAPPED)
@@ -115,7 +131,7 @@ rlx_status rx_vk_block_create(rx_device *d, rx_vk_kind kind, uint64_t bytes, con
     *out = (rx_block){.bytes = (bytes + RX_GPU_ALIGN - 1) / RX_GPU_ALIGN * RX_GPU_ALIGN};
     if (!out->bytes)
         out->bytes = RX_GPU_ALIGN;
-    VkResult r = create_buffer(d, out->bytes, &out->buffer);
+    VkResult r = create_buffer(d, kind, out->bytes, &out->buffer);
     rlx_status st = r == VK_SUCCESS ? allocate(d, kind, what, out, err)
                                     : rx_vk_fail(d, r, what, err);
     if (st != RLX_OK)

@@ -25,6 +25,7 @@ static rlx_status create_pack(rx_device *d, const rx_gpu_dispatch *from, const r
     to->writes = from->writes;
     to->n_push = from->n_push;
     memcpy(to->push, from->push, sizeof to->push);
+    memcpy(to->address, from->address, sizeof to->address);
     memcpy(to->groups, from->groups, sizeof to->groups);
     for (uint32_t i = 0; i < from->n_bind; i++) {
         to->bind[i] = rx_gpu_pack_place(from, i, weight, packed);

@@ -8,6 +8,8 @@
 #define BLOCK 64      /* keys that the kernel takes at a time */
 #define MIN_QUERIES 32
 #define LOCAL 128     /* four subgroups */
+#define WORD_K 9      /* of the push constants: where k begins */
+#define WORD_V 13
 
 static bool suits(const rx_attention *a)
 {
@@ -45,7 +47,9 @@ static uint64_t packed_bytes(const rx_attention *a)
 
 static void add_pack(rx_gpu_build *b, const rx_attention *a, rx_gpu_ref k, rx_gpu_ref v)
 {
-    uint64_t units = (uint64_t)(a->n_batch * a->n_kv_heads) * padded_keys(a) / 16;
+    /* 32 invocations for 64 elements of 16 keys of k, or of v. */
+    uint64_t units = (uint64_t)(a->n_batch * a->n_kv_heads) * padded_keys(a) / 16 *
+                     (uint64_t)(a->key_size / 32);
     rx_gpu_dispatch *d = rx_gpu_add(b, RX_K_attention_pack, LOCAL);
     rx_attention_bind(d, a, RX_REF_IN(RX_ATTN_K), RX_REF_IN(RX_ATTN_V), v);
     d->bind[0] = k;
@@ -87,6 +91,8 @@ bool rx_attention_frag(rx_gpu_build *b, const rx_attention *a)
     /* Few groups: each unit gets one with many keys and one with few. */
     rx_gpu_spec(d, a->desc->causal && n_groups <= 2 * units);
     rx_attention_push(d, a, n_groups, 1);
+    rx_gpu_push_address(d, 1, WORD_K);
+    rx_gpu_push_address(d, 2, WORD_V);
     rx_gpu_grid(d, caps, n_groups);
     return true;
 }

@@ -4,13 +4,17 @@
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int16 : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_buffer_reference_uvec2 : require
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 /* Attention of many rows by cooperative matrices with f32 sums (attention.glsl says what is
  * computed). q is f16, bf16 or f32 (then rounded, and so the result is f32) in plain order; k and v
- * come from attention_pack.comp.
+ * come from attention_pack.comp, by address (k_at and k_b, v_at and v_b are its halves): offsets
+ * of fragments are then part of the loads, which is worth an eighth of the time.
  *
  * A subgroup of 32 makes 16 MT rows of a head from 16 NK keys at a time, without barriers of the
  * workgroup: fragments of k and v go straight to registers and are shared through the cache only.
@@ -45,8 +49,9 @@ layout(constant_id = 9) const uint TOGETHER = 0; /* heads that are walked togeth
 layout(constant_id = 10) const uint FOLD = 0;    /* 1: the second half of the grid in reverse */
 
 layout(set = 0, binding = 0, std430) restrict readonly buffer buffer_q { uvec4 q[]; };
-layout(set = 0, binding = 1, std430) restrict readonly buffer buffer_k { uvec4 k[]; };
-layout(set = 0, binding = 2, std430) restrict readonly buffer buffer_v { uvec4 v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly buffer Packed {
+    uvec4 at[];
+};
 
 #define KS (SIZE / 16)
 #define ROWS (16 * MT)
@@ -83,16 +88,17 @@ MATRIX_A rows_q[MT * 2 * QREGC];
 const uint SQ = QSH > 0 ? QSH * MT * 64 : 64;
 shared uvec4 staged[SUBGROUPS * SQ];
 float top[MT * 2], total[MT * 2];
-uint at_k, at_v, lane, g, t, row0, length, head, mask_at;
+Packed k, v;
+uint lane, g, t, row0, length, head, mask_at;
 #ifdef AHEAD
 uvec4 next_x[NK], next_y[NK];
 #endif
 
 #define LOAD_K(x, y, j, c)                          \
-    x = k[at_k + (j) * KS * 32 + (c) * 64];         \
-    y = k[at_k + (j) * KS * 32 + (c) * 64 + 32];
+    x = k.at[(j) * KS * 32 + (c) * 64];             \
+    y = k.at[(j) * KS * 32 + (c) * 64 + 32];
 
-/* One block of BK keys from k0 on; the places in k and v move on. edge: rows do not see all. */
+/* One block of BK keys from k0 on; k and v move on. edge: rows do not see all. */
 void block(const uint k0, const bool edge)
 {
     MATRIX_SUM s[MT * NK];
@@ -137,7 +143,7 @@ void block(const uint k0, const bool edge)
                 s[i * NK + j] = coopMatMulAdd(qf[2 * i + 1], b1, s[i * NK + j]);
         }
     }
-    at_k += BK * SIZE / 8;
+    k = Packed(uint64_t(k) + BK * SIZE * 2);
 #ifdef AHEAD
     [[unroll]] for (uint j = 0; j < NK; j++) {
         LOAD_K(next_x[j], next_y[j], j, 0)
@@ -148,15 +154,16 @@ void block(const uint k0, const bool edge)
         [[unroll]] for (uint i = 0; i < MT; i++)
             [[unroll]] for (uint r = 0; r < 2; r++) {
                 const uint row = min(row0 + 16 * i + 8 * r + g, n_queries - 1);
-                const ivec2 range = key_range(row, length);
+                const uint key = k0 + 2 * t; /* the first of this lane */
+                const ivec2 range = key_range(row, length) - int(key);
                 [[unroll]] for (uint j = 0; j < NK; j++)
                     [[unroll]] for (uint e = 0; e < 4; e++) {
-                        const int key = int(k0 + 16 * j + 8 * (e >> 1) + 2 * t + (e & 1));
+                        const int n = int(16 * j + 8 * (e >> 1) + (e & 1));
                         float x = s[i * NK + j][4 * r + e];
-                        if (edge && (key < range.x || key >= range.y))
+                        if (edge && ((WINDOW && n < range.x) || n >= range.y))
                             x = MASKED;
                         else if (!PLAIN)
-                            x = logit(x, mask_at + row * m_q + uint(key) * m_k);
+                            x = logit(x, mask_at + row * m_q + (key + uint(n)) * m_k);
                         s[i * NK + j][4 * r + e] = x;
                     }
             }
@@ -196,13 +203,13 @@ void block(const uint k0, const bool edge)
 
     [[unroll]] for (uint j = 0; j < NK; j++)
         [[unroll]] for (uint f = 0; f < KS; f++) {
-            const uvec4 x = v[at_v + j * KS * 32 + f * 32];
+            const uvec4 x = v.at[j * KS * 32 + f * 32];
             MATRIX_B b;
             PUT(b, x[0], x[1], x[2], x[3])
             [[unroll]] for (uint i = 0; i < MT; i++)
                 sum[i * KS + f] = coopMatMulAdd(p[i * NK + j], b, sum[i * KS + f]);
         }
-    at_v += BK * SIZE / 8;
+    v = Packed(uint64_t(v) + BK * SIZE * 2);
     FENCE(4)
 }
 
@@ -323,9 +330,9 @@ void main()
     uint k0 = uint(upper.x) / BK * BK;
     const uint padded = (n_keys + BK - 1) / BK * BK;
     const uint first = (batch * n_kv_heads + head / GROUP) * padded + k0;
-    const uint from = first * SIZE / 8 + lane;
-    at_k = from;
-    at_v = from;
+    const uint64_t from = uint64_t(first) * (SIZE * 2) + lane * 16;
+    k = Packed(uint64_t(Packed(uvec2(k_at, k_b))) + from);
+    v = Packed(uint64_t(Packed(uvec2(v_at, v_b))) + from);
 #ifdef AHEAD
     [[unroll]] for (uint j = 0; j < NK; j++) {
         LOAD_K(next_x[j], next_y[j], j, 0)

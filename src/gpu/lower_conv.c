@@ -2,9 +2,10 @@
 /* Convolutions, im2col and pools on GPUs. Windows of one to three spatial axes are always seen as
  * three. conv1d and pool1d decompose.
  *
- * A convolution becomes, in order of preference: a matrix product when a window is one element; a
- * kernel of its own when a group has few filters (depthwise); else tiles of a product whose right
- * side is looked up in x, by cooperative matrices where they are and the policy lets them. */
+ * A convolution becomes, in order of preference: a kernel of its own when a group has few filters
+ * (depthwise); fragments of x as it is when a window is one element, or of x with taps for channels
+ * when those are few; a matrix product when a window is one element; else tiles of a product whose
+ * right side is looked up in x. By cooperative matrices where they are and the policy lets them. */
 #include "gpu/rows.h"
 #include "gpu/walk.h"
 
@@ -53,6 +54,7 @@ typedef struct conv {
     const rx_view *bias, *last;                /* NULL: absent */
     rlx_act act;
     bool act_last, is_int;
+    int64_t fold; /* taps of a row of the window that have become channels, 1: none */
     int64_t x_zero, w_zero, y_zero;
 } conv;
 
@@ -63,7 +65,7 @@ static conv make_conv(const rx_gpu_call *c, const rlx_ints *const lists[3], int6
     const rx_view *x = &c->in[0], *w = &c->in[1], *y = &c->out[0];
     conv v = {.call = c, .win = make_window(x, y->dim + 2, w->dim + 2, lists),
               .images = x->dim[0], .groups = groups, .filters = y->dim[1] / groups,
-              .channels = x->dim[1] / groups, .bias_in = 2, .last_in = 3};
+              .channels = x->dim[1] / groups, .bias_in = 2, .last_in = 3, .fold = 1};
     v.bias = rx_gpu_in(c, 2);
     v.last = rx_gpu_in(c, 3);
     return v;
@@ -249,7 +251,7 @@ static bool has_matrices(const conv *v)
 
 #define COOP_PIXELS 128 /* of a workgroup of conv_coop.comp, and its channels of a step */
 #define COOP_DEEP 32
-#define COOP_SHARED (30 << 10) /* bytes, about */
+#define COOP_SHARED (32 << 10) /* bytes, at most */
 /* Fewer multiplications than this are not worth a pipeline of their own. */
 #define COOP_WORK (INT64_C(1) << 22)
 
@@ -333,13 +335,11 @@ static void add_coopmat(rx_gpu_build *b, const conv *v)
     rx_gpu_grid(d, v->call->caps, n_groups);
 }
 
-/* ---- By cooperative matrices, operands packed ------------------------------------------------ */
-
-#define FRAG_PLACES 64 /* of a workgroup of conv_pack_x.comp */
+/* ---- By cooperative matrices, fragments straight to registers -------------------------------- */
 
 /* How the work is cut: conv_frag.comp. */
 typedef struct cut {
-    uint32_t side_m, side_n, slices, cm, cn, ahead;
+    uint32_t side_m, side_n, slices, cm, cn, ahead, deep; /* deep: with plain x only */
 } cut;
 
 /* The window as conv_frag.comp sees it, x having its padding; an axis where a window is one element
@@ -380,26 +380,49 @@ static bool suits_fragments(const conv *v)
     return ok;
 }
 
+/* Elements of x that an invocation of conv_pack_x.comp moves of each channel: as many as a load of
+ * 16 bytes has, but rather fewer than too few invocations. 1: by places, where some of x is not
+ * packed or nothing is aligned. */
+static uint32_t pick_along(const conv *v, const window *p)
+{
+    const rx_view *x = &v->call->in[0];
+    const uint64_t units = v->call->caps->compute_units ? v->call->caps->compute_units : 64;
+    const int64_t area = product3(v->win.in), place = area | rx_gpu_offset(x);
+    const uint64_t n = (uint64_t)(area * v->images * v->groups * blocks_of(v)) * 4;
+    uint32_t along = x->dtype == RLX_F32 ? 4 : 8;
+    if (v->fold > 1 || area == 0)
+        return 1;
+    for (int i = 0; i < AXES; i++)
+        if (p->in[i] != v->win.in[i] + v->win.begin[i] + v->win.end[i])
+            return 1;
+    while (along > 1 && (place % along || (along > 2 && n / along < units * 64)))
+        along /= 2;
+    return along;
+}
+
 static rx_gpu_ref pack_x(rx_gpu_build *b, const conv *v)
 {
     const rx_view *x = &v->call->in[0];
     const window p = packed_window(&v->win);
-    const uint64_t n_groups = rx_ceil_div((uint64_t)product3(p.in), FRAG_PLACES) *
-                              (uint64_t)(v->images * v->groups * blocks_of(v));
+    const uint32_t along = pick_along(v, &p), local = 128;
+    const int64_t runs = along == 1 ? product3(p.in) : product3(v->win.in) / along;
+    const int64_t total = v->images * v->groups * blocks_of(v) * runs * 4;
     const rx_gpu_ref to = rx_gpu_scratch(b, frag_x_bytes(v));
-    rx_gpu_dispatch *d = rx_gpu_add(b, x->dtype == RLX_BF16 ? RX_K_conv_pack_x_bf
-                                                            : RX_K_conv_pack_x, 128);
+    rx_gpu_dispatch *d = rx_gpu_add(b, RX_K_conv_pack_x, local);
     rx_gpu_spec(d, x->dtype);
+    rx_gpu_spec(d, along);
+    rx_gpu_spec(d, (uint32_t)v->fold);
     rx_gpu_bind(d, RX_REF_IN(0), false);
     rx_gpu_bind(d, to, true);
-    const int64_t head[] = {(int64_t)n_groups, v->channels, rx_gpu_offset(x)};
+    const int64_t head[] = {total, v->channels, rx_gpu_offset(x)};
     push_list(d, head, 0, 3);
     push_list(d, v->win.in, 0, AXES);
     push_list(d, p.in, 0, AXES);
     for (int i = 0; i < AXES; i++)
         rx_gpu_push(d, v->win.kernel[i] > 1 ? 1 : (uint32_t)v->win.stride[i]);
     push_list(d, v->win.begin, 0, AXES);
-    rx_gpu_grid(d, v->call->caps, n_groups);
+    rx_gpu_push(d, (uint32_t)v->win.dilation[AXES - 1]);
+    rx_gpu_grid(d, v->call->caps, rx_ceil_div((uint64_t)total, local));
     return to;
 }
 
@@ -408,11 +431,12 @@ static rx_gpu_ref pack_w(rx_gpu_build *b, const conv *v)
     const rx_view *w = &v->call->in[1];
     const uint64_t bytes = frag_w_bytes(v);
     rx_gpu_dispatch *d;
-    rx_gpu_ref to = derive_weights(b, v, 0x20000u, bytes, &d);
+    rx_gpu_ref to = derive_weights(b, v, v->fold > 1 ? 0x30000u : 0x20000u, bytes, &d);
     d->kernel = w->dtype == RLX_BF16 ? RX_K_conv_pack_w_bf : RX_K_conv_pack_w;
     d->spec[0] = 128;
     d->n_spec = 1;
     rx_gpu_spec(d, w->dtype);
+    rx_gpu_spec(d, (uint32_t)v->fold);
     rx_gpu_bind(d, RX_REF_IN(1), false);
     rx_gpu_bind(d, to, true);
     const int64_t words[] = {(int64_t)(bytes / 16), v->filters, v->channels,
@@ -429,20 +453,59 @@ static uint64_t count_cuts(const conv *v, const cut *c)
            (uint64_t)v->groups;
 }
 
-/* 64 filters x 32 pixels a subgroup leave registers for three workgroups of four. Where that makes
- * too few subgroups for the device, several share a tile and split its steps. */
+/* Measured on an H200 (132 units): whole sums pay from two workgroups a unit on. Below, subgroups
+ * share a tile and split its steps, the more the fewer tiles there are. Loads ahead take registers
+ * that only few workgroups leave. */
 static cut pick_cut(const conv *v)
 {
-    const uint64_t units = v->call->caps->compute_units ? v->call->caps->compute_units : 64;
+    static const struct {
+        cut c;
+        uint32_t enough; /* workgroups for four units; with fewer, the next */
+        int64_t steps;   /* that the next needs */
+    } list[] = {
+        {{2, 2, 1, 4, 2, 0, 0}, 8, 4},
+        {{1, 4, 1, 4, 2, 0, 0}, 8, 4}, /* up to 64 filters begin here */
+        {{1, 2, 2, 4, 2, 0, 0}, 8, 4},
+        {{1, 2, 2, 4, 2, 1, 0}, 4, 4},
+        {{1, 1, 4, 4, 2, 1, 0}, 3, 16},
+        {{1, 1, 8, 2, 2, 1, 4}, 3, 32},
+        {{1, 1, 16, 1, 2, 1, 3}, 0, 0},
+    };
+    const rx_gpu_caps *caps = v->call->caps;
+    const uint64_t units = caps->compute_units ? caps->compute_units : 64;
     const int64_t steps = blocks_of(v) * product3(v->win.kernel);
-    static const cut cuts[] = {{2, 2, 1, 4, 2, 1}, {1, 4, 1, 4, 2, 1}, {1, 2, 2, 4, 2, 1},
-                               {1, 1, 4, 4, 2, 1}, {1, 1, 8, 2, 2, 1}};
-    const size_t n = sizeof cuts / sizeof cuts[0];
     size_t i = v->filters > 64 ? 0 : 1;
-    while (i + 1 < n && count_cuts(v, &cuts[i]) * 4 < units * 4 &&
-           steps >= 2 * cuts[i + 1].slices)
+    while (count_cuts(v, &list[i].c) * 4 < units * list[i].enough && steps >= list[i].steps &&
+           32 * list[i + 1].c.slices <= caps->max_invocations)
         i++;
-    return cuts[i];
+    return list[i].c;
+}
+
+/* Taps for which one load of x serves: those of a row of the window, where four neighbours of the
+ * result are neighbours in x. */
+static uint32_t row_taps(const conv *v)
+{
+    const window *w = &v->win;
+    const bool near = w->stride[AXES - 1] == 1 && w->dilation[AXES - 1] == 1 &&
+                      w->out[AXES - 1] % 4 == 0 && w->kernel[AXES - 1] <= 5;
+    return near ? (uint32_t)w->kernel[AXES - 1] : 1;
+}
+
+/* Pixels of all images below which single loads of plain x cost less than packing it. */
+#define PLAIN_PIXELS 512
+
+/* PLAIN of conv_frag.comp: whether x is read as it is. */
+static uint32_t plain_pixels(const conv *v)
+{
+    const window *w = &v->win;
+    bool is_seen = v->channels % 32 == 0 && v->fold == 1 && product3(w->kernel) == 1;
+    for (int i = 0; i < AXES; i++)
+        is_seen = is_seen && !w->begin[i] && !w->end[i];
+    if (!is_seen)
+        return 0;
+    if (product3(w->stride) == 1 && (conv_pixels(v) | rx_gpu_offset(&v->call->in[0])) % 4 == 0)
+        return 4;
+    return v->images * conv_pixels(v) < PLAIN_PIXELS ? 1 : 0;
 }
 
 static void add_fragments(rx_gpu_build *b, const conv *v)
@@ -451,18 +514,22 @@ static void add_fragments(rx_gpu_build *b, const conv *v)
     const rx_view *y = &v->call->out[0];
     const cut c = pick_cut(v);
     const uint64_t n_groups = count_cuts(v, &c);
-    const rx_gpu_ref w = pack_w(b, v), x = pack_x(b, v);
+    const uint32_t plain = plain_pixels(v);
+    const rx_gpu_ref w = pack_w(b, v), x = plain ? RX_REF_IN(0) : pack_x(b, v);
     const bool is_bf16 = v->call->in[0].dtype == RLX_BF16;
     conv packed = *v;
-    packed.win = packed_window(&v->win);
+    if (!plain)
+        packed.win = packed_window(&v->win);
     rx_gpu_dispatch *d = rx_gpu_add(b, is_bf16 ? RX_K_conv_frag_bf : RX_K_conv_frag,
                                     32 * c.side_m * c.side_n * c.slices);
     fill_conv(d, &packed, false, n_groups);
     d->bind[0] = x;
     d->bind[1] = w;
-    const int64_t place = conv_pixels(v) | rx_gpu_offset(y);
+    const int64_t place = conv_pixels(v) | rx_gpu_offset(y) |
+                          (v->last ? rx_gpu_offset(v->last) : 0);
     const uint32_t spec[] = {c.side_m, c.side_n, c.slices, c.cm, c.cn, c.ahead,
-                             place % 8 == 0 ? 8 : place % 4 == 0 ? 4 : 1};
+                             place % 8 == 0 ? 8 : place % 4 == 0 ? 4 : 1,
+                             row_taps(v), plain, plain ? c.deep : 0};
     for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
         rx_gpu_spec(d, spec[i]);
     rx_gpu_grid(d, caps, n_groups);
@@ -512,6 +579,20 @@ static rlx_status lower_product(rx_gpu_build *b, const conv *v)
     return rx_product_lower(b, &p);
 }
 
+/* Few channels would be padded to 32 for each tap: instead, what the taps of a row of the window
+ * see become channels. */
+static conv fold_row(const conv *v)
+{
+    conv f = *v;
+    int64_t *taps = &f.win.kernel[AXES - 1];
+    if (v->is_int || v->channels >= COOP_DEEP / 2 || *taps == 1 || product3(v->win.in) == 0)
+        return f;
+    f.fold = *taps;
+    f.channels *= *taps;
+    *taps = 1;
+    return f;
+}
+
 /* Fewer filters in a group waste a tile. */
 #define MIN_FILTERS 8
 
@@ -523,8 +604,13 @@ static rlx_status lower_conv(rx_gpu_build *b, const conv *v)
         return RLX_OK;
     const tile *t;
     uint32_t slices;
+    const conv folded = fold_row(v);
     if (v->filters < MIN_FILTERS)
         add_direct(b, v, v->is_int ? RX_K_conv_direct_int : RX_K_conv_direct);
+    else if (suits_coopmat(v) && suits_fragments(v) && plain_pixels(v))
+        add_fragments(b, v);
+    else if (suits_coopmat(&folded) && suits_fragments(&folded) && folded.fold > 1)
+        add_fragments(b, &folded);
     else if (is_product(v))
         return lower_product(b, v);
     else if (!has_matrices(v) && (slices = pick_slices(v, &t)) > 1)
@@ -628,6 +714,8 @@ rlx_status rx_gpu_lower_im2col(rx_gpu_build *b, const rx_gpu_call *c)
 
 /* Taps that one invocation of a team walks, about. */
 #define POOL_TAPS 8
+/* Taps of a plane of a window that are unrolled, at most. */
+#define POOL_PLANE 9
 
 /* pool2d, pool3d */
 rlx_status rx_gpu_lower_pool(rx_gpu_build *b, const rx_gpu_call *c)
@@ -646,7 +734,10 @@ rlx_status rx_gpu_lower_pool(rx_gpu_build *b, const rx_gpu_call *c)
         team = rx_pow2_up((uint64_t)taps / POOL_TAPS);
     team = team > local ? local : team;
     rx_gpu_dispatch *d = rx_gpu_add(b, RX_K_pool, local);
-    const uint32_t spec[] = {x->dtype, (uint32_t)a->kind, a->count_include_pad, team, local};
+    const bool small = team == 1 && w.kernel[1] * w.kernel[2] <= POOL_PLANE;
+    const uint32_t spec[] = {x->dtype, (uint32_t)a->kind, a->count_include_pad, team, local,
+                             small ? (uint32_t)w.kernel[1] : 0, small ? (uint32_t)w.kernel[2] : 0,
+                             product3(w.dilation) > 1};
     for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
         rx_gpu_spec(d, spec[i]);
     rx_gpu_bind(d, RX_REF_IN(0), false);

@@ -66,6 +66,27 @@ const char *const rx_cases_conv[] = {
     "$T=f16|bf16 : conv2d($T[3,80,9,7], $T[128,40,3,3], f32[128], $T[3,128,9,7]) "
     "{groups=2, pads=[1,1,1,1], act=silu}",
     "conv2d(f16[2,96,16,16], f16[130,96,2,3]:param, f16[130]) {pads=[1,1,0,1], dilation=[1,2]}",
+    /* rows of four neighbours, in which taps share what they read */
+    "$T=f16|bf16 $P=0|1 $Q=1|2 : conv2d($T[5,64,10,12], $T[72,64,3,3]:param, $T[72]) "
+    "{pads=[$P,$Q,1,$Q], act=relu}",
+    "$T=f32|f16 $D=1|2 : conv2d($T[1,72,9,20], $T[64,36,5,5]:param) "
+    "{groups=2, pads=[2,2,2,2], dilation=[$D,1]}",
+    "conv2d(f16[2,40,11,18], f16[64,40,2,3]:param) {pads=[0,0,1,0]}",
+    "conv2d(f16[9,64,8,8], f16[72,64,3,3]:param, f16[72], f16[9,72,8,8]) {pads=[1,1,1,1]}",
+    "conv3d(f16[2,48,3,6,8], f16[48,48,2,3,3]:param) {pads=[1,1,1,0,1,1]}",
+    "$P=0|1 : conv2d(f16[4,128,31,32], f16[64,128,1,1]:param) {stride=[2,2], pads=[$P,0,0,0]}",
+    "$T=f32|f16|bf16 : conv2d($T[2,64,14,14], $T[192,64,1,1]:param, $T[192], $T[2,192,14,14]) "
+    "{act=relu, act_last=true}",
+    "$T=f32|f16|bf16 : conv2d($T[3,192,7,7], $T[400,96,1,1]:param, $T[400]) {groups=2, act=silu}",
+    "$T=f32|f16|bf16 : conv2d($T[1,512,8,8], $T[192,512,1,1]:param, $T[192]) {act=relu}",
+    "$T=f32|f16|bf16 : conv2d($T[1,1024,6,6], $T[128,1024,1,1]:param, $T[128])",
+    "$T=f32|f16|bf16 : conv2d($T[1,1024,7,7], $T[96,1024,1,1]:param, $T[96])",
+    "$T=f32|bf16 : conv2d($T[1,96,12,13], $T[40,96,3,3]:param) "
+    "{pads=[2,2,2,1], dilation=[2,1]}",
+    "conv3d(f16[1,64,3,5,6], f16[64,64,3,3,3]:param) {pads=[1,1,1,1,1,1]}",
+    "$T=f32|f16|bf16 $S=1|2 : conv2d($T[2,3,37,41], $T[64,3,7,7]:param, $T[64]) "
+    "{stride=[2,$S], pads=[3,3,3,3], dilation=[1,$S], act=relu}",
+    "conv2d(f16[2,10,30,28], f16[96,5,3,5]) {groups=2, pads=[0,1,2,3]}",
     "conv3d(f16[1,33,4,6,7], f16[70,33,3,3,3]:param) {pads=[1,1,1,1,1,1]}",
     "$T=f32|f16|bf16 $W=1|3|17|31|33|65|129 $K=1|3 : "
     "conv1d($T[2,5,$W], $T[7,5,$K]:param, $T[7]) {pads=[1,1]}",

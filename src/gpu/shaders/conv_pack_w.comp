@@ -11,6 +11,7 @@
 #include "common.glsl"
 
 layout(constant_id = 1) const uint T = F16;
+layout(constant_id = 2) const uint FOLD = 1; /* taps that are channels: conv_pack_x.comp */
 
 layout(push_constant) uniform Push {
     uint total, filters, channels, taps, w_at;
@@ -23,7 +24,8 @@ uint load_bits(uint group, uint f, uint c, uint tap)
 {
     if (f >= filters || c >= channels)
         return 0u;
-    uint i = w_at + ((group * filters + f) * channels + c) * taps + tap;
+    uint row = ((group * filters + f) * (channels / FOLD) + c / FOLD) * taps + tap;
+    uint i = w_at + row * FOLD + c % FOLD;
 #ifdef BF
     return f32_to_bf16(load_f_w(T, i));
 #else

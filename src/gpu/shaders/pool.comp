@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #version 450
+#extension GL_EXT_control_flow_attributes : require
 /* Pools over windows of x [channels, in..] -> [channels, out..], one to three spatial axes, always
  * seen as three. KIND: the largest, the average, or (sum |x|^p)^(1/p). Only taps inside of x are
  * walked; an average divides by them or (WITH_PAD) by those inside of the padded input.
  *
  * A team of TEAM invocations makes a word of the result: one element, 2 of 16 bits or 4 of 8, one
- * after another. It splits the window and joins in shared memory; for small windows TEAM is 1. */
+ * after another. It splits the window and joins in shared memory; for small windows TEAM is 1, and
+ * if KH x KW are given, all of a plane of the window are on their way at once. */
 #include "common.glsl"
 
 layout(constant_id = 1) const uint T = F32;
@@ -13,6 +15,9 @@ layout(constant_id = 2) const uint KIND = 0;
 layout(constant_id = 3) const uint WITH_PAD = 0;
 layout(constant_id = 4) const uint TEAM = 1;
 layout(constant_id = 5) const uint THREADS = 64; /* the local size again */
+layout(constant_id = 6) const uint KH = 0;
+layout(constant_id = 7) const uint KW = 0;
+layout(constant_id = 8) const uint DILATED = 1; /* 0: no axis is */
 const uint LARGEST = 0u, AVERAGE = 1u, NORM = 2u;
 
 layout(push_constant) uniform Push {
@@ -73,8 +78,9 @@ float root(float v)
 /* Taps of an axis that fall into places lo .. hi - 1: the first, and how many. */
 ivec2 taps_inside(int start, int lo, int hi, int dilation, int kernel)
 {
-    int first = start >= lo ? 0 : (lo - start + dilation - 1) / dilation;
-    int end = start >= hi ? 0 : (hi - start + dilation - 1) / dilation;
+    int step = DILATED != 0u ? dilation : 1; /* no division then */
+    int first = start >= lo ? 0 : (lo - start + step - 1) / step;
+    int end = start >= hi ? 0 : (hi - start + step - 1) / step;
     return ivec2(first, max(min(end, kernel) - first, 0));
 }
 
@@ -123,7 +129,16 @@ uint pool_at(uint e)
     int base = ((start.x + td.x * dilation_d) * in_h + start.y + th.x * dilation_h) * in_w +
                start.z + tw.x * dilation_w;
     uint found = KIND == LARGEST ? LOWEST : 0u;
-    if (TEAM == 1u) {
+    if (TEAM == 1u && KH != 0u && n > 0) {
+        for (int d = 0; d < td.y; d++)
+            [[unroll]] for (int h = 0; h < int(KH); h++)
+                [[unroll]] for (int c = 0; c < int(KW); c++) {
+                    int row = d * dilation_d * in_h + min(h, th.y - 1) * dilation_h;
+                    int i = base + row * in_w + min(c, tw.y - 1) * dilation_w;
+                    uint next = join(found, first + uint(i));
+                    found = h < th.y && c < tw.y ? next : found;
+                }
+    } else if (TEAM == 1u) {
         for (int d = 0; d < td.y; d++)
             for (int h = 0; h < th.y; h++)
                 for (int c = 0; c < tw.y; c++)

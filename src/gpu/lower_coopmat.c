@@ -191,6 +191,7 @@ static frag_shape pick_shape(const rx_product *p, const side *a)
         s.from = FROM_TILE4;
         s.slices = s.cm < 4 ? 4 : small < units * 3 ? 4 : 2;
     } else if (s.cm < 4) {
+        s.from = rows ? FROM_FEW_ROWS : FROM_PACKED;
         s.cn = small < 2 * units ? 2 : 4;
         s.slices = MAX_SLICES;
     } else if (small * 2 <= units && rows) {

@@ -101,19 +101,26 @@ typedef struct dot_shape {
     uint32_t threads, split, per_unit; /* per_unit: workgroups that stay, for each unit */
 } dot_shape;
 
+static uint32_t count_units(const rx_gpu_caps *caps)
+{
+    return caps->compute_units ? caps->compute_units : 64;
+}
+
 /* Measured on an H200. Workgroups are large, so that few round x, and of 64 registers, so that two
  * find room on a unit: the second is of the next product, or of one beside, or where a product is
- * long its own. A product with a norm is part of a chain, with others that read the same: its
- * groups are split further, so that all end at about the same time. Short rows are done before any
- * of that matters. */
+ * long its own. Groups are split where there are too few of them, and further in a product with a
+ * norm: it is part of a chain, with others that read the same, and all should end at about the same
+ * time. Short rows are done before any of that matters. */
 static dot_shape pick_shape(const rx_product *p, uint32_t n_tiles)
 {
     const rx_gpu_caps *caps = p->call->caps;
     const rx_gpu_fold *fold = p->call->fold;
     if (n_tiles == 1 || caps->max_invocations < 2 * THREADS)
         return (dot_shape){THREADS, n_tiles > 1 ? 2 : 1, n_tiles > 1 ? 2 : 4};
-    bool has_norm = fold && fold->op == RX_OP_rms_norm;
-    return (dot_shape){2 * THREADS, n_tiles >= 4 && has_norm ? 4 : 2, p->n >= MANY ? 2 : 1};
+    uint32_t split = p->n / 4 < (int64_t)count_units(caps) * (2 * THREADS / 32) ? 2 : 1;
+    if (n_tiles >= 4 && fold && fold->op == RX_OP_rms_norm)
+        split = 4;
+    return (dot_shape){2 * THREADS, split, p->n >= MANY ? 2 : 1};
 }
 
 /* p has as many rows as shared memory holds. */
@@ -139,7 +146,7 @@ static void add_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids, rx
         rx_gpu_spec(d, spec[i]);
     int64_t batches = rx_product_batches(p), sets = s.threads / 32 / s.split;
     int64_t groups = ((p->n + 3) / 4 + sets - 1) / sets;
-    int64_t stay = (int64_t)s.per_unit * (caps->compute_units ? caps->compute_units : 64) / batches;
+    int64_t stay = (int64_t)s.per_unit * count_units(caps) / batches;
     stay = stay < 1 ? 1 : stay;
     rx_product_push(d, p, 0);
     rx_gpu_push(d, fold ? rx_gpu_offset(&fold->in[1]) : 0);

@@ -258,12 +258,13 @@ static void add_gemm(rx_gpu_build *b, const rx_product *p)
 #define FRAGMENT_ROWS 9
 
 /* Decodes the weight to halves and multiplies by cooperative matrices, if they are there and the
- * policy lets them. The decoding must come first, so it is taken back when they are not. */
+ * policy lets the weight be rounded: a scale times a stored number has more bits than a half, also
+ * where x is one. The decoding must come first, so it is taken back when they are not there. */
 static bool add_coopmat(rx_gpu_build *b, const rx_product *p)
 {
     const rx_gpu_call *c = p->call;
     if (p->scale || p->m < FRAGMENT_ROWS || !c->caps->coopmat_f16 ||
-        (p->a_type == RLX_F32 && c->policy != RLX_POLICY_FAST))
+        c->policy != RLX_POLICY_FAST)
         return false;
     bool blocks = rx_quant_family_of(p->b_type) == RX_QUANT_BLOCKS && p->a_type != RLX_BF16;
     if (blocks && c->caps->coopmat_fragments && rx_product_coopmat(b, p))

@@ -229,18 +229,32 @@ static void select_value(rx_wgsl *p, const uint32_t *in)
     }
 }
 
+/* Bytes of x with a sign, of y without: WGSL has none of that kind, so the upper bits of y come on
+ * their own. */
+static const char *dot4_mixed(rx_wgsl *p, uint32_t x, uint32_t y)
+{
+    rx_ws_use_often(p, x);
+    rx_ws_use_often(p, y);
+    const char *a = rx_ws_use_as(p, x, 'u'), *b = rx_ws_use_as(p, y, 'u');
+    return rx_ws_text(p, "dot4I8Packed(%s, (%s) & 0x7f7f7f7fu) + "
+                      "128 * dot4I8Packed(%s, ((%s) >> 7u) & 0x01010101u)", a, b, a, b);
+}
+
 static void dot4(rx_wgsl *p, const uint32_t *in)
 {
-    const bool is_signed = rx_ws_opcode(in) == OpSDot;
-    const uint32_t type = rx_ws_at(p, in[3])->type;
+    const uint32_t op = rx_ws_opcode(in), type = rx_ws_at(p, in[3])->type;
     const char kind = rx_ws_kind(p, type);
     if (rx_ws_length(in) < 6 || (kind != 'i' && kind != 'u') || rx_ws_lanes(p, type) != 1) {
         rx_ws_fail(p, RLX_UNSUPPORTED, "integer dot products of vectors that are not packed");
         return;
     }
     p->info->uses_dot4 = true;
-    rx_ws_define_as(p, in[2], is_signed ? 'i' : 'u', RX_WS_PURE,
-                    rx_ws_call(p, is_signed ? "dot4I8Packed" : "dot4U8Packed", in + 3, 2, 'u'));
+    if (op == OpSUDot)
+        rx_ws_define_as(p, in[2], 'i', RX_WS_PURE | RX_WS_PAREN, dot4_mixed(p, in[3], in[4]));
+    else
+        rx_ws_define_as(p, in[2], op == OpSDot ? 'i' : 'u', RX_WS_PURE,
+                        rx_ws_call(p, op == OpSDot ? "dot4I8Packed" : "dot4U8Packed", in + 3, 2,
+                                   'u'));
 }
 
 /* ---- Parts of vectors, structs and arrays ---------------------------------------------------- */
@@ -547,7 +561,8 @@ static bool several(rx_wgsl *p, const uint32_t *in)
     case OpUMulExtended:
     case OpSMulExtended: extended(p, in); return true;
     case OpSDot:
-    case OpUDot: dot4(p, in); return true;
+    case OpUDot:
+    case OpSUDot: dot4(p, in); return true;
     case OpExtInst: extended_instruction(p, in); return true;
     case OpFunctionCall: call_function(p, in); return true;
     }

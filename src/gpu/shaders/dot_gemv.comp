@@ -240,12 +240,18 @@ uvec4 unpack_half(in Tile t, uint c, uint h)
 #endif
 }
 
+#ifdef BYTES
+int dot_word(uint q, uint x) { return dot4(q, x); }
+#else
+int dot_word(uint q, uint x) { return dotPacked4x8EXT(q, int(x)); } /* q up to 240: unsigned */
+#endif
+
 int dot16(uvec4 q, uvec4 x, int sum)
 {
-    sum += dot4(q.x, x.x);
-    sum += dot4(q.y, x.y);
-    sum += dot4(q.z, x.z);
-    return sum + dot4(q.w, x.w);
+    sum += dot_word(q.x, x.x);
+    sum += dot_word(q.y, x.y);
+    sum += dot_word(q.z, x.z);
+    return sum + dot_word(q.w, x.w);
 }
 
 bool has_low(uint t) { return has_minima(t) || t == Q4_K || t == Q5_K; }

@@ -310,7 +310,9 @@ static bool suits_decode(const rx_attention *a)
     if (!caps->subgroup_shuffle || caps->subgroup > 128 ||
         !rx_kernel_available(RX_K_attention_decode, caps))
         return false;
-    if (a->n_rows > DECODE_ROWS || a->n_keys == 0 || a->key_size > 1024 || a->value_size > 1024)
+    /* Keys without elements would be arrays without elements. */
+    if (a->n_rows > DECODE_ROWS || a->n_keys == 0 || a->key_size == 0 || a->key_size > 1024 ||
+        a->value_size > 1024)
         return false;
     if ((uint64_t)(a->n_kv_heads * a->n_rows) > caps->max_groups[1] ||
         (uint64_t)a->n_batch > caps->max_groups[2])

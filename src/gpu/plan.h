@@ -51,12 +51,12 @@ size_t rx_gpu_piece_end(const rx_gpu_values *v, const rx_gpu_caps *caps, size_t 
 typedef struct rx_gpu_folds {
     rx_gpu_values *values;
     const rx_gpu_caps *caps;
-    const rx_exec *exec;
-    bool (*overlap)(const rx_exec *e, uint32_t a, uint32_t b); /* two values in memory */
+    const rx_weights *weights;
+    const struct rx_gpu_place *places; /* rx_gpu_value_place */
 } rx_gpu_folds;
 
-/* fold[i], RX_GPU_NO_FOLD at first, becomes for each step: itself when steps that follow do its
- * work, for those the step whose work they do. */
+/* fold[i] becomes for each step: itself when steps that follow do its work, for those the step
+ * whose work they do, else RX_GPU_NO_FOLD. */
 void rx_gpu_find_folds(const rx_gpu_folds *f, uint32_t *fold);
 /* A step as the one that does its work sees it; `in` has room for its operands. */
 rx_gpu_fold rx_gpu_fold_of(const rx_gpu_values *v, size_t step, rx_view in[RX_FOLD_OPERANDS]);

@@ -3,7 +3,7 @@
  * there saves the wait for it. rms_norm, and the product of two tensors (the gate of a feed-forward
  * layer), in front of products of few rows with packed weights, which do it while they read x; rope
  * in front of a state_write. */
-#include "gpu/plan.h"
+#include "gpu/memory.h"
 #include "gpu/quant.h"
 #include "gpu/rope.h"
 
@@ -33,10 +33,19 @@ static bool has_form(const rx_gpu_folds *e, const rx_step *s)
            rx_view_elements(y) == k;
 }
 
+/* Two values have memory in common. */
+static bool overlap(const rx_gpu_folds *e, uint32_t a, uint32_t b)
+{
+    const rx_gpu_place p = rx_gpu_value_place(e->values, e->weights, e->places, a);
+    const rx_gpu_place q = rx_gpu_value_place(e->values, e->weights, e->places, b);
+    return p.block && p.block == q.block && p.offset < q.offset + q.bytes &&
+           q.offset < p.offset + p.bytes;
+}
+
 static bool overlaps_operand(const rx_gpu_folds *e, const rx_step *s, uint32_t value)
 {
     for (uint32_t i = 0; i < s->n_in; i++)
-        if (s->in[i] != RX_NO_VALUE && e->overlap(e->exec, value, s->in[i]))
+        if (s->in[i] != RX_NO_VALUE && overlap(e, value, s->in[i]))
             return true;
     return false;
 }
@@ -139,6 +148,8 @@ static size_t find_write(const rx_gpu_folds *e, size_t i)
 void rx_gpu_find_folds(const rx_gpu_folds *e, uint32_t *fold)
 {
     const rx_program *p = e->values->program;
+    for (size_t i = 0; i < p->n_steps; i++)
+        fold[i] = RX_GPU_NO_FOLD;
     for (size_t i = 0; i < p->n_steps; i++) {
         const size_t write = find_write(e, i);
         if (write) {

@@ -163,3 +163,15 @@ rlx_status rx_gpu_weights_pack(rx_weights *w, uint32_t item, const rx_view *view
     *out = x;
     return RLX_OK;
 }
+
+rx_gpu_place rx_gpu_value_place(const rx_gpu_values *v, const rx_weights *w,
+                                const rx_gpu_place *places, uint32_t value)
+{
+    const uint32_t root = v->roots[value];
+    const rx_pvalue *p = &v->program->values[root];
+    if (p->space == RX_SPACE_PARAM)
+        return w->items[p->index].place;
+    if (p->space == RX_SPACE_CONSTANT)
+        return w->items[v->program->n_params + p->index].place;
+    return places[root];
+}

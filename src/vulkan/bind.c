@@ -327,21 +327,15 @@ static rlx_status lower_step(binder *b, size_t i)
     return st;
 }
 
-static bool overlaps(const rx_exec *e, uint32_t a, uint32_t b)
-{
-    rx_gpu_place p = rx_vk_value_place(e, a), q = rx_vk_value_place(e, b);
-    return p.block && p.block == q.block && p.offset < q.offset + q.bytes &&
-           q.offset < p.offset + p.bytes;
-}
-
 static void find_folds(const binder *b)
 {
     rx_exec *e = b->e;
-    const rx_gpu_folds f = {&e->values, &e->device->caps, e, overlaps};
-    for (size_t i = 0; i < e->program->n_steps; i++)
-        b->fold[i] = RX_GPU_NO_FOLD;
-    if (!e->no_folds)
-        rx_gpu_find_folds(&f, b->fold);
+    if (e->no_folds)
+        for (size_t i = 0; i < e->program->n_steps; i++)
+            b->fold[i] = RX_GPU_NO_FOLD;
+    else
+        rx_gpu_find_folds(&(rx_gpu_folds){&e->values, &e->device->caps, e->weights, e->places},
+                          b->fold);
 }
 
 static rlx_status lower_steps(binder *b)

@@ -114,13 +114,7 @@ void rx_wg_exec_destroy(rx_exec *e)
 
 rx_gpu_place rx_wg_value_place(const rx_exec *e, uint32_t value)
 {
-    uint32_t root = e->values.roots[value];
-    const rx_pvalue *v = &e->program->values[root];
-    if (v->space == RX_SPACE_PARAM)
-        return e->weights->items[v->index].place;
-    if (v->space == RX_SPACE_CONSTANT)
-        return e->weights->items[e->program->n_params + v->index].place;
-    return e->places[root];
+    return rx_gpu_value_place(&e->values, e->weights, e->places, value);
 }
 
 /* True when an input has these bytes already. Else they are remembered, where there is room. */

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Threads: several sessions on one device, one session used by several threads, waiting while
  * another thread submits, weights changed while clones run. Meant for the thread sanitizer too. */
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "check.h"
 #include "rlx/rlx.h"
+#include "support/threads.h"
 
 enum { N = 64, THREADS = 4, ROUNDS = 25 };
 
@@ -25,14 +24,6 @@ static float expected(float a, float b)
 {
     float v = N * a * b + a;
     return v * v;
-}
-
-static atomic_int bad;
-
-static void expect(bool ok)
-{
-    if (!ok)
-        atomic_fetch_add(&bad, 1);
 }
 
 static bool fill_run(rlx_session *s, float a, float *got)
@@ -108,29 +99,19 @@ static void *clone_session(void *user)
     return NULL;
 }
 
-static void run_threads(void *(*fn)(void *))
-{
-    pthread_t threads[THREADS];
-    for (intptr_t i = 0; i < THREADS; i++)
-        pthread_create(&threads[i], NULL, fn, (void *)(i + 1));
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
-    CHECK(atomic_exchange(&bad, 0) == 0);
-}
-
 int main(void)
 {
     rlx_error err;
     rlx_device_desc desc = {.threads = 3};
     CHECK_OK(rlx_device_open("cpu", &desc, &device, &err), &err);
-    run_threads(own_session);
+    run_threads(THREADS, own_session);
     rlx_graph *g = make_graph();
     CHECK_OK(rlx_session_create(device, g, NULL, &common, &err), &err);
     rlx_graph_destroy(g);
     rlx_device_close(device); /* the session keeps it open */
     set_weight(common, 2);
-    run_threads(shared_session);
-    run_threads(clone_session);
+    run_threads(THREADS, shared_session);
+    run_threads(THREADS, clone_session);
     rlx_session_destroy(common);
     return check_done();
 }

@@ -5,13 +5,12 @@
 #ifndef RLX_TESTS_SUPPORT_GPU_DEVICE_H
 #define RLX_TESTS_SUPPORT_GPU_DEVICE_H
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <unistd.h>
 
 #include "base/thread.h"
 #include "check.h"
 #include "rlx/rlx.h"
+#include "support/threads.h"
 
 enum { N = 32, THREADS = 3, ROUNDS = 8 };
 
@@ -284,14 +283,7 @@ static void test_state(void)
 
 /* ---- Threads -------------------------------------------------------------------------------- */
 
-static atomic_int bad;
 static rlx_session *common;
-
-static void expect(bool ok)
-{
-    if (!ok)
-        atomic_fetch_add(&bad, 1);
-}
 
 static void *own_session(void *user)
 {
@@ -336,23 +328,13 @@ static void *clone_session(void *user)
     return NULL;
 }
 
-static void run_threads(void *(*fn)(void *))
-{
-    pthread_t threads[THREADS];
-    for (intptr_t i = 0; i < THREADS; i++)
-        pthread_create(&threads[i], NULL, fn, (void *)(i + 1));
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
-    CHECK(atomic_exchange(&bad, 0) == 0);
-}
-
 static void test_threads(void)
 {
-    run_threads(own_session);
+    run_threads(THREADS, own_session);
     common = make_session(make_graph());
     CHECK_OK(set_weight(common, 2), NULL);
-    run_threads(shared_session);
-    run_threads(clone_session);
+    run_threads(THREADS, shared_session);
+    run_threads(THREADS, clone_session);
     rlx_session_destroy(common);
 }
 

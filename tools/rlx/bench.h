@@ -22,9 +22,10 @@ typedef struct bench_case {
 
 /* Reads a case; returns EXIT_OK, or EXIT_USAGE with the sentence printed. */
 int bench_parse(bench_case *c, const char *text);
-/* Builds a graph with `copies` of a case, each with inputs and weights of its own, and sets the
- * flops and bytes of one where they are known. NULL after printing why not. */
-rlx_graph *bench_build(bench_case *c, size_t copies);
+/* Builds a graph with `copies` of a case, each with inputs and weights of its own, or in a chain of
+ * products with the result of the one before as input, and sets the flops and bytes of one where
+ * they are known. NULL after printing why not. */
+rlx_graph *bench_build(bench_case *c, size_t copies, bool chain);
 /* Whole models as cases: bench_models.c. `build` returns why the case does not fit, or NULL. */
 bool bench_is_model(const char *name);
 const char *bench_model_suite(size_t i);
@@ -54,6 +55,7 @@ typedef struct bench_options {
     double min_time; /* seconds for a case */
     bool fast;
     size_t copies;   /* of the operation in a run; times are of one */
+    bool chain;      /* copies wait for one another */
     bench_trace *trace; /* NULL: none */
 } bench_options;
 

@@ -120,6 +120,9 @@ typedef struct builder {
     bench_case *c;
     int n_leaves, n_outputs;
     const char *problem; /* why the shapes do not fit; NULL when they do */
+    bool chain;          /* products read the result of the one before; the last is the output */
+    size_t copies_left;  /* with the one that is being built */
+    rlx_value last;      /* result of the one before */
 } builder;
 
 static double elements(const rlx_shape *s)
@@ -170,11 +173,25 @@ static void finish(builder *b, const rlx_value *in, size_t n, const char *defaul
         defaults += length + (end ? 2 : 0);
     }
     size_t n_out = rlx_op(b->g, b->c->op, in, n, text, out, ARRAY_LEN(out));
+    b->last = n_out ? out[0] : RLX_NONE;
+    if (b->chain && b->copies_left > 1)
+        return;
     for (size_t i = 0; i < n_out && i < ARRAY_LEN(out); i++) {
         char name[16];
         snprintf(name, sizeof name, "y%d", b->n_outputs++);
         rlx_output(b->g, name, out[i]);
     }
+}
+
+/* The rows of a product: an input, or the first columns of the result before in a chain. */
+static rlx_value product_rows(builder *b, rlx_dtype t, int rank, const rlx_dim *dims, rlx_dim n)
+{
+    rlx_dim k = dims[rank - 1];
+    if (b->chain && n < k)
+        b->problem = "a chain expects N >= K: each product reads K results of the one before";
+    if (!b->chain || !b->last.id)
+        return leaf(b, false, t, rank, dims);
+    return n > k ? rlx_narrow(b->g, b->last, -1, 0, k) : b->last;
 }
 
 /* MxNxK, or BATCHxMxNxK; a second operand [K, N]. */
@@ -190,7 +207,7 @@ static void build_matmul(builder *b, const char *attributes)
     rlx_dim x[] = {s->dim[0], d[0], d[2]}, w[] = {s->dim[0], trans ? d[1] : d[2],
                                                   trans ? d[2] : d[1]};
     int skip = s->rank == 3;
-    rlx_value in[] = {leaf(b, false, b->c->dtype, 3 - skip, x + skip),
+    rlx_value in[] = {product_rows(b, b->c->dtype, 3 - skip, x + skip, d[1]),
                       leaf(b, skip, b->c->dtype, 3 - skip, w + skip)};
     b->c->flops = 2 * elements(s);
     finish(b, in, 2, attributes);
@@ -204,7 +221,7 @@ static void build_dequant(builder *b, const char *attributes)
         b->problem = "expected MxNxK";
         return;
     }
-    rlx_value in[] = {leaf(b, false, RLX_F32, 2, (rlx_dim[]){s->dim[0], s->dim[2]}),
+    rlx_value in[] = {product_rows(b, RLX_F32, 2, (rlx_dim[]){s->dim[0], s->dim[2]}, s->dim[1]),
                       leaf(b, true, b->c->dtype, 2, s->dim + 1)};
     b->c->flops = 2 * elements(s);
     finish(b, in, 2, attributes);
@@ -477,24 +494,31 @@ static bool has_word(const char *words, const char *word)
     return false;
 }
 
-rlx_graph *bench_build(bench_case *c, size_t copies)
+static void build_copy(builder *b, size_t copies)
 {
-    builder b = {.g = rlx_graph_create(c->name), .c = c};
+    size_t i = 0;
+    while (i < ARRAY_LEN(forms) && !has_word(forms[i].ops, b->c->op))
+        i++;
+    if (b->chain && !has_word("matmul dequant_matmul", b->c->op))
+        b->problem = "a chain is made of matmul or dequant_matmul";
+    else if (bench_is_model(b->c->op))
+        b->problem = copies > 1 ? "a model has no copies" : bench_model_build(b->g, b->c);
+    else if (i < ARRAY_LEN(forms))
+        forms[i].build(b, forms[i].attributes);
+    else
+        build_any(b, NULL);
+}
+
+rlx_graph *bench_build(bench_case *c, size_t copies, bool chain)
+{
+    builder b = {.g = rlx_graph_create(c->name), .c = c, .chain = chain};
     rlx_error err = {0};
     if (!b.g) {
         cli_fail("out of memory: a graph");
         return NULL;
     }
-    size_t i = 0;
-    while (i < ARRAY_LEN(forms) && !has_word(forms[i].ops, c->op))
-        i++;
-    for (size_t k = 0; k < copies && !b.problem; k++)
-        if (bench_is_model(c->op))
-            b.problem = copies > 1 ? "a model has no copies" : bench_model_build(b.g, c);
-        else if (i < ARRAY_LEN(forms))
-            forms[i].build(&b, forms[i].attributes);
-        else
-            build_any(&b, NULL);
+    for (b.copies_left = copies; b.copies_left && !b.problem; b.copies_left--)
+        build_copy(&b, copies);
     if (b.problem)
         cli_fail("'%s': %s", c->name, b.problem);
     else if (rlx_graph_status(b.g, &err) != RLX_OK)

@@ -116,7 +116,7 @@ int bench_open(rlx_device *d, const bench_case *c, const bench_options *o, bench
     memcpy(run->r.device_name, info.name, sizeof run->r.device_name);
     run->gpu = is_gpu(&info);
     run->heat = run->gpu ? HEAT : 0;
-    run->graph = bench_build(&run->r.c, o->copies);
+    run->graph = bench_build(&run->r.c, o->copies, o->chain);
     if (!run->graph)
         return EXIT_FAILED;
     rlx_session_desc desc = {.no_fold = true, .policy = o->fast ? RLX_POLICY_FAST

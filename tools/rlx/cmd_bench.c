@@ -16,7 +16,7 @@ typedef struct options {
     int64_t prompt;
     int64_t tokens;
     double min_time;
-    bool list, fast, serve;
+    bool list, fast, chain, serve;
     int64_t copies;
 } options;
 
@@ -159,7 +159,7 @@ static void print_table(const bench *b)
 static int measure_all(bench *b, const options *o)
 {
     bench_options how = {.min_time = o->min_time > 0 ? o->min_time : MIN_TIME, .fast = o->fast,
-                         .copies = o->copies > 0 ? (size_t)o->copies : 1};
+                         .copies = o->copies > 0 ? (size_t)o->copies : 1, .chain = o->chain};
     if (o->trace && !(how.trace = bench_trace_open(o->trace)))
         return EXIT_FAILED;
     size_t total = b->n_cases * b->n_devices, done = 0;
@@ -251,6 +251,8 @@ static const cli_option bench_option_table[] = {
      "allow f16, bf16 and integer products where the device gains by it"},
     {"copies", CLI_NUMBER, offsetof(options, copies), "N",
      "put N independent copies of the operation into a run; times are of one (default 1)"},
+    {"chain", CLI_FLAG, offsetof(options, chain), NULL,
+     "with --copies, products: each copy reads the result of the one before"},
     {"serve", CLI_FLAG, offsetof(options, serve), NULL,
      "take requests from standard input (what bench/compare uses)"},
     {NULL, CLI_END, 0, NULL, NULL},

@@ -12,6 +12,15 @@ int64_t rx_now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+int64_t rx_deadline(int64_t timeout_ms)
+{
+    int64_t ns;
+    if (timeout_ms < 0 || __builtin_mul_overflow(timeout_ms, (int64_t)1000000, &ns) ||
+        __builtin_add_overflow(ns, rx_now_ns(), &ns))
+        return -1;
+    return ns;
+}
+
 #if RX_HAS_THREADS
 
 bool rx_mutex_init(rx_mutex *m) { return !pthread_mutex_init(&m->m, NULL); }

@@ -52,6 +52,8 @@ void rx_thread_yield(void);
 
 /* Nanoseconds of a clock that never goes back. */
 int64_t rx_now_ns(void);
+/* When so many milliseconds from now are over; -1: never, for a negative number or a huge one. */
+int64_t rx_deadline(int64_t timeout_ms);
 
 /* Tells the processor that this is a spin loop. */
 static inline void rx_spin_pause(void)

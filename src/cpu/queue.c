@@ -158,15 +158,11 @@ rlx_status rx_cpu_submit(rx_exec *e, const rx_submit *s, uint64_t *ticket, rlx_e
 
 rlx_status rx_cpu_wait(rx_exec *e, uint64_t ticket, int64_t timeout_ms, rlx_error *err)
 {
-    int64_t deadline = 0;
-    if (timeout_ms >= 0 &&
-        (__builtin_mul_overflow(timeout_ms, (int64_t)1000000, &deadline) ||
-         __builtin_add_overflow(deadline, rx_now_ns(), &deadline)))
-        timeout_ms = -1;
+    const int64_t deadline = rx_deadline(timeout_ms);
     rlx_status st = RLX_OK;
     rx_mutex_lock(&e->lock);
     while (e->done < ticket && st == RLX_OK) {
-        if (timeout_ms < 0)
+        if (deadline < 0)
             rx_cond_wait(&e->changed, &e->lock);
         else if (!rx_cond_wait_until(&e->changed, &e->lock, deadline) && e->done < ticket)
             st = rx_fail(err, RLX_TIMEOUT, "run %llu was not done after %lld ms",

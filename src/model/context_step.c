@@ -8,15 +8,6 @@
 #include "base/env.h"
 #include "model/model.h"
 
-int64_t rx_deadline(int64_t timeout_ms)
-{
-    int64_t ns;
-    if (timeout_ms < 0 || __builtin_mul_overflow(timeout_ms, (int64_t)1000000, &ns) ||
-        __builtin_add_overflow(ns, rx_now_ns(), &ns))
-        return -1;
-    return ns;
-}
-
 int64_t rx_ms_left(int64_t deadline_ns)
 {
     if (deadline_ns < 0)

@@ -127,7 +127,6 @@ rlx_status rx_check_sequence(const rlx_context *c, size_t seq, rlx_error *err);
 
 /* Milliseconds until `deadline_ns`, rounded up, at least 0; deadline -1: none (-1). */
 int64_t rx_ms_left(int64_t deadline_ns);
-int64_t rx_deadline(int64_t timeout_ms);
 
 /* ---- context_file.c -------------------------------------------------------------------------- */
 

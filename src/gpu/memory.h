@@ -19,6 +19,15 @@ typedef struct rx_gpu_place {
 
 #define RX_GPU_ALIGN 256 /* no device asks for more */
 
+/* A dispatch whose bindings have their places. */
+typedef struct rx_gpu_placed {
+    rx_gpu_dispatch dispatch;
+    uint32_t step;
+    rx_gpu_place bind[RX_GPU_MAX_BIND]; /* block NULL: something harmless */
+    uint64_t begin[RX_GPU_MAX_BIND], end[RX_GPU_MAX_BIND]; /* bytes touched, in the block */
+    uint8_t scratch[RX_GPU_MAX_BIND]; /* 1 + the block of scratch memory; 0: it is elsewhere */
+} rx_gpu_placed;
+
 /* What a backend gives. */
 typedef struct rx_gpu_memory {
     rx_device *device;
@@ -31,6 +40,8 @@ typedef struct rx_gpu_memory {
     void (*destroy)(rx_device *d, rx_block *b);
     rlx_status (*upload)(rx_device *d, const rx_gpu_place *to, uint64_t offset, const void *data,
                          uint64_t bytes, rlx_error *err);
+    /* Fills with zeros. NULL: new blocks are zero. */
+    rlx_status (*zero)(rx_device *d, const rx_gpu_place *to, rlx_error *err);
     /* Waits for uploads under way, and for all work. NULL: the queue keeps the order. */
     rlx_status (*finish_uploads)(rx_device *d, rlx_error *err);
     rlx_status (*wait)(rx_device *d, rlx_error *err);
@@ -80,8 +91,7 @@ typedef struct rx_gpu_weight {
 
 /* How a backend packs. `from` binds the weight and the packed form. */
 typedef struct rx_gpu_packer {
-    rlx_status (*create)(rx_device *d, const rx_gpu_dispatch *from, const rx_gpu_place *weight,
-                         const rx_gpu_place *packed, rx_pack **out, rlx_error *err);
+    rlx_status (*create)(rx_device *d, const rx_gpu_placed *from, rx_pack **out, rlx_error *err);
     void (*destroy)(rx_device *d, rx_pack *p); /* NULL is fine */
 } rx_gpu_packer;
 
@@ -111,12 +121,5 @@ rlx_status rx_gpu_weights_pack(rx_weights *w, uint32_t item, const rx_view *view
 /* The memory of a value: a weight's, or that of the value that owns it in places. */
 rx_gpu_place rx_gpu_value_place(const rx_gpu_values *v, const rx_weights *w,
                                 const rx_gpu_place *places, uint32_t value);
-
-/* Binding i of a dispatch that packs. */
-static inline rx_gpu_place rx_gpu_pack_place(const rx_gpu_dispatch *from, uint32_t i,
-                                             const rx_gpu_place *weight, const rx_gpu_place *packed)
-{
-    return from->bind[i] >= RX_REF_DERIVED && from->bind[i] < RX_REF_FLAGS ? *packed : *weight;
-}
 
 #endif

@@ -134,8 +134,15 @@ static rlx_status make_packed(rx_weights *w, rx_gpu_packed *x, const rx_gpu_deri
 {
     RLX_TRY(rx_gpu_pool_add(w->memory, &w->packed_pool, want->bytes,
                             next_block_bytes(&w->packed_pool), "a packed weight", &x->place, err));
-    return w->packer->create(w->memory->device, &want->pack, &w->items[x->item].place, &x->place,
-                             &x->pack, err);
+    rx_gpu_placed from = {.dispatch = want->pack};
+    for (uint32_t i = 0; i < want->pack.n_bind; i++) {
+        const rx_gpu_ref ref = want->pack.bind[i];
+        const bool packed = ref >= RX_REF_DERIVED && ref < RX_REF_FLAGS;
+        from.bind[i] = packed ? x->place : w->items[x->item].place;
+        from.begin[i] = from.bind[i].offset;
+        from.end[i] = from.bind[i].offset + from.bind[i].bytes;
+    }
+    return w->packer->create(w->memory->device, &from, &x->pack, err);
 }
 
 rlx_status rx_gpu_weights_pack(rx_weights *w, uint32_t item, const rx_view *view,

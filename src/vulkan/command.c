@@ -43,6 +43,37 @@ static void barrier_compute(rx_device *d, VkCommandBuffer cb)
                              VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &b, 0, NULL, 0, NULL);
 }
 
+/* ---- Dispatches ----------------------------------------------------------------------------- */
+
+rx_vk_dispatch rx_vk_dispatch_of(const rx_gpu_placed *from)
+{
+    const rx_gpu_dispatch *x = &from->dispatch;
+    rx_vk_dispatch to = {.n_bind = x->n_bind, .writes = x->writes, .n_push = x->n_push};
+    memcpy(to.bind, from->bind, sizeof to.bind);
+    memcpy(to.begin, from->begin, sizeof to.begin);
+    memcpy(to.end, from->end, sizeof to.end);
+    memcpy(to.push, x->push, sizeof to.push);
+    memcpy(to.address, x->address, sizeof to.address);
+    memcpy(to.groups, x->groups, sizeof to.groups);
+    return to;
+}
+
+/* What is not there binds the word of flags, and touches nothing. */
+static void bind_nothing(const rx_exec *e, rx_vk_dispatch *x)
+{
+    for (uint32_t k = 0; k < x->n_bind; k++) {
+        const bool nothing = !x->bind[k].block;
+        if (nothing)
+            x->bind[k] = e->base.flags;
+        if (!e->device->instance->validation)
+            continue;
+        /* The layer knows only what is bound, and not what a kernel does not use. */
+        x->begin[k] = x->bind[k].offset;
+        x->end[k] = x->bind[k].offset + x->bind[k].bytes;
+        x->writes |= (uint32_t)nothing << k;
+    }
+}
+
 /* ---- Descriptor sets ------------------------------------------------------------------------ */
 
 static void write_set(rx_device *d, const rx_vk_dispatch *x)
@@ -137,7 +168,7 @@ static void touch(hazards *h, const rx_vk_dispatch *x)
 static void record_dispatch(rx_device *d, VkCommandBuffer cb, const rx_vk_dispatch *x)
 {
     VkPipelineLayout layout = d->pipelines.layouts[x->n_bind];
-    d->vk.CmdBindPipeline(cb, VK_PIPELINE_BIND_POINT_COMPUTE, x->pipeline);
+    d->vk.CmdBindPipeline(cb, VK_PIPELINE_BIND_POINT_COMPUTE, x->pipeline->handle);
     if (x->n_bind)
         d->vk.CmdBindDescriptorSets(cb, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0, 1, &x->set, 0,
                                     NULL);
@@ -206,24 +237,26 @@ size_t rx_vk_record(rx_device *d, VkCommandBuffer cb, const rx_vk_dispatch *list
 
 /* ---- Whole runs ----------------------------------------------------------------------------- */
 
-static VkResult record_piece(rx_exec *e, rx_vk_recording *r, size_t first, size_t end,
+static VkResult record_piece(rx_exec *e, const rx_gpu_recording *r, size_t first, size_t end,
                              size_t *n_barriers)
 {
     rx_device *d = e->device;
-    VkCommandBuffer cb = r->chunks[r->n_chunks];
+    const rx_gpu_place *flags = &e->base.flags;
+    const rx_commands *c = r->commands;
+    VkCommandBuffer cb = c->chunks[c->n_chunks];
     VkResult result = rx_vk_begin(d, cb, false);
     if (result != VK_SUCCESS)
         return result;
     if (first == 0 && r->uses_flags) {
         rx_vk_barrier(d, cb);
-        d->vk.CmdFillBuffer(cb, e->flags.block->buffer, e->flags.offset, 4, 0);
+        d->vk.CmdFillBuffer(cb, flags->block->buffer, flags->offset, 4, 0);
     }
     rx_vk_barrier(d, cb);
-    *n_barriers += rx_vk_record(d, cb, r->list + r->first[first], r->first[end] - r->first[first]);
-    if (end == e->program->n_steps && r->uses_flags && !d->mapped) {
+    *n_barriers += rx_vk_record(d, cb, c->list + r->first[first], r->first[end] - r->first[first]);
+    if (end == e->base.program->n_steps && r->uses_flags && !d->mapped) {
         rx_vk_barrier(d, cb);
-        VkBufferCopy copy = {.srcOffset = e->flags.offset, .size = 4};
-        d->vk.CmdCopyBuffer(cb, e->flags.block->buffer, e->flags_host.buffer, 1, &copy);
+        VkBufferCopy copy = {.srcOffset = flags->offset, .size = 4};
+        d->vk.CmdCopyBuffer(cb, flags->block->buffer, e->flags_host.buffer, 1, &copy);
         rx_vk_barrier_host(d, cb);
     }
     if (d->mapped)
@@ -231,28 +264,66 @@ static VkResult record_piece(rx_exec *e, rx_vk_recording *r, size_t first, size_
     return d->vk.EndCommandBuffer(cb);
 }
 
-rlx_status rx_vk_record_run(rx_exec *e, rx_vk_recording *r, rlx_error *err)
+/* Records the whole run into pieces. */
+static rlx_status record_run(rx_exec *e, const rx_gpu_recording *r, rlx_error *err)
 {
     rx_device *d = e->device;
-    size_t n_steps = e->program->n_steps, n = 0, n_barriers = 0;
-    for (size_t i = 0; i < n_steps; i = rx_gpu_piece_end(&e->values, &e->device->caps, i))
+    rx_commands *c = r->commands;
+    const rx_gpu_values *v = &e->base.values;
+    size_t n_steps = e->base.program->n_steps, n = 0, n_barriers = 0;
+    for (size_t i = 0; i < n_steps; i = rx_gpu_piece_end(v, &d->caps, i))
         n++;
-    r->chunks = rx_alloc_zero((n + 1) * sizeof *r->chunks);
-    r->submits = rx_alloc((n + 2) * sizeof *r->submits);
-    if (!r->chunks || !r->submits)
-        return rx_fail_memory(err, "command buffers", n * sizeof *r->chunks);
+    c->chunks = rx_alloc_zero((n + 1) * sizeof *c->chunks);
+    c->submits = rx_alloc((n + 2) * sizeof *c->submits);
+    if (!c->chunks || !c->submits)
+        return rx_fail_memory(err, "command buffers", n * sizeof *c->chunks);
     for (size_t i = 0; i < n_steps && !r->has_host;) {
-        size_t end = rx_gpu_piece_end(&e->values, &e->device->caps, i);
-        r->chunks[r->n_chunks] = rx_vk_commands_alloc(d, e->pool);
-        if (!r->chunks[r->n_chunks])
-            return rx_fail_memory(err, "command buffers", n * sizeof *r->chunks);
+        size_t end = rx_gpu_piece_end(v, &d->caps, i);
+        c->chunks[c->n_chunks] = rx_vk_commands_alloc(d, e->pool);
+        if (!c->chunks[c->n_chunks])
+            return rx_fail_memory(err, "command buffers", n * sizeof *c->chunks);
         VkResult result = record_piece(e, r, i, end, &n_barriers);
-        r->n_chunks++;
+        c->n_chunks++;
         if (result != VK_SUCCESS)
             return rx_vk_fail(d, result, "recording a program", err);
         i = end;
     }
     rx_log(RLX_LOG_DEBUG, "vulkan: %zu steps are %zu dispatches with %zu barriers in %zu pieces",
-           n_steps, r->n, n_barriers, r->n_chunks);
+           n_steps, r->n, n_barriers, c->n_chunks);
     return RLX_OK;
+}
+
+rlx_status rx_vk_commands_create(rx_exec *e, const rx_gpu_placed *list, rx_gpu_recording *r,
+                                 rlx_error *err)
+{
+    rx_commands *c = rx_alloc_zero(sizeof *c);
+    if (!c)
+        return rx_fail_memory(err, "a recording", sizeof *c);
+    r->commands = c; /* from here on it goes with the recording */
+    c->list = rx_alloc((r->n + 1) * sizeof *c->list);
+    if (!c->list)
+        return rx_fail_memory(err, "the dispatches of a program", r->n * sizeof *c->list);
+    for (; c->n < r->n; c->n++) {
+        c->list[c->n] = rx_vk_dispatch_of(&list[c->n]);
+        bind_nothing(e, &c->list[c->n]);
+    }
+    RLX_TRY(rx_vk_pipelines_get(e->device, list, c->n, c->list, err));
+    RLX_TRY(rx_vk_sets_create(e->device, c->list, c->n, &c->sets, err));
+    return record_run(e, r, err);
+}
+
+void rx_vk_commands_destroy(rx_exec *e, rx_commands *c)
+{
+    rx_device *d = e->device;
+    if (!c)
+        return;
+    rx_vk_pipelines_release(d, c->list, c->n);
+    if (c->n_chunks)
+        d->vk.FreeCommandBuffers(d->handle, e->pool, (uint32_t)c->n_chunks, c->chunks);
+    if (c->sets)
+        d->vk.DestroyDescriptorPool(d->handle, c->sets, NULL);
+    rx_free(c->list);
+    rx_free(c->chunks);
+    rx_free(c->submits);
+    rx_free(c);
 }

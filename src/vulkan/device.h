@@ -2,14 +2,15 @@
 /* The structs of the Vulkan backend, in reading order: loader (functions, instance), caps (facts of
  * a physical device), device (open devices, queues), memory (blocks and places in them), buffer
  * (copies between host and device), pipeline (kernels made ready), weights, command (recording),
- * exec, bind, submit. */
+ * exec, submit. */
 #ifndef RX_VULKAN_DEVICE_H
 #define RX_VULKAN_DEVICE_H
 
 #include <stdatomic.h>
 
 #include "base/thread.h"
-#include "gpu/memory.h"
+#include "gpu/exec.h"
+#include "gpu/pipelines.h"
 #include "vulkan/caps.h"
 
 /* ---- Memory: memory.c ----------------------------------------------------------------------- */
@@ -79,18 +80,14 @@ rlx_status rx_vk_zero(rx_device *d, const rx_gpu_place *to, rlx_error *err);
 
 /* ---- Pipelines: pipeline.c ------------------------------------------------------------------ */
 
-typedef struct rx_vk_pipeline {
-    uint64_t key[2];
+typedef struct rx_pipeline {
+    rx_gpu_pipeline entry;
     VkPipeline handle;
-    uint32_t refs; /* dispatches that use it */
-    uint64_t used; /* when it was last asked for */
-} rx_vk_pipeline;
+} rx_pipeline;
 
 typedef struct rx_vk_pipelines {
-    rx_mutex lock;
-    rx_vk_pipeline *list; /* open addressing by key */
-    size_t n, cap, n_unused;
-    uint64_t n_made, n_saved, n_gets;
+    rx_gpu_pipelines table;
+    uint64_t n_made, n_saved;
     int64_t saved_ns; /* when the cache was last saved */
     VkPipelineCache cache;
     VkDescriptorSetLayout set_layouts[RX_GPU_MAX_BIND + 1]; /* by number of bindings */
@@ -103,10 +100,10 @@ void rx_vk_pipelines_finish(rx_device *d);
 /* Gives n dispatches their pipelines, those that are new made on several threads. `from` has the
  * kernels and their constants. On success each dispatch holds its pipeline until it is released. */
 struct rx_vk_dispatch;
-rlx_status rx_vk_pipelines_get(rx_device *d, const rx_gpu_dispatch *from, size_t n,
+rlx_status rx_vk_pipelines_get(rx_device *d, const rx_gpu_placed *from, size_t n,
                                struct rx_vk_dispatch *to, rlx_error *err);
 /* Dispatches without a pipeline are passed over. */
-void rx_vk_pipelines_release(rx_device *d, const struct rx_vk_dispatch *list, size_t n);
+void rx_vk_pipelines_release(rx_device *d, struct rx_vk_dispatch *list, size_t n);
 
 /* Files of caches, with a header that says of what they are: cache.c. The name has no folder. Load
  * returns false when there is no good file; *data is then NULL, else freed with rx_free. */
@@ -149,12 +146,11 @@ VkCommandBuffer rx_vk_commands_alloc(rx_device *d, VkCommandPool pool);
 
 /* One dispatch with everything that recording needs. */
 typedef struct rx_vk_dispatch {
-    VkPipeline pipeline;
-    uint64_t key[2]; /* of the pipeline */
+    rx_pipeline *pipeline;
     VkDescriptorSet set;
     rx_gpu_place bind[RX_GPU_MAX_BIND];
     uint64_t begin[RX_GPU_MAX_BIND], end[RX_GPU_MAX_BIND]; /* bytes touched, in the block */
-    uint32_t n_bind, writes, n_push, step;
+    uint32_t n_bind, writes, n_push;
     uint32_t push[RX_GPU_MAX_PUSH];
     uint8_t address[RX_GPU_MAX_BIND]; /* as in rx_gpu_dispatch */
     uint32_t groups[3];
@@ -170,29 +166,23 @@ rlx_status rx_vk_weights_create(rx_device *d, rx_program *p, rx_weights **out, r
 
 /* ---- Recording: command.c ------------------------------------------------------------------- */
 
-/* The commands of a program for one set of dimensions. */
-typedef struct rx_vk_recording {
-    int64_t *dims;
+/* A recording of a program. */
+struct rx_commands {
     rx_vk_dispatch *list;
-    size_t n, cap;
-    size_t *first;          /* of each step, and the end */
+    size_t n;
     VkDescriptorPool sets;
-    VkCommandBuffer *chunks; /* the whole run, cut into pieces bounded in time */
+    VkCommandBuffer *chunks;  /* the whole run, cut into pieces bounded in time */
     size_t n_chunks;
     VkCommandBuffer *submits; /* room for what one run submits */
-    rx_gpu_packed **derived;
-    size_t n_derived, cap_derived;
-    rx_gpu_pool tables;     /* constants of kernels */
-    const char **kernels;   /* by step */
-    bool has_host;          /* some steps run on the host */
-    bool has_folds;         /* some steps are done by those that follow */
-    bool uses_flags;
-    uint64_t used;          /* when it was last bound */
-} rx_vk_recording;
+};
 
-/* Binds the program again with every step on its own, for runs of single steps. */
-rlx_status rx_vk_unfold(rx_exec *e, rlx_error *err);
+/* rx_gpu_driver.record and .forget. */
+rlx_status rx_vk_commands_create(rx_exec *e, const rx_gpu_placed *list, rx_gpu_recording *r,
+                                 rlx_error *err);
+void rx_vk_commands_destroy(rx_exec *e, rx_commands *c);
 
+/* A dispatch as recording needs it, without its pipeline and its descriptor set. */
+rx_vk_dispatch rx_vk_dispatch_of(const rx_gpu_placed *from);
 /* Fills the descriptor sets of n dispatches from a new pool. */
 rlx_status rx_vk_sets_create(rx_device *d, rx_vk_dispatch *list, size_t n, VkDescriptorPool *pool,
                              rlx_error *err);
@@ -203,17 +193,14 @@ void rx_vk_barrier(rx_device *d, VkCommandBuffer cb);
 void rx_vk_barrier_host(rx_device *d, VkCommandBuffer cb);
 /* Records dispatches with the barriers that their ranges need. Returns how many barriers. */
 size_t rx_vk_record(rx_device *d, VkCommandBuffer cb, const rx_vk_dispatch *list, size_t n);
-/* Records the whole run into r->chunks. */
-rlx_status rx_vk_record_run(rx_exec *e, rx_vk_recording *r, rlx_error *err);
 
-/* ---- Programs: exec.c, bind.c, submit.c ----------------------------------------------------- */
+/* ---- Programs: exec.c, submit.c ------------------------------------------------------------- */
 
-#define RX_VK_N_SLOTS 8      /* runs in flight of one exec */
-#define RX_VK_N_RECORDINGS 8 /* sets of dimensions that are kept */
 #define RX_VK_N_WANTS 4
 
 typedef struct rx_vk_slot {
     VkFence fence;
+    VkResult result;          /* of waiting for it */
     VkCommandBuffer commands; /* of this run alone: copies of inputs, packing, parts of a run */
     int64_t begin_ns;         /* when it was submitted */
     uint64_t stage_end;       /* the staging ring is free up to here when the run is done */
@@ -234,22 +221,9 @@ typedef struct rx_vk_want {
 
 struct rx_exec {
     rx_device *device;
-    rx_program *program;
-    rx_weights *weights;
-    rx_arena arena;             /* owns the tables */
-    rx_gpu_pool arena_pool, leaf_pool, flag_pool;
-    rx_gpu_place *places;       /* by value that owns memory */
-    rx_gpu_place flags;
+    rx_gpu_exec base;
     rx_block flags_host;        /* copy of the flags; unused when memory is mapped */
-    rx_block scratch;
-    rx_gpu_place scratch_place;
-    rx_gpu_values values;
-    const char *_Atomic *kernels; /* by step, of the last binding */
-
     VkCommandPool pool;
-    rx_vk_recording *recordings[RX_VK_N_RECORDINGS], *now;
-    uint64_t n_binds;
-    bool no_folds;              /* every step runs on its own */
 
     rx_block stage;             /* ring for inputs */
     uint64_t stage_head;
@@ -265,15 +239,10 @@ struct rx_exec {
     VkQueryPool clock;          /* begin and end of a part of a run; made when first asked for */
     bool timed;                 /* the last submit wrote them */
 
-    rx_mutex lock;              /* guards what follows */
-    rx_cond changed;
-    rx_vk_slot slots[RX_VK_N_SLOTS]; /* by ticket */
-    uint64_t submitted, done, stage_tail;
+    rx_vk_slot slots[RX_GPU_N_SLOTS]; /* by ticket */
+    uint64_t stage_tail;        /* the lock of the runs guards it */
     int64_t end_ns, usual_ns;   /* when the last run was done; how long runs take */
-    bool polling;               /* some thread waits for run done + 1 */
     uint64_t n_messages;
-    uint64_t fail_first, fail_last; /* tickets of the last failed run and those it took with it */
-    rlx_error error;
     uint32_t host_flags;        /* of steps on the host */
 };
 
@@ -287,18 +256,14 @@ rlx_status rx_vk_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data
 uint32_t rx_vk_exec_flags(rx_exec *e);
 double rx_vk_exec_seconds(rx_exec *e);
 const char *rx_vk_exec_kernel(rx_exec *e, size_t step);
-/* Where the root of a value is. */
-rx_gpu_place rx_vk_value_place(const rx_exec *e, uint32_t value);
-
-/* bind.c */
 rlx_status rx_vk_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err);
-void rx_vk_recording_destroy(rx_exec *e, rx_vk_recording *r);
 
 /* submit.c */
 rlx_status rx_vk_exec_submit(rx_exec *e, const rx_submit *s, uint64_t *ticket, rlx_error *err);
 rlx_status rx_vk_exec_wait(rx_exec *e, uint64_t ticket, int64_t timeout_ms, rlx_error *err);
-/* Waits for all runs. */
-rlx_status rx_vk_wait_idle(rx_exec *e, rlx_error *err);
+/* rx_gpu_driver.wait and .end. */
+bool rx_vk_run_wait(rx_exec *e, uint64_t ticket, int64_t deadline_ns);
+rlx_status rx_vk_run_end(rx_exec *e, uint64_t ticket, rlx_error *err);
 /* Submits the copies that wait, alone. */
 rlx_status rx_vk_flush(rx_exec *e, rlx_error *err);
 

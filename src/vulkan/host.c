@@ -42,11 +42,11 @@ static rlx_status load_operands(rx_exec *e, const rx_step *s, rx_view *views, ho
         views[k] = (rx_view){.rank = -1};
         if (value == RX_NO_VALUE)
             continue;
-        host_copy *c = find_copy(copies, n, rx_vk_value_place(e, value));
+        host_copy *c = find_copy(copies, n, rx_gpu_exec_place(&e->base, value));
         RLX_TRY(load_copy(e, c, err));
         c->written |= k >= s->n_in;
-        views[k] = e->values.views[value];
-        views[k].data = c->data ? c->data + (uintptr_t)e->values.views[value].data : NULL;
+        views[k] = e->base.values.views[value];
+        views[k].data = c->data ? c->data + (uintptr_t)e->base.values.views[value].data : NULL;
     }
     return RLX_OK;
 }
@@ -63,7 +63,7 @@ static rlx_status store_results(rx_exec *e, const host_copy *copies, size_t n, r
 
 rlx_status rx_vk_run_host(rx_exec *e, size_t step, rlx_error *err)
 {
-    const rx_step *s = &e->program->steps[step];
+    const rx_step *s = &e->base.program->steps[step];
     size_t n_operands = (size_t)s->n_in + s->n_out, n = 0;
     rx_view *views = rx_alloc((n_operands + 1) * sizeof *views);
     host_copy *copies = rx_alloc((n_operands + 1) * sizeof *copies);
@@ -72,14 +72,14 @@ rlx_status rx_vk_run_host(rx_exec *e, size_t step, rlx_error *err)
     if (st == RLX_OK)
         st = rx_vk_flush(e, err);
     if (st == RLX_OK)
-        st = rx_vk_wait_idle(e, err);
+        st = rx_gpu_runs_wait_all(&e->base.runs, err);
     if (st == RLX_OK)
         st = load_operands(e, s, views, copies, &n, err);
     if (st == RLX_OK) {
         const void *attr = s->attr;
-        if (attr && e->program->n_dims) {
+        if (attr && e->base.program->n_dims) {
             memcpy(record, attr, rx_ops[s->op].attr->size);
-            rx_attr_resolve(rx_ops[s->op].attr, record, e->values.dims);
+            rx_attr_resolve(rx_ops[s->op].attr, record, e->base.values.dims);
             attr = record;
         }
         rx_host_call c = {.op = s->op, .attr = attr, .n_in = s->n_in, .n_out = s->n_out,

@@ -198,5 +198,6 @@ void rx_vk_memory_init(rx_device *d)
     d->memory = (rx_gpu_memory){.device = d, .max_block_bytes = d->gpu.max_block_bytes,
                                 .check = check_total, .create = create_block,
                                 .destroy = destroy_block, .upload = rx_vk_upload,
+                                .zero = rx_vk_zero,
                                 .finish_uploads = rx_vk_upload_finish, .wait = wait_device};
 }

@@ -76,32 +76,39 @@ static void destroy_layouts(rx_device *d)
 
 rlx_status rx_vk_pipelines_init(rx_device *d, rlx_error *err)
 {
-    if (!rx_mutex_init(&d->pipelines.lock))
+    if (!rx_mutex_init(&d->pipelines.table.lock))
         return rx_fail_memory(err, "a lock of the Vulkan device", sizeof(rx_mutex));
     VkResult r = VK_SUCCESS;
     for (uint32_t i = 0; i <= RX_GPU_MAX_BIND && i <= d->caps.max_bindings && r == VK_SUCCESS; i++)
         r = create_layout(d, i);
     if (r != VK_SUCCESS) {
         destroy_layouts(d);
-        rx_mutex_finish(&d->pipelines.lock);
+        rx_mutex_finish(&d->pipelines.table.lock);
         return rx_vk_fail(d, r, "the layouts of pipelines", err);
     }
     open_cache(d);
     return RLX_OK;
 }
 
+/* NULL is fine. */
+static void destroy_pipeline(rx_device *d, rx_pipeline *x)
+{
+    if (x && x->handle)
+        d->vk.DestroyPipeline(d->handle, x->handle, NULL);
+    rx_free(x);
+}
+
 void rx_vk_pipelines_finish(rx_device *d)
 {
     rx_vk_pipelines *p = &d->pipelines;
     save_cache(d);
-    for (size_t i = 0; i < p->cap; i++)
-        if (p->list[i].handle)
-            d->vk.DestroyPipeline(d->handle, p->list[i].handle, NULL);
-    rx_free(p->list);
+    for (size_t i = 0; i < p->table.cap; i++)
+        destroy_pipeline(d, (rx_pipeline *)p->table.list[i]);
+    rx_free(p->table.list);
     if (p->cache)
         d->vk.DestroyPipelineCache(d->handle, p->cache, NULL);
     destroy_layouts(d);
-    rx_mutex_finish(&p->lock);
+    rx_mutex_finish(&p->table.lock);
 }
 
 /* ---- The table ------------------------------------------------------------------------------ */
@@ -123,74 +130,21 @@ static void make_key(const rx_device *d, const rx_gpu_dispatch *x, uint64_t key[
                                          keeps_subnormals(d, x));
 }
 
-/* The slot of a key: its own or the empty one where it would go. The table has empty slots. */
-static rx_vk_pipeline *find_slot(const rx_vk_pipelines *p, const uint64_t key[2])
-{
-    for (size_t i = key[0];; i++) {
-        rx_vk_pipeline *s = &p->list[i & (p->cap - 1)];
-        if (!s->handle || (s->key[0] == key[0] && s->key[1] == key[1]))
-            return s;
-    }
-}
-
-static bool grow_table(rx_vk_pipelines *p, size_t need)
-{
-    size_t cap = p->cap ? p->cap : 64;
-    while (cap < need * 2)
-        cap *= 2;
-    if (cap == p->cap)
-        return true;
-    rx_vk_pipelines bigger = {.cap = cap, .list = rx_alloc_zero(cap * sizeof *p->list)};
-    if (!bigger.list)
-        return false;
-    for (size_t i = 0; i < p->cap; i++)
-        if (p->list[i].handle)
-            *find_slot(&bigger, p->list[i].key) = p->list[i];
-    rx_free(p->list);
-    p->list = bigger.list;
-    p->cap = cap;
-    return true;
-}
-
-/* So many pipelines that no program uses are kept. */
-#define MAX_UNUSED 256
-
-/* Destroys the older half of the unused pipelines when there are too many of them. */
+/* Destroys unused pipelines when there are too many of them. */
 static void drop_unused(rx_device *d)
 {
-    rx_vk_pipelines *p = &d->pipelines;
-    if (p->n_unused <= MAX_UNUSED)
-        return;
-    rx_vk_pipelines next = {.cap = p->cap, .list = rx_alloc_zero(p->cap * sizeof *p->list)};
-    if (!next.list)
-        return;
-    uint64_t low = UINT64_MAX;
-    for (size_t i = 0; i < p->cap; i++)
-        if (p->list[i].handle && !p->list[i].refs && p->list[i].used < low)
-            low = p->list[i].used;
-    uint64_t middle = low + (p->n_gets - low) / 2;
-    for (size_t i = 0; i < p->cap; i++) {
-        rx_vk_pipeline *x = &p->list[i];
-        if (!x->handle)
-            continue;
-        if (x->refs || x->used > middle) {
-            *find_slot(&next, x->key) = *x;
-            continue;
-        }
-        d->vk.DestroyPipeline(d->handle, x->handle, NULL);
-        p->n--;
-        p->n_unused--;
+    rx_gpu_pipeline *next, *x = rx_gpu_pipelines_trim(&d->pipelines.table);
+    for (; x; x = next) {
+        next = x->next;
+        destroy_pipeline(d, (rx_pipeline *)x);
     }
-    rx_free(p->list);
-    p->list = next.list;
 }
 
 /* ---- Making pipelines ----------------------------------------------------------------------- */
 
 typedef struct job {
     const rx_gpu_dispatch *dispatch;
-    uint64_t key[2];
-    VkPipeline handle;
+    rx_pipeline *made;
     VkResult result;
 } job;
 
@@ -257,7 +211,8 @@ static void *work_batch(void *user)
         size_t i = atomic_fetch_add(&b->next, 1);
         if (i >= b->n)
             return NULL;
-        b->jobs[i].result = create_pipeline(b->device, b->jobs[i].dispatch, &b->jobs[i].handle);
+        job *j = &b->jobs[i];
+        j->result = create_pipeline(b->device, j->dispatch, &j->made->handle);
     }
 }
 
@@ -303,37 +258,47 @@ static void log_pipeline(const rx_gpu_dispatch *x)
         rx_log(RLX_LOG_DEBUG, "vulkan: new pipeline %s,%s", rx_kernels[x->kernel].name, constants);
 }
 
+/* Lists the pipelines that are not in the table yet. The table is locked. */
+static rlx_status list_missing(rx_device *d, const rx_gpu_placed *list, size_t n, job *jobs,
+                               size_t *n_jobs, rlx_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t key[2];
+        make_key(d, &list[i].dispatch, key);
+        bool known = rx_gpu_pipelines_find(&d->pipelines.table, key);
+        for (size_t k = 0; k < *n_jobs && !known; k++)
+            known = !memcmp(jobs[k].made->entry.key, key, sizeof key);
+        if (known)
+            continue;
+        rx_pipeline *x = rx_alloc_zero(sizeof *x);
+        if (!x)
+            return rx_fail_memory(err, "a pipeline", sizeof *x);
+        memcpy(x->entry.key, key, sizeof key);
+        jobs[(*n_jobs)++] = (job){&list[i].dispatch, x, VK_NOT_READY};
+        log_pipeline(&list[i].dispatch);
+    }
+    return RLX_OK;
+}
+
 /* Makes those of the dispatches that are not in the table yet. The table is locked. */
-static rlx_status make_missing(rx_device *d, const rx_gpu_dispatch *list, size_t n, job *jobs,
+static rlx_status make_missing(rx_device *d, const rx_gpu_placed *list, size_t n, job *jobs,
                                rlx_error *err)
 {
     rx_vk_pipelines *p = &d->pipelines;
     size_t n_jobs = 0;
-    if (!grow_table(p, p->n + n + 1))
-        return rx_fail_memory(err, "the table of pipelines", (p->n + n) * sizeof *p->list);
-    for (size_t i = 0; i < n; i++) {
-        job j = {.dispatch = &list[i]};
-        make_key(d, &list[i], j.key);
-        bool known = find_slot(p, j.key)->handle;
-        for (size_t k = 0; k < n_jobs && !known; k++)
-            known = jobs[k].key[0] == j.key[0] && jobs[k].key[1] == j.key[1];
-        if (known)
-            continue;
-        jobs[n_jobs++] = j;
-        log_pipeline(&list[i]);
-    }
-    run_batch(d, jobs, n_jobs);
-    rlx_status st = RLX_OK;
+    if (!rx_gpu_pipelines_reserve(&p->table, n))
+        return rx_fail_memory(err, "the table of pipelines", n * sizeof *p->table.list);
+    rlx_status st = list_missing(d, list, n, jobs, &n_jobs, err);
+    if (st == RLX_OK)
+        run_batch(d, jobs, n_jobs);
     for (size_t i = 0; i < n_jobs; i++) {
-        if (jobs[i].result != VK_SUCCESS) {
-            st = st == RLX_OK ? fail_job(d, &jobs[i], err) : st;
+        if (jobs[i].result == VK_SUCCESS) {
+            rx_gpu_pipelines_add(&p->table, &jobs[i].made->entry);
+            p->n_made++;
             continue;
         }
-        *find_slot(p, jobs[i].key) = (rx_vk_pipeline){.key = {jobs[i].key[0], jobs[i].key[1]},
-                                                      .handle = jobs[i].handle, .used = p->n_gets};
-        p->n++;
-        p->n_made++;
-        p->n_unused++;
+        st = st == RLX_OK ? fail_job(d, &jobs[i], err) : st;
+        destroy_pipeline(d, jobs[i].made);
     }
     return st;
 }
@@ -341,45 +306,41 @@ static rlx_status make_missing(rx_device *d, const rx_gpu_dispatch *list, size_t
 /* Hands a pipeline of the table to a dispatch. */
 static void hold(rx_device *d, const rx_gpu_dispatch *from, rx_vk_dispatch *to)
 {
-    rx_vk_pipelines *p = &d->pipelines;
-    make_key(d, from, to->key);
-    rx_vk_pipeline *x = find_slot(p, to->key);
-    p->n_unused -= !x->refs;
-    x->refs++;
-    x->used = p->n_gets;
-    to->pipeline = x->handle;
+    uint64_t key[2];
+    make_key(d, from, key);
+    rx_gpu_pipeline *x = rx_gpu_pipelines_find(&d->pipelines.table, key);
+    rx_gpu_pipelines_hold(&d->pipelines.table, x);
+    to->pipeline = (rx_pipeline *)x;
 }
 
-rlx_status rx_vk_pipelines_get(rx_device *d, const rx_gpu_dispatch *from, size_t n,
+rlx_status rx_vk_pipelines_get(rx_device *d, const rx_gpu_placed *from, size_t n,
                                rx_vk_dispatch *to, rlx_error *err)
 {
     rx_vk_pipelines *p = &d->pipelines;
     job *jobs = rx_alloc_zero((n + 1) * sizeof *jobs);
     if (!jobs)
         return rx_fail_memory(err, "new pipelines", n * sizeof *jobs);
-    rx_mutex_lock(&p->lock);
-    p->n_gets++;
+    rx_mutex_lock(&p->table.lock);
+    p->table.n_gets++;
     rlx_status st = make_missing(d, from, n, jobs, err);
     for (size_t i = 0; i < n && st == RLX_OK; i++)
-        hold(d, &from[i], &to[i]);
+        hold(d, &from[i].dispatch, &to[i]);
     drop_unused(d);
     if (rx_now_ns() - p->saved_ns > SAVE_NS)
         save_cache(d);
-    rx_mutex_unlock(&p->lock);
+    rx_mutex_unlock(&p->table.lock);
     rx_free(jobs);
     return st;
 }
 
-void rx_vk_pipelines_release(rx_device *d, const rx_vk_dispatch *list, size_t n)
+void rx_vk_pipelines_release(rx_device *d, rx_vk_dispatch *list, size_t n)
 {
-    rx_vk_pipelines *p = &d->pipelines;
+    rx_gpu_pipelines *p = &d->pipelines.table;
     rx_mutex_lock(&p->lock);
     for (size_t i = 0; i < n; i++) {
-        if (!list[i].pipeline)
-            continue;
-        rx_vk_pipeline *x = find_slot(p, list[i].key);
-        x->refs--;
-        p->n_unused += !x->refs;
+        if (list[i].pipeline)
+            rx_gpu_pipelines_drop(p, &list[i].pipeline->entry);
+        list[i].pipeline = NULL;
     }
     rx_mutex_unlock(&p->lock);
 }

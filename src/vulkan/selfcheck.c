@@ -52,12 +52,12 @@ out:
 static rlx_status run_kernel(rx_device *d, rx_kernel kernel, uint32_t local, uint32_t *words,
                              rlx_error *err)
 {
-    rx_gpu_dispatch from = {.kernel = kernel, .n_bind = 1, .writes = 1, .spec = {local},
-                            .n_spec = 1, .groups = {1, 1, 1}};
-    rx_vk_dispatch x = {.n_bind = 1, .writes = 1, .groups = {1, 1, 1}};
     rx_block block;
+    rx_gpu_placed from = {.dispatch = {.kernel = kernel, .n_bind = 1, .writes = 1, .spec = {local},
+                                       .n_spec = 1, .groups = {1, 1, 1}},
+                          .bind = {{&block, 0, BYTES}}, .end = {BYTES}};
+    rx_vk_dispatch x = rx_vk_dispatch_of(&from);
     RLX_TRY(rx_vk_block_create(d, RX_VK_KERNEL, BYTES, "the self-check", &block, err));
-    x.bind[0] = (rx_gpu_place){&block, 0, BYTES};
     rlx_status st = rx_vk_zero(d, &x.bind[0], err);
     if (st == RLX_OK)
         st = rx_vk_pipelines_get(d, &from, 1, &x, err);

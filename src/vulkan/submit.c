@@ -7,7 +7,7 @@
 
 /* ---- Waiting -------------------------------------------------------------------------------- */
 
-/* Messages of the validation layer fail the run during which they came. e->lock is held. */
+/* Messages of the validation layer fail the run during which they came. The runs are locked. */
 static rlx_status check_messages(rx_exec *e, rlx_error *err)
 {
     char text[512];
@@ -19,77 +19,37 @@ static rlx_status check_messages(rx_exec *e, rlx_error *err)
     return rx_fail(err, RLX_INTERNAL, "Vulkan validation: %.400s", text);
 }
 
-/* Counts run done + 1 as done; e->lock is held. A failure takes the runs that wait with it. */
-static void finish_run(rx_exec *e, VkResult r)
+/* The time when a run began to have the device. */
+static int64_t begin_of(const rx_exec *e, const rx_vk_slot *slot)
 {
-    rlx_error error = {0};
-    rlx_status st = r == VK_SUCCESS ? check_messages(e, &error)
-                                    : rx_vk_fail(e->device, r, "a run", &error);
-    e->done++;
-    const rx_vk_slot *slot = &e->slots[e->done % RX_VK_N_SLOTS];
-    e->stage_tail = slot->stage_end;
-    int64_t now = rx_now_ns(), begin = slot->begin_ns > e->end_ns ? slot->begin_ns : e->end_ns;
-    e->usual_ns += (now - begin - e->usual_ns) / 4;
-    e->end_ns = now;
-    if (st == RLX_OK)
-        return;
-    e->fail_first = e->done;
-    e->fail_last = e->submitted;
-    e->error = error;
+    return slot->begin_ns > e->end_ns ? slot->begin_ns : e->end_ns;
 }
 
-/* One thread at a time waits for the fence of the oldest run, the others for that thread. The lock
- * is held, and given up while waiting. False when the deadline has passed. */
-static bool wait_oldest(rx_exec *e, int64_t deadline_ns)
+bool rx_vk_run_wait(rx_exec *e, uint64_t ticket, int64_t deadline_ns)
 {
-    if (e->polling && deadline_ns < 0) {
-        rx_cond_wait(&e->changed, &e->lock);
-        return true;
-    }
-    if (e->polling)
-        return rx_cond_wait_until(&e->changed, &e->lock, deadline_ns) || rx_now_ns() < deadline_ns;
+    rx_vk_slot *slot = &e->slots[ticket % RX_GPU_N_SLOTS];
     int64_t now = rx_now_ns();
     uint64_t left = deadline_ns < 0 ? UINT64_MAX : deadline_ns > now ? (uint64_t)(deadline_ns - now)
                                                                      : 0;
-    const rx_vk_slot *slot = &e->slots[(e->done + 1) % RX_VK_N_SLOTS];
-    int64_t begin = slot->begin_ns > e->end_ns ? slot->begin_ns : e->end_ns;
-    int64_t quiet = begin + e->usual_ns - now;
-    e->polling = true;
-    rx_mutex_unlock(&e->lock);
-    VkResult r = rx_vk_wait_fence(e->device, slot->fence, quiet > 0 ? (uint64_t)quiet : 0, left);
-    rx_mutex_lock(&e->lock);
-    e->polling = false;
-    if (r != VK_TIMEOUT && r != VK_NOT_READY)
-        finish_run(e, r);
-    rx_cond_broadcast(&e->changed);
-    return r != VK_TIMEOUT && r != VK_NOT_READY;
+    int64_t quiet = begin_of(e, slot) + e->usual_ns - now;
+    slot->result = rx_vk_wait_fence(e->device, slot->fence, quiet > 0 ? (uint64_t)quiet : 0, left);
+    return slot->result != VK_TIMEOUT && slot->result != VK_NOT_READY;
+}
+
+rlx_status rx_vk_run_end(rx_exec *e, uint64_t ticket, rlx_error *err)
+{
+    const rx_vk_slot *slot = &e->slots[ticket % RX_GPU_N_SLOTS];
+    int64_t now = rx_now_ns();
+    e->stage_tail = slot->stage_end;
+    e->usual_ns += (now - begin_of(e, slot) - e->usual_ns) / 4;
+    e->end_ns = now;
+    return slot->result == VK_SUCCESS ? check_messages(e, err)
+                                      : rx_vk_fail(e->device, slot->result, "a run", err);
 }
 
 rlx_status rx_vk_exec_wait(rx_exec *e, uint64_t ticket, int64_t timeout_ms, rlx_error *err)
 {
-    int64_t deadline = -1;
-    if (timeout_ms >= 0 &&
-        (__builtin_mul_overflow(timeout_ms, (int64_t)1000000, &deadline) ||
-         __builtin_add_overflow(deadline, rx_now_ns(), &deadline)))
-        deadline = -1;
-    rlx_status st = RLX_OK;
-    rx_mutex_lock(&e->lock);
-    while (e->done < ticket && st == RLX_OK)
-        if (!wait_oldest(e, deadline) && e->done < ticket)
-            st = rx_fail(err, RLX_TIMEOUT, "run %llu was not done after %lld ms",
-                         (unsigned long long)ticket, (long long)timeout_ms);
-    if (st == RLX_OK && e->fail_first && ticket >= e->fail_first && ticket <= e->fail_last)
-        st = rx_fail(err, e->error.code, "%s", e->error.text);
-    rx_mutex_unlock(&e->lock);
-    return st;
-}
-
-rlx_status rx_vk_wait_idle(rx_exec *e, rlx_error *err)
-{
-    rx_mutex_lock(&e->lock);
-    uint64_t last = e->submitted;
-    rx_mutex_unlock(&e->lock);
-    return last ? rx_vk_exec_wait(e, last, -1, err) : RLX_OK;
+    return rx_gpu_runs_wait(&e->base.runs, ticket, timeout_ms, err);
 }
 
 /* ---- The commands of one run ---------------------------------------------------------------- */
@@ -106,16 +66,9 @@ typedef struct submission {
 /* The slot of the next run, once the run that used it is done. */
 static rlx_status take_slot(rx_exec *e, submission *s, rlx_error *err)
 {
-    rx_mutex_lock(&e->lock);
-    s->ticket = e->submitted + 1;
-    rx_mutex_unlock(&e->lock);
+    RLX_TRY(rx_gpu_runs_next(&e->base.runs, &s->ticket, err));
     s->e = e;
-    s->slot = &e->slots[s->ticket % RX_VK_N_SLOTS];
-    if (s->ticket > RX_VK_N_SLOTS) {
-        rlx_status st = rx_vk_exec_wait(e, s->ticket - RX_VK_N_SLOTS, -1, err);
-        if (st == RLX_DEVICE_LOST)
-            return st;
-    }
+    s->slot = &e->slots[s->ticket % RX_GPU_N_SLOTS];
     return RLX_OK;
 }
 
@@ -169,11 +122,11 @@ static rlx_status record_copies(submission *s, rlx_error *err)
 static rlx_status record_packing(submission *s, rlx_error *err)
 {
     rx_exec *e = s->e;
-    const rx_vk_recording *r = e->now;
+    const rx_gpu_recording *r = e->base.now;
     VkCommandBuffer cb;
     for (size_t i = 0; i < r->n_derived; i++) {
         rx_gpu_packed *x = r->derived[i];
-        if (x->version == e->weights->items[x->item].version)
+        if (x->version == e->base.weights->items[x->item].version)
             continue;
         RLX_TRY(own_commands(s, &cb, err));
         rx_vk_record(e->device, cb, &x->pack->dispatch, 1);
@@ -184,9 +137,10 @@ static rlx_status record_packing(submission *s, rlx_error *err)
 /* Called when the run is on its way. */
 static void packing_done(rx_exec *e)
 {
-    for (size_t i = 0; e->now && i < e->now->n_derived; i++) {
-        rx_gpu_packed *x = e->now->derived[i];
-        x->version = e->weights->items[x->item].version;
+    const rx_gpu_recording *r = e->base.now;
+    for (size_t i = 0; i < r->n_derived; i++) {
+        rx_gpu_packed *x = r->derived[i];
+        x->version = e->base.weights->items[x->item].version;
     }
 }
 
@@ -218,23 +172,24 @@ static rlx_status record_range(submission *s, size_t first, size_t end, rlx_erro
 {
     rx_exec *e = s->e;
     rx_device *d = e->device;
-    const rx_vk_recording *r = e->now;
+    const rx_gpu_recording *r = e->base.now;
+    const rx_gpu_place *flags = &e->base.flags;
     VkCommandBuffer cb;
     RLX_TRY(own_commands(s, &cb, err));
     if (first == 0 && r->uses_flags)
-        d->vk.CmdFillBuffer(cb, e->flags.block->buffer, e->flags.offset, 4, 0);
+        d->vk.CmdFillBuffer(cb, flags->block->buffer, flags->offset, 4, 0);
     rx_vk_barrier(d, cb);
     if (e->timed) {
         d->vk.CmdResetQueryPool(cb, e->clock, 0, 2);
         d->vk.CmdWriteTimestamp(cb, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, e->clock, 0);
     }
-    rx_vk_record(d, cb, r->list + r->first[first], r->first[end] - r->first[first]);
+    rx_vk_record(d, cb, r->commands->list + r->first[first], r->first[end] - r->first[first]);
     if (e->timed)
         d->vk.CmdWriteTimestamp(cb, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, e->clock, 1);
     if (r->uses_flags && !d->mapped) {
         rx_vk_barrier(d, cb);
-        VkBufferCopy copy = {.srcOffset = e->flags.offset, .size = 4};
-        d->vk.CmdCopyBuffer(cb, e->flags.block->buffer, e->flags_host.buffer, 1, &copy);
+        VkBufferCopy copy = {.srcOffset = flags->offset, .size = 4};
+        d->vk.CmdCopyBuffer(cb, flags->block->buffer, e->flags_host.buffer, 1, &copy);
     }
     rx_vk_barrier_host(d, cb);
     return RLX_OK;
@@ -271,7 +226,7 @@ static rlx_status record_fetch(rx_exec *e, rlx_error *err)
     rx_vk_barrier(d, e->fetch);
     for (size_t i = 0; i < e->n_wants; i++) {
         const rx_vk_want *w = &e->wants[i];
-        rx_gpu_place p = rx_vk_value_place(e, w->value);
+        rx_gpu_place p = rx_gpu_exec_place(&e->base, w->value);
         VkBufferCopy copy = {p.offset + w->offset, w->at, w->bytes};
         d->vk.CmdCopyBuffer(e->fetch, p.block->buffer, e->results.buffer, 1, &copy);
     }
@@ -286,7 +241,8 @@ static rlx_status prepare_fetch(rx_exec *e, rlx_error *err)
     uint64_t bytes = place_wants(e);
     if (!e->n_wants || !e->wants_changed)
         return RLX_OK;
-    RLX_TRY(rx_vk_wait_idle(e, err)); /* the commands and the block may be in use */
+    /* The commands and the block may be in use. */
+    RLX_TRY(rx_gpu_runs_wait_all(&e->base.runs, err));
     if (bytes > e->results.bytes) {
         rx_vk_block_destroy(e->device, &e->results);
         RLX_TRY(rx_vk_block_create(e->device, RX_VK_READBACK, bytes, "results for the host",
@@ -329,11 +285,9 @@ static rlx_status finish_submission(submission *s, size_t n_pieces, rlx_error *e
         r = submit_list(s, n_pieces);
     if (r != VK_SUCCESS)
         return rx_vk_fail(d, r, "submitting a run", err);
-    rx_mutex_lock(&e->lock);
     s->slot->begin_ns = rx_now_ns();
     s->slot->stage_end = e->stage_head;
-    e->submitted = s->ticket;
-    rx_mutex_unlock(&e->lock);
+    rx_gpu_runs_begin(&e->base.runs);
     e->n_copies = 0;
     return RLX_OK;
 }
@@ -355,17 +309,17 @@ rlx_status rx_vk_flush(rx_exec *e, rlx_error *err)
 static rlx_status submit_packed(submission *s, size_t first, size_t end, bool whole, rlx_error *err)
 {
     rx_exec *e = s->e;
-    const rx_vk_recording *r = e->now;
+    const rx_commands *c = e->base.now->commands;
     RLX_TRY(record_packing(s, err));
     if (!whole)
         RLX_TRY(record_range(s, first, end, err));
     if (s->begun)
         s->list[s->n++] = s->slot->commands;
-    for (size_t i = 0; whole && i < r->n_chunks; i++)
-        s->list[s->n++] = r->chunks[i];
+    for (size_t i = 0; whole && i < c->n_chunks; i++)
+        s->list[s->n++] = c->chunks[i];
     if (whole && e->n_wants)
         s->list[s->n++] = e->fetch;
-    RLX_TRY(finish_submission(s, whole ? r->n_chunks : 0, err));
+    RLX_TRY(finish_submission(s, whole ? c->n_chunks : 0, err));
     packing_done(e);
     e->fetched = whole && e->n_wants ? s->ticket : 0;
     return RLX_OK;
@@ -376,16 +330,17 @@ static rlx_status submit_steps(rx_exec *e, size_t first, size_t end, uint64_t *t
                                rlx_error *err)
 {
     submission s = {0};
-    bool whole = first == 0 && end == e->program->n_steps && !e->now->has_host && !e->timed;
+    const rx_gpu_recording *r = e->base.now;
+    bool whole = first == 0 && end == e->base.program->n_steps && !r->has_host && !e->timed;
     RLX_TRY(rx_vk_upload_finish(e->device, err));
     if (whole)
         RLX_TRY(prepare_fetch(e, err));
     RLX_TRY(take_slot(e, &s, err));
     RLX_TRY(record_copies(&s, err));
-    s.list = e->now->submits;
-    rx_mutex_lock(&e->weights->lock);
+    s.list = r->commands->submits;
+    rx_mutex_lock(&e->base.weights->lock);
     rlx_status st = submit_packed(&s, first, end, whole, err);
-    rx_mutex_unlock(&e->weights->lock);
+    rx_mutex_unlock(&e->base.weights->lock);
     if (st == RLX_OK)
         *ticket = s.ticket;
     return st;
@@ -395,12 +350,12 @@ static rlx_status submit_steps(rx_exec *e, size_t first, size_t end, uint64_t *t
 static rlx_status submit_mixed(rx_exec *e, size_t first, size_t end, uint64_t *ticket,
                                rlx_error *err)
 {
-    const rx_step *steps = e->program->steps;
+    const rx_step *steps = e->base.program->steps;
     for (size_t i = first; i < end;) {
         size_t stop = i;
         while (stop < end && steps[stop].support != RLX_SUPPORT_HOST)
             stop++;
-        if (stop > i || (i == first && e->now->uses_flags)) {
+        if (stop > i || (i == first && e->base.now->uses_flags)) {
             RLX_TRY(submit_steps(e, i, stop, ticket, err));
             RLX_TRY(rx_vk_exec_wait(e, *ticket, -1, err));
         }
@@ -415,14 +370,14 @@ rlx_status rx_vk_exec_submit(rx_exec *e, const rx_submit *s, uint64_t *ticket, r
 {
     size_t first = s->first_step, end = s->first_step + s->n_steps;
     *ticket = 0;
-    if (!e->now)
+    if (!e->base.now)
         return rx_fail(err, RLX_INTERNAL, "the program is not bound");
-    if (s->n_steps < e->program->n_steps)
-        RLX_TRY(rx_vk_unfold(e, err));
+    if (s->n_steps < e->base.program->n_steps)
+        RLX_TRY(rx_gpu_exec_unfold(&e->base, err));
     if (first == 0)
         e->host_flags = 0;
-    e->timed = s->timed && !e->now->has_host && has_clock(e);
-    if (e->now->has_host)
+    e->timed = s->timed && !e->base.now->has_host && has_clock(e);
+    if (e->base.now->has_host)
         return submit_mixed(e, first, end, ticket, err);
     RLX_TRY(submit_steps(e, first, end, ticket, err));
     return s->async ? RLX_OK : rx_vk_exec_wait(e, *ticket, -1, err);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Dispatches that bring weights into packed forms. */
-#include <string.h>
-
 #include "vulkan/device.h"
 
 static void destroy_pack(rx_device *d, rx_pack *p)
@@ -14,27 +12,16 @@ static void destroy_pack(rx_device *d, rx_pack *p)
     rx_free(p);
 }
 
-static rlx_status create_pack(rx_device *d, const rx_gpu_dispatch *from, const rx_gpu_place *weight,
-                              const rx_gpu_place *packed, rx_pack **out, rlx_error *err)
+static rlx_status create_pack(rx_device *d, const rx_gpu_placed *from, rx_pack **out,
+                              rlx_error *err)
 {
     rx_pack *p = rx_alloc_zero(sizeof *p);
     if (!p)
         return rx_fail_memory(err, "packed weights", sizeof *p);
-    rx_vk_dispatch *to = &p->dispatch;
-    to->n_bind = from->n_bind;
-    to->writes = from->writes;
-    to->n_push = from->n_push;
-    memcpy(to->push, from->push, sizeof to->push);
-    memcpy(to->address, from->address, sizeof to->address);
-    memcpy(to->groups, from->groups, sizeof to->groups);
-    for (uint32_t i = 0; i < from->n_bind; i++) {
-        to->bind[i] = rx_gpu_pack_place(from, i, weight, packed);
-        to->begin[i] = to->bind[i].offset;
-        to->end[i] = to->bind[i].offset + to->bind[i].bytes;
-    }
-    rlx_status st = rx_vk_pipelines_get(d, from, 1, to, err);
+    p->dispatch = rx_vk_dispatch_of(from);
+    rlx_status st = rx_vk_pipelines_get(d, from, 1, &p->dispatch, err);
     if (st == RLX_OK)
-        st = rx_vk_sets_create(d, to, 1, &p->pool, err);
+        st = rx_vk_sets_create(d, &p->dispatch, 1, &p->pool, err);
     if (st == RLX_OK)
         *out = p;
     else

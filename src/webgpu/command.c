@@ -38,27 +38,34 @@ static bool join_any(rx_wg_dispatch *x)
     return false;
 }
 
-rlx_status rx_wg_settle_bindings(rx_device *d, rx_wg_dispatch *x, rlx_error *err)
+static rlx_status settle_bindings(rx_device *d, rx_wg_dispatch *x, uint32_t step, rlx_error *err)
 {
     for (uint32_t i = 0; i < x->n_bind; i++) {
-        uint64_t bytes = x->bind[i].bytes ? x->bind[i].bytes : 16;
         x->begin[i] = x->bind[i].offset;
-        x->end[i] = x->begin[i] + ((bytes + 15) & ~(uint64_t)15);
-        x->alias[i] = 0;
+        x->end[i] = x->begin[i] + ((x->bind[i].bytes + 15) & ~(uint64_t)15);
     }
     while (join_any(x))
         continue;
-    x->shifted = 0;
     for (uint32_t i = 0; i < x->n_bind; i++) {
         uint32_t r = x->alias[i] ? x->alias[i] - 1u : i;
         x->shifted |= (uint32_t)(x->bind[i].offset != x->begin[r]) << i;
         if (x->end[r] - x->begin[r] > d->caps.max_binding_bytes)
             return rx_fail(err, RLX_UNSUPPORTED, "step %u: operands that share memory span %llu "
-                           "bytes, more than a binding of %s (%llu bytes)", (unsigned)x->step,
+                           "bytes, more than a binding of %s (%llu bytes)", (unsigned)step,
                            (unsigned long long)(x->end[r] - x->begin[r]), d->gpu.info.name,
                            (unsigned long long)d->caps.max_binding_bytes);
     }
     return RLX_OK;
+}
+
+rlx_status rx_wg_dispatch_init(rx_device *d, rx_wg_dispatch *x, const rx_gpu_placed *from,
+                               rlx_error *err)
+{
+    *x = (rx_wg_dispatch){.n_bind = from->dispatch.n_bind, .n_push = from->dispatch.n_push};
+    memcpy(x->bind, from->bind, sizeof x->bind);
+    memcpy(x->push, from->dispatch.push, sizeof x->push);
+    memcpy(x->groups, from->dispatch.groups, sizeof x->groups);
+    return settle_bindings(d, x, from->step, err);
 }
 
 /* ---- Bind groups ---------------------------------------------------------------------------- */
@@ -92,7 +99,8 @@ static WGPUBindGroup make_group(rx_device *d, const rx_wg_dispatch *x, const rx_
     for (uint32_t i = 0; i < RX_GPU_MAX_BIND; i++) {
         if (!(x->pipeline->used >> i & 1))
             continue;
-        bool bound = i < x->n_bind; /* else the kernel has it for other constants only */
+        /* Not in the dispatch: the kernel has it for other constants only. */
+        bool bound = i < x->n_bind && x->bind[i].block;
         entries[n++] = (WGPUBindGroupEntry){
             .binding = i, .buffer = bound ? x->bind[i].block->buffer : d->nothing.buffer,
             .offset = bound ? x->begin[i] : (uint64_t)i * RX_GPU_ALIGN,
@@ -166,7 +174,7 @@ void rx_wg_groups_release(rx_device *d, rx_wg_dispatch *list, size_t n)
 void rx_wg_encode(rx_device *d, WGPUCommandEncoder to, const rx_wg_dispatch *list, size_t n)
 {
     rx_wg_library *lib = d->lib;
-    const rx_wg_pipeline *last = NULL;
+    const rx_pipeline *last = NULL;
     if (!n)
         return;
     WGPUComputePassEncoder pass = lib->CommandEncoderBeginComputePass(to, NULL);
@@ -196,4 +204,35 @@ uint64_t rx_wg_submit(rx_device *d, WGPUCommandEncoder e)
         lib->QueueSubmit(d->queue, 1, &commands);
     lib->CommandBufferRelease(commands);
     return index;
+}
+
+/* ---- Recordings ----------------------------------------------------------------------------- */
+
+rlx_status rx_wg_commands_create(rx_exec *e, const rx_gpu_placed *list, rx_gpu_recording *r,
+                                 rlx_error *err)
+{
+    rx_commands *c = rx_alloc_zero(sizeof *c);
+    if (!c)
+        return rx_fail_memory(err, "a recording", sizeof *c);
+    r->commands = c; /* from here on it goes with the recording */
+    c->list = rx_alloc((r->n + 1) * sizeof *c->list);
+    if (!c->list)
+        return rx_fail_memory(err, "the dispatches of a program", r->n * sizeof *c->list);
+    for (; c->n < r->n; c->n++)
+        RLX_TRY(rx_wg_dispatch_init(e->device, &c->list[c->n], &list[c->n], err));
+    RLX_TRY(rx_wg_pipelines_get(e->device, list, c->n, c->list, err));
+    RLX_TRY(rx_wg_groups_create(e->device, c->list, c->n, &c->constants, err));
+    rx_log(RLX_LOG_DEBUG, "webgpu: %zu steps are %zu dispatches", e->base.program->n_steps, c->n);
+    return RLX_OK;
+}
+
+void rx_wg_commands_destroy(rx_exec *e, rx_commands *c)
+{
+    if (!c)
+        return;
+    rx_wg_groups_release(e->device, c->list, c->n);
+    rx_wg_pipelines_release(e->device, c->list, c->n);
+    rx_wg_block_destroy(e->device, &c->constants);
+    rx_free(c->list);
+    rx_free(c);
 }

@@ -2,11 +2,12 @@
 /* The structs of the WebGPU backend, in reading order: loader (functions, waiting), caps (facts of
  * an adapter), device (open devices, errors), memory (blocks and places in them), buffer (copies
  * between host and device), pipeline (kernels printed as WGSL and made ready), weights, command
- * (bind groups, encoding), exec, bind, submit. */
+ * (bind groups, encoding), exec, submit. */
 #ifndef RX_WEBGPU_DEVICE_H
 #define RX_WEBGPU_DEVICE_H
 
-#include "gpu/memory.h"
+#include "gpu/exec.h"
+#include "gpu/pipelines.h"
 #include "webgpu/loader.h"
 
 /* ---- Adapters: caps.c ----------------------------------------------------------------------- */
@@ -62,34 +63,29 @@ typedef struct rx_wg_layout {
     WGPUPipelineLayout pipeline;
 } rx_wg_layout;
 
-typedef struct rx_wg_pipeline {
-    uint64_t key[2];
+typedef struct rx_pipeline {
+    rx_gpu_pipeline entry;
     WGPUComputePipeline handle;
     WGPUBindGroupLayout layout;
     uint32_t used;          /* bit i: the text has binding i */
     uint32_t uniform_words; /* of the constants; 0: none */
-    uint32_t refs;          /* dispatches that use it */
-    uint64_t last;          /* when it was last asked for */
     uint16_t shift_word[RX_GPU_MAX_BIND]; /* of the constants: where binding i begins */
-} rx_wg_pipeline;
+} rx_pipeline;
 
 /* One layout for each set of bindings, with and without constants. */
 #define RX_WG_N_LAYOUTS (2u << RX_GPU_MAX_BIND)
 #define RX_WG_CONSTANT_BINDING RX_GPU_MAX_BIND /* of the constants */
 
 typedef struct rx_wg_pipelines {
-    rx_mutex lock;
-    rx_wg_pipeline **list; /* open addressing by key */
-    size_t n, cap, n_unused;
-    uint64_t n_gets;
+    rx_gpu_pipelines table;
     rx_wg_layout *layouts; /* made when first needed */
 } rx_wg_pipelines;
 
 /* One dispatch with everything that encoding needs. */
 typedef struct rx_wg_dispatch {
-    rx_wg_pipeline *pipeline;
+    rx_pipeline *pipeline;
     WGPUBindGroup group;
-    rx_gpu_place bind[RX_GPU_MAX_BIND];    /* as the kernel sees them */
+    rx_gpu_place bind[RX_GPU_MAX_BIND];    /* as the kernel sees them; block NULL: nothing */
     uint8_t alias[RX_GPU_MAX_BIND];        /* 1 + the binding that has this one's memory too */
     uint64_t begin[RX_GPU_MAX_BIND], end[RX_GPU_MAX_BIND]; /* bound, in the block */
     uint32_t shifted;                      /* bit i: binding i begins after begin[] of its alias */
@@ -102,7 +98,7 @@ rlx_status rx_wg_pipelines_init(rx_device *d, rlx_error *err);
 void rx_wg_pipelines_finish(rx_device *d);
 /* Gives n dispatches, whose bindings are settled, their pipelines. `from` has the kernels and their
  * constants. On success each dispatch holds its pipeline until it is released. */
-rlx_status rx_wg_pipelines_get(rx_device *d, const rx_gpu_dispatch *from, size_t n,
+rlx_status rx_wg_pipelines_get(rx_device *d, const rx_gpu_placed *from, size_t n,
                                rx_wg_dispatch *to, rlx_error *err);
 /* Dispatches without a pipeline are passed over. */
 void rx_wg_pipelines_release(rx_device *d, rx_wg_dispatch *list, size_t n);
@@ -170,8 +166,10 @@ rlx_status rx_wg_weights_create(rx_device *d, rx_program *p, rx_weights **out, r
 
 /* ---- Commands: command.c -------------------------------------------------------------------- */
 
-/* Finds bindings that overlap and lets one stand for them: before the pipelines are asked for. */
-rlx_status rx_wg_settle_bindings(rx_device *d, rx_wg_dispatch *x, rlx_error *err);
+/* A dispatch as encoding needs it, without its pipeline and its bind group. Of bindings that
+ * overlap one stands for the others. */
+rlx_status rx_wg_dispatch_init(rx_device *d, rx_wg_dispatch *x, const rx_gpu_placed *from,
+                               rlx_error *err);
 /* Makes the bind groups of n dispatches, with their constants in *constants. */
 rlx_status rx_wg_groups_create(rx_device *d, rx_wg_dispatch *list, size_t n,
                                rx_block *constants, rlx_error *err);
@@ -181,28 +179,21 @@ void rx_wg_encode(rx_device *d, WGPUCommandEncoder to, const rx_wg_dispatch *lis
 /* Ends the encoder and submits. Returns the number of the submit. rx_wg_enter was called. */
 uint64_t rx_wg_submit(rx_device *d, WGPUCommandEncoder e);
 
-/* The dispatches of a program for one set of dimensions. */
-typedef struct rx_wg_recording {
-    int64_t *dims;
+/* A recording of a program. */
+struct rx_commands {
     rx_wg_dispatch *list;
-    size_t n, cap;
-    size_t *first;          /* of each step, and the end */
+    size_t n;
     rx_block constants;
-    rx_gpu_packed **derived;
-    size_t n_derived, cap_derived;
-    rx_gpu_pool tables;     /* constants of kernels */
-    const char **kernels;   /* by step */
-    bool has_folds;         /* some steps are done by those that follow */
-    bool uses_flags;
-    uint64_t used;          /* when it was last bound */
-} rx_wg_recording;
+};
 
-/* ---- Programs: exec.c, bind.c, submit.c ----------------------------------------------------- */
+/* rx_gpu_driver.record and .forget. */
+rlx_status rx_wg_commands_create(rx_exec *e, const rx_gpu_placed *list, rx_gpu_recording *r,
+                                 rlx_error *err);
+void rx_wg_commands_destroy(rx_exec *e, rx_commands *c);
 
-#define RX_WG_N_SLOTS 8      /* runs in flight of one exec */
-#define RX_WG_N_RECORDINGS 8 /* sets of dimensions that are kept */
+/* ---- Programs: exec.c, submit.c ------------------------------------------------------------- */
+
 #define RX_WG_N_WANTS 16
-#define RX_WG_N_SCRATCH 16   /* blocks for the scratch memory of a step */
 
 /* A range of a result that each run copies for the host. */
 typedef struct rx_wg_want {
@@ -223,34 +214,16 @@ typedef struct rx_wg_slot {
 
 struct rx_exec {
     rx_device *device;
-    rx_program *program;
-    rx_weights *weights;
-    rx_arena arena;             /* owns the tables */
-    rx_gpu_values values;
-    rx_gpu_pool arena_pool, leaf_pool;
-    rx_gpu_place *places;        /* by value that owns memory */
-    rx_gpu_place flags;
-    rx_block scratch[RX_WG_N_SCRATCH];
+    rx_gpu_exec base;
     char **shadows;             /* by input: the bytes it has on the device; NULL: not kept */
     uint64_t *shadow_bytes;     /* how many of them are valid */
-    const char *_Atomic *kernels; /* by step, of the last binding */
-
-    rx_wg_recording *recordings[RX_WG_N_RECORDINGS], *now;
-    bool no_folds;              /* every step runs on its own */
-    uint64_t n_binds;
 
     rx_wg_want wants[RX_WG_N_WANTS];
     size_t n_wants;
     uint64_t fetched;           /* the last run that copied the wants */
 
-    rx_mutex lock;              /* guards what follows */
-    rx_cond changed;
-    rx_wg_slot slots[RX_WG_N_SLOTS]; /* by ticket */
-    uint64_t submitted, done;
-    bool polling;               /* some thread waits for run done + 1 */
+    rx_wg_slot slots[RX_GPU_N_SLOTS]; /* by ticket */
     unsigned n_errors;          /* of the watch, as last seen */
-    uint64_t fail_first, fail_last; /* tickets of the last failed run and those it took with it */
-    rlx_error error;
 };
 
 rlx_status rx_wg_exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_exec **out,
@@ -262,20 +235,14 @@ rlx_status rx_wg_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data
                            rlx_error *err);
 uint32_t rx_wg_exec_flags(rx_exec *e);
 const char *rx_wg_exec_kernel(rx_exec *e, size_t step);
-/* Where the root of a value is. */
-rx_gpu_place rx_wg_value_place(const rx_exec *e, uint32_t value);
-
-/* bind.c */
 rlx_status rx_wg_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err);
-/* Binds the program again with every step on its own, for runs of single steps. */
-rlx_status rx_wg_unfold(rx_exec *e, rlx_error *err);
-void rx_wg_recording_destroy(rx_exec *e, rx_wg_recording *r);
 
 /* submit.c */
 rlx_status rx_wg_exec_submit(rx_exec *e, const rx_submit *s, uint64_t *ticket, rlx_error *err);
 rlx_status rx_wg_exec_wait(rx_exec *e, uint64_t ticket, int64_t timeout_ms, rlx_error *err);
-/* Waits for all runs. */
-rlx_status rx_wg_wait_idle(rx_exec *e, rlx_error *err);
+/* rx_gpu_driver.wait and .end. */
+bool rx_wg_run_wait(rx_exec *e, uint64_t ticket, int64_t deadline_ns);
+rlx_status rx_wg_run_end(rx_exec *e, uint64_t ticket, rlx_error *err);
 /* The ranges that each run copies for the host: one more, or those of all outputs anew. */
 void rx_wg_add_want(rx_exec *e, uint32_t value, uint64_t offset, uint64_t bytes);
 void rx_wg_want_outputs(rx_exec *e);

@@ -9,113 +9,60 @@
 
 /* ---- Creation ------------------------------------------------------------------------------- */
 
-static bool alloc_tables(rx_exec *e)
-{
-    const rx_program *p = e->program;
-    rx_arena *a = &e->arena;
-    e->places = rx_arena_zero(a, p->n_values * sizeof *e->places);
-    e->kernels = rx_arena_zero(a, p->n_steps * sizeof *e->kernels);
-    e->shadows = rx_arena_zero(a, p->n_inputs * sizeof *e->shadows);
-    e->shadow_bytes = rx_arena_zero(a, p->n_inputs * sizeof *e->shadow_bytes);
-    return e->places && e->kernels && e->shadows && e->shadow_bytes &&
-           rx_gpu_values_init(&e->values, p, a);
-}
-
-/* Inputs, then states, then the flags. */
-static rlx_status place_leaves(rx_exec *e, rlx_error *err)
-{
-    const rx_program *p = e->program;
-    size_t n = p->n_inputs + p->n_states;
-    uint64_t *bytes = rx_arena_zero(&e->arena, (n + 1) * sizeof *bytes);
-    rx_gpu_place *places = rx_arena_zero(&e->arena, (n + 1) * sizeof *places);
-    if (!bytes || !places)
-        return rx_fail_memory(err, "inputs and states", n * sizeof *places);
-    for (size_t i = 0; i < n; i++) {
-        const rx_port *port = i < p->n_inputs ? &p->inputs[i] : &p->states[i - p->n_inputs];
-        bytes[i] = p->values[port->value].bytes;
-    }
-    bytes[n] = 16;
-    RLX_TRY(rx_gpu_pool_create(&e->device->memory, bytes, n + 1, "inputs and states",
-                               &e->leaf_pool, places, err));
-    /* All versions of a state have its memory. */
-    for (size_t i = 0; i < p->n_values; i++) {
-        const rx_pvalue *v = &p->values[i];
-        if (v->space == RX_SPACE_INPUT || v->space == RX_SPACE_STATE)
-            e->places[i] = places[v->index + (v->space == RX_SPACE_STATE ? p->n_inputs : 0)];
-    }
-    e->flags = places[n];
-    return RLX_OK;
-}
-
-static void exec_free(rx_exec *e)
-{
-    rx_device *d = e->device;
-    for (size_t i = 0; i < RX_WG_N_SLOTS; i++) {
-        rx_wg_slot_clear(d, &e->slots[i]);
-        rx_wg_block_destroy(d, &e->slots[i].readback);
-    }
-    for (size_t i = 0; i < RX_WG_N_RECORDINGS; i++)
-        rx_wg_recording_destroy(e, e->recordings[i]);
-    for (size_t i = 0; e->shadows && i < e->program->n_inputs; i++)
-        rx_free(e->shadows[i]);
-    for (size_t i = 0; i < RX_WG_N_SCRATCH; i++)
-        rx_wg_block_destroy(d, &e->scratch[i]);
-    rx_gpu_pool_destroy(&d->memory, &e->leaf_pool);
-    rx_gpu_pool_destroy(&d->memory, &e->arena_pool);
-    rx_arena_finish(&e->arena);
-    rx_free(e);
-}
-
 rlx_status rx_wg_exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_exec **out,
                              rlx_error *err)
 {
+    static const rx_gpu_driver driver = {.record = rx_wg_commands_create,
+                                         .forget = rx_wg_commands_destroy,
+                                         .wait = rx_wg_run_wait, .end = rx_wg_run_end};
     *out = NULL;
     rx_exec *e = rx_alloc_zero(sizeof *e);
     if (!e)
         return rx_fail_memory(err, "the session", sizeof *e);
     e->device = d;
-    e->program = p;
-    e->weights = w;
     e->n_errors = atomic_load(&d->watch->n_errors);
-    rlx_status st = alloc_tables(e) ? RLX_OK
-                                    : rx_fail_memory(err, "the steps of the program",
-                                                     p->n_values * sizeof *e->places);
-    if (st == RLX_OK)
-        st = rx_gpu_arena_create(&d->memory, p, &e->arena_pool, e->places, err);
-    if (st == RLX_OK)
-        st = place_leaves(e, err);
-    if (st != RLX_OK)
-        goto fail;
-    st = rx_fail_memory(err, "a lock", sizeof e->lock);
-    if (!rx_mutex_init(&e->lock))
-        goto fail;
-    if (!rx_cond_init(&e->changed)) {
-        rx_mutex_finish(&e->lock);
-        goto fail;
+    e->base = (rx_gpu_exec){.driver = &driver, .exec = e, .caps = &d->caps, .program = p,
+                            .weights = w};
+    rlx_status st = rx_gpu_exec_init(&e->base, err);
+    if (st != RLX_OK) {
+        rx_free(e);
+        return st;
+    }
+    rx_arena *a = &e->base.arena;
+    e->shadow_bytes = rx_arena_zero(a, p->n_inputs * sizeof *e->shadow_bytes);
+    e->shadows = rx_arena_zero(a, p->n_inputs * sizeof *e->shadows);
+    if (!e->shadow_bytes || !e->shadows) {
+        rx_wg_exec_destroy(e);
+        return rx_fail_memory(err, "the inputs of the program", p->n_inputs * sizeof *e->shadows);
     }
     *out = e;
     return RLX_OK;
-fail:
-    exec_free(e);
-    return st;
 }
 
 void rx_wg_exec_destroy(rx_exec *e)
 {
     if (!e)
         return;
-    rx_wg_wait_idle(e, NULL);
-    rx_cond_finish(&e->changed);
-    rx_mutex_finish(&e->lock);
-    exec_free(e);
+    rx_device *d = e->device;
+    rx_gpu_runs_wait_all(&e->base.runs, NULL);
+    for (size_t i = 0; i < RX_GPU_N_SLOTS; i++) {
+        rx_wg_slot_clear(d, &e->slots[i]);
+        rx_wg_block_destroy(d, &e->slots[i].readback);
+    }
+    for (size_t i = 0; e->shadows && i < e->base.program->n_inputs; i++)
+        rx_free(e->shadows[i]);
+    rx_gpu_exec_finish(&e->base);
+    rx_free(e);
+}
+
+rlx_status rx_wg_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err)
+{
+    RLX_TRY(rx_gpu_exec_bind(&e->base, dims, err));
+    rx_wg_want_outputs(e);
+    return RLX_OK;
 }
 
 /* ---- Host access ---------------------------------------------------------------------------- */
-
-rx_gpu_place rx_wg_value_place(const rx_exec *e, uint32_t value)
-{
-    return rx_gpu_value_place(&e->values, e->weights, e->places, value);
-}
 
 /* True when an input has these bytes already. Else they are remembered, where there is room. */
 static bool is_same_input(rx_exec *e, const rx_pvalue *v, size_t offset, const void *data,
@@ -143,13 +90,13 @@ static bool is_same_input(rx_exec *e, const rx_pvalue *v, size_t offset, const v
 rlx_status rx_wg_exec_write(rx_exec *e, uint32_t value, size_t offset, const void *data,
                             size_t bytes, rlx_error *err)
 {
-    const rx_pvalue *v = &e->program->values[value];
+    const rx_pvalue *v = &e->base.program->values[value];
     if (v->space != RX_SPACE_INPUT && v->space != RX_SPACE_STATE)
         return rx_fail(err, RLX_INTERNAL, "value %u is neither an input nor a state",
                        (unsigned)value);
     if (!bytes || (v->space == RX_SPACE_INPUT && is_same_input(e, v, offset, data, bytes)))
         return RLX_OK;
-    rx_gpu_place to = e->places[value];
+    rx_gpu_place to = e->base.places[value];
     if (v->space == RX_SPACE_INPUT && offset == 0)
         to.bytes = bytes; /* what is behind these bytes is nobody's */
     if (v->space == RX_SPACE_STATE)
@@ -174,18 +121,18 @@ static rx_wg_want *find_want(rx_exec *e, uint32_t value, uint64_t offset, uint64
 rlx_status rx_wg_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data, size_t bytes,
                            rlx_error *err)
 {
-    rx_gpu_place from = rx_wg_value_place(e, value);
+    rx_gpu_place from = rx_gpu_exec_place(&e->base, value);
     if (!bytes)
         return RLX_OK;
     if (!from.block)
         return rx_fail(err, RLX_INTERNAL, "value %u has no memory", (unsigned)value);
-    RLX_TRY(rx_wg_wait_idle(e, err));
-    uint64_t at = offset + (uint64_t)(uintptr_t)e->values.views[value].data;
+    RLX_TRY(rx_gpu_runs_wait_all(&e->base.runs, err));
+    uint64_t at = offset + (uint64_t)(uintptr_t)e->base.values.views[value].data;
     rx_wg_want *w = find_want(e, value, at, bytes);
-    const rx_wg_slot *slot = &e->slots[e->submitted % RX_WG_N_SLOTS];
+    const rx_wg_slot *slot = &e->slots[e->base.runs.submitted % RX_GPU_N_SLOTS];
     if (w)
         w->used = true;
-    if (w && w->at && e->fetched == e->submitted && slot->map) {
+    if (w && w->at && e->fetched == e->base.runs.submitted && slot->map) {
         memcpy(data, slot->map + w->at + (at - w->offset), bytes);
         return RLX_OK;
     }
@@ -196,10 +143,11 @@ rlx_status rx_wg_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data
 
 uint32_t rx_wg_exec_flags(rx_exec *e)
 {
+    const rx_gpu_recording *r = e->base.now;
     uint32_t flags = 0;
-    if (rx_wg_wait_idle(e, NULL) != RLX_OK || !e->now || !e->now->uses_flags)
+    if (rx_gpu_runs_wait_all(&e->base.runs, NULL) != RLX_OK || !r || !r->uses_flags)
         return 0;
-    const rx_wg_slot *slot = &e->slots[e->submitted % RX_WG_N_SLOTS];
+    const rx_wg_slot *slot = &e->slots[e->base.runs.submitted % RX_GPU_N_SLOTS];
     if (slot->map)
         memcpy(&flags, slot->map, sizeof flags);
     return flags;
@@ -207,6 +155,5 @@ uint32_t rx_wg_exec_flags(rx_exec *e)
 
 const char *rx_wg_exec_kernel(rx_exec *e, size_t step)
 {
-    const char *name = atomic_load_explicit(&e->kernels[step], memory_order_relaxed);
-    return name ? name : "not bound yet";
+    return rx_gpu_exec_kernel(&e->base, step);
 }

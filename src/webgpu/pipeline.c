@@ -11,15 +11,16 @@ rlx_status rx_wg_pipelines_init(rx_device *d, rlx_error *err)
 {
     rx_wg_pipelines *p = &d->pipelines;
     p->layouts = rx_alloc_zero(RX_WG_N_LAYOUTS * sizeof *p->layouts);
-    if (p->layouts && rx_mutex_init(&p->lock))
+    if (p->layouts && rx_mutex_init(&p->table.lock))
         return RLX_OK;
     rx_free(p->layouts);
     return rx_fail_memory(err, "the layouts of pipelines", RX_WG_N_LAYOUTS * sizeof *p->layouts);
 }
 
-static void destroy_pipeline(rx_device *d, rx_wg_pipeline *x)
+/* NULL is fine. */
+static void destroy_pipeline(rx_device *d, rx_pipeline *x)
 {
-    if (x->handle)
+    if (x && x->handle)
         d->lib->ComputePipelineRelease(x->handle);
     rx_free(x);
 }
@@ -29,9 +30,8 @@ void rx_wg_pipelines_finish(rx_device *d)
     rx_wg_pipelines *p = &d->pipelines;
     rx_wg_library *lib = d->lib;
     rx_wg_enter(lib);
-    for (size_t i = 0; i < p->cap; i++)
-        if (p->list[i])
-            destroy_pipeline(d, p->list[i]);
+    for (size_t i = 0; i < p->table.cap; i++)
+        destroy_pipeline(d, (rx_pipeline *)p->table.list[i]);
     for (size_t i = 0; i < RX_WG_N_LAYOUTS; i++) {
         if (p->layouts[i].pipeline)
             lib->PipelineLayoutRelease(p->layouts[i].pipeline);
@@ -39,9 +39,9 @@ void rx_wg_pipelines_finish(rx_device *d)
             lib->BindGroupLayoutRelease(p->layouts[i].group);
     }
     rx_wg_leave(lib);
-    rx_free(p->list);
+    rx_free(p->table.list);
     rx_free(p->layouts);
-    rx_mutex_finish(&p->lock);
+    rx_mutex_finish(&p->table.lock);
 }
 
 /* ---- The table ------------------------------------------------------------------------------ */
@@ -55,68 +55,16 @@ static void make_key(const rx_gpu_dispatch *x, const rx_wg_dispatch *to, uint64_
     }
 }
 
-/* The slot of a key: its own or the empty one where it would go. The table has empty slots. */
-static rx_wg_pipeline **find_slot(const rx_wg_pipelines *p, const uint64_t key[2])
-{
-    for (size_t i = key[0];; i++) {
-        rx_wg_pipeline **s = &p->list[i & (p->cap - 1)];
-        if (!*s || ((*s)->key[0] == key[0] && (*s)->key[1] == key[1]))
-            return s;
-    }
-}
-
-static bool grow_table(rx_wg_pipelines *p, size_t need)
-{
-    size_t cap = p->cap ? p->cap : 64;
-    while (cap < need * 2)
-        cap *= 2;
-    if (cap == p->cap)
-        return true;
-    rx_wg_pipelines bigger = {.cap = cap, .list = rx_alloc_zero(cap * sizeof *p->list)};
-    if (!bigger.list)
-        return false;
-    for (size_t i = 0; i < p->cap; i++)
-        if (p->list[i])
-            *find_slot(&bigger, p->list[i]->key) = p->list[i];
-    rx_free(p->list);
-    p->list = bigger.list;
-    p->cap = cap;
-    return true;
-}
-
-/* So many pipelines that no program uses are kept. */
-#define MAX_UNUSED 256
-
-/* Destroys the older half of the unused pipelines when there are too many of them. */
+/* Destroys unused pipelines when there are too many of them. */
 static void drop_unused(rx_device *d)
 {
-    rx_wg_pipelines *p = &d->pipelines;
-    if (p->n_unused <= MAX_UNUSED)
-        return;
-    rx_wg_pipelines next = {.cap = p->cap, .list = rx_alloc_zero(p->cap * sizeof *p->list)};
-    if (!next.list)
-        return;
-    uint64_t low = UINT64_MAX;
-    for (size_t i = 0; i < p->cap; i++)
-        if (p->list[i] && !p->list[i]->refs && p->list[i]->last < low)
-            low = p->list[i]->last;
-    uint64_t middle = low + (p->n_gets - low) / 2;
+    rx_gpu_pipeline *next, *x = rx_gpu_pipelines_trim(&d->pipelines.table);
     rx_wg_enter(d->lib);
-    for (size_t i = 0; i < p->cap; i++) {
-        rx_wg_pipeline *x = p->list[i];
-        if (!x)
-            continue;
-        if (x->refs || x->last > middle) {
-            *find_slot(&next, x->key) = x;
-            continue;
-        }
-        destroy_pipeline(d, x);
-        p->n--;
-        p->n_unused--;
+    for (; x; x = next) {
+        next = x->next;
+        destroy_pipeline(d, (rx_pipeline *)x);
     }
     rx_wg_leave(d->lib);
-    rx_free(p->list);
-    p->list = next.list;
 }
 
 /* ---- Layouts -------------------------------------------------------------------------------- */
@@ -197,7 +145,7 @@ static WGPUShaderModule make_module(rx_device *d, const rx_wgsl_text *text, cons
 }
 
 static rlx_status compile_text(rx_device *d, const rx_wgsl_text *text, const char *name,
-                               rx_wg_pipeline *out, rlx_error *err)
+                               rx_pipeline *out, rlx_error *err)
 {
     rx_wg_library *lib = d->lib;
     char what[96];
@@ -223,7 +171,7 @@ static rlx_status compile_text(rx_device *d, const rx_wgsl_text *text, const cha
 }
 
 static rlx_status make_pipeline(rx_device *d, const rx_gpu_dispatch *x, const rx_wg_dispatch *to,
-                                rx_wg_pipeline *out, rlx_error *err)
+                                rx_pipeline *out, rlx_error *err)
 {
     rx_wgsl_text text;
     RLX_TRY(print_kernel(d, x, to, &text, err));
@@ -243,42 +191,38 @@ static rlx_status make_pipeline(rx_device *d, const rx_gpu_dispatch *x, const rx
 static rlx_status get_pipeline(rx_device *d, const rx_gpu_dispatch *from, rx_wg_dispatch *to,
                                rlx_error *err)
 {
-    rx_wg_pipelines *p = &d->pipelines;
+    rx_gpu_pipelines *p = &d->pipelines.table;
     uint64_t key[2];
-    if (!grow_table(p, p->n + 2))
+    if (!rx_gpu_pipelines_reserve(p, 1))
         return rx_fail_memory(err, "the table of pipelines", p->n * sizeof *p->list);
     make_key(from, to, key);
-    rx_wg_pipeline **slot = find_slot(p, key);
-    if (!*slot) {
-        rx_wg_pipeline *x = rx_alloc_zero(sizeof *x);
+    rx_pipeline *x = (rx_pipeline *)rx_gpu_pipelines_find(p, key);
+    if (!x) {
+        x = rx_alloc_zero(sizeof *x);
         if (!x)
             return rx_fail_memory(err, "a pipeline", sizeof *x);
-        memcpy(x->key, key, sizeof key);
+        memcpy(x->entry.key, key, sizeof key);
         rlx_status st = make_pipeline(d, from, to, x, err);
         if (st != RLX_OK) {
             destroy_pipeline(d, x);
             return st;
         }
-        *slot = x;
-        p->n++;
-        p->n_unused++;
+        rx_gpu_pipelines_add(p, &x->entry);
     }
-    p->n_unused -= !(*slot)->refs;
-    (*slot)->refs++;
-    (*slot)->last = p->n_gets;
-    to->pipeline = *slot;
+    rx_gpu_pipelines_hold(p, &x->entry);
+    to->pipeline = x;
     return RLX_OK;
 }
 
-rlx_status rx_wg_pipelines_get(rx_device *d, const rx_gpu_dispatch *from, size_t n,
+rlx_status rx_wg_pipelines_get(rx_device *d, const rx_gpu_placed *from, size_t n,
                                rx_wg_dispatch *to, rlx_error *err)
 {
-    rx_wg_pipelines *p = &d->pipelines;
+    rx_gpu_pipelines *p = &d->pipelines.table;
     rlx_status st = RLX_OK;
     rx_mutex_lock(&p->lock);
     p->n_gets++;
     for (size_t i = 0; i < n && st == RLX_OK; i++)
-        st = get_pipeline(d, &from[i], &to[i], err);
+        st = get_pipeline(d, &from[i].dispatch, &to[i], err);
     drop_unused(d);
     rx_mutex_unlock(&p->lock);
     return st;
@@ -286,13 +230,11 @@ rlx_status rx_wg_pipelines_get(rx_device *d, const rx_gpu_dispatch *from, size_t
 
 void rx_wg_pipelines_release(rx_device *d, rx_wg_dispatch *list, size_t n)
 {
-    rx_wg_pipelines *p = &d->pipelines;
+    rx_gpu_pipelines *p = &d->pipelines.table;
     rx_mutex_lock(&p->lock);
     for (size_t i = 0; i < n; i++) {
-        if (!list[i].pipeline)
-            continue;
-        list[i].pipeline->refs--;
-        p->n_unused += !list[i].pipeline->refs;
+        if (list[i].pipeline)
+            rx_gpu_pipelines_drop(p, &list[i].pipeline->entry);
         list[i].pipeline = NULL;
     }
     rx_mutex_unlock(&p->lock);

@@ -29,13 +29,13 @@ static rlx_status run_dispatch(rx_device *d, const rx_wg_dispatch *x, rlx_error 
 static rlx_status run_kernel(rx_device *d, rx_kernel kernel, uint32_t local, uint32_t *words,
                              rlx_error *err)
 {
-    rx_gpu_dispatch from = {.kernel = kernel, .n_bind = 1, .writes = 1, .spec = {local},
-                            .n_spec = 1, .groups = {1, 1, 1}};
-    rx_wg_dispatch x = {.n_bind = 1, .groups = {1, 1, 1}};
     rx_block block, constants = {0};
+    rx_gpu_placed from = {.dispatch = {.kernel = kernel, .n_bind = 1, .writes = 1, .spec = {local},
+                                       .n_spec = 1, .groups = {1, 1, 1}},
+                          .bind = {{&block, 0, BYTES}}};
+    rx_wg_dispatch x = {0};
     RLX_TRY(rx_wg_block_create(d, RX_WG_KERNEL, BYTES, "the self-check", &block, err));
-    x.bind[0] = (rx_gpu_place){&block, 0, BYTES};
-    rlx_status st = rx_wg_settle_bindings(d, &x, err);
+    rlx_status st = rx_wg_dispatch_init(d, &x, &from, err);
     if (st == RLX_OK)
         st = rx_wg_pipelines_get(d, &from, 1, &x, err);
     if (st == RLX_OK)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Dispatches that bring weights into packed forms. */
-#include <string.h>
-
 #include "webgpu/device.h"
 
 static void destroy_pack(rx_device *d, rx_pack *p)
@@ -14,26 +12,19 @@ static void destroy_pack(rx_device *d, rx_pack *p)
     rx_free(p);
 }
 
-static rlx_status fill_pack(rx_device *d, const rx_gpu_dispatch *from, rx_pack *p, rlx_error *err)
+static rlx_status fill_pack(rx_device *d, const rx_gpu_placed *from, rx_pack *p, rlx_error *err)
 {
-    RLX_TRY(rx_wg_settle_bindings(d, &p->dispatch, err));
+    RLX_TRY(rx_wg_dispatch_init(d, &p->dispatch, from, err));
     RLX_TRY(rx_wg_pipelines_get(d, from, 1, &p->dispatch, err));
     return rx_wg_groups_create(d, &p->dispatch, 1, &p->constants, err);
 }
 
-static rlx_status create_pack(rx_device *d, const rx_gpu_dispatch *from, const rx_gpu_place *weight,
-                              const rx_gpu_place *packed, rx_pack **out, rlx_error *err)
+static rlx_status create_pack(rx_device *d, const rx_gpu_placed *from, rx_pack **out,
+                              rlx_error *err)
 {
     rx_pack *p = rx_alloc_zero(sizeof *p);
     if (!p)
         return rx_fail_memory(err, "packed weights", sizeof *p);
-    rx_wg_dispatch *to = &p->dispatch;
-    to->n_bind = from->n_bind;
-    to->n_push = from->n_push;
-    memcpy(to->push, from->push, sizeof to->push);
-    memcpy(to->groups, from->groups, sizeof to->groups);
-    for (uint32_t i = 0; i < from->n_bind; i++)
-        to->bind[i] = rx_gpu_pack_place(from, i, weight, packed);
     rlx_status st = fill_pack(d, from, p, err);
     if (st == RLX_OK)
         *out = p;

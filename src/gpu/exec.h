@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/* A program on a GPU device as every backend has it: its tables and memory, what is recorded for
+ * the last few sets of dimensions, and the runs in flight. How dispatches are recorded, submitted
+ * and waited for is the backend's: rx_gpu_driver. */
+#ifndef RX_GPU_EXEC_H
+#define RX_GPU_EXEC_H
+
+#include <stdatomic.h>
+
+#include "gpu/memory.h"
+
+/* ---- Recordings: bind.c --------------------------------------------------------------------- */
+
+typedef struct rx_commands rx_commands; /* what a backend records; each has its own struct */
+
+/* A program for one set of dimensions. */
+typedef struct rx_gpu_recording {
+    int64_t *dims;
+    size_t n;             /* dispatches */
+    size_t *first;        /* dispatch of each step, and the end */
+    const char **kernels; /* by step */
+    rx_gpu_packed **derived;
+    size_t n_derived, cap_derived;
+    rx_gpu_pool tables;   /* constants of kernels */
+    bool has_host;        /* some steps run on the host */
+    bool has_folds;       /* some steps are done by those that follow */
+    bool uses_flags;
+    uint64_t used;        /* when it was last bound */
+    rx_commands *commands;
+} rx_gpu_recording;
+
+/* What a backend does for a program. */
+typedef struct rx_gpu_driver {
+    /* Up to here the scratch of a step lies behind that of the step before, so that they need not
+     * wait for one another; 0: they would anyway. */
+    uint64_t scratch_ring;
+    /* Makes r->commands from r->n dispatches, which are gone afterwards. What there is of them
+     * when it fails is forgotten then. */
+    rlx_status (*record)(rx_exec *e, const rx_gpu_placed *list, rx_gpu_recording *r,
+                         rlx_error *err);
+    void (*forget)(rx_exec *e, rx_commands *c); /* NULL is fine */
+    /* Waits until a run has ended, well or not; all before it have. False when the deadline (-1:
+     * none) has passed, or when waiting is not possible. One call at a time. */
+    bool (*wait)(rx_exec *e, uint64_t ticket, int64_t deadline_ns);
+    /* Called once for each run that has ended, in their order, with the lock of the runs held: how
+     * it went. */
+    rlx_status (*end)(rx_exec *e, uint64_t ticket, rlx_error *err);
+} rx_gpu_driver;
+
+/* ---- Runs: runs.c --------------------------------------------------------------------------- */
+
+#define RX_GPU_N_SLOTS 8 /* runs in flight of one program */
+
+/* Runs have tickets from 1. A failed run takes those that wait behind it with it. */
+typedef struct rx_gpu_runs {
+    const rx_gpu_driver *driver;
+    rx_exec *exec;
+    rx_mutex lock; /* guards what follows */
+    rx_cond changed;
+    uint64_t submitted, done;
+    bool polling;  /* some thread waits for run done + 1 */
+    uint64_t fail_first, fail_last; /* tickets of the last failed run and those it took with it */
+    rlx_error error;
+} rx_gpu_runs;
+
+/* False when the system has no more locks. */
+bool rx_gpu_runs_init(rx_gpu_runs *r, const rx_gpu_driver *driver, rx_exec *e);
+void rx_gpu_runs_finish(rx_gpu_runs *r);
+/* RLX_TIMEOUT, or how the run went. Any number of threads may wait. */
+rlx_status rx_gpu_runs_wait(rx_gpu_runs *r, uint64_t ticket, int64_t timeout_ms, rlx_error *err);
+rlx_status rx_gpu_runs_wait_all(rx_gpu_runs *r, rlx_error *err);
+/* The ticket of the next run, once the run that used its slot (ticket % RX_GPU_N_SLOTS) is done. */
+rlx_status rx_gpu_runs_next(rx_gpu_runs *r, uint64_t *ticket, rlx_error *err);
+/* The run with the next ticket is on its way. */
+void rx_gpu_runs_begin(rx_gpu_runs *r);
+
+/* ---- Programs: exec.c ----------------------------------------------------------------------- */
+
+#define RX_GPU_N_RECORDINGS 8 /* sets of dimensions that are kept */
+#define RX_GPU_N_SCRATCH 16   /* blocks for the scratch memory of a step */
+
+typedef struct rx_gpu_exec {
+    const rx_gpu_driver *driver;
+    rx_exec *exec;               /* whose part this is */
+    const rx_gpu_memory *memory;
+    const rx_gpu_caps *caps;
+    rx_program *program;
+    rx_weights *weights;
+    rx_arena arena;              /* owns the tables */
+    rx_gpu_values values;
+    rx_gpu_place *places;        /* by value that owns memory */
+    rx_gpu_place flags;          /* one word */
+    rx_gpu_pool arena_pool, leaf_pool;
+    rx_gpu_pool scratch[RX_GPU_N_SCRATCH]; /* of the steps; one block each */
+    const char *_Atomic *kernels; /* by step, of the last binding */
+
+    rx_gpu_recording *recordings[RX_GPU_N_RECORDINGS];
+    rx_gpu_recording *now;       /* NULL: not bound */
+    uint64_t n_binds;
+    bool no_folds;               /* every step runs on its own */
+    rx_gpu_runs runs;
+} rx_gpu_exec;
+
+/* Allocates the memory of the program; states and flags are zero. The fields driver, exec, caps,
+ * program and weights are set before, all others are zero. On failure nothing is kept. */
+rlx_status rx_gpu_exec_init(rx_gpu_exec *x, rlx_error *err);
+/* All runs are done. */
+void rx_gpu_exec_finish(rx_gpu_exec *x);
+const char *rx_gpu_exec_kernel(const rx_gpu_exec *x, size_t step);
+/* Where the root of a value is. */
+rx_gpu_place rx_gpu_exec_place(const rx_gpu_exec *x, uint32_t value);
+
+/* Makes x->now fit these dimensions; NULL on failure. */
+rlx_status rx_gpu_exec_bind(rx_gpu_exec *x, const int64_t *dims, rlx_error *err);
+/* Binds the program again with every step on its own, for runs of single steps. */
+rlx_status rx_gpu_exec_unfold(rx_gpu_exec *x, rlx_error *err);
+/* Forgets what was recorded, once no run uses it. */
+void rx_gpu_exec_forget(rx_gpu_exec *x);
+
+#endif

@@ -70,6 +70,33 @@
 #include "cpu/vec/wasm.h"
 #endif
 
+#if !defined(RX_VEC_PARTS)
+RX_INLINE vi vi_load_part(const void *p, int n)
+{
+    int32_t room[VF] = {0};
+    memcpy(room, p, (size_t)n * sizeof *room);
+    return vi_load(room);
+}
+RX_INLINE void vi_store_part(void *p, vi a, int n)
+{
+    int32_t room[VF];
+    vi_store(room, a);
+    memcpy(p, room, (size_t)n * sizeof *room);
+}
+RX_INLINE vf vf_load_part(const float *p, int n) { return vf_bits_vi(vi_load_part(p, n)); }
+RX_INLINE void vf_store_part(float *p, vf a, int n) { vi_store_part(p, vi_bits_vf(a), n); }
+#endif
+
+#if !defined(RX_VEC_HALF)
+#define RX_VEC_HALF 0
+typedef vf vh;
+RX_INLINE vh vh_set1(float x) { return vf_set1(x); }
+RX_INLINE vh vh_add(vh a, vh b) { return vf_add(a, b); }
+RX_INLINE vh vh_fma(vh a, vh b, vh c) { return vf_fma(a, b, c); }
+RX_INLINE vh vh_load_part(const float *p, int n) { return vf_load_part(p, n); }
+RX_INLINE void vh_store_part(float *p, vh a, int n) { vf_store_part(p, a, n); }
+#endif
+
 #if !defined(RX_VEC_HSUM4)
 RX_INLINE void vf_hsum4(const vf a[4], float to[4])
 {

@@ -27,6 +27,7 @@ RX_INLINE int vm_all(vm a) { return _mm256_movemask_ps(a) == 0xff; }
 RX_INLINE vf vf_set1(float x) { return _mm256_set1_ps(x); }
 RX_INLINE vf vf_load(const float *p) { return _mm256_loadu_ps(p); }
 RX_INLINE void vf_store(float *p, vf a) { _mm256_storeu_ps(p, a); }
+#define RX_VEC_PARTS 1
 RX_INLINE vf vf_load_part(const float *p, int n) { return _mm256_maskload_ps(p, rx_vec_mask(n)); }
 RX_INLINE void vf_store_part(float *p, vf a, int n) { _mm256_maskstore_ps(p, rx_vec_mask(n), a); }
 
@@ -247,14 +248,5 @@ RX_INLINE void vf_zip(vf a, vf b, vf to[2])
     to[0] = _mm256_permute2f128_ps(low, high, 0x20);
     to[1] = _mm256_permute2f128_ps(low, high, 0x31);
 }
-
-/* Half vectors are no faster here: they are whole ones. */
-#define RX_VEC_HALF 0
-typedef vf vh;
-RX_INLINE vh vh_set1(float x) { return vf_set1(x); }
-RX_INLINE vh vh_add(vh a, vh b) { return vf_add(a, b); }
-RX_INLINE vh vh_fma(vh a, vh b, vh c) { return vf_fma(a, b, c); }
-RX_INLINE vh vh_load_part(const float *p, int n) { return vf_load_part(p, n); }
-RX_INLINE void vh_store_part(float *p, vh a, int n) { vf_store_part(p, a, n); }
 
 #endif

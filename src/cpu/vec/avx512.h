@@ -20,6 +20,7 @@ RX_INLINE int vm_all(vm a) { return a == 0xffff; }
 RX_INLINE vf vf_set1(float x) { return _mm512_set1_ps(x); }
 RX_INLINE vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
 RX_INLINE void vf_store(float *p, vf a) { _mm512_storeu_ps(p, a); }
+#define RX_VEC_PARTS 1
 RX_INLINE vf vf_load_part(const float *p, int n) { return _mm512_maskz_loadu_ps(vm_first(n), p); }
 RX_INLINE void vf_store_part(float *p, vf a, int n) { _mm512_mask_storeu_ps(p, vm_first(n), a); }
 

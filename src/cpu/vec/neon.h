@@ -24,18 +24,6 @@ RX_INLINE int vm_all(vm a) { return vminvq_u32(a) != 0; }
 RX_INLINE vf vf_set1(float x) { return vdupq_n_f32(x); }
 RX_INLINE vf vf_load(const float *p) { return vld1q_f32(p); }
 RX_INLINE void vf_store(float *p, vf a) { vst1q_f32(p, a); }
-RX_INLINE vf vf_load_part(const float *p, int n)
-{
-    float room[VF] = {0};
-    memcpy(room, p, (size_t)n * sizeof *p);
-    return vf_load(room);
-}
-RX_INLINE void vf_store_part(float *p, vf a, int n)
-{
-    float room[VF];
-    vf_store(room, a);
-    memcpy(p, room, (size_t)n * sizeof *p);
-}
 
 RX_INLINE void vf_stream(float *p, vf a) { vst1q_f32(p, a); }
 RX_INLINE void vf_stream_end(void) {}
@@ -70,18 +58,6 @@ RX_INLINE void vi_store_s8(int8_t *p, vi a)
     const int16x4_t half = vmovn_s32(a);
     const int8x8_t bytes = vmovn_s16(vcombine_s16(half, half));
     memcpy(p, &bytes, VF);
-}
-RX_INLINE vi vi_load_part(const void *p, int n)
-{
-    int32_t room[VF] = {0};
-    memcpy(room, p, (size_t)n * sizeof *room);
-    return vi_load(room);
-}
-RX_INLINE void vi_store_part(void *p, vi a, int n)
-{
-    int32_t room[VF];
-    vi_store(room, a);
-    memcpy(p, room, (size_t)n * sizeof *room);
 }
 RX_INLINE vi vi_load_u8(const uint8_t *p)
 {
@@ -230,14 +206,5 @@ RX_INLINE void vf_zip(vf a, vf b, vf to[2])
     to[0] = pair.val[0];
     to[1] = pair.val[1];
 }
-
-/* Half vectors are no faster here: they are whole ones. */
-#define RX_VEC_HALF 0
-typedef vf vh;
-RX_INLINE vh vh_set1(float x) { return vf_set1(x); }
-RX_INLINE vh vh_add(vh a, vh b) { return vf_add(a, b); }
-RX_INLINE vh vh_fma(vh a, vh b, vh c) { return vf_fma(a, b, c); }
-RX_INLINE vh vh_load_part(const float *p, int n) { return vf_load_part(p, n); }
-RX_INLINE void vh_store_part(float *p, vh a, int n) { vf_store_part(p, a, n); }
 
 #endif

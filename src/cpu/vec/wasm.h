@@ -32,20 +32,6 @@ RX_INLINE void vi_store_s8(int8_t *p, vi a)
     const v128_t half = wasm_i16x8_narrow_i32x4(a, a), bytes = wasm_i8x16_narrow_i16x8(half, half);
     memcpy(p, &bytes, VF);
 }
-RX_INLINE vi vi_load_part(const void *p, int n)
-{
-    int32_t room[VF] = {0};
-    memcpy(room, p, (size_t)n * sizeof *room);
-    return vi_load(room);
-}
-RX_INLINE void vi_store_part(void *p, vi a, int n)
-{
-    int32_t room[VF];
-    vi_store(room, a);
-    memcpy(p, room, (size_t)n * sizeof *room);
-}
-RX_INLINE vf vf_load_part(const float *p, int n) { return vi_load_part(p, n); }
-RX_INLINE void vf_store_part(float *p, vf a, int n) { vi_store_part(p, a, n); }
 
 RX_INLINE void vf_stream(float *p, vf a) { wasm_v128_store(p, a); }
 RX_INLINE void vf_stream_end(void) {}
@@ -208,14 +194,5 @@ RX_INLINE void vf_zip(vf a, vf b, vf to[2])
     to[0] = wasm_i32x4_shuffle(a, b, 0, 4, 1, 5);
     to[1] = wasm_i32x4_shuffle(a, b, 2, 6, 3, 7);
 }
-
-/* Half vectors are no faster here: they are whole ones. */
-#define RX_VEC_HALF 0
-typedef vf vh;
-RX_INLINE vh vh_set1(float x) { return vf_set1(x); }
-RX_INLINE vh vh_add(vh a, vh b) { return vf_add(a, b); }
-RX_INLINE vh vh_fma(vh a, vh b, vh c) { return vf_fma(a, b, c); }
-RX_INLINE vh vh_load_part(const float *p, int n) { return vf_load_part(p, n); }
-RX_INLINE void vh_store_part(float *p, vh a, int n) { vf_store_part(p, a, n); }
 
 #endif

@@ -47,6 +47,9 @@ typedef struct rx_gpu_caps {
     rx_knobs knobs;            /* as calibration has found */
 } rx_gpu_caps;
 
+/* False with a sentence when a device of this name has less than kernels need: caps.c. */
+bool rx_gpu_caps_enough(const rx_gpu_caps *c, const char *name, char why[256]);
+
 const rx_knob *rx_gpu_knobs(size_t *n);
 /* The words of the choice for a device; NULL: the lowering function picks by size. */
 const uint32_t *rx_gpu_knob(const rx_gpu_caps *caps, rx_gpu_knob_id id);

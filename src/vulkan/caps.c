@@ -247,8 +247,8 @@ static void fill_caps(const rx_vk_instance *vk, rx_vk_gpu *gpu, const rx_vk_feat
 
 /* ---- Examining a device --------------------------------------------------------------------- */
 
-/* The family for compute (without graphics where there is a choice of equals: family order is the
- * driver's preference) and one for copies alone. */
+/* The first family that can compute, and the first one for copies alone: the driver lists the ones
+ * it prefers first. */
 static bool find_families(const rx_vk_instance *vk, rx_vk_gpu *gpu)
 {
     VkQueueFamilyProperties families[32];
@@ -330,19 +330,6 @@ void rx_vk_detail(const rx_vk_gpu *gpu, const rx_gpu_caps *c, const char *note, 
              *note ? "; " : "", note);
 }
 
-static bool is_enough(const rx_vk_gpu *gpu, char *why)
-{
-    const rx_gpu_caps *c = &gpu->caps;
-    if (c->max_bindings < 8)
-        snprintf(why, 256, "%.100s has %u storage buffers a kernel and 8 are needed",
-                 gpu->props.deviceName, (unsigned)c->max_bindings);
-    else if (c->max_invocations < 128 || c->max_shared_bytes < 16384 || c->max_push_bytes < 128)
-        snprintf(why, 256, "%.100s has limits below those of Vulkan 1.1", gpu->props.deviceName);
-    else
-        return true;
-    return false;
-}
-
 bool rx_vk_gpu_examine(const rx_vk_instance *vk, VkPhysicalDevice handle, rx_vk_gpu *out,
                        char why[256])
 {
@@ -377,5 +364,5 @@ bool rx_vk_gpu_examine(const rx_vk_instance *vk, VkPhysicalDevice handle, rx_vk_
     out->host_all = host >= 2;
     describe(out, &p);
     rx_vk_detail(out, &out->caps, "", out->info.detail, sizeof out->info.detail);
-    return is_enough(out, why);
+    return rx_gpu_caps_enough(&out->caps, out->props.deviceName, why);
 }

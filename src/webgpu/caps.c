@@ -158,36 +158,20 @@ static void describe(rx_wg_library *lib, rx_wg_gpu *gpu, const WGPUAdapterInfo *
     to->is_software = gpu->caps.is_software;
 }
 
-static void describe_limits(rx_wg_gpu *gpu)
+void rx_wg_detail(const rx_wg_gpu *gpu, const rx_gpu_caps *c, const char *note, char *out,
+                  size_t cap)
 {
-    const rx_gpu_caps *c = &gpu->caps;
     char subgroup[64] = "no subgroups";
     if (c->subgroup_arith && !c->subgroup)
         snprintf(subgroup, sizeof subgroup, "subgroups");
     else if (c->subgroup)
         snprintf(subgroup, sizeof subgroup, "subgroups of %u", (unsigned)c->subgroup);
-    snprintf(gpu->info.detail, sizeof gpu->info.detail,
+    snprintf(out, cap,
              "%s, %s, %sworkgroups of %u, %u KiB shared, %u bindings of %llu MiB, buffers of "
-             "%llu MiB", backend_text(gpu->backend), subgroup, c->f16 ? "f16, " : "",
+             "%llu MiB%s%s", backend_text(gpu->backend), subgroup, c->f16 ? "f16, " : "",
              (unsigned)c->max_invocations, (unsigned)(c->max_shared_bytes >> 10),
              (unsigned)c->max_bindings, (unsigned long long)(c->max_binding_bytes >> 20),
-             (unsigned long long)(gpu->max_block_bytes >> 20));
-}
-
-static bool is_enough(const rx_wg_gpu *gpu, char *why)
-{
-    const rx_gpu_caps *c = &gpu->caps;
-    if (c->max_bindings < 8)
-        snprintf(why, 256, "%.100s has %u storage buffers a kernel and 8 are needed",
-                 gpu->info.name, (unsigned)c->max_bindings);
-    else if (c->max_invocations < 128 || c->max_shared_bytes < 16384)
-        snprintf(why, 256, "%.100s has limits below those of WebGPU", gpu->info.name);
-    else if (!c->binding_align || RX_GPU_ALIGN % c->binding_align)
-        snprintf(why, 256, "%.100s places bindings at multiples of %u bytes, which do not divide "
-                 "%d", gpu->info.name, (unsigned)c->binding_align, RX_GPU_ALIGN);
-    else
-        return true;
-    return false;
+             (unsigned long long)(gpu->max_block_bytes >> 20), *note ? "; " : "", note);
 }
 
 bool rx_wg_gpu_examine(rx_wg_library *lib, WGPUAdapter a, rx_wg_gpu *out, char why[256])
@@ -211,6 +195,6 @@ bool rx_wg_gpu_examine(rx_wg_library *lib, WGPUAdapter a, rx_wg_gpu *out, char w
         return false;
     rx_gpu_limits l = {&out->caps, &out->max_block_bytes, NULL};
     rx_gpu_limits_apply(&l, rx_env_text(RX_ENV_LIMITS));
-    describe_limits(out);
-    return is_enough(out, why);
+    rx_wg_detail(out, &out->caps, "", out->info.detail, sizeof out->info.detail);
+    return rx_gpu_caps_enough(&out->caps, out->info.name, why);
 }

@@ -24,6 +24,9 @@ typedef struct rx_wg_gpu {
 
 /* Fills *out; false with a sentence in `why` when the adapter cannot be used. */
 bool rx_wg_gpu_examine(rx_wg_library *lib, WGPUAdapter a, rx_wg_gpu *out, char why[256]);
+/* The short text about features and limits. */
+void rx_wg_detail(const rx_wg_gpu *gpu, const rx_gpu_caps *caps, const char *note, char *out,
+                  size_t cap);
 /* The backend that RLX_WEBGPU_BACKEND asks for; WGPU_BACKEND_UNDEFINED: any. False with a sentence
  * when it is no name. */
 bool rx_wg_wanted_backend(WGPUEnum *out, char why[256]);
@@ -121,7 +124,8 @@ struct rx_device {
     rx_target target;
     rx_wg_library *lib;
     rx_wg_gpu gpu;
-    rx_gpu_caps caps;
+    rx_gpu_caps caps;     /* after the self-check */
+    char note[160];       /* what the self-check found */
     rx_gpu_memory memory;
     WGPUDevice handle;
     WGPUQueue queue;
@@ -139,6 +143,7 @@ struct rx_device {
 size_t rx_wg_list(rlx_device_info *out, size_t cap, char reason[512]);
 rlx_status rx_wg_open(size_t index, const rlx_device_desc *desc, rx_device **out, rlx_error *err);
 void rx_wg_close(rx_device *d);
+void rx_wg_describe(rx_device *d, char *out, size_t cap);
 /* RLX_DEVICE_LOST when the device is lost. */
 rlx_status rx_wg_check(rx_device *d, const char *what, rlx_error *err);
 /* RLX_DEVICE_LOST, or the error that no scope caught since *n_errors was read. */
@@ -150,8 +155,8 @@ rlx_status rx_wg_scope_end(rx_device *d, const char *what, rlx_error *err);
 /* Waits for all work that was submitted. */
 rlx_status rx_wg_wait_queue(rx_device *d, rlx_error *err);
 
-/* Turns off in d->caps what does not work, and fills in what the library did not tell: selfcheck.c.
- * */
+/* Turns off in d->caps what does not work and says so in d->note, and fills in what the library did
+ * not tell: selfcheck.c. */
 void rx_wg_selfcheck(rx_device *d);
 
 /* ---- Weights: weights.c --------------------------------------------------------------------- */

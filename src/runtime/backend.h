@@ -29,6 +29,8 @@ typedef struct rx_backend {
     size_t (*list)(rlx_device_info *out, size_t cap, char reason[512]);
     rlx_status (*open)(size_t index, const rlx_device_desc *desc, rx_device **out, rlx_error *err);
     void (*close)(rx_device *d);
+    /* The text about features and limits as the open device uses them. NULL: as it was listed. */
+    void (*describe)(rx_device *d, char *out, size_t cap);
     /* Valid as long as the device. */
     const rx_target *(*target)(rx_device *d);
     /* How the backend runs an operation in its common form: native, host or no; without a device.

@@ -206,6 +206,8 @@ rlx_status rlx_device_open(const char *id, const rlx_device_desc *desc, rlx_devi
         rx_free(d);
         return st;
     }
+    if (c.backend->describe)
+        c.backend->describe(d->device, d->info.detail, sizeof d->info.detail);
     rx_knobs_apply(d);
     *out = d;
     return RLX_OK;

@@ -19,6 +19,7 @@ const rx_backend rx_backend_vulkan = {
     .list = rx_vk_list,
     .open = rx_vk_open,
     .close = rx_vk_close,
+    .describe = rx_vk_describe,
     .target = device_target,
     .op_support = rx_gpu_op_support,
     .kernels_digest = rx_gpu_kernels_digest,

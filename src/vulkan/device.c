@@ -2,7 +2,6 @@
 /* Devices: the list of usable ones, best first, and opening one with its queues. */
 #include "vulkan/device.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,9 +50,8 @@ static void make_list(gpu_list *l)
     uint32_t n = MAX_GPUS;
     VkResult r = vk->EnumeratePhysicalDevices(vk->handle, &n, handles);
     if (r < VK_SUCCESS || !n) {
-        snprintf(l->reason, sizeof l->reason, "the Vulkan loader found no device (%s): install a "
-                 "Vulkan driver (Debian: mesa-vulkan-drivers, or the one of the GPU's maker)",
-                 rx_vk_result_name(r));
+        snprintf(l->reason, sizeof l->reason, "the Vulkan loader found no device (%s): "
+                 RX_VK_INSTALL_HINT, rx_vk_result_name(r));
         return;
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -74,13 +72,13 @@ static void make_list(gpu_list *l)
 static const gpu_list *get_list(void)
 {
     static gpu_list list;
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static rx_mutex lock = RX_MUTEX_INIT;
     static bool made;
-    pthread_mutex_lock(&lock);
+    rx_mutex_lock(&lock);
     if (!made)
         make_list(&list);
     made = true;
-    pthread_mutex_unlock(&lock);
+    rx_mutex_unlock(&lock);
     return &list;
 }
 
@@ -222,6 +220,8 @@ static bool choose_mapped(const rx_vk_gpu *gpu)
         return true;
     if (text && !strcmp(text, "device"))
         return false;
+    if (text && *text)
+        rx_log(RLX_LOG_WARN, "RLX_VULKAN_ARENA_DEBUG: '%s' is neither host nor device", text);
     return gpu->unified;
 }
 
@@ -267,7 +267,8 @@ rlx_status rx_vk_open(size_t index, const rlx_device_desc *desc, rx_device **out
     char reason[512];
     const rx_vk_instance *vk = rx_vk_instance_get(reason);
     if (!vk || index >= l->n)
-        return rx_fail(err, RLX_NO_DEVICE, "there is no Vulkan device number %zu", index);
+        return rx_fail(err, RLX_NO_DEVICE, "there is no Vulkan device number %zu: there are %zu",
+                       index, l->n);
     rx_device *d = rx_alloc_zero(sizeof *d);
     if (!d)
         return rx_fail_memory(err, "the Vulkan device", sizeof *d);
@@ -288,9 +289,10 @@ rlx_status rx_vk_open(size_t index, const rlx_device_desc *desc, rx_device **out
         st = rx_vk_fail(d, r, "opening the device", err);
         goto no_handle;
     }
-    if (!rx_vk_functions_get(vk, d->handle, &d->vk)) {
-        st = rx_fail(err, RLX_NO_DEVICE, "the driver of %s lacks a function of Vulkan 1.1",
-                     d->gpu.info.name);
+    const char *missing = rx_vk_functions_get(vk, d->handle, &d->vk);
+    if (missing) {
+        st = rx_fail(err, RLX_NO_DEVICE, "the driver of %s lacks %s, a function of Vulkan 1.1",
+                     d->gpu.info.name, missing);
         goto no_parts;
     }
     d->caps.address = d->caps.address && d->vk.GetBufferDeviceAddress;
@@ -305,6 +307,11 @@ no_parts:
 no_handle:
     rx_free(d);
     return st;
+}
+
+void rx_vk_describe(rx_device *d, char *out, size_t cap)
+{
+    rx_vk_detail(&d->gpu, &d->caps, d->note, out, cap);
 }
 
 void rx_vk_close(rx_device *d)

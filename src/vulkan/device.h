@@ -117,6 +117,7 @@ struct rx_device {
     const rx_vk_instance *instance;
     rx_vk_gpu gpu;
     rx_gpu_caps caps;        /* after the self-check */
+    char note[160];          /* what the self-check found */
     rx_gpu_memory memory;
     VkDevice handle;
     rx_vk_functions vk;
@@ -132,6 +133,7 @@ struct rx_device {
 size_t rx_vk_list(rlx_device_info *out, size_t cap, char reason[512]);
 rlx_status rx_vk_open(size_t index, const rlx_device_desc *desc, rx_device **out, rlx_error *err);
 void rx_vk_close(rx_device *d);
+void rx_vk_describe(rx_device *d, char *out, size_t cap);
 /* The status of a result that is not VK_SUCCESS; remembers a lost device. */
 rlx_status rx_vk_fail(rx_device *d, VkResult r, const char *what, rlx_error *err);
 VkResult rx_vk_queue_submit(rx_device *d, rx_vk_queue *q, uint32_t n, const VkSubmitInfo *infos,
@@ -270,8 +272,8 @@ rlx_status rx_vk_flush(rx_exec *e, rlx_error *err);
 /* host.c: one step on the host, with copies. */
 rlx_status rx_vk_run_host(rx_exec *e, size_t step, rlx_error *err);
 
-/* selfcheck.c: turns off in d->caps what does not work on this driver; the result is kept on disk.
- * `note` says what was turned off. */
+/* selfcheck.c: turns off in d->caps what does not work on this driver, and says so in d->note; the
+ * result is kept on disk. */
 void rx_vk_selfcheck(rx_device *d);
 /* What the last self-check of this device said, from disk; empty when there was none. */
 void rx_vk_selfcheck_note(const rx_vk_gpu *gpu, char note[160]);

@@ -4,17 +4,15 @@
 #include "vulkan/loader.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/env.h"
 #include "base/mem.h"
+#include "base/thread.h"
 
 #define VALIDATION_LAYER "VK_LAYER_KHRONOS_validation"
-#define INSTALL_HINT \
-    "install a Vulkan driver (Debian: mesa-vulkan-drivers, or the one of the GPU's maker)"
 
 const char *rx_vk_result_name(VkResult r)
 {
@@ -35,7 +33,7 @@ const char *rx_vk_result_name(VkResult r)
 
 /* ---- Messages of the validation layer ------------------------------------------------------- */
 
-static pthread_mutex_t message_lock = PTHREAD_MUTEX_INITIALIZER;
+static rx_mutex message_lock = RX_MUTEX_INIT;
 static char last_message[512];
 static atomic_uint_fast64_t n_messages;
 
@@ -47,9 +45,9 @@ static VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlag
     (void)severity, (void)types, (void)user;
     const char *text = data->pMessage ? data->pMessage : "a message without text";
     rx_log(RLX_LOG_ERROR, "Vulkan validation: %s", text);
-    pthread_mutex_lock(&message_lock);
+    rx_mutex_lock(&message_lock);
     snprintf(last_message, sizeof last_message, "%s", text);
-    pthread_mutex_unlock(&message_lock);
+    rx_mutex_unlock(&message_lock);
     atomic_fetch_add(&n_messages, 1);
     return VK_FALSE;
 }
@@ -58,9 +56,9 @@ uint64_t rx_vk_messages(char *last, size_t cap)
 {
     uint64_t n = atomic_load(&n_messages);
     if (last && cap) {
-        pthread_mutex_lock(&message_lock);
+        rx_mutex_lock(&message_lock);
         snprintf(last, cap, "%s", last_message);
-        pthread_mutex_unlock(&message_lock);
+        rx_mutex_unlock(&message_lock);
     }
     return n;
 }
@@ -172,7 +170,7 @@ static bool create_instance(rx_vk_instance *vk, char *reason)
     VkResult r = create ? create(&info, NULL, &vk->handle) : VK_ERROR_INITIALIZATION_FAILED;
     if (r != VK_SUCCESS) {
         snprintf(reason, 512, "the Vulkan loader found no driver (vkCreateInstance: %s): "
-                 INSTALL_HINT, rx_vk_result_name(r));
+                 RX_VK_INSTALL_HINT, rx_vk_result_name(r));
         return false;
     }
     if (vk->validation) {
@@ -186,34 +184,34 @@ static bool create_instance(rx_vk_instance *vk, char *reason)
     return true;
 }
 
-static pthread_mutex_t instance_lock = PTHREAD_MUTEX_INITIALIZER;
+static rx_mutex instance_lock = RX_MUTEX_INIT;
 
 const rx_vk_instance *rx_vk_instance_get(char reason[512])
 {
     static rx_vk_instance instance;
     static bool tried, ok;
     static char why[512];
-    pthread_mutex_lock(&instance_lock);
+    rx_mutex_lock(&instance_lock);
     if (!tried)
         ok = open_library(&instance, why) && create_instance(&instance, why) &&
              fetch_functions(&instance, why);
     tried = true;
     snprintf(reason, 512, "%s", ok ? "" : why);
-    pthread_mutex_unlock(&instance_lock);
+    rx_mutex_unlock(&instance_lock);
     return ok ? &instance : NULL;
 }
 
-bool rx_vk_functions_get(const rx_vk_instance *vk, VkDevice device, rx_vk_functions *out)
+const char *rx_vk_functions_get(const rx_vk_instance *vk, VkDevice device, rx_vk_functions *out)
 {
 #define X(name)                                                                \
     out->name = (PFN_vk##name)vk->GetDeviceProcAddr(device, "vk" #name);       \
     if (!out->name)                                                            \
-        return false;
+        return "vk" #name;
     RX_VK_DEVICE_FUNCTIONS(X)
 #undef X
     PFN_vkVoidFunction address = vk->GetDeviceProcAddr(device, "vkGetBufferDeviceAddress");
     if (!address)
         address = vk->GetDeviceProcAddr(device, "vkGetBufferDeviceAddressKHR");
     out->GetBufferDeviceAddress = (PFN_vkGetBufferDeviceAddress)address;
-    return true;
+    return NULL;
 }

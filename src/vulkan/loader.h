@@ -7,6 +7,9 @@
 #include "base/error.h"
 #include "vulkan/vk_ext.h"
 
+#define RX_VK_INSTALL_HINT \
+    "install a Vulkan driver (Debian: mesa-vulkan-drivers, or the one of the GPU's maker)"
+
 /* X(name without vk) */
 #define RX_VK_INSTANCE_FUNCTIONS(X)                                                          \
     X(CreateDevice) X(EnumerateDeviceExtensionProperties) X(EnumeratePhysicalDevices)        \
@@ -49,8 +52,9 @@ typedef struct rx_vk_functions {
 /* The instance, made at the first call and kept until the process ends; NULL with a sentence in
  * `reason` when there is none. Thread-safe. */
 const rx_vk_instance *rx_vk_instance_get(char reason[512]);
-/* Fetches all functions of a device; false when one that every device has is missing. */
-bool rx_vk_functions_get(const rx_vk_instance *vk, VkDevice device, rx_vk_functions *out);
+/* Fetches all functions of a device. NULL, or the name of one that every device has and that is
+ * missing. */
+const char *rx_vk_functions_get(const rx_vk_instance *vk, VkDevice device, rx_vk_functions *out);
 
 /* How many messages the validation layer has sent, and the last one. */
 uint64_t rx_vk_messages(char *last, size_t cap);

@@ -101,4 +101,5 @@ void rx_vk_selfcheck(rx_device *d)
     load_result(&d->gpu, &s);
     if (rx_gpu_selfcheck_run(&desc, &s))
         rx_vk_cache_save(&d->gpu, CACHE_FILE, &s, sizeof s);
+    rx_gpu_selfcheck_note(&s, d->note);
 }

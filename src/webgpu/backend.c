@@ -19,6 +19,7 @@ const rx_backend rx_backend_webgpu = {
     .list = rx_wg_list,
     .open = rx_wg_open,
     .close = rx_wg_close,
+    .describe = rx_wg_describe,
     .target = device_target,
     .op_support = rx_gpu_op_support,
     .kernels_digest = rx_gpu_kernels_digest,

@@ -478,6 +478,11 @@ rlx_status rx_wg_open(size_t index, const rlx_device_desc *desc, rx_device **out
     return RLX_OK;
 }
 
+void rx_wg_describe(rx_device *d, char *out, size_t cap)
+{
+    rx_wg_detail(&d->gpu, &d->caps, d->note, out, cap);
+}
+
 void rx_wg_close(rx_device *d)
 {
     rx_wg_wait_queue(d, NULL);

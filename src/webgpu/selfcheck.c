@@ -106,4 +106,5 @@ void rx_wg_selfcheck(rx_device *d)
                                         .caps = &d->caps, .run = run_kernel, .device = d};
     if (rx_gpu_selfcheck_run(&desc, &s))
         save_result(d, &s);
+    rx_gpu_selfcheck_note(&s, d->note);
 }

@@ -73,26 +73,30 @@ static rlx_status run_graph(rlx_device *d, const rlx_graph *g, float *y, double 
     return st;
 }
 
-static rlx_status test_device(const char *id, float *y, double *seconds, rlx_error *err)
+/* Fills in *info what the device tells of itself once it is open, its self-check included. */
+static rlx_status test_device(rlx_device_info *info, float *y, double *seconds, rlx_error *err)
 {
     rlx_device *d = NULL;
     rlx_graph *g = make_graph();
-    rlx_status st = rlx_device_open(id, NULL, &d, err);
-    if (st == RLX_OK)
+    rlx_status st = rlx_device_open(info->id, NULL, &d, err);
+    if (st == RLX_OK) {
+        rlx_device_get_info(d, info);
         st = run_graph(d, g, y, seconds, err);
+    }
     rlx_device_close(d);
     rlx_graph_destroy(g);
     return st;
 }
 
-static check check_device(const rlx_device_info *info)
+static check check_device(rlx_device_info *info)
 {
+    rlx_device_info ref = {.id = "ref"};
     static float want[ROWS * COLUMNS], got[ROWS * COLUMNS];
     check c = {.ok = true};
     double ignored;
     rlx_error err = {0};
-    if (test_device("ref", want, &ignored, &err) != RLX_OK ||
-        test_device(info->id, got, &c.seconds, &err) != RLX_OK) {
+    if (test_device(&ref, want, &ignored, &err) != RLX_OK ||
+        test_device(info, got, &c.seconds, &err) != RLX_OK) {
         c.limited = err.code == RLX_UNSUPPORTED;
         c.ok = c.limited;
         snprintf(c.text, sizeof c.text, "%s", err.text);
@@ -265,6 +269,7 @@ static void json_devices(json *j, const report *r)
         json_bool(j, "calibrated", r->checks[i].calibrated);
         json_real(j, "max_error", r->checks[i].error);
         json_text(j, "text", r->checks[i].text);
+        json_text(j, "detail", r->devices[i].detail);
         json_end(j);
     }
     json_end(j);

@@ -101,8 +101,7 @@ static rlx_status upload_piece(upload *u, rx_vk_stage *s, uint64_t at, rlx_error
     rx_device *d = u->device;
     uint64_t left = u->bytes - at, piece = left < RX_VK_STAGE_BYTES ? left : RX_VK_STAGE_BYTES;
     RLX_TRY(settle_stage(d, s, err));
-    if (s->block.map)
-        memcpy(s->block.map, u->data + at, (size_t)piece);
+    memcpy(s->block.map, u->data + at, (size_t)piece);
     rx_mutex_lock(&u->record);
     rlx_status st = u->status;
     VkResult r = st == RLX_OK ? rx_vk_begin(d, s->commands, true) : VK_SUCCESS;

@@ -240,9 +240,7 @@ static rlx_status fail_job(rx_device *d, const job *j, rlx_error *err)
     if (!n_words)
         return rx_fail(err, RLX_INTERNAL, "kernel '%s' is not in this build: './run kernels' "
                        "embeds it", rx_kernels[j->dispatch->kernel].name);
-    snprintf(what, sizeof what, "making kernel '%.60s' ready",
-             j->dispatch->kernel == RX_K_EMITTED ? "emitted"
-                                                 : rx_kernels[j->dispatch->kernel].name);
+    snprintf(what, sizeof what, "making kernel '%.60s' ready", rx_gpu_dispatch_name(j->dispatch));
     return rx_vk_fail(d, j->result, what, err);
 }
 

@@ -2,6 +2,7 @@
 # The op suite on Vulkan: as the device is, under the validation layers, with the smallest limits,
 # with both kinds of memory, with a barrier after every dispatch, and on other software drivers.
 # Software drivers are slow, so each runs a share of the cases; RLX_TEST_EVERY=1 runs them all.
+# The test programs run with both kinds of memory too.
 
 # rlx_vulkan_ops(<name> <every n-th case> [<VARIABLE=value>...] [OPTIONS <option>...])
 function(rlx_vulkan_ops name every)
@@ -13,6 +14,14 @@ function(rlx_vulkan_ops name every)
 endfunction()
 
 if(RLX_VULKAN AND RLX_VULKAN_HEADERS)
+    foreach(program test_vulkan test_faults test_decoder)
+        foreach(memory host device)
+            set(name "vulkan/${program}-${memory}")
+            rlx_test(${name} ${program})
+            set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT RLX_VULKAN_VALIDATION=1
+                                                      RLX_VULKAN_ARENA_DEBUG=${memory})
+        endforeach()
+    endforeach()
     rlx_vulkan_ops(vulkan 1)
     rlx_vulkan_ops(vulkan-validation 8 RLX_VULKAN_VALIDATION=1)
     rlx_vulkan_ops(vulkan-small 8
@@ -21,6 +30,11 @@ shared=16384,invocations=128,coopmat=0,address=0")
     # Bindings of 64 KiB: large tensors are cut. Only a sample of a row that is larger is refused.
     rlx_vulkan_ops(vulkan-windows 6 RLX_LIMITS=binding=65536 OPTIONS --may-refuse sample:)
     rlx_vulkan_ops(vulkan-windows-validation 60 RLX_LIMITS=binding=65536 RLX_VULKAN_VALIDATION=1
+                   OPTIONS --may-refuse sample:)
+    # All of it at once, as the smallest device has it.
+    rlx_vulkan_ops(vulkan-tiny 24
+        "RLX_LIMITS=binding=65536,groups=256,push=128,bindings=8,subgroup=0,f16=0,storage16=0,\
+storage8=0,shared=16384,invocations=128,coopmat=0,address=0,dot=0,subnormals=0"
                    OPTIONS --may-refuse sample:)
     rlx_vulkan_ops(vulkan-host 12 RLX_VULKAN_ARENA_DEBUG=host)
     rlx_vulkan_ops(vulkan-device 16 RLX_VULKAN_ARENA_DEBUG=device RLX_VULKAN_VALIDATION=1)

@@ -171,7 +171,7 @@ rlx_status rx_vk_exec_write(rx_exec *e, uint32_t value, size_t offset, const voi
     return add_copy(e, &to, at, bytes, err);
 }
 
-/* The range, if the last run fetched it. */
+/* The want of just this range; NULL: there is none. */
 static rx_vk_want *find_want(rx_exec *e, uint32_t value, uint64_t offset, uint64_t bytes)
 {
     for (size_t i = 0; i < e->n_wants; i++) {
@@ -222,10 +222,12 @@ rlx_status rx_vk_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data
 
 uint32_t rx_vk_exec_flags(rx_exec *e)
 {
-    if (rx_gpu_runs_wait_all(&e->base.runs, NULL) != RLX_OK)
-        return 0;
     const rx_gpu_place *p = &e->base.flags;
     uint32_t flags;
+    if (rx_gpu_runs_wait_all(&e->base.runs, NULL) != RLX_OK)
+        return 0;
+    if (!e->base.now || !e->base.now->uses_flags) /* they are an older run's */
+        return e->host_flags;
     memcpy(&flags, e->device->mapped ? p->block->map + p->offset : e->flags_host.map, sizeof flags);
     return flags | e->host_flags;
 }

@@ -281,6 +281,32 @@ static void test_state(void)
     rlx_session_destroy(s);
 }
 
+/* Flags are those of the last run, also when other dimensions were bound since. */
+static void test_flags(void)
+{
+    rlx_graph *g = rlx_graph_create("flags");
+    rlx_dim n = rlx_dim_named(g, "n", 4);
+    rlx_value table = rlx_input(g, "table", RLX_F32, 1, (rlx_dim[]){N});
+    rlx_value at = rlx_input(g, "at", RLX_I32, 1, (rlx_dim[]){n});
+    rlx_output(g, "y", rlx_gather(g, table, at, 0));
+    rlx_session *s = make_session(g);
+    static const float numbers[N];
+    static const int32_t places[4] = {0, N, 2, 3}; /* the second is out of range */
+    static const struct { int64_t n; uint32_t flags; } runs[] = {
+        {4, RLX_FLAG_INDEX_CLAMPED}, {0, 0}, {1, 0}, {4, RLX_FLAG_INDEX_CLAMPED}, {0, 0}};
+    CHECK_OK(rlx_session_set_input(s, "table", numbers, sizeof numbers, &err), &err);
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        CHECK_OK(rlx_session_bind(s, "n", runs[i].n, &err), &err);
+        CHECK_OK(rlx_session_set_input(s, "at", places, (size_t)runs[i].n * 4, &err), &err);
+        CHECK_OK(rlx_session_submit(s, NULL, &err), &err);
+        CHECK_OK(rlx_session_wait(s, 0, -1, &err), &err);
+        CHECK(rlx_session_flags(s) == runs[i].flags);
+        CHECK_OK(rlx_session_bind(s, "n", runs[i].n ? 0 : 2, &err), &err);
+        CHECK(rlx_session_flags(s) == runs[i].flags);
+    }
+    rlx_session_destroy(s);
+}
+
 /* ---- Threads -------------------------------------------------------------------------------- */
 
 static rlx_session *common;
@@ -349,6 +375,7 @@ static void test_gpu_device(void)
     test_sharing();
     test_bytes();
     test_state();
+    test_flags();
     test_threads();
 }
 

@@ -66,6 +66,14 @@ void rx_gpu_exec_finish(rx_gpu_exec *x)
     rx_gpu_runs_finish(&x->runs);
 }
 
+void rx_gpu_exec_packed(rx_gpu_exec *x)
+{
+    for (size_t i = 0; i < x->now->n_derived; i++) {
+        rx_gpu_packed *p = x->now->derived[i];
+        p->version = x->weights->items[p->item].version;
+    }
+}
+
 const char *rx_gpu_exec_kernel(const rx_gpu_exec *x, size_t step)
 {
     const char *name = atomic_load_explicit(&x->kernels[step], memory_order_relaxed);

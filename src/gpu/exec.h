@@ -114,6 +114,9 @@ rx_gpu_place rx_gpu_exec_place(const rx_gpu_exec *x, uint32_t value);
 rlx_status rx_gpu_exec_bind(rx_gpu_exec *x, const int64_t *dims, rlx_error *err);
 /* Binds the program again with every step on its own, for runs of single steps. */
 rlx_status rx_gpu_exec_unfold(rx_gpu_exec *x, rlx_error *err);
+/* The packed forms that x->now needs are made by a run that is on its way. The weights are locked
+ * since before it was recorded. */
+void rx_gpu_exec_packed(rx_gpu_exec *x);
 /* Forgets what was recorded, once no run uses it. */
 void rx_gpu_exec_forget(rx_gpu_exec *x);
 

@@ -118,6 +118,12 @@ void rx_gpu_weights_destroy(rx_weights *w);
 rlx_status rx_gpu_weights_pack(rx_weights *w, uint32_t item, const rx_view *view,
                                const rx_gpu_derived *want, rx_gpu_packed **out, rlx_error *err);
 
+/* Whether it has to be made anew, because its weight has changed. */
+static inline bool rx_gpu_packed_is_old(const rx_weights *w, const rx_gpu_packed *x)
+{
+    return x->version != w->items[x->item].version;
+}
+
 /* The memory of a value: a weight's, or that of the value that owns it in places. */
 rx_gpu_place rx_gpu_value_place(const rx_gpu_values *v, const rx_weights *w,
                                 const rx_gpu_place *places, uint32_t value);

@@ -125,23 +125,13 @@ static rlx_status record_packing(submission *s, rlx_error *err)
     const rx_gpu_recording *r = e->base.now;
     VkCommandBuffer cb;
     for (size_t i = 0; i < r->n_derived; i++) {
-        rx_gpu_packed *x = r->derived[i];
-        if (x->version == e->base.weights->items[x->item].version)
+        const rx_gpu_packed *x = r->derived[i];
+        if (!rx_gpu_packed_is_old(e->base.weights, x))
             continue;
         RLX_TRY(own_commands(s, &cb, err));
         rx_vk_record(e->device, cb, &x->pack->dispatch, 1);
     }
     return RLX_OK;
-}
-
-/* Called when the run is on its way. */
-static void packing_done(rx_exec *e)
-{
-    const rx_gpu_recording *r = e->base.now;
-    for (size_t i = 0; i < r->n_derived; i++) {
-        rx_gpu_packed *x = r->derived[i];
-        x->version = e->base.weights->items[x->item].version;
-    }
 }
 
 /* The clock of an exec, where the queue has one. */
@@ -320,7 +310,7 @@ static rlx_status submit_packed(submission *s, size_t first, size_t end, bool wh
     if (whole && e->n_wants)
         s->list[s->n++] = e->fetch;
     RLX_TRY(finish_submission(s, whole ? c->n_chunks : 0, err));
-    packing_done(e);
+    rx_gpu_exec_packed(&e->base);
     e->fetched = whole && e->n_wants ? s->ticket : 0;
     return RLX_OK;
 }

@@ -149,11 +149,9 @@ static void encode_packing(rx_exec *e, WGPUCommandEncoder to)
 {
     const rx_gpu_recording *r = e->base.now;
     for (size_t i = 0; i < r->n_derived; i++) {
-        rx_gpu_packed *x = r->derived[i];
-        if (x->version == e->base.weights->items[x->item].version)
-            continue;
-        rx_wg_encode(e->device, to, &x->pack->dispatch, 1);
-        x->version = e->base.weights->items[x->item].version;
+        const rx_gpu_packed *x = r->derived[i];
+        if (rx_gpu_packed_is_old(e->base.weights, x))
+            rx_wg_encode(e->device, to, &x->pack->dispatch, 1);
     }
 }
 
@@ -237,6 +235,8 @@ static rlx_status submit_steps(submission *s, rlx_error *err)
     if (ok)
         watch_run(s);
     rx_wg_leave(d->lib);
+    if (ok)
+        rx_gpu_exec_packed(&e->base);
     rx_mutex_unlock(&e->base.weights->lock);
     if (!ok)
         return rx_fail_memory(err, "encoding a run", 0);

@@ -61,9 +61,12 @@ static rlx_status check_budget(rx_device *d, uint32_t heap, uint64_t bytes, cons
                    ? budget.heapBudget[heap] - budget.heapUsage[heap] : 0;
     if (bytes <= room)
         return RLX_OK;
-    const double gib = 1024.0 * 1024.0 * 1024.0;
-    return rx_fail(err, RLX_NO_MEMORY, "%s needs %.2f GiB of device memory, %.2f GiB are free on "
-                   "%s", what, (double)bytes / gib, (double)room / gib, d->gpu.info.name);
+    const bool large = bytes >> 30;
+    const double unit = large ? 1 << 30 : 1 << 20;
+    const char *name = large ? "GiB" : "MiB";
+    return rx_fail(err, RLX_NO_MEMORY, "not enough memory for %s: it needs %.2f %s, %.2f %s are "
+                   "free on %s", what, (double)bytes / unit, name, (double)room / unit, name,
+                   d->gpu.info.name);
 }
 
 /* ---- Blocks --------------------------------------------------------------------------------- */

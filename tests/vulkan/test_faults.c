@@ -87,17 +87,128 @@ static VKAPI_ATTR VkResult VKAPI_CALL no_memory(VkDevice d, const VkMemoryAlloca
     return VK_ERROR_OUT_OF_DEVICE_MEMORY;
 }
 
+/* Heaps of 64 KiB each, of which a quarter is used. */
+static VKAPI_ATTR void VKAPI_CALL small_heaps(VkPhysicalDevice d,
+                                              VkPhysicalDeviceMemoryProperties2 *m)
+{
+    char reason[512];
+    rx_vk_instance_get(reason)->GetPhysicalDeviceMemoryProperties2(d, m);
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT *budget = m->pNext;
+    for (uint32_t i = 0; i < VK_MAX_MEMORY_HEAPS; i++) {
+        m->memoryProperties.memoryHeaps[i].size = 48 << 10;
+        if (budget) {
+            budget->heapBudget[i] = 64 << 10;
+            budget->heapUsage[i] = 16 << 10;
+        }
+    }
+}
+
 static void test_full(void)
 {
     rlx_device *d = NULL;
+    rlx_session *s = NULL;
     CHECK_OK(rlx_device_open("vulkan", NULL, &d, &err), &err);
     driver = d->device->vk;
+    rx_vk_instance small = *d->device->instance;
+    const rx_vk_instance *whole = d->device->instance;
+    small.GetPhysicalDeviceMemoryProperties2 = small_heaps;
+    d->device->instance = &small;
+    rlx_graph *g = rlx_graph_create("large");
+    rlx_output(g, "y", rlx_neg(g, rlx_input(g, "x", RLX_F32, 1, (rlx_dim[]){1 << 18})));
+    CHECK_FAILS(rlx_session_create(d, g, NULL, &s, &err), RLX_NO_MEMORY, &err,
+                "needs 1.00 MiB, 0.05 MiB are free on");
+    CHECK(!s);
+    d->device->instance = whole;
+    CHECK_OK(rlx_session_create(d, g, NULL, &s, &err), &err);
+    rlx_session_destroy(s);
+    rlx_graph_destroy(g);
     d->device->vk.AllocateMemory = no_memory;
     CHECK_FAILS(try_run(d, NULL), RLX_NO_MEMORY, &err, "VK_ERROR_OUT_OF_DEVICE_MEMORY");
     CHECK(strstr(err.text, d->device->gpu.info.name) != NULL);
     d->device->vk = driver;
     CHECK_OK(try_run(d, NULL), &err);
     rlx_device_close(d);
+}
+
+/* ---- Each call of the driver fails ----------------------------------------------------------- */
+
+static atomic_long calls_left; /* the call that brings it to 0 fails */
+
+static bool is_due(void)
+{
+    return atomic_fetch_sub(&calls_left, 1) == 1;
+}
+
+/* Parameters of the functions of the driver that may fail, and the same as arguments. */
+#define MAY_FAIL(X) \
+    X(AllocateCommandBuffers, (VkDevice d, const VkCommandBufferAllocateInfo *i, \
+                               VkCommandBuffer *o), (d, i, o)) \
+    X(AllocateDescriptorSets, (VkDevice d, const VkDescriptorSetAllocateInfo *i, \
+                               VkDescriptorSet *o), (d, i, o)) \
+    X(AllocateMemory, (VkDevice d, const VkMemoryAllocateInfo *i, const VkAllocationCallbacks *a, \
+                       VkDeviceMemory *o), (d, i, a, o)) \
+    X(BeginCommandBuffer, (VkCommandBuffer c, const VkCommandBufferBeginInfo *i), (c, i)) \
+    X(BindBufferMemory, (VkDevice d, VkBuffer b, VkDeviceMemory m, VkDeviceSize at), \
+      (d, b, m, at)) \
+    X(CreateBuffer, (VkDevice d, const VkBufferCreateInfo *i, const VkAllocationCallbacks *a, \
+                     VkBuffer *o), (d, i, a, o)) \
+    X(CreateCommandPool, (VkDevice d, const VkCommandPoolCreateInfo *i, \
+                          const VkAllocationCallbacks *a, VkCommandPool *o), (d, i, a, o)) \
+    X(CreateComputePipelines, (VkDevice d, VkPipelineCache c, uint32_t n, \
+                               const VkComputePipelineCreateInfo *i, \
+                               const VkAllocationCallbacks *a, VkPipeline *o), \
+      (d, c, n, i, a, o)) \
+    X(CreateDescriptorPool, (VkDevice d, const VkDescriptorPoolCreateInfo *i, \
+                             const VkAllocationCallbacks *a, VkDescriptorPool *o), (d, i, a, o)) \
+    X(CreateFence, (VkDevice d, const VkFenceCreateInfo *i, const VkAllocationCallbacks *a, \
+                    VkFence *o), (d, i, a, o)) \
+    X(CreateShaderModule, (VkDevice d, const VkShaderModuleCreateInfo *i, \
+                           const VkAllocationCallbacks *a, VkShaderModule *o), (d, i, a, o)) \
+    X(EndCommandBuffer, (VkCommandBuffer c), (c)) \
+    X(MapMemory, (VkDevice d, VkDeviceMemory m, VkDeviceSize at, VkDeviceSize n, \
+                  VkMemoryMapFlags f, void **o), (d, m, at, n, f, o)) \
+    X(QueueSubmit, (VkQueue q, uint32_t n, const VkSubmitInfo *i, VkFence f), (q, n, i, f)) \
+    X(ResetFences, (VkDevice d, uint32_t n, const VkFence *f), (d, n, f))
+
+#define X(name, parameters, arguments) \
+    static VKAPI_ATTR VkResult VKAPI_CALL fail_##name parameters \
+    { \
+        return is_due() ? VK_ERROR_OUT_OF_DEVICE_MEMORY : driver.name arguments; \
+    }
+MAY_FAIL(X)
+#undef X
+
+/* Runs with the n-th call failing; 0: none. Returns how many there were. */
+static long run_failing(rlx_device *d, long n, rlx_status *st)
+{
+    const long most = 1 << 20;
+    atomic_store(&calls_left, n ? n : most);
+#define X(name, parameters, arguments) d->device->vk.name = fail_##name;
+    MAY_FAIL(X)
+#undef X
+    *st = try_run(d, NULL);
+    d->device->vk = driver;
+    return most - atomic_load(&calls_left);
+}
+
+static void test_calls(void)
+{
+    rlx_device *d = NULL;
+    rlx_status st;
+    CHECK_OK(rlx_device_open("vulkan", NULL, &d, &err), &err);
+    driver = d->device->vk;
+    const long total = run_failing(d, 0, &st);
+    CHECK(st == RLX_OK && total > 20);
+    rlx_device_close(d);
+    for (long i = 1; i <= total; i++) { /* each with a device that has no pipelines yet */
+        CHECK_OK(rlx_device_open("vulkan", NULL, &d, &err), &err);
+        driver = d->device->vk;
+        run_failing(d, i, &st);
+        if (!CHECK(st == RLX_OK || st == RLX_NO_MEMORY))
+            printf("call %ld: %s\n", i, err.text);
+        CHECK_OK(try_run(d, NULL), &err);
+        rlx_device_close(d);
+    }
 }
 
 /* ---- Cache files ---------------------------------------------------------------------------- */
@@ -232,6 +343,7 @@ int main(void)
     test_lost(false);
     test_lost(true);
     test_full();
+    test_calls();
     test_cache();
     test_selfcheck();
     test_allocations("vulkan", 0);

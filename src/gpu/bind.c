@@ -205,11 +205,6 @@ static rlx_status add_dispatch(binder *b, const lowered *l, const rx_gpu_dispatc
 
 /* ---- Scratch memory ------------------------------------------------------------------------- */
 
-static uint64_t align_scratch(uint64_t bytes)
-{
-    return (bytes + RX_GPU_ALIGN - 1) / RX_GPU_ALIGN * RX_GPU_ALIGN;
-}
-
 /* Where the scratch of a step begins. Software devices run one dispatch after another: they take
  * the same memory again, which the caches have. */
 static rx_gpu_spot begin_scratch(const binder *b, const lowered *l)
@@ -217,7 +212,7 @@ static rx_gpu_spot begin_scratch(const binder *b, const lowered *l)
     const uint64_t most = b->x->memory->max_block_bytes, ring = b->x->driver->scratch_ring;
     uint64_t end = b->scratch.offset;
     for (size_t i = 0; i < l->build.n_scratch; i++)
-        end += align_scratch(l->build.scratch[i]);
+        end += rx_gpu_room(l->build.scratch[i]);
     const bool wraps = end > (ring < most ? ring : most) || b->scratch.block ||
                        b->x->caps->is_software;
     return wraps ? (rx_gpu_spot){0} : b->scratch;
@@ -226,7 +221,7 @@ static rx_gpu_spot begin_scratch(const binder *b, const lowered *l)
 /* A piece goes into the next block where it does not fit into this one. */
 static rlx_status take_scratch(binder *b, uint64_t bytes, piece *out)
 {
-    const uint64_t most = b->x->memory->max_block_bytes, room = align_scratch(bytes);
+    const uint64_t most = b->x->memory->max_block_bytes, room = rx_gpu_room(bytes);
     rx_gpu_spot *at = &b->scratch;
     if (at->offset && at->offset + room > most)
         *at = (rx_gpu_spot){at->block + 1, 0};

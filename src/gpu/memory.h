@@ -19,6 +19,12 @@ typedef struct rx_gpu_place {
 
 #define RX_GPU_ALIGN 256 /* no device asks for more */
 
+/* The room that so many bytes take: never none. */
+static inline uint64_t rx_gpu_room(uint64_t bytes)
+{
+    return bytes ? (bytes + RX_GPU_ALIGN - 1) & ~(uint64_t)(RX_GPU_ALIGN - 1) : RX_GPU_ALIGN;
+}
+
 /* A dispatch whose bindings have their places. */
 typedef struct rx_gpu_placed {
     rx_gpu_dispatch dispatch;
@@ -31,11 +37,13 @@ typedef struct rx_gpu_placed {
 /* What a backend gives. */
 typedef struct rx_gpu_memory {
     rx_device *device;
+    size_t block_size;        /* of its struct rx_block */
     uint64_t max_block_bytes;
     /* Says no before anything is allocated for tensors of so many bytes together. */
     rlx_status (*check)(rx_device *d, uint64_t total, uint64_t largest, const char *what,
                         rlx_error *err);
-    rlx_status (*create)(rx_device *d, uint64_t bytes, const char *what, rx_block **out,
+    /* A block for kernels. On failure nothing is kept. */
+    rlx_status (*create)(rx_device *d, uint64_t bytes, const char *what, rx_block *out,
                          rlx_error *err);
     void (*destroy)(rx_device *d, rx_block *b);
     rlx_status (*upload)(rx_device *d, const rx_gpu_place *to, uint64_t offset, const void *data,

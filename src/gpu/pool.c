@@ -2,18 +2,20 @@
 /* Pools of tensors in blocks of device memory, and the arena of a program. */
 #include "gpu/memory.h"
 
-static uint64_t round_up(uint64_t bytes)
-{
-    return bytes ? (bytes + RX_GPU_ALIGN - 1) & ~(uint64_t)(RX_GPU_ALIGN - 1) : RX_GPU_ALIGN;
-}
-
 static rlx_status add_block(const rx_gpu_memory *m, rx_gpu_pool *pool, uint64_t bytes,
                             const char *what, rlx_error *err)
 {
     if (!rx_grow(&pool->blocks, &pool->cap, pool->n + 1, sizeof *pool->blocks))
         return rx_fail_memory(err, what, sizeof *pool->blocks);
-    RLX_TRY(m->create(m->device, bytes, what, &pool->blocks[pool->n], err));
-    pool->n++;
+    rx_block *b = rx_alloc(m->block_size);
+    if (!b)
+        return rx_fail_memory(err, what, m->block_size);
+    rlx_status st = m->create(m->device, bytes, what, b, err);
+    if (st != RLX_OK) {
+        rx_free(b);
+        return st;
+    }
+    pool->blocks[pool->n++] = b;
     pool->used = 0;
     pool->room = bytes;
     pool->total += bytes;
@@ -26,7 +28,7 @@ rlx_status rx_gpu_pool_add(const rx_gpu_memory *m, rx_gpu_pool *pool, uint64_t b
 {
     if (bytes > UINT64_MAX / 2)
         return rx_fail_memory(err, what, bytes);
-    const uint64_t need = round_up(bytes), most = m->max_block_bytes;
+    const uint64_t need = rx_gpu_room(bytes), most = m->max_block_bytes;
     if (pool->room - pool->used < need) {
         uint64_t size = block_bytes < most ? block_bytes : most;
         RLX_TRY(add_block(m, pool, size > need ? size : need, what, err));
@@ -43,14 +45,14 @@ rlx_status rx_gpu_pool_create(const rx_gpu_memory *m, const uint64_t *bytes, siz
     *pool = (rx_gpu_pool){0};
     uint64_t left = 0, largest = 0;
     for (size_t i = 0; i < n; i++) {
-        if (bytes[i] > UINT64_MAX / 2 || !rx_add_size(left, round_up(bytes[i]), &left))
+        if (bytes[i] > UINT64_MAX / 2 || !rx_add_size(left, rx_gpu_room(bytes[i]), &left))
             return rx_fail_memory(err, what, UINT64_MAX);
         largest = bytes[i] > largest ? bytes[i] : largest;
     }
     rlx_status st = m->check(m->device, left, largest, what, err);
     for (size_t i = 0; i < n && st == RLX_OK; i++) {
         st = rx_gpu_pool_add(m, pool, bytes[i], left, what, &out[i], err);
-        left -= round_up(bytes[i]);
+        left -= rx_gpu_room(bytes[i]);
     }
     if (st != RLX_OK)
         rx_gpu_pool_destroy(m, pool);
@@ -59,8 +61,10 @@ rlx_status rx_gpu_pool_create(const rx_gpu_memory *m, const uint64_t *bytes, siz
 
 void rx_gpu_pool_destroy(const rx_gpu_memory *m, rx_gpu_pool *pool)
 {
-    for (size_t i = 0; i < pool->n; i++)
+    for (size_t i = 0; i < pool->n; i++) {
         m->destroy(m->device, pool->blocks[i]);
+        rx_free(pool->blocks[i]);
+    }
     rx_free(pool->blocks);
     *pool = (rx_gpu_pool){0};
 }
@@ -73,7 +77,7 @@ static rlx_status add_blocks(const rx_gpu_memory *m, const rx_program *p, const 
     const char *what = "the arena of the program";
     RLX_TRY(m->check(m->device, p->memory.arena_bytes, plan->largest, what, err));
     for (size_t i = 0; i < plan->n; i++)
-        RLX_TRY(add_block(m, pool, round_up(plan->blocks[i]), what, err));
+        RLX_TRY(add_block(m, pool, rx_gpu_room(plan->blocks[i]), what, err));
     return RLX_OK;
 }
 

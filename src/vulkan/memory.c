@@ -131,9 +131,7 @@ static rlx_status allocate(rx_device *d, rx_vk_kind kind, const char *what, rx_b
 rlx_status rx_vk_block_create(rx_device *d, rx_vk_kind kind, uint64_t bytes, const char *what,
                               rx_block *out, rlx_error *err)
 {
-    *out = (rx_block){.bytes = (bytes + RX_GPU_ALIGN - 1) / RX_GPU_ALIGN * RX_GPU_ALIGN};
-    if (!out->bytes)
-        out->bytes = RX_GPU_ALIGN;
+    *out = (rx_block){.bytes = rx_gpu_room(bytes)};
     VkResult r = create_buffer(d, kind, out->bytes, &out->buffer);
     rlx_status st = r == VK_SUCCESS ? allocate(d, kind, what, out, err)
                                     : rx_vk_fail(d, r, what, err);
@@ -166,24 +164,10 @@ static rlx_status check_total(rx_device *d, uint64_t bytes, uint64_t largest, co
 
 /* ---- For the pools -------------------------------------------------------------------------- */
 
-static rlx_status create_block(rx_device *d, uint64_t bytes, const char *what, rx_block **out,
+static rlx_status create_block(rx_device *d, uint64_t bytes, const char *what, rx_block *out,
                                rlx_error *err)
 {
-    rx_block *b = rx_alloc(sizeof *b);
-    if (!b)
-        return rx_fail_memory(err, what, sizeof *b);
-    rlx_status st = rx_vk_block_create(d, RX_VK_KERNEL, bytes, what, b, err);
-    if (st == RLX_OK)
-        *out = b;
-    else
-        rx_free(b);
-    return st;
-}
-
-static void destroy_block(rx_device *d, rx_block *b)
-{
-    rx_vk_block_destroy(d, b);
-    rx_free(b);
+    return rx_vk_block_create(d, RX_VK_KERNEL, bytes, what, out, err);
 }
 
 static rlx_status wait_device(rx_device *d, rlx_error *err)
@@ -198,9 +182,10 @@ static rlx_status wait_device(rx_device *d, rlx_error *err)
 
 void rx_vk_memory_init(rx_device *d)
 {
-    d->memory = (rx_gpu_memory){.device = d, .max_block_bytes = d->gpu.max_block_bytes,
+    d->memory = (rx_gpu_memory){.device = d, .block_size = sizeof(rx_block),
+                                .max_block_bytes = d->gpu.max_block_bytes,
                                 .check = check_total, .create = create_block,
-                                .destroy = destroy_block, .upload = rx_vk_upload,
+                                .destroy = rx_vk_block_destroy, .upload = rx_vk_upload,
                                 .zero = rx_vk_zero,
                                 .finish_uploads = rx_vk_upload_finish, .wait = wait_device};
 }

@@ -5,11 +5,6 @@
 
 #include "webgpu/device.h"
 
-static uint64_t round_up(uint64_t bytes)
-{
-    return bytes ? (bytes + RX_GPU_ALIGN - 1) & ~(uint64_t)(RX_GPU_ALIGN - 1) : RX_GPU_ALIGN;
-}
-
 /* ---- Blocks --------------------------------------------------------------------------------- */
 
 static rlx_status check_size(const rx_device *d, uint64_t bytes, const char *what, rlx_error *err)
@@ -28,7 +23,7 @@ rlx_status rx_wg_block_create(rx_device *d, WGPUFlags usage, uint64_t bytes, con
     *out = (rx_block){0};
     if (bytes > UINT64_MAX / 2)
         return rx_fail_memory(err, what, bytes);
-    WGPUBufferDescriptor info = {.label = {"rlx", 3}, .usage = usage, .size = round_up(bytes)};
+    WGPUBufferDescriptor info = {.label = {"rlx", 3}, .usage = usage, .size = rx_gpu_room(bytes)};
     RLX_TRY(rx_wg_check(d, what, err));
     RLX_TRY(check_size(d, info.size, what, err));
     rx_wg_scope_begin(d);
@@ -63,29 +58,16 @@ static rlx_status check_total(rx_device *d, uint64_t total, uint64_t largest, co
     return check_size(d, largest, what, err);
 }
 
-static rlx_status create_block(rx_device *d, uint64_t bytes, const char *what, rx_block **out,
+static rlx_status create_block(rx_device *d, uint64_t bytes, const char *what, rx_block *out,
                                rlx_error *err)
 {
-    rx_block *b = rx_alloc(sizeof *b);
-    if (!b)
-        return rx_fail_memory(err, what, sizeof *b);
-    rlx_status st = rx_wg_block_create(d, RX_WG_KERNEL, bytes, what, b, err);
-    if (st == RLX_OK)
-        *out = b;
-    else
-        rx_free(b);
-    return st;
-}
-
-static void destroy_block(rx_device *d, rx_block *b)
-{
-    rx_wg_block_destroy(d, b);
-    rx_free(b);
+    return rx_wg_block_create(d, RX_WG_KERNEL, bytes, what, out, err);
 }
 
 void rx_wg_memory_init(rx_device *d)
 {
-    d->memory = (rx_gpu_memory){.device = d, .max_block_bytes = d->gpu.max_block_bytes,
+    d->memory = (rx_gpu_memory){.device = d, .block_size = sizeof(rx_block),
+                                .max_block_bytes = d->gpu.max_block_bytes,
                                 .check = check_total, .create = create_block,
-                                .destroy = destroy_block, .upload = rx_wg_upload};
+                                .destroy = rx_wg_block_destroy, .upload = rx_wg_upload};
 }

@@ -159,6 +159,21 @@ static void print_table(const rlx_device_info *list, size_t n, bool all)
     table_print(&t, 0);
 }
 
+/* Features and limits, and what the self-check of a GPU has found. */
+static void print_details(const rlx_device_info *list, size_t n, bool all)
+{
+    table t;
+    table_init(&t, "ll", "device|features and limits");
+    for (size_t i = 0; i < n; i++) {
+        if (!list[i].detail[0] || (list[i].is_test && !all))
+            continue;
+        table_styled(&t, TERM_BOLD, "%s", list[i].id);
+        table_cell(&t, "%s", list[i].detail);
+    }
+    putchar('\n');
+    table_print(&t, 2);
+}
+
 static void print_absent(void)
 {
     size_t n;
@@ -190,6 +205,7 @@ static int run_devices(void *record)
     } else {
         const bool all = o->all || o->common.device.n;
         print_table(list, n, all);
+        print_details(list, n, all);
         print_calibration(list, c, n, all);
         print_kernels(list, c, n);
         if (!o->common.device.n) {
@@ -219,7 +235,7 @@ const cli_command cmd_devices = {
     .record_bytes = sizeof(options),
     .details = "Lists the devices that can be opened now, and for each other backend why it has "
                "none.\nThe first column marks the one that \"auto\" opens.\n\n"
-               "The second table is what each device does: the rates of matrix products (f32, and\n"
+               "The last table is what each device does: the rates of matrix products (f32, and\n"
                "under policy fast) and of memory, the time of a step and of a run besides their\n"
                "work, the rates of inputs and outputs. Automatic choices go by these numbers.\n"
                "Below are kernel variants of GPUs that were measured to be faster there.",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The Vulkan device: what every device must do, what it tells of itself, too little memory.
- * Skipped where there is none. */
+/* The Vulkan device: what every device must do, what it tells of itself, too little memory,
+ * long work. Skipped where there is none. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -29,6 +30,47 @@ static void test_memory(void)
     rlx_graph_destroy(g);
 }
 
+/* Long work goes to the device in pieces, so that no watchdog finds one too long. */
+enum { SIDE = 512, PRODUCTS = 6 };
+static atomic_int n_pieces;
+
+static void find_pieces(void *user, rlx_log_level level, const char *text)
+{
+    (void)user, (void)level;
+    const char *at = strstr(text, "barriers in ");
+    if (at)
+        atomic_store(&n_pieces, atoi(at + strlen("barriers in ")));
+}
+
+static void test_pieces(void)
+{
+    static float twice[SIDE * SIDE], x[SIDE * SIDE], y[SIDE * SIDE];
+    rlx_device_info info;
+    rlx_graph *g = rlx_graph_create("long");
+    rlx_value w = rlx_param(g, "w", RLX_F32, 2, (rlx_dim[]){SIDE, SIDE});
+    rlx_value v = rlx_input(g, "x", RLX_F32, 2, (rlx_dim[]){SIDE, SIDE});
+    for (int i = 0; i < PRODUCTS; i++)
+        v = rlx_matmul(g, v, w);
+    rlx_output(g, "y", v);
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        twice[i] = i % (SIDE + 1) ? 0 : 2;
+        x[i] = (float)(i % 7);
+    }
+    rlx_set_log(find_pieces, NULL, RLX_LOG_DEBUG);
+    rlx_session *s = make_session(g);
+    CHECK_OK(rlx_session_set_param(s, "w", twice, sizeof twice, RLX_COPY, &err), &err);
+    rlx_tensor in = {"x", x, sizeof x}, out = {"y", y, sizeof y};
+    CHECK_OK(rlx_run(s, &in, 1, &out, 1, &err), &err);
+    rlx_set_log(NULL, NULL, RLX_LOG_OFF);
+    bool right = true;
+    for (int i = 0; i < SIDE * SIDE; i++)
+        right &= y[i] == x[i] * (1 << PRODUCTS);
+    CHECK(right);
+    rlx_device_get_info(device, &info);
+    CHECK(atomic_load(&n_pieces) >= (info.is_software ? 2 : 1));
+    rlx_session_destroy(s);
+}
+
 int main(void)
 {
     setenv("RLX_LIMITS", getenv("RLX_LIMITS") ? getenv("RLX_LIMITS") : "host=1", 1);
@@ -38,6 +80,7 @@ int main(void)
     }
     test_info();
     test_memory();
+    test_pieces();
     test_any_device();
     return check_done();
 }

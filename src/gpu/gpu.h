@@ -2,8 +2,9 @@
 /* What Vulkan and WebGPU share: how a step with known sizes becomes dispatches of kernels.
  *
  * A lowering function (rx_gpu_lower_*, one a family in gpu/lower_*.c) looks at the operands' sizes
- * and strides and adds dispatches. A backend calls it when dimensions are bound, records the
- * dispatches once with the barriers that their byte ranges need, and replays them. */
+ * and strides and adds dispatches. gpu/bind.c calls it when dimensions are bound and gives each
+ * binding its place; a backend records the dispatches once, with the barriers that their byte
+ * ranges need, and replays them. */
 #ifndef RX_GPU_GPU_H
 #define RX_GPU_GPU_H
 

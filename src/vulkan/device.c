@@ -49,9 +49,14 @@ static void make_list(gpu_list *l)
     VkPhysicalDevice handles[MAX_GPUS];
     uint32_t n = MAX_GPUS;
     VkResult r = vk->EnumeratePhysicalDevices(vk->handle, &n, handles);
-    if (r < VK_SUCCESS || !n) {
-        snprintf(l->reason, sizeof l->reason, "the Vulkan loader found no device (%s): "
-                 RX_VK_INSTALL_HINT, rx_vk_result_name(r));
+    if (r < VK_SUCCESS) {
+        snprintf(l->reason, sizeof l->reason, "the Vulkan loader listed no devices (%s): "
+                 RX_VK_DRIVER_HINT, rx_vk_result_name(r));
+        return;
+    }
+    if (!n) {
+        snprintf(l->reason, sizeof l->reason, "the Vulkan loader found no device: "
+                 RX_VK_INSTALL_HINT);
         return;
     }
     for (uint32_t i = 0; i < n; i++) {

@@ -130,6 +130,17 @@ static uint32_t instance_version(const rx_vk_instance *vk)
     return version < VK_API_VERSION_1_3 ? version : VK_API_VERSION_1_3;
 }
 
+static void listen_to_layer(const rx_vk_instance *vk,
+                            const VkDebugUtilsMessengerCreateInfoEXT *messages)
+{
+    PFN_vkCreateDebugUtilsMessengerEXT create =
+        (PFN_vkCreateDebugUtilsMessengerEXT)vk->GetInstanceProcAddr(
+            vk->handle, "vkCreateDebugUtilsMessengerEXT");
+    VkDebugUtilsMessengerEXT unused;
+    if (create)
+        create(vk->handle, messages, NULL, &unused);
+}
+
 static bool create_instance(rx_vk_instance *vk, char *reason)
 {
     static const char *const layers[] = {VALIDATION_LAYER};
@@ -168,19 +179,17 @@ static bool create_instance(rx_vk_instance *vk, char *reason)
     }
     PFN_vkCreateInstance create = (PFN_vkCreateInstance)global_function(vk, "vkCreateInstance");
     VkResult r = create ? create(&info, NULL, &vk->handle) : VK_ERROR_INITIALIZATION_FAILED;
-    if (r != VK_SUCCESS) {
-        snprintf(reason, 512, "the Vulkan loader found no driver (vkCreateInstance: %s): "
-                 RX_VK_INSTALL_HINT, rx_vk_result_name(r));
+    if (r == VK_ERROR_INCOMPATIBLE_DRIVER) {
+        snprintf(reason, 512, "the Vulkan loader found no driver: " RX_VK_INSTALL_HINT);
         return false;
     }
-    if (vk->validation) {
-        PFN_vkCreateDebugUtilsMessengerEXT listen =
-            (PFN_vkCreateDebugUtilsMessengerEXT)vk->GetInstanceProcAddr(
-                vk->handle, "vkCreateDebugUtilsMessengerEXT");
-        VkDebugUtilsMessengerEXT unused;
-        if (listen)
-            listen(vk->handle, &messages, NULL, &unused);
+    if (r != VK_SUCCESS) {
+        snprintf(reason, 512, "the Vulkan loader made no instance (%s): " RX_VK_DRIVER_HINT,
+                 rx_vk_result_name(r));
+        return false;
     }
+    if (vk->validation)
+        listen_to_layer(vk, &messages);
     return true;
 }
 

@@ -10,6 +10,8 @@
 #define RX_VK_INSTALL_HINT \
     "install a Vulkan driver (Debian: mesa-vulkan-drivers, or the one of the GPU's maker)"
 
+#define RX_VK_DRIVER_HINT "a driver is broken or out of memory; vulkaninfo may say more"
+
 /* X(name without vk) */
 #define RX_VK_INSTANCE_FUNCTIONS(X)                                                          \
     X(CreateDevice) X(EnumerateDeviceExtensionProperties) X(EnumeratePhysicalDevices)        \

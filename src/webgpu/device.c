@@ -443,7 +443,8 @@ rlx_status rx_wg_open(size_t index, const rlx_device_desc *desc, rx_device **out
     char reason[512];
     rx_wg_library *lib = rx_wg_library_get(reason);
     if (!lib || index >= l->n)
-        return rx_fail(err, RLX_NO_DEVICE, "there is no WebGPU device number %zu", index);
+        return rx_fail(err, RLX_NO_DEVICE, "there is no WebGPU device number %zu: there are %zu",
+                       index, l->n);
     rx_device *d = rx_alloc_zero(sizeof *d);
     if (!d)
         return rx_fail_memory(err, "the WebGPU device", sizeof *d);

@@ -14,6 +14,12 @@ function(rlx_vulkan_ops name every)
 endfunction()
 
 if(RLX_VULKAN AND RLX_VULKAN_HEADERS)
+    add_library(vulkan_fake_loader MODULE vulkan/fake_loader.c) # test_absent.sh
+    rlx_own_code(vulkan_fake_loader)
+    target_include_directories(vulkan_fake_loader PRIVATE "${RLX_VULKAN_HEADERS}")
+    set_target_properties(vulkan_fake_loader PROPERTIES
+        OUTPUT_NAME libvulkan PREFIX "" SUFFIX ".so.1" C_VISIBILITY_PRESET default
+        LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/vulkan/fake")
     foreach(program test_vulkan test_faults test_decoder)
         foreach(memory host device)
             set(name "vulkan/${program}-${memory}")

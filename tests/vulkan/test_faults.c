@@ -116,6 +116,28 @@ static void test_full(void)
     rlx_device_close(d);
 }
 
+/* A message of the validation layer fails the run during which it came, and only that. */
+static void test_validation(void)
+{
+    rlx_device *d = NULL;
+    rlx_session *s = NULL;
+    VkFence fence = VK_NULL_HANDLE;
+    CHECK_OK(rlx_device_open("vulkan", NULL, &d, &err), &err);
+    CHECK_OK(try_run(d, &s), &err);
+    const rx_vk_functions *vk = &d->device->vk;
+    VkFenceCreateInfo wrong = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO};
+    if (d->device->instance->validation) {
+        CHECK(vk->CreateFence(d->device->handle, &wrong, NULL, &fence) == VK_SUCCESS);
+        vk->DestroyFence(d->device->handle, fence, NULL);
+        CHECK_OK(rlx_session_submit(s, NULL, &err), &err);
+        CHECK_FAILS(rlx_session_wait(s, 0, -1, &err), RLX_INTERNAL, &err, "Vulkan validation: ");
+    }
+    CHECK_OK(rlx_session_submit(s, NULL, &err), &err);
+    CHECK_OK(rlx_session_wait(s, 0, -1, &err), &err);
+    rlx_session_destroy(s);
+    rlx_device_close(d);
+}
+
 /* ---- Each call of the driver fails ----------------------------------------------------------- */
 
 static atomic_long calls_left; /* the call that brings it to 0 fails */
@@ -329,6 +351,7 @@ int main(void)
     test_lost(false);
     test_lost(true);
     test_full();
+    test_validation();
     test_calls();
     test_cache();
     test_selfcheck();

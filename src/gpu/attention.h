@@ -33,6 +33,14 @@ void rx_attention_push(rx_gpu_dispatch *d, const rx_attention *a, uint64_t n_gro
 /* Bindings 0 to 7; out: the result or partial sums. */
 void rx_attention_bind(rx_gpu_dispatch *d, const rx_attention *a, rx_gpu_ref k, rx_gpu_ref v,
                        rx_gpu_ref out);
+/* True when a kernel cannot write the result itself: keys are split, words of the result belong to
+ * two rows, or there is no binding left for sinks. */
+bool rx_attention_needs_merge(const rx_attention *a, uint64_t n_splits);
+/* The bindings and push constants of a kernel whose last workgroup joins the n_splits parts of the
+ * keys; n_groups without splits, at most RX_ATTN_COUNTERS where there are some. */
+#define RX_ATTN_COUNTERS 1024
+void rx_attention_join(rx_gpu_build *b, rx_gpu_dispatch *d, const rx_attention *a,
+                       uint64_t n_groups, uint64_t n_splits);
 /* True when offset, strides of batch, head and sequence are multiples of `unit` and elements of a
  * head are neighbours. */
 bool rx_attention_is_aligned(const rx_view *v, int64_t unit);
@@ -40,5 +48,7 @@ bool rx_attention_is_aligned(const rx_view *v, int64_t unit);
 /* Adds the dispatches by cooperative matrices and returns true, or returns false when the device or
  * the shape is not for them. gpu/lower_attention_frag.c */
 bool rx_attention_frag(rx_gpu_build *b, const rx_attention *a);
+/* The same from k and v where they lie. gpu/lower_attention_plain.c */
+bool rx_attention_plain(rx_gpu_build *b, const rx_attention *a);
 
 #endif

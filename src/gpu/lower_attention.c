@@ -3,6 +3,8 @@
  *
  * Which kernel an attention gets, in order of preference:
  *   many rows, f16 or bf16   cooperative matrices, where they are: lower_attention_frag.c
+ *   short or few rows        cooperative matrices without a second form of k and v, where they
+ *                            are: lower_attention_plain.c
  *   few rows                 teams of lanes that read a key each, where lanes can shuffle
  *   any                      tiles through shared memory
  * Where workgroups are too few, the keys are split among more of them, which leave partial sums
@@ -177,9 +179,7 @@ static uint64_t count_splits(const rx_attention *a, uint64_t n_groups, int64_t l
     return n > 64 ? 64 : n ? n : 1;
 }
 
-/* A kernel writes the result itself unless keys are split, words of the result belong to two rows,
- * or it has no binding left for sinks. */
-static bool needs_merge(const rx_attention *a, uint64_t n_splits)
+bool rx_attention_needs_merge(const rx_attention *a, uint64_t n_splits)
 {
     bool odd = a->out->dtype != RLX_F32 && (a->value_size % 2 || rx_gpu_offset(a->out) % 2);
     return n_splits > 1 || odd || (a->sinks && a->pages);
@@ -217,7 +217,7 @@ static void add_merge(rx_gpu_build *b, const rx_attention *a, rx_gpu_ref partial
 static void finish_dispatch(rx_gpu_build *b, rx_gpu_dispatch *d, const rx_attention *a,
                             uint64_t n_groups, uint64_t n_splits)
 {
-    bool merge = needs_merge(a, n_splits);
+    bool merge = rx_attention_needs_merge(a, n_splits);
     rx_gpu_ref out = merge ? add_partial(b, a, n_splits) : RX_REF_OUT(0);
     rx_attention_bind(d, a, RX_REF_IN(RX_ATTN_K), RX_REF_IN(RX_ATTN_V), out);
     rx_attention_push(d, a, n_groups * n_splits, n_splits);
@@ -228,7 +228,6 @@ static void finish_dispatch(rx_gpu_build *b, rx_gpu_dispatch *d, const rx_attent
 /* ---- Few rows -------------------------------------------------------------------------------- */
 
 #define DECODE_ROWS 16
-#define MAX_COUNTERS 1024
 
 /* How attention_decode.comp is used: its specialisation constants, and its grid. */
 typedef struct decode {
@@ -325,7 +324,7 @@ static bool suits_decode(const rx_attention *a)
 static bool can_join(const rx_attention *a, const decode *s)
 {
     const rx_gpu_caps *caps = a->call->caps;
-    return s->n_splits > 1 && s->n_groups <= MAX_COUNTERS && !needs_merge(a, 1) &&
+    return s->n_splits > 1 && s->n_groups <= RX_ATTN_COUNTERS && !rx_attention_needs_merge(a, 1) &&
            caps->max_bindings >= 10 && rx_kernel_available(RX_K_attention_join, caps);
 }
 
@@ -337,15 +336,16 @@ static bool sees_many_keys(const rx_attention *a, const decode *s)
     return !a->lengths && (uint64_t)a->n_keys > 128 * s->n_splits;
 }
 
-static void finish_join(rx_gpu_build *b, rx_gpu_dispatch *d, const rx_attention *a,
-                        const decode *s)
+void rx_attention_join(rx_gpu_build *b, rx_gpu_dispatch *d, const rx_attention *a,
+                       uint64_t n_groups, uint64_t n_splits)
 {
-    static const uint32_t zeros[MAX_COUNTERS];
-    const uint64_t n_lines = (uint64_t)(a->n_batch * a->n_heads * a->n_queries) * s->n_splits;
+    static const uint32_t zeros[RX_ATTN_COUNTERS];
+    const uint64_t n_rows = (uint64_t)(a->n_batch * a->n_heads * a->n_queries);
+    const uint64_t n_lines = n_splits > 1 ? n_rows * n_splits : 1;
     rx_attention_bind(d, a, RX_REF_IN(RX_ATTN_K), RX_REF_IN(RX_ATTN_V), RX_REF_OUT(0));
     rx_gpu_bind(d, rx_gpu_scratch(b, n_lines * (uint64_t)(a->value_size + 4) * 4), true);
-    rx_gpu_bind(d, rx_gpu_add_table(b, zeros, s->n_groups * 4), true);
-    rx_attention_push(d, a, s->n_groups * s->n_splits, s->n_splits);
+    rx_gpu_bind(d, rx_gpu_add_table(b, zeros, n_splits > 1 ? n_groups * 4 : 4), true);
+    rx_attention_push(d, a, n_groups * n_splits, n_splits);
 }
 
 static bool add_decode(rx_gpu_build *b, const rx_attention *a)
@@ -359,7 +359,7 @@ static bool add_decode(rx_gpu_build *b, const rx_attention *a)
     rx_kernel k = !join ? RX_K_attention_decode
                   : s.halves ? RX_K_attention_join_halves : RX_K_attention_join;
     rx_gpu_dispatch *d = rx_gpu_add(b, k, s.local);
-    rx_attention_spec(d, a, join || needs_merge(a, s.n_splits));
+    rx_attention_spec(d, a, join || rx_attention_needs_merge(a, s.n_splits));
     const uint32_t spec[] = {s.rows, s.team, s.at_once, s.teams, s.per, s.join_rows,
                              s.share};
     for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
@@ -368,7 +368,7 @@ static bool add_decode(rx_gpu_build *b, const rx_attention *a)
     d->groups[1] = (uint32_t)(s.n_groups / (uint64_t)a->n_batch);
     d->groups[2] = (uint32_t)a->n_batch;
     if (join)
-        finish_join(b, d, a, &s);
+        rx_attention_join(b, d, a, s.n_groups, s.n_splits);
     else
         finish_dispatch(b, d, a, s.n_groups, s.n_splits);
     return true;
@@ -435,7 +435,7 @@ static void add_tiled(rx_gpu_build *b, const rx_attention *a, rx_gpu_ref partial
     uint64_t n_splits = a->keys ? 1 : count_splits(a, n_groups, 2 * TILE_KEYS);
     rx_kernel k = vector ? RX_K_attention_v4 : RX_K_attention;
     rx_gpu_dispatch *d = rx_gpu_add(b, k, t.bq * 4);
-    rx_attention_spec(d, a, a->keys || needs_merge(a, n_splits));
+    rx_attention_spec(d, a, a->keys || rx_attention_needs_merge(a, n_splits));
     const uint32_t spec[] = {(uint32_t)a->q->stride[3], (uint32_t)a->k->stride[3],
                              (uint32_t)a->v->stride[3], t.bq, t.dc, t.dvc};
     for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
@@ -475,7 +475,7 @@ rlx_status rx_gpu_lower_attention(rx_gpu_build *b, const rx_gpu_call *c)
     rx_attention a = make_attention(c);
     if (c->keys || (a.n_after && (a.desc->causal || a.desc->window)))
         return lower_cut(b, &a);
-    if (!rx_attention_frag(b, &a) && !add_decode(b, &a))
+    if (!rx_attention_frag(b, &a) && !rx_attention_plain(b, &a) && !add_decode(b, &a))
         add_tiled(b, &a, RX_REF_NONE);
     return b->status;
 }

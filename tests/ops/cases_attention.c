@@ -127,6 +127,18 @@ const char *const rx_cases_attention[] = {
     "f16[2,3,200,32], $M) {soft_cap=5}",
     "$P=1|16 : attention(f16[2,2,4,128], f16[40,$P,2,128], f16[40,$P,2,128], _, i32[2]:int(0,20), "
     "f32[4], i32[2,20]:int(0,40)) {layout=bshd, page=$P, window=9}",
+    "$T=f32|f16 $H=3|8|16 $D=64|128 : attention($T[2,$H,1,$D], f16[2,1,1100,$D], "
+    "f16[2,1,1100,$D], _, i32[2]:int(0,1101)) {causal=true}",
+    "attention(f32[1,8,3,128], f16[1,2,700,128], f16[1,2,700,128], bool[3,700]:bool(0.6)) "
+    "{causal=true, window=300, soft_cap=7}",
+
+    /* many short rows over few keys */
+    "$T=f32|f16 $D=32|64 $C=false|true : attention($T[2,40,4,$D], $T[2,70,2,$D], $T[2,70,2,$D]) "
+    "{layout=bshd, causal=$C}",
+    "$M=bool[2,1,40,70]:bool(0.6)|f32[40,70] : attention(f32[2,2,40,32], f32[2,1,70,32], "
+    "f32[2,1,70,32], $M) {soft_cap=5}",
+    "attention(f32[2,2,33,32], f32[2,2,99,32], f32[2,2,99,32], _, i32[2]:int(0,100), f32[2]) "
+    "{causal=true, window=20}",
 
     /* what is refused */
     "attention(f32[2,3,8], f32[2,5,8], f32[2,5,8]) !> rank 4",

@@ -18,10 +18,7 @@
  * rows at a time.
  *
  * Vectors have 16 bytes. HALVES: k and v have elements of 16 bits and vectors of 8 bytes, so that
- * lanes hold less and the code is short, which counts where a chain waits for few keys.
- *
- * JOIN: the workgroup that is the last to finish its part joins all parts of the rows and writes
- * the result; `counters` has a word for each K/V head and tile of rows, 0 before and after. */
+ * lanes hold less and the code is short, which counts where a chain waits for few keys. */
 #include "attention.glsl"
 
 layout(constant_id = 9) const uint R = 4;
@@ -29,8 +26,8 @@ layout(constant_id = 10) const uint TEAM = 16; /* power of two, R at least, the 
 layout(constant_id = 11) const uint T = 4;
 layout(constant_id = 12) const uint TEAMS = 16; /* local size / TEAM */
 layout(constant_id = 13) const uint PER = 1;    /* power of two; PER * TEAM is the subgroup */
-layout(constant_id = 14) const uint AT = 1;     /* a divisor of R */
-layout(constant_id = 15) const uint SHARE = 1;  /* lanes that join sums together, divides SLOTS */
+layout(constant_id = 14) const uint AT = 1;
+layout(constant_id = 15) const uint SHARE = 1;
 
 WORDS4(0, q);
 #ifdef HALVES
@@ -48,20 +45,9 @@ const uint E = TK == F32 ? 4u : 8u;
 const uint CK = (D / E + TEAM - 1u) / TEAM;     /* vectors of a key for a lane */
 const uint CV = (DV / E + TEAM - 1u) / TEAM;
 const uint H = E / 4u;
-const uint SLOTS = TEAMS / PER;
-const uint ITEMS = TEAM * PER / SHARE;          /* of a subgroup that joins */
-
-#ifdef JOIN
-/* Of each row and part: DV sums, then the maximum and the sum of weights in a vector. */
-layout(set = 0, binding = 8, std430) coherent buffer buffer_partial { uvec4 partial[]; };
-layout(set = 0, binding = 9, std430) coherent buffer buffer_counters { uint counters[]; };
-const uint LINE = DV / 4u + 1u;
-shared uint n_before;
-const uint PARTS = 4;
-#endif
-
-shared vec4 joined[SLOTS * AT * DV / 4u];       /* sums of rows from each subgroup */
-shared float tops[SLOTS * R], totals[SLOTS * R];
+const uint SLOTS = TEAMS / PER, LANES = TEAMS * TEAM;
+const uint ITEMS = TEAM * PER / SHARE;
+#include "attention_join.glsl"
 
 /* The row of lane t of a team: its low bits reversed; so is the way back. */
 uint row_of(uint t)
@@ -93,115 +79,6 @@ vec4 load_q(uint i)
     return unpack4(TQ, (i & 4u) == 0u ? w.xy : w.zw);
 }
 
-/* Four elements of the result, from an even one on. */
-void store4(uint i, vec4 y)
-{
-    if (TQ == F32) {
-        [[unroll]] for (uint e = 0u; e < 4u; e++)
-            o[i + e] = floatBitsToUint(y[e]);
-    } else {
-        o[i / 2u] = encode_f(TQ, y.x) | encode_f(TQ, y.y) << 16;
-        o[i / 2u + 1u] = encode_f(TQ, y.z) | encode_f(TQ, y.w) << 16;
-    }
-}
-
-struct Place {
-    uint batch, kv_head, row, n_rows, split;
-};
-
-/* Where the sums of a row over all keys go. */
-uint result_at(Place p)
-{
-    return o_at + p.batch * n_kv_heads * GROUP * count_queries() * DV +
-           (p.kv_head * GROUP + p.row % GROUP) * o_h + p.row / GROUP * o_s;
-}
-
-/* The number of a row among those of all batches. */
-uint line_of(Place p) { return (p.batch * n_kv_heads + p.kv_head) * p.n_rows + p.row; }
-
-/* Sums relative to a maximum. */
-struct Sums {
-    float top, total;
-    vec4 y;
-};
-
-void put_result(Place p, uint d, Sums a)
-{
-    store4(result_at(p) + d, a.y * row_factor(a.top, a.total, p.kv_head * GROUP + p.row % GROUP));
-}
-
-/* Sums d to d + 3 of a row. */
-void put_sums(Place p, uint d, Sums a)
-{
-    if (!PARTIAL) {
-        put_result(p, d, a);
-        return;
-    }
-    uint part = line_of(p) * n_splits + p.split;
-#ifdef JOIN
-    partial[part * LINE + d / 4u] = floatBitsToUint(a.y);
-    if (d == 0u)
-        partial[part * LINE + DV / 4u] = floatBitsToUint(vec4(a.top, a.total, 0.0, 0.0));
-#else
-    part *= DV + 2u;
-    [[unroll]] for (uint e = 0u; e < 4u; e++)
-        o[part + d + e] = floatBitsToUint(a.y[e]);
-    if (d == 0u) {
-        o[part + DV] = floatBitsToUint(a.top);
-        o[part + DV + 1u] = floatBitsToUint(a.total);
-    }
-#endif
-}
-
-/* Adds up what the lanes have that share an item. */
-void join_shares(inout Sums a)
-{
-    [[unroll]] for (uint bit = ITEMS; bit < ITEMS * SHARE; bit *= 2u) {
-        float most = max(a.top, subgroupShuffleXor(a.top, bit)), keep = exp2(a.top - most);
-        a = Sums(most, a.total * keep, a.y * keep);
-        a.total += subgroupShuffleXor(a.total, bit);
-        a.y += subgroupShuffleXor(a.y, bit);
-    }
-}
-
-#ifdef JOIN
-/* Sums d to d + 3 of a row from every SHARE-th part. Parts are read PARTS at a time: a loop of
- * single loads would wait for each. */
-Sums join_parts(Place p, uint d, uint share)
-{
-    uint at = line_of(p) * n_splits * LINE;
-    Sums all = Sums(NOTHING, 0.0, vec4(0.0));
-    for (uint s = share; s < n_splits; s += SHARE * PARTS) {
-        vec4 sums[PARTS];
-        vec2 stats[PARTS];
-        [[unroll]] for (uint i = 0u; i < PARTS; i++) { /* past the end: the last once more */
-            uint from = at + min(s + i * SHARE, n_splits - 1u) * LINE;
-            stats[i] = uintBitsToFloat(partial[from + DV / 4u].xy);
-            sums[i] = uintBitsToFloat(partial[from + d / 4u]);
-        }
-        float most = all.top;
-        [[unroll]] for (uint i = 0u; i < PARTS; i++)
-            most = max(most, stats[i].x);
-        float keep = exp2(all.top - most);
-        all = Sums(most, all.total * keep, all.y * keep);
-        [[unroll]] for (uint i = 0u; i < PARTS; i++) {
-            float w = s + i * SHARE < n_splits ? exp2(stats[i].x - most) : 0.0;
-            all.total += w * stats[i].y;
-            all.y += w * sums[i];
-        }
-    }
-    return all;
-}
-
-/* Of the workgroup, with the order of what it did to buffers. */
-void buffer_barrier()
-{
-    controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup,
-                   gl_StorageSemanticsBuffer | gl_StorageSemanticsShared,
-                   gl_SemanticsAcquireRelease);
-}
-#endif
-
 void main()
 {
     uint n_rows = count_queries() * GROUP, n_tiles = (n_rows + R - 1u) / R;
@@ -211,6 +88,7 @@ void main()
         row0 = kv_head % n_tiles * R;
         kv_head /= n_tiles;
     }
+    const Place place = Place(batch, kv_head, row0, n_rows, split);
     uint t0 = LANE % TEAM, team = LANE / TEAM;
     uint lane = gl_SubgroupInvocationID, base = lane - lane % TEAM;
     const int STEP = int(TEAMS * T);
@@ -334,8 +212,6 @@ void main()
             }
         }
     }
-    uint item = LANE / (ITEMS * SHARE) * ITEMS + LANE % ITEMS, share = LANE / ITEMS % SHARE;
-    const uint n_items = TEAMS * TEAM / SHARE; /* at a time */
     uint slot = team / PER;
     bool leads = team % PER == 0u;
     if (leads && t0 < R) {
@@ -351,41 +227,9 @@ void main()
                 joined[((slot * AT + c / (CV * H)) * DV + d) / 4u] = sum[r0 * CV * H + c];
         }
         barrier();
-        for (uint i0 = 0u; i0 < AT * DV / 4u; i0 += n_items) {
-            uint i = min(i0 + item, AT * DV / 4u - 1u), r = r0 + i * 4u / DV, out_row = row0 + r;
-            Sums all = Sums(NOTHING, 0.0, vec4(0.0));
-            [[unroll]] for (uint s = 0u; s < SLOTS; s += SHARE)
-                all.top = max(all.top, tops[(s + share) * R + r]);
-            [[unroll]] for (uint s = 0u; s < SLOTS; s += SHARE) {
-                float w = exp2(tops[(s + share) * R + r] - all.top);
-                all.total += totals[(s + share) * R + r] * w;
-                all.y += joined[(s + share) * AT * DV / 4u + i] * w;
-            }
-            join_shares(all);
-            if (share == 0u && i == i0 + item && out_row < n_rows)
-                put_sums(Place(batch, kv_head, out_row, n_rows, split), i * 4u % DV, all);
-        }
+        join_slots(place, r0);
     }
 #ifdef JOIN
-    uint counter = batch * gl_NumWorkGroups.y + gl_WorkGroupID.y;
-    buffer_barrier();
-    if (LANE == 0u) {
-        memoryBarrierBuffer();
-        n_before = atomicAdd(counters[counter], 1u);
-        memoryBarrierBuffer();
-    }
-    buffer_barrier();
-    if (n_before + 1u != n_splits)
-        return;
-    for (uint i0 = 0u; i0 < R * DV / 4u; i0 += n_items) {
-        uint i = min(i0 + item, R * DV / 4u - 1u), out_row = row0 + i * 4u / DV;
-        Place p = Place(batch, kv_head, min(out_row, n_rows - 1u), n_rows, 0u);
-        Sums all = join_parts(p, i * 4u % DV, share);
-        join_shares(all);
-        if (share == 0u && i == i0 + item && out_row < n_rows)
-            put_result(p, i * 4u % DV, all);
-    }
-    if (LANE == 0u)
-        counters[counter] = 0u;
+    join_splits(place);
 #endif
 }

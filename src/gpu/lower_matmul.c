@@ -383,18 +383,35 @@ typedef struct gemv_ids {
     size_t in;
 } gemv_ids;
 
+/* Rows of b that an invocation of gemv.comp asks for at once, where b is read along n in whole
+ * loads: enough of them for `slices` parts of k, in as many registers as there are. */
+static uint32_t pick_steps(const rx_product *p, uint32_t slices)
+{
+    bool wide = p->a_k == 1 && is_aligned(p, p->a_at, p->m > 1 ? p->a_m : 0, p->a, 4);
+    uint32_t steps = p->m <= 2 ? 8 : 4;
+    while (steps > 4 && (p->k % steps || p->k < (int64_t)2 * steps * slices))
+        steps /= 2;
+    return wide && p->k % steps == 0 && p->k >= (int64_t)steps * slices ? steps : 1;
+}
+
 /* b is read along n, in loads of `per` elements or one by one. */
 static void shape_kn(const rx_product *p, bool vector, uint32_t per, rx_gpu_dispatch *d)
 {
-    bool soft = p->call->caps->is_software;
-    uint32_t local = soft ? 32 : p->call->caps->max_invocations < 256 ? 128 : 256;
-    uint32_t each = vector ? per : 1;
-    /* A team reads one line of the cache or more; fewer columns when they are few in all. */
-    uint32_t team = soft ? 4 : vector ? 8 : 32;
-    if (!soft && vector && p->n * rx_product_batches(p) <= 16384)
-        team = 4;
-    const uint32_t *knob = rx_gpu_knob(p->call->caps, RX_KNOB_GEMV_LINE);
-    if (knob && vector && knob[0] <= p->call->caps->max_invocations) {
+    const rx_gpu_caps *caps = p->call->caps;
+    bool soft = caps->is_software;
+    int64_t n = p->n * rx_product_batches(p);
+    uint32_t each = vector ? per : 1, units = caps->compute_units ? caps->compute_units : 32;
+    /* A team reads one line of the cache or more. Few workgroups are larger, as far as registers
+     * for their sums and rows of b to read go. */
+    uint32_t team = soft ? 4 : !vector ? 32 : n < 8192 ? 8 : 16;
+    uint32_t local = soft ? 32 : !vector || p->m > 2 ? 256 : 512;
+    if (local == 512 && p->m == 1 && 2 * n < (int64_t)units * team * each)
+        local = 1024;
+    while (local > caps->max_invocations || local * each * 4 > caps->max_shared_bytes ||
+           (local > 64 && local / team > p->k))
+        local /= 2;
+    const uint32_t *knob = rx_gpu_knob(caps, RX_KNOB_GEMV_LINE);
+    if (knob && vector && knob[0] <= caps->max_invocations) {
         local = knob[0];
         team = knob[1];
     }
@@ -403,6 +420,7 @@ static void shape_kn(const rx_product *p, bool vector, uint32_t per, rx_gpu_disp
     rx_gpu_spec(d, team * each);
     rx_gpu_spec(d, team);
     rx_gpu_spec(d, local);
+    rx_gpu_spec(d, vector ? pick_steps(p, local / team) : 1);
 }
 
 /* b is read along k. Shared memory holds a number for each row, column and member of a team. */
@@ -410,7 +428,7 @@ static void shape_nk(const rx_product *p, uint32_t per, rx_gpu_dispatch *d)
 {
     bool soft = p->call->caps->is_software;
     uint32_t local = soft ? 16 : p->m <= 2 ? 256 : p->m <= 4 ? 128 : 64;
-    uint32_t cols = 4;
+    uint32_t cols = !soft && p->m == 1 && p->n * rx_product_batches(p) >= 4096 ? 8 : 4;
     const uint32_t *knob = rx_gpu_knob(p->call->caps, RX_KNOB_GEMV);
     if (knob && p->m <= 2) {
         local = knob[0];

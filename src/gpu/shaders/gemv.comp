@@ -8,7 +8,9 @@
  * Plain: b is read along k, [n, k]. TEAM invocations split k and share EACH columns and all rows;
  * their sums are joined in shared memory.
  * KN: b is read along n, [k, n]. TEAM neighbours read PER columns each, the workgroup is as many
- * slices of k as it has teams, and the sums of the slices are joined row by row.
+ * slices of k as it has teams, and the sums of the slices are joined row by row. A slice is STEPS
+ * rows of b at a time, which divides k, so that as many loads are on their way; more than one needs
+ * four elements of a in a load.
  *
  * V4: one load is PER = 4 (f32) or 8 (f16, bf16) aligned elements of b, and of a unless KN; else
  * one element with any strides (PER == 1). */
@@ -20,6 +22,7 @@ layout(constant_id = 10) const uint ROWS = 1;
 layout(constant_id = 11) const uint COLS = 4;
 layout(constant_id = 12) const uint TEAM = 32;
 layout(constant_id = 13) const uint THREADS = 64; /* the local size again */
+layout(constant_id = 14) const uint STEPS = 1;    /* KN, V4: 1, 4 or 8 */
 
 TENSOR(5, ids)
 layout(set = 0, binding = 6, std430) buffer buffer_flags { uint flags[]; };
@@ -31,7 +34,7 @@ WORDS4(1, b);
 #define PER 1u
 TENSOR(1, b)
 #endif
-#if defined(V4) && !defined(KN)
+#ifdef V4
 WORDS4(0, a);
 #else
 TENSOR(0, a)
@@ -51,13 +54,19 @@ vec4 high4(uint t, uvec4 w)
     return low4(t, uvec4(w.zw, 0u, 0u));
 }
 
-#if defined(V4) && !defined(KN)
+#ifdef V4
 /* Four elements of a, whose type may be another one than that of b. */
 vec4 x_four(uint i)
 {
     if (TA == F32)
         return uintBitsToFloat(a[i >> 2]);
     return (i & 4u) == 0u ? low4(TA, a[i >> 3]) : high4(TA, a[i >> 3]);
+}
+
+float x_one(uint i)
+{
+    uint word = TA == F32 ? i : i >> 1, w = a[word >> 2][word & 3u];
+    return low4(TA, uvec4(TA == F32 ? w : w >> (i & 1u) * 16u, 0u, 0u, 0u)).x;
 }
 #endif
 
@@ -96,31 +105,49 @@ void main()
     [[unroll]] for (uint i = 0u; i < ROWS * per; i++)
         sum[i] = 0.0;
     uint end = exists && col < n ? k : 0u;
-    for (uint kk = slice; kk < end; kk += slices) {
-        uint i = at.b + kk * b_k + col * b_n;
 #ifdef V4
-        uvec4 w = b[i / PER];
-        vec4 lo = low4(TB, w), hi = high4(TB, w);
+    for (uint kk = slice * STEPS; kk < end; kk += slices * STEPS) {
+        uvec4 w[STEPS];
+        [[unroll]] for (uint j = 0u; j < STEPS; j++)
+            w[j] = b[(at.b + (kk + j) * b_k + col) / PER];
         [[unroll]] for (uint r = 0u; r < ROWS; r++) {
-            float x = load_f_a(TA, at.a + r * a_m + kk * a_k);
-            [[unroll]] for (uint j = 0u; j < per; j++)
-                sum[r * per + j] = fma(x, j < 4u ? lo[j & 3u] : hi[j & 3u], sum[r * per + j]);
+            uint i = at.a + r * a_m + kk * a_k;
+            vec4 x;
+            [[unroll]] for (uint j = 0u; j < STEPS; j++) {
+                if (j % 4u == 0u)
+                    x = STEPS == 1u ? vec4(x_one(i)) : x_four(i + j);
+                vec4 lo = low4(TB, w[j]), hi = high4(TB, w[j]);
+                [[unroll]] for (uint e = 0u; e < per; e++)
+                    sum[r * per + e] = fma(x[j % 4u], e < 4u ? lo[e & 3u] : hi[e & 3u],
+                                           sum[r * per + e]);
+            }
         }
+    }
 #else
-        float w = load_f_b(TB, i);
+    for (uint kk = slice; kk < end; kk += slices) {
+        float w = load_f_b(TB, at.b + kk * b_k + col * b_n);
         [[unroll]] for (uint r = 0u; r < ROWS; r++)
             sum[r] = fma(load_f_a(TA, at.a + r * a_m + kk * a_k), w, sum[r]);
-#endif
     }
+#endif
 
+    const uint some = max(slices * COLS / THREADS, 1u); /* slices that one invocation joins first */
     [[unroll]] for (uint r = 0u; r < ROWS; r++) {
         barrier();
         [[unroll]] for (uint j = 0u; j < per; j++)
             parts[slice * COLS + side * per + j] = sum[r * per + j];
         barrier();
+        uint own = LANE / COLS * some * COLS + LANE % COLS;
+        if (LANE / COLS * some < slices) {
+            float v = 0.0;
+            for (uint s = 0u; s < some; s++)
+                v += parts[own + s * COLS];
+            parts[own] = v;
+        }
+        barrier();
         if (exists && LANE < COLS / 4u) {
             vec4 v = vec4(0.0);
-            for (uint s = 0u; s < slices; s++)
+            for (uint s = 0u; s < slices; s += some)
                 for (uint j = 0u; j < 4u; j++)
                     v[j] += parts[s * COLS + LANE * 4u + j];
             if (first + LANE * 4u < n)
@@ -174,10 +201,14 @@ void main()
     [[unroll]] for (uint i = 0u; i < ROWS * EACH; i++)
         parts[(i / EACH * COLS + team * EACH + i % EACH) * TEAM + member] = sum[i];
     barrier();
-    for (uint half_ = TEAM / 2u; half_ > 0u; half_ /= 2u) {
-        for (uint i = LANE; i < ROWS * COLS * half_; i += THREADS) {
-            uint p = i / half_ * TEAM + i % half_;
-            parts[p] += parts[p + half_];
+    for (uint width = TEAM, left; width > 1u; width = left) { /* 16 at a time */
+        left = max(width / 16u, 1u);
+        for (uint i = LANE; i < ROWS * COLS * left; i += THREADS) {
+            uint p = i / left * TEAM + i % left;
+            float v = 0.0;
+            for (uint j = 0u; j < width; j += left)
+                v += parts[p + j];
+            parts[p] = v;
         }
         barrier();
     }

@@ -123,14 +123,26 @@ static dot_shape pick_shape(const rx_product *p, uint32_t n_tiles)
     return (dot_shape){2 * THREADS, split, p->n >= MANY ? 2 : 1};
 }
 
+#define WEIGHT_ADDRESS 11 /* words b_n and b_k of product.glsl, which this kernel does not need */
+
+static rx_gpu_dispatch *add_kernel(rx_gpu_build *b, const rx_product *p, uint32_t threads)
+{
+    bool bytes = p->b_type == RLX_Q8_0, at = rx_kernel_available(RX_K_dot_gemv_at, p->call->caps);
+    static const rx_kernel kernels[2][2] = {{RX_K_dot_gemv, RX_K_dot_gemv_at},
+                                            {RX_K_dot_gemv_bytes, RX_K_dot_gemv_bytes_at}};
+    rx_gpu_dispatch *d = rx_gpu_add(b, kernels[bytes][at], threads);
+    if (at)
+        rx_gpu_push_address(d, 1, WEIGHT_ADDRESS);
+    return d;
+}
+
 /* p has as many rows as shared memory holds. */
 static void add_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids, rx_gpu_ref tiles)
 {
     const rx_gpu_caps *caps = p->call->caps;
     uint32_t n_blocks = (uint32_t)(p->k / 32), n_tiles = (n_blocks + 31) / 32;
     dot_shape s = pick_shape(p, n_tiles);
-    rx_kernel k = p->b_type == RLX_Q8_0 ? RX_K_dot_gemv_bytes : RX_K_dot_gemv;
-    rx_gpu_dispatch *d = rx_gpu_add(b, k, s.threads);
+    rx_gpu_dispatch *d = add_kernel(b, p, s.threads);
     rx_product_bind(d, p, p->a_ref, tiles);
     rx_gpu_bind(d, ids ? RX_REF_IN(2) : RX_REF_NONE, false);
     rx_gpu_bind(d, ids ? RX_REF_FLAGS : RX_REF_NONE, ids != NULL);

@@ -5,10 +5,19 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
+#ifdef ADDRESS
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_buffer_reference_uvec2 : require
+#extension GL_KHR_shader_subgroup_ballot : require
+#endif
 /* Product of ROWS rows (few) with a quantised weight [n, k] by dots of 8-bit integers: product.glsl
  * says what is computed, tile4.glsl how the weight lies. x is rounded to 16 bits with a scale for
  * each 32 elements, as 256 times a signed byte plus another: 8 bits alone lose too much where a few
  * elements are large. With TIDS a batch is one row and its weight is one of a bank.
+ *
+ * Elements 0 to 15 and 16 to 31 of a block of 4 bits share bytes. The byte as it is, low + 16 high,
+ * is multiplied by x1 / 16 (of the upper elements), and its low half by x0 - x1 / 16: together that
+ * is low x0 + high x1, and the high half need not be taken out. So x0 - x1 / 16 and x1 are rounded.
  *
  * Subgroups have 32 lanes. KS of them share a group of four columns: each takes every KS-th tile,
  * so that neighbours read one stretch of memory. The grid is (workgroups that stay, batches); a
@@ -16,6 +25,9 @@
  * are used: one tile is always on its way, in few registers, so that workgroups of the next
  * dispatch find room beside those of this one. x lies in shared memory; partial sums of split
  * groups wait there and are joined BATCH at a time.
+ *
+ * ADDRESS: the weight is read by its address, in the words b_n and b_k, from places that are the
+ * same for a subgroup but for the lane: fewer instructions than through the binding.
  *
  * FOLD: x is made of what is read, a norm over its mean square times gamma (1) or a product (2).
  * The norm's factor is one for a row, so it multiplies the sums and not x. */
@@ -31,8 +43,17 @@ layout(constant_id = 13) const uint TIDS = 0;
 layout(constant_id = 14) const uint FOLD = 0;
 
 WORDS4(0, a);
+#ifdef ADDRESS
+layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly buffer Vectors {
+    uvec4 v[];
+};
+layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer Pairs {
+    uvec2 v[];
+};
+#else
 WORDS4(1, weights);
 layout(set = 0, binding = 1, std430) buffer buffer_pairs { uvec2 pairs[]; }; /* the same */
+#endif
 TENSOR(5, ids)
 layout(set = 0, binding = 6, std430) buffer buffer_flags { uint flags[]; };
 WORDS4(7, other); /* gamma, or the second factor: f32 */
@@ -47,8 +68,8 @@ const uint BATCH = 512 / SUBGROUPS / ROWS; /* THREADS <= 1024, ROWS <= 16 */
 const uint STRETCHES = (NB + 7) / 8; /* of 8 blocks: what a subgroup rounds at once */
 
 shared uvec4 sx[ROWS * NB * 4]; /* [row][half][upper, lower bytes][block] */
-shared float sd[ROWS * NB];     /* scale of a block of x */
-shared ivec2 ss[ROWS * NB];     /* sums of the rounded elements of its halves */
+shared vec2 sd[ROWS * NB];      /* scale of a block of x, and what its dots are short of */
+shared float se[TB == Q6_K ? ROWS * NB : 1]; /* the latter of its second half */
 shared vec4 parts[SUBGROUPS * BATCH * ROWS];
 shared float squares[FOLD == 1 ? ROWS * STRETCHES : 1];
 
@@ -57,6 +78,12 @@ const float MOST = 32639.0;     /* 127 * 256 + 127 */
 const float SHIFT = 12582912.0; /* 3 * 2^22: added, the lower bits are those of a whole number */
 
 int dot4(uint p, uint q) { return dotPacked4x8EXT(int(p), int(q)); }
+
+/* Blocks of 4 bits: the dots come out 16 times too large. */
+bool is_raised(uint t) { return t == Q4_0 || t == Q4_1 || t == Q4_K; }
+bool has_low(uint t) { return has_minima(t) || t == Q4_K || t == Q5_K; }
+/* The stored numbers are this much too large. */
+float offset_of(uint t) { return t == Q4_0 ? 8.0 : t == Q5_0 ? 16.0 : t == Q6_K ? 32.0 : 0.0; }
 
 /* ---- x --------------------------------------------------------------------------------------- */
 
@@ -110,7 +137,8 @@ uint low_bytes(uvec4 v)
     return v.x & 0xffu | (v.y & 0xffu) << 8 | (v.z & 0xffu) << 16 | v.w << 24;
 }
 
-/* Four neighbours hold a block. */
+/* Four neighbours hold a block. With it goes the sum of what was rounded, for minima, or times the
+ * offset of the stored numbers. */
 void round_stretch(in Stretch v, uint e)
 {
     uint r = e / STRETCHES, block = e % STRETCHES * 8u + SIDE / 4u, part = SIDE & 3u;
@@ -120,6 +148,11 @@ void round_stretch(in Stretch v, uint e)
             squares[e] = sum;
     }
     vec4 x0 = FOLD == 0u ? v.x0 : v.x0 * v.by0, x1 = FOLD == 0u ? v.x1 : v.x1 * v.by1;
+    if (is_raised(TB)) {
+        float by = part < 2u ? -0.0625 : 0.0;
+        x0 = fma(subgroupShuffleXor(x0, 2u), vec4(by), x0);
+        x1 = fma(subgroupShuffleXor(x1, 2u), vec4(by), x1);
+    }
     float top = max(largest(x0), largest(x1));
     top = max(top, subgroupShuffleXor(top, 1u));
     top = max(top, subgroupShuffleXor(top, 2u));
@@ -131,16 +164,22 @@ void round_stretch(in Stretch v, uint e)
     int sum = 256 * (dot4(upper.x, ones) + dot4(upper.y, ones)) + dot4(lower.x, ones) +
               dot4(lower.y, ones);
     sum += subgroupShuffleXor(sum, 1u);
+    if (is_raised(TB))
+        sum *= part < 2u ? 16 : 17;
+    int upper_sum = subgroupShuffleXor(sum, 2u);
+    float d = top / MOST * (is_raised(TB) ? 0.0625 : 1.0);
+    float each = d * (has_low(TB) ? 1.0 : -offset_of(TB));
     if (NB % 8u == 0u || block < NB) {
         uint at = (r * 4u + part / 2u * 2u) * NB + block, j = (part & 1u) * 2u;
         sx[at][j] = upper.x;
         sx[at][j + 1u] = upper.y;
         sx[at + NB][j] = lower.x;
         sx[at + NB][j + 1u] = lower.y;
-        if ((part & 1u) == 0u)
-            ss[r * NB + block][part / 2u] = sum;
-        if (part == 0u)
-            sd[r * NB + block] = top / MOST;
+        if (part == 0u) {
+            sd[r * NB + block] = vec2(d, each * float(TB == Q6_K ? sum : sum + upper_sum));
+            if (TB == Q6_K)
+                se[r * NB + block] = each * float(upper_sum);
+        }
     }
 }
 
@@ -171,9 +210,6 @@ float norm_factor(uint r)
 
 /* ---- Tiles ----------------------------------------------------------------------------------- */
 
-/* Elements 16 to 31 of 4 bits stay where they are, 16 times too large: a shift less. */
-bool is_raised(uint t) { return t == Q4_0 || t == Q4_1 || t == Q4_K; }
-
 struct Scales {
     uvec4 scales, supers;
 };
@@ -184,26 +220,43 @@ struct Tile {
 };
 
 #ifdef BYTES /* q8_0 */
-uvec4 load_quants(uint at, uint c, uint h) { return weights[at + SIDE + (c * 2u + h) * 32u]; }
+#define COLUMN(c, h) (((c) * 2u + (h)) * 32u)
 #else
-uvec4 load_quants(uint at, uint c, uint h) { return weights[at + SIDE + c * 32u]; }
+#define COLUMN(c, h) ((c) * 32u)
 #endif
 
-uvec4 load_high(uint at, uint i) { return weights[at + SIDE + 4u * tile_quants(TB) + i * 32u]; }
+#ifdef ADDRESS
+uvec2 address(uint at)
+{
+    uint carry, low = uaddCarry(b_n, at << 4, carry);
+    return uvec2(low, b_k + carry);
+}
+uvec4 load_vector(uint at, uint i) { return Vectors(address(at)).v[i]; }
+uvec2 load_pair(uint at, uint i) { return Pairs(address(at)).v[i]; }
+#else
+uvec4 load_vector(uint at, uint i) { return weights[at + i]; }
+uvec2 load_pair(uint at, uint i) { return pairs[at * 2u + i]; }
+#endif
+
+uvec4 load_quants(uint at, uint c, uint h) { return load_vector(at, SIDE + COLUMN(c, h)); }
+
+uvec4 load_high(uint at, uint i)
+{
+    return load_vector(at, SIDE + 4u * tile_quants(TB) + i * 32u);
+}
 
 Scales load_scales(uint at)
 {
     Scales s;
-    at += 4u * tile_quants(TB) + tile_high(TB);
+    const uint first = 4u * tile_quants(TB) + tile_high(TB), supers = first + tile_scales(TB);
     if (has_minima(TB))
-        s.scales = weights[at + SIDE];
+        s.scales = load_vector(at, SIDE + first);
     else
-        s.scales.xy = pairs[at * 2u + SIDE];
-    at += tile_scales(TB);
+        s.scales.xy = load_pair(at, SIDE + first * 2u);
     if (TB == Q6_K)
-        s.supers.xy = pairs[at * 2u + SIDE / 8u];
+        s.supers.xy = load_pair(at, SIDE / 8u + supers * 2u);
     else if (has_supers(TB))
-        s.supers = weights[at + SIDE / 8u];
+        s.supers = load_vector(at, SIDE / 8u + supers);
     return s;
 }
 
@@ -218,7 +271,8 @@ Tile load_tile(uint at)
     return t;
 }
 
-/* Half h of the stored numbers of column c as bytes: elements 16 h to 16 h + 15. */
+/* Half h of the stored numbers of column c as bytes: elements 16 h to 16 h + 15, or both halves in
+ * a byte where they are raised and h is 1. */
 uvec4 unpack_half(in Tile t, uint c, uint h)
 {
 #ifdef BYTES
@@ -227,9 +281,8 @@ uvec4 unpack_half(in Tile t, uint c, uint h)
     const uvec4 by = uvec4(0u, 1u, 2u, 3u);
     uvec4 v = t.quants[c];
     if (is_raised(TB))
-        v &= 0x0f0f0f0fu << 4u * h;
-    else
-        v = v >> 4u * h & 0x0f0f0f0fu;
+        return h == 0u ? v & 0x0f0f0f0fu : v;
+    v = v >> 4u * h & 0x0f0f0f0fu;
     if (TB == Q6_K) {
         uvec2 two = (c & 1u) == 0u ? t.high[c >> 1].xy : t.high[c >> 1].zw;
         v |= uvec4(h == 0u ? two.x : two.y) >> by * 2u << 4 & 0x30303030u;
@@ -243,7 +296,7 @@ uvec4 unpack_half(in Tile t, uint c, uint h)
 #ifdef BYTES
 int dot_word(uint q, uint x) { return dot4(q, x); }
 #else
-int dot_word(uint q, uint x) { return dotPacked4x8EXT(q, int(x)); } /* q up to 240: unsigned */
+int dot_word(uint q, uint x) { return dotPacked4x8EXT(q, int(x)); } /* q up to 255: unsigned */
 #endif
 
 int dot16(uvec4 q, uvec4 x, int sum)
@@ -253,11 +306,6 @@ int dot16(uvec4 q, uvec4 x, int sum)
     sum += dot_word(q.z, x.z);
     return sum + dot_word(q.w, x.w);
 }
-
-bool has_low(uint t) { return has_minima(t) || t == Q4_K || t == Q5_K; }
-
-/* The stored numbers are this much too large. */
-int offset_of(uint t) { return t == Q4_0 ? 8 : t == Q5_0 ? 16 : t == Q6_K ? 32 : 0; }
 
 float half_of(uvec4 s, uint c)
 {
@@ -289,37 +337,8 @@ int dot_half(uvec4 v, uint h, uint at, int sum)
     return dot16(v, sx[at + (h * 2u + 1u) * NB], 256 * dot16(v, sx[at + h * 2u * NB], 0) + sum);
 }
 
-#define STEP 1 /* columns at a time */
-
-/* Adds half h of columns c on. The halves of a block have one scale, so that their dots make one
- * number, but for q6_k, and where several rows leave no registers for it. */
-void add_half(in uvec4 v[STEP], in Scales s, uint c, uint h, uint block, inout ivec4 both,
-              inout vec4 sum[ROWS])
-{
-    const int raise = is_raised(TB) ? 16 : 1, offset = offset_of(TB);
-    [[unroll]] for (uint r = 0u; r < ROWS; r++) {
-        uint at = r * 4u * NB + block;
-        float d = sd[r * NB + block];
-        ivec2 w = ss[r * NB + block];
-        [[unroll]] for (uint j = 0u; j < STEP; j++) {
-            vec2 scale = scale_of(s, c + j, h);
-            if (TB == Q6_K || ROWS > 1u) {
-                int by = h == 0u ? 1 : raise;
-                int one = dot_half(v[j], h, at, -by * offset * w[h]);
-                sum[r][c + j] += scale.x * (d * (by == 1 ? 1.0 : 0.0625)) * float(one);
-            } else if (h == 0u) {
-                both[c + j] = raise * dot_half(v[j], h, at, -offset * (w.x + w.y));
-            } else {
-                both[c + j] = dot_half(v[j], h, at, both[c + j]);
-                sum[r][c + j] += scale.x * (d * (raise == 1 ? 1.0 : 0.0625)) * float(both[c + j]);
-            }
-            if (h == 1u && has_low(TB))
-                sum[r][c + j] += scale.y * (d * float(w.x + w.y));
-        }
-    }
-}
-
 /* Adds the products of the tile at `here` and replaces it by the one at `ahead`, part by part. */
+#ifdef BYTES
 void add_tile(inout Tile t, uint block, uint here, bool is, uint ahead, bool more,
               inout vec4 sum[ROWS])
 {
@@ -328,23 +347,59 @@ void add_tile(inout Tile t, uint block, uint here, bool is, uint ahead, bool mor
     if (more)
         t.scales = load_scales(ahead);
     [[unroll]] for (uint h = 0u; h < 2u; h++)
-        [[unroll]] for (uint c = 0u; c < 4u; c += STEP) {
-            uvec4 v[STEP];
-            [[unroll]] for (uint j = 0u; j < STEP; j++) {
-                v[j] = unpack_half(t, c + j, h);
-#ifdef BYTES
-                if (h == 0u && is)
-                    t.quants[c + j] = load_quants(here, c + j, 1u);
-#endif
-                if (h == 1u && more)
-                    t.quants[c + j] = load_quants(ahead, c + j, 0u);
+        [[unroll]] for (uint c = 0u; c < 4u; c++) {
+            uvec4 v = t.quants[c];
+            if (h == 0u && is)
+                t.quants[c] = load_quants(here, c, 1u);
+            if (h == 1u && more)
+                t.quants[c] = load_quants(ahead, c, 0u);
+            float scale = scale_of(s, c, h).x;
+            [[unroll]] for (uint r = 0u; r < ROWS; r++) {
+                int one = dot_half(v, h, r * 4u * NB + block, ROWS > 1u || h == 0u ? 0 : both[c]);
+                both[c] = one; /* several rows leave no registers for it */
+                if (ROWS > 1u || h == 1u)
+                    sum[r][c] += scale * (sd[r * NB + block].x * float(one));
             }
-            add_half(v, s, c, h, block, both, sum);
         }
+}
+#else
+void add_tile(inout Tile t, uint block, uint here, bool is, uint ahead, bool more,
+              inout vec4 sum[ROWS])
+{
+    const int raise = is_raised(TB) ? 16 : 1;
+    vec4 by[2]; /* scales: q6_k has two */
+    [[unroll]] for (uint c = 0u; c < 4u; c++) {
+        vec2 scale = scale_of(t.scales, c, 0u);
+        by[0][c] = scale.x;
+        by[1][c] = TB == Q6_K ? scale_of(t.scales, c, 1u).x : 0.0;
+        if (has_low(TB))
+            [[unroll]] for (uint r = 0u; r < ROWS; r++)
+                sum[r][c] += scale.y * sd[r * NB + block].y;
+    }
+    if (more)
+        t.scales = load_scales(ahead);
+    [[unroll]] for (uint c = 0u; c < 4u; c++) {
+        uvec4 lo = unpack_half(t, c, 0u), hi = unpack_half(t, c, 1u);
+        if (more)
+            t.quants[c] = load_quants(ahead, c, 0u);
+        [[unroll]] for (uint r = 0u; r < ROWS; r++) {
+            uint at = r * 4u * NB + block;
+            vec2 d = sd[r * NB + block];
+            if (TB == Q6_K) {
+                sum[r][c] += by[0][c] * fma(float(dot_half(lo, 0u, at, 0)), d.x, d.y);
+                d.y = se[r * NB + block];
+                sum[r][c] += by[1][c] * fma(float(dot_half(hi, 1u, at, 0)), d.x, d.y);
+            } else {
+                float both = float(dot_half(hi, 1u, at, raise * dot_half(lo, 0u, at, 0)));
+                sum[r][c] += by[0][c] * (offset_of(TB) != 0.0 ? fma(both, d.x, d.y) : both * d.x);
+            }
+        }
+    }
     if (more)
         [[unroll]] for (uint i = 0u; i < tile_high(TB) / 32u; i++)
             t.high[i] = load_high(ahead, i);
 }
+#endif
 
 /* Sums over the subgroup; lanes 0, 8, 16 and 24 get those of x, y, z and w. */
 float sum_lanes(vec4 v)
@@ -396,8 +451,13 @@ void join(uint first, uint items, uint stride, Batch at)
 
 void main()
 {
-    uint groups = (n + 3u) / 4u, split = gl_SubgroupID % KS, stride = gl_NumWorkGroups.x * SETS;
-    uint start = gl_WorkGroupID.x * SETS, group = start + gl_SubgroupID / KS;
+#ifdef ADDRESS
+    uint own = subgroupBroadcastFirst(gl_SubgroupID); /* drivers see that it is one number */
+#else
+    uint own = gl_SubgroupID;
+#endif
+    uint groups = (n + 3u) / 4u, split = own % KS, stride = gl_NumWorkGroups.x * SETS;
+    uint start = gl_WorkGroupID.x * SETS, group = start + own / KS;
     Batch at = find_matrices(gl_WorkGroupID.y);
     const bool whole = NB % 32u == 0u; /* no lane is ever without a block */
     const uint size = tile_vectors(TB);
@@ -407,21 +467,23 @@ void main()
         now = load_tile(here);
     prepare_x(at.a);
 
-    uint item = 0u, jump = (stride * NT + split) * size;
+    uint last_tile = split + (NT - 1u - split) / KS * KS, item = 0u;
+    uint jump = (stride * NT + split - last_tile) * size;
     for (uint it = start; it < groups; it += stride, group += stride) {
         vec4 sum[ROWS];
         [[unroll]] for (uint r = 0u; r < ROWS; r++)
             sum[r] = vec4(0.0);
+        bool exists = group < groups, another = group + stride < groups;
         for (uint t = split; t < NT; t += KS) {
-            bool last = t + KS >= NT;
-            uint next_group = last ? group + stride : group, next = last ? split : t + KS;
-            bool more = next_group < groups && (whole || next * 32u + SIDE < NB);
-            uint ahead = here + (last ? jump - t * size : KS * size);
+            bool last = t == last_tile, more = exists && (!last || another);
+            if (!whole)
+                more = more && (last ? split : t + KS) * 32u + SIDE < NB;
+            uint ahead = here + (last ? jump : KS * size);
             uint block = t * 32u + SIDE;
             vec4 part[ROWS];
             [[unroll]] for (uint r = 0u; r < ROWS; r++)
                 part[r] = sum[r];
-            add_tile(now, whole ? block : min(block, NB - 1u), here, group < groups, ahead, more,
+            add_tile(now, whole ? block : min(block, NB - 1u), here, exists, ahead, more,
                      part);
             if (whole || block < NB)
                 [[unroll]] for (uint r = 0u; r < ROWS; r++)

@@ -27,6 +27,7 @@
     X(NO_COOPMAT, "RLX_NO_COOPMAT", "1: no cooperative matrices (tensor cores)")                 \
     X(NO_FUSION, "RLX_NO_FUSION", "1: no fusion")                                                \
     X(FULL_BARRIER, "RLX_FULL_BARRIER", "1: a full barrier between all GPU dispatches")          \
+    X(CHAIN, "RLX_CHAIN", "0: GPU dispatches wait by barriers; 1: by themselves, on any device")  \
     X(LIMITS, "RLX_LIMITS", "small device limits for tests, as name=value,...")
 
 typedef enum rx_env {

@@ -34,9 +34,10 @@ typedef struct rx_gpu_driver {
     /* Up to here the scratch of a step lies behind that of the step before, so that they need not
      * wait for one another; 0: they would anyway. */
     uint64_t scratch_ring;
+    uint64_t n_counters; /* words behind the flags, 16 bytes from them */
     /* Makes r->commands from r->n dispatches, which are gone afterwards. What there is of them
      * when it fails is forgotten then. */
-    rlx_status (*record)(rx_exec *e, const rx_gpu_placed *list, rx_gpu_recording *r,
+    rlx_status (*record)(rx_exec *e, rx_gpu_placed *list, rx_gpu_recording *r,
                          rlx_error *err);
     void (*forget)(rx_exec *e, rx_commands *c); /* NULL is fine */
     /* Waits until a run has ended, well or not; all before it have. False when the deadline (-1:

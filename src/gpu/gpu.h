@@ -38,6 +38,7 @@ typedef struct rx_gpu_caps {
     bool address;              /* buffer device addresses */
     bool int_dot;              /* packed 4x8 integer dot products are fast */
     bool coherent;             /* workgroups of a dispatch can see what others have written */
+    bool chains;               /* dispatches may wait for one another inside of kernels */
     bool coopmat_f16, coopmat_bf16; /* cooperative matrices 16x16x16, f32 accumulation */
     bool coopmat_f16_acc;      /* the same with f16 accumulation */
     bool coopmat_fragments;    /* the self-check found the layout packed kernels need */
@@ -62,7 +63,8 @@ enum {
     RX_NEEDS_SUBGROUP = 1 << 0, RX_NEEDS_F16 = 1 << 1, RX_NEEDS_STORAGE16 = 1 << 2,
     RX_NEEDS_STORAGE8 = 1 << 3, RX_NEEDS_ADDRESS = 1 << 4, RX_NEEDS_INT_DOT = 1 << 5,
     RX_NEEDS_COOPMAT = 1 << 6, RX_NEEDS_BF16 = 1 << 7, RX_NEEDS_INT8 = 1 << 8,
-    RX_NEEDS_COHERENT = 1 << 9
+    RX_NEEDS_COHERENT = 1 << 9,
+    RX_NEEDS_CHAIN = 1 << 10 /* with addresses and subgroups */
 };
 
 typedef enum rx_kernel {

@@ -110,14 +110,18 @@ static uint32_t count_units(const rx_gpu_caps *caps)
  * find room on a unit: the second is of the next product, or of one beside, or where a product is
  * long its own. Groups are split where there are too few of them, and further in a product with a
  * norm: it is part of a chain, with others that read the same, and all should end at about the same
- * time. Short rows are done before any of that matters. */
+ * time. Rows of 14336 elements are split evenly by more subgroups. Short rows are done before any
+ * of that matters. */
 static dot_shape pick_shape(const rx_product *p, uint32_t n_tiles)
 {
     const rx_gpu_caps *caps = p->call->caps;
     const rx_gpu_fold *fold = p->call->fold;
     if (n_tiles == 1 || caps->max_invocations < 2 * THREADS)
         return (dot_shape){THREADS, n_tiles > 1 ? 2 : 1, n_tiles > 1 ? 2 : 4};
-    uint32_t split = p->n / 4 < (int64_t)count_units(caps) * (2 * THREADS / 32) ? 2 : 1;
+    const bool few = p->n / 4 < (int64_t)count_units(caps) * (2 * THREADS / 32);
+    if (few && n_tiles % 7 == 0 && caps->max_invocations >= 28 * 32)
+        return (dot_shape){28 * 32, 7, 1};
+    uint32_t split = few ? 2 : 1;
     if (n_tiles >= 4 && fold && fold->op == RX_OP_rms_norm)
         split = 4;
     return (dot_shape){2 * THREADS, split, p->n >= MANY ? 2 : 1};

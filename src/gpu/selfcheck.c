@@ -118,13 +118,30 @@ static bool is_layout_right(const uint32_t *o, rx_gpu_caps *c)
     return true;
 }
 
+/* After RX_GPU_SELFCHECK_LEVELS levels. */
+static bool is_chain_right(const uint32_t *o, rx_gpu_caps *c)
+{
+    const uint32_t n = RX_GPU_SELFCHECK_GROUPS, last = RX_GPU_SELFCHECK_LEVELS - 1;
+    (void)c;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t from = i;
+        for (uint32_t l = 0; l < last; l++)
+            from = (from * 7 + 3) % n;
+        if (o[last % 2 * n + i] != v(from) + last)
+            return false;
+    }
+    return true;
+}
+
 static bool has_subgroup(const rx_gpu_caps *c) { return c->subgroup_arith; }
 static bool has_subnormal(const rx_gpu_caps *c) { return c->subnormals; }
 static bool has_half(const rx_gpu_caps *c) { return c->f16; }
 static bool has_dot(const rx_gpu_caps *c) { return c->int_dot; }
 static bool has_matrix(const rx_gpu_caps *c) { return c->coopmat_f16 && c->f16; }
 static bool has_layout(const rx_gpu_caps *c) { return c->coopmat_fragments; }
+static bool has_chain(const rx_gpu_caps *c) { return c->chains; }
 
+static void no_chain(rx_gpu_caps *c) { c->chains = false; }
 static void no_layout(rx_gpu_caps *c) { c->coopmat_fragments = false; }
 static void no_subnormal(rx_gpu_caps *c) { c->subnormals = false; }
 static void no_dot(rx_gpu_caps *c) { c->int_dot = false; }
@@ -166,6 +183,7 @@ static const check checks[] = {
     {"integer dot", has_dot, RX_K_selfcheck_dot, INVOCATIONS, is_dot_right, no_dot},
     {"matrices", has_matrix, RX_K_selfcheck_matrix, 0, is_matrix_right, no_matrix},
     {"packed matrices", has_layout, RX_K_selfcheck_matrix, 0, is_layout_right, no_layout},
+    {"chains", has_chain, RX_K_selfcheck_chain, INVOCATIONS, is_chain_right, no_chain},
 };
 
 #define N_CHECKS ((uint32_t)(sizeof checks / sizeof checks[0]))

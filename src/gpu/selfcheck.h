@@ -8,6 +8,9 @@
 #include "runtime/backend.h"
 
 #define RX_GPU_SELFCHECK_WORDS 1027
+/* Of selfcheck_chain, the only kernel that is run as several dispatches of many workgroups. */
+#define RX_GPU_SELFCHECK_LEVELS 8
+#define RX_GPU_SELFCHECK_GROUPS 512
 
 /* What is known of a device: data for a file. */
 typedef struct rx_gpu_selfcheck {

@@ -233,11 +233,13 @@ static void fill_caps(const rx_vk_instance *vk, rx_vk_gpu *gpu, const rx_vk_feat
         .subnormals = p->floats.shaderDenormPreserveFloat32,
         .address = f->address.bufferDeviceAddress && f->base.features.shaderInt64,
         .coherent = true,
+        .chains = l->maxPushConstantsSize >= 4 * RX_VK_MAX_PUSH,
         .int_dot = f->int_dot.shaderIntegerDotProduct &&
                    p->int_dot.integerDotProduct4x8BitPackedSignedAccelerated,
         .is_software = is_software(&gpu->props),
         .windows = true,
         .compute_units = p->sm.shaderSMCount};
+    gpu->keeps_order = p->driver.driverID == VK_DRIVER_ID_NVIDIA_PROPRIETARY;
     ask_matrices(vk, gpu->handle, f, &gpu->caps);
     gpu->caps.coopmat_fragments = gpu->caps.coopmat_f16 && gpu->caps.subgroup == 32;
     if (f->size_control.subgroupSizeControl && f->size_control.computeFullSubgroups &&

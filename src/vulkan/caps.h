@@ -7,6 +7,11 @@
 #include "rlx/device.h"
 #include "vulkan/loader.h"
 
+/* Push constants of a chained dispatch are those of the kernel, up to RX_GPU_MAX_PUSH, and
+ * CHAIN_PUSH of chain.glsl. */
+#define RX_VK_CHAIN_WORDS 5
+#define RX_VK_MAX_PUSH (RX_GPU_MAX_PUSH + RX_VK_CHAIN_WORDS)
+
 #define RX_VK_MAX_EXTENSIONS 16
 
 /* Features in one chain, for asking and then for making the device; only those that the device
@@ -37,6 +42,7 @@ typedef struct rx_vk_gpu {
     uint32_t clock_bits;              /* of timestamps of the compute queue; 0: none */
     bool has_budget;                  /* VK_EXT_memory_budget */
     bool unified;                     /* all memory is the host's */
+    bool keeps_order; /* workgroups begin in the order of dispatches; Vulkan does not promise it */
     uint32_t force_subgroup;          /* size to require of kernels with subgroups; 0: cannot */
     bool host_all, host_missing;      /* RLX_LIMITS=host=2 or 1: operations to run on the host */
     rx_gpu_caps caps;                 /* before the self-check */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Command buffers: descriptor sets, barriers for real hazards only, and whole runs cut into pieces
- * that a watchdog of the driver or of the desktop will not find too long. */
+/* Command buffers: descriptor sets, dispatches with the barriers they need, and whole runs cut into
+ * pieces that a watchdog of the driver or of the desktop will not find too long. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "vulkan/device.h"
@@ -128,42 +129,7 @@ rlx_status rx_vk_sets_create(rx_device *d, rx_vk_dispatch *list, size_t n, VkDes
     return r == VK_SUCCESS ? RLX_OK : rx_vk_fail(d, r, "the descriptors of a program", err);
 }
 
-/* ---- Hazards -------------------------------------------------------------------------------- */
-
-/* What dispatches since the last barrier touch. When the table is full a barrier empties it. */
-#define MAX_TOUCHED 256
-
-typedef struct touched {
-    const rx_block *block;
-    uint64_t begin, end;
-    bool write;
-} touched;
-
-typedef struct hazards {
-    touched list[MAX_TOUCHED];
-    size_t n;
-} hazards;
-
-static bool conflicts(const hazards *h, const rx_vk_dispatch *x)
-{
-    for (uint32_t i = 0; i < x->n_bind; i++) {
-        bool write = x->writes >> i & 1;
-        for (size_t k = 0; k < h->n; k++) {
-            const touched *t = &h->list[k];
-            if ((write || t->write) && t->block == x->bind[i].block && x->begin[i] < t->end &&
-                t->begin < x->end[i])
-                return true;
-        }
-    }
-    return false;
-}
-
-static void touch(hazards *h, const rx_vk_dispatch *x)
-{
-    for (uint32_t i = 0; i < x->n_bind; i++)
-        h->list[h->n++] = (touched){x->bind[i].block, x->begin[i], x->end[i],
-                                    x->writes >> i & 1};
-}
+/* ---- Recording ------------------------------------------------------------------------------ */
 
 static void record_dispatch(rx_device *d, VkCommandBuffer cb, const rx_vk_dispatch *x)
 {
@@ -177,60 +143,18 @@ static void record_dispatch(rx_device *d, VkCommandBuffer cb, const rx_vk_dispat
     d->vk.CmdDispatch(cb, x->groups[0], x->groups[1], x->groups[2]);
 }
 
-/* ---- Order ---------------------------------------------------------------------------------- */
-
-/* Dispatches that may change places; comparing them all with each other is quick enough. */
-#define ORDER_MOST 128
-
-static bool depends(const rx_vk_dispatch *x, const rx_vk_dispatch *earlier)
-{
-    for (uint32_t i = 0; i < x->n_bind; i++)
-        for (uint32_t k = 0; k < earlier->n_bind; k++)
-            if (((x->writes >> i | earlier->writes >> k) & 1) &&
-                x->bind[i].block == earlier->bind[k].block && x->begin[i] < earlier->end[k] &&
-                earlier->begin[k] < x->end[i])
-                return true;
-    return false;
-}
-
-/* Those that depend on nothing, then those that depend only on these, and so on: the fewest
- * barriers. Returns places in the list. */
-static void order_dispatches(const rx_vk_dispatch *list, size_t n, uint8_t order[ORDER_MOST])
-{
-    uint8_t level[ORDER_MOST], top = 0;
-    size_t at = 0;
-    for (size_t i = 0; i < n; i++) {
-        level[i] = 0;
-        for (size_t k = i; k-- > 0;)
-            if (level[k] >= level[i] && depends(&list[i], &list[k]))
-                level[i] = level[k] + 1;
-        top = level[i] > top ? level[i] : top;
-    }
-    for (unsigned l = 0; l <= top; l++)
-        for (size_t i = 0; i < n; i++)
-            if (level[i] == l)
-                order[at++] = (uint8_t)i;
-}
-
 size_t rx_vk_record(rx_device *d, VkCommandBuffer cb, const rx_vk_dispatch *list, size_t n)
 {
-    hazards h;
-    uint8_t order[ORDER_MOST];
+    rx_vk_walk w;
+    bool waits;
     size_t n_barriers = 0;
-    h.n = 0;
-    for (size_t i = 0; i < n; i++) {
-        const size_t from = i - i % ORDER_MOST;
-        if (i == from)
-            order_dispatches(list + from, n - from < ORDER_MOST ? n - from : ORDER_MOST, order);
-        const rx_vk_dispatch *x = &list[from + order[i - from]];
-        if (h.n + RX_GPU_MAX_BIND > MAX_TOUCHED || (d->full_barrier && i > 0) ||
-            conflicts(&h, x)) {
+    rx_vk_walk_begin(&w, list, n, d->full_barrier);
+    for (size_t i = rx_vk_walk_next(&w, &waits); i < n; i = rx_vk_walk_next(&w, &waits)) {
+        if (waits && !list[i].waits_inside) {
             barrier_compute(d, cb);
-            h.n = 0;
             n_barriers++;
         }
-        touch(&h, x);
-        record_dispatch(d, cb, x);
+        record_dispatch(d, cb, &list[i]);
     }
     return n_barriers;
 }
@@ -250,12 +174,15 @@ static VkResult record_piece(rx_exec *e, const rx_gpu_recording *r, size_t first
     if (first == 0 && r->uses_flags) {
         rx_vk_barrier(d, cb);
         d->vk.CmdFillBuffer(cb, flags->block->buffer, flags->offset, 4, 0);
+        if (c->n_counters)
+            d->vk.CmdFillBuffer(cb, flags->block->buffer, flags->offset + RX_VK_COUNTERS_AT,
+                                4 * c->n_counters, 0);
     }
     rx_vk_barrier(d, cb);
     *n_barriers += rx_vk_record(d, cb, c->list + r->first[first], r->first[end] - r->first[first]);
     if (end == e->base.program->n_steps && r->uses_flags && !d->mapped) {
         rx_vk_barrier(d, cb);
-        VkBufferCopy copy = {.srcOffset = flags->offset, .size = 4};
+        VkBufferCopy copy = {.srcOffset = flags->offset, .size = 8};
         d->vk.CmdCopyBuffer(cb, flags->block->buffer, e->flags_host.buffer, 1, &copy);
         rx_vk_barrier_host(d, cb);
     }
@@ -288,12 +215,13 @@ static rlx_status record_run(rx_exec *e, const rx_gpu_recording *r, rlx_error *e
             return rx_vk_fail(d, result, "recording a program", err);
         i = end;
     }
-    rx_log(RLX_LOG_DEBUG, "vulkan: %zu steps are %zu dispatches with %zu barriers in %zu pieces",
-           n_steps, r->n, n_barriers, c->n_chunks);
+    rx_log(RLX_LOG_DEBUG,
+           "vulkan: %zu steps are %zu dispatches with %zu barriers in %zu pieces, %" PRIu32
+           " chained", n_steps, r->n, n_barriers, c->n_chunks, c->n_chained);
     return RLX_OK;
 }
 
-rlx_status rx_vk_commands_create(rx_exec *e, const rx_gpu_placed *list, rx_gpu_recording *r,
+rlx_status rx_vk_commands_create(rx_exec *e, rx_gpu_placed *list, rx_gpu_recording *r,
                                  rlx_error *err)
 {
     rx_commands *c = rx_alloc_zero(sizeof *c);
@@ -307,6 +235,7 @@ rlx_status rx_vk_commands_create(rx_exec *e, const rx_gpu_placed *list, rx_gpu_r
         c->list[c->n] = rx_vk_dispatch_of(&list[c->n]);
         bind_nothing(e, &c->list[c->n]);
     }
+    RLX_TRY(rx_vk_chain(e, list, r, err));
     RLX_TRY(rx_vk_pipelines_get(e->device, list, c->n, c->list, err));
     RLX_TRY(rx_vk_sets_create(e->device, c->list, c->n, &c->sets, err));
     return record_run(e, r, err);

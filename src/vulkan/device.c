@@ -264,6 +264,15 @@ no_transfer:
     return st;
 }
 
+/* The validation layer sees a race where no barrier is. */
+static bool can_chain(const rx_device *d)
+{
+    const rx_gpu_caps *c = &d->caps;
+    bool wanted = rx_env_text(RX_ENV_CHAIN) ? rx_env_flag(RX_ENV_CHAIN)
+                                            : d->gpu.keeps_order && !d->instance->validation;
+    return wanted && c->chains && c->address && c->subgroup && c->subgroup_arith;
+}
+
 rlx_status rx_vk_open(size_t index, const rlx_device_desc *desc, rx_device **out, rlx_error *err)
 {
     (void)desc;
@@ -301,6 +310,7 @@ rlx_status rx_vk_open(size_t index, const rlx_device_desc *desc, rx_device **out
         goto no_parts;
     }
     d->caps.address = d->caps.address && d->vk.GetBufferDeviceAddress;
+    d->caps.chains = can_chain(d);
     st = init_parts(d, err);
     if (st != RLX_OK)
         goto no_parts;

@@ -125,6 +125,7 @@ struct rx_device {
     bool has_transfer;       /* transfer_queue is another queue */
     bool mapped;             /* memory of kernels is mapped */
     bool full_barrier;       /* RLX_FULL_BARRIER */
+    atomic_bool no_chains;   /* one has failed */
     atomic_bool lost;
     rx_vk_copier up, down;
     rx_vk_pipelines pipelines;
@@ -153,7 +154,8 @@ typedef struct rx_vk_dispatch {
     rx_gpu_place bind[RX_GPU_MAX_BIND];
     uint64_t begin[RX_GPU_MAX_BIND], end[RX_GPU_MAX_BIND]; /* bytes touched, in the block */
     uint32_t n_bind, writes, n_push;
-    uint32_t push[RX_GPU_MAX_PUSH];
+    uint32_t push[RX_VK_MAX_PUSH];
+    bool waits_inside;                /* no barrier before it: the kernel waits */
     uint8_t address[RX_GPU_MAX_BIND]; /* as in rx_gpu_dispatch */
     uint32_t groups[3];
 } rx_vk_dispatch;
@@ -176,10 +178,11 @@ struct rx_commands {
     VkCommandBuffer *chunks;  /* the whole run, cut into pieces bounded in time */
     size_t n_chunks;
     VkCommandBuffer *submits; /* room for what one run submits */
+    uint32_t n_counters, n_chained; /* counters in use; dispatches that wait inside */
 };
 
 /* rx_gpu_driver.record and .forget. */
-rlx_status rx_vk_commands_create(rx_exec *e, const rx_gpu_placed *list, rx_gpu_recording *r,
+rlx_status rx_vk_commands_create(rx_exec *e, rx_gpu_placed *list, rx_gpu_recording *r,
                                  rlx_error *err);
 void rx_vk_commands_destroy(rx_exec *e, rx_commands *c);
 
@@ -195,6 +198,48 @@ void rx_vk_barrier(rx_device *d, VkCommandBuffer cb);
 void rx_vk_barrier_host(rx_device *d, VkCommandBuffer cb);
 /* Records dispatches with the barriers that their ranges need. Returns how many barriers. */
 size_t rx_vk_record(rx_device *d, VkCommandBuffer cb, const rx_vk_dispatch *list, size_t n);
+
+/* ---- Order: order.c ------------------------------------------------------------------------- */
+
+/* Dispatches that may change places; comparing them all with each other is quick enough. */
+#define RX_VK_ORDER_MOST 128
+/* What dispatches since the last wait touch. When the table is full all wait. */
+#define RX_VK_MOST_TOUCHED 256
+
+typedef struct rx_vk_touched {
+    const rx_block *block;
+    uint64_t begin, end;
+    bool write;
+} rx_vk_touched;
+
+typedef struct rx_vk_walk {
+    const rx_vk_dispatch *list;
+    size_t n, at;
+    bool all_wait;
+    uint8_t order[RX_VK_ORDER_MOST];
+    rx_vk_touched touched[RX_VK_MOST_TOUCHED];
+    size_t n_touched;
+} rx_vk_walk;
+
+/* Goes through dispatches in an order with few waits. */
+void rx_vk_walk_begin(rx_vk_walk *w, const rx_vk_dispatch *list, size_t n, bool all_wait);
+/* The place of the next one in the list; n: that was all. *waits: all before it have to be done. */
+size_t rx_vk_walk_next(rx_vk_walk *w, bool *waits);
+
+/* ---- Chains: chain.c ------------------------------------------------------------------------ */
+
+#define RX_VK_COUNTERS_AT 16 /* bytes from the flags */
+#define RX_VK_N_COUNTERS 1024
+
+/* Lets dispatches of a recording wait inside of their kernels where the device can: those then have
+ * another kernel in the list. */
+rlx_status rx_vk_chain(rx_exec *e, rx_gpu_placed *list, rx_gpu_recording *r, rlx_error *err);
+/* Makes a dispatch signal counter `after` and wait until `target` workgroups have signalled
+ * `before`; 0: it does not wait. flags: address of flags and counters. */
+void rx_vk_chain_words(rx_vk_dispatch *x, uint64_t flags, uint32_t before, uint32_t after,
+                       uint32_t target);
+/* RLX_INTERNAL when a run of the program gave up waiting; there are no chains from then on. */
+rlx_status rx_vk_chain_check(rx_exec *e, rlx_error *err);
 
 /* ---- Programs: exec.c, submit.c ------------------------------------------------------------- */
 

@@ -50,6 +50,7 @@ rlx_status rx_vk_exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_exec
                              rlx_error *err)
 {
     static const rx_gpu_driver driver = {.scratch_ring = (uint64_t)256 << 20,
+                                         .n_counters = RX_VK_N_COUNTERS,
                                          .record = rx_vk_commands_create,
                                          .forget = rx_vk_commands_destroy,
                                          .wait = rx_vk_run_wait, .end = rx_vk_run_end};

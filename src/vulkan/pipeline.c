@@ -28,7 +28,8 @@ static VkResult create_layout(rx_device *d, uint32_t n)
     VkResult r = d->vk.CreateDescriptorSetLayout(d->handle, &set, NULL, &p->set_layouts[n]);
     if (r != VK_SUCCESS)
         return r;
-    VkPushConstantRange push = {VK_SHADER_STAGE_COMPUTE_BIT, 0, 4 * RX_GPU_MAX_PUSH};
+    VkPushConstantRange push = {VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                                d->caps.chains ? 4 * RX_VK_MAX_PUSH : 4 * RX_GPU_MAX_PUSH};
     VkPipelineLayoutCreateInfo layout = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, .setLayoutCount = 1,
         .pSetLayouts = &p->set_layouts[n], .pushConstantRangeCount = 1,

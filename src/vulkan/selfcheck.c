@@ -8,16 +8,18 @@
 
 #define CACHE_FILE "selfcheck"
 #define BYTES (RX_GPU_SELFCHECK_WORDS * 4)
+#define COUNTERS_AT ((BYTES + 15) / 16 * 16) /* flags and counters of the chain */
+#define ALL_BYTES (COUNTERS_AT + RX_VK_COUNTERS_AT + 4 * RX_GPU_SELFCHECK_LEVELS)
 
 /* ---- Running one kernel --------------------------------------------------------------------- */
 
-/* Runs a dispatch with one binding, place, and waits. */
-static rlx_status run_dispatch(rx_device *d, rx_vk_dispatch *x, rlx_error *err)
+/* Runs dispatches and waits. */
+static rlx_status run_dispatches(rx_device *d, rx_vk_dispatch *x, size_t n, rlx_error *err)
 {
     VkDescriptorPool sets;
     VkCommandBuffer cb = VK_NULL_HANDLE;
     VkFence fence = VK_NULL_HANDLE;
-    rlx_status st = rx_vk_sets_create(d, x, 1, &sets, err);
+    rlx_status st = rx_vk_sets_create(d, x, n, &sets, err);
     if (st != RLX_OK)
         goto out;
     st = rx_fail_memory(err, "the self-check", sizeof *x);
@@ -29,7 +31,7 @@ static rlx_status run_dispatch(rx_device *d, rx_vk_dispatch *x, rlx_error *err)
                          .pCommandBuffers = &cb};
     VkResult r = rx_vk_begin(d, cb, true);
     if (r == VK_SUCCESS) {
-        rx_vk_record(d, cb, x, 1);
+        rx_vk_record(d, cb, x, n);
         rx_vk_barrier_host(d, cb);
         r = d->vk.EndCommandBuffer(cb);
     }
@@ -48,24 +50,34 @@ out:
     return st;
 }
 
-/* Runs one workgroup of a kernel on a block of words and reads it. */
+/* Runs one workgroup of a kernel, or a chain of dispatches, on a block of words and reads it. */
 static rlx_status run_kernel(rx_device *d, rx_kernel kernel, uint32_t local, uint32_t *words,
                              rlx_error *err)
 {
+    const bool chain = kernel == RX_K_selfcheck_chain;
+    const uint32_t n = chain ? RX_GPU_SELFCHECK_LEVELS : 1;
+    const uint32_t groups = chain ? RX_GPU_SELFCHECK_GROUPS : 1;
     rx_block block;
-    rx_gpu_placed from = {.dispatch = {.kernel = kernel, .n_bind = 1, .writes = 1, .spec = {local},
-                                       .n_spec = 1, .groups = {1, 1, 1}},
-                          .bind = {{&block, 0, BYTES}}, .end = {BYTES}};
-    rx_vk_dispatch x = rx_vk_dispatch_of(&from);
-    RLX_TRY(rx_vk_block_create(d, RX_VK_KERNEL, BYTES, "the self-check", &block, err));
-    rlx_status st = rx_vk_zero(d, &x.bind[0], err);
+    rx_gpu_placed from[RX_GPU_SELFCHECK_LEVELS];
+    rx_vk_dispatch list[RX_GPU_SELFCHECK_LEVELS];
+    RLX_TRY(rx_vk_block_create(d, RX_VK_KERNEL, ALL_BYTES, "the self-check", &block, err));
+    for (uint32_t i = 0; i < n; i++) {
+        from[i] = (rx_gpu_placed){.dispatch = {.kernel = kernel, .n_bind = 1, .writes = 1,
+                                               .spec = {local}, .n_spec = 1,
+                                               .groups = {groups, 1, 1}},
+                                  .bind = {{&block, 0, ALL_BYTES}}, .end = {ALL_BYTES}};
+        list[i] = rx_vk_dispatch_of(&from[i]);
+        if (chain)
+            rx_vk_chain_words(&list[i], block.address + COUNTERS_AT, i - 1, i, i ? groups : 0);
+    }
+    rlx_status st = rx_vk_zero(d, &list[0].bind[0], err);
     if (st == RLX_OK)
-        st = rx_vk_pipelines_get(d, &from, 1, &x, err);
+        st = rx_vk_pipelines_get(d, from, n, list, err);
     if (st == RLX_OK)
-        st = run_dispatch(d, &x, err);
+        st = run_dispatches(d, list, n, err);
     if (st == RLX_OK)
-        st = rx_vk_download(d, &x.bind[0], 0, words, BYTES, err);
-    rx_vk_pipelines_release(d, &x, 1);
+        st = rx_vk_download(d, &list[0].bind[0], 0, words, BYTES, err);
+    rx_vk_pipelines_release(d, list, n);
     rx_vk_block_destroy(d, &block);
     return st;
 }

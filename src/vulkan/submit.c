@@ -43,8 +43,10 @@ rlx_status rx_vk_run_end(rx_exec *e, uint64_t ticket, rlx_error *err)
     e->stage_tail = slot->stage_end;
     e->usual_ns += (now - begin_of(e, slot) - e->usual_ns) / 4;
     e->end_ns = now;
-    return slot->result == VK_SUCCESS ? check_messages(e, err)
-                                      : rx_vk_fail(e->device, slot->result, "a run", err);
+    if (slot->result != VK_SUCCESS)
+        return rx_vk_fail(e->device, slot->result, "a run", err);
+    RLX_TRY(rx_vk_chain_check(e, err));
+    return check_messages(e, err);
 }
 
 rlx_status rx_vk_exec_wait(rx_exec *e, uint64_t ticket, int64_t timeout_ms, rlx_error *err)
@@ -178,7 +180,7 @@ static rlx_status record_range(submission *s, size_t first, size_t end, rlx_erro
         d->vk.CmdWriteTimestamp(cb, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, e->clock, 1);
     if (r->uses_flags && !d->mapped) {
         rx_vk_barrier(d, cb);
-        VkBufferCopy copy = {.srcOffset = flags->offset, .size = 4};
+        VkBufferCopy copy = {.srcOffset = flags->offset, .size = 8};
         d->vk.CmdCopyBuffer(cb, flags->block->buffer, e->flags_host.buffer, 1, &copy);
     }
     rx_vk_barrier_host(d, cb);

@@ -208,7 +208,7 @@ uint64_t rx_wg_submit(rx_device *d, WGPUCommandEncoder e)
 
 /* ---- Recordings ----------------------------------------------------------------------------- */
 
-rlx_status rx_wg_commands_create(rx_exec *e, const rx_gpu_placed *list, rx_gpu_recording *r,
+rlx_status rx_wg_commands_create(rx_exec *e, rx_gpu_placed *list, rx_gpu_recording *r,
                                  rlx_error *err)
 {
     rx_commands *c = rx_alloc_zero(sizeof *c);

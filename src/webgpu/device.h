@@ -192,7 +192,7 @@ struct rx_commands {
 };
 
 /* rx_gpu_driver.record and .forget. */
-rlx_status rx_wg_commands_create(rx_exec *e, const rx_gpu_placed *list, rx_gpu_recording *r,
+rlx_status rx_wg_commands_create(rx_exec *e, rx_gpu_placed *list, rx_gpu_recording *r,
                                  rlx_error *err);
 void rx_wg_commands_destroy(rx_exec *e, rx_commands *c);
 

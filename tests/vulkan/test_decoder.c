@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A small decoder with a K/V cache on Vulkan: a new length of the prompt makes no new pipelines,
- * barriers after every dispatch change no bit, and a state may be written into itself. Skipped
- * where there is no device. */
+ * barriers after every dispatch change no bit, nor do waits inside of kernels, and a state may be
+ * written into itself. Skipped where there is no device. RLX_TEST_CHAINS=1: it must have chains. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,6 +185,32 @@ static void test_lengths(void)
     rlx_device_close(device);
 }
 
+static unsigned n_chained;
+
+static void count_chained(void *user, rlx_log_level level, const char *text)
+{
+    const char *at = strstr(text, " pieces, ");
+    unsigned n;
+    (void)user;
+    (void)level;
+    if (at && sscanf(at, " pieces, %u chained", &n) == 1)
+        n_chained += n;
+}
+
+/* RLX_CHAIN=1: kernels wait for one another, where the device has what they need for it. */
+static void test_chains(const float *plain)
+{
+    static float chained[RESULTS];
+    setenv("RLX_CHAIN", "1", 1);
+    rlx_set_log(count_chained, NULL, RLX_LOG_DEBUG);
+    CHECK(generate("vulkan", chained));
+    rlx_set_log(NULL, NULL, RLX_LOG_OFF);
+    unsetenv("RLX_CHAIN");
+    printf("%u dispatches wait inside of kernels\n", n_chained);
+    CHECK(!memcmp(plain, chained, sizeof chained));
+    CHECK(n_chained || !getenv("RLX_TEST_CHAINS"));
+}
+
 static void test_barriers(void)
 {
     static float plain[RESULTS], full[RESULTS], ref[RESULTS];
@@ -193,6 +219,7 @@ static void test_barriers(void)
     CHECK(generate("vulkan", full));
     unsetenv("RLX_FULL_BARRIER");
     CHECK(!memcmp(plain, full, sizeof plain));
+    test_chains(plain);
     CHECK(generate("ref", ref));
     for (int i = 0; i < RESULTS; i++)
         CHECK(fabsf(plain[i] - ref[i]) < 1e-3f);

@@ -50,6 +50,11 @@ storage16=0,storage8=0,shared=16384,invocations=128,coopmat=0,address=0,dot=0,su
         "RLX_KERNELS=tile=64x64x16/8x4,quant_tile=64x64x32/8x8,gemv=128x8,gemv_line=128x16,\
 quant_gemv=64x32" OPTIONS --filter matmul)
     rlx_vulkan_ops(vulkan-fallback 10 RLX_LIMITS=host=2)
+    # Chains, which need more push constants than Debian's lavapipe has.
+    rlx_test(vulkan/chains "${CMAKE_CURRENT_SOURCE_DIR}/vulkan/chains.sh"
+             $<TARGET_FILE:test_decoder> $<TARGET_FILE:optest>)
+    set_property(TEST vulkan/chains APPEND PROPERTY ENVIRONMENT
+                 "RLX_TEST_LAVAPIPE=${PROJECT_SOURCE_DIR}/.cache/lavapipe")
     # A newer lavapipe, where it can be had. It takes seconds to compile a kernel with barriers.
     rlx_vulkan_ops(vulkan-newer 80 "RLX_TEST_LAVAPIPE=${PROJECT_SOURCE_DIR}/.cache/lavapipe")
     find_file(RLX_SWIFTSHADER_ICD vk_swiftshader_icd.json PATHS /usr/lib/chromium

@@ -15,13 +15,13 @@ enum {
     RX_NEEDS_SUBGROUP = 1 << 0, RX_NEEDS_F16 = 1 << 1, RX_NEEDS_STORAGE16 = 1 << 2,
     RX_NEEDS_STORAGE8 = 1 << 3, RX_NEEDS_ADDRESS = 1 << 4, RX_NEEDS_INT_DOT = 1 << 5,
     RX_NEEDS_COOPMAT = 1 << 6, RX_NEEDS_BF16 = 1 << 7, RX_NEEDS_INT8 = 1 << 8,
-    RX_NEEDS_COHERENT = 1 << 9
+    RX_NEEDS_COHERENT = 1 << 9, RX_NEEDS_CHAIN = 1 << 10
 };
 
 /* What WebGPU has no word for; builds without Vulkan leave such kernels out of the blob. */
 #define VULKAN_ONLY (RX_NEEDS_STORAGE16 | RX_NEEDS_STORAGE8 | RX_NEEDS_ADDRESS | \
                      RX_NEEDS_INT_DOT | RX_NEEDS_COOPMAT | RX_NEEDS_BF16 | RX_NEEDS_INT8 | \
-                     RX_NEEDS_COHERENT)
+                     RX_NEEDS_COHERENT | RX_NEEDS_CHAIN)
 
 typedef struct row {
     const char *name, *file, *defines;

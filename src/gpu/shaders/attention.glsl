@@ -46,6 +46,9 @@ layout(push_constant) uniform Push {
     float cap;                     /* times log2(e) */
     int window;
     uint lengths_at, other_at, n_pages, n_batch;
+#ifdef CHAIN
+    CHAIN_PUSH
+#endif
 };
 
 TENSOR(3, mask)

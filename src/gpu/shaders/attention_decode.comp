@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #version 450
+#include "chain_push.glsl"
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
@@ -20,6 +21,7 @@
  * Vectors have 16 bytes. HALVES: k and v have elements of 16 bits and vectors of 8 bytes, so that
  * lanes hold less and the code is short, which counts where a chain waits for few keys. */
 #include "attention.glsl"
+#include "chain.glsl"
 
 layout(constant_id = 9) const uint R = 4;
 layout(constant_id = 10) const uint TEAM = 16; /* power of two, R at least, the subgroup at most */
@@ -32,8 +34,8 @@ layout(constant_id = 15) const uint SHARE = 1;
 WORDS4(0, q);
 #ifdef HALVES
 #define VEC uvec2
-layout(set = 0, binding = 1, std430) buffer buffer_k { uvec2 k[]; };
-layout(set = 0, binding = 2, std430) buffer buffer_v { uvec2 v[]; };
+layout(set = 0, binding = 1, std430) SHARED_BUFFER buffer_k { uvec2 k[]; };
+layout(set = 0, binding = 2, std430) SHARED_BUFFER buffer_v { uvec2 v[]; };
 const uint E = 4u;                              /* elements of a vector */
 #else
 #define VEC uvec4

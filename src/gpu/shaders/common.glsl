@@ -25,11 +25,17 @@ const uint F32 = 1, F16 = 2, BF16 = 3, I8 = 4, U8 = 5, I32 = 6, I64 = 7, BOOL = 
 #define LANE gl_LocalInvocationID.x
 #define GLOBAL_INDEX (GROUP_INDEX * gl_WorkGroupSize.x + LANE)
 
+#ifdef CHAIN /* dispatches before this one write while it runs */
+#define SHARED_BUFFER coherent buffer
+#else
+#define SHARED_BUFFER buffer
+#endif
+
 /* A binding of words. */
 #define WORDS(slot, name) \
-    layout(set = 0, binding = slot, std430) buffer buffer_##name { uint name[]; }
+    layout(set = 0, binding = slot, std430) SHARED_BUFFER buffer_##name { uint name[]; }
 #define WORDS4(slot, name) \
-    layout(set = 0, binding = slot, std430) buffer buffer_##name { uvec4 name[]; }
+    layout(set = 0, binding = slot, std430) SHARED_BUFFER buffer_##name { uvec4 name[]; }
 
 /* Elements in a word of type t (i64: half). */
 uint per_word(uint t)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #version 450
+#include "chain_push.glsl"
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_EXT_integer_dot_product : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -34,6 +35,8 @@
 #include "common.glsl"
 #define QUANT_PUSH uint fold_at; float fold_eps;
 #include "product.glsl"
+#define CHAIN_LATE
+#include "chain.glsl"
 
 layout(constant_id = 9) const uint NB = 128;     /* blocks of 32 along k */
 layout(constant_id = 10) const uint KS = 1;
@@ -51,7 +54,7 @@ layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly b
     uvec2 v[];
 };
 #else
-WORDS4(1, weights);
+layout(set = 0, binding = 1, std430) buffer buffer_weights { uvec4 weights[]; };
 layout(set = 0, binding = 1, std430) buffer buffer_pairs { uvec2 pairs[]; }; /* the same */
 #endif
 TENSOR(5, ids)
@@ -465,6 +468,7 @@ void main()
     Tile now;
     if (group < groups && (whole || split * 32u + SIDE < NB))
         now = load_tile(here);
+    chain_wait();
     prepare_x(at.a);
 
     uint last_tile = split + (NT - 1u - split) / KS * KS, item = 0u;

@@ -38,6 +38,9 @@ layout(push_constant) uniform Push {
 #ifdef QUANT_PUSH
     QUANT_PUSH
 #endif
+#ifdef CHAIN
+    CHAIN_PUSH
+#endif
 };
 
 WORDS(2, o);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #version 450
+#include "chain_push.glsl"
 #extension GL_EXT_control_flow_attributes : require
 /* Rotary embedding of x [B, H, S, D] or [B, S, H, D] with tables [n_rows, N_ROT / 2]:
  *   y[a] = x[a] cos - x[b] sin, y[b] = x[a] sin + x[b] cos for the pairs (a, b) of a head:
@@ -38,7 +39,9 @@ layout(push_constant) uniform Push {
 #ifdef WRITE
     uint place_at, n_lines, axis_size;
 #endif
+    CHAIN_PUSH
 };
+#include "chain.glsl"
 
 #ifdef V4
 WORDS4(0, x);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #version 450
+#include "chain_push.glsl"
 /* Small cases that show whether a driver's fast features work: one workgroup writes what it got and
  * the host compares (vulkan/selfcheck.c). v(i) = (7 i + 3) mod 11.
  *
@@ -10,6 +11,9 @@
  * DOT: the product of packed bytes (v(i), -v(i + 1), 3, -4) with themselves in another order.
  * MATRIX: a 16 x 16 product of A[i][j] = v(16 i + j) and B[i][j] = v(16 j + i), 256 words; then for
  * A, B and sums [length], and for each lane the places (row * 16 + column) of its first 8 elements.
+ * CHAIN: level `chain_after` of a chain of 512 workgroups: element i of its half of the words is
+ * element (7 i + 3) mod 512 of the other half plus 1, in the first level v(i). Shared memory leaves
+ * no room for all of them at once.
  * */
 #ifdef SUBGROUP
 #extension GL_KHR_shader_subgroup_basic : require
@@ -32,6 +36,14 @@
 #include "common.glsl"
 
 WORDS(0, o);
+
+#ifdef CHAIN
+layout(push_constant) uniform Push {
+    CHAIN_PUSH
+};
+#include "chain.glsl"
+shared uint room[3840];
+#endif
 
 uint v(uint i) { return (i * 7u + 3u) % 11u; }
 
@@ -106,5 +118,14 @@ void main()
 #endif
 #ifdef MATRIX
     matrix_case();
+#endif
+#ifdef CHAIN
+    const uint n = 512u, group = gl_WorkGroupID.x, level = chain_after;
+    for (uint k = i; k < 3840u; k += gl_WorkGroupSize.x)
+        room[k] = level;
+    barrier();
+    uint from = (level + 1u) % 2u * n + (group * 7u + 3u) % n;
+    if (i == 0u)
+        o[level % 2u * n + group] = level == 0u ? v(group) : o[from] + 1u + room[group] - level;
 #endif
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #version 450
+#include "chain_push.glsl"
 /* state[.., place, ..] = update[.., l, ..] for update with dimensions dim and any strides. Slice l
  * along axis AXIS goes to position + l (ONE: a single number), or to place[b, l] made by
  * state_place.comp, with b the coordinate of axis BATCH (8: none). Places out of range are skipped;
@@ -28,7 +29,9 @@ WORDS(3, flags);
 layout(push_constant) uniform Push {
     uint n, update_at, index_at, slices, axis_size, axis_stride;
     uint dim[8], update_stride[8], state_stride[8]; /* the latter 0 along AXIS */
+    CHAIN_PUSH
 };
+#include "chain.glsl"
 
 #include "index.glsl"
 

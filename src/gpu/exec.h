@@ -23,7 +23,7 @@ typedef struct rx_gpu_recording {
     size_t n_derived, cap_derived;
     rx_gpu_pool tables;   /* constants of kernels */
     bool has_host;        /* some steps run on the host */
-    bool has_folds;       /* some steps are done by those that follow */
+    bool has_folds;       /* some steps are done by those that follow, or wait for one another */
     bool uses_flags;
     uint64_t used;        /* when it was last bound */
     rx_commands *commands;

@@ -126,6 +126,7 @@ rlx_status rx_vk_chain(rx_exec *e, rx_gpu_placed *list, rx_gpu_recording *r, rlx
         i = end;
     }
     r->uses_flags = r->uses_flags || c->n_counters;
+    r->has_folds = r->has_folds || c->n_counters;
     rx_free(p.level_of);
     rx_free(p.levels);
     return st;

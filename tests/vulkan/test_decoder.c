@@ -157,6 +157,10 @@ static bool generate(const char *device_name, float *logits)
     run_tokens(s, 0, PROMPT, logits);
     for (int i = 0; i < STEPS; i++)
         run_tokens(s, PROMPT + i, 1, logits + (PROMPT + i) * VOCAB);
+    /* Steps alone wait for nobody, and the next run is whole again. */
+    CHECK_OK(rlx_session_run_steps(s, false, NULL, NULL, &err), &err);
+    const int last = PROMPT + STEPS - 1;
+    run_tokens(s, last, 1, logits + last * VOCAB);
     rlx_session_destroy(s);
     rlx_device_close(device);
     return true;

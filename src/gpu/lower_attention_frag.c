@@ -4,12 +4,65 @@
  * (attention_frag.comp). */
 #include "gpu/attention.h"
 #include "gpu/product.h"
+#include "gpu/rows.h"
 
-#define BLOCK 64      /* keys that the kernel takes at a time */
+#define BLOCK 64      /* keys that the kernel takes at a time, at most */
 #define MIN_QUERIES 32
 #define LOCAL 128     /* four subgroups */
 #define WORD_K 9      /* of the push constants: where k begins */
 #define WORD_V 13
+
+static uint64_t padded_keys(const rx_attention *a)
+{
+    return (uint64_t)(a->n_keys + BLOCK - 1) / BLOCK * BLOCK;
+}
+
+/* Bytes of packed k or v; the kernel asks for one block more than there is. */
+static uint64_t packed_bytes(const rx_attention *a)
+{
+    uint64_t keys = (uint64_t)(a->n_batch * a->n_kv_heads) * padded_keys(a) + BLOCK;
+    return keys * (uint64_t)a->key_size * 2;
+}
+
+/* ---- Grids, which spare the kernels divisions ------------------------------------------------ */
+
+/* 32 invocations for 64 elements of 16 keys of k, or of v; heads along the other axes. */
+static void make_pack_grid(const rx_attention *a, uint64_t grid[3])
+{
+    uint64_t units = padded_keys(a) / 16 * (uint64_t)(a->key_size / 32);
+    uint64_t heads = (uint64_t)(a->n_batch * a->n_kv_heads);
+    uint64_t layers = rx_ceil_div(heads, a->call->caps->max_groups[1]);
+    grid[0] = rx_ceil_div(units * 32, LOCAL);
+    grid[1] = rx_ceil_div(heads, layers);
+    grid[2] = layers;
+}
+
+/* Heads that are walked together (all, unless their keys and values are too many for a cache),
+ * blocks of rows, and how often there are so many heads. */
+static void make_grid(const rx_attention *a, uint64_t grid[3])
+{
+    bool large = 2 * packed_bytes(a) > (UINT64_C(32) << 20);
+    uint64_t heads = (uint64_t)(a->n_batch * a->n_heads), limit = a->call->caps->max_groups[0];
+    uint64_t most = large && limit > 8 ? 8 : limit;
+    grid[0] = heads < most ? heads : most;
+    uint64_t rows = a->key_size == 64 ? 128 : 64;
+    grid[1] = rx_ceil_div((uint64_t)a->n_queries, rows);
+    grid[2] = rx_ceil_div(heads, grid[0]);
+}
+
+static bool fits(const rx_attention *a, const uint64_t grid[3])
+{
+    const uint32_t *limit = a->call->caps->max_groups;
+    return grid[0] <= limit[0] && grid[1] <= limit[1] && grid[2] <= limit[2];
+}
+
+static void set_grid(rx_gpu_dispatch *d, const uint64_t grid[3])
+{
+    for (int i = 0; i < 3; i++)
+        d->groups[i] = (uint32_t)grid[i];
+}
+
+/* ---- Lowering -------------------------------------------------------------------------------- */
 
 static bool suits(const rx_attention *a)
 {
@@ -29,70 +82,50 @@ static bool suits(const rx_attention *a)
     if (a->desc->scale <= 1e-6 || a->n_queries < MIN_QUERIES || a->n_keys == 0 ||
         (a->sinks && a->pages))
         return false;
-    return rx_attention_is_aligned(a->q, 8) && rx_attention_is_aligned(a->k, 8) &&
-           rx_attention_is_aligned(a->v, 8) && rx_gpu_offset(a->out) % 8 == 0;
-}
-
-static uint64_t padded_keys(const rx_attention *a)
-{
-    return (uint64_t)(a->n_keys + BLOCK - 1) / BLOCK * BLOCK;
-}
-
-/* Bytes of packed k or v; the kernel asks for one block more than there is. */
-static uint64_t packed_bytes(const rx_attention *a)
-{
-    uint64_t keys = (uint64_t)(a->n_batch * a->n_kv_heads) * padded_keys(a) + BLOCK;
-    return keys * (uint64_t)a->key_size * 2;
+    uint64_t pack[3], grid[3];
+    make_pack_grid(a, pack);
+    make_grid(a, grid);
+    return fits(a, pack) && fits(a, grid) && rx_attention_is_aligned(a->q, 8) &&
+           rx_attention_is_aligned(a->k, 8) && rx_attention_is_aligned(a->v, 8) &&
+           rx_gpu_offset(a->out) % 8 == 0;
 }
 
 static void add_pack(rx_gpu_build *b, const rx_attention *a, rx_gpu_ref k, rx_gpu_ref v)
 {
-    /* 32 invocations for 64 elements of 16 keys of k, or of v. */
-    uint64_t units = (uint64_t)(a->n_batch * a->n_kv_heads) * padded_keys(a) / 16 *
-                     (uint64_t)(a->key_size / 32);
+    uint64_t grid[3];
+    make_pack_grid(a, grid);
     rx_gpu_dispatch *d = rx_gpu_add(b, RX_K_attention_pack, LOCAL);
     rx_attention_bind(d, a, RX_REF_IN(RX_ATTN_K), RX_REF_IN(RX_ATTN_V), v);
     d->bind[0] = k;
     d->writes |= 1;
     rx_attention_spec(d, a, false);
     rx_gpu_spec(d, BLOCK);
-    uint64_t n_groups = (units * 32 + LOCAL - 1) / LOCAL;
-    rx_attention_push(d, a, n_groups, 1);
-    rx_gpu_grid(d, a->call->caps, n_groups);
-}
-
-/* Heads that are walked together: all, unless their keys and values are too many for a cache. */
-static uint32_t pick_together(const rx_attention *a)
-{
-    bool large = 2 * packed_bytes(a) > (UINT64_C(32) << 20);
-    return large && a->n_batch * a->n_heads % 16 == 0 ? 16 : 0;
+    rx_attention_push(d, a, 1, 1);
+    set_grid(d, grid);
 }
 
 bool rx_attention_frag(rx_gpu_build *b, const rx_attention *a)
 {
     if (!suits(a))
         return false;
-    static const rx_kernel kernels[2][2] = { /* [bf16][128 elements] */
-        {RX_K_attention_frag64, RX_K_attention_frag128},
-        {RX_K_attention_frag64_bf, RX_K_attention_frag128_bf}};
     const rx_gpu_caps *caps = a->call->caps;
-    bool wide = a->key_size == 128;
     rx_gpu_ref k = rx_gpu_scratch(b, packed_bytes(a)), v = rx_gpu_scratch(b, packed_bytes(a));
     add_pack(b, a, k, v);
 
-    rx_gpu_dispatch *d = rx_gpu_add(b, kernels[a->k->dtype == RLX_BF16][wide], LOCAL);
-    uint64_t rows = wide ? 64 : 128; /* of a workgroup */
-    uint64_t n_groups = ((uint64_t)a->n_queries + rows - 1) / rows *
-                        (uint64_t)(a->n_batch * a->n_heads);
-    uint64_t units = caps->compute_units ? caps->compute_units : 32;
+    static const rx_kernel kernels[2][2] = { /* [bf16][128 elements] */
+        {RX_K_attention_frag64, RX_K_attention_frag128},
+        {RX_K_attention_frag64_bf, RX_K_attention_frag128_bf}};
+    rx_kernel kernel = kernels[a->k->dtype == RLX_BF16][a->key_size == 128];
+    uint64_t grid[3], units = caps->compute_units ? caps->compute_units : 32;
+    make_grid(a, grid);
+    rx_gpu_dispatch *d = rx_gpu_add(b, kernel, LOCAL);
     rx_attention_bind(d, a, k, v, RX_REF_OUT(0));
     rx_attention_spec(d, a, false);
-    rx_gpu_spec(d, pick_together(a));
     /* Few groups: each unit gets one with many keys and one with few. */
-    rx_gpu_spec(d, a->desc->causal && n_groups <= 2 * units);
-    rx_attention_push(d, a, n_groups, 1);
+    uint64_t n_groups = grid[0] * grid[1] * grid[2];
+    rx_attention_push(d, a, n_groups, a->desc->causal && n_groups <= 2 * units ? 2 : 1);
     rx_gpu_push_address(d, 1, WORD_K);
     rx_gpu_push_address(d, 2, WORD_V);
-    rx_gpu_grid(d, caps, n_groups);
+    set_grid(d, grid);
     return true;
 }

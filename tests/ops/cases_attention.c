@@ -117,6 +117,12 @@ const char *const rx_cases_attention[] = {
     "$T=f16|bf16 : attention($T[1,65,2,64], $T[9,16,2,64], $T[9,16,2,64], _, i32:fill(77), _, "
     "i32[1,5]:int(-9,9)) {layout=bshd, page=16, causal=true, soft_cap=3}",
     "attention(f16[2,3,64,64]:strided, f16[2,3,64,64]:strided, f16[2,3,64,64]:strided) {scale=0.3}",
+    /* maxima that grow on the way */
+    "$T=f16|bf16 $D=64|128 : attention($T[1,2,300,$D]:normal(0,3), $T[1,2,600,$D]:normal(0,3), "
+    "$T[1,2,600,$D]) {causal=true}",
+    "$D=64|128 : attention(f16[1,2,200,$D]:normal(0,3), f16[1,1,400,$D]:normal(0,3), "
+    "f16[1,1,400,$D], f32[200,400]:normal(0,9)) {window=150}",
+    "$D=64|128 : attention(f16[1,2,40,$D], f16[1,1,4000,$D], f16[1,1,4000,$D]:normal(2,1))",
 
     /* few rows over many keys */
     "$T=f32|f16|bf16 $D=8|64|80|128|256 $H=1|2|8 : attention($T[2,$H,1,$D], $T[2,1,301,$D], "

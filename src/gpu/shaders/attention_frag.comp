@@ -10,6 +10,7 @@
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_vote : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 /* Attention of many rows by cooperative matrices with f32 sums (attention.glsl says what is
  * computed). q is f16, bf16 or f32 (then rounded, and so the result is f32) in plain order; k and v
@@ -18,6 +19,8 @@
  *
  * A subgroup of 32 makes 16 MT rows of a head from 16 NK keys at a time, without barriers of the
  * workgroup: fragments of k and v go straight to registers and are shared through the cache only.
+ * So that they are there in time, each subgroup asks for a part of what all of them read next, one
+ * word of each 32 bytes: what waits for a cache farther away is then few loads (touch).
  * Logits never leave the registers either, because an accumulator has the lanes of an A operand.
  * What is relied on (lane 4 g + t; the self-check of the device looks):
  *   A    elements 0,1: row g, k 2t..   2,3: row g, k 8+2t..   4,5: row g+8, k 2t..   6,7: row g+8
@@ -26,9 +29,9 @@
  * The order of the elements of a head is free in q . k (a lane takes 8 neighbours of 32, two steps)
  * and in the columns of the result (a lane ends with 8 neighbours of 64).
  *
- * SIZE: of a head; QREGC: pieces of 32 of q in registers, the others lie in shared memory; FENCES:
- * where loads are kept from being hoisted into spills; AHEAD: the next keys are asked for before
- * the softmax. All of them are tuned on hardware. */
+ * SIZE: of a head; QREGC: pieces of 32 of q in registers, the others lie in shared memory; LEAD:
+ * how long before their use k and v are asked for, in halves of a block; FENCE: loads are not moved
+ * from one block to another. All of them, MT and NK are tuned on hardware. */
 #ifdef BF
 #extension GL_EXT_bfloat16 : require
 #define HALF bfloat16_t
@@ -45,12 +48,12 @@
 #define OUT4
 #include "attention.glsl"
 
-layout(constant_id = 9) const uint TOGETHER = 0; /* heads that are walked together; 0: all */
-layout(constant_id = 10) const uint FOLD = 0;    /* 1: the second half of the grid in reverse */
-
 layout(set = 0, binding = 0, std430) restrict readonly buffer buffer_q { uvec4 q[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly buffer Packed {
     uvec4 at[];
+};
+layout(buffer_reference, std430, buffer_reference_align = 4) restrict readonly buffer Touched {
+    uint at[];
 };
 
 #define KS (SIZE / 16)
@@ -58,9 +61,10 @@ layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly 
 #define BK (16 * NK)
 #define QSH (SIZE / 32 - QREGC)
 #define SUBGROUPS 4
-#define FENCE(bit)              \
-    if ((FENCES & (bit)) != 0) \
-        subgroupBarrier();
+#define PAD 64 /* keys of a head in packed k and v are a multiple */
+#define BLOCK_BYTES (BK * SIZE * 2)               /* of k, or of v */
+#define TOUCHES (BLOCK_BYTES / SUBGROUPS / 1024)  /* loads by 32 lanes */
+#define GROWTH 8.0 /* weights are at most 2^GROWTH */
 #define MATRIX_A coopmat<HALF, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA>
 #define MATRIX_B coopmat<HALF, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB>
 #define MATRIX_SUM coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
@@ -81,7 +85,8 @@ layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly 
 /* Without cap and mask the scale is applied inside of the exponential. */
 const bool PLAIN = TM == 0u && !CAP;
 
-MATRIX_SUM sum[MT * KS];
+MATRIX_SUM sum[MT * KS]; /* of values */
+MATRIX_SUM s[MT * NK];   /* logits */
 #if QREGC > 0
 MATRIX_A rows_q[MT * 2 * QREGC];
 #endif
@@ -89,19 +94,29 @@ const uint SQ = QSH > 0 ? QSH * MT * 64 : 64;
 shared uvec4 staged[SUBGROUPS * SQ];
 float top[MT * 2], total[MT * 2];
 Packed k, v;
+uint touched[LEAD * TOUCHES], seen, touch_at;
 uint lane, g, t, row0, length, head, mask_at;
-#ifdef AHEAD
-uvec4 next_x[NK], next_y[NK];
-#endif
 
-#define LOAD_K(x, y, j, c)                          \
-    x = k.at[(j) * KS * 32 + (c) * 64];             \
-    y = k.at[(j) * KS * 32 + (c) * 64 + 32];
-
-/* One block of BK keys from k0 on; k and v move on. edge: rows do not see all. */
-void block(const uint k0, const bool edge)
+/* Asks for this subgroup's part of a block; base: where this lane reads it. What was asked for
+ * before must be used somehow. */
+void touch(const uint slot, const uint64_t base)
 {
-    MATRIX_SUM s[MT * NK];
+    Touched x = Touched(base + touch_at);
+    [[unroll]] for (uint i = 0; i < TOUCHES; i++) {
+        seen |= touched[slot * TOUCHES + i];
+        touched[slot * TOUCHES + i] = x.at[i * 256];
+    }
+}
+
+/* Products of the rows and the next keys; k moves on. */
+void multiply_keys()
+{
+#if LEAD == 2
+    touch(0, uint64_t(k) + BLOCK_BYTES);
+    touch(1, uint64_t(v) + BLOCK_BYTES);
+#else
+    touch(0, uint64_t(v));
+#endif
     [[unroll]] for (uint i = 0; i < MT * NK; i++)
         s[i] = MATRIX_SUM(0.0);
     [[unroll]] for (uint c = 0; c < SIZE / 32; c++) {
@@ -124,17 +139,7 @@ void block(const uint k0, const bool edge)
         }
         [[unroll]] for (uint j = 0; j < NK; j++) {
             MATRIX_B b0, b1;
-            uvec4 x, y;
-#ifdef AHEAD
-            if (c == 0) {
-                x = next_x[j];
-                y = next_y[j];
-            } else {
-                LOAD_K(x, y, j, c)
-            }
-#else
-            LOAD_K(x, y, j, c)
-#endif
+            const uvec4 x = k.at[j * KS * 32 + c * 64], y = k.at[j * KS * 32 + c * 64 + 32];
             PUT(b0, x[0], x[1], x[2], x[3])
             PUT(b1, y[0], y[1], y[2], y[3])
             [[unroll]] for (uint i = 0; i < MT; i++)
@@ -143,41 +148,48 @@ void block(const uint k0, const bool edge)
                 s[i * NK + j] = coopMatMulAdd(qf[2 * i + 1], b1, s[i * NK + j]);
         }
     }
-    k = Packed(uint64_t(k) + BK * SIZE * 2);
-#ifdef AHEAD
-    [[unroll]] for (uint j = 0; j < NK; j++) {
-        LOAD_K(next_x[j], next_y[j], j, 0)
-    }
-#endif
+    k = Packed(uint64_t(k) + BLOCK_BYTES);
+}
 
-    if (edge || !PLAIN) {
-        [[unroll]] for (uint i = 0; i < MT; i++)
-            [[unroll]] for (uint r = 0; r < 2; r++) {
-                const uint row = min(row0 + 16 * i + 8 * r + g, n_queries - 1);
-                const uint key = k0 + 2 * t; /* the first of this lane */
-                const ivec2 range = key_range(row, length) - int(key);
-                [[unroll]] for (uint j = 0; j < NK; j++)
-                    [[unroll]] for (uint e = 0; e < 4; e++) {
-                        const int n = int(16 * j + 8 * (e >> 1) + (e & 1));
-                        float x = s[i * NK + j][4 * r + e];
-                        if (edge && ((WINDOW && n < range.x) || n >= range.y))
-                            x = MASKED;
-                        else if (!PLAIN)
-                            x = logit(x, mask_at + row * m_q + (key + uint(n)) * m_k);
-                        s[i * NK + j][4 * r + e] = x;
-                    }
-            }
-    }
-    FENCE(1)
+/* Logits from the products with the keys from k0 on. edge: rows do not see all. */
+void finish_logits(const uint k0, const bool edge)
+{
+    [[unroll]] for (uint i = 0; i < MT; i++)
+        [[unroll]] for (uint r = 0; r < 2; r++) {
+            const uint row = min(row0 + 16 * i + 8 * r + g, n_queries - 1);
+            const uint key = k0 + 2 * t; /* the first of this lane */
+            const ivec2 range = key_range(row, length) - int(key);
+            [[unroll]] for (uint j = 0; j < NK; j++)
+                [[unroll]] for (uint e = 0; e < 4; e++) {
+                    const int n = int(16 * j + 8 * (e >> 1) + (e & 1));
+                    float x = s[i * NK + j][4 * r + e];
+                    if (edge && ((WINDOW && n < range.x) || n >= range.y))
+                        x = MASKED;
+                    else if (!PLAIN)
+                        x = logit(x, mask_at + row * m_q + (key + uint(n)) * m_k);
+                    s[i * NK + j][4 * r + e] = x;
+                }
+        }
+}
 
+/* The greatest logit that this lane has of a row. */
+float find_most(uint i, uint r)
+{
+    float x = s[i * NK][4 * r];
+    [[unroll]] for (uint j = 0; j < NK; j++)
+        [[unroll]] for (uint e = 0; e < 4; e++)
+            x = max(x, s[i * NK + j][4 * r + e]);
+    return x;
+}
+
+/* Brings the sums to the maximum of the keys so far. */
+void rescale()
+{
     const float factor = PLAIN ? scale : 1.0;
     [[unroll]] for (uint i = 0; i < MT; i++) {
         float keep[2];
         [[unroll]] for (uint r = 0; r < 2; r++) {
-            float x = s[i * NK][4 * r];
-            [[unroll]] for (uint j = 0; j < NK; j++)
-                [[unroll]] for (uint e = 0; e < 4; e++)
-                    x = max(x, s[i * NK + j][4 * r + e]);
+            float x = find_most(i, r);
             x = max(x, subgroupShuffleXor(x, 1));
             x = max(x, subgroupShuffleXor(x, 2));
             const float most = max(top[2 * i + r], x * factor);
@@ -185,11 +197,27 @@ void block(const uint k0, const bool edge)
             top[2 * i + r] = most;
             total[2 * i + r] *= keep[r];
         }
-        /* Always: a branch around so many registers costs more than the work it skips. */
         [[unroll]] for (uint f = 0; f < KS; f++)
             [[unroll]] for (uint e = 0; e < 8; e++)
                 sum[i * KS + f][e] *= keep[e >> 2];
     }
+}
+
+/* Whether a weight of these keys would be too large without rescale(). */
+bool is_outgrown()
+{
+    const float factor = PLAIN ? scale : 1.0;
+    bool any = false;
+    [[unroll]] for (uint i = 0; i < MT; i++)
+        [[unroll]] for (uint r = 0; r < 2; r++)
+            any = any || fma(find_most(i, r), factor, -GROWTH) > top[2 * i + r];
+    return subgroupAny(any);
+}
+
+/* Adds the values of these keys, weighted; v moves on. */
+void multiply_values()
+{
+    const float factor = PLAIN ? scale : 1.0;
     MATRIX_A p[MT * NK];
     [[unroll]] for (uint i = 0; i < MT; i++)
         [[unroll]] for (uint j = 0; j < NK; j++)
@@ -199,8 +227,9 @@ void block(const uint k0, const bool edge)
                 total[r] += x;
                 p[i * NK + j][e] = HALF(x);
             }
-    FENCE(2)
-
+#if LEAD == 1
+    touch(0, uint64_t(k));
+#endif
     [[unroll]] for (uint j = 0; j < NK; j++)
         [[unroll]] for (uint f = 0; f < KS; f++) {
             const uvec4 x = v.at[j * KS * 32 + f * 32];
@@ -209,8 +238,36 @@ void block(const uint k0, const bool edge)
             [[unroll]] for (uint i = 0; i < MT; i++)
                 sum[i * KS + f] = coopMatMulAdd(p[i * NK + j], b, sum[i * KS + f]);
         }
-    v = Packed(uint64_t(v) + BK * SIZE * 2);
-    FENCE(4)
+    v = Packed(uint64_t(v) + BLOCK_BYTES);
+#ifdef FENCE
+    subgroupBarrier();
+#endif
+}
+
+/* The keys from k0 to end, of which all rows see those from full_from to full_end. Only the first
+ * block of some that all rows see, and those on the edges, look for the exact maxima: the others
+ * leave the sums as they are, and where a logit is much above its row's maximum so far, the block
+ * is done again. A branch around the scaling alone costs more than it saves: it moves the sums. */
+void walk(uint k0, const uint full_from, const uint full_end, const uint end)
+{
+    [[dont_unroll]] while (k0 < end) {
+        multiply_keys();
+        finish_logits(k0, true);
+        rescale();
+        multiply_values();
+        k0 += BK;
+        [[dont_unroll]] while ((!WINDOW || k0 >= full_from) && k0 + BK <= full_end) {
+            multiply_keys();
+            if (!PLAIN)
+                finish_logits(k0, false);
+            if (is_outgrown()) {
+                k = Packed(uint64_t(k) - BLOCK_BYTES);
+                break;
+            }
+            multiply_values();
+            k0 += BK;
+        }
+    }
 }
 
 uint join_halves(float x, float y)
@@ -237,16 +294,22 @@ uvec4 load_q8(uint i)
 void load_queries(uint batch)
 {
     const uint unseen = n_groups >> 31;
+    uvec4 x[SIZE / 32 * MT], y[SIZE / 32 * MT];
     [[unroll]] for (uint c = 0; c < SIZE / 32; c++)
         [[unroll]] for (uint i = 0; i < MT; i++) {
             const uint low = min(row0 + 16 * i + g, n_queries - 1);
             const uint high = min(row0 + 16 * i + 8 + g, n_queries - 1);
             const uint from = q_at + batch * q_b + head * q_h + c * 32 + t * 8;
-            const uvec4 x = load_q8(from + low * q_s), y = load_q8(from + high * q_s);
+            x[c * MT + i] = load_q8(from + low * q_s);
+            y[c * MT + i] = load_q8(from + high * q_s);
+        }
+    [[unroll]] for (uint c = 0; c < SIZE / 32; c++)
+        [[unroll]] for (uint i = 0; i < MT; i++) {
+            const uvec4 lo = x[c * MT + i], hi = y[c * MT + i];
             const uint a = gl_SubgroupID * SQ + (c >= QREGC ? ((c - QREGC) * MT + i) * 64 : 0) +
                            lane;
-            staged[a] = uvec4(x[0], y[0], x[1], y[1]);
-            staged[a + 32] = uvec4(x[2], y[2], x[3], y[3]);
+            staged[a] = uvec4(lo[0], hi[0], lo[1], hi[1]);
+            staged[a + 32] = uvec4(lo[2], hi[2], lo[3], hi[3]);
             subgroupMemoryBarrierShared();
             subgroupBarrier();
 #if QREGC > 0
@@ -292,29 +355,46 @@ void store_rows(uint batch)
                             x[f / 2][f % 2 * 2 + e] =
                                 sum[i * KS + c * 4 + f][4 * r + u + 2 * e] * factor;
                     if (row < n_queries)
-                        store_o8(to + c * 64 + (2 * t + u) * 8, x[0], x[1]);
+                        store_o8(to + c * 64 + (t + 4 * u) * 8, x[0], x[1]);
                 }
         }
 }
 
+/* The grid: heads that are walked together, blocks of rows, and more such heads. */
 void main()
 {
-    if (GROUP_INDEX >= n_groups)
-        return;
     lane = gl_SubgroupInvocationID;
     g = lane >> 2;
     t = lane & 3;
-    const uint block_rows = ROWS * SUBGROUPS, n_heads = n_kv_heads * GROUP, all = n_heads * n_batch;
-    const uint n_blocks = (n_queries + block_rows - 1) / block_rows;
-    const uint wide = TOGETHER == 0 ? all : TOGETHER, part = GROUP_INDEX % (wide * n_blocks);
-    const uint place = GROUP_INDEX / (wide * n_blocks) * wide + part % wide, rank = part / wide;
-    const uint half_way = (n_blocks + 1) / 2;
-    const uint turn = FOLD == 1 && rank >= half_way ? rank - half_way : n_blocks - 1 - rank;
-    row0 = turn * block_rows + gl_SubgroupID * ROWS;
-    const uint batch = place / n_heads;
-    head = place % n_heads;
-    if (row0 >= n_queries)
+    const uint n_heads = n_kv_heads * GROUP, n_blocks = gl_NumWorkGroups.y;
+    const uint place = gl_WorkGroupID.z * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+    const uint batch = n_batch > 1 ? place / n_heads : 0;
+    head = place - batch * n_heads;
+    /* Long rows first; or with n_splits 2, the second half of the grid in reverse. */
+    const uint rank = gl_WorkGroupID.y, half_way = (n_blocks + 1) / 2;
+    const uint turn = n_splits == 2 && rank >= half_way ? rank - half_way : n_blocks - 1 - rank;
+    row0 = turn * (ROWS * SUBGROUPS) + gl_SubgroupID * ROWS;
+    if (row0 >= n_queries || batch >= n_batch || head >= n_heads)
         return;
+
+    length = length_of(batch, false);
+    mask_at = m_at + batch * m_b + head * m_h;
+    const ivec2 upper = key_range(row0, length);
+    const ivec2 lower = key_range(min(row0 + ROWS, n_queries) - 1, length);
+    const uint k0 = uint(upper.x) / BK * BK;
+    const uint padded = (n_keys + PAD - 1) / PAD * PAD;
+    const uint first = (batch * n_kv_heads + head / GROUP) * padded + k0;
+    const uint64_t from = uint64_t(first) * (SIZE * 2) + lane * 16;
+    k = Packed(uint64_t(Packed(uvec2(k_at, k_b))) + from);
+    v = Packed(uint64_t(Packed(uvec2(v_at, v_b))) + from);
+    seen = 0;
+    touch_at = gl_SubgroupID * (TOUCHES * 1024) + lane * 16;
+    [[unroll]] for (uint i = 0; i < LEAD * TOUCHES; i++)
+        touched[i] = 0;
+    touch(LEAD - 1, uint64_t(k));
+#if LEAD == 2
+    touch(0, uint64_t(v));
+#endif
     load_queries(batch);
     [[unroll]] for (uint i = 0; i < MT * KS; i++)
         sum[i] = MATRIX_SUM(0.0);
@@ -322,31 +402,8 @@ void main()
         top[i] = NOTHING;
         total[i] = 0.0;
     }
-
-    length = length_of(batch, false);
-    mask_at = m_at + batch * m_b + head * m_h;
-    const ivec2 upper = key_range(row0, length);
-    const ivec2 lower = key_range(min(row0 + ROWS, n_queries) - 1, length);
-    uint k0 = uint(upper.x) / BK * BK;
-    const uint padded = (n_keys + BK - 1) / BK * BK;
-    const uint first = (batch * n_kv_heads + head / GROUP) * padded + k0;
-    const uint64_t from = uint64_t(first) * (SIZE * 2) + lane * 16;
-    k = Packed(uint64_t(Packed(uvec2(k_at, k_b))) + from);
-    v = Packed(uint64_t(Packed(uvec2(v_at, v_b))) + from);
-#ifdef AHEAD
-    [[unroll]] for (uint j = 0; j < NK; j++) {
-        LOAD_K(next_x[j], next_y[j], j, 0)
-    }
-#endif
-    /* Blocks that some row sees in part (of a window), all see, some see in part again. Two turns
-     * of one loop: each call of block() is a copy of its code. */
-    const uint full_from = uint(lower.x), full_end = uint(upper.y), end = uint(lower.y);
-    [[dont_unroll]] for (uint turns = 0; turns < 2; turns++) {
-        const uint edge_end = turns == 1 ? end : WINDOW ? min(full_from, end) : 0;
-        [[dont_unroll]] for (; k0 < edge_end; k0 += BK)
-            block(k0, true);
-        [[dont_unroll]] for (; k0 + BK <= full_end; k0 += BK)
-            block(k0, false);
-    }
+    walk(k0, uint(lower.x), uint(upper.y), uint(lower.y));
     store_rows(batch);
+    if (n_groups >> 31 != 0) /* never */
+        o[lane] = uvec4(seen);
 }

@@ -5,7 +5,8 @@
  * [batch][K/V head][key / 16][SIZE / 16][32 lanes] of 16 bytes, keys up to a multiple of BLOCK with
  * zeros where there is none. Lane 4 g + t of 16 keys gets
  *   of k, pieces 2 c and 2 c + 1: elements 32 c + 8 t .. + 7 of keys g and g + 8
- *   of v, pieces 4 c + f: elements 64 c + 8 g + 2 f and + 1 of keys 2 t, 2 t + 1, 2 t + 8, 2 t + 9
+ *   of v, pieces 4 c + f: elements 64 c + 8 h + 2 f and + 1 of keys 2 t, 2 t + 1, 2 t + 8, 2 t + 9,
+ *     h = g / 2 + 4 (g % 2): results of neighbouring lanes are then neighbours in memory
  * 32 invocations pack 64 elements of 16 keys of k or of v: four loads are under way at a time. */
 #define OUT4
 #include "attention.glsl"
@@ -48,7 +49,8 @@ void pack_k(uint batch, uint kv_head, uint key, uint n, uint c, uint to)
 
 void pack_v(uint batch, uint kv_head, uint key, uint n, uint c, uint to)
 {
-    uint lane = LANE % 32u, first = key + lane % 4u * 2u, d = c * 64u + lane / 4u * 8u;
+    uint lane = LANE % 32u, first = key + lane % 4u * 2u, g = lane / 4u;
+    uint d = c * 64u + (g / 2u + g % 2u * 4u) * 8u;
     uvec4 r0 = load8_v(batch, kv_head, first, n, d);
     uvec4 r1 = load8_v(batch, kv_head, first + 1u, n, d);
     uvec4 r2 = load8_v(batch, kv_head, first + 8u, n, d);
@@ -61,13 +63,15 @@ void pack_v(uint batch, uint kv_head, uint key, uint n, uint c, uint to)
 void main()
 {
     const uint N_PARTS = D / 32u;
-    uint index = GLOBAL_INDEX / 32u, unit = index / N_PARTS, part = index % N_PARTS;
-    uint units = (n_keys + BLOCK - 1u) / BLOCK * BLOCK / 16u, place = unit / units;
-    uint batch = place / n_kv_heads, kv_head = place % n_kv_heads, key = unit % units * 16u;
-    if (batch >= n_batch)
+    uint index = (gl_WorkGroupID.x * gl_WorkGroupSize.x + LANE) / 32u;
+    uint unit = index / N_PARTS, part = index % N_PARTS, c = part / 2u;
+    uint units = (n_keys + BLOCK - 1u) / BLOCK * BLOCK / 16u;
+    uint place = gl_WorkGroupID.z * gl_NumWorkGroups.y + gl_WorkGroupID.y;
+    uint batch = n_batch > 1u ? place / n_kv_heads : 0u, kv_head = place - batch * n_kv_heads;
+    if (batch >= n_batch || kv_head >= n_kv_heads || unit >= units)
         return;
-    uint n = length_of(batch, part == 0u && LANE % 32u == 0u), c = part / 2u;
-    uint to = (unit * (D / 16u) + c * 4u) * 32u + LANE % 32u;
+    uint n = length_of(batch, part == 0u && LANE % 32u == 0u), key = unit * 16u;
+    uint to = ((place * units + unit) * (D / 16u) + c * 4u) * 32u + LANE % 32u;
     if (part % 2u == 0u)
         pack_k(batch, kv_head, key, n, c, to);
     else

@@ -85,7 +85,7 @@ typedef struct binder {
     size_t cap;
     rx_gpu_spot scratch; /* behind that of the last step */
     uint64_t scratch_bytes[RX_GPU_N_SCRATCH];
-    uint32_t *fold;      /* by step: rx_gpu_find_folds */
+    uint32_t *fold, *tail; /* by step: rx_gpu_find_folds, rx_gpu_find_tails */
     rlx_error *err;
 } binder;
 
@@ -97,8 +97,9 @@ typedef struct piece {
 
 /* A step with its operands and what its lowering gave. */
 typedef struct lowered {
-    size_t step;
+    size_t step, at;         /* at: where it is done */
     rx_gpu_call call;
+    rx_gpu_tail_room tail;   /* of the call, if it has one */
     rx_gpu_build build;
     piece *scratch;          /* those of the build, then results that nobody wants */
     rx_gpu_place *tables;
@@ -141,6 +142,19 @@ static rlx_status bind_value(const binder *b, rx_gpu_placed *d, uint32_t k, uint
     return RLX_OK;
 }
 
+/* An operand of the call's tail, or its result. */
+static rlx_status resolve_tail(const binder *b, const lowered *l, rx_gpu_placed *d, uint32_t k)
+{
+    const rx_gpu_ref ref = d->dispatch.bind[k];
+    const rx_step *steps = b->x->program->steps;
+    if (ref == RX_REF_TAIL)
+        return bind_value(b, d, k, steps[l->at].out[0], l->tail.tail.out);
+    const bool writes = ref >= RX_REF_WRITE;
+    const uint32_t i = ref - (writes ? RX_REF_WRITE : RX_REF_ROPE);
+    const rx_step *s = &steps[writes ? l->tail.write_step : l->tail.rope_step];
+    return bind_value(b, d, k, s->in[i], writes ? &l->tail.write_in[i] : &l->tail.rope_in[i]);
+}
+
 static rlx_status resolve_binding(const binder *b, const lowered *l, rx_gpu_placed *d, uint32_t k)
 {
     const rx_gpu_ref ref = d->dispatch.bind[k];
@@ -155,6 +169,8 @@ static rlx_status resolve_binding(const binder *b, const lowered *l, rx_gpu_plac
     if (ref >= RX_REF_FOLD && operand < RX_FOLD_OPERANDS && l->call.fold)
         return bind_value(b, d, k, p->steps[b->fold[l->step]].in[operand],
                           &l->call.fold->in[operand]);
+    if (ref >= RX_REF_ROPE && ref <= RX_REF_TAIL && l->call.tail)
+        return resolve_tail(b, l, d, k);
     if (ref >= RX_REF_OUT(0) && ref < RX_REF_SCRATCH && out < s->n_out)
         bind_piece(d, k, &l->scratch[l->build.n_scratch + out]);
     else if (ref >= RX_REF_SCRATCH && ref - RX_REF_SCRATCH < l->build.n_scratch)
@@ -333,14 +349,15 @@ static rlx_status resolve_step(binder *b, lowered *l)
     for (size_t i = 0; i < l->build.n; i++)
         RLX_TRY(add_dispatch(b, l, &l->build.dispatch[i]));
     if (l->build.n)
-        b->r->kernels[l->step] = rx_gpu_dispatch_name(&l->build.dispatch[0]);
+        b->r->kernels[l->at] = rx_gpu_dispatch_name(&l->build.dispatch[0]);
     return RLX_OK;
 }
 
-static rlx_status lower_step(binder *b, size_t i)
+/* Step i, done at the place of step `at`. */
+static rlx_status lower_step(binder *b, size_t i, size_t at)
 {
     rx_gpu_exec *x = b->x;
-    lowered l = {.step = i, .call = rx_gpu_values_call(&x->values, i, x->caps),
+    lowered l = {.step = i, .at = at, .call = rx_gpu_values_call(&x->values, i, x->caps),
                  .build = {.arena = &b->arena, .err = b->err}};
     rx_view folded[RX_FOLD_OPERANDS];
     rx_gpu_fold fold;
@@ -348,6 +365,8 @@ static rlx_status lower_step(binder *b, size_t i)
         fold = rx_gpu_fold_of(&x->values, b->fold[i], folded);
         l.call.fold = &fold;
     }
+    if (at != i)
+        l.call.tail = rx_gpu_tail_of(&x->values, b->fold, (uint32_t)at, &l.tail);
     rlx_status st = resolve_step(b, &l);
     rx_gpu_build_finish(&l.build);
     return st;
@@ -356,11 +375,13 @@ static rlx_status lower_step(binder *b, size_t i)
 static void find_folds(const binder *b)
 {
     rx_gpu_exec *x = b->x;
+    const rx_gpu_folds folds = {&x->values, x->caps, x->weights, x->places};
+    for (size_t i = 0; i < x->program->n_steps; i++)
+        b->fold[i] = b->tail[i] = RX_GPU_NO_FOLD;
     if (x->no_folds)
-        for (size_t i = 0; i < x->program->n_steps; i++)
-            b->fold[i] = RX_GPU_NO_FOLD;
-    else
-        rx_gpu_find_folds(&(rx_gpu_folds){&x->values, x->caps, x->weights, x->places}, b->fold);
+        return;
+    rx_gpu_find_folds(&folds, b->fold);
+    rx_gpu_find_tails(&folds, b->fold, b->tail);
 }
 
 static rlx_status lower_steps(binder *b)
@@ -373,12 +394,12 @@ static rlx_status lower_steps(binder *b)
         if (p->steps[i].support == RLX_SUPPORT_HOST) {
             r->has_host = true;
             r->kernels[i] = "reference on the host";
-        } else if (b->fold[i] == i) {
+        } else if (b->fold[i] == i || (b->tail[i] != RX_GPU_NO_FOLD && b->tail[i] > i)) {
             r->has_folds = true;
             r->kernels[i] = "part of what follows";
         } else {
             r->kernels[i] = "nothing to do";
-            RLX_TRY(lower_step(b, i));
+            RLX_TRY(lower_step(b, b->tail[i] != RX_GPU_NO_FOLD ? b->tail[i] : i, i));
         }
     }
     r->first[p->n_steps] = r->n;
@@ -391,7 +412,8 @@ static rlx_status build_recording(binder *b)
 {
     rx_gpu_exec *x = b->x;
     b->fold = rx_arena_alloc(&b->arena, (x->program->n_steps + 1) * sizeof *b->fold);
-    if (!b->fold)
+    b->tail = rx_arena_alloc(&b->arena, (x->program->n_steps + 1) * sizeof *b->tail);
+    if (!b->fold || !b->tail)
         return rx_fail_memory(b->err, "the steps of a recording", sizeof *b->fold);
     rx_mutex_lock(&x->weights->lock);
     rlx_status st = lower_steps(b);

@@ -99,6 +99,13 @@ typedef struct rx_gpu_fold {
     const rx_view *in; /* x and gamma, both factors, or the four of rope */
 } rx_gpu_fold;
 
+/* Steps that a product does with its result: rope, and the state_write that keeps what it or rope
+ * makes. */
+typedef struct rx_gpu_tail {
+    const rx_gpu_fold *rope, *write; /* NULL: not there, but one is */
+    const rx_view *out;              /* the result of the last */
+} rx_gpu_tail;
+
 /* Part of an attention: k and v are the keys (with pages: the pages) first .. end - 1 of `total`,
  * and result 0 are partial sums, the index-th of n for each row; with `merge` operand 2 are those
  * sums and result 0 is what they make. */
@@ -125,6 +132,7 @@ typedef struct rx_gpu_call {
     uint32_t aliased; /* bit i: operand i shares memory with a result that lies elsewhere in it */
     const rx_gpu_fold *fold; /* NULL: none. Only where rx_quant_takes_fold or
                               * rx_rope_takes_write says so */
+    const rx_gpu_tail *tail; /* NULL: none. Only where rx_quant_takes_tail says so */
 } rx_gpu_call;
 
 static inline const rx_view *rx_gpu_in(const rx_gpu_call *c, size_t i)
@@ -147,6 +155,9 @@ typedef uint32_t rx_gpu_ref;
 #define RX_REF_FLAGS 0x4000u                      /* one word of RLX_FLAG_* bits, for atomicOr */
 #define RX_REF_TABLE 0x5000u                      /* + handle of rx_gpu_add_table */
 #define RX_REF_FOLD 0x6000u                       /* + operand of call->fold */
+#define RX_REF_ROPE 0x7000u                       /* + operand of call->tail->rope */
+#define RX_REF_WRITE 0x8000u                      /* + operand of call->tail->write */
+#define RX_REF_TAIL 0x9000u                       /* the result of call->tail */
 
 #define RX_GPU_MAX_BIND 10
 #define RX_GPU_MAX_SPEC 16

@@ -127,6 +127,113 @@ static dot_shape pick_shape(const rx_product *p, uint32_t n_tiles)
     return (dot_shape){2 * THREADS, split, p->n >= MANY ? 2 : 1};
 }
 
+/* Rows of x that shared memory holds. */
+static int64_t rows_that_fit(const rx_product *p)
+{
+    int64_t room = (int64_t)p->call->caps->max_shared_bytes - OTHER_BYTES;
+    return room / (p->k / 32 * BLOCK_BYTES);
+}
+
+/* ---- What follows the product ---------------------------------------------------------------- */
+
+/* Bits of TAIL of dot_gemv.comp. */
+enum { TAIL_ROPE = 1, TAIL_WRITE = 2, TAIL_LONG = 4, TAIL_LONG_PLACE = 8 };
+enum { X, COS, SIN, POSITIONS }; /* operands of rope */
+
+/* The rope of p's rows: pairs are neighbours, tables are f32 and there are positions. */
+static bool rotates_rows(const rx_product *p, const rx_gpu_fold *rope)
+{
+    const rlx_rope_desc *d = rope->attr;
+    const rx_view *x = &rope->in[X], *at = &rope->in[POSITIONS];
+    if (!d->interleaved || d->backward || d->layout != RLX_BSHD || d->n_rot % 4)
+        return false;
+    for (int i = COS; i <= SIN; i++)
+        if (rope->in[i].dtype != RLX_F32 || rope->in[i].stride[1] != 1 || rope->in[i].dim[0] == 0)
+            return false;
+    return at->rank >= 1 && x->dim[0] == 1 && x->dim[1] == p->m && x->dim[3] % 4 == 0 &&
+           x->dim[2] * x->dim[3] == p->n && rx_view_is_dense(x);
+}
+
+/* Rows of p become rows of the state, one after another. */
+static bool keeps_rows(const rx_product *p, const rx_gpu_tail *tail)
+{
+    const rx_view *update = &tail->write->in[1], *position = &tail->write->in[2];
+    const rx_view *state = tail->out;
+    const int axis = (int)((const rlx_axis_desc *)tail->write->attr)->axis;
+    for (int i = 0; i < axis; i++)
+        if (state->dim[i] != 1)
+            return false;
+    return rx_view_is_dense(update) && update->dim[axis] == p->m && state->stride[axis] == p->n &&
+           rx_view_elements(position) == 1;
+}
+
+bool rx_quant_dot_tail(const rx_product *p)
+{
+    const rx_gpu_caps *caps = p->call->caps;
+    const rx_gpu_tail *t = p->call->tail;
+    const int64_t n = rx_view_elements(t->out), bytes = n * rlx_dtype_block_bytes(t->out->dtype);
+    if (!is_possible(p, NULL) || rows_that_fit(p) < p->m || rx_product_batches(p) != 1 ||
+        !rx_kernel_available(RX_K_dot_gemv_tail, caps) || caps->max_bindings < 9)
+        return false;
+    if (p->b_type == RLX_Q8_0 || p->bias || p->residual || p->act || p->n % 4 ||
+        p->out->dtype != RLX_F32)
+        return false;
+    if (!rlx_dtype_is_float(t->out->dtype) || rx_gpu_offset(t->out) % 4 ||
+        !rx_view_is_dense(t->out) || n > UINT32_MAX || bytes > (int64_t)caps->max_binding_bytes)
+        return false;
+    return (!t->rope || rotates_rows(p, t->rope)) && (!t->write || keeps_rows(p, t));
+}
+
+/* Words of product.glsl that a product with a tail does not need otherwise: k, n_groups, bias_at,
+ * res_at, a_k, res_m, res_n, bias_n, a_0, a_1, res_0. */
+enum {
+    WORD_POSITION = 2, WORD_POSITION_STEP = 3, WORD_COS = 7, WORD_SIN = 8, WORD_HEAD = 10,
+    WORD_N_ROWS = 13, WORD_SIN_STEP = 14, WORD_COS_STEP = 15, WORD_N_ROT = 18, WORD_PLACES = 19,
+    WORD_PLACE = 24
+};
+
+static void push_tail(rx_gpu_dispatch *d, const rx_gpu_tail *t)
+{
+    if (t->rope) {
+        const rx_view *in = t->rope->in, *at = &in[POSITIONS];
+        d->push[WORD_COS] = rx_gpu_offset(&in[COS]);
+        d->push[WORD_COS_STEP] = (uint32_t)in[COS].stride[0];
+        d->push[WORD_SIN] = rx_gpu_offset(&in[SIN]);
+        d->push[WORD_SIN_STEP] = (uint32_t)in[SIN].stride[0];
+        d->push[WORD_N_ROWS] = (uint32_t)in[COS].dim[0];
+        d->push[WORD_HEAD] = (uint32_t)in[X].dim[3];
+        d->push[WORD_N_ROT] = (uint32_t)((const rlx_rope_desc *)t->rope->attr)->n_rot;
+        d->push[WORD_POSITION] = rx_gpu_offset(at);
+        d->push[WORD_POSITION_STEP] = (uint32_t)at->stride[at->rank - 1];
+    }
+    if (t->write) {
+        const int axis = (int)((const rlx_axis_desc *)t->write->attr)->axis;
+        d->push[WORD_PLACE] = rx_gpu_offset(&t->write->in[2]);
+        d->push[WORD_PLACES] = (uint32_t)t->out->dim[axis];
+    }
+}
+
+/* Bindings 2 to 6 and 8, and constant TAIL. */
+static void bind_tail(rx_gpu_dispatch *d, const rx_gpu_tail *t)
+{
+    uint32_t bits = 0;
+    d->bind[2] = RX_REF_TAIL;
+    d->bind[6] = RX_REF_FLAGS;
+    d->writes |= 1u << 6;
+    if (t->rope) {
+        d->bind[3] = RX_REF_ROPE + COS;
+        d->bind[4] = RX_REF_ROPE + SIN;
+        d->bind[5] = RX_REF_ROPE + POSITIONS;
+        bits |= TAIL_ROPE | (t->rope->in[POSITIONS].dtype == RLX_I64 ? TAIL_LONG : 0);
+    }
+    rx_gpu_bind(d, t->write ? RX_REF_WRITE + 2 : RX_REF_NONE, false);
+    if (t->write)
+        bits |= TAIL_WRITE | (t->write->in[2].dtype == RLX_I64 ? TAIL_LONG_PLACE : 0);
+    rx_gpu_spec(d, bits);
+}
+
+/* ---- The dispatch ---------------------------------------------------------------------------- */
+
 #define WEIGHT_ADDRESS 11 /* words b_n and b_k of product.glsl, which this kernel does not need */
 
 static rx_gpu_dispatch *add_kernel(rx_gpu_build *b, const rx_product *p, uint32_t threads)
@@ -134,7 +241,8 @@ static rx_gpu_dispatch *add_kernel(rx_gpu_build *b, const rx_product *p, uint32_
     bool bytes = p->b_type == RLX_Q8_0, at = rx_kernel_available(RX_K_dot_gemv_at, p->call->caps);
     static const rx_kernel kernels[2][2] = {{RX_K_dot_gemv, RX_K_dot_gemv_at},
                                             {RX_K_dot_gemv_bytes, RX_K_dot_gemv_bytes_at}};
-    rx_gpu_dispatch *d = rx_gpu_add(b, kernels[bytes][at], threads);
+    rx_kernel k = p->call->tail ? RX_K_dot_gemv_tail : kernels[bytes][at];
+    rx_gpu_dispatch *d = rx_gpu_add(b, k, threads);
     if (at)
         rx_gpu_push_address(d, 1, WEIGHT_ADDRESS);
     return d;
@@ -160,11 +268,15 @@ static void add_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids, rx
                              !fold ? FOLD_NONE : fold->op == RX_OP_mul ? FOLD_MUL : FOLD_NORM};
     for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
         rx_gpu_spec(d, spec[i]);
+    if (p->call->tail)
+        bind_tail(d, p->call->tail);
     int64_t batches = rx_product_batches(p), sets = s.threads / 32 / s.split;
     int64_t groups = ((p->n + 3) / 4 + sets - 1) / sets;
     int64_t stay = (int64_t)s.per_unit * count_units(caps) / batches;
     stay = stay < 1 ? 1 : stay;
     rx_product_push(d, p, 0);
+    if (p->call->tail)
+        push_tail(d, p->call->tail);
     rx_gpu_push(d, fold ? rx_gpu_offset(&fold->in[1]) : 0);
     rx_gpu_push_f32(d, fold && fold->op == RX_OP_rms_norm
                            ? (float)((const rlx_norm_desc *)fold->attr)->eps : 0);
@@ -181,13 +293,6 @@ rx_gpu_ref rx_quant_tiles(rx_gpu_build *b, const rx_product *p)
 {
     tiled t = make_tiled(p);
     return derive_tiles(b, p, &t);
-}
-
-/* Rows of x that shared memory holds. */
-static int64_t rows_that_fit(const rx_product *p)
-{
-    int64_t room = (int64_t)p->call->caps->max_shared_bytes - OTHER_BYTES;
-    return room / (p->k / 32 * BLOCK_BYTES);
 }
 
 bool rx_quant_dot_folds(const rx_product *p)
@@ -209,6 +314,10 @@ bool rx_quant_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids)
     q.b_at = 0;
     if (p->call->fold)
         q.a_at = rx_gpu_offset(&p->call->fold->in[0]);
+    if (p->call->tail) {
+        q.out = p->call->tail->out;
+        q.out_at = rx_gpu_offset(q.out);
+    }
     q.b[0] = ids ? p->n / 4 : 0; /* groups of rows of an expert */
     for (int64_t left = p->m; left > 0; left -= fit) {
         q.m = left < fit ? left : fit;

@@ -328,7 +328,8 @@ rlx_status rx_gpu_lower_dequant_matmul(rx_gpu_build *b, const rx_gpu_call *c)
     return b->status;
 }
 
-bool rx_quant_takes_fold(const rx_gpu_call *c)
+/* p becomes the product if it has few rows and a packed weight that fits. */
+static bool is_few_rows(const rx_gpu_call *c, rx_product *p)
 {
     const rx_view *w = &c->in[1];
     if (!rlx_dtype_is_packed(w->dtype) || !rx_product_is_indexable(c))
@@ -336,9 +337,21 @@ bool rx_quant_takes_fold(const rx_gpu_call *c)
     int64_t bytes = packed_bytes(w->dtype, rx_view_elements(w));
     if (bytes > (int64_t)(c->caps->max_binding_bytes / 2) || bytes > UINT32_MAX / 2)
         return false;
-    rx_product p = make_product(c);
-    rx_product_collapse(&p);
-    return p.m >= 1 && p.m <= GEMV_ROWS && rx_quant_dot_folds(&p);
+    *p = make_product(c);
+    rx_product_collapse(p);
+    return p->m >= 1 && p->m <= GEMV_ROWS;
+}
+
+bool rx_quant_takes_fold(const rx_gpu_call *c)
+{
+    rx_product p;
+    return is_few_rows(c, &p) && rx_quant_dot_folds(&p);
+}
+
+bool rx_quant_takes_tail(const rx_gpu_call *c)
+{
+    rx_product p;
+    return is_few_rows(c, &p) && rx_quant_dot_tail(&p);
 }
 
 rlx_status rx_gpu_lower_dequant_grouped_matmul(rx_gpu_build *b, const rx_gpu_call *c)

@@ -2,7 +2,7 @@
 /* Steps whose work those that follow do as well: in a chain of small kernels each one that is not
  * there saves the wait for it. rms_norm, and the product of two tensors (the gate of a feed-forward
  * layer), in front of products of few rows with packed weights, which do it while they read x; rope
- * in front of a state_write. */
+ * in front of a state_write; and such products in front of both. */
 #include "gpu/memory.h"
 #include "gpu/quant.h"
 #include "gpu/rope.h"
@@ -162,5 +162,85 @@ void rx_gpu_find_folds(const rx_gpu_folds *e, uint32_t *fold)
         for (size_t j = i + 1; j <= p->values[p->steps[i].out[0]].last; j++)
             if (p->steps[j].n_in && p->steps[j].in[0] == p->steps[i].out[0])
                 fold[j] = (uint32_t)i;
+    }
+}
+
+/* ---- Products in front of rope and state_write ----------------------------------------------- */
+
+const rx_gpu_tail *rx_gpu_tail_of(const rx_gpu_values *v, const uint32_t *fold, uint32_t last,
+                                  rx_gpu_tail_room *room)
+{
+    const rx_step *s = &v->program->steps[last];
+    const bool writes = s->op == RX_OP_state_write;
+    room->write_step = writes ? last : RX_GPU_NO_FOLD;
+    room->rope_step = writes ? fold[last] : last;
+    room->tail = (rx_gpu_tail){.out = &v->views[s->out[0]]};
+    if (room->rope_step != RX_GPU_NO_FOLD) {
+        room->rope = rx_gpu_fold_of(v, room->rope_step, room->rope_in);
+        room->tail.rope = &room->rope;
+    }
+    if (writes) {
+        room->write = rx_gpu_fold_of(v, last, room->write_in);
+        room->tail.write = &room->write;
+    }
+    return &room->tail;
+}
+
+/* Step `reader` is the only one that reads value v, as operand `operand`. */
+static bool is_only_reader(const rx_gpu_folds *e, uint32_t v, size_t reader, uint32_t operand)
+{
+    const rx_program *p = e->values->program;
+    for (size_t j = 0; j <= p->values[v].last; j++)
+        for (uint32_t k = 0; k < p->steps[j].n_in; k++) {
+            const uint32_t in = p->steps[j].in[k];
+            if (in != RX_NO_VALUE && e->values->roots[in] == v && (j != reader || k != operand))
+                return false;
+        }
+    return true;
+}
+
+static bool takes_tail(const rx_gpu_folds *e, const uint32_t *fold, size_t product, uint32_t last)
+{
+    rx_gpu_tail_room room;
+    rx_gpu_call c = rx_gpu_values_call(e->values, product, e->caps);
+    c.tail = rx_gpu_tail_of(e->values, fold, last, &room);
+    return rx_quant_takes_tail(&c);
+}
+
+/* The product whose result only step i reads, or the rope that step i does: it can be done at step
+ * i. RX_GPU_NO_FOLD: none. */
+static uint32_t find_product(const rx_gpu_folds *e, const uint32_t *fold, uint32_t i)
+{
+    const rx_program *p = e->values->program;
+    const bool writes = p->steps[i].op == RX_OP_state_write;
+    const uint32_t reader = writes && fold[i] != RX_GPU_NO_FOLD ? fold[i] : i;
+    const uint32_t operand = p->steps[reader].op == RX_OP_rope ? 0 : 1;
+    if ((!writes && p->steps[i].op != RX_OP_rope) || (!writes && fold[i] != RX_GPU_NO_FOLD) ||
+        p->steps[i].support == RLX_SUPPORT_HOST)
+        return RX_GPU_NO_FOLD;
+    const uint32_t v = e->values->roots[p->steps[reader].in[operand]];
+    uint32_t j = reader;
+    while (j > 0 && (p->steps[j - 1].n_out != 1 || p->steps[j - 1].out[0] != v))
+        j--;
+    if (j-- == 0 || p->steps[j].op != RX_OP_dequant_matmul ||
+        p->steps[j].support == RLX_SUPPORT_HOST || !is_inner(p, v) ||
+        !is_only_reader(e, v, reader, operand) || !operands_stay(e, j, i))
+        return RX_GPU_NO_FOLD;
+    if (fold[j] != RX_GPU_NO_FOLD && !operands_stay(e, fold[j], i))
+        return RX_GPU_NO_FOLD;
+    return takes_tail(e, fold, j, i) ? j : RX_GPU_NO_FOLD;
+}
+
+void rx_gpu_find_tails(const rx_gpu_folds *e, const uint32_t *fold, uint32_t *tail)
+{
+    const rx_program *p = e->values->program;
+    for (size_t i = 0; i < p->n_steps; i++)
+        tail[i] = RX_GPU_NO_FOLD;
+    for (uint32_t i = 0; i < p->n_steps; i++) {
+        const uint32_t product = find_product(e, fold, i);
+        if (product == RX_GPU_NO_FOLD)
+            continue;
+        tail[i] = product;
+        tail[product] = i;
     }
 }

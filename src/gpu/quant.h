@@ -32,5 +32,9 @@ rx_gpu_ref rx_quant_tiles(rx_gpu_build *b, const rx_product *p);
 bool rx_quant_dot_folds(const rx_product *p);
 /* Whether a dequant_matmul can do the step before it: rx_gpu_fold. gpu/lower_quant.c */
 bool rx_quant_takes_fold(const rx_gpu_call *c);
+/* The product p with call->tail, if rx_quant_dot would take it. */
+bool rx_quant_dot_tail(const rx_product *p);
+/* Whether a dequant_matmul can do the steps after it: rx_gpu_tail. gpu/lower_quant.c */
+bool rx_quant_takes_tail(const rx_gpu_call *c);
 
 #endif

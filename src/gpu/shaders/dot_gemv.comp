@@ -31,7 +31,11 @@
  * same for a subgroup but for the lane: fewer instructions than through the binding.
  *
  * FOLD: x is made of what is read, a norm over its mean square times gamma (1) or a product (2).
- * The norm's factor is one for a row, so it multiplies the sums and not x. */
+ * The norm's factor is one for a row, so it multiplies the sums and not x.
+ *
+ * TAILS: the result is rotated (TAIL_ROPE) as in rope.comp, pairs being neighbours, and rows go to
+ * a state (TAIL_WRITE) as in state_write.comp. Cosines, sines and positions are bound in place of
+ * the bias, the residual and the ids; gpu/lower_dot.c says which words describe them. */
 #include "common.glsl"
 #define QUANT_PUSH uint fold_at; float fold_eps;
 #include "product.glsl"
@@ -61,6 +65,16 @@ TENSOR(5, ids)
 layout(set = 0, binding = 6, std430) buffer buffer_flags { uint flags[]; };
 WORDS4(7, other); /* gamma, or the second factor: f32 */
 
+#ifdef TAILS
+layout(constant_id = 15) const uint TAIL = 1;
+const bool TAIL_ROPE = (TAIL & 1u) != 0u, TAIL_WRITE = (TAIL & 2u) != 0u;
+const uint TINDEX = (TAIL & 4u) != 0u ? I64 : I32;
+WORDS(8, place); /* where the first row goes, in the state */
+#define index ids
+#include "index.glsl"
+shared uint table_rows[ROWS], state_rows[ROWS];
+#endif
+
 #define FAMILY 4
 #define QUANT_WORDS flags
 #include "quant.glsl"
@@ -75,6 +89,7 @@ shared vec2 sd[ROWS * NB];      /* scale of a block of x, and what its dots are 
 shared float se[TB == Q6_K ? ROWS * NB : 1]; /* the latter of its second half */
 shared vec4 parts[SUBGROUPS * BATCH * ROWS];
 shared float squares[FOLD == 1 ? ROWS * STRETCHES : 1];
+shared float factors[ROWS];     /* of the norm */
 
 #define SIDE gl_SubgroupInvocationID
 const float MOST = 32639.0;     /* 127 * 256 + 127 */
@@ -202,13 +217,18 @@ void prepare_x(uint first)
     barrier();
 }
 
-/* 1 / sqrt(mean square) of row r. */
-float norm_factor(uint r)
+/* 1 / sqrt(mean square) of each row, while the first tiles are on their way; seen after the next
+ * barrier. */
+void prepare_factors()
 {
-    float sum = 0.0;
-    for (uint i = 0u; i < STRETCHES; i++)
-        sum += squares[r * STRETCHES + i];
-    return inversesqrt(sum / float(NB * 32u) + fold_eps);
+    for (uint r = gl_SubgroupID; r < ROWS; r += SUBGROUPS) {
+        float sum = 0.0;
+        for (uint i = SIDE; i < STRETCHES; i += 32u)
+            sum += squares[r * STRETCHES + i];
+        sum = subgroupAdd(sum);
+        if (SIDE == 0u)
+            factors[r] = inversesqrt(sum / float(NB * 32u) + fold_eps);
+    }
 }
 
 /* ---- Tiles ----------------------------------------------------------------------------------- */
@@ -434,6 +454,43 @@ Batch find_matrices(uint i)
     return Batch(a_at + i * a_0, b_at + uint(id) * b_0, 0u, out_at + i * n);
 }
 
+#ifdef TAILS
+/* Where the cosines of each row are, and where it goes; seen after the next barrier. */
+void prepare_tail()
+{
+    bool clamped = false, lost = false;
+    if (LANE >= ROWS)
+        return;
+    if (TAIL_ROPE)
+        table_rows[LANE] = find_place(k + LANE * n_groups, res_m, clamped);
+    if (TAIL_WRITE) {
+        const bool is_long = (TAIL & 8u) != 0u;
+        uint low = place[is_long ? 2u * res_0 : res_0];
+        uint high = is_long ? place[2u * res_0 + 1u] : (low >> 31) * 0xffffffffu;
+        uint row = slice_place(make_index(low, high), LANE, a_1);
+        lost = row >= a_1;
+        state_rows[LANE] = row;
+    }
+    if (gl_WorkGroupID.x == 0u && (clamped || lost))
+        atomicOr(flags[0], (clamped ? FLAG_CLAMPED : 0u) | (lost ? FLAG_STATE_RANGE : 0u));
+}
+
+void write_tail(vec4 v, uint r, uint col, Batch at)
+{
+    uint pair = col % a_k / 2u, row = TAIL_WRITE ? state_rows[r] : r;
+    if (TAIL_ROPE && 2u * pair < a_0) {
+        uint c = bias_at + table_rows[r] * bias_n + pair, s = res_at + table_rows[r] * res_n + pair;
+        vec2 cosine = vec2(load_f_bias(F32, c), load_f_bias(F32, c + 1u));
+        vec2 sine = vec2(load_f_res(F32, s), load_f_res(F32, s + 1u));
+        vec2 first = v.xz * cosine - v.yw * sine, second = v.xz * sine + v.yw * cosine;
+        v = vec4(first.x, second.x, first.y, second.y);
+    }
+    if (!TAIL_WRITE || row < a_1)
+        put4(at.o + row * n + col, 4u, uvec4(encode_f(TOUT, v.x), encode_f(TOUT, v.y),
+                                             encode_f(TOUT, v.z), encode_f(TOUT, v.w)));
+}
+#endif
+
 /* Adds the parts of `items` steps, the first from group `first` on, and writes the results. */
 void join(uint first, uint items, uint stride, Batch at)
 {
@@ -445,9 +502,13 @@ void join(uint first, uint items, uint stride, Batch at)
         [[unroll]] for (uint s = 0u; s < KS; s++)
             v += parts[(j * ROWS + r) * SUBGROUPS + set * KS + s];
         if (FOLD == 1u)
-            v *= norm_factor(r);
+            v *= factors[r];
         if (col < n)
+#ifdef TAILS
+            write_tail(v, r, col, at);
+#else
             finish4(v, r, col, at);
+#endif
     }
     barrier();
 }
@@ -469,7 +530,12 @@ void main()
     if (group < groups && (whole || split * 32u + SIDE < NB))
         now = load_tile(here);
     chain_wait();
+#ifdef TAILS
+    prepare_tail();
+#endif
     prepare_x(at.a);
+    if (FOLD == 1u)
+        prepare_factors();
 
     uint last_tile = split + (NT - 1u - split) / KS * KS, item = 0u;
     uint jump = (stride * NT + split - last_tile) * size;

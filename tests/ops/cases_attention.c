@@ -135,6 +135,10 @@ const char *const rx_cases_attention[] = {
     "f32[4], i32[2,20]:int(0,40)) {layout=bshd, page=$P, window=9}",
     "$T=f32|f16 $H=3|8|16 $D=64|128 : attention($T[2,$H,1,$D], f16[2,1,1100,$D], "
     "f16[2,1,1100,$D], _, i32[2]:int(0,1101)) {causal=true}",
+    /* windows that begin inside of a block, for few rows and for many */
+    "$T=f32|f16 $W=300|77|513 : attention($T[1,4,3,64], $T[1,2,700,64], $T[1,2,700,64]) "
+    "{window=$W}",
+    "attention(f32[1,2,90,32], f32[1,2,1300,32], f32[1,2,1300,32]) {causal=true, window=301}",
     "attention(f32[1,8,3,128], f16[1,2,700,128], f16[1,2,700,128], bool[3,700]:bool(0.6)) "
     "{causal=true, window=300, soft_cap=7}",
 

@@ -57,6 +57,7 @@ quant_gemv=64x32" OPTIONS --filter matmul)
                  "RLX_TEST_LAVAPIPE=${PROJECT_SOURCE_DIR}/.cache/lavapipe")
     # A newer lavapipe, where it can be had. It takes seconds to compile a kernel with barriers.
     rlx_vulkan_ops(vulkan-newer 80 "RLX_TEST_LAVAPIPE=${PROJECT_SOURCE_DIR}/.cache/lavapipe")
+    set_tests_properties(vulkan/chains ops/vulkan-newer PROPERTIES RESOURCE_LOCK lavapipe)
     find_file(RLX_SWIFTSHADER_ICD vk_swiftshader_icd.json PATHS /usr/lib/chromium
               NO_DEFAULT_PATH)
     mark_as_advanced(RLX_SWIFTSHADER_ICD)

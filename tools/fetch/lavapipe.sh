@@ -42,7 +42,8 @@ done
 driver=$(find "$work/root" -name libvulkan_lvp.so)
 [ -n "$driver" ] || skip "the package has no libvulkan_lvp.so"
 mkdir -p "$dir/lib"
-cp -a "$driver" "$work"/root/usr/lib/*/libdrm*.so* "$dir/lib/"
+# New files: a program that runs with those of an earlier call keeps them.
+cp -a --remove-destination "$driver" "$work"/root/usr/lib/*/libdrm*.so* "$dir/lib/"
 full=$(cd "$dir" && pwd)
 missing=$(LD_LIBRARY_PATH="$full/lib" ldd "$full/lib/libvulkan_lvp.so" | grep 'not found' || true)
 [ -z "$missing" ] || skip "it needs$missing"

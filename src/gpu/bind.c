@@ -376,12 +376,13 @@ static void find_folds(const binder *b)
 {
     rx_gpu_exec *x = b->x;
     const rx_gpu_folds folds = {&x->values, x->caps, x->weights, x->places};
+    if (!x->no_folds) {
+        rx_gpu_find_folds(&folds, b->fold);
+        rx_gpu_find_tails(&folds, b->fold, b->tail);
+        return;
+    }
     for (size_t i = 0; i < x->program->n_steps; i++)
         b->fold[i] = b->tail[i] = RX_GPU_NO_FOLD;
-    if (x->no_folds)
-        return;
-    rx_gpu_find_folds(&folds, b->fold);
-    rx_gpu_find_tails(&folds, b->fold, b->tail);
 }
 
 static rlx_status lower_steps(binder *b)

@@ -24,7 +24,7 @@ static rlx_status place_leaves(rx_gpu_exec *x, rlx_error *err)
         const rx_port *port = i < p->n_inputs ? &p->inputs[i] : &p->states[i - p->n_inputs];
         bytes[i] = p->values[port->value].bytes;
     }
-    bytes[n] = 16 + 4 * x->driver->n_counters;
+    bytes[n] = RX_GPU_FLAG_BYTES + 4 * x->driver->n_counters;
     RLX_TRY(rx_gpu_pool_create(m, bytes, n + 1, "inputs and states", &x->leaf_pool, places, err));
     /* All versions of a state have its memory. */
     for (size_t i = 0; i < p->n_values; i++) {

@@ -29,12 +29,14 @@ typedef struct rx_gpu_recording {
     rx_commands *commands;
 } rx_gpu_recording;
 
+#define RX_GPU_FLAG_BYTES 16
+
 /* What a backend does for a program. */
 typedef struct rx_gpu_driver {
     /* Up to here the scratch of a step lies behind that of the step before, so that they need not
      * wait for one another; 0: they would anyway. */
     uint64_t scratch_ring;
-    uint64_t n_counters; /* words behind the flags, 16 bytes from them */
+    uint64_t n_counters; /* words behind the flags, RX_GPU_FLAG_BYTES from them */
     /* Makes r->commands from r->n dispatches, which are gone afterwards. What there is of them
      * when it fails is forgotten then. */
     rlx_status (*record)(rx_exec *e, rx_gpu_placed *list, rx_gpu_recording *r,
@@ -90,7 +92,7 @@ typedef struct rx_gpu_exec {
     rx_arena arena;              /* owns the tables */
     rx_gpu_values values;
     rx_gpu_place *places;        /* by value that owns memory */
-    rx_gpu_place flags;          /* one word */
+    rx_gpu_place flags;          /* a word in RX_GPU_FLAG_BYTES, then counters */
     rx_gpu_pool arena_pool, leaf_pool;
     rx_gpu_pool scratch[RX_GPU_N_SCRATCH]; /* of the steps; one block each */
     const char *_Atomic *kernels; /* by step, of the last binding */

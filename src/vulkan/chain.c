@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Chains: dispatches that wait for those before them inside of the kernel (gpu/shaders/chain.glsl)
- * and not by a barrier, which costs the start and the end of each of them: a third of the time of a
- * token. Dispatches between two waits are a level. A level waits inside when all of it and of the
- * level before can: each workgroup of the one counts itself, each of the other waits for the whole
- * number. So all that was recorded before is done, whatever it touched. */
+ * and not by a barrier, which costs the start and the end of each of them: 9 to 16 % of the time of
+ * a token on an H200. Dispatches between two waits are a level. A level waits inside when all of it
+ * and of the level before can: each workgroup of the one counts itself, each of the other waits for
+ * the whole number. So all that was recorded before is done, whatever it touched. */
 #include <string.h>
 
 #include "vulkan/device.h"
@@ -136,13 +136,7 @@ rlx_status rx_vk_chain(rx_exec *e, rx_gpu_placed *list, rx_gpu_recording *r, rlx
 rlx_status rx_vk_chain_check(rx_exec *e, rlx_error *err)
 {
     rx_device *d = e->device;
-    const rx_gpu_place *flags = &e->base.flags;
-    uint32_t late;
-    if (!d->caps.chains)
-        return RLX_OK;
-    memcpy(&late, (d->mapped ? flags->block->map + flags->offset : e->flags_host.map) + 4,
-           sizeof late);
-    if (!late)
+    if (!d->caps.chains || !rx_vk_flag_words(e)[1])
         return RLX_OK;
     atomic_store(&d->no_chains, true);
     return rx_fail(err, RLX_INTERNAL,

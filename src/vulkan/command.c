@@ -161,6 +161,14 @@ size_t rx_vk_record(rx_device *d, VkCommandBuffer cb, const rx_vk_dispatch *list
 
 /* ---- Whole runs ----------------------------------------------------------------------------- */
 
+void rx_vk_fetch_flags(rx_exec *e, VkCommandBuffer cb)
+{
+    const rx_gpu_place *flags = &e->base.flags;
+    VkBufferCopy copy = {.srcOffset = flags->offset, .size = 8};
+    rx_vk_barrier(e->device, cb);
+    e->device->vk.CmdCopyBuffer(cb, flags->block->buffer, e->flags_host.buffer, 1, &copy);
+}
+
 static VkResult record_piece(rx_exec *e, const rx_gpu_recording *r, size_t first, size_t end,
                              size_t *n_barriers)
 {
@@ -175,15 +183,13 @@ static VkResult record_piece(rx_exec *e, const rx_gpu_recording *r, size_t first
         rx_vk_barrier(d, cb);
         d->vk.CmdFillBuffer(cb, flags->block->buffer, flags->offset, 4, 0);
         if (c->n_counters)
-            d->vk.CmdFillBuffer(cb, flags->block->buffer, flags->offset + RX_VK_COUNTERS_AT,
+            d->vk.CmdFillBuffer(cb, flags->block->buffer, flags->offset + RX_GPU_FLAG_BYTES,
                                 4 * c->n_counters, 0);
     }
     rx_vk_barrier(d, cb);
     *n_barriers += rx_vk_record(d, cb, c->list + r->first[first], r->first[end] - r->first[first]);
     if (end == e->base.program->n_steps && r->uses_flags && !d->mapped) {
-        rx_vk_barrier(d, cb);
-        VkBufferCopy copy = {.srcOffset = flags->offset, .size = 8};
-        d->vk.CmdCopyBuffer(cb, flags->block->buffer, e->flags_host.buffer, 1, &copy);
+        rx_vk_fetch_flags(e, cb);
         rx_vk_barrier_host(d, cb);
     }
     if (d->mapped)

@@ -199,6 +199,9 @@ void rx_vk_barrier_host(rx_device *d, VkCommandBuffer cb);
 /* Records dispatches with the barriers that their ranges need. Returns how many barriers. */
 size_t rx_vk_record(rx_device *d, VkCommandBuffer cb, const rx_vk_dispatch *list, size_t n);
 
+/* Copies the flags of a run, and whether it was late, to where the host sees them. */
+void rx_vk_fetch_flags(rx_exec *e, VkCommandBuffer cb);
+
 /* ---- Order: order.c ------------------------------------------------------------------------- */
 
 /* Dispatches that may change places; comparing them all with each other is quick enough. */
@@ -228,7 +231,6 @@ size_t rx_vk_walk_next(rx_vk_walk *w, bool *waits);
 
 /* ---- Chains: chain.c ------------------------------------------------------------------------ */
 
-#define RX_VK_COUNTERS_AT 16 /* bytes from the flags */
 #define RX_VK_N_COUNTERS 1024
 
 /* Lets dispatches of a recording wait inside of their kernels where the device can: those then have
@@ -301,6 +303,8 @@ rlx_status rx_vk_exec_write(rx_exec *e, uint32_t value, size_t offset, const voi
 rlx_status rx_vk_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data, size_t bytes,
                            rlx_error *err);
 uint32_t rx_vk_exec_flags(rx_exec *e);
+/* The flags of the last run, then whether one gave up waiting, as the host sees them. */
+const uint32_t *rx_vk_flag_words(const rx_exec *e);
 double rx_vk_exec_seconds(rx_exec *e);
 const char *rx_vk_exec_kernel(rx_exec *e, size_t step);
 rlx_status rx_vk_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err);

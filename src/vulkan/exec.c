@@ -23,8 +23,9 @@ static rlx_status alloc_copies(rx_exec *e, rlx_error *err)
     for (size_t i = 0; i < p->n_inputs; i++)
         ring += 2 * (p->values[p->inputs[i].value].bytes + 16);
     ring = ring < MIN_STAGE ? MIN_STAGE : ring > MAX_STAGE ? MAX_STAGE : ring;
-    RLX_TRY(rx_vk_block_create(d, RX_VK_READBACK, 16, "flags", &e->flags_host, err));
-    memset(e->flags_host.map, 0, 16);
+    RLX_TRY(rx_vk_block_create(d, RX_VK_READBACK, RX_GPU_FLAG_BYTES, "flags",
+                               &e->flags_host, err));
+    memset(e->flags_host.map, 0, RX_GPU_FLAG_BYTES);
     return rx_vk_block_create(d, RX_VK_UPLOAD, ring, "the staging ring of inputs", &e->stage, err);
 }
 
@@ -221,16 +222,20 @@ rlx_status rx_vk_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data
     return rx_vk_download(e->device, &from, at, data, bytes, err);
 }
 
-uint32_t rx_vk_exec_flags(rx_exec *e)
+const uint32_t *rx_vk_flag_words(const rx_exec *e)
 {
     const rx_gpu_place *p = &e->base.flags;
-    uint32_t flags;
+    const void *words = e->device->mapped ? p->block->map + p->offset : e->flags_host.map;
+    return words;
+}
+
+uint32_t rx_vk_exec_flags(rx_exec *e)
+{
     if (rx_gpu_runs_wait_all(&e->base.runs, NULL) != RLX_OK)
         return 0;
     if (!e->base.now || !e->base.now->uses_flags) /* they are an older run's */
         return e->host_flags;
-    memcpy(&flags, e->device->mapped ? p->block->map + p->offset : e->flags_host.map, sizeof flags);
-    return flags | e->host_flags;
+    return rx_vk_flag_words(e)[0] | e->host_flags;
 }
 
 const char *rx_vk_exec_kernel(rx_exec *e, size_t step)

@@ -9,7 +9,7 @@
 #define CACHE_FILE "selfcheck"
 #define BYTES (RX_GPU_SELFCHECK_WORDS * 4)
 #define COUNTERS_AT ((BYTES + 15) / 16 * 16) /* flags and counters of the chain */
-#define ALL_BYTES (COUNTERS_AT + RX_VK_COUNTERS_AT + 4 * RX_GPU_SELFCHECK_LEVELS)
+#define ALL_BYTES (COUNTERS_AT + RX_GPU_FLAG_BYTES + 4 * RX_GPU_SELFCHECK_LEVELS)
 
 /* ---- Running one kernel --------------------------------------------------------------------- */
 

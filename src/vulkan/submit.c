@@ -178,11 +178,8 @@ static rlx_status record_range(submission *s, size_t first, size_t end, rlx_erro
     rx_vk_record(d, cb, r->commands->list + r->first[first], r->first[end] - r->first[first]);
     if (e->timed)
         d->vk.CmdWriteTimestamp(cb, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, e->clock, 1);
-    if (r->uses_flags && !d->mapped) {
-        rx_vk_barrier(d, cb);
-        VkBufferCopy copy = {.srcOffset = flags->offset, .size = 8};
-        d->vk.CmdCopyBuffer(cb, flags->block->buffer, e->flags_host.buffer, 1, &copy);
-    }
+    if (r->uses_flags && !d->mapped)
+        rx_vk_fetch_flags(e, cb);
     rx_vk_barrier_host(d, cb);
     return RLX_OK;
 }

@@ -327,10 +327,13 @@ static rlx_status find_derived(binder *b, lowered *l)
         return rx_fail_memory(b->err, "packed weights", sizeof *l->derived);
     for (size_t i = 0; i < l->build.n_derived; i++) {
         const rx_gpu_derived *want = &l->build.derived[i];
-        const rx_pvalue *v = &p->values[x->values.roots[p->steps[l->step].in[want->in]]];
+        const bool paired = want->in >= RX_PAIR_IN(0);
+        const uint32_t in = paired ? want->in - RX_PAIR_IN(0) : want->in;
+        const rx_step *s = &p->steps[paired ? l->tail.pair_step : l->step];
+        const rx_view *view = paired ? &l->tail.pair_in[in] : &l->call.in[in];
+        const rx_pvalue *v = &p->values[x->values.roots[s->in[in]]];
         uint32_t item = v->index + (v->space == RX_SPACE_CONSTANT ? (uint32_t)p->n_params : 0);
-        RLX_TRY(rx_gpu_weights_pack(x->weights, item, &l->call.in[want->in], want, &l->derived[i],
-                                    b->err));
+        RLX_TRY(rx_gpu_weights_pack(x->weights, item, view, want, &l->derived[i], b->err));
         bool known = false;
         for (size_t k = 0; k < r->n_derived && !known; k++)
             known = r->derived[k] == l->derived[i];
@@ -366,7 +369,8 @@ static rlx_status lower_step(binder *b, size_t i, size_t at)
         l.call.fold = &fold;
     }
     if (at != i)
-        l.call.tail = rx_gpu_tail_of(&x->values, b->fold, (uint32_t)at, &l.tail);
+        l.call.tail = rx_gpu_tail_of(&x->values, b->fold, (uint32_t)i, (uint32_t)at,
+                                     &l.tail);
     rlx_status st = resolve_step(b, &l);
     rx_gpu_build_finish(&l.build);
     return st;

@@ -92,19 +92,21 @@ bool rx_kernel_available(rx_kernel k, const rx_gpu_caps *caps);
  * memory, as (char *)offset; views that are not dense have it too. Absent operands have rank -1. */
 /* A step that the kernel does itself: rms_norm or mul whose result is operand 0 of a product, rope
  * whose result is the update of a state_write. */
-#define RX_FOLD_OPERANDS 4
+#define RX_FOLD_OPERANDS 6
 typedef struct rx_gpu_fold {
     rx_op op;
     const void *attr;
-    const rx_view *in; /* x and gamma, both factors, or the four of rope */
+    const rx_view *in; /* x and gamma, both factors, the four of rope, or those of a product */
 } rx_gpu_fold;
 
 /* Steps that a product does with its result: rope, and the state_write that keeps what it or rope
- * makes. */
+ * makes; or another product of the same rows and the mul of both. */
 typedef struct rx_gpu_tail {
-    const rx_gpu_fold *rope, *write; /* NULL: not there, but one is */
-    const rx_view *out;              /* the result of the last */
+    const rx_gpu_fold *rope, *write, *pair; /* NULL: not there, but one is */
+    const rx_view *out;                     /* the result of the last */
 } rx_gpu_tail;
+/* Operand i of call->tail->pair, for rx_gpu_derive. */
+#define RX_PAIR_IN(i) (0x100u + (uint32_t)(i))
 
 /* Part of an attention: k and v are the keys (with pages: the pages) first .. end - 1 of `total`,
  * and result 0 are partial sums, the index-th of n for each row; with `merge` operand 2 are those
@@ -160,7 +162,7 @@ typedef uint32_t rx_gpu_ref;
 #define RX_REF_TAIL 0x9000u                       /* the result of call->tail */
 
 #define RX_GPU_MAX_BIND 10
-#define RX_GPU_MAX_SPEC 16
+#define RX_GPU_MAX_SPEC 17
 #define RX_GPU_MAX_PUSH 32
 
 /* The part of a tensor that is bound, from byte `at` on; bytes 0: all of it. */

@@ -46,12 +46,13 @@ static tiled make_tiled(const rx_product *p)
     return t;
 }
 
-/* The weight in tiles, made once. Forms of parts of one weight are told apart by where they lie. */
-static rx_gpu_ref derive_tiles(rx_gpu_build *b, const rx_product *p, const tiled *t)
+/* Operand `in`, the weight of p, in tiles, made once. Forms of parts of one weight are told apart
+ * by where they lie. */
+static rx_gpu_ref derive_tiles(rx_gpu_build *b, const rx_product *p, const tiled *t, uint32_t in)
 {
     uint32_t kind = 0x74696c34u ^ (uint32_t)p->b_at * 16777619u ^ (uint32_t)t->n_rows << 8;
     rx_gpu_dispatch *d;
-    rx_gpu_ref ref = rx_gpu_derive(b, 1, kind, t->bytes, &d);
+    rx_gpu_ref ref = rx_gpu_derive(b, in, kind, t->bytes, &d);
     *d = (rx_gpu_dispatch){.kernel = RX_K_tile4_pack, .spec = {128}, .n_spec = 1};
     rx_gpu_spec(d, p->b_type);
     rx_gpu_bind(d, RX_REF_IN(1), false);
@@ -108,10 +109,10 @@ static uint32_t count_units(const rx_gpu_caps *caps)
 
 /* Measured on an H200. Workgroups are large, so that few round x, and of 64 registers, so that two
  * find room on a unit: the second is of the next product, or of one beside, or where a product is
- * long its own. Groups are split where there are too few of them, and further in a product with a
- * norm: it is part of a chain, with others that read the same, and all should end at about the same
- * time. Rows of 14336 elements are split evenly by more subgroups. Short rows are done before any
- * of that matters. */
+ * long or a pair its own. Groups are split where there are too few of them, and further in a
+ * product with a norm: it is part of a chain, with others that read the same, and all should end at
+ * about the same time. Rows of 14336 elements are split evenly by more subgroups. Short rows are
+ * done before any of that matters. */
 static dot_shape pick_shape(const rx_product *p, uint32_t n_tiles)
 {
     const rx_gpu_caps *caps = p->call->caps;
@@ -124,7 +125,8 @@ static dot_shape pick_shape(const rx_product *p, uint32_t n_tiles)
     uint32_t split = few ? 2 : 1;
     if (n_tiles >= 4 && fold && fold->op == RX_OP_rms_norm)
         split = 4;
-    return (dot_shape){2 * THREADS, split, p->n >= MANY ? 2 : 1};
+    const bool is_pair = p->call->tail && p->call->tail->pair;
+    return (dot_shape){2 * THREADS, split, is_pair || p->n >= MANY ? 2 : 1};
 }
 
 /* Rows of x that shared memory holds. */
@@ -167,6 +169,19 @@ static bool keeps_rows(const rx_product *p, const rx_gpu_tail *tail)
            rx_view_elements(position) == 1;
 }
 
+enum { WEIGHT = 1, BIAS = 4, RESIDUAL }; /* operands of a product */
+
+/* The other product has a weight of the same type and shape, and nothing comes after its sum. */
+static bool pairs_with(const rx_product *p, const rx_gpu_tail *t)
+{
+    const rx_view *a = &p->call->in[WEIGHT], *b = &t->pair->in[WEIGHT];
+    return rx_kernel_available(RX_K_dot_gemv_pair, p->call->caps) && b->dtype == a->dtype &&
+           rx_view_elements(a) == rx_view_elements(b) && rx_view_elements(b) == p->n * p->k &&
+           !((const rlx_dequant_desc *)t->pair->attr)->act && t->pair->in[BIAS].rank < 0 &&
+           t->pair->in[RESIDUAL].rank < 0 && t->out->dtype == RLX_F32 &&
+           rx_view_elements(t->out) == p->m * p->n;
+}
+
 bool rx_quant_dot_tail(const rx_product *p)
 {
     const rx_gpu_caps *caps = p->call->caps;
@@ -175,8 +190,10 @@ bool rx_quant_dot_tail(const rx_product *p)
     if (!is_possible(p, NULL) || rows_that_fit(p) < p->m || rx_product_batches(p) != 1 ||
         !rx_kernel_available(RX_K_dot_gemv_tail, caps) || caps->max_bindings < 9)
         return false;
-    if (p->b_type == RLX_Q8_0 || p->bias || p->residual || p->act || p->n % 4 ||
+    if (p->b_type == RLX_Q8_0 || p->bias || p->residual || (p->act && !t->pair) || p->n % 4 ||
         p->out->dtype != RLX_F32)
+        return false;
+    if (t->pair && !pairs_with(p, t))
         return false;
     if (!rlx_dtype_is_float(t->out->dtype) || rx_gpu_offset(t->out) % 4 ||
         !rx_view_is_dense(t->out) || n > UINT32_MAX || bytes > (int64_t)caps->max_binding_bytes)
@@ -189,11 +206,15 @@ bool rx_quant_dot_tail(const rx_product *p)
 enum {
     WORD_POSITION = 2, WORD_POSITION_STEP = 3, WORD_COS = 7, WORD_SIN = 8, WORD_HEAD = 10,
     WORD_N_ROWS = 13, WORD_SIN_STEP = 14, WORD_COS_STEP = 15, WORD_N_ROT = 18, WORD_PLACES = 19,
-    WORD_PLACE = 24
+    WORD_PLACE = 24,
+    WORD_PAIR = 13 /* the address of the other weight: two words */
 };
+#define RESIDUAL_BINDING 4 /* the other weight is bound in its place */
 
 static void push_tail(rx_gpu_dispatch *d, const rx_gpu_tail *t)
 {
+    if (t->pair)
+        rx_gpu_push_address(d, RESIDUAL_BINDING, WORD_PAIR);
     if (t->rope) {
         const rx_view *in = t->rope->in, *at = &in[POSITIONS];
         d->push[WORD_COS] = rx_gpu_offset(&in[COS]);
@@ -213,11 +234,15 @@ static void push_tail(rx_gpu_dispatch *d, const rx_gpu_tail *t)
     }
 }
 
-/* Bindings 2 to 6 and 8, and constant TAIL. */
-static void bind_tail(rx_gpu_dispatch *d, const rx_gpu_tail *t)
+/* Bindings 2 to 6 and 8, and constant TAIL; or 2 and 4. */
+static void bind_tail(rx_gpu_dispatch *d, const rx_gpu_tail *t, rx_gpu_ref other)
 {
     uint32_t bits = 0;
     d->bind[2] = RX_REF_TAIL;
+    if (t->pair) {
+        d->bind[RESIDUAL_BINDING] = other;
+        return;
+    }
     d->bind[6] = RX_REF_FLAGS;
     d->writes |= 1u << 6;
     if (t->rope) {
@@ -241,21 +266,31 @@ static rx_gpu_dispatch *add_kernel(rx_gpu_build *b, const rx_product *p, uint32_
     bool bytes = p->b_type == RLX_Q8_0, at = rx_kernel_available(RX_K_dot_gemv_at, p->call->caps);
     static const rx_kernel kernels[2][2] = {{RX_K_dot_gemv, RX_K_dot_gemv_at},
                                             {RX_K_dot_gemv_bytes, RX_K_dot_gemv_bytes_at}};
-    rx_kernel k = p->call->tail ? RX_K_dot_gemv_tail : kernels[bytes][at];
+    const rx_gpu_tail *tail = p->call->tail;
+    rx_kernel k = !tail ? kernels[bytes][at] : tail->pair ? RX_K_dot_gemv_pair : RX_K_dot_gemv_tail;
     rx_gpu_dispatch *d = rx_gpu_add(b, k, threads);
     if (at)
         rx_gpu_push_address(d, 1, WEIGHT_ADDRESS);
     return d;
 }
 
-/* p has as many rows as shared memory holds. */
-static void add_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids, rx_gpu_ref tiles)
+/* Steps of a workgroup whose sums are joined at a time: all of them, or as many as there is room
+ * for. Shared memory that is not asked for is left to workgroups of the next dispatch. */
+static uint32_t count_batch(const rx_product *p, const dot_shape *s, int64_t n_steps)
+{
+    const int64_t most = 512 / (s->threads / 32) / p->m;
+    return (uint32_t)(n_steps < most ? n_steps : most);
+}
+
+/* p has as many rows as shared memory holds. tiles: of its weight and of that of call->tail. */
+static void add_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids,
+                    const rx_gpu_ref tiles[2])
 {
     const rx_gpu_caps *caps = p->call->caps;
     uint32_t n_blocks = (uint32_t)(p->k / 32), n_tiles = (n_blocks + 31) / 32;
     dot_shape s = pick_shape(p, n_tiles);
     rx_gpu_dispatch *d = add_kernel(b, p, s.threads);
-    rx_product_bind(d, p, p->a_ref, tiles);
+    rx_product_bind(d, p, p->a_ref, tiles[0]);
     rx_gpu_bind(d, ids ? RX_REF_IN(2) : RX_REF_NONE, false);
     rx_gpu_bind(d, ids ? RX_REF_FLAGS : RX_REF_NONE, ids != NULL);
     rx_product_spec(d, p);
@@ -263,25 +298,37 @@ static void add_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids, rx
     if (fold)
         d->bind[0] = RX_REF_FOLD;
     rx_gpu_bind(d, fold ? RX_REF_FOLD + 1 : RX_REF_NONE, false);
-    const uint32_t spec[] = {n_blocks, s.split, s.threads, (uint32_t)p->m,
-                             ids ? ids->dtype : RLX_NO_TYPE,
-                             !fold ? FOLD_NONE : fold->op == RX_OP_mul ? FOLD_MUL : FOLD_NORM};
-    for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
-        rx_gpu_spec(d, spec[i]);
-    if (p->call->tail)
-        bind_tail(d, p->call->tail);
-    int64_t batches = rx_product_batches(p), sets = s.threads / 32 / s.split;
-    int64_t groups = ((p->n + 3) / 4 + sets - 1) / sets;
+    const rx_gpu_tail *tail = p->call->tail;
+    int64_t batches = rx_product_batches(p);
+    int64_t teams = s.threads / 32 / s.split / (tail && tail->pair ? 2 : 1);
+    int64_t groups = ((p->n + 3) / 4 + teams - 1) / teams;
     int64_t stay = (int64_t)s.per_unit * count_units(caps) / batches;
     stay = stay < 1 ? 1 : stay;
+    stay = stay < groups ? stay : groups;
+    const uint32_t spec[] = {n_blocks, s.split, s.threads, (uint32_t)p->m,
+                             ids ? ids->dtype : RLX_NO_TYPE,
+                             !fold ? FOLD_NONE : fold->op == RX_OP_mul ? FOLD_MUL : FOLD_NORM,
+                             count_batch(p, &s, (groups + stay - 1) / stay)};
+    for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
+        rx_gpu_spec(d, spec[i]);
+    if (tail)
+        bind_tail(d, tail, tiles[1]);
     rx_product_push(d, p, 0);
-    if (p->call->tail)
-        push_tail(d, p->call->tail);
+    if (tail)
+        push_tail(d, tail);
     rx_gpu_push(d, fold ? rx_gpu_offset(&fold->in[1]) : 0);
     rx_gpu_push_f32(d, fold && fold->op == RX_OP_rms_norm
                            ? (float)((const rlx_norm_desc *)fold->attr)->eps : 0);
-    d->groups[0] = (uint32_t)(groups < stay ? groups : stay);
+    d->groups[0] = (uint32_t)stay;
     d->groups[1] = (uint32_t)batches;
+}
+
+/* The weight of the other product in tiles. */
+static rx_gpu_ref derive_pair(rx_gpu_build *b, const rx_product *p, const tiled *t)
+{
+    rx_product q = *p;
+    q.b_at = (int64_t)(uintptr_t)p->call->tail->pair->in[WEIGHT].data;
+    return derive_tiles(b, &q, t, RX_PAIR_IN(WEIGHT));
 }
 
 bool rx_quant_keeps_tiles(const rx_product *p)
@@ -292,7 +339,7 @@ bool rx_quant_keeps_tiles(const rx_product *p)
 rx_gpu_ref rx_quant_tiles(rx_gpu_build *b, const rx_product *p)
 {
     tiled t = make_tiled(p);
-    return derive_tiles(b, p, &t);
+    return derive_tiles(b, p, &t, WEIGHT);
 }
 
 bool rx_quant_dot_folds(const rx_product *p)
@@ -309,7 +356,7 @@ bool rx_quant_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids)
     if (fit < 1 || (fit < p->m && rx_product_batches(p) > 1))
         return false;
     tiled t = make_tiled(p);
-    rx_gpu_ref tiles = derive_tiles(b, p, &t);
+    rx_gpu_ref tiles[2] = {derive_tiles(b, p, &t, WEIGHT), RX_REF_NONE};
     rx_product q = *p;
     q.b_at = 0;
     if (p->call->fold)
@@ -317,6 +364,8 @@ bool rx_quant_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids)
     if (p->call->tail) {
         q.out = p->call->tail->out;
         q.out_at = rx_gpu_offset(q.out);
+        if (p->call->tail->pair)
+            tiles[1] = derive_pair(b, p, &t);
     }
     q.b[0] = ids ? p->n / 4 : 0; /* groups of rows of an expert */
     for (int64_t left = p->m; left > 0; left -= fit) {

@@ -62,20 +62,20 @@ void rx_gpu_find_folds(const rx_gpu_folds *f, uint32_t *fold);
 rx_gpu_fold rx_gpu_fold_of(const rx_gpu_values *v, size_t step, rx_view in[RX_FOLD_OPERANDS]);
 
 /* tail[i] becomes for a product whose work is done later, at the step that reads its result or the
- * one that keeps it: that step; for that step: the product; else RX_GPU_NO_FOLD. fold: of
- * rx_gpu_find_folds. */
+ * one that keeps it: that step; for that step: the product, of two the first; else RX_GPU_NO_FOLD.
+ * fold: of rx_gpu_find_folds. */
 void rx_gpu_find_tails(const rx_gpu_folds *f, const uint32_t *fold, uint32_t *tail);
 
 /* A tail with all that it points to. */
 typedef struct rx_gpu_tail_room {
     rx_gpu_tail tail;
-    rx_gpu_fold rope, write;
-    rx_view rope_in[RX_FOLD_OPERANDS], write_in[RX_FOLD_OPERANDS];
-    uint32_t rope_step, write_step; /* RX_GPU_NO_FOLD: not there */
+    rx_gpu_fold rope, write, pair;
+    rx_view rope_in[RX_FOLD_OPERANDS], write_in[RX_FOLD_OPERANDS], pair_in[RX_FOLD_OPERANDS];
+    uint32_t rope_step, write_step, pair_step; /* RX_GPU_NO_FOLD: not there */
 } rx_gpu_tail_room;
-/* The tail that ends with step `last`. */
-const rx_gpu_tail *rx_gpu_tail_of(const rx_gpu_values *v, const uint32_t *fold, uint32_t last,
-                                  rx_gpu_tail_room *room);
+/* The tail of step `product` that ends with step `last`. */
+const rx_gpu_tail *rx_gpu_tail_of(const rx_gpu_values *v, const uint32_t *fold, uint32_t product,
+                                  uint32_t last, rx_gpu_tail_room *room);
 
 /* ---- The arena: plan_arena.c ---------------------------------------------------------------- */
 

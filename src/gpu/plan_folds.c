@@ -2,7 +2,8 @@
 /* Steps whose work those that follow do as well: in a chain of small kernels each one that is not
  * there saves the wait for it. rms_norm, and the product of two tensors (the gate of a feed-forward
  * layer), in front of products of few rows with packed weights, which do it while they read x; rope
- * in front of a state_write; and such products in front of both. */
+ * in front of a state_write; such products in front of both; and two of them in front of the
+ * product of their results. */
 #include "gpu/memory.h"
 #include "gpu/quant.h"
 #include "gpu/rope.h"
@@ -143,36 +144,38 @@ static size_t find_write(const rx_gpu_folds *e, size_t i)
     return found && takes_rope(e, found, i) && operands_stay(e, i, found) ? found : 0;
 }
 
-/* ---- All ------------------------------------------------------------------------------------- */
+/* ---- Products in front of rope, state_write and mul ------------------------------------------ */
 
-void rx_gpu_find_folds(const rx_gpu_folds *e, uint32_t *fold)
+/* The step before `reader` that makes value v and no other; RX_GPU_NO_FOLD: none. */
+static uint32_t find_maker(const rx_program *p, uint32_t v, uint32_t reader)
 {
-    const rx_program *p = e->values->program;
-    for (size_t i = 0; i < p->n_steps; i++)
-        fold[i] = RX_GPU_NO_FOLD;
-    for (size_t i = 0; i < p->n_steps; i++) {
-        const size_t write = find_write(e, i);
-        if (write) {
-            fold[i] = fold[write] = (uint32_t)i;
-            continue;
-        }
-        if (!is_foldable(e, i))
-            continue;
-        fold[i] = (uint32_t)i;
-        for (size_t j = i + 1; j <= p->values[p->steps[i].out[0]].last; j++)
-            if (p->steps[j].n_in && p->steps[j].in[0] == p->steps[i].out[0])
-                fold[j] = (uint32_t)i;
-    }
+    for (uint32_t j = reader; j-- > 0;)
+        if (p->steps[j].n_out == 1 && p->steps[j].out[0] == v)
+            return j;
+    return RX_GPU_NO_FOLD;
 }
 
-/* ---- Products in front of rope and state_write ----------------------------------------------- */
+static const rx_gpu_tail *make_pair_tail(const rx_gpu_values *v, uint32_t product, uint32_t last,
+                                         rx_gpu_tail_room *room)
+{
+    const rx_program *p = v->program;
+    const rx_step *mul = &p->steps[last];
+    const bool is_second = v->roots[mul->in[1]] == p->steps[product].out[0];
+    room->pair_step = find_maker(p, v->roots[mul->in[is_second ? 0 : 1]], last);
+    room->pair = rx_gpu_fold_of(v, room->pair_step, room->pair_in);
+    room->tail = (rx_gpu_tail){.out = &v->views[mul->out[0]], .pair = &room->pair};
+    return &room->tail;
+}
 
-const rx_gpu_tail *rx_gpu_tail_of(const rx_gpu_values *v, const uint32_t *fold, uint32_t last,
-                                  rx_gpu_tail_room *room)
+const rx_gpu_tail *rx_gpu_tail_of(const rx_gpu_values *v, const uint32_t *fold, uint32_t product,
+                                  uint32_t last, rx_gpu_tail_room *room)
 {
     const rx_step *s = &v->program->steps[last];
     const bool writes = s->op == RX_OP_state_write;
+    if (s->op == RX_OP_mul)
+        return make_pair_tail(v, product, last, room);
     room->write_step = writes ? last : RX_GPU_NO_FOLD;
+    room->pair_step = RX_GPU_NO_FOLD;
     room->rope_step = writes ? fold[last] : last;
     room->tail = (rx_gpu_tail){.out = &v->views[s->out[0]]};
     if (room->rope_step != RX_GPU_NO_FOLD) {
@@ -203,8 +206,24 @@ static bool takes_tail(const rx_gpu_folds *e, const uint32_t *fold, size_t produ
 {
     rx_gpu_tail_room room;
     rx_gpu_call c = rx_gpu_values_call(e->values, product, e->caps);
-    c.tail = rx_gpu_tail_of(e->values, fold, last, &room);
+    c.tail = rx_gpu_tail_of(e->values, fold, (uint32_t)product, last, &room);
     return rx_quant_takes_tail(&c);
+}
+
+/* The product whose result only step `reader` reads, as `operand`, and that can as well be done at
+ * step i. RX_GPU_NO_FOLD: none. */
+static uint32_t find_late(const rx_gpu_folds *e, const uint32_t *fold, uint32_t i, uint32_t reader,
+                          uint32_t operand)
+{
+    const rx_program *p = e->values->program;
+    const uint32_t v = e->values->roots[p->steps[reader].in[operand]];
+    const uint32_t j = find_maker(p, v, reader);
+    if (j == RX_GPU_NO_FOLD || p->steps[j].op != RX_OP_dequant_matmul ||
+        p->steps[j].support == RLX_SUPPORT_HOST || !is_inner(p, v) ||
+        !is_only_reader(e, v, reader, operand) || !operands_stay(e, j, i))
+        return RX_GPU_NO_FOLD;
+    const bool stays = fold[j] == RX_GPU_NO_FOLD || operands_stay(e, fold[j], i);
+    return stays ? j : RX_GPU_NO_FOLD;
 }
 
 /* The product whose result only step i reads, or the rope that step i does: it can be done at step
@@ -218,17 +237,53 @@ static uint32_t find_product(const rx_gpu_folds *e, const uint32_t *fold, uint32
     if ((!writes && p->steps[i].op != RX_OP_rope) || (!writes && fold[i] != RX_GPU_NO_FOLD) ||
         p->steps[i].support == RLX_SUPPORT_HOST)
         return RX_GPU_NO_FOLD;
-    const uint32_t v = e->values->roots[p->steps[reader].in[operand]];
-    uint32_t j = reader;
-    while (j > 0 && (p->steps[j - 1].n_out != 1 || p->steps[j - 1].out[0] != v))
-        j--;
-    if (j-- == 0 || p->steps[j].op != RX_OP_dequant_matmul ||
-        p->steps[j].support == RLX_SUPPORT_HOST || !is_inner(p, v) ||
-        !is_only_reader(e, v, reader, operand) || !operands_stay(e, j, i))
-        return RX_GPU_NO_FOLD;
-    if (fold[j] != RX_GPU_NO_FOLD && !operands_stay(e, fold[j], i))
-        return RX_GPU_NO_FOLD;
-    return takes_tail(e, fold, j, i) ? j : RX_GPU_NO_FOLD;
+    const uint32_t j = find_late(e, fold, i, reader, operand);
+    return j != RX_GPU_NO_FOLD && takes_tail(e, fold, j, i) ? j : RX_GPU_NO_FOLD;
+}
+
+/* Step i multiplies the results of two products of the same rows, which nobody else reads: both can
+ * be done there at once. */
+static bool find_pair(const rx_gpu_folds *e, const uint32_t *fold, uint32_t i, uint32_t *first,
+                      uint32_t *second)
+{
+    const rx_program *p = e->values->program;
+    const rx_step *s = &p->steps[i];
+    if (s->op != RX_OP_mul || s->support == RLX_SUPPORT_HOST || !has_form(e, s))
+        return false;
+    const uint32_t made[2] = {find_late(e, fold, i, i, 0), find_late(e, fold, i, i, 1)};
+    if (made[0] == RX_GPU_NO_FOLD || made[1] == RX_GPU_NO_FOLD || made[0] == made[1] ||
+        p->steps[made[0]].in[0] != p->steps[made[1]].in[0] || fold[made[0]] != fold[made[1]])
+        return false;
+    for (int k = 0; k < 2; k++)
+        if (takes_fold(e, made[1 - k]) && takes_tail(e, fold, made[k], i)) {
+            *first = made[k];
+            *second = made[1 - k];
+            return true;
+        }
+    return false;
+}
+
+/* ---- All ------------------------------------------------------------------------------------- */
+
+void rx_gpu_find_folds(const rx_gpu_folds *e, uint32_t *fold)
+{
+    const rx_program *p = e->values->program;
+    for (size_t i = 0; i < p->n_steps; i++)
+        fold[i] = RX_GPU_NO_FOLD;
+    for (size_t i = 0; i < p->n_steps; i++) {
+        const size_t write = find_write(e, i);
+        if (write) {
+            fold[i] = fold[write] = (uint32_t)i;
+            continue;
+        }
+        uint32_t first, second;
+        if (find_pair(e, fold, (uint32_t)i, &first, &second) || !is_foldable(e, i))
+            continue;
+        fold[i] = (uint32_t)i;
+        for (size_t j = i + 1; j <= p->values[p->steps[i].out[0]].last; j++)
+            if (p->steps[j].n_in && p->steps[j].in[0] == p->steps[i].out[0])
+                fold[j] = (uint32_t)i;
+    }
 }
 
 void rx_gpu_find_tails(const rx_gpu_folds *e, const uint32_t *fold, uint32_t *tail)
@@ -237,7 +292,9 @@ void rx_gpu_find_tails(const rx_gpu_folds *e, const uint32_t *fold, uint32_t *ta
     for (size_t i = 0; i < p->n_steps; i++)
         tail[i] = RX_GPU_NO_FOLD;
     for (uint32_t i = 0; i < p->n_steps; i++) {
-        const uint32_t product = find_product(e, fold, i);
+        uint32_t product = find_product(e, fold, i), other;
+        if (product == RX_GPU_NO_FOLD && find_pair(e, fold, i, &product, &other))
+            tail[other] = i;
         if (product == RX_GPU_NO_FOLD)
             continue;
         tail[i] = product;

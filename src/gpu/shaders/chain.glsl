@@ -6,7 +6,9 @@
  * it.
  *
  * What other dispatches write is read through coherent bindings (SHARED_BUFFER of common.glsl): a
- * fence alone leaves old values in the cache of a unit.
+ * fence alone leaves old values in the cache of a unit. Coherent reads go past that cache, and they
+ * follow the barrier that follows the last look at the counter; so no fence is waited for in front
+ * of them, which would take 0.3 us of each level.
  *
  * Included behind the push constants and before the kernel's main, which becomes a function. Where
  * something can be done before the wait, it calls chain_wait itself (CHAIN_LATE). chain_target is
@@ -40,7 +42,6 @@ void chain_wait()
             looks++;
         if (looks == MOST_LOOKS)
             c.late = 1u;
-        memoryBarrier(gl_ScopeDevice, gl_StorageSemanticsBuffer, gl_SemanticsAcquire);
     }
     chain_sync();
 }

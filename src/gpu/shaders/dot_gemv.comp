@@ -35,7 +35,11 @@
  *
  * TAILS: the result is rotated (TAIL_ROPE) as in rope.comp, pairs being neighbours, and rows go to
  * a state (TAIL_WRITE) as in state_write.comp. Cosines, sines and positions are bound in place of
- * the bias, the residual and the ids; gpu/lower_dot.c says which words describe them. */
+ * the bias, the residual and the ids; gpu/lower_dot.c says which words describe them.
+ *
+ * PAIR: two products of the same x, the result is act(first) * second. Of two neighbouring sets of
+ * subgroups one takes columns of the first weight and one those of the second, whose address is in
+ * the words res_m and res_n. */
 #include "common.glsl"
 #define QUANT_PUSH uint fold_at; float fold_eps;
 #include "product.glsl"
@@ -48,6 +52,7 @@ layout(constant_id = 11) const uint THREADS = 256; /* the local size again */
 layout(constant_id = 12) const uint ROWS = 1;
 layout(constant_id = 13) const uint TIDS = 0;
 layout(constant_id = 14) const uint FOLD = 0;
+layout(constant_id = 15) const uint BATCH = 1; /* steps whose parts are joined at a time */
 
 WORDS4(0, a);
 #ifdef ADDRESS
@@ -66,7 +71,7 @@ layout(set = 0, binding = 6, std430) buffer buffer_flags { uint flags[]; };
 WORDS4(7, other); /* gamma, or the second factor: f32 */
 
 #ifdef TAILS
-layout(constant_id = 15) const uint TAIL = 1;
+layout(constant_id = 16) const uint TAIL = 1;
 const bool TAIL_ROPE = (TAIL & 1u) != 0u, TAIL_WRITE = (TAIL & 2u) != 0u;
 const uint TINDEX = (TAIL & 4u) != 0u ? I64 : I32;
 WORDS(8, place); /* where the first row goes, in the state */
@@ -81,7 +86,12 @@ shared uint table_rows[ROWS], state_rows[ROWS];
 #include "tile4.glsl"
 
 const uint SUBGROUPS = THREADS / 32, NT = (NB + 31) / 32, SETS = SUBGROUPS / KS;
-const uint BATCH = 512 / SUBGROUPS / ROWS; /* THREADS <= 1024, ROWS <= 16 */
+#ifdef PAIR
+const uint WEIGHTS = 2;
+#else
+const uint WEIGHTS = 1;
+#endif
+const uint TEAMS = SETS / WEIGHTS; /* groups of columns of the result that a workgroup makes */
 const uint STRETCHES = (NB + 7) / 8; /* of 8 blocks: what a subgroup rounds at once */
 
 shared uvec4 sx[ROWS * NB * 4]; /* [row][half][upper, lower bytes][block] */
@@ -249,10 +259,15 @@ struct Tile {
 #endif
 
 #ifdef ADDRESS
+#ifdef PAIR
+uvec2 own_weight; /* the address of the one this subgroup reads */
+#else
+#define own_weight uvec2(b_n, b_k)
+#endif
 uvec2 address(uint at)
 {
-    uint carry, low = uaddCarry(b_n, at << 4, carry);
-    return uvec2(low, b_k + carry);
+    uint carry, low = uaddCarry(own_weight.x, at << 4, carry);
+    return uvec2(low, own_weight.y + carry);
 }
 uvec4 load_vector(uint at, uint i) { return Vectors(address(at)).v[i]; }
 uvec2 load_pair(uint at, uint i) { return Pairs(address(at)).v[i]; }
@@ -491,21 +506,39 @@ void write_tail(vec4 v, uint r, uint col, Batch at)
 }
 #endif
 
+#ifdef PAIR
+void write_pair(vec4 first, vec4 second, uint r, uint col, Batch at)
+{
+    uvec4 v;
+    [[unroll]] for (uint j = 0u; j < 4u; j++)
+        v[j] = encode_f(TOUT, apply_act(ACT, first[j]) * second[j]);
+    put4(at.o + r * n + col, 4u, v);
+}
+#endif
+
+/* The sum of the subgroups that share a group, times the norm's factor. */
+vec4 add_parts(uint at, uint r)
+{
+    vec4 v = vec4(0.0);
+    [[unroll]] for (uint s = 0u; s < KS; s++)
+        v += parts[at + s];
+    return FOLD == 1u ? v * factors[r] : v;
+}
+
 /* Adds the parts of `items` steps, the first from group `first` on, and writes the results. */
 void join(uint first, uint items, uint stride, Batch at)
 {
     barrier();
-    for (uint i = LANE; i < items * ROWS * SETS; i += THREADS) {
-        uint set = i % SETS, r = i / SETS % ROWS, j = i / SETS / ROWS;
-        uint col = (first + j * stride + set) * 4u;
-        vec4 v = vec4(0.0);
-        [[unroll]] for (uint s = 0u; s < KS; s++)
-            v += parts[(j * ROWS + r) * SUBGROUPS + set * KS + s];
-        if (FOLD == 1u)
-            v *= factors[r];
+    for (uint i = LANE; i < items * ROWS * TEAMS; i += THREADS) {
+        uint team = i % TEAMS, r = i / TEAMS % ROWS, j = i / TEAMS / ROWS;
+        uint col = (first + j * stride + team) * 4u;
+        uint from = (j * ROWS + r) * SUBGROUPS + team * WEIGHTS * KS;
+        vec4 v = add_parts(from, r);
         if (col < n)
 #ifdef TAILS
             write_tail(v, r, col, at);
+#elif defined PAIR
+            write_pair(v, add_parts(from + KS, r), r, col, at);
 #else
             finish4(v, r, col, at);
 #endif
@@ -520,8 +553,11 @@ void main()
 #else
     uint own = gl_SubgroupID;
 #endif
-    uint groups = (n + 3u) / 4u, split = own % KS, stride = gl_NumWorkGroups.x * SETS;
-    uint start = gl_WorkGroupID.x * SETS, group = start + own / KS;
+    uint groups = (n + 3u) / 4u, split = own % KS, stride = gl_NumWorkGroups.x * TEAMS;
+    uint start = gl_WorkGroupID.x * TEAMS, group = start + own / KS / WEIGHTS;
+#ifdef PAIR
+    own_weight = own / KS % 2u == 0u ? uvec2(b_n, b_k) : uvec2(res_m, res_n);
+#endif
     Batch at = find_matrices(gl_WorkGroupID.y);
     const bool whole = NB % 32u == 0u; /* no lane is ever without a block */
     const uint size = tile_vectors(TB);

@@ -139,11 +139,12 @@ static rlx_value build_logits(rx_builder *b, rlx_value x)
 }
 
 /* Divides positive logits of recent tokens by the penalty and multiplies the others. Places without
- * a token (-1) repeat the largest one that is there; without any, the penalty is 1. */
+ * a token (-1) repeat the largest one that is there; without any, the penalty is 1. Without places
+ * the logits stay as they are, and what is left of this is a copy. */
 static rlx_value build_penalty(rx_builder *b, rlx_value logits)
 {
     rlx_graph *g = b->g;
-    const rlx_dim row[] = {b->batch, RX_RECENT};
+    const rlx_dim row[] = {b->batch, rlx_dim_named(g, "recent", RX_RECENT)};
     const rlx_value recent = rlx_input(g, "recent", RLX_I32, 2, row);
     const rlx_value penalty = rlx_input(g, "penalty", RLX_F32, 0, NULL);
     const rlx_value zero = rlx_scalar(g, RLX_I32, 0);

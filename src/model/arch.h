@@ -6,7 +6,7 @@
  *            places i32 [B * S] (row of the cache: slot * context + position),
  *            lengths i32 [B] (tokens of the sequence with those of this run),
  *            slots i32 [B, 1] (only when sequences > 1; the place of each sequence in the cache),
- *            recent i32 [B, RX_RECENT] (tokens to be penalised, -1: none), penalty f32 [],
+ *            recent i32 [B, R] (tokens to be penalised, -1: none), penalty f32 [],
  *            sampling f32 [4] (temperature, top_k, top_p, min_p), seed i64 []
  *   outputs  token i32 [B], sampled from the last position; logits f32 [B, vocabulary], of the last
  *            position, before the penalty; with `scores` instead of both: scores f32 [B, S], the
@@ -16,8 +16,8 @@
  *            [sequences, ..], which a run that starts at position 0 does not read. All have the
  *            slot in the outermost axis
  * B is the named dimension "batch" up to `sequences` (1 when that is 1), S the named dimension
- * "seq" up to `batch`. Runs have no padding: prompts run with B = 1, or all sequences have as many
- * tokens.
+ * "seq" up to `batch`, R the named dimension "recent" up to RX_RECENT. Runs have no padding:
+ * prompts run with B = 1, or all sequences have as many tokens.
  *
  * An encoder's graph has inputs tokens i32 [B, S], types i32 [B, S] (when the model has token
  * types), lengths i32 [B] (tokens that are no padding) and output hidden f32 [B, S, width].

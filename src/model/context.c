@@ -48,6 +48,7 @@ rlx_status rlx_context_create(rlx_model *m, rlx_context **out, rlx_error *err)
     c->context = (size_t)m->build.context;
     c->batch = (size_t)m->build.batch;
     c->vocabulary = (size_t)m->known.vocabulary;
+    c->bound_recent = SIZE_MAX;
     atomic_init(&c->cancelled, false);
     rlx_status st = alloc_arrays(c) ? RLX_OK
                                     : rx_fail_memory(err, "the sequences of the context",

@@ -109,8 +109,6 @@ static bool has_penalty(const rlx_context *c)
 static void fill_recent(rlx_context *c)
 {
     memset(c->recent, 0xff, c->run.n_members * RX_RECENT * sizeof *c->recent);
-    if (!has_penalty(c))
-        return;
     for (size_t m = 0; m < c->run.n_members; m++) {
         const rx_sequence *s = &c->sequences[c->members[m]];
         size_t end = s->computed + c->run.n_tokens, n = (size_t)c->options.repeat_last;
@@ -142,7 +140,7 @@ static size_t list_inputs(rlx_context *c, rlx_tensor in[RX_MAX_RUN_INPUTS])
         in[n++] = (rlx_tensor){"slots", c->slots, members};
     if (has_penalty(c) || c->recent_given != r->n_members) {
         fill_recent(c);
-        in[n++] = (rlx_tensor){"recent", c->recent, members * RX_RECENT};
+        in[n++] = (rlx_tensor){"recent", c->recent, members * c->bound_recent};
         c->recent_given = has_penalty(c) ? 0 : r->n_members;
     }
     if (!c->options_given) {
@@ -160,12 +158,16 @@ static size_t list_inputs(rlx_context *c, rlx_tensor in[RX_MAX_RUN_INPUTS])
 static rlx_status bind_run(rlx_context *c, rlx_error *err)
 {
     const rx_context_run *r = &c->run;
+    const size_t recent = has_penalty(c) ? RX_RECENT : 0; /* without, runs are shorter */
+    if (c->bound_recent != recent)
+        RLX_TRY(rlx_session_bind(c->session, "recent", (int64_t)recent, err));
     if (c->n_sequences > 1 && c->bound_batch != r->n_members)
         RLX_TRY(rlx_session_bind(c->session, "batch", (int64_t)r->n_members, err));
     if (c->bound_seq != r->n_tokens)
         RLX_TRY(rlx_session_bind(c->session, "seq", (int64_t)r->n_tokens, err));
     c->bound_batch = r->n_members;
     c->bound_seq = r->n_tokens;
+    c->bound_recent = recent;
     return RLX_OK;
 }
 
@@ -175,6 +177,7 @@ static rlx_status bind_run(rlx_context *c, rlx_error *err)
 static void distrust_session(rlx_context *c)
 {
     c->bound_batch = c->bound_seq = c->recent_given = 0;
+    c->bound_recent = SIZE_MAX;
     c->options_given = false;
     c->run.active = false;
 }

@@ -103,8 +103,9 @@ struct rlx_context {
     unsigned released;         /* kinds of runs after which pages of the file went, as bits */
     rx_context_run run;
     size_t bound_batch, bound_seq; /* as the session has them; 0: not yet */
+    size_t bound_recent;       /* as well, 0 or RX_RECENT; SIZE_MAX: not yet */
+    size_t recent_given;       /* rows of `recent`, without places, that it has; 0: none */
     bool options_given;        /* penalty, sampling */
-    size_t recent_given;       /* rows of `recent` that the session has, all -1; 0: none */
     size_t *members;           /* [sequences] of the run */
     int32_t *tokens, *positions, *places; /* [max(batch, sequences)] */
     int32_t *lengths, *slots, *results;   /* [sequences] */

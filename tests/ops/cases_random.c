@@ -51,6 +51,8 @@ const char *const rx_cases_random[] = {
     "sample(f32[batch<=5,9]) {temperature=1}",
     "sample(f32[4,32000]:normal(0,3)) {temperature=0.7, top_k=40, top_p=0.95}",
     "sample(f32[4,32000]:normal(0,3)) {temperature=1, seed=9}",
+    "$K=300|511|512|513|2000 : sample(f32[3,5000]:normal(0,3)) {temperature=1.2, top_k=$K, seed=4}",
+    "$K=2|40 : sample(f32[5,1500]:ties) {temperature=1, top_k=$K, top_p=0.9, seed=6}",
     "sample(f32[]) !> rank 1 to 8",
     "sample(i32[4]) !> operand 0 (logits)",
     "sample(f32[3,0]) !> must have 1 to 2147483647 elements, got 0",

@@ -11,7 +11,10 @@
  * have one weight, so the rest is a division and a count by index.
  *
  * Cuts: top-k gives the key and the number of tokens with it that are kept. Min-p is a bound on
- * weights, which fall along the list. The sum at the end of top-p bounds the draw. */
+ * weights, which fall along the list. The sum at the end of top-p bounds the draw. What is behind
+ * the cut of top-k is not looked at again: the tokens before it go to shared memory if they have
+ * room there. */
+#extension GL_EXT_control_flow_attributes : require
 #include "common.glsl"
 #include "philox.glsl"
 #include "long.glsl"
@@ -33,16 +36,19 @@ layout(push_constant) uniform Push {
 
 const uint ONE = 0x80000000u; /* the weight of the first token */
 const uint MAX_LOCAL = 1024u;
+const uint MAX_KEPT = 512u;
 
 shared uint bin_low[256], bin_high[256];
 shared uint lane_a[MAX_LOCAL], lane_b[MAX_LOCAL];
 shared uint found[2]; /* a token; what there is to do */
+shared uint kept_keys[MAX_KEPT], kept_tokens[MAX_KEPT], n_kept; /* in any order */
 
 struct Sampler {
     uint temperature, top_k, top_p, min_p;
     uint rate;    /* log2(e) * 2^54 / mantissa of the temperature; 0: it is infinite */
     int rate_exp;
     uint first;   /* largest key */
+    uint listed;  /* so many tokens are in kept_keys, no other can be drawn; 0: not listed */
 };
 
 /* ---- Keys and weights ------------------------------------------------------------------------ */
@@ -64,6 +70,17 @@ float key_value(uint key)
 }
 
 uint load_key(uint row, uint i) { return key_of(load_f_x(TX, x_at + row * size + i)); }
+
+/* Keys of tokens i, i + local size, ..; 0, which no number has, behind the last. All are on their
+ * way together: one after the other, each would wait for the one before. */
+const uint AT_ONCE = 8u;
+void load_keys(uint row, uint i, out uint keys[AT_ONCE])
+{
+    [[unroll]] for (uint j = 0u; j < AT_ONCE; j++) {
+        uint at = i + j * gl_WorkGroupSize.x, key = load_key(row, min(at, size - 1u));
+        keys[j] = at < size ? key : 0u;
+    }
+}
 
 uint mul_high(uint a, uint b)
 {
@@ -136,7 +153,7 @@ uint divide_rate(uint mantissa)
 
 Sampler make_sampler()
 {
-    Sampler s = Sampler(temperature, top_k, top_p, min_p, 0u, 0, 0u);
+    Sampler s = Sampler(temperature, top_k, top_p, min_p, 0u, 0, 0u, 0u);
     if (PARAMS != 0u) {
         s.temperature = params[params_at];
         uint k = params[params_at + 1u]; /* whole part when from 1 to below 2^31, else 0 */
@@ -214,8 +231,28 @@ void add_to_bin(uint bin, uvec2 sum)
         atomicAdd(bin_high[bin], sum.y + carry);
 }
 
-/* Sums 1 (counts) or the weights of the tokens of a row whose key agrees with `prefix` above
- * `shift + 8`, by the byte at `shift`. Neighbours in one bin are added before they are entered. */
+/* A bin and what is still to be entered into it. */
+struct Run {
+    uint bin;
+    uvec2 sum;
+};
+
+/* Adds 1 (counts) or the weight of a token whose key agrees with `prefix` above `shift + 8`.
+ * Neighbours in one bin are added before they are entered. */
+void add_token(Sampler s, uint key, uint prefix, uint shift, bool counts, inout Run run)
+{
+    uint above = shift + 8u, here = (key >> shift) & 0xffu;
+    bool agrees = above == 32u || (key >> (above & 31u)) == (prefix >> (above & 31u));
+    if (!agrees || key == 0u)
+        return;
+    if (here != run.bin) {
+        add_to_bin(run.bin, run.sum);
+        run = Run(here, uvec2(0u));
+    }
+    run.sum = long_add(run.sum, uvec2(counts ? 1u : weight_of(s, key), 0u));
+}
+
+/* The bins of the byte at `shift`, for the tokens of a row or those that are kept of it. */
 void fill_bins(Sampler s, uint row, uint prefix, uint shift, bool counts)
 {
     for (uint i = LANE; i < 256u; i += gl_WorkGroupSize.x) {
@@ -223,21 +260,19 @@ void fill_bins(Sampler s, uint row, uint prefix, uint shift, bool counts)
         bin_high[i] = 0u;
     }
     barrier();
-    uint bin = 0u, above = shift + 8u;
-    uvec2 sum = uvec2(0u);
-    for (uint i = LANE; i < size; i += gl_WorkGroupSize.x) {
-        uint key = load_key(row, i);
-        if (above < 32u && (key >> (above & 31u)) != (prefix >> (above & 31u)))
-            continue;
-        uint here = (key >> shift) & 0xffu;
-        if (here != bin) {
-            add_to_bin(bin, sum);
-            sum = uvec2(0u);
-            bin = here;
+    Run run = Run(0u, uvec2(0u));
+    if (s.listed != 0u) {
+        for (uint i = LANE; i < s.listed; i += gl_WorkGroupSize.x)
+            add_token(s, kept_keys[i], prefix, shift, counts, run);
+    } else {
+        for (uint i = LANE; i < size; i += AT_ONCE * gl_WorkGroupSize.x) {
+            uint keys[AT_ONCE];
+            load_keys(row, i, keys);
+            for (uint j = 0u; j < AT_ONCE; j++)
+                add_token(s, keys[j], prefix, shift, counts, run);
         }
-        sum = long_add(sum, uvec2(counts ? 1u : weight_of(s, key), 0u));
     }
-    add_to_bin(bin, sum);
+    add_to_bin(run.bin, run.sum);
     barrier();
 }
 
@@ -282,18 +317,56 @@ uint divide_up(uvec2 rest, uint weight)
     return low;
 }
 
-/* Index of the token that is number `rank` (from 1) among those with this key. Lane l looks at the
- * l-th part of the row. */
-uint find_token(uint row, uint key, uint rank)
+/* Lists the tokens of a row with this key or a larger one and returns their number; 0: too many. */
+uint keep_tokens(uint row, uint key)
+{
+    if (LANE == 0u)
+        n_kept = 0u;
+    barrier();
+    for (uint i = LANE; i < size; i += AT_ONCE * gl_WorkGroupSize.x) {
+        uint keys[AT_ONCE];
+        load_keys(row, i, keys);
+        for (uint j = 0u; j < AT_ONCE; j++) {
+            if (keys[j] < key)
+                continue;
+            uint at = atomicAdd(n_kept, 1u);
+            if (at < MAX_KEPT) {
+                kept_keys[at] = keys[j];
+                kept_tokens[at] = i + j * gl_WorkGroupSize.x;
+            }
+        }
+    }
+    barrier();
+    uint n = n_kept;
+    barrier();
+    return n <= MAX_KEPT ? n : 0u;
+}
+
+/* Index of the token that is number `rank` (from 1) among those with this key. */
+void find_kept(uint n, uint key, uint rank)
+{
+    for (uint i = LANE; i < n; i += gl_WorkGroupSize.x) {
+        uint before = 0u;
+        for (uint k = 0u; k < n; k++)
+            before += kept_keys[k] == key && kept_tokens[k] < kept_tokens[i] ? 1u : 0u;
+        if (kept_keys[i] == key && before + 1u == rank)
+            found[0] = kept_tokens[i];
+    }
+}
+
+/* The same in a row; lane l looks at its l-th part. Barriers stand outside of the choice between
+ * both: WGSL would not see that it is the same for all lanes. */
+uint find_token(Sampler s, uint row, uint key, uint rank)
 {
     uint part = (size + gl_WorkGroupSize.x - 1u) / gl_WorkGroupSize.x, count = 0u;
-    uint from = min(LANE * part, size), to = min(from + part, size);
+    uint from = min(LANE * part, size), to = s.listed != 0u ? from : min(from + part, size);
     for (uint i = from; i < to; i++)
         count += load_key(row, i) == key ? 1u : 0u;
     lane_a[LANE] = count;
     barrier();
+    find_kept(s.listed, key, rank);
     uint before = 0u;
-    for (uint l = 0u; l < LANE; l++)
+    for (uint l = 0u; from < to && l < LANE; l++)
         before += lane_a[l];
     if (before < rank && before + count >= rank) {
         for (uint i = from; i < to; i++) {
@@ -310,6 +383,13 @@ uint find_token(uint row, uint key, uint rank)
     return token;
 }
 
+/* The weight of a token above the cut, as far as it is at least `least`. */
+uint kept_weight(Sampler s, uint key, uint cut, uint least)
+{
+    uint w = key > cut ? weight_of(s, key) : 0u;
+    return w >= least ? w : 0u;
+}
+
 /* Sum of the weights of the tokens above `key`, and of `equal` ones that have it, as far as they
  * are at least `least`. */
 uvec2 sum_kept(Sampler s, uint row, uint key, uint equal, uint least)
@@ -318,11 +398,16 @@ uvec2 sum_kept(Sampler s, uint row, uint key, uint equal, uint least)
     bin_high[LANE & 255u] = 0u;
     barrier();
     uvec2 sum = uvec2(0u);
-    for (uint i = LANE; i < size; i += gl_WorkGroupSize.x) {
-        uint k = load_key(row, i);
-        uint w = k > key ? weight_of(s, k) : 0u;
-        if (w >= least)
-            sum = long_add(sum, uvec2(w, 0u));
+    if (s.listed != 0u) {
+        for (uint i = LANE; i < s.listed; i += gl_WorkGroupSize.x)
+            sum = long_add(sum, uvec2(kept_weight(s, kept_keys[i], key, least), 0u));
+    } else {
+        for (uint i = LANE; i < size; i += AT_ONCE * gl_WorkGroupSize.x) {
+            uint keys[AT_ONCE];
+            load_keys(row, i, keys);
+            for (uint j = 0u; j < AT_ONCE; j++)
+                sum = long_add(sum, uvec2(kept_weight(s, keys[j], key, least), 0u));
+        }
     }
     add_to_bin(0u, sum);
     barrier();
@@ -340,6 +425,7 @@ uint draw(Sampler s, uint row, uvec2 seed_words, uint steps)
         Place p = find_place(s, row, uvec2(s.top_k, 0u), true);
         key = p.key;
         equal = s.top_k - p.before.x;
+        s.listed = keep_tokens(row, key);
     }
     if (s.min_p > 0u && s.min_p <= 0x3f800000u)
         least = scale_fraction(s.min_p, 8);
@@ -355,7 +441,7 @@ uint draw(Sampler s, uint row, uvec2 seed_words, uint steps)
     uvec2 goal = long_add(mark, uvec2(1u, 0u));
     Place p = find_place(s, row, goal, false);
     uint rank = divide_up(long_sub(goal, p.before), weight_of(s, p.key));
-    return find_token(row, p.key, rank);
+    return find_token(s, row, p.key, rank);
 }
 
 uvec2 load_seed()
@@ -375,12 +461,14 @@ void main()
         return;
     Sampler s = make_sampler();
     uint best = 0u, best_at = 0xffffffffu;
-    for (uint i = LANE; i < size; i += gl_WorkGroupSize.x) {
-        uint key = load_key(row, i);
-        if (key > best) {
-            best = key;
-            best_at = i;
-        }
+    for (uint i = LANE; i < size; i += AT_ONCE * gl_WorkGroupSize.x) {
+        uint keys[AT_ONCE];
+        load_keys(row, i, keys);
+        for (uint j = 0u; j < AT_ONCE; j++)
+            if (keys[j] > best) {
+                best = keys[j];
+                best_at = i + j * gl_WorkGroupSize.x;
+            }
     }
     uvec2 first = reduce_first(best, best_at);
     s.first = first.x;

@@ -4,6 +4,7 @@
  * list; no two invocations write the same word, and the result does not depend on their order. */
 #include <string.h>
 
+#include "gpu/region.h"
 #include "gpu/rope.h"
 #include "gpu/walk.h"
 
@@ -168,20 +169,22 @@ static void add_links(rx_gpu_build *b, const rx_gpu_call *c, const scattering *s
 static rlx_status add_scatter(rx_gpu_build *b, const rx_gpu_call *c, const scattering *s)
 {
     const rx_view *x = &c->in[0], *update = &c->in[2], *y = &c->out[0];
-    bool has_lists = s->mode != RLX_SCATTER_NONE && s->n_updates;
+    if (!s->n_updates)
+        return rx_gpu_add_copy(b, c, (rx_gpu_operand){*x, RX_REF_IN(0)},
+                               (rx_gpu_operand){*y, RX_REF_OUT(0)});
+    bool has_lists = s->mode != RLX_SCATTER_NONE;
     rx_gpu_ref list[2] = {rx_gpu_scratch(b, s->n_rows * 4), RX_REF_NONE};
     if (has_lists)
         list[1] = rx_gpu_scratch(b, s->n_updates * 4);
     rx_gpu_dispatch *d = rx_flat_add(b, c->caps, RX_K_clear, s->n_rows);
     rx_gpu_bind(d, list[0], true);
-    if (s->n_updates)
-        add_links(b, c, s, list);
+    add_links(b, c, s, list);
     int64_t n = rx_view_elements(y);
     d = rx_flat_add(b, c->caps, RX_K_scatter, rx_words_of(y->dtype, n));
     rx_spec(d, y->dtype);
     rx_spec(d, s->mode);
     rx_gpu_bind(d, RX_REF_IN(0), false);
-    rx_gpu_bind(d, s->n_updates ? RX_REF_IN(2) : RX_REF_NONE, false);
+    rx_gpu_bind(d, RX_REF_IN(2), false);
     rx_gpu_bind(d, list[0], false);
     rx_gpu_bind(d, list[1], false);
     rx_gpu_bind(d, RX_REF_OUT(0), true);

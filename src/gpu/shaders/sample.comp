@@ -72,8 +72,17 @@ float key_value(uint key)
 uint load_key(uint row, uint i) { return key_of(load_f_x(TX, x_at + row * size + i)); }
 
 /* Keys of tokens i, i + local size, ..; 0, which no number has, behind the last. All are on their
- * way together: one after the other, each would wait for the one before. */
+ * way together: one after the other, each would wait for the one before. Loops over them take the
+ * first and move the others up: a place that is not a constant would put them into memory. */
 const uint AT_ONCE = 8u;
+uint take_key(inout uint keys[AT_ONCE])
+{
+    uint key = keys[0];
+    [[unroll]] for (uint j = 0u; j + 1u < AT_ONCE; j++)
+        keys[j] = keys[j + 1u];
+    return key;
+}
+
 void load_keys(uint row, uint i, out uint keys[AT_ONCE])
 {
     [[unroll]] for (uint j = 0u; j < AT_ONCE; j++) {
@@ -268,8 +277,8 @@ void fill_bins(Sampler s, uint row, uint prefix, uint shift, bool counts)
         for (uint i = LANE; i < size; i += AT_ONCE * gl_WorkGroupSize.x) {
             uint keys[AT_ONCE];
             load_keys(row, i, keys);
-            for (uint j = 0u; j < AT_ONCE; j++)
-                add_token(s, keys[j], prefix, shift, counts, run);
+            [[dont_unroll]] for (uint j = 0u; j < AT_ONCE; j++)
+                add_token(s, take_key(keys), prefix, shift, counts, run);
         }
     }
     add_to_bin(run.bin, run.sum);
@@ -289,13 +298,26 @@ Place find_place(Sampler s, uint row, uvec2 goal, bool counts)
     for (uint round = 0u; round < 4u; round++) {
         uint shift = 24u - 8u * round;
         fill_bins(s, row, p.key, shift, counts);
-        uint bin = 255u;
-        for (uint k = 0u; k < 255u; k++) {
+        if (LANE < 16u) {
+            uvec2 sum = uvec2(0u);
+            for (uint k = LANE * 16u; k < LANE * 16u + 16u; k++)
+                sum = long_add(sum, uvec2(bin_low[k], bin_high[k]));
+            lane_a[LANE] = sum.x;
+            lane_b[LANE] = sum.y;
+        }
+        barrier();
+        uint sixteen = 15u, bin;
+        for (; sixteen > 0u; sixteen--) {
+            uvec2 with_all = long_add(p.before, uvec2(lane_a[sixteen], lane_b[sixteen]));
+            if (!long_less(with_all, goal))
+                break;
+            p.before = with_all;
+        }
+        for (bin = sixteen * 16u + 15u; bin > sixteen * 16u; bin--) {
             uvec2 with_bin = long_add(p.before, uvec2(bin_low[bin], bin_high[bin]));
             if (!long_less(with_bin, goal))
                 break;
             p.before = with_bin;
-            bin--;
         }
         p.key |= bin << shift;
         barrier();
@@ -326,12 +348,13 @@ uint keep_tokens(uint row, uint key)
     for (uint i = LANE; i < size; i += AT_ONCE * gl_WorkGroupSize.x) {
         uint keys[AT_ONCE];
         load_keys(row, i, keys);
-        for (uint j = 0u; j < AT_ONCE; j++) {
-            if (keys[j] < key)
+        [[dont_unroll]] for (uint j = 0u; j < AT_ONCE; j++) {
+            uint here = take_key(keys);
+            if (here < key)
                 continue;
             uint at = atomicAdd(n_kept, 1u);
             if (at < MAX_KEPT) {
-                kept_keys[at] = keys[j];
+                kept_keys[at] = here;
                 kept_tokens[at] = i + j * gl_WorkGroupSize.x;
             }
         }
@@ -364,9 +387,19 @@ uint find_token(Sampler s, uint row, uint key, uint rank)
         count += load_key(row, i) == key ? 1u : 0u;
     lane_a[LANE] = count;
     barrier();
+    const uint some = gl_WorkGroupSize.x / 32u; /* lanes: a multiple of 32 */
+    if (LANE < 32u) {
+        uint sum = 0u;
+        for (uint l = LANE * some; l < LANE * some + some; l++)
+            sum += lane_a[l];
+        lane_b[LANE] = sum;
+    }
+    barrier();
     find_kept(s.listed, key, rank);
     uint before = 0u;
-    for (uint l = 0u; from < to && l < LANE; l++)
+    for (uint l = 0u; l < LANE / some; l++)
+        before += lane_b[l];
+    for (uint l = LANE / some * some; l < LANE; l++)
         before += lane_a[l];
     if (before < rank && before + count >= rank) {
         for (uint i = from; i < to; i++) {
@@ -405,8 +438,8 @@ uvec2 sum_kept(Sampler s, uint row, uint key, uint equal, uint least)
         for (uint i = LANE; i < size; i += AT_ONCE * gl_WorkGroupSize.x) {
             uint keys[AT_ONCE];
             load_keys(row, i, keys);
-            for (uint j = 0u; j < AT_ONCE; j++)
-                sum = long_add(sum, uvec2(kept_weight(s, keys[j], key, least), 0u));
+            [[dont_unroll]] for (uint j = 0u; j < AT_ONCE; j++)
+                sum = long_add(sum, uvec2(kept_weight(s, take_key(keys), key, least), 0u));
         }
     }
     add_to_bin(0u, sum);
@@ -464,7 +497,7 @@ void main()
     for (uint i = LANE; i < size; i += AT_ONCE * gl_WorkGroupSize.x) {
         uint keys[AT_ONCE];
         load_keys(row, i, keys);
-        for (uint j = 0u; j < AT_ONCE; j++)
+        [[unroll]] for (uint j = 0u; j < AT_ONCE; j++)
             if (keys[j] > best) {
                 best = keys[j];
                 best_at = i + j * gl_WorkGroupSize.x;

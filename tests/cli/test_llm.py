@@ -110,10 +110,16 @@ class Terminal:
     def send(self, keys):
         os.write(self.fd, keys.encode())
 
-    def close(self):
-        status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+    def close(self, seconds=60):
+        """Waits for the end and returns the status; a program that goes on is killed."""
+        end = time.time() + seconds
+        while (ended := os.waitpid(self.pid, os.WNOHANG))[0] == 0 and time.time() < end:
+            time.sleep(0.02)
+        if ended[0] == 0:
+            os.kill(self.pid, signal.SIGKILL)
+            ended = os.waitpid(self.pid, 0)
         os.close(self.fd)
-        return status
+        return os.waitstatus_to_exitcode(ended[1])
 
 
 t = Terminal(*chat)
@@ -131,6 +137,7 @@ t.send("abc\x03")  # Ctrl-C drops the line
 t.wait_for("> ")
 t.send("words to kill\x17\x17\x17/help\r")
 t.wait_for("Ctrl-C stops an answer")
+t.wait_for("> ")  # before it the terminal would take Ctrl-D itself
 t.send("\x04")
 check(t.close() == 0, "Ctrl-D does not end rlx chat with status 0")
 

@@ -85,7 +85,7 @@ typedef struct binder {
     size_t cap;
     rx_gpu_spot scratch; /* behind that of the last step */
     uint64_t scratch_bytes[RX_GPU_N_SCRATCH];
-    uint32_t *fold, *tail; /* by step: rx_gpu_find_folds, rx_gpu_find_tails */
+    uint32_t *fold, *tail; /* by step: rx_gpu_find_folds */
     rlx_error *err;
 } binder;
 
@@ -381,8 +381,7 @@ static void find_folds(const binder *b)
     rx_gpu_exec *x = b->x;
     const rx_gpu_folds folds = {&x->values, x->caps, x->weights, x->places};
     if (!x->no_folds) {
-        rx_gpu_find_folds(&folds, b->fold);
-        rx_gpu_find_tails(&folds, b->fold, b->tail);
+        rx_gpu_find_folds(&folds, b->fold, b->tail);
         return;
     }
     for (size_t i = 0; i < x->program->n_steps; i++)

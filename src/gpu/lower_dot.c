@@ -107,6 +107,12 @@ static uint32_t count_units(const rx_gpu_caps *caps)
     return caps->compute_units ? caps->compute_units : 64;
 }
 
+/* Whether the dispatch is p and the product beside it. */
+static bool is_pair(const rx_product *p)
+{
+    return p->call->tail && p->call->tail->pair;
+}
+
 /* Measured on an H200. Workgroups are large, so that few round x, and of 64 registers, so that two
  * find room on a unit: the second is of the next product, or of one beside, or where a product is
  * long or a pair its own. Groups are split where there are too few of them, and further in a
@@ -125,8 +131,7 @@ static dot_shape pick_shape(const rx_product *p, uint32_t n_tiles)
     uint32_t split = few ? 2 : 1;
     if (n_tiles >= 4 && fold && fold->op == RX_OP_rms_norm)
         split = 4;
-    const bool is_pair = p->call->tail && p->call->tail->pair;
-    return (dot_shape){2 * THREADS, split, is_pair || p->n >= MANY ? 2 : 1};
+    return (dot_shape){2 * THREADS, split, is_pair(p) || p->n >= MANY ? 2 : 1};
 }
 
 /* Rows of x that shared memory holds. */
@@ -266,8 +271,8 @@ static rx_gpu_dispatch *add_kernel(rx_gpu_build *b, const rx_product *p, uint32_
     bool bytes = p->b_type == RLX_Q8_0, at = rx_kernel_available(RX_K_dot_gemv_at, p->call->caps);
     static const rx_kernel kernels[2][2] = {{RX_K_dot_gemv, RX_K_dot_gemv_at},
                                             {RX_K_dot_gemv_bytes, RX_K_dot_gemv_bytes_at}};
-    const rx_gpu_tail *tail = p->call->tail;
-    rx_kernel k = !tail ? kernels[bytes][at] : tail->pair ? RX_K_dot_gemv_pair : RX_K_dot_gemv_tail;
+    rx_kernel k = is_pair(p) ? RX_K_dot_gemv_pair
+                  : p->call->tail ? RX_K_dot_gemv_tail : kernels[bytes][at];
     rx_gpu_dispatch *d = rx_gpu_add(b, k, threads);
     if (at)
         rx_gpu_push_address(d, 1, WEIGHT_ADDRESS);
@@ -300,7 +305,7 @@ static void add_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids,
     rx_gpu_bind(d, fold ? RX_REF_FOLD + 1 : RX_REF_NONE, false);
     const rx_gpu_tail *tail = p->call->tail;
     int64_t batches = rx_product_batches(p);
-    int64_t teams = s.threads / 32 / s.split / (tail && tail->pair ? 2 : 1);
+    int64_t teams = s.threads / 32 / s.split / (is_pair(p) ? 2 : 1);
     int64_t groups = ((p->n + 3) / 4 + teams - 1) / teams;
     int64_t stay = (int64_t)s.per_unit * count_units(caps) / batches;
     stay = stay < 1 ? 1 : stay;
@@ -327,7 +332,7 @@ static void add_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids,
 static rx_gpu_ref derive_pair(rx_gpu_build *b, const rx_product *p, const tiled *t)
 {
     rx_product q = *p;
-    q.b_at = (int64_t)(uintptr_t)p->call->tail->pair->in[WEIGHT].data;
+    q.b_at = rx_quant_byte_offset(&p->call->tail->pair->in[WEIGHT]);
     return derive_tiles(b, &q, t, RX_PAIR_IN(WEIGHT));
 }
 
@@ -364,9 +369,9 @@ bool rx_quant_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids)
     if (p->call->tail) {
         q.out = p->call->tail->out;
         q.out_at = rx_gpu_offset(q.out);
-        if (p->call->tail->pair)
-            tiles[1] = derive_pair(b, p, &t);
     }
+    if (is_pair(p))
+        tiles[1] = derive_pair(b, p, &t);
     q.b[0] = ids ? p->n / 4 : 0; /* groups of rows of an expert */
     for (int64_t left = p->m; left > 0; left -= fit) {
         q.m = left < fit ? left : fit;

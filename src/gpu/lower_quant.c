@@ -58,8 +58,6 @@ static void bind_grid(rx_gpu_dispatch *d, rx_gpu_ref grid)
 
 /* ---- Sizes ----------------------------------------------------------------------------------- */
 
-static uint32_t byte_offset(const rx_view *v) { return (uint32_t)(uintptr_t)v->data; }
-
 static int64_t packed_bytes(rlx_dtype t, int64_t n)
 {
     return n / rlx_dtype_block_size(t) * rlx_dtype_block_bytes(t);
@@ -109,7 +107,8 @@ static void add_decode(rx_gpu_build *b, const rx_gpu_call *c, const decoding *j)
     rx_gpu_spec(d, j->type);
     rx_gpu_spec(d, ids ? ids->dtype : RLX_NO_TYPE);
     bool packed = rlx_dtype_is_packed(w->dtype);
-    const int64_t words[] = {j->n, packed ? byte_offset(w) : rx_gpu_offset(w), j->at, j->slab,
+    const int64_t words[] = {j->n, packed ? rx_quant_byte_offset(w) : rx_gpu_offset(w), j->at,
+                             j->slab,
                              packed ? packed_bytes(w->dtype, j->slab) : 0,
                              ids ? rx_gpu_offset(ids) : 0, ids ? ids->stride[0] : 0,
                              !ids ? 0 : c->part_total ? c->part_total : w->dim[0],
@@ -310,7 +309,7 @@ static rx_product make_product(const rx_gpu_call *c)
     if (rlx_dtype_is_float(w->dtype))
         return p;
     p.scale = rx_gpu_in(c, 2);
-    p.b_at = byte_offset(w);
+    p.b_at = rx_quant_byte_offset(w);
     p.b_n = packed_bytes(w->dtype, w->dim[1]);
     return p;
 }
@@ -372,7 +371,7 @@ rlx_status rx_gpu_lower_dequant_grouped_matmul(rx_gpu_build *b, const rx_gpu_cal
                     .a = {x->stride[0]}, .res = {ids->stride[0], w->dim[0]}};
     p.a_at = rx_gpu_offset(x);
     p.a_k = x->stride[1];
-    p.b_at = byte_offset(w);
+    p.b_at = rx_quant_byte_offset(w);
     p.b_n = packed_bytes(w->dtype, w->dim[2]);
     p.b[0] = p.b_n * p.n;
     p.out_at = rx_gpu_offset(&c->out[0]);

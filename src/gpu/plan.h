@@ -56,15 +56,12 @@ typedef struct rx_gpu_folds {
 } rx_gpu_folds;
 
 /* fold[i] becomes for each step: itself when steps that follow do its work, for those the step
- * whose work they do, else RX_GPU_NO_FOLD. */
-void rx_gpu_find_folds(const rx_gpu_folds *f, uint32_t *fold);
+ * whose work they do, else RX_GPU_NO_FOLD. tail[i] becomes for a product whose work is done later,
+ * at the step that reads its result or the one that keeps it: that step; for that step: the
+ * product, of two the first; else RX_GPU_NO_FOLD. */
+void rx_gpu_find_folds(const rx_gpu_folds *f, uint32_t *fold, uint32_t *tail);
 /* A step as the one that does its work sees it; `in` has room for its operands. */
 rx_gpu_fold rx_gpu_fold_of(const rx_gpu_values *v, size_t step, rx_view in[RX_FOLD_OPERANDS]);
-
-/* tail[i] becomes for a product whose work is done later, at the step that reads its result or the
- * one that keeps it: that step; for that step: the product, of two the first; else RX_GPU_NO_FOLD.
- * fold: of rx_gpu_find_folds. */
-void rx_gpu_find_tails(const rx_gpu_folds *f, const uint32_t *fold, uint32_t *tail);
 
 /* A tail with all that it points to. */
 typedef struct rx_gpu_tail_room {

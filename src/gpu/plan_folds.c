@@ -265,39 +265,45 @@ static bool find_pair(const rx_gpu_folds *e, const uint32_t *fold, uint32_t i, u
 
 /* ---- All ------------------------------------------------------------------------------------- */
 
-void rx_gpu_find_folds(const rx_gpu_folds *e, uint32_t *fold)
+static void set_tail(uint32_t *tail, uint32_t product, uint32_t last)
 {
-    const rx_program *p = e->values->program;
-    for (size_t i = 0; i < p->n_steps; i++)
-        fold[i] = RX_GPU_NO_FOLD;
-    for (size_t i = 0; i < p->n_steps; i++) {
-        const size_t write = find_write(e, i);
-        if (write) {
-            fold[i] = fold[write] = (uint32_t)i;
-            continue;
-        }
-        uint32_t first, second;
-        if (find_pair(e, fold, (uint32_t)i, &first, &second) || !is_foldable(e, i))
-            continue;
-        fold[i] = (uint32_t)i;
-        for (size_t j = i + 1; j <= p->values[p->steps[i].out[0]].last; j++)
-            if (p->steps[j].n_in && p->steps[j].in[0] == p->steps[i].out[0])
-                fold[j] = (uint32_t)i;
-    }
+    tail[last] = product;
+    tail[product] = last;
 }
 
-void rx_gpu_find_tails(const rx_gpu_folds *e, const uint32_t *fold, uint32_t *tail)
+/* Steps in front of step i or at it; those before have what is to be known of them. */
+static void find_fold(const rx_gpu_folds *e, uint32_t i, uint32_t *fold, uint32_t *tail)
+{
+    const rx_program *p = e->values->program;
+    const size_t write = find_write(e, i);
+    uint32_t first, second;
+    if (write) {
+        fold[i] = fold[write] = i;
+        return;
+    }
+    if (find_pair(e, fold, i, &first, &second)) {
+        set_tail(tail, first, i);
+        tail[second] = i;
+        return;
+    }
+    if (!is_foldable(e, i))
+        return;
+    fold[i] = i;
+    for (size_t j = i + 1; j <= p->values[p->steps[i].out[0]].last; j++)
+        if (p->steps[j].n_in && p->steps[j].in[0] == p->steps[i].out[0])
+            fold[j] = i;
+}
+
+void rx_gpu_find_folds(const rx_gpu_folds *e, uint32_t *fold, uint32_t *tail)
 {
     const rx_program *p = e->values->program;
     for (size_t i = 0; i < p->n_steps; i++)
-        tail[i] = RX_GPU_NO_FOLD;
+        fold[i] = tail[i] = RX_GPU_NO_FOLD;
+    for (uint32_t i = 0; i < p->n_steps; i++)
+        find_fold(e, i, fold, tail);
     for (uint32_t i = 0; i < p->n_steps; i++) {
-        uint32_t product = find_product(e, fold, i), other;
-        if (product == RX_GPU_NO_FOLD && find_pair(e, fold, i, &product, &other))
-            tail[other] = i;
-        if (product == RX_GPU_NO_FOLD)
-            continue;
-        tail[i] = product;
-        tail[product] = i;
+        const uint32_t product = find_product(e, fold, i);
+        if (product != RX_GPU_NO_FOLD)
+            set_tail(tail, product, i);
     }
 }

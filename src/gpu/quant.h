@@ -19,6 +19,12 @@ rx_quant_family rx_quant_family_of(rlx_dtype t);
  * without one. Call it before rx_gpu_add: it may add a dispatch of its own. */
 rx_gpu_ref rx_quant_grid(rx_gpu_build *b, const rx_gpu_call *c, uint32_t in);
 
+/* Where a packed weight begins in its memory, in bytes. */
+static inline uint32_t rx_quant_byte_offset(const rx_view *v)
+{
+    return (uint32_t)(uintptr_t)v->data;
+}
+
 /* Adds the dispatches of a product of few rows by 8-bit integers and returns true, or returns false
  * when the policy, the device, the type or the shape is not for them. b of p is operand 1 as in
  * gpu/lower_quant.c; ids: NULL, or operand 2, and the words of the residual describe it.

@@ -139,7 +139,8 @@ static size_t list_inputs(rlx_context *c, rlx_tensor in[RX_MAX_RUN_INPUTS])
     if (c->n_sequences > 1)
         in[n++] = (rlx_tensor){"slots", c->slots, members};
     if (has_penalty(c) || c->recent_given != r->n_members) {
-        fill_recent(c);
+        if (has_penalty(c))
+            fill_recent(c);
         in[n++] = (rlx_tensor){"recent", c->recent, members * c->bound_recent};
         c->recent_given = has_penalty(c) ? 0 : r->n_members;
     }

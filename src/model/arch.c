@@ -138,27 +138,20 @@ static rlx_value build_logits(rx_builder *b, rlx_value x)
     return x;
 }
 
-/* Divides positive logits of recent tokens by the penalty and multiplies the others. Places without
- * a token (-1) repeat the largest one that is there; without any, the penalty is 1. Without places
- * the logits stay as they are, and what is left of this is a copy. */
+/* Divides positive logits of recent tokens by the penalty and multiplies the others. A token that is
+ * there twice is penalised once: both write the same. With no recent tokens at all, nothing but a
+ * copy is left of this. */
 static rlx_value build_penalty(rx_builder *b, rlx_value logits)
 {
     rlx_graph *g = b->g;
     const rlx_dim row[] = {b->batch, rlx_dim_named(g, "recent", RX_RECENT)};
     const rlx_value recent = rlx_input(g, "recent", RLX_I32, 2, row);
     const rlx_value penalty = rlx_input(g, "penalty", RLX_F32, 0, NULL);
-    const rlx_value zero = rlx_scalar(g, RLX_I32, 0);
-    const int64_t axis = 1;
-    const rlx_value some = rlx_reduce(g, RLX_REDUCE_MAX, recent, &axis, 1, true);
-    const rlx_value none = rlx_lt(g, some, zero);
-    rlx_value index = rlx_where(g, rlx_lt(g, recent, zero), some, recent);
-    index = rlx_max(g, index, zero);
-    const rlx_value factor = rlx_where(g, none, rlx_scalar(g, RLX_F32, 1), penalty);
-    const rlx_value old = rlx_gather_elements(g, logits, index, 1);
+    const rlx_value old = rlx_gather_elements(g, logits, recent, 1);
     const rlx_value positive = rlx_gt(g, old, rlx_scalar(g, RLX_F32, 0));
-    const rlx_value now = rlx_where(g, positive, rlx_div(g, old, factor),
-                                    rlx_mul(g, old, factor));
-    return rlx_scatter_elements(g, logits, index, now, 1, RLX_SCATTER_NONE);
+    const rlx_value now = rlx_where(g, positive, rlx_div(g, old, penalty),
+                                    rlx_mul(g, old, penalty));
+    return rlx_scatter_elements(g, logits, recent, now, 1, RLX_SCATTER_NONE);
 }
 
 /* The next token from the last position of x [B, S, width]. */

@@ -6,7 +6,7 @@
  *            places i32 [B * S] (row of the cache: slot * context + position),
  *            lengths i32 [B] (tokens of the sequence with those of this run),
  *            slots i32 [B, 1] (only when sequences > 1; the place of each sequence in the cache),
- *            recent i32 [B, R] (tokens to be penalised, -1: none), penalty f32 [],
+ *            recent i32 [B, R] (tokens to be penalised, again and again), penalty f32 [],
  *            sampling f32 [4] (temperature, top_k, top_p, min_p), seed i64 []
  *   outputs  token i32 [B], sampled from the last position; logits f32 [B, vocabulary], of the last
  *            position, before the penalty; with `scores` instead of both: scores f32 [B, S], the

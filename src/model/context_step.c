@@ -105,15 +105,15 @@ static bool has_penalty(const rlx_context *c)
     return c->options.repeat_penalty != 1;
 }
 
-/* The last tokens of each member up to those of this run; the rest of each row is -1. */
+/* The last tokens of each member up to those of this run, over and over. */
 static void fill_recent(rlx_context *c)
 {
-    memset(c->recent, 0xff, c->run.n_members * RX_RECENT * sizeof *c->recent);
     for (size_t m = 0; m < c->run.n_members; m++) {
         const rx_sequence *s = &c->sequences[c->members[m]];
         size_t end = s->computed + c->run.n_tokens, n = (size_t)c->options.repeat_last;
         n = n < end ? n : end;
-        memcpy(c->recent + m * RX_RECENT, s->tokens + end - n, n * sizeof *c->recent);
+        for (size_t i = 0; i < RX_RECENT; i++)
+            c->recent[m * RX_RECENT + i] = s->tokens[end - 1 - i % n];
     }
 }
 

@@ -163,10 +163,10 @@ static void write_row(runner *r, const float *row, size_t n)
 
 /* ---- Decoders -------------------------------------------------------------------------------- */
 
-/* Token k of those to be penalised, or -1: all of the prompt but every third. */
+/* Token k of those to be penalised: all of the prompt but every third, then the first again. */
 static int32_t recent_token(const options *o, size_t seq, size_t k)
 {
-    return o->penalty != 1 && k % 3 && k < o->length[seq] ? o->tokens[seq][k] : -1;
+    return o->tokens[seq][k % 3 != 1 && k < o->length[seq] ? k : 0];
 }
 
 static void set_recent(runner *r, size_t first, size_t count)
@@ -248,7 +248,7 @@ static void check_token(runner *r, size_t first, size_t count)
         size_t best = 0;
         for (size_t k = 0; k < RX_RECENT; k++) {
             const int32_t t = recent_token(r->o, first + b, k);
-            if (t < 0 || done[t])
+            if (done[t])
                 continue;
             row[t] = row[t] > 0 ? row[t] / r->o->penalty : row[t] * r->o->penalty;
             done[t] = true;

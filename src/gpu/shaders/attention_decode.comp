@@ -21,6 +21,7 @@
  * Vectors have 16 bytes. HALVES: k and v have elements of 16 bits and vectors of 8 bytes, so that
  * lanes hold less and the code is short, which counts where a chain waits for few keys. */
 #include "attention.glsl"
+#define CHAIN_LATE
 #include "chain.glsl"
 
 layout(constant_id = 9) const uint R = 4;
@@ -111,7 +112,23 @@ void main()
 
     /* Which keys come first does not depend on how many are there, so they need not wait for that
      * number; values of those that are not there may be anything. Not worth it for many keys. */
-    const bool early = LENGTHS && T <= 2u && PAGE == 0u && !WINDOW;
+    const bool known = T <= 2u && PAGE == 0u && !WINDOW, early = LENGTHS && known;
+#ifdef CHAIN
+    /* Nor need they wait for the dispatches before, of which one may write one of them: they are
+     * brought into the cache, and read after the wait. The compiler does not know that there is
+     * never such a counter. */
+    if (known) {
+        uint touched = 0u;
+        LOAD(int(split) * STEP, int(n_keys))
+        [[unroll]] for (uint i = 0u; i < T * CK; i++)
+            touched |= kw[i].x;
+        [[unroll]] for (uint i = 0u; i < T * CV; i++)
+            touched |= vw[i].x;
+        if (chain_before == NO_COUNTER)
+            o[0] = touched;
+    }
+    chain_wait();
+#endif
     if (early)
         LOAD(int(split) * STEP, int(n_keys))
     uint length = length_of(batch, LANE == 0u);

@@ -22,6 +22,9 @@ layout(buffer_reference, std430, buffer_reference_align = 16) volatile coherent 
 /* A wait that takes this many looks, some ten seconds, never ends: it is given up and reported. */
 const uint MOST_LOOKS = 1u << 24;
 
+/* No level has this number. */
+const uint NO_COUNTER = 0xfffffff0u;
+
 /* As barrier(), and buffers are in order too. */
 void chain_sync()
 {

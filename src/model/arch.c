@@ -139,8 +139,8 @@ static rlx_value build_logits(rx_builder *b, rlx_value x)
 }
 
 /* Divides positive logits of recent tokens by the penalty and multiplies the others. A token that
- * is there twice is penalised once: both write the same. With no recent tokens at all, nothing but a
- * copy is left of this. */
+ * is there twice is penalised once: both write the same. Without recent tokens nothing but a copy
+ * is left of this. */
 static rlx_value build_penalty(rx_builder *b, rlx_value logits)
 {
     rlx_graph *g = b->g;

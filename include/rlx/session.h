@@ -90,6 +90,22 @@ RLX_API rlx_status rlx_session_wait(rlx_session *s, uint64_t ticket, int64_t tim
 RLX_API rlx_status rlx_session_read(rlx_session *s, const char *output, size_t offset, void *data,
                                     size_t bytes, rlx_error *err);
 
+/* Loops in which a result is the next run's input (the next token, say) can submit a run before the
+ * result of the one before it has reached the host, so that the device never waits:
+ *
+ *   submit A; feed; submit B; read_run A; feed; submit C; read_run B; ..
+ *
+ * feed: in the next run `input` is what `output` is after all runs submitted so far, copied on the
+ * device. Type and size are the same. Setting the input later on ends it.
+ * read_run: copies a whole output of run `ticket`, which one other run may have followed, and waits
+ * for it; only outputs that rlx_session_read has read since dimensions were bound last.
+ * Both: RLX_UNSUPPORTED where results are in the host's memory anyway (CPU devices, software and
+ * integrated GPUs), or were not kept. */
+RLX_API rlx_status rlx_session_feed(rlx_session *s, const char *input, const char *output,
+                                    rlx_error *err);
+RLX_API rlx_status rlx_session_read_run(rlx_session *s, uint64_t ticket, const rlx_tensor *to,
+                                        rlx_error *err);
+
 /* What happened in the last run, as bits; reset by the next submit. */
 enum {
     RLX_FLAG_INDEX_CLAMPED = 1 << 0, /* gather or scatter met an index out of range */

@@ -254,11 +254,11 @@ rlx_status rx_context_keep_logits(rlx_context *c, rlx_error *err)
         return rx_fail_memory(err, "the logits of a step", c->n_sequences * row);
     for (size_t i = 0; i < c->n_sequences; i++) {
         rx_sequence *s = &c->sequences[i];
-        if (!s->has_logits || s->row == SIZE_MAX)
+        if (!s->has_logits || s->row == RX_ROW_KEPT)
             continue;
         RLX_TRY(rlx_session_read(c->session, "logits", s->row * row,
                                  c->kept_logits + i * c->vocabulary, row, err));
-        s->row = SIZE_MAX;
+        s->row = RX_ROW_KEPT;
     }
     return RLX_OK;
 }
@@ -273,7 +273,9 @@ rlx_status rlx_context_logits(rlx_context *c, size_t seq, float *out, size_t n, 
     if (!s->has_logits || c->stepping)
         return rx_fail(err, RLX_INVALID, "sequence %zu has no logits: it took no part in the last "
                        "step", seq);
-    if (s->row != SIZE_MAX)
+    if (s->row == RX_ROW_LOST)
+        RLX_TRY(rx_context_compute_again(c, seq, err));
+    if (s->row != RX_ROW_KEPT)
         return rlx_session_read(c->session, "logits", s->row * n * sizeof *out, out,
                                 n * sizeof *out, err);
     memcpy(out, c->kept_logits + seq * n, n * sizeof *out);

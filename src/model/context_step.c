@@ -2,7 +2,9 @@
 /* Steps: the waiting tokens of sequences become the next token of each. A step is a row of runs of
  * the session: sequences with several waiting tokens one after the other, in chunks, then all that
  * wait with one token together. It is a state machine: it can be left when the time is over and
- * goes on in the next call. Only the sampled tokens are read back. */
+ * goes on in the next call. Only the sampled tokens are read back. Where it is known that the same
+ * sequence goes on, the run of its next step is submitted before the token of this one is read, so
+ * that the device does not wait for the host. */
 #include <string.h>
 
 #include "base/env.h"
@@ -23,6 +25,17 @@ static size_t waiting(const rx_sequence *s)
     return s->n - s->computed;
 }
 
+/* Logits of a step that was broken off, where others will run now. */
+static rlx_status recover_logits(rlx_context *c, rlx_error *err)
+{
+    for (size_t i = 0; i < c->n_sequences; i++) {
+        const rx_sequence *s = &c->sequences[i];
+        if (s->in_step && s->sampled >= 0 && s->row == RX_ROW_LOST)
+            RLX_TRY(rx_context_compute_again(c, i, err));
+    }
+    return RLX_OK;
+}
+
 /* Sequences that sampled before the step was broken off only have their token added. */
 static rlx_status begin_step(rlx_context *c, size_t only, rlx_error *err)
 {
@@ -38,6 +51,8 @@ static rlx_status begin_step(rlx_context *c, size_t only, rlx_error *err)
     if (!n)
         return rx_fail(err, RLX_INVALID, "no sequence has tokens that wait: add some before a "
                        "step");
+    if (n > 1)
+        RLX_TRY(recover_logits(c, err));
     for (size_t i = 0; i < c->n_sequences; i++)
         if (c->sequences[i].sampled < 0)
             c->sequences[i].has_logits = false;
@@ -82,7 +97,8 @@ static bool plan_run(rlx_context *c)
 
 /* ---- Inputs of a run ------------------------------------------------------------------------- */
 
-static void fill_tokens(rlx_context *c)
+/* ahead: 0 for the run, 1 for the one behind it, whose token is not known. */
+static void fill_tokens(rlx_context *c, size_t ahead)
 {
     const rx_context_run *r = &c->run;
     size_t k = 0;
@@ -90,12 +106,12 @@ static void fill_tokens(rlx_context *c)
         size_t slot = c->members[m];
         const rx_sequence *s = &c->sequences[slot];
         for (size_t i = 0; i < r->n_tokens; i++, k++) {
-            size_t at = s->computed + i;
+            size_t at = s->computed + ahead + i;
             c->tokens[k] = s->tokens[at];
             c->positions[k] = (int32_t)at;
             c->places[k] = (int32_t)(slot * c->context + at);
         }
-        c->lengths[m] = (int32_t)(s->computed + r->n_tokens);
+        c->lengths[m] = (int32_t)(s->computed + ahead + r->n_tokens);
         c->slots[m] = (int32_t)slot;
     }
 }
@@ -118,21 +134,22 @@ static void fill_recent(rlx_context *c)
 }
 
 /* A number for each step: the mixing function of splitmix64. 31 bits, for devices without i64. */
-static int64_t step_seed(const rlx_context *c)
+static int64_t step_seed(const rlx_context *c, size_t ahead)
 {
-    uint64_t z = c->options.seed + (c->n_steps + 1) * 0x9e3779b97f4a7c15u;
+    uint64_t z = c->options.seed + (c->n_steps + ahead + 1) * 0x9e3779b97f4a7c15u;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return (int64_t)((z ^ (z >> 31)) >> 33);
 }
 
 /* Lists the inputs that changed. */
-static size_t list_inputs(rlx_context *c, rlx_tensor in[RX_MAX_RUN_INPUTS])
+static size_t list_inputs(rlx_context *c, size_t ahead, rlx_tensor in[RX_MAX_RUN_INPUTS])
 {
     const rx_context_run *r = &c->run;
     size_t n = 0, rows = r->n_members * r->n_tokens * sizeof(int32_t);
     size_t members = r->n_members * sizeof(int32_t);
-    in[n++] = (rlx_tensor){"tokens", c->tokens, rows};
+    if (!ahead)
+        in[n++] = (rlx_tensor){"tokens", c->tokens, rows};
     in[n++] = (rlx_tensor){"positions", c->positions, rows};
     in[n++] = (rlx_tensor){"places", c->places, rows};
     in[n++] = (rlx_tensor){"lengths", c->lengths, members};
@@ -149,7 +166,7 @@ static size_t list_inputs(rlx_context *c, rlx_tensor in[RX_MAX_RUN_INPUTS])
         in[n++] = (rlx_tensor){"sampling", c->sampling, sizeof c->sampling};
     }
     if (!c->options_given || c->options.temperature > 0) {
-        c->seed = step_seed(c);
+        c->seed = step_seed(c, ahead);
         in[n++] = (rlx_tensor){"seed", &c->seed, sizeof c->seed};
     }
     c->options_given = true;
@@ -160,6 +177,8 @@ static rlx_status bind_run(rlx_context *c, rlx_error *err)
 {
     const rx_context_run *r = &c->run;
     const size_t recent = has_penalty(c) ? RX_RECENT : 0; /* without, runs are shorter */
+    if (c->bound_recent != recent || c->bound_batch != r->n_members || c->bound_seq != r->n_tokens)
+        c->n_steady = 0;
     if (c->bound_recent != recent)
         RLX_TRY(rlx_session_bind(c->session, "recent", (int64_t)recent, err));
     if (c->n_sequences > 1 && c->bound_batch != r->n_members)
@@ -180,7 +199,7 @@ static void distrust_session(rlx_context *c)
     c->bound_batch = c->bound_seq = c->recent_given = 0;
     c->bound_recent = SIZE_MAX;
     c->options_given = false;
-    c->run.active = false;
+    c->run.active = c->ahead.active = false;
 }
 
 #define RELEASE_STEPS 64
@@ -212,6 +231,7 @@ static void take_results(rlx_context *c)
 {
     const rx_context_run *r = &c->run;
     c->run.active = false;
+    c->n_steady += r->n_tokens == 1;
     for (size_t m = 0; m < r->n_members; m++) {
         rx_sequence *s = &c->sequences[c->members[m]];
         s->computed += r->n_tokens;
@@ -219,7 +239,7 @@ static void take_results(rlx_context *c)
             continue;
         s->sampled = c->results[m];
         s->has_logits = true;
-        s->row = m;
+        s->row = c->ahead.active ? RX_ROW_LOST : m;
     }
     if (r->samples)
         release_pages(c);
@@ -250,7 +270,7 @@ static rlx_status run_whole(rlx_context *c, rlx_error *err)
 {
     rlx_tensor in[RX_MAX_RUN_INPUTS];
     rlx_tensor out = {"token", c->results, c->run.n_members * sizeof *c->results};
-    size_t n = list_inputs(c, in);
+    size_t n = list_inputs(c, 0, in);
     bool packs = c->model->weights_in_file && c->model->policy == RLX_POLICY_FAST &&
                  !(c->released & kind_of_run(c)) && !rx_env_flag(RX_ENV_DUMP_NODES);
     if (packs)
@@ -261,26 +281,80 @@ static rlx_status run_whole(rlx_context *c, rlx_error *err)
     return RLX_OK;
 }
 
-static rlx_status submit_run(rlx_context *c, rlx_error *err)
+static rlx_status submit_inputs(rlx_context *c, size_t ahead, uint64_t *ticket, rlx_error *err)
 {
     rlx_tensor in[RX_MAX_RUN_INPUTS];
-    size_t n = list_inputs(c, in);
+    size_t n = list_inputs(c, ahead, in);
     for (size_t i = 0; i < n; i++)
         RLX_TRY(rlx_session_set_input(c->session, in[i].name, in[i].data, in[i].bytes, err));
-    RLX_TRY(rlx_session_submit(c->session, &c->run.ticket, err));
+    return rlx_session_submit(c->session, ticket, err);
+}
+
+static rlx_status submit_run(rlx_context *c, rlx_error *err)
+{
+    RLX_TRY(submit_inputs(c, 0, &c->run.ticket, err));
     c->run.active = true;
     return RLX_OK;
 }
 
-static rlx_status start_run(rlx_context *c, bool whole, rlx_error *err)
+/* ---- The run ahead --------------------------------------------------------------------------- */
+
+#define MAX_MISSES 3
+
+/* Whether all but the token of the run behind this one is known. Recurrent states could not go back
+ * when it is dropped. */
+static bool can_run_ahead(const rlx_context *c)
 {
-    /* Logits of the runs before are overwritten by this one. */
-    for (size_t i = 0; i < c->n_sequences; i++) {
-        const rx_sequence *s = &c->sequences[i];
-        if (s->in_step && s->has_logits && s->row != SIZE_MAX)
-            RLX_TRY(rx_context_keep_logits(c, err));
-    }
-    fill_tokens(c);
+    const rx_context_run *r = &c->run;
+    const rx_sequence *s = &c->sequences[c->members[0]];
+    return r->n_members == 1 && r->n_tokens == 1 && c->bound_seq == 1 && c->n_steady > 0 &&
+           s->n + 1 < c->context && !has_penalty(c) && !c->model->known.recurrent &&
+           c->misses < MAX_MISSES;
+}
+
+static rlx_status submit_ahead(rlx_context *c, rlx_error *err)
+{
+    uint64_t ticket;
+    fill_tokens(c, 1);
+    RLX_TRY(rlx_session_feed(c->session, "tokens", "token", err));
+    RLX_TRY(submit_inputs(c, 1, &ticket, err));
+    c->ahead = (rx_ahead_run){.active = true, .sequence = c->members[0], .ticket = ticket,
+                              .at = c->sequences[c->members[0]].computed + 1,
+                              .step = c->n_steps + 1};
+    return RLX_OK;
+}
+
+/* What hinders the run ahead will be said when the run is due. */
+static void try_ahead(rlx_context *c)
+{
+    if (submit_ahead(c, NULL) == RLX_OK)
+        return;
+    c->misses = MAX_MISSES;
+    c->options_given = false;
+}
+
+/* The run that is planned is the run ahead. */
+static bool take_ahead(rlx_context *c)
+{
+    const rx_ahead_run a = c->ahead;
+    const rx_sequence *s = &c->sequences[a.sequence];
+    c->ahead.active = false;
+    if (!a.active || c->run.n_members != 1 || c->run.n_tokens != 1 ||
+        c->members[0] != a.sequence || s->computed != a.at || s->n != a.at + 1 ||
+        c->n_steps != a.step || !c->options_given)
+        return false;
+    c->run.ticket = a.ticket;
+    c->run.active = true;
+    return true;
+}
+
+/* ---- One run --------------------------------------------------------------------------------- */
+
+static rlx_status start_planned(rlx_context *c, bool whole, rlx_error *err)
+{
+    if (take_ahead(c))
+        return RLX_OK;
+    fill_tokens(c, 0);
     rlx_status st = bind_run(c, err);
     for (size_t m = 0; m < c->run.n_members && st == RLX_OK && c->model->known.recurrent; m++)
         if (!c->sequences[c->members[m]].computed)
@@ -292,14 +366,43 @@ static rlx_status start_run(rlx_context *c, bool whole, rlx_error *err)
     return st;
 }
 
+static rlx_status start_run(rlx_context *c, bool goes_on, bool whole, rlx_error *err)
+{
+    /* Logits of the runs before are overwritten by this one. */
+    for (size_t i = 0; i < c->n_sequences; i++) {
+        const rx_sequence *s = &c->sequences[i];
+        if (s->in_step && s->has_logits && s->row != RX_ROW_KEPT)
+            RLX_TRY(rx_context_keep_logits(c, err));
+    }
+    goes_on = goes_on && can_run_ahead(c);
+    RLX_TRY(start_planned(c, whole && !goes_on, err));
+    if (goes_on && c->run.active)
+        try_ahead(c);
+    return RLX_OK;
+}
+
+/* The tokens of the run, which is done. */
+static rlx_status read_results(rlx_context *c, rlx_error *err)
+{
+    const rlx_tensor out = {"token", c->results, c->run.n_members * sizeof *c->results};
+    if (c->ahead.active)
+        return rlx_session_read_run(c->session, c->run.ticket, &out, err);
+    return rlx_session_read(c->session, out.name, 0, out.data, out.bytes, err);
+}
+
 static rlx_status wait_run(rlx_context *c, int64_t timeout_ms, rlx_error *err)
 {
     rlx_status st = rlx_session_wait(c->session, c->run.ticket, timeout_ms, err);
     if (st == RLX_TIMEOUT)
         return st;
     if (st == RLX_OK && c->run.samples)
-        st = rlx_session_read(c->session, "token", 0, c->results,
-                              c->run.n_members * sizeof *c->results, err);
+        st = read_results(c, err);
+    if (st == RLX_UNSUPPORTED && c->ahead.active) { /* gone: the run will be planned again */
+        c->run.active = c->ahead.active = false;
+        c->n_steady = 0;
+        c->misses++;
+        return RLX_OK;
+    }
     if (st == RLX_OK)
         take_results(c);
     else
@@ -324,8 +427,8 @@ static void add_sampled(rlx_context *c, int32_t *tokens)
     c->n_steps++;
 }
 
-rlx_status rx_context_step(rlx_context *c, size_t only, int64_t timeout_ms, int32_t *tokens,
-                           rlx_error *err)
+rlx_status rx_context_step(rlx_context *c, size_t only, bool goes_on, int64_t timeout_ms,
+                           int32_t *tokens, rlx_error *err)
 {
     int64_t deadline = rx_deadline(timeout_ms);
     if (c->stepping && c->only != only)
@@ -341,7 +444,7 @@ rlx_status rx_context_step(rlx_context *c, size_t only, int64_t timeout_ms, int3
             return st;
         more = st == RLX_OK && plan_run(c);
         if (more)
-            st = start_run(c, deadline < 0, err);
+            st = start_run(c, goes_on, deadline < 0, err);
         more = more && st == RLX_OK;
     }
     if (st == RLX_OK)
@@ -353,12 +456,32 @@ rlx_status rx_context_step(rlx_context *c, size_t only, int64_t timeout_ms, int3
 
 rlx_status rlx_context_step(rlx_context *c, int64_t timeout_ms, int32_t *tokens, rlx_error *err)
 {
-    return rx_context_step(c, SIZE_MAX, timeout_ms, tokens, err);
+    return rx_context_step(c, SIZE_MAX, false, timeout_ms, tokens, err);
+}
+
+rlx_status rx_context_compute_again(rlx_context *c, size_t seq, rlx_error *err)
+{
+    rx_sequence *s = &c->sequences[seq];
+    const int32_t sampled = s->sampled;
+    c->ahead.active = false;
+    c->members[0] = seq;
+    c->run = (rx_context_run){.n_members = 1, .n_tokens = 1, .samples = true};
+    s->computed--;
+    s->has_logits = false;
+    fill_tokens(c, 0);
+    rlx_status st = bind_run(c, err);
+    if (st == RLX_OK)
+        st = run_whole(c, err);
+    if (st != RLX_OK)
+        distrust_session(c);
+    s->sampled = sampled;
+    return st;
 }
 
 rlx_status rx_context_settle(rlx_context *c, rlx_error *err)
 {
     rlx_status st = c->run.active ? wait_run(c, -1, err) : RLX_OK;
+    c->ahead.active = false;
     end_step(c);
     return st;
 }

@@ -249,6 +249,12 @@ static rlx_status shift_context(rlx_generation *n, rlx_error *err)
     return rlx_context_set_tokens(n->c, n->sequence, n->scratch, half + 1, err);
 }
 
+/* Whether a token follows the next one, as far as can be known before it is there. */
+static bool goes_on(const rlx_generation *n)
+{
+    return !n->max_tokens || n->result.n_generated + 1 < (size_t)n->max_tokens;
+}
+
 /* Whether the token that was just sampled is the last. */
 static bool is_last(rlx_generation *n, int32_t token, size_t held)
 {
@@ -282,7 +288,7 @@ static rlx_status next_token(rlx_generation *n, int64_t timeout_ms, rlx_piece *p
     size_t length = 0;
     if (s->n == c->context)
         RLX_TRY(shift_context(n, err));
-    RLX_TRY(rx_context_step(c, n->sequence, timeout_ms, NULL, err));
+    RLX_TRY(rx_context_step(c, n->sequence, goes_on(n), timeout_ms, NULL, err));
     take_time(n);
     int32_t token = s->tokens[s->n - 1];
     size_t before = n->result.n_generated;

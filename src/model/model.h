@@ -77,8 +77,11 @@ typedef struct rx_sequence {
     int32_t sampled;  /* by the step that runs, not yet added; -1: none */
     bool in_step;
     bool has_logits;  /* it took part in the last step */
-    size_t row;       /* of its logits, when the last run gave them; SIZE_MAX: in kept_logits */
+    size_t row;       /* of its logits, when the last run gave them; or one of the following */
 } rx_sequence;
+
+#define RX_ROW_KEPT SIZE_MAX       /* they are in kept_logits */
+#define RX_ROW_LOST (SIZE_MAX - 1) /* a run ahead is in their place: they are computed again */
 
 /* A run of the session: `n_tokens` tokens of one sequence, or one token of `n_members`. */
 typedef struct rx_context_run {
@@ -87,6 +90,15 @@ typedef struct rx_context_run {
     size_t n_members, n_tokens;
     uint64_t ticket;
 } rx_context_run;
+
+/* The run behind it when it was submitted at once, before the token was known that it begins with:
+ * the device hands that on. Dropped when something else is wanted; nothing has to undo it. */
+typedef struct rx_ahead_run {
+    bool active;
+    size_t sequence, at; /* the place of that token */
+    uint64_t step;       /* c->n_steps before its step */
+    uint64_t ticket;
+} rx_ahead_run;
 
 #define RX_MAX_RUN_INPUTS 9
 
@@ -102,6 +114,9 @@ struct rlx_context {
     size_t only;               /* of that step; as in rx_context_step */
     unsigned released;         /* kinds of runs after which pages of the file went, as bits */
     rx_context_run run;
+    rx_ahead_run ahead;
+    size_t n_steady;           /* runs of one token since dimensions were bound */
+    unsigned misses;           /* runs whose token was gone when another was ahead */
     size_t bound_batch, bound_seq; /* as the session has them; 0: not yet */
     size_t bound_recent;       /* as well, 0 or RX_RECENT; SIZE_MAX: not yet */
     size_t recent_given;       /* rows of `recent`, without places, that it has; 0: none */
@@ -117,11 +132,14 @@ struct rlx_context {
     atomic_bool cancelled;
 };
 
-/* One step of one sequence, or of all with SIZE_MAX; as rlx_context_step. */
-rlx_status rx_context_step(rlx_context *c, size_t only, int64_t timeout_ms, int32_t *tokens,
-                           rlx_error *err);
+/* One step of one sequence, or of all with SIZE_MAX; as rlx_context_step. goes_on: the same step
+ * will be asked for next, unless its token is of a kind that ends it all. */
+rlx_status rx_context_step(rlx_context *c, size_t only, bool goes_on, int64_t timeout_ms,
+                           int32_t *tokens, rlx_error *err);
 /* Waits for what runs and ends the step; before tokens change. */
 rlx_status rx_context_settle(rlx_context *c, rlx_error *err);
+/* Runs the last computed token of a sequence again, for its logits. No step has begun. */
+rlx_status rx_context_compute_again(rlx_context *c, size_t seq, rlx_error *err);
 /* Copies the logits of all members but those of the run into kept_logits. */
 rlx_status rx_context_keep_logits(rlx_context *c, rlx_error *err);
 rlx_status rx_check_sequence(const rlx_context *c, size_t seq, rlx_error *err);

@@ -20,6 +20,12 @@ typedef struct rx_submit {
     bool timed;                 /* exec_seconds will be asked for */
 } rx_submit;
 
+/* Bytes of a value. */
+typedef struct rx_range {
+    uint32_t value;
+    size_t offset, bytes;
+} rx_range;
+
 typedef struct rx_backend {
     const char *name;
     int rank; /* automatic choice: the available backend with the highest rank; < 0: never */
@@ -61,6 +67,14 @@ typedef struct rx_backend {
                              size_t bytes, rlx_error *err);
     rlx_status (*exec_read)(rx_exec *e, uint32_t value, size_t offset, void *data, size_t bytes,
                             rlx_error *err);
+    /* For programs that run ahead of the host, both or none; NULL: the device cannot. feed: the
+     * next run has in an input what an output is after all runs submitted so far, of as many bytes.
+     * read_run: as read, after that run and not the last one, for ranges that were read after the
+     * run before; until the second run behind it is submitted. RLX_UNSUPPORTED: it is gone. */
+    rlx_status (*exec_feed)(rx_exec *e, uint32_t input, uint32_t output, size_t bytes,
+                            rlx_error *err);
+    rlx_status (*exec_read_run)(rx_exec *e, uint64_t ticket, const rx_range *r, void *data,
+                                rlx_error *err);
     /* Runs a range of steps. Tickets grow by one with each call, from 1. A range from step 0 begins
      * a run and clears the flags. */
     rlx_status (*exec_submit)(rx_exec *e, const rx_submit *s, uint64_t *ticket, rlx_error *err);

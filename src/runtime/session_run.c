@@ -152,7 +152,9 @@ static rlx_status check_outputs(rlx_session *s, const rlx_tensor *outputs, size_
     return RLX_OK;
 }
 
-static rlx_status read_output(rlx_session *s, const rlx_tensor *to, size_t offset, rlx_error *err)
+/* The value of an output, from which these bytes may be read. */
+static rlx_status find_output(const rlx_session *s, const rlx_tensor *to, size_t offset,
+                              uint32_t *value, rlx_error *err)
 {
     size_t i;
     RLX_TRY(rx_session_find(s, RLX_LEAF_OUTPUT, to->name, &i, err));
@@ -160,10 +162,17 @@ static rlx_status read_output(rlx_session *s, const rlx_tensor *to, size_t offse
     if (!s->has_run)
         return rx_fail(err, RLX_INVALID, "output '%s' cannot be read: the session has not run",
                        port->name);
+    *value = port->value;
     RLX_TRY(check_range(s, "output", port, s->run_dims, (size_t[]){offset, to->bytes}, err));
-    RLX_TRY(check_data("output", to->name, to->data, to->bytes, err));
+    return check_data("output", to->name, to->data, to->bytes, err);
+}
+
+static rlx_status read_output(rlx_session *s, const rlx_tensor *to, size_t offset, rlx_error *err)
+{
+    uint32_t value = 0;
+    RLX_TRY(find_output(s, to, offset, &value, err));
     RLX_TRY(rx_session_settle(s, err));
-    return rx_session_backend(s)->exec_read(s->exec, port->value, offset, to->data, to->bytes, err);
+    return rx_session_backend(s)->exec_read(s->exec, value, offset, to->data, to->bytes, err);
 }
 
 static rlx_status run_locked(rlx_session *s, const rlx_tensor *in, size_t n_in,
@@ -226,6 +235,61 @@ rlx_status rlx_session_read(rlx_session *s, const char *output, size_t offset, v
 {
     rx_mutex_lock(&s->lock);
     rlx_status st = read_output(s, &(rlx_tensor){output, data, bytes}, offset, err);
+    rx_mutex_unlock(&s->lock);
+    return st;
+}
+
+/* ---- Runs ahead of the host ------------------------------------------------------------------ */
+
+static rlx_status fail_feed(const rlx_session *s, rlx_error *err)
+{
+    return rx_fail(err, RLX_UNSUPPORTED, "device %s does not run ahead of the host",
+                   rx_session_backend(s)->name);
+}
+
+static rlx_status feed(rlx_session *s, const char *input, const char *output, rlx_error *err)
+{
+    const rx_program *p = s->shared->program;
+    size_t i, o;
+    RLX_TRY(rx_session_eval_dims(s, err));
+    RLX_TRY(rx_session_find(s, RLX_LEAF_INPUT, input, &i, err));
+    RLX_TRY(rx_session_find(s, RLX_LEAF_OUTPUT, output, &o, err));
+    const uint32_t from = p->outputs[o].value, to = p->inputs[i].value;
+    const uint64_t bytes = rx_value_bytes_at(p, from, s->run_dims);
+    if (!s->has_run)
+        return rx_fail(err, RLX_INVALID, "output '%s' cannot be fed to input '%s': the session has "
+                       "not run", output, input);
+    if (p->values[from].dtype != p->values[to].dtype)
+        return rx_fail(err, RLX_INVALID, "output '%s' (%s) cannot be fed to input '%s' (%s)",
+                       output, rlx_dtype_name(p->values[from].dtype), input,
+                       rlx_dtype_name(p->values[to].dtype));
+    RLX_TRY(check_bytes(s, "input", &p->inputs[i], (size_t)bytes, err));
+    RLX_TRY(rx_session_backend(s)->exec_feed(s->exec, to, from, (size_t)bytes, err));
+    s->given[i] = rx_value_shape_at(p, to, s->dims);
+    s->inputs_ok = false;
+    return RLX_OK;
+}
+
+rlx_status rlx_session_feed(rlx_session *s, const char *input, const char *output, rlx_error *err)
+{
+    if (!rx_session_backend(s)->exec_feed || s->dump_nodes)
+        return fail_feed(s, err);
+    rx_mutex_lock(&s->lock);
+    rlx_status st = feed(s, input, output, err);
+    rx_mutex_unlock(&s->lock);
+    return st;
+}
+
+rlx_status rlx_session_read_run(rlx_session *s, uint64_t ticket, const rlx_tensor *to,
+                               rlx_error *err)
+{
+    rx_range r = {.bytes = to->bytes};
+    if (!rx_session_backend(s)->exec_read_run)
+        return fail_feed(s, err);
+    rx_mutex_lock(&s->lock);
+    rlx_status st = find_output(s, to, 0, &r.value, err);
+    if (st == RLX_OK)
+        st = rx_session_backend(s)->exec_read_run(s->exec, ticket, &r, to->data, err);
     rx_mutex_unlock(&s->lock);
     return st;
 }

@@ -257,15 +257,15 @@ typedef struct rx_vk_slot {
 
 typedef struct rx_vk_copy {
     rx_gpu_place to;
-    uint64_t from; /* in the staging ring's block */
-    uint64_t bytes;
+    const rx_block *block; /* what is copied: of the staging ring, or of a value */
+    uint64_t from, bytes;
 } rx_vk_copy;
 
-/* A range of a result that was read after the last run: the next run copies it at once. */
+/* A range of a result that was read after a run of late: runs copy it at once. */
 typedef struct rx_vk_want {
     uint32_t value;
-    uint64_t offset, bytes, at; /* at: in the block of results */
-    bool used;
+    uint64_t offset, bytes, at; /* at: in half of the block of results */
+    unsigned idle;              /* runs since it was read */
 } rx_vk_want;
 
 struct rx_exec {
@@ -282,9 +282,10 @@ struct rx_exec {
     rx_vk_want wants[RX_VK_N_WANTS];
     size_t n_wants;
     bool wants_changed;
-    rx_block results;           /* where wanted ranges go */
-    VkCommandBuffer fetch;      /* copies them */
-    uint64_t fetched;           /* the last run that did */
+    rx_block results;           /* where wanted ranges go: two runs take turns */
+    VkCommandBuffer fetch[2];   /* copies them to a half */
+    uint64_t fetched[2];        /* the last run that did; 0: none */
+    size_t n_fetches;
     VkQueryPool clock;          /* begin and end of a part of a run; made when first asked for */
     bool timed;                 /* the last submit wrote them */
 
@@ -302,6 +303,10 @@ rlx_status rx_vk_exec_write(rx_exec *e, uint32_t value, size_t offset, const voi
                             size_t bytes, rlx_error *err);
 rlx_status rx_vk_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data, size_t bytes,
                            rlx_error *err);
+rlx_status rx_vk_exec_feed(rx_exec *e, uint32_t input, uint32_t output, size_t bytes,
+                           rlx_error *err);
+rlx_status rx_vk_exec_read_run(rx_exec *e, uint64_t ticket, const rx_range *r, void *data,
+                               rlx_error *err);
 uint32_t rx_vk_exec_flags(rx_exec *e);
 /* The flags of the last run, then whether one gave up waiting, as the host sees them. */
 const uint32_t *rx_vk_flag_words(const rx_exec *e);

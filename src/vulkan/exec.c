@@ -9,6 +9,8 @@
 #define MAX_STAGE ((uint64_t)32 << 20)
 /* Results up to this size are fetched by the run itself once they were read. */
 #define MAX_WANT ((uint64_t)1 << 20)
+/* Of a range that no run has fetched yet. */
+#define NOT_PLACED UINT64_MAX
 
 /* ---- Creation ------------------------------------------------------------------------------- */
 
@@ -38,7 +40,9 @@ static rlx_status make_commands(rx_exec *e, rlx_error *err)
     VkResult r = d->vk.CreateCommandPool(d->handle, &info, NULL, &e->pool);
     if (r != VK_SUCCESS)
         return rx_vk_fail(d, r, "the commands of a program", err);
-    bool ok = (e->fetch = rx_vk_commands_alloc(d, e->pool)) != NULL;
+    bool ok = true;
+    for (size_t i = 0; i < 2 && ok; i++)
+        ok = (e->fetch[i] = rx_vk_commands_alloc(d, e->pool)) != NULL;
     for (size_t i = 0; i < RX_GPU_N_SLOTS && ok; i++) {
         e->slots[i].fence = rx_vk_fence_create(d);
         e->slots[i].commands = rx_vk_commands_alloc(d, e->pool);
@@ -136,18 +140,17 @@ static rlx_status take_ring(rx_exec *e, uint64_t bytes, uint64_t *at, rlx_error 
 }
 
 /* Adds a copy to those of the next submit; one that goes on where the last ended is joined. */
-static rlx_status add_copy(rx_exec *e, const rx_gpu_place *to, uint64_t from, uint64_t bytes,
-                           rlx_error *err)
+static rlx_status add_copy(rx_exec *e, const rx_vk_copy *c, rlx_error *err)
 {
     rx_vk_copy *last = e->n_copies ? &e->copies[e->n_copies - 1] : NULL;
-    if (last && last->to.block == to->block && last->to.offset + last->bytes == to->offset &&
-        last->from + last->bytes == from) {
-        last->bytes += bytes;
+    if (last && last->to.block == c->to.block && last->block == c->block &&
+        last->to.offset + last->bytes == c->to.offset && last->from + last->bytes == c->from) {
+        last->bytes += c->bytes;
         return RLX_OK;
     }
     if (!rx_grow(&e->copies, &e->cap_copies, e->n_copies + 1, sizeof *e->copies))
         return rx_fail_memory(err, "the list of copies", e->n_copies * sizeof *e->copies);
-    e->copies[e->n_copies++] = (rx_vk_copy){*to, from, bytes};
+    e->copies[e->n_copies++] = *c;
     return RLX_OK;
 }
 
@@ -170,17 +173,47 @@ rlx_status rx_vk_exec_write(rx_exec *e, uint32_t value, size_t offset, const voi
     RLX_TRY(take_ring(e, bytes, &at, err));
     memcpy(e->stage.map + at, data, bytes);
     to.offset += offset;
-    return add_copy(e, &to, at, bytes, err);
+    return add_copy(e, &(rx_vk_copy){to, &e->stage, at, bytes}, err);
 }
 
-/* The want of just this range; NULL: there is none. */
+/* Where byte `offset` of a value is from the start of its root's place. */
+static uint64_t offset_in_root(const rx_exec *e, uint32_t value, size_t offset)
+{
+    if (e->base.program->values[value].view_of < 0)
+        return offset;
+    return offset + (uint64_t)(uintptr_t)e->base.values.views[value].data;
+}
+
+rlx_status rx_vk_exec_feed(rx_exec *e, uint32_t input, uint32_t output, size_t bytes,
+                           rlx_error *err)
+{
+    const rx_gpu_place to = e->base.places[input], from = rx_gpu_exec_place(&e->base, output);
+    if (e->device->mapped || !from.block || bytes % 4)
+        return rx_fail(err, RLX_UNSUPPORTED, "vulkan: inputs of %s are not fed on the device",
+                       e->device->gpu.info.name);
+    return add_copy(e, &(rx_vk_copy){to, from.block, from.offset + offset_in_root(e, output, 0),
+                                     bytes}, err);
+}
+
+/* The want of just this range, which is wanted again; NULL: there is none. */
 static rx_vk_want *find_want(rx_exec *e, uint32_t value, uint64_t offset, uint64_t bytes)
 {
     for (size_t i = 0; i < e->n_wants; i++) {
         rx_vk_want *w = &e->wants[i];
-        if (w->value == value && w->offset == offset && w->bytes == bytes)
-            return w;
+        if (w->value != value || w->offset != offset || w->bytes != bytes)
+            continue;
+        w->idle = 0;
+        return w;
     }
+    return NULL;
+}
+
+/* What a run has fetched of a want; NULL: nothing, or a later one has its place. */
+static const char *find_fetched(const rx_exec *e, const rx_vk_want *w, uint64_t ticket)
+{
+    for (size_t i = 0; i < 2 && w->at != NOT_PLACED; i++)
+        if (e->fetched[i] == ticket)
+            return e->results.map + i * (e->results.bytes / 2) + w->at;
     return NULL;
 }
 
@@ -190,7 +223,7 @@ static void add_want(rx_exec *e, uint32_t value, uint64_t offset, uint64_t bytes
         e->base.program->values[e->base.values.roots[value]].space != RX_SPACE_ARENA)
         return;
     e->wants[e->n_wants++] = (rx_vk_want){.value = value, .offset = offset, .bytes = bytes,
-                                          .used = true};
+                                          .at = NOT_PLACED};
     e->wants_changed = true;
 }
 
@@ -204,22 +237,31 @@ rlx_status rx_vk_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data
         return rx_fail(err, RLX_INTERNAL, "value %u has no memory", (unsigned)value);
     RLX_TRY(rx_vk_flush(e, err));
     RLX_TRY(rx_gpu_runs_wait_all(&e->base.runs, err));
-    uint64_t at = offset;
-    if (e->base.program->values[value].view_of >= 0)
-        at += (uint64_t)(uintptr_t)e->base.values.views[value].data;
+    const uint64_t at = offset_in_root(e, value, offset);
     if (e->device->mapped)
         return rx_vk_download(e->device, &from, at, data, bytes, err);
-    rx_vk_want *w = find_want(e, value, at, bytes);
-    if (w && e->fetched == e->base.runs.submitted) {
-        w->used = true;
-        memcpy(data, e->results.map + w->at, bytes);
+    const rx_vk_want *w = find_want(e, value, at, bytes);
+    const char *fetched = w ? find_fetched(e, w, e->base.runs.submitted) : NULL;
+    if (fetched) {
+        memcpy(data, fetched, bytes);
         return RLX_OK;
     }
-    if (w)
-        w->used = true;
-    else
+    if (!w)
         add_want(e, value, at, bytes);
     return rx_vk_download(e->device, &from, at, data, bytes, err);
+}
+
+rlx_status rx_vk_exec_read_run(rx_exec *e, uint64_t ticket, const rx_range *r, void *data,
+                               rlx_error *err)
+{
+    const rx_vk_want *w = find_want(e, r->value, offset_in_root(e, r->value, r->offset), r->bytes);
+    const char *fetched = w ? find_fetched(e, w, ticket) : NULL;
+    if (!fetched)
+        return rx_fail(err, RLX_UNSUPPORTED, "vulkan: the result of run %llu is not kept",
+                       (unsigned long long)ticket);
+    RLX_TRY(rx_gpu_runs_wait(&e->base.runs, ticket, -1, err));
+    memcpy(data, fetched, r->bytes);
+    return RLX_OK;
 }
 
 const uint32_t *rx_vk_flag_words(const rx_exec *e)

@@ -115,7 +115,7 @@ static rlx_status record_copies(submission *s, rlx_error *err)
             since = i;
         }
         VkBufferCopy region = {c->from, c->to.offset, c->bytes};
-        d->vk.CmdCopyBuffer(cb, e->stage.buffer, c->to.block->buffer, 1, &region);
+        d->vk.CmdCopyBuffer(cb, c->block->buffer, c->to.block->buffer, 1, &region);
     }
     return RLX_OK;
 }
@@ -186,18 +186,20 @@ static rlx_status record_range(submission *s, size_t first, size_t end, rlx_erro
 
 /* ---- Fetching results ----------------------------------------------------------------------- */
 
-/* Forgets ranges that were not read since the last run, and gives the others their places. */
+/* Runs that may be ahead of the host, which then reads the result of one before. */
+#define MAX_IDLE 2
+
+/* Forgets ranges that are not read any more, and gives the others their places. */
 static uint64_t place_wants(rx_exec *e)
 {
     size_t n = 0;
     uint64_t bytes = 0;
     for (size_t i = 0; i < e->n_wants; i++) {
-        if (!e->wants[i].used) {
+        rx_vk_want w = e->wants[i];
+        if (w.idle++ == MAX_IDLE) {
             e->wants_changed = true;
             continue;
         }
-        rx_vk_want w = e->wants[i];
-        w.used = false;
         w.at = bytes;
         bytes += (w.bytes + 15) & ~(uint64_t)15;
         e->wants[n++] = w;
@@ -206,21 +208,23 @@ static uint64_t place_wants(rx_exec *e)
     return bytes;
 }
 
-static rlx_status record_fetch(rx_exec *e, rlx_error *err)
+static rlx_status record_fetch(rx_exec *e, size_t half, rlx_error *err)
 {
     rx_device *d = e->device;
-    VkResult r = rx_vk_begin(d, e->fetch, false);
+    VkCommandBuffer cb = e->fetch[half];
+    VkResult r = rx_vk_begin(d, cb, false);
     if (r != VK_SUCCESS)
         return rx_vk_fail(d, r, "recording a read", err);
-    rx_vk_barrier(d, e->fetch);
+    rx_vk_barrier(d, cb);
     for (size_t i = 0; i < e->n_wants; i++) {
         const rx_vk_want *w = &e->wants[i];
         rx_gpu_place p = rx_gpu_exec_place(&e->base, w->value);
-        VkBufferCopy copy = {p.offset + w->offset, w->at, w->bytes};
-        d->vk.CmdCopyBuffer(e->fetch, p.block->buffer, e->results.buffer, 1, &copy);
+        VkBufferCopy copy = {p.offset + w->offset, half * (e->results.bytes / 2) + w->at,
+                             w->bytes};
+        d->vk.CmdCopyBuffer(cb, p.block->buffer, e->results.buffer, 1, &copy);
     }
-    rx_vk_barrier_host(d, e->fetch);
-    r = d->vk.EndCommandBuffer(e->fetch);
+    rx_vk_barrier_host(d, cb);
+    r = d->vk.EndCommandBuffer(cb);
     return r == VK_SUCCESS ? RLX_OK : rx_vk_fail(d, r, "recording a read", err);
 }
 
@@ -232,12 +236,14 @@ static rlx_status prepare_fetch(rx_exec *e, rlx_error *err)
         return RLX_OK;
     /* The commands and the block may be in use. */
     RLX_TRY(rx_gpu_runs_wait_all(&e->base.runs, err));
-    if (bytes > e->results.bytes) {
+    e->fetched[0] = e->fetched[1] = 0;
+    if (2 * bytes > e->results.bytes) {
         rx_vk_block_destroy(e->device, &e->results);
-        RLX_TRY(rx_vk_block_create(e->device, RX_VK_READBACK, bytes, "results for the host",
+        RLX_TRY(rx_vk_block_create(e->device, RX_VK_READBACK, 2 * bytes, "results for the host",
                                    &e->results, err));
     }
-    RLX_TRY(record_fetch(e, err));
+    RLX_TRY(record_fetch(e, 0, err));
+    RLX_TRY(record_fetch(e, 1, err));
     e->wants_changed = false;
     return RLX_OK;
 }
@@ -299,6 +305,8 @@ static rlx_status submit_packed(submission *s, size_t first, size_t end, bool wh
 {
     rx_exec *e = s->e;
     const rx_commands *c = e->base.now->commands;
+    const bool fetches = whole && e->n_wants;
+    const size_t half = e->n_fetches % 2;
     RLX_TRY(record_packing(s, err));
     if (!whole)
         RLX_TRY(record_range(s, first, end, err));
@@ -306,11 +314,14 @@ static rlx_status submit_packed(submission *s, size_t first, size_t end, bool wh
         s->list[s->n++] = s->slot->commands;
     for (size_t i = 0; whole && i < c->n_chunks; i++)
         s->list[s->n++] = c->chunks[i];
-    if (whole && e->n_wants)
-        s->list[s->n++] = e->fetch;
+    if (fetches)
+        s->list[s->n++] = e->fetch[half];
     RLX_TRY(finish_submission(s, whole ? c->n_chunks : 0, err));
     rx_gpu_exec_packed(&e->base);
-    e->fetched = whole && e->n_wants ? s->ticket : 0;
+    if (fetches) {
+        e->fetched[half] = s->ticket;
+        e->n_fetches++;
+    }
     return RLX_OK;
 }
 

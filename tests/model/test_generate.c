@@ -110,6 +110,101 @@ static void test_ends(void)
     rlx_model_close(m);
 }
 
+/* ---- Ahead of the host ----------------------------------------------------------------------- */
+
+enum { AHEAD_TOKENS = 24 };
+
+static rlx_generation *begin_ahead(rlx_context *c, size_t sequence, const rlx_sampling *sampling)
+{
+    rlx_generation *g = NULL;
+    rlx_error err = {0};
+    const rlx_generate_desc d = {.prompt = sequence ? "World" : "Hello", .ignore_end = true,
+                                 .max_tokens = AHEAD_TOKENS, .sequence = sequence,
+                                 .sampling = *sampling};
+    CHECK_OK(rlx_generation_begin(c, &d, &g, &err), &err);
+    return g;
+}
+
+static int32_t next_ahead(rlx_generation *g)
+{
+    rlx_piece piece = {0};
+    rlx_error err = {0};
+    bool more = false;
+    CHECK_OK(rlx_generation_next(g, -1, &piece, &more, &err), &err);
+    CHECK(more);
+    return piece.token;
+}
+
+static void get_logits(rlx_context *c, float logits[TINY_VOCABULARY])
+{
+    rlx_error err = {0};
+    CHECK_OK(rlx_context_logits(c, 0, logits, TINY_VOCABULARY, &err), &err);
+}
+
+/* What generations compute ahead changes nothing: tokens and logits are those of single steps, when
+ * the logits are asked for, and when the sampling is changed on the way. */
+static void test_ahead_of_steps(rlx_context *c, rlx_context *steps)
+{
+    static float a[TINY_VOCABULARY], b[TINY_VOCABULARY];
+    static const int32_t prompt[] = {'H', 'e', 'l', 'l', 'o'};
+    rlx_error err = {0};
+    int32_t tokens[2];
+    rlx_generation *g = begin_ahead(c, 0, &lively);
+    CHECK_OK(rlx_context_set_sampling(steps, &lively, &err), &err);
+    CHECK_OK(rlx_context_set_tokens(steps, 0, prompt, 5, &err), &err);
+    for (int i = 0; i < AHEAD_TOKENS; i++) {
+        CHECK_OK(rlx_context_step(steps, -1, tokens, &err), &err);
+        CHECK(next_ahead(g) == tokens[0]);
+        if (i % 7 == 6) {
+            get_logits(c, a);
+            get_logits(steps, b);
+            CHECK(!memcmp(a, b, sizeof a));
+        }
+        const rlx_sampling other = {.temperature = i == 10 ? 0 : 1, .seed = 7};
+        if (i == 10 || i == 15) {
+            CHECK_OK(rlx_context_set_sampling(c, &other, &err), &err);
+            CHECK_OK(rlx_context_set_sampling(steps, &other, &err), &err);
+        }
+    }
+    rlx_generation_end(g, NULL);
+}
+
+/* Two sequences by turns, and by themselves. */
+static void test_ahead_by_turns(rlx_context *c)
+{
+    static const rlx_sampling greedy = {0};
+    int32_t alone[2][AHEAD_TOKENS];
+    rlx_generation *g[2];
+    for (size_t s = 0; s < 2; s++) {
+        g[0] = begin_ahead(c, s, &greedy);
+        for (int i = 0; i < AHEAD_TOKENS; i++)
+            alone[s][i] = next_ahead(g[0]);
+        rlx_generation_end(g[0], NULL);
+    }
+    for (size_t s = 0; s < 2; s++)
+        g[s] = begin_ahead(c, s, &greedy);
+    for (int i = 0; i < 2 * AHEAD_TOKENS; i++) {
+        const int s = i / 3 % 2, k = i / 6 * 3 + i % 3; /* three tokens of each */
+        CHECK(next_ahead(g[s]) == alone[s][k]);
+    }
+    for (size_t s = 0; s < 2; s++)
+        rlx_generation_end(g[s], NULL);
+}
+
+static void test_ahead(void)
+{
+    rlx_model *m = open_tiny((rlx_model_desc){.context = 48, .sequences = 2});
+    rlx_context *c = NULL, *steps = NULL;
+    rlx_error err = {0};
+    CHECK_OK(rlx_context_create(m, &c, &err), &err);
+    CHECK_OK(rlx_context_create(m, &steps, &err), &err);
+    test_ahead_of_steps(c, steps);
+    test_ahead_by_turns(c);
+    rlx_context_destroy(c);
+    rlx_context_destroy(steps);
+    rlx_model_close(m);
+}
+
 static void test_wrong_calls(void)
 {
     rlx_model *m = open_tiny((rlx_model_desc){.context = 16});
@@ -325,19 +420,35 @@ static int note_calls(void *user, const rlx_piece *p)
     return 0;
 }
 
+/* The code of kernels stays until the process ends: those of a penalty are there from now on. */
+static void load_kernels(const rlx_generate_desc *d)
+{
+    rlx_model *m = open_tiny((rlx_model_desc){.sequences = 2});
+    rlx_context *c = NULL;
+    rlx_error err = {0};
+    CHECK_OK(rlx_context_create(m, &c, &err), &err);
+    CHECK_OK(rlx_generate(c, d, NULL, NULL, NULL, &err), &err);
+    rlx_context_destroy(c);
+    rlx_model_close(m);
+}
+
 static void test_steady(void)
 {
+    const char *stops[] = {"never"};
+    rlx_generate_desc d = {.prompt = "Hello", .max_tokens = 40, .ignore_end = true, .stop = stops,
+                           .n_stop = 1, .sampling = {.temperature = 1, .repeat_penalty = 1.1}};
+    load_kernels(&d);
     rlx_set_allocator(&counting);
     rlx_model *m = open_tiny((rlx_model_desc){.sequences = 2});
     rlx_context *c = NULL;
     rlx_error err = {0};
-    const char *stops[] = {"never"};
     long calls[3] = {0};
     int32_t tokens[2];
     CHECK_OK(rlx_context_create(m, &c, &err), &err);
-    rlx_generate_desc d = {.prompt = "Hello", .max_tokens = 40, .ignore_end = true, .stop = stops,
-                           .n_stop = 1, .sampling = {.temperature = 1, .repeat_penalty = 1.1}};
     CHECK_OK(rlx_generate(c, &d, note_calls, calls, NULL, &err), &err);
+    CHECK(calls[0] >= 40 && calls[1] == calls[2]);
+    d.sampling.repeat_penalty = 1; /* the next token may be computed ahead */
+    CHECK_OK(rlx_generate(c, &d, note_calls, memset(calls, 0, sizeof calls), NULL, &err), &err);
     CHECK(calls[0] >= 40 && calls[1] == calls[2]);
     /* The same for two sequences with a time limit. */
     CHECK_OK(rlx_context_append(c, 1, (int32_t[]){1, 2, 3}, 3, &err), &err);
@@ -427,6 +538,7 @@ int main(int argc, char **argv)
     if (argc == 3 && !strcmp(argv[1], "--write"))
         return !blob_write(&file, argv[2]);
     test_ends();
+    test_ahead();
     test_wrong_calls();
     test_stops();
     test_pieces();

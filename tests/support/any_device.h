@@ -117,7 +117,84 @@ static void test_reads(void)
     CHECK_OK(rlx_session_read(s, "z", 0, y, sizeof y, &err), &err);
     CHECK(y[0] == -part[0] && y[N * N - 1] == -part[0]);
     CHECK_FAILS(rlx_session_read(s, "y", sizeof y, part, 4, &err), RLX_INVALID, &err, "not in it");
+    /* One result after each run, then another one twice after the same run. */
+    for (int i = 1; i < 4; i++) {
+        CHECK_OK(set_rows(s, N, (float)i), NULL);
+        CHECK_OK(rlx_session_submit(s, NULL, &err), &err);
+        CHECK_OK(rlx_session_read(s, "y", 0, part, sizeof part, &err), &err);
+    }
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(rlx_session_read(s, "z", 8, part, sizeof part, &err), &err);
+        CHECK(part[0] == -expected(3, 0.25f));
+    }
     rlx_session_destroy(s);
+}
+
+/* ---- Runs ahead of the host ----------------------------------------------------------------- */
+
+/* y = x + 1, n = y as whole numbers, with x [seq, N]. */
+static rlx_graph *make_counter(void)
+{
+    rlx_graph *g = rlx_graph_create("counter");
+    rlx_dim seq = rlx_dim_named(g, "seq", N);
+    rlx_value x = rlx_input(g, "x", RLX_F32, 2, (rlx_dim[]){seq, N});
+    rlx_value y = rlx_add(g, x, rlx_scalar(g, RLX_F32, 1));
+    rlx_output(g, "y", y);
+    rlx_output(g, "n", rlx_cast(g, y, RLX_I32));
+    rlx_output(g, "first", rlx_narrow(g, y, 0, 0, 1));
+    return g;
+}
+
+/* Fed a number of times; reads are one run behind. */
+static void run_ahead(rlx_session *s, float from)
+{
+    float y[2 * N];
+    const rlx_tensor out = {"y", y, sizeof y};
+    uint64_t ticket, next;
+    CHECK_OK(rlx_session_submit(s, &ticket, &err), &err);
+    for (int i = 1; i < 20; i++, ticket = next) {
+        CHECK_OK(rlx_session_feed(s, "x", "y", &err), &err);
+        CHECK_OK(rlx_session_submit(s, &next, &err), &err);
+        CHECK_OK(rlx_session_read_run(s, ticket, &out, &err), &err);
+        CHECK(y[0] == from + (float)i && y[2 * N - 1] == y[0]);
+    }
+    CHECK_OK(rlx_session_read(s, "y", 0, y, sizeof y, &err), &err);
+    CHECK(y[0] == from + 20 && y[2 * N - 1] == y[0]);
+    CHECK_FAILS(rlx_session_read_run(s, ticket - 2, &out, &err), RLX_UNSUPPORTED, &err, "run");
+}
+
+/* Says how each way to use it wrongly fails. */
+static void check_feeds(rlx_session *s)
+{
+    CHECK_FAILS(rlx_session_feed(s, "q", "y", &err), RLX_NOT_FOUND, &err, "'q'");
+    CHECK_FAILS(rlx_session_feed(s, "x", "q", &err), RLX_NOT_FOUND, &err, "'q'");
+    CHECK_FAILS(rlx_session_feed(s, "x", "n", &err), RLX_INVALID, &err,
+                "output 'n' (i32) cannot be fed to input 'x' (f32)");
+    CHECK_FAILS(rlx_session_feed(s, "x", "first", &err), RLX_INVALID, &err, "expected 512 bytes");
+}
+
+/* False where the device cannot. */
+static bool test_ahead(void)
+{
+    rlx_session *s = make_session(make_counter());
+    float y[2 * N];
+    CHECK_OK(rlx_session_bind(s, "seq", 2, &err), &err);
+    CHECK_OK(set_rows(s, 2, 0), NULL);
+    rlx_status st = rlx_session_feed(s, "x", "y", &err);
+    CHECK(st == RLX_UNSUPPORTED || st == RLX_INVALID); /* it has not run */
+    CHECK_OK(rlx_session_submit(s, NULL, &err), &err);
+    CHECK_OK(rlx_session_read(s, "y", 0, y, sizeof y, &err), &err);
+    CHECK(y[0] == 1);
+    st = rlx_session_feed(s, "x", "y", &err);
+    if (st == RLX_OK) {
+        run_ahead(s, 1);
+        check_feeds(s);
+        CHECK_OK(set_rows(s, 2, 50), NULL); /* instead of what is fed */
+        run_ahead(s, 50);
+    }
+    CHECK(st == RLX_OK || st == RLX_UNSUPPORTED);
+    rlx_session_destroy(s);
+    return st == RLX_OK;
 }
 
 /* Waiting never blocks with a timeout of 0, as pages need it. */
@@ -374,6 +451,7 @@ static void test_any_device(void)
 {
     test_bindings();
     test_reads();
+    test_ahead();
     test_polling();
     test_in_flight();
     test_steps();

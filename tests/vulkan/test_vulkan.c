@@ -71,6 +71,12 @@ static void test_pieces(void)
     rlx_session_destroy(s);
 }
 
+static bool has_own_memory(void)
+{
+    const char *arena = getenv("RLX_VULKAN_ARENA_DEBUG");
+    return arena && !strcmp(arena, "device");
+}
+
 int main(void)
 {
     setenv("RLX_LIMITS", getenv("RLX_LIMITS") ? getenv("RLX_LIMITS") : "host=1", 1);
@@ -81,6 +87,7 @@ int main(void)
     test_info();
     test_memory();
     test_pieces();
+    CHECK(test_ahead() || !has_own_memory());
     test_any_device();
     return check_done();
 }

@@ -28,6 +28,12 @@ if(RLX_VULKAN AND RLX_VULKAN_HEADERS)
                                                       RLX_VULKAN_ARENA_DEBUG=${memory})
         endforeach()
     endforeach()
+    foreach(program test_generate test_context) # with runs ahead of the host
+        set(name "vulkan/${program}")
+        rlx_test(${name} ${program})
+        set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT RLX_TEST_DEVICE=vulkan
+                     RLX_VULKAN_VALIDATION=1 RLX_VULKAN_ARENA_DEBUG=device)
+    endforeach()
     rlx_vulkan_ops(vulkan 1)
     rlx_vulkan_ops(vulkan-validation 8 RLX_VULKAN_VALIDATION=1)
     rlx_vulkan_ops(vulkan-small 8

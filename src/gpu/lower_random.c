@@ -38,7 +38,9 @@ rlx_status rx_gpu_lower_random_normal(rx_gpu_build *b, const rx_gpu_call *c)
     return lower_random(b, c, true);
 }
 
-#define SAMPLE_LOCAL 1024 /* MAX_LOCAL of sample.comp */
+/* ---- sample ---------------------------------------------------------------------------------- */
+
+#define SAMPLE_LOCAL 1024 /* MAX_LOCAL of sample_row.glsl */
 
 /* A power of two that suits rows of n tokens. */
 static uint32_t sample_local(const rx_gpu_caps *caps, int64_t n)
@@ -50,23 +52,21 @@ static uint32_t sample_local(const rx_gpu_caps *caps, int64_t n)
     return local;
 }
 
-rlx_status rx_gpu_lower_sample(rx_gpu_build *b, const rx_gpu_call *c)
+/* What all kernels of sample begin with. */
+static rx_gpu_dispatch *add_sample(rx_gpu_build *b, const rx_gpu_call *c, rx_kernel k,
+                                   uint32_t local)
 {
     const rlx_sample_desc *a = c->attr;
     const rx_view *x = &c->in[0], *seed = rx_gpu_in(c, 1), *params = rx_gpu_in(c, 2);
-    int64_t rows = rx_view_elements(&c->out[0]), size = x->dim[x->rank - 1];
-    if (rows == 0)
-        return RLX_OK;
-    rx_gpu_dispatch *d = rx_gpu_add(b, RX_K_sample, sample_local(c->caps, size));
+    rx_gpu_dispatch *d = rx_gpu_add(b, k, local);
     rx_spec(d, x->dtype);
     rx_spec(d, seed ? seed->dtype : 0);
     rx_spec(d, params != NULL);
     rx_gpu_bind(d, RX_REF_IN(0), false);
     rx_gpu_bind(d, seed ? RX_REF_IN(1) : RX_REF_NONE, false);
     rx_gpu_bind(d, params ? RX_REF_IN(2) : RX_REF_NONE, false);
-    rx_gpu_bind(d, RX_REF_OUT(0), true);
-    rx_gpu_push(d, (uint32_t)rows);
-    rx_gpu_push(d, (uint32_t)size);
+    rx_gpu_push(d, (uint32_t)rx_view_elements(&c->out[0]));
+    rx_gpu_push(d, (uint32_t)x->dim[x->rank - 1]);
     rx_gpu_push(d, rx_gpu_offset(x));
     rx_gpu_push(d, (uint32_t)(uint64_t)a->seed);
     rx_gpu_push(d, (uint32_t)((uint64_t)a->seed >> 32));
@@ -77,6 +77,87 @@ rlx_status rx_gpu_lower_sample(rx_gpu_build *b, const rx_gpu_call *c)
     rx_gpu_push_f32(d, (float)a->top_p);
     rx_gpu_push_f32(d, (float)a->min_p);
     rx_gpu_push(d, (uint32_t)c->part_first);
+    return d;
+}
+
+/* Tokens of rows that many workgroups share: each looks at what all of them have found. */
+#define LEAST_SHARED 8192
+#define MOST_SHARED (1 << 20)
+#define SLICE_LOCAL 256 /* MAX_LANES of sample_slice.comp */
+
+typedef struct slicing {
+    const rx_gpu_call *call;
+    uint64_t rows;
+    uint32_t local, slices, row_words;
+} slicing;
+
+/* False when a workgroup a row is better. */
+static bool find_slicing(const rx_gpu_call *c, slicing *s)
+{
+    const rx_gpu_caps *caps = c->caps;
+    const int64_t rows = rx_view_elements(&c->out[0]), size = c->in[0].dim[c->in[0].rank - 1];
+    const int64_t units = caps->compute_units ? caps->compute_units : 32;
+    const uint32_t local = caps->max_invocations < SLICE_LOCAL ? 128 : SLICE_LOCAL;
+    const uint32_t slices = (uint32_t)((size + 8 * local - 1) / (8 * local));
+    if (size < LEAST_SHARED || size > MOST_SHARED || rows > units)
+        return false;
+    /* As in sample_work.glsl: sums, the list, three words a slice and one a chunk of 8 lanes. */
+    *s = (slicing){c, (uint64_t)rows, local, slices,
+                   8 + 2 * 1024 + 2 * 512 + slices * (3 + local / 8)};
+    return (uint64_t)rows * s->row_words * 4 <= caps->max_binding_bytes;
+}
+
+static rx_gpu_dispatch *add_shared(rx_gpu_build *b, const slicing *s, rx_kernel k, uint32_t local)
+{
+    rx_gpu_dispatch *d = add_sample(b, s->call, k, local);
+    rx_spec(d, s->local);
+    rx_gpu_push(d, s->slices);
+    rx_gpu_push(d, s->row_words);
+    return d;
+}
+
+/* True when buckets may be needed: neither the first token nor the first top_k are asked for, as
+ * far as is known. */
+static bool may_need_buckets(const rx_gpu_call *c)
+{
+    const rlx_sample_desc *a = c->attr;
+    const int64_t size = c->in[0].dim[c->in[0].rank - 1];
+    if (rx_gpu_in(c, 2))
+        return true;
+    return (float)a->temperature >= 0x1p-126f && (a->top_k < 1 || a->top_k >= size);
+}
+
+static void add_shared_rows(rx_gpu_build *b, const slicing *s)
+{
+    const rx_kernel steps[] = {RX_K_sample_tops, RX_K_sample_sums, RX_K_sample_list};
+    const rx_gpu_ref scratch = rx_gpu_scratch(b, s->rows * s->row_words * 4);
+    const size_t n = may_need_buckets(s->call) ? 3 : 1;
+    for (size_t i = 0; i < n; i++) {
+        rx_gpu_dispatch *d = add_shared(b, s, steps[i], s->local);
+        rx_gpu_bind(d, scratch, true);
+        rx_gpu_grid(d, s->call->caps, s->rows * s->slices);
+    }
+    const uint32_t local = sample_local(s->call->caps, SAMPLE_LOCAL);
+    rx_gpu_dispatch *d = add_shared(b, s, RX_K_sample_join, local);
+    rx_gpu_bind(d, RX_REF_OUT(0), true);
+    rx_gpu_bind(d, scratch, false);
+    rx_gpu_grid(d, s->call->caps, s->rows);
+}
+
+rlx_status rx_gpu_lower_sample(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    const rx_view *x = &c->in[0];
+    const int64_t rows = rx_view_elements(&c->out[0]);
+    slicing s;
+    if (rows == 0)
+        return RLX_OK;
+    if (find_slicing(c, &s)) {
+        add_shared_rows(b, &s);
+        return RLX_OK;
+    }
+    const uint32_t local = sample_local(c->caps, x->dim[x->rank - 1]);
+    rx_gpu_dispatch *d = add_sample(b, c, RX_K_sample, local);
+    rx_gpu_bind(d, RX_REF_OUT(0), true);
     rx_gpu_grid(d, c->caps, (uint64_t)rows);
     return RLX_OK;
 }

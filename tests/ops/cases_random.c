@@ -53,6 +53,25 @@ const char *const rx_cases_random[] = {
     "sample(f32[4,32000]:normal(0,3)) {temperature=1, seed=9}",
     "$K=300|511|512|513|2000 : sample(f32[3,5000]:normal(0,3)) {temperature=1.2, top_k=$K, seed=4}",
     "$K=2|40 : sample(f32[5,1500]:ties) {temperature=1, top_k=$K, top_p=0.9, seed=6}",
+    /* rows that several workgroups share */
+    "$C=temperature=0|temperature=0.8, top_k=40, top_p=0.95|temperature=0.8"
+    "|temperature=0.8, top_p=0.9|temperature=1.5, min_p=0.01|temperature=2, top_p=0.7, min_p=0.001"
+    "|temperature=1, top_k=300, top_p=0.8, min_p=0.02 $V=8192|8195|40000|128256"
+    " : sample(f32[1,$V]:normal(0,3)) {$C, seed=21}",
+    FLOATS " $K=0|1|7|100 : sample($T[3,20001]:normal(2,2)) {temperature=0.9, top_k=$K, seed=5}",
+    FLOATS " $S=1|2|3|4 : sample($T[2,9001]) {temperature=0.5, top_p=0.95, seed=$S}",
+    "$F=ties|extreme|fill(-2)|zero|distinct $C=temperature=0|temperature=1|temperature=1, top_k=20"
+    "|temperature=3, top_p=0.5|temperature=1, top_k=50, top_p=0.9, min_p=0.1|temperature=1e30"
+    " : sample(f32[2,8200]:$F) {$C, seed=8}",
+    "$E=1e-9|0.02|5|100|1e9 $P=|, top_p=0.6 : sample(f32[1,30000]:normal(0,2)) {temperature=$E$P}",
+    "$M=1e-9|0.3|1 $P=|, top_p=0.99 : sample(f32[2,8192]) {temperature=1, min_p=$M$P, seed=31}",
+    "$K=79|80|81|255|256|257|8191|8192|9000 : sample(f32[1,8192]) {temperature=2, top_k=$K}",
+    "$E=0|0.5|1|40 : sample(f32[2,9000], i64[], f32[4]:fill($E)) {temperature=5}",
+    "sample(f32[2,9000], i32[], f32[4]:range(0.3,0.9))",
+    "sample(f32[2,3,8200]:range(-1,1)) {temperature=0.8, seed=77}",
+    "sample(f32[batch<=5,8200]:range(-1,1)) {temperature=0.8, top_p=0.9}",
+    "$K=0|40 : sample(f32[2,8200]:strided) {temperature=1, top_k=$K}",
+    "$K=0|40 : sample(f32[2,8300]:range(1000,1001)) {temperature=0.01, top_k=$K, top_p=0.9}",
     "sample(f32[]) !> rank 1 to 8",
     "sample(i32[4]) !> operand 0 (logits)",
     "sample(f32[3,0]) !> must have 1 to 2147483647 elements, got 0",

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+/* What kernels of sample share: what is asked for, keys and weights of tokens. cpu/ref/sample.c is
+ * the definition; all of it is arithmetic with integers, so that each device gives the same tokens.
+ *
+ * A logit is a 32-bit key whose unsigned order is that of the numbers; 0 is the key of none. With
+ * SLICES a row is cut into slices, one a workgroup: see sample_slice.comp. */
+#extension GL_EXT_control_flow_attributes : require
+#include "common.glsl"
+#include "philox.glsl"
+#include "long.glsl"
+
+layout(constant_id = 1) const uint TX = F32;
+layout(constant_id = 2) const uint TSEED = 0;  /* 0: in the parameters */
+layout(constant_id = 3) const uint PARAMS = 0; /* 1: temperature .. min_p come from a buffer */
+
+TENSOR(0, x)
+WORDS(1, seed);
+WORDS(2, params);
+
+layout(push_constant) uniform Push {
+    uint rows, size, x_at, seed_low, seed_high, seed_at, params_at;
+    uint temperature, top_k, top_p, min_p; /* f32 as bits, but top_k */
+    uint first_row;
+#ifdef SLICES
+    uint slices, row_words; /* of a row; words of `scratch` for it */
+    CHAIN_PUSH
+#endif
+};
+#ifdef SLICES
+#include "chain.glsl"
+#endif
+
+const uint ONE = 0x80000000u; /* the weight of the first token */
+
+struct Sampler {
+    uint temperature, top_k, top_p, min_p;
+    uint rate;    /* log2(e) * 2^54 / mantissa of the temperature; 0: it is infinite */
+    int rate_exp;
+    uint first;   /* largest key */
+};
+
+/* ---- Keys and weights ------------------------------------------------------------------------ */
+
+/* NaN counts as -infinity, -0 as 0. */
+uint key_of(float v)
+{
+    uint u = floatBitsToUint(v);
+    if ((u & 0x7fffffffu) > 0x7f800000u)
+        u = 0xff800000u;
+    if (u == 0x80000000u)
+        u = 0u;
+    return (u >> 31) != 0u ? ~u : u | 0x80000000u;
+}
+
+float key_value(uint key)
+{
+    return uintBitsToFloat((key >> 31) != 0u ? key & 0x7fffffffu : ~key);
+}
+
+uint load_key(uint row, uint i) { return key_of(load_f_x(TX, x_at + row * size + i)); }
+
+/* Keys of tokens i, i + local size, ..; 0 behind the last. All are on their way together: one after
+ * the other, each would wait for the one before. */
+const uint AT_ONCE = 8u;
+void load_keys(uint row, uint i, out uint keys[AT_ONCE])
+{
+    [[unroll]] for (uint j = 0u; j < AT_ONCE; j++) {
+        uint at = i + j * gl_WorkGroupSize.x, key = load_key(row, min(at, size - 1u));
+        keys[j] = at < size ? key : 0u;
+    }
+}
+
+uint mul_high(uint a, uint b)
+{
+    uint high, low;
+    umulExtended(a, b, high, low);
+    return high;
+}
+
+/* 2^31 * 2^-(fraction / 2^32) */
+uint exp2_fraction(uint fraction)
+{
+    uint sum = 30u;
+    sum = 437u - mul_high(fraction, sum);
+    sum = 5676u - mul_high(fraction, sum);
+    sum = 65510u - mul_high(fraction, sum);
+    sum = 661577u - mul_high(fraction, sum);
+    sum = 5726720u - mul_high(fraction, sum);
+    sum = 41309550u - mul_high(fraction, sum);
+    sum = 238388332u - mul_high(fraction, sum);
+    sum = 1031764991u - mul_high(fraction, sum);
+    sum = 2977044472u - mul_high(fraction, sum);
+    return ONE - (mul_high(fraction, sum) >> 1);
+}
+
+/* How far a token is below the first, in powers of two with 24 bits of fraction: it grows along the
+ * list. NO_WEIGHT where that is 32 or more. */
+const uint NO_WEIGHT = 0xffffffffu;
+uint depth_of(Sampler s, uint key)
+{
+    if (key == s.first)
+        return 0u;
+    uint below = floatBitsToUint(key_value(s.first) - key_value(key));
+    uint exponent = (below >> 23) & 0xffu;
+    if (exponent == 0xffu)
+        return NO_WEIGHT;
+    if (s.rate == 0u || exponent == 0u)
+        return 0u;
+    uint high, low;
+    umulExtended((below & 0x7fffffu) | 0x800000u, s.rate, high, low);
+    int shift = 30 - (int(exponent) - 127 - s.rate_exp);
+    if (shift < 24)
+        return NO_WEIGHT;
+    uvec2 power = uvec2(low, high);
+    if (shift > 63)
+        power = uvec2(0u);
+    else if (shift >= 32)
+        power = uvec2(high >> uint(shift - 32), 0u);
+    else
+        power = long_shift(power, uint(shift));
+    return power.y != 0u || (power.x >> 29) != 0u ? NO_WEIGHT : power.x;
+}
+
+uint depth_weight(uint depth)
+{
+    return depth == NO_WEIGHT ? 0u : exp2_fraction(depth << 8) >> (depth >> 24);
+}
+
+uint weight_of(Sampler s, uint key) { return depth_weight(depth_of(s, key)); }
+
+/* ---- Parameters ------------------------------------------------------------------------------ */
+
+/* log2(e) * 2^54 / mantissa, rounded down, for a mantissa of 24 bits: long division. */
+uint divide_rate(uint mantissa)
+{
+    const uint log2_e = 1549082005u; /* * 2^30 */
+    uint rest = 0u, quotient = 0u;
+    for (int i = 54; i >= 0; i--) {
+        rest = rest << 1 | (i >= 24 ? (log2_e >> uint(i - 24)) & 1u : 0u);
+        quotient <<= 1;
+        if (rest >= mantissa) {
+            rest -= mantissa;
+            quotient |= 1u;
+        }
+    }
+    return quotient;
+}
+
+Sampler make_sampler()
+{
+    Sampler s = Sampler(temperature, top_k, top_p, min_p, 0u, 0, 0u);
+    if (PARAMS != 0u) {
+        s.temperature = params[params_at];
+        uint k = params[params_at + 1u]; /* whole part when from 1 to below 2^31, else 0 */
+        s.top_k = k >= 0x3f800000u && k < 0x4f000000u ? uint(uintBitsToFloat(k)) : 0u;
+        s.top_p = params[params_at + 2u];
+        s.min_p = params[params_at + 3u];
+    }
+    if (s.temperature >= 0x00800000u && s.temperature < 0x7f800000u) {
+        s.rate_exp = int(s.temperature >> 23) - 127;
+        s.rate = divide_rate((s.temperature & 0x7fffffu) | 0x800000u);
+    }
+    return s;
+}
+
+/* What there is to do for a row; 0: the first token is the answer. */
+const uint CUT_K = 1u, CUT_P = 2u, DRAW = 4u;
+uint steps_of(Sampler s)
+{
+    bool greedy = s.temperature < 0x00800000u || s.temperature > 0x7f800000u ||
+                  (s.min_p > 0x3f800000u && s.min_p <= 0x7f800000u);
+    bool has_p = s.top_p > 0u && s.top_p < 0x3f800000u;
+    bool has_k = s.top_k >= 1u && s.top_k < size;
+    return greedy ? 0u : DRAW + (has_k ? CUT_K : 0u) + (has_p ? CUT_P : 0u);
+}
+
+/* ceil(v * 2^(23 + power)) of an f32 in (0, 1] given by its bits, power <= 8. */
+uint scale_fraction(uint bits, int power)
+{
+    int e = int(bits >> 23) - 127 + power;
+    uint mantissa = (bits & 0x7fffffu) | 0x800000u;
+    if (e >= 0)
+        return mantissa << uint(e);
+    if ((bits >> 23) == 0u || e < -24)
+        return 1u;
+    uint down = uint(-e);
+    return (mantissa + (1u << down) - 1u) >> down;
+}
+
+/* Tokens of less weight than this are cut by min-p. */
+uint least_weight(Sampler s)
+{
+    return s.min_p > 0u && s.min_p <= 0x3f800000u ? scale_fraction(s.min_p, 8) : 0u;
+}
+
+/* ---- Sums ------------------------------------------------------------------------------------ */
+
+/* floor(sum * x / 2^24) for x <= 2^24, or one more when there is a rest. */
+uvec2 scale_sum_up(uvec2 sum, uint x)
+{
+    uvec2 low = long_mul(uvec2(sum.x & 0xffffffu, 0u), uvec2(x, 0u));
+    uvec2 r = long_add(long_mul(long_shift(sum, 24u), uvec2(x, 0u)), long_shift(low, 24u));
+    return (low.x & 0xffffffu) != 0u ? long_add(r, uvec2(1u, 0u)) : r;
+}
+
+/* floor(sum * x / 2^32) */
+uvec2 scale_sum_word(uvec2 sum, uint x)
+{
+    uint high, low;
+    umulExtended(sum.x, x, high, low);
+    return long_add(long_mul(uvec2(sum.y, 0u), uvec2(x, 0u)), uvec2(high, 0u));
+}
+
+/* The sum that a start of the list has to reach to be kept by top-p. */
+uvec2 sum_needed(Sampler s, uvec2 sum) { return scale_sum_up(sum, scale_fraction(s.top_p, 1)); }
+
+uvec2 load_seed()
+{
+    if (TSEED == 0u)
+        return uvec2(seed_low, seed_high);
+    if (TSEED == I64)
+        return uvec2(seed[2u * seed_at], seed[2u * seed_at + 1u]);
+    uint low = seed[seed_at];
+    return uvec2(low, (low >> 31) != 0u ? 0xffffffffu : 0u);
+}
+
+/* The sum that the token drawn is the first to reach, when those that are left have this one. */
+uvec2 draw_goal(uvec2 sum, uint row)
+{
+    uint chance = philox_block(load_seed(), first_row + row).x;
+    return long_add(scale_sum_word(sum, chance), uvec2(1u, 0u));
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* What kernels that share a row leave for one another in `scratch`, row_words words a row
+ * (gpu/lower_random.c counts them too). A slice is AT_ONCE * LANES tokens, token i of it belongs to
+ * lane i % LANES; CHUNK_LANES neighbouring lanes have a chunk. */
+layout(constant_id = 4) const uint LANES = 64; /* of a workgroup with a slice */
+
+const uint BUCKETS = 1024u, MAX_LISTED = 512u, CHUNK_LANES = 8u;
+const uint CHUNK = AT_ONCE * CHUNK_LANES, SLICE_CHUNKS = LANES / CHUNK_LANES;
+
+/* Of the list of tokens: its length; what is to be added to sums along it, which begins within the
+ * row's list, before and behind a gap; the sum of all weights kept, or with top-p the one that the
+ * last token kept reaches. Tokens behind the gap have the bit BEHIND. */
+const uint N_LISTED = 0u, BASE = 1u, BASE_BEHIND = 3u, SUM = 5u;
+const uint BEHIND = 0x80000000u;
+/* Then the sums of buckets, low words and high words, which begin as 0 as all before them; the list
+ * as (key, token); of each slice its largest key, the first token with it and its smallest key
+ * above -infinity; the largest key of each chunk. */
+const uint SUMS = 8u, LIST = SUMS + 2u * BUCKETS, TOPS = LIST + 2u * MAX_LISTED;
+
+uint top_keys(uint row) { return row * row_words + TOPS; }
+uint top_tokens(uint row) { return top_keys(row) + slices; }
+uint lowest_keys(uint row) { return top_tokens(row) + slices; }
+uint chunk_keys(uint row) { return lowest_keys(row) + slices; }

@@ -24,20 +24,16 @@ static void fill_tokens(file_run *r, const bench_file_options *o)
         r->tokens[i] = (int32_t)((i * 37 + 3) % (info.vocabulary < 997 ? info.vocabulary : 997));
 }
 
-/* One prompt into an empty context, then the tokens after it. */
+/* One prompt into an empty context, whose last position gives a token, and the tokens after it. */
 static rlx_status run_round(file_run *r, const bench_file_options *o, int round, rlx_error *err)
 {
-    int32_t next;
+    rlx_generate_result result;
     r->tokens[0] = 1 + round; /* so that nothing is kept from the round before */
-    rlx_status st = rlx_context_set_tokens(r->c, 0, r->tokens, (size_t)o->prompt, err);
-    double begin = cli_now();
-    if (st == RLX_OK)
-        st = rlx_context_step(r->c, -1, &next, err);
-    double prompt = cli_now() - begin;
-    begin = cli_now();
-    for (int64_t i = 0; i < o->tokens && st == RLX_OK; i++)
-        st = rlx_context_step(r->c, -1, &next, err);
-    double decode = (cli_now() - begin) / (double)(o->tokens ? o->tokens : 1);
+    const rlx_generate_desc d = {.tokens = r->tokens, .n_tokens = (size_t)o->prompt,
+                                 .max_tokens = o->tokens + 1, .ignore_end = true};
+    rlx_status st = rlx_generate(r->c, &d, NULL, NULL, &result, err);
+    double prompt = result.prompt_seconds;
+    double decode = result.seconds / (double)(o->tokens ? o->tokens : 1);
     if (round == 0)
         r->first = prompt;
     if (round > 0 && (r->prompt == 0 || prompt < r->prompt))

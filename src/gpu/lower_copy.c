@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* copy and the view operations where the result is to have memory of its own. Elements move by
  * their bits; packed types move in whole blocks. A copy whose rows lie across the rows of its
- * source goes through tiles in shared memory (shaders/transpose.comp), any other one is an
- * emitted kernel. */
+ * source goes through tiles in shared memory (shaders/transpose.comp), a dense one may go word by
+ * word (shaders/copy.comp), any other one is an emitted kernel. */
 #include <string.h>
 
 #include "base/dtype.h"
 #include "gpu/region.h"
+#include "gpu/walk.h"
 
 /* ---- Transposed copies ----------------------------------------------------------------------- */
 
@@ -155,6 +156,24 @@ rlx_status rx_gpu_add_copy(rx_gpu_build *b, const rx_gpu_call *c, rx_gpu_operand
     if (find_tiling(&from, &to, &t))
         return add_tiled(b, c, &t, &from, &to);
     return rx_gpu_add_region(b, c, NULL, &from, 1, &to);
+}
+
+rlx_status rx_gpu_add_dense_copy(rx_gpu_build *b, const rx_gpu_call *c, rx_gpu_operand from,
+                                 rx_gpu_operand to)
+{
+    const uint64_t bytes = (uint64_t)rx_view_elements(&to.view) *
+                           (uint64_t)rlx_dtype_block_bytes(to.view.dtype);
+    const uint32_t unit =
+        rx_unit_of(bytes | (uintptr_t)from.view.data | (uintptr_t)to.view.data);
+    if (rlx_dtype_is_packed(to.view.dtype) || unit < 4)
+        return rx_gpu_add_copy(b, c, from, to);
+    rx_gpu_dispatch *d =
+        rx_flat_add(b, c->caps, unit == 16 ? RX_K_copy_wide : RX_K_copy, bytes / unit);
+    rx_gpu_bind(d, from.ref, false);
+    rx_gpu_bind(d, to.ref, true);
+    rx_gpu_push(d, (uint32_t)((uintptr_t)from.view.data / unit));
+    rx_gpu_push(d, (uint32_t)((uintptr_t)to.view.data / unit));
+    return b->status;
 }
 
 rlx_status rx_gpu_lower_copy(rx_gpu_build *b, const rx_gpu_call *c)

@@ -170,8 +170,8 @@ static rlx_status add_scatter(rx_gpu_build *b, const rx_gpu_call *c, const scatt
 {
     const rx_view *x = &c->in[0], *update = &c->in[2], *y = &c->out[0];
     if (!s->n_updates)
-        return rx_gpu_add_copy(b, c, (rx_gpu_operand){*x, RX_REF_IN(0)},
-                               (rx_gpu_operand){*y, RX_REF_OUT(0)});
+        return rx_gpu_add_dense_copy(b, c, (rx_gpu_operand){*x, RX_REF_IN(0)},
+                                     (rx_gpu_operand){*y, RX_REF_OUT(0)});
     bool has_lists = s->mode != RLX_SCATTER_NONE;
     rx_gpu_ref list[2] = {rx_gpu_scratch(b, s->n_rows * 4), RX_REF_NONE};
     if (has_lists)

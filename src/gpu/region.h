@@ -30,5 +30,9 @@ rlx_status rx_gpu_add_region(rx_gpu_build *b, const rx_gpu_call *c, const rx_reg
 /* Copies view `from` into the dense view `to`, both of the same type and number of elements. */
 rlx_status rx_gpu_add_copy(rx_gpu_build *b, const rx_gpu_call *c, rx_gpu_operand from,
                            rx_gpu_operand to);
+/* The same for a dense view `from`, by a kernel of the table where it lies on words: one that
+ * chains have a form of. */
+rlx_status rx_gpu_add_dense_copy(rx_gpu_build *b, const rx_gpu_call *c, rx_gpu_operand from,
+                                 rx_gpu_operand to);
 
 #endif

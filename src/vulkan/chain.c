@@ -23,6 +23,13 @@ static const struct {
     {RX_K_rope_v4, RX_K_rope_v4_chain},
     {RX_K_rope_write, RX_K_rope_write_chain},
     {RX_K_state_write, RX_K_state_write_chain},
+    {RX_K_dequant, RX_K_dequant_chain},
+    {RX_K_dequant_iq3, RX_K_dequant_iq3_chain},
+    {RX_K_gather, RX_K_gather_chain},
+    {RX_K_gather_wide, RX_K_gather_wide_chain},
+    {RX_K_arg, RX_K_arg_chain},
+    {RX_K_copy, RX_K_copy_chain},
+    {RX_K_copy_wide, RX_K_copy_wide_chain},
 };
 
 /* The form of a kernel that can wait; RX_N_KERNELS: it has none. */

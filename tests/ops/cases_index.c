@@ -103,6 +103,8 @@ const char *const rx_cases_index[] = {
     "$T=f32|f16|i32 $M=add|none : scatter_elements($T[2,3], i32[500,3]:int(0,2), $T[500,3])"
         " {mode=$M}",
     "$M=none|add : scatter_elements(f32[3,4], i32[0,4], f32[0,4]) {mode=$M}",
+    "$T=" ALL " $N=5|6|64|4099 : scatter_elements($T[3,$N], i32[0,$N], $T[0,$N])",
+    "scatter_elements(f32[3,64]:strided, i32[0,64], f32[0,64])",
     "scatter_elements(f32[0,4], i32[0,4], f32[0,4])",
     "scatter_elements(f32[3,4], i32[3,6]:int(-20,20), f32[3,6]) {axis=1}",
     "scatter_elements(f32[512,65], i32[512,129]:int(0,65), f32[512,129]) {axis=1, mode=add}",

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A small decoder with a K/V cache on Vulkan: a new length of the prompt makes no new pipelines,
- * barriers after every dispatch change no bit, nor do waits inside of kernels, and a state may be
- * written into itself. Skipped where there is no device. RLX_TEST_CHAINS=1: it must have chains. */
+ * barriers after every dispatch change no bit, nor do waits inside of kernels, also of those before
+ * and after the layers, and a state may be written into itself. Skipped where there is no device.
+ * RLX_TEST_CHAINS=1: it must have chains. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -229,6 +230,144 @@ static void test_barriers(void)
         CHECK(fabsf(plain[i] - ref[i]) < 1e-3f);
 }
 
+/* ---- Before and after the layers ------------------------------------------------------------ */
+
+enum { ENDS_ROWS = 16, ENDS_RUNS = 6, ENDS_WIDTH = 4099, ENDS_BYTES = ENDS_WIDTH * 4 + 8 };
+
+/* A row of a table of this type and width, rotated or multiplied by a weight [product, width],
+ * copied by a scatter without updates, and the place of its largest element. */
+typedef struct ends {
+    rlx_dtype table;
+    int width, product; /* 0: no product */
+    bool rope, copy;
+    unsigned least; /* dispatches that wait inside, on a device with chains */
+} ends;
+
+static const ends all_ends[] = {
+    {RLX_F32, 4096, 0, true, true, 4},   {RLX_F16, 4096, 0, true, true, 4},
+    {RLX_Q8_0, 4096, 0, true, true, 4},  {RLX_IQ3_S, 4096, 0, true, true, 4},
+    {RLX_F32, 4099, 0, false, true, 3},  {RLX_F16, 4099, 0, false, false, 2},
+    {RLX_Q8_0, 256, 4096, false, true, 2},
+};
+
+static rlx_graph *make_ends(const ends *e)
+{
+    rlx_graph *g = rlx_graph_create("ends");
+    const rlx_dim one = 1, table[] = {ENDS_ROWS, e->width}, angles[] = {ENDS_ROWS, SIZE / 2};
+    const rlx_dim places[] = {1, rlx_dim_named(g, "recent", 8)};
+    const rlx_value token = rlx_input(g, "token", RLX_I32, 1, &one);
+    rlx_value x = rlx_gather(g, rlx_param(g, "table", e->table, 2, table), token, 0);
+    if (e->rope) {
+        x = rlx_reshape(g, x, 4, (rlx_dim[]){1, 1, e->width / SIZE, SIZE});
+        x = rlx_rope(g, x, rlx_param(g, "cos", RLX_F32, 2, angles),
+                     rlx_param(g, "sin", RLX_F32, 2, angles), token,
+                     &(rlx_rope_desc){.layout = RLX_BSHD});
+        x = rlx_reshape(g, x, 2, (rlx_dim[]){1, e->width});
+    }
+    if (e->product)
+        x = rlx_dequant_matmul(g, x, rlx_param(g, "weight", RLX_Q8_0, 2,
+                                               (rlx_dim[]){e->product, e->width}));
+    rlx_output(g, "logits", x);
+    if (e->copy)
+        x = rlx_scatter_elements(g, x, rlx_input(g, "recent", RLX_I32, 2, places),
+                                 rlx_input(g, "now", rlx_value_dtype(g, x), 2, places), 1,
+                                 RLX_SCATTER_NONE);
+    rlx_output(g, "y", x);
+    rlx_output(g, "place", rlx_argmax(g, x, &(rlx_arg_desc){.axis = -1}));
+    return g;
+}
+
+/* Random blocks of a packed type that begins with its scale, 0.01 in f16; else random floats. */
+static void set_ends_weights(rlx_session *s)
+{
+    uint32_t seed = 1;
+    rlx_tensor_info io;
+    for (size_t i = 0; rlx_session_leaf(s, RLX_LEAF_PARAM, i, &io); i++) {
+        const size_t block = (size_t)rlx_dtype_block_bytes(io.dtype);
+        unsigned char *data = malloc(io.bytes);
+        for (size_t at = 0; at < io.bytes; at += rlx_dtype_is_packed(io.dtype) ? 1 : block) {
+            const float x = noise(&seed);
+            if (!rlx_dtype_is_packed(io.dtype))
+                CHECK(rlx_from_float(io.dtype, &x, data + at, 1) == RLX_OK);
+            else
+                data[at] = at % block == 0 ? 0x1f : at % block == 1 ? 0x21
+                                                                    : (unsigned char)(seed >> 20);
+        }
+        CHECK_OK(rlx_session_set_param(s, io.name, data, io.bytes, RLX_COPY, &err), &err);
+        free(data);
+    }
+}
+
+/* For each run another row: y, and its place behind it. */
+static void run_ends(const ends *e, const char *name, unsigned char got[ENDS_RUNS][ENDS_BYTES])
+{
+    rlx_device *device = NULL;
+    rlx_session *s = NULL;
+    rlx_graph *g = make_ends(e);
+    memset(got, 0, ENDS_RUNS * ENDS_BYTES);
+    CHECK_OK(rlx_device_open(name, NULL, &device, &err), &err);
+    CHECK_OK(rlx_session_create(device, g, &(rlx_session_desc){.policy = RLX_POLICY_FAST}, &s,
+                                &err), &err);
+    rlx_graph_destroy(g);
+    set_ends_weights(s);
+    if (e->copy)
+        CHECK_OK(rlx_session_bind(s, "recent", 0, &err), &err);
+    const size_t n = (size_t)(e->product ? e->product : e->width);
+    const size_t bytes = n * (e->table == RLX_F16 ? 2 : 4);
+    for (int32_t i = 0; i < ENDS_RUNS; i++) {
+        const int32_t token = i * 5 % ENDS_ROWS;
+        const rlx_tensor in[] = {{"token", (void *)&token, 4}, {"recent", NULL, 0},
+                                 {"now", NULL, 0}};
+        rlx_tensor out[] = {{"y", got[i], bytes}, {"place", got[i] + ENDS_BYTES - 8, 8}};
+        CHECK_OK(rlx_run(s, in, e->copy ? 3 : 1, out, 2, &err), &err);
+    }
+    rlx_session_destroy(s);
+    rlx_device_close(device);
+}
+
+/* Whether the place is that of the first of the largest, and y near to what it should be. */
+static void check_ends(const ends *e, const unsigned char *got, const unsigned char *want)
+{
+    static float y[ENDS_WIDTH], ref[ENDS_WIDTH];
+    const int n = e->product ? e->product : e->width;
+    const rlx_dtype t = e->table == RLX_F16 ? RLX_F16 : RLX_F32;
+    int64_t place, first = 0;
+    CHECK(rlx_to_float(t, got, y, n) == RLX_OK && rlx_to_float(t, want, ref, n) == RLX_OK);
+    for (int i = 0; i < n; i++) {
+        CHECK(fabsf(y[i] - ref[i]) <= 2e-3f * (1 + fabsf(ref[i])));
+        first = y[i] > y[first] ? i : first;
+    }
+    memcpy(&place, got + ENDS_BYTES - 8, sizeof place);
+    CHECK(place == first);
+}
+
+static void test_ends(void)
+{
+    static unsigned char plain[ENDS_RUNS][ENDS_BYTES], other[ENDS_RUNS][ENDS_BYTES];
+    for (size_t k = 0; k < sizeof all_ends / sizeof *all_ends; k++) {
+        const ends *e = &all_ends[k];
+        setenv("RLX_CHAIN", "0", 1);
+        run_ends(e, "vulkan", plain);
+        setenv("RLX_FULL_BARRIER", "1", 1);
+        run_ends(e, "vulkan", other);
+        unsetenv("RLX_FULL_BARRIER");
+        CHECK(!memcmp(plain, other, sizeof plain));
+        n_chained = 0;
+        setenv("RLX_CHAIN", "1", 1);
+        rlx_set_log(count_chained, NULL, RLX_LOG_DEBUG);
+        run_ends(e, "vulkan", other);
+        rlx_set_log(NULL, NULL, RLX_LOG_OFF);
+        unsetenv("RLX_CHAIN");
+        printf("table of %s, rows of %d: %u dispatches wait inside of kernels\n",
+               rlx_dtype_name(e->table), e->width, n_chained);
+        CHECK(!memcmp(plain, other, sizeof plain));
+        CHECK(n_chained >= e->least || !getenv("RLX_TEST_CHAINS"));
+        run_ends(e, "ref", other);
+        for (int i = 0; i < ENDS_RUNS; i++)
+            check_ends(e, plain[i], other[i]);
+    }
+}
+
 /* s[4 .. 11] = s[0 .. 7], both in one memory. */
 static void shift_state(const char *name, float *got)
 {
@@ -275,6 +414,7 @@ int main(void)
     test_lengths();
     rlx_device_close(device);
     test_barriers();
+    test_ends();
     test_alias();
     return check_done();
 }

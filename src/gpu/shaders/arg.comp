@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #version 450
+#include "chain_push.glsl"
 /* argmax and argmin: y[row] = the place of the first (or with LAST the last) of the largest
  * elements of a row, FLIP: of the smallest; NaN goes before any number. Rows are [outer, n, inner],
  * row = o * inner + j.
@@ -19,7 +20,11 @@ layout(constant_id = 6) const uint COLS = 1;
 layout(constant_id = 7) const uint ACROSS = 0;
 layout(constant_id = 8) const uint THREADS = 64; /* the local size again */
 
-layout(push_constant) uniform Params { uint rows, n, inner, parts, chunk, x_at, y_at; };
+layout(push_constant) uniform Params {
+    uint rows, n, inner, parts, chunk, x_at, y_at;
+    CHAIN_PUSH
+};
+#include "chain.glsl"
 
 TENSOR(0, x)
 DEFINE_KEY(x)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #version 450
+#include "chain_push.glsl"
 #extension GL_EXT_control_flow_attributes : require
 /* Decoding: out[i] = w[i] for a dense tensor of a packed type (FAMILY 0 to 3: quant.glsl) or of
  * floats (FAMILY 4). With TIDS w is a bank of experts of `slab` elements and out holds those of the
@@ -16,7 +17,9 @@ layout(constant_id = 3) const uint TIDS = 0;
 /* w_at counts bytes of a packed type, else elements; the others count elements. */
 layout(push_constant) uniform Push {
     uint n, w_at, out_at, slab, slab_bytes, ids_at, ids_stride, n_experts, part_first, part_rows;
+    CHAIN_PUSH
 };
+#include "chain.glsl"
 
 TENSOR(0, w)
 WORDS(1, o);

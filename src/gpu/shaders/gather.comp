@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #version 450
+#include "chain_push.glsl"
 /* gather and gather_nd: row q of y [rows, inner] is a row of x. With batch b = q / count and
  * r = q % count, tuple t = b * index_batch + r of K indices gives
  *     y[q, s] = x[x_at + b * x_batch + sum_k index[t, k] * stride_k + s].
@@ -32,7 +33,9 @@ layout(push_constant) uniform Push {
     uint inner, count, index_batch, x_batch, x_at, index_at;
     uint dim[8], stride[8];
     uint part_first, part_rows;
+    CHAIN_PUSH
 };
+#include "chain.glsl"
 
 #include "index.glsl"
 

@@ -31,6 +31,8 @@ bool bench_is_model(const char *name);
 const char *bench_model_suite(size_t i);
 bool bench_model_form(size_t i, const char **name, const char **shape);
 const char *bench_model_build(rlx_graph *g, const bench_case *c);
+/* True when an input (i32) of the case is not random: its elements are *first, *first + 1, ... */
+bool bench_model_counts(const bench_case *c, const char *input, int32_t *first);
 
 /* The i-th case of the suite, or NULL. */
 const char *bench_suite(size_t i);

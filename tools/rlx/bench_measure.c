@@ -14,8 +14,20 @@
 #define MAX_SAMPLES 2000
 #define HEAT 0.4         /* seconds of work until a GPU has raised its clocks */
 
-static rlx_status set_leaves(rlx_session *s, rlx_leaf kind, double *bytes, rlx_error *err)
+static void fill_leaf(const bench_case *c, tensor *t, bool param)
 {
+    int32_t first, *data = t->data;
+    if (param || !bench_model_counts(c, t->name, &first)) {
+        tensor_fill_random(t, param ? FILL_PARAM : FILL_INPUT, 1);
+        return;
+    }
+    for (int64_t i = 0; i < tensor_elements(&t->shape); i++)
+        data[i] = first + (int32_t)i;
+}
+
+static rlx_status set_leaves(const bench_run *run, rlx_leaf kind, double *bytes, rlx_error *err)
+{
+    rlx_session *s = run->session;
     rlx_tensor_info info;
     rlx_status st = RLX_OK;
     for (size_t i = 0; st == RLX_OK && rlx_session_leaf(s, kind, i, &info); i++) {
@@ -25,7 +37,7 @@ static rlx_status set_leaves(rlx_session *s, rlx_leaf kind, double *bytes, rlx_e
         bool param = kind == RLX_LEAF_PARAM;
         tensor t = {cli_format("%s", info.name), info.dtype, info.shape, info.bytes,
                     cli_alloc(info.bytes)};
-        tensor_fill_random(&t, param ? FILL_PARAM : FILL_INPUT, 1);
+        fill_leaf(&run->r.c, &t, param);
         st = param ? rlx_session_set_param(s, t.name, t.data, t.bytes, RLX_COPY, err)
                    : rlx_session_set_input(s, t.name, t.data, t.bytes, err);
         tensor_free(&t);
@@ -124,7 +136,7 @@ int bench_open(rlx_device *d, const bench_case *c, const bench_options *o, bench
     rlx_status st = rlx_session_create(d, run->graph, &desc, &run->session, &err);
     static const rlx_leaf kinds[] = {RLX_LEAF_PARAM, RLX_LEAF_INPUT, RLX_LEAF_OUTPUT};
     for (size_t i = 0; i < ARRAY_LEN(kinds) && st == RLX_OK; i++)
-        st = set_leaves(run->session, kinds[i], &bytes, &err);
+        st = set_leaves(run, kinds[i], &bytes, &err);
     if (st == RLX_OK) {
         count_work(run, bytes, o->copies);
         return EXIT_OK;

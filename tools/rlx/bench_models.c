@@ -94,7 +94,7 @@ static rlx_value packed(net *n, rlx_value x, rlx_dim in, rlx_dim out, rlx_value 
 }
 
 /* A new key or value in the cache; all of it as [1, keys, heads, size]. */
-static rlx_value cached(net *n, rlx_value x, rlx_dim keys, rlx_value position, int layer, char kind)
+static rlx_value cached(net *n, rlx_value x, rlx_dim keys, rlx_value places, int layer, char kind)
 {
     char name[16];
     snprintf(name, sizeof name, "%c%d", kind, layer);
@@ -102,12 +102,12 @@ static rlx_value cached(net *n, rlx_value x, rlx_dim keys, rlx_value position, i
     rlx_dim size[] = {keys, heads, head}, all[] = {1, keys, heads, head};
     rlx_value state = rlx_state(n->g, name, RLX_F16, 3, size);
     rlx_value update = rlx_reshape(n->g, x, 3, (rlx_dim[]){-1, heads, head});
-    return reshape4(n, rlx_state_write(n->g, state, update, position, 0), all);
+    return reshape4(n, rlx_state_write(n->g, state, update, places, 0), all);
 }
 
 typedef struct decoding {
     rlx_dim tokens, keys;
-    rlx_value position, positions, lengths, cos, sin;
+    rlx_value positions, places, lengths, cos, sin;
 } decoding;
 
 static rlx_value rotate(net *n, rlx_value x, const decoding *d, rlx_dim heads)
@@ -125,8 +125,8 @@ static rlx_value decoder_layer(net *n, rlx_value x, const decoding *d, int layer
     rlx_value q = rotate(n, packed(n, h, s->width, q_width, RLX_NONE), d, s->heads);
     rlx_value k = rotate(n, packed(n, h, s->width, kv_width, RLX_NONE), d, s->kv_heads);
     rlx_value v = packed(n, h, s->width, kv_width, RLX_NONE);
-    k = cached(n, k, d->keys, d->position, layer, 'k');
-    v = cached(n, v, d->keys, d->position, layer, 'v');
+    k = cached(n, k, d->keys, d->places, layer, 'k');
+    v = cached(n, v, d->keys, d->places, layer, 'v');
     rlx_value extra[3] = {d->lengths, RLX_NONE, RLX_NONE};
     rlx_value y = rlx_attention_ex(n->g, q, k, v, RLX_NONE, extra,
                                    &(rlx_attention_desc){.layout = RLX_BSHD, .causal = true});
@@ -138,16 +138,17 @@ static rlx_value decoder_layer(net *n, rlx_value x, const decoding *d, int layer
     return packed(n, rlx_swiglu(n->g, gate, up), s->inner, s->width, x);
 }
 
-/* `tokens` new tokens after keys - tokens. */
+/* `tokens` new tokens after keys - tokens. Where they stand comes from outside, as in models from
+ * files: bench_model_counts. */
 static const char *build_decoder(net *n, rlx_dim tokens, rlx_dim keys)
 {
     const decoder_shape *s = n->decoder;
     const rlx_dim angles[] = {keys, s->head / 2}, table[] = {s->vocab, s->width};
-    rlx_value start = rlx_scalar(n->g, RLX_I32, (double)(keys - tokens));
-    rlx_value count = rlx_range(n->g, &(rlx_range_desc){.step = 1, .n = tokens, .out = RLX_I32});
-    decoding d = {.tokens = tokens, .keys = keys, .position = start,
-                  .positions = rlx_add(n->g, count, start),
-                  .lengths = rlx_scalar(n->g, RLX_I32, (double)keys),
+    const rlx_dim row[] = {1, tokens};
+    decoding d = {.tokens = tokens, .keys = keys,
+                  .positions = rlx_input(n->g, "positions", RLX_I32, 2, row),
+                  .places = rlx_input(n->g, "places", RLX_I32, 1, &tokens),
+                  .lengths = rlx_input(n->g, "lengths", RLX_I32, 1, row),
                   .cos = weight(n, RLX_F32, 2, angles), .sin = weight(n, RLX_F32, 2, angles)};
     rlx_value ids = rlx_input(n->g, "tokens", RLX_I32, 1, &tokens);
     rlx_value embedding = weight(n, s->table ? s->table : n->packed, 2, table);
@@ -254,6 +255,16 @@ bool bench_model_form(size_t i, const char **name, const char **shape)
     *name = models[i].name;
     *shape = models[i].shape;
     return true;
+}
+
+bool bench_model_counts(const bench_case *c, const char *input, int32_t *first)
+{
+    const struct model *m = find_model(c->op);
+    if (!m || !m->decoder)
+        return false;
+    const int32_t keys = (int32_t)c->shapes[0].dim[0], tokens = m->build == build_decode ? 1 : keys;
+    *first = !strcmp(input, "lengths") ? keys : keys - tokens;
+    return !strcmp(input, "lengths") || !strcmp(input, "positions") || !strcmp(input, "places");
 }
 
 const char *bench_model_build(rlx_graph *g, const bench_case *c)

@@ -165,7 +165,6 @@ void rx_vk_fetch_flags(rx_exec *e, VkCommandBuffer cb)
 {
     const rx_gpu_place *flags = &e->base.flags;
     VkBufferCopy copy = {.srcOffset = flags->offset, .size = 8};
-    rx_vk_barrier(e->device, cb);
     e->device->vk.CmdCopyBuffer(cb, flags->block->buffer, e->flags_host.buffer, 1, &copy);
 }
 
@@ -173,25 +172,13 @@ static VkResult record_piece(rx_exec *e, const rx_gpu_recording *r, size_t first
                              size_t *n_barriers)
 {
     rx_device *d = e->device;
-    const rx_gpu_place *flags = &e->base.flags;
     const rx_commands *c = r->commands;
     VkCommandBuffer cb = c->chunks[c->n_chunks];
     VkResult result = rx_vk_begin(d, cb, false);
     if (result != VK_SUCCESS)
         return result;
-    if (first == 0 && r->uses_flags) {
-        rx_vk_barrier(d, cb);
-        d->vk.CmdFillBuffer(cb, flags->block->buffer, flags->offset, 4, 0);
-        if (c->n_counters)
-            d->vk.CmdFillBuffer(cb, flags->block->buffer, flags->offset + RX_GPU_FLAG_BYTES,
-                                4 * c->n_counters, 0);
-    }
     rx_vk_barrier(d, cb);
     *n_barriers += rx_vk_record(d, cb, c->list + r->first[first], r->first[end] - r->first[first]);
-    if (end == e->base.program->n_steps && r->uses_flags && !d->mapped) {
-        rx_vk_fetch_flags(e, cb);
-        rx_vk_barrier_host(d, cb);
-    }
     if (d->mapped)
         rx_vk_barrier_host(d, cb);
     return d->vk.EndCommandBuffer(cb);

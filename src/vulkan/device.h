@@ -281,7 +281,8 @@ struct rx_exec {
 
     rx_vk_want wants[RX_VK_N_WANTS];
     size_t n_wants;
-    bool wants_changed;
+    bool wants_changed;         /* since the commands that fetch were recorded */
+    bool has_fetch;             /* they are recorded */
     rx_block results;           /* where wanted ranges go: two runs take turns */
     VkCommandBuffer fetch[2];   /* copies them to a half */
     uint64_t fetched[2];        /* the last run that did; 0: none */

@@ -106,8 +106,8 @@ void rx_vk_exec_destroy(rx_exec *e)
 rlx_status rx_vk_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err)
 {
     /* Places of wanted ranges may move with the views. */
+    e->wants_changed = e->wants_changed || e->n_wants;
     e->n_wants = 0;
-    e->wants_changed = true;
     return rx_gpu_exec_bind(&e->base, dims, err);
 }
 

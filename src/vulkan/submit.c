@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs in flight. A run is one submit: copies of new inputs and packing of new weights in a command
- * buffer of its own, the recorded pieces, and the fetching of results that were read last time. */
+/* Runs in flight. A run is one submit: copies of new inputs, packing of new weights and clearing of
+ * flags in a command buffer of its own, the recorded pieces, and the fetching of flags and of
+ * results that were read last time. What goes together needs one barrier, which takes its time. */
 #include <string.h>
 
 #include "vulkan/device.h"
@@ -61,6 +62,7 @@ typedef struct submission {
     rx_vk_slot *slot;
     uint64_t ticket;
     bool begun;            /* the slot's own commands have something */
+    bool packed;           /* and kernels among it */
     VkCommandBuffer *list; /* to submit, in order */
     size_t n;
 } submission;
@@ -132,7 +134,27 @@ static rlx_status record_packing(submission *s, rlx_error *err)
             continue;
         RLX_TRY(own_commands(s, &cb, err));
         rx_vk_record(e->device, cb, &x->pack->dispatch, 1);
+        s->packed = true;
     }
+    return RLX_OK;
+}
+
+/* Flags and counters of a run are 0 at its start. */
+static rlx_status record_clear(submission *s, rlx_error *err)
+{
+    rx_device *d = s->e->device;
+    const rx_gpu_place *flags = &s->e->base.flags;
+    const rx_gpu_recording *r = s->e->base.now;
+    VkCommandBuffer cb;
+    if (!r->uses_flags)
+        return RLX_OK;
+    RLX_TRY(own_commands(s, &cb, err));
+    if (s->packed)
+        rx_vk_barrier(d, cb);
+    d->vk.CmdFillBuffer(cb, flags->block->buffer, flags->offset, 4, 0);
+    if (r->commands->n_counters)
+        d->vk.CmdFillBuffer(cb, flags->block->buffer, flags->offset + RX_GPU_FLAG_BYTES,
+                            4 * r->commands->n_counters, 0);
     return RLX_OK;
 }
 
@@ -165,11 +187,10 @@ static rlx_status record_range(submission *s, size_t first, size_t end, rlx_erro
     rx_exec *e = s->e;
     rx_device *d = e->device;
     const rx_gpu_recording *r = e->base.now;
-    const rx_gpu_place *flags = &e->base.flags;
     VkCommandBuffer cb;
+    if (first == 0)
+        RLX_TRY(record_clear(s, err));
     RLX_TRY(own_commands(s, &cb, err));
-    if (first == 0 && r->uses_flags)
-        d->vk.CmdFillBuffer(cb, flags->block->buffer, flags->offset, 4, 0);
     rx_vk_barrier(d, cb);
     if (e->timed) {
         d->vk.CmdResetQueryPool(cb, e->clock, 0, 2);
@@ -178,8 +199,10 @@ static rlx_status record_range(submission *s, size_t first, size_t end, rlx_erro
     rx_vk_record(d, cb, r->commands->list + r->first[first], r->first[end] - r->first[first]);
     if (e->timed)
         d->vk.CmdWriteTimestamp(cb, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, e->clock, 1);
-    if (r->uses_flags && !d->mapped)
+    if (r->uses_flags && !d->mapped) {
+        rx_vk_barrier(d, cb);
         rx_vk_fetch_flags(e, cb);
+    }
     rx_vk_barrier_host(d, cb);
     return RLX_OK;
 }
@@ -223,16 +246,17 @@ static rlx_status record_fetch(rx_exec *e, size_t half, rlx_error *err)
                              w->bytes};
         d->vk.CmdCopyBuffer(cb, p.block->buffer, e->results.buffer, 1, &copy);
     }
+    rx_vk_fetch_flags(e, cb);
     rx_vk_barrier_host(d, cb);
     r = d->vk.EndCommandBuffer(cb);
     return r == VK_SUCCESS ? RLX_OK : rx_vk_fail(d, r, "recording a read", err);
 }
 
-/* Makes the fetch commands fit what was read after the last run. */
+/* Makes the fetch commands fit what was read after the last runs. */
 static rlx_status prepare_fetch(rx_exec *e, rlx_error *err)
 {
     uint64_t bytes = place_wants(e);
-    if (!e->n_wants || !e->wants_changed)
+    if (e->device->mapped || (e->has_fetch && !e->wants_changed))
         return RLX_OK;
     /* The commands and the block may be in use. */
     RLX_TRY(rx_gpu_runs_wait_all(&e->base.runs, err));
@@ -245,6 +269,7 @@ static rlx_status prepare_fetch(rx_exec *e, rlx_error *err)
     RLX_TRY(record_fetch(e, 0, err));
     RLX_TRY(record_fetch(e, 1, err));
     e->wants_changed = false;
+    e->has_fetch = true;
     return RLX_OK;
 }
 
@@ -305,10 +330,13 @@ static rlx_status submit_packed(submission *s, size_t first, size_t end, bool wh
 {
     rx_exec *e = s->e;
     const rx_commands *c = e->base.now->commands;
-    const bool fetches = whole && e->n_wants;
+    const bool flagged = e->base.now->uses_flags && !e->device->mapped;
+    const bool fetches = whole && (e->n_wants || flagged);
     const size_t half = e->n_fetches % 2;
     RLX_TRY(record_packing(s, err));
-    if (!whole)
+    if (whole)
+        RLX_TRY(record_clear(s, err));
+    else
         RLX_TRY(record_range(s, first, end, err));
     if (s->begun)
         s->list[s->n++] = s->slot->commands;

@@ -56,6 +56,21 @@ const graph_test graph_tests[] = {
      "%5 = reduce_sum(%4) {axes=[1]}\n"
      "output \"sum\" = %5\n"
      "output \"all\" = %4\n}\n"},
+    {"state write, many slices, some to the same place", 4, "pos:int(0,650)", NULL,
+     "graph \"many\" {\n"
+     "%1: f32[700,2] = input \"x\"\n"
+     "%2: i32[700] = input \"pos\"\n"
+     "%3: f32[640,2] = state \"s\"\n"
+     "%4 = state_write(%3, %1, %2) {axis=0}\n"
+     "output \"y\" = %4\n}\n"},
+    {"state write, places of each batch grow", 4, "by:int(1,2)", NULL,
+     "graph \"grow\" {\n"
+     "%1: f32[2,300,2] = input \"x\"\n"
+     "%2: i32[2,300] = input \"by\"\n"
+     "%3: f32[2,590,2] = state \"s\"\n"
+     "%4 = cumsum(%2) {axis=1}\n"
+     "%5 = state_write(%3, %1, %4) {axis=1}\n"
+     "output \"y\" = %5\n}\n"},
     {"state write, a place for each batch and slice", 4, "pos:int(0,9)", NULL,
      "graph \"batches\" {\n"
      "%1: bf16[3,2,4] = input \"x\"\n"

@@ -2,7 +2,10 @@
 #version 450
 /* Where the slices of a state_write go, when each has a place of its own: place[b, l] of
  * position[b, l] for b < batches, l < slices, or NOWHERE when it is out of range, which sets a
- * flag, or when a later slice goes to the same place. One invocation a slice. */
+ * flag, or when a later slice goes to the same place. One invocation a slice.
+ *
+ * Positions mostly grow along a row, as those of a prompt do. Each workgroup looks whether they do
+ * in all rows; only where they do not, each slice is compared with all behind it. */
 #include "common.glsl"
 
 layout(constant_id = 1) const uint TINDEX = I32;
@@ -18,21 +21,45 @@ layout(push_constant) uniform Push {
 #include "index.glsl"
 
 const uint NOWHERE = 0xffffffffu;
+shared uint n_falls; /* lanes that saw a position not above the one before it */
+
+Index load_position(uint i)
+{
+    return load_index(index_at + i / slices * batch_stride + i % slices * slice_stride);
+}
+
+bool has_falls()
+{
+    uint falls = 0u;
+    if (LANE == 0u)
+        n_falls = 0u;
+    barrier();
+    for (uint i = LANE; i + 1u < n; i += gl_WorkGroupSize.x) {
+        Index p = load_position(i), q = load_position(i + 1u);
+        bool grows = p.fits && q.fits && p.value < q.value;
+        falls |= grows || i % slices == slices - 1u ? 0u : 1u;
+    }
+    if (falls != 0u)
+        atomicAdd(n_falls, 1u);
+    barrier();
+    return n_falls != 0u;
+}
 
 void main()
 {
     uint i = GLOBAL_INDEX;
+    bool falls = has_falls();
     if (i >= n)
         return;
-    uint row = index_at + i / slices * batch_stride, l = i % slices;
-    Index p = load_index(row + l * slice_stride);
+    Index p = load_position(i);
     uint result = uint(p.value);
     if (!p.fits || p.value < 0 || result >= axis_size) {
         atomicOr(flags[0], FLAG_STATE_RANGE);
         result = NOWHERE;
     }
-    for (uint k = l + 1u; k < slices && result != NOWHERE; k++) {
-        Index q = load_index(row + k * slice_stride);
+    uint end = falls ? i - i % slices + slices : 0u;
+    for (uint k = i + 1u; k < end && result != NOWHERE; k++) {
+        Index q = load_position(k);
         if (q.fits && q.value == p.value)
             result = NOWHERE;
     }

@@ -30,6 +30,10 @@ static const struct {
     {RX_K_arg, RX_K_arg_chain},
     {RX_K_copy, RX_K_copy_chain},
     {RX_K_copy_wide, RX_K_copy_wide_chain},
+    {RX_K_sample_tops, RX_K_sample_tops_chain},
+    {RX_K_sample_sums, RX_K_sample_sums_chain},
+    {RX_K_sample_list, RX_K_sample_list_chain},
+    {RX_K_sample_join, RX_K_sample_join_chain},
 };
 
 /* The form of a kernel that can wait; RX_N_KERNELS: it has none. */

@@ -70,6 +70,16 @@ void load_keys(uint row, uint i, out uint keys[AT_ONCE])
     }
 }
 
+/* Loops with long bodies, which are not unrolled, take the first key and move the others up: a
+ * place that is not a constant would put them into memory. */
+uint take_key(inout uint keys[AT_ONCE])
+{
+    uint key = keys[0];
+    [[unroll]] for (uint j = 0u; j + 1u < AT_ONCE; j++)
+        keys[j] = keys[j + 1u];
+    return key;
+}
+
 uint mul_high(uint a, uint b)
 {
     uint high, low;
@@ -130,18 +140,15 @@ uint weight_of(Sampler s, uint key) { return depth_weight(depth_of(s, key)); }
 
 /* ---- Parameters ------------------------------------------------------------------------------ */
 
-/* log2(e) * 2^54 / mantissa, rounded down, for a mantissa of 24 bits: long division. */
+/* log2(e) * 2^54 / mantissa, rounded down, for a mantissa of 24 bits: long division by bytes. */
 uint divide_rate(uint mantissa)
 {
     const uint log2_e = 1549082005u; /* * 2^30 */
-    uint rest = 0u, quotient = 0u;
-    for (int i = 54; i >= 0; i--) {
-        rest = rest << 1 | (i >= 24 ? (log2_e >> uint(i - 24)) & 1u : 0u);
-        quotient <<= 1;
-        if (rest >= mantissa) {
-            rest -= mantissa;
-            quotient |= 1u;
-        }
+    uint quotient = log2_e / mantissa, rest = log2_e % mantissa;
+    for (uint i = 0u; i < 3u; i++) {
+        rest <<= 8;
+        quotient = quotient << 8 | rest / mantissa;
+        rest %= mantissa;
     }
     return quotient;
 }

@@ -18,34 +18,46 @@ WORDS(4, scratch);
 
 /* ---- The first top_k ------------------------------------------------------------------------- */
 
-shared uint n_chunks;
+shared uint n_chunks, lowest;
 
-/* A key that top_k of the chunks' largest reach, or not many more than that. */
+/* A key that top_k of the chunks' largest reach, or not many more than that. It is found as places
+ * are, but from the highest bit on in which the slices' largest differ, if there are enough of
+ * them, and no further than needed. `low`: the smallest of those that the lane has seen. */
 const uint MANY_MORE = 64u;
-uint find_bound(uint row, uint k)
+uint find_bound(Sampler s, uint row, uint low)
 {
-        Place p = Place(0u, uvec2(0u), uvec2(0u));
+    if (LANE == 0u)
+        lowest = 0xffffffffu;
+    barrier();
+    if (low != 0xffffffffu)
+        atomicMin(lowest, low);
+    barrier();
+    uint differ = s.top_k <= slices ? (s.first ^ lowest) | 0xffu : 0xffffffffu;
+    uint shift = share_word(uint(findMSB(differ)) - 7u);
+    Place p = Place(shift == 24u ? 0u : s.first >> (shift + 8u) << (shift + 8u), uvec2(0u),
+                    uvec2(0u));
     for (uint round = 0u; round < 4u; round++) {
-        uint shift = 24u - 8u * round;
+        uint above = shift + 8u;
         clear_bins();
         for (uint i = LANE; i < slices * SLICE_CHUNKS; i += gl_WorkGroupSize.x) {
             uint key = scratch[chunk_keys(row) + i];
-            if (round == 0u || (key >> (shift + 8u & 31u)) == (p.key >> (shift + 8u & 31u)))
+            if (above == 32u || (key >> (above & 31u)) == (p.key >> (above & 31u)))
                 atomicAdd(bin_low[(key >> shift) & 0xffu], 1u);
         }
         barrier();
-        p = refine_place(p, uvec2(k, 0u), shift);
-        if (share_word(p.before.x + p.here.x - k) <= MANY_MORE)
+        p = refine_place(p, uvec2(s.top_k, 0u), shift);
+        if (shift < 8u || share_word(p.before.x + p.here.x - s.top_k) <= MANY_MORE)
             break;
+        shift -= 8u;
     }
     return p.key;
 }
 
 /* Lists the tokens that reach a key which top_k tokens or more do. Returns their number; 0: they
  * are too many. */
-uint list_first(uint row, uint k)
+uint list_first(Sampler s, uint row, uint low)
 {
-    uint bound = find_bound(row, k);
+    uint bound = find_bound(s, row, low);
     if (LANE == 0u) {
         n_chunks = 0u;
         n_kept = 0u;
@@ -116,13 +128,13 @@ uint joined_steps(Sampler s)
     return (steps & CUT_K) != 0u && few ? steps | FEW : steps;
 }
 
-uint draw_joined(Sampler s, uint row, uint steps)
+uint draw_joined(Sampler s, uint row, uint low, uint steps)
 {
     uint n = 0u;
     if ((steps & CUT_K) == 0u)
         n = take_list(row);
     if ((steps & FEW) != 0u)
-        n = list_first(row, s.top_k);
+        n = list_first(s, row, low);
     if (n == 0u)
         return draw(s, row, steps);
     if ((steps & CUT_K) == 0u)
@@ -136,9 +148,10 @@ void main()
     if (row >= rows)
         return;
     Sampler s = make_sampler();
-    uint best = 0u, best_at = 0xffffffffu;
+    uint best = 0u, best_at = 0xffffffffu, low = 0xffffffffu;
     for (uint i = LANE; i < slices; i += gl_WorkGroupSize.x) {
         uint key = scratch[top_keys(row) + i];
+        low = min(low, key);
         if (key > best) {
             best = key;
             best_at = scratch[top_tokens(row) + i];
@@ -148,7 +161,7 @@ void main()
     s.first = first.x;
     uint steps = share_word(joined_steps(s)), token = first.y;
     if (steps != 0u)
-        token = draw_joined(s, row, steps);
+        token = draw_joined(s, row, low, steps);
     if (LANE == 0u)
         y[row] = token;
 }

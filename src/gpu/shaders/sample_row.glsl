@@ -29,16 +29,6 @@ shared uint kept_keys[MAX_KEPT], kept_tokens[MAX_KEPT], n_kept; /* in any order 
 #define KEPT_HIGH(i) lane_b[MAX_KEPT + (i)]
 uvec2 kept_sum(uint i) { return uvec2(KEPT_LOW(i), KEPT_HIGH(i)); }
 
-/* Loops over keys take the first and move the others up: a place that is not a constant would put
- * them into memory. */
-uint take_key(inout uint keys[AT_ONCE])
-{
-    uint key = keys[0];
-    [[unroll]] for (uint j = 0u; j + 1u < AT_ONCE; j++)
-        keys[j] = keys[j + 1u];
-    return key;
-}
-
 /* Largest of (a, b) by a, the smaller b among equals, over all lanes. */
 uvec2 reduce_first(uint a, uint b)
 {

@@ -137,14 +137,14 @@ void add_to_bin(uint bin, uint weight)
         atomicAdd(bin_high[bin], 1u);
 }
 
+/* Nobody waits for what was there before: both words have room for those of all slices. */
 void add_to_row(uint row, uint bin, uvec2 sum)
 {
     if (sum.x == 0u && sum.y == 0u)
         return;
-    uint at = row * row_words + SUMS + bin, old = atomicAdd(scratch[at], sum.x);
-    uint high = sum.y + (old + sum.x < old ? 1u : 0u);
-    if (high != 0u)
-        atomicAdd(scratch[at + BUCKETS], high);
+    uint at = row * row_words + SUMS + bin;
+    atomicAdd(scratch[at], sum.x & LOW_MASK);
+    atomicAdd(scratch[at + BUCKETS], long_shift(sum, LOW_BITS).x);
 }
 
 void main()
@@ -164,8 +164,8 @@ void main()
     }
     Buckets b = make_buckets(row, s);
     uint least = least_weight(s);
-    [[unroll]] for (uint j = 0u; j < AT_ONCE; j++) {
-        uint depth = keys[j] != 0u ? depth_of(s, keys[j]) : NO_WEIGHT;
+    [[dont_unroll]] for (uint j = 0u; j < AT_ONCE; j++) {
+        uint key = take_key(keys), depth = key != 0u ? depth_of(s, key) : NO_WEIGHT;
         uint w = bucket_weight(depth, least);
         if (w != 0u)
             add_to_bin(bucket_of(b, depth), w);
@@ -186,8 +186,11 @@ uvec2 scan_buckets(uint row)
 {
     const uint each = BUCKETS / LANES;
     for (uint i = LANE; i < BUCKETS; i += LANES) {
-        bin_low[i] = scratch[row * row_words + SUMS + i];
-        bin_high[i] = scratch[row * row_words + SUMS + BUCKETS + i];
+        uint at = row * row_words + SUMS + i;
+        uvec2 sum = long_mul(uvec2(scratch[at + BUCKETS], 0u), uvec2(LOW_MASK + 1u, 0u));
+        sum = long_add(sum, uvec2(scratch[at], 0u));
+        bin_low[i] = sum.x;
+        bin_high[i] = sum.y;
     }
     barrier();
     uvec2 own = uvec2(0u);
@@ -259,7 +262,7 @@ void main()
 
     /* The draw is in buckets from .. to; the last one kept by top-p in `last`. */
     uvec2 sum = uvec2(lane_low[LANES - 1u], lane_high[LANES - 1u]);
-    Reached last = Reached(BUCKETS, uvec2(0u), uvec2(0u));
+    Reached last = Reached(0xffffffffu, uvec2(0u), uvec2(0u));
     if ((steps & CUT_P) != 0u) {
         sum = sum_needed(s, sum);
         last = find_bucket(before, sum);
@@ -276,18 +279,17 @@ void main()
     }
 
     uint least = least_weight(s);
-    [[unroll]] for (uint j = 0u; j < AT_ONCE; j++) {
-        uint depth = keys[j] != 0u ? depth_of(s, keys[j]) : NO_WEIGHT;
-        if (bucket_weight(depth, least) == 0u)
-            continue;
-        uint bucket = bucket_of(b, depth);
-        if (bucket != last.bucket && (bucket < from.bucket || bucket > to.bucket))
+    [[dont_unroll]] for (uint j = 0u; j < AT_ONCE; j++) {
+        uint key = take_key(keys), depth = key != 0u ? depth_of(s, key) : NO_WEIGHT;
+        uint bucket = depth != NO_WEIGHT ? bucket_of(b, depth) : BUCKETS;
+        bool here = bucket >= from.bucket && bucket <= to.bucket;
+        if ((!here && bucket != last.bucket) || bucket_weight(depth, least) == 0u)
             continue;
         uint at = atomicAdd(scratch[record + N_LISTED], 1u);
         if (at < MAX_LISTED) {
-            uint behind = bucket > to.bucket ? BEHIND : 0u;
-            scratch[record + LIST + 2u * at] = keys[j];
-            scratch[record + LIST + 2u * at + 1u] = first_token(slice) + j * LANES | behind;
+            uint token = first_token(slice) + j * LANES;
+            scratch[record + LIST + 2u * at] = key;
+            scratch[record + LIST + 2u * at + 1u] = here ? token : token | BEHIND;
         }
     }
 }

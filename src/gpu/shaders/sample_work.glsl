@@ -12,9 +12,11 @@ const uint CHUNK = AT_ONCE * CHUNK_LANES, SLICE_CHUNKS = LANES / CHUNK_LANES;
  * last token kept reaches. Tokens behind the gap have the bit BEHIND. */
 const uint N_LISTED = 0u, BASE = 1u, BASE_BEHIND = 3u, SUM = 5u;
 const uint BEHIND = 0x80000000u;
-/* Then the sums of buckets, low words and high words, which begin as 0 as all before them; the list
+/* Then the sums of buckets, their low LOW_BITS and, BUCKETS words behind, the rest: both added for
+ * all slices, of which there are 2^10 at most; they begin as 0 as all before them. Then the list
  * as (key, token); of each slice its largest key, the first token with it and its smallest key
  * above -infinity; the largest key of each chunk. */
+const uint LOW_BITS = 22u, LOW_MASK = (1u << LOW_BITS) - 1u;
 const uint SUMS = 8u, LIST = SUMS + 2u * BUCKETS, TOPS = LIST + 2u * MAX_LISTED;
 
 uint top_keys(uint row) { return row * row_words + TOPS; }

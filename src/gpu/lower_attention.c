@@ -167,16 +167,21 @@ bool rx_attention_is_aligned(const rx_view *v, int64_t unit)
 
 /* ---- Partial sums ---------------------------------------------------------------------------- */
 
+/* Keys of a part in software: lavapipe of Mesa 22 leaves a loop after 65535 rounds. */
+#define SOFTWARE_KEYS 32768
+
 /* How many parts the keys are cut into: enough workgroups to keep the device busy, but each part
  * with at least `least` keys. */
 static uint64_t count_splits(const rx_attention *a, uint64_t n_groups, int64_t least)
 {
     const rx_gpu_caps *caps = a->call->caps;
+    const uint64_t keys = (uint64_t)a->n_keys;
     uint64_t wanted = caps->is_software ? 4 : 2 * (caps->compute_units ? caps->compute_units : 32);
     uint64_t n = rx_ceil_div(wanted, n_groups);
-    uint64_t most = rx_ceil_div((uint64_t)a->n_keys, (uint64_t)least);
+    uint64_t most = rx_ceil_div(keys, (uint64_t)least);
     n = n < most ? n : most;
-    return n > 64 ? 64 : n ? n : 1;
+    n = n > 64 ? 64 : n ? n : 1;
+    return caps->is_software && n * SOFTWARE_KEYS < keys ? rx_ceil_div(keys, SOFTWARE_KEYS) : n;
 }
 
 bool rx_attention_needs_merge(const rx_attention *a, uint64_t n_splits)

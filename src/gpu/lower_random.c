@@ -42,10 +42,16 @@ rlx_status rx_gpu_lower_random_normal(rx_gpu_build *b, const rx_gpu_call *c)
 
 #define SAMPLE_LOCAL 1024 /* MAX_LOCAL of sample_row.glsl */
 
+/* Tokens of a lane: lavapipe of Mesa 22 leaves loops after 65535 rounds of all of them together, of
+ * which a kernel has some twenty. */
+#define SOFTWARE_EACH 512
+
 /* A power of two that suits rows of n tokens. */
 static uint32_t sample_local(const rx_gpu_caps *caps, int64_t n)
 {
     uint32_t most = caps->is_software ? 64 : SAMPLE_LOCAL, local = 32;
+    while (most < SAMPLE_LOCAL && n / most > SOFTWARE_EACH)
+        most *= 2;
     most = most < caps->max_invocations ? most : caps->max_invocations;
     while (local * 2 <= most && local * 2 <= n)
         local *= 2;
@@ -137,7 +143,8 @@ static void add_shared_rows(rx_gpu_build *b, const slicing *s)
         rx_gpu_bind(d, scratch, true);
         rx_gpu_grid(d, s->call->caps, s->rows * s->slices);
     }
-    const uint32_t local = sample_local(s->call->caps, SAMPLE_LOCAL);
+    const rx_view *x = &s->call->in[0];
+    const uint32_t local = sample_local(s->call->caps, x->dim[x->rank - 1]);
     rx_gpu_dispatch *d = add_shared(b, s, RX_K_sample_join, local);
     rx_gpu_bind(d, RX_REF_OUT(0), true);
     rx_gpu_bind(d, scratch, false);

@@ -72,6 +72,9 @@ const char *const rx_cases_random[] = {
     "sample(f32[batch<=5,8200]:range(-1,1)) {temperature=0.8, top_p=0.9}",
     "$K=0|40 : sample(f32[2,8200]:strided) {temperature=1, top_k=$K}",
     "$K=0|40 : sample(f32[2,8300]:range(1000,1001)) {temperature=0.01, top_k=$K, top_p=0.9}",
+    "$K=600|3000|100000 : sample(f32[1,128256]:normal(0,3)) {temperature=1, top_k=$K, top_p=0.9}",
+    "$C=temperature=1|temperature=1, top_k=50|temperature=1, top_p=0.5"
+    " : sample(f32[1,128256]:ties) {$C, seed=3}",
     "sample(f32[]) !> rank 1 to 8",
     "sample(i32[4]) !> operand 0 (logits)",
     "sample(f32[3,0]) !> must have 1 to 2147483647 elements, got 0",

@@ -75,8 +75,13 @@ void load_keys(uint row, uint i, out uint keys[AT_ONCE])
 uint take_key(inout uint keys[AT_ONCE])
 {
     uint key = keys[0];
-    [[unroll]] for (uint j = 0u; j + 1u < AT_ONCE; j++)
-        keys[j] = keys[j + 1u];
+    keys[0] = keys[1]; /* no loop: some drivers would not unroll it */
+    keys[1] = keys[2];
+    keys[2] = keys[3];
+    keys[3] = keys[4];
+    keys[4] = keys[5];
+    keys[5] = keys[6];
+    keys[6] = keys[7];
     return key;
 }
 

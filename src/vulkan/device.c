@@ -311,6 +311,7 @@ rlx_status rx_vk_open(size_t index, const rlx_device_desc *desc, rx_device **out
     }
     d->caps.address = d->caps.address && d->vk.GetBufferDeviceAddress;
     d->caps.chains = can_chain(d);
+    d->chain_always = rx_env_flag(RX_ENV_CHAIN);
     st = init_parts(d, err);
     if (st != RLX_OK)
         goto no_parts;

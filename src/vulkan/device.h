@@ -126,6 +126,7 @@ struct rx_device {
     bool mapped;             /* memory of kernels is mapped */
     bool full_barrier;       /* RLX_FULL_BARRIER */
     atomic_bool no_chains;   /* one has failed */
+    bool chain_always;       /* also few of them: RLX_CHAIN=1 */
     atomic_bool lost;
     rx_vk_copier up, down;
     rx_vk_pipelines pipelines;

@@ -21,7 +21,7 @@
 #define RX_VK_DEVICE_FUNCTIONS(X)                                                            \
     X(AllocateCommandBuffers) X(AllocateDescriptorSets) X(AllocateMemory)                    \
     X(BeginCommandBuffer) X(BindBufferMemory) X(CmdBindDescriptorSets) X(CmdBindPipeline)    \
-    X(CmdCopyBuffer) X(CmdDispatch) X(CmdFillBuffer) X(CmdPipelineBarrier)                   \
+    X(CmdCopyBuffer) X(CmdDispatch) X(CmdFillBuffer) X(CmdPipelineBarrier) X(CmdUpdateBuffer) \
     X(CmdResetQueryPool) X(CmdWriteTimestamp) X(CreateQueryPool) X(DestroyQueryPool)         \
     X(GetQueryPoolResults) X(CmdPushConstants) X(CreateBuffer) X(CreateCommandPool)          \
     X(CreateComputePipelines) X(CreateDescriptorPool) X(CreateDescriptorSetLayout)           \

@@ -97,6 +97,20 @@ static bool copies_overlap(const rx_vk_copy *a, const rx_vk_copy *b)
            b->to.offset < a->to.offset + a->bytes;
 }
 
+/* Up to here bytes travel inside of the commands, which is faster than a copy. */
+#define MAX_INLINE 1024
+
+static void record_copy(rx_exec *e, VkCommandBuffer cb, const rx_vk_copy *c)
+{
+    const rx_device *d = e->device;
+    VkBufferCopy region = {c->from, c->to.offset, c->bytes};
+    if (c->block == &e->stage && c->bytes <= MAX_INLINE && (c->bytes | c->to.offset) % 4 == 0)
+        d->vk.CmdUpdateBuffer(cb, c->to.block->buffer, c->to.offset, c->bytes,
+                              e->stage.map + c->from);
+    else
+        d->vk.CmdCopyBuffer(cb, c->block->buffer, c->to.block->buffer, 1, &region);
+}
+
 /* New bytes of inputs and states. Copies to the same bytes keep their order. */
 static rlx_status record_copies(submission *s, rlx_error *err)
 {
@@ -116,8 +130,7 @@ static rlx_status record_copies(submission *s, rlx_error *err)
             rx_vk_barrier(d, cb);
             since = i;
         }
-        VkBufferCopy region = {c->from, c->to.offset, c->bytes};
-        d->vk.CmdCopyBuffer(cb, c->block->buffer, c->to.block->buffer, 1, &region);
+        record_copy(e, cb, c);
     }
     return RLX_OK;
 }
@@ -142,6 +155,7 @@ static rlx_status record_packing(submission *s, rlx_error *err)
 /* Flags and counters of a run are 0 at its start. */
 static rlx_status record_clear(submission *s, rlx_error *err)
 {
+    static const uint32_t zeros[RX_VK_N_COUNTERS];
     rx_device *d = s->e->device;
     const rx_gpu_place *flags = &s->e->base.flags;
     const rx_gpu_recording *r = s->e->base.now;
@@ -151,10 +165,10 @@ static rlx_status record_clear(submission *s, rlx_error *err)
     RLX_TRY(own_commands(s, &cb, err));
     if (s->packed)
         rx_vk_barrier(d, cb);
-    d->vk.CmdFillBuffer(cb, flags->block->buffer, flags->offset, 4, 0);
+    d->vk.CmdUpdateBuffer(cb, flags->block->buffer, flags->offset, 4, zeros);
     if (r->commands->n_counters)
-        d->vk.CmdFillBuffer(cb, flags->block->buffer, flags->offset + RX_GPU_FLAG_BYTES,
-                            4 * r->commands->n_counters, 0);
+        d->vk.CmdUpdateBuffer(cb, flags->block->buffer, flags->offset + RX_GPU_FLAG_BYTES,
+                              4 * r->commands->n_counters, zeros);
     return RLX_OK;
 }
 

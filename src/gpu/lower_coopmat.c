@@ -175,11 +175,28 @@ static bool slices_fit(const frag_shape *s, const rx_product *p)
            subgroups * 16 * (s->cn * 16 + 4) * 4 <= caps->max_shared_bytes;
 }
 
+/* What is done with a that is read as it is: tiles of 64 x 64, of which few split k. False: it is
+ * better packed, for larger tiles. Measured on an H200 (132 units): packing takes a fifth of the
+ * time of a short k, and an activation hides behind many small workgroups. */
+static bool pick_rows(const rx_product *p, int64_t units, frag_shape *s)
+{
+    const int64_t small = count_tiles(p, 64, 64), whole = count_tiles(p, 128, 128);
+    s->from = FROM_ROWS;
+    s->slices = small * 2 < units * 5 ? 4 : 2;
+    if (whole * 4 < units * 3)
+        return true;
+    if (small < units * 5)
+        return p->k <= 2048;
+    if (whole * 2 >= units * 5)
+        return p->act && whole < units * 4 && p->k <= 512;
+    s->slices = 1;
+    return p->k <= 1024;
+}
+
 /* Measured on an H200 (132 units). Whole tiles of 128 x 128 pay from about 2.5 a unit; below, each
  * is done by twice the subgroups, which split k. With fewer than 3 tiles of 64 x 64 a unit those
- * split k in 4, and packing a would take a fifth of the time. When even those leave half of the
- * units idle tiles are 16 x 32. Up to 32 rows the reading of b is the limit: small tiles and many
- * slices. */
+ * split k in 4. When even those leave half of the units idle tiles are 16 x 32. Up to 32 rows the
+ * reading of b is the limit: small tiles and many slices. */
 static frag_shape pick_shape(const rx_product *p, const side *a)
 {
     const rx_gpu_caps *caps = p->call->caps;
@@ -196,12 +213,11 @@ static frag_shape pick_shape(const rx_product *p, const side *a)
         s.slices = MAX_SLICES;
     } else if (small * 2 <= units && rows) {
         s = (frag_shape){FROM_FEW_ROWS, 1, 1, many_slices(p->k), 1, 2};
-    } else if (whole * 4 < units * 3) {
-        s.from = rows && a->type != RLX_F32 ? FROM_ROWS : FROM_PACKED;
-        s.slices = small < units * 3 ? 4 : 2;
-    } else {
-        s.side_m = s.side_n = 2;
-        s.slices = whole * 2 < units * 5 ? 2 : 1;
+    } else if (!rows || a->type == RLX_F32 || !pick_rows(p, units, &s)) {
+        const bool is_few = whole * 4 < units * 3;
+        s.from = FROM_PACKED;
+        s.side_m = s.side_n = is_few ? 1 : 2;
+        s.slices = is_few && small < units * 3 ? 4 : is_few || whole * 2 < units * 5 ? 2 : 1;
     }
     while (s.slices > 1 && !slices_fit(&s, p))
         s.slices /= 2;

@@ -34,7 +34,7 @@ void finish8(float v[8], uint row, uint col, Batch at)
     if (row >= m || col >= n)
         return;
     [[unroll]] for (uint j = 0u; j < EIGHT; j++)
-        if (col + j < n)
+        if (WIDE != 0u || col + j < n)
             v[j] = finish(v[j], row, col + j, at.res);
     uint i = at.o + row * n + col;
     if (TOUT == F32) {

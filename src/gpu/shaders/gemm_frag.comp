@@ -41,8 +41,9 @@ const uint UNROLL = 2;
 const uint STRIP = CN * 16 + 4; /* columns and a gap */
 shared float strip[SGM * SGN * SLICES_N * 16 * STRIP]; /* [place][slice][16 rows][STRIP] */
 #else
-const uint STRIP = 36;
-shared float strip[SGM * SGN * 16 * STRIP]; /* [place][16 rows][32 columns and a gap] */
+/* [place][16 rows][32 columns, or all with an activation, and a gap] */
+const uint STRIP = ACT == ACT_NONE ? 36 : CN * 16 + 4;
+shared float strip[SGM * SGN * 16 * STRIP];
 #endif
 
 layout(set = 0, binding = 0, std430) restrict readonly buffer buffer_a { uvec4 a[]; };
@@ -280,6 +281,51 @@ void multiply_all(uint m0, uint n0, uint first, uint end, Batch at)
 #endif
 }
 
+#ifndef SLICES
+/* Writes the results of a subgroup, 16 rows and 32 columns at a time. */
+void write_sums(uint m0, uint n0, uint base, Batch at)
+{
+    const uint lane = gl_SubgroupInvocationID;
+    [[unroll]] for (uint i = 0u; i < CM; i++)
+        [[unroll]] for (uint j = 0u; j < CN; j += 2u) {
+            [[unroll]] for (uint h = 0u; h < 2u; h++)
+                coopMatStore(sum[(j + h) * CM + i], strip, base + h * 16u, STRIP,
+                             gl_CooperativeMatrixLayoutColumnMajor);
+            subgroupMemoryBarrierShared();
+            subgroupBarrier();
+            [[unroll]] for (uint h = 0u; h < FOUR / 2u; h++) {
+                float v[8];
+                uint r = h * 8u + lane / 4u, c = lane % 4u * 8u;
+                [[unroll]] for (uint e = 0u; e < EIGHT; e++)
+                    v[e] = strip[base + r * STRIP + c + e];
+                finish8(v, m0 + i * 16u + r, n0 + j * 16u + c, at);
+            }
+            subgroupBarrier();
+        }
+}
+
+/* The same, 16 rows at a time and in a loop: activations are long, and code that runs once has to
+ * be fetched for it. */
+void write_activated(uint m0, uint n0, uint base, Batch at)
+{
+    [[unroll]] for (uint i = 0u; i < CM; i++) {
+        [[unroll]] for (uint j = 0u; j < CN; j++)
+            coopMatStore(sum[j * CM + i], strip, base + j * 16u, STRIP,
+                         gl_CooperativeMatrixLayoutColumnMajor);
+        subgroupMemoryBarrierShared();
+        subgroupBarrier();
+        [[dont_unroll]] for (uint g = gl_SubgroupInvocationID; g < 32u * CN; g += 32u) {
+            float v[8];
+            uint r = g / (2u * CN), c = g % (2u * CN) * 8u;
+            [[unroll]] for (uint e = 0u; e < EIGHT; e++)
+                v[e] = strip[base + r * STRIP + c + e];
+            finish8(v, m0 + i * 16u + r, n0 + c, at);
+        }
+        subgroupBarrier();
+    }
+}
+#endif
+
 void main()
 {
     if (GROUP_INDEX >= n_groups)
@@ -321,22 +367,9 @@ void main()
     if (m0 >= m || n0 >= n)
         return;
     multiply_all(m0, n0, 0u, steps, at);
-    uint base = place * 16u * STRIP;
-    [[unroll]] for (uint i = 0u; i < CM; i++)
-        [[unroll]] for (uint j = 0u; j < CN; j += 2u) {
-            [[unroll]] for (uint h = 0u; h < 2u; h++)
-                coopMatStore(sum[(j + h) * CM + i], strip, base + h * 16u, STRIP,
-                             gl_CooperativeMatrixLayoutColumnMajor);
-            subgroupMemoryBarrierShared();
-            subgroupBarrier();
-            [[unroll]] for (uint h = 0u; h < FOUR / 2u; h++) {
-                float v[8];
-                uint r = h * 8u + lane / 4u, c = lane % 4u * 8u;
-                [[unroll]] for (uint e = 0u; e < EIGHT; e++)
-                    v[e] = strip[base + r * STRIP + c + e];
-                finish8(v, m0 + i * 16u + r, n0 + j * 16u + c, at);
-            }
-            subgroupBarrier();
-        }
+    if (ACT == ACT_NONE)
+        write_sums(m0, n0, place * 16u * STRIP, at);
+    else
+        write_activated(m0, n0, place * 16u * STRIP, at);
 #endif
 }

@@ -14,6 +14,9 @@ const char *const rx_cases_matrix[] = {
     "$T=f32|f16 : matmul($T[128,256], $T[256,192])",
     "$T=f32|f16 : matmul($T[2,64,96], $T[96,160])",
     "$T=f32|f16|bf16 : matmul($T[70,192], $T[192,136], $T[136], $T[70,136]) {act=gelu}",
+    /* As many tiles as a large GPU wants for its largest kernels. */
+    "$N=3001|3072 : matmul(f16[3072,64], f16[64,$N], f16[$N]) {act=gelu}",
+    "matmul(f16[2560,64], f16[64,2304], f16[2304], f16[2560,2304]) {act=silu}",
     "$T=f32|f16|bf16 : matmul($T[3,70,128], $T[3,128,72])",
     "$T=f32|f16|bf16 $M=20|150 : matmul($T[$M,512], $T[200,512]:param) {trans_b=true}",
     "$T=f32|f16|bf16|i8 : matmul($T[2,4099], $T[4099,3])",

@@ -236,6 +236,8 @@ static rx_kernel frag_kernel(const rx_product *p, const frag_shape *s)
         return RX_K_gemm_tile4;
     if (s->from == FROM_FEW_ROWS && p->a_type == RLX_F32)
         return RX_K_gemm_few_f32;
+    if (s->from == FROM_PACKED && s->slices == 1 && s->cm == 4 && p->act)
+        return is_bf16 ? RX_K_gemm_frag_act_bf : RX_K_gemm_frag_act;
     if (s->from == FROM_PACKED && s->slices == 1 && s->cm == 4)
         return is_bf16 ? RX_K_gemm_frag_bf : RX_K_gemm_frag;
     return kernels[is_bf16][s->from];

@@ -19,6 +19,7 @@
  * b is packed by pack_rows.comp; b_at and its strides count vectors of 16 bytes. So is a, unless
  * ROWS: a as it is, 16-bit elements along k aligned to vectors, of which a lane loads 8 at once.
  * FEW: rows too, for few results; four steps are loaded, then multiplied. X32: f32, rounded to f16.
+ * ACTIVATED: with an activation.
  * TILE4: b is q4_0 in the layout of tile4.glsl and decoded on the way, a is packed in the order of
  * that, k is a multiple of 128 and n of 64. */
 #include "coopmat.glsl"
@@ -41,9 +42,12 @@ const uint UNROLL = 2;
 const uint STRIP = CN * 16 + 4; /* columns and a gap */
 shared float strip[SGM * SGN * SLICES_N * 16 * STRIP]; /* [place][slice][16 rows][STRIP] */
 #else
-/* [place][16 rows][32 columns, or all with an activation, and a gap] */
-const uint STRIP = ACT == ACT_NONE ? 36 : CN * 16 + 4;
-shared float strip[SGM * SGN * 16 * STRIP];
+#ifdef ACTIVATED
+const uint STRIP = CN * 16 + 4;
+#else
+const uint STRIP = 36; /* 32 columns and a gap */
+#endif
+shared float strip[SGM * SGN * 16 * STRIP]; /* [place][16 rows][STRIP] */
 #endif
 
 layout(set = 0, binding = 0, std430) restrict readonly buffer buffer_a { uvec4 a[]; };
@@ -281,7 +285,28 @@ void multiply_all(uint m0, uint n0, uint first, uint end, Batch at)
 #endif
 }
 
-#ifndef SLICES
+#if defined(ACTIVATED)
+/* Writes the results of a subgroup, 16 rows at a time and in a loop: activations are long, and code
+ * that runs once has to be fetched for it. */
+void write_sums(uint m0, uint n0, uint base, Batch at)
+{
+    [[unroll]] for (uint i = 0u; i < CM; i++) {
+        [[unroll]] for (uint j = 0u; j < CN; j++)
+            coopMatStore(sum[j * CM + i], strip, base + j * 16u, STRIP,
+                         gl_CooperativeMatrixLayoutColumnMajor);
+        subgroupMemoryBarrierShared();
+        subgroupBarrier();
+        [[dont_unroll]] for (uint g = gl_SubgroupInvocationID; g < 32u * CN; g += 32u) {
+            float v[8];
+            uint r = g / (2u * CN), c = g % (2u * CN) * 8u;
+            [[unroll]] for (uint e = 0u; e < EIGHT; e++)
+                v[e] = strip[base + r * STRIP + c + e];
+            finish8(v, m0 + i * 16u + r, n0 + c, at);
+        }
+        subgroupBarrier();
+    }
+}
+#elif !defined(SLICES)
 /* Writes the results of a subgroup, 16 rows and 32 columns at a time. */
 void write_sums(uint m0, uint n0, uint base, Batch at)
 {
@@ -302,27 +327,6 @@ void write_sums(uint m0, uint n0, uint base, Batch at)
             }
             subgroupBarrier();
         }
-}
-
-/* The same, 16 rows at a time and in a loop: activations are long, and code that runs once has to
- * be fetched for it. */
-void write_activated(uint m0, uint n0, uint base, Batch at)
-{
-    [[unroll]] for (uint i = 0u; i < CM; i++) {
-        [[unroll]] for (uint j = 0u; j < CN; j++)
-            coopMatStore(sum[j * CM + i], strip, base + j * 16u, STRIP,
-                         gl_CooperativeMatrixLayoutColumnMajor);
-        subgroupMemoryBarrierShared();
-        subgroupBarrier();
-        [[dont_unroll]] for (uint g = gl_SubgroupInvocationID; g < 32u * CN; g += 32u) {
-            float v[8];
-            uint r = g / (2u * CN), c = g % (2u * CN) * 8u;
-            [[unroll]] for (uint e = 0u; e < EIGHT; e++)
-                v[e] = strip[base + r * STRIP + c + e];
-            finish8(v, m0 + i * 16u + r, n0 + c, at);
-        }
-        subgroupBarrier();
-    }
 }
 #endif
 
@@ -367,9 +371,6 @@ void main()
     if (m0 >= m || n0 >= n)
         return;
     multiply_all(m0, n0, 0u, steps, at);
-    if (ACT == ACT_NONE)
-        write_sums(m0, n0, place * 16u * STRIP, at);
-    else
-        write_activated(m0, n0, place * 16u * STRIP, at);
+    write_sums(m0, n0, place * 16u * STRIP, at);
 #endif
 }

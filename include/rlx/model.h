@@ -112,7 +112,8 @@ RLX_API size_t rlx_context_computed(const rlx_context *c, size_t seq);
  * for all sequences of the context; it may be NULL. */
 RLX_API rlx_status rlx_context_step(rlx_context *c, int64_t timeout_ms, int32_t *tokens,
                                     rlx_error *err);
-/* Logits of the last step, `vocabulary` floats, before penalties and sampling. */
+/* Logits of the last step, `vocabulary` floats, before penalties and sampling. In a generation they
+ * are computed again where its next run has taken their place. */
 RLX_API rlx_status rlx_context_logits(rlx_context *c, size_t seq, float *out, size_t n,
                                       rlx_error *err);
 /* Makes the step that runs or the next one return RLX_CANCELLED, once. From any thread. */
@@ -123,7 +124,7 @@ RLX_API rlx_status rlx_context_save(rlx_context *c, size_t seq, const char *path
 RLX_API rlx_status rlx_context_restore(rlx_context *c, size_t seq, const char *path,
                                        rlx_error *err);
 /* The session that computes it, for looking inside: memory, steps and their times. Owned by the
- * context. */
+ * context. A generation may have submitted its next run already. */
 RLX_API rlx_session *rlx_context_session(rlx_context *c);
 
 /* ---- Generation ------------------------------------------------------------------------------ */

@@ -307,7 +307,8 @@ static bool can_run_ahead(const rlx_context *c)
 {
     const rx_context_run *r = &c->run;
     const rx_sequence *s = &c->sequences[c->members[0]];
-    return r->n_members == 1 && r->n_tokens == 1 && c->bound_seq == 1 && c->n_steady > 0 &&
+    const bool same = c->bound_seq == 1 && c->bound_batch == 1 && c->bound_recent == 0;
+    return r->n_members == 1 && r->n_tokens == 1 && same && c->n_steady > 0 &&
            s->n + 1 < c->context && !has_penalty(c) && !c->model->known.recurrent &&
            c->misses < MAX_MISSES;
 }

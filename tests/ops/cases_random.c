@@ -63,7 +63,9 @@ const char *const rx_cases_random[] = {
     "$F=ties|extreme|fill(-2)|zero|distinct $C=temperature=0|temperature=1|temperature=1, top_k=20"
     "|temperature=3, top_p=0.5|temperature=1, top_k=50, top_p=0.9, min_p=0.1|temperature=1e30"
     " : sample(f32[2,8200]:$F) {$C, seed=8}",
-    "$E=1e-9|0.02|5|100|1e9 $P=|, top_p=0.6 : sample(f32[1,30000]:normal(0,2)) {temperature=$E$P}",
+    /* Not 0.6: with equal weights rounding would say whether token 18000 is the last. */
+    "$E=1e-9|0.02|5|100|1e9 $P=|, top_p=0.60001 : "
+    "sample(f32[1,30000]:normal(0,2)) {temperature=$E$P}",
     "$M=1e-9|0.3|1 $P=|, top_p=0.99 : sample(f32[2,8192]) {temperature=1, min_p=$M$P, seed=31}",
     "$K=79|80|81|255|256|257|8191|8192|9000 : sample(f32[1,8192]) {temperature=2, top_k=$K}",
     "$E=0|0.5|1|40 : sample(f32[2,9000], i64[], f32[4]:fill($E)) {temperature=5}",

@@ -252,13 +252,19 @@ static int release_after_step(void *user, const rlx_step_result *r)
     return 0;
 }
 
+static rlx_status set_inputs(rlx_context *c, const rlx_tensor *in, size_t n, rlx_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        RLX_TRY(rlx_session_set_input(c->session, in[i].name, in[i].data, in[i].bytes, err));
+    return RLX_OK;
+}
+
 /* A first run, in which kernels pack weights: pages of the file go back on the way, so that the
  * whole file and all that was packed are never in memory together. */
 static rlx_status run_by_steps(rlx_context *c, const rlx_tensor *in, size_t n,
                                const rlx_tensor *out, rlx_error *err)
 {
-    for (size_t i = 0; i < n; i++)
-        RLX_TRY(rlx_session_set_input(c->session, in[i].name, in[i].data, in[i].bytes, err));
+    RLX_TRY(set_inputs(c, in, n, err));
     RLX_TRY(rlx_session_run_steps(c->session, false, release_after_step, c->model, err));
     if (!c->run.samples)
         return RLX_OK;
@@ -285,8 +291,7 @@ static rlx_status submit_inputs(rlx_context *c, size_t ahead, uint64_t *ticket, 
 {
     rlx_tensor in[RX_MAX_RUN_INPUTS];
     size_t n = list_inputs(c, ahead, in);
-    for (size_t i = 0; i < n; i++)
-        RLX_TRY(rlx_session_set_input(c->session, in[i].name, in[i].data, in[i].bytes, err));
+    RLX_TRY(set_inputs(c, in, n, err));
     return rlx_session_submit(c->session, ticket, err);
 }
 

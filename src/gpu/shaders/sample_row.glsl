@@ -62,6 +62,15 @@ uint share_word(uint word)
     return same;
 }
 
+/* What the lane that found something has put into found[0]. */
+uint take_found()
+{
+    barrier();
+    uint same = found[0];
+    barrier();
+    return same;
+}
+
 /* ---- Places in the row ----------------------------------------------------------------------- */
 
 void add_to_bin(uint bin, uvec2 sum)
@@ -214,10 +223,7 @@ uint find_token(uint row, uint key, uint rank)
             }
         }
     }
-    barrier();
-    uint token = found[0];
-    barrier();
-    return token;
+    return take_found();
 }
 
 /* The weight of a token above the cut, as far as it is at least `least`. */
@@ -320,10 +326,7 @@ uint find_reaching(uint n, uvec2 goal)
         if (long_less(before, goal) && !long_less(sum, goal))
             found[0] = i;
     }
-    barrier();
-    uint at = found[0];
-    barrier();
-    return at;
+    return take_found();
 }
 
 /* Which of them is number `rank` (from 1). */
@@ -332,10 +335,7 @@ uint find_rank(uint n, uint rank)
     for (uint i = LANE; i < n; i += gl_WorkGroupSize.x)
         if (KEPT_RANK(i) == rank)
             found[0] = i;
-    barrier();
-    uint at = found[0];
-    barrier();
-    return at;
+    return take_found();
 }
 
 /* The token, when the list has the first top_k of the row. */

@@ -189,6 +189,67 @@ static double default_element(generator *g, rlx_dtype t)
     return next_normal(g);
 }
 
+/* 2^x within a millionth: a polynomial, since C libraries round exp2 in different ways. */
+static double power_of_two(double x)
+{
+    const double whole = floor(x), t = (x - whole) * 0.6931471805599453;
+    double sum = 1, term = 1;
+    for (int i = 1; i < 12; i++) {
+        term *= t / i;
+        sum += term;
+    }
+    return ldexp(sum, (int)whole);
+}
+
+/* Log-uniform between 2^lo and 2^hi. */
+static double next_magnitude(generator *g, double lo, double hi)
+{
+    return power_of_two(lo + (hi - lo) * next_unit(g));
+}
+
+static double next_poison(generator *g)
+{
+    const double values[] = {NAN, INFINITY, -INFINITY};
+    return values[next_below(g, 3)];
+}
+
+static double next_zero(generator *g, rlx_dtype t)
+{
+    double huge, tiny, least;
+    float_limits(t, &huge, &tiny, &least);
+    const double values[] = {0.0, -0.0, least, -tiny / 4};
+    return values[next_below(g, getenv("RLX_TEST_FLUSHES") ? 2 : 4)];
+}
+
+/* Elements of magnitudes far from 1; the limits leave f16 room for sums of some hundred terms. */
+static double scaled_element(generator *g, ot_fill_kind kind, rlx_dtype t)
+{
+    const bool half = t == RLX_F16;
+    const double sign = next_below(g, 2) ? 1 : -1;
+    switch (kind) {
+    case OT_WIDE: return sign * next_magnitude(g, half ? -8 : -24, half ? 8 : 24);
+    case OT_HUGE: return sign * next_magnitude(g, half ? 11 : 57, half ? 14.2 : 68);
+    case OT_TINY: return sign * next_magnitude(g, half ? -16.5 : -86, half ? -13 : -80);
+    default: return next_below(g, 2) ? next_zero(g, t) : (double)(next_below(g, 7) - 3);
+    }
+}
+
+/* Rows of the last axis: magnitudes of their own, or wholly NaN or infinite with a probability. */
+static void fill_rows(ot_tensor *t, const ot_fill *fill, generator *g)
+{
+    const int64_t n = t->rank ? t->dims[t->rank - 1] : 1;
+    const double lo = t->dtype == RLX_F16 ? -10 : -30, hi = t->dtype == RLX_F16 ? 8 : 30;
+    for (int64_t at = 0; n > 0 && at < t->elements; at += n) {
+        const double magnitude = fill->kind == OT_ROWS ? next_magnitude(g, lo, hi) : 1;
+        const bool poisoned = fill->kind == OT_POISON_ROWS && next_unit(g) < fill->a;
+        const double poison = next_poison(g);
+        for (int64_t i = 0; i < n; i++) {
+            const double x = next_normal(g);
+            put(t, at + i, poisoned ? poison : x * magnitude);
+        }
+    }
+}
+
 static double fill_element(generator *g, const ot_fill *f, rlx_dtype t)
 {
     switch (f->kind) {
@@ -198,6 +259,11 @@ static double fill_element(generator *g, const ot_fill *f, rlx_dtype t)
     case OT_TIES: return (double)(next_below(g, 4) - (t == RLX_U8 || t == RLX_BOOL ? 0 : 1));
     case OT_BOOLS: return next_unit(g) < f->a;
     case OT_VALUE: return f->a;
+    case OT_POISON: return next_unit(g) < f->a ? next_poison(g) : next_normal(g);
+    case OT_WIDE:
+    case OT_HUGE:
+    case OT_TINY:
+    case OT_ZEROS: return scaled_element(g, f->kind, t);
     default: return default_element(g, t);
     }
 }
@@ -290,6 +356,8 @@ void ot_fill_tensor(ot_tensor *t, const ot_fill *fill, uint64_t seed, int run)
         const bool is_float = rlx_dtype_is_float(t->dtype);
         fill_permutation(t, &g, is_float ? 0.125 : 1,
                          is_float ? -(double)t->elements / 16 : -(double)(t->elements / 2));
+    } else if (fill->kind == OT_ROWS || fill->kind == OT_POISON_ROWS) {
+        fill_rows(t, fill, &g);
     } else if (fill->kind == OT_COUNT) {
         for (int64_t i = 0; i < t->elements; i++) put(t, i, fill->a + fill->b * run + (double)i);
     } else {

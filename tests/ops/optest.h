@@ -20,6 +20,13 @@
 typedef enum ot_fill_kind {
     OT_DEFAULT, OT_INTS, OT_RANGE, OT_NORMAL, OT_EXTREME, OT_TIES, OT_BOOLS, OT_VALUE, OT_PERM,
     OT_DISTINCT,
+    OT_WIDE,        /* log-uniform magnitudes, both signs */
+    OT_ROWS,        /* each row of the last axis has a magnitude of its own */
+    OT_HUGE,        /* squares overflow */
+    OT_TINY,        /* squares underflow */
+    OT_ZEROS,       /* half are +0, -0 or subnormal */
+    OT_POISON,      /* each element is NaN or infinite with probability a */
+    OT_POISON_ROWS, /* each row of the last axis is, with probability a */
     OT_COUNT /* a + b * run + index: positions in graphs that run several times */
 } ot_fill_kind;
 

@@ -106,7 +106,9 @@ static const fill_word fill_words[] = {
     {"int", OT_INTS, 2},      {"range", OT_RANGE, 2}, {"normal", OT_NORMAL, 2},
     {"extreme", OT_EXTREME, 0}, {"ties", OT_TIES, 0},  {"bool", OT_BOOLS, 1},
     {"zero", OT_VALUE, 0},    {"fill", OT_VALUE, 1},  {"perm", OT_PERM, 0},
-    {"distinct", OT_DISTINCT, 0}, {"count", OT_COUNT, 2},
+    {"distinct", OT_DISTINCT, 0}, {"count", OT_COUNT, 2}, {"wide", OT_WIDE, 0},
+    {"rows", OT_ROWS, 0},     {"huge", OT_HUGE, 0},   {"tiny", OT_TINY, 0},
+    {"zeros", OT_ZEROS, 0},   {"poison", OT_POISON, 1}, {"poison_rows", OT_POISON_ROWS, 1},
 };
 
 bool ot_parse_fill(const char *name, size_t length, const double *arg, int n_arg, ot_fill *out)

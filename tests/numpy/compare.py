@@ -3,8 +3,8 @@
 """Compares the reference device with NumPy and SciPy on the op cases.
 
 `optest --device ref --dump DIR` writes the cases; the functions of ref_*.py compute them again, and
-where PyTorch is installed those of torch_refs.py too. Each result must be within the tolerance that
-the case carries; integers and bools must be equal.
+where PyTorch is installed those of torch_refs.py too. Each element must be within the limit that
+the case carries for it (tests/ops/measure.c); integers and bools must be equal.
 
 usage: compare.py [--filter TEXT] [--verbose] DIR
        compare.py --optest PROGRAM [--filter TEXT] DIR     runs optest first
@@ -30,10 +30,10 @@ WITHOUT_REFERENCE = {}
 DTYPES = {"f32": np.float32, "f16": np.float16, "i8": np.int8, "u8": np.uint8, "i32": np.int32,
           "i64": np.int64, "bool": np.bool_}
 
-# Rounding of the result to its own type, in units of max(1, |x|): added to the tolerance, since the
-# references return float64.
+# A unit in the last place of 1: the references return float64, results are rounded to their type.
 EPSILON = {"f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7}
 LARGEST = {"f32": np.finfo(np.float32).max, "f16": 65504.0, "bf16": 3.3895313892515355e38}
+LEAST = {"f32": 2.0**-149, "f16": 2.0**-24, "bf16": 2.0**-133}
 
 
 def load_module(path):
@@ -78,36 +78,62 @@ def round_overflow(expected, dtype):
         return np.where(np.abs(expected) > limit, np.copysign(np.inf, expected), expected)
 
 
-def float_errors(expected, got, dtype):
+def load_limits(data, desc, shape):
+    """The limit of each element, and that of a common factor; None where results must be equal."""
+    if desc is None:
+        return None
+    count = int(np.prod(shape, dtype=np.int64))
+    return np.frombuffer(data, np.float64, count, desc["offset"]).reshape(shape), desc["bias"]
+
+
+def float_errors(expected, got, dtype, limits):
+    """Errors in units of their limits. What must be equal may differ by the rounding alone."""
     expected = round_overflow(np.asarray(expected, np.float64), dtype)
     got = np.asarray(got, np.float64)
-    with np.errstate(invalid="ignore", over="ignore"):
-        error = np.abs(got - expected) / np.maximum(1.0, np.abs(expected))
+    limit = limits[0] if limits else np.zeros(got.shape)
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        rounding = np.abs(np.where(np.isfinite(expected), expected, 0)) * EPSILON[dtype] / 2
+        error = np.abs(got - expected) / (limit + rounding + LEAST[dtype])
     same = (expected == got) | (np.isnan(expected) & np.isnan(got))
     odd = np.isnan(expected) | np.isnan(got) | np.isinf(expected) | np.isinf(got)
     error = np.where(odd, np.inf, error)
     return np.where(same, 0.0, error)
 
 
-def compare_output(expected, got, desc, limit):
+def common_factor(expected, got, limits):
+    """The least-squares factor between result and reference, as measure.c computes it, less 1."""
+    limit, bias = limits
+    with np.errstate(invalid="ignore"):
+        good = np.isfinite(expected) & np.isfinite(got) & (np.abs(expected) >= 4 * limit)
+    if bias == 0 or good.sum() < 8:
+        return 0.0
+    weight = 1 / limit[good]
+    x, y = expected[good] * weight, got[good] * weight
+    return float(np.dot(x, y) / np.dot(x, x) - 1)
+
+
+def compare_output(expected, got, desc, limits):
     """None, or what is wrong."""
     dtype = desc["dtype"]
     expected = np.asarray(expected)
     if list(expected.shape) != desc["shape"]:
         return f"expected shape {list(expected.shape)}, got {desc['shape']}"
     if dtype in EPSILON:
-        error = float_errors(expected, got, dtype)
-        limit = limit + EPSILON[dtype]
+        error = float_errors(expected, got, dtype, limits)
     else:
         error = np.where(expected.astype(got.dtype) == got, 0.0, np.inf)
-        limit = 0.0
-    bad = np.flatnonzero(~(error <= limit))
-    if bad.size == 0:
-        return None
-    first = bad[0]
-    return (f"element {first} of {got.size}: expected {expected.reshape(-1)[first]!r}, got "
-            f"{got.reshape(-1)[first]!r}; {bad.size} bad, worst error "
-            f"{np.max(error):.3g}, limit {limit:.3g}")
+    bad = np.flatnonzero(~(error <= 1))
+    if bad.size:
+        first = bad[0]
+        limit = limits[0].reshape(-1)[first] if limits else 0
+        return (f"element {first} of {got.size}: expected {expected.reshape(-1)[first]!r}, got "
+                f"{got.reshape(-1)[first]!r}, limit {limit:.3g}; {bad.size} bad, worst error "
+                f"{np.max(error):.3g} limits")
+    if limits and dtype in EPSILON:
+        factor = common_factor(np.asarray(expected, np.float64), got.astype(np.float64), limits)
+        if abs(factor) > limits[1]:
+            return f"results are {1 + factor:.6g} times the expected ones"
+    return None
 
 
 def check_case(case, data, function):
@@ -133,7 +159,8 @@ def check_case(case, data, function):
         return [f"expected {len(expected)} results, got {len(outputs)}"]
     wrong = []
     for i, (want, got) in enumerate(zip(expected, outputs)):
-        what = compare_output(want, got, case["out"][i], case["limit"][i])
+        limits = load_limits(data, case["limit"][i], case["out"][i]["shape"])
+        what = compare_output(want, got, case["out"][i], limits)
         if what:
             wrong.append(f"out{i}: {what}")
     return wrong

@@ -3,18 +3,7 @@
 transposed convolutions by adding up shifted products, resizing by one matrix for each axis."""
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy import special
-
-ACTS = {
-    "none": lambda x: x,
-    "relu": lambda x: np.maximum(x, 0),
-    "gelu": lambda x: x * special.ndtr(x),
-    "gelu_tanh": lambda x: x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
-    "silu": lambda x: x * special.expit(x),
-    "sigmoid": special.expit,
-    "tanh": np.tanh,
-    "hard_swish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
-}
+from ref_matrix import ACTIVATIONS as ACTS
 
 
 def wide(inputs, n):

@@ -3,11 +3,13 @@
 import numpy as np
 from scipy import special
 
+from ref_elementwise import gelu_tanh
+
 ACTIVATIONS = {
     "none": lambda x: x,
     "relu": lambda x: np.maximum(x, 0),
     "gelu": lambda x: x * special.ndtr(x),
-    "gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
+    "gelu_tanh": gelu_tanh,
     "silu": lambda x: x * special.expit(x),
     "sigmoid": special.expit,
     "tanh": np.tanh,

@@ -48,18 +48,21 @@ static void store_spread(const ot_tensor *src, ot_tensor *dst)
     }
 }
 
+void ot_store_operand(const ot_tensor *logical, ot_tensor *stored)
+{
+    if (logical->rank == 1) {
+        store_spread(logical, stored);
+    } else {
+        store_reversed(logical, stored);
+    }
+}
+
 static bool store_strided(const ot_tensor *src, ot_tensor *dst)
 {
-    int64_t dims[RLX_MAX_RANK + 1];
-    if (src->rank == 1) {
-        dims[0] = 2 * src->dims[0];
-        if (!ot_tensor_init(dst, src->dtype, 1, dims)) return false;
-        store_spread(src, dst);
-        return true;
-    }
-    for (int k = 0; k < src->rank; k++) dims[k] = src->dims[src->rank - 1 - k];
+    int64_t dims[RLX_MAX_RANK + 1] = {2 * src->dims[0]};
+    for (int k = 0; src->rank > 1 && k < src->rank; k++) dims[k] = src->dims[src->rank - 1 - k];
     if (!ot_tensor_init(dst, src->dtype, src->rank, dims)) return false;
-    store_reversed(src, dst);
+    ot_store_operand(src, dst);
     return true;
 }
 
@@ -73,7 +76,8 @@ bool ot_fill_operands(const ot_case *c, ot_built *b)
         int64_t dims[RLX_MAX_RANK + 1];
         for (int k = 0; k < o->rank; k++) dims[k] = dim_value(&o->dims[k], b->bound);
         if (!ot_tensor_init(&b->logical[i], o->dtype, o->rank, dims)) return false;
-        ot_fill_tensor(&b->logical[i], &o->fill, c->seed + i, 0);
+        const uint64_t run = o->leaf == OT_INPUT ? (uint64_t)b->run << 32 : 0;
+        ot_fill_tensor(&b->logical[i], &o->fill, c->seed + i + run, 0);
         if (c->flush) ot_flush_tensor(&b->logical[i]);
         if (is_strided(o) && !store_strided(&b->logical[i], &b->stored[i])) return false;
     }

@@ -3,6 +3,7 @@
  * a line of JSON a case, data.bin the bytes it points to. bf16 and packed tensors are written as
  * f32. Error cases, named dimensions and large tensors are left out. */
 #include <math.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -168,8 +169,20 @@ static void put_tensors(ot_env *env, const char *name, const ot_tensor *t, size_
 
 /* ---- Cases ---------------------------------------------------------------------------------- */
 
-static void put_case(ot_env *env, const ot_case *c, const ot_built *b, const ot_tensor *out,
-                     size_t n_out)
+/* Where the limit of each element is, null where a result must be equal. */
+static void put_limits(ot_env *env, const ot_measure *m, bool more)
+{
+    if (more) fputs(", ", env->dump_cases);
+    if (m->class != OT_NEAR) {
+        fputs("null", env->dump_cases);
+        return;
+    }
+    fprintf(env->dump_cases, "{\"offset\": %llu, \"bias\": %.9g}",
+            (unsigned long long)env->dump_bytes, isfinite(m->bias) ? m->bias : 0);
+    put_data(env, m->limit, (size_t)m->elements * sizeof *m->limit);
+}
+
+static void put_case(ot_env *env, const ot_case *c, const ot_built *b, const ot_expectation *e)
 {
     FILE *f = env->dump_cases;
     fputs("{\"case\": ", f);
@@ -178,45 +191,34 @@ static void put_case(ot_env *env, const ot_case *c, const ot_built *b, const ot_
     put_node_attrs(f, c, b->graph);
     fputs("\"_\": 0}", f); /* ends the list after a comma */
     put_tensors(env, "in", b->logical, c->n_in);
-    put_tensors(env, "out", out, n_out);
+    put_tensors(env, "out", e->out, e->n_out);
     fputs(", \"limit\": [", f);
-    for (size_t i = 0; i < n_out; i++) {
-        const ot_tolerance t = ot_tolerance_of(c->op, b->logical, c->n_in, &out[i]);
-        fprintf(f, i ? ", %.9g" : "%.9g", t.limit);
-    }
+    for (size_t i = 0; i < e->n_out; i++) put_limits(env, &e->measure[i], i > 0);
     fputs("]}\n", f);
 }
 
-static rlx_status run_on_ref(ot_env *env, const ot_case *c, const ot_built *b, ot_tensor *out,
-                             size_t *n_out, rlx_error *err)
+static void dump_built(ot_env *env, ot_case *c, ot_built *b, int64_t elements, ot_report *r)
 {
-    rlx_tensor in[OT_MAX_IN];
-    char names[OT_MAX_IN][OT_NAME];
-    size_t n_in = 0;
-    rlx_session *s = NULL;
-    rlx_status status = rlx_session_create(env->device, b->graph, NULL, &s, err);
-    for (size_t i = 0; i < c->n_in && !status; i++) {
-        if (c->in[i].absent || c->in[i].leaf == OT_CONST) continue;
-        const ot_tensor *t = ot_stored(b, i);
-        snprintf(names[n_in], sizeof names[n_in], "in%zu", i);
-        if (c->in[i].leaf == OT_PARAM) {
-            status = rlx_session_set_param(s, names[n_in], t->data, t->bytes, RLX_COPY, err);
-        } else {
-            in[n_in] = (rlx_tensor){names[n_in], t->data, t->bytes};
-            n_in++;
-        }
+    ot_expectation e = {0};
+    rlx_error err = {0};
+    rlx_session *s = ot_open_session(env, r, c, b, env->device, NULL);
+    if (!s) return;
+    const rlx_status status = ot_expect(env, c, b, s, &e, &err);
+    for (size_t i = 0; i < e.n_out; i++) elements += e.out[i].elements;
+    if (status) {
+        ot_report_status(env, r, "dump", status, &err);
+    } else if (elements > MAX_ELEMENTS) {
+        r->verdict = OT_SKIP;
+    } else {
+        put_case(env, c, b, &e);
     }
-    if (!status) status = ot_run_session(s, in, n_in, out, n_out, err);
     rlx_session_destroy(s);
-    return status;
+    ot_expectation_finish(&e);
 }
 
 void ot_dump_case(ot_env *env, ot_case *c, ot_report *r)
 {
     ot_built *b = calloc(1, sizeof *b);
-    ot_tensor out[OT_MAX_OUT] = {0};
-    size_t n_out = 0;
-    rlx_error err = {0};
     int64_t elements = 0;
     if (!b || c->error[0] || c->n_dims) {
         r->verdict = OT_SKIP;
@@ -229,17 +231,8 @@ void ot_dump_case(ot_env *env, ot_case *c, ot_report *r)
         r->verdict = OT_SKIP;
     } else {
         ot_build_graph(c, b);
-        rlx_status status = run_on_ref(env, c, b, out, &n_out, &err);
-        for (size_t i = 0; i < n_out; i++) elements += out[i].elements;
-        if (status) {
-            ot_report_status(env, r, "dump", status, &err);
-        } else if (elements > MAX_ELEMENTS) {
-            r->verdict = OT_SKIP;
-        } else {
-            put_case(env, c, b, out, n_out);
-        }
+        dump_built(env, c, b, elements, r);
     }
-    for (size_t i = 0; i < n_out; i++) ot_tensor_finish(&out[i]);
     ot_built_finish(c, b);
     free(b);
 }

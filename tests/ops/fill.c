@@ -17,12 +17,17 @@ typedef struct generator {
     uint64_t state;
 } generator;
 
-static uint64_t next_bits(generator *g)
+uint64_t ot_random(uint64_t *state)
 {
-    uint64_t z = g->state += UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
     return z ^ z >> 31;
+}
+
+static uint64_t next_bits(generator *g)
+{
+    return ot_random(&g->state);
 }
 
 /* In [0, 1). */

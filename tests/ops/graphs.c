@@ -169,6 +169,18 @@ static rlx_status read_state(rlx_session *s, size_t i, ot_tensor *t, rlx_error *
     return rlx_session_state_read(s, info.name, 0, t->data, t->bytes, err);
 }
 
+static void check_tensor(graph_run *g, const char *what, const ot_tensor *expected,
+                         const ot_tensor *got)
+{
+    ot_measure m;
+    if (!ot_measure_graph(&m, expected)) {
+        ot_fail(g->r, "out of memory");
+        return;
+    }
+    ot_check_output(g->r, what, expected, got, &m);
+    ot_measure_finish(&m);
+}
+
 static void compare_states(graph_run *g, const char *mode, int run)
 {
     rlx_tensor_info info;
@@ -182,7 +194,7 @@ static void compare_states(graph_run *g, const char *mode, int run)
         if (status) {
             ot_fail(g->r, "%s: %s", what, err.text);
         } else {
-            ot_check_output(g->r, what, &expected, &got, ot_tolerance_of_graph(&expected));
+            check_tensor(g, what, &expected, &got);
         }
         ot_tensor_finish(&expected);
         ot_tensor_finish(&got);
@@ -202,7 +214,7 @@ static bool run_once(graph_run *g, const char *mode, int run)
         for (size_t i = 0; i < n_expected; i++) {
             char what[64];
             snprintf(what, sizeof what, "%s, run %d, output %zu", mode, run, i);
-            ot_check_output(g->r, what, &expected[i], &got[i], ot_tolerance_of_graph(&expected[i]));
+            check_tensor(g, what, &expected[i], &got[i]);
         }
         const uint32_t want = rlx_session_flags(g->ref), have = rlx_session_flags(g->dut);
         if (want != have) {

@@ -25,6 +25,7 @@ static const char usage[] =
     "  --allow-unsupported  what the device says it cannot do is skipped, not a failure\n"
     "  --may-refuse TEXT    the same, but only if it says so with this text\n"
     "  --once               as it is only, not again without fusion and without shared memory\n"
+    "  --liar               falsify each result; the comparison must notice every lie\n"
     "  --fast               under the policy that allows f16 and integer products\n"
     "  --dump DIR           write cases and results for tests/numpy/compare.py\n";
 
@@ -133,6 +134,7 @@ static void collect(case_list *l)
 typedef struct tally {
     const char *family;
     size_t count[3]; /* by ot_verdict */
+    size_t lies_caught[OT_N_LIES], lies_passed[OT_N_LIES], lies_excepted[OT_N_LIES];
 } tally;
 
 typedef struct runner {
@@ -146,12 +148,18 @@ typedef struct runner {
     bool progress, first_json;
 } runner;
 
-static void count_family(runner *r, const char *family, ot_verdict v)
+static void count_family(runner *r, const char *family, const ot_report *report)
 {
     size_t i = 0;
     while (i < r->n_families && strcmp(r->families[i].family, family) != 0) i++;
     if (i == r->n_families) r->families[r->n_families++].family = family;
-    r->families[i].count[v]++;
+    tally *t = &r->families[i];
+    t->count[report->verdict]++;
+    for (int lie = 0; lie < OT_N_LIES; lie++) {
+        t->lies_caught[lie] += report->lies_caught[lie];
+        t->lies_passed[lie] += report->lies_passed[lie];
+        t->lies_excepted[lie] += report->lies_excepted[lie];
+    }
 }
 
 static void print_json(runner *r, const entry *e, const ot_report *report)
@@ -233,7 +241,7 @@ static void *work(void *user)
         run_entry(r, e, c, report);
         rx_mutex_lock(&r->lock);
         r->count[report->verdict]++;
-        count_family(r, e->family, report->verdict);
+        count_family(r, e->family, report);
         if (r->env.opt.json) {
             print_json(r, e, report);
         } else {
@@ -306,7 +314,7 @@ static bool parse_options(int argc, char **argv, ot_options *o)
         {"--list", &o->list},       {"--count", &o->count}, {"--verbose", &o->verbose},
         {"--bench", &o->bench},     {"--json", &o->json},
         {"--allow-unsupported", &o->allow_unsupported}, {"--fast", &o->fast},
-        {"--once", &o->once},
+        {"--once", &o->once},       {"--liar", &o->liar},
     };
     const char *jobs = NULL, *seed = NULL, *every = NULL, *from = NULL, *range = NULL;
     const struct { const char *name; const char **value; } texts[] = {
@@ -367,6 +375,7 @@ static bool open_devices(ot_env *env)
     rlx_device_info info;
     rlx_device_get_info(env->device, &info);
     env->is_null = strcmp(info.backend, "null") == 0;
+    env->is_exact = strcmp(info.backend, "ref") == 0 && !env->opt.dump;
     if (env->is_null || strcmp(info.backend, "ref") == 0 || env->opt.bench) return true;
     env->flushes = flushes_subnormals(env->device);
     if (rlx_device_open("ref", NULL, &env->ref, &err)) {
@@ -376,9 +385,34 @@ static bool open_devices(ot_env *env)
     return true;
 }
 
+/* Family by lie: how many were caught; + how many passed, and (n) that may, with a reason. */
+static void print_lies(const runner *r)
+{
+    printf("%-12s", "lies caught");
+    for (int lie = 0; lie < OT_N_LIES; lie++) printf(" %10s", ot_lie_name((ot_lie)lie));
+    putchar('\n');
+    for (size_t i = 0; i < r->n_families; i++) {
+        const tally *t = &r->families[i];
+        printf("%-12s", t->family);
+        for (int lie = 0; lie < OT_N_LIES; lie++) {
+            char text[64];
+            int n = snprintf(text, sizeof text, "%zu", t->lies_caught[lie]);
+            if (t->lies_passed[lie]) {
+                n += snprintf(text + n, sizeof text - (size_t)n, "+%zu", t->lies_passed[lie]);
+            }
+            if (t->lies_excepted[lie]) {
+                snprintf(text + n, sizeof text - (size_t)n, "(%zu)", t->lies_excepted[lie]);
+            }
+            printf(" %10s", text);
+        }
+        putchar('\n');
+    }
+}
+
 static void summarise(const runner *r)
 {
     if (r->env.opt.json) return;
+    if (r->env.opt.liar) print_lies(r);
     for (size_t i = 0; i < r->n_families; i++) {
         const tally *t = &r->families[i];
         printf("%-12s %6zu passed, %zu failed, %zu skipped\n", t->family, t->count[OT_PASS],

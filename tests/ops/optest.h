@@ -93,6 +93,7 @@ bool ot_parse_fill(const char *name, size_t length, const double *arg, int n_arg
 
 /* fill.c */
 uint64_t ot_hash(const char *text, uint64_t seed);
+uint64_t ot_random(uint64_t *state); /* splitmix64 */
 /* Sets type, dims, elements, bytes and allocates data (at least one byte). False: too large. */
 bool ot_tensor_init(ot_tensor *t, rlx_dtype dtype, int rank, const int64_t *dims);
 void ot_tensor_finish(ot_tensor *t);
@@ -105,41 +106,58 @@ double ot_element(const ot_tensor *t, int64_t i);
 /* ---- Comparing ------------------------------------------------------------------------------ */
 
 typedef enum ot_class {
-    OT_BITS,    /* bit for bit; NaN equals NaN */
-    OT_EQUAL,   /* the same number; +0 equals -0, NaN equals NaN */
-    OT_ELEMENT, /* elementwise, softmax, pool, cumsum */
-    OT_LONG     /* matrix products, norms, sums: grows with the length of the sum */
+    OT_BITS,  /* bit for bit; NaN equals NaN */
+    OT_EQUAL, /* the same number; +0 equals -0, NaN equals NaN */
+    OT_NEAR   /* within a limit for each element, and without a common factor */
 } ot_class;
 
-typedef struct ot_tolerance {
-    ot_class class;
-    double limit; /* of |got - expected| / max(1, |expected|) */
-} ot_tolerance;
+/* Under policy fast products round operands to 8 bits of the largest element of their row. */
+#define OT_FAST_ROUNDOFF (4.0 / 128)
+#define OT_N_STEPS 4 /* runs of the reference with moved operands */
 
-/* tolerance.c: of result `out` of the case; `in` are its operands at the dimensions now bound. */
-ot_tolerance ot_tolerance_of(const char *op, const ot_tensor *in, size_t n_in,
-                             const ot_tensor *out);
-/* The same under the policy that lets products round operands to 8 bits: errors up to 5 % of the
- * root mean square of the result, or of what products of such operands have without cancellation.
- * False when numbers are not finite: nothing is promised then. */
-bool ot_widen_tolerance(ot_tolerance *t, const char *op, const ot_tensor *in, size_t n_in,
-                        const ot_tensor *out);
-/* The same for graphs of several nodes. */
-ot_tolerance ot_tolerance_of_graph(const ot_tensor *out);
+/* How far one result may be from the reference (measure.c). */
+typedef struct ot_measure {
+    ot_class class;
+    rlx_dtype dtype;
+    bool fast;        /* operands may be rounded: the step is relative to their rows */
+    int64_t elements;
+    double *limit;    /* OT_NEAR: of each element, absolute; before ot_measure_end its spread; owned */
+    double bias;      /* OT_NEAR: of |slope - 1| */
+} ot_measure;
+
+/* measure.c. The order of calls for a result: ot_measure_of, then for each of OT_N_STEPS runs of the
+ * reference on operands moved by ot_move_operand ot_measure_add, then ot_measure_end. False: no
+ * memory. */
+ot_measure ot_measure_of(const char *op, const ot_tensor *out, bool fast);
+bool ot_measure_add(ot_measure *m, const ot_tensor *expected, const ot_tensor *moved, double step);
+bool ot_measure_end(ot_measure *m, const char *op, const ot_tensor *in, size_t n_in,
+                    const ot_tensor *expected);
+void ot_measure_finish(ot_measure *m);
+/* Bit for bit. */
+ot_measure ot_measure_exact(void);
+/* For graphs of several nodes: relative to the largest element of the row. */
+bool ot_measure_graph(ot_measure *m, const ot_tensor *expected);
+/* The relative step that moves these operands: above the rounding of the coarsest. */
+double ot_step_of(const ot_tensor *in, size_t n_in);
+/* Moves each element by half to all of the step times itself or, by_row, times the largest of its
+ * row, up or down, at random. Zeros and what is not finite stay. */
+void ot_move_operand(ot_tensor *t, double step, bool by_row, uint64_t seed);
 
 typedef struct ot_difference {
-    int64_t n_bad, first; /* index of the first bad element */
-    double worst;         /* scaled error */
-    double expected, got; /* of the first bad element */
+    int64_t n_bad, first;        /* index of the first bad element */
+    double worst;                /* in units of the limit */
+    double expected, got, limit; /* of the first bad element */
+    double slope;                /* of the regression on the reference */
+    bool biased;
 } ot_difference;
-ot_difference ot_compare(const ot_tensor *expected, const ot_tensor *got, ot_tolerance tolerance);
+ot_difference ot_compare(const ot_tensor *expected, const ot_tensor *got, const ot_measure *m);
 
 /* ---- Running -------------------------------------------------------------------------------- */
 
 typedef struct ot_options {
     const char *device, *filter, *family, *dump;
     const char *may_refuse; /* a device may say that it cannot do this; NULL: nothing */
-    bool list, count, verbose, bench, json, allow_unsupported, fast, once;
+    bool list, count, verbose, bench, json, allow_unsupported, fast, once, liar;
     int jobs;
     int every, from;   /* 1: all cases; n: each n-th, beginning with case `from` */
     size_t first, end; /* only these of the cases that are left */
@@ -150,6 +168,7 @@ typedef struct ot_env {
     ot_options opt;
     rlx_device *device, *ref; /* ref is NULL when the device is ref or null */
     bool is_null;
+    bool is_exact;            /* the reference is compared with itself */
     bool flushes;             /* the device takes subnormal numbers for zero */
     FILE *dump_cases, *dump_data;
     uint64_t dump_bytes;
@@ -157,10 +176,23 @@ typedef struct ot_env {
 
 typedef enum ot_verdict { OT_PASS, OT_FAIL, OT_SKIP } ot_verdict;
 
+/* Ways to falsify a result (lies.c). */
+typedef enum ot_lie {
+    OT_LIE_ZERO,   /* one typical element is 0 */
+    OT_LIE_SWAP,   /* two neighbours are exchanged */
+    OT_LIE_SCALE,  /* all are 1 % too large */
+    OT_LIE_SHIFT,  /* all are one place further */
+    OT_LIE_REPEAT, /* the second half is the first one again */
+    OT_LIE_STALE,  /* the result of other operands */
+    OT_N_LIES
+} ot_lie;
+
 typedef struct ot_report {
     ot_verdict verdict;
     size_t used;
     char text[4096];
+    double worst; /* error in units of its limit */
+    size_t lies_caught[OT_N_LIES], lies_passed[OT_N_LIES], lies_excepted[OT_N_LIES];
     double ms_median, ms_best, gflops, gbps; /* bench only */
 } ot_report;
 
@@ -173,27 +205,55 @@ typedef struct ot_built {
     ot_tensor logical[OT_MAX_IN]; /* what the operation sees */
     ot_tensor stored[OT_MAX_IN];  /* what the leaf holds; data NULL when it is the same */
     int64_t bound[OT_MAX_DIMS];   /* values of the named dimensions */
+    int run;                      /* inputs of another run have other numbers */
     size_t n_out;
 } ot_built;
 
 /* build.c */
 bool ot_fill_operands(const ot_case *c, ot_built *b);
+/* Writes the operand into the memory of its strided form. */
+void ot_store_operand(const ot_tensor *logical, ot_tensor *stored);
 /* Builds the graph from the data of ot_fill_operands; the graph's own status tells of errors. */
 void ot_build_graph(const ot_case *c, ot_built *b);
 void ot_built_finish(const ot_case *c, ot_built *b);
 const ot_tensor *ot_stored(const ot_built *b, size_t i);
 
+/* What the reference gives for the operands of a case. */
+typedef struct ot_expectation {
+    bool fails; /* an error of these sizes, which the device must report too */
+    ot_tensor out[OT_MAX_OUT];
+    ot_measure measure[OT_MAX_OUT];
+    size_t n_out;
+} ot_expectation;
+
+/* expect.c: a session with its weights set; NULL with a report where there is none. */
+rlx_session *ot_open_session(ot_env *env, ot_report *r, const ot_case *c, const ot_built *b,
+                             rlx_device *d, const rlx_session_desc *desc);
+/* Binds the dimensions, runs, and reads the outputs into new tensors. */
+rlx_status ot_run_bound(const ot_case *c, const ot_built *b, rlx_session *s, ot_tensor *out,
+                        size_t *n, rlx_error *err);
+/* Runs a session of the reference and measures its results. */
+rlx_status ot_expect(ot_env *env, const ot_case *c, ot_built *b, rlx_session *s, ot_expectation *e,
+                     rlx_error *err);
+void ot_expectation_finish(ot_expectation *e);
+/* Runs a session and reads its outputs into new tensors; *n tells how many. */
+rlx_status ot_run_session(rlx_session *s, const rlx_tensor *in, size_t n_in, ot_tensor *out,
+                          size_t *n, rlx_error *err);
+
 /* run.c */
 void ot_run_case(ot_env *env, ot_case *c, ot_report *r);
 /* Compares two outputs and reports a difference as a failure. */
 void ot_check_output(ot_report *r, const char *what, const ot_tensor *expected,
-                     const ot_tensor *got, ot_tolerance tolerance);
-/* Runs a session and reads its outputs into new tensors; *n tells how many. */
-rlx_status ot_run_session(rlx_session *s, const rlx_tensor *in, size_t n_in, ot_tensor *out,
-                          size_t *n, rlx_error *err);
+                     const ot_tensor *got, const ot_measure *m);
 /* The failure of a call on the device: a skip where it is unsupported and that is allowed. */
 void ot_report_status(ot_env *env, ot_report *r, const char *what, rlx_status s,
                       const rlx_error *err);
+
+/* lies.c: falsifies each result and fails where the measure does not notice. `other`: the results of
+ * another run with other operands, or NULL. */
+void ot_tell_lies(const ot_case *c, const ot_expectation *e, const ot_expectation *other,
+                  ot_report *r);
+const char *ot_lie_name(ot_lie lie);
 
 /* bench.c: times the case on the device. */
 void ot_bench_case(ot_env *env, ot_case *c, ot_report *r);

@@ -47,7 +47,7 @@ static void dims_text(const ot_tensor *t, char out[128])
 }
 
 void ot_check_output(ot_report *r, const char *what, const ot_tensor *expected,
-                     const ot_tensor *got, ot_tolerance tolerance)
+                     const ot_tensor *got, const ot_measure *m)
 {
     char want[128], have[128];
     dims_text(expected, want);
@@ -56,60 +56,17 @@ void ot_check_output(ot_report *r, const char *what, const ot_tensor *expected,
         ot_fail(r, "%s: expected %s, got %s", what, want, have);
         return;
     }
-    const ot_difference d = ot_compare(expected, got, tolerance);
-    if (d.n_bad == 0) return;
-    ot_fail(r, "%s %s: element %lld of %lld: expected %.9g, got %.9g; %lld bad, worst error %.3g, "
-            "limit %.3g", what, want, (long long)d.first, (long long)expected->elements, d.expected,
-            d.got, (long long)d.n_bad, d.worst, tolerance.limit);
-}
-
-/* ---- Sessions ------------------------------------------------------------------------------- */
-
-rlx_status ot_run_session(rlx_session *s, const rlx_tensor *in, size_t n_in, ot_tensor *out,
-                          size_t *n, rlx_error *err)
-{
-    rlx_tensor tensors[OT_MAX_OUT];
-    rlx_tensor_info info;
-    for (*n = 0; *n < OT_MAX_OUT && rlx_session_leaf(s, RLX_LEAF_OUTPUT, *n, &info); ++*n) {
-        ot_tensor *t = &out[*n];
-        if (!ot_tensor_init(t, info.dtype, info.shape.rank, info.shape.dim)) return RLX_NO_MEMORY;
-        memset(t->data, 0xa5, t->bytes); /* what is not written shows */
-        tensors[*n] = (rlx_tensor){info.name, t->data, t->bytes};
+    const ot_difference d = ot_compare(expected, got, m);
+    if (d.worst > r->worst) r->worst = d.worst;
+    if (d.n_bad) {
+        ot_fail(r, "%s %s: element %lld of %lld: expected %.9g, got %.9g, limit %.3g; %lld bad, "
+                "worst error %.3g limits", what, want, (long long)d.first,
+                (long long)expected->elements, d.expected, d.got, d.limit, (long long)d.n_bad,
+                d.worst);
+    } else if (d.biased) {
+        ot_fail(r, "%s %s: results are %.6g times the expected ones, limit %.3g from 1", what, want,
+                d.slope, m->bias);
     }
-    return rlx_run(s, in, n_in, tensors, *n, err);
-}
-
-static rlx_status set_params(const ot_case *c, const ot_built *b, rlx_session *s, rlx_error *err)
-{
-    for (size_t i = 0; i < c->n_in; i++) {
-        if (c->in[i].absent || c->in[i].leaf != OT_PARAM) continue;
-        char name[OT_NAME];
-        snprintf(name, sizeof name, "in%zu", i);
-        const ot_tensor *t = ot_stored(b, i);
-        rlx_status status = rlx_session_set_param(s, name, t->data, t->bytes, RLX_COPY, err);
-        if (status) return status;
-    }
-    return RLX_OK;
-}
-
-static rlx_status run_bound(const ot_case *c, const ot_built *b, rlx_session *s, ot_tensor *out,
-                            size_t *n, rlx_error *err)
-{
-    rlx_tensor in[OT_MAX_IN];
-    char names[OT_MAX_IN][OT_NAME];
-    size_t n_in = 0;
-    for (size_t i = 0; i < c->n_dims; i++) {
-        rlx_status status = rlx_session_bind(s, c->dims[i].name, b->bound[i], err);
-        if (status) return status;
-    }
-    for (size_t i = 0; i < c->n_in; i++) {
-        if (c->in[i].absent || c->in[i].leaf != OT_INPUT) continue;
-        snprintf(names[n_in], sizeof names[n_in], "in%zu", i);
-        const ot_tensor *t = ot_stored(b, i);
-        in[n_in] = (rlx_tensor){names[n_in], t->data, t->bytes};
-        n_in++;
-    }
-    return ot_run_session(s, in, n_in, out, n, err);
 }
 
 /* ---- Values of the named dimensions --------------------------------------------------------- */
@@ -119,7 +76,9 @@ typedef struct bindings {
     size_t n;
 } bindings;
 
-/* The bound, two thirds of it, one, zero, and for several dimensions a mix. */
+/* The bound, two thirds of it, one, zero, and for several dimensions a mix. Without named
+ * dimensions one run and, for small tensors, a second one with other numbers: a result of the first
+ * must not come again. */
 static void choose_bindings(const ot_case *c, bindings *b)
 {
     b->n = c->n_dims == 0 ? 1 : c->n_dims == 1 ? 4 : 5;
@@ -131,60 +90,45 @@ static void choose_bindings(const ot_case *c, bindings *b)
     }
 }
 
-/* What the reference gives for each binding. */
-typedef struct expectation {
-    bool fails; /* an error of this binding, which the device must report too */
-    ot_tensor out[OT_MAX_OUT];
-    size_t n_out;
-} expectation;
-
 typedef struct case_run {
     ot_env *env;
     ot_case *c;
     ot_report *r;
     ot_built built;
     bindings binds;
-    expectation expected[OT_MAX_BINDINGS];
+    ot_expectation expected[OT_MAX_BINDINGS];
 } case_run;
 
 static void release_run(case_run *run)
 {
-    for (size_t i = 0; i < OT_MAX_BINDINGS; i++) {
-        for (size_t k = 0; k < OT_MAX_OUT; k++) ot_tensor_finish(&run->expected[i].out[k]);
-    }
+    for (size_t i = 0; i < OT_MAX_BINDINGS; i++) ot_expectation_finish(&run->expected[i]);
     ot_built_finish(run->c, &run->built);
     free(run);
 }
 
 static bool use_binding(case_run *run, size_t i)
 {
-    if (run->c->n_dims == 0 && run->built.graph) return true;
     memcpy(run->built.bound, run->binds.value[i], sizeof run->built.bound);
+    run->built.run = run->c->n_dims == 0 ? (int)i : 0;
     if (ot_fill_operands(run->c, &run->built)) return true;
     ot_fail(run->r, "the operands are too large");
     return false;
 }
 
-static rlx_session *open_session(case_run *run, rlx_device *d, const rlx_session_desc *desc)
+static bool is_small(const case_run *run)
 {
-    rlx_error err = {0};
-    rlx_session *s = NULL;
-    rlx_status status = rlx_session_create(d, run->built.graph, desc, &s, &err);
-    if (status == RLX_OK) status = set_params(run->c, &run->built, s, &err);
-    if (status == RLX_OK) return s;
-    ot_report_status(run->env, run->r, "compile", status, &err);
-    rlx_session_destroy(s);
-    return NULL;
+    int64_t n = 0;
+    for (size_t i = 0; i < run->c->n_in; i++) n += run->built.logical[i].elements;
+    return n <= 8192;
 }
 
 static void expect(case_run *run, rlx_device *ref)
 {
-    rlx_session *s = open_session(run, ref, NULL);
+    rlx_session *s = ot_open_session(run->env, run->r, run->c, &run->built, ref, NULL);
     for (size_t i = 0; s && i < run->binds.n && use_binding(run, i); i++) {
         rlx_error err = {0};
-        expectation *e = &run->expected[i];
-        rlx_status status = run_bound(run->c, &run->built, s, e->out, &e->n_out, &err);
-        e->fails = status != RLX_OK;
+        const rlx_status status =
+            ot_expect(run->env, run->c, &run->built, s, &run->expected[i], &err);
         if (status && (i == 0 || status != RLX_INVALID)) {
             ot_report_status(run->env, run->r, "run on ref", status, &err);
         }
@@ -197,7 +141,7 @@ static void expect(case_run *run, rlx_device *ref)
 static void check_outputs(case_run *run, const char *mode, size_t binding, const ot_tensor *out,
                           size_t n)
 {
-    const expectation *e = &run->expected[binding];
+    const ot_expectation *e = &run->expected[binding];
     if (n != e->n_out) ot_fail(run->r, "%s: expected %zu outputs, got %zu", mode, e->n_out, n);
     for (size_t k = 0; k < n && k < e->n_out; k++) {
         char what[96];
@@ -206,15 +150,7 @@ static void check_outputs(case_run *run, const char *mode, size_t binding, const
             used += (size_t)snprintf(what + used, sizeof what - used, ", %.16s=%lld",
                                      run->c->dims[i].name, (long long)run->built.bound[i]);
         }
-        ot_tolerance t =
-            ot_tolerance_of(run->c->op, run->built.logical, run->c->n_in, &e->out[k]);
-        if (!run->env->ref) t = (ot_tolerance){OT_BITS, 0}; /* the reference with itself */
-        if (run->env->opt.fast &&
-            !ot_widen_tolerance(&t, run->c->op, run->built.logical, run->c->n_in,
-                                &e->out[k])) {
-            continue;
-        }
-        ot_check_output(run->r, what, &e->out[k], &out[k], t);
+        ot_check_output(run->r, what, &e->out[k], &out[k], &e->measure[k]);
     }
 }
 
@@ -230,12 +166,12 @@ static void check_above_bound(case_run *run, rlx_session *s)
 
 static void run_mode(case_run *run, const char *mode, const rlx_session_desc *desc)
 {
-    rlx_session *s = open_session(run, run->env->device, desc);
+    rlx_session *s = ot_open_session(run->env, run->r, run->c, &run->built, run->env->device, desc);
     for (size_t i = 0; s && i < run->binds.n && use_binding(run, i); i++) {
         rlx_error err = {0};
         ot_tensor out[OT_MAX_OUT] = {0};
         size_t n = 0;
-        rlx_status status = run_bound(run->c, &run->built, s, out, &n, &err);
+        rlx_status status = ot_run_bound(run->c, &run->built, s, out, &n, &err);
         /* Without a reference, a binding that the operation does not allow is no failure. */
         const bool untold = run->env->is_null && status == RLX_INVALID && i > 0;
         if (run->expected[i].fails) {
@@ -289,17 +225,10 @@ static void check_text_form(case_run *run)
     rlx_graph_destroy(again);
 }
 
-static int64_t total_elements(const case_run *run)
-{
-    int64_t n = 0;
-    for (size_t i = 0; i < run->c->n_in; i++) n += run->built.logical[i].elements;
-    for (size_t k = 0; k < run->expected[0].n_out; k++) n += run->expected[0].out[k].elements;
-    return n;
-}
-
 static void run_modes(case_run *run)
 {
     ot_env *env = run->env;
+    if (run->c->n_dims == 0 && is_small(run)) run->binds.n = 2;
     if (!env->is_null) expect(run, env->ref ? env->ref : env->device);
     if (run->r->verdict != OT_PASS) return;
     if (env->opt.fast) {
@@ -307,7 +236,10 @@ static void run_modes(case_run *run)
         return;
     }
     run_mode(run, "run", NULL);
-    if (env->opt.once || !env->ref || total_elements(run) > 8192) return;
+    if (env->opt.liar) {
+        ot_tell_lies(run->c, &run->expected[0], run->binds.n > 1 ? &run->expected[1] : NULL, run->r);
+    }
+    if (env->opt.once || !env->ref || !is_small(run)) return;
     run_mode(run, "keep_all", &(rlx_session_desc){.keep_all = true});
     if (strcmp(run->c->family, "elementwise") != 0 && strcmp(run->c->family, "norm") != 0) return;
     run_mode(run, "no_fusion", &(rlx_session_desc){.no_fusion = true});

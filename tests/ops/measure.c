@@ -55,13 +55,14 @@ static const rule rules[] = {
     {" reduce_sum reduce_mean reduce_prod reduce_l1 reduce_l2 reduce_log_sum reduce_log_sum_exp"
      " reduce_sum_square ",
      OT_NEAR, LENGTH_RATIO, 1, 4, 0, 0, 0, false},
-    {" attention ", OT_NEAR, LENGTH_AXIS, 1, 4, 1, 0, 0, true},
-    {" lstm gru rnn ", OT_NEAR, LENGTH_AXIS, 4, 8, 0, 0, 0, true},
+    {" attention ", OT_NEAR, LENGTH_AXIS, 1, 4, 2, 0, 0, true}, /* weights of the values */
+    {" lstm gru rnn ", OT_NEAR, LENGTH_AXIS, 4, 8, 1, 0, 0, true}, /* states between steps */
+    {" residual_norm ", OT_NEAR, LENGTH_LAST, 1, 8, 1, 0, 0, false}, /* the sum, a result too */
     {" selective_scan mamba2 gated_delta_net ", OT_NEAR, LENGTH_AXIS, 2, 8, 0, 0, 0, false},
     {" fft ifft rfft irfft stft log_mel welch_peaks ", /* lengths with large factors take three */
      OT_NEAR, LENGTH_AXIS, 3, 4, 0, 2, 0, false},
     {" softmax layer_norm rms_norm layer_norm2d group_norm instance_norm batch_norm_inference"
-     " ada_layer_norm residual_norm pool1d pool2d pool3d scatter_add resize rope swiglu region ",
+     " ada_layer_norm pool1d pool2d pool3d scatter_add resize rope swiglu region ",
      OT_NEAR, LENGTH_AXIS, 1, 8, 0, 0, 0, false},
     {" dequantize dequant_moe_weights random_normal ", OT_NEAR, LENGTH_NONE, 1, 4, 0, 4, 0, false},
     {" log_softmax ", OT_NEAR, LENGTH_LAST, 1, 8, 0, 0, 2, false},
@@ -127,6 +128,11 @@ static double ulp_of(rlx_dtype t, double x)
     return ldexp(1, exponent - fraction_bits(t));
 }
 
+static double largest(rlx_dtype t)
+{
+    return t == RLX_F16 ? 65504 : t == RLX_BF16 ? 0x1.fep127 : FLT_MAX;
+}
+
 /* The coarsest float type among the operands; packed ones do not count. */
 static rlx_dtype coarsest(const ot_tensor *in, size_t n_in)
 {
@@ -162,6 +168,13 @@ static int64_t row_length(const ot_tensor *t)
     return t->rank && t->dims[t->rank - 1] > 0 ? t->dims[t->rank - 1] : 1;
 }
 
+/* A row of complex numbers has two axes. */
+static int64_t complex_row_length(const ot_tensor *t)
+{
+    const bool pairs = t->rank > 1 && t->dims[t->rank - 1] == 2 && t->dims[t->rank - 2] > 0;
+    return pairs ? 2 * t->dims[t->rank - 2] : row_length(t);
+}
+
 void ot_move_operand(ot_tensor *t, double step, bool by_row, uint64_t seed)
 {
     if (!rlx_dtype_is_float(t->dtype) || rlx_dtype_is_packed(t->dtype)) return;
@@ -173,8 +186,10 @@ void ot_move_operand(ot_tensor *t, double step, bool by_row, uint64_t seed)
         const double x = ot_element(t, i);
         const double unit = (double)(ot_random(&seed) >> 11) * 0x1p-52 - 1; /* -1 to 1 */
         const double part = step * (unit + (unit < 0 ? -1 : 1)) / 2;
-        const float moved = (float)(x + part * (by_row ? most : x));
-        if (x != 0 && isfinite(x) && isfinite(moved)) {
+        const double by = part * (by_row ? most : x);
+        const float up = (float)(x + by), down = (float)(x - by);
+        const float moved = fabs(x + by) > largest(t->dtype) ? down : up;
+        if (x != 0 && isfinite(x)) {
             rlx_from_float(t->dtype, &moved, (char *)t->data + (size_t)i * size, 1);
         }
     }
@@ -283,7 +298,7 @@ bool ot_measure_end(ot_measure *m, const char *op, const ot_tensor *in, size_t n
     const double factor = spread_factor(r, m, sum_length(r->length, in, n_in, expected));
     const double row = r->row + (m->fast ? 16 : 0); /* also where all taps are padding */
     const double ulps = m->dtype == RLX_F32 ? r->ulps : 1;
-    const int64_t n = row_length(expected);
+    const int64_t n = complex_row_length(expected);
     double most = 0;
     for (int64_t i = 0; i < m->elements; i++) {
         const double x = ot_element(expected, i);
@@ -306,7 +321,7 @@ bool ot_measure_graph(ot_measure *m, const ot_tensor *expected)
     double most = 0;
     for (int64_t i = 0; i < m->elements; i++) {
         if (i % n == 0) most = row_maximum(expected, i, n);
-        m->limit[i] = units * unit_roundoff(expected->dtype) * most + FLT_MIN;
+        m->limit[i] = unit_roundoff(expected->dtype) * (units * most + 8);
     }
     return true;
 }

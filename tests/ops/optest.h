@@ -135,7 +135,7 @@ bool ot_measure_end(ot_measure *m, const char *op, const ot_tensor *in, size_t n
 void ot_measure_finish(ot_measure *m);
 /* Bit for bit. */
 ot_measure ot_measure_exact(void);
-/* For graphs of several nodes: relative to the largest element of the row. */
+/* For graphs of several nodes, whose operands are about 1: relative to the largest of the row. */
 bool ot_measure_graph(ot_measure *m, const ot_tensor *expected);
 /* The relative step that moves these operands: above the rounding of the coarsest. */
 double ot_step_of(const ot_tensor *in, size_t n_in);

@@ -68,13 +68,23 @@ static const rule rules[] = {
     {" log_softmax ", OT_NEAR, LENGTH_LAST, 1, 8, 0, 0, 2, false},
 };
 
+/* Where the sign of a zero is part of the result. */
+static const char signed_zeros[] =
+    " relu leaky_relu elu selu celu gelu gelu_tanh silu mish hard_swish softsign tanh erf sin tan"
+    " asin atan sinh asinh atanh sqrt floor ceil round mul div ";
+
+static bool is_listed(const char *list, const char *op)
+{
+    char word[48];
+    snprintf(word, sizeof word, " %s ", op);
+    return strstr(list, word) != NULL;
+}
+
 static const rule *find_rule(const char *op)
 {
     static const rule other = {"", OT_NEAR, LENGTH_NONE, 1, 8, 0, 0, 0, false};
-    char word[48];
-    snprintf(word, sizeof word, " %s ", op);
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
-        if (strstr(rules[i].ops, word)) return &rules[i];
+        if (is_listed(rules[i].ops, op)) return &rules[i];
     }
     return &other;
 }
@@ -203,12 +213,13 @@ ot_measure ot_measure_of(const char *op, const ot_tensor *out, bool fast)
     ot_measure m = {.class = r->class, .dtype = out->dtype};
     if (!rlx_dtype_is_float(out->dtype) || rlx_dtype_is_packed(out->dtype)) m.class = OT_BITS;
     m.fast = fast && r->narrow && m.class == OT_NEAR;
+    m.signed_zero = m.class == OT_BITS || is_listed(signed_zeros, op);
     return m;
 }
 
 ot_measure ot_measure_exact(void)
 {
-    return (ot_measure){.class = OT_BITS};
+    return (ot_measure){.class = OT_BITS, .signed_zero = true};
 }
 
 void ot_measure_finish(ot_measure *m)
@@ -332,8 +343,9 @@ bool ot_measure_graph(ot_measure *m, const ot_tensor *expected)
 static double float_error(double expected, double got, const ot_measure *m, int64_t i)
 {
     if (isnan(expected) || isnan(got)) return isnan(expected) && isnan(got) ? 0 : INFINITY;
-    if (m->class == OT_BITS && signbit(expected) != signbit(got)) return INFINITY;
-    if (expected == got) return 0;
+    if (expected == got) {
+        return expected == 0 && m->signed_zero && signbit(expected) != signbit(got) ? INFINITY : 0;
+    }
     if (isinf(expected) || isinf(got) || m->class != OT_NEAR) return INFINITY;
     return fabs(got - expected) / m->limit[i];
 }

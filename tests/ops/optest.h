@@ -107,7 +107,7 @@ double ot_element(const ot_tensor *t, int64_t i);
 
 typedef enum ot_class {
     OT_BITS,  /* bit for bit; NaN equals NaN */
-    OT_EQUAL, /* the same number; +0 equals -0, NaN equals NaN */
+    OT_EQUAL, /* the same number; NaN equals NaN */
     OT_NEAR   /* within a limit for each element, and without a common factor */
 } ot_class;
 
@@ -119,6 +119,7 @@ typedef enum ot_class {
 typedef struct ot_measure {
     ot_class class;
     rlx_dtype dtype;
+    bool signed_zero; /* +0 and -0 are different results */
     bool fast;        /* operands may be rounded: the step is relative to their rows */
     int64_t elements;
     double *limit;    /* OT_NEAR: of each element, absolute; before ot_measure_end its spread; owned */

@@ -72,7 +72,8 @@ static void check_comparison(ot_report *r)
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         pair p = pairs[i];
         double limit = fabs(p.expected) / 1000;
-        const ot_measure m = {.class = p.class, .limit = &limit, .bias = INFINITY};
+        const ot_measure m = {.class = p.class, .signed_zero = p.class == OT_BITS,
+                              .limit = &limit, .bias = INFINITY};
         const ot_tensor a = {.dtype = RLX_F32, .elements = 1, .bytes = 4, .data = &p.expected};
         const ot_tensor b = {.dtype = RLX_F32, .elements = 1, .bytes = 4, .data = &p.got};
         if ((ot_compare(&a, &b, &m).n_bad == 0) == p.equal) continue;

@@ -24,6 +24,8 @@ typedef struct rlx_file rlx_file;
 RLX_API rlx_status rlx_file_open(const char *path, rlx_file **out, rlx_error *err);
 /* Unmaps the files: all pointers that came from `f` end here. NULL is fine. */
 RLX_API void rlx_file_close(rlx_file *f);
+/* True when `path` names one of the files that `f` has open, also through links. */
+RLX_API bool rlx_file_is_at(const rlx_file *f, const char *path);
 /* "gguf" or "safetensors". Static storage. */
 RLX_API const char *rlx_file_format(const rlx_file *f);
 
@@ -83,6 +85,19 @@ RLX_API bool rlx_meta_f64(const rlx_meta *m, size_t i, double *out);
 RLX_API bool rlx_meta_bool(const rlx_meta *m, size_t i, bool *out);
 /* The text is not terminated by a zero byte and may hold any bytes. */
 RLX_API bool rlx_meta_string(const rlx_meta *m, size_t i, const char **text, size_t *length);
+
+/* ---- Writing files --------------------------------------------------------------------------
+ * All files that rlx writes (this function, rlx_npy_write, rlx_gguf_writer_finish, rlx_chat_save,
+ * rlx_context_save) are written beside their place, synced and renamed: after a failure, a kill or
+ * a power cut the name is that of the whole old file or of the whole new one. A file of another
+ * kind and a read-only one are never replaced: that is RLX_INVALID or RLX_IO. A link stays; what it
+ * points at is replaced. A character device (/dev/null), a pipe that someone reads and an open
+ * descriptor (/dev/stdout, /dev/fd/N) are written as they are; other things are refused. */
+
+/* Writes a whole file. An older file is replaced when it is empty or begins with the same
+ * `magic_bytes` bytes as `data`; `kind` names such files in errors: "an SVG picture". */
+RLX_API rlx_status rlx_save_file(const char *path, const char *kind, size_t magic_bytes,
+                                 const void *data, size_t bytes, rlx_error *err);
 
 #ifdef __cplusplus
 }

@@ -3,23 +3,32 @@
 #include "base/cache.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/env.h"
+#include "base/outfile.h"
 
 #define MAX_PATH 1024
 
-bool rx_cache_path(const char *name, char *out, size_t cap)
+static bool find_path(const char *name, char out[MAX_PATH])
 {
     char folder[MAX_PATH];
     if (!rx_env_cache_dir(folder, sizeof folder))
         return false;
-    int n = snprintf(out, cap, "%s/%s", folder, name);
-    return n > 0 && (size_t)n < cap;
+    int n = snprintf(out, MAX_PATH, "%s/%s", folder, name);
+    return n > 0 && n < MAX_PATH;
+}
+
+bool rx_cache_open(const char *name, rx_file *f, char *path, size_t cap)
+{
+    char whole[MAX_PATH];
+    if (!find_path(name, whole) || rx_file_open_own(whole, f, NULL) != RLX_OK)
+        return false;
+    if (path)
+        snprintf(path, cap, "%s", whole);
+    return true;
 }
 
 /* Makes the folder of a path with all folders above it. */
@@ -27,7 +36,7 @@ static bool make_folders(char *path)
 {
     for (char *p = strchr(path + 1, '/'); p; p = strchr(p + 1, '/')) {
         *p = 0;
-        bool ok = !mkdir(path, 0777) || errno == EEXIST;
+        bool ok = !mkdir(path, 0700) || errno == EEXIST;
         *p = '/';
         if (!ok)
             return false;
@@ -37,18 +46,12 @@ static bool make_folders(char *path)
 
 rlx_status rx_cache_write(const char *name, const rx_bytes *pieces, size_t n, rlx_error *err)
 {
-    static atomic_uint counter;
-    char path[MAX_PATH], temporary[MAX_PATH + 48];
-    if (!rx_cache_path(name, path, sizeof path))
+    char path[MAX_PATH];
+    rx_outfile f;
+    if (!find_path(name, path))
         return rx_fail(err, RLX_IO, "there is no cache folder for '%s': set RLX_CACHE_DIR", name);
     if (!make_folders(path))
         return rx_fail(err, RLX_IO, "cannot make the folder of '%s': %s", path, strerror(errno));
-    snprintf(temporary, sizeof temporary, "%s.%ld.%u", path, (long)getpid(),
-             atomic_fetch_add(&counter, 1));
-    RLX_TRY(rx_file_write(temporary, pieces, n, err));
-    if (!rename(temporary, path))
-        return RLX_OK;
-    rlx_status st = rx_fail(err, RLX_IO, "cannot rename '%s': %s", temporary, strerror(errno));
-    unlink(temporary);
-    return st;
+    RLX_TRY(rx_outfile_open_cache(path, &f, err));
+    return rx_outfile_end(&f, pieces, n, err);
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/target.h"
 
 #if defined(__wasi__)
 /* There is no mmap: files are read. */
@@ -18,6 +19,7 @@ static bool map_fd(int fd, size_t bytes, rx_file *f)
 }
 static void unmap(rx_file *f) { (void)f; }
 static void release(const rx_file *f) { (void)f; }
+static bool is_own(const struct stat *st) { return (void)st, true; }
 #else
 #include <sys/mman.h>
 
@@ -35,6 +37,11 @@ static void unmap(rx_file *f) { munmap((void *)(uintptr_t)f->data, f->bytes); }
 static void release(const rx_file *f)
 {
     madvise((void *)(uintptr_t)f->data, f->bytes, MADV_DONTNEED);
+}
+
+static bool is_own(const struct stat *st)
+{
+    return st->st_uid == 0 || st->st_uid == geteuid();
 }
 #endif
 
@@ -66,28 +73,53 @@ static rlx_status read_whole(int fd, const char *path, size_t bytes, rx_file *f,
     return RLX_OK;
 }
 
-static rlx_status open_fd(int fd, const char *path, rx_file *f, rlx_error *err)
+static rlx_status open_fd(int fd, const char *path, bool own, rx_file *f, rlx_error *err)
 {
     struct stat st;
     if (fstat(fd, &st))
         return fail_io(err, "examine", path);
     if (!S_ISREG(st.st_mode))
-        return rx_fail(err, RLX_IO, "'%s' is not a regular file", path);
+        return rx_fail(err, RLX_IO, "cannot read '%s': it is %s; expected a regular file", path,
+                       rx_mode_name(st.st_mode));
+    if (own && !is_own(&st))
+        return rx_fail(err, RLX_IO, "'%s' is not read: it belongs to user %lu", path,
+                       (unsigned long)st.st_uid);
     if ((uint64_t)st.st_size > SIZE_MAX / 2)
         return rx_fail(err, RLX_IO, "'%s' is too large for this process", path);
     size_t bytes = (size_t)st.st_size;
-    return map_fd(fd, bytes, f) ? RLX_OK : read_whole(fd, path, bytes, f, err);
+    if (!map_fd(fd, bytes, f))
+        RLX_TRY(read_whole(fd, path, bytes, f, err));
+    f->device = (uint64_t)st.st_dev;
+    f->inode = (uint64_t)st.st_ino;
+    return RLX_OK;
+}
+
+/* O_NONBLOCK: opening a pipe or a device shall not wait for someone at its other end. */
+static rlx_status open_path(const char *path, bool own, rx_file *f, rlx_error *err)
+{
+    *f = (rx_file){0};
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (own ? O_NOFOLLOW : 0));
+    if (fd < 0)
+        return fail_io(err, "open", path);
+    rlx_status st = open_fd(fd, path, own, f, err);
+    close(fd);
+    return st;
 }
 
 rlx_status rx_file_open(const char *path, rx_file *f, rlx_error *err)
 {
-    *f = (rx_file){0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return fail_io(err, "open", path);
-    rlx_status st = open_fd(fd, path, f, err);
-    close(fd);
-    return st;
+    return open_path(path, false, f, err);
+}
+
+rlx_status rx_file_open_own(const char *path, rx_file *f, rlx_error *err)
+{
+    return open_path(path, true, f, err);
+}
+
+bool rx_file_is_at(const rx_file *f, const char *path)
+{
+    struct stat st;
+    return !stat(path, &st) && (uint64_t)st.st_dev == f->device && (uint64_t)st.st_ino == f->inode;
 }
 
 void rx_file_close(rx_file *f)
@@ -103,36 +135,4 @@ void rx_file_release_pages(const rx_file *f)
 {
     if (f->mapped)
         release(f);
-}
-
-static bool write_all(int fd, const void *data, size_t bytes)
-{
-    const char *p = data;
-    while (bytes) {
-        ssize_t n = write(fd, p, bytes);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return false;
-        p += n;
-        bytes -= (size_t)n;
-    }
-    return true;
-}
-
-rlx_status rx_file_write(const char *path, const rx_bytes *pieces, size_t n, rlx_error *err)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return fail_io(err, "create", path);
-    bool ok = true;
-    for (size_t i = 0; i < n && ok; i++)
-        ok = write_all(fd, pieces[i].data, pieces[i].bytes);
-    rlx_status st = ok ? RLX_OK : fail_io(err, "write", path);
-    if (close(fd) && ok)
-        st = fail_io(err, "write", path);
-    struct stat info;
-    if (st != RLX_OK && !stat(path, &info) && S_ISREG(info.st_mode))
-        unlink(path);
-    return st;
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/outfile.h"
 #include "import/json.h"
 
 /* ---- Filling: for the readers ---------------------------------------------------------------- */
@@ -156,6 +157,25 @@ void rlx_file_close(rlx_file *f)
     rx_map_finish(&f->meta_keys);
     rx_arena_finish(&f->arena);
     rx_free(f);
+}
+
+bool rlx_file_is_at(const rlx_file *f, const char *path)
+{
+    for (size_t i = 0; path && i < f->n_maps; i++)
+        if (rx_file_is_at(&f->maps[i], path))
+            return true;
+    return false;
+}
+
+rlx_status rlx_save_file(const char *path, const char *kind, size_t magic_bytes, const void *data,
+                         size_t bytes, rlx_error *err)
+{
+    if (!kind || (bytes && !data) || magic_bytes > bytes)
+        return rx_fail(err, RLX_INVALID, "'%s': a file of %zu bytes that begins with %zu bytes of "
+                       "its kind; expected data, a kind and no more than its bytes",
+                       path ? path : "", bytes, magic_bytes);
+    const rx_file_kind k = {kind, data, magic_bytes};
+    return rx_outfile_save(path, &k, &(rx_bytes){data, bytes}, 1, err);
 }
 
 const char *rlx_file_format(const rlx_file *f)

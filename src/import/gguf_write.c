@@ -50,7 +50,7 @@ rlx_status rlx_gguf_writer_create(const char *path, rlx_gguf_writer **out, rlx_e
         return rx_fail_memory(err, path, sizeof *w);
     w->path = rx_arena_strdup(&w->arena, path);
     w->alignment = DEFAULT_ALIGNMENT;
-    rlx_status st = w->path ? rx_outfile_open(path, &w->file, err)
+    rlx_status st = w->path ? rx_outfile_open(path, &rx_kind_gguf, &w->file, err)
                             : rx_fail_memory(err, path, strlen(path) + 1);
     if (st != RLX_OK) {
         rlx_gguf_writer_destroy(w);

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/half.h"
 #include "base/mem.h"
+#include "base/outfile.h"
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 #define NATIVE_ORDER '>'
@@ -330,5 +331,5 @@ rlx_status rlx_npy_write(const char *path, const rlx_npy *t, rlx_error *err)
                        (unsigned long long)bytes);
     char header[HEADER_ROOM];
     rx_bytes pieces[2] = {{header, print_header(t, type, header)}, {t->data, t->bytes}};
-    return rx_file_write(path, pieces, 2, err);
+    return rx_outfile_save(path, &rx_kind_npy, pieces, 2, err);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/outfile.h"
 #include "model/model.h"
 
 static const unsigned char magic[8] = {'R', 'L', 'X', 'S', 'E', 'Q', 0, 1};
@@ -134,7 +135,7 @@ rlx_status rx_context_save(rlx_context *c, size_t seq, rx_bytes note, const char
         for (size_t i = 0; i < N_HEADER; i++)
             put_u64(header + sizeof magic + 8 * i, fields[i]);
         rx_bytes pieces[] = {{header, sizeof header}, {body, (size_t)bytes}};
-        st = rx_file_write(path, pieces, 2, err);
+        st = rx_outfile_save(path, &rx_kind_sequence, pieces, 2, err);
     }
     rx_free(body);
     return st;

@@ -101,7 +101,7 @@ bool rx_calibration_load(const rx_backend *b, const rlx_device_info *info, rlx_c
     const uint64_t key = key_of(b, info);
     rx_file f;
     file_name(key, name, sizeof name);
-    if (!rx_cache_path(name, path, sizeof path) || rx_file_open(path, &f, NULL) != RLX_OK)
+    if (!rx_cache_open(name, &f, path, sizeof path))
         return false;
     record r = {0};
     if (f.bytes == sizeof r)

@@ -55,7 +55,7 @@ bool rx_vk_cache_load(const rx_vk_gpu *gpu, const char *name, void **data, size_
     *data = NULL;
     *bytes = 0;
     file_name(gpu, name, file, sizeof file);
-    if (!rx_cache_path(file, path, sizeof path) || rx_file_open(path, &f, NULL) != RLX_OK)
+    if (!rx_cache_open(file, &f, path, sizeof path))
         return false;
     header have = {0}, want = make_header(gpu);
     if (f.bytes >= sizeof have)

@@ -74,12 +74,12 @@ static void file_name(uint64_t key, char *out, size_t cap)
 
 static rx_gpu_selfcheck load_result(const rx_device *d)
 {
-    char name[64], path[1024];
+    char name[64];
     record r = {0};
     rx_file f;
     uint64_t key = key_of(d);
     file_name(key, name, sizeof name);
-    if (!rx_cache_path(name, path, sizeof path) || rx_file_open(path, &f, NULL) != RLX_OK)
+    if (!rx_cache_open(name, &f, NULL, 0))
         return r.found;
     if (f.bytes == sizeof r)
         memcpy(&r, f.data, sizeof r);

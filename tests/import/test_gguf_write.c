@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "check.h"
 #include "rlx/rlx.h"
+#include "support/file_faults.h"
 #include "support/memory.h"
 
 static char folder[] = "/tmp/rlx-write-XXXXXX";
@@ -240,6 +241,8 @@ static void test_full_disk(void)
     rlx_status st = rlx_gguf_writer_write(w, values, sizeof values, &err);
     if (st == RLX_OK)
         st = rlx_gguf_writer_write(w, values, sizeof values, &err);
+    if (st == RLX_OK)
+        st = rlx_gguf_writer_finish(w, &err); /* what is buffered is written at the latest here */
     CHECK(setrlimit(RLIMIT_FSIZE, &old) == 0);
     CHECK_FAILS(st, RLX_IO, &err, "cannot write");
     rlx_gguf_writer_destroy(w);
@@ -312,6 +315,33 @@ static void test_memory(void)
     unlink(path);
 }
 
+/* As rlx quantize does it: the header, then tensors in pieces. */
+static rlx_status save_model(void *user, const char *to, int version, rlx_error *e)
+{
+    static uint8_t packed[18 * 32];
+    rlx_gguf_writer *w;
+    (void)user;
+    rlx_pack_desc d = {.from = RLX_F32, .to = RLX_Q4_0, .src = values, .dst = packed, .n_rows = 1,
+                       .row_length = 1024, .threads = 1};
+    rlx_status st = rlx_gguf_writer_create(to, &w, e);
+    if (st != RLX_OK)
+        return st;
+    st = rlx_gguf_writer_set_u32(w, "version", (uint32_t)version, e);
+    for (int i = 0; i < 200 && st == RLX_OK; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "t%d", i);
+        st = rlx_gguf_writer_add_tensor(w, name, RLX_Q4_0, &(rlx_shape){1, {1024}}, e);
+    }
+    if (st == RLX_OK)
+        st = rlx_pack_rows(&d, NULL, e);
+    for (int i = 0; i < 200 && st == RLX_OK; i++)
+        st = rlx_gguf_writer_write(w, packed, sizeof packed, e);
+    if (st == RLX_OK)
+        st = rlx_gguf_writer_finish(w, e);
+    rlx_gguf_writer_destroy(w);
+    return st;
+}
+
 int main(void)
 {
     CHECK(mkdtemp(folder) != NULL);
@@ -328,6 +358,7 @@ int main(void)
     test_full_disk();
     test_memory();
     test_quantize();
+    check_file_faults("gguf", save_model, NULL);
     CHECK(rmdir(folder) == 0);
     return check_done();
 }

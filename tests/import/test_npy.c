@@ -7,6 +7,7 @@
 
 #include "check.h"
 #include "rlx/rlx.h"
+#include "support/file_faults.h"
 
 static char path[] = "test_npy_XXXXXX";
 static rlx_error err;
@@ -155,6 +156,24 @@ static void test_cut(void)
     CHECK(ok);
 }
 
+static rlx_status save_tensor(void *user, const char *to, int version, rlx_error *e)
+{
+    static float data[1000];
+    (void)user;
+    data[999] = (float)version;
+    const rlx_npy t = {RLX_F32, {1, {1000}}, sizeof data, data};
+    return rlx_npy_write(to, &t, e);
+}
+
+static void test_other_kinds(void)
+{
+    const float one = 1;
+    const rlx_npy t = {RLX_F32, {0, {0}}, 4, (void *)(uintptr_t)&one};
+    write_file("GGUF\3\0\0\0", 8);
+    CHECK_FAILS(rlx_npy_write(path, &t, &err), RLX_INVALID, &err,
+                "expected a NumPy file, found a GGUF file");
+}
+
 int main(void)
 {
     int fd = mkstemp(path);
@@ -164,6 +183,8 @@ int main(void)
     test_headers();
     test_mistakes();
     test_cut();
+    check_file_faults("npy", save_tensor, NULL);
+    test_other_kinds();
     unlink(path);
     return check_done();
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Checks the sources against the rules of CONTRIBUTING.md: which folder may include which, sizes of
-files, functions and lines, licence lines, and calls the library must not make.
+files, functions and lines, licence lines, calls the library must not make, and which file may
+write files.
 
 usage: check_tree.py [ROOT]
 """
@@ -40,6 +41,11 @@ PRINTS = re.compile(CALL % "abort|exit|_Exit|_exit|quick_exit|v?printf|puts|putc
                     + r"|\b(stdout|stderr)\b")
 ALLOCATES = re.compile(CALL % "malloc|calloc|realloc|free|aligned_alloc|posix_memalign|strn?dup")
 GETENV = re.compile(CALL % "getenv|secure_getenv")
+WRITES = re.compile(CALL % "creat|mkstemps?|mkostemps?|truncate|ftruncate|rename|renameat2?|unlink"
+                    "|unlinkat|remove|link|linkat|freopen|fdopen|tmpfile"
+                    + r"|\bO_(WRONLY|RDWR|CREAT|TRUNC|APPEND|TMPFILE)\b")
+FOPEN_TO_WRITE = re.compile(CALL % "fopen" + r'(?![^;]*,\s*"rb?"\))')
+WRITER = Path("src/base/outfile.c")
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 
 complaints = []
@@ -156,6 +162,14 @@ def check_calls(path, text):
             complain(path, n, f"{found.group(1)}: memory comes from base/mem.h")
 
 
+def check_writes(path, text):
+    """Only one file writes, replaces or removes files, so that no other can lose one."""
+    for n, line in enumerate(code_only(text).split("\n"), 1):
+        found = WRITES.search(line) or FOPEN_TO_WRITE.search(text.split("\n")[n - 1])
+        if found and not line.isspace():
+            complain(path, n, f"{found.group(0)}: files are written by {WRITER}")
+
+
 def check_environment(files):
     readers = [p for p, text in files if p.parts[0] == "src" and GETENV.search(code_only(text))]
     for path in readers[1:]:
@@ -191,6 +205,8 @@ def main():
             check_functions(path, text)
             if path.parts[0] == "src":
                 check_calls(path, text)
+            if (path.parts[0] == "src" or path.parts[:2] == ("tools", "rlx")) and path != WRITER:
+                check_writes(path, text)
     check_environment(files)
     for line in complaints:
         print(line)

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Writes the steps of benchmarks as a trace in the JSON form that Perfetto (ui.perfetto.dev) and
  * chrome://tracing read: a row for each case, a slice for each step. */
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "bench.h"
-#include "json.h"
+#include "trace.h"
 
 struct bench_trace {
+    report file;
     json j;
-    const char *path;
     int n_rows;
 };
 
@@ -22,16 +20,11 @@ typedef struct recording {
 
 bench_trace *bench_trace_open(const char *path)
 {
-    FILE *f = fopen(path, "w");
-    if (!f) {
-        cli_fail("'%s': %s", path, strerror(errno));
+    bench_trace *t = cli_alloc(sizeof *t);
+    if (!trace_begin(&t->file, path, "ns", &t->j)) {
+        free(t);
         return NULL;
     }
-    bench_trace *t = cli_alloc(sizeof *t);
-    *t = (bench_trace){.j = {.f = f}, .path = path};
-    json_object(&t->j, NULL);
-    json_text(&t->j, "displayTimeUnit", "ns");
-    json_array(&t->j, "traceEvents");
     return t;
 }
 
@@ -82,11 +75,7 @@ int bench_trace_close(bench_trace *t)
 {
     if (!t)
         return EXIT_OK;
-    json_end(&t->j);
-    json_end(&t->j);
-    bool bad = ferror(t->j.f) != 0;
-    bad = fclose(t->j.f) != 0 || bad;
-    int status = bad ? cli_fail("'%s': could not be written", t->path) : EXIT_OK;
+    int status = trace_end(&t->file, &t->j) ? EXIT_OK : EXIT_FAILED;
     free(t);
     return status;
 }

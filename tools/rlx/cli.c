@@ -2,6 +2,7 @@
 /* Messages, memory, time and devices, for all commands. */
 #include "cli.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,6 +82,40 @@ void cli_progress_clear(void)
     if (progress_shown)
         fputs("\r\033[K", stderr);
     progress_shown = false;
+}
+
+/* ---- Signals --------------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t caught;
+
+static void on_signal(int number)
+{
+    caught = number;
+}
+
+void cli_catch_signals(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction on = {.sa_handler = on_signal, .sa_flags = (int)(SA_RESTART | SA_RESETHAND)};
+    sigemptyset(&on.sa_mask);
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+        struct sigaction old;
+        if (!sigaction(numbers[i], NULL, &old) && old.sa_handler != SIG_IGN)
+            sigaction(numbers[i], &on, NULL);
+    }
+}
+
+int cli_caught_signal(void)
+{
+    return caught;
+}
+
+void cli_end_by_signal(void)
+{
+    if (!caught)
+        return;
+    signal(caught, SIG_DFL);
+    raise(caught);
 }
 
 /* ---- Memory and time ------------------------------------------------------------------------- */

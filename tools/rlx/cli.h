@@ -92,6 +92,14 @@ void cli_warn(const char *format, ...) CLI_PRINTF(1, 2);
 void cli_progress(const char *format, ...) CLI_PRINTF(1, 2);
 void cli_progress_clear(void);
 
+/* ---- Signals ---------------------------------------------------------------------------------
+ * For commands that clean up when they are stopped: after cli_catch_signals the first Ctrl-C,
+ * SIGTERM or SIGHUP only sets what cli_caught_signal returns, the second one ends the program. */
+void cli_catch_signals(void);
+int cli_caught_signal(void); /* 0: none */
+/* Ends the program as a caught signal would have; returns when there was none. */
+void cli_end_by_signal(void);
+
 /* ---- Memory and time: out of memory ends the program with EXIT_FAILED ------------------------ */
 void *cli_alloc(size_t bytes); /* zeroed */
 void *cli_realloc(void *p, size_t bytes);

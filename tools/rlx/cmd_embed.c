@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "input.h"
 #include "llm.h"
 #include "term.h"
 
@@ -32,24 +33,10 @@ static void lines_free(lines *l)
 
 static int read_lines(const char *path, lines *out)
 {
-    bool is_stdin = !strcmp(path, "-");
-    FILE *f = is_stdin ? stdin : fopen(path, "rb");
-    size_t n = 0, cap = 0, got;
-    *out = (lines){0};
-    if (!f)
-        return cli_fail("cannot open '%s'", path);
-    do {
-        if (cap - n < 4096)
-            out->data = cli_realloc(out->data, cap = 2 * cap + 8192);
-        got = fread(out->data + n, 1, cap - n - 1, f);
-        n += got;
-    } while (got);
-    bool failed = ferror(f);
-    if (!is_stdin)
-        fclose(f);
-    out->data[n] = 0;
-    if (failed)
-        return cli_fail("cannot read '%s'", path);
+    size_t n;
+    *out = (lines){.data = input_read(path, &n)};
+    if (!out->data)
+        return EXIT_FAILED;
     for (char *at = out->data, *end = at + n; at < end;) {
         char *stop = memchr(at, '\n', (size_t)(end - at));
         char *next = stop ? stop + 1 : end;

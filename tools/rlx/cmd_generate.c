@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "input.h"
 #include "llm.h"
 #include "term.h"
 
@@ -30,38 +31,10 @@ typedef struct output {
 
 /* ---- Prompts --------------------------------------------------------------------------------- */
 
-/* All of a file ("-": standard input) as text; NULL after printing why not. */
-static char *read_text(const char *path)
-{
-    bool is_stdin = !strcmp(path, "-");
-    FILE *f = is_stdin ? stdin : fopen(path, "rb");
-    char *text = NULL;
-    size_t n = 0, cap = 0, got;
-    if (!f) {
-        cli_fail("cannot open '%s'", path);
-        return NULL;
-    }
-    do {
-        if (cap - n < 4096)
-            text = cli_realloc(text, cap = 2 * cap + 8192);
-        got = fread(text + n, 1, cap - n - 1, f);
-        n += got;
-    } while (got);
-    bool failed = ferror(f);
-    if (!is_stdin)
-        fclose(f);
-    text[n] = 0;
-    if (!failed && strlen(text) == n)
-        return text;
-    cli_fail(failed ? "cannot read '%s'" : "'%s' has zero bytes; expected text", path);
-    free(text);
-    return NULL;
-}
-
 /* The prompt as the model shall see it, freed with free; NULL after printing why not. */
 static char *make_prompt(const options *o, const rlx_model *m)
 {
-    char *given = o->prompt_file ? read_text(o->prompt_file) : cli_format("%s", o->prompt);
+    char *given = o->prompt_file ? input_read_text(o->prompt_file) : cli_format("%s", o->prompt);
     if (!given || !o->chat)
         return given;
     rlx_message messages[2];

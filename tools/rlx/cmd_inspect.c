@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* rlx inspect: what is in a file: a graph in text form, a NumPy tensor, a model. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
 #include "graph_file.h"
+#include "input.h"
 #include "inspect_model.h"
 #include "json.h"
 #include "tensor.h"
@@ -29,11 +29,9 @@ static file_kind find_kind(const char *path)
     char magic[6] = "";
     if (!strcmp(path, "-"))
         return FILE_GRAPH;
-    FILE *f = fopen(path, "rb");
-    if (!f)
+    size_t n;
+    if (!input_peek(path, magic, sizeof magic, &n))
         return FILE_UNREADABLE;
-    size_t n = fread(magic, 1, sizeof magic, f);
-    fclose(f);
     if (n == sizeof magic && !memcmp(magic, "\x93NUMPY", sizeof magic))
         return FILE_NPY;
     bool is_model = (n >= 4 && !memcmp(magic, "GGUF", 4)) || ends_with(path, ".gguf") ||
@@ -243,7 +241,7 @@ static int run_inspect(void *record)
     const char *path = common->args.v[0];
     switch (find_kind(path)) {
     case FILE_UNREADABLE:
-        return cli_fail("cannot open '%s': %s", path, strerror(errno));
+        return EXIT_FAILED;
     case FILE_NPY:
         return inspect_npy(path, common->json);
     case FILE_MODEL:

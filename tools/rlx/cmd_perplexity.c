@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "input.h"
 #include "llm.h"
 #include "term.h"
 
@@ -39,22 +40,13 @@ static double mean_error(const sums *s)
 static int read_tokens(const rlx_model *m, const char *path, int32_t **ids, size_t *n)
 {
     const rlx_tokenizer *t = rlx_model_tokenizer(m);
-    FILE *f = strcmp(path, "-") ? fopen(path, "rb") : stdin;
-    char *text = NULL;
-    size_t length = 0, cap = 0, got;
+    size_t length;
     rlx_error err = {0};
     if (!t)
         return cli_fail("the model has no tokenizer; give one with --tokenizer");
-    if (!f)
-        return cli_fail("cannot open '%s'", path);
-    do {
-        if (cap - length < 65536)
-            text = cli_realloc(text, cap = 2 * cap + 131072);
-        got = fread(text + length, 1, cap - length, f);
-        length += got;
-    } while (got);
-    if (f != stdin)
-        fclose(f);
+    char *text = input_read(path, &length);
+    if (!text)
+        return EXIT_FAILED;
     rlx_token_list list = {.cap = length + 8};
     list.ids = cli_alloc(list.cap * sizeof *list.ids);
     rlx_status st = rlx_tokenizer_encode(t, text, length, RLX_ENCODE_ADD_SPECIAL, &list, &err);

@@ -41,8 +41,10 @@ typedef struct quantize_job {
     type_row all;
 } quantize_job;
 
-/* Elements that are packed at once: enough for many threads, small beside a model. */
+/* Elements that are packed at once: enough for many threads, small beside a model; and bytes that
+ * are copied between two looks at signals. */
 #define PIECE_ELEMENTS ((int64_t)4 << 20)
+#define PIECE_BYTES ((size_t)32 << 20)
 
 /* ---- What gets which type -------------------------------------------------------------------- */
 
@@ -176,7 +178,7 @@ static rlx_status write_packed(quantize_job *j, const rlx_file_tensor *t, rlx_dt
     const size_t dst_row =
         (size_t)(length / rlx_dtype_block_size(to) * rlx_dtype_block_bytes(to));
     rlx_status st = RLX_OK;
-    for (int64_t row = 0; row < n_rows && st == RLX_OK; row += step) {
+    for (int64_t row = 0; row < n_rows && st == RLX_OK && !cli_caught_signal(); row += step) {
         int64_t n = n_rows - row < step ? n_rows - row : step;
         size_t src_bytes = t->bytes / (size_t)n_rows * (size_t)n;
         rlx_pack_stats s = {0};
@@ -191,6 +193,19 @@ static rlx_status write_packed(quantize_job *j, const rlx_file_tensor *t, rlx_dt
         stats->squares += s.squares;
         stats->error += s.error;
         j->done += (double)src_bytes;
+    }
+    return st;
+}
+
+/* A tensor that stays as it is. */
+static rlx_status write_same(quantize_job *j, const rlx_file_tensor *t, rlx_error *err)
+{
+    rlx_status st = RLX_OK;
+    for (size_t at = 0; at < t->bytes && st == RLX_OK && !cli_caught_signal(); at += PIECE_BYTES) {
+        size_t n = t->bytes - at < PIECE_BYTES ? t->bytes - at : PIECE_BYTES;
+        show_progress(j, t->name);
+        st = rlx_gguf_writer_write(j->writer, (const char *)t->data + at, n, err);
+        j->done += (double)n;
     }
     return st;
 }
@@ -219,11 +234,12 @@ static int write_tensors(quantize_job *j)
     for (size_t i = 0; rlx_file_tensor_at(j->file, i, &t); i++) {
         rlx_pack_stats stats = {0};
         rlx_status st;
-        if (j->types[i] == t.dtype) {
-            st = rlx_gguf_writer_write(j->writer, t.data, t.bytes, &err);
-            j->done += (double)t.bytes;
-        } else
+        if (j->types[i] == t.dtype)
+            st = write_same(j, &t, &err);
+        else
             st = write_packed(j, &t, j->types[i], &stats, &err);
+        if (cli_caught_signal())
+            return cli_fail("stopped: '%s' was not written", j->out);
         if (st != RLX_OK)
             return cli_fail("tensor '%s': %s", t.name, err.text);
         count_tensor(j, &t, j->types[i], &stats);
@@ -323,6 +339,10 @@ static int quantize_file(quantize_job *j)
         status = choose_types(j);
     if (status != EXIT_OK)
         return status;
+    if (rlx_file_is_at(j->file, j->out))
+        return cli_fail("'%s' is the input itself, which was not replaced; expected another OUT",
+                        j->out);
+    cli_catch_signals();
     if (write_header(j, &err) != RLX_OK)
         return cli_error(&err);
     status = write_tensors(j);
@@ -384,7 +404,8 @@ const cli_command cmd_quantize = {
         "Norms, biases, routers and convolutions stay as they are. Rows that are no multiple of\n"
         "256 take a type with blocks of 32, other rows f16 or f32.\n"
         "The input may be f32, f16, bf16 or packed, and split; all metadata is kept. OUT appears\n"
-        "only when it is complete.",
+        "only when it is complete: until then, and when the command fails or is stopped, an older\n"
+        "OUT stays. The input itself and files that are not GGUF are never replaced.",
     .examples = "  rlx quantize model-f16.gguf model-q4.gguf\n"
                 "  rlx quantize model.gguf small.gguf --type q8_0 --keep 'output*'\n"
                 "  rlx quantize model.gguf small.gguf --type q4_k_m --output-type q8_0 --json",

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "input.h"
 #include "json.h"
 
 typedef struct options {
@@ -11,23 +12,6 @@ typedef struct options {
     const char *model;
     bool decode, no_special, plain, lines;
 } options;
-
-/* ---- Input --------------------------------------------------------------------------------- */
-
-/* All of standard input; freed with free. */
-static char *read_input(size_t *n)
-{
-    size_t cap = 1 << 16, got;
-    char *text = cli_alloc(cap);
-    *n = 0;
-    while ((got = fread(text + *n, 1, cap - *n - 1, stdin)) > 0) {
-        *n += got;
-        if (*n == cap - 1)
-            text = cli_realloc(text, cap *= 2);
-    }
-    text[*n] = 0;
-    return text;
-}
 
 /* ---- Encoding ------------------------------------------------------------------------------ */
 
@@ -126,7 +110,9 @@ static int encode_all(const options *o, const rlx_tokenizer *t)
         status = encode_and_print(o, t, o->common.args.v[i], strlen(o->common.args.v[i]), &list);
     if (!o->common.args.n) {
         size_t n;
-        char *text = read_input(&n);
+        char *text = input_read("-", &n);
+        if (!text)
+            return EXIT_FAILED; /* the list is empty */
         if (!o->lines)
             status = encode_and_print(o, t, text, n, &list);
         for (size_t at = 0; o->lines && at < n && !status;) {
@@ -194,7 +180,9 @@ static int decode_all(const options *o, const rlx_tokenizer *t)
     size_t n;
     for (size_t i = 0; i < o->common.args.n && !status; i++)
         status = read_ids(o->common.args.v[i], &list);
-    char *text = o->common.args.n ? NULL : read_input(&n);
+    char *text = o->common.args.n ? NULL : input_read("-", &n);
+    if (!text && !o->common.args.n)
+        status = EXIT_FAILED;
     if (text && !o->lines)
         status = read_ids(text, &list);
     for (char *line = text && o->lines ? text : NULL; line && *line && !status;) {

@@ -2,44 +2,16 @@
 /* Reading graphs from files, and listings of their nodes from the printed form. */
 #include "graph_file.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
-
-char *read_text_file(const char *path, size_t *length)
-{
-    FILE *f = strcmp(path, "-") ? fopen(path, "rb") : stdin;
-    if (!f) {
-        cli_fail("cannot open '%s': %s", path, strerror(errno));
-        return NULL;
-    }
-    size_t cap = 1 << 16, n = 0, got;
-    char *text = cli_alloc(cap);
-    while ((got = fread(text + n, 1, cap - n - 1, f)) > 0) {
-        n += got;
-        if (cap - n - 1 == 0)
-            text = cli_realloc(text, cap *= 2);
-    }
-    bool bad = ferror(f);
-    int why = errno;
-    if (f != stdin)
-        fclose(f);
-    if (bad) {
-        cli_fail("cannot read '%s': %s", path, strerror(why));
-        free(text);
-        return NULL;
-    }
-    text[n] = 0;
-    *length = n;
-    return text;
-}
+#include "input.h"
 
 rlx_graph *read_graph(const char *path)
 {
     size_t length;
-    char *text = read_text_file(path, &length);
+    char *text = input_read(path, &length);
     if (!text)
         return NULL;
     rlx_graph *g = NULL;

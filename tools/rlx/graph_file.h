@@ -5,9 +5,7 @@
 
 #include "rlx/rlx.h"
 
-/* Reads a whole file ("-" is standard input); NULL after printing why not. Freed with free. */
-char *read_text_file(const char *path, size_t *length);
-/* Reads and parses a graph; NULL after printing why not. */
+/* Reads and parses a graph ("-": from standard input); NULL after printing why not. */
 rlx_graph *read_graph(const char *path);
 
 typedef struct listed_dim {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* rlx: the command line. Finds the command in the table and runs it. */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,6 +134,7 @@ int main(int argc, char **argv)
     if (!c)
         return EXIT_USAGE;
     cli_set_command(c->name);
+    signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files is an error with a sentence */
     start_log();
     void *record = cli_alloc(c->record_bytes);
     int status = cli_parse(c, argc - 2, argv + 2, record);
@@ -140,5 +142,7 @@ int main(int argc, char **argv)
         status = c->run(record);
     cli_free(c, record);
     cli_progress_clear();
-    return flush_results(status);
+    status = flush_results(status);
+    cli_end_by_signal();
+    return status;
 }

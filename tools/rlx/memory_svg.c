@@ -3,13 +3,13 @@
  * from the step that makes it to the step that reads it last. */
 #include "memory_svg.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "svg.h"
 #include "term.h"
+#include "trace.h"
 
 #define WIDTH 1180.0
 #define HEIGHT 640.0
@@ -192,15 +192,11 @@ static void trace_name(json *j, const char *what, const char *name)
 
 bool write_trace(const work *w, const step_time *times, size_t n, const char *path)
 {
-    json j = {.f = fopen(path, "w")};
-    if (!j.f) {
-        cli_fail("cannot write '%s': %s", path, strerror(errno));
-        return false;
-    }
+    report file;
+    json j;
     double now = 0;
-    json_object(&j, NULL);
-    json_text(&j, "displayTimeUnit", "ms");
-    json_array(&j, "traceEvents");
+    if (!trace_begin(&file, path, "ms", &j))
+        return false;
     trace_name(&j, "process_name", rlx_graph_name(w->graph));
     trace_name(&j, "thread_name", w->device_info.id);
     for (size_t i = 0; i < n; i++) {
@@ -209,11 +205,5 @@ bool write_trace(const work *w, const step_time *times, size_t n, const char *pa
             trace_step(&j, &step, now, times[i].seconds);
         now += times[i].seconds;
     }
-    json_end(&j);
-    json_end(&j);
-    bool bad = ferror(j.f) != 0;
-    bad |= fclose(j.f) != 0;
-    if (bad)
-        cli_fail("cannot write '%s': %s", path, strerror(errno));
-    return !bad;
+    return trace_end(&file, &j);
 }

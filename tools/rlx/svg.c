@@ -2,10 +2,12 @@
 /* Writes SVG pictures. */
 #include "svg.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
+
+/* What every picture of rlx begins with. */
+#define MAGIC "<svg xmlns=\"http://www.w3.org/2000/svg\""
 
 /* Seven hues of like weight, told apart by people who see few colours, then a grey. */
 static const char *const palette[] = {"#3b82c4", "#e07b39", "#2a9d8f", "#c94f7c", "#8d6fc7",
@@ -53,13 +55,12 @@ static void put_escaped(FILE *f, const char *text)
 
 bool svg_open(svg *s, const char *path, double width, double height, const char *title)
 {
-    *s = (svg){fopen(path, "w"), path};
-    if (!s->f) {
-        cli_fail("cannot write '%s': %s", path, strerror(errno));
+    *s = (svg){0};
+    if (!report_open(&s->file, path, "an SVG picture"))
         return false;
-    }
-    fprintf(s->f, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
-                  "viewBox=\"0 0 %.0f %.0f\" role=\"img\">\n<title>", width, height, width, height);
+    s->f = s->file.f;
+    fprintf(s->f, MAGIC " width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
+                  "role=\"img\">\n<title>", width, height, width, height);
     put_escaped(s->f, title);
     fprintf(s->f, "</title>\n%s", style);
     return true;
@@ -68,11 +69,7 @@ bool svg_open(svg *s, const char *path, double width, double height, const char 
 bool svg_close(svg *s)
 {
     fputs("</svg>\n", s->f);
-    bool bad = ferror(s->f) != 0;
-    bad |= fclose(s->f) != 0;
-    if (bad)
-        cli_fail("cannot write '%s': %s", s->path, strerror(errno));
-    return !bad;
+    return report_close(&s->file, strlen(MAGIC));
 }
 
 const char *svg_colour(size_t i)

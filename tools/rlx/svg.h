@@ -9,15 +9,16 @@
 #include <stdio.h>
 
 #include "cli.h"
+#include "report.h"
 
 typedef struct svg {
     FILE *f;
-    const char *path;
+    report file;
 } svg;
 
-/* Opens a file for a picture of that size; false after printing why not. */
+/* Begins a picture of that size; false after printing why it cannot be written. */
 bool svg_open(svg *s, const char *path, double width, double height, const char *title);
-/* False after printing why the file could not be written. */
+/* Writes the file; false after printing why not. */
 bool svg_close(svg *s);
 
 /* The i-th colour for a series; they repeat after svg_n_colours. */

@@ -48,11 +48,18 @@ typedef enum rlx_status {
 RLX_API const char *rlx_status_name(rlx_status status);
 
 /* What went wrong. Owned by the caller, may be passed as NULL everywhere. On success it is left as
- * it was; on failure `text` names the object, what was expected and what was found. */
+ * it was; on failure `text` names the object, what was expected and what was found. Names that come
+ * from files are in it as rlx_escape_text shows them, and shortened where they do not fit. */
 typedef struct rlx_error {
     rlx_status code;
     char text[508];
 } rlx_error;
+
+/* Text from a file as a terminal can show it: control characters, bytes that are no UTF-8 and marks
+ * that reorder the text around them become escapes such as \x1b; with `lines` newlines and tabs
+ * stay. Writes at most `cap` bytes with a zero byte at the end (`out` may be NULL when cap is 0),
+ * never a part of a character; returns the bytes of the whole without that zero. */
+RLX_API size_t rlx_escape_text(const char *text, size_t n, bool lines, char *out, size_t cap);
 
 /* ---- Element types ------------------------------------------------------------------------ */
 

@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/thread.h"
 
@@ -36,12 +37,48 @@ const char *rlx_status_name(rlx_status status)
     return names[status];
 }
 
+/* ---- Texts ----------------------------------------------------------------------------------- */
+
+#define MAX_RAW 8192
+#define NAME_END 48 /* bytes that stay at either end of a name that is too long */
+
+/* Moves a place in a text out of the middle of a character. */
+static const char *begin_of_char(const char *at)
+{
+    for (int i = 0; i < 3 && ((unsigned char)*at & 0xc0) == 0x80; i++)
+        at--;
+    return at;
+}
+
+/* Replaces the middle of the longest text in single quotes by dots; false when all are short. */
+static bool shorten_name(char *text)
+{
+    char *longest = NULL, *end = NULL;
+    for (char *at = strchr(text, '\''), *next; at && (next = strchr(at + 1, '\'')); at = next)
+        if (!longest || next - at > end - longest) {
+            longest = at;
+            end = next;
+        }
+    if (!longest || end - longest < 3 * NAME_END)
+        return false;
+    char *from = (char *)(uintptr_t)begin_of_char(longest + 1 + NAME_END);
+    const char *to = begin_of_char(end - NAME_END);
+    memcpy(from, "...", 3);
+    memmove(from + 3, to, strlen(to) + 1);
+    return true;
+}
+
 rlx_status rx_vfail(rlx_error *err, rlx_status code, const char *fmt, va_list args)
 {
-    if (err) {
-        err->code = code;
-        vsnprintf(err->text, sizeof err->text, fmt, args);
-    }
+    char raw[MAX_RAW];
+    if (!err)
+        return code;
+    vsnprintf(raw, sizeof raw, fmt, args);
+    err->code = code;
+    while (rlx_escape_text(raw, strlen(raw), true, err->text, sizeof err->text) >=
+               sizeof err->text &&
+           shorten_name(raw))
+        continue;
     return code;
 }
 
@@ -80,11 +117,12 @@ void rx_log(rlx_log_level level, const char *fmt, ...)
 {
     if ((int)level > atomic_load(&log_level))
         return;
-    char text[1024];
+    char raw[1024], text[sizeof raw];
     va_list args;
     va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
+    vsnprintf(raw, sizeof raw, fmt, args);
     va_end(args);
+    rlx_escape_text(raw, strlen(raw), true, text, sizeof text);
     rx_mutex_lock(&log_lock);
     if (log_fn)
         log_fn(log_user, level, text);

@@ -13,7 +13,8 @@
 #define RX_PRINTF(fmt_index, first_arg)
 #endif
 
-/* Writes the text into *err (may be NULL) and returns `code`. Text that does not fit is cut. */
+/* Writes the text into *err (may be NULL) and returns `code`. What a terminal should not get is
+ * escaped; of a text that does not fit the longest 'quoted' names are shortened, then its end. */
 rlx_status rx_fail(rlx_error *err, rlx_status code, const char *fmt, ...) RX_PRINTF(3, 4);
 rlx_status rx_vfail(rlx_error *err, rlx_status code, const char *fmt, va_list args);
 /* "out of memory: <what> needs <bytes> bytes". */

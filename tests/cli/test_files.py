@@ -131,7 +131,8 @@ check(big.read_bytes() == input_bytes and (here / "symbolic.gguf").is_symlink(),
       "quantize changed its input")
 (here / "symbolic.gguf").unlink()
 (here / "hard.gguf").unlink()
-parts = [write_model(here / f"s-0000{i + 1}-of-00002.gguf", 1, {"no": i, "count": 2}) for i in (0, 1)]
+parts = [write_model(here / f"s-0000{i + 1}-of-00002.gguf", 1, {"no": i, "count": 2})
+         for i in (0, 1)]
 expect(1, "quantize", parts[0], parts[1], "--type", "q8_0", err="is the input itself")
 for part in parts:
     part.unlink()

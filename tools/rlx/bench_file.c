@@ -66,8 +66,8 @@ static void print_run(const file_run *r, const bench_file_options *o)
         json_end(&j);
         return;
     }
-    printf("%s (%s) on %s, policy %s\n", info.name ? info.name : "model", info.architecture,
-           info.device.name, policy);
+    term_line(stdout, "%s (%s) on %s, policy %s", info.name ? info.name : "model",
+              info.architecture, info.device.name, policy);
     printf("  load             %8.2f s\n", r->load);
     printf("  first prompt     %8.3f s (with what is made once)\n", r->first);
     printf("  prompt %9lld %8.1f tokens/s\n", (long long)o->prompt, prompt);

@@ -21,13 +21,25 @@ void cli_set_command(const char *name)
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
+/* Messages name files, tensors and tokens. */
+static void print_escaped(const char *format, va_list args, bool lines)
+{
+    char *text = NULL;
+    if (vasprintf(&text, format, args) < 0)
+        return;
+    char *safe = term_escape(text, strlen(text), lines);
+    fputs(safe, stderr);
+    free(safe);
+    free(text);
+}
+
 static void say(const char *style, const char *label, const char *format, va_list args)
 {
     cli_progress_clear();
     fflush(stdout);
     fprintf(stderr, "rlx%s%s: %s%s%s", command_name ? " " : "", command_name ? command_name : "",
             term_style(stderr, style), label, term_style(stderr, TERM_PLAIN));
-    vfprintf(stderr, format, args);
+    print_escaped(format, args, true);
     fputc('\n', stderr);
 }
 
@@ -71,7 +83,7 @@ void cli_progress(const char *format, ...)
     va_list args;
     va_start(args, format);
     fputs("\r\033[K", stderr);
-    vfprintf(stderr, format, args);
+    print_escaped(format, args, false);
     fflush(stderr);
     va_end(args);
     progress_shown = true;

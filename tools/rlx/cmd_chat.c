@@ -55,7 +55,7 @@ static bool start_chat(talk *t)
 static int print_piece(void *user, const rlx_piece *p)
 {
     (void)user;
-    fwrite(p->text, 1, p->length, stdout);
+    term_write(stdout, p->text, p->length);
     fflush(stdout);
     return 0;
 }
@@ -99,7 +99,7 @@ static int do_save(talk *t, const char *arg)
     rlx_error err = {0};
     if (rlx_chat_save(t->chat, arg, &err) != RLX_OK)
         return cli_error(&err);
-    fprintf(stderr, "Saved %zu messages to %s.\n", rlx_chat_n_messages(t->chat), arg);
+    term_line(stderr, "Saved %zu messages to %s.", rlx_chat_n_messages(t->chat), arg);
     return EXIT_OK;
 }
 
@@ -108,7 +108,7 @@ static int do_load(talk *t, const char *arg)
     rlx_error err = {0};
     if (rlx_chat_load(t->chat, arg, &err) != RLX_OK)
         return cli_error(&err);
-    fprintf(stderr, "Read %zu messages from %s.\n", rlx_chat_n_messages(t->chat), arg);
+    term_line(stderr, "Read %zu messages from %s.", rlx_chat_n_messages(t->chat), arg);
     return EXIT_OK;
 }
 

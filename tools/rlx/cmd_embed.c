@@ -153,8 +153,11 @@ static void print_matches(json *j, const char *query, const lines *l, const matc
 {
     if (!j->f) {
         printf("%s%s%s\n", term_style(stdout, TERM_BOLD), query, term_style(stdout, TERM_PLAIN));
-        for (size_t i = 0; i < n; i++)
-            printf("  %6.4f  %s\n", m[i].score, l->v[m[i].line]);
+        for (size_t i = 0; i < n; i++) {
+            printf("  %6.4f  ", m[i].score);
+            term_write(stdout, l->v[m[i].line], strlen(l->v[m[i].line]));
+            putchar('\n');
+        }
         return;
     }
     json_object(j, NULL);

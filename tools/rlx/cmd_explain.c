@@ -58,7 +58,7 @@ static int dump_stage(const stages *s, const char *name)
     for (size_t i = 0; i < s->n; i++) {
         names[i] = s->list[i].name;
         if (!strcmp(name, names[i])) {
-            fputs(s->list[i].text, stdout);
+            term_write(stdout, s->list[i].text, strlen(s->list[i].text));
             return EXIT_OK;
         }
         strcat(strcat(known, i ? ", " : ""), names[i]);
@@ -233,8 +233,8 @@ static void print_json(const work *w, const stages *s, const runs *r)
 static void print_text(const work *w, const options *o, const stages *s, const runs *r)
 {
     rlx_calibration c;
-    printf("graph \"%s\" on %s (%s)\n", rlx_graph_name(w->graph), w->device_info.id,
-           w->device_info.name);
+    term_line(stdout, "graph \"%s\" on %s (%s)", rlx_graph_name(w->graph), w->device_info.id,
+              w->device_info.name);
     if (rlx_device_calibration(w->device_info.id, 0, &c, NULL) == RLX_OK && c.kernels[0])
         printf("kernel variants, as calibrated: %s\n", c.kernels);
     print_stages(s, rlx_session_n_steps(w->session));

@@ -67,7 +67,7 @@ static void take_piece(output *out, const rlx_piece *p, bool print)
     out->length += p->length;
     out->text[out->length] = 0;
     if (print && p->length) {
-        fwrite(p->text, 1, p->length, stdout);
+        term_write(stdout, p->text, p->length);
         fflush(stdout);
     }
 }

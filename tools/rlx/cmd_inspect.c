@@ -61,9 +61,10 @@ static int inspect_npy(const char *path, bool as_json)
         json_stats(&j, &s);
         json_end(&j);
     } else {
-        printf("%s: NumPy, %s, %s\nmin %.6g, max %.6g, mean %.6g, %lld NaN, %lld infinite\n", path,
-               type_text(t.dtype, &t.shape, type), short_bytes((double)t.bytes, bytes), s.min,
-               s.max, s.mean, (long long)s.n_nan, (long long)s.n_inf);
+        term_line(stdout, "%s: NumPy, %s, %s", path, type_text(t.dtype, &t.shape, type),
+                  short_bytes((double)t.bytes, bytes));
+        printf("min %.6g, max %.6g, mean %.6g, %lld NaN, %lld infinite\n", s.min, s.max, s.mean,
+               (long long)s.n_nan, (long long)s.n_inf);
         tensor_print(&t);
     }
     rlx_free(npy.data);
@@ -131,11 +132,11 @@ static void print_leaves(const graph_facts *f, size_t kind)
 static void print_graph(const graph_facts *f)
 {
     char a[SHORT_TEXT], b[SHORT_TEXT], c[SHORT_TEXT], d[SHORT_TEXT];
-    printf("%s: graph \"%s\", %zu nodes, %zu operations\n", f->path, rlx_graph_name(f->graph),
-           f->listing.n_nodes, listing_n_ops(&f->listing));
+    term_line(stdout, "%s: graph \"%s\", %zu nodes, %zu operations", f->path,
+              rlx_graph_name(f->graph), f->listing.n_nodes, listing_n_ops(&f->listing));
     for (size_t i = 0; i < f->listing.n_dims; i++)
-        printf("dimension %s <= %lld\n", f->listing.dims[i].name,
-               (long long)f->listing.dims[i].bound);
+        term_line(stdout, "dimension %s <= %lld", f->listing.dims[i].name,
+                  (long long)f->listing.dims[i].bound);
     for (size_t kind = 0; kind < ARRAY_LEN(leaf_kinds); kind++)
         print_leaves(f, kind);
     size_t n;

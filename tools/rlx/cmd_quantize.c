@@ -274,8 +274,8 @@ static void print_report(const quantize_job *j, double seconds)
 {
     char text[SHORT_TEXT];
     table t;
-    printf("%s: %s of '%s', %s\n", j->out, j->plan.mix->name, j->in,
-           short_seconds(seconds, text));
+    term_line(stdout, "%s: %s of '%s', %s", j->out, j->plan.mix->name, j->in,
+              short_seconds(seconds, text));
     if (j->n_fallbacks)
         printf("%zu tensors have rows that do not fit the blocks and got a wider type\n",
                j->n_fallbacks);

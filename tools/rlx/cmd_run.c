@@ -59,10 +59,12 @@ static int run_repeatedly(work *w, size_t n, timing *t)
 static void print_output(const tensor *t, const char *file)
 {
     char type[TYPE_TEXT];
-    printf("%s%s%s: %s", term_style(stdout, TERM_BOLD), t->name, term_style(stdout, TERM_PLAIN),
+    char *name = term_escape(t->name, strlen(t->name), false);
+    printf("%s%s%s: %s", term_style(stdout, TERM_BOLD), name, term_style(stdout, TERM_PLAIN),
            type_text(t->dtype, &t->shape, type));
+    free(name);
     if (file) {
-        printf(" -> %s\n", file);
+        term_line(stdout, " -> %s", file);
         return;
     }
     tensor_stats s = tensor_get_stats(t->dtype, t->data, tensor_elements(&t->shape));

@@ -6,6 +6,7 @@
 #include "cli.h"
 #include "input.h"
 #include "json.h"
+#include "term.h"
 
 typedef struct options {
     cli_common common;
@@ -40,7 +41,7 @@ static char *piece_text(const rlx_tokenizer *t, int32_t id)
 static void print_list(const rlx_tokenizer *t, const rlx_token_list *list)
 {
     for (size_t i = 0; i < list->n; i++)
-        printf("%8d  %s\n", list->ids[i], rlx_token_text(t, list->ids[i], NULL));
+        term_line(stdout, "%8d  %s", list->ids[i], rlx_token_text(t, list->ids[i], NULL));
 }
 
 static void print_list_json(const rlx_tokenizer *t, const rlx_token_list *list)
@@ -166,7 +167,7 @@ static int decode(const options *o, const rlx_tokenizer *t, const rlx_token_list
         json_text(&j, "text", out.data);
         json_end(&j);
     } else {
-        fwrite(out.data, 1, out.n, stdout);
+        term_write(stdout, out.data, out.n);
         putchar('\n');
     }
     free(out.data);

@@ -59,16 +59,15 @@ static totals count_types(const rlx_file *f)
 
 /* ---- As text --------------------------------------------------------------------------------- */
 
-/* Text with control characters as dots; long text is cut between two letters. Freed with free. */
-static char *plain_text(const char *text, size_t length)
+/* Long text is cut between two letters. Freed with free. */
+static char *short_text(const char *text, size_t length)
 {
     size_t n = length < SHOWN_LETTERS ? length : SHOWN_LETTERS;
     while (n < length && n && ((unsigned char)text[n] & 0xc0) == 0x80)
         n--;
-    char *out = cli_format("%.*s%s", (int)n, text, n < length ? "..." : "");
-    for (char *s = out; *s; s++)
-        if ((unsigned char)*s < 0x20 || *s == 0x7f)
-            *s = '.';
+    char *shown = term_escape(text, n, false);
+    char *out = cli_format("%s%s", shown, n < length ? "..." : "");
+    free(shown);
     return out;
 }
 
@@ -97,7 +96,7 @@ static char *value_text(const rlx_meta *m, size_t i)
         break;
     }
     rlx_meta_string(m, i, &text, &length);
-    return plain_text(text, length);
+    return short_text(text, length);
 }
 
 static char *array_text(const rlx_meta *m)
@@ -260,9 +259,9 @@ int inspect_model(const char *path, int64_t context, bool as_json)
         json_model(path, f, &s, known ? &memory : NULL, context);
     else {
         char count[SHORT_TEXT], bytes[SHORT_TEXT];
-        printf("%s: %s, %zu tensors, %s parameters, %s\n", path, rlx_file_format(f),
-               s.all.n_tensors, short_count(s.all.elements, count),
-               short_bytes(s.all.bytes, bytes));
+        term_line(stdout, "%s: %s, %zu tensors, %s parameters, %s", path, rlx_file_format(f),
+                  s.all.n_tensors, short_count(s.all.elements, count),
+                  short_bytes(s.all.bytes, bytes));
         print_meta(f);
         print_tensors(f);
         print_totals(&s);

@@ -4,7 +4,8 @@
 
 #include <math.h>
 
-/* Length of the UTF-8 sequence at s, or 0 when it is malformed. */
+/* Length of the UTF-8 sequence at s, or 0 when it is malformed: cut, longer than needed, half of a
+ * pair of UTF-16 (ed a0 to ed bf) or past U+10FFFF. */
 static int utf8_length(const unsigned char *s)
 {
     int n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
@@ -12,7 +13,23 @@ static int utf8_length(const unsigned char *s)
     for (int i = 1; i < n; i++)
         if ((s[i] & 0xc0) != 0x80)
             return 0;
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] >= 0xa0) ||
+        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] >= 0x90))
+        return 0;
     return n;
+}
+
+/* Characters that JSON may hold but a terminal should not get: C1 (c2 80 to c2 9f) and the marks
+ * that reorder text, U+202A to U+202E and U+2066 to U+2069. 0: none. */
+static unsigned hidden_code(const unsigned char *s)
+{
+    if (s[0] == 0xc2 && s[1] < 0xa0)
+        return s[1];
+    if (s[0] == 0xe2 && s[1] == 0x80 && s[2] >= 0xaa && s[2] <= 0xae)
+        return 0x2000 + (s[2] & 0x3fu);
+    if (s[0] == 0xe2 && s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9)
+        return 0x2040 + (s[2] & 0x3fu);
+    return 0;
 }
 
 static void put_text(FILE *f, const char *text)
@@ -24,6 +41,8 @@ static void put_text(FILE *f, const char *text)
             fprintf(f, "\\%c", *s);
         else if (*s < 0x20 || *s == 0x7f)
             fprintf(f, "\\u%04x", *s);
+        else if (n && hidden_code(s))
+            fprintf(f, "\\u%04x", hidden_code(s));
         else if (n)
             fwrite(s, 1, (size_t)n, f);
         else

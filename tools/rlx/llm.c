@@ -156,10 +156,11 @@ void llm_print_model(const rlx_model *m)
     rlx_model_info i;
     char n[SHORT_TEXT], w[SHORT_TEXT], c[SHORT_TEXT], k[SHORT_TEXT];
     rlx_model_get_info(m, &i);
-    fprintf(stderr, "%s%s (%s, %s parameters, %lld layers) on %s: %s, policy %s\n",
-            term_style(stderr, TERM_DIM), i.name && *i.name ? i.name : "a model", i.architecture,
-            short_count((double)i.parameters, n), (long long)i.layers, i.device.id, i.device.name,
-            i.policy == RLX_POLICY_FAST ? "fast" : "exact");
+    fputs(term_style(stderr, TERM_DIM), stderr);
+    term_line(stderr, "%s (%s, %s parameters, %lld layers) on %s: %s, policy %s",
+              i.name && *i.name ? i.name : "a model", i.architecture,
+              short_count((double)i.parameters, n), (long long)i.layers, i.device.id,
+              i.device.name, i.policy == RLX_POLICY_FAST ? "fast" : "exact");
     fprintf(stderr, "memory: weights %s, cache of %lld tokens %s, work %s%s\n",
             short_bytes((double)i.weight_bytes, w), (long long)i.context,
             short_bytes((double)i.cache_bytes, c), short_bytes((double)i.work_bytes, k),

@@ -4,7 +4,10 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "term.h"
 
 /* What every picture of rlx begins with. */
 #define MAGIC "<svg xmlns=\"http://www.w3.org/2000/svg\""
@@ -42,15 +45,17 @@ static const char style[] =
 
 static void put_escaped(FILE *f, const char *text)
 {
-    for (; *text; text++) {
-        switch (*text) {
+    char *safe = term_escape(text, strlen(text), true);
+    for (const char *s = safe; *s; s++) {
+        switch (*s) {
         case '&': fputs("&amp;", f); break;
         case '<': fputs("&lt;", f); break;
         case '>': fputs("&gt;", f); break;
         case '"': fputs("&quot;", f); break;
-        default: fputc((unsigned char)*text < 0x20 ? ' ' : *text, f);
+        default: fputc((unsigned char)*s < 0x20 ? ' ' : *s, f);
         }
     }
+    free(safe);
 }
 
 bool svg_open(svg *s, const char *path, double width, double height, const char *title)

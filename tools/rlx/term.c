@@ -32,6 +32,48 @@ const char *term_style(FILE *f, const char *style)
     return "";
 }
 
+/* ---- Text from files ------------------------------------------------------------------------- */
+
+char *term_escape(const char *text, size_t n, bool lines)
+{
+    const size_t room = rlx_escape_text(text, n, lines, NULL, 0) + 1;
+    char *out = cli_alloc(room);
+    rlx_escape_text(text, n, lines, out, room);
+    return out;
+}
+
+/* What a format gives, escaped. */
+static char *escape_formatted(const char *format, va_list args)
+{
+    char *text = NULL;
+    if (vasprintf(&text, format, args) < 0)
+        text = cli_format("%s", "?");
+    char *safe = term_escape(text, strlen(text), false);
+    free(text);
+    return safe;
+}
+
+void term_line(FILE *f, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *text = escape_formatted(format, args);
+    va_end(args);
+    fprintf(f, "%s\n", text);
+    free(text);
+}
+
+void term_write(FILE *f, const char *text, size_t n)
+{
+    if (!isatty(fileno(f))) {
+        fwrite(text, 1, n, f);
+        return;
+    }
+    char *safe = term_escape(text, n, true);
+    fputs(safe, f);
+    free(safe);
+}
+
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
 static void add_cell(table *t, const char *style, char *text)
@@ -55,19 +97,11 @@ void table_init(table *t, const char *align, const char *headings)
     }
 }
 
-static void add_formatted(table *t, const char *style, const char *format, va_list args)
-{
-    char *text = NULL;
-    if (vasprintf(&text, format, args) < 0)
-        text = cli_format("%s", "?");
-    add_cell(t, style, text);
-}
-
 void table_cell(table *t, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    add_formatted(t, NULL, format, args);
+    add_cell(t, NULL, escape_formatted(format, args));
     va_end(args);
 }
 
@@ -75,7 +109,7 @@ void table_styled(table *t, const char *style, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    add_formatted(t, style, format, args);
+    add_cell(t, style, escape_formatted(format, args));
     va_end(args);
 }
 

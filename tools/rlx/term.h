@@ -20,7 +20,17 @@
 /* The escape sequence of a style, or "" when `f` is no terminal or NO_COLOR is set. */
 const char *term_style(FILE *f, const char *style);
 
-/* A table: cells are added left to right; a column is as wide as its widest cell. */
+/* Text from files (names, metadata, tokens, what a model says) must not command the terminal: it is
+ * escaped as rlx_escape_text says, newlines and tabs only where `lines` keeps them. Freed with
+ * free. */
+char *term_escape(const char *text, size_t n, bool lines);
+/* Prints one line that may hold names from files, escaped, and its end. */
+void term_line(FILE *f, const char *format, ...) CLI_PRINTF(2, 3);
+/* Prints text of any length: escaped when `f` is a terminal, else as it is. */
+void term_write(FILE *f, const char *text, size_t n);
+
+/* A table: cells, which are escaped, are added left to right; a column is as wide as its widest
+ * cell. */
 typedef struct table {
     int n_columns;
     const char *align; /* one letter a column: 'l' or 'r' */

@@ -11,7 +11,7 @@ set_source_files_properties("${PROJECT_SOURCE_DIR}/src/gpu/blob.c" PROPERTIES
 # A large stack below the data: an overflow traps instead of changing data. The table is for C
 # callbacks that JavaScript calls.
 set(rlx_wasm_link
-    -mexec-model=reactor -lwasi-emulated-getpid
+    -mexec-model=reactor
     LINKER:-z,stack-size=1048576 LINKER:--stack-first LINKER:--max-memory=4294967296
     LINKER:--export-table LINKER:--export=malloc LINKER:--export=free
     LINKER:--gc-sections LINKER:--strip-all)

@@ -119,7 +119,8 @@ RLX_API rlx_status rlx_context_logits(rlx_context *c, size_t seq, float *out, si
 /* Makes the step that runs or the next one return RLX_CANCELLED, once. From any thread. */
 RLX_API void rlx_context_cancel(rlx_context *c);
 /* Writes a sequence with its cache to a file and reads it back; the model and the type of the
- * cache must be the same, the context at least as large as the tokens. */
+ * cache must be the same, the context at least as large as the tokens. An older file stays until
+ * the new one is whole; one of another kind (a model) is never replaced: RLX_INVALID. */
 RLX_API rlx_status rlx_context_save(rlx_context *c, size_t seq, const char *path, rlx_error *err);
 RLX_API rlx_status rlx_context_restore(rlx_context *c, size_t seq, const char *path,
                                        rlx_error *err);
@@ -212,7 +213,8 @@ RLX_API size_t rlx_chat_n_messages(const rlx_chat *c);
 /* Message `i`, owned by the chat; false when there is none. */
 RLX_API bool rlx_chat_message(const rlx_chat *c, size_t i, rlx_message *out);
 RLX_API rlx_context *rlx_chat_context(rlx_chat *c);
-/* Writes the messages and the cache to a file and reads them back, for the same model. */
+/* Writes the messages and the cache to a file, as rlx_context_save does, and reads them back, for
+ * the same model. */
 RLX_API rlx_status rlx_chat_save(rlx_chat *c, const char *path, rlx_error *err);
 RLX_API rlx_status rlx_chat_load(rlx_chat *c, const char *path, rlx_error *err);
 

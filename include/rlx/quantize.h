@@ -37,12 +37,12 @@ RLX_API rlx_status rlx_pack_rows(const rlx_pack_desc *desc, rlx_pack_stats *stat
 /* ---- Writing GGUF files ---------------------------------------------------------------------
  * Order: create; set metadata and add tensors, in any order; write the data of all tensors, in the
  * order in which they were added and in pieces of any size; finish. Until then the file does not
- * exist under its name: a failure leaves an older file of that name as it was. One thread at a
- * time. */
+ * exist under its name: a failure leaves an older file of that name as it was. One that is not GGUF
+ * is never replaced. One thread at a time. */
 
 typedef struct rlx_gguf_writer rlx_gguf_writer;
 
-/* Begins a GGUF file, version 3, little-endian, beside where it will be. On success the caller ends
+/* Begins a GGUF file, version 3, little-endian, in the folder where it will be. On success the caller ends
  * *out with rlx_gguf_writer_destroy; on failure *out is NULL. */
 RLX_API rlx_status rlx_gguf_writer_create(const char *path, rlx_gguf_writer **out, rlx_error *err);
 /* Removes what was written unless it was finished. NULL is fine. */

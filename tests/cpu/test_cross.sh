@@ -41,7 +41,7 @@ check_target aarch64-linux-gnu /usr/aarch64-linux-gnu/include/stdio.h libc6-dev-
     src/cpu/fast/neon.c -isystem /usr/aarch64-linux-gnu/include -O2
 # Loops that cannot be unrolled there are not worth a warning: see rlx_choose_simd.
 check_target wasm32-wasi /usr/include/wasm32-wasi/stdio.h wasi-libc \
-    src/cpu/fast/wasm.c -isystem /usr/include/wasm32-wasi -msimd128 -D_WASI_EMULATED_GETPID -O3 \
+    src/cpu/fast/wasm.c -isystem /usr/include/wasm32-wasi -msimd128 -O3 \
     -Wno-pass-failed
 
 [ "$tried" -gt 0 ] || exit 77

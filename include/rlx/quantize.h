@@ -42,8 +42,8 @@ RLX_API rlx_status rlx_pack_rows(const rlx_pack_desc *desc, rlx_pack_stats *stat
 
 typedef struct rlx_gguf_writer rlx_gguf_writer;
 
-/* Begins a GGUF file, version 3, little-endian, in the folder where it will be. On success the caller ends
- * *out with rlx_gguf_writer_destroy; on failure *out is NULL. */
+/* Begins a GGUF file, version 3, little-endian, in the folder where it will be. On success the
+ * caller ends *out with rlx_gguf_writer_destroy; on failure *out is NULL. */
 RLX_API rlx_status rlx_gguf_writer_create(const char *path, rlx_gguf_writer **out, rlx_error *err);
 /* Removes what was written unless it was finished. NULL is fine. */
 RLX_API void rlx_gguf_writer_destroy(rlx_gguf_writer *w);

@@ -44,6 +44,7 @@ rlx_status rx_outfile_commit(rx_outfile *f, rlx_error *err)
 void rx_outfile_discard(rx_outfile *f) { (void)f; }
 #else
 #include <sys/file.h>
+#include <sys/random.h>
 
 #define BUFFER_BYTES ((size_t)64 << 10)
 #define MAX_TRIES 100

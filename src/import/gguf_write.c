@@ -45,6 +45,8 @@ struct rlx_gguf_writer {
 rlx_status rlx_gguf_writer_create(const char *path, rlx_gguf_writer **out, rlx_error *err)
 {
     *out = NULL;
+    if (!path)
+        return rx_fail(err, RLX_INVALID, "the path of a GGUF file to be written is NULL");
     rlx_gguf_writer *w = rx_alloc_zero(sizeof *w);
     if (!w)
         return rx_fail_memory(err, path, sizeof *w);

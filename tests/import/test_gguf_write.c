@@ -198,6 +198,7 @@ static void test_refusals(void)
     CHECK_FAILS(rlx_gguf_writer_create("/nowhere/x.gguf", &w, &err), RLX_IO, &err,
                 "cannot create '/nowhere/x.gguf'");
     CHECK(w == NULL);
+    CHECK_FAILS(rlx_gguf_writer_create(NULL, &w, &err), RLX_INVALID, &err, "is NULL");
     CHECK_OK(rlx_gguf_writer_create(path, &w, &err), &err);
     CHECK_FAILS(rlx_gguf_writer_set_u32(w, "", 1, &err), RLX_INVALID, &err, "the key '' has 0");
     CHECK_FAILS(rlx_gguf_writer_set_u32(w, "a\nb", 1, &err), RLX_INVALID, &err, "control");

@@ -59,7 +59,7 @@ static void test_errors(void)
     rx_fail(&err, RLX_IO, "again: %s", err.text); /* from its own text */
     CHECK(!strcmp(err.text, "again: tensor 'a\\x1b]0;owned\\x07'"));
     /* Two paths of 3000 letters of two bytes each: their ends and the sentence stay. */
-    char path[6010] = "/begin";
+    char path[6100] = "/begin";
     for (int i = 0; i < 3000; i++)
         strcat(path + 2 * i, "\xc3\xb6");
     strcat(path, "/end");

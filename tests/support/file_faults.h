@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -57,11 +58,10 @@ typedef struct file_bytes {
 static file_bytes read_bytes(const char *path)
 {
     file_bytes b = {0};
+    struct stat st;
     FILE *f = fopen(path, "rb");
-    for (int c = f ? getc(f) : EOF; c != EOF; c = getc(f)) {
-        b.data = realloc(b.data, b.n + 1);
-        b.data[b.n++] = (char)c;
-    }
+    if (f && !fstat(fileno(f), &st) && st.st_size > 0 && (b.data = malloc((size_t)st.st_size)))
+        b.n = fread(b.data, 1, (size_t)st.st_size, f);
     if (f)
         fclose(f);
     return b;

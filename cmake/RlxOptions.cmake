@@ -116,5 +116,6 @@ if(RLX_SANITIZE)
     string(REPLACE ";" "," rlx_sanitizers "${RLX_SANITIZE}")
     set(rlx_sanitizers "-fsanitize=${rlx_sanitizers}")
     add_compile_options(${rlx_sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+    add_compile_definitions(RX_SANITIZED) # cpu/vec.h
     add_link_options(${rlx_sanitizers})
 endif()

@@ -59,7 +59,7 @@ static rlx_value attend(rlx_graph *g, rlx_value x, int layer, rlx_dim seq, const
     rlx_value kv[2];
     q = rlx_rope(g, q, at[0], at[1], at[2], &bshd);
     for (int i = 0; i < 2; i++) {
-        char name[16];
+        char name[24];
         snprintf(name, sizeof name, "%s%d", i ? "values" : "keys", layer);
         rlx_value s = rlx_state(g, name, RLX_F32, 4, (rlx_dim[]){1, MOST, KV, SIZE});
         rlx_value now = split_heads(g, project(g, x, i ? "v" : "k", layer, KV * SIZE, HIDDEN), seq,

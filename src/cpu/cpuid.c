@@ -126,10 +126,23 @@ static int find_limit(void)
     return -2;
 }
 
+/* Levels without kernels in this build: RLX_SIMD of the build leaves them out. */
+static const uint32_t absent = 0
+#ifdef RX_NO_AVX2
+    | RX_CPU_AVX2
+#endif
+#ifdef RX_NO_AVX512
+    | RX_CPU_AVX512
+#endif
+#ifdef RX_NO_AVX512VNNI
+    | RX_CPU_VNNI
+#endif
+    ;
+
 uint32_t rx_cpu_flags(void)
 {
     int limit = find_limit();
-    return limit < 0 ? find_flags() : find_flags() & limits[limit].allowed;
+    return find_flags() & ~absent & (limit < 0 ? UINT32_MAX : limits[limit].allowed);
 }
 
 rlx_status rx_cpu_check_limit(rlx_error *err)

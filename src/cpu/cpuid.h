@@ -14,8 +14,8 @@ enum {
     RX_CPU_WASM = 1 << 4    /* built with 128-bit SIMD */
 };
 
-/* Levels that the processor and the system support, limited by RLX_CPU: generic (none), avx2,
- * avx512, vnni. */
+/* Levels that the processor and the system support and this build has kernels for, limited by
+ * RLX_CPU: generic (none), avx2, avx512, vnni. */
 uint32_t rx_cpu_flags(void);
 /* RLX_INVALID when RLX_CPU is another word. */
 rlx_status rx_cpu_check_limit(rlx_error *err);

@@ -42,9 +42,15 @@ static rlx_status add_fast(rx_cpu_table *t, uint32_t flags)
         const rx_fast_kernel *kernels;
     } levels[] = {
 #if defined(__x86_64__)
+#ifndef RX_NO_AVX2 /* RLX_SIMD of the build */
         {RX_CPU_AVX2, rx_fast_avx2},
+#endif
+#ifndef RX_NO_AVX512
         {RX_CPU_AVX512, rx_fast_avx512},
+#endif
+#ifndef RX_NO_AVX512VNNI
         {RX_CPU_VNNI, rx_fast_avx512vnni},
+#endif
 #elif defined(__aarch64__)
         {RX_CPU_NEON, rx_fast_neon},
 #elif defined(__wasm_simd128__)

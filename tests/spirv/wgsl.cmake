@@ -7,7 +7,7 @@ set(wgsl_sources ${optest_sources})
 list(FILTER wgsl_sources EXCLUDE REGEX "ops/main\\.c$")
 rlx_test_program(wgsl_suite spirv spirv/wgsl_suite.c ${wgsl_sources})
 rlx_test(spirv/wgsl_suite wgsl_suite)
-if(RLX_PYTHON)
+if(RLX_PYTHON AND NOT RLX_SANITIZE)
     set(folder "${CMAKE_CURRENT_SOURCE_DIR}/spirv")
     rlx_test(spirv/naga "${RLX_PYTHON}" "${folder}/shaders.py" wgpu $<TARGET_FILE:wgsl_suite>)
     rlx_test(spirv/tint_dawn "${RLX_PYTHON}" "${folder}/shaders.py" dawn

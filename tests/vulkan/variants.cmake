@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: MIT
 # The op suite on Vulkan: as the device is, under the validation layers, with the smallest limits,
 # with both kinds of memory, with a barrier after every dispatch, and on other software drivers.
-# Software drivers are slow, so each runs a share of the cases; RLX_TEST_EVERY=1 runs them all.
-# The test programs run with both kinds of memory too.
+# Software drivers are slow, so each runs a share of the cases (ops/share.sh). The test programs run
+# with both kinds of memory too.
 
 # rlx_vulkan_ops(<name> <every n-th case> [<VARIABLE=value>...] [OPTIONS <option>...])
 function(rlx_vulkan_ops name every)
     cmake_parse_arguments(ops "" "" OPTIONS ${ARGN})
-    rlx_test("ops/${name}" "${CMAKE_CURRENT_SOURCE_DIR}/vulkan/ops.sh" $<TARGET_FILE:optest>
-             ${every} ${ops_OPTIONS})
-    set_property(TEST "ops/${name}" APPEND PROPERTY ENVIRONMENT ${ops_UNPARSED_ARGUMENTS})
-    set_tests_properties("ops/${name}" PROPERTIES LABELS vulkan TIMEOUT 3600)
+    rlx_ops(${name} ${every} DEVICE vulkan OPTIONS ${ops_OPTIONS} LABELS vulkan
+            ENVIRONMENT ${ops_UNPARSED_ARGUMENTS})
 endfunction()
 
 if(RLX_VULKAN AND RLX_VULKAN_HEADERS)
@@ -24,15 +22,15 @@ if(RLX_VULKAN AND RLX_VULKAN_HEADERS)
         foreach(memory host device)
             set(name "vulkan/${program}-${memory}")
             rlx_test(${name} ${program})
-            set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT RLX_VULKAN_VALIDATION=1
-                                                      RLX_VULKAN_ARENA_DEBUG=${memory})
+            rlx_test_property(${name} ENVIRONMENT RLX_VULKAN_VALIDATION=1
+                              RLX_VULKAN_ARENA_DEBUG=${memory})
         endforeach()
     endforeach()
     foreach(program test_generate test_context) # with runs ahead of the host
         set(name "vulkan/${program}")
         rlx_test(${name} ${program})
-        set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT RLX_TEST_DEVICE=vulkan
-                     RLX_VULKAN_VALIDATION=1 RLX_VULKAN_ARENA_DEBUG=device)
+        rlx_test_property(${name} ENVIRONMENT RLX_TEST_DEVICE=vulkan RLX_VULKAN_VALIDATION=1
+                          RLX_VULKAN_ARENA_DEBUG=device)
     endforeach()
     rlx_vulkan_ops(vulkan 1)
     rlx_vulkan_ops(vulkan-validation 8 RLX_VULKAN_VALIDATION=1)
@@ -59,11 +57,12 @@ quant_gemv=64x32" OPTIONS --filter matmul)
     # Chains, which need more push constants than Debian's lavapipe has.
     rlx_test(vulkan/chains "${CMAKE_CURRENT_SOURCE_DIR}/vulkan/chains.sh"
              $<TARGET_FILE:test_decoder> $<TARGET_FILE:optest>)
-    set_property(TEST vulkan/chains APPEND PROPERTY ENVIRONMENT
-                 "RLX_TEST_LAVAPIPE=${PROJECT_SOURCE_DIR}/.cache/lavapipe")
+    rlx_test_property(vulkan/chains ENVIRONMENT
+                      "RLX_TEST_LAVAPIPE=${PROJECT_SOURCE_DIR}/.cache/lavapipe")
     # A newer lavapipe, where it can be had. It takes seconds to compile a kernel with barriers.
     rlx_vulkan_ops(vulkan-newer 80 "RLX_TEST_LAVAPIPE=${PROJECT_SOURCE_DIR}/.cache/lavapipe")
-    set_tests_properties(vulkan/chains ops/vulkan-newer PROPERTIES RESOURCE_LOCK lavapipe)
+    rlx_test_property(vulkan/chains RESOURCE_LOCK lavapipe)
+    rlx_test_property(ops/vulkan-newer RESOURCE_LOCK lavapipe)
     find_file(RLX_SWIFTSHADER_ICD vk_swiftshader_icd.json PATHS /usr/lib/chromium
               NO_DEFAULT_PATH)
     mark_as_advanced(RLX_SWIFTSHADER_ICD)

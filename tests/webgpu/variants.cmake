@@ -2,14 +2,13 @@
 # The op suite on WebGPU: wgpu-native on the system's Vulkan driver, as it is and with small limits,
 # and Dawn on SwiftShader, the driver that comes with Chromium. tools/fetch/webgpu.sh fetches the
 # libraries; without them these tests are skipped. Software drivers are slow, so each runs a share
-# of the cases; RLX_TEST_EVERY=1 runs them all.
+# of the cases (ops/share.sh).
 
-# rlx_webgpu_ops(<name> <every n-th case, families> <VARIABLE=value>...)
-function(rlx_webgpu_ops name cases)
-    rlx_test("ops/${name}" "${CMAKE_CURRENT_SOURCE_DIR}/webgpu/ops.sh" $<TARGET_FILE:optest>
-             ${cases})
-    set_property(TEST "ops/${name}" APPEND PROPERTY ENVIRONMENT NODEVICE_SELECT=1 ${ARGN})
-    set_tests_properties("ops/${name}" PROPERTIES LABELS webgpu TIMEOUT 7200)
+# rlx_webgpu_ops(<name> <every n-th case> <VARIABLE=value>... [OPTIONS <option>...])
+function(rlx_webgpu_ops name every)
+    cmake_parse_arguments(ops "" "" OPTIONS ${ARGN})
+    rlx_ops(${name} ${every} DEVICE webgpu OPTIONS ${ops_OPTIONS} LABELS webgpu
+            ENVIRONMENT NODEVICE_SELECT=1 ${ops_UNPARSED_ARGUMENTS})
 endfunction()
 
 if(RLX_WEBGPU)
@@ -21,9 +20,9 @@ if(RLX_WEBGPU)
 block=16777216,binding=4194304")
     # Bindings of 64 KiB and buffers of 4 MiB: large tensors are cut, graphs have several buffers.
     rlx_webgpu_ops(webgpu-windows 24 "${wgpu}" RLX_LIMITS=binding=65536,block=4194304
-                   "RLX_TEST_OPTIONS=--may-refuse sample:")
-    rlx_webgpu_ops(webgpu-windows-graphs "1;graphs" "${wgpu}"
-                   RLX_LIMITS=binding=65536,block=4194304)
+                   OPTIONS --may-refuse sample:)
+    rlx_webgpu_ops(webgpu-windows-graphs 1 "${wgpu}" RLX_LIMITS=binding=65536,block=4194304
+                   OPTIONS --family graphs)
     find_file(RLX_SWIFTSHADER_ICD vk_swiftshader_icd.json PATHS /usr/lib/chromium
               NO_DEFAULT_PATH)
     mark_as_advanced(RLX_SWIFTSHADER_ICD)

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: MIT
+# The op suite on devices that every build has: all cases, or a share of them where they take long,
+# as under a sanitizer. Included by ../CMakeLists.txt, which has the sources of optest.
+
+# rlx_ops(<name> <every n-th case> DEVICE <device> [ENVIRONMENT <VARIABLE=value>...]
+#         [OPTIONS <option of optest>...] [LABELS <label>...])
+function(rlx_ops name every)
+    cmake_parse_arguments(ops "" "DEVICE" "ENVIRONMENT;OPTIONS;LABELS" ${ARGN})
+    if(RLX_SANITIZE)
+        math(EXPR every "${every} * 11")
+    endif()
+    rlx_test("ops/${name}" "${CMAKE_CURRENT_SOURCE_DIR}/ops/share.sh" $<TARGET_FILE:optest>
+             ${every} --device ${ops_DEVICE} ${ops_OPTIONS})
+    rlx_test_property("ops/${name}" ENVIRONMENT ${ops_ENVIRONMENT})
+    rlx_test_property("ops/${name}" LABELS ${ops_LABELS})
+endfunction()
+
+rlx_test_program(optest "" ${optest_sources})
+rlx_ops(cpu 1 DEVICE cpu)
+rlx_ops(cpu-fast 1 DEVICE cpu OPTIONS --fast)
+rlx_ops(ref 1 DEVICE ref)
+rlx_ops(null 1 DEVICE null)
+rlx_share(ops/cpu optest)
+if(NOT RLX_SANITIZE MATCHES "thread") # cases run on many threads, but only the CPU device shares
+    foreach(name cpu-fast ref null)
+        rlx_share(ops/${name} optest)
+    endforeach()
+endif()
+rlx_test(ops/liar optest --device cpu --liar --once) # the measure notices falsified results

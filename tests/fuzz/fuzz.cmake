@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# The fuzz targets under libFuzzer, in a build whose RLX_SANITIZE has fuzzer-no-link: a program and a
-# test each, fuzzer/NAME, which runs for RLX_FUZZ_SECONDS. Included by ../CMakeLists.txt.
+# The fuzz targets under libFuzzer, in a build whose RLX_SANITIZE has fuzzer-no-link: a program and
+# a test each, fuzzer/NAME, which runs for RLX_FUZZ_SECONDS. Included by ../CMakeLists.txt.
 file(GLOB fuzz_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/fuzz/fuzz_*.c")
 foreach(source IN LISTS fuzz_sources)
     get_filename_component(target "${source}" NAME_WE)

@@ -110,12 +110,17 @@ function(rlx_choose_simd sources)
         set(files wasm)
         set(flags_wasm -msimd128 -O3 -Wno-pass-failed)
     endif()
+    if(RLX_SANITIZE MATCHES "address" AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
+        # Checks as calls: these files compile in two thirds of the time.
+        set(calls --param=asan-instrumentation-with-call-threshold=0)
+    endif()
     set(list "${${sources}}")
     list(FILTER list EXCLUDE REGEX "/src/cpu/fast/[^/]*\\.c$")
     foreach(file IN LISTS files)
         set(path "${PROJECT_SOURCE_DIR}/src/cpu/fast/${file}.c")
         list(PREPEND list "${path}") # they take longest, so they come first
-        set_source_files_properties("${path}" PROPERTIES COMPILE_OPTIONS "${flags_${file}}")
+        set_source_files_properties("${path}" PROPERTIES COMPILE_OPTIONS
+                                    "${flags_${file}};${calls}")
     endforeach()
     set(${sources} "${list}" PARENT_SCOPE)
 endfunction()

@@ -95,9 +95,11 @@ rlx_status rx_gpu_runs_next(rx_gpu_runs *r, uint64_t *ticket, rlx_error *err)
     rx_mutex_unlock(&r->lock);
     if (*ticket <= RX_GPU_N_SLOTS)
         return RLX_OK;
-    /* That the old run failed was said, or will be, to who waits for it. */
-    rlx_status st = rx_gpu_runs_wait(r, *ticket - RX_GPU_N_SLOTS, -1, err);
-    return st == RLX_DEVICE_LOST || st == RLX_TIMEOUT ? st : RLX_OK;
+    rlx_error why = {0};
+    rlx_status st = rx_gpu_runs_wait(r, *ticket - RX_GPU_N_SLOTS, -1, &why);
+    if (st == RLX_DEVICE_LOST || st == RLX_TIMEOUT)
+        return rx_fail(err, st, "%s", why.text);
+    return RLX_OK; /* that the old run failed was said, or will be, to who waits for it */
 }
 
 void rx_gpu_runs_begin(rx_gpu_runs *r)

@@ -95,12 +95,13 @@ static rlx_status render_chat(const char *source, rx_template_chat *chat,
     size_t length, n = chat->n_messages;
     chat->messages = list;
     RLX_TRY(rx_template_parse(source, strlen(source), &t, err));
-    rlx_status st = rx_template_render_chat(t, chat, text, &length, err);
+    rlx_error why = {0};
+    rlx_status st = rx_template_render_chat(t, chat, text, &length, &why);
     bool can_merge = n > 1 && !strcmp(list[0].role, "system") && !strcmp(list[1].role, "user");
     if (st != RLX_OK && st != RLX_NO_MEMORY && can_merge)
-        st = render_merged(t, chat, list, text, err);
+        st = render_merged(t, chat, list, text, &why);
     rx_template_free(t);
-    return st;
+    return st == RLX_OK ? RLX_OK : rx_fail(err, st, "%s", why.text);
 }
 
 static rlx_status format_by_template(const rlx_model *m, const rlx_message *messages, size_t n,

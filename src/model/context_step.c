@@ -401,13 +401,17 @@ static rlx_status wait_run(rlx_context *c, int64_t timeout_ms, rlx_error *err)
     rlx_status st = rlx_session_wait(c->session, c->run.ticket, timeout_ms, err);
     if (st == RLX_TIMEOUT)
         return st;
-    if (st == RLX_OK && c->run.samples)
-        st = read_results(c, err);
-    if (st == RLX_UNSUPPORTED && c->ahead.active) { /* gone: the run will be planned again */
-        c->run.active = c->ahead.active = false;
-        c->n_steady = 0;
-        c->misses++;
-        return RLX_OK;
+    rlx_error why = {0};
+    if (st == RLX_OK && c->run.samples) {
+        st = read_results(c, &why);
+        if (st == RLX_UNSUPPORTED && c->ahead.active) { /* gone: the run will be planned again */
+            c->run.active = c->ahead.active = false;
+            c->n_steady = 0;
+            c->misses++;
+            return RLX_OK;
+        }
+        if (st != RLX_OK)
+            rx_fail(err, st, "%s", why.text);
     }
     if (st == RLX_OK)
         take_results(c);

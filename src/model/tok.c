@@ -231,15 +231,12 @@ rlx_status rlx_tokenizer_open(const char *path, rlx_tokenizer **out, rlx_error *
         return rx_fail(err, RLX_INVALID, "a tokenizer: expected a path, found none");
     *out = NULL;
     rx_file file;
-    if (rx_file_open(path, &file, err) != RLX_OK) {
-        rlx_error why; /* a folder cannot be read as a file */
-        rlx_status st = open_folder(path, strlen(path), out, &why);
-        if (st == RLX_NOT_FOUND)
-            return rx_fail(err, RLX_NOT_FOUND, "no tokenizer at '%s': expected a file, or a folder "
-                           "with tokenizer.json or vocab.txt", path);
-        if (st != RLX_OK && err)
-            *err = why;
-        return st;
+    if (rx_file_open(path, &file, NULL) != RLX_OK) { /* a folder cannot be read as a file */
+        rlx_status st = open_folder(path, strlen(path), out, err);
+        if (st != RLX_NOT_FOUND)
+            return st;
+        return rx_fail(err, RLX_NOT_FOUND, "no tokenizer at '%s': expected a file, or a folder "
+                       "with tokenizer.json or vocab.txt", path);
     }
     bool is_json = ends_with(path, ".json") && !ends_with(path, ".index.json");
     rlx_status st;

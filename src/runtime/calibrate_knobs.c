@@ -163,17 +163,16 @@ rlx_status rx_calibrate_knobs(rlx_device *d, int64_t most, rx_knobs *out, rlx_er
     size_t n = 0;
     const rx_knob *table = d->backend->knobs ? d->backend->knobs(&n) : NULL;
     *out = (rx_knobs){{0}};
-    rlx_status st = RLX_OK;
-    for (size_t i = 0; i < n && st == RLX_OK; i++) {
-        st = measure_knob(d, table, i, most, out, err);
+    for (size_t i = 0; i < n; i++) {
+        rlx_error why = {0}; /* also of variants that did not take part */
+        rlx_status st = measure_knob(d, table, i, most, out, &why);
         if (st == RLX_DEVICE_LOST)
-            return st;
+            return rx_fail(err, st, "%s", why.text);
         if (st != RLX_OK)
             rx_log(RLX_LOG_INFO, "%s: kernel variants of '%s' were not measured: %s", d->info.id,
-                   table[i].name, err ? err->text : "");
-        st = RLX_OK;
+                   table[i].name, why.text);
     }
     if (d->backend->set_knobs)
         d->backend->set_knobs(d->device, out);
-    return st;
+    return RLX_OK;
 }

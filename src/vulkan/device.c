@@ -238,29 +238,42 @@ static void destroy_handle(rx_device *d)
         destroy(d->handle, NULL);
 }
 
-/* Queues, copiers and pipelines of a device that has its handle. */
-static rlx_status init_parts(rx_device *d, rlx_error *err)
+/* False when the system has no more locks or command pools. */
+static bool init_queues(rx_device *d)
 {
-    rlx_status st = rx_fail_memory(err, "a lock of the Vulkan device", sizeof(rx_mutex));
     if (!init_queue(d, &d->queue, d->gpu.family))
-        return st;
+        return false;
     if (!init_queue(d, &d->transfer_queue, d->gpu.transfer_family))
         goto no_transfer;
     if (!rx_vk_copier_init(d, &d->up, d->has_transfer ? &d->transfer_queue : &d->queue,
                            RX_VK_UPLOAD))
         goto no_up;
-    if (!rx_vk_copier_init(d, &d->down, &d->queue, RX_VK_READBACK))
-        goto no_down;
-    st = rx_vk_pipelines_init(d, err);
-    if (st == RLX_OK)
-        return RLX_OK;
-    rx_vk_copier_finish(d, &d->down);
-no_down:
+    if (rx_vk_copier_init(d, &d->down, &d->queue, RX_VK_READBACK))
+        return true;
     rx_vk_copier_finish(d, &d->up);
 no_up:
     rx_mutex_finish(&d->transfer_queue.lock);
 no_transfer:
     rx_mutex_finish(&d->queue.lock);
+    return false;
+}
+
+static void finish_queues(rx_device *d)
+{
+    rx_vk_copier_finish(d, &d->down);
+    rx_vk_copier_finish(d, &d->up);
+    rx_mutex_finish(&d->transfer_queue.lock);
+    rx_mutex_finish(&d->queue.lock);
+}
+
+/* Queues, copiers and pipelines of a device that has its handle. */
+static rlx_status init_parts(rx_device *d, rlx_error *err)
+{
+    if (!init_queues(d))
+        return rx_fail_memory(err, "a lock of the Vulkan device", sizeof(rx_mutex));
+    rlx_status st = rx_vk_pipelines_init(d, err);
+    if (st != RLX_OK)
+        finish_queues(d);
     return st;
 }
 
@@ -335,10 +348,7 @@ void rx_vk_close(rx_device *d)
     if (!atomic_load(&d->lost))
         d->vk.DeviceWaitIdle(d->handle);
     rx_vk_pipelines_finish(d);
-    rx_vk_copier_finish(d, &d->down);
-    rx_vk_copier_finish(d, &d->up);
-    rx_mutex_finish(&d->transfer_queue.lock);
-    rx_mutex_finish(&d->queue.lock);
+    finish_queues(d);
     destroy_handle(d);
     rx_free(d);
 }

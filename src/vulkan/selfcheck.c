@@ -22,11 +22,12 @@ static rlx_status run_dispatches(rx_device *d, rx_vk_dispatch *x, size_t n, rlx_
     rlx_status st = rx_vk_sets_create(d, x, n, &sets, err);
     if (st != RLX_OK)
         goto out;
-    st = rx_fail_memory(err, "the self-check", sizeof *x);
     cb = rx_vk_commands_alloc(d, d->down.pool);
     fence = rx_vk_fence_create(d);
-    if (!cb || !fence)
+    if (!cb || !fence) {
+        st = rx_fail_memory(err, "the self-check", sizeof *x);
         goto out;
+    }
     VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1,
                          .pCommandBuffers = &cb};
     VkResult r = rx_vk_begin(d, cb, true);

@@ -396,14 +396,28 @@ static rx_wg_watch *take_watch(rx_wg_library *lib)
     return w;
 }
 
+/* False when the system has no more locks. */
+static bool init_locks(rx_device *d)
+{
+    if (!rx_mutex_init(&d->scope_lock))
+        return false;
+    if (rx_mutex_init(&d->read_lock))
+        return true;
+    rx_mutex_finish(&d->scope_lock);
+    return false;
+}
+
+static void finish_locks(rx_device *d)
+{
+    rx_mutex_finish(&d->read_lock);
+    rx_mutex_finish(&d->scope_lock);
+}
+
 static rlx_status init_parts(rx_device *d, rlx_error *err)
 {
-    rlx_status st = rx_fail_memory(err, "a lock of the WebGPU device", sizeof(rx_mutex));
-    if (!rx_mutex_init(&d->scope_lock))
-        return st;
-    if (!rx_mutex_init(&d->read_lock))
-        goto no_read_lock;
-    st = rx_wg_pipelines_init(d, err);
+    if (!init_locks(d))
+        return rx_fail_memory(err, "a lock of the WebGPU device", sizeof(rx_mutex));
+    rlx_status st = rx_wg_pipelines_init(d, err);
     if (st != RLX_OK)
         goto no_pipelines;
     st = rx_wg_block_create(d, RX_WG_KERNEL, RX_GPU_ALIGN * RX_GPU_MAX_BIND, "absent operands",
@@ -412,9 +426,7 @@ static rlx_status init_parts(rx_device *d, rlx_error *err)
         return RLX_OK;
     rx_wg_pipelines_finish(d);
 no_pipelines:
-    rx_mutex_finish(&d->read_lock);
-no_read_lock:
-    rx_mutex_finish(&d->scope_lock);
+    finish_locks(d);
     return st;
 }
 
@@ -490,8 +502,7 @@ void rx_wg_close(rx_device *d)
     rx_wg_block_destroy(d, &d->nothing);
     rx_wg_block_destroy(d, &d->readback);
     rx_wg_pipelines_finish(d);
-    rx_mutex_finish(&d->read_lock);
-    rx_mutex_finish(&d->scope_lock);
+    finish_locks(d);
     release_handles(d);
     rx_free(d);
 }

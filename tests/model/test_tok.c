@@ -334,10 +334,10 @@ static void check_memory(void)
         rlx_status st = RLX_NO_MEMORY;
         for (long n = 1; st == RLX_NO_MEMORY && n < 100000; n += 1 + n / 64) {
             memory_fail(n, true);
-            st = use_all(file_path(names[i]));
-            if (!CHECK((st == RLX_OK || st == RLX_NO_MEMORY) && memory_live() == 0))
-                printf("    %s: allocation %ld: %s, %ld left: %s\n", names[i], n,
-                       rlx_status_name(st), memory_live(), err.text);
+            if (!CHECK_OK_OR(st = use_all(file_path(names[i])), RLX_NO_MEMORY, &err) ||
+                !CHECK(memory_live() == 0))
+                printf("    %s: allocation %ld: %s, %ld left\n", names[i], n,
+                       rlx_status_name(st), memory_live());
         }
         CHECK(st == RLX_OK);
     }

@@ -61,7 +61,10 @@ rlx_session *ot_open_session(ot_env *env, ot_report *r, const ot_case *c, const 
     rlx_session *s = NULL;
     rlx_status status = rlx_session_create(d, b->graph, desc, &s, &err);
     if (status == RLX_OK) status = set_params(c, b, s, &err);
-    if (status == RLX_OK) return s;
+    if (status == RLX_OK) {
+        ot_check_untouched(r, "compile", &err);
+        return s;
+    }
     ot_report_status(env, r, "compile", status, &err);
     rlx_session_destroy(s);
     return NULL;

@@ -134,7 +134,10 @@ static rlx_session *open_session(graph_run *g, rlx_device *d, const graph_mode *
         rlx_session_destroy(s);
         s = clone;
     }
-    if (!status) return s;
+    if (!status) {
+        ot_check_untouched(g->r, mode->name, &err);
+        return s;
+    }
     ot_report_status(g->env, g->r, mode->name, status, &err);
     rlx_session_destroy(s);
     return NULL;
@@ -222,6 +225,7 @@ static bool run_once(graph_run *g, const char *mode, int run)
         }
         compare_states(g, mode, run);
     }
+    if (!status) ot_check_untouched(g->r, mode, &err);
     for (size_t i = 0; i < OT_MAX_OUT; i++) {
         ot_tensor_finish(&expected[i]);
         ot_tensor_finish(&got[i]);

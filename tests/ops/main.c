@@ -372,6 +372,11 @@ static bool open_devices(ot_env *env)
         fprintf(stderr, "optest: %s\n", err.text);
         return false;
     }
+    if (err.text[0]) {
+        fprintf(stderr, "optest: opening %s succeeds and leaves the error \"%s\"\n",
+                env->opt.device, err.text);
+        return false;
+    }
     rlx_device_info info;
     rlx_device_get_info(env->device, &info);
     env->is_null = strcmp(info.backend, "null") == 0;

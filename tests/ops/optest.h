@@ -249,6 +249,8 @@ void ot_check_output(ot_report *r, const char *what, const ot_tensor *expected,
 /* The failure of a call on the device: a skip where it is unsupported and that is allowed. */
 void ot_report_status(ot_env *env, ot_report *r, const char *what, rlx_status s,
                       const rlx_error *err);
+/* A call that succeeds leaves the error, which was empty, as it was. */
+void ot_check_untouched(ot_report *r, const char *what, const rlx_error *err);
 
 /* lies.c: falsifies each result and fails where the measure does not notice. `other`: the results of
  * another run with other operands, or NULL. */

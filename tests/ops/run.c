@@ -37,6 +37,13 @@ void ot_report_status(ot_env *env, ot_report *r, const char *what, rlx_status s,
     ot_fail(r, "%s: %s: %s", what, rlx_status_name(s), err->text);
 }
 
+void ot_check_untouched(ot_report *r, const char *what, const rlx_error *err)
+{
+    if (err->code || err->text[0]) {
+        ot_fail(r, "%s: succeeded and left the error \"%s\"", what, err->text);
+    }
+}
+
 static void dims_text(const ot_tensor *t, char out[128])
 {
     size_t n = (size_t)snprintf(out, 128, "%s[", rlx_dtype_name(t->dtype));
@@ -181,6 +188,7 @@ static void run_mode(case_run *run, const char *mode, const rlx_session_desc *de
         } else if (!run->env->is_null) {
             check_outputs(run, mode, i, out, n);
         }
+        if (!status) ot_check_untouched(run->r, mode, &err);
         for (size_t k = 0; k < n; k++) ot_tensor_finish(&out[k]);
     }
     if (s) check_above_bound(run, s);
@@ -220,6 +228,7 @@ static void check_text_form(case_run *run)
     } else if (n_first != n_second || memcmp(first, second, n_first) != 0) {
         ot_fail(run->r, "text form: reads back as another graph:\n%.800s\n%.800s", first, second);
     }
+    if (!status) ot_check_untouched(run->r, "text form", &err);
     rlx_free(first);
     rlx_free(second);
     rlx_graph_destroy(again);

@@ -133,6 +133,12 @@ static void test_fail_each(const char *device, bool all_after)
             CHECK(memory_live() == 0);
             return;
         }
+        if (st == RLX_OK && (err.code || err.text[0])) {
+            printf("%s: allocation %ld failed and was not needed, and left: %s\n", device, n,
+                   err.text);
+            CHECK(!err.text[0]);
+            return;
+        }
         if (st == RLX_OK && !reached)
             break;
         if (st != RLX_OK && st != RLX_NO_MEMORY) {

@@ -63,6 +63,11 @@ RLX_API rlx_status rlx_session_set_param(rlx_session *s, const char *name, const
 /* Binds a named dimension for the runs to come. Unbound dimensions have their upper bound. */
 RLX_API rlx_status rlx_session_bind(rlx_session *s, const char *dim, int64_t value, rlx_error *err);
 
+/* Makes ready what a run with the dimensions now bound needs: kernels are chosen, compiled and
+ * recorded. The next run does it otherwise. Weights and inputs need not be set. What a run with
+ * other dimensions gave can then no longer be read. */
+RLX_API rlx_status rlx_session_prepare(rlx_session *s, rlx_error *err);
+
 /* ---- Running --------------------------------------------------------------------------------- */
 
 /* A named tensor in host memory: dense, row-major. */
@@ -146,7 +151,8 @@ RLX_API void rlx_session_memory(const rlx_session *s, rlx_memory_info *out);
 typedef struct rlx_step_info {
     const char *node;     /* name of the node, or of the node it came from */
     const char *op;
-    const char *kernel;   /* kernel that was chosen */
+    const char *kernel;   /* of runs with the dimensions of the last one, or of rlx_session_prepare;
+                           * several: "split + join". Before both "not chosen yet" */
     rlx_support support;  /* native or host */
     const char *shapes;   /* "f32[2,8] f32[8,4] -> f32[2,4]", at the bounds */
     double flops, bytes;  /* work and traffic of one run at the bounds */
@@ -162,13 +168,15 @@ RLX_API double rlx_session_estimate(const rlx_session *s, const rlx_calibration 
 /* Runs once, one step at a time, with the time of each step: by the device's own clock where it has
  * one, else from the call until the step is done. After each step `fn` is called with
  * the step's index, its time and (only when want_data) the results in host memory, which are valid
- * during the call. A non-zero return stops the run: RLX_CANCELLED. */
+ * during the call. A non-zero return stops the run: RLX_CANCELLED. Here each step does all of its
+ * work itself, where a GPU may let other steps do it in whole runs; those stay as they are. */
 typedef struct rlx_step_result {
     size_t step;
     double seconds;
     size_t n_results;
     const rlx_tensor_info *infos;
     const void *const *data; /* NULL without want_data */
+    const char *kernel;      /* that ran; owned by the session */
 } rlx_step_result;
 typedef int rlx_step_fn(void *user, const rlx_step_result *r);
 RLX_API rlx_status rlx_session_run_steps(rlx_session *s, bool want_data, rlx_step_fn *fn,

@@ -90,7 +90,8 @@ void rx_cpu_table_finish(rx_cpu_table *t)
     *t = (rx_cpu_table){0};
 }
 
-const rx_cpu_kernel *rx_cpu_first(const rx_cpu_kernel *k, const rx_call *c)
+/* The first kernel from k on that may take the call by its policy. */
+static const rx_cpu_kernel *first_allowed(const rx_cpu_kernel *k, const rx_call *c)
 {
     bool ints = c->policy == RLX_POLICY_FAST || (c->n_in && !rlx_dtype_is_float(c->in[0].dtype));
     while (k && k->is_int && !ints)
@@ -98,9 +99,19 @@ const rx_cpu_kernel *rx_cpu_first(const rx_cpu_kernel *k, const rx_call *c)
     return k;
 }
 
+const rx_cpu_kernel *rx_cpu_choose(const rx_cpu_kernel *k, const rx_call *c)
+{
+    rx_call ask = *c;
+    ask.probe = true;
+    k = first_allowed(k, c);
+    while (k && k->next && k->run(&ask) == RLX_UNSUPPORTED)
+        k = first_allowed(k->next, c);
+    return k;
+}
+
 rlx_status rx_cpu_dispatch(const rx_cpu_kernel *k, const rx_call *c, const rx_cpu_kernel **used)
 {
-    for (; k; k = k->next) {
+    for (; k; k = first_allowed(k->next, c)) {
         rlx_status st = k->run(c);
         if (st == RLX_UNSUPPORTED)
             continue;

@@ -27,9 +27,9 @@ static inline bool rx_cpu_strided(const rx_cpu_kernel *k, size_t i)
     return k->strided >> (i < 7 ? i : 7) & 1;
 }
 
-/* The first kernel of a chain that may take the call. */
-const rx_cpu_kernel *rx_cpu_first(const rx_cpu_kernel *k, const rx_call *c);
-/* Runs a call through the chain from k on; *used is the kernel that took it. */
+/* The kernel of a chain that will take the call. Data is not looked at and may be absent. */
+const rx_cpu_kernel *rx_cpu_choose(const rx_cpu_kernel *k, const rx_call *c);
+/* Runs a call through the chain from k on, which may take it; *used is the kernel that did. */
 rlx_status rx_cpu_dispatch(const rx_cpu_kernel *k, const rx_call *c, const rx_cpu_kernel **used);
 
 /* Portable kernels: cpu/generic*.c */

@@ -318,7 +318,7 @@ static void update_call(rx_exec *e, size_t i)
     for (uint32_t k = 0; k < s->n_out; k++)
         operands[s->n_in + k] = s->out[k] == RX_NO_VALUE ? absent : e->views[s->out[k]];
     c->attr = resolve_record(e, s->op, s->attr, e->step_attrs[i]);
-    atomic_store_explicit(&e->kernels[i], rx_cpu_first(e->device->table.head[s->op], c),
+    atomic_store_explicit(&e->kernels[i], rx_cpu_choose(e->device->table.head[s->op], c),
                           memory_order_relaxed);
 }
 
@@ -433,13 +433,5 @@ uint32_t rx_cpu_exec_flags(rx_exec *e)
 const char *rx_cpu_exec_kernel(rx_exec *e, size_t step)
 {
     const rx_cpu_kernel *k = atomic_load_explicit(&e->kernels[step], memory_order_relaxed);
-    const rx_step *s = &e->program->steps[step];
-    if (!k && s->n_in && s->in[0] != RX_NO_VALUE) { /* not bound yet: by type alone */
-        rx_view first = {.dtype = e->program->values[s->in[0]].dtype};
-        rx_call c = {.n_in = 1, .in = &first, .policy = e->program->policy};
-        k = rx_cpu_first(e->device->table.head[s->op], &c);
-    } else if (!k) {
-        k = e->device->table.head[s->op];
-    }
-    return k ? k->name : "none";
+    return k ? k->name : "not chosen yet";
 }

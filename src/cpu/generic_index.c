@@ -48,6 +48,8 @@ rlx_status rx_generic_state_write(const rx_call *c)
         (n > 1 && update->stride[0] != row) ||
         overlap(state->data, row * size * state->dim[0], update->data, row * from_size * n))
         return RLX_UNSUPPORTED;
+    if (c->probe)
+        return RLX_OK;
     const int64_t first = position->rank == 0 ? rx_load_int(position, 0) : 0;
     for (int64_t i = 0; i < n; i++) {
         int64_t place;
@@ -78,6 +80,8 @@ rlx_status rx_generic_scatter_elements(const rx_call *c)
         return RLX_OK;
     if (a->mode != RLX_SCATTER_NONE || rlx_dtype_is_packed(y->dtype) || !is_dense(x))
         return RLX_UNSUPPORTED;
+    if (c->probe)
+        return RLX_OK;
     const int64_t size = rx_dtype_info(y->dtype)->block_bytes, n = y->dim[a->axis];
     const int64_t total = rx_view_elements(y) * size;
     if (x->data != y->data && total > 0)

@@ -175,6 +175,8 @@ rlx_status rx_generic_int(const rx_call *c)
         return RLX_OK;
     if (!can_take(c, y))
         return RLX_UNSUPPORTED;
+    if (c->probe)
+        return RLX_OK;
     int_run r = {.op = c->op, .n_in = (int)c->n_in};
     for (int i = 0; i < r.n_in; i++)
         r.view[i] = rx_broadcast_view(&c->in[i], y);

@@ -108,6 +108,8 @@ rlx_status rx_generic_cum(const rx_call *c)
         return RLX_OK;
     if (!rlx_dtype_is_float(x->dtype) || x->dtype != y->dtype || !rx_view_is_dense(x))
         return RLX_UNSUPPORTED;
+    if (c->probe)
+        return RLX_OK;
     cum_run r = {.x = x, .y = y, .op = c->op, .n = x->dim[d->axis], .inner = 1,
                  .exclusive = d->exclusive, .reverse = d->reverse};
     for (int i = (int)d->axis + 1; i < x->rank; i++)
@@ -130,6 +132,8 @@ rlx_status rx_generic_one_hot(const rx_call *c)
         return RLX_OK;
     if (rlx_dtype_is_packed(y->dtype) || !rx_view_is_dense(index))
         return RLX_UNSUPPORTED;
+    if (c->probe)
+        return RLX_OK;
     const int64_t size = rlx_dtype_block_bytes(y->dtype), depth = y->dim[d->axis];
     const int64_t bytes = rx_view_elements(y) * size;
     int64_t inner = 1;
@@ -188,6 +192,8 @@ rlx_status rx_generic_trilu(const rx_call *c)
     if (rlx_dtype_is_packed(y->dtype) || !rx_view_is_dense(x) || d->k > INT32_MAX ||
         d->k < INT32_MIN)
         return RLX_UNSUPPORTED;
+    if (c->probe)
+        return RLX_OK;
     trilu_run r = {x, y, d, y->dim[y->rank - 2], y->dim[y->rank - 1],
                    rlx_dtype_block_bytes(y->dtype)};
     rx_parallel(c->pool, rx_view_elements(y) / r.cols, (RX_GRAIN + r.cols - 1) / r.cols,

@@ -254,6 +254,8 @@ rlx_status rx_generic_matmul(const rx_call *c)
         !rlx_dtype_is_float(out->dtype) || (bias && !rlx_dtype_is_float(bias->dtype)) ||
         (residual && !rlx_dtype_is_float(residual->dtype)))
         return RLX_UNSUPPORTED;
+    if (c->probe)
+        return RLX_OK;
     tiled x;
     rx_product_init(&x.p, c, desc->trans_b);
     x.p.bias = bias;

@@ -150,6 +150,8 @@ rlx_status rx_generic_order(const rx_call *c)
     if (axis != r.x->rank - 1 || r.k > r.n || r.n > INT32_MAX || !rx_view_is_dense(r.x) ||
         (!rlx_dtype_is_float(r.x->dtype) && r.x->dtype != RLX_I32))
         return RLX_UNSUPPORTED;
+    if (c->probe)
+        return RLX_OK;
     r.heap = r.k < r.n / 4;
     r.room = rx_call_scratch(c, (size_t)(2 * r.n * rx_pool_n_threads(c->pool)) * sizeof *r.room);
     if (!r.room)

@@ -298,6 +298,8 @@ static rlx_status run_region(const rx_call *c, const rx_region *r, const rx_lane
 {
     if (!can_run(c, r))
         return RLX_UNSUPPORTED;
+    if (c->probe)
+        return RLX_OK;
     int64_t n = rx_view_elements(&c->out[0]);
     if (n == 0)
         return RLX_OK;

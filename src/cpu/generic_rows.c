@@ -127,6 +127,8 @@ rlx_status rx_generic_softmax(const rx_call *c)
                      .logarithm = c->op == RX_OP_log_softmax};
     if (!rlx_dtype_is_float(x->dtype) || x->dtype != y->dtype)
         return RLX_UNSUPPORTED;
+    if (c->probe)
+        return RLX_OK;
     r.x.dim[axis] = r.y.dim[axis] = 1;
     /* log_softmax keeps the row beside its exponentials. */
     r.rows = thread_rows(c, r.logarithm ? 2 * ((r.n + 15) & ~(int64_t)15) : r.n, &r.row_stride);
@@ -182,6 +184,8 @@ static rlx_status load_weight(const rx_call *c, size_t i, int64_t n, const float
         return RLX_OK;
     if (!rlx_dtype_is_float(w->dtype) || !rx_view_is_dense(w))
         return RLX_UNSUPPORTED;
+    if (c->probe)
+        return RLX_OK;
     float *lanes = rx_call_scratch(c, (size_t)n * sizeof *lanes);
     if (!lanes)
         return RLX_NO_MEMORY;
@@ -204,6 +208,8 @@ rlx_status rx_generic_norm(const rx_call *c)
         r.n *= x->dim[i];
     RLX_TRY(load_weight(c, 1, r.n, &r.gamma));
     RLX_TRY(load_weight(c, 2, r.n, &r.beta));
+    if (c->probe)
+        return RLX_OK;
     r.rows = thread_rows(c, r.n, &r.row_stride);
     if (!r.rows)
         return RLX_NO_MEMORY;

@@ -154,6 +154,8 @@ rlx_status rx_generic_sample(const rx_call *c)
     const int64_t rows = rx_view_elements(y), n = x->dim[x->rank - 1];
     if (x->dtype != RLX_F32)
         return RLX_UNSUPPORTED;
+    if (c->probe)
+        return RLX_OK;
     const rx_sampler s = rx_sampler_make(c);
     row_state r = {.s = &s, .n = n, .least = 1};
     if (s.temperature >= 0x1p-126f) {

@@ -125,6 +125,8 @@ rlx_status rx_generic_selective_scan(const rx_call *c)
 {
     if (!is_scan(c))
         return RLX_UNSUPPORTED;
+    if (c->probe)
+        return RLX_OK;
     const rx_view *x = &c->in[0];
     const int64_t n = c->in[2].dim[1], n_state = x->dim[0] * x->dim[2] * n;
     const int64_t units = x->dim[0] * ((x->dim[2] + CHANNELS - 1) / CHANNELS);
@@ -187,6 +189,8 @@ rlx_status rx_generic_mamba2(const rx_call *c)
 {
     if (!is_scan(c))
         return RLX_UNSUPPORTED;
+    if (c->probe)
+        return RLX_OK;
     const rx_view *x = &c->in[0];
     const int64_t units = x->dim[0] * x->dim[2], n_state = units * x->dim[3] * c->in[3].dim[3];
     scan_run r = {0};
@@ -246,6 +250,8 @@ rlx_status rx_generic_gated_delta_net(const rx_call *c)
 {
     if (!is_scan(c))
         return RLX_UNSUPPORTED;
+    if (c->probe)
+        return RLX_OK;
     const rx_view *q = &c->in[0];
     const int64_t units = q->dim[0] * q->dim[2], n_state = units * q->dim[3] * c->in[2].dim[3];
     scan_run r = {.each = c->in[2].dim[3]};

@@ -23,6 +23,7 @@ typedef struct rx_call {
     const struct rx_pack_source *sources; /* NULL: nothing is kept */
     const rx_cpu_caches *caches;          /* NULL: RX_COMMON_CACHES */
     rlx_policy policy;
+    bool probe;          /* asks only whether the kernel takes the call; looks at no data */
 } rx_call;
 
 /* Operand i, or NULL when absent. */
@@ -55,6 +56,8 @@ enum {
 typedef void rx_pack_fn(void *user, void *to);
 const void *rx_call_packed(const rx_call *c, size_t operand, uint32_t kind, size_t bytes,
                            rx_pack_fn *fill, void *user);
+/* Whether an operand is a weight, of which rx_call_packed keeps forms. */
+bool rx_call_is_weight(const rx_call *c, size_t operand);
 /* Sets bits in the run's flags; safe from any thread of the kernel. */
 void rx_call_flag(const rx_call *c, uint32_t bits);
 
@@ -77,7 +80,8 @@ extern rx_kernel_fn *const rx_ref_table[RX_N_OPS];
 /* ---- Fast kernels ---------------------------------------------------------------------------- */
 
 /* An entry may refuse a call (RLX_UNSUPPORTED, without having written anything); then the next one
- * of the chain is asked, and last the reference kernel. */
+ * of the chain is asked, and last the reference kernel. With c->probe an entry that does not refuse
+ * returns RLX_OK before it looks at data; the last of a chain is not asked. */
 typedef struct rx_cpu_kernel {
     const char *name;       /* "sgemm.avx2", "softmax.generic" */
     rx_kernel_fn *run;

@@ -124,12 +124,17 @@ static rx_packed *add_form(rx_pack_cache *p, rx_packed **list, const rx_view *vi
     return f;
 }
 
+bool rx_call_is_weight(const rx_call *c, size_t operand)
+{
+    return c->sources && c->sources[operand].id >= 0;
+}
+
 const void *rx_call_packed(const rx_call *c, size_t operand, uint32_t kind, size_t bytes,
                            rx_pack_fn *fill, void *user)
 {
-    const rx_pack_source *source = c->sources ? &c->sources[operand] : NULL;
-    if (!source || source->id < 0 || !bytes)
+    if (!rx_call_is_weight(c, operand) || !bytes)
         return NULL;
+    const rx_pack_source *source = &c->sources[operand];
     rx_pack_cache *cache = c->packs;
     const rx_view *view = &c->in[operand];
     rx_mutex_lock(&cache->lock);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Binding of dimensions: values become views, steps become dispatches with places in memory, and
  * the backend records them. The last few bindings are kept. */
+#include <stdio.h>
 #include <string.h>
 
 #include "gpu/exec.h"
@@ -36,18 +37,29 @@ static rx_gpu_recording *new_recording(rx_gpu_exec *x)
         return NULL;
     }
     memcpy(r->dims, x->values.dims, p->n_dims * sizeof *r->dims);
+    r->single = x->single;
     return r;
+}
+
+static bool dims_equal(const rx_gpu_exec *x, const int64_t *a, const int64_t *b)
+{
+    return !x->program->n_dims || !memcmp(a, b, x->program->n_dims * sizeof *a);
+}
+
+/* Whether a recording does for x->single. One without folds does for both. */
+static bool fits(const rx_gpu_exec *x, const rx_gpu_recording *r)
+{
+    return x->single ? !r->has_folds : !r->single;
 }
 
 /* The place of a recording with these dimensions, else an empty one, else the oldest. */
 static size_t find_recording(const rx_gpu_exec *x, const int64_t *dims, bool *found)
 {
-    const size_t n_dims = x->program->n_dims;
     size_t oldest = 0;
     *found = false;
     for (size_t i = 0; i < RX_GPU_N_RECORDINGS; i++) {
         const rx_gpu_recording *r = x->recordings[i], *o = x->recordings[oldest];
-        if (r && (!n_dims || !memcmp(r->dims, dims, n_dims * sizeof *dims))) {
+        if (r && fits(x, r) && dims_equal(x, r->dims, dims)) {
             *found = true;
             return i;
         }
@@ -351,8 +363,6 @@ static rlx_status resolve_step(binder *b, lowered *l)
     RLX_TRY(find_derived(b, l));
     for (size_t i = 0; i < l->build.n; i++)
         RLX_TRY(add_dispatch(b, l, &l->build.dispatch[i]));
-    if (l->build.n)
-        b->r->kernels[l->at] = rx_gpu_dispatch_name(&l->build.dispatch[0]);
     return RLX_OK;
 }
 
@@ -380,7 +390,7 @@ static void find_folds(const binder *b)
 {
     rx_gpu_exec *x = b->x;
     const rx_gpu_folds folds = {&x->values, x->caps, x->weights, x->places};
-    if (!x->no_folds) {
+    if (!x->single) {
         rx_gpu_find_folds(&folds, b->fold, b->tail);
         return;
     }
@@ -410,6 +420,60 @@ static rlx_status lower_steps(binder *b)
     return RLX_OK;
 }
 
+/* ---- Names ---------------------------------------------------------------------------------- */
+
+#define MAX_NAME 160
+
+struct rx_gpu_names {
+    const struct rx_gpu_names *next;
+    char text[MAX_NAME];
+};
+
+/* The same text with a lifetime as long as the program's; NULL: out of memory. */
+static const char *keep_name(rx_gpu_exec *x, const char *text)
+{
+    for (const struct rx_gpu_names *n = x->names; n; n = n->next)
+        if (!strcmp(n->text, text))
+            return n->text;
+    struct rx_gpu_names *n = rx_arena_alloc(&x->arena, sizeof *n);
+    if (!n)
+        return NULL;
+    snprintf(n->text, sizeof n->text, "%s", text);
+    n->next = x->names;
+    x->names = n;
+    return n->text;
+}
+
+/* The kernels of n > 0 dispatches, "split + join": those that follow another one of the same name
+ * are not told. */
+static const char *name_dispatches(rx_gpu_exec *x, const rx_gpu_placed *list, size_t n)
+{
+    const char *last = rx_gpu_dispatch_name(&list[0].dispatch), *only = last;
+    char text[MAX_NAME];
+    size_t used = (size_t)snprintf(text, sizeof text, "%s", last);
+    for (size_t i = 1; i < n; i++) {
+        const char *name = rx_gpu_dispatch_name(&list[i].dispatch);
+        if (name == last)
+            continue;
+        only = NULL;
+        last = name;
+        if (used < sizeof text)
+            used += (size_t)snprintf(text + used, sizeof text - used, " + %s", name);
+    }
+    const char *all = only ? only : keep_name(x, text);
+    return all ? all : last;
+}
+
+/* After the backend has recorded the dispatches: it may have taken other forms of kernels. */
+static void name_steps(binder *b)
+{
+    rx_gpu_recording *r = b->r;
+    for (size_t i = 0; i < b->x->program->n_steps; i++)
+        if (r->first[i] < r->first[i + 1])
+            r->kernels[i] = name_dispatches(b->x, b->list + r->first[i],
+                                            r->first[i + 1] - r->first[i]);
+}
+
 /* ---- Putting it together -------------------------------------------------------------------- */
 
 static rlx_status build_recording(binder *b)
@@ -424,7 +488,9 @@ static rlx_status build_recording(binder *b)
     rx_mutex_unlock(&x->weights->lock);
     RLX_TRY(st);
     RLX_TRY(grow_scratch(b));
-    return x->driver->record(x->exec, b->list, b->r, b->err);
+    RLX_TRY(x->driver->record(x->exec, b->list, b->r, b->err));
+    name_steps(b);
+    return RLX_OK;
 }
 
 static rlx_status make_recording(rx_gpu_exec *x, rx_gpu_recording **out, rlx_error *err)
@@ -442,7 +508,7 @@ static rlx_status make_recording(rx_gpu_exec *x, rx_gpu_recording **out, rlx_err
     return st;
 }
 
-rlx_status rx_gpu_exec_bind(rx_gpu_exec *x, const int64_t *dims, rlx_error *err)
+static rlx_status bind(rx_gpu_exec *x, const int64_t *dims, rlx_error *err)
 {
     bool found;
     x->now = NULL;
@@ -463,11 +529,19 @@ rlx_status rx_gpu_exec_bind(rx_gpu_exec *x, const int64_t *dims, rlx_error *err)
     return RLX_OK;
 }
 
-rlx_status rx_gpu_exec_unfold(rx_gpu_exec *x, rlx_error *err)
+bool rx_gpu_exec_is_bound(const rx_gpu_exec *x, const int64_t *dims)
 {
-    if (!x->now || !x->now->has_folds)
-        return RLX_OK;
-    rx_gpu_exec_forget(x);
-    x->no_folds = true;
-    return rx_gpu_exec_bind(x, x->values.dims, err);
+    return x->now && dims_equal(x, x->now->dims, dims);
+}
+
+rlx_status rx_gpu_exec_bind(rx_gpu_exec *x, const int64_t *dims, rlx_error *err)
+{
+    x->single = false;
+    return bind(x, dims, err);
+}
+
+rlx_status rx_gpu_exec_bind_single(rx_gpu_exec *x, rlx_error *err)
+{
+    x->single = true;
+    return !x->now || fits(x, x->now) ? RLX_OK : bind(x, x->values.dims, err);
 }

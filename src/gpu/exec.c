@@ -77,7 +77,7 @@ void rx_gpu_exec_packed(rx_gpu_exec *x)
 const char *rx_gpu_exec_kernel(const rx_gpu_exec *x, size_t step)
 {
     const char *name = atomic_load_explicit(&x->kernels[step], memory_order_relaxed);
-    return name ? name : "not bound yet";
+    return name ? name : "not chosen yet";
 }
 
 rx_gpu_place rx_gpu_exec_place(const rx_gpu_exec *x, uint32_t value)

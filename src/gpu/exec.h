@@ -16,6 +16,7 @@ typedef struct rx_commands rx_commands; /* what a backend records; each has its 
 /* A program for one set of dimensions. */
 typedef struct rx_gpu_recording {
     int64_t *dims;
+    bool single;          /* made for runs of single steps: no folds, no chains */
     size_t n;             /* dispatches */
     size_t *first;        /* dispatch of each step, and the end */
     const char **kernels; /* by step */
@@ -96,11 +97,12 @@ typedef struct rx_gpu_exec {
     rx_gpu_pool arena_pool, leaf_pool;
     rx_gpu_pool scratch[RX_GPU_N_SCRATCH]; /* of the steps; one block each */
     const char *_Atomic *kernels; /* by step, of the last binding */
+    struct rx_gpu_names *names;  /* of steps with several kernels, as long as the program */
 
     rx_gpu_recording *recordings[RX_GPU_N_RECORDINGS];
     rx_gpu_recording *now;       /* NULL: not bound */
     uint64_t n_binds;
-    bool no_folds;               /* every step runs on its own */
+    bool single;                 /* x->now is for runs of single steps */
     rx_gpu_runs runs;
 } rx_gpu_exec;
 
@@ -113,10 +115,13 @@ const char *rx_gpu_exec_kernel(const rx_gpu_exec *x, size_t step);
 /* Where the root of a value is. */
 rx_gpu_place rx_gpu_exec_place(const rx_gpu_exec *x, uint32_t value);
 
-/* Makes x->now fit these dimensions; NULL on failure. */
+/* Whether the program is bound to just these dimensions. */
+bool rx_gpu_exec_is_bound(const rx_gpu_exec *x, const int64_t *dims);
+/* Makes x->now fit these dimensions, for whole runs; NULL on failure. */
 rlx_status rx_gpu_exec_bind(rx_gpu_exec *x, const int64_t *dims, rlx_error *err);
-/* Binds the program again with every step on its own, for runs of single steps. */
-rlx_status rx_gpu_exec_unfold(rx_gpu_exec *x, rlx_error *err);
+/* Makes x->now fit runs of single steps: every step does all of its work itself. What was recorded
+ * for whole runs is kept; rx_gpu_exec_bind goes back to it. */
+rlx_status rx_gpu_exec_bind_single(rx_gpu_exec *x, rlx_error *err);
 /* The packed forms that x->now needs are made by a run that is on its way. The weights are locked
  * since before it was recorded. */
 void rx_gpu_exec_packed(rx_gpu_exec *x);

@@ -59,7 +59,8 @@ typedef struct rx_backend {
     rlx_status (*exec_create)(rx_device *d, rx_program *p, rx_weights *w, rx_exec **out,
                               rlx_error *err);
     void (*exec_destroy)(rx_exec *e);
-    /* Values of all dimension expressions (rx_dims_eval) for the runs to come. */
+    /* Values of all dimension expressions (rx_dims_eval) for the runs to come. Also called with
+     * those it has, after runs of single steps: the next run is as those before them. */
     rlx_status (*exec_bind)(rx_exec *e, const int64_t *dims, rlx_error *err);
     /* Copies host bytes into an input or a state value, or out of any value that has memory.
      * `value` is an index into program->values; the value is dense. Waits for running work. */

@@ -121,24 +121,10 @@ static rlx_status session_make(rx_shared *h, rlx_session **out, rlx_error *err)
     for (size_t i = 0; i < p->n_inputs; i++)
         s->given[i].rank = -1;
     s->dump_nodes = rx_env_flag(RX_ENV_DUMP_NODES);
+    s->report = rx_env_flag(RX_ENV_DISPATCH_REPORT);
     bind_bounds(s);
     *out = s;
     return RLX_OK;
-}
-
-static void log_steps(const rlx_session *s, bool report)
-{
-    for (size_t i = 0; i < rlx_session_n_steps(s); i++) {
-        rlx_step_info info;
-        if (!rlx_session_step(s, i, &info))
-            return;
-        if (report)
-            rx_log(RLX_LOG_INFO, "dispatch %zu: %s '%s' %s, kernel %s", i, info.op, info.node,
-                   rlx_support_name(info.support), info.kernel);
-        else
-            rx_log(RLX_LOG_INFO, "schedule %zu: %s '%s' %s at %llu + %llu", i, info.op, info.node,
-                   info.shapes, (unsigned long long)info.offset, (unsigned long long)info.size);
-    }
 }
 
 rlx_status rlx_session_create(rlx_device *d, const rlx_graph *g, const rlx_session_desc *desc,
@@ -156,9 +142,7 @@ rlx_status rlx_session_create(rlx_device *d, const rlx_graph *g, const rlx_sessi
     RLX_TRY(shared_create(d, p, &h, err));
     RLX_TRY(session_make(h, out, err));
     if (rx_env_flag(RX_ENV_SCHEDULE))
-        log_steps(*out, false);
-    if (rx_env_flag(RX_ENV_DISPATCH_REPORT))
-        log_steps(*out, true);
+        rx_session_log_schedule(*out);
     return RLX_OK;
 }
 

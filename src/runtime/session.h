@@ -33,11 +33,12 @@ struct rlx_session {
     int64_t *dims;      /* values of program->dims for the next run */
     int64_t *run_dims;  /* those of the last run */
     bool dims_dirty;    /* a named dimension was bound: the others are to be evaluated */
-    bool exec_dirty;    /* the exec has other dimensions than `dims` */
+    bool exec_dirty;    /* the exec is not bound to `dims` for whole runs */
     rlx_shape *given;   /* for each input: the shape it was given with; rank -1: never */
     bool inputs_ok;     /* all inputs are there and have the shapes of `dims` */
     bool has_run;
     bool dump_nodes;    /* RLX_DUMP_NODES when the session was made */
+    bool report;        /* RLX_DISPATCH_REPORT then */
     atomic_uint_fast64_t last_ticket;
 };
 
@@ -79,5 +80,8 @@ rlx_status rx_session_run_steps(rlx_session *s, bool want_data, rlx_step_fn *fn,
                                 rlx_error *err);
 /* The same with a log line for each result. runtime/dump.c */
 rlx_status rx_session_run_dump(rlx_session *s, rlx_error *err);
+/* Logs the steps with their places in memory, or of a bound session with their kernels. */
+void rx_session_log_schedule(const rlx_session *s);
+void rx_session_log_kernels(const rlx_session *s);
 
 #endif

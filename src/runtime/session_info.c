@@ -207,6 +207,7 @@ rlx_status rx_session_run_steps(rlx_session *s, bool want_data, rlx_step_fn *fn,
         st = run_step(s, i, &result.seconds, err);
         if (st == RLX_OK)
             st = collect(s, i, want_data, &r, err);
+        result.kernel = rx_session_backend(s)->exec_kernel(s->exec, i);
         result.n_results = r.n;
         result.infos = r.infos;
         result.data = want_data ? (const void *const *)r.data : NULL;
@@ -219,6 +220,8 @@ rlx_status rx_session_run_steps(rlx_session *s, bool want_data, rlx_step_fn *fn,
     rx_free(r.data);
     rx_free_aligned(r.bytes);
     s->has_run = st == RLX_OK;
+    /* Single steps may be bound in another way than whole runs. */
+    s->exec_dirty = rx_session_backend(s)->exec_bind(s->exec, s->run_dims, NULL) != RLX_OK;
     return st;
 }
 

@@ -86,15 +86,28 @@ rlx_status rx_session_settle(rlx_session *s, rlx_error *err)
     return last ? rx_session_backend(s)->exec_wait(s->exec, last, -1, err) : RLX_OK;
 }
 
+/* Results are read with the dimensions that the exec is bound to: those of a run with others are
+ * gone. */
+static rlx_status bind_exec(rlx_session *s, rlx_error *err)
+{
+    const size_t n_dims = s->shared->program->n_dims;
+    if (!s->exec_dirty)
+        return RLX_OK;
+    s->has_run = s->has_run && (!n_dims || !memcmp(s->run_dims, s->dims, n_dims * sizeof *s->dims));
+    RLX_TRY(rx_session_backend(s)->exec_bind(s->exec, s->dims, err));
+    s->exec_dirty = false;
+    if (s->report)
+        rx_session_log_kernels(s);
+    return RLX_OK;
+}
+
 rlx_status rx_session_prepare(rlx_session *s, rlx_error *err)
 {
     const rx_program *p = s->shared->program;
     RLX_TRY(rx_session_eval_dims(s, err));
     RLX_TRY(check_params(s, err));
     RLX_TRY(check_inputs(s, err));
-    if (s->exec_dirty)
-        RLX_TRY(rx_session_backend(s)->exec_bind(s->exec, s->dims, err));
-    s->exec_dirty = false;
+    RLX_TRY(bind_exec(s, err));
     if (p->n_dims)
         memcpy(s->run_dims, s->dims, p->n_dims * sizeof *s->dims);
     return RLX_OK;
@@ -196,6 +209,16 @@ rlx_status rlx_run(rlx_session *s, const rlx_tensor *inputs, size_t n_inputs,
 {
     rx_mutex_lock(&s->lock);
     rlx_status st = run_locked(s, inputs, n_inputs, outputs, n_outputs, err);
+    rx_mutex_unlock(&s->lock);
+    return st;
+}
+
+rlx_status rlx_session_prepare(rlx_session *s, rlx_error *err)
+{
+    rx_mutex_lock(&s->lock);
+    rlx_status st = rx_session_eval_dims(s, err);
+    if (st == RLX_OK)
+        st = bind_exec(s, err);
     rx_mutex_unlock(&s->lock);
     return st;
 }

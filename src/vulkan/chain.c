@@ -135,7 +135,7 @@ rlx_status rx_vk_chain(rx_exec *e, rx_gpu_placed *list, rx_gpu_recording *r, rlx
     const size_t n_steps = e->base.program->n_steps;
     rx_commands *c = r->commands;
     if (!d->caps.chains || atomic_load(&d->no_chains) || d->full_barrier || r->has_host ||
-        e->base.no_folds || !r->n)
+        r->single || !r->n)
         return RLX_OK;
     piece p = {.level_of = rx_alloc(r->n * sizeof *p.level_of),
                .levels = rx_alloc(r->n * sizeof *p.levels)};

@@ -105,9 +105,10 @@ void rx_vk_exec_destroy(rx_exec *e)
 
 rlx_status rx_vk_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err)
 {
-    /* Places of wanted ranges may move with the views. */
-    e->wants_changed = e->wants_changed || e->n_wants;
-    e->n_wants = 0;
+    if (!rx_gpu_exec_is_bound(&e->base, dims)) { /* places of wanted ranges may move with views */
+        e->wants_changed = e->wants_changed || e->n_wants;
+        e->n_wants = 0;
+    }
     return rx_gpu_exec_bind(&e->base, dims, err);
 }
 
@@ -246,7 +247,7 @@ rlx_status rx_vk_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data
         memcpy(data, fetched, bytes);
         return RLX_OK;
     }
-    if (!w)
+    if (!w && !e->base.single) /* what is looked at after single steps is not read after each run */
         add_want(e, value, at, bytes);
     return rx_vk_download(e->device, &from, at, data, bytes, err);
 }

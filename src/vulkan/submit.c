@@ -415,8 +415,8 @@ rlx_status rx_vk_exec_submit(rx_exec *e, const rx_submit *s, uint64_t *ticket, r
     if (!e->base.now)
         return rx_fail(err, RLX_INTERNAL, "the program is not bound");
     /* What is recorded for this once has its own order, and its own waits. */
-    if (s->n_steps < e->base.program->n_steps || (s->timed && e->base.now->commands->n_counters))
-        RLX_TRY(rx_gpu_exec_unfold(&e->base, err));
+    if (s->n_steps < e->base.program->n_steps || s->timed)
+        RLX_TRY(rx_gpu_exec_bind_single(&e->base, err));
     if (first == 0)
         e->host_flags = 0;
     e->timed = s->timed && !e->base.now->has_host && has_clock(e);

@@ -57,8 +57,10 @@ void rx_wg_exec_destroy(rx_exec *e)
 
 rlx_status rx_wg_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err)
 {
+    const bool same = rx_gpu_exec_is_bound(&e->base, dims);
     RLX_TRY(rx_gpu_exec_bind(&e->base, dims, err));
-    rx_wg_want_outputs(e);
+    if (!same)
+        rx_wg_want_outputs(e);
     return RLX_OK;
 }
 
@@ -136,7 +138,7 @@ rlx_status rx_wg_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data
         memcpy(data, slot->map + w->at + (at - w->offset), bytes);
         return RLX_OK;
     }
-    if (!w)
+    if (!w && !e->base.single)
         rx_wg_add_want(e, value, at, bytes);
     return rx_wg_download(e->device, &from, at, data, bytes, err);
 }

@@ -252,8 +252,8 @@ rlx_status rx_wg_exec_submit(rx_exec *e, const rx_submit *s, uint64_t *ticket, r
     *ticket = 0;
     if (!e->base.now)
         return rx_fail(err, RLX_INTERNAL, "the program is not bound");
-    if (!run.whole)
-        RLX_TRY(rx_gpu_exec_unfold(&e->base, err));
+    if (!run.whole || s->timed)
+        RLX_TRY(rx_gpu_exec_bind_single(&e->base, err));
     RLX_TRY(submit_steps(&run, err));
     *ticket = run.ticket;
     return s->async ? RLX_OK : rx_wg_exec_wait(e, *ticket, -1, err);

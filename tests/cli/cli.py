@@ -32,6 +32,14 @@ def run(*args, env=None, stdin=None):
     return r.returncode, r.stdout, r.stderr
 
 
+def devices(*backends):
+    """The ids of the devices that are there, of these backends."""
+    status, out, _ = run("devices", "--json")
+    if status:
+        return []
+    return [d["id"] for d in json.loads(out) if d["backend"] in backends]
+
+
 def check(condition, text):
     if not condition:
         failures.append(text)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """rlx bench and explain: cases, JSON, pictures, traces, every error."""
+import re
 import xml.dom.minidom
 from cli import *
 
@@ -93,6 +94,19 @@ for graph in sorted(GRAPHS.glob("*.rlx")):
     expect(0, "explain", graph, "--dump", "plan", out="arena")
     expect(0, "explain", graph, "--dump", "schedule", out="program")
 mlp = GRAPHS / "mlp.rlx"
+
+# The kernels that explain names, and those of the report, are those of a run.
+REPORT = {"RLX_DISPATCH_REPORT": "1", "RLX_LOG": "info"}
+for graph in sorted(GRAPHS.glob("*.rlx")):
+    for device in ["cpu", "ref"] + devices("vulkan", "webgpu"):
+        for dims in [], [f"--dim={d}=1" for d in expect_json("inspect", graph)["dims"]]:
+            common = [graph, "--device", device, *dims]
+            steps = expect_json("explain", *common)["steps"]
+            _, _, log = run("run", *common, "--random-params", "--random-inputs", env=REPORT)
+            told = re.findall(r"dispatch \d+: .*, kernel (.*)", log)
+            check(told and told == [s["kernel"] for s in steps],
+                  f"kernels of {graph.name} on {device} {dims}: {steps} {log}")
+            check("not chosen yet" not in told, f"kernels of {graph.name}: {told}")
 expect(0, "explain", mlp, "--cost", out="estimate")
 costs = expect_json("explain", mlp, "--cost", "--device", "cpu")["cost"]
 check([c["device"] for c in costs] == ["cpu"] and costs[0]["estimate_ms"] > 0 and

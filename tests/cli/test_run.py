@@ -81,7 +81,8 @@ for graph in sorted(GRAPHS.glob("*.rlx")):
     check(expect_json("run", graph, "--random-params", "--random-inputs", "--dump-nodes"), "dump")
     check(expect_json("run", graph, "--random-params", "--random-inputs", "--profile"), "profile")
     rows = expect_json("run", graph, "--random-params", "--random-inputs", "--compare", "ref")
-    check(rows and all(r["ok"] for r in rows), f"compare --json {graph.name}")
+    check(rows and all(r["compared"] and r["ok"] for r in rows), f"compare --json {graph.name}")
+    check(any("output" in r for r in rows), f"compare --json {graph.name}: outputs")
 COUNT = write("count.rlx", """graph "count" {
   %s: f32[1] = state "s"
   %one: f32[1] = constant [1]
@@ -103,7 +104,29 @@ NAN = write("nan.rlx", """graph "nan" {
 }
 """)
 expect(1, "run", NAN, "--input", "x=ones", "--no-fusion", "--find-nan", out="bad", err="NaN or inf")
-expect(1, "run", NAN, "--input", "x=ones", "--compare", "null", err="part at the last step")
+expect(1, "run", NAN, "--input", "x=ones", "--compare", "null", err="part at the last row")
+
+# Where a device decomposes, what both have is compared, the outputs always, and the rest is told.
+PARTS = write("parts.rlx", """graph "parts" {
+  %x: f32[4,8] = input "x"
+  %a = roll(%x) {axis=0, shift=1}
+  %c = reshape(%a) {shape=[1,1,4,8]}
+  %b = resize_nearest_2x(%c) "larger"
+  output "y" = %a
+  output "z" = %b
+}
+""")
+ALL = ["run", PARTS, "--random-inputs"]
+expect(0, *ALL, "--compare", "ref", out="and 2 outputs")
+expect(1, *ALL, "--compare", "null", out="DIVERGES", err="part at the last row")
+for device in devices("vulkan", "webgpu"):
+    out = expect(0, *ALL, "--device", device, "--compare", "ref", out="and 2 outputs")
+    check(f"of {device} without a counterpart on ref" in out, f"what was not compared: {out}")
+    rows = expect_json(*ALL, "--device", device, "--compare", "ref")
+    check({r["output"] for r in rows if "output" in r} == {"y", "z"}, f"outputs: {rows}")
+    check(any(not r["compared"] for r in rows), f"rows that were not compared: {rows}")
+    check(all(r["ok"] for r in rows if r["compared"]), f"parts on {device}: {rows}")
+    expect(1, *ALL, "--device", device, "--compare", "null", err="part at the last row")
 
 # Every mistake is a sentence.
 given = ["--input", "x=ones", "--param", "w=ones"]

@@ -201,7 +201,7 @@ static void dump_built(ot_env *env, ot_case *c, ot_built *b, int64_t elements, o
 {
     ot_expectation e = {0};
     rlx_error err = {0};
-    rlx_session *s = ot_open_session(env, r, c, b, env->device, NULL);
+    rlx_session *s = ot_open_session(env, r, c, b, env->device, NULL, NULL);
     if (!s) return;
     const rlx_status status = ot_expect(env, c, b, s, &e, &err);
     for (size_t i = 0; i < e.n_out; i++) elements += e.out[i].elements;

@@ -55,11 +55,12 @@ rlx_status ot_run_bound(const ot_case *c, const ot_built *b, rlx_session *s, ot_
 }
 
 rlx_session *ot_open_session(ot_env *env, ot_report *r, const ot_case *c, const ot_built *b,
-                             rlx_device *d, const rlx_session_desc *desc)
+                             rlx_device *d, const rlx_session_desc *desc, ot_kernels *kernels)
 {
     rlx_error err = {0};
     rlx_session *s = NULL;
     rlx_status status = rlx_session_create(d, b->graph, desc, &s, &err);
+    if (status == RLX_OK && kernels) status = ot_prepare(s, kernels, &err);
     if (status == RLX_OK) status = set_params(c, b, s, &err);
     if (status == RLX_OK) {
         ot_check_untouched(r, "compile", &err);

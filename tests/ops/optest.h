@@ -227,9 +227,18 @@ typedef struct ot_expectation {
     size_t n_out;
 } ot_expectation;
 
-/* expect.c: a session with its weights set; NULL with a report where there is none. */
+/* kernels.c: rlx_session_prepare names the kernels that the run after it uses. */
+typedef struct ot_kernels {
+    const char **names; /* by step; the session's */
+    size_t n;
+} ot_kernels;
+rlx_status ot_prepare(rlx_session *s, ot_kernels *k, rlx_error *err);
+void ot_check_kernels(rlx_session *s, const ot_kernels *k, const char *what, ot_report *r);
+
+/* expect.c: a session with its weights set; NULL with a report where there is none. `kernels`, if
+ * given, become those that are chosen before there is any data. */
 rlx_session *ot_open_session(ot_env *env, ot_report *r, const ot_case *c, const ot_built *b,
-                             rlx_device *d, const rlx_session_desc *desc);
+                             rlx_device *d, const rlx_session_desc *desc, ot_kernels *kernels);
 /* Binds the dimensions, runs, and reads the outputs into new tensors. */
 rlx_status ot_run_bound(const ot_case *c, const ot_built *b, rlx_session *s, ot_tensor *out,
                         size_t *n, rlx_error *err);

@@ -131,7 +131,7 @@ static bool is_small(const case_run *run)
 
 static void expect(case_run *run, rlx_device *ref)
 {
-    rlx_session *s = ot_open_session(run->env, run->r, run->c, &run->built, ref, NULL);
+    rlx_session *s = ot_open_session(run->env, run->r, run->c, &run->built, ref, NULL, NULL);
     for (size_t i = 0; s && i < run->binds.n && use_binding(run, i); i++) {
         rlx_error err = {0};
         const rlx_status status =
@@ -141,6 +141,7 @@ static void expect(case_run *run, rlx_device *ref)
         }
     }
     rlx_session_destroy(s);
+    free(kernels.names);
 }
 
 /* ---- The device ----------------------------------------------------------------------------- */
@@ -173,7 +174,9 @@ static void check_above_bound(case_run *run, rlx_session *s)
 
 static void run_mode(case_run *run, const char *mode, const rlx_session_desc *desc)
 {
-    rlx_session *s = ot_open_session(run->env, run->r, run->c, &run->built, run->env->device, desc);
+    ot_kernels kernels = {0};
+    rlx_session *s = ot_open_session(run->env, run->r, run->c, &run->built, run->env->device, desc,
+                                     &kernels);
     for (size_t i = 0; s && i < run->binds.n && use_binding(run, i); i++) {
         rlx_error err = {0};
         ot_tensor out[OT_MAX_OUT] = {0};
@@ -189,10 +192,12 @@ static void run_mode(case_run *run, const char *mode, const rlx_session_desc *de
             check_outputs(run, mode, i, out, n);
         }
         if (!status) ot_check_untouched(run->r, mode, &err);
+        if (!status && i == 0) ot_check_kernels(s, &kernels, mode, run->r);
         for (size_t k = 0; k < n; k++) ot_tensor_finish(&out[k]);
     }
     if (s) check_above_bound(run, s);
     rlx_session_destroy(s);
+    free(kernels.names);
 }
 
 /* ---- The case ------------------------------------------------------------------------------- */

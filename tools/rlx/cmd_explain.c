@@ -182,7 +182,7 @@ static void json_steps(json *j, const work *w, const step_time *times)
         json_int(j, "step", (int64_t)i);
         json_text(j, "node", step.node);
         json_text(j, "op", step.op);
-        json_text(j, "kernel", step.kernel);
+        json_text(j, "kernel", times ? times[i].kernel : step.kernel);
         json_text(j, "support", rlx_support_name(step.support));
         json_text(j, "shapes", step.shapes);
         json_real(j, "flops", step.flops);
@@ -250,6 +250,16 @@ static void print_text(const work *w, const options *o, const stages *s, const r
     }
 }
 
+/* As a run with these dimensions would. Where that fails the steps can still be shown. */
+static int choose_kernels(work *w, const work_options *o)
+{
+    rlx_error err = {0};
+    int status = work_bind_dims(w, o);
+    if (!status && rlx_session_prepare(w->session, &err) != RLX_OK)
+        cli_warn("the kernels are not known, a run would fail: %s", err.text);
+    return status;
+}
+
 static int explain_opened(work *w, const options *o, const stages *s)
 {
     runs r = {0};
@@ -261,6 +271,10 @@ static int explain_opened(work *w, const options *o, const stages *s)
         r.times = status ? NULL : steps_profile(w, PROFILE_RUNS, &r.n_times);
         if (!r.times)
             return EXIT_FAILED;
+    } else {
+        status = choose_kernels(w, &o->work);
+        if (status)
+            return status;
     }
     if (o->cost)
         r.costs = cost_measure(w, &o->common, &o->work, &r.n_costs);

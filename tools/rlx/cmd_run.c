@@ -237,7 +237,7 @@ static const cli_option run_options[] = {
     {"find-nan", CLI_FLAG, offsetof(options, find_nan), NULL,
      "find the first step that gives a NaN or an infinity"},
     {"compare", CLI_TEXT, offsetof(options, compare), "DEVICE",
-     "find the first step that differs from another device (unfused on both)"},
+     "find the first step or output that differs from another device (unfused on both)"},
     {"tolerance", CLI_REAL, offsetof(options, tolerance), "T",
      "of --compare, relative to the largest magnitude (default 0.001)"},
     {"profile", CLI_FLAG, offsetof(options, profile), NULL, "print the time of each step"},

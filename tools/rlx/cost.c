@@ -52,7 +52,7 @@ static void measure_row(const work *w, const cli_common *common, const work_opti
     work_options given = *o;
     rlx_session_desc desc = {0};
     rlx_calibration c;
-    work other;
+    work other = {0};
     one.device = (cli_list){ids, 1};
     given.random_params.given = given.random_inputs.given = true;
     cli_progress("running on %s", row->device);

@@ -180,6 +180,7 @@ typedef struct kind {
 
 typedef struct profile {
     double *best; /* of each step */
+    const char **kernels;
 } profile;
 
 static int take_step(void *user, const rlx_step_result *r)
@@ -187,6 +188,7 @@ static int take_step(void *user, const rlx_step_result *r)
     profile *p = user;
     if (!p->best[r->step] || r->seconds < p->best[r->step])
         p->best[r->step] = r->seconds;
+    p->kernels[r->step] = r->kernel;
     return 0;
 }
 
@@ -197,17 +199,17 @@ static int compare_kinds(const void *a, const void *b)
 }
 
 /* Adds up the steps of the same operation and kernel; returns how many kinds there are. */
-static size_t group_steps(rlx_session *s, const double *best, kind *kinds)
+static size_t group_steps(rlx_session *s, const profile *p, kind *kinds)
 {
     size_t n = 0;
     rlx_step_info step;
     for (size_t i = 0; rlx_session_step(s, i, &step); i++) {
         size_t k = 0;
-        while (k < n && (strcmp(kinds[k].op, step.op) || strcmp(kinds[k].kernel, step.kernel)))
+        while (k < n && (strcmp(kinds[k].op, step.op) || strcmp(kinds[k].kernel, p->kernels[i])))
             k++;
         if (k == n)
-            kinds[n++] = (kind){step.op, step.kernel, 0, 0};
-        kinds[k].seconds += best[i];
+            kinds[n++] = (kind){step.op, p->kernels[i], 0, 0};
+        kinds[k].seconds += p->best[i];
         kinds[k].n++;
     }
     qsort(kinds, n, sizeof *kinds, compare_kinds);
@@ -230,15 +232,16 @@ static void print_kinds(const kind *kinds, size_t n)
 int llm_print_profile(rlx_session *s)
 {
     size_t n = rlx_session_n_steps(s);
-    profile p = {cli_alloc((n + 1) * sizeof(double))};
+    profile p = {cli_alloc((n + 1) * sizeof(double)), cli_alloc((n + 1) * sizeof(char *))};
     kind *kinds = cli_alloc((n + 1) * sizeof *kinds);
     rlx_error err = {0};
     rlx_status st = RLX_OK;
     for (int i = 0; i < PROFILE_RUNS && st == RLX_OK; i++)
         st = rlx_session_run_steps(s, false, take_step, &p, &err);
     if (st == RLX_OK)
-        print_kinds(kinds, group_steps(s, p.best, kinds));
+        print_kinds(kinds, group_steps(s, &p, kinds));
     free(p.best);
+    free(p.kernels);
     free(kinds);
     return st == RLX_OK ? EXIT_OK : cli_error(&err);
 }

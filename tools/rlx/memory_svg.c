@@ -201,8 +201,10 @@ bool write_trace(const work *w, const step_time *times, size_t n, const char *pa
     trace_name(&j, "thread_name", w->device_info.id);
     for (size_t i = 0; i < n; i++) {
         rlx_step_info step;
-        if (rlx_session_step(w->session, times[i].step, &step))
+        if (rlx_session_step(w->session, times[i].step, &step)) {
+            step.kernel = times[i].kernel;
             trace_step(&j, &step, now, times[i].seconds);
+        }
         now += times[i].seconds;
     }
     return trace_end(&file, &j);

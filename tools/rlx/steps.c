@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Running one step at a time: dumps, search for NaN, comparison of devices, profiles. */
+/* Running one step at a time: dumps, search for NaN, profiles. */
 #include "steps.h"
 
 #include <math.h>
@@ -100,160 +100,11 @@ int steps_find_nan(work *w, bool as_json)
     return n_bad ? cli_fail("NaN or infinity: the step above is the first to give one") : EXIT_OK;
 }
 
-/* ---- Comparison ------------------------------------------------------------------------------ */
-
-typedef struct kept {
-    const char *node, *op; /* owned by the session */
-    rlx_dtype dtype;
-    rlx_shape shape;
-    void *data;
-    size_t bytes;
-    bool used;
-} kept;
-
-typedef struct comparison {
-    work *w;
-    kept *kept;
-    size_t n_kept;
-    double tolerance;
-    bool as_json, diverged;
-    table t;
-    json j;
-} comparison;
-
-static int keep_step(void *user, const rlx_step_result *r)
-{
-    comparison *c = user;
-    rlx_step_info step;
-    if (!rlx_session_step(c->w->session, r->step, &step))
-        return 0;
-    c->kept = cli_realloc(c->kept, (c->n_kept + r->n_results) * sizeof *c->kept);
-    for (size_t i = 0; i < r->n_results; i++) {
-        kept *k = &c->kept[c->n_kept++];
-        *k = (kept){step.node, step.op, r->infos[i].dtype, r->infos[i].shape,
-                    cli_alloc(r->infos[i].bytes), r->infos[i].bytes, false};
-        if (k->bytes)
-            memcpy(k->data, r->data[i], k->bytes);
-    }
-    return 0;
-}
-
-/* The kept result of the same node, else (unnamed nodes) the next one of the same op; type and
- * shape must agree, since a device may run a node as several steps. */
-static kept *find_kept(comparison *c, const rlx_step_info *step, const rlx_tensor_info *info)
-{
-    for (size_t i = 0; i < c->n_kept; i++) {
-        kept *k = &c->kept[i];
-        bool same = step->node[0] ? !strcmp(k->node, step->node)
-                                  : !k->node[0] && !strcmp(k->op, step->op);
-        if (!k->used && same && k->dtype == info->dtype && shape_equal(&k->shape, &info->shape)) {
-            k->used = true;
-            return k;
-        }
-    }
-    return NULL;
-}
-
-/* Largest difference, relative to the largest magnitude; infinity when only one side is finite. */
-static double largest_error(const kept *a, const void *data, double *max_abs)
-{
-    int64_t n = tensor_elements(&a->shape), block = rlx_dtype_block_bytes(a->dtype);
-    double error = 0;
-    *max_abs = 0;
-    for (int64_t i = 0; i < n; i++) {
-        float x = 0, y = 0;
-        rlx_to_float(a->dtype, (const char *)a->data + i * block, &x, 1);
-        rlx_to_float(a->dtype, (const char *)data + i * block, &y, 1);
-        if (x == y || (isnan(x) && isnan(y)))
-            continue;
-        if (!isfinite(x) || !isfinite(y))
-            return INFINITY;
-        error = fmax(error, fabs((double)x - y));
-    }
-    tensor_stats s = tensor_get_stats(a->dtype, a->data, n);
-    *max_abs = error;
-    return error / fmax(s.max_abs, 1e-6);
-}
-
-static void compare_row(comparison *c, const rlx_step_info *step, const rlx_tensor_info *info,
-                        size_t i, const double error[2])
-{
-    char type[TYPE_TEXT];
-    bool bad = error[0] > c->tolerance;
-    type_text(info->dtype, &info->shape, type);
-    if (c->as_json) {
-        json_row(&c->j, NULL);
-        json_int(&c->j, "step", (int64_t)i);
-        json_text(&c->j, "node", step->node);
-        json_text(&c->j, "op", step->op);
-        json_text(&c->j, "type", type);
-        json_real(&c->j, "max_error", error[1]);
-        json_real(&c->j, "relative_error", error[0]);
-        json_bool(&c->j, "ok", !bad);
-        json_end(&c->j);
-        return;
-    }
-    table_cell(&c->t, "%zu", i);
-    table_cell(&c->t, "%s", step->op);
-    table_cell(&c->t, "%s", type);
-    table_cell(&c->t, "%.3g", error[1]);
-    table_cell(&c->t, "%.3g", error[0]);
-    table_styled(&c->t, bad ? TERM_RED : TERM_GREEN, "%s", bad ? "DIVERGES" : "ok");
-    table_cell(&c->t, "%s", step->node);
-}
-
-static int compare_step(void *user, const rlx_step_result *r)
-{
-    comparison *c = user;
-    rlx_step_info step;
-    if (!rlx_session_step(c->w->session, r->step, &step))
-        return 0;
-    for (size_t i = 0; i < r->n_results; i++) {
-        const kept *k = find_kept(c, &step, &r->infos[i]);
-        if (!k)
-            continue;
-        double error[2];
-        error[0] = largest_error(k, r->data[i], &error[1]);
-        compare_row(c, &step, &r->infos[i], r->step, error);
-        c->diverged |= error[0] > c->tolerance;
-    }
-    return c->diverged;
-}
-
-static int finish_comparison(comparison *c, rlx_status st, const rlx_error *err, const work *other)
-{
-    if (c->as_json)
-        json_end(&c->j);
-    else
-        table_print(&c->t, 0);
-    for (size_t i = 0; i < c->n_kept; i++)
-        free(c->kept[i].data);
-    free(c->kept);
-    if (c->diverged)
-        return cli_fail("%s and %s part at the last step above (tolerance %g)",
-                        c->w->device_info.id, other->device_info.id, c->tolerance);
-    return st == RLX_OK ? EXIT_OK : cli_error(err);
-}
-
-int steps_compare(work *w, work *other, double tolerance, bool as_json)
-{
-    comparison c = {.w = other, .tolerance = tolerance, .as_json = as_json, .j = {.f = stdout}};
-    rlx_error err = {0};
-    if (as_json)
-        json_array(&c.j, NULL);
-    else
-        table_init(&c.t, "rllrrll", "step|op|result|largest error|relative|verdict|node");
-    rlx_status st = rlx_session_run_steps(other->session, true, keep_step, &c, &err);
-    c.w = w;
-    if (st == RLX_OK)
-        st = rlx_session_run_steps(w->session, true, compare_step, &c, &err);
-    return finish_comparison(&c, st, &err, other);
-}
-
 /* ---- Profile --------------------------------------------------------------------------------- */
 
 typedef struct samples {
-    double *seconds; /* [steps, runs] */
+    double *seconds;      /* [steps, runs] */
+    const char **kernels; /* by step */
     size_t runs, run;
 } samples;
 
@@ -261,6 +112,7 @@ static int sample_step(void *user, const rlx_step_result *r)
 {
     samples *s = user;
     s->seconds[r->step * s->runs + s->run] = r->seconds;
+    s->kernels[r->step] = r->kernel;
     return 0;
 }
 
@@ -273,7 +125,8 @@ static int compare_doubles(const void *a, const void *b)
 step_time *steps_profile(work *w, size_t runs, size_t *n)
 {
     *n = rlx_session_n_steps(w->session);
-    samples s = {.runs = runs, .seconds = cli_alloc(*n * runs * sizeof(double))};
+    samples s = {.runs = runs, .seconds = cli_alloc(*n * runs * sizeof(double)),
+                 .kernels = cli_alloc(*n * sizeof *s.kernels)};
     rlx_error err = {0};
     rlx_status st = rlx_run(w->session, NULL, 0, NULL, 0, &err); /* warm-up */
     for (; s.run < runs && st == RLX_OK; s.run++) {
@@ -286,12 +139,13 @@ step_time *steps_profile(work *w, size_t runs, size_t *n)
         times = cli_alloc(*n * sizeof *times);
         for (size_t i = 0; i < *n; i++) {
             qsort(s.seconds + i * runs, runs, sizeof(double), compare_doubles);
-            times[i] = (step_time){i, s.seconds[i * runs + runs / 2]};
+            times[i] = (step_time){i, s.seconds[i * runs + runs / 2], s.kernels[i]};
         }
     } else {
         cli_error(&err);
     }
     free(s.seconds);
+    free(s.kernels);
     return times;
 }
 
@@ -326,7 +180,7 @@ void steps_print_profile(const work *w, const step_time *times, size_t n, size_t
         table_cell(&t, "%.1f %%", 100 * s / fmax(total, 1e-12));
         table_cell(&t, "%.2f", step.flops / s * 1e-9);
         table_cell(&t, "%.2f", step.bytes / s * 1e-9);
-        table_cell(&t, "%s", step.kernel ? step.kernel : "-");
+        table_cell(&t, "%s", sorted[i].kernel);
         table_cell(&t, "%s", step.shapes);
     }
     table_print(&t, 2);
@@ -346,7 +200,7 @@ void steps_json_profile(json *j, const char *key, const work *w, const step_time
         json_int(j, "step", (int64_t)times[i].step);
         json_text(j, "op", step.op);
         json_text(j, "node", step.node);
-        json_text(j, "kernel", step.kernel);
+        json_text(j, "kernel", times[i].kernel);
         json_real(j, "ms", times[i].seconds * 1e3);
         json_end(j);
     }

@@ -10,13 +10,15 @@
 int steps_dump(work *w, bool as_json);
 /* Finds the first step whose results have a NaN or an infinity; EXIT_FAILED when there is one. */
 int steps_find_nan(work *w, bool as_json);
-/* Runs `w` and the same graph on `other`, and prints how far each step is from the other device's,
- * up to the first that is further than `tolerance`; EXIT_FAILED when there is one. */
+/* Runs `w` and the same graph on `other`, and prints how far each step that both have is from the
+ * other device's, and then each output, up to the first that is further than `tolerance`; and what
+ * was not compared. EXIT_FAILED when something is further, or nothing was compared. compare.c */
 int steps_compare(work *w, work *other, double tolerance, bool as_json);
 
 typedef struct step_time {
     size_t step;
     double seconds;
+    const char *kernel; /* owned by the session */
 } step_time;
 /* Times of all steps in order: the median of `runs` runs. NULL after printing why not; freed with
  * free. */

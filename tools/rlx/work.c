@@ -161,7 +161,7 @@ static int bind_from_file(work *w, const work_options *o, const char *type, cons
     return EXIT_OK;
 }
 
-static int bind_dims(work *w, const work_options *o)
+int work_bind_dims(work *w, const work_options *o)
 {
     const char **names = cli_alloc((w->listing.n_dims + 1) * sizeof *names);
     for (size_t i = 0; i < w->listing.n_dims; i++)
@@ -276,7 +276,7 @@ int work_set_leaves(work *w, const work_options *o)
     if (!status)
         status = work_check_names(w, &o->params, RLX_LEAF_PARAM, "param");
     if (!status)
-        status = bind_dims(w, o);
+        status = work_bind_dims(w, o);
     if (!status)
         status = set_leaves(w, o, RLX_LEAF_PARAM);
     if (!status)

@@ -48,6 +48,8 @@ typedef struct work {
  * in any case. */
 int work_open(work *w, const cli_common *common, const work_options *o, const char *path,
               rlx_session_desc *desc);
+/* Binds the dimensions, from the options and from the shapes of input files. */
+int work_bind_dims(work *w, const work_options *o);
 /* Binds the dimensions, sets parameters and inputs. */
 int work_set_leaves(work *w, const work_options *o);
 void work_close(work *w);

@@ -217,7 +217,7 @@ static bool init_queue(rx_device *d, rx_vk_queue *q, uint32_t family)
     return rx_mutex_init(&q->lock);
 }
 
-/* Where the memory of kernels is: as the device is, or as RLX_VULKAN_ARENA_DEBUG says. */
+/* Where the memory of kernels is: as the device prefers, or as RLX_VULKAN_ARENA_DEBUG says. */
 static bool choose_mapped(const rx_vk_gpu *gpu)
 {
     const char *text = rx_env_text(RX_ENV_VULKAN_ARENA_DEBUG);
@@ -225,8 +225,6 @@ static bool choose_mapped(const rx_vk_gpu *gpu)
         return true;
     if (text && !strcmp(text, "device"))
         return false;
-    if (text && *text)
-        rx_log(RLX_LOG_WARN, "RLX_VULKAN_ARENA_DEBUG: '%s' is neither host nor device", text);
     return gpu->unified;
 }
 
@@ -305,6 +303,7 @@ rlx_status rx_vk_open(size_t index, const rlx_device_desc *desc, rx_device **out
     rx_vk_memory_init(d);
     d->has_transfer = d->gpu.transfer_family != d->gpu.family;
     d->mapped = choose_mapped(&d->gpu);
+    d->log_blocks = rx_env_flag(RX_ENV_VULKAN_ARENA_DEBUG);
     d->full_barrier = rx_env_flag(RX_ENV_FULL_BARRIER);
     d->target = (rx_target){.name = "vulkan", .align = RX_GPU_ALIGN, .user = d,
                             .loose_bytes = RX_GPU_LOOSE_BYTES,

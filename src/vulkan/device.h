@@ -124,6 +124,7 @@ struct rx_device {
     rx_vk_queue queue, transfer_queue;
     bool has_transfer;       /* transfer_queue is another queue */
     bool mapped;             /* memory of kernels is mapped */
+    bool log_blocks;         /* RLX_VULKAN_ARENA_DEBUG */
     bool full_barrier;       /* RLX_FULL_BARRIER */
     atomic_bool no_chains;   /* one has failed */
     bool chain_always;       /* also few of them: RLX_CHAIN=1 */

@@ -93,6 +93,27 @@ static VkResult create_buffer(rx_device *d, rx_vk_kind kind, uint64_t bytes, VkB
     return d->vk.CreateBuffer(d->handle, &info, NULL, out);
 }
 
+/* RLX_VULKAN_ARENA_DEBUG: what a block is for, its size and its kind. */
+static void log_block(const rx_device *d, const char *what, uint64_t bytes, uint32_t type)
+{
+    static const struct { uint32_t flag; const char *name; } kinds[] = {
+        {VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, "device local"},
+        {VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT, "host visible"},
+        {VK_MEMORY_PROPERTY_HOST_COHERENT_BIT, "host coherent"},
+        {VK_MEMORY_PROPERTY_HOST_CACHED_BIT, "host cached"},
+        {VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT, "lazily allocated"}};
+    const VkMemoryType *t = &d->gpu.memory.memoryTypes[type];
+    char text[96] = "";
+    for (size_t i = 0, used = 0; i < sizeof kinds / sizeof *kinds && used < sizeof text; i++)
+        if (t->propertyFlags & kinds[i].flag)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? ", " : "",
+                                     kinds[i].name);
+    rx_log(RLX_LOG_INFO, "vulkan arena: %s: %llu bytes of memory type %u (%s), heap %u of %llu MiB",
+           what, (unsigned long long)bytes, (unsigned)type, *text ? text : "no property",
+           (unsigned)t->heapIndex,
+           (unsigned long long)(d->gpu.memory.memoryHeaps[t->heapIndex].size >> 20));
+}
+
 static rlx_status allocate(rx_device *d, rx_vk_kind kind, const char *what, rx_block *b,
                            rlx_error *err)
 {
@@ -117,6 +138,8 @@ static rlx_status allocate(rx_device *d, rx_vk_kind kind, const char *what, rx_b
                                      .buffer = b->buffer};
     if (r == VK_SUCCESS && has_address(d, kind))
         b->address = d->vk.GetBufferDeviceAddress(d->handle, &ask);
+    if (r == VK_SUCCESS && d->log_blocks)
+        log_block(d, what, need.size, (uint32_t)type);
     void *map = NULL;
     uint32_t flags = d->gpu.memory.memoryTypes[type].propertyFlags;
     if (r == VK_SUCCESS && (kind != RX_VK_KERNEL || d->mapped) && (flags & MAPPED) == MAPPED)

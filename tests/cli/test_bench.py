@@ -96,7 +96,7 @@ for graph in sorted(GRAPHS.glob("*.rlx")):
 mlp = GRAPHS / "mlp.rlx"
 
 # The kernels that explain names, and those of the report, are those of a run.
-REPORT = {"RLX_DISPATCH_REPORT": "1", "RLX_LOG": "info"}
+REPORT = {"RLX_DISPATCH_REPORT": "1"}
 for graph in sorted(GRAPHS.glob("*.rlx")):
     for device in ["cpu", "ref"] + devices("vulkan", "webgpu"):
         for dims in [], [f"--dim={d}=1" for d in expect_json("inspect", graph)["dims"]]:

@@ -128,6 +128,15 @@ for device in devices("vulkan", "webgpu"):
     check(all(r["ok"] for r in rows if r["compared"]), f"parts on {device}: {rows}")
     expect(1, *ALL, "--device", device, "--compare", "null", err="part at the last row")
 
+# RLX_VULKAN_ARENA_DEBUG tells of the memory.
+for device in devices("vulkan"):
+    expect(0, "run", ADD, "--input", "x=ones", "--param", "w=ones", "--device", device,
+           env={"RLX_VULKAN_ARENA_DEBUG": "1"},
+           err="vulkan arena: the arena of the program: ")
+    _, _, log = run("run", ADD, "--input", "x=ones", "--param", "w=ones", "--device", device,
+                    env={"RLX_VULKAN_ARENA_DEBUG": "0"})
+    check("arena" not in log, f"RLX_VULKAN_ARENA_DEBUG=0: {log}")
+
 # Every mistake is a sentence.
 given = ["--input", "x=ones", "--param", "w=ones"]
 expect(1, "run", "absent.rlx", err="cannot open 'absent.rlx'")

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Looking at a session leaves it as it was: after runs of single steps, whole or stopped, or when
  * there was no memory for them, it has the kernels that it had and gives the same bits. On every
- * device that is there; GPUs let products do the work of the norms before them and writes to a state
- * that of rotations, except in runs of single steps. */
+ * device that is there; GPUs let products do the work of norms before them, and writes to states
+ * that of rotations, but not in runs of single steps. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -71,6 +71,44 @@ static void test_pieces(void)
     rlx_session_destroy(s);
 }
 
+/* RLX_VULKAN_ARENA_DEBUG tells of each block its purpose, size and kind. */
+static unsigned long long arena_bytes, leaf_bytes;
+static int n_kinds, n_warnings;
+
+static void find_arena(void *user, rlx_log_level level, const char *text)
+{
+    (void)user;
+    sscanf(text, "vulkan arena: the arena of the program: %llu bytes", &arena_bytes);
+    sscanf(text, "vulkan arena: inputs and states: %llu bytes", &leaf_bytes);
+    n_kinds += !strncmp(text, "vulkan arena: ", 14) && strstr(text, " bytes of memory type ") &&
+               strstr(text, ", heap ");
+    n_warnings += level <= RLX_LOG_WARN;
+}
+
+static void test_arena_debug(void)
+{
+    const char *before = getenv("RLX_VULKAN_ARENA_DEBUG");
+    char *kept = before ? strdup(before) : NULL;
+    rlx_device *opened = device;
+    rlx_memory_info m = {0};
+    if (!before)
+        setenv("RLX_VULKAN_ARENA_DEBUG", "1", 1);
+    rlx_set_log(find_arena, NULL, RLX_LOG_INFO);
+    CHECK_OK(rlx_device_open("vulkan", NULL, &device, &err), &err);
+    rlx_session *s = make_session(make_graph());
+    if (s)
+        rlx_session_memory(s, &m);
+    rlx_session_destroy(s);
+    rlx_device_close(device);
+    device = opened;
+    rlx_set_log(NULL, NULL, RLX_LOG_OFF);
+    CHECK(arena_bytes >= m.arena_bytes && arena_bytes < m.arena_bytes + (1 << 20));
+    CHECK(leaf_bytes >= m.input_bytes && n_kinds >= 3 && n_warnings == 0);
+    if (!kept)
+        unsetenv("RLX_VULKAN_ARENA_DEBUG");
+    free(kept);
+}
+
 static bool has_own_memory(void)
 {
     const char *arena = getenv("RLX_VULKAN_ARENA_DEBUG");
@@ -87,6 +125,7 @@ int main(void)
     test_info();
     test_memory();
     test_pieces();
+    test_arena_debug();
     CHECK(test_ahead() || !has_own_memory());
     test_any_device();
     return check_done();

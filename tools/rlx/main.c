@@ -95,11 +95,28 @@ static void print_log(void *user, rlx_log_level level, const char *text)
     fprintf(stderr, "rlx %s: %s\n", names[level], text);
 }
 
+/* Whether a variable is set whose purpose is to log. */
+static bool wants_log(void)
+{
+    static const char *const names[] = {"RLX_SCHEDULE", "RLX_DISPATCH_REPORT", "RLX_DUMP_NODES",
+                                        "RLX_VULKAN_ARENA_DEBUG"};
+    static const char *const off[] = {"", "0", "no", "off", "false"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        const char *text = getenv(names[i]);
+        size_t k = 0;
+        while (text && k < ARRAY_LEN(off) && strcmp(text, off[k]))
+            k++;
+        if (text && k == ARRAY_LEN(off))
+            return true;
+    }
+    return false;
+}
+
 static void start_log(void)
 {
     static const char *const names[] = {"off", "error", "warn", "info", "debug", "trace"};
     const char *wanted = getenv("RLX_LOG");
-    size_t level = RLX_LOG_WARN;
+    size_t level = wants_log() ? RLX_LOG_INFO : RLX_LOG_WARN;
     if (wanted && *wanted) {
         for (level = 0; level < ARRAY_LEN(names) && strcmp(names[level], wanted); level++)
             continue;

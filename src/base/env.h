@@ -16,7 +16,7 @@
     X(CALIBRATE, "RLX_CALIBRATE", "1: measure devices never measured before choosing one")        \
     X(KERNELS, "RLX_KERNELS", "GPU kernel variants, as name=choice,...; else as calibrated")       \
     X(VULKAN_VALIDATION, "RLX_VULKAN_VALIDATION", "1: Vulkan validation layers")                 \
-    X(VULKAN_ARENA_DEBUG, "RLX_VULKAN_ARENA_DEBUG", "1: log Vulkan memory; host, device: where")    \
+    X(VULKAN_ARENA_DEBUG, "RLX_VULKAN_ARENA_DEBUG", "1: log Vulkan memory; host, device: where")  \
     X(WEBGPU_BACKEND, "RLX_WEBGPU_BACKEND", "what WebGPU runs on: vulkan, metal, dx12, gl")      \
     X(WEBGPU_LIBRARY, "RLX_WEBGPU_LIBRARY", "WebGPU library to open: wgpu-native or Dawn")        \
     X(SCHEDULE, "RLX_SCHEDULE", "1: log the schedule of each compiled program")                  \

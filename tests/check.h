@@ -91,10 +91,14 @@ static inline void check_error(rlx_status got, rlx_status want, const rlx_error 
 #define CHECK_FAILS(call, want, err, part) \
     check_error((call), (want), (err), (part), __FILE__, __LINE__)
 
+/* The exit status. A program that checked nothing fails: one that cannot run here says why and ends
+ * with 77. */
 static inline int check_done(void)
 {
     printf("%d passed, %d failed\n", check_passed, check_failed);
-    return check_failed != 0;
+    if (!check_passed && !check_failed)
+        puts("failed: nothing was checked");
+    return check_failed != 0 || !check_passed;
 }
 
 #endif

@@ -5,7 +5,7 @@
 set -eu
 include=$1 cc=$2 cxx=${3:-}
 flags="-Wall -Wextra -pedantic -Werror -fsyntax-only -I$include"
-failed=0
+failed=0 n=0
 
 command -v "$cxx" >/dev/null || { cxx=; echo "no C++ compiler: headers are checked as C only"; }
 for header in "$include"/rlx/*.h; do
@@ -13,5 +13,7 @@ for header in "$include"/rlx/*.h; do
     echo "#include <$name>" | "$cc" -std=c11 -x c $flags - || failed=1
     [ -z "$cxx" ] || echo "#include <$name>" | "$cxx" -std=c++11 -x c++ $flags - || failed=1
     echo "$name"
+    n=$((n + 1))
 done
+[ "$n" -gt 5 ] || { echo "no headers in $include"; exit 1; }
 exit $failed

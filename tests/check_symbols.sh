@@ -25,6 +25,7 @@ complain "librlx.a has global names that start with neither rlx_ nor rx_" \
     "$(names "$archive" | grep -Ev '^(rlx|rx)_' || true)"
 
 declared=$(sed -n 's/^RLX_API[^(]*[ *]\(rlx_[a-z0-9_]*\)(.*/\1/p' "$include"/rlx/*.h | sort -u)
+[ -n "$declared" ] || complain "no function is declared in" "$include"
 missing=
 for name in $declared; do
     echo "$exported" | grep -qx "$name" || missing="$missing $name"

@@ -211,7 +211,7 @@ def main():
     for line in complaints:
         print(line)
     print(f"{len(files)} files, {len(complaints)} complaints")
-    return 1 if complaints else 0
+    return 1 if complaints or not files else 0
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests of the random generator: the known answers that Random123 publishes for philox4x32-10, the
  * mapping of elements to words, and the range and exactness of the floats made from words. */
-#include <stdio.h>
-
 #include "base/philox.h"
+#include "check.h"
 
 typedef struct known_answer {
     uint32_t counter[4], key[2], want[4];
@@ -20,16 +19,6 @@ static const known_answer known_answers[] = {
      {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
 };
 
-static int n_failed;
-
-static void check(int ok, const char *what)
-{
-    if (ok)
-        return;
-    n_failed++;
-    printf("failed: %s\n", what);
-}
-
 static void test_known_answers(void)
 {
     for (size_t i = 0; i < sizeof known_answers / sizeof *known_answers; i++) {
@@ -39,10 +28,8 @@ static void test_known_answers(void)
             c.v[j] = k->counter[j];
         c = rx_philox4x32(c, k->key[0], k->key[1]);
         for (int j = 0; j < 4; j++)
-            if (c.v[j] != k->want[j]) {
-                n_failed++;
+            if (!CHECK(c.v[j] == k->want[j]))
                 printf("vector %zu word %d: expected %08x, got %08x\n", i, j, k->want[j], c.v[j]);
-            }
     }
 }
 
@@ -51,17 +38,17 @@ static void test_elements(void)
     const uint64_t seed = 0x0123456789abcdefull, index = 0x300000007ull;
     const rx_philox counter = {{(uint32_t)(index / 4), (uint32_t)(index / 4 >> 32), 0, 0}};
     const rx_philox want = rx_philox4x32(counter, 0x89abcdefu, 0x01234567u);
-    check(rx_philox_word(seed, index) == want.v[3], "the word of an element past 2^32");
-    check(rx_philox_word(0, 0) == 0x6627e8d5u, "the first word of seed 0");
-    check(rx_philox_word(0, 3) == 0x9b00dbd8u, "the fourth word of seed 0");
+    CHECK(rx_philox_word(seed, index) == want.v[3]); /* the word of an element past 2^32 */
+    CHECK(rx_philox_word(0, 0) == 0x6627e8d5u); /* the first word of seed 0 */
+    CHECK(rx_philox_word(0, 3) == 0x9b00dbd8u); /* the fourth word of seed 0 */
 }
 
 static void test_floats(void)
 {
-    check(rx_philox_unit(0) == 0.0f, "the smallest word gives 0");
-    check(rx_philox_unit(0xffffffffu) == 1.0f - 0x1p-24f, "the largest word stays below 1");
-    check(rx_philox_positive(0) == 0x1p-24f, "the smallest word has a logarithm");
-    check(rx_philox_positive(0xffffffffu) == 1.0f, "the largest word gives 1");
+    CHECK(rx_philox_unit(0) == 0.0f); /* the smallest word gives 0 */
+    CHECK(rx_philox_unit(0xffffffffu) == 1.0f - 0x1p-24f); /* the largest word stays below 1 */
+    CHECK(rx_philox_positive(0) == 0x1p-24f); /* the smallest word has a logarithm */
+    CHECK(rx_philox_positive(0xffffffffu) == 1.0f); /* the largest word gives 1 */
     double sum = 0, squares = 0;
     const int n = 100000;
     for (int i = 0; i < n; i++) {
@@ -70,8 +57,8 @@ static void test_floats(void)
         squares += u * u;
     }
     /* Six standard deviations around 1/2 and 1/3. */
-    check(sum / n > 0.4945 && sum / n < 0.5055, "mean of 100000 numbers");
-    check(squares / n > 0.3276 && squares / n < 0.3391, "mean square of 100000 numbers");
+    CHECK(sum / n > 0.4945 && sum / n < 0.5055); /* mean of 100000 numbers */
+    CHECK(squares / n > 0.3276 && squares / n < 0.3391); /* mean square of 100000 numbers */
 }
 
 int main(void)
@@ -79,6 +66,5 @@ int main(void)
     test_known_answers();
     test_elements();
     test_floats();
-    printf("philox: %d checks failed\n", n_failed);
-    return n_failed != 0;
+    return check_done();
 }

@@ -125,7 +125,7 @@ def compare_all(program, seed):
         else:
             passed += 1
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    return 1 if failed else 0
+    return 1 if failed or not passed else 0
 
 
 # ---- Generated parts of the sources ------------------------------------------------------------

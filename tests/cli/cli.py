@@ -15,6 +15,7 @@ SCRATCH = tempfile.TemporaryDirectory(prefix="rlx-cli-")
 TMP = Path(SCRATCH.name)
 
 failures = []
+n_checks = 0
 
 
 def skip_without_tool():
@@ -41,6 +42,8 @@ def devices(*backends):
 
 
 def check(condition, text):
+    global n_checks
+    n_checks += 1
     if not condition:
         failures.append(text)
         print(f"FAILED: {text[:2000]}")
@@ -96,5 +99,5 @@ def read_npy(path):
 
 
 def finish():
-    print(f"{len(failures)} failed" if failures else "ok")
-    sys.exit(1 if failures else 0)
+    print(f"{n_checks} checks, {len(failures)} failed")
+    sys.exit(1 if failures or not n_checks else 0)

@@ -10,15 +10,18 @@
  *       fuzz=n             only that, of n changed files
  *       out=FILE           f32: logits after the prompt and after each step, for each sequence; or
  *                          the scores of each sequence; or the hidden states
- * Without arguments there is nothing to check. */
+ * Without arguments it makes tiny models of its own: what comes out does not depend on how many
+ * tokens go in at a time, nor on other sequences; and does memory=1 and fuzz=300. */
+#include <math.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "check.h"
 #include "model/arch.h"
 #include "rlx/session.h"
 #include "support/memory.h"
-#include "support/model_file.h"
+#include "support/tiny_model.h"
 
 #define MAX_SEQUENCES 8
 #define MAX_TOKENS 8192
@@ -157,6 +160,10 @@ static void read_out(runner *r, const char *name, size_t n)
 
 static void write_row(runner *r, const float *row, size_t n)
 {
+    size_t n_bad = 0;
+    for (size_t i = 0; i < n; i++)
+        n_bad += !isfinite(row[i]);
+    CHECK(n > 0 && n_bad == 0);
     if (r->out)
         fwrite(row, sizeof *row, n, r->out);
 }
@@ -390,13 +397,13 @@ static void run_without_memory(const options *o, const char *data, size_t n)
 {
     rlx_status st = RLX_NO_MEMORY;
     for (long at = 1; st != RLX_OK && at < 100000; at++) {
-        rlx_error err;
+        rlx_error err = {0};
         memory_fail(at, false);
         rlx_set_allocator(&counting);
         st = build_bytes(data, n, &o->build, &err);
         rlx_set_allocator(NULL);
         if (!CHECK(memory_live() == 0 && (st == RLX_OK) == (memory_calls() < at)) ||
-            !CHECK(st == RLX_OK || st == RLX_NO_MEMORY))
+            !CHECK(st == RLX_OK ? !err.text[0] : st == RLX_NO_MEMORY))
             printf("allocation %ld: %s, %ld live: %s\n", at, rlx_status_name(st),
                    memory_live(), err.text);
     }
@@ -415,16 +422,106 @@ static void run_changed(const options *o, const char *data, size_t n)
             seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
             copy[(seed >> 8) % head] = (char)(seed & 1 ? seed >> 40 : (seed >> 40) % 4 * 85);
         }
-        good += build_bytes(copy, n, &o->build, &err) == RLX_OK;
+        err = (rlx_error){0};
+        const rlx_status st = build_bytes(copy, n, &o->build, &err);
+        CHECK((st == RLX_OK) == !err.text[0] && st != RLX_INTERNAL);
+        good += st == RLX_OK;
     }
     free(copy);
     printf("%zu of %lld changed files were good\n", good, (long long)o->fuzz);
 }
 
+/* ---- Without arguments ----------------------------------------------------------------------- */
+
+enum { OWN_TOKENS = 11, OWN_STEPS = 3, OWN_FLOATS = 1 << 16 };
+
+/* The floats that a tiny model writes with these options; returns how many. */
+static size_t run_own(const char *path, const char *arguments, float *to)
+{
+    char text[512], *argv[16] = {NULL, (char *)(uintptr_t)path}, out[128];
+    int argc = 2;
+    size_t n = 0;
+    snprintf(out, sizeof out, "%s.out", path);
+    snprintf(text, sizeof text, "%s out=%s", arguments, out);
+    for (char *at = strtok(text, " "); at && argc < 16; at = strtok(NULL, " "))
+        argv[argc++] = at;
+    options o = read_options(argc, argv);
+    run_model(&o);
+    for (size_t i = 0; i < o.n; i++)
+        free(o.tokens[i]);
+    FILE *f = fopen(out, "rb");
+    if (CHECK(f != NULL)) {
+        n = fread(to, sizeof *to, OWN_FLOATS, f);
+        fclose(f);
+    }
+    unlink(out);
+    return n;
+}
+
+static void check_near(const float *a, const float *b, size_t n, const char *what)
+{
+    double worst = 0;
+    for (size_t i = 0; i < n; i++)
+        worst = fmax(worst, fabs((double)a[i] - b[i]));
+    if (!CHECK(n > 0 && worst < 1e-4))
+        printf("    %s: %zu numbers, apart by %g\n", what, n, worst);
+}
+
+/* A prompt and steps give the same in one run, in runs of 4 tokens, and beside another sequence. */
+static void check_decoder(const char *path)
+{
+    static float one[OWN_FLOATS], some[OWN_FLOATS], both[OWN_FLOATS];
+    const size_t n = (OWN_STEPS + 1) * (size_t)TINY_VOCABULARY;
+    const char *tokens = "steps=3 tokens=3,1,4,1,5,9,2,6,5,3,5";
+    char more[128];
+    CHECK(run_own(path, tokens, one) == n);
+    snprintf(more, sizeof more, "chunk=4 %s", tokens);
+    CHECK(run_own(path, more, some) == n);
+    check_near(one, some, n, "runs of 4 tokens");
+    snprintf(more, sizeof more, "%s/2,7,1,8,2,8", tokens);
+    CHECK(run_own(path, more, both) == 2 * n);
+    check_near(one, both, TINY_VOCABULARY, "two sequences, the prompt");
+    for (size_t i = 1; i <= OWN_STEPS; i++)
+        check_near(one + i * TINY_VOCABULARY, both + 2 * i * TINY_VOCABULARY, TINY_VOCABULARY,
+                   "two sequences, a step");
+}
+
+/* Padding changes nothing. */
+static void check_encoder(const char *path)
+{
+    static float one[OWN_FLOATS], both[OWN_FLOATS];
+    CHECK(run_own(path, "tokens=2,9,3,5,3", one) == 5 * TINY_WIDTH);
+    CHECK(run_own(path, "tokens=2,9,3,5,3/2,4,5,6,7,8,3", both) == 14 * TINY_WIDTH);
+    check_near(one, both, 5 * TINY_WIDTH, "a padded text");
+}
+
+static void check_own(tiny_kind kind)
+{
+    char path[64];
+    blob b = tiny_model(kind, 7);
+    options o = {.build = {.sequences = 1, .context = 16, .batch = 16, .cache = RLX_F32},
+                 .fuzz = 300};
+    snprintf(path, sizeof path, "test_arch_%d_%d.gguf", (int)kind, (int)getpid());
+    if (CHECK(blob_write(&b, path))) {
+        if (kind == TINY_BERT)
+            check_encoder(path);
+        else
+            check_decoder(path);
+    }
+    unlink(path);
+    run_without_memory(&o, (const char *)b.data, b.n);
+    run_changed(&o, (const char *)b.data, b.n);
+    blob_free(&b);
+}
+
 int main(int argc, char **argv)
 {
-    if (argc < 2)
+    if (argc < 2) {
+        check_own(TINY_LLAMA);
+        check_own(TINY_MAMBA);
+        check_own(TINY_BERT);
         return check_done();
+    }
     options o = read_options(argc, argv);
     size_t n;
     char *data = o.memory || o.fuzz ? read_text(o.model, &n) : NULL;

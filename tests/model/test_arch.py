@@ -30,10 +30,13 @@ LENGTHS = (11, 40, 7)
 TOLERANCE = {"f32": 1e-4, "f16": 1e-2, "q8_0": 0.1}
 
 failures = []
+n_checks = 0
 verbose = False
 
 
 def check(ok, text):
+    global n_checks
+    n_checks += 1
     if not ok:
         failures.append(text)
         print("FAILED", text)
@@ -291,8 +294,8 @@ def main():
     else:
         with tempfile.TemporaryDirectory() as folder:
             test_all(args, folder)
-    print("%d failed" % len(failures))
-    return 1 if failures else 0
+    print("%d checks, %d failed" % (n_checks, len(failures)))
+    return 1 if failures or not n_checks else 0
 
 
 if __name__ == "__main__":

@@ -50,12 +50,13 @@ SENTENCES = [
 ]
 # How far log-probabilities may be off.
 LIMITS = {"exact": 0.01, "fast": 0.25}
-failures = 0
+failures = n_checks = 0
 
 
 def check(ok, text):
-    global failures
+    global failures, n_checks
     failures += not ok
+    n_checks += 1
     print(("ok      " if ok else "FAILED  ") + text)
 
 
@@ -107,7 +108,8 @@ def main():
                     check_text(device, policy, *text, folder)
             if MINILM.exists():
                 check_sentences(device)
-    sys.exit(failures > 0)
+    print(f"{n_checks} checks, {failures} failed")
+    sys.exit(failures > 0 or not n_checks)
 
 
 main()

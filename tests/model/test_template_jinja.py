@@ -137,7 +137,7 @@ def main():
                 wrong += 1
                 print(f"{name}\n  expected {want!r}\n  got      {got!r}")
     print(f"{n} cases, {failing} of them errors, {wrong} wrong; jinja2 {jinja2.__version__}")
-    return 1 if wrong else 0
+    return 1 if wrong or not n else 0
 
 
 if __name__ == "__main__":

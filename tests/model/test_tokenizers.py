@@ -541,7 +541,7 @@ def main():
         print(f"{name}: {n} mistakes")
     total = sum(mistakes.values())
     print(f"{counts['texts']} texts, {counts['tokens']} tokens, {total} mistakes")
-    return 1 if total else 0
+    return 1 if total or not counts['texts'] else 0
 
 
 if __name__ == "__main__":

@@ -453,6 +453,10 @@ int main(int argc, char **argv)
         const bool all = !opt->filter && !opt->family && opt->every <= 1 && opt->end == SIZE_MAX;
         if (all && !opt->json) check_coverage(&r);
         summarise(&r);
+        if (!r.list.n) {
+            fprintf(stderr, "optest: no case was selected\n");
+            r.count[OT_FAIL]++;
+        }
     }
     ot_dump_close(&r.env);
     rlx_device_close(r.env.device);

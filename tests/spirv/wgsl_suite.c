@@ -328,5 +328,5 @@ int main(int argc, char **argv)
            s.n_failed);
     free(s.seen);
     if (s.out && fclose(s.out) != 0) return 2;
-    return s.n_failed != 0;
+    return s.n_failed != 0 || s.n_pairs == 0;
 }

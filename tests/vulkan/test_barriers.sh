@@ -4,7 +4,7 @@
 # without RLX_FULL_BARRIER=1, byte for byte.
 set -eu
 optest=$RLX_BUILD_DIR/tests/optest
-[ -x "$optest" ] || exit 77
+[ -x "$optest" ] || { echo "skipped: no $optest"; exit 77; }
 said=$("$optest" --device vulkan --filter "no case has this name" 2>&1) || true
 case $said in *"is not available"*) echo "$said"; exit 77 ;; esac
 results=$(mktemp -d)

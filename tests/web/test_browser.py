@@ -28,9 +28,11 @@ PROMPT = "The capital of France is"
 N_TOKENS = 24
 
 failures = []
+names = []
 
 
 def report(name, ok, text=""):
+    names.append(name)
     print(f"{'ok  ' if ok else 'FAIL'} {name}{': ' + text if text else ''}", flush=True)
     if not ok:
         failures.append(name)
@@ -337,7 +339,8 @@ def main():
         for line in page.console:
             report("nothing is logged", False, line)
         check_offline(page, base, server)
-    return 1 if failures else 0
+    print(f"{len(names)} checks, {len(failures)} failed")
+    return 1 if failures or not names else 0
 
 
 if __name__ == "__main__":

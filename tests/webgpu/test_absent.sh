@@ -3,7 +3,7 @@
 # Without a library, with one that is none, or with adapters that are of no use WebGPU is not
 # available, the reason says why, and nothing crashes.
 set -eu
-[ -x "$RLX_TOOL" ] || exit 77
+[ -x "$RLX_TOOL" ] || { echo "skipped: no $RLX_TOOL"; exit 77; }
 fake=$(mktemp -d)
 trap 'rm -rf "$fake"' EXIT
 cache=$RLX_SOURCE_DIR/.cache
@@ -15,6 +15,7 @@ says() { # TEXT ENVIRONMENT...
 }
 
 if RLX_WEBGPU_LIBRARY=/nonexistent "$RLX_TOOL" devices | grep -q "no WebGPU backend"; then
+    echo "skipped: built without WebGPU"
     exit 77
 fi
 says "RLX_WEBGPU_LIBRARY: /nonexistent.so" RLX_WEBGPU_LIBRARY=/nonexistent.so

@@ -141,7 +141,6 @@ static void expect(case_run *run, rlx_device *ref)
         }
     }
     rlx_session_destroy(s);
-    free(kernels.names);
 }
 
 /* ---- The device ----------------------------------------------------------------------------- */

@@ -40,6 +40,9 @@ CALL = r"(?<![\w.>])(%s)\s*\("
 PRINTS = re.compile(CALL % "abort|exit|_Exit|_exit|quick_exit|v?printf|puts|putchar|perror"
                     + r"|\b(stdout|stderr)\b")
 ALLOCATES = re.compile(CALL % "malloc|calloc|realloc|free|aligned_alloc|posix_memalign|strn?dup")
+# What allocates: the last arguments are sizes.
+SIZES = re.compile(r"(?<![\w.>])((?:rx|cli)_(?:re)?alloc\w*|rx_arena_(?:alloc|zero|copy|array\w*)"
+                   r"|rx_env_(?:alloc|array)|rx_call_(?:scratch|array)|malloc|calloc|realloc)\s*\(")
 GETENV = re.compile(CALL % "getenv|secure_getenv")
 WRITES = re.compile(CALL % "creat|mkstemps?|mkostemps?|truncate|ftruncate|rename|renameat2?|unlink"
                     "|unlinkat|remove|link|linkat|freopen|fdopen|tmpfile"
@@ -170,6 +173,41 @@ def check_writes(path, text):
             complain(path, n, f"{found.group(0)}: files are written by {WRITER}")
 
 
+def arguments(text, begin):
+    """The arguments of a call whose opening parenthesis is at `begin`."""
+    depth, start, found = 0, begin + 1, []
+    for at in range(begin, len(text)):
+        if text[at] in "([{":
+            depth += 1
+        elif text[at] in ")]}":
+            depth -= 1
+        if depth == 0 or (depth == 1 and text[at] == ","):
+            found.append(text[start:at])
+            start = at + 1
+        if depth == 0:
+            break
+    return found
+
+
+def check_sizes(path, text):
+    """Products are checked by the array functions; a cast to size_t cuts a 64-bit number where
+    size_t has 32 bits."""
+    text = re.sub(r"^[\w ]*void \*\w+\([^{;]*", blank, code_only(text), flags=re.M)  # declarations
+    for call in SIZES.finditer(text):
+        n, name = text.count("\n", 0, call.start()) + 1, call.group(1)
+        for argument in arguments(text, call.end() - 1):
+            argument = re.sub(r"\([\w ]+\*+\)", "", argument)  # casts to pointers
+            argument = re.sub(r"sizeof\s*(\([^()]*\)|\**[\w.>\[\]-]+)", "SIZEOF", argument)
+            if re.search(r"SIZEOF\s*\*|\*\s*SIZEOF", argument) and not re.fullmatch(
+                    r"\s*\d+ \* SIZEOF\s*", argument):
+                complain(path, n, f"{name}: a product with sizeof: use the array function")
+            elif "array" not in name and path.parts[0] == "src" and re.search(
+                    r"[\w)\]]\s*\*\s*[\w(]", argument):
+                complain(path, n, f"{name}: a product: use the array function")
+            if path.parts[0] == "src" and re.match(r"\s*\(size_t\)", argument):
+                complain(path, n, f"{name}: a size is cut by a cast to size_t")
+
+
 def check_environment(files):
     readers = [p for p, text in files if p.parts[0] == "src" and GETENV.search(code_only(text))]
     for path in readers[1:]:
@@ -207,6 +245,8 @@ def main():
                 check_calls(path, text)
             if (path.parts[0] == "src" or path.parts[:2] == ("tools", "rlx")) and path != WRITER:
                 check_writes(path, text)
+        if path.suffix in (".c", ".h", ".inc") and path.parts[0] in ("src", "tools", "web"):
+            check_sizes(path, text)
     check_environment(files)
     for line in complaints:
         print(line)

@@ -39,7 +39,7 @@ static rx_map_slot *probe(const rx_map *m, const char *key, size_t length)
 static bool rehash(rx_map *m)
 {
     rx_map bigger = {.n = m->n, .cap = m->cap ? m->cap * 2 : 16};
-    bigger.slots = rx_alloc_zero(bigger.cap * sizeof *bigger.slots);
+    bigger.slots = rx_alloc_array_zero(bigger.cap, sizeof *bigger.slots);
     if (!bigger.slots)
         return false;
     for (size_t i = 0; i < m->cap; i++)

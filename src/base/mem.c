@@ -30,25 +30,47 @@ void rlx_set_allocator(const rlx_allocator *a)
     allocator = a ? *a : (rlx_allocator){libc_realloc, libc_free, NULL};
 }
 
-void *rx_realloc(void *old, size_t n)
+/* The most bytes of an object, less what the functions here add to it. */
+#define MAX_BYTES ((uint64_t)PTRDIFF_MAX - 4096)
+
+void *rx_realloc(void *old, uint64_t n)
 {
-    return allocator.realloc(allocator.user, old, n ? n : 1);
+    if (n > MAX_BYTES)
+        return NULL;
+    return allocator.realloc(allocator.user, old, n ? (size_t)n : 1);
 }
 
-void *rx_alloc(size_t n)
+void *rx_alloc(uint64_t n)
 {
     return rx_realloc(NULL, n);
 }
 
 /* The C library knows which pages are zero already: large states cost nothing until used. */
-void *rx_alloc_zero(size_t n)
+void *rx_alloc_zero(uint64_t n)
 {
+    if (n > MAX_BYTES)
+        return NULL;
     if (allocator.realloc == libc_realloc)
-        return calloc(1, n ? n : 1);
+        return calloc(1, n ? (size_t)n : 1);
     void *p = rx_alloc(n);
     if (p)
-        memset(p, 0, n);
+        memset(p, 0, (size_t)n);
     return p;
+}
+
+void *rx_alloc_array(uint64_t n, uint64_t item)
+{
+    return rx_alloc(rx_array_bytes(n, item));
+}
+
+void *rx_alloc_array_zero(uint64_t n, uint64_t item)
+{
+    return rx_alloc_zero(rx_array_bytes(n, item));
+}
+
+void *rx_realloc_array(void *old, uint64_t n, uint64_t item)
+{
+    return rx_realloc(old, rx_array_bytes(n, item));
 }
 
 void rx_free(void *p)
@@ -64,10 +86,10 @@ void rlx_free(void *p)
 }
 
 /* The pointer before an aligned block is the address that was allocated. */
-static void *alloc_aligned(size_t n, bool zero)
+static void *alloc_aligned(uint64_t n, bool zero)
 {
-    size_t whole;
-    if (__builtin_add_overflow(n, (size_t)64 + sizeof(void *), &whole))
+    uint64_t whole;
+    if (!rx_add_size(n, 64 + sizeof(void *), &whole))
         return NULL;
     char *raw = zero ? rx_alloc_zero(whole) : rx_alloc(whole);
     if (!raw)
@@ -77,12 +99,12 @@ static void *alloc_aligned(size_t n, bool zero)
     return p;
 }
 
-void *rx_alloc_aligned(size_t n)
+void *rx_alloc_aligned(uint64_t n)
 {
     return alloc_aligned(n, false);
 }
 
-void *rx_alloc_aligned_zero(size_t n)
+void *rx_alloc_aligned_zero(uint64_t n)
 {
     return alloc_aligned(n, true);
 }
@@ -114,15 +136,13 @@ bool rx_grow(void *p, size_t *cap, size_t need, size_t item)
 {
     if (need <= *cap)
         return true;
-    size_t n = *cap ? *cap : 8, bytes;
+    size_t n = *cap ? *cap : 8;
     while (n < need)
         if (__builtin_mul_overflow(n, (size_t)2, &n))
             return false;
-    if (__builtin_mul_overflow(n, item, &bytes))
-        return false;
     void *old;
     memcpy(&old, p, sizeof old);
-    void *grown = rx_realloc(old, bytes);
+    void *grown = rx_realloc_array(old, n, item);
     if (!grown)
         return false;
     memcpy(p, &grown, sizeof grown);
@@ -148,11 +168,11 @@ void rx_arena_finish(rx_arena *a)
     *a = (rx_arena){0};
 }
 
-void *rx_arena_alloc(rx_arena *a, size_t n)
+void *rx_arena_alloc(rx_arena *a, uint64_t bytes)
 {
-    if (n > SIZE_MAX / 2)
+    if (bytes > MAX_BYTES)
         return NULL;
-    n = (n + 15) & ~(size_t)15;
+    const size_t n = ((size_t)bytes + 15) & ~(size_t)15;
     if (!a->block || a->size - a->used < n) {
         size_t size = n > ARENA_BLOCK / 4 ? n : ARENA_BLOCK;
         rx_arena_block *b = rx_alloc(sizeof *b + size);
@@ -169,25 +189,40 @@ void *rx_arena_alloc(rx_arena *a, size_t n)
     return p;
 }
 
-void *rx_arena_zero(rx_arena *a, size_t n)
+void *rx_arena_zero(rx_arena *a, uint64_t n)
 {
     void *p = rx_arena_alloc(a, n);
     if (p)
-        memset(p, 0, n);
+        memset(p, 0, (size_t)n);
     return p;
 }
 
-void *rx_arena_copy(rx_arena *a, const void *src, size_t n)
+void *rx_arena_copy(rx_arena *a, const void *src, uint64_t n)
 {
     void *p = rx_arena_alloc(a, n);
     if (p && n)
-        memcpy(p, src, n);
+        memcpy(p, src, (size_t)n);
     return p;
+}
+
+void *rx_arena_array(rx_arena *a, uint64_t n, uint64_t item)
+{
+    return rx_arena_alloc(a, rx_array_bytes(n, item));
+}
+
+void *rx_arena_array_zero(rx_arena *a, uint64_t n, uint64_t item)
+{
+    return rx_arena_zero(a, rx_array_bytes(n, item));
+}
+
+void *rx_arena_array_copy(rx_arena *a, const void *src, uint64_t n, uint64_t item)
+{
+    return rx_arena_copy(a, src, rx_array_bytes(n, item));
 }
 
 char *rx_arena_strndup(rx_arena *a, const char *s, size_t n)
 {
-    char *p = rx_arena_alloc(a, n + 1);
+    char *p = rx_arena_alloc(a, (uint64_t)n + 1);
     if (p) {
         memcpy(p, s, n);
         p[n] = 0;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Host memory: the only allocation functions of the library, and arenas. All may return NULL. */
+/* Host memory: the only allocation functions of the library, and arenas. All may return NULL, also
+ * for more bytes than an object can have. Sizes and counts have 64 bits on every machine, so that a
+ * number from a file is not cut where size_t has 32: they are given without a cast. */
 #ifndef RX_BASE_MEM_H
 #define RX_BASE_MEM_H
 
@@ -12,15 +14,19 @@
 #endif
 
 /* n == 0 gives a pointer that may be freed. */
-void *rx_alloc(size_t n) RX_MALLOC_LIKE;
-void *rx_alloc_zero(size_t n) RX_MALLOC_LIKE;
+void *rx_alloc(uint64_t n) RX_MALLOC_LIKE;
+void *rx_alloc_zero(uint64_t n) RX_MALLOC_LIKE;
 /* On failure `old` stays valid. */
-void *rx_realloc(void *old, size_t n);
+void *rx_realloc(void *old, uint64_t n);
 void rx_free(void *p);
 /* Memory aligned to 64 bytes, freed with rx_free_aligned. */
-void *rx_alloc_aligned(size_t n) RX_MALLOC_LIKE;
-void *rx_alloc_aligned_zero(size_t n) RX_MALLOC_LIKE;
+void *rx_alloc_aligned(uint64_t n) RX_MALLOC_LIKE;
+void *rx_alloc_aligned_zero(uint64_t n) RX_MALLOC_LIKE;
 void rx_free_aligned(void *p);
+/* Arrays of n items: the product is checked. */
+void *rx_alloc_array(uint64_t n, uint64_t item) RX_MALLOC_LIKE;
+void *rx_alloc_array_zero(uint64_t n, uint64_t item) RX_MALLOC_LIKE;
+void *rx_realloc_array(void *old, uint64_t n, uint64_t item);
 /* Asks the system for large pages in a block: with pages of 4 KiB half of the time of a loop that
  * is as fast as memory goes into finding pages. Before the block is used first. */
 void rx_ask_large_pages(void *p, size_t n);
@@ -33,6 +39,12 @@ static inline bool rx_mul_size(uint64_t a, uint64_t b, uint64_t *out)
 static inline bool rx_add_size(uint64_t a, uint64_t b, uint64_t *out)
 {
     return !__builtin_add_overflow(a, b, out);
+}
+/* The bytes of an array; UINT64_MAX, which no allocation gives, where the product does not fit. */
+static inline uint64_t rx_array_bytes(uint64_t n, uint64_t item)
+{
+    uint64_t bytes;
+    return rx_mul_size(n, item, &bytes) ? bytes : UINT64_MAX;
 }
 
 /* Makes room for `need` items of `item` bytes in a growing array: *p and *cap change together.
@@ -50,10 +62,14 @@ typedef struct rx_arena {
 /* A zero-initialised rx_arena is empty and ready. */
 void rx_arena_finish(rx_arena *a);
 /* 16-byte aligned, not cleared. */
-void *rx_arena_alloc(rx_arena *a, size_t n);
-void *rx_arena_zero(rx_arena *a, size_t n);
-void *rx_arena_copy(rx_arena *a, const void *src, size_t n);
+void *rx_arena_alloc(rx_arena *a, uint64_t n);
+void *rx_arena_zero(rx_arena *a, uint64_t n);
+void *rx_arena_copy(rx_arena *a, const void *src, uint64_t n);
 char *rx_arena_strdup(rx_arena *a, const char *s);
 char *rx_arena_strndup(rx_arena *a, const char *s, size_t n);
+/* Arrays of n items, as above. */
+void *rx_arena_array(rx_arena *a, uint64_t n, uint64_t item);
+void *rx_arena_array_zero(rx_arena *a, uint64_t n, uint64_t item);
+void *rx_arena_array_copy(rx_arena *a, const void *src, uint64_t n, uint64_t item);
 
 #endif

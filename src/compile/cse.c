@@ -124,7 +124,7 @@ bool rx_cse_add(rx_cse *t, const rlx_graph *g)
         return true;
     if (2 * (t->n + 1) > t->cap) {
         rx_cse bigger = {.n = t->n, .cap = t->cap ? 2 * t->cap : 256};
-        bigger.slots = rx_alloc_zero(bigger.cap * sizeof *bigger.slots);
+        bigger.slots = rx_alloc_array_zero(bigger.cap, sizeof *bigger.slots);
         if (!bigger.slots)
             return false;
         for (size_t i = 0; i < t->cap; i++)

@@ -97,7 +97,7 @@ static rlx_status evaluate(folder *f, const rx_node *n, const rlx_value *in, boo
 
     rlx_status s = RLX_OK;
     for (uint32_t i = 0; i < n->n_out && s == RLX_OK; i++) {
-        data[i] = rx_alloc_aligned((size_t)value_bytes(f->w.from, n->first_out + i));
+        data[i] = rx_alloc_aligned(value_bytes(f->w.from, n->first_out + i));
         if (!data[i])
             s = no_memory(f, n);
     }

@@ -371,9 +371,9 @@ static rlx_status fuse_node(fuser *f, const rx_node *n)
 
 static rlx_status prepare(fuser *f, const rlx_graph *g)
 {
-    f->rules = rx_alloc(N_RULES * sizeof *f->rules);
-    f->uses_from = rx_alloc(g->n_values * sizeof *f->uses_from);
-    f->first_user = rx_alloc(g->n_values * sizeof *f->first_user);
+    f->rules = rx_alloc_array(N_RULES, sizeof *f->rules);
+    f->uses_from = rx_alloc_array(g->n_values, sizeof *f->uses_from);
+    f->first_user = rx_alloc_array(g->n_values, sizeof *f->first_user);
     if (!f->rules || !f->uses_from || !f->first_user)
         return rx_graph_fail(f->w.to, RLX_NO_MEMORY, "out of memory: fusing graph '%s'", g->name);
     for (size_t i = 0; i < N_RULES; i++)

@@ -262,11 +262,11 @@ rlx_status rx_decide_views(const rlx_graph *g, const rx_target *t, const bool *l
                            bool *dense, rlx_error *err)
 {
     decider d = {.g = g, .t = t, .live = live, .is_view = is_view, .dense = dense};
-    d.layouts = rx_alloc(g->n_values * sizeof *d.layouts);
-    d.root = rx_alloc_zero(g->n_values * sizeof *d.root);
-    d.last_use = rx_alloc(g->n_values * sizeof *d.last_use);
-    d.killed_by = rx_alloc(g->n_values * sizeof *d.killed_by);
-    d.strided_ok = rx_alloc(g->n_values * sizeof *d.strided_ok);
+    d.layouts = rx_alloc_array(g->n_values, sizeof *d.layouts);
+    d.root = rx_alloc_array_zero(g->n_values, sizeof *d.root);
+    d.last_use = rx_alloc_array(g->n_values, sizeof *d.last_use);
+    d.killed_by = rx_alloc_array(g->n_values, sizeof *d.killed_by);
+    d.strided_ok = rx_alloc_array(g->n_values, sizeof *d.strided_ok);
     rlx_status s = RLX_OK;
     if (!d.layouts || !d.root || !d.last_use || !d.killed_by || !d.strided_ok) {
         s = rx_fail(err, RLX_NO_MEMORY, "out of memory: views of graph '%s'", g->name);

@@ -17,8 +17,8 @@ rlx_status rx_own_outputs(const rlx_graph *g, rlx_graph **out, rlx_error *err)
     *out = NULL;
     RLX_TRY(rx_rewrite_begin(&w, g, err));
     rlx_status s = RLX_OK;
-    bool *is_output = rx_alloc_zero(g->n_values * sizeof *is_output);
-    uint32_t *copies = rx_alloc_zero(g->n_values * sizeof *copies);
+    bool *is_output = rx_alloc_array_zero(g->n_values, sizeof *is_output);
+    uint32_t *copies = rx_alloc_array_zero(g->n_values, sizeof *copies);
     if (!is_output || !copies)
         s = rx_fail(err, RLX_NO_MEMORY, "out of memory: outputs of graph '%s'", g->name);
     for (size_t i = 0; s == RLX_OK && i < g->n_outputs; i++)

@@ -21,7 +21,7 @@ static uint64_t work_budget(size_t n)
 
 bool rx_pack_bound(const rx_slot *slots, size_t n, size_t n_steps, uint64_t *bound)
 {
-    uint64_t *change = rx_alloc_zero((n_steps + 2) * sizeof *change);
+    uint64_t *change = rx_alloc_array_zero(n_steps + 2, sizeof *change);
     if (!change)
         return false;
     for (size_t i = 0; i < n; i++) {
@@ -138,8 +138,8 @@ static bool pack_by_time(const rx_slot *slots, size_t n, size_t n_steps, uint64_
                          uint64_t *total)
 {
     free_list f = {0};
-    uint32_t *heads = rx_alloc((n_steps + 1) * sizeof *heads);
-    uint32_t *next = rx_alloc((n + 1) * sizeof *next);
+    uint32_t *heads = rx_alloc_array(n_steps + 1, sizeof *heads);
+    uint32_t *next = rx_alloc_array(n + 1, sizeof *next);
     bool ok = heads && next;
     size_t at = 0;
     if (ok)
@@ -299,8 +299,8 @@ static bool pack_by_key(const rx_slot *slots, size_t n, size_t n_steps, const do
     placer p = {.slots = slots, .n = n, .offsets = offsets, .width = 1};
     while (p.width < n_steps + 1)
         p.width *= 2;
-    ranked *order = rx_alloc((n + 1) * sizeof *order);
-    p.heads = rx_alloc(2 * p.width * sizeof *p.heads);
+    ranked *order = rx_alloc_array(n + 1, sizeof *order);
+    p.heads = rx_alloc_array(2 * p.width, sizeof *p.heads);
     p.placed = rx_alloc_zero(n + 1);
     bool ok = order && p.heads && p.placed;
     if (ok) {
@@ -390,8 +390,8 @@ bool rx_pack(rx_slot *slots, size_t n, size_t n_steps, uint64_t bound, uint64_t 
     packing k = {.slots = slots, .n = n, .n_steps = n_steps};
     uint64_t got = UINT64_MAX;
     k.total = pack_in_line(slots, n);
-    k.offsets = rx_alloc((n + 1) * sizeof *k.offsets);
-    k.keys = rx_alloc((n + 1) * sizeof *k.keys);
+    k.offsets = rx_alloc_array(n + 1, sizeof *k.offsets);
+    k.keys = rx_alloc_array(n + 1, sizeof *k.keys);
     bool ok = k.offsets && k.keys;
     if (ok && k.total > bound) {
         ok = pack_by_time(slots, n, n_steps, k.offsets, &got);

@@ -240,7 +240,7 @@ static bool pack_loosely(planner *k, bool *done)
 {
     rx_plan *p = k->p;
     const uint64_t most = loose_bytes(k);
-    rx_slot *slots = rx_alloc((p->n_slots + 1) * sizeof *slots);
+    rx_slot *slots = rx_alloc_array(p->n_slots + 1, sizeof *slots);
     bool ok = slots != NULL;
     for (uint32_t rest = MOST_REST; ok && !*done && rest > 0; rest /= 2) {
         uint64_t bound, bytes;
@@ -290,8 +290,8 @@ rlx_status rx_plan_make(rx_plan *p, const rlx_graph *g, const rx_target *t, bool
 {
     *p = (rx_plan){.graph = g};
     planner k = {.p = p, .g = g, .t = t, .keep_all = keep_all, .err = err};
-    p->step_of = rx_alloc((g->n_nodes + 1) * sizeof *p->step_of);
-    p->values = rx_alloc_zero(g->n_values * sizeof *p->values);
+    p->step_of = rx_alloc_array(g->n_nodes + 1, sizeof *p->step_of);
+    p->values = rx_alloc_array_zero(g->n_values, sizeof *p->values);
     k.live = rx_alloc(g->n_nodes + 1);
     k.is_view = rx_alloc_zero(g->n_nodes + 1);
     k.dense = rx_alloc_zero(g->n_values);

@@ -227,10 +227,10 @@ rlx_status rx_fuse_regions(const rlx_graph *g, const rx_target *t, rlx_graph **o
     grouper r = {.target = t};
     *out = NULL;
     RLX_TRY(rx_rewrite_begin(&r.w, g, err));
-    r.groups = rx_alloc((g->n_nodes + 1) * sizeof *r.groups);
-    r.group_of = rx_alloc((g->n_nodes + 1) * sizeof *r.group_of);
-    r.next = rx_alloc((g->n_nodes + 1) * sizeof *r.next);
-    r.uses = rx_alloc(g->n_values * sizeof *r.uses);
+    r.groups = rx_alloc_array(g->n_nodes + 1, sizeof *r.groups);
+    r.group_of = rx_alloc_array(g->n_nodes + 1, sizeof *r.group_of);
+    r.next = rx_alloc_array(g->n_nodes + 1, sizeof *r.next);
+    r.uses = rx_alloc_array(g->n_values, sizeof *r.uses);
     rlx_status s = RLX_OK;
     if (!r.groups || !r.group_of || !r.next || !r.uses) {
         s = rx_fail(err, RLX_NO_MEMORY, "out of memory: regions of graph '%s'", g->name);

@@ -59,9 +59,9 @@ rlx_status rx_rewrite_begin(rx_rewrite *w, const rlx_graph *from, rlx_error *err
 {
     *w = (rx_rewrite){.from = from};
     w->to = rlx_graph_create(from->name);
-    w->map = rx_alloc_zero(from->n_values * sizeof *w->map);
-    w->dims = rx_alloc_zero((from->n_dims + 1) * sizeof *w->dims);
-    w->live = rx_alloc((from->n_nodes + 1) * sizeof *w->live);
+    w->map = rx_alloc_array_zero(from->n_values, sizeof *w->map);
+    w->dims = rx_alloc_array_zero(from->n_dims + 1, sizeof *w->dims);
+    w->live = rx_alloc_array(from->n_nodes + 1, sizeof *w->live);
     if (!w->to || !w->map || !w->dims || !w->live) {
         rlx_graph_destroy(w->to);
         free_tables(w);

@@ -25,7 +25,7 @@ static rlx_status no_memory(writer *w)
 /* n zeroed items in the program's arena. */
 static void *room(writer *w, size_t n, size_t item)
 {
-    return rx_arena_zero(&w->store.arena, (n + 1) * item);
+    return rx_arena_array_zero(&w->store.arena, n + 1, item);
 }
 
 static bool has_place(const writer *w, uint32_t id)
@@ -38,7 +38,7 @@ static rlx_status write_dims(writer *w)
 {
     rx_program *p = w->p;
     p->n_dims = w->g->n_dims;
-    p->dims = rx_arena_copy(&w->store.arena, w->g->dims, p->n_dims * sizeof *p->dims);
+    p->dims = rx_arena_array_copy(&w->store.arena, w->g->dims, p->n_dims, sizeof *p->dims);
     if (!p->dims)
         return no_memory(w);
     for (size_t i = 0; i < p->n_dims; i++) {
@@ -101,7 +101,7 @@ static rlx_status write_constants(writer *w)
         if (v->space != RX_SPACE_CONSTANT || v->view_of)
             continue;
         const rx_leaf_attr *a = rx_value_node(w->g, id)->attr;
-        char *data = rx_arena_alloc(&w->store.arena, (size_t)a->bytes + 64);
+        char *data = rx_arena_alloc(&w->store.arena, a->bytes + 64);
         if (!data)
             return no_memory(w);
         data += (64 - (uintptr_t)data % 64) % 64;
@@ -201,7 +201,7 @@ rlx_status rx_schedule(const rx_plan *plan, const rx_target *t, rx_program **out
 {
     writer w = {.plan = plan, .g = plan->graph, .t = t, .err = err};
     *out = NULL;
-    w.index = rx_alloc(w.g->n_values * sizeof *w.index);
+    w.index = rx_alloc_array(w.g->n_values, sizeof *w.index);
     w.p = rx_alloc_zero(sizeof *w.p);
     rlx_status s = w.index && w.p ? write_all(&w) : no_memory(&w);
     rx_free(w.index);

@@ -18,7 +18,7 @@ rlx_status rx_cpu_weights_create(rx_device *d, rx_program *p, rx_weights **out, 
         return rx_fail_memory(err, "the weights", sizeof *w);
     w->program = p;
     w->version = 1;
-    w->items = rx_alloc_zero(p->n_params * sizeof *w->items);
+    w->items = rx_alloc_array_zero(p->n_params, sizeof *w->items);
     if (!w->items || !rx_pack_cache_init(&w->packs, p->n_params + p->n_constants))
         goto fail;
     if (!rx_rwlock_init(&w->lock)) {
@@ -135,8 +135,8 @@ static bool alloc_calls(rx_exec *e)
     const rx_program *p = e->program;
     for (size_t i = 0; i < p->n_steps; i++) {
         const rx_step *s = &p->steps[i];
-        rx_view *operands = rx_arena_alloc(&e->arena, (s->n_in + s->n_out) * sizeof *operands);
-        rx_pack_source *sources = rx_arena_alloc(&e->arena, s->n_in * sizeof *sources);
+        rx_view *operands = rx_arena_array(&e->arena, s->n_in + s->n_out, sizeof *operands);
+        rx_pack_source *sources = rx_arena_array(&e->arena, s->n_in, sizeof *sources);
         if (!operands || !sources)
             return false;
         e->calls[i] = (rx_call){.op = s->op, .n_in = s->n_in, .n_out = s->n_out, .in = operands,
@@ -152,14 +152,14 @@ static bool alloc_tables(rx_exec *e)
 {
     const rx_program *p = e->program;
     rx_arena *a = &e->arena;
-    e->input_at = rx_arena_alloc(a, p->n_inputs * sizeof *e->input_at);
-    e->state_at = rx_arena_alloc(a, p->n_states * sizeof *e->state_at);
-    e->views = rx_arena_zero(a, p->n_values * sizeof *e->views);
-    e->view_attrs = rx_arena_zero(a, p->n_values * sizeof *e->view_attrs);
-    e->calls = rx_arena_alloc(a, p->n_steps * sizeof *e->calls);
-    e->step_attrs = rx_arena_zero(a, p->n_steps * sizeof *e->step_attrs);
-    e->kernels = rx_arena_zero(a, p->n_steps * sizeof *e->kernels);
-    e->dims = rx_arena_alloc(a, p->n_dims * sizeof *e->dims);
+    e->input_at = rx_arena_array(a, p->n_inputs, sizeof *e->input_at);
+    e->state_at = rx_arena_array(a, p->n_states, sizeof *e->state_at);
+    e->views = rx_arena_array_zero(a, p->n_values, sizeof *e->views);
+    e->view_attrs = rx_arena_array_zero(a, p->n_values, sizeof *e->view_attrs);
+    e->calls = rx_arena_array(a, p->n_steps, sizeof *e->calls);
+    e->step_attrs = rx_arena_array_zero(a, p->n_steps, sizeof *e->step_attrs);
+    e->kernels = rx_arena_array_zero(a, p->n_steps, sizeof *e->kernels);
+    e->dims = rx_arena_array(a, p->n_dims, sizeof *e->dims);
     return e->input_at && e->state_at && e->views && e->view_attrs && e->calls && e->step_attrs &&
            e->kernels && e->dims && alloc_records(e) && alloc_calls(e);
 }
@@ -174,12 +174,12 @@ static rlx_status alloc_memory(rx_exec *e, rlx_error *err)
     if (!place_ports(p, p->states, p->n_states, e->state_at, &bytes) || bytes > SIZE_MAX ||
         p->memory.arena_bytes > SIZE_MAX)
         return rx_fail_memory(err, "inputs, states and arena", UINT64_MAX);
-    e->leaves = rx_alloc_aligned_zero((size_t)bytes);
+    e->leaves = rx_alloc_aligned_zero(bytes);
     if (!e->leaves)
         return rx_fail_memory(err, "inputs and states", bytes);
     rx_ask_large_pages(e->leaves, (size_t)states_at); /* states may stay empty for the most part */
     e->state_bytes = bytes - states_at;
-    e->memory = rx_alloc_aligned((size_t)p->memory.arena_bytes);
+    e->memory = rx_alloc_aligned(p->memory.arena_bytes);
     if (!e->memory)
         return rx_fail_memory(err, "the arena of the program", p->memory.arena_bytes);
     rx_ask_large_pages(e->memory, (size_t)p->memory.arena_bytes);

@@ -265,7 +265,7 @@ rlx_status rx_generic_matmul(const rx_call *c)
         x.p.residual = rx_broadcast_view(residual, out);
     x.m_tiles = (x.p.m + TILE_M - 1) / TILE_M;
     x.n_tiles = (x.p.n + TILE_N - 1) / TILE_N;
-    x.room = rx_call_scratch(c, (size_t)rx_pool_n_threads(c->pool) * ROOM * sizeof *x.room);
+    x.room = rx_call_array(c, (uint64_t)rx_pool_n_threads(c->pool) * ROOM, sizeof *x.room);
     if (!x.room)
         return RLX_NO_MEMORY;
     rx_parallel(c->pool, x.p.n_batches * x.m_tiles * x.n_tiles, 1, run_tiles, &x);

@@ -140,7 +140,7 @@ static bool make_segments(const rx_call *c, move_run *r)
     const int last = r->rank - 1;
     const int64_t n = r->y->dim[last], *index = r->index[last];
     const bool dense = r->x->stride[last] * r->element == r->item;
-    r->segments = rx_call_scratch(c, (size_t)n * sizeof *r->segments);
+    r->segments = rx_call_array(c, n, sizeof *r->segments);
     if (!r->segments)
         return false;
     for (int64_t i = 0; i < n;) {
@@ -249,7 +249,7 @@ rlx_status rx_generic_move(const rx_call *c)
     const int64_t size = rlx_dtype_block_bytes(y->dtype);
     move_run r = {.x = x, .y = y, .rank = y->rank, .item = size, .element = size};
     for (int a = 0; a < y->rank; a++) {
-        r.index[a] = rx_call_scratch(c, (size_t)y->dim[a] * sizeof *r.index[a]);
+        r.index[a] = rx_call_array(c, y->dim[a], sizeof *r.index[a]);
         if (!r.index[a])
             return RLX_NO_MEMORY;
         for (int64_t i = 0; i < y->dim[a]; i++)

@@ -153,7 +153,7 @@ rlx_status rx_generic_order(const rx_call *c)
     if (c->probe)
         return RLX_OK;
     r.heap = r.k < r.n / 4;
-    r.room = rx_call_scratch(c, (size_t)(2 * r.n * rx_pool_n_threads(c->pool)) * sizeof *r.room);
+    r.room = rx_call_array(c, 2 * r.n * rx_pool_n_threads(c->pool), sizeof *r.room);
     if (!r.room)
         return RLX_NO_MEMORY;
     const int64_t grain = RX_GRAIN / 4 / r.n;

@@ -304,7 +304,7 @@ static rlx_status run_region(const rx_call *c, const rx_region *r, const rx_lane
     if (n == 0)
         return RLX_OK;
     size_t n_views = c->n_in + c->n_out;
-    rx_view *views = rx_call_scratch(c, n_views * sizeof *views);
+    rx_view *views = rx_call_array(c, n_views, sizeof *views);
     if (!views)
         return RLX_NO_MEMORY;
     for (size_t i = 0; i < c->n_in; i++)

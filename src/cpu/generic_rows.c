@@ -52,8 +52,7 @@ static int64_t row_grain(int64_t n)
 static float *thread_rows(const rx_call *c, int64_t n, int64_t *stride)
 {
     *stride = (n + 15) & ~(int64_t)15;
-    return rx_call_scratch(c, (size_t)*stride * sizeof(float) *
-                                  (size_t)rx_pool_n_threads(c->pool));
+    return rx_call_array(c, *stride * rx_pool_n_threads(c->pool), sizeof(float));
 }
 
 /* ---- Softmax --------------------------------------------------------------------------------- */
@@ -186,7 +185,7 @@ static rlx_status load_weight(const rx_call *c, size_t i, int64_t n, const float
         return RLX_UNSUPPORTED;
     if (c->probe)
         return RLX_OK;
-    float *lanes = rx_call_scratch(c, (size_t)n * sizeof *lanes);
+    float *lanes = rx_call_array(c, n, sizeof *lanes);
     if (!lanes)
         return RLX_NO_MEMORY;
     rx_load_lanes(w->dtype, w->data, 1, lanes, n);

@@ -159,8 +159,8 @@ rlx_status rx_generic_sample(const rx_call *c)
     const rx_sampler s = rx_sampler_make(c);
     row_state r = {.s = &s, .n = n, .least = 1};
     if (s.temperature >= 0x1p-126f) {
-        r.weights = rx_call_scratch(c, (size_t)n * sizeof *r.weights + 1);
-        r.buckets = rx_call_scratch(c, (size_t)n * sizeof *r.buckets + 1);
+        r.weights = rx_call_array(c, n, sizeof *r.weights);
+        r.buckets = rx_call_array(c, n, sizeof *r.buckets);
         r.keys = rx_scratch_keys(c, n + 1);
         if (!r.weights || !r.buckets || !r.keys)
             return RLX_NO_MEMORY;

@@ -32,7 +32,7 @@ static rlx_status scan_init(scan_run *r, const rx_call *c, size_t first, int64_t
         if (v->dtype == RLX_F32)
             continue;
         const int64_t n = rx_view_elements(v);
-        float *wide = rx_call_scratch(c, (size_t)n * sizeof *wide);
+        float *wide = rx_call_array(c, n, sizeof *wide);
         if (!wide)
             return RLX_NO_MEMORY;
         rx_load_lanes(v->dtype, v->data, 1, wide, n);
@@ -41,8 +41,8 @@ static rlx_status scan_init(scan_run *r, const rx_call *c, size_t first, int64_t
     const rx_view *y = &c->out[0];
     r->y = (float *)y->data;
     if (!y->data || y->dtype != RLX_F32)
-        r->y = rx_call_scratch(c, (size_t)rx_view_elements(y) * sizeof *r->y);
-    r->state = rx_call_scratch(c, (size_t)n_state * sizeof *r->state);
+        r->y = rx_call_array(c, (uint64_t)rx_view_elements(y), sizeof *r->y);
+    r->state = rx_call_array(c, n_state, sizeof *r->state);
     if (!r->y || !r->state)
         return RLX_NO_MEMORY;
     if (r->in[first])
@@ -132,7 +132,7 @@ rlx_status rx_generic_selective_scan(const rx_call *c)
     const int64_t units = x->dim[0] * ((x->dim[2] + CHANNELS - 1) / CHANNELS);
     scan_run r = {.each = 2 * n * CHANNELS};
     RLX_TRY(scan_init(&r, c, 6, n_state));
-    r.room = rx_call_scratch(c, (size_t)(units * r.each) * sizeof *r.room);
+    r.room = rx_call_array(c, units * r.each, sizeof *r.room);
     if (!r.room)
         return RLX_NO_MEMORY;
     rx_parallel(c->pool, units, 1, scan_units, &r);
@@ -256,7 +256,7 @@ rlx_status rx_generic_gated_delta_net(const rx_call *c)
     const int64_t units = q->dim[0] * q->dim[2], n_state = units * q->dim[3] * c->in[2].dim[3];
     scan_run r = {.each = c->in[2].dim[3]};
     RLX_TRY(scan_init(&r, c, 5, n_state));
-    r.room = rx_call_scratch(c, (size_t)(units * r.each) * sizeof *r.room);
+    r.room = rx_call_array(c, units * r.each, sizeof *r.room);
     if (!r.room)
         return RLX_NO_MEMORY;
     rx_parallel(c->pool, units, 1, delta_units, &r);

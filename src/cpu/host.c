@@ -31,7 +31,7 @@ static bool fixed_view(const rlx_graph *g, uint32_t value, const void *data, rx_
 rlx_status rx_host_eval(const rlx_graph *g, const rx_node *n, const void *const *in,
                         void *const *out, rlx_error *err)
 {
-    rx_view *views = rx_alloc(((size_t)n->n_in + n->n_out) * sizeof *views);
+    rx_view *views = rx_alloc_array((uint64_t)n->n_in + n->n_out, sizeof *views);
     uint32_t flags = 0;
     if (!views)
         return rx_fail_memory(err, "constant folding", (n->n_in + n->n_out) * sizeof *views);

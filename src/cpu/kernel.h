@@ -40,7 +40,8 @@ static inline const rx_view *rx_call_out(const rx_call *c, size_t i)
 /* Working memory that lives until the kernel returns; grows once and is then reused, so a steady
  * run allocates nothing. Each call returns a new piece. NULL: out of memory. */
 typedef struct rx_scratch rx_scratch;
-void *rx_call_scratch(const rx_call *c, size_t bytes);
+void *rx_call_scratch(const rx_call *c, uint64_t bytes);
+void *rx_call_array(const rx_call *c, uint64_t n, uint64_t item);
 /* Another form of an operand that is a weight, `bytes` long and 64-byte aligned: made by fill once
  * and again when the weight has changed. NULL: the operand is no weight, or out of memory; then
  * the kernel makes its own. `kind` says which form: an RX_PACK_* plus what else the form depends
@@ -54,7 +55,7 @@ enum {
     RX_PACK_TILES = 6 << 8   /* transformed for tiles of windows; what is added says how */
 };
 typedef void rx_pack_fn(void *user, void *to);
-const void *rx_call_packed(const rx_call *c, size_t operand, uint32_t kind, size_t bytes,
+const void *rx_call_packed(const rx_call *c, size_t operand, uint32_t kind, uint64_t bytes,
                            rx_pack_fn *fill, void *user);
 /* Whether an operand is a weight, of which rx_call_packed keeps forms. */
 bool rx_call_is_weight(const rx_call *c, size_t operand);

@@ -27,7 +27,7 @@ struct rx_packed {
 bool rx_pack_cache_init(rx_pack_cache *p, size_t n_sources)
 {
     *p = (rx_pack_cache){.n_lists = n_sources};
-    p->lists = rx_alloc_zero(n_sources * sizeof *p->lists);
+    p->lists = rx_alloc_array_zero(n_sources, sizeof *p->lists);
     if (!p->lists)
         return false;
     if (rx_mutex_init(&p->lock))
@@ -92,11 +92,11 @@ static rx_pack_slab *add_slab(rx_pack_cache *p, size_t need)
     return b;
 }
 
-static void *alloc_form(rx_pack_cache *p, size_t bytes)
+static void *alloc_form(rx_pack_cache *p, uint64_t need)
 {
-    if (bytes > SIZE_MAX - 63)
+    if (need > PTRDIFF_MAX)
         return NULL;
-    bytes = (bytes + 63) & ~(size_t)63;
+    const size_t bytes = ((size_t)need + 63) & ~(size_t)63;
     rx_pack_slab *b = p->slabs;
     if (!b || b->bytes - b->used < bytes)
         b = add_slab(p, bytes);
@@ -129,7 +129,7 @@ bool rx_call_is_weight(const rx_call *c, size_t operand)
     return c->sources && c->sources[operand].id >= 0;
 }
 
-const void *rx_call_packed(const rx_call *c, size_t operand, uint32_t kind, size_t bytes,
+const void *rx_call_packed(const rx_call *c, size_t operand, uint32_t kind, uint64_t bytes,
                            rx_pack_fn *fill, void *user)
 {
     if (!rx_call_is_weight(c, operand) || !bytes)

@@ -34,12 +34,12 @@ void rx_scratch_reset(rx_scratch *s)
     s->used = s->want = 0;
 }
 
-void *rx_call_scratch(const rx_call *c, size_t bytes)
+void *rx_call_scratch(const rx_call *c, uint64_t want)
 {
     rx_scratch *s = c->scratch;
-    if (bytes > SIZE_MAX / 4)
+    if (want > SIZE_MAX / 4)
         return NULL;
-    bytes = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    size_t bytes = ((size_t)want + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     if (bytes == 0)
         bytes = ALIGN;
     s->want += bytes;
@@ -54,6 +54,11 @@ void *rx_call_scratch(const rx_call *c, size_t bytes)
     if (p)
         s->extra[s->n_extra++] = p;
     return p;
+}
+
+void *rx_call_array(const rx_call *c, uint64_t n, uint64_t item)
+{
+    return rx_call_scratch(c, rx_array_bytes(n, item));
 }
 
 void rx_call_flag(const rx_call *c, uint32_t bits)

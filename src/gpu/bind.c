@@ -29,9 +29,9 @@ static rx_gpu_recording *new_recording(rx_gpu_exec *x)
     rx_gpu_recording *r = rx_alloc_zero(sizeof *r);
     if (!r)
         return NULL;
-    r->dims = rx_alloc((p->n_dims + 1) * sizeof *r->dims);
-    r->first = rx_alloc_zero((p->n_steps + 1) * sizeof *r->first);
-    r->kernels = rx_alloc_zero((p->n_steps + 1) * sizeof *r->kernels);
+    r->dims = rx_alloc_array(p->n_dims + 1, sizeof *r->dims);
+    r->first = rx_alloc_array_zero(p->n_steps + 1, sizeof *r->first);
+    r->kernels = rx_alloc_array_zero(p->n_steps + 1, sizeof *r->kernels);
     if (!r->dims || !r->first || !r->kernels) {
         destroy_recording(x, r);
         return NULL;
@@ -270,7 +270,7 @@ static rlx_status place_scratch(binder *b, lowered *l)
 {
     const rx_step *s = &b->x->program->steps[l->step];
     const size_t n_own = l->build.n_scratch;
-    l->scratch = rx_arena_zero(&b->arena, (n_own + s->n_out + 1) * sizeof *l->scratch);
+    l->scratch = rx_arena_array_zero(&b->arena, n_own + s->n_out + 1, sizeof *l->scratch);
     if (!l->scratch)
         return rx_fail_memory(b->err, "scratch of a step", (n_own + 1) * sizeof *l->scratch);
     b->scratch = begin_scratch(b, l);
@@ -316,7 +316,7 @@ static rlx_status grow_scratch(binder *b)
 static rlx_status upload_tables(binder *b, lowered *l)
 {
     const rx_gpu_memory *m = b->x->memory;
-    l->tables = rx_arena_alloc(&b->arena, (l->build.n_tables + 1) * sizeof *l->tables);
+    l->tables = rx_arena_array(&b->arena, l->build.n_tables + 1, sizeof *l->tables);
     if (!l->tables)
         return rx_fail_memory(b->err, "constants of a step", sizeof *l->tables);
     for (size_t i = 0; i < l->build.n_tables; i++) {
@@ -333,7 +333,7 @@ static rlx_status find_derived(binder *b, lowered *l)
     rx_gpu_exec *x = b->x;
     rx_gpu_recording *r = b->r;
     const rx_program *p = x->program;
-    l->derived = rx_arena_alloc(&b->arena, (l->build.n_derived + 1) * sizeof *l->derived);
+    l->derived = rx_arena_array(&b->arena, l->build.n_derived + 1, sizeof *l->derived);
     if (!l->derived || !rx_grow(&r->derived, &r->cap_derived, r->n_derived + l->build.n_derived,
                                 sizeof *r->derived))
         return rx_fail_memory(b->err, "packed weights", sizeof *l->derived);
@@ -479,8 +479,8 @@ static void name_steps(binder *b)
 static rlx_status build_recording(binder *b)
 {
     rx_gpu_exec *x = b->x;
-    b->fold = rx_arena_alloc(&b->arena, (x->program->n_steps + 1) * sizeof *b->fold);
-    b->tail = rx_arena_alloc(&b->arena, (x->program->n_steps + 1) * sizeof *b->tail);
+    b->fold = rx_arena_array(&b->arena, x->program->n_steps + 1, sizeof *b->fold);
+    b->tail = rx_arena_array(&b->arena, x->program->n_steps + 1, sizeof *b->tail);
     if (!b->fold || !b->tail)
         return rx_fail_memory(b->err, "the steps of a recording", sizeof *b->fold);
     rx_mutex_lock(&x->weights->lock);

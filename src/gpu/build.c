@@ -111,7 +111,7 @@ rx_gpu_ref rx_gpu_derive(rx_gpu_build *b, uint32_t in, uint32_t kind, uint64_t b
 
 rx_gpu_ref rx_gpu_add_table(rx_gpu_build *b, const void *data, uint64_t bytes)
 {
-    void *copy = rx_arena_alloc(b->arena, (size_t)(bytes ? bytes : 4));
+    void *copy = rx_arena_alloc(b->arena, bytes ? bytes : 4);
     if (!copy || !rx_grow(&b->tables, &b->cap_tables, b->n_tables + 1, sizeof *b->tables)) {
         fail_memory(b);
         return RX_REF_NONE;

@@ -5,8 +5,8 @@
 static bool alloc_tables(rx_gpu_exec *x)
 {
     const rx_program *p = x->program;
-    x->places = rx_arena_zero(&x->arena, p->n_values * sizeof *x->places);
-    x->kernels = rx_arena_zero(&x->arena, p->n_steps * sizeof *x->kernels);
+    x->places = rx_arena_array_zero(&x->arena, p->n_values, sizeof *x->places);
+    x->kernels = rx_arena_array_zero(&x->arena, p->n_steps, sizeof *x->kernels);
     return x->places && x->kernels && rx_gpu_values_init(&x->values, p, &x->arena);
 }
 
@@ -16,8 +16,8 @@ static rlx_status place_leaves(rx_gpu_exec *x, rlx_error *err)
     const rx_program *p = x->program;
     const rx_gpu_memory *m = x->memory;
     const size_t n = p->n_inputs + p->n_states;
-    uint64_t *bytes = rx_arena_alloc(&x->arena, (n + 1) * sizeof *bytes);
-    rx_gpu_place *places = rx_arena_alloc(&x->arena, (n + 1) * sizeof *places);
+    uint64_t *bytes = rx_arena_array(&x->arena, n + 1, sizeof *bytes);
+    rx_gpu_place *places = rx_arena_array(&x->arena, n + 1, sizeof *places);
     if (!bytes || !places)
         return rx_fail_memory(err, "inputs and states", n * sizeof *places);
     for (size_t i = 0; i < n; i++) {

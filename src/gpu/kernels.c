@@ -84,8 +84,8 @@ static void decode(const unsigned char *p, uint32_t *words, size_t n, uint32_t *
 /* The words of a kernel, or NULL when out of memory. */
 static uint32_t *load(const rx_blob_entry *e)
 {
-    uint32_t *words = rx_alloc((size_t)e->n_words * 4);
-    uint32_t *last = rx_alloc_zero(512 * 8 * sizeof *last);
+    uint32_t *words = rx_alloc_array(e->n_words, sizeof *words);
+    uint32_t *last = rx_alloc_array_zero(512 * 8, sizeof *last);
     unsigned char *small = rx_alloc(e->small_bytes);
     if (words && last && small) {
         unpack(rx_blob_data + e->offset, small, e->small_bytes);

@@ -199,7 +199,7 @@ static void add_bluestein(rx_gpu_build *b, spectral *s, const transform *t)
 /* exp(-2 pi i j / n), j < n. */
 static rx_gpu_ref add_roots(rx_gpu_build *b, int64_t n)
 {
-    float *roots = rx_arena_alloc(b->arena, (size_t)n * 2 * sizeof *roots);
+    float *roots = rx_arena_array(b->arena, (uint64_t)n * 2, sizeof *roots);
     for (int64_t j = 0; roots && j < n; j++) {
         double angle = -2 * 3.14159265358979323846 * (double)j / (double)n;
         roots[2 * j] = (float)cos(angle);

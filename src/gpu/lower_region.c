@@ -371,12 +371,12 @@ static rlx_status init_cutter(cutter *x)
 {
     rx_arena *a = x->b->arena;
     const size_t n = x->n_values;
-    x->ready = rx_arena_zero(a, n * sizeof *x->ready);
-    x->is_ready = rx_arena_zero(a, n * sizeof *x->is_ready);
-    x->in_cone = rx_arena_zero(a, n * sizeof *x->in_cone);
-    x->number = rx_arena_zero(a, n * sizeof *x->number);
-    x->instr = rx_arena_zero(a, ((size_t)x->r->n_instr + 1) * sizeof *x->instr);
-    x->operands = rx_arena_zero(a, RX_EMIT_MAX_BIND * sizeof *x->operands);
+    x->ready = rx_arena_array_zero(a, n, sizeof *x->ready);
+    x->is_ready = rx_arena_array_zero(a, n, sizeof *x->is_ready);
+    x->in_cone = rx_arena_array_zero(a, n, sizeof *x->in_cone);
+    x->number = rx_arena_array_zero(a, n, sizeof *x->number);
+    x->instr = rx_arena_array_zero(a, (uint64_t)x->r->n_instr + 1, sizeof *x->instr);
+    x->operands = rx_arena_array_zero(a, RX_EMIT_MAX_BIND, sizeof *x->operands);
     if (!x->ready || !x->is_ready || !x->in_cone || !x->number || !x->instr || !x->operands)
         return x->b->status = rx_fail(x->b->err, RLX_NO_MEMORY, "out of memory: a region");
     return RLX_OK;

@@ -49,7 +49,7 @@ static rlx_status lower_nearest(rx_gpu_build *b, const rx_gpu_call *c)
         at[i] = total;
         total += changed >> i & 1 ? (uint32_t)m.out : 0;
     }
-    uint32_t *table = rx_arena_alloc(b->arena, (size_t)(total + 1) * sizeof *table);
+    uint32_t *table = rx_arena_array(b->arena, total + 1, sizeof *table);
     if (!table)
         return no_memory(b);
     table[total] = 0;
@@ -148,7 +148,7 @@ static rlx_status add_taps(rx_gpu_build *b, const rx_resize_axis *m, tap **table
                            axis_taps *out)
 {
     const int64_t most = 2 * rx_resize_reach(m) + 1;
-    double *w = rx_arena_alloc(b->arena, (size_t)most * sizeof *w);
+    double *w = rx_arena_array(b->arena, most, sizeof *w);
     if (!w)
         return no_memory(b);
     out->n = 1;
@@ -157,7 +157,7 @@ static rlx_status add_taps(rx_gpu_build *b, const rx_resize_axis *m, tap **table
         out->n = used > out->n ? used : out->n;
     }
     const size_t old = *n_table, more = (size_t)(out->n * m->out);
-    tap *all = rx_arena_alloc(b->arena, (old + more) * sizeof *all);
+    tap *all = rx_arena_array(b->arena, old + more, sizeof *all);
     if (!all)
         return no_memory(b);
     for (size_t i = 0; i < old + more; i++)

@@ -23,7 +23,7 @@ bool rx_gpu_pipelines_reserve(rx_gpu_pipelines *p, size_t more)
         cap *= 2;
     if (cap == p->cap)
         return true;
-    rx_gpu_pipelines bigger = {.cap = cap, .list = rx_alloc_zero(cap * sizeof *p->list)};
+    rx_gpu_pipelines bigger = {.cap = cap, .list = rx_alloc_array_zero(cap, sizeof *p->list)};
     if (!bigger.list)
         return false;
     for (size_t i = 0; i < p->cap; i++)
@@ -66,7 +66,7 @@ rx_gpu_pipeline *rx_gpu_pipelines_trim(rx_gpu_pipelines *p)
     rx_gpu_pipeline *out = NULL;
     if (p->n_unused <= MAX_UNUSED)
         return NULL;
-    rx_gpu_pipelines next = {.cap = p->cap, .list = rx_alloc_zero(p->cap * sizeof *p->list)};
+    rx_gpu_pipelines next = {.cap = p->cap, .list = rx_alloc_array_zero(p->cap, sizeof *p->list)};
     if (!next.list)
         return NULL;
     uint64_t low = UINT64_MAX;

@@ -130,7 +130,7 @@ bool rx_gpu_arena_plan(const rx_program *p, uint64_t align, uint64_t max_bytes, 
                        rx_gpu_spot *out)
 {
     uint64_t whole = round_up(p->memory.arena_bytes, align);
-    *a = (rx_gpu_arena){.blocks = rx_alloc_zero((p->n_values + 1) * sizeof *a->blocks)};
+    *a = (rx_gpu_arena){.blocks = rx_alloc_array_zero(p->n_values + 1, sizeof *a->blocks)};
     if (!a->blocks)
         return false;
     if (whole <= max_bytes) {
@@ -138,8 +138,8 @@ bool rx_gpu_arena_plan(const rx_program *p, uint64_t align, uint64_t max_bytes, 
         return true;
     }
     planner plan = {.program = p, .align = align, .max_bytes = max_bytes,
-                    .groups = rx_alloc((p->n_values + 1) * sizeof *plan.groups),
-                    .of = rx_alloc((p->n_values + 1) * sizeof *plan.of)};
+                    .groups = rx_alloc_array(p->n_values + 1, sizeof *plan.groups),
+                    .of = rx_alloc_array(p->n_values + 1, sizeof *plan.of)};
     bool ok = plan.groups && plan.of;
     if (ok)
         place_groups(&plan, a, out);

@@ -37,14 +37,14 @@ bool rx_gpu_values_init(rx_gpu_values *v, const rx_program *p, rx_arena *a)
         most = n > most ? n : most;
     }
     *v = (rx_gpu_values){.program = p,
-                         .roots = rx_arena_alloc(a, p->n_values * sizeof *v->roots),
-                         .views = rx_arena_zero(a, p->n_values * sizeof *v->views),
-                         .view_attrs = rx_arena_zero(a, p->n_values * sizeof *v->view_attrs),
-                         .step_attrs = rx_arena_zero(a, p->n_steps * sizeof *v->step_attrs),
-                         .dims = rx_arena_zero(a, p->n_dims * sizeof *v->dims),
-                         .operands = rx_arena_alloc(a, most * sizeof *v->operands),
-                         .is_param = rx_arena_alloc(a, most * sizeof *v->is_param),
-                         .operand_roots = rx_arena_alloc(a, most * sizeof *v->operand_roots)};
+                         .roots = rx_arena_array(a, p->n_values, sizeof *v->roots),
+                         .views = rx_arena_array_zero(a, p->n_values, sizeof *v->views),
+                         .view_attrs = rx_arena_array_zero(a, p->n_values, sizeof *v->view_attrs),
+                         .step_attrs = rx_arena_array_zero(a, p->n_steps, sizeof *v->step_attrs),
+                         .dims = rx_arena_array_zero(a, p->n_dims, sizeof *v->dims),
+                         .operands = rx_arena_array(a, most, sizeof *v->operands),
+                         .is_param = rx_arena_array(a, most, sizeof *v->is_param),
+                         .operand_roots = rx_arena_array(a, most, sizeof *v->operand_roots)};
     if (!v->roots || !v->views || !v->view_attrs || !v->step_attrs || !v->dims || !v->operands ||
         !v->is_param || !v->operand_roots || !alloc_records(v, a))
         return false;

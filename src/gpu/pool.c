@@ -85,7 +85,7 @@ rlx_status rx_gpu_arena_create(const rx_gpu_memory *m, const rx_program *p, rx_g
                                rx_gpu_place *out, rlx_error *err)
 {
     rx_gpu_arena plan = {0};
-    rx_gpu_spot *spots = rx_alloc((p->n_values + 1) * sizeof *spots);
+    rx_gpu_spot *spots = rx_alloc_array(p->n_values + 1, sizeof *spots);
     rlx_status st;
     *pool = (rx_gpu_pool){0};
     if (spots && rx_gpu_arena_plan(p, RX_GPU_ALIGN, m->max_block_bytes, &plan, spots))

@@ -533,7 +533,7 @@ static rlx_status cut_part(rx_gpu_build *b, const rx_part *p, const rx_split_cut
     const size_t n_pieces = (size_t)((dim + length - 1) / length);
     bool staged;
     stages_something(p, cut, &staged);
-    rx_part *pieces = rx_arena_alloc(b->arena, (staged ? n_pieces : 1) * sizeof *pieces);
+    rx_part *pieces = rx_arena_array(b->arena, staged ? n_pieces : 1, sizeof *pieces);
     if (!pieces)
         return b->status = rx_fail_memory(b->err, "the parts of a step", sizeof *pieces);
     for (size_t k = 0; k < n_pieces; k++) {

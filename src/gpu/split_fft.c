@@ -75,7 +75,7 @@ static rx_tensor make_roots(const line *l, const int64_t size[2], int64_t n, boo
 {
     const size_t count = (size_t)(size[0] * size[1]);
     const double sign = l->inverse ? 1 : -1;
-    float *roots = rx_arena_alloc(l->s->b->arena, count * 2 * sizeof *roots);
+    float *roots = rx_arena_array(l->s->b->arena, count * 2, sizeof *roots);
     if (!roots) {
         l->s->b->status = rx_fail_memory(l->s->b->err, "roots of unity", count * 8);
         return (rx_tensor){.ref = RX_REF_NONE};

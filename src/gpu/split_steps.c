@@ -103,7 +103,7 @@ void rx_steps_join(const rx_steps *s, int axis, rx_tensor *t, size_t n, rx_tenso
 
 rx_tensor *rx_steps_list(const rx_steps *s, int64_t n)
 {
-    rx_tensor *list = rx_arena_alloc(s->b->arena, (size_t)n * sizeof *list);
+    rx_tensor *list = rx_arena_array(s->b->arena, n, sizeof *list);
     if (!list)
         s->b->status = rx_fail_memory(s->b->err, "the parts of a step", (size_t)n * sizeof *list);
     return list;

@@ -22,8 +22,8 @@ static void list_sizes(const rx_program *p, uint64_t *bytes)
 static rlx_status place_items(rx_weights *w, rlx_error *err)
 {
     size_t n = w->n_items;
-    uint64_t *bytes = rx_alloc_zero((n + 1) * sizeof *bytes);
-    rx_gpu_place *places = rx_alloc((n + 1) * sizeof *places);
+    uint64_t *bytes = rx_alloc_array_zero(n + 1, sizeof *bytes);
+    rx_gpu_place *places = rx_alloc_array(n + 1, sizeof *places);
     rlx_status st = bytes && places ? RLX_OK
                                     : rx_fail_memory(err, "the weights", n * sizeof *bytes);
     if (st == RLX_OK) {
@@ -61,7 +61,7 @@ rlx_status rx_gpu_weights_create(const rx_gpu_memory *m, const rx_gpu_packer *pa
     w->packer = packer;
     w->program = p;
     w->n_items = p->n_params + p->n_constants;
-    w->items = rx_alloc_zero((w->n_items + 1) * sizeof *w->items);
+    w->items = rx_alloc_array_zero(w->n_items + 1, sizeof *w->items);
     if (!w->items || !rx_mutex_init(&w->lock)) {
         rx_fail_memory(err, "the weights", (w->n_items + 1) * sizeof *w->items);
         rx_free(w->items);

@@ -130,7 +130,7 @@ static rlx_status read_header(reader *r)
 static rlx_status take_strings(reader *r, rx_meta *m, const char *what)
 {
     RLX_TRY(check_count(r, m->n, (uint64_t)count_width(r), what));
-    rx_bytes *s = rx_arena_alloc(&r->file->arena, m->n * sizeof *s);
+    rx_bytes *s = rx_arena_array(&r->file->arena, m->n, sizeof *s);
     if (!s)
         return rx_fail_memory(r->err, what, m->n * sizeof *s);
     for (size_t i = 0; i < m->n; i++)
@@ -362,7 +362,7 @@ static rlx_status place_tensors(reader *r)
         return RLX_OK;
     if (start > r->part->bytes) /* only tensors without elements can be there */
         start = r->part->bytes;
-    tensor_info **sorted = rx_alloc(n * sizeof *sorted);
+    tensor_info **sorted = rx_alloc_array(n, sizeof *sorted);
     if (!sorted)
         return rx_fail_memory(r->err, "the order of the tensors", n * sizeof *sorted);
     for (size_t i = 0; i < n; i++)
@@ -437,7 +437,7 @@ static rlx_status read_part(rlx_file *f, const rx_part *part, split want, uint64
         st = meta_number(&r, "split.tensors.count", UINT64_MAX, total);
     if (st == RLX_OK)
         st = check_count(&r, r.n_tensors, (uint64_t)count_width(&r) + 16, "the number of tensors");
-    if (st == RLX_OK && !(r.infos = rx_alloc_zero((size_t)r.n_tensors * sizeof *r.infos)))
+    if (st == RLX_OK && !(r.infos = rx_alloc_array_zero(r.n_tensors, sizeof *r.infos)))
         st = rx_fail_memory(err, "the tensor infos", r.n_tensors * sizeof *r.infos);
     for (uint64_t i = 0; i < r.n_tensors && st == RLX_OK; i++)
         st = read_info(&r, (size_t)i);

@@ -73,10 +73,10 @@ static void *work(void *user)
 {
     job *j = user;
     rlx_error err;
-    size_t bytes = (size_t)j->desc->row_length * 2 * sizeof(float);
-    float *x = rx_alloc(bytes);
+    float *x = rx_alloc_array(j->desc->row_length, 2 * sizeof *x);
     if (!x)
-        report(j, rx_fail_memory(&err, "a row to pack", bytes), &err);
+        report(j, rx_fail_memory(&err, "a row to pack",
+                                 rx_array_bytes(j->desc->row_length, 2 * sizeof *x)), &err);
     for (int64_t p; (p = take_piece(j)) >= 0;) {
         int64_t row = p * j->piece_rows, end = row + j->piece_rows;
         end = end < j->desc->n_rows ? end : j->desc->n_rows;
@@ -127,7 +127,7 @@ rlx_status rlx_pack_rows(const rlx_pack_desc *desc, rlx_pack_stats *stats, rlx_e
     RLX_TRY(check_desc(desc, &j, err));
     j.piece_rows = desc->row_length < PIECE_ELEMENTS ? PIECE_ELEMENTS / desc->row_length : 1;
     j.n_pieces = desc->n_rows / j.piece_rows + (desc->n_rows % j.piece_rows != 0);
-    j.stats = rx_alloc_zero((size_t)j.n_pieces * sizeof *j.stats);
+    j.stats = rx_alloc_array_zero(j.n_pieces, sizeof *j.stats);
     if (!j.stats)
         return rx_fail_memory(err, "the sums of the pieces",
                               (uint64_t)j.n_pieces * sizeof *j.stats);

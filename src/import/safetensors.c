@@ -192,8 +192,8 @@ static rlx_status read_tensors(const reader *r, const rx_json *header)
 {
     size_t n = 0;
     const rx_json *meta = rx_json_member(header, "__metadata__");
-    entry *entries = rx_alloc_zero(header->n * sizeof *entries);
-    entry **sorted = rx_alloc(header->n * sizeof *sorted);
+    entry *entries = rx_alloc_array_zero(header->n, sizeof *entries);
+    entry **sorted = rx_alloc_array(header->n, sizeof *sorted);
     rlx_status st = RLX_OK;
     if (!entries || !sorted)
         st = rx_fail_memory(r->err, "the list of tensors", header->n * sizeof *entries);

@@ -311,8 +311,8 @@ static bool copy_pointee(rlx_graph *to, const rx_attr_field *f, char *record)
             return false;
     } else if (f->kind == RX_ATTR_REGION) {
         rx_region *r = (rx_region *)record;
-        r->instr = rx_arena_copy(&to->arena, r->instr, r->n_instr * sizeof *r->instr);
-        r->out = rx_arena_copy(&to->arena, r->out, r->n_out * sizeof *r->out);
+        r->instr = rx_arena_array_copy(&to->arena, r->instr, r->n_instr, sizeof *r->instr);
+        r->out = rx_arena_array_copy(&to->arena, r->out, r->n_out, sizeof *r->out);
         return r->instr && r->out;
     }
     return true;

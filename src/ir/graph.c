@@ -195,8 +195,8 @@ static rlx_status add_node(rlx_graph *g, rx_infer *c, const rlx_value *in, const
     RLX_TRY(check_operands(c, in));
     while (c->n_in > rx_ops[c->op].min_in && !in[c->n_in - 1].id)
         c->n_in--;
-    uint32_t *ids = rx_arena_alloc(&g->arena, (c->n_in + 1) * sizeof *ids);
-    const rx_value **views = rx_alloc((c->n_in + 1) * sizeof *views);
+    uint32_t *ids = rx_arena_array(&g->arena, c->n_in + 1, sizeof *ids);
+    const rx_value **views = rx_alloc_array(c->n_in + 1, sizeof *views);
     c->attr = rx_attr_copy(g, rx_ops[c->op].attr, attr);
     if (!ids || !views || !c->attr ||
         !rx_grow(&g->nodes, &g->cap_nodes, g->n_nodes + 1, sizeof *g->nodes)) {

@@ -291,8 +291,8 @@ static rlx_status parse_region(parser *p, rx_region *r, const char *stop)
             break;
     }
     if (s == RLX_OK) {
-        r->instr = rx_arena_copy(&p->g->arena, instr, r->n_instr * sizeof *instr);
-        r->out = rx_arena_copy(&p->g->arena, out, r->n_out * sizeof *out);
+        r->instr = rx_arena_array_copy(&p->g->arena, instr, r->n_instr, sizeof *instr);
+        r->out = rx_arena_array_copy(&p->g->arena, out, r->n_out, sizeof *out);
         if (!r->instr || !r->out)
             s = rx_fail_memory(p->lex.err, "a region", r->n_instr * sizeof *instr);
     }

@@ -94,7 +94,7 @@ rlx_status rlx_graph_verify(const rlx_graph *g, rlx_error *err)
     RLX_TRY(rlx_graph_status(g, err));
     checker k = {.g = *g};
     k.g.frozen = true;
-    k.state_now = rx_alloc_zero((g->n_leaves[RLX_LEAF_STATE] + 1) * sizeof *k.state_now);
+    k.state_now = rx_alloc_array_zero(g->n_leaves[RLX_LEAF_STATE] + 1, sizeof *k.state_now);
     rlx_status s = k.state_now ? RLX_OK : rx_fail(err, RLX_NO_MEMORY, "out of memory: verifier");
     for (size_t i = 0; i < g->n_nodes && s == RLX_OK; i++)
         s = check_node(&k, i);

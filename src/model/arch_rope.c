@@ -128,12 +128,10 @@ rlx_status rx_rope_table(const rx_facts *f, const rx_build_desc *d, const char *
     if (which == 4 || (local && !has_local_tables(f)))
         return rx_fail(err, RLX_NOT_FOUND, "the model has no tensor '%s'", name);
 
-    uint64_t size;
+    const uint64_t size = rx_array_bytes(rows, rx_array_bytes(n, sizeof(float)));
     rlx_status st = RLX_OK;
-    if (!rx_mul_size((uint64_t)rows, (uint64_t)n * sizeof(float), &size) || size > SIZE_MAX)
-        return rx_fail(err, RLX_INVALID, "the tables of the rotary embedding are too large");
-    float *table = rx_alloc((size_t)size), *scratch = rx_alloc((size_t)n * sizeof *scratch);
-    double *frequency = rx_alloc((size_t)n * sizeof *frequency);
+    float *table = rx_alloc(size), *scratch = rx_alloc_array(n, sizeof *scratch);
+    double *frequency = rx_alloc_array(n, sizeof *frequency);
     if (!table || !scratch || !frequency)
         st = rx_fail_memory(err, name, size);
     else if (local)

@@ -111,7 +111,7 @@ static rlx_status format_by_template(const rlx_model *m, const rlx_message *mess
     rx_template_chat chat = {.n_messages = n, .add_generation_prompt = add_reply,
                              .bos_token = special_text(m->tokenizer, RLX_SPECIAL_BOS),
                              .eos_token = special_text(m->tokenizer, RLX_SPECIAL_EOS)};
-    rx_template_message *list = rx_alloc((n + 1) * sizeof *list);
+    rx_template_message *list = rx_alloc_array(n + 1, sizeof *list);
     if (!list)
         return rx_fail_memory(err, "the messages of a chat", n * sizeof *list);
     for (size_t i = 0; i < n; i++)
@@ -295,7 +295,7 @@ rlx_status rlx_chat_load(rlx_chat *c, const char *path, rlx_error *err)
 static rlx_status encode_chat(rlx_chat *c, int32_t **ids, size_t *n, rlx_error *err)
 {
     size_t skip = c->n_system + c->n_left_out;
-    rlx_message *list = rx_alloc((c->n + 1) * sizeof *list);
+    rlx_message *list = rx_alloc_array(c->n + 1, sizeof *list);
     char *text = NULL;
     if (!list)
         return rx_fail_memory(err, "the messages of a chat", c->n * sizeof *list);

@@ -13,21 +13,21 @@ static bool alloc_arrays(rlx_context *c)
 {
     rx_arena *a = &c->arena;
     size_t n = c->n_sequences, rows = c->batch > n ? c->batch : n;
-    c->sequences = rx_arena_zero(a, n * sizeof *c->sequences);
-    c->members = rx_arena_zero(a, n * sizeof *c->members);
-    c->tokens = rx_arena_zero(a, rows * sizeof *c->tokens);
-    c->positions = rx_arena_zero(a, rows * sizeof *c->positions);
-    c->places = rx_arena_zero(a, rows * sizeof *c->places);
-    c->lengths = rx_arena_zero(a, n * sizeof *c->lengths);
-    c->slots = rx_arena_zero(a, n * sizeof *c->slots);
-    c->results = rx_arena_zero(a, n * sizeof *c->results);
-    c->recent = rx_arena_alloc(a, n * RX_RECENT * sizeof *c->recent);
+    c->sequences = rx_arena_array_zero(a, n, sizeof *c->sequences);
+    c->members = rx_arena_array_zero(a, n, sizeof *c->members);
+    c->tokens = rx_arena_array_zero(a, rows, sizeof *c->tokens);
+    c->positions = rx_arena_array_zero(a, rows, sizeof *c->positions);
+    c->places = rx_arena_array_zero(a, rows, sizeof *c->places);
+    c->lengths = rx_arena_array_zero(a, n, sizeof *c->lengths);
+    c->slots = rx_arena_array_zero(a, n, sizeof *c->slots);
+    c->results = rx_arena_array_zero(a, n, sizeof *c->results);
+    c->recent = rx_arena_array(a, n * RX_RECENT, sizeof *c->recent);
     if (!c->sequences || !c->members || !c->tokens || !c->positions || !c->places || !c->lengths ||
         !c->slots || !c->results || !c->recent)
         return false;
     for (size_t i = 0; i < n; i++) {
         c->sequences[i].sampled = -1;
-        c->sequences[i].tokens = rx_arena_alloc(a, c->context * sizeof(int32_t));
+        c->sequences[i].tokens = rx_arena_array(a, c->context, sizeof(int32_t));
         if (!c->sequences[i].tokens)
             return false;
     }
@@ -249,7 +249,7 @@ rlx_status rx_context_keep_logits(rlx_context *c, rlx_error *err)
 {
     size_t row = c->vocabulary * sizeof(float);
     if (!c->kept_logits)
-        c->kept_logits = rx_alloc(c->n_sequences * row);
+        c->kept_logits = rx_alloc_array(c->n_sequences, row);
     if (!c->kept_logits)
         return rx_fail_memory(err, "the logits of a step", c->n_sequences * row);
     for (size_t i = 0; i < c->n_sequences; i++) {

@@ -122,7 +122,7 @@ rlx_status rx_context_save(rlx_context *c, size_t seq, rx_bytes note, const char
     if (!path || !body_bytes(c, &v, &bytes, &n_parts))
         return rx_fail(err, RLX_INVALID, "sequence %zu cannot be saved: %s", seq,
                        path ? "it is too large" : "the path is NULL");
-    unsigned char *body = rx_alloc((size_t)bytes);
+    unsigned char *body = rx_alloc(bytes);
     if (!body)
         return rx_fail_memory(err, "a sequence to be saved", bytes);
     rlx_status st = fill_body(c, seq, note, body, err);

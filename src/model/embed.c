@@ -44,7 +44,7 @@ static rlx_status encode_one(rx_embedding *b, const char *s, int32_t *room, text
     t->n = list.n < list.cap ? list.n : list.cap;
     if (!t->n)
         return rx_fail(err, RLX_INVALID, "text %zu has no tokens", t->index);
-    t->ids = rx_arena_copy(&b->arena, room, t->n * sizeof *room);
+    t->ids = rx_arena_array_copy(&b->arena, room, t->n, sizeof *room);
     return t->ids ? RLX_OK : rx_fail_memory(err, "the tokens of a text", t->n * sizeof *room);
 }
 
@@ -58,7 +58,7 @@ static int compare_lengths(const void *a, const void *b)
 
 static rlx_status encode_all(rx_embedding *b, const char *const *texts, rlx_error *err)
 {
-    int32_t *room = rx_arena_alloc(&b->arena, b->max_tokens * sizeof *room);
+    int32_t *room = rx_arena_array(&b->arena, b->max_tokens, sizeof *room);
     if (!room)
         return rx_fail_memory(err, "the tokens of a text", b->max_tokens * sizeof *room);
     for (size_t i = 0; i < b->n_texts; i++) {
@@ -186,15 +186,15 @@ static rlx_status check_embed(const rlx_model *m, const char *const *texts, size
 /* Tokens of all texts and room for a run. b has its first fields; its arena is the caller's. */
 static rlx_status begin(rx_embedding *b, const char *const *texts, rlx_error *err)
 {
-    b->texts = rx_arena_zero(&b->arena, b->n_texts * sizeof *b->texts);
+    b->texts = rx_arena_array_zero(&b->arena, b->n_texts, sizeof *b->texts);
     if (!b->texts)
         return rx_fail_memory(err, "the list of texts", b->n_texts * sizeof *b->texts);
     RLX_TRY(encode_all(b, texts, err));
     size_t rows = b->max_texts * b->texts[0].n;
-    b->tokens = rx_arena_zero(&b->arena, rows * sizeof *b->tokens);
-    b->types = rx_arena_zero(&b->arena, rows * sizeof *b->types);
-    b->lengths = rx_arena_zero(&b->arena, b->max_texts * sizeof *b->lengths);
-    b->hidden = rx_arena_alloc(&b->arena, rows * b->width * sizeof *b->hidden);
+    b->tokens = rx_arena_array_zero(&b->arena, rows, sizeof *b->tokens);
+    b->types = rx_arena_array_zero(&b->arena, rows, sizeof *b->types);
+    b->lengths = rx_arena_array_zero(&b->arena, b->max_texts, sizeof *b->lengths);
+    b->hidden = rx_arena_array(&b->arena, rows * b->width, sizeof *b->hidden);
     if (!b->tokens || !b->types || !b->lengths || !b->hidden)
         return rx_fail_memory(err, "a batch of texts", rows * b->width * sizeof *b->hidden);
     return RLX_OK;

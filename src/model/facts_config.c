@@ -121,7 +121,7 @@ static rlx_status set_llama3(rx_facts *f, const rx_json *rope, rlx_error *err)
     double low = 1, high = 4;
     RLX_TRY(read_real(rope, "low_freq_factor", 1e-3, 1e6, &low, err));
     RLX_TRY(read_real(rope, "high_freq_factor", 1e-3, 1e6, &high, err));
-    float *divisors = rx_arena_alloc(&f->arena, (size_t)n * sizeof *divisors);
+    float *divisors = rx_arena_array(&f->arena, n, sizeof *divisors);
     if (!divisors || high <= low)
         return divisors ? rx_fail(err, RLX_INVALID, "config.json: high_freq_factor: expected more "
                                   "than low_freq_factor, %g, got %g", low, high)
@@ -145,7 +145,7 @@ static rlx_status read_divisors(rx_facts *f, const rx_json *rope, const char *ke
     if (!list || list->kind != RX_JSON_ARRAY || list->n != n)
         return rx_fail(err, RLX_INVALID, "config.json: %s: expected %zu numbers, got %s", key, n,
                        rx_json_kind_name(list));
-    float *divisors = rx_arena_alloc(&f->arena, n * sizeof *divisors);
+    float *divisors = rx_arena_array(&f->arena, n, sizeof *divisors);
     if (!divisors)
         return rx_fail_memory(err, key, n * sizeof *divisors);
     size_t i = 0;

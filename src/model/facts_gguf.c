@@ -180,10 +180,11 @@ static rlx_status gguf_windows(rx_facts *f, rlx_error *err)
 
 rlx_status rx_facts_set_layers(rx_facts *f, int64_t layers, rlx_error *err)
 {
-    const size_t bytes = (size_t)layers * sizeof *f->layer;
     f->layers = layers;
-    f->layer = rx_arena_zero(&f->arena, bytes);
-    return f->layer ? RLX_OK : rx_fail_memory(err, "the layers of a model", bytes);
+    f->layer = rx_arena_array_zero(&f->arena, layers, sizeof *f->layer);
+    return f->layer ? RLX_OK
+                    : rx_fail_memory(err, "the layers of a model",
+                                     rx_array_bytes(layers, sizeof *f->layer));
 }
 
 void rx_facts_set_missing(rx_facts *f)

@@ -26,7 +26,7 @@ struct rlx_generation {
 
 static rlx_status copy_stops(rlx_generation *n, const rlx_generate_desc *d, rlx_error *err)
 {
-    n->stop = rx_alloc_zero((d->n_stop ? d->n_stop : 1) * sizeof *n->stop);
+    n->stop = rx_alloc_array_zero(d->n_stop ? d->n_stop : 1, sizeof *n->stop);
     if (!n->stop)
         return rx_fail_memory(err, "the stop strings", d->n_stop * sizeof *n->stop);
     for (size_t i = 0; i < d->n_stop; i++) {
@@ -63,7 +63,7 @@ rlx_status rx_encode_prompt(const rlx_tokenizer *t, const char *text, bool speci
     *ids = NULL;
     do {
         list.cap = list.n > list.cap ? list.n : list.cap;
-        int32_t *more = rx_realloc(list.ids, list.cap * sizeof *list.ids);
+        int32_t *more = rx_realloc_array(list.ids, list.cap, sizeof *list.ids);
         if (!more) {
             st = rx_fail_memory(err, "the tokens of a text", list.cap * sizeof *list.ids);
             break;
@@ -131,7 +131,7 @@ static rlx_status begin(rlx_generation *n, const rlx_generate_desc *d, rlx_error
         RLX_TRY(rlx_text_stream_create(c->model->tokenizer, RLX_DECODE_SKIP_SPECIAL, &n->stream,
                                        err));
     if (d->shift) {
-        n->scratch = rx_alloc(c->context * sizeof *n->scratch);
+        n->scratch = rx_alloc_array(c->context, sizeof *n->scratch);
         if (!n->scratch)
             return rx_fail_memory(err, "the tokens of a shift", c->context * sizeof *n->scratch);
     }

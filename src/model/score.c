@@ -8,7 +8,7 @@ static rlx_status score_chunk(rlx_model *m, const int32_t *tokens, size_t begin,
                               float *out, rlx_error *err)
 {
     rlx_session *s = m->scorer;
-    int32_t *positions = rx_alloc(n * sizeof *positions);
+    int32_t *positions = rx_alloc_array(n, sizeof *positions);
     if (!positions)
         return rx_fail_memory(err, "the positions of tokens", n * sizeof *positions);
     for (size_t i = 0; i < n; i++)

@@ -230,7 +230,7 @@ static rx_value repeat(rx_env *e, rx_value v, int64_t times)
     }
     if (v.n && n > RX_TEMPLATE_MEMORY / v.n)
         return rx_env_fail(e, "a string repeated %lld times is too long", (long long)times);
-    char *s = rx_env_alloc(e, v.n * n);
+    char *s = rx_env_array(e, n, v.n);
     for (size_t k = 0; s && v.n && k < n && rx_env_step(e, 1); k++)
         memcpy(s + k * v.n, v.s, v.n);
     return s ? rx_text(s, v.n * n) : rx_undefined(NULL, 0);
@@ -365,8 +365,8 @@ bool rx_eval_args(rx_env *e, const rx_node *first, rx_args *out)
         n += a->kind != RX_N_KEYWORD;
         n_keywords += a->kind == RX_N_KEYWORD;
     }
-    out->items = rx_env_alloc(e, n * sizeof *out->items);
-    out->keywords = rx_env_alloc(e, (n_keywords + 1) * sizeof *out->keywords); /* and a caller */
+    out->items = rx_env_array(e, n, sizeof *out->items);
+    out->keywords = rx_env_array(e, n_keywords + 1, sizeof *out->keywords); /* and a caller */
     for (const rx_node *a = first; a && e->status == RLX_OK; a = a->next) {
         if (a->kind == RX_N_KEYWORD)
             out->keywords[out->n_keywords++] = (rx_keyword){a->text, a->length, rx_eval(e, a->a)};

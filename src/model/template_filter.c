@@ -290,7 +290,7 @@ static rx_value filter_sort(rx_env *e, rx_value self, const rx_args *args)
     const bool exact = rx_truth(rx_arg(args, 1, "case_sensitive", rx_bool(false)));
     if (e->status != RLX_OK)
         return out;
-    rx_value *keys = rx_env_alloc(e, out.list->n * sizeof *keys);
+    rx_value *keys = rx_env_array(e, out.list->n, sizeof *keys);
     for (size_t i = 0; keys && i < out.list->n; i++)
         keys[i] = sort_key(e, out.list->items[i], attribute, exact);
     if (keys && e->status == RLX_OK)
@@ -306,7 +306,7 @@ static rx_value filter_dictsort(rx_env *e, rx_value self, const rx_args *args)
     const bool by_value = rx_is_text(rx_arg(args, 1, "by", rx_none()), "value");
     if (e->status != RLX_OK)
         return out;
-    rx_value *keys = rx_env_alloc(e, out.list->n * sizeof *keys);
+    rx_value *keys = rx_env_array(e, out.list->n, sizeof *keys);
     for (size_t i = 0; keys && i < out.list->n; i++)
         keys[i] = sort_key(e, out.list->items[i].list->items[by_value], rx_none(), exact);
     if (keys && e->status == RLX_OK)

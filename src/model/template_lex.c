@@ -357,7 +357,7 @@ rlx_status rx_template_lex(rx_arena *a, const char *text, size_t n, const rx_tok
         st = read_piece(&l);
     if (st == RLX_OK)
         st = add(&l, (rx_token){.kind = RX_T_END});
-    if (st == RLX_OK && !(*out = rx_arena_copy(a, l.tokens, l.n * sizeof *l.tokens)))
+    if (st == RLX_OK && !(*out = rx_arena_array_copy(a, l.tokens, l.n, sizeof *l.tokens)))
         st = rx_fail_memory(err, "the tokens of a template", l.n * sizeof *l.tokens);
     rx_free(l.tokens);
     return st;

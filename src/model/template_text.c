@@ -194,7 +194,7 @@ static int order_pairs(const void *a, const void *b)
 
 static const rx_pair *sorted_pairs(rx_env *e, const rx_dict *d)
 {
-    rx_pair *copy = rx_env_alloc(e, d->n * sizeof *copy);
+    rx_pair *copy = rx_env_array(e, d->n, sizeof *copy);
     if (!copy || !d->n || !rx_env_step(e, d->n * 4))
         return d->items;
     memcpy(copy, d->items, d->n * sizeof *copy);

@@ -23,16 +23,16 @@ rx_value rx_env_fail(rx_env *e, const char *fmt, ...)
     return rx_undefined(NULL, 0);
 }
 
-bool rx_env_room(rx_env *e, size_t bytes)
+bool rx_env_room(rx_env *e, uint64_t bytes)
 {
     if (e->status == RLX_OK && bytes > RX_TEMPLATE_MEMORY - e->memory)
         rx_env_fail(e, "needs more than %zu bytes of memory", RX_TEMPLATE_MEMORY);
     if (e->status == RLX_OK)
-        e->memory += bytes;
+        e->memory += (size_t)bytes;
     return e->status == RLX_OK;
 }
 
-void *rx_env_alloc(rx_env *e, size_t bytes)
+void *rx_env_alloc(rx_env *e, uint64_t bytes)
 {
     if (!rx_env_room(e, bytes))
         return NULL;
@@ -40,6 +40,11 @@ void *rx_env_alloc(rx_env *e, size_t bytes)
     if (!p)
         e->status = rx_fail_memory(e->err, "rendering a chat template", bytes);
     return p;
+}
+
+void *rx_env_array(rx_env *e, uint64_t n, uint64_t item)
+{
+    return rx_env_alloc(e, rx_array_bytes(n, item));
 }
 
 bool rx_env_step(rx_env *e, size_t n)
@@ -115,7 +120,7 @@ static bool grow(rx_env *e, void **items, size_t n, size_t *cap, size_t item)
     if (n < *cap)
         return true;
     size_t more = *cap ? *cap * 2 : 4;
-    void *bigger = rx_env_alloc(e, more * item);
+    void *bigger = rx_env_array(e, more, item);
     if (!bigger)
         return false;
     if (n)

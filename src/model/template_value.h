@@ -104,9 +104,10 @@ struct rx_env {
 
 /* Sets the failure with the line of the template, unless there is one; returns undefined. */
 rx_value rx_env_fail(rx_env *e, const char *fmt, ...) RX_PRINTF(2, 3);
-void *rx_env_alloc(rx_env *e, size_t bytes);
+void *rx_env_alloc(rx_env *e, uint64_t bytes);
+void *rx_env_array(rx_env *e, uint64_t n, uint64_t item);
 /* Counts memory that is taken elsewhere; false when there was too much of it. */
-bool rx_env_room(rx_env *e, size_t bytes);
+bool rx_env_room(rx_env *e, uint64_t bytes);
 /* Counts work; false when there was too much of it or something failed. */
 bool rx_env_step(rx_env *e, size_t n);
 

@@ -17,14 +17,15 @@ static size_t hash_pair(int32_t left, int32_t right)
 
 bool rx_merges_init(rx_merges *m, size_t n)
 {
-    size_t cap = 16, bytes;
+    size_t cap = 16;
     if (n > SIZE_MAX / 4)
         return false;
     while (cap < 2 * n)
         cap *= 2;
-    if (__builtin_mul_overflow(cap, sizeof *m->slots, &bytes) || !(m->slots = rx_alloc(bytes)))
+    m->slots = rx_alloc_array(cap, sizeof *m->slots);
+    if (!m->slots)
         return false;
-    memset(m->slots, 0xff, bytes);
+    memset(m->slots, 0xff, cap * sizeof *m->slots);
     m->cap = cap;
     return true;
 }

@@ -174,10 +174,11 @@ rlx_status rlx_text_stream_create(const rlx_tokenizer *t, unsigned flags, rlx_te
         return rx_fail(err, RLX_INVALID, "a text stream: expected a tokenizer, found none");
     /* 3 bytes that wait, a blank, the token; each byte may become the 3 of U+FFFD. */
     size_t cap = (size_t)t->longest + 8;
-    rlx_text_stream *s = rx_alloc(sizeof *s + 4 * cap);
+    const uint64_t bytes = sizeof(rlx_text_stream) + 4 * (uint64_t)cap;
+    rlx_text_stream *s = rx_alloc(bytes);
     *out = s;
     if (!s)
-        return rx_fail_memory(err, "a text stream", sizeof *s + 4 * cap);
+        return rx_fail_memory(err, "a text stream", bytes);
     *s = (rlx_text_stream){.t = t, .flags = flags};
     s->raw = (sink){.data = (char *)(s + 1), .cap = cap, .is_first = true};
     s->text = s->raw.data + cap;

@@ -169,7 +169,7 @@ rlx_status rx_tok_add_template(rlx_tokenizer *t, const char *name, size_t name_b
 
 static int32_t *copy_ids(rlx_tokenizer *t, const int32_t *ids, size_t n, size_t *count)
 {
-    int32_t *out = rx_arena_alloc(&t->arena, n * sizeof *out);
+    int32_t *out = rx_arena_array(&t->arena, n, sizeof *out);
     *count = 0;
     for (size_t i = 0; out && i < n; i++)
         if (ids[i] >= 0)
@@ -330,7 +330,7 @@ rlx_status rx_tok_finish_load(rlx_tokenizer *t, rlx_error *err)
     find_specials(t);
     if (may_cut(t) && t->n_splits < RX_MAX_STEPS)
         rx_tok_add_split(t, RX_SPLIT_SPACE, err);
-    rx_trie_key *keys = rx_alloc(t->n_tokens * sizeof *keys);
+    rx_trie_key *keys = rx_alloc_array(t->n_tokens, sizeof *keys);
     if (!keys)
         return rx_fail_memory(err, "the vocabulary", t->n_tokens * sizeof *keys);
     rlx_status st = build_words(t, keys, err);

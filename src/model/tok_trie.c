@@ -58,8 +58,8 @@ bool rx_trie_build(rx_trie *trie, rx_trie_key *keys, size_t n)
     if (n == 0)
         return true;
     qsort(keys, n, sizeof *keys, compare_keys);
-    span *spans = rx_alloc(cap * sizeof *spans);
-    trie->nodes = rx_alloc(cap * sizeof *trie->nodes);
+    span *spans = rx_alloc_array(cap, sizeof *spans);
+    trie->nodes = rx_alloc_array(cap, sizeof *trie->nodes);
     if (!spans || !trie->nodes)
         goto out;
     trie->nodes[0] = (rx_trie_node){.id = -1};

@@ -446,10 +446,10 @@ static rlx_status exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_exe
     if (!e)
         return rx_fail_memory(err, "the session", sizeof *e);
     e->program = p;
-    e->dims = rx_alloc_zero(p->n_dims * sizeof *e->dims);
-    e->views = rx_alloc_zero(p->n_values * sizeof *e->views);
-    e->state_now = rx_alloc_zero(p->n_states * sizeof *e->state_now);
-    e->shadow.items = rx_alloc((2 * p->n_values + 1) * sizeof *e->shadow.items);
+    e->dims = rx_alloc_array_zero(p->n_dims, sizeof *e->dims);
+    e->views = rx_alloc_array_zero(p->n_values, sizeof *e->views);
+    e->state_now = rx_alloc_array_zero(p->n_states, sizeof *e->state_now);
+    e->shadow.items = rx_alloc_array(2 * p->n_values + 1, sizeof *e->shadow.items);
     if (!e->dims || !e->views || !e->state_now || !e->shadow.items) {
         exec_destroy(e);
         return rx_fail_memory(err, "the shadow of the program", p->n_values * sizeof *e->views);

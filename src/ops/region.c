@@ -141,8 +141,8 @@ rlx_value rx_region_build(rlx_graph *g, const rx_region *r, const rlx_value *in,
                           const char *name)
 {
     rx_region own = *r;
-    own.instr = rx_arena_copy(&g->arena, r->instr, r->n_instr * sizeof *r->instr);
-    own.out = rx_arena_copy(&g->arena, r->out, r->n_out * sizeof *r->out);
+    own.instr = rx_arena_array_copy(&g->arena, r->instr, r->n_instr, sizeof *r->instr);
+    own.out = rx_arena_array_copy(&g->arena, r->out, r->n_out, sizeof *r->out);
     if (!own.instr || !own.out) {
         rx_graph_fail(g, RLX_NO_MEMORY, "out of memory: region of %d instructions", r->n_instr);
         return RLX_NONE;
@@ -171,7 +171,7 @@ rlx_status rx_lower_region(rx_lower *c)
         const rlx_shape s = rlx_value_shape(c->g, c->in[i]);
         rx_shape_widen(&full, &s);
     }
-    rlx_value *v = rx_alloc(((size_t)r->n_in + r->n_instr) * sizeof *v);
+    rlx_value *v = rx_alloc_array((uint64_t)r->n_in + r->n_instr, sizeof *v);
     if (!v)
         return rx_graph_fail(c->g, RLX_NO_MEMORY, "out of memory: region of %d instructions",
                              r->n_instr);

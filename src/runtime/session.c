@@ -69,7 +69,7 @@ static rlx_status shared_create(rlx_device *d, rx_program *p, rx_shared **out, r
     h->device = rx_device_ref(d);
     h->program = p;
     h->n_unset = p->n_params;
-    h->param_set = rx_alloc_zero(p->n_params * sizeof *h->param_set);
+    h->param_set = rx_alloc_array_zero(p->n_params, sizeof *h->param_set);
     rlx_status st = h->param_set && fill_names(h)
                         ? RLX_OK
                         : rx_fail_memory(err, "the names of the session", p->n_params);
@@ -105,9 +105,9 @@ static rlx_status session_make(rx_shared *h, rlx_session **out, rlx_error *err)
         return rx_fail_memory(err, "the session", sizeof *s);
     }
     s->shared = h;
-    s->dims = rx_alloc_zero(p->n_dims * sizeof *s->dims);
-    s->run_dims = rx_alloc_zero(p->n_dims * sizeof *s->run_dims);
-    s->given = rx_alloc(p->n_inputs * sizeof *s->given);
+    s->dims = rx_alloc_array_zero(p->n_dims, sizeof *s->dims);
+    s->run_dims = rx_alloc_array_zero(p->n_dims, sizeof *s->run_dims);
+    s->given = rx_alloc_array(p->n_inputs, sizeof *s->given);
     rlx_status st = RLX_OK;
     if (!s->dims || !s->run_dims || !s->given)
         st = rx_fail_memory(err, "the session", p->n_inputs * sizeof *s->given);

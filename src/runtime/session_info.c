@@ -81,7 +81,8 @@ static const char *step_shapes(rx_shared *h, size_t i)
     const char *text = NULL;
     rx_mutex_lock(&h->lock);
     if (!h->step_shapes)
-        h->step_shapes = rx_arena_zero(&h->texts, h->program->n_steps * sizeof *h->step_shapes);
+        h->step_shapes = rx_arena_array_zero(&h->texts, h->program->n_steps,
+                                             sizeof *h->step_shapes);
     if (h->step_shapes) {
         if (!h->step_shapes[i])
             h->step_shapes[i] = print_shapes(h, &h->program->steps[i]);
@@ -132,9 +133,9 @@ static bool alloc_results(const rx_program *p, results *r)
     size_t most = 1;
     for (size_t i = 0; i < p->n_steps; i++)
         most = p->steps[i].n_out > most ? p->steps[i].n_out : most;
-    r->infos = rx_alloc(most * sizeof *r->infos);
-    r->values = rx_alloc(most * sizeof *r->values);
-    r->data = rx_alloc(most * sizeof *r->data);
+    r->infos = rx_alloc_array(most, sizeof *r->infos);
+    r->values = rx_alloc_array(most, sizeof *r->values);
+    r->data = rx_alloc_array(most, sizeof *r->data);
     return r->infos && r->values && r->data;
 }
 

@@ -580,8 +580,8 @@ uint32_t *rx_emit_kernel_words(rx_emit_kernel *k, rx_arena *arena, size_t *n_wor
         return NULL;
     w->k = k;
     rx_spv_init(&w->e.m);
-    w->values = rx_alloc_zero(n_values * k->per_item * sizeof *w->values);
-    w->is_splat = rx_alloc_zero(n_values * sizeof *w->is_splat);
+    w->values = rx_alloc_array_zero(n_values * k->per_item, sizeof *w->values);
+    w->is_splat = rx_alloc_array_zero(n_values, sizeof *w->is_splat);
     if (!w->values || !w->is_splat)
         goto out;
 

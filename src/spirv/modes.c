@@ -51,7 +51,7 @@ uint32_t *rx_spv_keep_subnormals(const uint32_t *words, size_t n, size_t *n_out)
         0x0000736c};
     const uint32_t mode[] = {4 << 16 | SPV_EXECUTION_MODE, p.entry, MODE_DENORM_PRESERVE, 32};
     const size_t total = n + (sizeof head + sizeof mode) / sizeof *words;
-    uint32_t *out = rx_alloc(total * sizeof *out), *to = out;
+    uint32_t *out = rx_alloc_array(total, sizeof *out), *to = out;
     if (!out)
         return NULL;
 #define PUT(from, count) (memcpy(to, from, (count) * sizeof *to), to += (count))

@@ -210,7 +210,7 @@ uint32_t *rx_spv_build(const rx_spv *m, rx_arena *arena, rx_id entry, uint32_t l
     *n_words = to->n;
     uint32_t *words = NULL;
     if (!m->failed && !out.failed)
-        words = rx_arena_copy(arena, to->w, to->n * sizeof *to->w);
+        words = rx_arena_array_copy(arena, to->w, to->n, sizeof *to->w);
     release(to);
     return words;
 }

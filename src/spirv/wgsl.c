@@ -357,7 +357,7 @@ static void print_module(rx_wgsl *p)
 /* A copy of the module with a few words behind it, where every walk ends. */
 static uint32_t *copy_module(const uint32_t *words, size_t n)
 {
-    uint32_t *copy = rx_alloc((n + SENTINELS) * sizeof *copy);
+    uint32_t *copy = rx_alloc_array(n + SENTINELS, sizeof *copy);
     if (!copy)
         return NULL;
     memcpy(copy, words, n * sizeof *copy);
@@ -377,7 +377,7 @@ rlx_status rx_wgsl_print(const uint32_t *words, size_t n_words, const rx_wgsl_op
                        o->name ? o->name : "(without a name)");
     p.bound = words[3];
     uint32_t *copy = copy_module(words, n_words);
-    p.id = rx_alloc_zero((p.bound + (size_t)1) * sizeof *p.id);
+    p.id = rx_alloc_array_zero(p.bound + (size_t)1, sizeof *p.id);
     if (copy && p.id) {
         p.w = copy;
         p.end = copy + n_words;

@@ -20,7 +20,7 @@ void rx_ws_line(rx_wgsl *p, const char *format, ...)
     if (n >= 0 && (size_t)n < sizeof small) {
         rx_str_add(&p->out, small, (size_t)n);
     } else if (n >= 0) {
-        char *text = rx_alloc((size_t)n + 1);
+        char *text = rx_alloc((uint64_t)n + 1);
         if (text) {
             va_start(args, format);
             vsnprintf(text, (size_t)n + 1, format, args);

@@ -63,7 +63,7 @@ bool rx_vk_cache_load(const rx_vk_gpu *gpu, const char *name, void **data, size_
     if (!is_ours(&have, &want, &f))
         rx_log(RLX_LOG_WARN, "vulkan: the cache file '%s' is broken or of another device: ignored",
                path);
-    else if ((*data = rx_alloc((size_t)have.bytes))) {
+    else if ((*data = rx_alloc(have.bytes))) {
         memcpy(*data, f.data + sizeof have, (size_t)have.bytes);
         *bytes = (size_t)have.bytes;
     }

@@ -25,7 +25,7 @@ static void list_extensions(const rx_vk_instance *vk, VkPhysicalDevice gpu, exte
     uint32_t n = 0;
     if (vk->EnumerateDeviceExtensionProperties(gpu, NULL, &n, NULL) != VK_SUCCESS || !n)
         return;
-    e->list = rx_alloc(n * sizeof *e->list);
+    e->list = rx_alloc_array(n, sizeof *e->list);
     if (e->list && vk->EnumerateDeviceExtensionProperties(gpu, NULL, &n, e->list) >= VK_SUCCESS)
         e->n = n;
 }
@@ -171,7 +171,7 @@ static void ask_matrices(const rx_vk_instance *vk, VkPhysicalDevice gpu, const r
     if (!f->coopmat.cooperativeMatrix || !vk->GetPhysicalDeviceCooperativeMatrixPropertiesKHR ||
         vk->GetPhysicalDeviceCooperativeMatrixPropertiesKHR(gpu, &n, NULL) != VK_SUCCESS || !n)
         return;
-    VkCooperativeMatrixPropertiesKHR *list = rx_alloc_zero(n * sizeof *list);
+    VkCooperativeMatrixPropertiesKHR *list = rx_alloc_array_zero(n, sizeof *list);
     for (uint32_t i = 0; list && i < n; i++)
         list[i].sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR;
     if (!list || vk->GetPhysicalDeviceCooperativeMatrixPropertiesKHR(gpu, &n, list) < VK_SUCCESS)

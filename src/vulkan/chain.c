@@ -137,8 +137,8 @@ rlx_status rx_vk_chain(rx_exec *e, rx_gpu_placed *list, rx_gpu_recording *r, rlx
     if (!d->caps.chains || atomic_load(&d->no_chains) || d->full_barrier || r->has_host ||
         r->single || !r->n)
         return RLX_OK;
-    piece p = {.level_of = rx_alloc(r->n * sizeof *p.level_of),
-               .levels = rx_alloc(r->n * sizeof *p.levels)};
+    piece p = {.level_of = rx_alloc_array(r->n, sizeof *p.level_of),
+               .levels = rx_alloc_array(r->n, sizeof *p.levels)};
     rlx_status st = p.level_of && p.levels ? RLX_OK
                                            : rx_fail_memory(err, "the order of dispatches",
                                                             r->n * sizeof *p.levels);

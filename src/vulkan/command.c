@@ -193,8 +193,8 @@ static rlx_status record_run(rx_exec *e, const rx_gpu_recording *r, rlx_error *e
     size_t n_steps = e->base.program->n_steps, n = 0, n_barriers = 0;
     for (size_t i = 0; i < n_steps; i = rx_gpu_piece_end(v, &d->caps, i))
         n++;
-    c->chunks = rx_alloc_zero((n + 1) * sizeof *c->chunks);
-    c->submits = rx_alloc((n + 2) * sizeof *c->submits);
+    c->chunks = rx_alloc_array_zero(n + 1, sizeof *c->chunks);
+    c->submits = rx_alloc_array(n + 2, sizeof *c->submits);
     if (!c->chunks || !c->submits)
         return rx_fail_memory(err, "command buffers", n * sizeof *c->chunks);
     for (size_t i = 0; i < n_steps && !r->has_host;) {
@@ -221,7 +221,7 @@ rlx_status rx_vk_commands_create(rx_exec *e, rx_gpu_placed *list, rx_gpu_recordi
     if (!c)
         return rx_fail_memory(err, "a recording", sizeof *c);
     r->commands = c; /* from here on it goes with the recording */
-    c->list = rx_alloc((r->n + 1) * sizeof *c->list);
+    c->list = rx_alloc_array(r->n + 1, sizeof *c->list);
     if (!c->list)
         return rx_fail_memory(err, "the dispatches of a program", r->n * sizeof *c->list);
     for (; c->n < r->n; c->n++) {

@@ -28,7 +28,7 @@ static rlx_status load_copy(rx_exec *e, host_copy *c, rlx_error *err)
 {
     if (c->data || !c->place.block)
         return RLX_OK;
-    c->data = rx_alloc_aligned((size_t)c->place.bytes + 16);
+    c->data = rx_alloc_aligned(c->place.bytes + 16);
     if (!c->data)
         return rx_fail_memory(err, "an operand on the host", c->place.bytes);
     return rx_vk_download(e->device, &c->place, 0, c->data, c->place.bytes, err);
@@ -65,8 +65,8 @@ rlx_status rx_vk_run_host(rx_exec *e, size_t step, rlx_error *err)
 {
     const rx_step *s = &e->base.program->steps[step];
     size_t n_operands = (size_t)s->n_in + s->n_out, n = 0;
-    rx_view *views = rx_alloc((n_operands + 1) * sizeof *views);
-    host_copy *copies = rx_alloc((n_operands + 1) * sizeof *copies);
+    rx_view *views = rx_alloc_array(n_operands + 1, sizeof *views);
+    host_copy *copies = rx_alloc_array(n_operands + 1, sizeof *copies);
     void *record = rx_alloc(rx_ops[s->op].attr->size);
     rlx_status st = views && copies && record ? RLX_OK : rx_fail_memory(err, "a step", n_operands);
     if (st == RLX_OK)

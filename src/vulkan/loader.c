@@ -78,7 +78,7 @@ static bool has_layer(const rx_vk_instance *vk, const char *name)
     uint32_t n = 0;
     if (!list || list(&n, NULL) != VK_SUCCESS || !n)
         return false;
-    VkLayerProperties *layers = rx_alloc(n * sizeof *layers);
+    VkLayerProperties *layers = rx_alloc_array(n, sizeof *layers);
     bool found = false;
     if (layers && list(&n, layers) >= VK_SUCCESS)
         for (uint32_t i = 0; i < n; i++)

@@ -316,7 +316,7 @@ rlx_status rx_vk_pipelines_get(rx_device *d, const rx_gpu_placed *from, size_t n
                                rx_vk_dispatch *to, rlx_error *err)
 {
     rx_vk_pipelines *p = &d->pipelines;
-    job *jobs = rx_alloc_zero((n + 1) * sizeof *jobs);
+    job *jobs = rx_alloc_array_zero(n + 1, sizeof *jobs);
     if (!jobs)
         return rx_fail_memory(err, "new pipelines", n * sizeof *jobs);
     rx_mutex_lock(&p->table.lock);

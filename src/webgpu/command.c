@@ -141,7 +141,7 @@ rlx_status rx_wg_groups_create(rx_device *d, rx_wg_dispatch *list, size_t n,
         bytes += constant_bytes(d, &list[i]);
     if (!n)
         return RLX_OK;
-    char *data = rx_alloc_zero((size_t)bytes + 4);
+    char *data = rx_alloc_zero(bytes + 4);
     rlx_status st = data ? RLX_OK : rx_fail_memory(err, "constants of kernels", bytes);
     for (size_t i = 0; i < n && st == RLX_OK; i++) {
         fill_constants(&list[i], (uint32_t *)(data + at));
@@ -215,7 +215,7 @@ rlx_status rx_wg_commands_create(rx_exec *e, rx_gpu_placed *list, rx_gpu_recordi
     if (!c)
         return rx_fail_memory(err, "a recording", sizeof *c);
     r->commands = c; /* from here on it goes with the recording */
-    c->list = rx_alloc((r->n + 1) * sizeof *c->list);
+    c->list = rx_alloc_array(r->n + 1, sizeof *c->list);
     if (!c->list)
         return rx_fail_memory(err, "the dispatches of a program", r->n * sizeof *c->list);
     for (; c->n < r->n; c->n++)

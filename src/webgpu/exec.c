@@ -29,8 +29,8 @@ rlx_status rx_wg_exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_exec
         return st;
     }
     rx_arena *a = &e->base.arena;
-    e->shadow_bytes = rx_arena_zero(a, p->n_inputs * sizeof *e->shadow_bytes);
-    e->shadows = rx_arena_zero(a, p->n_inputs * sizeof *e->shadows);
+    e->shadow_bytes = rx_arena_array_zero(a, p->n_inputs, sizeof *e->shadow_bytes);
+    e->shadows = rx_arena_array_zero(a, p->n_inputs, sizeof *e->shadows);
     if (!e->shadow_bytes || !e->shadows) {
         rx_wg_exec_destroy(e);
         return rx_fail_memory(err, "the inputs of the program", p->n_inputs * sizeof *e->shadows);

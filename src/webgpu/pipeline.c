@@ -10,7 +10,7 @@
 rlx_status rx_wg_pipelines_init(rx_device *d, rlx_error *err)
 {
     rx_wg_pipelines *p = &d->pipelines;
-    p->layouts = rx_alloc_zero(RX_WG_N_LAYOUTS * sizeof *p->layouts);
+    p->layouts = rx_alloc_array_zero(RX_WG_N_LAYOUTS, sizeof *p->layouts);
     if (p->layouts && rx_mutex_init(&p->table.lock))
         return RLX_OK;
     rx_free(p->layouts);

@@ -77,7 +77,7 @@ static void print_run(const file_run *r, const bench_file_options *o)
 int bench_file(const bench_file_options *o)
 {
     rlx_error err = {0};
-    file_run r = {.tokens = cli_alloc((size_t)o->prompt * sizeof *r.tokens)};
+    file_run r = {.tokens = cli_alloc_array(o->prompt, sizeof *r.tokens)};
     rlx_model_desc d = {.device = o->device, .threads = o->threads,
                         .context = o->prompt + o->tokens + 1,
                         .precision = o->fast ? RLX_PRECISION_FAST : RLX_PRECISION_EXACT};

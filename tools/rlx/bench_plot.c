@@ -90,7 +90,7 @@ static bool same_series(const bench_result *a, const bench_result *b)
 static panel make_panel(const bench_result *r, size_t n, bool compute)
 {
     panel p = {.compute = compute, .lines = true};
-    p.r = cli_alloc((n + 1) * sizeof(bench_result *));
+    p.r = cli_alloc_array(n + 1, sizeof(bench_result *));
     for (size_t i = 0; i < n; i++) {
         bool is_compute = r[i].c.flops > COMPUTE_BOUND * fmax(r[i].c.bytes, 1);
         if (is_compute != compute)
@@ -157,7 +157,7 @@ static const char *size_text(const bench_result *r)
 
 static void draw_line(chart *c, const panel *p, size_t device, svg_box box, double max)
 {
-    double *points = cli_alloc(2 * (p->n + 1) * sizeof *points);
+    double *points = cli_alloc_array(2 * (p->n + 1), sizeof *points);
     size_t n = 0, at = 0;
     const char *colour = svg_colour(device);
     for (size_t i = 0; i < p->n; i++) {

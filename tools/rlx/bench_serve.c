@@ -141,7 +141,7 @@ static void open_model(server *s, char **words, size_t n)
     double ignored[2];
     s->decode = !strcmp(words[1], "decode");
     s->n_tokens = (size_t)fmin(fmax(1, atof(words[2])), 1 << 20);
-    s->tokens = cli_alloc(s->n_tokens * sizeof *s->tokens);
+    s->tokens = cli_alloc_array(s->n_tokens, sizeof *s->tokens);
     for (size_t i = 0; i < s->n_tokens; i++)
         s->tokens[i] = (int32_t)(i * 37 % 997 + 3);
     rlx_model_desc d = {.device = s->id, .threads = s->threads,

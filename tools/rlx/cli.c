@@ -151,6 +151,23 @@ void *cli_realloc(void *p, size_t bytes)
     return check_memory(realloc(p, bytes ? bytes : 1), bytes);
 }
 
+/* SIZE_MAX, which no allocation gives, where the product does not fit. */
+static size_t array_bytes(size_t n, size_t item)
+{
+    size_t bytes;
+    return __builtin_mul_overflow(n, item, &bytes) ? SIZE_MAX : bytes;
+}
+
+void *cli_alloc_array(size_t n, size_t item)
+{
+    return cli_alloc(array_bytes(n, item));
+}
+
+void *cli_realloc_array(void *p, size_t n, size_t item)
+{
+    return cli_realloc(p, array_bytes(n, item));
+}
+
 char *cli_format(const char *format, ...)
 {
     va_list args;

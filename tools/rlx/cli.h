@@ -103,6 +103,9 @@ void cli_end_by_signal(void);
 /* ---- Memory and time: out of memory ends the program with EXIT_FAILED ------------------------ */
 void *cli_alloc(size_t bytes); /* zeroed */
 void *cli_realloc(void *p, size_t bytes);
+/* Arrays of n items: the product is checked. */
+void *cli_alloc_array(size_t n, size_t item); /* zeroed */
+void *cli_realloc_array(void *p, size_t n, size_t item);
 char *cli_format(const char *format, ...) CLI_PRINTF(1, 2); /* freed with free */
 double cli_now(void);          /* seconds of a monotonic clock */
 

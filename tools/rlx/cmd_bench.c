@@ -31,7 +31,7 @@ typedef struct bench {
 
 static int add_case(bench *b, const char *text)
 {
-    b->cases = cli_realloc(b->cases, (b->n_cases + 1) * sizeof *b->cases);
+    b->cases = cli_realloc_array(b->cases, b->n_cases + 1, sizeof *b->cases);
     return bench_parse(&b->cases[b->n_cases++], text);
 }
 
@@ -73,7 +73,7 @@ static int open_device(bench *b, const options *o, const char *id)
     rlx_device *d = cli_open_device(&o->common, id);
     if (!d)
         return EXIT_FAILED;
-    b->devices = cli_realloc(b->devices, (b->n_devices + 1) * sizeof(rlx_device *));
+    b->devices = cli_realloc_array(b->devices, b->n_devices + 1, sizeof(rlx_device *));
     b->devices[b->n_devices++] = d;
     return EXIT_OK;
 }
@@ -164,7 +164,7 @@ static int measure_all(bench *b, const options *o)
         return EXIT_FAILED;
     size_t total = b->n_cases * b->n_devices, done = 0;
     int status = EXIT_OK;
-    b->results = cli_alloc(total * sizeof *b->results);
+    b->results = cli_alloc_array(total, sizeof *b->results);
     for (size_t c = 0; c < b->n_cases; c++)
         for (size_t d = 0; d < b->n_devices; d++) {
             cli_progress("[%zu/%zu] %s", ++done, total, b->cases[c].name);

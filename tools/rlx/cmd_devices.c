@@ -16,7 +16,7 @@ typedef struct options {
 rlx_device_info *list_devices(size_t *n)
 {
     *n = rlx_device_list(NULL, 0);
-    rlx_device_info *list = cli_alloc(*n * sizeof *list);
+    rlx_device_info *list = cli_alloc_array(*n, sizeof *list);
     size_t now = rlx_device_list(list, *n);
     *n = now < *n ? now : *n;
     return list;
@@ -25,7 +25,7 @@ rlx_device_info *list_devices(size_t *n)
 rlx_backend_info *list_backends(size_t *n)
 {
     *n = rlx_backend_list(NULL, 0);
-    rlx_backend_info *list = cli_alloc(*n * sizeof *list);
+    rlx_backend_info *list = cli_alloc_array(*n, sizeof *list);
     size_t now = rlx_backend_list(list, *n);
     *n = now < *n ? now : *n;
     return list;
@@ -50,7 +50,7 @@ static int filter(const cli_common *c, rlx_device_info *list, size_t *n)
 /* The numbers of each device, measured now if asked for. NULL after printing why not. */
 static rlx_calibration *calibrate(const rlx_device_info *list, size_t n, bool now)
 {
-    rlx_calibration *c = cli_alloc(n * sizeof *c);
+    rlx_calibration *c = cli_alloc_array(n, sizeof *c);
     rlx_error err = {0};
     for (size_t i = 0; i < n; i++) {
         if (now && !list[i].is_test)

@@ -311,7 +311,7 @@ static int fill_report(report *r, const cli_common *common)
     r->devices = list_devices(&r->n_devices);
     r->backends = list_backends(&r->n_backends);
     r->n_env = rlx_env_list(NULL, 0);
-    r->env = cli_alloc(r->n_env * sizeof *r->env);
+    r->env = cli_alloc_array(r->n_env, sizeof *r->env);
     rlx_env_list(r->env, r->n_env);
     r->cache = check_cache();
     if (status == EXIT_OK && id) {
@@ -331,7 +331,7 @@ static int run_doctor(void *record)
     report r = {.ok = true};
     int status = fill_report(&r, common);
     if (status == EXIT_OK) {
-        r.checks = cli_alloc(r.n_devices * sizeof *r.checks);
+        r.checks = cli_alloc_array(r.n_devices, sizeof *r.checks);
         for (size_t i = 0; i < r.n_devices; i++) {
             cli_progress("testing %s", r.devices[i].id);
             r.checks[i] = check_device(&r.devices[i]);

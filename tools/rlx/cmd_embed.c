@@ -44,7 +44,7 @@ static int read_lines(const char *path, lines *out)
             *stop = 0;
         at[strcspn(at, "\r")] = 0;
         if (*at) {
-            out->v = cli_realloc(out->v, (out->n + 1) * sizeof *out->v);
+            out->v = cli_realloc_array(out->v, out->n + 1, sizeof *out->v);
             out->v[out->n++] = at;
         }
         at = next;
@@ -74,7 +74,7 @@ static int read_pooling(const char *text, rlx_pooling *out)
 static float *embed_texts(rlx_model *m, const rlx_embed_desc *d, const char *const *texts, size_t n,
                           size_t width)
 {
-    float *out = cli_alloc((n ? n : 1) * width * sizeof *out);
+    float *out = cli_alloc_array((n ? n : 1) * width, sizeof *out);
     size_t n_cut = 0;
     for (size_t at = 0; at < n; at += CHUNK) {
         size_t cut = 0, count = n - at < CHUNK ? n - at : CHUNK;
@@ -178,7 +178,7 @@ static int search(const options *o, const lines *l, const float *queries, const 
                   size_t width)
 {
     size_t top = o->top ? (size_t)o->top : DEFAULT_TOP;
-    match *matches = cli_alloc(l->n * sizeof *matches);
+    match *matches = cli_alloc_array(l->n, sizeof *matches);
     json j = {.f = o->common.json ? stdout : NULL};
     if (top > l->n)
         top = l->n;

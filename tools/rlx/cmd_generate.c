@@ -59,7 +59,7 @@ static char *make_prompt(const options *o, const rlx_model *m)
 static void take_piece(output *out, const rlx_piece *p, bool print)
 {
     if (p->token >= 0) {
-        out->tokens = cli_realloc(out->tokens, (out->n_tokens + 1) * sizeof *out->tokens);
+        out->tokens = cli_realloc_array(out->tokens, out->n_tokens + 1, sizeof *out->tokens);
         out->tokens[out->n_tokens++] = p->token;
     }
     out->text = cli_realloc(out->text, out->length + p->length + 1);
@@ -78,7 +78,7 @@ static rlx_status write_logits(rlx_context *c, const rlx_model *m, const char *p
     rlx_model_info info;
     rlx_model_get_info(m, &info);
     size_t n = (size_t)info.vocabulary;
-    float *logits = cli_alloc(n * sizeof *logits);
+    float *logits = cli_alloc_array(n, sizeof *logits);
     rlx_npy npy = {RLX_F32, {1, {info.vocabulary}}, n * sizeof *logits, logits};
     rlx_status st = rlx_context_logits(c, 0, logits, n, err);
     if (st == RLX_OK)

@@ -48,11 +48,11 @@ static int read_tokens(const rlx_model *m, const char *path, int32_t **ids, size
     if (!text)
         return EXIT_FAILED;
     rlx_token_list list = {.cap = length + 8};
-    list.ids = cli_alloc(list.cap * sizeof *list.ids);
+    list.ids = cli_alloc_array(list.cap, sizeof *list.ids);
     rlx_status st = rlx_tokenizer_encode(t, text, length, RLX_ENCODE_ADD_SPECIAL, &list, &err);
     if (st == RLX_OK && list.n > list.cap) {
         list.cap = list.n;
-        list.ids = cli_realloc(list.ids, list.cap * sizeof *list.ids);
+        list.ids = cli_realloc_array(list.ids, list.cap, sizeof *list.ids);
         st = rlx_tokenizer_encode(t, text, length, RLX_ENCODE_ADD_SPECIAL, &list, &err);
     }
     free(text);
@@ -75,7 +75,7 @@ static void show_progress(const sums *s, size_t at, size_t n, double begin)
 static int score_windows(rlx_model *m, const int32_t *ids, size_t n, size_t window, size_t stride,
                          sums *s)
 {
-    float *scores = cli_alloc(window * sizeof *scores);
+    float *scores = cli_alloc_array(window, sizeof *scores);
     double begin = cli_now();
     rlx_status st = RLX_OK;
     rlx_error err = {0};

@@ -113,7 +113,7 @@ static int choose_types(quantize_job *j)
 {
     rlx_file_tensor t;
     j->n_tensors = rlx_file_n_tensors(j->file);
-    j->types = cli_alloc(j->n_tensors * sizeof *j->types);
+    j->types = cli_alloc_array(j->n_tensors, sizeof *j->types);
     for (size_t i = 0; rlx_file_tensor_at(j->file, i, &t); i++) {
         bool fallback = false;
         if (t.dtype == RLX_NO_TYPE)

@@ -39,7 +39,7 @@ static int compare_doubles(const void *a, const void *b)
 
 static int run_repeatedly(work *w, size_t n, timing *t)
 {
-    double *seconds = cli_alloc(n * sizeof *seconds);
+    double *seconds = cli_alloc_array(n, sizeof *seconds);
     rlx_error err = {0};
     rlx_status st = RLX_OK;
     for (size_t i = 0; i < n && st == RLX_OK; i++) {

@@ -84,7 +84,7 @@ static int encode(const options *o, const rlx_tokenizer *t, const char *text, si
         if (list->n <= list->cap)
             return EXIT_OK;
         list->cap = list->n;
-        list->ids = cli_realloc(list->ids, list->cap * sizeof *list->ids);
+        list->ids = cli_realloc_array(list->ids, list->cap, sizeof *list->ids);
     }
 }
 
@@ -143,7 +143,7 @@ static int read_ids(const char *text, rlx_token_list *list)
             return cli_fail("'%.20s': expected token ids", s);
         if (list->n == list->cap) {
             list->cap = list->cap ? 2 * list->cap : 256;
-            list->ids = cli_realloc(list->ids, list->cap * sizeof *list->ids);
+            list->ids = cli_realloc_array(list->ids, list->cap, sizeof *list->ids);
         }
         list->ids[list->n++] = (int32_t)id;
         s = end;

@@ -73,7 +73,7 @@ cost_row *cost_measure(const work *w, const cli_common *common, const work_optio
     rlx_device_info *devices = list_devices(&n_devices);
     rlx_session_desc desc = {.policy = o->fast ? RLX_POLICY_FAST : RLX_POLICY_EXACT};
     char chosen[32] = "";
-    cost_row *rows = cli_alloc((n_devices + 1) * sizeof *rows);
+    cost_row *rows = cli_alloc_array(n_devices + 1, sizeof *rows);
     *n = 0;
     rlx_device_choose(w->graph, &desc, chosen, NULL);
     for (size_t i = 0; i < n_devices; i++)

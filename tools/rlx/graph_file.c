@@ -42,7 +42,7 @@ static void read_dim(listing *l, const char *at)
     at += strspn(at, " ");
     size_t n = strcspn(at, " ");
     const char *bound = strstr(at + n, "<=");
-    l->dims = cli_realloc(l->dims, (l->n_dims + 1) * sizeof *l->dims);
+    l->dims = cli_realloc_array(l->dims, l->n_dims + 1, sizeof *l->dims);
     l->dims[l->n_dims++] = (listed_dim){copy_span(at, n), bound ? atoll(bound + 2) : 0};
 }
 
@@ -68,7 +68,7 @@ static void read_node(listing *l, const char *line)
         node.leaf = copy_span(name + 2, end ? (size_t)(end - name - 2) : 0);
     }
     if (!(l->n_nodes & (l->n_nodes - 1)))
-        l->nodes = cli_realloc(l->nodes, (l->n_nodes ? 2 * l->n_nodes : 1) * sizeof *l->nodes);
+        l->nodes = cli_realloc_array(l->nodes, l->n_nodes ? 2 * l->n_nodes : 1, sizeof *l->nodes);
     l->nodes[l->n_nodes++] = node;
 }
 
@@ -151,7 +151,7 @@ static int compare_counts(const void *a, const void *b)
 
 op_count *listing_count_ops(const listing *l, size_t *n)
 {
-    op_count *counts = cli_alloc((l->n_nodes + 1) * sizeof *counts);
+    op_count *counts = cli_alloc_array(l->n_nodes + 1, sizeof *counts);
     *n = 0;
     for (size_t i = 0; i < l->n_nodes; i++) {
         size_t k = 0;

@@ -43,7 +43,7 @@ static totals count_types(const rlx_file *f)
         while (k < s.n && strcmp(s.types[k].name, t.type_name))
             k++;
         if (k == s.n) {
-            s.types = cli_realloc(s.types, ++s.n * sizeof *s.types);
+            s.types = cli_realloc_array(s.types, ++s.n, sizeof *s.types);
             s.types[k] = (type_total){.name = t.type_name};
         }
         double elements = (double)tensor_elements(&t.shape);

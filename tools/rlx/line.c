@@ -49,7 +49,7 @@ static void add_history(line_editor *e, const char *text)
         free(e->history[0]);
         memmove(e->history, e->history + 1, --e->n_history * sizeof *e->history);
     }
-    e->history = cli_realloc(e->history, (e->n_history + 1) * sizeof *e->history);
+    e->history = cli_realloc_array(e->history, e->n_history + 1, sizeof *e->history);
     e->history[e->n_history++] = cli_format("%s", text);
 }
 

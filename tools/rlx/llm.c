@@ -232,8 +232,8 @@ static void print_kinds(const kind *kinds, size_t n)
 int llm_print_profile(rlx_session *s)
 {
     size_t n = rlx_session_n_steps(s);
-    profile p = {cli_alloc((n + 1) * sizeof(double)), cli_alloc((n + 1) * sizeof(char *))};
-    kind *kinds = cli_alloc((n + 1) * sizeof *kinds);
+    profile p = {cli_alloc_array(n + 1, sizeof(double)), cli_alloc_array(n + 1, sizeof(char *))};
+    kind *kinds = cli_alloc_array(n + 1, sizeof *kinds);
     rlx_error err = {0};
     rlx_status st = RLX_OK;
     for (int i = 0; i < PROFILE_RUNS && st == RLX_OK; i++)

@@ -88,7 +88,7 @@ static const cli_option *find_in(const cli_option *o, const char *name)
 
 static void list_add(cli_list *list, const char *text)
 {
-    list->v = cli_realloc(list->v, (list->n + 1) * sizeof *list->v);
+    list->v = cli_realloc_array(list->v, list->n + 1, sizeof *list->v);
     list->v[list->n++] = text;
 }
 

@@ -125,8 +125,8 @@ static int compare_doubles(const void *a, const void *b)
 step_time *steps_profile(work *w, size_t runs, size_t *n)
 {
     *n = rlx_session_n_steps(w->session);
-    samples s = {.runs = runs, .seconds = cli_alloc(*n * runs * sizeof(double)),
-                 .kernels = cli_alloc(*n * sizeof *s.kernels)};
+    samples s = {.runs = runs, .seconds = cli_alloc_array(*n * runs, sizeof(double)),
+                 .kernels = cli_alloc_array(*n, sizeof *s.kernels)};
     rlx_error err = {0};
     rlx_status st = rlx_run(w->session, NULL, 0, NULL, 0, &err); /* warm-up */
     for (; s.run < runs && st == RLX_OK; s.run++) {
@@ -136,7 +136,7 @@ step_time *steps_profile(work *w, size_t runs, size_t *n)
     cli_progress_clear();
     step_time *times = NULL;
     if (st == RLX_OK) {
-        times = cli_alloc(*n * sizeof *times);
+        times = cli_alloc_array(*n, sizeof *times);
         for (size_t i = 0; i < *n; i++) {
             qsort(s.seconds + i * runs, runs, sizeof(double), compare_doubles);
             times[i] = (step_time){i, s.seconds[i * runs + runs / 2], s.kernels[i]};
@@ -161,7 +161,7 @@ void steps_print_profile(const work *w, const step_time *times, size_t n, size_t
 {
     double total = 0;
     char time[SHORT_TEXT];
-    step_time *sorted = cli_alloc(n * sizeof *sorted);
+    step_time *sorted = cli_alloc_array(n, sizeof *sorted);
     if (n)
         memcpy(sorted, times, n * sizeof *sorted);
     qsort(sorted, n, sizeof *sorted, slower_first);

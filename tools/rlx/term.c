@@ -80,8 +80,8 @@ static void add_cell(table *t, const char *style, char *text)
 {
     if (t->n_cells == t->cap) {
         t->cap = t->cap ? 2 * t->cap : 64;
-        t->cells = cli_realloc(t->cells, t->cap * sizeof *t->cells);
-        t->styles = cli_realloc(t->styles, t->cap * sizeof *t->styles);
+        t->cells = cli_realloc_array(t->cells, t->cap, sizeof *t->cells);
+        t->styles = cli_realloc_array(t->styles, t->cap, sizeof *t->styles);
     }
     t->cells[t->n_cells] = text;
     t->styles[t->n_cells++] = style;

@@ -102,7 +102,7 @@ int work_check_names(const work *w, const cli_list *list, rlx_leaf kind, const c
     size_t n = 0;
     const char **names = NULL;
     while (rlx_graph_leaf(w->graph, kind, n, &leaf)) {
-        names = cli_realloc(names, (n + 1) * sizeof *names);
+        names = cli_realloc_array(names, n + 1, sizeof *names);
         names[n++] = leaf.name;
     }
     int status = check_names(list, option, names, n);
@@ -163,7 +163,7 @@ static int bind_from_file(work *w, const work_options *o, const char *type, cons
 
 int work_bind_dims(work *w, const work_options *o)
 {
-    const char **names = cli_alloc((w->listing.n_dims + 1) * sizeof *names);
+    const char **names = cli_alloc_array(w->listing.n_dims + 1, sizeof *names);
     for (size_t i = 0; i < w->listing.n_dims; i++)
         names[i] = w->listing.dims[i].name;
     int status = check_names(&o->dims, "dim", names, w->listing.n_dims);

@@ -168,9 +168,9 @@ static rlx_status prepare(const rx_call *c, attention *a)
         rx_view_set_dense(&like, mask->dtype, 4, dims);
         a->mask = rx_broadcast_view(mask, &like);
     }
-    a->query = rx_call_scratch(c, (size_t)a->key_size * sizeof *a->query);
-    a->scores = rx_call_scratch(c, (size_t)a->n_keys * sizeof *a->scores);
-    a->sum = rx_call_scratch(c, (size_t)a->value_size * sizeof *a->sum);
+    a->query = rx_call_array(c, a->key_size, sizeof *a->query);
+    a->scores = rx_call_array(c, a->n_keys, sizeof *a->scores);
+    a->sum = rx_call_array(c, a->value_size, sizeof *a->sum);
     return a->query && a->scores && a->sum ? RLX_OK : RLX_NO_MEMORY;
 }
 

@@ -9,7 +9,7 @@
 double *rx_load_all(const rx_call *c, const rx_view *v, double zero)
 {
     const int64_t n = rx_view_elements(v);
-    double *all = rx_call_scratch(c, (size_t)(n ? n : 1) * sizeof *all);
+    double *all = rx_call_array(c, n ? n : 1, sizeof *all);
     int64_t at[RLX_MAX_RANK] = {0};
     for (int64_t i = 0; all && i < n; i++, rx_next(at, v->dim, v->rank))
         all[i] = rx_load(v, rx_offset(v, at)) - zero;

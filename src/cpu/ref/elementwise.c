@@ -115,8 +115,8 @@ rlx_status rx_ref_region(const rx_call *c)
     const rx_view *shape = &c->out[0]; /* all results have the same */
     if (rx_view_elements(shape) == 0)
         return RLX_OK;
-    rx_view *x = rx_call_scratch(c, r->n_in * sizeof *x);
-    scalar *v = rx_call_scratch(c, ((size_t)r->n_in + r->n_instr) * sizeof *v);
+    rx_view *x = rx_call_array(c, r->n_in, sizeof *x);
+    scalar *v = rx_call_array(c, (uint64_t)r->n_in + r->n_instr, sizeof *v);
     if (!x || !v)
         return RLX_NO_MEMORY;
     for (int k = 0; k < r->n_in; k++)

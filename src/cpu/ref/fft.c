@@ -71,10 +71,7 @@ static fft_plan convolution_plan(const fft_plan *p)
 
 static complex_pair *new_pairs(const rx_call *c, int64_t n)
 {
-    uint64_t bytes;
-    if (!rx_mul_size((uint64_t)n, sizeof(complex_pair), &bytes))
-        return NULL;
-    return rx_call_scratch(c, (size_t)bytes);
+    return rx_call_array(c, n, sizeof(complex_pair));
 }
 
 /* Tables for lengths whose large prime factors multiply to p->rest. j^2 is taken modulo 2 * rest,

@@ -23,7 +23,7 @@ static rlx_status gather_packed(const rx_call *c, const rx_view *y)
 {
     const rx_view *x = &c->in[0], *index = &c->in[1];
     int64_t at[RLX_MAX_RANK] = {0}, n = x->dim[1], j = 0;
-    double *row = rx_call_scratch(c, (size_t)n * sizeof *row);
+    double *row = rx_call_array(c, n, sizeof *row);
     if (!row)
         return RLX_NO_MEMORY;
     do {
@@ -139,7 +139,7 @@ static rlx_status target_init(const rx_call *c, const rx_view *y, rlx_scatter_mo
     if (n == 0)
         return RLX_OK;
     if (rlx_dtype_is_float(y->dtype) && (mode == RLX_SCATTER_ADD || mode == RLX_SCATTER_MUL)) {
-        t->sum = rx_call_scratch(c, (size_t)n * sizeof *t->sum);
+        t->sum = rx_call_array(c, n, sizeof *t->sum);
         if (!t->sum)
             return RLX_NO_MEMORY;
     }

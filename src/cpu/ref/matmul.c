@@ -155,7 +155,7 @@ static int64_t int_dot(const int64_t *x, const int64_t *y, int64_t n)
 /* Room for `lines` lines of k numbers of 8 bytes. */
 static void *scratch_lines(const rx_call *c, int64_t lines, int64_t k)
 {
-    return rx_call_scratch(c, (size_t)(lines * (k ? k : 1)) * sizeof(double));
+    return rx_call_array(c, lines * (k ? k : 1), sizeof(double));
 }
 
 static int64_t tile_rows(int64_t m, int64_t first)

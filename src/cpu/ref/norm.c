@@ -24,7 +24,7 @@ static void standardise(double *x, int64_t n, double eps, bool rms)
 static double *load_weight(const rx_call *c, size_t i, int64_t n, double absent)
 {
     const rx_view *w = rx_call_in(c, i);
-    double *all = rx_call_scratch(c, (size_t)n * sizeof *all);
+    double *all = rx_call_array(c, n, sizeof *all);
     int64_t at[RLX_MAX_RANK] = {0};
     for (int64_t j = 0; all && j < n; j++) {
         all[j] = w ? rx_load(w, rx_offset(w, at)) : absent;
@@ -77,7 +77,7 @@ static rlx_status norm_boxes(const rx_call *c, const norm *p)
         n *= p->size[i];
     }
     const int64_t n_weights = p->by_channel ? x->dim[1] : n;
-    double *box = rx_call_scratch(c, (size_t)n * sizeof *box);
+    double *box = rx_call_array(c, n, sizeof *box);
     const double *weights[2] = {load_weight(c, 1, n_weights, 1), load_weight(c, 2, n_weights, 0)};
     if (!box || !weights[0] || !weights[1])
         return RLX_NO_MEMORY;
@@ -149,7 +149,7 @@ rlx_status rx_ref_ada_layer_norm(const rx_call *c)
         return RLX_OK;
 
     const int64_t n = x->dim[x->rank - 1], rows = rx_view_elements(x) / n;
-    double *row = rx_call_scratch(c, (size_t)n * sizeof *row);
+    double *row = rx_call_array(c, n, sizeof *row);
     if (!row)
         return RLX_NO_MEMORY;
     int64_t at[RLX_MAX_RANK] = {0};
@@ -188,8 +188,8 @@ rlx_status rx_ref_residual_norm(const rx_call *c)
         return RLX_OK;
 
     const int64_t n = x->dim[x->rank - 1], rows = rx_view_elements(x) / n;
-    double *row = rx_call_scratch(c, (size_t)n * sizeof *row);
-    double *residual = rx_call_scratch(c, (size_t)n * sizeof *residual);
+    double *row = rx_call_array(c, n, sizeof *row);
+    double *residual = rx_call_array(c, n, sizeof *residual);
     const double *gamma = load_weight(c, 2, n, 1), *beta = load_weight(c, 3, n, 0);
     if (!row || !residual || !gamma || !beta)
         return RLX_NO_MEMORY;

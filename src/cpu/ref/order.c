@@ -56,10 +56,7 @@ void rx_sort_keys(rx_key *keys, rx_key *work, int64_t n, bool descending)
 
 rx_key *rx_scratch_keys(const rx_call *c, int64_t n)
 {
-    uint64_t bytes;
-    if (!rx_mul_size((uint64_t)(n > 0 ? n : 1), 2 * sizeof(rx_key), &bytes))
-        return NULL;
-    return rx_call_scratch(c, (size_t)bytes);
+    return rx_call_array(c, n, 2 * sizeof(rx_key));
 }
 
 /* What stands in the places past the end of an axis that is shorter than k when the graph runs: the

@@ -36,7 +36,7 @@ static rlx_status decode_packed(const rx_call *c)
 {
     const rx_view *x = &c->in[0], *out = &c->out[0];
     int64_t k = x->dim[x->rank - 1], n_rows = k ? rx_view_elements(out) / k : 0;
-    double *row = rx_call_scratch(c, (size_t)(k ? k : 1) * sizeof *row);
+    double *row = rx_call_array(c, k ? k : 1, sizeof *row);
     if (!row)
         return RLX_NO_MEMORY;
     for (int64_t r = 0; r < n_rows; r++) {
@@ -67,7 +67,7 @@ rlx_status rx_ref_dequant_moe(const rx_call *c)
 {
     const rx_view *w = &c->in[0], *ids = &c->in[1], *out = &c->out[0];
     int64_t m = out->dim[0], n_rows = out->dim[1], k = out->dim[2], n_experts = w->dim[0];
-    double *row = rx_call_scratch(c, (size_t)(k ? k : 1) * sizeof *row);
+    double *row = rx_call_array(c, k ? k : 1, sizeof *row);
     if (!row)
         return RLX_NO_MEMORY;
     for (int64_t r = 0; r < m * n_rows; r++) {

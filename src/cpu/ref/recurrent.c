@@ -123,15 +123,14 @@ static bool make_work(const rx_call *c, const net *n, int64_t widest, work *w)
     const int64_t sizes[N_WEIGHTS] = {rows * widest, rows * n->hidden, rows, rows};
     bool ok = true;
     for (int i = 0; i < N_WEIGHTS; i++)
-        ok = (w->weight[i] = rx_call_scratch(c, (size_t)sizes[i] * sizeof(double))) && ok;
+        ok = (w->weight[i] = rx_call_array(c, sizes[i], sizeof(double))) && ok;
     for (int i = 0; i < 2; i++) {
         const int64_t tokens = n->seq * n->batch;
-        ok = (w->seq[i] = rx_call_scratch(c, (size_t)(tokens * widest + 1) * sizeof(double))) && ok;
-        ok = (w->state[i] = rx_call_scratch(c, (size_t)(n->batch * n->hidden + 1) *
-                                                   sizeof(double))) && ok;
+        ok = (w->seq[i] = rx_call_array(c, tokens * widest + 1, sizeof(double))) && ok;
+        ok = (w->state[i] = rx_call_array(c, n->batch * n->hidden + 1, sizeof(double))) && ok;
     }
-    ok = (w->from_x = rx_call_scratch(c, (size_t)rows * sizeof(double))) && ok;
-    ok = (w->from_h = rx_call_scratch(c, (size_t)rows * sizeof(double))) && ok;
+    ok = (w->from_x = rx_call_array(c, rows, sizeof(double))) && ok;
+    ok = (w->from_h = rx_call_array(c, rows, sizeof(double))) && ok;
     return ok;
 }
 

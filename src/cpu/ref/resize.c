@@ -21,7 +21,7 @@ static rlx_status resize_nearest(const rx_call *c)
     int64_t *index[RLX_MAX_RANK];
     for (int a = 0; a < y->rank; a++) {
         const rx_resize_axis m = {d, a, y->rank, x->dim[a], y->dim[a]};
-        index[a] = rx_call_scratch(c, (size_t)y->dim[a] * sizeof *index[a]);
+        index[a] = rx_call_array(c, y->dim[a], sizeof *index[a]);
         if (!index[a])
             return RLX_NO_MEMORY;
         for (int64_t i = 0; i < y->dim[a]; i++)
@@ -92,7 +92,7 @@ static void resize_axis(const rx_resize_axis *m, const double *from, double *to,
 /* All elements as doubles in row-major order, in a buffer of `room` numbers. */
 static double *load_into(const rx_call *c, const rx_view *v, int64_t room)
 {
-    double *all = rx_call_scratch(c, (size_t)room * sizeof *all);
+    double *all = rx_call_array(c, room, sizeof *all);
     int64_t at[RLX_MAX_RANK] = {0}, n = rx_view_elements(v);
     for (int64_t i = 0; all && i < n; i++, rx_next(at, v->dim, v->rank))
         all[i] = rx_load(v, rx_offset(v, at));
@@ -108,8 +108,8 @@ static rlx_status resize_smooth(const rx_call *c)
         longest = x->dim[a] > longest ? x->dim[a] : longest;
     }
     double *from = load_into(c, x, room);
-    double *to = rx_call_scratch(c, (size_t)room * sizeof *to);
-    double *weight = rx_call_scratch(c, (size_t)longest * sizeof *weight);
+    double *to = rx_call_array(c, room, sizeof *to);
+    double *weight = rx_call_array(c, longest, sizeof *weight);
     if (!from || !to || !weight)
         return RLX_NO_MEMORY;
 

@@ -53,8 +53,8 @@ rlx_status rx_ref_log_mel(const rx_call *c)
     const int batch_axes = y->rank - 2;
     const int64_t frames = y->dim[batch_axes], mels = y->dim[y->rank - 1];
     const int64_t bins = x->dim[x->rank - 2];
-    double *power = rx_call_scratch(c, (size_t)(bins + 1) * sizeof *power);
-    double *v = rx_call_scratch(c, (size_t)frames * (size_t)mels * sizeof *v);
+    double *power = rx_call_array(c, bins + 1, sizeof *power);
+    double *v = rx_call_array(c, (uint64_t)frames * (size_t)mels, sizeof *v);
     if (!power || !v)
         return RLX_NO_MEMORY;
     int64_t at[RLX_MAX_RANK] = {0}, to = 0;
@@ -187,7 +187,7 @@ rlx_status rx_ref_group_limited_gate(const rx_call *c)
     const rx_view *x = &c->in[0], *weights = rx_call_out(c, 0), *places = rx_call_out(c, 1);
     const int64_t experts = x->dim[1];
     rx_key *keys = rx_scratch_keys(c, experts);
-    bool *kept = rx_call_scratch(c, (size_t)d->groups * sizeof *kept);
+    bool *kept = rx_call_array(c, d->groups, sizeof *kept);
     if (!keys || !kept)
         return RLX_NO_MEMORY;
     for (int64_t row = 0; row < x->dim[0]; row++) {

@@ -59,7 +59,7 @@ rlx_status rx_ref_selective_scan(const rx_call *c)
 {
     const rx_view *x = &c->in[0];
     const int64_t n = c->in[2].dim[1];
-    double *h = rx_call_scratch(c, (size_t)(n + 1) * sizeof *h);
+    double *h = rx_call_array(c, n + 1, sizeof *h);
     if (!h)
         return RLX_NO_MEMORY;
     for (int64_t i = 0; i < x->dim[0] * x->dim[2]; i++) {
@@ -100,7 +100,7 @@ rlx_status rx_ref_mamba2(const rx_call *c)
 {
     const rx_view *x = &c->in[0];
     const int64_t n = x->dim[3] * c->in[3].dim[3];
-    double *s = rx_call_scratch(c, (size_t)(n + 1) * sizeof *s);
+    double *s = rx_call_array(c, n + 1, sizeof *s);
     if (!s)
         return RLX_NO_MEMORY;
     for (int64_t i = 0; i < x->dim[0] * x->dim[2]; i++) {
@@ -155,7 +155,7 @@ rlx_status rx_ref_gated_delta_net(const rx_call *c)
 {
     const rx_view *q = &c->in[0];
     const int64_t n = q->dim[3] * c->in[2].dim[3];
-    double *s = rx_call_scratch(c, (size_t)(n + 1) * sizeof *s);
+    double *s = rx_call_array(c, n + 1, sizeof *s);
     if (!s)
         return RLX_NO_MEMORY;
     for (int64_t i = 0; i < q->dim[0] * q->dim[2]; i++) {

@@ -70,7 +70,7 @@ rlx_status rx_ref_state_write(const rx_call *c)
         /* The update is a view of the state itself: it must be read as it was before. */
         rx_view copy = update;
         rx_view_set_dense(&copy, update.dtype, update.rank, update.dim);
-        copy.data = rx_call_scratch(c, (size_t)(n * rx_dtype_info(update.dtype)->block_bytes));
+        copy.data = rx_call_array(c, n, rx_dtype_info(update.dtype)->block_bytes);
         if (!copy.data)
             return RLX_NO_MEMORY;
         copy_all(&copy, &update);

@@ -222,7 +222,7 @@ void *rx_arena_array_copy(rx_arena *a, const void *src, uint64_t n, uint64_t ite
 
 char *rx_arena_strndup(rx_arena *a, const char *s, size_t n)
 {
-    char *p = rx_arena_alloc(a, (uint64_t)n + 1);
+    char *p = n < SIZE_MAX ? rx_arena_alloc(a, (uint64_t)n + 1) : NULL;
     if (p) {
         memcpy(p, s, n);
         p[n] = 0;

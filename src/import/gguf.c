@@ -106,6 +106,18 @@ static rlx_status check_count(const reader *r, uint64_t n, uint64_t least, const
     return RLX_OK;
 }
 
+/* The least that an entry of the metadata and a tensor can have: a name of a byte with its length
+ * and, of the one, a type and a value; of the other, rank, type and offset. */
+static uint64_t least_meta(const reader *r)
+{
+    return (uint64_t)count_width(r) + 1 + 4 + 1;
+}
+
+static uint64_t least_tensor(const reader *r)
+{
+    return (uint64_t)count_width(r) + 1 + 4 + 4 + 8;
+}
+
 static rlx_status read_header(reader *r)
 {
     const unsigned char *magic = take(r, 4, "the magic");
@@ -120,9 +132,8 @@ static rlx_status read_header(reader *r)
                        r->part->path, r->version);
     RLX_TRY(take_count(r, "the number of tensors", &r->n_tensors));
     RLX_TRY(take_count(r, "the number of metadata entries", &r->n_meta));
-    uint64_t width = (uint64_t)count_width(r);
-    RLX_TRY(check_count(r, r->n_meta, width + 4 + 1, "the number of metadata entries"));
-    return check_count(r, r->n_tensors, width + 4 + 4 + 8, "the number of tensors");
+    RLX_TRY(check_count(r, r->n_meta, least_meta(r), "the number of metadata entries"));
+    return check_count(r, r->n_tensors, least_tensor(r), "the number of tensors");
 }
 
 /* ---- Metadata -------------------------------------------------------------------------------- */
@@ -132,7 +143,7 @@ static rlx_status take_strings(reader *r, rx_meta *m, const char *what)
     RLX_TRY(check_count(r, m->n, (uint64_t)count_width(r), what));
     rx_bytes *s = rx_arena_array(&r->file->arena, m->n, sizeof *s);
     if (!s)
-        return rx_fail_memory(r->err, what, m->n * sizeof *s);
+        return rx_fail_memory(r->err, what, rx_array_bytes(m->n, sizeof *s));
     for (size_t i = 0; i < m->n; i++)
         RLX_TRY(take_string(r, what, &s[i]));
     m->strings = s;
@@ -436,9 +447,9 @@ static rlx_status read_part(rlx_file *f, const rx_part *part, split want, uint64
     if (st == RLX_OK)
         st = meta_number(&r, "split.tensors.count", UINT64_MAX, total);
     if (st == RLX_OK)
-        st = check_count(&r, r.n_tensors, (uint64_t)count_width(&r) + 16, "the number of tensors");
+        st = check_count(&r, r.n_tensors, least_tensor(&r), "the number of tensors");
     if (st == RLX_OK && !(r.infos = rx_alloc_array_zero(r.n_tensors, sizeof *r.infos)))
-        st = rx_fail_memory(err, "the tensor infos", r.n_tensors * sizeof *r.infos);
+        st = rx_fail_memory(err, "the tensor infos", rx_array_bytes(r.n_tensors, sizeof *r.infos));
     for (uint64_t i = 0; i < r.n_tensors && st == RLX_OK; i++)
         st = read_info(&r, (size_t)i);
     if (st == RLX_OK)

@@ -235,6 +235,8 @@ static void copy_element(const npy_header *h, const unsigned char *from, char *t
 static void copy_elements(const npy_header *h, const unsigned char *from, char *to)
 {
     int rank = h->shape.rank;
+    if (h->n == 0)
+        return; /* the product of the other dimensions may be any */
     int64_t stride[RLX_MAX_RANK], at[RLX_MAX_RANK] = {0}, step = 1, offset = 0;
     for (int k = 0; k < rank; k++) {
         int axis = h->fortran ? k : rank - 1 - k;
@@ -269,7 +271,7 @@ rlx_status rlx_npy_read(const char *path, rlx_npy *out, rlx_error *err)
     rlx_status st = parse_header(path, &f, &h, err);
     if (st != RLX_OK)
         goto out;
-    size_t bytes = (size_t)h.n * (size_t)rlx_dtype_block_bytes(h.type->dtype);
+    size_t bytes = (size_t)h.n * (size_t)rlx_dtype_block_bytes(h.type->dtype); /* <= the file's */
     char *data = rx_alloc(bytes);
     if (!data) {
         st = rx_fail_memory(err, path, bytes);

@@ -12,5 +12,8 @@ extern const rlx_allocator counting;
 void memory_fail(long at, bool onward);
 long memory_calls(void); /* since memory_fail */
 long memory_live(void);  /* pieces allocated and not freed */
+/* Requests of more bytes fail too; SIZE_MAX, as at first: none does. */
+void memory_limit(size_t most);
+size_t memory_largest(void); /* bytes of the largest request since memory_fail */
 
 #endif

@@ -176,6 +176,12 @@ static void mutate(unsigned char *d, size_t *n, uint64_t *state)
     }
 }
 
+void change_bytes(unsigned char *d, size_t *n, uint64_t *state)
+{
+    for (uint64_t k = 1 + next_random(state) % 3; k--;)
+        mutate(d, n, state);
+}
+
 size_t fuzz_blob(const blob *b, const char *path, uint64_t seed, size_t runs)
 {
     size_t good = 0;
@@ -187,8 +193,7 @@ size_t fuzz_blob(const blob *b, const char *path, uint64_t seed, size_t runs)
         rlx_error err = {0};
         size_t n = b->n;
         memcpy(copy, b->data, n);
-        for (uint64_t k = 1 + next_random(&seed) % 3; k--;)
-            mutate(copy, &n, &seed);
+        change_bytes(copy, &n, &seed);
         rlx_status st = open_bytes(copy, n, path, &err);
         good += st == RLX_OK;
         if (st != RLX_OK && !err.text[0])

@@ -28,7 +28,9 @@ uint64_t touch_all(const rlx_file *f);
 /* Opens a copy of exactly these bytes, touches everything; RLX_OK or how it failed. */
 rlx_status open_bytes(const void *data, size_t n, const char *path, rlx_error *err);
 
-/* Opens `runs` changed versions of a file: bytes, numbers, cuts, pieces moved. Prints the seed.
+/* Changes *n bytes in one to three ways: bytes, numbers, cuts, pieces moved. */
+void change_bytes(unsigned char *d, size_t *n, uint64_t *state);
+/* Opens `runs` changed versions of a file. Prints the seed.
  * Returns how many were still good. */
 size_t fuzz_blob(const blob *b, const char *path, uint64_t seed, size_t runs);
 

@@ -3,7 +3,7 @@
 # tests/web/test_readers.py runs them under node. A fuzz target with tests/fuzz/replay.c is a
 # program that reads the seeds of that target, as they are and changed.
 set(rlx_reader_tests
-    base/test_mem import/test_gguf import/test_npy
+    base/test_map base/test_mem import/test_gguf import/test_npy
     import/test_safetensors import/test_sizes ir/test_text model/test_template model/test_tok)
 
 file(GLOB rlx_support_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/support/*.c")

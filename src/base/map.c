@@ -6,17 +6,6 @@
 
 #include "base/mem.h"
 
-uint64_t rx_hash(uint64_t seed, const void *data, size_t n)
-{
-    const unsigned char *p = data;
-    uint64_t h = seed ^ 0xcbf29ce484222325ull;
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ p[i]) * 0x100000001b3ull;
-    h ^= h >> 32;
-    h *= 0x9e3779b97f4a7c15ull;
-    return h ^ (h >> 29);
-}
-
 void rx_map_finish(rx_map *m)
 {
     rx_free(m->slots);
@@ -26,7 +15,7 @@ void rx_map_finish(rx_map *m)
 /* The slot where the key is or would go. */
 static rx_map_slot *probe(const rx_map *m, const char *key, size_t length)
 {
-    size_t i = (size_t)rx_hash(0, key, length) & (m->cap - 1);
+    size_t i = (size_t)rx_hash_keyed(0, key, length) & (m->cap - 1);
     while (m->slots[i].key) {
         rx_map_slot *s = &m->slots[i];
         if (s->length == length && !memcmp(s->key, key, length))

@@ -3,7 +3,7 @@
 #ifndef RX_BASE_MAP_H
 #define RX_BASE_MAP_H
 
-#include "rlx/base.h"
+#include "base/hash.h"
 
 typedef struct rx_map_slot {
     const char *key;
@@ -20,8 +20,5 @@ void rx_map_finish(rx_map *m);
 bool rx_map_add(rx_map *m, const char *key, size_t length, uint32_t value);
 /* The slot of a key, or NULL. Valid until the next add. */
 rx_map_slot *rx_map_find(const rx_map *m, const char *key, size_t length);
-
-/* FNV-1a with a final mix, over bytes; `seed` chains calls. */
-uint64_t rx_hash(uint64_t seed, const void *data, size_t n);
 
 #endif

@@ -51,11 +51,11 @@ static size_t field_bytes(const rx_attr_field *f, const void *record, const void
 
 static uint64_t hash_key(const rx_cse_key *k)
 {
-    uint64_t h = rx_hash(k->op, k->in, k->n_in * sizeof *k->in);
+    uint64_t h = rx_hash_keyed(k->op, k->in, k->n_in * sizeof *k->in);
     for (const rx_attr_field *f = rx_ops[k->op].attr->fields; f->kind != RX_ATTR_END; f++) {
         const void *bytes;
         size_t n = field_bytes(f, k->attr, &bytes);
-        h = rx_hash(h + n, bytes, n);
+        h = rx_hash_keyed(h + n, bytes, n);
     }
     return h;
 }

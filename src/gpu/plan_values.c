@@ -93,11 +93,11 @@ rlx_status rx_gpu_values_update(rx_gpu_values *v, const int64_t *dims, rlx_error
 
 uint64_t rx_gpu_derived_key(const rx_view *v, const rx_gpu_derived *want)
 {
-    uint64_t h = rx_hash(want->kind, &want->bytes, sizeof want->bytes);
+    uint64_t h = rx_hash_keyed(want->kind, &want->bytes, sizeof want->bytes);
     uint64_t head[3] = {(uint64_t)(uintptr_t)v->data, (uint64_t)v->dtype, (uint64_t)v->rank};
-    h = rx_hash(h, head, sizeof head);
-    h = rx_hash(h, v->dim, (size_t)v->rank * sizeof *v->dim);
-    return rx_hash(h, v->stride, (size_t)v->rank * sizeof *v->stride);
+    h = rx_hash_keyed(h, head, sizeof head);
+    h = rx_hash_keyed(h, v->dim, (size_t)v->rank * sizeof *v->dim);
+    return rx_hash_keyed(h, v->stride, (size_t)v->rank * sizeof *v->stride);
 }
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
@@ -166,10 +166,10 @@ rlx_status rx_gpu_dispatch_check(const rx_gpu_dispatch *x, const rx_gpu_caps *c,
 uint64_t rx_gpu_dispatch_hash(const rx_gpu_dispatch *x, uint64_t seed)
 {
     uint32_t head[3] = {(uint32_t)x->kernel, x->n_bind, x->n_spec};
-    uint64_t h = rx_hash(seed, head, sizeof head);
-    h = rx_hash(h, x->spec, x->n_spec * sizeof *x->spec);
+    uint64_t h = rx_hash_keyed(seed, head, sizeof head);
+    h = rx_hash_keyed(h, x->spec, x->n_spec * sizeof *x->spec);
     if (x->kernel == RX_K_EMITTED)
-        h = rx_hash(h, x->code, x->code_words * sizeof *x->code);
+        h = rx_hash_keyed(h, x->code, x->code_words * sizeof *x->code);
     return h;
 }
 

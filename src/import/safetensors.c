@@ -35,8 +35,8 @@ typedef struct reader {
     const rx_part *part;
     const unsigned char *data; /* behind the header */
     uint64_t data_bytes;
-    const rx_json *weight_map; /* of an index, else NULL: which tensors this file gives */
-    const char *file_name;     /* of the part, as the index names it */
+    const rx_map *owners; /* of an index, else NULL: the number of the file that gives a tensor */
+    uint32_t number;      /* of this file there */
     rlx_error *err;
 } reader;
 
@@ -161,31 +161,20 @@ static rlx_status check_places(const reader *r, entry *const *sorted, size_t n)
 }
 
 /* Whether the tensor shall be taken from this file: always without an index. */
-static bool is_wanted(const reader *r, const rx_map *names, const char *name)
+static bool is_wanted(const reader *r, const char *name)
 {
-    if (!r->weight_map)
+    if (!r->owners)
         return true;
-    return rx_map_find(names, name, strlen(name)) != NULL;
-}
-
-/* Keys of the index that belong to this file. */
-static rlx_status list_wanted(const reader *r, rx_map *names)
-{
-    for (const rx_json *w = r->weight_map ? r->weight_map->first : NULL; w; w = w->next)
-        if (!strcmp(w->text, r->file_name) && !rx_map_add(names, w->key, w->key_length, 0))
-            return rx_fail_memory(r->err, "the names of an index", sizeof(rx_map_slot));
-    return RLX_OK;
+    const rx_map_slot *owner = rx_map_find(r->owners, name, strlen(name));
+    return owner && owner->value == r->number;
 }
 
 static rlx_status add_tensors(const reader *r, const entry *entries, size_t n)
 {
-    rx_map names = {0};
-    rlx_status st = list_wanted(r, &names);
-    for (size_t i = 0; i < n && st == RLX_OK; i++)
-        if (is_wanted(r, &names, entries[i].t.name))
-            st = rx_file_add_tensor(r->file, r->part, &entries[i].t, r->err);
-    rx_map_finish(&names);
-    return st;
+    for (size_t i = 0; i < n; i++)
+        if (is_wanted(r, entries[i].t.name))
+            RLX_TRY(rx_file_add_tensor(r->file, r->part, &entries[i].t, r->err));
+    return RLX_OK;
 }
 
 static rlx_status read_tensors(const reader *r, const rx_json *header)
@@ -288,8 +277,8 @@ static bool is_plain_name(const rx_json *v)
            v->text[0] != '.' && v->length <= RX_MAX_NAME;
 }
 
-static rlx_status read_shard(rlx_file *f, const rx_part *index, const rx_json *weight_map,
-                             const char *name, rlx_error *err)
+static rlx_status read_shard(rlx_file *f, const rx_part *index, const rx_map *owners,
+                             uint32_t number, const char *name, rlx_error *err)
 {
     const char *slash = strrchr(index->path, '/');
     size_t folder = slash ? (size_t)(slash - index->path) + 1 : 0;
@@ -300,12 +289,13 @@ static rlx_status read_shard(rlx_file *f, const rx_part *index, const rx_json *w
     snprintf(path, room, "%.*s%s", (int)folder, index->path, name);
     rx_part part;
     RLX_TRY(rx_part_open(f, path, &part, err));
-    reader r = {.file = f, .part = &part, .weight_map = weight_map, .file_name = name, .err = err};
+    reader r = {.file = f, .part = &part, .owners = owners, .number = number, .err = err};
     return read_file(&r);
 }
 
-static rlx_status read_shards(rlx_file *f, const rx_part *index, const rx_json *weight_map,
-                              rx_map *files, rlx_error *err)
+/* Numbers the files, and gives each tensor the number of its file. */
+static rlx_status number_files(const rx_part *index, const rx_json *weight_map, rx_map *files,
+                               rx_map *owners, rlx_error *err)
 {
     for (const rx_json *w = weight_map->first; w; w = w->next)
         if (!is_plain_name(w))
@@ -313,12 +303,22 @@ static rlx_status read_shards(rlx_file *f, const rx_part *index, const rx_json *
                            "a .safetensors file, found %s %.80s", index->path, w->key,
                            rx_json_kind_name(w), w->kind == RX_JSON_STRING ? w->text : "");
     for (const rx_json *w = weight_map->first; w; w = w->next) {
-        if (rx_map_find(files, w->text, w->length))
-            continue;
-        if (!rx_map_add(files, w->text, w->length, 0))
-            return rx_fail_memory(err, "the files of an index", sizeof(rx_map_slot));
-        RLX_TRY(read_shard(f, index, weight_map, w->text, err));
+        const rx_map_slot *file = rx_map_find(files, w->text, w->length);
+        const uint32_t number = file ? file->value : (uint32_t)files->n;
+        if ((!file && !rx_map_add(files, w->text, w->length, number)) ||
+            !rx_map_add(owners, w->key, w->key_length, number))
+            return rx_fail_memory(err, "the names of an index", sizeof(rx_map_slot));
     }
+    return RLX_OK;
+}
+
+static rlx_status read_shards(rlx_file *f, const rx_part *index, const rx_json *weight_map,
+                              const rx_map *files, const rx_map *owners, rlx_error *err)
+{
+    uint32_t next = 0; /* files are numbered in the order of the index */
+    for (const rx_json *w = weight_map->first; w; w = w->next)
+        if (rx_map_find(files, w->text, w->length)->value == next)
+            RLX_TRY(read_shard(f, index, owners, next++, w->text, err));
     for (const rx_json *w = weight_map->first; w; w = w->next)
         if (!rx_map_find(&f->tensor_names, w->key, w->key_length))
             return rx_fail(err, RLX_PARSE, "'%s': weight_map: expected tensor '%.80s' in '%.80s', "
@@ -334,9 +334,12 @@ rlx_status rx_safetensors_read_index(rlx_file *f, const rx_part *index, rlx_erro
     if (!weight_map || weight_map->kind != RX_JSON_OBJECT)
         return rx_fail(err, RLX_PARSE, "'%s': weight_map: expected an object, found %s",
                        index->path, rx_json_kind_name(weight_map));
-    rx_map files = {0};
-    rlx_status st = read_shards(f, index, weight_map, &files, err);
+    rx_map files = {0}, owners = {0};
+    rlx_status st = number_files(index, weight_map, &files, &owners, err);
+    if (st == RLX_OK)
+        st = read_shards(f, index, weight_map, &files, &owners, err);
     rx_map_finish(&files);
+    rx_map_finish(&owners);
     if (st == RLX_OK)
         st = read_meta(f, index, rx_json_member(root, "metadata"), false, err);
     return st;

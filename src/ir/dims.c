@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/str.h"
 #include "ir/graph.h"
 
@@ -32,17 +33,87 @@ int64_t rx_dim_bound(const rlx_graph *g, rlx_dim d)
     return d >= 0 ? d : is_valid(g, d) ? expr_of(g, d)->bound : MAX_DIM;
 }
 
+/* ---- The table of dimensions ----------------------------------------------------------------- */
+
+/* What makes a dimension the one it is: a name, or an operation on two others. */
+typedef struct dim_key {
+    rx_dim_kind kind;
+    rlx_dim operand[2];
+    const char *name;
+    size_t length;
+} dim_key;
+
+static dim_key key_of(const rx_dim_expr *e)
+{
+    return (dim_key){e->kind, {e->a, e->b}, e->name, e->name ? strlen(e->name) : 0};
+}
+
+static bool is_same(const rx_dim_expr *e, const dim_key *k)
+{
+    if (e->kind != k->kind)
+        return false;
+    if (k->kind != RX_DIM_NAMED)
+        return e->a == k->operand[0] && e->b == k->operand[1];
+    return !strncmp(e->name, k->name, k->length) && !e->name[k->length];
+}
+
+/* The slot of a dimension or the empty one where it would go. There are empty slots. */
+static uint32_t *find_slot(const rlx_graph *g, const dim_key *k)
+{
+    const uint64_t h = k->kind == RX_DIM_NAMED
+                           ? rx_hash_keyed(k->kind, k->name, k->length)
+                           : rx_hash_keyed(k->kind, k->operand, sizeof k->operand);
+    for (size_t i = (size_t)h;; i++) {
+        uint32_t *s = &g->dim_slots[i & (g->cap_dim_slots - 1)];
+        if (!*s || is_same(&g->dims[*s - 1], k))
+            return s;
+    }
+}
+
+/* The handle of a dimension that is there, else 0. */
+static rlx_dim find(const rlx_graph *g, const dim_key *k)
+{
+    const uint32_t at = g->cap_dim_slots ? *find_slot(g, k) : 0;
+    return at ? handle_of(at - 1) : 0;
+}
+
+rlx_dim rx_dim_find(const rlx_graph *g, const char *name, size_t length)
+{
+    return find(g, &(dim_key){.kind = RX_DIM_NAMED, .name = name, .length = length});
+}
+
+/* Room for one more. */
+static bool reserve_slot(rlx_graph *g)
+{
+    if (2 * (g->n_dims + 1) <= g->cap_dim_slots)
+        return true;
+    const size_t cap = g->cap_dim_slots ? 2 * g->cap_dim_slots : 16;
+    uint32_t *slots = g->n_dims < UINT32_MAX / 4 ? rx_alloc_array_zero(cap, sizeof *slots) : NULL;
+    if (!slots)
+        return false;
+    rx_free(g->dim_slots);
+    g->dim_slots = slots;
+    g->cap_dim_slots = cap;
+    for (size_t i = 0; i < g->n_dims; i++) {
+        const dim_key k = key_of(&g->dims[i]);
+        *find_slot(g, &k) = (uint32_t)i + 1;
+    }
+    return true;
+}
+
 static rlx_dim append(rlx_graph *g, const rx_dim_expr *e)
 {
     if (g->frozen) {
         rx_graph_fail(g, RLX_INTERNAL, "graph '%s': a dimension appeared while verifying", g->name);
         return 0;
     }
-    if (!rx_grow(&g->dims, &g->cap_dims, g->n_dims + 1, sizeof *g->dims)) {
+    if (!rx_grow(&g->dims, &g->cap_dims, g->n_dims + 1, sizeof *g->dims) || !reserve_slot(g)) {
         rx_graph_fail(g, RLX_NO_MEMORY, "out of memory: a dimension of graph '%s'", g->name);
         return 0;
     }
     g->dims[g->n_dims] = *e;
+    const dim_key k = key_of(e);
+    *find_slot(g, &k) = (uint32_t)g->n_dims + 1;
     return handle_of(g->n_dims++);
 }
 
@@ -54,11 +125,9 @@ static int32_t parts_of(const rlx_graph *g, rlx_dim d)
 /* The handle of an expression, made if it is new. */
 static rlx_dim intern(rlx_graph *g, rx_dim_kind kind, rlx_dim a, rlx_dim b, int64_t bound)
 {
-    for (size_t i = 0; i < g->n_dims; i++) {
-        const rx_dim_expr *e = &g->dims[i];
-        if (e->kind == kind && e->a == a && e->b == b && kind != RX_DIM_NAMED)
-            return handle_of(i);
-    }
+    const rlx_dim known = find(g, &(dim_key){.kind = kind, .operand = {a, b}});
+    if (known)
+        return known;
     int32_t parts = parts_of(g, a) + parts_of(g, b) + 1;
     if (parts > MAX_PARTS) {
         rx_graph_fail(g, RLX_INVALID,
@@ -89,14 +158,12 @@ rlx_dim rlx_dim_named(rlx_graph *g, const char *name, int64_t bound)
                       name ? name : "", (long long)bound);
         return 0;
     }
-    for (size_t i = 0; i < g->n_dims; i++) {
-        const rx_dim_expr *e = &g->dims[i];
-        if (e->kind != RX_DIM_NAMED || strcmp(e->name, name))
-            continue;
-        if (e->bound == bound)
-            return handle_of(i);
+    const rlx_dim known = rx_dim_find(g, name, strlen(name));
+    if (known && expr_of(g, known)->bound == bound)
+        return known;
+    if (known) {
         rx_graph_fail(g, RLX_INVALID, "dimension '%s': has the bound %lld already, got %lld", name,
-                      (long long)e->bound, (long long)bound);
+                      (long long)expr_of(g, known)->bound, (long long)bound);
         return 0;
     }
     char *copy = rx_arena_strdup(&g->arena, name);

@@ -33,6 +33,7 @@ void rlx_graph_destroy(rlx_graph *g)
     rx_free(g->state_now);
     rx_free(g->outputs);
     rx_free(g->dims);
+    rx_free(g->dim_slots);
     rx_free(g->values);
     rx_free(g->nodes);
     rx_arena_finish(&g->arena);

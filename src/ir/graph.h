@@ -51,6 +51,8 @@ struct rlx_graph {
     size_t n_values, cap_values;
     rx_dim_expr *dims;
     size_t n_dims, cap_dims;
+    uint32_t *dim_slots; /* a hash table of dims: index + 1, or 0; at most half full */
+    size_t cap_dim_slots;
     rx_output *outputs;
     size_t n_outputs, cap_outputs;
     uint32_t *leaves[3]; /* value ids by rlx_leaf: inputs, params, states */
@@ -91,6 +93,8 @@ static inline rlx_value rx_result(rlx_value first, uint32_t i)
 static inline bool rx_dim_is_number(rlx_dim d) { return d >= 0; }
 /* Largest value of a dimension. */
 int64_t rx_dim_bound(const rlx_graph *g, rlx_dim d);
+/* The handle of a named dimension, or 0. */
+rlx_dim rx_dim_find(const rlx_graph *g, const char *name, size_t length);
 /* Bound of the number of elements; false when it exceeds 2^40 (or a dim is bad). */
 bool rx_shape_elements(const rlx_graph *g, const rlx_shape *s, int64_t *n);
 bool rx_shape_is_fixed(const rlx_shape *s);

@@ -250,13 +250,9 @@ rlx_status rx_lex_dim(rx_lexer *l, rlx_graph *g, int depth, rlx_dim *d)
     const char *word;
     size_t n;
     RLX_TRY(rx_lex_word(l, &word, &n, "a dimension"));
-    for (size_t i = 0; i < g->n_dims; i++) {
-        const rx_dim_expr *e = &g->dims[i];
-        if (e->kind == RX_DIM_NAMED && strlen(e->name) == n && !memcmp(e->name, word, n)) {
-            *d = -(rlx_dim)i - 2;
-            return RLX_OK;
-        }
-    }
+    *d = rx_dim_find(g, word, n);
+    if (*d)
+        return RLX_OK;
     l->at = word;
     return rx_lex_fail(l, "unknown dimension '%.*s'; expected a number or one declared with 'dim'",
                        rx_lex_shown(n), word);

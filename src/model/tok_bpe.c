@@ -4,6 +4,7 @@
  * are any two neighbours whose sum is a token (SentencePiece, by score). */
 #include <string.h>
 
+#include "base/hash.h"
 #include "model/tok.h"
 #include "model/unicode.h"
 
@@ -11,8 +12,7 @@
 
 static size_t hash_pair(int32_t left, int32_t right)
 {
-    uint64_t h = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * 0x9e3779b97f4a7c15ull;
-    return (size_t)(h ^ h >> 32);
+    return (size_t)rx_hash_number((uint64_t)(uint32_t)left << 32 | (uint32_t)right);
 }
 
 bool rx_merges_init(rx_merges *m, size_t n)

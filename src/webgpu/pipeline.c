@@ -50,8 +50,8 @@ static void make_key(const rx_gpu_dispatch *x, const rx_wg_dispatch *to, uint64_
 {
     for (int i = 0; i < 2; i++) {
         key[i] = rx_gpu_dispatch_hash(x, 0x9e3779b97f4a7c15u * (uint64_t)(i + 1));
-        key[i] = rx_hash(key[i], to->alias, x->n_bind * sizeof *to->alias);
-        key[i] = rx_hash(key[i], &to->shifted, sizeof to->shifted);
+        key[i] = rx_hash_keyed(key[i], to->alias, x->n_bind * sizeof *to->alias);
+        key[i] = rx_hash_keyed(key[i], &to->shifted, sizeof to->shifted);
     }
 }
 

@@ -18,8 +18,8 @@ static uint64_t wrapping(uint64_t item)
     return (uint64_t)(SIZE_MAX / item) + 1;
 }
 
-/* A file that says that it is as long as a process could map. What is behind `b` is never read: room
- * for so much is not there, and a small block must not be taken for it. */
+/* A file that says that it is as long as a process could map. What is behind `b` is never read:
+ * room for so much is not there, and a small block must not be taken for it. */
 static void check_claim(const blob *b, const char *path)
 {
     rlx_file *f;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Temporary files and folders under WASI. A test has its folder for itself, so the names need not be
- * hard to guess. */
+/* Temporary files and folders under WASI. A test has its folder for itself, so the names need not
+ * be hard to guess. */
 #include "support/wasi.h"
 #if defined(__wasi__)
 #include <fcntl.h>

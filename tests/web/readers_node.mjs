@@ -9,4 +9,5 @@ const [folder, source, path, ...args] = process.argv.slice(2);
 process.exitCode = await runWithFiles(await WebAssembly.compile(await readFile(path)), {
     args: [path, ...args], folders: [['/', folder], ['/source', source]],
     env: { RLX_SOURCE_DIR: '/source', RLX_CACHE_DIR: '/cache' },
-    print: text => process.stdout.write(text), imports: (await openGpu({ disable: true })).imports });
+    imports: (await openGpu({ disable: true })).imports,
+    print: text => process.stdout.write(text) });

@@ -147,7 +147,8 @@ function makeFiles({ memory, folders, args }) {
                 const entries = fs.readdirSync(open.get(fd).real, { withFileTypes: true });
                 let used = 0;
                 entries.slice(Number(cookie)).forEach((info, i) => {
-                    const label = encoder.encode(info.name), entry = new Uint8Array(24 + label.length);
+                    const label = encoder.encode(info.name);
+                    const entry = new Uint8Array(24 + label.length);
                     const v = new DataView(entry.buffer);
                     v.setBigUint64(0, cookie + BigInt(i + 1), true);
                     v.setUint32(16, label.length, true);

@@ -119,8 +119,7 @@ rx_value rx_get_item(rx_env *e, rx_value a, rx_value index)
     if (index.kind == RX_V_INT && a.kind == RX_V_LIST)
         return place(index.i, a.list->n, &at) ? a.list->items[at] : rx_undefined(NULL, 0);
     if (index.kind == RX_V_INT && a.kind == RX_V_STRING) {
-        rx_env_step(e, a.n / 64 + 1);
-        if (!place(index.i, rx_count_letters(a), &at))
+        if (!rx_env_bytes(e, a.n) || !place(index.i, rx_count_letters(a), &at))
             return rx_undefined(NULL, 0);
         size_t begin = rx_letter_at(a, at), end = rx_letter_at(a, at + 1);
         return rx_text(a.s + begin, end - begin);
@@ -159,7 +158,7 @@ static rx_value slice_text(rx_env *e, rx_value v, int64_t begin, int64_t end, in
     for (int64_t i = begin; (step > 0 ? i < end : i > end) && rx_env_step(e, 1); i += step) {
         size_t from = rx_letter_at(v, (size_t)i), to = rx_letter_at(v, (size_t)i + 1);
         rx_str_add(&s, v.s + from, to - from);
-        rx_env_step(e, v.n / 64);
+        rx_env_bytes(e, v.n);
     }
     return rx_take_text(e, &s);
 }
@@ -178,12 +177,13 @@ static rx_value eval_slice(rx_env *e, const rx_node *n)
         step > INT32_MAX)
         return rx_env_fail(e, "a slice of %s by steps of %lld; expected a list or a string",
                            rx_kind_name(v), (long long)step);
+    if (v.kind == RX_V_STRING && !rx_env_bytes(e, v.n))
+        return rx_undefined(NULL, 0);
     const int64_t size = (int64_t)(v.kind == RX_V_LIST ? v.list->n : rx_count_letters(v));
     begin = has_begin ? clip(begin, size, step) : step > 0 ? 0 : size - 1;
     end = has_end ? clip(end, size, step) : step > 0 ? size : -1;
     if (v.kind == RX_V_STRING && step == 1) {
         size_t from = rx_letter_at(v, (size_t)begin), to = rx_letter_at(v, (size_t)end);
-        rx_env_step(e, v.n / 64);
         return rx_text(v.s + from, to > from ? to - from : 0);
     }
     if (v.kind == RX_V_STRING)
@@ -211,6 +211,7 @@ static rx_value join_texts(rx_env *e, rx_value a, rx_value b)
     char *both = e->status == RLX_OK ? rx_env_alloc(e, a.n + b.n) : NULL;
     if (!both)
         return rx_undefined(NULL, 0);
+    rx_env_bytes(e, a.n + b.n);
     if (a.n)
         memcpy(both, a.s, a.n);
     if (b.n)
@@ -231,7 +232,7 @@ static rx_value repeat(rx_env *e, rx_value v, int64_t times)
     if (v.n && n > RX_TEMPLATE_MEMORY / v.n)
         return rx_env_fail(e, "a string repeated %lld times is too long", (long long)times);
     char *s = rx_env_array(e, n, v.n);
-    for (size_t k = 0; s && v.n && k < n && rx_env_step(e, 1); k++)
+    for (size_t k = 0; s && v.n && k < n && rx_env_bytes(e, v.n); k++)
         memcpy(s + k * v.n, v.s, v.n);
     return s ? rx_text(s, v.n * n) : rx_undefined(NULL, 0);
 }

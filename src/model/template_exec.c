@@ -156,6 +156,7 @@ static void bind_params(rx_env *e, const rx_macro *m, const rx_args *args)
         memcpy(name, p->text, n);
         name[n] = 0;
         const rx_value missing = {.kind = RX_V_UNDEFINED, .s = "\n", .n = SIZE_MAX};
+        rx_env_step(e, args->n_keywords / 8);
         rx_value v = rx_arg(args, i, name, missing);
         if (v.kind == RX_V_UNDEFINED && v.n == SIZE_MAX)
             v = p->a ? rx_eval(e, p->a) : rx_undefined(p->text, p->length);

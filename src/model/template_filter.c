@@ -82,6 +82,7 @@ static rx_value filter_title(rx_env *e, rx_value self, const rx_args *args)
 {
     rx_value text = call_name(e, self, "lower", args);
     rx_value copy = e->status == RLX_OK ? rx_copy_text(e, text.s, text.n) : text;
+    rx_env_bytes(e, copy.n);
     bool begins = true;
     for (size_t i = 0; e->status == RLX_OK && i < copy.n; i++) {
         char *c = (char *)(uintptr_t)copy.s + i;
@@ -131,12 +132,12 @@ static rx_value filter_indent(rx_env *e, rx_value self, const rx_args *args)
     for (size_t at = 0; at < text.n || at == 0;) {
         const char *line = text.s + at, *stop = text.n ? memchr(line, '\n', text.n - at) : NULL;
         size_t n = stop ? (size_t)(stop - line) : text.n - at;
-        if ((at ? n || blank : first) && rx_env_room(e, width.n))
-            rx_str_add(&s, width.s, width.n);
+        const size_t add = (at ? n || blank : first) ? width.n : 0;
+        if (!rx_env_room(e, add) || !rx_env_bytes(e, n + add))
+            break;
+        rx_str_add(&s, width.s, add);
         rx_str_add(&s, line, n + (stop != NULL));
         at += n + 1;
-        if (!rx_env_step(e, 1))
-            break;
     }
     return rx_take_text(e, &s);
 }
@@ -172,8 +173,7 @@ static rx_value filter_length(rx_env *e, rx_value self, const rx_args *args)
     (void)args;
     switch (self.kind) {
     case RX_V_STRING:
-        rx_env_step(e, self.n / 64 + 1);
-        return rx_int((int64_t)rx_count_letters(self));
+        return rx_env_bytes(e, self.n) ? rx_int((int64_t)rx_count_letters(self)) : rx_int(0);
     case RX_V_LIST: return rx_int((int64_t)self.list->n);
     case RX_V_DICT: return rx_int((int64_t)self.dict->n);
     case RX_V_UNDEFINED: return rx_int(0);
@@ -228,7 +228,7 @@ static rx_value filter_join(rx_env *e, rx_value self, const rx_args *args)
     rx_str s = {0};
     for (size_t i = 0; l && i < l->n && rx_env_step(e, 1); i++) {
         rx_value v = rx_to_text(e, sort_key(e, l->items[i], attribute, true));
-        if (e->status != RLX_OK || !rx_env_room(e, v.n + by.n))
+        if (e->status != RLX_OK || !rx_env_room(e, v.n + by.n) || !rx_env_bytes(e, v.n + by.n))
             break;
         rx_str_add(&s, by.s, i ? by.n : 0);
         rx_str_add(&s, v.s, v.n);

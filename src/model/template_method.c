@@ -8,24 +8,28 @@
 
 /* ---- Strings --------------------------------------------------------------------------------- */
 
-/* True when the character of n bytes at s is to be stripped: white space, or one of `chars`. */
-static bool is_stripped(const char *s, size_t n, rx_value chars)
+static bool is_blank(const char *s, size_t n)
 {
     uint32_t code;
-    if (chars.kind == RX_V_STRING)
-        return memmem(chars.s, chars.n, s, n) != NULL;
     rx_utf8_get(s, n, &code);
     return rx_unicode_is_space(code) || (code >= 0x1c && code <= 0x1f);
+}
+
+/* True when the character of n bytes at s is to be stripped: white space, or one of `chars`. */
+static bool is_stripped(rx_env *e, const char *s, size_t n, rx_value chars)
+{
+    if (chars.kind == RX_V_STRING)
+        return rx_env_bytes(e, chars.n) && memmem(chars.s, chars.n, s, n) != NULL;
+    return rx_env_step(e, 1) && is_blank(s, n);
 }
 
 static rx_value strip(rx_env *e, rx_value v, const rx_args *args, bool left, bool right)
 {
     rx_value chars = rx_arg(args, 0, "chars", rx_none());
     uint32_t code;
-    rx_env_step(e, v.n / 64 + 1);
     while (left && v.n) {
         size_t n = rx_utf8_get(v.s, v.n, &code);
-        if (!is_stripped(v.s, n, chars))
+        if (!is_stripped(e, v.s, n, chars))
             break;
         v.s += n;
         v.n -= n;
@@ -34,7 +38,7 @@ static rx_value strip(rx_env *e, rx_value v, const rx_args *args, bool left, boo
         size_t at = v.n - 1;
         while (at && v.n - at < 4 && ((unsigned char)v.s[at] & 0xc0) == 0x80)
             at--;
-        if (!is_stripped(v.s + at, v.n - at, chars))
+        if (!is_stripped(e, v.s + at, v.n - at, chars))
             break;
         v.n = at;
     }
@@ -144,13 +148,14 @@ static rx_value split_blanks(rx_env *e, rx_value v, int64_t most)
         size_t at = 0, n;
         for (uint32_t code; at < v.n && most != 0; at += n) {
             n = rx_utf8_get(v.s + at, v.n - at, &code);
-            if (is_stripped(v.s + at, n, rx_none()))
+            if (is_blank(v.s + at, n))
                 break;
         }
         if (most == 0) { /* the rest, without blanks at its end */
             rx_list_add(e, out.list, strip(e, v, &none, false, true));
             return out;
         }
+        rx_env_bytes(e, at);
         rx_list_add(e, out.list, rx_text(v.s, at));
         v.s += at;
         v.n -= at;
@@ -168,7 +173,7 @@ static rx_value method_split(rx_env *e, rx_value self, const rx_args *args)
         return rx_env_fail(e, "split by %s; expected a string that is not empty",
                            rx_kind_name(by));
     rx_value out = rx_new_list(e, false);
-    rx_env_step(e, self.n / 64 + 1);
+    rx_env_bytes(e, self.n + by.n);
     while (e->status == RLX_OK && most != 0) {
         const char *hit = memmem(self.s, self.n, by.s, by.n);
         if (!hit)
@@ -213,9 +218,9 @@ static rx_value method_splitlines(rx_env *e, rx_value self, const rx_args *args)
     return out;
 }
 
-static bool begins(rx_value v, rx_value with, bool at_end)
+static bool begins(rx_env *e, rx_value v, rx_value with, bool at_end)
 {
-    if (with.kind != RX_V_STRING || with.n > v.n)
+    if (with.kind != RX_V_STRING || with.n > v.n || !rx_env_bytes(e, with.n))
         return false;
     return !memcmp(at_end ? v.s + v.n - with.n : v.s, with.s, with.n);
 }
@@ -224,15 +229,16 @@ static rx_value matches_end(rx_env *e, rx_value self, const rx_args *args, bool 
 {
     rx_value with = rx_arg(args, 0, "prefix", rx_none());
     if (with.kind == RX_V_LIST) {
-        for (size_t i = 0; i < with.list->n; i++)
-            if (begins(self, with.list->items[i], at_end))
+        rx_env_step(e, with.list->n / 8);
+        for (size_t i = 0; i < with.list->n && e->status == RLX_OK; i++)
+            if (begins(e, self, with.list->items[i], at_end))
                 return rx_bool(true);
         return rx_bool(false);
     }
     if (with.kind != RX_V_STRING)
         return rx_env_fail(e, "startswith or endswith of %s; expected a string",
                            rx_kind_name(with));
-    return rx_bool(begins(self, with, at_end));
+    return rx_bool(begins(e, self, with, at_end));
 }
 
 static rx_value method_startswith(rx_env *e, rx_value self, const rx_args *args)
@@ -248,13 +254,13 @@ static rx_value method_endswith(rx_env *e, rx_value self, const rx_args *args)
 static rx_value method_removeprefix(rx_env *e, rx_value self, const rx_args *args)
 {
     rx_value with = text_arg(e, args, 0, "prefix");
-    return begins(self, with, false) ? rx_text(self.s + with.n, self.n - with.n) : self;
+    return begins(e, self, with, false) ? rx_text(self.s + with.n, self.n - with.n) : self;
 }
 
 static rx_value method_removesuffix(rx_env *e, rx_value self, const rx_args *args)
 {
     rx_value with = text_arg(e, args, 0, "suffix");
-    return begins(self, with, true) ? rx_text(self.s, self.n - with.n) : self;
+    return begins(e, self, with, true) ? rx_text(self.s, self.n - with.n) : self;
 }
 
 static rx_value method_replace(rx_env *e, rx_value self, const rx_args *args)
@@ -263,6 +269,7 @@ static rx_value method_replace(rx_env *e, rx_value self, const rx_args *args)
     int64_t most = rx_arg_int(e, args, 2, "count", -1);
     rx_str s = {0};
     size_t at = 0;
+    rx_env_bytes(e, old.n);
     while (e->status == RLX_OK && most != 0 && at <= self.n && rx_env_room(e, new.n)) {
         const char *hit = old.n ? memmem(self.s + at, self.n - at, old.s, old.n) : self.s + at;
         if (!hit)
@@ -275,9 +282,9 @@ static rx_value method_replace(rx_env *e, rx_value self, const rx_args *args)
             rx_str_add(&s, self.s + at, 1);
         at += !old.n;
         most -= most > 0;
-        rx_env_step(e, gap / 64 + 1);
+        rx_env_bytes(e, gap + new.n);
     }
-    if (e->status == RLX_OK && at < self.n)
+    if (rx_env_bytes(e, self.n) && at < self.n)
         rx_str_add(&s, self.s + at, self.n - at);
     return rx_take_text(e, &s);
 }
@@ -285,7 +292,7 @@ static rx_value method_replace(rx_env *e, rx_value self, const rx_args *args)
 static rx_value method_find(rx_env *e, rx_value self, const rx_args *args)
 {
     rx_value what = text_arg(e, args, 0, "sub");
-    if (e->status != RLX_OK || !rx_env_step(e, self.n / 64 + 1))
+    if (e->status != RLX_OK || !rx_env_bytes(e, self.n + what.n))
         return what;
     const char *hit = what.n ? memmem(self.s, self.n, what.s, what.n) : self.s;
     return rx_int(hit ? (int64_t)rx_count_letters(rx_text(self.s, (size_t)(hit - self.s))) : -1);
@@ -301,10 +308,12 @@ static rx_value method_count(rx_env *e, rx_value self, const rx_args *args)
         return rx_int(n);
     }
     rx_value what = text_arg(e, args, 0, "sub");
-    rx_env_step(e, self.n / 64 + 1);
-    if (e->status != RLX_OK || !what.n)
+    if (e->status != RLX_OK || !rx_env_bytes(e, self.n + what.n))
+        return what;
+    if (!what.n)
         return rx_int((int64_t)rx_count_letters(self) + 1);
-    for (const char *hit; (hit = memmem(self.s, self.n, what.s, what.n)) != NULL; n++) {
+    const char *hit;
+    for (; rx_env_step(e, 1) && (hit = memmem(self.s, self.n, what.s, what.n)) != NULL; n++) {
         self.n -= (size_t)(hit + what.n - self.s);
         self.s = hit + what.n;
     }
@@ -333,6 +342,7 @@ static rx_value format_field(rx_env *e, const char *s, size_t n, const rx_args *
         return index < args->n ? args->items[index]
                                : rx_env_fail(e, "format has more fields than values");
     }
+    rx_env_step(e, args->n_keywords / 8);
     for (size_t i = 0; i < args->n_keywords; i++)
         if (args->keywords[i].length == n && !memcmp(args->keywords[i].name, s, n))
             return args->keywords[i].value;
@@ -356,6 +366,7 @@ static rx_value method_format(rx_env *e, rx_value self, const rx_args *args)
             }
             size_t n = (size_t)(end - self.s) - i - 1;
             rx_value v = format_field(e, self.s + i + 1, n, args, &next);
+            rx_env_bytes(e, n);
             rx_print_value(e, &s, v);
             i += n + 1;
         } else

@@ -155,19 +155,19 @@ static rx_node *parse_string(parser *p)
     rx_node *n = new_node(p, RX_N_STRING);
     if (!n)
         return NULL;
+    const rx_token *end = p->t; /* strings side by side are one */
+    for (; end->kind == RX_T_STRING; end++)
+        n->length += end->length;
     n->text = p->t->text;
-    n->length = p->t->length;
-    p->t++;
-    while (p->t->kind == RX_T_STRING) { /* strings side by side are one */
-        char *both = rx_arena_alloc(p->arena, n->length + p->t->length + 1);
-        if (!both)
+    if (end - p->t > 1) {
+        char *all = rx_arena_alloc(p->arena, n->length);
+        if (!all)
             return p->status = rx_fail_memory(p->err, "a string", n->length), (rx_node *)NULL;
-        memcpy(both, n->text, n->length);
-        memcpy(both + n->length, p->t->text, p->t->length);
-        n->text = both;
-        n->length += p->t->length;
-        p->t++;
+        n->text = all;
+        for (const rx_token *s = p->t; s < end; all += s->length, s++)
+            memcpy(all, s->text, s->length);
     }
+    p->t = end;
     return n;
 }
 

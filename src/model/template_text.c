@@ -42,9 +42,19 @@ static void print_real(rx_str *out, double v)
         rx_str_printf(out, "%s%c", i == exponent + 1 ? "." : "", i < used ? digits[i] : '0');
 }
 
-/* Python's repr of a string: single quotes unless it holds only such. */
-static void print_quoted(rx_str *out, rx_value v)
+/* Counts the work of n bytes more; false when there is too much of it or of output. */
+static bool may_print(rx_env *e, const rx_str *out, size_t n)
 {
+    if (out->n > RX_TEMPLATE_OUTPUT)
+        rx_env_fail(e, "gives more than %zu bytes", RX_TEMPLATE_OUTPUT);
+    return rx_env_bytes(e, n);
+}
+
+/* Python's repr of a string: single quotes unless it holds only such. */
+static void print_quoted(rx_env *e, rx_str *out, rx_value v)
+{
+    if (!may_print(e, out, v.n))
+        return;
     const bool twice = memchr(v.s, '\'', v.n) && !memchr(v.s, '"', v.n);
     const char quote = twice ? '"' : '\'';
     rx_str_add(out, &quote, 1);
@@ -90,7 +100,7 @@ static void print_dict(rx_env *e, rx_str *out, const rx_dict *d)
 static void print_inner(rx_env *e, rx_str *out, rx_value v)
 {
     if (v.kind == RX_V_STRING)
-        print_quoted(out, v);
+        print_quoted(e, out, v);
     else if (v.kind == RX_V_UNDEFINED)
         rx_str_puts(out, "Undefined");
     else
@@ -99,11 +109,9 @@ static void print_inner(rx_env *e, rx_str *out, rx_value v)
 
 void rx_print_value(rx_env *e, rx_str *out, rx_value v)
 {
-    if (++e->depth > RX_TEMPLATE_DEPTH || out->n > RX_TEMPLATE_OUTPUT)
-        rx_env_fail(e, out->n > RX_TEMPLATE_OUTPUT ? "gives more than %zu bytes"
-                                                   : "a value is nested more than %zu deep",
-                    out->n > RX_TEMPLATE_OUTPUT ? RX_TEMPLATE_OUTPUT : (size_t)RX_TEMPLATE_DEPTH);
-    if (e->status != RLX_OK) {
+    if (++e->depth > RX_TEMPLATE_DEPTH)
+        rx_env_fail(e, "a value is nested more than %d deep", RX_TEMPLATE_DEPTH);
+    if (!may_print(e, out, v.kind == RX_V_STRING ? v.n : 0)) {
         e->depth--;
         return;
     }
@@ -145,8 +153,10 @@ static void print_json_escape(rx_str *out, uint32_t code)
         rx_str_printf(out, "\\u%04x", (unsigned)code);
 }
 
-static void print_json_text(rx_str *out, rx_value v, bool ascii)
+static void print_json_text(rx_env *e, rx_str *out, rx_value v, bool ascii)
 {
+    if (!may_print(e, out, v.n))
+        return;
     rx_str_puts(out, "\"");
     for (size_t at = 0, n; at < v.n; at += n) {
         uint32_t code;
@@ -161,7 +171,7 @@ static void print_json_text(rx_str *out, rx_value v, bool ascii)
 
 static void print_break(rx_env *e, rx_str *out, const rx_json_style *s, int depth, bool first)
 {
-    if (!first)
+    if (!first && may_print(e, out, s->item.n))
         rx_str_add(out, s->item.s, s->item.n);
     if (s->indent < 0)
         return;
@@ -195,7 +205,9 @@ static int order_pairs(const void *a, const void *b)
 static const rx_pair *sorted_pairs(rx_env *e, const rx_dict *d)
 {
     rx_pair *copy = rx_env_array(e, d->n, sizeof *copy);
-    if (!copy || !d->n || !rx_env_step(e, d->n * 4))
+    for (size_t i = 0; copy && i < d->n; i++) /* each key is compared a few times */
+        rx_env_step(e, 4 + (d->items[i].key.kind == RX_V_STRING ? d->items[i].key.n / 8 : 0));
+    if (!copy || !d->n || e->status != RLX_OK)
         return d->items;
     memcpy(copy, d->items, d->n * sizeof *copy);
     qsort(copy, d->n, sizeof *copy, order_pairs);
@@ -209,8 +221,9 @@ static void print_json_dict(rx_env *e, rx_str *out, const rx_dict *d, const rx_j
     rx_str_puts(out, "{");
     for (size_t i = 0; i < d->n && rx_env_step(e, 1); i++) {
         print_break(e, out, s, depth + 1, i == 0);
+        rx_env_bytes(e, s->key.n);
         if (items[i].key.kind == RX_V_STRING)
-            print_json_text(out, items[i].key, s->ascii);
+            print_json_text(e, out, items[i].key, s->ascii);
         else {
             rx_str_puts(out, "\"");
             rx_print_json(e, out, items[i].key, s, depth + 1);
@@ -240,7 +253,7 @@ void rx_print_json(rx_env *e, rx_str *out, rx_value v, const rx_json_style *styl
         else
             print_real(out, v.d);
         break;
-    case RX_V_STRING: print_json_text(out, v, style->ascii); break;
+    case RX_V_STRING: print_json_text(e, out, v, style->ascii); break;
     case RX_V_LIST: print_json_list(e, out, v.list, style, depth); break;
     case RX_V_DICT: print_json_dict(e, out, v.dict, style, depth); break;
     default: rx_env_fail(e, "%s cannot be written as JSON", rx_kind_name(v));

@@ -57,6 +57,11 @@ bool rx_env_step(rx_env *e, size_t n)
     return e->status == RLX_OK;
 }
 
+bool rx_env_bytes(rx_env *e, size_t n)
+{
+    return rx_env_step(e, n / 64 + 1);
+}
+
 /* ---- Making ---------------------------------------------------------------------------------- */
 
 rx_value rx_undefined(const char *name, size_t n)
@@ -248,9 +253,9 @@ const char *rx_kind_name(rx_value v)
 
 static bool equal_lists(rx_env *e, const rx_list *a, const rx_list *b)
 {
-    if (a->n != b->n || a->is_tuple != b->is_tuple)
+    if (a->n != b->n || a->is_tuple != b->is_tuple || !rx_env_step(e, a->n / 8))
         return false;
-    for (size_t i = 0; i < a->n; i++)
+    for (size_t i = 0; i < a->n && e->status == RLX_OK; i++)
         if (!rx_equal(e, a->items[i], b->items[i]))
             return false;
     return true;
@@ -260,7 +265,7 @@ static bool equal_dicts(rx_env *e, const rx_dict *a, const rx_dict *b)
 {
     if (a->n != b->n)
         return false;
-    for (size_t i = 0; i < a->n; i++) {
+    for (size_t i = 0; i < a->n && e->status == RLX_OK; i++) {
         const rx_value *other = rx_dict_find(e, b, a->items[i].key);
         if (!other || !rx_equal(e, a->items[i].value, *other))
             return false;
@@ -278,7 +283,7 @@ bool rx_equal(rx_env *e, rx_value a, rx_value b)
     if (a.kind != b.kind)
         return false;
     if (a.kind == RX_V_STRING)
-        return a.n == b.n && !memcmp(a.s, b.s, a.n);
+        return a.n == b.n && (a.n < 64 || rx_env_bytes(e, a.n)) && !memcmp(a.s, b.s, a.n);
     if (a.kind == RX_V_NONE || a.kind == RX_V_UNDEFINED)
         return true;
     if (a.kind != RX_V_LIST && a.kind != RX_V_DICT)
@@ -311,7 +316,8 @@ int rx_compare(rx_env *e, rx_value a, rx_value b)
         return (rx_number(a) > rx_number(b)) - (rx_number(a) < rx_number(b));
     }
     if (a.kind == RX_V_STRING && b.kind == RX_V_STRING) {
-        int order = memcmp(a.s, b.s, a.n < b.n ? a.n : b.n);
+        const size_t n = a.n < b.n ? a.n : b.n;
+        int order = rx_env_bytes(e, n) ? memcmp(a.s, b.s, n) : 0;
         return order ? order : (a.n > b.n) - (a.n < b.n);
     }
     if (a.kind == RX_V_LIST && b.kind == RX_V_LIST && ++e->depth < RX_TEMPLATE_DEPTH) {
@@ -331,11 +337,10 @@ bool rx_contains(rx_env *e, rx_value in, rx_value v)
             rx_env_fail(e, "'in' a string expects a string, found %s", rx_kind_name(v));
             return false;
         }
-        rx_env_step(e, in.n / 64 + 1);
-        return v.n == 0 || memmem(in.s, in.n, v.s, v.n) != NULL;
+        return rx_env_bytes(e, in.n + v.n) && (v.n == 0 || memmem(in.s, in.n, v.s, v.n) != NULL);
     case RX_V_LIST:
         rx_env_step(e, in.list->n / 8 + 1);
-        for (size_t i = 0; i < in.list->n; i++)
+        for (size_t i = 0; i < in.list->n && e->status == RLX_OK; i++)
             if (rx_equal(e, in.list->items[i], v))
                 return true;
         return false;
@@ -355,7 +360,7 @@ rx_list *rx_elements(rx_env *e, rx_value v)
     if (out.kind != RX_V_LIST)
         return NULL;
     if (v.kind == RX_V_DICT)
-        for (size_t i = 0; i < v.dict->n; i++)
+        for (size_t i = 0; i < v.dict->n && e->status == RLX_OK; i++)
             rx_list_add(e, out.list, v.dict->items[i].key);
     else if (v.kind == RX_V_STRING)
         for (size_t at = 0, n; at < v.n && e->status == RLX_OK; at += n) {

@@ -108,8 +108,11 @@ void *rx_env_alloc(rx_env *e, uint64_t bytes);
 void *rx_env_array(rx_env *e, uint64_t n, uint64_t item);
 /* Counts memory that is taken elsewhere; false when there was too much of it. */
 bool rx_env_room(rx_env *e, uint64_t bytes);
-/* Counts work; false when there was too much of it or something failed. */
+/* Counts work; false when there was too much of it or something failed. A step is about what
+ * evaluating a name takes: everything that takes longer than that for large values counts more,
+ * 8 elements of a list or 64 bytes of a text a step, before or while it is done. */
 bool rx_env_step(rx_env *e, size_t n);
+bool rx_env_bytes(rx_env *e, size_t n);
 
 /* ---- Making values --------------------------------------------------------------------------- */
 

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "check.h"
 #include "import/json.h"
 #include "model/template.h"
@@ -183,6 +184,91 @@ static void test_deep(const char *open, const char *close, int times)
     free(text);
 }
 
+/* ---- Work that is hidden in one operation ---------------------------------------------------- */
+
+/* Long lists a and b that are equal and not one, long texts s and t. */
+#define LISTS "{% set a = range(20000) | list %}{% set b = range(20000) | list %}"
+#define TEXTS "{% set k = 'x' * 1000 %}{% set s = (k * 1000) ~ 'y' %}{% set t = (k * 1000) ~ 'y' %}"
+#define LOOP(n, what) "{% for i in range(" #n ") %}{% if " what " %}.{% endif %}{% endfor %}"
+
+/* Each takes few steps unless what an operation does counts by its size. */
+static const char *const costly[] = {
+    LISTS LOOP(2000, "a == b"),
+    LISTS LOOP(2000, "[[a]] == [[b]]"),
+    LISTS LOOP(2000, "{'k': a} == {'k': b}"),
+    LISTS LOOP(2000, "a in [b]"),
+    LISTS LOOP(2000, "a is eq(b)"),
+    LISTS LOOP(2000, "[b].index(a) == 0"),
+    LISTS LOOP(2000, "loop.changed(a if i % 2 else b)"),
+    LISTS LOOP(2000, "[i, b] | select('eq', a) | list | length == 1"),
+    LISTS "{% set d = a | map('string') | list %}" LOOP(2000, "'x'.startswith(d)"),
+    TEXTS LOOP(300, "s == t"),
+    TEXTS LOOP(300, "s <= t"),
+    TEXTS LOOP(300, "s.startswith(t)"),
+    TEXTS LOOP(300, "s.removeprefix(t) == ''"),
+    TEXTS LOOP(300, "{t: 1}[s]"),
+    TEXTS LOOP(300, "[s, t] | sort == [t, s]"),
+    TEXTS LOOP(300, "t in s"),
+    TEXTS LOOP(300, "s.find(t) == 0"),
+    TEXTS LOOP(300, "s[1:] == s[2:]"),
+    TEXTS "{% set c = ('b' * 100) * 100 ~ 'x' %}{{ (k * 100).strip(c) }}",
+    TEXTS "{% set l = [] %}{% for i in range(300) %}{% set z = l.append(k * 50 ~ i) %}"
+          "{% endfor %}{{ (l | reverse | sort)[0] | length }}",
+    TEXTS "{{ ([s] * 80) | string | length }}",
+    TEXTS "{{ ([s] * 80) | tojson | length }}",
+    TEXTS "{{ ('%r' % ([s] * 80)) | length }}",
+};
+
+/* A call with n keywords of a macro with n parameters, and a format with n fields. */
+static char *many_names(const char *open, const char *each, const char *close, int n)
+{
+    rx_str s = {0};
+    rx_str_puts(&s, open);
+    for (int i = 0; i < n; i++)
+        rx_str_printf(&s, each, i, i);
+    rx_str_puts(&s, close);
+    return s.data;
+}
+
+static void check_costly(const char *text)
+{
+    char *out;
+    rlx_status st = render(text, strlen(text), variables, &out);
+    if (!CHECK(st == RLX_INVALID && (strstr(err.text, "steps") || strstr(err.text, "bytes"))))
+        printf("    %.200s\n    %s\n", text, st == RLX_OK ? "was rendered" : err.text);
+    rx_free(out);
+}
+
+static void test_costs(void)
+{
+    for (size_t i = 0; i < sizeof costly / sizeof costly[0]; i++)
+        check_costly(costly[i]);
+    char *params = many_names("{% macro m(", "p%d=0,", "q=0) %}{% endmacro %}", 3000);
+    char *call = many_names("{% for i in range(10) %}{{ m(", "p%d=%d,", "q=0) }}"
+                            "{% endfor %}", 3000);
+    char *both = many_names(params, "", call, 0);
+    check_costly(both);
+    char *fields = many_names("{{ (('{p2999}' * 100) * 500).format(", "p%d='',", "q=0) }}", 3000);
+    check_costly(fields);
+    rx_free(params);
+    rx_free(call);
+    rx_free(both);
+    rx_free(fields);
+}
+
+/* Strings side by side become one, in memory that grows with their bytes. */
+static void test_side_by_side(void)
+{
+    char *text = many_names("{{ (", "'a' ", ") | length }}", 100000), *out;
+    memory_fail(0, false);
+    rlx_set_allocator(&counting);
+    CHECK_OK(render(text, strlen(text), variables, &out), &err);
+    CHECK(out && !strcmp(out, "100000") && memory_calls() < 2000);
+    rx_free(out);
+    rlx_set_allocator(NULL);
+    rx_free(text);
+}
+
 /* ---- Conversations and memory ---------------------------------------------------------------- */
 
 static const char chatml[] =
@@ -271,6 +357,8 @@ int main(int argc, char **argv)
     test_deep("1|abs|", "abs", 9000);
     test_deep("{1:", "1}", 9000);
     test_deep("1 if ", "1 else ", 9000);
+    test_costs();
+    test_side_by_side();
     test_chat();
     test_memory();
     return check_done();

@@ -40,7 +40,7 @@ static void list_steps(side *s, work *w)
 {
     rlx_step_info step;
     *s = (side){.w = w, .n = rlx_session_n_steps(w->session)};
-    s->steps = cli_alloc((s->n + 1) * sizeof *s->steps);
+    s->steps = cli_alloc_array(s->n + 1, sizeof *s->steps);
     for (size_t i = 0; i < s->n && rlx_session_step(w->session, i, &step); i++)
         s->steps[i] = (side_step){.node = step.node, .op = step.op, .pair = NO_STEP};
 }
@@ -116,7 +116,7 @@ static int keep_step(void *user, const rlx_step_result *r)
     side_step *s = &c->b.steps[r->step];
     if (s->pair == NO_STEP)
         return 0;
-    s->results = cli_alloc((r->n_results + 1) * sizeof *s->results);
+    s->results = cli_alloc_array(r->n_results + 1, sizeof *s->results);
     s->n_results = r->n_results;
     for (size_t i = 0; i < r->n_results; i++) {
         const rlx_tensor_info *info = &r->infos[i];

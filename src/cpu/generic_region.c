@@ -12,24 +12,9 @@
 
 /* ---- Instructions ---------------------------------------------------------------------------- */
 
-static inline float sigmoid(float x)
-{
-    const float e = rx_lane_exp(-fabsf(x));
-    return rx_lane_select(x < 0, e, 1.0f) / (1.0f + e);
-}
-
 static inline float softplus(float x)
 {
     return (x > 0 ? x : 0.0f) + log1pf(rx_lane_exp(-fabsf(x)));
-}
-
-/* tanh(softplus(x)) without overflow: see cpu/ref/scalar.c. */
-static inline float tanh_softplus(float x)
-{
-    const float e = rx_lane_exp(-fabsf(x));
-    if (x > 0)
-        return (1 + 2 * e) / (1 + 2 * e + 2 * e * e);
-    return (e * e + 2 * e) / (e * e + 2 * e + 2);
 }
 
 static inline float limit(float x, float lo, float hi)
@@ -45,9 +30,6 @@ static inline float floored_mod(float x, float y)
         return copysignf(0, y);
     return (r < 0) != (y < 0) ? r + y : r;
 }
-
-#define SQRT_HALF 0.70710678118654752440f
-#define TWO_SQRT_2_OVER_PI 1.59576912160573071176f
 
 /* a, b, c are the arguments, p0 and p1 the parameters. */
 #define LANES(name, expr)                                                                       \
@@ -83,10 +65,10 @@ static inline float floored_mod(float x, float y)
     }
 
 LANES(relu, a < 0 ? 0 : a)
-LANES(gelu, 0.5f * a * erfcf(-a * SQRT_HALF))
-LANES(gelu_tanh, a * sigmoid(TWO_SQRT_2_OVER_PI * (a + 0.044715f * a * a * a)))
-LANES(silu, a * sigmoid(a))
-LANES(sigmoid, sigmoid(a))
+LANES(gelu, rx_lane_gelu(a))
+LANES(gelu_tanh, rx_lane_gelu_tanh(a))
+LANES(silu, rx_lane_silu(a))
+LANES(sigmoid, rx_lane_sigmoid(a))
 LANES(tanh, tanhf(a))
 LANES(exp, rx_lane_exp(a))
 LANES(log, logf(a))
@@ -106,9 +88,9 @@ LANES(sign, isnan(a) ? a : (float)((a > 0) - (a < 0)))
 LANES(softplus, softplus(a))
 LANES(elu, a > 0 ? a : p0 * expm1f(a))
 LANES(erf, erff(a))
-LANES(hard_swish, a * limit(a / 6 + 0.5f, 0, 1))
+LANES(hard_swish, a * (limit(a + 3, 0, 6) / 6))
 LANES(hard_sigmoid, limit(p0 * a + p1, 0, 1))
-LANES(mish, a * tanh_softplus(a))
+LANES(mish, rx_lane_mish(a))
 LANES(softsign, a / (1 + fabsf(a)))
 LANES(log_sigmoid, -softplus(-a))
 LANES(asin, asinf(a))

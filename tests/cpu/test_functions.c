@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: MIT */
+/* Every elementwise function of floats on the reference and at each level of the CPU kernels, over
+ * its whole domain: all f16, all bf16, f32 of every magnitude and sign, and numbers near the places
+ * where functions change their ways; of two operands, pairs of such numbers. Expected are the definitions in long double. Errors are in
+ * units in the last place of the result's type, also where the result is subnormal; NaN, infinities
+ * and the sign of zeros have to be equal. */
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/half.h"
+#include "check.h"
+#include "rlx/rlx.h"
+
+typedef long double wide;
+
+/* ---- Definitions ----------------------------------------------------------------------------- */
+
+static wide sigmoid(wide x) { return x < 0 ? expl(x) / (1 + expl(x)) : 1 / (1 + expl(-x)); }
+static wide softplus(wide x) { return x > 0 ? x + log1pl(expl(-x)) : log1pl(expl(x)); }
+static wide limit(wide x, wide lo, wide hi) { return x < lo ? lo : x > hi ? hi : x; }
+
+/* tanh(log(1 + e)) = ((1 + e)^2 - 1) / ((1 + e)^2 + 1) */
+static wide tanh_softplus(wide x)
+{
+    const wide e = expl(x);
+    return x > 20 ? tanhl(softplus(x)) : e * (e + 2) / (e * (e + 2) + 2);
+}
+
+static wide floored_mod(wide x, wide y)
+{
+    const wide r = fmodl(x, y);
+    if (r == 0)
+        return copysignl(0, y);
+    return (r < 0) != (y < 0) ? r + y : r;
+}
+
+#define WANT(name, expr) static wide want_##name(wide x, wide y) { (void)y; return expr; }
+WANT(relu, x < 0 ? 0 : x)
+WANT(gelu, x / 2 * erfcl(-x * 0.70710678118654752440084436210485L))
+WANT(gelu_tanh, x * sigmoid(1.5957691216057307117597842397375L * (x + 0.044715L * x * x * x)))
+WANT(silu, x * sigmoid(x))
+WANT(sigmoid, sigmoid(x))
+WANT(tanh, tanhl(x))
+WANT(exp, expl(x))
+WANT(log, logl(x))
+WANT(sqrt, sqrtl(x))
+WANT(rsqrt, 1 / sqrtl(x))
+WANT(neg, -x)
+WANT(abs, fabsl(x))
+WANT(sin, sinl(x))
+WANT(cos, cosl(x))
+WANT(tan, tanl(x))
+WANT(atan, atanl(x))
+WANT(round, nearbyintl(x))
+WANT(reciprocal, 1 / x)
+WANT(floor, floorl(x))
+WANT(ceil, ceill(x))
+WANT(sign, isnan(x) ? x : x > 0 ? 1 : x < 0 ? -1 : 0)
+WANT(softplus, softplus(x))
+WANT(erf, erfl(x))
+WANT(hard_swish, x * limit(x / 6 + 0.5L, 0, 1))
+WANT(mish, x * tanh_softplus(x))
+WANT(softsign, x / (1 + fabsl(x)))
+WANT(log_sigmoid, -softplus(-x))
+WANT(asin, asinl(x))
+WANT(acos, acosl(x))
+WANT(sinh, sinhl(x))
+WANT(cosh, coshl(x))
+WANT(asinh, asinhl(x))
+WANT(acosh, x < 1 ? NAN : acoshl(x))
+WANT(atanh, atanhl(x))
+WANT(exp2, exp2l(x))
+WANT(log2, log2l(x))
+/* Parameters are doubles on the reference and rounded to f32 elsewhere: these are both. */
+WANT(elu, x > 0 ? x : 1.5L * expm1l(x))
+WANT(celu, x > 0 ? x : 0.75L * expm1l(x / 0.75L))
+WANT(leaky_relu, x < 0 ? 0.125L * x : x)
+WANT(selu, 1.25L * (x > 0 ? x : 1.5L * expm1l(x)))
+WANT(hard_sigmoid, limit(0.25L * x + 0.5L, 0, 1))
+WANT(clamp, limit(x, -1.5L, 2))
+WANT(add, x + y)
+WANT(sub, x - y)
+WANT(mul, x * y)
+WANT(div, x / y)
+WANT(max, isnan(x) || x > y ? x : y)
+WANT(min, isnan(x) || x < y ? x : y)
+WANT(pow, powl(x, y))
+WANT(atan2, atan2l(x, y))
+WANT(mod, fmodl(x, y))
+WANT(floored_mod, floored_mod(x, y))
+WANT(fma, x * y + x)
+WANT(where, x < y ? x : y)
+
+#define BUILD(name, expr)                                                     \
+    static rlx_value build_##name(rlx_graph *g, rlx_value x, rlx_value y)     \
+    {                                                                         \
+        (void)y;                                                              \
+        return expr;                                                          \
+    }
+#define PLAIN(name) BUILD(name, rlx_##name(g, x))
+#define PLAIN2(name) BUILD(name, rlx_##name(g, x, y))
+PLAIN(relu) PLAIN(gelu) PLAIN(gelu_tanh) PLAIN(silu) PLAIN(sigmoid) PLAIN(tanh) PLAIN(exp)
+PLAIN(log) PLAIN(sqrt) PLAIN(rsqrt) PLAIN(neg) PLAIN(abs) PLAIN(sin) PLAIN(cos) PLAIN(tan)
+PLAIN(atan) PLAIN(round) PLAIN(reciprocal) PLAIN(floor) PLAIN(ceil) PLAIN(sign) PLAIN(softplus)
+PLAIN(erf) PLAIN(hard_swish) PLAIN(mish) PLAIN(softsign) PLAIN(log_sigmoid) PLAIN(asin)
+PLAIN(acos) PLAIN(sinh) PLAIN(cosh) PLAIN(asinh) PLAIN(acosh) PLAIN(atanh) PLAIN(exp2)
+PLAIN(log2) PLAIN2(add) PLAIN2(sub) PLAIN2(mul) PLAIN2(div) PLAIN2(max) PLAIN2(min) PLAIN2(pow)
+PLAIN2(atan2)
+BUILD(elu, rlx_elu(g, x, 1.5))
+BUILD(celu, rlx_celu(g, x, 0.75))
+BUILD(leaky_relu, rlx_leaky_relu(g, x, 0.125))
+BUILD(selu, rlx_selu(g, x, 1.5, 1.25))
+BUILD(hard_sigmoid, rlx_hard_sigmoid(g, x, 0.25, 0.5))
+BUILD(clamp, rlx_clamp(g, x, -1.5, 2))
+BUILD(mod, rlx_mod(g, x, y, false))
+BUILD(floored_mod, rlx_mod(g, x, y, true))
+BUILD(fma, rlx_fma(g, x, y, x))
+BUILD(where, rlx_where(g, rlx_lt(g, x, y), x, y))
+
+/* ---- The table ------------------------------------------------------------------------------- */
+
+/* What a function may be off by: units in the last place of f32, and parts of what half a unit of
+ * x explains (exp of a polynomial of x has a large condition in its tail). */
+typedef struct function {
+    const char *name;
+    rlx_value (*build)(rlx_graph *g, rlx_value x, rlx_value y);
+    wide (*want)(wide x, wide y);
+    double units, tail;
+    bool two;        /* operands */
+    bool zeros_open; /* either zero is right */
+} function;
+
+#define F(name, units) {#name, build_##name, want_##name, units, 0, false, false}
+#define TAIL(name, units, tail) {#name, build_##name, want_##name, units, tail, false, false}
+#define F2(name, units) {#name, build_##name, want_##name, units, 0, true, false}
+#define OPEN(name, units, two) {#name, build_##name, want_##name, units, 0, two, true}
+static const function functions[] = {
+    F(relu, 0), TAIL(gelu, 4, 1), TAIL(gelu_tanh, 4, 1.5), F(silu, 4), F(sigmoid, 3), F(tanh, 3),
+    F(exp, 2), F(log, 2), F(sqrt, 0.5), F(rsqrt, 1.5), F(neg, 0), F(abs, 0), F(sin, 2), F(cos, 2),
+    F(tan, 2), F(atan, 2), F(round, 0), F(reciprocal, 0.5), F(floor, 0), F(ceil, 0), F(sign, 0),
+    F(softplus, 3), F(erf, 3), F(hard_swish, 3), F(mish, 4), F(softsign, 1.5), F(log_sigmoid, 3),
+    F(asin, 2), F(acos, 2), F(sinh, 2), F(cosh, 2), F(asinh, 2), F(acosh, 2), F(atanh, 2),
+    F(exp2, 2), F(log2, 2), F(elu, 3), F(celu, 4), F(leaky_relu, 0.5), F(selu, 4),
+    F(hard_sigmoid, 1), OPEN(clamp, 0, false),
+    F2(add, 0.5), F2(sub, 0.5), F2(mul, 0.5), F2(div, 0.5), OPEN(max, 0, true), OPEN(min, 0, true),
+    F2(pow, 2), F2(atan2, 2), F2(mod, 0), F2(floored_mod, 0.5), F2(fma, 0.5), F2(where, 0),
+};
+#undef F
+#undef TAIL
+#undef F2
+#undef OPEN
+
+/* ---- Types ----------------------------------------------------------------------------------- */
+
+typedef struct format {
+    rlx_dtype type;
+    int bits, min_exp, max_exp; /* of the mantissa; of the smallest normal; 2^max_exp: infinity */
+} format;
+
+static const format formats[] = {
+    {RLX_F32, 24, -126, 128}, {RLX_F16, 11, -14, 16}, {RLX_BF16, 8, -126, 128},
+};
+
+/* A unit in the last place at this magnitude. */
+static wide unit_of(const format *t, wide x)
+{
+    int e = t->min_exp + 1;
+    if (x != 0)
+        frexpl(x, &e);
+    e = e - 1 < t->min_exp ? t->min_exp : e - 1 >= t->max_exp ? t->max_exp - 1 : e - 1;
+    return ldexpl(1, e - t->bits + 1);
+}
+
+/* ---- Inputs ---------------------------------------------------------------------------------- */
+
+enum { HALVES = 65536, STEPS = 110000, NEAR = 24, N_SPECIAL = 32,
+       MOST = 2 * STEPS + N_SPECIAL * NEAR };
+
+/* Zero, ends of the range, and where functions switch, overflow or vanish. */
+static const float special[N_SPECIAL] = {
+    0, 0x1p-149f, FLT_MIN, FLT_MAX, INFINITY, 0.375f, 0.625f, 0.9375f, 1, 0.5f, 0.70710678f,
+    2, 3, 4, 5.5f, 9.0109f, 10, 13.2f, 14.83f, 16.6f, 44, 87.33655f, 88.72284f, 90, 103.97208f,
+    110, 149, 16384, 1.5707964f, 3.1415927f, 8388608, 12582912,
+};
+
+static float x[MOST], y[MOST], got[MOST];
+static wide wants[MOST];
+static uint32_t x_bytes[MOST], y_bytes[MOST], got_bytes[MOST];
+
+static uint32_t next_random(void)
+{
+    static uint32_t state = 1;
+    state = state * 1664525u + 1013904223u;
+    return state >> 8;
+}
+
+/* All halves of a type, or floats evenly over all bit patterns and some beside special ones. */
+static int64_t fill_first(const format *t)
+{
+    int64_t n = 0;
+    for (uint32_t i = 0; t->type != RLX_F32 && i < HALVES; i++)
+        x[n++] = t->type == RLX_F16 ? rx_f16_to_f32((uint16_t)i) : rx_bf16_to_f32((uint16_t)i);
+    if (n)
+        return n;
+    for (uint32_t i = 0; i < STEPS; i++) {
+        const uint32_t bits = (uint32_t)((uint64_t)i * 0x7f800000 / STEPS) + i % 7;
+        x[n++] = rx_f32_from_bits(bits);
+        x[n++] = rx_f32_from_bits(bits | 0x80000000);
+    }
+    for (int i = 0; i < N_SPECIAL; i++)
+        for (int k = 0; k < NEAR; k++) { /* 0, 1, -1, 2, .. steps away, of both signs */
+            const int64_t off = k % 2 ? (k + 3) / 4 : -(k / 4);
+            const int64_t bits = (int64_t)rx_f32_bits(special[i]) + off;
+            x[n++] = rx_f32_from_bits((uint32_t)(bits < 0 ? 0 : bits) | (k & 2 ? 0x80000000u : 0));
+        }
+    return n;
+}
+
+/* Second operands: any, near in magnitude, moderate, special. */
+static void fill_second(const format *t, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const float unit = (float)next_random() * 0x1p-24f;
+        const float sign = next_random() & 64 ? -1.0f : 1.0f;
+        if (i % 4 == 0)
+            y[i] = x[((int64_t)next_random() << 8 | (next_random() & 255)) % n];
+        else if (i % 4 == 1)
+            y[i] = x[i] * sign * (0.25f + 4 * unit);
+        else if (i % 4 == 2)
+            y[i] = sign * (next_random() & 3 ? 16 * unit : rintf(8 * unit));
+        else
+            y[i] = sign * special[next_random() % N_SPECIAL];
+        if (t->type == RLX_F16)
+            y[i] = rx_f16_to_f32(rx_f32_to_f16(y[i]));
+        else if (t->type == RLX_BF16)
+            y[i] = rx_bf16_to_f32(rx_f32_to_bf16(y[i]));
+    }
+}
+
+/* ---- Running --------------------------------------------------------------------------------- */
+
+static bool run(rlx_device *device, const function *f, rlx_dtype t, int64_t n)
+{
+    rlx_error err;
+    rlx_session *s = NULL;
+    const size_t bytes = (size_t)n * (size_t)rlx_dtype_block_bytes(t);
+    rlx_graph *g = rlx_graph_create("function");
+    const rlx_value a = rlx_input(g, "x", t, 1, (rlx_dim[]){n});
+    const rlx_value b = f->two ? rlx_input(g, "y", t, 1, (rlx_dim[]){n}) : RLX_NONE;
+    rlx_output(g, "got", f->build(g, a, b));
+    const rlx_tensor in[] = {{"x", x_bytes, bytes}, {"y", y_bytes, bytes}};
+    const rlx_tensor out = {"got", got_bytes, bytes};
+    bool ok = CHECK_OK(rlx_session_create(device, g, NULL, &s, &err), &err);
+    ok = ok && CHECK_OK(rlx_run(s, in, f->two ? 2 : 1, &out, 1, &err), &err);
+    rlx_session_destroy(s);
+    rlx_graph_destroy(g);
+    return ok && CHECK(rlx_to_float(t, got_bytes, got, n) == RLX_OK);
+}
+
+/* ---- Errors ---------------------------------------------------------------------------------- */
+
+/* How far `have` is from what is expected, in units; infinite when it is of another kind. Infinity
+ * counts as the number behind the largest, so that either may be right next to it. */
+static double error_of(const format *t, wide want, float have, bool zeros_open)
+{
+    if (isnan(want) || isnan(have))
+        return isnan(want) && isnan(have) ? 0 : INFINITY;
+    if (!signbit(want) != !signbit(have))
+        return zeros_open && want == 0 && have == 0 ? 0 : INFINITY;
+    const wide top = ldexpl(1, t->max_exp);
+    if (isinf(want))
+        return isinf(have) ? 0 : INFINITY;
+    const wide a = fminl(fabsl(want), top), b = fminl(fabsl((wide)have), top);
+    return (double)(fabsl(a - b) / unit_of(t, a));
+}
+
+/* What half a unit of x, an f32, changes in the result, in units of f32. */
+static double explained(const function *f, int64_t i)
+{
+    const wide step = 0x1p-24L * fabsl((wide)x[i]);
+    const wide up = f->want(x[i] + step, y[i]), down = f->want(x[i] - step, y[i]);
+    const wide change = fmaxl(fabsl(up - wants[i]), fabsl(down - wants[i]));
+    return (double)(change / unit_of(&formats[0], wants[i]));
+}
+
+/* One rounding to the type at the end, and what the function may be off by in f32. */
+static double allowed(const function *f, const format *t, int64_t i, bool exact)
+{
+    if (exact)
+        return 0.5001;
+    double units = f->units;
+    if (f->tail > 0 && isfinite(x[i]) && isfinite(wants[i]))
+        units += f->tail * explained(f, i);
+    return t->type == RLX_F32 ? fmax(units, 0.5) : 0.5001 + units * exp2(t->bits - 24);
+}
+
+static void check_results(const function *f, const format *t, const char *level, int64_t n)
+{
+    const bool exact = !strcmp(level, "ref");
+    int64_t bad = 0, worst_at = 0;
+    double worst = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double error = error_of(t, wants[i], got[i], f->zeros_open);
+        if (error <= 0.5 || error <= allowed(f, t, i, exact))
+            continue;
+        if (error > worst) {
+            worst = error;
+            worst_at = i;
+        }
+        bad++;
+    }
+    if (CHECK(bad == 0))
+        return;
+    printf("    %s of %s on %s: %lld of %lld; the worst is %s(%.9g", f->name,
+           rlx_dtype_name(t->type), level, (long long)bad, (long long)n, f->name, x[worst_at]);
+    if (f->two)
+        printf(", %.9g", y[worst_at]);
+    printf(") = %.9Lg, got %.9g, %.4g units, limit %.4g\n", wants[worst_at], got[worst_at], worst,
+           allowed(f, t, worst_at, exact));
+}
+
+int main(void)
+{
+    /* A level above what the processor has is the highest that it has. */
+    static const char *const levels[] = {"ref", "generic", "avx2", "avx512"};
+    enum { N_LEVELS = sizeof levels / sizeof *levels };
+    rlx_device *devices[N_LEVELS];
+    rlx_error err;
+    for (int i = 0; i < N_LEVELS; i++) {
+        setenv("RLX_CPU", i ? levels[i] : "generic", 1);
+        if (!CHECK_OK(rlx_device_open(i ? "cpu" : "ref", NULL, &devices[i], &err), &err))
+            return check_done();
+    }
+    for (size_t k = 0; k < sizeof formats / sizeof *formats; k++) {
+        const format *t = &formats[k];
+        const int64_t n = fill_first(t);
+        fill_second(t, n);
+        CHECK(rlx_from_float(t->type, x, x_bytes, n) == RLX_OK);
+        CHECK(rlx_from_float(t->type, y, y_bytes, n) == RLX_OK);
+        for (size_t j = 0; j < sizeof functions / sizeof *functions; j++) {
+            for (int64_t i = 0; i < n; i++)
+                wants[i] = functions[j].want(x[i], y[i]);
+            for (int i = 0; i < N_LEVELS; i++)
+                if (run(devices[i], &functions[j], t->type, n))
+                    check_results(&functions[j], t, levels[i], n);
+        }
+    }
+    for (int i = 0; i < N_LEVELS; i++)
+        rlx_device_close(devices[i]);
+    return check_done();
+}

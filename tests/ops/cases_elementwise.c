@@ -42,6 +42,13 @@ const char *const rx_cases_elementwise[] = {
     "$F=round|floor|ceil $V=0.5|1.5|2.5|-0.5|-1.5|-2.5|0.49999997|8388607.5 : $F(f32[3]:fill($V))",
     "$F=asinh|acosh|atanh $R=range(1e-4,2e-4)|range(1e4,1e5)|range(0.999,1) : $F(f32[65]:$R)",
 
+    /* signed zeros and subnormals, many magnitudes, tails that are small beside 1 */
+    "$F=" ANYWHERE "|" POSITIVE "|" UNIT " $T=" FLOATS " $L=zeros|wide : $F($T[129]:$L)",
+    "$F=gelu|gelu_tanh $T=" FLOATS " $R=range(-5,-1)|range(-13,-4) : $F($T[257]:$R)",
+    "$F=silu|sigmoid|mish|softplus $T=" FLOATS " $R=range(-20,-8)|range(-91,-80) : $F($T[257]:$R)",
+    "$F=tanh|erf|atan|softsign|elu|selu|sin|asinh|sinh $R=tiny|huge : $F(f32[129]:$R)",
+    "$F=" ARITHMETIC "|atan2|mod $T=" FLOATS " $L=zeros|wide : $F($T[129]:$L, $T[129]:$L)",
+
     /* sizes, ranks, strides, named dimensions */
     "$F=relu|gelu|exp|neg $D=1|3|17|31|33|65|129|4097 : $F(f32[$D])",
     "$F=silu|abs|tanh $D=0|2,0|0,3|1,1,1|2,3,4,5|1,2,1,2,1,2,1,2 $T=f32|f16 : $F($T[$D])",

@@ -310,17 +310,31 @@ static rlx_value f32_scalar(rlx_graph *g, double v)
     return rlx_scalar(g, RLX_F32, v);
 }
 
+/* log10(filters (re^2 + im^2)). Frames beyond 2^50, whose powers could overflow, are taken times
+ * 2^-66, which comes back after the logarithm. */
+static rlx_value log_of_mels(rlx_graph *g, rlx_value x, rlx_value filters)
+{
+    const int64_t axes[] = {-1, -2};
+    const rlx_matmul_desc transposed = {.trans_b = true};
+    rlx_value largest = rlx_reduce(g, RLX_REDUCE_MAX, rlx_abs(g, x), axes, 2, true);
+    rlx_value beyond = rlx_gt(g, largest, f32_scalar(g, 0x1p50));
+    x = rlx_mul(g, x, rlx_where(g, beyond, f32_scalar(g, 0x1p-66), f32_scalar(g, 1)));
+    rlx_value y = rlx_matmul_ex(g, power_of(g, x), filters, RLX_NONE, RLX_NONE, &transposed);
+    y = rlx_log(g, rlx_max(g, y, f32_scalar(g, 0)));
+    y = rlx_mul(g, y, f32_scalar(g, 0.43429448190325182765)); /* 1 / ln(10) */
+    rlx_value back = rlx_where(g, beyond, f32_scalar(g, 132 * 0.30102999566398119521),
+                               f32_scalar(g, 0));
+    return rlx_add(g, y, rlx_squeeze(g, back, -1));
+}
+
 rlx_status rx_lower_log_mel(rx_lower *c)
 {
     rlx_graph *g = c->g;
     const rlx_log_mel_desc *d = c->attr;
     const rlx_dtype t = rlx_value_dtype(g, c->in[0]);
     const int64_t axes[] = {-1, -2};
-    const rlx_matmul_desc transposed = {.trans_b = true};
-    rlx_value y = rlx_matmul_ex(g, power_of(g, c->in[0]), widen(g, c->in[1]), RLX_NONE, RLX_NONE,
-                                &transposed);
-    y = rlx_log(g, rlx_max(g, y, f32_scalar(g, 1e-10)));
-    y = rlx_mul(g, y, f32_scalar(g, 0.43429448190325182765)); /* 1 / ln(10) */
+    rlx_value y = log_of_mels(g, widen(g, c->in[0]), widen(g, c->in[1]));
+    y = rlx_max(g, y, f32_scalar(g, -10));
     rlx_value peak = rlx_reduce(g, RLX_REDUCE_MAX, y, axes, d->peak_per_frame ? 1 : 2, true);
     y = rlx_max(g, y, rlx_sub(g, peak, f32_scalar(g, 8)));
     y = rlx_mul(g, rlx_add(g, y, f32_scalar(g, 4)), f32_scalar(g, 0.25));

@@ -60,6 +60,20 @@ const char *const rx_cases_signal[] = {
     "rfft(f32[1,1,1,1,1,1,1,4]) !> rank 1 to 7",
     "irfft(f32[1,2]) !> n must be given when axis 0 has fewer than 2 bins, got 1",
 
+    /* lines are independent: of other magnitudes, NaN or infinite */
+    "$O=fft|ifft|irfft $N=8|15|16|67|134 $L=2|7|16|35 $F=poison_rows(0.01)|poison(0.003) :"
+    " $O(f32[$L,$N,2]:$F) {axis=1}",
+    "$N=8|15|16|67|134 $L=2|7|16|35 $F=rows|poison_rows(0.3)|poison(0.01) :"
+    " rfft(f32[$L,$N]:$F) {axis=1}",
+    "$O=fft|ifft|irfft $A=0|1|2 : $O(f32[4,6,5,2]:poison(0.01)) {axis=$A}",
+    "$A=0|1|2 : rfft(f32[4,6,5]:poison(0.02)) {axis=$A}",
+    "$O=fft|irfft $F=tiny|huge : $O(f32[5,24,2]:$F) {axis=1}",
+    "$F=tiny|huge : rfft(f32[5,24]:$F) {axis=1}",
+    FLOATS " $F=poison(0.02)|rows : rfft($T[5,24]:$F) {axis=1}",
+    "$F=poison(0.01)|rows $W=_|f32[16] $S=true|false :"
+    " stft(f32[5,70]:$F, $W) {n=16, hop=5, two_sided=$S}",
+    "stft(f32[5,70]:rows, f32[16]:poison(0.1)) {n=16, hop=16}",
+
     /* stft */
     FLOATS " $W=_|$T[16] $S=true|false : stft($T[2,70], $W) {n=16, hop=5, two_sided=$S}",
     "$N=1|2|3|16|25|67|70 $H=1|3|16|100 : stft(f32[70]) {n=$N, hop=$H}",
@@ -88,6 +102,8 @@ const char *const rx_cases_signal[] = {
     "$P=true|false : log_mel(f32[2,0,5,2], f32[3,5]) {peak_per_frame=$P}",
     "log_mel(f32[2,4,5,2], f32[0,5])",
     "$P=true|false : log_mel(f32[2,frames<=9,5,2], f32[3,5]:range(0,1)) {peak_per_frame=$P}",
+    "$F=huge|tiny|wide|poison(0.02) $P=true|false :"
+    " log_mel(f32[2,6,9,2]:$F, f32[4,9]:range(0.1,0.3)) {peak_per_frame=$P}",
     "log_mel(f32[4,5], f32[3,5]) !> rank 3 to 8",
     "log_mel(f32[4,5,3], f32[3,5]) !> expected with size 2 on axis 2, got f32[4,5,3]",
     "log_mel(f32[4,5,2], f32[3,6]) !> operand 1 (filters) expected with size 5 on axis 1",
@@ -102,6 +118,7 @@ const char *const rx_cases_signal[] = {
     "welch_peaks(f32[3,12,2]:fill(1)) {k=12}",
     "welch_peaks(f32[3,12,2]:strided) {k=4}",
     "welch_peaks(f32[10,513,2]) {k=8}",
+    "$F=wide|poison(0.02) : welch_peaks(f32[5,4,9,2]:$F) {k=3}",
     "welch_peaks(f32[0,4,6,2]) {k=2}",
     "welch_peaks(f32[batch<=3,4,6,2]) {k=2}",
     "welch_peaks(f32[4,6]) {k=2} !> rank 3 to 8",

@@ -232,8 +232,35 @@ static void load_half_line(const line_job *job, int64_t base)
         job->in[n - i] = cconj(job->in[i]);
 }
 
+static bool is_finite(const complex_pair *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(x[i].re) || !isfinite(x[i].im))
+            return false;
+    return true;
+}
+
+static void fill_nan(complex_pair *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        x[i] = (complex_pair){NAN, NAN};
+}
+
+/* The bins of a real signal that are real: rounding may have left something. */
+static void clean_real_bins(complex_pair *x, int64_t n)
+{
+    x[0].im -= x[0].im; /* NaN stays */
+    if (n % 2 == 0)
+        x[n / 2].im -= x[n / 2].im;
+}
+
+/* A line that is not finite gives NaN everywhere. */
 static void run_line(const line_job *job)
 {
+    if (!is_finite(job->in, job->n)) {
+        fill_nan(job->out, job->n);
+        return;
+    }
     for (int64_t i = 0; job->inverse && i < job->n; i++)
         job->in[i] = cconj(job->in[i]);
     transform(&job->plan, job->in, 1, job->out, job->n);
@@ -304,6 +331,7 @@ rlx_status rx_ref_rfft(const rx_call *c)
     do {
         load_line(&job, axis_offset(x, at, x->rank), false);
         run_line(&job);
+        clean_real_bins(job.out, job.n);
         store_line(&job, axis_offset(y, at, x->rank), true);
     } while (rx_next(at, dim, x->rank));
     return RLX_OK;
@@ -338,7 +366,11 @@ static void run_frame(const rx_call *c, const fft_plan *plan, complex_pair *work
         const double w = window ? rx_load(window, i * window->stride[0]) : 1;
         work[i] = (complex_pair){rx_load(x, from + i * x->stride[x->rank - 1]) * w, 0};
     }
-    transform(plan, work, 1, work + n, n);
+    if (is_finite(work, n))
+        transform(plan, work, 1, work + n, n);
+    else
+        fill_nan(work + n, n);
+    clean_real_bins(work + n, n);
     for (int64_t i = 0; i < bins; i++) {
         rx_store(y, to + 2 * i, work[n + i].re);
         rx_store(y, to + 2 * i + 1, work[n + i].im);

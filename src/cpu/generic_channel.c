@@ -49,16 +49,21 @@ static double box_sum(const channel_run *r, int64_t first, int64_t n, double mea
     return sum;
 }
 
-/* y = (x - mean) * factor + shift for one channel. */
-static void apply(const channel_run *r, int64_t first, float mean, float factor, float shift)
+/* y = (x - mean) * factor + shift for one channel; in double where the factor or differences could
+ * leave f32. */
+static void apply(const channel_run *r, int64_t first, double mean, double factor, double shift)
 {
     const int64_t size = rlx_dtype_block_bytes(r->x->dtype);
+    const bool wide = !(fabs(factor) > 0x1p-100 && fabs(factor) < 0x1p100 && fabs(mean) < 0x1p100);
+    const float m = (float)mean, f = (float)factor, s = (float)shift;
     float floats[RUN];
     for (int64_t i = 0; i < r->n; i += RUN) {
         const int64_t k = r->n - i < RUN ? r->n - i : RUN, at = (first + i) * size;
         rx_load_lanes(r->x->dtype, r->x->data + at, 1, floats, k);
-        for (int64_t j = 0; j < k; j++)
-            floats[j] = (floats[j] - mean) * factor + shift;
+        for (int64_t j = 0; !wide && j < k; j++)
+            floats[j] = (floats[j] - m) * f + s;
+        for (int64_t j = 0; wide && j < k; j++)
+            floats[j] = (float)((floats[j] - mean) * factor + shift);
         rx_store_lanes(r->y->dtype, r->y->data + at, 1, floats, k);
     }
 }
@@ -82,8 +87,7 @@ static void channel_boxes(void *user, int64_t begin, int64_t end)
             }
             const double gamma = r->gamma ? rx_load(r->gamma, ch) : 1;
             const double beta = r->beta ? rx_load(r->beta, ch) : 0;
-            apply(r, begin * n + k * r->n, (float)mean, (float)(gamma / sqrt(var + r->eps)),
-                  (float)beta);
+            apply(r, begin * n + k * r->n, mean, gamma / sqrt(var + r->eps), beta);
         }
     }
 }

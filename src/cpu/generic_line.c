@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* cumsum, cumprod and cummax of floats, in double as the reference; one_hot and trilu, of which
+/* cumsum, cumprod and cummax of floats, in double as the reference; products with an exponent beside
+ * them; one_hot and trilu, of which
  * most is filled or copied. All tensors are dense. */
 #include "cpu/generic_line.h"
 
@@ -22,15 +23,13 @@ typedef struct cum_run {
 
 static double cum_start(rx_op op)
 {
-    return op == RX_OP_cumsum ? 0 : op == RX_OP_cumprod ? 1 : -INFINITY;
+    return op == RX_OP_cumsum ? 0 : -INFINITY;
 }
 
 static inline double cum_step(const rx_op op, double acc, double v)
 {
     if (op == RX_OP_cumsum)
         return acc + v;
-    if (op == RX_OP_cumprod)
-        return acc * v;
     return isnan(v) || v > acc ? v : acc;
 }
 
@@ -56,6 +55,18 @@ static inline void cum_across(const rx_op op, const cum_run *r, float *x, int64_
     }
 }
 
+/* Products of one line, or of n lines. */
+static void cum_products(const cum_run *r, float *x, int64_t n, rx_scaled *acc)
+{
+    for (int64_t j = 0; j < n; j++) {
+        float *at = x + (r->inner == 1 && r->reverse ? n - 1 - j : j);
+        rx_scaled *p = r->inner > 1 ? acc + j : acc;
+        const rx_scaled old = *p;
+        rx_scaled_multiply(p, *at);
+        *at = (float)rx_scaled_value(r->exclusive ? &old : p);
+    }
+}
+
 /* acc: one number for a line, or one for each column. */
 static void cum_part(const cum_run *r, float *x, int64_t n, double *acc)
 {
@@ -68,8 +79,6 @@ static void cum_part(const cum_run *r, float *x, int64_t n, double *acc)
     } while (0)
     if (r->op == RX_OP_cumsum)
         EACH(RX_OP_cumsum);
-    else if (r->op == RX_OP_cumprod)
-        EACH(RX_OP_cumprod);
     else
         EACH(RX_OP_cummax);
 #undef EACH
@@ -85,16 +94,22 @@ static void cum_units(void *user, int64_t begin, int64_t end)
         const int64_t c0 = begin % r->strips * RUN, left = r->inner - c0;
         const int64_t first = begin / r->strips * r->n * r->inner + c0;
         double acc[RUN];
+        rx_scaled products[RUN];
         float x[RUN];
-        for (int k = 0; k < RUN; k++)
+        for (int k = 0; k < RUN; k++) {
             acc[k] = cum_start(r->op);
+            products[k] = (rx_scaled){1, 0};
+        }
         for (int64_t done = 0; done < r->n; done += step) {
             const int64_t part = r->n - done < step ? r->n - done : step;
             const int64_t i = r->reverse ? r->n - done - part : done;
             const int64_t at = (first + i * r->inner) * size;
             const int64_t n = r->inner > 1 ? (left < RUN ? left : RUN) : part;
             rx_load_lanes(r->x->dtype, r->x->data + at, 1, x, n);
-            cum_part(r, x, n, acc);
+            if (r->op == RX_OP_cumprod)
+                cum_products(r, x, n, products);
+            else
+                cum_part(r, x, n, acc);
             rx_store_lanes(r->y->dtype, r->y->data + at, 1, x, n);
         }
     }

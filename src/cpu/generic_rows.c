@@ -84,6 +84,18 @@ static float largest(const float *x, int64_t n)
     return max;
 }
 
+/* The sum of exponentials of which the largest is 1, without one of those, which would hide others
+ * that are small. */
+static double sum_of_others(float *e, int64_t n)
+{
+    int64_t n_ones = 0;
+    for (int64_t i = 0; i < n; i++) {
+        n_ones += e[i] == 1;
+        e[i] = e[i] == 1 ? 0 : e[i];
+    }
+    return sum_lanes(e, n) + (double)(n_ones - 1);
+}
+
 static void softmax_lanes(float *x, float *e, int64_t n, bool logarithm)
 {
     const float max = largest(x, n);
@@ -94,10 +106,15 @@ static void softmax_lanes(float *x, float *e, int64_t n, bool logarithm)
     }
     for (int64_t i = 0; i < n; i++)
         e[i] = rx_lane_exp(x[i] - max);
-    const double sum = sum_lanes(e, n);
-    const float factor = (float)(1 / sum), log_sum = (float)log(sum);
+    if (logarithm) {
+        const float log_sum = (float)log1p(sum_of_others(e, n));
+        for (int64_t i = 0; i < n; i++)
+            x[i] = x[i] - max - log_sum;
+        return;
+    }
+    const float factor = (float)(1 / sum_lanes(e, n));
     for (int64_t i = 0; i < n; i++)
-        x[i] = logarithm ? x[i] - max - log_sum : e[i] * factor;
+        x[i] = e[i] * factor;
 }
 
 static void softmax_range(void *user, int64_t begin, int64_t end)
@@ -149,11 +166,31 @@ typedef struct norm_run {
     int64_t row_stride;
 } norm_run;
 
+/* All in double: a row so large or so small that squares, differences or the factor leave f32. */
+static void norm_lanes_wide(const norm_run *r, float *x)
+{
+    const double n = (double)r->n;
+    double mean = 0, var = 0;
+    for (int64_t i = 0; !r->rms && i < r->n; i++)
+        mean += x[i] / n;
+    for (int64_t i = 0; i < r->n; i++)
+        var += (x[i] - mean) * (x[i] - mean) / n;
+    const double factor = 1 / sqrt(var + r->eps);
+    for (int64_t i = 0; i < r->n; i++) {
+        const double v = (x[i] - mean) * factor * (r->gamma ? r->gamma[i] : 1);
+        x[i] = (float)(v + (r->beta ? r->beta[i] : 0));
+    }
+}
+
 static void norm_lanes(const norm_run *r, float *x)
 {
     const float mean = r->rms ? 0 : (float)(sum_lanes(x, r->n) / (double)r->n);
-    const double var = sum_squares(x, mean, r->n) / (double)r->n;
-    const float factor = (float)(1 / sqrt(var + r->eps));
+    const double var = sum_squares(x, mean, r->n) / (double)r->n + r->eps;
+    if (!(var > 0x1p-100 && var < 0x1p200)) {
+        norm_lanes_wide(r, x);
+        return;
+    }
+    const float factor = (float)(1 / sqrt(var));
     for (int64_t i = 0; i < r->n; i++)
         x[i] = (x[i] - mean) * factor;
     for (int64_t i = 0; r->gamma && i < r->n; i++)

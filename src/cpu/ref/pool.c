@@ -45,16 +45,27 @@ static double max_at(const rx_slide *s, const double *x, const int64_t *at)
     return best;
 }
 
+/* max (sum (|x| / max)^p)^(1/p): powers of what is at most 1 do not overflow, and the sum is at least
+ * 1. */
 static double lp_at(const rx_slide *s, const double *x, const int64_t *at, double p)
 {
     int64_t tap[RX_SPATIAL] = {0};
-    double sum = 0;
+    double sum = 0, max = 0;
+    do {
+        const int64_t i = rx_slide_index(s, at, tap);
+        if (i >= 0 && (fabs(x[i]) > max || isnan(x[i])))
+            max = fabs(x[i]);
+        if (isnan(max))
+            return max;
+    } while (rx_next(tap, s->kernel, RX_SPATIAL));
+    if (max == 0 || isinf(max))
+        return max;
     do {
         const int64_t i = rx_slide_index(s, at, tap);
         if (i >= 0)
-            sum += pow(fabs(x[i]), p);
+            sum += pow(fabs(x[i]) / max, p);
     } while (rx_next(tap, s->kernel, RX_SPATIAL));
-    return pow(sum, 1 / p);
+    return max * pow(sum, 1 / p);
 }
 
 static double pool_at(const rlx_pool_desc *d, const rx_slide *s, const double *x, const int64_t *at)

@@ -69,7 +69,7 @@ static void split_axes(const rx_view *x, const rlx_ints *axes, region *kept, reg
     }
 }
 
-/* The largest element from offset `base` on: what log_sum_exp subtracts. */
+/* The largest element from offset `base` on, or a NaN: what log_sum_exp subtracts. */
 static double region_max(const rx_view *x, int64_t base, const region *r)
 {
     double m = -INFINITY;
@@ -86,47 +86,75 @@ static double start_float(rx_op op)
     switch (op) {
     case RX_OP_reduce_max: return -INFINITY;
     case RX_OP_reduce_min: return INFINITY;
-    case RX_OP_reduce_prod: return 1;
     default: return 0;
     }
 }
 
-static double step_float(rx_op op, double acc, double v, double shift)
+static double step_float(rx_op op, double acc, double v)
 {
     switch (op) {
     case RX_OP_reduce_max: return larger(v, acc);
     case RX_OP_reduce_min: return smaller(v, acc);
-    case RX_OP_reduce_prod: return acc * v;
     case RX_OP_reduce_l1: return acc + fabs(v);
     case RX_OP_reduce_l2:
     case RX_OP_reduce_sum_square: return acc + v * v;
-    case RX_OP_reduce_log_sum_exp: return acc + exp(v - shift);
     default: return acc + v;
     }
 }
 
-static double end_float(rx_op op, double acc, int64_t n, double shift)
+static double end_float(rx_op op, double acc, int64_t n)
 {
     switch (op) {
     case RX_OP_reduce_mean: return acc / (double)n;
     case RX_OP_reduce_l2: return sqrt(acc);
     case RX_OP_reduce_log_sum: return log(acc);
-    case RX_OP_reduce_log_sum_exp: return log(acc) + shift;
     default: return acc;
     }
 }
 
+/* peak + log(1 + sum of the others): what exp leaves of them counts also where it is small. */
+static double log_sum_exp(const rx_view *x, int64_t base, const region *r)
+{
+    const double peak = region_max(x, base, r);
+    if (!isfinite(peak))
+        return peak;
+    double others = 0;
+    int64_t at[RLX_MAX_RANK] = {0};
+    bool passed = false;
+    do {
+        const double v = rx_load(x, base + region_offset(r, at));
+        if (v == peak && !passed)
+            passed = true;
+        else
+            others += exp(v - peak);
+    } while (rx_next(at, r->dim, r->rank));
+    return peak + log1p(others);
+}
+
+static double product(const rx_view *x, int64_t base, const region *r)
+{
+    rx_scaled p = {1, 0};
+    int64_t at[RLX_MAX_RANK] = {0};
+    if (r->n)
+        do
+            rx_scaled_multiply(&p, rx_load(x, base + region_offset(r, at)));
+        while (rx_next(at, r->dim, r->rank));
+    return rx_scaled_value(&p);
+}
+
 static double reduce_float(rx_op op, const rx_view *x, int64_t base, const region *r)
 {
-    double shift = op == RX_OP_reduce_log_sum_exp ? region_max(x, base, r) : 0;
-    shift = isinf(shift) ? 0 : shift; /* the sum is then 0 or infinite by itself */
+    if (op == RX_OP_reduce_log_sum_exp)
+        return log_sum_exp(x, base, r);
+    if (op == RX_OP_reduce_prod)
+        return product(x, base, r);
     double acc = start_float(op);
     int64_t at[RLX_MAX_RANK] = {0};
     if (r->n)
         do
-            acc = step_float(op, acc, rx_load(x, base + region_offset(r, at)), shift);
+            acc = step_float(op, acc, rx_load(x, base + region_offset(r, at)));
         while (rx_next(at, r->dim, r->rank));
-    return end_float(op, acc, r->n, shift);
+    return end_float(op, acc, r->n);
 }
 
 static int64_t start_int(rx_op op, rlx_dtype t)
@@ -251,14 +279,19 @@ static void run_line(const rx_call *c, int64_t x0, int64_t y0)
     const bool is_float = rlx_dtype_is_float(x->dtype);
     const int64_t n = x->dim[d->axis];
     double f = start_float(op);
+    rx_scaled p = {1, 0};
     int64_t k = start_int(op, x->dtype);
     for (int64_t j = 0; j < n; j++) {
         const int64_t i = d->reverse ? n - 1 - j : j;
         const int64_t xo = x0 + i * x->stride[d->axis], yo = y0 + i * y->stride[d->axis];
         const double f_old = f;
+        const rx_scaled p_old = p;
         const int64_t k_old = k;
-        if (is_float) {
-            f = step_float(op, f, rx_load(x, xo), 0);
+        if (is_float && op == RX_OP_reduce_prod) {
+            rx_scaled_multiply(&p, rx_load(x, xo));
+            rx_store(y, yo, rx_scaled_value(d->exclusive ? &p_old : &p));
+        } else if (is_float) {
+            f = step_float(op, f, rx_load(x, xo));
             rx_store(y, yo, d->exclusive ? f_old : f);
         } else {
             k = step_int(op, k, rx_load_int(x, xo));

@@ -4,6 +4,7 @@
 #ifndef RX_CPU_REF_H
 #define RX_CPU_REF_H
 
+#include <math.h>
 #include <string.h>
 
 #include "base/half.h"
@@ -64,6 +65,30 @@ int64_t rx_load_index(const rx_call *c, const rx_view *v, int64_t o, int64_t n);
 void rx_load_row(const rx_view *v, int64_t row, double *dst);
 /* Where along an axis of x a padded tensor takes element i from; -1: the fill. ref/shape.c */
 int64_t rx_ref_pad_place(const void *attr, const rx_view *x, int axis, int64_t i);
+
+/* A product m 2^e of any number of factors, which neither over- nor underflows on the way: start with
+ * {1, 0}. */
+typedef struct rx_scaled {
+    double m;
+    int64_t e;
+} rx_scaled;
+
+static inline void rx_scaled_multiply(rx_scaled *p, double by)
+{
+    p->m *= by; /* of numbers of 2^-149 to 2^128 */
+    const double size = fabs(p->m);
+    if ((size >= 0x1p-512 && size <= 0x1p512) || size == 0 || !isfinite(size))
+        return;
+    int e;
+    p->m = frexp(p->m, &e);
+    p->e += e;
+}
+
+static inline double rx_scaled_value(const rx_scaled *p)
+{
+    const int64_t e = p->e < -2000 ? -2000 : p->e > 2000 ? 2000 : p->e;
+    return e ? ldexp(p->m, (int)e) : p->m;
+}
 
 /* ---- Elementwise functions: cpu/ref/scalar.c --------------------------------------------------
  * The one place for the meaning of each elementwise operation on one element. An operation works on

@@ -27,13 +27,20 @@ static void softmax_row(const row *r, bool logarithm)
 {
     const double max = row_max(r);
     const bool empty = max == -INFINITY;
-    double sum = 0;
-    for (int64_t i = 0; i < r->n && !empty; i++)
-        sum += exp(rx_load(r->x, r->x_first + i * r->x_stride) - max);
+    double others = 0; /* the sum without the 1 of a largest element, which would hide small ones */
+    bool passed = isinf(max);
+    for (int64_t i = 0; i < r->n && !empty; i++) {
+        const double x = rx_load(r->x, r->x_first + i * r->x_stride);
+        if (x == max && !passed)
+            passed = true;
+        else
+            others += exp(x - max);
+    }
+    const double sum = 1 + others, log_sum = log1p(others);
 
     for (int64_t i = 0; i < r->n; i++) {
         const double shifted = rx_load(r->x, r->x_first + i * r->x_stride) - max;
-        double y = logarithm ? shifted - log(sum) : exp(shifted) / sum;
+        double y = logarithm ? shifted - log_sum : exp(shifted) / sum;
         if (empty)
             y = logarithm ? -INFINITY : 0;
         rx_store(r->y, r->y_first + i * r->y_stride, y);

@@ -151,6 +151,29 @@ const char *const rx_cases_attention[] = {
     "attention(f32[2,2,33,32], f32[2,2,99,32], f32[2,2,99,32], _, i32[2]:int(0,100), f32[2]) "
     "{causal=true, window=20}",
 
+    /* hidden keys take no part, whatever they hold; a row that sees none is 0 */
+    "$T=f32|f16|bf16 $Q=1|3|17 $M=bool[$Q,70]:bool(0.2)|_ : attention($T[2,4,$Q,64], "
+    "$T[2,2,70,64]:poison_rows(0.05), $T[2,2,70,64]:poison_rows(0.1), $M) {causal=true}",
+    "$Q=1|3|17 $M=bool[$Q,70]:bool(0)|f32[$Q,70]:fill(-inf) : attention(f32[2,4,$Q,16], "
+    "f32[2,2,70,16]:poison_rows(0.5), f32[2,2,70,16]:poison_rows(0.5), $M)",
+    "$T=f32|f16 $Q=1|17 $W=3|20 : attention($T[2,4,$Q,64], $T[2,2,70,64]:poison(0.002), "
+    "$T[2,2,70,64]:poison(0.01)) {window=$W, causal=true}",
+    "$T=f32|f16 $Q=1|5|20 $D=8|128 : attention($T[2,4,$Q,$D], $T[2,2,700,$D]:poison_rows(0.1), "
+    "$T[2,2,700,$D]:poison_rows(0.1), bool[2,4,$Q,700]:bool(0.01))",
+    "$Q=1|4|18 : attention(f32[2,$Q,4,8], f32[9,4,2,8]:poison_rows(0.2), "
+    "f32[9,4,2,8]:poison_rows(0.2), bool[2,1,$Q,20]:bool(0.3), i32[2]:int(3,21), f32[4], "
+    "i32[2,5]:int(0,9)) {layout=bshd, page=4, causal=true}",
+    "$Q=1|20 : attention(f32[3,2,$Q,16], f32[3,2,70,16]:poison_rows(0.3), "
+    "f32[3,2,70,16]:poison_rows(0.3), _, i32[3]:int(0,71)) {window=9}",
+    "$T=f16|bf16 $D=64|128 $M=_|bool[70,131]:bool(0.05)|f32[131]:poison(0.2) : "
+    "attention($T[1,4,70,$D], $T[1,2,131,$D], $T[1,2,131,$D]:poison_rows(0.05), $M) {causal=true}",
+    "$T=f32|f16 $D=32|64 : attention($T[2,4,40,$D], $T[2,2,70,$D]:poison_rows(0.03), "
+    "$T[2,2,70,$D]:poison_rows(0.1), bool[2,1,40,70]:bool(0.1)) {causal=true}",
+    /* biases of every size, and sinks that are not finite */
+    "$Q=1|3|20 $B=huge|fill(-3.4e38)|fill(3e38)|poison(0.1) : attention(f32[1,2,$Q,16], "
+    "f32[1,2,30,16], f32[1,2,30,16], f32[$Q,30]:$B)",
+    "$Q=1|20 : attention(f32[2,4,$Q,16], f32[2,2,30,16], f32[2,2,30,16], _, _, f32[4]:poison(0.7))",
+
     /* what is refused */
     "attention(f32[2,3,8], f32[2,5,8], f32[2,5,8]) !> rank 4",
     "attention(f32[1,2,3,8], f32[2,5,8], f32[2,5,8]) !> (k)",

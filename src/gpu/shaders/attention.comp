@@ -35,6 +35,7 @@ shared vec4 tile[TILE];          /* rows of q and k, then rows of v */
 shared vec4 weight[BQ * BK / 4u]; /* [row][key] */
 shared float part[BQ * TX];      /* of a maximum or a sum, from each invocation of the row */
 shared uint shared_length;
+shared uint odd_values; /* 1 + the last block of keys with values that are not finite */
 
 #ifdef V4
 #define OPERAND(slot, name)                                          \
@@ -107,6 +108,7 @@ void load_scores(uint d0, uint k0, uint end)
 /* Values of VK keys from k0 on. */
 void load_values(uint col0, uint k0, uint end)
 {
+    bool finite = true;
     for (uint u = LANE; u < VK * VLINE; u += gl_WorkGroupSize.x) {
         uint key = k0 + u / VLINE, d = col0 + u % VLINE * 4u;
         vec4 x = vec4(0.0);
@@ -116,8 +118,11 @@ void load_values(uint col0, uint k0, uint end)
                 x = load4_v(TK, v_at + at.x * v_b + at.y * v_s + kv_head * v_h + d * VD, VD,
                             DV - d);
         }
+        finite = finite && all_finite(x);
         tile[u] = x;
     }
+    if (!finite)
+        atomicMax(odd_values, k0 + 1u);
 }
 
 /* Writes four results of a row; 16-bit rows begin with a word and have an even length. */
@@ -187,6 +192,8 @@ void main()
         end_key = min(end_key, first_key + each);
     }
 
+    if (LANE == 0u)
+        odd_values = 0u; /* a barrier follows before values are loaded */
     uint tx = LANE % TX, ty = LANE / TX;
     ivec2 range[4];
     uint mask_at[4];
@@ -239,8 +246,9 @@ void main()
             float most = top[i];
             for (uint t = 0u; t < TX; t++)
                 most = max(most, part[(ty * 4u + i) * TX + t]);
-            float keep = exp2(top[i] - most);
-            vec4 w = exp2(s[i] - vec4(most));
+            float keep = keep_factor(top[i], most);
+            vec4 w = vec4(weight_of(s[i].x, most), weight_of(s[i].y, most),
+                          weight_of(s[i].z, most), weight_of(s[i].w, most));
             top[i] = most;
             total[i] = total[i] * keep + (w.x + w.y) + (w.z + w.w);
             weight[(ty * 4u + i) * (BK / 4u) + tx] = w;
@@ -252,15 +260,25 @@ void main()
             barrier();
             load_values(chunk * DVC, k0 + v0, end_key);
             barrier();
-            for (uint key = 0u; key < VK; key += 4u) {
-                vec4 w[4];
-                [[unroll]] for (uint i = 0u; i < 4u; i++)
-                    w[i] = weight[(ty * 4u + i) * (BK / 4u) + (v0 + key) / 4u];
-                [[unroll]] for (uint e = 0u; e < 4u; e++)
-                    [[unroll]] for (uint c = 0u; c < VN; c++) {
-                        vec4 x = tile[(key + e) * VLINE + c * TX + tx];
-                        [[unroll]] for (uint i = 0u; i < 4u; i++)
-                            sum[i * VN + c] += w[i][e] * x;
+            if (odd_values != k0 + v0 + 1u) {
+                for (uint key = 0u; key < VK; key += 4u) {
+                    vec4 w[4];
+                    [[unroll]] for (uint i = 0u; i < 4u; i++)
+                        w[i] = weight[(ty * 4u + i) * (BK / 4u) + (v0 + key) / 4u];
+                    [[unroll]] for (uint e = 0u; e < 4u; e++)
+                        [[unroll]] for (uint c = 0u; c < VN; c++) {
+                            vec4 x = tile[(key + e) * VLINE + c * TX + tx];
+                            [[unroll]] for (uint i = 0u; i < 4u; i++)
+                                sum[i * VN + c] += w[i][e] * x;
+                        }
+                }
+            } else {
+                for (uint key = 0u; key < VK; key++)
+                    [[unroll]] for (uint i = 0u; i < 4u; i++) {
+                        float w = weight[(ty * 4u + i) * (BK / 4u) + (v0 + key) / 4u][key % 4u];
+                        [[unroll]] for (uint c = 0u; c < VN; c++)
+                            if (w != 0.0)
+                                sum[i * VN + c] += w * tile[key * VLINE + c * TX + tx];
                     }
             }
         }

@@ -7,9 +7,10 @@
  * The queries of the GROUP heads that share a head of k and v are the rows of one matrix: row
  * i * GROUP + h of K/V head g is query i of head g * GROUP + h. A row that sees no key gives zeros.
  *
- * Numbers that stand for "no key": a masked logit is MASKED, a running maximum starts at NOTHING,
- * which is above, and no logit is below LOWEST, which is above both. So weights of masked keys
- * underflow to 0 and nothing is infinite. */
+ * A hidden key takes no part, whatever k and v hold there. Its logit is MASKED; a running maximum
+ * starts at NOTHING, which is above, and no bias is below LOWEST, which is above both. So its weight
+ * is 0, and a row whose weights sum to 0 saw no key. Since 0 times an infinite value is NaN, kernels
+ * keep hidden keys from the sums where a value is not finite. */
 #ifndef ATTENTION_GLSL
 #define ATTENTION_GLSL
 
@@ -62,7 +63,7 @@ WORDS(7, o);     /* the result, or partial sums: f32 [row][split][DV sums, maxim
 #endif
 
 const float LOG2_E = 1.44269504088896341;
-const float MASKED = -1e30, NOTHING = -1e20, LOWEST = -1e19;
+const float MASKED = -3.4e38, NOTHING = -3.2e38, LOWEST = -3e38;
 
 /* How many keys of a batch exist. `report`: whether this invocation sets the flag. */
 uint length_of(uint batch, bool report)
@@ -102,14 +103,27 @@ uvec2 key_place(uint batch, uint j)
     return uvec2(clamp(page, 0, n - 1), j % max(PAGE, 1u));
 }
 
+/* By their bits: a compiler may take floats for finite. */
+bool is_finite(float x) { return (floatBitsToUint(x) & 0x7f800000u) != 0x7f800000u; }
+bool all_finite(vec4 x)
+{
+    return is_finite(x.x) && is_finite(x.y) && is_finite(x.z) && is_finite(x.w);
+}
+
+/* Not all drivers give NaN for NaN. */
+float exp2_or_nan(float x)
+{
+    return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u ? x : exp2(x);
+}
+
 /* tanh without loss near 0 and without infinities. */
 float soft_tanh(float x)
 {
     float a = abs(x), x2 = x * x;
     if (a < 0.125)
         return x * (1.0 + x2 * (-1.0 / 3.0 + x2 * (2.0 / 15.0 - x2 * (17.0 / 315.0))));
-    float t = exp2(-2.0 * LOG2_E * a);
-    return sign(x) * (1.0 - t) / (1.0 + t);
+    float t = exp2_or_nan(-2.0 * LOG2_E * a), y = (1.0 - t) / (1.0 + t);
+    return x < 0.0 ? -y : y;
 }
 
 /* The logit of a key that the query sees by its place, from their product; at: of the mask. */
@@ -122,23 +136,33 @@ float logit(float product, uint at)
         return s;
     if (TM == BOOL)
         return load_i_raw_mask(BOOL, at) != 0 ? s : MASKED;
-    float x = load_f_mask(TM, at);
+    float x = load_f_mask(TM, at), bias = x * LOG2_E;
     if (floatBitsToUint(x) == 0xff800000u)
         return MASKED;
-    s = fma(x, LOG2_E, s);
-    return s < LOWEST ? LOWEST : s;
+    return s + (bias < LOWEST ? LOWEST : bias);
+}
+
+/* The factor that brings sums relative to `top` to a greater maximum. Not 0, so that infinite sums
+ * stay infinite. */
+float keep_factor(float top, float most) { return exp2(max(top - most, -125.0)); }
+
+/* The weight of a key: 0 where it is hidden (or its logit -infinity), and only there. */
+float weight_of(float s, float most)
+{
+    float d = s - most;
+    return s <= NOTHING ? 0.0 : exp2_or_nan(d < -125.0 ? -125.0 : d);
 }
 
 /* Factor of the sums of a row with this maximum and sum of weights. */
 float row_factor(float top, float total, uint head)
 {
-    if (top <= NOTHING)
+    if (total == 0.0)
         return 0.0;
     if (!SINKS)
         return 1.0 / total;
     float sink = uintBitsToFloat(other[other_at + head]) * LOG2_E;
-    float most = max(top, sink), mine = exp2(top - most);
-    return mine / (total * mine + exp2(sink - most));
+    float most = max(top, sink), mine = keep_factor(top, most);
+    return mine / (total * mine + exp2_or_nan(sink - most));
 }
 
 /* Four elements of a 16-bit type. */

@@ -73,6 +73,9 @@ vec4 unpack_part(VEC w, uint h)
 #endif
 }
 
+/* The rows of a workgroup may see different keys. */
+bool is_ragged() { return TM != 0u || (!SINGLE && (CAUSAL || WINDOW)); }
+
 /* Elements i to i + 3 of q; i is a multiple of 4. */
 vec4 load_q(uint i)
 {
@@ -135,10 +138,6 @@ void main()
     uint last = min(row0 + R, n_rows) - 1u;
     int first_key = key_range(row0 / GROUP, length).x + int(split) * STEP;
     int end_key = key_range(last / GROUP, length).y;
-    if (early) {
-        [[unroll]] for (uint i = 0u; i < T * CV; i++)
-            vw[i] = first_key + int(i / CV * TEAMS + team) < end_key ? vw[i] : VEC(0u);
-    }
 
     /* The query of each row as far as it meets this lane's elements of a key. Loaded without a
      * branch: behind one, an NVIDIA driver (580) got the shuffles below wrong. */
@@ -194,11 +193,11 @@ void main()
             most = max(most, s[t]);
         }
 
-        float keep = exp2(top - most);
+        float keep = keep_factor(top, most);
         top = most;
         total *= keep;
         [[unroll]] for (uint t = 0u; t < T; t++) {
-            s[t] = exp2(s[t] - most);
+            s[t] = weight_of(s[t], most);
             total += s[t];
         }
         [[unroll]] for (uint r = 0u; r < R; r++) {
@@ -210,16 +209,19 @@ void main()
             float w[R];
             [[unroll]] for (uint r = 0u; r < R; r++)
                 w[r] = subgroupShuffle(s[t], base + row_of(r));
-            [[unroll]] for (uint c = 0u; c < CV * H; c++) {
-                vec4 y = unpack_part(vw[t * CV + c / H], c % H);
-                [[unroll]] for (uint r = 0u; r < R; r++)
-                    sum[r * CV * H + c] += w[r] * y;
+            if (is_ragged() || k0 + int(t * TEAMS + team) < end_key) {
+                [[unroll]] for (uint c = 0u; c < CV * H; c++) {
+                    vec4 y = unpack_part(vw[t * CV + c / H], c % H);
+                    [[unroll]] for (uint r = 0u; r < R; r++)
+                        if (!is_ragged() || w[r] != 0.0)
+                            sum[r * CV * H + c] += w[r] * y;
+                }
             }
         }
     }
 
     [[unroll]] for (uint bit = TEAM; bit < TEAM * PER; bit *= 2u) {
-        float most = max(top, subgroupShuffleXor(top, bit)), keep = exp2(top - most);
+        float most = max(top, subgroupShuffleXor(top, bit)), keep = keep_factor(top, most);
         top = most;
         total *= keep;
         total += subgroupShuffleXor(total, bit);

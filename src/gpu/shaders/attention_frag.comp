@@ -29,6 +29,9 @@
  * The order of the elements of a head is free in q . k (a lane takes 8 neighbours of 32, two steps)
  * and in the columns of the result (a lane ends with 8 neighbours of 64).
  *
+ * Products cannot leave out hidden keys, and 0 times an infinite value is NaN: rows whose sums are
+ * not finite are computed again in the end, in f32 (redo_row).
+ *
  * SIZE: of a head; QREGC: pieces of 32 of q in registers, the others lie in shared memory; LEAD:
  * how long before their use k and v are asked for, in halves of a block; FENCE: loads are not moved
  * from one block to another. All of them, MT and NK are tuned on hardware. */
@@ -164,7 +167,7 @@ void finish_logits(const uint k0, const bool edge)
                     const int n = int(16 * j + 8 * (e >> 1) + (e & 1));
                     float x = s[i * NK + j][4 * r + e];
                     if (edge && ((WINDOW && n < range.x) || n >= range.y))
-                        x = MASKED;
+                        x = uintBitsToFloat(0xff800000u); /* whatever the scale is */
                     else if (!PLAIN)
                         x = logit(x, mask_at + row * m_q + (key + uint(n)) * m_k);
                     s[i * NK + j][4 * r + e] = x;
@@ -193,7 +196,7 @@ void rescale()
             x = max(x, subgroupShuffleXor(x, 1));
             x = max(x, subgroupShuffleXor(x, 2));
             const float most = max(top[2 * i + r], x * factor);
-            keep[r] = exp2(top[2 * i + r] - most);
+            keep[r] = keep_factor(top[2 * i + r], most);
             top[2 * i + r] = most;
             total[2 * i + r] *= keep[r];
         }
@@ -336,8 +339,87 @@ void store_o8(uint i, vec4 x, vec4 y)
     }
 }
 
-void store_rows(uint batch)
+/* ---- Rows with infinite or NaN sums ---------------------------------------------------------- */
+
+vec2 wide(uint word) { return vec2(HALF2(word)); }
+
+/* Products of elements 32 c + 8 t .. + 7 of a query, which begin at `from`, and of keys g and
+ * g + 8 of 16 keys that begin at `at`. */
+vec2 redo_products(Packed at, uint from, uint c)
 {
+    const uvec4 x = at.at[c * 64], y = at.at[c * 64 + 32];
+    vec2 sum2 = vec2(0.0);
+    [[unroll]] for (uint e = 0; e < 2; e++) {
+        const uvec4 z = e == 0 ? x : y;
+        const vec4 w = TQ == F32 ? uintBitsToFloat(q[from / 4 + e])
+                                 : vec4(wide(q[from / 8][2 * e]), wide(q[from / 8][2 * e + 1]));
+        sum2 += vec2(dot(w, vec4(wide(z[0]), wide(z[1]))), dot(w, vec4(wide(z[2]), wide(z[3]))));
+    }
+    return sum2;
+}
+
+/* One row by the subgroup, 16 keys at a time in the order of fragments. first: of the keys of this
+ * head in packed k and v; most, factor: maximum and factor of the row. */
+void redo_row(uint row, uint batch, uint first, float most, float factor)
+{
+    const ivec2 keys = key_range(row, length);
+    const uint from_q = q_at + batch * q_b + head * q_h + row * q_s + t * 8;
+    vec2 y[SIZE / 16];
+    [[unroll]] for (uint i = 0; i < SIZE / 16; i++)
+        y[i] = vec2(0.0);
+    [[dont_unroll]] for (uint k0 = uint(keys.x) / 16 * 16; int(k0) < keys.y; k0 += 16) {
+        const uint64_t from = uint64_t(first + k0) * (SIZE * 2) + lane * 16;
+        Packed ks = Packed(uint64_t(Packed(uvec2(k_at, k_b))) + from);
+        Packed vs = Packed(uint64_t(Packed(uvec2(v_at, v_b))) + from);
+        vec2 w = vec2(0.0);
+        [[dont_unroll]] for (uint c = 0; c < SIZE / 32; c++)
+            w += redo_products(ks, from_q + c * 32, c);
+        w += subgroupShuffleXor(w, 1);
+        w += subgroupShuffleXor(w, 2);
+        [[unroll]] for (uint i = 0; i < 2; i++) {
+            const int key = int(k0 + g + 8 * i);
+            const bool near = key >= keys.x && key < keys.y;
+            w[i] = near ? weight_of(logit(w[i], mask_at + row * m_q + uint(key) * m_k), most) : 0.0;
+        }
+        /* Keys 2 t, + 1, + 8, + 9 of the values that this lane has. */
+        const vec2 w0 = subgroupShuffle(w, 8 * t), w1 = subgroupShuffle(w, 8 * t + 4);
+        [[unroll]] for (uint f = 0; f < SIZE / 16; f++) {
+            const uvec4 x = vs.at[f * 32];
+            const vec2 a = wide(x[0]), b = wide(x[1]), a1 = wide(x[2]), b1 = wide(x[3]);
+            y[f] += w0.x == 0.0 ? vec2(0.0) : w0.x * vec2(a.x, a1.x);
+            y[f] += w1.x == 0.0 ? vec2(0.0) : w1.x * vec2(a.y, a1.y);
+            y[f] += w0.y == 0.0 ? vec2(0.0) : w0.y * vec2(b.x, b1.x);
+            y[f] += w1.y == 0.0 ? vec2(0.0) : w1.y * vec2(b.y, b1.y);
+        }
+    }
+    [[unroll]] for (uint i = 0; i < SIZE / 16; i++) {
+        y[i] += subgroupShuffleXor(y[i], 1);
+        y[i] += subgroupShuffleXor(y[i], 2);
+        y[i] *= factor;
+    }
+    const uint to = o_at + batch * n_kv_heads * GROUP * n_queries * SIZE + head * o_h + row * o_s;
+    [[unroll]] for (uint c = 0; c < SIZE / 64; c++)
+        if (t == c)
+            store_o8(to + c * 64 + (g / 2 + g % 2 * 4) * 8, vec4(y[c * 4], y[c * 4 + 1]),
+                     vec4(y[c * 4 + 2], y[c * 4 + 3]));
+}
+
+/* ---- Results --------------------------------------------------------------------------------- */
+
+/* Whether the sums of a row that this lane has are finite. */
+bool has_finite_sums(uint i, uint r)
+{
+    bool finite = true;
+    [[unroll]] for (uint f = 0; f < KS; f++)
+        [[unroll]] for (uint e = 0; e < 4; e++)
+            finite = finite && is_finite(sum[i * KS + f][4 * r + e]);
+    return finite;
+}
+
+/* Writes the rows but for those with other sums; a bit for each of them that this lane shares. */
+uint store_rows(uint batch, out float factors[2 * MT])
+{
+    uint odd = 0;
     [[unroll]] for (uint i = 0; i < MT; i++)
         [[unroll]] for (uint r = 0; r < 2; r++) {
             float all = total[2 * i + r];
@@ -347,6 +429,9 @@ void store_rows(uint batch)
             const uint row = row0 + 16 * i + 8 * r + g;
             const uint to = o_at + batch * n_kv_heads * GROUP * n_queries * SIZE + head * o_h +
                             row * o_s;
+            const bool is_odd = !has_finite_sums(i, r) && is_finite(factor) && row < n_queries;
+            odd |= is_odd ? 1 << (2 * i + r) : 0;
+            factors[2 * i + r] = factor;
             [[unroll]] for (uint c = 0; c < SIZE / 64; c++)
                 [[unroll]] for (uint u = 0; u < 2; u++) {
                     vec4 x[2]; /* 8 neighbours: fragment f holds elements 2 f and 2 f + 1 */
@@ -358,6 +443,28 @@ void store_rows(uint batch)
                         store_o8(to + c * 64 + (t + 4 * u) * 8, x[0], x[1]);
                 }
         }
+    return odd;
+}
+
+/* first: as redo_row has it. */
+void redo_rows(uint odd, uint batch, uint first, float factors[2 * MT])
+{
+    if (!subgroupAny(odd != 0))
+        return;
+    subgroupBarrier(); /* what store_rows wrote is written before */
+    odd |= subgroupShuffleXor(odd, 1);
+    odd |= subgroupShuffleXor(odd, 2);
+    [[dont_unroll]] for (uint j = 0; j < 2 * MT; j++) {
+        float most = top[0], factor = factors[0];
+        [[unroll]] for (uint m = 1; m < 2 * MT; m++) {
+            most = m == j ? top[m] : most;
+            factor = m == j ? factors[m] : factor;
+        }
+        [[dont_unroll]] for (uint n = 0; n < 8; n++)
+            if ((subgroupShuffle(odd, 4 * n) >> j & 1) != 0)
+                redo_row(row0 + 8 * j + n, batch, first, subgroupShuffle(most, 4 * n),
+                         subgroupShuffle(factor, 4 * n));
+    }
 }
 
 /* The grid: heads that are walked together, blocks of rows, and more such heads. */
@@ -383,8 +490,8 @@ void main()
     const ivec2 lower = key_range(min(row0 + ROWS, n_queries) - 1, length);
     const uint k0 = uint(upper.x) / BK * BK;
     const uint padded = (n_keys + PAD - 1) / PAD * PAD;
-    const uint first = (batch * n_kv_heads + head / GROUP) * padded + k0;
-    const uint64_t from = uint64_t(first) * (SIZE * 2) + lane * 16;
+    const uint first = (batch * n_kv_heads + head / GROUP) * padded;
+    const uint64_t from = uint64_t(first + k0) * (SIZE * 2) + lane * 16;
     k = Packed(uint64_t(Packed(uvec2(k_at, k_b))) + from);
     v = Packed(uint64_t(Packed(uvec2(v_at, v_b))) + from);
     seen = 0;
@@ -403,7 +510,9 @@ void main()
         total[i] = 0.0;
     }
     walk(k0, uint(lower.x), uint(upper.y), uint(lower.y));
-    store_rows(batch);
+    float factors[2 * MT];
+    const uint odd = store_rows(batch, factors);
+    redo_rows(odd, batch, first, factors);
     if (n_groups >> 31 != 0) /* never */
         o[lane] = uvec4(seen);
 }

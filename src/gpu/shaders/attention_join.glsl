@@ -8,6 +8,7 @@
  *   ITEMS   items of a subgroup at a time
  *
  * NARROW: the device rounds to f16, which packHalf2x16 need not do right.
+ * REDO: rows with infinite or NaN sums are not written but noted in odd_rows.
  * JOIN: the workgroup that is the last to finish its part joins all parts of the rows and writes
  * the result; `counters` has a word for each K/V head and tile of rows, 0 before and after. */
 #ifndef ATTENTION_JOIN_GLSL
@@ -24,6 +25,10 @@ const uint PARTS = 4;
 
 shared vec4 joined[SLOTS * AT * DV / 4u];       /* sums of rows from each subgroup */
 shared float tops[SLOTS * R], totals[SLOTS * R];
+#ifdef REDO
+shared uint odd_rows;      /* a bit for each row of the workgroup */
+shared vec2 odd_stats[R];  /* maximum, factor of the sums */
+#endif
 
 /* Four elements of the result, from an even one on. */
 void store4(uint i, vec4 y)
@@ -64,7 +69,14 @@ struct Sums {
 
 void put_result(Place p, uint d, Sums a)
 {
-    store4(result_at(p) + d, a.y * row_factor(a.top, a.total, p.kv_head * GROUP + p.row % GROUP));
+    float factor = row_factor(a.top, a.total, p.kv_head * GROUP + p.row % GROUP);
+#ifdef REDO
+    if (!all_finite(a.y) && is_finite(factor)) {
+        odd_stats[p.row % R] = vec2(a.top, factor);
+        atomicOr(odd_rows, 1u << p.row % R);
+    }
+#endif
+    store4(result_at(p) + d, a.y * factor);
 }
 
 /* Sums d to d + 3 of a row. */
@@ -94,7 +106,7 @@ void put_sums(Place p, uint d, Sums a)
 void join_shares(inout Sums a)
 {
     [[unroll]] for (uint bit = ITEMS; bit < ITEMS * SHARE; bit *= 2u) {
-        float most = max(a.top, subgroupShuffleXor(a.top, bit)), keep = exp2(a.top - most);
+        float most = max(a.top, subgroupShuffleXor(a.top, bit)), keep = keep_factor(a.top, most);
         a = Sums(most, a.total * keep, a.y * keep);
         a.total += subgroupShuffleXor(a.total, bit);
         a.y += subgroupShuffleXor(a.y, bit);
@@ -117,7 +129,7 @@ void join_slots(Place first, uint r0)
         [[unroll]] for (uint s = 0u; s < SLOTS; s += SHARE)
             all.top = max(all.top, tops[(s + share) * R + r]);
         [[unroll]] for (uint s = 0u; s < SLOTS; s += SHARE) {
-            float w = exp2(tops[(s + share) * R + r] - all.top);
+            float w = keep_factor(tops[(s + share) * R + r], all.top);
             all.total += totals[(s + share) * R + r] * w;
             all.y += joined[(s + share) * AT * DV / 4u + i] * w;
         }
@@ -126,6 +138,16 @@ void join_slots(Place first, uint r0)
             put_sums(p, i * 4u % DV, all);
     }
 }
+
+#if defined JOIN || defined REDO
+/* Of the workgroup, with the order of what it did to buffers. */
+void buffer_barrier()
+{
+    controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup,
+                   gl_StorageSemanticsBuffer | gl_StorageSemanticsShared,
+                   gl_SemanticsAcquireRelease);
+}
+#endif
 
 #ifdef JOIN
 /* Sums d to d + 3 of a row from every SHARE-th part. Parts are read PARTS at a time: a loop of
@@ -145,27 +167,21 @@ Sums join_parts(Place p, uint d, uint share)
         float most = all.top;
         [[unroll]] for (uint i = 0u; i < PARTS; i++)
             most = max(most, stats[i].x);
-        float keep = exp2(all.top - most);
+        float keep = keep_factor(all.top, most);
         all = Sums(most, all.total * keep, all.y * keep);
         [[unroll]] for (uint i = 0u; i < PARTS; i++) {
-            float w = s + i * SHARE < n_splits ? exp2(stats[i].x - most) : 0.0;
-            all.total += w * stats[i].y;
-            all.y += w * sums[i];
+            if (s + i * SHARE < n_splits) {
+                float w = keep_factor(stats[i].x, most);
+                all.total += w * stats[i].y;
+                all.y += w * sums[i];
+            }
         }
     }
     return all;
 }
 
-/* Of the workgroup, with the order of what it did to buffers. */
-void buffer_barrier()
-{
-    controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup,
-                   gl_StorageSemanticsBuffer | gl_StorageSemanticsShared,
-                   gl_SemanticsAcquireRelease);
-}
-
-/* Counts the workgroup; the last one of the rows writes their result. */
-void join_splits(Place first)
+/* Counts the workgroup; the last one of the rows writes their result. Returns whether it is this. */
+bool join_splits(Place first)
 {
     uint counter = first.batch * gl_NumWorkGroups.y + gl_WorkGroupID.y;
     buffer_barrier();
@@ -176,7 +192,7 @@ void join_splits(Place first)
     }
     buffer_barrier();
     if (n_before + 1u != n_splits)
-        return;
+        return false;
     uint item = my_item(), share = my_share();
     [[dont_unroll]] for (uint i0 = 0u; i0 < R * DV / 4u; i0 += LANES / SHARE) {
         uint i = min(i0 + item, R * DV / 4u - 1u), row = first.row + i * 4u / DV;
@@ -189,6 +205,7 @@ void join_splits(Place first)
     }
     if (LANE == 0u)
         counters[counter] = 0u;
+    return true;
 }
 #endif
 

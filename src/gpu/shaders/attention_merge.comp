@@ -19,8 +19,13 @@ WORDS(0, partial);
 WORDS(1, sinks);
 WORDS(2, o);
 
-const float LOG2_E = 1.44269504088896341, NOTHING = -1e20;
+const float LOG2_E = 1.44269504088896341, NOTHING = -3.2e38; /* as in attention.glsl */
 const uint BATCH = 8;
+
+/* Not 0, so that infinite sums stay infinite. */
+float keep_factor(float top, float most) { return exp2(max(top - most, -125.0)); }
+
+bool is_nan(float x) { return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u; }
 
 struct Joined {
     float top, total, sum; /* the largest maximum; sums relative to it */
@@ -40,12 +45,12 @@ Joined join_parts(uint at, uint line, uint d)
             sums[i] = uintBitsToFloat(partial[from + d]);
             most = max(most, tops[i]);
         }
-        float keep = exp2(all.top - most);
+        float keep = keep_factor(all.top, most);
         all = Joined(most, all.total * keep, all.sum * keep);
         [[unroll]] for (uint i = 0u; i < BATCH; i++) {
-            float w = s + i < n_splits ? exp2(tops[i] - most) : 0.0;
-            all.total += w * totals[i];
-            all.sum += w * sums[i];
+            float w = keep_factor(tops[i], most);
+            all.total += s + i < n_splits ? w * totals[i] : 0.0;
+            all.sum += s + i < n_splits ? w * sums[i] : 0.0;
         }
     }
     return all;
@@ -63,12 +68,13 @@ float merge(uint e)
 
     Joined all = join_parts(part * n_splits * line, line, d);
     float top = all.top, total = all.total, sum = all.sum;
-    if (top <= NOTHING)
+    if (total == 0.0)
         return 0.0;
     if (HAS_SINKS != 0u) {
         float sink = uintBitsToFloat(sinks[sinks_at + head]) * LOG2_E;
-        float most = max(top, sink), keep = exp2(top - most);
-        total = total * keep + exp2(sink - most);
+        float most = max(top, sink), keep = keep_factor(top, most);
+        float more = sink - most; /* not all drivers give NaN for NaN */
+        total = total * keep + (is_nan(more) ? more : exp2(more));
         sum *= keep;
     }
     return sum / total;

@@ -21,6 +21,9 @@
  *   in sums^T = v^T w^T  of v, elements EV (8 c + g) .. + EV - 1 of keys 2 t, + 1, + 8, + 9; of the
  *                        sums, those elements of rows 2 t, + 1 (, + 8, + 9)
  *
+ * Products cannot leave out hidden keys, and 0 times an infinite value is NaN: rows whose sums are
+ * not finite are computed again in the end, key by key.
+ *
  * SIZE: of a head. ROWS: 2, or 1; then rows 8 to 15 of the first product are what rounding to f16
  * took from q. WIDE: k and v are f32 and get rounded; otherwise they are f16. */
 #include "attention.glsl"
@@ -32,6 +35,7 @@ layout(constant_id = 12) const uint SHARE = 1;
 
 const uint LANES = 32u * SLOTS, ITEMS = 32u / SHARE;
 #define NARROW
+#define REDO
 #include "attention_join.glsl"
 
 layout(set = 0, binding = 0, std430) restrict readonly buffer buffer_q { uvec4 q[]; };
@@ -259,7 +263,7 @@ void add_keys(int k0, bool inside)
             most = max(most, x[i]);
         most = max(most, subgroupShuffleXor(most, 1u));
         most = max(most, subgroupShuffleXor(most, 2u));
-        keep[h] = exp2(top[h] - most);
+        keep[h] = keep_factor(top[h], most);
         top[h] = most;
         total[h] *= keep[h];
         [[unroll]] for (uint i = 0u; i < 4u * T; i++) {
@@ -310,6 +314,82 @@ void leave_totals()
     }
 }
 
+/* ---- Rows with infinite or NaN sums ---------------------------------------------------------- */
+
+vec4 wide_q(uint i)
+{
+    if (TQ == F32)
+        return uintBitsToFloat(q[i / 4u]);
+    const uvec4 w = q[i / 8u];
+    return unpack4(F16, (i & 4u) == 0u ? w.xy : w.zw);
+}
+
+#ifdef WIDE
+vec4 wide_k(uint i) { return uintBitsToFloat(k[i / 4u]); }
+vec4 wide_v(uint i) { return uintBitsToFloat(v[i / 4u]); }
+#else
+vec4 wide_k(uint i)
+{
+    const uvec4 w = k[i / 8u];
+    return unpack4(F16, (i & 4u) == 0u ? w.xy : w.zw);
+}
+vec4 wide_v(uint i) { return unpack4(F16, v2[i / 4u]); }
+#endif
+
+/* The weight of a key for row r of the workgroup, 0 where the row does not see it. */
+float redo_weight(uint r, int key, ivec2 keys, uint mask_row)
+{
+    if (key < keys.x || key >= keys.y)
+        return 0.0;
+    const uint row = place.row + r;
+    const uvec2 at = key_place(place.batch, uint(key));
+    const uint from_q = q_at + place.batch * q_b + (place.kv_head * GROUP + row % GROUP) * q_h +
+                        row / GROUP * q_s;
+    const uint from_k = k_at + at.x * k_b + at.y * k_s + place.kv_head * k_h;
+    float product = 0.0;
+    [[dont_unroll]] for (uint d = 0u; d < SIZE; d += 4u)
+        product += dot(wide_q(from_q + d), wide_k(from_k + d));
+    return weight_of(logit(product, mask_row + uint(key) * m_k), odd_stats[r].x);
+}
+
+/* Row r of the workgroup: weights of LANES keys at a time, then their values by columns. */
+void redo_row(uint r, uint length)
+{
+    Place p = place;
+    p.row += r;
+    const ivec2 keys = key_range(p.row / GROUP, length);
+    const uint mask_row = m_at + p.batch * m_b + (p.kv_head * GROUP + p.row % GROUP) * m_h +
+                          p.row / GROUP * m_q;
+    const uint d = LANE * 4u;
+    vec4 y = vec4(0.0);
+    [[dont_unroll]] for (int k0 = keys.x; k0 < keys.y; k0 += int(LANES)) {
+        barrier();
+        joined[LANE / 4u][LANE % 4u] = redo_weight(r, k0 + int(LANE), keys, mask_row);
+        barrier();
+        [[dont_unroll]] for (uint i = 0u; d < SIZE && i < LANES; i++) {
+            const float w = joined[i / 4u][i % 4u];
+            if (w == 0.0)
+                continue;
+            const uvec2 at = key_place(p.batch, uint(k0) + i);
+            y += w * wide_v(v_at + at.x * v_b + at.y * v_s + p.kv_head * v_h + d);
+        }
+    }
+    if (d < SIZE)
+        store4(result_at(p) + d, y * odd_stats[r].y);
+}
+
+void redo_rows()
+{
+    barrier();
+    if (odd_rows == 0u)
+        return;
+    buffer_barrier();
+    const uint length = length_of(place.batch, false);
+    [[dont_unroll]] for (uint r = 0u; r < R; r++)
+        if ((odd_rows >> r & 1u) != 0u)
+            redo_row(r, length);
+}
+
 void main()
 {
     uint n_rows = count_queries() * GROUP, n_tiles = (n_rows + R - 1u) / R;
@@ -337,6 +417,8 @@ void main()
         k0 += upper.x;
     }
     init_sums();
+    if (LANE == 0u)
+        odd_rows = 0u;
     bool first = true;
     [[dont_unroll]] while (first ? early || k0 < lower.y : k0 < lower.y) {
         load_keys(k0 + mine, lower.y);
@@ -367,7 +449,8 @@ void main()
         join_slots(place, r0);
     }
 #ifdef JOIN
-    if (PARTIAL)
-        join_splits(place);
+    if (PARTIAL && !join_splits(place))
+        return;
 #endif
+    redo_rows();
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* cumsum, cumprod and cummax of floats, in double as the reference; products with an exponent beside
- * them; one_hot and trilu, of which
- * most is filled or copied. All tensors are dense. */
+/* cumsum, cumprod and cummax of floats, in double as the reference; products with an exponent
+ * beside them; one_hot and trilu, of which most is filled or copied. All tensors are dense. */
 #include "cpu/generic_line.h"
 
 #include <math.h>

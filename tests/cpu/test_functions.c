@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Every elementwise function of floats on the reference and at each level of the CPU kernels, over
  * its whole domain: all f16, all bf16, f32 of every magnitude and sign, and numbers near the places
- * where functions change their ways; of two operands, pairs of such numbers. Expected are the definitions in long double. Errors are in
- * units in the last place of the result's type, also where the result is subnormal; NaN, infinities
- * and the sign of zeros have to be equal. */
+ * where functions change their ways; of two operands, pairs of such numbers. Expected are the
+ * definitions in long double. Errors are in units in the last place of the result's type, also
+ * where the result is subnormal; NaN, infinities and the sign of zeros have to be equal. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>

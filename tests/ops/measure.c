@@ -253,7 +253,7 @@ static int by_value(const void *a, const void *b)
 }
 
 /* A few steps of random signs may by chance cancel in a sum: an element is taken for a fifth of the
- * median of its row, but for no more than 64 times of its own spread, which chance does not hide. */
+ * median of its row, but for no more than 64 times its own spread, which chance does not hide. */
 static bool smooth_rows(ot_measure *m, const ot_tensor *t)
 {
     const int64_t n = row_length(t);
@@ -271,9 +271,9 @@ static bool smooth_rows(ot_measure *m, const ot_tensor *t)
     return true;
 }
 
-/* What an element may differ by for each unit of its spread. The spread of a sum of n terms of random
- * signs is that of sqrt(n) of them; a sum in f32, one term after the other, rounds n partial sums
- * that grow to the same size, which is sqrt(n) times as much; 4 of it are never reached by chance. */
+/* What an element may differ by for each unit of its spread. The spread of a sum of n terms of
+ * random signs is that of sqrt(n) of them; a sum in f32, one term after the other, rounds n partial
+ * sums that grow to the same size, which is sqrt(n) times as much; chance never reaches 4 of it. */
 static double spread_factor(const rule *r, const ot_measure *m, double length)
 {
     if (m->fast) return OT_FAST_ROUNDOFF;

@@ -122,13 +122,13 @@ typedef struct ot_measure {
     bool signed_zero; /* +0 and -0 are different results */
     bool fast;        /* operands may be rounded: the step is relative to their rows */
     int64_t elements;
-    double *limit;    /* OT_NEAR: of each element, absolute; before ot_measure_end its spread; owned */
+    double *limit;    /* OT_NEAR: of each element, absolute; before ot_measure_end its spread */
     double bias;      /* OT_NEAR: of |slope - 1| */
 } ot_measure;
 
-/* measure.c. The order of calls for a result: ot_measure_of, then for each of OT_N_STEPS runs of the
- * reference on operands moved by ot_move_operand ot_measure_add, then ot_measure_end. False: no
- * memory. */
+/* measure.c. The order of calls for a result: ot_measure_of, then ot_measure_add for each of
+ * OT_N_STEPS runs of the reference on operands moved by ot_move_operand, then ot_measure_end.
+ * False: no memory. */
 ot_measure ot_measure_of(const char *op, const ot_tensor *out, bool fast);
 bool ot_measure_add(ot_measure *m, const ot_tensor *expected, const ot_tensor *moved, double step);
 bool ot_measure_end(ot_measure *m, const char *op, const ot_tensor *in, size_t n_in,
@@ -261,8 +261,8 @@ void ot_report_status(ot_env *env, ot_report *r, const char *what, rlx_status s,
 /* A call that succeeds leaves the error, which was empty, as it was. */
 void ot_check_untouched(ot_report *r, const char *what, const rlx_error *err);
 
-/* lies.c: falsifies each result and fails where the measure does not notice. `other`: the results of
- * another run with other operands, or NULL. */
+/* lies.c: falsifies each result and fails where the measure does not notice. `other`: the results
+ * of another run with other operands, or NULL. */
 void ot_tell_lies(const ot_case *c, const ot_expectation *e, const ot_expectation *other,
                   ot_report *r);
 const char *ot_lie_name(ot_lie lie);

@@ -250,7 +250,8 @@ static void run_modes(case_run *run)
     }
     run_mode(run, "run", NULL);
     if (env->opt.liar) {
-        ot_tell_lies(run->c, &run->expected[0], run->binds.n > 1 ? &run->expected[1] : NULL, run->r);
+        const ot_expectation *e = run->expected;
+        ot_tell_lies(run->c, &e[0], run->binds.n > 1 ? &e[1] : NULL, run->r);
     }
     if (env->opt.once || !env->ref || !is_small(run)) return;
     run_mode(run, "keep_all", &(rlx_session_desc){.keep_all = true});

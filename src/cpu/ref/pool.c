@@ -45,8 +45,8 @@ static double max_at(const rx_slide *s, const double *x, const int64_t *at)
     return best;
 }
 
-/* max (sum (|x| / max)^p)^(1/p): powers of what is at most 1 do not overflow, and the sum is at least
- * 1. */
+/* max (sum (|x| / max)^p)^(1/p): powers of what is at most 1 do not overflow, and the sum is at
+ * least 1. */
 static double lp_at(const rx_slide *s, const double *x, const int64_t *at, double p)
 {
     int64_t tap[RX_SPATIAL] = {0};

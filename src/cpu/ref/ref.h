@@ -66,8 +66,8 @@ void rx_load_row(const rx_view *v, int64_t row, double *dst);
 /* Where along an axis of x a padded tensor takes element i from; -1: the fill. ref/shape.c */
 int64_t rx_ref_pad_place(const void *attr, const rx_view *x, int axis, int64_t i);
 
-/* A product m 2^e of any number of factors, which neither over- nor underflows on the way: start with
- * {1, 0}. */
+/* A product m 2^e of any number of factors, which neither over- nor underflows on the way: start
+ * with {1, 0}. */
 typedef struct rx_scaled {
     double m;
     int64_t e;

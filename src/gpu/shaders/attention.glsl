@@ -8,9 +8,9 @@
  * i * GROUP + h of K/V head g is query i of head g * GROUP + h. A row that sees no key gives zeros.
  *
  * A hidden key takes no part, whatever k and v hold there. Its logit is MASKED; a running maximum
- * starts at NOTHING, which is above, and no bias is below LOWEST, which is above both. So its weight
- * is 0, and a row whose weights sum to 0 saw no key. Since 0 times an infinite value is NaN, kernels
- * keep hidden keys from the sums where a value is not finite. */
+ * starts at NOTHING, which is above, and no bias is below LOWEST, which is above both. So its
+ * weight is 0, and a row whose weights sum to 0 saw no key. Since 0 times an infinite value is NaN,
+ * kernels keep hidden keys from the sums where a value is not finite. */
 #ifndef ATTENTION_GLSL
 #define ATTENTION_GLSL
 

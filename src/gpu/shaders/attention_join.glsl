@@ -180,7 +180,7 @@ Sums join_parts(Place p, uint d, uint share)
     return all;
 }
 
-/* Counts the workgroup; the last one of the rows writes their result. Returns whether it is this. */
+/* Counts the workgroup; the last one of the rows writes their result. True: this is the last. */
 bool join_splits(Place first)
 {
     uint counter = first.batch * gl_NumWorkGroups.y + gl_WorkGroupID.y;

@@ -252,7 +252,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* A few steps of random signs may by chance cancel in a sum: an element is taken for a fifth of the
+/* A few steps of random signs may by chance cancel in a sum: an element is taken for half of the
  * median of its row, but for no more than 64 times its own spread, which chance does not hide. */
 static bool smooth_rows(ot_measure *m, const ot_tensor *t)
 {
@@ -262,7 +262,7 @@ static bool smooth_rows(ot_measure *m, const ot_tensor *t)
     for (int64_t at = 0; n > 1 && at + n <= m->elements; at += n) {
         memcpy(row, m->limit + at, (size_t)n * sizeof *row);
         qsort(row, (size_t)n, sizeof *row, by_value);
-        const double least = 0.2 * row[n / 2];
+        const double least = 0.5 * row[n / 2];
         for (int64_t i = at; i < at + n; i++) {
             m->limit[i] = fmax(m->limit[i], fmin(least, 64 * m->limit[i]));
         }
@@ -273,11 +273,11 @@ static bool smooth_rows(ot_measure *m, const ot_tensor *t)
 
 /* What an element may differ by for each unit of its spread. The spread of a sum of n terms of
  * random signs is that of sqrt(n) of them; a sum in f32, one term after the other, rounds n partial
- * sums that grow to the same size, which is sqrt(n) times as much; chance never reaches 4 of it. */
+ * sums that grow to the same size, which is sqrt(n) times as much; chance never reaches 6 of it. */
 static double spread_factor(const rule *r, const ot_measure *m, double length)
 {
     if (m->fast) return OT_FAST_ROUNDOFF;
-    return 4 * r->chain * (1 + sqrt(length)) * unit_roundoff(RLX_F32)
+    return 6 * r->chain * (1 + sqrt(length)) * unit_roundoff(RLX_F32)
            + r->rounds * unit_roundoff(m->dtype);
 }
 

@@ -167,9 +167,10 @@ def check_calls(path, text):
 
 def check_writes(path, text):
     """Only one file writes, replaces or removes files, so that no other can lose one."""
-    for n, line in enumerate(code_only(text).split("\n"), 1):
-        found = WRITES.search(line) or FOPEN_TO_WRITE.search(text.split("\n")[n - 1])
-        if found and not line.isspace():
+    lines = zip(code_only(text).split("\n"), text.split("\n"))
+    for n, (code, line) in enumerate(lines, 1):
+        found = WRITES.search(code) or ("fopen" in code and FOPEN_TO_WRITE.search(line))
+        if found:
             complain(path, n, f"{found.group(0)}: files are written by {WRITER}")
 
 

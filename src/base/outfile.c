@@ -182,7 +182,7 @@ static bool is_leftover(const rx_outfile *f, const char *name)
 static void remove_leftover(const rx_outfile *f)
 {
     struct stat st;
-    const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+    const int flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC; /* NFS: to lock */
     const int fd = open(f->temporary, flags);
     if (fd < 0)
         return;
@@ -428,10 +428,12 @@ static rlx_status finish_file(rx_outfile *f, rlx_error *err)
 rlx_status rx_outfile_commit(rx_outfile *f, rlx_error *err)
 {
     rlx_status st = finish_file(f, err);
-    if (st == RLX_OK && f->stream && close(f->fd))
-        st = fail_io(f, "write", err);
-    if (st == RLX_OK && f->stream)
+    if (st == RLX_OK && f->stream) {
+        const int fd = f->fd;
         f->fd = -1;
+        if (close(fd))
+            st = fail_io(f, "write", err);
+    }
     rx_outfile_discard(f);
     return st;
 }

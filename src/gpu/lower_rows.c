@@ -9,6 +9,7 @@ typedef enum mode { MODE_SOFTMAX, MODE_LOG_SOFTMAX, MODE_NORM, MODE_RMS } mode;
 
 #define MAX_LEVELS 6
 #define MAX_VALUES 32 /* that an invocation of rows.comp holds */
+#define STATS_BYTES 12 /* of a row, or of a part of one: row_stats.comp */
 
 /* A step as rows.glsl sees it. Operands and results that are absent are NULL. */
 typedef struct row_step {
@@ -87,9 +88,9 @@ static void add_two_passes(rx_gpu_build *b, const row_step *s)
 {
     uint64_t n_rows = rx_rows_count(&s->rows), n = s->rows.n;
     rx_sharing h = rx_share_rows(s->call->caps, n_rows, n, s->rows.inner > 1, 1);
-    rx_gpu_ref stats = rx_gpu_scratch(b, n_rows * 8);
+    rx_gpu_ref stats = rx_gpu_scratch(b, n_rows * STATS_BYTES);
     if (h.parts > 1) {
-        rx_gpu_ref pieces = rx_gpu_scratch(b, n_rows * h.parts * 8);
+        rx_gpu_ref pieces = rx_gpu_scratch(b, n_rows * h.parts * STATS_BYTES);
         add_stats(b, s, &h, RX_REF_NONE, pieces);
         h.across = false;
         h.local = rx_gpu_local(s->call->caps, 256);

@@ -25,7 +25,8 @@ void main()
         if (RESIDUAL != 0u)
             v = round_to_x(v + load_f_residual(TX, res_at + e));
         sum_word |= encode_f(TX, v) << (j * 16u);
-        vec2 s = uintBitsToFloat(uvec2(stats[row * 2u], stats[row * 2u + 1u]));
+        uint at = row * 3u;
+        vec3 s = uintBitsToFloat(uvec3(stats[at], stats[at + 1u], stats[at + 2u]));
         uvec2 weights = find_weights(row);
         uint i = line % n / w_div;
         float g = TG != 0u ? load_f_gamma(TG, weights.x + i * g_stride) : 1.0;

@@ -138,7 +138,7 @@ float join_lanes(float v, bool largest)
 }
 
 /* Leaves exp(x - max) in the values, for softmax. */
-vec2 softmax_stats(uint n_mine)
+vec3 softmax_stats(uint n_mine)
 {
     float largest = -3.4028234e38, total = 0.0;
     [[unroll]] for (uint i = 0u; i < ITEMS * PER; i++)
@@ -149,10 +149,52 @@ vec2 softmax_stats(uint n_mine)
         total += e;
         values[i] = MODE == SOFTMAX ? e : values[i];
     }
-    return vec2(largest, join_lanes(total, false));
+    return vec3(largest, join_lanes(total, false), 1.0);
 }
 
-vec2 norm_stats(uint n_mine)
+/* The PER elements of a load of x, with the residual. */
+void read_load(uint at, out float v[PER])
+{
+    LOAD w = x[x_at / PER + at];
+    [[unroll]] for (uint j = 0u; j < PER; j++)
+        v[j] = element_of(TX, w, j);
+    if (RESIDUAL != 0u) {
+        w = residual[res_at / PER + at];
+        [[unroll]] for (uint j = 0u; j < PER; j++)
+            v[j] = round_to_x(v[j] + element_of(TX, w, j));
+    }
+}
+
+/* Statistics in a unit of the row's own; each invocation reads the whole row, from load `first`. */
+vec3 norm_stats_scaled(uint first)
+{
+    float v[PER], mean = 0.0, total = 0.0;
+    uint largest = floatBitsToUint(sqrt(eps));
+    for (uint i = 0u; i < n / PER; i++) {
+        read_load(first + i, v);
+        [[unroll]] for (uint j = 0u; j < PER; j++)
+            largest = max(largest, floatBitsToUint(v[j]) & 0x7fffffffu);
+    }
+    if (largest >= 0x7f800000u) /* 1 / infinity, or NaN */
+        return vec3(0.0, uintBitsToFloat(MODE == RMS && largest == 0x7f800000u ? 0u : 0x7fc00000u),
+                    1.0);
+    float unit = unit_of(largest);
+    for (uint i = 0u; i < n / PER && MODE == NORM; i++) {
+        read_load(first + i, v);
+        [[unroll]] for (uint j = 0u; j < PER; j++)
+            mean += v[j] * unit;
+    }
+    mean /= float(n);
+    for (uint i = 0u; i < n / PER; i++) {
+        read_load(first + i, v);
+        [[unroll]] for (uint j = 0u; j < PER; j++)
+            total += (v[j] * unit - mean) * (v[j] * unit - mean);
+    }
+    return vec3(mean, norm_factor(total / float(n), unit), unit);
+}
+
+/* first: the row's first load. */
+vec3 norm_stats(uint n_mine, uint first)
 {
     float mean = 0.0, total = 0.0;
     if (MODE == NORM) {
@@ -164,7 +206,10 @@ vec2 norm_stats(uint n_mine)
         float v = values[i] - mean;
         total += i < n_mine ? v * v : 0.0;
     }
-    return vec2(mean, 1.0 / sqrt(join_lanes(total, false) / float(n) + eps));
+    float variance = join_lanes(total, false) / float(n) + eps;
+    if (n_mine > 0u && !is_moderate(variance))
+        return norm_stats_scaled(first);
+    return vec3(mean, 1.0 / sqrt(variance), 1.0);
 }
 
 void main()
@@ -176,17 +221,13 @@ void main()
         uint at = k * TEAM + side;
         if (at >= n_loads)
             continue;
-        LOAD w = x[x_at / PER + first + at];
+        float v[PER];
+        read_load(first + at, v);
         [[unroll]] for (uint j = 0u; j < PER; j++)
-            values[k * PER + j] = element_of(TX, w, j);
-        if (RESIDUAL != 0u) {
-            w = residual[res_at / PER + first + at];
-            [[unroll]] for (uint j = 0u; j < PER; j++)
-                values[k * PER + j] = round_to_x(values[k * PER + j] + element_of(TX, w, j));
-        }
+            values[k * PER + j] = v[j];
     }
 
-    vec2 stats = MODE == NORM || MODE == RMS ? norm_stats(n_mine) : softmax_stats(n_mine);
+    vec3 stats = MODE == NORM || MODE == RMS ? norm_stats(n_mine, first) : softmax_stats(n_mine);
     uvec2 weights = find_weights(row);
     float factor = stats.y == 0.0 ? 0.0 : 1.0 / stats.y; /* of softmax */
     [[unroll]] for (uint k = 0u; k < ITEMS; k++) {

@@ -5,7 +5,8 @@
  *   softmax      y = exp(x - max) / sum         stats = (max, sum of exp(x - max))
  *   log_softmax  y = x - max - log(sum)         the same
  *   norm         y = (x - mean) * r * g + b     stats = (mean, r = 1 / sqrt(variance + eps))
- * where x is rounded x + residual first when there is a residual, g = 1 + gamma with PLUS_ONE, and
+ * Statistics of norms are of x * unit, a power of two: 1, or what brings squares of very large or
+ * small numbers into the range of floats. x is rounded x + residual first when there is a residual, g = 1 + gamma with PLUS_ONE, and
  * rms norms have mean 0. gamma and beta of element i of a row are at
  *   first + sum over levels of (coordinate of the row * stride) + (i / w_div) * stride. */
 #ifndef ROWS_GLSL
@@ -58,8 +59,28 @@ uvec2 find_weights(uint row)
     return LEVELS > 0u ? at + row * uvec2(g_level[0], b_level[0]) : at;
 }
 
-/* y of one element; g and b are gamma and beta, used by norms. */
-float finish(float v, vec2 stats, float g, float b)
+/* Whether squares that are finite and not lost led to this variance, eps included: 2^-100 to
+ * 2^120. By its bits, since compilers may assume that there is no NaN. */
+bool is_moderate(float variance)
+{
+    return floatBitsToUint(variance) - 0x0d800000u <= 0x7b800000u - 0x0d800000u;
+}
+
+/* The unit for numbers whose largest magnitude has these bits: they become 4 at most. */
+float unit_of(uint largest)
+{
+    return uintBitsToFloat(0x7f000000u - min(largest & 0x7f800000u, 0x7e800000u));
+}
+
+/* r in units, from the mean of the squares of deviations in units. */
+float norm_factor(float variance, float unit)
+{
+    float e = sqrt(eps) * unit, all = variance + (unit == 1.0 ? eps : e * e);
+    return 1.0 / sqrt(all == 0.0 && eps > 0.0 ? 1.0 : all); /* 0 only if no x deviates */
+}
+
+/* y of one element; stats: with the unit; g and b are gamma and beta, used by norms. */
+float finish(float v, vec3 stats, float g, float b)
 {
     if (MODE == SOFTMAX)
         return stats.y == 0.0 ? 0.0 : exp_down(v - stats.x) / stats.y;
@@ -67,7 +88,7 @@ float finish(float v, vec2 stats, float g, float b)
         return stats.y == 0.0     ? uintBitsToFloat(0xff800000u)
                : is_nan(stats.y) ? stats.y
                                  : v - stats.x - log(stats.y);
-    return (v - stats.x) * stats.y * (PLUS_ONE != 0u ? 1.0 + g : g) + b;
+    return (v * stats.z - stats.x) * stats.y * (PLUS_ONE != 0u ? 1.0 + g : g) + b;
 }
 
 #endif

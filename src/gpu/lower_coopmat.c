@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Float products by cooperative matrices with f32 sums: f16 and bf16, and f32 as f16 under the
- * policy that lets it.
+ * policy that lets it. Rows and columns of f32 that f16 does not hold as they are get exponents:
+ * shaders/range.glsl.
  *
  * Where the device keeps fragments as pack_rows.comp writes them, operands are packed (weights
  * once, others into scratch memory, or not at all) and multiplied straight from memory. Elsewhere
@@ -41,11 +42,14 @@ static side make_side(const rx_product *p, bool is_b)
     return s;
 }
 
-/* Vectors of 16 bytes of one packed matrix. */
+/* Vectors of 16 bytes of one packed matrix: 64 rows and their exponents each. */
 static int64_t packed_vectors(const side *s)
 {
-    return round_up(s->rows, 64) * round_up(s->k, 64) / 8;
+    return round_up(s->rows, 64) / 64 * (round_up(s->k, 64) * 8 + 16);
 }
+
+/* Whether packing rounds, so that rows may get exponents. */
+static bool is_rounded(const side *s) { return s->type == RLX_F32 || rlx_dtype_is_packed(s->type); }
 
 static int64_t side_batches(const side *s)
 {
@@ -76,20 +80,49 @@ static bool loads_vectors(const side *s)
     return ok;
 }
 
-static void fill_pack(rx_gpu_dispatch *d, const side *s, rx_gpu_ref to, const rx_gpu_caps *caps)
+/* Reads rows along k in vectors, or blocks of a packed type. */
+static bool packs_pairs(const side *s) { return rlx_dtype_is_packed(s->type) || loads_vectors(s); }
+
+static rx_kernel pack_kernel(const side *s)
 {
-    d->kernel = rlx_dtype_is_packed(s->type) ? RX_K_pack_rows_quant
-                : s->in_tile4                ? RX_K_pack_rows_tile4
-                : loads_vectors(s)           ? RX_K_pack_rows_v4
-                                             : RX_K_pack_rows;
+    static const rx_kernel packed[] = {RX_K_pack_rows_quant, RX_K_pack_rows_iq1,
+                                       RX_K_pack_rows_iq2, RX_K_pack_rows_iq3};
+    if (rlx_dtype_is_packed(s->type))
+        return packed[rx_quant_family_of(s->type)];
+    return s->in_tile4 ? RX_K_pack_rows_tile4 : loads_vectors(s) ? RX_K_pack_rows_v4
+                                                                 : RX_K_pack_rows;
+}
+
+/* Pairs of rows of a workgroup of pack_rows.comp, of the 8 of 16 rows: few where there are few
+ * rows, so that more units read them. */
+static uint32_t pick_pairs(const side *s, const rx_gpu_caps *caps)
+{
+    const int64_t units = caps->compute_units ? caps->compute_units : 64;
+    uint32_t pairs = 4;
+    while (pairs > 1 && side_batches(s) * round_up(s->rows, 64) / 16 * (8 / pairs) < 2 * units)
+        pairs /= 2;
+    return pairs;
+}
+
+/* grid: of packed types that have one. */
+static void fill_pack(rx_gpu_dispatch *d, const side *s, rx_gpu_ref to, rx_gpu_ref grid,
+                      const rx_gpu_caps *caps)
+{
+    const uint32_t pairs = pick_pairs(s, caps);
+    d->kernel = pack_kernel(s);
     d->spec[0] = 128;
     d->n_spec = 1;
     rx_gpu_spec(d, s->type);
     rx_gpu_spec(d, s->s_row == 1 && s->s_k != 1);
     rx_gpu_spec(d, s->is_b);
+    rx_gpu_spec(d, pairs);
     rx_gpu_bind(d, s->ref, false);
     rx_gpu_bind(d, to, true);
-    int64_t n_groups = side_batches(s) * (packed_vectors(s) / (s->in_tile4 ? 1024 : 512));
+    if (grid != RX_REF_NONE)
+        rx_gpu_bind(d, grid, false);
+    int64_t n_groups = side_batches(s) * round_up(s->rows, 64) / 16;
+    if (packs_pairs(s))
+        n_groups *= 8 / pairs;
     int n = s->n_axes;
     const int64_t words[] = {s->rows, s->k, n_groups, s->at, s->s_row, s->s_k,
                              n > 1 ? s->dim[n - 2] : 1, n > 0 ? s->dim[n - 1] : 1,
@@ -120,14 +153,15 @@ static rx_gpu_ref pack_side(rx_gpu_build *b, const rx_product *p, const side *s)
     bool keep = c->is_param && s->ref < c->n_in && c->is_param[s->ref];
     if (keep && !rlx_dtype_is_packed(s->type)) {
         rx_gpu_dispatch form = {0}, *d;
-        fill_pack(&form, s, RX_REF_NONE, c->caps);
+        fill_pack(&form, s, RX_REF_NONE, RX_REF_NONE, c->caps);
         rx_gpu_ref ref = rx_gpu_derive(b, s->ref, form_of(&form), bytes, &d);
-        fill_pack(d, s, ref, c->caps);
+        fill_pack(d, s, ref, RX_REF_NONE, c->caps);
         return ref;
     }
     rx_gpu_ref ref = rx_gpu_scratch(b, bytes);
+    rx_gpu_ref grid = rlx_dtype_is_packed(s->type) ? rx_quant_grid(b, c, 1) : RX_REF_NONE;
     rx_gpu_dispatch *d = rx_gpu_add(b, RX_K_pack_rows, 128);
-    fill_pack(d, s, ref, c->caps);
+    fill_pack(d, s, ref, grid, c->caps);
     return ref;
 }
 
@@ -264,7 +298,9 @@ static void add_fragments(rx_gpu_build *b, const rx_product *p)
     rx_gpu_dispatch *d = rx_gpu_add(b, frag_kernel(p, &s), 32 * subgroups);
     rx_product_bind(d, &q, a_ref, b_ref);
     rx_product_spec(d, &q);
-    const uint32_t spec[] = {writes_vectors(p), s.side_m, s.side_n, s.slices, s.cm, s.cn};
+    const uint32_t scales = (uint32_t)(packs_a && is_rounded(&a)) |
+                            (uint32_t)(s.from != FROM_TILE4 && is_rounded(&w)) << 1;
+    const uint32_t spec[] = {writes_vectors(p), s.side_m, s.side_n, s.slices, s.cm, s.cn, scales};
     for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
         rx_gpu_spec(d, spec[i]);
     uint64_t n_groups = (uint64_t)count_tiles(p, 16 * s.cm * s.side_m, 16 * s.cn * s.side_n);
@@ -282,7 +318,8 @@ typedef struct coop_shape {
 
 static uint64_t coop_shared_bytes(coop_shape s)
 {
-    return (uint64_t)(32 * s.cm + 32 * s.cn) * (COOP_BK / 8 + 1) * 16 + 4 * 16 * 20 * 4;
+    const uint64_t lines = 32 * s.cm + 32 * s.cn;
+    return lines * (COOP_BK / 8 + 1) * 16 + lines * 8 + 4 * 16 * 20 * 4 + 16;
 }
 
 static coop_shape pick_coop_shape(const rx_product *p)
@@ -297,8 +334,7 @@ static coop_shape pick_coop_shape(const rx_product *p)
 /* Bits of LOADS in gemm_coop.comp. */
 static uint32_t coop_loads(const side *s)
 {
-    bool vectors = s->type != RLX_F32 && loads_vectors(s);
-    return (uint32_t)(s->s_row == 1 && s->s_k != 1) | (uint32_t)vectors << 1;
+    return (uint32_t)(s->s_row == 1 && s->s_k != 1) | (uint32_t)loads_vectors(s) << 1;
 }
 
 static void add_shared(rx_gpu_build *b, const rx_product *p)
@@ -310,7 +346,7 @@ static void add_shared(rx_gpu_build *b, const rx_product *p)
     rx_product_bind(d, p, p->a_ref, p->b_ref);
     rx_product_spec(d, p);
     const uint32_t spec[] = {writes_vectors(p), 2, 2, s.cm, s.cn, COOP_BK,
-                             coop_loads(&a) | coop_loads(&w) << 2};
+                             coop_loads(&a) | coop_loads(&w) << 2, d->spec[0]};
     for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
         rx_gpu_spec(d, spec[i]);
     int64_t bm = 32 * s.cm, bn = 32 * s.cn;
@@ -346,7 +382,7 @@ bool rx_product_coopmat(rx_gpu_build *b, const rx_product *p)
         return false;
     if (p->n < 16 || p->k < 16 || p->m * p->n * p->k * rx_product_batches(p) < MIN_WORK)
         return false;
-    if (caps->coopmat_fragments && fits_bindings(p)) {
+    if (caps->coopmat_fragments && caps->subgroup_shuffle && fits_bindings(p)) {
         add_fragments(b, p);
         return true;
     }

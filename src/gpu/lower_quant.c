@@ -256,24 +256,25 @@ static void add_gemm(rx_gpu_build *b, const rx_product *p)
 #define COOPMAT_ROWS 32
 #define FRAGMENT_ROWS 9
 
-/* Decodes the weight to halves and multiplies by cooperative matrices, if they are there and the
- * policy lets the weight be rounded: a scale times a stored number has more bits than a half, also
- * where x is one. The decoding must come first, so it is taken back when they are not there. */
+/* Multiplies by cooperative matrices, if they are there and the policy lets the weight be rounded: a
+ * scale times a stored number has more bits than a half, also where x is one. Fragments are packed
+ * from the blocks; without them the weight is decoded first, to the type of x or to f32, which is
+ * rounded with its range kept. The decoding is taken back when the product is not for matrices. */
 static bool add_coopmat(rx_gpu_build *b, const rx_product *p)
 {
     const rx_gpu_call *c = p->call;
     if (p->scale || p->m < FRAGMENT_ROWS || !c->caps->coopmat_f16 ||
         c->policy != RLX_POLICY_FAST)
         return false;
-    bool blocks = rx_quant_family_of(p->b_type) == RX_QUANT_BLOCKS && p->a_type != RLX_BF16;
-    if (blocks && c->caps->coopmat_fragments && rx_product_coopmat(b, p))
+    if (rlx_dtype_is_packed(p->b_type) && p->a_type != RLX_BF16 && c->caps->coopmat_fragments &&
+        rx_product_coopmat(b, p))
         return true;
     if (p->m < COOPMAT_ROWS)
         return false;
     size_t n = b->n, n_scratch = b->n_scratch;
     rx_product q = *p;
-    q.b_type = p->a_type == RLX_BF16 ? RLX_BF16 : RLX_F16;
-    q.b_ref = rx_gpu_scratch(b, (uint64_t)p->n * (uint64_t)p->k * 2);
+    q.b_type = p->a_type == RLX_BF16 ? RLX_BF16 : RLX_F32;
+    q.b_ref = rx_gpu_scratch(b, (uint64_t)(p->n * p->k * rlx_dtype_block_bytes(q.b_type)));
     q.b_at = 0;
     q.b_n = p->k;
     q.b_k = 1;

@@ -3,6 +3,9 @@
  * grouped_matmul. */
 #include "ops/optest.h"
 
+/* Fills whose numbers f16 does not hold, and poison that has to stay in its row. */
+#define RANGES "range(-300000,300000)|wide|rows|huge|tiny|poison(0.0005)|poison_rows(0.05)"
+
 const char *const rx_cases_matrix[] = {
     /* ---- matmul: sizes, odd and large ------------------------------------------------------- */
     "$T=f32|f16|bf16|i8 $M=1|3|17|33 $K=1|7|64 $N=1|5|31 : matmul($T[$M,$K], $T[$K,$N])",
@@ -83,6 +86,20 @@ const char *const rx_cases_matrix[] = {
     "$T=f32|f16|bf16 : matmul($T[7,33]:fill(1), $T[33,9]:ties)",
     "matmul(i8[17,129]:extreme, i8[129,9]:extreme)",
     "$T=f32|f16 : matmul($T[1,1]:fill(60000), $T[1,3]:fill(2))",
+
+    /* ---- matmul: magnitudes, in sizes that kernels which round to f16 under `fast` take ------- */
+    "$A=" RANGES " : matmul(f32[70,192]:$A, f32[192,136])",
+    "$A=" RANGES " : matmul(f32[70,192], f32[192,136]:$A)",
+    "$A=" RANGES " : matmul(f32[20,512]:$A, f32[200,512]:param) {trans_b=true}",
+    "$A=" RANGES " : matmul(f32[20,512], f32[200,512]:$A:param) {trans_b=true}",
+    "$A=huge|tiny|rows : matmul(f32[150,512]:$A, f32[200,512]:param, f32[200]) {trans_b=true}",
+    "$A=rows|huge $B=tiny|rows : matmul(f32[70,192]:$A, f32[136,192]:$B) {trans_b=true}",
+    "$A=rows|poison_rows(0.1) : matmul(f32[3,70,128]:$A, f32[3,128,72])",
+    "$A=" RANGES " : matmul(f32[640,64]:$A, f32[64,576])",
+    "$A=rows|tiny : matmul(f32[640,64], f32[576,64]:$A) {trans_b=true}",
+    "matmul(f32[1152,64]:rows, f32[64,1344])",
+    "$C=none|silu : matmul(f32[2560,64]:rows, f32[64,2304]) {act=$C}",
+    "$A=rows|huge|tiny : matmul(f32[5,192]:$A, f32[192,72])",
 
     /* ---- matmul: named dimensions ------------------------------------------------------------ */
     "$T=f32|f16|i8 : matmul($T[seq<=17,8], $T[8,5])",

@@ -28,6 +28,18 @@ const char *const rx_cases_quant[] = {
     " dequant_matmul($T$X, $W[$N,17])",
     "$W=f32|f16|bf16 $T=f32|f16|bf16 : dequant_matmul($T[4,129], $W[33,129]:param)",
 
+    /* ---- dequant_matmul: magnitudes ---------------------------------------------------------- */
+    "$A=range(-300000,300000)|wide|rows|huge|tiny|poison(0.0005)|poison_rows(0.2)"
+    " $W=q4_0|q8_0|q4_k|q6_k $M=1|5|20|150 :"
+    " dequant_matmul(f32[$M,768]:$A, $W[192,768]:param)",
+    "$W=" BLOCK_32 "|" BLOCK_64 "|" BLOCK_256 " $A=rows|huge|tiny $M=1|36 :"
+    " dequant_matmul(f32[$M,768], $W[192,768]:$A)",
+    "$W=q4_0|q6_k $A=huge|tiny $M=20|70 : dequant_matmul(f32[$M,768]:$A, $W[192,768]:$A:param)",
+    "$W=f32|f16 $T=f32|f16 $A=rows|huge|tiny : dequant_matmul($T[70,192], $W[136,192]:$A:param)",
+    "$T=f16|bf16 $W=q4_0|iq3_s $A=huge|tiny : dequant_matmul($T[36,768], $W[192,768]:$A:param)",
+    "$W=q4_0|q8_0|q4_k $A=rows|huge|tiny :"
+    " dequant_grouped_matmul(f32[9,256]:$A, $W[3,8,256], i32[9]:int(0,3))",
+
     /* ---- dequant_matmul: no elements, layouts, named dimensions ------------------------------ */
     "$W=q4_0|q8_0|q4_k|f16 : dequant_matmul(f32[0,256], $W[5,256])",
     "$W=q4_0|q8_0|q4_k|f16 : dequant_matmul(f32[3,256], $W[0,256])",

@@ -303,19 +303,31 @@ static const scale_field scale_fields[] = {
     {RLX_NVFP4, SCALE_UE4M3, 0, 4, 6},
 };
 
-static void put_scale(uint8_t *block, const scale_field *f, generator *g)
+/* The power of two by which scales of this kind are larger than those of numbers up to 1: near the
+ * ends of what the kind holds, or one for each row. */
+static int scale_power(const ot_fill *fill, scale_kind kind, int row_power)
+{
+    const bool wide = kind == SCALE_F32 || kind == SCALE_E8M0;
+    if (fill->kind == OT_HUGE) return wide ? 60 : kind == SCALE_UE4M3 ? 9 : 15;
+    if (fill->kind == OT_TINY) return wide ? -80 : kind == SCALE_UE4M3 ? -3 : -18;
+    return fill->kind == OT_ROWS ? (kind == SCALE_UE4M3 ? row_power / 8 : row_power) : 0;
+}
+
+static void put_scale(uint8_t *block, const scale_field *f, int power, generator *g)
 {
     const float sign = next_below(g, 4) == 0 ? -1.0f : 1.0f;
-    const float scale = sign * (float)((0.5 + 0.5 * next_unit(g)) / f->amplitude);
+    const bool is_end = power == 15 || power == -18; /* of f16: whatever it multiplies */
+    const double size = (0.5 + 0.5 * next_unit(g)) / (is_end ? 1 : f->amplitude);
+    const float scale = sign * (float)ldexp(size, power);
     uint8_t *at = block + f->offset;
     uint16_t half;
     rlx_from_float(RLX_F16, &scale, &half, 1);
     switch (f->kind) {
     case SCALE_F16: memcpy(at, &half, 2); break;
     case SCALE_F32: memcpy(at, &scale, 4); break;
-    case SCALE_E8M0: *at = (uint8_t)(122 + next_below(g, 4)); break; /* 2^-5 .. 2^-2 */
+    case SCALE_E8M0: *at = (uint8_t)(122 + power + (int)next_below(g, 4)); break; /* 2^-5 .. 2^-2 */
     case SCALE_UE4M3: /* exponents 2^-4 .. 2^-2 */
-        for (int i = 0; i < f->count; i++) at[i] = (uint8_t)(24 + next_below(g, 24));
+        for (int i = 0; i < f->count; i++) at[i] = (uint8_t)(24 + 8 * power + (int)next_below(g, 24));
         break;
     case SCALE_IQ1_M: /* the top nibble of each of four u16 has four bits of the f16 */
         for (int i = 0; i < 4; i++) {
@@ -335,14 +347,20 @@ static void put_q8_k_sums(uint8_t *block)
     }
 }
 
-static void fill_packed(ot_tensor *t, generator *g)
+static void fill_packed(ot_tensor *t, const ot_fill *fill, generator *g)
 {
     const size_t size = (size_t)rlx_dtype_block_bytes(t->dtype);
+    const int64_t line = t->rank ? t->dims[t->rank - 1] : 1;
+    const size_t row = (size_t)(line / rlx_dtype_block_size(t->dtype)) * size;
     uint8_t *data = t->data;
+    int row_power = 0;
     for (size_t i = 0; i < t->bytes; i++) data[i] = (uint8_t)next_bits(g);
     for (size_t at = 0; at + size <= t->bytes; at += size) {
+        if (fill->kind == OT_ROWS && at % row == 0) row_power = (int)next_below(g, 25) - 10;
         for (size_t k = 0; k < sizeof scale_fields / sizeof scale_fields[0]; k++) {
-            if (scale_fields[k].dtype == t->dtype) put_scale(data + at, &scale_fields[k], g);
+            const scale_field *f = &scale_fields[k];
+            if (f->dtype != t->dtype) continue;
+            put_scale(data + at, f, scale_power(fill, f->kind, row_power), g);
         }
         if (t->dtype == RLX_Q8_K) put_q8_k_sums(data + at);
     }
@@ -352,7 +370,7 @@ void ot_fill_tensor(ot_tensor *t, const ot_fill *fill, uint64_t seed, int run)
 {
     generator g = {seed};
     if (rlx_dtype_is_packed(t->dtype)) {
-        if (fill->kind != OT_VALUE) fill_packed(t, &g);
+        if (fill->kind != OT_VALUE) fill_packed(t, fill, &g);
     } else if (fill->kind == OT_EXTREME) {
         fill_extreme(t, &g);
     } else if (fill->kind == OT_PERM) {

@@ -12,11 +12,13 @@
  *
  * A workgroup is SGM x SGN subgroups, each with 16 CM x 16 CN results. It walks along k in steps of
  * BK: the tiles [rows][BK] of a and [columns][BK] of b lie in shared memory as halves, zeros past
- * the ends. f32 becomes f16.
+ * the ends. f32 becomes f16; where that does not hold a row or column as it is, all is done once
+ * more with exponents (range.glsl).
  *
- * LOADS: bit 0 neighbours read a along m instead of k; bit 1 eight elements of a are one load of 16
- * aligned bytes; bits 2 and 3 the same for b and n. BF: bf16. */
+ * LOADS: bit 0 neighbours read a along m instead of k; bit 1 eight elements of a are aligned loads
+ * of 16 bytes; bits 2 and 3 the same for b and n. BF: bf16. */
 #include "coopmat.glsl"
+#include "range.glsl"
 
 layout(constant_id = 10) const uint SGM = 2;
 layout(constant_id = 11) const uint SGN = 2;
@@ -24,6 +26,7 @@ layout(constant_id = 12) const uint CM = 2;
 layout(constant_id = 13) const uint CN = 2;
 layout(constant_id = 14) const uint BK = 32;
 layout(constant_id = 15) const uint LOADS = 0;
+layout(constant_id = 16) const uint THREADS = 128; /* the local size again */
 
 const uint GROUP = 8; /* rows of tiles that are walked together, for the cache */
 const uint BM = SGM * CM * 16, BN = SGN * CN * 16;
@@ -32,6 +35,15 @@ const uint STRIP = 20;
 shared uvec4 sa[BM * LINE];
 shared uvec4 sb[BN * LINE];
 shared float strip[SGM * SGN * 16 * STRIP];
+
+const bool ROUNDS = TA == F32 || TB == F32;
+const uint LINES = BM + BN; /* rows of a, then columns of b */
+shared uint tops[ROUNDS ? LINES : 1];
+shared int powers[ROUNDS ? LINES : 1]; /* exponents */
+shared uint any_power;
+/* Vectors of a tile that an invocation fetches, and the greatest number of their lines. */
+const uint NA = (BM * KV + THREADS - 1) / THREADS, NB = (BN * KV + THREADS - 1) / THREADS;
+uint top_a[NA], top_b[NB];
 
 TENSOR(0, a)
 TENSOR(1, b)
@@ -47,19 +59,27 @@ uint half_of(float x)
 #endif
 }
 
-/* Eight halves along k from element (x, kk) on; zeros outside. */
+/* Eight halves along k from element (x, kk) on, times `by` if they are rounded; zeros outside. top
+ * grows to the greatest of them. */
 #define DEFINE_LOAD8(name, T, VECTOR)                                                          \
-    uvec4 load8_##name(uint first, uint sx, uint sk, uint x, uint kk, uint nx)                 \
+    uvec4 load8_##name(uint i, uint sk, uint kk, float by, inout uint top)                     \
     {                                                                                          \
-        uvec4 v = uvec4(0u);                                                                   \
-        if (x >= nx || kk >= k)                                                                \
-            return v;                                                                          \
-        uint i = first + x * sx + kk * sk;                                                     \
-        if (VECTOR)                                                                            \
+        float e[8];                                                                            \
+        if (VECTOR && T != F32)                                                                \
             return name##4[i / 8u];                                                            \
+        [[unroll]] for (uint j = 0u; j < EIGHT; j++) {                                         \
+            if (VECTOR)                                                                        \
+                e[j] = uintBitsToFloat(name##4[i / 4u + j / 4u][j % 4u]);                      \
+            else                                                                               \
+                e[j] = kk + j < k ? load_f_##name(T, i + j * sk) : 0.0;                        \
+            if (T == F32) {                                                                    \
+                top = max(top, range_bits(e[j]));                                              \
+                e[j] *= by;                                                                    \
+            }                                                                                  \
+        }                                                                                      \
+        uvec4 v = uvec4(0u);                                                                   \
         [[unroll]] for (uint j = 0u; j < EIGHT; j++)                                           \
-            if (kk + j < k)                                                                    \
-                v[j / 2u] |= half_of(load_f_##name(T, i + j * sk)) << (j % 2u * 16u);          \
+            v[j / 2u] |= half_of(e[j]) << (j % 2u * 16u);                                      \
         return v;                                                                              \
     }
 DEFINE_LOAD8(a, TA, (LOADS & 2u) != 0u)
@@ -67,17 +87,51 @@ DEFINE_LOAD8(b, TB, (LOADS & 8u) != 0u)
 
 MATRIX_SUM sum[CM * CN];
 
+float factor_of(uint line) { return ROUNDS ? range_power(-powers[line]) : 1.0; }
+
+uint line_a(uint u) { return (LOADS & 1u) != 0u ? u % BM : u / KV; }
+uint line_b(uint u) { return (LOADS & 4u) != 0u ? u % BN : u / KV; }
+
 /* Puts the tiles from kk on into shared memory. */
 void fill_tiles(Batch at, uint m0, uint n0, uint kk)
 {
-    for (uint u = LANE; u < BM * KV; u += gl_WorkGroupSize.x) {
-        uint x = (LOADS & 1u) != 0u ? u % BM : u / KV, v = (LOADS & 1u) != 0u ? u / BM : u % KV;
-        sa[x * LINE + v] = load8_a(at.a, a_m, a_k, m0 + x, kk + v * 8u, m);
+    [[unroll]] for (uint i = 0u; i < NA; i++) {
+        uint u = LANE + i * THREADS, x = line_a(u), v = (LOADS & 1u) != 0u ? u / BM : u % KV;
+        uint col = kk + v * 8u;
+        if (u < BM * KV)
+            sa[x * LINE + v] = m0 + x < m && col < k
+                                   ? load8_a(at.a + (m0 + x) * a_m + col * a_k, a_k, col,
+                                             factor_of(x), top_a[i])
+                                   : uvec4(0u);
     }
-    for (uint u = LANE; u < BN * KV; u += gl_WorkGroupSize.x) {
-        uint x = (LOADS & 4u) != 0u ? u % BN : u / KV, v = (LOADS & 4u) != 0u ? u / BN : u % KV;
-        sb[x * LINE + v] = load8_b(at.b, b_n, b_k, n0 + x, kk + v * 8u, n);
+    [[unroll]] for (uint i = 0u; i < NB; i++) {
+        uint u = LANE + i * THREADS, x = line_b(u), v = (LOADS & 4u) != 0u ? u / BN : u % KV;
+        uint row = kk + v * 8u;
+        if (u < BN * KV)
+            sb[x * LINE + v] = n0 + x < n && row < k
+                                   ? load8_b(at.b + (n0 + x) * b_n + row * b_k, b_k, row,
+                                             factor_of(BM + x), top_b[i])
+                                   : uvec4(0u);
     }
+}
+
+/* Exponents from what all have seen; false if all are 0. */
+bool find_powers()
+{
+    [[unroll]] for (uint i = 0u; i < NA; i++)
+        if (LANE + i * THREADS < BM * KV)
+            atomicMax(tops[line_a(LANE + i * THREADS)], top_a[i]);
+    [[unroll]] for (uint i = 0u; i < NB; i++)
+        if (LANE + i * THREADS < BN * KV)
+            atomicMax(tops[BM + line_b(LANE + i * THREADS)], top_b[i]);
+    barrier();
+    for (uint x = LANE; x < LINES; x += THREADS) {
+        powers[x] = range_exponent(tops[x]);
+        if (powers[x] != 0)
+            any_power = 1u;
+    }
+    barrier();
+    return any_power != 0u;
 }
 
 void multiply(uint my_m, uint my_n)
@@ -107,14 +161,30 @@ void main()
     uint m0 = (top + local % rows) * BM, n0 = local / rows * BN;
     uint my_m = gl_SubgroupID % SGM * 16u * CM, my_n = gl_SubgroupID / SGM * 16u * CN;
     Batch at = find_batch(GROUP_INDEX / tiles);
-    [[unroll]] for (uint i = 0u; i < CM * CN; i++)
-        sum[i] = MATRIX_SUM(0.0);
+    for (uint x = LANE; ROUNDS && x < LINES; x += THREADS) {
+        tops[x] = 0u;
+        powers[x] = 0;
+    }
+    if (LANE == 0u)
+        any_power = 0u;
+    if (ROUNDS)
+        barrier();
 
-    [[dont_unroll]] for (uint kk = 0u; kk < k; kk += BK) {
-        fill_tiles(at, m0, n0, kk);
-        barrier();
-        multiply(my_m, my_n);
-        barrier();
+    [[dont_unroll]] for (uint attempt = 0u; attempt < 2u; attempt++) {
+        [[unroll]] for (uint i = 0u; i < CM * CN; i++)
+            sum[i] = MATRIX_SUM(0.0);
+        [[unroll]] for (uint i = 0u; i < NA; i++)
+            top_a[i] = 0u;
+        [[unroll]] for (uint i = 0u; i < NB; i++)
+            top_b[i] = 0u;
+        [[dont_unroll]] for (uint kk = 0u; kk < k; kk += BK) {
+            fill_tiles(at, m0, n0, kk);
+            barrier();
+            multiply(my_m, my_n);
+            barrier();
+        }
+        if (!ROUNDS || attempt > 0u || !find_powers())
+            break;
     }
 
     uint base = gl_SubgroupID * 16u * STRIP;
@@ -125,9 +195,13 @@ void main()
             subgroupBarrier();
             for (uint g = gl_SubgroupInvocationID; g < 32u; g += gl_SubgroupSize) {
                 float v[8];
+                uint row = my_m + i * 16u + g / 2u, col = my_n + j * 16u + g % 2u * 8u;
                 [[unroll]] for (uint e = 0u; e < EIGHT; e++)
                     v[e] = strip[base + g / 2u * STRIP + g % 2u * 8u + e];
-                finish8(v, m0 + my_m + i * 16u + g / 2u, n0 + my_n + j * 16u + g % 2u * 8u, at);
+                if (ROUNDS && any_power != 0u)
+                    [[unroll]] for (uint e = 0u; e < EIGHT; e++)
+                        v[e] = range_restore(v[e], powers[row] + powers[BM + col + e]);
+                finish8(v, m0 + row, n0 + col, at);
             }
             subgroupBarrier();
         }

@@ -7,6 +7,8 @@
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_vote : require
+#extension GL_KHR_shader_subgroup_shuffle : require
 /* Product by cooperative matrices with f32 sums straight from memory; product.glsl says what is
  * computed. It is done transposed, the columns of b being the left operand: then neither side needs
  * a move between registers. k is a multiple of 64 and is walked in steps of 16.
@@ -21,14 +23,21 @@
  * FEW: rows too, for few results; four steps are loaded, then multiplied. X32: f32, rounded to f16.
  * ACTIVATED: with an activation.
  * TILE4: b is q4_0 in the layout of tile4.glsl and decoded on the way, a is packed in the order of
- * that, k is a multiple of 128 and n of 64. */
+ * that, k is a multiple of 128 and n of 64.
+ *
+ * What was f32 may have been multiplied by powers of two (range.glsl): packed rows by those behind
+ * them (SCALES: bit 0 those of a, bit 1 those of b). A subgroup that rounds or decodes by itself
+ * looks at the greatest numbers, and multiplies once more with others where f16 does not hold
+ * them; its sums have exponents of their own then. */
 #include "coopmat.glsl"
+#include "range.glsl"
 
 layout(constant_id = 10) const uint SGM = 2;
 layout(constant_id = 11) const uint SGN = 2;
 layout(constant_id = 12) const uint SLICES_N = 1;
 layout(constant_id = 13) const uint CM = 4;
 layout(constant_id = 14) const uint CN = 4;
+layout(constant_id = 15) const uint SCALES = 0;
 
 const uint GROUP = 8; /* rows of tiles that are walked together, for the cache */
 #if defined(TILE4)
@@ -52,6 +61,8 @@ shared float strip[SGM * SGN * 16 * STRIP]; /* [place][16 rows][STRIP] */
 
 layout(set = 0, binding = 0, std430) restrict readonly buffer buffer_a { uvec4 a[]; };
 layout(set = 0, binding = 1, std430) restrict readonly buffer buffer_b { uvec4 b[]; };
+layout(set = 0, binding = 0, std430) restrict readonly buffer buffer_a1 { uint a_words[]; };
+layout(set = 0, binding = 1, std430) restrict readonly buffer buffer_b1 { uint b_words[]; };
 
 #ifdef BF
 #define HALVES(w) uintBitsToBFloat16EXT(unpackUint2x16(w))
@@ -84,23 +95,113 @@ MATRIX_SUM sum[CN * CM];
         [[unroll]] for (uint i = 0u; i < CM; i++)                                 \
             sum[j * CM + i] = coopMatMulAdd(left[j], right[i], sum[j * CM + i]);
 
+/* ---- Exponents ------------------------------------------------------------------------------- */
+
+uint exponents_seen; /* this lane's share of them, or-ed */
+bool scaled;         /* some of this subgroup's packed rows have one */
+
+/* Of row i of a packed operand whose batch begins at vector `first`. */
+#define EXPONENT(words, first, i)                                                 \
+    int(words[((first) + (i) / 64u * (k * 8u + 16u) + k * 8u) * 4u + (i) % 64u])
+
+void load_exponents(uint m1, uint n1, Batch at)
+{
+    exponents_seen = 0u;
+    for (uint i = gl_SubgroupInvocationID; (SCALES & 1u) != 0u && i < 16u * CM; i += 32u)
+        exponents_seen |= uint(EXPONENT(a_words, at.a, m1 + i));
+    for (uint i = gl_SubgroupInvocationID; (SCALES & 2u) != 0u && i < 16u * CN; i += 32u)
+        exponents_seen |= uint(EXPONENT(b_words, at.b, n1 + i));
+}
+
+/* Sums (row, col) to (row, col + 7) whose operands had exponents, e besides. */
+void restore8(inout float v[8], int e, uint row, uint col, Batch at)
+{
+    if (row >= m || col >= n)
+        return;
+    if ((SCALES & 1u) != 0u)
+        e += EXPONENT(a_words, at.a, row);
+    [[unroll]] for (uint j = 0u; j < EIGHT; j++)
+        v[j] = range_restore(v[j], (SCALES & 2u) != 0u ? e + EXPONENT(b_words, at.b, col + j) : e);
+}
+
+#if defined(X32) || defined(TILE4)
+#define PARTS
+int part_power[2 * CM]; /* of this subgroup's sums of rows g, g + 8, g + 16, ... */
+#endif
+
+/* ---- Multiplication -------------------------------------------------------------------------- */
+
 /* multiply() adds the products of steps first to end, multiples of UNROLL, if there are any. pa and
  * pb are this lane's vectors of step 0. */
 #if defined(FEW)
 uint row_at[2 * CM]; /* this lane's vectors of rows g, g + 8, g + 16, ... at k = 0 */
 
-uint join(uint x, uint y) { return packHalf2x16(uintBitsToFloat(uvec2(x, y))); }
+#ifdef X32
+f16vec2 peak[2 * CM]; /* the greatest of this lane's part of those rows, rounded */
 
-void multiply(uint pb, uint first, uint end)
+/* Vector i of the rows: [two steps][row][step]. */
+#define LOAD_A(i, step)                                                           \
+    uintBitsToFloat(a[row_at[(i) / 2u % (2u * CM)] +                              \
+                      ((step) / 2u + (i) / (4u * CM)) * 8u + (i) % 2u])
+
+/* Four elements of a row, of which this is the r-th of the lane. */
+uvec2 round4(vec4 x, uint r, const bool again)
+{
+    if (again)
+        x *= range_power(-part_power[r]);
+    const uvec2 h = uvec2(packHalf2x16(x.xy), packHalf2x16(x.zw));
+    if (!again)
+        peak[r] = max(peak[r], max(abs(unpackFloat2x16(h.x)), abs(unpackFloat2x16(h.y))));
+    return h;
+}
+
+/* Whether f16 does not hold some row as it is. */
+bool is_outside()
+{
+    bool any_row = false;
+    [[unroll]] for (uint i = 0u; i < CM; i++) {
+        f16vec2 two = max(f16vec2(peak[2u * i].x, peak[2u * i + 1u].x),
+                          f16vec2(peak[2u * i].y, peak[2u * i + 1u].y));
+        two = max(two, unpackFloat2x16(subgroupShuffleXor(packFloat2x16(two), 1u)));
+        two = max(two, unpackFloat2x16(subgroupShuffleXor(packFloat2x16(two), 2u)));
+        const vec2 x = vec2(two);
+        any_row = any_row || min(x.x, x.y) < RANGE_LEAST || max(x.x, x.y) >= RANGE_END;
+    }
+    return subgroupAny(any_row);
+}
+
+/* Exponents for the rows between these steps; false if all are 0. */
+bool find_powers(uint first, uint end)
+{
+    uint top[2 * CM];
+    int any_row = 0;
+    [[unroll]] for (uint r = 0u; r < 2u * CM; r++)
+        top[r] = 0u;
+    [[dont_unroll]] for (uint step = first; step < end; step += UNROLL)
+        [[unroll]] for (uint i = 0u; i < 8u * CM; i++)
+            top[i / 2u % (2u * CM)] =
+                max(top[i / 2u % (2u * CM)], range_bits4(LOAD_A(i, step)));
+    [[unroll]] for (uint r = 0u; r < 2u * CM; r++) {
+        top[r] = max(top[r], subgroupShuffleXor(top[r], 1u));
+        top[r] = max(top[r], subgroupShuffleXor(top[r], 2u));
+        part_power[r] = range_exponent(top[r]);
+        any_row |= part_power[r];
+    }
+    return subgroupAny(any_row != 0);
+}
+#endif
+
+/* again: with what find_powers() has found. */
+void multiply(uint pb, uint first, uint end, const bool again)
 {
     [[dont_unroll]] for (uint step = first; step < end; step += UNROLL) {
         uvec4 rb[4 * CN];
         [[unroll]] for (uint j = 0u; j < 4u * CN; j++)
             rb[j] = b[pb + (step + j / CN) * 128u + j % CN * 32u];
 #ifdef X32
-        uvec4 ra[8 * CM]; /* [two steps][row][step] */
+        vec4 ra[8 * CM];
         [[unroll]] for (uint i = 0u; i < 8u * CM; i++)
-            ra[i] = a[row_at[i / 2u % (2u * CM)] + (step / 2u + i / (4u * CM)) * 8u + i % 2u];
+            ra[i] = LOAD_A(i, step);
 #else
         uvec4 ra[4 * CM]; /* [two steps][row] */
         [[unroll]] for (uint i = 0u; i < 4u * CM; i++)
@@ -112,8 +213,9 @@ void multiply(uint pb, uint first, uint end)
             [[unroll]] for (uint i = 0u; i < CM; i++) {
 #ifdef X32
                 const uint at = (u / 2u * CM + i) * 4u + u % 2u;
-                const uvec4 v = ra[at], w = ra[at + 2u];
-                FILL(right[i], join(v.x, v.y), join(v.z, v.w), join(w.x, w.y), join(w.z, w.w))
+                const uvec2 v = round4(ra[at], 2u * i, again);
+                const uvec2 w = round4(ra[at + 2u], 2u * i + 1u, again);
+                FILL(right[i], v.x, v.y, w.x, w.y)
 #else
                 const uint at = (u / 2u * CM + i) * 2u, h = u % 2u * 2u;
                 const uvec4 v = ra[at], w = ra[at + 1u];
@@ -162,8 +264,6 @@ void multiply(uint pb, uint first, uint end)
     }
 }
 #elif defined(TILE4)
-layout(set = 0, binding = 1, std430) restrict readonly buffer buffer_words { uint b_words[]; };
-
 const uint TILE = 144; /* vectors of a tile of q4_0; its scales follow 128 of quants */
 
 /* Quants and scales of 128 k for rows g, g + 8, ... of b. */
@@ -184,8 +284,11 @@ const uint TILE = 144; /* vectors of a tile of q4_0; its scales follow 128 of qu
         matrix[at + 1] = h.y;                                                     \
     }
 
+const float16_t SCALE_END = float16_t(4096.0); /* 8 of them are too many */
+f16vec2 peak; /* the greatest scales seen */
+
 /* pb: the first column of the subgroup. Lane 4 g + t has block t of four in a row. */
-void multiply(uint pa, uint pb, uint first, uint end)
+void multiply(uint pa, uint pb, uint first, uint end, float16_t by)
 {
     const uint g = gl_SubgroupInvocationID / 4u, t = gl_SubgroupInvocationID % 4u, r = g % 4u;
     const uint tiles = (k + 1023u) / 1024u, two_groups = 2u * tiles * TILE;
@@ -206,7 +309,9 @@ void multiply(uint pa, uint pb, uint first, uint end)
         f16vec2 scale[CN]; /* of rows g and g + 8 */
         [[unroll]] for (uint j = 0u; j < CN; j++)
             scale[j] = f16vec2(unpackFloat2x16(scales[2u * j] >> shift).x,
-                               unpackFloat2x16(scales[2u * j + 1u] >> shift).x);
+                               unpackFloat2x16(scales[2u * j + 1u] >> shift).x) * by;
+        [[unroll]] for (uint j = 0u; j < CN; j++)
+            peak = max(peak, abs(scale[j]));
         [[unroll]] for (uint u = 0u; u < 8u; u++) {
             MATRIX_B right[CM];
             [[unroll]] for (uint i = 0u; i < CM; i++)
@@ -256,21 +361,43 @@ void multiply(uint pa, uint pb, uint first, uint end)
 }
 #endif
 
+void clear_sums()
+{
+    [[unroll]] for (uint i = 0u; i < CN * CM; i++)
+        sum[i] = MATRIX_SUM(0.0);
+}
+
 /* All steps of this subgroup. Subgroups outside of the result read from its beginning. */
 void multiply_all(uint m0, uint n0, uint first, uint end, Batch at)
 {
-    const uint steps = k / 16u, lane = gl_SubgroupInvocationID;
-    [[unroll]] for (uint i = 0u; i < CN * CM; i++)
-        sum[i] = MATRIX_SUM(0.0);
+    const uint lane = gl_SubgroupInvocationID, size = k * 8u + 16u; /* of 64 packed rows */
     uint n1 = n0 < n ? n0 : 0u, m1 = m0 < m ? m0 : 0u;
-#ifdef TILE4
-    uint pb = n1;
-#else
-    uint pb = at.b + n1 / 64u * steps * 128u + n1 % 64u * 2u + lane;
+    load_exponents(m1, n1, at);
+    clear_sums();
+#ifdef PARTS
+    [[unroll]] for (uint r = 0u; r < 2u * CM; r++)
+        part_power[r] = 0;
 #endif
+#ifdef TILE4
+    const uint pa = at.a + m1 / 64u * size + m1 % 64u * 2u + lane;
+    float16_t by = float16_t(1.0);
+    [[dont_unroll]] for (uint attempt = 0u; attempt < 2u; attempt++) {
+        peak = f16vec2(0.0);
+        multiply(pa, n1, first, end, by);
+        if (attempt > 0u || !subgroupAny(max(peak.x, peak.y) >= SCALE_END))
+            break;
+        by = float16_t(0.0625);
+        clear_sums();
+        [[unroll]] for (uint r = 0u; r < 2u * CM; r++)
+            part_power[r] = 4;
+    }
+#else
+    uint pb = at.b + n1 / 64u * size + n1 % 64u * 2u + lane;
 #if defined(FEW) || defined(ROWS)
 #ifdef X32
     const uint per = 4u;
+    [[unroll]] for (uint r = 0u; r < 2u * CM; r++)
+        peak[r] = f16vec2(0.0);
 #else
     const uint per = 8u;
 #endif
@@ -278,11 +405,24 @@ void multiply_all(uint m0, uint n0, uint first, uint end, Batch at)
         uint row = min(m0 + i * 8u + lane / 4u, m - 1u);
         row_at[i] = (at.a + row * a_m + lane % 4u * 8u) / per;
     }
-    if (first < end)
-        multiply(pb, first, end);
+    if (first < end) {
+#ifdef FEW
+        multiply(pb, first, end, false);
 #else
-    multiply(at.a + m1 / 64u * steps * 128u + m1 % 64u * 2u + lane, pb, first, end);
+        multiply(pb, first, end);
 #endif
+#ifdef X32
+        if (is_outside() && find_powers(first, end)) {
+            clear_sums();
+            multiply(pb, first, end, true);
+        }
+#endif
+    }
+#else
+    multiply(at.a + m1 / 64u * size + m1 % 64u * 2u + lane, pb, first, end);
+#endif
+#endif
+    scaled = subgroupAny(exponents_seen != 0u);
 }
 
 #if defined(ACTIVATED)
@@ -301,6 +441,8 @@ void write_sums(uint m0, uint n0, uint base, Batch at)
             uint r = g / (2u * CN), c = g % (2u * CN) * 8u;
             [[unroll]] for (uint e = 0u; e < EIGHT; e++)
                 v[e] = strip[base + r * STRIP + c + e];
+            if (scaled)
+                restore8(v, 0, m0 + i * 16u + r, n0 + c, at);
             finish8(v, m0 + i * 16u + r, n0 + c, at);
         }
         subgroupBarrier();
@@ -323,10 +465,45 @@ void write_sums(uint m0, uint n0, uint base, Batch at)
                 uint r = h * 8u + lane / 4u, c = lane % 4u * 8u;
                 [[unroll]] for (uint e = 0u; e < EIGHT; e++)
                     v[e] = strip[base + r * STRIP + c + e];
+                if (scaled)
+                    restore8(v, 0, m0 + i * 16u + r, n0 + j * 16u + c, at);
                 finish8(v, m0 + i * 16u + r, n0 + j * 16u + c, at);
             }
             subgroupBarrier();
         }
+}
+#endif
+
+#ifdef SLICES
+/* Joins the sums of all slices for eight columns of a row, the g-th of 16 rows, and writes them. */
+void write_joined(uint base, uint m0, uint n0, uint g, Batch at)
+{
+    float v[8];
+    const uint r = g / (2u * CN), c = g % (2u * CN) * 8u;
+    [[unroll]] for (uint e = 0u; e < EIGHT; e++)
+        v[e] = 0.0;
+    for (uint s = 0u; s < SLICES_N; s++) {
+        const uint from = base + (s * 16u + r) * STRIP;
+#ifdef PARTS
+        const float power = strip[from + CN * 16u];
+        if (scaled || power != 0.0) {
+            float x[8];
+            [[unroll]] for (uint e = 0u; e < EIGHT; e++)
+                x[e] = strip[from + c + e];
+            restore8(x, int(power), m0 + r, n0 + c, at);
+            [[unroll]] for (uint e = 0u; e < EIGHT; e++)
+                v[e] += x[e];
+            continue;
+        }
+#endif
+        [[unroll]] for (uint e = 0u; e < EIGHT; e++)
+            v[e] += strip[from + c + e];
+    }
+#ifndef PARTS
+    if (scaled)
+        restore8(v, 0, m0 + r, n0 + c, at);
+#endif
+    finish8(v, m0 + r, n0 + c, at);
 }
 #endif
 
@@ -351,20 +528,19 @@ void main()
     multiply_all(m0, n0, first, end, at);
     uint base = place * SLICES_N * 16u * STRIP;
     [[unroll]] for (uint i = 0u; i < CM; i++) {
+        const uint own = base + slice * 16u * STRIP;
         [[unroll]] for (uint j = 0u; j < CN; j++)
-            coopMatStore(sum[j * CM + i], strip, base + slice * 16u * STRIP + j * 16u, STRIP,
+            coopMatStore(sum[j * CM + i], strip, own + j * 16u, STRIP,
                          gl_CooperativeMatrixLayoutColumnMajor);
-        barrier();
-        for (uint g = slice * 32u + lane; g < 32u * CN; g += 32u * SLICES_N) {
-            float v[8];
-            uint r = g / (2u * CN), c = g % (2u * CN) * 8u;
-            [[unroll]] for (uint e = 0u; e < EIGHT; e++)
-                v[e] = 0.0;
-            for (uint s = 0u; s < SLICES_N; s++)
-                [[unroll]] for (uint e = 0u; e < EIGHT; e++)
-                    v[e] += strip[base + (s * 16u + r) * STRIP + c + e];
-            finish8(v, m0 + i * 16u + r, n0 + c, at);
+#ifdef PARTS /* exponents go into the gaps */
+        if (lane % 4u == 0u) {
+            strip[own + lane / 4u * STRIP + CN * 16u] = float(part_power[2u * i]);
+            strip[own + (lane / 4u + 8u) * STRIP + CN * 16u] = float(part_power[2u * i + 1u]);
         }
+#endif
+        barrier();
+        for (uint g = slice * 32u + lane; g < 32u * CN; g += 32u * SLICES_N)
+            write_joined(base, m0 + i * 16u, n0, g, at);
         barrier();
     }
 #else

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* Products of f32 in f16 keep the range of f32: a line of an operand (what one result sums along)
+ * whose greatest finite magnitude f16 does not hold well is multiplied by 2^-e as it is rounded,
+ * and its sums by 2^e. e is 0 for lines with a greatest magnitude from 2^-12 to 2^15, so that the
+ * error of their least elements stays below that of the greatest, and for lines of zeros. */
+#ifndef RANGE_GLSL
+#define RANGE_GLSL
+
+const uint INFINITE = 0x7f800000u;
+const float RANGE_LEAST = 0.000244140625, RANGE_END = 32768.0;
+
+/* The bits of |x|, or 0 if it is not finite: they compare as numbers do. */
+uint range_bits(float x)
+{
+    uint bits = floatBitsToUint(x) & 0x7fffffffu;
+    return bits < INFINITE ? bits : 0u;
+}
+
+uint range_bits4(vec4 x)
+{
+    return max(max(range_bits(x.x), range_bits(x.y)), max(range_bits(x.z), range_bits(x.w)));
+}
+
+/* e of a line from range_bits() of its greatest element: 0, else -120 to 113. */
+int range_exponent(uint top)
+{
+    int power = int(top >> 23) - 127; /* 2^power <= top < 2^(power + 1) */
+    return top == 0u || (power >= -12 && power < 15) ? 0 : max(power - 14, -120);
+}
+
+/* 2^e, e from -126 to 127. */
+float range_power(int e) { return uintBitsToFloat(uint(e + 127) << 23); }
+
+/* x 2^e, e from -252 to 254, in two steps: neither leaves the range of f32 unless the result
+ * does. */
+float range_restore(float x, int e) { return x * range_power(e >> 1) * range_power(e - (e >> 1)); }
+
+#endif

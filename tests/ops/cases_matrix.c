@@ -98,7 +98,8 @@ const char *const rx_cases_matrix[] = {
     "$A=" RANGES " : matmul(f32[640,64]:$A, f32[64,576])",
     "$A=rows|tiny : matmul(f32[640,64], f32[576,64]:$A) {trans_b=true}",
     "matmul(f32[1152,64]:rows, f32[64,1344])",
-    "$C=none|silu : matmul(f32[2560,64]:rows, f32[64,2304]) {act=$C}",
+    "matmul(f32[2560,64]:rows, f32[64,2304])",
+    "matmul(f32[2560,64]:huge, f32[64,2304]:tiny, f32[2304]) {act=silu}",
     "$A=rows|huge|tiny : matmul(f32[5,192]:$A, f32[192,72])",
 
     /* ---- matmul: named dimensions ------------------------------------------------------------ */

@@ -8,6 +8,8 @@
     "q2_k|q3_k|q4_k|q5_k|q6_k|q8_k|iq4_xs|iq1_s|iq1_m|iq2_xxs|iq2_xs|iq2_s|iq3_xxs|iq3_s|" \
     "tq1_0|tq2_0"
 #define BLOCK_64 "nvfp4"
+/* Fills whose numbers f16 does not hold, and poison that has to stay in its row. */
+#define RANGES "range(-300000,300000)|wide|rows|huge|tiny|poison(0.001)|poison_rows(0.2)"
 
 const char *const rx_cases_quant[] = {
     /* ---- dequant_matmul: block types --------------------------------------------------------- */
@@ -29,15 +31,17 @@ const char *const rx_cases_quant[] = {
     "$W=f32|f16|bf16 $T=f32|f16|bf16 : dequant_matmul($T[4,129], $W[33,129]:param)",
 
     /* ---- dequant_matmul: magnitudes ---------------------------------------------------------- */
-    "$A=range(-300000,300000)|wide|rows|huge|tiny|poison(0.0005)|poison_rows(0.2)"
-    " $W=q4_0|q8_0|q4_k|q6_k $M=1|5|20|150 :"
-    " dequant_matmul(f32[$M,768]:$A, $W[192,768]:param)",
-    "$W=" BLOCK_32 "|" BLOCK_64 "|" BLOCK_256 " $A=rows|huge|tiny $M=1|36 :"
-    " dequant_matmul(f32[$M,768], $W[192,768]:$A)",
-    "$W=q4_0|q6_k $A=huge|tiny $M=20|70 : dequant_matmul(f32[$M,768]:$A, $W[192,768]:$A:param)",
-    "$W=f32|f16 $T=f32|f16 $A=rows|huge|tiny : dequant_matmul($T[70,192], $W[136,192]:$A:param)",
-    "$T=f16|bf16 $W=q4_0|iq3_s $A=huge|tiny : dequant_matmul($T[36,768], $W[192,768]:$A:param)",
-    "$W=q4_0|q8_0|q4_k $A=rows|huge|tiny :"
+    "$A=" RANGES " $W=q4_0|q8_0|q4_k $M=1|20 : dequant_matmul(f32[$M,768]:$A, $W[192,768]:param)",
+    "$W=q4_1|q5_0|q5_1|q5_k|q6_k $A=poison(0.0005)|poison_rows(0.2)|huge|tiny :"
+    " dequant_matmul(f32[5,768]:$A, $W[192,768]:param)",
+    "$A=rows|huge|tiny : dequant_matmul(f32[150,768]:$A, q4_0[192,768]:param)",
+    "$W=" BLOCK_32 "|" BLOCK_64 "|" BLOCK_256 " $A=huge|tiny :"
+    " dequant_matmul(f32[36,768], $W[192,768]:$A)",
+    "$W=q4_0|q4_1|q5_1|q8_0|q4_k|q6_k|iq2_s $A=rows|huge|tiny :"
+    " dequant_matmul(f32[2,768], $W[192,768]:$A:param)",
+    "$W=q4_0|q6_k $A=huge|tiny|rows : dequant_matmul(f32[70,768]:$A, $W[192,768]:$A:param)",
+    "$W=f32|f16 $A=rows|huge|tiny : dequant_matmul(f32[70,192], $W[136,192]:$A:param)",
+    "$W=q4_0|q8_0|q4_k $A=rows|huge|tiny|poison_rows(0.3) :"
     " dequant_grouped_matmul(f32[9,256]:$A, $W[3,8,256], i32[9]:int(0,3))",
 
     /* ---- dequant_matmul: no elements, layouts, named dimensions ------------------------------ */

@@ -17,6 +17,7 @@ typedef struct form {
     rlx_dtype weight, cache;
     bool interleaved;
     int64_t n_rot;
+    float scale; /* of the rows */
 } form;
 
 static rlx_error err;
@@ -123,13 +124,13 @@ typedef struct outcome {
 } outcome;
 
 /* n rows at the positions from `first` on; they go to `place` in the cache. */
-static void run_rows(rlx_session *s, int first, int n, int64_t place, float *y)
+static void run_rows(rlx_session *s, const form *f, int first, int n, int64_t place, float *y)
 {
     static float x[MOST * HIDDEN];
     int32_t positions[MOST], length = first + n;
     uint32_t seed = (uint32_t)first + 7;
     for (int i = 0; i < n * HIDDEN; i++)
-        x[i] = 4 * noise(&seed);
+        x[i] = 4 * noise(&seed) * f->scale;
     for (int i = 0; i < n; i++)
         positions[i] = first + i;
     CHECK_OK(rlx_session_bind(s, "seq", n, &err), &err);
@@ -152,12 +153,12 @@ static bool decode(const char *name, const form *f, outcome *o)
     CHECK_OK(rlx_session_create(device, g, &desc, &s, &err), &err);
     rlx_graph_destroy(g);
     set_weights(s);
-    run_rows(s, 0, 5, 0, o->y[0]);
-    run_rows(s, 5, 1, 5, o->y[1]);
-    run_rows(s, 6, 8, 6, o->y[2]);
+    run_rows(s, f, 0, 5, 0, o->y[0]);
+    run_rows(s, f, 5, 1, 5, o->y[1]);
+    run_rows(s, f, 6, 8, 6, o->y[2]);
     o->flags = rlx_session_flags(s);
     CHECK(o->flags == 0);
-    run_rows(s, 14, 2, MOST - 1, o->y[3]); /* the second row finds no place */
+    run_rows(s, f, 14, 2, MOST - 1, o->y[3]); /* the second row finds no place */
     o->flags = rlx_session_flags(s);
     for (int i = 0; i < 2 * LAYERS; i++) {
         char state[24];
@@ -222,8 +223,11 @@ static void test_form(const form *f)
 int main(void)
 {
     static const form forms[] = {
-        {RLX_Q4_0, RLX_F16, true, 0}, {RLX_Q4_0, RLX_F16, false, 0},
-        {RLX_Q4_1, RLX_F32, true, SIZE / 2}, {RLX_Q8_0, RLX_F16, true, 0}};
+        {RLX_Q4_0, RLX_F16, true, 0, 1}, {RLX_Q4_0, RLX_F16, false, 0, 1},
+        {RLX_Q4_1, RLX_F32, true, SIZE / 2, 1}, {RLX_Q8_0, RLX_F16, true, 0, 1},
+        /* squares of the rows overflow, or underflow */
+        {RLX_Q4_0, RLX_F16, true, 0, 0x1p66f}, {RLX_Q8_0, RLX_F16, false, 0, 0x1p66f},
+        {RLX_Q4_0, RLX_F32, true, 0, 0x1p-66f}};
     rlx_device *device = NULL;
     if (rlx_device_open("vulkan", NULL, &device, &err) != RLX_OK) {
         printf("skipped: %s\n", err.text);

@@ -227,8 +227,13 @@ void multiply_values()
             [[unroll]] for (uint e = 0; e < 8; e++) {
                 const uint r = i * 2 + (e >> 2);
                 const float x = exp2(fma(s[i * NK + j][e], factor, -top[r]));
-                total[r] += x;
                 p[i * NK + j][e] = HALF(x);
+                /* Drivers cut numbers to bf16: the sum of what is multiplied has the same bias. */
+#ifdef BF
+                total[r] += float(p[i * NK + j][e]);
+#else
+                total[r] += x;
+#endif
             }
 #if LEAD == 1
     touch(0, uint64_t(k));

@@ -33,6 +33,9 @@
  * FOLD: x is made of what is read, a norm over its mean square times gamma (1) or a product (2).
  * The norm's factor is one for a row, so it multiplies the sums and not x.
  *
+ * No integer stands for NaN or infinity: rows that have one are flawed, left out of all that, and
+ * multiplied in f32 when the others are done.
+ *
  * TAILS: the result is rotated (TAIL_ROPE) as in rope.comp, pairs being neighbours, and rows go to
  * a state (TAIL_WRITE) as in state_write.comp. Cosines, sines and positions are bound in place of
  * the bias, the residual and the ids; gpu/lower_dot.c says which words describe them.
@@ -100,10 +103,13 @@ shared float se[TB == Q6_K ? ROWS * NB : 1]; /* the latter of its second half */
 shared vec4 parts[SUBGROUPS * BATCH * ROWS];
 shared float squares[FOLD == 1 ? ROWS * STRETCHES : 1];
 shared float factors[ROWS];     /* of the norm */
+shared uint flaws;              /* bit r: row r is flawed */
 
 #define SIDE gl_SubgroupInvocationID
 const float MOST = 32639.0;     /* 127 * 256 + 127 */
 const float SHIFT = 12582912.0; /* 3 * 2^22: added, the lower bits are those of a whole number */
+const uint FLAWED = 0x30000000u; /* bits of NaN and infinity that no such sum has */
+const float LEAST = 1e-34;      /* MOST divided by less would overflow */
 
 int dot4(uint p, uint q) { return dotPacked4x8EXT(int(p), int(q)); }
 
@@ -184,8 +190,12 @@ void round_stretch(in Stretch v, uint e)
     float top = max(largest(x0), largest(x1));
     top = max(top, subgroupShuffleXor(top, 1u));
     top = max(top, subgroupShuffleXor(top, 2u));
+    top = top > 0.0 ? max(top, LEAST) : 0.0;
     float scale = top > 0.0 ? MOST / top : 0.0;
     uvec4 q0 = floatBitsToUint(x0 * scale + SHIFT), q1 = floatBitsToUint(x1 * scale + SHIFT);
+    uvec4 all = q0 | q1;
+    if (((all.x | all.y | all.z | all.w) & FLAWED) != 0u)
+        atomicOr(flaws, 1u << r);
     uvec2 lower = uvec2(low_bytes(q0), low_bytes(q1));
     uvec2 upper = uvec2(low_bytes(q0 + 128u >> 8), low_bytes(q1 + 128u >> 8));
     const uint ones = 0x01010101u;
@@ -227,17 +237,42 @@ void prepare_x(uint first)
     barrier();
 }
 
+/* The norm's factor of a row whose squares leave the range of f32: with x times 2^-e. */
+float scaled_factor(uint first)
+{
+    vec4 x0, x1;
+    float top = 0.0, sum = 0.0;
+    for (uint i = SIDE * 8u; i < NB * 32u; i += 256u) {
+        load_eight(first + i, x0, x1);
+        top = max(top, max(largest(x0), largest(x1)));
+    }
+    top = subgroupMax(top);
+    if (!(top > 0.0 && top < 3.4e38))
+        return inversesqrt(top * top + fold_eps);
+    int e = int(floatBitsToUint(top) >> 23) - 127;
+    float by = uintBitsToFloat(uint(127 - clamp(e, -126, 126)) << 23);
+    for (uint i = SIDE * 8u; i < NB * 32u; i += 256u) {
+        load_eight(first + i, x0, x1);
+        sum += dot(x0 * by, x0 * by) + dot(x1 * by, x1 * by);
+    }
+    float square = subgroupAdd(sum) / float(NB * 32u), eps = fold_eps * by * by;
+    return eps < 3.4e38 ? inversesqrt(square + eps) * by : inversesqrt(fold_eps);
+}
+
 /* 1 / sqrt(mean square) of each row, while the first tiles are on their way; seen after the next
- * barrier. */
-void prepare_factors()
+ * barrier. first: of x. */
+void prepare_factors(uint first)
 {
     for (uint r = gl_SubgroupID; r < ROWS; r += SUBGROUPS) {
         float sum = 0.0;
         for (uint i = SIDE; i < STRETCHES; i += 32u)
             sum += squares[r * STRETCHES + i];
         sum = subgroupAdd(sum);
+        float factor = inversesqrt(sum / float(NB * 32u) + fold_eps);
+        if (!(sum > 1e-30 && sum < 1e38))
+            factor = scaled_factor(first + r * a_m);
         if (SIDE == 0u)
-            factors[r] = inversesqrt(sum / float(NB * 32u) + fold_eps);
+            factors[r] = factor;
     }
 }
 
@@ -283,20 +318,23 @@ uvec4 load_high(uint at, uint i)
     return load_vector(at, SIDE + 4u * tile_quants(TB) + i * 32u);
 }
 
-Scales load_scales(uint at)
+/* Of the block of lane `side`. */
+Scales load_scales_of(uint at, uint side)
 {
     Scales s;
     const uint first = 4u * tile_quants(TB) + tile_high(TB), supers = first + tile_scales(TB);
     if (has_minima(TB))
-        s.scales = load_vector(at, SIDE + first);
+        s.scales = load_vector(at, side + first);
     else
-        s.scales.xy = load_pair(at, SIDE + first * 2u);
+        s.scales.xy = load_pair(at, side + first * 2u);
     if (TB == Q6_K)
-        s.supers.xy = load_pair(at, SIDE / 8u + supers * 2u);
+        s.supers.xy = load_pair(at, side / 8u + supers * 2u);
     else if (has_supers(TB))
-        s.supers = load_vector(at, SIDE / 8u + supers);
+        s.supers = load_vector(at, side / 8u + supers);
     return s;
 }
+
+Scales load_scales(uint at) { return load_scales_of(at, SIDE); }
 
 Tile load_tile(uint at)
 {
@@ -534,7 +572,7 @@ void join(uint first, uint items, uint stride, Batch at)
         uint col = (first + j * stride + team) * 4u;
         uint from = (j * ROWS + r) * SUBGROUPS + team * WEIGHTS * KS;
         vec4 v = add_parts(from, r);
-        if (col < n)
+        if (col < n && (flaws >> r & 1u) == 0u)
 #ifdef TAILS
             write_tail(v, r, col, at);
 #elif defined PAIR
@@ -544,6 +582,78 @@ void join(uint first, uint items, uint stride, Batch at)
 #endif
     }
     barrier();
+}
+
+/* ---- Flawed rows ----------------------------------------------------------------------------- */
+
+/* Element i of column c of the group whose first tile is at `at`. */
+float weight_at(uint at, uint c, uint i)
+{
+    const uint side = i / 32u % 32u, h = i % 32u / 16u, j = i % 16u / 4u, shift = i % 4u * 8u;
+    at += i / 1024u * tile_vectors(TB);
+    vec2 scale = scale_of(load_scales_of(at, side), c, h);
+    uint q = load_vector(at, side + COLUMN(c, h))[j] >> shift;
+#ifdef BYTES
+    return scale.x * float(bitfieldExtract(int(q), 0, 8));
+#else
+    const uint first = side + 4u * tile_quants(TB);
+    q = q >> 4u * h & 15u;
+    if (TB == Q6_K)
+        q |= (load_vector(at, first + (c >> 1) * 32u)[(c & 1u) * 2u + h] >> shift + 2u * j & 3u)
+             << 4;
+    else if (tile_high(TB) != 0u)
+        q |= (load_vector(at, first)[c] >> shift + j + 4u * h & 1u) << 4;
+    return scale.x * (float(q) - offset_of(TB)) + (has_low(TB) ? scale.y : 0.0);
+#endif
+}
+
+/* Element i of row r of x; first: of row 0. */
+float x_at(uint first, uint r, uint i)
+{
+    vec4 x0, x1;
+    load_eight(first + r * a_m + (i & ~7u), x0, x1);
+    float x = (i & 4u) == 0u ? x0[i & 3u] : x1[i & 3u];
+    if (FOLD != 0u)
+        x *= uintBitsToFloat(other[fold_at / 4u + (FOLD == 2u ? r * NB * 8u : 0u) + i / 4u][i & 3u]);
+    return x;
+}
+
+/* Results of row r for four columns: lanes share the sum. */
+vec4 multiply_plain(uint first, uint r, uint at)
+{
+    vec4 v = vec4(0.0);
+    for (uint i = SIDE; i < NB * 32u; i += 32u)
+        v += x_at(first, r, i) * vec4(weight_at(at, 0u, i), weight_at(at, 1u, i),
+                                      weight_at(at, 2u, i), weight_at(at, 3u, i));
+    v = subgroupAdd(v);
+    return FOLD == 1u ? v * factors[r] : v;
+}
+
+/* All of the groups that this workgroup has done for the other rows. */
+void multiply_flawed(uint start, uint stride, Batch at)
+{
+    const uint groups = (n + 3u) / 4u;
+    for (uint r = 0u; r < ROWS; r++)
+        for (uint it = start; it < groups && (flaws >> r & 1u) != 0u; it += stride)
+            for (uint g = it + gl_SubgroupID; g < min(it + TEAMS, groups); g += SUBGROUPS) {
+                const uint tile = (at.b + g) * NT * tile_vectors(TB);
+#ifdef PAIR
+                own_weight = uvec2(b_n, b_k);
+                vec4 v = multiply_plain(at.a, r, tile);
+                own_weight = uvec2(res_m, res_n);
+                vec4 second = multiply_plain(at.a, r, tile);
+                if (SIDE == 0u)
+                    write_pair(v, second, r, g * 4u, at);
+#else
+                vec4 v = multiply_plain(at.a, r, tile);
+                if (SIDE == 0u)
+#ifdef TAILS
+                    write_tail(v, r, g * 4u, at);
+#else
+                    finish4(v, r, g * 4u, at);
+#endif
+#endif
+            }
 }
 
 void main()
@@ -565,13 +675,16 @@ void main()
     Tile now;
     if (group < groups && (whole || split * 32u + SIDE < NB))
         now = load_tile(here);
+    if (LANE == 0u)
+        flaws = 0u;
+    barrier();
     chain_wait();
 #ifdef TAILS
     prepare_tail();
 #endif
     prepare_x(at.a);
     if (FOLD == 1u)
-        prepare_factors();
+        prepare_factors(at.a);
 
     uint last_tile = split + (NT - 1u - split) / KS * KS, item = 0u;
     uint jump = (stride * NT + split - last_tile) * size;
@@ -607,4 +720,6 @@ void main()
             item = 0u;
         }
     }
+    if (flaws != 0u)
+        multiply_flawed(start, stride, at);
 }

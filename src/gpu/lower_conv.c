@@ -269,7 +269,8 @@ static bool suits_coopmat(const conv *v)
     if (v->is_int || (t == RLX_F32 && v->call->policy != RLX_POLICY_FAST))
         return false;
     if (!rx_kernel_available(t == RLX_BF16 ? RX_K_conv_coop_bf : RX_K_conv_coop, caps) ||
-        !caps->coopmat_fragments || caps->subgroup != 32 || caps->max_shared_bytes < COOP_SHARED)
+        !caps->coopmat_fragments || caps->subgroup != 32 || !caps->subgroup_shuffle ||
+        caps->max_shared_bytes < COOP_SHARED)
         return false;
     const int64_t work = conv_pixels(v) * v->images * v->groups * v->filters * v->channels *
                          product3(v->win.kernel);
@@ -342,17 +343,13 @@ typedef struct cut {
     uint32_t side_m, side_n, slices, cm, cn, ahead, deep; /* deep: with plain x only */
 } cut;
 
-/* The window as conv_frag.comp sees it, x having its padding; an axis where a window is one element
- * is packed without what nobody sees. */
+/* The window with the sizes of packed x: x has its padding there, and an axis where a window is one
+ * element is without what nobody sees. */
 static window packed_window(const window *w)
 {
     window p = *w;
-    for (int i = 0; i < AXES; i++) {
-        const bool all = w->kernel[i] > 1;
-        p.in[i] = all ? w->in[i] + w->begin[i] + w->end[i] : w->out[i];
-        p.stride[i] = all ? w->stride[i] : 1;
-        p.begin[i] = p.end[i] = 0;
-    }
+    for (int i = 0; i < AXES; i++)
+        p.in[i] = w->kernel[i] > 1 ? w->in[i] + w->begin[i] + w->end[i] : w->out[i];
     return p;
 }
 
@@ -365,10 +362,11 @@ static uint64_t frag_x_bytes(const conv *v)
     return (uint64_t)(v->images * v->groups * blocks_of(v) * product3(p.in)) * 64;
 }
 
+/* 64 filters each, with what conv_pack_w.comp says of them. */
 static uint64_t frag_w_bytes(const conv *v)
 {
-    return (uint64_t)(v->groups * ((v->filters + 63) / 64) * blocks_of(v) *
-                      product3(v->win.kernel)) * 256 * 16;
+    const int64_t panel = blocks_of(v) * product3(v->win.kernel) * 256 + 32;
+    return (uint64_t)(v->groups * ((v->filters + 63) / 64) * panel) * 16;
 }
 
 static bool suits_fragments(const conv *v)
@@ -439,10 +437,11 @@ static rx_gpu_ref pack_w(rx_gpu_build *b, const conv *v)
     rx_gpu_spec(d, (uint32_t)v->fold);
     rx_gpu_bind(d, RX_REF_IN(1), false);
     rx_gpu_bind(d, to, true);
-    const int64_t words[] = {(int64_t)(bytes / 16), v->filters, v->channels,
-                             product3(v->win.kernel), rx_gpu_offset(w)};
+    const int64_t n_groups = v->groups * ((v->filters + 63) / 64) * 4;
+    const int64_t words[] = {n_groups, v->filters, v->channels, product3(v->win.kernel),
+                             rx_gpu_offset(w)};
     push_list(d, words, 0, sizeof words / sizeof words[0]);
-    rx_gpu_grid(d, v->call->caps, rx_ceil_div(bytes / 16, 128));
+    rx_gpu_grid(d, v->call->caps, (uint64_t)n_groups);
     return to;
 }
 
@@ -516,20 +515,24 @@ static void add_fragments(rx_gpu_build *b, const conv *v)
     const uint64_t n_groups = count_cuts(v, &c);
     const uint32_t plain = plain_pixels(v);
     const rx_gpu_ref w = pack_w(b, v), x = plain ? RX_REF_IN(0) : pack_x(b, v);
-    const bool is_bf16 = v->call->in[0].dtype == RLX_BF16;
+    const rlx_dtype type = v->call->in[0].dtype;
+    const bool is_bf16 = type == RLX_BF16, is_rounded = type == RLX_F32;
     conv packed = *v;
     if (!plain)
         packed.win = packed_window(&v->win);
     rx_gpu_dispatch *d = rx_gpu_add(b, is_bf16 ? RX_K_conv_frag_bf : RX_K_conv_frag,
                                     32 * c.side_m * c.side_n * c.slices);
     fill_conv(d, &packed, false, n_groups);
+    push_list(d, v->win.in, 0, AXES);
     d->bind[0] = x;
     d->bind[1] = w;
+    rx_gpu_bind(d, is_rounded ? RX_REF_IN(0) : RX_REF_NONE, false);
     const int64_t place = conv_pixels(v) | rx_gpu_offset(y) |
                           (v->last ? rx_gpu_offset(v->last) : 0);
     const uint32_t spec[] = {c.side_m, c.side_n, c.slices, c.cm, c.cn, c.ahead,
                              place % 8 == 0 ? 8 : place % 4 == 0 ? 4 : 1,
-                             row_taps(v), plain, plain ? c.deep : 0};
+                             row_taps(v), plain, plain ? c.deep : 0, (uint32_t)v->fold,
+                             is_rounded};
     for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
         rx_gpu_spec(d, spec[i]);
     rx_gpu_grid(d, caps, n_groups);
@@ -617,7 +620,7 @@ static rlx_status lower_conv(rx_gpu_build *b, const conv *v)
         add_slices(b, v, t, slices);
     else if (suits_coopmat(v) && suits_fragments(v))
         add_fragments(b, v);
-    else if (suits_coopmat(v))
+    else if (suits_coopmat(v) && v->call->in[0].dtype != RLX_F32)
         add_coopmat(b, v);
     else
         add_tiles(b, v, pick_tile(v), 1);

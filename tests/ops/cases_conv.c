@@ -2,6 +2,9 @@
 /* Cases of convolutions, pools and resizing. */
 #include "ops/optest.h"
 
+/* Fills whose numbers f16 does not hold, and poison. */
+#define RANGES "range(-300000,300000)|wide|rows|huge|tiny|poison(0.0005)"
+
 const char *const rx_cases_conv[] = {
     /* ---- conv1d, conv2d, conv3d */
     "$T=f32|f16|bf16 $C=1|3|17 $O=1|5|33 : conv2d($T[2,$C,7,9], $T[$O,$C,3,3]:param)",
@@ -88,6 +91,22 @@ const char *const rx_cases_conv[] = {
     "{stride=[2,$S], pads=[3,3,3,3], dilation=[1,$S], act=relu}",
     "conv2d(f16[2,10,30,28], f16[96,5,3,5]) {groups=2, pads=[0,1,2,3]}",
     "conv3d(f16[1,33,4,6,7], f16[70,33,3,3,3]:param) {pads=[1,1,1,1,1,1]}",
+    /* Magnitudes, in sizes that kernels which round to f16 under `fast` take. */
+    "$A=" RANGES " : conv2d(f32[2,24,17,15]:$A, f32[40,24,3,3]:param, f32[40]) {pads=[1,1,1,1]}",
+    "$A=wide|rows|huge|tiny : conv2d(f32[2,24,17,16], f32[40,24,3,3]:$A:param) {pads=[1,1,1,1]}",
+    "conv2d(f32[2,24,17,15]:zero, f32[40,24,3,3]:param, f32[40]) {pads=[1,1,1,1]}",
+    "$A=" RANGES " : conv2d(f32[2,64,14,14]:$A, f32[192,64,1,1]:param, f32[192])",
+    "$A=rows|huge|tiny : conv2d(f32[1,512,8,8]:$A, f32[192,512,1,1]:param)",
+    "$A=rows|tiny : conv2d(f32[1,1024,6,6]:$A, f32[128,1024,1,1]:$A:param)",
+    "$A=rows|huge|tiny $S=1|2 : conv2d(f32[2,3,37,41]:$A, f32[64,3,7,7]:param, f32[64]) "
+    "{stride=[$S,$S], pads=[3,3,3,3]}",
+    "$A=rows|huge|tiny $S=1|2 : conv2d(f32[1,72,9,20]:$A, f32[64,36,5,5]:param) "
+    "{groups=2, stride=[$S,1], pads=[2,2,2,2], dilation=[1,2]}",
+    "$A=rows|tiny : conv2d(f32[4,128,31,31]:$A, f32[64,128,1,1]:param) {stride=[2,2]}",
+    "$A=rows|tiny : conv2d(f32[3,32,28,28]:$A, f32[48,32,1,3]:param) {stride=[2,1], "
+    "pads=[0,1,0,1]}",
+    "$A=huge|tiny : conv3d(f32[1,32,5,7,8]:$A, f32[32,32,2,3,3]:param) {pads=[1,1,1,0,1,1]}",
+    "$A=huge|tiny|rows : conv_transpose2d(f32[1,32,9,9]:$A, f32[32,16,3,3]:param)",
     "$T=f32|f16|bf16 $W=1|3|17|31|33|65|129 $K=1|3 : "
     "conv1d($T[2,5,$W], $T[7,5,$K]:param, $T[7]) {pads=[1,1]}",
     "$S=1|2|3 $D=1|2 $G=1|3 : "

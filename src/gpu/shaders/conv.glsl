@@ -35,6 +35,9 @@ layout(push_constant) uniform Push {
     int x_zero, w_zero, y_zero;
     uint scale_at, scale_o;
 #endif
+#ifdef PACKED_X
+    uint plain_d, plain_h, plain_w; /* sizes of x, in_d .. in_w being those of its packed form */
+#endif
 #ifdef TRANSPOSED
     uint step_h, step_w; /* taps that reach one place lie this far apart */
 #endif

@@ -9,7 +9,7 @@
 #extension GL_KHR_shader_subgroup_basic : require
 /* Convolution by cooperative matrices with f32 sums: for each group, result [filters, pixels of all
  * images] = sum over taps of w[tap] [filters, channels] . windows[tap] [channels, pixels].
- * conv.glsl says what comes after the sum. x may be f32, which is rounded to f16.
+ * conv.glsl says what comes after the sum.
  *
  * w is packed by pack_frag.comp, one matrix for each group and tap, and goes straight to registers,
  * one step ahead. One workgroup of four subgroups of 32 makes 64 SIDE_M filters x 128 pixels. In a
@@ -68,11 +68,6 @@ MATRIX_SUM sum[CM * CN];
     }
 #endif
 
-uint load_half(uint i)
-{
-    return TX == F32 ? f32_to_f16(uintBitsToFloat(x[i])) : uint(x16[i]);
-}
-
 /* What pixel `window` sees in a step, to registers. */
 void fetch_x(ivec3 window, uint image, uint tap, uint channel)
 {
@@ -85,7 +80,7 @@ void fetch_x(ivec3 window, uint image, uint tap, uint channel)
         uvec4 word = uvec4(0u);
         [[unroll]] for (uint e = 0u; e < EIGHT; e++)
             if (v * 8u + e < left)
-                word[e / 2u] |= load_half(i + (v * 8u + e) * area) << (e % 2u * 16u);
+                word[e / 2u] |= uint(x16[i + (v * 8u + e) * area]) << (e % 2u * 16u);
         rx[v] = word;
     }
 }

@@ -7,6 +7,8 @@
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_vote : require
+#extension GL_KHR_shader_subgroup_shuffle : require
 /* Convolution by cooperative matrices with f32 sums: for each group, result [filters, pixels of all
  * images] = sum over taps of w[tap] [filters, channels] . what a tap sees of x [channels, pixels].
  * conv.glsl says what comes after the sum. w comes from conv_pack_w.comp, and x from
@@ -26,7 +28,12 @@
  *
  * A workgroup is SIDE_M x SIDE_N subgroups side by side, SLICES times: those split the lines and
  * their sums are joined in shared memory. AHEAD: loads are made a step ahead. DEEP (with ROW 1):
- * those of DEEP lines are made at once. BF: bf16. */
+ * those of DEEP lines are made at once. BF: bf16.
+ *
+ * GUARD: x is f32, and f16 may not hold what a pixel sees of it (range.glsl). Then the sums of all
+ * filters are too small or not finite at that pixel, which is looked at for the first of them:
+ * filters come with the least sum that is not suspicious. The tile is done once more where there is
+ * such a pixel, from plain x times a power of two for each pixel. */
 #ifdef BF
 #extension GL_EXT_bfloat16 : require
 #define HALF bfloat16_t
@@ -37,8 +44,10 @@
 #define PAIR f16vec2
 #define PAIR_OF(w) unpackFloat2x16(w)
 #endif
+#define PACKED_X
 #include "common.glsl"
 #include "conv.glsl"
+#include "range.glsl"
 
 layout(constant_id = 5) const uint SIDE_M = 1;
 layout(constant_id = 6) const uint SIDE_N = 4;
@@ -50,6 +59,8 @@ layout(constant_id = 11) const uint WIDE = 1; /* 8 or 4 pixels from a multiple o
 layout(constant_id = 12) const uint ROW = 1;
 layout(constant_id = 13) const uint PLAIN = 0;
 layout(constant_id = 14) const uint DEEP = 0;
+layout(constant_id = 15) const uint FOLD = 1; /* taps that are channels: conv_pack_x.comp */
+layout(constant_id = 16) const uint GUARD = 0;
 /* Lengths of loops, never set: drivers unroll them, but the stored code stays small. */
 layout(constant_id = 29) const uint TWO = 2;
 layout(constant_id = 30) const uint FOUR = 4;
@@ -65,6 +76,8 @@ layout(set = 0, binding = 0, std430) restrict readonly buffer buffer_x2 { uvec2 
 layout(set = 0, binding = 0, std430) restrict readonly buffer buffer_x1 { uint x1[]; };
 layout(set = 0, binding = 0, std430) restrict readonly buffer buffer_x16 { uint16_t x16[]; };
 layout(set = 0, binding = 1, std430) restrict readonly buffer buffer_w4 { uvec4 w4[]; };
+layout(set = 0, binding = 1, std430) restrict readonly buffer buffer_w1 { uint w1[]; };
+layout(set = 0, binding = 5, std430) restrict readonly buffer buffer_plain { float plain[]; };
 layout(set = 0, binding = 2, std430) buffer buffer_o4 { uvec4 o4[]; };
 layout(set = 0, binding = 2, std430) buffer buffer_o2 { uvec2 o2[]; };
 layout(set = 0, binding = 2, std430) buffer buffer_o16 { uint16_t o16[]; };
@@ -74,6 +87,7 @@ layout(set = 0, binding = 4, std430) restrict readonly buffer buffer_res2 { uvec
 /* Slices meet with JOIN rows of fragments at a time: a workgroup must not need much memory. */
 const uint JOIN = CM < 2 || SLICES > 4 ? 1 : 2, TILE = JOIN * CN * 8 * 32; /* sums of a subgroup */
 shared float joined[SLICES > 1 ? SLICES * SIDE_M * SIDE_N * TILE : 1];
+shared uint sound[SIDE_M * SIDE_N]; /* pixels of a tile with a sum that is not suspicious */
 
 #define PUT_PAIR(matrix, e, word)        \
     {                                    \
@@ -226,17 +240,164 @@ void multiply_deep(uint first, uint end)
     }
 }
 
+/* ---- Numbers that f16 does not hold ---------------------------------------------------------- */
+
+/* e and the least sum of filter f of group g. */
+uint table_at(uint g, uint f)
+{
+    const uint rows = (filters + 63u) / 64u, size = (channels + 31u) / 32u * TAPS * 256u;
+    return ((g * rows + f / 64u) * (size + 32u) + size) * 4u + f % 64u;
+}
+int filter_power(uint g, uint f) { return int(w1[table_at(g, f)]); }
+float least_sum(uint g, uint f) { return uintBitsToFloat(w1[table_at(g, f) + 64u]); }
+
+bool is_sound(float x, float least) { return abs(x) >= least && abs(x) < 3.3e38; }
+
+/* Whether some pixel of this subgroup is suspicious: by its first 16 filters, m of group g on. */
+bool is_outside(uint g, uint m)
+{
+    const uint row = gl_SubgroupInvocationID / 4u;
+    const float near = least_sum(g, m + row), far = least_sum(g, m + row + 8u);
+    uint good = 0u;
+    [[unroll]] for (uint j = 0u; j < CN; j++)
+        [[unroll]] for (uint e = 0u; e < FOUR; e++)
+            good |= uint(is_sound(sum[j * CM][e], near) || is_sound(sum[j * CM][e + 4u], far))
+                    << (j * 4u + e);
+    good |= subgroupShuffleXor(good, 4u);
+    good |= subgroupShuffleXor(good, 8u);
+    good |= subgroupShuffleXor(good, 16u);
+    return subgroupAny(good != (1u << 4u * CN) - 1u);
+}
+
+/* A lane has two times four neighbouring pixels of each 32: eight neighbours if that makes a vector
+ * of the result, else such that lanes side by side write neighbours. */
+const bool EIGHTS = WIDE == 8u && TOUT != F32 && SLICES == 1u;
+const uint APART = EIGHTS ? 4u : 16u;
+
+/* The j-th pixel of which this lane reads what it sees, of those from n on. */
+uint find_column(uint n, uint j)
+{
+    const uint row = gl_SubgroupInvocationID / 4u;
+    const uint col = n + j / 4u * 32u + row / 2u * (EIGHTS ? 8u : 4u) + row % 2u * APART;
+    if (ROW > 1u || PLAIN == 4u) /* four neighbours exist, or none */
+        return min(col, images * pixels - 4u) + j % 4u;
+    return min(col + j % 4u, images * pixels - 1u);
+}
+
+/* Where column c of a tile lies in group g of plain x: its image, and its window. */
+struct Sight {
+    uint first;
+    ivec3 window;
+};
+
+Sight find_sight(uint g, uint col)
+{
+    const uint area = plain_d * plain_h * plain_w;
+    return Sight(x_at + (col / pixels * groups + g) * (channels / FOLD) * area,
+                 find_window(col % pixels));
+}
+
+/* What a pixel sees at a tap in this lane's eight channels of a block. */
+void see(Sight s, uint block, uint tap, out float v[8])
+{
+    const uvec3 size = uvec3(plain_d, plain_h, plain_w);
+    const ivec3 t = ivec3(tap / (KH * KW), tap / KW % KH, tap % KW);
+    const ivec3 at = s.window + t * ivec3(dilation_d, dilation_h, dilation_w);
+    [[unroll]] for (uint k = 0u; k < EIGHT; k++) {
+        uint c = block * 32u + gl_SubgroupInvocationID % 4u * 8u + k;
+        uvec3 p = uvec3(at + ivec3(0, 0, int(c % FOLD) * dilation_w));
+        bool there = c < channels && all(lessThan(p, size));
+        uint i = ((c / FOLD * size.x + p.x) * size.y + p.y) * size.z + p.z;
+        v[k] = there ? plain[s.first + i] : 0.0;
+    }
+}
+
+int power[2 * CN]; /* exponents of those pixels */
+
+/* Finds them for lines first to end - 1; false if all are 0. */
+bool find_powers(uint g, uint n, uint first, uint end)
+{
+    int any_pixel = 0;
+    [[dont_unroll]] for (uint j = 0u; j < 2u * CN; j++) {
+        const Sight s = find_sight(g, find_column(n, j));
+        uint top = 0u;
+        [[dont_unroll]] for (uint step = first * ROW; step < end * ROW; step++) {
+            float v[8];
+            see(s, step / TAPS, step % TAPS, v);
+            [[unroll]] for (uint k = 0u; k < EIGHT; k++)
+                top = max(top, range_bits(v[k]));
+        }
+        top = max(top, subgroupShuffleXor(top, 1u));
+        top = max(top, subgroupShuffleXor(top, 2u));
+        power[j] = range_exponent(top);
+        any_pixel |= power[j];
+    }
+    return subgroupAny(any_pixel != 0);
+}
+
+/* multiply() from plain x with these exponents. */
+void multiply_scaled(uint g, uint n, uint first, uint end)
+{
+    [[dont_unroll]] for (uint step = first * ROW; step < end * ROW; step++) {
+        MATRIX_A fa[2 * CM];
+        MATRIX_B fb[2 * CN];
+        fetch_w(step, 0u);
+        [[unroll]] for (uint j = 0u; j < 2u * CN; j++) {
+            const float by = range_power(-power[j]);
+            float v[8];
+            see(find_sight(g, find_column(n, j)), step / TAPS, step % TAPS, v);
+            [[unroll]] for (uint k = 0u; k < FOUR; k++)
+                rx[j / 4u * SPAN + j % 4u][k] =
+                    packFloat2x16(f16vec2(v[2u * k] * by, v[2u * k + 1u] * by));
+        }
+        FILL_STEP(fa, fb, 0u, 0u)
+        MULTIPLY_STEP(fa, fb)
+    }
+}
+
+/* Sums as they would be without exponents; filters from m on. */
+void restore_sums(uint g, uint m)
+{
+    const uint row = gl_SubgroupInvocationID / 4u, t = gl_SubgroupInvocationID % 4u;
+    [[unroll]] for (uint e = 0u; e < EIGHT; e++)
+        [[unroll]] for (uint j = 0u; j < CN; j++) {
+            const int own = subgroupShuffle(power[2u * j + e / 2u % 2u], (2u * t + e % 2u) * 4u);
+            [[unroll]] for (uint i = 0u; i < CM; i++) {
+                const uint f = min(m + i * 16u + row + e / 4u * 8u, filters - 1u);
+                sum[j * CM + i][e] = range_restore(sum[j * CM + i][e], own + filter_power(g, f));
+            }
+        }
+}
+
+/* Whether this subgroup's filters, from m on, have exponents. */
+bool has_powers(uint g, uint m)
+{
+    int any_filter = 0;
+    for (uint i = gl_SubgroupInvocationID; i < 16u * CM; i += 32u)
+        any_filter |= filter_power(g, min(m + i, filters - 1u));
+    return subgroupAny(any_filter != 0);
+}
+
+void clear_sums()
+{
+    [[unroll]] for (uint i = 0u; i < CM * CN; i++)
+        sum[i] = MATRIX_SUM(0.0);
+}
+
+void clear_powers()
+{
+    [[unroll]] for (uint j = 0u; j < 2u * CN; j++)
+        power[j] = 0;
+}
+
+/* ---- Results --------------------------------------------------------------------------------- */
+
 uint half2_of(float a, float b)
 {
     return TOUT == F16 ? packFloat2x16(f16vec2(a, b)) : f32_to_bf16(a) | f32_to_bf16(b) << 16;
 }
 
 uvec2 half4_of(vec4 v) { return uvec2(half2_of(v.x, v.y), half2_of(v.z, v.w)); }
-
-/* A lane has two times four neighbouring pixels of each 32: eight neighbours if that makes a vector
- * of the result, else such that lanes side by side write neighbours. */
-const bool EIGHTS = WIDE == 8u && TOUT != F32 && SLICES == 1u;
-const uint APART = EIGHTS ? 4u : 16u;
 
 /* Elements of the first filter of group g at four pixels from `col` on; how many are there. */
 uint find_four(uint g, uint col, out uint at[4])
@@ -331,32 +492,81 @@ void write_pixels(uint j, uint g, uint m, uint col)
     }
 }
 
-/* The same with sums of several slices, JOIN rows of fragments from `first` on: all meet in shared
- * memory, and each slice writes its share of the fours of pixels. */
-void write_joined(uint slice, uint first, uint g, uint m, uint col)
+/* Sums of JOIN rows of fragments from `first` on to shared memory, where all slices meet. */
+void store_joined(uint slice, uint first)
 {
-    const uint part = SIDE_M * SIDE_N * TILE;
-    uint mine = gl_SubgroupID % (SIDE_M * SIDE_N) * TILE + gl_SubgroupInvocationID;
+    const uint mine = gl_SubgroupID % (SIDE_M * SIDE_N) * TILE + gl_SubgroupInvocationID;
     barrier();
     [[unroll]] for (uint i = 0u; i < JOIN * CN; i++)
         [[unroll]] for (uint e = 0u; e < EIGHT; e++)
-            joined[slice * part + mine + (i * 8u + e) * 32u] =
+            joined[slice * SIDE_M * SIDE_N * TILE + mine + (i * 8u + e) * 32u] =
                 sum[i / JOIN * CM + first + i % JOIN][e];
     barrier();
+}
+
+/* The h-th four pixels of the lane for the k-th of its filters, of all slices. */
+vec4 sum_joined(uint k, uint h)
+{
+    const uint part = SIDE_M * SIDE_N * TILE;
+    const uint mine = gl_SubgroupID % (SIDE_M * SIDE_N) * TILE + gl_SubgroupInvocationID;
+    vec4 v = vec4(0.0);
+    [[unroll]] for (uint s = 0u; s < SLICES; s++)
+        [[unroll]] for (uint e = 0u; e < FOUR; e++) {
+            uint i = (h / 2u * 2u + e / 2u) * JOIN + k / 2u;
+            uint own = k % 2u * 4u + e % 2u * 2u + h % 2u;
+            v[e] += joined[s * part + mine + (i * 8u + own) * 32u];
+        }
+    return v;
+}
+
+/* Whether some pixel of the workgroup is suspicious, by the first JOIN rows of fragments, which are
+ * in shared memory, or some filter has an exponent. CN is 2. */
+bool is_joined_outside(uint slice, uint g, uint m, uint col, bool is_there)
+{
+    const uint place = gl_SubgroupID % (SIDE_M * SIDE_N), t = gl_SubgroupInvocationID % 4u;
+    const bool plain_filters = is_there && !has_powers(g, m - gl_SubgroupInvocationID / 4u);
+    uint good = is_there ? 0u : 0xffffffffu;
+    [[dont_unroll]] for (uint four = slice; plain_filters && four < 2u * JOIN * CN;
+                         four += SLICES) {
+        uint k = four % (2u * JOIN), h = four / (2u * JOIN), f = m + 8u * k, at[4];
+        uint count = find_four(g, col + h * 16u, at);
+        float least = f < filters ? least_sum(g, f) : 3.4e38;
+        vec4 v = sum_joined(k, h);
+        [[unroll]] for (uint e = 0u; e < FOUR; e++)
+            good |= uint(e >= count || is_sound(v[e], least)) << (h * 16u + t * 4u + e);
+    }
+    atomicOr(sound[place], good);
+    barrier();
+    uint all_good = 0xffffffffu;
+    for (uint i = 0u; i < SIDE_M * SIDE_N; i++)
+        all_good &= sound[i];
+    return all_good != 0xffffffffu;
+}
+
+/* Writes what store_joined() has stored: each slice its share of the fours of pixels. */
+void write_joined(uint slice, uint first, uint g, uint m, uint col)
+{
     [[dont_unroll]] for (uint four = slice; four < 2u * JOIN * CN; four += SLICES) {
         uint k = four % (2u * JOIN), h = four / (2u * JOIN), f = m + first * 16u + 8u * k, at[4];
         uint count = find_four(g, col + h * 16u, at), known = min(f, filters - 1u);
         float added = load_added(g * filters + known);
-        vec4 r = load_res(at, known * pixels), v = vec4(0.0);
-        [[unroll]] for (uint s = 0u; s < SLICES; s++)
-            [[unroll]] for (uint e = 0u; e < FOUR; e++) {
-                uint i = (h / 2u * 2u + e / 2u) * JOIN + k / 2u;
-                uint own = k % 2u * 4u + e % 2u * 2u + h % 2u;
-                v[e] += joined[s * part + mine + (i * 8u + own) * 32u];
-            }
+        vec4 r = load_res(at, known * pixels), v = sum_joined(k, h);
         if (f < filters)
             store4(finish4(v, added, r), at, f * pixels, count);
     }
+}
+
+/* Once more with exponents where f16 does not hold what pixels see; then sums without them. */
+void mend(uint g, uint m, uint n, uint first, uint end, bool outside)
+{
+    clear_powers();
+    const bool again = outside && find_powers(g, n, first, end);
+    if (again) {
+        clear_sums();
+        multiply_scaled(g, n, first, end);
+    }
+    if (again || has_powers(g, m))
+        restore_sums(g, m);
 }
 
 void main()
@@ -372,31 +582,47 @@ void main()
     uint blocks = (channels + 31u) / 32u, lines = blocks * (TAPS / ROW);
     uint rows = (filters + 63u) / 64u;
 
-    from_w = (g * rows + min(m0 / 64u, rows - 1u)) * blocks * TAPS * 256u + m0 % 64u * 2u +
+    from_w = (g * rows + min(m0 / 64u, rows - 1u)) * (blocks * TAPS * 256u + 32u) + m0 % 64u * 2u +
              gl_SubgroupInvocationID;
     [[unroll]] for (uint j = 0u; j < 2u * CN; j++) {
-        uint col = n0 + j / 4u * 32u + row / 2u * (EIGHTS ? 8u : 4u) + row % 2u * APART + j % 4u;
-        col = min(col, images * pixels - (ROW > 1u || PLAIN == 4u ? 4u : 1u));
-        uvec3 w = uvec3(find_window(col % pixels));
-        uint part = col / pixels * groups + g;
+        uint col = find_column(n0, j), part = col / pixels * groups + g;
+        /* Packed x has its padding; where a window is one element, it has only what is seen. */
+        const bool apart = PLAIN != 0u;
+        uvec3 w = uvec3(find_pixel(col % pixels)) *
+                  uvec3(KD > 1u || apart ? stride_d : 1, KH > 1u || apart ? stride_h : 1,
+                        KW > 1u || apart ? stride_w : 1);
         uint at = (w.x * in_h + w.y) * in_w + w.z;
         from_x[j] = (part * blocks * in_d * in_h * in_w + at) * 4u + t;
         if (PLAIN != 0u)
             from_x[j] = x_at + (part * channels + t * 8u) * in_d * in_h * in_w + at;
     }
-    [[unroll]] for (uint i = 0u; i < CM * CN; i++)
-        sum[i] = MATRIX_SUM(0.0);
+    clear_sums();
     uint each = (lines + SLICES - 1u) / SLICES, first = min(slice * each, lines);
     uint end = min(first + each, lines);
-    if (first < end && m0 < filters && n0 < images * pixels) {
+    const bool is_there = m0 < filters && n0 < images * pixels;
+    if (first < end && is_there) {
         if (DEEP > 0u)
             multiply_deep(first, end);
         else
             multiply(first, end);
+        if (SLICES == 1u && GUARD != 0u)
+            mend(g, m0, n0, first, end, is_outside(g, m0));
     }
     if (SLICES > 1u) {
-        [[unroll]] for (uint i = 0u; i < CM; i += JOIN)
+        bool is_stored = false;
+        if (LANE < SIDE_M * SIDE_N)
+            sound[LANE] = 0u;
+        if (GUARD != 0u) {
+            store_joined(slice, 0u);
+            is_stored = !is_joined_outside(slice, g, m0 + row, n0 + t * 4u, is_there);
+            if (!is_stored && first < end && is_there)
+                mend(g, m0, n0, first, end, true);
+        }
+        [[unroll]] for (uint i = 0u; i < CM; i += JOIN) {
+            if (i > 0u || !is_stored)
+                store_joined(slice, i);
             write_joined(slice, i, g, m0 + row, n0 + t * 4u);
+        }
         return;
     }
     if (m0 + row >= filters)

@@ -8,7 +8,7 @@
 #extension GL_KHR_shader_subgroup_basic : require
 /* Puts left operands x[rows, k] of any strides into the order in which cooperative matrices keep
  * them: [batch][rows / 64][k / 16][4][lane] vectors of 16 bytes, the eight elements of a 16 x 16
- * fragment that a lane holds. Rows and k are padded to 64 with zeros. f32 becomes f16.
+ * fragment that a lane holds. Rows and k are padded to 64 with zeros.
  *
  * One workgroup of four subgroups of 32 packs 64 rows x 64 k of a batch. The layout of a fragment
  * is never assumed: each is loaded as a matrix and written element by element.

@@ -135,19 +135,22 @@ typedef struct reduction {
     int64_t x_at, y_at; /* elements */
     join_kind join;
     map_kind map;
-    bool mean, wide;    /* wide: in integers of 64 bits */
+    bool mean, wide;    /* wide: in 64 bits */
     uint64_t rows, n, count;
     int n_kept, n_reduced;
     int64_t dim[RLX_MAX_RANK], stride[RLX_MAX_RANK]; /* kept axes, then reduced ones */
 } reduction;
 
-/* The type in which values of type t are joined. */
+/* The type in which values of type t are joined. Products of floats are kept as pairs of 32 bits
+ * (SCALED in shaders/value.glsl), since partial ones may overflow. */
 static rlx_dtype join_type(rlx_dtype t, bool wide)
 {
-    if (rlx_dtype_is_float(t))
-        return RLX_F32;
-    return wide ? RLX_I64 : RLX_I32;
+    if (wide)
+        return RLX_I64;
+    return rlx_dtype_is_float(t) ? RLX_F32 : RLX_I32;
 }
+
+static bool is_scaled(join_kind j, rlx_dtype t) { return j == JOIN_PROD && rlx_dtype_is_float(t); }
 
 /* The join of nothing, as 64 bits. */
 static uint64_t join_start(join_kind j, rlx_dtype t)
@@ -235,7 +238,8 @@ static void push_start(rx_gpu_dispatch *d, join_kind j, rlx_dtype t)
 static void add_reduce(rx_gpu_build *b, const rx_gpu_call *c, const reduction *r,
                        const rx_sharing *s, uint32_t per)
 {
-    rx_kernel k = r->wide ? RX_K_reduce_wide : per > 1 ? RX_K_reduce_v4 : RX_K_reduce;
+    rx_kernel k = is_scaled(r->join, c->in[0].dtype) ? RX_K_reduce_prod
+                  : r->wide ? RX_K_reduce_wide : per > 1 ? RX_K_reduce_v4 : RX_K_reduce;
     rx_gpu_dispatch *d = rx_gpu_add(b, k, s->local);
     rx_gpu_bind(d, r->x_ref, false);
     rx_gpu_bind(d, r->y_ref, true);
@@ -324,7 +328,8 @@ rlx_status rx_gpu_lower_reduce(rx_gpu_build *b, const rx_gpu_call *c)
                : c->op == RX_OP_reduce_sum_square ? MAP_SQUARE
                                                   : MAP_NONE,
     };
-    r.wide = x->dtype == RLX_I64 || (r.mean && !rlx_dtype_is_float(x->dtype));
+    r.wide = x->dtype == RLX_I64 || (r.mean && !rlx_dtype_is_float(x->dtype)) ||
+             is_scaled(r.join, x->dtype);
     set_axes(&r, x, axes);
     if (r.rows)
         add_reduction(b, c, &r);
@@ -392,7 +397,7 @@ typedef struct scan {
 static bool add_scan_sg(rx_gpu_build *b, const rx_gpu_call *c, const scan *s)
 {
     bool carry = s->start_ref != RX_REF_NONE, words = s->x == RLX_F32 || s->x == RLX_I32;
-    if (!c->caps->subgroup_arith || s->rows.inner != 1 || !words || s->y != s->x ||
+    if (!c->caps->subgroup_arith || s->rows.inner != 1 || !words || s->y != s->x || s->wide ||
         s->join == JOIN_MAX || s->rows.n % 4 || s->chunk % 4 || s->x_at % 4 || s->y_at % 4)
         return false;
     uint32_t local = rx_gpu_local(c->caps, 256), items = 4;
@@ -425,7 +430,9 @@ static void add_scan(rx_gpu_build *b, const rx_gpu_call *c, const scan *s)
     bool across = s->rows.inner > 1, carry = s->start_ref != RX_REF_NONE;
     while (!across && local > 32 && local * SCAN_EACH / 2 >= s->chunk)
         local /= 2;
-    rx_gpu_dispatch *d = rx_gpu_add(b, s->wide ? RX_K_scan_wide : RX_K_scan, local);
+    rx_kernel k = is_scaled(s->join, c->in[0].dtype) ? RX_K_scan_prod
+                  : s->wide ? RX_K_scan_wide : RX_K_scan;
+    rx_gpu_dispatch *d = rx_gpu_add(b, k, local);
     rx_gpu_bind(d, s->x_ref, false);
     rx_gpu_bind(d, s->y_ref, true);
     rx_gpu_bind(d, s->start_ref, false);
@@ -495,7 +502,8 @@ rlx_status rx_gpu_lower_cum(rx_gpu_build *b, const rx_gpu_call *c)
         return RLX_OK;
     scan s = {.x = x->dtype, .y = y->dtype, .x_ref = RX_REF_IN(0), .start_ref = RX_REF_NONE,
               .x_at = rx_gpu_offset(x), .rows = rx_gpu_rows(x, d->axis), .join = join_of(c->op),
-              .exclusive = d->exclusive, .reverse = d->reverse, .wide = x->dtype == RLX_I64};
+              .exclusive = d->exclusive, .reverse = d->reverse};
+    s.wide = x->dtype == RLX_I64 || is_scaled(s.join, x->dtype);
     s.y_ref = rx_gpu_values(b, c, 0);
     if (s.y_ref == RX_REF_OUT(0))
         s.y_at = rx_gpu_offset(y);

@@ -99,6 +99,34 @@ uint join_parts(uint a, uint b)
                            : floatBitsToUint(uintBitsToFloat(a) + uintBitsToFloat(b));
 }
 
+/* Whether no power that counts was lost or is infinite: 2^-90 to 2^100. */
+bool is_moderate(float sum)
+{
+    return floatBitsToUint(sum) - 0x12800000u <= 0x71800000u - 0x12800000u;
+}
+
+/* The norm of a window of these sizes from element `base` on, relative to its largest element. */
+float norm_of(uint base, int size_d, int size_h, int size_w)
+{
+    float top = 0.0, sum = 0.0;
+    uint largest = 0u;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < size_d * size_h * size_w; i++) {
+            int d = i / size_w / size_h, h = i / size_w % size_h, c = i % size_w;
+            float v = load_f_x(T, base + uint((d * dilation_d * in_h + h * dilation_h) * in_w +
+                                              c * dilation_w));
+            if (pass == 0)
+                largest = max(largest, floatBitsToUint(v) & 0x7fffffffu);
+            else
+                sum += power(abs(v) / top, p);
+        }
+        top = uintBitsToFloat(largest);
+        if (largest < 0x00800000u || largest >= 0x7f800000u)
+            return top; /* nothing but zeros; infinity; NaN */
+    }
+    return root(sum) * top;
+}
+
 /* What the whole team found. */
 uint join_team(uint mine)
 {
@@ -156,7 +184,7 @@ uint pool_at(uint e)
         found = bits_of_key(found);
     float v = uintBitsToFloat(found);
     if (KIND == NORM)
-        v = root(v);
+        v = is_moderate(v) ? root(v) : norm_of(first + uint(base), td.y, th.y, tw.y);
     if (KIND == AVERAGE) {
         if (WITH_PAD != 0u)
             n = taps_inside(start.x, -begin_d, in_d + end_d, dilation_d, kernel_d).y *

@@ -64,7 +64,7 @@ uint find_offset(uint index, uint first, uint n_axes)
 
 VALUE start_value()
 {
-#ifdef WIDE
+#ifdef PAIR
     return uvec2(start_low, start_high);
 #else
     return start_low;
@@ -81,7 +81,7 @@ void join_element(inout Slice s, uint t, VALUE v)
 {
     v = map_value(MAP, t, v);
     s.value = join_values(KIND, t, s.value, v);
-#ifndef WIDE
+#ifndef PAIR
     if (is_scaled())
         s.scaled = fma(uintBitsToFloat(v), DOWN, s.scaled);
 #endif
@@ -135,6 +135,8 @@ VALUE finish_row(uint col)
     VALUE v = lanes[col * SLICES];
 #ifdef WIDE
     return MEAN != 0u ? divide_wide(v, count) : v;
+#elif defined SCALED
+    return v;
 #else
     bool finite = (v & 0x7f800000u) != 0x7f800000u;
     float by = MEAN != 0u ? float(count) : 1.0;

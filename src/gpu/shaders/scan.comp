@@ -37,7 +37,7 @@ VALUE join(VALUE a, VALUE b) { return join_values(KIND, TX, a, b); }
 
 VALUE first_value(uint row, uint part)
 {
-#ifdef WIDE
+#ifdef PAIR
     uint at = (row * parts + part) * 2u;
     return CARRY != 0u ? uvec2(start[at], start[at + 1u]) : uvec2(start_low, start_high);
 #else
@@ -101,7 +101,7 @@ void scan_part()
     uint row = min(GROUP_INDEX / parts, rows - 1u), part = GROUP_INDEX % parts;
     bool exists = GROUP_INDEX / parts < rows;
     VALUE carry = first_value(row, part), nothing;
-#ifdef WIDE
+#ifdef PAIR
     nothing = uvec2(start_low, start_high);
 #else
     nothing = start_low;

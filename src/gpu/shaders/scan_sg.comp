@@ -2,7 +2,7 @@
 #version 450
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
-/* Running sums and products as scan.comp makes them, of dense rows (inner == 1) of f32 or i32 whose
+/* Running sums, and products of integers, as scan.comp makes them, of dense rows (inner == 1) of f32 or i32 whose
  * length, parts and offsets are multiples of 4, counted in loads of 16 bytes here.
  *
  * A workgroup makes one part of one row, ITEMS loads an invocation at a time: each joins its own
@@ -31,20 +31,16 @@ uint join(uint a, uint b) { return join_values(KIND, TX, a, b); }
 
 uint subgroup_total(uint v)
 {
-    if (is_float(TX)) {
-        float f = uintBitsToFloat(v);
-        return floatBitsToUint(KIND == SUM ? subgroupAdd(f) : subgroupMul(f));
-    }
+    if (is_float(TX))
+        return floatBitsToUint(subgroupAdd(uintBitsToFloat(v)));
     return KIND == SUM ? subgroupAdd(v) : subgroupMul(v);
 }
 
 /* The join of the members before this one. */
 uint subgroup_before(uint v)
 {
-    if (is_float(TX)) {
-        float f = uintBitsToFloat(v);
-        return floatBitsToUint(KIND == SUM ? subgroupExclusiveAdd(f) : subgroupExclusiveMul(f));
-    }
+    if (is_float(TX))
+        return floatBitsToUint(subgroupExclusiveAdd(uintBitsToFloat(v)));
     return KIND == SUM ? subgroupExclusiveAdd(v) : subgroupExclusiveMul(v);
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Values that are summed, multiplied or compared, as words: VALUE is the bits of a float or an
- * integer of 32 bits; with WIDE an integer of 64 bits, (low, high). */
+ * integer of 32 bits; with WIDE an integer of 64 bits, (low, high); with SCALED, for products, the
+ * significand of a float and its exponent, so that no partial product over- or underflows. In memory
+ * a pair has the type I64. */
 #ifndef VALUE_GLSL
 #define VALUE_GLSL
 
@@ -9,7 +11,8 @@
 const uint SUM = 0, PROD = 1, MAX = 2, MIN = 3; /* KIND */
 const uint MAP_NONE = 0, MAP_ABS = 1, MAP_SQUARE = 2;
 
-#ifdef WIDE
+#if defined WIDE || defined SCALED
+#define PAIR
 #define VALUE uvec2
 #else
 #define VALUE uint
@@ -86,6 +89,44 @@ uvec2 map_value(uint map, uint t, uvec2 a)
         int v = load_i_raw_##name(t, i);                                                   \
         return uvec2(uint(v), uint(v >> 31));                                              \
     }
+#elif defined SCALED
+/* From the bits of a float: those of a float from 1 to 2 and the exponent; zero, infinity and NaN
+ * are themselves. */
+uvec2 split_float(uint u)
+{
+    uint size = u & 0x7fffffffu, bias = 127u;
+    if (size == 0u || size >= 0x7f800000u)
+        return uvec2(u, 0u);
+    if (size < 0x00800000u) { /* subnormal: its bits times 2^-149 */
+        size = floatBitsToUint(float(size));
+        bias = 127u + 149u;
+    }
+    return uvec2((u & 0x80000000u) | 0x3f800000u | (size & 0x7fffffu), (size >> 23) - bias);
+}
+
+float join_float(uvec2 v)
+{
+    int e = clamp(int(v.y), -252, 254), half_ = e >> 1; /* in two steps: it may overflow, vanish */
+    float up = uintBitsToFloat(uint(half_ + 127) << 23);
+    return uintBitsToFloat(v.x) * up * uintBitsToFloat(uint(e - half_ + 127) << 23);
+}
+
+uvec2 join_values(uint kind, uint t, uvec2 a, uvec2 b)
+{
+    uvec2 c = split_float(floatBitsToUint(uintBitsToFloat(a.x) * uintBitsToFloat(b.x)));
+    bool is_number = (c.x & 0x7f800000u) == 0x3f800000u;
+    return uvec2(c.x, is_number ? a.y + b.y + c.y : 0u);
+}
+
+uvec2 map_value(uint map, uint t, uvec2 a) { return a; }
+
+#define DEFINE_VALUE(name)                                                                 \
+    uvec2 load_value_##name(uint t, uint i)                                                \
+    {                                                                                      \
+        if (t == I64)                                                                      \
+            return uvec2(name[i * 2u], name[i * 2u + 1u]);                                 \
+        return split_float(t == F32 ? name[i] : floatBitsToUint(load_f_##name(t, i)));     \
+    }
 #else
 /* Unsigned numbers in the order of values of type t. NaN goes before all: above for MAX, below for
  * MIN. */
@@ -125,11 +166,13 @@ uint map_value(uint map, uint t, uint a)
     }
 #endif
 
-/* The bits of a value stored as type t of at most 32 bits. */
+/* The bits of a value stored as type t of at most 32 bits; I32: the low word. */
 uint encode_value(uint t, VALUE v)
 {
 #ifdef WIDE
     return encode_i(t, int(v.x));
+#elif defined SCALED
+    return t == I32 ? v.x : encode_f(t, join_float(v));
 #else
     return is_float(t) ? encode_f(t, uintBitsToFloat(v)) : encode_i(t, int(v));
 #endif
@@ -138,7 +181,7 @@ uint encode_value(uint t, VALUE v)
 /* The high word of a value stored as i64. */
 uint high_word(VALUE v)
 {
-#ifdef WIDE
+#ifdef PAIR
     return v.y;
 #else
     return uint(int(v) >> 31);

@@ -124,6 +124,7 @@ typedef struct ot_measure {
     int64_t elements;
     double *limit;    /* OT_NEAR: of each element, absolute; before ot_measure_end its spread */
     double bias;      /* OT_NEAR: of |slope - 1| */
+    double step;      /* by which operands were moved; 0: they were not */
 } ot_measure;
 
 /* measure.c. The order of calls for a result: ot_measure_of, then ot_measure_add for each of

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* State: tensors that stay on the device between runs, as a cache of keys and values does. Each run
- * writes one row and attends to all rows so far; only the position and one row travel. */
+ * writes one row and attends to all rows so far; only the position and one row travel.
+ *
+ *   cc state.c $(pkg-config --cflags --libs rlx) -lm -o state && ./state */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

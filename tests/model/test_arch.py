@@ -16,7 +16,8 @@ import tempfile
 
 try:
     import numpy as np
-except ImportError:
+except ImportError as e:
+    print(f"skipped: {e}")
     sys.exit(77)
 
 import forward

@@ -8,6 +8,7 @@ emulation here); RLX_WEB_SHOTS=DIR keeps pictures of the page.
 """
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -141,6 +142,21 @@ def check_generations(page):
         check_generation(page, expected, "webgpu", {"maxTokens": 3})
         check_generation(page, expected, "webgpu",
                          {"maxTokens": 2, "init": {"gpu": {"jspi": False}}})
+
+
+def check_readme(page, base):
+    """The script of README.md writes an answer to the page; its begin is enough."""
+    text = (wasm.SOURCE / "README.md").read_text(encoding="utf-8")
+    script = re.search(r"^```js\n(.*?)^```$", text, re.M | re.S).group(1)
+    head = "import { init } from './rlx.mjs';"
+    report("README.md imports the module", script.startswith(head))
+    page.open(f"{base}/tests/page.html")
+    script = script.replace(head, "const { init } = await import('/rlx.mjs');")
+    page.evaluate(f"void (async () => {{ document.body.replaceChildren();\n{script} }})()"
+                  ".catch(e => document.body.append(`failed: ${e}`.padEnd(99)))")
+    page.wait_for("document.body.textContent.length > 80", timeout=300)
+    said = page.evaluate("document.body.textContent")
+    report("the script of README.md", " sky " in said and not said.startswith("failed"), said)
 
 
 # ---- Embeddings ----------------------------------------------------------------------------------
@@ -327,6 +343,7 @@ def main():
         if CHAT_MODEL.exists():
             page.open(f"{base}/tests/page.html")
             check_generations(page)
+            check_readme(page, base)
             check_chat(page, base)
         else:
             print(f"skip generation: there is no {CHAT_MODEL}; tools/fetch/models.sh fetches it")

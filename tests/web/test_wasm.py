@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import wasm
@@ -25,6 +26,34 @@ def check_version():
     return package["version"] == version
 
 
+def read_block(page, word):
+    """The block of JavaScript of a page that has this word in it."""
+    text = (wasm.SOURCE / page).read_text(encoding="utf-8")
+    return next(b for b in re.findall(r"^```js\n(.*?)^```$", text, re.M | re.S) if word in b)
+
+
+def check_docs(build):
+    """The program of docs/web.md for node tells the story of docs/models.md."""
+    code = read_block("docs/web.md", "node:fs")
+    for name, place in {"./web/rlx.mjs": wasm.SOURCE / "web/rlx.mjs",
+                        "build-wasm/rlx.wasm": build / "rlx.wasm",
+                        "models/tiny-stories.gguf": wasm.SOURCE / "models/tiny-stories.gguf"}.items():
+        if f"'{name}'" not in code:
+            print(f"FAIL docs/web.md does not name '{name}'")
+            return False
+        code = code.replace(f"'{name}'", json.dumps(str(place)))
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder) / "docs.mjs"
+        script.write_text(code + "console.log(text);\n", encoding="utf-8")
+        done = subprocess.run(["node", str(script)], capture_output=True, text=True, check=False)
+    story = (wasm.SOURCE / "docs/models.md").read_text(encoding="utf-8").split()
+    told = done.stdout.split()
+    ok = done.returncode == 0 and not done.stderr and len(told) > 30 and \
+        any(story[i:i + len(told)] == told for i in range(len(story)))
+    print(f"{'ok  ' if ok else 'FAIL'} the program of docs/web.md: {done.stdout}{done.stderr}")
+    return ok
+
+
 def node(script, *args):
     command = [shutil.which("node"), HERE / script, *args]
     return subprocess.run([str(part) for part in command], check=False).returncode
@@ -39,6 +68,7 @@ def main():
     print(f"rlx.wasm: {len(data)} bytes, {packed} compressed")
     failed = packed > MAX_GZIP or not check_version()
     failed |= node("api_node.mjs", build / "rlx.wasm") != 0
+    failed |= not check_docs(build)
     failed |= node("optest_node.mjs", build / "optest.wasm", "--device", "cpu") != 0
     return int(failed)
 

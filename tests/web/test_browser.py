@@ -151,12 +151,13 @@ def check_readme(page, base):
     head = "import { init } from './rlx.mjs';"
     report("README.md imports the module", script.startswith(head))
     page.open(f"{base}/tests/page.html")
+    page.evaluate("history.replaceState(null, '', '/'), document.body.replaceChildren()")
     script = script.replace(head, "const { init } = await import('/rlx.mjs');")
-    page.evaluate(f"void (async () => {{ document.body.replaceChildren();\n{script} }})()"
+    page.evaluate(f"void (async () => {{ {script} }})()"
                   ".catch(e => document.body.append(`failed: ${e}`.padEnd(99)))")
     page.wait_for("document.body.textContent.length > 80", timeout=300)
     said = page.evaluate("document.body.textContent")
-    report("the script of README.md", " sky " in said and not said.startswith("failed"), said)
+    report("the script of README.md", "sky" in said and not said.startswith("failed"), said)
 
 
 # ---- Embeddings ----------------------------------------------------------------------------------

@@ -35,9 +35,10 @@ def read_block(page, word):
 def check_docs(build):
     """The program of docs/web.md for node tells the story of docs/models.md."""
     code = read_block("docs/web.md", "node:fs")
-    for name, place in {"./web/rlx.mjs": wasm.SOURCE / "web/rlx.mjs",
-                        "build-wasm/rlx.wasm": build / "rlx.wasm",
-                        "models/tiny-stories.gguf": wasm.SOURCE / "models/tiny-stories.gguf"}.items():
+    places = {"./web/rlx.mjs": wasm.SOURCE / "web/rlx.mjs",
+              "build-wasm/rlx.wasm": build / "rlx.wasm",
+              "models/tiny-stories.gguf": wasm.SOURCE / "models/tiny-stories.gguf"}
+    for name, place in places.items():
         if f"'{name}'" not in code:
             print(f"FAIL docs/web.md does not name '{name}'")
             return False

@@ -7,7 +7,7 @@ where PyTorch is installed those of torch_refs.py too. Each element must be with
 the case carries for it (tests/ops/measure.c); integers and bools must be equal.
 
 usage: compare.py [--filter TEXT] [--verbose] DIR
-       compare.py --optest PROGRAM [--filter TEXT] DIR     runs optest first
+       compare.py --optest PROGRAM [--filter TEXT] DIR     runs optest first, a share of the cases
 """
 import argparse
 import importlib.util
@@ -23,6 +23,9 @@ try:
 except ImportError:
     print("NumPy is not installed")
     sys.exit(77)
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "support"))
+from share import optest_share  # noqa: E402
 
 # Operations that no library has and that no independent reference can check, with the reason.
 WITHOUT_REFERENCE = {}
@@ -213,7 +216,7 @@ def main():
     args = parser.parse_args()
     incomplete = False
     if args.optest:
-        command = [args.optest, "--device", "ref", "--dump", str(args.folder)]
+        command = [args.optest, "--device", "ref", "--dump", str(args.folder), *optest_share(2)]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
         if done.returncode != 0:
             print(done.stdout)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Has the Tint of a headless Chromium judge the WGSL texts that wgsl_suite writes: a page makes a
-shader module of each and posts what getCompilationInfo says.
+"""Has the Tint of a headless Chromium judge a share of the WGSL texts that wgsl_suite writes: a
+page makes a shader module of each and posts what getCompilationInfo says.
 
 usage: tint.py WGSL_SUITE
 
@@ -16,6 +16,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "support"))
+from share import share  # noqa: E402
 
 BROWSERS = "chromium chromium-browser google-chrome".split()
 SECONDS = 800
@@ -105,8 +109,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "suite.txt")
         subprocess.run([sys.argv[1], "--tint", file], check=False, stdout=subprocess.DEVNULL)
-        with open(file, "rb") as texts:
-            Handler.suite = texts.read()
+        every, first = share(3)
+        texts = Path(file).read_bytes().split(b"@@ ")[1:]
+        Handler.suite = b"".join(b"@@ " + text for text in texts[first::every])
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     if not browse(browser, server.server_port):

@@ -9,7 +9,8 @@ said=$("$optest" --device vulkan --filter "no case has this name" 2>&1) || true
 case $said in *"is not available"*) echo "$said"; exit 77 ;; esac
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
-"$optest" --device vulkan --every 60 --dump "$results/elided"
-RLX_FULL_BARRIER=1 "$optest" --device vulkan --every 60 --dump "$results/full"
+share="$RLX_SOURCE_DIR/tests/ops/share.sh"
+sh "$share" "$optest" 61 --device vulkan --dump "$results/elided"
+RLX_FULL_BARRIER=1 sh "$share" "$optest" 61 --device vulkan --dump "$results/full"
 cmp "$results/elided/data.bin" "$results/full/data.bin"
 cmp "$results/elided/cases.jsonl" "$results/full/cases.jsonl"

@@ -3,8 +3,8 @@
 """rlx in a headless Chromium: op cases on both devices, the JavaScript API with and without a
 worker and JSPI, and the demo page, which must give the tokens of the command line.
 
-RLX_TEST_EVERY=N runs each N-th op case (default 12 on the CPU, 60 on WebGPU, whose driver is an
-emulation here); RLX_WEB_SHOTS=DIR keeps pictures of the page.
+A share of the op cases is run, as ops/share.sh takes it. RLX_WEB_SHOTS=DIR keeps pictures of the
+page.
 """
 import json
 import os
@@ -20,7 +20,9 @@ from browser import Browser, BrowserError, find_browser
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "tools" / "web"))
+sys.path.append(str(HERE.parent / "support"))
 import serve  # noqa: E402  the server of the demo
+from share import optest_share  # noqa: E402
 
 MODELS = wasm.SOURCE / ".cache" / "models"
 CHAT_MODEL = MODELS / "smollm2-135m-instruct.gguf"
@@ -64,10 +66,9 @@ def check_ops(page, device, args, name):
     report(name, result["status"] == 0, lines[-1])
 
 
-def check_gpu_ops(page, every):
+def check_gpu_ops(page, share):
     for family in FAMILIES:
-        check_ops(page, "webgpu", ["--family", family, "--every", every],
-                  f"op cases on webgpu, {family}")
+        check_ops(page, "webgpu", ["--family", family, *share], f"op cases on webgpu, {family}")
 
 
 def check_api(page):
@@ -337,9 +338,8 @@ def main():
         page.open(f"{base}/tests/page.html")
         check_api(page)
         check_loss(page)
-        every = os.environ.get("RLX_TEST_EVERY", "12")
-        check_ops(page, "cpu", ["--every", every], f"op cases on cpu, each {every}th")
-        check_gpu_ops(page, os.environ.get("RLX_TEST_EVERY", "60"))
+        check_ops(page, "cpu", optest_share(35), "op cases on cpu")
+        check_gpu_ops(page, optest_share(61))
         check_layout(page, base)
         if CHAT_MODEL.exists():
             page.open(f"{base}/tests/page.html")

@@ -28,7 +28,9 @@ RLX_API const char *rlx_version(void);
 
 /* ---- Statuses and errors ------------------------------------------------------------------ */
 
-/* Every function that can fail returns one of these. RLX_OK is zero. */
+/* Every function that can fail returns one of these. RLX_OK is zero. NULL for a pointer whose
+ * description does not allow it is RLX_INVALID; functions that return no status then give nothing
+ * (NULL, false, 0) and do nothing. */
 typedef enum rlx_status {
     RLX_OK = 0,
     RLX_INVALID,      /* an argument, shape, type, attribute or graph is wrong */

@@ -3,7 +3,8 @@
  *
  * Common to all: a builder returns its result, or RLX_NONE after recording an error in the graph
  * (graph.h). Axes may be negative. "?" marks an operand that may be RLX_NONE. In descriptors zero
- * means the default, and a NULL descriptor means all defaults. Operands of elementwise operations
+ * means the default, and a NULL descriptor means all defaults. Where an operation has several
+ * results, pointers to those after the first may be NULL. Operands of elementwise operations
  * broadcast as in NumPy and must have the same type. docs/ops.md has the meaning of each in full.
  * */
 #ifndef RLX_OPS_H

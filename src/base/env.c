@@ -48,7 +48,7 @@ int64_t rx_env_number(rx_env v, int64_t lo, int64_t dflt)
 
 size_t rlx_env_list(rlx_env_info *out, size_t cap)
 {
-    for (size_t i = 0; i < RX_N_ENV && i < cap; i++)
+    for (size_t i = 0; out && i < RX_N_ENV && i < cap; i++)
         out[i] = (rlx_env_info){table[i].name, table[i].help, rx_env_text((rx_env)i)};
     return RX_N_ENV;
 }

@@ -91,6 +91,11 @@ rlx_status rx_fail(rlx_error *err, rlx_status code, const char *fmt, ...)
     return code;
 }
 
+rlx_status rx_need(const void *p, const char *what, rlx_error *err)
+{
+    return p ? RLX_OK : rx_fail(err, RLX_INVALID, "%s is NULL", what);
+}
+
 rlx_status rx_fail_memory(rlx_error *err, const char *what, uint64_t bytes)
 {
     return rx_fail(err, RLX_NO_MEMORY, "out of memory: %s needs %llu bytes", what,

@@ -20,6 +20,9 @@ rlx_status rx_vfail(rlx_error *err, rlx_status code, const char *fmt, va_list ar
 /* "out of memory: <what> needs <bytes> bytes". */
 rlx_status rx_fail_memory(rlx_error *err, const char *what, uint64_t bytes);
 
+/* RLX_INVALID and "<what> is NULL" where p is; `what` names the function and its argument. */
+rlx_status rx_need(const void *p, const char *what, rlx_error *err);
+
 /* Sends a line to the log callback, if one is set and takes this level. */
 void rx_log(rlx_log_level level, const char *fmt, ...) RX_PRINTF(2, 3);
 

@@ -122,7 +122,9 @@ static rlx_file *new_file(const char *path, rlx_error *err)
 
 rlx_status rlx_file_open(const char *path, rlx_file **out, rlx_error *err)
 {
+    RLX_TRY(rx_need(out, "rlx_file_open: out", err));
     *out = NULL;
+    RLX_TRY(rx_need(path, "rlx_file_open: path", err));
     rlx_file *f = new_file(path, err);
     if (!f)
         return RLX_NO_MEMORY;
@@ -180,19 +182,19 @@ rlx_status rlx_save_file(const char *path, const char *kind, size_t magic_bytes,
 
 const char *rlx_file_format(const rlx_file *f)
 {
-    return f->format;
+    return f ? f->format : NULL;
 }
 
 /* ---- Tensors --------------------------------------------------------------------------------- */
 
 size_t rlx_file_n_tensors(const rlx_file *f)
 {
-    return f->n_tensors;
+    return f ? f->n_tensors : 0;
 }
 
 bool rlx_file_tensor_at(const rlx_file *f, size_t i, rlx_file_tensor *out)
 {
-    if (i >= f->n_tensors)
+    if (i >= rlx_file_n_tensors(f) || !out)
         return false;
     *out = f->tensors[i];
     return true;
@@ -200,6 +202,8 @@ bool rlx_file_tensor_at(const rlx_file *f, size_t i, rlx_file_tensor *out)
 
 bool rlx_file_find_tensor(const rlx_file *f, const char *name, rlx_file_tensor *out)
 {
+    if (!f || !name)
+        return false;
     const rx_map_slot *slot = rx_map_find(&f->tensor_names, name, strlen(name));
     return slot && rlx_file_tensor_at(f, slot->value, out);
 }
@@ -207,7 +211,10 @@ bool rlx_file_find_tensor(const rlx_file *f, const char *name, rlx_file_tensor *
 rlx_status rlx_file_get_tensor(const rlx_file *f, const char *name, rlx_file_tensor *out,
                                rlx_error *err)
 {
+    RLX_TRY(rx_need(out, "rlx_file_get_tensor: out", err));
     *out = (rlx_file_tensor){0};
+    RLX_TRY(rx_need(f, "rlx_file_get_tensor: f", err));
+    RLX_TRY(rx_need(name, "rlx_file_get_tensor: name", err));
     rlx_file_tensor t;
     if (!rlx_file_find_tensor(f, name, &t))
         return rx_fail(err, RLX_NOT_FOUND, "'%s' has no tensor '%.80s'", f->path, name);
@@ -239,12 +246,12 @@ int rx_meta_width(rx_meta_code code)
 
 size_t rlx_file_n_meta(const rlx_file *f)
 {
-    return f->n_meta;
+    return f ? f->n_meta : 0;
 }
 
 bool rlx_file_meta_at(const rlx_file *f, size_t i, rlx_meta *out)
 {
-    if (i >= f->n_meta)
+    if (i >= rlx_file_n_meta(f) || !out)
         return false;
     const rx_meta *m = &f->meta[i];
     *out = (rlx_meta){m->key, codes[m->code].kind, m->is_array, m->n, m};
@@ -253,6 +260,8 @@ bool rlx_file_meta_at(const rlx_file *f, size_t i, rlx_meta *out)
 
 bool rlx_file_find_meta(const rlx_file *f, const char *key, rlx_meta *out)
 {
+    if (!f || !key)
+        return false;
     const rx_map_slot *slot = rx_map_find(&f->meta_keys, key, strlen(key));
     return slot && rlx_file_meta_at(f, slot->value, out);
 }
@@ -270,9 +279,14 @@ static uint64_t read_bits(const rx_meta *m, size_t i)
     return bits;
 }
 
+static bool has_value(const rlx_meta *m, size_t i, const void *out)
+{
+    return m && out && i < m->n;
+}
+
 bool rlx_meta_u64(const rlx_meta *m, size_t i, uint64_t *out)
 {
-    if (i >= m->n || (m->kind != RLX_META_U64 && m->kind != RLX_META_I64))
+    if (!has_value(m, i, out) || (m->kind != RLX_META_U64 && m->kind != RLX_META_I64))
         return false;
     uint64_t bits = read_bits(m->values, i);
     if (m->kind == RLX_META_I64 && bits > INT64_MAX)
@@ -283,7 +297,7 @@ bool rlx_meta_u64(const rlx_meta *m, size_t i, uint64_t *out)
 
 bool rlx_meta_i64(const rlx_meta *m, size_t i, int64_t *out)
 {
-    if (i >= m->n || (m->kind != RLX_META_U64 && m->kind != RLX_META_I64))
+    if (!has_value(m, i, out) || (m->kind != RLX_META_U64 && m->kind != RLX_META_I64))
         return false;
     uint64_t bits = read_bits(m->values, i);
     if (m->kind == RLX_META_U64 && bits > INT64_MAX)
@@ -294,7 +308,7 @@ bool rlx_meta_i64(const rlx_meta *m, size_t i, int64_t *out)
 
 bool rlx_meta_f64(const rlx_meta *m, size_t i, double *out)
 {
-    if (i >= m->n || m->kind == RLX_META_BOOL || m->kind == RLX_META_STRING)
+    if (!has_value(m, i, out) || m->kind == RLX_META_BOOL || m->kind == RLX_META_STRING)
         return false;
     uint64_t bits = read_bits(m->values, i);
     if (m->kind == RLX_META_U64)
@@ -313,7 +327,7 @@ bool rlx_meta_f64(const rlx_meta *m, size_t i, double *out)
 
 bool rlx_meta_bool(const rlx_meta *m, size_t i, bool *out)
 {
-    if (i >= m->n || m->kind != RLX_META_BOOL)
+    if (!has_value(m, i, out) || m->kind != RLX_META_BOOL)
         return false;
     *out = read_bits(m->values, i) != 0;
     return true;
@@ -321,7 +335,7 @@ bool rlx_meta_bool(const rlx_meta *m, size_t i, bool *out)
 
 bool rlx_meta_string(const rlx_meta *m, size_t i, const char **text, size_t *length)
 {
-    if (i >= m->n || m->kind != RLX_META_STRING)
+    if (!has_value(m, i, text) || !length || m->kind != RLX_META_STRING)
         return false;
     const rx_bytes *s = &((const rx_meta *)m->values)->strings[i];
     *text = s->data;

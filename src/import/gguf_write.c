@@ -44,6 +44,7 @@ struct rlx_gguf_writer {
 
 rlx_status rlx_gguf_writer_create(const char *path, rlx_gguf_writer **out, rlx_error *err)
 {
+    RLX_TRY(rx_need(out, "rlx_gguf_writer_create: out", err));
     *out = NULL;
     if (!path)
         return rx_fail(err, RLX_INVALID, "the path of a GGUF file to be written is NULL");
@@ -177,6 +178,8 @@ static void put_type(rx_str *s, uint32_t type, bool is_array, size_t n)
 rlx_status rlx_gguf_writer_set(rlx_gguf_writer *w, const char *key, const rlx_gguf_value *v,
                                rlx_error *err)
 {
+    RLX_TRY(rx_need(w, "rlx_gguf_writer_set: w", err));
+    RLX_TRY(rx_need(v, "rlx_gguf_writer_set: v", err));
     const size_t n = v->is_array ? v->n : 1;
     RLX_TRY(check_open(w, "metadata was set", err));
     RLX_TRY(check_name(w, "the key", key, err));
@@ -224,12 +227,15 @@ rlx_status rlx_gguf_writer_set_bool(rlx_gguf_writer *w, const char *key, bool va
 rlx_status rlx_gguf_writer_set_text(rlx_gguf_writer *w, const char *key, const char *value,
                                     rlx_error *err)
 {
+    RLX_TRY(rx_need(value, "rlx_gguf_writer_set_text: value", err));
     rlx_gguf_value v = {.type = RLX_GGUF_STRING, .texts = &value};
     return rlx_gguf_writer_set(w, key, &v, err);
 }
 
 rlx_status rlx_gguf_writer_copy_meta(rlx_gguf_writer *w, const rlx_file *f, rlx_error *err)
 {
+    RLX_TRY(rx_need(w, "rlx_gguf_writer_copy_meta: w", err));
+    RLX_TRY(rx_need(f, "rlx_gguf_writer_copy_meta: f", err));
     RLX_TRY(check_open(w, "metadata was copied", err));
     for (size_t i = 0; i < f->n_meta; i++) {
         const rx_meta *m = &f->meta[i];
@@ -258,6 +264,8 @@ rlx_status rlx_gguf_writer_copy_meta(rlx_gguf_writer *w, const rlx_file *f, rlx_
 rlx_status rlx_gguf_writer_add_tensor(rlx_gguf_writer *w, const char *name, rlx_dtype dtype,
                                       const rlx_shape *shape, rlx_error *err)
 {
+    RLX_TRY(rx_need(w, "rlx_gguf_writer_add_tensor: w", err));
+    RLX_TRY(rx_need(shape, "rlx_gguf_writer_add_tensor: shape", err));
     RLX_TRY(check_open(w, "a tensor was added", err));
     RLX_TRY(check_name(w, "the tensor name", name, err));
     const rx_dtype_desc *d = rx_dtype_info(dtype);
@@ -366,6 +374,9 @@ static rlx_status begin_data(rlx_gguf_writer *w, rlx_error *err)
 
 rlx_status rlx_gguf_writer_write(rlx_gguf_writer *w, const void *data, size_t bytes, rlx_error *err)
 {
+    RLX_TRY(rx_need(w, "rlx_gguf_writer_write: w", err));
+    if (bytes)
+        RLX_TRY(rx_need(data, "rlx_gguf_writer_write: data", err));
     const char *p = data;
     if (!w->begun)
         RLX_TRY(begin_data(w, err));
@@ -386,6 +397,7 @@ rlx_status rlx_gguf_writer_write(rlx_gguf_writer *w, const void *data, size_t by
 
 rlx_status rlx_gguf_writer_finish(rlx_gguf_writer *w, rlx_error *err)
 {
+    RLX_TRY(rx_need(w, "rlx_gguf_writer_finish: w", err));
     if (!w->begun)
         RLX_TRY(begin_data(w, err));
     if (w->at < w->n_tensors)

@@ -264,6 +264,8 @@ static bool is_plain_copy(const npy_header *h)
 
 rlx_status rlx_npy_read(const char *path, rlx_npy *out, rlx_error *err)
 {
+    RLX_TRY(rx_need(path, "rlx_npy_read: path", err));
+    RLX_TRY(rx_need(out, "rlx_npy_read: out", err));
     rx_file f;
     npy_header h = {0};
     *out = (rlx_npy){0};
@@ -315,6 +317,8 @@ static size_t print_header(const rlx_npy *t, const npy_type *type, char text[HEA
 
 rlx_status rlx_npy_write(const char *path, const rlx_npy *t, rlx_error *err)
 {
+    RLX_TRY(rx_need(path, "rlx_npy_write: path", err));
+    RLX_TRY(rx_need(t, "rlx_npy_write: t", err));
     const npy_type *type = NULL;
     for (size_t i = 0; i < sizeof types / sizeof types[0] && !type; i++)
         if (types[i].dtype == t->dtype)

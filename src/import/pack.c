@@ -123,6 +123,7 @@ static uint32_t count_threads(const job *j)
 
 rlx_status rlx_pack_rows(const rlx_pack_desc *desc, rlx_pack_stats *stats, rlx_error *err)
 {
+    RLX_TRY(rx_need(desc, "rlx_pack_rows: desc", err));
     job j = {.desc = desc};
     RLX_TRY(check_desc(desc, &j, err));
     j.piece_rows = desc->row_length < PIECE_ELEMENTS ? PIECE_ELEMENTS / desc->row_length : 1;

@@ -149,7 +149,7 @@ static bool is_name(const char *s)
 
 rlx_dim rlx_dim_named(rlx_graph *g, const char *name, int64_t bound)
 {
-    if (g->error.code)
+    if (!g || g->error.code)
         return 0;
     if (!is_name(name) || bound < 0 || bound > MAX_ELEMENTS) {
         rx_graph_fail(g, RLX_INVALID,
@@ -176,7 +176,7 @@ rlx_dim rlx_dim_named(rlx_graph *g, const char *name, int64_t bound)
 
 static bool check_operands(rlx_graph *g, rlx_dim a, rlx_dim b)
 {
-    if (g->error.code)
+    if (!g || g->error.code)
         return false;
     if (is_valid(g, a) && is_valid(g, b))
         return true;

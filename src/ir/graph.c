@@ -42,6 +42,8 @@ void rlx_graph_destroy(rlx_graph *g)
 
 rlx_status rx_graph_fail(rlx_graph *g, rlx_status code, const char *fmt, ...)
 {
+    if (!g) /* nowhere to keep it: the builder gives nothing */
+        return RLX_INVALID;
     if (g->error.code)
         return g->error.code;
     va_list args;
@@ -53,6 +55,7 @@ rlx_status rx_graph_fail(rlx_graph *g, rlx_status code, const char *fmt, ...)
 
 rlx_status rlx_graph_status(const rlx_graph *g, rlx_error *err)
 {
+    RLX_TRY(rx_need(g, "rlx_graph_status: g", err));
     if (g->error.code && err)
         *err = g->error;
     return g->error.code;
@@ -230,8 +233,13 @@ static rlx_status add_node(rlx_graph *g, rx_infer *c, const rlx_value *in, const
 rlx_value rx_graph_add(rlx_graph *g, rx_op op, const rlx_value *in, size_t n_in, const void *attr,
                        const char *name)
 {
-    if (g->error.code)
+    if (!g || g->error.code)
         return RLX_NONE;
+    if (n_in && !in) {
+        rx_graph_fail(g, RLX_INVALID, "%s: the list of its %zu operands is NULL", rx_ops[op].name,
+                      n_in);
+        return RLX_NONE;
+    }
     rx_infer c = {.g = g, .op = op, .name = name, .n_in = n_in};
     uint32_t first = (uint32_t)g->n_values;
     rlx_status s = add_node(g, &c, in, attr);
@@ -247,13 +255,13 @@ rlx_value rx_graph_add(rlx_graph *g, rx_op op, const rlx_value *in, size_t n_in,
 static rlx_value add_leaf(rlx_graph *g, rx_op op, const rx_leaf_attr *attr, int rank,
                           const rlx_dim *dims)
 {
-    if (g->error.code)
+    if (!g || g->error.code)
         return RLX_NONE;
     rx_leaf_attr a = *attr;
     const char *name = a.name ? a.name : "";
-    if (rank < 0 || rank > RLX_MAX_RANK) {
-        rx_graph_fail(g, RLX_INVALID, "%s '%s': expected rank 0 to %d, got %d", rx_ops[op].name,
-                      name, RLX_MAX_RANK, rank);
+    if (rank < 0 || rank > RLX_MAX_RANK || (rank && !dims)) {
+        rx_graph_fail(g, RLX_INVALID, "%s '%s': expected rank 0 to %d and its dimensions, got %d%s",
+                      rx_ops[op].name, name, RLX_MAX_RANK, rank, dims ? "" : " and NULL");
         return RLX_NONE;
     }
     a.shape.rank = rank;
@@ -302,7 +310,7 @@ rlx_value rlx_scalar(rlx_graph *g, rlx_dtype t, double value)
 
 void rlx_output(rlx_graph *g, const char *name, rlx_value v)
 {
-    if (g->error.code)
+    if (!g || g->error.code)
         return;
     size_t length = name ? strlen(name) : 0;
     if (!length || !v.id || v.id >= g->n_values) {
@@ -325,7 +333,7 @@ void rlx_output(rlx_graph *g, const char *name, rlx_value v)
 
 rlx_value rlx_named(rlx_graph *g, rlx_value v, const char *name)
 {
-    if (g->error.code || !v.id || v.id >= g->n_values || !name)
+    if (!g || g->error.code || !v.id || v.id >= g->n_values || !name)
         return v;
     rx_node *n = &g->nodes[g->values[v.id].node];
     if (rx_ops[n->op].flags & RX_OP_LEAF && n->op != RX_OP_constant)
@@ -340,18 +348,20 @@ rlx_value rlx_named(rlx_graph *g, rlx_value v, const char *name)
 
 rlx_dtype rlx_value_dtype(const rlx_graph *g, rlx_value v)
 {
-    return v.id < g->n_values ? g->values[v.id].dtype : RLX_NO_TYPE;
+    return g && v.id < g->n_values ? g->values[v.id].dtype : RLX_NO_TYPE;
 }
 
 rlx_shape rlx_value_shape(const rlx_graph *g, rlx_value v)
 {
-    return v.id < g->n_values ? g->values[v.id].shape : (rlx_shape){0};
+    return g && v.id < g->n_values ? g->values[v.id].shape : (rlx_shape){0};
 }
 
 bool rlx_graph_leaf(const rlx_graph *g, rlx_leaf kind, size_t i, rlx_leaf_info *out)
 {
     uint32_t id;
     const char *name;
+    if (!g || !out)
+        return false;
     if (kind == RLX_LEAF_OUTPUT) {
         if (i >= g->n_outputs)
             return false;
@@ -369,10 +379,10 @@ bool rlx_graph_leaf(const rlx_graph *g, rlx_leaf kind, size_t i, rlx_leaf_info *
 
 size_t rlx_graph_n_nodes(const rlx_graph *g)
 {
-    return g->n_nodes;
+    return g ? g->n_nodes : 0;
 }
 
 const char *rlx_graph_name(const rlx_graph *g)
 {
-    return g->name;
+    return g ? g->name : NULL;
 }

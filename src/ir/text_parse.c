@@ -155,7 +155,7 @@ static rlx_status parse_region_text(rlx_graph *g, size_t n_in, const char *text,
 size_t rlx_op(rlx_graph *g, const char *op, const rlx_value *in, size_t n_in,
               const char *attributes, rlx_value *out, size_t cap)
 {
-    if (g->error.code)
+    if (!g || g->error.code)
         return 0;
     rx_op id = op ? rx_op_find(op, strlen(op)) : RX_N_OPS;
     if (id == RX_N_OPS) {
@@ -186,7 +186,7 @@ size_t rlx_op(rlx_graph *g, const char *op, const rlx_value *in, size_t n_in,
     if (!first.id)
         return 0;
     size_t n = g->nodes[g->n_nodes - 1].n_out;
-    for (size_t i = 0; i < n && i < cap; i++)
+    for (size_t i = 0; out && i < n && i < cap; i++)
         out[i] = rx_result(first, (uint32_t)i);
     return n;
 }
@@ -570,7 +570,10 @@ static rlx_status parse_graph(parser *p)
 
 rlx_status rlx_graph_parse(const char *text, size_t length, rlx_graph **out, rlx_error *err)
 {
+    RLX_TRY(rx_need(out, "rlx_graph_parse: out", err));
     *out = NULL;
+    if (length)
+        RLX_TRY(rx_need(text, "rlx_graph_parse: text", err));
     parser p = {.lex = {text, text, text + length, err}, .g = rlx_graph_create("")};
     if (!p.g)
         return rx_fail(err, RLX_NO_MEMORY, "out of memory: a graph");

@@ -260,6 +260,8 @@ void rx_text_node(rx_str *s, const rlx_graph *g, const rx_node *n)
 
 rlx_status rlx_graph_print(const rlx_graph *g, char **text, size_t *length, rlx_error *err)
 {
+    RLX_TRY(rx_need(g, "rlx_graph_print: g", err));
+    RLX_TRY(rx_need(text, "rlx_graph_print: text", err));
     rx_str s = {0};
     rx_str_puts(&s, "graph ");
     rx_str_quote(&s, g->name);

@@ -91,6 +91,7 @@ static rlx_status check_node(checker *k, size_t i)
 
 rlx_status rlx_graph_verify(const rlx_graph *g, rlx_error *err)
 {
+    RLX_TRY(rx_need(g, "rlx_graph_verify: g", err));
     RLX_TRY(rlx_graph_status(g, err));
     checker k = {.g = *g};
     k.g.frozen = true;

@@ -124,7 +124,11 @@ static rlx_status format_by_template(const rlx_model *m, const rlx_message *mess
 rlx_status rlx_chat_format(const rlx_model *m, const rlx_message *messages, size_t n,
                            bool add_reply, char **text, rlx_error *err)
 {
+    RLX_TRY(rx_need(text, "rlx_chat_format: text", err));
     *text = NULL;
+    RLX_TRY(rx_need(m, "rlx_chat_format: m", err));
+    if (n)
+        RLX_TRY(rx_need(messages, "rlx_chat_format: messages", err));
     for (size_t i = 0; i < n; i++)
         if (!messages[i].role || !messages[i].content)
             return rx_fail(err, RLX_INVALID, "message %zu has no %s", i,
@@ -168,7 +172,9 @@ static void drop_messages(rlx_chat *c, size_t n)
 
 rlx_status rlx_chat_create(rlx_model *m, const char *system, rlx_chat **out, rlx_error *err)
 {
+    RLX_TRY(rx_need(out, "rlx_chat_create: out", err));
     *out = NULL;
+    RLX_TRY(rx_need(m, "rlx_chat_create: m", err));
     if (!m->tokenizer)
         return rx_fail(err, RLX_INVALID, "'%.200s' has no tokenizer, which a chat needs", m->path);
     rlx_chat *c = rx_alloc_zero(sizeof *c);
@@ -199,6 +205,7 @@ void rlx_chat_destroy(rlx_chat *c)
 
 rlx_status rlx_chat_reset(rlx_chat *c, rlx_error *err)
 {
+    RLX_TRY(rx_need(c, "rlx_chat_reset: c", err));
     drop_messages(c, c->n_system);
     c->n_left_out = 0;
     return rx_context_settle(c->context, err);
@@ -206,12 +213,12 @@ rlx_status rlx_chat_reset(rlx_chat *c, rlx_error *err)
 
 size_t rlx_chat_n_messages(const rlx_chat *c)
 {
-    return c->n;
+    return c ? c->n : 0;
 }
 
 bool rlx_chat_message(const rlx_chat *c, size_t i, rlx_message *out)
 {
-    if (i >= c->n)
+    if (i >= rlx_chat_n_messages(c) || !out)
         return false;
     *out = c->messages[i];
     return true;
@@ -219,13 +226,14 @@ bool rlx_chat_message(const rlx_chat *c, size_t i, rlx_message *out)
 
 rlx_context *rlx_chat_context(rlx_chat *c)
 {
-    return c->context;
+    return c ? c->context : NULL;
 }
 
 /* ---- Files: the messages are the note, as role 0 content 0 role 0 ... ------------------------ */
 
 rlx_status rlx_chat_save(rlx_chat *c, const char *path, rlx_error *err)
 {
+    RLX_TRY(rx_need(c, "rlx_chat_save: c", err));
     rx_str s = {0};
     char *text = NULL;
     size_t length = 0;
@@ -277,6 +285,7 @@ static rlx_status read_messages(void *user, rx_bytes note, rlx_error *err)
 
 rlx_status rlx_chat_load(rlx_chat *c, const char *path, rlx_error *err)
 {
+    RLX_TRY(rx_need(c, "rlx_chat_load: c", err));
     rlx_chat fresh = {.m = c->m, .context = c->context};
     rlx_status st = rx_context_restore(c->context, 0, read_messages, &fresh, path, err);
     if (st == RLX_OK) {
@@ -358,6 +367,7 @@ static rlx_status answer(rlx_chat *c, const rlx_generate_desc *d, collector *k,
 rlx_status rlx_chat_say(rlx_chat *c, const char *text, const rlx_generate_desc *d,
                         rlx_piece_fn *fn, void *user, rlx_generate_result *result, rlx_error *err)
 {
+    RLX_TRY(rx_need(c, "rlx_chat_say: c", err));
     collector k = {.fn = fn, .user = user};
     size_t before = c->n;
     if (!text)

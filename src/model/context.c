@@ -36,7 +36,9 @@ static bool alloc_arrays(rlx_context *c)
 
 rlx_status rlx_context_create(rlx_model *m, rlx_context **out, rlx_error *err)
 {
+    RLX_TRY(rx_need(out, "rlx_context_create: out", err));
     *out = NULL;
+    RLX_TRY(rx_need(m, "rlx_context_create: m", err));
     if (!m->known.is_decoder)
         return rx_fail(err, RLX_INVALID, "'%.200s' is an encoder (%s): it gives embeddings and "
                        "cannot hold a context", m->path, m->known.architecture);
@@ -104,6 +106,7 @@ static rlx_status check_sampling(const rlx_sampling *s, rlx_error *err)
 
 rlx_status rlx_context_set_sampling(rlx_context *c, const rlx_sampling *s, rlx_error *err)
 {
+    RLX_TRY(rx_need(c, "rlx_context_set_sampling: c", err));
     rlx_sampling o = s ? *s : (rlx_sampling){0};
     RLX_TRY(check_sampling(&o, err));
     if (o.repeat_penalty == 0)
@@ -164,6 +167,7 @@ static size_t common_prefix(const rx_sequence *s, const int32_t *tokens, size_t 
 rlx_status rlx_context_set_tokens(rlx_context *c, size_t seq, const int32_t *tokens, size_t n,
                                   rlx_error *err)
 {
+    RLX_TRY(rx_need(c, "rlx_context_set_tokens: c", err));
     RLX_TRY(rx_check_sequence(c, seq, err));
     RLX_TRY(check_tokens(c, tokens, n, err));
     RLX_TRY(check_room(c, 0, n, err));
@@ -185,6 +189,7 @@ rlx_status rlx_context_set_tokens(rlx_context *c, size_t seq, const int32_t *tok
 rlx_status rlx_context_append(rlx_context *c, size_t seq, const int32_t *tokens, size_t n,
                               rlx_error *err)
 {
+    RLX_TRY(rx_need(c, "rlx_context_append: c", err));
     RLX_TRY(rx_check_sequence(c, seq, err));
     RLX_TRY(check_tokens(c, tokens, n, err));
     rx_sequence *s = &c->sequences[seq];
@@ -200,17 +205,15 @@ rlx_status rlx_context_append(rlx_context *c, size_t seq, const int32_t *tokens,
 
 const int32_t *rlx_context_tokens(const rlx_context *c, size_t seq, size_t *n)
 {
-    if (seq >= c->n_sequences) {
-        *n = 0;
-        return NULL;
-    }
-    *n = c->sequences[seq].n;
-    return c->sequences[seq].tokens;
+    const rx_sequence *s = c && seq < c->n_sequences ? &c->sequences[seq] : NULL;
+    if (n)
+        *n = s ? s->n : 0;
+    return s ? s->tokens : NULL;
 }
 
 size_t rlx_context_computed(const rlx_context *c, size_t seq)
 {
-    return seq < c->n_sequences ? c->sequences[seq].computed : 0;
+    return c && seq < c->n_sequences ? c->sequences[seq].computed : 0;
 }
 
 /* ---- States ---------------------------------------------------------------------------------- */
@@ -265,6 +268,9 @@ rlx_status rx_context_keep_logits(rlx_context *c, rlx_error *err)
 
 rlx_status rlx_context_logits(rlx_context *c, size_t seq, float *out, size_t n, rlx_error *err)
 {
+    RLX_TRY(rx_need(c, "rlx_context_logits: c", err));
+    if (n)
+        RLX_TRY(rx_need(out, "rlx_context_logits: out", err));
     RLX_TRY(rx_check_sequence(c, seq, err));
     const rx_sequence *s = &c->sequences[seq];
     if (n != c->vocabulary)
@@ -284,10 +290,11 @@ rlx_status rlx_context_logits(rlx_context *c, size_t seq, float *out, size_t n, 
 
 void rlx_context_cancel(rlx_context *c)
 {
-    atomic_store(&c->cancelled, true);
+    if (c)
+        atomic_store(&c->cancelled, true);
 }
 
 rlx_session *rlx_context_session(rlx_context *c)
 {
-    return c->session;
+    return c ? c->session : NULL;
 }

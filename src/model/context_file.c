@@ -143,6 +143,7 @@ rlx_status rx_context_save(rlx_context *c, size_t seq, rx_bytes note, const char
 
 rlx_status rlx_context_save(rlx_context *c, size_t seq, const char *path, rlx_error *err)
 {
+    RLX_TRY(rx_need(c, "rlx_context_save: c", err));
     return rx_context_save(c, seq, (rx_bytes){0}, path, err);
 }
 
@@ -261,5 +262,6 @@ rlx_status rx_context_restore(rlx_context *c, size_t seq, rx_note_fn *fn, void *
 
 rlx_status rlx_context_restore(rlx_context *c, size_t seq, const char *path, rlx_error *err)
 {
+    RLX_TRY(rx_need(c, "rlx_context_restore: c", err));
     return rx_context_restore(c, seq, NULL, NULL, path, err);
 }

@@ -466,6 +466,7 @@ rlx_status rx_context_step(rlx_context *c, size_t only, bool goes_on, int64_t ti
 
 rlx_status rlx_context_step(rlx_context *c, int64_t timeout_ms, int32_t *tokens, rlx_error *err)
 {
+    RLX_TRY(rx_need(c, "rlx_context_step: c", err));
     return rx_context_step(c, SIZE_MAX, false, timeout_ms, tokens, err);
 }
 

@@ -213,6 +213,7 @@ static rx_embedding describe(rlx_model *m, size_t n, const rlx_embed_desc *d, fl
 rlx_status rlx_embed(rlx_model *m, const char *const *texts, size_t n, const rlx_embed_desc *d,
                      float *out, size_t *n_cut, rlx_error *err)
 {
+    RLX_TRY(rx_need(m, "rlx_embed: m", err));
     if (n_cut)
         *n_cut = 0;
     RLX_TRY(check_embed(m, texts, n, out, err));

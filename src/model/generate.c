@@ -29,6 +29,8 @@ static rlx_status copy_stops(rlx_generation *n, const rlx_generate_desc *d, rlx_
     n->stop = rx_alloc_array_zero(d->n_stop ? d->n_stop : 1, sizeof *n->stop);
     if (!n->stop)
         return rx_fail_memory(err, "the stop strings", d->n_stop * sizeof *n->stop);
+    if (d->n_stop)
+        RLX_TRY(rx_need(d->stop, "the list of stop strings", err));
     for (size_t i = 0; i < d->n_stop; i++) {
         if (!d->stop[i] || !d->stop[i][0])
             return rx_fail(err, RLX_INVALID, "stop string %zu is %s", i,
@@ -143,7 +145,10 @@ static rlx_status begin(rlx_generation *n, const rlx_generate_desc *d, rlx_error
 rlx_status rlx_generation_begin(rlx_context *c, const rlx_generate_desc *d, rlx_generation **out,
                                 rlx_error *err)
 {
+    RLX_TRY(rx_need(out, "rlx_generation_begin: out", err));
     *out = NULL;
+    RLX_TRY(rx_need(c, "rlx_generation_begin: c", err));
+    RLX_TRY(rx_need(d, "rlx_generation_begin: d", err));
     rlx_generation *n = rx_alloc_zero(sizeof *n);
     if (!n)
         return rx_fail_memory(err, "the generation", sizeof *n);
@@ -306,6 +311,9 @@ static rlx_status next_token(rlx_generation *n, int64_t timeout_ms, rlx_piece *p
 rlx_status rlx_generation_next(rlx_generation *n, int64_t timeout_ms, rlx_piece *piece, bool *more,
                                rlx_error *err)
 {
+    RLX_TRY(rx_need(n, "rlx_generation_next: n", err));
+    RLX_TRY(rx_need(piece, "rlx_generation_next: piece", err));
+    RLX_TRY(rx_need(more, "rlx_generation_next: more", err));
     rlx_status st = RLX_OK;
     *piece = (rlx_piece){-1, "", 0};
     *more = false;
@@ -343,6 +351,7 @@ void rlx_generation_end(rlx_generation *n, rlx_generate_result *result)
 rlx_status rlx_generate(rlx_context *c, const rlx_generate_desc *d, rlx_piece_fn *fn, void *user,
                         rlx_generate_result *result, rlx_error *err)
 {
+    RLX_TRY(rx_need(c, "rlx_generate: c", err));
     rlx_generation *n;
     rlx_piece piece;
     bool more = true;

@@ -170,6 +170,7 @@ static rlx_status open_model(const char *path, rx_bytes data, const rlx_model_de
 rlx_status rlx_model_open(const char *path, const rlx_model_desc *desc, rlx_model **out,
                           rlx_error *err)
 {
+    RLX_TRY(rx_need(out, "rlx_model_open: out", err));
     *out = NULL;
     if (!path)
         return rx_fail(err, RLX_INVALID, "the path of a model is NULL");
@@ -179,6 +180,7 @@ rlx_status rlx_model_open(const char *path, const rlx_model_desc *desc, rlx_mode
 rlx_status rlx_model_open_memory(const void *data, size_t bytes, const rlx_model_desc *desc,
                                  rlx_model **out, rlx_error *err)
 {
+    RLX_TRY(rx_need(out, "rlx_model_open_memory: out", err));
     *out = NULL;
     if (!data)
         return rx_fail(err, RLX_INVALID, "the data of a model is NULL");
@@ -206,6 +208,8 @@ void rlx_model_close(rlx_model *m)
 void rlx_model_get_info(const rlx_model *m, rlx_model_info *out)
 {
     rlx_memory_info memory;
+    if (!m || !out)
+        return;
     rlx_session_memory(m->session, &memory);
     *out = (rlx_model_info){
         .architecture = m->known.architecture,
@@ -230,7 +234,7 @@ void rlx_model_get_info(const rlx_model *m, rlx_model_info *out)
 
 const rlx_tokenizer *rlx_model_tokenizer(const rlx_model *m)
 {
-    return m->tokenizer;
+    return m ? m->tokenizer : NULL;
 }
 
 /* ---- For contexts ---------------------------------------------------------------------------- */

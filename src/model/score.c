@@ -50,6 +50,7 @@ static rlx_status score_all(rlx_model *m, const int32_t *tokens, size_t n, float
 
 rlx_status rlx_score(rlx_model *m, const int32_t *tokens, size_t n, float *out, rlx_error *err)
 {
+    RLX_TRY(rx_need(m, "rlx_score: m", err));
     if (!m->known.is_decoder)
         return rx_fail(err, RLX_INVALID, "'%.200s' is an encoder (%s): it cannot score text",
                        m->path, m->known.architecture);

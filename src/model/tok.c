@@ -15,17 +15,17 @@ const char *rlx_tokenizer_model(const rlx_tokenizer *t)
         [RX_TOK_UNIGRAM] = "unigram", [RX_TOK_WORDPIECE] = "wordpiece",
         [RX_TOK_WORDLEVEL] = "wordlevel",
     };
-    return names[t->model];
+    return t ? names[t->model] : NULL;
 }
 
 int32_t rlx_tokenizer_n_tokens(const rlx_tokenizer *t)
 {
-    return (int32_t)t->n_tokens;
+    return t ? (int32_t)t->n_tokens : 0;
 }
 
 static const rx_token *token_at(const rlx_tokenizer *t, int32_t id)
 {
-    bool there = id >= 0 && (size_t)id < t->n_tokens && t->tokens[id].kind != RLX_TOKEN_NONE;
+    bool there = t && id >= 0 && (size_t)id < t->n_tokens && t->tokens[id].kind != RLX_TOKEN_NONE;
     return there ? &t->tokens[id] : NULL;
 }
 
@@ -51,12 +51,12 @@ int32_t rx_tok_find(const rlx_tokenizer *t, const char *text, size_t n)
 
 int32_t rlx_token_find(const rlx_tokenizer *t, const char *text, size_t length)
 {
-    return rx_tok_find(t, text, length);
+    return t && text ? rx_tok_find(t, text, length) : -1;
 }
 
 int32_t rlx_tokenizer_special(const rlx_tokenizer *t, rlx_special which)
 {
-    return which < RLX_N_SPECIALS ? t->special[which] : -1;
+    return t && which < RLX_N_SPECIALS ? t->special[which] : -1;
 }
 
 bool rlx_tokenizer_is_end(const rlx_tokenizer *t, int32_t id)
@@ -67,17 +67,17 @@ bool rlx_tokenizer_is_end(const rlx_tokenizer *t, int32_t id)
 
 bool rlx_tokenizer_adds_begin(const rlx_tokenizer *t)
 {
-    return t->n_before > 0;
+    return t && t->n_before > 0;
 }
 
 bool rlx_tokenizer_adds_end(const rlx_tokenizer *t)
 {
-    return t->n_after > 0;
+    return t && t->n_after > 0;
 }
 
 const char *rlx_tokenizer_chat_template(const rlx_tokenizer *t, const char *name)
 {
-    for (size_t i = 0; i < t->n_templates; i++) {
+    for (size_t i = 0; t && i < t->n_templates; i++) {
         const char *found = t->templates[i].name;
         if (name && found ? !strcmp(name, found) : !name && !found)
             return t->templates[i].text;

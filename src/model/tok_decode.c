@@ -208,8 +208,18 @@ static const char *give(rlx_text_stream *s, size_t n, size_t *length)
     return s->text;
 }
 
+/* What is given of no stream. */
+static const char *give_nothing(size_t *length)
+{
+    if (length)
+        *length = 0;
+    return NULL;
+}
+
 const char *rlx_text_stream_push(rlx_text_stream *s, int32_t id, size_t *length)
 {
+    if (!s)
+        return give_nothing(length);
     bool known = rlx_token_get_kind(s->t, id) != RLX_TOKEN_NONE;
     const rx_token *token = known ? &s->t->tokens[id] : NULL;
     if (token && !is_skipped(token, s->flags))
@@ -219,6 +229,8 @@ const char *rlx_text_stream_push(rlx_text_stream *s, int32_t id, size_t *length)
 
 const char *rlx_text_stream_finish(rlx_text_stream *s, size_t *length)
 {
+    if (!s)
+        return give_nothing(length);
     s->raw.is_first = true;
     s->raw.blank_due = false;
     return give(s, s->raw.n, length);

@@ -17,9 +17,10 @@ static rlx_value add_rnn(rlx_graph *g, rx_op op, const rlx_value *head, size_t n
 {
     rlx_value in[3 + 4 * MAX_LAYERS];
     const int64_t n_layers = d && d->layers ? d->layers : 1;
-    if (n_layers < 1 || n_layers > MAX_LAYERS) {
-        rx_graph_fail(g, RLX_INVALID, "%s (node %zu): layers expected from 1 to %d, got %lld",
-                      rx_ops[op].name, g->n_nodes, MAX_LAYERS, (long long)n_layers);
+    if (n_layers < 1 || n_layers > MAX_LAYERS || !layers) {
+        rx_graph_fail(g, RLX_INVALID, "%s (node %zu): layers expected from 1 to %d, got %lld%s",
+                      rx_ops[op].name, rlx_graph_n_nodes(g), MAX_LAYERS, (long long)n_layers,
+                      layers ? "" : " that are NULL");
         return RLX_NONE;
     }
     size_t n = 0;

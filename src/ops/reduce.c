@@ -30,9 +30,9 @@ rlx_value rlx_reduce(rlx_graph *g, rlx_reduce_kind kind, rlx_value x, const int6
                       N_REDUCE_OPS - 1, (int)kind);
         return RLX_NONE;
     }
-    if (n > RLX_MAX_RANK) {
-        rx_graph_fail(g, RLX_INVALID, "%s: expected at most %d axes, got %zu",
-                      rx_ops[reduce_ops[kind]].name, RLX_MAX_RANK, n);
+    if (n > RLX_MAX_RANK || (n && !axes)) {
+        rx_graph_fail(g, RLX_INVALID, "%s: expected at most %d axes, got %zu%s",
+                      rx_ops[reduce_ops[kind]].name, RLX_MAX_RANK, n, axes ? "" : " that are NULL");
         return RLX_NONE;
     }
     rlx_reduce_desc d = {.axes.n = (int32_t)n, .keepdims = keepdims};

@@ -20,12 +20,12 @@ static rlx_value add_unary(rlx_graph *g, rx_op op, rlx_value x, const void *attr
     return rx_graph_add(g, op, &x, 1, attr, NULL);
 }
 
-/* Copies a caller's list; false, with an error in the graph, when it is too long. */
+/* Copies a caller's list; false, with an error in the graph, when it is too long or missing. */
 static bool set_list(rlx_graph *g, const char *op, rlx_ints *list, const int64_t *v, int64_t n)
 {
-    if (n < 0 || n > RLX_MAX_INTS) {
-        rx_graph_fail(g, RLX_INVALID, "%s: expected 0 to %d entries, got %" PRId64, op,
-                      RLX_MAX_INTS, n);
+    if (n < 0 || n > RLX_MAX_INTS || (n && !v)) {
+        rx_graph_fail(g, RLX_INVALID, "%s: expected 0 to %d entries, got %" PRId64 "%s", op,
+                      RLX_MAX_INTS, n, v ? "" : " that are NULL");
         return false;
     }
     list->n = (int32_t)n;
@@ -559,7 +559,7 @@ rlx_value rlx_split(rlx_graph *g, rlx_value x, int64_t axis, const rlx_dim *size
     rlx_value first = RLX_NONE;
     if (set_list(g, "split", &a.sizes, sizes, (int64_t)n))
         first = add_unary(g, RX_OP_split, x, &a);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; out && i < n; i++)
         out[i] = rx_result(first, (uint32_t)i);
     return first;
 }

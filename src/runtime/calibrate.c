@@ -162,6 +162,7 @@ rlx_calibration rx_calibration_get(const rx_backend *b, const rlx_device_info *i
 rlx_status rlx_device_calibration(const char *id, uint32_t flags, rlx_calibration *out,
                                   rlx_error *err)
 {
+    RLX_TRY(rx_need(out, "rlx_device_calibration: out", err));
     rx_choice c;
     *out = (rlx_calibration){0};
     RLX_TRY(rx_device_find(id, &c, err));

@@ -110,6 +110,8 @@ static bool choose(const rx_program *p, char id[32])
 rlx_status rlx_device_choose(const rlx_graph *g, const rlx_session_desc *desc, char id[32],
                              rlx_error *err)
 {
+    RLX_TRY(rx_need(g, "rlx_device_choose: g", err));
+    RLX_TRY(rx_need(id, "rlx_device_choose: id", err));
     static const rx_target any = {.name = "any device", .align = 64, .support = has_all,
                                   .takes_strided = takes_all};
     const rlx_session_desc plain = {.policy = desc ? desc->policy : RLX_POLICY_EXACT};

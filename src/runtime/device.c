@@ -146,7 +146,7 @@ size_t rlx_device_list(rlx_device_info *out, size_t cap)
         reason_text reason;
         size_t n = list_backend(rx_backends[i], infos, reason);
         for (size_t k = 0; k < n; k++, total++) {
-            if (total >= cap)
+            if (total >= cap || !out)
                 continue;
             out[total] = infos[k];
             out[total].is_default = has_default && best.backend == rx_backends[i] &&
@@ -160,14 +160,14 @@ size_t rlx_backend_list(rlx_backend_info *out, size_t cap)
 {
     size_t total = 0;
     for (size_t i = 0; rx_backends[i]; i++, total++) {
-        if (total >= cap)
+        if (total >= cap || !out)
             continue;
         out[total] = (rlx_backend_info){0};
         snprintf(out[total].name, sizeof out[total].name, "%s", rx_backends[i]->name);
         out[total].available = rx_backends[i]->list(NULL, 0, out[total].reason) > 0;
     }
     for (const rx_absent_backend *b = rx_absent_backends; b->name; b++, total++) {
-        if (total >= cap)
+        if (total >= cap || !out)
             continue;
         out[total] = (rlx_backend_info){0};
         snprintf(out[total].name, sizeof out[total].name, "%s", b->name);
@@ -187,6 +187,7 @@ bool rlx_device_is_available(const char *id)
 rlx_status rlx_device_open(const char *id, const rlx_device_desc *desc, rlx_device **out,
                            rlx_error *err)
 {
+    RLX_TRY(rx_need(out, "rlx_device_open: out", err));
     static const rlx_device_desc defaults;
     *out = NULL;
     rx_choice c;
@@ -234,15 +235,16 @@ void rlx_device_close(rlx_device *d)
 
 void rlx_device_get_info(const rlx_device *d, rlx_device_info *out)
 {
-    *out = d->info;
+    if (d && out)
+        *out = d->info;
 }
 
 /* ---- Public: support ------------------------------------------------------------------------- */
 
 rlx_support rlx_op_support(const char *backend, const char *op)
 {
-    const rx_backend *b = find_backend(backend, strlen(backend));
-    rx_op id = rx_op_find(op, strlen(op));
+    const rx_backend *b = backend ? find_backend(backend, strlen(backend)) : NULL;
+    rx_op id = op ? rx_op_find(op, strlen(op)) : RX_N_OPS;
     if (!b || id == RX_N_OPS)
         return RLX_SUPPORT_NO;
     if (rx_ops[id].flags & RX_OP_LEAF || id == RX_OP_reshape)

@@ -130,6 +130,7 @@ static rlx_status session_make(rx_shared *h, rlx_session **out, rlx_error *err)
 rlx_status rlx_session_create(rlx_device *d, const rlx_graph *g, const rlx_session_desc *desc,
                               rlx_session **out, rlx_error *err)
 {
+    RLX_TRY(rx_need(out, "rlx_session_create: out", err));
     rlx_session_desc full = desc ? *desc : (rlx_session_desc){0};
     *out = NULL;
     if (!d || !g)
@@ -148,7 +149,9 @@ rlx_status rlx_session_create(rlx_device *d, const rlx_graph *g, const rlx_sessi
 
 rlx_status rlx_session_clone(rlx_session *s, rlx_session **out, rlx_error *err)
 {
+    RLX_TRY(rx_need(out, "rlx_session_clone: out", err));
     *out = NULL;
+    RLX_TRY(rx_need(s, "rlx_session_clone: s", err));
     atomic_fetch_add_explicit(&s->shared->refs, 1, memory_order_relaxed);
     rlx_session *clone = NULL;
     RLX_TRY(session_make(s->shared, &clone, err));
@@ -179,6 +182,9 @@ void rlx_session_destroy(rlx_session *s)
 rlx_status rlx_session_set_param(rlx_session *s, const char *name, const void *data, size_t bytes,
                                  rlx_ownership own, rlx_error *err)
 {
+    RLX_TRY(rx_need(s, "rlx_session_set_param: s", err));
+    if (bytes)
+        RLX_TRY(rx_need(data, "rlx_session_set_param: data", err));
     size_t i;
     RLX_TRY(rx_session_find(s, RLX_LEAF_PARAM, name, &i, err));
     rx_shared *h = s->shared;
@@ -228,6 +234,7 @@ static rlx_status find_dim(const rlx_session *s, const char *name, uint32_t *ind
 
 rlx_status rlx_session_bind(rlx_session *s, const char *dim, int64_t value, rlx_error *err)
 {
+    RLX_TRY(rx_need(s, "rlx_session_bind: s", err));
     uint32_t i = 0;
     RLX_TRY(find_dim(s, dim, &i, err));
     int64_t bound = s->shared->program->dims[i].bound;

@@ -8,6 +8,8 @@
 
 bool rlx_session_leaf(rlx_session *s, rlx_leaf kind, size_t i, rlx_tensor_info *out)
 {
+    if (!s || !out)
+        return false;
     const rx_program *p = s->shared->program;
     size_t n;
     const rx_port *ports = rx_program_ports(p, kind, &n);
@@ -27,17 +29,18 @@ bool rlx_session_leaf(rlx_session *s, rlx_leaf kind, size_t i, rlx_tensor_info *
 
 void rlx_session_memory(const rlx_session *s, rlx_memory_info *out)
 {
-    *out = s->shared->program->memory;
+    if (s && out)
+        *out = s->shared->program->memory;
 }
 
 size_t rlx_session_n_steps(const rlx_session *s)
 {
-    return s->shared->program->n_steps;
+    return s ? s->shared->program->n_steps : 0;
 }
 
 double rlx_session_estimate(const rlx_session *s, const rlx_calibration *c)
 {
-    return rx_estimate(s->shared->program, c);
+    return s && c ? rx_estimate(s->shared->program, c) : 0;
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
@@ -94,9 +97,9 @@ static const char *step_shapes(rx_shared *h, size_t i)
 
 bool rlx_session_step(const rlx_session *s, size_t i, rlx_step_info *out)
 {
-    const rx_program *p = s->shared->program;
-    if (i >= p->n_steps)
+    if (i >= rlx_session_n_steps(s) || !out)
         return false;
+    const rx_program *p = s->shared->program;
     const rx_step *step = &p->steps[i];
     *out = (rlx_step_info){.node = step->name ? step->name : "",
                            .op = rx_ops[step->op].name,
@@ -229,6 +232,8 @@ rlx_status rx_session_run_steps(rlx_session *s, bool want_data, rlx_step_fn *fn,
 rlx_status rlx_session_run_steps(rlx_session *s, bool want_data, rlx_step_fn *fn, void *user,
                                  rlx_error *err)
 {
+    RLX_TRY(rx_need(s, "rlx_session_run_steps: s", err));
+    RLX_TRY(rx_need(fn, "rlx_session_run_steps: fn", err));
     rx_mutex_lock(&s->lock);
     rlx_status st = rx_session_run_steps(s, want_data, fn, user, err);
     rx_mutex_unlock(&s->lock);

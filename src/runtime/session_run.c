@@ -207,6 +207,9 @@ static rlx_status run_locked(rlx_session *s, const rlx_tensor *in, size_t n_in,
 rlx_status rlx_run(rlx_session *s, const rlx_tensor *inputs, size_t n_inputs,
                    const rlx_tensor *outputs, size_t n_outputs, rlx_error *err)
 {
+    RLX_TRY(rx_need(s, "rlx_run: s", err));
+    if (n_outputs)
+        RLX_TRY(rx_need(outputs, "rlx_run: outputs", err));
     rx_mutex_lock(&s->lock);
     rlx_status st = run_locked(s, inputs, n_inputs, outputs, n_outputs, err);
     rx_mutex_unlock(&s->lock);
@@ -226,6 +229,7 @@ rlx_status rlx_session_prepare(rlx_session *s, rlx_error *err)
 rlx_status rlx_session_set_input(rlx_session *s, const char *name, const void *data, size_t bytes,
                                  rlx_error *err)
 {
+    RLX_TRY(rx_need(s, "rlx_session_set_input: s", err));
     rx_mutex_lock(&s->lock);
     rlx_status st = rx_session_eval_dims(s, err);
     if (st == RLX_OK)
@@ -236,6 +240,7 @@ rlx_status rlx_session_set_input(rlx_session *s, const char *name, const void *d
 
 rlx_status rlx_session_submit(rlx_session *s, uint64_t *ticket, rlx_error *err)
 {
+    RLX_TRY(rx_need(s, "rlx_session_submit: s", err));
     rx_mutex_lock(&s->lock);
     rlx_status st = run_all(s, true, ticket, err);
     rx_mutex_unlock(&s->lock);
@@ -244,6 +249,7 @@ rlx_status rlx_session_submit(rlx_session *s, uint64_t *ticket, rlx_error *err)
 
 rlx_status rlx_session_wait(rlx_session *s, uint64_t ticket, int64_t timeout_ms, rlx_error *err)
 {
+    RLX_TRY(rx_need(s, "rlx_session_wait: s", err));
     uint64_t last = atomic_load(&s->last_ticket);
     if (ticket > last)
         return rx_fail(err, RLX_INVALID, "run %llu was never submitted: the last one is %llu",
@@ -256,6 +262,9 @@ rlx_status rlx_session_wait(rlx_session *s, uint64_t ticket, int64_t timeout_ms,
 rlx_status rlx_session_read(rlx_session *s, const char *output, size_t offset, void *data,
                             size_t bytes, rlx_error *err)
 {
+    RLX_TRY(rx_need(s, "rlx_session_read: s", err));
+    if (bytes)
+        RLX_TRY(rx_need(data, "rlx_session_read: data", err));
     rx_mutex_lock(&s->lock);
     rlx_status st = read_output(s, &(rlx_tensor){output, data, bytes}, offset, err);
     rx_mutex_unlock(&s->lock);
@@ -295,6 +304,9 @@ static rlx_status feed(rlx_session *s, const char *input, const char *output, rl
 
 rlx_status rlx_session_feed(rlx_session *s, const char *input, const char *output, rlx_error *err)
 {
+    RLX_TRY(rx_need(s, "rlx_session_feed: s", err));
+    RLX_TRY(rx_need(input, "rlx_session_feed: input", err));
+    RLX_TRY(rx_need(output, "rlx_session_feed: output", err));
     if (!rx_session_backend(s)->exec_feed || s->dump_nodes)
         return fail_feed(s, err);
     rx_mutex_lock(&s->lock);
@@ -306,6 +318,8 @@ rlx_status rlx_session_feed(rlx_session *s, const char *input, const char *outpu
 rlx_status rlx_session_read_run(rlx_session *s, uint64_t ticket, const rlx_tensor *to,
                                rlx_error *err)
 {
+    RLX_TRY(rx_need(s, "rlx_session_read_run: s", err));
+    RLX_TRY(rx_need(to, "rlx_session_read_run: to", err));
     rx_range r = {.bytes = to->bytes};
     if (!rx_session_backend(s)->exec_read_run)
         return fail_feed(s, err);
@@ -319,6 +333,8 @@ rlx_status rlx_session_read_run(rlx_session *s, uint64_t ticket, const rlx_tenso
 
 uint32_t rlx_session_flags(rlx_session *s)
 {
+    if (!s)
+        return 0;
     rx_mutex_lock(&s->lock);
     rx_session_settle(s, NULL);
     uint32_t flags = rx_session_backend(s)->exec_flags(s->exec);
@@ -341,6 +357,9 @@ static rlx_status find_state(const rlx_session *s, const char *name, const size_
 rlx_status rlx_session_state_read(rlx_session *s, const char *state, size_t offset, void *data,
                                   size_t bytes, rlx_error *err)
 {
+    RLX_TRY(rx_need(s, "rlx_session_state_read: s", err));
+    if (bytes)
+        RLX_TRY(rx_need(data, "rlx_session_state_read: data", err));
     uint32_t value;
     RLX_TRY(find_state(s, state, (size_t[]){offset, bytes}, &value, err));
     RLX_TRY(check_data("state", state, data, bytes, err));
@@ -355,6 +374,9 @@ rlx_status rlx_session_state_read(rlx_session *s, const char *state, size_t offs
 rlx_status rlx_session_state_write(rlx_session *s, const char *state, size_t offset,
                                    const void *data, size_t bytes, rlx_error *err)
 {
+    RLX_TRY(rx_need(s, "rlx_session_state_write: s", err));
+    if (bytes)
+        RLX_TRY(rx_need(data, "rlx_session_state_write: data", err));
     uint32_t value;
     RLX_TRY(find_state(s, state, (size_t[]){offset, bytes}, &value, err));
     RLX_TRY(check_data("state", state, data, bytes, err));
@@ -379,6 +401,7 @@ static rlx_status zero_state(rlx_session *s, uint32_t value, rlx_error *err)
 
 rlx_status rlx_session_state_reset(rlx_session *s, const char *state, rlx_error *err)
 {
+    RLX_TRY(rx_need(s, "rlx_session_state_reset: s", err));
     const rx_program *p = s->shared->program;
     size_t only = SIZE_MAX;
     if (state)

@@ -55,15 +55,18 @@ static void apply(const channel_run *r, int64_t first, double mean, double facto
 {
     const int64_t size = rlx_dtype_block_bytes(r->x->dtype);
     const bool wide = !(fabs(factor) > 0x1p-100 && fabs(factor) < 0x1p100 && fabs(mean) < 0x1p100);
-    const float m = (float)mean, f = (float)factor, s = (float)shift;
+    const float m = (float)mean, f = (float)factor;
+    const float s = (float)(shift - (mean - m) * factor); /* with what rounding took from the mean */
     float floats[RUN];
     for (int64_t i = 0; i < r->n; i += RUN) {
         const int64_t k = r->n - i < RUN ? r->n - i : RUN, at = (first + i) * size;
         rx_load_lanes(r->x->dtype, r->x->data + at, 1, floats, k);
-        for (int64_t j = 0; !wide && j < k; j++)
-            floats[j] = (floats[j] - m) * f + s;
-        for (int64_t j = 0; wide && j < k; j++)
-            floats[j] = (float)((floats[j] - mean) * factor + shift);
+        if (wide)
+            for (int64_t j = 0; j < k; j++)
+                floats[j] = (float)((floats[j] - mean) * factor + shift);
+        else
+            for (int64_t j = 0; j < k; j++)
+                floats[j] = (floats[j] - m) * f + s;
         rx_store_lanes(r->y->dtype, r->y->data + at, 1, floats, k);
     }
 }

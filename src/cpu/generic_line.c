@@ -20,6 +20,14 @@ typedef struct cum_run {
     bool exclusive, reverse;
 } cum_run;
 
+/* Products m 2^e of each column, or of a line: see rx_scaled. */
+typedef struct cum_products {
+    double m[RUN];
+    int64_t e[RUN];
+    bool is_plain; /* all e are 0 */
+    int n_unchecked; /* factors since m was last seen to be in range */
+} cum_products;
+
 static double cum_start(rx_op op)
 {
     return op == RX_OP_cumsum ? 0 : -INFINITY;
@@ -54,16 +62,62 @@ static inline void cum_across(const rx_op op, const cum_run *r, float *x, int64_
     }
 }
 
-/* Products of one line, or of n lines. */
-static void cum_products(const cum_run *r, float *x, int64_t n, rx_scaled *acc)
+static rx_scaled cum_product_along(const cum_run *r, float *x, int64_t n, rx_scaled acc)
 {
     for (int64_t j = 0; j < n; j++) {
-        float *at = x + (r->inner == 1 && r->reverse ? n - 1 - j : j);
-        rx_scaled *p = r->inner > 1 ? acc + j : acc;
-        const rx_scaled old = *p;
-        rx_scaled_multiply(p, *at);
-        *at = (float)rx_scaled_value(r->exclusive ? &old : p);
+        float *at = x + (r->reverse ? n - 1 - j : j);
+        const double old = rx_scaled_value(&acc);
+        rx_scaled_multiply(&acc, *at);
+        *at = (float)(r->exclusive ? old : rx_scaled_value(&acc));
     }
+    return acc;
+}
+
+/* Brings the products of n lines back between 2^-512 and 2^512. */
+static void cum_rescale(cum_products *p, int64_t n)
+{
+    for (int64_t j = 0; j < n; j++) {
+        rx_scaled acc = {p->m[j], p->e[j]};
+        rx_scaled_multiply(&acc, 1);
+        p->m[j] = acc.m;
+        p->e[j] = acc.e;
+        p->is_plain = p->is_plain && acc.e == 0;
+    }
+    p->n_unchecked = 0;
+}
+
+/* One element of each of n lines. As long as no product needs an exponent, the loop is vectorised:
+ * three factors of 2^-149 to 2^128 cannot bring a product from 2^+-512 out of the range of double. */
+static void cum_product_across(const cum_run *r, float *x, int64_t n, cum_products *p)
+{
+    if (p->is_plain && p->n_unchecked == 3)
+        cum_rescale(p, n);
+    p->n_unchecked++;
+    for (int64_t j = 0; p->is_plain && j < n; j++) {
+        const double old = p->m[j];
+        p->m[j] = old * x[j];
+        x[j] = (float)(r->exclusive ? old : p->m[j]);
+    }
+    for (int64_t j = 0; !p->is_plain && j < n; j++) {
+        rx_scaled acc = {p->m[j], p->e[j]};
+        const double old = rx_scaled_value(&acc);
+        rx_scaled_multiply(&acc, x[j]);
+        x[j] = (float)(r->exclusive ? old : rx_scaled_value(&acc));
+        p->m[j] = acc.m;
+        p->e[j] = acc.e;
+    }
+}
+
+/* One line, or n lines. */
+static void cum_product_part(const cum_run *r, float *x, int64_t n, cum_products *p)
+{
+    if (r->inner > 1) {
+        cum_product_across(r, x, n, p);
+        return;
+    }
+    const rx_scaled acc = cum_product_along(r, x, n, (rx_scaled){p->m[0], p->e[0]});
+    p->m[0] = acc.m;
+    p->e[0] = acc.e;
 }
 
 /* acc: one number for a line, or one for each column. */
@@ -93,11 +147,11 @@ static void cum_units(void *user, int64_t begin, int64_t end)
         const int64_t c0 = begin % r->strips * RUN, left = r->inner - c0;
         const int64_t first = begin / r->strips * r->n * r->inner + c0;
         double acc[RUN];
-        rx_scaled products[RUN];
+        cum_products products = {.is_plain = true};
         float x[RUN];
         for (int k = 0; k < RUN; k++) {
             acc[k] = cum_start(r->op);
-            products[k] = (rx_scaled){1, 0};
+            products.m[k] = 1;
         }
         for (int64_t done = 0; done < r->n; done += step) {
             const int64_t part = r->n - done < step ? r->n - done : step;
@@ -106,7 +160,7 @@ static void cum_units(void *user, int64_t begin, int64_t end)
             const int64_t n = r->inner > 1 ? (left < RUN ? left : RUN) : part;
             rx_load_lanes(r->x->dtype, r->x->data + at, 1, x, n);
             if (r->op == RX_OP_cumprod)
-                cum_products(r, x, n, products);
+                cum_product_part(r, x, n, &products);
             else
                 cum_part(r, x, n, acc);
             rx_store_lanes(r->y->dtype, r->y->data + at, 1, x, n);

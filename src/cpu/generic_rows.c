@@ -75,9 +75,9 @@ static float largest(const float *x, int64_t n)
     int64_t i = 0;
     for (; i + PARTS <= n; i += PARTS)
         for (int k = 0; k < PARTS; k++)
-            part[k] = x[i + k] <= part[k] ? part[k] : x[i + k];
+            part[k] = x[i + k] > part[k] || x[i + k] != x[i + k] ? x[i + k] : part[k];
     for (; i < n; i++)
-        part[0] = x[i] <= part[0] ? part[0] : x[i];
+        part[0] = x[i] > part[0] || x[i] != x[i] ? x[i] : part[0];
     max = part[0];
     for (int k = 1; k < PARTS; k++)
         max = isnan(max) || part[k] <= max ? max : part[k];
@@ -184,15 +184,17 @@ static void norm_lanes_wide(const norm_run *r, float *x)
 
 static void norm_lanes(const norm_run *r, float *x)
 {
-    const float mean = r->rms ? 0 : (float)(sum_lanes(x, r->n) / (double)r->n);
-    const double var = sum_squares(x, mean, r->n) / (double)r->n + r->eps;
+    const double exact = r->rms ? 0 : sum_lanes(x, r->n) / (double)r->n;
+    const float mean = (float)exact;
+    const double lost = exact - mean; /* by rounding the mean */
+    const double var = sum_squares(x, mean, r->n) / (double)r->n - lost * lost + r->eps;
     if (!(var > 0x1p-100 && var < 0x1p200)) {
         norm_lanes_wide(r, x);
         return;
     }
-    const float factor = (float)(1 / sqrt(var));
+    const float factor = (float)(1 / sqrt(var)), rest = (float)(lost / sqrt(var));
     for (int64_t i = 0; i < r->n; i++)
-        x[i] = (x[i] - mean) * factor;
+        x[i] = (x[i] - mean) * factor - rest;
     for (int64_t i = 0; r->gamma && i < r->n; i++)
         x[i] *= r->gamma[i];
     for (int64_t i = 0; r->beta && i < r->n; i++)

@@ -31,6 +31,14 @@ const char *const rx_cases_norm[] = {
     "$O=layer_norm|rms_norm $T=f32|f16 : $O($T[64,768], f32[768]:param)",
     "$O=layer_norm|rms_norm : $O(f32[2,100000], f32[100000])",
     "$O=layer_norm|rms_norm : $O(f32[4096,64], f32[64])",
+    /* squares beyond f32, rows of other magnitudes, NaN and infinities */
+    "$O=layer_norm|rms_norm $F=huge|tiny|rows|wide $G=_|f32[40] : $O(f32[17,40]:$F, $G)",
+    "$O=layer_norm|rms_norm $F=tiny|huge $E=1e-30|1e-40 : $O(f32[5,40]:$F) {eps=$E}",
+    "$O=layer_norm|rms_norm $T=f16|bf16 $F=huge|tiny|rows|wide : $O($T[17,40]:$F, $T[40])",
+    "$O=layer_norm|rms_norm $T=f32|f16|bf16 $F=poison(0.01)|poison_rows(0.3) :"
+    " $O($T[17,40]:$F, $T[40])",
+    "$O=layer_norm|rms_norm $T=f32|f16|bf16 $V=inf|-inf|nan : $O($T[3,9]:fill($V))",
+    "$O=layer_norm|rms_norm : $O(f32[7,40], f32[40]:poison(0.1))",
     "layer_norm(i32[3,4]) !> (x)",
     "rms_norm(bool[3,4]) !> (x)",
     "layer_norm(f32) !> rank",
@@ -75,6 +83,11 @@ const char *const rx_cases_norm[] = {
     "instance_norm(f32[2,32,64,64], f32[32], f32[32])",
     "$X=normal(30,0.5)|fill(0.5)|zero : instance_norm(f32[2,3,65]:$X)",
     "$X=normal(30,0.5)|fill(0.5)|zero : group_norm(f32[2,4,33]:$X) {groups=2}",
+    "$O=layer_norm2d|instance_norm $T=f32|f16|bf16 $F=huge|tiny|rows|wide|poison(0.01) :"
+    " $O($T[2,6,5,7]:$F, $T[6], $T[6])",
+    "$T=f32|f16|bf16 $F=huge|tiny|rows|wide|poison(0.01) :"
+    " group_norm($T[2,6,5,7]:$F, $T[6], $T[6]) {groups=3}",
+    "$F=tiny|huge|wide : group_norm(f32[2,6,35], f32[6]:$F, f32[6]:$F) {groups=3}",
     "$R=[2,3]|[2,3,4]|[2,3,4,5,6] : layer_norm2d(f32$R) !> rank 4",
     "$O=group_norm|instance_norm : $O(f32[5]) {groups=1} !> rank",
     "$O=layer_norm2d|group_norm|instance_norm : $O(i32[2,4,3,3]) !> (x)",
@@ -103,6 +116,10 @@ const char *const rx_cases_norm[] = {
     "batch_norm_inference(f32[n<=3,6,h<=5,w<=4], f32[6], f32[6], f32[6], f32[6]:range(0.5,2))",
     "batch_norm_inference(f32[2,64,56,56], f32[64]:param, f32[64]:param, f32[64]:param, "
     "f32[64]:param:range(0.5,2))",
+    "$T=f32|f16|bf16 $F=huge|tiny|rows|wide|poison(0.02) :"
+    " batch_norm_inference($T[3,5,33]:$F, $T[5], $T[5], $T[5]:$F, $T[5]:range(0.1,3))",
+    "$F=huge|tiny|poison(0.3) :"
+    " batch_norm_inference(f32[3,5,33], f32[5]:$F, f32[5]:$F, f32[5], f32[5]:range(0.1,3))",
     "batch_norm_inference(f32[4], f32[4], f32[4], f32[4], f32[4]) !> rank",
     "batch_norm_inference(i8[2,4], _, _, f32[4], f32[4]) !> (x)",
     "batch_norm_inference(f32[2,4], _, _, _, f32[4]) !> mean",
@@ -126,6 +143,12 @@ const char *const rx_cases_norm[] = {
     "ada_layer_norm(f32[9], f32[9], f32[9]) {eps=1e-6}",
     "ada_layer_norm(f32[b<=2,s<=9,33], f32[b,1,33], f32[b,1,33])",
     "ada_layer_norm(f16[4,256,128], f32[4,1,128], f32[4,1,128])",
+    "$T=f32|f16|bf16 $F=huge|tiny|rows|wide|poison(0.01)|poison_rows(0.3) :"
+    " ada_layer_norm($T[9,33]:$F, $T[9,33], $T[9,33])",
+    "$T=f32|f16|bf16 $F=wide|poison(0.05)|zeros :"
+    " gated_residual($T[9,33]:$F, $T[9,33]:$F, $T[9,33])",
+    "$T=f32|f16|bf16 $F=huge|tiny|rows|poison(0.01)|poison_rows(0.3) $R=false|true :"
+    " residual_norm($T[9,33]:$F, $T[9,33]) {rms=$R}",
     "ada_layer_norm(f32[2,7], f32[2,7,1], f32[7]) !> scale",
     "ada_layer_norm(f32[2,7], f32[7], f32[6]) !> shift",
     "ada_layer_norm(f32[2,7], f16[7], f32[7]) !> scale",
@@ -172,6 +195,8 @@ const char *const rx_cases_norm[] = {
     "$S=[]|[0]|[3,0]|[0,4]|[2,1,2,1,2,1,2,4] : swiglu(f32$S, f32$S)",
     "$S=[0]|[2]|[3,0]|[0,4]|[2,1,2,1,2,1,2,4] : swiglu(f32$S)",
     "$X=range(-200,200)|range(-1e-3,1e-3)|fill(-100) : swiglu(f32[2,65]:$X, f32[2,65])",
+    "$T=f32|f16|bf16 $X=wide|poison(0.05)|zeros|range(-92,-80) :"
+    " swiglu($T[2,65]:$X, $T[2,65]:wide)",
     "swiglu(f32[s<=9,16])",
     "swiglu(f32[s<=9,c<=16], f32[s,c])",
     "swiglu(f32[128,2816])",
@@ -192,6 +217,11 @@ const char *const rx_cases_norm[] = {
     "$O=softmax|log_softmax $T=f32|f16|bf16 $V=inf|nan : $O($T[2,3]:fill($V)) {axis=-1}",
     "$O=softmax|log_softmax $X=range(-300,300)|normal(1e4,1)|normal(-1e4,1)|fill(-3e38)|ties : "
     "$O(f32[4,33]:$X) {axis=1}",
+    "$O=softmax|log_softmax $T=f32|f16|bf16 $A=0|1 $F=rows|wide|poison(0.01)|poison_rows(0.3)|zeros"
+    " : $O($T[17,33]:$F) {axis=$A}",
+    "$O=softmax|log_softmax $A=0|1 $F=range(-80,0)|range(-25,0)|huge|tiny : $O(f32[33,33]:$F)"
+    " {axis=$A}",
+    "$O=softmax|log_softmax $N=2|3|9 : $O(f32[9,$N]:range(-30,0)) {axis=1}",
     "$O=softmax|log_softmax $S=[0]|[0,5]|[3,0]|[2,0,3] $A=0|-1 : $O(f32$S) {axis=$A}",
     "$O=softmax|log_softmax $A=0|1 : $O(f32[rows<=9,cols<=33]) {axis=$A}",
     "$O=softmax|log_softmax : $O(f32[7]) {axis=0}",

@@ -45,6 +45,21 @@ const char *const rx_cases_reduce[] = {
     "$K=sum|max|min|prod|l1|sum_square : reduce_$K(i64[7,33]:extreme) {axes=[1]}",
     "$K=max|min : reduce_$K(i64[3,5]:int(9007199254740990,9007199254740999)) {axes=[1]}",
 
+    /* squares, products and exponentials beyond f32, many magnitudes, NaN and infinities */
+    "$K=l2|l1|mean|sum|max|log_sum_exp $F=tiny|huge|rows|wide $A=[0]|[1]"
+    " : reduce_$K(f32[33,40]:$F) {axes=$A}",
+    "$K=l2|sum|mean|l1|max|log_sum_exp $T=f16|bf16 $F=tiny|rows|wide : reduce_$K($T[33,40]:$F)"
+    " {axes=[1]}",
+    "$K=l2|l1|log_sum_exp " FLOATS " $F=huge : reduce_$K($T[9,40]:$F) {axes=[1]}",
+    KINDS " " FLOATS " $F=poison(0.02)|poison_rows(0.3) $A=[0]|[1]"
+          " : reduce_$K($T[17,21]:$F) {axes=$A}",
+    "$K=l2|sum_square|sum|log_sum_exp $A=[0]|[1]|[] : reduce_$K(f32[17,21]:zeros) {axes=$A}",
+    "$A=[0]|[1] $N=2|3|40 : reduce_log_sum_exp(f32[$N,$N]:range(-60,0)) {axes=$A}",
+    "$A=[0]|[1] : reduce_sum_square(f32[30,30]:normal(0,1e-21)) {axes=$A}",
+    "reduce_l2(f32[3,140000]:tiny) {axes=[1]}",
+    "reduce_log_sum_exp(f32[2,140000]:normal(0,40)) {axes=[1]}",
+    "$A=[0]|[1] : reduce_prod(f32[40,40]:wide) {axes=$A}",
+
     /* named dimensions */
     KINDS " $A=[0]|[1]|[2]|[] $D=true|false"
           " : reduce_$K(f32[batch<=3,seq<=9,5]) {axes=$A, keepdims=$D}",
@@ -87,6 +102,10 @@ const char *const rx_cases_reduce[] = {
     "$O=cumsum|cumprod|cummax $T=i8|u8|i32|i64 : $O($T[6,9]:extreme) {axis=1}",
     "$O=cumsum|cumprod|cummax $A=0|1 $E=true|false"
     " : $O(f32[seq<=9,5]) {axis=$A, exclusive=$E}",
+    "$O=cumsum|cumprod|cummax " FLOATS " $F=poison(0.05)|wide|zeros $A=0|1"
+    " : $O($T[24,40]:$F) {axis=$A}",
+    "$O=cumsum|cumprod $A=0|1 : $O(f32[9,12]:rows) {axis=$A}",
+    "$R=true|false : cumprod(f32[400,2]:range(0.2,3)) {axis=0, reverse=$R}",
     "cumsum(f32[]) !> rank 1 to 8",
     "cumsum(bool[3]) !> got bool[3]",
     "cumprod(f32[3,4]) {axis=-3} !> axis expected from -2 to 1, got -3",

@@ -285,11 +285,11 @@ static void run_line(const rx_call *c, int64_t x0, int64_t y0)
         const int64_t i = d->reverse ? n - 1 - j : j;
         const int64_t xo = x0 + i * x->stride[d->axis], yo = y0 + i * y->stride[d->axis];
         const double f_old = f;
-        const rx_scaled p_old = p;
+        const double p_old = rx_scaled_value(&p);
         const int64_t k_old = k;
         if (is_float && op == RX_OP_reduce_prod) {
             rx_scaled_multiply(&p, rx_load(x, xo));
-            rx_store(y, yo, rx_scaled_value(d->exclusive ? &p_old : &p));
+            rx_store(y, yo, d->exclusive ? p_old : rx_scaled_value(&p));
         } else if (is_float) {
             f = step_float(op, f, rx_load(x, xo));
             rx_store(y, yo, d->exclusive ? f_old : f);

@@ -66,8 +66,8 @@ void rx_load_row(const rx_view *v, int64_t row, double *dst);
 /* Where along an axis of x a padded tensor takes element i from; -1: the fill. ref/shape.c */
 int64_t rx_ref_pad_place(const void *attr, const rx_view *x, int axis, int64_t i);
 
-/* A product m 2^e of any number of factors, which neither over- nor underflows on the way: start
- * with {1, 0}. */
+/* A product m 2^e of any number of f32, which neither over- nor underflows on the way: start with
+ * {1, 0}. m stays between 2^-512 and 2^512 unless it is 0 or not finite. */
 typedef struct rx_scaled {
     double m;
     int64_t e;
@@ -75,19 +75,25 @@ typedef struct rx_scaled {
 
 static inline void rx_scaled_multiply(rx_scaled *p, double by)
 {
-    p->m *= by; /* of numbers of 2^-149 to 2^128 */
+    p->m *= by;
     const double size = fabs(p->m);
-    if ((size >= 0x1p-512 && size <= 0x1p512) || size == 0 || !isfinite(size))
-        return;
-    int e;
-    p->m = frexp(p->m, &e);
-    p->e += e;
+    if (size < 0x1p-512 && size > 0) {
+        p->m *= 0x1p512;
+        p->e -= 512;
+    } else if (size > 0x1p512 && size < INFINITY) {
+        p->m *= 0x1p-512;
+        p->e += 512;
+    }
 }
 
+/* As far as it matters to an f32: 0 or infinite beyond. */
 static inline double rx_scaled_value(const rx_scaled *p)
 {
-    const int64_t e = p->e < -2000 ? -2000 : p->e > 2000 ? 2000 : p->e;
-    return e ? ldexp(p->m, (int)e) : p->m;
+    if (p->e == 0 || !isfinite(p->m))
+        return p->m;
+    if (p->e > 0)
+        return p->m * (p->e > 512 ? 0x1p1000 : 0x1p512);
+    return p->m * (p->e < -512 || fabs(p->m) < 0x1p300 ? 0 : 0x1p-512);
 }
 
 /* ---- Elementwise functions: cpu/ref/scalar.c --------------------------------------------------

@@ -81,7 +81,7 @@ DEFINE_FN(exp, "ff");
 rx_id rx_emit_expm1(rx_emit *e, rx_id x)
 {
     const rx_id is_small = f_lt_k(e, f_abs(e, x), 0.35);
-    const rx_id near = f_fma(e, f_mul(e, x, x), exp_tail(e, x), x);
+    const rx_id near = f_mul(e, x, f_fma(e, x, exp_tail(e, x), k_f(e, 1))); /* keeps -0 */
     return f_select(e, is_small, near, f_sub_k(e, call1(e, &rx_fn_exp, x), 1));
 }
 
@@ -281,7 +281,7 @@ static turned turn(rx_emit *e, rx_id x)
     const rx_id r = f_from_bits(e, bits), t = f_mul(e, r, r);
     const rx_id s = F_POLY(e, t, -0.16666654828, 0.00833215915, -0.00019513791);
     const rx_id c = F_POLY(e, t, -0.5, 4.16666511429e-02, -1.38875285392e-03, 2.44529948486e-05);
-    return (turned){.sin = f_fma(e, f_mul(e, r, t), s, r),
+    return (turned){.sin = f_mul(e, r, f_fma(e, t, s, k_f(e, 1))), /* keeps -0 */
                     .cos = f_fma(e, t, c, k_f(e, 1)),
                     .quarter = q,
                     .bad = u_ge_k(e, i_and_k(e, f_bits(e, x), F_ABS), F_INF)};
@@ -476,16 +476,21 @@ DEFINE_FN(atanh, "ff");
 
 /* ---- Error function -------------------------------------------------------------------------- */
 
-/* erfc(z) for z >= 0: exp(-z^2) times a polynomial in 1 / (1 + 0.47 z). */
+/* exp(z^2) erfc(z) for z >= 0, from t = 1 / (1 + 0.47 z). */
+static rx_id erfc_share(rx_emit *e, rx_id t)
+{
+    return F_POLY(e, t, 8.227972830411472e-06, 0.26492823849370223, 0.26820013361650985,
+                  0.21433054083493452, 0.2728993147666807, -0.17556552364928404,
+                  0.5309766145624778, -0.6142908751488183, 0.28972483817348355,
+                  -0.051211490521374164);
+}
+
+/* erfc(z) for z >= 0 */
 static rx_id do_erfc(rx_emit *e, const rx_id *a)
 {
     const rx_id z = f_clamp(e, a[0], 0, 12);
     const rx_id t = f_over(e, k_f(e, 1), f_fma(e, z, k_f(e, 0.47), k_f(e, 1)));
-    const rx_id p = F_POLY(e, t, 8.227972830411472e-06, 0.26492823849370223, 0.26820013361650985,
-                           0.21433054083493452, 0.2728993147666807, -0.17556552364928404,
-                           0.5309766145624778, -0.6142908751488183, 0.28972483817348355,
-                           -0.051211490521374164);
-    return f_mul(e, p, call1(e, &rx_fn_exp, f_neg(e, f_mul(e, z, z))));
+    return f_mul(e, erfc_share(e, t), call1(e, &rx_fn_exp, f_neg(e, f_mul(e, z, z))));
 }
 DEFINE_LOCAL(erfc, "ff");
 
@@ -500,6 +505,44 @@ static rx_id do_erf(rx_emit *e, const rx_id *a)
     return f_select(e, f_is_nan(e, x), x, f_with_sign(e, y, x));
 }
 DEFINE_FN(erf, "ff");
+
+/* gelu(x) = x - z h for x > 0 and -z h below, where z = |x| and h = erfc(z / sqrt 2) / 2. `low` is
+ * z h, which may be 0 where x is far away; at -infinity the formula gives NaN. */
+static rx_id finish_gelu(rx_emit *e, rx_id x, rx_id low)
+{
+    const rx_id u = f_bits(e, x);
+    const rx_id bad = b_or(e, f_is_nan(e, x), i_eq_k(e, u, F_INF | F_SIGN));
+    const rx_id y = f_select(e, s_lt_k(e, u, 0), f_neg(e, low), f_sub(e, x, low));
+    return f_select(e, bad, k_bits(e, F_NAN), y);
+}
+
+static rx_id do_gelu(rx_emit *e, const rx_id *a)
+{
+    const rx_id z = f_clamp(e, f_abs(e, a[0]), 0, 14.5);
+    const rx_id t = f_over(e, k_f(e, 1),
+                           f_fma(e, z, k_f(e, 0.47 * 0.70710678118654752440), k_f(e, 1)));
+    const rx_id product = f_mul(e, z, erfc_share(e, t));
+    /* exp(-z^2 / 2), times 2^28 so that it is a normal number */
+    const rx_id w = f_mul(e, f_mul_k(e, z, -LOG2_E / 2), z), n = f_round(e, w);
+    const rx_id p = f_bits(e, exp2_fraction(e, f_sub(e, w, n)));
+    const rx_id power = i_add(e, p, i_shl_k(e, i_add_k(e, f_to_s(e, n), 28), 23));
+    const rx_id low = f_mul(e, product, f_from_bits(e, power));
+    return finish_gelu(e, a[0], f_mul_k(e, low, 0x1p-29));
+}
+DEFINE_FN(gelu, "ff");
+
+/* The same from a polynomial for log2(16 h), within 2^-14 up to z = 4.3 and 2^-11 beyond. No
+ * quotient: this is as fast as memory. */
+static rx_id do_gelu_short(rx_emit *e, const rx_id *a)
+{
+    const rx_id z = f_clamp(e, f_abs(e, a[0]), 0, 13.5);
+    const rx_id log = F_POLY(e, z, -1.00007358 + 4, -1.15026427, -0.460569618, -0.0522864333,
+                             0.00789455372, -0.000824572102, 5.5007074e-05, -2.08278076e-06,
+                             3.38155859e-08);
+    const rx_id power = f_exp2(e, f_clamp(e, log, -126, 4));
+    return finish_gelu(e, a[0], f_mul(e, f_mul_k(e, z, 0.0625), power));
+}
+DEFINE_FN(gelu_short, "ff");
 
 /* ---- Powers ---------------------------------------------------------------------------------- */
 

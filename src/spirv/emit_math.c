@@ -46,20 +46,20 @@ static rx_id do_clamp(rx_emit *e, const rx_id *a)
 }
 DEFINE_IN_PLACE(clamp, "ffff");
 
-/* x, or 0 where it is negative and not NaN. */
+/* x, or 0 where it is below -0 and not NaN: bits F_SIGN + 1 to those of -infinity. */
 static rx_id do_relu(rx_emit *e, const rx_id *a)
 {
-    const rx_id u = f_bits(e, a[0]);
-    const rx_id keeps = b_or(e, s_ge_k(e, u, 0), u_gt_k(e, u, F_INF | F_SIGN));
-    return f_select(e, keeps, a[0], k_f(e, 0));
+    const rx_id below = u_lt_k(e, i_sub_k(e, f_bits(e, a[0]), F_SIGN + 1), F_INF);
+    return f_select(e, below, k_f(e, 0), a[0]);
 }
 DEFINE_IN_PLACE(relu, "ff");
 
 static rx_id do_sign(rx_emit *e, const rx_id *a)
 {
     const rx_id mag = i_and_k(e, f_bits(e, a[0]), F_ABS);
-    const rx_id keeps = b_or(e, i_eq_k(e, mag, 0), u_gt_k(e, mag, F_INF));
-    return f_select(e, keeps, a[0], f_with_sign(e, k_f(e, 1), a[0]));
+    const rx_id one = f_with_sign(e, k_f(e, 1), a[0]);
+    const rx_id y = f_select(e, i_eq_k(e, mag, 0), k_f(e, 0), one);
+    return f_select(e, u_gt_k(e, mag, F_INF), a[0], y);
 }
 DEFINE_IN_PLACE(sign, "ff");
 
@@ -102,35 +102,23 @@ static rx_id do_sigmoid(rx_emit *e, const rx_id *a)
 }
 DEFINE_FN(sigmoid, "ff");
 
-static rx_id do_silu(rx_emit *e, const rx_id *a)
+/* x * sigmoid(w), where both have one sign. With q = exp(-|w| / 2), x q q does not vanish before the
+ * result does. */
+static rx_id gate(rx_emit *e, rx_id x, rx_id w)
 {
-    return f_mul(e, a[0], call1(e, &fn_sigmoid, a[0]));
+    const rx_id q = call1(e, &rx_fn_exp, f_mul_k(e, f_abs(e, w), -0.5));
+    const rx_id above = f_select(e, f_lt_k(e, w, 0), f_mul(e, f_mul(e, x, q), q), x);
+    return f_over(e, above, f_add_k(e, f_mul(e, q, q), 1));
 }
-DEFINE_FN(silu, "ff");
 
-/* (x + |x|) / 2 - z h(z), where z = |x| and h(z) = erfc(z / sqrt 2) / 2 is the share that the other
- * sign gets: (1 - u) times a polynomial in u = z / 2.8 - 1 up to z = 5.6, where it is 0. Within
- * 2e-7 times max(1, |x|). No power and no quotient: this is as fast as memory. */
-static rx_id do_gelu(rx_emit *e, const rx_id *a)
-{
-    const rx_id mag = f_abs(e, a[0]), z = f_clamp(e, mag, 0, 5.6);
-    const rx_id u = f_fma(e, z, k_f(e, 1 / 2.8), k_f(e, -1));
-    const rx_id p = F_POLY(e, u, 0.0025551356375217438, -0.019608506932854652, 0.06727102398872375,
-                           -0.13079462945461273, 0.14393238723278046, -0.054214347153902054,
-                           -0.08278629183769226, 0.13623975217342377, -0.05346554145216942,
-                           -0.06275901198387146, 0.07577918469905853, -0.0014998106053099036,
-                           -0.03459487110376358, 0.010279569774866104, 0.006310485769063234,
-                           -0.0026414641179144382);
-    const rx_id sum = f_fma(e, a[0], k_f(e, 0.5), f_mul_k(e, mag, 0.5)); /* NaN stays NaN */
-    return f_fma(e, z, f_mul(e, f_sub_k(e, u, 1), p), sum);
-}
-DEFINE_FN(gelu, "ff");
+static rx_id do_silu(rx_emit *e, const rx_id *a) { return gate(e, a[0], a[0]); }
+DEFINE_FN(silu, "ff");
 
 static rx_id do_gelu_tanh(rx_emit *e, const rx_id *a)
 {
     const rx_id x = a[0], cube = f_mul(e, f_mul(e, x, x), x);
     const rx_id inner = f_add(e, x, f_mul_k(e, cube, 0.044715));
-    return f_mul(e, x, call1(e, &fn_sigmoid, f_mul_k(e, inner, 2 * 0.79788456080286535588)));
+    return gate(e, x, f_mul_k(e, inner, 2 * 0.79788456080286535588));
 }
 DEFINE_FN(gelu_tanh, "ff");
 
@@ -149,15 +137,17 @@ static rx_id do_log_sigmoid(rx_emit *e, const rx_id *a)
 }
 DEFINE_FN(log_sigmoid, "ff");
 
-/* x * tanh(softplus(x)) = x * (n / (n + c)) with p = exp(-|x|) */
+/* x * tanh(softplus(x)) = x * (n / (n + c)) with p = exp(-|x|): n = 1 + 2 p, c = 2 p^2 for x > 0, n
+ * = (2 + p) p, c = 2 below, where p is multiplied as the square of its root, to vanish last. */
 static rx_id do_mish(rx_emit *e, const rx_id *a)
 {
-    const rx_id p = call1(e, &rx_fn_exp, f_neg(e, f_abs(e, a[0])));
-    const rx_id square = f_mul(e, p, p), twice = f_add(e, p, p);
-    const rx_id up = f_gt_k(e, a[0], 0);
-    const rx_id n = f_select(e, up, f_add_k(e, twice, 1), f_add(e, square, twice));
-    const rx_id c = f_select(e, up, f_add(e, square, square), k_f(e, 2));
-    return f_mul(e, a[0], f_over(e, n, f_add(e, n, c)));
+    const rx_id q = call1(e, &rx_fn_exp, f_mul_k(e, f_abs(e, a[0]), -0.5));
+    const rx_id p = f_mul(e, q, q), up = f_gt_k(e, a[0], 0);
+    const rx_id n = f_select(e, up, f_add_k(e, f_add(e, p, p), 1), f_add_k(e, p, 2));
+    const rx_id x = f_select(e, up, a[0], f_mul(e, f_mul(e, a[0], q), q));
+    const rx_id below = f_select(e, up, f_mul(e, f_add(e, p, p), p), k_f(e, 2));
+    const rx_id sum = f_add(e, f_select(e, up, n, f_mul(e, n, p)), below);
+    return f_mul(e, x, f_over(e, n, sum));
 }
 DEFINE_FN(mish, "ff");
 
@@ -339,7 +329,7 @@ DEFINE_FN(fma, "ffff");
 #define F(name) [RX_OP_##name] = &fn_##name
 #define G(name) [RX_OP_##name] = &rx_fn_##name
 static const rx_emit_fn *const table[RX_N_OPS] = {
-    F(relu), F(gelu), F(gelu_tanh), F(silu), F(sigmoid), G(tanh), G(exp), G(log), G(sqrt),
+    F(relu), G(gelu), F(gelu_tanh), F(silu), F(sigmoid), G(tanh), G(exp), G(log), G(sqrt),
     G(rsqrt), F(neg), F(abs), G(sin), G(cos), G(tan), G(atan), F(round), G(reciprocal), F(floor),
     F(ceil), F(sign), F(softplus), F(elu), G(erf), F(hard_swish), F(hard_sigmoid), F(mish),
     F(softsign), F(log_sigmoid), G(asin), G(acos), G(sinh), G(cosh), G(asinh), G(acosh), G(atanh),
@@ -347,9 +337,13 @@ static const rx_emit_fn *const table[RX_N_OPS] = {
     F(max), F(min), G(pow), F(mod), G(atan2), F(fma),
 };
 
+/* Those that are cheaper for results of 16 bits. */
+static const rx_emit_fn *const short_table[RX_N_OPS] = {[RX_OP_gelu] = &rx_fn_gelu_short};
+
 rx_id rx_emit_float(rx_emit *e, const rx_instr *in, const rx_id *a)
 {
-    const rx_emit_fn *fn = table[in->op];
+    const bool is_short = in->dtype != RLX_F32 && short_table[in->op];
+    const rx_emit_fn *fn = (is_short ? short_table : table)[in->op];
     const size_t n = rx_ops[in->op].min_in;
     rx_id args[5] = {0};
     memcpy(args, a, n * sizeof *a);

@@ -63,6 +63,7 @@ RX_EXPR_F(f_over, SPV_F_DIV) /* inexact outside of moderate divisors: see divide
 RX_EXPR_GLSL(f_round, GLSL_ROUND_EVEN)
 RX_EXPR_GLSL(f_floor, GLSL_FLOOR)
 RX_EXPR_GLSL(f_ceil, GLSL_CEIL)
+RX_EXPR_GLSL(f_exp2, GLSL_EXP2) /* good for 16-bit results only */
 RX_EXPR_GLSL(f_sqrt, GLSL_SQRT)
 RX_EXPR_GLSL(f_rsqrt, GLSL_INVERSE_SQRT)
 RX_EXPR_1(f_bits, SPV_BITCAST, t_u32)   /* float to bits */

@@ -6,24 +6,53 @@
 const uint ACT_NONE = 0, ACT_RELU = 1, ACT_GELU = 2, ACT_GELU_TANH = 3, ACT_SILU = 4,
            ACT_SIGMOID = 5, ACT_TANH = 6, ACT_HARD_SWISH = 7;
 
-float act_sigmoid(float x) { return 1.0 / (1.0 + exp(-x)); }
-
-/* Of exp(-2|x|), which cannot overflow; x itself where the quotient would cancel. */
-float act_tanh(float x)
+/* Of exp(-|x|), which cannot overflow. */
+float act_sigmoid(float x)
 {
-    float a = abs(x), e = exp(-2.0 * a);
-    float y = a < 0.015625 ? a - a * a * a * (1.0 / 3.0) : (1.0 - e) / (1.0 + e);
-    return x < 0.0 ? -y : y;
+    float e = exp(-abs(x));
+    return (x < 0.0 ? e : 1.0) / (1.0 + e);
 }
 
-/* Abramowitz and Stegun 7.1.26: within 1.5e-7. */
-float act_erf(float x)
+/* x * sigmoid(w), where both have one sign. With q = exp(-|w| / 2), x q q does not vanish before the
+ * result does. */
+float act_gate(float x, float w)
 {
-    float a = abs(x), t = 1.0 / (1.0 + 0.3275911 * a);
-    float p = t * (0.254829592 +
-                   t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))));
-    float y = 1.0 - p * exp(-a * a);
-    return x < 0.0 ? -y : y;
+    float q = exp(-0.5 * abs(w));
+    return (w < 0.0 ? x * q * q : x) / (1.0 + q * q);
+}
+
+float act_tanh(float x)
+{
+    float a = abs(x), z = x * x;
+    float p = -0.33333294937 + z * (0.1333172467 + z * (-0.05375978908 + z * (0.02069680439 +
+                                                                 z * -0.0057630876)));
+    float y = a < 0.625 ? a + a * z * p : 1.0 - 2.0 / (exp(2.0 * a) + 1.0);
+    uint u = floatBitsToUint(x); /* NaN stays, and so does -0 */
+    return (u & 0x7fffffffu) > 0x7f800000u
+               ? x
+               : uintBitsToFloat(floatBitsToUint(y) | (u & 0x80000000u));
+}
+
+/* x - z h for x > 0 and -z h below, where z = |x| and h = erfc(z / sqrt 2) / 2 is exp(-z^2 / 2) times
+ * a polynomial in 1 / (1 + c z). */
+float act_gelu(float x)
+{
+    float z = min(abs(x), 14.5), t = 1.0 / (1.0 + 0.33234018716 * z);
+    float p = 4.1139864152e-06 +
+              t * (0.132464119247 +
+                   t * (0.134100066808 +
+                        t * (0.107165270417 +
+                             t * (0.136449657383 +
+                                  t * (-0.087782761825 +
+                                       t * (0.265488307281 +
+                                            t * (-0.307145437574 +
+                                                 t * (0.144862419087 + t * -0.025605745261))))))));
+    float low = z * p * exp2(-0.72134752044 * z * z);
+    float y = uintBitsToFloat(floatBitsToUint(low) | 0x80000000u);
+    uint u = floatBitsToUint(x);
+    y = u < 0x80000000u ? x - low : y;
+    bool bad = (u & 0x7fffffffu) > 0x7f800000u || u == 0xff800000u; /* NaN, -infinity times 0 */
+    return bad ? uintBitsToFloat(0x7fc00000u) : y;
 }
 
 float apply_act(uint act, float x)
@@ -31,17 +60,17 @@ float apply_act(uint act, float x)
     if (act == ACT_RELU)
         return x < 0.0 ? 0.0 : x;
     if (act == ACT_GELU)
-        return 0.5 * x * (1.0 + act_erf(x * 0.70710678118));
+        return act_gelu(x);
     if (act == ACT_GELU_TANH)
-        return 0.5 * x * (1.0 + act_tanh(0.7978845608 * (x + 0.044715 * x * x * x)));
+        return act_gate(x, 1.5957691216 * (x + 0.044715 * x * x * x));
     if (act == ACT_SILU)
-        return x * act_sigmoid(x);
+        return act_gate(x, x);
     if (act == ACT_SIGMOID)
         return act_sigmoid(x);
     if (act == ACT_TANH)
         return act_tanh(x);
     if (act == ACT_HARD_SWISH)
-        return x * clamp(x * (1.0 / 6.0) + 0.5, 0.0, 1.0);
+        return x * clamp((x + 3.0) * (1.0 / 6.0), 0.0, 1.0);
     return x;
 }
 

@@ -122,12 +122,12 @@ void update(uint step_)
             v = go * act_tanh(c[i]);
         } else if (GATES == 3u) {
             float gr = act_sigmoid(uintBitsToFloat(gx[x]) + from_h(0u, u, r));
-            float gz = act_sigmoid(uintBitsToFloat(gx[x + hidden]) + from_h(1u, u, r));
+            float z = uintBitsToFloat(gx[x + hidden]) + from_h(1u, u, r);
             float gn = act_tanh(uintBitsToFloat(gx[x + 2u * hidden]) + gr * from_h(2u, u, r));
-            v = (1.0 - gz) * gn + gz * h[i];
+            v = act_sigmoid(-z) * gn + act_sigmoid(z) * h[i];
         } else {
             v = uintBitsToFloat(gx[x]) + from_h(0u, u, r);
-            v = RELU != 0u ? max(v, 0.0) : act_tanh(v);
+            v = apply_act(RELU != 0u ? ACT_RELU : ACT_TANH, v);
         }
         h[i] = v;
         if (b0 + r < batch)

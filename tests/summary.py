@@ -42,8 +42,11 @@ def main():
         print(f"skipped: {name}: {why}")
     for name in failed:
         print(f"failed: {name}")
-    print(f"{len(passed)} tests passed, {len(failed)} failed, {len(skipped)} skipped; op cases: "
-          f"{cases[0]} passed, {cases[1]} failed, {cases[2]} skipped; {inputs} fuzzed inputs")
+    print(f"{len(passed)} tests passed, {len(failed)} failed, {len(skipped)} skipped")
+    if any(cases):
+        print("op cases: {} passed, {} failed, {} skipped".format(*cases))
+    if inputs:
+        print(f"fuzzed inputs: {inputs}")
     seed = os.environ.get("RLX_TEST_SEED")
     if seed:
         print(f"the same shares again: RLX_TEST_SEED={seed} ./run test -R NAME")

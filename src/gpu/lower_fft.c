@@ -16,7 +16,7 @@
 
 /* FROM and TO of fft.comp. */
 enum { FROM_SCRATCH, FROM_COMPLEX, FROM_REAL, FROM_HALF, FROM_CHIRP, FROM_PAIRS };
-enum { TO_SCRATCH, TO_COMPLEX, TO_REAL, TO_PRODUCT, TO_BINS };
+enum { TO_SCRATCH, TO_COMPLEX, TO_REAL, TO_PRODUCT, TO_BINS, TO_HALF };
 
 /* ---- Lengths --------------------------------------------------------------------------------- */
 
@@ -350,7 +350,7 @@ rlx_status rx_gpu_lower_rfft(rx_gpu_build *b, const rx_gpu_call *c)
     if (rx_view_elements(&c->out[0]) == 0)
         return RLX_OK;
     spectral s = make_spectral(c, x->rank, n > 0 ? n : 1, false);
-    return add_spectral(b, &s, FROM_REAL, TO_COMPLEX);
+    return add_spectral(b, &s, FROM_REAL, TO_HALF);
 }
 
 rlx_status rx_gpu_lower_irfft(rx_gpu_build *b, const rx_gpu_call *c)

@@ -6,7 +6,8 @@
  *     take the points X[i + r * length / radix], times exp(-2 pi i r k / (radix * done)) with
  *     k = i % done; transform them; write point q to Y[(i - k) * radix + k + q * done].
  * After the last pass Y is in order. A line that fits is one pass. The inverse transform is the
- * conjugate of the forward one of the conjugate.
+ * conjugate of the forward one of the conjugate. A point that is not finite is NaN in both parts,
+ * which makes all of its line NaN.
  *
  * A workgroup does COLUMNS columns in shared memory, by the same method with radices 2, 3, 4, 5, 8
  * and small primes (`stages`, one a byte).
@@ -18,7 +19,7 @@
  * FROM_PAIRS and TO_BINS transform an even number of reals in one pass: with Z the transform of
  * x[2e] + i x[2e + 1], m = points / 2 and E, O the transforms of the even and the odd ones,
  * E[k] = (Z[k] + conj(Z[m - k])) / 2, O[k] = -i (Z[k] - conj(Z[m - k])) / 2 and
- * Y[k] = E[k] + exp(-2 pi i k / points) O[k]. */
+ * Y[k] = E[k] + exp(-2 pi i k / points) O[k]. TO_HALF: bins of reals made by a complex transform. */
 #include "common.glsl"
 #include "circle.glsl"
 
@@ -35,7 +36,8 @@ layout(constant_id = 10) const uint STORE_ACROSS = 0;
 
 const uint FROM_SCRATCH = 0u, FROM_COMPLEX = 1u, FROM_REAL = 2u, FROM_HALF = 3u, FROM_CHIRP = 4u,
            FROM_PAIRS = 5u;
-const uint TO_SCRATCH = 0u, TO_COMPLEX = 1u, TO_REAL = 2u, TO_PRODUCT = 3u, TO_BINS = 4u;
+const uint TO_SCRATCH = 0u, TO_COMPLEX = 1u, TO_REAL = 2u, TO_PRODUCT = 3u, TO_BINS = 4u,
+           TO_HALF = 5u;
 
 TENSOR(0, x)
 WORDS(1, y);
@@ -81,6 +83,13 @@ vec2 chirp(uint j) { return twiddle(square_mod(j, 2u * points), 2u * points); }
 
 /* ---- Points in memory ------------------------------------------------------------------------ */
 
+bool is_finite(float v) { return (floatBitsToUint(v) & 0x7f800000u) != 0x7f800000u; }
+
+vec2 check_point(vec2 v)
+{
+    return is_finite(v.x) && is_finite(v.y) ? v : vec2(uintBitsToFloat(0x7fc00000u));
+}
+
 vec2 load_bin(uint line, uint e)
 {
     uint at = ((line / x_inner * x_size + e) * x_inner + line % x_inner) * 2u + x_at;
@@ -109,7 +118,7 @@ vec2 load_signal(uint line, uint e)
         if (mirrored)
             v = conjugate(v);
     }
-    return INVERSE != 0u ? conjugate(v) : v;
+    return check_point(INVERSE != 0u ? conjugate(v) : v);
 }
 
 vec2 load_point(uint line, uint e)
@@ -123,7 +132,7 @@ vec2 load_point(uint line, uint e)
         return j < points ? conjugate(chirp(j)) / float(length) : vec2(0.0);
     }
     if (FROM == FROM_PAIRS)
-        return vec2(load_real(line, 2u * e), load_real(line, 2u * e + 1u));
+        return check_point(vec2(load_real(line, 2u * e), load_real(line, 2u * e + 1u)));
     if (BLUESTEIN == 0u)
         return load_signal(line, e);
     return e < points ? cmul(load_signal(line, e), chirp(e)) : vec2(0.0);
@@ -154,6 +163,8 @@ void store_point(uint line, uint o, vec2 v)
     if (BLUESTEIN != 0u)
         v = cmul(conjugate(v), chirp(o));
     v *= scale;
+    if (TO == TO_HALF && (o == 0u || 2u * o == points) && is_finite(v.x))
+        v.y = 0.0;
     uint at = (line / y_inner * y_size + o) * y_inner + line % y_inner;
     if (TO == TO_REAL)
         y[at] = floatBitsToUint(v.x);

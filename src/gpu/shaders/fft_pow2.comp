@@ -9,7 +9,8 @@
  * 16. Every stage of radix P multiplies by twiddles, transforms, and exchanges the points through
  * shared memory; a last one of radix 2, 4 or 8 does what is left. Real and imaginary parts are
  * exchanged one after the other, through the same words: that halves the memory, and more
- * workgroups are under way at a time. A workgroup does LINES lines. */
+ * workgroups are under way at a time. A workgroup does LINES lines. An invocation that has loaded a
+ * number that is not finite sets a point to NaN, which makes all of the line NaN. */
 #include "common.glsl"
 
 layout(constant_id = 1) const uint LOG = 6;
@@ -277,12 +278,28 @@ void store_bins(uint slot, uint line, uint t)
 
 /* ---- Points ---------------------------------------------------------------------------------- */
 
+/* Adds magnitudes, scaled so that the sum is finite unless one of them is not. */
+float add_size(float size, vec2 a)
+{
+    const float part = 9.5367432e-7; /* 2^-20 */
+    return size + abs(a.x) * part + abs(a.y) * part;
+}
+
+void check_points(float size)
+{
+    if ((floatBitsToUint(size) & 0x7f800000u) == 0x7f800000u)
+        v[0] = vec2(uintBitsToFloat(0x7fc00000u));
+}
+
 void load_points(uint from)
 {
+    float size = 0.0;
     [[unroll]] for (uint i = 0u; i < P; i++) {
         v[i] = uintBitsToFloat(x[from + i * T]);
         v[i].y = INVERSE != 0u ? -v[i].y : v[i].y;
+        size = add_size(size, v[i]);
     }
+    check_points(size);
 }
 
 /* With E and O the transforms of the even and the odd reals, E + i O of bins k and L - k, times 2,
@@ -290,6 +307,7 @@ void load_points(uint from)
 void load_bins(uint from, uint t)
 {
     vec2 w = times_minus_i(root(t));
+    float size = 0.0;
     [[unroll]] for (uint i = 0u; i < P; i++) {
         uint k = t + i * T;
         vec2 a = conjugate(uintBitsToFloat(x[from + k])), b = uintBitsToFloat(x[from + L - k]);
@@ -297,8 +315,10 @@ void load_bins(uint from, uint t)
             a.y = 0.0;
             b.y = 0.0;
         }
+        size = add_size(add_size(size, a), b);
         v[i] = a + b + cmul(a - b, cmul(w, root32(i * (16u / P))));
     }
+    check_points(size);
 }
 
 void main()

@@ -56,7 +56,8 @@ static void apply(const channel_run *r, int64_t first, double mean, double facto
     const int64_t size = rlx_dtype_block_bytes(r->x->dtype);
     const bool wide = !(fabs(factor) > 0x1p-100 && fabs(factor) < 0x1p100 && fabs(mean) < 0x1p100);
     const float m = (float)mean, f = (float)factor;
-    const float s = (float)(shift - (mean - m) * factor); /* with what rounding took from the mean */
+    /* with what rounding took from the mean */
+    const float s = (float)(shift - (mean - m) * factor);
     float floats[RUN];
     for (int64_t i = 0; i < r->n; i += RUN) {
         const int64_t k = r->n - i < RUN ? r->n - i : RUN, at = (first + i) * size;

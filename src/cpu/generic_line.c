@@ -87,7 +87,7 @@ static void cum_rescale(cum_products *p, int64_t n)
 }
 
 /* One element of each of n lines. As long as no product needs an exponent, the loop is vectorised:
- * three factors of 2^-149 to 2^128 cannot bring a product from 2^+-512 out of the range of double. */
+ * three factors of 2^-149 to 2^128 cannot bring a product from 2^+-512 out of double's range. */
 static void cum_product_across(const cum_run *r, float *x, int64_t n, cum_products *p)
 {
     if (p->is_plain && p->n_unchecked == 3)

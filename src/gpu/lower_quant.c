@@ -256,10 +256,11 @@ static void add_gemm(rx_gpu_build *b, const rx_product *p)
 #define COOPMAT_ROWS 32
 #define FRAGMENT_ROWS 9
 
-/* Multiplies by cooperative matrices, if they are there and the policy lets the weight be rounded: a
- * scale times a stored number has more bits than a half, also where x is one. Fragments are packed
- * from the blocks; without them the weight is decoded first, to the type of x or to f32, which is
- * rounded with its range kept. The decoding is taken back when the product is not for matrices. */
+/* Multiplies by cooperative matrices, if they are there and the policy lets the weight be rounded:
+ * a scale times a stored number has more bits than a half, also where x is one. Fragments are
+ * packed from the blocks; without them the weight is decoded first, to the type of x or to f32,
+ * which is rounded with its range kept. The decoding is taken back when the product is not for
+ * matrices. */
 static bool add_coopmat(rx_gpu_build *b, const rx_product *p)
 {
     const rx_gpu_call *c = p->call;

@@ -102,8 +102,8 @@ static rx_id do_sigmoid(rx_emit *e, const rx_id *a)
 }
 DEFINE_FN(sigmoid, "ff");
 
-/* x * sigmoid(w), where both have one sign. With q = exp(-|w| / 2), x q q does not vanish before the
- * result does. */
+/* x * sigmoid(w), where both have one sign. With q = exp(-|w| / 2), x q q does not vanish before
+ * the result does. */
 static rx_id gate(rx_emit *e, rx_id x, rx_id w)
 {
     const rx_id q = call1(e, &rx_fn_exp, f_mul_k(e, f_abs(e, w), -0.5));

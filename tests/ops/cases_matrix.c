@@ -87,7 +87,7 @@ const char *const rx_cases_matrix[] = {
     "matmul(i8[17,129]:extreme, i8[129,9]:extreme)",
     "$T=f32|f16 : matmul($T[1,1]:fill(60000), $T[1,3]:fill(2))",
 
-    /* ---- matmul: magnitudes, in sizes that kernels which round to f16 under `fast` take ------- */
+    /* ---- matmul: magnitudes, in sizes that kernels which round to f16 under `fast` take ---- */
     "$A=" RANGES " : matmul(f32[70,192]:$A, f32[192,136])",
     "$A=" RANGES " : matmul(f32[70,192], f32[192,136]:$A)",
     "$A=" RANGES " : matmul(f32[20,512]:$A, f32[200,512]:param) {trans_b=true}",

@@ -327,7 +327,9 @@ static void put_scale(uint8_t *block, const scale_field *f, int power, generator
     case SCALE_F32: memcpy(at, &scale, 4); break;
     case SCALE_E8M0: *at = (uint8_t)(122 + power + (int)next_below(g, 4)); break; /* 2^-5 .. 2^-2 */
     case SCALE_UE4M3: /* exponents 2^-4 .. 2^-2 */
-        for (int i = 0; i < f->count; i++) at[i] = (uint8_t)(24 + 8 * power + (int)next_below(g, 24));
+        for (int i = 0; i < f->count; i++) {
+            at[i] = (uint8_t)(24 + 8 * power + (int)next_below(g, 24));
+        }
         break;
     case SCALE_IQ1_M: /* the top nibble of each of four u16 has four bits of the f16 */
         for (int i = 0; i < 4; i++) {

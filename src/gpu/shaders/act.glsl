@@ -13,8 +13,8 @@ float act_sigmoid(float x)
     return (x < 0.0 ? e : 1.0) / (1.0 + e);
 }
 
-/* x * sigmoid(w), where both have one sign. With q = exp(-|w| / 2), x q q does not vanish before the
- * result does. */
+/* x * sigmoid(w), where both have one sign. With q = exp(-|w| / 2), x q q does not vanish before
+ * the result does. */
 float act_gate(float x, float w)
 {
     float q = exp(-0.5 * abs(w));
@@ -33,8 +33,8 @@ float act_tanh(float x)
                : uintBitsToFloat(floatBitsToUint(y) | (u & 0x80000000u));
 }
 
-/* x - z h for x > 0 and -z h below, where z = |x| and h = erfc(z / sqrt 2) / 2 is exp(-z^2 / 2) times
- * a polynomial in 1 / (1 + c z). */
+/* x - z h for x > 0 and -z h below, where z = |x| and h = erfc(z / sqrt 2) / 2 is exp(-z^2 / 2)
+ * times a polynomial in 1 / (1 + c z). */
 float act_gelu(float x)
 {
     float z = min(abs(x), 14.5), t = 1.0 / (1.0 + 0.33234018716 * z);

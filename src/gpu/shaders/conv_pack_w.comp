@@ -7,9 +7,9 @@
  * fragments of 32 channels are exchanged so that a lane's part of both are channels 8 t to 8 t + 7:
  * those that it reads of x in one load. BF: bf16.
  *
- * f32 becomes f16, a filter times 2^-e (range.glsl). Behind each 64 filters are 32 vectors of words:
- * their e, then for each the least sum that says that x was not too small for f16: 2^-12 times the
- * sum of its magnitudes.
+ * f32 becomes f16, a filter times 2^-e (range.glsl). Behind each 64 filters are 32 vectors of
+ * words: their e, then for each the least sum that says that x was not too small for f16: 2^-12
+ * times the sum of its magnitudes.
  *
  * A workgroup of 128 makes 16 filters: it looks for the greatest of each, then writes. */
 #include "common.glsl"

@@ -614,7 +614,8 @@ float x_at(uint first, uint r, uint i)
     load_eight(first + r * a_m + (i & ~7u), x0, x1);
     float x = (i & 4u) == 0u ? x0[i & 3u] : x1[i & 3u];
     if (FOLD != 0u)
-        x *= uintBitsToFloat(other[fold_at / 4u + (FOLD == 2u ? r * NB * 8u : 0u) + i / 4u][i & 3u]);
+        x *= uintBitsToFloat(
+            other[fold_at / 4u + (FOLD == 2u ? r * NB * 8u : 0u) + i / 4u][i & 3u]);
     return x;
 }
 

@@ -19,7 +19,7 @@
  * FROM_PAIRS and TO_BINS transform an even number of reals in one pass: with Z the transform of
  * x[2e] + i x[2e + 1], m = points / 2 and E, O the transforms of the even and the odd ones,
  * E[k] = (Z[k] + conj(Z[m - k])) / 2, O[k] = -i (Z[k] - conj(Z[m - k])) / 2 and
- * Y[k] = E[k] + exp(-2 pi i k / points) O[k]. TO_HALF: bins of reals made by a complex transform. */
+ * Y[k] = E[k] + exp(-2 pi i k / points) O[k]. TO_HALF: bins of reals from a complex transform. */
 #include "common.glsl"
 #include "circle.glsl"
 

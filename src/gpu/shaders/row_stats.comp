@@ -9,7 +9,7 @@
  *
  * A workgroup makes COLS rows with THREADS / COLS invocations each. Neighbours in the workgroup are
  * neighbours in a row, or with ACROSS neighbouring rows. With parts > 1 it takes `chunk` elements
- * of its rows only and leaves (a, b, unit) in stats [rows, parts]; with FROM_PARTS it joins those. */
+ * of its rows only and leaves (a, b, unit) in stats [rows, parts]; FROM_PARTS joins those. */
 #include "common.glsl"
 #include "rows.glsl"
 

@@ -6,8 +6,9 @@
  *   log_softmax  y = x - max - log(sum)         the same
  *   norm         y = (x - mean) * r * g + b     stats = (mean, r = 1 / sqrt(variance + eps))
  * Statistics of norms are of x * unit, a power of two: 1, or what brings squares of very large or
- * small numbers into the range of floats. x is rounded x + residual first when there is a residual, g = 1 + gamma with PLUS_ONE, and
- * rms norms have mean 0. gamma and beta of element i of a row are at
+ * small numbers into the range of floats. x is rounded x + residual first when there is a residual,
+ * g = 1 + gamma with PLUS_ONE, and rms norms have mean 0. gamma and beta of element i of a row are
+ * at
  *   first + sum over levels of (coordinate of the row * stride) + (i / w_div) * stride. */
 #ifndef ROWS_GLSL
 #define ROWS_GLSL

@@ -2,8 +2,8 @@
 #version 450
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
-/* Running sums, and products of integers, as scan.comp makes them, of dense rows (inner == 1) of f32 or i32 whose
- * length, parts and offsets are multiples of 4, counted in loads of 16 bytes here.
+/* Running sums, and products of integers, as scan.comp makes them, of dense rows (inner == 1) of
+ * f32 or i32 whose length, parts and offsets are multiples of 4, counted in loads of 16 bytes here.
  *
  * A workgroup makes one part of one row, ITEMS loads an invocation at a time: each joins its own
  * elements, its subgroup joins those of its members, and the totals of the subgroups are joined

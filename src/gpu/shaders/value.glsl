@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Values that are summed, multiplied or compared, as words: VALUE is the bits of a float or an
  * integer of 32 bits; with WIDE an integer of 64 bits, (low, high); with SCALED, for products, the
- * significand of a float and its exponent, so that no partial product over- or underflows. In memory
- * a pair has the type I64. */
+ * significand of a float and its exponent, so that no partial product over- or underflows. In
+ * memory a pair has the type I64. */
 #ifndef VALUE_GLSL
 #define VALUE_GLSL
 

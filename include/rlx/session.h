@@ -166,7 +166,7 @@ RLX_API bool rlx_session_step(const rlx_session *s, size_t i, rlx_step_info *out
 RLX_API double rlx_session_estimate(const rlx_session *s, const rlx_calibration *c);
 
 /* Runs once, one step at a time, with the time of each step: by the device's own clock where it has
- * one, else from the call until the step is done. After each step `fn` is called with
+ * one, else from the call until the step is done. After each step `fn`, if given, is called with
  * the step's index, its time and (only when want_data) the results in host memory, which are valid
  * during the call. A non-zero return stops the run: RLX_CANCELLED. Here each step does all of its
  * work itself, where a GPU may let other steps do it in whole runs; those stay as they are. */

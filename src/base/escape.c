@@ -51,7 +51,8 @@ static size_t next_piece(const unsigned char *s, size_t n, bool lines, char piec
 size_t rlx_escape_text(const char *text, size_t n, bool lines, char *out, size_t cap)
 {
     size_t total = 0, used = 0;
-    for (size_t at = 0; at < n;) {
+    cap = out ? cap : 0;
+    for (size_t at = 0; text && at < n;) {
         char piece[8];
         at += next_piece((const unsigned char *)text + at, n - at, lines, piece);
         const size_t m = strlen(piece);

@@ -163,7 +163,7 @@ void rlx_file_close(rlx_file *f)
 
 bool rlx_file_is_at(const rlx_file *f, const char *path)
 {
-    for (size_t i = 0; path && i < f->n_maps; i++)
+    for (size_t i = 0; f && path && i < f->n_maps; i++)
         if (rx_file_is_at(&f->maps[i], path))
             return true;
     return false;

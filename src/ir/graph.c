@@ -259,9 +259,14 @@ static rlx_value add_leaf(rlx_graph *g, rx_op op, const rx_leaf_attr *attr, int 
         return RLX_NONE;
     rx_leaf_attr a = *attr;
     const char *name = a.name ? a.name : "";
-    if (rank < 0 || rank > RLX_MAX_RANK || (rank && !dims)) {
-        rx_graph_fail(g, RLX_INVALID, "%s '%s': expected rank 0 to %d and its dimensions, got %d%s",
-                      rx_ops[op].name, name, RLX_MAX_RANK, rank, dims ? "" : " and NULL");
+    if (rank < 0 || rank > RLX_MAX_RANK) {
+        rx_graph_fail(g, RLX_INVALID, "%s '%s': expected rank 0 to %d, got %d", rx_ops[op].name,
+                      name, RLX_MAX_RANK, rank);
+        return RLX_NONE;
+    }
+    if (rank && !dims) {
+        rx_graph_fail(g, RLX_INVALID, "%s '%s': expected %d dimensions, got NULL", rx_ops[op].name,
+                      name, rank);
         return RLX_NONE;
     }
     a.shape.rank = rank;

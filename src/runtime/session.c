@@ -183,8 +183,6 @@ rlx_status rlx_session_set_param(rlx_session *s, const char *name, const void *d
                                  rlx_ownership own, rlx_error *err)
 {
     RLX_TRY(rx_need(s, "rlx_session_set_param: s", err));
-    if (bytes)
-        RLX_TRY(rx_need(data, "rlx_session_set_param: data", err));
     size_t i;
     RLX_TRY(rx_session_find(s, RLX_LEAF_PARAM, name, &i, err));
     rx_shared *h = s->shared;

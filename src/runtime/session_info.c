@@ -233,7 +233,6 @@ rlx_status rlx_session_run_steps(rlx_session *s, bool want_data, rlx_step_fn *fn
                                  rlx_error *err)
 {
     RLX_TRY(rx_need(s, "rlx_session_run_steps: s", err));
-    RLX_TRY(rx_need(fn, "rlx_session_run_steps: fn", err));
     rx_mutex_lock(&s->lock);
     rlx_status st = rx_session_run_steps(s, want_data, fn, user, err);
     rx_mutex_unlock(&s->lock);

@@ -218,6 +218,7 @@ rlx_status rlx_run(rlx_session *s, const rlx_tensor *inputs, size_t n_inputs,
 
 rlx_status rlx_session_prepare(rlx_session *s, rlx_error *err)
 {
+    RLX_TRY(rx_need(s, "rlx_session_prepare: s", err));
     rx_mutex_lock(&s->lock);
     rlx_status st = rx_session_eval_dims(s, err);
     if (st == RLX_OK)

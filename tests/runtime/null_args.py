@@ -23,6 +23,7 @@ ALLOWED = {
     "rlx_session_state_reset": "state", "rlx_token_text": "length",
     "rlx_tokenizer_chat_template": "name", "rlx_context_set_sampling": "s",
     "rlx_context_step": "tokens", "rlx_generate": "fn result",
+    "rlx_session_run_steps": "fn",
     "rlx_generation_end": "result", "rlx_chat_create": "system", "rlx_chat_say": "d fn result",
     "rlx_embed": "d n_cut", "rlx_pack_rows": "stats",
     "rlx_transpose": "perm", "rlx_attention_ex": "extra", "rlx_lstm": "init last",

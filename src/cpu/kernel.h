@@ -52,7 +52,8 @@ enum {
     RX_PACK_BLOCKS = 3 << 8, /* of packed types; what is added says how */
     RX_PACK_ROWS = 4 << 8,   /* rows of f32 */
     RX_PACK_TURNED = 5 << 8, /* columns as rows of f32 */
-    RX_PACK_TILES = 6 << 8   /* transformed for tiles of windows; what is added says how */
+    RX_PACK_TILES = 6 << 8,  /* transformed for tiles of windows; what is added says how */
+    RX_PACK_FINITE = 7 << 8  /* a bool: whether all elements are finite */
 };
 typedef void rx_pack_fn(void *user, void *to);
 const void *rx_call_packed(const rx_call *c, size_t operand, uint32_t kind, uint64_t bytes,

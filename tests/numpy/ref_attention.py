@@ -44,6 +44,14 @@ def weigh(scores, sinks):
     return weights if sinks is None else weights[..., :-1]
 
 
+def add_values(weights, v):
+    """Sums of the weighted values: keys without a weight take no part, whatever they hold."""
+    if np.isfinite(v).all():
+        return np.matmul(weights, v)
+    weights = weights[..., None]
+    return np.sum(np.where(weights != 0, weights * v[:, :, None], 0.0), 3)
+
+
 def attention(attrs, *inputs):
     q, k, v, mask, lengths, sinks, pages = inputs + (None,) * (7 - len(inputs))
     q, k, v, sinks = wide(q), wide(k), wide(v), wide(sinks)
@@ -64,8 +72,9 @@ def attention(attrs, *inputs):
     if mask is not None and mask.dtype == np.bool_:
         visible = visible & mask
     elif mask is not None:
+        visible = visible & ~np.isneginf(wide(mask))
         scores = scores + wide(mask)
-    y = np.matmul(weigh(np.where(visible, scores, -np.inf), sinks), v)
+    y = add_values(weigh(np.where(visible, scores, -np.inf), sinks), v)
     return np.swapaxes(y, 1, 2) if swapped else y
 
 

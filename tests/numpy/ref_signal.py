@@ -13,12 +13,36 @@ def to_pairs(z):
     return np.stack([z.real, z.imag], -1)
 
 
+def power_of(x):
+    x = np.asarray(x, np.float64)
+    return x[..., 0] ** 2 + x[..., 1] ** 2
+
+
+def taken(v, n, axis, halved):
+    """What of v a transform of n points takes: halved, the first half of the bins, of which the
+    first and the middle one are real."""
+    v = np.moveaxis(v, axis, -1)
+    if not halved:
+        return v if n is None else v[..., :n]
+    n = n or 2 * (v.shape[-1] - 1)
+    v = v[..., :n // 2 + 1].copy()
+    v.imag[..., 0] = 0
+    if n % 2 == 0 and v.shape[-1] == n // 2 + 1:
+        v.imag[..., -1] = 0
+    return v
+
+
 def transform(function, complex_in, complex_out):
     def run(a, x):
         if 0 in a["_out_shape"][0] or x.size == 0:
             return np.zeros(a["_out_shape"][0])
         v = to_complex(x) if complex_in else np.asarray(x, np.float64)
-        y = function(v, n=a.get("n"), axis=a.get("axis", 0), norm=a.get("norm", "backward"))
+        n, axis = a.get("n"), a.get("axis", 0)
+        y = function(v, n=n, axis=axis, norm=a.get("norm", "backward"))
+        # A line that is not finite is NaN as a whole.
+        whole = np.isfinite(taken(v, n, axis, complex_in and not complex_out)).all(-1)
+        nan = complex(np.nan, np.nan) if complex_out else np.nan
+        y = np.where(np.expand_dims(whole, axis), y, nan)
         return to_pairs(y) if complex_out else y
     return run
 
@@ -31,11 +55,13 @@ def stft(a, x, window=None):
     frames = frames[..., ::hop, :]
     if window is not None:
         frames = frames * np.asarray(window, np.float64)
-    return to_pairs((scipy.fft.fft if a.get("two_sided") else scipy.fft.rfft)(frames))
+    y = (scipy.fft.fft if a.get("two_sided") else scipy.fft.rfft)(frames)
+    whole = np.isfinite(frames).all(-1, keepdims=True)
+    return to_pairs(np.where(whole, y, complex(np.nan, np.nan)))
 
 
 def log_mel(a, x, filters):
-    power = np.abs(to_complex(x)) ** 2
+    power = power_of(x)
     y = np.log10(np.maximum(power @ np.asarray(filters, np.float64).T, 1e-10))
     axes = (-1,) if a.get("peak_per_frame") else (-2, -1)
     peak = np.max(y, axis=axes, keepdims=True, initial=-np.inf)
@@ -43,7 +69,9 @@ def log_mel(a, x, filters):
 
 
 def welch_peaks(a, x):
-    power = np.mean(np.abs(to_complex(x)) ** 2, axis=-2)
+    power = np.mean(power_of(x), axis=-2)
+    if not np.isfinite(power).all():
+        return NotImplemented  # NumPy sorts NaN in its own way
     power[..., 1:-1] *= 2
     # Equal in exact arithmetic must be equal here: abs and square round in other places.
     power = np.round(power, 10)

@@ -7,6 +7,7 @@
 #define RX_CPU_FAST_H
 
 #include <math.h>
+#include <stdatomic.h>
 
 #include "cpu/generic.h"
 #include "cpu/kernel.h"

@@ -5,7 +5,7 @@ file(GLOB fuzz_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/fuzz/fuzz_
 foreach(source IN LISTS fuzz_sources)
     get_filename_component(target "${source}" NAME_WE)
     string(REGEX REPLACE "^fuzz_" "" name "${target}")
-    rlx_test_program(${target} fuzz "${source}")
+    rlx_fuzz_program(${target} "${source}")
     target_link_options(${target} PRIVATE -fsanitize=fuzzer)
     rlx_test(fuzzer/${name} sh "${CMAKE_CURRENT_SOURCE_DIR}/fuzz/fuzz.sh" $<TARGET_FILE:${target}>
              ${name})

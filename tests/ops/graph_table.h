@@ -20,5 +20,7 @@ extern const graph_test graph_tests[]; /* ends with name NULL */
 
 /* random_graph.c: a random graph; the same seed gives the same one. Owned by the caller. */
 rlx_graph *ot_random_graph(uint64_t seed);
+/* The same by the choices of a fuzzer: any bytes give a graph that is valid. */
+rlx_graph *ot_graph_of_bytes(const uint8_t *bytes, size_t n);
 
 #endif

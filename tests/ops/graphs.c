@@ -9,7 +9,6 @@
 #include "ops/optest.h"
 
 #define MAX_LEAVES 24
-#define N_RANDOM 100
 
 static size_t n_table(void)
 {
@@ -18,14 +17,15 @@ static size_t n_table(void)
     return n;
 }
 
-bool ot_graph_name(size_t i, char name[OT_GRAPH_NAME])
+bool ot_graph_name(const ot_options *opt, size_t i, char name[OT_GRAPH_NAME])
 {
     const size_t n = n_table();
-    if (i >= n + N_RANDOM) return false;
+    if (i >= n + opt->n_random) return false;
     if (i < n) {
         snprintf(name, OT_GRAPH_NAME, "%s", graph_tests[i].name);
     } else {
-        snprintf(name, OT_GRAPH_NAME, "random graph %zu", i - n);
+        snprintf(name, OT_GRAPH_NAME, "random graph %llu",
+                 (unsigned long long)(opt->random_seed + i - n));
     }
     return true;
 }
@@ -247,26 +247,42 @@ static void run_mode(graph_run *g, const graph_mode *mode)
     g->dut = g->ref = NULL;
 }
 
-void ot_run_graph(ot_env *env, size_t i, ot_report *r)
+static void check_graph(graph_run *g)
 {
-    static const graph_test random_test = {.name = "random", .n_runs = 2};
-    const size_t n = n_table();
-    graph_run g = {.env = env, .test = i < n ? &graph_tests[i] : &random_test, .r = r};
     rlx_error err = {0};
-    if (i >= n) {
-        g.graph = ot_random_graph(env->opt.seed * N_RANDOM + i - n);
-    } else if (rlx_graph_parse(g.test->text, strlen(g.test->text), &g.graph, &err)) {
-        ot_fail(r, "parse: %s", err.text);
-        return;
-    }
-    if (rlx_graph_verify(g.graph, &err)) ot_fail(r, "verify: %s", err.text);
+    ot_report *r = g->r;
+    if (rlx_graph_verify(g->graph, &err)) ot_fail(r, "verify: %s", err.text);
     for (size_t m = 0; m < sizeof modes / sizeof modes[0] && r->verdict == OT_PASS; m++) {
-        run_mode(&g, &modes[m]);
+        run_mode(g, &modes[m]);
     }
     char *text = NULL;
-    if (r->verdict == OT_FAIL && rlx_graph_print(g.graph, &text, &(size_t){0}, NULL) == RLX_OK) {
+    if (r->verdict == OT_FAIL && rlx_graph_print(g->graph, &text, &(size_t){0}, NULL) == RLX_OK) {
         ot_fail(r, "%s", text);
     }
     rlx_free(text);
+}
+
+void ot_check_random(ot_env *env, rlx_graph *graph, ot_report *r)
+{
+    static const graph_test random_test = {.name = "random", .n_runs = 2};
+    check_graph(&(graph_run){.env = env, .test = &random_test, .r = r, .graph = graph});
+}
+
+void ot_run_graph(ot_env *env, size_t i, ot_report *r)
+{
+    const size_t n = n_table();
+    if (i >= n) {
+        rlx_graph *random = ot_random_graph(env->opt.random_seed + i - n);
+        ot_check_random(env, random, r);
+        rlx_graph_destroy(random);
+        return;
+    }
+    graph_run g = {.env = env, .test = &graph_tests[i], .r = r};
+    rlx_error err = {0};
+    if (rlx_graph_parse(g.test->text, strlen(g.test->text), &g.graph, &err)) {
+        ot_fail(r, "parse: %s", err.text);
+        return;
+    }
+    check_graph(&g);
     rlx_graph_destroy(g.graph);
 }

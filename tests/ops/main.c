@@ -22,6 +22,7 @@ static const char usage[] =
     "  --json               print the results as JSON\n"
     "  --jobs N             threads that run cases (default: the processors, at most 8)\n"
     "  --seed N             other numbers in the tensors\n"
+    "  --random N[:S]       so many random graphs (default 100), the first with seed S\n"
     "  --allow-unsupported  what the device says it cannot do is skipped, not a failure\n"
     "  --may-refuse TEXT    the same, but only if it says so with this text\n"
     "  --once               as it is only, not again without fusion and without shared memory\n"
@@ -123,7 +124,7 @@ static void collect(case_list *l)
     OT_FAMILIES(X)
 #undef X
     char name[OT_GRAPH_NAME];
-    for (size_t i = 0; !l->opt->dump && !l->opt->bench && ot_graph_name(i, name); i++) {
+    for (size_t i = 0; !l->opt->dump && !l->opt->bench && ot_graph_name(l->opt, i, name); i++) {
         if (!is_wanted(l->opt, "graphs", name)) continue;
         add_entry(l, (entry){"graphs", strdup(name), true, i});
     }
@@ -308,6 +309,14 @@ static void check_coverage(runner *r)
 
 /* ---- Command line --------------------------------------------------------------------------- */
 
+static bool parse_random(const char *text, ot_options *o)
+{
+    char *end;
+    o->n_random = strtoul(text, &end, 10);
+    if (*end == ':') o->random_seed = strtoull(end + 1, &end, 10);
+    return end > text && !*end;
+}
+
 static bool parse_options(int argc, char **argv, ot_options *o)
 {
     const struct { const char *name; bool *flag; } flags[] = {
@@ -317,11 +326,12 @@ static bool parse_options(int argc, char **argv, ot_options *o)
         {"--once", &o->once},       {"--liar", &o->liar},
     };
     const char *jobs = NULL, *seed = NULL, *every = NULL, *from = NULL, *range = NULL;
+    const char *random = NULL;
     const struct { const char *name; const char **value; } texts[] = {
         {"--device", &o->device}, {"--filter", &o->filter}, {"--family", &o->family},
         {"--dump", &o->dump},     {"--jobs", &jobs},        {"--seed", &seed},
         {"--every", &every},      {"--from", &from},        {"--range", &range},
-        {"--may-refuse", &o->may_refuse},
+        {"--may-refuse", &o->may_refuse}, {"--random", &random},
     };
     for (int i = 1; i < argc; i++) {
         bool known = false;
@@ -342,6 +352,8 @@ static bool parse_options(int argc, char **argv, ot_options *o)
     o->end = SIZE_MAX;
     if (range && sscanf(range, "%zu:%zu", &o->first, &o->end) != 2) return false;
     if (seed) o->seed = strtoull(seed, NULL, 0);
+    o->n_random = 100;
+    if (random && !parse_random(random, o)) return false;
     if (o->bench || o->dump) o->jobs = 1;
     return true;
 }
@@ -418,6 +430,10 @@ static void summarise(const runner *r)
 {
     if (r->env.opt.json) return;
     if (r->env.opt.liar) print_lies(r);
+    if (!r->env.opt.bench && !r->env.opt.dump) {
+        printf("random graphs: --random %zu:%llu\n", r->env.opt.n_random,
+               (unsigned long long)r->env.opt.random_seed);
+    }
     for (size_t i = 0; i < r->n_families; i++) {
         const tally *t = &r->families[i];
         printf("%-12s %6zu passed, %zu failed, %zu skipped\n", t->family, t->count[OT_PASS],

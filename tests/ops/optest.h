@@ -164,6 +164,8 @@ typedef struct ot_options {
     int every, from;   /* 1: all cases; n: each n-th, beginning with case `from` */
     size_t first, end; /* only these of the cases that are left */
     uint64_t seed;
+    size_t n_random;   /* random graphs, */
+    uint64_t random_seed; /* the first of them; the others count from there */
 } ot_options;
 
 typedef struct ot_env {
@@ -279,8 +281,10 @@ void ot_json_string(FILE *f, const char *text);
 
 /* graphs.c: the name of the i-th graph test, false past the end; and its run. */
 #define OT_GRAPH_NAME 64
-bool ot_graph_name(size_t i, char name[OT_GRAPH_NAME]);
+bool ot_graph_name(const ot_options *opt, size_t i, char name[OT_GRAPH_NAME]);
 void ot_run_graph(ot_env *env, size_t i, ot_report *r);
+/* The same for a graph of random_graph.c. */
+void ot_check_random(ot_env *env, rlx_graph *graph, ot_report *r);
 
 /* self.c */
 void ot_check_engine(ot_report *r);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Random graphs of elementwise operations, views, reductions and products over a few shapes that
  * broadcast with each other: what fusion, folding and the memory plan must not change. Functions
- * are smooth and bounded, so that a difference in rounding stays a small difference. */
+ * are smooth and bounded, so that a difference in rounding stays a small difference. The choices
+ * come from a seed, or from the bytes of a fuzzer. */
 #include "ops/graph_table.h"
 #include "ops/optest.h"
 
@@ -13,10 +14,17 @@ typedef struct random_graph {
     size_t n;
     rlx_value mask; /* bool [4,1,6] */
     uint64_t state;
+    const uint8_t *bytes; /* instead of the state, when not NULL; each makes a choice */
+    size_t n_bytes;
 } random_graph;
 
 static uint32_t pick(random_graph *r, uint32_t n)
 {
+    if (r->bytes) {
+        if (!r->n_bytes) return 0;
+        r->n_bytes--;
+        return *r->bytes++ % n;
+    }
     r->state = r->state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return (uint32_t)(r->state >> 33) % n;
 }
@@ -73,6 +81,38 @@ static rlx_value add_binary(random_graph *r)
     }
 }
 
+/* Operations whose result has the shape of x again: two halves, sorted rows, sums along an axis,
+ * rows by constant indices, borders added and removed, attention. */
+static rlx_value add_rearranged(random_graph *r, rlx_value x, uint32_t kind, int64_t axis)
+{
+    static const rlx_dim sizes[] = {4, 5, 6}, heads[] = {1, 4, 5, 6}, full[] = {4, 5, 6};
+    static const int32_t rows[] = {3, 0, 2, 1};
+    const int64_t cut = 1 + pick(r, 3);
+    const rlx_dim n = sizes[axis], four[] = {4};
+    int64_t before[3] = {0}, after[3] = {0};
+    before[axis] = cut;
+    after[axis] = 1;
+    switch (kind) {
+    case 0: {
+        const rlx_value halves[] = {rlx_narrow(r->g, x, axis, cut, n - cut),
+                                    rlx_narrow(r->g, full_value(r), axis, 0, cut)};
+        return rlx_concat(r->g, halves, 2, axis);
+    }
+    case 1: return rlx_sort(r->g, x, &(rlx_sort_desc){.axis = axis, .descending = cut > 1});
+    case 2: return rlx_tanh(r->g, rlx_cumsum(r->g, x, &(rlx_cum_desc){.axis = axis}));
+    case 3:
+        return rlx_gather(r->g, x, rlx_constant(r->g, RLX_I32, 1, four, rows, sizeof rows), 0);
+    case 4:
+        return rlx_narrow(r->g, rlx_pad(r->g, x, before, after, RLX_PAD_CONSTANT, 0.25), axis,
+                          pick(r, (uint32_t)cut + 2), n);
+    default: {
+        const rlx_value q = rlx_reshape(r->g, x, 4, heads);
+        const rlx_value k = rlx_reshape(r->g, full_value(r), 4, heads);
+        return rlx_reshape(r->g, rlx_attention(r->g, q, k, q, RLX_NONE, NULL), 3, full);
+    }
+    }
+}
+
 /* Operations that end a chain: views, reductions, products; the result broadcasts to [4,5,6]. */
 static rlx_value add_other(random_graph *r)
 {
@@ -80,7 +120,9 @@ static rlx_value add_other(random_graph *r)
     const int swap[] = {0, 2, 1};
     const int64_t axis = pick(r, 3);
     const rlx_dim flat[] = {20, 6}, full[] = {4, 5, 6};
-    switch (pick(r, 7)) {
+    const uint32_t kind = pick(r, 13);
+    if (kind >= 7) return add_rearranged(r, x, kind - 7, axis);
+    switch (kind) {
     case 0: return rlx_reduce(r->g, RLX_REDUCE_MEAN, x, &axis, 1, true);
     case 1: return rlx_softmax(r->g, x, axis);
     case 2: return rlx_reshape(r->g, rlx_exp(r->g, rlx_clamp(r->g, rlx_reshape(r->g, x, 2, flat),
@@ -93,19 +135,29 @@ static rlx_value add_other(random_graph *r)
     }
 }
 
+static rlx_graph *make(random_graph *r)
+{
+    r->g = rlx_graph_create("random");
+    add_leaves(r);
+    const uint32_t n = 8 + pick(r, 32), some = pick(r, 256), other = pick(r, 256);
+    for (uint32_t i = 0; i < n && r->n < MAX_VALUES && (!r->bytes || r->n_bytes); i++) {
+        const uint32_t kind = pick(r, 8);
+        const rlx_value made = kind < 3 ? add_unary(r) : kind < 6 ? add_binary(r) : add_other(r);
+        r->pool[r->n++] = made;
+    }
+    const uint32_t n_made = (uint32_t)r->n - 7;
+    rlx_output(r->g, "last", r->pool[r->n - 1]);
+    rlx_output(r->g, "some", r->pool[n_made ? 7 + some % n_made : 6]);
+    rlx_output(r->g, "other", r->pool[n_made ? 7 + other % n_made : 6]);
+    return r->g;
+}
+
 rlx_graph *ot_random_graph(uint64_t seed)
 {
-    random_graph r = {.g = rlx_graph_create("random"), .state = seed * 2 + 1};
-    add_leaves(&r);
-    const uint32_t n = 8 + pick(&r, 32);
-    for (uint32_t i = 0; i < n && r.n < MAX_VALUES; i++) {
-        const uint32_t kind = pick(&r, 8);
-        const rlx_value made =
-            kind < 3 ? add_unary(&r) : kind < 7 ? add_binary(&r) : add_other(&r);
-        r.pool[r.n++] = made;
-    }
-    rlx_output(r.g, "last", r.pool[r.n - 1]);
-    rlx_output(r.g, "some", r.pool[7 + pick(&r, (uint32_t)r.n - 7)]);
-    rlx_output(r.g, "other", r.pool[7 + pick(&r, (uint32_t)r.n - 7)]);
-    return r.g;
+    return make(&(random_graph){.state = seed * 2 + 1});
+}
+
+rlx_graph *ot_graph_of_bytes(const uint8_t *bytes, size_t n)
+{
+    return make(&(random_graph){.bytes = bytes, .n_bytes = n});
 }

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: MIT
 # share.sh OPTEST N OPTION...: a share of the op suite: each N-th case, beginning with the one that
 # RLX_TEST_SEED (a number, 0 without it) chooses, so that runs with other seeds see the others.
-# RLX_TEST_EVERY replaces N; 1 runs all cases. Skipped where there is no such device.
+# RLX_TEST_EVERY replaces N; 1 runs all cases. The seed also chooses the random graphs, of which
+# RLX_TEST_RANDOM says how many there are before shares are taken. Skipped where there is no such
+# device.
 # RLX_TEST_LAVAPIPE=DIR: with the lavapipe that tools/fetch/lavapipe.sh puts there.
 optest=$1 every=${RLX_TEST_EVERY:-$2} seed=${RLX_TEST_SEED:-0}
 shift 2
@@ -15,4 +17,4 @@ said=$("$optest" "$@" --filter "no case has this name" 2>&1)
 case $said in *"is not available"*) echo "skipped: $said"; exit 77 ;; esac
 from=$((seed % every))
 [ "$every" = 1 ] || echo "share: each ${every}th case from $from, RLX_TEST_SEED=$seed"
-exec "$optest" "$@" --every "$every" --from "$from"
+exec "$optest" --random "${RLX_TEST_RANDOM:-200}:$seed" "$@" --every "$every" --from "$from"

@@ -52,9 +52,8 @@ static rlx_status settle_stage(rx_device *d, rx_vk_stage *s, rlx_error *err)
     if (!s->busy)
         return RLX_OK;
     VkResult r = rx_vk_wait_fence(d, s->fence, 0, UINT64_MAX);
-    s->busy = false;
-    if (r == VK_SUCCESS)
-        r = d->vk.ResetFences(d->handle, 1, &s->fence);
+    s->busy = r != VK_SUCCESS && r != VK_ERROR_DEVICE_LOST;
+    s->signalled = r == VK_SUCCESS;
     return r == VK_SUCCESS ? RLX_OK : rx_vk_fail(d, r, "copying", err);
 }
 
@@ -72,6 +71,9 @@ static rlx_status submit_stage(rx_device *d, rx_vk_copier *c, rx_vk_stage *s, rl
     VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1,
                          .pCommandBuffers = &s->commands};
     VkResult r = d->vk.EndCommandBuffer(s->commands);
+    if (r == VK_SUCCESS && s->signalled)
+        r = d->vk.ResetFences(d->handle, 1, &s->fence);
+    s->signalled = s->signalled && r != VK_SUCCESS;
     if (r == VK_SUCCESS)
         r = rx_vk_queue_submit(d, c->queue, 1, &info, s->fence);
     s->busy = r == VK_SUCCESS;

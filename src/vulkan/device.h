@@ -52,7 +52,8 @@ typedef struct rx_vk_stage {
     rx_block block;
     VkCommandBuffer commands;
     VkFence fence;
-    bool busy;
+    bool busy;      /* a copy is under way, which signals the fence */
+    bool signalled; /* the fence is to be reset before the next copy */
 } rx_vk_stage;
 
 /* Copies between host and device through a few mapped blocks. */

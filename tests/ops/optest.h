@@ -228,6 +228,7 @@ typedef struct ot_expectation {
     ot_tensor out[OT_MAX_OUT];
     ot_measure measure[OT_MAX_OUT];
     size_t n_out;
+    uint32_t flags; /* RLX_FLAG_* */
 } ot_expectation;
 
 /* kernels.c: rlx_session_prepare names the kernels that the run after it uses. */

@@ -139,6 +139,7 @@ static void expect(case_run *run, rlx_device *ref)
         if (status && (i == 0 || status != RLX_INVALID)) {
             ot_report_status(run->env, run->r, "run on ref", status, &err);
         }
+        run->expected[i].flags = status ? 0 : rlx_session_flags(s);
     }
     rlx_session_destroy(s);
 }
@@ -159,6 +160,14 @@ static void check_outputs(case_run *run, const char *mode, size_t binding, const
         }
         ot_check_output(run->r, what, &e->out[k], &out[k], &e->measure[k]);
     }
+}
+
+/* Where a device has no i64, numbers that its i32 does not hold are told too. */
+static void check_flags(case_run *run, const char *mode, size_t binding, rlx_session *s)
+{
+    const uint32_t want = run->expected[binding].flags;
+    const uint32_t got = rlx_session_flags(s) & ~(uint32_t)RLX_FLAG_NARROWED;
+    if (got != want) ot_fail(run->r, "%s: expected flags %u, got %u", mode, want, got);
 }
 
 static void check_above_bound(case_run *run, rlx_session *s)
@@ -189,6 +198,7 @@ static void run_mode(case_run *run, const char *mode, const rlx_session_desc *de
             ot_report_status(run->env, run->r, mode, status, &err);
         } else if (!run->env->is_null) {
             check_outputs(run, mode, i, out, n);
+            check_flags(run, mode, i, s);
         }
         if (!status) ot_check_untouched(run->r, mode, &err);
         if (!status && i == 0) ot_check_kernels(s, &kernels, mode, run->r);

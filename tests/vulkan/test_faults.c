@@ -205,7 +205,6 @@ static bool is_due(void)
                     VkFence *o), (d, i, a, o)) \
     X(CreateShaderModule, (VkDevice d, const VkShaderModuleCreateInfo *i, \
                            const VkAllocationCallbacks *a, VkShaderModule *o), (d, i, a, o)) \
-    X(EndCommandBuffer, (VkCommandBuffer c), (c)) \
     X(MapMemory, (VkDevice d, VkDeviceMemory m, VkDeviceSize at, VkDeviceSize n, \
                   VkMemoryMapFlags f, void **o), (d, m, at, n, f, o)) \
     X(QueueSubmit, (VkQueue q, uint32_t n, const VkSubmitInfo *i, VkFence f), (q, n, i, f)) \
@@ -219,17 +218,38 @@ static bool is_due(void)
 MAY_FAIL(X)
 #undef X
 
-/* Runs with the n-th call failing; 0: none. Returns how many there were. */
-static long run_failing(rlx_device *d, long n, rlx_status *st)
+/* Commands whose recording fails are no longer being recorded. */
+static VKAPI_ATTR VkResult VKAPI_CALL fail_EndCommandBuffer(VkCommandBuffer c)
 {
-    const long most = 1 << 20;
-    atomic_store(&calls_left, n ? n : most);
+    VkResult r = driver.EndCommandBuffer(c);
+    return is_due() ? VK_ERROR_OUT_OF_DEVICE_MEMORY : r;
+}
+
+#define MOST_CALLS (1l << 20)
+
+/* From here on the n-th call fails; 0: none. */
+static void begin_failing(rlx_device *d, long n)
+{
+    atomic_store(&calls_left, n ? n : MOST_CALLS);
 #define X(name, parameters, arguments) d->device->vk.name = fail_##name;
     MAY_FAIL(X)
 #undef X
-    *st = try_run(d, NULL);
+    d->device->vk.EndCommandBuffer = fail_EndCommandBuffer;
+}
+
+/* Returns how many calls there were, if none was to fail. */
+static long end_failing(rlx_device *d)
+{
     d->device->vk = driver;
-    return most - atomic_load(&calls_left);
+    return MOST_CALLS - atomic_load(&calls_left);
+}
+
+/* Runs with the n-th call failing; 0: none. Returns how many there were. */
+static long run_failing(rlx_device *d, long n, rlx_status *st)
+{
+    begin_failing(d, n);
+    *st = try_run(d, NULL);
+    return end_failing(d);
 }
 
 static void test_calls(void)
@@ -249,6 +269,33 @@ static void test_calls(void)
         CHECK_OK(try_run(d, NULL), &err);
         rlx_device_close(d);
     }
+}
+
+/* ---- Each call fails in the life of a session ------------------------------------------------ */
+
+/* A use that fails leaves a session that works, and can be tried again. */
+static void test_uses(void)
+{
+    rlx_device *d = NULL;
+    CHECK_OK(rlx_device_open("vulkan", NULL, &d, &err), &err);
+    driver = d->device->vk;
+    for (size_t i = 0; i < N_USES; i++) {
+        long total = 1;
+        for (long n = 0; n <= total; n++) {
+            float y[2] = {0};
+            rlx_session *s = open_sums(d);
+            begin_failing(d, n);
+            bool ok = CHECK_OK_OR(uses[i].use(s, y), RLX_NO_MEMORY, &err);
+            total = n ? total : end_failing(d);
+            d->device->vk = driver;
+            if (!check_use(s, i) || !ok)
+                printf("    %s, call %ld of %ld\n", uses[i].name, n, total);
+            rlx_session_destroy(s);
+        }
+        printf("%s: %ld calls\n", uses[i].name, total);
+        CHECK(total > 0);
+    }
+    rlx_device_close(d);
 }
 
 /* ---- Cache files ---------------------------------------------------------------------------- */
@@ -386,9 +433,11 @@ int main(void)
     test_full();
     test_validation();
     test_calls();
+    test_uses();
     test_cache();
     test_selfcheck();
     test_allocations("vulkan", 0);
+    test_use_allocations("vulkan");
     change_files(REMOVE);
     rmdir(folder);
     return check_done();

@@ -86,5 +86,6 @@ int main(void)
     test_errors();
     test_memory();
     test_allocations("webgpu", 1); /* an event may be kept */
+    test_use_allocations("webgpu");
     return check_done();
 }

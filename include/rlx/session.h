@@ -115,7 +115,8 @@ RLX_API rlx_status rlx_session_read_run(rlx_session *s, uint64_t ticket, const r
 enum {
     RLX_FLAG_INDEX_CLAMPED = 1 << 0, /* gather or scatter met an index out of range */
     RLX_FLAG_STATE_RANGE = 1 << 1,   /* state_write met a position out of range and skipped it */
-    RLX_FLAG_NARROWED = 1 << 2       /* an i64 did not fit a device's i32 */
+    RLX_FLAG_NARROWED = 1 << 2       /* an i64 did not fit a device's i32; the devices of this
+                                      * version all have i64 and never set it */
 };
 RLX_API uint32_t rlx_session_flags(rlx_session *s);
 

@@ -103,6 +103,7 @@ typedef struct rx_gpu_exec {
     rx_gpu_recording *now;       /* NULL: not bound */
     uint64_t n_binds;
     bool single;                 /* x->now is for runs of single steps */
+    bool has_flags;              /* the last run has set its flags; false: it cannot set any */
     rx_gpu_runs runs;
 } rx_gpu_exec;
 

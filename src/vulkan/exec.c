@@ -276,7 +276,7 @@ uint32_t rx_vk_exec_flags(rx_exec *e)
 {
     if (rx_gpu_runs_wait_all(&e->base.runs, NULL) != RLX_OK)
         return 0;
-    if (!e->base.now || !e->base.now->uses_flags) /* they are an older run's */
+    if (!e->base.has_flags) /* they are an older run's */
         return e->host_flags;
     return rx_vk_flag_words(e)[0] | e->host_flags;
 }

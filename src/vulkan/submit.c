@@ -417,8 +417,10 @@ rlx_status rx_vk_exec_submit(rx_exec *e, const rx_submit *s, uint64_t *ticket, r
     /* What is recorded for this once has its own order, and its own waits. */
     if (s->n_steps < e->base.program->n_steps || s->timed)
         RLX_TRY(rx_gpu_exec_bind_single(&e->base, err));
-    if (first == 0)
+    if (first == 0) {
         e->host_flags = 0;
+        e->base.has_flags = e->base.now->uses_flags;
+    }
     e->timed = s->timed && !e->base.now->has_host && has_clock(e);
     if (e->base.now->has_host)
         return submit_mixed(e, first, end, ticket, err);

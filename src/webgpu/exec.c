@@ -145,9 +145,8 @@ rlx_status rx_wg_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data
 
 uint32_t rx_wg_exec_flags(rx_exec *e)
 {
-    const rx_gpu_recording *r = e->base.now;
     uint32_t flags = 0;
-    if (rx_gpu_runs_wait_all(&e->base.runs, NULL) != RLX_OK || !r || !r->uses_flags)
+    if (rx_gpu_runs_wait_all(&e->base.runs, NULL) != RLX_OK || !e->base.has_flags)
         return 0;
     const rx_wg_slot *slot = &e->slots[e->base.runs.submitted % RX_GPU_N_SLOTS];
     if (slot->map)

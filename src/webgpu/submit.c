@@ -254,6 +254,8 @@ rlx_status rx_wg_exec_submit(rx_exec *e, const rx_submit *s, uint64_t *ticket, r
         return rx_fail(err, RLX_INTERNAL, "the program is not bound");
     if (!run.whole || s->timed)
         RLX_TRY(rx_gpu_exec_bind_single(&e->base, err));
+    if (run.first == 0)
+        e->base.has_flags = e->base.now->uses_flags;
     RLX_TRY(submit_steps(&run, err));
     *ticket = run.ticket;
     return s->async ? RLX_OK : rx_wg_exec_wait(e, *ticket, -1, err);

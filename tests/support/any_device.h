@@ -380,6 +380,8 @@ static void test_flags(void)
         CHECK(rlx_session_flags(s) == runs[i].flags);
         CHECK_OK(rlx_session_bind(s, "n", runs[i].n ? 0 : 2, &err), &err);
         CHECK(rlx_session_flags(s) == runs[i].flags);
+        CHECK_OK(rlx_session_prepare(s, &err), &err); /* other kernels, but no run */
+        CHECK(rlx_session_flags(s) == runs[i].flags);
     }
     rlx_session_destroy(s);
 }

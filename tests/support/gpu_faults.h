@@ -236,4 +236,30 @@ static void test_use_allocations(const char *device)
     rlx_device_close(d);
 }
 
+/* Sessions of a device that is lost: everything that needs the device says so, nothing hangs. */
+static void check_lost_session(rlx_session *s)
+{
+    static float w[WIDE * N];
+    rlx_session *clone = NULL;
+    float x = 0, y[2];
+    uint64_t ticket = 0;
+    CHECK_FAILS(run_sums(s, 2, y), RLX_DEVICE_LOST, &err, "lost");
+    CHECK_FAILS(rlx_session_submit(s, &ticket, &err), RLX_DEVICE_LOST, &err, "lost");
+    CHECK_FAILS(rlx_session_run_steps(s, true, NULL, NULL, &err), RLX_DEVICE_LOST, &err, "lost");
+    CHECK(rlx_session_read(s, "y", 0, &x, 4, &err) != RLX_OK);
+    CHECK(rlx_session_clone(s, &clone, &err) == RLX_DEVICE_LOST || clone);
+    CHECK(!clone || run_sums(clone, 2, y) == RLX_DEVICE_LOST);
+    rlx_session_destroy(clone);
+    rlx_status st = rlx_session_set_param(s, "w", w, sizeof w, RLX_COPY, &err);
+    CHECK(st == RLX_DEVICE_LOST || st == RLX_OK);
+    st = rlx_session_state_write(s, "sum", 0, &x, 4, &err);
+    CHECK(st == RLX_DEVICE_LOST || st == RLX_OK);
+    st = rlx_session_state_read(s, "sum", 0, &x, 4, &err);
+    CHECK(st == RLX_DEVICE_LOST || st == RLX_OK);
+    st = rlx_session_prepare(s, &err);
+    CHECK(st == RLX_DEVICE_LOST || st == RLX_OK);
+    CHECK(rlx_session_flags(s) == 0);
+    CHECK_FAILS(run_sums(s, 6, y), RLX_DEVICE_LOST, &err, "lost");
+}
+
 #endif

@@ -46,6 +46,7 @@ static void test_lost(bool waiting)
     driver = d->device->vk;
     CHECK_OK(try_run(d, &s), &err);
     CHECK_OK(try_run(d, &other), &err);
+    rlx_session *sums = open_sums(d);
     if (waiting) {
         d->device->vk.WaitForFences = lose_wait;
         d->device->vk.GetFenceStatus = lose_fence;
@@ -59,6 +60,8 @@ static void test_lost(bool waiting)
     d->device->vk = driver;
     CHECK_FAILS(rlx_session_submit(other, NULL, &err), RLX_DEVICE_LOST, &err, "open it again");
     CHECK_FAILS(try_run(d, NULL), RLX_DEVICE_LOST, &err, "lost");
+    check_lost_session(sums);
+    rlx_session_destroy(sums);
     rlx_session_destroy(s);
     rlx_session_destroy(other);
     rlx_device_close(d);

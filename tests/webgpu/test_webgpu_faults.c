@@ -15,6 +15,7 @@ static void test_lost(void)
     rlx_session *s = NULL;
     CHECK_OK(rlx_device_open("webgpu", NULL, &d, &err), &err);
     CHECK_OK(try_run(d, &s), &err);
+    rlx_session *sums = open_sums(d);
     rx_device *inner = d->device;
     inner->lib->DeviceDestroy(inner->handle);
     for (int i = 0; i < 100 && !atomic_load(&inner->watch->lost); i++) {
@@ -26,6 +27,8 @@ static void test_lost(void)
     atomic_store(&inner->watch->lost, true);
     CHECK_FAILS(rlx_session_submit(s, NULL, &err), RLX_DEVICE_LOST, &err, "open it again");
     CHECK_FAILS(try_run(d, NULL), RLX_DEVICE_LOST, &err, "lost");
+    check_lost_session(sums);
+    rlx_session_destroy(sums);
     rlx_session_destroy(s);
     rlx_device_close(d);
     CHECK_OK(rlx_device_open("webgpu", NULL, &d, &err), &err);

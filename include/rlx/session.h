@@ -43,8 +43,8 @@ RLX_API rlx_status rlx_device_choose(const rlx_graph *g, const rlx_session_desc 
 RLX_API rlx_status rlx_session_create(rlx_device *d, const rlx_graph *g,
                                       const rlx_session_desc *desc, rlx_session **out,
                                       rlx_error *err);
-/* A second session with the same program and the same weights (shared, not copied), and inputs,
- * outputs and state of its own. */
+/* A second session with the same program, the same weights (shared, not copied) and the dimensions
+ * now bound, and inputs, outputs and state of its own: no input is given, the state is zero. */
 RLX_API rlx_status rlx_session_clone(rlx_session *s, rlx_session **out, rlx_error *err);
 /* Waits for running work and frees the session; NULL is fine. */
 RLX_API void rlx_session_destroy(rlx_session *s);

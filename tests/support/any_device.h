@@ -191,6 +191,12 @@ static bool test_ahead(void)
         check_feeds(s);
         CHECK_OK(set_rows(s, 2, 50), NULL); /* instead of what is fed */
         run_ahead(s, 50);
+        CHECK_OK(set_rows(s, 2, 80), NULL); /* to single steps, which keep what is read ahead */
+        CHECK_OK(rlx_session_run_steps(s, true, NULL, NULL, &err), &err);
+        CHECK_OK(rlx_session_feed(s, "x", "y", &err), &err);
+        CHECK_OK(rlx_session_run_steps(s, true, NULL, NULL, &err), &err);
+        CHECK_OK(rlx_session_feed(s, "x", "y", &err), &err);
+        run_ahead(s, 82);
     }
     CHECK(st == RLX_OK || st == RLX_UNSUPPORTED);
     rlx_session_destroy(s);
@@ -285,6 +291,46 @@ static void test_weights(void)
     rlx_session_destroy(clone);
 }
 
+/* Outputs that are inputs, weights, states or parts of such stay what they were in the last run when
+ * the host gives others. */
+static void test_leaves(void)
+{
+    rlx_graph *g = rlx_graph_create("leaves");
+    const rlx_dim n = N;
+    rlx_value x = rlx_input(g, "x", RLX_F32, 1, &n), w = rlx_param(g, "w", RLX_F32, 1, &n);
+    rlx_value kept = rlx_state(g, "kept", RLX_F32, 1, &n);
+    rlx_output(g, "turned", rlx_reshape(g, x, 2, (rlx_dim[]){2, N / 2}));
+    rlx_output(g, "input", x);
+    rlx_output(g, "weight", w);
+    rlx_output(g, "part", rlx_narrow(g, w, 0, 2, 3));
+    rlx_output(g, "before", kept);
+    rlx_output(g, "after", rlx_state_write(g, kept, x, rlx_scalar(g, RLX_I32, 0), 0));
+    rlx_session *s = make_session(g);
+    static const struct { const char *name; size_t n; float first; } outputs[] = {
+        {"turned", N, 1}, {"input", N, 1}, {"weight", N, 10}, {"part", 3, 12}, {"before", N, 0},
+        {"after", N, 1}};
+    float one[N], ten[N], others[N], got[N];
+    for (int i = 0; i < N; i++) {
+        one[i] = (float)(1 + i);
+        ten[i] = (float)(10 + i);
+        others[i] = (float)(1000 + i);
+    }
+    CHECK_OK(rlx_session_set_param(s, "w", ten, sizeof ten, RLX_COPY, &err), &err);
+    CHECK_OK(rlx_session_set_input(s, "x", one, sizeof one, &err), &err);
+    CHECK_OK(rlx_session_submit(s, NULL, &err), &err);
+    CHECK_OK(rlx_session_wait(s, 0, -1, &err), &err);
+    CHECK_OK(rlx_session_set_param(s, "w", others, sizeof others, RLX_COPY, &err), &err);
+    CHECK_OK(rlx_session_set_input(s, "x", others, sizeof others, &err), &err);
+    CHECK_OK(rlx_session_state_write(s, "kept", 0, others, sizeof others, &err), &err);
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
+        CHECK_OK(rlx_session_read(s, outputs[i].name, 0, got, outputs[i].n * sizeof *got, &err),
+                 &err);
+        if (!CHECK(got[0] == outputs[i].first))
+            printf("    %s begins with %g\n", outputs[i].name, (double)got[0]);
+    }
+    rlx_session_destroy(s);
+}
+
 /* x twice, a part of x with another part, and results in place. */
 static void test_sharing(void)
 {
@@ -348,6 +394,11 @@ static void test_state(void)
     CHECK(got[0] == 0 && got[1] == -5 && got[N - 1] == -5 * (N - 1));
     CHECK_OK(rlx_session_state_read(s, "sum", 8, got, 8, &err), &err);
     CHECK(got[0] == 10 && got[1] == 15);
+    rlx_session *clone = NULL;
+    CHECK_OK(rlx_session_clone(s, &clone, &err), &err);
+    CHECK_OK(rlx_session_state_read(clone, "sum", 8, got, 8, &err), &err);
+    CHECK(got[0] == 0 && got[1] == 0); /* its own, and zero at first */
+    rlx_session_destroy(clone);
     CHECK_OK(rlx_session_state_write(s, "sum", 4, (float[]){100}, 4, &err), &err);
     CHECK_OK(rlx_session_state_read(s, "sum", 0, got, sizeof got, &err), &err);
     CHECK(got[1] == 100 && got[2] == 10);
@@ -458,6 +509,7 @@ static void test_any_device(void)
     test_in_flight();
     test_steps();
     test_weights();
+    test_leaves();
     test_sharing();
     test_bytes();
     test_state();

@@ -57,6 +57,40 @@ const char *const rx_cases_attention[] = {
     "attention(f32[3,2,4,8], f32[3,2,17,8], f32[3,2,17,8], bool[3,1,4,17]:bool(0.6), "
     "i64[3]:int(0,18)) {causal=true}",
 
+    /* what k and v hold where a query does not look: NaN and infinities */
+    "$T=f32|f16|bf16 $D=8|16|64 $C=causal=true|window=2|causal=true, soft_cap=3 :"
+    " attention($T[1,4,33,$D], $T[1,2,33,$D]:poison_rows(0.05), $T[1,2,33,$D]:poison_rows(0.05)) "
+    "{$C}",
+    "$T=f32|f16|bf16 $D=8|16|64 $Q=1|3|33 $M=bool[1,1,$Q,40]:bool(0.1)|$T[1,4,$Q,40]:mask(0.1) :"
+    " attention($T[1,4,$Q,$D], $T[1,2,40,$D]:poison_rows(0.1), $T[1,2,40,$D]:poison(0.02), $M)",
+    "$T=f32|f16|bf16 $D=8|64|128 $M=bool[70,131]:bool(0.02)|f32[70,131]:mask(0.02) :"
+    " attention($T[1,2,70,$D], $T[1,1,131,$D]:poison_rows(0.1), $T[1,1,131,$D]:poison_rows(0.1), "
+    "$M)",
+    "$T=f32|f16 $D=8|64 $Q=1|5 $C=false|true : attention($T[3,4,$Q,$D], "
+    "$T[3,2,70,$D]:poison_rows(0.02), $T[3,2,70,$D]:poison_rows(0.02), _, i32[3]:int(0,30)) "
+    "{causal=$C}",
+    "$T=f32|f16 $W=1|4|40 : attention($T[1,9,4,64], $T[1,133,2,64]:poison_rows(0.05), "
+    "$T[1,133,2,64]:poison_rows(0.05)) {window=$W, layout=bshd}",
+    "$T=f32|f16 $W=3|9 : attention($T[2,3,4,64], $T[9,4,2,64]:poison_rows(0.1), "
+    "$T[9,4,2,64]:poison_rows(0.1), _, i32[2]:int(3,17), _, i32[2,4]:int(0,9)) "
+    "{layout=bshd, page=4, window=$W}",
+    "attention(f32[1,4,1,64], f32[1,2,1300,64]:poison_rows(0.02), f32[1,2,1300,64]:poison(0.002), "
+    "bool[1,4,1,1300]:bool(0.01))",
+    "$M=bool[33,40]:zero|f32[33,40]:fill(-inf) : attention(f32[1,2,33,16], "
+    "f32[1,2,40,16]:poison(0.5), f32[1,2,40,16]:poison(0.5), $M, _, f32[2])",
+    /* queries are independent */
+    "$T=f32|f16|bf16 $D=8|64 $Q=3|33 : attention($T[2,4,$Q,$D]:poison_rows(0.2), $T[2,2,40,$D], "
+    "$T[2,2,40,$D])",
+    "$D=8|64 $Q=1|33 : attention(f32[2,4,$Q,$D]:rows, f32[2,2,40,$D], f32[2,2,40,$D])",
+    /* magnitudes */
+    "$F=huge|tiny|rows|wide $Q=1|33 $D=8|64 : attention(f32[1,4,$Q,$D], f32[1,2,40,$D], "
+    "f32[1,2,40,$D]:$F) {causal=true}",
+    "$F=huge|tiny|rows $Q=1|33 $D=8|64 : attention(f32[1,4,$Q,$D], f32[1,2,40,$D]:$F, "
+    "f32[1,2,40,$D])",
+    "$F=huge|tiny|rows $Q=1|33 $D=8|64 : attention(f32[1,4,$Q,$D]:$F, f32[1,2,40,$D], "
+    "f32[1,2,40,$D])",
+    "$T=f16|bf16 $F=tiny|rows $D=8|64 : attention($T[1,4,33,$D], $T[1,2,40,$D], $T[1,2,40,$D]:$F)",
+
     /* sinks */
     "$T=f32|f16|bf16 $L=bhsd|bshd : attention($T[2,4,4,8], $T[2,4,4,8], $T[2,4,4,8], _, _, f32[4]) "
     "{layout=$L, causal=true}",

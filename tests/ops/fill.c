@@ -264,6 +264,7 @@ static double fill_element(generator *g, const ot_fill *f, rlx_dtype t)
     case OT_TIES: return (double)(next_below(g, 4) - (t == RLX_U8 || t == RLX_BOOL ? 0 : 1));
     case OT_BOOLS: return next_unit(g) < f->a;
     case OT_VALUE: return f->a;
+    case OT_MASK: return next_unit(g) < f->a ? 0 : -INFINITY;
     case OT_POISON: return next_unit(g) < f->a ? next_poison(g) : next_normal(g);
     case OT_WIDE:
     case OT_HUGE:

@@ -27,6 +27,7 @@ typedef enum ot_fill_kind {
     OT_ZEROS,       /* half are +0, -0 or subnormal */
     OT_POISON,      /* each element is NaN or infinite with probability a */
     OT_POISON_ROWS, /* each row of the last axis is, with probability a */
+    OT_MASK,        /* 0 with probability a, else -inf */
     OT_COUNT /* a + b * run + index: positions in graphs that run several times */
 } ot_fill_kind;
 

@@ -109,6 +109,7 @@ static const fill_word fill_words[] = {
     {"distinct", OT_DISTINCT, 0}, {"count", OT_COUNT, 2}, {"wide", OT_WIDE, 0},
     {"rows", OT_ROWS, 0},     {"huge", OT_HUGE, 0},   {"tiny", OT_TINY, 0},
     {"zeros", OT_ZEROS, 0},   {"poison", OT_POISON, 1}, {"poison_rows", OT_POISON_ROWS, 1},
+    {"mask", OT_MASK, 1},
 };
 
 bool ot_parse_fill(const char *name, size_t length, const double *arg, int n_arg, ot_fill *out)

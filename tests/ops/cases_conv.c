@@ -150,6 +150,33 @@ const char *const rx_cases_conv[] = {
     "conv2d(f32[1,c<=2,5,5], f32[3,2,3,3]) !> channels",
     "conv2d(f32[1,2,5,5], _) !> w",
 
+    /* NaN and infinities reach what sees them, not their tiles, nor windows that see the padding
+     * there; magnitudes */
+    "$T=f32|f16|bf16 $F=poison(0.01)|huge|tiny|rows :"
+    " conv2d($T[2,20,11,12]:$F, $T[24,20,3,3]:param, $T[24]) {pads=[1,1,1,1], act=relu}",
+    "$T=f32|f16 $F=poison(0.003) :"
+    " conv2d($T[2,20,11,12], $T[24,20,3,3]:param:$F, $T[24]) {pads=[1,1,1,1]}",
+    "$F=poison(0.01)|rows $A=none|relu :"
+    " conv2d(f32[1,16,9,10]:$F, f32[16,16,3,3]:param, f32[16], f32[1,16,9,10]) "
+    "{pads=[1,1,1,1], act=$A, act_last=true}",
+    "$T=f32|f16|bf16 $F=poison(0.02)|huge|wide $L=|:param $S=1|2 :"
+    " conv2d($T[2,3,9,8], $T[5,3,3,3]$L:$F, $T[5]) {pads=[2,1,1,2], stride=[$S,$S]}",
+    "$F=poison(0.02)|rows|tiny $S=1|2 $P=0|1 :"
+    " conv2d(f32[2,3,9,8]:$F, f32[5,3,3,3]) {pads=[$P,1,1,$P], stride=[$S,$S]}",
+    "$W=9|40 $F=poison(0.05)|wide|huge $K=3|5 $S=1|2 : conv2d(f32[2,17,11,$W], "
+    "f32[17,1,$K,$K]:param:$F, f32[17]) {groups=17, stride=[$S,$S], pads=[2,2,2,2]}",
+    "$W=9|40 $F=poison(0.01)|rows|tiny $K=3|5 $S=1|2 : conv2d(f32[2,17,11,$W]:$F, "
+    "f32[17,1,$K,$K]:param) {groups=17, stride=[$S,$S], pads=[2,2,2,2]}",
+    "$F=poison(0.02)|wide : conv1d(f32[2,3,19], f32[5,3,4]:$F, f32[5]) {pads=[2,3]}",
+    "$F=poison(0.02)|rows : conv1d(f32[2,3,19]:$F, f32[5,3,4], f32[5]) {pads=[2,3]}",
+    "$F=poison(0.02)|wide : conv3d(f32[1,2,4,5,6], f32[3,2,3,3,3]:$F) {pads=[1,1,1,1,1,1]}",
+    "$F=poison(0.02)|rows : conv3d(f32[1,2,4,5,6]:$F, f32[3,2,3,3,3]) {pads=[1,1,1,1,1,1]}",
+    "$G=1|2 $F=poison(0.02)|wide : conv_transpose2d(f32[2,4,5,6], f32[4,3,3,3]:$F, _) "
+    "{groups=$G, stride=[2,1], pads=[1,1,1,1]}",
+    "$G=1|2 $F=poison(0.02)|rows|huge|tiny : conv_transpose2d(f32[2,4,5,6]:$F, f32[4,3,3,3], _) "
+    "{groups=$G, stride=[2,1], pads=[1,1,1,1]}",
+    "$F=poison(0.1)|zeros : im2col(f32[2,3,5,6]:$F) {kernel=[3,2], pads=[1,0,2,1]}",
+
     /* ---- conv_transpose2d */
     "$T=f32|f16|bf16 $K=1|2|3|4 $S=1|2|3 $P=0|1 : conv_transpose2d($T[2,3,5,4], "
     "$T[3,5,$K,$K]:param, $T[5]) {stride=[$S,$S], pads=[$P,0,0,$P]}",
@@ -249,6 +276,13 @@ const char *const rx_cases_conv[] = {
     "$I=true|false : pool3d(f32[1,2,4,4,4]:strided) {kind=average, kernel=[3,3,3], "
     "pads=[1,1,1,1,1,1], count_include_pad=$I}",
     "pool3d(f32[n<=2,2,d<=5,h<=4,w<=6]) {kernel=[2,2,2], pads=[1,0,1,0,1,0]}",
+    "$T=f32|f16|bf16 $M=max|average|lp $F=poison(0.03)|wide|tiny|rows $K=[3,2]|[7,9] :"
+    " pool2d($T[2,3,7,9]:$F) {kind=$M, kernel=$K, pads=[1,0,1,1]}",
+    "$M=max|average|lp $F=poison(0.01)|rows|tiny : pool2d(f32[2,17,9,9]:$F) {kind=$M}",
+    "$T=f32|bf16 $F=huge|tiny $P=1|2|3|7 :"
+    " pool1d($T[2,3,40]:$F) {kind=lp, kernel=[5], pads=[2,2], p=$P}",
+    "$F=huge|tiny|poison(0.01) $P=2|5 : pool3d(f32[2,3,5,6,7]:$F) {kind=lp, kernel=[3,3,3], p=$P}",
+    "$F=poison(0.01)|rows : pool3d(f32[2,3,5,6,7]:$F) {kind=average, kernel=[3,3,3]}",
     "pool2d(i32[1,2,5,5]) {kernel=[2,2]} !> (x)",
     "$T=i8|bool : pool2d($T[1,2,5,5]) {kind=average, kernel=[2,2]} !> (x)",
     "pool2d(f32[2,5,5]) {kernel=[2,2]} !> rank",
@@ -325,6 +359,11 @@ const char *const rx_cases_conv[] = {
     "$M=nearest|linear : resize(f32[1,2,4,5]) {sizes=[1,2,0,5], mode=$M}",
     "resize(f32) {mode=linear}",
     "$M=nearest|linear|cubic : resize(f32[1,16,48,48]) {sizes=[1,16,96,80], mode=$M}",
+    "$T=f32|f16|bf16 $M=nearest|linear|cubic $F=poison(0.03)|wide|zeros "
+    "$S=[1,2,11,9]|[1,2,12,14]|[1,2,3,4] : resize($T[1,2,6,7]:$F) {sizes=$S, mode=$M}",
+    "$M=linear|cubic $F=poison(0.03)|huge|tiny $X=true|false : resize(f32[1,2,6,7]:$F) "
+    "{sizes=[1,2,5,13], mode=$M, exclude_outside=$X, coord=align_corners}",
+    "$M=linear|cubic : resize(f32[1,2,9,13]:poison(0.02)) {sizes=[1,2,4,5], mode=$M, antialias=true}",
     "resize(f32[1,2,4,5]) {sizes=[1,2,4]} !> sizes",
     "resize(f32[1,2,4,5]) !> sizes",
     "resize(f32[1,2,0,5]) {sizes=[1,2,4,5]} !> sizes",

@@ -102,8 +102,9 @@ const char *const rx_cases_reduce[] = {
     "$O=cumsum|cumprod|cummax $T=i8|u8|i32|i64 : $O($T[6,9]:extreme) {axis=1}",
     "$O=cumsum|cumprod|cummax $A=0|1 $E=true|false"
     " : $O(f32[seq<=9,5]) {axis=$A, exclusive=$E}",
-    "$O=cumsum|cumprod|cummax " FLOATS " $F=poison(0.05)|wide|zeros $A=0|1"
+    "$O=cumsum|cumprod|cummax " FLOATS " $F=poison(0.05)|wide $A=0|1"
     " : $O($T[24,40]:$F) {axis=$A}",
+    "$O=cumprod|cummax " FLOATS " $A=0|1 : $O($T[24,40]:zeros) {axis=$A}",
     "$O=cumsum|cumprod $A=0|1 : $O(f32[9,12]:rows) {axis=$A}",
     "$R=true|false : cumprod(f32[400,2]:range(0.2,3)) {axis=0, reverse=$R}",
     "cumsum(f32[]) !> rank 1 to 8",

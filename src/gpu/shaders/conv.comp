@@ -10,6 +10,9 @@
  * one are on their way to registers. 32 neighbouring invocations form a patch of 4 x 8, each with
  * TM x TN results in pieces of 4 x 4. An invocation fetches the windows of fixed pixels.
  *
+ * Padding takes no part, but in a tile it is 0, and 0 times an infinite weight is NaN: sums that are
+ * not finite, of windows that reach into it, are computed again, tap by tap.
+ *
  * SLICES: so many workgroups share a tile, each with a part of k. The results are plain sums then,
  * f32, those of a slice behind those of the one before. */
 #include "common.glsl"
@@ -109,6 +112,34 @@ void multiply(uint s, uint am, uint bn)
     }
 }
 
+#ifndef INT
+bool is_finite(float v) { return (floatBitsToUint(v) & 0x7f800000u) != 0x7f800000u; }
+
+/* Of four pixels from `col` on. */
+bool has_padding(uint col)
+{
+    bool found = false;
+    for (uint e = 0u; e < FOUR; e++)
+        found = found || is_padded((col + e) % pixels);
+    return found;
+}
+
+/* The sum of filter f and pixel `col` over rows `from` to `end` of k, without the padding. */
+float sum_taps(uint g, uint f, uint col, uint from, uint end)
+{
+    ivec3 start = find_window(col % pixels);
+    uint area = in_d * in_h * in_w, x_first = x_at + (col / pixels * groups + g) * channels * area;
+    uint w_first = w_at + (g * filters + f) * channels * TAPS, i;
+    float all = 0.0;
+    for (uint kk = from; kk < end; kk++) {
+        ivec3 t = ivec3(kk % TAPS / (KH * KW), kk % TAPS / KW % KH, kk % TAPS % KW);
+        if (find_element(start + t * ivec3(dilation_d, dilation_h, dilation_w), i))
+            all += load_x(x_first + kk / TAPS * area + i) * load_w(w_first + kk);
+    }
+    return all;
+}
+#endif
+
 /* Four neighbouring pixels from `col` on of filter f of group g. They may belong to two images or
  * more, if those are small. */
 void write4(NUM4 v, uint g, uint f, uint col)
@@ -168,10 +199,30 @@ void main()
         s ^= 1u;
     }
 
+    uint odd = 0u; /* a bit for each four sums to be computed again */
     [[unroll]] for (uint i = 0u; i < TM; i++)
         [[unroll]] for (uint j = 0u; j < TN / 4u; j++) {
+            uint q = i * (TN / 4u) + j;
             uint f = m0 + am + i / 4u * 16u + i % 4u, col = n0 + bn + j * 32u;
-            if (exists && f < filters && col < images * pixels)
-                write4(sum[i * (TN / 4u) + j], g, f, col);
+            if (!exists || f >= filters || col >= images * pixels)
+                continue;
+#ifndef INT
+            NUM4 v = sum[q];
+            if (!(is_finite(v.x) && is_finite(v.y) && is_finite(v.z) && is_finite(v.w)))
+                odd |= has_padding(col) ? 1u << q : 0u;
+#endif
+            write4(sum[q], g, f, col);
         }
+#ifndef INT
+    [[dont_unroll]] for (uint q = 0u; odd != 0u; q++, odd >>= 1) {
+        uint i = q / (TN / 4u), j = q % (TN / 4u), last = images * pixels - 1u;
+        uint f = m0 + am + i / 4u * 16u + i % 4u, col = n0 + bn + j * 32u;
+        NUM4 v;
+        if ((odd & 1u) == 0u)
+            continue;
+        [[dont_unroll]] for (uint e = 0u; e < FOUR; e++)
+            v[e] = sum_taps(g, f, min(col + e, last), begin, end);
+        write4(v, g, f, col);
+    }
+#endif
 }

@@ -95,6 +95,14 @@ ivec3 find_window(uint p)
     return find_pixel(p) * ivec3(stride_d, stride_h, stride_w) - ivec3(begin_d, begin_h, begin_w);
 }
 
+/* Whether the window of a pixel reaches into the padding. */
+bool is_padded(uint p)
+{
+    ivec3 at = find_window(p);
+    ivec3 end = at + (ivec3(KD, KH, KW) - 1) * ivec3(dilation_d, dilation_h, dilation_w);
+    return any(lessThan(at, ivec3(0))) || any(greaterThanEqual(end, ivec3(in_d, in_h, in_w)));
+}
+
 /* Element `at` of a channel of x, counted from its first; false in the padding. */
 bool find_element(ivec3 at, out uint i)
 {

@@ -54,7 +54,7 @@ VALUES = {
     "size_t offset": "0", "size_t seq": "0", "size_t i": "0", "int rank": "2", "int": "2",
     "int64_t": "1", "int32_t": "1", "uint32_t": "0", "uint64_t": "1", "unsigned": "0",
     "int64_t bound": "8", "int64_t axis": "0", "rlx_dim": "2",
-    "char * path": '"no-such-file"', "char * id": '"ref"', "char * backend": '"cpu"',
+    "char * path": '"no-such-folder/file"', "char * id": '"ref"', "char * backend": '"cpu"',
     "char * op": '"relu"', "char * text": '"abc"', "char * system": '"abc"', "char *": '"x"',
     "char * attributes": '""',
     "void *": "room.bytes", "rlx_log_fn *": "on_log", "rlx_piece_fn *": "on_piece",

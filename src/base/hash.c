@@ -31,8 +31,13 @@ static void weak_bits(uint64_t bits[2])
 {
     struct timespec now = {0};
     clock_gettime(CLOCK_REALTIME, &now);
+#if defined(__wasi__)
+    const uint64_t process = 0;
+#else
+    const uint64_t process = (uint64_t)getpid();
+#endif
     const uint64_t seen[] = {(uint64_t)now.tv_sec, (uint64_t)now.tv_nsec, (uint64_t)(uintptr_t)&now,
-                             (uint64_t)(uintptr_t)&key0, (uint64_t)getpid()};
+                             (uint64_t)(uintptr_t)&key0, process};
     bits[0] = rx_hash(1, seen, sizeof seen);
     bits[1] = rx_hash(2, seen, sizeof seen);
 }

@@ -63,7 +63,8 @@ static uint64_t shared_bytes(const rx_attention *a, const shape *s)
 {
     uint64_t queries = (uint64_t)a->key_size * 16 * 2;
     uint64_t sums = s->slots * ((uint64_t)a->value_size * s->join_rows + 2 * s->rows) * 4;
-    return queries + sums + 16;
+    uint64_t range = s->slots * MANY_ROWS * 4;
+    return queries + sums + range + 16;
 }
 
 /* Keys that a subgroup takes at a time: 16 T of the kernel. */

@@ -90,6 +90,13 @@ const char *const rx_cases_attention[] = {
     "$F=huge|tiny|rows $Q=1|33 $D=8|64 : attention(f32[1,4,$Q,$D]:$F, f32[1,2,40,$D], "
     "f32[1,2,40,$D])",
     "$T=f16|bf16 $F=tiny|rows $D=8|64 : attention($T[1,4,33,$D], $T[1,2,40,$D], $T[1,2,40,$D]:$F)",
+    "$F=huge|tiny|rows|wide $D=32|64|128 $Q=1|70 : attention(f32[1,4,$Q,$D]:$F, "
+    "f32[1,2,131,$D], f32[1,2,131,$D]) {causal=true}",
+    "$F=huge|tiny|rows|wide $D=32|64|128 $Q=1|70 : attention(f32[1,4,$Q,$D], "
+    "f32[1,2,131,$D], f32[1,2,131,$D]:$F) {causal=true}",
+    /* Queries that f16 does not hold, over keys of a cache in half floats. */
+    "$F=huge|tiny|rows $T=f16|bf16 $D=32|64|128 $Q=1|5|70 : attention(f32[1,4,$Q,$D]:$F, "
+    "$T[1,2,131,$D], $T[1,2,131,$D]) {causal=true}",
 
     /* sinks */
     "$T=f32|f16|bf16 $L=bhsd|bshd : attention($T[2,4,4,8], $T[2,4,4,8], $T[2,4,4,8], _, _, f32[4]) "

@@ -110,11 +110,10 @@ bool all_finite(vec4 x)
     return is_finite(x.x) && is_finite(x.y) && is_finite(x.z) && is_finite(x.w);
 }
 
-/* Not all drivers give NaN for NaN. */
-float exp2_or_nan(float x)
-{
-    return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u ? x : exp2(x);
-}
+/* Not all drivers give NaN for NaN: neither from exp2, nor from max, nor from a comparison that
+ * chooses the greater of two. */
+bool is_nan(float x) { return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u; }
+float exp2_or_nan(float x) { return is_nan(x) ? x : exp2(x); }
 
 /* tanh without loss near 0 and without infinities. */
 float soft_tanh(float x)
@@ -139,7 +138,7 @@ float logit(float product, uint at)
     float x = load_f_mask(TM, at), bias = x * LOG2_E;
     if (floatBitsToUint(x) == 0xff800000u)
         return MASKED;
-    return s + (bias < LOWEST ? LOWEST : bias);
+    return s + (is_nan(bias) ? bias : max(bias, LOWEST));
 }
 
 /* The factor that brings sums relative to `top` to a greater maximum. Not 0, so that infinite sums
@@ -150,7 +149,9 @@ float keep_factor(float top, float most) { return exp2(max(top - most, -125.0));
 float weight_of(float s, float most)
 {
     float d = s - most;
-    return s <= NOTHING ? 0.0 : exp2_or_nan(d < -125.0 ? -125.0 : d);
+    if (is_nan(d))
+        return d;
+    return s <= NOTHING ? 0.0 : exp2(max(d, -125.0));
 }
 
 /* Factor of the sums of a row with this maximum and sum of weights. */

@@ -30,7 +30,8 @@
  * and in the columns of the result (a lane ends with 8 neighbours of 64).
  *
  * Products cannot leave out hidden keys, and 0 times an infinite value is NaN: rows whose sums are
- * not finite are computed again in the end, in f32 (redo_row).
+ * not finite are computed again in the end, in f32 (redo_row), and so are those of f32 queries that
+ * lose too much when they are rounded.
  *
  * SIZE: of a head; QREGC: pieces of 32 of q in registers, the others lie in shared memory; LEAD:
  * how long before their use k and v are asked for, in halves of a block; FENCE: loads are not moved
@@ -50,6 +51,7 @@
 #endif
 #define OUT4
 #include "attention.glsl"
+#include "range.glsl"
 
 layout(set = 0, binding = 0, std430) restrict readonly buffer buffer_q { uvec4 q[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly buffer Packed {
@@ -287,14 +289,31 @@ uint join_halves(float x, float y)
 #endif
 }
 
-/* Eight neighbours of q, from element i on. */
-uvec4 load_q8(uint i)
+/* Eight neighbours of q, from element i on; most: the greatest magnitude so far. */
+uvec4 load_q8(uint i, inout float most)
 {
     if (TQ != F32)
         return q[i / 8];
     const vec4 x = uintBitsToFloat(q[i / 4]), y = uintBitsToFloat(q[i / 4 + 1]);
+    most = range_top(range_top(most, x), y);
     return uvec4(join_halves(x.x, x.y), join_halves(x.z, x.w), join_halves(y.x, y.y),
                  join_halves(y.z, y.w));
+}
+
+/* Rows whose greatest element f16 or bf16 does not hold well get NaN for their sum of weights, so
+ * that they are computed again from f32. most: of what this lane has of them. */
+void give_up_rows(float most[2 * MT])
+{
+    [[unroll]] for (uint i = 0; TQ == F32 && i < 2 * MT; i++) {
+        float x = max(most[i], subgroupShuffleXor(most[i], 1));
+        x = max(x, subgroupShuffleXor(x, 2));
+#ifdef BF
+        if (!(x < 3.38e38))
+#else
+        if (!range_holds(x))
+#endif
+            total[i] = uintBitsToFloat(0x7fc00000u);
+    }
 }
 
 /* The rows of q as A operands: two rows of a lane come from two loads, so they pass through shared
@@ -303,14 +322,18 @@ void load_queries(uint batch)
 {
     const uint unseen = n_groups >> 31;
     uvec4 x[SIZE / 32 * MT], y[SIZE / 32 * MT];
+    float most[2 * MT];
+    [[unroll]] for (uint i = 0; i < 2 * MT; i++)
+        most[i] = 0.0;
     [[unroll]] for (uint c = 0; c < SIZE / 32; c++)
         [[unroll]] for (uint i = 0; i < MT; i++) {
             const uint low = min(row0 + 16 * i + g, n_queries - 1);
             const uint high = min(row0 + 16 * i + 8 + g, n_queries - 1);
             const uint from = q_at + batch * q_b + head * q_h + c * 32 + t * 8;
-            x[c * MT + i] = load_q8(from + low * q_s);
-            y[c * MT + i] = load_q8(from + high * q_s);
+            x[c * MT + i] = load_q8(from + low * q_s, most[2 * i]);
+            y[c * MT + i] = load_q8(from + high * q_s, most[2 * i + 1]);
         }
+    give_up_rows(most);
     [[unroll]] for (uint c = 0; c < SIZE / 32; c++)
         [[unroll]] for (uint i = 0; i < MT; i++) {
             const uvec4 lo = x[c * MT + i], hi = y[c * MT + i];
@@ -363,40 +386,70 @@ vec2 redo_products(Packed at, uint from, uint c)
     return sum2;
 }
 
-/* One row by the subgroup, 16 keys at a time in the order of fragments. first: of the keys of this
- * head in packed k and v; most, factor: maximum and factor of the row. */
-void redo_row(uint row, uint batch, uint first, float most, float factor)
+/* The logits of keys k0 + g and k0 + g + 8, k0 a multiple of 16. first: of the keys of this head in
+ * packed k. */
+vec2 redo_logits(uint row, uint batch, uint first, uint k0)
 {
     const ivec2 keys = key_range(row, length);
+    const uint64_t from = uint64_t(first + k0) * (SIZE * 2) + lane * 16;
     const uint from_q = q_at + batch * q_b + head * q_h + row * q_s + t * 8;
+    Packed ks = Packed(uint64_t(Packed(uvec2(k_at, k_b))) + from);
+    vec2 x = vec2(0.0);
+    [[dont_unroll]] for (uint c = 0; c < SIZE / 32; c++)
+        x += redo_products(ks, from_q + c * 32, c);
+    x += subgroupShuffleXor(x, 1);
+    x += subgroupShuffleXor(x, 2);
+    [[unroll]] for (uint i = 0; i < 2; i++) {
+        const int key = int(k0 + g + 8 * i);
+        const bool near = key >= keys.x && key < keys.y;
+        x[i] = near ? logit(x[i], mask_at + row * m_q + uint(key) * m_k) : MASKED;
+    }
+    return x;
+}
+
+/* The greatest logit of a row. */
+float redo_most(uint row, uint batch, uint first)
+{
+    const ivec2 keys = key_range(row, length);
+    float most = NOTHING;
+    [[dont_unroll]] for (uint k0 = uint(keys.x) / 16 * 16; int(k0) < keys.y; k0 += 16) {
+        const vec2 x = redo_logits(row, batch, first, k0);
+        most = max(most, max(x.x, x.y));
+    }
+    [[unroll]] for (uint bit = 4; bit < 32; bit *= 2)
+        most = max(most, subgroupShuffleXor(most, bit));
+    return most;
+}
+
+/* One row by the subgroup, 16 keys at a time in the order of fragments, first as above. */
+void redo_row(uint row, uint batch, uint first)
+{
+    const ivec2 keys = key_range(row, length);
+    const float most = redo_most(row, batch, first);
+    float all = 0.0;
     vec2 y[SIZE / 16];
     [[unroll]] for (uint i = 0; i < SIZE / 16; i++)
         y[i] = vec2(0.0);
     [[dont_unroll]] for (uint k0 = uint(keys.x) / 16 * 16; int(k0) < keys.y; k0 += 16) {
         const uint64_t from = uint64_t(first + k0) * (SIZE * 2) + lane * 16;
-        Packed ks = Packed(uint64_t(Packed(uvec2(k_at, k_b))) + from);
         Packed vs = Packed(uint64_t(Packed(uvec2(v_at, v_b))) + from);
-        vec2 w = vec2(0.0);
-        [[dont_unroll]] for (uint c = 0; c < SIZE / 32; c++)
-            w += redo_products(ks, from_q + c * 32, c);
-        w += subgroupShuffleXor(w, 1);
-        w += subgroupShuffleXor(w, 2);
-        [[unroll]] for (uint i = 0; i < 2; i++) {
-            const int key = int(k0 + g + 8 * i);
-            const bool near = key >= keys.x && key < keys.y;
-            w[i] = near ? weight_of(logit(w[i], mask_at + row * m_q + uint(key) * m_k), most) : 0.0;
-        }
+        const vec2 x = redo_logits(row, batch, first, k0);
+        const vec2 w = vec2(weight_of(x.x, most), weight_of(x.y, most));
+        all += w.x + w.y;
         /* Keys 2 t, + 1, + 8, + 9 of the values that this lane has. */
         const vec2 w0 = subgroupShuffle(w, 8 * t), w1 = subgroupShuffle(w, 8 * t + 4);
         [[unroll]] for (uint f = 0; f < SIZE / 16; f++) {
-            const uvec4 x = vs.at[f * 32];
-            const vec2 a = wide(x[0]), b = wide(x[1]), a1 = wide(x[2]), b1 = wide(x[3]);
+            const uvec4 z = vs.at[f * 32];
+            const vec2 a = wide(z[0]), b = wide(z[1]), a1 = wide(z[2]), b1 = wide(z[3]);
             y[f] += w0.x == 0.0 ? vec2(0.0) : w0.x * vec2(a.x, a1.x);
             y[f] += w1.x == 0.0 ? vec2(0.0) : w1.x * vec2(a.y, a1.y);
             y[f] += w0.y == 0.0 ? vec2(0.0) : w0.y * vec2(b.x, b1.x);
             y[f] += w1.y == 0.0 ? vec2(0.0) : w1.y * vec2(b.y, b1.y);
         }
     }
+    [[unroll]] for (uint bit = 4; bit < 32; bit *= 2)
+        all += subgroupShuffleXor(all, bit);
+    const float factor = row_factor(most, all, head);
     [[unroll]] for (uint i = 0; i < SIZE / 16; i++) {
         y[i] += subgroupShuffleXor(y[i], 1);
         y[i] += subgroupShuffleXor(y[i], 2);
@@ -421,8 +474,8 @@ bool has_finite_sums(uint i, uint r)
     return finite;
 }
 
-/* Writes the rows but for those with other sums; a bit for each of them that this lane shares. */
-uint store_rows(uint batch, out float factors[2 * MT])
+/* Writes the rows; a bit for each whose sums are not finite as far as this lane has them. */
+uint store_rows(uint batch)
 {
     uint odd = 0;
     [[unroll]] for (uint i = 0; i < MT; i++)
@@ -434,9 +487,8 @@ uint store_rows(uint batch, out float factors[2 * MT])
             const uint row = row0 + 16 * i + 8 * r + g;
             const uint to = o_at + batch * n_kv_heads * GROUP * n_queries * SIZE + head * o_h +
                             row * o_s;
-            const bool is_odd = !has_finite_sums(i, r) && is_finite(factor) && row < n_queries;
-            odd |= is_odd ? 1 << (2 * i + r) : 0;
-            factors[2 * i + r] = factor;
+            const bool is_odd = !has_finite_sums(i, r) || !is_finite(factor);
+            odd |= is_odd && row < n_queries ? 1 << (2 * i + r) : 0;
             [[unroll]] for (uint c = 0; c < SIZE / 64; c++)
                 [[unroll]] for (uint u = 0; u < 2; u++) {
                     vec4 x[2]; /* 8 neighbours: fragment f holds elements 2 f and 2 f + 1 */
@@ -452,24 +504,17 @@ uint store_rows(uint batch, out float factors[2 * MT])
 }
 
 /* first: as redo_row has it. */
-void redo_rows(uint odd, uint batch, uint first, float factors[2 * MT])
+void redo_rows(uint odd, uint batch, uint first)
 {
     if (!subgroupAny(odd != 0))
         return;
     subgroupBarrier(); /* what store_rows wrote is written before */
     odd |= subgroupShuffleXor(odd, 1);
     odd |= subgroupShuffleXor(odd, 2);
-    [[dont_unroll]] for (uint j = 0; j < 2 * MT; j++) {
-        float most = top[0], factor = factors[0];
-        [[unroll]] for (uint m = 1; m < 2 * MT; m++) {
-            most = m == j ? top[m] : most;
-            factor = m == j ? factors[m] : factor;
-        }
+    [[dont_unroll]] for (uint j = 0; j < 2 * MT; j++)
         [[dont_unroll]] for (uint n = 0; n < 8; n++)
             if ((subgroupShuffle(odd, 4 * n) >> j & 1) != 0)
-                redo_row(row0 + 8 * j + n, batch, first, subgroupShuffle(most, 4 * n),
-                         subgroupShuffle(factor, 4 * n));
-    }
+                redo_row(row0 + 8 * j + n, batch, first);
 }
 
 /* The grid: heads that are walked together, blocks of rows, and more such heads. */
@@ -507,17 +552,15 @@ void main()
 #if LEAD == 2
     touch(0, uint64_t(v));
 #endif
-    load_queries(batch);
     [[unroll]] for (uint i = 0; i < MT * KS; i++)
         sum[i] = MATRIX_SUM(0.0);
     [[unroll]] for (uint i = 0; i < MT * 2; i++) {
         top[i] = NOTHING;
         total[i] = 0.0;
     }
+    load_queries(batch);
     walk(k0, uint(lower.x), uint(upper.y), uint(lower.y));
-    float factors[2 * MT];
-    const uint odd = store_rows(batch, factors);
-    redo_rows(odd, batch, first, factors);
+    redo_rows(store_rows(batch), batch, first);
     if (n_groups >> 31 != 0) /* never */
         o[lane] = uvec4(seen);
 }

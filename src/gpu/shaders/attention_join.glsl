@@ -8,7 +8,7 @@
  *   ITEMS   items of a subgroup at a time
  *
  * NARROW: the device rounds to f16, which packHalf2x16 need not do right.
- * REDO: rows with infinite or NaN sums are not written but noted in odd_rows.
+ * REDO: rows with infinite or NaN sums are noted in odd_rows.
  * JOIN: the workgroup that is the last to finish its part joins all parts of the rows and writes
  * the result; `counters` has a word for each K/V head and tile of rows, 0 before and after. */
 #ifndef ATTENTION_JOIN_GLSL
@@ -26,8 +26,7 @@ const uint PARTS = 4;
 shared vec4 joined[SLOTS * AT * DV / 4u];       /* sums of rows from each subgroup */
 shared float tops[SLOTS * R], totals[SLOTS * R];
 #ifdef REDO
-shared uint odd_rows;      /* a bit for each row of the workgroup */
-shared vec2 odd_stats[R];  /* maximum, factor of the sums */
+shared uint odd_rows; /* a bit for each row of the workgroup */
 #endif
 
 /* Four elements of the result, from an even one on. */
@@ -71,10 +70,8 @@ void put_result(Place p, uint d, Sums a)
 {
     float factor = row_factor(a.top, a.total, p.kv_head * GROUP + p.row % GROUP);
 #ifdef REDO
-    if (!all_finite(a.y) && is_finite(factor)) {
-        odd_stats[p.row % R] = vec2(a.top, factor);
+    if (!all_finite(a.y) || !is_finite(factor))
         atomicOr(odd_rows, 1u << p.row % R);
-    }
 #endif
     store4(result_at(p) + d, a.y * factor);
 }

@@ -22,7 +22,8 @@
  *                        sums, those elements of rows 2 t, + 1 (, + 8, + 9)
  *
  * Products cannot leave out hidden keys, and 0 times an infinite value is NaN: rows whose sums are
- * not finite are computed again in the end, key by key.
+ * not finite are computed again in the end, key by key in f32, and so are those whose q, k or v lose
+ * too much when they are rounded to f16: their sum of weights becomes NaN (give_up_rows).
  *
  * SIZE: of a head. ROWS: 2, or 1; then rows 8 to 15 of the first product are what rounding to f16
  * took from q. WIDE: k and v are f32 and get rounded; otherwise they are f16. */
@@ -37,6 +38,7 @@ const uint LANES = 32u * SLOTS, ITEMS = 32u / SHARE;
 #define NARROW
 #define REDO
 #include "attention_join.glsl"
+#include "range.glsl"
 
 layout(set = 0, binding = 0, std430) restrict readonly buffer buffer_q { uvec4 q[]; };
 layout(set = 0, binding = 1, std430) restrict readonly buffer buffer_k { uvec4 k[]; };
@@ -72,6 +74,7 @@ const uint CHAINS = T > 1 ? 1u : 2u;         /* of products that add up to the l
     }
 
 shared uvec4 staged[2 * CK * 32];
+shared float row_tops[SLOTS * 8u * ROWS]; /* greatest of q in f32 as far as a subgroup staged it */
 
 uint lane, g, t;
 Place place; /* of the workgroup's first row */
@@ -80,6 +83,7 @@ MATRIX_SUM sum[TILES];
 ivec2 range[ROWS]; /* keys that rows g and g + 8 see */
 uint mask_at[ROWS];
 float top[ROWS], total[ROWS];
+float k_top, v_top; /* greatest magnitudes of k and v in f32 */
 
 /* Of the lane's 2 ROWS rows, the u-th. */
 uint row_of(uint u) { return 2u * t + u % 2u + u / 2u * 8u; }
@@ -146,12 +150,14 @@ uint value_pair(uint i, uint f, uint next)
 #endif
 }
 
-/* Eight elements of q in f32 or f16, from element i on: rounded, and what that took. */
-void load_q8(uint i, out uvec4 x, out uvec4 rest)
+/* Eight elements of q in f32 or f16, from element i on: rounded, and what that took; most: the
+ * greatest magnitude so far. */
+void load_q8(uint i, out uvec4 x, out uvec4 rest, inout float most)
 {
     rest = uvec4(0u);
     if (TQ == F32) {
         vec4 a = uintBitsToFloat(q[i / 4u]), b = uintBitsToFloat(q[i / 4u + 1u]);
+        most = range_top(range_top(most, a), b);
         x = round8(a, b);
         rest = round8(rest4(a), rest4(b));
     } else {
@@ -169,15 +175,22 @@ uint query_at(uint r, uint c)
 /* Rows of q as A operands into shared memory: in the order of registers, 01 45 23 67. */
 void stage_queries()
 {
+    float most[2] = {0.0, 0.0};
     [[dont_unroll]] for (uint c = gl_SubgroupID; c < CK; c += SLOTS) {
         uvec4 x, y;
-        load_q8(query_at(g, c), x, y);
+        load_q8(query_at(g, c), x, y, most[0]);
 #if ROWS == 2
         uvec4 unused;
-        load_q8(query_at(g + 8u, c), y, unused);
+        load_q8(query_at(g + 8u, c), y, unused, most[1]);
 #endif
         staged[c * 64u + lane] = uvec4(x[0], y[0], x[1], y[1]);
         staged[c * 64u + 32u + lane] = uvec4(x[2], y[2], x[3], y[3]);
+    }
+    [[unroll]] for (uint h = 0u; TQ == F32 && h < ROWS; h++) {
+        most[h] = max(most[h], subgroupShuffleXor(most[h], 1u));
+        most[h] = max(most[h], subgroupShuffleXor(most[h], 2u));
+        if (t == 0u)
+            row_tops[(gl_SubgroupID * ROWS + h) * 8u + g] = most[h];
     }
 }
 
@@ -189,6 +202,7 @@ void init_sums()
         top[h] = NOTHING;
         total[h] = 0.0;
     }
+    k_top = v_top = 0.0;
 }
 
 void init_ranges(uint length, int end_key)
@@ -247,9 +261,23 @@ void find_logits(MATRIX_SUM s[T * CHAINS], uint h, int k0, bool inside, out floa
     }
 }
 
+#ifdef WIDE
+/* Looks at the range of what is loaded. */
+void watch_range()
+{
+    [[unroll]] for (uint i = 0u; i < T * 2u * CK * VECTORS; i++)
+        k_top = range_top(k_top, uintBitsToFloat(kw[i]));
+    [[unroll]] for (uint i = 0u; i < T * 4u * NV; i++)
+        v_top = range_top(v_top, uintBitsToFloat(vw[i]));
+}
+#endif
+
 /* The keys from k0 on, which are loaded. */
 void add_keys(int k0, bool inside)
 {
+#ifdef WIDE
+    watch_range();
+#endif
     MATRIX_SUM s[T * CHAINS];
     multiply_keys(s);
     MATRIX_B weights[T];
@@ -302,6 +330,29 @@ void leave_rows(uint r0)
         }
 }
 
+/* Whether f16 holds the greatest element of row g + 8 h of q, and those of all keys and values that
+ * the subgroup saw. */
+bool holds_row(uint h)
+{
+    float x = 0.0;
+    [[unroll]] for (uint i = 0u; TQ == F32 && i < SLOTS; i++)
+        x = max(x, row_tops[(i * ROWS + h) * 8u + g]);
+    return range_holds(x) && range_holds(k_top) && range_holds(v_top);
+}
+
+void give_up_rows()
+{
+#ifdef WIDE
+    [[unroll]] for (uint bit = 1u; bit < 32u; bit *= 2u) {
+        k_top = max(k_top, subgroupShuffleXor(k_top, bit));
+        v_top = max(v_top, subgroupShuffleXor(v_top, bit));
+    }
+#endif
+    [[unroll]] for (uint h = 0u; h < ROWS; h++)
+        if (!holds_row(h))
+            total[h] = uintBitsToFloat(0x7fc00000u);
+}
+
 void leave_totals()
 {
     [[unroll]] for (uint h = 0u; h < ROWS; h++) {
@@ -336,46 +387,66 @@ vec4 wide_k(uint i)
 vec4 wide_v(uint i) { return unpack4(F16, v2[i / 4u]); }
 #endif
 
-/* The weight of a key for row r of the workgroup, 0 where the row does not see it. */
-float redo_weight(uint r, int key, ivec2 keys, uint mask_row)
+/* The logit of a key for row r of the workgroup. */
+float redo_logit(uint r, int key, ivec2 keys)
 {
     if (key < keys.x || key >= keys.y)
-        return 0.0;
-    const uint row = place.row + r;
+        return MASKED;
+    const uint row = place.row + r, h = place.kv_head * GROUP + row % GROUP;
     const uvec2 at = key_place(place.batch, uint(key));
-    const uint from_q = q_at + place.batch * q_b + (place.kv_head * GROUP + row % GROUP) * q_h +
-                        row / GROUP * q_s;
+    const uint from_q = q_at + place.batch * q_b + h * q_h + row / GROUP * q_s;
     const uint from_k = k_at + at.x * k_b + at.y * k_s + place.kv_head * k_h;
+    const uint from_mask = m_at + place.batch * m_b + h * m_h + row / GROUP * m_q;
     float product = 0.0;
     [[dont_unroll]] for (uint d = 0u; d < SIZE; d += 4u)
         product += dot(wide_q(from_q + d), wide_k(from_k + d));
-    return weight_of(logit(product, mask_row + uint(key) * m_k), odd_stats[r].x);
+    return logit(product, from_mask + uint(key) * m_k);
 }
 
-/* Row r of the workgroup: weights of LANES keys at a time, then their values by columns. */
+/* The greatest x of the workgroup. */
+float redo_most(float x)
+{
+    [[unroll]] for (uint bit = 1u; bit < 32u; bit *= 2u)
+        x = max(x, subgroupShuffleXor(x, bit));
+    barrier();
+    if (lane == 0u)
+        tops[gl_SubgroupID] = x;
+    barrier();
+    [[unroll]] for (uint i = 0u; i < SLOTS; i++)
+        x = max(x, tops[i]);
+    return x;
+}
+
+/* Row r of the workgroup: weights of LANES keys at a time, then their values by columns. Every lane
+ * has the sum of all weights. */
 void redo_row(uint r, uint length)
 {
     Place p = place;
     p.row += r;
     const ivec2 keys = key_range(p.row / GROUP, length);
-    const uint mask_row = m_at + p.batch * m_b + (p.kv_head * GROUP + p.row % GROUP) * m_h +
-                          p.row / GROUP * m_q;
     const uint d = LANE * 4u;
-    vec4 y = vec4(0.0);
+    float most = NOTHING;
+    [[dont_unroll]] for (int k0 = keys.x; k0 < keys.y; k0 += int(LANES))
+        most = max(most, redo_logit(r, k0 + int(LANE), keys));
+    most = redo_most(most);
+    Sums all = Sums(most, 0.0, vec4(0.0));
     [[dont_unroll]] for (int k0 = keys.x; k0 < keys.y; k0 += int(LANES)) {
         barrier();
-        joined[LANE / 4u][LANE % 4u] = redo_weight(r, k0 + int(LANE), keys, mask_row);
+        joined[LANE / 4u][LANE % 4u] = weight_of(redo_logit(r, k0 + int(LANE), keys), most);
         barrier();
-        [[dont_unroll]] for (uint i = 0u; d < SIZE && i < LANES; i++) {
+        [[dont_unroll]] for (uint i = 0u; i < LANES; i++) {
             const float w = joined[i / 4u][i % 4u];
             if (w == 0.0)
                 continue;
             const uvec2 at = key_place(p.batch, uint(k0) + i);
-            y += w * wide_v(v_at + at.x * v_b + at.y * v_s + p.kv_head * v_h + d);
+            const uint from = v_at + at.x * v_b + at.y * v_s + p.kv_head * v_h;
+            all.total += w;
+            all.y += w * wide_v(from + min(d, SIZE - 4u));
         }
     }
     if (d < SIZE)
-        store4(result_at(p) + d, y * odd_stats[r].y);
+        store4(result_at(p) + d,
+               all.y * row_factor(most, all.total, p.kv_head * GROUP + p.row % GROUP));
 }
 
 void redo_rows()
@@ -431,6 +502,11 @@ void main()
                 lower = key_range(last / GROUP, length);
                 [[unroll]] for (uint i = 0u; i < T * 4u * NV; i++)
                     vw[i] = k0 + mine + int(key_of(i / NV)) < lower.y ? vw[i] : uvec4(0u);
+#ifdef WIDE
+                [[unroll]] for (uint i = 0u; i < T * 2u * CK * VECTORS; i++)
+                    kw[i] = k0 + mine + int(i / (CK * VECTORS) * 8u + g) < lower.y ? kw[i]
+                                                                                 : uvec4(0u);
+#endif
             }
             init_ranges(length, lower.y);
             barrier();
@@ -440,6 +516,8 @@ void main()
         k0 += int(n_splits) * STEP;
     }
 
+    if (!first)
+        give_up_rows();
     leave_totals();
     [[unroll]] for (uint r0 = 0u; r0 < R; r0 += AT) {
         if (r0 > 0u)

@@ -28,6 +28,16 @@ int range_exponent(uint top)
     return top == 0u || (power >= -12 && power < 15) ? 0 : max(power - 14, -120);
 }
 
+/* The greater of `top` and the magnitudes of x, whatever becomes of NaN. */
+float range_top(float top, vec4 x)
+{
+    vec4 a = abs(x);
+    return max(max(top, max(a.x, a.y)), max(a.z, a.w));
+}
+
+/* Whether f16 holds a line well whose greatest magnitude this is. */
+bool range_holds(float top) { return top == 0.0 || (top >= RANGE_LEAST && top < RANGE_END); }
+
 /* 2^e, e from -126 to 127. */
 float range_power(int e) { return uintBitsToFloat(uint(e + 127) << 23); }
 

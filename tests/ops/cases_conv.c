@@ -363,7 +363,8 @@ const char *const rx_cases_conv[] = {
     "$S=[1,2,11,9]|[1,2,12,14]|[1,2,3,4] : resize($T[1,2,6,7]:$F) {sizes=$S, mode=$M}",
     "$M=linear|cubic $F=poison(0.03)|huge|tiny $X=true|false : resize(f32[1,2,6,7]:$F) "
     "{sizes=[1,2,5,13], mode=$M, exclude_outside=$X, coord=align_corners}",
-    "$M=linear|cubic : resize(f32[1,2,9,13]:poison(0.02)) {sizes=[1,2,4,5], mode=$M, antialias=true}",
+    "$M=linear|cubic : resize(f32[1,2,9,13]:poison(0.02)) "
+    "{sizes=[1,2,4,5], mode=$M, antialias=true}",
     "resize(f32[1,2,4,5]) {sizes=[1,2,4]} !> sizes",
     "resize(f32[1,2,4,5]) !> sizes",
     "resize(f32[1,2,0,5]) {sizes=[1,2,4,5]} !> sizes",

@@ -291,8 +291,8 @@ static void test_weights(void)
     rlx_session_destroy(clone);
 }
 
-/* Outputs that are inputs, weights, states or parts of such stay what they were in the last run when
- * the host gives others. */
+/* Outputs that are inputs, weights, states or parts of such stay what they were in the last run
+ * when the host gives others. */
 static void test_leaves(void)
 {
     rlx_graph *g = rlx_graph_create("leaves");

@@ -14,7 +14,8 @@ report() {
     grep -hE '^[a-z]+ +[0-9]+ passed' "$folder"/* | awk '
         {passed[$1] += $2; failed[$1] += $4; p += $2; f += $4}
         END {for (k in passed) printf "%-14s %d passed, %d failed\n", k, passed[k], failed[k]
-             printf "%d of %d passed, %d failed\n", p, total, f; exit f || p != total}' total="$total"
+             printf "%d of %d passed, %d failed\n", p, total, f
+             exit f || p != total}' total="$total"
     status=$?
     rm -rf "$folder"
     exit $status

@@ -22,8 +22,8 @@
  *                        sums, those elements of rows 2 t, + 1 (, + 8, + 9)
  *
  * Products cannot leave out hidden keys, and 0 times an infinite value is NaN: rows whose sums are
- * not finite are computed again in the end, key by key in f32, and so are those whose q, k or v lose
- * too much when they are rounded to f16: their sum of weights becomes NaN (give_up_rows).
+ * not finite are computed again in the end, key by key in f32, and so are those whose q, k or v
+ * lose too much when they are rounded to f16: their sum of weights becomes NaN (give_up_rows).
  *
  * SIZE: of a head. ROWS: 2, or 1; then rows 8 to 15 of the first product are what rounding to f16
  * took from q. WIDE: k and v are f32 and get rounded; otherwise they are f16. */

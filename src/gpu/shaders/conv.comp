@@ -10,8 +10,8 @@
  * one are on their way to registers. 32 neighbouring invocations form a patch of 4 x 8, each with
  * TM x TN results in pieces of 4 x 4. An invocation fetches the windows of fixed pixels.
  *
- * Padding takes no part, but in a tile it is 0, and 0 times an infinite weight is NaN: sums that are
- * not finite, of windows that reach into it, are computed again, tap by tap.
+ * Padding takes no part, but in a tile it is 0, and 0 times an infinite weight is NaN: sums that
+ * are not finite, of windows that reach into it, are computed again, tap by tap.
  *
  * SLICES: so many workgroups share a tile, each with a part of k. The results are plain sums then,
  * f32, those of a slice behind those of the one before. */

@@ -618,7 +618,7 @@ const graph_test graph_tests[] = {
      "%5 = narrow(%4) {axis=2, start=0, length=4}\n"
      "%6 = narrow(%4) {axis=2, start=4, length=4}\n"
      "%7 = narrow(%4) {axis=2, start=8, length=4}\n"
-     "%8 = attention(%5, %6, %7) {layout=bshd}\n"
+     "%8 = attention(%5, %6, %7) {layout=bshd, scale=0.003}\n"
      "%9 = add(%5, %7)\n"
      "output \"y\" = %8\n"
      "output \"z\" = %9\n}\n"},

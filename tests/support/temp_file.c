@@ -42,7 +42,7 @@ const char *temp_folder(void)
 void write_bytes(const char *path, const void *data, size_t n)
 {
     FILE *f = fopen(path, "wb");
-    if (!f || fwrite(data, 1, n, f) != n || fclose(f)) {
+    if (!f || (n && fwrite(data, 1, n, f) != n) || fclose(f)) {
         perror(path);
         abort();
     }

@@ -99,7 +99,8 @@ ivec3 find_window(uint p)
 bool is_padded(uint p)
 {
     ivec3 at = find_window(p);
-    ivec3 end = at + (ivec3(KD, KH, KW) - 1) * ivec3(dilation_d, dilation_h, dilation_w);
+    ivec3 end = at + ivec3(int(KD - 1u) * dilation_d, int(KH - 1u) * dilation_h,
+                           int(KW - 1u) * dilation_w);
     return any(lessThan(at, ivec3(0))) || any(greaterThanEqual(end, ivec3(in_d, in_h, in_w)));
 }
 

@@ -19,6 +19,7 @@ static const struct { rx_op op; rlx_act act; } acts[] = {
 #undef ACT
 };
 
+#define MAX_OPERANDS 4 /* before the bias */
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 const rx_epilogue *rx_epilogue_of(rx_op op)
@@ -88,18 +89,22 @@ static bool is_half(rlx_dtype t)
 }
 
 /* The node without its epilogue, as f32 where its result *t is a half type, so that the whole is
- * rounded once. */
+ * rounded once: a product has an attribute for that, others get wider operands. */
 static rlx_value bare_node(rlx_graph *g, const rx_node *n, const rlx_value *in, uint32_t n_in,
                            void *record, rlx_dtype *t)
 {
+    rlx_value wide[MAX_OPERANDS] = {{0}};
     rlx_matmul_desc *d = n->op == RX_OP_matmul ? record : NULL;
-    *t = d ? d->out : RLX_NO_TYPE;
-    if (d && is_half(d->out))
+    *t = d ? d->out : rlx_value_dtype(g, in[0]);
+    if (d && is_half(*t))
         d->out = RLX_F32;
-    rlx_value v = rx_graph_add(g, n->op, in, n_in, record, n->name);
-    if (!d)
+    for (uint32_t i = 0; i < n_in; i++)
+        wide[i] = !d && in[i].id && is_half(rlx_value_dtype(g, in[i])) ? rlx_cast(g, in[i], RLX_F32)
+                                                                       : in[i];
+    rlx_value v = rx_graph_add(g, n->op, wide, n_in, record, n->name);
+    if (!is_half(*t))
         *t = rlx_value_dtype(g, v);
-    return is_half(rlx_value_dtype(g, v)) ? rlx_cast(g, v, RLX_F32) : v;
+    return v;
 }
 
 rlx_value rx_epilogue_split(rx_rewrite *w, const rx_node *n, const rlx_value *in, const void *attr)

@@ -355,7 +355,8 @@ static rlx_value affine(rlx_graph *g, rlx_value y, rlx_value gamma, rlx_value be
 }
 
 /* (x - mean) / sqrt(variance + eps) over the axes from `first` on, x f32; with `rms`, the mean
- * counts as 0. Two passes: the mean square of the differences, not a difference of mean squares. */
+ * counts as 0. Two passes: the mean square of the differences, not a difference of mean squares.
+ * Differences whose squares would overflow are divided by a unit, and eps by its square. */
 static rlx_value standardise(rlx_graph *g, rlx_value x, int first, double eps, bool rms)
 {
     const int rank = rlx_value_shape(g, x).rank;
@@ -366,8 +367,13 @@ static rlx_value standardise(rlx_graph *g, rlx_value x, int first, double eps, b
 
     if (!rms)
         x = rlx_sub(g, x, rlx_reduce(g, RLX_REDUCE_MEAN, x, axes, n, true));
+    const rlx_value largest = rlx_reduce(g, RLX_REDUCE_MAX, rlx_abs(g, x), axes, n, true);
+    const rlx_value size = rlx_mul(g, largest, rlx_scalar(g, RLX_F32, 0x1p-50));
+    const rlx_value unit = rlx_clamp(g, size, 1, 0x1p100);
+    const rlx_value least = rlx_div(g, rlx_div(g, rlx_scalar(g, RLX_F32, eps), unit), unit);
+    x = rlx_div(g, x, unit);
     const rlx_value var = rlx_reduce(g, RLX_REDUCE_MEAN, rlx_mul(g, x, x), axes, n, true);
-    return rlx_mul(g, x, rlx_rsqrt(g, rlx_add(g, var, rlx_scalar(g, RLX_F32, eps))));
+    return rlx_mul(g, x, rlx_rsqrt(g, rlx_add(g, var, least)));
 }
 
 static rlx_status lower_last_axes(rx_lower *c, bool rms)

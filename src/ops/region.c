@@ -161,21 +161,33 @@ void rx_shape_widen(rlx_shape *to, const rlx_shape *from)
     *to = wide;
 }
 
+static rlx_value as_type(rlx_graph *g, rlx_value v, rlx_dtype t)
+{
+    return rlx_value_dtype(g, v) == t ? v : rlx_cast(g, v, t);
+}
+
+/* Half types as f32, since floats are not rounded between instructions. */
+static rlx_value widen_half(rlx_graph *g, rlx_value v)
+{
+    const rlx_dtype t = rlx_value_dtype(g, v);
+    return t == RLX_F16 || t == RLX_BF16 ? rlx_cast(g, v, RLX_F32) : v;
+}
+
 /* Each instruction on its own. One that does not depend on the widest input has a smaller shape
  * than the region, so results are expanded at the end. */
 rlx_status rx_lower_region(rx_lower *c)
 {
     const rx_region *r = c->attr;
     rlx_shape full = {0};
-    for (int i = 0; i < r->n_in; i++) {
-        const rlx_shape s = rlx_value_shape(c->g, c->in[i]);
-        rx_shape_widen(&full, &s);
-    }
     rlx_value *v = rx_alloc_array((uint64_t)r->n_in + r->n_instr, sizeof *v);
     if (!v)
         return rx_graph_fail(c->g, RLX_NO_MEMORY, "out of memory: region of %d instructions",
                              r->n_instr);
-    memcpy(v, c->in, r->n_in * sizeof *v);
+    for (int i = 0; i < r->n_in; i++) {
+        const rlx_shape s = rlx_value_shape(c->g, c->in[i]);
+        rx_shape_widen(&full, &s);
+        v[i] = widen_half(c->g, c->in[i]);
+    }
     for (int i = 0; i < r->n_instr; i++) {
         const rx_instr *in = &r->instr[i];
         const size_t n_args = rx_ops[in->op].min_in;
@@ -184,10 +196,11 @@ rlx_status rx_lower_region(rx_lower *c)
             args[k] = v[in->arg[k]];
         rx_instr_attr attr;
         rx_instr_to_attr(in, &attr);
-        v[r->n_in + i] = rx_graph_add(c->g, (rx_op)in->op, args, n_args, &attr, NULL);
+        const rlx_value y = rx_graph_add(c->g, (rx_op)in->op, args, n_args, &attr, NULL);
+        v[r->n_in + i] = widen_half(c->g, y);
     }
     for (int i = 0; i < r->n_out; i++) {
-        const rlx_value y = v[r->n_in + r->out[i]];
+        const rlx_value y = as_type(c->g, v[r->n_in + r->out[i]], r->instr[r->out[i]].dtype);
         const rlx_shape s = rlx_value_shape(c->g, y);
         const bool is_full = rx_shape_equal(&s, &full);
         c->out[i] = is_full ? y : rlx_expand(c->g, y, full.rank, full.dim);

@@ -24,7 +24,8 @@ const char *const rx_cases_quant[] = {
     "$W=q4_0|q8_0|q4_k|q6_k $T=f32|f16 : dequant_matmul($T[8,1024], $W[200,1024])",
     "$W=q4_k|q8_0 : dequant_matmul(f32[1,4096], $W[250,4096])",
     "$W=q4_0|q8_0|q4_k $T=f32|f16 $M=20|150 : dequant_matmul($T[$M,768], $W[192,768]:param)",
-    "$W=q4_0|q6_k|q8_0|q4_k : dequant_matmul(f32[1,768], $W[9001,768]:param)",
+    "$W=q4_0|q4_k : dequant_matmul(f32[1,768], $W[9001,768]:param)",
+    "$W=q6_k|q8_0 : dequant_matmul(f32[1,256], $W[9001,256]:param)",
     "dequant_matmul(f32[70,1152], q4_0[192,1152]:param, _, _, f32[192]) {act=gelu}",
     "$W=f32|f16|bf16 $T=f32|f16|bf16 $X=[17]|[5,17]|[2,3,17] $N=1|9 :"
     " dequant_matmul($T$X, $W[$N,17])",

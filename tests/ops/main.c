@@ -24,7 +24,8 @@ static const char usage[] =
     "  --seed N             other numbers in the tensors\n"
     "  --random N[:S]       so many random graphs (default 100), the first with seed S\n"
     "  --allow-unsupported  what the device says it cannot do is skipped, not a failure\n"
-    "  --may-refuse TEXT    the same, but only if it says so with this text\n"
+    "  --may-refuse A|B     the same, but only if it says so, or that its memory is too small, with\n"
+    "                       one of these texts; the reason is printed\n"
     "  --once               as it is only, not again without fusion and without shared memory\n"
     "  --liar               falsify each result; the comparison must notice every lie\n"
     "  --fast               under the policy that allows f16 and integer products\n"
@@ -198,6 +199,9 @@ static void print_text(runner *r, const entry *e, const ot_report *report)
     } else if (opt->bench && report->verdict == OT_PASS) {
         printf("%10.4f ms  %9.3f GB/s  %9.3f GFLOP/s  %s\n", report->ms_median, report->gbps,
                report->gflops, e->text);
+    } else if (report->verdict == OT_SKIP && report->used) {
+        if (r->progress) fputs("\r\033[K", stdout);
+        printf("skip %s: %s\n  %s", e->family, e->text, report->text);
     } else if (opt->verbose) {
         printf("%s %s: %s\n", verdicts[report->verdict], e->family, e->text);
     }

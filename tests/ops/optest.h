@@ -159,7 +159,7 @@ ot_difference ot_compare(const ot_tensor *expected, const ot_tensor *got, const 
 
 typedef struct ot_options {
     const char *device, *filter, *family, *dump;
-    const char *may_refuse; /* a device may say that it cannot do this; NULL: nothing */
+    const char *may_refuse; /* the device may refuse with one of these texts (a|b), or NULL */
     bool list, count, verbose, bench, json, allow_unsupported, fast, once, liar;
     int jobs;
     int every, from;   /* 1: all cases; n: each n-th, beginning with case `from` */

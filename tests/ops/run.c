@@ -25,12 +25,27 @@ void ot_fail(ot_report *r, const char *fmt, ...)
     r->text[r->used] = 0;
 }
 
+/* Whether the device may refuse a case with this text: it contains one of those of --may-refuse. */
+static bool may_refuse(const char *allowed, const char *text)
+{
+    char one[128];
+    while (allowed && *allowed) {
+        const size_t n = strcspn(allowed, "|");
+        snprintf(one, sizeof one, "%.*s", (int)n, allowed);
+        if (n && strstr(text, one)) return true;
+        allowed += n + (allowed[n] == '|');
+    }
+    return false;
+}
+
 void ot_report_status(ot_env *env, ot_report *r, const char *what, rlx_status s,
                       const rlx_error *err)
 {
-    const char *text = env->opt.may_refuse;
-    const bool allowed = env->opt.allow_unsupported || (text && strstr(err->text, text));
-    if (s == RLX_UNSUPPORTED && allowed && r->verdict == OT_PASS) {
+    const bool cannot = s == RLX_UNSUPPORTED || s == RLX_NO_MEMORY;
+    const bool refused = cannot && may_refuse(env->opt.may_refuse, err->text);
+    if (r->verdict == OT_PASS &&
+        (refused || (s == RLX_UNSUPPORTED && env->opt.allow_unsupported))) {
+        if (refused) ot_fail(r, "%s", err->text);
         r->verdict = OT_SKIP;
         return;
     }

@@ -17,10 +17,11 @@ if(RLX_WEBGPU)
     rlx_webgpu_ops(webgpu 12 "${wgpu}")
     rlx_webgpu_ops(webgpu-small 40 "${wgpu}"
         "RLX_LIMITS=groups=256,shared=16384,invocations=128,bindings=8,subgroup=0,f16=0,\
-block=16777216,binding=4194304")
+block=16777216,binding=4194304" OPTIONS --may-refuse "more than one buffer")
     # Bindings of 64 KiB and buffers of 4 MiB: large tensors are cut, graphs have several buffers.
+    # A few cases have tensors that do not fit one buffer.
     rlx_webgpu_ops(webgpu-windows 24 "${wgpu}" RLX_LIMITS=binding=65536,block=4194304
-                   OPTIONS --may-refuse sample:)
+                   OPTIONS --may-refuse "sample:|more than one buffer")
     rlx_webgpu_ops(webgpu-windows-graphs 1 "${wgpu}" RLX_LIMITS=binding=65536,block=4194304
                    OPTIONS --family graphs)
     find_file(RLX_SWIFTSHADER_ICD vk_swiftshader_icd.json PATHS /usr/lib/chromium

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Convolutions, pools and resizing with NumPy, in float64: windows by sliding_window_view,
-transposed convolutions by adding up shifted products, resizing by one matrix for each axis."""
+"""Convolutions, pools and resizing with NumPy, in float64: convolutions by adding up shifted
+products, pools by sliding_window_view, resizing by one matrix for each axis."""
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from ref_matrix import ACTIVATIONS as ACTS
@@ -31,18 +31,30 @@ def windows(x, kernel, stride, dilation):
     return view[(Ellipsis,) + tuple(slice(None, None, d) for d in dilation)]
 
 
+def tap_places(n_out, size, offset, stride):
+    """Which of n_out places see an element of the axis, and that element; others see padding."""
+    at = np.arange(n_out) * stride + offset
+    inside = (at >= 0) & (at < size)
+    return np.flatnonzero(inside), at[inside]
+
+
 def correlate(attrs, x, w):
-    """[N, C, ..] and [O, C/groups, ..] -> [N, O, ..]"""
+    """[N, C, ..] and [O, C/groups, ..] -> [N, O, ..]: each tap adds the elements that it meets,
+    times its weights. It meets no padding, which takes no part whatever the weight is."""
     n, groups = x.ndim - 2, attrs.get("groups", 1)
-    pads = spatial(attrs, "pads", 2 * n, 0)
-    x = pad_spatial(x, pads[:n], pads[n:])
-    view = windows(x, w.shape[2:], spatial(attrs, "stride", n, 1), spatial(attrs, "dilation", n, 1))
-    places = view.shape[2:2 + n]
-    parts = []
-    for xs, ws in zip(np.split(view, groups, 1), np.split(w, groups, 0)):
-        xs = np.moveaxis(xs, 1, 1 + n).reshape(x.shape[0], *places, -1)
-        parts.append(np.moveaxis(xs @ ws.reshape(ws.shape[0], -1).T, -1, 1))
-    return np.concatenate(parts, 1)
+    pads, stride = spatial(attrs, "pads", 2 * n, 0), spatial(attrs, "stride", n, 1)
+    dilation, out = spatial(attrs, "dilation", n, 1), attrs["_out_shape"][0]
+    n_out, n_in = w.shape[0] // groups, w.shape[1]
+    y = np.zeros((x.shape[0], *out[2:], groups, n_out))
+    x = np.moveaxis(x.reshape(x.shape[0], groups, n_in, *x.shape[2:]), (1, 2), (-2, -1))
+    w = w.reshape(groups, n_out, *w.shape[1:])
+    for tap in np.ndindex(*w.shape[3:]):
+        seen = [tap_places(out[2 + i], x.shape[1 + i], tap[i] * dilation[i] - pads[i], stride[i])
+                for i in range(n)]
+        batch = np.arange(x.shape[0])
+        to, places = np.ix_(batch, *(t for t, _ in seen)), np.ix_(batch, *(p for _, p in seen))
+        y[to] += np.einsum("...gc,goc->...go", x[places], w[(...,) + tap])
+    return np.moveaxis(y, (-2, -1), (1, 2)).reshape(out)
 
 
 def per_channel(v, rank):
@@ -238,6 +250,13 @@ def axis_matrix(attrs, axis, rank, size, n):
     return matrix, outside
 
 
+def mix(matrix, y, axis):
+    """The matrix times an axis of y; elements of weight 0 take no part."""
+    y = np.moveaxis(y, axis, 0)
+    rows = [np.tensordot(row[row != 0], y[row != 0], 1) for row in matrix]
+    return np.moveaxis(np.stack(rows), 0, axis)
+
+
 def resize(attrs, x):
     exact = attrs["_in"][0] in ("i32", "i64", "i8", "u8", "bool")
     y, rank, sizes = np.asarray(x, np.float64), x.ndim, attrs["_out_shape"][0]
@@ -246,7 +265,7 @@ def resize(attrs, x):
     hidden = np.zeros(sizes, bool)
     for axis, n in enumerate(sizes):
         matrix, outside = axis_matrix(attrs, axis, rank, x.shape[axis], n)
-        y = np.moveaxis(np.tensordot(matrix, y, (1, axis)), 0, axis)
+        y = mix(matrix, y, axis)
         hidden |= outside.reshape((-1,) + (1,) * (rank - 1 - axis))
     y = np.where(hidden, attrs.get("extrapolation", 0), y)
     return np.round(y) if exact else y

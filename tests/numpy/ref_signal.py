@@ -5,8 +5,10 @@ import scipy.fft
 
 
 def to_complex(x):
-    x = np.asarray(x, np.float64)
-    return x[..., 0] + 1j * x[..., 1]
+    """By assignment: 1j times an infinity has a real part, NaN."""
+    z = np.empty(x.shape[:-1], np.complex128)
+    z.real, z.imag = x[..., 0], x[..., 1]
+    return z
 
 
 def to_pairs(z):
@@ -38,11 +40,14 @@ def transform(function, complex_in, complex_out):
             return np.zeros(a["_out_shape"][0])
         v = to_complex(x) if complex_in else np.asarray(x, np.float64)
         n, axis = a.get("n"), a.get("axis", 0)
-        y = function(v, n=n, axis=axis, norm=a.get("norm", "backward"))
+        halved = complex_in and not complex_out
+        lines = taken(v, n, axis, halved)
+        n = n or (2 * (v.shape[axis] - 1) if halved else v.shape[axis])
+        y = function(lines, n=n, axis=-1, norm=a.get("norm", "backward"))
         # A line that is not finite is NaN as a whole.
-        whole = np.isfinite(taken(v, n, axis, complex_in and not complex_out)).all(-1)
         nan = complex(np.nan, np.nan) if complex_out else np.nan
-        y = np.where(np.expand_dims(whole, axis), y, nan)
+        y = np.where(np.isfinite(lines).all(-1, keepdims=True), y, nan)
+        y = np.moveaxis(y, -1, axis)
         return to_pairs(y) if complex_out else y
     return run
 

@@ -89,6 +89,10 @@ const char *const rx_cases_attention[] = {
     "f32[1,2,40,$D])",
     "$F=huge|tiny|rows $Q=1|33 $D=8|64 : attention(f32[1,4,$Q,$D]:$F, f32[1,2,40,$D], "
     "f32[1,2,40,$D])",
+    "$F=normal(0,2e-35)|normal(0,1e34) $Q=1|33 $D=8|64 : attention(f32[1,4,$Q,$D], "
+    "f32[1,2,40,$D], f32[1,2,40,$D]:$F)",
+    "$F=normal(0,2e-35)|normal(0,1e34) $Q=1|33 $D=8|64 : attention(f32[1,4,$Q,$D]:$F, "
+    "f32[1,2,40,$D], f32[1,2,40,$D])",
     "$T=f16|bf16 $F=tiny|rows $D=8|64 : attention($T[1,4,33,$D], $T[1,2,40,$D], $T[1,2,40,$D]:$F)",
     "$F=huge|tiny|rows|wide $D=32|64|128 $Q=1|70 : attention(f32[1,4,$Q,$D]:$F, "
     "f32[1,2,131,$D], f32[1,2,131,$D]) {causal=true}",

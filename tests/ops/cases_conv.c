@@ -4,6 +4,8 @@
 
 /* Fills whose numbers f16 does not hold, and poison. */
 #define RANGES "range(-300000,300000)|wide|rows|huge|tiny|poison(0.0005)"
+/* Magnitudes near the ends of f32: their reciprocals, and sums times a scale, leave its range. */
+#define ENDS "normal(0,2e-35)|normal(0,1e34)"
 
 const char *const rx_cases_conv[] = {
     /* ---- conv1d, conv2d, conv3d */
@@ -96,6 +98,12 @@ const char *const rx_cases_conv[] = {
     "$A=wide|rows|huge|tiny : conv2d(f32[2,24,17,16], f32[40,24,3,3]:$A:param) {pads=[1,1,1,1]}",
     "conv2d(f32[2,24,17,15]:zero, f32[40,24,3,3]:param, f32[40]) {pads=[1,1,1,1]}",
     "$A=" RANGES " : conv2d(f32[2,64,14,14]:$A, f32[192,64,1,1]:param, f32[192])",
+    "$A=" ENDS " : conv2d(f32[2,24,17,15]:$A, f32[40,24,3,3]:param) {pads=[1,1,1,1]}",
+    "$A=" ENDS " : conv2d(f32[2,24,17,15], f32[40,24,3,3]:$A:param) {pads=[1,1,1,1]}",
+    "$A=" ENDS " : conv2d(f32[2,64,14,14]:$A, f32[192,64,1,1]:param)",
+    "$A=" ENDS " : conv2d(f32[2,3,37,41]:$A, f32[64,3,7,7]:param) {pads=[3,3,3,3]}",
+    "$A=" ENDS " : conv2d(f32[2,17,11,40]:$A, f32[17,1,3,3]:param) {groups=17, pads=[1,1,1,1]}",
+    "$A=" ENDS " : conv_transpose2d(f32[1,32,9,9]:$A, f32[32,16,3,3]:param)",
     "$A=rows|huge|tiny : conv2d(f32[1,512,8,8]:$A, f32[192,512,1,1]:param)",
     "$A=rows|tiny : conv2d(f32[1,1024,6,6]:$A, f32[128,1024,1,1]:$A:param)",
     "$A=rows|huge|tiny $S=1|2 : conv2d(f32[2,3,37,41]:$A, f32[64,3,7,7]:param, f32[64]) "

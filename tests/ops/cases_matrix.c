@@ -5,6 +5,8 @@
 
 /* Fills whose numbers f16 does not hold, and poison that has to stay in its row. */
 #define RANGES "range(-300000,300000)|wide|rows|huge|tiny|poison(0.0005)|poison_rows(0.05)"
+/* Magnitudes near the ends of f32: their reciprocals, and sums times a scale, leave its range. */
+#define ENDS "normal(0,2e-35)|normal(0,1e34)"
 
 const char *const rx_cases_matrix[] = {
     /* ---- matmul: sizes, odd and large ------------------------------------------------------- */
@@ -92,6 +94,10 @@ const char *const rx_cases_matrix[] = {
     "$A=" RANGES " : matmul(f32[70,192], f32[192,136]:$A)",
     "$A=" RANGES " : matmul(f32[20,512]:$A, f32[200,512]:param) {trans_b=true}",
     "$A=" RANGES " : matmul(f32[20,512], f32[200,512]:$A:param) {trans_b=true}",
+    "$A=" ENDS " $M=1|5|20|150 $P=|:param :"
+    " matmul(f32[$M,512]:$A, f32[200,512]$P, f32[200]:zero) {trans_b=true}",
+    "$A=" ENDS " : matmul(f32[70,192], f32[192,136]:$A)",
+    "matmul(f32[70,192]:normal(0,1e34), f32[192,136]:normal(0,2e-35))",
     "$A=huge|tiny|rows : matmul(f32[150,512]:$A, f32[200,512]:param, f32[200]) {trans_b=true}",
     "$A=rows|huge $B=tiny|rows : matmul(f32[70,192]:$A, f32[136,192]:$B) {trans_b=true}",
     "$A=rows|poison_rows(0.1) : matmul(f32[3,70,128]:$A, f32[3,128,72])",

@@ -10,6 +10,8 @@
 #define BLOCK_64 "nvfp4"
 /* Fills whose numbers f16 does not hold, and poison that has to stay in its row. */
 #define RANGES "range(-300000,300000)|wide|rows|huge|tiny|poison(0.001)|poison_rows(0.2)"
+/* Magnitudes near the ends of f32: their reciprocals, and sums times a scale, leave its range. */
+#define ENDS "normal(0,2e-35)|normal(0,1e34)"
 
 const char *const rx_cases_quant[] = {
     /* ---- dequant_matmul: block types --------------------------------------------------------- */
@@ -33,6 +35,14 @@ const char *const rx_cases_quant[] = {
 
     /* ---- dequant_matmul: magnitudes ---------------------------------------------------------- */
     "$A=" RANGES " $W=q4_0|q8_0|q4_k $M=1|20 : dequant_matmul(f32[$M,768]:$A, $W[192,768]:param)",
+    "$A=" ENDS " $W=q4_0|q5_1|q8_0|q4_k|q6_k $M=1|5|20|150 :"
+    " dequant_matmul(f32[$M,768]:$A, $W[72,768]:param)",
+    "$A=" ENDS " $W=q4_0|q4_k $L=|:param :"
+    " dequant_grouped_matmul(f32[9,256]:$A, $W[3,8,256]$L, i32[9]:int(0,3))",
+    "$A=poison(0.001)|poison_rows(0.2) $W=q4_0|q4_k|q6_k $T=f32|f16|bf16 $M=3|70 $L=|:param :"
+    " dequant_matmul($T[$M,768]:$A, $W[72,768]$L, _, _, f32[72]) {act=relu}",
+    "$A=poison(0.002)|poison_rows(0.3) $W=q4_0|q6_k $T=f32|f16 $L=|:param :"
+    " dequant_grouped_matmul($T[40,256]:$A, $W[3,24,256]$L, i32[40]:int(0,3))",
     "$W=q4_1|q5_0|q5_1|q5_k|q6_k $A=poison(0.0005)|poison_rows(0.2)|huge|tiny :"
     " dequant_matmul(f32[5,768]:$A, $W[192,768]:param)",
     "$A=rows|huge|tiny : dequant_matmul(f32[150,768]:$A, q4_0[192,768]:param)",

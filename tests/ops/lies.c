@@ -17,6 +17,9 @@ static const struct {
 } exceptions[] = {
     {"layer_norm(f32[4,65]:fill(0.25), f32[65])",
      "rows without variance: the least change of an operand explains any result"},
+    {"sin(f32[129]:huge)",
+     "a unit in the last place of the operand is more than a period: 1 % of the result is less than "
+     "what rounding of the operand explains, only results that are far off are seen"},
 };
 
 /* ---- Items: elements, or blocks of a packed type -------------------------------------------- */
@@ -48,13 +51,18 @@ static bool is_normal(const ot_tensor *t, int64_t i)
     return fabs(ot_element(t, i)) >= (t->dtype == RLX_F16 ? 0x1p-20 : 0x1p-120);
 }
 
-/* At least eight different ones; looks at few of a tensor that has them at once. */
-static bool has_distinct(const ot_tensor *t)
+static bool is_normal_and_finite(const ot_tensor *t, int64_t i)
+{
+    return is_normal(t, i) && isfinite(ot_element(t, i));
+}
+
+/* At least eight different ones that count; looks at few of a tensor that has them at once. */
+static bool has_distinct(const ot_tensor *t, bool counts(const ot_tensor *, int64_t))
 {
     int64_t seen[MIN_DISTINCT];
     int n = 0;
     for (int64_t i = 0; i < count_items(t) && n < MIN_DISTINCT; i++) {
-        if (!is_normal(t, i)) continue;
+        if (!counts(t, i)) continue;
         int k = 0;
         while (k < n && !same_items(t, seen[k], i)) k++;
         if (k == n) seen[n++] = i;
@@ -134,9 +142,11 @@ static bool swap_two(ot_tensor *t)
     return true;
 }
 
+/* Infinities stay what they are. */
 static bool scale_all(ot_tensor *t)
 {
     if (!rlx_dtype_is_float(t->dtype) || rlx_dtype_is_packed(t->dtype)) return false;
+    if (!has_distinct(t, is_normal_and_finite)) return false;
     for (int64_t i = 0; i < t->elements; i++) {
         const float x = (float)(ot_element(t, i) * 1.01);
         rlx_from_float(t->dtype, &x, item_at(t, i), 1);
@@ -220,7 +230,7 @@ void ot_tell_lies(const ot_case *c, const ot_expectation *e, const ot_expectatio
                   ot_report *r)
 {
     for (size_t k = 0; k < e->n_out; k++) {
-        if (!has_distinct(&e->out[k])) continue;
+        if (!has_distinct(&e->out[k], is_normal)) continue;
         for (ot_lie lie = 0; lie < OT_N_LIES; lie++) {
             const bool has_other = other && k < other->n_out;
             tell(c, lie, &e->out[k], &e->measure[k], has_other ? &other->out[k] : NULL, r);

@@ -255,7 +255,9 @@ static int by_value(const void *a, const void *b)
 
 /* A few steps of random signs may by chance cancel in a sum: an element is taken for half of the
  * median of its row, but for no more than 64 times its own spread, which chance does not hide; nor
- * does rounding to the result's type, which hides half a unit in the last place. */
+ * does rounding to the result's type, which hides half a unit in the last place. A zero that an
+ * activation made of a negative number near zero does not move at all: it is taken for the median
+ * of those that do. */
 static bool smooth_rows(ot_measure *m, const ot_tensor *t)
 {
     const int64_t n = row_length(t);
@@ -265,8 +267,11 @@ static bool smooth_rows(ot_measure *m, const ot_tensor *t)
         memcpy(row, m->limit + at, (size_t)n * sizeof *row);
         qsort(row, (size_t)n, sizeof *row, by_value);
         const double least = 0.5 * row[n / 2];
+        int64_t still = 0;
+        while (still < n - 1 && row[still] == 0) still++;
         for (int64_t i = at; i < at + n; i++) {
             const double x = ot_element(t, i);
+            if (m->flat && x == 0) m->limit[i] = fmax(m->limit[i], row[still + (n - still) / 2]);
             const double hidden = isfinite(x) ? ulp_of(m->dtype, x) / 2 / m->step : 0;
             m->limit[i] = fmax(m->limit[i], fmin(least, 64 * fmax(m->limit[i], hidden)));
         }

@@ -122,6 +122,7 @@ typedef struct ot_measure {
     rlx_dtype dtype;
     bool signed_zero; /* +0 and -0 are different results */
     bool fast;        /* operands may be rounded: the step is relative to their rows */
+    bool flat;        /* an activation made zeros of what was negative */
     int64_t elements;
     double *limit;    /* OT_NEAR: of each element, absolute; before ot_measure_end its spread */
     double bias;      /* OT_NEAR: of |slope - 1| */

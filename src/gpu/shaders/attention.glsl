@@ -125,20 +125,31 @@ float soft_tanh(float x)
     return x < 0.0 ? -y : y;
 }
 
-/* The logit of a key that the query sees by its place, from their product; at: of the mask. */
+/* The bias of an element of the mask that is not -infinity. From |x| = 1.9e38 on it grows slower
+ * than x, so that it stays finite, and above LOWEST: logits that far apart differ by more than
+ * weights can tell. */
+float bias_of(float x)
+{
+    float a = abs(x), b = a > 1.9e38 ? 2.7411e38 + (a - 1.9e38) * 0.17 : a * LOG2_E;
+    return x < 0.0 ? -b : b;
+}
+
+/* The logit of a key that the query sees by its place, from their product; at: of the mask. The
+ * product with the scale is rounded, not fused with what is subtracted from it later: a greatest
+ * logit minus itself is 0. */
 float logit(float product, uint at)
 {
-    float s = product * scale;
+    precise float s = product * scale;
     if (CAP)
         s = cap * soft_tanh(s);
     if (TM == 0u)
         return s;
     if (TM == BOOL)
         return load_i_raw_mask(BOOL, at) != 0 ? s : MASKED;
-    float x = load_f_mask(TM, at), bias = x * LOG2_E;
+    float x = load_f_mask(TM, at);
     if (floatBitsToUint(x) == 0xff800000u)
         return MASKED;
-    return s + (is_nan(bias) ? bias : max(bias, LOWEST));
+    return s + bias_of(x);
 }
 
 /* The factor that brings sums relative to `top` to a greater maximum. Not 0, so that infinite sums

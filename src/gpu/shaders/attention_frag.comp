@@ -474,6 +474,14 @@ bool has_finite_sums(uint i, uint r)
     return finite;
 }
 
+/* Whether the greatest logit of a row, minus itself without rounding the product with the scale
+ * (multiply_values), may be a large number. */
+bool is_huge(uint i, uint r)
+{
+    const float x = top[2 * i + r];
+    return PLAIN && abs(x) > 1e9 && x > NOTHING;
+}
+
 /* Writes the rows; a bit for each whose sums are not finite as far as this lane has them. */
 uint store_rows(uint batch)
 {
@@ -487,7 +495,7 @@ uint store_rows(uint batch)
             const uint row = row0 + 16 * i + 8 * r + g;
             const uint to = o_at + batch * n_kv_heads * GROUP * n_queries * SIZE + head * o_h +
                             row * o_s;
-            const bool is_odd = !has_finite_sums(i, r) || !is_finite(factor);
+            const bool is_odd = !has_finite_sums(i, r) || !is_finite(factor) || is_huge(i, r);
             odd |= is_odd && row < n_queries ? 1 << (2 * i + r) : 0;
             [[unroll]] for (uint c = 0; c < SIZE / 64; c++)
                 [[unroll]] for (uint u = 0; u < 2; u++) {

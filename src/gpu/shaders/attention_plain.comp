@@ -238,7 +238,8 @@ void multiply_keys(out MATRIX_SUM s[T * CHAINS])
 }
 
 /* The logits of row h and the lane's keys from k0 on. inside: all rows see all of them. */
-void find_logits(MATRIX_SUM s[T * CHAINS], uint h, int k0, bool inside, out float x[4 * T])
+void find_logits(MATRIX_SUM s[T * CHAINS], uint h, int k0, bool inside,
+                 out precise float x[4 * T])
 {
     [[unroll]] for (uint i = 0u; i < 4u * T; i++) {
         const uint at = i / 4u * CHAINS, e = i % 4u;

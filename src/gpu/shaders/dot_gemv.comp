@@ -33,8 +33,8 @@
  * FOLD: x is made of what is read, a norm over its mean square times gamma (1) or a product (2).
  * The norm's factor is one for a row, so it multiplies the sums and not x.
  *
- * No integer stands for NaN or infinity: rows that have one are flawed, left out of all that, and
- * multiplied in f32 when the others are done.
+ * No integer stands for NaN or infinity, nor does a scale for blocks of very small numbers: rows
+ * that have one are flawed, left out of all that, and multiplied in f32 when the others are done.
  *
  * TAILS: the result is rotated (TAIL_ROPE) as in rope.comp, pairs being neighbours, and rows go to
  * a state (TAIL_WRITE) as in state_write.comp. Cosines, sines and positions are bound in place of
@@ -109,7 +109,7 @@ shared uint flaws;              /* bit r: row r is flawed */
 const float MOST = 32639.0;     /* 127 * 256 + 127 */
 const float SHIFT = 12582912.0; /* 3 * 2^22: added, the lower bits are those of a whole number */
 const uint FLAWED = 0x30000000u; /* bits of NaN and infinity that no such sum has */
-const float LEAST = 1e-34;      /* MOST divided by less would overflow */
+const float LEAST = 1e-31;      /* scales for less would be subnormal */
 
 int dot4(uint p, uint q) { return dotPacked4x8EXT(int(p), int(q)); }
 
@@ -190,11 +190,11 @@ void round_stretch(in Stretch v, uint e)
     float top = max(largest(x0), largest(x1));
     top = max(top, subgroupShuffleXor(top, 1u));
     top = max(top, subgroupShuffleXor(top, 2u));
-    top = top > 0.0 ? max(top, LEAST) : 0.0;
     float scale = top > 0.0 ? MOST / top : 0.0;
     uvec4 q0 = floatBitsToUint(x0 * scale + SHIFT), q1 = floatBitsToUint(x1 * scale + SHIFT);
     uvec4 all = q0 | q1;
-    if (((all.x | all.y | all.z | all.w) & FLAWED) != 0u)
+    bool tiny = top > 0.0 && top < LEAST;
+    if (tiny || ((all.x | all.y | all.z | all.w) & FLAWED) != 0u)
         atomicOr(flaws, 1u << r);
     uvec2 lower = uvec2(low_bytes(q0), low_bytes(q1));
     uvec2 upper = uvec2(low_bytes(q0 + 128u >> 8), low_bytes(q1 + 128u >> 8));

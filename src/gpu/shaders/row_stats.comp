@@ -84,7 +84,7 @@ Piece sum_squares(uint base, uint first, uint end, float unit)
     if (MODE == RMS || count == 0.0)
         return Piece(count, 0.0, squares, unit);
     float mean = sum / count, b = squares - sum * mean;
-    return Piece(count, pivot + mean / unit, b < 0.0 ? 0.0 : b, unit);
+    return Piece(count, pivot + mean / unit, is_nan(b) ? b : max(b, 0.0), unit);
 }
 
 /* Every SLICES-th element from `first` on. */

@@ -94,7 +94,7 @@ LOAD pack_load(float v[PER])
     uint w[VEC];
     [[unroll]] for (uint k = 0u; k < VEC; k++)
         w[k] = TX == F32   ? floatBitsToUint(v[k * EACH])
-               : TX == F16 ? packHalf2x16(vec2(v[k * EACH], v[k * EACH + EACH - 1u]))
+               : TX == F16 ? pack_halves(v[k * EACH], v[k * EACH + EACH - 1u])
                            : f32_to_bf16(v[k * EACH]) |
                                  f32_to_bf16(v[k * EACH + EACH - 1u]) << 16;
 #ifdef V4

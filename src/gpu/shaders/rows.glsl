@@ -44,7 +44,7 @@ float exp_down(float v)
 float round_to_x(float v)
 {
     if (TX == F16)
-        return unpackHalf2x16(packHalf2x16(vec2(v, 0.0))).x;
+        return unpackHalf2x16(pack_halves(v, 0.0)).x;
     return TX == BF16 ? bf16_to_f32(f32_to_bf16(v)) : v;
 }
 

@@ -127,12 +127,13 @@ static rx_id atanh_tail(rx_emit *e, rx_id t)
     return F_POLY(e, t, 0.33333333275, 0.20000062298, 0.14275264709, 0.11669002987);
 }
 
-/* log(1 + f) = 2 atanh(f / (2 + f)) for f in -0.293 .. 0.415 */
+/* log(1 + f) = 2 atanh(q), q = f / (2 + f), for f in -0.293 .. 0.415. Only 2 q is used: half of f
+ * may be subnormal. */
 static rx_id log_near_1(rx_emit *e, rx_id f)
 {
-    const rx_id q = f_over(e, f, f_add_k(e, f, 2)), t = f_mul(e, q, q);
-    const rx_id half = f_fma(e, f_mul(e, q, t), atanh_tail(e, t), q);
-    return f_add(e, half, half);
+    const rx_id twice = f_over(e, f_add(e, f, f), f_add_k(e, f, 2));
+    const rx_id t = f_mul_k(e, f_mul(e, twice, twice), 0.25);
+    return f_fma(e, f_mul(e, twice, t), atanh_tail(e, t), twice);
 }
 
 /* y, or what log gives where x is zero, negative, infinite or NaN. */

@@ -18,8 +18,8 @@ static const struct {
     {"layer_norm(f32[4,65]:fill(0.25), f32[65])",
      "rows without variance: the least change of an operand explains any result"},
     {"sin(f32[129]:huge)",
-     "a unit in the last place of the operand is more than a period: 1 % of the result is less than "
-     "what rounding of the operand explains, only results that are far off are seen"},
+     "a unit in the last place of the operand is more than a period: 1 % of the result is less "
+     "than what rounding of the operand explains, only results that are far off are seen"},
 };
 
 /* ---- Items: elements, or blocks of a packed type -------------------------------------------- */

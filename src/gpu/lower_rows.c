@@ -35,12 +35,18 @@ static void bind_if(rx_gpu_dispatch *d, const rx_view *v, rx_gpu_ref ref, bool w
     rx_gpu_bind(d, v ? ref : RX_REF_NONE, v && writes);
 }
 
+/* OUTS of rows.glsl. Only software is known to pack infinities wrong. */
+static uint32_t output_bits(const row_step *s)
+{
+    return (s->y ? 1u : 0u) | (s->sum ? 2u : 0u) | (s->call->caps->is_software ? 4u : 0u);
+}
+
 static void set_step(rx_gpu_dispatch *d, const row_step *s)
 {
     const uint32_t spec[] = {
         (uint32_t)s->x->dtype, s->gamma ? (uint32_t)s->gamma->dtype : 0,
         s->beta ? (uint32_t)s->beta->dtype : 0, (uint32_t)s->mode, s->residual != NULL,
-        s->plus_one, (s->y ? 1u : 0u) | (s->sum ? 2u : 0u), (uint32_t)s->n_levels,
+        s->plus_one, output_bits(s), (uint32_t)s->n_levels,
     };
     for (size_t i = 0; i < sizeof spec / sizeof spec[0]; i++)
         rx_gpu_spec(d, spec[i]);

@@ -3,7 +3,7 @@
 # whole.sh OPTEST [OPTION...]: all op cases on Vulkan, in pieces of neighbours that many processes
 # take in turn. On a driver that is slow to make kernels this is many times faster than one process:
 # neighbours share kernels. Prints what fails as it comes, and in the end, also if it is stopped
-# before, the counts of each family. WHOLE_DEVICE chooses another device.
+# before, the counts of each family. WHOLE_DEVICE chooses another device, WHOLE_FROM the first case.
 optest=$1
 shift
 pieces=300 processes=$(nproc)
@@ -25,7 +25,7 @@ trap exit INT TERM
 run='"$0" --device "$DEVICE" --once --jobs 1 --range @@ "$@" >"$OUT/@@" 2>&1
     grep -A 2 "^FAIL" "$OUT/@@"'
 export OUT="$folder" DEVICE="${WHOLE_DEVICE:-vulkan}"
-i=0
+i=${WHOLE_FROM:-0}
 while [ $i -lt "$total" ]; do
     echo "$i:$((i + size))"
     i=$((i + size))

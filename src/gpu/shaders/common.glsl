@@ -71,14 +71,6 @@ uint f32_to_f16(float x)
     return sign | ((a - 0x38000000u + 0xfffu + ((a >> 13) & 1u)) >> 13);
 }
 
-/* Two halves in a word. packHalf2x16 gives anything for what f16 does not hold: NaN on SwiftShader
- * for an infinity. */
-uint pack_halves(float a, float b)
-{
-    return abs(a) < 65504.0 && abs(b) < 65504.0 ? packHalf2x16(vec2(a, b))
-                                                : f32_to_f16(a) | f32_to_f16(b) << 16;
-}
-
 /* Element i of a binding as float or int. T is a constant, so the branches vanish. */
 #define DEFINE_LOAD(name)                                                                  \
     float load_f_##name(uint t, uint i)                                                    \

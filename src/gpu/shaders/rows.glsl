@@ -21,7 +21,8 @@ layout(constant_id = 3) const uint TB = 0; /* 0: no beta */
 layout(constant_id = 4) const uint MODE = 0;
 layout(constant_id = 5) const uint RESIDUAL = 0;
 layout(constant_id = 6) const uint PLUS_ONE = 0;
-layout(constant_id = 7) const uint OUTS = 1;   /* 1: y, 2: the rounded x + residual */
+layout(constant_id = 7) const uint OUTS = 1;   /* 1: y, 2: the rounded x + residual; and 4: see
+                                                * pack_halves() */
 layout(constant_id = 8) const uint LEVELS = 0; /* of the rows, outermost first */
 
 layout(push_constant) uniform Params {
@@ -39,6 +40,14 @@ bool is_nan(float v) { return (floatBitsToUint(v) & 0x7fffffffu) > 0x7f800000u; 
 float exp_down(float v)
 {
     return is_nan(v) ? v : v < -104.0 ? 0.0 : exp(v);
+}
+
+/* Two halves in a word. On SwiftShader packHalf2x16 gives NaN for an infinity. */
+uint pack_halves(float a, float b)
+{
+    if ((OUTS & 4u) == 0u || (abs(a) < 65504.0 && abs(b) < 65504.0))
+        return packHalf2x16(vec2(a, b));
+    return f32_to_f16(a) | f32_to_f16(b) << 16;
 }
 
 float round_to_x(float v)

@@ -123,6 +123,7 @@ static rlx_status measure(ot_env *env, const ot_case *c, ot_built *b, rlx_sessio
         e->measure[k] = env->is_exact ? ot_measure_exact()
                                       : ot_measure_of(c->op, &e->out[k], env->opt.fast);
         e->measure[k].flat = strstr(c->attrs, "act=relu") || strstr(c->attrs, "act=hard_swish");
+        e->measure[k].flush = c->flush;
         near |= e->measure[k].class == OT_NEAR;
         fast |= e->measure[k].fast;
     }

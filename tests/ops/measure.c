@@ -255,9 +255,9 @@ static int by_value(const void *a, const void *b)
 
 /* A few steps of random signs may by chance cancel in a sum: an element is taken for half of the
  * median of its row, but for no more than 64 times its own spread, which chance does not hide; nor
- * does rounding to the result's type, which hides half a unit in the last place. A zero that an
- * activation made of a negative number near zero does not move at all: it is taken for the median
- * of those that do. */
+ * does rounding to the result's type, which hides half a unit in the last place. Zeros that an
+ * activation made of negative numbers do not move at all: they are taken for the median of what
+ * does. */
 static bool smooth_rows(ot_measure *m, const ot_tensor *t)
 {
     const int64_t n = row_length(t);
@@ -266,12 +266,12 @@ static bool smooth_rows(ot_measure *m, const ot_tensor *t)
     for (int64_t at = 0; n > 1 && at + n <= m->elements; at += n) {
         memcpy(row, m->limit + at, (size_t)n * sizeof *row);
         qsort(row, (size_t)n, sizeof *row, by_value);
-        const double least = 0.5 * row[n / 2];
         int64_t still = 0;
-        while (still < n - 1 && row[still] == 0) still++;
+        while (m->flat && still < n - 1 && row[still] == 0) still++;
+        const double middle = row[still + (n - still) / 2], least = 0.5 * middle;
         for (int64_t i = at; i < at + n; i++) {
             const double x = ot_element(t, i);
-            if (m->flat && x == 0) m->limit[i] = fmax(m->limit[i], row[still + (n - still) / 2]);
+            if (m->flat && x == 0) m->limit[i] = fmax(m->limit[i], middle);
             const double hidden = isfinite(x) ? ulp_of(m->dtype, x) / 2 / m->step : 0;
             m->limit[i] = fmax(m->limit[i], fmin(least, 64 * fmax(m->limit[i], hidden)));
         }
@@ -315,7 +315,9 @@ bool ot_measure_end(ot_measure *m, const char *op, const ot_tensor *in, size_t n
     if (!ready(m, expected)) return false;
     const rule *r = find_rule(op);
     if (r->length != LENGTH_NONE && m->step > 0 && !smooth_rows(m, expected)) return false;
-    const double factor = spread_factor(r, m, sum_length(r->length, in, n_in, expected));
+    const double length = sum_length(r->length, in, n_in, expected);
+    const double factor = spread_factor(r, m, length);
+    const double lost = m->flush ? (1 + sqrt(length)) * FLT_MIN : FLT_MIN; /* terms of a sum */
     const double row = r->row + (m->fast ? 16 : 0); /* also where all taps are padding */
     const double ulps = m->dtype == RLX_F32 ? r->ulps : 1;
     const int64_t n = complex_row_length(expected);
@@ -323,7 +325,7 @@ bool ot_measure_end(ot_measure *m, const char *op, const ot_tensor *in, size_t n
     for (int64_t i = 0; i < m->elements; i++) {
         const double x = ot_element(expected, i);
         if (row > 0 && i % n == 0) most = row_maximum(expected, i, n);
-        m->limit[i] = factor * m->limit[i] + ldexp(row * most + r->one, -23) + FLT_MIN;
+        m->limit[i] = factor * m->limit[i] + ldexp(row * most + r->one, -23) + lost;
         if (isfinite(x)) m->limit[i] += ulps * ulp_of(m->dtype, x);
     }
     set_bias(m, expected);

@@ -6,8 +6,10 @@
 #         [OPTIONS <option of optest>...] [LABELS <label>...])
 function(rlx_ops name every)
     cmake_parse_arguments(ops "" "DEVICE" "ENVIRONMENT;OPTIONS;LABELS" ${ARGN})
-    if(RLX_SANITIZE)
-        math(EXPR every "${every} * 11")
+    if(RLX_SANITIZE MATCHES "thread")
+        math(EXPR every "${every} * 40")
+    elseif(RLX_SANITIZE)
+        math(EXPR every "${every} * 15")
     endif()
     rlx_test("ops/${name}" "${CMAKE_CURRENT_SOURCE_DIR}/ops/share.sh" $<TARGET_FILE:optest>
              ${every} --device ${ops_DEVICE} ${ops_OPTIONS})
@@ -16,9 +18,9 @@ function(rlx_ops name every)
 endfunction()
 
 rlx_test_program(optest "" ${optest_sources})
-rlx_ops(cpu 1 DEVICE cpu)
-rlx_ops(cpu-fast 1 DEVICE cpu OPTIONS --fast)
-rlx_ops(ref 1 DEVICE ref)
+rlx_ops(cpu 2 DEVICE cpu)
+rlx_ops(cpu-fast 3 DEVICE cpu OPTIONS --fast)
+rlx_ops(ref 3 DEVICE ref)
 rlx_ops(null 1 DEVICE null)
 rlx_share(ops/cpu optest)
 if(NOT RLX_SANITIZE MATCHES "thread") # cases run on many threads, but only the CPU device shares
@@ -26,4 +28,4 @@ if(NOT RLX_SANITIZE MATCHES "thread") # cases run on many threads, but only the 
         rlx_share(ops/${name} optest)
     endforeach()
 endif()
-rlx_test(ops/liar optest --device cpu --liar --once) # the measure notices falsified results
+rlx_ops(liar 6 DEVICE cpu OPTIONS --liar --once) # the measure notices falsified results

@@ -123,6 +123,7 @@ typedef struct ot_measure {
     bool signed_zero; /* +0 and -0 are different results */
     bool fast;        /* operands may be rounded: the step is relative to their rows */
     bool flat;        /* an activation made zeros of what was negative */
+    bool flush;       /* the device takes subnormal numbers for zero */
     int64_t elements;
     double *limit;    /* OT_NEAR: of each element, absolute; before ot_measure_end its spread */
     double bias;      /* OT_NEAR: of |slope - 1| */

@@ -338,8 +338,8 @@ def main():
         page.open(f"{base}/tests/page.html")
         check_api(page)
         check_loss(page)
-        check_ops(page, "cpu", optest_share(35), "op cases on cpu")
-        check_gpu_ops(page, optest_share(61))
+        check_ops(page, "cpu", optest_share(101), "op cases on cpu")
+        check_gpu_ops(page, optest_share(181))
         check_layout(page, base)
         if CHAT_MODEL.exists():
             page.open(f"{base}/tests/page.html")

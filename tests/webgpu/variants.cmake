@@ -14,21 +14,21 @@ endfunction()
 if(RLX_WEBGPU)
     set(wgpu "RLX_WEBGPU_LIBRARY=${PROJECT_SOURCE_DIR}/.cache/wgpu/libwgpu_native-release.so")
     set(dawn "RLX_WEBGPU_LIBRARY=${PROJECT_SOURCE_DIR}/.cache/dawn/libwebgpu_wrapper.so")
-    rlx_webgpu_ops(webgpu 12 "${wgpu}")
-    rlx_webgpu_ops(webgpu-small 40 "${wgpu}"
+    rlx_webgpu_ops(webgpu 36 "${wgpu}")
+    rlx_webgpu_ops(webgpu-small 100 "${wgpu}"
         "RLX_LIMITS=groups=256,shared=16384,invocations=128,bindings=8,subgroup=0,f16=0,\
 block=16777216,binding=4194304" OPTIONS --may-refuse "more than one buffer")
     # Bindings of 64 KiB and buffers of 4 MiB: large tensors are cut, graphs have several buffers.
     # A few cases have tensors that do not fit one buffer.
     rlx_webgpu_ops(webgpu-windows 24 "${wgpu}" RLX_LIMITS=binding=65536,block=4194304
                    OPTIONS --may-refuse "sample:|more than one buffer")
-    rlx_webgpu_ops(webgpu-windows-graphs 1 "${wgpu}" RLX_LIMITS=binding=65536,block=4194304
+    rlx_webgpu_ops(webgpu-windows-graphs 3 "${wgpu}" RLX_LIMITS=binding=65536,block=4194304
                    OPTIONS --family graphs)
     find_file(RLX_SWIFTSHADER_ICD vk_swiftshader_icd.json PATHS /usr/lib/chromium
               NO_DEFAULT_PATH)
     mark_as_advanced(RLX_SWIFTSHADER_ICD)
     if(RLX_SWIFTSHADER_ICD)
-        rlx_webgpu_ops(webgpu-dawn 30 "${dawn}"
+        rlx_webgpu_ops(webgpu-dawn 70 "${dawn}"
                        "VK_ICD_FILENAMES=${RLX_SWIFTSHADER_ICD}"
                        "VK_DRIVER_FILES=${RLX_SWIFTSHADER_ICD}")
     endif()

@@ -84,7 +84,9 @@ static double floored_mod(double x, double y)
         return expr;                                                           \
     }
 
-FLOAT(relu, x < 0 ? 0 : x)
+/* clang 14 for WebAssembly makes max(x, 0) of x < 0 ? 0 : x, and so +0 of -0. */
+static const volatile double no_constant = 0;
+FLOAT(relu, x < 0 ? no_constant : x)
 FLOAT(gelu, 0.5 * x * erfc(-x * SQRT_HALF))
 FLOAT(gelu_tanh, x * sigmoid(2 * SQRT_2_OVER_PI * (x + 0.044715 * x * x * x)))
 FLOAT(silu, x * sigmoid(x))

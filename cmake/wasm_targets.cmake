@@ -5,7 +5,7 @@
 #   tests/*.wasm  tests of what reads files and texts, for node: the same programs as elsewhere, in
 #                 32 bits; only with RLX_BUILD_TESTS
 # Code that is not hot is compiled for size; src/cpu/fast/wasm.c has -O3 from rlx_choose_simd.
-target_compile_options(rlx_objects PRIVATE -Os)
+target_compile_options(rlx_objects PRIVATE -Oz)
 # Kernels that only Vulkan can run stay out: two fifths of the blob.
 set_source_files_properties("${PROJECT_SOURCE_DIR}/src/gpu/blob.c" PROPERTIES
                             COMPILE_DEFINITIONS RX_PORTABLE_KERNELS)

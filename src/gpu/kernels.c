@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of kernels and their SPIR-V.
  *
- * Packed form, outside: runs of (length of literals, literals, length of a match, distance as 16
- * bits little endian). A length is a sum of bytes up to the first below 255; a match of length 0
- * ends the data. Inside: numbers of 7 bits a byte, low first: five words of the header, then for
- * each instruction operation, length, and its operands as differences (sign in the low bit) from
- * the same operand of the last instruction of that operation. */
+ * Packed form, outside: runs of (length of literals, literals, length of a match, distance as a
+ * number). A length is a sum of bytes up to the first below 255; a match of length 0 ends the data.
+ * Matches in a variant of a kernel may begin in that kernel, its base, as if it lay before. Inside:
+ * numbers of 7 bits a byte, low first: five words of the header, then for each instruction
+ * operation, length, and its operands as differences (sign in the low bit) from the same operand of
+ * the last instruction of that operation. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -30,27 +31,6 @@ static size_t get_length(const unsigned char **p)
     return n + *(*p)++;
 }
 
-/* The data is our own, so it is trusted; `n` bounds the result all the same. */
-static void unpack(const unsigned char *p, unsigned char *out, size_t n)
-{
-    size_t at = 0;
-    for (;;) {
-        size_t literals = get_length(&p);
-        if (literals > n - at)
-            return;
-        memcpy(out + at, p, literals);
-        at += literals;
-        p += literals;
-        size_t match = get_length(&p);
-        if (!match || match > n - at)
-            return;
-        size_t distance = p[0] | (size_t)p[1] << 8;
-        p += 2;
-        for (size_t i = 0; i < match; i++, at++)
-            out[at] = out[at - distance];
-    }
-}
-
 static uint32_t get_varint(const unsigned char **p)
 {
     uint32_t v = 0;
@@ -61,6 +41,26 @@ static uint32_t get_varint(const unsigned char **p)
             break;
     }
     return v;
+}
+
+/* From out[at] on; the base lies before. The data is our own, so it is trusted; `n` bounds the
+ * result all the same. */
+static void unpack(const unsigned char *p, unsigned char *out, size_t at, size_t n)
+{
+    for (;;) {
+        size_t literals = get_length(&p);
+        if (literals > n - at)
+            return;
+        memcpy(out + at, p, literals);
+        at += literals;
+        p += literals;
+        size_t match = get_length(&p);
+        if (!match || match > n - at)
+            return;
+        size_t distance = get_varint(&p);
+        for (size_t i = 0; i < match; i++, at++)
+            out[at] = out[at - distance];
+    }
 }
 
 /* `last` has 512 * 8 zeros. */
@@ -86,10 +86,14 @@ static uint32_t *load(const rx_blob_entry *e)
 {
     uint32_t *words = rx_alloc_array(e->n_words, sizeof *words);
     uint32_t *last = rx_alloc_array_zero(512 * 8, sizeof *last);
-    unsigned char *small = rx_alloc(e->small_bytes);
+    const rx_blob_entry *base = e - e->base;
+    const size_t before = e->base ? base->small_bytes : 0;
+    unsigned char *small = rx_alloc(before + e->small_bytes);
     if (words && last && small) {
-        unpack(rx_blob_data + e->offset, small, e->small_bytes);
-        decode(small, words, e->n_words, last);
+        if (e->base)
+            unpack(rx_blob_data + base->offset, small, 0, before);
+        unpack(rx_blob_data + e->offset, small, before, before + e->small_bytes);
+        decode(small + before, words, e->n_words, last);
     } else {
         rx_free(words);
         words = NULL;

@@ -69,7 +69,7 @@ def main():
     build = wasm.build()
     data = (build / "rlx.wasm").read_bytes()
     packed = len(gzip.compress(data, 9))
-    print(f"rlx.wasm: {len(data)} bytes, {packed} compressed")
+    print(f"rlx.wasm: {len(data)} bytes, {packed} compressed, at most {MAX_GZIP}")
     failed = packed > MAX_GZIP or not check_version()
     failed |= node("api_node.mjs", build / "rlx.wasm") != 0
     failed |= not check_docs(build)

@@ -224,13 +224,11 @@ static void put_run(text *out, const char *literals, size_t n, size_t match, siz
     put_length(out, n);
     append(out, literals, n);
     put_length(out, match);
-    if (match) {
-        unsigned char d[2] = {(unsigned char)distance, (unsigned char)(distance >> 8)};
-        append(out, d, 2);
-    }
+    if (match)
+        put_varint(out, (uint32_t)distance);
 }
 
-#define WINDOW 65535
+#define NEAR 16383 /* distances of two bytes */
 #define MAX_TRIES 256
 
 /* Length of the longest match of place i before it, and where; chains of places with equal bytes.
@@ -240,7 +238,7 @@ static size_t longest(const text *in, size_t i, const uint32_t *head, const uint
 {
     size_t best = 0;
     uint32_t j = *head;
-    for (int tries = 0; j && i - (j - 1) <= WINDOW && tries < MAX_TRIES; tries++) {
+    for (int tries = 0; j && tries < MAX_TRIES; tries++) {
         size_t at = j - 1, n = 0;
         while (i + n < in->n && in->data[at + n] == in->data[i + n])
             n++;
@@ -253,13 +251,14 @@ static size_t longest(const text *in, size_t i, const uint32_t *head, const uint
     return best;
 }
 
-static text compress(const text *in)
+/* `in` from place `at` on; what is before lies there when it is unpacked. */
+static text compress(const text *in, size_t at)
 {
     static uint32_t heads[1 << 16];
     memset(heads, 0, sizeof heads);
     uint32_t *chain = calloc(in->n + 1, sizeof *chain);
     text out = {0};
-    size_t from = 0, skip = 0;
+    size_t from = at, skip = at;
     for (size_t i = 0; i + 3 <= in->n; i++) {
         const unsigned char *p = (const unsigned char *)in->data + i;
         uint32_t *head = &heads[(p[0] * 506832829u + p[1] * 26544357u + p[2] * 7919u) >> 16];
@@ -268,7 +267,7 @@ static text compress(const text *in)
         *head = (uint32_t)i + 1;
         if (skip) {
             skip--;
-        } else if (match >= 5) {
+        } else if (match >= (i - where > NEAR ? 6 : 5)) {
             put_run(&out, in->data + from, i - from, match, i - where);
             skip = match - 1;
             from = i + match;
@@ -282,7 +281,8 @@ static text compress(const text *in)
 /* ---- Output ---------------------------------------------------------------------------------- */
 
 typedef struct entry {
-    size_t offset, packed_bytes, small_bytes, n_words;
+    size_t offset, packed_bytes, small_bytes, n_words, base;
+    text small;
 } entry;
 
 /* Kernels for every device, then those for Vulkan only, which a macro leaves out. */
@@ -298,8 +298,8 @@ static void write_index(FILE *f, const blob *b, bool vulkan_only)
         const entry *e = &b->entries[i];
         if (!(rows[i].needs & VULKAN_ONLY) == vulkan_only)
             continue;
-        fprintf(f, "    {\"%s\", %zu, %zu, %zu, %zu},\n", rows[i].name, e->offset,
-                e->packed_bytes, e->small_bytes, e->n_words);
+        fprintf(f, "    {\"%s\", %zu, %zu, %zu, %zu, %zu},\n", rows[i].name, e->offset,
+                e->packed_bytes, e->small_bytes, e->n_words, e->base);
     }
 }
 
@@ -329,7 +329,7 @@ static void write_blob(const char *path, const blob *b)
     write_index(f, b, false);
     fprintf(f, "#ifndef RX_PORTABLE_KERNELS\n");
     write_index(f, b, true);
-    fprintf(f, "#endif\n    {0, 0, 0, 0, 0},\n};\n\nconst unsigned char rx_blob_data[] = {");
+    fprintf(f, "#endif\n    {0, 0, 0, 0, 0, 0},\n};\n\nconst unsigned char rx_blob_data[] = {");
     write_bytes(f, b, false);
     fprintf(f, "\n#ifndef RX_PORTABLE_KERNELS");
     write_bytes(f, b, true);
@@ -367,16 +367,43 @@ static text cached(const text *source, const row *r, const char *cache)
     return words;
 }
 
+/* The first kernel from the same source that is in the index whenever kernel i is: how many entries
+ * before, 0 for none. */
+static size_t find_base(const blob *b, size_t i, const text **small)
+{
+    size_t n = 0, back = 0;
+    for (size_t k = i; k-- > 0;) {
+        if (!(rows[k].needs & VULKAN_ONLY) != !(rows[i].needs & VULKAN_ONLY))
+            continue;
+        n++;
+        if (!strcmp(rows[k].file, rows[i].file)) {
+            back = n;
+            *small = &b->entries[k].small;
+        }
+    }
+    return back;
+}
+
 static void add_kernel(blob *b, size_t i, const char *shaders, const char *cache)
 {
     text source = make_source(shaders, &rows[i]), words = cached(&source, &rows[i], cache);
     strip(&words);
-    text small = transform(&words), packed = compress(&small);
-    b->entries[i] = (entry){b->data.n, packed.n, small.n, words.n / 4};
+    entry *e = &b->entries[i];
+    const text *base = NULL;
+    text both = {0};
+    e->base = find_base(b, i, &base);
+    e->small = transform(&words);
+    append(&both, base ? base->data : "", base ? base->n : 0);
+    append(&both, e->small.data, e->small.n);
+    text packed = compress(&both, both.n - e->small.n);
+    e->offset = b->data.n;
+    e->packed_bytes = packed.n;
+    e->small_bytes = e->small.n;
+    e->n_words = words.n / 4;
     append(&b->data, packed.data, packed.n);
     free(source.data);
     free(words.data);
-    free(small.data);
+    free(both.data);
     free(packed.data);
 }
 

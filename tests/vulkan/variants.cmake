@@ -32,13 +32,13 @@ if(RLX_VULKAN AND RLX_VULKAN_HEADERS)
         rlx_test_property(${name} ENVIRONMENT RLX_TEST_DEVICE=vulkan RLX_VULKAN_VALIDATION=1
                           RLX_VULKAN_ARENA_DEBUG=device)
     endforeach()
-    rlx_vulkan_ops(vulkan 8)
-    rlx_vulkan_ops(vulkan-validation 24 RLX_VULKAN_VALIDATION=1)
-    rlx_vulkan_ops(vulkan-small 24
+    rlx_vulkan_ops(vulkan 20)
+    rlx_vulkan_ops(vulkan-validation 48 RLX_VULKAN_VALIDATION=1)
+    rlx_vulkan_ops(vulkan-small 40
         "RLX_LIMITS=groups=256,push=128,subgroup=0,f16=0,storage16=0,storage8=0,\
 shared=16384,invocations=128,coopmat=0,address=0")
     # Bindings of 64 KiB: large tensors are cut. Only a sample of a row that is larger is refused.
-    rlx_vulkan_ops(vulkan-windows 18 RLX_LIMITS=binding=65536 OPTIONS --may-refuse sample:)
+    rlx_vulkan_ops(vulkan-windows 36 RLX_LIMITS=binding=65536 OPTIONS --may-refuse sample:)
     rlx_vulkan_ops(vulkan-windows-validation 60 RLX_LIMITS=binding=65536 RLX_VULKAN_VALIDATION=1
                    OPTIONS --may-refuse sample:)
     # All of it at once, as the smallest device has it. A few cases have tensors of more than 4 MiB.
@@ -46,7 +46,7 @@ shared=16384,invocations=128,coopmat=0,address=0")
         "RLX_LIMITS=binding=65536,block=4194304,groups=256,push=128,bindings=8,subgroup=0,f16=0,\
 storage16=0,storage8=0,shared=16384,invocations=128,coopmat=0,address=0,dot=0,subnormals=0"
                    OPTIONS --may-refuse "sample:|larger than one allocation")
-    rlx_vulkan_ops(vulkan-host 30 RLX_VULKAN_ARENA_DEBUG=host)
+    rlx_vulkan_ops(vulkan-host 60 RLX_VULKAN_ARENA_DEBUG=host OPTIONS --once)
     rlx_vulkan_ops(vulkan-device 40 RLX_VULKAN_ARENA_DEBUG=device RLX_VULKAN_VALIDATION=1)
     rlx_vulkan_ops(vulkan-barriers 30 RLX_FULL_BARRIER=1)
     # Kernel variants that calibration may choose.
@@ -60,7 +60,8 @@ quant_gemv=64x32" OPTIONS --filter matmul)
     rlx_test_property(vulkan/chains ENVIRONMENT
                       "RLX_TEST_LAVAPIPE=${PROJECT_SOURCE_DIR}/.cache/lavapipe")
     # A newer lavapipe, where it can be had. It takes seconds to compile a kernel with barriers.
-    rlx_vulkan_ops(vulkan-newer 240 "RLX_TEST_LAVAPIPE=${PROJECT_SOURCE_DIR}/.cache/lavapipe")
+    rlx_vulkan_ops(vulkan-newer 300 "RLX_TEST_LAVAPIPE=${PROJECT_SOURCE_DIR}/.cache/lavapipe"
+                   OPTIONS --once)
     rlx_test_property(vulkan/chains RESOURCE_LOCK lavapipe)
     rlx_test_property(ops/vulkan-newer RESOURCE_LOCK lavapipe)
     find_file(RLX_SWIFTSHADER_ICD vk_swiftshader_icd.json PATHS /usr/lib/chromium
@@ -69,7 +70,7 @@ quant_gemv=64x32" OPTIONS --filter matmul)
     if(RLX_SWIFTSHADER_ICD)
         set(icd "VK_ICD_FILENAMES=${RLX_SWIFTSHADER_ICD}" "VK_DRIVER_FILES=${RLX_SWIFTSHADER_ICD}"
             RLX_TEST_FLUSHES=1) # its threads take subnormal numbers for 0
-        rlx_vulkan_ops(vulkan-swiftshader 60 ${icd})
+        rlx_vulkan_ops(vulkan-swiftshader 60 ${icd} OPTIONS --once)
         rlx_vulkan_ops(vulkan-swiftshader-validation 300 ${icd} RLX_VULKAN_VALIDATION=1)
     endif()
 endif()

@@ -14,13 +14,13 @@ endfunction()
 if(RLX_WEBGPU)
     set(wgpu "RLX_WEBGPU_LIBRARY=${PROJECT_SOURCE_DIR}/.cache/wgpu/libwgpu_native-release.so")
     set(dawn "RLX_WEBGPU_LIBRARY=${PROJECT_SOURCE_DIR}/.cache/dawn/libwebgpu_wrapper.so")
-    rlx_webgpu_ops(webgpu 36 "${wgpu}")
+    rlx_webgpu_ops(webgpu 60 "${wgpu}")
     rlx_webgpu_ops(webgpu-small 100 "${wgpu}"
         "RLX_LIMITS=groups=256,shared=16384,invocations=128,bindings=8,subgroup=0,f16=0,\
 block=16777216,binding=4194304" OPTIONS --may-refuse "more than one buffer")
     # Bindings of 64 KiB and buffers of 4 MiB: large tensors are cut, graphs have several buffers.
     # A few cases have tensors that do not fit one buffer.
-    rlx_webgpu_ops(webgpu-windows 24 "${wgpu}" RLX_LIMITS=binding=65536,block=4194304
+    rlx_webgpu_ops(webgpu-windows 60 "${wgpu}" RLX_LIMITS=binding=65536,block=4194304
                    OPTIONS --may-refuse "sample:|more than one buffer")
     rlx_webgpu_ops(webgpu-windows-graphs 3 "${wgpu}" RLX_LIMITS=binding=65536,block=4194304
                    OPTIONS --family graphs)

@@ -69,7 +69,7 @@ int main(int argc, char **argv)
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         double unit_10k = 0;
         for (int n = 1000; n <= 100000; n *= 10) {
-            rlx_memory_info m = {0};
+            rlx_memory_info m = {RLX_INIT(rlx_memory_info)};
             rlx_graph *g = kinds[k].make(n);
             double seconds = g ? time_compile(g, &m) : -1;
             double nodes = g ? (double)rlx_graph_n_nodes(g) : 1;

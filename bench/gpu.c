@@ -88,7 +88,8 @@ typedef struct chains {
     rlx_device *device;
     rlx_session *session;
     int width;
-    rlx_tensor in[MAX_CHAINS], out[MAX_CHAINS];
+    rlx_const_tensor in[MAX_CHAINS];
+    rlx_tensor out[MAX_CHAINS];
     char names[2 * MAX_CHAINS][8];
     float x[TOKENS * FEATURES], y[TOKENS * FEATURES];
     int n_barriers; /* as the log says */
@@ -99,7 +100,7 @@ static void name_tensors(chains *c, int w, size_t n)
 {
     snprintf(c->names[2 * w], 8, "x%d", w);
     snprintf(c->names[2 * w + 1], 8, "y%d", w);
-    c->in[w] = (rlx_tensor){c->names[2 * w], c->x + (size_t)w * n, n * sizeof(float)};
+    c->in[w] = (rlx_const_tensor){c->names[2 * w], c->x + (size_t)w * n, n * sizeof(float)};
     c->out[w] = (rlx_tensor){c->names[2 * w + 1], c->y + (size_t)w * n, n * sizeof(float)};
 }
 
@@ -430,7 +431,8 @@ static rlx_graph *make_model(void)
         rlx_value w = rlx_param(g, name, RLX_F32, 2, (rlx_dim[]){WIDTH, WIDTH});
         rlx_value y = rlx_rms_norm(g, x, RLX_NONE, NULL);
         y = rlx_matmul_ex(g, y, w, RLX_NONE, RLX_NONE,
-                          &(rlx_matmul_desc){.trans_b = true, .act = RLX_ACT_SILU});
+                          &(rlx_matmul_desc){RLX_INIT(rlx_matmul_desc), .trans_b = true,
+                                             .act = RLX_ACT_SILU});
         x = rlx_add(g, x, rlx_mul(g, rlx_softmax(g, y, 1), y));
     }
     rlx_output(g, "y", x);
@@ -456,7 +458,7 @@ static bool time_first(const char *device, const float *weights, double *first, 
     }
     for (int i = 0; i < 2 && s; i++) {
         int rows = i ? 64 : 7;
-        rlx_tensor in = {"x", x, sizeof(float) * WIDTH * (size_t)rows};
+        rlx_const_tensor in = {"x", x, sizeof(float) * WIDTH * (size_t)rows};
         rlx_tensor out = {"y", y, in.bytes};
         if (!ok(rlx_session_bind(s, "seq", rows, &err)) || !ok(rlx_run(s, &in, 1, &out, 1, &err)))
             goto out;
@@ -509,10 +511,10 @@ static void check_devices(void)
     int n = 0;
     for (int i = 0; i < n_devices; i++) {
         rlx_device *d = NULL;
-        rlx_device_info info;
+        rlx_device_info info = {RLX_INIT(rlx_device_info)};
         if (!ok(rlx_device_open(device_names[i], NULL, &d, &err)))
             continue;
-        rlx_device_get_info(d, &info);
+        rlx_device_get_info(d, &info, NULL);
         if (!json)
             printf("%s: %s, %s\n", device_names[i], info.name, info.driver);
         device_names[n++] = device_names[i];

@@ -12,7 +12,7 @@ set(rlx_pc_dir "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 install(TARGETS rlx_shared rlx_static EXPORT rlx_targets
         LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/rlx" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
-        FILES_MATCHING PATTERN "*.h")
+        FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
 if(TARGET rlx_tool)
     install(TARGETS rlx_tool RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()
@@ -26,7 +26,7 @@ configure_package_config_file(
     "${PROJECT_SOURCE_DIR}/cmake/rlx-config.cmake.in" "${PROJECT_BINARY_DIR}/rlx-config.cmake"
     INSTALL_DESTINATION "${rlx_cmake_dir}" NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/rlx-config-version.cmake"
-                                 COMPATIBILITY SameMinorVersion)
+                                 COMPATIBILITY ${rlx_compatibility})
 install(FILES "${PROJECT_BINARY_DIR}/rlx-config.cmake"
               "${PROJECT_BINARY_DIR}/rlx-config-version.cmake" DESTINATION "${rlx_cmake_dir}")
 

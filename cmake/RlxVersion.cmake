@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Reads RLX_VERSION_MAJOR, _MINOR and _PATCH from the public header, the one place that has them.
+# The version: read from the public header, the one place that has it, and what follows from it.
+
+# rlx_read_version(<header> <out>): "MAJOR.MINOR.PATCH" of its defines
 function(rlx_read_version header out)
     set(parts "")
     foreach(part MAJOR MINOR PATCH)
@@ -13,4 +15,17 @@ function(rlx_read_version header out)
     list(JOIN parts "." version)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${header}")
     set(${out} ${version} PARENT_SCOPE)
+endfunction()
+
+# The policy of docs/abi.md: rlx_compatibility(<version> <soversion> <rule>) sets the end of the
+# SONAME and the COMPATIBILITY of the CMake package. Before 1.0 a minor version may break programs.
+function(rlx_compatibility version soversion rule)
+    string(REGEX MATCH "^([0-9]+)\\.([0-9]+)" part "${version}")
+    if(CMAKE_MATCH_1 EQUAL 0)
+        set(${soversion} "0.${CMAKE_MATCH_2}" PARENT_SCOPE)
+        set(${rule} SameMinorVersion PARENT_SCOPE)
+    else()
+        set(${soversion} "${CMAKE_MATCH_1}" PARENT_SCOPE)
+        set(${rule} SameMajorVersion PARENT_SCOPE)
+    endif()
 endfunction()

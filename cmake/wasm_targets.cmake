@@ -6,10 +6,6 @@
 #                 32 bits; only with RLX_BUILD_TESTS
 # Code that is not hot is compiled for size; src/cpu/fast/wasm.c has -O3 from rlx_choose_simd.
 target_compile_options(rlx_objects PRIVATE -Oz)
-# Kernels that only Vulkan can run stay out: two fifths of the blob.
-set_source_files_properties("${PROJECT_SOURCE_DIR}/src/gpu/blob.c" PROPERTIES
-                            COMPILE_DEFINITIONS RX_PORTABLE_KERNELS)
-
 # A large stack below the data: an overflow traps instead of changing data. The table is for C
 # callbacks that JavaScript calls.
 set(rlx_wasm_link

@@ -23,7 +23,9 @@ int main(int argc, char **argv)
     rlx_status st = rlx_model_open(argv[1], NULL, &model, &err);
     if (st == RLX_OK)
         st = rlx_chat_create(model, argc > 2 ? argv[2] : NULL, &chat, &err);
-    rlx_generate_desc how = {.sampling = {.temperature = 0.7, .top_p = 0.9}};
+    const rlx_sampling_desc lively = {RLX_INIT(rlx_sampling_desc), .temperature = 0.7,
+                                      .top_p = 0.9};
+    const rlx_generate_desc how = {RLX_INIT(rlx_generate_desc), .sampling = &lively};
     while (st == RLX_OK && printf("> ") && fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = 0;
         st = rlx_chat_say(chat, line, &how, print_piece, NULL, NULL, &err);

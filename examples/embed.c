@@ -17,7 +17,7 @@ int main(int argc, char **argv)
 {
     rlx_error err = {0};
     rlx_model *model = NULL;
-    rlx_model_info info = {0};
+    rlx_model_info info = {RLX_INIT(rlx_model_info)};
     float *v = NULL;
     if (argc < 4)
         return !printf("usage: embed MODEL TEXT TEXT...\n");
@@ -25,7 +25,7 @@ int main(int argc, char **argv)
     size_t n = (size_t)argc - 2;
     rlx_status st = rlx_model_open(argv[1], NULL, &model, &err);
     if (st == RLX_OK) {
-        rlx_model_get_info(model, &info);
+        rlx_model_get_info(model, &info, NULL);
         v = calloc(n, (size_t)info.embedding_width * sizeof *v);
         st = v ? rlx_embed(model, texts, n, NULL, v, NULL, &err) : RLX_NO_MEMORY;
     }

@@ -20,7 +20,8 @@ int main(void)
     rlx_device *device = NULL;
     rlx_session *session = NULL;
     float weights[] = {1, 0, 0, 1, 1, 1}, in[] = {1, 2, 3}, out[2] = {0};
-    rlx_tensor input = {"x", in, sizeof in}, output = {"y", out, sizeof out};
+    rlx_const_tensor input = {"x", in, sizeof in};
+    rlx_tensor output = {"y", out, sizeof out};
 
     if (rlx_device_open("auto", NULL, &device, &err) == RLX_OK &&
         rlx_session_create(device, g, NULL, &session, &err) == RLX_OK &&

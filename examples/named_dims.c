@@ -45,7 +45,7 @@ int main(void)
         for (int64_t k = 0; k < rows * COLUMNS; k++)
             x[k] = (float)k;
         size_t bytes = (size_t)(rows * COLUMNS) * sizeof *x;
-        rlx_tensor in = {"x", x, bytes};
+        rlx_const_tensor in = {"x", x, bytes};
         rlx_tensor out[] = {{"y", y, bytes}, {"m", m, sizeof m}};
         check(rlx_session_bind(session, "rows", rows, &err), &err);
         check(rlx_run(session, &in, 1, out, 2, &err), &err);

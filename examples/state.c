@@ -79,7 +79,7 @@ int main(void)
         float x[WIDTH], y[WIDTH];
         double want[WIDTH];
         make_row(step, x);
-        rlx_tensor in[] = {{"x", x, sizeof x}, {"position", &step, sizeof step}};
+        rlx_const_tensor in[] = {{"x", x, sizeof x}, {"position", &step, sizeof step}};
         rlx_tensor out = {"y", y, sizeof y};
         check(rlx_run(session, in, 2, &out, 1, &err), &err);
         expect_row(step, want);

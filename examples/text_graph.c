@@ -20,7 +20,7 @@ static const char text[] =
 static rlx_status run(const rlx_graph *g, float out[3], rlx_error *err)
 {
     float a[] = {3, 4, 0, 0, 6, 8}, b[] = {0, 0};
-    rlx_tensor in[] = {{"a", a, sizeof a}, {"b", b, sizeof b}};
+    rlx_const_tensor in[] = {{"a", a, sizeof a}, {"b", b, sizeof b}};
     rlx_tensor result = {"distance", out, 3 * sizeof *out};
     rlx_device *device = NULL;
     rlx_session *session = NULL;

@@ -132,9 +132,9 @@ export interface LoadOptions {
     /** Tokens a conversation can hold. Default: what the model was trained for, at most 4096. */
     context?: number;
     /** Prompt tokens computed at once. Default: by the device. */
-    batch?: number;
+    promptChunk?: number;
     /** Default 'auto': fast for quantised files. */
-    precision?: 'auto' | 'exact' | 'fast';
+    policy?: 'auto' | 'exact' | 'fast';
     /** false: neither read from nor write to the browser's cache. */
     cache?: boolean;
     onProgress?(progress: Progress): void;
@@ -174,7 +174,7 @@ export interface Piece {
 }
 
 export interface GenerateOptions {
-    /** Default 256. */
+    /** Default 256. 0 only computes the prompt; Infinity: until the model ends. */
     maxTokens?: number;
     /** 0 (default): always the most likely token. */
     temperature?: number;

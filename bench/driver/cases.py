@@ -59,6 +59,16 @@ def fft_cases():
                    {"numpy": 1 / 1.5, "torch": None}, None, n == 1024)
 
 
+def place_cases():
+    """Index, order and products along rows, against NumPy on one thread."""
+    rows = (("product 1024^2", "reduce_prod:f32:1024x1024"),
+            ("histogram 1M", "histogram:f32:1048576"), ("nonzero 1024^2", "nonzero:f32:1024x1024"),
+            ("gather elements 1024^2", "gather_elements:f32:1024x1024,1024x1024"),
+            ("scatter add 4096x64", "scatter_add:f32:1024x64,4096,4096x64"))
+    for label, request in rows:
+        yield Case("places", label, request, {"numpy": 1.0})
+
+
 def conv_cases():
     convs = (("3x3, 64 to 64, 56x56", "1x64x56x56:64x3x3"),
              ("depthwise 3x3, 64, 56x56", "1x64x56x56:64x3x3:groups=64"),
@@ -97,7 +107,7 @@ KERNEL_MODELS = (("SmolLM2 prompt 512 fast", "smollm2_prompt:q4_1:512 fast"),
 
 def cpu_cases(smollm2=None):
     for cases in (sgemm_cases(), packed_cases(), model_cases(smollm2), attention_cases(),
-                  row_cases(), fft_cases(), conv_cases()):
+                  row_cases(), fft_cases(), place_cases(), conv_cases()):
         yield from cases
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Workers: programs that hold a case open and measure it when asked. One is started for each peer
 and number of threads, when it is first needed, and lives until the end. Requests are lines of
-words, answers are lines of JSON (see tools/rlx/bench_serve.c)."""
+words, answers are lines of JSON (see tools/rlx/bench_pipe.c)."""
 import json
 import os
 import subprocess
@@ -78,7 +78,7 @@ def worker_command(name, threads, options):
         fake = Path(__file__).resolve().parent / "fake_worker.py"
         return [sys.executable, str(fake), name, str(threads)], env
     if name == "rlx":
-        command = [options.rlx, "bench", "--serve", "--device", options.device]
+        command = [options.rlx, "bench", "--pipe", "--device", options.device]
         return command + (["--threads", str(threads)] if options.device == "cpu" else []), env
     if name == "llama.cpp":
         if not options.llama:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // llama.cpp as a peer of bench/compare: ggml's operators and llama.cpp's prompt and decode, behind
-// the same requests that `rlx bench --serve` takes. Built by get_llama.sh.
+// the same requests that `rlx bench --pipe` takes. Built by get_llama.sh.
 // usage: llama_bench [--backend CPU] --threads N
 #include <algorithm>
 #include <cmath>

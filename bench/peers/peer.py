@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the peers written in Python share: the requests of bench/compare, as `rlx bench --serve`
+"""What the peers written in Python share: the requests of bench/compare, as `rlx bench --pipe`
 describes them, and the clock. A peer gives `make(case)`, which returns a function that does one run
 or raises Unsupported."""
 import json

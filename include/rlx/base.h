@@ -55,13 +55,45 @@ RLX_API const char *rlx_status_name(rlx_status status);
 typedef struct rlx_error {
     rlx_status code;
     char text[508];
-} rlx_error;
+} rlx_error; /* frozen */
 
 /* Text from a file as a terminal can show it: control characters, bytes that are no UTF-8 and marks
  * that reorder the text around them become escapes such as \x1b; with `lines` newlines and tabs
  * stay. Writes at most `cap` bytes with a zero byte at the end (`out` may be NULL when cap is 0),
  * never a part of a character; returns the bytes of the whole without that zero. */
 RLX_API size_t rlx_escape_text(const char *text, size_t n, bool lines, char *out, size_t cap);
+
+/* ---- Structs that may grow ------------------------------------------------------------------
+ * Descriptors (rlx_*_desc) and structs that the library fills in begin with struct_size, the size
+ * that the program was compiled with, so that later versions can add fields behind:
+ *
+ *     rlx_session_desc d = {RLX_INIT(rlx_session_desc), .policy = RLX_POLICY_FAST};
+ *     rlx_layer_norm(g, x, w, b, &(rlx_norm_desc){RLX_INIT(rlx_norm_desc), .eps = 1e-6});
+ *     rlx_device_info info = {RLX_INIT(rlx_device_info)};
+ *
+ * and, where designated initialisers are not at hand (C++ before C++20),
+ *
+ *     rlx_session_desc d = RLX_DEFAULT(rlx_session_desc);
+ *     d.policy = RLX_POLICY_FAST;
+ *
+ * A descriptor that is NULL is all defaults, unless its function says otherwise. A smaller size is
+ * that of an older version: fields that it lacks have their defaults, and are not filled in. A
+ * larger size is that of a newer one: fields that this library does not know must be zero, and are
+ * set to zero where it fills in. A size of zero is RLX_INVALID. All other structs, elements of
+ * arrays among them, are frozen: they never change within a major version. docs/abi.md has the
+ * whole policy. */
+#define RLX_INIT(type) .struct_size = sizeof(type)
+#ifdef __cplusplus
+#define RLX_DEFAULT(type) rlx_default<type>()
+#else
+#define RLX_DEFAULT(type) ((type){RLX_INIT(type)})
+#endif
+
+/* A zero that is meant, for numbers of descriptors and builders where 0 is the default:
+ *     rlx_leaky_relu(g, x, RLX_ZERO);
+ *     rlx_rms_norm(g, x, w, &(rlx_norm_desc){RLX_INIT(rlx_norm_desc), .eps = RLX_ZERO});
+ * The smallest normal double: 0 in every type that rlx computes with. */
+#define RLX_ZERO 2.2250738585072014e-308
 
 /* ---- Element types ------------------------------------------------------------------------ */
 
@@ -107,7 +139,7 @@ typedef struct rlx_allocator {
     void *(*realloc)(void *user, void *old, size_t n);
     void (*free)(void *user, void *p);
     void *user;
-} rlx_allocator;
+} rlx_allocator; /* frozen */
 
 /* Replaces the allocator of the process; NULL restores the C library's. Call it while no object of
  * rlx exists. */
@@ -128,12 +160,19 @@ RLX_API void rlx_set_log(rlx_log_fn *fn, void *user, rlx_log_level level);
 typedef struct rlx_env_info {
     const char *name, *help; /* static storage */
     const char *value;       /* NULL when not set; valid until the environment changes */
-} rlx_env_info;
+} rlx_env_info; /* frozen */
 
 /* Writes up to `cap` variables to `out` (may be NULL when cap is 0); returns how many there are. */
 RLX_API size_t rlx_env_list(rlx_env_info *out, size_t cap);
 
 #ifdef __cplusplus
+}
+
+template <class T> inline T rlx_default()
+{
+    T t = T();
+    t.struct_size = sizeof(T);
+    return t;
 }
 #endif
 #endif

@@ -13,6 +13,7 @@ extern "C" {
 typedef struct rlx_device rlx_device;
 
 typedef struct rlx_device_info {
+    size_t struct_size;
     char id[32];         /* what rlx_device_open takes: "cpu", "vulkan:0", ... */
     char backend[16];    /* "cpu", "ref", "null", "vulkan", "webgpu" */
     char name[128];      /* the hardware, in the words of its driver */
@@ -25,23 +26,27 @@ typedef struct rlx_device_info {
     bool is_software;    /* a GPU driver that runs on the CPU: "auto" prefers the CPU device */
 } rlx_device_info;
 
-/* Writes up to `cap` devices to `out` (may be NULL when cap is 0), best first within each backend,
- * and returns how many there are. Only devices that can be opened now are listed. */
-RLX_API size_t rlx_device_list(rlx_device_info *out, size_t cap);
+/* Writes up to `cap` devices to `out` (may be NULL when cap is 0), best first within each backend;
+ * *n becomes how many there are. The first entry's struct_size is that of all entries:
+ *     rlx_device_info list[16] = {{RLX_INIT(rlx_device_info)}};
+ * Only devices that can be opened now are listed. */
+RLX_API rlx_status rlx_device_list(rlx_device_info *out, size_t cap, size_t *n, rlx_error *err);
 
-/* For each backend of this build: its name, whether it has a device, and if not why and what to do.
- * */
+/* For each backend of this build: its name, whether it has a device, and if not why and what to do;
+ * in a list as rlx_device_list writes it. */
 typedef struct rlx_backend_info {
+    size_t struct_size;
     char name[16];
     bool available;
     char reason[512]; /* empty when available */
 } rlx_backend_info;
-RLX_API size_t rlx_backend_list(rlx_backend_info *out, size_t cap);
+RLX_API rlx_status rlx_backend_list(rlx_backend_info *out, size_t cap, size_t *n, rlx_error *err);
 
 /* True when `id` (as in rlx_device_open) names a device that is there. */
 RLX_API bool rlx_device_is_available(const char *id);
 
 typedef struct rlx_device_desc {
+    size_t struct_size;
     uint32_t threads; /* CPU: threads to use; 0: RLX_THREADS, else what the process may use */
 } rlx_device_desc;
 
@@ -52,13 +57,14 @@ RLX_API rlx_status rlx_device_open(const char *id, const rlx_device_desc *desc, 
                                    rlx_error *err);
 /* Closes it; NULL is fine. Sessions keep the device alive until they are destroyed. */
 RLX_API void rlx_device_close(rlx_device *d);
-RLX_API void rlx_device_get_info(const rlx_device *d, rlx_device_info *out);
+RLX_API rlx_status rlx_device_get_info(const rlx_device *d, rlx_device_info *out, rlx_error *err);
 
 /* ---- Calibration ----------------------------------------------------------------------------- */
 
 /* What a device does, for the cost model: measured once and kept in the cache folder by device,
  * driver and kernels, or else typical of its kind. */
 typedef struct rlx_calibration {
+    size_t struct_size;
     bool measured;           /* false: typical numbers */
     double gemm, gemm_fast;  /* flop/s of large products of f32, policy exact and policy fast */
     double bandwidth;        /* bytes/s that a large elementwise step reads and writes */
@@ -84,13 +90,15 @@ typedef enum rlx_support {
     RLX_SUPPORT_HOST,       /* on the CPU, with copies */
     RLX_SUPPORT_DECOMPOSED, /* rewritten into other operations that are native */
     RLX_SUPPORT_VIEW,       /* needs no work: a view, or a leaf */
-    RLX_SUPPORT_NATIVE      /* a kernel of its own */
+    RLX_SUPPORT_NATIVE,     /* a kernel of its own */
+    RLX_SUPPORT_REFERENCE   /* by the plain loops that define it, on one thread: cpu only */
 } rlx_support;
 
 /* How `backend` ("cpu", "vulkan", ...) runs operation `op` in its most common form; known without a
- * device being there. RLX_SUPPORT_NO for unknown names. */
+ * device being there; of "cpu" for the instruction set that devices would use. RLX_SUPPORT_NO for
+ * unknown names. */
 RLX_API rlx_support rlx_op_support(const char *backend, const char *op);
-/* "native", "decomposed", "view", "host" or "no" */
+/* "native", "reference", "decomposed", "view", "host" or "no" */
 RLX_API const char *rlx_support_name(rlx_support s);
 
 #ifdef __cplusplus

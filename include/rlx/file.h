@@ -39,7 +39,7 @@ typedef struct rlx_file_tensor {
     rlx_shape shape;       /* outermost first, also for GGUF, which stores it the other way round */
     const void *data;      /* in the mapped file; GGUF aligns it, safetensors need not */
     size_t bytes;          /* of a type whose size is unknown: up to the next tensor */
-} rlx_file_tensor;
+} rlx_file_tensor; /* frozen */
 
 RLX_API size_t rlx_file_n_tensors(const rlx_file *f);
 /* Tensor `i` in the order of the file; false when there is none. */
@@ -68,7 +68,7 @@ typedef struct rlx_meta {
     bool is_array;
     size_t n;           /* values: 1 when it is no array */
     const void *values; /* for the functions below */
-} rlx_meta;
+} rlx_meta; /* frozen */
 
 RLX_API size_t rlx_file_n_meta(const rlx_file *f);
 /* Entry `i` in the order of the file; false when there is none. */
@@ -87,7 +87,7 @@ RLX_API bool rlx_meta_bool(const rlx_meta *m, size_t i, bool *out);
 RLX_API bool rlx_meta_string(const rlx_meta *m, size_t i, const char **text, size_t *length);
 
 /* ---- Writing files --------------------------------------------------------------------------
- * All files that rlx writes (this function, rlx_npy_write, rlx_gguf_writer_finish, rlx_chat_save,
+ * All files that rlx writes (this function, rlx_npy_save, rlx_gguf_writer_finish, rlx_chat_save,
  * rlx_context_save) are written beside their place, synced and renamed: after a failure, a kill or
  * a power cut the name is that of the whole old file or of the whole new one. A file of another
  * kind and a read-only one are never replaced: that is RLX_INVALID or RLX_IO. A link stays; what it

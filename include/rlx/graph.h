@@ -19,14 +19,14 @@ typedef int64_t rlx_dim;
 typedef struct rlx_shape {
     int32_t rank;               /* 0 (a scalar) to RLX_MAX_RANK */
     rlx_dim dim[RLX_MAX_RANK];  /* row-major, outermost first */
-} rlx_shape;
+} rlx_shape; /* frozen */
 
 /* A short list of integers or dimensions, as attributes use it. */
 #define RLX_MAX_INTS 16
 typedef struct rlx_ints {
     int32_t n;
     int64_t v[RLX_MAX_INTS];
-} rlx_ints;
+} rlx_ints; /* frozen */
 
 /* A graph under construction: an append-only list of operations. Not thread-safe; a finished graph
  * may be read by many threads. */
@@ -36,7 +36,7 @@ typedef struct rlx_graph rlx_graph;
  * that failed. Valid as long as the graph. */
 typedef struct rlx_value {
     uint32_t id;
-} rlx_value;
+} rlx_value; /* frozen */
 
 #ifdef __cplusplus
 #define RLX_NONE (rlx_value{0})
@@ -99,7 +99,7 @@ RLX_API void rlx_output(rlx_graph *g, const char *name, rlx_value v);
 /* Names the node that made `v`, for messages and dumps; copied. Returns v. */
 RLX_API rlx_value rlx_named(rlx_graph *g, rlx_value v, const char *name);
 
-/* ---- Looking at a graph --------------------------------------------------------------------- */
+/* ---- Looking at a graph: more is in nodes.h -------------------------------------------------- */
 
 /* Type and shape of a value; RLX_NO_TYPE and rank 0 for RLX_NONE. */
 RLX_API rlx_dtype rlx_value_dtype(const rlx_graph *g, rlx_value v);
@@ -112,7 +112,7 @@ typedef struct rlx_leaf_info {
     rlx_value value;
     rlx_dtype dtype;
     rlx_shape shape;
-} rlx_leaf_info;
+} rlx_leaf_info; /* frozen */
 
 /* The i-th input, param, state or output in order of creation; false when there is none. */
 RLX_API bool rlx_graph_leaf(const rlx_graph *g, rlx_leaf kind, size_t i, rlx_leaf_info *out);

@@ -12,8 +12,8 @@
 #ifndef RLX_MODEL_H
 #define RLX_MODEL_H
 
+#include "grammar.h"
 #include "session.h"
-#include "tokenizer.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -24,25 +24,20 @@ extern "C" {
 /* An open model. Thread-safe: contexts of one model may be used by different threads. */
 typedef struct rlx_model rlx_model;
 
-/* How exactly to compute. AUTO: fast for files with packed or half precision weights, exact for
- * f32 files. */
-typedef enum rlx_precision {
-    RLX_PRECISION_AUTO = 0, RLX_PRECISION_EXACT, RLX_PRECISION_FAST
-} rlx_precision;
-
 /* Called from time to time during long work ("weights", done and total in bytes). A non-zero return
  * stops the work: RLX_CANCELLED. */
 typedef int rlx_progress_fn(void *user, const char *what, uint64_t done, uint64_t total);
 
 /* Zero means the default in each field. */
 typedef struct rlx_model_desc {
+    size_t struct_size;
     const char *device;      /* as in rlx_device_open */
     uint32_t threads;        /* of the CPU device */
-    rlx_precision precision;
+    rlx_policy policy;       /* auto: fast for packed or half precision weights, else exact */
     int64_t context;         /* tokens a sequence can hold; default what the model was trained for,
                               * at most 4096 */
     int64_t sequences;       /* sequences of a context, default 1; of an encoder: texts in a run */
-    int64_t batch;           /* prompt tokens computed at once; default 512 */
+    int64_t prompt_chunk;    /* prompt tokens computed at once; default 512 */
     rlx_dtype cache;         /* of the K/V cache: f16 (default), f32, q8_0 */
     const char *tokenizer;   /* path of a tokenizer.json; default: in the file, or beside it */
     rlx_progress_fn *progress;
@@ -60,16 +55,18 @@ RLX_API rlx_status rlx_model_open_memory(const void *data, size_t bytes, const r
 RLX_API void rlx_model_close(rlx_model *m);
 
 typedef struct rlx_model_info {
+    size_t struct_size;
     const char *architecture, *name; /* owned by the model */
     bool generates, embeds;          /* a decoder, an encoder */
     int64_t parameters, layers, width, vocabulary;
     int64_t trained_context, context, sequences;
     int64_t embedding_width;         /* of rlx_embed */
-    rlx_policy policy;               /* what precision came to */
+    rlx_policy policy;               /* exact or fast: what auto came to */
     uint64_t weight_bytes, cache_bytes, work_bytes; /* on the device */
-    rlx_device_info device;
 } rlx_model_info;
-RLX_API void rlx_model_get_info(const rlx_model *m, rlx_model_info *out);
+RLX_API rlx_status rlx_model_get_info(const rlx_model *m, rlx_model_info *out, rlx_error *err);
+/* The device it is on, open as long as the model. */
+RLX_API rlx_device *rlx_model_device(const rlx_model *m);
 /* Owned by the model; NULL when it has none. */
 RLX_API const rlx_tokenizer *rlx_model_tokenizer(const rlx_model *m);
 
@@ -81,16 +78,18 @@ typedef struct rlx_context rlx_context;
 RLX_API rlx_status rlx_context_create(rlx_model *m, rlx_context **out, rlx_error *err);
 RLX_API void rlx_context_destroy(rlx_context *c);
 
-typedef struct rlx_sampling {
-    double temperature;    /* 0: the most likely token */
+typedef struct rlx_sampling_desc {
+    size_t struct_size;
+    double temperature;    /* 0: the most likely token (greedy) */
     int64_t top_k;         /* 0: all */
     double top_p, min_p;   /* 0: off */
     double repeat_penalty; /* divides the logits of recent tokens; 0 or 1: off */
     int64_t repeat_last;   /* how many tokens are recent; default 64, at most 256 */
     uint64_t seed;
-} rlx_sampling;
+} rlx_sampling_desc;
 /* For the steps to come, of all sequences. NULL: greedy. */
-RLX_API rlx_status rlx_context_set_sampling(rlx_context *c, const rlx_sampling *s, rlx_error *err);
+RLX_API rlx_status rlx_context_set_sampling(rlx_context *c, const rlx_sampling_desc *s,
+                                            rlx_error *err);
 
 /* Makes sequence `seq` hold just these tokens. What it has in common with them from the start is
  * kept; the rest, at least the last one, waits for the next step. n 0 empties it: it takes no part
@@ -122,7 +121,7 @@ RLX_API void rlx_context_cancel(rlx_context *c);
  * cache must be the same, the context at least as large as the tokens. An older file stays until
  * the new one is whole; one of another kind (a model) is never replaced: RLX_INVALID. */
 RLX_API rlx_status rlx_context_save(rlx_context *c, size_t seq, const char *path, rlx_error *err);
-RLX_API rlx_status rlx_context_restore(rlx_context *c, size_t seq, const char *path,
+RLX_API rlx_status rlx_context_load(rlx_context *c, size_t seq, const char *path,
                                        rlx_error *err);
 /* The session that computes it, for looking inside: memory, steps and their times. Owned by the
  * context. A generation may have submitted its next run already. */
@@ -131,17 +130,22 @@ RLX_API rlx_session *rlx_context_session(rlx_context *c);
 /* ---- Generation ------------------------------------------------------------------------------ */
 
 typedef struct rlx_generate_desc {
+    size_t struct_size;
     const char *prompt;        /* text; special tokens in it are special unless plain */
     const int32_t *tokens;     /* or tokens, when prompt is NULL */
     size_t n_tokens;
     bool plain;
     size_t sequence;
     int64_t max_tokens;        /* 0: until the model ends or the context is full */
-    rlx_sampling sampling;
+    const rlx_sampling_desc *sampling; /* NULL: greedy */
     const char *const *stop;   /* texts that end the generation; not part of the output */
     size_t n_stop;
     bool ignore_end;           /* go on after an end token */
     bool shift;                /* when the context is full, drop the older half of it and go on */
+    bool prompt_only;          /* compute the prompt and generate nothing: a later generation that
+                                * begins with it, and rlx_context_logits, find it computed */
+    rlx_grammar *grammar;      /* the output is a text of it, or the begin of one where max_tokens
+                                * or the context ends it; needed until the generation ends */
 } rlx_generate_desc;
 
 /* A piece of output. The text has whole characters only, may be empty, is not terminated by a zero
@@ -150,7 +154,7 @@ typedef struct rlx_piece {
     int32_t token; /* -1: text that was held back, at the end */
     const char *text;
     size_t length;
-} rlx_piece;
+} rlx_piece; /* frozen */
 /* A non-zero return ends the generation. */
 typedef int rlx_piece_fn(void *user, const rlx_piece *p);
 
@@ -159,6 +163,7 @@ typedef enum rlx_finish {
 } rlx_finish;
 
 typedef struct rlx_generate_result {
+    size_t struct_size;
     rlx_finish finish;
     size_t n_prompt, n_reused, n_generated; /* tokens; reused: from the cache */
     double prompt_seconds, seconds;         /* to the first token; of the tokens after it */
@@ -171,13 +176,16 @@ RLX_API rlx_status rlx_generate(rlx_context *c, const rlx_generate_desc *d, rlx_
 
 /* The same piece by piece, for programs that cannot wait (a browser). */
 typedef struct rlx_generation rlx_generation;
-RLX_API rlx_status rlx_generation_begin(rlx_context *c, const rlx_generate_desc *d,
+RLX_API rlx_status rlx_generation_create(rlx_context *c, const rlx_generate_desc *d,
                                         rlx_generation **out, rlx_error *err);
 /* Writes the next piece; *more is false when there was none left. RLX_TIMEOUT: call again. */
 RLX_API rlx_status rlx_generation_next(rlx_generation *n, int64_t timeout_ms, rlx_piece *piece,
                                        bool *more, rlx_error *err);
-/* Frees it; NULL is fine. `result` may be NULL. */
-RLX_API void rlx_generation_end(rlx_generation *n, rlx_generate_result *result);
+/* How far it is, or how it ended. */
+RLX_API rlx_status rlx_generation_get_result(const rlx_generation *n, rlx_generate_result *result,
+                                             rlx_error *err);
+/* Frees it; NULL is fine. */
+RLX_API void rlx_generation_destroy(rlx_generation *n);
 
 /* Log-probability of tokens[i] given those before it, for i from 1; out[0] is 0. Any number of
  * tokens up to the context. */
@@ -188,7 +196,7 @@ RLX_API rlx_status rlx_score(rlx_model *m, const int32_t *tokens, size_t n, floa
 
 typedef struct rlx_message {
     const char *role, *content; /* "system", "user", "assistant", ... */
-} rlx_message;
+} rlx_message; /* frozen */
 
 /* The messages in the form the model was trained on: by the chat template of the file, else one
  * known for the architecture, else ChatML. add_reply: ends where the assistant begins to speak.
@@ -221,9 +229,10 @@ RLX_API rlx_status rlx_chat_load(rlx_chat *c, const char *path, rlx_error *err);
 /* ---- Embeddings ------------------------------------------------------------------------------ */
 
 typedef enum rlx_pooling {
-    RLX_POOL_DEFAULT = 0, RLX_POOL_MEAN, RLX_POOL_FIRST, RLX_POOL_LAST
+    RLX_POOLING_DEFAULT = 0, RLX_POOLING_MEAN, RLX_POOLING_FIRST, RLX_POOLING_LAST
 } rlx_pooling;
 typedef struct rlx_embed_desc {
+    size_t struct_size;
     rlx_pooling pooling; /* default: what the file says, else mean */
     bool no_normalize;   /* default: vectors of length 1 */
 } rlx_embed_desc;

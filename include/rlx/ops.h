@@ -2,11 +2,12 @@
 /* The builders: one function for each operation of the catalogue, by family.
  *
  * Common to all: a builder returns its result, or RLX_NONE after recording an error in the graph
- * (graph.h). Axes may be negative. "?" marks an operand that may be RLX_NONE. In descriptors zero
- * means the default, and a NULL descriptor means all defaults. Where an operation has several
- * results, pointers to those after the first may be NULL. Operands of elementwise operations
- * broadcast as in NumPy and must have the same type. docs/ops.md has the meaning of each in full.
- * */
+ * (graph.h). Axes may be negative. "?" marks an operand that may be RLX_NONE. In descriptors, which
+ * begin with RLX_INIT, zero means the default, and a NULL descriptor means all defaults; a real
+ * number that shall be zero where that is not the default is RLX_ZERO. Where an operation has
+ * several results, pointers to those after the first may be NULL. Operands of elementwise
+ * operations broadcast as in NumPy and must have the same type. docs/ops.md has the meaning of
+ * each. */
 #ifndef RLX_OPS_H
 #define RLX_OPS_H
 
@@ -16,77 +17,34 @@
 extern "C" {
 #endif
 
-/* ---- Elementwise: one operand ----------------------------------------------------------------
- * neg, abs, sign and relu also take integers; not takes bool and integers (bitwise); the others
- * take f32, f16, bf16. Descriptor fields that a function does not use must be zero. */
-RLX_API rlx_value rlx_relu(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_gelu(rlx_graph *g, rlx_value x);      /* exact, with erf */
-RLX_API rlx_value rlx_gelu_tanh(rlx_graph *g, rlx_value x); /* the tanh approximation */
-RLX_API rlx_value rlx_silu(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_sigmoid(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_tanh(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_exp(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_log(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_sqrt(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_rsqrt(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_neg(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_abs(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_sin(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_cos(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_tan(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_atan(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_round(rlx_graph *g, rlx_value x); /* half to even */
-RLX_API rlx_value rlx_reciprocal(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_floor(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_ceil(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_sign(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_softplus(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_erf(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_hard_swish(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_mish(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_softsign(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_log_sigmoid(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_asin(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_acos(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_sinh(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_cosh(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_asinh(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_acosh(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_atanh(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_exp2(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_log2(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_not(rlx_graph *g, rlx_value x);
-RLX_API rlx_value rlx_is_nan(rlx_graph *g, rlx_value x); /* bool */
-RLX_API rlx_value rlx_is_inf(rlx_graph *g, rlx_value x); /* bool */
-/* Functions with parameters; 0 means the default in brackets. */
-RLX_API rlx_value rlx_elu(rlx_graph *g, rlx_value x, double alpha);        /* [1] */
-RLX_API rlx_value rlx_celu(rlx_graph *g, rlx_value x, double alpha);       /* [1] */
-RLX_API rlx_value rlx_leaky_relu(rlx_graph *g, rlx_value x, double alpha); /* [0.01] */
-RLX_API rlx_value rlx_selu(rlx_graph *g, rlx_value x, double alpha, double gamma);
-RLX_API rlx_value rlx_hard_sigmoid(rlx_graph *g, rlx_value x, double alpha, double beta);
-                                                               /* [0.2], [0.5] */
-typedef struct rlx_unary_desc {
-    double alpha, beta; /* selu: alpha and gamma */
-} rlx_unary_desc;
+/* ---- Elementwise: functions of floats ---------------------------------------------------------
+ * functions.def has a row for each with its name, parameters, meaning, domain and accuracy; this
+ * declares them:
+ *   of x, most of them: relu, gelu, silu, tanh, exp, log, sqrt, ...
+ *     rlx_value rlx_relu(rlx_graph *g, rlx_value x);
+ *   of x with parameters, where 0 means the default (RLX_ZERO: zero): elu, leaky_relu, selu, ...
+ *     rlx_value rlx_elu(rlx_graph *g, rlx_value x, double alpha);
+ *     rlx_value rlx_selu(rlx_graph *g, rlx_value x, double alpha, double beta);
+ *   of a and b: add, sub, mul, div, max, min, pow, ...
+ *     rlx_value rlx_add(rlx_graph *g, rlx_value a, rlx_value b);
+ * Rows with NUMBERS (neg, add, ...) also take integers. */
+#define RLX_PARAMS_none
+#define RLX_PARAMS_alpha , double alpha
+#define RLX_PARAMS_alpha_beta , double alpha, double beta
+#define RLX_FUNCTION1(name, params, ...) \
+    RLX_API rlx_value rlx_##name(rlx_graph *g, rlx_value x RLX_PARAMS_##params);
+#define RLX_FUNCTION2(name, ...) \
+    RLX_API rlx_value rlx_##name(rlx_graph *g, rlx_value a, rlx_value b);
+#include "functions.def"
+#undef RLX_PARAMS_none
+#undef RLX_PARAMS_alpha
+#undef RLX_PARAMS_alpha_beta
+#undef RLX_FUNCTION1
+#undef RLX_FUNCTION2
 
-/* ---- Elementwise: two operands, broadcast ---------------------------------------------------- */
-RLX_API rlx_value rlx_add(rlx_graph *g, rlx_value a, rlx_value b);
-RLX_API rlx_value rlx_sub(rlx_graph *g, rlx_value a, rlx_value b);
-RLX_API rlx_value rlx_mul(rlx_graph *g, rlx_value a, rlx_value b);
-/* Integers: truncates toward zero; division by zero gives 0. */
-RLX_API rlx_value rlx_div(rlx_graph *g, rlx_value a, rlx_value b);
-RLX_API rlx_value rlx_max(rlx_graph *g, rlx_value a, rlx_value b); /* NaN if either is NaN */
-RLX_API rlx_value rlx_min(rlx_graph *g, rlx_value a, rlx_value b); /* NaN if either is NaN */
-RLX_API rlx_value rlx_pow(rlx_graph *g, rlx_value a, rlx_value b);
-/* The remainder with the sign of a (C's fmod), or of b when `floored` (NumPy's mod). */
-RLX_API rlx_value rlx_mod(rlx_graph *g, rlx_value a, rlx_value b, bool floored);
-RLX_API rlx_value rlx_and(rlx_graph *g, rlx_value a, rlx_value b); /* bool; bitwise on integers */
-RLX_API rlx_value rlx_or(rlx_graph *g, rlx_value a, rlx_value b);
-RLX_API rlx_value rlx_xor(rlx_graph *g, rlx_value a, rlx_value b);
-/* Integers; a count of the width or more gives 0 (shr of a negative number: -1). */
-RLX_API rlx_value rlx_shl(rlx_graph *g, rlx_value a, rlx_value b);
-RLX_API rlx_value rlx_shr(rlx_graph *g, rlx_value a, rlx_value b); /* arithmetic on signed types */
-RLX_API rlx_value rlx_atan2(rlx_graph *g, rlx_value a, rlx_value b);
+/* ---- Elementwise: tests, remainder, bits, selection ------------------------------------------ */
+RLX_API rlx_value rlx_is_nan(rlx_graph *g, rlx_value x); /* floats to bool */
+RLX_API rlx_value rlx_is_inf(rlx_graph *g, rlx_value x);
 /* Comparisons give bool; any plain type. */
 RLX_API rlx_value rlx_eq(rlx_graph *g, rlx_value a, rlx_value b);
 RLX_API rlx_value rlx_ne(rlx_graph *g, rlx_value a, rlx_value b);
@@ -94,19 +52,26 @@ RLX_API rlx_value rlx_lt(rlx_graph *g, rlx_value a, rlx_value b);
 RLX_API rlx_value rlx_le(rlx_graph *g, rlx_value a, rlx_value b);
 RLX_API rlx_value rlx_gt(rlx_graph *g, rlx_value a, rlx_value b);
 RLX_API rlx_value rlx_ge(rlx_graph *g, rlx_value a, rlx_value b);
-typedef struct rlx_mod_desc { bool floored; } rlx_mod_desc;
+/* The remainder with the sign of a (C's fmod), or of b when `floored` (NumPy's mod). */
+RLX_API rlx_value rlx_mod(rlx_graph *g, rlx_value a, rlx_value b, bool floored);
+/* bool; bitwise on integers */
+RLX_API rlx_value rlx_not(rlx_graph *g, rlx_value x);
+RLX_API rlx_value rlx_and(rlx_graph *g, rlx_value a, rlx_value b);
+RLX_API rlx_value rlx_or(rlx_graph *g, rlx_value a, rlx_value b);
+RLX_API rlx_value rlx_xor(rlx_graph *g, rlx_value a, rlx_value b);
+/* Integers; a count of the width or more gives 0 (shr of a negative number: -1). */
+RLX_API rlx_value rlx_shl(rlx_graph *g, rlx_value a, rlx_value b);
+RLX_API rlx_value rlx_shr(rlx_graph *g, rlx_value a, rlx_value b); /* arithmetic on signed types */
 
 /* cond (bool) ? a : b */
 RLX_API rlx_value rlx_where(rlx_graph *g, rlx_value cond, rlx_value a, rlx_value b);
 /* min(max(x, lo), hi); use -INFINITY and INFINITY for an open side. NaN stays NaN. */
 RLX_API rlx_value rlx_clamp(rlx_graph *g, rlx_value x, double lo, double hi);
-typedef struct rlx_clamp_desc { double lo, hi; } rlx_clamp_desc;
 /* a * b + c, rounded once. */
 RLX_API rlx_value rlx_fma(rlx_graph *g, rlx_value a, rlx_value b, rlx_value c);
 /* Float to integer truncates toward zero and saturates, NaN gives 0; to bool is x != 0; integer to
  * integer wraps. */
 RLX_API rlx_value rlx_cast(rlx_graph *g, rlx_value x, rlx_dtype to);
-typedef struct rlx_cast_desc { rlx_dtype to; } rlx_cast_desc;
 
 /* ---- Matrix ---------------------------------------------------------------------------------- */
 
@@ -117,6 +82,7 @@ typedef enum rlx_act {
 } rlx_act;
 
 typedef struct rlx_matmul_desc {
+    size_t struct_size;
     bool trans_b;        /* b is [.., N, K] instead of [.., K, N]; not for a rank-1 b */
     rlx_act act;         /* y = act(a.b + bias) + residual */
     bool act_last;       /* y = act(a.b + bias + residual) */
@@ -133,19 +99,21 @@ RLX_API rlx_value rlx_matmul_ex(rlx_graph *g, rlx_value a, rlx_value b, rlx_valu
 
 /* Contracts and batches any axes, as XLA's DotGeneral: result is [batch.., free of a.., free of
  * b..]. */
-typedef struct rlx_dot_desc { rlx_ints batch_a, batch_b, contract_a, contract_b; } rlx_dot_desc;
+typedef struct rlx_dot_desc {
+    size_t struct_size;
+    rlx_ints batch_a, batch_b, contract_a, contract_b;
+} rlx_dot_desc;
 RLX_API rlx_value rlx_dot_general(rlx_graph *g, rlx_value a, rlx_value b, const rlx_dot_desc *d);
 /* x [.., K] . w [N, K]^T + scale * (x . down [R, K]^T) . up [N, R]^T. scale 0 means 1. */
-typedef struct rlx_lora_desc { double scale; } rlx_lora_desc;
 RLX_API rlx_value rlx_lora_matmul(rlx_graph *g, rlx_value x, rlx_value w, rlx_value down,
                                   rlx_value up, double scale);
 /* Row i of x [M, K] times experts[ids[i]] of [E, K, N] (or [E, N, K] when trans_b) -> [M, N].
  * ids: i32 or i64 [M]. */
 RLX_API rlx_value rlx_grouped_matmul(rlx_graph *g, rlx_value x, rlx_value experts, rlx_value ids,
                                      bool trans_b);
-typedef struct rlx_grouped_desc { bool trans_b; } rlx_grouped_desc;
 
 typedef struct rlx_dequant_desc {
+    size_t struct_size;
     int64_t block;  /* elements that share a scale, for the i8 and i4 schemes; default K */
     int64_t bits;   /* 8 (default: w is i8 or u8 [N, K]) or 4 (w is u8 [N, K/2], low half first) */
     rlx_act act;    /* y = act(x.w + bias) + residual; act_last as in matmul */
@@ -165,6 +133,7 @@ RLX_API rlx_value rlx_dequant_grouped_matmul(rlx_graph *g, rlx_value x, rlx_valu
 RLX_API rlx_value rlx_dequant_moe_weights(rlx_graph *g, rlx_value w, rlx_value ids, rlx_dtype to);
 
 typedef struct rlx_qmatmul_desc {
+    size_t struct_size;
     int64_t a_zero, b_zero, y_zero;
     rlx_dtype out; /* with `scale` i8 or u8, default that of a; without it i32 */
     bool trans_b;
@@ -176,6 +145,7 @@ RLX_API rlx_value rlx_qmatmul(rlx_graph *g, rlx_value a, rlx_value b, rlx_value 
                               rlx_value bias, const rlx_qmatmul_desc *d);
 
 typedef struct rlx_quant_desc {
+    size_t struct_size;
     int64_t axis;   /* per channel and per block: the axis of the scales */
     int64_t block;  /* elements along the axis that share a scale; 0: none */
     rlx_dtype to;   /* quantize: i8, u8 or i32, default that of zero, else i8; dequantize: f32
@@ -193,6 +163,7 @@ RLX_API rlx_value rlx_dequantize(rlx_graph *g, rlx_value x, rlx_value scale, rlx
 /* ---- Norms and softmax ----------------------------------------------------------------------- */
 
 typedef struct rlx_norm_desc {
+    size_t struct_size;
     int64_t axis;   /* layer_norm, rms_norm: first normalised axis, default the last one (0 =
                        default; use -rank to normalise all axes) */
     double eps;     /* default 1e-5 */
@@ -203,6 +174,9 @@ typedef struct rlx_norm_desc {
 RLX_API rlx_value rlx_layer_norm(rlx_graph *g, rlx_value x, rlx_value gamma, rlx_value beta,
                                  const rlx_norm_desc *d);
 RLX_API rlx_value rlx_rms_norm(rlx_graph *g, rlx_value x, rlx_value gamma, const rlx_norm_desc *d);
+/* The same with beta?, a bias. */
+RLX_API rlx_value rlx_rms_norm_ex(rlx_graph *g, rlx_value x, rlx_value gamma, rlx_value beta,
+                                  const rlx_norm_desc *d);
 /* Over C of [N, C, H, W], for each pixel; gamma?, beta?: [C]. */
 RLX_API rlx_value rlx_layer_norm2d(rlx_graph *g, rlx_value x, rlx_value gamma, rlx_value beta,
                                    const rlx_norm_desc *d);
@@ -221,14 +195,17 @@ RLX_API rlx_value rlx_ada_layer_norm(rlx_graph *g, rlx_value x, rlx_value scale,
 /* x + gate * y; gate broadcasts. */
 RLX_API rlx_value rlx_gated_residual(rlx_graph *g, rlx_value x, rlx_value y, rlx_value gate);
 /* sum = x + residual; normed = norm(sum). Over the last axis. `sum` may be NULL. beta? as above;
- * rms_norm when `rms`, which takes no beta. */
-typedef struct rlx_residual_norm_desc { bool rms; double eps; } rlx_residual_norm_desc;
+ * rms_norm when `rms`. */
+typedef struct rlx_residual_norm_desc {
+    size_t struct_size;
+    bool rms;
+    double eps;
+} rlx_residual_norm_desc;
 RLX_API rlx_value rlx_residual_norm(rlx_graph *g, rlx_value x, rlx_value residual, rlx_value gamma,
                                     rlx_value beta, const rlx_residual_norm_desc *d,
                                     rlx_value *sum);
 /* silu(gate) * up; with up RLX_NONE, gate is [.., 2N]: silu(first half) * second half. */
 RLX_API rlx_value rlx_swiglu(rlx_graph *g, rlx_value gate, rlx_value up);
-typedef struct rlx_axis_desc { int64_t axis; } rlx_axis_desc;
 /* A row of all -inf gives zeros (softmax) or -inf (log_softmax). */
 RLX_API rlx_value rlx_softmax(rlx_graph *g, rlx_value x, int64_t axis);
 RLX_API rlx_value rlx_log_softmax(rlx_graph *g, rlx_value x, int64_t axis);
@@ -238,6 +215,7 @@ RLX_API rlx_value rlx_log_softmax(rlx_graph *g, rlx_value x, int64_t axis);
 typedef enum rlx_layout { RLX_BHSD = 0, RLX_BSHD } rlx_layout;
 
 typedef struct rlx_attention_desc {
+    size_t struct_size;
     rlx_layout layout; /* of q, k, v and the result: [B, H, S, D] or [B, S, H, D] */
     double scale;      /* default 1 / sqrt(D) */
     double soft_cap;   /* c > 0: s = c * tanh(s / c) before the mask */
@@ -260,6 +238,7 @@ RLX_API rlx_value rlx_attention_ex(rlx_graph *g, rlx_value q, rlx_value k, rlx_v
                                    const rlx_attention_desc *d);
 
 typedef struct rlx_rope_desc {
+    size_t struct_size;
     bool interleaved;  /* GPT-J pairs (2i, 2i+1); default NeoX pairs (i, i + n_rot/2) */
     int64_t n_rot;     /* rotated elements of each head, even; default the whole head */
     rlx_layout layout; /* of x: [B, H, S, D] or [B, S, H, D] */
@@ -275,48 +254,38 @@ RLX_API rlx_value rlx_rope(rlx_graph *g, rlx_value x, rlx_value cos, rlx_value s
 /* dims may contain -1 once (what is left over; named dimensions are other negative handles, never
  * -1). */
 RLX_API rlx_value rlx_reshape(rlx_graph *g, rlx_value x, int rank, const rlx_dim *dims);
-typedef struct rlx_shape_desc { rlx_ints shape; } rlx_shape_desc;
 /* perm[i] is the axis of x that becomes axis i; NULL reverses the axes. */
 RLX_API rlx_value rlx_transpose(rlx_graph *g, rlx_value x, const int *perm);
-typedef struct rlx_perm_desc { rlx_ints perm; } rlx_perm_desc;
 /* Elements start .. start + length - 1 of an axis. */
 RLX_API rlx_value rlx_narrow(rlx_graph *g, rlx_value x, int64_t axis, rlx_dim start,
                              rlx_dim length);
-typedef struct rlx_narrow_desc { int64_t axis; rlx_dim start, length; } rlx_narrow_desc;
 /* NumPy's x[start:stop:step] on the given axes; step may be negative; bounds beyond the ends are
  * those of NumPy. Fixed dimensions on the sliced axes. */
-typedef struct rlx_slice_desc { rlx_ints axes, starts, stops, steps; } rlx_slice_desc;
+typedef struct rlx_slice_desc {
+    size_t struct_size;
+    rlx_ints axes, starts, stops, steps;
+} rlx_slice_desc;
 RLX_API rlx_value rlx_slice(rlx_graph *g, rlx_value x, const rlx_slice_desc *d);
 RLX_API rlx_value rlx_concat(rlx_graph *g, const rlx_value *x, size_t n, int64_t axis);
 /* Cuts an axis into pieces of the given sizes; writes n values to out, returns the first. */
 RLX_API rlx_value rlx_split(rlx_graph *g, rlx_value x, int64_t axis, const rlx_dim *sizes, size_t n,
                             rlx_value *out);
-typedef struct rlx_split_desc { int64_t axis; rlx_ints sizes; } rlx_split_desc;
 /* Broadcasts to the given shape as NumPy's broadcast_to. */
 RLX_API rlx_value rlx_expand(rlx_graph *g, rlx_value x, int rank, const rlx_dim *dims);
 /* Repeats each axis; `repeats` has one entry an axis. */
 RLX_API rlx_value rlx_tile(rlx_graph *g, rlx_value x, const int64_t *repeats);
-typedef struct rlx_tile_desc { rlx_ints repeats; } rlx_tile_desc;
 typedef enum rlx_pad_mode { RLX_PAD_CONSTANT = 0, RLX_PAD_REFLECT, RLX_PAD_EDGE, RLX_PAD_WRAP
 } rlx_pad_mode;
 /* before and after: one entry an axis; negative entries crop, and what is left is then padded.
  * Reflection needs more elements than it adds on a side. */
 RLX_API rlx_value rlx_pad(rlx_graph *g, rlx_value x, const int64_t *before, const int64_t *after,
                           rlx_pad_mode mode, double value);
-typedef struct rlx_pad_desc {
-    rlx_ints before, after;
-    rlx_pad_mode mode;
-    double value;
-} rlx_pad_desc;
 /* Turns the given axes around; n == 0 changes nothing. */
 RLX_API rlx_value rlx_reverse(rlx_graph *g, rlx_value x, const int64_t *axes, size_t n);
-typedef struct rlx_axes_desc { rlx_ints axes; } rlx_axes_desc;
 /* NumPy's roll on one axis. */
 RLX_API rlx_value rlx_roll(rlx_graph *g, rlx_value x, int64_t axis, int64_t shift);
-typedef struct rlx_roll_desc { int64_t axis, shift; } rlx_roll_desc;
 /* Keeps the lower (or upper) triangle of the last two axes up to diagonal k, zero elsewhere. */
 RLX_API rlx_value rlx_trilu(rlx_graph *g, rlx_value x, bool upper, int64_t k);
-typedef struct rlx_trilu_desc { bool upper; int64_t k; } rlx_trilu_desc;
 /* Conveniences over reshape. */
 RLX_API rlx_value rlx_squeeze(rlx_graph *g, rlx_value x, int64_t axis);
 RLX_API rlx_value rlx_unsqueeze(rlx_graph *g, rlx_value x, int64_t axis);
@@ -331,11 +300,9 @@ RLX_API rlx_value rlx_flatten(rlx_graph *g, rlx_value x, int64_t axis); /* to ra
 RLX_API rlx_value rlx_gather(rlx_graph *g, rlx_value x, rlx_value index, int64_t axis);
 RLX_API rlx_value rlx_gather_elements(rlx_graph *g, rlx_value x, rlx_value index, int64_t axis);
 RLX_API rlx_value rlx_gather_nd(rlx_graph *g, rlx_value x, rlx_value index, int64_t batch_dims);
-typedef struct rlx_gather_nd_desc { int64_t batch_dims; } rlx_gather_nd_desc;
 typedef enum rlx_scatter_mode {
     RLX_SCATTER_NONE = 0, RLX_SCATTER_ADD, RLX_SCATTER_MUL, RLX_SCATTER_MIN, RLX_SCATTER_MAX
 } rlx_scatter_mode;
-typedef struct rlx_scatter_desc { int64_t axis; rlx_scatter_mode mode; } rlx_scatter_desc;
 /* A copy of x changed at the indexed places; with RLX_SCATTER_NONE the last update in row-major
  * order wins. */
 RLX_API rlx_value rlx_scatter_elements(rlx_graph *g, rlx_value x, rlx_value index, rlx_value update,
@@ -356,7 +323,6 @@ RLX_API rlx_value rlx_state_write(rlx_graph *g, rlx_value state, rlx_value updat
 
 /* ---- Reduce, order --------------------------------------------------------------------------- */
 
-typedef struct rlx_reduce_desc { rlx_ints axes; bool keepdims; } rlx_reduce_desc;
 typedef enum rlx_reduce_kind {
     RLX_REDUCE_SUM = 0, RLX_REDUCE_MEAN, RLX_REDUCE_MAX, RLX_REDUCE_MIN, RLX_REDUCE_PROD,
     RLX_REDUCE_L1, RLX_REDUCE_L2, RLX_REDUCE_LOG_SUM, RLX_REDUCE_LOG_SUM_EXP,
@@ -368,6 +334,7 @@ typedef enum rlx_reduce_kind {
 RLX_API rlx_value rlx_reduce(rlx_graph *g, rlx_reduce_kind kind, rlx_value x, const int64_t *axes,
                              size_t n, bool keepdims);
 typedef struct rlx_arg_desc {
+    size_t struct_size;
     int64_t axis;
     bool keepdims, last; /* last: the last of equal elements instead of the first */
     rlx_dtype out;       /* i64 (default) or i32 */
@@ -376,6 +343,7 @@ typedef struct rlx_arg_desc {
 RLX_API rlx_value rlx_argmax(rlx_graph *g, rlx_value x, const rlx_arg_desc *d);
 RLX_API rlx_value rlx_argmin(rlx_graph *g, rlx_value x, const rlx_arg_desc *d);
 typedef struct rlx_topk_desc {
+    size_t struct_size;
     int64_t k, axis;
     bool smallest;
     rlx_dtype out; /* of the indices: i64 (default) or i32 */
@@ -383,28 +351,47 @@ typedef struct rlx_topk_desc {
 /* The k largest along an axis, in order, ties to the smaller index; NaN counts as largest. Returns
  * the values, *indices their places. */
 RLX_API rlx_value rlx_top_k(rlx_graph *g, rlx_value x, const rlx_topk_desc *d, rlx_value *indices);
-typedef struct rlx_cum_desc { int64_t axis; bool exclusive, reverse; } rlx_cum_desc;
+typedef struct rlx_cum_desc {
+    size_t struct_size;
+    int64_t axis;
+    bool exclusive, reverse;
+} rlx_cum_desc;
 RLX_API rlx_value rlx_cumsum(rlx_graph *g, rlx_value x, const rlx_cum_desc *d);
 RLX_API rlx_value rlx_cumprod(rlx_graph *g, rlx_value x, const rlx_cum_desc *d);
 RLX_API rlx_value rlx_cummax(rlx_graph *g, rlx_value x, const rlx_cum_desc *d);
-typedef struct rlx_sort_desc { int64_t axis; bool descending; rlx_dtype out; } rlx_sort_desc;
+typedef struct rlx_sort_desc {
+    size_t struct_size;
+    int64_t axis;
+    bool descending;
+    rlx_dtype out;
+} rlx_sort_desc;
 /* Stable; NaN counts as largest. argsort gives i64 (or i32 by `out`). */
 RLX_API rlx_value rlx_sort(rlx_graph *g, rlx_value x, const rlx_sort_desc *d);
 RLX_API rlx_value rlx_argsort(rlx_graph *g, rlx_value x, const rlx_sort_desc *d);
 /* Counts (i64) of x in `bins` equal parts of [lo, hi]; the last one is closed; others are ignored.
  * */
-typedef struct rlx_histogram_desc { int64_t bins; double lo, hi; } rlx_histogram_desc;
+typedef struct rlx_histogram_desc {
+    size_t struct_size;
+    int64_t bins;
+    double lo, hi;
+} rlx_histogram_desc;
 RLX_API rlx_value rlx_histogram(rlx_graph *g, rlx_value x, const rlx_histogram_desc *d);
 /* A new axis of size depth that is `on` at the index and `off` elsewhere. A negative index counts
  * from the end; rows whose index is outside -depth .. depth-1 are all `off`. */
 typedef struct rlx_one_hot_desc {
+    size_t struct_size;
     int64_t depth, axis;
     double on, off; /* both 0: 1 and 0 */
     rlx_dtype out;  /* f32 (default) or any plain type */
 } rlx_one_hot_desc;
 RLX_API rlx_value rlx_one_hot(rlx_graph *g, rlx_value index, const rlx_one_hot_desc *d);
 /* start + i * step for i in 0..n-1; step 0 means 1; type f32 when 0. */
-typedef struct rlx_range_desc { double start, step; rlx_dim n; rlx_dtype out; } rlx_range_desc;
+typedef struct rlx_range_desc {
+    size_t struct_size;
+    double start, step;
+    rlx_dim n;
+    rlx_dtype out;
+} rlx_range_desc;
 RLX_API rlx_value rlx_range(rlx_graph *g, const rlx_range_desc *d);
 /* Places of the elements that are not zero, in row-major order: i64 [rank, elements], unused
  * columns -1; *count is an i64 scalar. */
@@ -413,6 +400,7 @@ RLX_API rlx_value rlx_nonzero(rlx_graph *g, rlx_value x, rlx_value *count);
 /* ---- Convolution and vision ------------------------------------------------------------------ */
 
 typedef struct rlx_conv_desc {
+    size_t struct_size;
     rlx_ints stride, dilation; /* one entry a spatial axis; default 1 */
     rlx_ints pads;             /* begin of each axis, then end of each axis; default 0 */
     int64_t groups;            /* default 1 */
@@ -435,6 +423,7 @@ RLX_API rlx_value rlx_conv_ex(rlx_graph *g, int n_spatial, rlx_value x, rlx_valu
 RLX_API rlx_value rlx_conv_transpose2d(rlx_graph *g, rlx_value x, rlx_value w, rlx_value bias,
                                        const rlx_conv_desc *d);
 typedef struct rlx_qconv_desc {
+    size_t struct_size;
     rlx_ints stride, dilation, pads;
     int64_t groups, x_zero, w_zero, y_zero;
     rlx_dtype out; /* with `scale` i8 or u8, default that of x; without it i32 */
@@ -445,6 +434,7 @@ RLX_API rlx_value rlx_qconv2d(rlx_graph *g, rlx_value x, rlx_value w, rlx_value 
                               rlx_value bias, const rlx_qconv_desc *d);
 typedef enum rlx_pool_kind { RLX_POOL_MAX = 0, RLX_POOL_AVERAGE, RLX_POOL_LP } rlx_pool_kind;
 typedef struct rlx_pool_desc {
+    size_t struct_size;
     rlx_pool_kind kind;
     rlx_ints kernel; /* empty: global, over the whole of each axis */
     rlx_ints stride, dilation, pads; /* defaults 1, 1, 0 */
@@ -460,7 +450,10 @@ RLX_API rlx_value rlx_pool1d(rlx_graph *g, rlx_value x, const rlx_pool_desc *d);
 RLX_API rlx_value rlx_pool2d(rlx_graph *g, rlx_value x, const rlx_pool_desc *d);
 RLX_API rlx_value rlx_pool3d(rlx_graph *g, rlx_value x, const rlx_pool_desc *d);
 /* [N,C,H,W] of any plain type -> [N, C*kh*kw, oh*ow], as PyTorch's unfold. */
-typedef struct rlx_im2col_desc { rlx_ints kernel, stride, dilation, pads; } rlx_im2col_desc;
+typedef struct rlx_im2col_desc {
+    size_t struct_size;
+    rlx_ints kernel, stride, dilation, pads;
+} rlx_im2col_desc;
 RLX_API rlx_value rlx_im2col(rlx_graph *g, rlx_value x, const rlx_im2col_desc *d);
 /* [N,C,H,W] of any plain type -> [N,C,2H,2W]. */
 RLX_API rlx_value rlx_resize_nearest_2x(rlx_graph *g, rlx_value x);
@@ -475,6 +468,7 @@ typedef enum rlx_nearest_mode {
     RLX_NEAREST_CEIL
 } rlx_nearest_mode;
 typedef struct rlx_resize_desc {
+    size_t struct_size;
     rlx_ints sizes;       /* of every axis of the result */
     rlx_resize_mode mode;
     rlx_coord_mode coord;
@@ -497,8 +491,9 @@ typedef struct rlx_rnn_layer {
     rlx_value w_hh; /* [directions, gates*H, H] */
     rlx_value b_ih; /* ? [directions, gates*H] */
     rlx_value b_hh; /* ? [directions, gates*H] */
-} rlx_rnn_layer;
+} rlx_rnn_layer; /* frozen */
 typedef struct rlx_rnn_desc {
+    size_t struct_size;
     int64_t hidden; /* default: by the shape of w_hh */
     int64_t layers; /* default 1, at most 16 */
     bool bidirectional, reverse, batch_first; /* reverse: one direction, from the end */
@@ -533,6 +528,7 @@ RLX_API rlx_value rlx_gated_delta_net(rlx_graph *g, const rlx_value in[6], rlx_v
 
 typedef enum rlx_fft_norm { RLX_FFT_BACKWARD = 0, RLX_FFT_FORWARD, RLX_FFT_ORTHO } rlx_fft_norm;
 typedef struct rlx_fft_desc {
+    size_t struct_size;
     int64_t axis;  /* of the signal; counted without the last axis of size 2 for complex input */
     int64_t n;     /* length: pads with zeros or cuts; default the axis (irfft: 2 * (bins - 1)) */
     rlx_fft_norm norm;
@@ -545,24 +541,31 @@ RLX_API rlx_value rlx_rfft(rlx_graph *g, rlx_value x, const rlx_fft_desc *d);
 RLX_API rlx_value rlx_irfft(rlx_graph *g, rlx_value x, const rlx_fft_desc *d);
 /* x [.., T] and window? [n] -> [.., frames, n/2+1, 2], or n bins when two_sided; frames = 1 +
  * (T - n) / hop. hop 0 means n / 4. */
-typedef struct rlx_stft_desc { int64_t n, hop; bool two_sided; } rlx_stft_desc;
+typedef struct rlx_stft_desc {
+    size_t struct_size;
+    int64_t n, hop;
+    bool two_sided;
+} rlx_stft_desc;
 RLX_API rlx_value rlx_stft(rlx_graph *g, rlx_value x, rlx_value window, const rlx_stft_desc *d);
 /* spectrum [.., frames, bins, 2], filters [mels, bins] -> [.., frames, mels]; see docs/ops.md. */
-typedef struct rlx_log_mel_desc { bool peak_per_frame; } rlx_log_mel_desc;
 RLX_API rlx_value rlx_log_mel(rlx_graph *g, rlx_value spectrum, rlx_value filters,
                               bool peak_per_frame);
 /* spectra [.., n, bins, 2] -> the k largest powers [.., k]; *indices i32 [.., k]. Fixed bins. */
-typedef struct rlx_k_desc { int64_t k; } rlx_k_desc;
 RLX_API rlx_value rlx_welch_peaks(rlx_graph *g, rlx_value spectra, int64_t k, rlx_value *indices);
 /* distances [n, n] -> the k nearest of each row, itself excluded: distances [n, k]; *indices i32.
  * */
 RLX_API rlx_value rlx_knn(rlx_graph *g, rlx_value distances, int64_t k, rlx_value *indices);
-typedef struct rlx_gate_desc { int64_t groups, keep_groups, k; double scale; } rlx_gate_desc;
+typedef struct rlx_gate_desc {
+    size_t struct_size;
+    int64_t groups, keep_groups, k;
+    double scale;
+} rlx_gate_desc;
 /* scores [rows, experts] -> weights [rows, k]; *indices i32 [rows, k], larger score first. groups 0
  * means 1, keep_groups 0 all of them, scale 0 means 1. */
 RLX_API rlx_value rlx_group_limited_gate(rlx_graph *g, rlx_value scores, const rlx_gate_desc *d,
                                          rlx_value *indices);
 typedef struct rlx_random_desc {
+    size_t struct_size;
     rlx_ints shape;    /* of the result; may hold named dimensions */
     int64_t seed;      /* used when the seed operand is RLX_NONE */
     double lo, hi;     /* uniform: [lo, hi); both 0: [0, 1). normal: mean lo, deviation hi (0: 1) */
@@ -573,6 +576,7 @@ typedef struct rlx_random_desc {
 RLX_API rlx_value rlx_random_uniform(rlx_graph *g, rlx_value seed, const rlx_random_desc *d);
 RLX_API rlx_value rlx_random_normal(rlx_graph *g, rlx_value seed, const rlx_random_desc *d);
 typedef struct rlx_sample_desc {
+    size_t struct_size;
     double temperature; /* 0: greedy */
     int64_t top_k;      /* 0: all */
     double top_p;       /* 0 or 1: all */

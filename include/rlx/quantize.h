@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Packing weights into smaller types, and writing GGUF files. */
+/* Quantising weights, and writing GGUF files. */
 #ifndef RLX_QUANTIZE_H
 #define RLX_QUANTIZE_H
 
@@ -9,30 +9,32 @@
 extern "C" {
 #endif
 
-/* ---- Packing -------------------------------------------------------------------------------- */
+/* ---- Quantising ----------------------------------------------------------------------------- */
 
-/* True for f32, f16, bf16 and the packed types that rlx_pack_rows can make. */
-RLX_API bool rlx_dtype_can_encode(rlx_dtype t);
+/* True for f32, f16, bf16 and the packed types that rlx_quantize_rows can make. */
+RLX_API bool rlx_dtype_can_quantize(rlx_dtype t);
 
 /* Rows of `row_length` elements of type `from` at `src` become rows of type `to` at `dst`; the
  * caller owns both, neither need be aligned. row_length is a multiple of both block sizes. */
-typedef struct rlx_pack_desc {
+typedef struct rlx_quantize_rows_desc {
+    size_t struct_size;
     rlx_dtype from, to;
     const void *src;
     void *dst;
     int64_t n_rows, row_length;
     uint32_t threads; /* 0: one for each processor; the result does not depend on it */
-} rlx_pack_desc;
+} rlx_quantize_rows_desc;
 
 /* Sums over all elements: of x^2 and of (x - packed x)^2. */
-typedef struct rlx_pack_stats {
+typedef struct rlx_quantize_rows_stats {
     double squares, error;
-} rlx_pack_stats;
+} rlx_quantize_rows_stats; /* frozen */
 
-/* Packs so that the squared error is small. `stats` may be NULL. RLX_UNSUPPORTED when `to` cannot
- * be made, RLX_INVALID when a row does not fit the blocks or holds a NaN or an infinity: then dst
- * is not complete. */
-RLX_API rlx_status rlx_pack_rows(const rlx_pack_desc *desc, rlx_pack_stats *stats, rlx_error *err);
+/* Quantises so that the squared error is small. `stats` may be NULL. RLX_UNSUPPORTED when `to`
+ * cannot be made, RLX_INVALID when a row does not fit the blocks or holds a NaN or an infinity:
+ * then dst is not complete. */
+RLX_API rlx_status rlx_quantize_rows(const rlx_quantize_rows_desc *desc,
+                                     rlx_quantize_rows_stats *stats, rlx_error *err);
 
 /* ---- Writing GGUF files ---------------------------------------------------------------------
  * Order: create; set metadata and add tensors, in any order; write the data of all tensors, in the
@@ -62,7 +64,7 @@ typedef struct rlx_gguf_value {
     const void *numbers;      /* C values of that type: uint8_t, ..., float, bool, ... */
     const char *const *texts; /* of strings */
     const size_t *lengths;    /* of the texts in bytes; NULL: each ends at its zero byte */
-} rlx_gguf_value;
+} rlx_gguf_value; /* frozen */
 
 /* Sets an entry, over one that has the same key. Keys are 1 to 1024 bytes of UTF-8 without control
  * characters. general.alignment (u32, a power of two of at least 8, else 32) also sets where

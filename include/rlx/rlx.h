@@ -3,22 +3,30 @@
  *
  *   base.h       statuses, errors, element types, memory and log hooks
  *   graph.h      graphs: leaves, named dimensions, verification, text form
+ *   nodes.h      reading a graph node by node
  *   ops.h        the builders of the operations
+ *   custom.h     operations of your own
  *   device.h     list and open devices
+ *   buffer.h     memory of a device that sessions share
  *   session.h    compile, set weights, run, read results
  *   npy.h        NumPy files
  *   file.h       tensors and metadata of GGUF and safetensors files
- *   quantize.h   packing of weights, and the writer of GGUF files
+ *   quantize.h   quantising of weights, and the writer of GGUF files
  *   tokenizer.h  text to token ids and back
+ *   grammar.h    constrained output: JSON Schema, regular expressions, GBNF
  *   model.h      models from files: generation, chat, embeddings */
 #ifndef RLX_RLX_H
 #define RLX_RLX_H
 
 #include "base.h"
+#include "buffer.h"
+#include "custom.h"
 #include "device.h"
 #include "file.h"
+#include "grammar.h"
 #include "graph.h"
 #include "model.h"
+#include "nodes.h"
 #include "npy.h"
 #include "ops.h"
 #include "quantize.h"

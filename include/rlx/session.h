@@ -3,6 +3,7 @@
 #ifndef RLX_SESSION_H
 #define RLX_SESSION_H
 
+#include "buffer.h"
 #include "device.h"
 #include "graph.h"
 
@@ -14,9 +15,11 @@ extern "C" {
  * in order by the session. Different sessions run independently. */
 typedef struct rlx_session rlx_session;
 
+/* How exactly to compute. */
 typedef enum rlx_policy {
-    RLX_POLICY_EXACT = 0, /* f32 graphs compute in f32 */
-    RLX_POLICY_FAST       /* f16/bf16 products, activations as integers: where the device gains */
+    RLX_POLICY_AUTO = 0, /* exact; of models: fast for packed or half precision weights */
+    RLX_POLICY_EXACT,    /* f32 graphs compute in f32 */
+    RLX_POLICY_FAST      /* f16/bf16 products, activations as integers: where the device gains */
 } rlx_policy;
 
 /* Called after each stage of the compiler ("verify", "fold", "legalise", "fuse", "plan",
@@ -24,12 +27,18 @@ typedef enum rlx_policy {
 typedef void rlx_stage_fn(void *user, const char *stage, const char *text);
 
 typedef struct rlx_session_desc {
+    size_t struct_size;
     rlx_policy policy;
     bool no_fusion;        /* also RLX_NO_FUSION=1 */
     bool no_fold;          /* keep constant expressions */
     bool keep_all;         /* every value keeps its own memory until the next run, for debugging */
     rlx_stage_fn *on_stage;
     void *on_stage_user;
+    /* rlx_session_set_buffer before anything is allocated: what has a buffer from the start takes
+     * no other memory. Read during the call. */
+    const rlx_binding *buffers;
+    size_t n_buffers;
+    bool savable;          /* rlx_session_save works: what it writes is kept */
 } rlx_session_desc;
 
 /* The id of the device that runs `g` fastest, by its calibration and the work of the graph at the
@@ -43,9 +52,25 @@ RLX_API rlx_status rlx_device_choose(const rlx_graph *g, const rlx_session_desc 
 RLX_API rlx_status rlx_session_create(rlx_device *d, const rlx_graph *g,
                                       const rlx_session_desc *desc, rlx_session **out,
                                       rlx_error *err);
-/* A second session with the same program, the same weights (shared, not copied) and the dimensions
- * now bound, and inputs, outputs and state of its own: no input is given, the state is zero. */
+/* A second session with the same program, the same weights (shared, not copied; those in buffers
+ * too) and the dimensions now bound, and inputs, outputs and state of its own, in no buffers: no
+ * input is given, the state is zero. */
 RLX_API rlx_status rlx_session_clone(rlx_session *s, rlx_session **out, rlx_error *err);
+/* Saves what the compiler made of the graph of a session (rlx_session_desc.savable), and on GPUs
+ * what the driver made of the kernels that sessions of the device have used so far, so that
+ * rlx_session_load skips both: save after rlx_session_prepare or a run. Weights, inputs, states and
+ * dimensions are not saved. The path gets the whole new file, or keeps the old one. */
+RLX_API rlx_status rlx_session_save(rlx_session *s, const char *path, rlx_error *err);
+/* A session from such a file, as rlx_session_create gives it. desc (may be NULL): only buffers,
+ * savable and on_stage, the rest is as it was saved. RLX_UNSUPPORTED, with a sentence, when the
+ * file is of another version of rlx, device, driver or set of kernels: compile the graph again
+ * then. Damaged files are RLX_INVALID. On GPUs the file has code for the driver, which trusts it:
+ * load only what you would also run. */
+RLX_API rlx_status rlx_session_load(rlx_device *d, const char *path, const rlx_session_desc *desc,
+                                    rlx_session **out, rlx_error *err);
+/* The graph in such a file, of any device: inputs, params, states, outputs and dimensions are those
+ * of the graph that was compiled, the nodes are what the compiler made of them. */
+RLX_API rlx_status rlx_graph_load(const char *path, rlx_graph **out, rlx_error *err);
 /* Waits for running work and frees the session; NULL is fine. */
 RLX_API void rlx_session_destroy(rlx_session *s);
 
@@ -58,6 +83,26 @@ typedef enum rlx_ownership { RLX_COPY = 0, RLX_BORROW } rlx_ownership;
 RLX_API rlx_status rlx_session_set_param(rlx_session *s, const char *name, const void *data,
                                          size_t bytes, rlx_ownership own, rlx_error *err);
 
+/* ---- Buffers --------------------------------------------------------------------------------- */
+
+/* Lets an input, param, state or output live in `b` from the next run on (NULL: in memory of the
+ * session's own again, as it was left). Waits for runs of the session. The session keeps the buffer
+ * alive until it is destroyed or another one takes its place.
+ *
+ * The buffer is on the device of the session, has the type of the tensor or none, and at least the
+ * bytes of the tensor at the bounds of its dimensions (of a param: just its bytes); the tensor is
+ * dense at its beginning. What lies behind an output's tensor is undefined after a run. Outputs are
+ * written by their kernels where they are not part of a larger tensor or another output too; else
+ * they are copied on the device. A param's packed forms are made once for all sessions that use the
+ * buffer. A buffer that a run writes (output, state) is bound once in that session:
+ * rlx_session_submit says so otherwise.
+ *
+ * What is in a buffer is set and read there: rlx_session_set_input, _set_param, _read, _feed and
+ * _state_read say so, rlx_session_state_reset of all states leaves it as it is. Params: RLX_INVALID
+ * while the session has clones. */
+RLX_API rlx_status rlx_session_set_buffer(rlx_session *s, rlx_leaf kind, const char *name,
+                                          rlx_buffer *b, rlx_error *err);
+
 /* ---- Named dimensions ------------------------------------------------------------------------ */
 
 /* Binds a named dimension for the runs to come. Unbound dimensions have their upper bound. */
@@ -67,19 +112,31 @@ RLX_API rlx_status rlx_session_bind(rlx_session *s, const char *dim, int64_t val
  * recorded. The next run does it otherwise. Weights and inputs need not be set. What a run with
  * other dimensions gave can then no longer be read. */
 RLX_API rlx_status rlx_session_prepare(rlx_session *s, rlx_error *err);
+/* As rlx_session_prepare; then *text (freed with rlx_free) has the GPU dispatches of such a run
+ * after a stage: "select" (kernels, constants, grids, bindings), "order" (levels and barriers) or
+ * "chain" (levels that wait by counters; what is recorded). RLX_UNSUPPORTED where the device has no
+ * dispatches. On failure *text is NULL. */
+RLX_API rlx_status rlx_session_print_stage(rlx_session *s, const char *stage, char **text,
+                                           rlx_error *err);
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-/* A named tensor in host memory: dense, row-major. */
+/* A named tensor in host memory that is read, and one that is written: dense, row-major. `bytes`
+ * must be just the size of the tensor with the dimensions now bound. */
+typedef struct rlx_const_tensor {
+    const char *name;
+    const void *data;
+    size_t bytes;
+} rlx_const_tensor; /* frozen */
 typedef struct rlx_tensor {
     const char *name;
     void *data;
-    size_t bytes; /* must be just the size of the tensor with the dimensions now bound */
-} rlx_tensor;
+    size_t bytes;
+} rlx_tensor; /* frozen */
 
 /* Sets the inputs, runs, and reads the outputs that are named. Inputs left out keep what they were
  * given last; one never given is an error. Waits until all is done. */
-RLX_API rlx_status rlx_run(rlx_session *s, const rlx_tensor *inputs, size_t n_inputs,
+RLX_API rlx_status rlx_run(rlx_session *s, const rlx_const_tensor *inputs, size_t n_inputs,
                            const rlx_tensor *outputs, size_t n_outputs, rlx_error *err);
 
 /* The same in parts. set_input copies the data. */
@@ -137,19 +194,22 @@ typedef struct rlx_tensor_info {
     rlx_dtype dtype;
     rlx_shape shape;  /* numbers only */
     size_t bytes;
-} rlx_tensor_info;
+} rlx_tensor_info; /* frozen */
 RLX_API bool rlx_session_leaf(rlx_session *s, rlx_leaf kind, size_t i, rlx_tensor_info *out);
 
 typedef struct rlx_memory_info {
-    uint64_t arena_bytes;    /* planned memory of activations and outputs */
+    size_t struct_size;
+    uint64_t arena_bytes;    /* planned memory of activations and outputs; on GPUs up to 64 MiB
+                              * above the smallest plan, so that reuse costs fewer barriers */
     uint64_t arena_bound;    /* peak of live bytes: no plan can be smaller */
     uint64_t unshared_bytes; /* what it would take without reuse */
     uint64_t param_bytes, state_bytes, input_bytes, constant_bytes;
 } rlx_memory_info;
-RLX_API void rlx_session_memory(const rlx_session *s, rlx_memory_info *out);
+RLX_API rlx_status rlx_session_memory(const rlx_session *s, rlx_memory_info *out, rlx_error *err);
 
 /* One step of the program and its place in memory. Strings are owned by the session. */
 typedef struct rlx_step_info {
+    size_t struct_size;
     const char *node;     /* name of the node, or of the node it came from */
     const char *op;
     const char *kernel;   /* of runs with the dimensions of the last one, or of rlx_session_prepare;
@@ -161,10 +221,13 @@ typedef struct rlx_step_info {
     size_t last_use;      /* last step that reads the first result; n_steps for an output */
 } rlx_step_info;
 RLX_API size_t rlx_session_n_steps(const rlx_session *s);
-RLX_API bool rlx_session_step(const rlx_session *s, size_t i, rlx_step_info *out);
+/* Step `i`, from 0; RLX_NOT_FOUND when there is none. */
+RLX_API rlx_status rlx_session_step(const rlx_session *s, size_t i, rlx_step_info *out,
+                                    rlx_error *err);
 
 /* Seconds of one run at the bounds, by the cost model: for a device with this calibration. */
-RLX_API double rlx_session_estimate(const rlx_session *s, const rlx_calibration *c);
+RLX_API rlx_status rlx_session_estimate(const rlx_session *s, const rlx_calibration *c,
+                                        double *seconds, rlx_error *err);
 
 /* Runs once, one step at a time, with the time of each step: by the device's own clock where it has
  * one, else from the call until the step is done. After each step `fn`, if given, is called with

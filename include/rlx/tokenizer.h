@@ -22,13 +22,13 @@ typedef struct rlx_tokenizer rlx_tokenizer;
  *   a folder, or any other model file, with one of tokenizer.json and vocab.txt in the folder.
  * Chat template and special tokens are also taken from tokenizer_config.json in the same folder.
  * Every index, merge and string is checked here. On success the caller ends *out with
- * rlx_tokenizer_destroy; on failure *out is NULL. */
+ * rlx_tokenizer_close; on failure *out is NULL. */
 RLX_API rlx_status rlx_tokenizer_open(const char *path, rlx_tokenizer **out, rlx_error *err);
 /* The same from the metadata of an open GGUF file, which may be closed afterwards. RLX_NOT_FOUND
  * when the file has no tokenizer (a safetensors file never has). */
-RLX_API rlx_status rlx_tokenizer_from_file(const rlx_file *f, rlx_tokenizer **out, rlx_error *err);
+RLX_API rlx_status rlx_tokenizer_open_file(const rlx_file *f, rlx_tokenizer **out, rlx_error *err);
 /* All pointers that came from `t` end here. NULL is fine. */
-RLX_API void rlx_tokenizer_destroy(rlx_tokenizer *t);
+RLX_API void rlx_tokenizer_close(rlx_tokenizer *t);
 
 /* ---- The vocabulary ------------------------------------------------------------------------- */
 
@@ -98,7 +98,7 @@ enum {
 typedef struct rlx_token_list {
     int32_t *ids;
     size_t cap, n;
-} rlx_token_list;
+} rlx_token_list; /* frozen */
 
 /* Encodes `length` bytes of text; zero bytes are text. out->n becomes the number of ids; when that
  * is more than out->cap only the first `cap` were written: call again with more room. (length + 8
@@ -120,7 +120,7 @@ enum {
 typedef struct rlx_text {
     char *data;
     size_t cap, n; /* bytes; no zero byte is added */
-} rlx_text;
+} rlx_text; /* frozen */
 
 /* The text of n ids. out->n becomes its length; when that is more than out->cap only the first
  * `cap` bytes were written. Bytes come out as the tokens have them: UTF-8 if the tokens say so. Ids

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of element types: every fact about a type that is not code is a column here. The order
- * is free; the row of a type is found by its enumerator. */
+/* The table of element types: every fact about a type that is not code is a column here. Rows are
+ * looked up by enumerator, so their order is free. */
 #ifndef RX_BASE_DTYPE_H
 #define RX_BASE_DTYPE_H
 
@@ -68,8 +68,8 @@ const rx_dtype_desc *rx_dtype_info(rlx_dtype t);
 /* The type with that number in GGUF files, RLX_NO_TYPE where there is none. */
 rlx_dtype rx_dtype_from_gguf(uint32_t number);
 
-/* Bytes of n_elements in a row. False, and *bytes untouched, for RLX_NO_TYPE, a negative count, a
- * count that ends inside a block or a size above INT64_MAX. */
+/* Bytes of n_elements contiguous elements. False, and *bytes untouched, for RLX_NO_TYPE, a negative
+ * count, a count that is no multiple of the block size or a size above INT64_MAX. */
 bool rx_dtype_bytes(rlx_dtype t, int64_t n_elements, uint64_t *bytes);
 
 /* The largest number of type t (f32, f16 or bf16) that is below x. */

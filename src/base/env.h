@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The environment variables of rlx: one table, read through these functions and nowhere else. Each
- * is also an option of the API or of the command line, which has precedence. */
+/* The environment variables of rlx: one table, read through these functions and nowhere else. For
+ * each there is an option of the API or of the command line, which takes precedence. */
 #ifndef RX_BASE_ENV_H
 #define RX_BASE_ENV_H
 

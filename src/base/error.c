@@ -40,9 +40,9 @@ const char *rlx_status_name(rlx_status status)
 /* ---- Texts ----------------------------------------------------------------------------------- */
 
 #define MAX_RAW 8192
-#define NAME_END 48 /* bytes that stay at either end of a name that is too long */
+#define NAME_END 48 /* bytes kept at either end of a name that is too long */
 
-/* Moves a place in a text out of the middle of a character. */
+/* Moves an offset in a text out of the middle of a UTF-8 sequence. */
 static const char *begin_of_char(const char *at)
 {
     for (int i = 0; i < 3 && ((unsigned char)*at & 0xc0) == 0x80; i++)
@@ -50,7 +50,7 @@ static const char *begin_of_char(const char *at)
     return at;
 }
 
-/* Replaces the middle of the longest text in single quotes by dots; false when all are short. */
+/* Elides the middle of the longest text in single quotes; false when all are short. */
 static bool shorten_name(char *text)
 {
     char *longest = NULL, *end = NULL;

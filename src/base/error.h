@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Errors and log lines: how every fallible function of the library says what went wrong. */
+/* Error reporting and logging: how every fallible function of the library reports what failed. */
 #ifndef RX_BASE_ERROR_H
 #define RX_BASE_ERROR_H
 
@@ -13,8 +13,8 @@
 #define RX_PRINTF(fmt_index, first_arg)
 #endif
 
-/* Writes the text into *err (may be NULL) and returns `code`. What a terminal should not get is
- * escaped; of a text that does not fit the longest 'quoted' names are shortened, then its end. */
+/* Formats the message into *err (may be NULL) and returns `code`. Control characters are escaped; a
+ * message that does not fit loses the middle of its longest 'quoted' names first, then its end. */
 rlx_status rx_fail(rlx_error *err, rlx_status code, const char *fmt, ...) RX_PRINTF(3, 4);
 rlx_status rx_vfail(rlx_error *err, rlx_status code, const char *fmt, va_list args);
 /* "out of memory: <what> needs <bytes> bytes". */
@@ -23,7 +23,7 @@ rlx_status rx_fail_memory(rlx_error *err, const char *what, uint64_t bytes);
 /* RLX_INVALID and "<what> is NULL" where p is; `what` names the function and its argument. */
 rlx_status rx_need(const void *p, const char *what, rlx_error *err);
 
-/* Sends a line to the log callback, if one is set and takes this level. */
+/* Calls the log callback, if one is set for this level. */
 void rx_log(rlx_log_level level, const char *fmt, ...) RX_PRINTF(2, 3);
 
 /* The one macro that hides control flow: returns from the caller when `expr` fails. */

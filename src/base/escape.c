@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Text from files made fit to be shown. */
+/* Escapes of untrusted text for terminals: controls, broken UTF-8, bidirectional overrides. */
 #include <stdio.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ static bool is_plain(uint32_t c)
            (c < 0x2066 || c > 0x2069);
 }
 
-/* What is shown for the character at s, as `piece`; returns how many bytes of s that is. */
+/* The escaped form of the character at s, as `piece`; returns how many bytes of s it covers. */
 static size_t next_piece(const unsigned char *s, size_t n, bool lines, char piece[8])
 {
     uint32_t c = 0;
@@ -57,7 +57,7 @@ size_t rlx_escape_text(const char *text, size_t n, bool lines, char *out, size_t
         at += next_piece((const unsigned char *)text + at, n - at, lines, piece);
         const size_t m = strlen(piece);
         total += m;
-        if (total < cap && used + m == total) { /* nothing behind what was left out */
+        if (total < cap && used + m == total) { /* nothing after a truncation */
             memcpy(out + used, piece, m);
             used = total;
         }

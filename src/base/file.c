@@ -94,7 +94,7 @@ static rlx_status open_fd(int fd, const char *path, bool own, rx_file *f, rlx_er
     return RLX_OK;
 }
 
-/* O_NONBLOCK: opening a pipe or a device shall not wait for someone at its other end. */
+/* O_NONBLOCK: opening a pipe or a device must not block on its other end. */
 static rlx_status open_path(const char *path, bool own, rx_file *f, rlx_error *err)
 {
     *f = (rx_file){0};

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-/* A piece of memory. */
+/* A range of bytes. */
 typedef struct rx_bytes {
     const void *data;
     size_t bytes;
@@ -18,9 +18,8 @@ typedef struct rx_file {
     bool mapped;
 } rx_file;
 
-/* Opens a regular file; anything else (a folder, a pipe, a device) is refused without waiting for
- * it. On failure *f is zero and the error names the path. A mapped file must not shrink while
- * open. */
+/* Opens a regular file; anything else (a folder, a pipe, a device) is refused without blocking. On
+ * failure *f is zero and the error names the path. A mapped file must not shrink while open. */
 rlx_status rx_file_open(const char *path, rx_file *f, rlx_error *err);
 /* The same for files that only rlx uses: no link, and owned by this user or root. */
 rlx_status rx_file_open_own(const char *path, rx_file *f, rlx_error *err);
@@ -28,7 +27,7 @@ rlx_status rx_file_open_own(const char *path, rx_file *f, rlx_error *err);
 bool rx_file_is_at(const rx_file *f, const char *path);
 /* A zero rx_file is fine. */
 void rx_file_close(rx_file *f);
-/* Gives the pages of a mapped file back to the system; what is read again is mapped again. */
+/* Drops the resident pages of a mapped file (madvise); later reads fault them in again. */
 void rx_file_release_pages(const rx_file *f);
 
 #endif

@@ -22,8 +22,8 @@ static inline float rx_f32_from_bits(uint32_t u)
     return x;
 }
 
-/* Rounds a double to the IEEE format of 1 sign, exp_bits and man_bits bits. The result is exact to
- * half a unit in the last place of that format, because no format lies between. */
+/* Rounds a double to the IEEE format of 1 sign, exp_bits and man_bits bits: one rounding, correct
+ * to half a unit in the last place of that format. */
 static inline uint32_t rx_f64_to_small(double x, int exp_bits, int man_bits)
 {
     uint64_t u;

@@ -26,7 +26,7 @@ uint64_t rx_hash(uint64_t seed, const void *data, size_t n)
 
 static _Atomic uint64_t key0, key1; /* key0 is odd once both are set, key1 before it */
 
-/* Where the system gives no random bits, what differs between processes. */
+/* Fallback where the system gives no random bits: values that differ between processes. */
 static void weak_bits(uint64_t bits[2])
 {
     struct timespec now = {0};
@@ -117,7 +117,7 @@ uint64_t rx_hash_keyed(uint64_t seed, const void *data, size_t n)
     return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
-/* Products with secret odd numbers: which numbers fall together depends on the key. */
+/* Multiplication by secret odd numbers: which keys collide depends on the key. */
 uint64_t rx_hash_number(uint64_t x)
 {
     const uint64_t k0 = first_key(), k1 = atomic_load_explicit(&key1, memory_order_relaxed);

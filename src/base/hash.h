@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Two kinds of hashes. rx_hash is the same in every process: it names cache files and finds damage
- * in files. rx_hash_keyed is for tables: it depends on a random key of the process, so that no file
- * can be made whose names all fall into one place. Nothing stored or shown depends on it. */
+/* Two kinds of hashes. rx_hash is stable between processes: it names cache files and detects
+ * corruption. rx_hash_keyed is for hash tables: it depends on a random key of the process, so that
+ * no file can force collisions. Nothing stored or shown depends on it. */
 #ifndef RX_BASE_HASH_H
 #define RX_BASE_HASH_H
 

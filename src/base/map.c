@@ -12,7 +12,7 @@ void rx_map_finish(rx_map *m)
     *m = (rx_map){0};
 }
 
-/* The slot where the key is or would go. */
+/* The slot of the key, or the empty one where it would be inserted. */
 static rx_map_slot *probe(const rx_map *m, const char *key, size_t length)
 {
     size_t i = (size_t)rx_hash_keyed(0, key, length) & (m->cap - 1);

@@ -30,7 +30,7 @@ void rlx_set_allocator(const rlx_allocator *a)
     allocator = a ? *a : (rlx_allocator){libc_realloc, libc_free, NULL};
 }
 
-/* The most bytes of an object, less what the functions here add to it. */
+/* The largest object, minus the overhead that the functions here add. */
 #define MAX_BYTES ((uint64_t)PTRDIFF_MAX - 4096)
 
 void *rx_realloc(void *old, uint64_t n)
@@ -45,7 +45,7 @@ void *rx_alloc(uint64_t n)
     return rx_realloc(NULL, n);
 }
 
-/* The C library knows which pages are zero already: large states cost nothing until used. */
+/* calloc: untouched zero pages of large states cost nothing. */
 void *rx_alloc_zero(uint64_t n)
 {
     if (n > MAX_BYTES)

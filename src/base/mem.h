@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Host memory: the only allocation functions of the library, and arenas. All may return NULL, also
- * for more bytes than an object can have. Sizes and counts have 64 bits on every machine, so that a
- * number from a file is not cut where size_t has 32: they are given without a cast. */
+ * for more bytes than an object can have. Sizes and counts are 64-bit on every machine and passed
+ * without a cast, so that a number from a file is not truncated where size_t has 32 bits. */
 #ifndef RX_BASE_MEM_H
 #define RX_BASE_MEM_H
 
@@ -27,8 +27,8 @@ void rx_free_aligned(void *p);
 void *rx_alloc_array(uint64_t n, uint64_t item) RX_MALLOC_LIKE;
 void *rx_alloc_array_zero(uint64_t n, uint64_t item) RX_MALLOC_LIKE;
 void *rx_realloc_array(void *old, uint64_t n, uint64_t item);
-/* Asks the system for large pages in a block: with pages of 4 KiB half of the time of a loop that
- * is as fast as memory goes into finding pages. Before the block is used first. */
+/* Asks the system for huge pages in a block, before its first use: with pages of 4 KiB half of the
+ * time of a bandwidth-bound loop goes into TLB misses. */
 void rx_ask_large_pages(void *p, size_t n);
 
 /* False when the result does not fit. */
@@ -47,8 +47,8 @@ static inline uint64_t rx_array_bytes(uint64_t n, uint64_t item)
     return rx_mul_size(n, item, &bytes) ? bytes : UINT64_MAX;
 }
 
-/* Makes room for `need` items of `item` bytes in a growing array: *p and *cap change together.
- * False when out of memory, with both as they were. */
+/* Grows an array to `need` items of `item` bytes: *p and *cap change together. False when out of
+ * memory, with both as they were. */
 bool rx_grow(void *p, size_t *cap, size_t need, size_t item);
 
 /* ---- Arenas: many small objects with one end ------------------------------------------------ */

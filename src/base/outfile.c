@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Files written beside their place and renamed, over POSIX calls; every call is checked. */
+/* Atomic file replacement over POSIX calls: written to a temporary, renamed; every call is
+ * checked. */
 #include "base/outfile.h"
 
 #include <dirent.h>
@@ -48,7 +49,8 @@ void rx_outfile_discard(rx_outfile *f) { (void)f; }
 
 #define BUFFER_BYTES ((size_t)64 << 10)
 #define MAX_TRIES 100
-/* A temporary is called as its target, cut to fit the longest names that systems take. */
+/* The name of a temporary is that of its target, cut to the longest name that systems take, MARK
+ * and digits. */
 #define MAX_BASE 200
 #define MARK ".part-"
 #define DIGITS 16
@@ -110,7 +112,7 @@ static bool write_all(int fd, const unsigned char *data, size_t bytes)
     return true;
 }
 
-/* Systems that cannot sync a file say so; there is no more to be done then. */
+/* Some systems cannot sync a file and say so; that is no failure. */
 static bool sync_file(const char *call, int fd)
 {
     int result;
@@ -207,13 +209,13 @@ static void remove_leftovers(rx_outfile *f)
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* How a file without a name is reached to give it one. */
+/* Path under /proc of an unnamed file (O_TMPFILE), for linkat. */
 static void descriptor_path(int fd, char out[32])
 {
     snprintf(out, 32, "/proc/self/fd/%d", fd);
 }
 
-/* A file without a name in that folder, or -1. */
+/* An unnamed file (O_TMPFILE) in that folder, or -1. */
 static int open_unnamed(const char *folder, mode_t mode)
 {
 #if defined(O_TMPFILE)
@@ -374,7 +376,7 @@ static rlx_status check_again(const rx_outfile *f, rlx_error *err)
     return RLX_OK;
 }
 
-/* Gives a file without a name that of its temporary. */
+/* Links an unnamed file to the path of its temporary. */
 static bool link_temporary(rx_outfile *f)
 {
     char from[32];

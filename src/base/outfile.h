@@ -28,13 +28,13 @@ typedef struct rx_file_kind {
     const void *magic;
     size_t magic_bytes;
 } rx_file_kind;
-extern const rx_file_kind rx_kind_gguf, rx_kind_npy, rx_kind_sequence;
+extern const rx_file_kind rx_kind_gguf, rx_kind_npy, rx_kind_sequence, rx_kind_program;
 
 typedef struct rx_outfile {
     char *path;        /* as the caller gave it: for errors; NULL: nothing is open */
     char *target;      /* what it resolves to */
     char *folder;      /* the folder of that */
-    char *temporary;   /* room for the name of the temporary, which has it when `named` */
+    char *temporary;   /* path of the temporary file, which exists under it when `named` */
     const rx_file_kind *kind;
     unsigned char *buffer;
     size_t n_buffer;

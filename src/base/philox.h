@@ -35,10 +35,10 @@ static inline rx_philox rx_philox4x32(rx_philox counter, uint32_t key0, uint32_t
     return counter;
 }
 
-/* The four words of block `block` of the stream of a seed. */
-static inline rx_philox rx_philox_block(uint64_t seed, uint64_t block)
+/* The four words of block `index` of the stream of a seed. */
+static inline rx_philox rx_philox_block(uint64_t seed, uint64_t index)
 {
-    const rx_philox counter = {{(uint32_t)block, (uint32_t)(block >> 32), 0, 0}};
+    const rx_philox counter = {{(uint32_t)index, (uint32_t)(index >> 32), 0, 0}};
     return rx_philox4x32(counter, (uint32_t)seed, (uint32_t)(seed >> 32));
 }
 

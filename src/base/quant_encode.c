@@ -201,8 +201,8 @@ static void store_codes(uint8_t out[16], const uint8_t q[32])
         out[i] = (uint8_t)(q[i] | q[i + 16] << 4);
 }
 
-/* The scale whose levels take most of the sum of squares, among those that put the extreme at 0.8
- * to 1.2 of either end. */
+/* The scale whose levels explain most of the sum of squares, among those that put the extreme at
+ * 0.8 to 1.2 of either end. */
 static float guess_level_scale(const float *x, const float levels[16])
 {
     const float top = largest(x);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Encoders of the packed types with two levels of scales over 256 elements (q2_k to q6_k). First
- * each group gets the scale (or line) that fits it best, then these are rounded to multiples of the
- * block's own scales, then three turns improve both levels: least squares for the block's scales,
- * and for each group the best of the neighbouring multiples. */
+/* Encoders of the packed types with two levels of scales over 256 elements (q2_k to q6_k). Each
+ * group gets the scale (or scale and offset) that fits it best; these are quantised to multiples of
+ * the block's own scales; three iterations then refine both levels: least squares for the block's
+ * scales, and for each group the best of the neighbouring multiples. */
 #include <math.h>
 
 #include "base/quant_blocks.h"

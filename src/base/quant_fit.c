@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A grid of first guesses, each improved in closed form: with the integers fixed the best scale (or
- * line) is a least-squares solution; with the scale fixed, the best integers are the nearest ones.
- * Loops go over lanes of 8 independent sums, so that compilers make vectors of them. */
+/* A grid of initial guesses, each refined in closed form: with the integers fixed the best scale
+ * (or line) is a least-squares solution; with the scale fixed, the best integers are the nearest
+ * ones. Loops run over 8 independent partial sums, so that compilers vectorise them. */
 #include "base/quant_fit.h"
 
 #include <math.h>

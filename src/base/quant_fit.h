@@ -32,7 +32,7 @@ float rx_line_error(const float *x, int n, int top, rx_line l);
 
 /* The f16 nearest to d as a float, finite, and not 0 unless d is. */
 float rx_f16_scale(float d);
-/* Makes d (and m) values of f16, then refines them by turns of rounding and least squares. */
+/* Rounds d (and m) to f16, then alternates rounding and least squares. */
 float rx_polish_scale(const float *x, int n, rx_levels levels, float d);
 rx_line rx_polish_line(const float *x, int n, int top, rx_line l);
 

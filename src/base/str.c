@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Growing strings for printers. */
+/* String builder. */
 #include "base/str.h"
 
 #include <locale.h>

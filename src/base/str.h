@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Growing strings for printers. After running out of memory all later appends do nothing. */
+/* String builder. After running out of memory all later appends do nothing. */
 #ifndef RX_BASE_STR_H
 #define RX_BASE_STR_H
 

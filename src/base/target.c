@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a file is to be written, over POSIX calls. */
+/* Target of a file write, over POSIX calls. */
 #include "base/target.h"
 
 #include <errno.h>
@@ -16,6 +16,7 @@
 const rx_file_kind rx_kind_gguf = {"a GGUF file", "GGUF", 4};
 const rx_file_kind rx_kind_npy = {"a NumPy file", "\x93NUMPY", 6};
 const rx_file_kind rx_kind_sequence = {"a saved chat or context", "RLXSEQ", 7};
+const rx_file_kind rx_kind_program = {"a compiled graph", "RLXPROG", 8};
 
 const char *rx_mode_name(mode_t mode)
 {
@@ -123,7 +124,8 @@ static bool is_kind(const rx_file_kind *kind, const unsigned char *head, size_t 
 
 static const char *describe(const unsigned char *head, size_t n)
 {
-    static const rx_file_kind *const kinds[] = {&rx_kind_gguf, &rx_kind_npy, &rx_kind_sequence};
+    static const rx_file_kind *const kinds[] = {&rx_kind_gguf, &rx_kind_npy, &rx_kind_sequence,
+                                               &rx_kind_program};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (is_kind(kinds[i], head, n))
             return kinds[i]->name;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a file is to be written: follows links, and says what is there and whether it may be
+/* Target of a file write: follows links, and reports what exists there and whether it may be
  * replaced. The rules are those of base/outfile.h. */
 #ifndef RX_BASE_TARGET_H
 #define RX_BASE_TARGET_H
@@ -22,7 +22,7 @@ typedef struct rx_target {
 /* Resolves the last part of a path unless `keep_link`. On failure *t holds nothing; on success the
  * caller frees t->resolved with rx_free. */
 rlx_status rx_target_find(const char *path, bool keep_link, rx_target *t, rlx_error *err);
-/* Looks at what is there: fills `exists` and what follows it, or fails. `kind` may be NULL: any. */
+/* Stats the target: fills `exists` and what follows it, or fails. `kind` may be NULL: any. */
 rlx_status rx_target_check(rx_target *t, const rx_file_kind *kind, rlx_error *err);
 
 /* "a folder", "a pipe", ...: what a file of that st_mode is. */

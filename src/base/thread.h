@@ -52,10 +52,10 @@ void rx_thread_yield(void);
 
 /* Nanoseconds of a clock that never goes back. */
 int64_t rx_now_ns(void);
-/* When so many milliseconds from now are over; -1: never, for a negative number or a huge one. */
+/* Deadline this many milliseconds from now; -1 (never) for a negative or huge number. */
 int64_t rx_deadline(int64_t timeout_ms);
 
-/* Tells the processor that this is a spin loop. */
+/* Spin-loop hint (PAUSE, YIELD). */
 static inline void rx_spin_pause(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* The compiler: one stage after the other. Each takes what the one before it made and nothing else;
- * every graph is verified, and every stage can be looked at as text. */
+/* The compile pipeline. Each stage takes the result of the one before it and nothing else; the
+ * graph is verified after every stage, and every stage can be dumped as text. */
 #include "compile/compile.h"
 
 #include "compile/plan.h"
+#include "compile/rewrite.h"
 
 typedef struct compiler {
     const rlx_session_desc *desc;
     const rx_target *target;
-    rx_target folding; /* the target, without `eval` when constant expressions are to stay */
+    rx_target folding; /* the target; without `eval` when constants are not to be folded */
     rlx_graph *graph;  /* made by the last stage; NULL before the first */
     rx_plan plan;
     rx_program *program;
     rlx_error *err;
 } compiler;
 
-/* Shows the text of a stage, whose printing had status s, to the caller. */
+/* Passes the dump of a stage, whose printing had status s, to the caller. */
 static rlx_status show(compiler *c, const char *stage, rlx_status s, char *text)
 {
     if (s == RLX_OK)
@@ -34,7 +35,7 @@ static rlx_status verify(compiler *c, const char *stage, const rlx_graph *g)
     return show(c, stage, s, text);
 }
 
-/* Takes over the graph of a stage that went well. */
+/* Makes the graph of a stage that succeeded the current one. */
 static rlx_status accept(compiler *c, const char *stage, rlx_graph *next)
 {
     rlx_graph_destroy(c->graph);
@@ -89,6 +90,7 @@ static rlx_status schedule(compiler *c, const rx_plan *p)
     char *text = NULL;
     RLX_TRY(rx_schedule(p, c->target, &c->program, c->err));
     c->program->policy = c->desc->policy;
+    c->program->keep_all = c->desc->keep_all;
     if (!c->desc->on_stage)
         return RLX_OK;
     rlx_status s = rx_program_print(c->program, &text, c->err);
@@ -106,20 +108,59 @@ static rlx_status run_stages(compiler *c, const rlx_graph *g)
     return RLX_OK;
 }
 
+/* A graph from a file may ask for anything. */
+static rlx_status check_lowered(compiler *c, const rlx_graph *g)
+{
+    char text[RX_NODE_TEXT];
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        const rx_node *n = &g->nodes[i];
+        if (rx_ops[n->op].flags & (RX_OP_LEAF | RX_OP_VIEW) || c->target->has_host ||
+            c->target->support(c->target, g, n) == RLX_SUPPORT_NATIVE)
+            continue;
+        return rx_fail(c->err, RLX_UNSUPPORTED, "node %s: device %s has no kernel for it",
+                       rx_node_text(g, n, text), c->target->name);
+    }
+    return RLX_OK;
+}
+
+static rlx_status run_last_stages(compiler *c)
+{
+    RLX_TRY(verify(c, "verify", c->graph));
+    RLX_TRY(check_lowered(c, c->graph));
+    RLX_TRY(plan(c, c->graph));
+    return schedule(c, &c->plan);
+}
+
+/* Ends a compiler whose stages had status s. */
+static rlx_status finish(compiler *c, rlx_status s, rx_program **out)
+{
+    rx_plan_finish(&c->plan);
+    if (s == RLX_OK && c->desc->savable) {
+        c->program->lowered = c->graph;
+        c->graph = NULL;
+    }
+    rlx_graph_destroy(c->graph);
+    if (s != RLX_OK) {
+        rx_program_unref(c->program);
+        c->program = NULL;
+    }
+    *out = c->program;
+    return s;
+}
+
+rlx_status rx_compile_lowered(rlx_graph *g, const rx_target *t, const rlx_session_desc *desc,
+                              rx_program **out, rlx_error *err)
+{
+    compiler c = {.desc = desc, .target = t, .graph = g, .err = err};
+    return finish(&c, run_last_stages(&c), out);
+}
+
 rlx_status rx_compile(const rlx_graph *g, const rx_target *t, const rlx_session_desc *desc,
                       rx_program **out, rlx_error *err)
 {
-    compiler c = {.desc = desc ? desc : &(rlx_session_desc){0}, .target = t, .folding = *t,
-                  .err = err};
+    static const rlx_session_desc defaults = {RLX_INIT(rlx_session_desc)};
+    compiler c = {.desc = desc ? desc : &defaults, .target = t, .folding = *t, .err = err};
     if (c.desc->no_fold)
         c.folding.eval = NULL;
-    rlx_status s = run_stages(&c, g);
-    rx_plan_finish(&c.plan);
-    rlx_graph_destroy(c.graph);
-    if (s != RLX_OK) {
-        rx_program_unref(c.program);
-        c.program = NULL;
-    }
-    *out = c.program;
-    return s;
+    return finish(&c, run_stages(&c, g), out);
 }

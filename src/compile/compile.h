@@ -10,6 +10,11 @@
 rlx_status rx_compile(const rlx_graph *g, const rx_target *t, const rlx_session_desc *desc,
                       rx_program **out, rlx_error *err);
 
+/* The last stages alone, for a graph that was lowered before for such a target. Takes it over, also
+ * on failure. RLX_UNSUPPORTED when the target has no kernel for a node. */
+rlx_status rx_compile_lowered(rlx_graph *g, const rx_target *t, const rlx_session_desc *desc,
+                              rx_program **out, rlx_error *err);
+
 /* ---- Stages: each makes a new graph (or plan, or program) of the one before. ---------------- */
 
 /* fold: removes what no output needs, shares equal nodes, computes constant expressions, drops

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Work and traffic of nodes: floating-point operations by family, and bytes that a kernel must at
- * least read and write, both at the bounds of the named dimensions. For reports and for choosing,
- * so within a small factor is enough. */
+/* Cost model: floating-point operations of a node by family or operation, and the bytes that a
+ * kernel must at least read and write, both at the bounds of the named dimensions. For reports and
+ * for choosing a device, so within a small factor is enough. */
 #include <math.h>
 
 #include "base/dtype.h"
@@ -36,6 +36,48 @@ static double operand_elements(const rlx_graph *g, const rx_node *n, uint32_t fi
     return sum;
 }
 
+/* ---- Floating-point operations --------------------------------------------------------------- */
+
+typedef double cost_fn(const rlx_graph *g, const rx_node *n);
+
+static double no_flops(const rlx_graph *g, const rx_node *n)
+{
+    (void)g;
+    (void)n;
+    return 0;
+}
+
+static double one_per_result(const rlx_graph *g, const rx_node *n)
+{
+    return elements(g, n->first_out);
+}
+
+static double one_per_operand(const rlx_graph *g, const rx_node *n)
+{
+    return elements(g, n->in[0]);
+}
+
+static double region_flops(const rlx_graph *g, const rx_node *n)
+{
+    return elements(g, n->first_out) * ((const rx_region *)n->attr)->n_instr;
+}
+
+static double norm_flops(const rlx_graph *g, const rx_node *n)
+{
+    return 6 * elements(g, n->first_out);
+}
+
+/* x [.., k] times w [k, n]. */
+static double product_flops(const rlx_graph *g, const rx_node *n)
+{
+    return 2 * elements(g, n->first_out) * dim(g, n->in[0], -1);
+}
+
+static double scale_flops(const rlx_graph *g, const rx_node *n)
+{
+    return 2 * elements(g, n->first_out);
+}
+
 static double attention_flops(const rlx_graph *g, const rx_node *n)
 {
     const rlx_attention_desc *d = n->attr;
@@ -45,100 +87,155 @@ static double attention_flops(const rlx_graph *g, const rx_node *n)
     return 2 * keys * (elements(g, n->in[0]) + elements(g, n->first_out));
 }
 
+/* A rotation of pairs. */
+static double rotation_flops(const rlx_graph *g, const rx_node *n)
+{
+    return 3 * elements(g, n->first_out);
+}
+
+static double sort_flops(const rlx_graph *g, const rx_node *n)
+{
+    double in = elements(g, n->n_in ? n->in[0] : n->first_out);
+    return in * log2(fmax(2, in));
+}
+
+/* Weights are [channels out, ...]. */
 static double conv_flops(const rlx_graph *g, const rx_node *n)
 {
-    double out = elements(g, n->first_out);
-    switch (n->op) {
-    case RX_OP_conv1d:
-    case RX_OP_conv2d:
-    case RX_OP_conv3d:
-    case RX_OP_qconv2d: return 2 * out * elements(g, n->in[1]) / fmax(1, dim(g, n->in[1], 0));
-    case RX_OP_conv_transpose2d:
-        return 2 * elements(g, n->in[0]) * elements(g, n->in[1]) / fmax(1, dim(g, n->in[1], 0));
-    case RX_OP_pool1d:
-    case RX_OP_pool2d:
-    case RX_OP_pool3d: return fmax(out, elements(g, n->in[0]));
-    case RX_OP_im2col:
-    case RX_OP_resize_nearest_2x: return 0;
-    default: return 8 * out;
-    }
+    return 2 * elements(g, n->first_out) * elements(g, n->in[1]) / fmax(1, dim(g, n->in[1], 0));
 }
 
-static double matrix_flops(const rlx_graph *g, const rx_node *n)
+static double conv_transpose_flops(const rlx_graph *g, const rx_node *n)
 {
-    double out = elements(g, n->first_out);
-    switch (n->op) {
-    case RX_OP_quantize:
-    case RX_OP_dequantize:
-    case RX_OP_dequant_moe_weights: return 2 * out;
-    default: return 2 * out * dim(g, n->in[0], -1);
-    }
+    return 2 * elements(g, n->in[0]) * elements(g, n->in[1]) / fmax(1, dim(g, n->in[1], 0));
 }
 
+static double pool_flops(const rlx_graph *g, const rx_node *n)
+{
+    return fmax(elements(g, n->first_out), elements(g, n->in[0]));
+}
+
+static double resize_flops(const rlx_graph *g, const rx_node *n)
+{
+    return 8 * elements(g, n->first_out);
+}
+
+/* Each row of x goes through all weights. */
 static double recurrent_flops(const rlx_graph *g, const rx_node *n)
 {
-    double x = elements(g, n->in[0]), rows = x / fmax(1, dim(g, n->in[0], -1));
-    switch (n->op) {
-    case RX_OP_selective_scan: return 9 * x * dim(g, n->in[2], -1);
-    case RX_OP_mamba2: return 6 * x * dim(g, n->in[3], -1);
-    case RX_OP_gated_delta_net: return 8 * x * dim(g, n->in[2], -1);
-    default: return 2 * rows * operand_elements(g, n, 3);
-    }
+    double rows = elements(g, n->in[0]) / fmax(1, dim(g, n->in[0], -1));
+    return 2 * rows * operand_elements(g, n, 3);
+}
+
+static double selective_scan_flops(const rlx_graph *g, const rx_node *n)
+{
+    return 9 * elements(g, n->in[0]) * dim(g, n->in[2], -1);
+}
+
+static double mamba2_flops(const rlx_graph *g, const rx_node *n)
+{
+    return 6 * elements(g, n->in[0]) * dim(g, n->in[3], -1);
+}
+
+static double delta_net_flops(const rlx_graph *g, const rx_node *n)
+{
+    return 8 * elements(g, n->in[0]) * dim(g, n->in[2], -1);
 }
 
 static double signal_flops(const rlx_graph *g, const rx_node *n)
 {
-    double in = elements(g, n->in[0]);
-    if (n->op == RX_OP_log_mel)
-        return 2 * elements(g, n->first_out) * dim(g, n->in[1], 1) + 2 * in;
-    if (n->op == RX_OP_fft || n->op == RX_OP_ifft || n->op == RX_OP_rfft || n->op == RX_OP_irfft)
-        return 2.5 * in * log2(fmax(2, (double)((const rlx_fft_desc *)n->attr)->n));
-    if (n->op == RX_OP_stft)
-        return 2.5 * elements(g, n->first_out) * log2(fmax(2, dim(g, n->first_out, -2)));
-    return 4 * in;
+    return 4 * elements(g, n->in[0]);
 }
 
-static double flops_of(const rlx_graph *g, const rx_node *n)
+static double log_mel_flops(const rlx_graph *g, const rx_node *n)
 {
-    double out = elements(g, n->first_out);
-    switch (rx_ops[n->op].family) {
-    case RX_FAMILY_unary:
-    case RX_FAMILY_binary:
-    case RX_FAMILY_compare:
-    case RX_FAMILY_select: return out;
-    case RX_FAMILY_region: return out * ((const rx_region *)n->attr)->n_instr;
-    case RX_FAMILY_matrix: return matrix_flops(g, n);
-    case RX_FAMILY_norm: return 6 * out;
-    case RX_FAMILY_attention: return n->op == RX_OP_attention ? attention_flops(g, n) : 3 * out;
-    case RX_FAMILY_reduce: return elements(g, n->in[0]);
-    case RX_FAMILY_order: {
-        double in = n->n_in ? elements(g, n->in[0]) : out;
-        return in * log2(fmax(2, in));
-    }
-    case RX_FAMILY_conv: return conv_flops(g, n);
-    case RX_FAMILY_recurrent: return recurrent_flops(g, n);
-    case RX_FAMILY_signal: return signal_flops(g, n);
-    case RX_FAMILY_random: return 20 * out;
-    case RX_FAMILY_leaf:
-    case RX_FAMILY_shape:
-    case RX_FAMILY_index: break;
-    }
-    return 0;
+    return 2 * elements(g, n->first_out) * dim(g, n->in[1], 1) + 2 * elements(g, n->in[0]);
 }
 
-/* Operands of which only the rows or elements that are asked for are read. */
-static double traffic_of(const rlx_graph *g, const rx_node *n)
+static double fft_flops(const rlx_graph *g, const rx_node *n)
 {
-    double out = bytes_of(g, n->first_out);
-    switch (n->op) {
-    case RX_OP_state_write: return 2 * bytes_of(g, n->in[1]) + bytes_of(g, n->in[2]);
-    case RX_OP_gather:
-    case RX_OP_gather_elements:
-    case RX_OP_gather_nd: return 2 * out + bytes_of(g, n->in[1]);
-    default: break;
-    }
-    if (rx_ops[n->op].flags & RX_OP_VIEW)
-        return 2 * out;
+    const rlx_fft_desc *d = n->attr;
+    return 2.5 * elements(g, n->in[0]) * log2(fmax(2, (double)d->n));
+}
+
+static double stft_flops(const rlx_graph *g, const rx_node *n)
+{
+    return 2.5 * elements(g, n->first_out) * log2(fmax(2, dim(g, n->first_out, -2)));
+}
+
+static double random_flops(const rlx_graph *g, const rx_node *n)
+{
+    return 20 * elements(g, n->first_out);
+}
+
+static cost_fn *const family_flops[] = {
+    [RX_FAMILY_leaf] = no_flops,
+    [RX_FAMILY_unary] = one_per_result,
+    [RX_FAMILY_binary] = one_per_result,
+    [RX_FAMILY_compare] = one_per_result,
+    [RX_FAMILY_select] = one_per_result,
+    [RX_FAMILY_region] = region_flops,
+    [RX_FAMILY_matrix] = product_flops,
+    [RX_FAMILY_norm] = norm_flops,
+    [RX_FAMILY_attention] = rotation_flops,
+    [RX_FAMILY_shape] = no_flops,
+    [RX_FAMILY_index] = no_flops,
+    [RX_FAMILY_reduce] = one_per_operand,
+    [RX_FAMILY_order] = sort_flops,
+    [RX_FAMILY_conv] = resize_flops,
+    [RX_FAMILY_recurrent] = recurrent_flops,
+    [RX_FAMILY_signal] = signal_flops,
+    [RX_FAMILY_random] = random_flops,
+    [RX_FAMILY_custom] = one_per_result,
+};
+
+/* Operations whose work is not that of their family. */
+static cost_fn *const op_flops[RX_N_OPS] = {
+    [RX_OP_quantize] = scale_flops,
+    [RX_OP_dequantize] = scale_flops,
+    [RX_OP_dequant_moe_weights] = scale_flops,
+    [RX_OP_attention] = attention_flops,
+    [RX_OP_conv1d] = conv_flops,
+    [RX_OP_conv2d] = conv_flops,
+    [RX_OP_conv3d] = conv_flops,
+    [RX_OP_qconv2d] = conv_flops,
+    [RX_OP_conv_transpose2d] = conv_transpose_flops,
+    [RX_OP_pool1d] = pool_flops,
+    [RX_OP_pool2d] = pool_flops,
+    [RX_OP_pool3d] = pool_flops,
+    [RX_OP_im2col] = no_flops,
+    [RX_OP_resize_nearest_2x] = no_flops,
+    [RX_OP_selective_scan] = selective_scan_flops,
+    [RX_OP_mamba2] = mamba2_flops,
+    [RX_OP_gated_delta_net] = delta_net_flops,
+    [RX_OP_log_mel] = log_mel_flops,
+    [RX_OP_fft] = fft_flops,
+    [RX_OP_ifft] = fft_flops,
+    [RX_OP_rfft] = fft_flops,
+    [RX_OP_irfft] = fft_flops,
+    [RX_OP_stft] = stft_flops,
+};
+
+/* ---- Bytes read and written ------------------------------------------------------------------ */
+
+/* A view that is copied reads what it writes, not all of its operand. */
+static double copy_traffic(const rlx_graph *g, const rx_node *n)
+{
+    return 2 * bytes_of(g, n->first_out);
+}
+
+static double gather_traffic(const rlx_graph *g, const rx_node *n)
+{
+    return 2 * bytes_of(g, n->first_out) + bytes_of(g, n->in[1]);
+}
+
+static double state_write_traffic(const rlx_graph *g, const rx_node *n)
+{
+    return 2 * bytes_of(g, n->in[1]) + bytes_of(g, n->in[2]);
+}
+
+static double all_traffic(const rlx_graph *g, const rx_node *n)
+{
     double sum = 0;
     for (uint32_t i = 0; i < n->n_in; i++)
         sum += bytes_of(g, n->in[i]);
@@ -147,8 +244,22 @@ static double traffic_of(const rlx_graph *g, const rx_node *n)
     return sum;
 }
 
+/* Operations that read only the elements of an operand that are asked for. */
+static cost_fn *const op_traffic[RX_N_OPS] = {
+    [RX_OP_state_write] = state_write_traffic,
+    [RX_OP_gather] = gather_traffic,
+    [RX_OP_gather_elements] = gather_traffic,
+    [RX_OP_gather_nd] = gather_traffic,
+};
+
 void rx_cost(const rlx_graph *g, const rx_node *n, double *flops, double *bytes)
 {
-    *flops = flops_of(g, n);
-    *bytes = traffic_of(g, n);
+    const rx_op_info *op = &rx_ops[n->op];
+    cost_fn *work = op_flops[n->op], *traffic = op_traffic[n->op];
+    if (!work)
+        work = family_flops[op->family];
+    if (!traffic)
+        traffic = op->flags & RX_OP_VIEW ? copy_traffic : all_traffic;
+    *flops = work(g, n);
+    *bytes = traffic(g, n);
 }

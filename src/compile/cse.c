@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds nodes that compute the same: a hash table over operation, operands and the fields of the
- * attribute record. Regions, effects and ports are never equal to anything. */
+/* Common subexpressions: a hash table over operation, operands and the fields of the attribute
+ * record. Regions, effects and ports are never equal to anything. */
 #include <string.h>
 
 #include "base/map.h"

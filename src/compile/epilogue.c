@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Epilogues as data (fuse.def), and how a fused node is taken apart again for a target that has
- * only the plain one. */
+/* Epilogues as data (fuse.def), and un-fusing them for a target that has only the plain
+ * operation. */
 #include "compile/epilogue.h"
 
 #include <stddef.h>
 #include <string.h>
+
+#include "ops/lower.h"
 
 #define EPILOGUE(op, bias, residual, last, record) \
     {RX_OP_##op, bias, residual, last, offsetof(record, act), offsetof(record, act_last)},
@@ -20,6 +22,10 @@ static const struct { rx_op op; rlx_act act; } acts[] = {
 };
 
 #define MAX_OPERANDS 4 /* before the bias */
+#define EPILOGUE(op, bias, residual, last, record) \
+    _Static_assert((bias) <= MAX_OPERANDS, "bare_node() has room for the operands of " #op);
+#include "compile/fuse.def"
+#undef EPILOGUE
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 const rx_epilogue *rx_epilogue_of(rx_op op)
@@ -83,11 +89,6 @@ static rlx_value shape_bias(rlx_graph *g, const rx_epilogue *e, rlx_value bias, 
     return rlx_reshape(g, bias, rank - 1, dims);
 }
 
-static bool is_half(rlx_dtype t)
-{
-    return t == RLX_F16 || t == RLX_BF16;
-}
-
 /* The node without its epilogue, as f32 where its result *t is a half type, so that the whole is
  * rounded once: a product has an attribute for that, others get wider operands. */
 static rlx_value bare_node(rlx_graph *g, const rx_node *n, const rlx_value *in, uint32_t n_in,
@@ -96,13 +97,12 @@ static rlx_value bare_node(rlx_graph *g, const rx_node *n, const rlx_value *in, 
     rlx_value wide[MAX_OPERANDS] = {{0}};
     rlx_matmul_desc *d = n->op == RX_OP_matmul ? record : NULL;
     *t = d ? d->out : rlx_value_dtype(g, in[0]);
-    if (d && is_half(*t))
+    if (d && rx_is_half(*t))
         d->out = RLX_F32;
     for (uint32_t i = 0; i < n_in; i++)
-        wide[i] = !d && in[i].id && is_half(rlx_value_dtype(g, in[i])) ? rlx_cast(g, in[i], RLX_F32)
-                                                                       : in[i];
+        wide[i] = d ? in[i] : rx_widen_half(g, in[i]);
     rlx_value v = rx_graph_add(g, n->op, wide, n_in, record, n->name);
-    if (!is_half(*t))
+    if (!rx_is_half(*t))
         *t = rlx_value_dtype(g, v);
     return v;
 }

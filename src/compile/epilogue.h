@@ -29,10 +29,10 @@ static inline bool *rx_epilogue_act_last(const rx_epilogue *e, void *record)
     return (bool *)(void *)((char *)record + e->act_last);
 }
 
-/* Whether node n has any part of an epilogue. */
+/* Whether node n has a bias, activation or residual. */
 bool rx_epilogue_is_used(const rx_node *n);
-/* The reverse of fusing: appends n (operands `in`, record `attr` of w->to) without its epilogue,
- * then the epilogue as nodes of its own. */
+/* Un-fuses: appends n (operands `in`, record `attr` of w->to) without its epilogue, then the
+ * epilogue as separate nodes. */
 rlx_value rx_epilogue_split(rx_rewrite *w, const rx_node *n, const rlx_value *in, const void *attr);
 
 #endif

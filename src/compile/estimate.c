@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Estimates of run time: a step takes what is longer, its arithmetic or its traffic, and the cost
- * of a dispatch; a run adds its submit and the transfers. Good to a small factor, which is enough
- * to choose a device. */
+/* Run time estimates (roofline): a step takes the longer of its arithmetic and its traffic, plus
+ * the cost of a dispatch; a run adds its submit and the transfers. Good to a small factor, which is
+ * enough to choose a device. */
 #include "compile/estimate.h"
 
 #include "ir/op.h"
 
-/* Of the rate of large products, what steps reach that are no products. */
+/* Fraction of the rate of large matrix products that other steps reach. */
 #define OTHER_SHARE 0.125
 
 static bool is_product(rx_op op)

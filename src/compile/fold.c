@@ -17,7 +17,7 @@ typedef struct folder {
     rx_rewrite w;
     const rx_target *target;
     rx_cse cse;
-    const void **data_in; /* room for the operands of a node */
+    const void **data_in; /* operands of the node at hand */
     size_t cap_in;
 } folder;
 

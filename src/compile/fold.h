@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What folding is made of: finding equal nodes, and rules that make a node needless. */
+/* The parts of fold: common subexpressions and algebraic simplification. */
 #ifndef RX_COMPILE_FOLD_H
 #define RX_COMPILE_FOLD_H
 
@@ -23,7 +23,7 @@ typedef struct rx_cse_key {
 void rx_cse_finish(rx_cse *t);
 /* The first result of an equal node of g, or RLX_NONE. */
 rlx_value rx_cse_find(const rx_cse *t, const rlx_graph *g, const rx_cse_key *key);
-/* Enters the newest node of g; false when out of memory. */
+/* Inserts the newest node of g; false when out of memory. */
 bool rx_cse_add(rx_cse *t, const rlx_graph *g);
 
 /* ---- Needless nodes: simplify.c ------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* fuse: while the graph is copied, each new node is looked at together with the nodes that feed it.
- * Where a rule applies, one fused node takes its place; what it absorbed is then dead and is not
- * copied by the next pass. A fused node is made only if the target runs it natively. */
+/* fuse: peephole rules applied while the graph is copied: each new node is matched together with
+ * its producers. Where a rule applies, one fused node replaces them; absorbed nodes are then dead
+ * and are not copied by the next pass. A fused node is made only if the target runs it natively. */
 #include "compile/fuse.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "compile/pattern.h"
 
 #define MAX_OPERANDS 8 /* of a fused node */
-#define MAX_CHAIN 8    /* rules that may apply to one node, one after the other */
+#define MAX_CHAIN 8    /* rules applied to one node, at most */
 
 typedef struct rule {
     rx_pattern pattern, result;
@@ -54,7 +54,7 @@ static void find_first_users(const rlx_graph *g, const bool *live, uint32_t *fir
             first[g->nodes[i].in[j]] = (uint32_t)i;
 }
 
-/* Gives the newest values of w.to their entries in `uses` and `origin`. */
+/* Extends `uses` and `origin` to the newest values of w.to. */
 static rlx_status know_new_values(fuser *f)
 {
     size_t n = f->w.to->n_values;
@@ -99,8 +99,8 @@ static change begin_change(const fuser *f, uint32_t root)
     return (change){.root = root, .n_nodes = f->w.to->n_nodes};
 }
 
-/* Keeps the new node if it has the right type and a kernel, and corrects the uses. Else the graph
- * has a dead node more. */
+/* Keeps the new node if it has the right type and a kernel, and updates the use counts. Else it
+ * stays in the graph as a dead node. */
 static rlx_value end_change(fuser *f, const change *c, rlx_value v)
 {
     if (know_new_values(f) != RLX_OK || !v.id)
@@ -134,10 +134,11 @@ static bool set_number(rx_op op, void *record, const char *field, double v)
 
 static rlx_value build_result(fuser *f, const rx_pattern *p, const rx_match *m, const char *name)
 {
-    _Alignas(16) char record[RX_MAX_RECORD] = {0};
+    _Alignas(16) char record[RX_MAX_RECORD];
     rlx_value in[MAX_OPERANDS];
     size_t n_in = 0;
     const rx_pattern_node *root = &p->nodes[0];
+    rx_attr_init(rx_ops[root->op].attr, record);
     for (uint8_t i = 0; i < root->n_args; i++) {
         const rx_pattern_node *a = &p->nodes[root->arg[i]];
         if (a->kind == RX_PATTERN_VALUE)
@@ -207,7 +208,7 @@ static rlx_value as_vector(fuser *f, rlx_value v, int axis, int rank, rlx_dim n)
             return RLX_NONE;
     if (s.rank == 1)
         return v;
-    rlx_shape_desc d = {.shape = {.n = 1, .v = {n}}};
+    rx_shape_attr d = {.shape = {.n = 1, .v = {n}}};
     return rx_rewrite_try(&f->w, RX_OP_reshape, &v, 1, &d, NULL);
 }
 
@@ -288,7 +289,7 @@ static rlx_value absorb_affine(fuser *f, uint32_t id, int side)
     uint32_t slot = n->op == RX_OP_mul ? 1 : 2;
     wider x;
     if (!is_row_norm(norm->op) || f->uses[n->in[side]] != 1 || norm->n_in > slot ||
-        (slot == 2 && norm->op == RX_OP_rms_norm) || !widen(norm, &x))
+        !widen(norm, &x))
         return RLX_NONE;
     const rlx_shape *s = &f->w.to->values[norm->first_out].shape;
     if (((const rlx_norm_desc *)norm->attr)->axis != s->rank - 1)
@@ -329,7 +330,8 @@ static rlx_value fuse_residual_norm(fuser *f, uint32_t id)
         return RLX_NONE;
     rlx_value in[4] = {{add->in[0]}, {add->in[1]}, {n->n_in > 1 ? n->in[1] : 0},
                        {n->n_in > 2 ? n->in[2] : 0}};
-    rlx_residual_norm_desc r = {.rms = n->op == RX_OP_rms_norm, .eps = d->eps};
+    rlx_residual_norm_desc r = {RLX_INIT(rlx_residual_norm_desc), .rms = n->op == RX_OP_rms_norm,
+                                .eps = d->eps};
     change c = begin_change(f, id);
     c.inner[c.n_inner++] = sum;
     rlx_value v = rx_rewrite_try(&f->w, RX_OP_residual_norm, in, 4, &r, n->name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The two halves of fusion. */
+/* The two passes of fuse: rules of fuse.def, then elementwise regions. */
 #ifndef RX_COMPILE_FUSE_H
 #define RX_COMPILE_FUSE_H
 

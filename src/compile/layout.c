@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Decides which view operations really are views. A first walk from the end finds, for each value,
- * the last node that reads it (through views) and whether all readers take any strides; a second
- * one from the start follows the strides and decides. Strides are numbers where all dimensions are;
- * else only how many of the last axes are contiguous is known. */
+/* View analysis: which view operations are really views. A backward walk finds, for each value, the
+ * last node that reads it (through views) and whether all readers take any strides; a forward walk
+ * propagates strides and decides. Strides are numbers where all dimensions are; else only the
+ * number of contiguous trailing axes is known. */
 #include <string.h>
 
 #include "compile/plan.h"
@@ -114,7 +114,7 @@ static int count_inner(const rx_view *v)
     return rx_view_is_dense(v) ? v->rank : n;
 }
 
-/* All dimensions are numbers: the view itself tells. */
+/* All dimensions are numbers: the strides are computed. */
 static bool apply_known(const rx_node *n, const rx_value *in, const rx_value *out,
                         const layout *from, layout *to)
 {
@@ -145,77 +145,90 @@ static int inner_after(int inner, const rlx_shape *s, int axis, bool keeps_step)
     return min_int(inner, s->rank - axis - (keeps_step ? 0 : 1));
 }
 
-static int inner_of_transpose(const rlx_perm_desc *d, int inner)
+/* How many of the last axes of a view are contiguous (`inner`) when those of its operand are known,
+ * or NOT_A_VIEW. One function for each operation that can be a view. */
+#define NOT_A_VIEW (-1)
+
+typedef struct view_case {
+    const void *attr;
+    const rlx_shape *in, *out;
+    const layout *from;
+} view_case;
+
+static int inner_of_transpose(const view_case *c)
 {
+    const rx_perm_attr *d = c->attr;
     int fixed = 0, rank = d->perm.n;
     while (fixed < rank && d->perm.v[rank - 1 - fixed] == rank - 1 - fixed)
         fixed++;
-    return fixed == rank ? inner : min_int(inner, fixed);
+    return fixed == rank ? c->from->inner : min_int(c->from->inner, fixed);
 }
 
-static int inner_of_slice(const rlx_slice_desc *d, const rlx_shape *s, int inner)
+static int inner_of_narrow(const view_case *c)
 {
+    const rx_narrow_attr *d = c->attr;
+    return inner_after(c->from->inner, c->in, (int)d->axis, true);
+}
+
+static int inner_of_slice(const view_case *c)
+{
+    const rlx_slice_desc *d = c->attr;
+    int inner = c->from->inner;
     for (int i = 0; i < d->axes.n; i++)
-        inner = inner_after(inner, s, (int)d->axes.v[i], d->steps.v[i] == 1);
+        inner = inner_after(inner, c->in, (int)d->axes.v[i], d->steps.v[i] == 1);
     return inner;
 }
 
-static int inner_of_expand(const rlx_shape *in, const rlx_shape *out, int inner)
+static int inner_of_expand(const view_case *c)
 {
-    int added = out->rank - in->rank;
-    for (int i = out->rank - 1; i >= added; i--)
-        if (in->dim[i - added] != out->dim[i])
-            return min_int(inner, out->rank - 1 - i);
+    int added = c->out->rank - c->in->rank;
+    for (int i = c->out->rank - 1; i >= added; i--)
+        if (c->in->dim[i - added] != c->out->dim[i])
+            return min_int(c->from->inner, c->out->rank - 1 - i);
+    return c->from->inner;
+}
+
+static int inner_of_reverse(const view_case *c)
+{
+    const rx_axes_attr *d = c->attr;
+    int inner = c->from->inner;
+    for (int i = 0; i < d->axes.n; i++)
+        inner = inner_after(inner, c->in, (int)d->axes.v[i], false);
     return inner;
 }
 
-/* Leading axes stay as they are; the rest of the input is contiguous and is cut anew. */
-static bool inner_of_reshape(const rlx_shape *in, const rlx_shape *out, int inner, int *result)
+/* Leading axes stay as they are; the rest of the operand is contiguous and is split anew. */
+static int inner_of_reshape(const view_case *c)
 {
+    const rlx_shape *a = c->in, *b = c->out;
     int same = 0;
-    while (same < in->rank && same < out->rank && in->dim[same] == out->dim[same])
+    if (is_dense(c->from, a))
+        return b->rank;
+    while (same < a->rank && same < b->rank && a->dim[same] == b->dim[same])
         same++;
-    *result = out->rank - same;
-    return in->rank - same <= inner;
+    return a->rank - same <= c->from->inner ? b->rank - same : NOT_A_VIEW;
 }
+
+static int (*const inner_of[RX_N_OPS])(const view_case *c) = {
+    [RX_OP_reshape] = inner_of_reshape, [RX_OP_transpose] = inner_of_transpose,
+    [RX_OP_narrow] = inner_of_narrow,   [RX_OP_slice] = inner_of_slice,
+    [RX_OP_expand] = inner_of_expand,   [RX_OP_reverse] = inner_of_reverse,
+};
 
 /* Some dimension is not a number. */
 static bool apply_unknown(const rx_node *n, const rx_value *in, const rx_value *out,
                           const layout *from, layout *to)
 {
-    const rlx_shape *a = &in->shape, *b = &out->shape;
-    int inner = from->inner;
-    *to = (layout){0};
-    switch (n->op) {
-    case RX_OP_reshape:
-        if (is_dense(from, a))
-            inner = b->rank;
-        else if (!inner_of_reshape(a, b, from->inner, &inner))
-            return false;
-        break;
-    case RX_OP_transpose: inner = inner_of_transpose(n->attr, inner); break;
-    case RX_OP_narrow: {
-        const rlx_narrow_desc *d = n->attr;
-        inner = inner_after(inner, a, (int)d->axis, true);
-        break;
-    }
-    case RX_OP_slice: inner = inner_of_slice(n->attr, a, inner); break;
-    case RX_OP_expand: inner = inner_of_expand(a, b, inner); break;
-    case RX_OP_reverse: {
-        const rlx_axes_desc *d = n->attr;
-        for (int i = 0; i < d->axes.n; i++)
-            inner = inner_after(inner, a, (int)d->axes.v[i], false);
-        break;
-    }
-    default: return false;
-    }
-    to->inner = (int8_t)inner;
-    return !rlx_dtype_is_packed(out->dtype) || is_dense(to, b);
+    const view_case c = {n->attr, &in->shape, &out->shape, from};
+    const int inner = inner_of[n->op] ? inner_of[n->op](&c) : NOT_A_VIEW;
+    *to = (layout){.inner = (int8_t)inner};
+    return inner != NOT_A_VIEW &&
+           (!rlx_dtype_is_packed(out->dtype) || is_dense(to, &out->shape));
 }
 
 /* ---- From the start ------------------------------------------------------------------------- */
 
-/* Whether the memory still has these elements, and may be shown, when the last reader comes. */
+/* Whether the memory is intact, and may be aliased, until the last reader. */
 static bool memory_allows(const decider *d, uint32_t root, uint32_t result)
 {
     const rx_node *owner = rx_value_node(d->g, root);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* legalise: asks the target about every node. Native nodes and views stay; others are decomposed,
- * again and again, until all is native or left to the host. What cannot run at all is an error
- * that names node, type, device and the nearest alternative. */
+/* legalise: native nodes and views stay; others are decomposed, repeatedly, until all is native or
+ * left to the host. What cannot run at all is an error that names node, type, device and the
+ * nearest alternative. */
 #include <stdio.h>
 
 #include "compile/compile.h"
@@ -89,7 +89,7 @@ static rlx_status fail_node(const rlx_graph *g, const rx_target *t, const rx_nod
 
 /* ---- One round ------------------------------------------------------------------------------ */
 
-/* Nodes that were made for another one carry its name. */
+/* Nodes of a decomposition have the name of the decomposed node. */
 static void name_new_nodes(rlx_graph *g, size_t first, const char *name)
 {
     for (size_t i = first; name && i < g->n_nodes; i++)
@@ -107,7 +107,8 @@ static rlx_status check_result(rx_rewrite *w, const rx_node *n, uint32_t i, rlx_
             want.dim[k] = w->dims[-want.dim[k] - 2];
     if (got.id && r->dtype == v->dtype && rx_shape_equal(&r->shape, &want))
         return RLX_OK;
-    return rx_graph_fail(w->to, RLX_INTERNAL, "node %s: its decomposition gave %s as result %u",
+    return rx_graph_fail(w->to, n->op == RX_OP_custom ? RLX_INVALID : RLX_INTERNAL,
+                         "node %s: its decomposition gave %s as result %u",
                          rx_node_text(w->from, n, text),
                          got.id ? rx_type_text(w->to, r->dtype, &r->shape, have) : "nothing", i);
 }

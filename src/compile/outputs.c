@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Gives outputs memory of their own: an output that is an input, param, literal or state is copied,
- * right where the value comes to be, since a state may be overwritten later. */
+ * right after its definition, since a state may be overwritten later. */
 #include "compile/compile.h"
 #include "compile/rewrite.h"
 #include "ops/view.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads the patterns of fuse.def and finds them in graphs. A pattern is a tree of at most
- * RX_PATTERN_NODES nodes; a match costs at most that many steps for each order of operands. */
+/* Parser and matcher of the patterns of fuse.def. A pattern is a tree of at most RX_PATTERN_NODES
+ * nodes; a match costs at most that many steps for each order of operands. */
 #include "compile/pattern.h"
 
 #include <ctype.h>
@@ -60,12 +60,31 @@ static bool read_args(reader *r, rx_pattern_node *node)
     return *r->at++ == ')';
 }
 
+/* The operation of that name; formulas write it in capitals. */
+static rx_op find_op(const char *word, size_t n)
+{
+    char small[32];
+    if (n > sizeof small)
+        return RX_N_OPS;
+    for (size_t i = 0; i < n; i++)
+        small[i] = (char)tolower((unsigned char)word[i]);
+    return rx_op_find(small, n);
+}
+
 static bool read_op(reader *r, rx_pattern_node *node, const char *word, size_t n)
 {
     node->kind = RX_PATTERN_OP;
     node->last_axis = n == 4 && !memcmp(word, "mean", 4);
-    node->op = node->last_axis ? RX_OP_reduce_mean : rx_op_find(word, n);
+    node->op = node->last_axis ? RX_OP_reduce_mean : find_op(word, n);
     return node->op != RX_N_OPS && read_args(r, node);
+}
+
+static void read_number(reader *r, rx_pattern_node *node)
+{
+    char *end;
+    node->kind = RX_PATTERN_NUMBER;
+    node->number = strtod(r->at, &end);
+    r->at = end;
 }
 
 /* Appends the node at the reader and its operands; its index, or -1. */
@@ -78,11 +97,13 @@ static int read_node(reader *r)
     rx_pattern_node *node = &r->p->nodes[index];
     *node = (rx_pattern_node){.name = -1};
     if (isdigit((unsigned char)*r->at)) {
-        char *end;
-        node->kind = RX_PATTERN_NUMBER;
-        node->number = strtod(r->at, &end);
-        r->at = end;
+        read_number(r, node);
         return index;
+    }
+    if (!strncmp(r->at, "K(", 2)) { /* a number of a formula */
+        r->at += 2;
+        read_number(r, node);
+        return *r->at++ == ')' ? index : -1;
     }
     bool is_capture = *r->at == '$';
     r->at += is_capture;
@@ -162,7 +183,7 @@ static bool match_name(finder *f, int name, uint32_t id)
 
 static bool is_mean_of_last(const rlx_graph *g, const rx_node *n)
 {
-    const rlx_reduce_desc *d = n->attr;
+    const rx_reduce_attr *d = n->attr;
     return d->keepdims && d->axes.n == 1 && d->axes.v[0] == g->values[n->in[0]].shape.rank - 1;
 }
 

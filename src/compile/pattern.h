@@ -29,10 +29,10 @@ typedef struct rx_pattern {
     char capture[12]; /* name after the $ */
 } rx_pattern;
 
-/* A place where a pattern was found. */
+/* A match. */
 typedef struct rx_match {
     uint32_t var[RX_PATTERN_VARS];         /* value ids */
-    uint32_t inner[RX_PATTERN_NODES];      /* values between root and operands, each once */
+    uint32_t inner[RX_PATTERN_NODES];      /* inner values of the match, each once */
     uint8_t n_uses[RX_PATTERN_NODES];      /* how often the pattern uses each of them */
     uint8_t n_inner;
     double capture;
@@ -41,7 +41,7 @@ typedef struct rx_match {
 /* Reads a pattern. `names` (may be NULL) is the pattern whose variables this one uses, and no
  * others. False when the text is wrong, which is a bug in fuse.def. */
 bool rx_pattern_parse(rx_pattern *p, const char *text, const rx_pattern *names);
-/* Whether the pattern is there with its root at value `id`. */
+/* Matches the pattern with its root at value `id`. */
 bool rx_pattern_match(const rx_pattern *p, const rlx_graph *g, uint32_t id, rx_match *m);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* plan: numbers the steps, gives every value a space, lets results take the memory of operands that
- * die, and packs what is left into one arena. Requires a graph that is legal for the target and
+/* plan: numbers the steps, assigns every value a space, reuses the memory of dying operands in
+ * place, and assigns arena offsets to the rest. Requires a graph that is legal for the target and
  * whose outputs have memory of their own (outputs.c). */
 #include "compile/plan.h"
 
@@ -86,7 +86,7 @@ static void set_lifetimes(planner *k)
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
-/* A value shows the memory of its root from end to end: itself, or reshaped. */
+/* A value covers the memory of its root exactly: itself, or reshaped. */
 static bool is_whole(const planner *k, uint32_t id)
 {
     while (k->p->values[id].view_of) {
@@ -97,7 +97,7 @@ static bool is_whole(const planner *k, uint32_t id)
     return true;
 }
 
-/* Operand `id` of the step of n can give its memory to the first result. */
+/* Whether the first result of n may overwrite operand `id` in place. */
 static bool may_take_over(const planner *k, const rx_node *n, uint32_t id, uint32_t step)
 {
     const rx_value *values = k->g->values;
@@ -109,11 +109,11 @@ static bool may_take_over(const planner *k, const rx_node *n, uint32_t id, uint3
         return false;
     for (uint32_t i = 0; i < n->n_in; i++)
         if (n->in[i] && n->in[i] != id && k->p->values[n->in[i]].root == v->root)
-            return false; /* read in another order as well */
+            return false; /* also read with another layout */
     return true;
 }
 
-/* The slot that the first result takes over, or RX_NO_STEP. */
+/* The slot that the first result reuses in place, or RX_NO_STEP. */
 static uint32_t find_in_place(const planner *k, const rx_node *n, uint32_t step)
 {
     if (k->keep_all || !(rx_ops[n->op].flags & RX_OP_INPLACE))
@@ -147,7 +147,7 @@ static rlx_status place_results(planner *k, const rx_node *n, uint32_t step)
             continue;
         }
         if (!k->used[n->first_out + i])
-            continue; /* RX_SPACE_NONE: nobody wants it */
+            continue; /* RX_SPACE_NONE: unused */
         if (k->keep_all)
             v->last = (uint32_t)k->p->n_steps;
         uint32_t slot = i == 0 ? find_in_place(k, n, step) : RX_NO_STEP;
@@ -204,7 +204,7 @@ static rlx_status place_values(planner *k)
     return RLX_OK;
 }
 
-/* Views report size and life of what they show. */
+/* Views have size and lifetime of their root. */
 static void finish_views(planner *k)
 {
     for (size_t id = 1; id < k->g->n_values; id++) {
@@ -216,10 +216,14 @@ static void finish_views(planner *k)
     }
 }
 
-/* Steps for which memory rests after its last use: about two layers of a network. */
-#define MOST_REST 32
+/* ---- Arena offsets -------------------------------------------------------------------------- */
 
-static void let_rest(const rx_plan *p, uint32_t steps, rx_slot *out)
+/* Steps between the last use of a slot and its reuse, at most. Barriers of encoders, decoders and
+ * ResNet are as few with 2; 8 also keep the operands of a step that is folded into later ones. */
+#define MOST_DELAY 8
+
+/* The slots with lifetimes prolonged by `steps`. */
+static void delay_reuse(const rx_plan *p, uint32_t steps, rx_slot *out)
 {
     for (size_t i = 0; i < p->n_slots; i++) {
         uint32_t end = (uint32_t)p->n_steps, left = end - p->slots[i].last;
@@ -228,27 +232,29 @@ static void let_rest(const rx_plan *p, uint32_t steps, rx_slot *out)
     }
 }
 
-/* What a loose arena may have: little beside the weights. */
-static uint64_t loose_bytes(const planner *k)
+/* A quarter of the target's slack, and more beside many weights. */
+static uint64_t slack_bytes(const planner *k)
 {
-    const uint64_t part = k->p->memory.param_bytes / 16;
-    return !k->t->loose_bytes || part < k->t->loose_bytes ? k->t->loose_bytes : part;
+    const uint64_t most = k->t->slack_bytes;
+    const uint64_t slack = most / 4 + k->p->memory.param_bytes / 16;
+    return slack < most ? slack : most;
 }
 
-/* Packs with the longest rest that the target has memory for; *done is false when that is none. */
-static bool pack_loosely(planner *k, bool *done)
+/* Assigns offsets with the longest delay of reuse that the slack allows; *done is false when there
+ * is none. */
+static bool assign_with_slack(planner *k, bool *done)
 {
     rx_plan *p = k->p;
-    const uint64_t most = loose_bytes(k);
+    const uint64_t most = p->memory.arena_bound + slack_bytes(k);
     rx_slot *slots = rx_alloc_array(p->n_slots + 1, sizeof *slots);
     bool ok = slots != NULL;
-    for (uint32_t rest = MOST_REST; ok && !*done && rest > 0; rest /= 2) {
+    for (uint32_t delay = MOST_DELAY; ok && !*done && delay > 0; delay /= 2) {
         uint64_t bound, bytes;
-        let_rest(p, rest, slots);
-        ok = rx_pack_bound(slots, p->n_slots, p->n_steps, &bound);
+        delay_reuse(p, delay, slots);
+        ok = rx_live_peak(slots, p->n_slots, p->n_steps, &bound);
         if (!ok || bound > most)
             continue;
-        ok = rx_pack(slots, p->n_slots, p->n_steps, bound, &bytes);
+        ok = rx_assign_offsets(slots, p->n_slots, p->n_steps, bound, &bytes);
         *done = ok && bytes <= most;
         if (*done)
             p->memory.arena_bytes = bytes;
@@ -259,15 +265,15 @@ static bool pack_loosely(planner *k, bool *done)
     return ok;
 }
 
-static rlx_status pack(planner *k)
+static rlx_status assign_offsets(planner *k)
 {
     rx_plan *p = k->p;
     bool done = false;
-    if (!rx_pack_bound(p->slots, p->n_slots, p->n_steps, &p->memory.arena_bound))
+    if (!rx_live_peak(p->slots, p->n_slots, p->n_steps, &p->memory.arena_bound))
         return no_memory(k);
-    if (loose_bytes(k) > p->memory.arena_bound && !k->keep_all && !pack_loosely(k, &done))
+    if (slack_bytes(k) && !k->keep_all && !assign_with_slack(k, &done))
         return no_memory(k);
-    if (!done && !rx_pack(p->slots, p->n_slots, p->n_steps, p->memory.arena_bound,
+    if (!done && !rx_assign_offsets(p->slots, p->n_slots, p->n_steps, p->memory.arena_bound,
                           &p->memory.arena_bytes))
         return no_memory(k);
     return RLX_OK;
@@ -282,7 +288,7 @@ static rlx_status run(planner *k)
     set_lifetimes(k);
     RLX_TRY(place_values(k));
     finish_views(k);
-    return pack(k);
+    return assign_offsets(k);
 }
 
 rlx_status rx_plan_make(rx_plan *p, const rlx_graph *g, const rx_target *t, bool keep_all,

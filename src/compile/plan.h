@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The memory plan of a graph: which nodes are steps and which only views, how long each value
- * lives, which values share memory, and where each slot is in the arena. Sizes are at the bounds of
- * the named dimensions, so the plan holds for all smaller values. */
+/* The memory plan of a graph: which nodes are steps and which only views, lifetimes, in-place
+ * reuse, and the arena offset of each slot. Sizes are at the bounds of the named dimensions, so the
+ * plan holds for all smaller values. */
 #ifndef RX_COMPILE_PLAN_H
 #define RX_COMPILE_PLAN_H
 
@@ -13,25 +13,25 @@
 /* ---- Views: layout.c ------------------------------------------------------------------------ */
 
 /* For each node, whether it is a view of its operand and so no step; for each value, whether it is
- * dense for all values of the named dimensions. A view is taken only if all its readers take its
- * strides, its memory is not overwritten before the last of them, and it is not an output that
- * would show an input, param, literal or state. */
+ * dense for all values of the named dimensions. A node becomes a view only if all its readers take
+ * its strides, its memory is not overwritten before the last of them, and it is not an output that
+ * would alias an input, param, literal or state. */
 rlx_status rx_decide_views(const rlx_graph *g, const rx_target *t, const bool *live, bool *is_view,
                            bool *dense, rlx_error *err);
 
-/* ---- Packing: pack.c ------------------------------------------------------------------------ */
+/* ---- Arena offsets: offsets.c ---------------------------------------------------------------- */
 
-/* Memory that is in use from step `first` to step `last`, both included. */
+/* A range of the arena, live from step `first` to step `last`, both included. */
 typedef struct rx_slot {
     uint64_t offset, bytes; /* bytes are a multiple of the alignment */
     uint32_t first, last;
 } rx_slot;
 
-/* Peak of live bytes over all steps: no packing can be smaller. False when out of memory. */
-bool rx_pack_bound(const rx_slot *slots, size_t n, size_t n_steps, uint64_t *bound);
-/* Sets the offsets so that no two slots that live at one time overlap; *total is the end of the
- * highest. Slots are in order of `first`. False when out of memory. */
-bool rx_pack(rx_slot *slots, size_t n, size_t n_steps, uint64_t bound, uint64_t *total);
+/* Peak of live bytes over all steps, the lower bound of any arena. False when out of memory. */
+bool rx_live_peak(const rx_slot *slots, size_t n, size_t n_steps, uint64_t *bound);
+/* Sets the offsets so that no two live slots overlap; *total is the size of the arena. Slots are in
+ * order of `first`. False when out of memory. */
+bool rx_assign_offsets(rx_slot *slots, size_t n, size_t n_steps, uint64_t bound, uint64_t *total);
 
 /* ---- The plan ------------------------------------------------------------------------------- */
 
@@ -59,12 +59,12 @@ typedef struct rx_plan {
 rlx_status rx_plan_make(rx_plan *p, const rlx_graph *g, const rx_target *t, bool keep_all,
                         rlx_error *err);
 void rx_plan_finish(rx_plan *p);
-/* One line a slot: place, size, life, values. Freed with rx_free. */
+/* One line a slot: offset, size, lifetime, values. Freed with rx_free. */
 rlx_status rx_plan_print(const rx_plan *p, char **text, rlx_error *err);
 
 /* ---- Program -------------------------------------------------------------------------------- */
 
-/* Work and traffic of a node at the bounds: cost.c. */
+/* Flops and bytes moved of a node at the bounds: cost.c. */
 void rx_cost(const rlx_graph *g, const rx_node *n, double *flops, double *bytes);
 
 /* The plan as a flat list of steps: schedule.c. On success the caller owns one reference. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs: reference counting and text. */
+/* Programs: reference counting and printing. */
 #include "compile/program.h"
 
 #include "base/str.h"
@@ -15,8 +15,49 @@ void rx_program_unref(rx_program *p)
 {
     if (!p || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1)
         return;
+    rlx_graph_destroy(p->lowered);
     rx_arena_finish(&p->arena);
     rx_free(p);
+}
+
+/* ---- Ports ---------------------------------------------------------------------------------- */
+
+size_t rx_port_index(const rx_program *p, rlx_leaf kind, size_t i)
+{
+    return i + (kind == RLX_LEAF_STATE    ? p->n_inputs
+                : kind == RLX_LEAF_OUTPUT ? p->n_inputs + p->n_states
+                                          : 0);
+}
+
+const rx_port *rx_port_at(const rx_program *p, size_t index, rlx_leaf *kind)
+{
+    const size_t states = p->n_inputs, outputs = states + p->n_states;
+    *kind = index < states ? RLX_LEAF_INPUT : index < outputs ? RLX_LEAF_STATE : RLX_LEAF_OUTPUT;
+    return index < states    ? &p->inputs[index]
+           : index < outputs ? &p->states[index - states]
+                             : &p->outputs[index - outputs];
+}
+
+static uint32_t root_of(const rx_program *p, uint32_t value)
+{
+    while (p->values[value].view_of >= 0)
+        value = (uint32_t)p->values[value].view_of;
+    return value;
+}
+
+uint32_t rx_output_root(const rx_program *p, size_t output)
+{
+    uint32_t value = p->outputs[output].value;
+    const uint32_t root = root_of(p, value);
+    if (p->values[root].space != RX_SPACE_ARENA)
+        return RX_NO_VALUE;
+    for (; p->values[value].view_of >= 0; value = (uint32_t)p->values[value].view_of)
+        if (p->values[value].view_op != RX_OP_reshape || !p->values[value].dense)
+            return RX_NO_VALUE;
+    for (size_t i = 0; i < p->n_outputs; i++)
+        if (i != output && root_of(p, p->outputs[i].value) == root)
+            return RX_NO_VALUE;
+    return root;
 }
 
 /* ---- Text ----------------------------------------------------------------------------------- */

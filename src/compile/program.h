@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the compiler makes and a device runs: a flat list of steps over values with fixed places.
- * A program is immutable, shared by the sessions cloned from each other, and counted. */
+/* A compiled program, which a device runs: a flat list of steps over values with fixed offsets.
+ * Immutable, reference-counted, shared by sessions cloned from each other. */
 #ifndef RX_COMPILE_PROGRAM_H
 #define RX_COMPILE_PROGRAM_H
 
@@ -63,7 +63,21 @@ typedef struct rx_program {
     size_t n_dims, n_values, n_steps, n_inputs, n_params, n_states, n_outputs, n_constants;
     rlx_policy policy;
     rlx_memory_info memory;
+    rlx_graph *lowered;    /* what plan and schedule were given, where it is to be saved; or NULL */
+    bool keep_all;         /* of the descriptor */
 } rx_program;
+
+/* Inputs, then states, then outputs: what an exec has memory for besides its arena. */
+static inline size_t rx_program_n_ports(const rx_program *p)
+{
+    return p->n_inputs + p->n_states + p->n_outputs;
+}
+/* The number of a port that is no param among them, and the way back. */
+size_t rx_port_index(const rx_program *p, rlx_leaf kind, size_t i);
+const rx_port *rx_port_at(const rx_program *p, size_t index, rlx_leaf *kind);
+/* The value that owns an output's memory when it is the output's alone: that memory may be
+ * anywhere. RX_NO_VALUE: the output is part of it, or another output is there too. */
+uint32_t rx_output_root(const rx_program *p, size_t output);
 
 rx_program *rx_program_ref(rx_program *p);
 void rx_program_unref(rx_program *p); /* NULL is fine */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Elementwise nodes of one shape that feed each other become one region. The nodes are walked in
- * order and a group takes in each node that uses one of its values, as long as it is open. A group
- * is closed by the first node outside it that uses one of its values: so all members lie before all
- * users, the region can stand at the place of its last member, and no cycle can arise. */
+/* Region fusion: connected elementwise nodes of one shape become one region. Nodes are walked in
+ * order; a group absorbs each node that uses one of its values, as long as it is open, and is
+ * closed by the first node outside it that uses one. So all members precede all users, the region
+ * can be placed at its last member, and no cycle can arise. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@
 #define NO_GROUP 0xffffffffu
 
 typedef struct group {
-    uint32_t parent;          /* itself, or the group that took it in */
+    uint32_t parent;          /* union-find parent: itself, or the group that absorbed it */
     uint32_t first, last;     /* nodes: head and tail of the list of members */
     uint32_t newest;          /* the member with the highest index */
     uint16_t n_members, n_in;
@@ -51,7 +51,7 @@ static uint32_t group_of_value(grouper *r, uint32_t id)
     return k == NO_GROUP ? k : find(r, k);
 }
 
-/* Elementwise, and reads no state: a region may stand later than its members, when the state has
+/* Elementwise, and reads no state: a region is placed after its members, when the state may have
  * changed. */
 static bool may_join(const rlx_graph *g, const rx_node *n)
 {
@@ -87,7 +87,7 @@ static uint32_t start_group(grouper *r, uint32_t node)
     return index;
 }
 
-/* Group `b` (of the node at hand) takes in group `a`, which makes values that b uses. False when
+/* Group `b` (of the node at hand) absorbs group `a`, which defines values that b uses. False when
  * the union would be too large. */
 static bool merge(grouper *r, uint32_t a, uint32_t b)
 {
@@ -135,7 +135,7 @@ static void visit(grouper *r, uint32_t node)
 typedef struct builder {
     uint32_t member[MAX_MEMBERS]; /* nodes, in order */
     rx_instr instr[MAX_MEMBERS];
-    uint16_t out[MAX_MEMBERS];    /* instructions whose results are wanted */
+    uint16_t out[MAX_MEMBERS];    /* instructions whose results are used outside */
     rlx_value in[MAX_INPUTS];
     rx_region region;
     const char *name;

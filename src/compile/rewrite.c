@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Walking a graph into a new one. The new graph has the same names, ports and dimensions; what is
- * dead in the old graph is not copied, except for inputs, params and states, which are ports. */
+/* Graph rewriting: copies a graph node by node. The new graph has the same names, ports and
+ * dimensions; dead nodes are not copied, except for inputs, params and states, which are ports. */
 #include "compile/rewrite.h"
 
 #include <stdio.h>
@@ -87,7 +87,7 @@ static rlx_status finish(rx_rewrite *w, rlx_status s, rlx_graph **out, rlx_error
     return s;
 }
 
-/* Copies what is live; what the walk replaced is left behind. Takes over `g`. */
+/* Dead code elimination: copies the live nodes. Takes over `g`. */
 static rlx_status sweep(rlx_graph *g, rlx_graph **out, rlx_error *err)
 {
     rx_rewrite w;

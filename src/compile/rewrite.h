@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* How a pass makes a new graph of an old one: it walks the live nodes in order, copies most and
- * replaces some, and a map tells where each old value went. */
+/* The rewriter that passes share: walks the live nodes in order, copies most and replaces some; a
+ * map gives the new value of each old one. */
 #ifndef RX_COMPILE_REWRITE_H
 #define RX_COMPILE_REWRITE_H
 
 #include "ir/graph.h"
 
-/* Room for any attribute record. */
+/* Large enough for any attribute record. */
 #define RX_MAX_RECORD 1024
 
 typedef struct rx_rewrite {
@@ -34,7 +34,7 @@ rlx_status rx_rewrite_end(rx_rewrite *w, rlx_status s, rlx_graph **out, rlx_erro
 const rlx_value *rx_rewrite_operands(rx_rewrite *w, const rx_node *n);
 /* The record of a node with the dimensions of `to`: valid until the next call. */
 const void *rx_rewrite_attr(rx_rewrite *w, const rx_node *n);
-/* Says that the results of a node are now first, first + 1, ... of `to`. */
+/* Maps the results of a node to first, first + 1, ... of `to`. */
 void rx_rewrite_map(rx_rewrite *w, const rx_node *n, rlx_value first);
 /* Appends a copy of the node. Errors stay in `to`. */
 rlx_status rx_rewrite_copy(rx_rewrite *w, const rx_node *n);

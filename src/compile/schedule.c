@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* schedule: writes graph and plan down as a program, which needs neither of them afterwards. */
+/* schedule: emits the program from graph and plan, and needs neither of them afterwards. */
 #include <string.h>
 
 #include "compile/plan.h"

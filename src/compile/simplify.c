@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Nodes that need no work: identities of arithmetic that hold bit for bit (so x + 0 is only dropped
- * where it cannot turn -0 into 0), and view operations that change nothing or cancel. */
+/* Algebraic simplification: identities of arithmetic that hold bit for bit (so x + 0 is only
+ * dropped where it cannot turn -0 into 0), and view operations that are the identity or cancel. */
 #include <math.h>
 #include <string.h>
 
 #include "base/dtype.h"
 #include "compile/fold.h"
 
-#define MAX_UNIFORM 4096 /* elements of a literal that are looked at */
+#define MAX_UNIFORM 4096 /* elements of a literal that are compared */
 
 bool rx_constant_number(const rlx_graph *g, uint32_t id, double *v)
 {
@@ -41,7 +41,7 @@ static bool same_type(const rlx_graph *g, uint32_t id, rlx_dtype t, const rlx_sh
 
 /* ---- Arithmetic ----------------------------------------------------------------------------- */
 
-/* The number that the right (and for commutative operations the left) operand must be. */
+/* The neutral element: of the right operand, for commutative operations also of the left. */
 typedef struct neutral {
     rx_op op;
     double value;
@@ -76,23 +76,15 @@ static rlx_value drop_neutral(const rlx_graph *g, rx_op op, const rlx_value *in)
     return RLX_NONE;
 }
 
-/* f(f(x)): x for the first kind, f(x) for the second. */
+/* f(f(x)). */
 static rlx_value drop_repeated(const rlx_graph *g, rx_op op, rlx_value x)
 {
     const rx_node *inner = rx_value_node(g, x.id);
     if (inner->op != op)
         return RLX_NONE;
-    switch (op) {
-    case RX_OP_neg:
-    case RX_OP_not: return (rlx_value){inner->in[0]};
-    case RX_OP_relu:
-    case RX_OP_abs:
-    case RX_OP_floor:
-    case RX_OP_ceil:
-    case RX_OP_round:
-    case RX_OP_sign: return x;
-    default: return RLX_NONE;
-    }
+    if (rx_ops[op].flags & RX_OP_INVOLUTION)
+        return (rlx_value){inner->in[0]};
+    return rx_ops[op].flags & RX_OP_IDEMPOTENT ? x : RLX_NONE;
 }
 
 /* ---- Shape ---------------------------------------------------------------------------------- */
@@ -107,14 +99,14 @@ static bool is_identity(const rlx_ints *perm)
 
 static rlx_value simplify_transpose(rx_rewrite *w, const rx_node *n, rlx_value x)
 {
-    const rlx_perm_desc *d = n->attr;
+    const rx_perm_attr *d = n->attr;
     if (is_identity(&d->perm))
         return x;
     const rx_node *inner = rx_value_node(w->to, x.id);
     if (inner->op != RX_OP_transpose)
         return RLX_NONE;
-    const rlx_perm_desc *first = inner->attr;
-    rlx_perm_desc both = {.perm = {.n = d->perm.n}};
+    const rx_perm_attr *first = inner->attr;
+    rx_perm_attr both = {.perm = {.n = d->perm.n}};
     for (int i = 0; i < d->perm.n; i++)
         both.perm.v[i] = first->perm.v[d->perm.v[i]];
     rlx_value source = {inner->in[0]};
@@ -134,33 +126,58 @@ static rlx_value simplify_reshape(rx_rewrite *w, const rx_node *n, rlx_value x)
     return rx_graph_add(w->to, RX_OP_reshape, &source, 1, rx_rewrite_attr(w, n), n->name);
 }
 
-/* Operations that are the identity whenever they keep type and shape. */
+/* ---- Identities ------------------------------------------------------------------------------ */
+
+static bool always(const rx_node *n)
+{
+    (void)n;
+    return true;
+}
+
+static bool has_one_operand(const rx_node *n)
+{
+    return n->n_in == 1;
+}
+
+static bool is_unshifted(const rx_node *n)
+{
+    return ((const rx_roll_attr *)n->attr)->shift == 0;
+}
+
+static bool has_unit_steps(const rx_node *n)
+{
+    const rlx_slice_desc *d = n->attr;
+    for (int i = 0; i < d->steps.n; i++)
+        if (d->steps.v[i] != 1)
+            return false;
+    return true;
+}
+
+static bool is_unpadded(const rx_node *n)
+{
+    const rx_pad_attr *d = n->attr;
+    for (int i = 0; i < d->before.n; i++)
+        if (d->before.v[i] || d->after.v[i])
+            return false;
+    return true;
+}
+
+/* Operations that are the identity where they keep type and shape, on this condition. */
+static bool (*const identities[RX_N_OPS])(const rx_node *n) = {
+    [RX_OP_cast] = always,
+    [RX_OP_reshape] = always,
+    [RX_OP_expand] = always,
+    [RX_OP_narrow] = always,
+    [RX_OP_tile] = always,
+    [RX_OP_concat] = has_one_operand,
+    [RX_OP_pad] = is_unpadded,
+    [RX_OP_roll] = is_unshifted,
+    [RX_OP_slice] = has_unit_steps,
+};
+
 static bool keeps_elements(const rx_node *n)
 {
-    switch (n->op) {
-    case RX_OP_cast:
-    case RX_OP_reshape:
-    case RX_OP_expand:
-    case RX_OP_narrow:
-    case RX_OP_tile: return true;
-    case RX_OP_concat: return n->n_in == 1;
-    case RX_OP_roll: return ((const rlx_roll_desc *)n->attr)->shift == 0;
-    case RX_OP_slice: {
-        const rlx_slice_desc *d = n->attr;
-        for (int i = 0; i < d->steps.n; i++)
-            if (d->steps.v[i] != 1)
-                return false;
-        return true;
-    }
-    case RX_OP_pad: {
-        const rlx_pad_desc *d = n->attr;
-        for (int i = 0; i < d->before.n; i++)
-            if (d->before.v[i] || d->after.v[i])
-                return false;
-        return true;
-    }
-    default: return false;
-    }
+    return identities[n->op] && identities[n->op](n);
 }
 
 static rlx_value apply_rules(rx_rewrite *w, const rx_node *n, const rlx_value *in)
@@ -187,6 +204,6 @@ rlx_value rx_simplify(rx_rewrite *w, const rx_node *n, const rlx_value *in)
             s.dim[i] = w->dims[-s.dim[i] - 2];
     bool is_same = keeps_elements(n) && same_type(w->to, in[0].id, t, &s);
     rlx_value v = is_same ? in[0] : apply_rules(w, n, in);
-    /* A state itself never takes the place of a node: it may be overwritten before the last use. */
+    /* A state never replaces a node: it may be overwritten before the last use. */
     return v.id && !w->to->values[v.id].state && same_type(w->to, v.id, t, &s) ? v : RLX_NONE;
 }

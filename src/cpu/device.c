@@ -10,6 +10,7 @@
 
 #include "base/env.h"
 #include "cpu/cpuid.h"
+#include "ops/custom.h"
 #include "runtime/host.h"
 
 /* ---- What the compiler asks ------------------------------------------------------------------ */
@@ -22,7 +23,8 @@ static const rx_cpu_kernel *first_kernel(const rx_target *t, const rx_node *n)
 static rlx_support target_support(const rx_target *t, const rlx_graph *g, const rx_node *n)
 {
     (void)g;
-    return first_kernel(t, n) ? RLX_SUPPORT_NATIVE : RLX_SUPPORT_NO;
+    return first_kernel(t, n) && rx_custom_has(n, RX_CUSTOM_CPU) ? RLX_SUPPORT_NATIVE
+                                                                 : RLX_SUPPORT_NO;
 }
 
 static bool target_takes_strided(const rx_target *t, const rlx_graph *g, const rx_node *n, size_t i)
@@ -88,7 +90,7 @@ static size_t cpu_list(rlx_device_info *out, size_t cap, char reason[512])
     reason[0] = 0;
     if (!cap)
         return 1;
-    *out = (rlx_device_info){.id = "cpu", .backend = "cpu"};
+    *out = (rlx_device_info){RLX_INIT(rlx_device_info), .id = "cpu", .backend = "cpu"};
     snprintf(out->driver, sizeof out->driver, "%s", kernel_set());
     processor_name(out->name, sizeof out->name);
     out->threads = (uint32_t)rx_env_number(RX_ENV_THREADS, 1, rx_cpu_cores());
@@ -103,8 +105,8 @@ static size_t ref_list(rlx_device_info *out, size_t cap, char reason[512])
     reason[0] = 0;
     if (!cap)
         return 1;
-    *out = (rlx_device_info){.id = "ref", .backend = "ref", .driver = "reference kernels",
-                             .threads = 1, .is_test = true};
+    *out = (rlx_device_info){RLX_INIT(rlx_device_info), .id = "ref", .backend = "ref",
+                             .driver = "reference kernels", .threads = 1, .is_test = true};
     processor_name(out->name, sizeof out->name);
     out->memory = host_memory();
     snprintf(out->detail, sizeof out->detail, "plain loops with double accumulation");
@@ -175,11 +177,22 @@ static const rx_target *device_target(rx_device *d)
 /* Every operation with a fast kernel has a reference kernel too. */
 static rlx_support op_support(rx_op op)
 {
-    return rx_ref_table[op] ? RLX_SUPPORT_NATIVE : RLX_SUPPORT_NO;
+    if (!rx_ref_table[op])
+        return RLX_SUPPORT_NO;
+    return rx_cpu_has_fast(op) ? RLX_SUPPORT_NATIVE : RLX_SUPPORT_REFERENCE;
+}
+
+static rlx_support ref_op_support(rx_op op)
+{
+    return rx_ref_table[op] ? RLX_SUPPORT_REFERENCE : RLX_SUPPORT_NO;
 }
 
 #define CPU_FUNCTIONS                                                                       \
-    .close = close_device, .target = device_target, .op_support = op_support,               \
+    .close = close_device, .target = device_target,                                         \
+    .buffer_create = rx_cpu_buffer_create, .buffer_destroy = rx_cpu_buffer_destroy,         \
+    .buffer_write = rx_cpu_buffer_write, .buffer_read = rx_cpu_buffer_read,                 \
+    .buffer_map = rx_cpu_buffer_map, .buffer_changed = rx_cpu_buffer_changed,               \
+    .weights_use = rx_cpu_weights_use, .exec_use = rx_cpu_exec_use,                         \
     .weights_create = rx_cpu_weights_create, .weights_set = rx_cpu_weights_set,             \
     .weights_destroy = rx_cpu_weights_destroy, .exec_create = rx_cpu_exec_create,           \
     .exec_destroy = rx_cpu_exec_destroy, .exec_bind = rx_cpu_exec_bind,                     \
@@ -188,6 +201,6 @@ static rlx_support op_support(rx_op op)
     .exec_kernel = rx_cpu_exec_kernel
 
 const rx_backend rx_backend_cpu = {.name = "cpu", .rank = 0, .list = cpu_list, .open = cpu_open,
-                                   CPU_FUNCTIONS};
+                                   .op_support = op_support, CPU_FUNCTIONS};
 const rx_backend rx_backend_ref = {.name = "ref", .rank = -1, .list = ref_list, .open = ref_open,
-                                   CPU_FUNCTIONS};
+                                   .op_support = ref_op_support, CPU_FUNCTIONS};

@@ -24,10 +24,17 @@ struct rx_device {
     bool has_worker, stop;
 };
 
+struct rx_buffer {
+    char *data;
+    uint64_t version; /* counts changes; no run that uses it is under way then */
+    rx_pack_cache packs;
+};
+
 typedef struct rx_weight {
-    const void *data; /* NULL: never set */
-    void *owned;      /* the copy, or NULL when the data is borrowed */
-    uint64_t version; /* counts how often it was set */
+    const void *data;  /* NULL: never set */
+    void *owned;       /* the copy, or NULL when the data is borrowed */
+    uint64_t version;  /* counts how often it was set */
+    rx_buffer *buffer; /* that has it instead, or NULL */
 } rx_weight;
 
 /* Runs hold the lock for reading, so a weight never changes under a run. */
@@ -51,6 +58,8 @@ struct rx_exec {
     char *leaves;            /* inputs, then states */
     uint64_t *input_at, *state_at; /* places of inputs and states in `leaves` */
     uint64_t state_bytes;    /* states are the last so many bytes of `leaves` */
+    rx_buffer **buffers;     /* by port: where it lives instead, or NULL */
+    rx_buffer **placed;      /* by value: the buffer that an output's memory is, or NULL */
     rx_view *views;          /* of each value of the program */
     void **view_attrs;       /* for each value: the resolved record of its view operation */
     rx_call *calls;          /* one a step; operands and records are filled by bind */
@@ -73,13 +82,26 @@ struct rx_exec {
     rlx_error error;
 };
 
+/* cpu/buffer.c */
+rlx_status rx_cpu_buffer_create(rx_device *d, size_t bytes, rx_buffer **out, rlx_error *err);
+void rx_cpu_buffer_destroy(rx_buffer *b);
+rlx_status rx_cpu_buffer_write(rx_buffer *b, size_t offset, const void *data, size_t bytes,
+                               rlx_error *err);
+rlx_status rx_cpu_buffer_read(rx_buffer *b, size_t offset, void *data, size_t bytes,
+                              rlx_error *err);
+void *rx_cpu_buffer_map(rx_buffer *b);
+void rx_cpu_buffer_changed(rx_buffer *b);
+
 /* cpu/exec.c */
-rlx_status rx_cpu_weights_create(rx_device *d, rx_program *p, rx_weights **out, rlx_error *err);
+rlx_status rx_cpu_weights_create(rx_device *d, rx_program *p, rx_buffer *const *buffers,
+                                 rx_weights **out, rlx_error *err);
+rlx_status rx_cpu_weights_use(rx_weights *w, size_t param, rx_buffer *b, rlx_error *err);
 rlx_status rx_cpu_weights_set(rx_weights *w, size_t param, const void *data, size_t bytes,
                               rlx_ownership own, rlx_error *err);
 void rx_cpu_weights_destroy(rx_weights *w);
-rlx_status rx_cpu_exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_exec **out,
-                              rlx_error *err);
+rlx_status rx_cpu_exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_buffer *const *buffers,
+                              rx_exec **out, rlx_error *err);
+rlx_status rx_cpu_exec_use(rx_exec *e, size_t port, rx_buffer *b, rlx_error *err);
 void rx_cpu_exec_destroy(rx_exec *e);
 rlx_status rx_cpu_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err);
 rlx_status rx_cpu_exec_write(rx_exec *e, uint32_t value, size_t offset, const void *data,

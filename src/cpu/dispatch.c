@@ -17,12 +17,6 @@ static rlx_status add_kernel(rx_cpu_table *t, rx_op op, rx_cpu_kernel from)
     return RLX_OK;
 }
 
-rlx_status rx_cpu_table_add(rx_cpu_table *t, rx_op op, const char *name, rx_kernel_fn *run,
-                            uint8_t strided)
-{
-    return add_kernel(t, op, (rx_cpu_kernel){.name = name, .run = run, .strided = strided});
-}
-
 static rlx_status add_row(rx_cpu_table *t, const rx_fast_kernel *k)
 {
     rx_cpu_kernel kernel = {k->name, k->run, k->strided, k->is_int, NULL};
@@ -34,45 +28,58 @@ static rlx_status add_row(rx_cpu_table *t, const rx_fast_kernel *k)
     return RLX_OK;
 }
 
-/* The kernels of each instruction set that the processor has, the best in front. */
-static rlx_status add_fast(rx_cpu_table *t, uint32_t flags)
-{
-    static const struct {
-        uint32_t flag;
-        const rx_fast_kernel *kernels;
-    } levels[] = {
+/* The lists of kernels, those of better instruction sets later. */
+static const struct {
+    uint32_t flag; /* which the processor must have */
+    const rx_fast_kernel *kernels;
+} levels[] = {
+    {0, rx_generic_kernels},
+    {0, rx_plain_kernels},
 #if defined(__x86_64__)
 #ifndef RX_NO_AVX2 /* RLX_SIMD of the build */
-        {RX_CPU_AVX2, rx_fast_avx2},
+    {RX_CPU_AVX2, rx_fast_avx2},
 #endif
 #ifndef RX_NO_AVX512
-        {RX_CPU_AVX512, rx_fast_avx512},
+    {RX_CPU_AVX512, rx_fast_avx512},
 #endif
 #ifndef RX_NO_AVX512VNNI
-        {RX_CPU_VNNI, rx_fast_avx512vnni},
+    {RX_CPU_VNNI, rx_fast_avx512vnni},
 #endif
 #elif defined(__aarch64__)
-        {RX_CPU_NEON, rx_fast_neon},
+    {RX_CPU_NEON, rx_fast_neon},
 #elif defined(__wasm_simd128__)
-        {RX_CPU_WASM, rx_fast_wasm},
+    {RX_CPU_WASM, rx_fast_wasm},
 #endif
-        {0, NULL}
-    };
-    for (size_t i = 0; levels[i].kernels; i++)
-        for (const rx_fast_kernel *k = levels[i].kernels; (flags & levels[i].flag) && k->run; k++)
-            RLX_TRY(add_row(t, k));
-    return RLX_OK;
+};
+#define N_LEVELS (sizeof levels / sizeof levels[0])
+
+/* The kernels of a level, none when the processor does not have it. */
+static const rx_fast_kernel *level_kernels(size_t i)
+{
+    static const rx_fast_kernel none[] = {{0, NULL, NULL, 0, false}};
+    return (rx_cpu_flags() & levels[i].flag) == levels[i].flag ? levels[i].kernels : none;
+}
+
+bool rx_cpu_has_fast(rx_op op)
+{
+    const bool elementwise = rx_ops[op].flags & RX_OP_ELEMENTWISE;
+    for (size_t i = 0; i < N_LEVELS; i++)
+        for (const rx_fast_kernel *k = level_kernels(i); k->run; k++)
+            if (k->op == (int)op || (k->op == RX_ALL_ELEMENTWISE && elementwise))
+                return true;
+    return false;
 }
 
 static rlx_status add_all(rx_cpu_table *t, bool fast)
 {
     for (int op = 0; op < RX_N_OPS; op++)
         if (rx_ref_table[op])
-            RLX_TRY(rx_cpu_table_add(t, (rx_op)op, "reference", rx_ref_table[op], 0xff));
-    if (!fast)
-        return RLX_OK;
-    RLX_TRY(rx_cpu_generic_init(t));
-    return add_fast(t, rx_cpu_flags());
+            RLX_TRY(add_kernel(t, (rx_op)op,
+                               (rx_cpu_kernel){"reference", rx_ref_table[op], 0xff, false, NULL}));
+    for (size_t i = 0; fast && i < N_LEVELS; i++)
+        for (const rx_fast_kernel *k = level_kernels(i); k->run; k++)
+            RLX_TRY(add_row(t, k));
+    return RLX_OK;
 }
 
 rlx_status rx_cpu_table_init(rx_cpu_table *t, bool fast, rlx_error *err)

@@ -9,7 +9,8 @@
 
 /* ---- Weights --------------------------------------------------------------------------------- */
 
-rlx_status rx_cpu_weights_create(rx_device *d, rx_program *p, rx_weights **out, rlx_error *err)
+rlx_status rx_cpu_weights_create(rx_device *d, rx_program *p, rx_buffer *const *buffers,
+                                 rx_weights **out, rlx_error *err)
 {
     (void)d;
     *out = NULL;
@@ -25,6 +26,8 @@ rlx_status rx_cpu_weights_create(rx_device *d, rx_program *p, rx_weights **out, 
         rx_pack_cache_finish(&w->packs);
         goto fail;
     }
+    for (size_t i = 0; i < p->n_params && buffers; i++)
+        w->items[i].buffer = buffers[i];
     *out = w;
     return RLX_OK;
 fail:
@@ -92,6 +95,16 @@ out:
     return st;
 }
 
+rlx_status rx_cpu_weights_use(rx_weights *w, size_t param, rx_buffer *b, rlx_error *err)
+{
+    (void)err;
+    rx_rwlock_write(&w->lock);
+    w->items[param].buffer = b;
+    w->version++;
+    rx_rwlock_unlock(&w->lock);
+    return RLX_OK;
+}
+
 /* ---- Creation -------------------------------------------------------------------------------- */
 
 /* Places ports one after another from *bytes on, 64-byte aligned. */
@@ -142,8 +155,8 @@ static bool alloc_calls(rx_exec *e)
         e->calls[i] = (rx_call){.op = s->op, .n_in = s->n_in, .n_out = s->n_out, .in = operands,
                                 .out = operands + s->n_in, .pool = e->device->pool,
                                 .scratch = &e->scratch, .flags = &e->flags,
-                                .packs = &e->weights->packs, .sources = sources,
-                                .caches = &e->device->caches, .policy = p->policy};
+                                .sources = sources, .caches = &e->device->caches,
+                                .policy = p->policy};
     }
     return true;
 }
@@ -154,14 +167,16 @@ static bool alloc_tables(rx_exec *e)
     rx_arena *a = &e->arena;
     e->input_at = rx_arena_array(a, p->n_inputs, sizeof *e->input_at);
     e->state_at = rx_arena_array(a, p->n_states, sizeof *e->state_at);
+    e->buffers = rx_arena_array_zero(a, rx_program_n_ports(p), sizeof *e->buffers);
+    e->placed = rx_arena_array_zero(a, p->n_values, sizeof *e->placed);
     e->views = rx_arena_array_zero(a, p->n_values, sizeof *e->views);
     e->view_attrs = rx_arena_array_zero(a, p->n_values, sizeof *e->view_attrs);
     e->calls = rx_arena_array(a, p->n_steps, sizeof *e->calls);
     e->step_attrs = rx_arena_array_zero(a, p->n_steps, sizeof *e->step_attrs);
     e->kernels = rx_arena_array_zero(a, p->n_steps, sizeof *e->kernels);
     e->dims = rx_arena_array(a, p->n_dims, sizeof *e->dims);
-    return e->input_at && e->state_at && e->views && e->view_attrs && e->calls && e->step_attrs &&
-           e->kernels && e->dims && alloc_records(e) && alloc_calls(e);
+    return e->input_at && e->state_at && e->buffers && e->placed && e->views && e->view_attrs &&
+           e->calls && e->step_attrs && e->kernels && e->dims && alloc_records(e) && alloc_calls(e);
 }
 
 static rlx_status alloc_memory(rx_exec *e, rlx_error *err)
@@ -186,6 +201,29 @@ static rlx_status alloc_memory(rx_exec *e, rlx_error *err)
     return RLX_OK;
 }
 
+static void use_buffer(rx_exec *e, size_t port, rx_buffer *b)
+{
+    const rx_program *p = e->program;
+    rlx_leaf kind;
+    rx_port_at(p, port, &kind);
+    e->buffers[port] = b;
+    if (kind != RLX_LEAF_OUTPUT)
+        return;
+    const uint32_t root = rx_output_root(p, port - p->n_inputs - p->n_states);
+    if (root != RX_NO_VALUE)
+        e->placed[root] = b;
+}
+
+/* Memory of its own stays: pages that were never used take no room. */
+rlx_status rx_cpu_exec_use(rx_exec *e, size_t port, rx_buffer *b, rlx_error *err)
+{
+    (void)err;
+    rx_cpu_wait_idle(e);
+    use_buffer(e, port, b);
+    e->bound = false;
+    return RLX_OK;
+}
+
 static void exec_free(rx_exec *e)
 {
     rx_scratch_finish(&e->scratch);
@@ -195,8 +233,8 @@ static void exec_free(rx_exec *e)
     rx_free(e);
 }
 
-rlx_status rx_cpu_exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_exec **out,
-                              rlx_error *err)
+rlx_status rx_cpu_exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_buffer *const *buffers,
+                              rx_exec **out, rlx_error *err)
 {
     *out = NULL;
     rx_exec *e = rx_alloc_zero(sizeof *e);
@@ -219,6 +257,8 @@ rlx_status rx_cpu_exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_exe
         st = rx_fail_memory(err, "a lock", sizeof e->changed);
         goto fail;
     }
+    for (size_t i = 0; i < rx_program_n_ports(p) && buffers; i++)
+        use_buffer(e, i, buffers[i]);
     *out = e;
     return RLX_OK;
 fail:
@@ -249,17 +289,23 @@ static const void *resolve_record(rx_exec *e, rx_op op, const void *attr, void *
 }
 
 /* Where the bytes of a value that is no view begin. */
-static char *value_data(const rx_exec *e, const rx_pvalue *v)
+static char *value_data(const rx_exec *e, uint32_t index)
 {
+    const rx_pvalue *v = &e->program->values[index];
+    const rx_weight *w;
+    const rx_buffer *b;
     switch (v->space) {
     case RX_SPACE_ARENA:
-        return e->memory + v->offset;
+        return e->placed[index] ? e->placed[index]->data : e->memory + v->offset;
     case RX_SPACE_INPUT:
-        return e->leaves + e->input_at[v->index];
+        b = e->buffers[v->index];
+        return b ? b->data : e->leaves + e->input_at[v->index];
     case RX_SPACE_STATE:
-        return e->leaves + e->state_at[v->index];
+        b = e->buffers[e->program->n_inputs + v->index];
+        return b ? b->data : e->leaves + e->state_at[v->index];
     case RX_SPACE_PARAM:
-        return (char *)(uintptr_t)e->weights->items[v->index].data;
+        w = &e->weights->items[v->index];
+        return w->buffer ? w->buffer->data : (char *)(uintptr_t)w->data;
     case RX_SPACE_CONSTANT:
         return (char *)(uintptr_t)e->program->constants[v->index];
     case RX_SPACE_NONE:
@@ -277,7 +323,7 @@ static bool update_value(rx_exec *e, uint32_t index)
         dim[i] = rx_dim_value(v->shape.dim[i], e->dims);
     rx_view_set_dense(view, v->dtype, v->shape.rank, dim);
     if (v->view_of < 0) {
-        view->data = value_data(e, v);
+        view->data = value_data(e, index);
         return true;
     }
     const rx_view *base = &e->views[v->view_of];
@@ -291,17 +337,21 @@ static bool update_value(rx_exec *e, uint32_t index)
 /* The weight that an operand is, or is a view of. */
 static rx_pack_source find_source(const rx_exec *e, uint32_t index)
 {
-    const rx_pack_source none = {-1, 0};
+    static const uint64_t once = 1;
+    rx_weights *w = e->weights;
     if (index == RX_NO_VALUE)
-        return none;
+        return (rx_pack_source){0};
     const rx_pvalue *v = &e->program->values[index];
     while (v->view_of >= 0)
         v = &e->program->values[v->view_of];
-    if (v->space == RX_SPACE_PARAM)
-        return (rx_pack_source){v->index, e->weights->items[v->index].version};
     if (v->space == RX_SPACE_CONSTANT)
-        return (rx_pack_source){(int64_t)e->program->n_params + v->index, 1};
-    return none;
+        return (rx_pack_source){&w->packs, e->program->n_params + v->index, &once};
+    if (v->space != RX_SPACE_PARAM)
+        return (rx_pack_source){0};
+    rx_weight *item = &w->items[v->index];
+    if (item->buffer)
+        return (rx_pack_source){&item->buffer->packs, 0, &item->buffer->version};
+    return (rx_pack_source){&w->packs, v->index, &item->version};
 }
 
 static void update_call(rx_exec *e, size_t i)
@@ -368,7 +418,7 @@ rlx_status rx_cpu_exec_write(rx_exec *e, uint32_t value, size_t offset, const vo
                        (unsigned)value);
     rx_cpu_wait_idle(e);
     if (bytes)
-        memcpy(value_data(e, v) + offset, data, bytes);
+        memcpy(value_data(e, value) + offset, data, bytes);
     return RLX_OK;
 }
 
@@ -379,7 +429,7 @@ rlx_status rx_cpu_exec_read(rx_exec *e, uint32_t value, size_t offset, void *dat
     rx_cpu_wait_idle(e);
     rx_rwlock_read(&e->weights->lock);
     rlx_status st = v->view_of >= 0 ? ensure_updated(e, err) : RLX_OK;
-    const char *from = v->view_of >= 0 ? e->views[value].data : value_data(e, v);
+    const char *from = v->view_of >= 0 ? e->views[value].data : value_data(e, value);
     if (st == RLX_OK && !from && bytes)
         st = rx_fail(err, RLX_INTERNAL, "value %u has no memory", (unsigned)value);
     if (st == RLX_OK && bytes)
@@ -413,6 +463,20 @@ static rlx_status run_step(rx_exec *e, size_t i, rlx_error *err)
                    rlx_status_name(st));
 }
 
+/* Outputs that are parts of other values reach their buffers at the end of a run. */
+static void copy_outputs(const rx_exec *e)
+{
+    const rx_program *p = e->program;
+    for (size_t i = 0; i < p->n_outputs; i++) {
+        const rx_buffer *b = e->buffers[rx_port_index(p, RLX_LEAF_OUTPUT, i)];
+        const rx_view *v = &e->views[p->outputs[i].value];
+        uint64_t bytes = 0;
+        if (b && v->data != b->data && rx_dtype_bytes(v->dtype, rx_view_elements(v), &bytes) &&
+            bytes)
+            memcpy(b->data, v->data, (size_t)bytes);
+    }
+}
+
 rlx_status rx_cpu_run(rx_exec *e, const rx_submit *s, rlx_error *err)
 {
     rx_rwlock_read(&e->weights->lock);
@@ -421,6 +485,8 @@ rlx_status rx_cpu_run(rx_exec *e, const rx_submit *s, rlx_error *err)
         __atomic_store_n(&e->flags, 0, __ATOMIC_RELAXED);
     for (size_t i = 0; i < s->n_steps && st == RLX_OK; i++)
         st = run_step(e, s->first_step + i, err);
+    if (st == RLX_OK && s->first_step + s->n_steps == e->program->n_steps)
+        copy_outputs(e);
     rx_rwlock_unlock(&e->weights->lock);
     return st;
 }

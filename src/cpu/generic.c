@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/half.h"
-#include "cpu/dispatch.h"
 #include "cpu/generic_channel.h"
 #include "cpu/generic_int.h"
 #include "cpu/generic_line.h"
@@ -13,66 +12,62 @@
 #include "cpu/generic_order.h"
 #include "cpu/generic_scan.h"
 
-#define ALL_STRIDED 0xff
-#define ALL_DENSE 0
+#define STRIDED 0xff /* operands of any strides */
+#define DENSE 0
+#define ROW(op, name, run, strided) {RX_OP_##op, name ".generic", run, strided, false}
 
-rlx_status rx_cpu_generic_init(rx_cpu_table *t)
-{
-    static const struct {
-        rx_op op;
-        const char *name;
-        rx_kernel_fn *run;
-        uint8_t strided;
-    } kernels[] = {
-        {RX_OP_region, "region.generic", rx_generic_elementwise, ALL_STRIDED},
-        {RX_OP_matmul, "matmul.generic", rx_generic_matmul, ALL_STRIDED},
-        {RX_OP_softmax, "softmax.generic", rx_generic_softmax, ALL_STRIDED},
-        {RX_OP_log_softmax, "softmax.generic", rx_generic_softmax, ALL_STRIDED},
-        {RX_OP_layer_norm, "norm.generic", rx_generic_norm, ALL_DENSE},
-        {RX_OP_rms_norm, "norm.generic", rx_generic_norm, ALL_DENSE},
-        {RX_OP_copy, "copy.generic", rx_generic_copy, ALL_STRIDED},
-        {RX_OP_reshape, "copy.generic", rx_generic_copy, ALL_STRIDED},
-        {RX_OP_transpose, "copy.generic", rx_generic_copy, ALL_STRIDED},
-        {RX_OP_narrow, "copy.generic", rx_generic_copy, ALL_STRIDED},
-        {RX_OP_slice, "copy.generic", rx_generic_copy, ALL_STRIDED},
-        {RX_OP_expand, "copy.generic", rx_generic_copy, ALL_STRIDED},
-        {RX_OP_reverse, "copy.generic", rx_generic_copy, ALL_STRIDED},
-        {RX_OP_concat, "concat.generic", rx_generic_concat, ALL_STRIDED},
-        {RX_OP_pad, "move.generic", rx_generic_move, ALL_STRIDED},
-        {RX_OP_tile, "move.generic", rx_generic_move, ALL_STRIDED},
-        {RX_OP_roll, "move.generic", rx_generic_move, ALL_STRIDED},
-        {RX_OP_resize, "resize.generic", rx_generic_move, ALL_STRIDED},
-        {RX_OP_resize_nearest_2x, "resize.generic", rx_generic_move, ALL_STRIDED},
-        {RX_OP_group_norm, "channel_norm.generic", rx_generic_channel_norm, ALL_DENSE},
-        {RX_OP_instance_norm, "channel_norm.generic", rx_generic_channel_norm, ALL_DENSE},
-        {RX_OP_batch_norm_inference, "channel_norm.generic", rx_generic_channel_norm, ALL_DENSE},
-        {RX_OP_cumsum, "cum.generic", rx_generic_cum, ALL_DENSE},
-        {RX_OP_cumprod, "cum.generic", rx_generic_cum, ALL_DENSE},
-        {RX_OP_cummax, "cum.generic", rx_generic_cum, ALL_DENSE},
-        {RX_OP_one_hot, "one_hot.generic", rx_generic_one_hot, ALL_DENSE},
-        {RX_OP_trilu, "trilu.generic", rx_generic_trilu, ALL_DENSE},
-        {RX_OP_top_k, "order.generic", rx_generic_order, ALL_DENSE},
-        {RX_OP_sort, "order.generic", rx_generic_order, ALL_DENSE},
-        {RX_OP_argsort, "order.generic", rx_generic_order, ALL_DENSE},
-        {RX_OP_selective_scan, "scan.generic", rx_generic_selective_scan, ALL_DENSE},
-        {RX_OP_mamba2, "scan.generic", rx_generic_mamba2, ALL_DENSE},
-        {RX_OP_gated_delta_net, "scan.generic", rx_generic_gated_delta_net, ALL_DENSE},
-        {RX_OP_sample, "sample.generic", rx_generic_sample, ALL_DENSE},
-        {RX_OP_state_write, "state_write.generic", rx_generic_state_write, ALL_STRIDED},
-        {RX_OP_scatter_elements, "scatter.generic", rx_generic_scatter_elements, ALL_STRIDED},
-    };
-    for (int op = 0; op < RX_N_OPS; op++)
-        if (rx_ops[op].flags & RX_OP_ELEMENTWISE) {
-            RLX_TRY(rx_cpu_table_add(t, (rx_op)op, "integers.generic", rx_generic_int,
-                                     ALL_STRIDED));
-            RLX_TRY(rx_cpu_table_add(t, (rx_op)op, "elementwise.generic", rx_generic_elementwise,
-                                     ALL_STRIDED));
-        }
-    for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++)
-        RLX_TRY(rx_cpu_table_add(t, kernels[i].op, kernels[i].name, kernels[i].run,
-                                 kernels[i].strided));
-    return RLX_OK;
-}
+const rx_fast_kernel rx_generic_kernels[] = {
+    {RX_ALL_ELEMENTWISE, "integers.generic", rx_generic_int, STRIDED, false},
+    {RX_ALL_ELEMENTWISE, "elementwise.generic", rx_generic_elementwise, STRIDED, false},
+    ROW(region, "region", rx_generic_elementwise, STRIDED),
+    ROW(matmul, "matmul", rx_generic_matmul, STRIDED),
+    ROW(softmax, "softmax", rx_generic_softmax, STRIDED),
+    ROW(log_softmax, "softmax", rx_generic_softmax, STRIDED),
+    ROW(layer_norm, "norm", rx_generic_norm, DENSE),
+    ROW(rms_norm, "norm", rx_generic_norm, DENSE),
+    ROW(swiglu, "swiglu", rx_generic_swiglu, STRIDED),
+    ROW(gated_residual, "gated_residual", rx_generic_gated_residual, STRIDED),
+    ROW(copy, "copy", rx_generic_copy, STRIDED),
+    ROW(reshape, "copy", rx_generic_copy, STRIDED),
+    ROW(transpose, "copy", rx_generic_copy, STRIDED),
+    ROW(narrow, "copy", rx_generic_copy, STRIDED),
+    ROW(slice, "copy", rx_generic_copy, STRIDED),
+    ROW(expand, "copy", rx_generic_copy, STRIDED),
+    ROW(reverse, "copy", rx_generic_copy, STRIDED),
+    ROW(concat, "concat", rx_generic_concat, STRIDED),
+    ROW(pad, "move", rx_generic_move, STRIDED),
+    ROW(tile, "move", rx_generic_move, STRIDED),
+    ROW(roll, "move", rx_generic_move, STRIDED),
+    ROW(resize, "resize", rx_generic_move, STRIDED),
+    ROW(resize_nearest_2x, "resize", rx_generic_move, STRIDED),
+    ROW(group_norm, "channel_norm", rx_generic_channel_norm, DENSE),
+    ROW(instance_norm, "channel_norm", rx_generic_channel_norm, DENSE),
+    ROW(batch_norm_inference, "channel_norm", rx_generic_channel_norm, DENSE),
+    ROW(cumsum, "cum", rx_generic_cum, DENSE),
+    ROW(cumprod, "cum", rx_generic_cum, DENSE),
+    ROW(cummax, "cum", rx_generic_cum, DENSE),
+    ROW(one_hot, "one_hot", rx_generic_one_hot, DENSE),
+    ROW(trilu, "trilu", rx_generic_trilu, DENSE),
+    ROW(top_k, "order", rx_generic_order, DENSE),
+    ROW(sort, "order", rx_generic_order, DENSE),
+    ROW(argsort, "order", rx_generic_order, DENSE),
+    ROW(knn, "knn", rx_generic_knn, DENSE),
+    ROW(group_limited_gate, "gate", rx_generic_gate, DENSE),
+    ROW(selective_scan, "scan", rx_generic_selective_scan, DENSE),
+    ROW(mamba2, "scan", rx_generic_mamba2, DENSE),
+    ROW(gated_delta_net, "scan", rx_generic_gated_delta_net, DENSE),
+    ROW(sample, "sample", rx_generic_sample, DENSE),
+    ROW(state_write, "state_write", rx_generic_state_write, STRIDED),
+    ROW(gather_elements, "gather", rx_generic_gather_elements, 1), /* x of any strides */
+    ROW(gather_nd, "gather", rx_generic_gather_nd, 1),
+    ROW(scatter_elements, "scatter", rx_generic_scatter_elements, DENSE),
+    ROW(scatter_nd, "scatter", rx_generic_scatter_nd, DENSE),
+    ROW(scatter_add, "scatter", rx_generic_scatter_add, DENSE),
+    {0, NULL, NULL, 0, false}
+};
+#undef ROW
+#undef DENSE
+#undef STRIDED
 
 /* ---- Lanes ----------------------------------------------------------------------------------- */
 

@@ -20,6 +20,14 @@ void rx_store_lanes(rlx_dtype t, char *data, int64_t stride, const float *from, 
  * them allow it. At least one axis remains. */
 void rx_merge_axes(rx_view *views, size_t n);
 
+/* n indices of a dense i32 or i64 tensor, from element `first` on, `step` apart, into an axis of
+ * `size`: negative ones counted from the end, those out of range clamped with a flag (0 when size
+ * is 0). generic_gather.c */
+typedef struct rx_places {
+    int64_t first, step, n, size;
+} rx_places;
+void rx_load_places(const rx_call *c, const rx_view *index, const rx_places *p, int64_t *to);
+
 /* y = act(x) on lanes, in place. generic_region.c */
 void rx_act_lanes(rlx_act act, float *x, int64_t n);
 
@@ -36,7 +44,13 @@ typedef struct rx_lane_set {
 /* A region or a single elementwise operation with these functions. generic_region.c */
 rlx_status rx_run_elementwise(const rx_call *c, const rx_lane_set *set);
 
+/* What is a short region, by a kernel of such: silu(gate) * up; x + gate * y. */
+rlx_status rx_run_swiglu(const rx_call *c, rx_kernel_fn *elementwise);
+rlx_status rx_run_gated_residual(const rx_call *c, rx_kernel_fn *elementwise);
+
 rlx_status rx_generic_elementwise(const rx_call *c); /* generic_region.c */
+rlx_status rx_generic_swiglu(const rx_call *c);
+rlx_status rx_generic_gated_residual(const rx_call *c);
 rlx_status rx_generic_matmul(const rx_call *c);      /* generic_matmul.c */
 rlx_status rx_generic_softmax(const rx_call *c);     /* generic_rows.c */
 rlx_status rx_generic_norm(const rx_call *c);
@@ -45,6 +59,10 @@ rlx_status rx_generic_concat(const rx_call *c);      /* generic_move.c */
 rlx_status rx_generic_move(const rx_call *c);
 rlx_status rx_generic_sample(const rx_call *c);      /* generic_sample.c */
 rlx_status rx_generic_state_write(const rx_call *c); /* generic_index.c */
-rlx_status rx_generic_scatter_elements(const rx_call *c);
+rlx_status rx_generic_gather_elements(const rx_call *c); /* generic_gather.c */
+rlx_status rx_generic_gather_nd(const rx_call *c);
+rlx_status rx_generic_scatter_elements(const rx_call *c); /* generic_scatter.c */
+rlx_status rx_generic_scatter_nd(const rx_call *c);
+rlx_status rx_generic_scatter_add(const rx_call *c);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* state_write and scatter_elements by whole runs of bytes where they are dense, as the caches of
- * language models are. */
+/* state_write by whole runs of bytes where they are dense, as the caches of language models are. */
 #include <string.h>
 
 #include "base/dtype.h"
@@ -37,7 +36,7 @@ static void move_row(rlx_dtype to_type, char *to, rlx_dtype from_type, const cha
 rlx_status rx_generic_state_write(const rx_call *c)
 {
     const rx_view *state = &c->out[0], *update = &c->in[1], *position = &c->in[2];
-    const int64_t axis = ((const rlx_axis_desc *)c->attr)->axis;
+    const int64_t axis = ((const rx_axis_attr *)c->attr)->axis;
     if (axis != 0 || state->data != c->in[0].data || rlx_dtype_is_packed(state->dtype) ||
         position->rank > 1 || update->rank < 1)
         return RLX_UNSUPPORTED;
@@ -63,36 +62,5 @@ rlx_status rx_generic_state_write(const rx_call *c)
             move_row(state->dtype, state->data + place * row * size, update->dtype,
                      update->data + i * row * from_size, row);
     }
-    return RLX_OK;
-}
-
-static bool is_dense(const rx_view *v)
-{
-    return rx_view_elements(v) == run_length(v, -1);
-}
-
-/* Elements are replaced, in order: the last of several for one place stays. */
-rlx_status rx_generic_scatter_elements(const rx_call *c)
-{
-    const rlx_scatter_desc *a = c->attr;
-    const rx_view *x = &c->in[0], *index = &c->in[1], *update = &c->in[2], *y = rx_call_out(c, 0);
-    if (!y)
-        return RLX_OK;
-    if (a->mode != RLX_SCATTER_NONE || rlx_dtype_is_packed(y->dtype) || !is_dense(x))
-        return RLX_UNSUPPORTED;
-    if (c->probe)
-        return RLX_OK;
-    const int64_t size = rx_dtype_info(y->dtype)->block_bytes, n = y->dim[a->axis];
-    const int64_t total = rx_view_elements(y) * size;
-    if (x->data != y->data && total > 0)
-        memcpy(y->data, x->data, (size_t)total);
-    if (rx_view_elements(index) == 0 || n == 0)
-        return RLX_OK;
-    int64_t at[RLX_MAX_RANK] = {0};
-    do {
-        const int64_t i = rx_load_index(c, index, rx_offset(index, at), n);
-        const int64_t to = rx_offset(y, at) + (i - at[a->axis]) * y->stride[a->axis];
-        memcpy(y->data + to * size, update->data + rx_offset(update, at) * size, (size_t)size);
-    } while (rx_next(at, index->dim, index->rank));
     return RLX_OK;
 }

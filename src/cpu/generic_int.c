@@ -88,10 +88,23 @@ static void truncate_floats(rlx_dtype t, const float *x, int64_t *y, int64_t n)
             y[i] = (int64_t)(value);    \
         return true
 
-/* y = op(a, b, c); false for operations that are not here. y may be a. n 0 asks. */
-static bool run_ints(rx_op op, const int64_t *a, const int64_t *b, const int64_t *c, int64_t *y,
-                     int64_t n)
+/* Shifts of integers of `width` bits by a count outside of 0 .. width-1 leave 0, to the right the
+ * sign. */
+static int64_t shift_left(int64_t x, int64_t count, int width)
 {
+    return count < 0 || count >= width ? 0 : (int64_t)((uint64_t)x << count);
+}
+
+static int64_t shift_right(int64_t x, int64_t count, int width)
+{
+    return count < 0 ? 0 : x >> (count < width ? count : 63);
+}
+
+/* y = op(a, b, c) of integers of `width` bits; false for operations that are not here. y may be a.
+ * n 0 asks. */
+static bool run_ints(rx_op op, int width, int64_t *const x[3], int64_t *y, int64_t n)
+{
+    const int64_t *a = x[0], *b = x[1], *c = x[2];
     switch (op) {
     CASE(cast, a[i]);
     CASE(relu, a[i] < 0 ? 0 : a[i]);
@@ -106,6 +119,8 @@ static bool run_ints(rx_op op, const int64_t *a, const int64_t *b, const int64_t
     CASE(and, a[i] & b[i]);
     CASE(or, a[i] | b[i]);
     CASE(xor, a[i] ^ b[i]);
+    CASE(shl, shift_left(a[i], b[i], width));
+    CASE(shr, shift_right(a[i], b[i], width));
     CASE(eq, a[i] == b[i]);
     CASE(ne, a[i] != b[i]);
     CASE(lt, a[i] < b[i]);
@@ -135,7 +150,7 @@ static void run_part(const int_run *r, const int64_t *at, int64_t n, char *to)
             truncate_floats(t, floats, x[k], n);
         }
     }
-    run_ints(r->op, x[0], x[1], x[2], x[0], n);
+    run_ints(r->op, 8 * (int)rlx_dtype_block_bytes(t), (int64_t *[]){x[0], x[1], x[2]}, x[0], n);
     store_ints(t, to, x[0], n);
 }
 
@@ -163,7 +178,7 @@ static bool can_take(const rx_call *c, const rx_view *y)
     for (size_t i = 0; i < c->n_in; i++)
         ints = ints && is_int(c->in[i].dtype);
     if (c->op != RX_OP_cast)
-        return ints && is_int(y->dtype) && run_ints(c->op, NULL, NULL, NULL, NULL, 0);
+        return ints && is_int(y->dtype) && run_ints(c->op, 0, (int64_t *[3]){0}, NULL, 0);
     return (ints && (is_int(y->dtype) || y->dtype == RLX_F32)) ||
            (rlx_dtype_is_float(c->in[0].dtype) && is_int(y->dtype));
 }

@@ -226,7 +226,7 @@ rlx_status rx_generic_one_hot(const rx_call *c)
 
 typedef struct trilu_run {
     const rx_view *x, *y;
-    const rlx_trilu_desc *d;
+    const rx_trilu_attr *d;
     int64_t rows, cols, size;
 } trilu_run;
 
@@ -256,7 +256,7 @@ rlx_status rx_generic_trilu(const rx_call *c)
     const rx_view *x = &c->in[0], *y = rx_call_out(c, 0);
     if (!y || rx_view_elements(y) == 0)
         return RLX_OK;
-    const rlx_trilu_desc *d = c->attr;
+    const rx_trilu_attr *d = c->attr;
     if (rlx_dtype_is_packed(y->dtype) || !rx_view_is_dense(x) || d->k > INT32_MAX ||
         d->k < INT32_MIN)
         return RLX_UNSUPPORTED;

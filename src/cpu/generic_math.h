@@ -79,7 +79,8 @@ static inline float rx_lane_silu(float x)
     return rx_lane_times_sigmoid(x, x);
 }
 
-/* x tanh(softplus(x)) without overflow: see cpu/ref/scalar.c. */
+/* x tanh(softplus(x)) without overflow, where tanh(log(1 + t)) = ((1 + t)^2 - 1) / ((1 + t)^2 + 1)
+ * with t = exp(x), divided by t^2 above 0. */
 static inline float rx_lane_mish(float x)
 {
     const float scaled = rx_lane_exp_up(x), e = scaled * RX_LANE_EXP_DOWN;

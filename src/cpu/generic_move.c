@@ -47,7 +47,7 @@ static void concat_lines(void *user, int64_t begin, int64_t end)
 
 rlx_status rx_generic_concat(const rx_call *c)
 {
-    const int64_t axis = ((const rlx_axis_desc *)c->attr)->axis;
+    const int64_t axis = ((const rx_axis_attr *)c->attr)->axis;
     const rx_view *y = rx_call_out(c, 0);
     if (!y || rx_view_elements(y) == 0)
         return RLX_OK;
@@ -214,14 +214,14 @@ static int64_t place_of(const rx_call *c, int axis, int64_t i)
         const rx_resize_axis m = {c->attr, axis, x->rank, n, c->out[0].dim[axis]};
         return rx_resize_nearest(&m, i);
     }
-    const rlx_roll_desc *roll = c->attr;
+    const rx_roll_attr *roll = c->attr;
     return axis == roll->axis ? ((i - roll->shift % n) % n + n) % n : i;
 }
 
 static double fill_of(const rx_call *c)
 {
     if (c->op == RX_OP_pad)
-        return ((const rlx_pad_desc *)c->attr)->value;
+        return ((const rx_pad_attr *)c->attr)->value;
     return c->op == RX_OP_resize ? ((const rlx_resize_desc *)c->attr)->extrapolation : 0;
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* top_k, sort and argsort along the last axis of floats and i32. An element becomes 32 bits in the
- * order of the reference (NaN largest, -0 equal to 0) above its place, so that equal elements keep
- * their order: top_k keeps the best in a heap, sorting is by digits. */
+/* top_k, sort and argsort along the last axis of floats and i32, knn and group_limited_gate. An
+ * element becomes 32 bits in the order of the reference (NaN largest, -0 equal to 0) above its
+ * place, so that equal elements keep their order: the best are kept in a heap, sorting is by
+ * digits. */
 #include "cpu/generic_order.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/half.h"
@@ -158,5 +160,140 @@ rlx_status rx_generic_order(const rx_call *c)
         return RLX_NO_MEMORY;
     const int64_t grain = RX_GRAIN / 4 / r.n;
     rx_parallel(c->pool, rx_view_elements(r.x) / r.n, grain > 0 ? grain : 1, order_lines, &r);
+    return RLX_OK;
+}
+
+/* ---- knn ------------------------------------------------------------------------------------- */
+
+static float float_at(const rx_view *x, int64_t i)
+{
+    float v;
+    rx_load_lanes(x->dtype, x->data + i * rlx_dtype_block_bytes(x->dtype), 1, &v, 1);
+    return v;
+}
+
+/* Units: rows of distances [n, n]; `values` are the distances. */
+static void knn_rows(void *user, int64_t begin, int64_t end)
+{
+    const order_run *r = user;
+    const int64_t size = rlx_dtype_block_bytes(r->x->dtype), n = r->n;
+    uint64_t *keys = r->room + rx_pool_slot() * 2 * n;
+    for (; begin < end; begin++) {
+        make_keys(r, r->x->data + begin * n * size, keys);
+        keys[begin] = keys[n - 1]; /* the point itself is none of its neighbours */
+        const int64_t near = r->k < n - 1 ? r->k : n - 1;
+        take_smallest(keys, n - 1, near);
+        for (int64_t i = 0; i < r->k; i++) {
+            const int64_t place = i < near ? (int64_t)(keys[i] & UINT32_MAX) : -1;
+            const double distance = i < near ? float_at(r->x, begin * n + place) : INFINITY;
+            if (r->values)
+                rx_store(r->values, begin * r->k + i, distance);
+            if (r->indices)
+                rx_store_int(r->indices, begin * r->k + i, place);
+        }
+    }
+}
+
+/* What knn and the gate have in common: rows of n keys of which k are wanted. */
+static rlx_status select_init(const rx_call *c, int64_t k, order_run *r)
+{
+    *r = (order_run){.x = &c->in[0], .values = rx_call_out(c, 0), .indices = rx_call_out(c, 1),
+                     .n = c->in[0].dim[1], .k = k};
+    if (r->n > INT32_MAX || !rx_view_is_dense(r->x))
+        return RLX_UNSUPPORTED;
+    if (c->probe)
+        return RLX_OK;
+    r->room = rx_call_array(c, 2 * (uint64_t)r->n * (uint64_t)rx_pool_n_threads(c->pool),
+                            sizeof *r->room);
+    return r->room ? RLX_OK : RLX_NO_MEMORY;
+}
+
+rlx_status rx_generic_knn(const rx_call *c)
+{
+    order_run r;
+    RLX_TRY(select_init(c, ((const rx_k_attr *)c->attr)->k, &r));
+    if (!c->probe && r.n > 0)
+        rx_parallel(c->pool, r.n, RX_GRAIN / 4 / r.n + 1, knn_rows, &r);
+    return RLX_OK;
+}
+
+/* ---- group_limited_gate ---------------------------------------------------------------------- */
+
+typedef struct gate_run {
+    order_run order; /* keys of the experts of a row: the best is the smallest */
+    const rlx_gate_desc *d;
+} gate_run;
+
+/* The sum of the two best of `size` experts, rounded to f32; of one its score. */
+static float group_score(const order_run *r, int64_t row, const uint64_t *keys, int64_t size)
+{
+    uint64_t best = UINT64_MAX, second = UINT64_MAX;
+    for (int64_t i = 0; i < size; i++) {
+        const uint64_t low = keys[i] < best ? keys[i] : best;
+        const uint64_t high = keys[i] < best ? best : keys[i];
+        best = low;
+        second = high < second ? high : second;
+    }
+    const float first = float_at(r->x, row * r->n + (int64_t)(best & UINT32_MAX));
+    return size > 1 ? first + float_at(r->x, row * r->n + (int64_t)(second & UINT32_MAX)) : first;
+}
+
+/* Moves the keys of the experts of the best groups to the front; returns how many there are.
+ * `groups` has room for as many keys as there are groups. */
+static int64_t keep_groups(const gate_run *g, int64_t row, uint64_t *keys, uint64_t *groups)
+{
+    const int64_t n = g->d->groups, size = g->order.n / n, kept = g->d->keep_groups;
+    for (int64_t i = 0; i < n; i++) {
+        const float score = group_score(&g->order, row, keys + i * size, size);
+        groups[i] = (uint64_t)~key_of_float(score) << 32 | (uint64_t)i;
+    }
+    take_smallest(groups, n, kept);
+    for (int64_t i = 0; i < kept; i++)
+        groups[i] &= UINT32_MAX;
+    int64_t to = 0;
+    for (int64_t i = 0; i < n; i++) {
+        bool is_kept = false;
+        for (int64_t j = 0; j < kept; j++)
+            is_kept = is_kept || groups[j] == (uint64_t)i;
+        if (is_kept) {
+            memmove(keys + to, keys + i * size, (size_t)size * sizeof *keys);
+            to += size;
+        }
+    }
+    return to;
+}
+
+/* Units: rows. */
+static void gate_rows(void *user, int64_t begin, int64_t end)
+{
+    const gate_run *g = user;
+    const order_run *r = &g->order;
+    const int64_t size = rlx_dtype_block_bytes(r->x->dtype);
+    uint64_t *keys = r->room + rx_pool_slot() * 2 * r->n;
+    for (; begin < end; begin++) {
+        make_keys(r, r->x->data + begin * r->n * size, keys);
+        take_smallest(keys, keep_groups(g, begin, keys, keys + r->n), r->k);
+        double sum = 0;
+        for (int64_t i = 0; i < r->k; i++)
+            sum += float_at(r->x, begin * r->n + (int64_t)(keys[i] & UINT32_MAX));
+        const double factor = r->k > 1 ? g->d->scale / (sum + 1e-20) : g->d->scale;
+        for (int64_t i = 0; i < r->k; i++) {
+            const int64_t place = (int64_t)(keys[i] & UINT32_MAX);
+            if (r->values)
+                rx_store(r->values, begin * r->k + i,
+                         float_at(r->x, begin * r->n + place) * factor);
+            if (r->indices)
+                rx_store_int(r->indices, begin * r->k + i, place);
+        }
+    }
+}
+
+rlx_status rx_generic_gate(const rx_call *c)
+{
+    gate_run g = {.d = c->attr};
+    RLX_TRY(select_init(c, g.d->k, &g.order));
+    g.order.descending = true;
+    if (!c->probe)
+        rx_parallel(c->pool, c->in[0].dim[0], RX_GRAIN / 4 / g.order.n + 1, gate_rows, &g);
     return RLX_OK;
 }

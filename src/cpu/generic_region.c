@@ -8,6 +8,7 @@
 #include "cpu/generic.h"
 #include "cpu/generic_math.h"
 #include "cpu/ref/ref.h"
+#include "ir/functions.h"
 #include "ops/region.h"
 
 /* ---- Instructions ---------------------------------------------------------------------------- */
@@ -23,6 +24,10 @@ static inline float limit(float x, float lo, float hi)
     return y > hi ? hi : y;
 }
 
+static inline float larger(float x, float y) { return isnan(x) || x > y ? x : y; }
+static inline float smaller(float x, float y) { return isnan(x) || x < y ? x : y; }
+static inline float sign(float x) { return isnan(x) ? x : (float)((x > 0) - (x < 0)); }
+
 static inline float floored_mod(float x, float y)
 {
     const float r = fmodf(x, y);
@@ -31,105 +36,96 @@ static inline float floored_mod(float x, float y)
     return (r < 0) != (y < 0) ? r + y : r;
 }
 
-/* a, b, c are the arguments, p0 and p1 the parameters. */
-#define LANES(name, expr)                                                                       \
+/* One operation over n lanes. a, b, c are the arguments, p0 and p1 the parameters. */
+#define LANES(name, n_args, expr)                                                               \
     static void lanes_##name(const rx_instr *in, const float *const *arg, float *y, int64_t n)  \
     {                                                                                           \
         const float p0 = (float)in->p[0], p1 = (float)in->p[1];                                 \
-        const float *x = arg[0];                                                                \
-        (void)p0, (void)p1;                                                                     \
-        for (int64_t i = 0; i < n; i++) {                                                       \
-            const float a = x[i];                                                               \
-            y[i] = expr;                                                                        \
-        }                                                                                       \
-    }
-#define LANES2(name, expr)                                                                      \
-    static void lanes_##name(const rx_instr *in, const float *const *arg, float *y, int64_t n)  \
-    {                                                                                           \
-        const float *x = arg[0], *z = arg[1];                                                   \
-        (void)in;                                                                               \
-        for (int64_t i = 0; i < n; i++) {                                                       \
-            const float a = x[i], b = z[i];                                                     \
-            y[i] = expr;                                                                        \
-        }                                                                                       \
-    }
-#define LANES3(name, expr)                                                                      \
-    static void lanes_##name(const rx_instr *in, const float *const *arg, float *y, int64_t n)  \
-    {                                                                                           \
-        const float *x = arg[0], *z = arg[1], *w = arg[2];                                      \
-        (void)in;                                                                               \
+        const float *x = arg[0], *z = arg[n_args > 1], *w = arg[n_args > 2 ? 2 : 0];            \
+        (void)p0, (void)p1, (void)z, (void)w;                                                   \
         for (int64_t i = 0; i < n; i++) {                                                       \
             const float a = x[i], b = z[i], c = w[i];                                           \
+            (void)b, (void)c;                                                                   \
             y[i] = expr;                                                                        \
         }                                                                                       \
     }
 
-LANES(relu, a < 0 ? 0 : a)
-LANES(gelu, rx_lane_gelu(a))
-LANES(gelu_tanh, rx_lane_gelu_tanh(a))
-LANES(silu, rx_lane_silu(a))
-LANES(sigmoid, rx_lane_sigmoid(a))
-LANES(tanh, tanhf(a))
-LANES(exp, rx_lane_exp(a))
-LANES(log, logf(a))
-LANES(sqrt, sqrtf(a))
-LANES(rsqrt, 1 / sqrtf(a))
-LANES(neg, -a)
-LANES(abs, fabsf(a))
-LANES(sin, sinf(a))
-LANES(cos, cosf(a))
-LANES(tan, tanf(a))
-LANES(atan, atanf(a))
-LANES(round, nearbyintf(a))
-LANES(reciprocal, 1 / a)
-LANES(floor, floorf(a))
-LANES(ceil, ceilf(a))
-LANES(sign, isnan(a) ? a : (float)((a > 0) - (a < 0)))
-LANES(softplus, softplus(a))
-LANES(elu, a > 0 ? a : p0 * expm1f(a))
-LANES(erf, erff(a))
-LANES(hard_swish, a * (limit(a + 3, 0, 6) / 6))
-LANES(hard_sigmoid, limit(p0 * a + p1, 0, 1))
-LANES(mish, rx_lane_mish(a))
-LANES(softsign, a / (1 + fabsf(a)))
-LANES(log_sigmoid, -softplus(-a))
-LANES(asin, asinf(a))
-LANES(acos, acosf(a))
-LANES(sinh, sinhf(a))
-LANES(cosh, coshf(a))
-LANES(asinh, asinhf(a))
-LANES(acosh, acoshf(a))
-LANES(atanh, atanhf(a))
-LANES(exp2, exp2f(a))
-LANES(log2, log2f(a))
-LANES(leaky_relu, a < 0 ? p0 * a : a)
-LANES(selu, p1 * (a > 0 ? a : p0 * expm1f(a)))
-LANES(celu, a > 0 ? a : p0 * expm1f(a / p0))
-LANES(not, a == 0)
-LANES(is_nan, isnan(a))
-LANES(is_inf, isinf(a) != 0)
-LANES(clamp, limit(a, p0, p1))
+#define X a
+#define A a
+#define B b
+#define ALPHA p0
+#define BETA p1
+#define K(c) ((float)(c))
+#define ADD(a, b) ((a) + (b))
+#define SUB(a, b) ((a) - (b))
+#define MUL(a, b) ((a) * (b))
+#define DIV(a, b) ((a) / (b))
+#define MAX(a, b) larger(a, b)
+#define MIN(a, b) smaller(a, b)
+#define POW(a, b) powf(a, b)
+#define ATAN2(a, b) atan2f(a, b)
+#define LT(a, b) ((a) < (b))
+#define GT(a, b) ((a) > (b))
+#define SELECT(c, a, b) ((c) ? (a) : (b))
+#define LIMIT(x, lo, hi) limit(x, lo, hi)
+#define NEG(x) (-(x))
+#define ABS(x) fabsf(x)
+#define SIGN(x) sign(x)
+#define SQRT(x) sqrtf(x)
+#define EXP(x) rx_lane_exp(x)
+#define EXP2(x) exp2f(x)
+#define EXPM1(x) expm1f(x)
+#define LOG(x) logf(x)
+#define LOG2(x) log2f(x)
+#define SIN(x) sinf(x)
+#define COS(x) cosf(x)
+#define TAN(x) tanf(x)
+#define ASIN(x) asinf(x)
+#define ACOS(x) acosf(x)
+#define ATAN(x) atanf(x)
+#define SINH(x) sinhf(x)
+#define COSH(x) coshf(x)
+#define TANH(x) tanhf(x)
+#define ASINH(x) asinhf(x)
+#define ACOSH(x) acoshf(x)
+#define ATANH(x) atanhf(x)
+#define ERF(x) erff(x)
+#define GELU(x) rx_lane_gelu(x)
+#define SIGMOID(x) rx_lane_sigmoid(x)
+#define SOFTPLUS(x) softplus(x)
+#define ROUND(x) nearbyintf(x)
+#define FLOOR(x) floorf(x)
+#define CEIL(x) ceilf(x)
 
-LANES2(add, a + b)
-LANES2(sub, a - b)
-LANES2(mul, a * b)
-LANES2(div, a / b)
-LANES2(max, isnan(a) || a > b ? a : b)
-LANES2(min, isnan(a) || a < b ? a : b)
-LANES2(pow, powf(a, b))
-LANES2(mod, in->p[0] != 0 ? floored_mod(a, b) : fmodf(a, b))
-LANES2(and, a != 0 && b != 0)
-LANES2(or, a != 0 || b != 0)
-LANES2(xor, (a != 0) != (b != 0))
-LANES2(atan2, atan2f(a, b))
-LANES2(eq, a == b)
-LANES2(ne, a != b)
-LANES2(lt, a < b)
-LANES2(le, a <= b)
-LANES2(gt, a > b)
-LANES2(ge, a >= b)
-LANES3(where, a != 0 ? b : c)
-LANES3(fma, fmaf(a, b, c))
+#define TUNED_gelu_tanh INSTEAD rx_lane_gelu_tanh(X)
+#define TUNED_silu INSTEAD rx_lane_silu(X)
+#define TUNED_mish INSTEAD rx_lane_mish(X)
+#define TUNED_hard_swish INSTEAD X * (limit(X + 3, 0, 6) / 6) /* no loss near -3 */
+
+#define RLX_FUNCTION1(name, params, alpha, beta, meaning, types, kind, flags, domain, accuracy,    \
+                      formula, derivative)                                                         \
+    LANES(name, 1, RX_FORMULA(name, formula))
+#define RLX_FUNCTION2(name, meaning, types, kind, flags, domain, accuracy, formula, by_a, by_b)    \
+    LANES(name, 2, RX_FORMULA(name, formula))
+#include "rlx/functions.def"
+#include "ir/functions_end.h"
+
+LANES(not, 1, a == 0)
+LANES(is_nan, 1, isnan(a))
+LANES(is_inf, 1, isinf(a) != 0)
+LANES(clamp, 1, limit(a, p0, p1))
+LANES(mod, 2, in->p[0] != 0 ? floored_mod(a, b) : fmodf(a, b))
+LANES(and, 2, a != 0 && b != 0)
+LANES(or, 2, a != 0 || b != 0)
+LANES(xor, 2, (a != 0) != (b != 0))
+LANES(eq, 2, a == b)
+LANES(ne, 2, a != b)
+LANES(lt, 2, a < b)
+LANES(le, 2, a <= b)
+LANES(gt, 2, a > b)
+LANES(ge, 2, a >= b)
+LANES(where, 3, a != 0 ? b : c)
+LANES(fma, 3, fmaf(a, b, c))
 
 static void lanes_cast(const rx_instr *in, const float *const *arg, float *y, int64_t n)
 {
@@ -145,14 +141,12 @@ static void lanes_cast(const rx_instr *in, const float *const *arg, float *y, in
 }
 
 #define F(name) [RX_OP_##name] = lanes_##name
+#define RLX_FUNCTION1(name, ...) F(name),
+#define RLX_FUNCTION2(name, ...) F(name),
 static rx_lane_fn *const lane_table[RX_N_OPS] = {
-    F(relu), F(gelu), F(gelu_tanh), F(silu), F(sigmoid), F(tanh), F(exp), F(log), F(sqrt),
-    F(rsqrt), F(neg), F(abs), F(sin), F(cos), F(tan), F(atan), F(round), F(reciprocal), F(floor),
-    F(ceil), F(sign), F(softplus), F(elu), F(erf), F(hard_swish), F(hard_sigmoid), F(mish),
-    F(softsign), F(log_sigmoid), F(asin), F(acos), F(sinh), F(cosh), F(asinh), F(acosh), F(atanh),
-    F(exp2), F(log2), F(leaky_relu), F(selu), F(celu), F(not), F(is_nan), F(is_inf), F(clamp),
-    F(cast), F(add), F(sub), F(mul), F(div), F(max), F(min), F(pow), F(mod), F(and), F(or), F(xor),
-    F(atan2), F(eq), F(ne), F(lt), F(le), F(gt), F(ge), F(where), F(fma),
+#include "rlx/functions.def"
+    F(not), F(is_nan), F(is_inf), F(clamp), F(cast), F(mod), F(and), F(or), F(xor), F(eq), F(ne),
+    F(lt), F(le), F(gt), F(ge), F(where), F(fma),
 };
 
 void rx_act_lanes(rlx_act act, float *x, int64_t n)
@@ -319,4 +313,51 @@ rlx_status rx_generic_elementwise(const rx_call *c)
 {
     static const rx_lane_set portable = {rx_load_lanes, rx_store_lanes, NULL, {0}};
     return rx_run_elementwise(c, &portable);
+}
+
+rlx_status rx_run_swiglu(const rx_call *c, rx_kernel_fn *elementwise)
+{
+    static const uint16_t last[] = {1};
+    const rx_view *y = rx_call_out(c, 0);
+    if (!y)
+        return RLX_OK;
+    rx_view in[2] = {c->in[0], c->in[0]};
+    const int axis = in[0].rank - 1;
+    if (rx_call_in(c, 1)) {
+        in[1] = c->in[1];
+    } else {
+        in[0].dim[axis] = in[1].dim[axis] = y->dim[axis];
+        in[1].data += y->dim[axis] * in[0].stride[axis] * rlx_dtype_block_bytes(in[0].dtype);
+    }
+    const rx_instr instr[] = {
+        {.op = RX_OP_silu, .arg = {0}, .dtype = y->dtype},
+        {.op = RX_OP_mul, .arg = {2, 1}, .dtype = y->dtype},
+    };
+    const rx_region region = {.n_in = 2, .n_instr = 2, .n_out = 1, .instr = instr, .out = last};
+    rx_call call = *c;
+    call.op = RX_OP_region;
+    call.attr = &region;
+    call.in = in;
+    call.n_in = 2;
+    return elementwise(&call);
+}
+
+rlx_status rx_generic_swiglu(const rx_call *c)
+{
+    return rx_run_swiglu(c, rx_generic_elementwise);
+}
+
+rlx_status rx_run_gated_residual(const rx_call *c, rx_kernel_fn *elementwise)
+{
+    const rx_view in[3] = {c->in[2], c->in[1], c->in[0]};
+    rx_call call = *c;
+    call.op = RX_OP_fma;
+    call.attr = NULL;
+    call.in = in;
+    return elementwise(&call);
+}
+
+rlx_status rx_generic_gated_residual(const rx_call *c)
+{
+    return rx_run_gated_residual(c, rx_generic_elementwise);
 }

@@ -134,7 +134,7 @@ static void softmax_range(void *user, int64_t begin, int64_t end)
 
 rlx_status rx_generic_softmax(const rx_call *c)
 {
-    const int64_t axis = ((const rlx_axis_desc *)c->attr)->axis;
+    const int64_t axis = ((const rx_axis_attr *)c->attr)->axis;
     const rx_view *x = &c->in[0], *y = rx_call_out(c, 0);
     if (!y || rx_view_elements(x) == 0)
         return RLX_OK;

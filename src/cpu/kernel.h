@@ -19,8 +19,7 @@ typedef struct rx_call {
     struct rx_pool *pool;/* for rx_parallel; NULL: one thread */
     struct rx_scratch *scratch;
     uint32_t *flags;     /* RLX_FLAG_*: set with rx_call_flag */
-    struct rx_pack_cache *packs;          /* for rx_call_packed; with `sources`, of each operand */
-    const struct rx_pack_source *sources; /* NULL: nothing is kept */
+    const struct rx_pack_source *sources; /* for rx_call_packed, by operand; NULL: none */
     const rx_cpu_caches *caches;          /* NULL: RX_COMMON_CACHES */
     rlx_policy policy;
     bool probe;          /* asks only whether the kernel takes the call; looks at no data */
@@ -91,5 +90,21 @@ typedef struct rx_cpu_kernel {
     bool is_int;            /* integer products: takes integers, or floats under policy fast */
     const struct rx_cpu_kernel *next;
 } rx_cpu_kernel;
+
+/* A row of a list of kernels: the portable ones (cpu/generic.c) and those of each instruction set
+ * (cpu/fast/). Lists end with run == NULL; of several rows of an operation the last is asked
+ * first. */
+typedef struct rx_fast_kernel {
+    int op;            /* rx_op, or RX_ALL_ELEMENTWISE */
+    const char *name;  /* "matmul.avx2" */
+    rx_kernel_fn *run;
+    uint8_t strided;   /* as in rx_cpu_kernel */
+    bool is_int;
+} rx_fast_kernel;
+
+/* A row for each operation that is elementwise. */
+#define RX_ALL_ELEMENTWISE (-1)
+
+extern const rx_fast_kernel rx_generic_kernels[], rx_plain_kernels[];
 
 #endif

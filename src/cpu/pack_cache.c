@@ -126,7 +126,7 @@ static rx_packed *add_form(rx_pack_cache *p, rx_packed **list, const rx_view *vi
 
 bool rx_call_is_weight(const rx_call *c, size_t operand)
 {
-    return c->sources && c->sources[operand].id >= 0;
+    return c->sources && c->sources[operand].cache;
 }
 
 const void *rx_call_packed(const rx_call *c, size_t operand, uint32_t kind, uint64_t bytes,
@@ -135,18 +135,19 @@ const void *rx_call_packed(const rx_call *c, size_t operand, uint32_t kind, uint
     if (!rx_call_is_weight(c, operand) || !bytes)
         return NULL;
     const rx_pack_source *source = &c->sources[operand];
-    rx_pack_cache *cache = c->packs;
+    rx_pack_cache *cache = source->cache;
+    const uint64_t version = *source->version; /* no weight changes under a run */
     const rx_view *view = &c->in[operand];
     rx_mutex_lock(&cache->lock);
-    rx_packed **list = &cache->lists[source->id];
-    rx_packed *f = find_form(*list, view, kind, source->version);
-    bool fresh = f && f->version == source->version;
+    rx_packed **list = &cache->lists[source->list];
+    rx_packed *f = find_form(*list, view, kind, version);
+    bool fresh = f && f->version == version;
     if (!f)
         f = add_form(cache, list, view, kind, bytes);
     if (f && !fresh) {
         fill(user, f->data);
         f->view.data = view->data;
-        f->version = source->version;
+        f->version = version;
     }
     rx_mutex_unlock(&cache->lock);
     return f ? f->data : NULL;

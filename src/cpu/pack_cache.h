@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Weights in the order that kernels want: made when a kernel first asks, kept with the weights of a
- * session, made anew when a weight has changed. */
+ * session or with a buffer, made anew when a weight has changed. */
 #ifndef RX_CPU_PACK_CACHE_H
 #define RX_CPU_PACK_CACHE_H
 
 #include "base/thread.h"
 #include "cpu/kernel.h"
-
-/* Which weight an operand of a step is, and how often that was set. */
-typedef struct rx_pack_source {
-    int64_t id;       /* a param, or n_params + a constant; -1: neither */
-    uint64_t version;
-} rx_pack_source;
 
 typedef struct rx_packed rx_packed;
 typedef struct rx_pack_slab rx_pack_slab;
@@ -23,6 +17,13 @@ typedef struct rx_pack_cache {
     rx_pack_slab *slabs; /* the newest first */
     size_t bytes;        /* of all slabs */
 } rx_pack_cache;
+
+/* Which weight an operand of a step is, and how often that was set. */
+typedef struct rx_pack_source {
+    rx_pack_cache *cache; /* of the program's weights, or of a buffer; NULL: it is no weight */
+    size_t list;
+    const uint64_t *version;
+} rx_pack_source;
 
 bool rx_pack_cache_init(rx_pack_cache *p, size_t n_sources);
 void rx_pack_cache_finish(rx_pack_cache *p);

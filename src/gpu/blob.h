@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The compiled kernels as data: blob.c is generated. */
+/* The compiled kernels as data: tools/kernels/pack.c makes blob.c of the files in gpu/kernels when
+ * the library is built. */
 #ifndef RX_GPU_BLOB_H
 #define RX_GPU_BLOB_H
 

@@ -2,7 +2,7 @@
 /* The least that a device must have to be used. */
 #include <stdio.h>
 
-#include "gpu/memory.h"
+#include "gpu/exec/memory.h"
 
 bool rx_gpu_caps_enough(const rx_gpu_caps *c, const char *name, char why[256])
 {

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* What Vulkan and WebGPU share: how a step with known sizes becomes dispatches of kernels.
  *
- * A lowering function (rx_gpu_lower_*, one a family in gpu/lower_*.c) looks at the operands' sizes
- * and strides and adds dispatches. gpu/bind.c calls it when dimensions are bound and gives each
- * binding its place; a backend records the dispatches once, with the barriers that their byte
- * ranges need, and replays them. */
+ * A lowering function (rx_gpu_lower_*, one file a family in gpu/select) looks at the operands'
+ * sizes and strides and adds dispatches; gpu/split cuts steps whose tensors are larger than a
+ * binding. gpu/exec/bind.c calls it when dimensions are bound and resolves each binding to a range
+ * of memory; a backend records the dispatches once, with the barriers that their byte ranges need,
+ * and replays them. */
 #ifndef RX_GPU_GPU_H
 #define RX_GPU_GPU_H
 
 #include "compile/target.h"
+#include "gpu/params.h"
 #include "ops/view.h"
 #include "runtime/knob.h"
 
@@ -58,28 +60,25 @@ const uint32_t *rx_gpu_knob(const rx_gpu_caps *caps, rx_gpu_knob_id id);
 
 /* ---- Kernels --------------------------------------------------------------------------------- */
 
-/* What a kernel needs beyond the portable subset (gpu/shaders/common.glsl says what that is). */
-enum {
-    RX_NEEDS_SUBGROUP = 1 << 0, RX_NEEDS_F16 = 1 << 1, RX_NEEDS_STORAGE16 = 1 << 2,
-    RX_NEEDS_STORAGE8 = 1 << 3, RX_NEEDS_ADDRESS = 1 << 4, RX_NEEDS_INT_DOT = 1 << 5,
-    RX_NEEDS_COOPMAT = 1 << 6, RX_NEEDS_BF16 = 1 << 7, RX_NEEDS_INT8 = 1 << 8,
-    RX_NEEDS_COHERENT = 1 << 9,
-    RX_NEEDS_CHAIN = 1 << 10 /* with addresses and subgroups */
-};
-
 typedef enum rx_kernel {
-#define KERNEL(name, file, defines, bindings, needs) RX_K_##name,
+#define KERNEL(name, file, defines, family, needs) RX_K_##name,
 #include "gpu/kernels.def"
-#undef KERNEL
     RX_N_KERNELS,
     RX_K_EMITTED = RX_N_KERNELS /* SPIR-V written at run time: dispatch.code */
 } rx_kernel;
 
 typedef struct rx_kernel_info {
     const char *name;
-    uint32_t n_bindings, needs;
+    rx_contract contract;
+    uint32_t needs;
 } rx_kernel_info;
 extern const rx_kernel_info rx_kernels[RX_N_KERNELS];
+
+/* Names of word `i` of its push constants ("dim[2]" is made in `room`), of specialisation constant
+ * i and of binding i, for dumps; NULL when there is none, as for RX_K_EMITTED. */
+const char *rx_kernel_push_name(rx_kernel k, uint32_t i, char room[64]);
+const char *rx_kernel_spec_name(rx_kernel k, uint32_t i);
+const char *rx_kernel_bind_name(rx_kernel k, uint32_t i);
 
 /* SPIR-V words of a kernel, decompressed once; owned by the process. NULL: out of memory. */
 const uint32_t *rx_kernel_code(rx_kernel k, size_t *n_words);
@@ -126,9 +125,9 @@ typedef struct rx_gpu_call {
     const uint32_t *roots; /* by operand, then by result: which memory it is in; NULL: unknown */
     const rx_gpu_caps *caps;
     rlx_policy policy;
-    /* What the step is part of begins so far before it and has so many places (0: it is whole).
-     * Gathers: operand 0 is rows part_first .. of a table, indices of other rows are passed over.
-     * attention: queries; knn, sample: rows; random_*: elements of the result. */
+    /* A slice of a step that was split: its offset and the extent of the whole step along the split
+     * axis; extent 0 means unsplit. The axis is: gathers, the rows of the table (indices outside of
+     * the slice are skipped); attention, queries; knn and sample, rows; random_*, elements. */
     int64_t part_first, part_total;
     const rx_gpu_keys *keys; /* attention; NULL: all are there */
     uint32_t aliased; /* bit i: operand i shares memory with a result that lies elsewhere in it */
@@ -147,23 +146,18 @@ static inline uint32_t rx_gpu_offset(const rx_view *v)
     return (uint32_t)((uint64_t)(uintptr_t)v->data / (uint64_t)rlx_dtype_block_bytes(v->dtype));
 }
 
-/* What a binding refers to. */
-typedef uint32_t rx_gpu_ref;
-#define RX_REF_NONE 0xffffffffu                   /* binds something harmless */
-#define RX_REF_IN(i) ((rx_gpu_ref)(i))            /* the memory of operand i */
-#define RX_REF_OUT(i) (0x1000u + (rx_gpu_ref)(i)) /* the memory of result i */
-#define RX_REF_SCRATCH 0x2000u                    /* + handle of rx_gpu_scratch */
-#define RX_REF_DERIVED 0x3000u                    /* + handle of rx_gpu_derive */
-#define RX_REF_FLAGS 0x4000u                      /* one word of RLX_FLAG_* bits, for atomicOr */
-#define RX_REF_TABLE 0x5000u                      /* + handle of rx_gpu_add_table */
-#define RX_REF_FOLD 0x6000u                       /* + operand of call->fold */
-#define RX_REF_ROPE 0x7000u                       /* + operand of call->tail->rope */
-#define RX_REF_WRITE 0x8000u                      /* + operand of call->tail->write */
-#define RX_REF_TAIL 0x9000u                       /* the result of call->tail */
-
-#define RX_GPU_MAX_BIND 10
-#define RX_GPU_MAX_SPEC 17
-#define RX_GPU_MAX_PUSH 32
+/* What a binding refers to, an rx_gpu_ref. */
+#define RX_REF_NONE 0u                            /* binds something harmless */
+#define RX_REF_IN(i) (0x1000u + (rx_gpu_ref)(i))  /* the memory of operand i */
+#define RX_REF_OUT(i) (0x2000u + (rx_gpu_ref)(i)) /* the memory of result i */
+#define RX_REF_SCRATCH 0x3000u                    /* + handle of rx_gpu_scratch */
+#define RX_REF_DERIVED 0x4000u                    /* + handle of rx_gpu_derive */
+#define RX_REF_FLAGS 0x5000u                      /* one word of RLX_FLAG_* bits, for atomicOr */
+#define RX_REF_TABLE 0x6000u                      /* + handle of rx_gpu_add_table */
+#define RX_REF_FOLD 0x7000u                       /* + operand of call->fold */
+#define RX_REF_ROPE 0x8000u                       /* + operand of call->tail->rope */
+#define RX_REF_WRITE 0x9000u                      /* + operand of call->tail->write */
+#define RX_REF_TAIL 0xa000u                       /* the result of call->tail */
 
 /* The part of a tensor that is bound, from byte `at` on; bytes 0: all of it. */
 typedef struct rx_gpu_window {
@@ -174,6 +168,7 @@ typedef struct rx_gpu_dispatch {
     rx_kernel kernel;
     const uint32_t *code;      /* RX_K_EMITTED: words, in the build's arena */
     size_t code_words;
+    const char *name;          /* RX_K_EMITTED: of the operation that a program registered */
     rx_gpu_ref bind[RX_GPU_MAX_BIND];
     rx_gpu_window window[RX_GPU_MAX_BIND];
     uint32_t n_bind, writes;   /* writes: bit i, binding i is written (it may be read too) */
@@ -207,12 +202,38 @@ typedef struct rx_gpu_build {
 /* A new dispatch of kernel k with local size `local` (spec[0]), all else zero. Never NULL: after an
  * error it is a dummy. */
 rx_gpu_dispatch *rx_gpu_add(rx_gpu_build *b, rx_kernel k, uint32_t local);
-void rx_gpu_bind(rx_gpu_dispatch *d, rx_gpu_ref ref, bool writes);
-void rx_gpu_push(rx_gpu_dispatch *d, uint32_t word);
-void rx_gpu_push_f32(rx_gpu_dispatch *d, float x);
+/* Tells a dispatch its kernel, whose contract is c, and all that is in `args`, an rx_args_* of that
+ * contract (gpu/params.h). Bindings that the contract says are written are, unless RX_REF_NONE. */
+void rx_gpu_set_args(rx_gpu_build *b, rx_gpu_dispatch *d, rx_kernel k, rx_contract c,
+                     uint32_t local, const void *args);
+/* For each family F rx_add_F, a new dispatch of one of its kernels with these arguments, and
+ * rx_set_F, which does the same with a dispatch of rx_gpu_derive. */
+#define FAMILY(f)                                                                            \
+    static inline void rx_set_##f(rx_gpu_build *b, rx_gpu_dispatch *d, rx_kernel k,          \
+                                  uint32_t local, const rx_args_##f *args)                   \
+    {                                                                                        \
+        rx_gpu_set_args(b, d, k, RX_CONTRACT_##f, local, args);                              \
+    }                                                                                        \
+    static inline rx_gpu_dispatch *rx_add_##f(rx_gpu_build *b, rx_kernel k, uint32_t local,  \
+                                              const rx_args_##f *args)                       \
+    {                                                                                        \
+        rx_gpu_dispatch *d = rx_gpu_add(b, k, local);                                        \
+        rx_set_##f(b, d, k, local, args);                                                    \
+        return d;                                                                            \
+    }
+#define END(f)
+#include "gpu/kernels.def"
+/* For emitted kernels: the next binding, the next word of the push constants. One too many fails
+ * the build. */
+void rx_gpu_bind(rx_gpu_build *b, rx_gpu_dispatch *d, rx_gpu_ref ref, bool writes);
+void rx_gpu_push(rx_gpu_build *b, rx_gpu_dispatch *d, uint32_t word);
 /* Words `word` (not 0) and word + 1 of the push constants become the address of a binding, for
  * kernels with RX_NEEDS_ADDRESS. The binding stays: it says what the dispatch waits for. */
 void rx_gpu_push_address(rx_gpu_dispatch *d, uint32_t binding, uint32_t word);
+/* The same by the names of a family: push constant `low` and the one that follows it. */
+#define RX_PUSH_ADDRESS(d, family, binding, low)                                \
+    rx_gpu_push_address(d, (uint32_t)(offsetof(rx_bind_##family, binding) / 4), \
+                        (uint32_t)(offsetof(rx_push_##family, low) / 4))
 /* Sets groups so that their product is at least n: kernels use GROUP_INDEX of common.glsl and check
  * it against their own bound. Never more than the limits; n == 0 gives no work. */
 void rx_gpu_grid(rx_gpu_dispatch *d, const rx_gpu_caps *caps, uint64_t n);
@@ -260,8 +281,5 @@ rlx_support rx_gpu_op_support(rx_op op);
     rlx_status rx_gpu_lower_##lower(rx_gpu_build *b, const rx_gpu_call *c);
 #include "gpu/ops.def"
 #undef GPU
-
-/* Codes of element types in shaders: the values of rlx_dtype. common.glsl repeats them and a test
- * compares both. */
 
 #endif

@@ -16,10 +16,28 @@
 #include "gpu/gpu.h"
 
 const rx_kernel_info rx_kernels[RX_N_KERNELS] = {
-#define KERNEL(name, file, defines, bindings, needs) [RX_K_##name] = {#name, bindings, needs},
+#define KERNEL(name, file, defines, family, needs) {#name, RX_CONTRACT_##family, needs},
 #include "gpu/kernels.def"
-#undef KERNEL
 };
+
+const char *rx_kernel_push_name(rx_kernel k, uint32_t i, char room[64])
+{
+    if (k >= RX_N_KERNELS)
+        return NULL;
+    if (i >= RX_GPU_MAX_PUSH && rx_kernels[k].needs & RX_NEEDS_CHAIN)
+        return rx_contract_push_name(RX_CONTRACT_chain, i - RX_GPU_MAX_PUSH, room);
+    return rx_contract_push_name(rx_kernels[k].contract, i, room);
+}
+
+const char *rx_kernel_spec_name(rx_kernel k, uint32_t i)
+{
+    return k >= RX_N_KERNELS ? NULL : rx_contract_spec_name(rx_kernels[k].contract, i);
+}
+
+const char *rx_kernel_bind_name(rx_kernel k, uint32_t i)
+{
+    return k >= RX_N_KERNELS ? NULL : rx_contract_bind_name(rx_kernels[k].contract, i);
+}
 
 static size_t get_length(const unsigned char **p)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Model files as the API shows them: finds the format, owns the maps, looks up names and keys, and
- * reads metadata values where they lie. */
+/* Model files: format detection, ownership of the mappings, look-up of names and keys, and metadata
+ * values read in place. */
 #include "import/file.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a model file is made of, and what its readers share. A reader checks a part (one file in
- * memory) and adds its metadata and tensors to the rlx_file; it leaves only checked facts there. */
+/* A model file and what its readers share. A reader validates a part (one file in memory) and adds
+ * its metadata and tensors to the rlx_file, which holds only checked facts. */
 #ifndef RX_IMPORT_FILE_H
 #define RX_IMPORT_FILE_H
 

@@ -106,8 +106,8 @@ static rlx_status check_count(const reader *r, uint64_t n, uint64_t least, const
     return RLX_OK;
 }
 
-/* The least that an entry of the metadata and a tensor can have: a name of a byte with its length
- * and, of the one, a type and a value; of the other, rank, type and offset. */
+/* Smallest metadata entry (a name of one byte with its length, a type, a value) and tensor info
+ * (name, rank, type, offset). */
 static uint64_t least_meta(const reader *r)
 {
     return (uint64_t)count_width(r) + 1 + 4 + 1;

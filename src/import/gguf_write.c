@@ -300,7 +300,7 @@ static uint64_t padding(const rlx_gguf_writer *w, uint64_t at)
     return (w->alignment - at % w->alignment) % w->alignment;
 }
 
-/* Places the tensors one after the other. */
+/* Assigns aligned data offsets in order. */
 static rlx_status place_tensors(rlx_gguf_writer *w, rlx_error *err)
 {
     uint64_t at = 0;
@@ -347,7 +347,7 @@ static rlx_status write_zeros(rlx_gguf_writer *w, uint64_t n, rlx_error *err)
     return RLX_OK;
 }
 
-/* Passes all tensors that are complete, the empty ones too. */
+/* Advances past all complete tensors, including empty ones. */
 static rlx_status pass_tensors(rlx_gguf_writer *w, rlx_error *err)
 {
     while (w->at < w->n_tensors && w->within == w->tensors[w->at].bytes) {

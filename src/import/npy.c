@@ -262,10 +262,10 @@ static bool is_plain_copy(const npy_header *h)
            h->type->bytes == rlx_dtype_block_bytes(h->type->dtype);
 }
 
-rlx_status rlx_npy_read(const char *path, rlx_npy *out, rlx_error *err)
+rlx_status rlx_npy_load(const char *path, rlx_npy *out, rlx_error *err)
 {
-    RLX_TRY(rx_need(path, "rlx_npy_read: path", err));
-    RLX_TRY(rx_need(out, "rlx_npy_read: out", err));
+    RLX_TRY(rx_need(path, "rlx_npy_load: path", err));
+    RLX_TRY(rx_need(out, "rlx_npy_load: out", err));
     rx_file f;
     npy_header h = {0};
     *out = (rlx_npy){0};
@@ -294,15 +294,15 @@ out:
 #define HEADER_ROOM 512
 
 /* The whole header, padded so that the data begins at a multiple of 64. Returns its size. */
-static size_t print_header(const rlx_npy *t, const npy_type *type, char text[HEADER_ROOM])
+static size_t print_header(const rlx_shape *shape, const npy_type *type, char text[HEADER_ROOM])
 {
     char order = type->bytes == 1 ? '|' : NATIVE_ORDER;
     int used = 10;
     used += snprintf(text + used, HEADER_ROOM - 10, "{'descr': '%c%s', 'fortran_order': False, "
                      "'shape': (", order, type->code);
-    for (int i = 0; i < t->shape.rank; i++)
+    for (int i = 0; i < shape->rank; i++)
         used += snprintf(text + used, (size_t)(HEADER_ROOM - used), "%lld,%s",
-                         (long long)t->shape.dim[i], i + 1 < t->shape.rank ? " " : "");
+                         (long long)shape->dim[i], i + 1 < shape->rank ? " " : "");
     used += snprintf(text + used, (size_t)(HEADER_ROOM - used), "), }%s",
                      type->dtype == RLX_BF16 ? " # bf16" : "");
     size_t n = (size_t)used;
@@ -315,27 +315,30 @@ static size_t print_header(const rlx_npy *t, const npy_type *type, char text[HEA
     return whole;
 }
 
-rlx_status rlx_npy_write(const char *path, const rlx_npy *t, rlx_error *err)
+rlx_status rlx_npy_save(const char *path, rlx_dtype dtype, const rlx_shape *shape, const void *data,
+                        size_t bytes, rlx_error *err)
 {
-    RLX_TRY(rx_need(path, "rlx_npy_write: path", err));
-    RLX_TRY(rx_need(t, "rlx_npy_write: t", err));
+    RLX_TRY(rx_need(path, "rlx_npy_save: path", err));
+    RLX_TRY(rx_need(shape, "rlx_npy_save: shape", err));
+    if (bytes)
+        RLX_TRY(rx_need(data, "rlx_npy_save: data", err));
     const npy_type *type = NULL;
     for (size_t i = 0; i < sizeof types / sizeof types[0] && !type; i++)
-        if (types[i].dtype == t->dtype)
+        if (types[i].dtype == dtype)
             type = &types[i];
     if (!type)
         return rx_fail(err, RLX_UNSUPPORTED, "'%s': NumPy files cannot hold elements of type %s",
-                       path, rlx_dtype_name(t->dtype));
+                       path, rlx_dtype_name(dtype));
     int64_t n = 1;
-    bool ok = t->shape.rank >= 0 && t->shape.rank <= RLX_MAX_RANK;
-    for (int i = 0; ok && i < t->shape.rank; i++)
-        ok = t->shape.dim[i] >= 0 && !__builtin_mul_overflow(n, t->shape.dim[i], &n);
-    uint64_t bytes = 0;
-    if (!ok || !rx_dtype_bytes(t->dtype, n, &bytes) || bytes != t->bytes)
+    bool ok = shape->rank >= 0 && shape->rank <= RLX_MAX_RANK;
+    for (int i = 0; ok && i < shape->rank; i++)
+        ok = shape->dim[i] >= 0 && !__builtin_mul_overflow(n, shape->dim[i], &n);
+    uint64_t expected = 0;
+    if (!ok || !rx_dtype_bytes(dtype, n, &expected) || expected != bytes)
         return rx_fail(err, RLX_INVALID, "'%s': a tensor of rank %d with %zu bytes of %s: expected "
-                       "%llu bytes", path, (int)t->shape.rank, t->bytes, rlx_dtype_name(t->dtype),
-                       (unsigned long long)bytes);
+                       "%llu bytes", path, (int)shape->rank, bytes, rlx_dtype_name(dtype),
+                       (unsigned long long)expected);
     char header[HEADER_ROOM];
-    rx_bytes pieces[2] = {{header, print_header(t, type, header)}, {t->data, t->bytes}};
+    rx_bytes pieces[2] = {{header, print_header(shape, type, header)}, {data, bytes}};
     return rx_outfile_save(path, &rx_kind_npy, pieces, 2, err);
 }

@@ -140,7 +140,7 @@ static int compare_places(const void *pa, const void *pb)
     return a->end < b->end ? -1 : a->end > b->end;
 }
 
-/* The tensors must cover the data without holes and overlaps. `sorted` is by place. */
+/* The tensors must cover the data without gaps and overlaps. `sorted` is by offset. */
 static rlx_status check_places(const reader *r, entry *const *sorted, size_t n)
 {
     uint64_t end = 0;
@@ -160,7 +160,7 @@ static rlx_status check_places(const reader *r, entry *const *sorted, size_t n)
     return RLX_OK;
 }
 
-/* Whether the tensor shall be taken from this file: always without an index. */
+/* Whether the tensor is read from this file: always without an index. */
 static bool is_wanted(const reader *r, const char *name)
 {
     if (!r->owners)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The fields of each attribute record: what the text form prints and parses, and how a record is
- * copied between graphs. The words of enums are here too. */
+/* Reflection of the attribute records: their fields, from which printing, parsing, copying and
+ * resolving of dimensions follow, and the names of enumerators. */
 #include <stddef.h>
 #include <string.h>
 
@@ -40,10 +40,10 @@ FIELDS(leaf) = {
     END,
 };
 FIELDS(region) = {{"body", RX_ATTR_REGION, 0, 1, NULL}, END};
-FIELDS(unary) = {F(rlx_unary_desc, alpha, FLOAT), F(rlx_unary_desc, beta, FLOAT), END};
-FIELDS(mod) = {F(rlx_mod_desc, floored, BOOL), END};
-FIELDS(clamp) = {F(rlx_clamp_desc, lo, FLOAT), F(rlx_clamp_desc, hi, FLOAT), END};
-FIELDS(cast) = {F(rlx_cast_desc, to, DTYPE), END};
+FIELDS(unary) = {F(rx_unary_attr, alpha, FLOAT), F(rx_unary_attr, beta, FLOAT), END};
+FIELDS(mod) = {F(rx_mod_attr, floored, BOOL), END};
+FIELDS(clamp) = {F(rx_clamp_attr, lo, FLOAT), F(rx_clamp_attr, hi, FLOAT), END};
+FIELDS(cast) = {F(rx_cast_attr, to, DTYPE), END};
 FIELDS(matmul) = {
     F(rlx_matmul_desc, trans_b, BOOL),
     FE(rlx_matmul_desc, act, act_names),
@@ -58,8 +58,8 @@ FIELDS(dot) = {
     F(rlx_dot_desc, contract_b, INTS),
     END,
 };
-FIELDS(lora) = {F(rlx_lora_desc, scale, FLOAT), END};
-FIELDS(grouped) = {F(rlx_grouped_desc, trans_b, BOOL), END};
+FIELDS(lora) = {F(rx_lora_attr, scale, FLOAT), END};
+FIELDS(grouped) = {F(rx_grouped_attr, trans_b, BOOL), END};
 FIELDS(dequant) = {
     F(rlx_dequant_desc, block, INT),
     F(rlx_dequant_desc, bits, INT),
@@ -92,7 +92,7 @@ FIELDS(residual_norm) = {
     F(rlx_residual_norm_desc, eps, FLOAT),
     END,
 };
-FIELDS(axis) = {F(rlx_axis_desc, axis, INT), END};
+FIELDS(axis) = {F(rx_axis_attr, axis, INT), END};
 FIELDS(attention) = {
     FE(rlx_attention_desc, layout, layout_names),
     F(rlx_attention_desc, scale, FLOAT),
@@ -109,12 +109,12 @@ FIELDS(rope) = {
     F(rlx_rope_desc, backward, BOOL),
     END,
 };
-FIELDS(shape) = {F(rlx_shape_desc, shape, DIMS), END};
-FIELDS(perm) = {F(rlx_perm_desc, perm, INTS), END};
+FIELDS(shape) = {F(rx_shape_attr, shape, DIMS), END};
+FIELDS(perm) = {F(rx_perm_attr, perm, INTS), END};
 FIELDS(narrow) = {
-    F(rlx_narrow_desc, axis, INT),
-    F(rlx_narrow_desc, start, DIM),
-    F(rlx_narrow_desc, length, DIM),
+    F(rx_narrow_attr, axis, INT),
+    F(rx_narrow_attr, start, DIM),
+    F(rx_narrow_attr, length, DIM),
     END,
 };
 FIELDS(slice) = {
@@ -124,25 +124,25 @@ FIELDS(slice) = {
     F(rlx_slice_desc, steps, INTS),
     END,
 };
-FIELDS(split) = {F(rlx_split_desc, axis, INT), F(rlx_split_desc, sizes, DIMS), END};
-FIELDS(tile) = {F(rlx_tile_desc, repeats, INTS), END};
+FIELDS(split) = {F(rx_split_attr, axis, INT), F(rx_split_attr, sizes, DIMS), END};
+FIELDS(tile) = {F(rx_tile_attr, repeats, INTS), END};
 FIELDS(pad) = {
-    F(rlx_pad_desc, before, INTS),
-    F(rlx_pad_desc, after, INTS),
-    FE(rlx_pad_desc, mode, pad_names),
-    F(rlx_pad_desc, value, FLOAT),
+    F(rx_pad_attr, before, INTS),
+    F(rx_pad_attr, after, INTS),
+    FE(rx_pad_attr, mode, pad_names),
+    F(rx_pad_attr, value, FLOAT),
     END,
 };
-FIELDS(axes) = {F(rlx_axes_desc, axes, INTS), END};
-FIELDS(roll) = {F(rlx_roll_desc, axis, INT), F(rlx_roll_desc, shift, INT), END};
-FIELDS(trilu) = {F(rlx_trilu_desc, upper, BOOL), F(rlx_trilu_desc, k, INT), END};
-FIELDS(gather_nd) = {F(rlx_gather_nd_desc, batch_dims, INT), END};
+FIELDS(axes) = {F(rx_axes_attr, axes, INTS), END};
+FIELDS(roll) = {F(rx_roll_attr, axis, INT), F(rx_roll_attr, shift, INT), END};
+FIELDS(trilu) = {F(rx_trilu_attr, upper, BOOL), F(rx_trilu_attr, k, INT), END};
+FIELDS(gather_nd) = {F(rx_gather_nd_attr, batch_dims, INT), END};
 FIELDS(scatter) = {
-    F(rlx_scatter_desc, axis, INT),
-    FE(rlx_scatter_desc, mode, scatter_names),
+    F(rx_scatter_attr, axis, INT),
+    FE(rx_scatter_attr, mode, scatter_names),
     END,
 };
-FIELDS(reduce) = {F(rlx_reduce_desc, axes, INTS), F(rlx_reduce_desc, keepdims, BOOL), END};
+FIELDS(reduce) = {F(rx_reduce_attr, axes, INTS), F(rx_reduce_attr, keepdims, BOOL), END};
 FIELDS(arg) = {
     F(rlx_arg_desc, axis, INT),
     F(rlx_arg_desc, keepdims, BOOL),
@@ -263,8 +263,8 @@ FIELDS(stft) = {
     F(rlx_stft_desc, two_sided, BOOL),
     END,
 };
-FIELDS(log_mel) = {F(rlx_log_mel_desc, peak_per_frame, BOOL), END};
-FIELDS(k) = {F(rlx_k_desc, k, INT), END};
+FIELDS(log_mel) = {F(rx_log_mel_attr, peak_per_frame, BOOL), END};
+FIELDS(k) = {F(rx_k_attr, k, INT), END};
 FIELDS(gate) = {
     F(rlx_gate_desc, groups, INT),
     F(rlx_gate_desc, keep_groups, INT),
@@ -288,8 +288,17 @@ FIELDS(sample) = {
     F(rlx_sample_desc, seed, INT),
     END,
 };
+FIELDS(custom) = {
+    F(rlx_custom_desc, op, STRING),
+    F(rlx_custom_desc, ints, INTS),
+    FIELD(rlx_custom_desc, floats, FLOATS, RLX_MAX_FLOATS, NULL),
+    END,
+};
 
-#define ATTRS(attr, type) const rx_attr_info rx_attr_##attr = {#attr, sizeof(type), attr##_fields};
+#define INFO(attr, type, is_desc) \
+    const rx_attr_info rx_attr_##attr = {#attr, #type, is_desc, sizeof(type), attr##_fields};
+#define ATTRS(attr, type) INFO(attr, type, false)
+#define DESC(attr, type) INFO(attr, type, true)
 #include "ir/attr.def"
 #undef ATTRS
 
@@ -318,12 +327,28 @@ static bool copy_pointee(rlx_graph *to, const rx_attr_field *f, char *record)
     return true;
 }
 
+void rx_attr_init(const rx_attr_info *info, void *record)
+{
+    memset(record, 0, info->size);
+    if (info->is_desc)
+        memcpy(record, &info->size, sizeof info->size);
+}
+
+void *rx_attr_new(rlx_graph *to, const rx_attr_info *info)
+{
+    void *record = rx_arena_alloc(&to->arena, info->size);
+    if (record)
+        rx_attr_init(info, record);
+    return record;
+}
+
 void *rx_attr_copy(rlx_graph *to, const rx_attr_info *info, const void *attr)
 {
-    char *record = attr ? rx_arena_copy(&to->arena, attr, info->size)
-                        : rx_arena_zero(&to->arena, info->size);
-    if (!record || !attr)
-        return record;
+    if (!attr)
+        return rx_attr_new(to, info);
+    char *record = rx_arena_copy(&to->arena, attr, info->size);
+    if (!record)
+        return NULL;
     for (const rx_attr_field *f = info->fields; f->kind != RX_ATTR_END; f++)
         if (!copy_pointee(to, f, record))
             return NULL;
@@ -337,7 +362,7 @@ static int64_t map_handle(int64_t d, const int64_t *table)
     return d <= -2 ? table[-d - 2] : d;
 }
 
-/* Applies fn to every dimension of a record. -1 ("what is left over") is not a dimension. */
+/* Applies fn to every dimension of a record. -1 ("infer from the rest") is not a dimension. */
 static void each_dim(const rx_attr_info *info, void *attr, const int64_t *table, dim_map_fn *fn)
 {
     for (const rx_attr_field *f = info->fields; f->kind != RX_ATTR_END; f++) {

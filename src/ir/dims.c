@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Dimensions: named ones and expressions of them, kept once each (equal expressions have the same
- * handle) in a simple normal form, so that shapes can be compared by comparing handles. */
+/* Symbolic dimensions: named ones and expressions of them, hash-consed in a simple normal form, so
+ * that equal expressions have equal handles and shapes compare by comparing integers. */
 #include <stdio.h>
 #include <string.h>
 
@@ -35,7 +35,7 @@ int64_t rx_dim_bound(const rlx_graph *g, rlx_dim d)
 
 /* ---- The table of dimensions ----------------------------------------------------------------- */
 
-/* What makes a dimension the one it is: a name, or an operation on two others. */
+/* The key of a dimension: its name, or an operation on two others. */
 typedef struct dim_key {
     rx_dim_kind kind;
     rlx_dim operand[2];
@@ -138,7 +138,7 @@ static rlx_dim intern(rlx_graph *g, rx_dim_kind kind, rlx_dim a, rlx_dim b, int6
     return append(g, &(rx_dim_expr){kind, a, b, NULL, bound < MAX_DIM ? bound : MAX_DIM, parts});
 }
 
-/* Letters, digits and '_', not starting with a digit: names stand in the text form as they are. */
+/* An identifier, as names are printed unquoted in the text form. */
 static bool is_name(const char *s)
 {
     if (!s || !*s || (*s >= '0' && *s <= '9'))

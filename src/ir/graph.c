@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Graphs: creation, appending nodes, leaves, outputs, and looking at them. */
+/* Graphs: creation, appending nodes, leaves, outputs, queries. */
 #include "ir/graph.h"
 
 #include <string.h>
 
 #include "base/dtype.h"
+#include "base/sized.h"
 #include "ir/infer.h"
 
 rlx_graph *rlx_graph_create(const char *name)
@@ -42,7 +43,7 @@ void rlx_graph_destroy(rlx_graph *g)
 
 rlx_status rx_graph_fail(rlx_graph *g, rlx_status code, const char *fmt, ...)
 {
-    if (!g) /* nowhere to keep it: the builder gives nothing */
+    if (!g) /* no graph to record it in: the builder returns RLX_NONE */
         return RLX_INVALID;
     if (g->error.code)
         return g->error.code;
@@ -104,7 +105,7 @@ static rlx_status check_operands(rx_infer *c, const rlx_value *in)
     return RLX_OK;
 }
 
-/* Words and lists of a record that a program filled in. */
+/* Validates enumerators and lists of a record from the caller. */
 static rlx_status check_record(rx_infer *c)
 {
     for (const rx_attr_field *f = rx_ops[c->op].attr->fields; f->kind != RX_ATTR_END; f++) {
@@ -145,7 +146,7 @@ static rlx_status run_infer(rlx_graph *g, rx_infer *c, const rx_value **in)
     return RLX_OK;
 }
 
-/* Enters an input, param or state under its name. */
+/* Registers an input, param or state under its name. */
 static rlx_status register_leaf(rlx_graph *g, rx_op op, const rx_leaf_attr *a, uint32_t value)
 {
     if (op == RX_OP_constant)
@@ -194,15 +195,26 @@ static rlx_status add_values(rlx_graph *g, const rx_infer *c, uint32_t node)
     return RLX_OK;
 }
 
+/* The record of a new node from one that a program filled in, or that of another node. */
+static rlx_status read_record(rx_infer *c, const void *attr)
+{
+    const rx_attr_info *info = rx_ops[c->op].attr;
+    c->attr = rx_attr_copy(c->g, info, info->is_desc ? NULL : attr);
+    if (!c->attr)
+        return no_memory(c->g);
+    return info->is_desc ? rx_desc_read(c->attr, info->size, attr, info->type, &c->g->error)
+                         : RLX_OK;
+}
+
 static rlx_status add_node(rlx_graph *g, rx_infer *c, const rlx_value *in, const void *attr)
 {
     RLX_TRY(check_operands(c, in));
     while (c->n_in > rx_ops[c->op].min_in && !in[c->n_in - 1].id)
         c->n_in--;
+    RLX_TRY(read_record(c, attr));
     uint32_t *ids = rx_arena_array(&g->arena, c->n_in + 1, sizeof *ids);
     const rx_value **views = rx_alloc_array(c->n_in + 1, sizeof *views);
-    c->attr = rx_attr_copy(g, rx_ops[c->op].attr, attr);
-    if (!ids || !views || !c->attr ||
+    if (!ids || !views ||
         !rx_grow(&g->nodes, &g->cap_nodes, g->n_nodes + 1, sizeof *g->nodes)) {
         rx_free(views);
         return no_memory(g);
@@ -342,7 +354,7 @@ rlx_value rlx_named(rlx_graph *g, rlx_value v, const char *name)
         return v;
     rx_node *n = &g->nodes[g->values[v.id].node];
     if (rx_ops[n->op].flags & RX_OP_LEAF && n->op != RX_OP_constant)
-        return v; /* leaves keep the name of their port */
+        return v; /* leaves have the name of their port */
     n->name = rx_arena_strdup(&g->arena, name);
     if (!n->name)
         no_memory(g);

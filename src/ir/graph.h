@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside of a graph: nodes in order of creation, the values they make, and dimension expressions.
- * A node only uses values of earlier nodes, so the order of nodes is an order of execution. */
+/* The graph: nodes in order of creation, the values they define, and dimension expressions. A node
+ * only uses values of earlier nodes, so creation order is a topological order. */
 #ifndef RX_IR_GRAPH_H
 #define RX_IR_GRAPH_H
 
@@ -9,7 +9,7 @@
 
 /* Values have ids from 1; 0 is "none". */
 typedef struct rx_value {
-    uint32_t node;   /* index of the node that makes it */
+    uint32_t node;   /* index of the defining node */
     uint16_t result; /* which of its results */
     rlx_dtype dtype;
     rlx_shape shape;
@@ -82,7 +82,7 @@ rlx_status rx_graph_fail(rlx_graph *g, rlx_status code, const char *fmt, ...) RX
  * value; RLX_NONE on error, which is recorded in the graph. `name` may be NULL. */
 rlx_value rx_graph_add(rlx_graph *g, rx_op op, const rlx_value *in, size_t n_in, const void *attr,
                        const char *name);
-/* The i-th result of the node whose first result is `first`. RLX_NONE stays RLX_NONE. */
+/* The i-th result of the node whose first result is `first`. RLX_NONE in, RLX_NONE out. */
 static inline rlx_value rx_result(rlx_value first, uint32_t i)
 {
     return first.id ? (rlx_value){first.id + i} : first;
@@ -104,7 +104,7 @@ rlx_dim rx_shape_product(rlx_graph *g, const rlx_shape *s, int first, int last);
 /* Values of all expressions for given values of the named dimensions: values[i] is that of entry i;
  * on entry the named ones are set, on return all are. Fails when a difference is negative. */
 rlx_status rx_dims_eval(const rx_dim_expr *dims, size_t n, int64_t *values, rlx_error *err);
-/* The number behind a dimension, given rx_dims_eval's values. */
+/* The value of a dimension, given the values of rx_dims_eval. */
 static inline int64_t rx_dim_value(rlx_dim d, const int64_t *values)
 {
     return d >= 0 ? d : values[-d - 2];
@@ -119,6 +119,10 @@ const char *rx_dim_text(const rlx_graph *g, rlx_dim d, char *buffer, size_t n);
 
 /* ---- Attribute records ----------------------------------------------------------------------- */
 
+/* Makes an empty record, all defaults, of info->size bytes. */
+void rx_attr_init(const rx_attr_info *info, void *record);
+/* The same in the graph's arena. NULL when out of memory. */
+void *rx_attr_new(rlx_graph *to, const rx_attr_info *info);
 /* Copies a record into the graph, with its strings and data. NULL when out of memory. */
 void *rx_attr_copy(rlx_graph *to, const rx_attr_info *info, const void *attr);
 /* Replaces each named dimension in a record: map[i] is the handle in the new graph of entry i. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks that shape rules share, and the verifier, which runs every rule once more. */
+/* Checks that shape rules share. */
 #include "ir/infer.h"
 
 #include <stdio.h>
@@ -109,7 +109,7 @@ rlx_status rx_check_dim(rx_infer *c, size_t i, const char *what, int axis, rlx_d
                          rx_dim_text(c->g, want, size, sizeof size), axis, type_of(c, i, got));
 }
 
-/* Size of axis i of `s` when seen with `rank` axes. */
+/* Size of axis i of `s` when broadcast to `rank` axes. */
 static rlx_dim dim_from_right(const rlx_shape *s, int rank, int i)
 {
     int at = i - (rank - s->rank);

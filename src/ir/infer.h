@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What a shape rule (rx_infer_*) sees and what it may use. A rule checks operands and attributes,
- * puts defaults into the attribute record, and sets type and shape of each result. */
+/* Shape inference: the context of a shape rule (rx_infer_*) and the checks it may use. A rule
+ * checks operands and attributes, fills in defaults in the attribute record, and sets type and
+ * shape of each result. */
 #ifndef RX_IR_INFER_H
 #define RX_IR_INFER_H
 
@@ -24,7 +25,7 @@ typedef struct rx_infer {
 /* Fails with "softmax 'name': <text>". The code is RLX_INVALID. */
 rlx_status rx_infer_fail(rx_infer *c, const char *fmt, ...) RX_PRINTF(2, 3);
 
-/* Operand i if it is there, else NULL. */
+/* Operand i; NULL when absent. */
 static inline const rx_value *rx_in(const rx_infer *c, size_t i)
 {
     return i < c->n_in ? c->in[i] : NULL;
@@ -49,11 +50,11 @@ rlx_status rx_check_axis(rx_infer *c, int64_t *axis, int rank);
 #define RX_PLAIN (RX_NUMBERS | RX_T(RLX_BOOL))
 #define RX_INDEX (RX_T(RLX_I32) | RX_T(RLX_I64))
 #define RX_PACKED (~(RX_PLAIN | 1ull) & ((1ull << RLX_N_DTYPES) - 1))
-/* Operand i is there and has one of the types. `what` is its role in messages ("x", "gamma"). */
+/* Operand i is present and has one of the types. `what` is its role in messages ("x", "gamma"). */
 rlx_status rx_check_type(rx_infer *c, size_t i, const char *what, uint64_t types);
 rlx_status rx_check_same_type(rx_infer *c, size_t i, size_t j);
 rlx_status rx_check_rank(rx_infer *c, size_t i, const char *what, int lo, int hi);
-/* Operand i has just this shape. */
+/* Operand i has exactly this shape. */
 rlx_status rx_check_shape(rx_infer *c, size_t i, const char *what, const rlx_shape *want);
 /* Dimension `axis` of operand i equals `want`. */
 rlx_status rx_check_dim(rx_infer *c, size_t i, const char *what, int axis, rlx_dim want);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Facts about operations: the table ops.def as C, attribute records and their fields. */
+/* The operation table ops.def as C: opcodes, properties, attribute records and their fields. */
 #ifndef RX_IR_OP_H
 #define RX_IR_OP_H
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "rlx/custom.h"
 #include "rlx/ops.h"
 
 typedef enum rx_op {
@@ -18,7 +19,7 @@ typedef enum rx_family {
     RX_FAMILY_leaf, RX_FAMILY_unary, RX_FAMILY_binary, RX_FAMILY_compare, RX_FAMILY_select,
     RX_FAMILY_region, RX_FAMILY_matrix, RX_FAMILY_norm, RX_FAMILY_attention, RX_FAMILY_shape,
     RX_FAMILY_index, RX_FAMILY_reduce, RX_FAMILY_order, RX_FAMILY_conv, RX_FAMILY_recurrent,
-    RX_FAMILY_signal, RX_FAMILY_random
+    RX_FAMILY_signal, RX_FAMILY_random, RX_FAMILY_custom
 } rx_family;
 
 enum {
@@ -26,7 +27,9 @@ enum {
     RX_OP_VIEW = 1 << 1,        /* V */
     RX_OP_INPLACE = 1 << 2,     /* I */
     RX_OP_EFFECT = 1 << 3,      /* X */
-    RX_OP_LEAF = 1 << 4         /* L */
+    RX_OP_LEAF = 1 << 4,        /* L */
+    RX_OP_IDEMPOTENT = 1 << 5,  /* f(f(x)) is f(x) */
+    RX_OP_INVOLUTION = 1 << 6   /* f(f(x)) is x */
 };
 
 #define RX_ANY_COUNT 0xffff
@@ -60,6 +63,35 @@ typedef struct rx_region {
     const uint16_t *out; /* n_out instruction indices */
 } rx_region;
 
+/* Of operations whose builders take no descriptor; their parameters are those of the builders. */
+typedef struct rx_unary_attr {
+    double alpha, beta; /* selu: alpha and gamma */
+} rx_unary_attr;
+typedef struct rx_mod_attr { bool floored; } rx_mod_attr;
+typedef struct rx_clamp_attr { double lo, hi; } rx_clamp_attr;
+typedef struct rx_cast_attr { rlx_dtype to; } rx_cast_attr;
+typedef struct rx_lora_attr { double scale; } rx_lora_attr;
+typedef struct rx_grouped_attr { bool trans_b; } rx_grouped_attr;
+typedef struct rx_shape_attr { rlx_ints shape; } rx_shape_attr;
+typedef struct rx_perm_attr { rlx_ints perm; } rx_perm_attr;
+typedef struct rx_narrow_attr { int64_t axis; rlx_dim start, length; } rx_narrow_attr;
+typedef struct rx_split_attr { int64_t axis; rlx_ints sizes; } rx_split_attr;
+typedef struct rx_tile_attr { rlx_ints repeats; } rx_tile_attr;
+typedef struct rx_pad_attr {
+    rlx_ints before, after;
+    rlx_pad_mode mode;
+    double value;
+} rx_pad_attr;
+typedef struct rx_axes_attr { rlx_ints axes; } rx_axes_attr;
+typedef struct rx_roll_attr { int64_t axis, shift; } rx_roll_attr;
+typedef struct rx_trilu_attr { bool upper; int64_t k; } rx_trilu_attr;
+typedef struct rx_gather_nd_attr { int64_t batch_dims; } rx_gather_nd_attr;
+typedef struct rx_scatter_attr { int64_t axis; rlx_scatter_mode mode; } rx_scatter_attr;
+typedef struct rx_axis_attr { int64_t axis; } rx_axis_attr;
+typedef struct rx_reduce_attr { rlx_ints axes; bool keepdims; } rx_reduce_attr;
+typedef struct rx_log_mel_attr { bool peak_per_frame; } rx_log_mel_attr;
+typedef struct rx_k_attr { int64_t k; } rx_k_attr;
+
 /* ---- Fields of attribute records ------------------------------------------------------------ */
 
 typedef enum rx_attr_kind {
@@ -87,6 +119,8 @@ typedef struct rx_attr_field {
 
 typedef struct rx_attr_info {
     const char *name;
+    const char *type; /* the C type */
+    bool is_desc;     /* a public descriptor: begins with struct_size, which is no attribute */
     size_t size;
     const rx_attr_field *fields; /* ends with kind RX_ATTR_END */
 } rx_attr_info;

@@ -22,6 +22,8 @@
 
 /* Appends "{axis=1, keepdims=true}" with a space before it; nothing when all fields are zero. */
 void rx_text_attr(rx_str *s, const rlx_graph *g, rx_op op, const void *attr);
+/* Appends a dimension: "12", "seq", "((seq*4)+1)". */
+void rx_text_dim(rx_str *s, const rlx_graph *g, rlx_dim d);
 /* Appends one node as a line of the text form, without indentation and newline. */
 void rx_text_node(rx_str *s, const rlx_graph *g, const rx_node *n);
 

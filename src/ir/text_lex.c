@@ -36,7 +36,7 @@ rlx_status rx_lex_graph_status(const rx_lexer *l, const rlx_graph *g)
     return g->error.code;
 }
 
-/* What stands at the current place, for "got ...": printable characters, or a byte. */
+/* The token at the cursor, for "got ...": printable characters, or a byte. */
 static const char *found(const rx_lexer *l, char text[32])
 {
     if (l->at >= l->end)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading words, numbers and strings of the text form, with places for messages. */
+/* Lexer of the text form: words, numbers and strings, with line and column for messages. */
 #ifndef RX_IR_TEXT_LEX_H
 #define RX_IR_TEXT_LEX_H
 
@@ -12,11 +12,11 @@ typedef struct rx_lexer {
 
 /* Fails with RLX_PARSE and "line 3, column 7: ...". */
 rlx_status rx_lex_fail(const rx_lexer *l, const char *fmt, ...) RX_PRINTF(2, 3);
-/* RLX_OK, or the error recorded in the graph with its own status and the place in the text. */
+/* RLX_OK, or the error recorded in the graph with its own status and the position in the text. */
 rlx_status rx_lex_graph_status(const rx_lexer *l, const rlx_graph *g);
 /* Skips blanks, newlines and comments. */
 void rx_lex_skip(rx_lexer *l);
-/* True, and past it, when the next characters are `token`. Blanks before it are skipped. */
+/* Consumes `token` if it is next, after blanks; false otherwise. */
 bool rx_lex_take(rx_lexer *l, const char *token);
 rlx_status rx_lex_expect(rx_lexer *l, const char *token);
 /* Letters, digits, '_' and '.'; at least one. */
@@ -26,7 +26,7 @@ rlx_status rx_lex_int(rx_lexer *l, int64_t *v);
 rlx_status rx_lex_double(rx_lexer *l, double *v);
 /* Two hexadecimal digits, with no blanks before them; -1 when there are none. */
 int rx_lex_hex_byte(rx_lexer *l);
-/* How much of a word of n characters to put into a message, as the precision of %.*s. */
+/* How many of the n characters of a word a message shows, as the precision of %.*s. */
 static inline int rx_lex_shown(size_t n)
 {
     return n < 60 ? (int)n : 60;

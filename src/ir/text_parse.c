@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading graphs from text (the form is described in ir/text.h), and the generic builder rlx_op. */
+/* Parser of the text form (grammar in ir/text.h), and the generic builder rlx_op. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@ typedef struct parser {
     size_t n_operands, cap_operands;
 } parser;
 
-/* Results announced on the left of '='. */
+/* Results on the left of '=', with their declared types. */
 typedef struct result {
     const char *name;
     size_t length;
@@ -169,7 +169,7 @@ size_t rlx_op(rlx_graph *g, const char *op, const rlx_value *in, size_t n_in,
         return 0;
     }
     rlx_error err = {0};
-    void *record = rx_arena_zero(&g->arena, rx_ops[id].attr->size);
+    void *record = rx_attr_new(g, rx_ops[id].attr);
     if (!record) {
         rx_graph_fail(g, RLX_NO_MEMORY, "out of memory: attributes of %s", op);
         return 0;
@@ -451,7 +451,7 @@ static rlx_status parse_leaf(parser *p, rx_op op, const result *r, size_t n, rlx
 static rlx_status parse_call(parser *p, rx_op op, rlx_value *first)
 {
     RLX_TRY(parse_operands(p));
-    void *record = rx_arena_zero(&p->g->arena, rx_ops[op].attr->size);
+    void *record = rx_attr_new(p->g, rx_ops[op].attr);
     if (!record)
         return rx_fail_memory(p->lex.err, "attributes", rx_ops[op].attr->size);
     if (rx_lex_take(&p->lex, "{"))
@@ -465,7 +465,7 @@ static rlx_status parse_call(parser *p, rx_op op, rlx_value *first)
     return RLX_OK;
 }
 
-/* Enters the results under their names and checks the types that were given. */
+/* Binds the results to their names and checks the declared types. */
 static rlx_status bind_results(parser *p, const result *r, size_t n, rlx_value first)
 {
     RLX_TRY(rx_lex_graph_status(&p->lex, p->g));

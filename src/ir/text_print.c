@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Printing graphs as text (the form is described in ir/text.h). */
+/* Printer of the text form (grammar in ir/text.h). */
 #include <math.h>
 #include <string.h>
 
@@ -7,8 +7,7 @@
 
 #define MAX_LISTED 16 /* constants with more elements are printed as hexadecimal bytes */
 
-/* As rx_dim_text, of any length. */
-static void put_dim(rx_str *s, const rlx_graph *g, rlx_dim d)
+void rx_text_dim(rx_str *s, const rlx_graph *g, rlx_dim d)
 {
     if (d >= 0 || d == -1) {
         rx_str_printf(s, "%lld", (long long)d);
@@ -20,9 +19,9 @@ static void put_dim(rx_str *s, const rlx_graph *g, rlx_dim d)
         return;
     }
     rx_str_puts(s, "(");
-    put_dim(s, g, e->a);
+    rx_text_dim(s, g, e->a);
     rx_str_add(s, &"?+-*/"[e->kind], 1);
-    put_dim(s, g, e->b);
+    rx_text_dim(s, g, e->b);
     rx_str_puts(s, ")");
 }
 
@@ -31,7 +30,7 @@ static void put_type(rx_str *s, const rlx_graph *g, rlx_dtype t, const rlx_shape
     rx_str_printf(s, "%s[", rlx_dtype_name(t));
     for (int i = 0; i < shape->rank; i++) {
         rx_str_puts(s, i ? "," : "");
-        put_dim(s, g, shape->dim[i]);
+        rx_text_dim(s, g, shape->dim[i]);
     }
     rx_str_puts(s, "]");
 }
@@ -44,7 +43,7 @@ static void put_ints(rx_str *s, const rlx_graph *g, const rlx_ints *list, bool d
     for (int i = 0; i < list->n; i++) {
         rx_str_puts(s, i ? "," : "");
         if (dims)
-            put_dim(s, g, list->v[i]);
+            rx_text_dim(s, g, list->v[i]);
         else
             rx_str_printf(s, "%lld", (long long)list->v[i]);
     }
@@ -70,6 +69,7 @@ static bool is_zero(const rx_attr_field *f, const char *at)
     case RX_ATTR_INTS:
     case RX_ATTR_DIMS: return ((const rlx_ints *)(const void *)at)->n == 0;
     case RX_ATTR_FLOATS: return used_floats((const double *)(const void *)at, f->count) == 0;
+    case RX_ATTR_STRING: return !*(const char *const *)(const void *)at;
     default: return true;
     }
 }
@@ -85,7 +85,8 @@ static void put_field(rx_str *s, const rlx_graph *g, const rx_attr_field *f, con
     case RX_ATTR_BOOL: rx_str_puts(s, "true"); break;
     case RX_ATTR_ENUM: rx_str_puts(s, f->names[*(const int32_t *)(const void *)at]); break;
     case RX_ATTR_DTYPE: rx_str_puts(s, rlx_dtype_name(*(const rlx_dtype *)(const void *)at)); break;
-    case RX_ATTR_DIM: put_dim(s, g, *(const rlx_dim *)(const void *)at); break;
+    case RX_ATTR_STRING: rx_str_quote(s, *(const char *const *)(const void *)at); break;
+    case RX_ATTR_DIM: rx_text_dim(s, g, *(const rlx_dim *)(const void *)at); break;
     case RX_ATTR_INTS: put_ints(s, g, (const rlx_ints *)(const void *)at, false); break;
     case RX_ATTR_DIMS: put_ints(s, g, (const rlx_ints *)(const void *)at, true); break;
     case RX_ATTR_FLOATS: {
@@ -217,7 +218,7 @@ static void put_constant(rx_str *s, const rlx_graph *g, const rx_leaf_attr *a)
 
 /* ---- Nodes and graphs ------------------------------------------------------------------------ */
 
-/* What follows the name of the operation: the bytes or name of a leaf, or operands and record. */
+/* After the opcode: the bytes or name of a leaf, or operands and attributes. */
 static void put_arguments(rx_str *s, const rlx_graph *g, const rx_node *n)
 {
     const rx_leaf_attr *leaf = n->attr;

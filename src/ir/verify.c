@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The verifier: runs every shape rule once more on what the graph recorded, and checks order, names
- * and state versions. Run after every stage of the compiler; linear in the size of the graph. */
+/* The verifier: reruns every shape rule and compares with what the graph recorded, and checks
+ * order, names and state versions. Run after every stage of the compiler; linear in the size of the
+ * graph. */
 #include <string.h>
 
 #include "ir/infer.h"
@@ -11,9 +12,9 @@
 #undef ATTRS
 
 typedef struct checker {
-    rlx_graph g;          /* the graph, seen as frozen and with an error of its own */
+    rlx_graph g;          /* the graph, frozen, with an error of its own */
     uint32_t *state_now;  /* newest version of each state at this point of the walk */
-    const rx_value **in;  /* room for the operands of a node */
+    const rx_value **in;  /* operands of the node at hand */
     size_t cap_in;
 } checker;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Graphs of models: inputs, the layers of a decoder, and what comes after the last one: logits,
- * penalty and sampling, or scores. */
+/* Graph builder of decoders: inputs, layers, and the heads: logits, repetition penalty and
+ * sampling, or scores. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,7 +43,8 @@ rlx_value rx_build_linear(rx_builder *b, const rx_layer *l, rlx_value x, rx_role
 
 rlx_value rx_build_rms_norm(rx_builder *b, rlx_value x, rlx_value gamma)
 {
-    return rlx_rms_norm(b->g, x, gamma, &(rlx_norm_desc){.eps = b->f->eps});
+    return rlx_rms_norm(b->g, x, gamma, &(rlx_norm_desc){RLX_INIT(rlx_norm_desc),
+                                                         .eps = b->f->eps});
 }
 
 rlx_value rx_build_heads(rx_builder *b, rlx_value x, int64_t n, int64_t size)
@@ -79,8 +80,8 @@ static rlx_value last_position(rx_builder *b, rlx_value x)
     return rlx_narrow(b->g, x, 1, rlx_dim_sub(b->g, b->seq, 1), 1);
 }
 
-/* x + part, where the part may have a norm of its own before. The next token follows from the last
- * position alone: in the last layer, the others are of no use once keys and values are kept. */
+/* Residual add of a part that may have its own post-norm. Only the last position predicts the next
+ * token: in the last layer, the others are dropped once keys and values are cached. */
 static rlx_value build_attention_part(rx_builder *b, const rx_layer *l, rlx_value x)
 {
     const rlx_value bias = rx_build_vector(b, l, RX_T_O_BIAS);
@@ -138,9 +139,9 @@ static rlx_value build_logits(rx_builder *b, rlx_value x)
     return x;
 }
 
-/* Divides positive logits of recent tokens by the penalty and multiplies the others. A token that
- * is there twice is penalised once: both write the same. Without recent tokens nothing but a copy
- * is left of this. */
+/* Repetition penalty: divides positive logits of recent tokens by it and multiplies negative ones.
+ * A repeated token is penalised once: both writes are equal. Without recent tokens this folds to a
+ * copy. */
 static rlx_value build_penalty(rx_builder *b, rlx_value logits)
 {
     rlx_graph *g = b->g;
@@ -167,8 +168,8 @@ static void build_sampling(rx_builder *b, rlx_value x)
     rlx_output(g, "token", rlx_sample(g, penalised, seed, params, NULL));
 }
 
-/* log softmax at the targets: logit minus the logarithm of the sum, which no [B, S, vocabulary]
- * tensor but the logits is needed for. */
+/* Log softmax at the targets: logit minus log-sum-exp, so that the logits are the only [B, S,
+ * vocabulary] tensor. */
 static void build_scores(rx_builder *b, rlx_value x)
 {
     rlx_graph *g = b->g;
@@ -215,7 +216,7 @@ static void build_all(rx_builder *b)
     rlx_graph *g = b->g;
     const rx_build_desc *d = b->d;
     b->batch = d->sequences > 1 ? rlx_dim_named(g, "batch", d->sequences) : 1;
-    b->seq = rlx_dim_named(g, "seq", d->batch);
+    b->seq = rlx_dim_named(g, "seq", d->prompt_chunk);
     b->rows = rlx_dim_mul(g, b->batch, b->seq);
     const rlx_dim token[] = {b->batch, b->seq};
     b->tokens = rlx_input(g, "tokens", RLX_I32, 2, token);
@@ -227,7 +228,7 @@ static void build_all(rx_builder *b)
         rlx_output(g, "hidden", rx_build_encoder(b));
 }
 
-/* Places of the cache are i32. */
+/* Row indices of the cache are i32. */
 static rlx_status check_desc(const rx_facts *f, const rx_build_desc *d, rlx_error *err)
 {
     const int64_t most = f->positions > 0 ? f->positions : INT32_MAX;
@@ -235,9 +236,10 @@ static rlx_status check_desc(const rx_facts *f, const rx_build_desc *d, rlx_erro
         return rx_fail(err, RLX_INVALID, "expected 1 or more sequences and tokens of context, up "
                        "to 2^31 together, got %lld and %lld", (long long)d->sequences,
                        (long long)d->context);
-    if (d->batch < 1 || d->batch > d->context || d->batch > most)
-        return rx_fail(err, RLX_INVALID, "expected a batch from 1 to %lld tokens, got %lld",
-                       (long long)(most < d->context ? most : d->context), (long long)d->batch);
+    if (d->prompt_chunk < 1 || d->prompt_chunk > d->context || d->prompt_chunk > most)
+        return rx_fail(err, RLX_INVALID, "expected a prompt_chunk from 1 to %lld tokens, got %lld",
+                       (long long)(most < d->context ? most : d->context),
+                       (long long)d->prompt_chunk);
     if (d->cache != RLX_F16 && d->cache != RLX_F32 && d->cache != RLX_Q8_0)
         return rx_fail(err, RLX_INVALID, "expected a cache of type f16, f32 or q8_0, got %s",
                        rlx_dtype_name(d->cache));

@@ -16,7 +16,7 @@
  *            [sequences, ..], which a run that starts at position 0 does not read. All have the
  *            slot in the outermost axis
  * B is the named dimension "batch" up to `sequences` (1 when that is 1), S the named dimension
- * "seq" up to `batch`, R the named dimension "recent" up to RX_RECENT. Runs have no padding:
+ * "seq" up to `prompt_chunk`, R the named dimension "recent" up to RX_RECENT. Runs have no padding:
  * prompts run with B = 1, or all sequences have as many tokens.
  *
  * An encoder's graph has inputs tokens i32 [B, S], types i32 [B, S] (when the model has token
@@ -46,20 +46,20 @@ typedef struct rx_model_facts { /* what the engine needs to know */
     int64_t layers, width, vocabulary, trained_context, embedding_width;
     bool has_types;        /* token types (encoders) */
     rlx_pooling pooling;   /* what the file says */
-    bool recurrent;        /* states hold a running sum: a sequence cannot be cut back */
+    bool recurrent;        /* recurrent states: a sequence cannot be truncated */
 } rx_model_facts;
 void rx_facts_get(const rx_facts *facts, rx_model_facts *out);
 
 typedef struct rx_build_desc {
-    int64_t sequences, context, batch;
+    int64_t sequences, context, prompt_chunk;
     rlx_dtype cache;       /* f16, f32, q8_0 */
     bool scores;
 } rx_build_desc;
 /* The graph; the caller destroys it. */
 rlx_status rx_arch_build(const rx_facts *facts, const rx_build_desc *d, rlx_graph **out,
                          rlx_error *err);
-/* The data of param `name` of such a graph: in the file (*owned false), or made here (*owned true,
- * freed with rx_free), as the tables of a rotary embedding are. */
+/* The data of param `name` of such a graph: in the file (*owned false), or computed here (*owned
+ * true, freed with rx_free), such as rotary embedding tables. */
 rlx_status rx_arch_param(const rx_facts *facts, const rx_build_desc *d, const char *name,
                          const void **data, size_t *bytes, bool *owned, rlx_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Encoders of the BERT family: every token sees all others, norms come after the residuals. */
+/* Graph builder of BERT-like encoders: bidirectional attention, post-norm. */
 #include "model/build.h"
 
 /* norm(x + residual) with weight and bias. */
@@ -8,7 +8,7 @@ static rlx_value add_norm(rx_builder *b, const rx_layer *l, rlx_value x, rlx_val
 {
     const rlx_value gamma = rx_build_vector(b, l, role);
     const rlx_value beta = rx_build_vector(b, l, (rx_role)(role + 1));
-    const rlx_residual_norm_desc d = {.eps = b->f->eps};
+    const rlx_residual_norm_desc d = {RLX_INIT(rlx_residual_norm_desc), .eps = b->f->eps};
     return rlx_residual_norm(b->g, x, residual, gamma, beta, &d, NULL);
 }
 
@@ -34,7 +34,8 @@ static rlx_value build_embeddings(rx_builder *b)
         const rlx_value table = rx_build_vector(b, NULL, RX_T_POSITIONS);
         x = rlx_add(g, x, rlx_narrow(g, table, 0, 0, b->seq));
     }
-    return rlx_layer_norm(g, x, gamma, beta, &(rlx_norm_desc){.eps = b->f->eps});
+    return rlx_layer_norm(g, x, gamma, beta, &(rlx_norm_desc){RLX_INIT(rlx_norm_desc),
+                                                              .eps = b->f->eps});
 }
 
 rlx_value rx_build_encoder(rx_builder *b)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Parts of a transformer's layer: attention with its K/V cache, and the feed-forward, dense or of
- * experts. */
+/* Parts of a transformer layer: attention with its K/V cache, and the feed-forward, dense or
+ * mixture of experts. */
 #include "model/build.h"
 
 /* ---- The K/V cache --------------------------------------------------------------------------- */
@@ -15,7 +15,8 @@ static rlx_value split_sequences(rx_builder *b, rlx_value v)
     return rlx_reshape(b->g, v, 4, dims);
 }
 
-/* A state with a row for each place, after `update` [B * S, heads, n] was written in type t. */
+/* A state with a row for each cache position, after `update` [B * S, heads, n] was written in type
+ * t. */
 static rlx_value write_rows(rx_builder *b, const rx_layer *l, const char *what, rlx_dtype t,
                             rlx_value update)
 {
@@ -39,11 +40,12 @@ static rlx_value keep_q8(rx_builder *b, const rx_layer *l, const char *what[2], 
     top = rlx_reduce(g, RLX_REDUCE_MAX, top, &axis, 1, false);
     top = rlx_div(g, rlx_reshape(g, top, 3, scales), rlx_scalar(g, RLX_F32, 127));
     const rlx_value scale = rlx_cast(g, top, RLX_F16);
-    const rlx_quant_desc q = {.axis = 2, .block = block, .to = RLX_I8};
+    const rlx_quant_desc q = {RLX_INIT(rlx_quant_desc), .axis = 2, .block = block, .to = RLX_I8};
     const rlx_value codes = rlx_quantize(g, x, rlx_cast(g, scale, RLX_F32), RLX_NONE, &q);
     const rlx_value all = write_rows(b, l, what[0], RLX_I8, codes);
     const rlx_value all_scales = rlx_cast(g, write_rows(b, l, what[1], RLX_F16, scale), RLX_F32);
-    const rlx_quant_desc back = {.axis = 2, .block = block, .to = RLX_F16};
+    const rlx_quant_desc back = {RLX_INIT(rlx_quant_desc), .axis = 2, .block = block,
+                                 .to = RLX_F16};
     return rlx_dequantize(g, all, all_scales, RLX_NONE, &back);
 }
 
@@ -104,8 +106,8 @@ static rlx_value rotate(rx_builder *b, const rx_layer *l, rlx_value x)
     const int which = l->local && b->cos[1].id;
     if (!b->cos[0].id)
         return x;
-    const rlx_rope_desc d = {.interleaved = b->f->pairs, .n_rot = b->f->n_rot,
-                             .layout = RLX_BSHD};
+    const rlx_rope_desc d = {RLX_INIT(rlx_rope_desc), .interleaved = b->f->pairs,
+                             .n_rot = b->f->n_rot, .layout = RLX_BSHD};
     return rlx_rope(b->g, x, b->cos[which], b->sin[which], b->positions, &d);
 }
 
@@ -121,7 +123,7 @@ rlx_value rx_build_attention(rx_builder *b, const rx_layer *l, rlx_value x)
         p.k = keep(b, l, keys, p.k);
         p.v = keep(b, l, values, p.v);
     }
-    const rlx_attention_desc d = {
+    const rlx_attention_desc d = {RLX_INIT(rlx_attention_desc),
         .layout = RLX_BSHD, .scale = f->attention_scale, .soft_cap = f->attention_cap,
         .causal = decodes, .window = l->local ? f->window : 0,
         .page = b->slots.id ? b->d->context : 0};
@@ -176,7 +178,8 @@ static rlx_value build_router(rx_builder *b, const rx_layer *l, rlx_value x, rlx
     const int64_t k = f->experts_used, axis = 1;
     const rlx_dim flat = rlx_dim_mul(g, b->rows, k), column[] = {b->rows, k, 1};
     rlx_value w = rx_build_linear(b, l, x, RX_T_ROUTER, RLX_NONE, RLX_NONE);
-    w = rlx_top_k(g, rlx_softmax(g, w, 1), &(rlx_topk_desc){.k = k, .axis = 1, .out = RLX_I32},
+    w = rlx_top_k(g, rlx_softmax(g, w, 1), &(rlx_topk_desc){RLX_INIT(rlx_topk_desc), .k = k,
+                                                            .axis = 1, .out = RLX_I32},
                   ids);
     *ids = rlx_reshape(g, *ids, 1, &flat);
     if (f->norm_experts)
@@ -192,7 +195,7 @@ static rlx_value build_bank(rx_builder *b, const rx_layer *l, rlx_value x, rx_ro
     return rlx_dequant_grouped_matmul(b->g, x, rx_build_weight(b, l, role), ids);
 }
 
-/* sigmoid(x . router) * the expert of all tokens, for x [rows, width]. */
+/* The shared expert: sigmoid(x . router) * expert(x), for x [rows, width]. */
 static rlx_value build_shared(rx_builder *b, const rx_layer *l, rlx_value x)
 {
     rlx_graph *g = b->g;
@@ -206,7 +209,8 @@ static rlx_value build_shared(rx_builder *b, const rx_layer *l, rlx_value x)
     return rlx_mul(g, y, share);
 }
 
-/* Each row goes to k experts: k rows in a bank, summed with the weights of the router. */
+/* Mixture of experts: each row goes through k experts (k rows of the expert bank), summed with the
+ * router's weights. */
 static rlx_value build_experts(rx_builder *b, const rx_layer *l, rlx_value x, rlx_value residual)
 {
     rlx_graph *g = b->g;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tables of the rotary embedding: cos and sin of position * frequency, with the scalings that
- * stretch a model to longer contexts. All in f64, rounded once. */
+/* Rotary embedding tables: cos and sin of position * frequency, with the scalings for longer
+ * contexts (linear, YaRN, Llama 3, LongRoPE). All in f64, rounded once. */
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static const char *const names[2][2] = {{"rope.cos", "rope.sin"},
 /* Positions that a graph may see. */
 static int64_t table_rows(const rx_facts *f, const rx_build_desc *d)
 {
-    return f->arch->parts & RX_HAS_DECODER ? d->context : d->batch;
+    return f->arch->parts & RX_HAS_DECODER ? d->context : d->prompt_chunk;
 }
 
 static bool has_local_tables(const rx_facts *f)
@@ -64,7 +64,7 @@ static double pair_frequency(const rx_facts *f, int64_t i, double factor)
     return plain / f->rope_factor * (1 - kept) + plain * kept;
 }
 
-/* What cos and sin are multiplied with. */
+/* YaRN's attention factor on cos and sin. */
 static double table_scale(const rx_facts *f)
 {
     double scale = f->rope_attention;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Layers of state space models: Mamba and Mamba-2. What a sequence remembers, the last inputs of
- * the convolution and the state of the scan, lies in states with a slot for each sequence; a run
- * that begins a sequence takes them as zero. */
+/* Layers of state space models: Mamba and Mamba-2. The recurrent state of a sequence, the last
+ * inputs of the convolution and the state of the scan, has a slot for each sequence; a run that
+ * begins a sequence reads it as zero. */
 #include "model/build.h"
 
 /* ---- States by slot -------------------------------------------------------------------------- */

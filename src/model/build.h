@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Between the files that build the graph of a model: what all parts of it need, and the parts. The
- * first error stays in the graph, so none of these returns a status. */
+/* Internal interface of the graph builders (arch*.c): the shared context and the parts of a model.
+ * The first error stays in the graph, so none of these returns a status. */
 #ifndef RX_MODEL_BUILD_H
 #define RX_MODEL_BUILD_H
 
@@ -25,7 +25,7 @@ rlx_value rx_build_vector(rx_builder *b, const rx_layer *l, rx_role role);
 rlx_value rx_build_linear(rx_builder *b, const rx_layer *l, rlx_value x, rx_role weight,
                           rlx_value bias, rlx_value residual);
 rlx_value rx_build_rms_norm(rx_builder *b, rlx_value x, rlx_value gamma);
-/* Appends one axis after another: x [B, S, n * size] -> [B, S, n, size]. */
+/* Splits the last axis: x [B, S, n * size] -> [B, S, n, size]. */
 rlx_value rx_build_heads(rx_builder *b, rlx_value x, int64_t n, int64_t size);
 /* "k.3": a name of layer l. */
 #define RX_STATE_NAME 24
@@ -43,7 +43,7 @@ void rx_build_rope_tables(rx_builder *b);
 /* Data of such a param; RLX_NOT_FOUND when `name` is none of them. */
 rlx_status rx_rope_table(const rx_facts *f, const rx_build_desc *d, const char *name, float **data,
                          size_t *bytes, rlx_error *err);
-/* The whole of an encoder after its inputs: the hidden states [B, S, width]. */
+/* An encoder after its inputs: the hidden states [B, S, width]. */
 rlx_value rx_build_encoder(rx_builder *b);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Conversations: messages in the form a model was trained on, and a context that remembers them.
- * Each answer is generated from the whole conversation; what is in the cache is not computed again.
- * When the context is too small for it, the oldest questions and answers are left out. */
+/* Conversations: messages in the chat format of the model, over a context. Each answer is generated
+ * from the whole conversation; the cached prefix is not recomputed. When the context is full, the
+ * oldest questions and answers are dropped. */
 #include <string.h>
 
+#include "base/sized.h"
 #include "base/str.h"
 #include "model/model.h"
 #include "model/template.h"
@@ -12,8 +13,8 @@
 
 /* ---- The form -------------------------------------------------------------------------------- */
 
-/* Forms of models whose file has no template, told apart by a token of their vocabulary:
- * begin role middle content end. */
+/* Built-in chat formats of models without a template, chosen by a token of the vocabulary: begin
+ * role middle content end. */
 typedef struct chat_form {
     const char *token, *begin, *middle, *end;
     const char *system, *assistant; /* names of the roles */
@@ -68,7 +69,7 @@ static const char *special_text(const rlx_tokenizer *t, rlx_special which)
     return id >= 0 ? rlx_token_text(t, id, NULL) : NULL;
 }
 
-/* Some templates refuse a system message: then it is the beginning of what the user says. */
+/* Some templates reject a system message: it is prepended to the first user message then. */
 static rlx_status render_merged(const rx_chat_template *t, rx_template_chat *chat,
                                 rx_template_message *list, char **text, rlx_error *err)
 {
@@ -146,7 +147,7 @@ struct rlx_chat {
     rlx_message *messages; /* the contents are owned, the roles static */
     size_t n, cap;
     size_t n_system;       /* 1 when the first message is the system's */
-    size_t n_left_out;     /* messages behind it that no longer fit */
+    size_t n_left_out;     /* messages after it that were dropped */
 };
 
 static rlx_status add_message(rlx_chat *c, const char *role, const char *content, size_t length,
@@ -353,7 +354,8 @@ static int collect_piece(void *user, const rlx_piece *p)
 static rlx_status answer(rlx_chat *c, const rlx_generate_desc *d, collector *k,
                          rlx_generate_result *result, rlx_error *err)
 {
-    rlx_generate_desc full = d ? *d : (rlx_generate_desc){0};
+    rlx_generate_desc full;
+    RLX_TRY(RX_DESC_READ(rlx_generate_desc, &full, d, err));
     int32_t *ids = NULL;
     RLX_TRY(encode_fitting(c, full.max_tokens, &ids, &full.n_tokens, err));
     full.prompt = NULL;
@@ -374,7 +376,7 @@ rlx_status rlx_chat_say(rlx_chat *c, const char *text, const rlx_generate_desc *
         return rx_fail(err, RLX_INVALID, "what the user says is NULL");
     RLX_TRY(add_message(c, "user", text, strlen(text), err));
     rlx_status st = answer(c, d, &k, result, err);
-    /* What was said before a cancel is remembered. */
+    /* The answer up to a cancel is kept. */
     bool keep = st == RLX_OK || (st == RLX_CANCELLED && k.text.n);
     if (keep && k.text.failed) {
         st = rx_fail_memory(err, "the answer", k.text.n);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Contexts: sequences of tokens, what of them is in the cache, how the next ones are chosen. */
+/* Contexts: sequences of tokens, their cached prefixes, sampling parameters. */
 #include <math.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "model/model.h"
 
 #define DEFAULT_REPEAT_LAST 64
@@ -12,7 +13,7 @@
 static bool alloc_arrays(rlx_context *c)
 {
     rx_arena *a = &c->arena;
-    size_t n = c->n_sequences, rows = c->batch > n ? c->batch : n;
+    size_t n = c->n_sequences, rows = c->prompt_chunk > n ? c->prompt_chunk : n;
     c->sequences = rx_arena_array_zero(a, n, sizeof *c->sequences);
     c->members = rx_arena_array_zero(a, n, sizeof *c->members);
     c->tokens = rx_arena_array_zero(a, rows, sizeof *c->tokens);
@@ -48,7 +49,7 @@ rlx_status rlx_context_create(rlx_model *m, rlx_context **out, rlx_error *err)
     c->model = m;
     c->n_sequences = (size_t)m->build.sequences;
     c->context = (size_t)m->build.context;
-    c->batch = (size_t)m->build.batch;
+    c->prompt_chunk = (size_t)m->build.prompt_chunk;
     c->vocabulary = (size_t)m->known.vocabulary;
     c->bound_recent = SIZE_MAX;
     atomic_init(&c->cancelled, false);
@@ -84,7 +85,7 @@ static bool in_range(double v, double lo, double hi)
     return v >= lo && v <= hi; /* false for NaN */
 }
 
-static rlx_status check_sampling(const rlx_sampling *s, rlx_error *err)
+static rlx_status check_sampling(const rlx_sampling_desc *s, rlx_error *err)
 {
     if (!in_range(s->temperature, 0, 1e6))
         return rx_fail(err, RLX_INVALID, "the temperature is %g; expected 0 to 1e6",
@@ -104,10 +105,11 @@ static rlx_status check_sampling(const rlx_sampling *s, rlx_error *err)
     return RLX_OK;
 }
 
-rlx_status rlx_context_set_sampling(rlx_context *c, const rlx_sampling *s, rlx_error *err)
+rlx_status rlx_context_set_sampling(rlx_context *c, const rlx_sampling_desc *s, rlx_error *err)
 {
     RLX_TRY(rx_need(c, "rlx_context_set_sampling: c", err));
-    rlx_sampling o = s ? *s : (rlx_sampling){0};
+    rlx_sampling_desc o;
+    RLX_TRY(RX_DESC_READ(rlx_sampling_desc, &o, s, err));
     RLX_TRY(check_sampling(&o, err));
     if (o.repeat_penalty == 0)
         o.repeat_penalty = 1;
@@ -155,7 +157,7 @@ static rlx_status check_room(const rlx_context *c, size_t held, size_t n, rlx_er
                    "(rlx_model_desc.context)", n, held, c->context);
 }
 
-/* What the sequence and the tokens have in common from the start. */
+/* Length of the common prefix of the sequence and the tokens. */
 static size_t common_prefix(const rx_sequence *s, const int32_t *tokens, size_t n)
 {
     size_t i = 0;

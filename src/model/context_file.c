@@ -260,8 +260,8 @@ rlx_status rx_context_restore(rlx_context *c, size_t seq, rx_note_fn *fn, void *
     return st;
 }
 
-rlx_status rlx_context_restore(rlx_context *c, size_t seq, const char *path, rlx_error *err)
+rlx_status rlx_context_load(rlx_context *c, size_t seq, const char *path, rlx_error *err)
 {
-    RLX_TRY(rx_need(c, "rlx_context_restore: c", err));
+    RLX_TRY(rx_need(c, "rlx_context_load: c", err));
     return rx_context_restore(c, seq, NULL, NULL, path, err);
 }

@@ -25,7 +25,7 @@ static size_t waiting(const rx_sequence *s)
     return s->n - s->computed;
 }
 
-/* Logits of a step that was broken off, where others will run now. */
+/* Logits of an aborted step, overwritten by the runs of this one. */
 static rlx_status recover_logits(rlx_context *c, rlx_error *err)
 {
     for (size_t i = 0; i < c->n_sequences; i++) {
@@ -36,7 +36,7 @@ static rlx_status recover_logits(rlx_context *c, rlx_error *err)
     return RLX_OK;
 }
 
-/* Sequences that sampled before the step was broken off only have their token added. */
+/* Sequences that sampled before the step was aborted only have their token added. */
 static rlx_status begin_step(rlx_context *c, size_t only, rlx_error *err)
 {
     size_t n = 0;
@@ -87,7 +87,7 @@ static bool plan_run(rlx_context *c)
         }
         c->members[0] = i;
         r.n_members = 1;
-        r.n_tokens = waiting(s) < c->batch ? waiting(s) : c->batch;
+        r.n_tokens = waiting(s) < c->prompt_chunk ? waiting(s) : c->prompt_chunk;
         r.samples = r.n_tokens == waiting(s);
         break;
     }
@@ -97,7 +97,7 @@ static bool plan_run(rlx_context *c)
 
 /* ---- Inputs of a run ------------------------------------------------------------------------- */
 
-/* ahead: 0 for the run, 1 for the one behind it, whose token is not known. */
+/* ahead: 0 for the run, 1 for the speculative one after it, whose token is unknown. */
 static void fill_tokens(rlx_context *c, size_t ahead)
 {
     const rx_context_run *r = &c->run;
@@ -121,7 +121,7 @@ static bool has_penalty(const rlx_context *c)
     return c->options.repeat_penalty != 1;
 }
 
-/* The last tokens of each member up to those of this run, over and over. */
+/* The recent tokens of each member up to this run, repeated to RX_RECENT entries. */
 static void fill_recent(rlx_context *c)
 {
     for (size_t m = 0; m < c->run.n_members; m++) {
@@ -143,31 +143,31 @@ static int64_t step_seed(const rlx_context *c, size_t ahead)
 }
 
 /* Lists the inputs that changed. */
-static size_t list_inputs(rlx_context *c, size_t ahead, rlx_tensor in[RX_MAX_RUN_INPUTS])
+static size_t list_inputs(rlx_context *c, size_t ahead, rlx_const_tensor in[RX_MAX_RUN_INPUTS])
 {
     const rx_context_run *r = &c->run;
     size_t n = 0, rows = r->n_members * r->n_tokens * sizeof(int32_t);
     size_t members = r->n_members * sizeof(int32_t);
     if (!ahead)
-        in[n++] = (rlx_tensor){"tokens", c->tokens, rows};
-    in[n++] = (rlx_tensor){"positions", c->positions, rows};
-    in[n++] = (rlx_tensor){"places", c->places, rows};
-    in[n++] = (rlx_tensor){"lengths", c->lengths, members};
+        in[n++] = (rlx_const_tensor){"tokens", c->tokens, rows};
+    in[n++] = (rlx_const_tensor){"positions", c->positions, rows};
+    in[n++] = (rlx_const_tensor){"places", c->places, rows};
+    in[n++] = (rlx_const_tensor){"lengths", c->lengths, members};
     if (c->n_sequences > 1)
-        in[n++] = (rlx_tensor){"slots", c->slots, members};
+        in[n++] = (rlx_const_tensor){"slots", c->slots, members};
     if (has_penalty(c) || c->recent_given != r->n_members) {
         if (has_penalty(c))
             fill_recent(c);
-        in[n++] = (rlx_tensor){"recent", c->recent, members * c->bound_recent};
+        in[n++] = (rlx_const_tensor){"recent", c->recent, members * c->bound_recent};
         c->recent_given = has_penalty(c) ? 0 : r->n_members;
     }
     if (!c->options_given) {
-        in[n++] = (rlx_tensor){"penalty", &c->penalty, sizeof c->penalty};
-        in[n++] = (rlx_tensor){"sampling", c->sampling, sizeof c->sampling};
+        in[n++] = (rlx_const_tensor){"penalty", &c->penalty, sizeof c->penalty};
+        in[n++] = (rlx_const_tensor){"sampling", c->sampling, sizeof c->sampling};
     }
     if (!c->options_given || c->options.temperature > 0) {
         c->seed = step_seed(c, ahead);
-        in[n++] = (rlx_tensor){"seed", &c->seed, sizeof c->seed};
+        in[n++] = (rlx_const_tensor){"seed", &c->seed, sizeof c->seed};
     }
     c->options_given = true;
     return n;
@@ -193,7 +193,7 @@ static rlx_status bind_run(rlx_context *c, rlx_error *err)
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-/* After a failure nothing is known about what the session has. */
+/* After a failure the session's inputs are unknown: all are sent again. */
 static void distrust_session(rlx_context *c)
 {
     c->bound_batch = c->bound_seq = c->recent_given = 0;
@@ -212,9 +212,9 @@ static unsigned kind_of_run(const rlx_context *c)
     return rows == 1 ? 1 : rows <= 16 ? 2 : 4;
 }
 
-/* Kernels for one row, for a few and for many may each pack the weights in their first run, which
- * is the last time that they read the file. Under the fast policy they do, and only rows of the
- * embedding are read later on: with their neighbours these are many after a while. */
+/* Kernels for one row, for a few and for many may each pack the weights in their first run, and
+ * never read the file again. Under the fast policy they do; only rows of the embedding are read
+ * later, whose readahead adds up. */
 static void release_pages(rlx_context *c)
 {
     unsigned kind = kind_of_run(c);
@@ -252,16 +252,16 @@ static int release_after_step(void *user, const rlx_step_result *r)
     return 0;
 }
 
-static rlx_status set_inputs(rlx_context *c, const rlx_tensor *in, size_t n, rlx_error *err)
+static rlx_status set_inputs(rlx_context *c, const rlx_const_tensor *in, size_t n, rlx_error *err)
 {
     for (size_t i = 0; i < n; i++)
         RLX_TRY(rlx_session_set_input(c->session, in[i].name, in[i].data, in[i].bytes, err));
     return RLX_OK;
 }
 
-/* A first run, in which kernels pack weights: pages of the file go back on the way, so that the
- * whole file and all that was packed are never in memory together. */
-static rlx_status run_by_steps(rlx_context *c, const rlx_tensor *in, size_t n,
+/* A first run, in which kernels pack weights: pages of the file are dropped step by step, so that
+ * file and packed weights are never both resident as a whole. */
+static rlx_status run_by_steps(rlx_context *c, const rlx_const_tensor *in, size_t n,
                                const rlx_tensor *out, rlx_error *err)
 {
     RLX_TRY(set_inputs(c, in, n, err));
@@ -274,7 +274,7 @@ static rlx_status run_by_steps(rlx_context *c, const rlx_tensor *in, size_t n,
 /* Inputs, run and results at once. */
 static rlx_status run_whole(rlx_context *c, rlx_error *err)
 {
-    rlx_tensor in[RX_MAX_RUN_INPUTS];
+    rlx_const_tensor in[RX_MAX_RUN_INPUTS];
     rlx_tensor out = {"token", c->results, c->run.n_members * sizeof *c->results};
     size_t n = list_inputs(c, 0, in);
     bool packs = c->model->weights_in_file && c->model->policy == RLX_POLICY_FAST &&
@@ -289,7 +289,7 @@ static rlx_status run_whole(rlx_context *c, rlx_error *err)
 
 static rlx_status submit_inputs(rlx_context *c, size_t ahead, uint64_t *ticket, rlx_error *err)
 {
-    rlx_tensor in[RX_MAX_RUN_INPUTS];
+    rlx_const_tensor in[RX_MAX_RUN_INPUTS];
     size_t n = list_inputs(c, ahead, in);
     RLX_TRY(set_inputs(c, in, n, err));
     return rlx_session_submit(c->session, ticket, err);
@@ -306,8 +306,8 @@ static rlx_status submit_run(rlx_context *c, rlx_error *err)
 
 #define MAX_MISSES 3
 
-/* Whether all but the token of the run behind this one is known. Recurrent states could not go back
- * when it is dropped. */
+/* Whether everything but the token of the next run is known, so that it can be submitted
+ * speculatively. Recurrent states could not be rolled back. */
 static bool can_run_ahead(const rlx_context *c)
 {
     const rx_context_run *r = &c->run;
@@ -330,7 +330,7 @@ static rlx_status submit_ahead(rlx_context *c, rlx_error *err)
     return RLX_OK;
 }
 
-/* What hinders the run ahead will be said when the run is due. */
+/* Errors of the speculative run are reported when the run is due. */
 static void try_ahead(rlx_context *c)
 {
     if (submit_ahead(c, NULL) == RLX_OK)
@@ -339,7 +339,7 @@ static void try_ahead(rlx_context *c)
     c->options_given = false;
 }
 
-/* The run that is planned is the run ahead. */
+/* The planned run is the one submitted speculatively. */
 static bool take_ahead(rlx_context *c)
 {
     const rx_ahead_run a = c->ahead;
@@ -404,7 +404,7 @@ static rlx_status wait_run(rlx_context *c, int64_t timeout_ms, rlx_error *err)
     rlx_error why = {0};
     if (st == RLX_OK && c->run.samples) {
         st = read_results(c, &why);
-        if (st == RLX_UNSUPPORTED && c->ahead.active) { /* gone: the run will be planned again */
+        if (st == RLX_UNSUPPORTED && c->ahead.active) { /* overwritten: the run will be repeated */
             c->run.active = c->ahead.active = false;
             c->n_steady = 0;
             c->misses++;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Embeddings: texts become tokens, run through the encoder in batches of about the same length, and
+/* Text embeddings: texts are tokenized, run through the encoder in batches of similar length, and
  * the rows of each text are pooled to one vector. Padding is masked by the lengths. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "model/model.h"
 
 typedef struct text {
@@ -30,7 +31,7 @@ struct rx_embedding {
 
 /* ---- Tokens ---------------------------------------------------------------------------------- */
 
-/* `room` has max_tokens places. */
+/* `room` holds max_tokens tokens. */
 static rlx_status encode_one(rx_embedding *b, const char *s, int32_t *room, text *t, bool *cut,
                              rlx_error *err)
 {
@@ -90,8 +91,8 @@ static void fill_inputs(rx_embedding *b, const text *texts, size_t n, size_t len
 /* One vector from the rows [n, width] of a text. */
 static void pool_rows(const rx_embedding *b, const float *rows, size_t n, float *out)
 {
-    size_t w = b->width, first = b->pooling == RLX_POOL_LAST ? n - 1 : 0;
-    size_t last = b->pooling == RLX_POOL_FIRST ? 0 : n - 1;
+    size_t w = b->width, first = b->pooling == RLX_POOLING_LAST ? n - 1 : 0;
+    size_t last = b->pooling == RLX_POOLING_FIRST ? 0 : n - 1;
     double squares = 0;
     for (size_t j = 0; j < w; j++) {
         double sum = 0;
@@ -114,16 +115,17 @@ static size_t next_texts(const rx_embedding *b)
 }
 
 /* Fills and binds the next run: its inputs, how many, and its output. */
-static rlx_status prepare_run(rx_embedding *b, rlx_tensor in[3], size_t *n_in, rlx_tensor *out,
+static rlx_status prepare_run(rx_embedding *b, rlx_const_tensor in[3], size_t *n_in,
+                              rlx_tensor *out,
                               rlx_error *err)
 {
     rlx_session *s = b->m->session;
     const text *texts = b->texts + b->done;
     size_t n = next_texts(b), length = texts[0].n, bytes = n * length * sizeof *b->tokens;
     fill_inputs(b, texts, n, length);
-    in[0] = (rlx_tensor){"tokens", b->tokens, bytes};
-    in[1] = (rlx_tensor){"lengths", b->lengths, n * sizeof *b->lengths};
-    in[2] = (rlx_tensor){"types", b->types, bytes};
+    in[0] = (rlx_const_tensor){"tokens", b->tokens, bytes};
+    in[1] = (rlx_const_tensor){"lengths", b->lengths, n * sizeof *b->lengths};
+    in[2] = (rlx_const_tensor){"types", b->types, bytes};
     *n_in = b->m->known.has_types ? 3 : 2;
     *out = (rlx_tensor){"hidden", b->hidden, n * length * b->width * sizeof *b->hidden};
     if (b->m->build.sequences > 1)
@@ -145,7 +147,8 @@ static void finish_run(rx_embedding *b)
 
 static rlx_status run_batch(rx_embedding *b, rlx_error *err)
 {
-    rlx_tensor in[3], out;
+    rlx_const_tensor in[3];
+    rlx_tensor out;
     size_t n_in;
     RLX_TRY(prepare_run(b, in, &n_in, &out, err));
     RLX_TRY(rlx_run(b->m->session, in, n_in, &out, 1, err));
@@ -217,12 +220,14 @@ rlx_status rlx_embed(rlx_model *m, const char *const *texts, size_t n, const rlx
     if (n_cut)
         *n_cut = 0;
     RLX_TRY(check_embed(m, texts, n, out, err));
-    if (d && (unsigned)d->pooling > RLX_POOL_LAST)
+    rlx_embed_desc full;
+    RLX_TRY(RX_DESC_READ(rlx_embed_desc, &full, d, err));
+    if ((unsigned)full.pooling > RLX_POOLING_LAST)
         return rx_fail(err, RLX_INVALID, "pooling %d is none of mean, first and last",
-                       (int)d->pooling);
+                       (int)full.pooling);
     if (!n)
         return RLX_OK;
-    rx_embedding b = describe(m, n, d, out);
+    rx_embedding b = describe(m, n, &full, out);
     rlx_status st = begin(&b, texts, err);
     if (st == RLX_OK)
         st = run_all(&b, err);
@@ -256,7 +261,8 @@ rlx_status rx_embedding_begin(rlx_model *m, const char *const *texts, size_t n, 
 static rlx_status submit_batch(rx_embedding *b, rlx_error *err)
 {
     rlx_session *s = b->m->session;
-    rlx_tensor in[3], out;
+    rlx_const_tensor in[3];
+    rlx_tensor out;
     size_t n_in;
     RLX_TRY(prepare_run(b, in, &n_in, &out, err));
     for (size_t i = 0; i < n_in; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The architectures of models, and the facts of one model: reads them from a file, fills in what
- * follows from others and checks that they fit together. */
+/* The table of architectures, and the hyperparameters of one model: read from a file, completed and
+ * checked for consistency. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The facts of a model: what its family does (a row of a table), its numbers, its tensors. Between
- * facts*.c, which read and check them, and arch*.c, which build graphs from them. */
+/* Hyperparameters of a model: its architecture (a row of a table), its sizes, its tensors. facts*.c
+ * read and check them, arch*.c build graphs from them. */
 #ifndef RX_MODEL_FACTS_H
 #define RX_MODEL_FACTS_H
 
@@ -22,7 +22,7 @@ typedef enum rx_has {
     RX_HAS_PRE_NORM = 1 << 6,   /* norms before attention and feed-forward */
     RX_HAS_POST_NORM = 1 << 7,  /* and after them, before the residual is added */
     RX_HAS_DENSE = 1 << 8,      /* feed-forward without experts */
-    RX_HAS_UP = 1 << 9,         /* ffn_up is just that */
+    RX_HAS_UP = 1 << 9,         /* ffn_up holds no gate */
     RX_HAS_GATE = 1 << 10,      /* act(gate) * up; the gate is a tensor of its own, or: */
     RX_HAS_GATE_IN_UP = 1 << 11, /* rows of ffn_up: the gate, then up */
     RX_HAS_EXPERTS = 1 << 12,
@@ -45,9 +45,10 @@ typedef struct rx_arch {
     bool scale_embedding;     /* by sqrt(width) */
     bool norm_experts;        /* the weights of the chosen experts sum to 1 */
     int64_t window;           /* when the file does not say */
-    int64_t window_period;    /* every n-th layer sees all, the others a window; 0: all have it */
+    int64_t window_period;    /* every n-th layer has full attention, the others a sliding window;
+                               * 0: all have it */
     double local_base;        /* of the rotary embedding in layers with a window; 0: the same */
-    int64_t wide_layers;      /* models of so many layers scale by 1/sqrt(width / heads) */
+    int64_t wide_layers;      /* models with this many layers scale by 1/sqrt(width / heads) */
     double attention_cap, final_cap; /* when the file does not say */
 } rx_arch;
 
@@ -74,7 +75,7 @@ typedef struct rx_layer {
     uint32_t parts;
     int64_t heads, kv_heads, hidden; /* hidden: of the feed-forward, 0 without */
     bool local;                      /* has a window */
-    uint32_t tensor[RX_N_ROLES];     /* place in the file, or RX_NO_TENSOR */
+    uint32_t tensor[RX_N_ROLES];     /* index in the file, or RX_NO_TENSOR */
 } rx_layer;
 
 typedef enum rx_rope_kind { RX_ROPE_PLAIN = 0, RX_ROPE_LINEAR, RX_ROPE_YARN, RX_ROPE_LONG
@@ -114,13 +115,13 @@ struct rx_facts {
 struct rx_json;
 rlx_status rx_facts_read_gguf(rx_facts *f, rlx_error *err);
 rlx_status rx_facts_read_config(rx_facts *f, const struct rx_json *config, rlx_error *err);
-/* Helpers of both: what numbers are when the file does not say; layers; ranges. */
+/* Shared by both readers: defaults, layers, ranges. */
 void rx_facts_set_missing(rx_facts *f);
 rlx_status rx_facts_set_layers(rx_facts *f, int64_t layers, rlx_error *err);
 rlx_status rx_check_count(const char *key, int64_t v, int64_t lo, int64_t hi, rlx_error *err);
 rlx_status rx_check_real(const char *key, double v, double lo, double hi, rlx_error *err);
 #define RX_MAX_LAYERS 4096
-/* Numbers that follow from others, and how they must fit together. */
+/* Derived sizes, and their consistency. */
 rlx_status rx_facts_check(rx_facts *f, rlx_error *err);
 /* Finds the tensors and checks their shapes. */
 rlx_status rx_facts_find_tensors(rx_facts *f, rlx_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers of a model from config.json, which stands beside safetensors files. */
+/* Hyperparameters from config.json, which is beside safetensors files. */
 #include <locale.h>
 #include <math.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static bool json_real(const rx_json *v, double *out)
     return *end == 0 && isfinite(*out);
 }
 
-/* null is as good as nothing. */
+/* null counts as absent. */
 static const rx_json *find(const rx_json *config, const char *key)
 {
     const rx_json *v = rx_json_member(config, key);
@@ -51,7 +51,7 @@ static rlx_status read_count(const rx_json *config, const char *key, int64_t lo,
     return rx_check_count(key, *out, lo, hi, err);
 }
 
-/* Left as it is when the file does not say. */
+/* Unchanged when the file lacks it. */
 static rlx_status read_real(const rx_json *config, const char *key, double lo, double hi,
                             double *out, rlx_error *err)
 {
@@ -113,8 +113,8 @@ static rlx_status read_window(rx_facts *f, const rx_json *config, rlx_error *err
 
 /* ---- Rotary embedding ------------------------------------------------------------------------ */
 
-/* Llama 3: pairs that turn seldom within the original context are slowed down by the factor, those
- * that turn often are not, and between the two in proportion. */
+/* Llama 3 scaling: low-frequency pairs are slowed down by the factor, high-frequency ones are kept,
+ * and between the two interpolated. */
 static rlx_status set_llama3(rx_facts *f, const rx_json *rope, rlx_error *err)
 {
     const int64_t n = f->n_rot / 2;
@@ -160,7 +160,7 @@ static rlx_status read_divisors(rx_facts *f, const rx_json *rope, const char *ke
     return RLX_OK;
 }
 
-/* Phi-3: lists for short and for long contexts; a longer context softens the attention. */
+/* Phi-3 (LongRoPE): factors for short and for long contexts, and an attention factor. */
 static rlx_status set_longrope(rx_facts *f, const rx_json *rope, rlx_error *err)
 {
     const double stretch = (double)f->trained_context / (double)f->rope_original;

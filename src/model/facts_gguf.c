@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers of a model from the metadata of a GGUF file. Each has a range, so that later sums and
- * products fit. */
+/* Hyperparameters from the metadata of a GGUF file. Each has a range, so that later arithmetic
+ * cannot overflow. */
 #include <stdio.h>
 #include <string.h>
 
@@ -117,7 +117,7 @@ rlx_status rx_check_real(const char *key, double v, double lo, double hi, rlx_er
     return rx_fail(err, RLX_INVALID, "%s: expected a number from %g to %g, got %g", key, lo, hi, v);
 }
 
-/* A row whose number is there already (two keys for one number) is passed over when missing. */
+/* A second key of a number that is already set is ignored when missing. */
 static rlx_status gguf_real(rx_facts *f, const real_row *r, bool is_set, rlx_error *err)
 {
     double *out = (double *)((char *)f + r->at);
@@ -249,7 +249,7 @@ static rlx_status gguf_flag(const rx_facts *f, const char *key, bool *out, rlx_e
     return rx_fail(err, RLX_INVALID, "%s: expected true or false", m.key);
 }
 
-/* What must be as the architecture has it. */
+/* Keys whose value the architecture fixes. */
 static rlx_status gguf_refuse(const rx_facts *f, rlx_error *err)
 {
     const bool decodes = f->arch->parts & RX_HAS_DECODER;
@@ -267,8 +267,8 @@ static rlx_status gguf_refuse(const rx_facts *f, rlx_error *err)
 
 static rlx_status gguf_rest(rx_facts *f, rlx_error *err)
 {
-    static const rlx_pooling poolings[] = {RLX_POOL_DEFAULT, RLX_POOL_MEAN, RLX_POOL_FIRST,
-                                           RLX_POOL_LAST};
+    static const rlx_pooling poolings[] = {RLX_POOLING_DEFAULT, RLX_POOLING_MEAN, RLX_POOLING_FIRST,
+                                           RLX_POOLING_LAST};
     rlx_meta m;
     int64_t pooling = 0;
     const char *text;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The tensors of a model: finds those of tensors.def in the file and checks their shapes and types.
- * A tensor of a layer that no row names would be left out of the sums: the file is refused. */
+/* The tensors of a model: resolves those of tensors.def in the file and checks their shapes and
+ * types. A layer tensor that no row names means an unsupported model: the file is refused. */
 #include <stdio.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ static void print_name(const rx_facts *f, rx_role role, int64_t layer, char text
         snprintf(text, NAME_TEXT, "%s%s", prefix, format);
 }
 
-/* Places in the file by name. */
+/* Tensor indices by name. */
 typedef struct finder {
     rx_facts *f;
     rx_map places;
@@ -246,7 +246,7 @@ static rlx_status find_all(finder *s, rlx_error *err)
     return RLX_OK;
 }
 
-/* Tensors of layers that have no use: the model is not what its architecture says. */
+/* Unused layer tensors: the model is not what its architecture says. */
 static rlx_status check_unused(const finder *s, rlx_error *err)
 {
     rlx_file_tensor t;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Generation: a prompt becomes tokens, steps give more of them, a text stream turns them into whole
- * characters, and what may be the beginning of a stop string is held back until that is known. */
+/* Text generation: tokenizes the prompt, steps the context, detokenizes to whole characters, and
+ * holds back what may be the beginning of a stop string. */
 #include <string.h>
 
-#include "model/model.h"
+#include "base/sized.h"
+#include "model/constrain.h"
 
 struct rlx_generation {
     rlx_context *c;
     size_t sequence;
     int64_t max_tokens;
-    bool ignore_end, shift;
+    bool ignore_end, shift, prompt_only;
     bool done;              /* the last token was taken */
     bool flushed;           /* the text that was left was given */
     rlx_text_stream *stream; /* NULL: the model has no tokenizer */
@@ -18,6 +19,7 @@ struct rlx_generation {
     char *held;             /* text that was not given yet, behind `given` bytes that were */
     size_t n_held, cap_held, given;
     int32_t *scratch;       /* tokens of a shift, [context] */
+    rx_constraint *constraint; /* NULL: none */
     rlx_generate_result result;
     int64_t begin_ns, first_ns, last_ns;
 };
@@ -127,7 +129,7 @@ static rlx_status begin(rlx_generation *n, const rlx_generate_desc *d, rlx_error
         return rx_fail(err, RLX_INVALID, "stop strings need %s",
                        d->stop ? "a tokenizer, which the model does not have"
                                : "a list, which is NULL");
-    RLX_TRY(rlx_context_set_sampling(c, &d->sampling, err));
+    RLX_TRY(rlx_context_set_sampling(c, d->sampling, err));
     RLX_TRY(copy_stops(n, d, err));
     if (c->model->tokenizer)
         RLX_TRY(rlx_text_stream_create(c->model->tokenizer, RLX_DECODE_SKIP_SPECIAL, &n->stream,
@@ -139,30 +141,35 @@ static rlx_status begin(rlx_generation *n, const rlx_generate_desc *d, rlx_error
     }
     if (!rx_grow(&n->held, &n->cap_held, 4096, 1))
         return rx_fail_memory(err, "text", 4096);
+    if (d->grammar && !d->prompt_only)
+        RLX_TRY(rx_constraint_create(c, d->sequence, d->grammar, &n->constraint, err));
     return encode_prompt(n, d, err);
 }
 
-rlx_status rlx_generation_begin(rlx_context *c, const rlx_generate_desc *d, rlx_generation **out,
+rlx_status rlx_generation_create(rlx_context *c, const rlx_generate_desc *d, rlx_generation **out,
                                 rlx_error *err)
 {
-    RLX_TRY(rx_need(out, "rlx_generation_begin: out", err));
+    RLX_TRY(rx_need(out, "rlx_generation_create: out", err));
     *out = NULL;
-    RLX_TRY(rx_need(c, "rlx_generation_begin: c", err));
-    RLX_TRY(rx_need(d, "rlx_generation_begin: d", err));
+    RLX_TRY(rx_need(c, "rlx_generation_create: c", err));
+    RLX_TRY(rx_need(d, "rlx_generation_create: d", err));
+    rlx_generate_desc full;
+    RLX_TRY(RX_DESC_READ(rlx_generate_desc, &full, d, err));
     rlx_generation *n = rx_alloc_zero(sizeof *n);
     if (!n)
         return rx_fail_memory(err, "the generation", sizeof *n);
     n->c = c;
-    n->sequence = d->sequence;
-    n->max_tokens = d->max_tokens;
-    n->ignore_end = d->ignore_end;
-    n->shift = d->shift;
+    n->sequence = full.sequence;
+    n->max_tokens = full.max_tokens;
+    n->ignore_end = full.ignore_end;
+    n->shift = full.shift;
+    n->prompt_only = full.prompt_only;
     n->begin_ns = rx_now_ns();
-    rlx_status st = begin(n, d, err);
+    rlx_status st = begin(n, &full, err);
     if (st == RLX_OK)
         *out = n;
     else
-        rlx_generation_end(n, NULL);
+        rlx_generation_destroy(n);
     return st;
 }
 
@@ -185,8 +192,8 @@ static bool is_boundary(char c)
     return ((unsigned char)c & 0xc0) != 0x80;
 }
 
-/* Looks for stop strings in what is held. True when one is there, at *at; else *at is where one may
- * have begun, or the end. */
+/* Searches the held-back text for stop strings. True when one is found, at *at; else *at is where a
+ * partial match begins, or the end. */
 static bool find_stop(const rlx_generation *n, size_t *at)
 {
     for (size_t i = 0; i < n->n_held; i++) {
@@ -243,8 +250,7 @@ static bool flush_text(rlx_generation *n, rlx_piece *piece, rlx_status *st, rlx_
 
 /* ---- Tokens ---------------------------------------------------------------------------------- */
 
-/* The context is full: keeps its first token, which marks the begin of the text, and the newer
- * half. */
+/* Context shift: keeps the first token (BOS) and the newer half. */
 static rlx_status shift_context(rlx_generation *n, rlx_error *err)
 {
     size_t held, half = n->c->context / 2;
@@ -254,9 +260,12 @@ static rlx_status shift_context(rlx_generation *n, rlx_error *err)
     return rlx_context_set_tokens(n->c, n->sequence, n->scratch, half + 1, err);
 }
 
-/* Whether a token follows the next one, as far as can be known before it is there. */
+/* Whether another token will follow the next one, as far as known before sampling it: a grammar may
+ * replace the sampled token. */
 static bool goes_on(const rlx_generation *n)
 {
+    if (n->prompt_only || n->constraint)
+        return false;
     return !n->max_tokens || n->result.n_generated + 1 < (size_t)n->max_tokens;
 }
 
@@ -269,7 +278,9 @@ static bool is_last(rlx_generation *n, int32_t token, size_t held)
         return true;
     }
     n->result.n_generated++;
-    if (n->max_tokens && n->result.n_generated == (size_t)n->max_tokens)
+    if (n->constraint && rx_constraint_is_over(n->constraint))
+        n->result.finish = RLX_FINISH_END;
+    else if (n->max_tokens && n->result.n_generated == (size_t)n->max_tokens)
         n->result.finish = RLX_FINISH_LENGTH;
     else if (held == n->c->context && !n->shift)
         n->result.finish = RLX_FINISH_CONTEXT;
@@ -278,11 +289,34 @@ static bool is_last(rlx_generation *n, int32_t token, size_t held)
     return true;
 }
 
+/* The prompt is computed; the token that was sampled behind it is dropped. */
+static void end_prompt(rlx_generation *n)
+{
+    rx_sequence *s = &n->c->sequences[n->sequence];
+    s->n--;
+    s->sampled = -1;
+    n->done = true;
+    n->result.finish = RLX_FINISH_LENGTH;
+}
+
 static void take_time(rlx_generation *n)
 {
     n->last_ns = rx_now_ns();
     if (!n->first_ns)
         n->first_ns = n->last_ns;
+}
+
+/* Adds a token to the sequence: one that the grammar forces, or that of a step. */
+static rlx_status add_token(rlx_generation *n, int64_t timeout_ms, rlx_error *err)
+{
+    int32_t forced = -1;
+    if (n->constraint)
+        RLX_TRY(rx_constraint_forced(n->constraint, &forced, err));
+    if (forced >= 0)
+        return rlx_context_append(n->c, n->sequence, &forced, 1, err);
+    RLX_TRY(rx_context_step(n->c, n->sequence, goes_on(n), timeout_ms, NULL, err));
+    take_time(n);
+    return n->constraint ? rx_constraint_take(n->constraint, err) : RLX_OK;
 }
 
 static rlx_status next_token(rlx_generation *n, int64_t timeout_ms, rlx_piece *piece,
@@ -293,8 +327,11 @@ static rlx_status next_token(rlx_generation *n, int64_t timeout_ms, rlx_piece *p
     size_t length = 0;
     if (s->n == c->context)
         RLX_TRY(shift_context(n, err));
-    RLX_TRY(rx_context_step(c, n->sequence, goes_on(n), timeout_ms, NULL, err));
-    take_time(n);
+    RLX_TRY(add_token(n, timeout_ms, err));
+    if (n->prompt_only) {
+        end_prompt(n);
+        return RLX_OK;
+    }
     int32_t token = s->tokens[s->n - 1];
     size_t before = n->result.n_generated;
     n->done = is_last(n, token, s->n);
@@ -329,21 +366,28 @@ rlx_status rlx_generation_next(rlx_generation *n, int64_t timeout_ms, rlx_piece 
     return st;
 }
 
-void rlx_generation_end(rlx_generation *n, rlx_generate_result *result)
+rlx_status rlx_generation_get_result(const rlx_generation *n, rlx_generate_result *result,
+                                     rlx_error *err)
+{
+    RLX_TRY(rx_need(n, "rlx_generation_get_result: n", err));
+    rlx_generate_result r = n->result;
+    if (n->first_ns) {
+        r.prompt_seconds = (double)(n->first_ns - n->begin_ns) * 1e-9;
+        r.seconds = (double)(n->last_ns - n->first_ns) * 1e-9;
+    }
+    return RX_INFO_WRITE(rlx_generate_result, result, &r, err);
+}
+
+void rlx_generation_destroy(rlx_generation *n)
 {
     if (!n)
         return;
-    if (n->first_ns) {
-        n->result.prompt_seconds = (double)(n->first_ns - n->begin_ns) * 1e-9;
-        n->result.seconds = (double)(n->last_ns - n->first_ns) * 1e-9;
-    }
-    if (result)
-        *result = n->result;
     for (size_t i = 0; i < n->n_stop; i++)
         rx_free(n->stop[i]);
     rx_free(n->stop);
     rx_free(n->held);
     rx_free(n->scratch);
+    rx_constraint_destroy(n->constraint);
     rlx_text_stream_destroy(n->stream);
     rx_free(n);
 }
@@ -356,8 +400,8 @@ rlx_status rlx_generate(rlx_context *c, const rlx_generate_desc *d, rlx_piece_fn
     rlx_piece piece;
     bool more = true;
     if (result)
-        *result = (rlx_generate_result){0};
-    RLX_TRY(rlx_generation_begin(c, d, &n, err));
+        RLX_TRY(RX_INFO_WRITE(rlx_generate_result, result, &(rlx_generate_result){0}, err));
+    RLX_TRY(rlx_generation_create(c, d, &n, err));
     rlx_status st = RLX_OK;
     while (more && st == RLX_OK) {
         st = rlx_generation_next(n, -1, &piece, &more, err);
@@ -366,6 +410,8 @@ rlx_status rlx_generate(rlx_context *c, const rlx_generate_desc *d, rlx_piece_fn
             more = false;
         }
     }
-    rlx_generation_end(n, result);
+    if (result)
+        rlx_generation_get_result(n, result, NULL);
+    rlx_generation_destroy(n);
     return st;
 }

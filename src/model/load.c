@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* From a path to the parts of a model: the file with the weights, the settings beside it, the
- * tokenizer; and from the file to the device. Settings are those of config.json and, for sentence
- * embeddings, of modules.json, the pooling folder it names and sentence_bert_config.json. */
+/* Loading: finds the weights' file, the settings beside it and the tokenizer, and uploads the
+ * weights. Settings are those of config.json and, for sentence embeddings, of modules.json, the
+ * pooling folder it names and sentence_bert_config.json. */
 #include <string.h>
 #include <sys/stat.h>
 
@@ -123,11 +123,11 @@ static rlx_status read_pooling(rlx_model *m, const char *weights, rx_arena *aren
     rlx_status st = json_beside(weights, name, arena, &config, err);
     if (st == RLX_OK && config) {
         if (is_true(config, "pooling_mode_mean_tokens"))
-            m->pooling = RLX_POOL_MEAN;
+            m->pooling = RLX_POOLING_MEAN;
         else if (is_true(config, "pooling_mode_cls_token"))
-            m->pooling = RLX_POOL_FIRST;
+            m->pooling = RLX_POOLING_FIRST;
         else if (is_true(config, "pooling_mode_lasttoken"))
-            m->pooling = RLX_POOL_LAST;
+            m->pooling = RLX_POOLING_LAST;
         else
             st = rx_fail(err, RLX_UNSUPPORTED, "'%.200s' asks for none of the poolings that rlx "
                          "has: mean, first (cls) or last token", name);
@@ -159,8 +159,8 @@ static rlx_status read_embedding_settings(rlx_model *m, const char *weights, rlx
             st = read_max_text(m, weights, &arena, err);
     }
     rx_arena_finish(&arena);
-    if (m->pooling == RLX_POOL_DEFAULT)
-        m->pooling = RLX_POOL_MEAN;
+    if (m->pooling == RLX_POOLING_DEFAULT)
+        m->pooling = RLX_POOLING_MEAN;
     return st;
 }
 
@@ -174,7 +174,7 @@ static rlx_status read_tokenizer(rlx_model *m, const char *weights, const char *
     rlx_error why = {0};
     if (given)
         return rlx_tokenizer_open(given, &m->tokenizer, err);
-    rlx_status st = rlx_tokenizer_from_file(m->file, &m->tokenizer, &why);
+    rlx_status st = rlx_tokenizer_open_file(m->file, &m->tokenizer, &why);
     if (st == RLX_NOT_FOUND && weights)
         st = rlx_tokenizer_open(weights, &m->tokenizer, &why);
     if (st == RLX_NOT_FOUND)
@@ -254,7 +254,7 @@ static void *read_ahead(void *user)
     return NULL;
 }
 
-/* One param, as the file has it or as the architecture makes it. */
+/* One param, from the file or computed by the architecture. */
 static rlx_status set_weight(rlx_model *m, rlx_session *s, const rx_build_desc *build,
                              const rlx_tensor_info *param, rlx_error *err)
 {
@@ -272,10 +272,10 @@ static rlx_status set_weight(rlx_model *m, rlx_session *s, const rx_build_desc *
 static rlx_status set_weights(rlx_model *m, rlx_session *s, const rx_build_desc *build,
                               const rlx_model_desc *desc, rlx_error *err)
 {
-    rlx_memory_info memory;
+    rlx_memory_info memory = {RLX_INIT(rlx_memory_info)};
     rlx_tensor_info param;
     uint64_t done = 0;
-    rlx_session_memory(s, &memory);
+    RLX_TRY(rlx_session_memory(s, &memory, err));
     for (size_t i = 0; rlx_session_leaf(s, RLX_LEAF_PARAM, i, &param); i++) {
         RLX_TRY(set_weight(m, s, build, &param, err));
         done += param.bytes;

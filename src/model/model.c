@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Models: opened from a file, compiled for a device, closed. The compiled graph with its weights is
- * one session; the first context uses it, further ones use clones, which share the weights. */
+/* Models: opening, compiling for a device, closing. The compiled graph with its weights is one
+ * session; the first context uses it, further ones use clones, which share the weights. */
 #include "model/model.h"
 
 #include <string.h>
 
 #include "base/map.h"
+#include "base/sized.h"
 #include "base/str.h"
 
 #define DEFAULT_CONTEXT 4096
-#define DEFAULT_BATCH 512
+#define DEFAULT_PROMPT_CHUNK 512
 #define EMBED_TEXTS 16    /* texts in one run of an encoder, */
 #define EMBED_TOKENS 8192 /* if they have no more tokens than this */
 
@@ -27,7 +28,7 @@ static rlx_status check_desc(const rlx_model_desc *d, rlx_error *err)
 {
     RLX_TRY(check_count("context", d->context, 1 << 24, err));
     RLX_TRY(check_count("number of sequences", d->sequences, 4096, err));
-    RLX_TRY(check_count("batch", d->batch, 1 << 16, err));
+    RLX_TRY(check_count("prompt_chunk", d->prompt_chunk, 1 << 16, err));
     if (d->context && d->sequences && d->context > INT32_MAX / d->sequences)
         return rx_fail(err, RLX_INVALID, "%lld sequences of %lld tokens are too many; expected at "
                        "most %d tokens in all", (long long)d->sequences, (long long)d->context,
@@ -36,9 +37,9 @@ static rlx_status check_desc(const rlx_model_desc *d, rlx_error *err)
         d->cache != RLX_Q8_0)
         return rx_fail(err, RLX_INVALID, "a cache of %s; expected f16, f32 or q8_0",
                        rlx_dtype_name(d->cache));
-    if ((unsigned)d->precision > RLX_PRECISION_FAST)
-        return rx_fail(err, RLX_INVALID, "precision %d is none of auto, exact and fast",
-                       (int)d->precision);
+    if ((unsigned)d->policy > RLX_POLICY_FAST)
+        return rx_fail(err, RLX_INVALID, "policy %d is none of auto, exact and fast",
+                       (int)d->policy);
     return RLX_OK;
 }
 
@@ -58,21 +59,21 @@ static rx_build_desc choose_build(const rlx_model *m, const rlx_model_desc *d)
     if (!m->known.is_decoder) {
         int64_t fitting = EMBED_TOKENS / m->max_text;
         b.sequences = or_default(d->sequences, smaller(fitting ? fitting : 1, EMBED_TEXTS));
-        b.context = b.batch = m->max_text;
+        b.context = b.prompt_chunk = m->max_text;
         return b;
     }
     b.sequences = or_default(d->sequences, 1);
     b.context = or_default(d->context, smaller(m->known.trained_context, DEFAULT_CONTEXT));
-    b.batch = smaller(or_default(d->batch, DEFAULT_BATCH), b.context);
+    b.prompt_chunk = smaller(or_default(d->prompt_chunk, DEFAULT_PROMPT_CHUNK), b.context);
     return b;
 }
 
-/* Fast where the weights were rounded anyway. */
-static rlx_policy choose_policy(const rlx_model *m, rlx_precision wanted)
+/* `fast` by default where the weights are quantised or half precision. */
+static rlx_policy choose_policy(const rlx_model *m, rlx_policy wanted)
 {
     rlx_file_tensor t;
-    if (wanted != RLX_PRECISION_AUTO)
-        return wanted == RLX_PRECISION_FAST ? RLX_POLICY_FAST : RLX_POLICY_EXACT;
+    if (wanted != RLX_POLICY_AUTO)
+        return wanted == RLX_POLICY_FAST ? RLX_POLICY_FAST : RLX_POLICY_EXACT;
     for (size_t i = 0; rlx_file_tensor_at(m->file, i, &t); i++)
         if (t.shape.rank > 1 && t.dtype != RLX_F32)
             return RLX_POLICY_FAST;
@@ -87,7 +88,7 @@ static rlx_status make_session(rlx_model *m, const rx_build_desc *build, rlx_ses
     rlx_graph *g = NULL;
     *out = NULL;
     RLX_TRY(rx_arch_build(m->facts, build, &g, err));
-    rlx_session_desc desc = {.policy = m->policy};
+    rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .policy = m->policy};
     rlx_status st = rlx_session_create(m->device, g, &desc, out, err);
     rlx_graph_destroy(g);
     return st;
@@ -108,14 +109,14 @@ rlx_status rx_model_make_session(rlx_model *m, const rx_build_desc *build, rlx_s
 /* Opens the device asked for; for "auto", the one that decodes a token fastest. */
 static rlx_status open_device(rlx_model *m, const rlx_model_desc *d, rlx_error *err)
 {
-    const rlx_device_desc device = {.threads = d->threads};
-    const rlx_session_desc session = {.policy = m->policy};
+    const rlx_device_desc device = {RLX_INIT(rlx_device_desc), .threads = d->threads};
+    const rlx_session_desc session = {RLX_INIT(rlx_session_desc), .policy = m->policy};
     const char *id = d->device;
     char chosen[32];
     if (!id || !*id || !strcmp(id, "auto")) {
         rx_build_desc step = m->build;
         rlx_graph *g;
-        step.batch = m->known.is_decoder ? 1 : step.batch;
+        step.prompt_chunk = m->known.is_decoder ? 1 : step.prompt_chunk;
         RLX_TRY(rx_arch_build(m->facts, &step, &g, err));
         rlx_status st = rlx_device_choose(g, &session, chosen, err);
         rlx_graph_destroy(g);
@@ -123,9 +124,7 @@ static rlx_status open_device(rlx_model *m, const rlx_model_desc *d, rlx_error *
             return st;
         id = chosen;
     }
-    RLX_TRY(rlx_device_open(id, &device, &m->device, err));
-    rlx_device_get_info(m->device, &m->device_info);
-    return RLX_OK;
+    return rlx_device_open(id, &device, &m->device, err);
 }
 
 static rlx_status load_model(rlx_model *m, const char *path, rx_bytes data,
@@ -136,10 +135,11 @@ static rlx_status load_model(rlx_model *m, const char *path, rx_bytes data,
     if (d->context && d->context < m->max_text)
         m->max_text = d->context;
     m->build = choose_build(m, d);
-    m->policy = choose_policy(m, d->precision);
+    m->policy = choose_policy(m, d->policy);
     RLX_TRY(open_device(m, d, err));
-    m->weights_in_file = !strcmp(m->device_info.backend, "cpu") ||
-                         !strcmp(m->device_info.backend, "ref");
+    rlx_device_info info = {RLX_INIT(rlx_device_info)};
+    RLX_TRY(rlx_device_get_info(m->device, &info, err));
+    m->weights_in_file = !strcmp(info.backend, "cpu") || !strcmp(info.backend, "ref");
     RLX_TRY(make_session(m, &m->build, &m->session, err));
     return rx_model_set_weights(m, m->session, &m->build, d, err);
 }
@@ -147,8 +147,9 @@ static rlx_status load_model(rlx_model *m, const char *path, rx_bytes data,
 static rlx_status open_model(const char *path, rx_bytes data, const rlx_model_desc *desc,
                              rlx_model **out, rlx_error *err)
 {
-    static const rlx_model_desc defaults;
     *out = NULL;
+    rlx_model_desc full;
+    RLX_TRY(RX_DESC_READ(rlx_model_desc, &full, desc, err));
     rlx_model *m = rx_alloc_zero(sizeof *m);
     if (!m || !rx_mutex_init(&m->lock)) {
         rx_free(m);
@@ -159,7 +160,7 @@ static rlx_status open_model(const char *path, rx_bytes data, const rlx_model_de
         rx_free(m);
         return rx_fail_memory(err, "the model", sizeof *m);
     }
-    rlx_status st = load_model(m, path, data, desc ? desc : &defaults, err);
+    rlx_status st = load_model(m, path, data, &full, err);
     if (st == RLX_OK)
         *out = m;
     else
@@ -194,7 +195,8 @@ void rlx_model_close(rlx_model *m)
     rlx_session_destroy(m->scorer);
     rlx_session_destroy(m->session);
     rlx_device_close(m->device);
-    rlx_tokenizer_destroy(m->tokenizer);
+    rlx_vocabulary_destroy(m->vocabulary);
+    rlx_tokenizer_close(m->tokenizer);
     rx_facts_destroy(m->facts);
     rlx_file_close(m->file);
     rx_free(m->path);
@@ -205,13 +207,12 @@ void rlx_model_close(rlx_model *m)
 
 /* ---- Looking at a model ---------------------------------------------------------------------- */
 
-void rlx_model_get_info(const rlx_model *m, rlx_model_info *out)
+rlx_status rlx_model_get_info(const rlx_model *m, rlx_model_info *out, rlx_error *err)
 {
-    rlx_memory_info memory;
-    if (!m || !out)
-        return;
-    rlx_session_memory(m->session, &memory);
-    *out = (rlx_model_info){
+    RLX_TRY(rx_need(m, "rlx_model_get_info: m", err));
+    rlx_memory_info memory = {RLX_INIT(rlx_memory_info)};
+    RLX_TRY(rlx_session_memory(m->session, &memory, err));
+    const rlx_model_info info = {
         .architecture = m->known.architecture,
         .name = m->known.name,
         .generates = m->known.is_decoder,
@@ -228,8 +229,13 @@ void rlx_model_get_info(const rlx_model *m, rlx_model_info *out)
         .weight_bytes = memory.param_bytes,
         .cache_bytes = memory.state_bytes,
         .work_bytes = memory.arena_bytes + memory.input_bytes + memory.constant_bytes,
-        .device = m->device_info,
     };
+    return RX_INFO_WRITE(rlx_model_info, out, &info, err);
+}
+
+rlx_device *rlx_model_device(const rlx_model *m)
+{
+    return m ? m->device : NULL;
 }
 
 const rlx_tokenizer *rlx_model_tokenizer(const rlx_model *m)
@@ -261,7 +267,7 @@ void rx_model_return_session(rlx_model *m, rlx_session *s)
     rx_mutex_unlock(&m->lock);
 }
 
-/* The first bytes of each tensor are enough to tell two trainings of one architecture apart. */
+/* The first bytes of each tensor distinguish two trainings of one architecture. */
 static uint64_t hash_model(const rlx_model *m)
 {
     rlx_file_tensor t;
@@ -283,4 +289,18 @@ uint64_t rx_model_fingerprint(rlx_model *m)
     uint64_t f = m->fingerprint;
     rx_mutex_unlock(&m->lock);
     return f;
+}
+
+rlx_status rx_model_vocabulary(rlx_model *m, const rlx_vocabulary **out, rlx_error *err)
+{
+    rlx_status st = RLX_OK;
+    if (!m->tokenizer)
+        return rx_fail(err, RLX_INVALID, "'%.200s' has no tokenizer, which a grammar needs",
+                       m->path);
+    rx_mutex_lock(&m->lock);
+    if (!m->vocabulary)
+        st = rlx_vocabulary_create(m->tokenizer, &m->vocabulary, err);
+    *out = m->vocabulary;
+    rx_mutex_unlock(&m->lock);
+    return st;
 }

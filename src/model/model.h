@@ -7,6 +7,7 @@
  *   context_step.c  the runs of a step: prompts in chunks, then all sequences together
  *   context_file.c  save and restore of a sequence
  *   generate.c      from a prompt to pieces of text, stop strings
+ *   constrain.c     tokens under a grammar
  *   chat.c          conversations
  *   embed.c         vectors of texts
  *   score.c         log-probabilities of tokens */
@@ -23,24 +24,24 @@
 
 struct rlx_model {
     rlx_file *file;
-    char *path;               /* what was opened, for messages; "memory" */
+    char *path;               /* path for messages; "memory" */
     rlx_tokenizer *tokenizer; /* NULL: the model has none */
     rx_facts *facts;
     rx_model_facts known;
     rx_build_desc build;      /* of the session */
     rlx_policy policy;
-    rlx_pooling pooling;      /* of embeddings: never RLX_POOL_DEFAULT */
+    rlx_pooling pooling;      /* of embeddings: never RLX_POOLING_DEFAULT */
     int64_t max_text;         /* tokens of a text to be embedded */
     int64_t parameters;
     rlx_device *device;
-    rlx_device_info device_info;
     rlx_session *session;     /* the compiled graph with the weights */
     bool weights_in_file;     /* the device uses the mapped file */
 
     rx_mutex lock;            /* guards what follows */
     bool session_lent;        /* a context uses the session itself; others use clones */
     rlx_session *scorer;      /* of rlx_score, made when first asked for */
-    uint64_t fingerprint;     /* 0: not computed yet */
+    uint64_t fingerprint;     /* 0: not yet computed */
+    rlx_vocabulary *vocabulary; /* of grammars, made when first asked for */
     rx_mutex run_lock;        /* rlx_score and rlx_embed: one run at a time; guards what follows */
     bool has_embedded;
 };
@@ -53,8 +54,8 @@ rlx_status rx_model_read(rlx_model *m, const char *path, rx_bytes data, const ch
 /* Gives a session all its params. */
 rlx_status rx_model_set_weights(rlx_model *m, rlx_session *s, const rx_build_desc *build,
                                 const rlx_model_desc *desc, rlx_error *err);
-/* Where the device works on packed copies of its own, pages of the file that were only read for
- * them are given back to the system. What is needed again is read again. */
+/* Where the device uses packed copies of the weights, drops the file's pages that were only read to
+ * make them; later reads fault them in again. */
 void rx_model_release_pages(rlx_model *m);
 
 /* ---- model.c --------------------------------------------------------------------------------- */
@@ -65,7 +66,9 @@ rlx_status rx_model_make_session(rlx_model *m, const rx_build_desc *build, rlx_s
 /* A session for a context: the model's own, or a clone; rx_model_return_session takes it back. */
 rlx_status rx_model_lend_session(rlx_model *m, rlx_session **out, rlx_error *err);
 void rx_model_return_session(rlx_model *m, rlx_session *s);
-/* A number that tells models apart: hash of shapes, names and some of the weights. */
+/* The vocabulary for grammars, owned by the model. RLX_INVALID: it has no tokenizer. */
+rlx_status rx_model_vocabulary(rlx_model *m, const rlx_vocabulary **out, rlx_error *err);
+/* Fingerprint of the model: hash of shapes, names and some of the weights. */
 uint64_t rx_model_fingerprint(rlx_model *m);
 
 /* ---- context.c ------------------------------------------------------------------------------- */
@@ -81,7 +84,7 @@ typedef struct rx_sequence {
 } rx_sequence;
 
 #define RX_ROW_KEPT SIZE_MAX       /* they are in kept_logits */
-#define RX_ROW_LOST (SIZE_MAX - 1) /* a run ahead is in their place: they are computed again */
+#define RX_ROW_LOST (SIZE_MAX - 1) /* overwritten by a speculative run: recomputed on demand */
 
 /* A run of the session: `n_tokens` tokens of one sequence, or one token of `n_members`. */
 typedef struct rx_context_run {
@@ -91,11 +94,11 @@ typedef struct rx_context_run {
     uint64_t ticket;
 } rx_context_run;
 
-/* The run behind it when it was submitted at once, before the token was known that it begins with:
- * the device hands that on. Dropped when something else is wanted; nothing has to undo it. */
+/* The speculative next run: submitted before the host knows the sampled token, which the device
+ * feeds from the output of this run to the input of the next. Dropping it needs no rollback. */
 typedef struct rx_ahead_run {
     bool active;
-    size_t sequence, at; /* the place of that token */
+    size_t sequence, at; /* position of that token */
     uint64_t step;       /* c->n_steps before its step */
     uint64_t ticket;
 } rx_ahead_run;
@@ -105,24 +108,26 @@ typedef struct rx_ahead_run {
 struct rlx_context {
     rlx_model *model;
     rlx_session *session;
-    size_t n_sequences, context, batch, vocabulary;
+    size_t n_sequences, context, prompt_chunk, vocabulary;
     rx_sequence *sequences;
-    rlx_sampling options;
+    rlx_sampling_desc options;
     uint64_t n_steps;          /* since the sampling was set: chooses the random numbers */
 
     bool stepping;             /* a step has begun and not ended */
     size_t only;               /* of that step; as in rx_context_step */
-    unsigned released;         /* kinds of runs after which pages of the file went, as bits */
+    unsigned released;         /* kinds of runs after which pages of the file were dropped, as
+                                * bits */
     rx_context_run run;
     rx_ahead_run ahead;
     size_t n_steady;           /* runs of one token since dimensions were bound */
-    unsigned misses;           /* runs whose token was gone when another was ahead */
+    unsigned misses;           /* runs whose token was overwritten by a speculative run */
     size_t bound_batch, bound_seq; /* as the session has them; 0: not yet */
     size_t bound_recent;       /* as well, 0 or RX_RECENT; SIZE_MAX: not yet */
-    size_t recent_given;       /* rows of `recent`, without places, that it has; 0: none */
+    size_t recent_given;       /* rows of `recent` that the session has, without positions; 0:
+                                * none */
     bool options_given;        /* penalty, sampling */
     size_t *members;           /* [sequences] of the run */
-    int32_t *tokens, *positions, *places; /* [max(batch, sequences)] */
+    int32_t *tokens, *positions, *places; /* [max(prompt_chunk, sequences)] */
     int32_t *lengths, *slots, *results;   /* [sequences] */
     int32_t *recent;           /* [sequences, RX_RECENT] */
     float penalty, sampling[4];
@@ -132,15 +137,15 @@ struct rlx_context {
     atomic_bool cancelled;
 };
 
-/* One step of one sequence, or of all with SIZE_MAX; as rlx_context_step. goes_on: the same step
- * will be asked for next, unless its token is of a kind that ends it all. */
+/* One step of one sequence, or of all with SIZE_MAX; as rlx_context_step. goes_on: hint that the
+ * same step will follow, unless its token ends the generation. */
 rlx_status rx_context_step(rlx_context *c, size_t only, bool goes_on, int64_t timeout_ms,
                            int32_t *tokens, rlx_error *err);
-/* Waits for what runs and ends the step; before tokens change. */
+/* Waits for the run in flight and ends the step; called before tokens change. */
 rlx_status rx_context_settle(rlx_context *c, rlx_error *err);
 /* Runs the last computed token of a sequence again, for its logits. No step has begun. */
 rlx_status rx_context_compute_again(rlx_context *c, size_t seq, rlx_error *err);
-/* Copies the logits of all members but those of the run into kept_logits. */
+/* Saves the logits of all members outside of the run in kept_logits. */
 rlx_status rx_context_keep_logits(rlx_context *c, rlx_error *err);
 rlx_status rx_check_sequence(const rlx_context *c, size_t seq, rlx_error *err);
 
@@ -166,8 +171,8 @@ rlx_status rx_encode_prompt(const rlx_tokenizer *t, const char *text, bool speci
 
 /* ---- embed.c --------------------------------------------------------------------------------- */
 
-/* rlx_embed in steps, for callers that cannot wait in a call: web/bridge. No other run of the model
- * may come between. `texts` are needed by begin only; `out` until the end. */
+/* rlx_embed in steps, for callers that cannot block: web/bridge. No other run of the model may come
+ * between. `texts` are needed by begin only; `out` until the end. */
 typedef struct rx_embedding rx_embedding;
 rlx_status rx_embedding_begin(rlx_model *m, const char *const *texts, size_t n, float *out,
                               rx_embedding **result, rlx_error *err);
@@ -177,14 +182,14 @@ void rx_embedding_end(rx_embedding *e);
 
 /* ---- context.c: states ----------------------------------------------------------------------- */
 
-/* The states of a session by sequence: rows of places, or one row for each. */
+/* Per-sequence layout of a state: one row a position, or one row a sequence. */
 typedef struct rx_state_part {
     const char *name;
-    size_t row_bytes;   /* of a place, or of a slot */
+    size_t row_bytes;   /* of a position, or of a slot */
     bool by_place;      /* rows are slot * context + position; else rows are slots */
 } rx_state_part;
 bool rx_context_state(rlx_context *c, size_t i, rx_state_part *out);
-/* Sets what a recurrent model remembers of a sequence to zero. */
+/* Zeroes the recurrent state of a sequence. */
 rlx_status rx_context_forget(rlx_context *c, size_t seq, rlx_error *err);
 
 #endif

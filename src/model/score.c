@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Log-probabilities of given tokens: a graph of its own, which scores each position on the device,
- * so that one float a token is read back. */
+/* Log-probabilities of given tokens (perplexity): a separate graph, which scores each position on
+ * the device, so that one float a token is read back. */
 #include "model/model.h"
 
 /* A chunk of the text: tokens[begin .. begin + n), each scored for the token behind it. */
@@ -15,7 +15,7 @@ static rlx_status score_chunk(rlx_model *m, const int32_t *tokens, size_t begin,
         positions[i] = (int32_t)(begin + i);
     int32_t length = (int32_t)(begin + n);
     size_t bytes = n * sizeof *tokens;
-    rlx_tensor in[] = {
+    const rlx_const_tensor in[] = {
         {"tokens", (void *)(uintptr_t)(tokens + begin), bytes},
         {"positions", positions, bytes},
         {"places", positions, bytes},
@@ -40,10 +40,10 @@ static rlx_status score_all(rlx_model *m, const int32_t *tokens, size_t n, float
         RLX_TRY(rx_model_make_session(m, &build, &m->scorer, err));
     if (m->known.recurrent)
         RLX_TRY(rlx_session_state_reset(m->scorer, NULL, err));
-    size_t batch = (size_t)build.batch;
-    for (size_t at = 0; at + 1 < n; at += batch) {
+    size_t chunk = (size_t)build.prompt_chunk;
+    for (size_t at = 0; at + 1 < n; at += chunk) {
         size_t left = n - 1 - at;
-        RLX_TRY(score_chunk(m, tokens, at, left < batch ? left : batch, out, err));
+        RLX_TRY(score_chunk(m, tokens, at, left < chunk ? left : chunk, out, err));
     }
     return RLX_OK;
 }

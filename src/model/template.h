@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Chat templates: an interpreter of the part of Jinja that model files carry, with the settings
- * that are usual for them (trim_blocks and lstrip_blocks on, no escaping). A template from a file
- * is not trusted: its size, nesting, steps, memory and output are bounded. */
+/* Chat templates: an interpreter of the subset of Jinja that model files use (trim_blocks and
+ * lstrip_blocks on, no autoescaping). Templates are untrusted input: size, nesting, steps, memory
+ * and output are bounded. */
 #ifndef RX_MODEL_TEMPLATE_H
 #define RX_MODEL_TEMPLATE_H
 
@@ -28,7 +28,7 @@ void rx_template_free(rx_chat_template *t);
 rlx_status rx_template_render(const rx_chat_template *t, const rx_json *variables, int64_t now,
                               char **text, size_t *length, rlx_error *err);
 
-/* What is said in a conversation, without the need of JSON. */
+/* The messages of a conversation, without going through JSON. */
 typedef struct rx_template_message {
     const char *role, *content; /* end in 0 */
 } rx_template_message;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The tree of a parsed template. One struct serves all kinds; what its parts hold is said at the
- * kind. Children that are many hang on `first` and go on with `next`. */
+/* The syntax tree of a template. One node struct serves all kinds; the fields used are listed at
+ * each kind. Child lists begin at `first` and continue with `next`. */
 #ifndef RX_MODEL_TEMPLATE_AST_H
 #define RX_MODEL_TEMPLATE_AST_H
 
@@ -45,15 +45,16 @@ typedef enum rx_node_kind {
     RX_N_CHOICE    /* a: condition, b: when true, c: when false or NULL */
 } rx_node_kind;
 
-typedef enum rx_op {
-    RX_OP_NONE, RX_OP_ADD, RX_OP_SUB, RX_OP_MUL, RX_OP_DIV, RX_OP_FLOORDIV, RX_OP_MOD, RX_OP_POW,
-    RX_OP_CONCAT, RX_OP_EQ, RX_OP_NE, RX_OP_LT, RX_OP_LE, RX_OP_GT, RX_OP_GE, RX_OP_IN, RX_OP_NOT_IN
-} rx_op;
+typedef enum rx_binop {
+    RX_BINOP_NONE, RX_BINOP_ADD, RX_BINOP_SUB, RX_BINOP_MUL, RX_BINOP_DIV, RX_BINOP_FLOORDIV,
+    RX_BINOP_MOD, RX_BINOP_POW, RX_BINOP_CONCAT, RX_BINOP_EQ, RX_BINOP_NE, RX_BINOP_LT,
+    RX_BINOP_LE, RX_BINOP_GT, RX_BINOP_GE, RX_BINOP_IN, RX_BINOP_NOT_IN
+} rx_binop;
 
 typedef struct rx_node rx_node;
 struct rx_node {
     rx_node_kind kind;
-    rx_op op;
+    rx_binop op;
     int line;
     const char *text;
     size_t length;
@@ -83,7 +84,7 @@ typedef struct rx_token {
     double real;
 } rx_token;
 
-/* Cuts a template into tokens, the last of which is RX_T_END. The array lives in the arena. */
+/* Tokenizes a template; the last token is RX_T_END. The array lives in the arena. */
 rlx_status rx_template_lex(rx_arena *a, const char *text, size_t n, const rx_token **out,
                            rlx_error *err);
 

@@ -246,53 +246,53 @@ static rx_value int_power(rx_env *e, int64_t base, int64_t exponent)
     return rx_int(out);
 }
 
-static rx_value int_op(rx_env *e, rx_op op, int64_t a, int64_t b)
+static rx_value int_op(rx_env *e, rx_binop op, int64_t a, int64_t b)
 {
     int64_t out = 0;
     bool over = false;
     switch (op) {
-    case RX_OP_ADD: over = __builtin_add_overflow(a, b, &out); break;
-    case RX_OP_SUB: over = __builtin_sub_overflow(a, b, &out); break;
-    case RX_OP_MUL: over = __builtin_mul_overflow(a, b, &out); break;
-    case RX_OP_POW:
+    case RX_BINOP_ADD: over = __builtin_add_overflow(a, b, &out); break;
+    case RX_BINOP_SUB: over = __builtin_sub_overflow(a, b, &out); break;
+    case RX_BINOP_MUL: over = __builtin_mul_overflow(a, b, &out); break;
+    case RX_BINOP_POW:
         return b >= 0 ? int_power(e, a, b) : rx_real(pow((double)a, (double)b));
     default:
         if (b == 0)
             return rx_env_fail(e, "division by zero");
-        if (op == RX_OP_DIV)
+        if (op == RX_BINOP_DIV)
             return rx_real((double)a / (double)b);
         over = b == -1 && a == INT64_MIN;
         if (over)
             break;
-        out = op == RX_OP_MOD ? a % b : a / b;
+        out = op == RX_BINOP_MOD ? a % b : a / b;
         if (a % b && (a < 0) != (b < 0)) /* toward minus infinity */
-            out = op == RX_OP_MOD ? out + b : out - 1;
+            out = op == RX_BINOP_MOD ? out + b : out - 1;
     }
     return over ? rx_env_fail(e, "an integer overflows") : rx_int(out);
 }
 
-static rx_value real_op(rx_env *e, rx_op op, double a, double b)
+static rx_value real_op(rx_env *e, rx_binop op, double a, double b)
 {
-    if (b == 0 && (op == RX_OP_DIV || op == RX_OP_FLOORDIV || op == RX_OP_MOD))
+    if (b == 0 && (op == RX_BINOP_DIV || op == RX_BINOP_FLOORDIV || op == RX_BINOP_MOD))
         return rx_env_fail(e, "division by zero");
     switch (op) {
-    case RX_OP_ADD: return rx_real(a + b);
-    case RX_OP_SUB: return rx_real(a - b);
-    case RX_OP_MUL: return rx_real(a * b);
-    case RX_OP_DIV: return rx_real(a / b);
-    case RX_OP_FLOORDIV: return rx_real(floor(a / b));
-    case RX_OP_MOD: return rx_real(a - b * floor(a / b));
+    case RX_BINOP_ADD: return rx_real(a + b);
+    case RX_BINOP_SUB: return rx_real(a - b);
+    case RX_BINOP_MUL: return rx_real(a * b);
+    case RX_BINOP_DIV: return rx_real(a / b);
+    case RX_BINOP_FLOORDIV: return rx_real(floor(a / b));
+    case RX_BINOP_MOD: return rx_real(a - b * floor(a / b));
     default: return rx_real(pow(a, b));
     }
 }
 
-rx_value rx_binary(rx_env *e, rx_op op, rx_value a, rx_value b)
+rx_value rx_binary(rx_env *e, rx_binop op, rx_value a, rx_value b)
 {
     static const char *const signs[] = {
-        [RX_OP_ADD] = "+", [RX_OP_SUB] = "-", [RX_OP_MUL] = "*", [RX_OP_DIV] = "/",
-        [RX_OP_FLOORDIV] = "//", [RX_OP_MOD] = "%", [RX_OP_POW] = "**",
+        [RX_BINOP_ADD] = "+", [RX_BINOP_SUB] = "-", [RX_BINOP_MUL] = "*", [RX_BINOP_DIV] = "/",
+        [RX_BINOP_FLOORDIV] = "//", [RX_BINOP_MOD] = "%", [RX_BINOP_POW] = "**",
     };
-    if (op == RX_OP_CONCAT) {
+    if (op == RX_BINOP_CONCAT) {
         rx_value left = rx_to_text(e, a);
         return join_texts(e, left, rx_to_text(e, b));
     }
@@ -302,27 +302,27 @@ rx_value rx_binary(rx_env *e, rx_op op, rx_value a, rx_value b)
         return a.kind == RX_V_FLOAT || b.kind == RX_V_FLOAT
                    ? real_op(e, op, rx_number(a), rx_number(b))
                    : int_op(e, op, a.i, b.i);
-    if (op == RX_OP_ADD && a.kind == RX_V_STRING && b.kind == RX_V_STRING)
+    if (op == RX_BINOP_ADD && a.kind == RX_V_STRING && b.kind == RX_V_STRING)
         return join_texts(e, a, b);
-    if (op == RX_OP_ADD && a.kind == RX_V_LIST && b.kind == RX_V_LIST)
+    if (op == RX_BINOP_ADD && a.kind == RX_V_LIST && b.kind == RX_V_LIST)
         return add_lists(e, a.list, b.list);
-    if (op == RX_OP_MUL && (a.kind == RX_V_STRING || a.kind == RX_V_LIST) && b.kind == RX_V_INT)
+    if (op == RX_BINOP_MUL && (a.kind == RX_V_STRING || a.kind == RX_V_LIST) && b.kind == RX_V_INT)
         return repeat(e, a, b.i);
-    if (op == RX_OP_MUL && (b.kind == RX_V_STRING || b.kind == RX_V_LIST) && a.kind == RX_V_INT)
+    if (op == RX_BINOP_MUL && (b.kind == RX_V_STRING || b.kind == RX_V_LIST) && a.kind == RX_V_INT)
         return repeat(e, b, a.i);
-    if (op == RX_OP_MOD && a.kind == RX_V_STRING)
+    if (op == RX_BINOP_MOD && a.kind == RX_V_STRING)
         return rx_percent(e, a, b);
     return rx_env_fail(e, "%s %s %s: expected two numbers, strings or lists", rx_kind_name(a),
                        signs[op], rx_kind_name(b));
 }
 
-static bool holds(rx_env *e, rx_op op, rx_value a, rx_value b)
+static bool holds(rx_env *e, rx_binop op, rx_value a, rx_value b)
 {
     switch (op) {
-    case RX_OP_EQ: return rx_equal(e, a, b);
-    case RX_OP_NE: return !rx_equal(e, a, b);
-    case RX_OP_IN: return rx_contains(e, b, a);
-    case RX_OP_NOT_IN: return !rx_contains(e, b, a);
+    case RX_BINOP_EQ: return rx_equal(e, a, b);
+    case RX_BINOP_NE: return !rx_equal(e, a, b);
+    case RX_BINOP_IN: return rx_contains(e, b, a);
+    case RX_BINOP_NOT_IN: return !rx_contains(e, b, a);
     default: break;
     }
     if (a.kind == RX_V_UNDEFINED || b.kind == RX_V_UNDEFINED) {
@@ -330,8 +330,8 @@ static bool holds(rx_env *e, rx_op op, rx_value a, rx_value b)
         return false;
     }
     int order = rx_compare(e, a, b);
-    return op == RX_OP_LT ? order < 0 : op == RX_OP_LE ? order <= 0
-         : op == RX_OP_GT ? order > 0 : order >= 0;
+    return op == RX_BINOP_LT ? order < 0 : op == RX_BINOP_LE ? order <= 0
+         : op == RX_BINOP_GT ? order > 0 : order >= 0;
 }
 
 static rx_value eval_compare(rx_env *e, const rx_node *n)
@@ -352,8 +352,8 @@ static rx_value eval_unary(rx_env *e, const rx_node *n)
     if (e->status == RLX_OK && !rx_is_number(v))
         return rx_env_fail(e, "a sign before %s; expected a number", rx_kind_name(v));
     if (v.kind == RX_V_FLOAT)
-        return rx_real(n->op == RX_OP_SUB ? -v.d : v.d);
-    return n->op == RX_OP_SUB ? int_op(e, RX_OP_SUB, 0, v.i) : rx_int(v.i);
+        return rx_real(n->op == RX_BINOP_SUB ? -v.d : v.d);
+    return n->op == RX_BINOP_SUB ? int_op(e, RX_BINOP_SUB, 0, v.i) : rx_int(v.i);
 }
 
 /* ---- Calls ----------------------------------------------------------------------------------- */

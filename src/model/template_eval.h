@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Between the two halves of the interpreter: expressions (template_eval.c) and statements
+/* Internal interface of the interpreter: expressions (template_eval.c) and statements
  * (template_exec.c). */
 #ifndef RX_MODEL_TEMPLATE_EVAL_H
 #define RX_MODEL_TEMPLATE_EVAL_H

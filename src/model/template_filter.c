@@ -124,7 +124,7 @@ static rx_value filter_indent(rx_env *e, rx_value self, const rx_args *args)
     const bool first = rx_truth(rx_arg(args, 1, "first", rx_bool(false)));
     const bool blank = rx_truth(rx_arg(args, 2, "blank", rx_bool(false)));
     if (width.kind == RX_V_INT)
-        width = rx_binary(e, RX_OP_MUL, rx_text(" ", 1), width);
+        width = rx_binary(e, RX_BINOP_MUL, rx_text(" ", 1), width);
     if (e->status != RLX_OK || width.kind != RX_V_STRING)
         return rx_env_fail(e, "indent by %s; expected an integer or a string",
                            rx_kind_name(width));
@@ -362,7 +362,7 @@ static rx_value filter_sum(rx_env *e, rx_value self, const rx_args *args)
     rx_value attribute = rx_arg(args, 0, "attribute", rx_none());
     rx_value sum = rx_arg(args, 1, "start", rx_int(0));
     for (size_t i = 0; l && i < l->n && rx_env_step(e, 1); i++)
-        sum = rx_binary(e, RX_OP_ADD, sum, sort_key(e, l->items[i], attribute, true));
+        sum = rx_binary(e, RX_BINOP_ADD, sum, sort_key(e, l->items[i], attribute, true));
     return sum;
 }
 

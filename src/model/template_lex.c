@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Cuts a template into text and tags, and tags into tokens. White space follows Jinja with
- * trim_blocks and lstrip_blocks: a newline right after a tag or comment goes away, and so do blanks
- * before one that is first on its line; '-' beside a sign takes all white space, '+' keeps all. */
+/* Lexer of templates: text and tags, and tags into tokens. White space follows Jinja with
+ * trim_blocks and lstrip_blocks: a newline right after a tag or comment is dropped, and so are
+ * blanks before one that is first on its line; '-' beside a bracket strips all white space on that
+ * side, '+' keeps it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,7 +54,7 @@ static bool looking_at(const lexer *l, const char *what)
     return (size_t)(l->end - l->at) >= n && !memcmp(l->at, what, n);
 }
 
-/* Moves on, counting lines. */
+/* Advances, counting lines. */
 static void skip(lexer *l, size_t n)
 {
     for (; n; n--)

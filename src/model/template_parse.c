@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Parses the tokens of a template into a tree: statements here, expressions by descent with the
- * precedence of Jinja: choice, or, and, not, comparisons, + -, ~, * / // %, unary, **, postfix. */
+/* Parser of templates: statements here, expressions by recursive descent with the precedence of
+ * Jinja: choice, or, and, not, comparisons, + -, ~, * / // %, unary, **, postfix. */
 #include <string.h>
 
 #include "model/template_ast.h"
@@ -59,7 +59,7 @@ static rx_node *new_node(parser *p, rx_node_kind kind)
 }
 
 /* A node with one or two children; NULL when one of them failed. */
-static rx_node *make(parser *p, rx_node_kind kind, rx_op op, rx_node *a, rx_node *b)
+static rx_node *make(parser *p, rx_node_kind kind, rx_binop op, rx_node *a, rx_node *b)
 {
     rx_node *n = new_node(p, kind);
     if (n) {
@@ -217,7 +217,7 @@ static rx_node *parse_dict(parser *p)
         rx_node *key = parse_expression(p);
         expect_sign(p, ":", "':' after the key");
         rx_node *value = parse_expression(p);
-        append(&tail, make(p, RX_N_PAIR, RX_OP_NONE, key, value));
+        append(&tail, make(p, RX_N_PAIR, RX_BINOP_NONE, key, value));
         if (!take_sign(p, ",") && !is_sign(p, "}"))
             fail(p, "',' or '}'");
     }
@@ -306,7 +306,7 @@ static rx_node *parse_subscript(parser *p, rx_node *of)
     expect_sign(p, "]", "']'");
     if (n == 0 && !part[0])
         return fail(p, "an index");
-    rx_node *s = make(p, n ? RX_N_SLICE : RX_N_INDEX, RX_OP_NONE, of, part[0]);
+    rx_node *s = make(p, n ? RX_N_SLICE : RX_N_INDEX, RX_BINOP_NONE, of, part[0]);
     if (s) {
         s->c = part[1];
         s->d = part[2];
@@ -319,7 +319,7 @@ static rx_node *parse_attribute(parser *p, rx_node *of)
     p->t++;
     if (p->t->kind == RX_T_INT) {
         rx_node *index = parse_primary(p);
-        return make(p, RX_N_INDEX, RX_OP_NONE, of, index);
+        return make(p, RX_N_INDEX, RX_BINOP_NONE, of, index);
     }
     rx_node *n = take_identifier(p, RX_N_ATTRIBUTE, "the name of an attribute");
     if (n)
@@ -329,7 +329,7 @@ static rx_node *parse_attribute(parser *p, rx_node *of)
 
 static rx_node *parse_call(parser *p, rx_node *of)
 {
-    rx_node *n = make(p, RX_N_CALL, RX_OP_NONE, of, NULL);
+    rx_node *n = make(p, RX_N_CALL, RX_BINOP_NONE, of, NULL);
     if (n)
         parse_arguments(p, n);
     return n;
@@ -418,7 +418,7 @@ static rx_node *parse_unary(parser *p, bool with_filters)
     if (!enter(p))
         return NULL;
     if (is_sign(p, "-") || is_sign(p, "+")) {
-        rx_op op = is_sign(p, "-") ? RX_OP_SUB : RX_OP_ADD;
+        rx_binop op = is_sign(p, "-") ? RX_BINOP_SUB : RX_BINOP_ADD;
         p->t++;
         n = parse_unary(p, false);
         n = n ? make(p, RX_N_UNARY, op, n, NULL) : NULL;
@@ -434,21 +434,21 @@ static rx_node *parse_unary(parser *p, bool with_filters)
 /* The binary operators by level, weakest first; the last level's operands are unary. */
 static const struct {
     const char *sign;
-    rx_op op;
+    rx_binop op;
 } levels[][5] = {
-    {{"+", RX_OP_ADD}, {"-", RX_OP_SUB}},
-    {{"~", RX_OP_CONCAT}},
-    {{"*", RX_OP_MUL}, {"/", RX_OP_DIV}, {"//", RX_OP_FLOORDIV}, {"%", RX_OP_MOD}},
-    {{"**", RX_OP_POW}},
+    {{"+", RX_BINOP_ADD}, {"-", RX_BINOP_SUB}},
+    {{"~", RX_BINOP_CONCAT}},
+    {{"*", RX_BINOP_MUL}, {"/", RX_BINOP_DIV}, {"//", RX_BINOP_FLOORDIV}, {"%", RX_BINOP_MOD}},
+    {{"**", RX_BINOP_POW}},
 };
 enum { N_LEVELS = 4 };
 
-static rx_op take_operator(parser *p, int level)
+static rx_binop take_operator(parser *p, int level)
 {
     for (int i = 0; i < 5 && levels[level][i].sign; i++)
         if (take_sign(p, levels[level][i].sign))
             return levels[level][i].op;
-    return RX_OP_NONE;
+    return RX_BINOP_NONE;
 }
 
 static rx_node *parse_binary(parser *p, int level)
@@ -456,38 +456,38 @@ static rx_node *parse_binary(parser *p, int level)
     if (level == N_LEVELS)
         return parse_unary(p, true);
     rx_node *n = parse_binary(p, level + 1);
-    for (rx_op op; p->status == RLX_OK && (op = take_operator(p, level)) != RX_OP_NONE;) {
+    for (rx_binop op; p->status == RLX_OK && (op = take_operator(p, level)) != RX_BINOP_NONE;) {
         rx_node *right = parse_binary(p, level + 1);
         n = right ? make(p, RX_N_BINARY, op, n, right) : NULL;
     }
     return n;
 }
 
-static rx_op take_comparison(parser *p)
+static rx_binop take_comparison(parser *p)
 {
     static const struct {
         const char *sign;
-        rx_op op;
-    } signs[] = {{"==", RX_OP_EQ}, {"!=", RX_OP_NE}, {"<=", RX_OP_LE},
-                 {">=", RX_OP_GE}, {"<", RX_OP_LT},  {">", RX_OP_GT}};
+        rx_binop op;
+    } signs[] = {{"==", RX_BINOP_EQ}, {"!=", RX_BINOP_NE}, {"<=", RX_BINOP_LE},
+                 {">=", RX_BINOP_GE}, {"<", RX_BINOP_LT},  {">", RX_BINOP_GT}};
     for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
         if (take_sign(p, signs[i].sign))
             return signs[i].op;
     if (take_name(p, "in"))
-        return RX_OP_IN;
+        return RX_BINOP_IN;
     if (is_name(p, "not") && is_text(p->t + 1, RX_T_NAME, "in")) {
         p->t += 2;
-        return RX_OP_NOT_IN;
+        return RX_BINOP_NOT_IN;
     }
-    return RX_OP_NONE;
+    return RX_BINOP_NONE;
 }
 
 static rx_node *parse_compare(parser *p)
 {
     rx_node *n = parse_binary(p, 0), *compare = NULL, **tail = NULL;
-    for (rx_op op; p->status == RLX_OK && (op = take_comparison(p)) != RX_OP_NONE;) {
+    for (rx_binop op; p->status == RLX_OK && (op = take_comparison(p)) != RX_BINOP_NONE;) {
         if (!compare) {
-            compare = make(p, RX_N_COMPARE, RX_OP_NONE, n, NULL);
+            compare = make(p, RX_N_COMPARE, RX_BINOP_NONE, n, NULL);
             tail = compare ? &compare->first : NULL;
         }
         rx_node *right = parse_binary(p, 0);
@@ -506,7 +506,7 @@ static rx_node *parse_not(parser *p)
     p->t++;
     rx_node *n = parse_not(p);
     p->depth--;
-    return n ? make(p, RX_N_NOT, RX_OP_NONE, n, NULL) : NULL;
+    return n ? make(p, RX_N_NOT, RX_BINOP_NONE, n, NULL) : NULL;
 }
 
 static rx_node *parse_and(parser *p)
@@ -514,7 +514,7 @@ static rx_node *parse_and(parser *p)
     rx_node *n = parse_not(p);
     while (p->status == RLX_OK && take_name(p, "and")) {
         rx_node *right = parse_not(p);
-        n = right ? make(p, RX_N_AND, RX_OP_NONE, n, right) : NULL;
+        n = right ? make(p, RX_N_AND, RX_BINOP_NONE, n, right) : NULL;
     }
     return n;
 }
@@ -524,7 +524,7 @@ static rx_node *parse_or(parser *p)
     rx_node *n = parse_and(p);
     while (p->status == RLX_OK && take_name(p, "or")) {
         rx_node *right = parse_and(p);
-        n = right ? make(p, RX_N_OR, RX_OP_NONE, n, right) : NULL;
+        n = right ? make(p, RX_N_OR, RX_BINOP_NONE, n, right) : NULL;
     }
     return n;
 }
@@ -537,7 +537,7 @@ static rx_node *parse_expression(parser *p)
     while (p->status == RLX_OK && take_name(p, "if")) {
         rx_node *condition = parse_or(p);
         rx_node *other = take_name(p, "else") ? parse_expression(p) : NULL;
-        rx_node *choice = make(p, RX_N_CHOICE, RX_OP_NONE, condition, n);
+        rx_node *choice = make(p, RX_N_CHOICE, RX_BINOP_NONE, condition, n);
         if (choice)
             choice->c = other;
         n = choice;
@@ -552,7 +552,7 @@ static rx_node *parse_tuple(parser *p)
     rx_node *one = parse_expression(p);
     if (p->status != RLX_OK || !is_sign(p, ","))
         return one;
-    rx_node *tuple = make(p, RX_N_TUPLE, RX_OP_NONE, NULL, NULL), **tail = NULL;
+    rx_node *tuple = make(p, RX_N_TUPLE, RX_BINOP_NONE, NULL, NULL), **tail = NULL;
     if (!tuple)
         return NULL;
     tail = &tuple->first;
@@ -747,7 +747,7 @@ static rx_node *parse_continue(parser *p)
     return n;
 }
 
-/* Marks what the assistant said, for training; the text is the same. */
+/* {% generation %}, a training mark: the text is unchanged. */
 static rx_node *parse_generation(parser *p)
 {
     expect_end_tag(p);

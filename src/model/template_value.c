@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Values of templates: making, asking, comparing. */
+/* Values of templates: constructors, predicates, comparison. */
 #include "model/template_value.h"
 
 #include <math.h>
@@ -119,7 +119,7 @@ rx_value rx_new_dict(rx_env *e)
     return (rx_value){.kind = RX_V_DICT, .dict = d};
 }
 
-/* Room for one more item; old arrays stay in the arena. */
+/* Grows by one item; old arrays stay in the arena. */
 static bool grow(rx_env *e, void **items, size_t n, size_t *cap, size_t item)
 {
     if (n < *cap)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Values of templates and what a rendering holds. Values live in the arena of the rendering and end
- * with it. After a failure `status` of the environment is set, and functions return undefined. */
+/* Values of templates and the environment of a rendering. Values live in the arena of the
+ * rendering. After a failure `status` of the environment is set, and functions return undefined. */
 #ifndef RX_MODEL_TEMPLATE_VALUE_H
 #define RX_MODEL_TEMPLATE_VALUE_H
 
@@ -106,11 +106,11 @@ struct rx_env {
 rx_value rx_env_fail(rx_env *e, const char *fmt, ...) RX_PRINTF(2, 3);
 void *rx_env_alloc(rx_env *e, uint64_t bytes);
 void *rx_env_array(rx_env *e, uint64_t n, uint64_t item);
-/* Counts memory that is taken elsewhere; false when there was too much of it. */
+/* Charges memory allocated elsewhere to the budget; false when it is exceeded. */
 bool rx_env_room(rx_env *e, uint64_t bytes);
-/* Counts work; false when there was too much of it or something failed. A step is about what
- * evaluating a name takes: everything that takes longer than that for large values counts more,
- * 8 elements of a list or 64 bytes of a text a step, before or while it is done. */
+/* Charges work to the budget; false when it is exceeded or something failed. A step is about the
+ * cost of a name lookup; operations on large values charge more, a step for 8 elements of a list or
+ * 64 bytes of a text, before or while they are done. */
 bool rx_env_step(rx_env *e, size_t n);
 bool rx_env_bytes(rx_env *e, size_t n);
 
@@ -186,7 +186,7 @@ rx_value rx_call_value(rx_env *e, rx_value f, const rx_args *args);
 /* a.name; UNDEFINED when there is none. */
 rx_value rx_get_attribute(rx_env *e, rx_value a, const char *name, size_t n);
 rx_value rx_get_item(rx_env *e, rx_value a, rx_value index);
-rx_value rx_binary(rx_env *e, rx_op op, rx_value a, rx_value b);
+rx_value rx_binary(rx_env *e, rx_binop op, rx_value a, rx_value b);
 /* Python's "..." % values. */
 rx_value rx_percent(rx_env *e, rx_value format, rx_value values);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tokenizers as the API shows them: opening, the vocabulary, special tokens, chat templates. */
+/* The tokenizer API: opening, the vocabulary, special tokens, chat templates. */
 #include <stdio.h>
 #include <string.h>
 
@@ -91,7 +91,7 @@ rlx_tokenizer *rx_tok_new(const char *path, rlx_error *err)
 {
     rlx_tokenizer *t = rx_alloc_zero(sizeof *t);
     if (t && !(t->path = rx_arena_strdup(&t->arena, path))) {
-        rlx_tokenizer_destroy(t);
+        rlx_tokenizer_close(t);
         t = NULL;
     }
     if (!t) {
@@ -107,7 +107,7 @@ rlx_tokenizer *rx_tok_new(const char *path, rlx_error *err)
     return t;
 }
 
-void rlx_tokenizer_destroy(rlx_tokenizer *t)
+void rlx_tokenizer_close(rlx_tokenizer *t)
 {
     if (!t)
         return;
@@ -130,11 +130,11 @@ static rlx_status finish_open(rlx_tokenizer *t, rlx_status st, rlx_tokenizer **o
     if (st == RLX_OK)
         *out = t;
     else
-        rlx_tokenizer_destroy(t);
+        rlx_tokenizer_close(t);
     return st;
 }
 
-rlx_status rlx_tokenizer_from_file(const rlx_file *f, rlx_tokenizer **out, rlx_error *err)
+rlx_status rlx_tokenizer_open_file(const rlx_file *f, rlx_tokenizer **out, rlx_error *err)
 {
     if (!f || !out)
         return rx_fail(err, RLX_INVALID, "a tokenizer: expected an open file, found none");
@@ -172,7 +172,7 @@ static bool open_beside(const char *folder, size_t n, const char *name, char **p
     return rx_file_open(*path, file, NULL) == RLX_OK;
 }
 
-/* A tokenizer.json or vocab.txt with what lies beside it. */
+/* A tokenizer.json or vocab.txt, with the settings files beside it. */
 static rlx_status open_text(const char *path, const rx_file *file, bool is_json,
                             rlx_tokenizer **out, rlx_error *err)
 {
@@ -202,7 +202,7 @@ static rlx_status open_gguf(const char *path, rlx_tokenizer **out, rlx_error *er
 {
     rlx_file *f;
     RLX_TRY(rlx_file_open(path, &f, err));
-    rlx_status st = rlx_tokenizer_from_file(f, out, err);
+    rlx_status st = rlx_tokenizer_open_file(f, out, err);
     rlx_file_close(f);
     return st;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What a tokenizer is made of. A text goes through: added tokens found in it, normalising steps,
- * splitting steps, the model (BPE, unigram, ...) for each piece, the ids around it. GGUF metadata
- * and tokenizer.json both become these lists of steps; nothing changes after loading. */
+/* The tokenizer pipeline: added tokens are found, then normalizers, pre-tokenizers (splits), the
+ * model (BPE, unigram, WordPiece) for each piece, and the ids around it. GGUF metadata and
+ * tokenizer.json both become these lists of steps; immutable after loading. */
 #ifndef RX_MODEL_TOK_H
 #define RX_MODEL_TOK_H
 
@@ -18,7 +18,7 @@
 typedef enum rx_tok_model {
     RX_TOK_BPE,       /* merges by rank */
     RX_TOK_SCORES,    /* SentencePiece BPE: any two pieces whose sum is a token, by its score */
-    RX_TOK_UNIGRAM,   /* the path with the greatest sum of scores */
+    RX_TOK_UNIGRAM,   /* unigram: the path with the greatest sum of scores */
     RX_TOK_WORDPIECE, /* the longest token first */
     RX_TOK_WORDLEVEL  /* whole pieces */
 } rx_tok_model;
@@ -26,7 +26,7 @@ typedef enum rx_tok_model {
 enum { /* flags of a token */
     RX_TOK_ADDED = 1,     /* found in the text before all else */
     RX_TOK_SPECIAL = 2,   /* only with RLX_ENCODE_PARSE_SPECIAL */
-    RX_TOK_LSTRIP = 4,    /* takes the white space before it */
+    RX_TOK_LSTRIP = 4,    /* absorbs the white space before it (lstrip) */
     RX_TOK_RSTRIP = 8,
     RX_TOK_SINGLE = 16,   /* not inside a word */
     RX_TOK_NORMAL = 32,   /* found in the normalised text, else in the raw one */
@@ -198,7 +198,7 @@ typedef struct rx_candidate {
     int32_t pos, left, right, id;
 } rx_candidate;
 
-typedef struct rx_path { /* best way to a byte of the word */
+typedef struct rx_path { /* Viterbi: best path to a byte of the word */
     double score;
     uint32_t from;
     int32_t id;
@@ -228,7 +228,7 @@ typedef struct rx_encoder {
 
 /* Pushes an id; RLX_NO_MEMORY. */
 rlx_status rx_encoder_push(rx_encoder *e, int32_t id);
-/* Text the vocabulary cannot write: byte tokens where there are, else the unknown token. */
+/* Text outside of the vocabulary: byte tokens where there are, else the unknown token. */
 rlx_status rx_encoder_unknown(rx_encoder *e, const char *s, size_t n);
 rlx_status rx_encoder_no_memory(rx_encoder *e);
 
@@ -263,7 +263,7 @@ const rx_pre_name *rx_pre_find(const char *name, size_t n);
 rlx_tokenizer *rx_tok_new(const char *path, rlx_error *err);
 /* Adds a token as the next id or sets one that is a gap. */
 rlx_status rx_tok_set(rlx_tokenizer *t, size_t id, rx_token token, rlx_error *err);
-/* Makes room for ids below n; new ones are gaps. */
+/* Extends the vocabulary to ids below n; new ones are gaps. */
 rlx_status rx_tok_resize(rlx_tokenizer *t, size_t n, rlx_error *err);
 int32_t rx_tok_find(const rlx_tokenizer *t, const char *text, size_t n);
 rx_step *rx_tok_norm(rlx_tokenizer *t, rx_step_kind kind, rlx_error *err);
@@ -295,7 +295,7 @@ bool rx_tok_config_lower(const void *text, size_t n);
 /* tokenizer_config.json: special tokens and chat templates. */
 rlx_status rx_tok_load_config(rlx_tokenizer *t, const void *text, size_t n, rlx_error *err);
 
-/* The byte a letter of byte-level vocabularies stands for, or -1; and the letter of a byte. */
+/* The byte that a character of byte-level vocabularies encodes, or -1; and the reverse. */
 int rx_byte_of_letter(uint32_t code);
 uint32_t rx_letter_of_byte(unsigned char byte);
 

@@ -123,7 +123,7 @@ static rlx_status offer_merge(rx_encoder *e, const char *word, int32_t left)
     int32_t id = length > t->longest ? -1 : rx_tok_find(t, word + a->at, length);
     if (id < 0 || !is_piece(&t->tokens[id]))
         return RLX_OK;
-    /* Symbols grow only to the right: lengths tell whether a candidate is still true. */
+    /* Symbols grow only to the right: a stale candidate is recognised by its length. */
     return push_candidate(e, (rx_candidate){score_cost(t->tokens[id].score), left,
                                             (int32_t)a->length, (int32_t)b->length, id});
 }

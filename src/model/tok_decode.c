@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Ids to text, at once or one by one. A token gives bytes that depend on it, on whether it is the
- * first, and on whether a blank is due behind the one before; nothing else is remembered. */
+/* Detokenizer, at once or streaming. The bytes of a token depend on it, on whether it is the first,
+ * and on whether a blank is pending; there is no other state. */
 #include <string.h>
 
 #include "model/tok.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Text to ids: finds added tokens, sends what lies between them through the steps, puts the ids of
- * the model around it. */
+/* Tokenizer: finds added tokens, runs the text between them through the steps, and adds the ids of
+ * the template around it. */
 #include <string.h>
 
 #include "model/tok.h"

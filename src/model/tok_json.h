@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the two halves of the tokenizer.json loader share. */
+/* Internal interface of the tokenizer.json loader. */
 #ifndef RX_MODEL_TOK_JSON_H
 #define RX_MODEL_TOK_JSON_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* tokenizer.json: the normalizer, pre_tokenizer, decoder and post_processor objects as steps. Each
- * type is a row of a table; what is in no row is refused by name. */
+ * type is a row of a table; an unknown type is refused by name. */
 #include <string.h>
 
 #include "model/tok_json.h"

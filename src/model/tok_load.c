@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the loaders of tokenizers share: adding tokens, steps and merges with all checks, and the
- * tables that are made when everything is there. */
+/* Shared by the tokenizer loaders: adding tokens, steps and merges with all checks, and building
+ * the tables at the end. */
 #include <stdio.h>
 #include <string.h>
 

@@ -31,8 +31,8 @@ typedef enum rx_category {
 size_t rx_utf8_get(const char *s, size_t n, uint32_t *code);
 /* Writes up to 4 bytes. */
 size_t rx_utf8_put(char *out, uint32_t code);
-/* Bytes at s, where n > 0 are left, that one U+FFFD stands for: the longest begin of a character
- * that is cut off, or one byte. 0 when a whole character is there. */
+/* Bytes at s, where n > 0 are left, that one U+FFFD replaces: the longest truncated sequence, or
+ * one byte. 0 when a whole character is there. */
 size_t rx_utf8_bad(const char *s, size_t n);
 /* Bytes at the end of s that may still become a character when more follow: 0 to 3. */
 size_t rx_utf8_open(const char *s, size_t n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The backend "null": runs nothing and checks everything. Every program is examined when a session
- * is made, and every run is followed step by step with a shadow of the arena that knows which value
- * owns which bytes. A failure is a bug of the compiler: RLX_INTERNAL. Reads give zeros. */
+/* The backend "null": computes nothing and checks everything. A program is validated when its
+ * session is created; every run is simulated with a shadow arena that knows which value owns which
+ * bytes. A failure is a bug of the compiler: RLX_INTERNAL. Reads give zeros. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ struct rx_exec {
     atomic_uint_fast64_t submitted;
 };
 
-/* Stands for the beginning of every base value; never read. */
+/* Stand-in address of every base value; never read. */
 static char origin[1];
 
 static rlx_status fail_value(rlx_error *err, size_t value, const char *what)
@@ -238,7 +238,7 @@ static rlx_status check_operand(rx_exec *e, size_t step, uint32_t value, rlx_err
     return RLX_OK;
 }
 
-/* Result 0 of an in-place operation may take the whole place of a dense operand that ends here. */
+/* Result 0 of an in-place operation may overwrite a dense operand that dies here, exactly. */
 static bool may_replace(rx_exec *e, size_t step, uint32_t result, uint32_t owner)
 {
     const rx_program *p = e->program;
@@ -343,7 +343,7 @@ static rlx_status exec_submit(rx_exec *e, const rx_submit *s, uint64_t *ticket, 
 
 /* ---- The rest of the backend ----------------------------------------------------------------- */
 
-/* What the reference device has a kernel for, read off the table of operations. */
+/* Operations that the reference device has a kernel for, from the operation table. */
 static rlx_support op_support(rx_op op)
 {
     static const char *const kernels[RX_N_OPS] = {
@@ -370,8 +370,8 @@ static size_t list_devices(rlx_device_info *out, size_t cap, char reason[512])
 {
     reason[0] = 0;
     if (cap)
-        *out = (rlx_device_info){.id = "null", .backend = "null", .name = "null device",
-                                 .driver = "none", .is_test = true,
+        *out = (rlx_device_info){RLX_INIT(rlx_device_info), .id = "null", .backend = "null",
+                                 .name = "null device", .driver = "none", .is_test = true,
                                  .detail = "runs nothing, checks every program and every run"};
     return 1;
 }
@@ -399,9 +399,90 @@ static const rx_target *device_target(rx_device *d)
     return &d->target;
 }
 
-static rlx_status weights_create(rx_device *d, rx_program *p, rx_weights **out, rlx_error *err)
+/* Buffers have a size and no memory. */
+struct rx_buffer {
+    size_t bytes;
+};
+
+static rlx_status buffer_create(rx_device *d, size_t bytes, rx_buffer **out, rlx_error *err)
 {
     (void)d;
+    *out = rx_alloc_zero(sizeof **out);
+    if (!*out)
+        return rx_fail_memory(err, "a buffer", sizeof **out);
+    (*out)->bytes = bytes;
+    return RLX_OK;
+}
+
+static void buffer_destroy(rx_buffer *b)
+{
+    rx_free(b);
+}
+
+static rlx_status check_buffer(const rx_buffer *b, size_t offset, size_t bytes, rlx_error *err)
+{
+    if (offset <= b->bytes && bytes <= b->bytes - offset)
+        return RLX_OK;
+    return rx_fail(err, RLX_INTERNAL, "a buffer of %zu bytes is read or written past its end",
+                   b->bytes);
+}
+
+static rlx_status buffer_write(rx_buffer *b, size_t offset, const void *data, size_t bytes,
+                               rlx_error *err)
+{
+    (void)data;
+    return check_buffer(b, offset, bytes, err);
+}
+
+static rlx_status buffer_read(rx_buffer *b, size_t offset, void *data, size_t bytes, rlx_error *err)
+{
+    RLX_TRY(check_buffer(b, offset, bytes, err));
+    memset(data, 0, bytes);
+    return RLX_OK;
+}
+
+static void *buffer_map(rx_buffer *b)
+{
+    (void)b;
+    return NULL;
+}
+
+static void buffer_changed(rx_buffer *b)
+{
+    (void)b;
+}
+
+/* A value must fit the buffer that it is to live in. */
+static rlx_status check_use(const rx_program *p, uint32_t value, const rx_buffer *b, rlx_error *err)
+{
+    return !b || p->values[value].bytes <= b->bytes
+               ? RLX_OK
+               : fail_value(err, value, "is larger than its buffer");
+}
+
+static rlx_status weights_use(rx_weights *w, size_t param, rx_buffer *b, rlx_error *err)
+{
+    return check_use(w->program, w->program->params[param].value, b, err);
+}
+
+/* An output that is a view has the bytes of its base: it is copied where it is a part. */
+static rlx_status exec_use(rx_exec *e, size_t port, rx_buffer *b, rlx_error *err)
+{
+    const rx_program *p = e->program;
+    rlx_leaf kind;
+    const uint32_t value = rx_port_at(p, port, &kind)->value;
+    if (kind != RLX_LEAF_OUTPUT)
+        return check_use(p, value, b, err);
+    const uint32_t root = rx_output_root(p, port - p->n_inputs - p->n_states);
+    return root == RX_NO_VALUE ? RLX_OK : check_use(p, root, b, err);
+}
+
+static rlx_status weights_create(rx_device *d, rx_program *p, rx_buffer *const *buffers,
+                                 rx_weights **out, rlx_error *err)
+{
+    (void)d;
+    for (size_t i = 0; i < p->n_params && buffers; i++)
+        RLX_TRY(check_use(p, p->params[i].value, buffers[i], err));
     rx_weights *w = rx_alloc_zero(sizeof *w);
     if (!w)
         return rx_fail_memory(err, "the weights", sizeof *w);
@@ -436,8 +517,8 @@ static void exec_destroy(rx_exec *e)
     rx_free(e);
 }
 
-static rlx_status exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_exec **out,
-                              rlx_error *err)
+static rlx_status exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_buffer *const *buffers,
+                              rx_exec **out, rlx_error *err)
 {
     (void)d, (void)w;
     *out = NULL;
@@ -454,8 +535,14 @@ static rlx_status exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_exe
         exec_destroy(e);
         return rx_fail_memory(err, "the shadow of the program", p->n_values * sizeof *e->views);
     }
-    *out = e;
-    return RLX_OK;
+    rlx_status st = RLX_OK;
+    for (size_t i = 0; i < rx_program_n_ports(p) && buffers && st == RLX_OK; i++)
+        st = exec_use(e, i, buffers[i], err);
+    if (st == RLX_OK)
+        *out = e;
+    else
+        exec_destroy(e);
+    return st;
 }
 
 static rlx_status check_access(rx_exec *e, uint32_t value, size_t offset, size_t bytes,
@@ -521,10 +608,20 @@ const rx_backend rx_backend_null = {
     .close = close_device,
     .target = device_target,
     .op_support = op_support,
+    .buffer_create = buffer_create,
+    .buffer_destroy = buffer_destroy,
+    .buffer_write = buffer_write,
+    .buffer_read = buffer_read,
+    .buffer_map = buffer_map,
+    .buffer_changed = buffer_changed,
+    .orders_runs = true,
+    .orders_writes = true,
     .weights_create = weights_create,
+    .weights_use = weights_use,
     .weights_set = weights_set,
     .weights_destroy = weights_destroy,
     .exec_create = exec_create,
+    .exec_use = exec_use,
     .exec_destroy = exec_destroy,
     .exec_bind = exec_bind,
     .exec_write = exec_write,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Ownership of the bytes of an arena, as a sorted list of intervals. */
+/* Shadow memory: the owner of each byte of an arena, as a sorted list of intervals. */
 #include "null/shadow.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who owns which bytes of an arena: disjoint intervals in order of their offsets. */
+/* Shadow memory: the owner of each byte of an arena, as disjoint sorted intervals. */
 #ifndef RX_NULL_SHADOW_H
 #define RX_NULL_SHADOW_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Attention and rotary embedding: builders and shape rules. Both are primitive: no decomposition
- * exists, because attention must not make a tensor of queries by keys. */
+/* Attention and rotary embedding: builders and shape rules. Both are primitive: a decomposition of
+ * attention would materialise the [queries, keys] scores. */
 #include <math.h>
 
 #include "ir/infer.h"
@@ -63,7 +63,7 @@ static rlx_status check_attention_attr(rx_infer *c, rlx_attention_desc *d)
     return RLX_OK;
 }
 
-/* q in a float type; k and v in the same one, or in a half type beside f32: a K/V cache may have
+/* q in a float type; k and v in the same one, or in a half type beside f32: the K/V cache may have
  * lower precision than the computation. */
 static rlx_status check_qkv_types(rx_infer *c)
 {

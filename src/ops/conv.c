@@ -85,7 +85,7 @@ rlx_status rx_check_window(rx_infer *c, const rx_window *w)
     return check_steps(c, "kernel", w->kernel, w->n);
 }
 
-/* The elements a window covers on spatial axis i, gaps included. */
+/* Dilated extent of the kernel on spatial axis i. */
 static int64_t window_extent(const rx_window *w, int i)
 {
     return w->dilation->v[i] * (w->kernel[i] - 1) + 1;
@@ -112,7 +112,7 @@ static rlx_status count_windows(rx_infer *c, const rx_window *w, int i, rlx_dim 
 }
 
 /* (in + pads - extent [+ stride - 1]) / stride + 1 as one quotient, so that an empty axis gives 0
- * where that makes sense, and an axis that keeps its size keeps its name. */
+ * where valid, and an axis that keeps its size keeps its named dimension. */
 static rlx_status name_windows(rx_infer *c, const rx_window *w, int i, rlx_dim *size)
 {
     const int64_t stride = w->stride->v[i], extent = window_extent(w, i);
@@ -293,7 +293,7 @@ rlx_status rx_infer_conv_transpose2d(rx_infer *c)
 
 /* ---- qconv2d --------------------------------------------------------------------------------- */
 
-/* A zero point is a number of the type it belongs to. */
+/* A zero point is within the range of its type. */
 static rlx_status check_zero_point(rx_infer *c, const char *what, int64_t zero, rlx_dtype t)
 {
     const int64_t lo = t == RLX_I8 ? -128 : 0, hi = t == RLX_I8 ? 127 : 255;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Shape rules of the elementwise operations: which types each takes, what type it gives, and the
- * defaults of its parameters. Builders are in elementwise_build.c, fused regions in region.c. */
+/* Shape rules of the elementwise operations: operand types, result type, and the defaults of
+ * parameters. Builders are in elementwise_build.c, fused regions in region.c. */
 #include <math.h>
 
 #include "base/dtype.h"
@@ -8,27 +8,30 @@
 
 #define RX_BITS (RX_INTS | RX_T(RLX_BOOL))
 
+#define FLOATS RX_FLOATS
+#define NUMBERS RX_NUMBERS
+
 /* Types of the arguments; an operation that is not listed takes floats. */
 static const uint64_t argument_types[RX_N_OPS] = {
-    [RX_OP_relu] = RX_NUMBERS, [RX_OP_neg] = RX_NUMBERS,  [RX_OP_abs] = RX_NUMBERS,
-    [RX_OP_sign] = RX_NUMBERS, [RX_OP_clamp] = RX_NUMBERS, [RX_OP_not] = RX_BITS,
-    [RX_OP_add] = RX_NUMBERS,  [RX_OP_sub] = RX_NUMBERS,  [RX_OP_mul] = RX_NUMBERS,
-    [RX_OP_div] = RX_NUMBERS,  [RX_OP_max] = RX_NUMBERS,  [RX_OP_min] = RX_NUMBERS,
-    [RX_OP_pow] = RX_NUMBERS,  [RX_OP_mod] = RX_NUMBERS,  [RX_OP_and] = RX_BITS,
-    [RX_OP_or] = RX_BITS,      [RX_OP_xor] = RX_BITS,     [RX_OP_shl] = RX_INTS,
-    [RX_OP_shr] = RX_INTS,     [RX_OP_eq] = RX_PLAIN,     [RX_OP_ne] = RX_PLAIN,
-    [RX_OP_lt] = RX_PLAIN,     [RX_OP_le] = RX_PLAIN,     [RX_OP_gt] = RX_PLAIN,
-    [RX_OP_ge] = RX_PLAIN,     [RX_OP_where] = RX_PLAIN,  [RX_OP_cast] = RX_PLAIN,
+#define RLX_FUNCTION1(name, params, alpha, beta, meaning, types, ...) [RX_OP_##name] = types,
+#define RLX_FUNCTION2(name, meaning, types, ...) [RX_OP_##name] = types,
+#include "rlx/functions.def"
+#undef RLX_FUNCTION1
+#undef RLX_FUNCTION2
+    [RX_OP_not] = RX_BITS,    [RX_OP_mod] = RX_NUMBERS, [RX_OP_and] = RX_BITS,
+    [RX_OP_or] = RX_BITS,     [RX_OP_xor] = RX_BITS,    [RX_OP_shl] = RX_INTS,
+    [RX_OP_shr] = RX_INTS,    [RX_OP_eq] = RX_PLAIN,    [RX_OP_ne] = RX_PLAIN,
+    [RX_OP_lt] = RX_PLAIN,    [RX_OP_le] = RX_PLAIN,    [RX_OP_gt] = RX_PLAIN,
+    [RX_OP_ge] = RX_PLAIN,    [RX_OP_where] = RX_PLAIN, [RX_OP_clamp] = RX_NUMBERS,
+    [RX_OP_cast] = RX_PLAIN,
 };
 
-/* What alpha and beta are when they are 0; a parameter whose default is 0 is not used. */
-static const rlx_unary_desc unary_defaults[RX_N_OPS] = {
-    [RX_OP_elu] = {1.0, 0.0},
-    [RX_OP_celu] = {1.0, 0.0},
-    [RX_OP_leaky_relu] = {0.01, 0.0},
-    [RX_OP_hard_sigmoid] = {0.2, 0.5},
-    /* The fixed point of mean 0 and variance 1: Klambauer et al. 2017, equation 14. */
-    [RX_OP_selu] = {1.67326324235437728481704, 1.05070098735548049341933},
+/* Defaults of alpha and beta, taken when they are 0; a parameter whose default is 0 is unused. */
+static const rx_unary_attr unary_defaults[RX_N_OPS] = {
+#define RLX_FUNCTION1(name, params, alpha, beta, ...) [RX_OP_##name] = {alpha, beta},
+#define RLX_FUNCTION2(name, ...)
+#include "rlx/functions.def"
+#include "ir/functions_end.h"
 };
 
 uint64_t rx_elementwise_types(rx_op op)
@@ -58,7 +61,7 @@ static bool is_whole_or_infinite(double x)
 const char *rx_instr_check(const rx_instr *in, rlx_dtype arg)
 {
     const rx_op op = (rx_op)in->op;
-    const rlx_unary_desc *dflt = &unary_defaults[op];
+    const rx_unary_attr *dflt = &unary_defaults[op];
     if (op == RX_OP_cast)
         return is_plain(in->dtype) ? NULL : "attribute to must be a plain type";
     if (op == RX_OP_clamp) {
@@ -92,9 +95,9 @@ rlx_status rx_infer_unary(rx_infer *c)
 {
     RLX_TRY(rx_check_type(c, 0, "x", rx_elementwise_types(c->op)));
     RLX_TRY(check_parameters(c));
-    const rlx_unary_desc *dflt = &unary_defaults[c->op];
+    const rx_unary_attr *dflt = &unary_defaults[c->op];
     if (dflt->alpha != 0) {
-        rlx_unary_desc *d = c->attr;
+        rx_unary_attr *d = c->attr;
         d->alpha = d->alpha != 0 ? d->alpha : dflt->alpha;
         d->beta = d->beta != 0 ? d->beta : dflt->beta;
     }
@@ -151,7 +154,7 @@ rlx_status rx_infer_fma(rx_infer *c)
 
 rlx_status rx_infer_cast(rx_infer *c)
 {
-    const rlx_cast_desc *d = c->attr;
+    const rx_cast_attr *d = c->attr;
     RLX_TRY(rx_check_type(c, 0, "x", RX_PLAIN));
     if (d->to == RLX_NO_TYPE)
         return rx_infer_fail(c, "attribute to is missing: expected the type to cast to");

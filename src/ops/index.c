@@ -20,8 +20,8 @@ static int64_t constant_at(const void *data, rlx_dtype t, int64_t i)
     return y;
 }
 
-/* Each element of the index operand lies within its axis. Element e of the index addresses an axis
- * of size sizes[e % n]; a named size is taken at its bound. */
+/* Each element of the index operand is within its axis. Element e of the index addresses an axis of
+ * size sizes[e % n]; a named size counts with its bound. */
 static rlx_status check_index_values(rx_infer *c, const rlx_dim *sizes, int n)
 {
     const rx_value *index = c->in[1];
@@ -105,7 +105,7 @@ static rlx_status check_update(rx_infer *c, rlx_scatter_mode mode)
 
 rlx_status rx_infer_gather(rx_infer *c)
 {
-    rlx_axis_desc *a = c->attr;
+    rx_axis_attr *a = c->attr;
     RLX_TRY(rx_check_type(c, 0, "x", RX_PLAIN | RX_PACKED));
     RLX_TRY(rx_check_type(c, 1, "index", RX_INDEX));
     const rx_value *x = c->in[0];
@@ -126,13 +126,13 @@ rlx_status rx_infer_gather(rx_infer *c)
 
 rlx_value rlx_gather(rlx_graph *g, rlx_value x, rlx_value index, int64_t axis)
 {
-    rlx_axis_desc a = {axis};
+    rx_axis_attr a = {axis};
     return rx_graph_add(g, RX_OP_gather, (rlx_value[]){x, index}, 2, &a, NULL);
 }
 
 rlx_status rx_infer_gather_elements(rx_infer *c)
 {
-    rlx_axis_desc *a = c->attr;
+    rx_axis_attr *a = c->attr;
     RLX_TRY(rx_check_type(c, 0, "x", RX_PLAIN));
     RLX_TRY(check_elements_index(c, &a->axis));
     rx_out(c, 0, c->in[0]->dtype, &c->in[1]->shape);
@@ -141,13 +141,13 @@ rlx_status rx_infer_gather_elements(rx_infer *c)
 
 rlx_value rlx_gather_elements(rlx_graph *g, rlx_value x, rlx_value index, int64_t axis)
 {
-    rlx_axis_desc a = {axis};
+    rx_axis_attr a = {axis};
     return rx_graph_add(g, RX_OP_gather_elements, (rlx_value[]){x, index}, 2, &a, NULL);
 }
 
 rlx_status rx_infer_gather_nd(rx_infer *c)
 {
-    rlx_gather_nd_desc *a = c->attr;
+    rx_gather_nd_attr *a = c->attr;
     int n;
     RLX_TRY(rx_check_type(c, 0, "x", RX_PLAIN));
     const rlx_shape *x = &c->in[0]->shape;
@@ -167,7 +167,7 @@ rlx_status rx_infer_gather_nd(rx_infer *c)
 
 rlx_value rlx_gather_nd(rlx_graph *g, rlx_value x, rlx_value index, int64_t batch_dims)
 {
-    rlx_gather_nd_desc a = {batch_dims};
+    rx_gather_nd_attr a = {batch_dims};
     return rx_graph_add(g, RX_OP_gather_nd, (rlx_value[]){x, index}, 2, &a, NULL);
 }
 
@@ -175,7 +175,7 @@ rlx_value rlx_gather_nd(rlx_graph *g, rlx_value x, rlx_value index, int64_t batc
 
 rlx_status rx_infer_scatter_elements(rx_infer *c)
 {
-    rlx_scatter_desc *a = c->attr;
+    rx_scatter_attr *a = c->attr;
     RLX_TRY(check_update(c, a->mode));
     RLX_TRY(check_elements_index(c, &a->axis));
     RLX_TRY(rx_check_shape(c, 2, "update", &c->in[1]->shape));
@@ -186,13 +186,13 @@ rlx_status rx_infer_scatter_elements(rx_infer *c)
 rlx_value rlx_scatter_elements(rlx_graph *g, rlx_value x, rlx_value index, rlx_value update,
                                int64_t axis, rlx_scatter_mode mode)
 {
-    rlx_scatter_desc a = {axis, mode};
+    rx_scatter_attr a = {axis, mode};
     return rx_graph_add(g, RX_OP_scatter_elements, (rlx_value[]){x, index, update}, 3, &a, NULL);
 }
 
 rlx_status rx_infer_scatter_nd(rx_infer *c)
 {
-    rlx_scatter_desc *a = c->attr;
+    rx_scatter_attr *a = c->attr;
     int n;
     RLX_TRY(check_update(c, a->mode));
     if (a->axis != 0)
@@ -210,13 +210,13 @@ rlx_status rx_infer_scatter_nd(rx_infer *c)
 rlx_value rlx_scatter_nd(rlx_graph *g, rlx_value x, rlx_value index, rlx_value update,
                          rlx_scatter_mode mode)
 {
-    rlx_scatter_desc a = {0, mode};
+    rx_scatter_attr a = {0, mode};
     return rx_graph_add(g, RX_OP_scatter_nd, (rlx_value[]){x, index, update}, 3, &a, NULL);
 }
 
 rlx_status rx_infer_scatter_add(rx_infer *c)
 {
-    rlx_axis_desc *a = c->attr;
+    rx_axis_attr *a = c->attr;
     RLX_TRY(check_update(c, RLX_SCATTER_ADD));
     RLX_TRY(rx_check_rank(c, 1, "index", 1, 1));
     rlx_shape want = c->in[0]->shape;
@@ -231,6 +231,6 @@ rlx_status rx_infer_scatter_add(rx_infer *c)
 rlx_value rlx_scatter_add(rlx_graph *g, rlx_value x, rlx_value index, rlx_value update,
                           int64_t axis)
 {
-    rlx_axis_desc a = {axis};
+    rx_axis_attr a = {axis};
     return rx_graph_add(g, RX_OP_scatter_add, (rlx_value[]){x, index, update}, 3, &a, NULL);
 }

@@ -3,6 +3,7 @@
  * state_write. The builders of the leaves are in ir/graph.c, with the table of their names. */
 #include "base/dtype.h"
 #include "ir/infer.h"
+#include "ops/lower.h"
 
 /* ---- Leaves ---------------------------------------------------------------------------------- */
 
@@ -78,7 +79,7 @@ rlx_value rlx_state_write(rlx_graph *g, rlx_value state, rlx_value update, rlx_v
                           int64_t axis)
 {
     const rlx_value in[3] = {state, update, position};
-    const rlx_axis_desc d = {.axis = axis};
+    const rx_axis_attr d = {.axis = axis};
     return rx_graph_add(g, RX_OP_state_write, in, 3, &d, NULL);
 }
 
@@ -99,7 +100,7 @@ static rlx_status check_update(rx_infer *c, int axis)
     return RLX_OK;
 }
 
-/* Places are a scalar, [L] or [B, L]. */
+/* Positions are a scalar, [L] or [B, L]. */
 static rlx_status check_position(rx_infer *c, int axis)
 {
     const rlx_shape *update = &c->in[1]->shape;
@@ -120,14 +121,14 @@ static rlx_status check_update_type(rx_infer *c)
 {
     const rlx_dtype state = c->in[0]->dtype;
     RLX_TRY(rx_check_type(c, 1, "update", RX_PLAIN));
-    if (c->in[1]->dtype == RLX_F32 && (state == RLX_F16 || state == RLX_BF16))
+    if (c->in[1]->dtype == RLX_F32 && rx_is_half(state))
         return RLX_OK;
     return rx_check_same_type(c, 0, 1);
 }
 
 rlx_status rx_infer_state_write(rx_infer *c)
 {
-    rlx_axis_desc *d = c->attr;
+    rx_axis_attr *d = c->attr;
     RLX_TRY(rx_check_type(c, 0, "state", RX_PLAIN));
     const rx_op maker = rx_value_node(c->g, c->ids[0])->op;
     if (maker != RX_OP_state && maker != RX_OP_state_write)

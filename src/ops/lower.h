@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Decompositions: how an operation is written in terms of others. A rx_lower_* function builds the
- * replacement with the public builders (rlx/ops.h) and sets the results. */
+/* Decompositions of operations into others. A rx_lower_* function builds the replacement with the
+ * public builders (rlx/ops.h) and sets the results. */
 #ifndef RX_OPS_LOWER_H
 #define RX_OPS_LOWER_H
 
 #include "ir/graph.h"
+#include "rlx/ops.h"
 
 typedef struct rx_lower {
     rlx_graph *g;           /* the graph being built */
@@ -15,13 +16,32 @@ typedef struct rx_lower {
     rlx_value *out;         /* to be set, node->n_out entries */
 } rx_lower;
 
-/* The decomposition of an operation, or NULL. Errors of builders stay in g, so a function may
- * return RLX_OK without looking; the caller checks g and that types and shapes are as before. */
+/* The decomposition of an operation, or NULL. Builders record errors in g, so a function may return
+ * RLX_OK without checking; the caller checks g and that types and shapes are unchanged. */
 extern rx_lower_fn *const rx_lower_table[RX_N_OPS];
 
 #define OP(name, family, lo, hi, out, attr, infer, lower, ref, flags) \
     rlx_status rx_lower_##lower(struct rx_lower *c);
 #include "ir/ops.def"
 #undef OP
+
+/* ---- Types inside of decompositions ---------------------------------------------------------- */
+
+static inline bool rx_is_half(rlx_dtype t)
+{
+    return t == RLX_F16 || t == RLX_BF16;
+}
+
+/* v cast to t where it has another type; RLX_NONE stays RLX_NONE. */
+static inline rlx_value rx_as_type(rlx_graph *g, rlx_value v, rlx_dtype t)
+{
+    return v.id == 0 || rlx_value_dtype(g, v) == t ? v : rlx_cast(g, v, t);
+}
+
+/* f16 and bf16 widened to f32, so that intermediates are not rounded; other types unchanged. */
+static inline rlx_value rx_widen_half(rlx_graph *g, rlx_value v)
+{
+    return v.id && rx_is_half(rlx_value_dtype(g, v)) ? rlx_cast(g, v, RLX_F32) : v;
+}
 
 #endif

@@ -31,7 +31,7 @@ rlx_value rlx_lora_matmul(rlx_graph *g, rlx_value x, rlx_value w, rlx_value down
                           double scale)
 {
     rlx_value in[] = {x, w, down, up};
-    rlx_lora_desc d = {.scale = scale};
+    rx_lora_attr d = {.scale = scale};
     return rx_graph_add(g, RX_OP_lora_matmul, in, 4, &d, NULL);
 }
 
@@ -39,7 +39,7 @@ rlx_value rlx_grouped_matmul(rlx_graph *g, rlx_value x, rlx_value experts, rlx_v
                              bool trans_b)
 {
     rlx_value in[] = {x, experts, ids};
-    rlx_grouped_desc d = {.trans_b = trans_b};
+    rx_grouped_attr d = {.trans_b = trans_b};
     return rx_graph_add(g, RX_OP_grouped_matmul, in, 3, &d, NULL);
 }
 
@@ -123,8 +123,8 @@ rlx_status rx_infer_matmul(rx_infer *c)
     RLX_TRY(rx_check_type(c, 1, "b", RX_FLOATS | RX_T(RLX_I8)));
     RLX_TRY(rx_check_same_type(c, 0, 1));
 
-    /* Sums are f32 inside, so f32 can always be had; rounding from one half type to the other is
-     * a cast that the graph should show. */
+    /* Accumulation is f32, so an f32 result is free; rounding from one half type to the other is a
+     * cast that the graph should show. */
     rlx_dtype t = c->in[0]->dtype;
     uint64_t results = t == RLX_F32 ? RX_FLOATS : RX_T(t) | RX_T(RLX_F32);
     rlx_dtype dflt = t;
@@ -145,7 +145,7 @@ rlx_status rx_infer_matmul(rx_infer *c)
 
 rlx_status rx_infer_grouped_matmul(rx_infer *c)
 {
-    const rlx_grouped_desc *d = c->attr;
+    const rx_grouped_attr *d = c->attr;
     RLX_TRY(rx_check_type(c, 0, "x", RX_FLOATS));
     RLX_TRY(rx_check_type(c, 1, "experts", RX_FLOATS));
     RLX_TRY(rx_check_same_type(c, 0, 1));
@@ -239,8 +239,8 @@ rlx_status rx_infer_dot_general(rx_infer *c)
     return RLX_OK;
 }
 
-/* Brings an operand of dot_general into matrix form: [batch.., free, contracted], or with the last
- * two exchanged when contract_first. Batch axes become one when there are too many for matmul. */
+/* Reshapes an operand of dot_general to matrix form: [batch.., free, contracted], or with the last
+ * two exchanged when contract_first. Batch axes are merged when there are too many for matmul. */
 static rlx_value to_matrix(rlx_graph *g, rlx_value v, const rlx_ints *batch,
                            const rlx_ints *contract, bool contract_first)
 {
@@ -295,7 +295,8 @@ rlx_status rx_lower_dot_general(rx_lower *c)
     rlx_value a = to_matrix(c->g, c->in[0], &d->batch_a, &d->contract_a, false);
     rlx_value b = to_matrix(c->g, c->in[1], &d->batch_b, &d->contract_b, contract_first);
     rlx_value y = rlx_matmul_ex(c->g, a, b, RLX_NONE, RLX_NONE,
-                                &(rlx_matmul_desc){.trans_b = !contract_first});
+                                &(rlx_matmul_desc){RLX_INIT(rlx_matmul_desc),
+                                                   .trans_b = !contract_first});
 
     rlx_shape s = dot_shape(&sa, &sb, d);
     rlx_shape have = rlx_value_shape(c->g, y);
@@ -307,7 +308,7 @@ rlx_status rx_lower_dot_general(rx_lower *c)
 
 rlx_status rx_infer_lora_matmul(rx_infer *c)
 {
-    rlx_lora_desc *d = c->attr;
+    rx_lora_attr *d = c->attr;
     if (d->scale == 0)
         d->scale = 1;
     if (!isfinite(d->scale))
@@ -332,14 +333,15 @@ rlx_status rx_infer_lora_matmul(rx_infer *c)
     return RLX_OK;
 }
 
-/* The small products stay in f32, and their result is the residual of the large one, so there is
- * one rounding to a half type. */
+/* The low-rank product stays in f32 and is the residual of the large one, so there is one rounding
+ * to a half type. */
 rlx_status rx_lower_lora_matmul(rx_lower *c)
 {
-    const rlx_lora_desc *d = c->attr;
+    const rx_lora_attr *d = c->attr;
     rlx_value x = c->in[0], w = c->in[1], up = c->in[3];
     rlx_dtype t = rlx_value_dtype(c->g, x);
-    rlx_matmul_desc plain = {.trans_b = true}, wide = {.trans_b = true, .out = RLX_F32};
+    const rlx_matmul_desc plain = {RLX_INIT(rlx_matmul_desc), .trans_b = true};
+    const rlx_matmul_desc wide = {RLX_INIT(rlx_matmul_desc), .trans_b = true, .out = RLX_F32};
 
     rlx_value low = rlx_matmul_ex(c->g, x, c->in[2], RLX_NONE, RLX_NONE, &wide);
     if (d->scale != 1)

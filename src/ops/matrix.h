@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks that the products of ops/matrix.c and ops/quant.c have in common. */
+/* Shape checks shared by the matrix products of ops/matrix.c and ops/quant.c. */
 #ifndef RX_OPS_MATRIX_H
 #define RX_OPS_MATRIX_H
 
@@ -9,17 +9,17 @@
  * trans_b. *n is the number of columns, 1 for a vector b. */
 rlx_status rx_matmul_shape(rx_infer *c, bool trans_b, rlx_shape *out, rlx_dim *n);
 
-/* What a product does after the sum: operands `bias` [N] and `bias + 1`, the residual. Both have
- * the type of the result or, for a float result, f32. Result 0 must be set. */
+/* The epilogue: operands `bias` [N] and `bias + 1`, the residual. Both have the type of the result
+ * or, for a float result, f32. Result 0 must be set. */
 rlx_status rx_check_epilogue(rx_infer *c, size_t bias, rlx_dim n, rlx_act act);
 
-/* act_last only says something when there are an activation and a residual. */
+/* act_last matters only with both an activation and a residual. */
 static inline bool rx_act_is_last(bool act_last, rlx_act act, const rx_value *residual)
 {
     return act_last && act != RLX_ACT_NONE && residual;
 }
 
-/* Operand i holds m places in a bank of `experts`; constants are checked one by one. */
+/* Operand i holds m expert indices below `experts`; constants are checked one by one. */
 rlx_status rx_check_expert_ids(rx_infer *c, size_t i, rlx_dim m, rlx_dim experts);
 
 /* The last axis of operand i, if packed, is whole blocks. */

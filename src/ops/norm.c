@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Norms, the patterns around them, and softmax: builders, shape rules, decompositions. Weights may
- * be f32 beside f16 or bf16 activations. Decompositions compute in f32 and round once at the end,
- * as the kernels do. */
+/* Norms, gated residuals, swiglu and softmax: builders, shape rules, decompositions. Weights may be
+ * f32 beside f16 or bf16 activations. Decompositions compute in f32 and round once at the end, as
+ * the kernels do. */
 #include <float.h>
 #include <math.h>
 
@@ -21,8 +21,14 @@ rlx_value rlx_layer_norm(rlx_graph *g, rlx_value x, rlx_value gamma, rlx_value b
 
 rlx_value rlx_rms_norm(rlx_graph *g, rlx_value x, rlx_value gamma, const rlx_norm_desc *d)
 {
-    const rlx_value in[] = {x, gamma};
-    return rx_graph_add(g, RX_OP_rms_norm, in, 2, d, NULL);
+    return rlx_rms_norm_ex(g, x, gamma, RLX_NONE, d);
+}
+
+rlx_value rlx_rms_norm_ex(rlx_graph *g, rlx_value x, rlx_value gamma, rlx_value beta,
+                          const rlx_norm_desc *d)
+{
+    const rlx_value in[] = {x, gamma, beta};
+    return rx_graph_add(g, RX_OP_rms_norm, in, 3, d, NULL);
 }
 
 rlx_value rlx_layer_norm2d(rlx_graph *g, rlx_value x, rlx_value gamma, rlx_value beta,
@@ -84,13 +90,13 @@ rlx_value rlx_swiglu(rlx_graph *g, rlx_value gate, rlx_value up)
 
 rlx_value rlx_softmax(rlx_graph *g, rlx_value x, int64_t axis)
 {
-    const rlx_axis_desc d = {axis};
+    const rx_axis_attr d = {axis};
     return rx_graph_add(g, RX_OP_softmax, &x, 1, &d, NULL);
 }
 
 rlx_value rlx_log_softmax(rlx_graph *g, rlx_value x, int64_t axis)
 {
-    const rlx_axis_desc d = {axis};
+    const rx_axis_attr d = {axis};
     return rx_graph_add(g, RX_OP_log_softmax, &x, 1, &d, NULL);
 }
 
@@ -145,8 +151,8 @@ static rlx_shape channel_shape(const rx_value *x)
 
 /* ---- Shape rules ----------------------------------------------------------------------------- */
 
-/* Puts the first normalised axis into the form that means the same when it is read again: 0 stands
- * for the last axis, so "all axes" stays -rank; any other axis becomes positive. */
+/* Canonicalises the first normalised axis so that the rule is idempotent: 0 stands for the last
+ * axis, so "all axes" stays -rank; any other axis becomes positive. */
 static rlx_status check_norm_axis(rx_infer *c, int64_t *axis, int rank, int *first)
 {
     int64_t a = *axis == 0 ? -1 : *axis;
@@ -156,7 +162,7 @@ static rlx_status check_norm_axis(rx_infer *c, int64_t *axis, int rank, int *fir
     return RLX_OK;
 }
 
-/* layer_norm: x, gamma?, beta?; rms_norm: x, gamma?. */
+/* layer_norm, rms_norm: x, gamma?, beta?. */
 rlx_status rx_infer_layer_norm(rx_infer *c)
 {
     rlx_norm_desc *d = c->attr;
@@ -274,8 +280,6 @@ rlx_status rx_infer_residual_norm(rx_infer *c)
     RLX_TRY(rx_check_type(c, 1, "residual", RX_T(x->dtype)));
     RLX_TRY(rx_check_shape(c, 1, "residual", &x->shape));
     RLX_TRY(check_eps(c, &d->eps));
-    if (d->rms && rx_in(c, 3))
-        return rx_infer_fail(c, "rms=true takes no beta, got one");
 
     const rlx_shape inner = inner_shape(x, x->shape.rank - 1);
     RLX_TRY(check_weight(c, 2, "gamma", &inner));
@@ -312,7 +316,7 @@ rlx_status rx_infer_swiglu(rx_infer *c)
 /* softmax, log_softmax */
 rlx_status rx_infer_softmax(rx_infer *c)
 {
-    rlx_axis_desc *d = c->attr;
+    rx_axis_attr *d = c->attr;
 
     RLX_TRY(rx_check_type(c, 0, "x", RX_FLOATS));
     RLX_TRY(rx_check_rank(c, 0, "x", 1, RLX_MAX_RANK));
@@ -329,21 +333,15 @@ static rlx_value operand(const rx_lower *c, uint32_t i)
     return i < c->node->n_in ? c->in[i] : RLX_NONE;
 }
 
-/* v as `t`; RLX_NONE stays RLX_NONE. */
-static rlx_value as_type(rlx_graph *g, rlx_value v, rlx_dtype t)
-{
-    return v.id == 0 || rlx_value_dtype(g, v) == t ? v : rlx_cast(g, v, t);
-}
-
 static rlx_value as_f32(rlx_graph *g, rlx_value v)
 {
-    return as_type(g, v, RLX_F32);
+    return rx_as_type(g, v, RLX_F32);
 }
 
 /* The f32 result `y` in the type of the node's first operand. */
 static rlx_value as_result(const rx_lower *c, rlx_value y)
 {
-    return as_type(c->g, y, rlx_value_dtype(c->g, c->in[0]));
+    return rx_as_type(c->g, y, rlx_value_dtype(c->g, c->in[0]));
 }
 
 /* y * gamma? + beta?, all f32. */
@@ -402,7 +400,7 @@ rlx_status rx_lower_layer_norm2d(rx_lower *c)
 {
     static const int channels_last[] = {0, 2, 3, 1}, channels_second[] = {0, 3, 1, 2};
     const rlx_norm_desc *d = c->attr;
-    const rlx_norm_desc last = {.axis = -1, .eps = d->eps};
+    const rlx_norm_desc last = {RLX_INIT(rlx_norm_desc), .axis = -1, .eps = d->eps};
     rlx_value y = rlx_transpose(c->g, c->in[0], channels_last);
     y = rlx_layer_norm(c->g, y, operand(c, 1), operand(c, 2), &last);
     c->out[0] = rlx_transpose(c->g, y, channels_second);
@@ -425,7 +423,7 @@ rlx_status rx_lower_group_norm(rx_lower *c)
     const rlx_norm_desc *d = c->attr;
     const rlx_shape s = rlx_value_shape(c->g, c->in[0]);
     const bool instance = c->node->op == RX_OP_instance_norm;
-    const rlx_norm_desc last = {.axis = -1, .eps = d->eps};
+    const rlx_norm_desc last = {RLX_INIT(rlx_norm_desc), .axis = -1, .eps = d->eps};
 
     rlx_dim inner = instance ? 1 : rlx_dim_div(c->g, s.dim[1], d->groups);
     for (int i = 2; i < s.rank; i++)
@@ -462,7 +460,7 @@ rlx_status rx_lower_batch_norm(rx_lower *c)
 rlx_status rx_lower_ada_layer_norm(rx_lower *c)
 {
     const rlx_norm_desc *d = c->attr;
-    const rlx_norm_desc last = {.axis = -1, .eps = d->eps};
+    const rlx_norm_desc last = {RLX_INIT(rlx_norm_desc), .axis = -1, .eps = d->eps};
     rlx_graph *g = c->g;
     const rlx_value y = rlx_layer_norm(g, as_f32(g, c->in[0]), RLX_NONE, RLX_NONE, &last);
     const rlx_value scale = rlx_add(g, as_f32(g, c->in[1]), rlx_scalar(g, RLX_F32, 1));
@@ -479,9 +477,9 @@ rlx_status rx_lower_gated_residual(rx_lower *c)
 rlx_status rx_lower_residual_norm(rx_lower *c)
 {
     const rlx_residual_norm_desc *d = c->attr;
-    const rlx_norm_desc last = {.axis = -1, .eps = d->eps};
+    const rlx_norm_desc last = {RLX_INIT(rlx_norm_desc), .axis = -1, .eps = d->eps};
     const rlx_value sum = rlx_add(c->g, c->in[0], c->in[1]);
-    c->out[0] = d->rms ? rlx_rms_norm(c->g, sum, operand(c, 2), &last)
+    c->out[0] = d->rms ? rlx_rms_norm_ex(c->g, sum, operand(c, 2), operand(c, 3), &last)
                        : rlx_layer_norm(c->g, sum, operand(c, 2), operand(c, 3), &last);
     c->out[1] = sum;
     return RLX_OK;
@@ -506,7 +504,7 @@ rlx_status rx_lower_swiglu(rx_lower *c)
  * other row has a term of exactly 1, a sum below 1 is that of such a row and may become 1. */
 static rlx_value shifted_exp(rx_lower *c, rlx_value *shifted, rlx_value *sum)
 {
-    const int64_t axis = ((const rlx_axis_desc *)c->attr)->axis;
+    const int64_t axis = ((const rx_axis_attr *)c->attr)->axis;
     rlx_graph *g = c->g;
     const rlx_value x = as_f32(g, c->in[0]);
     const rlx_value max = rlx_reduce(g, RLX_REDUCE_MAX, x, &axis, 1, true);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Order and places: top_k, sort, argsort, histogram, one_hot, range, nonzero. Builders, shape
+/* Sorting and indices: top_k, sort, argsort, histogram, one_hot, range, nonzero. Builders, shape
  * rules, decompositions. */
 #include <math.h>
 
@@ -160,15 +160,15 @@ rlx_status rx_infer_nonzero(rx_infer *c)
 
 /* ---- Decompositions -------------------------------------------------------------------------- */
 
-/* The whole axis as its top_k. A named axis is taken at its bound: top_k puts the places that do
- * not exist last, and narrow cuts them off. */
+/* sort as top_k of the whole axis. A named axis counts with its bound: top_k puts the missing
+ * elements last, and narrow drops them. */
 rlx_status rx_lower_sort(rx_lower *c)
 {
     rlx_graph *g = c->g;
     const rlx_sort_desc *d = c->attr;
     const bool places = c->node->op == RX_OP_argsort;
     const rlx_dim size = rlx_value_shape(g, c->in[0]).dim[d->axis];
-    const rlx_topk_desc k = {.k = rx_dim_bound(g, size), .axis = d->axis,
+    const rlx_topk_desc k = {RLX_INIT(rlx_topk_desc), .k = rx_dim_bound(g, size), .axis = d->axis,
                              .smallest = !d->descending, .out = d->out};
     if (k.k == 0) { /* nothing to sort */
         c->out[0] = places ? rlx_cast(g, c->in[0], d->out) : c->in[0];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Pools and resizing: builders, shape rules, decompositions. The batch and the spatial axes may be
- * named dimensions. */
+/* Pooling and resizing: builders, shape rules, decompositions. The batch and the spatial axes may
+ * be named dimensions. */
 #include <math.h>
 
 #include "ops/lower.h"
@@ -57,7 +57,7 @@ static rlx_status check_pool_kind(rx_infer *c, rlx_pool_desc *d)
                          (long long)d->p);
 }
 
-/* The result of a pool over the whole of each axis. */
+/* Global pooling: the result has size 1 on each spatial axis. */
 static rlx_status infer_global_pool(rx_infer *c, rlx_pool_desc *d, int n)
 {
     if (d->stride.n || d->dilation.n || d->pads.n)

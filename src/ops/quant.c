@@ -29,7 +29,7 @@ rlx_value rlx_dequant_grouped_matmul(rlx_graph *g, rlx_value x, rlx_value w, rlx
 rlx_value rlx_dequant_moe_weights(rlx_graph *g, rlx_value w, rlx_value ids, rlx_dtype to)
 {
     rlx_value in[] = {w, ids};
-    rlx_cast_desc d = {.to = to};
+    rx_cast_attr d = {.to = to};
     return rx_graph_add(g, RX_OP_dequant_moe_weights, in, 2, &d, NULL);
 }
 
@@ -76,7 +76,7 @@ static rlx_status check_no_operand(rx_infer *c, size_t i, const char *what, cons
     return rx_infer_fail(c, "%s is not expected here: %s", what, why);
 }
 
-/* A weight of a block type or of floats holds its scales itself. */
+/* Weights of a packed type or of floats have no separate scales. */
 static rlx_status check_packed_weight(rx_infer *c, const rlx_dequant_desc *d)
 {
     const char *why = "w is neither i8 nor u8";
@@ -142,8 +142,8 @@ rlx_status rx_infer_dequant(rx_infer *c)
     return RLX_OK;
 }
 
-/* u8 [N, K/2] with two numbers a byte, low half first, to [N, K]: u8 from 0 to 15, or i8 from -8 to
- * 7 when the stored numbers have the offset 8. */
+/* u8 [N, K/2], two nibbles a byte, low one first, to [N, K]: u8 from 0 to 15, or i8 from -8 to 7
+ * when they are stored with an offset of 8. */
 static rlx_value unpack_halves(rlx_graph *g, rlx_value w, bool offset)
 {
     rlx_shape s = rlx_value_shape(g, w);
@@ -155,8 +155,8 @@ static rlx_value unpack_halves(rlx_graph *g, rlx_value w, bool offset)
     return offset ? rlx_sub(g, rlx_cast(g, v, RLX_I8), rlx_scalar(g, RLX_I8, 8)) : v;
 }
 
-/* The weight in full, then a product. Unless the types are the same already the product is one of
- * f32, so that no weight is rounded; its result has the type of x. */
+/* Dequantises the whole weight, then multiplies. Unless the types are equal already the product is
+ * in f32, so that no weight is rounded; its result has the type of x. */
 rlx_status rx_lower_dequant_matmul(rx_lower *c)
 {
     const rlx_dequant_desc *d = c->attr;
@@ -170,7 +170,8 @@ rlx_status rx_lower_dequant_matmul(rx_lower *c)
         w = unpack_halves(c->g, w, !in[3].id);
     if (d->bits)
         w = rlx_dequantize(c->g, w, in[2], in[3],
-                           &(rlx_quant_desc){.axis = 1, .block = d->block, .to = RLX_F32});
+                           &(rlx_quant_desc){RLX_INIT(rlx_quant_desc), .axis = 1, .block = d->block,
+                                             .to = RLX_F32});
     else if (rlx_dtype_is_packed(tw))
         w = rlx_dequantize(c->g, w, RLX_NONE, RLX_NONE, NULL);
     else if (tw != tx && tw != RLX_F32)
@@ -179,7 +180,8 @@ rlx_status rx_lower_dequant_matmul(rx_lower *c)
         x = rlx_cast(c->g, x, RLX_F32);
     c->out[0] = rlx_matmul_ex(
         c->g, x, w, in[4], in[5],
-        &(rlx_matmul_desc){.trans_b = true, .act = d->act, .act_last = d->act_last, .out = tx});
+        &(rlx_matmul_desc){RLX_INIT(rlx_matmul_desc), .trans_b = true, .act = d->act,
+                           .act_last = d->act_last, .out = tx});
     return RLX_OK;
 }
 
@@ -208,7 +210,7 @@ rlx_status rx_infer_dequant_grouped(rx_infer *c)
 
 rlx_status rx_infer_dequant_moe(rx_infer *c)
 {
-    rlx_cast_desc *d = c->attr;
+    rx_cast_attr *d = c->attr;
     RLX_TRY(check_bank(c, 0));
     RLX_TRY(rx_check_type(c, 1, "ids", RX_INDEX));
     RLX_TRY(rx_check_rank(c, 1, "ids", 1, 1));
@@ -223,7 +225,7 @@ rlx_status rx_infer_dequant_moe(rx_infer *c)
 
 /* ---- qmatmul --------------------------------------------------------------------------------- */
 
-/* A zero point is a number of the type it belongs to. */
+/* A zero point is within the range of its type. */
 static rlx_status check_zero_point(rx_infer *c, const char *what, int64_t zero, rlx_dtype t)
 {
     int64_t lo = t == RLX_I8 ? -128 : 0, hi = t == RLX_I8 ? 127 : 255;

@@ -4,6 +4,7 @@
  * activations; a last state has the type of the first one if that is given, else that of x. */
 #include <stdio.h>
 
+#include "base/sized.h"
 #include "ir/infer.h"
 
 #define MAX_LAYERS 16
@@ -16,7 +17,13 @@ static rlx_value add_rnn(rlx_graph *g, rx_op op, const rlx_value *head, size_t n
                          const rlx_rnn_layer *layers, const rlx_rnn_desc *d)
 {
     rlx_value in[3 + 4 * MAX_LAYERS];
-    const int64_t n_layers = d && d->layers ? d->layers : 1;
+    rlx_rnn_desc full;
+    rlx_error err;
+    if (RX_DESC_READ(rlx_rnn_desc, &full, d, &err) != RLX_OK) {
+        rx_graph_fail(g, err.code, "%s", err.text);
+        return RLX_NONE;
+    }
+    const int64_t n_layers = full.layers ? full.layers : 1;
     if (n_layers < 1 || n_layers > MAX_LAYERS || !layers) {
         rx_graph_fail(g, RLX_INVALID, "%s (node %zu): layers expected from 1 to %d, got %lld%s",
                       rx_ops[op].name, rlx_graph_n_nodes(g), MAX_LAYERS, (long long)n_layers,
@@ -32,7 +39,7 @@ static rlx_value add_rnn(rlx_graph *g, rx_op op, const rlx_value *head, size_t n
         in[n++] = layers[i].b_ih;
         in[n++] = layers[i].b_hh;
     }
-    return rx_graph_add(g, op, in, n, d, NULL);
+    return rx_graph_add(g, op, in, n, &full, NULL);
 }
 
 rlx_value rlx_lstm(rlx_graph *g, rlx_value x, const rlx_rnn_layer *layers, const rlx_value init[2],

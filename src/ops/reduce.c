@@ -35,7 +35,7 @@ rlx_value rlx_reduce(rlx_graph *g, rlx_reduce_kind kind, rlx_value x, const int6
                       rx_ops[reduce_ops[kind]].name, RLX_MAX_RANK, n, axes ? "" : " that are NULL");
         return RLX_NONE;
     }
-    rlx_reduce_desc d = {.axes.n = (int32_t)n, .keepdims = keepdims};
+    rx_reduce_attr d = {.axes.n = (int32_t)n, .keepdims = keepdims};
     for (size_t i = 0; i < n; i++)
         d.axes.v[i] = axes[i];
     return rx_graph_add(g, reduce_ops[kind], &x, 1, &d, NULL);
@@ -68,22 +68,7 @@ rlx_value rlx_cummax(rlx_graph *g, rlx_value x, const rlx_cum_desc *d)
 
 /* ---- Shape rules ----------------------------------------------------------------------------- */
 
-static uint64_t reduce_types(rx_op op)
-{
-    switch (op) {
-    case RX_OP_reduce_any:
-    case RX_OP_reduce_all:
-        return RX_T(RLX_BOOL);
-    case RX_OP_reduce_l2:
-    case RX_OP_reduce_log_sum:
-    case RX_OP_reduce_log_sum_exp:
-        return RX_FLOATS;
-    default:
-        return RX_NUMBERS;
-    }
-}
-
-/* Makes the list of axes sorted, positive and complete; *set has bit i for axis i. */
+/* Canonicalises the list of axes: sorted, non-negative, complete; *set has bit i for axis i. */
 static rlx_status normalise_axes(rx_infer *c, rlx_ints *axes, int rank, unsigned *set)
 {
     *set = axes->n ? 0 : (1u << rank) - 1;
@@ -103,7 +88,7 @@ static rlx_status normalise_axes(rx_infer *c, rlx_ints *axes, int rank, unsigned
     return RLX_OK;
 }
 
-/* s without the axes of the set, or with 1 in their place. */
+/* s with the axes of the set removed, or of size 1. */
 static rlx_shape reduced_shape(const rlx_shape *s, unsigned set, bool keepdims)
 {
     rlx_shape r = {0};
@@ -116,16 +101,31 @@ static rlx_shape reduced_shape(const rlx_shape *s, unsigned set, bool keepdims)
     return r;
 }
 
-rlx_status rx_infer_reduce(rx_infer *c)
+static rlx_status infer_reduce(rx_infer *c, uint64_t types)
 {
-    rlx_reduce_desc *d = c->attr;
-    RLX_TRY(rx_check_type(c, 0, "x", reduce_types(c->op)));
+    rx_reduce_attr *d = c->attr;
+    RLX_TRY(rx_check_type(c, 0, "x", types));
     const rx_value *x = rx_in(c, 0);
     unsigned set;
     RLX_TRY(normalise_axes(c, &d->axes, x->shape.rank, &set));
     const rlx_shape s = reduced_shape(&x->shape, set, d->keepdims);
     rx_out(c, 0, x->dtype, &s);
     return RLX_OK;
+}
+
+rlx_status rx_infer_reduce(rx_infer *c)
+{
+    return infer_reduce(c, RX_NUMBERS);
+}
+
+rlx_status rx_infer_reduce_floats(rx_infer *c)
+{
+    return infer_reduce(c, RX_FLOATS);
+}
+
+rlx_status rx_infer_reduce_bools(rx_infer *c)
+{
+    return infer_reduce(c, RX_T(RLX_BOOL));
 }
 
 rlx_status rx_infer_arg(rx_infer *c)
@@ -158,14 +158,14 @@ rlx_status rx_infer_cum(rx_infer *c)
 
 static rlx_value reduce_as(rx_lower *c, rlx_reduce_kind kind, rlx_value x, bool keepdims)
 {
-    const rlx_reduce_desc *d = c->attr;
+    const rx_reduce_attr *d = c->attr;
     return rlx_reduce(c->g, kind, x, d->axes.v, (size_t)d->axes.n, keepdims);
 }
 
-/* y, which has 1 in place of the reduced axes of x, in the shape that the node asks for. */
+/* Removes the reduced axes, which have size 1 in y, unless keepdims. */
 static rlx_value drop_axes(rx_lower *c, rlx_value x, rlx_value y)
 {
-    const rlx_reduce_desc *d = c->attr;
+    const rx_reduce_attr *d = c->attr;
     if (d->keepdims)
         return y;
     const rlx_shape xs = rlx_value_shape(c->g, x);
@@ -200,31 +200,56 @@ static rlx_value l2_norm(rx_lower *c, rlx_value x)
     return drop_axes(c, x, rlx_mul(g, rlx_sqrt(g, sum), m));
 }
 
-/* Small floats are widened first: squares and sums of f16 overflow soon. */
-rlx_status rx_lower_reduce_composed(rx_lower *c)
+static rlx_value sum_of_magnitudes(rx_lower *c, rlx_value x)
 {
-    rlx_graph *g = c->g;
-    const rlx_reduce_desc *d = c->attr;
-    const rlx_dtype t = rlx_value_dtype(g, c->in[0]);
-    const bool widen = t == RLX_F16 || t == RLX_BF16;
-    rlx_value x = widen ? rlx_cast(g, c->in[0], RLX_F32) : c->in[0], y;
-    switch (c->node->op) {
-    case RX_OP_reduce_l1:
-        y = reduce_as(c, RLX_REDUCE_SUM, rlx_abs(g, x), d->keepdims);
-        break;
-    case RX_OP_reduce_l2:
-        y = l2_norm(c, x);
-        break;
-    case RX_OP_reduce_sum_square:
-        y = reduce_as(c, RLX_REDUCE_SUM, rlx_mul(g, x, x), d->keepdims);
-        break;
-    case RX_OP_reduce_log_sum:
-        y = rlx_log(g, reduce_as(c, RLX_REDUCE_SUM, x, d->keepdims));
-        break;
-    default:
-        y = log_sum_exp(c, x);
-        break;
-    }
-    c->out[0] = widen ? rlx_cast(g, y, t) : y;
+    const rx_reduce_attr *d = c->attr;
+    return reduce_as(c, RLX_REDUCE_SUM, rlx_abs(c->g, x), d->keepdims);
+}
+
+static rlx_value sum_of_squares(rx_lower *c, rlx_value x)
+{
+    const rx_reduce_attr *d = c->attr;
+    return reduce_as(c, RLX_REDUCE_SUM, rlx_mul(c->g, x, x), d->keepdims);
+}
+
+static rlx_value log_of_sum(rx_lower *c, rlx_value x)
+{
+    const rx_reduce_attr *d = c->attr;
+    return rlx_log(c->g, reduce_as(c, RLX_REDUCE_SUM, x, d->keepdims));
+}
+
+/* Half types are widened first: squares and sums of f16 overflow soon. */
+static rlx_status widened(rx_lower *c, rlx_value (*formula)(rx_lower *c, rlx_value x))
+{
+    const rlx_dtype t = rlx_value_dtype(c->g, c->in[0]);
+    if (rx_is_half(t))
+        c->out[0] = rlx_cast(c->g, formula(c, rlx_cast(c->g, c->in[0], RLX_F32)), t);
+    else
+        c->out[0] = formula(c, c->in[0]);
     return RLX_OK;
+}
+
+rlx_status rx_lower_reduce_l1(rx_lower *c)
+{
+    return widened(c, sum_of_magnitudes);
+}
+
+rlx_status rx_lower_reduce_l2(rx_lower *c)
+{
+    return widened(c, l2_norm);
+}
+
+rlx_status rx_lower_reduce_sum_square(rx_lower *c)
+{
+    return widened(c, sum_of_squares);
+}
+
+rlx_status rx_lower_reduce_log_sum(rx_lower *c)
+{
+    return widened(c, log_of_sum);
+}
+
+rlx_status rx_lower_reduce_log_sum_exp(rx_lower *c)
+{
+    return widened(c, log_sum_exp);
 }

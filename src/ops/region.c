@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Fused regions: a short program of elementwise instructions that runs for each element of the
- * broadcast shape of all inputs. Made by fusion only; the text form can hold them too. */
+/* Fused regions: a straight-line program of elementwise instructions over the broadcast shape of
+ * all inputs. Made by fusion only; the text form can hold them too. */
 #include "ops/region.h"
 
 #include <string.h>
@@ -27,15 +27,15 @@ rx_instr rx_instr_make(rx_op op, const void *attr, rlx_dtype result)
 {
     rx_instr in = {.op = (uint16_t)op, .dtype = result};
     if (records[op] == RECORD_unary) {
-        const rlx_unary_desc *d = attr;
+        const rx_unary_attr *d = attr;
         in.p[0] = d->alpha;
         in.p[1] = d->beta;
     } else if (records[op] == RECORD_clamp) {
-        const rlx_clamp_desc *d = attr;
+        const rx_clamp_attr *d = attr;
         in.p[0] = d->lo;
         in.p[1] = d->hi;
     } else if (records[op] == RECORD_mod) {
-        const rlx_mod_desc *d = attr;
+        const rx_mod_attr *d = attr;
         in.p[0] = d->floored;
     }
     return in;
@@ -45,13 +45,13 @@ void rx_instr_to_attr(const rx_instr *in, rx_instr_attr *attr)
 {
     *attr = (rx_instr_attr){0};
     if (records[in->op] == RECORD_unary)
-        attr->unary = (rlx_unary_desc){.alpha = in->p[0], .beta = in->p[1]};
+        attr->unary = (rx_unary_attr){.alpha = in->p[0], .beta = in->p[1]};
     else if (records[in->op] == RECORD_clamp)
-        attr->clamp = (rlx_clamp_desc){.lo = in->p[0], .hi = in->p[1]};
+        attr->clamp = (rx_clamp_attr){.lo = in->p[0], .hi = in->p[1]};
     else if (records[in->op] == RECORD_mod)
-        attr->mod = (rlx_mod_desc){.floored = in->p[0] != 0};
+        attr->mod = (rx_mod_attr){.floored = in->p[0] != 0};
     else if (records[in->op] == RECORD_cast)
-        attr->cast = (rlx_cast_desc){.to = in->dtype};
+        attr->cast = (rx_cast_attr){.to = in->dtype};
 }
 
 /* ---- Shape rule ------------------------------------------------------------------------------ */
@@ -161,20 +161,8 @@ void rx_shape_widen(rlx_shape *to, const rlx_shape *from)
     *to = wide;
 }
 
-static rlx_value as_type(rlx_graph *g, rlx_value v, rlx_dtype t)
-{
-    return rlx_value_dtype(g, v) == t ? v : rlx_cast(g, v, t);
-}
-
-/* Half types as f32, since floats are not rounded between instructions. */
-static rlx_value widen_half(rlx_graph *g, rlx_value v)
-{
-    const rlx_dtype t = rlx_value_dtype(g, v);
-    return t == RLX_F16 || t == RLX_BF16 ? rlx_cast(g, v, RLX_F32) : v;
-}
-
-/* Each instruction on its own. One that does not depend on the widest input has a smaller shape
- * than the region, so results are expanded at the end. */
+/* Decomposition: each instruction as a node. One that does not depend on the widest input has a
+ * smaller shape than the region, so results are expanded at the end. */
 rlx_status rx_lower_region(rx_lower *c)
 {
     const rx_region *r = c->attr;
@@ -186,7 +174,7 @@ rlx_status rx_lower_region(rx_lower *c)
     for (int i = 0; i < r->n_in; i++) {
         const rlx_shape s = rlx_value_shape(c->g, c->in[i]);
         rx_shape_widen(&full, &s);
-        v[i] = widen_half(c->g, c->in[i]);
+        v[i] = rx_widen_half(c->g, c->in[i]);
     }
     for (int i = 0; i < r->n_instr; i++) {
         const rx_instr *in = &r->instr[i];
@@ -197,10 +185,10 @@ rlx_status rx_lower_region(rx_lower *c)
         rx_instr_attr attr;
         rx_instr_to_attr(in, &attr);
         const rlx_value y = rx_graph_add(c->g, (rx_op)in->op, args, n_args, &attr, NULL);
-        v[r->n_in + i] = widen_half(c->g, y);
+        v[r->n_in + i] = rx_widen_half(c->g, y);
     }
     for (int i = 0; i < r->n_out; i++) {
-        const rlx_value y = as_type(c->g, v[r->n_in + r->out[i]], r->instr[r->out[i]].dtype);
+        const rlx_value y = rx_as_type(c->g, v[r->n_in + r->out[i]], r->instr[r->out[i]].dtype);
         const rlx_shape s = rlx_value_shape(c->g, y);
         const bool is_full = rx_shape_equal(&s, &full);
         c->out[i] = is_full ? y : rlx_expand(c->g, y, full.rank, full.dim);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Elementwise operations as instructions of fused regions: the way from a node to an instruction
- * and back, the rule of types that both share, and the builder of regions. */
+/* Elementwise operations as instructions of fused regions: conversion between nodes and
+ * instructions, the type rule that both share, and the builder of regions. */
 #ifndef RX_OPS_REGION_H
 #define RX_OPS_REGION_H
 
@@ -18,13 +18,13 @@ const char *rx_instr_check(const rx_instr *in, rlx_dtype arg);
 /* The instruction of operation `op` with normalised record `attr`; arg[] is left 0. */
 rx_instr rx_instr_make(rx_op op, const void *attr, rlx_dtype result);
 
-/* Room for the record of any elementwise operation. */
+/* Large enough for the record of any elementwise operation. */
 typedef union rx_instr_attr {
     rx_no_attr none;
-    rlx_unary_desc unary;
-    rlx_clamp_desc clamp;
-    rlx_mod_desc mod;
-    rlx_cast_desc cast;
+    rx_unary_attr unary;
+    rx_clamp_attr clamp;
+    rx_mod_attr mod;
+    rx_cast_attr cast;
 } rx_instr_attr;
 /* The reverse of rx_instr_make: fills in the record. */
 void rx_instr_to_attr(const rx_instr *in, rx_instr_attr *attr);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How places of the result of a resize map to places of its input, and what each counts there. */
+/* Coordinate mapping and interpolation weights of resize. */
 #include "ops/resize.h"
 
 #include <math.h>
@@ -70,7 +70,7 @@ static double cubic_weight(double t, double a)
     return t < 2 ? ((a * t - 5 * a) * t + 8 * a) * t - 4 * a : 0;
 }
 
-/* The distances of elements shrink by this factor, so that more of them count. */
+/* Antialiasing: distances shrink by this factor, so that the filter covers more elements. */
 static double antialias_factor(const rx_resize_axis *m)
 {
     if (!m->d->antialias)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The shape family: builders, shape rules and decompositions of the operations that move elements
  * without computing. Dimensions may be named, so all arithmetic on them goes through rlx_dim_*.
- * Rules leave records that give the same result when the rule runs again. */
+ * Rules are idempotent: they leave records that give the same result when the rule runs again. */
 #include "ops/shape.h"
 
 #include <inttypes.h>
@@ -135,7 +135,7 @@ static factors factors_of(const rlx_graph *g, const rlx_shape *s)
     return f;
 }
 
-/* Binding fails when quotient d leaves a rest: then d * divisor - dividend is below zero. */
+/* Binding fails when quotient d has a remainder: then d * divisor - dividend is negative. */
 static void require_exact(rlx_graph *g, rlx_dim d)
 {
     rlx_dim dividend = g->dims[-d - 2].a, divisor = g->dims[-d - 2].b;
@@ -257,7 +257,7 @@ static rlx_status match_elements(rx_infer *c, const rlx_shape *in, rlx_shape *ou
 
 rlx_status rx_infer_reshape(rx_infer *c)
 {
-    rlx_shape_desc *a = c->attr;
+    rx_shape_attr *a = c->attr;
     RLX_TRY(rx_check_type(c, 0, "x", RX_PLAIN | RX_PACKED));
     RLX_TRY(check_dims(c, "shape", &a->shape, true));
     const rx_value *x = c->in[0];
@@ -276,13 +276,13 @@ rlx_status rx_infer_reshape(rx_infer *c)
 
 rlx_value rlx_reshape(rlx_graph *g, rlx_value x, int rank, const rlx_dim *dims)
 {
-    rlx_shape_desc a = {{0}};
+    rx_shape_attr a = {{0}};
     if (!set_list(g, "reshape", &a.shape, dims, rank))
         return RLX_NONE;
     return add_unary(g, RX_OP_reshape, x, &a);
 }
 
-/* An axis for the conveniences, among `n` places. */
+/* An axis of the convenience builders, out of `n` positions. */
 static bool find_axis(rlx_graph *g, const char *op, int64_t *axis, int n)
 {
     if (*axis >= -n && *axis < n) {
@@ -342,7 +342,7 @@ rlx_value rlx_flatten(rlx_graph *g, rlx_value x, int64_t axis)
 
 rlx_status rx_infer_transpose(rx_infer *c)
 {
-    rlx_perm_desc *a = c->attr;
+    rx_perm_attr *a = c->attr;
     RLX_TRY(rx_check_type(c, 0, "x", RX_PLAIN));
     const rx_value *x = c->in[0];
     rlx_shape out = x->shape;
@@ -363,7 +363,7 @@ rlx_status rx_infer_transpose(rx_infer *c)
 
 rlx_value rlx_transpose(rlx_graph *g, rlx_value x, const int *perm)
 {
-    rlx_perm_desc a = {{0}};
+    rx_perm_attr a = {{0}};
     if (perm) {
         a.perm.n = rlx_value_shape(g, x).rank;
         for (int i = 0; i < a.perm.n; i++)
@@ -374,7 +374,7 @@ rlx_value rlx_transpose(rlx_graph *g, rlx_value x, const int *perm)
 
 rlx_status rx_infer_reverse(rx_infer *c)
 {
-    rlx_axes_desc *a = c->attr;
+    rx_axes_attr *a = c->attr;
     RLX_TRY(rx_check_type(c, 0, "x", RX_PLAIN));
     RLX_TRY(check_axes(c, &a->axes, c->in[0]->shape.rank));
     rx_out(c, 0, c->in[0]->dtype, &c->in[0]->shape);
@@ -383,7 +383,7 @@ rlx_status rx_infer_reverse(rx_infer *c)
 
 rlx_value rlx_reverse(rlx_graph *g, rlx_value x, const int64_t *axes, size_t n)
 {
-    rlx_axes_desc a = {{0}};
+    rx_axes_attr a = {{0}};
     if (!set_list(g, "reverse", &a.axes, axes, (int64_t)n))
         return RLX_NONE;
     return add_unary(g, RX_OP_reverse, x, &a);
@@ -403,7 +403,7 @@ rlx_value rx_copy_build(rlx_graph *g, rlx_value x)
 
 /* ---- narrow, slice, split -------------------------------------------------------------------- */
 
-/* Packed tensors can be cut between rows only. */
+/* Packed tensors can be sliced between rows only. */
 static rlx_status check_cut(rx_infer *c, int64_t *axis)
 {
     RLX_TRY(rx_check_type(c, 0, "x", RX_PLAIN | RX_PACKED));
@@ -417,7 +417,7 @@ static rlx_status check_cut(rx_infer *c, int64_t *axis)
 
 rlx_status rx_infer_narrow(rx_infer *c)
 {
-    rlx_narrow_desc *a = c->attr;
+    rx_narrow_attr *a = c->attr;
     RLX_TRY(check_cut(c, &a->axis));
     if (!is_dim(c->g, a->start) || !is_dim(c->g, a->length))
         return rx_infer_fail(c, "start and length must not be negative, got %" PRId64
@@ -436,7 +436,7 @@ rlx_status rx_infer_narrow(rx_infer *c)
 
 rlx_value rlx_narrow(rlx_graph *g, rlx_value x, int64_t axis, rlx_dim start, rlx_dim length)
 {
-    rlx_narrow_desc a = {axis, start, length};
+    rx_narrow_attr a = {axis, start, length};
     return add_unary(g, RX_OP_narrow, x, &a);
 }
 
@@ -515,7 +515,7 @@ rlx_value rlx_slice(rlx_graph *g, rlx_value x, const rlx_slice_desc *d)
 
 rlx_status rx_infer_split(rx_infer *c)
 {
-    rlx_split_desc *a = c->attr;
+    rx_split_attr *a = c->attr;
     rlx_dim sum = 0;
     char want[DIM_TEXT], got[DIM_TEXT];
     RLX_TRY(check_cut(c, &a->axis));
@@ -543,7 +543,7 @@ rlx_status rx_infer_split(rx_infer *c)
 
 rlx_status rx_lower_split(rx_lower *c)
 {
-    const rlx_split_desc *a = c->attr;
+    const rx_split_attr *a = c->attr;
     rlx_dim start = 0;
     for (int i = 0; i < a->sizes.n; i++) {
         c->out[i] = rlx_narrow(c->g, c->in[0], a->axis, start, a->sizes.v[i]);
@@ -555,7 +555,7 @@ rlx_status rx_lower_split(rx_lower *c)
 rlx_value rlx_split(rlx_graph *g, rlx_value x, int64_t axis, const rlx_dim *sizes, size_t n,
                     rlx_value *out)
 {
-    rlx_split_desc a = {.axis = axis};
+    rx_split_attr a = {.axis = axis};
     rlx_value first = RLX_NONE;
     if (set_list(g, "split", &a.sizes, sizes, (int64_t)n))
         first = add_unary(g, RX_OP_split, x, &a);
@@ -568,7 +568,7 @@ rlx_value rlx_split(rlx_graph *g, rlx_value x, int64_t axis, const rlx_dim *size
 
 rlx_status rx_infer_concat(rx_infer *c)
 {
-    rlx_axis_desc *a = c->attr;
+    rx_axis_attr *a = c->attr;
     RLX_TRY(rx_check_type(c, 0, "x", RX_PLAIN));
     rlx_shape out = c->in[0]->shape;
     RLX_TRY(rx_check_axis(c, &a->axis, out.rank));
@@ -586,13 +586,13 @@ rlx_status rx_infer_concat(rx_infer *c)
 
 rlx_value rlx_concat(rlx_graph *g, const rlx_value *x, size_t n, int64_t axis)
 {
-    rlx_axis_desc a = {axis};
+    rx_axis_attr a = {axis};
     return rx_graph_add(g, RX_OP_concat, x, n, &a, NULL);
 }
 
 rlx_status rx_infer_expand(rx_infer *c)
 {
-    rlx_shape_desc *a = c->attr;
+    rx_shape_attr *a = c->attr;
     RLX_TRY(rx_check_type(c, 0, "x", RX_PLAIN));
     RLX_TRY(check_dims(c, "shape", &a->shape, false));
     rlx_shape out = shape_of_list(&a->shape);
@@ -603,7 +603,7 @@ rlx_status rx_infer_expand(rx_infer *c)
 
 rlx_value rlx_expand(rlx_graph *g, rlx_value x, int rank, const rlx_dim *dims)
 {
-    rlx_shape_desc a = {{0}};
+    rx_shape_attr a = {{0}};
     if (!set_list(g, "expand", &a.shape, dims, rank))
         return RLX_NONE;
     return add_unary(g, RX_OP_expand, x, &a);
@@ -611,7 +611,7 @@ rlx_value rlx_expand(rlx_graph *g, rlx_value x, int rank, const rlx_dim *dims)
 
 rlx_status rx_infer_tile(rx_infer *c)
 {
-    rlx_tile_desc *a = c->attr;
+    rx_tile_attr *a = c->attr;
     RLX_TRY(rx_check_type(c, 0, "x", RX_PLAIN));
     rlx_shape out = c->in[0]->shape;
     RLX_TRY(rx_check_list(c, "repeats", &a->repeats, out.rank, 1, 0));
@@ -621,8 +621,8 @@ rlx_status rx_infer_tile(rx_infer *c)
     return rlx_graph_status(c->g, NULL);
 }
 
-/* All axes at once: each axis that repeats gets an axis before it, which is expanded. */
-static rlx_value tile_together(rlx_graph *g, rlx_value x, const rlx_tile_desc *a)
+/* All axes at once: each repeated axis gets an axis of size 1 before it, which is expanded. */
+static rlx_value tile_together(rlx_graph *g, rlx_value x, const rx_tile_attr *a)
 {
     rlx_shape s = rlx_value_shape(g, x), apart = {.rank = 0}, wide = {.rank = 0}, out = s;
     for (int i = 0; i < s.rank; i++) {
@@ -653,7 +653,7 @@ static rlx_value tile_axis(rlx_graph *g, rlx_value x, int axis, int64_t repeat)
 
 rlx_status rx_lower_tile(rx_lower *c)
 {
-    const rlx_tile_desc *a = c->attr;
+    const rx_tile_attr *a = c->attr;
     int rank = a->repeats.n, n_repeated = 0;
     for (int i = 0; i < rank; i++)
         n_repeated += a->repeats.v[i] != 1;
@@ -672,7 +672,7 @@ rlx_status rx_lower_tile(rx_lower *c)
 
 rlx_value rlx_tile(rlx_graph *g, rlx_value x, const int64_t *repeats)
 {
-    rlx_tile_desc a = {{0}};
+    rx_tile_attr a = {{0}};
     if (!set_list(g, "tile", &a.repeats, repeats, rlx_value_shape(g, x).rank))
         return RLX_NONE;
     return add_unary(g, RX_OP_tile, x, &a);
@@ -681,7 +681,7 @@ rlx_value rlx_tile(rlx_graph *g, rlx_value x, const int64_t *repeats)
 /* ---- pad, roll, trilu ------------------------------------------------------------------------ */
 
 /* Crops first, then pads what is left; *d becomes the size of the result. */
-static rlx_status pad_axis(rx_infer *c, const rlx_pad_desc *a, int axis, rlx_dim *d)
+static rlx_status pad_axis(rx_infer *c, const rx_pad_attr *a, int axis, rlx_dim *d)
 {
     int64_t before = a->before.v[axis], after = a->after.v[axis];
     if (before < -FAR || before > FAR || after < -FAR || after > FAR)
@@ -708,7 +708,7 @@ static rlx_status pad_axis(rx_infer *c, const rlx_pad_desc *a, int axis, rlx_dim
 
 rlx_status rx_infer_pad(rx_infer *c)
 {
-    rlx_pad_desc *a = c->attr;
+    rx_pad_attr *a = c->attr;
     RLX_TRY(rx_check_type(c, 0, "x", RX_PLAIN));
     rlx_shape out = c->in[0]->shape;
     RLX_TRY(rx_check_list(c, "before", &a->before, out.rank, 0, INT64_MIN));
@@ -724,7 +724,7 @@ rlx_status rx_infer_pad(rx_infer *c)
 rlx_value rlx_pad(rlx_graph *g, rlx_value x, const int64_t *before, const int64_t *after,
                   rlx_pad_mode mode, double value)
 {
-    rlx_pad_desc a = {.mode = mode, .value = value};
+    rx_pad_attr a = {.mode = mode, .value = value};
     int rank = rlx_value_shape(g, x).rank;
     if (!set_list(g, "pad", &a.before, before, rank) || !set_list(g, "pad", &a.after, after, rank))
         return RLX_NONE;
@@ -733,7 +733,7 @@ rlx_value rlx_pad(rlx_graph *g, rlx_value x, const int64_t *before, const int64_
 
 rlx_status rx_infer_roll(rx_infer *c)
 {
-    rlx_roll_desc *a = c->attr;
+    rx_roll_attr *a = c->attr;
     RLX_TRY(rx_check_type(c, 0, "x", RX_PLAIN));
     const rlx_shape *s = &c->in[0]->shape;
     RLX_TRY(rx_check_axis(c, &a->axis, s->rank));
@@ -746,8 +746,8 @@ rlx_status rx_infer_roll(rx_infer *c)
     return RLX_OK;
 }
 
-/* A named axis may be shorter than the shift, so the rolled elements come from wrapping around. */
-static rlx_value roll_named(rlx_graph *g, rlx_value x, const rlx_roll_desc *a)
+/* A named axis may be shorter than the shift, so the indices wrap around. */
+static rlx_value roll_named(rlx_graph *g, rlx_value x, const rx_roll_attr *a)
 {
     rlx_shape s = rlx_value_shape(g, x);
     int64_t before[RLX_MAX_RANK] = {0}, after[RLX_MAX_RANK] = {0};
@@ -760,7 +760,7 @@ static rlx_value roll_named(rlx_graph *g, rlx_value x, const rlx_roll_desc *a)
 
 rlx_status rx_lower_roll(rx_lower *c)
 {
-    const rlx_roll_desc *a = c->attr;
+    const rx_roll_attr *a = c->attr;
     rlx_value x = c->in[0];
     rlx_dim n = rlx_value_shape(c->g, x).dim[a->axis];
     c->out[0] = x;
@@ -780,13 +780,13 @@ rlx_status rx_lower_roll(rx_lower *c)
 
 rlx_value rlx_roll(rlx_graph *g, rlx_value x, int64_t axis, int64_t shift)
 {
-    rlx_roll_desc a = {axis, shift};
+    rx_roll_attr a = {axis, shift};
     return add_unary(g, RX_OP_roll, x, &a);
 }
 
 rlx_status rx_infer_trilu(rx_infer *c)
 {
-    rlx_trilu_desc *a = c->attr;
+    rx_trilu_attr *a = c->attr;
     RLX_TRY(rx_check_type(c, 0, "x", RX_PLAIN));
     RLX_TRY(rx_check_rank(c, 0, "x", 2, RLX_MAX_RANK));
     a->k = clamp_int(a->k, -FAR, FAR);
@@ -796,6 +796,6 @@ rlx_status rx_infer_trilu(rx_infer *c)
 
 rlx_value rlx_trilu(rlx_graph *g, rlx_value x, bool upper, int64_t k)
 {
-    rlx_trilu_desc a = {upper, k};
+    rx_trilu_attr a = {upper, k};
     return add_unary(g, RX_OP_trilu, x, &a);
 }

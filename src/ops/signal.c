@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Spectra and selections: fft, ifft, rfft, irfft, stft, log_mel, welch_peaks, knn and
+/* Spectral and selection operations: fft, ifft, rfft, irfft, stft, log_mel, welch_peaks, knn and
  * group_limited_gate. Builders, shape rules, decompositions. Complex tensors have a last axis of
  * size 2, which axis attributes do not count. */
 #include <math.h>
@@ -38,7 +38,7 @@ rlx_value rlx_stft(rlx_graph *g, rlx_value x, rlx_value window, const rlx_stft_d
 rlx_value rlx_log_mel(rlx_graph *g, rlx_value spectrum, rlx_value filters, bool peak_per_frame)
 {
     rlx_value in[] = {spectrum, filters};
-    rlx_log_mel_desc d = {.peak_per_frame = peak_per_frame};
+    rx_log_mel_attr d = {.peak_per_frame = peak_per_frame};
     return rx_graph_add(g, RX_OP_log_mel, in, 2, &d, NULL);
 }
 
@@ -52,12 +52,12 @@ static rlx_value add_pair(rlx_graph *g, rx_op op, rlx_value x, const void *attr,
 
 rlx_value rlx_welch_peaks(rlx_graph *g, rlx_value spectra, int64_t k, rlx_value *indices)
 {
-    return add_pair(g, RX_OP_welch_peaks, spectra, &(rlx_k_desc){.k = k}, indices);
+    return add_pair(g, RX_OP_welch_peaks, spectra, &(rx_k_attr){.k = k}, indices);
 }
 
 rlx_value rlx_knn(rlx_graph *g, rlx_value distances, int64_t k, rlx_value *indices)
 {
-    return add_pair(g, RX_OP_knn, distances, &(rlx_k_desc){.k = k}, indices);
+    return add_pair(g, RX_OP_knn, distances, &(rx_k_attr){.k = k}, indices);
 }
 
 rlx_value rlx_group_limited_gate(rlx_graph *g, rlx_value scores, const rlx_gate_desc *d,
@@ -192,7 +192,7 @@ static rlx_status check_k(rx_infer *c, int64_t k, int64_t most, const char *what
 
 rlx_status rx_infer_welch_peaks(rx_infer *c)
 {
-    const rlx_k_desc *d = c->attr;
+    const rx_k_attr *d = c->attr;
     RLX_TRY(rx_check_type(c, 0, "spectra", RX_FLOATS));
     RLX_TRY(rx_check_rank(c, 0, "spectra", 3, RLX_MAX_RANK));
     rlx_shape s = rx_in(c, 0)->shape;
@@ -210,7 +210,7 @@ rlx_status rx_infer_welch_peaks(rx_infer *c)
 
 rlx_status rx_infer_knn(rx_infer *c)
 {
-    const rlx_k_desc *d = c->attr;
+    const rx_k_attr *d = c->attr;
     RLX_TRY(rx_check_type(c, 0, "distances", RX_FLOATS));
     RLX_TRY(rx_check_rank(c, 0, "distances", 2, 2));
     rlx_shape s = rx_in(c, 0)->shape;
@@ -261,12 +261,13 @@ static rlx_value narrow_to(rlx_graph *g, rlx_value x, rlx_dtype t)
     return t == RLX_F32 ? x : rlx_cast(g, x, t);
 }
 
-/* Places of the samples of each frame, [frames, n]: hop * i + j. */
+/* Sample indices of each frame, [frames, n]: hop * i + j. */
 static rlx_value frame_places(rlx_graph *g, rlx_dim frames, int64_t samples, const rlx_stft_desc *d)
 {
     const rlx_dtype t = samples > INT32_MAX ? RLX_I64 : RLX_I32;
-    const rlx_range_desc frame = {.step = (double)d->hop, .n = frames, .out = t};
-    const rlx_range_desc sample = {.n = d->n, .out = t};
+    const rlx_range_desc frame = {RLX_INIT(rlx_range_desc), .step = (double)d->hop, .n = frames,
+                                  .out = t};
+    const rlx_range_desc sample = {RLX_INIT(rlx_range_desc), .n = d->n, .out = t};
     return rlx_add(g, rlx_unsqueeze(g, rlx_range(g, &frame), 1), rlx_range(g, &sample));
 }
 
@@ -289,9 +290,9 @@ rlx_status rx_lower_stft(rx_lower *c)
         int64_t before[RLX_MAX_RANK] = {0}, after[RLX_MAX_RANK] = {0};
         after[x.rank + 1] = 1;
         y = rlx_pad(g, rlx_unsqueeze(g, y, -1), before, after, RLX_PAD_CONSTANT, 0);
-        y = rlx_fft(g, y, &(rlx_fft_desc){.axis = -1});
+        y = rlx_fft(g, y, &(rlx_fft_desc){RLX_INIT(rlx_fft_desc), .axis = -1});
     } else {
-        y = rlx_rfft(g, y, &(rlx_fft_desc){.axis = -1});
+        y = rlx_rfft(g, y, &(rlx_fft_desc){RLX_INIT(rlx_fft_desc), .axis = -1});
     }
     c->out[0] = narrow_to(g, y, t);
     return RLX_OK;
@@ -310,12 +311,12 @@ static rlx_value f32_scalar(rlx_graph *g, double v)
     return rlx_scalar(g, RLX_F32, v);
 }
 
-/* log10(filters (re^2 + im^2)). Frames beyond 2^50, whose powers could overflow, are taken times
- * 2^-66, which comes back after the logarithm. */
+/* log10(filters (re^2 + im^2)). Frames beyond 2^50, whose powers could overflow, are scaled by
+ * 2^-66, which is undone after the logarithm. */
 static rlx_value log_of_mels(rlx_graph *g, rlx_value x, rlx_value filters)
 {
     const int64_t axes[] = {-1, -2};
-    const rlx_matmul_desc transposed = {.trans_b = true};
+    const rlx_matmul_desc transposed = {RLX_INIT(rlx_matmul_desc), .trans_b = true};
     rlx_value largest = rlx_reduce(g, RLX_REDUCE_MAX, rlx_abs(g, x), axes, 2, true);
     rlx_value beyond = rlx_gt(g, largest, f32_scalar(g, 0x1p50));
     x = rlx_mul(g, x, rlx_where(g, beyond, f32_scalar(g, 0x1p-66), f32_scalar(g, 1)));
@@ -330,7 +331,7 @@ static rlx_value log_of_mels(rlx_graph *g, rlx_value x, rlx_value filters)
 rlx_status rx_lower_log_mel(rx_lower *c)
 {
     rlx_graph *g = c->g;
-    const rlx_log_mel_desc *d = c->attr;
+    const rx_log_mel_attr *d = c->attr;
     const rlx_dtype t = rlx_value_dtype(g, c->in[0]);
     const int64_t axes[] = {-1, -2};
     rlx_value y = log_of_mels(g, widen(g, c->in[0]), widen(g, c->in[1]));
@@ -345,7 +346,8 @@ rlx_status rx_lower_log_mel(rx_lower *c)
 /* 2 for the bins between the first and the last, 1 for those two: one-sided powers. */
 static rlx_value one_sided_weights(rlx_graph *g, int64_t bins)
 {
-    rlx_value bin = rlx_range(g, &(rlx_range_desc){.n = bins, .out = RLX_I32});
+    rlx_value bin = rlx_range(g, &(rlx_range_desc){RLX_INIT(rlx_range_desc), .n = bins,
+                                                   .out = RLX_I32});
     rlx_value inside = rlx_and(g, rlx_gt(g, bin, rlx_scalar(g, RLX_I32, 0)),
                                rlx_lt(g, bin, rlx_scalar(g, RLX_I32, (double)(bins - 1))));
     return rlx_where(g, inside, f32_scalar(g, 2), f32_scalar(g, 1));
@@ -354,12 +356,12 @@ static rlx_value one_sided_weights(rlx_graph *g, int64_t bins)
 rlx_status rx_lower_welch_peaks(rx_lower *c)
 {
     rlx_graph *g = c->g;
-    const rlx_k_desc *d = c->attr;
+    const rx_k_attr *d = c->attr;
     const rlx_shape x = rlx_value_shape(g, c->in[0]);
     const int64_t segments = -2;
     rlx_value p = rlx_reduce(g, RLX_REDUCE_MEAN, power_of(g, c->in[0]), &segments, 1, false);
     p = rlx_mul(g, p, one_sided_weights(g, x.dim[x.rank - 2]));
-    const rlx_topk_desc k = {.k = d->k, .axis = -1, .out = RLX_I32};
+    const rlx_topk_desc k = {RLX_INIT(rlx_topk_desc), .k = d->k, .axis = -1, .out = RLX_I32};
     p = rlx_top_k(g, p, &k, &c->out[1]);
     c->out[0] = narrow_to(g, p, rlx_value_dtype(g, c->in[0]));
     return RLX_OK;

@@ -11,6 +11,9 @@
 #define I RX_OP_INPLACE
 #define X RX_OP_EFFECT
 #define L RX_OP_LEAF
+#define IDEMPOTENT RX_OP_IDEMPOTENT
+#define INVOLUTION RX_OP_INVOLUTION
+#define SIGNED_ZERO 0 /* for tests */
 
 const rx_op_info rx_ops[RX_N_OPS] = {
 #define OP(op, family, lo, hi, out, attr, infer, lower, ref, flags)                          \
@@ -30,7 +33,7 @@ const char *rx_family_name(rx_family f)
 {
     static const char *const names[] = {
         "leaf",  "unary", "binary", "compare", "select", "region", "matrix", "norm", "attention",
-        "shape", "index", "reduce", "order",   "conv",   "recurrent", "signal", "random",
+        "shape", "index", "reduce", "order",   "conv",   "recurrent", "signal", "random", "custom",
     };
     return names[f];
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Views: how reshape, transpose, narrow, slice, expand and reverse change strides and start of a
- * tensor instead of moving its elements. Shapes were checked by the rules in ops/shape.c; here all
- * dimensions are numbers. */
+/* Strided views: reshape, transpose, narrow, slice, expand and reverse change strides and start of
+ * a tensor instead of moving its elements. Shapes were checked by the rules in ops/shape.c; here
+ * all dimensions are numbers. */
 #include "ops/view.h"
 
 #include <string.h>
@@ -68,18 +68,18 @@ static void split_run(rx_view *out, int first, int last, int64_t stride)
 /* Axes [a, b) of v, none of size 1, can be walked as one axis. */
 static bool is_one_run(const rx_view *v, int a, int b)
 {
-    for (int i = a; i + 1 < b; i++)
-        if (v->stride[i] != v->stride[i + 1] * v->dim[i + 1])
+    for (int i = a + 1; i < b && i < RLX_MAX_RANK; i++)
+        if (v->stride[i - 1] != v->stride[i] * v->dim[i])
             return false;
     return true;
 }
 
 /* Pairs the shortest groups of axes of both shapes that have equal products; each group of the
- * input must be one run in memory, and is then cut anew. Tensors here have elements. */
-static bool view_reshape(const rx_view *in, rx_view *out)
+ * input must be contiguous, and is then split anew. Tensors here have elements. */
+static bool view_reshape(const void *attr, const rx_view *in, rx_view *out)
 {
-    rx_view v; /* in without axes of size 1 */
-    memset(&v, 0, sizeof v);
+    (void)attr;
+    rx_view v = {0}; /* in without axes of size 1 */
     for (int i = 0; i < in->rank; i++) {
         if (in->dim[i] == 1)
             continue;
@@ -106,43 +106,60 @@ static bool view_reshape(const rx_view *in, rx_view *out)
     return true;
 }
 
-static void view_transpose(const rlx_perm_desc *a, const rx_view *in, rx_view *out)
+static bool view_transpose(const void *attr, const rx_view *in, rx_view *out)
 {
+    const rx_perm_attr *a = attr;
     for (int i = 0; i < out->rank; i++)
         out->stride[i] = in->stride[a->perm.v[i]];
+    return true;
 }
 
-static void view_narrow(const rlx_narrow_desc *a, const rx_view *in, rx_view *out)
+static bool view_narrow(const void *attr, const rx_view *in, rx_view *out)
 {
+    const rx_narrow_attr *a = attr;
     move_start(out, a->start * in->stride[a->axis]);
+    return true;
 }
 
-static void view_slice(const rlx_slice_desc *a, const rx_view *in, rx_view *out)
+static bool view_slice(const void *attr, const rx_view *in, rx_view *out)
 {
+    const rlx_slice_desc *a = attr;
     for (int i = 0; i < a->axes.n; i++) {
         int64_t axis = a->axes.v[i];
         move_start(out, a->starts.v[i] * in->stride[axis]);
         out->stride[axis] = in->stride[axis] * a->steps.v[i];
     }
+    return true;
 }
 
-static void view_expand(const rx_view *in, rx_view *out)
+static bool view_expand(const void *attr, const rx_view *in, rx_view *out)
 {
+    (void)attr;
     int added = out->rank - in->rank;
     for (int i = 0; i < out->rank; i++) {
         bool repeated = i < added || in->dim[i - added] != out->dim[i];
         out->stride[i] = repeated ? 0 : in->stride[i - added];
     }
+    return true;
 }
 
-static void view_reverse(const rlx_axes_desc *a, const rx_view *in, rx_view *out)
+static bool view_reverse(const void *attr, const rx_view *in, rx_view *out)
 {
+    const rx_axes_attr *a = attr;
     for (int i = 0; i < a->axes.n; i++) {
         int64_t axis = a->axes.v[i];
         move_start(out, (in->dim[axis] - 1) * in->stride[axis]);
         out->stride[axis] = -in->stride[axis];
     }
+    return true;
 }
+
+/* Sets strides and start of `out`, whose shape is set; false when no strides can express it. */
+static bool (*const views[RX_N_OPS])(const void *attr, const rx_view *in, rx_view *out) = {
+    [RX_OP_reshape] = view_reshape, [RX_OP_transpose] = view_transpose,
+    [RX_OP_narrow] = view_narrow,   [RX_OP_slice] = view_slice,
+    [RX_OP_expand] = view_expand,   [RX_OP_reverse] = view_reverse,
+};
 
 /* Strides of operations that keep the axes start from those of the input. */
 static void keep_strides(const rx_view *in, rx_view *out)
@@ -153,7 +170,6 @@ static void keep_strides(const rx_view *in, rx_view *out)
 
 bool rx_view_apply(rx_op op, const void *attr, const rx_view *in, rx_view *out)
 {
-    bool ok = true;
     out->dtype = in->dtype;
     out->data = in->data;
     if (rx_view_elements(out) == 0) {
@@ -161,14 +177,6 @@ bool rx_view_apply(rx_op op, const void *attr, const rx_view *in, rx_view *out)
         return op != RX_OP_reshape || rx_view_elements(in) == 0;
     }
     keep_strides(in, out);
-    switch (op) {
-    case RX_OP_reshape: ok = view_reshape(in, out); break;
-    case RX_OP_transpose: view_transpose(attr, in, out); break;
-    case RX_OP_narrow: view_narrow(attr, in, out); break;
-    case RX_OP_slice: view_slice(attr, in, out); break;
-    case RX_OP_expand: view_expand(in, out); break;
-    case RX_OP_reverse: view_reverse(attr, in, out); break;
-    default: return false;
-    }
-    return ok && (!rlx_dtype_is_packed(out->dtype) || rx_view_is_dense(out));
+    return views[op] && views[op](attr, in, out) &&
+           (!rlx_dtype_is_packed(out->dtype) || rx_view_is_dense(out));
 }

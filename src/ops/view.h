@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tensors in memory as kernels see them, and how view operations change that. */
+/* Strided tensors as kernels take them, and view operations on them. */
 #ifndef RX_OPS_VIEW_H
 #define RX_OPS_VIEW_H
 

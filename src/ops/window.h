@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Windows that slide over spatial axes: what the shape rules of convolutions, im2col and pools have
- * in common. */
+/* Sliding windows over spatial axes: shape inference shared by convolutions, im2col and pooling. */
 #ifndef RX_OPS_WINDOW_H
 #define RX_OPS_WINDOW_H
 
@@ -11,7 +10,7 @@ typedef struct rx_window {
     int n;                /* spatial axes */
     const int64_t *kernel;
     rlx_ints *stride, *dilation, *pads;
-    bool ceil_mode;       /* counts a last window that is only partly inside */
+    bool ceil_mode;       /* also counts a last window that is only partly inside */
 } rx_window;
 
 /* Fills in the defaults of stride (1), dilation (1) and pads (0) and checks them. */

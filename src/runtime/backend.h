@@ -13,6 +13,7 @@
 typedef struct rx_device rx_device;   /* an open device; each backend has its own struct */
 typedef struct rx_weights rx_weights; /* the params of a program on a device, shared by clones */
 typedef struct rx_exec rx_exec;       /* a program on a device with inputs, state and arena */
+typedef struct rx_buffer rx_buffer;   /* memory of a device that programs share */
 
 typedef struct rx_submit {
     size_t first_step, n_steps; /* the range of steps to run */
@@ -39,28 +40,55 @@ typedef struct rx_backend {
     void (*describe)(rx_device *d, char *out, size_t cap);
     /* Valid as long as the device. */
     const rx_target *(*target)(rx_device *d);
-    /* How the backend runs an operation in its common form: native, host or no; without a device.
-     * */
+    /* Support of an operation in its common form: native, reference, host or no; without a
+     * device. */
     rlx_support (*op_support)(rx_op op);
-    /* Names the kernels of this build; NULL: the version of the library does. */
+    /* Identifies the kernels of this build in cache keys; NULL: the library version does. */
     uint64_t (*kernels_digest)(void);
-    /* Kernel variants: the table, and what programs that are bound from now on use. NULL: none. */
+    /* The driver's compiled form of the kernels used so far (freed with rx_free), and back in;
+     * data of another driver is ignored. NULL: the driver gives none. */
+    rlx_status (*kernels_save)(rx_device *d, void **data, size_t *bytes, rlx_error *err);
+    void (*kernels_load)(rx_device *d, const void *data, size_t bytes);
+    /* Kernel variants: the table, and the choice for programs bound from now on. NULL: none. */
     const rx_knob *(*knobs)(size_t *n);
     void (*set_knobs)(rx_device *d, const rx_knobs *k);
 
-    /* Weights: all absent at first. set may be called again; after set with RLX_BORROW the data
-     * stays valid. */
-    rlx_status (*weights_create)(rx_device *d, rx_program *p, rx_weights **out, rlx_error *err);
+    /* Buffers: zero-initialised; they outlive their users. read: no run that writes it is in
+     * flight, write: none that uses it, unless orders_writes. map: host address, or NULL where it
+     * is not host-visible. changed: a submitted run or the host writes it, so packed forms are
+     * rebuilt by the next run. */
+    rlx_status (*buffer_create)(rx_device *d, size_t bytes, rx_buffer **out, rlx_error *err);
+    void (*buffer_destroy)(rx_buffer *b);
+    rlx_status (*buffer_write)(rx_buffer *b, size_t offset, const void *data, size_t bytes,
+                               rlx_error *err);
+    rlx_status (*buffer_read)(rx_buffer *b, size_t offset, void *data, size_t bytes,
+                              rlx_error *err);
+    void *(*buffer_map)(rx_buffer *b);
+    void (*buffer_changed)(rx_buffer *b);
+    bool orders_runs;   /* runs of all execs execute in the order of exec_submit, except steps on
+                         * the host */
+    bool orders_writes; /* and writes of buffers between them */
+
+    /* Weights: unset at first, except those with a buffer (by param; NULL: none has one). set may
+     * be called again; with RLX_BORROW the data stays valid. use: rebinds the weight to a buffer
+     * (NULL: to memory of its own) for execs bound after it; no run of an exec with these weights
+     * is in flight. */
+    rlx_status (*weights_create)(rx_device *d, rx_program *p, rx_buffer *const *buffers,
+                                 rx_weights **out, rlx_error *err);
+    rlx_status (*weights_use)(rx_weights *w, size_t param, rx_buffer *b, rlx_error *err);
     rlx_status (*weights_set)(rx_weights *w, size_t param, const void *data, size_t bytes,
                               rlx_ownership own, rlx_error *err);
     void (*weights_destroy)(rx_weights *w);
 
-    /* Takes no ownership of program and weights, which outlive the exec. State is zero at first. */
-    rlx_status (*exec_create)(rx_device *d, rx_program *p, rx_weights *w, rx_exec **out,
-                              rlx_error *err);
+    /* Takes no ownership of program and weights, which outlive the exec. State is zero-initialised.
+     * buffers: by rx_port_index (NULL: none). use: rebinds a port to a buffer (NULL: to memory of
+     * its own) from the next exec_bind on; no run is in flight. */
+    rlx_status (*exec_create)(rx_device *d, rx_program *p, rx_weights *w, rx_buffer *const *buffers,
+                              rx_exec **out, rlx_error *err);
+    rlx_status (*exec_use)(rx_exec *e, size_t port, rx_buffer *b, rlx_error *err);
     void (*exec_destroy)(rx_exec *e);
-    /* Values of all dimension expressions (rx_dims_eval) for the runs to come. Also called with
-     * those it has, after runs of single steps: the next run is as those before them. */
+    /* Binds the values of all dimension expressions (rx_dims_eval) for later runs. Called again
+     * with unchanged values after single-step runs, to return to whole runs. */
     rlx_status (*exec_bind)(rx_exec *e, const int64_t *dims, rlx_error *err);
     /* Copies host bytes into an input or a state value, or out of any value that has memory.
      * `value` is an index into program->values; the value is dense. Waits for running work. */
@@ -68,10 +96,11 @@ typedef struct rx_backend {
                              size_t bytes, rlx_error *err);
     rlx_status (*exec_read)(rx_exec *e, uint32_t value, size_t offset, void *data, size_t bytes,
                             rlx_error *err);
-    /* For programs that run ahead of the host, both or none; NULL: the device cannot. feed: the
-     * next run has in an input what an output is after all runs submitted so far, of as many bytes.
-     * read_run: as read, after that run and not the last one, for ranges that were read after the
-     * run before; until the second run behind it is submitted. RLX_UNSUPPORTED: it is gone. */
+    /* Speculative runs: a device has both or none (NULL).
+     * feed: the next run reads an input from an output of the last submitted run, on the device.
+     * read_run: reads an output range of run `ticket` after a later run was submitted. Outputs are
+     * double-buffered: the same range must have been read from the previous run, and
+     * RLX_UNSUPPORTED is returned once two later runs were submitted. */
     rlx_status (*exec_feed)(rx_exec *e, uint32_t input, uint32_t output, size_t bytes,
                             rlx_error *err);
     rlx_status (*exec_read_run)(rx_exec *e, uint64_t ticket, const rx_range *r, void *data,
@@ -88,6 +117,8 @@ typedef struct rx_backend {
     double (*exec_seconds)(rx_exec *e);
     /* The kernel that step i uses, static storage or owned by the exec. */
     const char *(*exec_kernel)(rx_exec *e, size_t step);
+    /* The text of rlx_session_print_stage; the exec is bound. NULL: there are no stages. */
+    rlx_status (*exec_print)(rx_exec *e, const char *stage, char **text, rlx_error *err);
 } rx_backend;
 
 /* The backends of this build, best first; NULL-terminated. runtime/registry.c. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Calibrations: typical numbers, the files of the cache folder, and the public function.
+/* Device calibration: default rates, the files of the cache folder, and the public function.
  *
- * A file is a header that names device, driver and kernels by a hash, then the numbers. A file of
- * something else or a broken one is ignored with a line in the log. */
+ * A file has a header that identifies device, driver and kernels by a hash, then the rates. A file
+ * with another hash or a corrupt one is ignored with a log line. */
 #include "runtime/calibrate.h"
 
 #include <math.h>
@@ -13,6 +13,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/map.h"
+#include "base/sized.h"
 #include "runtime/device.h"
 
 #define MAGIC 0x32304c4143584c52u /* "RLXCAL02" */
@@ -30,24 +31,26 @@ rlx_calibration rx_calibration_assume(const rlx_device_info *info)
 {
     const double threads = info->threads ? info->threads : 1;
     if (info->is_test)
-        return (rlx_calibration){.gemm = 5e8, .gemm_fast = 5e8, .bandwidth = 1e9, .dispatch = 2e-6,
-                                 .submit = 1e-5, .upload = 4e9, .download = 4e9};
+        return (rlx_calibration){RLX_INIT(rlx_calibration), .gemm = 5e8, .gemm_fast = 5e8,
+                                 .bandwidth = 1e9, .dispatch = 2e-6, .submit = 1e-5, .upload = 4e9,
+                                 .download = 4e9};
     if (info->is_software)
-        return (rlx_calibration){.gemm = 1e10, .gemm_fast = 1e10, .bandwidth = 3e9,
-                                 .dispatch = 3e-5, .submit = 3e-4, .upload = 3e9, .download = 3e9};
+        return (rlx_calibration){RLX_INIT(rlx_calibration), .gemm = 1e10, .gemm_fast = 1e10,
+                                 .bandwidth = 3e9, .dispatch = 3e-5, .submit = 3e-4, .upload = 3e9,
+                                 .download = 3e9};
     if (!strcmp(info->backend, "cpu"))
-        return (rlx_calibration){.gemm = 3e10 * threads, .gemm_fast = 4e10 * threads,
-                                 .bandwidth = 1e10, .dispatch = 3e-6, .submit = 1e-5, .upload = 5e9,
-                                 .download = 5e9};
+        return (rlx_calibration){RLX_INIT(rlx_calibration), .gemm = 3e10 * threads,
+                                 .gemm_fast = 4e10 * threads, .bandwidth = 1e10, .dispatch = 3e-6,
+                                 .submit = 1e-5, .upload = 5e9, .download = 5e9};
     const bool direct = strcmp(info->backend, "webgpu") != 0;
-    return (rlx_calibration){.gemm = 4e12, .gemm_fast = 1e13, .bandwidth = 2e11,
-                             .dispatch = direct ? 5e-6 : 1e-5, .submit = direct ? 4e-5 : 1.5e-4,
-                             .upload = 6e9, .download = 6e9};
+    return (rlx_calibration){RLX_INIT(rlx_calibration), .gemm = 4e12, .gemm_fast = 1e13,
+                             .bandwidth = 2e11, .dispatch = direct ? 5e-6 : 1e-5,
+                             .submit = direct ? 4e-5 : 1.5e-4, .upload = 6e9, .download = 6e9};
 }
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-/* What the numbers depend on. */
+/* The cache key: what the rates depend on. */
 static uint64_t key_of(const rx_backend *b, const rlx_device_info *info)
 {
     const char *const texts[] = {rlx_version(), b->name, info->name, info->driver};
@@ -73,8 +76,9 @@ static void to_numbers(const rlx_calibration *c, double number[N_NUMBERS])
 static rlx_calibration from_record(const record *r)
 {
     const double *n = r->number;
-    rlx_calibration c = {.measured = true, .gemm = n[0], .gemm_fast = n[1], .bandwidth = n[2],
-                         .dispatch = n[3], .submit = n[4], .upload = n[5], .download = n[6]};
+    rlx_calibration c = {RLX_INIT(rlx_calibration), .measured = true, .gemm = n[0],
+                         .gemm_fast = n[1], .bandwidth = n[2], .dispatch = n[3], .submit = n[4],
+                         .upload = n[5], .download = n[6]};
     memcpy(c.kernels, r->kernels, sizeof c.kernels);
     return c;
 }
@@ -147,7 +151,7 @@ static rlx_status measure(const rx_backend *b, const rlx_device_info *info, rlx_
 
 rlx_calibration rx_calibration_get(const rx_backend *b, const rlx_device_info *info)
 {
-    rlx_calibration c;
+    rlx_calibration c = {RLX_INIT(rlx_calibration)};
     rlx_error err = {0};
     if (!info->is_test && rx_calibration_load(b, info, &c))
         return c;
@@ -163,14 +167,17 @@ rlx_status rlx_device_calibration(const char *id, uint32_t flags, rlx_calibratio
                                   rlx_error *err)
 {
     RLX_TRY(rx_need(out, "rlx_device_calibration: out", err));
+    RLX_TRY(RX_INFO_CHECK(rlx_calibration, out, err));
+    rlx_calibration found = {0};
     rx_choice c;
-    *out = (rlx_calibration){0};
+    RX_INFO_WRITE(rlx_calibration, out, &found, NULL);
     RLX_TRY(rx_device_find(id, &c, err));
     if (flags & ~(uint32_t)RLX_CALIBRATE_NOW)
         return rx_fail(err, RLX_INVALID, "calibration of %s: unknown flags 0x%x", c.info.id,
                        (unsigned)flags);
     if (flags & RLX_CALIBRATE_NOW && !c.info.is_test)
-        return measure(c.backend, &c.info, out, err);
-    *out = rx_calibration_get(c.backend, &c.info);
-    return RLX_OK;
+        RLX_TRY(measure(c.backend, &c.info, &found, err));
+    else
+        found = rx_calibration_get(c.backend, &c.info);
+    return RX_INFO_WRITE(rlx_calibration, out, &found, err);
 }

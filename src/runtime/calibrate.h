@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What devices were measured to do: kept in the cache folder, one file for each device, driver and
- * set of kernels; for devices never measured, typical numbers of their kind. */
+/* Measured rates of devices: kept in the cache folder, one file for each device, driver and set of
+ * kernels; defaults by kind for devices never measured. */
 #ifndef RX_RUNTIME_CALIBRATE_H
 #define RX_RUNTIME_CALIBRATE_H
 
 #include "runtime/backend.h"
 
-/* Typical numbers for a device of this kind. */
+/* Default rates for a device of this kind. */
 rlx_calibration rx_calibration_assume(const rlx_device_info *info);
 /* Those of the cache folder; false when there are none. */
 bool rx_calibration_load(const rx_backend *b, const rlx_device_info *info, rlx_calibration *out);
@@ -22,8 +22,8 @@ void rx_knobs_print(const rx_backend *b, const rx_knobs *k, char *out, size_t ca
 void rx_knobs_apply(rlx_device *d);
 /* Runs small graphs on the device: takes a fraction of a second. calibrate_measure.c */
 rlx_status rx_calibration_measure(rlx_device *d, rlx_calibration *out, rlx_error *err);
-/* What is known, without opening the device: from the cache folder, else assumed. With
- * RLX_CALIBRATE=1 a device that was never measured is measured now. */
+/* Rates without opening the device: from the cache folder, else the defaults. With RLX_CALIBRATE=1
+ * a device that was never measured is measured now. */
 rlx_calibration rx_calibration_get(const rx_backend *b, const rlx_device_info *info);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Measures the kernel variants of a device: for each knob a session with the product that shows the
- * difference, and clones of it, one a choice, that run in turns. A choice is taken when it is
- * clearly faster than what is used otherwise; one that does not work is passed over. */
+/* Autotuning of the kernel variants of a device: for each knob a session with a product that shows
+ * the difference, and clones of it, one a choice, run round-robin. A choice is kept when it is
+ * clearly faster than the default; one that fails is skipped. */
 #include <string.h>
 
 #include "base/error.h"
@@ -14,8 +14,9 @@
 
 #define MAX_CHOICES 8
 #define ROUNDS 8
-#define BUDGET_NS INT64_C(80000000) /* of the rounds of one knob */
-#define GAIN 0.95                   /* less than this part of the usual time is clearly faster */
+#define BUDGET_NS INT64_C(80000000) /* time of all rounds of one knob */
+#define GAIN 0.95                   /* a choice below this fraction of the default's time is clearly
+                                     * faster */
 
 /* ---- The product ----------------------------------------------------------------------------- */
 
@@ -23,7 +24,8 @@ static rlx_value add_product(rlx_graph *g, const rx_knob *k, rlx_value x, rlx_va
 {
     if (!rlx_dtype_is_float(k->weight))
         return rlx_dequant_matmul(g, x, w);
-    return rlx_matmul_ex(g, x, w, RLX_NONE, RLX_NONE, &(rlx_matmul_desc){.trans_b = k->trans_b});
+    return rlx_matmul_ex(g, x, w, RLX_NONE, RLX_NONE, &(rlx_matmul_desc){RLX_INIT(rlx_matmul_desc),
+                                                                         .trans_b = k->trans_b});
 }
 
 static rlx_graph *make_graph(const rx_knob *k, int64_t size)

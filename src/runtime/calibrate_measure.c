@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Measures a device with small graphs through sessions, as programs use it. Rates come from series
- * of growing sizes that end with the first whose run takes long enough to be told from the
- * latencies. Other programs only make a run slower, so the best of several counts. */
+/* Microbenchmarks of a device through sessions, as programs use it. Rates come from series of
+ * growing sizes that end with the first run long enough to dominate the latencies. Noise only slows
+ * a run down, so the best of several counts. */
 #include <string.h>
 
 #include "base/error.h"
@@ -28,7 +28,6 @@ typedef struct meter {
 /* A session with its params and input set. */
 typedef struct trial {
     rlx_session *session;
-    rlx_memory_info memory;
     float *room; /* host memory of the largest leaf */
     size_t room_bytes;
 } trial;
@@ -78,7 +77,7 @@ static rlx_status set_leaves(trial *t, rlx_leaf kind, rlx_error *err)
 /* Takes the graph. On failure *t is empty. */
 static rlx_status begin_trial(meter *m, rlx_graph *g, rlx_policy policy, trial *t)
 {
-    const rlx_session_desc desc = {.policy = policy};
+    const rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .policy = policy};
     *t = (trial){0};
     if (!g)
         return rx_fail_memory(m->err, "calibration", 0);
@@ -93,7 +92,7 @@ static rlx_status begin_trial(meter *m, rlx_graph *g, rlx_policy policy, trial *
     return st;
 }
 
-/* The shortest of some runs after a first one, which makes things ready. */
+/* The shortest of some runs after a warm-up run. */
 static rlx_status time_runs(meter *m, trial *t, double *seconds)
 {
     const double begin = now();
@@ -112,15 +111,15 @@ static rlx_status time_runs(meter *m, trial *t, double *seconds)
 /* The work of a run as the cost model counts it. */
 static void sum_work(const trial *t, double *flops, double *bytes)
 {
-    rlx_step_info step;
+    rlx_step_info step = {RLX_INIT(rlx_step_info)};
     *flops = *bytes = 0;
-    for (size_t i = 0; rlx_session_step(t->session, i, &step); i++) {
+    for (size_t i = 0; rlx_session_step(t->session, i, &step, NULL) == RLX_OK; i++) {
         *flops += step.flops;
         *bytes += step.bytes;
     }
 }
 
-/* What is left of a time without the latencies; never nothing. */
+/* A time minus the latencies; never zero. */
 static double net(const meter *m, double seconds, double steps)
 {
     const double rest = seconds - m->found.submit - steps * m->found.dispatch;
@@ -265,7 +264,7 @@ static rlx_status time_transfer(meter *m, int64_t n, bool all, double *seconds)
     rlx_status st = y ? RLX_OK : rx_fail_memory(m->err, "calibration", bytes);
     const double begin = now();
     for (int i = 0; st == RLX_OK && (i < 3 || (i < MOST_RUNS && now() - begin < m->budget)); i++) {
-        const rlx_tensor in = {"x", t.room, bytes};
+        const rlx_const_tensor in = {"x", t.room, bytes};
         const rlx_tensor out = {"y", y, all ? bytes : 256 * sizeof *y};
         t.room[0] = (float)i;
         const double start = now();
@@ -310,8 +309,8 @@ static rlx_status measure_knobs(meter *m, const rlx_device_info *info)
 
 rlx_status rx_calibration_measure(rlx_device *d, rlx_calibration *out, rlx_error *err)
 {
-    rlx_device_info info;
-    rlx_device_get_info(d, &info);
+    rlx_device_info info = {RLX_INIT(rlx_device_info)};
+    rlx_device_get_info(d, &info, NULL);
     const bool is_cpu = !strcmp(info.backend, "cpu");
     meter m = {.device = d, .err = err, .enough = 0.004, .budget = 0.05, .largest_gemm = 4096,
                .largest_bytes = (int64_t)64 << 20};

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The device that would run a graph fastest, by the cost model, and the one that "auto" opens when
- * there is no graph. No device is opened for it. */
+/* Device choice for "auto": the fastest by the cost model for a graph, or for typical work when
+ * there is no graph. Opens no device. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/env.h"
 #include "base/error.h"
+#include "base/sized.h"
 #include "compile/compile.h"
 #include "compile/estimate.h"
 #include "runtime/calibrate.h"
@@ -13,7 +14,7 @@
 
 /* ---- Without a graph ------------------------------------------------------------------------- */
 
-/* Seconds of what people mostly run: a layer of a language model for one token, and for many. */
+/* Seconds of typical work: a layer of a language model for one token, and for many. */
 static double typical_seconds(const rlx_calibration *c)
 {
     const double weights = 64e6, tokens = 256;
@@ -34,12 +35,12 @@ const rx_backend *rx_backend_best(void)
     double best_seconds = 0;
     for (size_t i = 0; rx_backends[i]; i++) {
         const rx_backend *b = rx_backends[i];
-        rlx_device_info info;
+        rlx_device_info info = {RLX_INIT(rlx_device_info)};
         if (!may_choose(b, &info))
             continue;
         const rlx_calibration c = rx_calibration_get(b, &info);
         const double seconds = typical_seconds(&c);
-        /* The rank decides between devices that are as fast; numbers, between others. */
+        /* Ties are broken by the rank of the backend. */
         const bool slower = best && seconds > best_seconds;
         if (!best || (b->rank > best->rank ? !slower : seconds * 2 < best_seconds)) {
             best = b;
@@ -81,7 +82,7 @@ static size_t count_candidates(char id[32])
 {
     size_t n = 0;
     for (size_t i = 0; rx_backends[i]; i++) {
-        rlx_device_info info;
+        rlx_device_info info = {RLX_INIT(rlx_device_info)};
         if (may_choose(rx_backends[i], &info) && n++ == 0)
             snprintf(id, 32, "%s", info.id);
     }
@@ -92,7 +93,7 @@ static bool choose(const rx_program *p, char id[32])
 {
     double best = 0;
     for (size_t i = 0; rx_backends[i]; i++) {
-        rlx_device_info info;
+        rlx_device_info info = {RLX_INIT(rlx_device_info)};
         if (!may_choose(rx_backends[i], &info) || !can_run(rx_backends[i], &info, p))
             continue;
         const rlx_calibration c = rx_calibration_get(rx_backends[i], &info);
@@ -114,10 +115,12 @@ rlx_status rlx_device_choose(const rlx_graph *g, const rlx_session_desc *desc, c
     RLX_TRY(rx_need(id, "rlx_device_choose: id", err));
     static const rx_target any = {.name = "any device", .align = 64, .support = has_all,
                                   .takes_strided = takes_all};
-    const rlx_session_desc plain = {.policy = desc ? desc->policy : RLX_POLICY_EXACT};
+    rlx_session_desc full;
     rx_choice named;
     rx_program *p;
     id[0] = 0;
+    RLX_TRY(RX_DESC_READ(rlx_session_desc, &full, desc, err));
+    const rlx_session_desc plain = {RLX_INIT(rlx_session_desc), .policy = full.policy};
     RLX_TRY(rlx_graph_verify(g, err));
     if (rx_env_text(RX_ENV_DEVICE)) {
         RLX_TRY(rx_device_find(NULL, &named, err));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Listing, choosing and opening devices, and the support table. */
+/* Listing, selecting and opening devices, and the support table. */
 #include "runtime/device.h"
 
 #include <ctype.h>
@@ -8,6 +8,7 @@
 
 #include "base/env.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "ops/lower.h"
 #include "runtime/calibrate.h"
 
@@ -53,7 +54,8 @@ static bool contains_text(const char *text, const char *part)
     return false;
 }
 
-/* The place of the device that `part` (a number or a part of the name; empty: the first) means. */
+/* The index of the device that `part` (a number or a substring of the name; empty: the first)
+ * selects. */
 static size_t match_device(const char *part, const rlx_device_info *infos, size_t n)
 {
     if (!*part)
@@ -136,44 +138,77 @@ rlx_status rx_device_find(const char *id, rx_choice *c, rlx_error *err)
 
 /* ---- Public: listing ------------------------------------------------------------------------- */
 
-size_t rlx_device_list(rlx_device_info *out, size_t cap)
+/* A caller's array of versioned structs, and how many were written so far. */
+typedef struct info_list {
+    char *out;
+    size_t cap, n;
+    size_t stride; /* the struct_size of the caller */
+} info_list;
+
+static rlx_status begin_list(info_list *l, void *out, size_t cap, size_t size, const char *type,
+                             rlx_error *err)
 {
-    size_t total = 0;
+    *l = (info_list){.out = out, .cap = cap};
+    if (!cap)
+        return RLX_OK;
+    RLX_TRY(rx_need(out, type, err));
+    RLX_TRY(rx_info_check(out, size, type, err));
+    memcpy(&l->stride, out, sizeof l->stride);
+    return RLX_OK;
+}
+
+static void add_to_list(info_list *l, const void *info, size_t size, const char *type)
+{
+    if (l->n < l->cap) {
+        char *to = l->out + l->n * l->stride;
+        memcpy(to, &l->stride, sizeof l->stride);
+        rx_info_write(to, info, size, type, NULL);
+    }
+    l->n++;
+}
+
+rlx_status rlx_device_list(rlx_device_info *out, size_t cap, size_t *n, rlx_error *err)
+{
+    info_list list;
+    RLX_TRY(rx_need(n, "rlx_device_list: n", err));
+    *n = 0;
+    RLX_TRY(begin_list(&list, out, cap, sizeof *out, "rlx_device_info", err));
     rx_choice best;
     bool has_default = rx_device_find(NULL, &best, NULL) == RLX_OK;
     for (size_t i = 0; rx_backends[i]; i++) {
         rlx_device_info infos[MAX_DEVICES];
         reason_text reason;
-        size_t n = list_backend(rx_backends[i], infos, reason);
-        for (size_t k = 0; k < n; k++, total++) {
-            if (total >= cap || !out)
-                continue;
-            out[total] = infos[k];
-            out[total].is_default = has_default && best.backend == rx_backends[i] &&
-                                    best.index == k;
+        size_t found = list_backend(rx_backends[i], infos, reason);
+        for (size_t k = 0; k < found; k++) {
+            infos[k].is_default = has_default && best.backend == rx_backends[i] && best.index == k;
+            add_to_list(&list, &infos[k], sizeof *infos, "rlx_device_info");
         }
     }
-    return total;
+    *n = list.n;
+    return RLX_OK;
 }
 
-size_t rlx_backend_list(rlx_backend_info *out, size_t cap)
+rlx_status rlx_backend_list(rlx_backend_info *out, size_t cap, size_t *n, rlx_error *err)
 {
-    size_t total = 0;
-    for (size_t i = 0; rx_backends[i]; i++, total++) {
-        if (total >= cap || !out)
-            continue;
-        out[total] = (rlx_backend_info){0};
-        snprintf(out[total].name, sizeof out[total].name, "%s", rx_backends[i]->name);
-        out[total].available = rx_backends[i]->list(NULL, 0, out[total].reason) > 0;
+    info_list list;
+    RLX_TRY(rx_need(n, "rlx_backend_list: n", err));
+    *n = 0;
+    RLX_TRY(begin_list(&list, out, cap, sizeof *out, "rlx_backend_info", err));
+    for (size_t i = 0; rx_backends[i]; i++) {
+        rlx_backend_info info = {0};
+        snprintf(info.name, sizeof info.name, "%s", rx_backends[i]->name);
+        if (list.n < list.cap) /* drivers are slow */
+            info.available = rx_backends[i]->list(NULL, 0, info.reason) > 0;
+        add_to_list(&list, &info, sizeof info, "rlx_backend_info");
     }
-    for (const rx_absent_backend *b = rx_absent_backends; b->name; b++, total++) {
-        if (total >= cap || !out)
-            continue;
-        out[total] = (rlx_backend_info){0};
-        snprintf(out[total].name, sizeof out[total].name, "%s", b->name);
-        snprintf(out[total].reason, sizeof out[total].reason, "%s", b->reason);
+    for (const rx_absent_backend *b = rx_absent_backends; b->name; b++) {
+        rlx_backend_info info = {0};
+        snprintf(info.name, sizeof info.name, "%s", b->name);
+        snprintf(info.reason, sizeof info.reason, "%s", b->reason);
+        add_to_list(&list, &info, sizeof info, "rlx_backend_info");
     }
-    return total;
+    *n = list.n;
+    return RLX_OK;
 }
 
 bool rlx_device_is_available(const char *id)
@@ -184,12 +219,30 @@ bool rlx_device_is_available(const char *id)
 
 /* ---- Public: open devices -------------------------------------------------------------------- */
 
+static bool init_order(rlx_device *d)
+{
+    if (!rx_mutex_init(&d->order))
+        return false;
+    if (rx_cond_init(&d->ordered))
+        return true;
+    rx_mutex_finish(&d->order);
+    return false;
+}
+
+static void free_device(rlx_device *d)
+{
+    rx_cond_finish(&d->ordered);
+    rx_mutex_finish(&d->order);
+    rx_free(d);
+}
+
 rlx_status rlx_device_open(const char *id, const rlx_device_desc *desc, rlx_device **out,
                            rlx_error *err)
 {
     RLX_TRY(rx_need(out, "rlx_device_open: out", err));
-    static const rlx_device_desc defaults;
     *out = NULL;
+    rlx_device_desc full;
+    RLX_TRY(RX_DESC_READ(rlx_device_desc, &full, desc, err));
     rx_choice c;
     RLX_TRY(rx_device_find(id, &c, err));
     rlx_device *d = rx_alloc_zero(sizeof *d);
@@ -197,14 +250,18 @@ rlx_status rlx_device_open(const char *id, const rlx_device_desc *desc, rlx_devi
         return rx_fail_memory(err, "the device", sizeof *d);
     d->backend = c.backend;
     d->info = c.info;
-    if (desc && desc->threads && c.info.threads > 0 && !c.info.is_test)
-        d->info.threads = desc->threads;
-    /* To know it of a named device, all backends would have to be asked: drivers are slow. */
+    if (full.threads && c.info.threads > 0 && !c.info.is_test)
+        d->info.threads = full.threads;
+    /* A named device would need all backends to be listed: drivers are slow. */
     d->info.is_default = !id || !*id || !strcmp(id, "auto");
     atomic_init(&d->refs, 1);
-    rlx_status st = c.backend->open(c.index, desc ? desc : &defaults, &d->device, err);
-    if (st != RLX_OK) {
+    if (!init_order(d)) {
         rx_free(d);
+        return rx_fail_memory(err, "a lock of the device", sizeof d->order);
+    }
+    rlx_status st = c.backend->open(c.index, &full, &d->device, err);
+    if (st != RLX_OK) {
+        free_device(d);
         return st;
     }
     if (c.backend->describe)
@@ -225,7 +282,7 @@ void rx_device_unref(rlx_device *d)
     if (!d || atomic_fetch_sub(&d->refs, 1) != 1)
         return;
     d->backend->close(d->device);
-    rx_free(d);
+    free_device(d);
 }
 
 void rlx_device_close(rlx_device *d)
@@ -233,10 +290,10 @@ void rlx_device_close(rlx_device *d)
     rx_device_unref(d);
 }
 
-void rlx_device_get_info(const rlx_device *d, rlx_device_info *out)
+rlx_status rlx_device_get_info(const rlx_device *d, rlx_device_info *out, rlx_error *err)
 {
-    if (d && out)
-        *out = d->info;
+    RLX_TRY(rx_need(d, "rlx_device_get_info: d", err));
+    return RX_INFO_WRITE(rlx_device_info, out, &d->info, err);
 }
 
 /* ---- Public: support ------------------------------------------------------------------------- */
@@ -264,6 +321,7 @@ const char *rlx_support_name(rlx_support s)
         [RLX_SUPPORT_DECOMPOSED] = "decomposed",
         [RLX_SUPPORT_VIEW] = "view",
         [RLX_SUPPORT_NATIVE] = "native",
+        [RLX_SUPPORT_REFERENCE] = "reference",
     };
     return (unsigned)s < sizeof names / sizeof names[0] ? names[s] : "no";
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* An open device as the runtime holds it: counted, because sessions keep it open. */
+/* An open device: reference-counted, because sessions keep it open. */
 #ifndef RX_RUNTIME_DEVICE_H
 #define RX_RUNTIME_DEVICE_H
 
 #include <stdatomic.h>
 
+#include "base/thread.h"
 #include "runtime/backend.h"
 
 struct rlx_device {
@@ -12,9 +13,11 @@ struct rlx_device {
     const rx_backend *backend;
     rx_device *device; /* the backend's */
     rlx_device_info info;
+    rx_mutex order;   /* of runs and host accesses that have a buffer in common */
+    rx_cond ordered;  /* a run was submitted */
 };
 
-/* The device that an id as in rlx_device_open means. */
+/* Resolves a device id as in rlx_device_open. */
 typedef struct rx_choice {
     const rx_backend *backend;
     size_t index;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What a session logs of its steps: RLX_SCHEDULE, their places in memory; RLX_DISPATCH_REPORT,
- * their kernels; RLX_DUMP_NODES, in a run, the largest magnitude and the number of NaNs in their
- * results, to find the step where numbers go wrong. */
+/* Debug logs of steps: RLX_SCHEDULE, their arena offsets; RLX_DISPATCH_REPORT, their kernels;
+ * RLX_DUMP_NODES, in a run, the largest magnitude and the number of NaNs of their results, to find
+ * the step where numbers go wrong. */
 #include <math.h>
 #include <stdio.h>
 
@@ -9,8 +9,8 @@
 
 void rx_session_log_schedule(const rlx_session *s)
 {
-    rlx_step_info info;
-    for (size_t i = 0; rlx_session_step(s, i, &info); i++)
+    rlx_step_info info = {RLX_INIT(rlx_step_info)};
+    for (size_t i = 0; rlx_session_step(s, i, &info, NULL) == RLX_OK; i++)
         rx_log(RLX_LOG_INFO, "schedule %zu: %s '%s' %s at %llu + %llu", i, info.op, info.node,
                info.shapes, (unsigned long long)info.offset, (unsigned long long)info.size);
 }
@@ -19,7 +19,7 @@ void rx_session_log_kernels(const rlx_session *s)
 {
     const rx_program *p = s->shared->program;
     char dims[256] = "";
-    rlx_step_info info;
+    rlx_step_info info = {RLX_INIT(rlx_step_info)};
     for (size_t i = 0, used = 0; i < p->n_dims && used < sizeof dims; i++)
         if (p->dims[i].kind == RX_DIM_NAMED)
             used += (size_t)snprintf(dims + used, sizeof dims - used, "%s %s=%lld",
@@ -27,7 +27,7 @@ void rx_session_log_kernels(const rlx_session *s)
                                      (long long)s->dims[i]);
     rx_log(RLX_LOG_INFO, "dispatch report of '%s' on %s%s", p->name, s->shared->device->info.id,
            dims);
-    for (size_t i = 0; rlx_session_step(s, i, &info); i++)
+    for (size_t i = 0; rlx_session_step(s, i, &info, NULL) == RLX_OK; i++)
         rx_log(RLX_LOG_INFO, "dispatch %zu: %s '%s' %s, kernel %s", i, info.op, info.node,
                rlx_support_name(info.support), info.kernel);
 }

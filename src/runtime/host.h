@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The host as a helper of devices that have other memory: constant folding and steps without a
- * kernel, both with the reference kernels. Implemented in cpu/host.c. */
+/* Host fallback of devices with memory of their own: constant folding and steps without a kernel,
+ * both with the reference kernels. Implemented in cpu/host.c. */
 #ifndef RX_RUNTIME_HOST_H
 #define RX_RUNTIME_HOST_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Knobs: choices between variants of a kernel whose results agree within the tolerances. Which is
- * fastest depends on the device, so calibration measures them (runtime/calibrate_knobs.c). */
+/* Knobs: tunable choices between variants of a kernel whose results agree within the tolerances.
+ * Calibration measures which is fastest on a device (runtime/calibrate_knobs.c). */
 #ifndef RX_RUNTIME_KNOB_H
 #define RX_RUNTIME_KNOB_H
 
@@ -18,14 +18,14 @@ typedef struct rx_knob {
     const char *name;
     const rx_knob_choice *choices; /* the first is used unless another was measured to be faster */
     size_t n_choices;
-    /* What shows the difference: x [rows, size] times `copies` weights [size, size] in a row. */
+    /* The benchmark: x [rows, size] times `copies` weights [size, size] in a row. */
     rlx_dtype weight; /* packed types: dequant_matmul */
     bool trans_b;
     int64_t rows, size;
     int copies;
 } rx_knob;
 
-/* The choice of each knob of a device, by place in its table. */
+/* The choice of each knob of a device, by index in its table. */
 typedef struct rx_knobs {
     uint8_t choice[RX_MAX_KNOBS];
 } rx_knobs;

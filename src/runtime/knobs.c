@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernel variants as text, "gemv=128x4,tile=64x64x8/8x8" (others are as usual), and how a device
- * that was opened gets them: RLX_KERNELS, else what its calibration has found. */
+/* Kernel variants as text, "gemv=128x4,tile=64x64x8/8x8" (others at their defaults), and how an
+ * opened device gets them: RLX_KERNELS, else its calibration. */
 #include <stdio.h>
 #include <string.h>
 
@@ -60,7 +60,7 @@ void rx_knobs_print(const rx_backend *b, const rx_knobs *k, char *out, size_t ca
 void rx_knobs_apply(rlx_device *d)
 {
     rx_knobs k = {{0}};
-    rlx_calibration c;
+    rlx_calibration c = {RLX_INIT(rlx_calibration)};
     const char *text = rx_env_text(RX_ENV_KERNELS);
     if (!d->backend->set_knobs)
         return;

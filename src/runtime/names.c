@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Names, shapes and types in the words of messages: what a name could have meant, "f32[2,8]". */
+/* Names, shapes and types for messages: the nearest name ("did you mean"), "f32[2,8]". */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +31,8 @@ rlx_shape rx_value_shape_at(const rx_program *p, uint32_t value, const int64_t *
 {
     rlx_shape s = p->values[value].shape;
     for (int i = 0; i < s.rank; i++)
-        s.dim[i] = rx_dim_value(s.dim[i], dims);
+        s.dim[i] = s.dim[i] < 0 && !dims ? p->dims[-s.dim[i] - 2].bound
+                                         : rx_dim_value(s.dim[i], dims);
     return s;
 }
 
@@ -68,8 +69,7 @@ const char *rx_value_text_at(const rx_program *p, uint32_t value, const int64_t 
 
 #define MAX_NAME 48 /* longer names are not compared */
 
-/* Insertions, deletions and changes of letters (not of their case) that turn one name into the
- * other. */
+/* Edit distance of two names, ignoring case. */
 static size_t name_distance(const char *a, const char *b)
 {
     size_t row[MAX_NAME + 1], na = strlen(a), nb = strlen(b);
@@ -122,17 +122,17 @@ static void list_names(const rx_port *ports, size_t n, char *text, size_t cap)
 
 static const char *const kind_names[] = {"input", "param", "state", "output"};
 
-static rlx_status fail_unknown(const rlx_session *s, rlx_leaf kind, const char *name,
+static rlx_status fail_unknown(const rx_shared *h, rlx_leaf kind, const char *name,
                                rlx_error *err)
 {
-    const rx_map_slot *other = rx_map_find(&s->shared->leaves, name, strlen(name));
+    const rx_map_slot *other = rx_map_find(&h->leaves, name, strlen(name));
     if (other && kind != RLX_LEAF_OUTPUT)
         return rx_fail(err, RLX_NOT_FOUND, "'%.80s' is %s %s, not %s %s", name,
                        other->value >> 30 == RLX_LEAF_INPUT ? "an" : "a",
                        kind_names[other->value >> 30], kind == RLX_LEAF_INPUT ? "an" : "a",
                        kind_names[kind]);
     size_t n;
-    const rx_port *ports = rx_program_ports(s->shared->program, kind, &n);
+    const rx_port *ports = rx_program_ports(h->program, kind, &n);
     if (!n)
         return rx_fail(err, RLX_NOT_FOUND, "there is no %s '%.80s': the graph has no %ss",
                        kind_names[kind], name, kind_names[kind]);
@@ -146,16 +146,16 @@ static rlx_status fail_unknown(const rlx_session *s, rlx_leaf kind, const char *
                    name, kind_names[kind], names);
 }
 
-rlx_status rx_session_find(const rlx_session *s, rlx_leaf kind, const char *name, size_t *index,
+rlx_status rx_shared_find(const rx_shared *h, rlx_leaf kind, const char *name, size_t *index,
                            rlx_error *err)
 {
     if (!name)
         return rx_fail(err, RLX_INVALID, "the name of an %s is NULL",
                        kind == RLX_LEAF_OUTPUT ? "output" : "input, param or state");
-    const rx_map *map = kind == RLX_LEAF_OUTPUT ? &s->shared->outputs : &s->shared->leaves;
+    const rx_map *map = kind == RLX_LEAF_OUTPUT ? &h->outputs : &h->leaves;
     const rx_map_slot *slot = rx_map_find(map, name, strlen(name));
     if (!slot || slot->value >> 30 != (uint32_t)(kind == RLX_LEAF_OUTPUT ? 0 : kind))
-        return fail_unknown(s, kind, name, err);
+        return fail_unknown(h, kind, name, err);
     *index = slot->value & 0x3fffffff;
     return RLX_OK;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Sessions: made, cloned, destroyed; weights and named dimensions. All arguments are checked in
- * this folder, so backends need not. */
+/* Sessions: creation, cloning, destruction; weights and named dimensions. All arguments are
+ * validated in this folder, so backends need not. */
 #include "runtime/session.h"
 
 #include <string.h>
 
 #include "base/env.h"
+#include "base/sized.h"
 #include "compile/compile.h"
 
 /* ---- What clones share ----------------------------------------------------------------------- */
@@ -50,14 +51,44 @@ static void shared_unref(rx_shared *h)
     rx_map_finish(&h->dims);
     rx_arena_finish(&h->texts);
     rx_free(h->param_set);
+    rx_free(h->param_buffers);
     rx_mutex_finish(&h->lock);
     rx_program_unref(h->program);
     rx_device_unref(h->device);
     rx_free(h);
 }
 
+/* Marks the params that have a buffer, and lists the memory of the buffers. */
+static void list_params(rx_shared *h, rlx_buffer *const *buffers, rx_buffer **out)
+{
+    for (size_t i = 0; i < h->program->n_params; i++) {
+        h->param_buffers[i] = buffers[i];
+        h->n_unset -= buffers[i] != NULL;
+        out[i] = buffers[i] ? buffers[i]->memory : NULL;
+    }
+}
+
+/* Fills `buffers`, by rx_use_index, from the descriptor. */
+static rlx_status fill_shared(rx_shared *h, const rlx_session_desc *desc, rlx_buffer **buffers,
+                              rlx_error *err)
+{
+    const rx_program *p = h->program;
+    RLX_TRY(rx_shared_find_buffers(h, desc, buffers, err));
+    rx_buffer **list = rx_alloc_array_zero(p->n_params, sizeof *list);
+    if (!list)
+        return rx_fail_memory(err, "the weights", p->n_params * sizeof *list);
+    list_params(h, buffers, list);
+    for (size_t i = 0; i < p->n_steps; i++)
+        h->has_host = h->has_host || p->steps[i].support == RLX_SUPPORT_HOST;
+    rlx_status st = h->device->backend->weights_create(h->device->device, h->program, list,
+                                                       &h->weights, err);
+    rx_free(list);
+    return st;
+}
+
 /* Takes over the caller's reference of the program, also on failure. */
-static rlx_status shared_create(rlx_device *d, rx_program *p, rx_shared **out, rlx_error *err)
+static rlx_status shared_create(rlx_device *d, rx_program *p, const rlx_session_desc *desc,
+                                rlx_buffer **buffers, rx_shared **out, rlx_error *err)
 {
     rx_shared *h = rx_alloc_zero(sizeof *h);
     if (!h || !rx_mutex_init(&h->lock)) {
@@ -70,11 +101,12 @@ static rlx_status shared_create(rlx_device *d, rx_program *p, rx_shared **out, r
     h->program = p;
     h->n_unset = p->n_params;
     h->param_set = rx_alloc_array_zero(p->n_params, sizeof *h->param_set);
-    rlx_status st = h->param_set && fill_names(h)
+    h->param_buffers = rx_alloc_array_zero(p->n_params, sizeof *h->param_buffers);
+    rlx_status st = h->param_set && h->param_buffers && fill_names(h)
                         ? RLX_OK
                         : rx_fail_memory(err, "the names of the session", p->n_params);
     if (st == RLX_OK)
-        st = d->backend->weights_create(d->device, p, &h->weights, err);
+        st = fill_shared(h, desc, buffers, err);
     if (st != RLX_OK)
         shared_unref(h);
     else
@@ -94,8 +126,47 @@ static void bind_bounds(rlx_session *s)
     s->exec_dirty = true;
 }
 
-/* Takes over the caller's reference of `h`, also on failure. */
-static rlx_status session_make(rx_shared *h, rlx_session **out, rlx_error *err)
+static bool alloc_tables(rlx_session *s)
+{
+    const rx_program *p = s->shared->program;
+    const size_t n_ports = rx_program_n_ports(p);
+    s->dims = rx_alloc_array_zero(p->n_dims, sizeof *s->dims);
+    s->run_dims = rx_alloc_array_zero(p->n_dims, sizeof *s->run_dims);
+    s->given = rx_alloc_array(p->n_inputs, sizeof *s->given);
+    s->uses = rx_alloc_array_zero(p->n_params + n_ports, sizeof *s->uses);
+    if (!s->dims || !s->run_dims || !s->given || !s->uses)
+        return false;
+    s->n_uses = p->n_params + n_ports;
+    for (size_t i = 0; i < s->n_uses; i++) {
+        rlx_leaf kind = RLX_LEAF_PARAM;
+        const rx_port *port = i < p->n_params ? &p->params[i]
+                                              : rx_port_at(p, i - p->n_params, &kind);
+        s->uses[i] = (rx_use){.session = s, .kind = kind, .name = port->name};
+    }
+    return true;
+}
+
+/* Creates the exec with its ports bound to `buffers`, by rx_use_index. */
+static rlx_status make_exec(rlx_session *s, rlx_buffer *const *buffers, rlx_error *err)
+{
+    const rx_shared *h = s->shared;
+    const size_t n = rx_program_n_ports(h->program);
+    rx_buffer **list = rx_alloc_array_zero(n, sizeof *list);
+    if (!list)
+        return rx_fail_memory(err, "the session", n * sizeof *list);
+    for (size_t i = 0; i < n; i++) {
+        const rlx_buffer *b = buffers[h->program->n_params + i];
+        list[i] = b ? b->memory : NULL;
+    }
+    rlx_status st = rx_session_backend(s)->exec_create(h->device->device, h->program, h->weights,
+                                                       list, &s->exec, err);
+    rx_free(list);
+    return st;
+}
+
+/* Takes over the caller's reference of `h`, also on failure. buffers: by rx_use_index. */
+static rlx_status session_make(rx_shared *h, rlx_buffer *const *buffers, rlx_session **out,
+                               rlx_error *err)
 {
     const rx_program *p = h->program;
     rlx_session *s = rx_alloc_zero(sizeof *s);
@@ -105,19 +176,14 @@ static rlx_status session_make(rx_shared *h, rlx_session **out, rlx_error *err)
         return rx_fail_memory(err, "the session", sizeof *s);
     }
     s->shared = h;
-    s->dims = rx_alloc_array_zero(p->n_dims, sizeof *s->dims);
-    s->run_dims = rx_alloc_array_zero(p->n_dims, sizeof *s->run_dims);
-    s->given = rx_alloc_array(p->n_inputs, sizeof *s->given);
-    rlx_status st = RLX_OK;
-    if (!s->dims || !s->run_dims || !s->given)
-        st = rx_fail_memory(err, "the session", p->n_inputs * sizeof *s->given);
-    if (st == RLX_OK)
-        st = rx_session_backend(s)->exec_create(h->device->device, h->program, h->weights, &s->exec,
-                                                err);
+    rlx_status st = alloc_tables(s) ? make_exec(s, buffers, err)
+                                    : rx_fail_memory(err, "the session",
+                                                     p->n_inputs * sizeof *s->given);
     if (st != RLX_OK) {
         rlx_session_destroy(s);
         return st;
     }
+    rx_session_add_uses(s, buffers);
     for (size_t i = 0; i < p->n_inputs; i++)
         s->given[i].rank = -1;
     s->dump_nodes = rx_env_flag(RX_ENV_DUMP_NODES);
@@ -127,24 +193,56 @@ static rlx_status session_make(rx_shared *h, rlx_session **out, rlx_error *err)
     return RLX_OK;
 }
 
+rlx_status rx_session_create_from(rlx_device *d, rx_program *p, const rlx_session_desc *desc,
+                                  rlx_session **out, rlx_error *err)
+{
+    const size_t n = p->n_params + rx_program_n_ports(p);
+    rlx_buffer **buffers = rx_alloc_array_zero(n, sizeof *buffers);
+    rx_shared *h = NULL;
+    if (!buffers) {
+        rx_program_unref(p);
+        return rx_fail_memory(err, "the session", n * sizeof *buffers);
+    }
+    rlx_status st = shared_create(d, p, desc, buffers, &h, err);
+    if (st == RLX_OK)
+        st = session_make(h, buffers, out, err);
+    rx_free(buffers);
+    if (st == RLX_OK && rx_env_flag(RX_ENV_SCHEDULE))
+        rx_session_log_schedule(*out);
+    return st;
+}
+
 rlx_status rlx_session_create(rlx_device *d, const rlx_graph *g, const rlx_session_desc *desc,
                               rlx_session **out, rlx_error *err)
 {
     RLX_TRY(rx_need(out, "rlx_session_create: out", err));
-    rlx_session_desc full = desc ? *desc : (rlx_session_desc){0};
     *out = NULL;
+    rlx_session_desc full;
+    RLX_TRY(RX_DESC_READ(rlx_session_desc, &full, desc, err));
     if (!d || !g)
         return rx_fail(err, RLX_INVALID, "a session needs a device and a graph; the %s is NULL",
                        d ? "graph" : "device");
     full.no_fusion = full.no_fusion || rx_env_flag(RX_ENV_NO_FUSION);
     rx_program *p = NULL;
     RLX_TRY(rx_compile(g, d->backend->target(d->device), &full, &p, err));
-    rx_shared *h = NULL;
-    RLX_TRY(shared_create(d, p, &h, err));
-    RLX_TRY(session_make(h, out, err));
-    if (rx_env_flag(RX_ENV_SCHEDULE))
-        rx_session_log_schedule(*out);
-    return RLX_OK;
+    return rx_session_create_from(d, p, &full, out, err);
+}
+
+/* Params stay in their buffers, all else gets memory of its own. */
+static rlx_status clone_locked(rlx_session *s, rlx_session **out, rlx_error *err)
+{
+    rx_shared *h = s->shared;
+    rlx_buffer **buffers = rx_alloc_array_zero(s->n_uses, sizeof *buffers);
+    if (!buffers)
+        return rx_fail_memory(err, "the session", s->n_uses * sizeof *buffers);
+    for (size_t i = 0; i < h->program->n_params; i++)
+        buffers[i] = h->param_buffers[i];
+    atomic_fetch_add_explicit(&h->refs, 1, memory_order_relaxed);
+    rlx_status st = session_make(h, buffers, out, err);
+    if (st == RLX_OK && h->program->n_dims)
+        memcpy((*out)->dims, s->dims, h->program->n_dims * sizeof *s->dims);
+    rx_free(buffers);
+    return st;
 }
 
 rlx_status rlx_session_clone(rlx_session *s, rlx_session **out, rlx_error *err)
@@ -152,27 +250,27 @@ rlx_status rlx_session_clone(rlx_session *s, rlx_session **out, rlx_error *err)
     RLX_TRY(rx_need(out, "rlx_session_clone: out", err));
     *out = NULL;
     RLX_TRY(rx_need(s, "rlx_session_clone: s", err));
-    atomic_fetch_add_explicit(&s->shared->refs, 1, memory_order_relaxed);
-    rlx_session *clone = NULL;
-    RLX_TRY(session_make(s->shared, &clone, err));
     rx_mutex_lock(&s->lock);
-    if (s->shared->program->n_dims)
-        memcpy(clone->dims, s->dims, s->shared->program->n_dims * sizeof *s->dims);
+    rlx_status st = clone_locked(s, out, err);
     rx_mutex_unlock(&s->lock);
-    *out = clone;
-    return RLX_OK;
+    return st;
 }
 
 void rlx_session_destroy(rlx_session *s)
 {
     if (!s)
         return;
-    if (s->exec)
+    if (s->exec) {
+        rx_session_settle(s, NULL);
+        rx_session_unlink_uses(s);
         rx_session_backend(s)->exec_destroy(s->exec);
+    }
     shared_unref(s->shared);
+    rx_session_release_uses(s); /* exec and weights used the buffers */
     rx_free(s->dims);
     rx_free(s->run_dims);
     rx_free(s->given);
+    rx_free(s->uses);
     rx_mutex_finish(&s->lock);
     rx_free(s);
 }
@@ -184,7 +282,7 @@ rlx_status rlx_session_set_param(rlx_session *s, const char *name, const void *d
 {
     RLX_TRY(rx_need(s, "rlx_session_set_param: s", err));
     size_t i;
-    RLX_TRY(rx_session_find(s, RLX_LEAF_PARAM, name, &i, err));
+    RLX_TRY(rx_shared_find(s->shared, RLX_LEAF_PARAM, name, &i, err));
     rx_shared *h = s->shared;
     const rx_program *p = h->program;
     uint32_t value = p->params[i].value;
@@ -200,7 +298,9 @@ rlx_status rlx_session_set_param(rlx_session *s, const char *name, const void *d
         return rx_fail(err, RLX_INVALID, "param '%s': ownership %d is neither RLX_COPY nor "
                        "RLX_BORROW", name, (int)own);
     rx_mutex_lock(&h->lock);
-    rlx_status st = h->device->backend->weights_set(h->weights, i, data, bytes, own, err);
+    rlx_status st = h->param_buffers[i]
+                        ? rx_fail_in_buffer(RLX_LEAF_PARAM, name, err)
+                        : h->device->backend->weights_set(h->weights, i, data, bytes, own, err);
     if (st == RLX_OK && !h->param_set[i]) {
         h->param_set[i] = true;
         h->n_unset--;

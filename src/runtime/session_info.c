@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Looking inside sessions: leaves, memory, steps, and running one step at a time. */
+/* Introspection of sessions: leaves, memory, steps, and running one step at a time. */
 #include <string.h>
 
+#include "base/sized.h"
 #include "base/str.h"
 #include "compile/estimate.h"
 #include "runtime/session.h"
@@ -27,10 +28,10 @@ bool rlx_session_leaf(rlx_session *s, rlx_leaf kind, size_t i, rlx_tensor_info *
     return ok;
 }
 
-void rlx_session_memory(const rlx_session *s, rlx_memory_info *out)
+rlx_status rlx_session_memory(const rlx_session *s, rlx_memory_info *out, rlx_error *err)
 {
-    if (s && out)
-        *out = s->shared->program->memory;
+    RLX_TRY(rx_need(s, "rlx_session_memory: s", err));
+    return RX_INFO_WRITE(rlx_memory_info, out, &s->shared->program->memory, err);
 }
 
 size_t rlx_session_n_steps(const rlx_session *s)
@@ -38,17 +39,20 @@ size_t rlx_session_n_steps(const rlx_session *s)
     return s ? s->shared->program->n_steps : 0;
 }
 
-double rlx_session_estimate(const rlx_session *s, const rlx_calibration *c)
+rlx_status rlx_session_estimate(const rlx_session *s, const rlx_calibration *c, double *seconds,
+                                rlx_error *err)
 {
-    return s && c ? rx_estimate(s->shared->program, c) : 0;
+    RLX_TRY(rx_need(seconds, "rlx_session_estimate: seconds", err));
+    *seconds = 0;
+    RLX_TRY(rx_need(s, "rlx_session_estimate: s", err));
+    RLX_TRY(rx_need(c, "rlx_session_estimate: c", err));
+    rlx_calibration full;
+    RLX_TRY(RX_DESC_READ(rlx_calibration, &full, c, err));
+    *seconds = rx_estimate(s->shared->program, &full);
+    return RLX_OK;
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
-
-static int64_t bound_of(const rx_program *p, rlx_dim d)
-{
-    return d >= 0 ? d : p->dims[-d - 2].bound;
-}
 
 static void print_operand(rx_str *text, const rx_program *p, uint32_t value)
 {
@@ -59,10 +63,7 @@ static void print_operand(rx_str *text, const rx_program *p, uint32_t value)
         return;
     }
     char buffer[RX_TYPE_TEXT];
-    rlx_shape shape = p->values[value].shape;
-    for (int i = 0; i < shape.rank; i++)
-        shape.dim[i] = bound_of(p, shape.dim[i]);
-    rx_str_puts(text, rx_number_type_text(p->values[value].dtype, &shape, buffer));
+    rx_str_puts(text, rx_value_text_at(p, value, NULL, buffer));
 }
 
 static const char *print_shapes(rx_shared *h, const rx_step *step)
@@ -95,28 +96,32 @@ static const char *step_shapes(rx_shared *h, size_t i)
     return text;
 }
 
-bool rlx_session_step(const rlx_session *s, size_t i, rlx_step_info *out)
+rlx_status rlx_session_step(const rlx_session *s, size_t i, rlx_step_info *out, rlx_error *err)
 {
-    if (i >= rlx_session_n_steps(s) || !out)
-        return false;
+    RLX_TRY(rx_need(s, "rlx_session_step: s", err));
+    if (i >= rlx_session_n_steps(s))
+        return rx_fail(err, RLX_NOT_FOUND, "there is no step %zu: the program has %zu", i,
+                       rlx_session_n_steps(s));
     const rx_program *p = s->shared->program;
     const rx_step *step = &p->steps[i];
-    *out = (rlx_step_info){.node = step->name ? step->name : "",
-                           .op = rx_ops[step->op].name,
-                           .kernel = rx_session_backend(s)->exec_kernel(s->exec, i),
-                           .support = step->support,
-                           .shapes = step_shapes(s->shared, i),
-                           .flops = step->flops,
-                           .bytes = step->bytes};
+    rlx_step_info info = {.node = step->name ? step->name : "",
+                          .op = rx_ops[step->op].name,
+                          .kernel = rx_session_backend(s)->exec_kernel(s->exec, i),
+                          .support = step->support,
+                          .shapes = step_shapes(s->shared, i),
+                          .flops = step->flops,
+                          .bytes = step->bytes};
+    if (!info.shapes)
+        return rx_fail(err, RLX_NO_MEMORY, "out of memory: the shapes of step %zu", i);
     if (step->n_out && step->out[0] != RX_NO_VALUE) {
         const rx_pvalue *v = &p->values[step->out[0]];
-        out->last_use = v->last;
+        info.last_use = v->last;
         if (v->space == RX_SPACE_ARENA) {
-            out->offset = v->offset;
-            out->size = v->bytes;
+            info.offset = v->offset;
+            info.size = v->bytes;
         }
     }
-    return out->shapes != NULL;
+    return RX_INFO_WRITE(rlx_step_info, out, &info, err);
 }
 
 /* ---- One step at a time ---------------------------------------------------------------------- */
@@ -224,7 +229,7 @@ rlx_status rx_session_run_steps(rlx_session *s, bool want_data, rlx_step_fn *fn,
     rx_free(r.data);
     rx_free_aligned(r.bytes);
     s->has_run = st == RLX_OK;
-    /* Single steps may be bound in another way than whole runs. */
+    /* Single steps may be bound differently from whole runs. */
     s->exec_dirty = rx_session_backend(s)->exec_bind(s->exec, s->run_dims, NULL) != RLX_OK;
     return st;
 }

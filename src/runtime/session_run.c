@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Running sessions: inputs, submit and wait, outputs, state. rlx_session_wait takes no lock of the
- * session, so a thread can wait while others submit. */
+/* Running sessions: inputs, submit and wait, outputs, state. rlx_session_wait takes no session
+ * lock, so a thread can wait while others submit. */
 #include <string.h>
 
 #include "runtime/session.h"
@@ -49,7 +49,7 @@ static rlx_status check_params(rlx_session *s, rlx_error *err)
     rx_mutex_lock(&h->lock);
     for (size_t i = 0; h->n_unset && i < p->n_params && st == RLX_OK; i++) {
         char type[RX_TYPE_TEXT];
-        if (!h->param_set[i])
+        if (!h->param_set[i] && !h->param_buffers[i])
             st = rx_fail(err, RLX_INVALID, "param '%s' (%s) was never set", p->params[i].name,
                          rx_value_text_at(p, p->params[i].value, NULL, type));
     }
@@ -66,6 +66,8 @@ static rlx_status check_inputs(rlx_session *s, rlx_error *err)
         const rx_port *port = &p->inputs[i];
         char now[RX_TYPE_TEXT], then[RX_TYPE_TEXT];
         rlx_shape want = rx_value_shape_at(p, port->value, s->dims);
+        if (s->uses[rx_use_index(p, RLX_LEAF_INPUT, i)].buffer)
+            continue;
         rx_value_text_at(p, port->value, s->dims, now);
         if (s->given[i].rank < 0)
             return rx_fail(err, RLX_INVALID, "input '%s' (%s) was never given", port->name, now);
@@ -117,9 +119,11 @@ rlx_status rx_session_submit_steps(rlx_session *s, const rx_submit *submit, uint
                                    rlx_error *err)
 {
     uint64_t t = 0;
+    RLX_TRY(rx_session_begin_submit(s, err));
     rlx_status st = rx_session_backend(s)->exec_submit(s->exec, submit, &t, err);
     if (t)
         atomic_store(&s->last_ticket, t);
+    rx_session_end_submit(s);
     s->has_run = st == RLX_OK;
     if (ticket)
         *ticket = t;
@@ -144,7 +148,8 @@ static rlx_status set_input(rlx_session *s, const char *name, const void *data, 
 {
     const rx_program *p = s->shared->program;
     size_t i;
-    RLX_TRY(rx_session_find(s, RLX_LEAF_INPUT, name, &i, err));
+    RLX_TRY(rx_shared_find(s->shared, RLX_LEAF_INPUT, name, &i, err));
+    RLX_TRY(rx_session_check_own(s, RLX_LEAF_INPUT, i, err));
     const rx_port *port = &p->inputs[i];
     RLX_TRY(check_bytes(s, "input", port, bytes, err));
     RLX_TRY(check_data("input", name, data, bytes, err));
@@ -158,7 +163,8 @@ static rlx_status check_outputs(rlx_session *s, const rlx_tensor *outputs, size_
 {
     for (size_t k = 0; k < n; k++) {
         size_t i;
-        RLX_TRY(rx_session_find(s, RLX_LEAF_OUTPUT, outputs[k].name, &i, err));
+        RLX_TRY(rx_shared_find(s->shared, RLX_LEAF_OUTPUT, outputs[k].name, &i, err));
+        RLX_TRY(rx_session_check_own(s, RLX_LEAF_OUTPUT, i, err));
         RLX_TRY(check_bytes(s, "output", &s->shared->program->outputs[i], outputs[k].bytes, err));
         RLX_TRY(check_data("output", outputs[k].name, outputs[k].data, outputs[k].bytes, err));
     }
@@ -170,7 +176,8 @@ static rlx_status find_output(const rlx_session *s, const rlx_tensor *to, size_t
                               uint32_t *value, rlx_error *err)
 {
     size_t i;
-    RLX_TRY(rx_session_find(s, RLX_LEAF_OUTPUT, to->name, &i, err));
+    RLX_TRY(rx_shared_find(s->shared, RLX_LEAF_OUTPUT, to->name, &i, err));
+    RLX_TRY(rx_session_check_own(s, RLX_LEAF_OUTPUT, i, err));
     const rx_port *port = &s->shared->program->outputs[i];
     if (!s->has_run)
         return rx_fail(err, RLX_INVALID, "output '%s' cannot be read: the session has not run",
@@ -188,7 +195,7 @@ static rlx_status read_output(rlx_session *s, const rlx_tensor *to, size_t offse
     return rx_session_backend(s)->exec_read(s->exec, value, offset, to->data, to->bytes, err);
 }
 
-static rlx_status run_locked(rlx_session *s, const rlx_tensor *in, size_t n_in,
+static rlx_status run_locked(rlx_session *s, const rlx_const_tensor *in, size_t n_in,
                              const rlx_tensor *out, size_t n_out, rlx_error *err)
 {
     RLX_TRY(rx_session_eval_dims(s, err));
@@ -204,7 +211,7 @@ static rlx_status run_locked(rlx_session *s, const rlx_tensor *in, size_t n_in,
 
 /* ---- Public: runs ---------------------------------------------------------------------------- */
 
-rlx_status rlx_run(rlx_session *s, const rlx_tensor *inputs, size_t n_inputs,
+rlx_status rlx_run(rlx_session *s, const rlx_const_tensor *inputs, size_t n_inputs,
                    const rlx_tensor *outputs, size_t n_outputs, rlx_error *err)
 {
     RLX_TRY(rx_need(s, "rlx_run: s", err));
@@ -223,6 +230,29 @@ rlx_status rlx_session_prepare(rlx_session *s, rlx_error *err)
     rlx_status st = rx_session_eval_dims(s, err);
     if (st == RLX_OK)
         st = bind_exec(s, err);
+    rx_mutex_unlock(&s->lock);
+    return st;
+}
+
+static rlx_status print_stage(rlx_session *s, const char *stage, char **text, rlx_error *err)
+{
+    const rx_backend *backend = rx_session_backend(s);
+    if (!backend->exec_print)
+        return rx_fail(err, RLX_UNSUPPORTED, "stage '%s': device %s runs steps, not dispatches",
+                       stage, backend->name);
+    RLX_TRY(rx_session_eval_dims(s, err));
+    RLX_TRY(bind_exec(s, err));
+    return backend->exec_print(s->exec, stage, text, err);
+}
+
+rlx_status rlx_session_print_stage(rlx_session *s, const char *stage, char **text, rlx_error *err)
+{
+    RLX_TRY(rx_need(text, "rlx_session_print_stage: text", err));
+    *text = NULL;
+    RLX_TRY(rx_need(s, "rlx_session_print_stage: s", err));
+    RLX_TRY(rx_need(stage, "rlx_session_print_stage: stage", err));
+    rx_mutex_lock(&s->lock);
+    rlx_status st = print_stage(s, stage, text, err);
     rx_mutex_unlock(&s->lock);
     return st;
 }
@@ -285,8 +315,10 @@ static rlx_status feed(rlx_session *s, const char *input, const char *output, rl
     const rx_program *p = s->shared->program;
     size_t i, o;
     RLX_TRY(rx_session_eval_dims(s, err));
-    RLX_TRY(rx_session_find(s, RLX_LEAF_INPUT, input, &i, err));
-    RLX_TRY(rx_session_find(s, RLX_LEAF_OUTPUT, output, &o, err));
+    RLX_TRY(rx_shared_find(s->shared, RLX_LEAF_INPUT, input, &i, err));
+    RLX_TRY(rx_shared_find(s->shared, RLX_LEAF_OUTPUT, output, &o, err));
+    RLX_TRY(rx_session_check_own(s, RLX_LEAF_INPUT, i, err));
+    RLX_TRY(rx_session_check_own(s, RLX_LEAF_OUTPUT, o, err));
     const uint32_t from = p->outputs[o].value, to = p->inputs[i].value;
     const uint64_t bytes = rx_value_bytes_at(p, from, s->run_dims);
     if (!s->has_run)
@@ -349,7 +381,8 @@ static rlx_status find_state(const rlx_session *s, const char *name, const size_
                              uint32_t *value, rlx_error *err)
 {
     size_t i;
-    RLX_TRY(rx_session_find(s, RLX_LEAF_STATE, name, &i, err));
+    RLX_TRY(rx_shared_find(s->shared, RLX_LEAF_STATE, name, &i, err));
+    RLX_TRY(rx_session_check_own(s, RLX_LEAF_STATE, i, err));
     const rx_port *port = &s->shared->program->states[i];
     *value = port->value;
     return check_range(s, "state", port, NULL, range, err);
@@ -362,10 +395,10 @@ rlx_status rlx_session_state_read(rlx_session *s, const char *state, size_t offs
     if (bytes)
         RLX_TRY(rx_need(data, "rlx_session_state_read: data", err));
     uint32_t value;
-    RLX_TRY(find_state(s, state, (size_t[]){offset, bytes}, &value, err));
-    RLX_TRY(check_data("state", state, data, bytes, err));
     rx_mutex_lock(&s->lock);
-    rlx_status st = rx_session_settle(s, err);
+    rlx_status st = find_state(s, state, (size_t[]){offset, bytes}, &value, err);
+    if (st == RLX_OK)
+        st = rx_session_settle(s, err);
     if (st == RLX_OK)
         st = rx_session_backend(s)->exec_read(s->exec, value, offset, data, bytes, err);
     rx_mutex_unlock(&s->lock);
@@ -379,15 +412,15 @@ rlx_status rlx_session_state_write(rlx_session *s, const char *state, size_t off
     if (bytes)
         RLX_TRY(rx_need(data, "rlx_session_state_write: data", err));
     uint32_t value;
-    RLX_TRY(find_state(s, state, (size_t[]){offset, bytes}, &value, err));
-    RLX_TRY(check_data("state", state, data, bytes, err));
     rx_mutex_lock(&s->lock);
-    rlx_status st = rx_session_backend(s)->exec_write(s->exec, value, offset, data, bytes, err);
+    rlx_status st = find_state(s, state, (size_t[]){offset, bytes}, &value, err);
+    if (st == RLX_OK)
+        st = rx_session_backend(s)->exec_write(s->exec, value, offset, data, bytes, err);
     rx_mutex_unlock(&s->lock);
     return st;
 }
 
-/* Zeros in pieces, so that no memory is needed. */
+/* Zeros from a static block, in chunks. */
 static rlx_status zero_state(rlx_session *s, uint32_t value, rlx_error *err)
 {
     static const char zeros[4096];
@@ -406,11 +439,11 @@ rlx_status rlx_session_state_reset(rlx_session *s, const char *state, rlx_error 
     const rx_program *p = s->shared->program;
     size_t only = SIZE_MAX;
     if (state)
-        RLX_TRY(rx_session_find(s, RLX_LEAF_STATE, state, &only, err));
-    rlx_status st = RLX_OK;
+        RLX_TRY(rx_shared_find(s->shared, RLX_LEAF_STATE, state, &only, err));
     rx_mutex_lock(&s->lock);
+    rlx_status st = state ? rx_session_check_own(s, RLX_LEAF_STATE, only, err) : RLX_OK;
     for (size_t i = 0; i < p->n_states && st == RLX_OK; i++)
-        if (only == SIZE_MAX || only == i)
+        if (only == i || (!state && !s->uses[rx_use_index(p, RLX_LEAF_STATE, i)].buffer))
             st = zero_state(s, p->states[i].value, err);
     rx_mutex_unlock(&s->lock);
     return st;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The frame of an elementwise kernel: bindings, push constants, coordinates, loads, the program
- * of the region for each element of the item, stores. */
+/* Code generation of an elementwise kernel: bindings, push constants, coordinates, loads, the
+ * region's instructions for each element of the item, stores. */
 #include "spirv/expr.h"
 
 /* ---- Functions ------------------------------------------------------------------------------- */
@@ -79,7 +79,7 @@ rx_emit_value rx_emit_instr(rx_emit *e, const rx_instr *in, rlx_dtype arg, const
 
 /* ---- The kernel being written ---------------------------------------------------------------- */
 
-/* A number of the kernel: a push constant or a constant. */
+/* An operand of index arithmetic: a push constant or a literal. */
 typedef struct number {
     uint32_t value, slot; /* slot NO_SLOT: a constant */
     rx_id id;
@@ -104,7 +104,7 @@ typedef struct writer {
     bool *is_splat;        /* by value: the same for all elements of an item */
 } writer;
 
-/* 0 and 1 are part of the structure; other numbers are pushed as long as there is room. */
+/* 0 and 1 are literals; other numbers are push constants while there is space. */
 static number make_number(writer *w, uint32_t value, bool is_structure)
 {
     rx_emit_kernel *k = w->k;
@@ -189,8 +189,8 @@ static void declare_buffer(writer *w, operand *o, uint32_t binding, bool is_inpu
     o->buffer = rx_spv_declare(m, SPV_VARIABLE, pointer, RX_ARGS(SPV_CLASS_STORAGE_BUFFER));
     rx_spv_decorate(m, SPV_DECORATE, RX_ARGS(o->buffer, SPV_DESCRIPTOR_SET, 0));
     rx_spv_decorate(m, SPV_DECORATE, RX_ARGS(o->buffer, SPV_BINDING, binding));
-    /* The first result may lie where an input does. With one result all that is read is needed for
-     * what is written; with several, a compiler that does not know could read after it writes. */
+    /* Output 0 may alias an input. With one output, all reads precede the write; with several, an
+     * unaware compiler could read after it writes. */
     if (w->k->n_out > 1)
         rx_spv_decorate(m, SPV_DECORATE, RX_ARGS(o->buffer, SPV_ALIASED));
     else if (is_input)
@@ -313,7 +313,7 @@ static rx_id load_words(writer *w, const operand *o, rx_id index)
     return rx_spv_op(&w->e.m, SPV_LOAD, type, RX_ARGS(at));
 }
 
-/* Bits in the low end of a word, with anything above, to a value. A copy takes the bits. */
+/* The low bits of a word, with garbage above, to a value. A copy keeps the bits. */
 static rx_emit_value decode(writer *w, uint32_t input, rx_emit_value bits)
 {
     if (w->k->region)
@@ -528,7 +528,7 @@ static void store_outputs(writer *w, rx_id item)
 
 /* ---- The kernel ------------------------------------------------------------------------------ */
 
-/* Wide words to wide words: nothing to unpack. */
+/* A wide copy: nothing to unpack. */
 static void copy_wide(writer *w, rx_id item, const rx_id *at)
 {
     const operand *o = &w->in[0];

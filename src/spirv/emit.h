@@ -23,8 +23,8 @@ typedef enum rx_access {
     RX_ACCESS_SPLAT  /* one element for all of them */
 } rx_access;
 
-/* How an operand is read for an item with coordinates c: at offset + sum of c[i] * stride[i]. Units
- * are per_item elements for WIDE, elements for others; element k of EACH lies k * step further.
+/* Addressing of an operand for an item with coordinates c: offset + sum of c[i] * stride[i]. Units
+ * are per_item elements for WIDE, elements for others; element k of EACH is k * step further.
  * Outputs are WIDE, dense, and only have an offset. */
 typedef struct rx_emit_operand {
     rlx_dtype dtype; /* of a copy: any type of as many bytes */
@@ -38,9 +38,8 @@ typedef struct rx_emit_kernel {
     rx_emit_operand in[RX_EMIT_MAX_BIND], out[RX_EMIT_MAX_BIND];
     uint32_t n_in, n_out;
     uint32_t per_item;           /* 1, 2, 4, 8 or 16; every output has whole words */
-    /* Items have coordinates below dim[0..rank-1]. Else (`singly`) elements have: per_item
-     * elements of an item may lie in several rows, and coordinates are computed for each; no
-     * input is WIDE. */
+    /* Items have coordinates below dim[0..rank-1]. Else (`singly`) elements have: the elements of
+     * an item may be in several rows, and coordinates are computed for each; no input is WIDE. */
     bool singly;
     int rank;
     uint32_t dim[RLX_MAX_RANK];

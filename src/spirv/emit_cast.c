@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Between types: stored bits and values of a kernel, and cast. Every rounding is done on
- * integers, to nearest even, because drivers may round and flush as they like; the bits are
- * those of cpu/ref. */
+/* Conversions: stored bits to values of a kernel and back, and cast. Every rounding is done on
+ * integers, to nearest even, because drivers may round and flush as they like; the bits are those
+ * of cpu/ref. */
 #include <math.h>
 
 #include "spirv/expr.h"
@@ -193,7 +193,8 @@ static rx_emit_value to_bool(rx_emit *e, rlx_dtype from, rx_emit_value x)
 
 rx_emit_value rx_emit_cast(rx_emit *e, rlx_dtype from, rlx_dtype to, rx_emit_value x)
 {
-    if (from == to && !rlx_dtype_is_float(to)) /* a float may carry more bits than its type */
+    if (from == to && !rlx_dtype_is_float(to)) /* a float value may have more precision than its
+                                                * type */
         return x;
     if (to == RLX_BOOL)
         return to_bool(e, from, x);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Elementwise operations on floats as SPIR-V: the table from operations to the functions of
- * emit_func.c, and those that are made of a few of them. The meaning is that of cpu/ref/scalar.c.
+/* Elementwise operations on floats as SPIR-V: what the formulas of rlx/functions.def become, on
+ * the functions of emit_func.c, and hand-tuned versions. The meaning is that of cpu/ref/scalar.c.
  * Where results must be equal, not close, numbers are compared and moved by their bits, because
  * drivers may flush subnormals and assume that there is no NaN. */
+#include "ir/functions.h"
 #include "spirv/expr.h"
 #include "spirv/func.h"
 
@@ -12,62 +13,44 @@
 
 /* ---- Arithmetic and order -------------------------------------------------------------------- */
 
-static rx_id do_add(rx_emit *e, const rx_id *a) { return f_add(e, a[0], a[1]); }
-DEFINE_IN_PLACE(add, "fff");
-static rx_id do_sub(rx_emit *e, const rx_id *a) { return f_sub(e, a[0], a[1]); }
-DEFINE_IN_PLACE(sub, "fff");
-static rx_id do_mul(rx_emit *e, const rx_id *a) { return f_mul(e, a[0], a[1]); }
-DEFINE_IN_PLACE(mul, "fff");
-static rx_id do_neg(rx_emit *e, const rx_id *a) { return f_neg(e, a[0]); }
-DEFINE_IN_PLACE(neg, "ff");
-static rx_id do_abs(rx_emit *e, const rx_id *a) { return f_abs(e, a[0]); }
-DEFINE_IN_PLACE(abs, "ff");
-
-/* a[0] where it is NaN or comes first in the order and a[1] is not NaN. */
-static rx_id pick(rx_emit *e, const rx_id *a, uint32_t order)
+/* a where it is NaN or comes first in the order and b is not NaN, else b. */
+static rx_id pick(rx_emit *e, rx_id a, rx_id b, uint32_t order)
 {
-    const rx_id first = rx_spv_op(&e->m, order, e->t_bool,
-                                  RX_ARGS(f_key(e, a[0]), f_key(e, a[1])));
-    const rx_id sure = b_and(e, first, b_not(e, f_is_nan(e, a[1])));
-    return f_select(e, b_or(e, f_is_nan(e, a[0]), sure), a[0], a[1]);
+    const rx_id first = rx_spv_op(&e->m, order, e->t_bool, RX_ARGS(f_key(e, a), f_key(e, b)));
+    const rx_id sure = b_and(e, first, b_not(e, f_is_nan(e, b)));
+    return f_select(e, b_or(e, f_is_nan(e, a), sure), a, b);
 }
 
-static rx_id do_max(rx_emit *e, const rx_id *a) { return pick(e, a, SPV_S_GREATER); }
-DEFINE_IN_PLACE(max, "fff");
-static rx_id do_min(rx_emit *e, const rx_id *a) { return pick(e, a, SPV_S_LESS); }
-DEFINE_IN_PLACE(min, "fff");
-
-static rx_id do_clamp(rx_emit *e, const rx_id *a)
+static rx_id limit(rx_emit *e, rx_id x, rx_id lo, rx_id hi)
 {
-    const rx_id x = f_key(e, a[0]), lo = f_key(e, a[1]), hi = f_key(e, a[2]);
-    const rx_id below = s_lt(e, x, lo), key = i_select(e, below, lo, x);
-    const rx_id y = f_select(e, s_gt(e, key, hi), a[2], f_select(e, below, a[1], a[0]));
-    return f_select(e, f_is_nan(e, a[0]), a[0], y);
+    const rx_id kx = f_key(e, x), k_lo = f_key(e, lo), k_hi = f_key(e, hi);
+    const rx_id below = s_lt(e, kx, k_lo), key = i_select(e, below, k_lo, kx);
+    const rx_id y = f_select(e, s_gt(e, key, k_hi), hi, f_select(e, below, lo, x));
+    return f_select(e, f_is_nan(e, x), x, y);
 }
+
+static rx_id do_clamp(rx_emit *e, const rx_id *a) { return limit(e, a[0], a[1], a[2]); }
 DEFINE_IN_PLACE(clamp, "ffff");
 
 /* x, or 0 where it is below -0 and not NaN: bits F_SIGN + 1 to those of -infinity. */
-static rx_id do_relu(rx_emit *e, const rx_id *a)
+static rx_id emit_relu(rx_emit *e, rx_id x)
 {
-    const rx_id below = u_lt_k(e, i_sub_k(e, f_bits(e, a[0]), F_SIGN + 1), F_INF);
-    return f_select(e, below, k_f(e, 0), a[0]);
+    const rx_id below = u_lt_k(e, i_sub_k(e, f_bits(e, x), F_SIGN + 1), F_INF);
+    return f_select(e, below, k_f(e, 0), x);
 }
-DEFINE_IN_PLACE(relu, "ff");
 
-static rx_id do_sign(rx_emit *e, const rx_id *a)
+static rx_id emit_sign(rx_emit *e, rx_id x)
 {
-    const rx_id mag = i_and_k(e, f_bits(e, a[0]), F_ABS);
-    const rx_id one = f_with_sign(e, k_f(e, 1), a[0]);
+    const rx_id mag = i_and_k(e, f_bits(e, x), F_ABS);
+    const rx_id one = f_with_sign(e, k_f(e, 1), x);
     const rx_id y = f_select(e, i_eq_k(e, mag, 0), k_f(e, 0), one);
-    return f_select(e, u_gt_k(e, mag, F_INF), a[0], y);
+    return f_select(e, u_gt_k(e, mag, F_INF), x, y);
 }
-DEFINE_IN_PLACE(sign, "ff");
 
-static rx_id do_round(rx_emit *e, const rx_id *a)
+static rx_id emit_round(rx_emit *e, rx_id x)
 {
-    return f_select(e, f_is_nan(e, a[0]), a[0], f_round(e, a[0]));
+    return f_select(e, f_is_nan(e, x), x, f_round(e, x));
 }
-DEFINE_IN_PLACE(round, "ff");
 
 /* y, but `towards` where x lies strictly between 0 and it: also where x would be flushed to 0. */
 static rx_id whole(rx_emit *e, rx_id x, rx_id y, double towards)
@@ -78,13 +61,11 @@ static rx_id whole(rx_emit *e, rx_id x, rx_id y, double towards)
     return f_select(e, f_is_nan(e, x), x, y);
 }
 
-static rx_id do_floor(rx_emit *e, const rx_id *a)
+static rx_id emit_floor(rx_emit *e, rx_id x)
 {
-    return whole(e, a[0], f_floor(e, a[0]), -1);
+    return whole(e, x, f_floor(e, x), -1);
 }
-DEFINE_IN_PLACE(floor, "ff");
-static rx_id do_ceil(rx_emit *e, const rx_id *a) { return whole(e, a[0], f_ceil(e, a[0]), 1); }
-DEFINE_IN_PLACE(ceil, "ff");
+static rx_id emit_ceil(rx_emit *e, rx_id x) { return whole(e, x, f_ceil(e, x), 1); }
 
 /* ---- Activations ----------------------------------------------------------------------------- */
 
@@ -131,12 +112,6 @@ static rx_id do_softplus(rx_emit *e, const rx_id *a)
 }
 DEFINE_FN(softplus, "ff");
 
-static rx_id do_log_sigmoid(rx_emit *e, const rx_id *a)
-{
-    return f_neg(e, call1(e, &fn_softplus, f_neg(e, a[0])));
-}
-DEFINE_FN(log_sigmoid, "ff");
-
 /* x * tanh(softplus(x)) = x * (n / (n + c)) with p = exp(-|x|): n = 1 + 2 p, c = 2 p^2 for x > 0, n
  * = (2 + p) p, c = 2 below, where p is multiplied as the square of its root, to vanish last. */
 static rx_id do_mish(rx_emit *e, const rx_id *a)
@@ -151,53 +126,18 @@ static rx_id do_mish(rx_emit *e, const rx_id *a)
 }
 DEFINE_FN(mish, "ff");
 
-static rx_id do_hard_swish(rx_emit *e, const rx_id *a)
+static rx_id emit_hard_swish(rx_emit *e, rx_id x)
 {
-    const rx_id inner = f_mul_k(e, f_add_k(e, a[0], 3), 1.0 / 6); /* no loss near -3 */
-    return f_mul(e, a[0], limit_unit(e, inner));
+    const rx_id inner = f_mul_k(e, f_add_k(e, x, 3), 1.0 / 6); /* no loss near -3 */
+    return f_mul(e, x, limit_unit(e, inner));
 }
-DEFINE_IN_PLACE(hard_swish, "ff");
 
 /* Some compilers make a saturating product of this, which turns NaN into 0: hence the choice. */
-static rx_id do_hard_sigmoid(rx_emit *e, const rx_id *a)
+static rx_id emit_hard_sigmoid(rx_emit *e, rx_id x, rx_id alpha, rx_id beta)
 {
-    const rx_id y = limit_unit(e, f_add(e, f_mul(e, a[0], a[1]), a[2]));
-    return f_select(e, f_is_nan(e, a[0]), a[0], y);
+    const rx_id y = limit_unit(e, f_add(e, f_mul(e, x, alpha), beta));
+    return f_select(e, f_is_nan(e, x), x, y);
 }
-DEFINE_IN_PLACE(hard_sigmoid, "ffff");
-
-static rx_id do_softsign(rx_emit *e, const rx_id *a)
-{
-    return call2(e, &rx_fn_div, a[0], f_add_k(e, f_abs(e, a[0]), 1));
-}
-DEFINE_IN_PLACE(softsign, "ff");
-
-static rx_id do_leaky_relu(rx_emit *e, const rx_id *a)
-{
-    return f_select(e, f_lt_k(e, a[0], 0), f_mul(e, a[0], a[1]), a[0]);
-}
-DEFINE_IN_PLACE(leaky_relu, "fff");
-
-static rx_id do_elu(rx_emit *e, const rx_id *a)
-{
-    const rx_id low = f_mul(e, a[1], rx_emit_expm1(e, a[0]));
-    return f_select(e, f_gt_k(e, a[0], 0), a[0], low);
-}
-DEFINE_FN(elu, "fff");
-
-static rx_id do_selu(rx_emit *e, const rx_id *a)
-{
-    return f_mul(e, a[2], call2(e, &fn_elu, a[0], a[1]));
-}
-DEFINE_FN(selu, "ffff");
-
-static rx_id do_celu(rx_emit *e, const rx_id *a)
-{
-    const rx_id inner = call2(e, &rx_fn_div, a[0], a[1]);
-    const rx_id low = f_mul(e, a[1], rx_emit_expm1(e, inner));
-    return f_select(e, f_gt_k(e, a[0], 0), a[0], low);
-}
-DEFINE_FN(celu, "fff");
 
 /* ---- Remainder ------------------------------------------------------------------------------- */
 
@@ -324,17 +264,90 @@ static rx_id do_fma(rx_emit *e, const rx_id *a)
 }
 DEFINE_FN(fma, "ffff");
 
+/* ---- Functions from their formulas ----------------------------------------------------------- */
+
+#define X a[0]
+#define A a[0]
+#define B a[1]
+#define ALPHA a[1]
+#define BETA a[2]
+#define K(c) k_f(e, c)
+#define ADD(a, b) f_add(e, a, b)
+#define SUB(a, b) f_sub(e, a, b)
+#define MUL(a, b) f_mul(e, a, b)
+#define DIV(a, b) call2(e, &rx_fn_div, a, b)
+#define MAX(a, b) pick(e, a, b, SPV_S_GREATER)
+#define MIN(a, b) pick(e, a, b, SPV_S_LESS)
+#define POW(a, b) call2(e, &rx_fn_pow, a, b)
+#define ATAN2(a, b) call2(e, &rx_fn_atan2, a, b)
+#define LT(a, b) f_lt(e, a, b)
+#define GT(a, b) f_gt(e, a, b)
+#define SELECT(c, a, b) f_select(e, c, a, b)
+#define LIMIT(x, lo, hi) limit(e, x, lo, hi)
+#define NEG(x) f_neg(e, x)
+#define ABS(x) f_abs(e, x)
+#define SIGN(x) emit_sign(e, x)
+#define SQRT(x) call1(e, &rx_fn_sqrt, x)
+#define EXP(x) call1(e, &rx_fn_exp, x)
+#define EXP2(x) call1(e, &rx_fn_exp2, x)
+#define EXPM1(x) rx_emit_expm1(e, x)
+#define LOG(x) call1(e, &rx_fn_log, x)
+#define LOG2(x) call1(e, &rx_fn_log2, x)
+#define SIN(x) call1(e, &rx_fn_sin, x)
+#define COS(x) call1(e, &rx_fn_cos, x)
+#define TAN(x) call1(e, &rx_fn_tan, x)
+#define ASIN(x) call1(e, &rx_fn_asin, x)
+#define ACOS(x) call1(e, &rx_fn_acos, x)
+#define ATAN(x) call1(e, &rx_fn_atan, x)
+#define SINH(x) call1(e, &rx_fn_sinh, x)
+#define COSH(x) call1(e, &rx_fn_cosh, x)
+#define TANH(x) call1(e, &rx_fn_tanh, x)
+#define ASINH(x) call1(e, &rx_fn_asinh, x)
+#define ACOSH(x) call1(e, &rx_fn_acosh, x)
+#define ATANH(x) call1(e, &rx_fn_atanh, x)
+#define ERF(x) call1(e, &rx_fn_erf, x)
+#define GELU(x) call1(e, &rx_fn_gelu, x)
+#define SIGMOID(x) call1(e, &fn_sigmoid, x)
+#define SOFTPLUS(x) call1(e, &fn_softplus, x)
+#define ROUND(x) emit_round(e, x)
+#define FLOOR(x) emit_floor(e, x)
+#define CEIL(x) emit_ceil(e, x)
+
+#define TUNED_relu INSTEAD emit_relu(e, X)
+#define TUNED_gelu_tanh INSTEAD call1(e, &fn_gelu_tanh, X)
+#define TUNED_silu INSTEAD call1(e, &fn_silu, X)
+#define TUNED_rsqrt INSTEAD call1(e, &rx_fn_rsqrt, X)
+#define TUNED_reciprocal INSTEAD call1(e, &rx_fn_reciprocal, X)
+#define TUNED_hard_swish INSTEAD emit_hard_swish(e, X)
+#define TUNED_hard_sigmoid INSTEAD emit_hard_sigmoid(e, X, ALPHA, BETA)
+#define TUNED_mish INSTEAD call1(e, &fn_mish, X)
+
+/* A formula becomes a function of the module; one primitive and what is tuned, in place. */
+#define IN_PLACE_primitive true
+#define IN_PLACE_formula false
+#define IN_PLACE_fuses false
+#define SIGNATURE_none "ff"
+#define SIGNATURE_alpha "fff"
+#define SIGNATURE_alpha_beta "ffff"
+#define DEFINE_ROW(name, signature, kind, formula)                                                 \
+    static rx_id row_##name(rx_emit *e, const rx_id *a) { return RX_FORMULA(name, formula); }      \
+    static const rx_emit_fn row_fn_##name = {signature, row_##name,                                \
+                                             IN_PLACE_##kind || RX_IS_TUNED(name)};
+#define RLX_FUNCTION1(name, params, alpha, beta, meaning, types, kind, flags, domain, accuracy,    \
+                      formula, derivative)                                                         \
+    DEFINE_ROW(name, SIGNATURE_##params, kind, formula)
+#define RLX_FUNCTION2(name, meaning, types, kind, flags, domain, accuracy, formula, by_a, by_b)    \
+    DEFINE_ROW(name, "fff", kind, formula)
+#include "rlx/functions.def"
+#include "ir/functions_end.h"
+
 /* ---- The table ------------------------------------------------------------------------------- */
 
-#define F(name) [RX_OP_##name] = &fn_##name
-#define G(name) [RX_OP_##name] = &rx_fn_##name
+#define RLX_FUNCTION1(name, ...) [RX_OP_##name] = &row_fn_##name,
+#define RLX_FUNCTION2(name, ...) [RX_OP_##name] = &row_fn_##name,
 static const rx_emit_fn *const table[RX_N_OPS] = {
-    F(relu), G(gelu), F(gelu_tanh), F(silu), F(sigmoid), G(tanh), G(exp), G(log), G(sqrt),
-    G(rsqrt), F(neg), F(abs), G(sin), G(cos), G(tan), G(atan), F(round), G(reciprocal), F(floor),
-    F(ceil), F(sign), F(softplus), F(elu), G(erf), F(hard_swish), F(hard_sigmoid), F(mish),
-    F(softsign), F(log_sigmoid), G(asin), G(acos), G(sinh), G(cosh), G(asinh), G(acosh), G(atanh),
-    G(exp2), G(log2), F(leaky_relu), F(selu), F(celu), F(clamp), F(add), F(sub), F(mul), G(div),
-    F(max), F(min), G(pow), F(mod), G(atan2), F(fma),
+#include "rlx/functions.def"
+    [RX_OP_clamp] = &fn_clamp, [RX_OP_mod] = &fn_mod, [RX_OP_fma] = &fn_fma,
 };
 
 /* Those that are cheaper for results of 16 bits. */

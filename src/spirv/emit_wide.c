@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* i64 on pairs of words: what 32-bit shaders have to do by hand. */
+/* 64-bit integer arithmetic on pairs of 32-bit words. */
 #include "spirv/wide.h"
 
 #include "spirv/expr.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds the sections of a module that instructions of an execution mode belong to, and puts them
- * there. The order of sections is that of the specification: capabilities, extensions, imports,
- * memory model, entry points, execution modes, all else. */
+/* Inserts instructions of an execution mode into the right sections of a finished module. The order
+ * of sections is that of the specification: capabilities, extensions, imports, memory model, entry
+ * points, execution modes, all else. */
 #include "spirv/modes.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Changes to finished modules that depend on the driver that gets them. */
+/* Patches of finished SPIR-V modules that depend on the driver. */
 #ifndef RX_SPIRV_MODES_H
 #define RX_SPIRV_MODES_H
 

@@ -331,9 +331,45 @@ static rlx_status assemble(rx_wgsl *p)
     return status;
 }
 
+/* Takes a copy of the module with a few words behind it, where every walk ends. */
+static void set_module(rx_wgsl *p, const uint32_t *words, size_t n)
+{
+    uint32_t *copy = rx_alloc_array(n + SENTINELS, sizeof *copy);
+    rx_ws_id *id = rx_alloc_array_zero(words[3] + (size_t)1, sizeof *id);
+    rx_free(p->words);
+    rx_free(p->id);
+    p->words = copy;
+    p->id = id;
+    if (!copy || !id) {
+        p->status = rx_fail_memory(p->err, "printing a kernel as WGSL", n * sizeof *words);
+        return;
+    }
+    memcpy(copy, words, n * sizeof *copy);
+    for (size_t i = 0; i < SENTINELS; i++)
+        copy[n + i] = 1u << 16 | (i & 1 ? OpFunctionEnd : OpUnreachable);
+    p->bound = words[3];
+    p->w = copy;
+    p->end = copy + n;
+    p->entry = p->glsl = p->push = p->workgroup_size = 0;
+    p->local_ids = NULL;
+    rx_ws_read_module(p);
+}
+
+/* Loops that are to be unrolled are, in the module. */
+static void unroll_module(rx_wgsl *p)
+{
+    uint32_t *words = NULL;
+    size_t n = 0;
+    if (rx_ws_ok(p) && p->opt->unroll_bytes && rx_ws_unroll(p, &words, &n))
+        set_module(p, words, n);
+    rx_free(words);
+}
+
 static void print_module(rx_wgsl *p)
 {
-    rx_ws_read_module(p);
+    unroll_module(p);
+    if (!rx_ws_ok(p))
+        return;
     read_push_block(p);
     if (rx_ws_ok(p))
         name_globals(p);
@@ -354,18 +390,6 @@ static void print_module(rx_wgsl *p)
         p->status = assemble(p);
 }
 
-/* A copy of the module with a few words behind it, where every walk ends. */
-static uint32_t *copy_module(const uint32_t *words, size_t n)
-{
-    uint32_t *copy = rx_alloc_array(n + SENTINELS, sizeof *copy);
-    if (!copy)
-        return NULL;
-    memcpy(copy, words, n * sizeof *copy);
-    for (size_t i = 0; i < SENTINELS; i++)
-        copy[n + i] = 1u << 16 | (i & 1 ? OpFunctionEnd : OpUnreachable);
-    return copy;
-}
-
 rlx_status rx_wgsl_print(const uint32_t *words, size_t n_words, const rx_wgsl_options *o,
                          rx_wgsl_text *out, rlx_error *err)
 {
@@ -375,23 +399,15 @@ rlx_status rx_wgsl_print(const uint32_t *words, size_t n_words, const rx_wgsl_op
         words[3] > MAX_BOUND)
         return rx_fail(err, RLX_INVALID, "kernel %s as WGSL: not a SPIR-V module",
                        o->name ? o->name : "(without a name)");
-    p.bound = words[3];
-    uint32_t *copy = copy_module(words, n_words);
-    p.id = rx_alloc_array_zero(p.bound + (size_t)1, sizeof *p.id);
-    if (copy && p.id) {
-        p.w = copy;
-        p.end = copy + n_words;
-        print_module(&p);
-    } else {
-        p.status = rx_fail_memory(err, "printing a kernel as WGSL", n_words * sizeof *words);
-    }
+    set_module(&p, words, n_words);
+    print_module(&p);
     if (p.status != RLX_OK)
         rx_wgsl_text_finish(out);
     rx_str_finish(&p.out);
     rx_str_finish(&p.decl);
     rx_arena_finish(&p.arena);
     rx_free(p.id);
-    rx_free(copy);
+    rx_free(p.words);
     return p.status;
 }
 

@@ -323,26 +323,10 @@ static uint32_t follow(rx_wgsl *p, const branch *b)
     return next ? b->merge : 0;
 }
 
-/* The branch that ends a loop which is unrolled: what is done then, and the body after it. */
-static uint32_t print_exit(rx_wgsl *p, const branch *b, rx_ws_loop *l)
-{
-    const bool until = b->in[2] == l->merge;
-    l->condition = rx_ws_text(p, until ? "%s" : "!%s", rx_ws_use(p, b->in[1]));
-    l->exit_at = p->out.n;
-    rx_ws_push_scope(p);
-    copy_phis(p, b->block, l->merge);
-    rx_ws_at(p, l->merge)->live = true;
-    rx_ws_pop_scope(p);
-    l->body_at = p->out.n;
-    return jump(p, b->block, b->in[until ? 3 : 2], b->stop);
-}
-
 static uint32_t print_branch(rx_wgsl *p, const branch *b)
 {
     const uint32_t yes = b->in[2], no = b->in[3];
-    rx_ws_loop *l = p->n_loops ? &p->loops[p->n_loops - 1] : NULL;
-    if (l && l->trips && !b->merge && (yes == l->merge || no == l->merge))
-        return print_exit(p, b, l);
+    const rx_ws_loop *l = p->n_loops ? &p->loops[p->n_loops - 1] : NULL;
     const bool back = !b->merge && l && !l->is_switch && !l->cont && b->stop == l->head;
     if (yes == no)
         return jump(p, b->block, yes, b->stop);
@@ -453,33 +437,9 @@ static void print_continuing(rx_wgsl *p, uint32_t cont, uint32_t head)
     rx_ws_line(p, "}");
 }
 
-/* A loop that runs a known number of times and wants to be unrolled. */
-static uint32_t print_counted(rx_wgsl *p, rx_ws_loop l)
-{
-    const size_t begin = p->out.n;
-    if (!enter(p, l))
-        return 0;
-    rx_ws_push_scope(p);
-    const uint32_t next = print_block(p, l.head, l.cont, true);
-    if (next && next != l.cont)
-        sequence(p, next, l.cont);
-    p->loops[p->n_loops - 1].next_at = p->out.n;
-    p->loops[p->n_loops - 1].cont = 0;
-    rx_ws_push_scope(p);
-    sequence(p, l.cont, l.head);
-    rx_ws_pop_scope(p);
-    rx_ws_pop_scope(p);
-    p->n_loops--;
-    if (!p->dry && rx_ws_ok(p))
-        rx_ws_unroll(p, &p->loops[p->n_loops], begin);
-    return rx_ws_at(p, l.merge)->live ? l.merge : 0;
-}
-
 static uint32_t print_loop(rx_wgsl *p, uint32_t head, const uint32_t *in)
 {
-    const uint32_t merge = in[1], cont = in[2], trips = rx_ws_count_trips(p, head, in);
-    if (trips)
-        return print_counted(p, (rx_ws_loop){false, merge, cont, head, .trips = trips});
+    const uint32_t merge = in[1], cont = in[2];
     if (rx_ws_at(p, head)->breaks)
         rx_ws_line(p, "b%u_left = false;", (unsigned)head);
     rx_ws_line(p, "loop {");

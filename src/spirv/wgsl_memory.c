@@ -51,7 +51,8 @@ static bool is_words(rx_wgsl *p, uint32_t type)
     return (kind == 'u' || kind == 'i' || kind == 'f') && rx_ws_lanes(p, type) != 3;
 }
 
-/* Adds a variable to the buffer of its binding. */
+/* Adds a variable to the buffer of its binding. A view that the first walk did not come to does not
+ * make the others read words. */
 static void join_buffer(rx_wgsl *p, uint32_t variable)
 {
     rx_ws_id *d = rx_ws_at(p, variable);
@@ -66,6 +67,8 @@ static void join_buffer(rx_wgsl *p, uint32_t variable)
         p->info->n_bindings = d->binding + 1;
     if (d->atomic && element && rx_ws_kind(p, element) == 'i')
         b->kind = 'i';
+    if (!p->dry && !d->uses)
+        return;
     b->by_words |= is_shifted(p, d->binding);
     if (b->first) {
         const uint32_t other = array_element(p, b->first);
@@ -82,6 +85,8 @@ static void name_buffer(rx_wgsl *p, uint32_t variable)
     rx_ws_id *d = rx_ws_at(p, variable);
     rx_ws_buffer *b = &p->buffer[rx_ws_buffer_index(p, d->binding)];
     const uint32_t block = rx_ws_pointee(p, d->type), element = array_element(p, variable);
+    if (!p->dry && !d->uses)
+        return;
     if (rx_ws_def(p, block) != OpTypeStruct) {
         rx_ws_fail(p, RLX_UNSUPPORTED, "arrays of buffers do not exist");
         return;

@@ -8,7 +8,7 @@
  *   wgsl_memory.c  pointers, buffers, push constants, loads and stores
  *   wgsl_group.c   what invocations do together: atomics, barriers, subgroups
  *   wgsl_flow.c    structured control flow
- *   wgsl_unroll.c  loops that run a known number of times
+ *   wgsl_unroll.c  the module with loops unrolled that run a known number of times
  *   wgsl.c         functions, declarations, the whole text
  *
  * Each function of the module is walked along its structured control flow, twice. The first walk
@@ -98,14 +98,11 @@ typedef struct rx_ws_buffer {
 typedef struct rx_ws_loop {
     bool is_switch;
     uint32_t merge, cont, head;
-    uint32_t trips;        /* loops to be unrolled: how often they run; 0: not one */
-    const char *condition; /* of those: when they end */
-    size_t exit_at, body_at, next_at; /* of those, in the text: what is done then, the body, the
-                                       * step */
 } rx_ws_loop;
 
 typedef struct rx_wgsl {
-    const uint32_t *w, *end;      /* a copy of the module, with sentinels behind its end */
+    uint32_t *words;              /* a copy of the module, with sentinels behind its end: */
+    const uint32_t *w, *end;
     uint32_t bound;
     rx_ws_id *id;
     const rx_wgsl_options *opt;
@@ -205,11 +202,9 @@ const char *rx_ws_call(rx_wgsl *p, const char *head, const uint32_t *ids, uint32
 
 /* ---- wgsl_unroll.c --------------------------------------------------------------------------- */
 
-/* How often a loop with that head and merge instruction runs, if it is to be unrolled; else 0. */
-uint32_t rx_ws_count_trips(rx_wgsl *p, uint32_t head, const uint32_t *merge_in);
-/* Repeats the text of such a loop, which is the text from `begin` on, or makes a loop of it where
- * that would be too long. */
-void rx_ws_unroll(rx_wgsl *p, const rx_ws_loop *l, size_t begin);
+/* True: *words is another module of n words, which means the same, with loops unrolled as the
+ * options allow. Freed by the caller in either case. Fails when out of memory. */
+bool rx_ws_unroll(rx_wgsl *p, uint32_t **words, size_t *n);
 
 /* ---- wgsl_expr.c, wgsl_memory.c, wgsl_group.c, wgsl_flow.c ----------------------------------- */
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/env.h"
-#include "gpu/plan.h"
+#include "gpu/select/plan.h"
 
 /* ---- Extensions and features ---------------------------------------------------------------- */
 

@@ -7,10 +7,9 @@
 #include "rlx/device.h"
 #include "vulkan/loader.h"
 
-/* Push constants of a chained dispatch are those of the kernel, up to RX_GPU_MAX_PUSH, and
- * CHAIN_PUSH of chain.glsl. */
-#define RX_VK_CHAIN_WORDS 5
-#define RX_VK_MAX_PUSH (RX_GPU_MAX_PUSH + RX_VK_CHAIN_WORDS)
+/* Push constants of a chained dispatch are those of the kernel, up to RX_GPU_MAX_PUSH, and those of
+ * gpu/shaders/chain.def. */
+#define RX_VK_MAX_PUSH (RX_GPU_MAX_PUSH + sizeof(rx_push_chain) / 4)
 
 #define RX_VK_MAX_EXTENSIONS 16
 

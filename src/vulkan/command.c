@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Command buffers: descriptor sets, dispatches with the barriers they need, and whole runs cut into
- * pieces that a watchdog of the driver or of the desktop will not find too long. */
+/* Command buffers: descriptor sets, and the list of dispatches (gpu/stages.h) recorded as it is,
+ * with barriers where it says so; a command buffer a piece, so that no watchdog of the driver or of
+ * the desktop finds one too long. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -46,33 +47,30 @@ static void barrier_compute(rx_device *d, VkCommandBuffer cb)
 
 /* ---- Dispatches ----------------------------------------------------------------------------- */
 
-rx_vk_dispatch rx_vk_dispatch_of(const rx_gpu_placed *from)
+/* The words behind those of the kernel: gpu/shaders/chain.def. */
+static void write_chain(rx_vk_dispatch *x, const rx_gpu_chained *c, const rx_gpu_place *flags)
 {
-    const rx_gpu_dispatch *x = &from->dispatch;
-    rx_vk_dispatch to = {.n_bind = x->n_bind, .writes = x->writes, .n_push = x->n_push};
-    memcpy(to.bind, from->bind, sizeof to.bind);
-    memcpy(to.begin, from->begin, sizeof to.begin);
-    memcpy(to.end, from->end, sizeof to.end);
-    memcpy(to.push, x->push, sizeof to.push);
-    memcpy(to.address, x->address, sizeof to.address);
-    memcpy(to.groups, x->groups, sizeof to.groups);
-    return to;
+    const uint64_t address = flags->block->address + flags->offset;
+    const rx_push_chain words = {.chain_at = {(uint32_t)address, (uint32_t)(address >> 32)},
+                                 .chain_before = c->waits, .chain_after = c->signals,
+                                 .chain_target = c->target};
+    memcpy(x->push + RX_GPU_MAX_PUSH, &words, sizeof words);
+    x->n_push = RX_VK_MAX_PUSH;
 }
 
-/* What is not there binds the word of flags, and touches nothing. */
-static void bind_nothing(const rx_exec *e, rx_vk_dispatch *x)
+rx_vk_dispatch rx_vk_dispatch_of(const rx_gpu_placed *from, const rx_gpu_place *flags)
 {
-    for (uint32_t k = 0; k < x->n_bind; k++) {
-        const bool nothing = !x->bind[k].block;
-        if (nothing)
-            x->bind[k] = e->base.flags;
-        if (!e->device->instance->validation)
-            continue;
-        /* The layer knows only what is bound, and not what a kernel does not use. */
-        x->begin[k] = x->bind[k].offset;
-        x->end[k] = x->bind[k].offset + x->bind[k].bytes;
-        x->writes |= (uint32_t)nothing << k;
-    }
+    const rx_gpu_dispatch *x = &from->dispatch;
+    rx_vk_dispatch to = {.n_bind = x->n_bind, .n_push = x->n_push, .step = from->step,
+                         .piece = from->piece, .level = from->level, .barrier = from->barrier};
+    for (uint32_t k = 0; k < x->n_bind; k++)
+        to.bind[k] = from->bind[k].block ? from->bind[k] : *flags;
+    memcpy(to.push, x->push, sizeof x->push);
+    memcpy(to.address, x->address, sizeof to.address);
+    memcpy(to.groups, x->groups, sizeof to.groups);
+    if (from->chain.is_chained)
+        write_chain(&to, &from->chain, flags);
+    return to;
 }
 
 /* ---- Descriptor sets ------------------------------------------------------------------------ */
@@ -143,20 +141,28 @@ static void record_dispatch(rx_device *d, VkCommandBuffer cb, const rx_vk_dispat
     d->vk.CmdDispatch(cb, x->groups[0], x->groups[1], x->groups[2]);
 }
 
-size_t rx_vk_record(rx_device *d, VkCommandBuffer cb, const rx_vk_dispatch *list, size_t n)
+void rx_vk_record(rx_device *d, VkCommandBuffer cb, const rx_vk_dispatch *list, size_t n)
 {
-    rx_vk_walk w;
-    bool waits;
-    size_t n_barriers = 0;
-    rx_vk_walk_begin(&w, list, n, d->full_barrier);
-    for (size_t i = rx_vk_walk_next(&w, &waits); i < n; i = rx_vk_walk_next(&w, &waits)) {
-        if (waits && !list[i].waits_inside) {
+    for (size_t i = 0; i < n; i++) {
+        if (list[i].barrier)
             barrier_compute(d, cb);
-            n_barriers++;
-        }
         record_dispatch(d, cb, &list[i]);
     }
-    return n_barriers;
+}
+
+void rx_vk_record_steps(rx_device *d, VkCommandBuffer cb, const rx_commands *c, size_t first,
+                        size_t end)
+{
+    const rx_vk_dispatch *before = NULL;
+    for (size_t i = 0; i < c->n; i++) {
+        const rx_vk_dispatch *x = &c->list[i];
+        if (x->step < first || x->step >= end)
+            continue;
+        if (before && before->level != x->level)
+            barrier_compute(d, cb);
+        record_dispatch(d, cb, x);
+        before = x;
+    }
 }
 
 /* ---- Whole runs ----------------------------------------------------------------------------- */
@@ -168,70 +174,89 @@ void rx_vk_fetch_flags(rx_exec *e, VkCommandBuffer cb)
     e->device->vk.CmdCopyBuffer(cb, flags->block->buffer, e->flags_host.buffer, 1, &copy);
 }
 
-static VkResult record_piece(rx_exec *e, const rx_gpu_recording *r, size_t first, size_t end,
-                             size_t *n_barriers)
+void rx_vk_record_copies(rx_exec *e, VkCommandBuffer cb)
 {
     rx_device *d = e->device;
-    const rx_commands *c = r->commands;
+    rx_gpu_copy c;
+    bool any = false;
+    for (size_t i = 0; i < e->base.program->n_outputs; i++) {
+        if (!rx_gpu_exec_copy(&e->base, i, &c))
+            continue;
+        if (!any)
+            rx_vk_barrier(d, cb);
+        any = true;
+        VkBufferCopy region = {c.from.offset, c.to.offset, c.to.bytes};
+        d->vk.CmdCopyBuffer(cb, c.from.block->buffer, c.to.block->buffer, 1, &region);
+    }
+}
+
+void rx_vk_rules(rx_exec *e, rx_gpu_rules *out)
+{
+    const rx_device *d = e->device;
+    out->full_barrier = d->full_barrier;
+    out->whole_bindings = d->instance->validation;
+    out->chains = d->caps.chains && !atomic_load(&d->no_chains) && !e->base.single;
+    out->chain_always = d->chain_always;
+    out->n_counters = RX_VK_N_COUNTERS;
+}
+
+/* Dispatches first .. end - 1 of the list. */
+static VkResult record_piece(rx_exec *e, const rx_commands *c, size_t first, size_t end)
+{
+    rx_device *d = e->device;
     VkCommandBuffer cb = c->chunks[c->n_chunks];
     VkResult result = rx_vk_begin(d, cb, false);
     if (result != VK_SUCCESS)
         return result;
     rx_vk_barrier(d, cb);
-    *n_barriers += rx_vk_record(d, cb, c->list + r->first[first], r->first[end] - r->first[first]);
+    rx_vk_record(d, cb, c->list + first, end - first);
+    if (end == c->n)
+        rx_vk_record_copies(e, cb);
     if (d->mapped)
         rx_vk_barrier_host(d, cb);
     return d->vk.EndCommandBuffer(cb);
 }
 
-/* Records the whole run into pieces. */
-static rlx_status record_run(rx_exec *e, const rx_gpu_recording *r, rlx_error *err)
+/* Records the whole run, a command buffer a piece; one also where there are no dispatches. */
+static rlx_status record_run(rx_exec *e, const rx_gpu_list *l, rx_commands *c, rlx_error *err)
 {
     rx_device *d = e->device;
-    rx_commands *c = r->commands;
-    const rx_gpu_values *v = &e->base.values;
-    size_t n_steps = e->base.program->n_steps, n = 0, n_barriers = 0;
-    for (size_t i = 0; i < n_steps; i = rx_gpu_piece_end(v, &d->caps, i))
-        n++;
-    c->chunks = rx_alloc_array_zero(n + 1, sizeof *c->chunks);
-    c->submits = rx_alloc_array(n + 2, sizeof *c->submits);
+    c->chunks = rx_alloc_array_zero(l->n_pieces + 1, sizeof *c->chunks);
+    c->submits = rx_alloc_array(l->n_pieces + 3, sizeof *c->submits);
     if (!c->chunks || !c->submits)
-        return rx_fail_memory(err, "command buffers", n * sizeof *c->chunks);
-    for (size_t i = 0; i < n_steps && !r->has_host;) {
-        size_t end = rx_gpu_piece_end(v, &d->caps, i);
+        return rx_fail_memory(err, "command buffers", l->n_pieces * sizeof *c->chunks);
+    for (size_t i = 0, end = 0; (i < c->n || !c->n_chunks) && !l->has_host; i = end) {
+        while (end < c->n && c->list[end].piece == c->list[i].piece)
+            end++;
         c->chunks[c->n_chunks] = rx_vk_commands_alloc(d, e->pool);
         if (!c->chunks[c->n_chunks])
-            return rx_fail_memory(err, "command buffers", n * sizeof *c->chunks);
-        VkResult result = record_piece(e, r, i, end, &n_barriers);
+            return rx_fail_memory(err, "command buffers", l->n_pieces * sizeof *c->chunks);
+        VkResult result = record_piece(e, c, i, end);
         c->n_chunks++;
         if (result != VK_SUCCESS)
             return rx_vk_fail(d, result, "recording a program", err);
-        i = end;
     }
-    rx_log(RLX_LOG_DEBUG,
-           "vulkan: %zu steps are %zu dispatches with %zu barriers in %zu pieces, %" PRIu32
-           " chained", n_steps, r->n, n_barriers, c->n_chunks, c->n_chained);
+    rx_log(RLX_LOG_DEBUG, "vulkan: %zu steps are %zu dispatches with %" PRIu32 " barriers in %"
+           PRIu32 " pieces, %" PRIu32 " chained", e->base.program->n_steps, l->n, l->n_barriers,
+           l->n_pieces, l->n_chained);
     return RLX_OK;
 }
 
-rlx_status rx_vk_commands_create(rx_exec *e, rx_gpu_placed *list, rx_gpu_recording *r,
+rlx_status rx_vk_commands_create(rx_exec *e, const rx_gpu_list *l, rx_gpu_recording *r,
                                  rlx_error *err)
 {
     rx_commands *c = rx_alloc_zero(sizeof *c);
     if (!c)
         return rx_fail_memory(err, "a recording", sizeof *c);
     r->commands = c; /* from here on it goes with the recording */
-    c->list = rx_alloc_array(r->n + 1, sizeof *c->list);
+    c->list = rx_alloc_array(l->n + 1, sizeof *c->list);
     if (!c->list)
-        return rx_fail_memory(err, "the dispatches of a program", r->n * sizeof *c->list);
-    for (; c->n < r->n; c->n++) {
-        c->list[c->n] = rx_vk_dispatch_of(&list[c->n]);
-        bind_nothing(e, &c->list[c->n]);
-    }
-    RLX_TRY(rx_vk_chain(e, list, r, err));
-    RLX_TRY(rx_vk_pipelines_get(e->device, list, c->n, c->list, err));
+        return rx_fail_memory(err, "the dispatches of a program", l->n * sizeof *c->list);
+    for (; c->n < l->n; c->n++)
+        c->list[c->n] = rx_vk_dispatch_of(&l->items[c->n], &e->base.flags);
+    RLX_TRY(rx_vk_pipelines_get(e->device, l->items, c->n, c->list, err));
     RLX_TRY(rx_vk_sets_create(e->device, c->list, c->n, &c->sets, err));
-    return record_run(e, r, err);
+    return record_run(e, l, c, err);
 }
 
 void rx_vk_commands_destroy(rx_exec *e, rx_commands *c)

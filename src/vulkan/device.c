@@ -246,8 +246,12 @@ static bool init_queues(rx_device *d)
     if (!rx_vk_copier_init(d, &d->up, d->has_transfer ? &d->transfer_queue : &d->queue,
                            RX_VK_UPLOAD))
         goto no_up;
-    if (rx_vk_copier_init(d, &d->down, &d->queue, RX_VK_READBACK))
+    if (!rx_vk_copier_init(d, &d->down, &d->queue, RX_VK_READBACK))
+        goto no_down;
+    if (rx_mutex_init(&d->shared_lock))
         return true;
+    rx_vk_copier_finish(d, &d->down);
+no_down:
     rx_vk_copier_finish(d, &d->up);
 no_up:
     rx_mutex_finish(&d->transfer_queue.lock);
@@ -258,6 +262,7 @@ no_transfer:
 
 static void finish_queues(rx_device *d)
 {
+    rx_mutex_finish(&d->shared_lock);
     rx_vk_copier_finish(d, &d->down);
     rx_vk_copier_finish(d, &d->up);
     rx_mutex_finish(&d->transfer_queue.lock);
@@ -306,7 +311,7 @@ rlx_status rx_vk_open(size_t index, const rlx_device_desc *desc, rx_device **out
     d->log_blocks = rx_env_flag(RX_ENV_VULKAN_ARENA_DEBUG);
     d->full_barrier = rx_env_flag(RX_ENV_FULL_BARRIER);
     d->target = (rx_target){.name = "vulkan", .align = RX_GPU_ALIGN, .user = d,
-                            .loose_bytes = RX_GPU_LOOSE_BYTES,
+                            .slack_bytes = RX_GPU_SLACK_BYTES,
                             .has_host = d->gpu.host_missing, .support = target_support,
                             .takes_strided = target_takes_strided, .eval = rx_host_eval};
     rlx_status st;

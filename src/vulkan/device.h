@@ -9,8 +9,8 @@
 #include <stdatomic.h>
 
 #include "base/thread.h"
-#include "gpu/exec.h"
-#include "gpu/pipelines.h"
+#include "gpu/exec/pipelines.h"
+#include "gpu/stages.h"
 #include "vulkan/caps.h"
 
 /* ---- Memory: memory.c ----------------------------------------------------------------------- */
@@ -98,6 +98,9 @@ typedef struct rx_vk_pipelines {
 rlx_status rx_vk_pipelines_init(rx_device *d, rlx_error *err);
 /* Saves the cache. */
 void rx_vk_pipelines_finish(rx_device *d);
+/* rx_backend.kernels_save and .kernels_load: the data of the pipeline cache. */
+rlx_status rx_vk_pipelines_save(rx_device *d, void **data, size_t *bytes, rlx_error *err);
+void rx_vk_pipelines_load(rx_device *d, const void *data, size_t bytes);
 /* Gives n dispatches their pipelines, those that are new made on several threads. `from` has the
  * kernels and their constants. On success each dispatch holds its pipeline until it is released. */
 struct rx_vk_dispatch;
@@ -120,6 +123,7 @@ struct rx_device {
     rx_gpu_caps caps;        /* after the self-check */
     char note[160];          /* what the self-check found */
     rx_gpu_memory memory;
+    rx_mutex shared_lock;    /* rx_gpu_memory has it */
     VkDevice handle;
     rx_vk_functions vk;
     rx_vk_queue queue, transfer_queue;
@@ -155,10 +159,9 @@ typedef struct rx_vk_dispatch {
     rx_pipeline *pipeline;
     VkDescriptorSet set;
     rx_gpu_place bind[RX_GPU_MAX_BIND];
-    uint64_t begin[RX_GPU_MAX_BIND], end[RX_GPU_MAX_BIND]; /* bytes touched, in the block */
-    uint32_t n_bind, writes, n_push;
+    uint32_t n_bind, n_push, step, piece, level;
+    bool barrier;                     /* before it */
     uint32_t push[RX_VK_MAX_PUSH];
-    bool waits_inside;                /* no barrier before it: the kernel waits */
     uint8_t address[RX_GPU_MAX_BIND]; /* as in rx_gpu_dispatch */
     uint32_t groups[3];
 } rx_vk_dispatch;
@@ -169,7 +172,10 @@ struct rx_pack {
     rx_vk_dispatch dispatch;
 };
 
-rlx_status rx_vk_weights_create(rx_device *d, rx_program *p, rx_weights **out, rlx_error *err);
+/* rx_gpu_memory.pack_create and .pack_destroy. */
+rlx_status rx_vk_pack_create(rx_device *d, const rx_gpu_placed *from, rx_pack **out,
+                              rlx_error *err);
+void rx_vk_pack_destroy(rx_device *d, rx_pack *p);
 
 /* ---- Recording: command.c ------------------------------------------------------------------- */
 
@@ -181,16 +187,17 @@ struct rx_commands {
     VkCommandBuffer *chunks;  /* the whole run, cut into pieces bounded in time */
     size_t n_chunks;
     VkCommandBuffer *submits; /* room for what one run submits */
-    uint32_t n_counters, n_chained; /* counters in use; dispatches that wait inside */
 };
 
 /* rx_gpu_driver.record and .forget. */
-rlx_status rx_vk_commands_create(rx_exec *e, rx_gpu_placed *list, rx_gpu_recording *r,
+rlx_status rx_vk_commands_create(rx_exec *e, const rx_gpu_list *list, rx_gpu_recording *r,
                                  rlx_error *err);
 void rx_vk_commands_destroy(rx_exec *e, rx_commands *c);
 
-/* A dispatch as recording needs it, without its pipeline and its descriptor set. */
-rx_vk_dispatch rx_vk_dispatch_of(const rx_gpu_placed *from);
+/* A dispatch as recording needs it, without its pipeline and its descriptor set. flags: what an
+ * absent operand binds, and where the counters of chains are; a zero place where there is neither.
+ */
+rx_vk_dispatch rx_vk_dispatch_of(const rx_gpu_placed *from, const rx_gpu_place *flags);
 /* Fills the descriptor sets of n dispatches from a new pool. */
 rlx_status rx_vk_sets_create(rx_device *d, rx_vk_dispatch *list, size_t n, VkDescriptorPool *pool,
                              rlx_error *err);
@@ -199,52 +206,20 @@ VkResult rx_vk_begin(rx_device *d, VkCommandBuffer cb, bool once);
 void rx_vk_barrier(rx_device *d, VkCommandBuffer cb);
 /* What kernels and copies wrote becomes visible to the host. */
 void rx_vk_barrier_host(rx_device *d, VkCommandBuffer cb);
-/* Records dispatches with the barriers that their ranges need. Returns how many barriers. */
-size_t rx_vk_record(rx_device *d, VkCommandBuffer cb, const rx_vk_dispatch *list, size_t n);
+/* Records dispatches with their barriers. */
+void rx_vk_record(rx_device *d, VkCommandBuffer cb, const rx_vk_dispatch *list, size_t n);
+/* Those of the steps first .. end - 1 alone, with a barrier where the level changes. */
+void rx_vk_record_steps(rx_device *d, VkCommandBuffer cb, const rx_commands *c, size_t first,
+                        size_t end);
 
+/* Copies outputs that are parts of other values to their buffers, once all before is done. */
+void rx_vk_record_copies(rx_exec *e, VkCommandBuffer cb);
+#define RX_VK_N_COUNTERS 1024 /* of chains, in a run */
+
+/* rx_gpu_driver.rules. */
+void rx_vk_rules(rx_exec *e, rx_gpu_rules *out);
 /* Copies the flags of a run, and whether it was late, to where the host sees them. */
 void rx_vk_fetch_flags(rx_exec *e, VkCommandBuffer cb);
-
-/* ---- Order: order.c ------------------------------------------------------------------------- */
-
-/* Dispatches that may change places; comparing them all with each other is quick enough. */
-#define RX_VK_ORDER_MOST 128
-/* What dispatches since the last wait touch. When the table is full all wait. */
-#define RX_VK_MOST_TOUCHED 256
-
-typedef struct rx_vk_touched {
-    const rx_block *block;
-    uint64_t begin, end;
-    bool write;
-} rx_vk_touched;
-
-typedef struct rx_vk_walk {
-    const rx_vk_dispatch *list;
-    size_t n, at;
-    bool all_wait;
-    uint8_t order[RX_VK_ORDER_MOST];
-    rx_vk_touched touched[RX_VK_MOST_TOUCHED];
-    size_t n_touched;
-} rx_vk_walk;
-
-/* Goes through dispatches in an order with few waits. */
-void rx_vk_walk_begin(rx_vk_walk *w, const rx_vk_dispatch *list, size_t n, bool all_wait);
-/* The place of the next one in the list; n: that was all. *waits: all before it have to be done. */
-size_t rx_vk_walk_next(rx_vk_walk *w, bool *waits);
-
-/* ---- Chains: chain.c ------------------------------------------------------------------------ */
-
-#define RX_VK_N_COUNTERS 1024
-
-/* Lets dispatches of a recording wait inside of their kernels where the device can: those then have
- * another kernel in the list. */
-rlx_status rx_vk_chain(rx_exec *e, rx_gpu_placed *list, rx_gpu_recording *r, rlx_error *err);
-/* Makes a dispatch signal counter `after` and wait until `target` workgroups have signalled
- * `before`; 0: it does not wait. flags: address of flags and counters. */
-void rx_vk_chain_words(rx_vk_dispatch *x, uint64_t flags, uint32_t before, uint32_t after,
-                       uint32_t target);
-/* RLX_INTERNAL when a run of the program gave up waiting; there are no chains from then on. */
-rlx_status rx_vk_chain_check(rx_exec *e, rlx_error *err);
 
 /* ---- Programs: exec.c, submit.c ------------------------------------------------------------- */
 
@@ -300,8 +275,9 @@ struct rx_exec {
     uint32_t host_flags;        /* of steps on the host */
 };
 
-rlx_status rx_vk_exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_exec **out,
-                             rlx_error *err);
+rlx_status rx_vk_exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_buffer *const *buffers,
+                             rx_exec **out, rlx_error *err);
+rlx_status rx_vk_exec_use(rx_exec *e, size_t port, rx_buffer *b, rlx_error *err);
 void rx_vk_exec_destroy(rx_exec *e);
 rlx_status rx_vk_exec_write(rx_exec *e, uint32_t value, size_t offset, const void *data,
                             size_t bytes, rlx_error *err);
@@ -316,6 +292,7 @@ uint32_t rx_vk_exec_flags(rx_exec *e);
 const uint32_t *rx_vk_flag_words(const rx_exec *e);
 double rx_vk_exec_seconds(rx_exec *e);
 const char *rx_vk_exec_kernel(rx_exec *e, size_t step);
+rlx_status rx_vk_exec_print(rx_exec *e, const char *stage, char **text, rlx_error *err);
 rlx_status rx_vk_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err);
 
 /* submit.c */

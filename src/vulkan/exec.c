@@ -51,11 +51,11 @@ static rlx_status make_commands(rx_exec *e, rlx_error *err)
     return ok ? RLX_OK : rx_fail_memory(err, "the commands of a program", sizeof e->slots);
 }
 
-rlx_status rx_vk_exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_exec **out,
-                             rlx_error *err)
+rlx_status rx_vk_exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_buffer *const *buffers,
+                             rx_exec **out, rlx_error *err)
 {
     static const rx_gpu_driver driver = {.scratch_ring = (uint64_t)256 << 20,
-                                         .n_counters = RX_VK_N_COUNTERS,
+                                         .n_counters = RX_VK_N_COUNTERS, .rules = rx_vk_rules,
                                          .record = rx_vk_commands_create,
                                          .forget = rx_vk_commands_destroy,
                                          .wait = rx_vk_run_wait, .end = rx_vk_run_end};
@@ -67,7 +67,7 @@ rlx_status rx_vk_exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_exec
     e->n_messages = rx_vk_messages(NULL, 0);
     e->base = (rx_gpu_exec){.driver = &driver, .exec = e, .caps = &d->caps, .program = p,
                             .weights = w};
-    rlx_status st = rx_gpu_exec_init(&e->base, err);
+    rlx_status st = rx_gpu_exec_init(&e->base, buffers, err);
     if (st != RLX_OK) {
         rx_free(e);
         return st;
@@ -110,6 +110,13 @@ rlx_status rx_vk_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err)
         e->n_wants = 0;
     }
     return rx_gpu_exec_bind(&e->base, dims, err);
+}
+
+rlx_status rx_vk_exec_use(rx_exec *e, size_t port, rx_buffer *b, rlx_error *err)
+{
+    e->wants_changed = true; /* ranges of outputs that the host no longer reads, or elsewhere */
+    e->n_wants = 0;
+    return rx_gpu_exec_use(&e->base, port, b, err);
 }
 
 /* ---- Host access ---------------------------------------------------------------------------- */
@@ -284,4 +291,9 @@ uint32_t rx_vk_exec_flags(rx_exec *e)
 const char *rx_vk_exec_kernel(rx_exec *e, size_t step)
 {
     return rx_gpu_exec_kernel(&e->base, step);
+}
+
+rlx_status rx_vk_exec_print(rx_exec *e, const char *stage, char **text, rlx_error *err)
+{
+    return rx_gpu_exec_print(&e->base, stage, text, err);
 }

@@ -31,7 +31,7 @@
     X(DestroyPipelineCache) X(DestroyPipelineLayout) X(DestroyShaderModule)                  \
     X(DeviceWaitIdle) X(EndCommandBuffer) X(FreeCommandBuffers) X(FreeMemory)                \
     X(GetBufferMemoryRequirements) X(GetDeviceQueue) X(GetFenceStatus)                       \
-    X(GetPipelineCacheData) X(MapMemory) X(QueueSubmit) X(ResetFences)                       \
+    X(GetPipelineCacheData) X(MapMemory) X(MergePipelineCaches) X(QueueSubmit) X(ResetFences) \
     X(UpdateDescriptorSets) X(WaitForFences)
 
 #define X(name) PFN_vk##name name;

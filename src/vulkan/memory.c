@@ -193,6 +193,11 @@ static rlx_status create_block(rx_device *d, uint64_t bytes, const char *what, r
     return rx_vk_block_create(d, RX_VK_KERNEL, bytes, what, out, err);
 }
 
+static uint64_t block_bytes(const rx_block *b)
+{
+    return b->bytes;
+}
+
 static rlx_status wait_device(rx_device *d, rlx_error *err)
 {
     rx_mutex_lock(&d->queue.lock);
@@ -203,12 +208,21 @@ static rlx_status wait_device(rx_device *d, rlx_error *err)
     return r == VK_SUCCESS ? RLX_OK : rx_vk_fail(d, r, "waiting for runs", err);
 }
 
+static void *map_place(const rx_gpu_place *p)
+{
+    return p->block->map ? p->block->map + p->offset : NULL;
+}
+
 void rx_vk_memory_init(rx_device *d)
 {
     d->memory = (rx_gpu_memory){.device = d, .block_size = sizeof(rx_block),
                                 .max_block_bytes = d->gpu.max_block_bytes,
                                 .check = check_total, .create = create_block,
-                                .destroy = rx_vk_block_destroy, .upload = rx_vk_upload,
-                                .zero = rx_vk_zero,
-                                .finish_uploads = rx_vk_upload_finish, .wait = wait_device};
+                                .destroy = rx_vk_block_destroy, .block_bytes = block_bytes,
+                                .upload = rx_vk_upload, .zero = rx_vk_zero,
+                                .download = rx_vk_download,
+                                .map = map_place, .shared_lock = &d->shared_lock,
+                                .finish_uploads = rx_vk_upload_finish, .wait = wait_device,
+                                .pack_create = rx_vk_pack_create,
+                                .pack_destroy = rx_vk_pack_destroy};
 }

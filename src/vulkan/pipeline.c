@@ -37,16 +37,37 @@ static VkResult create_layout(rx_device *d, uint32_t n)
     return d->vk.CreatePipelineLayout(d->handle, &layout, NULL, &p->layouts[n]);
 }
 
+static VkPipelineCache create_cache(rx_device *d, const void *data, size_t bytes)
+{
+    VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
+                                      .initialDataSize = bytes, .pInitialData = data};
+    VkPipelineCache cache = VK_NULL_HANDLE;
+    return d->vk.CreatePipelineCache(d->handle, &info, NULL, &cache) == VK_SUCCESS
+               ? cache : VK_NULL_HANDLE;
+}
+
 static void open_cache(rx_device *d)
 {
     void *data = NULL;
     size_t bytes = 0;
     rx_vk_cache_load(&d->gpu, CACHE_FILE, &data, &bytes);
-    VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
-                                      .initialDataSize = bytes, .pInitialData = data};
-    if (d->vk.CreatePipelineCache(d->handle, &info, NULL, &d->pipelines.cache) != VK_SUCCESS)
-        d->pipelines.cache = VK_NULL_HANDLE;
+    d->pipelines.cache = create_cache(d, data, bytes);
     rx_free(data);
+}
+
+/* The data of the cache, freed with rx_free; NULL: there is none. The table is locked. */
+static void *cache_data(rx_device *d, size_t *bytes)
+{
+    const VkPipelineCache cache = d->pipelines.cache;
+    *bytes = 0;
+    if (!cache || d->vk.GetPipelineCacheData(d->handle, cache, bytes, NULL) != VK_SUCCESS ||
+        !*bytes)
+        return NULL;
+    void *data = rx_alloc(*bytes);
+    if (data && d->vk.GetPipelineCacheData(d->handle, cache, bytes, data) == VK_SUCCESS)
+        return data;
+    rx_free(data);
+    return NULL;
 }
 
 /* Saves what was compiled since the last time. */
@@ -55,14 +76,36 @@ static void save_cache(rx_device *d)
     rx_vk_pipelines *p = &d->pipelines;
     size_t bytes = 0;
     p->saved_ns = rx_now_ns();
-    if (!p->cache || p->n_made == p->n_saved ||
-        d->vk.GetPipelineCacheData(d->handle, p->cache, &bytes, NULL) != VK_SUCCESS || !bytes)
+    if (p->n_made == p->n_saved)
         return;
-    void *data = rx_alloc(bytes);
-    if (data && d->vk.GetPipelineCacheData(d->handle, p->cache, &bytes, data) == VK_SUCCESS)
+    void *data = cache_data(d, &bytes);
+    if (data)
         rx_vk_cache_save(&d->gpu, CACHE_FILE, data, bytes);
     rx_free(data);
     p->n_saved = p->n_made;
+}
+
+rlx_status rx_vk_pipelines_save(rx_device *d, void **data, size_t *bytes, rlx_error *err)
+{
+    (void)err; /* a driver without a cache is none */
+    rx_mutex_lock(&d->pipelines.table.lock);
+    *data = cache_data(d, bytes);
+    if (!*data)
+        *bytes = 0;
+    rx_mutex_unlock(&d->pipelines.table.lock);
+    return RLX_OK;
+}
+
+/* Drivers ignore data with the header of another device or driver. */
+void rx_vk_pipelines_load(rx_device *d, const void *data, size_t bytes)
+{
+    rx_mutex_lock(&d->pipelines.table.lock);
+    VkPipelineCache from = d->pipelines.cache ? create_cache(d, data, bytes) : VK_NULL_HANDLE;
+    if (from) {
+        d->vk.MergePipelineCaches(d->handle, d->pipelines.cache, 1, &from);
+        d->vk.DestroyPipelineCache(d->handle, from, NULL);
+    }
+    rx_mutex_unlock(&d->pipelines.table.lock);
 }
 
 static void destroy_layouts(rx_device *d)

@@ -3,7 +3,7 @@
  * kernels. */
 #include <string.h>
 
-#include "gpu/selfcheck.h"
+#include "gpu/exec/selfcheck.h"
 #include "vulkan/device.h"
 
 #define CACHE_FILE "selfcheck"
@@ -62,14 +62,14 @@ static rlx_status run_kernel(rx_device *d, rx_kernel kernel, uint32_t local, uin
     rx_gpu_placed from[RX_GPU_SELFCHECK_LEVELS];
     rx_vk_dispatch list[RX_GPU_SELFCHECK_LEVELS];
     RLX_TRY(rx_vk_block_create(d, RX_VK_KERNEL, ALL_BYTES, "the self-check", &block, err));
+    const rx_gpu_place counters = {&block, COUNTERS_AT, ALL_BYTES - COUNTERS_AT};
     for (uint32_t i = 0; i < n; i++) {
         from[i] = (rx_gpu_placed){.dispatch = {.kernel = kernel, .n_bind = 1, .writes = 1,
                                                .spec = {local}, .n_spec = 1,
                                                .groups = {groups, 1, 1}},
-                                  .bind = {{&block, 0, ALL_BYTES}}, .end = {ALL_BYTES}};
-        list[i] = rx_vk_dispatch_of(&from[i]);
-        if (chain)
-            rx_vk_chain_words(&list[i], block.address + COUNTERS_AT, i - 1, i, i ? groups : 0);
+                                  .bind = {{&block, 0, ALL_BYTES}},
+                                  .chain = {chain, i - 1, i, i ? groups : 0}};
+        list[i] = rx_vk_dispatch_of(&from[i], &counters);
     }
     rlx_status st = rx_vk_zero(d, &list[0].bind[0], err);
     if (st == RLX_OK)

@@ -37,6 +37,18 @@ bool rx_vk_run_wait(rx_exec *e, uint64_t ticket, int64_t deadline_ns)
     return slot->result != VK_TIMEOUT && slot->result != VK_NOT_READY;
 }
 
+/* Kernels of a chain have a poll limit. There are no chains on the device after one was reached. */
+static rlx_status check_chain(rx_exec *e, rlx_error *err)
+{
+    rx_device *d = e->device;
+    if (!d->caps.chains || !rx_vk_flag_words(e)[1])
+        return RLX_OK;
+    atomic_store(&d->no_chains, true);
+    return rx_fail(err, RLX_INTERNAL,
+                   "vulkan: kernels of a run on %s gave up waiting for those before them; set "
+                   "RLX_CHAIN=0 and they wait by barriers", d->gpu.info.name);
+}
+
 rlx_status rx_vk_run_end(rx_exec *e, uint64_t ticket, rlx_error *err)
 {
     const rx_vk_slot *slot = &e->slots[ticket % RX_GPU_N_SLOTS];
@@ -46,7 +58,7 @@ rlx_status rx_vk_run_end(rx_exec *e, uint64_t ticket, rlx_error *err)
     e->end_ns = now;
     if (slot->result != VK_SUCCESS)
         return rx_vk_fail(e->device, slot->result, "a run", err);
-    RLX_TRY(rx_vk_chain_check(e, err));
+    RLX_TRY(check_chain(e, err));
     return check_messages(e, err);
 }
 
@@ -143,7 +155,7 @@ static rlx_status record_packing(submission *s, rlx_error *err)
     VkCommandBuffer cb;
     for (size_t i = 0; i < r->n_derived; i++) {
         const rx_gpu_packed *x = r->derived[i];
-        if (!rx_gpu_packed_is_old(e->base.weights, x))
+        if (!rx_gpu_packed_is_old(x))
             continue;
         RLX_TRY(own_commands(s, &cb, err));
         rx_vk_record(e->device, cb, &x->pack->dispatch, 1);
@@ -166,9 +178,9 @@ static rlx_status record_clear(submission *s, rlx_error *err)
     if (s->packed)
         rx_vk_barrier(d, cb);
     d->vk.CmdUpdateBuffer(cb, flags->block->buffer, flags->offset, 4, zeros);
-    if (r->commands->n_counters)
+    if (r->n_counters)
         d->vk.CmdUpdateBuffer(cb, flags->block->buffer, flags->offset + RX_GPU_FLAG_BYTES,
-                              4 * r->commands->n_counters, zeros);
+                              4 * r->n_counters, zeros);
     return RLX_OK;
 }
 
@@ -210,9 +222,11 @@ static rlx_status record_range(submission *s, size_t first, size_t end, rlx_erro
         d->vk.CmdResetQueryPool(cb, e->clock, 0, 2);
         d->vk.CmdWriteTimestamp(cb, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, e->clock, 0);
     }
-    rx_vk_record(d, cb, r->commands->list + r->first[first], r->first[end] - r->first[first]);
+    rx_vk_record_steps(d, cb, r->commands, first, end);
     if (e->timed)
         d->vk.CmdWriteTimestamp(cb, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, e->clock, 1);
+    if (end == e->base.program->n_steps)
+        rx_vk_record_copies(e, cb);
     if (r->uses_flags && !d->mapped) {
         rx_vk_barrier(d, cb);
         rx_vk_fetch_flags(e, cb);
@@ -380,9 +394,9 @@ static rlx_status submit_steps(rx_exec *e, size_t first, size_t end, uint64_t *t
     RLX_TRY(take_slot(e, &s, err));
     RLX_TRY(record_copies(&s, err));
     s.list = r->commands->submits;
-    rx_mutex_lock(&e->base.weights->lock);
+    rx_gpu_weights_lock(e->base.weights);
     rlx_status st = submit_packed(&s, first, end, whole, err);
-    rx_mutex_unlock(&e->base.weights->lock);
+    rx_gpu_weights_unlock(e->base.weights);
     if (st == RLX_OK)
         *ticket = s.ticket;
     return st;
@@ -405,7 +419,9 @@ static rlx_status submit_mixed(rx_exec *e, size_t first, size_t end, uint64_t *t
             RLX_TRY(rx_vk_run_host(e, stop++, err));
         i = stop;
     }
-    return *ticket ? RLX_OK : submit_steps(e, end, end, ticket, err);
+    const bool copies = end == e->base.program->n_steps && rx_gpu_exec_copies(&e->base) &&
+                        steps[end - 1].support == RLX_SUPPORT_HOST;
+    return *ticket && !copies ? RLX_OK : submit_steps(e, end, end, ticket, err);
 }
 
 rlx_status rx_vk_exec_submit(rx_exec *e, const rx_submit *s, uint64_t *ticket, rlx_error *err)

@@ -2,7 +2,7 @@
 /* Dispatches that bring weights into packed forms. */
 #include "vulkan/device.h"
 
-static void destroy_pack(rx_device *d, rx_pack *p)
+void rx_vk_pack_destroy(rx_device *d, rx_pack *p)
 {
     if (!p)
         return;
@@ -12,25 +12,19 @@ static void destroy_pack(rx_device *d, rx_pack *p)
     rx_free(p);
 }
 
-static rlx_status create_pack(rx_device *d, const rx_gpu_placed *from, rx_pack **out,
+rlx_status rx_vk_pack_create(rx_device *d, const rx_gpu_placed *from, rx_pack **out,
                               rlx_error *err)
 {
     rx_pack *p = rx_alloc_zero(sizeof *p);
     if (!p)
         return rx_fail_memory(err, "packed weights", sizeof *p);
-    p->dispatch = rx_vk_dispatch_of(from);
+    p->dispatch = rx_vk_dispatch_of(from, &(rx_gpu_place){0});
     rlx_status st = rx_vk_pipelines_get(d, from, 1, &p->dispatch, err);
     if (st == RLX_OK)
         st = rx_vk_sets_create(d, &p->dispatch, 1, &p->pool, err);
     if (st == RLX_OK)
         *out = p;
     else
-        destroy_pack(d, p);
+        rx_vk_pack_destroy(d, p);
     return st;
-}
-
-rlx_status rx_vk_weights_create(rx_device *d, rx_program *p, rx_weights **out, rlx_error *err)
-{
-    static const rx_gpu_packer packer = {create_pack, destroy_pack};
-    return rx_gpu_weights_create(&d->memory, &packer, p, out, err);
 }

@@ -13,6 +13,17 @@ static void set_knobs(rx_device *d, const rx_knobs *k)
     d->caps.knobs = *k;
 }
 
+static rlx_status buffer_create(rx_device *d, size_t bytes, rx_buffer **out, rlx_error *err)
+{
+    return rx_gpu_buffer_create(&d->memory, bytes, out, err);
+}
+
+static rlx_status weights_create(rx_device *d, rx_program *p, rx_buffer *const *buffers,
+                                 rx_weights **out, rlx_error *err)
+{
+    return rx_gpu_weights_create(&d->memory, p, buffers, out, err);
+}
+
 const rx_backend rx_backend_webgpu = {
     .name = "webgpu",
     .rank = 15,
@@ -25,16 +36,30 @@ const rx_backend rx_backend_webgpu = {
     .kernels_digest = rx_gpu_kernels_digest,
     .knobs = rx_gpu_knobs,
     .set_knobs = set_knobs,
-    .weights_create = rx_wg_weights_create,
+    .buffer_create = buffer_create,
+    .buffer_destroy = rx_gpu_buffer_destroy,
+    .buffer_write = rx_gpu_buffer_write,
+    .buffer_read = rx_gpu_buffer_read,
+    .buffer_map = rx_gpu_buffer_map,
+    .buffer_changed = rx_gpu_buffer_changed,
+    .orders_runs = true,
+    .orders_writes = true, /* both are in the queue */
+    .weights_create = weights_create,
+    .weights_use = rx_gpu_weights_use,
     .weights_set = rx_gpu_weights_set,
     .weights_destroy = rx_gpu_weights_destroy,
     .exec_create = rx_wg_exec_create,
+    .exec_use = rx_wg_exec_use,
     .exec_destroy = rx_wg_exec_destroy,
     .exec_bind = rx_wg_exec_bind,
     .exec_write = rx_wg_exec_write,
     .exec_read = rx_wg_exec_read,
+    .exec_feed = rx_wg_exec_feed,
+    .exec_read_run = rx_wg_exec_read_run,
     .exec_submit = rx_wg_exec_submit,
     .exec_wait = rx_wg_exec_wait,
     .exec_flags = rx_wg_exec_flags,
+    .exec_seconds = rx_wg_exec_seconds,
     .exec_kernel = rx_wg_exec_kernel,
+    .exec_print = rx_wg_exec_print,
 };

@@ -80,12 +80,17 @@ static bool has_one_size(const rx_wg_library *lib, const WGPUAdapterInfo *i)
     return known && lib->flavour->symbol; /* a page cannot wait for the self-check */
 }
 
+static void copy_lower(WGPUStringView s, char *text, size_t cap)
+{
+    rx_wg_copy_text(s, text, cap);
+    for (char *c = text; *c; c++)
+        *c = *c >= 'A' && *c <= 'Z' ? (char)(*c + 32) : *c;
+}
+
 static bool has_word(WGPUStringView s, const char *word)
 {
     char text[256];
-    rx_wg_copy_text(s, text, sizeof text);
-    for (char *c = text; *c; c++)
-        *c = *c >= 'A' && *c <= 'Z' ? (char)(*c + 32) : *c;
+    copy_lower(s, text, sizeof text);
     return strstr(text, word) != NULL;
 }
 
@@ -96,6 +101,54 @@ static bool is_software(const WGPUAdapterInfo *i)
     for (int k = 0; k < 3; k++)
         soft |= has_word(texts[k], "llvmpipe") || has_word(texts[k], "swiftshader");
     return soft;
+}
+
+static bool is_alnum(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z');
+}
+
+/* True: the words stand in the text, not as parts of longer ones. */
+static bool has_words(const char *text, const char *words)
+{
+    const size_t n = strlen(words);
+    for (const char *at = strstr(text, words); at && n; at = strstr(at + 1, words))
+        if ((at == text || !is_alnum(at[-1])) && !is_alnum(at[n]))
+            return true;
+    return n == 0;
+}
+
+uint32_t rx_wg_compute_units(uint32_t vendor, const char *name)
+{
+    static const struct { uint32_t vendor; const char *name; uint32_t units; } table[] = {
+#define UNITS(vendor, name, units) {vendor, name, units},
+#include "webgpu/units.def"
+#undef UNITS
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (table[i].vendor == vendor && has_words(name, table[i].name))
+            return table[i].units;
+    return 0;
+}
+
+/* Browsers name the maker but give no number. */
+static uint32_t vendor_of(const WGPUAdapterInfo *i)
+{
+    static const struct { const char *name; uint32_t id; } makers[] = {
+        {"nvidia", 0x10de}, {"amd", 0x1002}, {"intel", 0x8086}, {"apple", 0x106b}};
+    for (size_t k = 0; !i->vendorID && k < sizeof makers / sizeof *makers; k++)
+        if (has_word(i->vendor, makers[k].name))
+            return makers[k].id;
+    return i->vendorID;
+}
+
+static uint32_t find_units(const WGPUAdapterInfo *i)
+{
+    char device[256], kind[64], name[336];
+    copy_lower(i->device, device, sizeof device);
+    copy_lower(i->architecture, kind, sizeof kind);
+    snprintf(name, sizeof name, "%s %s", device, kind);
+    return rx_wg_compute_units(vendor_of(i), name);
 }
 
 static uint32_t least(uint32_t a, uint32_t b)
@@ -110,6 +163,9 @@ static void fill_caps(rx_wg_library *lib, rx_wg_gpu *gpu, const WGPUAdapterInfo 
     gpu->f16 = lib->AdapterHasFeature(gpu->adapter, lib->flavour->f16);
     gpu->subgroups = lib->AdapterHasFeature(gpu->adapter, lib->flavour->subgroups) &&
                      has_one_size(lib, info);
+    gpu->timestamps = lib->DeviceCreateQuerySet && lib->QuerySetRelease &&
+                      lib->CommandEncoderResolveQuerySet &&
+                      lib->AdapterHasFeature(gpu->adapter, lib->flavour->timestamps);
     gpu->caps = (rx_gpu_caps){
         .max_invocations = least(l->maxComputeInvocationsPerWorkgroup, l->maxComputeWorkgroupSizeX),
         .max_shared_bytes = l->maxComputeWorkgroupStorageSize,
@@ -122,6 +178,8 @@ static void fill_caps(rx_wg_library *lib, rx_wg_gpu *gpu, const WGPUAdapterInfo 
         .subgroup_arith = gpu->subgroups,
         .subgroup_shuffle = gpu->subgroups,
         .f16 = gpu->f16,
+        .int_dot = !lib->flavour->dot || lib->AdapterHasFeature(gpu->adapter, lib->flavour->dot),
+        .compute_units = find_units(info),
         .windows = true,
         .joins = true,
         .is_software = is_software(info)};
@@ -161,14 +219,17 @@ static void describe(rx_wg_library *lib, rx_wg_gpu *gpu, const WGPUAdapterInfo *
 void rx_wg_detail(const rx_wg_gpu *gpu, const rx_gpu_caps *c, const char *note, char *out,
                   size_t cap)
 {
-    char subgroup[64] = "no subgroups";
+    char subgroup[64] = "no subgroups", units[40] = "";
+    if (c->compute_units)
+        snprintf(units, sizeof units, "%u compute units, ", (unsigned)c->compute_units);
     if (c->subgroup_arith && !c->subgroup)
         snprintf(subgroup, sizeof subgroup, "subgroups");
     else if (c->subgroup)
         snprintf(subgroup, sizeof subgroup, "subgroups of %u", (unsigned)c->subgroup);
     snprintf(out, cap,
-             "%s, %s, %sworkgroups of %u, %u KiB shared, %u bindings of %llu MiB, buffers of "
-             "%llu MiB%s%s", backend_text(gpu->backend), subgroup, c->f16 ? "f16, " : "",
+             "%s, %s%s, %s%s%sworkgroups of %u, %u KiB shared, %u bindings of %llu MiB, buffers of "
+             "%llu MiB%s%s", backend_text(gpu->backend), units, subgroup, c->f16 ? "f16, " : "",
+             c->int_dot ? "integer dot, " : "", gpu->timestamps ? "timestamps, " : "",
              (unsigned)c->max_invocations, (unsigned)(c->max_shared_bytes >> 10),
              (unsigned)c->max_bindings, (unsigned long long)(c->max_binding_bytes >> 20),
              (unsigned long long)(gpu->max_block_bytes >> 20), *note ? "; " : "", note);
@@ -195,6 +256,10 @@ bool rx_wg_gpu_examine(rx_wg_library *lib, WGPUAdapter a, rx_wg_gpu *out, char w
         return false;
     rx_gpu_limits l = {&out->caps, &out->max_block_bytes, NULL};
     rx_gpu_limits_apply(&l, rx_env_text(RX_ENV_LIMITS));
+    if (out->caps.is_software) { /* as slow as anything else there */
+        out->caps.int_dot = false;
+        out->caps.compute_units = 0;
+    }
     rx_wg_detail(out, &out->caps, "", out->info.detail, sizeof out->info.detail);
     return rx_gpu_caps_enough(&out->caps, out->info.name, why);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Bindings that share memory, bind groups with the constants of dispatches, and passes. WebGPU
- * itself orders dispatches that touch the same buffer. */
+/* Bindings that share memory, bind groups with the constants of dispatches, and passes. The order
+ * is that of the list (gpu/stages.h); WebGPU itself puts barriers between dispatches that touch the
+ * same buffer. */
 #include <string.h>
 
 #include "webgpu/device.h"
@@ -61,7 +62,8 @@ static rlx_status settle_bindings(rx_device *d, rx_wg_dispatch *x, uint32_t step
 rlx_status rx_wg_dispatch_init(rx_device *d, rx_wg_dispatch *x, const rx_gpu_placed *from,
                                rlx_error *err)
 {
-    *x = (rx_wg_dispatch){.n_bind = from->dispatch.n_bind, .n_push = from->dispatch.n_push};
+    *x = (rx_wg_dispatch){.n_bind = from->dispatch.n_bind, .n_push = from->dispatch.n_push,
+                          .step = from->step, .piece = from->piece};
     memcpy(x->bind, from->bind, sizeof x->bind);
     memcpy(x->push, from->dispatch.push, sizeof x->push);
     memcpy(x->groups, from->dispatch.groups, sizeof x->groups);
@@ -171,15 +173,21 @@ void rx_wg_groups_release(rx_device *d, rx_wg_dispatch *list, size_t n)
 
 /* ---- Passes --------------------------------------------------------------------------------- */
 
-void rx_wg_encode(rx_device *d, WGPUCommandEncoder to, const rx_wg_dispatch *list, size_t n)
+void rx_wg_encode(rx_device *d, WGPUCommandEncoder to, const rx_wg_dispatch *list, size_t n,
+                  const rx_wg_part *part)
 {
     rx_wg_library *lib = d->lib;
     const rx_pipeline *last = NULL;
     if (!n)
         return;
-    WGPUComputePassEncoder pass = lib->CommandEncoderBeginComputePass(to, NULL);
+    const WGPUComputePassDescriptor info = {.label = {"rlx", 3},
+                                            .timestampWrites = part ? part->stamps : NULL};
+    WGPUComputePassEncoder pass =
+        lib->CommandEncoderBeginComputePass(to, info.timestampWrites ? &info : NULL);
     for (size_t i = 0; i < n; i++) {
         const rx_wg_dispatch *x = &list[i];
+        if (part && (x->step < part->first || x->step >= part->end))
+            continue;
         if (x->pipeline != last)
             lib->ComputePassEncoderSetPipeline(pass, x->pipeline->handle);
         last = x->pipeline;
@@ -208,19 +216,19 @@ uint64_t rx_wg_submit(rx_device *d, WGPUCommandEncoder e)
 
 /* ---- Recordings ----------------------------------------------------------------------------- */
 
-rlx_status rx_wg_commands_create(rx_exec *e, rx_gpu_placed *list, rx_gpu_recording *r,
+rlx_status rx_wg_commands_create(rx_exec *e, const rx_gpu_list *l, rx_gpu_recording *r,
                                  rlx_error *err)
 {
     rx_commands *c = rx_alloc_zero(sizeof *c);
     if (!c)
         return rx_fail_memory(err, "a recording", sizeof *c);
     r->commands = c; /* from here on it goes with the recording */
-    c->list = rx_alloc_array(r->n + 1, sizeof *c->list);
+    c->list = rx_alloc_array(l->n + 1, sizeof *c->list);
     if (!c->list)
-        return rx_fail_memory(err, "the dispatches of a program", r->n * sizeof *c->list);
-    for (; c->n < r->n; c->n++)
-        RLX_TRY(rx_wg_dispatch_init(e->device, &c->list[c->n], &list[c->n], err));
-    RLX_TRY(rx_wg_pipelines_get(e->device, list, c->n, c->list, err));
+        return rx_fail_memory(err, "the dispatches of a program", l->n * sizeof *c->list);
+    for (; c->n < l->n; c->n++)
+        RLX_TRY(rx_wg_dispatch_init(e->device, &c->list[c->n], &l->items[c->n], err));
+    RLX_TRY(rx_wg_pipelines_get(e->device, l->items, c->n, c->list, err));
     RLX_TRY(rx_wg_groups_create(e->device, c->list, c->n, &c->constants, err));
     rx_log(RLX_LOG_DEBUG, "webgpu: %zu steps are %zu dispatches", e->base.program->n_steps, c->n);
     return RLX_OK;

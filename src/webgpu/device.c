@@ -201,10 +201,19 @@ rlx_status rx_wg_check_errors(rx_device *d, unsigned *n_errors, const char *what
     return fail_kind(d, kind, text, what, err);
 }
 
-static void on_error(WGPUDevice const *device, WGPUEnum kind, WGPUStringView m, void *user, void *v)
+/* False: the callback is late, the device that it is about is closed. */
+static bool is_about(const rx_wg_watch *w, const void *number)
 {
-    (void)device, (void)v;
+    return (uintptr_t)number == atomic_load(&w->number);
+}
+
+static void on_error(WGPUDevice const *device, WGPUEnum kind, WGPUStringView m, void *user,
+                     void *number)
+{
+    (void)device;
     rx_wg_watch *w = user;
+    if (!is_about(w, number))
+        return;
     rx_mutex_lock(&w->lock);
     w->kind = kind;
     rx_wg_copy_text(m, w->text, sizeof w->text);
@@ -214,11 +223,13 @@ static void on_error(WGPUDevice const *device, WGPUEnum kind, WGPUStringView m, 
 }
 
 static void on_lost(WGPUDevice const *device, WGPUEnum reason, WGPUStringView m, void *user,
-                    void *v)
+                    void *number)
 {
-    (void)device, (void)v;
+    (void)device;
     rx_wg_watch *w = user;
     char text[256];
+    if (!is_about(w, number))
+        return;
     atomic_store(&w->lost, true);
     rx_wg_copy_text(m, text, sizeof text);
     if (reason != WGPU_LOST_DESTROYED && reason != WGPU_LOST_CANCELLED)
@@ -330,12 +341,15 @@ static void on_device(WGPUEnum status, WGPUDevice handle, WGPUStringView m, void
 static rlx_status request_device(rx_device *d, rlx_error *err)
 {
     rx_wg_library *lib = d->lib;
-    WGPUEnum features[2];
+    void *number = (void *)atomic_load(&d->watch->number);
+    WGPUEnum features[3];
     size_t n = 0;
     if (d->gpu.f16)
         features[n++] = lib->flavour->f16;
     if (d->gpu.subgroups)
         features[n++] = lib->flavour->subgroups;
+    if (d->gpu.timestamps)
+        features[n++] = lib->flavour->timestamps;
     /* Kernels stay in their bindings and set shared memory before they use it: Dawn need not make
      * sure of that. */
     static const char *const enabled[] = {"disable_robustness", "disable_workgroup_init"};
@@ -346,8 +360,9 @@ static rlx_status request_device(rx_device *d, rlx_error *err)
         .label = {"rlx", 3}, .requiredFeatureCount = n, .requiredFeatures = features,
         .requiredLimits = &d->gpu.limits.limits,
         .deviceLostCallbackInfo = {.mode = WGPU_CALLBACK_SPONTANEOUS, .callback = on_lost,
-                                   .userdata1 = d->watch},
-        .uncapturedErrorCallbackInfo = {.callback = on_error, .userdata1 = d->watch}};
+                                   .userdata1 = d->watch, .userdata2 = number},
+        .uncapturedErrorCallbackInfo = {.callback = on_error, .userdata1 = d->watch,
+                                        .userdata2 = number}};
     rx_wg_event *e = rx_wg_event_take(lib);
     if (!e)
         return rx_fail_memory(err, "the WebGPU device", sizeof *e);
@@ -370,15 +385,15 @@ static rlx_status request_device(rx_device *d, rlx_error *err)
 static rx_wg_watch *take_watch(rx_wg_library *lib)
 {
     static rx_mutex lock = RX_MUTEX_INIT;
-    static rx_wg_watch *all;
+    static rx_wg_watch *all, first;
     rx_mutex_lock(&lock);
     rx_wg_watch *w = all;
-    while (w && !(atomic_load(&w->closed) && atomic_load(&w->lost)))
+    while (w && !atomic_load(&w->closed))
         w = w->next;
     if (!w) {
-        w = rx_alloc_zero(sizeof *w);
+        w = all ? rx_alloc_zero(sizeof *w) : &first;
         if (w && !rx_mutex_init(&w->lock)) {
-            rx_free(w);
+            rx_free(w == &first ? NULL : w);
             w = NULL;
         }
         if (w) {
@@ -388,6 +403,7 @@ static rx_wg_watch *take_watch(rx_wg_library *lib)
     }
     if (w) {
         w->lib = lib;
+        atomic_fetch_add(&w->number, 1);
         atomic_store(&w->closed, false);
         atomic_store(&w->lost, false);
         atomic_store(&w->n_errors, 0);
@@ -401,14 +417,19 @@ static bool init_locks(rx_device *d)
 {
     if (!rx_mutex_init(&d->scope_lock))
         return false;
-    if (rx_mutex_init(&d->read_lock))
+    if (!rx_mutex_init(&d->read_lock))
+        goto no_read;
+    if (rx_mutex_init(&d->shared_lock))
         return true;
+    rx_mutex_finish(&d->read_lock);
+no_read:
     rx_mutex_finish(&d->scope_lock);
     return false;
 }
 
 static void finish_locks(rx_device *d)
 {
+    rx_mutex_finish(&d->shared_lock);
     rx_mutex_finish(&d->read_lock);
     rx_mutex_finish(&d->scope_lock);
 }
@@ -441,8 +462,6 @@ static void release_handles(rx_device *d)
         lib->DeviceRelease(d->handle);
     }
     rx_wg_leave(lib);
-    if (d->watch && !d->handle)
-        atomic_store(&d->watch->lost, true);
     if (d->watch)
         atomic_store(&d->watch->closed, true);
 }
@@ -467,7 +486,7 @@ rlx_status rx_wg_open(size_t index, const rlx_device_desc *desc, rx_device **out
     d->no_fetch = rx_env_flag(RX_ENV_BENCH_DISPATCH_ONLY);
     d->force_upload = rx_env_flag(RX_ENV_FORCE_INPUT_UPLOAD);
     d->target = (rx_target){.name = "webgpu", .align = RX_GPU_ALIGN, .user = d,
-                            .loose_bytes = RX_GPU_LOOSE_BYTES,
+                            .slack_bytes = RX_GPU_SLACK_BYTES,
                             .support = rx_gpu_support, .takes_strided = rx_gpu_takes_strided,
                             .eval = rx_host_eval};
     d->watch = take_watch(lib);

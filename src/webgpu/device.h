@@ -6,8 +6,8 @@
 #ifndef RX_WEBGPU_DEVICE_H
 #define RX_WEBGPU_DEVICE_H
 
-#include "gpu/exec.h"
-#include "gpu/pipelines.h"
+#include "gpu/exec/pipelines.h"
+#include "gpu/stages.h"
 #include "webgpu/loader.h"
 
 /* ---- Adapters: caps.c ----------------------------------------------------------------------- */
@@ -16,7 +16,7 @@ typedef struct rx_wg_gpu {
     WGPUAdapter adapter;
     rx_wg_limits limits;      /* what it offers, to be asked for */
     WGPUEnum backend, type;
-    bool f16, subgroups;      /* features to ask for */
+    bool f16, subgroups, timestamps; /* features to ask for */
     uint64_t max_block_bytes; /* of one buffer */
     rx_gpu_caps caps;
     rlx_device_info info;
@@ -24,6 +24,9 @@ typedef struct rx_wg_gpu {
 
 /* Fills *out; false with a sentence in `why` when the adapter cannot be used. */
 bool rx_wg_gpu_examine(rx_wg_library *lib, WGPUAdapter a, rx_wg_gpu *out, char why[256]);
+/* Compute units of the GPU of that maker (a PCI id) whose name in lower case has the words of a row
+ * of units.def; 0: not known. */
+uint32_t rx_wg_compute_units(uint32_t vendor, const char *name);
 /* The short text about features and limits. */
 void rx_wg_detail(const rx_wg_gpu *gpu, const rx_gpu_caps *caps, const char *note, char *out,
                   size_t cap);
@@ -92,7 +95,7 @@ typedef struct rx_wg_dispatch {
     uint8_t alias[RX_GPU_MAX_BIND];        /* 1 + the binding that has this one's memory too */
     uint64_t begin[RX_GPU_MAX_BIND], end[RX_GPU_MAX_BIND]; /* bound, in the block */
     uint32_t shifted;                      /* bit i: binding i begins after begin[] of its alias */
-    uint32_t n_bind, n_push, step;
+    uint32_t n_bind, n_push, step, piece;
     uint32_t push[RX_GPU_MAX_PUSH];
     uint32_t groups[3];
 } rx_wg_dispatch;
@@ -109,11 +112,12 @@ void rx_wg_pipelines_release(rx_device *d, rx_wg_dispatch *list, size_t n);
 /* ---- Devices: device.c ---------------------------------------------------------------------- */
 
 /* What callbacks of a device say. Lives longer than the device, because the last callback, that it
- * is lost, may come late; used again by another device after that. */
+ * is lost, may come late or never; another device uses it again, with another number. */
 typedef struct rx_wg_watch {
     struct rx_wg_watch *next;
     rx_wg_library *lib;
     rx_mutex lock;
+    atomic_uintptr_t number; /* of the device: callbacks with another one are late */
     atomic_bool lost, closed;
     atomic_uint n_errors; /* not caught by a scope */
     WGPUEnum kind;        /* of the last one */
@@ -127,6 +131,7 @@ struct rx_device {
     rx_gpu_caps caps;     /* after the self-check */
     char note[160];       /* what the self-check found */
     rx_gpu_memory memory;
+    rx_mutex shared_lock; /* rx_gpu_memory has it */
     WGPUDevice handle;
     WGPUQueue queue;
     rx_wg_watch *watch;
@@ -167,7 +172,10 @@ struct rx_pack {
     rx_wg_dispatch dispatch;
 };
 
-rlx_status rx_wg_weights_create(rx_device *d, rx_program *p, rx_weights **out, rlx_error *err);
+/* rx_gpu_memory.pack_create and .pack_destroy. */
+rlx_status rx_wg_pack_create(rx_device *d, const rx_gpu_placed *from, rx_pack **out,
+                              rlx_error *err);
+void rx_wg_pack_destroy(rx_device *d, rx_pack *p);
 
 /* ---- Commands: command.c -------------------------------------------------------------------- */
 
@@ -179,8 +187,14 @@ rlx_status rx_wg_dispatch_init(rx_device *d, rx_wg_dispatch *x, const rx_gpu_pla
 rlx_status rx_wg_groups_create(rx_device *d, rx_wg_dispatch *list, size_t n,
                                rx_block *constants, rlx_error *err);
 void rx_wg_groups_release(rx_device *d, rx_wg_dispatch *list, size_t n);
-/* One pass with these dispatches. */
-void rx_wg_encode(rx_device *d, WGPUCommandEncoder to, const rx_wg_dispatch *list, size_t n);
+/* Dispatches of the steps first .. end - 1, and timestamps at the ends of the pass (NULL: none). */
+typedef struct rx_wg_part {
+    size_t first, end;
+    const WGPUPassTimestampWrites *stamps;
+} rx_wg_part;
+/* One pass with those of n dispatches that are in the part; NULL: all. */
+void rx_wg_encode(rx_device *d, WGPUCommandEncoder to, const rx_wg_dispatch *list, size_t n,
+                  const rx_wg_part *part);
 /* Ends the encoder and submits. Returns the number of the submit. rx_wg_enter was called. */
 uint64_t rx_wg_submit(rx_device *d, WGPUCommandEncoder e);
 
@@ -192,7 +206,7 @@ struct rx_commands {
 };
 
 /* rx_gpu_driver.record and .forget. */
-rlx_status rx_wg_commands_create(rx_exec *e, rx_gpu_placed *list, rx_gpu_recording *r,
+rlx_status rx_wg_commands_create(rx_exec *e, const rx_gpu_list *list, rx_gpu_recording *r,
                                  rlx_error *err);
 void rx_wg_commands_destroy(rx_exec *e, rx_commands *c);
 
@@ -205,7 +219,7 @@ typedef struct rx_wg_want {
     uint32_t value;
     uint64_t offset, bytes; /* in the memory of the value; multiples of 4 */
     uint64_t at;            /* in the slot's buffer; 0: no run has copied it yet */
-    bool used;              /* read since the last run */
+    uint32_t idle;          /* runs submitted since it was last read */
 } rx_wg_want;
 
 typedef struct rx_wg_slot {
@@ -214,12 +228,34 @@ typedef struct rx_wg_slot {
     uint64_t index;       /* of the run's last submit */
     const char *map;      /* while it is mapped */
     uint64_t bytes;       /* of what is copied; 0: nothing */
+    uint64_t ticket;      /* of the run */
+    rx_wg_want wants[RX_WG_N_WANTS]; /* what the run copies and where: later runs move them */
+    size_t n_wants;
     bool mapping;         /* the buffer is mapped or about to be */
 } rx_wg_slot;
+
+#define RX_WG_N_FEEDS 4
+
+/* An input that the next run takes from a result of the last one. */
+typedef struct rx_wg_feed {
+    uint32_t input;
+    rx_gpu_place to, from;
+    uint64_t bytes;
+} rx_wg_feed;
+
+/* The device's clock at the begin and the end of a part of a run; made when first asked for. */
+typedef struct rx_wg_clock {
+    WGPUQuerySet stamps;
+    rx_block ticks;  /* two words of 64 bits */
+    bool is_written; /* by the last submit */
+} rx_wg_clock;
 
 struct rx_exec {
     rx_device *device;
     rx_gpu_exec base;
+    rx_wg_clock clock;
+    rx_wg_feed feeds[RX_WG_N_FEEDS]; /* copied at the beginning of the next submit */
+    size_t n_feeds;
     char **shadows;             /* by input: the bytes it has on the device; NULL: not kept */
     uint64_t *shadow_bytes;     /* how many of them are valid */
 
@@ -231,15 +267,22 @@ struct rx_exec {
     unsigned n_errors;          /* of the watch, as last seen */
 };
 
-rlx_status rx_wg_exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_exec **out,
-                             rlx_error *err);
+rlx_status rx_wg_exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_buffer *const *buffers,
+                             rx_exec **out, rlx_error *err);
+rlx_status rx_wg_exec_use(rx_exec *e, size_t port, rx_buffer *b, rlx_error *err);
 void rx_wg_exec_destroy(rx_exec *e);
 rlx_status rx_wg_exec_write(rx_exec *e, uint32_t value, size_t offset, const void *data,
                             size_t bytes, rlx_error *err);
 rlx_status rx_wg_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data, size_t bytes,
                            rlx_error *err);
+rlx_status rx_wg_exec_feed(rx_exec *e, uint32_t input, uint32_t output, size_t bytes,
+                           rlx_error *err);
+rlx_status rx_wg_exec_read_run(rx_exec *e, uint64_t ticket, const rx_range *r, void *data,
+                               rlx_error *err);
 uint32_t rx_wg_exec_flags(rx_exec *e);
+double rx_wg_exec_seconds(rx_exec *e);
 const char *rx_wg_exec_kernel(rx_exec *e, size_t step);
+rlx_status rx_wg_exec_print(rx_exec *e, const char *stage, char **text, rlx_error *err);
 rlx_status rx_wg_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err);
 
 /* submit.c */
@@ -251,6 +294,8 @@ rlx_status rx_wg_run_end(rx_exec *e, uint64_t ticket, rlx_error *err);
 /* The ranges that each run copies for the host: one more, or those of all outputs anew. */
 void rx_wg_add_want(rx_exec *e, uint32_t value, uint64_t offset, uint64_t bytes);
 void rx_wg_want_outputs(rx_exec *e);
+/* Copies the inputs that are fed, by the encoder; none are left. rx_wg_enter was called. */
+void rx_wg_encode_feeds(rx_exec *e, WGPUCommandEncoder to);
 /* Forgets what is mapped; the slot may be used again. */
 void rx_wg_slot_clear(rx_device *d, rx_wg_slot *s);
 

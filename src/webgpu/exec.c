@@ -9,8 +9,8 @@
 
 /* ---- Creation ------------------------------------------------------------------------------- */
 
-rlx_status rx_wg_exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_exec **out,
-                             rlx_error *err)
+rlx_status rx_wg_exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_buffer *const *buffers,
+                             rx_exec **out, rlx_error *err)
 {
     static const rx_gpu_driver driver = {.record = rx_wg_commands_create,
                                          .forget = rx_wg_commands_destroy,
@@ -23,7 +23,7 @@ rlx_status rx_wg_exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_exec
     e->n_errors = atomic_load(&d->watch->n_errors);
     e->base = (rx_gpu_exec){.driver = &driver, .exec = e, .caps = &d->caps, .program = p,
                             .weights = w};
-    rlx_status st = rx_gpu_exec_init(&e->base, err);
+    rlx_status st = rx_gpu_exec_init(&e->base, buffers, err);
     if (st != RLX_OK) {
         rx_free(e);
         return st;
@@ -49,10 +49,29 @@ void rx_wg_exec_destroy(rx_exec *e)
         rx_wg_slot_clear(d, &e->slots[i]);
         rx_wg_block_destroy(d, &e->slots[i].readback);
     }
+    if (e->clock.stamps) {
+        rx_wg_enter(d->lib);
+        d->lib->QuerySetRelease(e->clock.stamps);
+        rx_wg_leave(d->lib);
+    }
+    rx_wg_block_destroy(d, &e->clock.ticks);
     for (size_t i = 0; e->shadows && i < e->base.program->n_inputs; i++)
         rx_free(e->shadows[i]);
     rx_gpu_exec_finish(&e->base);
     rx_free(e);
+}
+
+/* Copies of outputs are of whole words, which is told here rather than by a run. */
+static rlx_status check_copies(const rx_exec *e, rlx_error *err)
+{
+    const rx_program *p = e->base.program;
+    rx_gpu_copy c;
+    for (size_t i = 0; i < p->n_outputs; i++)
+        if (rx_gpu_exec_copy(&e->base, i, &c) && c.from.offset % 4)
+            return rx_fail(err, RLX_UNSUPPORTED, "output '%s' begins at byte %llu of another "
+                           "tensor: webgpu copies whole words to its buffer", p->outputs[i].name,
+                           (unsigned long long)c.from.offset);
+    return RLX_OK;
 }
 
 rlx_status rx_wg_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err)
@@ -61,7 +80,13 @@ rlx_status rx_wg_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err)
     RLX_TRY(rx_gpu_exec_bind(&e->base, dims, err));
     if (!same)
         rx_wg_want_outputs(e);
-    return RLX_OK;
+    return check_copies(e, err);
+}
+
+rlx_status rx_wg_exec_use(rx_exec *e, size_t port, rx_buffer *b, rlx_error *err)
+{
+    e->fetched = 0; /* places change */
+    return rx_gpu_exec_use(&e->base, port, b, err);
 }
 
 /* ---- Host access ---------------------------------------------------------------------------- */
@@ -89,6 +114,49 @@ static bool is_same_input(rx_exec *e, const rx_pvalue *v, size_t offset, const v
     return false;
 }
 
+/* What is written later counts. */
+static void drop_feed(rx_exec *e, uint32_t input)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < e->n_feeds; i++)
+        if (e->feeds[i].input != input)
+            e->feeds[n++] = e->feeds[i];
+    e->n_feeds = n;
+}
+
+rlx_status rx_wg_exec_feed(rx_exec *e, uint32_t input, uint32_t output, size_t bytes,
+                           rlx_error *err)
+{
+    const rx_gpu_place to = e->base.places[input];
+    rx_gpu_place from = rx_gpu_exec_place(&e->base, output);
+    from.offset += (uint64_t)(uintptr_t)e->base.values.views[output].data;
+    drop_feed(e, input);
+    /* WebGPU copies whole words, from one buffer to another. */
+    if (!from.block || from.block == to.block || bytes % 4 || from.offset % 4 || to.offset % 4 ||
+        e->n_feeds == RX_WG_N_FEEDS)
+        return rx_fail(err, RLX_UNSUPPORTED, "webgpu: %zu bytes of value %u do not go to value %u "
+                       "on the device", bytes, (unsigned)output, (unsigned)input);
+    e->shadow_bytes[e->base.program->values[input].index] = 0;
+    e->feeds[e->n_feeds++] = (rx_wg_feed){input, to, from, bytes};
+    return RLX_OK;
+}
+
+/* Feeds that no run has taken yet, for who reads the input. */
+static rlx_status flush_feeds(rx_exec *e, rlx_error *err)
+{
+    rx_device *d = e->device;
+    if (!e->n_feeds)
+        return RLX_OK;
+    rx_wg_enter(d->lib);
+    WGPUCommandEncoder to = d->lib->DeviceCreateCommandEncoder(d->handle, NULL);
+    if (to) {
+        rx_wg_encode_feeds(e, to);
+        rx_wg_submit(d, to);
+    }
+    rx_wg_leave(d->lib);
+    return to ? RLX_OK : rx_fail_memory(err, "feeding an input", 0);
+}
+
 rlx_status rx_wg_exec_write(rx_exec *e, uint32_t value, size_t offset, const void *data,
                             size_t bytes, rlx_error *err)
 {
@@ -98,6 +166,7 @@ rlx_status rx_wg_exec_write(rx_exec *e, uint32_t value, size_t offset, const voi
                        (unsigned)value);
     if (!bytes || (v->space == RX_SPACE_INPUT && is_same_input(e, v, offset, data, bytes)))
         return RLX_OK;
+    drop_feed(e, value);
     rx_gpu_place to = e->base.places[value];
     if (v->space == RX_SPACE_INPUT && offset == 0)
         to.bytes = bytes; /* what is behind these bytes is nobody's */
@@ -109,15 +178,29 @@ rlx_status rx_wg_exec_write(rx_exec *e, uint32_t value, size_t offset, const voi
     return st;
 }
 
-/* The range that the last run fetched and that has these bytes. */
-static rx_wg_want *find_want(rx_exec *e, uint32_t value, uint64_t offset, uint64_t bytes)
+/* The range of a list that has these bytes; NULL: none. */
+static rx_wg_want *find_want(rx_wg_want *list, size_t n, const rx_range *r)
 {
-    for (size_t i = 0; i < e->n_wants; i++) {
-        rx_wg_want *w = &e->wants[i];
-        if (w->value == value && w->offset <= offset && offset + bytes <= w->offset + w->bytes)
+    for (size_t i = 0; i < n; i++) {
+        rx_wg_want *w = &list[i];
+        if (w->value == r->value && w->offset <= r->offset &&
+            r->offset + r->bytes <= w->offset + w->bytes)
             return w;
     }
     return NULL;
+}
+
+/* What a run has copied of a range, which is wanted again; NULL: nothing. The run is done. */
+static const char *find_fetched(rx_exec *e, uint64_t ticket, const rx_range *r)
+{
+    rx_wg_slot *slot = &e->slots[ticket % RX_GPU_N_SLOTS];
+    rx_wg_want *again = find_want(e->wants, e->n_wants, r);
+    if (again)
+        again->idle = 0;
+    if (!ticket || slot->ticket != ticket || !slot->map)
+        return NULL;
+    const rx_wg_want *w = find_want(slot->wants, slot->n_wants, r);
+    return w ? slot->map + w->at + (r->offset - w->offset) : NULL;
 }
 
 rlx_status rx_wg_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data, size_t bytes,
@@ -128,19 +211,37 @@ rlx_status rx_wg_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data
         return RLX_OK;
     if (!from.block)
         return rx_fail(err, RLX_INTERNAL, "value %u has no memory", (unsigned)value);
+    RLX_TRY(flush_feeds(e, err));
     RLX_TRY(rx_gpu_runs_wait_all(&e->base.runs, err));
-    uint64_t at = offset + (uint64_t)(uintptr_t)e->base.values.views[value].data;
-    rx_wg_want *w = find_want(e, value, at, bytes);
-    const rx_wg_slot *slot = &e->slots[e->base.runs.submitted % RX_GPU_N_SLOTS];
-    if (w)
-        w->used = true;
-    if (w && w->at && e->fetched == e->base.runs.submitted && slot->map) {
-        memcpy(data, slot->map + w->at + (at - w->offset), bytes);
+    const rx_range r = {.value = value, .bytes = bytes,
+                        .offset = offset + (size_t)(uintptr_t)e->base.values.views[value].data};
+    const bool is_last = e->fetched == e->base.runs.submitted;
+    const char *fetched = find_fetched(e, is_last ? e->fetched : 0, &r);
+    if (fetched) {
+        memcpy(data, fetched, bytes);
         return RLX_OK;
     }
-    if (!w && !e->base.single)
-        rx_wg_add_want(e, value, at, bytes);
-    return rx_wg_download(e->device, &from, at, data, bytes, err);
+    if (!find_want(e->wants, e->n_wants, &r) && !e->base.single)
+        rx_wg_add_want(e, value, r.offset, bytes);
+    return rx_wg_download(e->device, &from, r.offset, data, bytes, err);
+}
+
+rlx_status rx_wg_exec_read_run(rx_exec *e, uint64_t ticket, const rx_range *r, void *data,
+                               rlx_error *err)
+{
+    const uint64_t at = (uint64_t)(uintptr_t)e->base.values.views[r->value].data;
+    const rx_range range = {.value = r->value, .offset = r->offset + (size_t)at,
+                            .bytes = r->bytes};
+    const bool kept = ticket && ticket + 1 >= e->base.runs.submitted &&
+                      e->slots[ticket % RX_GPU_N_SLOTS].ticket == ticket;
+    if (kept)
+        RLX_TRY(rx_gpu_runs_wait(&e->base.runs, ticket, -1, err));
+    const char *fetched = kept ? find_fetched(e, ticket, &range) : NULL;
+    if (!fetched)
+        return rx_fail(err, RLX_UNSUPPORTED, "webgpu: the result of run %llu is not kept",
+                       (unsigned long long)ticket);
+    memcpy(data, fetched, r->bytes);
+    return RLX_OK;
 }
 
 uint32_t rx_wg_exec_flags(rx_exec *e)
@@ -157,4 +258,9 @@ uint32_t rx_wg_exec_flags(rx_exec *e)
 const char *rx_wg_exec_kernel(rx_exec *e, size_t step)
 {
     return rx_gpu_exec_kernel(&e->base, step);
+}
+
+rlx_status rx_wg_exec_print(rx_exec *e, const char *stage, char **text, rlx_error *err)
+{
+    return rx_gpu_exec_print(&e->base, stage, text, err);
 }

@@ -13,13 +13,13 @@
 #include "base/mem.h"
 
 /* The first whose symbol the library has. The numbers of Dawn are those from before webgpu.h became
- * common; later ones are as in the last row. */
+ * common; later ones are as in the last row. RX_WG_LANGUAGE_DOT is for web/lib/webgpu.mjs alone. */
 static const rx_wg_flavour flavours[] = {
-    {"wgpu-native", "wgpuGetVersion", 0xb, 0x30021, RX_WGSL_SUBGROUPS_PLAIN, true, false,
+    {"wgpu-native", "wgpuGetVersion", 0xb, 0x30021, 0x9, 0, RX_WGSL_SUBGROUPS_PLAIN, true, false,
      65536},
-    {"Dawn", "wgpuGetInstanceCapabilities", 0xa, 0x11, RX_WGSL_SUBGROUPS_ENABLE, false,
+    {"Dawn", "wgpuGetInstanceCapabilities", 0xa, 0x11, 0x3, 0, RX_WGSL_SUBGROUPS_ENABLE, false,
      true, 0},
-    {"WebGPU", NULL, 0xb, 0x12, RX_WGSL_SUBGROUPS_ENABLE, false, false, 0},
+    {"WebGPU", NULL, 0xb, 0x12, 0x9, RX_WG_LANGUAGE_DOT, RX_WGSL_SUBGROUPS_ENABLE, false, false, 0},
 };
 
 void rx_wg_copy_text(WGPUStringView s, char *out, size_t cap)
@@ -152,6 +152,18 @@ static WGPUInstance create_instance(rx_wg_library *lib)
     return lib->CreateInstance(&info);
 }
 
+/* Events are kept for ever, so the usual number of them is not allocated. */
+#define N_FIRST_EVENTS 32
+
+static void give_first_events(rx_wg_library *lib)
+{
+    static rx_wg_event first[N_FIRST_EVENTS];
+    for (size_t i = 0; i < N_FIRST_EVENTS; i++) {
+        first[i].next = lib->events;
+        lib->events = &first[i];
+    }
+}
+
 static bool make_instance(rx_wg_library *lib, char *reason)
 {
     if (!rx_mutex_init(&lib->lock) || !rx_cond_init(&lib->pause) ||
@@ -159,6 +171,7 @@ static bool make_instance(rx_wg_library *lib, char *reason)
         snprintf(reason, 512, "out of memory: a lock");
         return false;
     }
+    give_first_events(lib);
     lib->instance = create_instance(lib);
     if (!lib->instance)
         snprintf(reason, 512, "%s gives no instance", lib->name);
@@ -245,8 +258,9 @@ bool rx_wg_wait(rx_wg_library *lib, const rx_wg_work *work, const rx_wg_event *e
 
 #else
 
-/* So long a wait only gives up its processor: sleeping takes tens of microseconds by itself. Then
- * it sleeps for an eighth of the time it has taken, so that it ends not much too late. */
+/* So long a wait only gives up its processor: sleeping, and blocking in wgpu-native, takes tens of
+ * microseconds by itself. Then it blocks where it can, or sleeps for an eighth of the time it has
+ * taken, so that it ends not much too late. */
 #define AWAKE_NS 100000
 #define LONGEST_PAUSE_NS 1000000
 
@@ -281,7 +295,7 @@ bool rx_wg_wait(rx_wg_library *lib, const rx_wg_work *work, const rx_wg_event *e
 {
     int64_t begin = rx_now_ns();
     while (!has_ended(e, work)) {
-        run_callbacks(lib, work, deadline_ns < 0);
+        run_callbacks(lib, work, deadline_ns < 0 && rx_now_ns() - begin >= AWAKE_NS);
         if (has_ended(e, work))
             return true;
         if (deadline_ns >= 0 && rx_now_ns() >= deadline_ns)

@@ -15,12 +15,14 @@
 typedef struct rx_wg_flavour {
     const char *name;
     const char *symbol;        /* a function that only this one has; NULL: none */
-    WGPUEnum f16, subgroups;   /* feature numbers */
+    WGPUEnum f16, subgroups, timestamps; /* feature numbers */
+    WGPUEnum dot;              /* of packed_4x8_integer_dot_product, which is one of the language;
+                                * 0: texts that use it are tried by the self-check */
     rx_wgsl_subgroups directive; /* how a text says that it uses subgroups */
     bool thread_safe;          /* calls need no lock */
     bool toggles;              /* takes WGPUDawnTogglesDescriptor */
-    size_t unroll_bytes;       /* of the text of a loop: drivers get it as it is, and not all of
-                                * them unroll what must be */
+    size_t software_unroll_bytes; /* rx_wgsl_options.unroll_bytes on software adapters: SwiftShader,
+                                * which Dawn and browsers use there, takes long over long texts */
 } rx_wg_flavour;
 
 /* Whether something asynchronous has ended. Callbacks may come late, even after the object they are

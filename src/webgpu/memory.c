@@ -64,10 +64,25 @@ static rlx_status create_block(rx_device *d, uint64_t bytes, const char *what, r
     return rx_wg_block_create(d, RX_WG_KERNEL, bytes, what, out, err);
 }
 
+static void *map_place(const rx_gpu_place *p)
+{
+    (void)p; /* WebGPU maps no memory that kernels use */
+    return NULL;
+}
+
+static uint64_t block_bytes(const rx_block *b)
+{
+    return b->bytes;
+}
+
 void rx_wg_memory_init(rx_device *d)
 {
     d->memory = (rx_gpu_memory){.device = d, .block_size = sizeof(rx_block),
                                 .max_block_bytes = d->gpu.max_block_bytes,
                                 .check = check_total, .create = create_block,
-                                .destroy = rx_wg_block_destroy, .upload = rx_wg_upload};
+                                .destroy = rx_wg_block_destroy, .block_bytes = block_bytes,
+                                .upload = rx_wg_upload, .download = rx_wg_download,
+                                .map = map_place,
+                                .shared_lock = &d->shared_lock, .pack_create = rx_wg_pack_create,
+                                .pack_destroy = rx_wg_pack_destroy};
 }

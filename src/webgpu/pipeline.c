@@ -7,6 +7,10 @@
 #include "base/map.h"
 #include "webgpu/device.h"
 
+/* rx_wgsl_options.unroll_bytes on GPUs: room for the loop over k of the largest product tile, with
+ * all of its accumulators in registers. */
+#define UNROLL_BYTES 131072
+
 rlx_status rx_wg_pipelines_init(rx_device *d, rlx_error *err)
 {
     rx_wg_pipelines *p = &d->pipelines;
@@ -121,7 +125,9 @@ static rlx_status print_kernel(rx_device *d, const rx_gpu_dispatch *x, const rx_
                          .subgroups = d->gpu.subgroups ? d->lib->flavour->directive
                                                        : RX_WGSL_SUBGROUPS_OFF,
                          .shifted = to->shifted,
-                         .unroll_bytes = d->lib->flavour->unroll_bytes};
+                         .unroll_bytes = d->caps.is_software
+                                             ? d->lib->flavour->software_unroll_bytes
+                                             : UNROLL_BYTES};
     memcpy(o.alias, to->alias, x->n_bind * sizeof *to->alias);
     RLX_TRY(rx_wgsl_print(code, n_words, &o, text, err));
     if (text->n_bindings <= RX_GPU_MAX_BIND)

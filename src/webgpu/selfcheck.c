@@ -7,7 +7,7 @@
 #include "base/cache.h"
 #include "base/map.h"
 #include "gpu/blob.h"
-#include "gpu/selfcheck.h"
+#include "gpu/exec/selfcheck.h"
 #include "webgpu/device.h"
 
 #define BYTES ((RX_GPU_SELFCHECK_WORDS * 4 + 15) / 16 * 16)
@@ -19,7 +19,7 @@ static rlx_status run_dispatch(rx_device *d, const rx_wg_dispatch *x, rlx_error 
     rx_wg_enter(d->lib);
     WGPUCommandEncoder to = d->lib->DeviceCreateCommandEncoder(d->handle, NULL);
     if (to) {
-        rx_wg_encode(d, to, x, 1);
+        rx_wg_encode(d, to, x, 1, NULL);
         rx_wg_submit(d, to);
     }
     rx_wg_leave(d->lib);

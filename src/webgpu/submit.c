@@ -56,8 +56,7 @@ void rx_wg_add_want(rx_exec *e, uint32_t value, uint64_t offset, uint64_t bytes)
     if (!bytes || total > MAX_WANT || total > e->device->gpu.max_block_bytes ||
         e->n_wants == RX_WG_N_WANTS || e->device->no_fetch)
         return;
-    e->wants[e->n_wants++] = (rx_wg_want){.value = value, .offset = begin, .bytes = end - begin,
-                                          .used = true};
+    e->wants[e->n_wants++] = (rx_wg_want){.value = value, .offset = begin, .bytes = end - begin};
 }
 
 void rx_wg_want_outputs(rx_exec *e)
@@ -68,13 +67,17 @@ void rx_wg_want_outputs(rx_exec *e)
         uint32_t value = p->outputs[i].value;
         uint64_t begin, end;
         rx_gpu_extent(&e->base.values.views[value], &begin, &end);
-        if (rx_gpu_exec_place(&e->base, value).block)
+        if (rx_gpu_exec_place(&e->base, value).block &&
+            !e->base.buffers[rx_port_index(p, RLX_LEAF_OUTPUT, i)])
             rx_wg_add_want(e, value, begin, end - begin);
     }
 }
 
-/* Forgets ranges that were not read since the last run, and gives the others their places behind
- * the flags. Returns how many bytes there are. */
+/* Runs may be this far ahead of what is read. */
+#define MAX_IDLE 3
+
+/* Forgets ranges that were not read lately, and gives the others their places behind the flags.
+ * Returns how many bytes there are. */
 static uint64_t place_wants(rx_exec *e)
 {
     size_t n = 0;
@@ -82,10 +85,10 @@ static uint64_t place_wants(rx_exec *e)
     for (size_t i = 0; i < e->n_wants; i++) {
         rx_wg_want w = e->wants[i];
 #ifndef __wasm__
-        if (!w.used)
+        if (w.idle >= MAX_IDLE)
             continue;
 #endif
-        w.used = false;
+        w.idle++;
         w.at = at;
         at += (w.bytes + 15) & ~(uint64_t)15;
         e->wants[n++] = w;
@@ -107,6 +110,39 @@ void rx_wg_slot_clear(rx_device *d, rx_wg_slot *s)
     s->bytes = 0;
 }
 
+/* ---- The device's clock --------------------------------------------------------------------- */
+
+static bool has_clock(rx_exec *e)
+{
+    rx_device *d = e->device;
+    rx_wg_clock *c = &e->clock;
+    const WGPUQuerySetDescriptor info = {.label = {"rlx", 3}, .type = WGPU_QUERY_TIMESTAMP,
+                                         .count = 2};
+    if (!d->gpu.timestamps || c->stamps)
+        return c->stamps != NULL;
+    if (rx_wg_block_create(d, WGPU_USAGE_QUERY_RESOLVE | WGPU_USAGE_COPY_SRC, 16, "timestamps",
+                           &c->ticks, NULL) != RLX_OK)
+        return false;
+    rx_wg_enter(d->lib);
+    c->stamps = d->lib->DeviceCreateQuerySet(d->handle, &info);
+    rx_wg_leave(d->lib);
+    return c->stamps != NULL;
+}
+
+double rx_wg_exec_seconds(rx_exec *e)
+{
+    rx_device *d = e->device;
+    uint64_t t[2];
+    const rx_gpu_place ticks = {&e->clock.ticks, 0, sizeof t};
+    if (!e->clock.is_written || rx_wg_download(d, &ticks, 0, t, sizeof t, NULL) != RLX_OK ||
+        t[1] < t[0])
+        return -1;
+    /* WebGPU's unit is a nanosecond; wgpu-native gives the ticks of the device. */
+    const double period = d->lib->QueueGetTimestampPeriod
+                              ? (double)d->lib->QueueGetTimestampPeriod(d->queue) : 1;
+    return (double)(t[1] - t[0]) * period * 1e-9;
+}
+
 /* ---- Submitting ----------------------------------------------------------------------------- */
 
 typedef struct submission {
@@ -114,7 +150,7 @@ typedef struct submission {
     rx_wg_slot *slot;
     uint64_t ticket;
     size_t first, end; /* steps */
-    bool whole;
+    bool whole, timed;
 } submission;
 
 static void on_done(WGPUEnum status, WGPUStringView m, void *event, void *lib)
@@ -141,6 +177,9 @@ static rlx_status take_slot(submission *s, uint64_t bytes, rlx_error *err)
                                    &s->slot->readback, err));
     }
     s->slot->bytes = bytes;
+    s->slot->ticket = s->ticket;
+    s->slot->n_wants = s->whole ? e->n_wants : 0;
+    memcpy(s->slot->wants, e->wants, s->slot->n_wants * sizeof *e->wants);
     return RLX_OK;
 }
 
@@ -150,8 +189,8 @@ static void encode_packing(rx_exec *e, WGPUCommandEncoder to)
     const rx_gpu_recording *r = e->base.now;
     for (size_t i = 0; i < r->n_derived; i++) {
         const rx_gpu_packed *x = r->derived[i];
-        if (rx_gpu_packed_is_old(e->base.weights, x))
-            rx_wg_encode(e->device, to, &x->pack->dispatch, 1);
+        if (rx_gpu_packed_is_old(x))
+            rx_wg_encode(e->device, to, &x->pack->dispatch, 1, NULL);
     }
 }
 
@@ -172,31 +211,101 @@ static void encode_fetch(const submission *s, WGPUCommandEncoder to)
     }
 }
 
-/* Encodes and submits the steps, in pieces bounded in time. rx_wg_enter was called. */
+/* Whole words: rx_wg_exec_bind has looked at where they begin, and buffers end with a whole one. */
+static void encode_copies(rx_exec *e, WGPUCommandEncoder to)
+{
+    rx_gpu_copy c;
+    for (size_t i = 0; i < e->base.program->n_outputs; i++)
+        if (rx_gpu_exec_copy(&e->base, i, &c))
+            e->device->lib->CommandEncoderCopyBufferToBuffer(
+                to, c.from.block->buffer, c.from.offset, c.to.block->buffer, c.to.offset,
+                (c.to.bytes + 3) & ~(uint64_t)3);
+}
+
+void rx_wg_encode_feeds(rx_exec *e, WGPUCommandEncoder to)
+{
+    for (size_t i = 0; i < e->n_feeds; i++) {
+        const rx_wg_feed *f = &e->feeds[i];
+        e->device->lib->CommandEncoderCopyBufferToBuffer(to, f->from.block->buffer, f->from.offset,
+                                                         f->to.block->buffer, f->to.offset,
+                                                         f->bytes);
+    }
+    e->n_feeds = 0;
+}
+
+/* Encoding a dispatch takes the processor about as long as the GPU takes for a small one, so that
+ * pieces of this many let both work at once. On software adapters both are the same processor. */
+#define PIECE_DISPATCHES 32
+
+/* The end of the dispatches that are submitted with `at`: those of a piece of the list, and of a
+ * part of a run all. */
+static size_t find_piece_end(const submission *s, size_t at)
+{
+    const rx_commands *c = s->e->base.now->commands;
+    const size_t most = s->whole && !s->e->device->caps.is_software ? PIECE_DISPATCHES : c->n;
+    size_t end = at;
+    while (end < c->n && end - at < most &&
+           (!s->whole || c->list[end].piece == c->list[at].piece))
+        end++;
+    return end;
+}
+
+/* Whether some of the dispatches from `at` up to `stop` are of the steps to run. */
+static bool has_work(const submission *s, size_t at, size_t stop)
+{
+    const rx_wg_dispatch *list = s->e->base.now->commands->list;
+    while (at < stop && (list[at].step < s->first || list[at].step >= s->end))
+        at++;
+    return at < stop;
+}
+
+/* Dispatches from `at` up to `stop`. Those that are timed are one piece. */
+static void encode_piece(const submission *s, WGPUCommandEncoder to, size_t at, size_t stop)
+{
+    rx_exec *e = s->e;
+    rx_wg_clock *c = &e->clock;
+    const rx_commands *all = e->base.now->commands;
+    const bool work = has_work(s, at, stop);
+    const bool timed = s->timed && work && at == 0 && stop == all->n;
+    const WGPUPassTimestampWrites stamps = {.querySet = c->stamps, .beginningOfPassWriteIndex = 0,
+                                            .endOfPassWriteIndex = 1};
+    const rx_wg_part part = {s->first, s->end, timed ? &stamps : NULL};
+    if (work)
+        rx_wg_encode(e->device, to, all->list + at, stop - at, &part);
+    if (timed)
+        e->device->lib->CommandEncoderResolveQuerySet(to, c->stamps, 0, 2, c->ticks.buffer, 0);
+    c->is_written = timed;
+}
+
+/* Encodes and submits the steps in pieces. rx_wg_enter was called. */
 static bool encode_steps(const submission *s)
 {
     rx_exec *e = s->e;
     rx_device *d = e->device;
     rx_wg_library *lib = d->lib;
     const rx_gpu_recording *r = e->base.now;
+    const rx_commands *c = r->commands;
     const rx_gpu_place *flags = &e->base.flags;
-    size_t at = s->first;
+    size_t at = 0;
     do {
-        size_t stop = at < s->end ? rx_gpu_piece_end(&e->base.values, &d->caps, at) : s->end;
-        stop = stop < s->end ? stop : s->end;
+        const size_t stop = find_piece_end(s, at);
         WGPUCommandEncoder to = lib->DeviceCreateCommandEncoder(d->handle, NULL);
         if (!to)
             return false;
-        if (at == s->first)
+        if (at == 0) {
+            rx_wg_encode_feeds(e, to);
             encode_packing(e, to);
-        if (at == 0 && r->uses_flags)
+        }
+        if (at == 0 && s->first == 0 && r->uses_flags)
             lib->CommandEncoderClearBuffer(to, flags->block->buffer, flags->offset, 4);
-        rx_wg_encode(d, to, r->commands->list + r->first[at], r->first[stop] - r->first[at]);
-        if (stop == s->end && s->slot->bytes)
+        encode_piece(s, to, at, stop);
+        if (stop == c->n && s->end == e->base.program->n_steps)
+            encode_copies(e, to);
+        if (stop == c->n && s->slot->bytes)
             encode_fetch(s, to);
         s->slot->index = rx_wg_submit(d, to);
         at = stop;
-    } while (at < s->end);
+    } while (at < c->n);
     return true;
 }
 
@@ -229,7 +338,7 @@ static rlx_status submit_steps(submission *s, rlx_error *err)
     uint64_t bytes = s->whole ? place_wants(e) : 16;
     bool fetch = s->whole && e->n_wants;
     RLX_TRY(take_slot(s, fetch || e->base.now->uses_flags ? bytes : 0, err));
-    rx_mutex_lock(&e->base.weights->lock);
+    rx_gpu_weights_lock(e->base.weights);
     rx_wg_enter(d->lib);
     bool ok = encode_steps(s);
     if (ok)
@@ -237,7 +346,7 @@ static rlx_status submit_steps(submission *s, rlx_error *err)
     rx_wg_leave(d->lib);
     if (ok)
         rx_gpu_exec_packed(&e->base);
-    rx_mutex_unlock(&e->base.weights->lock);
+    rx_gpu_weights_unlock(e->base.weights);
     if (!ok)
         return rx_fail_memory(err, "encoding a run", 0);
     rx_gpu_runs_begin(&e->base.runs);
@@ -254,6 +363,7 @@ rlx_status rx_wg_exec_submit(rx_exec *e, const rx_submit *s, uint64_t *ticket, r
         return rx_fail(err, RLX_INTERNAL, "the program is not bound");
     if (!run.whole || s->timed)
         RLX_TRY(rx_gpu_exec_bind_single(&e->base, err));
+    run.timed = s->timed && has_clock(e);
     if (run.first == 0)
         e->base.has_flags = e->base.now->uses_flags;
     RLX_TRY(submit_steps(&run, err));

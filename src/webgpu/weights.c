@@ -2,7 +2,7 @@
 /* Dispatches that bring weights into packed forms. */
 #include "webgpu/device.h"
 
-static void destroy_pack(rx_device *d, rx_pack *p)
+void rx_wg_pack_destroy(rx_device *d, rx_pack *p)
 {
     if (!p)
         return;
@@ -19,7 +19,7 @@ static rlx_status fill_pack(rx_device *d, const rx_gpu_placed *from, rx_pack *p,
     return rx_wg_groups_create(d, &p->dispatch, 1, &p->constants, err);
 }
 
-static rlx_status create_pack(rx_device *d, const rx_gpu_placed *from, rx_pack **out,
+rlx_status rx_wg_pack_create(rx_device *d, const rx_gpu_placed *from, rx_pack **out,
                               rlx_error *err)
 {
     rx_pack *p = rx_alloc_zero(sizeof *p);
@@ -29,12 +29,6 @@ static rlx_status create_pack(rx_device *d, const rx_gpu_placed *from, rx_pack *
     if (st == RLX_OK)
         *out = p;
     else
-        destroy_pack(d, p);
+        rx_wg_pack_destroy(d, p);
     return st;
-}
-
-rlx_status rx_wg_weights_create(rx_device *d, rx_program *p, rx_weights **out, rlx_error *err)
-{
-    static const rx_gpu_packer packer = {create_pack, destroy_pack};
-    return rx_gpu_weights_create(&d->memory, &packer, p, out, err);
 }

@@ -21,6 +21,7 @@ typedef struct WGPUComputePipelineImpl *WGPUComputePipeline;
 typedef struct WGPUDeviceImpl *WGPUDevice;
 typedef struct WGPUInstanceImpl *WGPUInstance;
 typedef struct WGPUPipelineLayoutImpl *WGPUPipelineLayout;
+typedef struct WGPUQuerySetImpl *WGPUQuerySet;
 typedef struct WGPUQueueImpl *WGPUQueue;
 typedef struct WGPUShaderModuleImpl *WGPUShaderModule;
 
@@ -48,12 +49,15 @@ enum { WGPU_ADAPTER_DISCRETE = 1, WGPU_ADAPTER_INTEGRATED = 2, WGPU_ADAPTER_CPU 
 enum { WGPU_LOST_DESTROYED = 2, WGPU_LOST_CANCELLED = 3 };
 enum {
     WGPU_USAGE_MAP_READ = 0x1, WGPU_USAGE_COPY_SRC = 0x4, WGPU_USAGE_COPY_DST = 0x8,
-    WGPU_USAGE_UNIFORM = 0x40, WGPU_USAGE_STORAGE = 0x80
+    WGPU_USAGE_UNIFORM = 0x40, WGPU_USAGE_STORAGE = 0x80, WGPU_USAGE_QUERY_RESOLVE = 0x200
 };
+enum { WGPU_QUERY_TIMESTAMP = 2 };
+#define WGPU_QUERY_UNDEFINED UINT32_MAX
 enum { WGPU_MAP_READ = 1 };
 enum { WGPU_STAGE_COMPUTE = 4 };
 enum { WGPU_BINDING_UNIFORM = 2, WGPU_BINDING_STORAGE = 3 };
 enum { WGPU_STYPE_SHADER_WGSL = 2 };
+enum { RX_WG_LANGUAGE_DOT = 0x52580001 }; /* asked for like a feature; no library has it */
 
 /* ---- Structs -------------------------------------------------------------------------------- */
 
@@ -258,6 +262,25 @@ typedef struct WGPUComputePipelineDescriptor {
     WGPUComputeState compute;
 } WGPUComputePipelineDescriptor;
 
+typedef struct WGPUQuerySetDescriptor {
+    WGPUChainedStruct *nextInChain;
+    WGPUStringView label;
+    WGPUEnum type;
+    uint32_t count;
+} WGPUQuerySetDescriptor;
+
+typedef struct WGPUPassTimestampWrites {
+    WGPUChainedStruct *nextInChain;
+    WGPUQuerySet querySet;
+    uint32_t beginningOfPassWriteIndex, endOfPassWriteIndex;
+} WGPUPassTimestampWrites;
+
+typedef struct WGPUComputePassDescriptor {
+    WGPUChainedStruct *nextInChain;
+    WGPUStringView label;
+    const WGPUPassTimestampWrites *timestampWrites;
+} WGPUComputePassDescriptor;
+
 /* wgpu-native alone. Zero is the default of all that follows `backends`, in every version. */
 enum { WGPU_STYPE_INSTANCE_EXTRAS = 0x30004 };
 enum {
@@ -353,11 +376,17 @@ typedef struct WGPUInstanceEnumerateAdapterOptions {
     X(void, ComputePipelineRelease, (WGPUComputePipeline))                                         \
     X(void, ShaderModuleRelease, (WGPUShaderModule))
 
-/* X(result, name, arguments): functions of wgpu-native that are used where they are there. */
+/* X(result, name, arguments): functions that are used where they are there: those of timestamps,
+ * which pages do without, and those of wgpu-native alone. */
 #define RX_WG_OPTIONAL_FUNCTIONS(X)                                                                \
     X(uint32_t, GetVersion, (void))                                                                \
     X(size_t, InstanceEnumerateAdapters,                                                           \
       (WGPUInstance, const WGPUInstanceEnumerateAdapterOptions *, WGPUAdapter *))                  \
+    X(WGPUQuerySet, DeviceCreateQuerySet, (WGPUDevice, const WGPUQuerySetDescriptor *))            \
+    X(void, QuerySetRelease, (WGPUQuerySet))                                                       \
+    X(void, CommandEncoderResolveQuerySet,                                                         \
+      (WGPUCommandEncoder, WGPUQuerySet, uint32_t, uint32_t, WGPUBuffer, uint64_t))                \
+    X(float, QueueGetTimestampPeriod, (WGPUQueue))                                                 \
     X(WGPUBool, DevicePoll, (WGPUDevice, WGPUBool, const uint64_t *))                              \
     X(uint64_t, QueueSubmitForIndex, (WGPUQueue, size_t, const WGPUCommandBuffer *))               \
     X(WGPUShaderModule, DeviceCreateShaderModuleTrusted,                                           \

@@ -5,8 +5,8 @@ import pty
 import re
 from cli import *
 
-COMMANDS = """devices doctor ops run bench explain inspect quantize tokenize generate chat embed
-perplexity help version""".split()
+COMMANDS = """devices doctor ops run compile bench explain inspect quantize tokenize generate chat
+embed perplexity help version""".split()
 
 skip_without_tool()
 
@@ -110,7 +110,8 @@ check(len(names) == len(set(names)) and len(names) > 150, "ops --json: names")
 check("copy" not in names and "region" in names and "reduce_sum" in names, "ops --json: catalogue")
 for row in ops:
     check(set(row) == {"op", "cpu", "vulkan", "webgpu"}, f"ops --json: keys of {row}")
-    check(row["cpu"] in ("native", "decomposed", "view"), f"ops --json: {row['op']} on the CPU")
+    check(row["cpu"] in ("native", "reference", "decomposed", "view"),
+          f"ops --json: {row['op']} on the CPU")
     check({row["vulkan"], row["webgpu"]} <= {"native", "decomposed", "view", "host", "no"},
           str(row))
 expect(0, "ops", out="operations\n")

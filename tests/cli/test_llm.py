@@ -37,6 +37,13 @@ lively = ["--temperature", 1.5, "--top-k", 40, "--top-p", 0.9, "--min-p", 0.01, 
 seeds = [expect_json("generate", *CPU, "--prompt", "Hello", *lively, "--seed", s)["tokens"]
          for s in (1, 1, 2)]
 check(seeds[0] == seeds[1] != seeds[2], f"--seed: {seeds}")
+zeros = [expect_json("generate", *CPU, "--prompt", "Hello", *lively, "--seed", 0)["tokens"]
+         for _ in range(2)]
+check(zeros[0] == zeros[1], f"--seed 0 is a seed as others: {zeros}")
+none = expect_json("generate", *CPU, "--prompt", "Hello", "--max-tokens", 0, "--logits",
+                   TMP / "p.npy")
+check(none["tokens"] == [] and none["prompt_tokens"] == 5, f"--max-tokens 0: {none}")
+check(read_npy(TMP / "p.npy")[1] == logits, "--max-tokens 0 --logits: other logits")
 expect(0, "generate", *CPU, "--prompt", "Hello", "--max-tokens", 3, "--stats", "--profile",
        err="one token takes")
 expect(0, "generate", *CPU, "--chat", "--system", "S", "--prompt", "Hi", "--max-tokens", 3,

@@ -35,7 +35,7 @@ static const char text[] =
 /* Compiles with the n-th allocation failing; false when it did not come to that. */
 static bool compile_failing(const rlx_graph *g, const rx_target *t, long n)
 {
-    rlx_session_desc desc = {.on_stage = ignore_stage};
+    rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .on_stage = ignore_stage};
     rx_program *p = NULL;
     rlx_error err = {0};
     long before = memory_live();

@@ -139,6 +139,22 @@ static const golden rules[] = {
      "  %3: f32[2,8] = rms_norm(%1, %2) {axis=1, eps=9.999999974752427e-07}\n"
      "  output \"y\" = %3\n"
      "}\n"},
+    {"gamma and beta of an rms norm",
+     {0},
+     "graph \"g\" {\n" X
+     "  %2: f32[8] = param \"gamma\"\n"
+     "  %3: f32[8] = param \"beta\"\n"
+     "  %4 = rms_norm(%1)\n"
+     "  %5 = mul(%4, %2)\n"
+     "  %6 = add(%3, %5)\n"
+     "  output \"y\" = %6\n}\n",
+     "graph \"g\" {\n"
+     "  %1: f32[2,8] = input \"x\"\n"
+     "  %2: f32[8] = param \"gamma\"\n"
+     "  %3: f32[8] = param \"beta\"\n"
+     "  %4: f32[2,8] = rms_norm(%1, %2, %3) {axis=1, eps=1e-05}\n"
+     "  output \"y\" = %4\n"
+     "}\n"},
     {"product, bias, activation, residual",
      {0},
      "graph \"g\" {\n" MM
@@ -449,7 +465,7 @@ static rlx_value build_example(example *e, int index)
     if (n->name >= 0 && e->var[n->name].id)
         return e->var[n->name];
     rlx_value in[4], v = RLX_NONE;
-    rlx_reduce_desc mean = {.axes = {1, {1}}, .keepdims = true};
+    rx_reduce_attr mean = {.axes = {1, {1}}, .keepdims = true};
     for (int i = 0; i < n->n_args; i++)
         in[i] = build_example(e, n->arg[i]);
     switch (n->kind) {

@@ -10,21 +10,25 @@
 
 /* ---- Real networks -------------------------------------------------------------------------- */
 
-static void check_net(rlx_graph *g, bool no_fusion)
+#define SLACK ((uint64_t)64 << 20) /* of GPU targets: the most that reuse may be delayed for */
+
+static void check_net(rlx_graph *g, bool no_fusion, uint64_t slack)
 {
-    fake_options all = {0};
+    fake_options all = {.slack_bytes = slack};
     rx_target t = fake_target(&all);
-    rlx_session_desc desc = {.no_fusion = no_fusion};
+    rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .no_fusion = no_fusion};
     rx_program *p = NULL;
     rlx_error err = {0};
     if (CHECK(g != NULL) && CHECK_OK(rx_compile(g, &t, &desc, &p, &err), &err)) {
         const rlx_memory_info *m = &p->memory;
         double ratio = (double)m->arena_bytes / (double)m->arena_bound;
-        printf("%-10s %-9s %5zu steps, arena %9.3f MiB, %.4f of the bound, %.1f %% of unshared\n",
+        printf("%-10s %-9s %5zu steps, slack %2llu, arena %9.3f MiB, %.4f of the bound, "
+               "%.1f %% of unshared\n",
                rlx_graph_name(g), no_fusion ? "unfused" : "fused", p->n_steps,
-               (double)m->arena_bytes / 1048576, ratio,
+               (unsigned long long)(slack >> 20), (double)m->arena_bytes / 1048576, ratio,
                100.0 * (double)m->arena_bytes / (double)m->unshared_bytes);
-        CHECK(ratio <= 1.10);
+        CHECK(ratio <= 1.10 || m->arena_bytes <= m->arena_bound + slack);
+        CHECK(ratio <= 3); /* beside small tensors too, delays are short */
         CHECK(m->arena_bytes >= m->arena_bound && m->arena_bytes <= m->unshared_bytes);
     }
     rx_program_unref(p);
@@ -37,10 +41,19 @@ static void check_nets(void)
                               .hidden = 1536};
     const net_size decoder = {.layers = 30, .seq = 2048, .width = 576, .heads = 9, .kv_heads = 3,
                               .hidden = 1536};
-    for (int no_fusion = 0; no_fusion < 2; no_fusion++) {
-        check_net(net_encoder(&encoder), no_fusion);
-        check_net(net_decoder(&decoder), no_fusion);
-        check_net(net_resnet50(1), no_fusion);
+    const net_size texts = {.layers = 6, .batch = 32, .seq = 512, .width = 384, .heads = 12,
+                            .hidden = 1536};
+    const net_size prompt = {.layers = 32, .batch = 1, .seq = 512, .width = 4096, .heads = 32,
+                             .hidden = 14336};
+    for (int i = 0; i < 4; i++) {
+        const bool no_fusion = i & 1;
+        const uint64_t slack = i & 2 ? SLACK : 0;
+        check_net(net_encoder(&encoder), no_fusion, slack);
+        check_net(net_encoder(&texts), no_fusion, slack);
+        check_net(net_encoder(&prompt), no_fusion, slack);
+        check_net(net_decoder(&decoder), no_fusion, slack);
+        check_net(net_resnet50(1), no_fusion, slack);
+        check_net(net_resnet50(16), no_fusion, slack);
     }
 }
 
@@ -50,7 +63,7 @@ static void check_nets(void)
 static rx_program *compile_text(const char *text, const fake_options *options, bool keep_all)
 {
     rx_target t = fake_target(options);
-    rlx_session_desc desc = {.keep_all = keep_all, .no_fusion = true};
+    rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .keep_all = keep_all, .no_fusion = true};
     rlx_graph *g = NULL;
     rx_program *p = NULL;
     rlx_error err = {0};
@@ -196,8 +209,9 @@ static void check_in_place(void)
     rx_program_unref(p);
 }
 
-/* With memory to spare, what ended shortly before is not written over; else the arena is tight. */
-static void check_loose(void)
+/* With slack a slot is reused some steps after its last use; a quarter of the target's slack is
+ * taken for any program. The text: slots of one, two of which are live at a time. */
+static void check_slack(void)
 {
     static const char text[] =
         "graph \"g\" {\n"
@@ -208,13 +222,13 @@ static void check_loose(void)
         "  %5 = matmul(%4, %4)\n"
         "  %6 = matmul(%5, %5)\n"
         "  output \"y\" = %6\n}\n";
-    const uint64_t one = 64 * 64 * 4, most[] = {0, 2 * one, 3 * one, 1 << 20};
+    const uint64_t one = 64 * 64 * 4, slack[] = {0, 2 * one, 4 * one, 1 << 20};
     const uint64_t want[] = {2 * one, 2 * one, 3 * one, 4 * one};
     for (size_t i = 0; i < 4; i++) {
-        fake_options options = {.loose_bytes = most[i]};
+        fake_options options = {.slack_bytes = slack[i]};
         rx_program *p = compile_text(text, &options, false);
         if (CHECK(p) && !CHECK(p->memory.arena_bytes == want[i]))
-            printf("    at most %llu bytes: %llu\n", (unsigned long long)most[i],
+            printf("    slack of %llu bytes: arena of %llu\n", (unsigned long long)slack[i],
                    (unsigned long long)p->memory.arena_bytes);
         CHECK(p && p->memory.arena_bound == 2 * one);
         rx_program_unref(p);
@@ -283,7 +297,8 @@ static void check_stages(void)
     char stages[128] = "";
     fake_options o = {0};
     rx_target t = fake_target(&o);
-    rlx_session_desc desc = {.on_stage = note_stage, .on_stage_user = stages};
+    rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .on_stage = note_stage,
+                             .on_stage_user = stages};
     rlx_graph *g = NULL;
     rx_program *p = NULL;
     rlx_error err = {0};
@@ -299,7 +314,7 @@ int main(void)
     check_nets();
     check_steps();
     check_in_place();
-    check_loose();
+    check_slack();
     check_program();
     check_text();
     check_stages();

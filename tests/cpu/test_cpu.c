@@ -4,7 +4,7 @@
 
 int main(void)
 {
-    rlx_device_desc desc = {.threads = 3};
+    rlx_device_desc desc = {RLX_INIT(rlx_device_desc), .threads = 3};
     CHECK_OK(rlx_device_open("cpu", &desc, &device, &err), &err);
     test_any_device();
     return check_done();

@@ -2,8 +2,10 @@
 /* Every elementwise function of floats on the reference and at each level of the CPU kernels, over
  * its whole domain: all f16, all bf16, f32 of every magnitude and sign, and numbers near the places
  * where functions change their ways; of two operands, pairs of such numbers. Expected are the
- * definitions in long double. Errors are in units in the last place of the result's type, also
- * where the result is subnormal; NaN, infinities and the sign of zeros have to be equal. */
+ * formulas of rlx/functions.def in long double, within the accuracy that the row states; the
+ * derivatives of the rows are compared with slopes. Errors are in units in the last place of the
+ * result's type, also where the result is subnormal; NaN, infinities and the sign of zeros have to
+ * be equal. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -14,18 +16,15 @@
 
 typedef long double wide;
 
-/* ---- Definitions ----------------------------------------------------------------------------- */
+/* ---- The rows of rlx/functions.def in long double -------------------------------------------- */
 
 static wide sigmoid(wide x) { return x < 0 ? expl(x) / (1 + expl(x)) : 1 / (1 + expl(-x)); }
 static wide softplus(wide x) { return x > 0 ? x + log1pl(expl(-x)) : log1pl(expl(x)); }
 static wide limit(wide x, wide lo, wide hi) { return x < lo ? lo : x > hi ? hi : x; }
-
-/* tanh(log(1 + e)) = ((1 + e)^2 - 1) / ((1 + e)^2 + 1) */
-static wide tanh_softplus(wide x)
-{
-    const wide e = expl(x);
-    return x > 20 ? tanhl(softplus(x)) : e * (e + 2) / (e * (e + 2) + 2);
-}
+static wide larger(wide x, wide y) { return isnan(x) || x > y ? x : y; }
+static wide smaller(wide x, wide y) { return isnan(x) || x < y ? x : y; }
+static wide gelu(wide x) { return x / 2 * erfcl(-x * 0.70710678118654752440084436210485L); }
+static wide sign(wide x) { return isnan(x) ? x : (wide)(x > 0) - (wide)(x < 0); }
 
 static wide floored_mod(wide x, wide y)
 {
@@ -35,121 +34,165 @@ static wide floored_mod(wide x, wide y)
     return (r < 0) != (y < 0) ? r + y : r;
 }
 
-#define WANT(name, expr) static wide want_##name(wide x, wide y) { (void)y; return expr; }
-WANT(relu, x < 0 ? 0 : x)
-WANT(gelu, x / 2 * erfcl(-x * 0.70710678118654752440084436210485L))
-WANT(gelu_tanh, x * sigmoid(1.5957691216057307117597842397375L * (x + 0.044715L * x * x * x)))
-WANT(silu, x * sigmoid(x))
-WANT(sigmoid, sigmoid(x))
-WANT(tanh, tanhl(x))
-WANT(exp, expl(x))
-WANT(log, logl(x))
-WANT(sqrt, sqrtl(x))
-WANT(rsqrt, 1 / sqrtl(x))
-WANT(neg, -x)
-WANT(abs, fabsl(x))
-WANT(sin, sinl(x))
-WANT(cos, cosl(x))
-WANT(tan, tanl(x))
-WANT(atan, atanl(x))
-WANT(round, nearbyintl(x))
-WANT(reciprocal, 1 / x)
-WANT(floor, floorl(x))
-WANT(ceil, ceill(x))
-WANT(sign, isnan(x) ? x : x > 0 ? 1 : x < 0 ? -1 : 0)
-WANT(softplus, softplus(x))
-WANT(erf, erfl(x))
-WANT(hard_swish, x * limit(x / 6 + 0.5L, 0, 1))
-WANT(mish, x * tanh_softplus(x))
-WANT(softsign, x / (1 + fabsl(x)))
-WANT(log_sigmoid, -softplus(-x))
-WANT(asin, asinl(x))
-WANT(acos, acosl(x))
-WANT(sinh, sinhl(x))
-WANT(cosh, coshl(x))
-WANT(asinh, asinhl(x))
-WANT(acosh, x < 1 ? NAN : acoshl(x))
-WANT(atanh, atanhl(x))
-WANT(exp2, exp2l(x))
-WANT(log2, log2l(x))
-/* Parameters are doubles on the reference and rounded to f32 elsewhere: these are both. */
-WANT(elu, x > 0 ? x : 1.5L * expm1l(x))
-WANT(celu, x > 0 ? x : 0.75L * expm1l(x / 0.75L))
-WANT(leaky_relu, x < 0 ? 0.125L * x : x)
-WANT(selu, 1.25L * (x > 0 ? x : 1.5L * expm1l(x)))
-WANT(hard_sigmoid, limit(0.25L * x + 0.5L, 0, 1))
-WANT(clamp, limit(x, -1.5L, 2))
-WANT(add, x + y)
-WANT(sub, x - y)
-WANT(mul, x * y)
-WANT(div, x / y)
-WANT(max, isnan(x) || x > y ? x : y)
-WANT(min, isnan(x) || x < y ? x : y)
-WANT(pow, powl(x, y))
-WANT(atan2, atan2l(x, y))
-WANT(mod, fmodl(x, y))
-WANT(floored_mod, floored_mod(x, y))
-WANT(fma, x * y + x)
-WANT(where, x < y ? x : y)
-
-#define BUILD(name, expr)                                                     \
-    static rlx_value build_##name(rlx_graph *g, rlx_value x, rlx_value y)     \
-    {                                                                         \
-        (void)y;                                                              \
-        return expr;                                                          \
-    }
-#define PLAIN(name) BUILD(name, rlx_##name(g, x))
-#define PLAIN2(name) BUILD(name, rlx_##name(g, x, y))
-PLAIN(relu) PLAIN(gelu) PLAIN(gelu_tanh) PLAIN(silu) PLAIN(sigmoid) PLAIN(tanh) PLAIN(exp)
-PLAIN(log) PLAIN(sqrt) PLAIN(rsqrt) PLAIN(neg) PLAIN(abs) PLAIN(sin) PLAIN(cos) PLAIN(tan)
-PLAIN(atan) PLAIN(round) PLAIN(reciprocal) PLAIN(floor) PLAIN(ceil) PLAIN(sign) PLAIN(softplus)
-PLAIN(erf) PLAIN(hard_swish) PLAIN(mish) PLAIN(softsign) PLAIN(log_sigmoid) PLAIN(asin)
-PLAIN(acos) PLAIN(sinh) PLAIN(cosh) PLAIN(asinh) PLAIN(acosh) PLAIN(atanh) PLAIN(exp2)
-PLAIN(log2) PLAIN2(add) PLAIN2(sub) PLAIN2(mul) PLAIN2(div) PLAIN2(max) PLAIN2(min) PLAIN2(pow)
-PLAIN2(atan2)
-BUILD(elu, rlx_elu(g, x, 1.5))
-BUILD(celu, rlx_celu(g, x, 0.75))
-BUILD(leaky_relu, rlx_leaky_relu(g, x, 0.125))
-BUILD(selu, rlx_selu(g, x, 1.5, 1.25))
-BUILD(hard_sigmoid, rlx_hard_sigmoid(g, x, 0.25, 0.5))
-BUILD(clamp, rlx_clamp(g, x, -1.5, 2))
-BUILD(mod, rlx_mod(g, x, y, false))
-BUILD(floored_mod, rlx_mod(g, x, y, true))
-BUILD(fma, rlx_fma(g, x, y, x))
-BUILD(where, rlx_where(g, rlx_lt(g, x, y), x, y))
-
-/* ---- The table ------------------------------------------------------------------------------- */
-
 /* What a function may be off by: units in the last place of f32, and parts of what half a unit of
  * x explains (exp of a polynomial of x has a large condition in its tail). */
 typedef struct function {
     const char *name;
     rlx_value (*build)(rlx_graph *g, rlx_value x, rlx_value y);
     wide (*want)(wide x, wide y);
+    wide (*by[2])(wide x, wide y); /* derivatives; NULL: none */
+    wide lowest, highest;          /* the domain */
+    bool two;                      /* operands */
+    int flags;
     double units, tail;
-    bool two;        /* operands */
-    bool zeros_open; /* either zero is right */
+    bool equal;                    /* either zero is right, unless the flags say otherwise */
 } function;
 
-#define F(name, units) {#name, build_##name, want_##name, units, 0, false, false}
-#define TAIL(name, units, tail) {#name, build_##name, want_##name, units, tail, false, false}
-#define F2(name, units) {#name, build_##name, want_##name, units, 0, true, false}
-#define OPEN(name, units, two) {#name, build_##name, want_##name, units, 0, two, true}
+/* Parameters are doubles on the reference and rounded to f32 elsewhere: these are both. */
+#define ALPHA 0.5L
+#define BETA 1.25L
+#define X x
+#define A x
+#define B y
+#define K(number) ((wide)number##L)
+#define ADD(a, b) ((a) + (b))
+#define SUB(a, b) ((a) - (b))
+#define MUL(a, b) ((a) * (b))
+#define DIV(a, b) ((a) / (b))
+#define MAX(a, b) larger(a, b)
+#define MIN(a, b) smaller(a, b)
+#define POW(a, b) powl(a, b)
+#define ATAN2(a, b) atan2l(a, b)
+#define LT(a, b) ((a) < (b))
+#define GT(a, b) ((a) > (b))
+#define SELECT(condition, a, b) ((condition) ? (a) : (b))
+#define LIMIT(v, lo, hi) limit(v, lo, hi)
+#define NEG(v) (-(v))
+#define ABS(v) fabsl(v)
+#define SIGN(v) sign(v)
+#define SQRT(v) sqrtl(v)
+#define EXP(v) expl(v)
+#define EXP2(v) exp2l(v)
+#define EXPM1(v) expm1l(v)
+#define LOG(v) logl(v)
+#define LOG2(v) log2l(v)
+#define SIN(v) sinl(v)
+#define COS(v) cosl(v)
+#define TAN(v) tanl(v)
+#define ASIN(v) asinl(v)
+#define ACOS(v) acosl(v)
+#define ATAN(v) atanl(v)
+#define SINH(v) sinhl(v)
+#define COSH(v) coshl(v)
+#define TANH(v) tanhl(v)
+#define ASINH(v) asinhl(v)
+#define ACOSH(v) acoshl(v)
+#define ATANH(v) atanhl(v)
+#define ERF(v) erfl(v)
+#define GELU(v) gelu(v)
+#define SIGMOID(v) sigmoid(v)
+#define SOFTPLUS(v) softplus(v)
+#define ROUND(v) nearbyintl(v)
+#define FLOOR(v) floorl(v)
+#define CEIL(v) ceill(v)
+
+#define CALL_none(name) rlx_##name(g, x)
+#define CALL_alpha(name) rlx_##name(g, x, (double)ALPHA)
+#define CALL_alpha_beta(name) rlx_##name(g, x, (double)ALPHA, (double)BETA)
+#define BUILD(name, expr)                                                     \
+    static rlx_value build_##name(rlx_graph *g, rlx_value x, rlx_value y)     \
+    {                                                                         \
+        (void)y;                                                              \
+        return expr;                                                          \
+    }
+#define WANT(name, expr) static wide want_##name(wide x, wide y) { (void)y; return expr; }
+#define DERIVATIVE(name, operand, expr)                       \
+    static wide by_##operand##_##name(wide x, wide y)         \
+    {                                                         \
+        const wide f = want_##name(x, y);                     \
+        (void)f;                                              \
+        return expr;                                          \
+    }
+#define F f
+#define RLX_FUNCTION1(name, params, alpha, beta, meaning, types, kind, flags, domain, accuracy,    \
+                      formula, derivative)                                                         \
+    BUILD(name, CALL_##params(name)) WANT(name, formula) DERIVATIVE(name, a, derivative)
+#define RLX_FUNCTION2(name, meaning, types, kind, flags, domain, accuracy, formula, by_a, by_b)    \
+    BUILD(name, rlx_##name(g, x, y)) WANT(name, formula) DERIVATIVE(name, a, by_a)                 \
+    DERIVATIVE(name, b, by_b)
+#include "rlx/functions.def"
+#undef RLX_FUNCTION1
+#undef RLX_FUNCTION2
+
+/* Elementwise operations that have no row. */
+BUILD(clamp, rlx_clamp(g, x, -1.5, 2))
+BUILD(mod, rlx_mod(g, x, y, false))
+BUILD(floored_mod, rlx_mod(g, x, y, true))
+BUILD(fma, rlx_fma(g, x, y, x))
+BUILD(where, rlx_where(g, rlx_lt(g, x, y), x, y))
+WANT(clamp, limit(x, -1.5L, 2))
+WANT(mod, fmodl(x, y))
+WANT(floored_mod, floored_mod(x, y))
+WANT(fma, x * y + x)
+WANT(where, x < y ? x : y)
+
+enum { SIGNED_ZERO = 1, IDEMPOTENT = 2, INVOLUTION = 4 };
+#define REALS -INFINITY, INFINITY
+#define FROM(lowest) lowest, INFINITY
+#define WITHIN(lowest, highest) lowest, highest
+#define BITS 0, 0, false
+#define EQUAL 0, 0, true
+#define ULPS(n) n, 0, false
+#define ULPS_TAIL(n, tail) n, tail, false
+#define OTHER(name, two, ...) \
+    {#name, build_##name, want_##name, {NULL, NULL}, REALS, two, 0, __VA_ARGS__}
 static const function functions[] = {
-    F(relu, 0), TAIL(gelu, 4, 1), TAIL(gelu_tanh, 4, 1.5), F(silu, 4), F(sigmoid, 3), F(tanh, 3),
-    F(exp, 2), F(log, 2), F(sqrt, 0.5), F(rsqrt, 1.5), F(neg, 0), F(abs, 0), F(sin, 2), F(cos, 2),
-    F(tan, 2), F(atan, 2), F(round, 0), F(reciprocal, 0.5), F(floor, 0), F(ceil, 0), F(sign, 0),
-    F(softplus, 3), F(erf, 3), F(hard_swish, 3), F(mish, 4), F(softsign, 1.5), F(log_sigmoid, 3),
-    F(asin, 2), F(acos, 2), F(sinh, 2), F(cosh, 2), F(asinh, 2), F(acosh, 2), F(atanh, 2),
-    F(exp2, 2), F(log2, 2), F(elu, 3), F(celu, 4), F(leaky_relu, 0.5), F(selu, 4),
-    F(hard_sigmoid, 1), OPEN(clamp, 0, false),
-    F2(add, 0.5), F2(sub, 0.5), F2(mul, 0.5), F2(div, 0.5), OPEN(max, 0, true), OPEN(min, 0, true),
-    F2(pow, 2), F2(atan2, 2), F2(mod, 0), F2(floored_mod, 0.5), F2(fma, 0.5), F2(where, 0),
+#define RLX_FUNCTION1(name, params, alpha, beta, meaning, types, kind, flags, domain, accuracy,    \
+                      formula, derivative)                                                         \
+    {#name, build_##name, want_##name, {by_a_##name, NULL}, domain, false, flags, accuracy},
+#define RLX_FUNCTION2(name, meaning, types, kind, flags, domain, accuracy, formula, by_a, by_b)    \
+    {#name, build_##name, want_##name, {by_a_##name, by_b_##name}, domain, true, flags, accuracy},
+#include "rlx/functions.def"
+    OTHER(clamp, false, EQUAL), OTHER(mod, true, ULPS(0)), OTHER(floored_mod, true, ULPS(0.5)),
+    OTHER(fma, true, ULPS(0.5)), OTHER(where, true, ULPS(0)),
 };
-#undef F
-#undef TAIL
-#undef F2
-#undef OPEN
+#undef OTHER
+
+/* ---- Derivatives ----------------------------------------------------------------------------- */
+
+/* The slope along an operand, if those to both sides agree: no kink or jump is near. */
+static bool slope_of(const function *f, int operand, wide x, wide y, wide *slope)
+{
+    const wide h = 0x1p-20L, dx = operand == 0 ? h : 0, dy = operand == 1 ? h : 0;
+    const wide middle = f->want(x, y);
+    const wide up = (f->want(x + dx, y + dy) - middle) / h;
+    const wide down = (middle - f->want(x - dx, y - dy)) / h;
+    *slope = (up + down) / 2;
+    return fabsl(up - down) <= 1e-3L * (1 + fabsl(*slope));
+}
+
+/* Each derivative is the slope of the formula, over the part of the domain between -6 and 6. */
+static void check_derivatives(const function *f)
+{
+    const wide lo = fmaxl(f->lowest, -6), hi = fminl(f->highest, 6);
+    for (int operand = 0; operand < 2 && f->by[operand]; operand++) {
+        int n = 0, bad = 0;
+        for (int i = 1; i < 400; i++) {
+            const wide x = lo + (hi - lo) * (i + 0.317L) / 401, y = 5 * sinl(7 * i);
+            wide slope;
+            if (!slope_of(f, operand, x, y, &slope))
+                continue;
+            const wide got = f->by[operand](x, y);
+            const bool ok = fabsl(got - slope) <= 1e-6L * (1 + fabsl(slope));
+            if (!ok && bad == 0)
+                printf("    derivative %d of %s at (%Lg, %Lg): expected %Lg, got %Lg\n", operand,
+                       f->name, x, y, slope, got);
+            bad += !ok;
+            n++;
+        }
+        CHECK(bad == 0 && n > 200);
+    }
+}
 
 /* ---- Types ----------------------------------------------------------------------------------- */
 
@@ -249,7 +292,7 @@ static bool run(rlx_device *device, const function *f, rlx_dtype t, int64_t n)
     const rlx_value a = rlx_input(g, "x", t, 1, (rlx_dim[]){n});
     const rlx_value b = f->two ? rlx_input(g, "y", t, 1, (rlx_dim[]){n}) : RLX_NONE;
     rlx_output(g, "got", f->build(g, a, b));
-    const rlx_tensor in[] = {{"x", x_bytes, bytes}, {"y", y_bytes, bytes}};
+    const rlx_const_tensor in[] = {{"x", x_bytes, bytes}, {"y", y_bytes, bytes}};
     const rlx_tensor out = {"got", got_bytes, bytes};
     bool ok = CHECK_OK(rlx_session_create(device, g, NULL, &s, &err), &err);
     ok = ok && CHECK_OK(rlx_run(s, in, f->two ? 2 : 1, &out, 1, &err), &err);
@@ -298,10 +341,11 @@ static double allowed(const function *f, const format *t, int64_t i, bool exact)
 static void check_results(const function *f, const format *t, const char *level, int64_t n)
 {
     const bool exact = !strcmp(level, "ref");
+    const bool zeros_open = f->equal && !(f->flags & SIGNED_ZERO);
     int64_t bad = 0, worst_at = 0;
     double worst = 0;
     for (int64_t i = 0; i < n; i++) {
-        const double error = error_of(t, wants[i], got[i], f->zeros_open);
+        const double error = error_of(t, wants[i], got[i], zeros_open);
         if (error <= 0.5 || error <= allowed(f, t, i, exact))
             continue;
         if (error > worst) {
@@ -332,6 +376,8 @@ int main(void)
         if (!CHECK_OK(rlx_device_open(i ? "cpu" : "ref", NULL, &devices[i], &err), &err))
             return check_done();
     }
+    for (size_t j = 0; j < sizeof functions / sizeof *functions; j++)
+        check_derivatives(&functions[j]);
     for (size_t k = 0; k < sizeof formats / sizeof *formats; k++) {
         const format *t = &formats[k];
         const int64_t n = fill_first(t);

@@ -77,9 +77,9 @@ static bool run(const product *p, uint32_t threads, size_t bytes, float *to)
         rlx_value weight = rlx_param(g, "w", p->type, 2, (rlx_dim[]){p->n, p->k});
         rlx_output(g, "y", rlx_dequant_matmul(g, in, weight));
     }
-    const rlx_device_desc on = {.threads = threads};
-    const rlx_session_desc desc = {.policy = p->policy};
-    const rlx_tensor tensors[] = {{"x", x, (size_t)(p->m * p->k) * sizeof *x},
+    const rlx_device_desc on = {RLX_INIT(rlx_device_desc), .threads = threads};
+    const rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .policy = p->policy};
+    const rlx_const_tensor tensors[] = {{"x", x, (size_t)(p->m * p->k) * sizeof *x},
                                   {"ids", ids, (size_t)p->m * sizeof *ids}};
     rlx_tensor out = {"y", to, (size_t)(p->m * p->n) * sizeof *to};
     const bool ok =

@@ -35,7 +35,7 @@ int main(void)
     if (s == RLX_OK)
         s = rlx_session_create(device, g, NULL, &session, &err);
     if (s == RLX_OK)
-        s = rlx_run(session, &(rlx_tensor){"x", in, sizeof in}, 1,
+        s = rlx_run(session, &(rlx_const_tensor){"x", in, sizeof in}, 1,
                     &(rlx_tensor){"y", out, sizeof out}, 1, &err);
     if (s != RLX_OK)
         fprintf(stderr, "%s\n", err.text);

@@ -24,12 +24,14 @@ int main()
     rlx_session *session = nullptr;
     rlx_status s = rlx_device_open("cpu", nullptr, &device, &err);
     std::unique_ptr<rlx_device, deleter> device_owner(device);
+    rlx_session_desc desc = RLX_DEFAULT(rlx_session_desc);
+    desc.policy = RLX_POLICY_FAST;
     if (s == RLX_OK)
-        s = rlx_session_create(device, g.get(), nullptr, &session, &err);
+        s = rlx_session_create(device, g.get(), &desc, &session, &err);
     std::unique_ptr<rlx_session, deleter> session_owner(session);
 
     std::vector<float> in{1, -2, 3}, out(3);
-    const rlx_tensor input{"x", in.data(), in.size() * sizeof(float)};
+    const rlx_const_tensor input{"x", in.data(), in.size() * sizeof(float)};
     const rlx_tensor output{"y", out.data(), out.size() * sizeof(float)};
     if (s == RLX_OK)
         s = rlx_run(session, &input, 1, &output, 1, &err);

@@ -242,7 +242,26 @@ def run_embed(what, program, env):
         compare(what, (HERE / "expected" / "embed-model.txt").read_text(encoding="utf-8"), got)
 
 
+def run_json(what, program, env):
+    """Any text that the schema of the program allows: which one is the device's choice."""
+    got = run(what, [program], env)
+    if got is None:
+        return
+    try:
+        value = json.loads(got.splitlines()[0])
+        ok = re.fullmatch("[A-Z][a-z]{2,8}", value["who"]) and 1 <= value["age"] <= 12 and \
+            len(value["friends"]) <= 3 and set(value["friends"]) <= {"bird", "cat", "dog", "frog"}
+    except (ValueError, KeyError, TypeError, IndexError):
+        ok = False
+    check(ok and got.splitlines()[-1].endswith("complete"), f"{what}: printed {got!r}")
+
+
 def run_program(name, program, want, devices, library):
+    if name == "json_schema":
+        for device, env in devices.items():
+            if runs_models(device):
+                run_json(f"{name} on {device}", program, {**env, "LD_LIBRARY_PATH": str(library)})
+        return
     if not check(want, f"{name}: neither its page nor expected/{name}.txt says what it prints"):
         return
     for device, env in devices.items():
@@ -270,11 +289,18 @@ def check_copies(programs):
 
 # Declarations in front of pieces of code that are no programs.
 PRELUDE = """#include <rlx/rlx.h>
+#include <string.h>
 void use(const int32_t *tokens);
+rlx_piece_fn on_piece;
+rlx_op_shape_fn swish_shape;
+rlx_op_cpu_fn swish_cpu;
+rlx_op_decompose_fn swish_decompose;
+rlx_op_grid_fn swish_grid;
+extern const uint32_t words[99];
 void piece(const char *path, rlx_model *model, rlx_context *c, const int32_t *const *prompt,
-           const size_t *length, rlx_error err);
+           const size_t *length, rlx_graph *g, rlx_value x, const char *schema, rlx_error err);
 void piece(const char *path, rlx_model *model, rlx_context *c, const int32_t *const *prompt,
-           const size_t *length, rlx_error err)
+           const size_t *length, rlx_graph *g, rlx_value x, const char *schema, rlx_error err)
 {
 """
 

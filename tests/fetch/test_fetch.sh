@@ -7,7 +7,7 @@ cd "${RLX_SOURCE_DIR:-$(dirname "$0")/../..}"
 failed=0
 complain() { echo "$*"; failed=1; }
 
-bad=$(awk '!/^#/ && (NF != 5 || $1 !~ /^(pip|npm|maven)$/ || $4 !~ /^[0-9a-f]+$/ ||
+bad=$(awk '!/^#/ && (NF != 5 || $1 !~ /^(pip|sdist|npm|maven)$/ || $4 !~ /^[0-9a-f]+$/ ||
     length($4) != 64 || index($5, $3) == 0)' tools/fetch/pins.txt)
 [ -z "$bad" ] || complain "pins.txt: malformed: $bad"
 

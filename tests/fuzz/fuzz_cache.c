@@ -29,7 +29,8 @@ static const rx_knob *knobs(size_t *n)
 }
 
 static const rx_backend backend = {.name = "fuzz", .knobs = knobs};
-static const rlx_device_info info = {.id = "fuzz:0", .name = "Fuzz", .driver = "1"};
+static const rlx_device_info info = {RLX_INIT(rlx_device_info), .id = "fuzz:0", .name = "Fuzz",
+                                     .driver = "1"};
 
 /* The path of the only file of the folder whose name begins so. */
 static void find_file(const char *begin, char path[1024])
@@ -48,8 +49,9 @@ static void load_calibration(const uint8_t *data, size_t n, bool seal)
     enum { HEAD = 24, NUMBERS = 56 }; /* magic, key, digest; seven numbers; then a text */
     static char path[1024];
     static unsigned char file[4096], good[HEAD];
-    rlx_calibration c = {.gemm = 1, .gemm_fast = 1, .bandwidth = 1, .dispatch = 1, .submit = 1,
-                         .upload = 1, .download = 1, .kernels = "tile=wide"};
+    rlx_calibration c = {RLX_INIT(rlx_calibration), .gemm = 1, .gemm_fast = 1, .bandwidth = 1,
+                         .dispatch = 1, .submit = 1, .upload = 1, .download = 1,
+                         .kernels = "tile=wide"};
     rx_file f;
     if (!path[0]) {
         if (rx_calibration_save(&backend, &info, &c, NULL) != RLX_OK)

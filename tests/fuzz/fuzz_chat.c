@@ -23,7 +23,8 @@ static void open_chats(void)
     rlx_model *m;
     rlx_error err;
     rx_file f;
-    const rlx_model_desc d = {.device = "ref", .threads = 1, .context = 8};
+    const rlx_model_desc d = {RLX_INIT(rlx_model_desc), .device = "ref", .threads = 1,
+                              .context = 8};
     model = tiny_model(TINY_LLAMA, 1);
     const char *path = temp_file("", 0);
     if (rlx_model_open_memory(model.data, model.n, &d, &m, &err) != RLX_OK ||

@@ -14,15 +14,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 static void open_devices(ot_env *env)
 {
     const char *name = getenv("RLX_FUZZ_DEVICE");
-    const rlx_device_desc one = {.threads = 1};
-    rlx_device_info info;
+    const rlx_device_desc one = {RLX_INIT(rlx_device_desc), .threads = 1};
+    rlx_device_info info = {RLX_INIT(rlx_device_info)};
     rlx_error err = {0};
     if (rlx_device_open(name ? name : "cpu", &one, &env->device, &err) != RLX_OK ||
         rlx_device_open("ref", &one, &env->ref, &err) != RLX_OK) {
         fprintf(stderr, "%s\n", err.text);
         exit(1);
     }
-    rlx_device_get_info(env->device, &info);
+    rlx_device_get_info(env->device, &info, NULL);
     env->is_null = strcmp(info.backend, "null") == 0;
 }
 

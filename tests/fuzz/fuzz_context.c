@@ -23,7 +23,8 @@ static void open_context(void)
     static blob model;
     rlx_model *m;
     rlx_error err;
-    const rlx_model_desc d = {.device = "ref", .threads = 1, .context = 8};
+    const rlx_model_desc d = {RLX_INIT(rlx_model_desc), .device = "ref", .threads = 1,
+                              .context = 8};
     model = tiny_model(TINY_LLAMA, 1);
     const char *path = temp_file("", 0);
     rx_file f;
@@ -65,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         memcpy(file, header, 24);
     if (how > 1 && n >= HEADER)
         seal(file, n);
-    if (rlx_context_restore(context, 0, temp_file(file, n), &err) != RLX_OK) {
+    if (rlx_context_load(context, 0, temp_file(file, n), &err) != RLX_OK) {
         if (!err.text[0])
             abort();
         return 0;

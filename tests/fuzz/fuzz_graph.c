@@ -72,7 +72,8 @@ static void compile(const rlx_graph *g)
     for (int i = 0; i < 2; i++) {
         rlx_session *s = NULL;
         rlx_error err = {0};
-        if (!devices[i] && rlx_device_open(names[i], &(rlx_device_desc){.threads = 1}, &devices[i],
+        if (!devices[i] && rlx_device_open(names[i], &(rlx_device_desc){RLX_INIT(rlx_device_desc),
+                                                                        .threads = 1}, &devices[i],
                                            &err) != RLX_OK)
             fail("no device", &err);
         rlx_status st = rlx_session_create(devices[i], g, NULL, &s, &err);

@@ -26,7 +26,7 @@ static void build(const rx_facts *facts, uint8_t how)
     rlx_graph *g;
     rlx_error err;
     const rlx_dtype caches[] = {RLX_F16, RLX_F32, RLX_Q8_0, RLX_F16};
-    const rx_build_desc d = {.sequences = 1 + how % 2, .context = 8, .batch = 4,
+    const rx_build_desc d = {.sequences = 1 + how % 2, .context = 8, .prompt_chunk = 4,
                              .cache = caches[how / 2 % 4], .scores = how & 8};
     if (rx_arch_build(facts, &d, &g, &err) == RLX_OK)
         make_params(facts, &d, g);

@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     rlx_npy t, again;
     rlx_error err = {0};
     const char *path = temp_file(data, n);
-    if (rlx_npy_read(path, &t, &err) != RLX_OK) {
+    if (rlx_npy_load(path, &t, &err) != RLX_OK) {
         if (!err.text[0] || t.data)
             abort(); /* no failure without a sentence, nothing to free */
         return 0;
@@ -22,8 +22,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     int64_t elements = 1;
     for (int i = 0; i < t.shape.rank; i++)
         elements = t.shape.dim[i] ? elements * (t.shape.dim[i] > 0) : 0;
-    if (elements && rlx_npy_write(path, &t, &err) == RLX_OK) {
-        if (rlx_npy_read(path, &again, &err) != RLX_OK || again.dtype != t.dtype ||
+    if (elements && rlx_npy_save(path, t.dtype, &t.shape, t.data, t.bytes, &err) == RLX_OK) {
+        if (rlx_npy_load(path, &again, &err) != RLX_OK || again.dtype != t.dtype ||
             again.bytes != t.bytes || again.shape.rank != t.shape.rank ||
             memcmp(again.data, t.data, t.bytes) != 0)
             abort();

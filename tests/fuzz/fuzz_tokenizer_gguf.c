@@ -13,9 +13,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     rlx_tokenizer *t;
     if (rx_file_from_memory(data, n, "fuzz.gguf", &f, &err) != RLX_OK)
         return 0;
-    if (rlx_tokenizer_from_file(f, &t, &err) == RLX_OK) {
+    if (rlx_tokenizer_open_file(f, &t, &err) == RLX_OK) {
         use_tokenizer(t, data, n);
-        rlx_tokenizer_destroy(t);
+        rlx_tokenizer_close(t);
     }
     rlx_file_close(f);
     return 0;

@@ -11,6 +11,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     rlx_tokenizer *t = rx_tok_new("fuzz.json", &err);
     if (t && rx_tok_load_json(t, data, n, &err) == RLX_OK && rx_tok_finish_load(t, &err) == RLX_OK)
         use_tokenizer(t, data, n);
-    rlx_tokenizer_destroy(t);
+    rlx_tokenizer_close(t);
     return 0;
 }

@@ -29,7 +29,7 @@ static rlx_graph *make_graph(void)
                              rlx_param(g, "cos", RLX_F32, 2, angles),
                              rlx_param(g, "sin", RLX_F32, 2, angles),
                              rlx_input(g, "at", RLX_I32, 1, &rows),
-                             &(rlx_rope_desc){.layout = RLX_BSHD});
+                             &(rlx_rope_desc){RLX_INIT(rlx_rope_desc), .layout = RLX_BSHD});
     now = rlx_state_write(g, rlx_state(g, "kept", RLX_F32, 3, kept),
                           rlx_reshape(g, now, 3, (rlx_dim[]){rows, WIDTH / SIZE, SIZE}),
                           rlx_scalar(g, RLX_I32, 0), 0);
@@ -53,9 +53,11 @@ static void set_weights(rlx_session *s)
         void *packed = malloc(info.bytes);
         for (int64_t k = 0; k < rows * columns; k++)
             data[k] = (float)(k * 7919 % 1009) / 1009 - 0.5f;
-        const rlx_pack_desc d = {.from = RLX_F32, .to = info.dtype, .src = data, .dst = packed,
-                                 .n_rows = rows, .row_length = columns, .threads = 1};
-        CHECK_OK(rlx_pack_rows(&d, NULL, &err), &err);
+        const rlx_quantize_rows_desc d = {RLX_INIT(rlx_quantize_rows_desc), .from = RLX_F32,
+                                          .to = info.dtype,
+                                 .src = data, .dst = packed, .n_rows = rows, .row_length = columns,
+                                 .threads = 1};
+        CHECK_OK(rlx_quantize_rows(&d, NULL, &err), &err);
         CHECK_OK(rlx_session_set_param(s, info.name, packed, info.bytes, RLX_COPY, &err), &err);
         free(packed);
         free(data);
@@ -71,10 +73,10 @@ typedef struct state {
 
 static void note_kernels(rlx_session *s, state *to)
 {
-    rlx_step_info step;
+    rlx_step_info step = {RLX_INIT(rlx_step_info)};
     CHECK(rlx_session_n_steps(s) <= MAX_STEPS);
     for (size_t i = 0; i < MAX_STEPS; i++)
-        to->kernels[i] = rlx_session_step(s, i, &step) ? step.kernel : "";
+        to->kernels[i] = rlx_session_step(s, i, &step, NULL) == RLX_OK ? step.kernel : "";
 }
 
 static rlx_status run(rlx_session *s, int rows, state *to)
@@ -84,7 +86,7 @@ static rlx_status run(rlx_session *s, int rows, state *to)
     for (int i = 0; i < rows * WIDTH; i++)
         x[i] = (float)(i * 31 % 97) / 97 - 0.5f;
     const size_t bytes = (size_t)rows * WIDTH * sizeof *x;
-    const rlx_tensor in[] = {{"x", x, bytes}, {"at", (void *)(uintptr_t)at, (size_t)rows * 4}};
+    const rlx_const_tensor in[] = {{"x", x, bytes}, {"at", at, (size_t)rows * 4}};
     const rlx_tensor out[] = {{"y", to->y, bytes}, {"z", to->z, sizeof to->z}};
     rlx_status st = rlx_session_bind(s, "rows", rows, &err);
     if (st == RLX_OK)
@@ -143,7 +145,7 @@ static void look_at(rlx_session *s, int rows, const state *was)
 /* No memory at the n-th allocation of a run of single steps, for each n. */
 static void look_without_memory(rlx_device *d, const rlx_graph *g, const state *was)
 {
-    const rlx_session_desc desc = {.policy = RLX_POLICY_FAST};
+    const rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .policy = RLX_POLICY_FAST};
     state now;
     rlx_status st = RLX_NO_MEMORY;
     for (long n = 1; st != RLX_OK && n < 1000; n++) {
@@ -164,7 +166,7 @@ static void look_without_memory(rlx_device *d, const rlx_graph *g, const state *
 /* Dimensions that come and go between looks; names of kernels before any run. */
 static void test_device(const char *id)
 {
-    const rlx_session_desc desc = {.policy = RLX_POLICY_FAST};
+    const rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .policy = RLX_POLICY_FAST};
     static state was[MOST + 1];
     rlx_device *d = NULL;
     rlx_session *s = NULL;

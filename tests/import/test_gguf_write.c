@@ -117,9 +117,11 @@ static void add_tensors(rlx_gguf_writer *w)
 static rlx_status write_data(rlx_gguf_writer *w, size_t step)
 {
     static unsigned char packed[4 * 144], all[60 + sizeof packed + 4];
-    rlx_pack_desc d = {.from = RLX_F32, .to = RLX_Q4_K, .src = values, .dst = packed,
+    rlx_quantize_rows_desc d = {RLX_INIT(rlx_quantize_rows_desc), .from = RLX_F32,
+                                .to = RLX_Q4_K, .src = values,
+                       .dst = packed,
                            .n_rows = 2, .row_length = 512, .threads = 1};
-    RLX_TRY(rlx_pack_rows(&d, NULL, &err));
+    RLX_TRY(rlx_quantize_rows(&d, NULL, &err));
     memcpy(all, values, 60);
     memcpy(all + 60, packed, sizeof packed);
     memcpy(all + 60 + sizeof packed, values + 7, 4);
@@ -259,28 +261,32 @@ static void test_quantize(void)
     static unsigned char one[2 * ROWS * LENGTH], four[2 * ROWS * LENGTH];
     for (int i = 0; i < ROWS * LENGTH; i++)
         x[i] = sinf((float)i * 0.37f) * (1.0f + (float)(i % 11));
-    rlx_pack_desc d = {.from = RLX_F32, .to = RLX_Q5_K, .src = x, .dst = one, .n_rows = ROWS,
+    rlx_quantize_rows_desc d = {RLX_INIT(rlx_quantize_rows_desc), .from = RLX_F32,
+                                .to = RLX_Q5_K, .src = x,
+                       .dst = one, .n_rows = ROWS,
                            .row_length = LENGTH, .threads = 1};
-    rlx_pack_stats a = {0}, b = {0};
-    CHECK_OK(rlx_pack_rows(&d, &a, &err), &err);
+    rlx_quantize_rows_stats a = {0}, b = {0};
+    CHECK_OK(rlx_quantize_rows(&d, &a, &err), &err);
     d.dst = four;
     d.threads = 4;
-    CHECK_OK(rlx_pack_rows(&d, &b, &err), &err);
+    CHECK_OK(rlx_quantize_rows(&d, &b, &err), &err);
     CHECK(!memcmp(one, four, ROWS * LENGTH / 256 * 176));
     CHECK(a.squares == b.squares && a.error == b.error && a.error > 0);
     CHECK(sqrt(a.error / a.squares) < 0.05);
-    rlx_pack_desc again = {.from = RLX_Q5_K, .to = RLX_Q8_0, .src = one, .dst = four,
+    rlx_quantize_rows_desc again = {RLX_INIT(rlx_quantize_rows_desc), .from = RLX_Q5_K,
+                                    .to = RLX_Q8_0, .src = one,
+                           .dst = four,
                                .n_rows = ROWS, .row_length = LENGTH};
-    CHECK_OK(rlx_pack_rows(&again, &a, &err), &err);
+    CHECK_OK(rlx_quantize_rows(&again, &a, &err), &err);
     CHECK(sqrt(a.error / a.squares) < 0.01);
     x[700] = NAN;
-    CHECK_FAILS(rlx_pack_rows(&d, &b, &err), RLX_INVALID, &err, "element 188 of row 1 is NaN");
+    CHECK_FAILS(rlx_quantize_rows(&d, &b, &err), RLX_INVALID, &err, "element 188 of row 1 is NaN");
     d.row_length = 100;
-    CHECK_FAILS(rlx_pack_rows(&d, &b, &err), RLX_INVALID, &err, "multiple of 256");
+    CHECK_FAILS(rlx_quantize_rows(&d, &b, &err), RLX_INVALID, &err, "multiple of 256");
     d.to = RLX_IQ2_XS;
-    CHECK_FAILS(rlx_pack_rows(&d, &b, &err), RLX_UNSUPPORTED, &err, "packed as iq2_xs");
-    CHECK(rlx_dtype_can_encode(RLX_MXFP4) && rlx_dtype_can_encode(RLX_BF16));
-    CHECK(!rlx_dtype_can_encode(RLX_I32) && !rlx_dtype_can_encode(RLX_NO_TYPE));
+    CHECK_FAILS(rlx_quantize_rows(&d, &b, &err), RLX_UNSUPPORTED, &err, "packed as iq2_xs");
+    CHECK(rlx_dtype_can_quantize(RLX_MXFP4) && rlx_dtype_can_quantize(RLX_BF16));
+    CHECK(!rlx_dtype_can_quantize(RLX_I32) && !rlx_dtype_can_quantize(RLX_NO_TYPE));
 }
 
 /* ---- Memory that runs out -------------------------------------------------------------------- */
@@ -322,8 +328,9 @@ static rlx_status save_model(void *user, const char *to, int version, rlx_error 
     static uint8_t packed[18 * 32];
     rlx_gguf_writer *w;
     (void)user;
-    rlx_pack_desc d = {.from = RLX_F32, .to = RLX_Q4_0, .src = values, .dst = packed, .n_rows = 1,
-                       .row_length = 1024, .threads = 1};
+    rlx_quantize_rows_desc d = {RLX_INIT(rlx_quantize_rows_desc), .from = RLX_F32,
+                                .to = RLX_Q4_0, .src = values,
+                       .dst = packed, .n_rows = 1, .row_length = 1024, .threads = 1};
     rlx_status st = rlx_gguf_writer_create(to, &w, e);
     if (st != RLX_OK)
         return st;
@@ -334,7 +341,7 @@ static rlx_status save_model(void *user, const char *to, int version, rlx_error 
         st = rlx_gguf_writer_add_tensor(w, name, RLX_Q4_0, &(rlx_shape){1, {1024}}, e);
     }
     if (st == RLX_OK)
-        st = rlx_pack_rows(&d, NULL, e);
+        st = rlx_quantize_rows(&d, NULL, e);
     for (int i = 0; i < 200 && st == RLX_OK; i++)
         st = rlx_gguf_writer_write(w, packed, sizeof packed, e);
     if (st == RLX_OK)

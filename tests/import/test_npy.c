@@ -51,8 +51,8 @@ static void test_round_trip(void)
             for (int i = 0; i < shapes[s].rank; i++)
                 n *= (size_t)shapes[s].dim[i];
             rlx_npy out = {types[t], shapes[s], n, data}, in;
-            CHECK_OK(rlx_npy_write(path, &out, &err), &err);
-            CHECK_OK(rlx_npy_read(path, &in, &err), &err);
+            CHECK_OK(rlx_npy_save(path, out.dtype, &out.shape, out.data, out.bytes, &err), &err);
+            CHECK_OK(rlx_npy_load(path, &in, &err), &err);
             CHECK(in.dtype == types[t] && in.bytes == n && in.shape.rank == shapes[s].rank);
             CHECK(!memcmp(in.shape.dim, shapes[s].dim, (size_t)in.shape.rank * sizeof(rlx_dim)));
             CHECK(!n || !memcmp(in.data, data, n));
@@ -63,7 +63,7 @@ static void test_round_trip(void)
 static void check_floats(const float *want, int n)
 {
     rlx_npy in;
-    if (!CHECK_OK(rlx_npy_read(path, &in, &err), &err))
+    if (!CHECK_OK(rlx_npy_load(path, &in, &err), &err))
         return;
     CHECK(in.dtype == RLX_F32 && in.bytes == (size_t)n * 4);
     CHECK(!memcmp(in.data, want, (size_t)n * 4));
@@ -119,21 +119,24 @@ static void test_mistakes(void)
     rlx_npy in;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         write_npy(1, cases[i].dictionary, "12345678", 8);
-        CHECK_FAILS(rlx_npy_read(path, &in, &err), cases[i].status, &err, cases[i].part);
+        CHECK_FAILS(rlx_npy_load(path, &in, &err), cases[i].status, &err, cases[i].part);
         CHECK(in.data == NULL && in.bytes == 0);
     }
     write_file("\x93NUMPZ\x01\x00\x10\x00", 10);
-    CHECK_FAILS(rlx_npy_read(path, &in, &err), RLX_PARSE, &err, "magic");
+    CHECK_FAILS(rlx_npy_load(path, &in, &err), RLX_PARSE, &err, "magic");
     write_file("", 0);
-    CHECK_FAILS(rlx_npy_read(path, &in, &err), RLX_PARSE, &err, path);
-    CHECK_FAILS(rlx_npy_read("no/such/file.npy", &in, &err), RLX_IO, &err, "no/such/file.npy");
-    CHECK_FAILS(rlx_npy_read(".", &in, &err), RLX_IO, &err, "'.'");
+    CHECK_FAILS(rlx_npy_load(path, &in, &err), RLX_PARSE, &err, path);
+    CHECK_FAILS(rlx_npy_load("no/such/file.npy", &in, &err), RLX_IO, &err, "no/such/file.npy");
+    CHECK_FAILS(rlx_npy_load(".", &in, &err), RLX_IO, &err, "'.'");
     rlx_npy packed = {RLX_Q4_0, {1, {32}}, 18, &in};
-    CHECK_FAILS(rlx_npy_write(path, &packed, &err), RLX_UNSUPPORTED, &err, "q4_0");
+    CHECK_FAILS(rlx_npy_save(path, packed.dtype, &packed.shape, packed.data, packed.bytes, &err),
+                RLX_UNSUPPORTED, &err, "q4_0");
     rlx_npy wrong = {RLX_F32, {1, {3}}, 8, &in};
-    CHECK_FAILS(rlx_npy_write(path, &wrong, &err), RLX_INVALID, &err, "expected 12 bytes");
+    CHECK_FAILS(rlx_npy_save(path, wrong.dtype, &wrong.shape, wrong.data, wrong.bytes, &err),
+                RLX_INVALID, &err, "expected 12 bytes");
     rlx_npy scalar = {RLX_F32, {0, {0}}, 4, path};
-    CHECK_FAILS(rlx_npy_write("no/such/x.npy", &scalar, &err), RLX_IO, &err, "no/such/x.npy");
+    CHECK_FAILS(rlx_npy_save("no/such/x.npy", scalar.dtype, &scalar.shape, scalar.data,
+                             scalar.bytes, &err), RLX_IO, &err, "no/such/x.npy");
 }
 
 /* Every shorter version of a good file fails or reads within its bounds. */
@@ -151,7 +154,7 @@ static void test_cut(void)
     for (size_t i = 0; i < n; i++) {
         rlx_npy in;
         write_file(file, i);
-        ok = ok && rlx_npy_read(path, &in, &err) != RLX_OK && !in.data;
+        ok = ok && rlx_npy_load(path, &in, &err) != RLX_OK && !in.data;
     }
     CHECK(ok);
 }
@@ -162,7 +165,7 @@ static rlx_status save_tensor(void *user, const char *to, int version, rlx_error
     (void)user;
     data[999] = (float)version;
     const rlx_npy t = {RLX_F32, {1, {1000}}, sizeof data, data};
-    return rlx_npy_write(to, &t, e);
+    return rlx_npy_save(to, t.dtype, &t.shape, t.data, t.bytes, e);
 }
 
 static void test_other_kinds(void)
@@ -170,7 +173,7 @@ static void test_other_kinds(void)
     const float one = 1;
     const rlx_npy t = {RLX_F32, {0, {0}}, 4, (void *)(uintptr_t)&one};
     write_file("GGUF\3\0\0\0", 8);
-    CHECK_FAILS(rlx_npy_write(path, &t, &err), RLX_INVALID, &err,
+    CHECK_FAILS(rlx_npy_save(path, t.dtype, &t.shape, t.data, t.bytes, &err), RLX_INVALID, &err,
                 "expected a NumPy file, found a GGUF file");
 }
 

@@ -104,7 +104,7 @@ static void check_npy(const char *shape, const char *type, rlx_status want, cons
     blob_number(&b, 7, 8);
     int fd = mkstemp(path);
     CHECK(fd >= 0 && !close(fd) && blob_write(&b, path));
-    rlx_status st = rlx_npy_read(path, &out, &err);
+    rlx_status st = rlx_npy_load(path, &out, &err);
     if (want == RLX_OK)
         CHECK_OK(st, &err);
     else

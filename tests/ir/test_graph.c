@@ -77,11 +77,12 @@ static void test_refused_attributes(void)
     REFUSED(rlx_reshape(g, x, 2, (rlx_dim[]){2, 4}), "reshape (node 6): x is f32[2,3], which has "
                                                      "another number of elements than f32[2,4]");
     REFUSED(rlx_reshape(g, x, 20, (rlx_dim[20]){0}), "reshape: expected 0 to 16 entries, got 20");
-    REFUSED(rlx_layer_norm(g, x, RLX_NONE, RLX_NONE, &(rlx_norm_desc){.eps = -1}), "eps must be");
-    rlx_matmul_desc act = {.trans_b = true, .act = (rlx_act)99};
+    REFUSED(rlx_layer_norm(g, x, RLX_NONE, RLX_NONE, &(rlx_norm_desc){RLX_INIT(rlx_norm_desc),
+                                                                      .eps = -1}), "eps must be");
+    rlx_matmul_desc act = {RLX_INIT(rlx_matmul_desc), .trans_b = true, .act = (rlx_act)99};
     REFUSED(rlx_matmul_ex(g, x, x, RLX_NONE, RLX_NONE, &act),
             "matmul (node 6): attribute act expected from 0 to 7, got 99");
-    rlx_slice_desc slice = {.axes = {.n = 17}};
+    rlx_slice_desc slice = {RLX_INIT(rlx_slice_desc), .axes = {.n = 17}};
     REFUSED(rlx_slice(g, x, &slice), "slice (node 6): attribute axes expected with 0 to 16 "
                                      "entries, got 17");
     slice.axes.n = -1;

@@ -78,7 +78,7 @@ class Tokenizer:
 
     def close(self):
         self.library.rlx_text_stream_destroy(self.stream)
-        self.library.rlx_tokenizer_destroy(self.handle)
+        self.library.rlx_tokenizer_close(self.handle)
 
 
 def gguf_value(value):

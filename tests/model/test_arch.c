@@ -76,7 +76,7 @@ static void read_tokens(options *o, const char *text)
 static options read_options(int argc, char **argv)
 {
     options o = {.model = argv[1], .device = "cpu", .chunk = INT64_MAX, .penalty = 1,
-                 .build = {.sequences = 1, .context = 64, .batch = 0, .cache = RLX_F32}};
+                 .build = {.sequences = 1, .context = 64, .prompt_chunk = 0, .cache = RLX_F32}};
     for (int i = 2; i < argc; i++) {
         char *value = strchr(argv[i], '=');
         if (!value)
@@ -89,7 +89,7 @@ static options read_options(int argc, char **argv)
         else if (!strcmp(name, "chunk")) o.chunk = number;
         else if (!strcmp(name, "device")) o.device = value;
         else if (!strcmp(name, "context")) o.build.context = number;
-        else if (!strcmp(name, "batch")) o.build.batch = number;
+        else if (!strcmp(name, "batch")) o.build.prompt_chunk = number;
         else if (!strcmp(name, "scores")) o.build.scores = number;
         else if (!strcmp(name, "penalty")) o.penalty = strtof(value, NULL);
         else if (!strcmp(name, "memory")) o.memory = number;
@@ -101,8 +101,8 @@ static options read_options(int argc, char **argv)
             o.policy = !strcmp(value, "fast") ? RLX_POLICY_FAST : RLX_POLICY_EXACT;
     }
     o.build.sequences = (int64_t)o.n;
-    if (o.build.batch == 0)
-        o.build.batch = o.build.context;
+    if (o.build.prompt_chunk == 0)
+        o.build.prompt_chunk = o.build.context;
     return o;
 }
 
@@ -229,8 +229,8 @@ static void run_prompt(runner *r, size_t seq)
     const size_t prompt = o->length[seq] - (size_t)o->steps;
     for (size_t at = 0; at < prompt;) {
         size_t n = prompt - at;
-        if (n > (size_t)o->build.batch)
-            n = (size_t)o->build.batch;
+        if (n > (size_t)o->build.prompt_chunk)
+            n = (size_t)o->build.prompt_chunk;
         if ((int64_t)n > o->chunk)
             n = (size_t)o->chunk;
         run_tokens(r, seq, 1, &at, n);
@@ -344,11 +344,12 @@ static void run_model(const options *o)
     need(rx_arch_build(facts, &o->build, &graph, &err), &err, "build");
     need(rlx_graph_verify(graph, &err), &err, "verify");
     need(rlx_device_open(o->device, NULL, &device, &err), &err, "device");
-    const rlx_session_desc desc = {.policy = o->policy};
+    const rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .policy = o->policy};
     need(rlx_session_create(device, graph, &desc, &r.session, &err), &err, "session");
     set_params(facts, o, r.session);
     rx_facts_get(facts, &r.facts);
-    r.logits = calloc(o->n * (size_t)r.facts.vocabulary + (size_t)o->build.batch, sizeof(float));
+    r.logits = calloc(o->n * (size_t)r.facts.vocabulary + (size_t)o->build.prompt_chunk,
+                      sizeof(float));
     r.out = o->out ? fopen(o->out, "wb") : NULL;
     if (r.facts.is_decoder)
         run_decoder(&r);
@@ -499,7 +500,7 @@ static void check_own(tiny_kind kind)
 {
     char path[64];
     blob b = tiny_model(kind, 7);
-    options o = {.build = {.sequences = 1, .context = 16, .batch = 16, .cache = RLX_F32},
+    options o = {.build = {.sequences = 1, .context = 16, .prompt_chunk = 16, .cache = RLX_F32},
                  .fuzz = 300};
     snprintf(path, sizeof path, "test_arch_%d_%d.gguf", (int)kind, (int)getpid());
     if (CHECK(blob_write(&b, path))) {

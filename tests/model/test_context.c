@@ -67,7 +67,8 @@ static void test_chunks(tiny_kind kind)
     int32_t prompt[20], want[MAX_NEW], got[MAX_NEW];
     make_prompt(prompt, 20, 1);
     for (int64_t batch = 1; batch <= 32; batch = batch * 2 + 1) {
-        rlx_model *m = open_tiny(kind, (rlx_model_desc){.batch = batch});
+        rlx_model *m = open_tiny(kind, (rlx_model_desc){RLX_INIT(rlx_model_desc),
+                                                        .prompt_chunk = batch});
         rlx_context *c = new_context(m);
         decode(c, 0, prompt, 20, batch == 1 ? want : got, 10);
         CHECK(batch == 1 || same(want, got, 10));
@@ -78,11 +79,12 @@ static void test_chunks(tiny_kind kind)
 
 static void test_sampling(void)
 {
-    rlx_model *m = open_tiny(TINY_LLAMA, (rlx_model_desc){0});
+    rlx_model *m = open_tiny(TINY_LLAMA, (rlx_model_desc){RLX_INIT(rlx_model_desc)});
     rlx_context *c = new_context(m);
     rlx_error err = {0};
     int32_t prompt[8], one[MAX_NEW], two[MAX_NEW], other[MAX_NEW];
-    rlx_sampling s = {.temperature = 1.5, .top_k = 50, .top_p = 0.95, .min_p = 0.01,
+    rlx_sampling_desc s = {RLX_INIT(rlx_sampling_desc), .temperature = 1.5, .top_k = 50,
+                           .top_p = 0.95, .min_p = 0.01,
                       .repeat_penalty = 1.2, .seed = 7};
     make_prompt(prompt, 8, 2);
     CHECK_OK(rlx_context_set_sampling(c, &s, &err), &err);
@@ -96,7 +98,7 @@ static void test_sampling(void)
     CHECK(!same(one, other, MAX_NEW));
     s.top_p = 2;
     CHECK_FAILS(rlx_context_set_sampling(c, &s, &err), RLX_INVALID, &err, "top_p is 2");
-    s = (rlx_sampling){.repeat_last = 300};
+    s = (rlx_sampling_desc){RLX_INIT(rlx_sampling_desc), .repeat_last = 300};
     CHECK_FAILS(rlx_context_set_sampling(c, &s, &err), RLX_INVALID, &err, "at most 256");
     rlx_context_destroy(c);
     rlx_model_close(m);
@@ -105,7 +107,7 @@ static void test_sampling(void)
 /* What is in the cache already is used, and gives what a fresh context gives. */
 static void test_prefix(tiny_kind kind)
 {
-    rlx_model *m = open_tiny(kind, (rlx_model_desc){.batch = 8});
+    rlx_model *m = open_tiny(kind, (rlx_model_desc){RLX_INIT(rlx_model_desc), .prompt_chunk = 8});
     rlx_context *c = new_context(m), *fresh = new_context(m);
     rlx_error err = {0};
     int32_t a[24], b[24], want[8], got[8];
@@ -142,7 +144,7 @@ static void test_prefix(tiny_kind kind)
 
 static void test_wrong_calls(void)
 {
-    rlx_model *m = open_tiny(TINY_LLAMA, (rlx_model_desc){.context = 16});
+    rlx_model *m = open_tiny(TINY_LLAMA, (rlx_model_desc){RLX_INIT(rlx_model_desc), .context = 16});
     rlx_context *c = new_context(m);
     rlx_error err = {0};
     int32_t prompt[17], token;
@@ -178,8 +180,11 @@ static void test_wrong_calls(void)
 static void test_sequences(tiny_kind kind)
 {
     enum { N = 4, STEPS = 6 };
-    rlx_model *m = open_tiny(kind, (rlx_model_desc){.sequences = N, .batch = 8, .context = 48});
-    rlx_model *single = open_tiny(kind, (rlx_model_desc){.batch = 8, .context = 48});
+    rlx_model *m = open_tiny(kind, (rlx_model_desc){RLX_INIT(rlx_model_desc), .sequences = N,
+                                                    .prompt_chunk = 8, .context = 48});
+    rlx_model *single = open_tiny(kind,
+                                  (rlx_model_desc){RLX_INIT(rlx_model_desc), .prompt_chunk = 8,
+                                                         .context = 48});
     rlx_context *c = new_context(m), *alone = new_context(single);
     rlx_error err = {0};
     int32_t prompt[32], want[N][STEPS], tokens[N];
@@ -239,7 +244,7 @@ static void *work(void *user)
 static void test_threads(void)
 {
     enum { N = 3 };
-    rlx_model *m = open_tiny(TINY_LLAMA, (rlx_model_desc){0});
+    rlx_model *m = open_tiny(TINY_LLAMA, (rlx_model_desc){RLX_INIT(rlx_model_desc)});
     worker alone[N] = {{0}}, together[N] = {{0}};
     pthread_t threads[N];
     for (uint32_t i = 0; i < N; i++) {
@@ -260,7 +265,9 @@ static void test_threads(void)
 
 static void test_timeouts(void)
 {
-    rlx_model *m = open_tiny(TINY_LLAMA, (rlx_model_desc){.batch = 4, .sequences = 2});
+    rlx_model *m = open_tiny(TINY_LLAMA,
+                             (rlx_model_desc){RLX_INIT(rlx_model_desc), .prompt_chunk = 4,
+                                                          .sequences = 2});
     rlx_context *c = new_context(m);
     rlx_error err = {0};
     int32_t prompt[30], want[4][2], tokens[2];
@@ -305,7 +312,9 @@ static void *cancel_soon(void *user)
 
 static void test_cancel(void)
 {
-    rlx_model *m = open_tiny(TINY_LLAMA, (rlx_model_desc){.batch = 1, .sequences = 2});
+    rlx_model *m = open_tiny(TINY_LLAMA,
+                             (rlx_model_desc){RLX_INIT(rlx_model_desc), .prompt_chunk = 1,
+                                                          .sequences = 2});
     rlx_context *c = new_context(m);
     rlx_error err = {0};
     int32_t prompt[40], want[2], tokens[2];
@@ -380,10 +389,10 @@ static void forge(const char *path, size_t at, int bits)
 static void test_files(tiny_kind kind)
 {
     const char *path = "tiny_sequence.tmp";
-    rlx_model *m = open_tiny(kind, (rlx_model_desc){.sequences = 2});
-    rlx_model *other = open_tiny(!kind, (rlx_model_desc){0});
-    rlx_model *wide = open_tiny(kind, (rlx_model_desc){.cache = RLX_F32});
-    rlx_model *less = open_tiny(kind, (rlx_model_desc){.context = 8});
+    rlx_model *m = open_tiny(kind, (rlx_model_desc){RLX_INIT(rlx_model_desc), .sequences = 2});
+    rlx_model *other = open_tiny(!kind, (rlx_model_desc){RLX_INIT(rlx_model_desc)});
+    rlx_model *wide = open_tiny(kind, (rlx_model_desc){RLX_INIT(rlx_model_desc), .cache = RLX_F32});
+    rlx_model *less = open_tiny(kind, (rlx_model_desc){RLX_INIT(rlx_model_desc), .context = 8});
     rlx_context *c = new_context(m), *x = new_context(other), *w = new_context(wide);
     rlx_context *l = new_context(less);
     rlx_error err = {0};
@@ -395,35 +404,35 @@ static void test_files(tiny_kind kind)
     CHECK_OK(rlx_context_step(c, -1, tokens, &err), &err);
     want = tokens[0];
     CHECK_OK(rlx_context_set_tokens(c, 0, NULL, 0, &err), &err);
-    CHECK_OK(rlx_context_restore(c, 1, path, &err), &err);
+    CHECK_OK(rlx_context_load(c, 1, path, &err), &err);
     CHECK(rlx_context_tokens(c, 1, &n) && n == 23 && rlx_context_computed(c, 1) == 22);
     CHECK_OK(rlx_context_step(c, -1, tokens, &err), &err);
     CHECK(tokens[0] == -1 && tokens[1] == want);
-    CHECK_FAILS(rlx_context_restore(x, 0, path, &err), RLX_INVALID, &err, "another model");
-    CHECK_FAILS(rlx_context_restore(w, 0, path, &err), RLX_INVALID, &err, "of another type");
-    CHECK_FAILS(rlx_context_restore(l, 0, path, &err), RLX_INVALID, &err, "the context holds 8");
-    CHECK_FAILS(rlx_context_restore(c, 0, "no/such/file", &err), RLX_IO, &err, "no/such/file");
+    CHECK_FAILS(rlx_context_load(x, 0, path, &err), RLX_INVALID, &err, "another model");
+    CHECK_FAILS(rlx_context_load(w, 0, path, &err), RLX_INVALID, &err, "of another type");
+    CHECK_FAILS(rlx_context_load(l, 0, path, &err), RLX_INVALID, &err, "the context holds 8");
+    CHECK_FAILS(rlx_context_load(c, 0, "no/such/file", &err), RLX_IO, &err, "no/such/file");
     CHECK_FAILS(rlx_context_save(c, 0, "no/such/file", &err), RLX_IO, &err, "no/such/file");
     /* Every byte of the head and some of the body damaged, and cut. */
     for (size_t i = 0; i < 400; i += i < 80 ? 1 : 17) {
         rewrite(path, i, 0x40, 0);
-        rlx_status st = rlx_context_restore(c, 0, path, &err);
+        rlx_status st = rlx_context_load(c, 0, path, &err);
         CHECK(st == RLX_PARSE || st == RLX_INVALID);
         rewrite(path, i, 0x40, 0);
     }
-    CHECK_OK(rlx_context_restore(c, 0, path, &err), &err);
+    CHECK_OK(rlx_context_load(c, 0, path, &err), &err);
     /* With the right hash: a token out of range, and rows of another size. */
     forge(path, 72 + 3, 0x80);
-    CHECK_FAILS(rlx_context_restore(c, 0, path, &err), RLX_PARSE, &err, "token 0 is -");
+    CHECK_FAILS(rlx_context_load(c, 0, path, &err), RLX_PARSE, &err, "token 0 is -");
     forge(path, 72 + 3, 0x80);
     forge(path, 72 + 23 * 4, 0x01);
-    CHECK_FAILS(rlx_context_restore(c, 0, path, &err), RLX_PARSE, &err, "rows of");
+    CHECK_FAILS(rlx_context_load(c, 0, path, &err), RLX_PARSE, &err, "rows of");
     forge(path, 72 + 23 * 4, 0x01);
-    CHECK_OK(rlx_context_restore(c, 0, path, &err), &err);
+    CHECK_OK(rlx_context_load(c, 0, path, &err), &err);
     rewrite(path, SIZE_MAX, 0, 1);
-    CHECK_FAILS(rlx_context_restore(c, 0, path, &err), RLX_PARSE, &err, "bytes for");
+    CHECK_FAILS(rlx_context_load(c, 0, path, &err), RLX_PARSE, &err, "bytes for");
     rewrite(path, SIZE_MAX, 0, 300);
-    CHECK(rlx_context_restore(c, 0, path, &err) == RLX_PARSE);
+    CHECK(rlx_context_load(c, 0, path, &err) == RLX_PARSE);
     unlink(path);
     rlx_context_destroy(c);
     rlx_context_destroy(x);

@@ -61,13 +61,14 @@ static void test_poolings(rlx_model *m)
 {
     float mean[W], first[W], last[W], raw[W];
     rlx_error err = {0};
-    rlx_embed_desc d = {.pooling = RLX_POOL_FIRST};
+    rlx_embed_desc d = {RLX_INIT(rlx_embed_desc), .pooling = RLX_POOLING_FIRST};
     CHECK_OK(rlx_embed(m, list, 1, NULL, mean, NULL, &err), &err);
     CHECK_OK(rlx_embed(m, list, 1, &d, first, NULL, &err), &err);
-    d.pooling = RLX_POOL_LAST;
+    d.pooling = RLX_POOLING_LAST;
     CHECK_OK(rlx_embed(m, list, 1, &d, last, NULL, &err), &err);
     CHECK(distance(mean, first) > 1e-3 && distance(first, last) > 1e-3);
-    d = (rlx_embed_desc){.pooling = RLX_POOL_MEAN, .no_normalize = true};
+    d = (rlx_embed_desc){RLX_INIT(rlx_embed_desc), .pooling = RLX_POOLING_MEAN,
+                         .no_normalize = true};
     CHECK_OK(rlx_embed(m, list, 1, &d, raw, NULL, &err), &err);
     double length = length_of(raw);
     CHECK(fabs(length - 1) > 1e-3);
@@ -109,7 +110,8 @@ static void test_wrong_calls(rlx_model *m)
     rlx_context *c = NULL;
     CHECK_OK(rlx_embed(m, list, 0, NULL, NULL, NULL, &err), &err);
     CHECK_FAILS(rlx_embed(m, none, 1, NULL, out, NULL, &err), RLX_INVALID, &err, "text 0 is NULL");
-    CHECK_FAILS(rlx_embed(m, list, 1, &(rlx_embed_desc){.pooling = (rlx_pooling)9}, out, NULL,
+    CHECK_FAILS(rlx_embed(m, list, 1, &(rlx_embed_desc){RLX_INIT(rlx_embed_desc),
+                                                        .pooling = (rlx_pooling)9}, out, NULL,
                           &err), RLX_INVALID, &err, "pooling 9");
     CHECK_FAILS(rlx_context_create(m, &c, &err), RLX_INVALID, &err, "is an encoder");
     CHECK_FAILS(rlx_score(m, (int32_t[]){1}, 1, out, &err), RLX_INVALID, &err, "is an encoder");
@@ -118,14 +120,15 @@ static void test_wrong_calls(rlx_model *m)
 int main(void)
 {
     const char *device = getenv("RLX_TEST_DEVICE");
-    rlx_model_desc d = {.device = device && *device ? device : "cpu", .threads = 2};
+    rlx_model_desc d = {RLX_INIT(rlx_model_desc), .device = device && *device ? device : "cpu",
+                        .threads = 2};
     blob file = tiny_model(TINY_BERT, 5);
     rlx_model *m = NULL;
-    rlx_model_info info;
+    rlx_model_info info = {RLX_INIT(rlx_model_info)};
     rlx_error err = {0};
     make_texts();
     if (CHECK_OK(rlx_model_open_memory(file.data, file.n, &d, &m, &err), &err)) {
-        rlx_model_get_info(m, &info);
+        rlx_model_get_info(m, &info, NULL);
         CHECK(info.embeds && !info.generates && info.embedding_width == W);
         test_batches(m);
         test_poolings(m);

@@ -52,7 +52,7 @@ static int take(void *user, const rlx_piece *p)
 
 static rlx_generate_result generate(rlx_context *c, const rlx_generate_desc *d, output *o)
 {
-    rlx_generate_result r = {0};
+    rlx_generate_result r = {RLX_INIT(rlx_generate_result)};
     rlx_error err = {0};
     size_t stop_after = o->stop_after;
     *o = (output){.stop_after = stop_after};
@@ -63,19 +63,40 @@ static rlx_generate_result generate(rlx_context *c, const rlx_generate_desc *d, 
 }
 
 /* Lively text of readable and other bytes. */
-static const rlx_sampling lively = {.temperature = 2, .seed = 3};
+static const rlx_sampling_desc lively = {RLX_INIT(rlx_sampling_desc), .temperature = 2, .seed = 3};
 
 /* ---- Ends ------------------------------------------------------------------------------------ */
 
+/* Nothing is generated; the prompt is computed, and what follows it is the same. */
+static void test_prompt_only(rlx_context *c, const rlx_generate_desc *d)
+{
+    static output o, want, got;
+    static float logits[TINY_VOCABULARY];
+    rlx_error err = {0};
+    size_t n;
+    rlx_generate_desc whole = *d, prompt = *d;
+    rlx_generate_result r = generate(c, &whole, &want);
+    CHECK_OK(rlx_context_set_tokens(c, 0, NULL, 0, &err), &err);
+    prompt.prompt_only = true;
+    r = generate(c, &prompt, &o);
+    CHECK(r.finish == RLX_FINISH_LENGTH && r.n_prompt == 5 && r.n_generated == 0 && o.n == 0);
+    CHECK(rlx_context_tokens(c, 0, &n) && n == 5 && rlx_context_computed(c, 0) == 5);
+    CHECK_OK(rlx_context_logits(c, 0, logits, TINY_VOCABULARY, &err), &err);
+    r = generate(c, &whole, &got);
+    CHECK(r.n_reused == 4 && got.n_tokens == want.n_tokens);
+    CHECK(got.n == want.n && !memcmp(got.text, want.text, got.n));
+}
+
 static void test_ends(void)
 {
-    rlx_model *m = open_tiny((rlx_model_desc){.context = 48});
+    rlx_model *m = open_tiny((rlx_model_desc){RLX_INIT(rlx_model_desc), .context = 48});
     rlx_context *c = NULL;
     rlx_error err = {0};
     static output o;
     size_t n;
     CHECK_OK(rlx_context_create(m, &c, &err), &err);
-    rlx_generate_desc d = {.prompt = "Hello", .max_tokens = 10, .ignore_end = true};
+    rlx_generate_desc d = {RLX_INIT(rlx_generate_desc), .prompt = "Hello", .max_tokens = 10,
+                           .ignore_end = true};
     rlx_generate_result r = generate(c, &d, &o);
     CHECK(r.finish == RLX_FINISH_LENGTH && r.n_prompt == 5 && r.n_generated == 10);
     CHECK(r.n_reused == 0 && r.prompt_seconds > 0 && r.seconds > 0);
@@ -84,6 +105,8 @@ static void test_ends(void)
     d.max_tokens = 0;
     r = generate(c, &d, &o);
     CHECK(r.finish == RLX_FINISH_CONTEXT && r.n_generated == 43);
+    test_prompt_only(c, &d);
+    r = generate(c, &d, &o);
     CHECK(rlx_context_tokens(c, 0, &n) && n == 48);
     o.stop_after = 3;
     r = generate(c, &d, &o);
@@ -97,8 +120,10 @@ static void test_ends(void)
     CHECK(rlx_context_tokens(c, 0, &n) && n <= 48 && n > 24);
     /* Tokens instead of text; an end token as soon as one is likely. */
     int32_t prompt[] = {72, 101};
-    d = (rlx_generate_desc){.tokens = prompt, .n_tokens = 2, .sampling = {.temperature = 50}};
-    for (d.sampling.seed = 1; d.sampling.seed < 100; d.sampling.seed++) {
+    rlx_sampling_desc wild = {RLX_INIT(rlx_sampling_desc), .temperature = 50};
+    d = (rlx_generate_desc){RLX_INIT(rlx_generate_desc), .tokens = prompt, .n_tokens = 2,
+                            .sampling = &wild};
+    for (wild.seed = 1; wild.seed < 100; wild.seed++) {
         r = generate(c, &d, &o);
         if (r.finish == RLX_FINISH_END)
             break;
@@ -114,14 +139,16 @@ static void test_ends(void)
 
 enum { AHEAD_TOKENS = 24 };
 
-static rlx_generation *begin_ahead(rlx_context *c, size_t sequence, const rlx_sampling *sampling)
+static rlx_generation *begin_ahead(rlx_context *c, size_t sequence,
+                                   const rlx_sampling_desc *sampling)
 {
     rlx_generation *g = NULL;
     rlx_error err = {0};
-    const rlx_generate_desc d = {.prompt = sequence ? "World" : "Hello", .ignore_end = true,
+    const rlx_generate_desc d = {RLX_INIT(rlx_generate_desc),
+                                 .prompt = sequence ? "World" : "Hello", .ignore_end = true,
                                  .max_tokens = AHEAD_TOKENS, .sequence = sequence,
-                                 .sampling = *sampling};
-    CHECK_OK(rlx_generation_begin(c, &d, &g, &err), &err);
+                                 .sampling = sampling};
+    CHECK_OK(rlx_generation_create(c, &d, &g, &err), &err);
     return g;
 }
 
@@ -160,26 +187,27 @@ static void test_ahead_of_steps(rlx_context *c, rlx_context *steps)
             get_logits(steps, b);
             CHECK(!memcmp(a, b, sizeof a));
         }
-        const rlx_sampling other = {.temperature = i == 10 ? 0 : 1, .seed = 7};
+        const rlx_sampling_desc other = {RLX_INIT(rlx_sampling_desc),
+                                         .temperature = i == 10 ? 0 : 1, .seed = 7};
         if (i == 10 || i == 15) {
             CHECK_OK(rlx_context_set_sampling(c, &other, &err), &err);
             CHECK_OK(rlx_context_set_sampling(steps, &other, &err), &err);
         }
     }
-    rlx_generation_end(g, NULL);
+    rlx_generation_destroy(g);
 }
 
 /* Two sequences by turns, and by themselves. */
 static void test_ahead_by_turns(rlx_context *c)
 {
-    static const rlx_sampling greedy = {0};
+    static const rlx_sampling_desc greedy = {RLX_INIT(rlx_sampling_desc)};
     int32_t alone[2][AHEAD_TOKENS];
     rlx_generation *g[2];
     for (size_t s = 0; s < 2; s++) {
         g[0] = begin_ahead(c, s, &greedy);
         for (int i = 0; i < AHEAD_TOKENS; i++)
             alone[s][i] = next_ahead(g[0]);
-        rlx_generation_end(g[0], NULL);
+        rlx_generation_destroy(g[0]);
     }
     for (size_t s = 0; s < 2; s++)
         g[s] = begin_ahead(c, s, &greedy);
@@ -188,12 +216,13 @@ static void test_ahead_by_turns(rlx_context *c)
         CHECK(next_ahead(g[s]) == alone[s][k]);
     }
     for (size_t s = 0; s < 2; s++)
-        rlx_generation_end(g[s], NULL);
+        rlx_generation_destroy(g[s]);
 }
 
 static void test_ahead(void)
 {
-    rlx_model *m = open_tiny((rlx_model_desc){.context = 48, .sequences = 2});
+    rlx_model *m = open_tiny((rlx_model_desc){RLX_INIT(rlx_model_desc), .context = 48,
+                                              .sequences = 2});
     rlx_context *c = NULL, *steps = NULL;
     rlx_error err = {0};
     CHECK_OK(rlx_context_create(m, &c, &err), &err);
@@ -207,30 +236,34 @@ static void test_ahead(void)
 
 static void test_wrong_calls(void)
 {
-    rlx_model *m = open_tiny((rlx_model_desc){.context = 16});
+    rlx_model *m = open_tiny((rlx_model_desc){RLX_INIT(rlx_model_desc), .context = 16});
     rlx_context *c = NULL;
     rlx_error err = {0};
     CHECK_OK(rlx_context_create(m, &c, &err), &err);
-    rlx_generate_desc d = {.prompt = "much longer than sixteen bytes"};
+    rlx_generate_desc d = {RLX_INIT(rlx_generate_desc), .prompt = "much longer than sixteen bytes"};
     CHECK_FAILS(rlx_generate(c, &d, NULL, NULL, NULL, &err), RLX_INVALID, &err,
                 "the prompt has 30 tokens: the context holds 16");
     d.prompt = "";
     CHECK_FAILS(rlx_generate(c, &d, NULL, NULL, NULL, &err), RLX_INVALID, &err,
                 "the prompt has no tokens");
     const char *stops[] = {"x", ""};
-    d = (rlx_generate_desc){.prompt = "a", .stop = stops, .n_stop = 2};
+    d = (rlx_generate_desc){RLX_INIT(rlx_generate_desc), .prompt = "a", .stop = stops, .n_stop = 2};
     CHECK_FAILS(rlx_generate(c, &d, NULL, NULL, NULL, &err), RLX_INVALID, &err,
                 "stop string 1 is empty");
-    d = (rlx_generate_desc){.prompt = "a", .sequence = 1};
+    d = (rlx_generate_desc){RLX_INIT(rlx_generate_desc), .prompt = "a", .sequence = 1};
     CHECK_FAILS(rlx_generate(c, &d, NULL, NULL, NULL, &err), RLX_INVALID, &err, "no sequence 1");
+    const rlx_sampling_desc unsized = {.temperature = 1};
+    d = (rlx_generate_desc){RLX_INIT(rlx_generate_desc), .prompt = "a", .sampling = &unsized};
+    CHECK_FAILS(rlx_generate(c, &d, NULL, NULL, NULL, &err), RLX_INVALID, &err,
+                "rlx_sampling_desc: struct_size is 0");
     rlx_context_cancel(c);
-    d = (rlx_generate_desc){.prompt = "a"};
+    d = (rlx_generate_desc){RLX_INIT(rlx_generate_desc), .prompt = "a"};
     CHECK(rlx_generate(c, &d, NULL, NULL, NULL, &err) == RLX_CANCELLED);
     rlx_context_destroy(c);
     rlx_model_close(m);
     const char *texts[] = {"a"};
     float out[32];
-    m = open_tiny((rlx_model_desc){0});
+    m = open_tiny((rlx_model_desc){RLX_INIT(rlx_model_desc)});
     CHECK_FAILS(rlx_embed(m, texts, 1, NULL, out, NULL, &err), RLX_INVALID, &err, "is a decoder");
     rlx_model_close(m);
 }
@@ -251,13 +284,13 @@ static size_t first_stop(const output *o, const char *const *stops, size_t n)
 
 static void test_stops(void)
 {
-    rlx_model *m = open_tiny((rlx_model_desc){0});
+    rlx_model *m = open_tiny((rlx_model_desc){RLX_INIT(rlx_model_desc)});
     rlx_context *c = NULL;
     rlx_error err = {0};
     static output whole, o;
     CHECK_OK(rlx_context_create(m, &c, &err), &err);
-    rlx_generate_desc d = {.prompt = "abc", .max_tokens = 60, .sampling = lively,
-                           .ignore_end = true};
+    rlx_generate_desc d = {RLX_INIT(rlx_generate_desc), .prompt = "abc", .max_tokens = 60,
+                           .sampling = &lively, .ignore_end = true};
     generate(c, &d, &whole);
     CHECK(whole.n > 30);
     for (size_t at = 0; at + 8 < whole.n; at += 3) {
@@ -295,19 +328,19 @@ static void test_stops(void)
 
 static void test_pieces(void)
 {
-    rlx_model *m = open_tiny((rlx_model_desc){.batch = 4});
+    rlx_model *m = open_tiny((rlx_model_desc){RLX_INIT(rlx_model_desc), .prompt_chunk = 4});
     rlx_context *c = NULL;
     rlx_generation *g = NULL;
     rlx_error err = {0};
     static output want, got;
     rlx_piece piece;
     bool more = true;
-    rlx_generate_result r;
+    rlx_generate_result r = {RLX_INIT(rlx_generate_result)};
     CHECK_OK(rlx_context_create(m, &c, &err), &err);
-    rlx_generate_desc d = {.prompt = "a longer prompt, in chunks", .max_tokens = 20,
-                           .sampling = lively, .ignore_end = true};
+    rlx_generate_desc d = {RLX_INIT(rlx_generate_desc), .prompt = "a longer prompt, in chunks",
+                           .max_tokens = 20, .sampling = &lively, .ignore_end = true};
     generate(c, &d, &want);
-    CHECK_OK(rlx_generation_begin(c, &d, &g, &err), &err);
+    CHECK_OK(rlx_generation_create(c, &d, &g, &err), &err);
     while (more) {
         rlx_status st = rlx_generation_next(g, 0, &piece, &more, &err);
         if (st == RLX_TIMEOUT) {
@@ -319,9 +352,10 @@ static void test_pieces(void)
         if (more)
             take(&got, &piece);
     }
-    rlx_generation_end(g, &r);
+    rlx_generation_get_result(g, &r, NULL);
+    rlx_generation_destroy(g);
     CHECK(r.finish == RLX_FINISH_LENGTH && got.n == want.n && !memcmp(got.text, want.text, got.n));
-    rlx_generation_end(NULL, NULL);
+    rlx_generation_destroy(NULL);
     rlx_context_destroy(c);
     rlx_model_close(m);
 }
@@ -332,8 +366,8 @@ static void test_pieces(void)
 static void test_scores(void)
 {
     enum { N = 20 };
-    rlx_model *m = open_tiny((rlx_model_desc){.batch = 8, .precision = RLX_PRECISION_EXACT,
-                                              .cache = RLX_F32});
+    rlx_model *m = open_tiny((rlx_model_desc){RLX_INIT(rlx_model_desc), .prompt_chunk = 8,
+                                              .policy = RLX_POLICY_EXACT, .cache = RLX_F32});
     rlx_context *c = NULL;
     rlx_error err = {0};
     int32_t tokens[N], next;
@@ -364,11 +398,11 @@ static void test_scores(void)
 static void test_chat(void)
 {
     const char *path = "tiny_chat.tmp";
-    rlx_model *m = open_tiny((rlx_model_desc){.context = 256});
+    rlx_model *m = open_tiny((rlx_model_desc){RLX_INIT(rlx_model_desc), .context = 256});
     rlx_chat *c = NULL, *d = NULL;
     rlx_error err = {0};
-    rlx_generate_desc desc = {.max_tokens = 12, .sampling = lively};
-    rlx_generate_result r;
+    rlx_generate_desc desc = {RLX_INIT(rlx_generate_desc), .max_tokens = 12, .sampling = &lively};
+    rlx_generate_result r = {RLX_INIT(rlx_generate_result)};
     rlx_message message;
     static output one, two;
     char *text = NULL;
@@ -440,7 +474,8 @@ static void test_chat_without_system(void)
                                  "{{ raise_exception('no system') }}{% endif %}"
                                  "{% for m in messages %}[{{ m['role'] }}: {{ m['content'] }}]"
                                  "{% endfor %}\"}");
-    const rlx_model_desc d = {.device = device, .threads = 2, .tokenizer = folder};
+    const rlx_model_desc d = {RLX_INIT(rlx_model_desc), .device = device, .threads = 2,
+                              .tokenizer = folder};
     CHECK_OK(rlx_model_open_memory(file.data, file.n, &d, &m, &err), &err);
     rlx_message list[] = {{"system", "S"}, {"user", "U"}};
     CHECK_OK(rlx_chat_format(m, list, 2, false, &text, &err), &err);
@@ -469,7 +504,7 @@ static int note_calls(void *user, const rlx_piece *p)
 /* The code of kernels stays until the process ends: those of a penalty are there from now on. */
 static void load_kernels(const rlx_generate_desc *d)
 {
-    rlx_model *m = open_tiny((rlx_model_desc){.sequences = 2});
+    rlx_model *m = open_tiny((rlx_model_desc){RLX_INIT(rlx_model_desc), .sequences = 2});
     rlx_context *c = NULL;
     rlx_error err = {0};
     CHECK_OK(rlx_context_create(m, &c, &err), &err);
@@ -481,11 +516,13 @@ static void load_kernels(const rlx_generate_desc *d)
 static void test_steady(void)
 {
     const char *stops[] = {"never"};
-    rlx_generate_desc d = {.prompt = "Hello", .max_tokens = 40, .ignore_end = true, .stop = stops,
-                           .n_stop = 1, .sampling = {.temperature = 1, .repeat_penalty = 1.1}};
+    rlx_sampling_desc sampling = {RLX_INIT(rlx_sampling_desc), .temperature = 1,
+                                  .repeat_penalty = 1.1};
+    rlx_generate_desc d = {RLX_INIT(rlx_generate_desc), .prompt = "Hello", .max_tokens = 40,
+                           .ignore_end = true, .stop = stops, .n_stop = 1, .sampling = &sampling};
     load_kernels(&d);
     rlx_set_allocator(&counting);
-    rlx_model *m = open_tiny((rlx_model_desc){.sequences = 2});
+    rlx_model *m = open_tiny((rlx_model_desc){RLX_INIT(rlx_model_desc), .sequences = 2});
     rlx_context *c = NULL;
     rlx_error err = {0};
     long calls[3] = {0};
@@ -493,7 +530,7 @@ static void test_steady(void)
     CHECK_OK(rlx_context_create(m, &c, &err), &err);
     CHECK_OK(rlx_generate(c, &d, note_calls, calls, NULL, &err), &err);
     CHECK(calls[0] >= 40 && calls[1] == calls[2]);
-    d.sampling.repeat_penalty = 1; /* the next token may be computed ahead */
+    sampling.repeat_penalty = 1; /* the next token may be computed ahead */
     CHECK_OK(rlx_generate(c, &d, note_calls, memset(calls, 0, sizeof calls), NULL, &err), &err);
     CHECK(calls[0] >= 40 && calls[1] == calls[2]);
     /* The same for two sequences with a time limit. */
@@ -516,10 +553,11 @@ static rlx_status use_all(rlx_error *err)
     rlx_model *m = NULL;
     rlx_context *c = NULL;
     rlx_chat *chat = NULL;
-    rlx_model_desc d = {.device = device, .threads = 1, .context = 160, .batch = 8, .sequences = 2};
+    rlx_model_desc d = {RLX_INIT(rlx_model_desc), .device = device, .threads = 1, .context = 160,
+                        .prompt_chunk = 8, .sequences = 2};
     const char *stops[] = {"never"};
-    rlx_generate_desc g = {.prompt = "Hello", .max_tokens = 4, .stop = stops, .n_stop = 1,
-                           .shift = true};
+    rlx_generate_desc g = {RLX_INIT(rlx_generate_desc), .prompt = "Hello", .max_tokens = 4,
+                           .stop = stops, .n_stop = 1, .shift = true};
     int32_t tokens[12] = {1, 2, 3};
     float scores[12];
     rlx_status st = rlx_model_open_memory(file.data, file.n, &d, &m, err);
@@ -534,7 +572,7 @@ static rlx_status use_all(rlx_error *err)
     if (!st)
         st = rlx_context_save(c, 0, "tiny_memory.tmp", err);
     if (!st)
-        st = rlx_context_restore(c, 1, "tiny_memory.tmp", err);
+        st = rlx_context_load(c, 1, "tiny_memory.tmp", err);
     if (!st)
         st = rlx_score(m, tokens, 3, scores, err);
     if (!st)

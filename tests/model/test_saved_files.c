@@ -27,8 +27,8 @@ static rlx_status save_context(void *user, const char *path, int version, rlx_er
 static void make_saves(saves *s, const blob *file)
 {
     rlx_error err = {0};
-    rlx_model_desc d = {.device = "cpu", .threads = 1, .context = 128};
-    rlx_generate_desc g = {.prompt = "Hello", .max_tokens = 6};
+    rlx_model_desc d = {RLX_INIT(rlx_model_desc), .device = "cpu", .threads = 1, .context = 128};
+    rlx_generate_desc g = {RLX_INIT(rlx_generate_desc), .prompt = "Hello", .max_tokens = 6};
     CHECK_OK(rlx_model_open_memory(file->data, file->n, &d, &s->model, &err), &err);
     for (int i = 0; i < 2; i++) {
         CHECK_OK(rlx_chat_create(s->model, i ? "Be brief." : NULL, &s->chats[i], &err), &err);

@@ -76,14 +76,14 @@ static void check_expected(void)
             continue;
         *hex++ = *want++ = 0;
         if (strcmp(line, open_name)) {
-            rlx_tokenizer_destroy(t);
+            rlx_tokenizer_close(t);
             CHECK_OK(rlx_tokenizer_open(file_path(line), &t, &err), &err);
             snprintf(open_name, sizeof open_name, "%.100s", line);
         }
         if (t)
             check_row(t, line, hex, want);
     }
-    rlx_tokenizer_destroy(t);
+    rlx_tokenizer_close(t);
     fclose(f);
     CHECK(rows > 150);
 }
@@ -153,7 +153,7 @@ static void check_around(void)
     CHECK(rlx_tokenizer_special(t, RLX_SPECIAL_CLS) == 1 && rlx_tokenizer_n_tokens(t) == 8);
     CHECK(rlx_tokenizer_adds_begin(t) && rlx_tokenizer_adds_end(t));
     CHECK(!rlx_tokenizer_chat_template(t, NULL) && !strcmp(rlx_tokenizer_model(t), "wordpiece"));
-    rlx_tokenizer_destroy(t);
+    rlx_tokenizer_close(t);
 }
 
 /* A character of four tokens comes out when it is whole. */
@@ -183,7 +183,7 @@ static void check_stream(void)
     rlx_text_stream_push(s, -7, &n);
     CHECK(n == 0);
     rlx_text_stream_destroy(s);
-    rlx_tokenizer_destroy(t);
+    rlx_tokenizer_close(t);
 }
 
 /* ---- Damaged vocabularies ------------------------------------------------------------------- */
@@ -277,8 +277,8 @@ static rlx_status load_gguf(const char *model, const char *key, uint32_t code, c
     rlx_tokenizer *t = NULL;
     rlx_status st = rx_file_from_memory(b.data, b.n, "x.gguf", &f, &err);
     if (CHECK(st == RLX_OK)) {
-        st = rlx_tokenizer_from_file(f, &t, &err);
-        rlx_tokenizer_destroy(t);
+        st = rlx_tokenizer_open_file(f, &t, &err);
+        rlx_tokenizer_close(t);
         rlx_file_close(f);
     }
     blob_free(&b);
@@ -320,7 +320,7 @@ static rlx_status use_all(const char *path)
     if (st == RLX_OK)
         st = rlx_text_stream_create(t, 0, &s, &err);
     rlx_text_stream_destroy(s);
-    rlx_tokenizer_destroy(t);
+    rlx_tokenizer_close(t);
     return st;
 }
 

@@ -21,7 +21,7 @@ static rlx_graph *make_graph(void)
     rlx_value m = rlx_matmul(g, h, w);
     rlx_value n = rlx_softmax(g, rlx_matmul(g, m, h), -1);
     rlx_value now = rlx_state_write(g, s, n, rlx_scalar(g, RLX_I32, 0), 0);
-    rlx_output(g, "y", rlx_cumsum(g, n, &(rlx_cum_desc){.axis = 0}));
+    rlx_output(g, "y", rlx_cumsum(g, n, &(rlx_cum_desc){RLX_INIT(rlx_cum_desc), .axis = 0}));
     rlx_output(g, "t", rlx_transpose(g, m, NULL));
     rlx_output(g, "total", rlx_reduce(g, RLX_REDUCE_SUM, now, NULL, 0, false));
     return g;
@@ -33,9 +33,9 @@ static rx_program *program;
 
 static void open_program(void)
 {
-    rlx_session_desc desc = {.no_fusion = true};
+    rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .no_fusion = true};
     rlx_graph *g = make_graph();
-    CHECK_OK(backend->open(0, &(rlx_device_desc){0}, &device, &err), &err);
+    CHECK_OK(backend->open(0, &(rlx_device_desc){RLX_INIT(rlx_device_desc)}, &device, &err), &err);
     CHECK_OK(rx_compile(g, backend->target(device), &desc, &program, &err), &err);
     rlx_graph_destroy(g);
 }
@@ -50,7 +50,7 @@ static rlx_status try_program(void)
 {
     rx_exec *e = NULL;
     uint64_t ticket;
-    rlx_status st = backend->exec_create(device, program, NULL, &e, &err);
+    rlx_status st = backend->exec_create(device, program, NULL, NULL, &e, &err);
     if (st == RLX_OK)
         st = backend->exec_bind(e, NULL, &err);
     if (st == RLX_OK)

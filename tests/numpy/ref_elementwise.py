@@ -86,6 +86,7 @@ PARAMETRIC = {
     "leaky_relu": lambda x, a, b: np.where(x >= 0, x, a * x),
     "selu": lambda x, a, b: b * np.where(x > 0, x, a * np.expm1(x)),
     "hard_sigmoid": lambda x, a, b: np.clip(a * x + b, 0, 1),
+    "thresholded_relu": lambda x, a, b: np.where(x > a, x, 0),
 }
 
 # Also defined for integers: NumPy's functions wrap as ours do.

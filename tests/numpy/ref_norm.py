@@ -46,8 +46,8 @@ def layer_norm(attrs, *inputs):
 
 
 def rms_norm(attrs, *inputs):
-    x, gamma = pad_inputs(inputs, 2)
-    return affine(scale_rms(x, last_axes(attrs, x), attrs.get("eps", EPS)), gamma, None)
+    x, gamma, beta = pad_inputs(inputs, 3)
+    return affine(scale_rms(x, last_axes(attrs, x), attrs.get("eps", EPS)), gamma, beta)
 
 
 def by_channel(w, rank):

@@ -59,8 +59,8 @@ static rlx_status prepare(const ot_case *c, const ot_built *b, rlx_session *s, r
 static void report_times(rlx_session *s, double *seconds, int n, ot_report *r)
 {
     double flops = 0, bytes = 0;
-    rlx_step_info step;
-    for (size_t i = 0; rlx_session_step(s, i, &step); i++) {
+    rlx_step_info step = {RLX_INIT(rlx_step_info)};
+    for (size_t i = 0; rlx_session_step(s, i, &step, NULL) == RLX_OK; i++) {
         flops += step.flops;
         bytes += step.bytes;
     }

@@ -129,7 +129,7 @@ static rlx_value add_leaf(const ot_case *c, ot_built *b, size_t i)
     }
     if (!strided) return v;
     if (o->rank > 1) return rlx_transpose(b->graph, v, NULL);
-    const rlx_slice_desc every_second = {
+    const rlx_slice_desc every_second = {RLX_INIT(rlx_slice_desc),
         .axes = {1, {0}}, .starts = {1, {0}}, .stops = {1, {dims[0]}}, .steps = {1, {2}}};
     return rlx_slice(b->graph, v, &every_second);
 }

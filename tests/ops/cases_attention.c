@@ -19,7 +19,8 @@ const char *const rx_cases_attention[] = {
     "{causal=true}",
 
     /* scale, soft cap */
-    "$S=0.01|1|-0.5|3 : attention(f32[1,2,5,8], f32[1,2,9,8], f32[1,2,9,8]) {scale=$S}",
+    "$S=0.01|1|-0.5|3|2.2250738585072014e-308 : attention(f32[1,2,5,8], f32[1,2,9,8], "
+    "f32[1,2,9,8]) {scale=$S}",
     "$C=0.5|5|50 $A=false|true : attention(f32[1,2,5,8]:normal(0,4), f32[1,2,9,8]:normal(0,4), "
     "f32[1,2,9,8]) {soft_cap=$C, causal=$A}",
     "$T=f16|bf16 : attention($T[1,2,5,8], $T[1,2,9,8], $T[1,2,9,8]) {soft_cap=2, scale=0.7}",

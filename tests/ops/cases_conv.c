@@ -224,6 +224,9 @@ const char *const rx_cases_conv[] = {
     "{pads=[1,1,1,1]}",
     "qconv2d(u8[1,64,8,8]:int(0,256), i8[32,64,3,3]:int(-128,128)) {x_zero=255, w_zero=-128}",
     "qconv2d(i8[2,3,6,7]:strided, i8[5,3,3,3]:strided, f32[5]:strided, i32[5]:strided)",
+    "$X=i8|u8 : qconv2d($X[2,16,33,20], i8[40,16,3,3], f32[40]:range(0.001,0.01), i32[40]) "
+        "{pads=[1,0,1,2], stride=[1,2], x_zero=5, w_zero=-3}",
+    "qconv2d(u8[1,16,33,20], u8[40,8,3,2], f32:fill(0.001)) {groups=2, pads=[1,0,1,2], x_zero=9}",
     "$D=[0,3,5,5]|[2,3,0,5] : qconv2d(i8$D, i8[5,3,3,3])",
     "qconv2d(i8[n<=2,3,h<=6,w<=7], i8[5,3,3,3], _, i32[5]) {pads=[1,1,1,1], x_zero=2}",
     "qconv2d(f32[1,3,5,5], i8[5,3,3,3]) !> (x)",
@@ -281,6 +284,9 @@ const char *const rx_cases_conv[] = {
     "$T=f32|f16|bf16 $M=max|average|lp $C=true|false : pool3d($T[1,2,5,6,7]) "
     "{kind=$M, kernel=[2,3,2], stride=[2,2,3], pads=[1,1,0,0,1,1], ceil_mode=$C}",
     "$M=max|average|lp : pool3d(f32[2,3,3,4,5]) {kind=$M}",
+    "$M=max|average|lp $T=f32|f16 : pool3d($T[2,3,3,14,150]) {kind=$M}",
+    "$M=max|average : pool3d(f32[1,3,9,14,150]) {kind=$M, kernel=[3,2,3], stride=[2,1,2], "
+        "pads=[1,1,1,1,0,1]}",
     "$I=true|false : pool3d(f32[1,2,4,4,4]:strided) {kind=average, kernel=[3,3,3], "
     "pads=[1,1,1,1,1,1], count_include_pad=$I}",
     "pool3d(f32[n<=2,2,d<=5,h<=4,w<=6]) {kernel=[2,2,2], pads=[1,0,1,0,1,0]}",

@@ -21,6 +21,11 @@ const char *const rx_cases_matrix[] = {
     "$T=f32|f16|bf16 : matmul($T[70,192], $T[192,136], $T[136], $T[70,136]) {act=gelu}",
     /* As many tiles as a large GPU wants for its largest kernels. */
     "$N=3001|3072 : matmul(f16[3072,64], f16[64,$N], f16[$N]) {act=gelu}",
+    /* 16 bits in loads of eight: along k, along the other axis, of one operand only */
+    "$T=f16|bf16 $K=24|136 : matmul($T[40,$K], $T[$K,72])",
+    "$T=f16|bf16 $K=24|136 : matmul($T[2,40,$K], $T[72,$K]) {trans_b=true}",
+    "$K=24|28 : matmul(f16[72,$K]:strided, f16[$K,72])",
+    "matmul(bf16[40,24], bf16[2,24,76])",
     "matmul(f16[2560,64], f16[64,2304], f16[2304], f16[2560,2304]) {act=silu}",
     "$T=f32|f16|bf16 : matmul($T[3,70,128], $T[3,128,72])",
     "$T=f32|f16|bf16 $M=20|150 : matmul($T[$M,512], $T[200,512]:param) {trans_b=true}",

@@ -8,7 +8,10 @@ const char *const rx_cases_norm[] = {
     "layer_norm($T[3,$N], $T[$N]:param, $T[$N]:param)",
     "$T=f32|f16|bf16 $N=1|3|17|31|33|65|129|1000 : rms_norm($T[3,$N], $T[$N]:param)",
     "$T=f32|f16|bf16 $G=_|f32[33] $B=_|f32[33] : layer_norm($T[2,5,33], $G, $B)",
-    "$T=f32|f16|bf16 $G=_|f32[33] : rms_norm($T[2,5,33], $G)",
+    "$T=f32|f16|bf16 $G=_|f32[33] $B=_|f32[33]|$T[33] : rms_norm($T[2,5,33], $G, $B)",
+    "$N=1|17|129|1000|70000 : rms_norm(f32[3,$N], f32[$N]:param, f32[$N]:param)",
+    "$F=huge|tiny|rows|wide|poison(0.01) : rms_norm(f32[17,40]:$F, f32[40], f32[40])",
+    "rms_norm(f32[3,5,7]:strided, f32[5,7]:strided, f32[5,7]:strided) {axis=1}",
     "$T=f32|f16 : layer_norm($T[4,7], f32[7], $T[7])",
     "$T=f32|bf16 : layer_norm($T[4,7], $T[7], f32[7])",
     "$O=layer_norm|rms_norm $A=2|-1|0 : $O(f32[2,3,5], f32[5]) {axis=$A}",
@@ -17,7 +20,7 @@ const char *const rx_cases_norm[] = {
     "$T=f32|f16|bf16 $A=1|2|3|-1|-4 : layer_norm($T[2,3,4,5]) {axis=$A}",
     "$T=f32|f16|bf16 $A=1|2|3|-1|-4 : rms_norm($T[2,3,4,5]) {axis=$A}",
     "$O=layer_norm|rms_norm $D=[1]|[7]|[1,1]|[2,1,2,1,2,1,2,5] : $O(f32$D)",
-    "$O=layer_norm|rms_norm $E=1e-12|1e-6|0.5|100 : $O(f32[3,17]) {eps=$E}",
+    "$O=layer_norm|rms_norm $E=1e-12|1e-6|0.5|100|2.2250738585072014e-308 : $O(f32[3,17]) {eps=$E}",
     "$O=layer_norm|rms_norm $S=[0,5]|[3,0]|[0]|[2,0,3] : $O(f32$S)",
     "layer_norm(f32[2,0,3], f32[0,3], f32[0,3]) {axis=1}",
     "$T=f32|f16|bf16 $O=layer_norm|rms_norm : $O($T[5,17]:strided, f32[17])",
@@ -53,7 +56,8 @@ const char *const rx_cases_norm[] = {
     "layer_norm(f16[3,4], bf16[4]) !> gamma",
     "layer_norm(f32[3,4], _, i32[4]) !> beta",
     "layer_norm(f32[2,3,4], f32[4]) {axis=1} !> gamma",
-    "rms_norm(f32[3,4], f32[4], f32[4]) !> operands",
+    "rms_norm(f32[3,4], f32[4], f32[4], f32[4]) !> operands",
+    "rms_norm(f32[3,4], f32[4], f32[3]) !> beta",
     "layer_norm(_) !> x",
 
     /* ---- layer_norm2d, group_norm, instance_norm */
@@ -171,7 +175,8 @@ const char *const rx_cases_norm[] = {
     "gated_residual(i32[5], i32[5], i32[5]) !> (x)",
     "$T=f32|f16|bf16 $R=false|true $N=1|3|17|33|129|512 : "
     "residual_norm($T[2,3,$N], $T[2,3,$N], $T[$N]) {rms=$R}",
-    "$T=f32|f16|bf16 $G=_|f32[9] $B=_|f32[9] : residual_norm($T[4,9], $T[4,9], $G, $B)",
+    "$T=f32|f16|bf16 $G=_|f32[9] $B=_|f32[9] $R=false|true :"
+        " residual_norm($T[4,9], $T[4,9], $G, $B) {rms=$R}",
     "$R=false|true : residual_norm(f32[3,5,7]:strided, f32[3,5,7]:strided, f32[7]) "
     "{rms=$R, eps=1e-6}",
     "$R=false|true $S=[0,7]|[3,0]|[0]|[1] : residual_norm(f32$S, f32$S) {rms=$R}",
@@ -184,7 +189,6 @@ const char *const rx_cases_norm[] = {
     "residual_norm(i64[3,5], i64[3,5]) !> (x)",
     "residual_norm(f32[3,5], f32[3,5], f32[3]) !> gamma",
     "residual_norm(f32[3,5], f32[3,5], f32[5], f32[3]) !> beta",
-    "residual_norm(f32[3,5], f32[3,5], f32[5], f32[5]) {rms=true} !> beta",
     "residual_norm(f32[3,5], f32[3,5]) {eps=-1} !> eps",
 
     /* ---- swiglu */

@@ -12,6 +12,10 @@ const char *const rx_cases_random[] = {
     " : $O() {shape=[65], seed=$E}",
     "$O=random_uniform|random_normal $I=i64|i32 : $O($I[]:int(-1000000,1000000)) {shape=[129]}",
     "$O=random_uniform|random_normal : $O(i64[]:fill(5000000000)) {shape=[9], seed=3}",
+    /* seeds that are no constants are not folded */
+    "$O=random_uniform|random_normal " FLOATS " $N=1|255|257|20003"
+    " : $O(i64[]:fill(-77)) {shape=[$N], lo=1, hi=3, out=$T}",
+    "$O=random_uniform|random_normal : $O(i64[]:fill(12345678901)) {shape=[300,1001]}",
     "random_uniform() {shape=[200], lo=-3, hi=5.5}",
     "random_uniform() {shape=[200], lo=1, hi=1.0000005}",
     FLOATS " : random_uniform() {shape=[5000], lo=0.25, hi=0.75, out=$T}",

@@ -59,6 +59,10 @@ const char *const rx_cases_reduce[] = {
     "reduce_l2(f32[3,140000]:tiny) {axes=[1]}",
     "reduce_log_sum_exp(f32[2,140000]:normal(0,40)) {axes=[1]}",
     "$A=[0]|[1] : reduce_prod(f32[40,40]:wide) {axes=$A}",
+    "$A=[0]|[1] " FLOATS " : reduce_prod($T[3,70,1200]:range(0.9,1.1)) {axes=$A}",
+    "$S=[70000]|[2,70000]|[70000,3] " FLOATS " : reduce_prod($T$S:range(0.999,1.001))",
+    INT_KINDS " " INTS " $S=[70001]|[3,33,800] $A=[]|[0] : reduce_$K($T$S) {axes=$A}",
+    "$K=any|all $P=0|0.00001|0.99999|1 : reduce_$K(bool[2,70001]:bool($P)) {axes=[1]}",
 
     /* named dimensions */
     KINDS " $A=[0]|[1]|[2]|[] $D=true|false"

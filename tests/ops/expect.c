@@ -8,7 +8,7 @@
 
 /* ---- Sessions ------------------------------------------------------------------------------- */
 
-rlx_status ot_run_session(rlx_session *s, const rlx_tensor *in, size_t n_in, ot_tensor *out,
+rlx_status ot_run_session(rlx_session *s, const rlx_const_tensor *in, size_t n_in, ot_tensor *out,
                           size_t *n, rlx_error *err)
 {
     rlx_tensor tensors[OT_MAX_OUT];
@@ -38,7 +38,7 @@ static rlx_status set_params(const ot_case *c, const ot_built *b, rlx_session *s
 rlx_status ot_run_bound(const ot_case *c, const ot_built *b, rlx_session *s, ot_tensor *out,
                         size_t *n, rlx_error *err)
 {
-    rlx_tensor in[OT_MAX_IN];
+    rlx_const_tensor in[OT_MAX_IN];
     char names[OT_MAX_IN][OT_NAME];
     size_t n_in = 0;
     for (size_t i = 0; i < c->n_dims; i++) {
@@ -49,7 +49,7 @@ rlx_status ot_run_bound(const ot_case *c, const ot_built *b, rlx_session *s, ot_
         if (c->in[i].absent || c->in[i].leaf != OT_INPUT) continue;
         snprintf(names[n_in], sizeof names[n_in], "in%zu", i);
         const ot_tensor *t = ot_stored(b, i);
-        in[n_in] = (rlx_tensor){names[n_in], t->data, t->bytes};
+        in[n_in] = (rlx_const_tensor){names[n_in], t->data, t->bytes};
         n_in++;
     }
     return ot_run_session(s, in, n_in, out, n, err);

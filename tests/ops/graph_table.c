@@ -467,6 +467,20 @@ const graph_test graph_tests[] = {
      "%9 = rms_norm(%8)\n"
      "output \"y\" = %9\n"
      "output \"sum\" = %8\n}\n"},
+    {"products of an rms norm with a bias", 2, NULL, NULL,
+     "graph \"biased_norm\" {\n"
+     "%1: f32[2,64] = input \"x\"\n"
+     "%2: f32[64] = param \"gamma\"\n"
+     "%3: f32[64] = param \"beta\"\n"
+     "%4: q8_0[48,64] = param \"w\"\n"
+     "%5: q4_0[48,64] = param \"v\"\n"
+     "%6 = rms_norm(%1)\n"
+     "%7 = mul(%6, %2)\n"
+     "%8 = add(%7, %3)\n"
+     "%9 = dequant_matmul(%8, %4)\n"
+     "%10 = dequant_matmul(%8, %5)\n"
+     "output \"y\" = %9\n"
+     "output \"z\" = %10\n}\n"},
     {"matmul whose result is used twice", 2, NULL, NULL,
      "graph \"twice_used\" {\n"
      "%1: f32[3,8] = input \"x\"\n"

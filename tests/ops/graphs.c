@@ -36,12 +36,13 @@ typedef struct graph_mode {
     bool clone; /* run a clone; the session it came from is destroyed first */
 } graph_mode;
 
+#define DEFAULTS RLX_INIT(rlx_session_desc)
 static const graph_mode modes[] = {
-    {"run", {0}, false},
-    {"no_fusion", {.no_fusion = true}, false},
-    {"no_fold", {.no_fold = true}, false},
-    {"keep_all", {.keep_all = true}, false},
-    {"clone", {0}, true},
+    {"run", {DEFAULTS}, false},
+    {"no_fusion", {DEFAULTS, .no_fusion = true}, false},
+    {"no_fold", {DEFAULTS, .no_fold = true}, false},
+    {"keep_all", {DEFAULTS, .keep_all = true}, false},
+    {"clone", {DEFAULTS}, true},
 };
 
 typedef struct graph_run {
@@ -147,13 +148,13 @@ static rlx_status run_session(const graph_run *g, rlx_session *s, int run, ot_te
                               size_t *n, rlx_error *err)
 {
     ot_tensor in[MAX_LEAVES];
-    rlx_tensor tensors[MAX_LEAVES];
+    rlx_const_tensor tensors[MAX_LEAVES];
     rlx_tensor_info info;
     size_t n_in = 0;
     rlx_status status = bind_dims(g->test, run, s, err);
     while (!status && n_in < MAX_LEAVES && rlx_session_leaf(s, RLX_LEAF_INPUT, n_in, &info)) {
         if (!make_tensor(g, &info, run, &in[n_in])) status = RLX_NO_MEMORY;
-        tensors[n_in] = (rlx_tensor){info.name, in[n_in].data, in[n_in].bytes};
+        tensors[n_in] = (rlx_const_tensor){info.name, in[n_in].data, in[n_in].bytes};
         n_in++;
     }
     *n = 0;
@@ -236,7 +237,7 @@ static bool run_once(graph_run *g, const char *mode, int run)
 static void run_mode(graph_run *g, const graph_mode *mode)
 {
     ot_env *env = g->env;
-    static const graph_mode plain = {"ref", {.no_fusion = true, .no_fold = true}, false};
+    static const graph_mode plain = {"ref", {DEFAULTS, .no_fusion = true, .no_fold = true}, false};
     g->dut = open_session(g, env->device, mode);
     if (!env->is_null) g->ref = open_session(g, env->ref ? env->ref : env->device, &plain);
     for (int run = 0; g->dut && run < g->test->n_runs; run++) {

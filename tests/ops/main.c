@@ -18,6 +18,7 @@ static const char usage[] =
     "  --range A:B          only cases A to B-1 of those, counted from 0\n"
     "  --list, --count      print the cases, or how many there are\n"
     "  --verbose            print every case, not only failures\n"
+    "  --kernels            print which kernels ran how many steps of each operation\n"
     "  --bench              time the cases instead of checking them\n"
     "  --json               print the results as JSON\n"
     "  --jobs N             threads that run cases (default: the processors, at most 8)\n"
@@ -147,6 +148,7 @@ typedef struct runner {
     size_t count[3];
     tally families[32];
     size_t n_families;
+    ot_kernel_tally kernels;
     bool progress, first_json;
 } runner;
 
@@ -247,6 +249,7 @@ static void *work(void *user)
         rx_mutex_lock(&r->lock);
         r->count[report->verdict]++;
         count_family(r, e->family, report);
+        ot_tally_kernels(&r->kernels, report);
         if (r->env.opt.json) {
             print_json(r, e, report);
         } else {
@@ -282,6 +285,14 @@ static void check_engine(runner *r)
     if (report.used) printf("FAIL engine\n%s", report.text);
 }
 
+static void check_words(runner *r)
+{
+    ot_report report = {.verdict = OT_PASS};
+    if (strcmp(r->env.opt.device, "cpu") == 0) ot_tally_check(&r->kernels, &report);
+    r->count[report.verdict]++;
+    if (report.used) printf("FAIL support\n%s", report.text);
+}
+
 /* ---- Coverage: every operation of the catalogue has a case that runs ------------------------ */
 
 static bool has_case(const case_list *l, const char *op)
@@ -297,8 +308,9 @@ static bool has_case(const case_list *l, const char *op)
 
 static void check_coverage(runner *r)
 {
-    /* Leaves and what only the compiler makes have tests of their own, in graphs.c. */
-    static const char exempt[] = " input param constant state state_write region copy ";
+    /* Leaves and what only the compiler makes have tests of their own, in graphs.c; custom has one
+     * in runtime/test_custom.c. */
+    static const char exempt[] = " input param constant state state_write region copy custom ";
     size_t missing = 0;
     for (size_t i = 0; rlx_op_name(i); i++) {
         char word[64];
@@ -327,7 +339,7 @@ static bool parse_options(int argc, char **argv, ot_options *o)
         {"--list", &o->list},       {"--count", &o->count}, {"--verbose", &o->verbose},
         {"--bench", &o->bench},     {"--json", &o->json},
         {"--allow-unsupported", &o->allow_unsupported}, {"--fast", &o->fast},
-        {"--once", &o->once},       {"--liar", &o->liar},
+        {"--once", &o->once},       {"--liar", &o->liar},   {"--kernels", &o->kernels},
     };
     const char *jobs = NULL, *seed = NULL, *every = NULL, *from = NULL, *range = NULL;
     const char *random = NULL;
@@ -369,7 +381,8 @@ static bool flushes_subnormals(rlx_device *device)
                                "  %k: f32[1] = input \"k\"\n  %y = mul(%x, %k)\n"
                                "  output \"y\" = %y\n}\n";
     float x = 1e-40f, k = 1e30f, y = 1;
-    const rlx_tensor in[] = {{"x", &x, sizeof x}, {"k", &k, sizeof k}}, out = {"y", &y, sizeof y};
+    const rlx_const_tensor in[] = {{"x", &x, sizeof x}, {"k", &k, sizeof k}};
+    const rlx_tensor out = {"y", &y, sizeof y};
     rlx_graph *g = NULL;
     rlx_session *s = NULL;
     if (rlx_graph_parse(text, strlen(text), &g, NULL) == RLX_OK &&
@@ -393,8 +406,8 @@ static bool open_devices(ot_env *env)
                 env->opt.device, err.text);
         return false;
     }
-    rlx_device_info info;
-    rlx_device_get_info(env->device, &info);
+    rlx_device_info info = {RLX_INIT(rlx_device_info)};
+    rlx_device_get_info(env->device, &info, NULL);
     env->is_null = strcmp(info.backend, "null") == 0;
     env->is_exact = strcmp(info.backend, "ref") == 0 && !env->opt.dump;
     if (env->is_null || strcmp(info.backend, "ref") == 0 || env->opt.bench) return true;
@@ -434,6 +447,7 @@ static void summarise(const runner *r)
 {
     if (r->env.opt.json) return;
     if (r->env.opt.liar) print_lies(r);
+    if (r->env.opt.kernels) ot_tally_print(&r->kernels);
     if (!r->env.opt.bench && !r->env.opt.dump) {
         printf("random graphs: --random %zu:%llu\n", r->env.opt.n_random,
                (unsigned long long)r->env.opt.random_seed);
@@ -470,6 +484,7 @@ int main(int argc, char **argv)
     } else {
         run_all(&r);
         check_engine(&r);
+        check_words(&r);
         const bool all = !opt->filter && !opt->family && opt->every <= 1 && opt->end == SIZE_MAX;
         if (all && !opt->json) check_coverage(&r);
         summarise(&r);
@@ -479,6 +494,7 @@ int main(int argc, char **argv)
         }
     }
     ot_dump_close(&r.env);
+    ot_tally_finish(&r.kernels);
     rlx_device_close(r.env.device);
     rlx_device_close(r.env.ref);
     for (size_t i = 0; i < r.list.n; i++) free(r.list.entries[i].text);

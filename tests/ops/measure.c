@@ -39,11 +39,10 @@ typedef struct rule {
 static const rule rules[] = {
     {" reshape transpose narrow slice expand copy concat split tile pad reverse roll trilu"
      " gather gather_elements gather_nd sort nonzero one_hot range top_k cummax im2col"
-     " resize_nearest_2x random_uniform where cast neg abs state_write quantize ",
+     " resize_nearest_2x random_uniform where cast state_write quantize ",
      OT_BITS, LENGTH_NONE, 0, 0, 0, 0, 0, false},
-    {" relu floor ceil round sign max min clamp not is_nan is_inf and or xor shl shr"
-     " eq ne lt le gt ge argmax argmin argsort histogram knn sample reduce_max reduce_min"
-     " reduce_any reduce_all ",
+    {" clamp not is_nan is_inf and or xor shl shr eq ne lt le gt ge argmax argmin argsort"
+     " histogram knn sample reduce_max reduce_min reduce_any reduce_all ",
      OT_EQUAL, LENGTH_NONE, 0, 0, 0, 0, 0, false},
     {" cumsum cumprod ", OT_NEAR, LENGTH_AXIS, 1, 4, 0, 0, 0, false},
     {" matmul dot_general lora_matmul grouped_matmul qmatmul ",
@@ -68,10 +67,35 @@ static const rule rules[] = {
     {" log_softmax ", OT_NEAR, LENGTH_LAST, 1, 8, 0, 0, 2, false},
 };
 
-/* Where the sign of a zero is part of the result. */
-static const char signed_zeros[] =
-    " relu leaky_relu elu selu celu gelu gelu_tanh silu mish hard_swish softsign tanh erf sin tan"
-    " asin atan sinh asinh atanh sqrt floor ceil round mul div ";
+/* Functions of rlx/functions.def: whether the sign of a zero is part of the result, and the class
+ * that their accuracy is of. */
+enum { SIGNED_ZERO = 1, IDEMPOTENT = 2, INVOLUTION = 4 };
+#define BITS OT_BITS
+#define EQUAL OT_EQUAL
+#define ULPS(n) OT_NEAR
+#define ULPS_TAIL(n, tail) OT_NEAR
+static const struct function {
+    const char *op;
+    int flags;
+    ot_class class;
+} functions[] = {
+#define RLX_FUNCTION1(name, params, alpha, beta, meaning, types, kind, flags, domain, accuracy, \
+                      formula, derivative)                                                      \
+    {#name, flags, accuracy},
+#define RLX_FUNCTION2(name, meaning, types, kind, flags, domain, accuracy, ...) \
+    {#name, flags, accuracy},
+#include "rlx/functions.def"
+#undef RLX_FUNCTION1
+#undef RLX_FUNCTION2
+};
+
+static const struct function *find_function(const char *op)
+{
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+        if (!strcmp(functions[i].op, op)) return &functions[i];
+    }
+    return NULL;
+}
 
 static bool is_listed(const char *list, const char *op)
 {
@@ -210,10 +234,11 @@ void ot_move_operand(ot_tensor *t, double step, bool by_row, uint64_t seed)
 ot_measure ot_measure_of(const char *op, const ot_tensor *out, bool fast)
 {
     const rule *r = find_rule(op);
-    ot_measure m = {.class = r->class, .dtype = out->dtype};
+    const struct function *f = find_function(op);
+    ot_measure m = {.class = f ? f->class : r->class, .dtype = out->dtype};
     if (!rlx_dtype_is_float(out->dtype) || rlx_dtype_is_packed(out->dtype)) m.class = OT_BITS;
     m.fast = fast && r->narrow && m.class == OT_NEAR;
-    m.signed_zero = m.class == OT_BITS || is_listed(signed_zeros, op);
+    m.signed_zero = m.class == OT_BITS || (f && f->flags & SIGNED_ZERO);
     return m;
 }
 

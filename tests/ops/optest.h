@@ -162,7 +162,7 @@ ot_difference ot_compare(const ot_tensor *expected, const ot_tensor *got, const 
 typedef struct ot_options {
     const char *device, *filter, *family, *dump;
     const char *may_refuse; /* the device may refuse with one of these texts (a|b), or NULL */
-    bool list, count, verbose, bench, json, allow_unsupported, fast, once, liar;
+    bool list, count, verbose, bench, json, allow_unsupported, fast, once, liar, kernels;
     int jobs;
     int every, from;   /* 1: all cases; n: each n-th, beginning with case `from` */
     size_t first, end; /* only these of the cases that are left */
@@ -183,6 +183,12 @@ typedef struct ot_env {
 
 typedef enum ot_verdict { OT_PASS, OT_FAIL, OT_SKIP } ot_verdict;
 
+/* A step that ran, by the names of operation and kernel. */
+typedef struct ot_step {
+    char op[32], kernel[64];
+} ot_step;
+#define OT_MAX_STEPS 16 /* of a case that are kept */
+
 /* Ways to falsify a result (lies.c). */
 typedef enum ot_lie {
     OT_LIE_ZERO,   /* one typical element is 0 */
@@ -201,6 +207,8 @@ typedef struct ot_report {
     double worst; /* error in units of its limit */
     size_t lies_caught[OT_N_LIES], lies_passed[OT_N_LIES], lies_excepted[OT_N_LIES];
     double ms_median, ms_best, gflops, gbps; /* bench only */
+    ot_step steps[OT_MAX_STEPS];
+    size_t n_steps;
 } ot_report;
 
 /* Adds a line to the report and makes it a failure. */
@@ -234,13 +242,28 @@ typedef struct ot_expectation {
     uint32_t flags; /* RLX_FLAG_* */
 } ot_expectation;
 
-/* kernels.c: rlx_session_prepare names the kernels that the run after it uses. */
+/* kernels.c: rlx_session_prepare names the kernels that the run after it uses. ot_check_kernels
+ * also puts what ran into the report. */
 typedef struct ot_kernels {
     const char **names; /* by step; the session's */
     size_t n;
 } ot_kernels;
 rlx_status ot_prepare(rlx_session *s, ot_kernels *k, rlx_error *err);
 void ot_check_kernels(rlx_session *s, const ot_kernels *k, const char *what, ot_report *r);
+
+/* How many steps of which operation each kernel ran, over all cases. Zero is empty. */
+typedef struct ot_kernel_tally {
+    struct ot_kernel_use {
+        ot_step step;
+        size_t n;
+    } *uses;
+    size_t n, cap;
+} ot_kernel_tally;
+void ot_tally_kernels(ot_kernel_tally *t, const ot_report *r);
+void ot_tally_print(const ot_kernel_tally *t);
+/* rlx_op_support calls an operation of the CPU "reference" exactly when only that ever ran it. */
+void ot_tally_check(const ot_kernel_tally *t, ot_report *r);
+void ot_tally_finish(ot_kernel_tally *t);
 
 /* expect.c: a session with its weights set; NULL with a report where there is none. `kernels`, if
  * given, become those that are chosen before there is any data. */
@@ -254,7 +277,7 @@ rlx_status ot_expect(ot_env *env, const ot_case *c, ot_built *b, rlx_session *s,
                      rlx_error *err);
 void ot_expectation_finish(ot_expectation *e);
 /* Runs a session and reads its outputs into new tensors; *n tells how many. */
-rlx_status ot_run_session(rlx_session *s, const rlx_tensor *in, size_t n_in, ot_tensor *out,
+rlx_status ot_run_session(rlx_session *s, const rlx_const_tensor *in, size_t n_in, ot_tensor *out,
                           size_t *n, rlx_error *err);
 
 /* run.c */

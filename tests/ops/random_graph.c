@@ -98,8 +98,10 @@ static rlx_value add_rearranged(random_graph *r, rlx_value x, uint32_t kind, int
                                     rlx_narrow(r->g, full_value(r), axis, 0, cut)};
         return rlx_concat(r->g, halves, 2, axis);
     }
-    case 1: return rlx_sort(r->g, x, &(rlx_sort_desc){.axis = axis, .descending = cut > 1});
-    case 2: return rlx_tanh(r->g, rlx_cumsum(r->g, x, &(rlx_cum_desc){.axis = axis}));
+    case 1: return rlx_sort(r->g, x, &(rlx_sort_desc){RLX_INIT(rlx_sort_desc), .axis = axis,
+                                                      .descending = cut > 1});
+    case 2: return rlx_tanh(r->g, rlx_cumsum(r->g, x, &(rlx_cum_desc){RLX_INIT(rlx_cum_desc),
+                                                                      .axis = axis}));
     case 3:
         return rlx_gather(r->g, x, rlx_constant(r->g, RLX_I32, 1, four, rows, sizeof rows), 0);
     case 4:

@@ -270,7 +270,8 @@ static void run_modes(case_run *run)
     if (!env->is_null) expect(run, env->ref ? env->ref : env->device);
     if (run->r->verdict != OT_PASS) return;
     if (env->opt.fast) {
-        run_mode(run, "fast", &(rlx_session_desc){.policy = RLX_POLICY_FAST});
+        run_mode(run, "fast", &(rlx_session_desc){RLX_INIT(rlx_session_desc),
+                                                  .policy = RLX_POLICY_FAST});
         return;
     }
     run_mode(run, "run", NULL);
@@ -279,9 +280,9 @@ static void run_modes(case_run *run)
         ot_tell_lies(run->c, &e[0], run->binds.n > 1 ? &e[1] : NULL, run->r);
     }
     if (env->opt.once || !env->ref || !is_small(run)) return;
-    run_mode(run, "keep_all", &(rlx_session_desc){.keep_all = true});
+    run_mode(run, "keep_all", &(rlx_session_desc){RLX_INIT(rlx_session_desc), .keep_all = true});
     if (strcmp(run->c->family, "elementwise") != 0 && strcmp(run->c->family, "norm") != 0) return;
-    run_mode(run, "no_fusion", &(rlx_session_desc){.no_fusion = true});
+    run_mode(run, "no_fusion", &(rlx_session_desc){RLX_INIT(rlx_session_desc), .no_fusion = true});
 }
 
 void ot_run_case(ot_env *env, ot_case *c, ot_report *r)

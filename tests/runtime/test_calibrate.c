@@ -16,12 +16,15 @@
 
 static char folder[] = "/tmp/rlx-calibrate-XXXXXX";
 
-static const rlx_calibration slow_start = {.measured = true, .gemm = 1e13, .gemm_fast = 4e13,
+static const rlx_calibration slow_start = {RLX_INIT(rlx_calibration), .measured = true,
+                                           .gemm = 1e13, .gemm_fast = 4e13,
     .bandwidth = 1e12, .dispatch = 5e-6, .submit = 5e-5, .upload = 1e10, .download = 1e10};
-static const rlx_calibration quick_start = {.measured = true, .gemm = 1e11, .gemm_fast = 1e11,
+static const rlx_calibration quick_start = {RLX_INIT(rlx_calibration), .measured = true,
+                                            .gemm = 1e11, .gemm_fast = 1e11,
     .bandwidth = 2e10, .dispatch = 1e-7, .submit = 1e-6, .upload = 2e10, .download = 2e10,
     .kernels = "tile=64x64"};
-static const rlx_calibration slow_all = {.measured = true, .gemm = 1e9, .gemm_fast = 1e9,
+static const rlx_calibration slow_all = {RLX_INIT(rlx_calibration), .measured = true, .gemm = 1e9,
+                                         .gemm_fast = 1e9,
     .bandwidth = 1e9, .dispatch = 1e-4, .submit = 1e-3, .upload = 1e9, .download = 1e9};
 
 /* y = relu(x . w), for squares of n rows. */
@@ -80,7 +83,7 @@ static void test_files(void)
     enum { FILE_BYTES = 80 + sizeof ((rlx_calibration *)0)->kernels };
     char path[512], reason[512];
     rlx_device_info cpu, other;
-    rlx_calibration c;
+    rlx_calibration c = {RLX_INIT(rlx_calibration)};
     rlx_error err;
     CHECK(rx_backend_cpu.list(&cpu, 1, reason) == 1);
     CHECK(!rx_calibration_load(&rx_backend_cpu, &cpu, &c));
@@ -132,7 +135,7 @@ static double estimate(int64_t n, const rlx_calibration *c)
     rlx_graph *g = make_graph(n);
     CHECK_OK(rlx_device_open("null", NULL, &d, &err), &err);
     if (CHECK_OK(rlx_session_create(d, g, NULL, &s, &err), &err))
-        seconds = rlx_session_estimate(s, c);
+        CHECK_OK(rlx_session_estimate(s, c, &seconds, &err), &err);
     rlx_session_destroy(s);
     rlx_device_close(d);
     rlx_graph_destroy(g);
@@ -152,8 +155,9 @@ static void test_estimate(void)
 
 static void test_assumed(void)
 {
-    rlx_device_info cpu = {.backend = "cpu", .threads = 8}, gpu = {.backend = "vulkan"};
-    rlx_device_info soft = {.backend = "vulkan", .is_software = true};
+    rlx_device_info cpu = {RLX_INIT(rlx_device_info), .backend = "cpu",
+                           .threads = 8}, gpu = {.backend = "vulkan"};
+    rlx_device_info soft = {RLX_INIT(rlx_device_info), .backend = "vulkan", .is_software = true};
     rlx_calibration c = rx_calibration_assume(&cpu), g = rx_calibration_assume(&gpu);
     rlx_calibration s = rx_calibration_assume(&soft);
     CHECK(estimate(1024, &g) < estimate(1024, &c) && estimate(1024, &c) < estimate(1024, &s));
@@ -176,11 +180,11 @@ static void expect_choice(int64_t n, const char *want)
 static void expect_auto(const char *want)
 {
     rlx_device *d = NULL;
-    rlx_device_info info;
+    rlx_device_info info = {RLX_INIT(rlx_device_info)};
     rlx_error err;
     if (!CHECK_OK(rlx_device_open("auto", NULL, &d, &err), &err))
         return;
-    rlx_device_get_info(d, &info);
+    rlx_device_get_info(d, &info, NULL);
     if (!CHECK(!strcmp(info.id, want)))
         printf("    auto: expected %s, got %s\n", want, info.id);
     rlx_device_close(d);
@@ -217,7 +221,7 @@ static void test_choice(void)
 
 static void test_public(void)
 {
-    rlx_calibration c;
+    rlx_calibration c = {RLX_INIT(rlx_calibration)};
     rlx_error err;
     char id[32];
     CHECK_FAILS(rlx_device_calibration("nonsense", 0, &c, &err), RLX_NO_DEVICE, &err, "nonsense");
@@ -227,7 +231,7 @@ static void test_public(void)
     CHECK_OK(rlx_device_calibration("cpu", RLX_CALIBRATE_NOW, &c, &err), &err);
     CHECK(c.measured && c.gemm > 0 && c.gemm_fast > 0 && c.bandwidth > 0 && c.dispatch > 0 &&
           c.submit > 0 && c.upload > 0 && c.download > 0);
-    rlx_calibration again;
+    rlx_calibration again = {RLX_INIT(rlx_calibration)};
     CHECK_OK(rlx_device_calibration("cpu", 0, &again, &err), &err);
     CHECK(same(&c, &again));
 

@@ -7,17 +7,19 @@
 
 static void test_list(void)
 {
-    rlx_device_info infos[16];
-    size_t n = rlx_device_list(infos, 16), n_default = 0;
+    rlx_device_info infos[16] = {{RLX_INIT(rlx_device_info)}};
+    size_t n = 0, again = 0, n_default = 0;
+    CHECK_OK(rlx_device_list(infos, 16, &n, NULL), NULL);
     CHECK(n >= 3 && n <= 16);
-    CHECK(rlx_device_list(NULL, 0) == n);
+    CHECK_OK(rlx_device_list(NULL, 0, &again, NULL), NULL);
+    CHECK(again == n);
     for (size_t i = 0; i < n && i < 16; i++) {
         rlx_device *d = NULL;
         rlx_error err;
         CHECK(rlx_device_is_available(infos[i].id));
         CHECK_OK(rlx_device_open(infos[i].id, NULL, &d, &err), &err);
-        rlx_device_info info;
-        rlx_device_get_info(d, &info);
+        rlx_device_info info = {RLX_INIT(rlx_device_info)};
+        rlx_device_get_info(d, &info, NULL);
         CHECK(!strcmp(info.id, infos[i].id) && !strcmp(info.backend, infos[i].backend));
         CHECK(info.name[0] && info.driver[0]);
         n_default += infos[i].is_default;
@@ -30,8 +32,9 @@ static void test_list(void)
 
 static void test_backends(void)
 {
-    rlx_backend_info infos[16];
-    size_t n = rlx_backend_list(infos, 16);
+    rlx_backend_info infos[16] = {{RLX_INIT(rlx_backend_info)}};
+    size_t n = 0;
+    CHECK_OK(rlx_backend_list(infos, 16, &n, NULL), NULL);
     bool vulkan = false;
     for (size_t i = 0; i < n && i < 16; i++) {
         CHECK(infos[i].name[0]);
@@ -64,10 +67,10 @@ static void test_choice(void)
     rlx_device_close(d);
     CHECK_OK(rlx_device_open("cpu:0", NULL, &d, &err), &err);
     rlx_device_close(d);
-    rlx_device_desc desc = {.threads = 3};
+    rlx_device_desc desc = {RLX_INIT(rlx_device_desc), .threads = 3};
     CHECK_OK(rlx_device_open("cpu", &desc, &d, &err), &err);
-    rlx_device_info info;
-    rlx_device_get_info(d, &info);
+    rlx_device_info info = {RLX_INIT(rlx_device_info)};
+    rlx_device_get_info(d, &info, NULL);
     CHECK(info.threads == 3);
     rlx_device_close(d);
 }
@@ -76,10 +79,10 @@ static void test_environment(void)
 {
     rlx_device *d = NULL;
     rlx_error err;
-    rlx_device_info info;
+    rlx_device_info info = {RLX_INIT(rlx_device_info)};
     setenv("RLX_DEVICE", "ref", 1);
     CHECK_OK(rlx_device_open(NULL, NULL, &d, &err), &err);
-    rlx_device_get_info(d, &info);
+    rlx_device_get_info(d, &info, NULL);
     CHECK(!strcmp(info.backend, "ref") && info.is_default);
     rlx_device_close(d);
     setenv("RLX_DEVICE", "quantum", 1);
@@ -94,7 +97,7 @@ static void test_environment(void)
     CHECK(strstr(err.text, "expected generic, avx2, avx512 or vnni, got 'abacus'") != NULL);
     unsetenv("RLX_CPU");
     CHECK_OK(rlx_device_open("auto", NULL, &d, &err), &err);
-    rlx_device_get_info(d, &info);
+    rlx_device_get_info(d, &info, NULL);
     CHECK(info.is_default && !info.is_test);
     rlx_device_close(d);
 
@@ -121,6 +124,8 @@ static void test_support(void)
     CHECK(rlx_op_support("cpu", "split") == RLX_SUPPORT_VIEW);
     CHECK(rlx_op_support("cpu", "dot_general") == RLX_SUPPORT_DECOMPOSED);
     CHECK(rlx_op_support("cpu", "teleport") == RLX_SUPPORT_NO);
+    CHECK(rlx_op_support("ref", "softmax") == RLX_SUPPORT_REFERENCE);
+    CHECK(!strcmp(rlx_support_name(RLX_SUPPORT_REFERENCE), "reference"));
     CHECK(rlx_op_support("quantum", "softmax") == RLX_SUPPORT_NO);
     CHECK(!strcmp(rlx_support_name(RLX_SUPPORT_NATIVE), "native"));
     for (size_t i = 0; rlx_op_name(i); i++)

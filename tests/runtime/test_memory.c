@@ -26,7 +26,8 @@ static rlx_graph *make_graph(void)
     rlx_value t = rlx_transpose(g, h, NULL);
     rlx_value s = rlx_state_write(g, state, h, rlx_scalar(g, RLX_I32, 0), 0);
     rlx_value best, places;
-    best = rlx_top_k(g, rlx_softmax(g, h, -1), &(rlx_topk_desc){.k = 3, .axis = -1}, &places);
+    best = rlx_top_k(g, rlx_softmax(g, h, -1), &(rlx_topk_desc){RLX_INIT(rlx_topk_desc), .k = 3,
+                                                                .axis = -1}, &places);
     rlx_output(g, "t", rlx_exp(g, rlx_neg(g, t)));
     rlx_output(g, "best", best);
     rlx_output(g, "places", places);
@@ -42,7 +43,7 @@ typedef struct buffers {
 static rlx_status run_once(rlx_session *s, buffers *b, int64_t seq, rlx_error *err)
 {
     size_t n = (size_t)seq;
-    rlx_tensor in[] = {{"x", b->x, n * 64}};
+    rlx_const_tensor in[] = {{"x", b->x, n * 64}};
     rlx_tensor out[] = {{"t", b->t, n * 64},
                         {"best", b->best, n * 12},
                         {"places", b->places, n * 24},
@@ -64,8 +65,8 @@ static rlx_status use_session(rlx_session *s, buffers *b, rlx_error *err)
         st = rlx_session_wait(s, 0, -1, err);
     if (!st)
         st = rlx_session_run_steps(s, true, NULL, NULL, err);
-    rlx_step_info info;
-    if (!st && !rlx_session_step(s, 0, &info))
+    rlx_step_info info = {RLX_INIT(rlx_step_info)};
+    if (!st && rlx_session_step(s, 0, &info, NULL) != RLX_OK)
         st = RLX_NO_MEMORY;
     rlx_session *clone = NULL;
     if (!st)
@@ -73,6 +74,47 @@ static rlx_status use_session(rlx_session *s, buffers *b, rlx_error *err)
     if (!st)
         st = run_once(clone, b, 5, err);
     rlx_session_destroy(clone);
+    return st;
+}
+
+/* A session whose weight and state live in buffers, and from its second run on a result. */
+static rlx_status use_shared(rlx_device *d, const rlx_graph *g, buffers *b, int turns,
+                             rlx_error *err)
+{
+    rlx_buffer *w = NULL, *state = NULL, *t = NULL;
+    rlx_session *s = NULL;
+    rlx_buffer_desc desc = {RLX_INIT(rlx_buffer_desc), .bytes = sizeof b->w};
+    rlx_status st = rlx_buffer_create(d, &desc, &w, err);
+    desc.bytes = sizeof b->t;
+    if (!st)
+        st = rlx_buffer_create(d, &desc, &state, err);
+    if (!st)
+        st = rlx_buffer_create(d, &desc, &t, err);
+    const rlx_session_desc with = {RLX_INIT(rlx_session_desc), .n_buffers = 2,
+                                   .buffers = (rlx_binding[]){{RLX_LEAF_PARAM, "w", w},
+                                                              {RLX_LEAF_STATE, "s", state}}};
+    if (!st)
+        st = rlx_session_create(d, g, &with, &s, err);
+    if (!st)
+        st = rlx_session_set_param(s, "gamma", b->gamma, sizeof b->gamma, RLX_BORROW, err);
+    if (!st)
+        st = run_once(s, b, 8, err);
+    if (!st)
+        st = rlx_session_set_buffer(s, RLX_LEAF_OUTPUT, "t", t, err);
+    for (int i = 0; i <= turns && !st; i++) {
+        st = rlx_buffer_write(w, 0, b->w, sizeof b->w, err);
+        if (!st)
+            st = rlx_run(s, NULL, 0, NULL, 0, err);
+        if (!st)
+            st = rlx_buffer_read(t, 0, b->t, sizeof b->t, err);
+        if (i == 0 && turns)
+            memory_fail(0, false);
+    }
+    CHECK(!turns || memory_calls() == 0);
+    rlx_session_destroy(s);
+    rlx_buffer_destroy(w);
+    rlx_buffer_destroy(state);
+    rlx_buffer_destroy(t);
     return st;
 }
 
@@ -92,11 +134,14 @@ static rlx_status use_all(const char *device, buffers *b, rlx_error *err)
     if (!st)
         st = rlx_graph_parse(text, length, &again, err);
     if (!st)
-        st = rlx_device_open(device, &(rlx_device_desc){.threads = 2}, &d, err);
+        st = rlx_device_open(device, &(rlx_device_desc){RLX_INIT(rlx_device_desc),
+                                                        .threads = 2}, &d, err);
     if (!st)
         st = rlx_session_create(d, again, NULL, &s, err);
     if (!st)
         st = use_session(s, b, err);
+    if (!st)
+        st = use_shared(d, again, b, 0, err);
     rlx_session_destroy(s);
     rlx_device_close(d);
     rlx_free(text);
@@ -162,6 +207,7 @@ static void test_steady(const char *device)
     rlx_graph *g = make_graph();
     CHECK_OK(rlx_device_open(device, NULL, &d, &err), &err);
     CHECK_OK(rlx_session_create(d, g, NULL, &s, &err), &err);
+    CHECK_OK(use_shared(d, g, &b, 10, &err), &err);
     rlx_graph_destroy(g);
     CHECK_OK(rlx_session_set_param(s, "w", b.w, sizeof b.w, RLX_COPY, &err), &err);
     CHECK_OK(rlx_session_set_param(s, "gamma", b.gamma, sizeof b.gamma, RLX_COPY, &err), &err);

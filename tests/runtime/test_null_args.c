@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* NULL for each pointer of each public function: the calls are written by null_args.py from the
- * headers. A call that must fail gives RLX_INVALID and a sentence; none ends the program. */
+/* NULL for each pointer of each public function, and other sizes for each struct that may grow: the
+ * calls are written by null_args.py from the headers. A call that must fail gives RLX_INVALID and a
+ * sentence; none ends the program. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -12,13 +13,14 @@
 static union {
     unsigned char bytes[16384];
     double align;
-} room;
+} room, grown;
 static void *slot;
 static rlx_error err;
 static rlx_graph *g;
 static rlx_value x;
 static rlx_device *device;
 static rlx_session *session;
+static rlx_buffer *buffer;
 static rlx_file *file;
 static rlx_meta meta;
 static rlx_tokenizer *tokenizer;
@@ -28,6 +30,9 @@ static rlx_context *context;
 static rlx_chat *chat;
 static rlx_generation *generation;
 static rlx_gguf_writer *writer;
+static rlx_grammar *grammar;
+static rlx_vocabulary *vocabulary;
+static rlx_grammar_state *grammar_state;
 static const char *const texts[] = {"abc"};
 static const char *function, *argument;
 static blob bytes, encoder_bytes;
@@ -68,16 +73,18 @@ static void begin(const char *name, const char *of)
         fflush(stdout);
     }
     memset(room.bytes, 0, sizeof room);
+    memset(grown.bytes, 0, sizeof grown);
     slot = NULL;
     err = (rlx_error){0};
     g = new_graph(&x);
     rlx_gguf_writer_create("test_null_args.gguf", &writer, NULL);
-    rlx_generation_begin(context, &(rlx_generate_desc){.prompt = "a"}, &generation, NULL);
+    rlx_generation_create(context, &(rlx_generate_desc){RLX_INIT(rlx_generate_desc),
+                                                       .prompt = "a"}, &generation, NULL);
 }
 
 static void end(void)
 {
-    rlx_generation_end(generation, NULL);
+    rlx_generation_destroy(generation);
     rlx_gguf_writer_destroy(writer);
     rlx_graph_destroy(g);
     generation = NULL;
@@ -88,7 +95,7 @@ static void end(void)
 static void report(bool ok, const char *what)
 {
     if (!check_that(ok, what, __FILE__, __LINE__))
-        printf("    %s with NULL for '%s': %s\n", function, argument, err.text);
+        printf("    %s, argument '%s': %s\n", function, argument, err.text);
 }
 
 static void any_status(rlx_status st)
@@ -112,6 +119,51 @@ static void no_value(rlx_value v, bool has_graph)
     report(!v.id && (!has_graph || rlx_graph_status(g, &err) == RLX_INVALID), "an invalid value");
 }
 
+/* The struct in `grown`: without a size, of a version with no field yet, or of one with a field
+ * behind those known here, which is set. */
+typedef enum size_case { NO_SIZE, OLDER, NEWER } size_case;
+enum { NEW_FIELD = 8 };
+static size_t known_size;
+
+static void set_size(size_case which, size_t size)
+{
+    const size_t n = which == NO_SIZE ? 0 : which == OLDER ? sizeof n : size + NEW_FIELD;
+    known_size = size;
+    memcpy(grown.bytes, &n, sizeof n);
+    grown.bytes[size] = which == NEWER;
+}
+
+static void refused(bool is_refused, const char *type)
+{
+    report(is_refused && strstr(err.text, type), "RLX_INVALID and a sentence with the struct");
+}
+
+static void sized(size_case which, bool is_input, rlx_status st, const char *type)
+{
+    size_t n;
+    memcpy(&n, grown.bytes, sizeof n);
+    if (which == NO_SIZE || (which == NEWER && is_input)) {
+        refused(st == RLX_INVALID, type);
+        return;
+    }
+    report(st != RLX_INVALID || !strstr(err.text, type), "a size that is taken");
+    report(n == (which == OLDER ? sizeof n : known_size + NEW_FIELD), "a size that is kept");
+    if (which == OLDER)
+        for (size_t i = sizeof n; i < known_size; i++)
+            report(!grown.bytes[i], "nothing written behind the size");
+    else if (st == RLX_OK)
+        report(!grown.bytes[known_size], "zero in a field that is not known");
+}
+
+static void sized_value(size_case which, rlx_value v, const char *type)
+{
+    const rlx_status st = rlx_graph_status(g, &err);
+    if (which == OLDER)
+        report(st != RLX_INVALID || !strstr(err.text, "struct_size"), "a size that is taken");
+    else
+        refused(!v.id && st == RLX_INVALID, type);
+}
+
 #include "null_args.inc"
 
 static void open_objects(void)
@@ -119,34 +171,44 @@ static void open_objects(void)
     rlx_value value;
     rlx_graph *whole = new_graph(&value);
     const float zeros[6] = {0};
-    const rlx_model_desc d = {.device = "ref", .context = 16};
+    const rlx_model_desc d = {RLX_INIT(rlx_model_desc), .device = "ref", .context = 16};
     bytes = tiny_model(TINY_LLAMA, 1);
     CHECK_OK(rlx_device_open("ref", NULL, &device, &err), &err);
     CHECK_OK(rlx_session_create(device, whole, NULL, &session, &err), &err);
+    CHECK_OK(rlx_buffer_create(device, &(rlx_buffer_desc){RLX_INIT(rlx_buffer_desc), .bytes = 64},
+                               &buffer, &err), &err);
     CHECK_OK(rlx_session_set_param(session, "p", zeros, sizeof zeros, RLX_COPY, &err), &err);
     CHECK_OK(rx_file_from_memory(bytes.data, bytes.n, "tiny.gguf", &file, &err), &err);
     CHECK(rlx_file_meta_at(file, 0, &meta));
-    CHECK_OK(rlx_tokenizer_from_file(file, &tokenizer, &err), &err);
+    CHECK_OK(rlx_tokenizer_open_file(file, &tokenizer, &err), &err);
     CHECK_OK(rlx_text_stream_create(tokenizer, 0, &stream, &err), &err);
     CHECK_OK(rlx_model_open_memory(bytes.data, bytes.n, &d, &model, &err), &err);
     encoder_bytes = tiny_model(TINY_BERT, 1);
     CHECK_OK(rlx_model_open_memory(encoder_bytes.data, encoder_bytes.n,
-                                   &(rlx_model_desc){.device = "ref"}, &encoder, &err), &err);
+                                   &(rlx_model_desc){RLX_INIT(rlx_model_desc),
+                                                     .device = "ref"}, &encoder, &err), &err);
     CHECK_OK(rlx_context_create(model, &context, &err), &err);
     CHECK_OK(rlx_chat_create(model, NULL, &chat, &err), &err);
+    CHECK_OK(rlx_grammar_from_regex("[a-z]*", 6, NULL, &grammar, &err), &err);
+    CHECK_OK(rlx_vocabulary_create(tokenizer, &vocabulary, &err), &err);
+    CHECK_OK(rlx_grammar_state_create(grammar, vocabulary, &grammar_state, &err), &err);
     rlx_graph_destroy(whole);
 }
 
 static void close_objects(void)
 {
+    rlx_grammar_state_destroy(grammar_state);
+    rlx_vocabulary_destroy(vocabulary);
+    rlx_grammar_destroy(grammar);
     rlx_chat_destroy(chat);
     rlx_context_destroy(context);
     rlx_model_close(model);
     rlx_model_close(encoder);
     rlx_text_stream_destroy(stream);
-    rlx_tokenizer_destroy(tokenizer);
+    rlx_tokenizer_close(tokenizer);
     rlx_file_close(file);
     rlx_session_destroy(session);
+    rlx_buffer_destroy(buffer);
     rlx_device_close(device);
     blob_free(&bytes);
     blob_free(&encoder_bytes);

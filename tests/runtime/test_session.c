@@ -71,7 +71,7 @@ static bool run_rows(rlx_session *s, int rows, bool is_null)
 {
     float h[18], want[18];
     memset(h, 0xff, sizeof h);
-    rlx_tensor in = {"x", (void *)(uintptr_t)input, F32((size_t)rows * 4)};
+    rlx_const_tensor in = {"x", input, F32((size_t)rows * 4)};
     rlx_tensor out = {"h", h, F32((size_t)rows * 3)};
     if (!CHECK_OK(rlx_run(s, &in, 1, &out, 1, &err), &err))
         return false;
@@ -114,7 +114,8 @@ static void test_mistakes(const char *device)
 {
     rlx_session *s = open_session(device, make_mlp());
     float x[24] = {0}, y[18];
-    rlx_tensor in = {"x", x, sizeof x}, out = {"y", y, sizeof y};
+    rlx_const_tensor in = {"x", x, sizeof x};
+    rlx_tensor out = {"y", y, sizeof y};
 
     CHECK_FAILS(rlx_run(s, &in, 1, &out, 1, &err), RLX_INVALID, &err,
                 "param 'w' (f32[4,3]) was never set");
@@ -250,7 +251,7 @@ static rlx_graph *make_cache(void)
 static float write_row(rlx_session *s, int32_t pos, float a, float b)
 {
     float row[2] = {a, b}, total = -1;
-    rlx_tensor in[] = {{"row", row, sizeof row}, {"pos", &pos, sizeof pos}};
+    rlx_const_tensor in[] = {{"row", row, sizeof row}, {"pos", &pos, sizeof pos}};
     CHECK_OK(rlx_run(s, in, 2, (rlx_tensor[]){{"total", &total, sizeof total}}, 1, &err), &err);
     return total;
 }
@@ -313,7 +314,8 @@ static void test_dims(void)
     rlx_tensor_info info;
     CHECK_OK(rlx_session_bind(s, "a", 6, &err), &err);
     CHECK(!rlx_session_leaf(s, RLX_LEAF_OUTPUT, 0, &info));
-    rlx_tensor in = {"x", data, F32(6)}, out = {"y", y, F32(4)};
+    rlx_const_tensor in = {"x", data, F32(6)};
+    rlx_tensor out = {"y", y, F32(4)};
     CHECK(rlx_run(s, &in, 1, &out, 1, &err) == RLX_INVALID);
     CHECK_OK(rlx_session_bind(s, "b", 2, &err), &err);
     CHECK(rlx_session_leaf(s, RLX_LEAF_OUTPUT, 0, &info) && info.bytes == F32(4));
@@ -350,15 +352,16 @@ static void test_inside(const char *device)
     CHECK_FAILS(rlx_session_run_steps(s, false, on_step, &log, &err), RLX_CANCELLED, &err,
                 "stopped after step 0");
     for (size_t i = 0; i < rlx_session_n_steps(s); i++) {
-        rlx_step_info info;
-        CHECK(rlx_session_step(s, i, &info));
+        rlx_step_info info = {RLX_INIT(rlx_step_info)};
+        CHECK(rlx_session_step(s, i, &info, NULL) == RLX_OK);
         CHECK(info.op && info.kernel && info.node && strstr(info.shapes, "->"));
         CHECK(info.support == RLX_SUPPORT_NATIVE);
     }
-    rlx_step_info none;
-    CHECK(!rlx_session_step(s, rlx_session_n_steps(s), &none));
-    rlx_memory_info memory;
-    rlx_session_memory(s, &memory);
+    rlx_step_info none = {RLX_INIT(rlx_step_info)};
+    CHECK_FAILS(rlx_session_step(s, rlx_session_n_steps(s), &none, &err), RLX_NOT_FOUND, &err,
+                "there is no step");
+    rlx_memory_info memory = {RLX_INIT(rlx_memory_info)};
+    rlx_session_memory(s, &memory, NULL);
     CHECK(memory.param_bytes >= 60 && memory.arena_bytes >= memory.arena_bound);
     rlx_tensor_info info;
     CHECK(rlx_session_leaf(s, RLX_LEAF_PARAM, 1, &info) && !strcmp(info.name, "b"));

@@ -40,10 +40,10 @@ static void check_bindings(rx_kernel k, const rx_wgsl_text *t)
                  b->read_write ? "read_write" : "read", i);
         CHECK(b->used == (strstr(t->data, line) != NULL));
         CHECK(b->used == (b->read || b->written));
-        CHECK(!b->used || i < rx_kernels[k].n_bindings);
+        CHECK(!b->used || i < rx_contracts[rx_kernels[k].contract].n_bind);
         writes |= b->written;
     }
-    CHECK(writes && t->n_bindings <= rx_kernels[k].n_bindings);
+    CHECK(writes && t->n_bindings <= rx_contracts[rx_kernels[k].contract].n_bind);
     CHECK((strstr(t->data, "var<uniform> push") != NULL) == (t->uniform_bytes != 0));
     CHECK(t->uniform_bytes % 16 == 0 && t->uniform_bytes >= 4 * t->push_words);
     CHECK(t->push_words <= RX_GPU_MAX_PUSH);
@@ -153,8 +153,8 @@ static void test_shared_buffers(void)
         rx_wgsl_options o = options_of((rx_kernel)k);
         rx_wgsl_text t;
         rlx_error err = {0};
-        o.shifted = (1u << rx_kernels[k].n_bindings) - 1;
-        for (uint32_t i = 1; i < rx_kernels[k].n_bindings; i++)
+        o.shifted = (1u << rx_contracts[rx_kernels[k].contract].n_bind) - 1;
+        for (uint32_t i = 1; i < rx_contracts[rx_kernels[k].contract].n_bind; i++)
             o.alias[i] = 1;
         if (!CHECK_OK(print_kernel((rx_kernel)k, &o, &t, &err), &err))
             continue;
@@ -177,26 +177,86 @@ static int count_loops(const char *text)
     return n;
 }
 
-/* Loops that ask for it are repeated, where there is room; all else stays. */
+static int print_and_count(rx_kernel k, size_t room, const uint32_t *spec, size_t n_spec)
+{
+    rx_wgsl_options o = options_of(k);
+    rx_wgsl_text t;
+    rlx_error err = {0};
+    o.unroll_bytes = room;
+    o.spec = spec;
+    o.n_spec = n_spec;
+    if (!CHECK_OK(print_kernel(k, &o, &t, &err), &err))
+        return -1;
+    const int n = count_loops(t.data);
+    rx_wgsl_text_finish(&t);
+    return n;
+}
+
+/* Loops that ask for it are unrolled, where there is room; all else stays. */
 static void test_unrolling(void)
 {
-    static const size_t rooms[] = {0, 200, 65536};
+    static const size_t rooms[] = {0, 200, 131072};
     for (int k = 0; k < RX_N_KERNELS; k++) {
         if (rx_kernels[k].needs & ~(uint32_t)PORTABLE)
             continue;
         int n[3] = {0};
-        for (int i = 0; i < 3; i++) {
-            rx_wgsl_options o = options_of((rx_kernel)k);
-            rx_wgsl_text t;
-            rlx_error err = {0};
-            o.unroll_bytes = rooms[i];
-            if (!CHECK_OK(print_kernel((rx_kernel)k, &o, &t, &err), &err))
-                continue;
-            n[i] = count_loops(t.data);
-            rx_wgsl_text_finish(&t);
-        }
+        for (int i = 0; i < 3; i++)
+            n[i] = print_and_count((rx_kernel)k, rooms[i], NULL, 0);
         CHECK(k != RX_K_matmul_avbv || (n[1] <= n[0] && n[2] > 0 && 2 * n[2] < n[0]));
     }
+}
+
+/* True: every index of every array of the function or the invocation is a literal. */
+static bool has_constant_indices(const char *text)
+{
+    for (const char *s = strstr(text, "var "); s; s = strstr(s + 1, "var ")) {
+        char name[24];
+        int id = 0, begin = 0;
+        if (sscanf(s, "var v%d: array<%n", &id, &begin) != 1 || !begin)
+            continue;
+        snprintf(name, sizeof name, "v%d[", id);
+        for (const char *use = strstr(text, name); use; use = strstr(use + 1, name)) {
+            const char *index = use + strlen(name);
+            const size_t digits = strspn(index, "0123456789");
+            if (!digits || !strchr("ui", index[digits]) || index[digits + 1] != ']')
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Loops whose end is not a plain bound keep no array in memory: halving widths and bounds made of
+ * an outer counter (attention_decode), `continue` (rows), none that run at all (dot_gemv), inner
+ * loops without a hint (tile4_pack), loops of a large tile (matmul). */
+static void test_constant_indices(void)
+{
+    static const struct {
+        rx_kernel kernel;
+        uint32_t n, spec[20];
+    } cases[] = {
+        {RX_K_attention_decode, 16, {256, 1, 1, 8, 16, 64, 64, 2, 0, 8, 8, 1, 32, 1, 1, 8}},
+        {RX_K_rows_v4, 13, {128, 1, 1, 1, 2, 0, 0, 1, 0, 64, 4, 128, 1}},
+        {RX_K_dot_gemv, 16, {256, 1, 9, 1, 0, 0, 0, 0, 0, 2, 1, 256, 1, 0, 0, 1}},
+        {RX_K_tile4_pack, 2, {64, 9}},
+        {RX_K_matmul_avbv, 16, {128, 1, 1, 1, 0, 0, 0, 0, 0, 0, 128, 128, 8, 16, 8, 10}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rx_wgsl_options o = options_of(cases[i].kernel);
+        rx_wgsl_text t;
+        rlx_error err = {0};
+        o.unroll_bytes = 131072;
+        o.spec = cases[i].spec;
+        o.n_spec = cases[i].n;
+        if (!CHECK_OK(print_kernel(cases[i].kernel, &o, &t, &err), &err))
+            continue;
+        if (!CHECK(has_constant_indices(t.data)))
+            printf("    %s\n", o.name);
+        CHECK(t.n < 2 * o.unroll_bytes);
+        rx_wgsl_text_finish(&t);
+    }
+    /* The loop over k of the largest tile and that over its rows at the end leave one loop. */
+    const size_t last = sizeof cases / sizeof *cases - 1;
+    CHECK(print_and_count(cases[last].kernel, 131072, cases[last].spec, cases[last].n) == 1);
 }
 
 /* ---- Damage ---------------------------------------------------------------------------------- */
@@ -305,6 +365,7 @@ int main(void)
     test_aliases();
     test_shared_buffers();
     test_unrolling();
+    test_constant_indices();
     test_damage();
     test_memory();
     return check_done();

@@ -16,6 +16,8 @@
 #include "spirv/wgsl.h"
 
 #define PUSH_BINDING 15
+#define UNROLL_BYTES 131072
+#define MOST_BYTES 600000
 #define N_RANDOM_GRAPHS 24
 
 /* What browsers offer by default, and the same with subgroups of some sizes and f16. */
@@ -33,7 +35,8 @@ typedef struct suite {
     rx_wgsl_subgroups form;
     uint64_t *seen; /* digests, a table with open addressing */
     size_t cap_seen, n_seen;
-    size_t n_cases, n_kernels, n_pairs, n_emitted, n_shared, n_failed, n_programs_failed;
+    size_t n_cases, n_kernels, n_pairs, n_emitted, n_shared, n_failed;
+    size_t n_programs_failed, most_bytes;
     bool kernel_seen[RX_N_KERNELS];
 } suite;
 
@@ -108,13 +111,18 @@ static void check_reflection(suite *s, const char *name, const rx_gpu_dispatch *
     if (*why) fail(s, name, why);
 }
 
-/* With `shared` all bindings are one buffer, each with a shift. */
-static void print_text(suite *s, const char *name, const rx_gpu_dispatch *d, bool shared)
+/* UNROLLED: as drivers of GPUs get it. SHARED: all bindings are one buffer, each with a shift. */
+typedef enum text_form { PLAIN, UNROLLED, SHARED } text_form;
+
+static void print_text(suite *s, const char *name, const rx_gpu_dispatch *d, text_form form)
 {
+    static const char *const suffix[] = {"", ", unrolled", ", in one buffer"};
+    const bool shared = form == SHARED;
     size_t n = d->code_words;
     const uint32_t *words = d->kernel == RX_K_EMITTED ? d->code : rx_kernel_code(d->kernel, &n);
     rx_wgsl_options o = {.name = name, .spec = d->spec, .n_spec = d->n_spec,
                          .f16 = s->caps->f16, .push_binding = PUSH_BINDING,
+                         .unroll_bytes = form == UNROLLED ? UNROLL_BYTES : 0,
                          .read_only = shared ? 0 : 0xffff,
                          .shifted = shared ? (1u << d->n_bind) - 1 : 0};
     if (s->caps->subgroup) o.subgroups = s->form;
@@ -126,7 +134,9 @@ static void print_text(suite *s, const char *name, const rx_gpu_dispatch *d, boo
         return;
     }
     if (!shared) check_reflection(s, name, d, &t);
-    if (s->out) fprintf(s->out, "@@ %s%s\n%s", name, shared ? " in one buffer" : "", t.data);
+    if (t.n > MOST_BYTES) fail(s, name, "the text is too long");
+    s->most_bytes = t.n > s->most_bytes ? t.n : s->most_bytes;
+    if (s->out) fprintf(s->out, "@@ %s%s\n%s", name, suffix[form], t.data);
     rx_wgsl_text_finish(&t);
 }
 
@@ -142,14 +152,16 @@ static void visit_dispatch(suite *s, const rx_gpu_dispatch *d)
             used += snprintf(name + used, sizeof name - (size_t)used, " %u", d->spec[i]);
         s->n_pairs++;
     }
-    print_text(s, name, d, false);
+    print_text(s, name, d, PLAIN);
+    if (d->kernel != RX_K_EMITTED && (s->n_pairs % 16 == 0 || !s->kernel_seen[d->kernel]))
+        print_text(s, name, d, UNROLLED);
     if (d->kernel == RX_K_EMITTED ? s->n_emitted % 32 != 1 : s->kernel_seen[d->kernel]) return;
     if (d->kernel != RX_K_EMITTED) {
         s->kernel_seen[d->kernel] = true;
         s->n_kernels++;
     }
     s->n_shared++;
-    print_text(s, name, d, true);
+    print_text(s, name, d, SHARED);
 }
 
 /* ---- Programs to dispatches ------------------------------------------------------------------ */
@@ -243,7 +255,9 @@ static void visit_program(suite *s, const rx_program *p)
 static void visit_graph(suite *s, const rlx_graph *g, const char *name)
 {
     for (size_t i = 0; i < 2 * N_CAPS; i++) {
-        const rlx_session_desc desc = {.no_fusion = i / N_CAPS == 1};
+        const rlx_session_desc desc = {
+            RLX_INIT(rlx_session_desc), .no_fusion = i / N_CAPS == 1,
+            .policy = caps_of[i % N_CAPS].int_dot ? RLX_POLICY_FAST : RLX_POLICY_EXACT};
         rx_program *p = NULL;
         rlx_error err = {0};
         s->caps = &caps_of[i % N_CAPS];
@@ -318,14 +332,16 @@ int main(int argc, char **argv)
         caps_of[i] = least;
         caps_of[i].subgroup = (const uint32_t[]){0, 8, 32}[i];
         caps_of[i].subgroup_arith = caps_of[i].subgroup_shuffle = caps_of[i].f16 = i > 0;
+        caps_of[i].int_dot = i == 2;
+        caps_of[i].compute_units = i == 2 ? 132 : 0;
     }
 #define X(name) visit_family(&s, #name, rx_cases_##name);
     OT_FAMILIES(X)
 #undef X
     visit_graphs(&s);
     printf("%zu cases: %zu kernels, %zu pairs of kernel and constants, %zu emitted modules, %zu in "
-           "one buffer, %zu failures\n", s.n_cases, s.n_kernels, s.n_pairs, s.n_emitted, s.n_shared,
-           s.n_failed);
+           "one buffer, texts of up to %zu bytes, %zu failures\n", s.n_cases, s.n_kernels,
+           s.n_pairs, s.n_emitted, s.n_shared, s.most_bytes, s.n_failed);
     free(s.seen);
     if (s.out && fclose(s.out) != 0) return 2;
     return s.n_failed != 0 || s.n_pairs == 0;

@@ -69,7 +69,8 @@ static bool run_rows(rlx_session *s, int rows, float a, float *got)
     size_t bytes = (size_t)rows * N * sizeof *x;
     for (int i = 0; i < rows * N; i++)
         x[i] = a;
-    rlx_tensor in = {"x", x, bytes}, out[] = {{"y", y, bytes}, {"z", z, bytes}};
+    rlx_const_tensor in = {"x", x, bytes};
+    rlx_tensor out[] = {{"y", y, bytes}, {"z", z, bytes}};
     if (rlx_run(s, &in, 1, out, 2, NULL) != RLX_OK)
         return false;
     *got = y[0];
@@ -93,9 +94,9 @@ static void test_bindings(void)
         CHECK(run_rows(s, rows[i], 2, &got));
         CHECK(!rows[i] || got == expected(2, 0.5f));
     }
-    rlx_step_info step;
+    rlx_step_info step = {RLX_INIT(rlx_step_info)};
     for (size_t i = 0; i < rlx_session_n_steps(s); i++)
-        CHECK(rlx_session_step(s, i, &step) && step.kernel[0] &&
+        CHECK(rlx_session_step(s, i, &step, NULL) == RLX_OK && step.kernel[0] &&
               step.support == RLX_SUPPORT_NATIVE);
     rlx_session_destroy(s);
 }
@@ -345,7 +346,7 @@ static void test_sharing(void)
         in[i] = (float)(i / N + 1);
     rlx_tensor to[] = {{"twice", twice, sizeof twice}, {"halves", halves_got, sizeof halves_got}};
     for (int i = 0; i < 2; i++) {
-        CHECK_OK(rlx_run(s, &(rlx_tensor){"x", in, sizeof in}, 1, to, 2, &err), &err);
+        CHECK_OK(rlx_run(s, &(rlx_const_tensor){"x", in, sizeof in}, 1, to, 2, &err), &err);
         CHECK(twice[0] == N && twice[1] == 2 * N && twice[3] == 4 * N);
         CHECK(halves_got[0] == 3 && halves_got[N - 1] == 3);
     }
@@ -364,7 +365,7 @@ static void test_bytes(void)
     CHECK_OK(rlx_session_state_write(s, "kept", 1, (uint8_t[]){10, 20}, 2, &err), &err);
     CHECK_OK(rlx_session_state_write(s, "kept", 3, (uint8_t[]){30, 40, 50}, 3, &err), &err);
     rlx_tensor to = {"y", got, sizeof got};
-    CHECK_OK(rlx_run(s, &(rlx_tensor){"x", in, sizeof in}, 1, &to, 1, &err), &err);
+    CHECK_OK(rlx_run(s, &(rlx_const_tensor){"x", in, sizeof in}, 1, &to, 1, &err), &err);
     CHECK(!memcmp(got, (uint8_t[]){1, 12, 23, 34, 45, 56, 7}, 7));
     CHECK_OK(rlx_session_read(s, "y", 3, part, 3, &err), &err);
     CHECK(part[0] == 34 && part[2] == 56);

@@ -70,7 +70,7 @@ static rlx_status fake_eval(const rlx_graph *g, const rx_node *n, const void *co
 rx_target fake_target(const fake_options *options)
 {
     return (rx_target){.name = "fake", .align = 64, .user = options,
-                       .loose_bytes = options->loose_bytes, .support = fake_support,
+                       .slack_bytes = options->slack_bytes, .support = fake_support,
                        .takes_strided = fake_takes_strided, .eval = fake_eval};
 }
 

@@ -12,7 +12,7 @@ typedef struct fake_options {
     bool no_epilogues; /* products and convolutions only without bias, act and residual */
     bool dense_only;   /* no kernel takes strides */
     bool no_f16;       /* nothing that makes f16 */
-    uint64_t loose_bytes;   /* of the target */
+    uint64_t slack_bytes;   /* of the target */
 } fake_options;
 
 /* Runs everything natively except what the options (which must outlive it) say; folds with the

@@ -32,7 +32,8 @@ static rlx_status try_run(rlx_device *d, rlx_session **out)
     rlx_status st = g ? rlx_session_create(d, g, NULL, &s, &err) : RLX_NO_MEMORY;
     if (st == RLX_OK)
         st = rlx_session_set_param(s, "w", zeros, sizeof zeros, RLX_COPY, &err);
-    rlx_tensor in = {"x", (void *)(uintptr_t)zeros, sizeof zeros}, to = {"y", y, sizeof y};
+    rlx_const_tensor in = {"x", zeros, sizeof zeros};
+    rlx_tensor to = {"y", y, sizeof y};
     if (st == RLX_OK)
         st = rlx_run(s, &in, 1, &to, 1, &err);
     if (st == RLX_OK)
@@ -118,7 +119,7 @@ static rlx_status run_sums(rlx_session *s, int rows, float y[2])
     if (st == RLX_OK)
         st = rlx_session_state_reset(s, "sum", &err);
     if (st == RLX_OK)
-        st = rlx_run(s, &(rlx_tensor){"x", x, (size_t)rows * WIDE * 4}, 1,
+        st = rlx_run(s, &(rlx_const_tensor){"x", x, (size_t)rows * WIDE * 4}, 1,
                      &(rlx_tensor){"y", all, bytes}, 1, &err);
     y[0] = all[0];
     y[1] = all[rows * N - 1];

@@ -132,7 +132,7 @@ static rlx_value decoder_layer(net *n, rlx_value x, const net_size *s, int layer
     k = cached(n, k, "k_cache", layer, s, d);
     v = cached(n, v, "v_cache", layer, s, d);
     rlx_value extra[3] = {d->length};
-    rlx_attention_desc causal = {.causal = true};
+    rlx_attention_desc causal = {RLX_INIT(rlx_attention_desc), .causal = true};
     rlx_value a = rlx_attention_ex(g, q, k, v, RLX_NONE, extra, &causal);
     a = rlx_reshape(g, a, 3, (const rlx_dim[]){1, 1, s->width});
     x = rlx_add(g, x, project(n, a, "o", layer, s->width, s->width));
@@ -167,7 +167,8 @@ static rlx_value conv(net *n, rlx_value x, const char *what, const int64_t shape
     rlx_value w = rlx_param(n->g, label(n, "%s.w", what), RLX_F32, 4,
                             (const rlx_dim[]){shape[1], shape[0], k, k});
     rlx_value b = vector(n, label(n, "%s.b", what), shape[1]);
-    rlx_conv_desc d = {.stride = {2, {stride, stride}}, .pads = {4, {pad, pad, pad, pad}}};
+    rlx_conv_desc d = {RLX_INIT(rlx_conv_desc), .stride = {2, {stride, stride}},
+                       .pads = {4, {pad, pad, pad, pad}}};
     return rlx_named(n->g, rlx_conv2d(n->g, x, w, b, &d), what);
 }
 
@@ -195,7 +196,8 @@ rlx_graph *net_resnet50(int64_t batch)
     net n = {.g = rlx_graph_create("resnet50")};
     rlx_value x = rlx_input(n.g, "x", RLX_F32, 4, (const rlx_dim[]){batch, 3, 224, 224});
     x = rlx_relu(n.g, conv(&n, x, "stem", (const int64_t[]){3, 64, 7}, 2));
-    rlx_pool_desc pool = {.kernel = {2, {3, 3}}, .stride = {2, {2, 2}}, .pads = {4, {1, 1, 1, 1}}};
+    rlx_pool_desc pool = {RLX_INIT(rlx_pool_desc), .kernel = {2, {3, 3}}, .stride = {2, {2, 2}},
+                          .pads = {4, {1, 1, 1, 1}}};
     x = rlx_pool2d(n.g, x, &pool);
     int64_t in = 64;
     for (int i = 0; i < 4; i++)

@@ -109,17 +109,17 @@ static void test_functions(void)
 static void test_choice(void)
 {
     rlx_error err;
-    rlx_device_info info, again;
+    rlx_device_info info = {RLX_INIT(rlx_device_info)}, again = info;
     rlx_device *d = NULL;
     char id[160];
     CHECK_OK(rlx_device_open("vulkan:0", NULL, &d, &err), &err);
-    rlx_device_get_info(d, &info);
+    rlx_device_get_info(d, &info, NULL);
     CHECK(!strcmp(info.id, "vulkan:0"));
     CHECK(strstr(info.detail, "self-check: ") != NULL); /* the first time too */
     rlx_device_close(d);
     snprintf(id, sizeof id, "vulkan:%.*s", 8, info.name);
     CHECK_OK(rlx_device_open(id, NULL, &d, &err), &err);
-    rlx_device_get_info(d, &again);
+    rlx_device_get_info(d, &again, NULL);
     CHECK(!strncmp(again.name, info.name, 8));
     rlx_device_close(d);
     CHECK_FAILS(rlx_device_open("vulkan:99", NULL, &d, &err), RLX_NO_DEVICE, &err,

@@ -44,7 +44,7 @@ static rlx_value weight(rlx_graph *g, rlx_dtype t, const char *name, int layer, 
 static rlx_value project(rlx_graph *g, rlx_value x, const char *name, int layer, int n, int k)
 {
     return rlx_matmul_ex(g, x, weight(g, RLX_F32, name, layer, n, k), RLX_NONE, RLX_NONE,
-                         &(rlx_matmul_desc){.trans_b = true});
+                         &(rlx_matmul_desc){RLX_INIT(rlx_matmul_desc), .trans_b = true});
 }
 
 static rlx_value split_heads(rlx_graph *g, rlx_value x, rlx_dim seq, int heads)
@@ -54,7 +54,7 @@ static rlx_value split_heads(rlx_graph *g, rlx_value x, rlx_dim seq, int heads)
 
 static rlx_value attend(rlx_graph *g, rlx_value x, int layer, rlx_dim seq, const rlx_value at[4])
 {
-    const rlx_rope_desc bshd = {.layout = RLX_BSHD};
+    const rlx_rope_desc bshd = {RLX_INIT(rlx_rope_desc), .layout = RLX_BSHD};
     rlx_value q = split_heads(g, project(g, x, "q", layer, HEADS * SIZE, HIDDEN), seq, HEADS);
     rlx_value kv[2];
     q = rlx_rope(g, q, at[0], at[1], at[2], &bshd);
@@ -70,7 +70,8 @@ static rlx_value attend(rlx_graph *g, rlx_value x, int layer, rlx_dim seq, const
     }
     const rlx_value extra[3] = {at[3], RLX_NONE, RLX_NONE};
     rlx_value y = rlx_attention_ex(g, q, kv[0], kv[1], RLX_NONE, extra,
-                                   &(rlx_attention_desc){.layout = RLX_BSHD, .causal = true});
+                                   &(rlx_attention_desc){RLX_INIT(rlx_attention_desc),
+                                                         .layout = RLX_BSHD, .causal = true});
     y = rlx_reshape(g, y, 2, (rlx_dim[]){seq, HEADS * SIZE});
     return project(g, y, "o", layer, HIDDEN, HEADS * SIZE);
 }
@@ -128,7 +129,7 @@ static void run_tokens(rlx_session *s, int first, int n, float *logits)
         positions[i] = first + i;
     }
     CHECK_OK(rlx_session_bind(s, "seq", n, &err), &err);
-    const rlx_tensor in[] = {{"tokens", tokens, (size_t)n * 4}, {"positions", positions,
+    const rlx_const_tensor in[] = {{"tokens", tokens, (size_t)n * 4}, {"positions", positions,
                              (size_t)n * 4}, {"length", &length, 4}};
     rlx_tensor out = {"logits", logits, (size_t)n * VOCAB * sizeof *logits};
     CHECK_OK(rlx_run(s, in, 3, &out, 1, &err), &err);
@@ -261,7 +262,7 @@ static rlx_graph *make_ends(const ends *e)
         x = rlx_reshape(g, x, 4, (rlx_dim[]){1, 1, e->width / SIZE, SIZE});
         x = rlx_rope(g, x, rlx_param(g, "cos", RLX_F32, 2, angles),
                      rlx_param(g, "sin", RLX_F32, 2, angles), token,
-                     &(rlx_rope_desc){.layout = RLX_BSHD});
+                     &(rlx_rope_desc){RLX_INIT(rlx_rope_desc), .layout = RLX_BSHD});
         x = rlx_reshape(g, x, 2, (rlx_dim[]){1, e->width});
     }
     if (e->product)
@@ -273,7 +274,7 @@ static rlx_graph *make_ends(const ends *e)
                                  rlx_input(g, "now", rlx_value_dtype(g, x), 2, places), 1,
                                  RLX_SCATTER_NONE);
     rlx_output(g, "y", x);
-    rlx_output(g, "place", rlx_argmax(g, x, &(rlx_arg_desc){.axis = -1}));
+    rlx_output(g, "place", rlx_argmax(g, x, &(rlx_arg_desc){RLX_INIT(rlx_arg_desc), .axis = -1}));
     return g;
 }
 
@@ -306,7 +307,8 @@ static void run_ends(const ends *e, const char *name, unsigned char got[ENDS_RUN
     rlx_graph *g = make_ends(e);
     memset(got, 0, ENDS_RUNS * ENDS_BYTES);
     CHECK_OK(rlx_device_open(name, NULL, &device, &err), &err);
-    CHECK_OK(rlx_session_create(device, g, &(rlx_session_desc){.policy = RLX_POLICY_FAST}, &s,
+    CHECK_OK(rlx_session_create(device, g, &(rlx_session_desc){RLX_INIT(rlx_session_desc),
+                                                               .policy = RLX_POLICY_FAST}, &s,
                                 &err), &err);
     rlx_graph_destroy(g);
     set_ends_weights(s);
@@ -316,7 +318,7 @@ static void run_ends(const ends *e, const char *name, unsigned char got[ENDS_RUN
     const size_t bytes = n * (e->table == RLX_F16 ? 2 : 4);
     for (int32_t i = 0; i < ENDS_RUNS; i++) {
         const int32_t token = i * 5 % ENDS_ROWS;
-        const rlx_tensor in[] = {{"token", (void *)&token, 4}, {"recent", NULL, 0},
+        const rlx_const_tensor in[] = {{"token", &token, 4}, {"recent", NULL, 0},
                                  {"now", NULL, 0}};
         rlx_tensor out[] = {{"y", got[i], bytes}, {"place", got[i] + ENDS_BYTES - 8, 8}};
         CHECK_OK(rlx_run(s, in, e->copy ? 3 : 1, out, 2, &err), &err);
@@ -386,7 +388,8 @@ static void shift_state(const char *name, float *got)
     for (int i = 0; i < 16 * 8; i++)
         rows[i] = (float)i;
     CHECK_OK(rlx_session_state_write(s, "s", 0, rows, sizeof rows, &err), &err);
-    rlx_tensor in = {"at", (void *)&at, sizeof at}, out = {"y", got, sizeof rows};
+    rlx_const_tensor in = {"at", &at, sizeof at};
+    rlx_tensor out = {"y", got, sizeof rows};
     CHECK_OK(rlx_run(s, &in, 1, &out, 1, &err), &err);
     rlx_session_destroy(s);
     rlx_device_close(device);

@@ -392,11 +392,11 @@ static bool doctor_says(const char *text)
 static void test_selfcheck(void)
 {
     rlx_device *d = NULL;
-    rlx_device_info info;
+    rlx_device_info info = {RLX_INIT(rlx_device_info)};
     CHECK_OK(rlx_device_open("vulkan", NULL, &d, &err), &err);
     const rx_gpu_caps *offered = &d->device->gpu.caps, *used = &d->device->caps;
     const bool subgroups = offered->subgroup_arith, half = offered->f16;
-    rlx_device_get_info(d, &info);
+    rlx_device_get_info(d, &info, NULL);
     CHECK(!subgroups || used->subgroup_arith == !strstr(info.detail, "turned off subgroups"));
     change_files(REMOVE);
     driver = d->device->vk;
@@ -410,7 +410,7 @@ static void test_selfcheck(void)
     rlx_device_close(d);
 
     CHECK_OK(rlx_device_open("vulkan", NULL, &d, &err), &err);
-    rlx_device_get_info(d, &info);
+    rlx_device_get_info(d, &info, NULL);
     CHECK(!subgroups || strstr(info.detail, "turned off"));
     CHECK(!half || strstr(info.detail, " f16"));
     CHECK(!d->device->caps.subgroup_arith && !d->device->caps.f16);

@@ -43,8 +43,8 @@ static rlx_value norm(rlx_graph *g, rlx_value x, const char *name, int layer)
 static rlx_value attend(rlx_graph *g, const form *f, rlx_value x, int layer, rlx_dim seq,
                         const rlx_value at[5])
 {
-    const rlx_rope_desc rope = {.layout = RLX_BSHD, .interleaved = f->interleaved,
-                                .n_rot = f->n_rot};
+    const rlx_rope_desc rope = {RLX_INIT(rlx_rope_desc), .layout = RLX_BSHD,
+                                .interleaved = f->interleaved, .n_rot = f->n_rot};
     rlx_value q = project(g, f, x, "q", layer, HEADS * SIZE, HIDDEN), kv[2];
     q = rlx_reshape(g, q, 4, (rlx_dim[]){1, seq, HEADS, SIZE});
     q = rlx_rope(g, q, at[0], at[1], at[2], &rope);
@@ -62,7 +62,8 @@ static rlx_value attend(rlx_graph *g, const form *f, rlx_value x, int layer, rlx
     }
     const rlx_value extra[3] = {at[3], RLX_NONE, RLX_NONE};
     rlx_value y = rlx_attention_ex(g, q, kv[0], kv[1], RLX_NONE, extra,
-                                   &(rlx_attention_desc){.layout = RLX_BSHD, .causal = true});
+                                   &(rlx_attention_desc){RLX_INIT(rlx_attention_desc),
+                                                         .layout = RLX_BSHD, .causal = true});
     y = rlx_reshape(g, y, 2, (rlx_dim[]){seq, HEADS * SIZE});
     return project(g, f, y, "o", layer, HIDDEN, HEADS * SIZE);
 }
@@ -108,9 +109,11 @@ static void set_weights(rlx_session *s)
         void *packed = malloc(io.bytes);
         for (int64_t k = 0; k < rows * columns; k++)
             data[k] = noise(&seed) + (io.shape.rank == 1);
-        const rlx_pack_desc d = {.from = RLX_F32, .to = io.dtype, .src = data, .dst = packed,
-                                 .n_rows = rows, .row_length = columns, .threads = 1};
-        CHECK_OK(rlx_pack_rows(&d, NULL, &err), &err);
+        const rlx_quantize_rows_desc d = {RLX_INIT(rlx_quantize_rows_desc), .from = RLX_F32,
+                                          .to = io.dtype,
+                                 .src = data, .dst = packed, .n_rows = rows, .row_length = columns,
+                                 .threads = 1};
+        CHECK_OK(rlx_quantize_rows(&d, NULL, &err), &err);
         CHECK_OK(rlx_session_set_param(s, io.name, packed, io.bytes, RLX_COPY, &err), &err);
         free(packed);
         free(data);
@@ -134,7 +137,7 @@ static void run_rows(rlx_session *s, const form *f, int first, int n, int64_t pl
     for (int i = 0; i < n; i++)
         positions[i] = first + i;
     CHECK_OK(rlx_session_bind(s, "seq", n, &err), &err);
-    const rlx_tensor in[] = {{"x", x, (size_t)n * HIDDEN * 4},
+    const rlx_const_tensor in[] = {{"x", x, (size_t)n * HIDDEN * 4},
                              {"positions", positions, (size_t)n * 4},
                              {"length", &length, 4}, {"place", &place, 8}};
     rlx_tensor out = {"y", y, (size_t)n * HIDDEN * 4};
@@ -148,7 +151,7 @@ static bool decode(const char *name, const form *f, outcome *o)
     if (rlx_device_open(name, NULL, &device, &err) != RLX_OK)
         return false;
     rlx_graph *g = make_decoder(f);
-    const rlx_session_desc desc = {.policy = RLX_POLICY_FAST};
+    const rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .policy = RLX_POLICY_FAST};
     memset(o, 0, sizeof *o);
     CHECK_OK(rlx_session_create(device, g, &desc, &s, &err), &err);
     rlx_graph_destroy(g);

@@ -9,8 +9,8 @@
 
 static void test_info(void)
 {
-    rlx_device_info info;
-    rlx_device_get_info(device, &info);
+    rlx_device_info info = {RLX_INIT(rlx_device_info)};
+    rlx_device_get_info(device, &info, NULL);
     CHECK(!strcmp(info.backend, "vulkan") && !strncmp(info.id, "vulkan:", 7));
     CHECK(info.name[0] && info.driver[0] && info.memory > 0);
     CHECK(strstr(info.detail, "Vulkan 1.") != NULL);
@@ -45,7 +45,7 @@ static void find_pieces(void *user, rlx_log_level level, const char *text)
 static void test_pieces(void)
 {
     static float twice[SIDE * SIDE], x[SIDE * SIDE], y[SIDE * SIDE];
-    rlx_device_info info;
+    rlx_device_info info = {RLX_INIT(rlx_device_info)};
     rlx_graph *g = rlx_graph_create("long");
     rlx_value w = rlx_param(g, "w", RLX_F32, 2, (rlx_dim[]){SIDE, SIDE});
     rlx_value v = rlx_input(g, "x", RLX_F32, 2, (rlx_dim[]){SIDE, SIDE});
@@ -59,14 +59,15 @@ static void test_pieces(void)
     rlx_set_log(find_pieces, NULL, RLX_LOG_DEBUG);
     rlx_session *s = make_session(g);
     CHECK_OK(rlx_session_set_param(s, "w", twice, sizeof twice, RLX_COPY, &err), &err);
-    rlx_tensor in = {"x", x, sizeof x}, out = {"y", y, sizeof y};
+    rlx_const_tensor in = {"x", x, sizeof x};
+    rlx_tensor out = {"y", y, sizeof y};
     CHECK_OK(rlx_run(s, &in, 1, &out, 1, &err), &err);
     rlx_set_log(NULL, NULL, RLX_LOG_OFF);
     bool right = true;
     for (int i = 0; i < SIDE * SIDE; i++)
         right &= y[i] == x[i] * (1 << PRODUCTS);
     CHECK(right);
-    rlx_device_get_info(device, &info);
+    rlx_device_get_info(device, &info, NULL);
     CHECK(atomic_load(&n_pieces) >= (info.is_software ? 2 : 1));
     rlx_session_destroy(s);
 }
@@ -90,14 +91,14 @@ static void test_arena_debug(void)
     const char *before = getenv("RLX_VULKAN_ARENA_DEBUG");
     char *kept = before ? strdup(before) : NULL;
     rlx_device *opened = device;
-    rlx_memory_info m = {0};
+    rlx_memory_info m = {RLX_INIT(rlx_memory_info)};
     if (!before)
         setenv("RLX_VULKAN_ARENA_DEBUG", "1", 1);
     rlx_set_log(find_arena, NULL, RLX_LOG_INFO);
     CHECK_OK(rlx_device_open("vulkan", NULL, &device, &err), &err);
     rlx_session *s = make_session(make_graph());
     if (s)
-        rlx_session_memory(s, &m);
+        rlx_session_memory(s, &m, NULL);
     rlx_session_destroy(s);
     rlx_device_close(device);
     device = opened;

@@ -57,7 +57,7 @@ export async function loseDevice() {
 export async function generateTokens(url, prompt, options) {
     const rlx = await init(options.init ?? {});
     try {
-        const model = await rlx.load(url, { device: options.device, precision: 'exact' });
+        const model = await rlx.load(url, { device: options.device, policy: 'exact' });
         let streamed = '';
         const running = model.generate(prompt, { maxTokens: options.maxTokens, temperature: 0 });
         for await (const { text } of running) streamed += text;
@@ -90,7 +90,7 @@ export async function closeEarly(url) {
 export async function embedTexts(url, texts, options) {
     const rlx = await init(options.init ?? {});
     try {
-        const model = await rlx.load(url, { device: options.device, precision: 'exact' });
+        const model = await rlx.load(url, { device: options.device, policy: 'exact' });
         const progress = [];
         const [all, last] = await Promise.all([
             model.embed(texts, { onProgress: ({ done }) => progress.push(done) }),

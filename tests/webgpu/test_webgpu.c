@@ -6,8 +6,8 @@
 
 static void test_info(void)
 {
-    rlx_device_info info;
-    rlx_device_get_info(device, &info);
+    rlx_device_info info = {RLX_INIT(rlx_device_info)};
+    rlx_device_get_info(device, &info, NULL);
     CHECK(!strcmp(info.backend, "webgpu") && !strncmp(info.id, "webgpu:", 7));
     CHECK(info.name[0] && strstr(info.driver, " on ") && strstr(info.detail, "bindings of"));
     CHECK(!(info.is_software && info.is_default) || getenv("RLX_DEVICE"));
@@ -21,6 +21,7 @@ int main(void)
         return 77;
     }
     test_info();
+    CHECK(test_ahead());
     test_any_device();
     return check_done();
 }

@@ -14,14 +14,27 @@ endfunction()
 if(RLX_WEBGPU)
     set(wgpu "RLX_WEBGPU_LIBRARY=${PROJECT_SOURCE_DIR}/.cache/wgpu/libwgpu_native-release.so")
     set(dawn "RLX_WEBGPU_LIBRARY=${PROJECT_SOURCE_DIR}/.cache/dawn/libwebgpu_wrapper.so")
+    foreach(program test_buffers test_shared_weights test_saved)
+        rlx_test(webgpu/${program} ${program})
+        rlx_test_property(webgpu/${program} ENVIRONMENT RLX_TEST_DEVICE=webgpu NODEVICE_SELECT=1)
+    endforeach()
+    foreach(program test_generate test_context) # with runs ahead of the host
+        rlx_test(webgpu/${program} ${program})
+        rlx_test_property(webgpu/${program} ENVIRONMENT RLX_TEST_DEVICE=webgpu NODEVICE_SELECT=1
+                          "${wgpu}")
+    endforeach()
     rlx_webgpu_ops(webgpu 60 "${wgpu}")
+    # The kernels and texts that GPUs get: large tiles, loops unrolled.
+    rlx_webgpu_ops(webgpu-gpu 100 "${wgpu}" RLX_LIMITS=software=0)
     rlx_webgpu_ops(webgpu-small 100 "${wgpu}"
         "RLX_LIMITS=groups=256,shared=16384,invocations=128,bindings=8,subgroup=0,f16=0,\
 block=16777216,binding=4194304" OPTIONS --may-refuse "more than one buffer")
     # Bindings of 64 KiB and buffers of 4 MiB: large tensors are cut, graphs have several buffers.
-    # A few cases have tensors that do not fit one buffer.
+    # A few cases have tensors that do not fit one buffer; tests/vulkan/variants.cmake says what
+    # else is refused.
+    set(refused "sample:|no mean of means|reduce_any: operand|reduce_all: operand")
     rlx_webgpu_ops(webgpu-windows 60 "${wgpu}" RLX_LIMITS=binding=65536,block=4194304
-                   OPTIONS --may-refuse "sample:|more than one buffer")
+                   OPTIONS --may-refuse "${refused}|more than one buffer")
     rlx_webgpu_ops(webgpu-windows-graphs 3 "${wgpu}" RLX_LIMITS=binding=65536,block=4194304
                    OPTIONS --family graphs)
     find_file(RLX_SWIFTSHADER_ICD vk_swiftshader_icd.json PATHS /usr/lib/chromium

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# get.sh DIR PACKAGE...: downloads packages into DIR, in the versions of pins.txt, by pip, npm or
-# Maven, which know the servers. A file is left there only when its SHA-256 is that of pins.txt.
+# get.sh DIR PACKAGE...: downloads packages into DIR, in the versions of pins.txt, by pip (wheels,
+# or the source package with sdist), npm or Maven, which know the servers. A file is left there
+# only when its SHA-256 is that of pins.txt.
 # Exit status: 1 cannot be had here, and why; 2 a file is not the one that was pinned.
 set -eu
 pins=$(cd "$(dirname "$0")" && pwd)/pins.txt
@@ -16,6 +17,29 @@ have() { command -v "$1" >/dev/null 2>&1; }
 by_pip() {
     have python3 && python3 -m pip --version >/dev/null 2>&1 || cannot "$1: there is no pip"
     python3 -m pip download -q --retries 1 --no-deps --only-binary=:all: -d . "$1==$2" >&2
+}
+# pip asks the build system of a source package for its metadata: one that knows just name and
+# version answers, so that nothing of the package is run and nothing else is fetched.
+by_sdist() {
+    have python3 && python3 -m pip --version >/dev/null 2>&1 || cannot "$1: there is no pip"
+    stub=$(mktemp -d)
+    mkdir "$stub/hatchling"
+    : >"$stub/hatchling/__init__.py"
+    cat >"$stub/hatchling/build.py" <<EOF
+import os
+def get_requires_for_build_wheel(config_settings=None):
+    return []
+def prepare_metadata_for_build_wheel(folder, config_settings=None):
+    os.makedirs(os.path.join(folder, "$1-$2.dist-info"))
+    with open(os.path.join(folder, "$1-$2.dist-info", "METADATA"), "w") as f:
+        print("Metadata-Version: 2.1", "Name: $1", "Version: $2", sep=chr(10), file=f)
+    return "$1-$2.dist-info"
+EOF
+    status=0
+    PYTHONPATH=$stub python3 -m pip download -q --retries 1 --no-deps --no-build-isolation \
+        --no-binary "$1" -d . "$1==$2" >&2 || status=1
+    rm -r "$stub"
+    return $status
 }
 by_npm() {
     have npm || cannot "$1: there is no npm"

@@ -87,8 +87,8 @@ typedef struct bench_file_options {
 } bench_file_options;
 int bench_file(const bench_file_options *o);
 
-/* Measures what standard input asks for, and answers with a line of JSON each: bench_serve.c. */
-int bench_serve(rlx_device *d, const char *device, uint32_t threads);
+/* Measures what standard input asks for, and answers with a line of JSON each: bench_pipe.c. */
+int bench_pipe(rlx_device *d, const char *device, uint32_t threads);
 
 /* Draws the results: speed against size where cases differ only in size, else bars. False after
  * printing why not. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Cases of the benchmark: reading their names and building their graphs. */
+/* Benchmark cases: parsing of their names, and their graphs. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -363,6 +363,20 @@ static void build_gather(builder *b, const char *attributes)
     finish(b, in, 2, attributes);
 }
 
+/* x, indices and, for the scatters, updates. */
+static void build_indexed(builder *b, const char *attributes)
+{
+    const int wanted = strncmp(b->c->op, "scatter", 7) ? 2 : 3;
+    if (b->c->n_shapes != wanted) {
+        b->problem = "expected the shapes of x, of the indices and, for a scatter, of the updates";
+        return;
+    }
+    const rlx_shape *index = &b->c->shapes[1];
+    rlx_value in[] = {input(b, &b->c->shapes[0]), leaf(b, false, RLX_I32, index->rank, index->dim),
+                      wanted == 3 ? input(b, &b->c->shapes[2]) : RLX_NONE};
+    finish(b, in, (size_t)wanted, attributes);
+}
+
 static void build_where(builder *b, const char *attributes)
 {
     const rlx_shape *s = &b->c->shapes[0];
@@ -380,7 +394,7 @@ static void build_recurrent(builder *b, const char *attributes)
     }
     rlx_dim gates = !strcmp(b->c->op, "lstm") ? 4 : !strcmp(b->c->op, "gru") ? 3 : 1;
     rlx_dim hidden = s->dim[3];
-    rlx_rnn_desc d = {.hidden = hidden};
+    rlx_rnn_desc d = {RLX_INIT(rlx_rnn_desc), .hidden = hidden};
     rlx_value x = leaf(b, false, b->c->dtype, 3, s->dim);
     rlx_rnn_layer l = {
         .w_ih = leaf(b, true, b->c->dtype, 3, (rlx_dim[]){1, gates * hidden, s->dim[2]}),
@@ -456,6 +470,9 @@ static const struct form {
     {"batch_norm_inference", "NxCxHxW", build_batch_norm, NULL},
     {"rope", "BxHxSxD", build_rope, NULL},
     {"gather", "TABLE,INDICES (32000x4096,512)", build_gather, NULL},
+    {"gather_elements", "SHAPE,INDICES", build_indexed, "axis=-1"},
+    {"gather_nd", "SHAPE,INDICES (64x64,1000x2)", build_indexed, NULL},
+    {"scatter_add scatter_elements scatter_nd", "SHAPE,INDICES,UPDATES", build_indexed, NULL},
     {"lstm gru rnn", "STEPSxBATCHxINPUTSxHIDDEN", build_recurrent, NULL},
     {"selective_scan", "BATCHxSTEPSxCHANNELSxSTATES", build_selective_scan, NULL},
     {"where", "SHAPE", build_where, NULL},
@@ -473,7 +490,12 @@ static const struct form {
     {"fft ifft irfft", "ROWSxNx2", build_any, "axis=-1"},
     {"stft", "ROWSxN", build_any, "n=400, hop=160"},
     {"pool2d", "NxCxHxW", build_any, "kernel=[2,2], stride=[2,2]"},
+    {"pool3d", "NxCxDxHxW", build_any, "kernel=[2,2,2], stride=[2,2,2]"},
     {"im2col", "NxCxHxW", build_any, "kernel=[3,3], pads=[1,1,1,1]"},
+    {"log_mel", "FRAMESxBINSx2,MELSxBINS", build_any, NULL},
+    {"welch_peaks", "SEGMENTSxBINSx2", build_any, "k=8"},
+    {"knn", "NxN", build_any, "k=8"},
+    {"group_limited_gate", "ROWSxEXPERTS", build_any, "groups=8, keep_groups=4, k=8"},
     {"histogram", "N", build_any, "bins=256, lo=-1, hi=1"},
     {"cast", "SHAPE", build_any, "to=f16"},
     {"clamp", "SHAPE", build_any, "lo=-0.5, hi=0.5"},

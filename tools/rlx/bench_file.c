@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* rlx bench --model FILE: tokens a second of a language model, of a prompt and of what follows it.
- * The tokens are arbitrary: speed does not depend on them. */
+/* rlx bench --model FILE: prefill and decode speed of a language model, in tokens a second. The
+ * tokens are arbitrary: speed does not depend on them. */
 #include <stdlib.h>
 
 #include "bench.h"
@@ -18,8 +18,8 @@ typedef struct file_run {
 
 static void fill_tokens(file_run *r, const bench_file_options *o)
 {
-    rlx_model_info info;
-    rlx_model_get_info(r->m, &info);
+    rlx_model_info info = {RLX_INIT(rlx_model_info)};
+    rlx_model_get_info(r->m, &info, NULL);
     for (int64_t i = 0; i < o->prompt; i++)
         r->tokens[i] = (int32_t)((i * 37 + 3) % (info.vocabulary < 997 ? info.vocabulary : 997));
 }
@@ -27,10 +27,11 @@ static void fill_tokens(file_run *r, const bench_file_options *o)
 /* One prompt into an empty context, whose last position gives a token, and the tokens after it. */
 static rlx_status run_round(file_run *r, const bench_file_options *o, int round, rlx_error *err)
 {
-    rlx_generate_result result;
+    rlx_generate_result result = {RLX_INIT(rlx_generate_result)};
     r->tokens[0] = 1 + round; /* so that nothing is kept from the round before */
-    const rlx_generate_desc d = {.tokens = r->tokens, .n_tokens = (size_t)o->prompt,
-                                 .max_tokens = o->tokens + 1, .ignore_end = true};
+    const rlx_generate_desc d = {RLX_INIT(rlx_generate_desc), .tokens = r->tokens,
+                                 .n_tokens = (size_t)o->prompt, .max_tokens = o->tokens + 1,
+                                 .ignore_end = true};
     rlx_status st = rlx_generate(r->c, &d, NULL, NULL, &result, err);
     double prompt = result.prompt_seconds;
     double decode = result.seconds / (double)(o->tokens ? o->tokens : 1);
@@ -45,8 +46,10 @@ static rlx_status run_round(file_run *r, const bench_file_options *o, int round,
 
 static void print_run(const file_run *r, const bench_file_options *o)
 {
-    rlx_model_info info;
-    rlx_model_get_info(r->m, &info);
+    rlx_model_info info = {RLX_INIT(rlx_model_info)};
+    rlx_device_info device = {RLX_INIT(rlx_device_info)};
+    rlx_model_get_info(r->m, &info, NULL);
+    rlx_device_get_info(rlx_model_device(r->m), &device, NULL);
     double prompt = (double)o->prompt / r->prompt, decode = r->decode > 0 ? 1 / r->decode : 0;
     const char *policy = info.policy == RLX_POLICY_FAST ? "fast" : "exact";
     if (o->json) {
@@ -54,7 +57,7 @@ static void print_run(const file_run *r, const bench_file_options *o)
         json_object(&j, NULL);
         json_text(&j, "model", info.name);
         json_text(&j, "architecture", info.architecture);
-        json_text(&j, "device", info.device.name);
+        json_text(&j, "device", device.name);
         json_text(&j, "policy", policy);
         json_int(&j, "prompt_tokens", o->prompt);
         json_real(&j, "prompt_tokens_per_s", prompt);
@@ -67,7 +70,7 @@ static void print_run(const file_run *r, const bench_file_options *o)
         return;
     }
     term_line(stdout, "%s (%s) on %s, policy %s", info.name ? info.name : "model",
-              info.architecture, info.device.name, policy);
+              info.architecture, device.name, policy);
     printf("  load             %8.2f s\n", r->load);
     printf("  first prompt     %8.3f s (with what is made once)\n", r->first);
     printf("  prompt %9lld %8.1f tokens/s\n", (long long)o->prompt, prompt);
@@ -78,9 +81,9 @@ int bench_file(const bench_file_options *o)
 {
     rlx_error err = {0};
     file_run r = {.tokens = cli_alloc_array(o->prompt, sizeof *r.tokens)};
-    rlx_model_desc d = {.device = o->device, .threads = o->threads,
+    rlx_model_desc d = {RLX_INIT(rlx_model_desc), .device = o->device, .threads = o->threads,
                         .context = o->prompt + o->tokens + 1,
-                        .precision = o->fast ? RLX_PRECISION_FAST : RLX_PRECISION_EXACT};
+                        .policy = o->fast ? RLX_POLICY_FAST : RLX_POLICY_EXACT};
     double begin = cli_now();
     cli_progress("loading %s", o->path);
     rlx_status st = rlx_model_open(o->path, &d, &r.m, &err);

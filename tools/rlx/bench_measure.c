@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Measures one case on one device. Inputs and weights are set before; a run is one call, on
- * a GPU one submit. Short runs are measured several at a time: the work and not the clock. */
+/* Measures one case on one device. Inputs and weights are set before; a run is one call, on a GPU
+ * one submit. Short runs are timed in batches, above the resolution of the clock. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,10 +108,10 @@ static rlx_status take_samples(bench_run *run, const bench_options *o, rlx_error
 /* What one run does: flops of the steps and bytes of the tensors, where the case does not say. */
 static void count_work(bench_run *run, double tensor_bytes, size_t copies)
 {
-    rlx_step_info step;
+    rlx_step_info step = {RLX_INIT(rlx_step_info)};
     bench_case *c = &run->r.c;
     double flops = 0;
-    for (size_t i = 0; rlx_session_step(run->session, i, &step); i++)
+    for (size_t i = 0; rlx_session_step(run->session, i, &step, NULL) == RLX_OK; i++)
         flops += step.flops;
     c->flops = c->flops > 0 ? c->flops : flops / (double)copies;
     c->bytes = c->bytes > 0 ? c->bytes : tensor_bytes / (double)copies;
@@ -120,10 +120,10 @@ static void count_work(bench_run *run, double tensor_bytes, size_t copies)
 int bench_open(rlx_device *d, const bench_case *c, const bench_options *o, bench_run *run)
 {
     rlx_error err = {0};
-    rlx_device_info info;
+    rlx_device_info info = {RLX_INIT(rlx_device_info)};
     double bytes = 0;
     *run = (bench_run){.r = {.c = *c}};
-    rlx_device_get_info(d, &info);
+    rlx_device_get_info(d, &info, NULL);
     memcpy(run->r.device, info.id, sizeof run->r.device);
     memcpy(run->r.device_name, info.name, sizeof run->r.device_name);
     run->gpu = is_gpu(&info);
@@ -131,7 +131,8 @@ int bench_open(rlx_device *d, const bench_case *c, const bench_options *o, bench
     run->graph = bench_build(&run->r.c, o->copies, o->chain);
     if (!run->graph)
         return EXIT_FAILED;
-    rlx_session_desc desc = {.no_fold = true, .policy = o->fast ? RLX_POLICY_FAST
+    rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .no_fold = true,
+                             .policy = o->fast ? RLX_POLICY_FAST
                                                                : RLX_POLICY_EXACT};
     rlx_status st = rlx_session_create(d, run->graph, &desc, &run->session, &err);
     static const rlx_leaf kinds[] = {RLX_LEAF_PARAM, RLX_LEAF_INPUT, RLX_LEAF_OUTPUT};

@@ -38,7 +38,8 @@ static rlx_value linear(net *n, rlx_value x, rlx_dim in, rlx_dim out, rlx_act ac
 {
     rlx_value w = weight(n, n->type, 2, (rlx_dim[]){out, in});
     return rlx_matmul_ex(n->g, x, w, vector(n, out), residual,
-                         &(rlx_matmul_desc){.trans_b = true, .act = act});
+                         &(rlx_matmul_desc){RLX_INIT(rlx_matmul_desc), .trans_b = true,
+                                            .act = act});
 }
 
 static rlx_value encoder_norm(net *n, rlx_value x)
@@ -54,7 +55,8 @@ static rlx_value encoder_layer(net *n, rlx_value x, rlx_dim batch, rlx_dim token
     for (int i = 0; i < 3; i++)
         qkv[i] = reshape4(n, linear(n, x, w, w, RLX_ACT_NONE, RLX_NONE), split);
     rlx_value y = rlx_attention(n->g, qkv[0], qkv[1], qkv[2], RLX_NONE,
-                                &(rlx_attention_desc){.layout = RLX_BSHD});
+                                &(rlx_attention_desc){RLX_INIT(rlx_attention_desc),
+                                                      .layout = RLX_BSHD});
     y = rlx_reshape(n->g, y, 3, (rlx_dim[]){batch, tokens, w});
     x = encoder_norm(n, linear(n, y, w, w, RLX_ACT_NONE, x));
     y = linear(n, x, w, ENCODER_INNER, RLX_ACT_GELU, RLX_NONE);
@@ -114,7 +116,8 @@ static rlx_value rotate(net *n, rlx_value x, const decoding *d, rlx_dim heads)
 {
     x = reshape4(n, x, (rlx_dim[]){1, d->tokens, heads, n->decoder->head});
     return rlx_rope(n->g, x, d->cos, d->sin, d->positions,
-                    &(rlx_rope_desc){.layout = RLX_BSHD, .interleaved = true});
+                    &(rlx_rope_desc){RLX_INIT(rlx_rope_desc), .layout = RLX_BSHD,
+                                     .interleaved = true});
 }
 
 static rlx_value decoder_layer(net *n, rlx_value x, const decoding *d, int layer)
@@ -129,7 +132,8 @@ static rlx_value decoder_layer(net *n, rlx_value x, const decoding *d, int layer
     v = cached(n, v, d->keys, d->places, layer, 'v');
     rlx_value extra[3] = {d->lengths, RLX_NONE, RLX_NONE};
     rlx_value y = rlx_attention_ex(n->g, q, k, v, RLX_NONE, extra,
-                                   &(rlx_attention_desc){.layout = RLX_BSHD, .causal = true});
+                                   &(rlx_attention_desc){RLX_INIT(rlx_attention_desc),
+                                                         .layout = RLX_BSHD, .causal = true});
     y = rlx_reshape(n->g, y, 2, (rlx_dim[]){d->tokens, q_width});
     x = packed(n, y, q_width, s->width, x);
     h = rlx_rms_norm(n->g, x, vector(n, s->width), NULL);
@@ -157,7 +161,8 @@ static const char *build_decoder(net *n, rlx_dim tokens, rlx_dim keys)
         x = decoder_layer(n, x, &d, i);
     x = rlx_rms_norm(n->g, rlx_narrow(n->g, x, 0, tokens - 1, 1), vector(n, s->width), NULL);
     rlx_value logits = rlx_dequant_matmul(n->g, x, embedding);
-    rlx_output(n->g, "token", rlx_argmax(n->g, logits, &(rlx_arg_desc){.axis = -1}));
+    rlx_output(n->g, "token", rlx_argmax(n->g, logits, &(rlx_arg_desc){RLX_INIT(rlx_arg_desc),
+                                                                       .axis = -1}));
     return NULL;
 }
 
@@ -181,8 +186,9 @@ static rlx_value conv(net *n, rlx_value x, conv_shape c, bool relu, rlx_value re
 {
     rlx_value w = weight(n, n->type, 4, (rlx_dim[]){c.out, c.in, c.size, c.size});
     int64_t pad = c.size / 2;
-    rlx_conv_desc d = {.stride = {2, {c.stride, c.stride}}, .pads = {4, {pad, pad, pad, pad}},
-                       .act = relu ? RLX_ACT_RELU : RLX_ACT_NONE, .act_last = true};
+    rlx_conv_desc d = {RLX_INIT(rlx_conv_desc), .stride = {2, {c.stride, c.stride}},
+                       .pads = {4, {pad, pad, pad, pad}}, .act = relu ? RLX_ACT_RELU : RLX_ACT_NONE,
+                       .act_last = true};
     return rlx_conv_ex(n->g, 2, x, w, vector(n, c.out), residual, &d);
 }
 
@@ -202,8 +208,8 @@ static const char *build_resnet(net *n, const rlx_shape *s)
         return "expected IMAGES";
     rlx_value x = rlx_input(n->g, "image", n->type, 4, (rlx_dim[]){s->dim[0], 3, 224, 224});
     x = conv(n, x, (conv_shape){3, 64, 7, 2}, true, RLX_NONE);
-    x = rlx_pool2d(n->g, x, &(rlx_pool_desc){.kernel = {2, {3, 3}}, .stride = {2, {2, 2}},
-                                             .pads = {4, {1, 1, 1, 1}}});
+    x = rlx_pool2d(n->g, x, &(rlx_pool_desc){RLX_INIT(rlx_pool_desc), .kernel = {2, {3, 3}},
+                                             .stride = {2, {2, 2}}, .pads = {4, {1, 1, 1, 1}}});
     rlx_dim in = 64;
     for (int stage = 0; stage < 4; stage++)
         for (int i = 0; i < blocks[stage]; i++) {

@@ -41,8 +41,8 @@ static int add_step(void *user, const rlx_step_result *r)
 {
     recording *rec = user;
     json *j = &rec->t->j;
-    rlx_step_info step;
-    if (!rlx_session_step(rec->s, r->step, &step))
+    rlx_step_info step = {RLX_INIT(rlx_step_info)};
+    if (rlx_session_step(rec->s, r->step, &step, NULL) != RLX_OK)
         return 0;
     begin_event(j, step.op, "X", rec->t->n_rows);
     json_real(j, "ts", rec->at);

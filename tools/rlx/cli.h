@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The frame of the command line: commands, their options, messages and exit statuses. Every command
- * is one row {name, what it does, options, examples, function}; its --help is made of that row. */
+/* The command-line framework: commands, options, messages and exit statuses. Every command is one
+ * row {name, what it does, options, examples, function}; --help is generated from it. */
 #ifndef CLI_H
 #define CLI_H
 
@@ -20,7 +20,8 @@ typedef struct cli_list {
     size_t n;
 } cli_list;
 
-/* A number that may be left out: --random-params or --random-params=7. */
+/* A number that knows whether it was given: --seed 0. With CLI_OPT_NUMBER it may be left out:
+ * --random-params or --random-params=7. */
 typedef struct cli_opt_number {
     bool given;
     int64_t value;
@@ -30,7 +31,8 @@ typedef enum cli_kind {
     CLI_END = 0,
     CLI_FLAG,       /* bool */
     CLI_TEXT,       /* const char *, the last one wins */
-    CLI_NUMBER,     /* int64_t, at least 0 */
+    CLI_NUMBER,     /* int64_t, at least 0; 0 when not given */
+    CLI_SET_NUMBER, /* cli_opt_number, at least 0: where 0 is not the default */
     CLI_REAL,       /* double, above 0 */
     CLI_LIST,       /* cli_list: may be repeated */
     CLI_OPT_NUMBER  /* cli_opt_number: "=N" may follow */
@@ -62,8 +64,9 @@ typedef struct cli_command {
     const char *examples;   /* one a line: command, two spaces or more, what it does */
 } cli_command;
 
-extern const cli_command cmd_devices, cmd_doctor, cmd_ops, cmd_run, cmd_bench, cmd_explain,
-    cmd_inspect, cmd_quantize, cmd_tokenize, cmd_generate, cmd_chat, cmd_embed, cmd_perplexity;
+extern const cli_command cmd_devices, cmd_doctor, cmd_ops, cmd_run, cmd_compile, cmd_bench,
+    cmd_explain, cmd_inspect, cmd_quantize, cmd_tokenize, cmd_generate, cmd_chat, cmd_embed,
+    cmd_perplexity;
 
 /* Parses the arguments after the command's name into the zeroed `record`. Returns -1 when the
  * command shall run, else the exit status. */

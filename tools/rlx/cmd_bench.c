@@ -16,7 +16,7 @@ typedef struct options {
     int64_t prompt;
     int64_t tokens;
     double min_time;
-    bool list, fast, chain, serve;
+    bool list, fast, chain, pipe;
     int64_t copies;
 } options;
 
@@ -189,14 +189,14 @@ static int bench_model(const options *o)
     return bench_file(&f);
 }
 
-static int serve(const options *o)
+static int answer_requests(const options *o)
 {
     const char *id = NULL;
     int status = cli_one_device(&o->common, &id);
     if (status)
         return status;
     rlx_device *d = cli_open_device(&o->common, id);
-    status = d ? bench_serve(d, id, (uint32_t)o->common.threads) : EXIT_FAILED;
+    status = d ? bench_pipe(d, id, (uint32_t)o->common.threads) : EXIT_FAILED;
     rlx_device_close(d);
     return status;
 }
@@ -209,8 +209,8 @@ static int run_bench(void *record)
         return print_list(o);
     if (o->model)
         return bench_model(o);
-    if (o->serve)
-        return serve(o);
+    if (o->pipe)
+        return answer_requests(o);
     int status = choose_cases(&b, o);
     if (!status)
         status = open_devices(&b, o);
@@ -253,7 +253,7 @@ static const cli_option bench_option_table[] = {
      "put N independent copies of the operation into a run; times are of one (default 1)"},
     {"chain", CLI_FLAG, offsetof(options, chain), NULL,
      "with --copies, products: each copy reads the result of the one before"},
-    {"serve", CLI_FLAG, offsetof(options, serve), NULL,
+    {"pipe", CLI_FLAG, offsetof(options, pipe), NULL,
      "take requests from standard input (what bench/compare uses)"},
     {NULL, CLI_END, 0, NULL, NULL},
 };

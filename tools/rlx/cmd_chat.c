@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* rlx chat: a conversation with a language model on the terminal. Lines that begin with a slash are
- * commands; all others are said to the model. */
+/* rlx chat: an interactive conversation with a language model. Lines that begin with a slash are
+ * commands; all others are messages. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +13,7 @@ typedef struct options {
     cli_common common;
     model_options model;
     sampling_options sampling;
+    grammar_options grammar;
     const char *system, *load;
     bool ignore_end;
 } options;
@@ -21,6 +22,7 @@ typedef struct talk {
     rlx_model *model;
     rlx_chat *chat;
     rlx_generate_desc desc;
+    rlx_sampling_desc sampling; /* of desc */
     rlx_generate_result last; /* of the last answer */
     size_t n_answers, n_tokens;
     double seconds;
@@ -73,7 +75,7 @@ static int say(talk *t, const char *text)
                 term_style(stderr, TERM_PLAIN));
     else if (st != RLX_OK)
         return cli_error(&err);
-    t->desc.sampling.seed++; /* the same question need not get the same answer */
+    t->sampling.seed++; /* the same question need not get the same answer */
     t->n_answers++;
     t->n_tokens += t->last.n_generated;
     t->seconds += t->last.seconds + t->last.prompt_seconds;
@@ -125,9 +127,9 @@ static int do_system(talk *t, const char *arg)
 static int do_stats(talk *t, const char *arg)
 {
     size_t n;
-    rlx_model_info info;
+    rlx_model_info info = {RLX_INIT(rlx_model_info)};
     (void)arg;
-    rlx_model_get_info(t->model, &info);
+    rlx_model_get_info(t->model, &info, NULL);
     rlx_context_tokens(rlx_chat_context(t->chat), 0, &n);
     llm_print_model(t->model);
     fprintf(stderr, "%zu answers, %zu tokens in %.1f s; the context holds %zu of %lld tokens\n",
@@ -213,15 +215,20 @@ static int run_chat(void *record)
 {
     const options *o = record;
     /* Lively, but not wild. */
-    const rlx_sampling defaults = {.temperature = 0.7, .top_p = 0.9, .min_p = 0.05,
-                                   .repeat_penalty = 1.1};
-    talk t = {.desc = {.ignore_end = o->ignore_end}};
+    talk t = {.desc = {RLX_INIT(rlx_generate_desc), .ignore_end = o->ignore_end},
+              .sampling = {RLX_INIT(rlx_sampling_desc), .temperature = 0.7, .top_p = 0.9,
+                           .min_p = 0.05, .repeat_penalty = 1.1},
+              .last = {RLX_INIT(rlx_generate_result)}};
     int status = o->common.json ? cli_usage("chat has no --json; see 'rlx generate --chat'")
-                                : llm_sampling(&o->sampling, &defaults, &t.desc);
+                                : llm_sampling(&o->sampling, &t.sampling, &t.desc);
+    if (status == EXIT_OK)
+        status = llm_grammar(&o->grammar, &t.desc.grammar);
     if (status == EXIT_OK)
         status = llm_open(&o->common, &o->model, &t.model, NULL);
-    if (status != EXIT_OK)
+    if (status != EXIT_OK) {
+        rlx_grammar_destroy(t.desc.grammar);
         return status;
+    }
     line_init(&t.editor);
     t.system = o->system ? cli_format("%s", o->system) : NULL;
     if (t.editor.editing) {
@@ -239,6 +246,7 @@ static int run_chat(void *record)
     line_finish(&t.editor);
     rlx_chat_destroy(t.chat);
     rlx_model_close(t.model);
+    rlx_grammar_destroy(t.desc.grammar);
     free(t.system);
     return status;
 }
@@ -248,6 +256,7 @@ static const cli_option chat_options[] = {
     {"system", CLI_TEXT, offsetof(options, system), "TEXT", "instructions for the whole talk"},
     {"load", CLI_TEXT, offsetof(options, load), "FILE", "go on with a saved conversation"},
     SAMPLING_OPTIONS(options, sampling),
+    GRAMMAR_OPTIONS(options, grammar),
     {"ignore-end", CLI_FLAG, offsetof(options, ignore_end), NULL,
      "go on when the model says it is done, until Ctrl-C"},
     CONTEXT_OPTIONS(options, model),

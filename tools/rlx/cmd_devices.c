@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* rlx devices: what can run graphs here, and why other backends cannot. */
+/* rlx devices: lists the usable devices, and why other backends have none. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,18 +15,24 @@ typedef struct options {
 
 rlx_device_info *list_devices(size_t *n)
 {
-    *n = rlx_device_list(NULL, 0);
+    size_t now = 0;
+    rlx_device_list(NULL, 0, n, NULL);
     rlx_device_info *list = cli_alloc_array(*n, sizeof *list);
-    size_t now = rlx_device_list(list, *n);
+    if (*n)
+        list[0] = RLX_DEFAULT(rlx_device_info);
+    rlx_device_list(list, *n, &now, NULL);
     *n = now < *n ? now : *n;
     return list;
 }
 
 rlx_backend_info *list_backends(size_t *n)
 {
-    *n = rlx_backend_list(NULL, 0);
+    size_t now = 0;
+    rlx_backend_list(NULL, 0, n, NULL);
     rlx_backend_info *list = cli_alloc_array(*n, sizeof *list);
-    size_t now = rlx_backend_list(list, *n);
+    if (*n)
+        list[0] = RLX_DEFAULT(rlx_backend_info);
+    rlx_backend_list(list, *n, &now, NULL);
     *n = now < *n ? now : *n;
     return list;
 }
@@ -41,7 +47,7 @@ static int filter(const cli_common *c, rlx_device_info *list, size_t *n)
     rlx_device *device = cli_open_device(c, id);
     if (!device)
         return EXIT_FAILED;
-    rlx_device_get_info(device, &list[0]);
+    rlx_device_get_info(device, &list[0], NULL);
     *n = 1;
     rlx_device_close(device);
     return EXIT_OK;
@@ -55,6 +61,7 @@ static rlx_calibration *calibrate(const rlx_device_info *list, size_t n, bool no
     for (size_t i = 0; i < n; i++) {
         if (now && !list[i].is_test)
             cli_progress("measuring %s", list[i].id);
+        c[i] = RLX_DEFAULT(rlx_calibration);
         if (rlx_device_calibration(list[i].id, now ? RLX_CALIBRATE_NOW : 0, &c[i], &err) == RLX_OK)
             continue;
         cli_progress_clear();

@@ -61,7 +61,7 @@ static rlx_status run_graph(rlx_device *d, const rlx_graph *g, float *y, double 
         if (st == RLX_OK && i)
             st = rlx_session_set_param(s, t->name, t->data, t->bytes, RLX_COPY, err);
     }
-    rlx_tensor in = {"x", leaves[0].data, leaves[0].bytes};
+    rlx_const_tensor in = {"x", leaves[0].data, leaves[0].bytes};
     rlx_tensor out = {"y", y, ROWS * COLUMNS * sizeof *y};
     double begin = cli_now();
     if (st == RLX_OK)
@@ -80,7 +80,7 @@ static rlx_status test_device(rlx_device_info *info, float *y, double *seconds, 
     rlx_graph *g = make_graph();
     rlx_status st = rlx_device_open(info->id, NULL, &d, err);
     if (st == RLX_OK) {
-        rlx_device_get_info(d, info);
+        rlx_device_get_info(d, info, NULL);
         st = run_graph(d, g, y, seconds, err);
     }
     rlx_device_close(d);
@@ -90,7 +90,7 @@ static rlx_status test_device(rlx_device_info *info, float *y, double *seconds, 
 
 static check check_device(rlx_device_info *info)
 {
-    rlx_device_info ref = {.id = "ref"};
+    rlx_device_info ref = {RLX_INIT(rlx_device_info), .id = "ref"};
     static float want[ROWS * COLUMNS], got[ROWS * COLUMNS];
     check c = {.ok = true};
     double ignored;
@@ -118,7 +118,7 @@ static check check_device(rlx_device_info *info)
 
 static bool is_calibrated(const rlx_device_info *info)
 {
-    rlx_calibration c;
+    rlx_calibration c = {RLX_INIT(rlx_calibration)};
     return rlx_device_calibration(info->id, 0, &c, NULL) == RLX_OK && c.measured;
 }
 
@@ -318,7 +318,7 @@ static int fill_report(report *r, const cli_common *common)
         rlx_device *d = cli_open_device(common, id);
         if (!d)
             return EXIT_FAILED;
-        rlx_device_get_info(d, &r->devices[0]);
+        rlx_device_get_info(d, &r->devices[0], NULL);
         r->n_devices = 1;
         rlx_device_close(d);
     }

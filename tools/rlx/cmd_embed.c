@@ -55,7 +55,7 @@ static int read_lines(const char *path, lines *out)
 static int read_pooling(const char *text, rlx_pooling *out)
 {
     static const char *const names[] = {"default", "mean", "first", "last"};
-    *out = RLX_POOL_DEFAULT;
+    *out = RLX_POOLING_DEFAULT;
     if (!text)
         return EXIT_OK;
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
@@ -202,9 +202,9 @@ static int search(const options *o, const lines *l, const float *queries, const 
 
 static int run_model(const options *o, rlx_model *m, const rlx_embed_desc *d)
 {
-    rlx_model_info info;
+    rlx_model_info info = {RLX_INIT(rlx_model_info)};
     lines l = {0};
-    rlx_model_get_info(m, &info);
+    rlx_model_get_info(m, &info, NULL);
     size_t width = (size_t)info.embedding_width, n = o->common.args.n;
     int status = o->search ? read_lines(o->search, &l) : EXIT_OK;
     float *vectors = NULL, *found = NULL;
@@ -227,7 +227,7 @@ static int run_model(const options *o, rlx_model *m, const rlx_embed_desc *d)
 static int run_embed(void *record)
 {
     const options *o = record;
-    rlx_embed_desc d = {.no_normalize = o->raw};
+    rlx_embed_desc d = {RLX_INIT(rlx_embed_desc), .no_normalize = o->raw};
     rlx_model *m;
     int status = read_pooling(o->pooling, &d.pooling);
     if (status == EXIT_OK)

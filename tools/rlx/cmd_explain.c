@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* rlx explain: what the compiler did to a graph, stage by stage, and the program that came out. */
+/* rlx explain: the compile pipeline stage by stage, the steps, and the memory plan. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,7 +63,7 @@ static int dump_stage(const stages *s, const char *name)
         }
         strcat(strcat(known, i ? ", " : ""), names[i]);
     }
-    return cli_usage("--dump expected one of %s; got '%s'", known, name);
+    return cli_usage("--dump expected one of %s, select, order, chain; got '%s'", known, name);
 }
 
 /* ---- Text ------------------------------------------------------------------------------------ */
@@ -119,10 +119,10 @@ static void print_dispatch(const work *w)
     char flops[SHORT_TEXT], bytes[SHORT_TEXT];
     double sum_flops = 0, sum_bytes = 0;
     size_t n_host = 0;
-    rlx_step_info step;
+    rlx_step_info step = {RLX_INIT(rlx_step_info)};
     heading("Steps");
     table_init(&t, "rlllrrl", "step|op|kernel|runs|flop|bytes|shapes");
-    for (size_t i = 0; rlx_session_step(w->session, i, &step); i++) {
+    for (size_t i = 0; rlx_session_step(w->session, i, &step, NULL) == RLX_OK; i++) {
         bool host = step.support == RLX_SUPPORT_HOST;
         table_cell(&t, "%zu", i);
         table_cell(&t, "%s", step.op);
@@ -143,11 +143,11 @@ static void print_dispatch(const work *w)
 
 static void print_memory(const work *w)
 {
-    rlx_memory_info m;
+    rlx_memory_info m = {RLX_INIT(rlx_memory_info)};
     char a[SHORT_TEXT], b[SHORT_TEXT], c[SHORT_TEXT];
-    rlx_session_memory(w->session, &m);
+    rlx_session_memory(w->session, &m, NULL);
     heading("Memory");
-    printf("  arena       %s, %.3f x the peak of live bytes (%s); without reuse %s\n",
+    printf("  arena       %s, %.3f x the least (%s: the peak of live bytes); without reuse %s\n",
            short_bytes((double)m.arena_bytes, a),
            m.arena_bound ? (double)m.arena_bytes / (double)m.arena_bound : 1.0,
            short_bytes((double)m.arena_bound, b), short_bytes((double)m.unshared_bytes, c));
@@ -175,9 +175,9 @@ static void json_stages(json *j, const stages *s)
 
 static void json_steps(json *j, const work *w, const step_time *times)
 {
-    rlx_step_info step;
+    rlx_step_info step = {RLX_INIT(rlx_step_info)};
     json_array(j, "steps");
-    for (size_t i = 0; rlx_session_step(w->session, i, &step); i++) {
+    for (size_t i = 0; rlx_session_step(w->session, i, &step, NULL) == RLX_OK; i++) {
         json_row(j, NULL);
         json_int(j, "step", (int64_t)i);
         json_text(j, "node", step.node);
@@ -207,8 +207,8 @@ typedef struct runs {
 static void print_json(const work *w, const stages *s, const runs *r)
 {
     json j = {.f = stdout};
-    rlx_memory_info m;
-    rlx_session_memory(w->session, &m);
+    rlx_memory_info m = {RLX_INIT(rlx_memory_info)};
+    rlx_session_memory(w->session, &m, NULL);
     json_object(&j, NULL);
     json_text(&j, "graph", rlx_graph_name(w->graph));
     json_text(&j, "device", w->device_info.id);
@@ -232,7 +232,7 @@ static void print_json(const work *w, const stages *s, const runs *r)
 
 static void print_text(const work *w, const options *o, const stages *s, const runs *r)
 {
-    rlx_calibration c;
+    rlx_calibration c = {RLX_INIT(rlx_calibration)};
     term_line(stdout, "graph \"%s\" on %s (%s)", rlx_graph_name(w->graph), w->device_info.id,
               w->device_info.name);
     if (rlx_device_calibration(w->device_info.id, 0, &c, NULL) == RLX_OK && c.kernels[0])
@@ -257,6 +257,25 @@ static int choose_kernels(work *w, const work_options *o)
     int status = work_bind_dims(w, o);
     if (!status && rlx_session_prepare(w->session, &err) != RLX_OK)
         cli_warn("the kernels are not known, a run would fail: %s", err.text);
+    return status;
+}
+
+/* Stages of GPUs come after those of the compiler, at bound dimensions. */
+static bool is_gpu_stage(const char *name)
+{
+    return !strcmp(name, "select") || !strcmp(name, "order") || !strcmp(name, "chain");
+}
+
+static int dump_gpu_stage(work *w, const options *o)
+{
+    rlx_error err = {0};
+    char *text = NULL;
+    int status = work_bind_dims(w, &o->work);
+    if (!status && rlx_session_print_stage(w->session, o->dump, &text, &err) != RLX_OK)
+        status = cli_fail("--dump %s: %s", o->dump, err.text);
+    if (!status)
+        term_write(stdout, text, strlen(text));
+    rlx_free(text);
     return status;
 }
 
@@ -296,9 +315,11 @@ static int run_explain(void *record)
     const options *o = record;
     work w;
     stages s = {.w = &w};
-    rlx_session_desc desc = {.on_stage = on_stage, .on_stage_user = &s};
+    rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .on_stage = on_stage, .on_stage_user = &s};
     int status = work_open(&w, &o->common, &o->work, o->common.args.v[0], &desc);
-    if (o->dump && (!status || s.n))
+    if (o->dump && is_gpu_stage(o->dump))
+        status = status ? status : dump_gpu_stage(&w, o);
+    else if (o->dump && (!status || s.n))
         status = dump_stage(&s, o->dump); /* stages before a failure can be looked at too */
     else if (!status)
         status = explain_opened(&w, o, &s);
@@ -310,7 +331,7 @@ static int run_explain(void *record)
 
 static const cli_option explain_options[] = {
     {"dump", CLI_TEXT, offsetof(options, dump), "STAGE",
-     "print only the text after verify, fold, legalise, fuse, plan or schedule"},
+     "print only what verify, fold, legalise, fuse, plan, schedule left"},
     {"memory-svg", CLI_TEXT, offsetof(options, memory_svg), "FILE",
      "draw the memory plan: steps by bytes, a box for each tensor"},
     {"profile", CLI_FLAG, offsetof(options, profile), NULL,
@@ -333,9 +354,11 @@ const cli_command cmd_explain = {
     .min_args = 1,
     .max_args = 1,
     .details = "Stages (times include printing them), the steps of the program with their\n"
-               "kernels, and the memory plan.",
+               "kernels, and the memory plan. GPUs have stages after schedule, at the sizes\n"
+               "of --dim: --dump select, order or chain shows the dispatches.",
     .examples = "  rlx explain decoder.rlx                          everything in short\n"
                 "  rlx explain decoder.rlx --dump fuse              the graph after fusion\n"
+                "  rlx explain decoder.rlx --dump chain             what a GPU is given\n"
                 "  rlx explain decoder.rlx --memory-svg plan.svg    a picture of the memory plan\n"
                 "  rlx explain decoder.rlx --cost                   the devices compared\n"
                 "  rlx explain decoder.rlx --trace trace.json       where the time goes",

@@ -15,6 +15,7 @@ typedef struct options {
     cli_common common;
     model_options model;
     sampling_options sampling;
+    grammar_options grammar;
     const char *prompt, *prompt_file, *system, *logits;
     bool chat, plain, ignore_end, shift, stats, profile;
 } options;
@@ -75,14 +76,14 @@ static void take_piece(output *out, const rlx_piece *p, bool print)
 /* The logits of the last position of the prompt, f32 [vocabulary]. */
 static rlx_status write_logits(rlx_context *c, const rlx_model *m, const char *path, rlx_error *err)
 {
-    rlx_model_info info;
-    rlx_model_get_info(m, &info);
+    rlx_model_info info = {RLX_INIT(rlx_model_info)};
+    rlx_model_get_info(m, &info, NULL);
     size_t n = (size_t)info.vocabulary;
     float *logits = cli_alloc_array(n, sizeof *logits);
-    rlx_npy npy = {RLX_F32, {1, {info.vocabulary}}, n * sizeof *logits, logits};
+    const rlx_shape shape = {1, {info.vocabulary}};
     rlx_status st = rlx_context_logits(c, 0, logits, n, err);
     if (st == RLX_OK)
-        st = rlx_npy_write(path, &npy, err);
+        st = rlx_npy_save(path, RLX_F32, &shape, logits, n * sizeof *logits, err);
     free(logits);
     return st;
 }
@@ -93,7 +94,7 @@ static rlx_status generate(const options *o, const rlx_model *m, rlx_context *c,
     rlx_generation *g;
     rlx_piece piece;
     bool more = true;
-    rlx_status st = rlx_generation_begin(c, d, &g, err);
+    rlx_status st = rlx_generation_create(c, d, &g, err);
     if (st != RLX_OK)
         return st;
     for (size_t i = 0; more && st == RLX_OK; i++) {
@@ -103,7 +104,8 @@ static rlx_status generate(const options *o, const rlx_model *m, rlx_context *c,
         if (st == RLX_OK && more)
             take_piece(out, &piece, !o->common.json);
     }
-    rlx_generation_end(g, &out->result);
+    rlx_generation_get_result(g, &out->result, NULL);
+    rlx_generation_destroy(g);
     return st;
 }
 
@@ -112,9 +114,11 @@ static rlx_status generate(const options *o, const rlx_model *m, rlx_context *c,
 static void print_json(const options *o, const rlx_model *m, const rlx_generate_desc *d,
                        const output *out)
 {
-    rlx_model_info info;
+    rlx_model_info info = {RLX_INIT(rlx_model_info)};
+    rlx_device_info device = {RLX_INIT(rlx_device_info)};
     json j = {.f = stdout};
-    rlx_model_get_info(m, &info);
+    rlx_model_get_info(m, &info, NULL);
+    rlx_device_get_info(rlx_model_device(m), &device, NULL);
     json_object(&j, NULL);
     json_list(&j, "tokens");
     for (size_t i = 0; i < out->n_tokens; i++)
@@ -127,8 +131,8 @@ static void print_json(const options *o, const rlx_model *m, const rlx_generate_
     json_real(&j, "tokens_per_s", llm_rate(&out->result));
     json_real(&j, "load_seconds", out->load_seconds);
     json_real(&j, "first_token_seconds", out->result.prompt_seconds);
-    json_int(&j, "seed", (int64_t)d->sampling.seed);
-    json_text(&j, "device", info.device.id);
+    json_int(&j, "seed", (int64_t)d->sampling->seed);
+    json_text(&j, "device", device.id);
     json_text(&j, "policy", info.policy == RLX_POLICY_FAST ? "fast" : "exact");
     json_int(&j, "context", info.context);
     json_int(&j, "weight_bytes", (int64_t)info.weight_bytes);
@@ -165,7 +169,7 @@ static int run_model(const options *o, rlx_model *m, rlx_generate_desc *d, doubl
 {
     rlx_error err = {0};
     rlx_context *c = NULL;
-    output out = {.load_seconds = load_seconds};
+    output out = {.load_seconds = load_seconds, .result = {RLX_INIT(rlx_generate_result)}};
     char *prompt = make_prompt(o, m);
     if (!prompt)
         return EXIT_FAILED;
@@ -184,23 +188,27 @@ static int run_model(const options *o, rlx_model *m, rlx_generate_desc *d, doubl
 static int run_generate(void *record)
 {
     const options *o = record;
-    const rlx_sampling defaults = {0};
-    rlx_generate_desc d = {.plain = o->plain, .ignore_end = o->ignore_end, .shift = o->shift};
+    rlx_sampling_desc sampling = {RLX_INIT(rlx_sampling_desc)};
+    rlx_generate_desc d = {RLX_INIT(rlx_generate_desc), .plain = o->plain,
+                           .ignore_end = o->ignore_end, .shift = o->shift};
     rlx_model *m;
     double seconds = 0;
     if (!o->prompt == !o->prompt_file)
         return cli_usage("one of --prompt TEXT and --prompt-file FILE is needed");
     if (o->system && !o->chat)
         return cli_usage("--system goes with --chat");
-    int status = llm_sampling(&o->sampling, &defaults, &d);
+    int status = llm_sampling(&o->sampling, &sampling, &d);
+    if (status == EXIT_OK)
+        status = llm_grammar(&o->grammar, &d.grammar);
     if (status == EXIT_OK)
         status = llm_open(&o->common, &o->model, &m, &seconds);
-    if (status != EXIT_OK)
-        return status;
-    if (!d.max_tokens)
-        d.max_tokens = DEFAULT_MAX_TOKENS;
-    status = run_model(o, m, &d, seconds);
-    rlx_model_close(m);
+    if (status == EXIT_OK) {
+        if (!d.max_tokens && !d.prompt_only)
+            d.max_tokens = DEFAULT_MAX_TOKENS;
+        status = run_model(o, m, &d, seconds);
+        rlx_model_close(m);
+    }
+    rlx_grammar_destroy(d.grammar);
     return status;
 }
 
@@ -215,6 +223,7 @@ static const cli_option generate_options[] = {
     {"plain", CLI_FLAG, offsetof(options, plain), NULL,
      "special tokens written in the prompt are plain text"},
     SAMPLING_OPTIONS(options, sampling),
+    GRAMMAR_OPTIONS(options, grammar),
     {"ignore-end", CLI_FLAG, offsetof(options, ignore_end), NULL,
      "go on when the model says it is done"},
     {"shift", CLI_FLAG, offsetof(options, shift), NULL,
@@ -239,11 +248,13 @@ const cli_command cmd_generate = {
         "Reads a GGUF file, continues the prompt and prints the text as it comes. Without\n"
         "--temperature the most likely token is taken each time, so the text is always the same;\n"
         "0.7 with --top-p 0.9 or --min-p 0.05 is a good start for something livelier. Stops after\n"
-        "128 tokens unless --max-tokens says otherwise.",
+        "128 tokens unless --max-tokens says otherwise. With --json-schema, --grammar or --regex\n"
+        "only tokens are taken that lead to such a text, and the text ends where it is complete.",
     .examples =
         "  rlx generate --model smol.gguf --prompt \"Once upon a time\"\n"
         "  rlx generate --model smol.gguf --chat --prompt \"Name three rivers.\" --max-tokens 60\n"
         "  rlx generate --model smol.gguf --prompt-file q.txt --temperature 0.7 --top-p 0.9\n"
         "  rlx generate --model smol.gguf --prompt \"1, 2, 3,\" --stop 10 --device vulkan --json\n"
+        "  rlx generate --model smol.gguf --prompt \"A person: \" --json-schema person.json\n"
         "  rlx generate --model smol.gguf --prompt Hello --policy exact --logits last.npy",
 };

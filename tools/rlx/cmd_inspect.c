@@ -45,7 +45,7 @@ static int inspect_npy(const char *path, bool as_json)
 {
     rlx_npy npy;
     rlx_error err = {0};
-    if (rlx_npy_read(path, &npy, &err) != RLX_OK)
+    if (rlx_npy_load(path, &npy, &err) != RLX_OK)
         return cli_error(&err);
     tensor t = {(char *)(uintptr_t)path, npy.dtype, npy.shape, npy.bytes, npy.data};
     tensor_stats s = tensor_get_stats(t.dtype, t.data, tensor_elements(&t.shape));
@@ -196,14 +196,15 @@ static void json_graph(const graph_facts *f)
 static void measure_graph(graph_facts *f, rlx_device *device)
 {
     rlx_error err = {0};
-    rlx_step_info step;
-    rlx_session_desc desc = {.no_fusion = true};
+    rlx_step_info step = {RLX_INIT(rlx_step_info)};
+    rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .no_fusion = true};
     if (rlx_session_create(device, f->graph, &desc, &f->session, &err) != RLX_OK) {
         cli_warn("sizes and work are unknown: %s", err.text);
         return;
     }
-    rlx_session_memory(f->session, &f->memory);
-    for (size_t i = 0; rlx_session_step(f->session, i, &step); i++) {
+    f->memory = RLX_DEFAULT(rlx_memory_info);
+    rlx_session_memory(f->session, &f->memory, NULL);
+    for (size_t i = 0; rlx_session_step(f->session, i, &step, NULL) == RLX_OK; i++) {
         f->flops += step.flops;
         f->bytes += step.bytes;
     }

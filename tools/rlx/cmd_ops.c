@@ -46,7 +46,8 @@ static const char *support_style(rlx_support s)
     case RLX_SUPPORT_NATIVE: return TERM_GREEN;
     case RLX_SUPPORT_DECOMPOSED: return TERM_BLUE;
     case RLX_SUPPORT_VIEW: return TERM_DIM;
-    case RLX_SUPPORT_HOST: return TERM_YELLOW;
+    case RLX_SUPPORT_HOST:
+    case RLX_SUPPORT_REFERENCE: return TERM_YELLOW;
     default: return TERM_RED;
     }
 }
@@ -69,17 +70,20 @@ static void print_json(const options *o)
     json_end(&j);
 }
 
-static void print_summary(size_t n, size_t counts[][RLX_SUPPORT_NATIVE + 1],
-                          const cli_common *common)
+/* The kinds, as they are summed up. */
+static const rlx_support kinds[] = {RLX_SUPPORT_NATIVE, RLX_SUPPORT_REFERENCE, RLX_SUPPORT_VIEW,
+                                    RLX_SUPPORT_DECOMPOSED, RLX_SUPPORT_HOST, RLX_SUPPORT_NO};
+
+static void print_summary(size_t n, size_t counts[][ARRAY_LEN(kinds)], const cli_common *common)
 {
     printf("\n%zu operations\n", n);
     for (size_t b = 0; b < ARRAY_LEN(backends); b++) {
         if (!is_wanted(common, backends[b]))
             continue;
         printf("  %-7s", backends[b]);
-        for (int s = RLX_SUPPORT_NATIVE; s >= RLX_SUPPORT_NO; s--)
-            printf("%s%zu %s", s == RLX_SUPPORT_NATIVE ? " " : ", ", counts[b][s],
-                   rlx_support_name((rlx_support)s));
+        for (size_t k = 0; k < ARRAY_LEN(kinds); k++)
+            printf("%s%zu %s", k == 0 ? " " : ", ", counts[b][kinds[k]],
+                   rlx_support_name(kinds[k]));
         putchar('\n');
     }
 }
@@ -87,7 +91,7 @@ static void print_summary(size_t n, size_t counts[][RLX_SUPPORT_NATIVE + 1],
 static int print_table(const options *o)
 {
     table t;
-    size_t counts[ARRAY_LEN(backends)][RLX_SUPPORT_NATIVE + 1] = {0}, n = 0;
+    size_t counts[ARRAY_LEN(backends)][ARRAY_LEN(kinds)] = {0}, n = 0;
     char headings[64] = "operation";
     for (size_t b = 0; b < ARRAY_LEN(backends); b++)
         if (is_wanted(&o->common, backends[b]))
@@ -125,11 +129,11 @@ static int check_options(const options *o)
     if (!known)
         return cli_usage("--device expected cpu, vulkan or webgpu, got '%s'", id);
     bool kind = !o->only;
-    for (int s = RLX_SUPPORT_NO; s <= RLX_SUPPORT_NATIVE && !kind; s++)
-        kind = !strcmp(o->only, rlx_support_name((rlx_support)s));
+    for (size_t k = 0; k < ARRAY_LEN(kinds) && !kind; k++)
+        kind = !strcmp(o->only, rlx_support_name(kinds[k]));
     return kind ? EXIT_OK
-                : cli_usage("--only expected native, decomposed, view, host or no, got '%s'",
-                            o->only);
+                : cli_usage("--only expected native, reference, decomposed, view, host or no, "
+                            "got '%s'", o->only);
 }
 
 static int run_ops(void *record)
@@ -147,7 +151,7 @@ static int run_ops(void *record)
 
 static const cli_option ops_options[] = {
     {"only", CLI_TEXT, offsetof(options, only), "KIND",
-     "operations that some backend runs as KIND: native, decomposed, view, host, no"},
+     "operations that some backend runs as KIND: native, decomposed, ..., no"},
     {NULL, CLI_END, 0, NULL, NULL},
 };
 
@@ -160,7 +164,8 @@ const cli_command cmd_ops = {
     .record_bytes = sizeof(options),
     .max_args = -1,
     .details = "native: a kernel of its own    decomposed: rewritten into native operations\n"
-               "view: needs no work            host: on the CPU, with copies      no: cannot\n\n"
+               "view: needs no work            host: on the CPU, with copies      no: cannot\n"
+               "reference: by the plain loops that define it, on one thread (cpu only)\n\n"
                "A WORD keeps the operations whose name contains it.",
     .examples = "  rlx ops                 the whole catalogue\n"
                 "  rlx ops reduce norm     reductions and norms\n"

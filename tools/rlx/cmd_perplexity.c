@@ -121,11 +121,11 @@ static void print_result(const options *o, const sums *s, size_t window, size_t 
 
 static int run_model(const options *o, rlx_model *m)
 {
-    rlx_model_info info;
+    rlx_model_info info = {RLX_INIT(rlx_model_info)};
     int32_t *ids = NULL;
     size_t n = 0;
     sums s = {0};
-    rlx_model_get_info(m, &info);
+    rlx_model_get_info(m, &info, NULL);
     size_t window = (size_t)info.context, stride = o->stride ? (size_t)o->stride : window;
     double begin = cli_now();
     int status = stride > window ? cli_usage("--stride expected at most --ctx (%zu), got %zu",

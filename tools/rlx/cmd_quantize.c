@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* rlx quantize: writes a GGUF model again with its matrices in smaller types. Tensors stream
- * through in pieces, so memory does not grow with the model. */
+/* rlx quantize: converts the matrices of a GGUF model to smaller types. Tensors are streamed in
+ * chunks, so memory does not grow with the model. */
 #include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ typedef struct type_row {
     rlx_dtype type;
     size_t n_tensors;
     double elements, before, after; /* bytes */
-    rlx_pack_stats stats;           /* of those that changed */
+    rlx_quantize_rows_stats stats;           /* of those that changed */
 } type_row;
 
 typedef struct quantize_job {
@@ -41,8 +41,8 @@ typedef struct quantize_job {
     type_row all;
 } quantize_job;
 
-/* Elements that are packed at once: enough for many threads, small beside a model; and bytes that
- * are copied between two looks at signals. */
+/* Elements quantised at once: enough for many threads, small beside a model; and bytes copied
+ * between two checks for signals. */
 #define PIECE_ELEMENTS ((int64_t)4 << 20)
 #define PIECE_BYTES ((size_t)32 << 20)
 
@@ -68,7 +68,7 @@ static int plain_type(const char *option, const char *name, rlx_dtype *out)
     if (!name)
         return EXIT_OK;
     *out = rlx_dtype_from_name(name);
-    if (!rlx_dtype_can_encode(*out))
+    if (!rlx_dtype_can_quantize(*out))
         return unknown_type(option, name);
     return EXIT_OK;
 }
@@ -170,7 +170,7 @@ static void show_progress(const quantize_job *j, const char *name)
 }
 
 static rlx_status write_packed(quantize_job *j, const rlx_file_tensor *t, rlx_dtype to,
-                               rlx_pack_stats *stats, rlx_error *err)
+                               rlx_quantize_rows_stats *stats, rlx_error *err)
 {
     const int64_t length = t->shape.dim[t->shape.rank - 1];
     const int64_t n_rows = length ? tensor_elements(&t->shape) / length : 0;
@@ -181,13 +181,15 @@ static rlx_status write_packed(quantize_job *j, const rlx_file_tensor *t, rlx_dt
     for (int64_t row = 0; row < n_rows && st == RLX_OK && !cli_caught_signal(); row += step) {
         int64_t n = n_rows - row < step ? n_rows - row : step;
         size_t src_bytes = t->bytes / (size_t)n_rows * (size_t)n;
-        rlx_pack_stats s = {0};
-        rlx_pack_desc d = {.from = t->dtype, .to = to, .n_rows = n, .row_length = length,
+        rlx_quantize_rows_stats s = {0};
+        rlx_quantize_rows_desc d = {RLX_INIT(rlx_quantize_rows_desc), .from = t->dtype, .to = to,
+                                    .n_rows = n,
+                           .row_length = length,
                            .src = (const char *)t->data + t->bytes / (size_t)n_rows * (size_t)row,
                            .dst = get_buffer(j, dst_row * (size_t)n),
                            .threads = (uint32_t)j->o->common.threads};
         show_progress(j, t->name);
-        st = rlx_pack_rows(&d, &s, err);
+        st = rlx_quantize_rows(&d, &s, err);
         if (st == RLX_OK)
             st = rlx_gguf_writer_write(j->writer, d.dst, dst_row * (size_t)n, err);
         stats->squares += s.squares;
@@ -211,7 +213,7 @@ static rlx_status write_same(quantize_job *j, const rlx_file_tensor *t, rlx_erro
 }
 
 static void count_tensor(quantize_job *j, const rlx_file_tensor *t, rlx_dtype to,
-                         const rlx_pack_stats *stats)
+                         const rlx_quantize_rows_stats *stats)
 {
     type_row *rows[] = {&j->rows[to], &j->all};
     const double elements = (double)tensor_elements(&t->shape);
@@ -232,7 +234,7 @@ static int write_tensors(quantize_job *j)
     rlx_file_tensor t;
     rlx_error err = {0};
     for (size_t i = 0; rlx_file_tensor_at(j->file, i, &t); i++) {
-        rlx_pack_stats stats = {0};
+        rlx_quantize_rows_stats stats = {0};
         rlx_status st;
         if (j->types[i] == t.dtype)
             st = write_same(j, &t, &err);

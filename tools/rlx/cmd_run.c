@@ -159,7 +159,7 @@ static int compare_devices(work *w, const options *o)
     const char *ids[] = {o->compare};
     common.device = (cli_list){ids, 1};
     work other;
-    rlx_session_desc desc = {.no_fusion = true};
+    rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .no_fusion = true};
     int status = work_open(&other, &common, &o->work, w->path, &desc);
     if (!status)
         status = work_set_leaves(&other, &o->work);
@@ -214,7 +214,8 @@ static int run_run(void *record)
     if (modes && o->outputs.n)
         return cli_usage("--output does not go with --compare, --dump-nodes, --find-nan or "
                          "--profile");
-    rlx_session_desc desc = {.keep_all = o->dump_nodes, .no_fusion = o->compare != NULL};
+    rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .keep_all = o->dump_nodes,
+                             .no_fusion = o->compare != NULL};
     int status = work_open(&w, &o->common, &o->work, o->common.args.v[0], &desc);
     if (!status)
         status = work_check_names(&w, &o->outputs, RLX_LEAF_OUTPUT, "output");
@@ -253,7 +254,8 @@ const cli_command cmd_run = {
     .record_bytes = sizeof(options),
     .min_args = 1,
     .max_args = 1,
-    .details = "GRAPH.rlx is the text form of a graph ('-': standard input). Files are NumPy's.",
+    .details = "GRAPH.rlx is the text form of a graph ('-': standard input), or what 'rlx\n"
+               "compile' has stored for this device. Files are NumPy's.",
     .examples =
         "  rlx run mlp.rlx --random-params --input x=ones\n"
         "  rlx run mlp.rlx --param-dir weights --input x=x.npy --output y=y.npy\n"

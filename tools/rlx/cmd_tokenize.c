@@ -213,7 +213,7 @@ static int run_tokenize(void *record)
     if (rlx_tokenizer_open(o->model, &t, &err) != RLX_OK)
         return cli_error(&err);
     int status = o->decode ? decode_all(o, t) : encode_all(o, t);
-    rlx_tokenizer_destroy(t);
+    rlx_tokenizer_close(t);
     return status;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Where two devices part: a graph is run on both one step at a time, and the results of the steps
- * that both have are compared, then the outputs. A device may run a node as several steps
+/* First divergence of two devices: a graph is run on both one step at a time, and the results of
+ * the steps that both have are compared, then the outputs. A device may run a node as several steps
  * (decomposed), so steps are paired by node and operation before anything runs. */
 #include <math.h>
 #include <stdlib.h>
@@ -38,10 +38,10 @@ typedef struct comparison {
 
 static void list_steps(side *s, work *w)
 {
-    rlx_step_info step;
+    rlx_step_info step = {RLX_INIT(rlx_step_info)};
     *s = (side){.w = w, .n = rlx_session_n_steps(w->session)};
     s->steps = cli_alloc_array(s->n + 1, sizeof *s->steps);
-    for (size_t i = 0; i < s->n && rlx_session_step(w->session, i, &step); i++)
+    for (size_t i = 0; i < s->n && rlx_session_step(w->session, i, &step, NULL) == RLX_OK; i++)
         s->steps[i] = (side_step){.node = step.node, .op = step.op, .pair = NO_STEP};
 }
 

@@ -50,8 +50,8 @@ static void measure_row(const work *w, const cli_common *common, const work_opti
     cli_common one = *common;
     const char *ids[] = {row->device};
     work_options given = *o;
-    rlx_session_desc desc = {0};
-    rlx_calibration c;
+    rlx_session_desc desc = {RLX_INIT(rlx_session_desc)};
+    rlx_calibration c = {RLX_INIT(rlx_calibration)};
     work other = {0};
     one.device = (cli_list){ids, 1};
     given.random_params.given = given.random_inputs.given = true;
@@ -60,7 +60,7 @@ static void measure_row(const work *w, const cli_common *common, const work_opti
         work_open(&other, &one, &given, w->path, &desc) == EXIT_OK &&
         work_set_leaves(&other, &given) == EXIT_OK) {
         row->calibrated = c.measured;
-        row->estimate = rlx_session_estimate(other.session, &c);
+        rlx_session_estimate(other.session, &c, &row->estimate, NULL);
         row->measured = time_runs(&other);
     }
     work_close(&other);
@@ -71,7 +71,8 @@ cost_row *cost_measure(const work *w, const cli_common *common, const work_optio
 {
     size_t n_devices;
     rlx_device_info *devices = list_devices(&n_devices);
-    rlx_session_desc desc = {.policy = o->fast ? RLX_POLICY_FAST : RLX_POLICY_EXACT};
+    rlx_session_desc desc = {RLX_INIT(rlx_session_desc),
+                             .policy = o->fast ? RLX_POLICY_FAST : RLX_POLICY_EXACT};
     char chosen[32] = "";
     cost_row *rows = cli_alloc_array(n_devices + 1, sizeof *rows);
     *n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the cost model expects of each device for a graph, beside the measured time. */
+/* Estimates of the cost model for each device, beside the measured time. */
 #ifndef COST_H
 #define COST_H
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "input.h"
 #include "term.h"
 
 /* ---- Models ---------------------------------------------------------------------------------- */
@@ -23,15 +24,15 @@ static int show_loading(void *user, const char *what, uint64_t done, uint64_t to
     return 0;
 }
 
-static int read_policy(const char *text, rlx_precision *out)
+static int read_policy(const char *text, rlx_policy *out)
 {
-    *out = RLX_PRECISION_AUTO;
+    *out = RLX_POLICY_AUTO;
     if (!text)
         return -1;
     if (!strcmp(text, "exact"))
-        *out = RLX_PRECISION_EXACT;
+        *out = RLX_POLICY_EXACT;
     else if (!strcmp(text, "fast"))
-        *out = RLX_PRECISION_FAST;
+        *out = RLX_POLICY_FAST;
     else
         return cli_usage("--policy expected exact or fast, got '%s'", text);
     return -1;
@@ -52,12 +53,13 @@ int llm_open(const cli_common *c, const model_options *o, rlx_model **out, doubl
     *out = NULL;
     if (!o->model)
         return cli_usage("a model is needed: --model FILE");
-    rlx_model_desc d = {.threads = (uint32_t)c->threads, .tokenizer = o->tokenizer,
-                        .context = o->context, .batch = o->batch, .progress = show_loading,
-                        .progress_user = &next};
+    rlx_model_desc d = {RLX_INIT(rlx_model_desc), .threads = (uint32_t)c->threads,
+                        .tokenizer = o->tokenizer, .context = o->context,
+                        .prompt_chunk = o->prompt_chunk,
+                        .progress = show_loading, .progress_user = &next};
     int status = cli_one_device(c, &d.device);
     if (status <= 0)
-        status = read_policy(o->policy, &d.precision);
+        status = read_policy(o->policy, &d.policy);
     if (status < 0)
         status = read_cache(o->cache, &d.cache);
     if (status >= 0)
@@ -92,10 +94,8 @@ static uint64_t new_seed(void)
     return (bits * 0x9e3779b97f4a7c15u) >> 32;
 }
 
-int llm_sampling(const sampling_options *o, const rlx_sampling *defaults, rlx_generate_desc *d)
+int llm_sampling(const sampling_options *o, rlx_sampling_desc *s, rlx_generate_desc *d)
 {
-    rlx_sampling *s = &d->sampling;
-    *s = *defaults;
     int status = llm_real("temperature", o->temperature, 1e6, s->temperature, &s->temperature);
     if (status < 0)
         status = llm_real("top-p", o->top_p, 1, s->top_p, &s->top_p);
@@ -106,19 +106,21 @@ int llm_sampling(const sampling_options *o, const rlx_sampling *defaults, rlx_ge
                           &s->repeat_penalty);
     if (status >= 0)
         return status;
-    if (o->top_k)
-        s->top_k = o->top_k;
+    if (o->top_k.given)
+        s->top_k = o->top_k.value;
     if (o->repeat_last > 256)
         return cli_usage("--repeat-last expected at most 256, got %lld",
                          (long long)o->repeat_last);
     s->repeat_last = o->repeat_last;
-    s->seed = o->seed ? (uint64_t)o->seed : new_seed();
+    s->seed = o->seed.given ? (uint64_t)o->seed.value : new_seed();
     for (size_t i = 0; i < o->stop.n; i++)
         if (!o->stop.v[i][0])
             return cli_usage("--stop expected some text, got none");
+    d->sampling = s;
     d->stop = o->stop.v;
     d->n_stop = o->stop.n;
-    d->max_tokens = o->max_tokens;
+    d->max_tokens = o->max_tokens.value;
+    d->prompt_only = o->max_tokens.given && !d->max_tokens;
     return EXIT_OK;
 }
 
@@ -153,14 +155,16 @@ void llm_print_rates(const rlx_generate_result *r)
 
 void llm_print_model(const rlx_model *m)
 {
-    rlx_model_info i;
+    rlx_model_info i = {RLX_INIT(rlx_model_info)};
     char n[SHORT_TEXT], w[SHORT_TEXT], c[SHORT_TEXT], k[SHORT_TEXT];
-    rlx_model_get_info(m, &i);
+    rlx_device_info on = {RLX_INIT(rlx_device_info)};
+    rlx_model_get_info(m, &i, NULL);
+    rlx_device_get_info(rlx_model_device(m), &on, NULL);
     fputs(term_style(stderr, TERM_DIM), stderr);
     term_line(stderr, "%s (%s, %s parameters, %lld layers) on %s: %s, policy %s",
               i.name && *i.name ? i.name : "a model", i.architecture,
-              short_count((double)i.parameters, n), (long long)i.layers, i.device.id,
-              i.device.name, i.policy == RLX_POLICY_FAST ? "fast" : "exact");
+              short_count((double)i.parameters, n), (long long)i.layers, on.id,
+              on.name, i.policy == RLX_POLICY_FAST ? "fast" : "exact");
     fprintf(stderr, "memory: weights %s, cache of %lld tokens %s, work %s%s\n",
             short_bytes((double)i.weight_bytes, w), (long long)i.context,
             short_bytes((double)i.cache_bytes, c), short_bytes((double)i.work_bytes, k),
@@ -202,8 +206,8 @@ static int compare_kinds(const void *a, const void *b)
 static size_t group_steps(rlx_session *s, const profile *p, kind *kinds)
 {
     size_t n = 0;
-    rlx_step_info step;
-    for (size_t i = 0; rlx_session_step(s, i, &step); i++) {
+    rlx_step_info step = {RLX_INIT(rlx_step_info)};
+    for (size_t i = 0; rlx_session_step(s, i, &step, NULL) == RLX_OK; i++) {
         size_t k = 0;
         while (k < n && (strcmp(kinds[k].op, step.op) || strcmp(kinds[k].kernel, p->kernels[i])))
             k++;
@@ -243,5 +247,28 @@ int llm_print_profile(rlx_session *s)
     free(p.best);
     free(p.kernels);
     free(kinds);
+    return st == RLX_OK ? EXIT_OK : cli_error(&err);
+}
+
+/* ---- Grammars -------------------------------------------------------------------------------- */
+
+int llm_grammar(const grammar_options *o, rlx_grammar **out)
+{
+    rlx_error err = {0};
+    *out = NULL;
+    if (!!o->schema + !!o->grammar + !!o->regex > 1)
+        return cli_usage("only one of --json-schema, --grammar and --regex can be given");
+    if (o->regex && rlx_grammar_from_regex(o->regex, strlen(o->regex), NULL, out, &err) != RLX_OK)
+        return cli_error(&err);
+    const char *path = o->schema ? o->schema : o->grammar;
+    if (!path)
+        return EXIT_OK;
+    char *text = input_read_text(path);
+    if (!text)
+        return EXIT_FAILED;
+    rlx_status st = o->schema
+                        ? rlx_grammar_from_json_schema(text, strlen(text), NULL, out, &err)
+                        : rlx_grammar_from_gbnf(text, strlen(text), NULL, out, &err);
+    free(text);
     return st == RLX_OK ? EXIT_OK : cli_error(&err);
 }

@@ -9,7 +9,7 @@
 
 typedef struct model_options {
     const char *model, *tokenizer, *policy, *cache;
-    int64_t context, batch;
+    int64_t context, prompt_chunk;
 } model_options;
 
 #define MODEL_OPTIONS(record, member)                                                             \
@@ -23,22 +23,22 @@ typedef struct model_options {
 #define CONTEXT_OPTIONS(record, member)                                                           \
     {"ctx", CLI_NUMBER, offsetof(record, member.context), "N",                                    \
      "tokens the context holds (default: what the model was made for, at most 4096)"},            \
-    {"batch", CLI_NUMBER, offsetof(record, member.batch), "N",                                    \
+    {"prompt-chunk", CLI_NUMBER, offsetof(record, member.prompt_chunk), "N",                      \
      "prompt tokens computed at once (default 512)"},                                             \
     {"cache", CLI_TEXT, offsetof(record, member.cache), "TYPE",                                   \
      "type of the K/V cache: f16 (default), f32, q8_0"}
 
 typedef struct sampling_options {
     const char *temperature, *top_p, *min_p, *repeat_penalty;
-    int64_t top_k, repeat_last, seed;
-    int64_t max_tokens;
+    cli_opt_number top_k, seed, max_tokens;
+    int64_t repeat_last;
     cli_list stop;
 } sampling_options;
 
 #define SAMPLING_OPTIONS(record, member)                                                          \
     {"temperature", CLI_TEXT, offsetof(record, member.temperature), "T",                          \
      "0: always the most likely token; 1: as the model says; more: wilder"},                      \
-    {"top-k", CLI_NUMBER, offsetof(record, member.top_k), "K",                                    \
+    {"top-k", CLI_SET_NUMBER, offsetof(record, member.top_k), "K",                                \
      "choose among the K most likely tokens (default 0: all)"},                                   \
     {"top-p", CLI_TEXT, offsetof(record, member.top_p), "P",                                      \
      "... among the most likely ones that together have probability P"},                          \
@@ -48,18 +48,35 @@ typedef struct sampling_options {
      "makes recent tokens less likely; 1.1 is mild (default 1: off)"},                            \
     {"repeat-last", CLI_NUMBER, offsetof(record, member.repeat_last), "N",                        \
      "how many tokens are recent (default 64, at most 256)"},                                     \
-    {"seed", CLI_NUMBER, offsetof(record, member.seed), "N",                                      \
+    {"seed", CLI_SET_NUMBER, offsetof(record, member.seed), "N",                                  \
      "the same seed gives the same text (default: a new one each time)"},                         \
-    {"max-tokens", CLI_NUMBER, offsetof(record, member.max_tokens), "N",                          \
-     "stop after so many tokens"},                                                                \
+    {"max-tokens", CLI_SET_NUMBER, offsetof(record, member.max_tokens), "N",                      \
+     "stop after so many tokens; 0: only compute the prompt"},                                    \
     {"stop", CLI_LIST, offsetof(record, member.stop), "TEXT",                                     \
      "stop before this text; may be repeated"}
+
+typedef struct grammar_options {
+    const char *schema, *grammar, *regex;
+} grammar_options;
+
+#define GRAMMAR_OPTIONS(record, member)                                                           \
+    {"json-schema", CLI_TEXT, offsetof(record, member.schema), "FILE",                            \
+     "the output is JSON that this JSON Schema allows ('-': standard input)"},                    \
+    {"grammar", CLI_TEXT, offsetof(record, member.grammar), "FILE",                               \
+     "the output is a text of this grammar in GBNF"},                                             \
+    {"regex", CLI_TEXT, offsetof(record, member.regex), "TEXT",                                   \
+     "the output matches this regular expression"}
+
+/* The grammar that the options name; NULL: none. On failure the sentence is printed and the exit
+ * status returned. */
+int llm_grammar(const grammar_options *o, rlx_grammar **out);
 
 /* Opens the model of --model; on failure the sentence is printed and the exit status returned.
  * *seconds (may be NULL) is how long it took. */
 int llm_open(const cli_common *c, const model_options *o, rlx_model **out, double *seconds);
-/* Fills sampling, stop and max_tokens. Options not given come from `defaults`. */
-int llm_sampling(const sampling_options *o, const rlx_sampling *defaults, rlx_generate_desc *d);
+/* Fills sampling, stop and max_tokens. `s` has the values of options that are not given, becomes
+ * the sampling of `d` and must live as long. */
+int llm_sampling(const sampling_options *o, rlx_sampling_desc *s, rlx_generate_desc *d);
 /* A number given as text: `dflt` when it was not given. */
 int llm_real(const char *option, const char *text, double most, double dflt, double *out);
 

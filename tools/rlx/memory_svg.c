@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The picture of a memory plan: x are the steps, y the bytes of the arena, and each tensor is a box
- * from the step that makes it to the step that reads it last. */
+/* Plot of a memory plan: x are the steps, y the bytes of the arena, and each tensor is a box over
+ * its lifetime. */
 #include "memory_svg.h"
 
 #include <math.h>
@@ -95,8 +95,8 @@ static void draw_label(plan_picture *p, const rlx_step_info *step, svg_box b)
 static void draw_tensors(plan_picture *p, const work *w, bool *seen)
 {
     for (size_t i = 0; i < p->n_steps; i++) {
-        rlx_step_info step;
-        if (!rlx_session_step(w->session, i, &step) || !step.size)
+        rlx_step_info step = {RLX_INIT(rlx_step_info)};
+        if (rlx_session_step(w->session, i, &step, NULL) != RLX_OK || !step.size)
             continue;
         size_t family = family_of(step.op);
         seen[family] = true;
@@ -137,8 +137,8 @@ static void draw_heading(plan_picture *p, const work *w, const rlx_memory_info *
 
 bool write_memory_svg(const work *w, const char *path)
 {
-    rlx_memory_info m;
-    rlx_session_memory(w->session, &m);
+    rlx_memory_info m = {RLX_INIT(rlx_memory_info)};
+    rlx_session_memory(w->session, &m, NULL);
     plan_picture p = {.n_steps = rlx_session_n_steps(w->session),
                       .bytes = fmax(1, (double)m.arena_bytes)};
     p.x_scale = (WIDTH - LEFT - RIGHT) / (double)(p.n_steps ? p.n_steps : 1);
@@ -200,8 +200,8 @@ bool write_trace(const work *w, const step_time *times, size_t n, const char *pa
     trace_name(&j, "process_name", rlx_graph_name(w->graph));
     trace_name(&j, "thread_name", w->device_info.id);
     for (size_t i = 0; i < n; i++) {
-        rlx_step_info step;
-        if (rlx_session_step(w->session, times[i].step, &step)) {
+        rlx_step_info step = {RLX_INIT(rlx_step_info)};
+        if (rlx_session_step(w->session, times[i].step, &step, NULL) == RLX_OK) {
             step.kernel = times[i].kernel;
             trace_step(&j, &step, now, times[i].seconds);
         }

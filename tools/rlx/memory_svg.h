@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The picture of a memory plan, and the trace of a run, as files. */
+/* Memory plans as SVG plots, and runs as traces. */
 #ifndef MEMORY_SVG_H
 #define MEMORY_SVG_H
 

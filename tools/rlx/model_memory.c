@@ -50,7 +50,7 @@ static bool flag(const source *s, const char *key, bool missing)
     return find(s, key, &m) && rlx_meta_bool(&m, 0, &v) ? v : missing;
 }
 
-/* Of every so many layers the last one sees all tokens, the others a window. */
+/* Every n-th layer has full attention, the others a sliding window. */
 static const struct {
     const char *architecture;
     int64_t period;
@@ -155,7 +155,7 @@ double model_total_bytes(const model_facts *m, int64_t context)
            model_activation_bytes(m, context);
 }
 
-/* The longest context of at most that of training that fits into so many bytes; 0 for none. */
+/* The longest context, at most the trained one, that fits into this many bytes; 0: none. */
 static int64_t longest_context(const model_facts *m, double bytes)
 {
     int64_t fits = 0, too_long = m->context + 1;

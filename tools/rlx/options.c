@@ -123,6 +123,7 @@ static int store(const cli_option *o, const char *value, void *record)
     case CLI_LIST: list_add(at, value); return -1;
     case CLI_NUMBER: return parse_number(o, value, at);
     case CLI_REAL: return parse_real(o, value, at);
+    case CLI_SET_NUMBER:
     case CLI_OPT_NUMBER:
         ((cli_opt_number *)at)->given = true;
         return value ? parse_number(o, value, &((cli_opt_number *)at)->value) : -1;

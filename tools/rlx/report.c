@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reports over memory streams. */
+/* Output files over memory streams. */
 #include "report.h"
 
 #include <errno.h>

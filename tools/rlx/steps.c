@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Running one step at a time: dumps, search for NaN, profiles. */
+/* Single-step execution: dumps, search for NaN, profiles. */
 #include "steps.h"
 
 #include <math.h>
@@ -48,9 +48,9 @@ static void dump_row(dump *d, const rlx_step_info *step, const rlx_tensor_info *
 static int dump_step(void *user, const rlx_step_result *r)
 {
     dump *d = user;
-    rlx_step_info step;
+    rlx_step_info step = {RLX_INIT(rlx_step_info)};
     bool bad = false;
-    if (!rlx_session_step(d->w->session, r->step, &step))
+    if (rlx_session_step(d->w->session, r->step, &step, NULL) != RLX_OK)
         return 0;
     for (size_t i = 0; i < r->n_results; i++) {
         const rlx_tensor_info *info = &r->infos[i];
@@ -170,8 +170,8 @@ void steps_print_profile(const work *w, const step_time *times, size_t n, size_t
     table t;
     table_init(&t, "rlrrrrll", "step|op|time|share|GFLOP/s|GB/s|kernel|shapes");
     for (size_t i = 0; i < n && i < most; i++) {
-        rlx_step_info step;
-        if (!rlx_session_step(w->session, sorted[i].step, &step))
+        rlx_step_info step = {RLX_INIT(rlx_step_info)};
+        if (rlx_session_step(w->session, sorted[i].step, &step, NULL) != RLX_OK)
             continue;
         double s = fmax(sorted[i].seconds, 1e-12);
         table_cell(&t, "%zu", sorted[i].step);
@@ -193,8 +193,8 @@ void steps_json_profile(json *j, const char *key, const work *w, const step_time
 {
     json_array(j, key);
     for (size_t i = 0; i < n; i++) {
-        rlx_step_info step;
-        if (!rlx_session_step(w->session, times[i].step, &step))
+        rlx_step_info step = {RLX_INIT(rlx_step_info)};
+        if (rlx_session_step(w->session, times[i].step, &step, NULL) != RLX_OK)
             continue;
         json_row(j, NULL);
         json_int(j, "step", (int64_t)times[i].step);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs one step at a time: what each step gave, where the first NaN is, where two devices part, and
- * how long each step took. */
+/* Single-step execution: dumps of results, the first NaN, the first divergence of two devices, and
+ * a profile by step. */
 #ifndef STEPS_H
 #define STEPS_H
 

@@ -262,7 +262,7 @@ static bool fill_from_file(tensor *t, const char *path)
 {
     rlx_npy npy;
     rlx_error err = {0};
-    if (rlx_npy_read(path, &npy, &err) != RLX_OK) {
+    if (rlx_npy_load(path, &npy, &err) != RLX_OK) {
         cli_fail("'%s': %s", t->name, err.text);
         return false;
     }
@@ -288,9 +288,8 @@ bool tensor_fill(tensor *t, const char *spec, fill_kind kind, uint64_t seed)
 
 bool tensor_write_npy(const tensor *t, const char *path)
 {
-    rlx_npy npy = {t->dtype, t->shape, t->bytes, t->data};
     rlx_error err = {0};
-    if (rlx_npy_write(path, &npy, &err) == RLX_OK)
+    if (rlx_npy_save(path, t->dtype, &t->shape, t->data, t->bytes, &err) == RLX_OK)
         return true;
     cli_fail("output '%s': %s", t->name, err.text);
     return false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What people see on a terminal: styles, aligned tables, and numbers in short form. */
+/* Terminal output: styles, aligned tables, and numbers in short form. */
 #ifndef TERM_H
 #define TERM_H
 

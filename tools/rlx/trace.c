@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The frame of a trace. */
+/* Writer of traces. */
 #include "trace.h"
 
 #include <string.h>

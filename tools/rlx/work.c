@@ -3,8 +3,10 @@
 #include "work.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Opens the device asked for; for "auto", the one that runs the graph fastest. */
@@ -21,28 +23,62 @@ static rlx_device *open_device(const work *w, const cli_common *common, const ch
     return NULL;
 }
 
+/* Whether a file is what 'rlx compile' writes. */
+static bool is_compiled(const char *path)
+{
+    char head[8] = {0};
+    struct stat st;
+    if (!strcmp(path, "-") || stat(path, &st) || !S_ISREG(st.st_mode))
+        return false;
+    FILE *f = fopen(path, "rb");
+    bool is = f && fread(head, 1, sizeof head, f) == sizeof head && !memcmp(head, "RLXPROG", 8);
+    if (f)
+        fclose(f);
+    return is;
+}
+
+static rlx_graph *load_graph(const char *path)
+{
+    rlx_graph *g = NULL;
+    rlx_error err = {0};
+    if (rlx_graph_load(path, &g, &err) != RLX_OK)
+        cli_error(&err);
+    return g;
+}
+
+/* Compiled files tell their own name in errors. */
+static int make_session(work *w, bool compiled, const rlx_session_desc *desc)
+{
+    rlx_error err = {0};
+    if (compiled)
+        return rlx_session_load(w->device, w->path, desc, &w->session, &err) == RLX_OK
+                   ? EXIT_OK : cli_error(&err);
+    if (rlx_session_create(w->device, w->graph, desc, &w->session, &err) != RLX_OK)
+        return cli_fail("%s: %s", w->path, err.text);
+    return EXIT_OK;
+}
+
 int work_open(work *w, const cli_common *common, const work_options *o, const char *path,
               rlx_session_desc *desc)
 {
     const char *id;
-    rlx_error err = {0};
     *w = (work){.path = path};
     int status = cli_one_device(common, &id);
     if (status)
         return status;
-    w->graph = read_graph(path);
+    const bool compiled = is_compiled(path);
+    w->graph = compiled ? load_graph(path) : read_graph(path);
     if (!w->graph || !listing_of_graph(&w->listing, w->graph))
         return EXIT_FAILED;
     desc->no_fusion |= o->no_fusion;
-    desc->policy = o->fast ? RLX_POLICY_FAST : RLX_POLICY_EXACT;
+    desc->policy = o->fast ? RLX_POLICY_FAST : RLX_POLICY_AUTO;
     w->device = open_device(w, common, id, desc);
     if (!w->device)
         return EXIT_FAILED;
-    rlx_device_get_info(w->device, &w->device_info);
+    w->device_info = RLX_DEFAULT(rlx_device_info);
+    rlx_device_get_info(w->device, &w->device_info, NULL);
     w->compile_begin = cli_now();
-    if (rlx_session_create(w->device, w->graph, desc, &w->session, &err) != RLX_OK)
-        return cli_fail("%s: %s", path, err.text);
-    return EXIT_OK;
+    return make_session(w, compiled, desc);
 }
 
 void work_close(work *w)
@@ -180,7 +216,7 @@ int work_bind_dims(work *w, const work_options *o)
         rlx_error err = {0};
         if (!spec || !fill_is_file(spec))
             continue;
-        if (rlx_npy_read(spec, &npy, &err) != RLX_OK)
+        if (rlx_npy_load(spec, &npy, &err) != RLX_OK)
             return cli_fail("input '%s': %s", leaf.name, err.text);
         status = bind_from_file(w, o, listing_leaf_type(&w->listing, "input", leaf.name), &npy);
         rlx_free(npy.data);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A graph from a file, compiled for a device, with its weights and inputs set: what `run` and
- * `explain` begin with. */
+/* The job of `run` and `explain`: a graph from a file, compiled for a device, with its weights and
+ * inputs set. */
 #ifndef WORK_H
 #define WORK_H
 
@@ -43,9 +43,9 @@ typedef struct work {
     double compile_begin; /* by cli_now */
 } work;
 
-/* Reads the graph and compiles it; `desc` may have callbacks set, policy and fusion come from the
- * options. Returns EXIT_OK or, with the sentence printed, another status; work_close
- * in any case. */
+/* Reads the graph and compiles it, or loads what `compile` has stored; `desc` may have callbacks
+ * set, policy and fusion come from the options. Returns EXIT_OK or, with the sentence printed,
+ * another status; work_close in any case. */
 int work_open(work *w, const cli_common *common, const work_options *o, const char *path,
               rlx_session_desc *desc);
 /* Binds the dimensions, from the options and from the shapes of input files. */

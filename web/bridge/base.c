@@ -82,8 +82,9 @@ static void put_device(rx_str *s, const rlx_device_info *d)
 const char *WEB_EXPORT(web_devices)(void);
 const char *WEB_EXPORT(web_devices)(void)
 {
-    rlx_device_info list[16];
-    size_t n = rlx_device_list(list, 16);
+    rlx_device_info list[16] = {{RLX_INIT(rlx_device_info)}};
+    size_t n;
+    rlx_device_list(list, 16, &n, NULL);
     rx_str *s = web_text_begin();
     rx_str_puts(s, "[");
     for (size_t i = 0, shown = 0; i < n && i < 16; i++) {
@@ -101,8 +102,9 @@ const char *WEB_EXPORT(web_devices)(void)
 const char *WEB_EXPORT(web_backends)(void);
 const char *WEB_EXPORT(web_backends)(void)
 {
-    rlx_backend_info list[16];
-    size_t n = rlx_backend_list(list, 16);
+    rlx_backend_info list[16] = {{RLX_INIT(rlx_backend_info)}};
+    size_t n;
+    rlx_backend_list(list, 16, &n, NULL);
     rx_str *s = web_text_begin();
     rx_str_puts(s, "[");
     for (size_t i = 0; i < n && i < 16; i++) {
@@ -134,8 +136,8 @@ void WEB_EXPORT(web_device_close)(rlx_device *d)
 const char *WEB_EXPORT(web_device_info)(const rlx_device *d);
 const char *WEB_EXPORT(web_device_info)(const rlx_device *d)
 {
-    rlx_device_info info;
-    rlx_device_get_info(d, &info);
+    rlx_device_info info = {RLX_INIT(rlx_device_info)};
+    rlx_device_get_info(d, &info, NULL);
     put_device(web_text_begin(), &info);
     return web_text_end();
 }

@@ -7,7 +7,7 @@
 /* ---- Models ---------------------------------------------------------------------------------- */
 
 /* Numbers of web_model_open, each 0 for the default. */
-enum { OPEN_CONTEXT, OPEN_BATCH, OPEN_PRECISION };
+enum { OPEN_CONTEXT, OPEN_PROMPT_CHUNK, OPEN_POLICY };
 
 /* From `bytes` bytes at `data`, which stay until the model is closed; or, where data is NULL, from
  * the file or folder `path`. */
@@ -16,10 +16,10 @@ rlx_model *WEB_EXPORT(web_model_open)(const void *data, size_t bytes, const char
 rlx_model *WEB_EXPORT(web_model_open)(const void *data, size_t bytes, const char *path,
                                       const char *device, const double *numbers)
 {
-    rlx_model_desc desc = {.device = device,
+    rlx_model_desc desc = {RLX_INIT(rlx_model_desc), .device = device,
                            .context = (int64_t)numbers[OPEN_CONTEXT],
-                           .batch = (int64_t)numbers[OPEN_BATCH],
-                           .precision = (rlx_precision)numbers[OPEN_PRECISION]};
+                           .prompt_chunk = (int64_t)numbers[OPEN_PROMPT_CHUNK],
+                           .policy = (rlx_policy)numbers[OPEN_POLICY]};
     rlx_model *m = NULL;
     if (data)
         rlx_model_open_memory(data, bytes, &desc, &m, &web_last_error);
@@ -37,13 +37,15 @@ void WEB_EXPORT(web_model_close)(rlx_model *m)
 const char *WEB_EXPORT(web_model_info)(const rlx_model *m);
 const char *WEB_EXPORT(web_model_info)(const rlx_model *m)
 {
-    rlx_model_info info;
-    rlx_model_get_info(m, &info);
+    rlx_model_info info = {RLX_INIT(rlx_model_info)};
+    rlx_device_info device = {RLX_INIT(rlx_device_info)};
+    rlx_model_get_info(m, &info, NULL);
+    rlx_device_get_info(rlx_model_device(m), &device, NULL);
     const struct {
         const char *key, *text;
     } texts[] = {{"architecture", info.architecture}, {"name", info.name},
-                 {"device", info.device.id}, {"backend", info.device.backend},
-                 {"deviceName", info.device.name}};
+                 {"device", device.id}, {"backend", device.backend},
+                 {"deviceName", device.name}};
     const struct {
         const char *key;
         double value;
@@ -115,21 +117,22 @@ rlx_generation *WEB_EXPORT(web_generation_begin)(rlx_context *c, const char *pro
                                                  const double *numbers, const char *const *stop,
                                                  size_t n_stop)
 {
-    rlx_generate_desc d = {
-        .prompt = prompt,
-        .max_tokens = (int64_t)numbers[GENERATE_MAX_TOKENS],
-        .sampling = {.temperature = numbers[GENERATE_TEMPERATURE],
-                     .top_k = (int64_t)numbers[GENERATE_TOP_K],
-                     .top_p = numbers[GENERATE_TOP_P],
-                     .min_p = numbers[GENERATE_MIN_P],
-                     .repeat_penalty = numbers[GENERATE_REPEAT_PENALTY],
-                     .seed = (uint64_t)numbers[GENERATE_SEED_HIGH] << 32 |
-                             (uint64_t)numbers[GENERATE_SEED_LOW]},
-        .stop = stop,
-        .n_stop = n_stop,
+    const rlx_sampling_desc sampling = {
+        RLX_INIT(rlx_sampling_desc),
+        .temperature = numbers[GENERATE_TEMPERATURE],
+        .top_k = (int64_t)numbers[GENERATE_TOP_K],
+        .top_p = numbers[GENERATE_TOP_P],
+        .min_p = numbers[GENERATE_MIN_P],
+        .repeat_penalty = numbers[GENERATE_REPEAT_PENALTY],
+        .seed = (uint64_t)numbers[GENERATE_SEED_HIGH] << 32 | (uint64_t)numbers[GENERATE_SEED_LOW],
     };
+    const double most = numbers[GENERATE_MAX_TOKENS]; /* Infinity: without limit */
+    const rlx_generate_desc d = {RLX_INIT(rlx_generate_desc), .prompt = prompt,
+                                 .max_tokens = most < INT32_MAX ? (int64_t)most : 0,
+                                 .prompt_only = most == 0,
+                                 .sampling = &sampling, .stop = stop, .n_stop = n_stop};
     rlx_generation *g = NULL;
-    rlx_generation_begin(c, &d, &g, &web_last_error);
+    rlx_generation_create(c, &d, &g, &web_last_error);
     return g;
 }
 
@@ -161,8 +164,9 @@ const char *WEB_EXPORT(web_generation_end)(rlx_generation *g)
         [RLX_FINISH_LENGTH] = "length",   [RLX_FINISH_CONTEXT] = "context",
         [RLX_FINISH_CALLER] = "cancelled",
     };
-    rlx_generate_result r = {0};
-    rlx_generation_end(g, &r);
+    rlx_generate_result r = {RLX_INIT(rlx_generate_result)};
+    rlx_generation_get_result(g, &r, NULL);
+    rlx_generation_destroy(g);
     rx_str *s = web_text_begin();
     rx_str_printf(s, "{\"finish\": \"%s\", \"promptTokens\": %zu, \"reusedTokens\": %zu, "
                   "\"tokens\": %zu, \"promptSeconds\": %.6f, \"seconds\": %.6f}",

@@ -10,7 +10,7 @@ rlx_session *WEB_EXPORT(web_session_create)(rlx_device *d, const char *graph, si
 {
     rlx_graph *g = NULL;
     rlx_session *s = NULL;
-    rlx_session_desc desc = {.policy = (rlx_policy)policy};
+    rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .policy = (rlx_policy)policy};
     if (rlx_graph_parse(graph, length, &g, &web_last_error) == RLX_OK)
         rlx_session_create(d, g, &desc, &s, &web_last_error);
     rlx_graph_destroy(g);

@@ -23,7 +23,7 @@ export class Chat {
             about: 'A small language model with 135 million parameters. It answers in this page, '
                 + 'without a server. It is tiny, so take what it says with a grain of salt.',
             ...model, stage: $('.chat', this.#root),
-            precision: () => $('#exact').checked ? 'exact' : 'auto',
+            policy: () => $('#exact').checked ? 'exact' : 'auto',
             onReady: loader => this.#ready(loader),
             onUnload: () => this.#controller?.abort(),
         });

@@ -11,7 +11,7 @@ export class Loader {
     #fileName = '';
 
     /**
-     * `options`: { title, about, url, bytes, missing, precision, stage, onReady }; `app` gives the
+     * `options`: { title, about, url, bytes, missing, policy, stage, onReady }; `app` gives the
      * rlx object and the device; `stage` is shown instead of the card when the model is there.
      */
     constructor(root, app, options) {
@@ -89,7 +89,7 @@ export class Loader {
         try {
             await this.unload();
             this.model = await this.#app.rlx.load(source, {
-                device: this.#app.device, precision: this.#options.precision?.() ?? 'exact',
+                device: this.#app.device, policy: this.#options.policy?.() ?? 'exact',
                 signal: this.#controller.signal,
                 onProgress: event => this.#progress(event) });
             this.loadSeconds = (performance.now() - this.#begin) / 1000;
@@ -125,7 +125,7 @@ export class Loader {
         await model?.close();
     }
 
-    /** Loads the same model again, when it was loaded: device or precision have changed. */
+    /** Loads the same model again, when it was loaded: device or policy have changed. */
     async reload() {
         if (this.model || this.#lastSource && document.body.dataset.state === 'failed')
             await this.load(this.#lastSource);

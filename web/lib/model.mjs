@@ -4,7 +4,7 @@ import { RlxError, cancelled } from './error.mjs';
 import { TIMEOUT, turn } from './module.mjs';
 import { fetchFile } from './store.mjs';
 
-const PRECISIONS = { auto: 0, exact: 1, fast: 2 };
+const POLICIES = { auto: 0, exact: 1, fast: 2 };
 // Prompt tokens computed at once: few on the CPU, so that "stop" is heard during a long prompt.
 const CPU_BATCH = 64;
 // What belongs to a safetensors model, besides the weights; only the first must be there.
@@ -87,8 +87,8 @@ export class Model {
      * GGUF file, or { files: { name: bytes | URL } }. `device` is an id of the library.
      */
     static async load(module, source, options) {
-        const { device, context = 0, precision = 'auto' } = options;
-        const batch = options.batch ?? (device === 'cpu' ? CPU_BATCH : 0);
+        const { device, context = 0, policy = 'auto' } = options;
+        const chunk = options.promptChunk ?? (device === 'cpu' ? CPU_BATCH : 0);
         const self = new Model();
         self.#module = module;
         let found = { path: '', names: [] };
@@ -104,7 +104,7 @@ export class Model {
             else
                 self.#memory = await placeUrl(module, url, options);
         }
-        const numbers = new Float64Array([context, batch, PRECISIONS[precision] ?? 0]);
+        const numbers = new Float64Array([context, chunk, POLICIES[policy] ?? 0]);
         try {
             self.#handle = await module.scoped(async room => module.checkHandle(
                 await module.call('web_model_open', self.#memory?.at ?? 0,

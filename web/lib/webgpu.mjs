@@ -12,6 +12,7 @@ const BACKEND_BROWSER = 2, ADAPTER_CPU = 3, ADAPTER_UNKNOWN = 4;
 const LOST_UNKNOWN = 1, LOST_DESTROYED = 2;
 const NO_LENGTH = 0xffffffff;                                   // a string that ends with a zero
 const BINDING_TYPES = [, , 'uniform', 'storage', 'read-only-storage'];
+const LANGUAGE_DOT = 0x52580001; // RX_WG_LANGUAGE_DOT of src/webgpu/wg.h
 const FEATURES = { 0x0b: 'shader-f16', 0x12: 'subgroups' };
 const ERROR_FILTERS = [, 'validation', 'out-of-memory', 'internal'];
 
@@ -296,9 +297,10 @@ class Gpu {
             AdapterInfoFreeMembers: at =>
                 [4, 12, 20, 28].forEach(offset => this.#ex.free(this.#u32(at + offset))),
             AdapterGetLimits: (adapter, at) => this.#getLimits(adapter, at),
-            AdapterHasFeature: (adapter, feature) =>
-                Number(Boolean(FEATURES[feature]
-                               && this.#get(adapter).features.has(FEATURES[feature]))),
+            AdapterHasFeature: (adapter, feature) => Number(Boolean(
+                feature === LANGUAGE_DOT
+                    ? navigator.gpu.wgslLanguageFeatures?.has('packed_4x8_integer_dot_product')
+                    : FEATURES[feature] && this.#get(adapter).features.has(FEATURES[feature]))),
             AdapterRequestDevice: (adapter, descriptor, info) =>
                 this.#requestDevice(descriptor, info),
         };

@@ -14,19 +14,8 @@
 #include "cpu/pool.h"
 #include "cpu/product.h"
 #include "cpu/ref/ref.h"
+#include "ir/functions.h"
 
-typedef struct rx_fast_kernel {
-    int op;            /* rx_op, or RX_ALL_ELEMENTWISE */
-    const char *name;  /* "matmul.avx2" */
-    rx_kernel_fn *run;
-    uint8_t strided;   /* as in rx_cpu_kernel */
-    bool is_int;
-} rx_fast_kernel;
-
-/* A row for each operation that is elementwise. */
-#define RX_ALL_ELEMENTWISE (-1)
-
-/* Tables end with run == NULL. */
 extern const rx_fast_kernel rx_fast_avx2[], rx_fast_avx512[], rx_fast_avx512vnni[];
 extern const rx_fast_kernel rx_fast_neon[], rx_fast_wasm[];
 

@@ -41,7 +41,7 @@ static rlx_status gather_packed(const rx_call *c, const rx_view *y)
 /* y [outer.., index.., inner..] = x [outer.., index[..], inner..] */
 rlx_status rx_ref_gather(const rx_call *c)
 {
-    const rlx_axis_desc *a = c->attr;
+    const rx_axis_attr *a = c->attr;
     const rx_view *x = &c->in[0], *index = &c->in[1], *y = rx_call_out(c, 0);
     int axis = (int)a->axis, inner = axis + index->rank;
     int64_t at[RLX_MAX_RANK] = {0}, j = 0, n = x->dim[axis];
@@ -69,7 +69,7 @@ static int64_t offset_at(const rx_view *x, const int64_t *at, int64_t axis, int6
 
 rlx_status rx_ref_gather_elements(const rx_call *c)
 {
-    const rlx_axis_desc *a = c->attr;
+    const rx_axis_attr *a = c->attr;
     const rx_view *x = &c->in[0], *index = &c->in[1], *y = rx_call_out(c, 0);
     int64_t at[RLX_MAX_RANK] = {0}, j = 0, n = x->dim[a->axis];
     if (!y || rx_view_elements(y) == 0)
@@ -103,7 +103,7 @@ static bool tuple_offset(const rx_call *c, const int64_t *at, int first, int64_t
 
 rlx_status rx_ref_gather_nd(const rx_call *c)
 {
-    const rlx_gather_nd_desc *a = c->attr;
+    const rx_gather_nd_attr *a = c->attr;
     const rx_view *x = &c->in[0], *index = &c->in[1], *y = rx_call_out(c, 0);
     int batch = (int)a->batch_dims, outer = index->rank - 1;
     int inner = batch + (int)index->dim[outer]; /* first axis of x that is taken whole */
@@ -194,7 +194,7 @@ static void put(const target *t, int64_t j, const rx_view *update, int64_t o)
 
 rlx_status rx_ref_scatter_elements(const rx_call *c)
 {
-    const rlx_scatter_desc *a = c->attr;
+    const rx_scatter_attr *a = c->attr;
     const rx_view *index = &c->in[1], *update = &c->in[2], *y = rx_call_out(c, 0);
     int64_t at[RLX_MAX_RANK] = {0};
     target t;
@@ -215,7 +215,7 @@ rlx_status rx_ref_scatter_elements(const rx_call *c)
 
 rlx_status rx_ref_scatter_nd(const rx_call *c)
 {
-    const rlx_scatter_desc *a = c->attr;
+    const rx_scatter_attr *a = c->attr;
     const rx_view *index = &c->in[1], *update = &c->in[2], *y = rx_call_out(c, 0);
     int outer = index->rank - 1, inner = (int)index->dim[outer];
     int64_t at[RLX_MAX_RANK] = {0};
@@ -242,7 +242,7 @@ rlx_status rx_ref_scatter_nd(const rx_call *c)
 
 rlx_status rx_ref_scatter_add(const rx_call *c)
 {
-    const rlx_axis_desc *a = c->attr;
+    const rx_axis_attr *a = c->attr;
     const rx_view *index = &c->in[1], *update = &c->in[2], *y = rx_call_out(c, 0);
     int64_t at[RLX_MAX_RANK] = {0};
     target t;

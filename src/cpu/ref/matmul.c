@@ -295,7 +295,7 @@ rlx_status rx_ref_grouped_matmul(const rx_call *c)
 {
     const rx_view *x = &c->in[0], *w = &c->in[1], *ids = &c->in[2], *out = &c->out[0];
     bool by_row = c->op == RX_OP_dequant_grouped_matmul ||
-                  ((const rlx_grouped_desc *)c->attr)->trans_b;
+                  ((const rx_grouped_attr *)c->attr)->trans_b;
     int64_t m = x->dim[0], k = x->dim[1], n_cols = out->dim[1], n_experts = w->dim[0];
     double *row = scratch_lines(c, 2, k);
     if (!row)

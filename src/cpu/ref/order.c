@@ -124,9 +124,8 @@ static double bin_edge(const rlx_histogram_desc *d, int64_t bin)
     return d->lo + (double)bin * ((d->hi - d->lo) / (double)d->bins);
 }
 
-/* The bin with edge(bin) <= v < edge(bin + 1), closed above in the last one; -1 when there is none.
- * The quotient is only a guess: the edges decide. */
-static int64_t find_bin(const rlx_histogram_desc *d, double v)
+/* The quotient is only a guess: the edges decide. */
+int64_t rx_find_bin(const rlx_histogram_desc *d, double v)
 {
     if (!(v >= d->lo && v <= d->hi))
         return -1;
@@ -149,7 +148,7 @@ rlx_status rx_ref_histogram(const rx_call *c)
         return RLX_OK;
     int64_t at[RLX_MAX_RANK] = {0};
     do {
-        const int64_t bin = find_bin(d, rx_load(x, rx_offset(x, at)));
+        const int64_t bin = rx_find_bin(d, rx_load(x, rx_offset(x, at)));
         if (bin >= 0)
             rx_store_int(y, bin, rx_load_int(y, bin) + 1);
     } while (rx_next(at, x->dim, x->rank));

@@ -23,4 +23,8 @@ void rx_sort_keys(rx_key *keys, rx_key *work, int64_t n, bool descending);
 /* Room for 2 * n keys: keys and work. NULL: out of memory. */
 rx_key *rx_scratch_keys(const rx_call *c, int64_t n);
 
+/* The bin of a histogram with edge(bin) <= v < edge(bin + 1), closed above in the last one; -1 when
+ * there is none. */
+int64_t rx_find_bin(const rlx_histogram_desc *d, double v);
+
 #endif

@@ -37,7 +37,7 @@ static int64_t highest_int(rlx_dtype t)
     }
 }
 
-/* ---- reduce ---------------------------------------------------------------------------------- */
+/* ---- Regions: the axes of x that are reduced ------------------------------------------------- */
 
 /* Axes of x that are reduced, with their strides. */
 typedef struct region {
@@ -81,36 +81,95 @@ static double region_max(const rx_view *x, int64_t base, const region *r)
     return m;
 }
 
-static double start_float(rx_op op)
+/* ---- What each reduction is ------------------------------------------------------------------ */
+
+static double plus(double v, double acc)
 {
-    switch (op) {
-    case RX_OP_reduce_max: return -INFINITY;
-    case RX_OP_reduce_min: return INFINITY;
-    default: return 0;
-    }
+    return acc + v;
 }
 
-static double step_float(rx_op op, double acc, double v)
+static double plus_magnitude(double v, double acc)
 {
-    switch (op) {
-    case RX_OP_reduce_max: return larger(v, acc);
-    case RX_OP_reduce_min: return smaller(v, acc);
-    case RX_OP_reduce_l1: return acc + fabs(v);
-    case RX_OP_reduce_l2:
-    case RX_OP_reduce_sum_square: return acc + v * v;
-    default: return acc + v;
-    }
+    return acc + fabs(v);
 }
 
-static double end_float(rx_op op, double acc, int64_t n)
+static double plus_square(double v, double acc)
 {
-    switch (op) {
-    case RX_OP_reduce_mean: return acc / (double)n;
-    case RX_OP_reduce_l2: return sqrt(acc);
-    case RX_OP_reduce_log_sum: return log(acc);
-    default: return acc;
-    }
+    return acc + v * v;
 }
+
+/* Unsigned arithmetic: it wraps where signed arithmetic would be undefined. */
+static int64_t int_plus(int64_t acc, int64_t v)
+{
+    return (int64_t)((uint64_t)acc + (uint64_t)v);
+}
+
+static int64_t int_times(int64_t acc, int64_t v)
+{
+    return (int64_t)((uint64_t)acc * (uint64_t)v);
+}
+
+static int64_t int_plus_magnitude(int64_t acc, int64_t v)
+{
+    return (int64_t)(v < 0 ? (uint64_t)acc - (uint64_t)v : (uint64_t)acc + (uint64_t)v);
+}
+
+static int64_t int_plus_square(int64_t acc, int64_t v)
+{
+    return (int64_t)((uint64_t)acc + (uint64_t)v * (uint64_t)v);
+}
+
+static int64_t int_larger(int64_t acc, int64_t v)
+{
+    return v > acc ? v : acc;
+}
+
+static int64_t int_smaller(int64_t acc, int64_t v)
+{
+    return v < acc ? v : acc;
+}
+
+static int64_t int_or(int64_t acc, int64_t v)
+{
+    return acc || v;
+}
+
+static int64_t int_and(int64_t acc, int64_t v)
+{
+    return acc && v;
+}
+
+/* The identity of a reduction over integers: a number, or the end of the range of the type. */
+typedef enum int_start { ZERO, ONE, LOWEST, HIGHEST } int_start;
+
+/* NULL: no such step; floats: reduce_float has a loop of its own. */
+static const struct reduction {
+    double start;
+    double (*step)(double v, double acc);
+    double (*end)(double acc); /* NULL: the sum itself */
+    int_start int_start;
+    int64_t (*int_step)(int64_t acc, int64_t v);
+} reductions[RX_N_OPS] = {
+    [RX_OP_reduce_sum] = {0, plus, NULL, ZERO, int_plus},
+    [RX_OP_reduce_mean] = {0, plus, NULL, ZERO, int_plus},
+    [RX_OP_reduce_max] = {-INFINITY, larger, NULL, LOWEST, int_larger},
+    [RX_OP_reduce_min] = {INFINITY, smaller, NULL, HIGHEST, int_smaller},
+    [RX_OP_reduce_prod] = {1, NULL, NULL, ONE, int_times},
+    [RX_OP_reduce_l1] = {0, plus_magnitude, NULL, ZERO, int_plus_magnitude},
+    [RX_OP_reduce_l2] = {0, plus_square, sqrt, ZERO, NULL},
+    [RX_OP_reduce_log_sum] = {0, plus, log, ZERO, NULL},
+    [RX_OP_reduce_sum_square] = {0, plus_square, NULL, ZERO, int_plus_square},
+    [RX_OP_reduce_any] = {0, NULL, NULL, ZERO, int_or},
+    [RX_OP_reduce_all] = {0, NULL, NULL, ONE, int_and},
+};
+
+static int64_t start_int(rx_op op, rlx_dtype t)
+{
+    const int_start s = reductions[op].int_start;
+    return s == LOWEST ? lowest_int(t) : s == HIGHEST ? highest_int(t) : s == ONE;
+}
+
+/* ---- reduce ---------------------------------------------------------------------------------- */
 
 /* peak + log(1 + sum of the others): what exp leaves of them counts also where it is small. */
 static double log_sum_exp(const rx_view *x, int64_t base, const region *r)
@@ -148,40 +207,16 @@ static double reduce_float(rx_op op, const rx_view *x, int64_t base, const regio
         return log_sum_exp(x, base, r);
     if (op == RX_OP_reduce_prod)
         return product(x, base, r);
-    double acc = start_float(op);
+    const struct reduction *k = &reductions[op];
+    double acc = k->start;
     int64_t at[RLX_MAX_RANK] = {0};
     if (r->n)
         do
-            acc = step_float(op, acc, rx_load(x, base + region_offset(r, at)));
+            acc = k->step(rx_load(x, base + region_offset(r, at)), acc);
         while (rx_next(at, r->dim, r->rank));
-    return end_float(op, acc, r->n);
-}
-
-static int64_t start_int(rx_op op, rlx_dtype t)
-{
-    switch (op) {
-    case RX_OP_reduce_max: return lowest_int(t);
-    case RX_OP_reduce_min: return highest_int(t);
-    case RX_OP_reduce_prod:
-    case RX_OP_reduce_all: return 1;
-    default: return 0;
-    }
-}
-
-/* Unsigned arithmetic: it wraps where signed arithmetic would be undefined. */
-static int64_t step_int(rx_op op, int64_t acc, int64_t v)
-{
-    const uint64_t a = (uint64_t)acc, b = (uint64_t)v;
-    switch (op) {
-    case RX_OP_reduce_max: return v > acc ? v : acc;
-    case RX_OP_reduce_min: return v < acc ? v : acc;
-    case RX_OP_reduce_prod: return (int64_t)(a * b);
-    case RX_OP_reduce_l1: return (int64_t)(v < 0 ? a - b : a + b);
-    case RX_OP_reduce_sum_square: return (int64_t)(a + b * b);
-    case RX_OP_reduce_any: return acc || v;
-    case RX_OP_reduce_all: return acc && v;
-    default: return (int64_t)(a + b);
-    }
+    if (op == RX_OP_reduce_mean)
+        return acc / (double)r->n;
+    return k->end ? k->end(acc) : acc;
 }
 
 static int64_t reduce_int(rx_op op, const rx_view *x, int64_t base, const region *r)
@@ -190,7 +225,7 @@ static int64_t reduce_int(rx_op op, const rx_view *x, int64_t base, const region
     int64_t at[RLX_MAX_RANK] = {0};
     if (r->n)
         do
-            acc = step_int(op, acc, rx_load_int(x, base + region_offset(r, at)));
+            acc = reductions[op].int_step(acc, rx_load_int(x, base + region_offset(r, at)));
         while (rx_next(at, r->dim, r->rank));
     if (op == RX_OP_reduce_mean)
         return r->n ? acc / r->n : 0;
@@ -199,7 +234,7 @@ static int64_t reduce_int(rx_op op, const rx_view *x, int64_t base, const region
 
 rlx_status rx_ref_reduce(const rx_call *c)
 {
-    const rlx_reduce_desc *d = c->attr;
+    const rx_reduce_attr *d = c->attr;
     const rx_view *x = &c->in[0], *y = &c->out[0];
     region kept, reduced;
     split_axes(x, &d->axes, &kept, &reduced);
@@ -278,7 +313,7 @@ static void run_line(const rx_call *c, int64_t x0, int64_t y0)
     const rx_op op = running_op(c->op);
     const bool is_float = rlx_dtype_is_float(x->dtype);
     const int64_t n = x->dim[d->axis];
-    double f = start_float(op);
+    double f = reductions[op].start;
     rx_scaled p = {1, 0};
     int64_t k = start_int(op, x->dtype);
     for (int64_t j = 0; j < n; j++) {
@@ -291,10 +326,10 @@ static void run_line(const rx_call *c, int64_t x0, int64_t y0)
             rx_scaled_multiply(&p, rx_load(x, xo));
             rx_store(y, yo, d->exclusive ? p_old : rx_scaled_value(&p));
         } else if (is_float) {
-            f = step_float(op, f, rx_load(x, xo));
+            f = reductions[op].step(rx_load(x, xo), f);
             rx_store(y, yo, d->exclusive ? f_old : f);
         } else {
-            k = step_int(op, k, rx_load_int(x, xo));
+            k = reductions[op].int_step(k, rx_load_int(x, xo));
             rx_store_int(y, yo, d->exclusive ? k_old : k);
         }
     }

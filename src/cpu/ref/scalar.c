@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The meaning of each elementwise operation on one element: a table of functions on doubles and one
- * of functions on integers. Everything else that evaluates elementwise operations is compared with
- * these. Infinities go through the formulas as written, so x * sigmoid(x) at -inf is NaN. */
+/* The meaning of each elementwise operation on one element: on doubles the formulas of
+ * rlx/functions.def and the operations that are not there, and a table of functions on integers.
+ * Everything else that evaluates elementwise operations is compared with these. Infinities go
+ * through the formulas as written, so x * sigmoid(x) at -inf is NaN. */
 #include <math.h>
 
 #include "cpu/ref/ref.h"
+#include "ir/functions.h"
 
 typedef double float_fn(const rx_instr *in, const double *a);
 typedef int64_t int_fn(const rx_instr *in, const int64_t *a);
@@ -21,16 +23,6 @@ static double sigmoid(double x)
 static double softplus(double x)
 {
     return (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
-}
-
-/* tanh(softplus(x)) = ((1 + e)^2 - 1) / ((1 + e)^2 + 1) with e = exp(x); divided by e^2 when e is
- * large. */
-static double tanh_softplus(double x)
-{
-    const double e = exp(-fabs(x));
-    if (x > 0)
-        return (1 + 2 * e) / (1 + 2 * e + 2 * e * e);
-    return (e * e + 2 * e) / (e * e + 2 * e + 2);
 }
 
 static double limit(double x, double lo, double hi)
@@ -63,102 +55,106 @@ static double floored_mod(double x, double y)
     return (r < 0) != (y < 0) ? r + y : r;
 }
 
+static double larger(double x, double y) { return isnan(x) || x > y ? x : y; }
+static double smaller(double x, double y) { return isnan(x) || x < y ? x : y; }
+static double sign(double x) { return isnan(x) ? x : (x > 0) - (x < 0); }
+static double gelu(double x) { return 0.5 * x * erfc(-x * 0.70710678118654752440); }
+
+/* Some C libraries give numbers below 1. */
+static double arcosh(double x)
+{
+    return x < 1 ? NAN : acosh(x);
+}
+
 /* ---- Floats ---------------------------------------------------------------------------------- */
 
-#define SQRT_HALF 0.70710678118654752440
-#define SQRT_2_OVER_PI 0.79788456080286535588
-
-/* x, y, z are the arguments, alpha and beta the parameters. */
 #define FLOAT(name, expr)                                                      \
     static double float_##name(const rx_instr *in, const double *a)            \
     {                                                                          \
-        const double x = a[0], alpha = in->p[0], beta = in->p[1];              \
-        (void)x, (void)alpha, (void)beta;                                      \
-        return expr;                                                           \
-    }
-#define FLOAT2(name, expr)                                                     \
-    static double float_##name(const rx_instr *in, const double *a)            \
-    {                                                                          \
-        const double x = a[0], y = a[1];                                       \
         (void)in;                                                              \
         return expr;                                                           \
     }
 
+#define X a[0]
+#define A a[0]
+#define B a[1]
+#define ALPHA in->p[0]
+#define BETA in->p[1]
+#define K(c) ((double)(c))
+#define ADD(a, b) ((a) + (b))
+#define SUB(a, b) ((a) - (b))
+#define MUL(a, b) ((a) * (b))
+#define DIV(a, b) ((a) / (b))
+#define MAX(a, b) larger(a, b)
+#define MIN(a, b) smaller(a, b)
+#define POW(a, b) pow(a, b)
+#define ATAN2(a, b) atan2(a, b)
+#define LT(a, b) ((a) < (b))
+#define GT(a, b) ((a) > (b))
+#define SELECT(c, a, b) ((c) ? (a) : (b))
+#define LIMIT(x, lo, hi) limit(x, lo, hi)
+#define NEG(x) (-(x))
+#define ABS(x) fabs(x)
+#define SIGN(x) sign(x)
+#define SQRT(x) sqrt(x)
+#define EXP(x) exp(x)
+#define EXP2(x) exp2(x)
+#define EXPM1(x) expm1(x)
+#define LOG(x) log(x)
+#define LOG2(x) log2(x)
+#define SIN(x) sin(x)
+#define COS(x) cos(x)
+#define TAN(x) tan(x)
+#define ASIN(x) asin(x)
+#define ACOS(x) acos(x)
+#define ATAN(x) atan(x)
+#define SINH(x) sinh(x)
+#define COSH(x) cosh(x)
+#define TANH(x) tanh(x)
+#define ASINH(x) asinh(x)
+#define ACOSH(x) arcosh(x)
+#define ATANH(x) atanh(x)
+#define ERF(x) erf(x)
+#define GELU(x) gelu(x)
+#define SIGMOID(x) sigmoid(x)
+#define SOFTPLUS(x) softplus(x)
+#define ROUND(x) nearbyint(x)
+#define FLOOR(x) floor(x)
+#define CEIL(x) ceil(x)
+
 /* clang 14 for WebAssembly makes max(x, 0) of x < 0 ? 0 : x, and so +0 of -0. */
 static const volatile double no_constant = 0;
-FLOAT(relu, x < 0 ? no_constant : x)
-FLOAT(gelu, 0.5 * x * erfc(-x * SQRT_HALF))
-FLOAT(gelu_tanh, x * sigmoid(2 * SQRT_2_OVER_PI * (x + 0.044715 * x * x * x)))
-FLOAT(silu, x * sigmoid(x))
-FLOAT(sigmoid, sigmoid(x))
-FLOAT(tanh, tanh(x))
-FLOAT(exp, exp(x))
-FLOAT(log, log(x))
-FLOAT(sqrt, sqrt(x))
-FLOAT(rsqrt, 1 / sqrt(x))
-FLOAT(neg, -x)
-FLOAT(abs, fabs(x))
-FLOAT(sin, sin(x))
-FLOAT(cos, cos(x))
-FLOAT(tan, tan(x))
-FLOAT(atan, atan(x))
-FLOAT(round, nearbyint(x))
-FLOAT(reciprocal, 1 / x)
-FLOAT(floor, floor(x))
-FLOAT(ceil, ceil(x))
-FLOAT(sign, isnan(x) ? x : (x > 0) - (x < 0))
-FLOAT(softplus, softplus(x))
-FLOAT(elu, x > 0 ? x : alpha * expm1(x))
-FLOAT(erf, erf(x))
-FLOAT(hard_swish, x * limit(x / 6 + 0.5, 0, 1))
-FLOAT(hard_sigmoid, limit(alpha * x + beta, 0, 1))
-FLOAT(mish, x * tanh_softplus(x))
-FLOAT(softsign, x / (1 + fabs(x)))
-FLOAT(log_sigmoid, -softplus(-x))
-FLOAT(asin, asin(x))
-FLOAT(acos, acos(x))
-FLOAT(sinh, sinh(x))
-FLOAT(cosh, cosh(x))
-FLOAT(asinh, asinh(x))
-FLOAT(acosh, x < 1 ? NAN : acosh(x)) /* some C libraries give numbers there */
-FLOAT(atanh, atanh(x))
-FLOAT(exp2, exp2(x))
-FLOAT(log2, log2(x))
-FLOAT(leaky_relu, x < 0 ? alpha * x : x)
-FLOAT(selu, beta * (x > 0 ? x : alpha * expm1(x)))
-FLOAT(celu, x > 0 ? x : alpha * expm1(x / alpha))
-FLOAT(is_nan, isnan(x))
-FLOAT(is_inf, isinf(x) != 0)
-FLOAT(clamp, limit(x, alpha, beta))
-FLOAT(cast, rx_round_to(in->dtype, x))
+#define TUNED_relu INSTEAD X < 0 ? no_constant : X
 
-FLOAT2(add, x + y)
-FLOAT2(sub, x - y)
-FLOAT2(mul, x * y)
-FLOAT2(div, x / y)
-FLOAT2(max, isnan(x) || x > y ? x : y)
-FLOAT2(min, isnan(x) || x < y ? x : y)
-FLOAT2(pow, pow(x, y))
-FLOAT2(mod, in->p[0] != 0 ? floored_mod(x, y) : fmod(x, y))
-FLOAT2(atan2, atan2(x, y))
-FLOAT2(eq, x == y)
-FLOAT2(ne, x != y)
-FLOAT2(lt, x < y)
-FLOAT2(le, x <= y)
-FLOAT2(gt, x > y)
-FLOAT2(ge, x >= y)
-FLOAT2(where, x != 0 ? y : a[2])
-FLOAT2(fma, fma_once(x, y, a[2]))
+#define RLX_FUNCTION1(name, params, alpha, beta, meaning, types, kind, flags, domain, accuracy,    \
+                      formula, derivative)                                                         \
+    FLOAT(name, RX_FORMULA(name, formula))
+#define RLX_FUNCTION2(name, meaning, types, kind, flags, domain, accuracy, formula, by_a, by_b)    \
+    FLOAT(name, RX_FORMULA(name, formula))
+#include "rlx/functions.def"
+#include "ir/functions_end.h"
+
+FLOAT(is_nan, isnan(a[0]))
+FLOAT(is_inf, isinf(a[0]) != 0)
+FLOAT(clamp, limit(a[0], in->p[0], in->p[1]))
+FLOAT(cast, rx_round_to(in->dtype, a[0]))
+FLOAT(mod, in->p[0] != 0 ? floored_mod(a[0], a[1]) : fmod(a[0], a[1]))
+FLOAT(eq, a[0] == a[1])
+FLOAT(ne, a[0] != a[1])
+FLOAT(lt, a[0] < a[1])
+FLOAT(le, a[0] <= a[1])
+FLOAT(gt, a[0] > a[1])
+FLOAT(ge, a[0] >= a[1])
+FLOAT(where, a[0] != 0 ? a[1] : a[2])
+FLOAT(fma, fma_once(a[0], a[1], a[2]))
 
 #define F(name) [RX_OP_##name] = float_##name
+#define RLX_FUNCTION1(name, ...) F(name),
+#define RLX_FUNCTION2(name, ...) F(name),
 static float_fn *const float_table[RX_N_OPS] = {
-    F(relu), F(gelu), F(gelu_tanh), F(silu), F(sigmoid), F(tanh), F(exp), F(log), F(sqrt),
-    F(rsqrt), F(neg), F(abs), F(sin), F(cos), F(tan), F(atan), F(round), F(reciprocal), F(floor),
-    F(ceil), F(sign), F(softplus), F(elu), F(erf), F(hard_swish), F(hard_sigmoid), F(mish),
-    F(softsign), F(log_sigmoid), F(asin), F(acos), F(sinh), F(cosh), F(asinh), F(acosh), F(atanh),
-    F(exp2), F(log2), F(leaky_relu), F(selu), F(celu), F(is_nan), F(is_inf), F(clamp), F(cast),
-    F(add), F(sub), F(mul), F(div), F(max), F(min), F(pow), F(mod), F(atan2),
-    F(eq), F(ne), F(lt), F(le), F(gt), F(ge), F(where), F(fma),
+#include "rlx/functions.def"
+    F(is_nan), F(is_inf), F(clamp), F(cast), F(mod), F(eq), F(ne), F(lt), F(le), F(gt), F(ge),
+    F(where), F(fma),
 };
 
 double rx_ref_eval(const rx_instr *in, const double *args)

@@ -49,7 +49,7 @@ rlx_status rx_ref_copy(const rx_call *c)
 
 rlx_status rx_ref_concat(const rx_call *c)
 {
-    const rlx_axis_desc *a = c->attr;
+    const rx_axis_attr *a = c->attr;
     const rx_view *y = rx_call_out(c, 0);
     int64_t place = 0; /* along the axis */
     if (!y)
@@ -123,7 +123,7 @@ static int64_t pad_inside(rlx_pad_mode mode, int64_t i, int64_t n)
 /* Negative padding is taken off first; the rest repeats what is left. */
 int64_t rx_ref_pad_place(const void *attr, const rx_view *x, int axis, int64_t i)
 {
-    const rlx_pad_desc *a = attr;
+    const rx_pad_attr *a = attr;
     int64_t before = a->before.v[axis], after = a->after.v[axis];
     int64_t first = before < 0 ? -before : 0;
     int64_t n = x->dim[axis] - first + (after < 0 ? after : 0);
@@ -133,13 +133,13 @@ int64_t rx_ref_pad_place(const void *attr, const rx_view *x, int axis, int64_t i
 
 rlx_status rx_ref_pad(const rx_call *c)
 {
-    const rlx_pad_desc *a = c->attr;
+    const rx_pad_attr *a = c->attr;
     return move_elements(c, rx_ref_pad_place, a->value);
 }
 
 static int64_t roll_place(const void *attr, const rx_view *x, int axis, int64_t i)
 {
-    const rlx_roll_desc *a = attr;
+    const rx_roll_attr *a = attr;
     int64_t n = x->dim[axis];
     return axis == a->axis ? ((i - a->shift % n) % n + n) % n : i;
 }
@@ -152,7 +152,7 @@ rlx_status rx_ref_roll(const rx_call *c)
 /* Element by element at the same place, so the result may take the memory of x. */
 rlx_status rx_ref_trilu(const rx_call *c)
 {
-    const rlx_trilu_desc *a = c->attr;
+    const rx_trilu_attr *a = c->attr;
     const rx_view *x = &c->in[0], *y = rx_call_out(c, 0);
     int64_t at[RLX_MAX_RANK] = {0}, j = 0;
     if (!y || rx_view_elements(y) == 0)

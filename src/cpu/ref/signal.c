@@ -46,7 +46,7 @@ static void store_scaled(const rx_view *y, int64_t to, const double *v, int64_t 
 
 rlx_status rx_ref_log_mel(const rx_call *c)
 {
-    const rlx_log_mel_desc *d = c->attr;
+    const rx_log_mel_attr *d = c->attr;
     const rx_view *x = &c->in[0], *y = &c->out[0];
     if (!rx_view_elements(y))
         return RLX_OK;
@@ -90,7 +90,7 @@ static void mean_powers(const rx_view *x, int64_t from, rx_key *keys)
 
 rlx_status rx_ref_welch_peaks(const rx_call *c)
 {
-    const rlx_k_desc *d = c->attr;
+    const rx_k_attr *d = c->attr;
     const rx_view *x = &c->in[0], *powers = rx_call_out(c, 0), *places = rx_call_out(c, 1);
     const rx_view *like = powers ? powers : places;
     if (!like || !rx_view_elements(like))
@@ -118,7 +118,7 @@ rlx_status rx_ref_welch_peaks(const rx_call *c)
 /* With fewer than k other points (a named axis) the places that are left are -1, at infinity. */
 rlx_status rx_ref_knn(const rx_call *c)
 {
-    const rlx_k_desc *d = c->attr;
+    const rx_k_attr *d = c->attr;
     const rx_view *x = &c->in[0], *distances = rx_call_out(c, 0), *places = rx_call_out(c, 1);
     const int64_t n = x->dim[0];
     rx_key *keys = rx_scratch_keys(c, n);

@@ -49,7 +49,7 @@ static void softmax_row(const row *r, bool logarithm)
 
 rlx_status rx_ref_softmax(const rx_call *c)
 {
-    const int64_t axis = ((const rlx_axis_desc *)c->attr)->axis;
+    const int64_t axis = ((const rx_axis_attr *)c->attr)->axis;
     const rx_view *x = &c->in[0], *y = &c->out[0];
     if (rx_view_elements(x) == 0)
         return RLX_OK;

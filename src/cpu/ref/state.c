@@ -61,7 +61,7 @@ static int64_t place(const rx_view *position, const int64_t *at, int axis)
 
 rlx_status rx_ref_state_write(const rx_call *c)
 {
-    const int axis = (int)((const rlx_axis_desc *)c->attr)->axis;
+    const int axis = (int)((const rx_axis_attr *)c->attr)->axis;
     const rx_view *state = &c->out[0], *position = &c->in[2];
     rx_view update = c->in[1];
     const int64_t n = rx_view_elements(&update);

@@ -3,8 +3,7 @@
 #ifndef ACT_GLSL
 #define ACT_GLSL
 
-const uint ACT_NONE = 0, ACT_RELU = 1, ACT_GELU = 2, ACT_GELU_TANH = 3, ACT_SILU = 4,
-           ACT_SIGMOID = 5, ACT_TANH = 6, ACT_HARD_SWISH = 7;
+#include "act.def"
 
 /* Of exp(-|x|), which cannot overflow. */
 float act_sigmoid(float x)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #version 450
-#include "chain_push.glsl"
+#include "chain_needs.glsl"
 /* argmax and argmin: y[row] = the place of the first (or with LAST the last) of the largest
  * elements of a row, FLIP: of the smallest; NaN goes before any number. Rows are [outer, n, inner],
  * row = o * inner + j.
@@ -9,26 +9,14 @@
  * parts > 1 it looks at `chunk` elements of a row and leaves (place, key) in y [rows, parts]; with
  * FROM_PARTS it reads those, n of them for each row. */
 #include "common.glsl"
+#include "arg.def"
 #include "order.glsl"
 
-layout(constant_id = 1) const uint TX = 1;
-layout(constant_id = 2) const uint TY = 7;
-layout(constant_id = 3) const uint FLIP = 0;
-layout(constant_id = 4) const uint LAST = 0;
-layout(constant_id = 5) const uint FROM_PARTS = 0;
-layout(constant_id = 6) const uint COLS = 1;
-layout(constant_id = 7) const uint ACROSS = 0;
-layout(constant_id = 8) const uint THREADS = 64; /* the local size again */
-
-layout(push_constant) uniform Params {
-    uint rows, n, inner, parts, chunk, x_at, y_at;
-    CHAIN_PUSH
-};
 #include "chain.glsl"
 
-TENSOR(0, x)
+TENSOR(x)
 DEFINE_KEY(x)
-WORDS(1, y);
+WORDS(y);
 
 #ifdef WIDE
 const uint PAIR = 3u; /* words of a place and its key */

@@ -13,16 +13,11 @@
  * use then, are how many queries of the step come behind those of this part, and the first and the
  * end of the keys (with pages: of the pages) that k and v have here; n_splits is how many sums
  * there are for each row and, in the upper half, which one this is. Keys keep their numbers. */
+#include "common.glsl"
+#include "attention.def"
 #include "attention.glsl"
 
-layout(constant_id = 9) const uint QD = 1;   /* strides within a head */
-layout(constant_id = 10) const uint KD = 1;
-layout(constant_id = 11) const uint VD = 1;
-layout(constant_id = 12) const uint BQ = 16; /* local size / 4 */
-layout(constant_id = 13) const uint DC = 16; /* multiple of 4 */
-layout(constant_id = 14) const uint DVC = 64; /* multiple of 64 */
-
-const bool CUT = (OPTIONS & 256u) != 0u;
+const bool CUT = (OPTIONS & ATTN_CUT) != 0u;
 const uint TX = 16, BK = 64;
 const uint LINE = DC / 4u + 1u; /* vectors of a line of q or k, one to avoid conflicts */
 /* Room for the lines of q and k, and for four of v. */
@@ -38,8 +33,8 @@ shared uint shared_length;
 shared uint odd_values; /* 1 + the last block of keys with values that are not finite */
 
 #ifdef V4
-#define OPERAND(slot, name)                                          \
-    WORDS4(slot, name);                                              \
+#define OPERAND(name)                                                \
+    WORDS4(name);                                                    \
     vec4 load4_##name(uint t, uint i, uint step, uint n)             \
     {                                                                \
         if (t == F32)                                                \
@@ -48,8 +43,8 @@ shared uint odd_values; /* 1 + the last block of keys with values that are not f
         return unpack4(t, (i & 4u) != 0u ? w.zw : w.xy);             \
     }
 #else
-#define OPERAND(slot, name)                                          \
-    TENSOR(slot, name)                                               \
+#define OPERAND(name)                                                \
+    TENSOR(name)                                                     \
     vec4 load4_##name(uint t, uint i, uint step, uint n)             \
     {                                                                \
         vec4 r = vec4(load_f_##name(t, i), 0.0, 0.0, 0.0);           \
@@ -63,9 +58,9 @@ shared uint odd_values; /* 1 + the last block of keys with values that are not f
     }
 #endif
 /* load4_x(type, i, step, n): elements i, i + step, ... of which n exist. */
-OPERAND(0, q)
-OPERAND(1, k)
-OPERAND(2, v)
+OPERAND(q)
+OPERAND(k)
+OPERAND(v)
 
 /* Whether the page of a key is here. */
 bool has_page(uint page) { return !CUT || PAGE == 0u || (page >= o_h && page < o_s); }

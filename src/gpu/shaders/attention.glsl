@@ -8,62 +8,36 @@
  * i * GROUP + h of K/V head g is query i of head g * GROUP + h. A row that sees no key gives zeros.
  *
  * A hidden key takes no part, whatever k and v hold there. Its logit is MASKED; a running maximum
- * starts at NOTHING, which is above, and no bias is below LOWEST, which is above both. So its
+ * starts at NOTHING, which is above, and no bias is below -3e38, which is above both. So its
  * weight is 0, and a row whose weights sum to 0 saw no key. Since 0 times an infinite value is NaN,
  * kernels keep hidden keys from the sums where a value is not finite. */
 #ifndef ATTENTION_GLSL
 #define ATTENTION_GLSL
 
-#include "common.glsl"
+#include "attention_options.def"
+#include "flags.def"
+const bool CAUSAL = (OPTIONS & ATTN_CAUSAL) != 0u;
+const bool WINDOW = (OPTIONS & ATTN_WINDOW) != 0u;
+const bool CAP = (OPTIONS & ATTN_CAP) != 0u;
+const bool SINKS = (OPTIONS & ATTN_SINKS) != 0u;
+const bool PARTIAL = (OPTIONS & ATTN_PARTIAL) != 0u;
+const bool LENGTHS = (OPTIONS & ATTN_LENGTHS) != 0u;
+const bool LENGTHS_WIDE = (OPTIONS & ATTN_LENGTHS_WIDE) != 0u;
+const bool LENGTHS_EACH = (OPTIONS & ATTN_LENGTHS_EACH) != 0u;
+const bool SINGLE = (OPTIONS & ATTN_SINGLE) != 0u;
 
-layout(constant_id = 1) const uint TQ = F32;   /* q and the result */
-layout(constant_id = 2) const uint TK = F32;   /* k and v */
-layout(constant_id = 3) const uint TM = 0;     /* mask; 0: none */
-layout(constant_id = 4) const uint OPTIONS = 0;
-layout(constant_id = 5) const uint D = 64;     /* size of a query and a key */
-layout(constant_id = 6) const uint DV = 64;    /* size of a value */
-layout(constant_id = 7) const uint GROUP = 1;
-layout(constant_id = 8) const uint PAGE = 0;   /* keys of a page; 0: k and v are not paged */
-
-const bool CAUSAL = (OPTIONS & 1u) != 0u;
-const bool WINDOW = (OPTIONS & 2u) != 0u;
-const bool CAP = (OPTIONS & 4u) != 0u;
-const bool SINKS = (OPTIONS & 8u) != 0u;
-const bool PARTIAL = (OPTIONS & 16u) != 0u;     /* sums for attention_merge.comp, no result */
-const bool LENGTHS = (OPTIONS & 32u) != 0u;
-const bool LENGTHS_WIDE = (OPTIONS & 64u) != 0u; /* 64-bit */
-const bool LENGTHS_EACH = (OPTIONS & 128u) != 0u; /* one for each batch */
-const bool SINGLE = (OPTIONS & 512u) != 0u;     /* n_queries is 1 */
-
-/* Offsets and strides count elements: at: the first, b: batch, h: head, s: sequence. */
-layout(push_constant) uniform Push {
-    uint n_queries, n_keys, n_kv_heads, n_groups, n_splits;
-    uint q_at, q_b, q_h, q_s;
-    uint k_at, k_b, k_h, k_s;
-    uint v_at, v_b, v_h, v_s;
-    uint o_at, o_h, o_s;
-    uint m_at, m_b, m_h, m_q, m_k; /* of the mask, 0 where it broadcasts */
-    float scale;                   /* times log2(e); with a soft cap: divided by it */
-    float cap;                     /* times log2(e) */
-    int window;
-    uint lengths_at, other_at, n_pages, n_batch;
-#ifdef CHAIN
-    CHAIN_PUSH
-#endif
-};
-
-TENSOR(3, mask)
-WORDS(4, lengths);
-WORDS(5, other); /* sinks, or the table of pages [batch, n_keys / PAGE] */
-WORDS(6, flags);
+TENSOR(mask)
+WORDS(lengths);
+WORDS(other); /* sinks, or the table of pages [batch, n_keys / PAGE] */
+WORDS(flags);
 #ifdef OUT4
-WORDS4(7, o);
+WORDS4(o);
 #else
-WORDS(7, o);     /* the result, or partial sums: f32 [row][split][DV sums, maximum, sum] */
+WORDS(o);     /* the result, or partial sums: f32 [row][split][DV sums, maximum, sum] */
 #endif
 
 const float LOG2_E = 1.44269504088896341;
-const float MASKED = -3.4e38, NOTHING = -3.2e38, LOWEST = -3e38;
+const float MASKED = -3.4e38, NOTHING = -3.2e38;
 
 /* How many keys of a batch exist. `report`: whether this invocation sets the flag. */
 uint length_of(uint batch, bool report)
@@ -76,7 +50,7 @@ uint length_of(uint batch, bool report)
     if (high == 0 && n >= 0 && uint(n) <= n_keys)
         return uint(n);
     if (report)
-        atomicOr(flags[0], 1u);
+        atomicOr(flags[0], FLAG_CLAMPED);
     return high < 0 ? 0u : n_keys;
 }
 
@@ -98,21 +72,18 @@ uvec2 key_place(uint batch, uint j)
     int n = int(n_pages);
     int page = int(other[other_at + batch * (n_keys / max(PAGE, 1u)) + j / max(PAGE, 1u)]);
     if (page < -n || page >= n)
-        atomicOr(flags[0], 1u);
+        atomicOr(flags[0], FLAG_CLAMPED);
     page = page < 0 ? page + n : page;
     return uvec2(clamp(page, 0, n - 1), j % max(PAGE, 1u));
 }
 
-/* By their bits: a compiler may take floats for finite. */
-bool is_finite(float x) { return (floatBitsToUint(x) & 0x7f800000u) != 0x7f800000u; }
+#include "finite.glsl"
+
 bool all_finite(vec4 x)
 {
     return is_finite(x.x) && is_finite(x.y) && is_finite(x.z) && is_finite(x.w);
 }
 
-/* Not all drivers give NaN for NaN: neither from exp2, nor from max, nor from a comparison that
- * chooses the greater of two. */
-bool is_nan(float x) { return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u; }
 float exp2_or_nan(float x) { return is_nan(x) ? x : exp2(x); }
 
 /* tanh without loss near 0 and without infinities. */
@@ -126,7 +97,7 @@ float soft_tanh(float x)
 }
 
 /* The bias of an element of the mask that is not -infinity. From |x| = 1.9e38 on it grows slower
- * than x, so that it stays finite, and above LOWEST: logits that far apart differ by more than
+ * than x, so that it stays finite, and above -3e38: logits that far apart differ by more than
  * weights can tell. */
 float bias_of(float x)
 {
@@ -152,9 +123,7 @@ float logit(float product, uint at)
     return s + bias_of(x);
 }
 
-/* The factor that brings sums relative to `top` to a greater maximum. Not 0, so that infinite sums
- * stay infinite. */
-float keep_factor(float top, float most) { return exp2(max(top - most, -125.0)); }
+#include "online.glsl"
 
 /* The weight of a key: 0 where it is hidden (or its logit -infinity), and only there. */
 float weight_of(float s, float most)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #version 450
-#include "chain_push.glsl"
+#include "chain_needs.glsl"
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
@@ -20,28 +20,22 @@
  *
  * Vectors have 16 bytes. HALVES: k and v have elements of 16 bits and vectors of 8 bytes, so that
  * lanes hold less and the code is short, which counts where a chain waits for few keys. */
+#include "common.glsl"
+#include "attention_decode.def"
 #include "attention.glsl"
 #define CHAIN_LATE
 #include "chain.glsl"
 
-layout(constant_id = 9) const uint R = 4;
-layout(constant_id = 10) const uint TEAM = 16; /* power of two, R at least, the subgroup at most */
-layout(constant_id = 11) const uint T = 4;
-layout(constant_id = 12) const uint TEAMS = 16; /* local size / TEAM */
-layout(constant_id = 13) const uint PER = 1;    /* power of two; PER * TEAM is the subgroup */
-layout(constant_id = 14) const uint AT = 1;
-layout(constant_id = 15) const uint SHARE = 1;
-
-WORDS4(0, q);
+WORDS4(q);
 #ifdef HALVES
 #define VEC uvec2
-layout(set = 0, binding = 1, std430) SHARED_BUFFER buffer_k { uvec2 k[]; };
-layout(set = 0, binding = 2, std430) SHARED_BUFFER buffer_v { uvec2 v[]; };
+layout(SLOT(k), std430) SHARED_BUFFER buffer_k { uvec2 k[]; };
+layout(SLOT(v), std430) SHARED_BUFFER buffer_v { uvec2 v[]; };
 const uint E = 4u;                              /* elements of a vector */
 #else
 #define VEC uvec4
-WORDS4(1, k);
-WORDS4(2, v);
+WORDS4(k);
+WORDS4(v);
 const uint E = TK == F32 ? 4u : 8u;
 #endif
 

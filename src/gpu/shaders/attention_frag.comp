@@ -50,10 +50,12 @@
 #define QREGC (SIZE / 32)
 #endif
 #define OUT4
+#include "common.glsl"
+#include "attention_frag.def"
 #include "attention.glsl"
 #include "range.glsl"
 
-layout(set = 0, binding = 0, std430) restrict readonly buffer buffer_q { uvec4 q[]; };
+layout(SLOT(q), std430) restrict readonly buffer buffer_q { uvec4 q[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly buffer Packed {
     uvec4 at[];
 };
@@ -393,7 +395,7 @@ vec2 redo_logits(uint row, uint batch, uint first, uint k0)
     const ivec2 keys = key_range(row, length);
     const uint64_t from = uint64_t(first + k0) * (SIZE * 2) + lane * 16;
     const uint from_q = q_at + batch * q_b + head * q_h + row * q_s + t * 8;
-    Packed ks = Packed(uint64_t(Packed(uvec2(k_at, k_b))) + from);
+    Packed ks = Packed(uint64_t(Packed(uvec2(k_low, k_high))) + from);
     vec2 x = vec2(0.0);
     [[dont_unroll]] for (uint c = 0; c < SIZE / 32; c++)
         x += redo_products(ks, from_q + c * 32, c);
@@ -432,7 +434,7 @@ void redo_row(uint row, uint batch, uint first)
         y[i] = vec2(0.0);
     [[dont_unroll]] for (uint k0 = uint(keys.x) / 16 * 16; int(k0) < keys.y; k0 += 16) {
         const uint64_t from = uint64_t(first + k0) * (SIZE * 2) + lane * 16;
-        Packed vs = Packed(uint64_t(Packed(uvec2(v_at, v_b))) + from);
+        Packed vs = Packed(uint64_t(Packed(uvec2(v_low, v_high))) + from);
         const vec2 x = redo_logits(row, batch, first, k0);
         const vec2 w = vec2(weight_of(x.x, most), weight_of(x.y, most));
         all += w.x + w.y;
@@ -550,8 +552,8 @@ void main()
     const uint padded = (n_keys + PAD - 1) / PAD * PAD;
     const uint first = (batch * n_kv_heads + head / GROUP) * padded;
     const uint64_t from = uint64_t(first + k0) * (SIZE * 2) + lane * 16;
-    k = Packed(uint64_t(Packed(uvec2(k_at, k_b))) + from);
-    v = Packed(uint64_t(Packed(uvec2(v_at, v_b))) + from);
+    k = Packed(uint64_t(Packed(uvec2(k_low, k_high))) + from);
+    v = Packed(uint64_t(Packed(uvec2(v_low, v_high))) + from);
     seen = 0;
     touch_at = gl_SubgroupID * (TOUCHES * 1024) + lane * 16;
     [[unroll]] for (uint i = 0; i < LEAD * TOUCHES; i++)

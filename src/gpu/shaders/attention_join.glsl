@@ -16,8 +16,8 @@
 
 #ifdef JOIN
 /* Of each row and part: DV sums, then the maximum and the sum of weights in a vector. */
-layout(set = 0, binding = 8, std430) coherent buffer buffer_partial { uvec4 partial[]; };
-layout(set = 0, binding = 9, std430) coherent buffer buffer_counters { uint counters[]; };
+layout(SLOT(partial), std430) coherent buffer buffer_partial { uvec4 partial[]; };
+layout(SLOT(counters), std430) coherent buffer buffer_counters { uint counters[]; };
 const uint LINE = DV / 4u + 1u;
 shared uint n_before;
 const uint PARTS = 4;

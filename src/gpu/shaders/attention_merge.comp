@@ -6,26 +6,16 @@
  * partial: f32 [K/V head of a batch][row][split][DV sums y, maximum m, sum l]; rows as in
  * attention.glsl. An invocation makes a word of the result, [B, H, S, DV] or [B, S, H, DV]. */
 #include "common.glsl"
+#include "attention_merge.def"
+#include "finite.glsl"
+#include "online.glsl"
 
-layout(constant_id = 1) const uint T = F32;
-layout(constant_id = 2) const uint HAS_SINKS = 0;
-layout(constant_id = 3) const uint HEADS_LAST = 0; /* [B, S, H, DV] */
-
-layout(push_constant) uniform Push {
-    uint n, n_queries, n_heads, group, dv, n_splits, o_at, sinks_at;
-};
-
-WORDS(0, partial);
-WORDS(1, sinks);
-WORDS(2, o);
+WORDS(partial);
+WORDS(sinks);
+WORDS(o);
 
 const float LOG2_E = 1.44269504088896341, NOTHING = -3.2e38; /* as in attention.glsl */
 const uint BATCH = 8;
-
-/* Not 0, so that infinite sums stay infinite. */
-float keep_factor(float top, float most) { return exp2(max(top - most, -125.0)); }
-
-bool is_nan(float x) { return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u; }
 
 struct Joined {
     float top, total, sum; /* the largest maximum; sums relative to it */

@@ -9,13 +9,13 @@
  *     h = g / 2 + 4 (g % 2): results of neighbouring lanes are then neighbours in memory
  * 32 invocations pack 64 elements of 16 keys of k or of v: four loads are under way at a time. */
 #define OUT4
+#include "common.glsl"
+#include "attention_pack.def"
 #include "attention.glsl"
 
-layout(constant_id = 9) const uint BLOCK = 64;
-
-WORDS4(0, packed_k);
-WORDS4(1, k);
-WORDS4(2, v);
+WORDS4(packed_k);
+WORDS4(k);
+WORDS4(v);
 
 /* Eight elements of a row from d on; zeros past the end. A load that no branch stands before goes
  * out with the others; a table of pages is not read past the end. */

@@ -27,12 +27,9 @@
  *
  * SIZE: of a head. ROWS: 2, or 1; then rows 8 to 15 of the first product are what rounding to f16
  * took from q. WIDE: k and v are f32 and get rounded; otherwise they are f16. */
+#include "common.glsl"
+#include "attention_plain.def"
 #include "attention.glsl"
-
-layout(constant_id = 9) const uint R = 4;
-layout(constant_id = 10) const uint SLOTS = 8;
-layout(constant_id = 11) const uint AT = 4;
-layout(constant_id = 12) const uint SHARE = 1;
 
 const uint LANES = 32u * SLOTS, ITEMS = 32u / SHARE;
 #define NARROW
@@ -40,10 +37,10 @@ const uint LANES = 32u * SLOTS, ITEMS = 32u / SHARE;
 #include "attention_join.glsl"
 #include "range.glsl"
 
-layout(set = 0, binding = 0, std430) restrict readonly buffer buffer_q { uvec4 q[]; };
-layout(set = 0, binding = 1, std430) restrict readonly buffer buffer_k { uvec4 k[]; };
-layout(set = 0, binding = 2, std430) restrict readonly buffer buffer_v { uvec4 v[]; };
-layout(set = 0, binding = 2, std430) restrict readonly buffer buffer_v2 { uvec2 v2[]; };
+layout(SLOT(q), std430) restrict readonly buffer buffer_q { uvec4 q[]; };
+layout(SLOT(k), std430) restrict readonly buffer buffer_k { uvec4 k[]; };
+layout(SLOT(v), std430) restrict readonly buffer buffer_v { uvec4 v[]; };
+layout(SLOT(v), std430) restrict readonly buffer buffer_v2 { uvec2 v2[]; };
 
 #ifdef WIDE
 #define VECTORS 2 /* of 8 elements */

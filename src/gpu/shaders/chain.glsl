@@ -2,7 +2,7 @@
 /* Dispatches that wait for one another inside of the kernel (CHAIN), without a barrier between
  * them: workgroups of the next dispatch begin as soon as those before leave room, load weights, and
  * only then wait. That needs a device that begins the workgroups of a queue in their order, so that
- * the ones waited for are never kept out; vulkan/chain.c says when it is done, the self-check tries
+ * the ones waited for are never kept out; gpu/chain.c says when it is done, the self-check tries
  * it.
  *
  * What other dispatches write is read through coherent bindings (SHARED_BUFFER of common.glsl): a
@@ -19,8 +19,8 @@ layout(buffer_reference, std430, buffer_reference_align = 16) volatile coherent 
     uint flags, late, unused[2], done[];
 };
 
-/* A wait that takes this many looks, some ten seconds, never ends: it is given up and reported. */
-const uint MOST_LOOKS = 1u << 24;
+/* Poll limit, about ten seconds: then the wait is abandoned and reported as an error. */
+const uint MAX_POLLS = 1u << 24;
 
 /* No level has this number. */
 const uint NO_COUNTER = 0xfffffff0u;
@@ -41,9 +41,9 @@ void chain_wait()
     if (gl_SubgroupID == 0u) {
         Counters c = Counters(chain_at);
         uint looks = 0u;
-        while (subgroupBroadcastFirst(c.done[chain_before]) < chain_target && looks < MOST_LOOKS)
+        while (subgroupBroadcastFirst(c.done[chain_before]) < chain_target && looks < MAX_POLLS)
             looks++;
-        if (looks == MOST_LOOKS)
+        if (looks == MAX_POLLS)
             c.late = 1u;
     }
     chain_sync();

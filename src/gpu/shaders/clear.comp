@@ -2,10 +2,9 @@
 #version 450
 /* Sets n words to zero, one an invocation. */
 #include "common.glsl"
+#include "clear.def"
 
-WORDS(0, y);
-
-layout(push_constant) uniform Push { uint n; };
+WORDS(y);
 
 void main()
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Included by every kernel.
+/* Included by every kernel, before its .def: the compiler of the kernels (tools/kernels) replaces
+ * that line by the constants, the push block and BIND_* of the kernel's family.
  *
  * The portable subset (prints as WGSL): 32-bit types only; storage buffers of uint (or uvec4)
  * words, one view a binding; parameters as push constants of 32-bit members, at most 128 bytes;
- * specialisation constants for types, tile sizes and options, id 0 is the local size; barriers only
+ * specialisation constants for types, tile sizes and options; barriers only
  * under conditions made of push constants, workgroup ids and specialisation constants; guard
  * stores, not whole bodies, and never `return` before a barrier; no assumption on the subgroup
  * size; finite constants; no `coherent`.
@@ -15,8 +16,8 @@
 
 layout(local_size_x_id = 0, local_size_x = 64, local_size_y = 1, local_size_z = 1) in;
 
-/* Codes of rlx_dtype. */
-const uint F32 = 1, F16 = 2, BF16 = 3, I8 = 4, U8 = 5, I32 = 6, I64 = 7, BOOL = 8;
+#include "dtype.def"
+#include "loops.def"
 
 /* Index of the workgroup in a folded grid. */
 #define GROUP_INDEX                                                                      \
@@ -31,11 +32,12 @@ const uint F32 = 1, F16 = 2, BF16 = 3, I8 = 4, U8 = 5, I32 = 6, I64 = 7, BOOL = 
 #define SHARED_BUFFER buffer
 #endif
 
-/* A binding of words. */
-#define WORDS(slot, name) \
-    layout(set = 0, binding = slot, std430) SHARED_BUFFER buffer_##name { uint name[]; }
-#define WORDS4(slot, name) \
-    layout(set = 0, binding = slot, std430) SHARED_BUFFER buffer_##name { uvec4 name[]; }
+/* The place of a BIND row of the kernel's .def; of a binding as words, or as another view. */
+#define SLOT(bind) set = 0, binding = BIND_##bind
+#define VIEW(bind, type, name) \
+    layout(SLOT(bind), std430) SHARED_BUFFER buffer_##name { type name[]; }
+#define WORDS(name) VIEW(name, uint, name)
+#define WORDS4(name) VIEW(name, uvec4, name)
 
 /* Elements in a word of type t (i64: half). */
 uint per_word(uint t)
@@ -97,9 +99,9 @@ uint f32_to_f16(float x)
         return int((name[i >> 2] >> ((i & 3u) * 8u)) & 0xffu);                             \
     }
 /* A readable binding: WORDS plus load_f_x(type, i) and load_i_raw_x(type, i). */
-#define TENSOR(slot, name) \
-    WORDS(slot, name);     \
-    DEFINE_LOAD_INT(name)  \
+#define TENSOR(name)      \
+    WORDS(name);          \
+    DEFINE_LOAD_INT(name) \
     DEFINE_LOAD(name)
 
 /* The bits of one element of type t in the low end of a word. */

@@ -7,8 +7,8 @@
  * unit of a part; of the small ones it makes a whole word of y, in which elements of other parts,
  * that another dispatch writes, stay. */
 #include "common.glsl"
+#include "concat.def"
 
-layout(constant_id = 1) const uint BITS = 32;
 #include "parts.glsl"
 
 #ifdef VEC4
@@ -16,22 +16,14 @@ layout(constant_id = 1) const uint BITS = 32;
 #else
 #define BUFFER WORDS
 #endif
-BUFFER(0, x0);
-BUFFER(1, x1);
-BUFFER(2, x2);
-BUFFER(3, x3);
-BUFFER(4, x4);
-BUFFER(5, x5);
-BUFFER(6, x6);
-BUFFER(7, y);
-
-layout(push_constant) uniform Push {
-    uint n;      /* invocations */
-    uint length; /* of a row of y */
-    uint first, width; /* the columns of this dispatch */
-    uint total;  /* units of y */
-    uint start[8], at[7];
-};
+BUFFER(x0);
+BUFFER(x1);
+BUFFER(x2);
+BUFFER(x3);
+BUFFER(x4);
+BUFFER(x5);
+BUFFER(x6);
+BUFFER(y);
 
 #ifdef VEC4
 uvec4 load_unit(uint k, uint i)

@@ -16,16 +16,10 @@
  * SLICES: so many workgroups share a tile, each with a part of k. The results are plain sums then,
  * f32, those of a slice behind those of the one before. */
 #include "common.glsl"
+#include "conv.def"
 #include "conv.glsl"
 #include "put.glsl"
-
-layout(constant_id = 5) const uint BM = 64;
-layout(constant_id = 6) const uint BN = 64;
-layout(constant_id = 7) const uint BK = 8;
-layout(constant_id = 8) const uint TM = 8;
-layout(constant_id = 9) const uint TN = 8;
-layout(constant_id = 10) const uint SLICES = 1;
-layout(constant_id = 30) const uint FOUR = 4; /* never set: keeps the stored code small */
+#include "finite.glsl"
 
 const uint THREADS = BM / TM * (BN / TN);
 const uint SM = BM + 4, SN = BN + 4;
@@ -113,8 +107,6 @@ void multiply(uint s, uint am, uint bn)
 }
 
 #ifndef INT
-bool is_finite(float v) { return (floatBitsToUint(v) & 0x7f800000u) != 0x7f800000u; }
-
 /* Of four pixels from `col` on. */
 bool has_padding(uint col)
 {

@@ -6,48 +6,24 @@
  * (ACT_LAST) adds it first. INT: 8-bit integers minus their zero points are summed in i32; the bias
  * is added and, with TSCALE, the sum requantised: saturate(round_half_even(sum * scale) + y_zero).
  *
- * Bindings: 0 x, 1 w, 2 result, 3 bias, 4 residual (INT: scale). */
+ * Constants and bindings: conv_base of conv.def. */
 #ifndef CONV_GLSL
 #define CONV_GLSL
 
 #include "act.glsl"
 
 /* Four bits each, 0: absent. */
-layout(constant_id = 1) const uint TYPES = 0;
 const uint TX = TYPES & 15u, TW = TYPES >> 4 & 15u, TOUT = TYPES >> 8 & 15u;
 const uint TBIAS = TYPES >> 12 & 15u, TRES = TYPES >> 16 & 15u, ACT = TYPES >> 20 & 15u;
 const uint ACT_LAST = TYPES >> 24 & 1u, PARTIAL = TYPES >> 25 & 1u;
 /* The window. */
-layout(constant_id = 2) const uint KD = 1;
-layout(constant_id = 3) const uint KH = 1;
-layout(constant_id = 4) const uint KW = 1;
 const uint TAPS = KD * KH * KW;
 
-layout(push_constant) uniform Push {
-    uint n_items;                        /* workgroups or invocations that do something */
-    uint images, groups, filters, channels; /* filters and channels of one group */
-    uint pixels, total;                  /* of a channel of the result; elements of the result */
-    uint x_at, w_at, out_at, bias_at, res_at; /* first elements */
-    uint in_d, in_h, in_w, out_h, out_w;
-    int stride_d, stride_h, stride_w, dilation_d, dilation_h, dilation_w;
-    int begin_d, begin_h, begin_w;
-#ifdef INT
-    int x_zero, w_zero, y_zero;
-    uint scale_at, scale_o;
-#endif
-#ifdef PACKED_X
-    uint plain_d, plain_h, plain_w; /* sizes of x, in_d .. in_w being those of its packed form */
-#endif
-#ifdef TRANSPOSED
-    uint step_h, step_w; /* taps that reach one place lie this far apart */
-#endif
-};
-
-TENSOR(0, x)
-TENSOR(1, w)
-WORDS(2, o);
-TENSOR(3, bias)
-TENSOR(4, res)
+TENSOR(x)
+TENSOR(w)
+WORDS(o);
+TENSOR(bias)
+TENSOR(res)
 
 #ifdef INT
 #define NUM int

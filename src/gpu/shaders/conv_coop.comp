@@ -22,14 +22,8 @@
 #define HALF float16_t
 #endif
 #include "common.glsl"
+#include "conv_coop.def"
 #include "conv.glsl"
-
-layout(constant_id = 5) const uint SIDE_M = 1;
-layout(constant_id = 6) const uint WIDE = 0; /* eight pixels are aligned */
-/* Lengths of loops, never set: drivers unroll them, but the stored code stays small. */
-layout(constant_id = 29) const uint TWO = 2;
-layout(constant_id = 30) const uint FOUR = 4;
-layout(constant_id = 31) const uint EIGHT = 8;
 
 #define MATRIX_A coopmat<HALF, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA>
 #define MATRIX_B coopmat<HALF, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB>
@@ -41,10 +35,10 @@ const uint LINE = DEEP / 8 + 1;           /* vectors of a pixel, and a gap again
 const uint STRIP = 36;                    /* 32 columns and a gap */
 
 /* Other views. */
-layout(set = 0, binding = 0, std430) readonly buffer buffer_x16 { uint16_t x16[]; };
-layout(set = 0, binding = 1, std430) readonly buffer buffer_w4 { uvec4 w4[]; };
-layout(set = 0, binding = 2, std430) buffer buffer_o4 { uvec4 o4[]; };
-layout(set = 0, binding = 2, std430) buffer buffer_o16 { uint16_t o16[]; };
+layout(SLOT(x), std430) readonly buffer buffer_x16 { uint16_t x16[]; };
+layout(SLOT(w), std430) readonly buffer buffer_w4 { uvec4 w4[]; };
+layout(SLOT(o), std430) buffer buffer_o4 { uvec4 o4[]; };
+layout(SLOT(o), std430) buffer buffer_o16 { uint16_t o16[]; };
 
 shared uvec4 tile[2 * BN * LINE];         /* [stage][pixel][channel] */
 shared float strip[4 * 16 * STRIP];       /* [subgroup][16 filters][32 pixels] */

@@ -11,10 +11,10 @@
  *
  * JOIN: x are the sums of conv.comp, one behind the other for each of SLICES, to be added. */
 #include "common.glsl"
+#include "conv_direct.def"
 #include "conv.glsl"
 
 #if defined(JOIN)
-layout(constant_id = 5) const uint SLICES = 2;
 
 NUM sum_window(uint g, uint f, uint image, uint p)
 {

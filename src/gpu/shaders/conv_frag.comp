@@ -46,43 +46,27 @@
 #endif
 #define PACKED_X
 #include "common.glsl"
+#include "conv_frag.def"
 #include "conv.glsl"
 #include "range.glsl"
-
-layout(constant_id = 5) const uint SIDE_M = 1;
-layout(constant_id = 6) const uint SIDE_N = 4;
-layout(constant_id = 7) const uint SLICES = 1;
-layout(constant_id = 8) const uint CM = 4;
-layout(constant_id = 9) const uint CN = 2;
-layout(constant_id = 10) const uint AHEAD = 0;
-layout(constant_id = 11) const uint WIDE = 1; /* 8 or 4 pixels from a multiple on are aligned */
-layout(constant_id = 12) const uint ROW = 1;
-layout(constant_id = 13) const uint PLAIN = 0;
-layout(constant_id = 14) const uint DEEP = 0;
-layout(constant_id = 15) const uint FOLD = 1; /* taps that are channels: conv_pack_x.comp */
-layout(constant_id = 16) const uint GUARD = 0;
-/* Lengths of loops, never set: drivers unroll them, but the stored code stays small. */
-layout(constant_id = 29) const uint TWO = 2;
-layout(constant_id = 30) const uint FOUR = 4;
-layout(constant_id = 31) const uint EIGHT = 8;
 
 #define MATRIX_A coopmat<HALF, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA>
 #define MATRIX_B coopmat<HALF, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB>
 #define MATRIX_SUM coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
 
 /* Other views. */
-layout(set = 0, binding = 0, std430) restrict readonly buffer buffer_x4 { uvec4 x4[]; };
-layout(set = 0, binding = 0, std430) restrict readonly buffer buffer_x2 { uvec2 x2[]; };
-layout(set = 0, binding = 0, std430) restrict readonly buffer buffer_x1 { uint x1[]; };
-layout(set = 0, binding = 0, std430) restrict readonly buffer buffer_x16 { uint16_t x16[]; };
-layout(set = 0, binding = 1, std430) restrict readonly buffer buffer_w4 { uvec4 w4[]; };
-layout(set = 0, binding = 1, std430) restrict readonly buffer buffer_w1 { uint w1[]; };
-layout(set = 0, binding = 5, std430) restrict readonly buffer buffer_plain { float plain[]; };
-layout(set = 0, binding = 2, std430) buffer buffer_o4 { uvec4 o4[]; };
-layout(set = 0, binding = 2, std430) buffer buffer_o2 { uvec2 o2[]; };
-layout(set = 0, binding = 2, std430) buffer buffer_o16 { uint16_t o16[]; };
-layout(set = 0, binding = 4, std430) restrict readonly buffer buffer_res4 { uvec4 res4[]; };
-layout(set = 0, binding = 4, std430) restrict readonly buffer buffer_res2 { uvec2 res2[]; };
+layout(SLOT(x), std430) restrict readonly buffer buffer_x4 { uvec4 x4[]; };
+layout(SLOT(x), std430) restrict readonly buffer buffer_x2 { uvec2 x2[]; };
+layout(SLOT(x), std430) restrict readonly buffer buffer_x1 { uint x1[]; };
+layout(SLOT(x), std430) restrict readonly buffer buffer_x16 { uint16_t x16[]; };
+layout(SLOT(w), std430) restrict readonly buffer buffer_w4 { uvec4 w4[]; };
+layout(SLOT(w), std430) restrict readonly buffer buffer_w1 { uint w1[]; };
+layout(SLOT(plain), std430) restrict readonly buffer buffer_plain { float plain[]; };
+layout(SLOT(o), std430) buffer buffer_o4 { uvec4 o4[]; };
+layout(SLOT(o), std430) buffer buffer_o2 { uvec2 o2[]; };
+layout(SLOT(o), std430) buffer buffer_o16 { uint16_t o16[]; };
+layout(SLOT(res), std430) restrict readonly buffer buffer_res4 { uvec4 res4[]; };
+layout(SLOT(res), std430) restrict readonly buffer buffer_res2 { uvec2 res2[]; };
 
 /* Slices meet with JOIN rows of fragments at a time: a workgroup must not need much memory. */
 const uint JOIN = CM < 2 || SLICES > 4 ? 1 : 2, TILE = JOIN * CN * 8 * 32; /* sums of a subgroup */

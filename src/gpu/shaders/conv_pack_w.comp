@@ -13,18 +13,12 @@
  *
  * A workgroup of 128 makes 16 filters: it looks for the greatest of each, then writes. */
 #include "common.glsl"
+#include "conv_pack_w.def"
 #include "range.glsl"
 
-layout(constant_id = 1) const uint T = F16;
-layout(constant_id = 2) const uint FOLD = 1; /* taps that are channels: conv_pack_x.comp */
-
-layout(push_constant) uniform Push {
-    uint n_groups, filters, channels, taps, w_at;
-};
-
-TENSOR(0, w)
-WORDS4(1, y);
-layout(set = 0, binding = 1, std430) buffer buffer_table { uint table[]; };
+TENSOR(w)
+WORDS4(y);
+layout(SLOT(y), std430) buffer buffer_table { uint table[]; };
 
 const float NEVER = 3.4e38; /* no sum is as large */
 shared uint tops[16];

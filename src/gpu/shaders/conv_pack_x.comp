@@ -15,24 +15,12 @@
  * FOLD (with ALONG 1): x has few channels, and what the FOLD taps of a row of the window see are
  * channels of their own; `channels` counts those. */
 #include "common.glsl"
+#include "conv_pack_x.def"
 
-layout(constant_id = 1) const uint T = F16;
-layout(constant_id = 2) const uint ALONG = 1; /* divides a channel and the offset of x */
-layout(constant_id = 3) const uint FOLD = 1;
-/* A length of loops, never set: drivers unroll them, but the stored code stays small. */
-layout(constant_id = 31) const uint EIGHT = 8;
-
-layout(push_constant) uniform Push {
-    uint total, channels, x_at;
-    uint in_d, in_h, in_w, to_d, to_h, to_w;
-    int step_d, step_h, step_w, begin_d, begin_h, begin_w;
-    uint dilation_w;
-};
-
-layout(set = 0, binding = 0, std430) restrict readonly buffer buffer_x { uint x[]; };
-layout(set = 0, binding = 0, std430) restrict readonly buffer buffer_x2 { uvec2 x2[]; };
-layout(set = 0, binding = 0, std430) restrict readonly buffer buffer_x4 { uvec4 x4[]; };
-WORDS4(1, y);
+layout(SLOT(x), std430) restrict readonly buffer buffer_x { uint x[]; };
+layout(SLOT(x), std430) restrict readonly buffer buffer_x2 { uvec2 x2[]; };
+layout(SLOT(x), std430) restrict readonly buffer buffer_x4 { uvec4 x4[]; };
+WORDS4(y);
 
 const uint HALVES = T == F32 ? 2u * ALONG : ALONG; /* of 16 bits, in a load */
 

@@ -4,8 +4,6 @@
 #define COOPMAT_GLSL
 
 #ifdef BF
-#extension GL_EXT_bfloat16 : require
-#extension GL_EXT_shader_explicit_arithmetic_types_int16 : require
 #define HALF bfloat16_t
 #else
 #define HALF float16_t
@@ -14,14 +12,11 @@
 #define MATRIX_B coopmat<HALF, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB>
 #define MATRIX_SUM coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
 
-#include "common.glsl"
 #include "product.glsl"
 
-layout(constant_id = 9) const uint WIDE = 0; /* eight results are aligned: n and out_at % 8 == 0 */
-
 /* Other views of the result. */
-layout(set = 0, binding = 2, std430) buffer buffer_o4 { uvec4 o4[]; };
-layout(set = 0, binding = 2, std430) buffer buffer_o16 { uint16_t o16[]; };
+layout(SLOT(o), std430) buffer buffer_o4 { uvec4 o4[]; };
+layout(SLOT(o), std430) buffer buffer_o16 { uint16_t o16[]; };
 
 uint half2_of(float x, float y)
 {

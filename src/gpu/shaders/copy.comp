@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #version 450
-#include "chain_push.glsl"
+#include "chain_needs.glsl"
 /* y[y_at + i] = x[x_at + i] for i < n: units of 16 bytes (VEC4) or words, one an invocation. */
 #include "common.glsl"
+#include "copy.def"
 
 #ifdef VEC4
-WORDS4(0, x);
-WORDS4(1, y);
+WORDS4(x);
+WORDS4(y);
 #else
-WORDS(0, x);
-WORDS(1, y);
+WORDS(x);
+WORDS(y);
 #endif
 
-layout(push_constant) uniform Push {
-    uint n, x_at, y_at;
-    CHAIN_PUSH
-};
 #include "chain.glsl"
 
 void main()

@@ -9,29 +9,18 @@
  *
  * A team of invocations has one channel (team.glsl). */
 #include "common.glsl"
+#include "delta_net.def"
 
-layout(constant_id = 1) const uint TYPES = 0; /* q, k and v; gate; beta: 4 bits each */
-layout(constant_id = 2) const uint OWN_GATE = 0;
-layout(constant_id = 3) const uint EACH = 16; /* numbers of the state of one invocation */
-layout(constant_id = 4) const uint TEAM = 1;
-layout(constant_id = 5) const uint THREADS = 64; /* the local size again */
 const uint T = TYPES & 15u, TGATE = TYPES >> 4 & 15u, TBETA = TYPES >> 8 & 15u;
 #include "team.glsl"
 
-layout(push_constant) uniform Push {
-    uint n_items;                     /* channels of all sequences */
-    uint tokens, heads, width, n;
-    uint q_at, k_at, v_at, gate_at, beta_at, y_at, s_at;
-    float scale;
-};
-
-TENSOR(0, q)
-TENSOR(1, k)
-TENSOR(2, v)
-TENSOR(3, gate)
-TENSOR(4, beta)
-WORDS(5, y);
-WORDS(6, state);
+TENSOR(q)
+TENSOR(k)
+TENSOR(v)
+TENSOR(gate)
+TENSOR(beta)
+WORDS(y);
+WORDS(state);
 
 void main()
 {

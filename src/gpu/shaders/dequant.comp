@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #version 450
-#include "chain_push.glsl"
+#include "chain_needs.glsl"
 #extension GL_EXT_control_flow_attributes : require
 /* Decoding: out[i] = w[i] for a dense tensor of a packed type (FAMILY 0 to 3: quant.glsl) or of
  * floats (FAMILY 4). With TIDS w is a bank of experts of `slab` elements and out holds those of the
@@ -9,24 +9,17 @@
  *
  * An invocation makes eight neighbouring elements; n of them are done by a dispatch. */
 #include "common.glsl"
-
-layout(constant_id = 1) const uint TW = F32;
-layout(constant_id = 2) const uint TOUT = F32;
-layout(constant_id = 3) const uint TIDS = 0;
+#include "dequant.def"
+#include "flags.def"
 
 /* w_at counts bytes of a packed type, else elements; the others count elements. */
-layout(push_constant) uniform Push {
-    uint n, w_at, out_at, slab, slab_bytes, ids_at, ids_stride, n_experts, part_first, part_rows;
-    CHAIN_PUSH
-};
 #include "chain.glsl"
 
-TENSOR(0, w)
-WORDS(1, o);
-TENSOR(2, ids)
-layout(set = 0, binding = 3, std430) buffer buffer_flags { uint flags[]; };
+TENSOR(w)
+WORDS(o);
+TENSOR(ids)
+layout(SLOT(flags), std430) buffer buffer_flags { uint flags[]; };
 
-#define QUANT_GRID 4
 #define QUANT_WORDS w
 #include "quant.glsl"
 
@@ -42,7 +35,7 @@ uint expert_of(uint i)
             id = high < 0 ? -1 : int(n_experts);
     }
     if (id < 0 || id >= int(n_experts))
-        atomicOr(flags[0], 1u);
+        atomicOr(flags[0], FLAG_CLAMPED);
     return uint(clamp(id, 0, max(int(n_experts) - 1, 0)));
 }
 

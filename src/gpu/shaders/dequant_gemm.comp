@@ -9,14 +9,8 @@
  * patch of 4 x 8, each with TM x TN results in pieces of 4 x 4, spread so that neighbours read
  * neighbouring vectors. The next eights of x and w are on their way while a step is multiplied. */
 #include "common.glsl"
-#define QUANT_GRID 7
+#include "dequant_gemm.def"
 #include "weight.glsl"
-
-layout(constant_id = 10) const uint BM = 64;
-layout(constant_id = 11) const uint BN = 64;
-layout(constant_id = 12) const uint BK = 16;
-layout(constant_id = 13) const uint TM = 8;
-layout(constant_id = 14) const uint TN = 8;
 
 const uint THREADS = BM / TM * (BN / TN);
 const uint GROUP = 8; /* rows of tiles that are walked together, for the cache */

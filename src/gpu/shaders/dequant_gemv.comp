@@ -8,42 +8,15 @@
  * A workgroup makes COLS columns, a multiple of 4. TEAM neighbours split k in eights and share EACH
  * columns and all rows; their sums are joined in shared memory. */
 #include "common.glsl"
-#define QUANT_GRID 7
+#include "dequant_gemv.def"
 #include "weight.glsl"
 
-layout(constant_id = 10) const uint ROWS = 1;
-layout(constant_id = 11) const uint COLS = 4;
-layout(constant_id = 12) const uint TEAM = 32;
-layout(constant_id = 13) const uint THREADS = 64; /* the local size again */
-layout(constant_id = 14) const uint TIDS = 0;
-
-#if FAMILY < 4
-TENSOR(5, ids)
-layout(set = 0, binding = 6, std430) buffer buffer_flags { uint flags[]; };
-#endif
 
 const uint EACH = COLS / (THREADS / TEAM);
 shared float parts[ROWS * COLS * TEAM]; /* [row][column][member] */
 
 #if FAMILY < 4
-/* First elements of a batch. With ids a_0 is the stride of a row, b_0 of an expert in bytes, and
- * the words of the residual describe the ids: res_at, res_0 first and stride, res_1 the number of
- * experts. Negative ids count from the end. */
-Batch find_matrices(uint i)
-{
-    if (TIDS == 0u)
-        return find_batch(i);
-    uint at = res_at + i * res_0;
-    int low = load_i_raw_ids(TIDS, at), n_experts = int(res_1);
-    int id = low < 0 ? low + n_experts : low;
-    bool bad = id < 0 || id >= n_experts;
-    if (TIDS == I64)
-        bad = bad || int(ids[at * 2u + 1u]) != low >> 31;
-    if (bad && LANE == 0u)
-        atomicOr(flags[0], 1u);
-    id = clamp(id, 0, max(n_experts - 1, 0));
-    return Batch(a_at + i * a_0, b_at + uint(id) * b_0, 0u, out_at + i * n);
-}
+#include "experts.glsl"
 #else
 Batch find_matrices(uint i) { return find_batch(i); }
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #version 450
-#include "chain_push.glsl"
+#include "chain_needs.glsl"
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_EXT_integer_dot_product : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -27,37 +27,31 @@
  * dispatch find room beside those of this one. x lies in shared memory; partial sums of split
  * groups wait there and are joined BATCH at a time.
  *
- * ADDRESS: the weight is read by its address, in the words b_n and b_k, from places that are the
- * same for a subgroup but for the lane: fewer instructions than through the binding.
+ * ADDRESS: the weight is read by its address, from places that are the same for a subgroup but for
+ * the lane: fewer instructions than through the binding.
  *
- * FOLD: x is made of what is read, a norm over its mean square times gamma (1) or a product (2).
+ * FOLD: x is made of what is read, a norm over its mean square times gamma or a product.
  * The norm's factor is one for a row, so it multiplies the sums and not x.
  *
  * No integer stands for NaN or infinity, nor does a scale for blocks of very small numbers: rows
  * that have one are flawed, left out of all that, and multiplied in f32 when the others are done.
  *
  * TAILS: the result is rotated (TAIL_ROPE) as in rope.comp, pairs being neighbours, and rows go to
- * a state (TAIL_WRITE) as in state_write.comp. Cosines, sines and positions are bound in place of
- * the bias, the residual and the ids; gpu/lower_dot.c says which words describe them.
+ * a state (TAIL_WRITE) as in state_write.comp.
  *
  * PAIR: two products of the same x, the result is act(first) * second. Of two neighbouring sets of
- * subgroups one takes columns of the first weight and one those of the second, whose address is in
- * the words res_m and res_n. */
+ * subgroups one takes columns of the first weight and one those of the second. */
 #include "common.glsl"
-#define QUANT_PUSH uint fold_at; float fold_eps;
+#include "dot_gemv.def"
+#include "dot_tail.def"
+#if defined TAILS || defined PAIR
+#define ONE_BATCH
+#endif
 #include "product.glsl"
 #define CHAIN_LATE
 #include "chain.glsl"
 
-layout(constant_id = 9) const uint NB = 128;     /* blocks of 32 along k */
-layout(constant_id = 10) const uint KS = 1;
-layout(constant_id = 11) const uint THREADS = 256; /* the local size again */
-layout(constant_id = 12) const uint ROWS = 1;
-layout(constant_id = 13) const uint TIDS = 0;
-layout(constant_id = 14) const uint FOLD = 0;
-layout(constant_id = 15) const uint BATCH = 1; /* steps whose parts are joined at a time */
-
-WORDS4(0, a);
+WORDS4(a);
 #ifdef ADDRESS
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly buffer Vectors {
     uvec4 v[];
@@ -66,19 +60,23 @@ layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly b
     uvec2 v[];
 };
 #else
-layout(set = 0, binding = 1, std430) buffer buffer_weights { uvec4 weights[]; };
-layout(set = 0, binding = 1, std430) buffer buffer_pairs { uvec2 pairs[]; }; /* the same */
+layout(SLOT(b), std430) buffer buffer_weights { uvec4 weights[]; };
+layout(SLOT(b), std430) buffer buffer_pairs { uvec2 pairs[]; }; /* the same */
 #endif
-TENSOR(5, ids)
-layout(set = 0, binding = 6, std430) buffer buffer_flags { uint flags[]; };
-WORDS4(7, other); /* gamma, or the second factor: f32 */
+#ifdef ONE_BATCH
+layout(SLOT(flags), std430) buffer buffer_flags { uint flags[]; };
+#else
+#include "experts.glsl" /* b counts groups of columns */
+#endif
+WORDS4(other); /* gamma, or the second factor: f32 */
 
 #ifdef TAILS
-layout(constant_id = 16) const uint TAIL = 1;
-const bool TAIL_ROPE = (TAIL & 1u) != 0u, TAIL_WRITE = (TAIL & 2u) != 0u;
-const uint TINDEX = (TAIL & 4u) != 0u ? I64 : I32;
-WORDS(8, place); /* where the first row goes, in the state */
-#define index ids
+const bool TAIL_ROPE = (TAIL & TAIL_IS_ROPE) != 0u, TAIL_WRITE = (TAIL & TAIL_IS_WRITE) != 0u;
+TENSOR(cosines)
+TENSOR(sines)
+const uint TINDEX = (TAIL & TAIL_LONG) != 0u ? I64 : I32;
+WORDS(place); /* where the first row goes, in the state */
+WORDS(index);
 #include "index.glsl"
 shared uint table_rows[ROWS], state_rows[ROWS];
 #endif
@@ -101,7 +99,7 @@ shared uvec4 sx[ROWS * NB * 4]; /* [row][half][upper, lower bytes][block] */
 shared vec2 sd[ROWS * NB];      /* scale of a block of x, and what its dots are short of */
 shared float se[TB == Q6_K ? ROWS * NB : 1]; /* the latter of its second half */
 shared vec4 parts[SUBGROUPS * BATCH * ROWS];
-shared float squares[FOLD == 1 ? ROWS * STRETCHES : 1];
+shared float squares[FOLD == FOLD_NORM ? ROWS * STRETCHES : 1];
 shared float factors[ROWS];     /* of the norm */
 shared uint flaws;              /* bit r: row r is flawed */
 
@@ -151,8 +149,8 @@ Stretch load_stretch(uint first, uint e)
     uint r = e / STRETCHES, i = e % STRETCHES * 256u + SIDE * 8u;
     if (NB % 8u == 0u || i < NB * 32u) {
         load_eight(first + r * a_m + i, v.x0, v.x1);
-        if (FOLD != 0u) {
-            uint at = fold_at / 4u + (FOLD == 2u ? r * NB * 8u : 0u) + i / 4u;
+        if (FOLD != FOLD_NONE) {
+            uint at = fold_at / 4u + (FOLD == FOLD_MUL ? r * NB * 8u : 0u) + i / 4u;
             v.by0 = uintBitsToFloat(other[at]);
             v.by1 = uintBitsToFloat(other[at + 1u]);
         }
@@ -176,12 +174,13 @@ uint low_bytes(uvec4 v)
 void round_stretch(in Stretch v, uint e)
 {
     uint r = e / STRETCHES, block = e % STRETCHES * 8u + SIDE / 4u, part = SIDE & 3u;
-    if (FOLD == 1u) {
+    if (FOLD == FOLD_NORM) {
         float sum = subgroupAdd(dot(v.x0, v.x0) + dot(v.x1, v.x1));
         if (SIDE == 0u)
             squares[e] = sum;
     }
-    vec4 x0 = FOLD == 0u ? v.x0 : v.x0 * v.by0, x1 = FOLD == 0u ? v.x1 : v.x1 * v.by1;
+    vec4 x0 = FOLD == FOLD_NONE ? v.x0 : v.x0 * v.by0;
+    vec4 x1 = FOLD == FOLD_NONE ? v.x1 : v.x1 * v.by1;
     if (is_raised(TB)) {
         float by = part < 2u ? -0.0625 : 0.0;
         x0 = fma(subgroupShuffleXor(x0, 2u), vec4(by), x0);
@@ -297,7 +296,7 @@ struct Tile {
 #ifdef PAIR
 uvec2 own_weight; /* the address of the one this subgroup reads */
 #else
-#define own_weight uvec2(b_n, b_k)
+#define own_weight uvec2(weight_low, weight_high)
 #endif
 uvec2 address(uint at)
 {
@@ -488,24 +487,7 @@ float sum_lanes(vec4 v)
     return one + subgroupShuffleXor(one, 1u);
 }
 
-/* ---- Batches --------------------------------------------------------------------------------- */
-
-/* As in dequant_gemv.comp, but b counts groups of columns. */
-Batch find_matrices(uint i)
-{
-    if (TIDS == 0u)
-        return find_batch(i);
-    uint at = res_at + i * res_0;
-    int low = load_i_raw_ids(TIDS, at), n_experts = int(res_1);
-    int id = low < 0 ? low + n_experts : low;
-    bool bad = id < 0 || id >= n_experts;
-    if (TIDS == I64)
-        bad = bad || int(ids[at * 2u + 1u]) != low >> 31;
-    if (bad && LANE == 0u)
-        atomicOr(flags[0], 1u);
-    id = clamp(id, 0, max(n_experts - 1, 0));
-    return Batch(a_at + i * a_0, b_at + uint(id) * b_0, 0u, out_at + i * n);
-}
+/* ---- What follows the product ---------------------------------------------------------------- */
 
 #ifdef TAILS
 /* Where the cosines of each row are, and where it goes; seen after the next barrier. */
@@ -515,13 +497,13 @@ void prepare_tail()
     if (LANE >= ROWS)
         return;
     if (TAIL_ROPE)
-        table_rows[LANE] = find_place(k + LANE * n_groups, res_m, clamped);
+        table_rows[LANE] = find_place(position_at + LANE * position_step, n_angles, clamped);
     if (TAIL_WRITE) {
-        const bool is_long = (TAIL & 8u) != 0u;
-        uint low = place[is_long ? 2u * res_0 : res_0];
-        uint high = is_long ? place[2u * res_0 + 1u] : (low >> 31) * 0xffffffffu;
-        uint row = slice_place(make_index(low, high), LANE, a_1);
-        lost = row >= a_1;
+        const bool is_long = (TAIL & TAIL_LONG_PLACE) != 0u;
+        uint low = place[is_long ? 2u * place_at : place_at];
+        uint high = is_long ? place[2u * place_at + 1u] : (low >> 31) * 0xffffffffu;
+        uint row = slice_place(make_index(low, high), LANE, n_places);
+        lost = row >= n_places;
         state_rows[LANE] = row;
     }
     if (gl_WorkGroupID.x == 0u && (clamped || lost))
@@ -530,15 +512,16 @@ void prepare_tail()
 
 void write_tail(vec4 v, uint r, uint col, Batch at)
 {
-    uint pair = col % a_k / 2u, row = TAIL_WRITE ? state_rows[r] : r;
-    if (TAIL_ROPE && 2u * pair < a_0) {
-        uint c = bias_at + table_rows[r] * bias_n + pair, s = res_at + table_rows[r] * res_n + pair;
-        vec2 cosine = vec2(load_f_bias(F32, c), load_f_bias(F32, c + 1u));
-        vec2 sine = vec2(load_f_res(F32, s), load_f_res(F32, s + 1u));
+    uint pair = col % head / 2u, row = TAIL_WRITE ? state_rows[r] : r;
+    if (TAIL_ROPE && 2u * pair < n_rot) {
+        uint c = cos_at + table_rows[r] * cos_step + pair;
+        uint s = sin_at + table_rows[r] * sin_step + pair;
+        vec2 cosine = vec2(load_f_cosines(F32, c), load_f_cosines(F32, c + 1u));
+        vec2 sine = vec2(load_f_sines(F32, s), load_f_sines(F32, s + 1u));
         vec2 first = v.xz * cosine - v.yw * sine, second = v.xz * sine + v.yw * cosine;
         v = vec4(first.x, second.x, first.y, second.y);
     }
-    if (!TAIL_WRITE || row < a_1)
+    if (!TAIL_WRITE || row < n_places)
         put4(at.o + row * n + col, 4u, uvec4(encode_f(TOUT, v.x), encode_f(TOUT, v.y),
                                              encode_f(TOUT, v.z), encode_f(TOUT, v.w)));
 }
@@ -560,7 +543,7 @@ vec4 add_parts(uint at, uint r)
     vec4 v = vec4(0.0);
     [[unroll]] for (uint s = 0u; s < KS; s++)
         v += parts[at + s];
-    return FOLD == 1u ? v * factors[r] : v;
+    return FOLD == FOLD_NORM ? v * factors[r] : v;
 }
 
 /* Adds the parts of `items` steps, the first from group `first` on, and writes the results. */
@@ -613,9 +596,9 @@ float x_at(uint first, uint r, uint i)
     vec4 x0, x1;
     load_eight(first + r * a_m + (i & ~7u), x0, x1);
     float x = (i & 4u) == 0u ? x0[i & 3u] : x1[i & 3u];
-    if (FOLD != 0u)
+    if (FOLD != FOLD_NONE)
         x *= uintBitsToFloat(
-            other[fold_at / 4u + (FOLD == 2u ? r * NB * 8u : 0u) + i / 4u][i & 3u]);
+            other[fold_at / 4u + (FOLD == FOLD_MUL ? r * NB * 8u : 0u) + i / 4u][i & 3u]);
     return x;
 }
 
@@ -627,7 +610,7 @@ vec4 multiply_plain(uint first, uint r, uint at)
         v += x_at(first, r, i) * vec4(weight_at(at, 0u, i), weight_at(at, 1u, i),
                                       weight_at(at, 2u, i), weight_at(at, 3u, i));
     v = subgroupAdd(v);
-    return FOLD == 1u ? v * factors[r] : v;
+    return FOLD == FOLD_NORM ? v * factors[r] : v;
 }
 
 /* All of the groups that this workgroup has done for the other rows. */
@@ -639,9 +622,9 @@ void multiply_flawed(uint start, uint stride, Batch at)
             for (uint g = it + gl_SubgroupID; g < min(it + TEAMS, groups); g += SUBGROUPS) {
                 const uint tile = (at.b + g) * NT * tile_vectors(TB);
 #ifdef PAIR
-                own_weight = uvec2(b_n, b_k);
+                own_weight = uvec2(weight_low, weight_high);
                 vec4 v = multiply_plain(at.a, r, tile);
-                own_weight = uvec2(res_m, res_n);
+                own_weight = uvec2(second_low, second_high);
                 vec4 second = multiply_plain(at.a, r, tile);
                 if (SIDE == 0u)
                     write_pair(v, second, r, g * 4u, at);
@@ -667,9 +650,14 @@ void main()
     uint groups = (n + 3u) / 4u, split = own % KS, stride = gl_NumWorkGroups.x * TEAMS;
     uint start = gl_WorkGroupID.x * TEAMS, group = start + own / KS / WEIGHTS;
 #ifdef PAIR
-    own_weight = own / KS % 2u == 0u ? uvec2(b_n, b_k) : uvec2(res_m, res_n);
+    own_weight = own / KS % 2u == 0u ? uvec2(weight_low, weight_high)
+                                     : uvec2(second_low, second_high);
 #endif
+#ifdef ONE_BATCH
+    Batch at = find_batch(0u);
+#else
     Batch at = find_matrices(gl_WorkGroupID.y);
+#endif
     const bool whole = NB % 32u == 0u; /* no lane is ever without a block */
     const uint size = tile_vectors(TB);
     uint here = ((at.b + group) * NT + split) * size;
@@ -684,7 +672,7 @@ void main()
     prepare_tail();
 #endif
     prepare_x(at.a);
-    if (FOLD == 1u)
+    if (FOLD == FOLD_NORM)
         prepare_factors(at.a);
 
     uint last_tile = split + (NT - 1u - split) / KS * KS, item = 0u;

@@ -21,37 +21,12 @@
  * E[k] = (Z[k] + conj(Z[m - k])) / 2, O[k] = -i (Z[k] - conj(Z[m - k])) / 2 and
  * Y[k] = E[k] + exp(-2 pi i k / points) O[k]. TO_HALF: bins of reals from a complex transform. */
 #include "common.glsl"
+#include "fft.def"
 #include "circle.glsl"
 
-layout(constant_id = 1) const uint FROM = 0;
-layout(constant_id = 2) const uint TO = 0;
-layout(constant_id = 3) const uint TX = F32;
-layout(constant_id = 4) const uint TY = F32;
-layout(constant_id = 5) const uint INVERSE = 0;
-layout(constant_id = 6) const uint BLUESTEIN = 0;
-layout(constant_id = 7) const uint COLUMNS = 1;
-layout(constant_id = 8) const uint HALF = 64;  /* points of one of the two halves of the memory */
-layout(constant_id = 9) const uint LOAD_ACROSS = 0;  /* neighbouring lanes: columns, not points */
-layout(constant_id = 10) const uint STORE_ACROSS = 0;
-
-const uint FROM_SCRATCH = 0u, FROM_COMPLEX = 1u, FROM_REAL = 2u, FROM_HALF = 3u, FROM_CHIRP = 4u,
-           FROM_PAIRS = 5u;
-const uint TO_SCRATCH = 0u, TO_COMPLEX = 1u, TO_REAL = 2u, TO_PRODUCT = 3u, TO_BINS = 4u,
-           TO_HALF = 5u;
-
-TENSOR(0, x)
-WORDS(1, y);
-WORDS(2, spectrum); /* TO_PRODUCT: f32 pairs [length] */
-
-layout(push_constant) uniform Push {
-    uint n_columns; /* of all lines */
-    uint n_groups, length, radix, done, pitch; /* pitch: of a column in shared memory */
-    uint points;    /* of the signal */
-    uint x_at, x_size, x_inner; /* [outer, size, inner], of complex numbers or reals */
-    uint y_size, y_inner;
-    uint n_stages, stages_0, stages_1;
-    float scale;
-};
+TENSOR(x)
+WORDS(y);
+WORDS(spectrum); /* TO_PRODUCT: f32 pairs [length] */
 
 shared vec2 memory[2u * HALF];
 shared vec2 circle[64]; /* roots of a prime */
@@ -83,7 +58,7 @@ vec2 chirp(uint j) { return twiddle(square_mod(j, 2u * points), 2u * points); }
 
 /* ---- Points in memory ------------------------------------------------------------------------ */
 
-bool is_finite(float v) { return (floatBitsToUint(v) & 0x7f800000u) != 0x7f800000u; }
+#include "finite.glsl"
 
 vec2 check_point(vec2 v)
 {

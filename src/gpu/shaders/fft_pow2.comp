@@ -3,7 +3,7 @@
 #extension GL_EXT_control_flow_attributes : require
 /* Fourier transforms of dense lines of L = 2^LOG complex numbers, Y[o] = sum_e exp(-2 pi i e o / L)
  * X[e]: fft.comp says how, this is its fast form. The inverse is the conjugate of the transform of
- * the conjugate. TO_BINS: the L + 1 bins of 2 L reals, whose pairs are X. FROM_BINS: back.
+ * the conjugate. BINS: the L + 1 bins of 2 L reals, whose pairs are X, or back.
  *
  * A line has T = L / P invocations, each with the points t + i T in registers, P = POINTS: 8 or
  * 16. Every stage of radix P multiplies by twiddles, transforms, and exchanges the points through
@@ -12,26 +12,16 @@
  * workgroups are under way at a time. A workgroup does LINES lines. An invocation that has loaded a
  * number that is not finite sets a point to NaN, which makes all of the line NaN. */
 #include "common.glsl"
+#include "fft_pow2.def"
 
-layout(constant_id = 1) const uint LOG = 6;
-layout(constant_id = 2) const uint LINES = 1;
-layout(constant_id = 3) const uint BINS = 0; /* 1: TO_BINS, 2: FROM_BINS */
-layout(constant_id = 4) const uint INVERSE = 0;
-
-const uint TO_BINS = 1u, FROM_BINS = 2u;
 const uint P = POINTS, L = 1u << LOG, T = L / P, PITCH = L + T;
 const uint REST = LOG % (P == 16u ? 4u : 3u); /* log2 of the last radix, 0: there is none */
 const uint STEP = BINS != 0u ? 2u : 1u; /* of the table, for one of L */
 const uint BANKS = 32u;
 
-layout(push_constant) uniform Push {
-    uint n_lines, x_at, y_at; /* in pairs */
-    float scale;
-};
-
-layout(set = 0, binding = 0, std430) readonly buffer buffer_x { uvec2 x[]; };
-layout(set = 0, binding = 1, std430) buffer buffer_y { uvec2 y[]; };
-layout(set = 0, binding = 2, std430) readonly buffer buffer_r { uvec2 roots[]; };
+layout(SLOT(x), std430) readonly buffer buffer_x { uvec2 x[]; };
+layout(SLOT(y), std430) buffer buffer_y { uvec2 y[]; };
+layout(SLOT(roots), std430) readonly buffer buffer_r { uvec2 roots[]; };
 
 shared float memory[LINES * PITCH];
 
@@ -325,7 +315,7 @@ void main()
 {
     uint slot = LANE / T, t = LANE % T, line = GROUP_INDEX * LINES + slot;
     uint own = min(line, n_lines - 1u);
-    if (BINS == FROM_BINS)
+    if (BINS == POW2_FROM_BINS)
         load_bins(x_at + own * (L + 1u), t);
     else
         load_points(x_at + own * L + t);
@@ -338,7 +328,7 @@ void main()
         stage(slot, t, P * P * P);
     if (REST != 0u)
         finish(t);
-    if (BINS == TO_BINS) {
+    if (BINS == POW2_TO_BINS) {
         store_bins(slot, line, t);
         return;
     }

@@ -2,10 +2,9 @@
 #version 450
 /* y[at + i] = value for i < n, in words. */
 #include "common.glsl"
+#include "fill_words.def"
 
-layout(push_constant) uniform Params { uint n, at, value; };
-
-WORDS(0, y);
+WORDS(y);
 
 void main()
 {

@@ -7,23 +7,12 @@
  *
  * One workgroup makes a row. Ranks are found by counting. */
 #include "common.glsl"
+#include "gate.def"
 #include "order.glsl"
 
-layout(constant_id = 1) const uint TX = 1;
-layout(constant_id = 2) const uint EXPERTS = 8;
-layout(constant_id = 3) const uint GROUPS = 1;
-layout(constant_id = 4) const uint K = 1;
-layout(constant_id = 5) const uint OUTS = 3; /* 1: weights, 2: places */
-layout(constant_id = 6) const uint THREADS = 64; /* the local size again */
-
-layout(push_constant) uniform Params {
-    uint rows, keep, x_at, w_at, p_at;
-    float scale;
-};
-
-TENSOR(0, x)
-WORDS(1, weights);
-WORDS(2, places);
+TENSOR(x)
+WORDS(weights);
+WORDS(places);
 
 shared uint keys[EXPERTS], group_keys[GROUPS], is_kept[GROUPS], chosen[K];
 

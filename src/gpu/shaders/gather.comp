@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #version 450
-#include "chain_push.glsl"
+#include "chain_needs.glsl"
 /* gather and gather_nd: row q of y [rows, inner] is a row of x. With batch b = q / count and
  * r = q % count, tuple t = b * index_batch + r of K indices gives
  *     y[q, s] = x[x_at + b * x_batch + sum_k index[t, k] * stride_k + s].
@@ -11,30 +11,20 @@
  * Elements are units of 16 bytes (VEC4), 4 bytes, or 2 or 1 bytes (BITS); one invocation moves one,
  * or makes a whole word of the small ones. */
 #include "common.glsl"
+#include "gather.def"
 
-layout(constant_id = 1) const uint BITS = 32;
 #include "parts.glsl"
-layout(constant_id = 2) const uint TINDEX = I32;
-layout(constant_id = 3) const uint K = 1;
 
 #ifdef VEC4
-WORDS4(0, x);
-WORDS4(2, y);
+WORDS4(x);
+WORDS4(y);
 #else
-WORDS(0, x);
-WORDS(2, y);
+WORDS(x);
+WORDS(y);
 #endif
-WORDS(1, index);
-WORDS(3, flags);
+WORDS(index);
+WORDS(flags);
 
-layout(push_constant) uniform Push {
-    uint n;     /* invocations */
-    uint total; /* units of y */
-    uint inner, count, index_batch, x_batch, x_at, index_at;
-    uint dim[8], stride[8];
-    uint part_first, part_rows;
-    CHAIN_PUSH
-};
 #include "chain.glsl"
 
 #include "index.glsl"

@@ -6,22 +6,14 @@
  *
  * One invocation makes a word of y: one element of 32 bits, 2 of 16, 4 of 8; or one of 64. */
 #include "common.glsl"
+#include "gather_elements.def"
 
-layout(constant_id = 1) const uint BITS = 32;
 #include "parts.glsl"
-layout(constant_id = 2) const uint TINDEX = I32;
-layout(constant_id = 3) const uint RANK = 1;
 
-WORDS(0, x);
-WORDS(1, index);
-WORDS(2, y);
-WORDS(3, flags);
-
-layout(push_constant) uniform Push {
-    uint n, total, x_at, index_at; /* invocations, elements of y, first elements */
-    uint axis_size, axis_stride;
-    uint dim[8], x_stride[8], index_stride[8];
-};
+WORDS(x);
+WORDS(index);
+WORDS(y);
+WORDS(flags);
 
 #include "index.glsl"
 

@@ -4,6 +4,9 @@
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int16 : require
+#ifdef BF
+#extension GL_EXT_bfloat16 : require
+#endif
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -17,16 +20,10 @@
  *
  * LOADS: bit 0 neighbours read a along m instead of k; bit 1 eight elements of a are aligned loads
  * of 16 bytes; bits 2 and 3 the same for b and n. BF: bf16. */
+#include "common.glsl"
+#include "gemm_coop.def"
 #include "coopmat.glsl"
 #include "range.glsl"
-
-layout(constant_id = 10) const uint SGM = 2;
-layout(constant_id = 11) const uint SGN = 2;
-layout(constant_id = 12) const uint CM = 2;
-layout(constant_id = 13) const uint CN = 2;
-layout(constant_id = 14) const uint BK = 32;
-layout(constant_id = 15) const uint LOADS = 0;
-layout(constant_id = 16) const uint THREADS = 128; /* the local size again */
 
 const uint GROUP = 8; /* rows of tiles that are walked together, for the cache */
 const uint BM = SGM * CM * 16, BN = SGN * CN * 16;
@@ -45,10 +42,10 @@ shared uint any_power;
 const uint NA = (BM * KV + THREADS - 1) / THREADS, NB = (BN * KV + THREADS - 1) / THREADS;
 uint top_a[NA], top_b[NB];
 
-TENSOR(0, a)
-TENSOR(1, b)
-layout(set = 0, binding = 0, std430) buffer buffer_a4 { uvec4 a4[]; };
-layout(set = 0, binding = 1, std430) buffer buffer_b4 { uvec4 b4[]; };
+TENSOR(a)
+TENSOR(b)
+layout(SLOT(a), std430) buffer buffer_a4 { uvec4 a4[]; };
+layout(SLOT(b), std430) buffer buffer_b4 { uvec4 b4[]; };
 
 uint half_of(float x)
 {
@@ -82,21 +79,21 @@ uint half_of(float x)
             v[j / 2u] |= half_of(e[j]) << (j % 2u * 16u);                                      \
         return v;                                                                              \
     }
-DEFINE_LOAD8(a, TA, (LOADS & 2u) != 0u)
-DEFINE_LOAD8(b, TB, (LOADS & 8u) != 0u)
+DEFINE_LOAD8(a, TA, (LOADS & A_VECTORS) != 0u)
+DEFINE_LOAD8(b, TB, (LOADS & B_VECTORS) != 0u)
 
 MATRIX_SUM sum[CM * CN];
 
 float factor_of(uint line) { return ROUNDS ? range_power(-powers[line]) : 1.0; }
 
-uint line_a(uint u) { return (LOADS & 1u) != 0u ? u % BM : u / KV; }
-uint line_b(uint u) { return (LOADS & 4u) != 0u ? u % BN : u / KV; }
+uint line_a(uint u) { return (LOADS & A_ACROSS) != 0u ? u % BM : u / KV; }
+uint line_b(uint u) { return (LOADS & B_ACROSS) != 0u ? u % BN : u / KV; }
 
 /* Puts the tiles from kk on into shared memory. */
 void fill_tiles(Batch at, uint m0, uint n0, uint kk)
 {
     [[unroll]] for (uint i = 0u; i < NA; i++) {
-        uint u = LANE + i * THREADS, x = line_a(u), v = (LOADS & 1u) != 0u ? u / BM : u % KV;
+        uint u = LANE + i * THREADS, x = line_a(u), v = (LOADS & A_ACROSS) != 0u ? u / BM : u % KV;
         uint col = kk + v * 8u;
         if (u < BM * KV)
             sa[x * LINE + v] = m0 + x < m && col < k
@@ -105,7 +102,7 @@ void fill_tiles(Batch at, uint m0, uint n0, uint kk)
                                    : uvec4(0u);
     }
     [[unroll]] for (uint i = 0u; i < NB; i++) {
-        uint u = LANE + i * THREADS, x = line_b(u), v = (LOADS & 4u) != 0u ? u / BN : u % KV;
+        uint u = LANE + i * THREADS, x = line_b(u), v = (LOADS & B_ACROSS) != 0u ? u / BN : u % KV;
         uint row = kk + v * 8u;
         if (u < BN * KV)
             sb[x * LINE + v] = n0 + x < n && row < k

@@ -4,6 +4,9 @@
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int16 : require
+#ifdef BF
+#extension GL_EXT_bfloat16 : require
+#endif
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -29,15 +32,10 @@
  * them (SCALES: bit 0 those of a, bit 1 those of b). A subgroup that rounds or decodes by itself
  * looks at the greatest numbers, and multiplies once more with others where f16 does not hold
  * them; its sums have exponents of their own then. */
+#include "common.glsl"
+#include "gemm_frag.def"
 #include "coopmat.glsl"
 #include "range.glsl"
-
-layout(constant_id = 10) const uint SGM = 2;
-layout(constant_id = 11) const uint SGN = 2;
-layout(constant_id = 12) const uint SLICES_N = 1;
-layout(constant_id = 13) const uint CM = 4;
-layout(constant_id = 14) const uint CN = 4;
-layout(constant_id = 15) const uint SCALES = 0;
 
 const uint GROUP = 8; /* rows of tiles that are walked together, for the cache */
 #if defined(TILE4)
@@ -59,10 +57,10 @@ const uint STRIP = 36; /* 32 columns and a gap */
 shared float strip[SGM * SGN * 16 * STRIP]; /* [place][16 rows][STRIP] */
 #endif
 
-layout(set = 0, binding = 0, std430) restrict readonly buffer buffer_a { uvec4 a[]; };
-layout(set = 0, binding = 1, std430) restrict readonly buffer buffer_b { uvec4 b[]; };
-layout(set = 0, binding = 0, std430) restrict readonly buffer buffer_a1 { uint a_words[]; };
-layout(set = 0, binding = 1, std430) restrict readonly buffer buffer_b1 { uint b_words[]; };
+layout(SLOT(a), std430) restrict readonly buffer buffer_a { uvec4 a[]; };
+layout(SLOT(b), std430) restrict readonly buffer buffer_b { uvec4 b[]; };
+layout(SLOT(a), std430) restrict readonly buffer buffer_a1 { uint a_words[]; };
+layout(SLOT(b), std430) restrict readonly buffer buffer_b1 { uint b_words[]; };
 
 #ifdef BF
 #define HALVES(w) uintBitsToBFloat16EXT(unpackUint2x16(w))
@@ -107,9 +105,9 @@ bool scaled;         /* some of this subgroup's packed rows have one */
 void load_exponents(uint m1, uint n1, Batch at)
 {
     exponents_seen = 0u;
-    for (uint i = gl_SubgroupInvocationID; (SCALES & 1u) != 0u && i < 16u * CM; i += 32u)
+    for (uint i = gl_SubgroupInvocationID; (SCALES & A_SCALED) != 0u && i < 16u * CM; i += 32u)
         exponents_seen |= uint(EXPONENT(a_words, at.a, m1 + i));
-    for (uint i = gl_SubgroupInvocationID; (SCALES & 2u) != 0u && i < 16u * CN; i += 32u)
+    for (uint i = gl_SubgroupInvocationID; (SCALES & B_SCALED) != 0u && i < 16u * CN; i += 32u)
         exponents_seen |= uint(EXPONENT(b_words, at.b, n1 + i));
 }
 
@@ -118,10 +116,11 @@ void restore8(inout float v[8], int e, uint row, uint col, Batch at)
 {
     if (row >= m || col >= n)
         return;
-    if ((SCALES & 1u) != 0u)
+    if ((SCALES & A_SCALED) != 0u)
         e += EXPONENT(a_words, at.a, row);
     [[unroll]] for (uint j = 0u; j < EIGHT; j++)
-        v[j] = range_restore(v[j], (SCALES & 2u) != 0u ? e + EXPONENT(b_words, at.b, col + j) : e);
+        v[j] = range_restore(v[j], (SCALES & B_SCALED) != 0u
+                                       ? e + EXPONENT(b_words, at.b, col + j) : e);
 }
 
 #if defined(X32) || defined(TILE4)

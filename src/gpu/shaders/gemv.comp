@@ -15,29 +15,22 @@
  * V4: one load is PER = 4 (f32) or 8 (f16, bf16) aligned elements of b, and of a unless KN; else
  * one element with any strides (PER == 1). */
 #include "common.glsl"
+#include "gemv.def"
 #include "product.glsl"
 
-layout(constant_id = 9) const uint TIDS = 0;
-layout(constant_id = 10) const uint ROWS = 1;
-layout(constant_id = 11) const uint COLS = 4;
-layout(constant_id = 12) const uint TEAM = 32;
-layout(constant_id = 13) const uint THREADS = 64; /* the local size again */
-layout(constant_id = 14) const uint STEPS = 1;    /* KN, V4: 1, 4 or 8 */
-
-TENSOR(5, ids)
-layout(set = 0, binding = 6, std430) buffer buffer_flags { uint flags[]; };
+#include "experts.glsl"
 
 #ifdef V4
 #define PER (TB == F32 ? 4u : 8u)
-WORDS4(1, b);
+WORDS4(b);
 #else
 #define PER 1u
-TENSOR(1, b)
+TENSOR(b)
 #endif
 #ifdef V4
-WORDS4(0, a);
+WORDS4(a);
 #else
-TENSOR(0, a)
+TENSOR(a)
 #endif
 
 /* The first four and the last four elements of a load. */
@@ -69,25 +62,6 @@ float x_one(uint i)
     return low4(TA, uvec4(TA == F32 ? w : w >> (i & 1u) * 16u, 0u, 0u, 0u)).x;
 }
 #endif
-
-/* First elements of a batch. With ids a_0 is the stride of a row, b_0 of an expert, and the words
- * of the residual describe the ids: res_at, res_0 first and stride, res_1 the number of experts.
- * Negative ids count from the end. */
-Batch find_matrices(uint i)
-{
-    if (TIDS == 0u)
-        return find_batch(i);
-    uint at = res_at + i * res_0;
-    int low = load_i_raw_ids(TIDS, at), n_experts = int(res_1);
-    int id = low < 0 ? low + n_experts : low;
-    bool bad = id < 0 || id >= n_experts;
-    if (TIDS == I64)
-        bad = bad || int(ids[at * 2u + 1u]) != low >> 31;
-    if (bad && LANE == 0u)
-        atomicOr(flags[0], 1u);
-    id = clamp(id, 0, max(n_experts - 1, 0));
-    return Batch(a_at + i * a_0, b_at + uint(id) * b_0, 0u, out_at + i * n);
-}
 
 #ifdef KN
 shared float parts[THREADS * (COLS / TEAM)]; /* [slice][column] */

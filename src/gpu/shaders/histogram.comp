@@ -5,20 +5,11 @@
  * y starts as zero. Workgroups share the elements; up to SHARED bins are counted in shared memory
  * first (0: none are). */
 #include "common.glsl"
+#include "histogram.def"
 #include "double.glsl"
 
-layout(constant_id = 1) const uint TX = 1;
-layout(constant_id = 2) const uint SHARED = 0;
-
-layout(push_constant) uniform Params {
-    uint n, bins, groups, x_at, y_at;
-    uint lo_low, lo_high, hi_low, hi_high, width_low, width_high;
-    float lo, per_unit; /* for a first guess: bins for each unit of x */
-    float error;        /* of lo and its product with per_unit, relative, in bins */
-};
-
-TENSOR(0, x)
-WORDS(1, y);
+TENSOR(x)
+WORDS(y);
 
 shared uint counts[SHARED + 1u];
 

@@ -5,18 +5,12 @@
  *
  * One invocation makes a word of y: one element of 32 bits, 2 of 16, 4 of 8; or one of 64. */
 #include "common.glsl"
+#include "im2col.def"
 
-layout(constant_id = 1) const uint BITS = 32;
 #include "parts.glsl"
 
-layout(push_constant) uniform Push {
-    uint n_items, total, x_at, y_at; /* invocations; elements of y */
-    uint in_h, in_w, kernel_h, kernel_w, out_h, out_w;
-    int stride_h, stride_w, dilation_h, dilation_w, begin_h, begin_w;
-};
-
-WORDS(0, x);
-WORDS(1, y);
+WORDS(x);
+WORDS(y);
 
 /* The element of x that element e of y is; false: 0. */
 bool find_source(uint e, out uint at)

@@ -4,7 +4,7 @@
 #ifndef INDEX_GLSL
 #define INDEX_GLSL
 
-const uint FLAG_CLAMPED = 1u, FLAG_STATE_RANGE = 2u;
+#include "flags.def"
 
 /* A number as its low word and whether it fits into 32 bits with sign; its own sign. */
 struct Index {

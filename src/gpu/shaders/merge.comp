@@ -4,14 +4,13 @@
  * `run` elements become one. One invocation moves one element: its new place is its place in its
  * own run plus the number of elements of the other run that come before it. */
 #include "common.glsl"
+#include "merge.def"
 #include "order.glsl"
 
-layout(push_constant) uniform Params { uint rows, n, run; };
-
-layout(set = 0, binding = 0, std430) buffer buffer_keys_in { KEY keys_in[]; };
-WORDS(1, places_in);
-layout(set = 0, binding = 2, std430) buffer buffer_keys_out { KEY keys_out[]; };
-WORDS(3, places_out);
+layout(SLOT(keys_in), std430) buffer buffer_keys_in { KEY keys_in[]; };
+WORDS(places_in);
+layout(SLOT(keys_out), std430) buffer buffer_keys_out { KEY keys_out[]; };
+WORDS(places_out);
 
 void main()
 {

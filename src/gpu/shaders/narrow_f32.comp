@@ -2,13 +2,10 @@
 #version 450
 /* y = x for x f32 and y f16 or bf16, dense: one word of y an invocation. */
 #include "common.glsl"
+#include "narrow_f32.def"
 
-layout(constant_id = 1) const uint TY = F16;
-
-WORDS(0, x);
-WORDS(1, y);
-
-layout(push_constant) uniform Push { uint n, total; }; /* invocations, elements */
+WORDS(x);
+WORDS(y);
 
 void main()
 {

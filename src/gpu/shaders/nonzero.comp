@@ -1,28 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #version 450
 /* Places of the elements of x [n] that are not zero, in order, in two dispatches around a running
- * sum: each workgroup takes THREADS * EACH elements.
+ * sum: each workgroup takes THREADS * NONZERO_EACH elements.
  * COUNT: counts[workgroup] = how many of them are not zero.
  * else:  before[workgroup] = those of all workgroups before; y i64 [RANK, n] gets the coordinates
  *        in column before + own rank, and -1 in the columns from the total on; n_found is the
  *        total. */
 #include "common.glsl"
+#include "nonzero.def"
 
-layout(constant_id = 1) const uint TX = 1;
-layout(constant_id = 2) const uint COUNT = 0;
-layout(constant_id = 3) const uint RANK = 1;
-layout(constant_id = 4) const uint OUTS = 3; /* 1: y, 2: n_found */
-layout(constant_id = 5) const uint THREADS = 64; /* the local size again */
+TENSOR(x)
+WORDS(counts);
+WORDS(before);
+WORDS(y);
+WORDS(n_found);
 
-layout(push_constant) uniform Params { uint n, blocks, x_at, y_at, found_at, dim[8]; };
-
-TENSOR(0, x)
-WORDS(1, counts);
-WORDS(2, before);
-WORDS(3, y);
-WORDS(4, n_found);
-
-const uint EACH = 8u;
 shared uint lanes[2u * THREADS];
 
 bool is_nonzero(uint i)
@@ -57,8 +49,8 @@ void store_nothing(uint column)
 
 void main()
 {
-    uint first = (GROUP_INDEX * THREADS + LANE) * EACH, mask = 0u;
-    for (uint j = 0u; j < EACH; j++)
+    uint first = (GROUP_INDEX * THREADS + LANE) * NONZERO_EACH, mask = 0u;
+    for (uint j = 0u; j < NONZERO_EACH; j++)
         if (first + j < n && is_nonzero(x_at + first + j))
             mask |= 1u << j;
     lanes[LANE] = uint(bitCount(mask));
@@ -85,7 +77,7 @@ void main()
     if ((OUTS & 1u) == 0u)
         return;
     uint column = before[GROUP_INDEX] + (LANE > 0u ? lanes[from + LANE - 1u] : 0u);
-    for (uint j = 0u; j < EACH; j++) {
+    for (uint j = 0u; j < NONZERO_EACH; j++) {
         if ((mask >> j & 1u) != 0u)
             store_place(first + j, column++);
         if (first + j < n && first + j >= total)

@@ -4,16 +4,10 @@
  * (negative ones count from the end) and `off` elsewhere; both come as bits of TY. One invocation
  * makes one word, or one element of 8 bytes. */
 #include "common.glsl"
+#include "one_hot.def"
 
-layout(constant_id = 1) const uint TX = 6;
-layout(constant_id = 2) const uint TY = 1;
-
-layout(push_constant) uniform Params {
-    uint total, depth, inner, x_at, y_at, on_low, on_high, off_low, off_high;
-};
-
-TENSOR(0, x)
-WORDS(1, y);
+TENSOR(x)
+WORDS(y);
 
 bool is_on(uint e)
 {

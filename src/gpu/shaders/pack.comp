@@ -3,15 +3,10 @@
 /* y = x rounded to the 8- or 16-bit type T, where x is f32 for floats and i32 for others. An
  * invocation makes one word of y; elements past the end are zeros. */
 #include "common.glsl"
+#include "pack.def"
 
-layout(constant_id = 1) const uint T = F16;
-
-layout(push_constant) uniform Push {
-    uint n, y_at; /* elements; y_at begins a word */
-};
-
-WORDS(0, x);
-WORDS(1, y);
+WORDS(x);
+WORDS(y);
 
 void main()
 {

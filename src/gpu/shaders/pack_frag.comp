@@ -24,18 +24,10 @@
 #define HALF float16_t
 #endif
 #include "common.glsl"
+#include "pack_frag.def"
 
-layout(constant_id = 1) const uint T = F16;
-layout(constant_id = 2) const uint ALONG = 0; /* neighbours read along k (0) or rows (1) */
-
-layout(push_constant) uniform Push {
-    uint rows, k, n_groups;
-    uint at, s_row, s_k;      /* first element, strides */
-    uint dim1, dim2, s_0, s_1, s_2; /* batch = (i0 * dim1 + i1) * dim2 + i2 */
-};
-
-TENSOR(0, x)
-WORDS4(1, y);
+TENSOR(x)
+WORDS4(y);
 
 const uint LINE = 9; /* 64 elements and a gap against conflicts, in vectors */
 shared uvec4 tile[64 * LINE];

@@ -24,31 +24,20 @@
  *
  * Nothing branches around a load: those of an invocation are all on their way at once. */
 #include "common.glsl"
+#include "pack_rows.def"
 #include "range.glsl"
 
-layout(constant_id = 1) const uint T = F16;
-layout(constant_id = 2) const uint ALONG = 0; /* neighbours read along k (0) or rows (1) */
-layout(constant_id = 3) const uint LEFT = 0;  /* words in the order of a left operand's registers */
-layout(constant_id = 4) const uint PAIRS = 4;
-
-layout(push_constant) uniform Push {
-    uint rows, k, n_groups;
-    uint at, s_row, s_k;      /* first element, strides */
-    uint dim1, dim2, s_0, s_1, s_2; /* batch = (i0 * dim1 + i1) * dim2 + i2 */
-};
-
 #if defined(V4)
-WORDS4(0, x);
+WORDS4(x);
 #elif defined(QUANT)
-WORDS(0, x);
-#define QUANT_GRID 2
+WORDS(x);
 #define QUANT_WORDS x
 #include "quant.glsl"
 #else
-TENSOR(0, x)
+TENSOR(x)
 #endif
-WORDS4(1, y);
-layout(set = 0, binding = 1, std430) buffer buffer_exponents { uint exponents[]; };
+WORDS4(y);
+layout(SLOT(y), std430) buffer buffer_exponents { uint exponents[]; };
 
 #ifdef QUANT
 const bool ROUNDS = true;

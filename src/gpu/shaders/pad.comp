@@ -6,40 +6,24 @@
  *
  * One invocation makes a word of y: one element of 32 bits, 2 of 16, 4 of 8; or one of 64. */
 #include "common.glsl"
+#include "pad.def"
 
-layout(constant_id = 1) const uint BITS = 32;
 #include "parts.glsl"
-layout(constant_id = 2) const uint RANK = 1;
-layout(constant_id = 3) const uint MODE = 0; /* rlx_pad_mode */
-layout(constant_id = 4) const int BEFORE0 = 0;
-layout(constant_id = 5) const int BEFORE1 = 0;
-layout(constant_id = 6) const int BEFORE2 = 0;
-layout(constant_id = 7) const int BEFORE3 = 0;
-layout(constant_id = 8) const int BEFORE4 = 0;
-layout(constant_id = 9) const int BEFORE5 = 0;
-layout(constant_id = 10) const int BEFORE6 = 0;
-layout(constant_id = 11) const int BEFORE7 = 0;
 
-const uint CONSTANT = 0u, REFLECT = 1u, EDGE = 2u, WRAP = 3u;
 
-WORDS(0, x);
-WORDS(1, y);
-
-layout(push_constant) uniform Push {
-    uint n, total, x_at, fill_low, fill_high; /* invocations; elements of y */
-    uint dim[8], stride[8], size[8];
-};
+WORDS(x);
+WORDS(y);
 
 /* Coordinate i of 0 .. n-1 or beyond both ends, brought inside; -1: the fill value. */
 int inside(int i, int count)
 {
     if (i >= 0 && i < count)
         return i;
-    if (count == 0 || MODE == CONSTANT)
+    if (count == 0 || MODE == PAD_CONSTANT)
         return -1;
-    if (MODE == EDGE)
+    if (MODE == PAD_EDGE)
         return i < 0 ? 0 : count - 1;
-    if (MODE == WRAP)
+    if (MODE == PAD_WRAP)
         return i < 0 ? count - 1 - (-1 - i) % count : i % count;
     i = i < 0 ? -i : 2 * (count - 1) - i;
     return i >= 0 && i < count ? i : -1;

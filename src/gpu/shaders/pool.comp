@@ -9,27 +9,11 @@
  * after another. It splits the window and joins in shared memory; for small windows TEAM is 1, and
  * if KH x KW are given, all of a plane of the window are on their way at once. */
 #include "common.glsl"
+#include "pool.def"
 
-layout(constant_id = 1) const uint T = F32;
-layout(constant_id = 2) const uint KIND = 0;
-layout(constant_id = 3) const uint WITH_PAD = 0;
-layout(constant_id = 4) const uint TEAM = 1;
-layout(constant_id = 5) const uint THREADS = 64; /* the local size again */
-layout(constant_id = 6) const uint KH = 0;
-layout(constant_id = 7) const uint KW = 0;
-layout(constant_id = 8) const uint DILATED = 1; /* 0: no axis is */
-const uint LARGEST = 0u, AVERAGE = 1u, NORM = 2u;
 
-layout(push_constant) uniform Push {
-    uint n_items, total; /* words and elements of the result */
-    uint x_at, out_at, p;
-    int in_d, in_h, in_w, kernel_d, kernel_h, kernel_w, stride_d, stride_h, stride_w;
-    int dilation_d, dilation_h, dilation_w, begin_d, begin_h, begin_w, end_d, end_h, end_w;
-    uint out_d, out_h, out_w;
-};
-
-TENSOR(0, x)
-WORDS(1, o);
+TENSOR(x)
+WORDS(o);
 
 shared uint parts[THREADS];
 
@@ -88,14 +72,14 @@ ivec2 taps_inside(int start, int lo, int hi, int dilation, int kernel)
 uint join(uint so_far, uint i)
 {
     float v = load_f_x(T, i);
-    if (KIND == LARGEST)
+    if (KIND == POOL_MAX)
         return max(so_far, key_of(v));
-    return floatBitsToUint(uintBitsToFloat(so_far) + (KIND == NORM ? power(abs(v), p) : v));
+    return floatBitsToUint(uintBitsToFloat(so_far) + (KIND == POOL_LP ? power(abs(v), p) : v));
 }
 
 uint join_parts(uint a, uint b)
 {
-    return KIND == LARGEST ? max(a, b)
+    return KIND == POOL_MAX ? max(a, b)
                            : floatBitsToUint(uintBitsToFloat(a) + uintBitsToFloat(b));
 }
 
@@ -156,7 +140,7 @@ uint pool_at(uint e)
     int n = td.y * th.y * tw.y, member = int(LANE % TEAM);
     int base = ((start.x + td.x * dilation_d) * in_h + start.y + th.x * dilation_h) * in_w +
                start.z + tw.x * dilation_w;
-    uint found = KIND == LARGEST ? LOWEST : 0u;
+    uint found = KIND == POOL_MAX ? LOWEST : 0u;
     if (TEAM == 1u && KH != 0u && n > 0) {
         for (int d = 0; d < td.y; d++)
             [[unroll]] for (int h = 0; h < int(KH); h++)
@@ -180,12 +164,12 @@ uint pool_at(uint e)
         }
     }
     found = join_team(found);
-    if (KIND == LARGEST)
+    if (KIND == POOL_MAX)
         found = bits_of_key(found);
     float v = uintBitsToFloat(found);
-    if (KIND == NORM)
+    if (KIND == POOL_LP)
         v = is_moderate(v) ? root(v) : norm_of(first + uint(base), td.y, th.y, tw.y);
-    if (KIND == AVERAGE) {
+    if (KIND == POOL_AVERAGE) {
         if (WITH_PAD != 0u)
             n = taps_inside(start.x, -begin_d, in_d + end_d, dilation_d, kernel_d).y *
                 taps_inside(start.y, -begin_h, in_h + end_h, dilation_h, kernel_h).y *
@@ -194,7 +178,7 @@ uint pool_at(uint e)
     }
     if (T == I8 || T == U8)
         return encode_i(T, int(max(v, T == I8 ? -128.0 : 0.0)));
-    return T == F32 && KIND == LARGEST ? found : encode_f(T, v);
+    return T == F32 && KIND == POOL_MAX ? found : encode_f(T, v);
 }
 
 void main()

@@ -6,64 +6,38 @@
  * adds the residual, or (ACT_LAST) adds it first. Integer products (INT) add the bias and the
  * residual and, with TSCALE, requantise: saturate(round_half_even(sum * scale) + y_zero).
  *
- * Bindings: 0 a, 1 b, 2 out, 3 bias, 4 residual, 5 scale (INT). Types are codes of common.glsl;
- * 0: the operand is absent. PARTIAL: words of the result may belong to two rows. */
+ * Constants and bindings: product.def. A type 0 means that the operand is absent. */
 #ifndef PRODUCT_GLSL
 #define PRODUCT_GLSL
 
 #include "act.glsl"
 
-layout(constant_id = 1) const uint TA = F32;
-layout(constant_id = 2) const uint TB = F32;
-layout(constant_id = 3) const uint TOUT = F32;
-layout(constant_id = 4) const uint TBIAS = 0;
-layout(constant_id = 5) const uint TRES = 0;
-layout(constant_id = 6) const uint ACT = 0;
-layout(constant_id = 7) const uint ACT_LAST = 0;
-layout(constant_id = 8) const uint PARTIAL = 0;
-/* Lengths of loops, never set: drivers unroll them, but the stored code stays small. */
-layout(constant_id = 30) const uint FOUR = 4;
-layout(constant_id = 31) const uint EIGHT = 8;
-
-layout(push_constant) uniform Push {
-    uint m, n, k, n_groups;
-    uint a_at, b_at, out_at, bias_at, res_at; /* first elements */
-    uint a_m, a_k, b_n, b_k, res_m, res_n, bias_n; /* strides */
-    uint dim1, dim2;                          /* batch = (i0 * dim1 + i1) * dim2 + i2 */
-    uint a_0, a_1, a_2, b_0, b_1, b_2, res_0, res_1, res_2;
-#ifdef INT
-    int a_zero, b_zero, y_zero;
-    uint scale_at, scale_n;
+WORDS(o);
+#ifndef ONE_BATCH
+TENSOR(bias)
+TENSOR(res)
 #endif
-#ifdef QUANT_PUSH
-    QUANT_PUSH
-#endif
-#ifdef CHAIN
-    CHAIN_PUSH
-#endif
-};
-
-WORDS(2, o);
-TENSOR(3, bias)
-TENSOR(4, res)
 
 /* First elements of a batch. */
 struct Batch {
     uint a, b, res, o;
 };
 
+#ifdef ONE_BATCH /* and nothing comes after the sum */
+Batch find_batch(uint i) { return Batch(a_at, b_at, 0u, out_at); }
+#else
 Batch find_batch(uint i)
 {
     uint i2 = i % dim2, i1 = i / dim2 % dim1, i0 = i / dim2 / dim1;
     return Batch(a_at + i0 * a_0 + i1 * a_1 + i2 * a_2, b_at + i0 * b_0 + i1 * b_1 + i2 * b_2,
                  res_at + i0 * res_0 + i1 * res_1 + i2 * res_2, out_at + i * m * n);
 }
+#endif
 
 #include "put.glsl"
 
 #ifdef INT
-layout(constant_id = 9) const uint TSCALE = 0;
-TENSOR(5, scale)
+TENSOR(scale)
 
 uint finish(int sum, uint row, uint col, uint res_first)
 {
@@ -90,7 +64,7 @@ void finish4(ivec4 sum, uint row, uint col, Batch at)
             v[j] = finish(sum[j], row, col + j, at.res);
     put4(at.o + row * n + col, count, v);
 }
-#else
+#elif !defined ONE_BATCH
 float finish(float sum, uint row, uint col, uint res_first)
 {
     float r = 0.0;

@@ -5,11 +5,10 @@
  * as [batch][slice][m][n], and finishes them (product.glsl). An invocation makes four columns of a
  * row; slices are always added in the same order. */
 #include "common.glsl"
+#include "product_join.def"
 #include "product.glsl"
 
-layout(constant_id = 9) const uint SLICES = 2;
-
-WORDS(0, parts);
+WORDS(parts);
 
 void main()
 {

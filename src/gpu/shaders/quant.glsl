@@ -4,7 +4,7 @@
  * Before the include: QUANT_WORDS is the name of a binding of uint words that holds the blocks, and
  * FAMILY says which types the kernel knows: 0 all but the iq types with a grid, 1 iq1_s and iq1_m,
  * 2 iq2_xxs, iq2_xs and iq2_s, 3 iq3_xxs and iq3_s, 4 none (the helpers alone). Families 1 to 3
- * have their grids in binding QUANT_GRID: rx_quant_grid() of gpu/quant.h.
+ * have their grids in binding `grid`: rx_quant_grid() of gpu/select/quant.h.
  *
  *     Eight v = quant_decode8(type, row, k)
  * are the elements k to k + 7, k a multiple of 8, of the row whose first block begins at byte
@@ -12,12 +12,6 @@
  * they hold bytes of the block. */
 #ifndef QUANT_GLSL
 #define QUANT_GLSL
-
-/* Codes of rlx_dtype. */
-const uint Q4_0 = 9, Q4_1 = 10, Q5_0 = 11, Q5_1 = 12, Q8_0 = 13, Q2_K = 14, Q3_K = 15, Q4_K = 16,
-           Q5_K = 17, Q6_K = 18, Q8_K = 19, IQ4_NL = 20, IQ4_XS = 21, MXFP4 = 22, IQ1_S = 23,
-           IQ1_M = 24, IQ2_XXS = 25, IQ2_XS = 26, IQ2_S = 27, IQ3_XXS = 28, IQ3_S = 29, TQ1_0 = 30,
-           TQ2_0 = 31, NVFP4 = 32;
 
 uint quant_block_size(uint t)
 {
@@ -274,7 +268,7 @@ Eight quant_decode_block(uint t, uint at, uint j)
 #elif FAMILY < 4
 
 /* The grids of the family as quant_grids.comp writes them, two rows a word. */
-WORDS(QUANT_GRID, grid);
+WORDS(grid);
 
 uint grid_row(uint first, uint i) { return grid[(first + i) >> 1] >> (i & 1u) * 16u & 0xffffu; }
 

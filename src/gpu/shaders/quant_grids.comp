@@ -4,8 +4,9 @@
  * word, the first one lowest. One invocation does it, with stores of constants: some drivers take
  * minutes to compile a constant array with an index. */
 #include "common.glsl"
+#include "quant_grids.def"
 
-WORDS4(0, o);
+WORDS4(o);
 
 uint at = 0u;
 void put(uint x, uint y, uint z, uint w)

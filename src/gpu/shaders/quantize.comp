@@ -4,32 +4,24 @@
  *   plain     out = saturate(round_half_even(x / scale) + zero), NaN gives 0
  *   DECODE    out = (x - zero) * scale
  *
- * All tensors are dense; x and out have n elements, seen as [.., C, inner]. MODE 0: one scale; 1:
- * one for each of C; 2: one for each `block` neighbours along C. An invocation makes one word. */
+ * All tensors are dense; x and out have n elements, seen as [.., C, inner]. One scale, one
+ * for each of C, or one for each `block` neighbours along C. An invocation makes one word. */
 #include "common.glsl"
+#include "quantize.def"
+#include "finite.glsl"
 
-layout(constant_id = 1) const uint TX = F32;
-layout(constant_id = 2) const uint TSCALE = F32;
-layout(constant_id = 3) const uint TZERO = 0; /* 0: absent */
-layout(constant_id = 4) const uint TOUT = I8;
-layout(constant_id = 5) const uint MODE = 0;
-
-layout(push_constant) uniform Push {
-    uint n, x_at, scale_at, zero_at, out_at, channels, inner, block;
-};
-
-TENSOR(0, x)
-TENSOR(1, scale)
-TENSOR(2, zero)
-WORDS(3, o);
+TENSOR(x)
+TENSOR(scale)
+TENSOR(zero)
+WORDS(o);
 
 /* Place of the scale of element i. */
 uint scale_of(uint i)
 {
-    if (MODE == 0u)
+    if (MODE == SCALE_TENSOR)
         return 0u;
     uint c = i / inner % channels;
-    if (MODE == 1u)
+    if (MODE == SCALE_CHANNEL)
         return c;
     return (i / inner / channels * (channels / block) + c / block) * inner + i % inner;
 }
@@ -44,8 +36,6 @@ uint convert(uint i)
     return encode_f(TOUT, float(q) * load_f_scale(TSCALE, scale_at + s));
 }
 #else
-bool is_nan(float v) { return (floatBitsToUint(v) & 0x7fffffffu) > 0x7f800000u; }
-
 /* |v| as a number from 1 to below 2 and the power of two that it lacks; v is finite and not 0.
  * Drivers may take numbers below the normal ones for 0, so those are made of their bits. */
 float split_number(float v, out int power)

@@ -6,21 +6,12 @@
  * are each rounded to f32. NORMAL: with u in (0, 1] from an even word and v in [0, 1) from the odd
  * one, lo + width * sqrt(-2 ln u) * (cos, sin)(2 pi v). TSEED 0: the seed is in the parameters. */
 #include "common.glsl"
+#include "random.def"
 #include "philox.glsl"
 #include "circle.glsl"
 
-layout(constant_id = 1) const uint TY = F32;
-layout(constant_id = 2) const uint TSEED = 0;
-layout(constant_id = 3) const uint NORMAL = 0;
-
-WORDS(0, seed);
-WORDS(1, y);
-
-layout(push_constant) uniform Push {
-    uint n, total, seed_low, seed_high, seed_at; /* invocations, elements */
-    float lo, width, last;
-    uint first; /* block */
-};
+WORDS(seed);
+WORDS(y);
 
 uvec2 load_seed()
 {

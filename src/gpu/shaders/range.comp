@@ -4,14 +4,11 @@
  * step come as 64 bits) wrap. One invocation makes one word, or one element of 8 bytes. */
 #define WIDE
 #include "common.glsl"
+#include "range.def"
 #include "value.glsl"
 #include "double.glsl"
 
-layout(constant_id = 1) const uint TY = 1;
-
-layout(push_constant) uniform Params { uint n, y_at, start_low, start_high, step_low, step_high; };
-
-WORDS(0, y);
+WORDS(y);
 
 void main()
 {

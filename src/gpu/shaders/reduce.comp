@@ -16,32 +16,16 @@
  * V4: the last reduced axis is dense and a load is 16 bytes; n, chunk, x_at, dim and stride then
  * count such loads. */
 #include "common.glsl"
+#include "reduce.def"
 #include "value.glsl"
 
-layout(constant_id = 1) const uint TX = 1;
-layout(constant_id = 2) const uint TY = 1;
-layout(constant_id = 3) const uint KIND = 0;
-layout(constant_id = 4) const uint MAP = 0;
-layout(constant_id = 5) const uint MEAN = 0;
-layout(constant_id = 6) const uint NK = 1;
-layout(constant_id = 7) const uint NR = 1;
-layout(constant_id = 8) const uint COLS = 1;
-layout(constant_id = 9) const uint ACROSS = 0;
-layout(constant_id = 10) const uint THREADS = 64; /* the local size again */
-
-layout(push_constant) uniform Params {
-    uint rows, n, parts, chunk, x_at, y_at, count;
-    uint start_low, start_high; /* the join of nothing */
-    uint dim[8], stride[8];
-};
-
 #ifdef V4
-WORDS4(0, x);
+WORDS4(x);
 #else
-TENSOR(0, x)
+TENSOR(x)
 DEFINE_VALUE(x)
 #endif
-WORDS(1, y);
+WORDS(y);
 
 const uint SLICES = THREADS / COLS;
 shared VALUE lanes[THREADS]; /* [column][slice] */

@@ -8,22 +8,11 @@
  *
  * One invocation makes a word of y. */
 #include "common.glsl"
+#include "resize.def"
 
-layout(constant_id = 1) const uint TX = F32;
-layout(constant_id = 2) const uint TY = F32;
-layout(constant_id = 3) const uint TAPS_A = 0;
-layout(constant_id = 4) const uint TAPS_B = 2;
-
-layout(push_constant) uniform Push {
-    uint n_items, total, x_at, y_at; /* invocations; elements of y */
-    uint in_a, out_a, middle, in_b, out_b, inner;
-    uint a_at, b_at; /* first words of the tables */
-    float fill;
-};
-
-TENSOR(0, x)
-WORDS(1, y);
-WORDS(2, table);
+TENSOR(x)
+WORDS(y);
+WORDS(table);
 
 /* Along axis B: `row` is the element of x at place 0 of it. */
 float sum_b(uint row, uint ib)

@@ -6,19 +6,13 @@
  *
  * One invocation makes a word of y: one element of 32 bits, 2 of 16, 4 of 8; or one of 64. */
 #include "common.glsl"
+#include "resize_nearest.def"
 
-layout(constant_id = 1) const uint BITS = 32;
 #include "parts.glsl"
-layout(constant_id = 2) const uint RANK = 1;
 
-layout(push_constant) uniform Push {
-    uint n_items, total, x_at, y_at, fill_low, fill_high; /* invocations; elements of y */
-    uint dim[8], stride[8], table_at[8];
-};
-
-WORDS(0, x);
-WORDS(1, y);
-WORDS(2, table);
+WORDS(x);
+WORDS(y);
+WORDS(table);
 
 bool find_source(uint e, out uint at)
 {

@@ -14,40 +14,19 @@
  *
  * Backward directions take the tokens from the end: direction 1, or 0 with `reverse`. */
 #include "common.glsl"
+#include "rnn.def"
 #include "act.glsl"
 
-layout(constant_id = 1) const uint T = F32;  /* of w_hh */
-layout(constant_id = 2) const uint TB = 0;   /* of b_hh, of the first states; 0: absent */
-layout(constant_id = 3) const uint TH = 0;
-layout(constant_id = 4) const uint TC = 0;
-layout(constant_id = 5) const uint GATES = 4;
-layout(constant_id = 6) const uint ROWS = 1;
-layout(constant_id = 7) const uint THREADS = 64; /* the local size again */
-layout(constant_id = 8) const uint LINES = 64;
-layout(constant_id = 9) const uint UNITS = 64;   /* room for units */
-layout(constant_id = 10) const uint PERSIST = 1;
-layout(constant_id = 11) const uint RELU = 0;
 const uint PARTS = THREADS / LINES;
 
-layout(push_constant) uniform Push {
-    uint n_items;                     /* workgroups that do something */
-    uint hidden, batch, seq, units;
-    uint start, length;               /* the piece: its first step, its tokens */
-    uint first, n_steps;              /* steps of this dispatch, counted in the piece */
-    uint reverse;
-    uint gx_t, gx_b, y_t, y_b;        /* rows from a token and from a sequence to the next */
-    uint gx_dir, width;               /* numbers of gx in a direction; of a row of y */
-    uint b_at, h_at, c_at, y_at, h_to, c_to; /* first elements */
-};
-
-WORDS(0, gx);
-TENSOR(1, wt)
-TENSOR(2, bias)
-TENSOR(3, h0)
-TENSOR(4, c0)
-WORDS(5, y);
-WORDS(6, hn);
-WORDS(7, cn);
+WORDS(gx);
+TENSOR(wt)
+TENSOR(bias)
+TENSOR(h0)
+TENSOR(c0)
+WORDS(y);
+WORDS(hn);
+WORDS(cn);
 
 shared float gate[PARTS * GATES * UNITS * ROWS]; /* [part][gate][unit][row] */
 shared float h[UNITS * ROWS];

@@ -3,17 +3,12 @@
 /* y [batch, cols, rows] = x [batch, rows, cols] transposed, elements of BITS bits: the weights of
  * recurrent networks, so that neighbouring gates are neighbours. One invocation makes a word. */
 #include "common.glsl"
+#include "rnn_weights.def"
 
-layout(constant_id = 1) const uint BITS = 32;
 #include "parts.glsl"
 
-layout(push_constant) uniform Push {
-    uint n_items, total, x_at; /* words and elements of y */
-    uint rows, cols;
-};
-
-WORDS(0, x);
-WORDS(1, y);
+WORDS(x);
+WORDS(y);
 
 void main()
 {

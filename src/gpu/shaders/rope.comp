@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #version 450
-#include "chain_push.glsl"
+#include "chain_needs.glsl"
 #extension GL_EXT_control_flow_attributes : require
 /* Rotary embedding of x [B, H, S, D] or [B, S, H, D] with tables [n_rows, N_ROT / 2]:
  *   y[a] = x[a] cos - x[b] sin, y[b] = x[a] sin + x[b] cos for the pairs (a, b) of a head:
@@ -13,52 +13,33 @@
  * WRITE (with V4): the result is the update of a state_write, n_lines heads a slice, and goes to
  * the state in its type TO: T, or F16 or BF16 where T is F32. Places as in state_write.comp. */
 #include "common.glsl"
+#include "rope.def"
 
-layout(constant_id = 1) const uint T = F32;      /* x and y */
-layout(constant_id = 2) const uint TTABLE = F32;
-layout(constant_id = 3) const uint TINDEX = 0;   /* positions; 0: none */
-layout(constant_id = 4) const uint OPTIONS = 0;
-layout(constant_id = 5) const uint D = 64;
-layout(constant_id = 6) const uint N_ROT = 64;
 #ifdef WRITE
-layout(constant_id = 7) const uint TO = F32;
-layout(constant_id = 8) const uint TPLACE = I32; /* of the position, if there is ONE */
-layout(constant_id = 9) const uint ONE = 1;
 #endif
 
-const bool INTERLEAVED = (OPTIONS & 1u) != 0u;
-const bool BACKWARD = (OPTIONS & 2u) != 0u;
-const bool SEQ_FIRST = (OPTIONS & 4u) != 0u;     /* [B, S, H, D] */
+const bool INTERLEAVED = (OPTIONS & ROPE_INTERLEAVED) != 0u;
+const bool BACKWARD = (OPTIONS & ROPE_BACKWARD) != 0u;
+const bool SEQ_FIRST = (OPTIONS & ROPE_SEQ_FIRST) != 0u;
 
-layout(push_constant) uniform Push {
-    uint n, dim1, dim2;                          /* elements; axes 1 and 2 of x */
-    uint x_at, x_0, x_1, x_2, x_3;               /* first element, strides */
-    uint c_at, c_0, c_1, s_at, s_0, s_1;
-    uint p_at, p_0, p_1;                         /* positions by batch and sequence */
-    uint n_rows, y_at;
-#ifdef WRITE
-    uint place_at, n_lines, axis_size;
-#endif
-    CHAIN_PUSH
-};
 #include "chain.glsl"
 
 #ifdef V4
-WORDS4(0, x);
+WORDS4(x);
 #else
-TENSOR(0, x)
+TENSOR(x)
 #endif
-TENSOR(1, cosines)
-TENSOR(2, sines)
-WORDS(3, index);
-WORDS(4, flags);
+TENSOR(cosines)
+TENSOR(sines)
+WORDS(index);
+WORDS(flags);
 #ifdef WRITE
-WORDS(5, y);
-WORDS(6, place); /* the position, or the places */
+WORDS(y);
+WORDS(place); /* the position, or the places */
 #elif defined(V4)
-WORDS4(5, y);
+WORDS4(y);
 #else
-WORDS(5, y);
+WORDS(y);
 #endif
 
 #include "index.glsl"

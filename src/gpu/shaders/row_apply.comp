@@ -3,15 +3,16 @@
 /* Softmax and norms (rows.glsl) from the numbers of row_stats.comp. One invocation makes one word
  * of y, so that rows may start anywhere in a word. */
 #include "common.glsl"
+#include "row_apply.def"
 #include "rows.glsl"
 
-TENSOR(0, x)
-TENSOR(1, residual)
-TENSOR(2, gamma)
-TENSOR(3, beta)
-WORDS(4, stats);
-WORDS(5, y);
-WORDS(6, sum);
+TENSOR(x)
+TENSOR(residual)
+TENSOR(gamma)
+TENSOR(beta)
+WORDS(stats);
+WORDS(y);
+WORDS(sum);
 
 void main()
 {

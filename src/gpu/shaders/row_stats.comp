@@ -11,17 +11,13 @@
  * neighbours in a row, or with ACROSS neighbouring rows. With parts > 1 it takes `chunk` elements
  * of its rows only and leaves (a, b, unit) in stats [rows, parts]; FROM_PARTS joins those. */
 #include "common.glsl"
+#include "row_stats.def"
 #include "rows.glsl"
 
-layout(constant_id = 9) const uint COLS = 1;
-layout(constant_id = 10) const uint ACROSS = 0;
-layout(constant_id = 11) const uint FROM_PARTS = 0;
-layout(constant_id = 12) const uint THREADS = 64; /* the local size again */
-
-TENSOR(0, x)
-TENSOR(1, residual)
-WORDS(2, pieces);
-WORDS(3, stats);
+TENSOR(x)
+TENSOR(residual)
+WORDS(pieces);
+WORDS(stats);
 
 const uint SLICES = THREADS / COLS;
 const float LOWEST = -3.4028234e38;

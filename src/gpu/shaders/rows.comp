@@ -10,31 +10,27 @@
  *
  * Values are joined in shared memory; with SG by subgroup operations first, and TEAM == THREADS. */
 #include "common.glsl"
+#include "rows.def"
 #include "rows.glsl"
-
-layout(constant_id = 9) const uint TEAM = 64;
-layout(constant_id = 10) const uint ITEMS = 1;
-layout(constant_id = 11) const uint THREADS = 64; /* the local size again */
-layout(constant_id = 12) const uint DENSE = 0; /* gamma and beta lie as a row does: whole loads */
 
 #ifdef V4
 #define VEC 4u
 #define LOAD uvec4
-WORDS4(0, x);
-WORDS4(1, residual);
-WORDS4(4, y);
-WORDS4(5, sum);
-WORDS4(2, gamma);
-WORDS4(3, beta);
+WORDS4(x);
+WORDS4(residual);
+WORDS4(y);
+WORDS4(sum);
+WORDS4(gamma);
+WORDS4(beta);
 #else
 #define VEC 1u
 #define LOAD uint
-WORDS(0, x);
-WORDS(1, residual);
-WORDS(4, y);
-WORDS(5, sum);
-WORDS(2, gamma);
-WORDS(3, beta);
+WORDS(x);
+WORDS(residual);
+WORDS(y);
+WORDS(sum);
+WORDS(gamma);
+WORDS(beta);
 #endif
 
 const uint EACH = TX == F32 ? 1u : 2u; /* elements of a word */

@@ -13,28 +13,8 @@
 #ifndef ROWS_GLSL
 #define ROWS_GLSL
 
-const uint SOFTMAX = 0, LOG_SOFTMAX = 1, NORM = 2, RMS = 3;
-
-layout(constant_id = 1) const uint TX = 1;
-layout(constant_id = 2) const uint TG = 0; /* 0: no gamma */
-layout(constant_id = 3) const uint TB = 0; /* 0: no beta */
-layout(constant_id = 4) const uint MODE = 0;
-layout(constant_id = 5) const uint RESIDUAL = 0;
-layout(constant_id = 6) const uint PLUS_ONE = 0;
-layout(constant_id = 7) const uint OUTS = 1;   /* 1: y, 2: the rounded x + residual; and 4: see
-                                                * pack_halves() */
-layout(constant_id = 8) const uint LEVELS = 0; /* of the rows, outermost first */
-
-layout(push_constant) uniform Params {
-    uint rows, n, inner, x_at, res_at, y_at, sum_at, g_at, b_at;
-    float eps;
-    uint w_div, g_stride, b_stride;
-    uint level_dim[5]; /* of level 1 and further in */
-    uint g_level[6], b_level[6];
-    uint parts, chunk; /* row_stats.comp: pieces of a row */
-};
-
-bool is_nan(float v) { return (floatBitsToUint(v) & 0x7fffffffu) > 0x7f800000u; }
+#include "row_mode.def"
+#include "finite.glsl"
 
 /* exp of a number that is not positive; drivers are not exact at -infinity and NaN. */
 float exp_down(float v)

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #version 450
+#extension GL_EXT_control_flow_attributes : require
 /* One token from each row of logits [rows, V]: the procedure of cpu/ref/sample.c, bit by bit. One
  * workgroup a row. */
+#include "common.glsl"
+#include "sample.def"
 #include "sample.glsl"
 #include "sample_row.glsl"
 
-WORDS(3, y);
+WORDS(y);
 
 void main()
 {

@@ -4,28 +4,14 @@
  *
  * A logit is a 32-bit key whose unsigned order is that of the numbers; 0 is the key of none. With
  * SLICES a row is cut into slices, one a workgroup: see sample_slice.comp. */
-#extension GL_EXT_control_flow_attributes : require
-#include "common.glsl"
+#include "sample_room.def"
 #include "philox.glsl"
 #include "long.glsl"
 
-layout(constant_id = 1) const uint TX = F32;
-layout(constant_id = 2) const uint TSEED = 0;  /* 0: in the parameters */
-layout(constant_id = 3) const uint PARAMS = 0; /* 1: temperature .. min_p come from a buffer */
+TENSOR(x)
+WORDS(seed);
+WORDS(params);
 
-TENSOR(0, x)
-WORDS(1, seed);
-WORDS(2, params);
-
-layout(push_constant) uniform Push {
-    uint rows, size, x_at, seed_low, seed_high, seed_at, params_at;
-    uint temperature, top_k, top_p, min_p; /* f32 as bits, but top_k */
-    uint first_row;
-#ifdef SLICES
-    uint slices, row_words; /* of a row; words of `scratch` for it */
-    CHAIN_PUSH
-#endif
-};
 #ifdef SLICES
 #include "chain.glsl"
 #endif
@@ -61,7 +47,6 @@ uint load_key(uint row, uint i) { return key_of(load_f_x(TX, x_at + row * size +
 
 /* Keys of tokens i, i + local size, ..; 0 behind the last. All are on their way together: one after
  * the other, each would wait for the one before. */
-const uint AT_ONCE = 8u;
 void load_keys(uint row, uint i, out uint keys[AT_ONCE])
 {
     [[unroll]] for (uint j = 0u; j < AT_ONCE; j++) {

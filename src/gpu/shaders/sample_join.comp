@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #version 450
-#include "chain_push.glsl"
+#include "chain_needs.glsl"
+#extension GL_EXT_control_flow_attributes : require
 /* The last step of sampling from long rows [rows, V], after those of sample_slice.comp: one
  * workgroup a row.
  *
@@ -9,12 +10,14 @@
  * few chunks are looked at again. Without: the tokens where the draw may fall are listed already.
  * Where there are too many of them (equal logits, or a large top_k), the row is done as a whole. */
 #define SLICES
+#include "common.glsl"
+#include "sample_join.def"
 #include "sample.glsl"
 #include "sample_row.glsl"
 #include "sample_work.glsl"
 
-WORDS(3, y);
-WORDS(4, scratch);
+WORDS(y);
+WORDS(scratch);
 
 /* ---- The first top_k ------------------------------------------------------------------------- */
 

@@ -13,7 +13,6 @@
  * When those that can be drawn are few enough, they are listed in shared memory, and each of them
  * adds the weights of all that are not behind it. */
 
-const uint MAX_LOCAL = 1024u;
 const uint MAX_KEPT = MAX_LOCAL / 2u;
 
 shared uint bin_low[256], bin_high[256];

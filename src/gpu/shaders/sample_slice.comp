@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #version 450
-#include "chain_push.glsl"
+#include "chain_needs.glsl"
+#extension GL_EXT_control_flow_attributes : require
 /* Sampling from long rows of logits [rows, V] by many workgroups, one for each slice of a row; its
  * lanes hold the keys. STEP:
  *   0  The largest key of the slice and of each of its chunks: all that sample_join.comp needs for
@@ -12,12 +13,13 @@
  *      known only when that token is, so the first list has all buckets where the draw may fall.
  * Steps 1 and 2 have nothing to do when top-k is asked for, or no draw at all. */
 #define SLICES
+#include "common.glsl"
+#include "sample_slice.def"
 #include "sample.glsl"
 #include "sample_work.glsl"
 
-WORDS(3, scratch);
+WORDS(scratch);
 
-const uint MAX_LANES = 256u;
 const uint LOWEST = 0x00800000u; /* the key above that of -infinity */
 
 uint first_token(uint slice) { return slice * AT_ONCE * LANES + LANE; }

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What kernels that share a row leave for one another in `scratch`, row_words words a row
- * (gpu/lower_random.c counts them too). A slice is AT_ONCE * LANES tokens, token i of it belongs to
- * lane i % LANES; CHUNK_LANES neighbouring lanes have a chunk. */
-layout(constant_id = 4) const uint LANES = 64; /* of a workgroup with a slice */
+ * (gpu/select/random.c). A slice is AT_ONCE * LANES tokens, token i of it belongs
+ * to lane i % LANES; CHUNK_LANES neighbouring lanes have a chunk. */
 
-const uint BUCKETS = 1024u, MAX_LISTED = 512u, CHUNK_LANES = 8u;
 const uint CHUNK = AT_ONCE * CHUNK_LANES, SLICE_CHUNKS = LANES / CHUNK_LANES;
 
 /* Of the list of tokens: its length; what is to be added to sums along it, which begins within the
@@ -17,7 +15,7 @@ const uint BEHIND = 0x80000000u;
  * as (key, token); of each slice its largest key, the first token with it and its smallest key
  * above -infinity; the largest key of each chunk. */
 const uint LOW_BITS = 22u, LOW_MASK = (1u << LOW_BITS) - 1u;
-const uint SUMS = 8u, LIST = SUMS + 2u * BUCKETS, TOPS = LIST + 2u * MAX_LISTED;
+const uint SUMS = HEAD_WORDS, LIST = SUMS + 2u * BUCKETS, TOPS = LIST + 2u * MAX_LISTED;
 
 uint top_keys(uint row) { return row * row_words + TOPS; }
 uint top_tokens(uint row) { return top_keys(row) + slices; }

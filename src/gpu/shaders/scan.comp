@@ -5,32 +5,19 @@
  * row = o * inner + j.
  *
  * A row is cut into `parts` of `chunk` elements; start[row, part] is the join of all before it when
- * CARRY. Along a row (inner == 1) a workgroup makes one part: each invocation takes EACH
+ * CARRY. Along a row (inner == 1) a workgroup makes one part: each invocation takes SCAN_EACH
  * consecutive elements, joins them, and a scan over the invocations in shared memory tells what
  * comes before. ACROSS: one invocation walks down a part of one row, neighbours are neighbouring
  * rows. */
 #include "common.glsl"
+#include "scan.def"
 #include "value.glsl"
 
-layout(constant_id = 1) const uint TX = 1;
-layout(constant_id = 2) const uint TY = 1;
-layout(constant_id = 3) const uint KIND = 0;
-layout(constant_id = 4) const uint EXCLUSIVE = 0;
-layout(constant_id = 5) const uint REVERSE = 0;
-layout(constant_id = 6) const uint CARRY = 0;
-layout(constant_id = 7) const uint ACROSS = 0;
-layout(constant_id = 8) const uint THREADS = 64; /* the local size again */
-
-layout(push_constant) uniform Params {
-    uint rows, n, inner, parts, chunk, x_at, y_at, start_low, start_high;
-};
-
-TENSOR(0, x)
+TENSOR(x)
 DEFINE_VALUE(x)
-WORDS(1, y);
-WORDS(2, start);
+WORDS(y);
+WORDS(start);
 
-const uint EACH = 4u;
 shared VALUE lanes[2u * THREADS];
 
 VALUE join(VALUE a, VALUE b) { return join_values(KIND, TX, a, b); }
@@ -107,10 +94,10 @@ void scan_part()
     nothing = start_low;
 #endif
     uint end = min(n, (part + 1u) * chunk);
-    for (uint base = part * chunk; base < end; base += THREADS * EACH) {
-        VALUE v[EACH], total = nothing;
-        for (uint j = 0u; j < EACH; j++) {
-            uint i = base + LANE * EACH + j;
+    for (uint base = part * chunk; base < end; base += THREADS * SCAN_EACH) {
+        VALUE v[SCAN_EACH], total = nothing;
+        for (uint j = 0u; j < SCAN_EACH; j++) {
+            uint i = base + LANE * SCAN_EACH + j;
             v[j] = i < end ? load_value_x(TX, x_at + find_place(row, i)) : nothing;
             total = j == 0u ? v[0] : join(total, v[j]);
         }
@@ -119,8 +106,8 @@ void scan_part()
         uint from = scan_lanes();
         VALUE sum = LANE > 0u ? join(carry, lanes[from + LANE - 1u]) : carry;
         carry = join(carry, lanes[from + THREADS - 1u]);
-        for (uint j = 0u; j < EACH; j++) {
-            uint i = base + LANE * EACH + j;
+        for (uint j = 0u; j < SCAN_EACH; j++) {
+            uint i = base + LANE * SCAN_EACH + j;
             VALUE next = join(sum, v[j]);
             if (exists && i < end)
                 store_result(find_place(row, i), EXCLUSIVE != 0u ? sum : next);

@@ -9,21 +9,12 @@
  * elements, its subgroup joins those of its members, and the totals of the subgroups are joined
  * from shared memory. */
 #include "common.glsl"
+#include "scan_sg.def"
 #include "value.glsl"
 
-layout(constant_id = 1) const uint TX = 1;
-layout(constant_id = 2) const uint KIND = 0;
-layout(constant_id = 3) const uint EXCLUSIVE = 0;
-layout(constant_id = 4) const uint REVERSE = 0;
-layout(constant_id = 5) const uint CARRY = 0;
-layout(constant_id = 6) const uint ITEMS = 1;
-layout(constant_id = 7) const uint THREADS = 64; /* the local size again */
-
-layout(push_constant) uniform Params { uint rows, n, parts, chunk, x_at, y_at, start_low; };
-
-WORDS4(0, x);
-WORDS4(1, y);
-WORDS(2, start);
+WORDS4(x);
+WORDS4(y);
+WORDS(start);
 
 shared uint totals[ITEMS * THREADS]; /* [item][subgroup] */
 

@@ -8,28 +8,19 @@
  * once, so that the order of a list does not show. Integers wrap. i64 is computed in two words.
  * One invocation makes a word of y: one element of 32 bits, 2 of 16, 4 of 8; or one of 64. */
 #include "common.glsl"
+#include "scatter.def"
 
-layout(constant_id = 1) const uint T = F32;
-layout(constant_id = 2) const uint MODE = 0; /* rlx_scatter_mode */
 const uint BITS = T == I64 ? 64u : T == F16 || T == BF16 ? 16u : T == F32 || T == I32 ? 32u : 8u;
 const bool FLOAT = T == F32 || T == F16 || T == BF16;
-const uint NONE = 0u, ADD = 1u, MUL = 2u, MIN = 3u, MAX = 4u;
 #include "parts.glsl"
 #include "long.glsl"
+#include "finite.glsl"
 
-TENSOR(0, x)
-TENSOR(1, update)
-WORDS(2, head);
-WORDS(3, next);
-WORDS(4, y);
-
-layout(push_constant) uniform Push {
-    uint n, total, x_at, update_at; /* invocations, elements of y, first elements */
-    uint n_rows, inner, n_updates;
-};
-
-bool is_nan(float v) { return (floatBitsToUint(v) & 0x7fffffffu) > 0x7f800000u; }
-bool is_finite(float v) { return (floatBitsToUint(v) & 0x7f800000u) != 0x7f800000u; }
+TENSOR(x)
+TENSOR(update)
+WORDS(head);
+WORDS(next);
+WORDS(y);
 
 /* The sum of two floats is hi + lo exactly (Knuth). What is not finite has no rest. */
 vec2 add_exact(float a, float b)
@@ -74,11 +65,11 @@ uint combine_float(uint e, uint entry, uint o, uint s)
     vec2 sum = vec2(load_f_x(T, x_at + e), 0.0);
     while (entry != 0u) {
         float v = load_f_update(T, find_update(entry, o, s));
-        if (MODE == ADD)
+        if (MODE == SCATTER_ADD)
             sum = add_to(sum, v);
-        else if (MODE == MUL)
+        else if (MODE == SCATTER_MUL)
             sum = mul_by(sum, v);
-        else if (!is_nan(sum.x) && (is_nan(v) || (MODE == MIN ? v < sum.x : v > sum.x)))
+        else if (!is_nan(sum.x) && (is_nan(v) || (MODE == SCATTER_MIN ? v < sum.x : v > sum.x)))
             sum.x = v;
         entry = next[entry - 1u];
     }
@@ -90,8 +81,8 @@ uint combine_int(uint e, uint entry, uint o, uint s)
     int sum = load_i_raw_x(T, x_at + e);
     while (entry != 0u) {
         int v = load_i_raw_update(T, find_update(entry, o, s));
-        sum = MODE == ADD ? sum + v : MODE == MUL ? sum * v : MODE == MIN ? min(sum, v)
-                                                                          : max(sum, v);
+        sum = MODE == SCATTER_ADD ? sum + v : MODE == SCATTER_MUL ? sum * v
+              : MODE == SCATTER_MIN ? min(sum, v) : max(sum, v);
         entry = next[entry - 1u];
     }
     return encode_i(T, sum);
@@ -110,13 +101,13 @@ uvec2 combine_long(uint e, uint entry, uint o, uint s)
     while (entry != 0u) {
         uint from = find_update(entry, o, s);
         uvec2 v = uvec2(update[2u * from], update[2u * from + 1u]);
-        if (MODE == ADD)
+        if (MODE == SCATTER_ADD)
             sum = long_add(sum, v);
-        else if (MODE == MUL)
+        else if (MODE == SCATTER_MUL)
             sum = long_mul(sum, v);
-        else if (MODE == NONE || less_signed(v, sum) == (MODE == MIN))
+        else if (MODE == SCATTER_NONE || less_signed(v, sum) == (MODE == SCATTER_MIN))
             sum = v;
-        entry = MODE == NONE ? 0u : next[entry - 1u];
+        entry = MODE == SCATTER_NONE ? 0u : next[entry - 1u];
     }
     return sum;
 }
@@ -124,7 +115,7 @@ uvec2 combine_long(uint e, uint entry, uint o, uint s)
 /* The bits of element e of y. */
 uint combine(uint e, uint entry, uint o, uint s)
 {
-    if (MODE != NONE)
+    if (MODE != SCATTER_NONE)
         return FLOAT ? combine_float(e, entry, o, s) : combine_int(e, entry, o, s);
     uint at = entry != 0u ? find_update(entry, o, s) : x_at + e;
     return take_part(entry != 0u ? update[at / PER] : x[at / PER], at);

@@ -7,21 +7,12 @@
  * Targets: tuple u of K indices, sum_k index[u, k] * stride_k; or (ELEMENTS) the place u has in dim
  * with the coordinate of one axis replaced by index[u]; stride is 0 along that axis. */
 #include "common.glsl"
+#include "scatter_link.def"
 
-layout(constant_id = 1) const uint TINDEX = I32;
-layout(constant_id = 2) const uint K = 1; /* of the tuple; ELEMENTS: the rank */
-layout(constant_id = 3) const uint LAST = 0;
-layout(constant_id = 4) const uint ELEMENTS = 0;
-
-WORDS(0, index);
-WORDS(1, head);
-WORDS(2, next);
-WORDS(3, flags);
-
-layout(push_constant) uniform Push {
-    uint n, index_at, axis_size, axis_stride;
-    uint dim[8], stride[8];
-};
+WORDS(index);
+WORDS(head);
+WORDS(next);
+WORDS(flags);
 
 #include "index.glsl"
 

@@ -19,40 +19,23 @@
  * first k are not a list but elements of x (1) and their places (2), of type TP, in keys_out from
  * y_at and in places_out from i_at on. */
 #include "common.glsl"
+#include "select.def"
 #include "order.glsl"
 
-layout(constant_id = 1) const uint TX = 1;
-layout(constant_id = 2) const uint FLIP = 0;
-layout(constant_id = 3) const uint FROM_LIST = 0;
-layout(constant_id = 4) const uint SKIP_SELF = 0;
-layout(constant_id = 5) const uint ITEMS = 4;
-layout(constant_id = 6) const uint CAP = 64;
-layout(constant_id = 7) const uint THREADS = 64; /* the local size again */
 #ifdef SG
-layout(constant_id = 8) const uint LANES = 32;   /* of a subgroup */
-layout(constant_id = 9) const uint V4 = 0;
-layout(constant_id = 10) const uint RESULTS = 0;
-layout(constant_id = 11) const uint TP = I64;
 #endif
 
-layout(push_constant) uniform Params {
-    uint rows, n, inner, chunks, k, n_out, x_at, self;
-#ifdef SG
-    uint y_at, i_at, length; /* length: of a row of x */
-#endif
-};
-
-TENSOR(0, x)
+TENSOR(x)
 DEFINE_KEY(x)
-WORDS(1, keys_in);
-WORDS(2, places_in);
-WORDS(3, keys_out);
-WORDS(4, places_out);
+WORDS(keys_in);
+WORDS(places_in);
+WORDS(keys_out);
+WORDS(places_out);
 
 const uint ABSENT = 0xffffffffu;
 #ifdef SG
 const uint SUBGROUPS = THREADS / LANES, TURNS = (CAP + THREADS - 1) / THREADS;
-layout(set = 0, binding = 0, std430) buffer buffer_x4 { uvec4 x4[]; };
+layout(SLOT(x), std430) buffer buffer_x4 { uvec4 x4[]; };
 shared uint counts[2 * SUBGROUPS]; /* of each subgroup, for even and odd calls */
 shared uint bounds[SUBGROUPS], tops[SUBGROUPS];
 shared uvec4 slot_keys[CAP / 4];
@@ -147,7 +130,7 @@ uint count_found(uint row, uint first, uint key, uint place, inout uint calls)
 /* A key that k elements reach, and the largest. */
 uvec2 find_bounds()
 {
-    uint most = 0u, rank = 0u, share = (k + SUBGROUPS - 1u) / SUBGROUPS;
+    uint most = 0u, rank = 0u, share = (keep + SUBGROUPS - 1u) / SUBGROUPS;
     uint lane = gl_SubgroupInvocationID;
     [[unroll]] for (uint j = 0u; j < ITEMS; j++)
         most = max(most, keys[j]);
@@ -239,7 +222,7 @@ uvec2 bisect(uint row, uint first, uint low, uint high, uint found, inout uint b
     while (low < high && found > CAP) {
         uint middle = low + (high - low) / 2u + 1u;
         uint c = count_found(row, first, middle, ABSENT, before);
-        if (c >= k) {
+        if (c >= keep) {
             low = middle;
             found = c;
         } else {
@@ -252,7 +235,7 @@ uvec2 bisect(uint row, uint first, uint low, uint high, uint found, inout uint b
     while (from < to) {
         uint middle = from + (to - from) / 2u;
         uint c = count_found(row, first, low, middle, before);
-        if (c >= k)
+        if (c >= keep)
             to = middle;
         else
             from = middle + 1u;
@@ -304,13 +287,13 @@ void store_slots(uint row, uint to, uint n_taken)
     barrier();
     [[unroll]] for (uint turn = 0u; turn < TURNS; turn++) {
         uint i = LANE + turn * THREADS, rank = ranks[turn];
-        if (i >= n_taken || rank >= k)
+        if (i >= n_taken || rank >= keep)
             continue;
         uint key = SLOT_KEY(i), place = slot_places[i];
         if (claims[rank] > 1u)
             for (uint o = 0u; o < n_taken; o++)
                 rank += SLOT_KEY(o) == key && slot_places[o] < place ? 1u : 0u;
-        if (rank < k)
+        if (rank < keep)
             store_result(row, to + rank, key, place);
     }
 }
@@ -327,7 +310,7 @@ void store_slots(uint row, uint to, uint n_taken)
             }
         for (uint o = 0u; o < n_taken && (equal > 1u || key == 0u); o++)
             rank += SLOT_KEY(o) == key && slot_places[o] < place ? 1u : 0u;
-        if (rank < k)
+        if (rank < keep)
             store_result(row, to + rank, key, place);
     }
 }
@@ -361,8 +344,8 @@ void main()
     fill_slots(row, first, end.x, end.x == LAST_KEY ? min(end.y, ABSENT - 1u) : end.y);
     barrier();
 #endif
-    uint n_taken = min(n_slots, CAP), to = chunk % chunks * k;
-    for (uint i = LANE; i < k; i += THREADS)
+    uint n_taken = min(n_slots, CAP), to = chunk % chunks * keep;
+    for (uint i = LANE; i < keep; i += THREADS)
         if (i >= n_taken)
             store_result(row, to + i, LAST_KEY, ABSENT);
     store_slots(row, to, n_taken);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #version 450
-#include "chain_push.glsl"
+#include "chain_needs.glsl"
 /* Small cases that show whether a driver's fast features work: one workgroup writes what it got and
  * the host compares (vulkan/selfcheck.c). v(i) = (7 i + 3) mod 11.
  *
@@ -34,13 +34,11 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #endif
 #include "common.glsl"
+#include "selfcheck.def"
 
-WORDS(0, o);
+WORDS(o);
 
 #ifdef CHAIN
-layout(push_constant) uniform Push {
-    CHAIN_PUSH
-};
 #include "chain.glsl"
 shared uint room[3840];
 #endif

@@ -9,24 +9,15 @@
  *
  * A workgroup sorts GROUP chunks in shared memory by Batcher's bitonic network. */
 #include "common.glsl"
+#include "sort.def"
 #include "order.glsl"
 
-layout(constant_id = 1) const uint TX = 1;
-layout(constant_id = 2) const uint FLIP = 0;
-layout(constant_id = 3) const uint FROM_LIST = 0;
-layout(constant_id = 4) const uint SKIP_SELF = 0;
-layout(constant_id = 5) const uint SIZE = 64;
-layout(constant_id = 6) const uint GROUP = 1;
-layout(constant_id = 7) const uint THREADS = 64; /* the local size again */
-
-layout(push_constant) uniform Params { uint rows, n, inner, chunks, keep, n_out, x_at, self; };
-
-TENSOR(0, x)
+TENSOR(x)
 DEFINE_KEY(x)
-layout(set = 0, binding = 1, std430) buffer buffer_keys_in { KEY keys_in[]; };
-WORDS(2, places_in);
-layout(set = 0, binding = 3, std430) buffer buffer_keys_out { KEY keys_out[]; };
-WORDS(4, places_out);
+layout(SLOT(keys_in), std430) buffer buffer_keys_in { KEY keys_in[]; };
+WORDS(places_in);
+layout(SLOT(keys_out), std430) buffer buffer_keys_out { KEY keys_out[]; };
+WORDS(places_out);
 
 const uint ABSENT = 0xffffffffu;
 shared KEY keys[GROUP * SIZE];

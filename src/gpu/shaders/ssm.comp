@@ -10,30 +10,20 @@
  *
  * A team of invocations has one channel (team.glsl). */
 #include "common.glsl"
+#include "ssm.def"
 
-layout(constant_id = 1) const uint TYPES = 0; /* x, dt, a, b and c, skip (0: absent): 4 bits each */
-layout(constant_id = 2) const uint OWN_A = 1;
-layout(constant_id = 3) const uint EACH = 16; /* numbers of the state of one invocation */
-layout(constant_id = 4) const uint TEAM = 1;
-layout(constant_id = 5) const uint THREADS = 64; /* the local size again */
 const uint TX = TYPES & 15u, TDT = TYPES >> 4 & 15u, TA = TYPES >> 8 & 15u;
 const uint TBC = TYPES >> 12 & 15u, TSKIP = TYPES >> 16 & 15u;
 #include "team.glsl"
 
-layout(push_constant) uniform Push {
-    uint n_items;                     /* channels of all sequences */
-    uint tokens, heads, width, groups, n;
-    uint x_at, dt_at, a_at, b_at, c_at, skip_at, y_at, s_at;
-};
-
-TENSOR(0, x)
-TENSOR(1, dt)
-TENSOR(2, a)
-TENSOR(3, b)
-TENSOR(4, c)
-TENSOR(5, skip)
-WORDS(6, y);
-WORDS(7, state);
+TENSOR(x)
+TENSOR(dt)
+TENSOR(a)
+TENSOR(b)
+TENSOR(c)
+TENSOR(skip)
+WORDS(y);
+WORDS(state);
 
 void main()
 {

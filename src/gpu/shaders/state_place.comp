@@ -7,16 +7,11 @@
  * Positions mostly grow along a row, as those of a prompt do. Each workgroup looks whether they do
  * in all rows; only where they do not, each slice is compared with all behind it. */
 #include "common.glsl"
+#include "state_place.def"
 
-layout(constant_id = 1) const uint TINDEX = I32;
-
-WORDS(0, index);
-WORDS(1, place);
-WORDS(2, flags);
-
-layout(push_constant) uniform Push {
-    uint n, slices, index_at, batch_stride, slice_stride, axis_size;
-};
+WORDS(index);
+WORDS(place);
+WORDS(flags);
 
 #include "index.glsl"
 

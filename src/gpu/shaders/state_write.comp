@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #version 450
-#include "chain_push.glsl"
+#include "chain_needs.glsl"
 /* state[.., place, ..] = update[.., l, ..] for update with dimensions dim and any strides. Slice l
  * along axis AXIS goes to position + l (ONE: a single number), or to place[b, l] made by
  * state_place.comp, with b the coordinate of axis BATCH (8: none). Places out of range are skipped;
@@ -11,26 +11,15 @@
  * that follow one another and make a word of the state (BITS 32; update_stride counts elements,
  * the others words). */
 #include "common.glsl"
+#include "state_write.def"
 
-layout(constant_id = 1) const uint BITS = 32;
 #include "parts.glsl"
-layout(constant_id = 2) const uint TINDEX = I32;
-layout(constant_id = 3) const uint RANK = 1;
-layout(constant_id = 4) const uint AXIS = 0;
-layout(constant_id = 5) const uint BATCH = 8;
-layout(constant_id = 6) const uint ONE = 1;
-layout(constant_id = 7) const uint TO = 0;
 
-WORDS(0, state);
-WORDS(1, update);
-WORDS(2, index); /* the position, or the places */
-WORDS(3, flags);
+WORDS(state);
+WORDS(update);
+WORDS(index); /* the position, or the places */
+WORDS(flags);
 
-layout(push_constant) uniform Push {
-    uint n, update_at, index_at, slices, axis_size, axis_stride;
-    uint dim[8], update_stride[8], state_stride[8]; /* the latter 0 along AXIS */
-    CHAIN_PUSH
-};
 #include "chain.glsl"
 
 #include "index.glsl"

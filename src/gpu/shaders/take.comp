@@ -5,17 +5,11 @@
  * that place itself (TY i32 or i64). Past the end of the list and for absent elements it is `fill`,
  * or -1. One invocation makes one word of y, or one element of 8 bytes. */
 #include "common.glsl"
+#include "take.def"
 
-layout(constant_id = 1) const uint TY = 1; /* of x too, unless PLACES */
-layout(constant_id = 2) const uint PLACES = 0;
-
-layout(push_constant) uniform Params {
-    uint total, k, inner, n, n_list, x_at, y_at, fill_low, fill_high;
-};
-
-WORDS(0, x);
-WORDS(1, places);
-WORDS(2, y);
+WORDS(x);
+WORDS(places);
+WORDS(y);
 
 const uint ABSENT = 0xffffffffu;
 

@@ -4,16 +4,10 @@
 /* Packed weights [n_rows, k] of q4_*, q5_*, q6_k or q8_0 to the layout of tile4.glsl. An invocation
  * does one block of each of four rows; n of them do something. */
 #include "common.glsl"
+#include "tile4_pack.def"
 
-layout(constant_id = 1) const uint T = 9;
-layout(constant_id = 30) const uint FOUR = 4; /* never set: the loop stays one in the code */
-
-layout(push_constant) uniform Push {
-    uint n, w_at, n_rows, n_blocks, row_bytes;
-};
-
-WORDS(0, w);
-WORDS(1, o);
+WORDS(w);
+WORDS(o);
 
 #define FAMILY 0
 #define QUANT_WORDS w

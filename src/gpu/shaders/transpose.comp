@@ -11,23 +11,15 @@
  * turns a block of 4 x 4 in registers. Neighbours are AHEAD blocks along i, then others along j, so
  * that what 32 of them read and write at a time is whole lines of the caches or halves of them. */
 #include "common.glsl"
-
-layout(constant_id = 1) const uint TILE = 32;
-layout(constant_id = 2) const uint BYTES = 4;
-
-layout(push_constant) uniform Push {
-    uint n_across, n_last, in_offset, out_offset, in_row, out_row, rows, columns;
-    uint dim0, in0, out0, dim1, in1, out1, dim2, in2, out2, dim3, in3, out3;
-    uint n_batch;
-};
+#include "transpose.def"
 
 #ifdef WIDE
-WORDS4(0, x);
-WORDS4(1, y);
+WORDS4(x);
+WORDS4(y);
 const uint AHEAD = 8u, ASIDE = 32u / AHEAD; /* best on an H200, of 4, 8 and 16 */
 #else
-WORDS(0, x);
-WORDS(1, y);
+WORDS(x);
+WORDS(y);
 shared uint tile[TILE * (TILE + 1)];
 #endif
 

@@ -5,18 +5,12 @@
  *
  * One invocation makes a word of y: one element of 32 bits, 2 of 16, 4 of 8; or one of 64. */
 #include "common.glsl"
+#include "trilu.def"
 
-layout(constant_id = 1) const uint BITS = 32;
 #include "parts.glsl"
-layout(constant_id = 2) const uint UPPER = 0;
 
-WORDS(0, x);
-WORDS(1, y);
-
-layout(push_constant) uniform Push {
-    uint n, x_at, rows, cols; /* invocations, first element of x */
-    int k;
-};
+WORDS(x);
+WORDS(y);
 
 bool is_kept(uint e)
 {

@@ -8,8 +8,7 @@
 
 #include "order.glsl"
 
-const uint SUM = 0, PROD = 1, MAX = 2, MIN = 3; /* KIND */
-const uint MAP_NONE = 0, MAP_ABS = 1, MAP_SQUARE = 2;
+#include "value.def"
 
 #if defined WIDE || defined SCALED
 #define PAIR

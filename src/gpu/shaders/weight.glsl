@@ -1,27 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /* Operands of products with quantised weights, eight elements at a time along k.
  *
- * x: binding 0, elements of type TA with any strides; X_WIDE: loads of 16 aligned bytes.
- * w: binding 1, rows of bytes. FAMILY 0 to 3: packed types (quant.glsl). FAMILY 4: 8-bit or 4-bit
- * numbers (w - zero) * scale with a scale (binding 5) and perhaps a zero (binding 6) for each
- * `block` elements of a row; strides and offsets of w count bytes in both. Included after
- * common.glsl; QUANT_PUSH are push constants. */
+ * a: elements of type TA with any strides; X_WIDE: loads of 16 aligned bytes.
+ * b: rows of bytes. FAMILY 0 to 3: packed types (quant.glsl). FAMILY 4: 8-bit or 4-bit numbers
+ * (w - zero) * scale with a scale and perhaps a zero for each `block` elements of a row; strides
+ * and offsets of b count bytes in both. Included after common.glsl and the .def of the kernel. */
 #ifndef WEIGHT_GLSL
 #define WEIGHT_GLSL
 
-/* Bits 0 to 3: type of the scales; then: zeros, 4-bit numbers, eights share a scale, X_WIDE. */
-layout(constant_id = 9) const uint FORM = 0;
-const uint TSCALE = FORM & 15u;
-const bool HAS_ZERO = (FORM & 16u) != 0u, HALVES = (FORM & 32u) != 0u;
-const bool ONE_SCALE = (FORM & 64u) != 0u, X_WIDE = (FORM & 128u) != 0u;
+#include "weight_form.def"
+const uint TSCALE = FORM & FORM_SCALE;
+const bool HAS_ZERO = (FORM & FORM_ZERO) != 0u, HALVES = (FORM & FORM_HALVES) != 0u;
+const bool ONE_SCALE = (FORM & FORM_ONE_SCALE) != 0u, X_WIDE = (FORM & FORM_X_WIDE) != 0u;
 
-#define QUANT_PUSH uint scale_at, zero_at, block, n_scales;
 #define QUANT_WORDS weights
 
 #include "product.glsl"
 
-WORDS4(0, a);
-WORDS(1, weights);
+WORDS4(a);
+VIEW(b, uint, weights);
 
 #include "quant.glsl"
 
@@ -65,8 +62,8 @@ Eight x_eight(uint first, uint kk)
 /* ---- w --------------------------------------------------------------------------------------- */
 
 #if FAMILY == 4
-TENSOR(5, scale)
-TENSOR(6, zero)
+TENSOR(scale)
+TENSOR(zero)
 
 /* Word i of w, whose last byte is that before b_at + n * b_n. */
 uint weight_word(uint i) { return weights[min(i, (b_at + n * b_n - 1u) >> 2)]; }

@@ -2,15 +2,10 @@
 #version 450
 /* y = x of type T as f32; without T zeros. One invocation makes one element. */
 #include "common.glsl"
+#include "widen.def"
 
-layout(constant_id = 1) const uint T = F16;
-
-layout(push_constant) uniform Push {
-    uint n_items, x_at, y_at; /* elements */
-};
-
-TENSOR(0, x)
-WORDS(1, y);
+TENSOR(x)
+WORDS(y);
 
 void main()
 {

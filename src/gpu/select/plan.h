@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/* What a GPU backend does with a program before anything touches its API: values as views, steps as
+ * calls of lowering functions, places in blocks of limited size, limits from RLX_LIMITS. */
+#ifndef RX_GPU_PLAN_H
+#define RX_GPU_PLAN_H
+
+#include "compile/program.h"
+#include "gpu/gpu.h"
+#include "gpu/split/split.h"
+#include "runtime/backend.h"
+
+/* ---- Values: values.c --- */
+
+/* The values of a program for one set of dimensions. In the views `data` is the byte offset from
+ * the start of the memory of the value's root. */
+typedef struct rx_gpu_values {
+    const rx_program *program;
+    uint32_t *roots;  /* by value: the value that owns its memory */
+    rx_view *views;   /* by value */
+    void **view_attrs, **step_attrs; /* records with the dimensions filled in */
+    int64_t *dims;
+    rx_view *operands; /* room for those of one step */
+    bool *is_param;
+    uint32_t *operand_roots;
+} rx_gpu_values;
+
+/* Takes its memory from the arena; false when there is none. */
+bool rx_gpu_values_init(rx_gpu_values *v, const rx_program *p, rx_arena *a);
+/* Fills in the values of all dimension expressions. */
+rlx_status rx_gpu_values_update(rx_gpu_values *v, const int64_t *dims, rlx_error *err);
+/* The call of a step, valid until the next one. */
+rx_gpu_call rx_gpu_values_call(rx_gpu_values *v, size_t step, const rx_gpu_caps *caps);
+/* Which packed form of a weight this is: kind, size and view. */
+uint64_t rx_gpu_derived_key(const rx_view *v, const rx_gpu_derived *want);
+/* Frees the lists of a build; what is in the arena stays. */
+void rx_gpu_build_finish(rx_gpu_build *b);
+/* RLX_INTERNAL when a dispatch asks for more than the device has. */
+rlx_status rx_gpu_dispatch_check(const rx_gpu_dispatch *x, const rx_gpu_caps *caps, size_t step,
+                                 rlx_error *err);
+/* The kernel and its constants as a hash, chained from `seed`. */
+uint64_t rx_gpu_dispatch_hash(const rx_gpu_dispatch *x, uint64_t seed);
+const char *rx_gpu_dispatch_name(const rx_gpu_dispatch *x);
+/* The end of the piece of a run with these dimensions that begins with step `first`: pieces are
+ * bounded in time, so that no watchdog of a driver finds one too long. */
+size_t rx_gpu_piece_end(const rx_gpu_values *v, const rx_gpu_caps *caps, size_t first);
+
+/* ---- Steps that others do: folds.c ------------------------------------------------------ */
+
+#define RX_GPU_NO_FOLD 0xffffffffu
+
+typedef struct rx_gpu_folds {
+    rx_gpu_values *values;
+    const rx_gpu_caps *caps;
+    const rx_weights *weights;
+    const struct rx_gpu_place *places; /* rx_gpu_value_place */
+} rx_gpu_folds;
+
+/* Prologues and epilogues of products, by step.
+ * fold[i] == i: step i is absorbed by all of its consumers; fold[i] == j: step i also computes its
+ * producer j as a prologue. tail[i] of a product: the step that it is deferred to, because it
+ * computes that one as an epilogue (a rotation, a write to the cache, the gate of a pair); tail[i]
+ * of such a step: the product, the first of a pair. RX_GPU_NO_FOLD otherwise. */
+void rx_gpu_find_folds(const rx_gpu_folds *f, uint32_t *fold, uint32_t *tail);
+/* A step as the one that does its work sees it; `in` has room for its operands. */
+rx_gpu_fold rx_gpu_fold_of(const rx_gpu_values *v, size_t step, rx_view in[RX_FOLD_OPERANDS]);
+
+/* A tail with all that it points to. */
+typedef struct rx_gpu_tail_room {
+    rx_gpu_tail tail;
+    rx_gpu_fold rope, write, pair;
+    rx_view rope_in[RX_FOLD_OPERANDS], write_in[RX_FOLD_OPERANDS], pair_in[RX_FOLD_OPERANDS];
+    uint32_t rope_step, write_step, pair_step; /* RX_GPU_NO_FOLD: not there */
+} rx_gpu_tail_room;
+/* The tail of step `product` that ends with step `last`. */
+const rx_gpu_tail *rx_gpu_tail_of(const rx_gpu_values *v, const uint32_t *fold, uint32_t product,
+                                  uint32_t last, rx_gpu_tail_room *room);
+
+/* ---- The arena: exec/arena.c ---------------------------------------------------------------- */
+
+typedef struct rx_gpu_spot {
+    uint32_t block;
+    uint64_t offset;
+} rx_gpu_spot;
+
+static inline bool rx_gpu_is_planned(const rx_pvalue *v)
+{
+    return v->space == RX_SPACE_ARENA && v->view_of < 0;
+}
+
+typedef struct rx_gpu_arena {
+    uint64_t *blocks; /* bytes of each */
+    size_t n;
+    uint64_t largest; /* bytes of the largest piece that cannot be divided */
+} rx_gpu_arena;
+
+/* rx_target.slack_bytes of GPUs: enough where tensors are small and kernels short beside a
+ * barrier. */
+#define RX_GPU_SLACK_BYTES ((uint64_t)64 << 20)
+
+/* Divides the planned memory of a program among blocks of at most max_bytes (a tensor that is
+ * larger gets a block of its own size: the caller refuses it). out[i] for each planned value.
+ * rx_free(a->blocks) afterwards; false when out of memory. */
+bool rx_gpu_arena_plan(const rx_program *p, uint64_t align, uint64_t max_bytes, rx_gpu_arena *a,
+                       rx_gpu_spot *out);
+
+/* ---- Limits for tests: limits.c -------------------------------------------------------- */
+
+/* Lowers limits and turns features off as RLX_LIMITS says; `text` may be NULL. */
+typedef struct rx_gpu_limits {
+    rx_gpu_caps *caps;
+    uint64_t *max_block_bytes;
+    int *host; /* 1: missing operations run on the host, 2: all; NULL: cannot */
+} rx_gpu_limits;
+void rx_gpu_limits_apply(const rx_gpu_limits *l, const char *text);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* Packed types in kernels: what a lowering function must bind so that its shader can include
+ * gpu/shaders/quant.glsl. */
+#ifndef RX_GPU_QUANT_H
+#define RX_GPU_QUANT_H
+
+#include "gpu/select/product.h"
+
+/* FAMILY of a kernel: it decodes the types of one family only, so that each stays small. */
+typedef enum rx_quant_family {
+    RX_QUANT_BLOCKS, RX_QUANT_IQ1, RX_QUANT_IQ2, RX_QUANT_IQ3,
+    RX_QUANT_PLAIN, /* not packed */
+    RX_N_QUANT_FAMILIES
+} rx_quant_family;
+
+rx_quant_family rx_quant_family_of(rlx_dtype t);
+
+/* The grids that the type of operand `in` needs, to be bound as `grid`; RX_REF_NONE for types
+ * without one. Call it before rx_gpu_add: it may add a dispatch of its own. */
+rx_gpu_ref rx_quant_grid(rx_gpu_build *b, const rx_gpu_call *c, uint32_t in);
+
+/* Where a packed weight begins in its memory, in bytes. */
+static inline uint32_t rx_quant_byte_offset(const rx_view *v)
+{
+    return (uint32_t)(uintptr_t)v->data;
+}
+
+/* Adds the dispatches of a product of few rows by 8-bit integers and returns true, or returns false
+ * when the policy, the device, the type or the shape is not for them. b of p is operand 1 as in
+ * gpu/select/quant.c; ids: NULL, or operand 2. gpu/select/dot.c */
+bool rx_quant_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids);
+/* Whether the weight of p, all of operand 1, is kept in the layout of tile4.glsl for products of
+ * few rows; its memory in that layout. */
+bool rx_quant_keeps_tiles(const rx_product *p);
+rx_gpu_ref rx_quant_tiles(rx_gpu_build *b, const rx_product *p);
+/* The product p in one dispatch with call->fold, if rx_quant_dot would take it. */
+bool rx_quant_dot_folds(const rx_product *p);
+/* Whether a dequant_matmul can do the step before it: rx_gpu_fold. gpu/select/quant.c */
+bool rx_quant_takes_fold(const rx_gpu_call *c);
+/* The product p with call->tail, if rx_quant_dot would take it. */
+bool rx_quant_dot_tail(const rx_product *p);
+/* Whether a dequant_matmul can do the steps after it: rx_gpu_tail. gpu/select/quant.c */
+bool rx_quant_takes_tail(const rx_gpu_call *c);
+
+#endif

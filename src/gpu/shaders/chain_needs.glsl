@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: MIT */
+/* First of all in kernels that have a form with CHAIN: the extensions of chain.glsl. */
+#ifdef CHAIN
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_buffer_reference_uvec2 : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_ballot : require
+#endif

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/* Tokens under a grammar: forced ones, and those that are drawn again with the mask. */
+#include "model/constrain.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/philox.h"
+
+#define MAX_FORCED 64
+
+typedef struct candidate {
+    float logit;
+    int32_t token;
+} candidate;
+
+struct rx_constraint {
+    rlx_context *c;
+    size_t seq;
+    rlx_grammar_state *state;
+    int32_t forced[MAX_FORCED]; /* still to be taken from n_taken on */
+    size_t n_forced, n_taken;
+    size_t n_words;
+    uint32_t *bits;
+    float *logits;              /* [vocabulary] */
+    candidate *candidates;      /* [vocabulary] */
+};
+
+rlx_status rx_constraint_create(rlx_context *c, size_t seq, rlx_grammar *g, rx_constraint **out,
+                                rlx_error *err)
+{
+    const rlx_vocabulary *v;
+    *out = NULL;
+    RLX_TRY(rx_model_vocabulary(c->model, &v, err));
+    rx_constraint *k = rx_alloc_zero(sizeof *k);
+    if (!k)
+        return rx_fail_memory(err, "a constraint", sizeof *k);
+    k->c = c;
+    k->seq = seq;
+    k->n_words = rlx_vocabulary_mask_words(v);
+    k->bits = rx_alloc_array(k->n_words + 1, sizeof *k->bits);
+    k->logits = rx_alloc_array(c->vocabulary, sizeof *k->logits);
+    k->candidates = rx_alloc_array(c->vocabulary, sizeof *k->candidates);
+    rlx_status st = k->bits && k->logits && k->candidates
+                        ? rlx_grammar_state_create(g, v, &k->state, err)
+                        : rx_fail_memory(err, "the logits of a constraint", c->vocabulary * 12);
+    if (st == RLX_OK)
+        st = rlx_grammar_forced(k->state, k->forced, MAX_FORCED, &k->n_forced, err);
+    if (st == RLX_OK)
+        *out = k;
+    else
+        rx_constraint_destroy(k);
+    return st;
+}
+
+void rx_constraint_destroy(rx_constraint *k)
+{
+    if (!k)
+        return;
+    rlx_grammar_state_destroy(k->state);
+    rx_free(k->bits);
+    rx_free(k->logits);
+    rx_free(k->candidates);
+    rx_free(k);
+}
+
+/* Accepts a token and asks what it forces. */
+static rlx_status accept(rx_constraint *k, int32_t token, rlx_error *err)
+{
+    RLX_TRY(rlx_grammar_accept(k->state, token, err));
+    if (k->n_taken < k->n_forced || rlx_tokenizer_is_end(k->c->model->tokenizer, token))
+        return RLX_OK;
+    k->n_taken = 0;
+    return rlx_grammar_forced(k->state, k->forced, MAX_FORCED, &k->n_forced, err);
+}
+
+rlx_status rx_constraint_forced(rx_constraint *k, int32_t *token, rlx_error *err)
+{
+    *token = -1;
+    if (k->n_taken == k->n_forced)
+        return RLX_OK;
+    *token = k->forced[k->n_taken++];
+    return accept(k, *token, err);
+}
+
+bool rx_constraint_is_over(rx_constraint *k)
+{
+    return k->n_taken == k->n_forced && rlx_grammar_is_over(k->state);
+}
+
+/* ---- Drawing again --------------------------------------------------------------------------- */
+
+/* As the graph does it: each recent token once. */
+static void penalise(rx_constraint *k)
+{
+    const rlx_sampling_desc *o = &k->c->options;
+    const rx_sequence *s = &k->c->sequences[k->seq];
+    if (o->repeat_penalty == 1)
+        return;
+    const size_t end = s->n - 1, n = end < (size_t)o->repeat_last ? end : (size_t)o->repeat_last;
+    for (size_t i = end - n; i < end; i++) {
+        bool again = false;
+        for (size_t j = end - n; j < i && !again; j++)
+            again = s->tokens[j] == s->tokens[i];
+        float *l = &k->logits[s->tokens[i]];
+        if (!again)
+            *l = *l > 0 ? *l / (float)o->repeat_penalty : *l * (float)o->repeat_penalty;
+    }
+}
+
+static size_t list_allowed(rx_constraint *k)
+{
+    size_t n = 0;
+    for (size_t w = 0; w < k->n_words; w++)
+        for (uint32_t left = k->bits[w]; left; left &= left - 1) {
+            size_t token = w * 32 + (size_t)__builtin_ctz(left);
+            if (token < k->c->vocabulary)
+                k->candidates[n++] = (candidate){k->logits[token], (int32_t)token};
+        }
+    return n;
+}
+
+/* Larger logits first, then smaller ids; NaN last. */
+static int compare_candidates(const void *a, const void *b)
+{
+    const candidate *p = a, *q = b;
+    const float x = isnan(p->logit) ? -INFINITY : p->logit;
+    const float y = isnan(q->logit) ? -INFINITY : q->logit;
+    return x > y ? -1 : x < y ? 1 : p->token < q->token ? -1 : p->token > q->token;
+}
+
+static const candidate *best_of(const candidate *c, size_t n)
+{
+    const candidate *best = &c[0];
+    for (size_t i = 1; i < n; i++)
+        if (compare_candidates(&c[i], best) < 0)
+            best = &c[i];
+    return best;
+}
+
+static double weight(const rlx_sampling_desc *o, float logit, float first)
+{
+    return isnan(logit) ? 0 : logit == first ? 1 : exp(((double)logit - (double)first) /
+                                                       o->temperature);
+}
+
+/* The candidates that top-k, min-p and top-p leave, in order where that matters. */
+static size_t cut(const rlx_sampling_desc *o, candidate *c, size_t n, float first)
+{
+    if (o->top_k > 0 || (o->top_p > 0 && o->top_p < 1))
+        qsort(c, n, sizeof *c, compare_candidates);
+    if (o->top_k > 0 && (size_t)o->top_k < n)
+        n = (size_t)o->top_k;
+    size_t kept = 0;
+    double sum = 0, running = 0;
+    for (size_t i = 0; i < n; i++) {
+        double w = weight(o, c[i].logit, first);
+        if (w < o->min_p)
+            continue;
+        sum += w;
+        c[kept++] = c[i];
+    }
+    if (!(o->top_p > 0 && o->top_p < 1))
+        return kept;
+    for (size_t i = 0; i < kept; i++) {
+        running += weight(o, c[i].logit, first);
+        if (running >= sum * o->top_p)
+            return i + 1;
+    }
+    return kept;
+}
+
+static int32_t draw(const rx_constraint *k, candidate *c, size_t n)
+{
+    const rlx_sampling_desc *o = &k->c->options;
+    const candidate best = *best_of(c, n);
+    double sum = 0, running = 0;
+    if (!(o->temperature > 0))
+        return best.token;
+    n = cut(o, c, n, best.logit);
+    for (size_t i = 0; i < n; i++)
+        sum += weight(o, c[i].logit, best.logit);
+    /* Blocks from 2^32 on: those of the device are numbers of rows. */
+    const rx_philox x = rx_philox_block(o->seed, ((uint64_t)1 << 32) + k->c->n_steps);
+    const double mark = sum * ((double)x.v[0] + (double)x.v[1] * 0x1p-32) * 0x1p-32;
+    for (size_t i = 0; i < n; i++) {
+        running += weight(o, c[i].logit, best.logit);
+        if (running > mark)
+            return c[i].token;
+    }
+    return best.token;
+}
+
+rlx_status rx_constraint_take(rx_constraint *k, rlx_error *err)
+{
+    rx_sequence *s = &k->c->sequences[k->seq];
+    if (rlx_grammar_allows(k->state, s->tokens[s->n - 1]))
+        return accept(k, s->tokens[s->n - 1], err);
+    RLX_TRY(rlx_grammar_mask(k->state, k->bits, k->n_words, err));
+    RLX_TRY(rlx_context_logits(k->c, k->seq, k->logits, k->c->vocabulary, err));
+    penalise(k);
+    size_t n = list_allowed(k);
+    if (!n)
+        return rx_fail(err, RLX_UNSUPPORTED, "no token of the vocabulary continues the text as the "
+                       "grammar wants it");
+    s->tokens[s->n - 1] = draw(k, k->candidates, n);
+    return accept(k, s->tokens[s->n - 1], err);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* A weight in a buffer is packed once for the sessions of all graphs that use it, and anew when it
+ * has changed. */
+#include "check.h"
+#include "cpu/device.h"
+#include "rlx/rlx.h"
+#include "runtime/buffer.h"
+
+enum { N = 256, ROWS = 64 };
+
+static rlx_error err;
+
+static rlx_session *make_session(rlx_device *d, rlx_buffer *w, bool other)
+{
+    rlx_graph *g = rlx_graph_create("product");
+    rlx_value x = rlx_input(g, "x", RLX_F32, 2, (rlx_dim[]){ROWS, N});
+    rlx_value p = rlx_param(g, "w", RLX_F32, 2, (rlx_dim[]){N, N});
+    rlx_value y = rlx_matmul(g, x, p);
+    rlx_output(g, "y", other ? rlx_exp(g, y) : y);
+    rlx_session *s = NULL;
+    const rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .n_buffers = 1,
+                                   .buffers = &(rlx_binding){RLX_LEAF_PARAM, "w", w}};
+    CHECK_OK(rlx_session_create(d, g, &desc, &s, &err), &err);
+    rlx_graph_destroy(g);
+    return s;
+}
+
+static float run(rlx_session *s)
+{
+    static float x[ROWS * N], y[ROWS * N];
+    for (int i = 0; i < ROWS * N; i++)
+        x[i] = 1.0f / N;
+    rlx_const_tensor in = {"x", x, sizeof x};
+    rlx_tensor out = {"y", y, sizeof y};
+    CHECK_OK(rlx_run(s, &in, 1, &out, 1, &err), &err);
+    return y[0];
+}
+
+int main(void)
+{
+    static float w[N * N];
+    rlx_device *d = NULL;
+    rlx_buffer *b = NULL;
+    CHECK_OK(rlx_device_open("cpu", NULL, &d, &err), &err);
+    const rlx_buffer_desc desc = {RLX_INIT(rlx_buffer_desc), .bytes = sizeof w};
+    CHECK_OK(rlx_buffer_create(d, &desc, &b, &err), &err);
+    rlx_session *one = make_session(d, b, false), *two = make_session(d, b, true);
+    const rx_pack_cache *packs = &b->memory->packs;
+    CHECK(run(one) == 0);
+    const size_t used = packs->bytes;
+    CHECK(used > 0 && packs->lists[0]);
+    CHECK(run(two) == 1 && packs->bytes == used);
+    for (int i = 0; i < N * N; i++)
+        w[i] = 2;
+    CHECK_OK(rlx_buffer_write(b, 0, w, sizeof w, &err), &err);
+    CHECK(run(two) > 7.38f && run(one) == 2 && packs->bytes == used);
+    rlx_session_destroy(one);
+    rlx_session_destroy(two);
+    rlx_buffer_destroy(b);
+    rlx_device_close(d);
+    return check_done();
+}

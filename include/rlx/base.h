@@ -92,7 +92,7 @@ RLX_API size_t rlx_escape_text(const char *text, size_t n, bool lines, char *out
 /* A zero that is meant, for numbers of descriptors and builders where 0 is the default:
  *     rlx_leaky_relu(g, x, RLX_ZERO);
  *     rlx_rms_norm(g, x, w, &(rlx_norm_desc){RLX_INIT(rlx_norm_desc), .eps = RLX_ZERO});
- * The smallest normal double: 0 in every type that rlx computes with. */
+ * The smallest normal double: 0 in every type but f64, and there as good as 0. */
 #define RLX_ZERO 2.2250738585072014e-308
 
 /* ---- Element types ------------------------------------------------------------------------ */
@@ -109,6 +109,7 @@ typedef enum rlx_dtype {
     RLX_IQ4_NL, RLX_IQ4_XS, RLX_MXFP4,
     RLX_IQ1_S, RLX_IQ1_M, RLX_IQ2_XXS, RLX_IQ2_XS, RLX_IQ2_S, RLX_IQ3_XXS, RLX_IQ3_S,
     RLX_TQ1_0, RLX_TQ2_0, RLX_NVFP4,
+    RLX_F64, RLX_I16, RLX_U16, RLX_U32, RLX_U64,
     RLX_N_DTYPES
 } rlx_dtype;
 
@@ -120,8 +121,9 @@ RLX_API rlx_dtype rlx_dtype_from_name(const char *name);
 RLX_API int64_t rlx_dtype_block_size(rlx_dtype t);
 /* Bytes of a block: the size of an element for the plain types. */
 RLX_API int64_t rlx_dtype_block_bytes(rlx_dtype t);
-RLX_API bool rlx_dtype_is_float(rlx_dtype t);  /* f32, f16, bf16 */
-RLX_API bool rlx_dtype_is_int(rlx_dtype t);    /* i8, u8, i32, i64 */
+RLX_API bool rlx_dtype_is_float(rlx_dtype t);  /* f32, f16, bf16, f64 */
+/* i8, u8, i16, u16, i32, u32, i64, u64 */
+RLX_API bool rlx_dtype_is_int(rlx_dtype t);
 RLX_API bool rlx_dtype_is_packed(rlx_dtype t); /* a block type */
 
 /* Conversion of n numbers between a plain or packed type and float. The packed types can only be

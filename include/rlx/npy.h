@@ -17,7 +17,7 @@ typedef struct rlx_npy {
     void *data; /* dense, row-major, native byte order */
 } rlx_npy; /* frozen */
 
-/* Reads a file: f2 f4 f8 (narrowed to f32) i1 u1 i4 i8 b1, C or Fortran order, versions 1 to 3. On
+/* Reads a file: f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 b1, C or Fortran order, versions 1 to 3. On
  * success the caller frees out->data with rlx_free; on failure *out is zero. */
 RLX_API rlx_status rlx_npy_load(const char *path, rlx_npy *out, rlx_error *err);
 /* Writes a dense, row-major tensor as version 1.0, as rlx/file.h says of all files: an older .npy

@@ -90,10 +90,10 @@ typedef struct rlx_matmul_desc {
                             f16 or bf16 for f32 */
 } rlx_matmul_desc;
 /* [.., M, K] x [.., K, N] -> [.., M, N]; batch axes broadcast. A rank-1 operand acts as in NumPy.
- * f32, f16, bf16 accumulate in f32, i8 in i32. */
+ * f32, f16, bf16 accumulate in f32, i8 in i32, other types in themselves. */
 RLX_API rlx_value rlx_matmul(rlx_graph *g, rlx_value a, rlx_value b);
 /* The same with bias? [N] and residual? (broadcast to the result) folded in; both of the type of
- * the result, or f32 when that is a float. i8 takes no activation. */
+ * the result, or f32 when that is a float. Integers take no activation. */
 RLX_API rlx_value rlx_matmul_ex(rlx_graph *g, rlx_value a, rlx_value b, rlx_value bias,
                                 rlx_value residual, const rlx_matmul_desc *d);
 

@@ -77,7 +77,8 @@ bool rlx_dtype_is_float(rlx_dtype t)
 
 bool rlx_dtype_is_int(rlx_dtype t)
 {
-    return rx_dtype_info(t)->kind == RX_KIND_INT;
+    const rx_dtype_kind kind = rx_dtype_info(t)->kind;
+    return kind == RX_KIND_INT || kind == RX_KIND_UINT;
 }
 
 bool rlx_dtype_is_packed(rlx_dtype t)
@@ -87,13 +88,14 @@ bool rlx_dtype_is_packed(rlx_dtype t)
 
 /* ---- Plain elements to float and back ----------------------------------------------------- */
 
-/* Toward zero into [lo, hi], whose ends need not be exact as floats; NaN gives 0. */
-static int64_t saturate(float x, int64_t lo, int64_t hi)
+/* Toward zero into lo .. hi as 64 bits; NaN gives 0. The ends need not be exact as doubles: 2^63
+ * and 2^64 are out of range themselves, so >= is right for them too. */
+static int64_t saturate(double x, int64_t lo, uint64_t hi)
 {
     if (x != x) return 0;
-    if (x <= (float)lo) return lo;
-    if (x >= (float)hi) return hi;
-    return (int64_t)x;
+    if (x <= (double)lo) return lo;
+    if (x >= (double)hi) return (int64_t)hi;
+    return x < 0 ? (int64_t)x : (int64_t)(uint64_t)x;
 }
 
 /* X(ENUMERATOR, C type of a stored element, x stored to float, x float to stored) */
@@ -101,10 +103,15 @@ static int64_t saturate(float x, int64_t lo, int64_t hi)
     X(F32,  float,    x,                 x)                                  \
     X(F16,  uint16_t, rx_f16_to_f32(x),  rx_f32_to_f16(x))                   \
     X(BF16, uint16_t, rx_bf16_to_f32(x), rx_f32_to_bf16(x))                  \
+    X(F64,  double,   rx_f64_to_f32(x),  x)                                  \
     X(I8,   int8_t,   (float)x,          saturate(x, INT8_MIN, INT8_MAX))    \
     X(U8,   uint8_t,  (float)x,          saturate(x, 0, UINT8_MAX))          \
+    X(I16,  int16_t,  (float)x,          saturate(x, INT16_MIN, INT16_MAX))  \
+    X(U16,  uint16_t, (float)x,          saturate(x, 0, UINT16_MAX))         \
     X(I32,  int32_t,  (float)x,          saturate(x, INT32_MIN, INT32_MAX))  \
+    X(U32,  uint32_t, (float)x,          saturate(x, 0, UINT32_MAX))         \
     X(I64,  int64_t,  (float)x,          saturate(x, INT64_MIN, INT64_MAX))  \
+    X(U64,  uint64_t, (float)x,          saturate(x, 0, UINT64_MAX))         \
     X(BOOL, uint8_t,  x != 0,            x != 0.0f)
 
 /* The stored side of each pair need not be aligned. */
@@ -173,4 +180,82 @@ float rx_dtype_below(rlx_dtype t, float x)
         else
             bits = (uint16_t)(bits & 0x8000 ? bits + 1 : bits - 1);
     }
+}
+
+/* ---- Single elements ----------------------------------------------------------------------- */
+
+rx_int_range rx_dtype_range(rlx_dtype t)
+{
+    const rx_dtype_desc *d = rx_dtype_info(t);
+    if (d->kind == RX_KIND_BOOL) return (rx_int_range){0, 1};
+    const int bits = 8 * d->block_bytes;
+    if (d->kind == RX_KIND_UINT) return (rx_int_range){0, UINT64_MAX >> (64 - bits)};
+    if (d->kind != RX_KIND_INT) return (rx_int_range){0, 0};
+    const uint64_t hi = UINT64_MAX >> (65 - bits);
+    return (rx_int_range){-(int64_t)hi - 1, hi};
+}
+
+int64_t rx_double_to_int(rlx_dtype t, double x)
+{
+    if (t == RLX_BOOL) return x != 0;
+    const rx_int_range r = rx_dtype_range(t);
+    return saturate(x, r.lo, r.hi);
+}
+
+int64_t rx_dtype_load_int(rlx_dtype t, const void *at)
+{
+    switch (t) {
+#define X(ID, TYPE)                    \
+    case RLX_##ID: {                   \
+        TYPE x;                        \
+        memcpy(&x, at, sizeof x);      \
+        return (int64_t)x;             \
+    }
+    RX_INT_DTYPES(X)
+#undef X
+    case RLX_BOOL: return *(const unsigned char *)at != 0;
+    default: return 0;
+    }
+}
+
+void rx_dtype_store_int(rlx_dtype t, void *at, int64_t x)
+{
+    switch (t) {
+#define X(ID, TYPE)                         \
+    case RLX_##ID: {                        \
+        const TYPE y = (TYPE)x;             \
+        memcpy(at, &y, sizeof y);           \
+        break;                              \
+    }
+    RX_INT_DTYPES(X)
+#undef X
+    case RLX_BOOL: *(unsigned char *)at = x != 0; break;
+    default: break;
+    }
+}
+
+double rx_dtype_load(rlx_dtype t, const void *at)
+{
+    if (t == RLX_F64) {
+        double x;
+        memcpy(&x, at, sizeof x);
+        return x;
+    }
+    if (rlx_dtype_is_float(t)) {
+        float x;
+        plain_conversions[t].load(at, &x, 1);
+        return x;
+    }
+    const int64_t x = rx_dtype_load_int(t, at);
+    return t == RLX_U64 ? (double)(uint64_t)x : (double)x;
+}
+
+void rx_dtype_store(rlx_dtype t, void *at, double x)
+{
+    const float f = rx_f64_to_f32(x);
+    const uint16_t half = t == RLX_F16 ? rx_f64_to_f16(x) : rx_f64_to_bf16(x);
+    if (t == RLX_F64) memcpy(at, &x, sizeof x);
+    else if (t == RLX_F32) memcpy(at, &f, sizeof f);
+    else if (t == RLX_F16 || t == RLX_BF16) memcpy(at, &half, sizeof half);
+    else rx_dtype_store_int(t, at, rx_double_to_int(t, x));
 }

@@ -7,7 +7,7 @@
 #include "rlx/base.h"
 
 typedef enum rx_dtype_kind {
-    RX_KIND_NONE = 0, RX_KIND_FLOAT, RX_KIND_INT, RX_KIND_BOOL, RX_KIND_PACKED
+    RX_KIND_NONE = 0, RX_KIND_FLOAT, RX_KIND_INT, RX_KIND_UINT, RX_KIND_BOOL, RX_KIND_PACKED
 } rx_dtype_kind;
 
 #define RX_NOT_IN_GGUF (-1)
@@ -18,10 +18,20 @@ typedef enum rx_dtype_kind {
     X(F16,  "f16",  FLOAT, 2, 1)                     \
     X(BF16, "bf16", FLOAT, 2, 30)                    \
     X(I8,   "i8",   INT,   1, 24)                    \
-    X(U8,   "u8",   INT,   1, RX_NOT_IN_GGUF)        \
+    X(U8,   "u8",   UINT,  1, RX_NOT_IN_GGUF)        \
     X(I32,  "i32",  INT,   4, 26)                    \
     X(I64,  "i64",  INT,   8, 27)                    \
-    X(BOOL, "bool", BOOL,  1, RX_NOT_IN_GGUF)
+    X(BOOL, "bool", BOOL,  1, RX_NOT_IN_GGUF)        \
+    X(F64,  "f64",  FLOAT, 8, 28)                    \
+    X(I16,  "i16",  INT,   2, 25)                    \
+    X(U16,  "u16",  UINT,  2, RX_NOT_IN_GGUF)        \
+    X(U32,  "u32",  UINT,  4, RX_NOT_IN_GGUF)        \
+    X(U64,  "u64",  UINT,  8, RX_NOT_IN_GGUF)
+
+/* X(ENUMERATOR, C type) of the integers. */
+#define RX_INT_DTYPES(X)                                                  \
+    X(I8, int8_t) X(U8, uint8_t) X(I16, int16_t) X(U16, uint16_t)         \
+    X(I32, int32_t) X(U32, uint32_t) X(I64, int64_t) X(U64, uint64_t)
 
 /* X(ENUMERATOR, name, elements of a block, bytes of a block, GGUF type number). The name is also
  * that of the decoder: rx_decode_<name> in quant.h. */
@@ -74,5 +84,21 @@ bool rx_dtype_bytes(rlx_dtype t, int64_t n_elements, uint64_t *bytes);
 
 /* The largest number of type t (f32, f16 or bf16) that is below x. */
 float rx_dtype_below(rlx_dtype t, float x);
+
+/* The ends of the range of an integer type or bool. */
+typedef struct rx_int_range {
+    int64_t lo;
+    uint64_t hi;
+} rx_int_range;
+rx_int_range rx_dtype_range(rlx_dtype t);
+
+/* Single elements of a plain type; `at` need not be aligned. Integers pass as 64 bits, those of u64
+ * by their bits. Doubles are rounded to nearest even for floats; for integers they are truncated
+ * toward zero and saturate, NaN gives 0. rx_dtype_load is exact but for i64 and u64 beyond 2^53. */
+int64_t rx_double_to_int(rlx_dtype t, double x);
+int64_t rx_dtype_load_int(rlx_dtype t, const void *at); /* integers and bool */
+void rx_dtype_store_int(rlx_dtype t, void *at, int64_t x); /* integers and bool; wraps */
+double rx_dtype_load(rlx_dtype t, const void *at);
+void rx_dtype_store(rlx_dtype t, void *at, double x);
 
 #endif

@@ -114,8 +114,10 @@ static rlx_status check_lowered(compiler *c, const rlx_graph *g)
     char text[RX_NODE_TEXT];
     for (size_t i = 0; i < g->n_nodes; i++) {
         const rx_node *n = &g->nodes[i];
-        if (rx_ops[n->op].flags & (RX_OP_LEAF | RX_OP_VIEW) || c->target->has_host ||
-            c->target->support(c->target, g, n) == RLX_SUPPORT_NATIVE)
+        if (rx_ops[n->op].flags & (RX_OP_LEAF | RX_OP_VIEW) || c->target->has_host)
+            continue;
+        const rlx_support s = c->target->support(c->target, g, n);
+        if (s == RLX_SUPPORT_NATIVE || s == RLX_SUPPORT_HOST)
             continue;
         return rx_fail(c->err, RLX_UNSUPPORTED, "node %s: device %s has no kernel for it",
                        rx_node_text(g, n, text), c->target->name);

@@ -153,7 +153,7 @@ typedef struct finder {
 
 static bool is_close(rlx_dtype t, double v, double want)
 {
-    double unit = t == RLX_BF16 ? 1e-2 : t == RLX_F16 ? 2e-3 : 1e-5;
+    double unit = t == RLX_BF16 ? 1e-2 : t == RLX_F16 ? 2e-3 : t == RLX_F64 ? 1e-14 : 1e-5;
     return fabs(v - want) <= unit * fabs(want);
 }
 

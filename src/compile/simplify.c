@@ -20,16 +20,7 @@ bool rx_constant_number(const rlx_graph *g, uint32_t id, double *v)
     const char *data = a->data;
     if (a->bytes > size && memcmp(data, data + size, (size_t)a->bytes - size))
         return false;
-    if (a->dtype == RLX_I64) {
-        int64_t i;
-        memcpy(&i, data, sizeof i);
-        *v = (double)i;
-        return true;
-    }
-    float f;
-    if (rlx_to_float(a->dtype, data, &f, 1) != RLX_OK)
-        return false;
-    *v = f;
+    *v = rx_dtype_load(a->dtype, data);
     return true;
 }
 

@@ -4,6 +4,7 @@
 
 #include "cpu/cpuid.h"
 #include "cpu/fast/fast.h"
+#include "ir/infer.h"
 
 /* Puts a copy of `from` in front of the chain of an operation. */
 static rlx_status add_kernel(rx_cpu_table *t, rx_op op, rx_cpu_kernel from)
@@ -19,7 +20,7 @@ static rlx_status add_kernel(rx_cpu_table *t, rx_op op, rx_cpu_kernel from)
 
 static rlx_status add_row(rx_cpu_table *t, const rx_fast_kernel *k)
 {
-    rx_cpu_kernel kernel = {k->name, k->run, k->strided, k->is_int, NULL};
+    rx_cpu_kernel kernel = {k->name, k->run, k->strided, k->is_int, k->takes_rare, NULL};
     if (k->op != RX_ALL_ELEMENTWISE)
         return add_kernel(t, (rx_op)k->op, kernel);
     for (int op = 0; op < RX_N_OPS; op++)
@@ -56,7 +57,7 @@ static const struct {
 /* The kernels of a level, none when the processor does not have it. */
 static const rx_fast_kernel *level_kernels(size_t i)
 {
-    static const rx_fast_kernel none[] = {{0, NULL, NULL, 0, false}};
+    static const rx_fast_kernel none[] = {{0, NULL, NULL, 0, false, false}};
     return (rx_cpu_flags() & levels[i].flag) == levels[i].flag ? levels[i].kernels : none;
 }
 
@@ -75,7 +76,8 @@ static rlx_status add_all(rx_cpu_table *t, bool fast)
     for (int op = 0; op < RX_N_OPS; op++)
         if (rx_ref_table[op])
             RLX_TRY(add_kernel(t, (rx_op)op,
-                               (rx_cpu_kernel){"reference", rx_ref_table[op], 0xff, false, NULL}));
+                               (rx_cpu_kernel){"reference", rx_ref_table[op], 0xff, false, true,
+                                               NULL}));
     for (size_t i = 0; fast && i < N_LEVELS; i++)
         for (const rx_fast_kernel *k = level_kernels(i); k->run; k++)
             RLX_TRY(add_row(t, k));
@@ -97,11 +99,23 @@ void rx_cpu_table_finish(rx_cpu_table *t)
     *t = (rx_cpu_table){0};
 }
 
-/* The first kernel from k on that may take the call by its policy. */
+/* Whether kernels need to know types of RX_RARE: those that only move elements need not. */
+static bool has_rare_types(const rx_call *c)
+{
+    uint64_t types = 0;
+    for (size_t i = 0; i < c->n_in; i++)
+        types |= RX_T(c->in[i].dtype);
+    for (size_t i = 0; i < c->n_out; i++)
+        types |= RX_T(c->out[i].dtype);
+    return types & RX_RARE && !(rx_ops[c->op].flags & RX_OP_MOVES);
+}
+
+/* The first kernel from k on that may take the call by its policy and types. */
 static const rx_cpu_kernel *first_allowed(const rx_cpu_kernel *k, const rx_call *c)
 {
     bool ints = c->policy == RLX_POLICY_FAST || (c->n_in && !rlx_dtype_is_float(c->in[0].dtype));
-    while (k && k->is_int && !ints)
+    bool rare = has_rare_types(c);
+    while (k && ((k->is_int && !ints) || (rare && !k->takes_rare)))
         k = k->next;
     return k;
 }

@@ -14,11 +14,11 @@
 
 #define STRIDED 0xff /* operands of any strides */
 #define DENSE 0
-#define ROW(op, name, run, strided) {RX_OP_##op, name ".generic", run, strided, false}
+#define ROW(op, name, run, strided) {RX_OP_##op, name ".generic", run, strided, false, false}
 
 const rx_fast_kernel rx_generic_kernels[] = {
-    {RX_ALL_ELEMENTWISE, "integers.generic", rx_generic_int, STRIDED, false},
-    {RX_ALL_ELEMENTWISE, "elementwise.generic", rx_generic_elementwise, STRIDED, false},
+    {RX_ALL_ELEMENTWISE, "integers.generic", rx_generic_int, STRIDED, false, true},
+    {RX_ALL_ELEMENTWISE, "elementwise.generic", rx_generic_elementwise, STRIDED, false, false},
     ROW(region, "region", rx_generic_elementwise, STRIDED),
     ROW(matmul, "matmul", rx_generic_matmul, STRIDED),
     ROW(softmax, "softmax", rx_generic_softmax, STRIDED),
@@ -63,7 +63,7 @@ const rx_fast_kernel rx_generic_kernels[] = {
     ROW(scatter_elements, "scatter", rx_generic_scatter_elements, DENSE),
     ROW(scatter_nd, "scatter", rx_generic_scatter_nd, DENSE),
     ROW(scatter_add, "scatter", rx_generic_scatter_add, DENSE),
-    {0, NULL, NULL, 0, false}
+    {0, NULL, NULL, 0, false, false}
 };
 #undef ROW
 #undef DENSE

@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+#include "base/dtype.h"
 #include "cpu/generic.h"
 #include "cpu/ref/ref.h"
 
@@ -17,9 +18,10 @@ typedef struct int_run {
     rx_view view[4]; /* operands, then the result: merged axes of one shape */
 } int_run;
 
+/* u64 has its order and its quotients in the reference. */
 static bool is_int(rlx_dtype t)
 {
-    return t == RLX_I8 || t == RLX_U8 || t == RLX_I32 || t == RLX_I64 || t == RLX_BOOL;
+    return t == RLX_BOOL || (rlx_dtype_is_int(t) && t != RLX_U64);
 }
 
 /* ---- Runs ------------------------------------------------------------------------------------ */
@@ -34,11 +36,10 @@ static bool is_int(rlx_dtype t)
 static void load_ints(rlx_dtype t, const char *from, int64_t stride, int64_t *to, int64_t n)
 {
     switch (t) {
-    case RLX_I8: EACH(int8_t, to[i] = p[i * stride]); break;
-    case RLX_U8: EACH(uint8_t, to[i] = p[i * stride]); break;
-    case RLX_BOOL: EACH(uint8_t, to[i] = p[i * stride] != 0); break;
-    case RLX_I32: EACH(int32_t, to[i] = p[i * stride]); break;
-    default: EACH(int64_t, to[i] = p[i * stride]); break;
+#define X(ID, TYPE) case RLX_##ID: EACH(TYPE, to[i] = (int64_t)p[i * stride]); break;
+    RX_INT_DTYPES(X)
+#undef X
+    default: EACH(uint8_t, to[i] = p[i * stride] != 0); break;
     }
 }
 #undef EACH
@@ -53,12 +54,12 @@ static void load_ints(rlx_dtype t, const char *from, int64_t stride, int64_t *to
 static void store_ints(rlx_dtype t, char *to, const int64_t *x, int64_t n)
 {
     switch (t) {
-    case RLX_I8: EACH(int8_t, x[i]); break;
-    case RLX_U8: EACH(uint8_t, x[i]); break;
-    case RLX_BOOL: EACH(uint8_t, x[i] != 0); break;
-    case RLX_I32: EACH(int32_t, x[i]); break;
+#define X(ID, TYPE) case RLX_##ID: EACH(TYPE, x[i]); break;
+    RX_INT_DTYPES(X)
+#undef X
     case RLX_F32: EACH(float, x[i]); break;
-    default: EACH(int64_t, x[i]); break;
+    case RLX_F64: EACH(double, x[i]); break;
+    default: EACH(uint8_t, x[i] != 0); break;
     }
 }
 #undef EACH
@@ -66,10 +67,9 @@ static void store_ints(rlx_dtype t, char *to, const int64_t *x, int64_t n)
 /* Floats as integers of type t. */
 static void truncate_floats(rlx_dtype t, const float *x, int64_t *y, int64_t n)
 {
-    const int bits = 8 * (int)rlx_dtype_block_bytes(t);
-    const float top = ldexpf(1, t == RLX_U8 ? 8 : bits - 1); /* the first number too large */
-    const int64_t hi = t == RLX_U8 ? UINT8_MAX : (int64_t)(UINT64_MAX >> (65 - bits));
-    const int64_t lo = t == RLX_U8 ? 0 : -hi - 1;
+    const rx_int_range range = rx_dtype_range(t);
+    const int64_t lo = range.lo, hi = (int64_t)range.hi;
+    const float top = (float)((double)hi + 1); /* the first number too large */
     for (int64_t i = 0; i < n; i++) {
         if (t == RLX_BOOL)
             y[i] = x[i] != 0;
@@ -171,7 +171,7 @@ static void run_range(void *user, int64_t begin, int64_t end)
     }
 }
 
-/* Integers to integers, or by cast to f32; floats to integers by cast. */
+/* Integers to integers, or by cast to f32 and f64; floats to integers by cast. */
 static bool can_take(const rx_call *c, const rx_view *y)
 {
     bool ints = c->n_in <= 3;
@@ -179,8 +179,9 @@ static bool can_take(const rx_call *c, const rx_view *y)
         ints = ints && is_int(c->in[i].dtype);
     if (c->op != RX_OP_cast)
         return ints && is_int(y->dtype) && run_ints(c->op, 0, (int64_t *[3]){0}, NULL, 0);
-    return (ints && (is_int(y->dtype) || y->dtype == RLX_F32)) ||
-           (rlx_dtype_is_float(c->in[0].dtype) && is_int(y->dtype));
+    const bool to_float = y->dtype == RLX_F32 || y->dtype == RLX_F64;
+    return (ints && (is_int(y->dtype) || to_float)) ||
+           (rx_is_lane_type(c->in[0].dtype) && is_int(y->dtype));
 }
 
 rlx_status rx_generic_int(const rx_call *c)

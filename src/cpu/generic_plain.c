@@ -14,8 +14,8 @@ static void quant_decode_blocks(rlx_dtype t, const uint8_t *from, float *to, int
 #include "cpu/fast/kernels_plain.inc"
 
 const rx_fast_kernel rx_plain_kernels[] = {
-#define KERNEL(op, name, fn, strided) {RX_OP_##op, name ".generic", fn, strided, false},
+#define KERNEL(op, name, fn, strided) {RX_OP_##op, name ".generic", fn, strided, false, false},
 #include "cpu/fast/kernels_plain.def"
 #undef KERNEL
-    {0, NULL, NULL, 0, false}
+    {0, NULL, NULL, 0, false, false}
 };

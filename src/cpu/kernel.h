@@ -88,6 +88,7 @@ typedef struct rx_cpu_kernel {
     rx_kernel_fn *run;
     uint8_t strided;        /* bit i: operand i may have any strides (7: all from 7 on) */
     bool is_int;            /* integer products: takes integers, or floats under policy fast */
+    bool takes_rare;        /* asked for elements of types in RX_RARE too */
     const struct rx_cpu_kernel *next;
 } rx_cpu_kernel;
 
@@ -99,7 +100,7 @@ typedef struct rx_fast_kernel {
     const char *name;  /* "matmul.avx2" */
     rx_kernel_fn *run;
     uint8_t strided;   /* as in rx_cpu_kernel */
-    bool is_int;
+    bool is_int, takes_rare;
 } rx_fast_kernel;
 
 /* A row for each operation that is elementwise. */

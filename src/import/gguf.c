@@ -31,13 +31,6 @@ typedef struct reader {
     rlx_error *err;
 } reader;
 
-/* Types of GGUF that are no types of rlx, but whose size is known. */
-static const struct {
-    uint32_t number;
-    const char *name;
-    uint64_t bytes;
-} foreign_types[] = {{25, "I16", 2}, {28, "F64", 8}};
-
 /* ---- Pieces ---------------------------------------------------------------------------------- */
 
 /* The next n bytes; NULL, with the error set, when the file ends before. */
@@ -289,13 +282,6 @@ static rlx_status set_type(reader *r, const char *what, uint32_t number, uint64_
                            "2^63", r->part->path, what);
         return RLX_OK;
     }
-    for (size_t i = 0; i < sizeof foreign_types / sizeof foreign_types[0]; i++)
-        if (foreign_types[i].number == number) {
-            t->type_name = foreign_types[i].name;
-            if (!rx_mul_size(n, foreign_types[i].bytes, &info->bytes))
-                info->bytes = UINT64_MAX - 1; /* past the end of any file */
-            return RLX_OK;
-        }
     char name[24];
     snprintf(name, sizeof name, "type %u", number);
     t->type_name = rx_arena_strdup(&r->file->arena, name);

@@ -10,7 +10,6 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "base/half.h"
 #include "base/mem.h"
 #include "base/outfile.h"
 
@@ -29,7 +28,8 @@ typedef struct npy_type {
 static const npy_type types[] = {
     {"f4", RLX_F32, 4}, {"f2", RLX_F16, 2}, {"i1", RLX_I8, 1},   {"u1", RLX_U8, 1},
     {"i4", RLX_I32, 4}, {"i8", RLX_I64, 8}, {"b1", RLX_BOOL, 1}, {"V2", RLX_BF16, 2},
-    {"f8", RLX_F32, 8}, /* narrowed when read */
+    {"f8", RLX_F64, 8}, {"i2", RLX_I16, 2}, {"u2", RLX_U16, 2},  {"u4", RLX_U32, 4},
+    {"u8", RLX_U64, 8},
 };
 
 typedef struct npy_header {
@@ -212,23 +212,17 @@ static rlx_status parse_header(const char *path, const rx_file *f, npy_header *h
 
 /* ---- The data -------------------------------------------------------------------------------- */
 
-/* Copies one element of the file, in native byte order and narrowed where the type is f8. */
+/* Copies one element of the file, in native byte order. */
 static void copy_element(const npy_header *h, const unsigned char *from, char *to)
 {
     unsigned char raw[8];
     int n = h->type->bytes;
     for (int i = 0; i < n; i++)
         raw[i] = from[h->swap ? n - 1 - i : i];
-    if (!strcmp(h->type->code, "f8")) {
-        double wide;
-        memcpy(&wide, raw, sizeof wide);
-        float narrow = rx_f64_to_f32(wide);
-        memcpy(to, &narrow, sizeof narrow);
-    } else if (h->type->dtype == RLX_BOOL) {
+    if (h->type->dtype == RLX_BOOL)
         *to = raw[0] != 0;
-    } else {
+    else
         memcpy(to, raw, (size_t)n);
-    }
 }
 
 /* Walks the result in row-major order; the file has the strides of its own order. */
@@ -258,8 +252,7 @@ static void copy_elements(const npy_header *h, const unsigned char *from, char *
 
 static bool is_plain_copy(const npy_header *h)
 {
-    return !h->swap && (!h->fortran || h->shape.rank < 2) && h->type->dtype != RLX_BOOL &&
-           h->type->bytes == rlx_dtype_block_bytes(h->type->dtype);
+    return !h->swap && (!h->fortran || h->shape.rank < 2) && h->type->dtype != RLX_BOOL;
 }
 
 rlx_status rlx_npy_load(const char *path, rlx_npy *out, rlx_error *err)

@@ -28,7 +28,7 @@ typedef struct job {
 
 bool rlx_dtype_can_quantize(rlx_dtype t)
 {
-    return rlx_dtype_is_float(t) || rx_encoder(t) != NULL;
+    return (rlx_dtype_is_float(t) && t != RLX_F64) || rx_encoder(t) != NULL;
 }
 
 static rlx_status convert_row(const job *j, int64_t row, float *x, rlx_quantize_rows_stats *s,

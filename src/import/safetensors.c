@@ -18,9 +18,9 @@ static const struct {
 } types[] = {
     {"F32", RLX_F32, 32},     {"F16", RLX_F16, 16},     {"BF16", RLX_BF16, 16},
     {"I8", RLX_I8, 8},        {"U8", RLX_U8, 8},        {"I32", RLX_I32, 32},
-    {"I64", RLX_I64, 64},     {"BOOL", RLX_BOOL, 8},    {"F64", RLX_NO_TYPE, 64},
-    {"I16", RLX_NO_TYPE, 16}, {"U16", RLX_NO_TYPE, 16}, {"U32", RLX_NO_TYPE, 32},
-    {"U64", RLX_NO_TYPE, 64}, {"F8_E4M3", RLX_NO_TYPE, 8}, {"F8_E5M2", RLX_NO_TYPE, 8},
+    {"I64", RLX_I64, 64},     {"BOOL", RLX_BOOL, 8},    {"F64", RLX_F64, 64},
+    {"I16", RLX_I16, 16},     {"U16", RLX_U16, 16},     {"U32", RLX_U32, 32},
+    {"U64", RLX_U64, 64},     {"F8_E4M3", RLX_NO_TYPE, 8}, {"F8_E5M2", RLX_NO_TYPE, 8},
     {"F8_E8M0", RLX_NO_TYPE, 8}, {"F4", RLX_NO_TYPE, 4}, {"F6_E2M3", RLX_NO_TYPE, 6},
     {"F6_E3M2", RLX_NO_TYPE, 6},
 };

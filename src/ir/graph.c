@@ -311,16 +311,8 @@ rlx_value rlx_constant(rlx_graph *g, rlx_dtype t, int rank, const rlx_dim *dims,
 
 rlx_value rlx_scalar(rlx_graph *g, rlx_dtype t, double value)
 {
-    float f = (float)value;
-    int64_t i = (int64_t)(value >= 9.2e18 ? 9.2e18 : value <= -9.2e18 ? -9.2e18 : value);
-    int32_t i32 = i > INT32_MAX ? INT32_MAX : i < INT32_MIN ? INT32_MIN : (int32_t)i;
     char bytes[8] = {0};
-    if (t == RLX_I64)
-        memcpy(bytes, &i, sizeof i);
-    else if (t == RLX_I32)
-        memcpy(bytes, &i32, sizeof i32);
-    else
-        rlx_from_float(t, &f, bytes, 1);
+    rx_dtype_store(t, bytes, value);
     size_t n = rlx_dtype_is_packed(t) ? 0 : (size_t)rlx_dtype_block_bytes(t);
     return rlx_constant(g, t, 0, NULL, bytes, n);
 }

@@ -36,7 +36,7 @@ rlx_status rx_check_axis(rx_infer *c, int64_t *axis, int rank)
 static void list_types(uint64_t types, char *at, size_t n)
 {
     int left = __builtin_popcountll(types);
-    if (left > 9) {
+    if (left > 13) {
         snprintf(at, n, "one of %d types", left);
         return;
     }

@@ -44,12 +44,18 @@ static inline void rx_out(rx_infer *c, size_t i, rlx_dtype t, const rlx_shape *s
 rlx_status rx_check_axis(rx_infer *c, int64_t *axis, int rank);
 /* A set of types as bits 1 << rlx_dtype. */
 #define RX_T(t) (1ull << (t))
-#define RX_FLOATS (RX_T(RLX_F32) | RX_T(RLX_F16) | RX_T(RLX_BF16))
-#define RX_INTS (RX_T(RLX_I8) | RX_T(RLX_U8) | RX_T(RLX_I32) | RX_T(RLX_I64))
-#define RX_NUMBERS (RX_FLOATS | RX_INTS)
+#define RX_FLOATS (RX_T(RLX_F32) | RX_T(RLX_F16) | RX_T(RLX_BF16)) /* computed in f32 */
+#define RX_REALS (RX_FLOATS | RX_T(RLX_F64))
+#define RX_INTS                                                                             \
+    (RX_T(RLX_I8) | RX_T(RLX_U8) | RX_T(RLX_I16) | RX_T(RLX_U16) | RX_T(RLX_I32) |          \
+     RX_T(RLX_U32) | RX_T(RLX_I64) | RX_T(RLX_U64))
+#define RX_NUMBERS (RX_REALS | RX_INTS)
 #define RX_PLAIN (RX_NUMBERS | RX_T(RLX_BOOL))
 #define RX_INDEX (RX_T(RLX_I32) | RX_T(RLX_I64))
 #define RX_PACKED (~(RX_PLAIN | 1ull) & ((1ull << RLX_N_DTYPES) - 1))
+/* Types that only some kernels compute with. */
+#define RX_RARE                                                                             \
+    (RX_T(RLX_F64) | RX_T(RLX_I16) | RX_T(RLX_U16) | RX_T(RLX_U32) | RX_T(RLX_U64))
 /* Operand i is present and has one of the types. `what` is its role in messages ("x", "gamma"). */
 rlx_status rx_check_type(rx_infer *c, size_t i, const char *what, uint64_t types);
 rlx_status rx_check_same_type(rx_infer *c, size_t i, size_t j);

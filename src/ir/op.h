@@ -29,7 +29,8 @@ enum {
     RX_OP_EFFECT = 1 << 3,      /* X */
     RX_OP_LEAF = 1 << 4,        /* L */
     RX_OP_IDEMPOTENT = 1 << 5,  /* f(f(x)) is f(x) */
-    RX_OP_INVOLUTION = 1 << 6   /* f(f(x)) is x */
+    RX_OP_INVOLUTION = 1 << 6,  /* f(f(x)) is x */
+    RX_OP_MOVES = 1 << 7        /* M */
 };
 
 #define RX_ANY_COUNT 0xffff

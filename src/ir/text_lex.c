@@ -136,6 +136,20 @@ rlx_status rx_lex_int(rx_lexer *l, int64_t *v)
     return RLX_OK;
 }
 
+bool rx_lex_unsigned(rx_lexer *l, uint64_t *v)
+{
+    char text[NUMBER_TEXT], *end;
+    size_t n = copy_number(l, '.', text);
+    if (!n || text[0] < '0' || text[0] > '9')
+        return false;
+    errno = 0;
+    *v = strtoull(text, &end, 10);
+    if (*end || errno)
+        return false;
+    l->at += n;
+    return true;
+}
+
 rlx_status rx_lex_double(rx_lexer *l, double *v)
 {
     char text[NUMBER_TEXT], got[32], *end;

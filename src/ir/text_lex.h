@@ -22,6 +22,8 @@ rlx_status rx_lex_expect(rx_lexer *l, const char *token);
 /* Letters, digits, '_' and '.'; at least one. */
 rlx_status rx_lex_word(rx_lexer *l, const char **word, size_t *length, const char *what);
 rlx_status rx_lex_int(rx_lexer *l, int64_t *v);
+/* An integer from 0 to 2^64 - 1; false, and nothing consumed, when none is next. */
+bool rx_lex_unsigned(rx_lexer *l, uint64_t *v);
 /* Decimal, "inf", "-inf" or "nan"; too large for a double is an error. */
 rlx_status rx_lex_double(rx_lexer *l, double *v);
 /* Two hexadecimal digits, with no blanks before them; -1 when there are none. */

@@ -323,10 +323,8 @@ static rlx_status parse_float(rx_lexer *l, rlx_dtype t, char *at)
     const char *start = l->at;
     double v;
     RLX_TRY(rx_lex_double(l, &v));
-    float f = (float)v, stored;
-    rlx_from_float(t, &f, at, 1);
-    rlx_to_float(t, at, &stored, 1);
-    if (!isinf(stored) || isinf(v))
+    rx_dtype_store(t, at, v);
+    if (!isinf(rx_dtype_load(t, at)) || isinf(v))
         return RLX_OK;
     l->at = start;
     return rx_lex_fail(l, "expected a number that fits %s, got %g", rlx_dtype_name(t), v);
@@ -334,26 +332,21 @@ static rlx_status parse_float(rx_lexer *l, rlx_dtype t, char *at)
 
 static rlx_status parse_int(rx_lexer *l, rlx_dtype t, char *at)
 {
-    static const struct { int64_t lo, hi; } range[RLX_N_DTYPES] = {
-        [RLX_BOOL] = {0, 1},                [RLX_I8] = {INT8_MIN, INT8_MAX},
-        [RLX_U8] = {0, UINT8_MAX},          [RLX_I32] = {INT32_MIN, INT32_MAX},
-        [RLX_I64] = {INT64_MIN, INT64_MAX},
-    };
+    const rx_int_range range = rx_dtype_range(t);
     const char *start = l->at;
     int64_t v;
+    uint64_t bits;
+    if (t == RLX_U64 && rx_lex_unsigned(l, &bits)) {
+        memcpy(at, &bits, sizeof bits);
+        return RLX_OK;
+    }
     RLX_TRY(rx_lex_int(l, &v));
-    int32_t v32 = (int32_t)v;
-    if (v < range[t].lo || v > range[t].hi) {
+    if (v < range.lo || (v > 0 && (uint64_t)v > range.hi)) {
         l->at = start;
         return rx_lex_fail(l, "expected a number that fits %s, got %lld", rlx_dtype_name(t),
                            (long long)v);
     }
-    if (t == RLX_I64)
-        memcpy(at, &v, sizeof v);
-    else if (t == RLX_I32)
-        memcpy(at, &v32, sizeof v32);
-    else
-        *at = (char)v;
+    rx_dtype_store_int(t, at, v);
     return RLX_OK;
 }
 

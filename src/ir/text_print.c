@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/dtype.h"
 #include "ir/text.h"
 
 #define MAX_LISTED 16 /* constants with more elements are printed as hexadecimal bytes */
@@ -154,18 +155,6 @@ void rx_text_attr(rx_str *s, const rlx_graph *g, rx_op op, const void *attr)
 
 /* ---- Constants ------------------------------------------------------------------------------- */
 
-static int64_t load_int(rlx_dtype t, const char *p)
-{
-    int64_t v64;
-    int32_t v32;
-    switch (t) {
-    case RLX_I64: memcpy(&v64, p, sizeof v64); return v64;
-    case RLX_I32: memcpy(&v32, p, sizeof v32); return v32;
-    case RLX_I8: return *(const int8_t *)p;
-    default: return *(const uint8_t *)p;
-    }
-}
-
 /* A bool is 0 or 1 in a list; other bytes that the program gave are kept in hexadecimal. */
 static bool has_odd_bool(const rx_leaf_attr *a, int64_t n)
 {
@@ -178,15 +167,17 @@ static bool has_odd_bool(const rx_leaf_attr *a, int64_t n)
 /* True when the elements can be written as a short list without loss. */
 static bool put_listed(rx_str *s, const rx_leaf_attr *a, int64_t n)
 {
-    float f[MAX_LISTED];
+    double f[MAX_LISTED];
     if (n > MAX_LISTED || rlx_dtype_is_packed(a->dtype) || has_odd_bool(a, n))
         return false;
     bool is_float = rlx_dtype_is_float(a->dtype);
     if (is_float) {
-        rlx_to_float(a->dtype, a->data, f, n);
-        for (int64_t i = 0; i < n; i++)
+        const size_t bytes = (size_t)rlx_dtype_block_bytes(a->dtype);
+        for (int64_t i = 0; i < n; i++) {
+            f[i] = rx_dtype_load(a->dtype, (const char *)a->data + (size_t)i * bytes);
             if (isnan(f[i]))
                 return false;
+        }
     }
     rx_str_puts(s, "[");
     for (int64_t i = 0; i < n; i++) {
@@ -194,8 +185,10 @@ static bool put_listed(rx_str *s, const rx_leaf_attr *a, int64_t n)
         rx_str_puts(s, i ? ", " : "");
         if (is_float)
             rx_str_double(s, f[i]);
+        else if (a->dtype == RLX_U64)
+            rx_str_printf(s, "%llu", (unsigned long long)rx_dtype_load_int(a->dtype, at));
         else
-            rx_str_printf(s, "%lld", (long long)load_int(a->dtype, at));
+            rx_str_printf(s, "%lld", (long long)rx_dtype_load_int(a->dtype, at));
     }
     rx_str_puts(s, "]");
     return true;

@@ -185,7 +185,7 @@ rlx_status rx_infer_conv(rx_infer *c)
     rlx_conv_desc *d = c->attr;
     const int n = c->op == RX_OP_conv1d ? 1 : c->op == RX_OP_conv2d ? 2 : 3;
 
-    RLX_TRY(rx_check_type(c, 0, "x", RX_FLOATS));
+    RLX_TRY(rx_check_type(c, 0, "x", RX_REALS));
     RLX_TRY(rx_check_type(c, 1, "w", RX_T(c->in[0]->dtype)));
     RLX_TRY(check_operands(c, n));
     RLX_TRY(check_filters(c, &d->groups));
@@ -271,7 +271,7 @@ rlx_status rx_infer_conv_transpose2d(rx_infer *c)
     rlx_conv_desc *d = c->attr;
     int64_t filters = 0;
 
-    RLX_TRY(rx_check_type(c, 0, "x", RX_FLOATS));
+    RLX_TRY(rx_check_type(c, 0, "x", RX_REALS));
     RLX_TRY(rx_check_type(c, 1, "w", RX_T(c->in[0]->dtype)));
     RLX_TRY(check_operands(c, 2));
     const rlx_shape *x = &c->in[0]->shape, *w = &c->in[1]->shape;

@@ -8,7 +8,7 @@
 
 #define RX_BITS (RX_INTS | RX_T(RLX_BOOL))
 
-#define FLOATS RX_FLOATS
+#define FLOATS RX_REALS
 #define NUMBERS RX_NUMBERS
 
 /* Types of the arguments; an operation that is not listed takes floats. */
@@ -36,7 +36,7 @@ static const rx_unary_attr unary_defaults[RX_N_OPS] = {
 
 uint64_t rx_elementwise_types(rx_op op)
 {
-    return argument_types[op] ? argument_types[op] : RX_FLOATS;
+    return argument_types[op] ? argument_types[op] : RX_REALS;
 }
 
 rlx_dtype rx_elementwise_result(rx_op op, rlx_dtype arg, rlx_dtype to)
@@ -141,9 +141,9 @@ rlx_status rx_infer_where(rx_infer *c)
 
 rlx_status rx_infer_fma(rx_infer *c)
 {
-    RLX_TRY(rx_check_type(c, 0, "a", RX_FLOATS));
-    RLX_TRY(rx_check_type(c, 1, "b", RX_FLOATS));
-    RLX_TRY(rx_check_type(c, 2, "c", RX_FLOATS));
+    RLX_TRY(rx_check_type(c, 0, "a", RX_REALS));
+    RLX_TRY(rx_check_type(c, 1, "b", RX_REALS));
+    RLX_TRY(rx_check_type(c, 2, "c", RX_REALS));
     RLX_TRY(rx_check_same_type(c, 0, 1));
     RLX_TRY(rx_check_same_type(c, 0, 2));
     rlx_shape shape;
@@ -159,8 +159,8 @@ rlx_status rx_infer_cast(rx_infer *c)
     if (d->to == RLX_NO_TYPE)
         return rx_infer_fail(c, "attribute to is missing: expected the type to cast to");
     if (!is_plain(d->to))
-        return rx_infer_fail(c, "attribute to: expected f32, f16, bf16, i8, u8, i32, i64 or bool, "
-                             "got %s", rlx_dtype_name(d->to));
+        return rx_infer_fail(c, "attribute to: expected f32, f16, bf16, f64, an integer type or "
+                             "bool, got %s", rlx_dtype_name(d->to));
     rx_out(c, 0, d->to, &c->in[0]->shape);
     return RLX_OK;
 }

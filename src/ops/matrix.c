@@ -116,22 +116,28 @@ rlx_status rx_check_expert_ids(rx_infer *c, size_t i, rlx_dim m, rlx_dim experts
 
 /* ---- matmul, grouped_matmul ------------------------------------------------------------------ */
 
+/* i8 has results of its own; u8 is for qmatmul. */
+#define PRODUCT_TYPES (RX_REALS | (RX_INTS & ~RX_T(RLX_U8)))
+
+/* The types that a product of elements of type t can have. Accumulation is f32, so an f32 result is
+ * free; rounding from one half type to the other is a cast that the graph should show. Integers
+ * wrap. */
+static uint64_t product_results(rlx_dtype t, rlx_dtype *dflt)
+{
+    *dflt = t == RLX_I8 ? RLX_I32 : t;
+    if (t == RLX_F32)
+        return RX_FLOATS;
+    return RX_T(*dflt) | (RX_T(t) & RX_FLOATS ? RX_T(RLX_F32) : 0);
+}
+
 rlx_status rx_infer_matmul(rx_infer *c)
 {
     rlx_matmul_desc *d = c->attr;
-    RLX_TRY(rx_check_type(c, 0, "a", RX_FLOATS | RX_T(RLX_I8)));
-    RLX_TRY(rx_check_type(c, 1, "b", RX_FLOATS | RX_T(RLX_I8)));
+    RLX_TRY(rx_check_type(c, 0, "a", PRODUCT_TYPES));
+    RLX_TRY(rx_check_type(c, 1, "b", PRODUCT_TYPES));
     RLX_TRY(rx_check_same_type(c, 0, 1));
-
-    /* Accumulation is f32, so an f32 result is free; rounding from one half type to the other is a
-     * cast that the graph should show. */
-    rlx_dtype t = c->in[0]->dtype;
-    uint64_t results = t == RLX_F32 ? RX_FLOATS : RX_T(t) | RX_T(RLX_F32);
-    rlx_dtype dflt = t;
-    if (t == RLX_I8) {
-        results = RX_T(RLX_I32);
-        dflt = RLX_I32;
-    }
+    rlx_dtype dflt;
+    const uint64_t results = product_results(c->in[0]->dtype, &dflt);
     RLX_TRY(rx_default_type(c, &d->out, dflt, results));
 
     rlx_shape s;
@@ -217,8 +223,8 @@ static rlx_shape dot_shape(const rlx_shape *a, const rlx_shape *b, const rlx_dot
 rlx_status rx_infer_dot_general(rx_infer *c)
 {
     rlx_dot_desc *d = c->attr;
-    RLX_TRY(rx_check_type(c, 0, "a", RX_FLOATS | RX_T(RLX_I8)));
-    RLX_TRY(rx_check_type(c, 1, "b", RX_FLOATS | RX_T(RLX_I8)));
+    RLX_TRY(rx_check_type(c, 0, "a", PRODUCT_TYPES));
+    RLX_TRY(rx_check_type(c, 1, "b", PRODUCT_TYPES));
     RLX_TRY(rx_check_same_type(c, 0, 1));
     const rlx_shape *a = &c->in[0]->shape, *b = &c->in[1]->shape;
 

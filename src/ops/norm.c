@@ -168,7 +168,7 @@ rlx_status rx_infer_layer_norm(rx_infer *c)
     rlx_norm_desc *d = c->attr;
     int first = 0;
 
-    RLX_TRY(rx_check_type(c, 0, "x", RX_FLOATS));
+    RLX_TRY(rx_check_type(c, 0, "x", RX_REALS));
     RLX_TRY(rx_check_rank(c, 0, "x", 1, RLX_MAX_RANK));
     const rx_value *x = rx_in(c, 0);
     RLX_TRY(check_norm_axis(c, &d->axis, x->shape.rank, &first));
@@ -201,7 +201,7 @@ rlx_status rx_infer_channel_norm(rx_infer *c)
     rlx_norm_desc *d = c->attr;
     const bool is_2d = c->op == RX_OP_layer_norm2d;
 
-    RLX_TRY(rx_check_type(c, 0, "x", RX_FLOATS));
+    RLX_TRY(rx_check_type(c, 0, "x", RX_REALS));
     RLX_TRY(rx_check_rank(c, 0, "x", is_2d ? 4 : 2, is_2d ? 4 : RLX_MAX_RANK));
     const rx_value *x = rx_in(c, 0);
     RLX_TRY(check_eps(c, &d->eps));
@@ -221,7 +221,7 @@ rlx_status rx_infer_batch_norm(rx_infer *c)
     static const char *const what[] = {"x", "gamma", "beta", "mean", "var"};
     rlx_norm_desc *d = c->attr;
 
-    RLX_TRY(rx_check_type(c, 0, "x", RX_FLOATS));
+    RLX_TRY(rx_check_type(c, 0, "x", RX_REALS));
     RLX_TRY(rx_check_rank(c, 0, "x", 2, RLX_MAX_RANK));
     const rx_value *x = rx_in(c, 0);
     RLX_TRY(check_eps(c, &d->eps));
@@ -242,7 +242,7 @@ rlx_status rx_infer_ada_layer_norm(rx_infer *c)
 {
     rlx_norm_desc *d = c->attr;
 
-    RLX_TRY(rx_check_type(c, 0, "x", RX_FLOATS));
+    RLX_TRY(rx_check_type(c, 0, "x", RX_REALS));
     RLX_TRY(rx_check_rank(c, 0, "x", 1, RLX_MAX_RANK));
     const rx_value *x = rx_in(c, 0);
     RLX_TRY(check_eps(c, &d->eps));
@@ -259,7 +259,7 @@ rlx_status rx_infer_ada_layer_norm(rx_infer *c)
 /* x, y of the same shape, gate that broadcasts to it; one type. */
 rlx_status rx_infer_gated_residual(rx_infer *c)
 {
-    RLX_TRY(rx_check_type(c, 0, "x", RX_FLOATS));
+    RLX_TRY(rx_check_type(c, 0, "x", RX_REALS));
     const rx_value *x = rx_in(c, 0);
     RLX_TRY(rx_check_type(c, 1, "y", RX_T(x->dtype)));
     RLX_TRY(rx_check_type(c, 2, "gate", RX_T(x->dtype)));
@@ -274,7 +274,7 @@ rlx_status rx_infer_residual_norm(rx_infer *c)
 {
     rlx_residual_norm_desc *d = c->attr;
 
-    RLX_TRY(rx_check_type(c, 0, "x", RX_FLOATS));
+    RLX_TRY(rx_check_type(c, 0, "x", RX_REALS));
     RLX_TRY(rx_check_rank(c, 0, "x", 1, RLX_MAX_RANK));
     const rx_value *x = rx_in(c, 0);
     RLX_TRY(rx_check_type(c, 1, "residual", RX_T(x->dtype)));
@@ -294,7 +294,7 @@ rlx_status rx_infer_swiglu(rx_infer *c)
 {
     char text[64];
 
-    RLX_TRY(rx_check_type(c, 0, "gate", RX_FLOATS));
+    RLX_TRY(rx_check_type(c, 0, "gate", RX_REALS));
     const rx_value *gate = rx_in(c, 0);
     rlx_shape s = gate->shape;
     if (rx_in(c, 1)) {
@@ -318,7 +318,7 @@ rlx_status rx_infer_softmax(rx_infer *c)
 {
     rx_axis_attr *d = c->attr;
 
-    RLX_TRY(rx_check_type(c, 0, "x", RX_FLOATS));
+    RLX_TRY(rx_check_type(c, 0, "x", RX_REALS));
     RLX_TRY(rx_check_rank(c, 0, "x", 1, RLX_MAX_RANK));
     const rx_value *x = rx_in(c, 0);
     RLX_TRY(rx_check_axis(c, &d->axis, x->shape.rank));

@@ -40,7 +40,7 @@ rlx_value rlx_resize(rlx_graph *g, rlx_value x, const rlx_resize_desc *d)
 /* The kind, the types it takes and the attributes that only some kinds have. */
 static rlx_status check_pool_kind(rx_infer *c, rlx_pool_desc *d)
 {
-    uint64_t types = RX_FLOATS;
+    uint64_t types = RX_REALS;
     if ((int)d->kind < RLX_POOL_MAX || d->kind > RLX_POOL_LP)
         return rx_infer_fail(c, "kind expected one of rlx_pool_kind, got %d", (int)d->kind);
     if (d->kind == RLX_POOL_MAX)
@@ -190,7 +190,7 @@ rlx_status rx_infer_resize(rx_infer *c)
     rlx_resize_desc *d = c->attr;
 
     RLX_TRY(check_resize_mode(c, d));
-    RLX_TRY(rx_check_type(c, 0, "x", d->mode == RLX_RESIZE_NEAREST ? RX_PLAIN : RX_FLOATS));
+    RLX_TRY(rx_check_type(c, 0, "x", d->mode == RLX_RESIZE_NEAREST ? RX_PLAIN : RX_REALS));
     const rx_value *x = c->in[0];
     RLX_TRY(check_resize_numbers(c, d, x->shape.rank));
     if (d->sizes.n != x->shape.rank)

@@ -190,7 +190,7 @@ rlx_status rx_infer_rnn(rx_infer *c)
     rlx_rnn_desc *d = c->attr;
     const size_t n_states = c->op == RX_OP_lstm ? 2 : 1, first = 1 + n_states;
 
-    RLX_TRY(rx_check_type(c, 0, "x", RX_FLOATS));
+    RLX_TRY(rx_check_type(c, 0, "x", RX_REALS));
     RLX_TRY(rx_check_rank(c, 0, "x", 3, 3));
     RLX_TRY(check_fixed_from(c, 0, "x", 2));
     RLX_TRY(check_rnn_desc(c, d, first));

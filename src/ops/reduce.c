@@ -120,7 +120,7 @@ rlx_status rx_infer_reduce(rx_infer *c)
 
 rlx_status rx_infer_reduce_floats(rx_infer *c)
 {
-    return infer_reduce(c, RX_FLOATS);
+    return infer_reduce(c, RX_REALS);
 }
 
 rlx_status rx_infer_reduce_bools(rx_infer *c)

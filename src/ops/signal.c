@@ -72,7 +72,7 @@ rlx_value rlx_group_limited_gate(rlx_graph *g, rlx_value scores, const rlx_gate_
 static rlx_status check_fft(rx_infer *c, int complex)
 {
     rlx_fft_desc *d = c->attr;
-    RLX_TRY(rx_check_type(c, 0, "x", RX_FLOATS));
+    RLX_TRY(rx_check_type(c, 0, "x", RX_REALS));
     RLX_TRY(rx_check_rank(c, 0, "x", 1 + complex, RLX_MAX_RANK - !complex));
     const rlx_shape *x = &rx_in(c, 0)->shape;
     if (complex)
@@ -140,7 +140,7 @@ rlx_status rx_infer_irfft(rx_infer *c)
 rlx_status rx_infer_stft(rx_infer *c)
 {
     rlx_stft_desc *d = c->attr;
-    RLX_TRY(rx_check_type(c, 0, "x", RX_FLOATS));
+    RLX_TRY(rx_check_type(c, 0, "x", RX_REALS));
     RLX_TRY(rx_check_rank(c, 0, "x", 1, RLX_MAX_RANK - 2));
     rlx_shape s = rx_in(c, 0)->shape;
     const rlx_dim samples = s.dim[s.rank - 1];

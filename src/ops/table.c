@@ -8,6 +8,7 @@
 #define N RX_ANY_COUNT
 #define E RX_OP_ELEMENTWISE
 #define V RX_OP_VIEW
+#define M RX_OP_MOVES
 #define I RX_OP_INPLACE
 #define X RX_OP_EFFECT
 #define L RX_OP_LEAF

@@ -156,7 +156,8 @@ static void test_table(void)
     check(rlx_dtype_from_name("none") == RLX_NO_TYPE, "the name none is a type");
     check(rlx_dtype_from_name(NULL) == RLX_NO_TYPE, "the name NULL is a type");
     check(rx_dtype_from_gguf(UINT32_MAX) == RLX_NO_TYPE, "GGUF number 2^32 - 1 is a type");
-    check(rx_dtype_from_gguf(28) == RLX_NO_TYPE, "GGUF number 28 (f64) is a type");
+    check(rx_dtype_from_gguf(28) == RLX_F64, "GGUF number 28 is not f64");
+    check(rx_dtype_from_gguf(9) == RLX_NO_TYPE, "GGUF number 9 (q8_1) is a type");
 }
 
 static void test_bytes(void)
@@ -195,6 +196,10 @@ static void test_plain(void)
         {RLX_U8, {0, 0, 1, 0, 200, 0, 255, 0, 255, 0, 0, 255}},
         {RLX_I32, {0, 0, 1, -1, 200, -200, 0x1p31, -0x1p31, 0x1p31, -0x1p31, 0, 0x1p31}},
         {RLX_I64, {0, 0, 1, -1, 200, -200, 3e9, -3e9, 0x1p63, -0x1p63, 0, 0x1p63}},
+        {RLX_I16, {0, 0, 1, -1, 200, -200, 32767, -32768, 32767, -32768, 0, 32767}},
+        {RLX_U16, {0, 0, 1, 0, 200, 0, 65535, 0, 65535, 0, 0, 65535}},
+        {RLX_U32, {0, 0, 1, 0, 200, 0, 3e9, 0, 0x1p32, 0, 0, 0x1p32}},
+        {RLX_U64, {0, 0, 1, 0, 200, 0, 3e9, 0, 0x1p64, 0, 0, 0x1p64}},
         {RLX_BOOL, {0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
@@ -209,9 +214,9 @@ static void test_plain(void)
     }
     int32_t top;
     check(!rlx_from_float(RLX_I32, &x[6], &top, 1) && top == INT32_MAX, "i32 of 3e9 is %d", top);
-    static const rlx_dtype floats[] = {RLX_F32, RLX_F16, RLX_BF16};
-    for (int k = 0; k < 3; k++) {
-        unsigned char raw[4];
+    static const rlx_dtype floats[] = {RLX_F32, RLX_F16, RLX_BF16, RLX_F64};
+    for (int k = 0; k < 4; k++) {
+        unsigned char raw[8];
         float one = 1.5f, back = 0;
         check(!rlx_from_float(floats[k], &one, raw, 1) && !rlx_to_float(floats[k], raw, &back, 1) &&
               back == one, "%s of 1.5 comes back as %g", rlx_dtype_name(floats[k]), (double)back);

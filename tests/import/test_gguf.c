@@ -158,8 +158,8 @@ static void check_tensors(const rlx_file *f)
     CHECK_OK(rlx_file_get_tensor(f, "packed", &t, &err), &err);
     CHECK(t.dtype == RLX_Q4_0 && !strcmp(t.type_name, "q4_0") && t.bytes == 72);
     CHECK(*(const unsigned char *)t.data == 64 && t.shape.dim[0] == 2 && t.shape.dim[1] == 64);
-    CHECK(rlx_file_find_tensor(f, "double", &t) && t.dtype == RLX_NO_TYPE && t.bytes == 16);
-    CHECK(!strcmp(t.type_name, "F64"));
+    CHECK(rlx_file_find_tensor(f, "double", &t) && t.dtype == RLX_F64 && t.bytes == 16);
+    CHECK(!strcmp(t.type_name, "f64"));
     CHECK(rlx_file_find_tensor(f, "strange", &t) && t.dtype == RLX_NO_TYPE && t.bytes == 14);
     CHECK(!strcmp(t.type_name, "type 99"));
     CHECK_FAILS(rlx_file_get_tensor(f, "strange", &t, &err), RLX_UNSUPPORTED, &err, "type 99");

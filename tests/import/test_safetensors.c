@@ -37,8 +37,8 @@ static void check_full(const rlx_file *f)
     CHECK(t.dtype == RLX_BF16 && *(const unsigned char *)t.data == 32 && t.bytes == 4);
     CHECK(rlx_file_find_tensor(f, "s", &t) && t.dtype == RLX_BOOL && t.shape.rank == 0);
     CHECK(rlx_file_find_tensor(f, "e", &t) && t.dtype == RLX_I64 && t.bytes == 0);
-    CHECK(rlx_file_find_tensor(f, "d", &t) && t.dtype == RLX_NO_TYPE && t.bytes == 8);
-    CHECK_FAILS(rlx_file_get_tensor(f, "d", &t, &err), RLX_UNSUPPORTED, &err, "elements of F64");
+    CHECK(rlx_file_find_tensor(f, "d", &t) && t.dtype == RLX_F64 && t.bytes == 8);
+    CHECK_FAILS(rlx_file_get_tensor(f, "x", &t, &err), RLX_UNSUPPORTED, &err, "elements of NEW");
     CHECK(rlx_file_find_tensor(f, "x", &t) && !strcmp(t.type_name, "NEW") && t.bytes == 3);
     CHECK(rlx_file_n_meta(f) == 2 && rlx_file_find_meta(f, "note", &m));
     CHECK(m.kind == RLX_META_STRING && rlx_meta_string(&m, 0, &text, &length));

@@ -51,9 +51,10 @@ static void test_refused_operands(void)
                               "f32[2,3] and f32[2,4]");
     REFUSED(rlx_add(g, x, i32), "add (node 6): operands 0 and 1 expected of the same type, got "
                                 "f32[2,3] and i32[2,3]");
-    REFUSED(rlx_exp(g, i32), "exp (node 6): operand 0 (x) expected of type f32, f16 or bf16, got "
-                             "i32[2,3]");
-    REFUSED(rlx_exp(g, RLX_NONE), "operand 0 (x) expected, of type f32, f16 or bf16, got none");
+    REFUSED(rlx_exp(g, i32), "exp (node 6): operand 0 (x) expected of type f32, f16, bf16 or f64, "
+                             "got i32[2,3]");
+    REFUSED(rlx_exp(g, RLX_NONE), "operand 0 (x) expected, of type f32, f16, bf16 or f64, got "
+                                  "none");
     REFUSED(rlx_add(g, x, RLX_NONE), "add (node 6): operand 1 (b) expected");
     REFUSED(rlx_relu(g, (rlx_value){99}), "operand 0 is value 99, but the graph has only 6 values");
     REFUSED(rlx_matmul(g, x, y), "matmul (node 6): operand 1 (b) expected with size 3 on axis 0, "

@@ -23,6 +23,11 @@ static const char leaves[] =
     "  %u8: u8[2] = constant [0, 255]\n"
     "  %i32: i32[2] = constant [-2147483648, 2147483647]\n"
     "  %i64: i64[2] = constant [-9223372036854775808, 9223372036854775807]\n"
+    "  %i16: i16[2] = constant [-32768, 32767]\n"
+    "  %u16: u16[2] = constant [0, 65535]\n"
+    "  %u32: u32[2] = constant [0, 4294967295]\n"
+    "  %u64: u64[3] = constant [0, 9223372036854775808, 18446744073709551615]\n"
+    "  %f64: f64[4] = constant [0.1, 1e-310, 1.7976931348623157e+308, -inf]\n"
     "  %bool: bool[2] = constant [0, 1]\n"
     "  %odd: bool[2] = constant 0x0102\n"
     "  %scalar: f32[] = constant [2.5]\n"
@@ -405,7 +410,7 @@ static const mistake mistakes[] = {
     {"%y = matmul(%x, %x) {act=tan}", "act expected one of none, relu, gelu", RLX_PARSE},
     {"%y = matmul(%x, %x) {trans_b=2}", "trans_b expected true or false", RLX_PARSE},
     {"%y = cast(%x) {to=f99}", "column 19: unknown type 'f99'", RLX_PARSE},
-    {"%y: f64[2] = input \"y\"", "column 5: unknown type 'f64'", RLX_PARSE},
+    {"%y: f65[2] = input \"y\"", "column 5: unknown type 'f65'", RLX_PARSE},
     {"%y: f32[2,n] = input \"y\"", "column 11: unknown dimension 'n'", RLX_PARSE},
     {"%y: f32[-1] = input \"y\"", "expected a dimension of 0 or more, got -1", RLX_PARSE},
     {"%y: f32[-7] = input \"y\"", "expected a dimension of 0 or more, got -7", RLX_PARSE},
@@ -436,6 +441,9 @@ static const mistake mistakes[] = {
     {"\xff\xfe", "line 4, column 1: expected '%', got byte 0xff", RLX_PARSE},
     {"%y\xc3\xa4 = relu(%x)", "expected '=', got byte 0xc3", RLX_PARSE},
     {"%y = relu(%x) \x80", "expected '%', got byte 0x80", RLX_PARSE},
+    {"%y: u64[1] = constant [-1]", "expected a number that fits u64, got -1", RLX_PARSE},
+    {"%y: u64[1] = constant [18446744073709551616]", "expected an integer of 64 bits", RLX_PARSE},
+    {"%y: i16[1] = constant [32768]", "expected a number that fits i16, got 32768", RLX_PARSE},
     {"%y: f32[2] = constant [1]", "expected ',', got ']'", RLX_PARSE},
     {"%y: f32[2] = constant [1, 2, 3]", "expected ']', got ', 3]'", RLX_PARSE},
     {"%y: f32[2] = constant 1", "expected a list in brackets or 0x", RLX_PARSE},

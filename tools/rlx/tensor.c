@@ -140,9 +140,7 @@ void tensor_fill_random(tensor *t, fill_kind kind, uint64_t seed)
             case RLX_BOOL: buffer[k] = u < 0.5f ? 0 : 1; break;
             case RLX_I8: buffer[k] = floorf(u * 255) - 127; break;
             case RLX_U8: buffer[k] = floorf(u * 256); break;
-            case RLX_I32:
-            case RLX_I64: buffer[k] = floorf(u * 8); break;
-            default: buffer[k] = lo + u * width;
+            default: buffer[k] = rlx_dtype_is_int(t->dtype) ? floorf(u * 8) : lo + u * width;
             }
         }
         rlx_from_float(t->dtype, buffer, (char *)t->data + i * size, m);
@@ -151,18 +149,30 @@ void tensor_fill_random(tensor *t, fill_kind kind, uint64_t seed)
 
 /* ---- Filling by a word ----------------------------------------------------------------------- */
 
+/* X(ENUMERATOR, C type, lowest, highest) of the types that have more digits than a float. */
+#define WIDE_TYPES(X)                                \
+    X(I32, int32_t, INT32_MIN, INT32_MAX)            \
+    X(U32, uint32_t, 0, UINT32_MAX)                  \
+    X(I64, int64_t, INT64_MIN, INT64_MAX)            \
+    X(U64, uint64_t, 0, UINT64_MAX)                  \
+    X(F64, double, -INFINITY, INFINITY)
+
+/* What is out of the range of the type becomes its nearer end. */
 static void store_number(tensor *t, int64_t i, double v)
 {
     char *at = (char *)t->data + i * rlx_dtype_block_bytes(t->dtype);
-    float f = (float)v;
-    int64_t v64 = (int64_t)v;
-    int32_t v32 = (int32_t)v;
-    if (t->dtype == RLX_I64)
-        memcpy(at, &v64, sizeof v64);
-    else if (t->dtype == RLX_I32)
-        memcpy(at, &v32, sizeof v32);
-    else
-        rlx_from_float(t->dtype, &f, at, 1);
+    const float f = (float)v;
+    switch (t->dtype) {
+#define X(ID, TYPE, LO, HI)                                                               \
+    case RLX_##ID: {                                                                      \
+        const TYPE x = v <= (double)(LO) ? (TYPE)(LO) : v >= (double)(HI) ? (TYPE)(HI) : (TYPE)v; \
+        memcpy(at, &x, sizeof x);                                                         \
+        break;                                                                            \
+    }
+    WIDE_TYPES(X)
+#undef X
+    default: rlx_from_float(t->dtype, &f, at, 1);
+    }
 }
 
 static bool fill_linear(tensor *t, double start, double step)
@@ -207,11 +217,15 @@ static double load_number(rlx_dtype t, const void *data, int64_t i)
 {
     float f = 0;
     const char *at = (const char *)data + i * rlx_dtype_block_bytes(t);
-    int64_t v64;
-    int32_t v32;
     switch (t) {
-    case RLX_I64: memcpy(&v64, at, sizeof v64); return (double)v64;
-    case RLX_I32: memcpy(&v32, at, sizeof v32); return v32;
+#define X(ID, TYPE, LO, HI)           \
+    case RLX_##ID: {                  \
+        TYPE x;                       \
+        memcpy(&x, at, sizeof x);     \
+        return (double)x;             \
+    }
+    WIDE_TYPES(X)
+#undef X
     default: rlx_to_float(t, at, &f, 1); return f;
     }
 }
@@ -319,7 +333,7 @@ tensor_stats tensor_get_stats(rlx_dtype t, const void *data, int64_t n)
     tensor_stats s = {.n = n};
     double sum = 0;
     int64_t n_finite = 0;
-    if (t == RLX_I64 || t == RLX_I32) {
+    if (rlx_dtype_is_int(t) || t == RLX_F64) {
         for (int64_t i = 0; i < n; i++)
             add_to_stats(&s, load_number(t, data, i), &sum, &n_finite);
     } else {
@@ -373,6 +387,9 @@ static int number_text(const printer *p, int64_t i, char out[SHORT_TEXT])
         return snprintf(out, SHORT_TEXT, "%s", v != 0 ? "true" : "false");
     if (p->t->dtype == RLX_I64)
         return snprintf(out, SHORT_TEXT, "%lld", (long long)((const int64_t *)p->t->data)[i]);
+    if (p->t->dtype == RLX_U64)
+        return snprintf(out, SHORT_TEXT, "%llu",
+                        (unsigned long long)((const uint64_t *)p->t->data)[i]);
     if (!rlx_dtype_is_float(p->t->dtype))
         return snprintf(out, SHORT_TEXT, "%.0f", v);
     return snprintf(out, SHORT_TEXT, p->exponent ? "%.*e" : "%.*f", p->digits, v);

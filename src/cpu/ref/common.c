@@ -6,70 +6,41 @@
 
 #include <math.h>
 
+#include "base/dtype.h"
 #include "base/quant.h"
 #include "rlx/session.h"
 
 /* Elements are copied, not dereferenced: a caller's buffer may lie at any address. */
-#define LOAD(T, x)                              \
-    T x;                                        \
-    memcpy(&x, v->data + o * (int64_t)sizeof x, sizeof x)
-#define STORE(T, value)                         \
-    do {                                        \
-        const T stored_ = (T)(value);           \
-        memcpy(v->data + o * (int64_t)sizeof stored_, &stored_, sizeof stored_); \
-    } while (0)
+static char *element(const rx_view *v, int64_t o)
+{
+    return v->data + o * rlx_dtype_block_bytes(v->dtype);
+}
 
 double rx_load(const rx_view *v, int64_t o)
 {
-    switch (v->dtype) {
-    case RLX_F32: { LOAD(float, x); return x; }
-    case RLX_F16: { LOAD(uint16_t, x); return rx_f16_to_f32(x); }
-    case RLX_BF16: { LOAD(uint16_t, x); return rx_bf16_to_f32(x); }
-    default: return (double)rx_load_int(v, o);
+    if (v->dtype == RLX_F32) { /* most elements are */
+        float x;
+        memcpy(&x, v->data + o * (int64_t)sizeof x, sizeof x);
+        return x;
     }
-}
-
-/* Toward zero, NaN to 0, outside of lo..hi to the nearer of the two. */
-static int64_t saturate(double x, int64_t lo, int64_t hi)
-{
-    if (isnan(x))
-        return 0;
-    if (x <= (double)lo)
-        return lo;
-    /* (double)INT64_MAX is 2^63, which is out of range itself, so >= is right for it too. */
-    if (x >= (double)hi)
-        return hi;
-    return (int64_t)x;
+    return rx_dtype_load(v->dtype, element(v, o));
 }
 
 int64_t rx_load_int(const rx_view *v, int64_t o)
 {
-    switch (v->dtype) {
-    case RLX_I8: { LOAD(int8_t, x); return x; }
-    case RLX_U8: { LOAD(uint8_t, x); return x; }
-    case RLX_I32: { LOAD(int32_t, x); return x; }
-    case RLX_I64: { LOAD(int64_t, x); return x; }
-    case RLX_BOOL: { LOAD(uint8_t, x); return x != 0; }
-    case RLX_F32:
-    case RLX_F16:
-    case RLX_BF16: return saturate(rx_load(v, o), INT64_MIN, INT64_MAX);
-    default: return 0;
-    }
+    if (rlx_dtype_is_float(v->dtype))
+        return rx_double_to_int(RLX_I64, rx_load(v, o));
+    return rx_dtype_load_int(v->dtype, element(v, o));
 }
 
 void rx_store(const rx_view *v, int64_t o, double x)
 {
-    switch (v->dtype) {
-    case RLX_F32: STORE(float, rx_f64_to_f32(x)); break;
-    case RLX_F16: STORE(uint16_t, rx_f64_to_f16(x)); break;
-    case RLX_BF16: STORE(uint16_t, rx_f64_to_bf16(x)); break;
-    case RLX_I8: STORE(int8_t, saturate(x, INT8_MIN, INT8_MAX)); break;
-    case RLX_U8: STORE(uint8_t, saturate(x, 0, UINT8_MAX)); break;
-    case RLX_I32: STORE(int32_t, saturate(x, INT32_MIN, INT32_MAX)); break;
-    case RLX_I64: STORE(int64_t, saturate(x, INT64_MIN, INT64_MAX)); break;
-    case RLX_BOOL: STORE(uint8_t, x != 0); break;
-    default: break;
+    if (v->dtype == RLX_F32) {
+        const float f = rx_f64_to_f32(x);
+        memcpy(v->data + o * (int64_t)sizeof f, &f, sizeof f);
+        return;
     }
+    rx_dtype_store(v->dtype, element(v, o), x);
 }
 
 /* x as a double that lies on the same side of every number of at most 24 bits, so that rounding it
@@ -84,14 +55,20 @@ static double int_to_double(int64_t x)
 
 void rx_store_int(const rx_view *v, int64_t o, int64_t x)
 {
-    switch (v->dtype) {
-    case RLX_I8: STORE(int8_t, x); break;
-    case RLX_U8: STORE(uint8_t, x); break;
-    case RLX_I32: STORE(int32_t, x); break;
-    case RLX_I64: STORE(int64_t, x); break;
-    case RLX_BOOL: STORE(uint8_t, x != 0); break;
-    default: rx_store(v, o, int_to_double(x)); break;
-    }
+    if (!rlx_dtype_is_float(v->dtype))
+        rx_dtype_store_int(v->dtype, element(v, o), x);
+    else
+        rx_store(v, o, v->dtype == RLX_F64 ? (double)x : int_to_double(x));
+}
+
+void rx_store_unsigned(const rx_view *v, int64_t o, uint64_t x)
+{
+    if (x <= INT64_MAX || !rlx_dtype_is_float(v->dtype))
+        rx_store_int(v, o, (int64_t)x);
+    else if (v->dtype == RLX_F64)
+        rx_store(v, o, (double)x);
+    else /* half of it, its last bit sticky */
+        rx_store(v, o, 2 * int_to_double((int64_t)(x >> 1 | (x & 1))));
 }
 
 double rx_round_to(rlx_dtype t, double x)
@@ -104,13 +81,11 @@ double rx_round_to(rlx_dtype t, double x)
 
 int64_t rx_wrap_to(rlx_dtype t, int64_t x)
 {
-    switch (t) {
-    case RLX_I8: return (int8_t)x;
-    case RLX_U8: return (uint8_t)x;
-    case RLX_I32: return (int32_t)x;
-    case RLX_BOOL: return x != 0;
-    default: return x;
-    }
+    int64_t room = 0;
+    if (rlx_dtype_is_float(t))
+        return x;
+    rx_dtype_store_int(t, &room, x);
+    return rx_dtype_load_int(t, &room);
 }
 
 rx_view rx_broadcast_view(const rx_view *v, const rx_view *like)

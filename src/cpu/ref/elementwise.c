@@ -42,16 +42,19 @@ static scalar eval_float(const rx_instr *in, const scalar *args, int n, bool fir
 }
 
 /* Integer or bool arguments; a float result comes from cast and is rounded to its type. */
-static scalar eval_int(const rx_instr *in, const scalar *args, int n)
+static scalar eval_int(const rx_instr *in, const scalar *args, int n, rlx_dtype t)
 {
     int64_t a[3] = {0}, room = 0;
     for (int k = 0; k < n; k++)
         a[k] = args[k].i;
-    const int64_t y = rx_ref_eval_int(in, a);
+    const int64_t y = rx_ref_eval_int(in, t, a);
     if (!rlx_dtype_is_float(in->dtype))
         return (scalar){.i = rx_wrap_to(in->dtype, y)};
     const rx_view one = {.data = (char *)&room, .dtype = in->dtype};
-    rx_store_int(&one, 0, y);
+    if (t == RLX_U64)
+        rx_store_unsigned(&one, 0, (uint64_t)y);
+    else
+        rx_store_int(&one, 0, y);
     return load(&one, 0);
 }
 
@@ -60,7 +63,7 @@ static scalar eval(const rx_instr *in, const scalar *args, int n, rlx_dtype last
 {
     if (rlx_dtype_is_float(last))
         return eval_float(in, args, n, in->op == RX_OP_where);
-    return eval_int(in, args, n);
+    return eval_int(in, args, n, last);
 }
 
 /* ---- Single operations ----------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
  * combined in double and rounded once. */
 #include <math.h>
 
-#include "cpu/ref/ref.h"
+#include "cpu/ref/order.h"
 #include "rlx/session.h"
 
 /* ---- gather ---------------------------------------------------------------------------------- */
@@ -170,7 +170,7 @@ static void put_extreme(const target *t, int64_t j, const rx_view *update, int64
             return;
         less = isnan(new) ? want_less : new < old;
     } else {
-        less = rx_load_int(update, o) < rx_load_int(t->y, j);
+        less = rx_load_key(update, o, 0).i < rx_load_key(t->y, j, 0).i;
     }
     if (less == want_less)
         rx_copy_element(t->y, j, update, o);

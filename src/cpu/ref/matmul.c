@@ -48,14 +48,19 @@ static void store_float(const epilogue *e, int64_t i, int64_t n, double sum)
     rx_store(e->out, i, sum);
 }
 
-/* The sum wraps to i32. Requantisation is arithmetic of f32, as on every device: one product, one
- * rounding to an integer, then exact. */
+static int64_t wrap_add(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+/* The sum wraps to the type of the result, before requantisation to i32. That is arithmetic of f32,
+ * as on every device: one product, one rounding to an integer, then exact. */
 static void store_int(const epilogue *e, int64_t i, int64_t n, int64_t sum)
 {
     if (e->bias)
-        sum += rx_load_int(e->bias, n * e->bias->stride[0]);
+        sum = wrap_add(sum, rx_load_int(e->bias, n * e->bias->stride[0]));
     if (e->residual.rank >= 0)
-        sum += rx_load_int(&e->residual, residual_offset(e, i));
+        sum = wrap_add(sum, rx_load_int(&e->residual, residual_offset(e, i)));
     if (!e->scale) {
         rx_store_int(e->out, i, sum);
         return;
@@ -146,10 +151,10 @@ static double dot(const double *x, const double *y, int64_t n)
 
 static int64_t int_dot(const int64_t *x, const int64_t *y, int64_t n)
 {
-    int64_t sum = 0;
+    uint64_t sum = 0; /* wraps */
     for (int64_t i = 0; i < n; i++)
-        sum += x[i] * y[i];
-    return sum;
+        sum += (uint64_t)x[i] * (uint64_t)y[i];
+    return (int64_t)sum;
 }
 
 /* Room for `lines` lines of k numbers of 8 bytes. */
@@ -222,7 +227,7 @@ rlx_status rx_ref_matmul(const rx_call *c)
     epilogue e = make_epilogue(c, rx_call_in(c, 2), rx_call_in(c, 3));
     e.act = d->act;
     e.act_last = d->act_last;
-    if (c->in[0].dtype == RLX_I8)
+    if (rlx_dtype_is_int(c->in[0].dtype))
         return int_product(c, &p, &e, (const int64_t[2]){0, 0});
     return float_product(c, &p, &e);
 }

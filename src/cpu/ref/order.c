@@ -11,7 +11,8 @@ rx_key rx_load_key(const rx_view *v, int64_t o, int64_t place)
 {
     if (rlx_dtype_is_float(v->dtype))
         return (rx_key){.f = rx_load(v, o), .place = place};
-    return (rx_key){.i = rx_load_int(v, o), .place = place};
+    const int64_t i = rx_load_int(v, o); /* u64: less than in i64 with the upper bit turned over */
+    return (rx_key){.i = v->dtype == RLX_U64 ? i ^ INT64_MIN : i, .place = place};
 }
 
 bool rx_key_before(const rx_key *a, const rx_key *b, bool descending)
@@ -170,7 +171,7 @@ rlx_status rx_ref_one_hot(const rx_call *c)
             if (i != d->axis)
                 from[j++] = at[i];
         int64_t index = rx_load_int(x, rx_offset(x, from));
-        if (index < 0)
+        if (index < 0 && x->dtype != RLX_U64)
             index += d->depth;
         rx_store(y, o++, index == at[d->axis] ? d->on : d->off);
     } while (rx_next(at, y->dim, y->rank));

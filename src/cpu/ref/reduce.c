@@ -4,7 +4,8 @@
  * does. */
 #include <math.h>
 
-#include "cpu/ref/ref.h"
+#include "base/dtype.h"
+#include "cpu/ref/order.h"
 
 static double larger(double a, double b)
 {
@@ -14,27 +15,6 @@ static double larger(double a, double b)
 static double smaller(double a, double b)
 {
     return isnan(a) || a < b ? a : b;
-}
-
-/* The lowest value of an integer type, or the highest. */
-static int64_t lowest_int(rlx_dtype t)
-{
-    switch (t) {
-    case RLX_I8: return INT8_MIN;
-    case RLX_U8: return 0;
-    case RLX_I32: return INT32_MIN;
-    default: return INT64_MIN;
-    }
-}
-
-static int64_t highest_int(rlx_dtype t)
-{
-    switch (t) {
-    case RLX_I8: return INT8_MAX;
-    case RLX_U8: return UINT8_MAX;
-    case RLX_I32: return INT32_MAX;
-    default: return INT64_MAX;
-    }
 }
 
 /* ---- Regions: the axes of x that are reduced ------------------------------------------------- */
@@ -129,6 +109,17 @@ static int64_t int_smaller(int64_t acc, int64_t v)
     return v < acc ? v : acc;
 }
 
+/* u64 by its bits. */
+static int64_t uint_larger(int64_t acc, int64_t v)
+{
+    return (uint64_t)v > (uint64_t)acc ? v : acc;
+}
+
+static int64_t uint_smaller(int64_t acc, int64_t v)
+{
+    return (uint64_t)v < (uint64_t)acc ? v : acc;
+}
+
 static int64_t int_or(int64_t acc, int64_t v)
 {
     return acc || v;
@@ -149,24 +140,32 @@ static const struct reduction {
     double (*end)(double acc); /* NULL: the sum itself */
     int_start int_start;
     int64_t (*int_step)(int64_t acc, int64_t v);
+    int64_t (*uint_step)(int64_t acc, int64_t v); /* for u64; NULL: int_step */
 } reductions[RX_N_OPS] = {
-    [RX_OP_reduce_sum] = {0, plus, NULL, ZERO, int_plus},
-    [RX_OP_reduce_mean] = {0, plus, NULL, ZERO, int_plus},
-    [RX_OP_reduce_max] = {-INFINITY, larger, NULL, LOWEST, int_larger},
-    [RX_OP_reduce_min] = {INFINITY, smaller, NULL, HIGHEST, int_smaller},
-    [RX_OP_reduce_prod] = {1, NULL, NULL, ONE, int_times},
-    [RX_OP_reduce_l1] = {0, plus_magnitude, NULL, ZERO, int_plus_magnitude},
-    [RX_OP_reduce_l2] = {0, plus_square, sqrt, ZERO, NULL},
-    [RX_OP_reduce_log_sum] = {0, plus, log, ZERO, NULL},
-    [RX_OP_reduce_sum_square] = {0, plus_square, NULL, ZERO, int_plus_square},
-    [RX_OP_reduce_any] = {0, NULL, NULL, ZERO, int_or},
-    [RX_OP_reduce_all] = {0, NULL, NULL, ONE, int_and},
+    [RX_OP_reduce_sum] = {0, plus, NULL, ZERO, int_plus, NULL},
+    [RX_OP_reduce_mean] = {0, plus, NULL, ZERO, int_plus, NULL},
+    [RX_OP_reduce_max] = {-INFINITY, larger, NULL, LOWEST, int_larger, uint_larger},
+    [RX_OP_reduce_min] = {INFINITY, smaller, NULL, HIGHEST, int_smaller, uint_smaller},
+    [RX_OP_reduce_prod] = {1, NULL, NULL, ONE, int_times, NULL},
+    [RX_OP_reduce_l1] = {0, plus_magnitude, NULL, ZERO, int_plus_magnitude, int_plus},
+    [RX_OP_reduce_l2] = {0, plus_square, sqrt, ZERO, NULL, NULL},
+    [RX_OP_reduce_log_sum] = {0, plus, log, ZERO, NULL, NULL},
+    [RX_OP_reduce_sum_square] = {0, plus_square, NULL, ZERO, int_plus_square, NULL},
+    [RX_OP_reduce_any] = {0, NULL, NULL, ZERO, int_or, NULL},
+    [RX_OP_reduce_all] = {0, NULL, NULL, ONE, int_and, NULL},
 };
 
 static int64_t start_int(rx_op op, rlx_dtype t)
 {
     const int_start s = reductions[op].int_start;
-    return s == LOWEST ? lowest_int(t) : s == HIGHEST ? highest_int(t) : s == ONE;
+    const rx_int_range range = rx_dtype_range(t);
+    return s == LOWEST ? range.lo : s == HIGHEST ? (int64_t)range.hi : s == ONE;
+}
+
+static int64_t step_int(rx_op op, rlx_dtype t, int64_t acc, int64_t v)
+{
+    const struct reduction *k = &reductions[op];
+    return t == RLX_U64 && k->uint_step ? k->uint_step(acc, v) : k->int_step(acc, v);
 }
 
 /* ---- reduce ---------------------------------------------------------------------------------- */
@@ -190,13 +189,22 @@ static double log_sum_exp(const rx_view *x, int64_t base, const region *r)
     return peak + log1p(others);
 }
 
+/* Of f64 as it comes; smaller types over- and underflow only at the end. */
+static void multiply(rlx_dtype t, rx_scaled *p, double by)
+{
+    if (t == RLX_F64)
+        p->m *= by;
+    else
+        rx_scaled_multiply(p, by);
+}
+
 static double product(const rx_view *x, int64_t base, const region *r)
 {
     rx_scaled p = {1, 0};
     int64_t at[RLX_MAX_RANK] = {0};
     if (r->n)
         do
-            rx_scaled_multiply(&p, rx_load(x, base + region_offset(r, at)));
+            multiply(x->dtype, &p, rx_load(x, base + region_offset(r, at)));
         while (rx_next(at, r->dim, r->rank));
     return rx_scaled_value(&p);
 }
@@ -225,11 +233,13 @@ static int64_t reduce_int(rx_op op, const rx_view *x, int64_t base, const region
     int64_t at[RLX_MAX_RANK] = {0};
     if (r->n)
         do
-            acc = reductions[op].int_step(acc, rx_load_int(x, base + region_offset(r, at)));
+            acc = step_int(op, x->dtype, acc, rx_load_int(x, base + region_offset(r, at)));
         while (rx_next(at, r->dim, r->rank));
-    if (op == RX_OP_reduce_mean)
-        return r->n ? acc / r->n : 0;
-    return acc;
+    if (op != RX_OP_reduce_mean)
+        return acc;
+    if (x->dtype == RLX_U64)
+        return r->n ? (int64_t)((uint64_t)acc / (uint64_t)r->n) : 0;
+    return r->n ? acc / r->n : 0;
 }
 
 rlx_status rx_ref_reduce(const rx_call *c)
@@ -258,8 +268,8 @@ rlx_status rx_ref_reduce(const rx_call *c)
 static bool is_beyond(const rx_view *x, int64_t a, int64_t b, bool min)
 {
     if (!rlx_dtype_is_float(x->dtype)) {
-        const int64_t i = rx_load_int(x, a), j = rx_load_int(x, b);
-        return min ? i < j : i > j;
+        const rx_key i = rx_load_key(x, a, 0), j = rx_load_key(x, b, 0);
+        return min ? i.i < j.i : i.i > j.i;
     }
     const double u = rx_load(x, a), v = rx_load(x, b);
     if (isnan(u) || isnan(v))
@@ -323,13 +333,13 @@ static void run_line(const rx_call *c, int64_t x0, int64_t y0)
         const double p_old = rx_scaled_value(&p);
         const int64_t k_old = k;
         if (is_float && op == RX_OP_reduce_prod) {
-            rx_scaled_multiply(&p, rx_load(x, xo));
+            multiply(x->dtype, &p, rx_load(x, xo));
             rx_store(y, yo, d->exclusive ? p_old : rx_scaled_value(&p));
         } else if (is_float) {
             f = reductions[op].step(rx_load(x, xo), f);
             rx_store(y, yo, d->exclusive ? f_old : f);
         } else {
-            k = reductions[op].int_step(k, rx_load_int(x, xo));
+            k = step_int(op, x->dtype, k, rx_load_int(x, xo));
             rx_store_int(y, yo, d->exclusive ? k_old : k);
         }
     }

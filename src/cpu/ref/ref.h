@@ -19,8 +19,8 @@ static inline int64_t rx_offset(const rx_view *v, const int64_t *at)
     return o;
 }
 
-/* Element at element offset `o` as a double (exact for all types but large i64) or as an integer
- * (floats are truncated). bool reads as 0 or 1. */
+/* Element at element offset `o` as a double (exact for all types but large i64 and u64) or as an
+ * integer (floats are truncated, u64 has its bits). bool reads as 0 or 1. */
 double rx_load(const rx_view *v, int64_t o);
 int64_t rx_load_int(const rx_view *v, int64_t o);
 /* Rounds to the type of v: floats to nearest even, integers toward zero with saturation, NaN to 0.
@@ -28,6 +28,7 @@ int64_t rx_load_int(const rx_view *v, int64_t o);
 void rx_store(const rx_view *v, int64_t o, double x);
 /* Integers wrap, floats round. */
 void rx_store_int(const rx_view *v, int64_t o, int64_t x);
+void rx_store_unsigned(const rx_view *v, int64_t o, uint64_t x);
 /* Rounds a double as rx_store and rx_load would. */
 double rx_round_to(rlx_dtype t, double x);
 /* Wraps an integer as rx_store_int and rx_load_int would; float types leave it as it is. */
@@ -102,8 +103,9 @@ static inline double rx_scaled_value(const rx_scaled *p)
  * bool as 0 or 1, otherwise; where takes its condition as 0 or 1 in either case. Results are not
  * rounded or wrapped to the type. */
 double rx_ref_eval(const rx_instr *in, const double *args);
-/* The same for integer and bool arguments. The exact width of shifts comes from in->dtype. */
-int64_t rx_ref_eval_int(const rx_instr *in, const int64_t *args);
+/* The same for integer and bool arguments of type t; those of u64 are given by their bits, and so
+ * is the result. The exact width of shifts comes from in->dtype. */
+int64_t rx_ref_eval_int(const rx_instr *in, rlx_dtype t, const int64_t *args);
 /* y = act(x), for the epilogues of matrix products and convolutions. */
 double rx_ref_act(rlx_act act, double x);
 

@@ -5,6 +5,7 @@
  * through the formulas as written, so x * sigmoid(x) at -inf is NaN. */
 #include <math.h>
 
+#include "base/dtype.h"
 #include "cpu/ref/ref.h"
 #include "ir/functions.h"
 
@@ -32,9 +33,12 @@ static double limit(double x, double lo, double hi)
 }
 
 /* The product of two f32 is exact in a double. The sum is rounded to odd: where it is not exact the
- * last bit is set, so that rounding it again to a smaller type gives what rounding once would. */
-static double fma_once(double x, double y, double z)
+ * last bit is set, so that rounding it again to a smaller type gives what rounding once would. f64
+ * is rounded once by the fma of C. */
+static double fma_once(rlx_dtype t, double x, double y, double z)
 {
+    if (t == RLX_F64)
+        return fma(x, y, z);
     const double p = x * y, sum = p + z;
     if (!isfinite(sum))
         return sum;
@@ -146,7 +150,7 @@ FLOAT(le, a[0] <= a[1])
 FLOAT(gt, a[0] > a[1])
 FLOAT(ge, a[0] >= a[1])
 FLOAT(where, a[0] != 0 ? a[1] : a[2])
-FLOAT(fma, fma_once(a[0], a[1], a[2]))
+FLOAT(fma, fma_once(in->dtype, a[0], a[1], a[2]))
 
 #define F(name) [RX_OP_##name] = float_##name
 #define RLX_FUNCTION1(name, ...) F(name),
@@ -224,18 +228,10 @@ static int64_t shift_right(rlx_dtype t, int64_t x, int64_t count)
     return count >= width ? (x < 0 ? -1 : 0) : x >> count;
 }
 
-/* A bound of clamp as the nearest number of the type. */
-static int64_t int_bound(rlx_dtype t, double bound)
-{
-    int64_t room = 0;
-    const rx_view one = {.data = (char *)&room, .dtype = t};
-    rx_store(&one, 0, bound);
-    return rx_load_int(&one, 0);
-}
-
 static int64_t int_clamp(const rx_instr *in, const int64_t *a)
 {
-    const int64_t lo = int_bound(in->dtype, in->p[0]), hi = int_bound(in->dtype, in->p[1]);
+    const int64_t lo = rx_double_to_int(in->dtype, in->p[0]);
+    const int64_t hi = rx_double_to_int(in->dtype, in->p[1]);
     const int64_t y = a[0] < lo ? lo : a[0];
     return y > hi ? hi : y;
 }
@@ -290,7 +286,57 @@ static int_fn *const int_table[RX_N_OPS] = {
     I(eq), I(ne), I(lt), I(le), I(gt), I(ge), I(where),
 };
 
-int64_t rx_ref_eval_int(const rx_instr *in, const int64_t *args)
+/* ---- u64: the operations that depend on the sign --------------------------------------------- */
+
+#define UINT(name, expr)                                                       \
+    static int64_t uint_##name(const rx_instr *in, const int64_t *a)           \
+    {                                                                          \
+        const uint64_t x = (uint64_t)a[0], y = (uint64_t)a[1];                 \
+        (void)in;                                                              \
+        (void)y;                                                               \
+        return (int64_t)(expr);                                                \
+    }
+
+static uint64_t unsigned_pow(uint64_t base, uint64_t exponent)
 {
+    uint64_t y = 1;
+    for (; exponent; exponent >>= 1, base *= base)
+        y *= exponent & 1 ? base : 1;
+    return y;
+}
+
+static int64_t uint_clamp(const rx_instr *in, const int64_t *a)
+{
+    const uint64_t lo = (uint64_t)rx_double_to_int(RLX_U64, in->p[0]);
+    const uint64_t hi = (uint64_t)rx_double_to_int(RLX_U64, in->p[1]);
+    const uint64_t x = (uint64_t)a[0], y = x < lo ? lo : x;
+    return (int64_t)(y > hi ? hi : y);
+}
+
+UINT(relu, x)
+UINT(abs, x)
+UINT(sign, x != 0)
+UINT(div, y ? x / y : 0)
+UINT(mod, y ? x % y : 0)
+UINT(max, x > y ? x : y)
+UINT(min, x < y ? x : y)
+UINT(pow, unsigned_pow(x, y))
+UINT(shl, y < 64 ? x << y : 0)
+UINT(shr, y < 64 ? x >> y : 0)
+UINT(lt, x < y)
+UINT(le, x <= y)
+UINT(gt, x > y)
+UINT(ge, x >= y)
+
+#define U(name) [RX_OP_##name] = uint_##name
+static int_fn *const uint_table[RX_N_OPS] = {
+    U(relu), U(abs), U(sign), U(clamp), U(div), U(mod), U(max), U(min), U(pow), U(shl), U(shr),
+    U(lt), U(le), U(gt), U(ge),
+};
+
+int64_t rx_ref_eval_int(const rx_instr *in, rlx_dtype t, const int64_t *args)
+{
+    if (t == RLX_U64 && uint_table[in->op])
+        return uint_table[in->op](in, args);
     return int_table[in->op](in, args);
 }

@@ -4,7 +4,9 @@
 
 #include "gpu/select/plan.h"
 #include "gpu/split/split.h"
+#include "ir/infer.h"
 #include "ops/custom.h"
+#include "ops/region.h"
 
 const rx_gpu_op rx_gpu_ops[RX_N_OPS] = {
 #define GPU(op, lower, strided) [RX_OP_##op] = {rx_gpu_lower_##lower, strided},
@@ -189,10 +191,33 @@ rlx_status rx_gpu_lower(rx_gpu_build *b, const rx_gpu_call *c)
     return s != RLX_OK ? s : b->status;
 }
 
+/* The types of all operands, results and instructions of a node, as bits. */
+static uint64_t types_of(const rlx_graph *g, const rx_node *n)
+{
+    uint64_t types = 0;
+    for (uint32_t i = 0; i < n->n_in; i++)
+        types |= n->in[i] ? RX_T(g->values[n->in[i]].dtype) : 0;
+    for (uint32_t i = 0; i < n->n_out; i++)
+        types |= RX_T(g->values[n->first_out + i].dtype);
+    const rx_region *r = n->attr;
+    for (int i = 0; n->op == RX_OP_region && i < r->n_instr; i++)
+        types |= RX_T(r->instr[i].dtype);
+    return types;
+}
+
+/* Kernels that only move elements take all types; matrix products of integers are those of i8. */
+static bool has_kernel_for(const rx_node *n, uint64_t types)
+{
+    if (n->op == RX_OP_matmul)
+        return !(types & (RX_RARE | RX_T(RLX_I64))) && (types & (RX_FLOATS | RX_T(RLX_I8)));
+    return !(types & RX_RARE) || rx_ops[n->op].flags & RX_OP_MOVES || n->op == RX_OP_custom;
+}
+
 rlx_support rx_gpu_support(const rx_target *t, const rlx_graph *g, const rx_node *n)
 {
     (void)t;
-    (void)g;
+    if (!has_kernel_for(n, types_of(g, n)))
+        return RLX_SUPPORT_NO;
     return rx_custom_has(n, RX_CUSTOM_SPIRV) ? rx_gpu_op_support(n->op) : RLX_SUPPORT_NO;
 }
 

@@ -3,7 +3,7 @@
  * decompose; the views are elsewhere. */
 #include <string.h>
 
-#include "base/half.h"
+#include "base/dtype.h"
 #include "gpu/select/walk.h"
 
 /* ---- concat ---------------------------------------------------------------------------------- */
@@ -83,27 +83,14 @@ rlx_status rx_gpu_lower_concat(rx_gpu_build *b, const rx_gpu_call *c)
 
 /* ---- pad ------------------------------------------------------------------------------------- */
 
-static int64_t to_integer(double x, double low, double high)
-{
-    if (!(x > low))
-        return x == x ? (int64_t)low : 0;
-    if (x >= 9223372036854775807.0 && high >= x)
-        return INT64_MAX;
-    return x >= high ? (high >= 9223372036854775807.0 ? INT64_MAX : (int64_t)high) : (int64_t)x;
-}
-
 uint64_t rx_gpu_encode(rlx_dtype t, double x)
 {
-    switch (t) {
-    case RLX_F32: return rx_f32_bits(rx_f64_to_f32(x));
-    case RLX_F16: return rx_f64_to_f16(x);
-    case RLX_BF16: return rx_f64_to_bf16(x);
-    case RLX_I8: return (uint8_t)to_integer(x, INT8_MIN, INT8_MAX);
-    case RLX_U8: return (uint8_t)to_integer(x, 0, UINT8_MAX);
-    case RLX_I32: return (uint32_t)to_integer(x, INT32_MIN, INT32_MAX);
-    case RLX_I64: return (uint64_t)to_integer(x, -0x1p63, 0x1p63);
-    default: return x != 0;
-    }
+    unsigned char bytes[8] = {0};
+    uint64_t bits = 0;
+    rx_dtype_store(t, bytes, x);
+    for (int i = 7; i >= 0; i--)
+        bits = bits << 8 | bytes[i];
+    return bits;
 }
 
 rlx_status rx_gpu_lower_pad(rx_gpu_build *b, const rx_gpu_call *c)

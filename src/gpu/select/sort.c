@@ -8,7 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/half.h"
 #include "gpu/select/rows.h"
 
 /* ---- Sorting --------------------------------------------------------------------------------- */
@@ -344,28 +343,6 @@ rlx_status rx_gpu_lower_histogram(rx_gpu_build *b, const rx_gpu_call *c)
     return RLX_OK;
 }
 
-static int64_t saturate(double x, int64_t low, int64_t high)
-{
-    return x <= (double)low ? low : x >= (double)high ? high : (int64_t)x;
-}
-
-/* The bits of x as an element of type t. */
-static uint64_t encode(rlx_dtype t, double x)
-{
-    const float f = rx_f64_to_f32(x);
-    uint32_t bits;
-    switch (t) {
-    case RLX_F32: memcpy(&bits, &f, sizeof bits); return bits;
-    case RLX_F16: return rx_f64_to_f16(x);
-    case RLX_BF16: return rx_f64_to_bf16(x);
-    case RLX_I8: return (uint8_t)saturate(x, INT8_MIN, INT8_MAX);
-    case RLX_U8: return (uint8_t)saturate(x, 0, UINT8_MAX);
-    case RLX_I32: return (uint32_t)saturate(x, INT32_MIN, INT32_MAX);
-    case RLX_BOOL: return x != 0;
-    default: return isnan(x) ? 0 : (uint64_t)saturate(x, INT64_MIN, INT64_MAX);
-    }
-}
-
 rlx_status rx_gpu_lower_one_hot(rx_gpu_build *b, const rx_gpu_call *c)
 {
     const rlx_one_hot_desc *h = c->attr;
@@ -374,7 +351,7 @@ rlx_status rx_gpu_lower_one_hot(rx_gpu_build *b, const rx_gpu_call *c)
     if (!total)
         return RLX_OK;
     const rx_rows rows = rx_gpu_rows(y, h->axis);
-    const uint64_t on = encode(y->dtype, h->on), off = encode(y->dtype, h->off);
+    const uint64_t on = rx_gpu_encode(y->dtype, h->on), off = rx_gpu_encode(y->dtype, h->off);
     const rx_args_one_hot a = {
         .bind = {.x = RX_REF_IN(0), .y = RX_REF_OUT(0)},
         .spec = {.TX = x->dtype, .TY = y->dtype},

@@ -30,13 +30,15 @@ from share import optest_share  # noqa: E402
 # Operations that no library has and that no independent reference can check, with the reason.
 WITHOUT_REFERENCE = {}
 
-DTYPES = {"f32": np.float32, "f16": np.float16, "i8": np.int8, "u8": np.uint8, "i32": np.int32,
-          "i64": np.int64, "bool": np.bool_}
+DTYPES = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bool": np.bool_,
+          "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
+          "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64}
 
 # A unit in the last place of 1: the references return float64, results are rounded to their type.
-EPSILON = {"f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7}
-LARGEST = {"f32": np.finfo(np.float32).max, "f16": 65504.0, "bf16": 3.3895313892515355e38}
-LEAST = {"f32": 2.0**-149, "f16": 2.0**-24, "bf16": 2.0**-133}
+EPSILON = {"f64": 2.0**-52, "f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7}
+LARGEST = {"f64": np.finfo(np.float64).max, "f32": np.finfo(np.float32).max, "f16": 65504.0,
+           "bf16": 3.3895313892515355e38}
+LEAST = {"f64": 2.0**-1074, "f32": 2.0**-149, "f16": 2.0**-24, "bf16": 2.0**-133}
 
 
 def load_module(path):

@@ -8,7 +8,8 @@ import re
 import numpy as np
 from scipy import special
 
-INT_TYPES = {"i8": np.int8, "u8": np.uint8, "i32": np.int32, "i64": np.int64}
+INT_TYPES = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u8": np.uint8,
+             "u16": np.uint16, "u32": np.uint32, "u64": np.uint64}
 
 
 def round_bf16(x):
@@ -24,7 +25,7 @@ def round_bf16(x):
 
 
 def to_float_type(x, name):
-    if name == "f64":  # between the instructions of a region
+    if name == "f64":  # also between the instructions of a region
         return np.asarray(x, np.float64)
     if name == "bf16":
         return round_bf16(x)
@@ -42,7 +43,7 @@ def finish(attrs, y):
 
 
 def is_float(name):
-    return name in ("f32", "f16", "bf16")
+    return name in ("f64", "f32", "f16", "bf16")
 
 
 def quiet(fn):
@@ -187,15 +188,19 @@ def cast(attrs, x):
     if to not in INT_TYPES:
         if is_float(attrs["_in"][0]):
             return x.astype(np.float64)
-        # One rounding: to f32 straight from the integer; f16 and bf16 have few enough bits.
-        return x.astype(np.float32) if to == "f32" else x.astype(np.longdouble).astype(np.float64)
+        # One rounding: to f32 and f64 straight from the integer; f16 and bf16 have few enough bits.
+        if to in ("f32", "f64"):
+            return x.astype(np.float32 if to == "f32" else np.float64)
+        return x.astype(np.longdouble).astype(np.float64)
     if not is_float(attrs["_in"][0]):
         return x.astype(INT_TYPES[to])
-    info = np.iinfo(INT_TYPES[to])
+    dtype = INT_TYPES[to]
+    info = np.iinfo(dtype)
     y = np.trunc(np.nan_to_num(x.astype(np.float64), nan=0, posinf=np.inf, neginf=-np.inf))
     inside = (y > float(info.min)) & (y < float(info.max))
-    z = np.where(inside, y, 0).astype(np.int64)
-    return np.where(inside, z, np.where(y <= info.min, info.min, np.where(y > 0, info.max, 0)))
+    z = np.where(inside, y, 0).astype(dtype)
+    ends = np.where(y <= info.min, dtype(info.min), np.where(y > 0, dtype(info.max), dtype(0)))
+    return np.where(inside, z, ends)
 
 
 def widen(fn):

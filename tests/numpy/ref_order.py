@@ -2,8 +2,9 @@
 """NumPy references of order and places."""
 import numpy as np
 
-INTS = {"i8": np.int8, "u8": np.uint8, "i32": np.int32, "i64": np.int64}
-FLOATS = ("f32", "f16", "bf16")
+INTS = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u8": np.uint8,
+        "u16": np.uint16, "u32": np.uint32, "u64": np.uint64}
+FLOATS = ("f64", "f32", "f16", "bf16")
 
 
 def descending_places(x, axis):
@@ -54,7 +55,8 @@ def one_hot(a, x):
     depth, axis = a["depth"], a.get("axis", 0)
     on, off = a.get("on", 0), a.get("off", 0)
     index = np.expand_dims(np.asarray(x, np.int64), axis)
-    index = np.where(index < 0, index + depth, index)
+    if a["_in"][0] != "u64":
+        index = np.where(index < 0, index + depth, index)
     shape = [1] * index.ndim
     shape[axis] = depth
     return np.where(index == np.arange(depth).reshape(shape), float(on), float(off))

@@ -3,11 +3,12 @@
 import numpy as np
 from scipy.special import logsumexp
 
-INTS = {"i8": np.int8, "u8": np.uint8, "i32": np.int32, "i64": np.int64}
+INTS = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u8": np.uint8,
+        "u16": np.uint16, "u32": np.uint32, "u64": np.uint64}
 
 
 def is_float(a):
-    return a["_in"][0] in ("f32", "f16", "bf16")
+    return a["_in"][0] in ("f64", "f32", "f16", "bf16")
 
 
 def wide(a, x):
@@ -44,8 +45,11 @@ def reduce_sum(a, x, **k):
 def reduce_mean(a, x, **k):
     if is_float(a):
         return np.mean(x, **k)
-    total = np.sum(x, dtype=np.int64, **k)
+    unsigned = x.dtype == np.uint64
+    total = np.sum(x, dtype=np.uint64 if unsigned else np.int64, **k)
     n = x.size // max(total.size, 1)
+    if unsigned and n:
+        return total // np.uint64(n)
     return np.trunc(total / n).astype(x.dtype) if n else np.zeros_like(total).astype(x.dtype)
 
 

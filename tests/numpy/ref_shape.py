@@ -2,7 +2,8 @@
 """NumPy references of the shape family."""
 import numpy as np
 
-INT_TYPES = {"i8": np.int8, "u8": np.uint8, "i32": np.int32, "i64": np.int64}
+INT_TYPES = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u8": np.uint8,
+             "u16": np.uint16, "u32": np.uint32, "u64": np.uint64}
 
 
 def out_shape(a, i=0):

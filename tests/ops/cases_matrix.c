@@ -130,7 +130,7 @@ const char *const rx_cases_matrix[] = {
     "matmul(f32[4], f32[5]) !> expected with size 4 on axis 0",
     "matmul(f32[2,3,4], f32[3,4,5]) !> broadcast",
     "matmul(f32[3,4], f16[4,6]) !> same type",
-    "$T=u8|i32|i64|bool : matmul($T[3,4], $T[4,6]) !> operand 0 (a) expected of type",
+    "$T=u8|bool : matmul($T[3,4], $T[4,6]) !> operand 0 (a) expected of type",
     "matmul(f32[3,32], q8_0[32,32]) !> operand 1 (b) expected of type",
     "matmul(f32[3,4], f32[4,6], f32[5]) !> operand 2 (bias) expected f32[6]",
     "matmul(f32[3,4], f32[4,6], f32[1,6]) !> operand 2 (bias) expected f32[6]",
@@ -189,7 +189,7 @@ const char *const rx_cases_matrix[] = {
     "dot_general(f32[3,3], f32[3,3]) {batch_a=[0,1,0]} !> expected at most 2 axes",
     "dot_general(f32[1,1,1,1,1], f32[1,1,1,1]) !> rank 9",
     "dot_general(f32[3,4], f16[4,5]) {contract_a=[1], contract_b=[0]} !> same type",
-    "dot_general(i32[3,4], i32[4,5]) {contract_a=[1], contract_b=[0]} !> operand 0 (a)",
+    "dot_general(u8[3,4], u8[4,5]) {contract_a=[1], contract_b=[0]} !> operand 0 (a)",
 
     /* ---- lora_matmul ------------------------------------------------------------------------- */
     "$T=f32|f16|bf16 $X=[17]|[1,17]|[5,17]|[2,3,17] $R=1|4 $S=0|1|0.25|-2 :"

@@ -81,7 +81,7 @@ const char *const rx_cases_order[] = {
     "$A=0|-1 : one_hot(i32[seq<=9,2]) {depth=4, axis=$A}",
     "one_hot(i32[1000]:int(0,1000)) {depth=1000, axis=-1}",
     "one_hot(i64[4]:int(-9007199254740999,9007199254740999)) {depth=3, axis=-1}",
-    "one_hot(f32[3]) {depth=4} !> operand 0 (index) expected of type i8, u8, i32 or i64",
+    "one_hot(f32[3]) {depth=4} !> operand 0 (index) expected of type i8, u8, i32, i64, i16",
     "one_hot(i32[3]) !> depth must be at least 1, got 0",
     "one_hot(i32[3]) {depth=4, axis=2} !> axis expected from -2 to 1, got 2",
     "one_hot(i32[1,1,1,1,1,1,1,1]) {depth=4} !> rank 0 to 7",

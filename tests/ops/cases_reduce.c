@@ -74,7 +74,7 @@ const char *const rx_cases_reduce[] = {
     "reduce_sum(f32[2,3]) {axes=[0,-2]} !> axis 0 is there twice",
     "reduce_sum(bool[2,3]) !> got bool[2,3]",
     "reduce_any(f32[2,3]) !> expected of type bool, got f32[2,3]",
-    "$K=l2|log_sum|log_sum_exp : reduce_$K(i32[2,3]) !> expected of type f32, f16 or bf16",
+    "$K=l2|log_sum|log_sum_exp : reduce_$K(i32[2,3]) !> expected of type f32, f16, bf16 or f64",
 
     /* argmax, argmin */
     "$O=argmax|argmin $T=f32|f16|bf16|i8|u8|i32|i64 $A=0|1|2|-1 $L=true|false"

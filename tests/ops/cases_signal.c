@@ -31,7 +31,7 @@ const char *const rx_cases_signal[] = {
     "$O=fft|ifft : $O(f32[2,seq<=20,2]) {axis=1, n=16}",
     "$O=fft|ifft|irfft : $O(f32[4,6]) !> expected with size 2 on axis 1, got f32[4,6]",
     "$O=fft|ifft|irfft : $O(f32[2]) !> rank 2 to 8, got f32[2]",
-    "$O=fft|ifft|rfft|irfft : $O(i32[4,2]) !> expected of type f32, f16 or bf16, got i32[4,2]",
+    "$O=fft|ifft|rfft|irfft : $O(i32[4,2]) !> expected of type f32, f16, bf16 or f64, got i32[4,2]",
     "$O=fft|ifft|irfft : $O(f32[4,6,2]) {axis=2} !> axis expected from -2 to 1, got 2",
     "$O=fft|ifft|rfft|irfft : $O(f32[4,6,2]) {n=-4} !> n must be at least 1",
     "$O=fft|ifft : $O(f32[0,2]) !> at least 1 point, got 0",
@@ -89,7 +89,7 @@ const char *const rx_cases_signal[] = {
     "stft(f32[9], f32[5]) {n=4} !> operand 1 (window) expected f32[4], got f32[5]",
     "stft(f32[9], f16[4]) {n=4} !> of the same type",
     "stft(f32[]) {n=4} !> rank 1 to 6",
-    "stft(i32[9]) {n=4} !> expected of type f32, f16 or bf16",
+    "stft(i32[9]) {n=4} !> expected of type f32, f16, bf16 or f64",
 
     /* log_mel */
     FLOATS " $P=true|false : log_mel($T[6,9,2], $T[4,9]:range(0,0.3)) {peak_per_frame=$P}",

@@ -80,49 +80,64 @@ void ot_tensor_finish(ot_tensor *t)
     *t = (ot_tensor){0};
 }
 
+/* X(ENUMERATOR, C type) of the types that C has. */
+#define C_TYPES(X)                                                              \
+    X(F32, float) X(F64, double) X(I8, int8_t) X(U8, uint8_t) X(BOOL, uint8_t)  \
+    X(I16, int16_t) X(U16, uint16_t) X(I32, int32_t) X(U32, uint32_t)           \
+    X(I64, int64_t) X(U64, uint64_t)
+
 static float half_element(const ot_tensor *t, int64_t i)
 {
-    float x = 0;
-    rlx_to_float(t->dtype, (const uint16_t *)t->data + i, &x, 1);
+    float x = NAN;
+    if (t->dtype == RLX_F16 || t->dtype == RLX_BF16) {
+        rlx_to_float(t->dtype, (const uint16_t *)t->data + i, &x, 1);
+    }
     return x;
 }
 
 double ot_element(const ot_tensor *t, int64_t i)
 {
     switch (t->dtype) {
-    case RLX_F32: return ((const float *)t->data)[i];
-    case RLX_F16:
-    case RLX_BF16: return half_element(t, i);
-    case RLX_I8: return ((const int8_t *)t->data)[i];
-    case RLX_U8:
-    case RLX_BOOL: return ((const uint8_t *)t->data)[i];
-    case RLX_I32: return ((const int32_t *)t->data)[i];
-    case RLX_I64: return (double)((const int64_t *)t->data)[i];
-    default: return NAN;
+#define X(ID, TYPE) case RLX_##ID: return (double)((const TYPE *)t->data)[i];
+    C_TYPES(X)
+#undef X
+    default: return half_element(t, i);
     }
 }
 
 static void put_int(ot_tensor *t, int64_t i, int64_t x)
 {
     switch (t->dtype) {
-    case RLX_I8: ((int8_t *)t->data)[i] = (int8_t)x; break;
-    case RLX_U8: ((uint8_t *)t->data)[i] = (uint8_t)x; break;
-    case RLX_BOOL: ((uint8_t *)t->data)[i] = x != 0; break;
-    case RLX_I32: ((int32_t *)t->data)[i] = (int32_t)x; break;
-    case RLX_I64: ((int64_t *)t->data)[i] = x; break;
+#define X(ID, TYPE) case RLX_##ID: ((TYPE *)t->data)[i] = (TYPE)x; break;
+    C_TYPES(X)
+#undef X
     default: break;
+    }
+    if (t->dtype == RLX_BOOL) ((uint8_t *)t->data)[i] = x != 0;
+}
+
+void ot_put_float(ot_tensor *t, int64_t i, double x)
+{
+    const float f = (float)x;
+    if (t->dtype == RLX_F64) {
+        ((double *)t->data)[i] = x;
+    } else {
+        rlx_from_float(t->dtype, &f, (char *)t->data + i * rlx_dtype_block_bytes(t->dtype), 1);
     }
 }
 
 static void put(ot_tensor *t, int64_t i, double x)
 {
-    if (!rlx_dtype_is_float(t->dtype)) {
+    if (rlx_dtype_is_float(t->dtype)) {
+        ot_put_float(t, i, x);
+    } else {
         put_int(t, i, (int64_t)x);
-        return;
     }
-    const float f = (float)x;
-    char *at = (char *)t->data + i * rlx_dtype_block_bytes(t->dtype);
-    rlx_from_float(t->dtype, &f, at, 1);
+}
+
+static bool is_unsigned(rlx_dtype t)
+{
+    return t == RLX_U8 || t == RLX_U16 || t == RLX_U32 || t == RLX_U64;
 }
 
 /* ---- Fills of the plain types --------------------------------------------------------------- */
@@ -133,6 +148,10 @@ static void float_limits(rlx_dtype t, double *huge, double *tiny, double *least)
     *huge = t == RLX_F32 ? 0x1.fffffep127 : t == RLX_F16 ? 65504 : 0x1.fep127;
     *tiny = t == RLX_F16 ? 0x1p-14 : 0x1p-126;
     *least = t == RLX_F32 ? 0x1p-149 : t == RLX_F16 ? 0x1p-24 : 0x1p-133;
+    if (t != RLX_F64) return;
+    *huge = DBL_MAX;
+    *tiny = DBL_MIN;
+    *least = 0x1p-1074;
 }
 
 static double extreme_float(generator *g, rlx_dtype t)
@@ -150,10 +169,11 @@ static double extreme_float(generator *g, rlx_dtype t)
 
 static int64_t extreme_int(generator *g, rlx_dtype t)
 {
-    const int bits = t == RLX_I64 ? 64 : t == RLX_I32 ? 32 : 8;
-    const int64_t most = t == RLX_U8 ? 255 : (int64_t)(UINT64_MAX >> (65 - bits));
-    const int64_t least = t == RLX_U8 ? 0 : -most - 1;
-    const int64_t values[] = {least, most, 0, 1, t == RLX_U8 ? 254 : -1, most / 2};
+    const int bits = 8 * (int)rlx_dtype_block_bytes(t);
+    const bool plus = is_unsigned(t);
+    const uint64_t most = UINT64_MAX >> ((plus ? 64 : 65) - bits);
+    const int64_t least = plus ? 0 : -(int64_t)most - 1, next = plus ? (int64_t)(most - 1) : -1;
+    const int64_t values[] = {least, (int64_t)most, 0, 1, next, (int64_t)(most / 2)};
     return values[next_below(g, 6)];
 }
 
@@ -189,7 +209,7 @@ static void fill_permutation(ot_tensor *t, generator *g, double scale, double sh
 static double default_element(generator *g, rlx_dtype t)
 {
     if (t == RLX_BOOL) return next_below(g, 2) == 0;
-    if (t == RLX_U8) return (double)next_below(g, 11);
+    if (is_unsigned(t)) return (double)next_below(g, 11);
     if (rlx_dtype_is_int(t)) return (double)(next_below(g, 11) - 5);
     return next_normal(g);
 }
@@ -261,7 +281,7 @@ static double fill_element(generator *g, const ot_fill *f, rlx_dtype t)
     case OT_INTS: return f->a + (double)next_below(g, (int64_t)(f->b - f->a));
     case OT_RANGE: return f->a + (f->b - f->a) * next_unit(g);
     case OT_NORMAL: return f->a + f->b * next_normal(g);
-    case OT_TIES: return (double)(next_below(g, 4) - (t == RLX_U8 || t == RLX_BOOL ? 0 : 1));
+    case OT_TIES: return (double)(next_below(g, 4) - (is_unsigned(t) || t == RLX_BOOL ? 0 : 1));
     case OT_BOOLS: return next_unit(g) < f->a;
     case OT_VALUE: return f->a;
     case OT_MASK: return next_unit(g) < f->a ? 0 : -INFINITY;

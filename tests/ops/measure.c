@@ -139,12 +139,12 @@ static double sum_length(length_kind kind, const ot_tensor *in, size_t n_in, con
 /* Bits of the significand behind the point, exponent of the smallest normal number. */
 static int fraction_bits(rlx_dtype t)
 {
-    return t == RLX_F32 ? 23 : t == RLX_F16 ? 10 : 7;
+    return t == RLX_F64 ? 52 : t == RLX_F32 ? 23 : t == RLX_F16 ? 10 : 7;
 }
 
 static int least_exponent(rlx_dtype t)
 {
-    return t == RLX_F16 ? -14 : -126;
+    return t == RLX_F64 ? -1022 : t == RLX_F16 ? -14 : -126;
 }
 
 /* Half of a unit in the last place, relative: the largest error of one rounding. */
@@ -164,19 +164,19 @@ static double ulp_of(rlx_dtype t, double x)
 
 static double largest(rlx_dtype t)
 {
-    return t == RLX_F16 ? 65504 : t == RLX_BF16 ? 0x1.fep127 : FLT_MAX;
+    return t == RLX_F64 ? DBL_MAX : t == RLX_F16 ? 65504 : t == RLX_BF16 ? 0x1.fep127 : FLT_MAX;
 }
 
-/* The coarsest float type among the operands; packed ones do not count. */
+/* The coarsest float type among the operands, f32 when there is none; packed ones do not count. */
 static rlx_dtype coarsest(const ot_tensor *in, size_t n_in)
 {
-    rlx_dtype worst = RLX_F32;
+    rlx_dtype worst = RLX_NO_TYPE;
     for (size_t i = 0; i < n_in; i++) {
         const rlx_dtype t = in[i].dtype;
         if (!in[i].data || !rlx_dtype_is_float(t) || rlx_dtype_is_packed(t)) continue;
-        if (t == RLX_BF16 || (t == RLX_F16 && worst == RLX_F32)) worst = t;
+        if (!worst || fraction_bits(t) < fraction_bits(worst)) worst = t;
     }
-    return worst;
+    return worst ? worst : RLX_F32;
 }
 
 /* ---- Operands moved by a step --------------------------------------------------------------- */
@@ -184,7 +184,7 @@ static rlx_dtype coarsest(const ot_tensor *in, size_t n_in)
 double ot_step_of(const ot_tensor *in, size_t n_in)
 {
     const rlx_dtype t = coarsest(in, n_in);
-    return t == RLX_F32 ? 0x1p-18 : t == RLX_F16 ? 0x1p-10 : 0x1p-7;
+    return t == RLX_F64 ? 0x1p-26 : t == RLX_F32 ? 0x1p-18 : t == RLX_F16 ? 0x1p-10 : 0x1p-7;
 }
 
 static double row_maximum(const ot_tensor *t, int64_t at, int64_t n)
@@ -213,7 +213,6 @@ void ot_move_operand(ot_tensor *t, double step, bool by_row, uint64_t seed)
 {
     if (!rlx_dtype_is_float(t->dtype) || rlx_dtype_is_packed(t->dtype)) return;
     const int64_t n = row_length(t);
-    const size_t size = (size_t)rlx_dtype_block_bytes(t->dtype);
     double most = 0;
     for (int64_t i = 0; i < t->elements; i++) {
         if (by_row && i % n == 0) most = row_maximum(t, i, n);
@@ -221,11 +220,8 @@ void ot_move_operand(ot_tensor *t, double step, bool by_row, uint64_t seed)
         const double unit = (double)(ot_random(&seed) >> 11) * 0x1p-52 - 1; /* -1 to 1 */
         const double part = step * (unit + (unit < 0 ? -1 : 1)) / 2;
         const double by = part * (by_row ? most : x);
-        const float up = (float)(x + by), down = (float)(x - by);
-        const float moved = fabs(x + by) > largest(t->dtype) ? down : up;
-        if (x != 0 && isfinite(x)) {
-            rlx_from_float(t->dtype, &moved, (char *)t->data + (size_t)i * size, 1);
-        }
+        const double moved = fabs(x + by) > largest(t->dtype) ? x - by : x + by;
+        if (x != 0 && isfinite(x)) ot_put_float(t, i, moved);
     }
 }
 
@@ -305,13 +301,19 @@ static bool smooth_rows(ot_measure *m, const ot_tensor *t)
     return true;
 }
 
+/* The type that sums of results of type t are computed in. */
+static rlx_dtype working_type(rlx_dtype t)
+{
+    return t == RLX_F64 ? RLX_F64 : RLX_F32;
+}
+
 /* What an element may differ by for each unit of its spread. The spread of a sum of n terms of
  * random signs is that of sqrt(n) of them; a sum in f32, one term after the other, rounds n partial
  * sums that grow to the same size, which is sqrt(n) times as much; chance never reaches 6 of it. */
 static double spread_factor(const rule *r, const ot_measure *m, double length)
 {
     if (m->fast) return OT_FAST_ROUNDOFF;
-    return 6 * r->chain * (1 + sqrt(length)) * unit_roundoff(RLX_F32)
+    return 6 * r->chain * (1 + sqrt(length)) * unit_roundoff(working_type(m->dtype))
            + r->rounds * unit_roundoff(m->dtype);
 }
 
@@ -328,7 +330,9 @@ static void set_bias(ot_measure *m, const ot_tensor *expected)
     }
     m->bias = INFINITY;
     if (n < 8) return;
-    const double least = m->dtype == RLX_F32 ? 1e-5 : unit_roundoff(m->dtype) / 2;
+    double least = unit_roundoff(m->dtype) / 2;
+    if (m->dtype == RLX_F32) least = 1e-5;
+    if (m->dtype == RLX_F64) least = 1e-13;
     m->bias = fmax(least, 1 / sqrt(weight));
     if (m->fast) m->bias = fmax(m->bias, 1e-3);
 }
@@ -342,15 +346,17 @@ bool ot_measure_end(ot_measure *m, const char *op, const ot_tensor *in, size_t n
     if (r->length != LENGTH_NONE && m->step > 0 && !smooth_rows(m, expected)) return false;
     const double length = sum_length(r->length, in, n_in, expected);
     const double factor = spread_factor(r, m, length);
-    const double lost = m->flush ? (1 + sqrt(length)) * FLT_MIN : FLT_MIN; /* terms of a sum */
+    const double least = m->dtype == RLX_F64 ? DBL_MIN : FLT_MIN;
+    const double lost = m->flush ? (1 + sqrt(length)) * least : least; /* terms of a sum */
     const double row = r->row + (m->fast ? 16 : 0); /* also where all taps are padding */
-    const double ulps = m->dtype == RLX_F32 ? r->ulps : 1;
+    const int bits = fraction_bits(working_type(m->dtype));
+    const double ulps = working_type(m->dtype) == m->dtype ? r->ulps : 1;
     const int64_t n = complex_row_length(expected);
     double most = 0;
     for (int64_t i = 0; i < m->elements; i++) {
         const double x = ot_element(expected, i);
         if (row > 0 && i % n == 0) most = row_maximum(expected, i, n);
-        m->limit[i] = factor * m->limit[i] + ldexp(row * most + r->one, -23) + lost;
+        m->limit[i] = factor * m->limit[i] + ldexp(row * most + r->one, -bits) + lost;
         if (isfinite(x)) m->limit[i] += ulps * ulp_of(m->dtype, x);
     }
     set_bias(m, expected);
@@ -364,7 +370,7 @@ bool ot_measure_graph(ot_measure *m, const ot_tensor *expected)
     if (m->class == OT_BITS) return true;
     if (!ready(m, expected)) return false;
     const int64_t n = row_length(expected);
-    const double units = expected->dtype == RLX_F32 ? 1024 : 8;
+    const double units = working_type(expected->dtype) == expected->dtype ? 1024 : 8;
     double most = 0;
     for (int64_t i = 0; i < m->elements; i++) {
         if (i % n == 0) most = row_maximum(expected, i, n);

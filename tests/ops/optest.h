@@ -103,6 +103,8 @@ void ot_fill_tensor(ot_tensor *t, const ot_fill *fill, uint64_t seed, int run);
 void ot_flush_tensor(ot_tensor *t);
 /* The i-th element of a plain tensor as a number. */
 double ot_element(const ot_tensor *t, int64_t i);
+/* Element i of a tensor of floats becomes x, rounded to its type. */
+void ot_put_float(ot_tensor *t, int64_t i, double x);
 
 /* ---- Comparing ------------------------------------------------------------------------------ */
 
@@ -320,7 +322,7 @@ void ot_check_engine(ot_report *r);
 
 #define OT_FAMILIES(X)                                                              \
     X(elementwise) X(matrix) X(quant) X(norm) X(attention) X(shape) X(index)        \
-    X(reduce) X(order) X(signal) X(random) X(conv) X(recurrent)
+    X(reduce) X(order) X(signal) X(random) X(conv) X(recurrent) X(types)
 
 #define X(name) extern const char *const rx_cases_##name[];
 OT_FAMILIES(X)

@@ -24,7 +24,7 @@ LAYERS = {
     "gpu": "base ir ops compile runtime spirv",
     "vulkan": "base ir ops compile runtime spirv gpu",
     "webgpu": "base ir ops compile runtime spirv gpu",
-    "import": "base ir",
+    "import": "base ir ops compile runtime",
     "model": "base ir import",
     "grammar": "base import model",
 }

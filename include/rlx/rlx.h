@@ -10,6 +10,7 @@
  *   buffer.h     memory of a device that sessions share
  *   session.h    compile, set weights, run, read results
  *   npy.h        NumPy files
+ *   onnx.h       ONNX models as graphs
  *   file.h       tensors and metadata of GGUF and safetensors files
  *   quantize.h   quantising of weights, and the writer of GGUF files
  *   tokenizer.h  text to token ids and back
@@ -28,6 +29,7 @@
 #include "model.h"
 #include "nodes.h"
 #include "npy.h"
+#include "onnx.h"
 #include "ops.h"
 #include "quantize.h"
 #include "session.h"

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/* An ONNX model as its reader leaves it: structure in an arena, texts and data in the mapped files.
+ * Everything here is checked for form; meaning is checked when a graph is built. */
+#ifndef RX_IMPORT_ONNX_H
+#define RX_IMPORT_ONNX_H
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "import/protobuf.h"
+#include "rlx/onnx.h"
+
+/* Sub-graphs within sub-graphs, and functions that call functions. */
+#define RX_ONNX_MAX_DEPTH 32
+
+/* AttributeProto.AttributeType */
+enum {
+    RX_ONNX_FLOAT = 1, RX_ONNX_INT = 2, RX_ONNX_STRING = 3, RX_ONNX_TENSOR = 4, RX_ONNX_GRAPH = 5,
+    RX_ONNX_FLOATS = 6, RX_ONNX_INTS = 7, RX_ONNX_STRINGS = 8
+};
+
+/* A tensor in row-major order. */
+typedef struct rx_onnx_tensor {
+    const char *name;
+    int32_t type;       /* TensorProto.DataType */
+    rlx_shape shape;    /* numbers only */
+    rx_bytes raw;       /* raw data, of a type of fixed width: as it lies in memory */
+    rx_bytes list;      /* typed data, while not decoded: packed */
+    uint32_t list_field;/* the field that `list` was, 0: none */
+    const char *location; /* of external data, NULL: none */
+    uint64_t offset, length;
+    bool has_length;
+    bool loose;         /* typed data that is not packed: decoded by rereading `message` */
+    rx_bytes message;
+} rx_onnx_tensor;
+
+struct rx_onnx_graph;
+
+typedef struct rx_onnx_attr {
+    const char *name, *ref; /* ref: the attribute of the calling node that it stands for, or NULL */
+    int32_t type;
+    int64_t i;
+    float f;
+    rx_bytes s;
+    const rx_onnx_tensor *t;
+    const struct rx_onnx_graph *g;
+    const int64_t *ints;
+    const float *floats;
+    const rx_bytes *strings;
+    size_t n; /* of ints, floats or strings */
+} rx_onnx_attr;
+
+typedef struct rx_onnx_node {
+    const char *name, *op, *domain; /* domain: "" is ai.onnx */
+    const char **in, **out;         /* "" is an absent operand */
+    size_t n_in, n_out;
+    const rx_onnx_attr *attrs;
+    size_t n_attrs;
+} rx_onnx_node;
+
+typedef struct rx_onnx_graph {
+    const char *name;
+    const rx_onnx_node *nodes;
+    const rx_onnx_tensor *tensors;
+    rlx_onnx_port *inputs, *outputs; /* inputs of the main graph: without weights */
+    size_t n_nodes, n_tensors, n_inputs, n_outputs;
+} rx_onnx_graph;
+
+typedef struct rx_onnx_opset {
+    const char *domain;
+    int64_t version;
+} rx_onnx_opset;
+
+typedef struct rx_onnx_function {
+    const char *name, *domain;
+    const char **in, **out;
+    size_t n_in, n_out;
+    const rx_onnx_attr *defaults; /* of attributes that a call leaves out */
+    size_t n_defaults;
+    const rx_onnx_opset *opsets;
+    size_t n_opsets;
+    rx_onnx_graph body;
+} rx_onnx_function;
+
+struct rlx_onnx {
+    const char *path;
+    rx_arena arena;
+    rx_file file;
+    int64_t ir_version;
+    const char *producer;
+    const rx_onnx_opset *opsets;
+    size_t n_opsets;
+    rx_onnx_graph graph;
+    const rx_onnx_function *functions;
+    size_t n_functions;
+    rlx_onnx_operator *operators;
+    size_t n_operators;
+    rx_file *externals; /* mapped files of external data, and their names */
+    const char **external_names;
+    size_t n_externals, cap_externals, cap_external_names;
+    rlx_const_tensor *params; /* of the graph built last */
+    size_t n_params, cap_params;
+};
+
+/* ---- Element types: onnx_tensor.c ------------------------------------------------------------ */
+
+typedef struct rx_onnx_type {
+    int32_t number; /* TensorProto.DataType */
+    const char *name;
+    rlx_dtype dtype; /* RLX_NO_TYPE: rlx has none */
+    uint32_t list;   /* the field of typed data */
+} rx_onnx_type;
+/* NULL for a number that ONNX does not have. */
+const rx_onnx_type *rx_onnx_type_of(int64_t number);
+
+/* Reads the structure of a TensorProto. */
+rlx_status rx_onnx_tensor_read(rlx_onnx *m, rx_bytes message, rx_onnx_tensor *t, rlx_error *err);
+/* The elements of a tensor of a type that rlx has: in the mapped file where they lie there as they
+ * are in memory, else decoded into the model's arena. */
+rlx_status rx_onnx_tensor_data(rlx_onnx *m, const rx_onnx_tensor *t, rlx_dtype *dtype,
+                               rx_bytes *data, rlx_error *err);
+/* Maps a file of external data, once; the path is checked to stay in the model's folder. */
+rlx_status rx_onnx_external(rlx_onnx *m, const rx_onnx_tensor *t, rx_bytes *data, rlx_error *err);
+
+/* ---- Structure: onnx_read.c ------------------------------------------------------------------ */
+
+rlx_status rx_onnx_read(rlx_onnx *m, rx_bytes message, rlx_error *err);
+/* A text of the file as a string in the arena; one with zero bytes is damaged. */
+rlx_status rx_onnx_text(rlx_onnx *m, rx_bytes text, const char **out, rlx_error *err);
+/* RLX_PARSE: `what` is not as protobuf has it. */
+rlx_status rx_onnx_damaged(const rlx_onnx *m, const char *what, rlx_error *err);
+
+/* Opens a model that is in memory, which the caller keeps until it is closed; external data is
+ * beneath the folder of `path`. */
+rlx_status rx_onnx_from_memory(const void *data, size_t bytes, const char *path, rlx_onnx **out,
+                               rlx_error *err);
+
+/* Fills the list of operators. */
+rlx_status rx_onnx_count_operators(rlx_onnx *m, rlx_error *err);
+/* The version of a domain that is imported; 0: none. */
+int64_t rx_onnx_opset_version(const rx_onnx_opset *sets, size_t n, const char *domain);
+const rx_onnx_function *rx_onnx_find_function(const rlx_onnx *m, const char *domain,
+                                              const char *name);
+
+#endif

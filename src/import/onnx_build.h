@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/* What builders of ONNX operators see: one call is one node with its operands as values of the
+ * graph. A builder returns its first result and stores others in `out`; RLX_NONE is an error, which
+ * the graph or rx_onnx_fail has recorded. */
+#ifndef RX_IMPORT_ONNX_BUILD_H
+#define RX_IMPORT_ONNX_BUILD_H
+
+#include "import/onnx.h"
+#include "rlx/ops.h"
+
+/* Names of values that nodes of a graph, a sub-graph or a function see. */
+typedef struct rx_onnx_scope {
+    struct rx_onnx_scope *outer;     /* whose names are seen too; NULL for functions */
+    rx_map names;                    /* to value ids */
+    const rx_onnx_node *caller;      /* of a function: gives attributes that nodes refer to */
+    const rx_onnx_function *function;
+    const rx_onnx_opset *opsets;
+    size_t n_opsets;
+    struct rx_onnx_scope *caller_scope;
+} rx_onnx_scope;
+
+/* Values that are known while importing, by id; grows with the graph. */
+typedef struct rx_onnx_known {
+    const void *data; /* NULL: not known */
+    bool tried;
+} rx_onnx_known;
+
+typedef struct rx_onnx_build {
+    rlx_onnx *m;
+    rlx_graph *g;
+    rlx_error *err;
+    rlx_status status; /* of rx_onnx_fail */
+    const rlx_import_desc *desc;
+    rx_onnx_scope *scope;
+    rx_arena arena;
+    rx_onnx_known *known;
+    size_t cap_known;
+    int depth;       /* of sub-graphs and functions */
+    size_t n_built;  /* nodes, bounded: functions and loops multiply them */
+    uint32_t serial; /* makes names of params unique */
+} rx_onnx_build;
+
+typedef struct rx_onnx_call {
+    rx_onnx_build *b;
+    rlx_graph *g;
+    const rx_onnx_node *node;
+    int64_t opset;
+    size_t n_in, n_out; /* as the node has them */
+    const rlx_value *in;
+    rlx_value *out;     /* [n_out], at least 8 */
+} rx_onnx_call;
+
+typedef rlx_value rx_onnx_fn(rx_onnx_call *c);
+
+/* Records why a node cannot be built; returns RLX_NONE. */
+rlx_value rx_onnx_fail(rx_onnx_call *c, rlx_status code, const char *fmt, ...) RX_PRINTF(3, 4);
+
+/* Operand `i`; RLX_NONE when it is absent. */
+static inline rlx_value rx_onnx_in(const rx_onnx_call *c, size_t i)
+{
+    return i < c->n_in ? c->in[i] : RLX_NONE;
+}
+/* Whether result `i` is asked for. */
+bool rx_onnx_wants(const rx_onnx_call *c, size_t i);
+
+/* ---- Attributes ------------------------------------------------------------------------------ */
+
+/* The attribute of that name, those of calling functions resolved; NULL when there is none. */
+const rx_onnx_attr *rx_onnx_attr_find(const rx_onnx_call *c, const char *name);
+int64_t rx_onnx_int(const rx_onnx_call *c, const char *name, int64_t absent);
+double rx_onnx_float(const rx_onnx_call *c, const char *name, double absent);
+/* A double whose 0 is meant, for parameters where 0 is the default: 0 becomes RLX_ZERO. */
+double rx_onnx_float_set(const rx_onnx_call *c, const char *name, double absent);
+/* False when the attribute is absent; more than RLX_MAX_INTS numbers fail. */
+bool rx_onnx_ints(rx_onnx_call *c, const char *name, rlx_ints *out);
+/* True when the text attribute is `text`, or is absent and `absent` is that text. */
+bool rx_onnx_is(const rx_onnx_call *c, const char *name, const char *text, const char *absent);
+
+/* ---- Values known while importing: onnx_eval.c ----------------------------------------------- */
+
+/* The elements of a value, when they follow from constants, fixed shapes and the inputs whose values
+ * were given; NULL otherwise. */
+const void *rx_onnx_value_data(rx_onnx_build *b, rlx_value v);
+void rx_onnx_set_known(rx_onnx_build *b, rlx_value v, const void *data);
+/* The elements of a known i32 or i64 operand as a list; false after rx_onnx_fail. `what` names the
+ * operand. */
+bool rx_onnx_known_ints(rx_onnx_call *c, size_t i, const char *what, rlx_ints *out);
+/* An attribute in old versions of an operator, operand `i` in new ones. *given is false when neither
+ * is there. False after rx_onnx_fail. */
+bool rx_onnx_axes(rx_onnx_call *c, const char *name, size_t i, rlx_ints *out, bool *given);
+/* The elements of a known operand of any plain type, as numbers; false after rx_onnx_fail. */
+bool rx_onnx_known_reals(rx_onnx_call *c, size_t i, const char *what, double *out, size_t cap,
+                         size_t *n);
+
+/* ---- Shapes ---------------------------------------------------------------------------------- */
+
+static inline int rx_onnx_rank(const rx_onnx_call *c, rlx_value v)
+{
+    return rlx_value_shape(c->g, v).rank;
+}
+/* An axis from 0 to rank - 1; -1 after rx_onnx_fail. */
+int rx_onnx_axis(rx_onnx_call *c, int64_t axis, int rank);
+/* The number of elements of a fixed shape; -1: it has named dimensions. */
+int64_t rx_onnx_elements(const rx_onnx_call *c, rlx_value v);
+/* A rank-1 constant of i64. */
+rlx_value rx_onnx_i64s(rlx_graph *g, const int64_t *v, int64_t n);
+
+/* ---- Graphs: onnx_graph.c -------------------------------------------------------------------- */
+
+rlx_value rx_onnx_lookup(const rx_onnx_build *b, const char *name);
+rlx_status rx_onnx_define(rx_onnx_build *b, const char *name, rlx_value v);
+/* Builds a sub-graph with its inputs bound to `in`; results go to out[graph's n_outputs]. */
+rlx_status rx_onnx_subgraph(rx_onnx_call *c, const rx_onnx_graph *g, const rlx_value *in,
+                            size_t n_in, rlx_value *out);
+rlx_status rx_onnx_constant(rx_onnx_build *b, const rx_onnx_tensor *t, bool weight,
+                            rlx_value *out);
+
+/* ---- The table: onnx_table.c ----------------------------------------------------------------- */
+
+/* The builder of an operator at a version of its domain; NULL: rlx has none. */
+rx_onnx_fn *rx_onnx_builder(const char *domain, const char *name, int64_t opset);
+
+#define ONNX(name, domain, since, builder) rx_onnx_fn rx_onnx_##builder;
+#include "import/onnx_ops.def"
+#undef ONNX
+
+#endif

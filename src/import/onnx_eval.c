@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/* Values that are known while importing. Exporters compute shapes with operators; those that follow
+ * from constants are evaluated here, on the graph itself, by the reference kernels. */
+#include <string.h>
+
+#include "base/dtype.h"
+#include "import/onnx_build.h"
+#include "ir/graph.h"
+#include "runtime/host.h"
+
+/* Larger values are data, not shapes. */
+#define MAX_BYTES (1 << 20)
+#define MAX_DEPTH 512
+
+static bool make_room(rx_onnx_build *b, size_t n)
+{
+    const size_t old = b->cap_known;
+    if (n <= old)
+        return true;
+    if (!rx_grow(&b->known, &b->cap_known, n, sizeof b->known[0]))
+        return false;
+    memset(b->known + old, 0, (b->cap_known - old) * sizeof b->known[0]);
+    return true;
+}
+
+void rx_onnx_set_known(rx_onnx_build *b, rlx_value v, const void *data)
+{
+    if (v.id && make_room(b, (size_t)v.id + 1))
+        b->known[v.id] = (rx_onnx_known){data, true};
+}
+
+static uint64_t value_bytes(const rlx_graph *g, uint32_t id)
+{
+    const rx_value *v = &g->values[id];
+    int64_t n;
+    uint64_t bytes;
+    if (!rx_shape_is_fixed(&v->shape) || !rx_shape_elements(g, &v->shape, &n) ||
+        !rx_dtype_bytes(v->dtype, n, &bytes))
+        return UINT64_MAX;
+    return bytes;
+}
+
+static const void *find_data(rx_onnx_build *b, uint32_t id, int depth);
+
+/* Runs one node on known operands and keeps its results. */
+static void evaluate(rx_onnx_build *b, const rx_node *n, int depth)
+{
+    rlx_graph *g = b->g;
+    const void **in = rx_arena_array_zero(&b->arena, n->n_in, sizeof *in);
+    void **out = rx_arena_array_zero(&b->arena, n->n_out, sizeof *out);
+    if (!in || !out)
+        return;
+    for (uint32_t i = 0; i < n->n_out; i++) {
+        const uint64_t bytes = value_bytes(g, n->first_out + i);
+        if (bytes > MAX_BYTES || !(out[i] = rx_arena_zero(&b->arena, bytes + 1)))
+            return;
+    }
+    for (uint32_t i = 0; i < n->n_in; i++)
+        if (n->in[i] && !(in[i] = find_data(b, n->in[i], depth + 1)))
+            return;
+    if (rx_host_eval(g, n, in, out, NULL) != RLX_OK)
+        return;
+    for (uint32_t i = 0; i < n->n_out; i++)
+        b->known[n->first_out + i].data = out[i];
+}
+
+static const void *find_data(rx_onnx_build *b, uint32_t id, int depth)
+{
+    const rlx_graph *g = b->g;
+    const rx_node *n = rx_value_node(g, id);
+    if (depth > MAX_DEPTH || !make_room(b, g->n_values))
+        return NULL;
+    if (b->known[id].tried)
+        return b->known[id].data;
+    for (uint32_t i = 0; i < n->n_out; i++)
+        b->known[n->first_out + i].tried = true;
+    if (n->op == RX_OP_constant)
+        b->known[id].data = ((const rx_leaf_attr *)n->attr)->data;
+    else if (!(rx_ops[n->op].flags & (RX_OP_LEAF | RX_OP_EFFECT)))
+        evaluate(b, n, depth);
+    return b->known[id].data;
+}
+
+const void *rx_onnx_value_data(rx_onnx_build *b, rlx_value v)
+{
+    if (!v.id || v.id >= b->g->n_values || b->g->error.code != RLX_OK)
+        return NULL;
+    return find_data(b, v.id, 0);
+}
+
+/* ---- As numbers ------------------------------------------------------------------------------ */
+
+static rlx_value not_known(rx_onnx_call *c, const char *what)
+{
+    return rx_onnx_fail(c, RLX_UNSUPPORTED, "its %s must be known when the graph is built: a "
+                        "constant, computed from fixed shapes, or an input whose value is given",
+                        what);
+}
+
+bool rx_onnx_known_reals(rx_onnx_call *c, size_t i, const char *what, double *out, size_t cap,
+                         size_t *n)
+{
+    const rlx_value v = rx_onnx_in(c, i);
+    const int64_t count = rx_onnx_elements(c, v);
+    const rlx_dtype t = rlx_value_dtype(c->g, v);
+    *n = 0;
+    if (count < 0 || (uint64_t)count > cap) {
+        rx_onnx_fail(c, RLX_UNSUPPORTED, "its %s has more than %zu elements", what, cap);
+        return false;
+    }
+    const unsigned char *data = rx_onnx_value_data(c->b, v);
+    if (!data) {
+        not_known(c, what);
+        return false;
+    }
+    for (int64_t k = 0; k < count; k++) {
+        const unsigned char *p = data + k * rlx_dtype_block_bytes(t);
+        int64_t wide;
+        int32_t narrow;
+        float f;
+        if (t == RLX_I64) {
+            memcpy(&wide, p, sizeof wide);
+            out[k] = (double)wide;
+        } else if (t == RLX_I32) {
+            memcpy(&narrow, p, sizeof narrow);
+            out[k] = narrow;
+        } else if (rlx_to_float(t, p, &f, 1) == RLX_OK) {
+            out[k] = f;
+        }
+    }
+    *n = (size_t)count;
+    return true;
+}
+
+bool rx_onnx_known_ints(rx_onnx_call *c, size_t i, const char *what, rlx_ints *out)
+{
+    const rlx_value v = rx_onnx_in(c, i);
+    const int64_t n = rx_onnx_elements(c, v);
+    const rlx_dtype t = rlx_value_dtype(c->g, v);
+    *out = (rlx_ints){0};
+    if (!v.id || (t != RLX_I64 && t != RLX_I32) || n < 0 || n > RLX_MAX_INTS) {
+        rx_onnx_fail(c, RLX_UNSUPPORTED, "its %s: expected at most %d integers", what,
+                     RLX_MAX_INTS);
+        return false;
+    }
+    const void *data = rx_onnx_value_data(c->b, v);
+    if (!data) {
+        not_known(c, what);
+        return false;
+    }
+    for (int64_t k = 0; k < n; k++)
+        out->v[k] = t == RLX_I64 ? ((const int64_t *)data)[k] : ((const int32_t *)data)[k];
+    out->n = (int32_t)n;
+    return true;
+}
+
+bool rx_onnx_axes(rx_onnx_call *c, const char *name, size_t i, rlx_ints *out, bool *given)
+{
+    *given = true;
+    if (rx_onnx_in(c, i).id)
+        return rx_onnx_known_ints(c, i, name, out);
+    *given = rx_onnx_ints(c, name, out);
+    return c->b->status == RLX_OK;
+}

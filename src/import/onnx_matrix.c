@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+/* Products, convolutions and pools of ONNX. */
+#include <string.h>
+
+#include "import/onnx_build.h"
+#include "ir/graph.h"
+
+/* ---- Products -------------------------------------------------------------------------------- */
+
+rlx_value rx_onnx_matmul(rx_onnx_call *c)
+{
+    return rlx_matmul(c->g, rx_onnx_in(c, 0), rx_onnx_in(c, 1));
+}
+
+static rlx_value scaled(rx_onnx_call *c, rlx_value x, double by)
+{
+    return by == 1 ? x : rlx_mul(c->g, x, rlx_scalar(c->g, rlx_value_dtype(c->g, x), by));
+}
+
+rlx_value rx_onnx_gemm(rx_onnx_call *c)
+{
+    rlx_value a = rx_onnx_in(c, 0);
+    const rlx_value add = rx_onnx_in(c, 2);
+    if (rx_onnx_int(c, "transA", 0))
+        a = rlx_transpose(c->g, a, NULL);
+    const rlx_matmul_desc d = {RLX_INIT(rlx_matmul_desc), .trans_b = rx_onnx_int(c, "transB", 0)};
+    const rlx_value y = scaled(c, rlx_matmul_ex(c->g, a, rx_onnx_in(c, 1), RLX_NONE, RLX_NONE, &d),
+                               rx_onnx_float(c, "alpha", 1));
+    return add.id ? rlx_add(c->g, y, scaled(c, add, rx_onnx_float(c, "beta", 1))) : y;
+}
+
+/* ---- Windows --------------------------------------------------------------------------------- */
+
+typedef struct window {
+    int n; /* spatial axes */
+    rlx_ints kernel, stride, dilation, pads;
+    bool same_upper, same_lower;
+} window;
+
+static void fill(rlx_ints *list, int n, int64_t v)
+{
+    for (int i = list->n; i < n; i++)
+        list->v[i] = v;
+    list->n = n;
+}
+
+/* Pads of SAME: the result has ceil(size / stride) elements; the odd one is at the end (upper). */
+static bool same_pads(rx_onnx_call *c, const rlx_shape *x, window *w)
+{
+    for (int i = 0; i < w->n; i++) {
+        const rlx_dim size = x->dim[2 + i];
+        if (!rx_dim_is_number(size)) {
+            rx_onnx_fail(c, RLX_UNSUPPORTED, "auto_pad of an axis without a fixed size");
+            return false;
+        }
+        const int64_t out = (size + w->stride.v[i] - 1) / w->stride.v[i];
+        int64_t total = (out - 1) * w->stride.v[i] + w->dilation.v[i] * (w->kernel.v[i] - 1) + 1 -
+                        size;
+        total = total < 0 ? 0 : total;
+        w->pads.v[i] = w->same_upper ? total / 2 : (total + 1) / 2;
+        w->pads.v[w->n + i] = total - w->pads.v[i];
+    }
+    return true;
+}
+
+/* Reads the attributes that convolutions and pools share; `kernel` gives the sizes of the window
+ * where the node does not. */
+static bool read_window(rx_onnx_call *c, const rlx_shape *x, const rlx_dim *kernel, window *w)
+{
+    *w = (window){.n = x->rank - 2};
+    if (w->n < 1 || w->n > 3) {
+        rx_onnx_fail(c, RLX_UNSUPPORTED, "an operand of %d dimensions; expected 3 to 5", x->rank);
+        return false;
+    }
+    rx_onnx_ints(c, "kernel_shape", &w->kernel);
+    rx_onnx_ints(c, "strides", &w->stride);
+    rx_onnx_ints(c, "dilations", &w->dilation);
+    rx_onnx_ints(c, "pads", &w->pads);
+    if (!w->kernel.n && kernel)
+        for (int i = 0; i < w->n; i++)
+            w->kernel.v[w->kernel.n++] = kernel[i];
+    fill(&w->stride, w->n, 1);
+    fill(&w->dilation, w->n, 1);
+    fill(&w->pads, 2 * w->n, 0);
+    for (int i = 0; i < w->n; i++)
+        if (w->stride.v[i] < 1 || w->dilation.v[i] < 1 || w->kernel.v[i] < 1 ||
+            w->kernel.v[i] > INT32_MAX || w->stride.v[i] > INT32_MAX ||
+            w->dilation.v[i] > INT32_MAX) {
+            rx_onnx_fail(c, RLX_INVALID, "kernel, stride or dilation of axis %d is not positive",
+                         i);
+            return false;
+        }
+    w->same_upper = rx_onnx_is(c, "auto_pad", "SAME_UPPER", "NOTSET");
+    w->same_lower = rx_onnx_is(c, "auto_pad", "SAME_LOWER", "NOTSET");
+    return !(w->same_upper || w->same_lower) || same_pads(c, x, w);
+}
+
+/* ---- Convolutions ---------------------------------------------------------------------------- */
+
+static rlx_conv_desc conv_desc(const rx_onnx_call *c, const window *w)
+{
+    return (rlx_conv_desc){RLX_INIT(rlx_conv_desc), .stride = w->stride, .dilation = w->dilation,
+                           .pads = w->pads, .groups = rx_onnx_int(c, "group", 1)};
+}
+
+rlx_value rx_onnx_conv(rx_onnx_call *c)
+{
+    const rlx_value x = rx_onnx_in(c, 0), w = rx_onnx_in(c, 1);
+    const rlx_shape sx = rlx_value_shape(c->g, x), sw = rlx_value_shape(c->g, w);
+    window k;
+    if (sx.rank != sw.rank)
+        return rx_onnx_fail(c, RLX_INVALID, "weights of %d dimensions; expected %d", sw.rank,
+                            sx.rank);
+    if (!read_window(c, &sx, sw.dim + 2, &k))
+        return RLX_NONE;
+    const rlx_conv_desc d = conv_desc(c, &k);
+    return rlx_conv_ex(c->g, k.n, x, w, rx_onnx_in(c, 2), RLX_NONE, &d);
+}
+
+/* Output padding and pads, from output_shape and auto_pad where they are given. */
+static bool transpose_pads(rx_onnx_call *c, const rlx_shape *x, window *k, rlx_ints *output_pad)
+{
+    rlx_ints shape;
+    rx_onnx_ints(c, "output_padding", output_pad);
+    fill(output_pad, k->n, 0);
+    const bool given = rx_onnx_ints(c, "output_shape", &shape);
+    if (!given && !k->same_upper && !k->same_lower)
+        return true;
+    for (int i = 0; i < k->n; i++) {
+        const int64_t full = k->stride.v[i] * (x->dim[2 + i] - 1) + output_pad->v[i] +
+                             (k->kernel.v[i] - 1) * k->dilation.v[i] + 1;
+        const int64_t want = given && i < shape.n ? shape.v[i] : x->dim[2 + i] * k->stride.v[i];
+        int64_t total = full - want;
+        if (x->dim[2 + i] < 0) {
+            rx_onnx_fail(c, RLX_UNSUPPORTED, "output_shape of an axis without a fixed size");
+            return false;
+        }
+        if (total < 0) {
+            output_pad->v[i] += -total;
+            total = 0;
+        }
+        k->pads.v[i] = k->same_upper ? total / 2 : total - total / 2;
+        k->pads.v[k->n + i] = total - k->pads.v[i];
+    }
+    return true;
+}
+
+/* One spatial axis: as two, the first of size one. */
+static rlx_value transpose_1d(rx_onnx_call *c, rlx_value x, rlx_value w, rlx_conv_desc *d)
+{
+    rlx_ints *const lists[] = {&d->stride, &d->dilation, &d->output_pad};
+    for (int i = 0; i < 3; i++) {
+        lists[i]->v[1] = lists[i]->v[0];
+        lists[i]->v[0] = i < 2;
+        lists[i]->n = 2;
+    }
+    d->pads = (rlx_ints){4, {0, d->pads.v[0], 0, d->pads.v[1]}};
+    const rlx_value y = rlx_conv_transpose2d(c->g, rlx_unsqueeze(c->g, x, 2),
+                                             rlx_unsqueeze(c->g, w, 2), rx_onnx_in(c, 2), d);
+    return rlx_squeeze(c->g, y, 2);
+}
+
+/* Puts `step` - 1 zeros between the elements of an axis. */
+static rlx_value spread_axis(rx_onnx_call *c, rlx_value x, int axis, int64_t step)
+{
+    rlx_shape s = rlx_value_shape(c->g, x);
+    int64_t before[RLX_MAX_RANK] = {0}, after[RLX_MAX_RANK] = {0};
+    if (step == 1)
+        return x;
+    const rlx_dim size = s.dim[axis];
+    for (int i = s.rank; i > axis + 1; i--)
+        s.dim[i] = s.dim[i - 1];
+    s.dim[axis + 1] = 1;
+    s.rank++;
+    after[axis + 1] = step - 1;
+    const rlx_value wide = rlx_pad(c->g, rlx_reshape(c->g, x, s.rank, s.dim), before, after,
+                                   RLX_PAD_CONSTANT, 0);
+    for (int i = axis + 1; i + 1 < s.rank; i++)
+        s.dim[i] = s.dim[i + 1];
+    s.rank--;
+    s.dim[axis] = rlx_dim_mul(c->g, size, step);
+    return rlx_narrow(c->g, rlx_reshape(c->g, wide, s.rank, s.dim), axis, 0,
+                      rlx_dim_sub(c->g, s.dim[axis], step - 1));
+}
+
+/* Three spatial axes: a convolution of the input spread by the strides with the turned weights. */
+static rlx_value transpose_3d(rx_onnx_call *c, rlx_value x, rlx_value w, const window *k,
+                              const rlx_ints *output_pad)
+{
+    const rlx_shape s = rlx_value_shape(c->g, w);
+    const int64_t groups = rx_onnx_int(c, "group", 1), axes[3] = {3, 4, 5};
+    if (groups < 1 || s.dim[0] % groups)
+        return rx_onnx_fail(c, RLX_INVALID, "%lld groups of %lld channels", (long long)groups,
+                            (long long)s.dim[0]);
+    const rlx_dim parts[6] = {groups, s.dim[0] / groups, s.dim[1], s.dim[2], s.dim[3], s.dim[4]};
+    static const int perm[6] = {0, 2, 1, 3, 4, 5};
+    const rlx_dim to[5] = {groups * s.dim[1], s.dim[0] / groups, s.dim[2], s.dim[3], s.dim[4]};
+    const rlx_value turned = rlx_reverse(c->g, rlx_reshape(c->g, w, 6, parts), axes, 3);
+    const rlx_value weights = rlx_reshape(c->g, rlx_transpose(c->g, turned, perm), 5, to);
+    int64_t before[5] = {0}, after[5] = {0};
+    for (int i = 0; i < 3; i++) {
+        const int64_t reach = k->dilation.v[i] * (k->kernel.v[i] - 1);
+        x = spread_axis(c, x, 2 + i, k->stride.v[i]);
+        before[2 + i] = reach - k->pads.v[i];
+        after[2 + i] = reach - k->pads.v[3 + i] + output_pad->v[i];
+    }
+    const rlx_conv_desc d = {RLX_INIT(rlx_conv_desc), .dilation = k->dilation, .groups = groups};
+    return rlx_conv3d(c->g, rlx_pad(c->g, x, before, after, RLX_PAD_CONSTANT, 0), weights,
+                      rx_onnx_in(c, 2), &d);
+}
+
+/* Output padding of a stride or more is not part of the kernel: zeros behind, and the bias. */
+rlx_value rx_onnx_conv_transpose(rx_onnx_call *c)
+{
+    const rlx_value x = rx_onnx_in(c, 0), w = rx_onnx_in(c, 1);
+    const rlx_shape sx = rlx_value_shape(c->g, x), sw = rlx_value_shape(c->g, w);
+    window k;
+    rlx_ints output_pad;
+    if (sx.rank != sw.rank)
+        return rx_onnx_fail(c, RLX_INVALID, "weights of %d dimensions; expected %d", sw.rank,
+                            sx.rank);
+    if (!read_window(c, &sx, sw.dim + 2, &k) || !transpose_pads(c, &sx, &k, &output_pad))
+        return RLX_NONE;
+    if (k.n == 3)
+        return transpose_3d(c, x, w, &k, &output_pad);
+    rlx_conv_desc d = conv_desc(c, &k);
+    d.output_pad = output_pad;
+    return k.n == 1 ? transpose_1d(c, x, w, &d)
+                    : rlx_conv_transpose2d(c->g, x, w, rx_onnx_in(c, 2), &d);
+}
+
+/* ---- Pools ----------------------------------------------------------------------------------- */
+
+static rlx_value pool_by_rank(rx_onnx_call *c, int n, rlx_value x, const rlx_pool_desc *d)
+{
+    return n == 1 ? rlx_pool1d(c->g, x, d) : n == 2 ? rlx_pool2d(c->g, x, d)
+                                                   : rlx_pool3d(c->g, x, d);
+}
+
+static rlx_value pool(rx_onnx_call *c, rlx_pool_kind kind)
+{
+    const rlx_value x = rx_onnx_in(c, 0);
+    const rlx_shape s = rlx_value_shape(c->g, x);
+    window k;
+    if (!read_window(c, &s, NULL, &k))
+        return RLX_NONE;
+    const rlx_pool_desc d = {RLX_INIT(rlx_pool_desc), .kind = kind, .kernel = k.kernel,
+                             .stride = k.stride, .dilation = k.dilation, .pads = k.pads,
+                             .ceil_mode = rx_onnx_int(c, "ceil_mode", 0),
+                             .count_include_pad = rx_onnx_int(c, "count_include_pad", 0),
+                             .p = rx_onnx_int(c, "p", 2)};
+    return pool_by_rank(c, k.n, x, &d);
+}
+
+rlx_value rx_onnx_average_pool(rx_onnx_call *c) { return pool(c, RLX_POOL_AVERAGE); }
+rlx_value rx_onnx_lp_pool(rx_onnx_call *c) { return pool(c, RLX_POOL_LP); }
+rlx_value rx_onnx_max_pool(rx_onnx_call *c) { return pool(c, RLX_POOL_MAX); }
+
+static rlx_value global_pool(rx_onnx_call *c, rlx_pool_kind kind)
+{
+    const rlx_value x = rx_onnx_in(c, 0);
+    const int n = rx_onnx_rank(c, x) - 2;
+    const rlx_pool_desc d = {RLX_INIT(rlx_pool_desc), .kind = kind, .p = rx_onnx_int(c, "p", 2)};
+    if (n < 1 || n > 3)
+        return rx_onnx_fail(c, RLX_UNSUPPORTED, "an operand of %d dimensions; expected 3 to 5",
+                            n + 2);
+    return pool_by_rank(c, n, x, &d);
+}
+
+rlx_value rx_onnx_global_average_pool(rx_onnx_call *c) { return global_pool(c, RLX_POOL_AVERAGE); }
+rlx_value rx_onnx_global_max_pool(rx_onnx_call *c) { return global_pool(c, RLX_POOL_MAX); }
+rlx_value rx_onnx_global_lp_pool(rx_onnx_call *c) { return global_pool(c, RLX_POOL_LP); }

@@ -248,7 +248,7 @@ static rlx_value pool(rx_onnx_call *c, rlx_pool_kind kind)
                              .stride = k.stride, .dilation = k.dilation, .pads = k.pads,
                              .ceil_mode = rx_onnx_int(c, "ceil_mode", 0),
                              .count_include_pad = rx_onnx_int(c, "count_include_pad", 0),
-                             .p = rx_onnx_int(c, "p", 2)};
+                             .p = kind == RLX_POOL_LP ? rx_onnx_int(c, "p", 2) : 0};
     return pool_by_rank(c, k.n, x, &d);
 }
 
@@ -260,7 +260,7 @@ static rlx_value global_pool(rx_onnx_call *c, rlx_pool_kind kind)
 {
     const rlx_value x = rx_onnx_in(c, 0);
     const int n = rx_onnx_rank(c, x) - 2;
-    const rlx_pool_desc d = {RLX_INIT(rlx_pool_desc), .kind = kind, .p = rx_onnx_int(c, "p", 2)};
+    const rlx_pool_desc d = {RLX_INIT(rlx_pool_desc), .kind = kind, .p = kind == RLX_POOL_LP ? rx_onnx_int(c, "p", 2) : 0};
     if (n < 1 || n > 3)
         return rx_onnx_fail(c, RLX_UNSUPPORTED, "an operand of %d dimensions; expected 3 to 5",
                             n + 2);

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+/* Attention, rotary embedding and caches of ONNX. */
+#include <math.h>
+
+#include "import/onnx_build.h"
+#include "ir/graph.h"
+
+/* ---- Attention ------------------------------------------------------------------------------- */
+
+typedef struct attention {
+    rlx_value q, k, v;      /* [B, H, S, D] */
+    rlx_value mask;         /* as given, or RLX_NONE */
+    rlx_value nonpad;       /* valid keys of each batch, i64 [B], or RLX_NONE */
+    rlx_dim sq, sk, past;   /* lengths of queries, keys and of the cache before them */
+    rlx_value allowed;      /* bool, or RLX_NONE: all keys */
+    rlx_value bias;         /* float, or RLX_NONE: 0 */
+    double scale, soft_cap;
+    int64_t left, right;    /* window, -1: open */
+    bool causal;
+    int mode;               /* what result 3 is */
+} attention;
+
+static rlx_value split_heads(rx_onnx_call *c, rlx_value x, const char *heads)
+{
+    const rlx_shape s = rlx_value_shape(c->g, x);
+    const int64_t n = rx_onnx_int(c, heads, 0);
+    static const int perm[4] = {0, 2, 1, 3};
+    if (s.rank == 4)
+        return x;
+    if (s.rank != 3 || n < 1)
+        return rx_onnx_fail(c, RLX_INVALID, "an operand of %d dimensions with %s %lld; expected 4, "
+                            "or 3 and a number of heads", s.rank, heads, (long long)n);
+    const rlx_dim dims[4] = {s.dim[0], s.dim[1], n, rlx_dim_div(c->g, s.dim[2], n)};
+    return rlx_transpose(c->g, rlx_reshape(c->g, x, 4, dims), perm);
+}
+
+static rlx_value join_heads(rx_onnx_call *c, rlx_value y)
+{
+    static const int perm[4] = {0, 2, 1, 3};
+    const rlx_shape s = rlx_value_shape(c->g, y);
+    const rlx_dim dims[3] = {s.dim[0], s.dim[2], rlx_dim_mul(c->g, s.dim[1], s.dim[3])};
+    return rlx_reshape(c->g, rlx_transpose(c->g, y, perm), 3, dims);
+}
+
+static rlx_value line(rx_onnx_call *c, rlx_dim n, bool tall)
+{
+    const rlx_range_desc r = {RLX_INIT(rlx_range_desc), .n = n, .out = RLX_I64};
+    const rlx_value v = rlx_range(c->g, &r);
+    return tall ? rlx_unsqueeze(c->g, v, 1) : v;
+}
+
+static void allow(rx_onnx_call *c, attention *a, rlx_value also)
+{
+    a->allowed = a->allowed.id ? rlx_and(c->g, a->allowed, also) : also;
+}
+
+/* Positions of queries minus those of keys: [Sq, Sk], or [B, 1, Sq, Sk] with nonpad. */
+static rlx_value distance(rx_onnx_call *c, const attention *a)
+{
+    rlx_value i = line(c, a->sq, true);
+    if (a->nonpad.id) {
+        const rlx_shape s = rlx_value_shape(c->g, a->nonpad);
+        const rlx_dim dims[4] = {s.dim[0], 1, 1, 1};
+        const rlx_value first = rlx_sub(c->g, rlx_reshape(c->g, a->nonpad, 4, dims),
+                                        rlx_scalar(c->g, RLX_I64, (double)a->sq));
+        i = rlx_add(c->g, i, first);
+    } else if (a->past) {
+        i = rlx_add(c->g, i, rlx_scalar(c->g, RLX_I64, (double)a->past));
+    }
+    return rlx_sub(c->g, i, line(c, a->sk, false));
+}
+
+/* A mask shorter than the keys hides those behind it. */
+static void take_mask(rx_onnx_call *c, attention *a)
+{
+    const rlx_shape s = rlx_value_shape(c->g, a->mask);
+    int64_t before[RLX_MAX_RANK] = {0}, after[RLX_MAX_RANK] = {0};
+    const bool is_bool = rlx_value_dtype(c->g, a->mask) == RLX_BOOL;
+    rlx_value m = a->mask;
+    if (!m.id)
+        return;
+    if (s.rank && s.dim[s.rank - 1] < a->sk && s.dim[s.rank - 1] != 1) {
+        after[s.rank - 1] = a->sk - s.dim[s.rank - 1];
+        m = rlx_pad(c->g, m, before, after, RLX_PAD_CONSTANT, is_bool ? 0 : (double)-INFINITY);
+    }
+    if (is_bool)
+        allow(c, a, m);
+    else
+        a->bias = m;
+}
+
+static void find_bias(rx_onnx_call *c, attention *a)
+{
+    take_mask(c, a);
+    if (a->causal || a->left >= 0 || a->right >= 0) {
+        const rlx_value d = distance(c, a);
+        if (a->causal)
+            allow(c, a, rlx_ge(c->g, d, rlx_scalar(c->g, RLX_I64, 0)));
+        if (a->left >= 0)
+            allow(c, a, rlx_le(c->g, d, rlx_scalar(c->g, RLX_I64, (double)a->left)));
+        if (a->right >= 0)
+            allow(c, a, rlx_ge(c->g, d, rlx_scalar(c->g, RLX_I64, (double)-a->right)));
+    }
+    if (a->nonpad.id) {
+        const rlx_shape s = rlx_value_shape(c->g, a->nonpad);
+        const rlx_dim dims[4] = {s.dim[0], 1, 1, 1};
+        allow(c, a, rlx_lt(c->g, line(c, a->sk, false), rlx_reshape(c->g, a->nonpad, 4, dims)));
+    }
+}
+
+/* Allowed keys and the bias as one number for each: -inf where a key is hidden. */
+static rlx_value whole_bias(rx_onnx_call *c, const attention *a)
+{
+    const rlx_dtype t = rlx_value_dtype(c->g, a->q);
+    const rlx_value zero = rlx_scalar(c->g, t, 0), hidden = rlx_scalar(c->g, t, (double)-INFINITY);
+    if (!a->allowed.id)
+        return a->bias;
+    return rlx_where(c->g, a->allowed, a->bias.id ? a->bias : zero, hidden);
+}
+
+/* Each key head for all query heads of its group. */
+static rlx_value repeat_heads(rx_onnx_call *c, rlx_value x, rlx_dim heads)
+{
+    const rlx_shape s = rlx_value_shape(c->g, x);
+    if (s.dim[1] == heads || s.dim[1] < 1)
+        return x;
+    const rlx_dim one[5] = {s.dim[0], s.dim[1], 1, s.dim[2], s.dim[3]};
+    const rlx_dim all[5] = {s.dim[0], s.dim[1], heads / s.dim[1], s.dim[2], s.dim[3]};
+    const rlx_dim to[4] = {s.dim[0], heads, s.dim[2], s.dim[3]};
+    return rlx_reshape(c->g, rlx_expand(c->g, rlx_reshape(c->g, x, 5, one), 5, all), 4, to);
+}
+
+/* By parts, for graphs that ask for the scores too. */
+static rlx_value attend_by_parts(rx_onnx_call *c, const attention *a)
+{
+    const rlx_dtype t = rlx_value_dtype(c->g, a->q);
+    const rlx_dim heads = rlx_value_shape(c->g, a->q).dim[1];
+    const rlx_matmul_desc turned = {RLX_INIT(rlx_matmul_desc), .trans_b = true};
+    const rlx_value bias = whole_bias(c, a), root = rlx_scalar(c->g, t, sqrt(a->scale));
+    const rlx_value k = repeat_heads(c, a->k, heads), v = repeat_heads(c, a->v, heads);
+    rlx_value score = rlx_matmul_ex(c->g, rlx_mul(c->g, a->q, root), rlx_mul(c->g, k, root),
+                                    RLX_NONE, RLX_NONE, &turned);
+    if (a->mode == 0)
+        c->out[3] = score;
+    if (a->soft_cap > 0) {
+        const rlx_value cap = rlx_scalar(c->g, t, a->soft_cap);
+        score = rlx_mul(c->g, rlx_tanh(c->g, rlx_div(c->g, score, cap)), cap);
+    }
+    if (a->mode == 1)
+        c->out[3] = score;
+    if (bias.id) {
+        const rlx_value hidden = rlx_scalar(c->g, t, (double)-INFINITY);
+        score = rlx_where(c->g, rlx_eq(c->g, bias, hidden), hidden, rlx_add(c->g, score, bias));
+    }
+    if (a->mode == 2)
+        c->out[3] = score;
+    const rlx_value p = rlx_softmax(c->g, score, -1);
+    if (a->mode == 3)
+        c->out[3] = p;
+    return rlx_matmul(c->g, p, v);
+}
+
+static rlx_value attend(rx_onnx_call *c, const attention *a)
+{
+    const rlx_attention_desc d = {RLX_INIT(rlx_attention_desc), .scale = a->scale,
+                                  .soft_cap = a->soft_cap};
+    const rlx_value mask = a->allowed.id && !a->bias.id ? a->allowed : whole_bias(c, a);
+    return rx_onnx_wants(c, 3) ? attend_by_parts(c, a)
+                               : rlx_attention(c->g, a->q, a->k, a->v, mask, &d);
+}
+
+/* Reads operands and attributes; false after a failure. */
+static bool read_attention(rx_onnx_call *c, attention *a)
+{
+    const rlx_value past_k = rx_onnx_in(c, 4), past_v = rx_onnx_in(c, 5);
+    *a = (attention){.q = split_heads(c, rx_onnx_in(c, 0), "q_num_heads"),
+                     .k = split_heads(c, rx_onnx_in(c, 1), "kv_num_heads"),
+                     .v = split_heads(c, rx_onnx_in(c, 2), "kv_num_heads"),
+                     .mask = rx_onnx_in(c, 3), .causal = rx_onnx_int(c, "is_causal", 0),
+                     .left = rx_onnx_int(c, "left_window_size", -1),
+                     .right = rx_onnx_int(c, "right_window_size", -1),
+                     .soft_cap = rx_onnx_float(c, "softcap", 0),
+                     .mode = (int)rx_onnx_int(c, "qk_matmul_output_mode", 0)};
+    if (!a->q.id || !a->k.id || !a->v.id)
+        return false;
+    if (rx_onnx_in(c, 6).id)
+        a->nonpad = rlx_cast(c->g, rx_onnx_in(c, 6), RLX_I64);
+    if (past_k.id && past_v.id) {
+        a->past = rlx_value_shape(c->g, past_k).dim[2];
+        a->k = rlx_concat(c->g, (rlx_value[]){past_k, a->k}, 2, 2);
+        a->v = rlx_concat(c->g, (rlx_value[]){past_v, a->v}, 2, 2);
+    }
+    const rlx_shape q = rlx_value_shape(c->g, a->q), k = rlx_value_shape(c->g, a->k);
+    a->sq = q.dim[2];
+    a->sk = k.dim[2];
+    if (q.rank != 4 || k.rank != 4 || q.dim[3] < 1 || a->sq < 0 || a->sk < 0 || a->past < 0) {
+        rx_onnx_fail(c, RLX_UNSUPPORTED, "sequences without a fixed size; give the size of that "
+                     "dimension");
+        return false;
+    }
+    a->scale = rx_onnx_float(c, "scale", 1 / sqrt((double)q.dim[3]));
+    return true;
+}
+
+rlx_value rx_onnx_attention(rx_onnx_call *c)
+{
+    attention a;
+    if (!read_attention(c, &a))
+        return RLX_NONE;
+    find_bias(c, &a);
+    const rlx_value y = attend(c, &a);
+    c->out[1] = a.k;
+    c->out[2] = a.v;
+    return y.id && rx_onnx_rank(c, rx_onnx_in(c, 0)) == 3 ? join_heads(c, y) : y;
+}
+
+/* ---- Rotary embedding ------------------------------------------------------------------------ */
+
+rlx_value rx_onnx_rotary_embedding(rx_onnx_call *c)
+{
+    const rlx_value x = rx_onnx_in(c, 0);
+    rlx_value cosines = rx_onnx_in(c, 1), sines = rx_onnx_in(c, 2), positions = rx_onnx_in(c, 3);
+    const rlx_shape s = rlx_value_shape(c->g, x), t = rlx_value_shape(c->g, cosines);
+    const int64_t heads = rx_onnx_int(c, "num_heads", 0);
+    rlx_rope_desc d = {RLX_INIT(rlx_rope_desc), .interleaved = rx_onnx_int(c, "interleaved", 0),
+                       .n_rot = rx_onnx_int(c, "rotary_embedding_dim", 0)};
+    rlx_value y = x;
+    if (!positions.id && t.rank == 3) { /* tables for each position of each sequence */
+        const rlx_dim flat[2] = {rlx_dim_mul(c->g, t.dim[0], t.dim[1]), t.dim[2]};
+        const rlx_range_desc r = {RLX_INIT(rlx_range_desc), .n = flat[0], .out = RLX_I64};
+        cosines = rlx_reshape(c->g, cosines, 2, flat);
+        sines = rlx_reshape(c->g, sines, 2, flat);
+        positions = rlx_reshape(c->g, rlx_range(c->g, &r), 2, t.dim);
+    }
+    if (s.rank == 3) {
+        if (heads < 1)
+            return rx_onnx_fail(c, RLX_INVALID, "num_heads is %lld; expected 1 or more",
+                                (long long)heads);
+        const rlx_dim dims[4] = {s.dim[0], s.dim[1], heads, rlx_dim_div(c->g, s.dim[2], heads)};
+        d.layout = RLX_BSHD;
+        y = rlx_reshape(c->g, x, 4, dims);
+    }
+    y = rlx_rope(c->g, y, cosines, sines, positions, &d);
+    return s.rank == 3 ? rlx_reshape(c->g, y, 3, s.dim) : y;
+}
+
+/* ---- Caches ---------------------------------------------------------------------------------- */
+
+/* Writes update [B, .., L, ..] behind position write_indices[b] of the cache's axis. */
+rlx_value rx_onnx_tensor_scatter(rx_onnx_call *c)
+{
+    const rlx_value cache = rx_onnx_in(c, 0), update = rx_onnx_in(c, 1), first = rx_onnx_in(c, 2);
+    const rlx_shape s = rlx_value_shape(c->g, update), whole = rlx_value_shape(c->g, cache);
+    const int axis = rx_onnx_axis(c, rx_onnx_int(c, "axis", -2), s.rank);
+    rlx_dim along[RLX_MAX_RANK], batch[RLX_MAX_RANK];
+    if (axis < 0 || whole.rank != s.rank || s.dim[axis] < 0 || whole.dim[axis] < 0)
+        return RLX_NONE;
+    for (int i = 0; i < s.rank; i++) {
+        along[i] = i == axis ? s.dim[i] : 1;
+        batch[i] = i == 0 ? s.dim[i] : 1;
+    }
+    rlx_value at = rlx_reshape(c->g, line(c, s.dim[axis], false), s.rank, along);
+    if (first.id)
+        at = rlx_add(c->g, at, rlx_reshape(c->g, rlx_cast(c->g, first, RLX_I64), s.rank, batch));
+    if (rx_onnx_is(c, "mode", "circular", "linear"))
+        at = rlx_mod(c->g, at, rlx_scalar(c->g, RLX_I64, (double)whole.dim[axis]), true);
+    return rlx_scatter_elements(c->g, cache, rlx_expand(c->g, at, s.rank, s.dim), update, axis,
+                                RLX_SCATTER_NONE);
+}

@@ -2,10 +2,8 @@
 /* The cache folder over POSIX: new files are written beside the old ones and renamed. */
 #include "base/cache.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/env.h"
 #include "base/outfile.h"
@@ -31,27 +29,13 @@ bool rx_cache_open(const char *name, rx_file *f, char *path, size_t cap)
     return true;
 }
 
-/* Makes the folder of a path with all folders above it. */
-static bool make_folders(char *path)
-{
-    for (char *p = strchr(path + 1, '/'); p; p = strchr(p + 1, '/')) {
-        *p = 0;
-        bool ok = !mkdir(path, 0700) || errno == EEXIST;
-        *p = '/';
-        if (!ok)
-            return false;
-    }
-    return true;
-}
-
 rlx_status rx_cache_write(const char *name, const rx_bytes *pieces, size_t n, rlx_error *err)
 {
     char path[MAX_PATH];
     rx_outfile f;
     if (!find_path(name, path))
         return rx_fail(err, RLX_IO, "there is no cache folder for '%s': set RLX_CACHE_DIR", name);
-    if (!make_folders(path))
-        return rx_fail(err, RLX_IO, "cannot make the folder of '%s': %s", path, strerror(errno));
+    RLX_TRY(rx_outfile_make_folders(path, err));
     RLX_TRY(rx_outfile_open_cache(path, &f, err));
     return rx_outfile_end(&f, pieces, n, err);
 }

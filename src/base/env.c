@@ -15,6 +15,11 @@ static const struct {
 #undef X
 };
 
+typedef struct room {
+    char *data;
+    size_t cap;
+} room;
+
 const char *rx_env_text(rx_env v)
 {
     const char *text = getenv(table[v].name);
@@ -53,16 +58,36 @@ size_t rlx_env_list(rlx_env_info *out, size_t cap)
     return RX_N_ENV;
 }
 
-bool rx_env_cache_dir(char *out, size_t cap)
+/* A folder of this user: `own`, else `name` in the folder that the variable `xdg` has, else `name`
+ * in `usual` in the home folder. */
+static bool user_dir(const char *own, const char *xdg, const char *usual, const char *name,
+                     room out)
 {
-    const char *own = rx_env_text(RX_ENV_CACHE_DIR);
-    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *base = getenv(xdg), *home = getenv("HOME");
     int n = -1;
     if (own)
-        n = snprintf(out, cap, "%s", own);
-    else if (xdg && *xdg == '/')
-        n = snprintf(out, cap, "%s/rlx", xdg);
+        n = snprintf(out.data, out.cap, "%s", own);
+    else if (base && *base == '/')
+        n = snprintf(out.data, out.cap, "%s/%s", base, name);
     else if (home && *home)
-        n = snprintf(out, cap, "%s/.cache/rlx", home);
-    return n > 0 && (size_t)n < cap;
+        n = snprintf(out.data, out.cap, "%s/%s/%s", home, usual, name);
+    return n > 0 && (size_t)n < out.cap;
+}
+
+bool rx_env_cache_dir(char *out, size_t cap)
+{
+    return user_dir(rx_env_text(RX_ENV_CACHE_DIR), "XDG_CACHE_HOME", ".cache", "rlx",
+                    (room){out, cap});
+}
+
+bool rx_env_store_dir(char *out, size_t cap)
+{
+    return user_dir(rx_env_text(RX_ENV_STORE), "XDG_DATA_HOME", ".local/share", "rlx/models",
+                    (room){out, cap});
+}
+
+const char *rx_env_package_index(void)
+{
+    const char *text = getenv("PIP_INDEX_URL");
+    return text && *text ? text : "https://pypi.org/simple";
 }

@@ -13,6 +13,8 @@
     X(THREADS, "RLX_THREADS", "threads of the CPU device; default: what the process may use")    \
     X(CPU, "RLX_CPU", "most that CPU kernels use: generic, avx2, avx512, vnni")                  \
     X(CACHE_DIR, "RLX_CACHE_DIR", "folder of pipeline and calibration caches")                   \
+    X(STORE, "RLX_STORE", "folder of the models that 'rlx pull' gets")                           \
+    X(HUB, "RLX_HUB", "server of 'rlx pull OWNER/REPO:FILE'; default https://huggingface.co")     \
     X(CALIBRATE, "RLX_CALIBRATE", "1: measure devices never measured before choosing one")        \
     X(KERNELS, "RLX_KERNELS", "GPU kernel variants, as name=choice,...; else as calibrated")       \
     X(VULKAN_VALIDATION, "RLX_VULKAN_VALIDATION", "1: Vulkan validation layers")                 \
@@ -47,5 +49,9 @@ int64_t rx_env_number(rx_env v, int64_t lo, int64_t dflt);
 /* The folder for caches: RLX_CACHE_DIR, else rlx in the user's cache folder. False when the user
  * has none or it does not fit. */
 bool rx_env_cache_dir(char *out, size_t cap);
+/* The folder for models: RLX_STORE, else rlx/models in the user's data folder. */
+bool rx_env_store_dir(char *out, size_t cap);
+/* Where Python packages come from, as pip has it: PIP_INDEX_URL, else pypi.org. */
+const char *rx_env_package_index(void);
 
 #endif

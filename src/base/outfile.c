@@ -43,6 +43,12 @@ rlx_status rx_outfile_commit(rx_outfile *f, rlx_error *err)
 }
 
 void rx_outfile_discard(rx_outfile *f) { (void)f; }
+
+rlx_status rx_outfile_make_folders(const char *path, rlx_error *err)
+{
+    return rx_fail(err, RLX_UNSUPPORTED, "cannot make the folder of '%s': files are read-only here",
+                   path);
+}
 #else
 #include <sys/file.h>
 #include <sys/random.h>
@@ -278,8 +284,31 @@ static rlx_status open_temporary(rx_outfile *f, const rx_target *t, rlx_error *e
     return t->exists ? keep_permissions(f, t, err) : RLX_OK;
 }
 
+/* PATH.partial with what an earlier process has left of it. */
+static rlx_status open_kept(rx_outfile *f, rlx_error *err)
+{
+    struct stat st;
+    memcpy(f->temporary + stem_length(f), ".partial", sizeof ".partial");
+    f->fd = open_file("create", f->temporary, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0666);
+    if (f->fd < 0 || fstat(f->fd, &st))
+        return fail_io(f, "create", err);
+    if (!S_ISREG(st.st_mode))
+        return rx_fail(err, RLX_INVALID, "'%s' is %s; expected a file", f->temporary,
+                       rx_mode_name(st.st_mode));
+    if (is_locked(f->fd))
+        return rx_fail(err, RLX_INVALID, "'%s' is being written by another process", f->path);
+    const off_t end = lseek(f->fd, 0, SEEK_END);
+    if (end < 0)
+        return fail_io(f, "write", err);
+    f->bytes = (uint64_t)end;
+    f->named = true;
+    return RLX_OK;
+}
+
 static rlx_status open_stream(rx_outfile *f, const rx_target *t, rlx_error *err)
 {
+    if (f->keep)
+        return rx_fail(err, RLX_INVALID, "'%s' is a device or a pipe; expected a file", f->path);
     f->stream = true;
     if (t->descriptor >= 0) {
         f->fd = fcntl(t->descriptor, F_DUPFD_CLOEXEC, 0);
@@ -311,7 +340,9 @@ static rlx_status open_at(rx_outfile *f, rx_target *t, rlx_error *err)
     memcpy(f->folder, folder ? f->target : ".", folder ? folder : 1);
     f->folder[folder ? folder : 1] = 0;
     memcpy(f->temporary, f->target, m);
-    return t->stream ? open_stream(f, t, err) : open_temporary(f, t, err);
+    if (t->stream)
+        return open_stream(f, t, err);
+    return f->keep ? open_kept(f, err) : open_temporary(f, t, err);
 }
 
 static rlx_status open_target(const char *path, rx_outfile *f, rlx_error *err)
@@ -340,6 +371,12 @@ rlx_status rx_outfile_open_cache(const char *path, rx_outfile *f, rlx_error *err
     return open_target(path, f, err);
 }
 
+rlx_status rx_outfile_open_partial(const char *path, rx_outfile *f, rlx_error *err)
+{
+    *f = (rx_outfile){.fd = -1, .keep = true};
+    return open_target(path, f, err);
+}
+
 /* ---- Writing --------------------------------------------------------------------------------- */
 
 static rlx_status flush(rx_outfile *f, rlx_error *err)
@@ -361,6 +398,33 @@ rlx_status rx_outfile_write(rx_outfile *f, const void *data, size_t bytes, rlx_e
         f->n_buffer += bytes;
     }
     f->bytes += bytes;
+    return RLX_OK;
+}
+
+rlx_status rx_outfile_read_back(rx_outfile *f, rx_outfile_reader *fn, void *user, rlx_error *err)
+{
+    RLX_TRY(flush(f, err));
+    for (uint64_t at = 0; at < f->bytes;) {
+        const uint64_t left = f->bytes - at;
+        const ssize_t n = pread(f->fd, f->buffer, left < BUFFER_BYTES ? left : BUFFER_BYTES,
+                                (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return rx_fail(err, RLX_IO, "cannot read '%s': %s", f->temporary,
+                           n ? strerror(errno) : "it became shorter");
+        fn(user, f->buffer, (size_t)n);
+        at += (uint64_t)n;
+    }
+    return RLX_OK;
+}
+
+rlx_status rx_outfile_restart(rx_outfile *f, rlx_error *err)
+{
+    f->n_buffer = 0;
+    f->bytes = 0;
+    if (ftruncate(f->fd, 0) || lseek(f->fd, 0, SEEK_SET))
+        return fail_io(f, "write", err);
     return RLX_OK;
 }
 
@@ -443,7 +507,9 @@ rlx_status rx_outfile_commit(rx_outfile *f, rlx_error *err)
 void rx_outfile_discard(rx_outfile *f)
 {
     if (f->target && f->fd >= 0) { /* the lock ends last */
-        if (f->named && !fails("remove", NULL))
+        if (f->keep && f->named)
+            flush(f, NULL);
+        else if (f->named && !fails("remove", NULL))
             unlink(f->temporary);
         close(f->fd);
     }
@@ -453,6 +519,33 @@ void rx_outfile_discard(rx_outfile *f)
     rx_free(f->temporary);
     rx_free(f->buffer);
     *f = (rx_outfile){.fd = -1};
+}
+
+/* ---- Folders and removing -------------------------------------------------------------------- */
+
+rlx_status rx_outfile_remove(const char *path, rlx_error *err)
+{
+    if (!fails("remove", NULL) && (!remove(path) || errno == ENOENT))
+        return RLX_OK;
+    return rx_fail(err, RLX_IO, "cannot remove '%s': %s", path, strerror(errno));
+}
+
+rlx_status rx_outfile_make_folders(const char *path, rlx_error *err)
+{
+    const size_t n = strlen(path) + 1;
+    char *part = rx_alloc(n);
+    bool ok = true;
+    if (!part)
+        return rx_fail_memory(err, path, n);
+    memcpy(part, path, n);
+    for (char *p = n > 1 ? strchr(part + 1, '/') : NULL; ok && p; p = strchr(p + 1, '/')) {
+        *p = 0;
+        ok = !mkdir(part, 0700) || errno == EEXIST;
+        *p = '/';
+    }
+    rx_free(part);
+    return ok ? RLX_OK
+              : rx_fail(err, RLX_IO, "cannot make the folder of '%s': %s", path, strerror(errno));
 }
 #endif
 

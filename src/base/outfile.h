@@ -41,6 +41,7 @@ typedef struct rx_outfile {
     uint64_t bytes;    /* written so far, with those in the buffer */
     int fd;
     bool stream, named, unsynced;
+    bool keep;         /* discard leaves the temporary: a later download goes on with it */
 } rx_outfile;
 
 /* Opens a file for writing and checks the target, so that what cannot be replaced is refused before
@@ -56,6 +57,22 @@ rlx_status rx_outfile_write(rx_outfile *f, const void *data, size_t bytes, rlx_e
 rlx_status rx_outfile_commit(rx_outfile *f, rlx_error *err);
 /* Removes the temporary. Fine for a zero rx_outfile and after commit. */
 void rx_outfile_discard(rx_outfile *f);
+
+/* The same for downloads: bytes are appended to PATH.partial, which discard leaves there unless
+ * f->keep was cleared. f->bytes is what an earlier process left. RLX_INVALID: another process is
+ * writing it. */
+rlx_status rx_outfile_open_partial(const char *path, rx_outfile *f, rlx_error *err);
+/* Reads the bytes of PATH.partial so far, in order. */
+typedef void rx_outfile_reader(void *user, const void *data, size_t bytes);
+rlx_status rx_outfile_read_back(rx_outfile *f, rx_outfile_reader *fn, void *user, rlx_error *err);
+/* Drops them. */
+rlx_status rx_outfile_restart(rx_outfile *f, rlx_error *err);
+
+/* Removes a file, a socket or an empty folder; one that is not there is fine. */
+rlx_status rx_outfile_remove(const char *path, rlx_error *err);
+/* Makes all folders on the way to `path`, for this user only; what follows the last slash is a
+ * name in the last of them. */
+rlx_status rx_outfile_make_folders(const char *path, rlx_error *err);
 
 /* Writes the last pieces and commits, or discards when that fails. */
 rlx_status rx_outfile_end(rx_outfile *f, const rx_bytes *pieces, size_t n, rlx_error *err);

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "store/store.h"
 #include "term.h"
 
 static const char *command_name;
@@ -184,6 +185,32 @@ double cli_now(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* ---- Models ---------------------------------------------------------------------------------- */
+
+char *cli_model_path(const char *model)
+{
+    char path[RX_STORE_PATH];
+    rlx_error err = {0};
+    if (strchr(model, '/') || !access(model, F_OK) || strlen(model) > 200)
+        return cli_format("%s", model);
+    const rlx_status st = rx_store_find(model, path, &err);
+    if (st == RLX_OK)
+        return cli_format("%s", path);
+    if (!err.text[0]) /* no name of a model: the library says what is wrong with the path */
+        return cli_format("%s", model);
+    cli_error(&err);
+    return NULL;
+}
+
+const char *cli_shift(cli_common *c)
+{
+    if (!c->args.n)
+        return NULL;
+    const char *first = c->args.v[0];
+    memmove(c->args.v, c->args.v + 1, --c->args.n * sizeof *c->args.v);
+    return first;
 }
 
 /* ---- Devices --------------------------------------------------------------------------------- */

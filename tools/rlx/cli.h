@@ -66,7 +66,7 @@ typedef struct cli_command {
 
 extern const cli_command cmd_devices, cmd_doctor, cmd_ops, cmd_run, cmd_compile, cmd_bench,
     cmd_explain, cmd_inspect, cmd_quantize, cmd_tokenize, cmd_generate, cmd_chat, cmd_embed,
-    cmd_perplexity, cmd_verify;
+    cmd_perplexity, cmd_verify, cmd_pull, cmd_list, cmd_rm;
 
 /* Parses the arguments after the command's name into the zeroed `record`. Returns -1 when the
  * command shall run, else the exit status. */
@@ -111,6 +111,12 @@ void *cli_alloc_array(size_t n, size_t item); /* zeroed */
 void *cli_realloc_array(void *p, size_t n, size_t item);
 char *cli_format(const char *format, ...) CLI_PRINTF(1, 2); /* freed with free */
 double cli_now(void);          /* seconds of a monotonic clock */
+
+/* The path of a model given as a file, a folder or a name of the store; freed with free. NULL after
+ * printing why there is none. */
+char *cli_model_path(const char *model);
+/* Takes the first argument away from those that are no options; NULL when there is none. */
+const char *cli_shift(cli_common *c);
 
 /* The only device asked for with --device, or NULL for "auto". Fails when there are several. */
 int cli_one_device(const cli_common *c, const char **id);

@@ -180,13 +180,19 @@ static int measure_all(bench *b, const options *o)
 
 static int bench_model(const options *o)
 {
-    bench_file_options f = {.path = o->model, .prompt = o->prompt ? o->prompt : 512,
+    bench_file_options f = {.prompt = o->prompt ? o->prompt : 512,
                             .tokens = o->tokens ? o->tokens : 128, .fast = o->fast,
                             .json = o->common.json, .threads = (uint32_t)o->common.threads};
     if (o->common.args.n || o->suite)
         return cli_usage("--model expected no cases and no suite");
     f.device = o->common.device.n ? o->common.device.v[0] : NULL;
-    return bench_file(&f);
+    char *path = cli_model_path(o->model);
+    if (!path)
+        return EXIT_FAILED;
+    f.path = path;
+    const int status = bench_file(&f);
+    free(path);
+    return status;
 }
 
 static int answer_requests(const options *o)

@@ -213,12 +213,13 @@ static int talk_on(talk *t)
 
 static int run_chat(void *record)
 {
-    const options *o = record;
+    options *o = record;
     /* Lively, but not wild. */
     talk t = {.desc = {RLX_INIT(rlx_generate_desc), .ignore_end = o->ignore_end},
               .sampling = {RLX_INIT(rlx_sampling_desc), .temperature = 0.7, .top_p = 0.9,
                            .min_p = 0.05, .repeat_penalty = 1.1},
               .last = {RLX_INIT(rlx_generate_result)}};
+    o->model.model = llm_model(&o->common, &o->model);
     int status = o->common.json ? cli_usage("chat has no --json; see 'rlx generate --chat'")
                                 : llm_sampling(&o->sampling, &t.sampling, &t.desc);
     if (status == EXIT_OK)
@@ -265,11 +266,12 @@ static const cli_option chat_options[] = {
 
 const cli_command cmd_chat = {
     .name = "chat",
-    .args = "",
+    .args = "[MODEL]",
     .summary = "talk to a language model",
     .run = run_chat,
     .options = chat_options,
     .record_bytes = sizeof(options),
+    .max_args = 1,
     .details =
         "Uses the chat form that the model file carries. The whole conversation is remembered;\n"
         "when the context is full the oldest questions and answers are left out. On a terminal\n"
@@ -277,6 +279,7 @@ const cli_command cmd_chat = {
         "each line of standard input is said, and the answers go to standard output.\n"
         "Defaults: temperature 0.7, top-p 0.9, min-p 0.05, repeat penalty 1.1.",
     .examples =
+        "  rlx chat smollm2                     a model of 'rlx pull'\n"
         "  rlx chat --model smol.gguf\n"
         "  rlx chat --model smol.gguf --system \"You are a pirate.\" --temperature 1\n"
         "  echo \"What is 2 + 2?\" | rlx chat --model smol.gguf --temperature 0",

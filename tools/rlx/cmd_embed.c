@@ -226,9 +226,12 @@ static int run_model(const options *o, rlx_model *m, const rlx_embed_desc *d)
 
 static int run_embed(void *record)
 {
-    const options *o = record;
+    options *o = record;
     rlx_embed_desc d = {RLX_INIT(rlx_embed_desc), .no_normalize = o->raw};
     rlx_model *m;
+    o->model.model = llm_model(&o->common, &o->model);
+    if (!o->common.args.n)
+        return cli_usage("expected TEXT...");
     int status = read_pooling(o->pooling, &d.pooling);
     if (status == EXIT_OK)
         status = llm_open(&o->common, &o->model, &m, NULL);
@@ -252,7 +255,7 @@ static const cli_option embed_options[] = {
 
 const cli_command cmd_embed = {
     .name = "embed",
-    .args = "TEXT...",
+    .args = "[MODEL] TEXT...",
     .summary = "turn texts into vectors, and search with them",
     .run = run_embed,
     .options = embed_options,
@@ -264,6 +267,6 @@ const cli_command cmd_embed = {
         "tokenizer.json, or a GGUF file. Each text gives one line of numbers. Texts that mean\n"
         "about the same have vectors with a large inner product (1 for equal ones).",
     .examples =
-        "  rlx embed --model minilm \"How are you?\" --json\n"
+        "  rlx embed minilm \"How are you?\" --json\n"
         "  rlx embed --model minilm --search faq.txt --top 3 \"I forgot my password\"",
 };

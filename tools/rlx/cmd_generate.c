@@ -187,12 +187,13 @@ static int run_model(const options *o, rlx_model *m, rlx_generate_desc *d, doubl
 
 static int run_generate(void *record)
 {
-    const options *o = record;
+    options *o = record;
     rlx_sampling_desc sampling = {RLX_INIT(rlx_sampling_desc)};
     rlx_generate_desc d = {RLX_INIT(rlx_generate_desc), .plain = o->plain,
                            .ignore_end = o->ignore_end, .shift = o->shift};
     rlx_model *m;
     double seconds = 0;
+    o->model.model = llm_model(&o->common, &o->model);
     if (!o->prompt == !o->prompt_file)
         return cli_usage("one of --prompt TEXT and --prompt-file FILE is needed");
     if (o->system && !o->chat)
@@ -239,11 +240,12 @@ static const cli_option generate_options[] = {
 
 const cli_command cmd_generate = {
     .name = "generate",
-    .args = "",
+    .args = "[MODEL]",
     .summary = "generate text with a language model",
     .run = run_generate,
     .options = generate_options,
     .record_bytes = sizeof(options),
+    .max_args = 1,
     .details =
         "Reads a GGUF file, continues the prompt and prints the text as it comes. Without\n"
         "--temperature the most likely token is taken each time, so the text is always the same;\n"
@@ -251,7 +253,7 @@ const cli_command cmd_generate = {
         "128 tokens unless --max-tokens says otherwise. With --json-schema, --grammar or --regex\n"
         "only tokens are taken that lead to such a text, and the text ends where it is complete.",
     .examples =
-        "  rlx generate --model smol.gguf --prompt \"Once upon a time\"\n"
+        "  rlx generate smollm2 --prompt \"Once upon a time\"\n"
         "  rlx generate --model smol.gguf --chat --prompt \"Name three rivers.\" --max-tokens 60\n"
         "  rlx generate --model smol.gguf --prompt-file q.txt --temperature 0.7 --top-p 0.9\n"
         "  rlx generate --model smol.gguf --prompt \"1, 2, 3,\" --stop 10 --device vulkan --json\n"

@@ -236,11 +236,9 @@ static int inspect_graph(const cli_common *common, const char *path)
     return status;
 }
 
-static int run_inspect(void *record)
+static int inspect(const options *o, const char *path)
 {
-    const options *o = record;
     const cli_common *common = &o->common;
-    const char *path = common->args.v[0];
     switch (find_kind(path)) {
     case FILE_UNREADABLE:
         return EXIT_FAILED;
@@ -252,6 +250,17 @@ static int run_inspect(void *record)
         break;
     }
     return inspect_graph(common, path);
+}
+
+static int run_inspect(void *record)
+{
+    const options *o = record;
+    char *path = cli_model_path(o->common.args.v[0]);
+    if (!path)
+        return EXIT_FAILED;
+    const int status = inspect(o, path);
+    free(path);
+    return status;
 }
 
 static const cli_option inspect_options[] = {

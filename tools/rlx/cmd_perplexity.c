@@ -148,6 +148,10 @@ static int run_perplexity(void *record)
 {
     options *o = record;
     rlx_model *m;
+    o->model.model = llm_model(&o->common, &o->model);
+    if (o->common.args.n != 1)
+        return o->common.args.n ? cli_usage("unexpected argument '%s'", o->common.args.v[1])
+                                : cli_usage("expected FILE");
     if (!o->model.context)
         o->model.context = DEFAULT_WINDOW;
     int status = llm_open(&o->common, &o->model, &m, NULL);
@@ -171,13 +175,13 @@ static const cli_option perplexity_options[] = {
 
 const cli_command cmd_perplexity = {
     .name = "perplexity",
-    .args = "FILE",
+    .args = "[MODEL] FILE",
     .summary = "measure how well a model predicts a text",
     .run = run_perplexity,
     .options = perplexity_options,
     .record_bytes = sizeof(options),
     .min_args = 1,
-    .max_args = 1,
+    .max_args = 2,
     .details =
         "The perplexity of a text is exp of the mean negative log-probability of its tokens: 1 if\n"
         "each token was certain. Compare models and packed types on the same text with the same\n"

@@ -363,10 +363,15 @@ static int quantize_file(quantize_job *j)
 static int run_quantize(void *record)
 {
     const options *o = record;
-    quantize_job j = {.o = o, .in = o->common.args.v[0], .out = o->common.args.v[1]};
+    char *path = cli_model_path(o->common.args.v[0]);
+    quantize_job j = {.o = o, .in = path, .out = o->common.args.v[1]};
     rlx_error err = {0};
-    if (rlx_file_open(j.in, &j.file, &err) != RLX_OK)
+    if (!path)
+        return EXIT_FAILED;
+    if (rlx_file_open(j.in, &j.file, &err) != RLX_OK) {
+        free(path);
         return cli_error(&err);
+    }
     int status = strcmp(rlx_file_format(j.file), "gguf")
                      ? cli_fail("'%s' is a %s file; expected a GGUF file", j.in,
                                 rlx_file_format(j.file))
@@ -375,6 +380,7 @@ static int run_quantize(void *record)
     rlx_file_close(j.file);
     free(j.types);
     free(j.buffer);
+    free(path);
     return status;
 }
 

@@ -205,12 +205,19 @@ static int decode_all(const options *o, const rlx_tokenizer *t)
 
 static int run_tokenize(void *record)
 {
-    const options *o = record;
+    options *o = record;
     rlx_tokenizer *t;
     rlx_error err = {0};
     if (!o->model)
-        return cli_usage("expected --model FILE");
-    if (rlx_tokenizer_open(o->model, &t, &err) != RLX_OK)
+        o->model = cli_shift(&o->common);
+    if (!o->model)
+        return cli_usage("a model is needed: a file, or a name of 'rlx list'");
+    char *path = cli_model_path(o->model);
+    if (!path)
+        return EXIT_FAILED;
+    const rlx_status st = rlx_tokenizer_open(path, &t, &err);
+    free(path);
+    if (st != RLX_OK)
         return cli_error(&err);
     int status = o->decode ? decode_all(o, t) : encode_all(o, t);
     rlx_tokenizer_close(t);
@@ -218,8 +225,8 @@ static int run_tokenize(void *record)
 }
 
 static const cli_option option_rows[] = {
-    {"model", CLI_TEXT, offsetof(options, model), "FILE",
-     "a GGUF file, tokenizer.json, vocab.txt, or a folder with one of the last two"},
+    {"model", CLI_TEXT, offsetof(options, model), "MODEL",
+     "a GGUF file, tokenizer.json, vocab.txt, a folder with one, or a name of 'rlx list'"},
     {"decode", CLI_FLAG, offsetof(options, decode), NULL, "ids to text"},
     {"no-special", CLI_FLAG, offsetof(options, no_special), NULL,
      "add no tokens around the text; with --decode, leave control tokens out"},
@@ -232,7 +239,7 @@ static const cli_option option_rows[] = {
 
 const cli_command cmd_tokenize = {
     .name = "tokenize",
-    .args = "--model FILE [TEXT...]",
+    .args = "[MODEL] [TEXT...]",
     .summary = "text to token ids and back, with the tokenizer of a model",
     .run = run_tokenize,
     .options = option_rows,

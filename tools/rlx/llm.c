@@ -46,13 +46,18 @@ static int read_cache(const char *text, rlx_dtype *out)
     return -1;
 }
 
+const char *llm_model(cli_common *c, const model_options *o)
+{
+    return o->model ? o->model : cli_shift(c);
+}
+
 int llm_open(const cli_common *c, const model_options *o, rlx_model **out, double *seconds)
 {
     double begin = cli_now(), next = begin + 0.2;
     rlx_error err = {0};
     *out = NULL;
     if (!o->model)
-        return cli_usage("a model is needed: --model FILE");
+        return cli_usage("a model is needed: a file, or a name of 'rlx list'");
     rlx_model_desc d = {RLX_INIT(rlx_model_desc), .threads = (uint32_t)c->threads,
                         .tokenizer = o->tokenizer, .context = o->context,
                         .prompt_chunk = o->prompt_chunk,
@@ -64,7 +69,11 @@ int llm_open(const cli_common *c, const model_options *o, rlx_model **out, doubl
         status = read_cache(o->cache, &d.cache);
     if (status >= 0)
         return status;
-    rlx_status st = rlx_model_open(o->model, &d, out, &err);
+    char *path = cli_model_path(o->model);
+    if (!path)
+        return EXIT_FAILED;
+    rlx_status st = rlx_model_open(path, &d, out, &err);
+    free(path);
     cli_progress_clear();
     if (seconds)
         *seconds = cli_now() - begin;

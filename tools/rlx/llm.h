@@ -13,8 +13,8 @@ typedef struct model_options {
 } model_options;
 
 #define MODEL_OPTIONS(record, member)                                                             \
-    {"model", CLI_TEXT, offsetof(record, member.model), "FILE",                                   \
-     "a GGUF file, or a folder with model.safetensors and config.json"},                          \
+    {"model", CLI_TEXT, offsetof(record, member.model), "MODEL",                                  \
+     "a GGUF file, a folder with model.safetensors, or a name of 'rlx list'"},                    \
     {"tokenizer", CLI_TEXT, offsetof(record, member.tokenizer), "FILE",                           \
      "a tokenizer.json to use instead of the model's own"},                                       \
     {"policy", CLI_TEXT, offsetof(record, member.policy), "exact|fast",                           \
@@ -71,8 +71,10 @@ typedef struct grammar_options {
  * status returned. */
 int llm_grammar(const grammar_options *o, rlx_grammar **out);
 
-/* Opens the model of --model; on failure the sentence is printed and the exit status returned.
- * *seconds (may be NULL) is how long it took. */
+/* The model of --model, or else the first argument, which is taken away. */
+const char *llm_model(cli_common *c, const model_options *o);
+/* Opens the model of --model, a file or a name of the store; on failure the sentence is printed and
+ * the exit status returned. *seconds (may be NULL) is how long it took. */
 int llm_open(const cli_common *c, const model_options *o, rlx_model **out, double *seconds);
 /* Fills sampling, stop and max_tokens. `s` has the values of options that are not given, becomes
  * the sampling of `d` and must live as long. */

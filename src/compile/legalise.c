@@ -35,14 +35,9 @@ static action decide(const rlx_graph *g, const rx_target *t, const rx_node *n)
 
 static rlx_dtype wider_type(rlx_dtype t)
 {
-    switch (t) {
-    case RLX_F16:
-    case RLX_BF16: return RLX_F32;
-    case RLX_I64:
-    case RLX_I8:
-    case RLX_U8: return RLX_I32;
-    default: return t;
-    }
+    if (rlx_dtype_is_int(t))
+        return RLX_I32;
+    return t == RLX_F16 || t == RLX_BF16 ? RLX_F32 : t;
 }
 
 /* Whether the target has the operation for f32 and i32 operands, asked with a graph of one node. */
@@ -74,17 +69,31 @@ static bool has_wider_form(const rlx_graph *g, const rx_target *t, const rx_node
     return found;
 }
 
+/* " on elements of type f64" when the node has such elements, which few devices compute with; few
+ * have matrix products of integers. */
+static const char *rare_type_text(const rlx_graph *g, const rx_node *n, char text[48])
+{
+    text[0] = 0;
+    for (uint32_t i = 0; i < n->n_in + n->n_out && !text[0]; i++) {
+        const uint32_t id = i < n->n_in ? n->in[i] : n->first_out + i - n->n_in;
+        const rlx_dtype type = id ? g->values[id].dtype : RLX_NO_TYPE;
+        if (RX_T(type) & RX_RARE || (n->op == RX_OP_matmul && rlx_dtype_is_int(type)))
+            snprintf(text, 48, " on elements of type %s", rlx_dtype_name(type));
+    }
+    return text;
+}
+
 static rlx_status fail_node(const rlx_graph *g, const rx_target *t, const rx_node *n,
                             rlx_error *err)
 {
-    char text[RX_NODE_TEXT];
+    char text[RX_NODE_TEXT], type[48];
     const char *nearest = has_wider_form(g, t, n)
                               ? "the same operation on f32 or i32 operands, with a cast before it"
                               : "device cpu, which has every operation";
     return rx_fail(err, RLX_UNSUPPORTED,
-                   "node %s: device %s has no kernel for it and it has no decomposition; "
+                   "node %s: device %s has no kernel for it%s and it has no decomposition; "
                    "nearest: %s",
-                   rx_node_text(g, n, text), t->name, nearest);
+                   rx_node_text(g, n, text), t->name, rare_type_text(g, n, type), nearest);
 }
 
 /* ---- One round ------------------------------------------------------------------------------ */

@@ -38,6 +38,18 @@ static inline rlx_value rx_as_type(rlx_graph *g, rlx_value v, rlx_dtype t)
     return v.id == 0 || rlx_value_dtype(g, v) == t ? v : rlx_cast(g, v, t);
 }
 
+/* The type that floats of type t are computed in. */
+static inline rlx_dtype rx_working_type(rlx_dtype t)
+{
+    return t == RLX_F64 ? RLX_F64 : RLX_F32;
+}
+
+/* A number of the type of v. */
+static inline rlx_value rx_number_like(rlx_graph *g, rlx_value v, double x)
+{
+    return rlx_scalar(g, rlx_value_dtype(g, v), x);
+}
+
 /* f16 and bf16 widened to f32, so that intermediates are not rounded; other types unchanged. */
 static inline rlx_value rx_widen_half(rlx_graph *g, rlx_value v)
 {

@@ -333,18 +333,19 @@ static rlx_value operand(const rx_lower *c, uint32_t i)
     return i < c->node->n_in ? c->in[i] : RLX_NONE;
 }
 
-static rlx_value as_f32(rlx_graph *g, rlx_value v)
+/* v in the type that the node is computed in: f32, or f64 when its first operand is. */
+static rlx_value working(const rx_lower *c, rlx_value v)
 {
-    return rx_as_type(g, v, RLX_F32);
+    return rx_as_type(c->g, v, rx_working_type(rlx_value_dtype(c->g, c->in[0])));
 }
 
-/* The f32 result `y` in the type of the node's first operand. */
+/* The result `y` in the type of the node's first operand. */
 static rlx_value as_result(const rx_lower *c, rlx_value y)
 {
     return rx_as_type(c->g, y, rlx_value_dtype(c->g, c->in[0]));
 }
 
-/* y * gamma? + beta?, all f32. */
+/* y * gamma? + beta?, all of one type. */
 static rlx_value affine(rlx_graph *g, rlx_value y, rlx_value gamma, rlx_value beta)
 {
     if (gamma.id)
@@ -352,9 +353,9 @@ static rlx_value affine(rlx_graph *g, rlx_value y, rlx_value gamma, rlx_value be
     return beta.id ? rlx_add(g, y, beta) : y;
 }
 
-/* (x - mean) / sqrt(variance + eps) over the axes from `first` on, x f32; with `rms`, the mean
- * counts as 0. Two passes: the mean square of the differences, not a difference of mean squares.
- * Differences whose squares would overflow are divided by a unit, and eps by its square. */
+/* (x - mean) / sqrt(variance + eps) over the axes from `first` on, x f32 or f64; with `rms`, the
+ * mean counts as 0. Two passes: the mean square of the differences, not a difference of mean
+ * squares. Differences whose squares would overflow are divided by a unit, eps by its square. */
 static rlx_value standardise(rlx_graph *g, rlx_value x, int first, double eps, bool rms)
 {
     const int rank = rlx_value_shape(g, x).rank;
@@ -366,9 +367,10 @@ static rlx_value standardise(rlx_graph *g, rlx_value x, int first, double eps, b
     if (!rms)
         x = rlx_sub(g, x, rlx_reduce(g, RLX_REDUCE_MEAN, x, axes, n, true));
     const rlx_value largest = rlx_reduce(g, RLX_REDUCE_MAX, rlx_abs(g, x), axes, n, true);
-    const rlx_value size = rlx_mul(g, largest, rlx_scalar(g, RLX_F32, 0x1p-50));
-    const rlx_value unit = rlx_clamp(g, size, 1, 0x1p100);
-    const rlx_value least = rlx_div(g, rlx_div(g, rlx_scalar(g, RLX_F32, eps), unit), unit);
+    const double most = rlx_value_dtype(g, x) == RLX_F64 ? 0x1p1000 : 0x1p100;
+    const rlx_value size = rlx_mul(g, largest, rx_number_like(g, x, 0x1p-50));
+    const rlx_value unit = rlx_clamp(g, size, 1, most);
+    const rlx_value least = rlx_div(g, rlx_div(g, rx_number_like(g, x, eps), unit), unit);
     x = rlx_div(g, x, unit);
     const rlx_value var = rlx_reduce(g, RLX_REDUCE_MEAN, rlx_mul(g, x, x), axes, n, true);
     return rlx_mul(g, x, rlx_rsqrt(g, rlx_add(g, var, least)));
@@ -379,9 +381,8 @@ static rlx_status lower_last_axes(rx_lower *c, bool rms)
     const rlx_norm_desc *d = c->attr;
     const int rank = rlx_value_shape(c->g, c->in[0]).rank;
     const int first = (int)(d->axis < 0 ? d->axis + rank : d->axis);
-    const rlx_value y = standardise(c->g, as_f32(c->g, c->in[0]), first, d->eps, rms);
-    c->out[0] = as_result(c, affine(c->g, y, as_f32(c->g, operand(c, 1)),
-                                    as_f32(c->g, operand(c, 2))));
+    const rlx_value y = standardise(c->g, working(c, c->in[0]), first, d->eps, rms);
+    c->out[0] = as_result(c, affine(c->g, y, working(c, operand(c, 1)), working(c, operand(c, 2))));
     return RLX_OK;
 }
 
@@ -407,13 +408,13 @@ rlx_status rx_lower_layer_norm2d(rx_lower *c)
     return RLX_OK;
 }
 
-/* A weight [C] as f32 [C, 1, ...], to broadcast over [N, C, ...] of this rank. */
-static rlx_value channel_weight(rlx_graph *g, rlx_value w, int rank)
+/* A weight [C] as [C, 1, ...], to broadcast over [N, C, ...] of this rank. */
+static rlx_value channel_weight(const rx_lower *c, rlx_value w, int rank)
 {
     if (w.id == 0)
         return w;
-    rlx_dim dims[RLX_MAX_RANK] = {rlx_value_shape(g, w).dim[0], 1, 1, 1, 1, 1, 1, 1};
-    return rlx_reshape(g, as_f32(g, w), rank - 1, dims);
+    rlx_dim dims[RLX_MAX_RANK] = {rlx_value_shape(c->g, w).dim[0], 1, 1, 1, 1, 1, 1, 1};
+    return rlx_reshape(c->g, working(c, w), rank - 1, dims);
 }
 
 /* group_norm and instance_norm: layer_norm of [N, groups, C / groups * spatial] without weights,
@@ -430,11 +431,11 @@ rlx_status rx_lower_group_norm(rx_lower *c)
         inner = rlx_dim_mul(c->g, inner, s.dim[i]);
     const rlx_dim rows[] = {s.dim[0], instance ? s.dim[1] : d->groups, inner};
 
-    rlx_value y = rlx_reshape(c->g, as_f32(c->g, c->in[0]), 3, rows);
+    rlx_value y = rlx_reshape(c->g, working(c, c->in[0]), 3, rows);
     y = rlx_layer_norm(c->g, y, RLX_NONE, RLX_NONE, &last);
     y = rlx_reshape(c->g, y, s.rank, s.dim);
-    y = affine(c->g, y, channel_weight(c->g, operand(c, 1), s.rank),
-               channel_weight(c->g, operand(c, 2), s.rank));
+    y = affine(c->g, y, channel_weight(c, operand(c, 1), s.rank),
+               channel_weight(c, operand(c, 2), s.rank));
     c->out[0] = as_result(c, y);
     return RLX_OK;
 }
@@ -445,15 +446,15 @@ rlx_status rx_lower_batch_norm(rx_lower *c)
     const rlx_norm_desc *d = c->attr;
     rlx_graph *g = c->g;
     const int rank = rlx_value_shape(g, c->in[0]).rank;
-    const rlx_value gamma = channel_weight(g, c->in[1], rank);
-    const rlx_value beta = channel_weight(g, c->in[2], rank);
-    const rlx_value mean = channel_weight(g, c->in[3], rank);
-    const rlx_value var = channel_weight(g, c->in[4], rank);
+    const rlx_value gamma = channel_weight(c, c->in[1], rank);
+    const rlx_value beta = channel_weight(c, c->in[2], rank);
+    const rlx_value mean = channel_weight(c, c->in[3], rank);
+    const rlx_value var = channel_weight(c, c->in[4], rank);
 
-    rlx_value scale = rlx_rsqrt(g, rlx_add(g, var, rlx_scalar(g, RLX_F32, d->eps)));
+    rlx_value scale = rlx_rsqrt(g, rlx_add(g, var, rx_number_like(g, var, d->eps)));
     if (gamma.id)
         scale = rlx_mul(g, scale, gamma);
-    c->out[0] = as_result(c, affine(g, rlx_sub(g, as_f32(g, c->in[0]), mean), scale, beta));
+    c->out[0] = as_result(c, affine(g, rlx_sub(g, working(c, c->in[0]), mean), scale, beta));
     return RLX_OK;
 }
 
@@ -462,9 +463,9 @@ rlx_status rx_lower_ada_layer_norm(rx_lower *c)
     const rlx_norm_desc *d = c->attr;
     const rlx_norm_desc last = {RLX_INIT(rlx_norm_desc), .axis = -1, .eps = d->eps};
     rlx_graph *g = c->g;
-    const rlx_value y = rlx_layer_norm(g, as_f32(g, c->in[0]), RLX_NONE, RLX_NONE, &last);
-    const rlx_value scale = rlx_add(g, as_f32(g, c->in[1]), rlx_scalar(g, RLX_F32, 1));
-    c->out[0] = as_result(c, affine(g, y, scale, as_f32(g, c->in[2])));
+    const rlx_value y = rlx_layer_norm(g, working(c, c->in[0]), RLX_NONE, RLX_NONE, &last);
+    const rlx_value scale = rlx_add(g, working(c, c->in[1]), rx_number_like(g, y, 1));
+    c->out[0] = as_result(c, affine(g, y, scale, working(c, c->in[2])));
     return RLX_OK;
 }
 
@@ -495,20 +496,21 @@ rlx_status rx_lower_swiglu(rx_lower *c)
         up = rlx_narrow(g, gate, -1, half, half);
         gate = rlx_narrow(g, gate, -1, 0, half);
     }
-    c->out[0] = as_result(c, rlx_mul(g, rlx_silu(g, as_f32(g, gate)), as_f32(g, up)));
+    c->out[0] = as_result(c, rlx_mul(g, rlx_silu(g, working(c, gate)), working(c, up)));
     return RLX_OK;
 }
 
-/* Sets *shifted = x - max and *sum = sum(exp(*shifted)) in f32; returns exp(*shifted). In a row of
- * all -inf the maximum counts as the lowest finite number, so exp is 0 and not NaN; and since any
- * other row has a term of exactly 1, a sum below 1 is that of such a row and may become 1. */
+/* Sets *shifted = x - max and *sum = sum(exp(*shifted)) in f32 or f64; returns exp(*shifted). In a
+ * row of all -inf the maximum counts as the lowest finite number, so exp is 0 and not NaN; and as
+ * any other row has a term of exactly 1, a sum below 1 is that of such a row and may become 1. */
 static rlx_value shifted_exp(rx_lower *c, rlx_value *shifted, rlx_value *sum)
 {
     const int64_t axis = ((const rx_axis_attr *)c->attr)->axis;
     rlx_graph *g = c->g;
-    const rlx_value x = as_f32(g, c->in[0]);
+    const rlx_value x = working(c, c->in[0]);
     const rlx_value max = rlx_reduce(g, RLX_REDUCE_MAX, x, &axis, 1, true);
-    *shifted = rlx_sub(g, x, rlx_clamp(g, max, -FLT_MAX, INFINITY));
+    const double lowest = rlx_value_dtype(g, x) == RLX_F64 ? -DBL_MAX : -FLT_MAX;
+    *shifted = rlx_sub(g, x, rlx_clamp(g, max, lowest, INFINITY));
     const rlx_value e = rlx_exp(g, *shifted);
     *sum = rlx_clamp(g, rlx_reduce(g, RLX_REDUCE_SUM, e, &axis, 1, true), 1, INFINITY);
     return e;

@@ -177,24 +177,24 @@ static rlx_value drop_axes(rx_lower *c, rlx_value x, rlx_value y)
 }
 
 /* log(sum(exp(x - m))) + m with m the maximum, or 0 where that is infinite: then the sum is 0 or
- * infinite too, and x - m would be NaN. x is f32. */
+ * infinite too, and x - m would be NaN. x is f32 or f64. */
 static rlx_value log_sum_exp(rx_lower *c, rlx_value x)
 {
     rlx_graph *g = c->g;
     rlx_value m = reduce_as(c, RLX_REDUCE_MAX, x, true);
-    m = rlx_where(g, rlx_is_inf(g, m), rlx_scalar(g, RLX_F32, 0), m);
+    m = rlx_where(g, rlx_is_inf(g, m), rx_number_like(g, x, 0), m);
     rlx_value sum = reduce_as(c, RLX_REDUCE_SUM, rlx_exp(g, rlx_sub(g, x, m)), true);
     return drop_axes(c, x, rlx_add(g, rlx_log(g, sum), m));
 }
 
 /* m * sqrt(sum((x / m)^2)) with m the largest magnitude, so that no square overflows; 1 where m is
- * 0 or infinite. x is f32. */
+ * 0 or infinite. x is f32 or f64. */
 static rlx_value l2_norm(rx_lower *c, rlx_value x)
 {
     rlx_graph *g = c->g;
     rlx_value m = reduce_as(c, RLX_REDUCE_MAX, rlx_abs(g, x), true);
-    rlx_value bad = rlx_or(g, rlx_is_inf(g, m), rlx_eq(g, m, rlx_scalar(g, RLX_F32, 0)));
-    m = rlx_where(g, bad, rlx_scalar(g, RLX_F32, 1), m);
+    rlx_value bad = rlx_or(g, rlx_is_inf(g, m), rlx_eq(g, m, rx_number_like(g, x, 0)));
+    m = rlx_where(g, bad, rx_number_like(g, x, 1), m);
     rlx_value q = rlx_div(g, x, m);
     rlx_value sum = reduce_as(c, RLX_REDUCE_SUM, rlx_mul(g, q, q), true);
     return drop_axes(c, x, rlx_mul(g, rlx_sqrt(g, sum), m));

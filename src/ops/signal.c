@@ -253,12 +253,12 @@ rlx_status rx_infer_group_limited_gate(rx_infer *c)
 
 static rlx_value widen(rlx_graph *g, rlx_value x)
 {
-    return rlx_value_dtype(g, x) == RLX_F32 ? x : rlx_cast(g, x, RLX_F32);
+    return rx_as_type(g, x, rx_working_type(rlx_value_dtype(g, x)));
 }
 
 static rlx_value narrow_to(rlx_graph *g, rlx_value x, rlx_dtype t)
 {
-    return t == RLX_F32 ? x : rlx_cast(g, x, t);
+    return rx_as_type(g, x, t);
 }
 
 /* Sample indices of each frame, [frames, n]: hop * i + j. */

@@ -2,6 +2,7 @@
 /* Code generation of an elementwise kernel: bindings, push constants, coordinates, loads, the
  * region's instructions for each element of the item, stores. */
 #include "spirv/expr.h"
+#include "spirv/wide.h"
 
 /* ---- Functions ------------------------------------------------------------------------------- */
 
@@ -58,7 +59,7 @@ static rx_emit_value emit_where(rx_emit *e, rlx_dtype arg, const rx_emit_value *
     const rx_id cond = i_ne_k(e, a[0].id, 0);
     const rx_id type = rlx_dtype_is_float(arg) ? e->t_f32 : e->t_u32;
     rx_emit_value y = {rx_spv_op(&e->m, SPV_SELECT, type, RX_ARGS(cond, a[1].id, a[2].id)), 0};
-    if (arg == RLX_I64)
+    if (rx_is_wide(arg))
         y.hi = i_select(e, cond, a[1].hi, a[2].hi);
     return y;
 }

@@ -2,8 +2,7 @@
 /* Conversions: stored bits to values of a kernel and back, and cast. Every rounding is done on
  * integers, to nearest even, because drivers may round and flush as they like; the bits are those
  * of cpu/ref. */
-#include <math.h>
-
+#include "base/dtype.h"
 #include "spirv/expr.h"
 #include "spirv/wide.h"
 
@@ -47,11 +46,11 @@ rx_emit_value rx_emit_decode(rx_emit *e, rlx_dtype t, rx_emit_value bits)
         const rx_id both = rx_spv_glsl(&e->m, GLSL_UNPACK_HALF_2X16, e->t_f32x2, RX_ARGS(x));
         y = rx_spv_op(&e->m, SPV_COMPOSITE_EXTRACT, e->t_f32, RX_ARGS(both, 0));
     }
-    if (t == RLX_I8 || t == RLX_U8)
+    if (rlx_dtype_is_int(t))
         y = rx_emit_wrap(e, t, x);
     if (t == RLX_BOOL)
         y = i_select(e, i_ne_k(e, i_and_k(e, x, 0xff), 0), k_u(e, 1), k_u(e, 0));
-    return (rx_emit_value){y, bits.hi};
+    return (rx_emit_value){y, t == RLX_U32 ? k_u(e, 0) : bits.hi};
 }
 
 rx_emit_value rx_emit_encode(rx_emit *e, rlx_dtype t, rx_emit_value x)
@@ -63,39 +62,24 @@ rx_emit_value rx_emit_encode(rx_emit *e, rlx_dtype t, rx_emit_value x)
         y = call1(e, &fn_to_f16, y);
     if (t == RLX_BF16)
         y = call1(e, &fn_to_bf16, y);
-    if (t == RLX_I8)
-        y = i_and_k(e, y, 0xff);
+    if (t == RLX_I8 || t == RLX_I16)
+        y = i_and_k(e, y, t == RLX_I8 ? 0xff : 0xffff);
     return (rx_emit_value){y, x.hi};
 }
 
 /* ---- Floats to integers ---------------------------------------------------------------------- */
 
-static void int_limits(rlx_dtype t, int64_t *lo, int64_t *hi)
-{
-    *lo = t == RLX_I64 ? INT64_MIN : t == RLX_I32 ? INT32_MIN : t == RLX_I8 ? INT8_MIN : 0;
-    *hi = t == RLX_I64 ? INT64_MAX : t == RLX_I32 ? INT32_MAX : t == RLX_I8 ? INT8_MAX : UINT8_MAX;
-}
-
-static int64_t saturate(double x, int64_t lo, int64_t hi)
-{
-    if (isnan(x))
-        return 0;
-    return x <= (double)lo ? lo : x >= (double)hi ? hi : (int64_t)x;
-}
-
 void rx_int_bounds(const rx_instr *in, int64_t *lo, int64_t *hi)
 {
-    int64_t least, most;
-    int_limits(in->dtype, &least, &most);
-    *lo = saturate(in->p[0], least, most);
-    *hi = saturate(in->p[1], least, most);
+    *lo = rx_double_to_int(in->dtype, in->p[0]);
+    *hi = rx_double_to_int(in->dtype, in->p[1]);
 }
 
-/* Truncates and saturates; NaN gives 0. */
+/* Truncates and saturates; NaN gives 0. For types whose numbers are signed words. */
 static rx_id float_to_word(rx_emit *e, rlx_dtype t, rx_id x)
 {
-    int64_t lo, hi;
-    int_limits(t, &lo, &hi);
+    const rx_int_range range = rx_dtype_range(t);
+    const int64_t lo = range.lo, hi = (int64_t)range.hi;
     const rx_id above = b_not(e, f_lt_k(e, x, (double)hi)), below = f_lt_k(e, x, (double)lo);
     const rx_id inside = f_select(e, b_or(e, above, below), k_f(e, 0), x);
     rx_id y = i_select(e, above, k_u(e, (uint32_t)hi), f_to_s(e, inside));
@@ -103,10 +87,10 @@ static rx_id float_to_word(rx_emit *e, rlx_dtype t, rx_id x)
     return i_select(e, f_is_nan(e, x), k_u(e, 0), y);
 }
 
-/* The 24-bit significand shifted to its place among 64 bits. */
-static rx_id do_float_to_wide(rx_emit *e, const rx_id *a)
+/* The 24-bit significand of a float with these bits but for the sign, shifted to its place among 64
+ * bits. Right below 2^64. */
+static rx_emit_value float_magnitude(rx_emit *e, rx_id mag)
 {
-    const rx_id u = f_bits(e, a[0]), mag = i_and_k(e, u, F_ABS);
     const rx_id exponent = u_shr_k(e, mag, 23);
     const rx_id m = i_or_k(e, i_and_k(e, mag, 0x7fffffu), 0x800000u);
     const rx_id left = i_and_k(e, i_sub_k(e, exponent, 150), 63); /* when exponent >= 150 */
@@ -119,26 +103,50 @@ static rx_id do_float_to_wide(rx_emit *e, const rx_id *a)
     rx_id low = i_select(e, is_large, i_select(e, far, k_u(e, 0), low_near), u_shr(e, m, right));
     const rx_id high = i_select(e, is_large, i_select(e, far, low_near, high_near), k_u(e, 0));
     low = i_select(e, is_small, k_u(e, 0), low);
-    const rx_id negative = s_lt_k(e, u, 0);
-    rx_emit_value y = {low, high};
+    return (rx_emit_value){low, high};
+}
+
+static rx_id join_words(rx_emit *e, rx_emit_value x)
+{
+    return rx_spv_op(&e->m, SPV_COMPOSITE_CONSTRUCT, e->t_u32x2, RX_ARGS(x.id, x.hi));
+}
+
+static rx_id do_float_to_wide(rx_emit *e, const rx_id *a)
+{
+    const rx_id u = f_bits(e, a[0]), mag = i_and_k(e, u, F_ABS);
+    const rx_id negative = s_lt_k(e, u, 0), zero = k_u(e, 0);
+    rx_emit_value y = float_magnitude(e, mag);
     y = rx_wide_select(e, negative, rx_wide_neg(e, y), y);
-    const rx_emit_value least = {k_u(e, 0), k_u(e, 0x80000000u)};
+    const rx_emit_value least = {zero, k_u(e, 0x80000000u)};
     const rx_emit_value most = {k_u(e, 0xffffffffu), k_u(e, 0x7fffffffu)};
-    y = rx_wide_select(e, u_ge_k(e, exponent, 190), rx_wide_select(e, negative, least, most), y);
-    const rx_id nan = u_gt_k(e, mag, F_INF), zero = k_u(e, 0);
-    y = rx_wide_select(e, nan, (rx_emit_value){zero, zero}, y);
-    return rx_spv_op(&e->m, SPV_COMPOSITE_CONSTRUCT, e->t_u32x2, RX_ARGS(y.id, y.hi));
+    const rx_id outside = u_ge_k(e, mag, 190u << 23); /* 2^63 */
+    y = rx_wide_select(e, outside, rx_wide_select(e, negative, least, most), y);
+    y = rx_wide_select(e, u_gt_k(e, mag, F_INF), (rx_emit_value){zero, zero}, y);
+    return join_words(e, y);
 }
 static const rx_emit_fn fn_float_to_wide = {"vf", do_float_to_wide, false};
 
+static rx_id do_float_to_unsigned(rx_emit *e, const rx_id *a)
+{
+    const rx_id u = f_bits(e, a[0]), mag = i_and_k(e, u, F_ABS), ones = k_u(e, 0xffffffffu);
+    const rx_id none = b_or(e, s_lt_k(e, u, 0), u_gt_k(e, mag, F_INF)), zero = k_u(e, 0);
+    rx_emit_value y = float_magnitude(e, mag);
+    y = rx_wide_select(e, u_ge_k(e, mag, 191u << 23), (rx_emit_value){ones, ones}, y);
+    return join_words(e, rx_wide_select(e, none, (rx_emit_value){zero, zero}, y));
+}
+static const rx_emit_fn fn_float_to_unsigned = {"vf", do_float_to_unsigned, false};
+
 static rx_emit_value float_to_int(rx_emit *e, rlx_dtype to, rx_id x)
 {
-    if (to != RLX_I64)
+    if (!rx_is_wide(to))
         return (rx_emit_value){float_to_word(e, to, x), 0};
-    const rx_id v = call1(e, &fn_float_to_wide, x);
-    return (rx_emit_value){
-        rx_spv_op(&e->m, SPV_COMPOSITE_EXTRACT, e->t_u32, RX_ARGS(v, 0)),
-        rx_spv_op(&e->m, SPV_COMPOSITE_EXTRACT, e->t_u32, RX_ARGS(v, 1))};
+    const rx_id v = call1(e, to == RLX_I64 ? &fn_float_to_wide : &fn_float_to_unsigned, x);
+    const rx_id low = rx_spv_op(&e->m, SPV_COMPOSITE_EXTRACT, e->t_u32, RX_ARGS(v, 0));
+    const rx_id high = rx_spv_op(&e->m, SPV_COMPOSITE_EXTRACT, e->t_u32, RX_ARGS(v, 1));
+    if (to != RLX_U32)
+        return (rx_emit_value){low, high};
+    const rx_id most = k_u(e, 0xffffffffu);
+    return (rx_emit_value){i_select(e, i_ne_k(e, high, 0), most, low), k_u(e, 0)};
 }
 
 /* ---- Integers to floats ---------------------------------------------------------------------- */
@@ -170,12 +178,16 @@ static const rx_emit_fn fn_wide_to_float = {"fuuuu", do_wide_to_float, false};
 
 static rx_id int_to_float(rx_emit *e, rlx_dtype from, rlx_dtype to, rx_emit_value x)
 {
-    if (from != RLX_I32 && from != RLX_I64)
+    if (from != RLX_I32 && !rx_is_wide(from))
         return s_to_f(e, x.id); /* exact */
     if (from == RLX_I32)
         x.hi = s_shr_k(e, x.id, 31);
-    const rx_emit_value mag = rx_wide_select(e, s_lt_k(e, x.hi, 0), rx_wide_neg(e, x), x);
-    const rx_id sign = i_and_k(e, x.hi, F_SIGN), odd = k_u(e, to != RLX_F32);
+    rx_emit_value mag = x;
+    rx_id sign = k_u(e, 0), odd = k_u(e, to != RLX_F32);
+    if (from == RLX_I32 || from == RLX_I64) {
+        mag = rx_wide_select(e, s_lt_k(e, x.hi, 0), rx_wide_neg(e, x), x);
+        sign = i_and_k(e, x.hi, F_SIGN);
+    }
     return rx_emit_call(e, &fn_wide_to_float, (rx_id[]){mag.id, mag.hi, sign, odd});
 }
 
@@ -186,7 +198,7 @@ static rx_emit_value to_bool(rx_emit *e, rlx_dtype from, rx_emit_value x)
     rx_id bits = x.id;
     if (rlx_dtype_is_float(from))
         bits = i_and_k(e, f_bits(e, x.id), F_ABS);
-    if (from == RLX_I64)
+    if (rx_is_wide(from))
         bits = i_or(e, x.id, x.hi);
     return (rx_emit_value){i_select(e, i_ne_k(e, bits, 0), k_u(e, 1), k_u(e, 0)), 0};
 }
@@ -205,7 +217,9 @@ rx_emit_value rx_emit_cast(rx_emit *e, rlx_dtype from, rlx_dtype to, rx_emit_val
     }
     if (rlx_dtype_is_float(from))
         return float_to_int(e, to, x.id);
-    if (to == RLX_I64)
-        return (rx_emit_value){x.id, s_shr_k(e, x.id, 31)};
+    if (to == RLX_U32)
+        return (rx_emit_value){x.id, k_u(e, 0)};
+    if (rx_is_wide(to))
+        return (rx_emit_value){x.id, rx_is_wide(from) ? x.hi : s_shr_k(e, x.id, 31)};
     return (rx_emit_value){rx_emit_wrap(e, to, x.id), 0};
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Elementwise operations on integers and bool as SPIR-V. i8, u8, i32 and bool are computed in 32
- * bits and wrapped to their type; i64 is computed in full on pairs of words. */
+/* Elementwise operations on integers and bool as SPIR-V. Types of up to 32 bits but u32 are
+ * computed in 32 bits and wrapped; i64, u64 and u32 are computed in full on pairs of words. */
 #include "spirv/expr.h"
 #include "spirv/wide.h"
 
@@ -143,13 +143,16 @@ static const struct { uint16_t is_signed, is_unsigned; } compare_table[RX_N_OPS]
     [RX_OP_ge] = {SPV_S_GREATER_EQUAL, SPV_U_GREATER_EQUAL},
 };
 
-static rx_id compare(rx_emit *e, uint16_t op, bool is_wide, const rx_emit_value *a)
+static rx_id compare(rx_emit *e, uint16_t op, rlx_dtype t, const rx_emit_value *a)
 {
-    const uint32_t on_words = compare_table[op].is_signed;
-    if (!is_wide)
-        return rx_spv_op(&e->m, on_words, e->t_bool, RX_ARGS(a[0].id, a[1].id));
     const uint32_t on_low = compare_table[op].is_unsigned;
-    const rx_id high = rx_spv_op(&e->m, on_words, e->t_bool, RX_ARGS(a[0].hi, a[1].hi));
+    if (t == RLX_U32)
+        return rx_spv_op(&e->m, on_low, e->t_bool, RX_ARGS(a[0].id, a[1].id));
+    const uint32_t on_words = compare_table[op].is_signed;
+    if (!rx_is_wide(t))
+        return rx_spv_op(&e->m, on_words, e->t_bool, RX_ARGS(a[0].id, a[1].id));
+    const uint32_t on_high = t == RLX_U64 ? on_low : on_words;
+    const rx_id high = rx_spv_op(&e->m, on_high, e->t_bool, RX_ARGS(a[0].hi, a[1].hi));
     const rx_id low = rx_spv_op(&e->m, on_low, e->t_bool, RX_ARGS(a[0].id, a[1].id));
     const rx_id same = i_eq(e, a[0].hi, a[1].hi);
     /* same ? low : high */
@@ -160,21 +163,23 @@ static rx_id compare(rx_emit *e, uint16_t op, bool is_wide, const rx_emit_value 
 
 rx_id rx_emit_wrap(rx_emit *e, rlx_dtype t, rx_id x)
 {
-    if (t == RLX_I8)
+    const uint32_t bits = 8 * (uint32_t)rlx_dtype_block_bytes(t);
+    if (t == RLX_I8 || t == RLX_I16)
         return rx_spv_op(&e->m, SPV_BIT_FIELD_S_EXTRACT, e->t_u32,
-                         RX_ARGS(x, k_u(e, 0), k_u(e, 8)));
-    return t == RLX_U8 ? i_and_k(e, x, 0xff) : x;
+                         RX_ARGS(x, k_u(e, 0), k_u(e, bits)));
+    return t == RLX_U8 || t == RLX_U16 ? i_and_k(e, x, (1u << bits) - 1) : x;
 }
 
 rx_emit_value rx_emit_int(rx_emit *e, const rx_instr *in, rlx_dtype arg, const rx_emit_value *a)
 {
-    const bool is_wide = arg == RLX_I64;
     if (compare_table[in->op].is_signed) {
-        const rx_id y = compare(e, in->op, is_wide, a);
+        const rx_id y = compare(e, in->op, arg, a);
         return (rx_emit_value){i_select(e, y, k_u(e, 1), k_u(e, 0)), 0};
     }
-    if (is_wide)
-        return rx_emit_wide(e, in, a);
+    if (rx_is_wide(arg)) {
+        const rx_emit_value y = rx_emit_wide(e, in, a);
+        return arg == RLX_U32 ? (rx_emit_value){y.id, k_u(e, 0)} : y;
+    }
     const int_call c = {in, 8 * (uint32_t)rlx_dtype_block_bytes(arg)};
     const rx_id args[3] = {a[0].id, a[1].id, a[2].id};
     return (rx_emit_value){rx_emit_wrap(e, in->dtype, narrow_table[in->op](e, &c, args)), 0};

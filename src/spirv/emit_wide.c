@@ -133,6 +133,38 @@ static void divide_signed(rx_emit *e, pair x, pair y, pair *q, pair *r)
     *r = rx_wide_select(e, by_zero, none, r1);
 }
 
+static void divide_unsigned(rx_emit *e, pair x, pair y, pair *q, pair *r)
+{
+    const rx_id by_zero = is_zero(e, y);
+    const rx_id v = rx_emit_call(e, &fn_divide, (rx_id[]){x.id, x.hi, y.id, y.hi});
+    *q = rx_wide_select(e, by_zero, y, (pair){component(e, v, 0), component(e, v, 1)});
+    *r = rx_wide_select(e, by_zero, y, (pair){component(e, v, 2), component(e, v, 3)});
+}
+
+/* By squares; the exponent is unsigned. */
+static pair power(rx_emit *e, pair base, pair exponent)
+{
+    const pair_var y = new_var(e, wide_k(e, 1)), square = new_var(e, base);
+    const pair_var left = new_var(e, exponent);
+    const rx_loop l = loop_begin(e);
+    const pair n = get(e, left);
+    loop_while(e, l, b_not(e, is_zero(e, n)));
+    const pair s = get(e, square), z = get(e, y);
+    const rx_id takes = i_ne_k(e, i_and_k(e, n.id, 1), 0);
+    set(e, y, rx_wide_select(e, takes, mul(e, z, s), z));
+    set(e, square, mul(e, s, s));
+    set(e, left, (pair){i_or(e, u_shr_k(e, n.id, 1), i_shl_k(e, n.hi, 31)), u_shr_k(e, n.hi, 1)});
+    loop_end(e, l);
+    return get(e, y);
+}
+
+static rx_id do_unsigned_pow(rx_emit *e, const rx_id *a)
+{
+    const pair y = power(e, (pair){a[0], a[1]}, (pair){a[2], a[3]});
+    return rx_spv_op(&e->m, SPV_COMPOSITE_CONSTRUCT, e->t_u32x2, RX_ARGS(y.id, y.hi));
+}
+static const rx_emit_fn fn_unsigned_pow = {"vuuuu", do_unsigned_pow, false};
+
 static rx_id do_wide_pow(rx_emit *e, const rx_id *a)
 {
     const pair base = {a[0], a[1]}, exponent = {a[2], a[3]};
@@ -143,18 +175,8 @@ static rx_id do_wide_pow(rx_emit *e, const rx_id *a)
     const pair sign = rx_wide_select(e, odd, wide_k(e, -1), one);
     const pair inverse = rx_wide_select(e, is_all_ones(e, base), sign,
                                         rx_wide_select(e, is_one, one, none));
-    const pair_var y = new_var(e, one), square = new_var(e, base);
-    const pair_var left = new_var(e, rx_wide_select(e, negative, none, exponent));
-    const rx_loop l = loop_begin(e);
-    const pair n = get(e, left);
-    loop_while(e, l, b_not(e, is_zero(e, n)));
-    const pair s = get(e, square), z = get(e, y);
-    const rx_id takes = i_ne_k(e, i_and_k(e, n.id, 1), 0);
-    set(e, y, rx_wide_select(e, takes, mul(e, z, s), z));
-    set(e, square, mul(e, s, s));
-    set(e, left, (pair){i_or(e, u_shr_k(e, n.id, 1), i_shl_k(e, n.hi, 31)), u_shr_k(e, n.hi, 1)});
-    loop_end(e, l);
-    const pair w = rx_wide_select(e, negative, inverse, get(e, y));
+    const pair y = power(e, base, rx_wide_select(e, negative, none, exponent));
+    const pair w = rx_wide_select(e, negative, inverse, y);
     return rx_spv_op(&e->m, SPV_COMPOSITE_CONSTRUCT, e->t_u32x2, RX_ARGS(w.id, w.hi));
 }
 static const rx_emit_fn fn_wide_pow = {"vuuuu", do_wide_pow, false};
@@ -251,7 +273,71 @@ static wide_fn *const table[RX_N_OPS] = {
     W(min), W(pow), W(mod), W(and), W(or), W(xor), W(shl), W(shr),
 };
 
+/* ---- u64: what depends on the sign ----------------------------------------------------------- */
+
+#define UNSIGNED(name) static pair unsigned_##name(rx_emit *e, const rx_instr *in, const pair *a)
+
+UNSIGNED(same) { (void)e; (void)in; return a[0]; }
+UNSIGNED(sign)
+{
+    (void)in;
+    return rx_wide_select(e, is_zero(e, a[0]), a[0], wide_k(e, 1));
+}
+UNSIGNED(max) { (void)in; return rx_wide_select(e, less_unsigned(e, a[1], a[0]), a[0], a[1]); }
+UNSIGNED(min) { (void)in; return rx_wide_select(e, less_unsigned(e, a[0], a[1]), a[0], a[1]); }
+
+UNSIGNED(div)
+{
+    pair q, r;
+    (void)in;
+    divide_unsigned(e, a[0], a[1], &q, &r);
+    return q;
+}
+
+UNSIGNED(mod)
+{
+    pair q, r;
+    (void)in;
+    divide_unsigned(e, a[0], a[1], &q, &r);
+    return r;
+}
+
+UNSIGNED(pow)
+{
+    (void)in;
+    const rx_id v = rx_emit_call(e, &fn_unsigned_pow,
+                                 (rx_id[]){a[0].id, a[0].hi, a[1].id, a[1].hi});
+    return (pair){component(e, v, 0), component(e, v, 1)};
+}
+
+UNSIGNED(shr)
+{
+    (void)in;
+    const rx_id n = i_and_k(e, a[1].id, 31), far = i_ne_k(e, i_and_k(e, a[1].id, 32), 0);
+    const rx_id high = u_shr(e, a[0].hi, n);
+    const rx_id rest = i_shl(e, i_shl_k(e, a[0].hi, 1), i_sub(e, k_u(e, 31), n));
+    const pair near = {i_or(e, u_shr(e, a[0].id, n), rest), high};
+    const pair y = rx_wide_select(e, far, (pair){high, k_u(e, 0)}, near);
+    return rx_wide_select(e, count_fits(e, a[1]), y, wide_k(e, 0));
+}
+
+UNSIGNED(clamp)
+{
+    int64_t lo, hi;
+    rx_int_bounds(in, &lo, &hi);
+    const pair low = wide_k(e, lo), high = wide_k(e, hi);
+    const pair y = rx_wide_select(e, less_unsigned(e, a[0], low), low, a[0]);
+    return rx_wide_select(e, less_unsigned(e, high, y), high, y);
+}
+
+#define U(name) [RX_OP_##name] = unsigned_##name
+static wide_fn *const unsigned_table[RX_N_OPS] = {
+    [RX_OP_relu] = unsigned_same, [RX_OP_abs] = unsigned_same,
+    U(sign), U(max), U(min), U(div), U(mod), U(pow), U(shr), U(clamp),
+};
+
 rx_emit_value rx_emit_wide(rx_emit *e, const rx_instr *in, const rx_emit_value *a)
 {
-    return table[in->op](e, in, a);
+    wide_fn *fn = in->dtype == RLX_U64 ? unsigned_table[in->op] : NULL;
+    return (fn ? fn : table[in->op])(e, in, a);
 }

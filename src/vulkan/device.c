@@ -181,7 +181,11 @@ static rlx_support target_support(const rx_target *t, const rlx_graph *g, const 
     if (d->gpu.host_all)
         return RLX_SUPPORT_HOST;
     rlx_support s = rx_gpu_support(t, g, n);
-    return s == RLX_SUPPORT_NO && d->gpu.host_missing ? RLX_SUPPORT_HOST : s;
+    if (s != RLX_SUPPORT_NO)
+        return s;
+    /* An operation that only lacks a kernel for its types runs on the host. */
+    const bool has_op = n->op != RX_OP_custom && rx_gpu_op_support(n->op) == RLX_SUPPORT_NATIVE;
+    return has_op || d->gpu.host_missing ? RLX_SUPPORT_HOST : RLX_SUPPORT_NO;
 }
 
 static bool target_takes_strided(const rx_target *t, const rlx_graph *g, const rx_node *n, size_t i)

@@ -4,10 +4,13 @@
 # libraries; without them these tests are skipped. Software drivers are slow, so each runs a share
 # of the cases (ops/share.sh).
 
-# rlx_webgpu_ops(<name> <every n-th case> <VARIABLE=value>... [OPTIONS <option>...])
+# rlx_webgpu_ops(<name> <every n-th case> <VARIABLE=value>... [OPTIONS <option>...]
+#                [REFUSES <text|text>])
+# What WebGPU has no kernel for on elements of type f64, i16, u16, u32 or u64 is refused.
 function(rlx_webgpu_ops name every)
-    cmake_parse_arguments(ops "" "" OPTIONS ${ARGN})
-    rlx_ops(${name} ${every} DEVICE webgpu OPTIONS ${ops_OPTIONS} LABELS webgpu
+    cmake_parse_arguments(ops "" "REFUSES" OPTIONS ${ARGN})
+    rlx_ops(${name} ${every} DEVICE webgpu LABELS webgpu
+            OPTIONS ${ops_OPTIONS} --may-refuse "on elements of type|${ops_REFUSES}"
             ENVIRONMENT NODEVICE_SELECT=1 ${ops_UNPARSED_ARGUMENTS})
 endfunction()
 
@@ -28,13 +31,13 @@ if(RLX_WEBGPU)
     rlx_webgpu_ops(webgpu-gpu 100 "${wgpu}" RLX_LIMITS=software=0)
     rlx_webgpu_ops(webgpu-small 100 "${wgpu}"
         "RLX_LIMITS=groups=256,shared=16384,invocations=128,bindings=8,subgroup=0,f16=0,\
-block=16777216,binding=4194304" OPTIONS --may-refuse "more than one buffer")
+block=16777216,binding=4194304" REFUSES "more than one buffer")
     # Bindings of 64 KiB and buffers of 4 MiB: large tensors are cut, graphs have several buffers.
     # A few cases have tensors that do not fit one buffer; tests/vulkan/variants.cmake says what
     # else is refused.
     set(refused "sample:|no mean of means|reduce_any: operand|reduce_all: operand")
     rlx_webgpu_ops(webgpu-windows 60 "${wgpu}" RLX_LIMITS=binding=65536,block=4194304
-                   OPTIONS --may-refuse "${refused}|more than one buffer")
+                   REFUSES "${refused}|more than one buffer")
     rlx_webgpu_ops(webgpu-windows-graphs 3 "${wgpu}" RLX_LIMITS=binding=65536,block=4194304
                    OPTIONS --family graphs)
     find_file(RLX_SWIFTSHADER_ICD vk_swiftshader_icd.json PATHS /usr/lib/chromium

@@ -205,12 +205,16 @@ static uint64_t types_of(const rlx_graph *g, const rx_node *n)
     return types;
 }
 
-/* Kernels that only move elements take all types; matrix products of integers are those of i8. */
+/* Kernels that only move elements take all types, emitted ones all but f64; matrix products of
+ * integers are those of i8. */
 static bool has_kernel_for(const rx_node *n, uint64_t types)
 {
+    const uint16_t flags = rx_ops[n->op].flags;
+    if (flags & RX_OP_ELEMENTWISE || n->op == RX_OP_region)
+        return !(types & RX_T(RLX_F64));
     if (n->op == RX_OP_matmul)
         return !(types & (RX_RARE | RX_T(RLX_I64))) && (types & (RX_FLOATS | RX_T(RLX_I8)));
-    return !(types & RX_RARE) || rx_ops[n->op].flags & RX_OP_MOVES || n->op == RX_OP_custom;
+    return !(types & RX_RARE) || flags & RX_OP_MOVES || n->op == RX_OP_custom;
 }
 
 rlx_support rx_gpu_support(const rx_target *t, const rlx_graph *g, const rx_node *n)

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+/* RNN, LSTM and GRU of ONNX: as operations of rlx where those mean the same, else step by step. */
+#include <string.h>
+
+#include "import/onnx_build.h"
+#include "ir/graph.h"
+
+#define MAX_STEPS 4096
+
+typedef enum cell { CELL_RNN = 1, CELL_LSTM = 4, CELL_GRU = 3 } cell;
+
+typedef struct recurrent {
+    cell kind;              /* its number is that of the gates */
+    rlx_value x;            /* [S, B, I] */
+    rlx_value w, r, b;      /* [dirs, gates * H, ..]; b? [dirs, 2 * gates * H] */
+    rlx_value lengths;      /* ? i64 [B] */
+    rlx_value h, c, p;      /* ? first states [dirs, B, H], peepholes [dirs, 3 * H] */
+    rlx_dim steps, batch, hidden;
+    int dirs;
+    bool backward, by_batch, reset_after;
+    double clip;
+} recurrent;
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+static rlx_value swap_first(rx_onnx_call *c, rlx_value v)
+{
+    static const int perm[3] = {1, 0, 2};
+    return v.id ? rlx_transpose(c->g, v, perm) : v;
+}
+
+static bool read_recurrent(rx_onnx_call *c, cell kind, recurrent *r)
+{
+    *r = (recurrent){.kind = kind, .x = rx_onnx_in(c, 0), .w = rx_onnx_in(c, 1),
+                     .r = rx_onnx_in(c, 2), .b = rx_onnx_in(c, 3), .lengths = rx_onnx_in(c, 4),
+                     .h = rx_onnx_in(c, 5), .by_batch = rx_onnx_int(c, "layout", 0),
+                     .backward = rx_onnx_is(c, "direction", "reverse", "forward"),
+                     .clip = rx_onnx_float(c, "clip", 0),
+                     .reset_after = rx_onnx_int(c, "linear_before_reset", 0)};
+    if (kind == CELL_LSTM) {
+        r->c = rx_onnx_in(c, 6);
+        r->p = rx_onnx_in(c, 7);
+    }
+    if (r->by_batch) {
+        r->x = swap_first(c, r->x);
+        r->h = swap_first(c, r->h);
+        r->c = swap_first(c, r->c);
+    }
+    const rlx_shape x = rlx_value_shape(c->g, r->x), w = rlx_value_shape(c->g, r->r);
+    if (x.rank != 3 || w.rank != 3) {
+        rx_onnx_fail(c, RLX_INVALID, "expected operands of 3 dimensions");
+        return false;
+    }
+    r->steps = x.dim[0];
+    r->batch = x.dim[1];
+    r->hidden = w.dim[2];
+    r->dirs = (int)w.dim[0];
+    if (r->lengths.id)
+        r->lengths = rlx_cast(c->g, r->lengths, RLX_I64);
+    return r->dirs == 1 || r->dirs == 2;
+}
+
+/* ---- As one operation ------------------------------------------------------------------------ */
+
+/* Gates of axis 1 in the order of rlx: lstm i,o,f,c -> i,f,c,o; gru z,r,h -> r,z,h. */
+static rlx_value order_gates(rx_onnx_call *c, const recurrent *r, rlx_value v)
+{
+    static const int lstm[4] = {0, 2, 3, 1}, gru[3] = {1, 0, 2};
+    rlx_value parts[4];
+    if (!v.id || r->kind == CELL_RNN)
+        return v;
+    for (int i = 0; i < (int)r->kind; i++)
+        parts[i] = rlx_narrow(c->g, v, 1, (r->kind == CELL_LSTM ? lstm : gru)[i] * r->hidden,
+                              r->hidden);
+    return rlx_concat(c->g, parts, (size_t)r->kind, 1);
+}
+
+static bool is_plain(rx_onnx_call *c, const recurrent *r)
+{
+    return !r->lengths.id && !r->p.id && r->clip == 0 && !rx_onnx_attr_find(c, "activations") &&
+           !(r->kind == CELL_GRU && !r->reset_after);
+}
+
+static rlx_value run_plain(rx_onnx_call *c, const recurrent *r, rlx_value last[2])
+{
+    const rlx_dim half = r->kind * r->hidden;
+    rlx_rnn_layer layer = {.w_ih = order_gates(c, r, r->w), .w_hh = order_gates(c, r, r->r)};
+    const rlx_rnn_desc d = {RLX_INIT(rlx_rnn_desc), .bidirectional = r->dirs == 2,
+                            .reverse = r->backward};
+    if (r->b.id) {
+        layer.b_ih = order_gates(c, r, rlx_narrow(c->g, r->b, 1, 0, half));
+        layer.b_hh = order_gates(c, r, rlx_narrow(c->g, r->b, 1, half, half));
+    }
+    const rlx_value init[2] = {r->h, r->c};
+    const rlx_value y = r->kind == CELL_LSTM ? rlx_lstm(c->g, r->x, &layer, init, &d, last)
+                        : r->kind == CELL_GRU ? rlx_gru(c->g, r->x, &layer, r->h, &d, &last[0])
+                                              : rlx_rnn(c->g, r->x, &layer, r->h, &d, &last[0]);
+    const rlx_dim dims[4] = {r->steps, r->batch, r->dirs, r->hidden};
+    static const int perm[4] = {0, 2, 1, 3};
+    return rlx_transpose(c->g, rlx_reshape(c->g, y, 4, dims), perm);
+}
+
+/* ---- Step by step ---------------------------------------------------------------------------- */
+
+/* One direction while it runs. */
+typedef struct lane {
+    const recurrent *r;
+    int dir;
+    rlx_value xw;     /* x.w + bias of all steps: [S, B, gates * H] */
+    rlx_value rt, rb; /* r transposed [H, gates * H], its bias? */
+    rlx_value peep[3];
+    rlx_value h, c;   /* [B, H] */
+} lane;
+
+static rlx_value row(rx_onnx_call *c, rlx_value v, int dir)
+{
+    return rlx_squeeze(c->g, rlx_narrow(c->g, v, 0, dir, 1), 0);
+}
+
+static rlx_value gate(rx_onnx_call *c, const lane *l, rlx_value v, int k)
+{
+    return rlx_narrow(c->g, v, -1, k * l->r->hidden, l->r->hidden);
+}
+
+/* The activation of place k of this direction: named, or the default. */
+static rlx_value activate(rx_onnx_call *c, const lane *l, rlx_value v, int k)
+{
+    const rx_onnx_attr *a = rx_onnx_attr_find(c, "activations");
+    const int per = l->r->kind == CELL_LSTM ? 3 : l->r->kind == CELL_GRU ? 2 : 1;
+    const size_t at = (size_t)(l->dir * per + k);
+    const bool gates = per > 1 && k == 0;
+    if (l->r->clip > 0)
+        v = rlx_clamp(c->g, v, -l->r->clip, l->r->clip);
+    if (!a || a->type != RX_ONNX_STRINGS || at >= a->n)
+        return gates ? rlx_sigmoid(c->g, v) : rlx_tanh(c->g, v);
+    const rx_bytes name = a->strings[at];
+    if (name.bytes == 7 && !memcmp(name.data, "Sigmoid", 7))
+        return rlx_sigmoid(c->g, v);
+    if (name.bytes == 4 && !memcmp(name.data, "Tanh", 4))
+        return rlx_tanh(c->g, v);
+    if (name.bytes == 4 && !memcmp(name.data, "Relu", 4))
+        return rlx_relu(c->g, v);
+    return rx_onnx_fail(c, RLX_UNSUPPORTED, "activation '%.*s'; expected Sigmoid, Tanh or Relu",
+                        (int)(name.bytes < 40 ? name.bytes : 40), (const char *)name.data);
+}
+
+static rlx_value with_peephole(rx_onnx_call *c, const lane *l, rlx_value v, int k, rlx_value state)
+{
+    return l->peep[k].id ? rlx_add(c->g, v, rlx_mul(c->g, l->peep[k], state)) : v;
+}
+
+static void step_lstm(rx_onnx_call *c, lane *l, rlx_value x)
+{
+    const rlx_value all = rlx_add(c->g, x, rlx_matmul(c->g, l->h, l->rt));
+    const rlx_value i = activate(c, l, with_peephole(c, l, gate(c, l, all, 0), 0, l->c), 0);
+    const rlx_value f = activate(c, l, with_peephole(c, l, gate(c, l, all, 2), 2, l->c), 0);
+    const rlx_value fresh = activate(c, l, gate(c, l, all, 3), 1);
+    l->c = rlx_add(c->g, rlx_mul(c->g, f, l->c), rlx_mul(c->g, i, fresh));
+    const rlx_value o = activate(c, l, with_peephole(c, l, gate(c, l, all, 1), 1, l->c), 0);
+    l->h = rlx_mul(c->g, o, activate(c, l, l->c, 2));
+}
+
+static void step_gru(rx_onnx_call *c, lane *l, rlx_value x)
+{
+    const rlx_dim n = l->r->hidden;
+    const rlx_value zr = rlx_matmul(c->g, l->h, rlx_narrow(c->g, l->rt, 1, 0, 2 * n));
+    rlx_value gates = rlx_add(c->g, rlx_narrow(c->g, x, -1, 0, 2 * n), zr);
+    if (l->rb.id)
+        gates = rlx_add(c->g, gates, rlx_narrow(c->g, l->rb, 0, 0, 2 * n));
+    const rlx_value z = activate(c, l, gate(c, l, gates, 0), 0);
+    const rlx_value reset = activate(c, l, gate(c, l, gates, 1), 0);
+    const rlx_value rh = rlx_narrow(c->g, l->rt, 1, 2 * n, n);
+    rlx_value inner = rlx_matmul(c->g, l->r->reset_after ? l->h : rlx_mul(c->g, reset, l->h), rh);
+    if (l->rb.id)
+        inner = rlx_add(c->g, inner, rlx_narrow(c->g, l->rb, 0, 2 * n, n));
+    if (l->r->reset_after)
+        inner = rlx_mul(c->g, reset, inner);
+    const rlx_value fresh = activate(c, l, rlx_add(c->g, gate(c, l, x, 2), inner), 1);
+    l->h = rlx_add(c->g, fresh, rlx_mul(c->g, z, rlx_sub(c->g, l->h, fresh)));
+}
+
+static void step_rnn(rx_onnx_call *c, lane *l, rlx_value x)
+{
+    l->h = activate(c, l, rlx_add(c->g, x, rlx_matmul(c->g, l->h, l->rt)), 0);
+}
+
+static rlx_value first_state(rx_onnx_call *c, const recurrent *r, rlx_value v, int dir)
+{
+    const rlx_dim dims[2] = {r->batch, r->hidden};
+    if (v.id)
+        return row(c, v, dir);
+    return rlx_expand(c->g, rlx_scalar(c->g, rlx_value_dtype(c->g, r->x), 0), 2, dims);
+}
+
+static lane open_lane(rx_onnx_call *c, const recurrent *r, int dir)
+{
+    const rlx_dim n = r->kind * r->hidden;
+    const rlx_matmul_desc turned = {RLX_INIT(rlx_matmul_desc), .trans_b = true};
+    lane l = {.r = r, .dir = dir, .rt = rlx_transpose(c->g, row(c, r->r, dir), NULL),
+              .h = first_state(c, r, r->h, dir), .c = first_state(c, r, r->c, dir)};
+    l.xw = rlx_matmul_ex(c->g, r->x, row(c, r->w, dir), RLX_NONE, RLX_NONE, &turned);
+    if (r->b.id) {
+        const rlx_value b = row(c, r->b, dir);
+        l.xw = rlx_add(c->g, l.xw, rlx_narrow(c->g, b, 0, 0, n));
+        l.rb = rlx_narrow(c->g, b, 0, n, n);
+        if (r->kind != CELL_GRU)
+            l.xw = rlx_add(c->g, l.xw, l.rb);
+    }
+    for (int i = 0; i < 3 && r->p.id; i++)
+        l.peep[i] = rlx_narrow(c->g, row(c, r->p, dir), 0, i * r->hidden, r->hidden);
+    return l;
+}
+
+/* Runs a direction; rows[t] is its result at position t, [1, 1, B, H]. */
+static void run_lane(rx_onnx_call *c, lane *l, rlx_value *rows)
+{
+    const recurrent *r = l->r;
+    const bool backward = r->backward || l->dir == 1;
+    const rlx_value zero = rlx_scalar(c->g, rlx_value_dtype(c->g, r->x), 0);
+    for (int64_t i = 0; i < r->steps; i++) {
+        const int64_t t = backward ? r->steps - 1 - i : i;
+        const rlx_value x = row(c, l->xw, (int)t), h = l->h, state = l->c;
+        rlx_value y;
+        if (r->kind == CELL_LSTM)
+            step_lstm(c, l, x);
+        else if (r->kind == CELL_GRU)
+            step_gru(c, l, x);
+        else
+            step_rnn(c, l, x);
+        y = l->h;
+        if (r->lengths.id) { /* behind the end of a sequence its state stays */
+            const rlx_value inside = rlx_unsqueeze(c->g, rlx_gt(
+                c->g, r->lengths, rlx_scalar(c->g, RLX_I64, (double)t)), 1);
+            y = rlx_where(c->g, inside, l->h, zero);
+            l->h = rlx_where(c->g, inside, l->h, h);
+            l->c = rlx_where(c->g, inside, l->c, state);
+        }
+        rows[t] = rlx_unsqueeze(c->g, rlx_unsqueeze(c->g, y, 0), 0);
+    }
+}
+
+static rlx_value run_steps(rx_onnx_call *c, const recurrent *r, rlx_value last[2])
+{
+    rlx_value y[2], h[2], state[2];
+    if (r->steps < 1 || r->steps > MAX_STEPS || r->batch < 0)
+        return rx_onnx_fail(c, RLX_UNSUPPORTED, "%lld steps; expected a fixed number from 1 to %d",
+                            (long long)r->steps, MAX_STEPS);
+    rlx_value *rows = rx_arena_array_zero(&c->b->arena, (uint64_t)r->steps, sizeof *rows);
+    if (!rows)
+        return rx_onnx_fail(c, RLX_NO_MEMORY, "out of memory");
+    for (int d = 0; d < r->dirs; d++) {
+        lane l = open_lane(c, r, d);
+        run_lane(c, &l, rows);
+        y[d] = rlx_concat(c->g, rows, (size_t)r->steps, 0);
+        h[d] = rlx_unsqueeze(c->g, l.h, 0);
+        state[d] = rlx_unsqueeze(c->g, l.c, 0);
+    }
+    last[0] = rlx_concat(c->g, h, (size_t)r->dirs, 0);
+    last[1] = rlx_concat(c->g, state, (size_t)r->dirs, 0);
+    return rlx_concat(c->g, y, (size_t)r->dirs, 1);
+}
+
+/* ---- Operators ------------------------------------------------------------------------------- */
+
+/* Y [S, dirs, B, H], Y_h and Y_c [dirs, B, H]; with the batch first when layout is 1. */
+static rlx_value build(rx_onnx_call *c, cell kind)
+{
+    recurrent r;
+    rlx_value last[2] = {RLX_NONE, RLX_NONE};
+    static const int perm[4] = {2, 0, 1, 3};
+    if (!read_recurrent(c, kind, &r))
+        return RLX_NONE;
+    rlx_value y = is_plain(c, &r) ? run_plain(c, &r, last) : run_steps(c, &r, last);
+    if (!y.id)
+        return y;
+    if (r.by_batch) {
+        y = rlx_transpose(c->g, y, perm);
+        last[0] = swap_first(c, last[0]);
+        last[1] = swap_first(c, last[1]);
+    }
+    c->out[1] = last[0];
+    c->out[2] = last[1];
+    return y;
+}
+
+rlx_value rx_onnx_rnn(rx_onnx_call *c) { return build(c, CELL_RNN); }
+rlx_value rx_onnx_lstm(rx_onnx_call *c) { return build(c, CELL_LSTM); }
+rlx_value rx_onnx_gru(rx_onnx_call *c) { return build(c, CELL_GRU); }

@@ -67,6 +67,24 @@ static void keep_aspect(const rx_onnx_call *c, const rlx_shape *s, const int *ax
     }
 }
 
+/* With scales, corners are those of size * scale before it is rounded down: as coordinates that are
+ * multiples of a factor from the first element on. */
+static void align_scales(const rlx_shape *s, rlx_resize_desc *d)
+{
+    bool whole = true;
+    for (int i = 0; i < s->rank; i++)
+        whole = whole && (d->scale[i] == 0 ||
+                          (double)d->sizes.v[i] == (double)s->dim[i] * d->scale[i]);
+    if (whole)
+        return;
+    d->coord = RLX_COORD_ASYMMETRIC;
+    for (int i = 0; i < s->rank; i++) {
+        const double size = (double)s->dim[i], to = size * d->scale[i];
+        if (d->scale[i] != 0 && size > 1 && to > 1)
+            d->scale[i] = (to - 1) / (size - 1);
+    }
+}
+
 /* Which axes the lists are for: all without the attribute. */
 static int list_axes(rx_onnx_call *c, int rank, int *axes)
 {
@@ -111,6 +129,8 @@ static bool read_sizes(rx_onnx_call *c, const rlx_shape *s, const resize_operand
     }
     if (by_size)
         keep_aspect(c, s, axes, n, d);
+    else if (d->coord == RLX_COORD_ALIGN_CORNERS)
+        align_scales(s, d);
     if (d->coord != RLX_COORD_TF_CROP_AND_RESIZE)
         return true;
     if (!rx_onnx_known_reals(c, in->roi, "roi", list, 2 * RLX_MAX_RANK, &got) ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Products, convolutions and pools of ONNX. */
-#include <string.h>
+#include <math.h>
 
 #include "import/onnx_build.h"
 #include "ir/graph.h"
@@ -237,6 +237,74 @@ static rlx_value pool_by_rank(rx_onnx_call *c, int n, rlx_value x, const rlx_poo
                                                    : rlx_pool3d(c->g, x, d);
 }
 
+/* ---- Max pools with places ------------------------------------------------------------------- */
+
+#define MAX_TAPS 1024
+
+/* Every element that tap `tap` of the windows sees: x is padded, `to` the sizes of the result. */
+static rlx_value tap_slice(rx_onnx_call *c, const window *k, rlx_value x, const rlx_shape *to,
+                           int64_t tap)
+{
+    rlx_slice_desc d = {RLX_INIT(rlx_slice_desc)};
+    d.axes.n = d.starts.n = d.stops.n = d.steps.n = k->n;
+    for (int i = k->n; i--; tap /= k->kernel.v[i]) {
+        const int64_t first = tap % k->kernel.v[i] * k->dilation.v[i];
+        d.axes.v[i] = 2 + i;
+        d.starts.v[i] = first;
+        d.steps.v[i] = k->stride.v[i];
+        d.stops.v[i] = first + (to->dim[2 + i] - 1) * k->stride.v[i] + 1;
+    }
+    return rlx_unsqueeze(c->g, rlx_slice(c->g, x, &d), 0);
+}
+
+/* Places of elements in the whole tensor, in the order asked for: i64 of the shape of x. */
+static rlx_value place_map(rx_onnx_call *c, const rlx_shape *s, bool column_major)
+{
+    const rlx_range_desc r = {RLX_INIT(rlx_range_desc), .n = rx_shape_product(c->g, s, 0, s->rank),
+                              .out = RLX_I64};
+    rlx_shape t = *s;
+    int perm[RLX_MAX_RANK];
+    for (int i = 0; i < s->rank; i++)
+        perm[i] = i;
+    for (int i = 2; i < s->rank && column_major; i++) {
+        t.dim[i] = s->dim[s->rank + 1 - i];
+        perm[i] = s->rank + 1 - i;
+    }
+    return rlx_transpose(c->g, rlx_reshape(c->g, rlx_range(c->g, &r), t.rank, t.dim), perm);
+}
+
+/* The place of the largest element of each window, the first of equal ones. */
+static rlx_value max_places(rx_onnx_call *c, rlx_value x, const window *k, rlx_value y)
+{
+    const rlx_shape s = rlx_value_shape(c->g, x), to = rlx_value_shape(c->g, y);
+    int64_t before[RLX_MAX_RANK] = {0}, after[RLX_MAX_RANK] = {0}, taps = 1;
+    rlx_value values[MAX_TAPS], places[MAX_TAPS];
+    if (!rx_shape_is_fixed(&s) || !rx_shape_is_fixed(&to))
+        return rx_onnx_fail(c, RLX_UNSUPPORTED, "places of elements need fixed sizes");
+    for (int i = 0; i < k->n; i++) {
+        const int64_t reach = (to.dim[2 + i] - 1) * k->stride.v[i] +
+                              (k->kernel.v[i] - 1) * k->dilation.v[i] + 1;
+        before[2 + i] = k->pads.v[i];
+        after[2 + i] = reach - k->pads.v[i] - s.dim[2 + i];
+        after[2 + i] = after[2 + i] < 0 ? 0 : after[2 + i];
+        taps = taps > MAX_TAPS ? taps : taps * k->kernel.v[i];
+    }
+    if (taps > MAX_TAPS)
+        return rx_onnx_fail(c, RLX_UNSUPPORTED, "places of elements in windows of more than %d",
+                            MAX_TAPS);
+    const rlx_value wide = rlx_pad(c->g, x, before, after, RLX_PAD_CONSTANT, (double)-INFINITY);
+    const rlx_value map = rlx_pad(c->g, place_map(c, &s, rx_onnx_int(c, "storage_order", 0)),
+                                  before, after, RLX_PAD_CONSTANT, 0);
+    for (int64_t i = 0; i < taps; i++) {
+        values[i] = tap_slice(c, k, wide, &to, i);
+        places[i] = tap_slice(c, k, map, &to, i);
+    }
+    const rlx_arg_desc d = {RLX_INIT(rlx_arg_desc), .axis = 0, .keepdims = true};
+    const rlx_value best = rlx_argmax(c->g, rlx_concat(c->g, values, (size_t)taps, 0), &d);
+    return rlx_squeeze(c->g, rlx_gather_elements(c->g, rlx_concat(c->g, places, (size_t)taps, 0),
+                                                 best, 0), 0);
+}
+
 static rlx_value pool(rx_onnx_call *c, rlx_pool_kind kind)
 {
     const rlx_value x = rx_onnx_in(c, 0);
@@ -249,7 +317,10 @@ static rlx_value pool(rx_onnx_call *c, rlx_pool_kind kind)
                              .ceil_mode = rx_onnx_int(c, "ceil_mode", 0),
                              .count_include_pad = rx_onnx_int(c, "count_include_pad", 0),
                              .p = kind == RLX_POOL_LP ? rx_onnx_int(c, "p", 2) : 0};
-    return pool_by_rank(c, k.n, x, &d);
+    const rlx_value y = pool_by_rank(c, k.n, x, &d);
+    if (kind == RLX_POOL_MAX && rx_onnx_wants(c, 1) && y.id)
+        c->out[1] = max_places(c, x, &k, y);
+    return y;
 }
 
 rlx_value rx_onnx_average_pool(rx_onnx_call *c) { return pool(c, RLX_POOL_AVERAGE); }
@@ -260,7 +331,8 @@ static rlx_value global_pool(rx_onnx_call *c, rlx_pool_kind kind)
 {
     const rlx_value x = rx_onnx_in(c, 0);
     const int n = rx_onnx_rank(c, x) - 2;
-    const rlx_pool_desc d = {RLX_INIT(rlx_pool_desc), .kind = kind, .p = kind == RLX_POOL_LP ? rx_onnx_int(c, "p", 2) : 0};
+    const rlx_pool_desc d = {RLX_INIT(rlx_pool_desc), .kind = kind,
+                             .p = kind == RLX_POOL_LP ? rx_onnx_int(c, "p", 2) : 0};
     if (n < 1 || n > 3)
         return rx_onnx_fail(c, RLX_UNSUPPORTED, "an operand of %d dimensions; expected 3 to 5",
                             n + 2);

@@ -240,7 +240,7 @@ static bool split_sizes(rx_onnx_call *c, rlx_dim whole, size_t n, rlx_ints *size
     bool given;
     if (!rx_onnx_axes(c, "split", 1, sizes, &given))
         return false;
-    if (given && (size_t)sizes->n == n)
+    if (given && (size_t)sizes->n == n && rx_dim_is_number(whole))
         return true;
     if (given || n > RLX_MAX_INTS || !n || !rx_dim_is_number(whole)) {
         rx_onnx_fail(c, RLX_UNSUPPORTED, "%zu parts of an axis of %lld; expected 1 to %d of a "
@@ -264,7 +264,15 @@ rlx_value rx_onnx_split(rx_onnx_call *c)
     rlx_ints sizes;
     if (axis < 0 || !split_sizes(c, s.dim[axis], c->n_out, &sizes))
         return RLX_NONE;
-    return rlx_split(c->g, x, axis, sizes.v, (size_t)sizes.n, c->out);
+    int64_t at = 0;
+    for (int i = 0; i < sizes.n; i++) {
+        c->out[i] = rlx_narrow(c->g, x, axis, at, sizes.v[i]);
+        at += sizes.v[i];
+    }
+    if (at != s.dim[axis])
+        return rx_onnx_fail(c, RLX_INVALID, "parts of %lld elements; expected %lld in all",
+                            (long long)at, (long long)s.dim[axis]);
+    return c->out[0];
 }
 
 static bool slice_lists(rx_onnx_call *c, int rank, rlx_slice_desc *d)

@@ -346,7 +346,7 @@ static const cli_option explain_options[] = {
 
 const cli_command cmd_explain = {
     .name = "explain",
-    .args = "GRAPH.rlx",
+    .args = "GRAPH",
     .summary = "show what the compiler did, the steps, the memory plan, the times",
     .run = run_explain,
     .options = explain_options,

@@ -8,6 +8,7 @@
 #include "input.h"
 #include "inspect_model.h"
 #include "json.h"
+#include "onnx_file.h"
 #include "tensor.h"
 #include "term.h"
 
@@ -16,7 +17,7 @@ typedef struct options {
     int64_t context;
 } options;
 
-typedef enum file_kind { FILE_UNREADABLE, FILE_GRAPH, FILE_NPY, FILE_MODEL } file_kind;
+typedef enum file_kind { FILE_UNREADABLE, FILE_GRAPH, FILE_NPY, FILE_MODEL, FILE_ONNX } file_kind;
 
 static bool ends_with(const char *s, const char *end)
 {
@@ -36,7 +37,7 @@ static file_kind find_kind(const char *path)
         return FILE_NPY;
     bool is_model = (n >= 4 && !memcmp(magic, "GGUF", 4)) || ends_with(path, ".gguf") ||
                     ends_with(path, ".safetensors") || ends_with(path, ".safetensors.index.json");
-    return is_model ? FILE_MODEL : FILE_GRAPH;
+    return is_model ? FILE_MODEL : is_onnx(path) ? FILE_ONNX : FILE_GRAPH;
 }
 
 /* ---- NumPy ----------------------------------------------------------------------------------- */
@@ -246,6 +247,8 @@ static int inspect(const options *o, const char *path)
         return inspect_npy(path, common->json);
     case FILE_MODEL:
         return inspect_model(path, o->context, common->json);
+    case FILE_ONNX:
+        return onnx_inspect(path, common->json);
     case FILE_GRAPH:
         break;
     }
@@ -272,7 +275,7 @@ static const cli_option inspect_options[] = {
 const cli_command cmd_inspect = {
     .name = "inspect",
     .args = "FILE",
-    .summary = "show what is in a file: a model, a graph in text form, a NumPy tensor",
+    .summary = "show what is in a file: a model, a graph, a NumPy tensor",
     .run = run_inspect,
     .options = inspect_options,
     .record_bytes = sizeof(options),
@@ -282,6 +285,7 @@ const cli_command cmd_inspect = {
                "tensors, totals by type, and for GGUF the memory it needs on a device: weights,\n"
                "K/V cache, activations, and the longest context that fits into each device here.\n"
                "--json gives all of every array.\n"
+               "An ONNX model: inputs, outputs, operators, those not supported first.\n"
                "A graph: inputs, parameters, states, outputs, operations, bytes and work.\n"
                "A NumPy file (.npy): type, shape, range, a preview.",
     .examples = "  rlx inspect model.gguf --context 4096\n"

@@ -18,6 +18,7 @@ typedef struct options {
     cli_common common;
     work_options work;
     cli_list outputs;
+    const char *output_dir;
     int64_t repeat;
     bool dump_nodes, find_nan, profile;
     const char *compare;
@@ -88,22 +89,38 @@ static void json_output(json *j, const tensor *t, const char *file)
     json_end(j);
 }
 
+/* The file of an output, to be freed: of --output, else in --output-dir; NULL: none. */
+static char *output_file(const options *o, const char *name)
+{
+    const char *file = work_find(&o->outputs, name);
+    if (file || !o->output_dir)
+        return file ? cli_format("%s", file) : NULL;
+    char *path = cli_format("%s/%s.npy", o->output_dir, name);
+    for (char *c = path + strlen(o->output_dir) + 1; *c; c++)
+        if (*c == '/')
+            *c = '_';
+    return path;
+}
+
 /* Stores, prints or lists each output. */
 static int show_outputs(work *w, const options *o, json *j)
 {
     rlx_leaf_info leaf;
     for (size_t i = 0; rlx_graph_leaf(w->graph, RLX_LEAF_OUTPUT, i, &leaf); i++) {
-        const char *file = work_find(&o->outputs, leaf.name);
+        char *file = output_file(o, leaf.name);
         if (o->outputs.n && !file && !j)
             continue;
         tensor t = work_read_output(w, i);
-        if (!t.data)
+        if (!t.data) {
+            free(file);
             return EXIT_FAILED;
+        }
         bool ok = !file || tensor_write_npy(&t, file);
         if (ok && j)
             json_output(j, &t, file);
         else if (ok)
             print_output(&t, file);
+        free(file);
         tensor_free(&t);
         if (!ok)
             return EXIT_FAILED;
@@ -211,7 +228,7 @@ static int run_run(void *record)
     int modes = (o->compare != NULL) + o->dump_nodes + o->find_nan + o->profile;
     if (modes > 1)
         return cli_usage("only one of --compare, --dump-nodes, --find-nan and --profile");
-    if (modes && o->outputs.n)
+    if (modes && (o->outputs.n || o->output_dir))
         return cli_usage("--output does not go with --compare, --dump-nodes, --find-nan or "
                          "--profile");
     rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .keep_all = o->dump_nodes,
@@ -231,6 +248,8 @@ static const cli_option run_options[] = {
     WORK_OPTIONS(options, work),
     {"output", CLI_LIST, offsetof(options, outputs), "NAME=FILE",
      "store an output as a NumPy file (default: print a preview of all)"},
+    {"output-dir", CLI_TEXT, offsetof(options, output_dir), "DIR",
+     "store every output as DIR/NAME.npy ('/' in a name becomes '_')"},
     {"repeat", CLI_NUMBER, offsetof(options, repeat), "N",
      "run N times (state goes on from run to run) and print the times"},
     {"dump-nodes", CLI_FLAG, offsetof(options, dump_nodes), NULL,
@@ -247,18 +266,21 @@ static const cli_option run_options[] = {
 
 const cli_command cmd_run = {
     .name = "run",
-    .args = "GRAPH.rlx",
-    .summary = "run a graph with given or random inputs",
+    .args = "GRAPH",
+    .summary = "run a graph or an ONNX model with given or random inputs",
     .run = run_run,
     .options = run_options,
     .record_bytes = sizeof(options),
     .min_args = 1,
     .max_args = 1,
-    .details = "GRAPH.rlx is the text form of a graph ('-': standard input), or what 'rlx\n"
-               "compile' has stored for this device. Files are NumPy's.",
+    .details = "GRAPH is the text form of a graph ('-': standard input), what 'rlx compile' has\n"
+               "stored for this device, or an ONNX model (.onnx), whose weights are in its file;\n"
+               "inputs that are not given are random then, and dimensions without a size are 1.\n"
+               "Files are NumPy's.",
     .examples =
         "  rlx run mlp.rlx --random-params --input x=ones\n"
         "  rlx run mlp.rlx --param-dir weights --input x=x.npy --output y=y.npy\n"
+        "  rlx run model.onnx --input x=x.npy --output-dir out\n"
         "  rlx run attention.rlx --random-inputs=7 --dim seq=17 --repeat 100\n"
         "  rlx run mlp.rlx --random-params --random-inputs --device vulkan --compare ref",
 };

@@ -217,6 +217,13 @@ static verdict check_folder(const job *k, rlx_onnx *m, const char *folder, rlx_e
     while (st == RLX_OK && rlx_onnx_input(m, n, &p)) {
         in = cli_realloc_array(in, n + 1, sizeof *in);
         in[n] = (tensor){0};
+        if (p.dtype == RLX_NO_TYPE) {
+            snprintf(err->text, sizeof err->text, "input '%.80s' is a %s, which rlx does not have",
+                     p.name, p.type_name);
+            st = RLX_UNSUPPORTED;
+            n++;
+            break;
+        }
         st = load_tensor(folder, "input", n, p.name, &in[n], err);
         n++;
     }

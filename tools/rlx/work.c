@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "onnx_file.h"
+
 /* Opens the device asked for; for "auto", the one that runs the graph fastest. */
 static rlx_device *open_device(const work *w, const cli_common *common, const char *id,
                                const rlx_session_desc *desc)
@@ -67,7 +69,9 @@ int work_open(work *w, const cli_common *common, const work_options *o, const ch
     if (status)
         return status;
     const bool compiled = is_compiled(path);
-    w->graph = compiled ? load_graph(path) : read_graph(path);
+    w->graph = compiled ? load_graph(path)
+               : is_onnx(path) ? onnx_read_graph(path, &o->inputs, &o->dims, &w->onnx)
+                               : read_graph(path);
     if (!w->graph || !listing_of_graph(&w->listing, w->graph))
         return EXIT_FAILED;
     desc->no_fusion |= o->no_fusion;
@@ -87,6 +91,7 @@ void work_close(work *w)
     rlx_device_close(w->device);
     listing_free(&w->listing);
     rlx_graph_destroy(w->graph);
+    rlx_onnx_close(w->onnx);
     *w = (work){0};
 }
 
@@ -202,10 +207,11 @@ int work_bind_dims(work *w, const work_options *o)
     const char **names = cli_alloc_array(w->listing.n_dims + 1, sizeof *names);
     for (size_t i = 0; i < w->listing.n_dims; i++)
         names[i] = w->listing.dims[i].name;
-    int status = check_names(&o->dims, "dim", names, w->listing.n_dims);
+    /* Dimensions of ONNX models became numbers when the graph was built. */
+    int status = w->onnx ? EXIT_OK : check_names(&o->dims, "dim", names, w->listing.n_dims);
     for (size_t i = 0; i < w->listing.n_dims && !status; i++) {
         const char *text = work_find(&o->dims, names[i]);
-        if (text)
+        if (text && !w->onnx)
             status = bind_dim(w, names[i], text);
     }
     free(names);
@@ -227,7 +233,8 @@ int work_bind_dims(work *w, const work_options *o)
 /* ---- Weights and inputs ---------------------------------------------------------------------- */
 
 /* Where the values of a leaf come from; NULL: from nowhere. *owned is to be freed. */
-static const char *leaf_source(const work_options *o, rlx_leaf kind, const char *name, char **owned)
+static const char *leaf_source(const work *w, const work_options *o, rlx_leaf kind,
+                               const char *name, char **owned)
 {
     bool input = kind == RLX_LEAF_INPUT;
     const char *spec = work_find(input ? &o->inputs : &o->params, name);
@@ -239,7 +246,7 @@ static const char *leaf_source(const work_options *o, rlx_leaf kind, const char 
         if (!access(*owned, R_OK))
             return *owned;
     }
-    return (input ? o->random_inputs : o->random_params).given ? "random" : NULL;
+    return w->onnx || (input ? o->random_inputs : o->random_params).given ? "random" : NULL;
 }
 
 static int set_leaf(work *w, const work_options *o, rlx_leaf kind, const rlx_tensor_info *info,
@@ -270,7 +277,7 @@ static int missing_leaves(work *w, const work_options *o, rlx_leaf kind)
     rlx_leaf_info leaf;
     size_t n = 0, shown = 0;
     for (size_t i = 0; rlx_graph_leaf(w->graph, kind, i, &leaf); i++) {
-        bool missing = !leaf_source(o, kind, leaf.name, &owned);
+        bool missing = !leaf_source(w, o, kind, leaf.name, &owned);
         free(owned);
         if (!missing || n++ >= 8)
             continue;
@@ -297,13 +304,20 @@ static int set_leaves(work *w, const work_options *o, rlx_leaf kind)
     rlx_tensor_info info;
     for (size_t i = 0; !status && rlx_session_leaf(w->session, kind, i, &info); i++) {
         char *owned;
-        const char *spec = leaf_source(o, kind, info.name, &owned);
+        const char *spec = leaf_source(w, o, kind, info.name, &owned);
         cli_progress("setting %s '%s'", kind == RLX_LEAF_INPUT ? "input" : "parameter", info.name);
         status = spec ? set_leaf(w, o, kind, &info, spec) : EXIT_OK;
         free(owned);
     }
     cli_progress_clear();
     return status;
+}
+
+/* The weights of an ONNX model, from its file. */
+static int set_weights(work *w)
+{
+    rlx_error err = {0};
+    return onnx_set_params(w->onnx, w->session, &err) == RLX_OK ? EXIT_OK : cli_error(&err);
 }
 
 int work_set_leaves(work *w, const work_options *o)
@@ -314,7 +328,7 @@ int work_set_leaves(work *w, const work_options *o)
     if (!status)
         status = work_bind_dims(w, o);
     if (!status)
-        status = set_leaves(w, o, RLX_LEAF_PARAM);
+        status = w->onnx && !o->params.n ? set_weights(w) : set_leaves(w, o, RLX_LEAF_PARAM);
     if (!status)
         status = set_leaves(w, o, RLX_LEAF_INPUT);
     return status;

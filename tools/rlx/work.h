@@ -36,6 +36,7 @@ typedef struct work_options {
 typedef struct work {
     const char *path;
     rlx_graph *graph;
+    rlx_onnx *onnx; /* the model that the graph is of, or NULL */
     listing listing;
     rlx_device *device;
     rlx_device_info device_info;

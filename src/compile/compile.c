@@ -78,7 +78,7 @@ static rlx_status plan(compiler *c, const rlx_graph *g)
     rlx_graph_destroy(c->graph);
     c->graph = next;
     RLX_TRY(rlx_graph_verify(next, c->err));
-    RLX_TRY(rx_plan_make(&c->plan, next, c->target, c->desc->keep_all, c->err));
+    RLX_TRY(rx_plan_make(&c->plan, next, c->target, c->desc, c->err));
     if (!c->desc->on_stage)
         return RLX_OK;
     rlx_status s = rx_plan_print(&c->plan, &text, c->err);

@@ -14,9 +14,12 @@ typedef struct planner {
     rx_plan *p;
     const rlx_graph *g;
     const rx_target *t;
-    bool keep_all;
+    const rlx_session_desc *desc;
     bool *live, *is_view, *dense;
     bool *used;        /* by value: some live node or output reads it */
+    uint32_t *done;    /* by step: the last one at whose place it may be computed */
+    uint32_t *hold;    /* by value that owns memory: until when merged steps read it */
+    uint32_t *n_holders; /* how many such steps */
     size_t cap_slots;
     rlx_error *err;
 } planner;
@@ -84,6 +87,36 @@ static void set_lifetimes(planner *k)
         extend(k, k->g->outputs[i].value, (uint32_t)k->p->n_steps);
 }
 
+static uint32_t latest(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Operands of a step stay until the last step that may compute it. */
+static void hold_operands(planner *k)
+{
+    for (size_t i = 0; i < k->g->n_nodes; i++) {
+        const rx_node *n = &k->g->nodes[i];
+        const uint32_t step = k->p->step_of[i];
+        for (uint32_t j = 0; step != RX_NO_STEP && k->done[step] > step && j < n->n_in; j++) {
+            const uint32_t root = k->p->values[n->in[j]].root;
+            k->hold[root] = latest(k->hold[root], k->done[step]);
+            k->n_holders[root]++;
+        }
+    }
+}
+
+static rlx_status find_merges(planner *k)
+{
+    k->p->merges = rx_alloc_array(k->p->n_steps + 1, sizeof *k->p->merges);
+    k->done = rx_alloc_array(k->p->n_steps + 1, sizeof *k->done);
+    if (!k->p->merges || !k->done)
+        return no_memory(k);
+    rx_find_merges(k->p, k->desc->keep_all ? NULL : k->t, k->desc->policy, k->done);
+    hold_operands(k);
+    return RLX_OK;
+}
+
 /* ---- Memory --------------------------------------------------------------------------------- */
 
 /* A value covers the memory of its root exactly: itself, or reshaped. */
@@ -97,14 +130,21 @@ static bool is_whole(const planner *k, uint32_t id)
     return true;
 }
 
+/* Whether another step than this one, its last reader, reads a value afterwards because it is
+ * merged. This one does not write where it is merged itself. */
+static bool is_held(const planner *k, uint32_t root, uint32_t step)
+{
+    return k->hold[root] > step && (k->n_holders[root] > 1 || k->done[step] == step);
+}
+
 /* Whether the first result of n may overwrite operand `id` in place. */
 static bool may_take_over(const planner *k, const rx_node *n, uint32_t id, uint32_t step)
 {
     const rx_value *values = k->g->values;
     const rx_planned *v = &k->p->values[id], *root = &k->p->values[v->root];
     uint32_t out = n->first_out;
-    if (root->space != RX_SPACE_ARENA || root->last != step || !is_whole(k, id) ||
-        values[id].dtype != values[out].dtype ||
+    if (root->space != RX_SPACE_ARENA || root->last != step || is_held(k, v->root, step) ||
+        !is_whole(k, id) || values[id].dtype != values[out].dtype ||
         !rx_shape_equal(&values[id].shape, &values[out].shape))
         return false;
     for (uint32_t i = 0; i < n->n_in; i++)
@@ -116,7 +156,7 @@ static bool may_take_over(const planner *k, const rx_node *n, uint32_t id, uint3
 /* The slot that the first result reuses in place, or RX_NO_STEP. */
 static uint32_t find_in_place(const planner *k, const rx_node *n, uint32_t step)
 {
-    if (k->keep_all || !(rx_ops[n->op].flags & RX_OP_INPLACE))
+    if (k->desc->keep_all || !(rx_ops[n->op].flags & RX_OP_INPLACE))
         return RX_NO_STEP;
     for (uint32_t i = 0; i < n->n_in; i++)
         if (n->in[i] && may_take_over(k, n, n->in[i], step))
@@ -124,14 +164,14 @@ static uint32_t find_in_place(const planner *k, const rx_node *n, uint32_t step)
     return RX_NO_STEP;
 }
 
-static rlx_status add_slot(planner *k, rx_planned *v)
+static rlx_status add_slot(planner *k, rx_planned *v, uint32_t last)
 {
     rx_plan *p = k->p;
     uint64_t align = k->t->align > 16 ? k->t->align : 16;
     if (!rx_grow(&p->slots, &k->cap_slots, p->n_slots + 1, sizeof *p->slots))
         return no_memory(k);
     uint64_t bytes = (v->bytes + align - 1) / align * align;
-    p->slots[p->n_slots] = (rx_slot){0, bytes, v->first, v->last};
+    p->slots[p->n_slots] = (rx_slot){0, bytes, v->first, last};
     p->memory.unshared_bytes += bytes;
     v->index = (uint32_t)p->n_slots++;
     return RLX_OK;
@@ -148,16 +188,17 @@ static rlx_status place_results(planner *k, const rx_node *n, uint32_t step)
         }
         if (!k->used[n->first_out + i])
             continue; /* RX_SPACE_NONE: unused */
-        if (k->keep_all)
+        if (k->desc->keep_all)
             v->last = (uint32_t)k->p->n_steps;
         uint32_t slot = i == 0 ? find_in_place(k, n, step) : RX_NO_STEP;
+        const uint32_t last = latest(v->last, k->hold[n->first_out + i]);
         v->space = RX_SPACE_ARENA;
         if (slot == RX_NO_STEP) {
-            RLX_TRY(add_slot(k, v));
+            RLX_TRY(add_slot(k, v, last));
             continue;
         }
         v->index = slot;
-        k->p->slots[slot].last = v->last;
+        k->p->slots[slot].last = latest(k->p->slots[slot].last, last);
         k->p->memory.unshared_bytes += k->p->slots[slot].bytes;
     }
     return RLX_OK;
@@ -204,11 +245,12 @@ static rlx_status place_values(planner *k)
     return RLX_OK;
 }
 
-/* Views have size and lifetime of their root. */
-static void finish_views(planner *k)
+/* Values live as long as merged steps read them; views have size and lifetime of their root. */
+static void finish_lifetimes(planner *k)
 {
     for (size_t id = 1; id < k->g->n_values; id++) {
         rx_planned *v = &k->p->values[id];
+        v->last = latest(v->last, k->hold[id]);
         const rx_planned *root = &k->p->values[v->root];
         v->bytes = root->bytes;
         v->first = root->first;
@@ -219,7 +261,7 @@ static void finish_views(planner *k)
 /* ---- Arena offsets -------------------------------------------------------------------------- */
 
 /* Steps between the last use of a slot and its reuse, at most. Barriers of encoders, decoders and
- * ResNet are as few with 2; 8 also keep the operands of a step that is folded into later ones. */
+ * ResNet are as few with 2. */
 #define MOST_DELAY 8
 
 /* The slots with lifetimes prolonged by `steps`. */
@@ -271,7 +313,7 @@ static rlx_status assign_offsets(planner *k)
     bool done = false;
     if (!rx_live_peak(p->slots, p->n_slots, p->n_steps, &p->memory.arena_bound))
         return no_memory(k);
-    if (slack_bytes(k) && !k->keep_all && !assign_with_slack(k, &done))
+    if (slack_bytes(k) && !k->desc->keep_all && !assign_with_slack(k, &done))
         return no_memory(k);
     if (!done && !rx_assign_offsets(p->slots, p->n_slots, p->n_steps, p->memory.arena_bound,
                           &p->memory.arena_bytes))
@@ -286,28 +328,35 @@ static rlx_status run(planner *k)
     number_steps(k);
     set_roots(k);
     set_lifetimes(k);
+    RLX_TRY(find_merges(k));
     RLX_TRY(place_values(k));
-    finish_views(k);
+    finish_lifetimes(k);
     return assign_offsets(k);
 }
 
-rlx_status rx_plan_make(rx_plan *p, const rlx_graph *g, const rx_target *t, bool keep_all,
-                        rlx_error *err)
+rlx_status rx_plan_make(rx_plan *p, const rlx_graph *g, const rx_target *t,
+                        const rlx_session_desc *desc, rlx_error *err)
 {
     *p = (rx_plan){.graph = g};
-    planner k = {.p = p, .g = g, .t = t, .keep_all = keep_all, .err = err};
+    planner k = {.p = p, .g = g, .t = t, .desc = desc, .err = err};
     p->step_of = rx_alloc_array(g->n_nodes + 1, sizeof *p->step_of);
     p->values = rx_alloc_array_zero(g->n_values, sizeof *p->values);
     k.live = rx_alloc(g->n_nodes + 1);
     k.is_view = rx_alloc_zero(g->n_nodes + 1);
     k.dense = rx_alloc_zero(g->n_values);
     k.used = rx_alloc_zero(g->n_values);
-    bool ok = p->step_of && p->values && k.live && k.is_view && k.dense && k.used;
+    k.hold = rx_alloc_array_zero(g->n_values, sizeof *k.hold);
+    k.n_holders = rx_alloc_array_zero(g->n_values, sizeof *k.n_holders);
+    bool ok = p->step_of && p->values && k.live && k.is_view && k.dense && k.used && k.hold &&
+              k.n_holders;
     rlx_status s = ok ? run(&k) : no_memory(&k);
     rx_free(k.live);
     rx_free(k.is_view);
     rx_free(k.dense);
     rx_free(k.used);
+    rx_free(k.done);
+    rx_free(k.hold);
+    rx_free(k.n_holders);
     return s;
 }
 
@@ -316,6 +365,7 @@ void rx_plan_finish(rx_plan *p)
     rx_free(p->step_of);
     rx_free(p->values);
     rx_free(p->slots);
+    rx_free(p->merges);
     *p = (rx_plan){0};
 }
 

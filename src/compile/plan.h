@@ -8,8 +8,6 @@
 #include "compile/program.h"
 #include "compile/target.h"
 
-#define RX_NO_STEP 0xffffffffu
-
 /* ---- Views: layout.c ------------------------------------------------------------------------ */
 
 /* For each node, whether it is a view of its operand and so no step; for each value, whether it is
@@ -41,7 +39,8 @@ typedef struct rx_planned {
     uint32_t view_of;     /* 0, or the value of which this is a view */
     uint32_t root;        /* the value that owns the memory: itself unless a view */
     bool dense;
-    uint32_t first, last; /* steps, of the root for views; outputs: last = n_steps */
+    uint32_t first, last; /* steps, of the root for views; outputs: last = n_steps. Operands of
+                           * steps that may be merged stay for the last of those */
     uint64_t bytes;       /* of the root for views */
 } rx_planned;
 
@@ -51,13 +50,17 @@ typedef struct rx_plan {
     rx_planned *values;     /* by value id */
     rx_slot *slots;
     size_t n_steps, n_slots;
+    rx_merge *merges;       /* by step */
     rlx_memory_info memory;
 } rx_plan;
 
-/* Plans the memory of g. keep_all: no two values share memory. The caller finishes the plan, also
- * after a failure. */
-rlx_status rx_plan_make(rx_plan *p, const rlx_graph *g, const rx_target *t, bool keep_all,
-                        rlx_error *err);
+/* Plans the memory of g under the policy of the descriptor; with its keep_all no two values share
+ * memory. The caller finishes the plan, also after a failure. */
+rlx_status rx_plan_make(rx_plan *p, const rlx_graph *g, const rx_target *t,
+                        const rlx_session_desc *desc, rlx_error *err);
+/* Fills p->merges (none when t is NULL); done[s] becomes the last step at whose place step s may be
+ * computed: merge.c. */
+void rx_find_merges(rx_plan *p, const rx_target *t, rlx_policy policy, uint32_t *done);
 void rx_plan_finish(rx_plan *p);
 /* One line a slot: offset, size, lifetime, values. Freed with rx_free. */
 rlx_status rx_plan_print(const rx_plan *p, char **text, rlx_error *err);

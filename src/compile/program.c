@@ -106,6 +106,15 @@ static void print_ports(rx_str *s, const rx_program *p, const char *kind, const 
     }
 }
 
+/* What one kernel may compute with the step. */
+static void print_merge(rx_str *s, const rx_merge *m)
+{
+    if (m->prologue != RX_NO_STEP)
+        rx_str_printf(s, ", may compute step %u as its prologue", m->prologue);
+    if (m->defer_to != RX_NO_STEP)
+        rx_str_printf(s, ", may be computed with step %u", m->defer_to);
+}
+
 rlx_status rx_program_print(const rx_program *p, char **text, rlx_error *err)
 {
     rx_str s = {0};
@@ -122,6 +131,7 @@ rlx_status rx_program_print(const rx_program *p, char **text, rlx_error *err)
         print_operands(&s, p, step->in, step->n_in);
         rx_str_puts(&s, " -> ");
         print_operands(&s, p, step->out, step->n_out);
+        print_merge(&s, &p->merges[i]);
         rx_str_puts(&s, "\n");
     }
     return rx_str_take(&s, text, NULL, err);

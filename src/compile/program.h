@@ -45,6 +45,13 @@ typedef struct rx_step {
 } rx_step;
 
 #define RX_NO_VALUE 0xffffffffu
+#define RX_NO_STEP 0xffffffffu
+
+/* Steps that one kernel may compute with this one, where the sizes suit: compile/merge.c. */
+typedef struct rx_merge {
+    uint32_t prologue; /* computed while its result is read, by each of its readers */
+    uint32_t defer_to; /* its only reader, at whose place both are computed */
+} rx_merge;
 
 typedef struct rx_port {
     const char *name;
@@ -65,6 +72,7 @@ typedef struct rx_program {
     rlx_memory_info memory;
     rlx_graph *lowered;    /* what plan and schedule were given, where it is to be saved; or NULL */
     bool keep_all;         /* of the descriptor */
+    rx_merge *merges;      /* by step; RX_NO_STEP: none */
 } rx_program;
 
 /* Inputs, then states, then outputs: what an exec has memory for besides its arena. */

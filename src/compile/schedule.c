@@ -170,7 +170,9 @@ static rlx_status write_steps(writer *w)
     rx_program *p = w->p;
     p->n_steps = w->plan->n_steps;
     p->steps = room(w, p->n_steps, sizeof *p->steps);
-    if (!p->steps)
+    p->merges = rx_arena_array_copy(&w->store.arena, w->plan->merges, p->n_steps,
+                                    sizeof *p->merges);
+    if (!p->steps || !p->merges)
         return no_memory(w);
     for (size_t i = 0; i < w->g->n_nodes; i++) {
         uint32_t step = w->plan->step_of[i];

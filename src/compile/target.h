@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The target description: a device as the compiler knows it, data and three queries. Made by
+/* The target description: a device as the compiler knows it, data and queries. Made by
  * backends, tested without them. */
 #ifndef RX_COMPILE_TARGET_H
 #define RX_COMPILE_TARGET_H
@@ -25,6 +25,10 @@ struct rx_target {
     /* Whether operand i of the node may have any strides; else it is copied to a dense layout
      * first. */
     bool (*takes_strided)(const rx_target *t, const rlx_graph *g, const rx_node *n, size_t i);
+    /* Whether one kernel can compute both nodes, of which the second reads the result of the first,
+     * at sizes that may be bound. NULL: never. */
+    bool (*merges)(const rx_target *t, rlx_policy policy, const rlx_graph *g, const rx_node *first,
+                   const rx_node *second);
     /* Constant folding: computes a node whose operands are constants, from dense in[i] to dense
      * out[i]. NULL: no folding. */
     rlx_status (*eval)(const rlx_graph *g, const rx_node *n, const void *const *in,

@@ -193,6 +193,15 @@ static bool target_takes_strided(const rx_target *t, const rlx_graph *g, const r
     return target_support(t, g, n) == RLX_SUPPORT_NATIVE && rx_gpu_takes_strided(t, g, n, i);
 }
 
+static bool target_merges(const rx_target *t, rlx_policy policy, const rlx_graph *g,
+                          const rx_node *first, const rx_node *second)
+{
+    const rx_device *d = t->user;
+    return target_support(t, g, first) == RLX_SUPPORT_NATIVE &&
+           target_support(t, g, second) == RLX_SUPPORT_NATIVE &&
+           rx_gpu_merges(&d->caps, policy, g, first, second);
+}
+
 /* ---- Opening -------------------------------------------------------------------------------- */
 
 static VkResult create_device(rx_device *d)
@@ -317,7 +326,8 @@ rlx_status rx_vk_open(size_t index, const rlx_device_desc *desc, rx_device **out
     d->target = (rx_target){.name = "vulkan", .align = RX_GPU_ALIGN, .user = d,
                             .slack_bytes = RX_GPU_SLACK_BYTES,
                             .has_host = d->gpu.host_missing, .support = target_support,
-                            .takes_strided = target_takes_strided, .eval = rx_host_eval};
+                            .takes_strided = target_takes_strided, .merges = target_merges,
+                            .eval = rx_host_eval};
     rlx_status st;
     VkResult r = create_device(d);
     if (r != VK_SUCCESS) {

@@ -328,6 +328,12 @@ rlx_status rx_wg_wait_queue(rx_device *d, rlx_error *err)
                                     "use the asynchronous calls");
 }
 
+static bool target_merges(const rx_target *t, rlx_policy policy, const rlx_graph *g,
+                          const rx_node *first, const rx_node *second)
+{
+    return rx_gpu_merges(&((const rx_device *)t->user)->caps, policy, g, first, second);
+}
+
 /* ---- Opening -------------------------------------------------------------------------------- */
 
 static void on_device(WGPUEnum status, WGPUDevice handle, WGPUStringView m, void *event, void *lib)
@@ -488,7 +494,7 @@ rlx_status rx_wg_open(size_t index, const rlx_device_desc *desc, rx_device **out
     d->target = (rx_target){.name = "webgpu", .align = RX_GPU_ALIGN, .user = d,
                             .slack_bytes = RX_GPU_SLACK_BYTES,
                             .support = rx_gpu_support, .takes_strided = rx_gpu_takes_strided,
-                            .eval = rx_host_eval};
+                            .merges = target_merges, .eval = rx_host_eval};
     d->watch = take_watch(lib);
     rlx_status st = d->watch ? request_device(d, err)
                              : rx_fail_memory(err, "the WebGPU device", sizeof *d->watch);

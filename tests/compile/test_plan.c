@@ -185,6 +185,102 @@ static void check_steps(void)
     }
 }
 
+/* ---- Merged steps --------------------------------------------------------------------------- */
+
+typedef struct merge_case {
+    const char *what, *text;
+    const char *merges; /* "1<0": step 1 may compute step 0 as its prologue; "1>2": deferred to 2 */
+    bool keep_all;
+} merge_case;
+
+#define LEAVES                                                                                \
+    "graph \"g\" {\n"                                                                          \
+    "  dim rows <= 8\n"                                                                       \
+    "  %x: f32[rows,64] = input \"x\"\n  %p: i32[rows] = input \"p\"\n"                       \
+    "  %g: f32[64] = param \"g\"\n"                                                           \
+    "  %a: q4_0[64,64] = param \"a\"\n  %b: q4_0[64,64] = param \"b\"\n"                      \
+    "  %cos: f32[32,16] = param \"cos\"\n  %sin: f32[32,16] = param \"sin\"\n"                \
+    "  %s: f32[32,2,32] = state \"s\"\n"
+
+static const merge_case merge_cases[] = {
+    {"a norm that only products read is a prologue of each",
+     LEAVES "  %n = rms_norm(%x, %g)\n  %q = dequant_matmul(%n, %a)\n"
+            "  %k = dequant_matmul(%n, %b)\n"
+            "  output \"q\" = %q\n  output \"k\" = %k\n}\n",
+     "1<0 2<0 ", false},
+    {"not one that is read as the residual too",
+     LEAVES "  %n = rms_norm(%x, %g)\n  %q = dequant_matmul(%n, %a, _, _, _, %n)\n"
+            "  output \"q\" = %q\n}\n",
+     "", false},
+    {"nor one that is an output",
+     LEAVES "  %n = rms_norm(%x, %g)\n  %q = dequant_matmul(%n, %a)\n"
+            "  output \"n\" = %n\n  output \"q\" = %q\n}\n",
+     "", false},
+    {"nor where every value is kept",
+     LEAVES "  %n = rms_norm(%x, %g)\n  %q = dequant_matmul(%n, %a)\n"
+            "  output \"q\" = %q\n}\n",
+     "", true},
+    {"a product goes with its rotation, and both with the write of the cache",
+     LEAVES "  %k = dequant_matmul(%x, %a)\n  %h = reshape(%k) {shape=[1,rows,2,32]}\n"
+            "  %r = rope(%h, %cos, %sin, %p) {layout=bshd}\n"
+            "  %u = reshape(%r) {shape=[rows,2,32]}\n  %w = state_write(%s, %u, %p)\n"
+            "  output \"w\" = %w\n}\n",
+     "0>1 1>2 ", false},
+    {"two products with the product of their results, which is a prologue too",
+     LEAVES "  %q = dequant_matmul(%x, %a)\n  %k = dequant_matmul(%x, %b)\n"
+            "  %m = mul(%q, %k)\n  %d = dequant_matmul(%m, %a)\n"
+            "  output \"d\" = %d\n}\n",
+     "0>2 1>2 3<2 ", false},
+    {"what reads a state stays where it is",
+     LEAVES "  %v = reshape(%s) {shape=[32,64]}\n  %n = rms_norm(%v, %g)\n"
+            "  %q = dequant_matmul(%n, %a)\n  output \"q\" = %q\n}\n",
+     "", false},
+};
+
+static void check_merge_rules(void)
+{
+    for (size_t i = 0; i < sizeof merge_cases / sizeof *merge_cases; i++) {
+        const fake_options o = {.merges = true};
+        char got[128] = "";
+        rx_program *p = compile_text(merge_cases[i].text, &o, merge_cases[i].keep_all);
+        for (uint32_t k = 0; p && k < p->n_steps; k++) {
+            const rx_merge *m = &p->merges[k];
+            const size_t n = strlen(got);
+            if (m->prologue != RX_NO_STEP)
+                snprintf(got + n, sizeof got - n, "%u<%u ", k, m->prologue);
+            else if (m->defer_to != RX_NO_STEP)
+                snprintf(got + n, sizeof got - n, "%u>%u ", k, m->defer_to);
+        }
+        if (!CHECK(!strcmp(got, merge_cases[i].merges)))
+            printf("    case: %s: %s\n", merge_cases[i].what, got);
+        rx_program_unref(p);
+    }
+}
+
+/* The product m may be computed at the place of k, so what it reads stays until then; else q takes
+ * the memory of f. */
+static void check_held_operands(void)
+{
+    static const char text[] =
+        LEAVES "  %e = exp(%x)\n  %f = tanh(%x)\n  %m = mul(%e, %f)\n"
+               "  %q = dequant_matmul(%m, %a)\n  %r = neg(%q)\n  %k = dequant_matmul(%m, %b)\n"
+               "  %y = add(%r, %k)\n  output \"y\" = %y\n}\n";
+    for (int merges = 0; merges < 2; merges++) {
+        const fake_options o = {.merges = merges};
+        rx_program *p = compile_text(text, &o, false);
+        if (!CHECK(has_steps(p, "exp tanh mul dequant_matmul neg dequant_matmul add ")))
+            return;
+        const rx_pvalue *e = &p->values[p->steps[0].out[0]], *f = &p->values[p->steps[1].out[0]];
+        const rx_pvalue *m = &p->values[p->steps[2].out[0]], *q = &p->values[p->steps[3].out[0]];
+        CHECK(f->last == (merges ? 5 : 2));
+        CHECK(m->offset == e->offset); /* in place: where it is merged it writes nothing */
+        CHECK((q->offset == f->offset) == !merges);
+        rx_program_unref(p);
+    }
+}
+
+/* ---- In place ------------------------------------------------------------------------------- */
+
 static const char chain[] =
     "graph \"g\" {\n"
     "  %1: f32[64,64] = input \"x\"\n"
@@ -313,6 +409,8 @@ int main(void)
 {
     check_nets();
     check_steps();
+    check_merge_rules();
+    check_held_operands();
     check_in_place();
     check_slack();
     check_program();

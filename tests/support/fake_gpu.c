@@ -145,11 +145,19 @@ static rlx_status end_run(rx_exec *e, uint64_t ticket, rlx_error *err)
     return RLX_OK;
 }
 
-static rlx_status compile(fake_gpu *f, const rlx_graph *g, rlx_policy policy, rlx_error *err)
+static bool merges(const rx_target *t, rlx_policy policy, const rlx_graph *g,
+                   const rx_node *first, const rx_node *second)
 {
-    const rx_target target = {.name = "fake", .align = RX_GPU_ALIGN,
+    return rx_gpu_merges(t->user, policy, g, first, second);
+}
+
+static rlx_status compile(fake_gpu *f, const fake_gpu_desc *of, const rlx_graph *g,
+                          rlx_policy policy, rlx_error *err)
+{
+    const rx_target target = {.name = "fake", .align = RX_GPU_ALIGN, .user = &of->caps,
                               .slack_bytes = RX_GPU_SLACK_BYTES, .support = rx_gpu_support,
-                              .takes_strided = rx_gpu_takes_strided, .eval = rx_host_eval};
+                              .takes_strided = rx_gpu_takes_strided, .merges = merges,
+                              .eval = rx_host_eval};
     const rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .policy = policy};
     return rx_compile(g, &target, &desc, &f->program, err);
 }
@@ -188,7 +196,7 @@ fake_gpu *fake_gpu_open(const fake_gpu_desc *desc, const rlx_graph *g, rlx_polic
         rx_fail_memory(err, "a fake GPU", sizeof *f);
         return NULL;
     }
-    rlx_status st = compile(f, g, policy, err);
+    rlx_status st = compile(f, desc, g, policy, err);
     if (st == RLX_OK)
         st = open_parts(f, desc, err);
     if (st == RLX_OK)

@@ -37,6 +37,17 @@ static bool fake_takes_strided(const rx_target *t, const rlx_graph *g, const rx_
     return !o->dense_only;
 }
 
+static bool fake_merges(const rx_target *t, rlx_policy policy, const rlx_graph *g,
+                        const rx_node *first, const rx_node *second)
+{
+    const fake_options *o = t->user;
+    (void)policy;
+    (void)g;
+    (void)first;
+    (void)second;
+    return o->merges;
+}
+
 static void set_view(rx_view *v, const rlx_graph *g, uint32_t id, const void *data)
 {
     *v = (rx_view){.rank = -1};
@@ -71,7 +82,8 @@ rx_target fake_target(const fake_options *options)
 {
     return (rx_target){.name = "fake", .align = 64, .user = options,
                        .slack_bytes = options->slack_bytes, .support = fake_support,
-                       .takes_strided = fake_takes_strided, .eval = fake_eval};
+                       .takes_strided = fake_takes_strided,
+                       .merges = fake_merges, .eval = fake_eval};
 }
 
 char *run_pass(pass_fn *pass, const rx_target *t, const char *text)

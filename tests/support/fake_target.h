@@ -12,6 +12,7 @@ typedef struct fake_options {
     bool no_epilogues; /* products and convolutions only without bias, act and residual */
     bool dense_only;   /* no kernel takes strides */
     bool no_f16;       /* nothing that makes f16 */
+    bool merges;       /* one kernel computes whatever the rules of fuse.def name */
     uint64_t slack_bytes;   /* of the target */
 } fake_options;
 

@@ -81,16 +81,19 @@ static bool x_is_wide(const rx_product *p)
     return ok;
 }
 
+bool rx_quant_has_dots(const rx_gpu_caps *caps, rlx_dtype weight)
+{
+    return tile_vectors(weight) && rx_kernel_available(RX_K_dot_gemv, caps) &&
+           caps->subgroup == 32 && caps->subgroup_shuffle && caps->max_invocations >= DOT_THREADS;
+}
+
 static bool is_possible(const rx_product *p, const rx_view *ids)
 {
     const rx_gpu_call *c = p->call;
     const rx_gpu_caps *caps = c->caps;
     if (c->policy != RLX_POLICY_FAST || !c->is_param || !c->is_param[1] || p->k == 0)
         return false;
-    if (!tile_vectors(p->b_type) || (ids && p->n % 4) || !x_is_wide(p))
-        return false;
-    if (!rx_kernel_available(RX_K_dot_gemv, caps) || caps->subgroup != 32 ||
-        !caps->subgroup_shuffle || caps->max_invocations < DOT_THREADS)
+    if (!rx_quant_has_dots(caps, p->b_type) || (ids && p->n % 4) || !x_is_wide(p))
         return false;
     tiled t = make_tiled(p);
     return t.bytes <= caps->max_binding_bytes && t.bytes <= UINT32_MAX &&

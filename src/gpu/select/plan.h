@@ -44,23 +44,19 @@ const char *rx_gpu_dispatch_name(const rx_gpu_dispatch *x);
  * bounded in time, so that no watchdog of a driver finds one too long. */
 size_t rx_gpu_piece_end(const rx_gpu_values *v, const rx_gpu_caps *caps, size_t first);
 
-/* ---- Steps that others do: folds.c ------------------------------------------------------ */
+/* ---- Merged steps: merges.c ------------------------------------------------------------- */
 
-#define RX_GPU_NO_FOLD 0xffffffffu
+/* rx_target.merges of a device with these caps. */
+bool rx_gpu_merges(const rx_gpu_caps *caps, rlx_policy policy, const rlx_graph *g,
+                   const rx_node *first, const rx_node *second);
 
-typedef struct rx_gpu_folds {
-    rx_gpu_values *values;
-    const rx_gpu_caps *caps;
-    const rx_weights *weights;
-    const struct rx_gpu_place *places; /* rx_gpu_value_place */
-} rx_gpu_folds;
-
-/* Prologues and epilogues of products, by step.
- * fold[i] == i: step i is absorbed by all of its consumers; fold[i] == j: step i also computes its
+/* Which of the mergeable steps (rx_program.merges) are merged at the bound sizes, by step.
+ * fold[i] == i: step i is computed by all of its readers; fold[i] == j: step i also computes its
  * producer j as a prologue. tail[i] of a product: the step that it is deferred to, because it
  * computes that one as an epilogue (a rotation, a write to the cache, the gate of a pair); tail[i]
- * of such a step: the product, the first of a pair. RX_GPU_NO_FOLD otherwise. */
-void rx_gpu_find_folds(const rx_gpu_folds *f, uint32_t *fold, uint32_t *tail);
+ * of such a step: the product, the first of a pair. RX_NO_STEP otherwise. */
+void rx_gpu_choose_merges(rx_gpu_values *values, const rx_gpu_caps *caps, uint32_t *fold,
+                          uint32_t *tail);
 /* A step as the one that does its work sees it; `in` has room for its operands. */
 rx_gpu_fold rx_gpu_fold_of(const rx_gpu_values *v, size_t step, rx_view in[RX_FOLD_OPERANDS]);
 
@@ -69,7 +65,7 @@ typedef struct rx_gpu_tail_room {
     rx_gpu_tail tail;
     rx_gpu_fold rope, write, pair;
     rx_view rope_in[RX_FOLD_OPERANDS], write_in[RX_FOLD_OPERANDS], pair_in[RX_FOLD_OPERANDS];
-    uint32_t rope_step, write_step, pair_step; /* RX_GPU_NO_FOLD: not there */
+    uint32_t rope_step, write_step, pair_step; /* RX_NO_STEP: not there */
 } rx_gpu_tail_room;
 /* The tail of step `product` that ends with step `last`. */
 const rx_gpu_tail *rx_gpu_tail_of(const rx_gpu_values *v, const uint32_t *fold, uint32_t product,

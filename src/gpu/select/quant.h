@@ -25,6 +25,9 @@ static inline uint32_t rx_quant_byte_offset(const rx_view *v)
     return (uint32_t)(uintptr_t)v->data;
 }
 
+/* Whether products of few rows with weights of this type have kernels by 8-bit integers.
+ * gpu/select/dot.c */
+bool rx_quant_has_dots(const rx_gpu_caps *caps, rlx_dtype weight);
 /* Adds the dispatches of a product of few rows by 8-bit integers and returns true, or returns false
  * when the policy, the device, the type or the shape is not for them. b of p is operand 1 as in
  * gpu/select/quant.c; ids: NULL, or operand 2. gpu/select/dot.c */

@@ -8,7 +8,7 @@ typedef struct selector {
     rx_gpu_exec *x;
     rx_gpu_list *l;
     rx_gpu_spot scratch;   /* behind that of the last step */
-    uint32_t *fold, *tail; /* by step: rx_gpu_find_folds */
+    uint32_t *fold, *tail; /* by step: rx_gpu_choose_merges */
     rlx_error *err;
 } selector;
 
@@ -288,7 +288,7 @@ static rlx_status lower_step(selector *s, size_t i, size_t at)
                  .build = {.arena = &s->l->arena, .err = s->err}};
     rx_view folded[RX_FOLD_OPERANDS];
     rx_gpu_fold fold;
-    if (s->fold[i] != RX_GPU_NO_FOLD) {
+    if (s->fold[i] != RX_NO_STEP) {
         fold = rx_gpu_fold_of(&x->values, s->fold[i], folded);
         l.call.fold = &fold;
     }
@@ -299,16 +299,15 @@ static rlx_status lower_step(selector *s, size_t i, size_t at)
     return st;
 }
 
-static void find_folds(const selector *s)
+static void choose_merges(const selector *s)
 {
     rx_gpu_exec *x = s->x;
-    const rx_gpu_folds folds = {&x->values, x->caps, x->weights, x->places};
     if (!x->single) {
-        rx_gpu_find_folds(&folds, s->fold, s->tail);
+        rx_gpu_choose_merges(&x->values, x->caps, s->fold, s->tail);
         return;
     }
     for (size_t i = 0; i < x->program->n_steps; i++)
-        s->fold[i] = s->tail[i] = RX_GPU_NO_FOLD;
+        s->fold[i] = s->tail[i] = RX_NO_STEP;
 }
 
 /* The step that computes step i, itself unless it is absorbed. A prologue may be computed by
@@ -316,11 +315,11 @@ static void find_folds(const selector *s)
 static uint32_t absorber_of(const selector *s, uint32_t i)
 {
     const size_t n = s->x->program->n_steps;
-    if (s->tail[i] != RX_GPU_NO_FOLD && s->tail[i] > i)
+    if (s->tail[i] != RX_NO_STEP && s->tail[i] > i)
         return s->tail[i];
     for (uint32_t j = i + 1; s->fold[i] == i && j < n; j++)
         if (s->fold[j] == i)
-            return s->tail[j] != RX_GPU_NO_FOLD && s->tail[j] > j ? s->tail[j] : j;
+            return s->tail[j] != RX_NO_STEP && s->tail[j] > j ? s->tail[j] : j;
     return i;
 }
 
@@ -328,7 +327,7 @@ static rlx_status select_steps(selector *s)
 {
     const rx_program *p = s->x->program;
     rx_gpu_list *l = s->l;
-    find_folds(s);
+    choose_merges(s);
     for (uint32_t i = 0; i < p->n_steps; i++) {
         l->first[i] = l->n;
         l->absorbed_by[i] = absorber_of(s, i);
@@ -336,7 +335,7 @@ static rlx_status select_steps(selector *s)
         if (p->steps[i].support == RLX_SUPPORT_HOST)
             l->has_host = true;
         else if (l->absorbed_by[i] == i)
-            RLX_TRY(lower_step(s, s->tail[i] != RX_GPU_NO_FOLD ? s->tail[i] : i, i));
+            RLX_TRY(lower_step(s, s->tail[i] != RX_NO_STEP ? s->tail[i] : i, i));
     }
     l->first[p->n_steps] = l->n;
     return RLX_OK;

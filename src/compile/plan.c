@@ -260,9 +260,9 @@ static void finish_lifetimes(planner *k)
 
 /* ---- Arena offsets -------------------------------------------------------------------------- */
 
-/* Steps between the last use of a slot and its reuse, at most. Barriers of encoders, decoders and
- * ResNet are as few with 2. */
-#define MOST_DELAY 8
+/* Steps between the last use of a slot and its reuse, at most: more remove no barrier of encoders,
+ * decoders and ResNet. */
+#define MOST_DELAY 2
 
 /* The slots with lifetimes prolonged by `steps`. */
 static void delay_reuse(const rx_plan *p, uint32_t steps, rx_slot *out)

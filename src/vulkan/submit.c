@@ -428,15 +428,9 @@ rlx_status rx_vk_exec_submit(rx_exec *e, const rx_submit *s, uint64_t *ticket, r
 {
     size_t first = s->first_step, end = s->first_step + s->n_steps;
     *ticket = 0;
-    if (!e->base.now)
-        return rx_fail(err, RLX_INTERNAL, "the program is not bound");
-    /* What is recorded for this once has its own order, and its own waits. */
-    if (s->n_steps < e->base.program->n_steps || s->timed)
-        RLX_TRY(rx_gpu_exec_bind_single(&e->base, err));
-    if (first == 0) {
+    RLX_TRY(rx_gpu_exec_begin(&e->base, s, err));
+    if (first == 0)
         e->host_flags = 0;
-        e->base.has_flags = e->base.now->uses_flags;
-    }
     e->timed = s->timed && !e->base.now->has_host && has_clock(e);
     if (e->base.now->has_host)
         return submit_mixed(e, first, end, ticket, err);

@@ -359,13 +359,8 @@ rlx_status rx_wg_exec_submit(rx_exec *e, const rx_submit *s, uint64_t *ticket, r
     submission run = {.e = e, .first = s->first_step, .end = s->first_step + s->n_steps,
                       .whole = s->first_step == 0 && s->n_steps == e->base.program->n_steps};
     *ticket = 0;
-    if (!e->base.now)
-        return rx_fail(err, RLX_INTERNAL, "the program is not bound");
-    if (!run.whole || s->timed)
-        RLX_TRY(rx_gpu_exec_bind_single(&e->base, err));
+    RLX_TRY(rx_gpu_exec_begin(&e->base, s, err));
     run.timed = s->timed && has_clock(e);
-    if (run.first == 0)
-        e->base.has_flags = e->base.now->uses_flags;
     RLX_TRY(submit_steps(&run, err));
     *ticket = run.ticket;
     return s->async ? RLX_OK : rx_wg_exec_wait(e, *ticket, -1, err);

@@ -261,8 +261,21 @@ rlx_status rx_gpu_exec_bind(rx_gpu_exec *x, const int64_t *dims, rlx_error *err)
     return bind(x, dims, err);
 }
 
-rlx_status rx_gpu_exec_bind_single(rx_gpu_exec *x, rlx_error *err)
+/* Makes x->now fit runs of single steps. What was recorded for whole runs is kept; rx_gpu_exec_bind
+ * goes back to it. */
+static rlx_status bind_single(rx_gpu_exec *x, rlx_error *err)
 {
     x->single = true;
-    return !x->now || fits(x, x->now) ? RLX_OK : bind(x, x->values.dims, err);
+    return fits(x, x->now) ? RLX_OK : bind(x, x->values.dims, err);
+}
+
+rlx_status rx_gpu_exec_begin(rx_gpu_exec *x, const rx_submit *s, rlx_error *err)
+{
+    if (!x->now)
+        return rx_fail(err, RLX_INTERNAL, "the program is not bound");
+    if (s->n_steps < x->program->n_steps || s->timed)
+        RLX_TRY(bind_single(x, err));
+    if (s->first_step == 0)
+        x->has_flags = x->now->uses_flags;
+    return RLX_OK;
 }

@@ -148,9 +148,9 @@ rx_gpu_place rx_gpu_exec_place(const rx_gpu_exec *x, uint32_t value);
 bool rx_gpu_exec_is_bound(const rx_gpu_exec *x, const int64_t *dims);
 /* Makes x->now fit these dimensions, for whole runs; NULL on failure. */
 rlx_status rx_gpu_exec_bind(rx_gpu_exec *x, const int64_t *dims, rlx_error *err);
-/* Makes x->now fit runs of single steps: every step does all of its work itself. What was recorded
- * for whole runs is kept; rx_gpu_exec_bind goes back to it. */
-rlx_status rx_gpu_exec_bind_single(rx_gpu_exec *x, rlx_error *err);
+/* Begins a submit: RLX_INTERNAL when the program is not bound. Parts of a run and timed ones get a
+ * recording in which every step does all of its work itself. */
+rlx_status rx_gpu_exec_begin(rx_gpu_exec *x, const rx_submit *s, rlx_error *err);
 /* The packed forms that x->now needs are made by a run that is on its way. The weights are locked
  * since before it was recorded. */
 void rx_gpu_exec_packed(rx_gpu_exec *x);

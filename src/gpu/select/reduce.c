@@ -282,19 +282,14 @@ static void add_reduction(rx_gpu_build *b, const rx_gpu_call *c, const reduction
     add_reduce(b, c, &last, &rest, 1);
 }
 
-static join_kind join_of(rx_op op)
-{
-    switch (op) {
-    case RX_OP_reduce_prod:
-    case RX_OP_cumprod: return RX_CODE_PROD;
-    case RX_OP_reduce_max:
-    case RX_OP_reduce_any:
-    case RX_OP_cummax: return RX_CODE_MAX;
-    case RX_OP_reduce_min:
-    case RX_OP_reduce_all: return RX_CODE_MIN;
-    default: return RX_CODE_SUM;
-    }
-}
+/* How elements are joined, by operation; what is not here sums them. */
+static const uint8_t joins[RX_N_OPS] = {
+    [RX_OP_reduce_prod] = RX_CODE_PROD, [RX_OP_cumprod] = RX_CODE_PROD,
+    [RX_OP_reduce_max] = RX_CODE_MAX,   [RX_OP_cummax] = RX_CODE_MAX,
+    [RX_OP_reduce_any] = RX_CODE_MAX,   [RX_OP_reduce_min] = RX_CODE_MIN,
+    [RX_OP_reduce_all] = RX_CODE_MIN,
+};
+_Static_assert(RX_CODE_SUM == 0, "joins: operations without an entry sum");
 
 rlx_status rx_gpu_lower_reduce(rx_gpu_build *b, const rx_gpu_call *c)
 {
@@ -306,7 +301,7 @@ rlx_status rx_gpu_lower_reduce(rx_gpu_build *b, const rx_gpu_call *c)
     reduction r = {
         .x = x->dtype, .y = y->dtype, .x_ref = RX_REF_IN(0), .y_ref = RX_REF_OUT(0),
         .x_at = (int64_t)rx_gpu_offset(x), .y_at = (int64_t)rx_gpu_offset(y),
-        .join = join_of(c->op), .mean = c->op == RX_OP_reduce_mean,
+        .join = joins[c->op], .mean = c->op == RX_OP_reduce_mean,
         .map = c->op == RX_OP_reduce_l1           ? RX_CODE_MAP_ABS
                : c->op == RX_OP_reduce_sum_square ? RX_CODE_MAP_SQUARE
                                                   : RX_CODE_MAP_NONE,
@@ -478,7 +473,7 @@ rlx_status rx_gpu_lower_cum(rx_gpu_build *b, const rx_gpu_call *c)
     if (!rx_view_elements(x))
         return RLX_OK;
     scan s = {.x = x->dtype, .y = y->dtype, .x_ref = RX_REF_IN(0), .start_ref = RX_REF_NONE,
-              .x_at = rx_gpu_offset(x), .rows = rx_gpu_rows(x, d->axis), .join = join_of(c->op),
+              .x_at = rx_gpu_offset(x), .rows = rx_gpu_rows(x, d->axis), .join = joins[c->op],
               .exclusive = d->exclusive, .reverse = d->reverse};
     s.wide = x->dtype == RLX_I64 || is_scaled(s.join, x->dtype);
     s.y_ref = rx_gpu_values(b, c, 0);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Where convolutions, pools and im2col may be cut: by images, by channels, by groups of them, and
  * by rows of pixels with those around them that they need. */
+#include <string.h>
+
 #include "gpu/split/rules.h"
 
 /* The lists of an operation on images; kernel NULL: by the shape of operand 1. */
@@ -9,19 +11,19 @@ typedef struct window_lists {
     const rlx_ints *kernel;
 } window_lists;
 
+/* The list of that name in a record; NULL: it has none. */
+static rlx_ints *list_of(rx_op op, void *attr, const char *name)
+{
+    for (const rx_attr_field *f = rx_ops[op].attr->fields; f->kind != RX_ATTR_END; f++)
+        if (f->kind == RX_ATTR_INTS && !strcmp(f->name, name))
+            return (rlx_ints *)((char *)attr + f->offset);
+    return NULL;
+}
+
 static window_lists lists_of(rx_op op, void *attr)
 {
-    rlx_conv_desc *c = attr;
-    rlx_qconv_desc *q = attr;
-    rlx_pool_desc *p = attr;
-    rlx_im2col_desc *i = attr;
-    switch (op) {
-    case RX_OP_qconv2d: return (window_lists){&q->stride, &q->dilation, &q->pads, NULL};
-    case RX_OP_pool2d:
-    case RX_OP_pool3d: return (window_lists){&p->stride, &p->dilation, &p->pads, &p->kernel};
-    case RX_OP_im2col: return (window_lists){&i->stride, &i->dilation, &i->pads, &i->kernel};
-    default: return (window_lists){&c->stride, &c->dilation, &c->pads, NULL};
-    }
+    return (window_lists){list_of(op, attr, "stride"), list_of(op, attr, "dilation"),
+                          list_of(op, attr, "pads"), list_of(op, attr, "kernel")};
 }
 
 static int64_t entry(const rlx_ints *list, int i, int64_t otherwise)

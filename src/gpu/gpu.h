@@ -89,22 +89,23 @@ bool rx_kernel_available(rx_kernel k, const rx_gpu_caps *caps);
 
 /* In the views `data` is not a pointer but the byte offset from the start of the operand's own
  * memory, as (char *)offset; views that are not dense have it too. Absent operands have rank -1. */
-/* A step that the kernel does itself: rms_norm or mul whose result is operand 0 of a product, rope
- * whose result is the update of a state_write. */
-#define RX_FOLD_OPERANDS 6
-typedef struct rx_gpu_fold {
+/* A step that the kernel of another computes too (merges.c): the prologue of a product (rms_norm or
+ * mul, whose result is operand 0) or of a state_write (rope, whose result is the update), or a part
+ * of an epilogue. */
+#define RX_MERGED_OPERANDS 6
+typedef struct rx_gpu_merged {
     rx_op op;
     const void *attr;
     const rx_view *in; /* x and gamma, both factors, the four of rope, or those of a product */
-} rx_gpu_fold;
+} rx_gpu_merged;
 
-/* Steps that a product does with its result: rope, and the state_write that keeps what it or rope
- * makes; or another product of the same rows and the mul of both. */
-typedef struct rx_gpu_tail {
-    const rx_gpu_fold *rope, *write, *pair; /* NULL: not there, but one is */
+/* The epilogue of a product: rope, state_write or rope then state_write; or the product of its
+ * result and that of another product of the same rows, the pair. */
+typedef struct rx_gpu_epilogue {
+    const rx_gpu_merged *rope, *write, *pair; /* NULL: absent; one is present */
     const rx_view *out;                     /* the result of the last */
-} rx_gpu_tail;
-/* Operand i of call->tail->pair, for rx_gpu_derive. */
+} rx_gpu_epilogue;
+/* Operand i of call->epilogue->pair, for rx_gpu_derive. */
 #define RX_PAIR_IN(i) (0x100u + (uint32_t)(i))
 
 /* Part of an attention: k and v are the keys (with pages: the pages) first .. end - 1 of `total`,
@@ -131,9 +132,9 @@ typedef struct rx_gpu_call {
     int64_t part_first, part_total;
     const rx_gpu_keys *keys; /* attention; NULL: all are there */
     uint32_t aliased; /* bit i: operand i shares memory with a result that lies elsewhere in it */
-    const rx_gpu_fold *fold; /* NULL: none. Only where rx_quant_takes_fold or
-                              * rx_rope_takes_write says so */
-    const rx_gpu_tail *tail; /* NULL: none. Only where rx_quant_takes_tail says so */
+    const rx_gpu_merged *prologue; /* NULL: none. Only where rx_quant_takes_prologue or
+                                    * rx_rope_takes_write says so */
+    const rx_gpu_epilogue *epilogue; /* NULL: none. Only where rx_quant_takes_epilogue says so */
 } rx_gpu_call;
 
 static inline const rx_view *rx_gpu_in(const rx_gpu_call *c, size_t i)
@@ -147,17 +148,17 @@ static inline uint32_t rx_gpu_offset(const rx_view *v)
 }
 
 /* What a binding refers to, an rx_gpu_ref. */
-#define RX_REF_NONE 0u                            /* binds something harmless */
+#define RX_REF_NONE 0u                            /* unused: any buffer is bound */
 #define RX_REF_IN(i) (0x1000u + (rx_gpu_ref)(i))  /* the memory of operand i */
 #define RX_REF_OUT(i) (0x2000u + (rx_gpu_ref)(i)) /* the memory of result i */
 #define RX_REF_SCRATCH 0x3000u                    /* + handle of rx_gpu_scratch */
 #define RX_REF_DERIVED 0x4000u                    /* + handle of rx_gpu_derive */
 #define RX_REF_FLAGS 0x5000u                      /* one word of RLX_FLAG_* bits, for atomicOr */
 #define RX_REF_TABLE 0x6000u                      /* + handle of rx_gpu_add_table */
-#define RX_REF_FOLD 0x7000u                       /* + operand of call->fold */
-#define RX_REF_ROPE 0x8000u                       /* + operand of call->tail->rope */
-#define RX_REF_WRITE 0x9000u                      /* + operand of call->tail->write */
-#define RX_REF_TAIL 0xa000u                       /* the result of call->tail */
+#define RX_REF_PROLOGUE 0x7000u                   /* + operand of call->prologue */
+#define RX_REF_ROPE 0x8000u                       /* + operand of call->epilogue->rope */
+#define RX_REF_WRITE 0x9000u                      /* + operand of call->epilogue->write */
+#define RX_REF_EPILOGUE 0xa000u                   /* the result of call->epilogue */
 
 /* The part of a tensor that is bound, from byte `at` on; bytes 0: all of it. */
 typedef struct rx_gpu_window {

@@ -28,9 +28,9 @@ typedef struct rx_gpu_chained {
 struct rx_gpu_placed {
     rx_gpu_dispatch dispatch;
     uint32_t number;    /* in program order; the order stage keeps it */
-    uint32_t step;      /* at whose place it runs: the last one that it computes */
+    uint32_t step;      /* the last step that it computes, in whose place it runs */
     uint32_t lowered;   /* whose operands RX_REF_IN and RX_REF_OUT are */
-    rx_gpu_place bind[RX_GPU_MAX_BIND]; /* block NULL: something harmless */
+    rx_gpu_place bind[RX_GPU_MAX_BIND]; /* block NULL: unused, any buffer is bound */
     uint64_t begin[RX_GPU_MAX_BIND], end[RX_GPU_MAX_BIND]; /* bytes touched, in the block */
     uint32_t value[RX_GPU_MAX_BIND];  /* whose memory, or packed form, it is; or RX_NO_VALUE */
     uint8_t scratch[RX_GPU_MAX_BIND]; /* 1 + the block of scratch memory; 0: it is elsewhere */

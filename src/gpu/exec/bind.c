@@ -44,10 +44,10 @@ static bool dims_equal(const rx_gpu_exec *x, const int64_t *a, const int64_t *b)
     return !x->program->n_dims || !memcmp(a, b, x->program->n_dims * sizeof *a);
 }
 
-/* Whether a recording does for x->single. One without folds does for both. */
+/* Whether a recording serves x->single. One without merged steps and chains serves both. */
 static bool fits(const rx_gpu_exec *x, const rx_gpu_recording *r)
 {
-    return x->single ? !r->has_folds : !r->single;
+    return x->single ? !r->has_merged : !r->single;
 }
 
 /* The place of a recording with these dimensions, else an empty one, else the oldest. */
@@ -181,7 +181,7 @@ static rlx_status record(rx_gpu_exec *x, rx_gpu_list *l, rx_gpu_recording *r, rl
     RLX_TRY(rx_gpu_stages_run(x, RX_GPU_CHAIN, l, err));
     RLX_TRY(name_steps(x, l, r, err));
     r->has_host = l->has_host;
-    r->has_folds = l->has_absorbed || l->n_counters;
+    r->has_merged = l->has_absorbed || l->n_counters;
     r->uses_flags = l->uses_flags;
     r->n_counters = l->n_counters;
     RLX_TRY(x->driver->record(x->exec, l, r, err));

@@ -17,13 +17,13 @@ typedef struct rx_gpu_list rx_gpu_list; /* what it is made from: gpu/stages.h */
 /* A program for one set of dimensions. */
 typedef struct rx_gpu_recording {
     int64_t *dims;
-    bool single;          /* made for runs of single steps: no folds, no chains */
+    bool single;          /* made for runs of single steps: no merged steps, no chains */
     const char **kernels; /* by step */
     rx_gpu_packed **derived; /* packed weights that it binds */
     size_t n_derived;
     rx_gpu_pool tables;   /* constants of kernels */
     bool has_host;        /* some steps run on the host */
-    bool has_folds;       /* some steps are done by those that follow, or wait for one another */
+    bool has_merged;       /* has merged steps or chains: steps cannot run alone */
     bool uses_flags;
     uint32_t n_counters;  /* of chains, to be cleared before a run */
     uint64_t used;        /* when it was last bound */
@@ -47,8 +47,8 @@ typedef struct rx_gpu_rules {
 
 /* What a backend does for a program. */
 typedef struct rx_gpu_driver {
-    /* Up to here the scratch of a step lies behind that of the step before, so that they need not
-     * wait for one another; 0: they would anyway. */
+    /* Size of the ring of scratch memory: scratch of successive steps does not overlap within it,
+     * which saves barriers; 0: every step begins at its start. */
     uint64_t scratch_ring;
     uint64_t n_counters; /* words behind the flags, RX_GPU_FLAG_BYTES from them */
     void (*rules)(rx_exec *e, rx_gpu_rules *out); /* NULL: as they are */
@@ -69,7 +69,7 @@ typedef struct rx_gpu_driver {
 
 #define RX_GPU_N_SLOTS 8 /* runs in flight of one program */
 
-/* Runs have tickets from 1. A failed run takes those that wait behind it with it. */
+/* Runs have tickets from 1. When a run fails, those queued behind it fail too. */
 typedef struct rx_gpu_runs {
     const rx_gpu_driver *driver;
     rx_exec *exec;
@@ -89,7 +89,7 @@ rlx_status rx_gpu_runs_wait(rx_gpu_runs *r, uint64_t ticket, int64_t timeout_ms,
 rlx_status rx_gpu_runs_wait_all(rx_gpu_runs *r, rlx_error *err);
 /* The ticket of the next run, once the run that used its slot (ticket % RX_GPU_N_SLOTS) is done. */
 rlx_status rx_gpu_runs_next(rx_gpu_runs *r, uint64_t *ticket, rlx_error *err);
-/* The run with the next ticket is on its way. */
+/* The run with the next ticket was submitted. */
 void rx_gpu_runs_begin(rx_gpu_runs *r);
 
 /* ---- Programs: exec.c ----------------------------------------------------------------------- */
@@ -151,8 +151,8 @@ rlx_status rx_gpu_exec_bind(rx_gpu_exec *x, const int64_t *dims, rlx_error *err)
 /* Begins a submit: RLX_INTERNAL when the program is not bound. Parts of a run and timed ones get a
  * recording in which every step does all of its work itself. */
 rlx_status rx_gpu_exec_begin(rx_gpu_exec *x, const rx_submit *s, rlx_error *err);
-/* The packed forms that x->now needs are made by a run that is on its way. The weights are locked
- * since before it was recorded. */
+/* A submitted run makes the packed forms that x->now needs. The weights have been locked since
+ * before it was recorded. */
 void rx_gpu_exec_packed(rx_gpu_exec *x);
 /* Forgets what was recorded, once no run uses it. */
 void rx_gpu_exec_forget(rx_gpu_exec *x);

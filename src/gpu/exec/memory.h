@@ -19,7 +19,7 @@ typedef struct rx_gpu_place {
 
 #define RX_GPU_ALIGN 256 /* no device asks for more */
 
-/* The room that so many bytes take: never none. */
+/* `bytes` rounded up to the alignment, at least one unit. */
 static inline uint64_t rx_gpu_room(uint64_t bytes)
 {
     return bytes ? (bytes + RX_GPU_ALIGN - 1) & ~(uint64_t)(RX_GPU_ALIGN - 1) : RX_GPU_ALIGN;
@@ -29,13 +29,13 @@ typedef struct rx_gpu_placed rx_gpu_placed; /* a dispatch with places: gpu/stage
 
 typedef struct rx_pack rx_pack; /* a dispatch that packs; each backend has its own struct */
 
-/* What a backend gives. */
+/* The memory functions of a backend. */
 typedef struct rx_gpu_memory {
     rx_device *device;
     rx_mutex *shared_lock;    /* guards weights in buffers: their versions and packed forms */
     size_t block_size;        /* of its struct rx_block */
     uint64_t max_block_bytes;
-    /* Says no before anything is allocated for tensors of so many bytes together. */
+    /* Refuses an allocation of `total` bytes before any of it is made. */
     rlx_status (*check)(rx_device *d, uint64_t total, uint64_t largest, const char *what,
                         rlx_error *err);
     /* A block for kernels. On failure nothing is kept. */
@@ -63,7 +63,7 @@ typedef struct rx_gpu_memory {
 
 /* ---- Pools: pool.c -------------------------------------------------------------------------- */
 
-/* Tensors with one end, in as few blocks as the limits allow. */
+/* Tensors that are freed together, in as few blocks as the limits allow. */
 typedef struct rx_gpu_pool {
     rx_block **blocks;
     size_t n, cap;

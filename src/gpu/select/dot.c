@@ -112,7 +112,7 @@ static uint32_t count_units(const rx_gpu_caps *caps)
 /* Whether the dispatch is p and the product beside it. */
 static bool is_pair(const rx_product *p)
 {
-    return p->call->tail && p->call->tail->pair;
+    return p->call->epilogue && p->call->epilogue->pair;
 }
 
 /* Measured on an H200. Workgroups are large, so that few round x, and of 64 registers, so that two
@@ -124,14 +124,14 @@ static bool is_pair(const rx_product *p)
 static dot_shape pick_shape(const rx_product *p, uint32_t n_tiles)
 {
     const rx_gpu_caps *caps = p->call->caps;
-    const rx_gpu_fold *fold = p->call->fold;
+    const rx_gpu_merged *prologue = p->call->prologue;
     if (n_tiles == 1 || caps->max_invocations < 2 * DOT_THREADS)
         return (dot_shape){DOT_THREADS, n_tiles > 1 ? 2 : 1, n_tiles > 1 ? 2 : 4};
     const bool few = p->n / 4 < (int64_t)count_units(caps) * (2 * DOT_THREADS / 32);
     if (few && n_tiles % 7 == 0 && caps->max_invocations >= 28 * 32)
         return (dot_shape){28 * 32, 7, 1};
     uint32_t split = few ? 2 : 1;
-    if (n_tiles >= 4 && fold && fold->op == RX_OP_rms_norm)
+    if (n_tiles >= 4 && prologue && prologue->op == RX_OP_rms_norm)
         split = 4;
     return (dot_shape){2 * DOT_THREADS, split, is_pair(p) || p->n >= MANY ? 2 : 1};
 }
@@ -148,7 +148,7 @@ static int64_t rows_that_fit(const rx_product *p)
 enum { X, COS, SIN, POSITIONS }; /* operands of rope */
 
 /* The rope of p's rows: pairs are neighbours, tables are f32 and there are positions. */
-static bool rotates_rows(const rx_product *p, const rx_gpu_fold *rope)
+static bool rotates_rows(const rx_product *p, const rx_gpu_merged *rope)
 {
     const rlx_rope_desc *d = rope->attr;
     const rx_view *x = &rope->in[X], *at = &rope->in[POSITIONS];
@@ -162,11 +162,11 @@ static bool rotates_rows(const rx_product *p, const rx_gpu_fold *rope)
 }
 
 /* Rows of p become rows of the state, one after another. */
-static bool keeps_rows(const rx_product *p, const rx_gpu_tail *tail)
+static bool keeps_rows(const rx_product *p, const rx_gpu_epilogue *epilogue)
 {
-    const rx_view *update = &tail->write->in[1], *position = &tail->write->in[2];
-    const rx_view *state = tail->out;
-    const int axis = (int)((const rx_axis_attr *)tail->write->attr)->axis;
+    const rx_view *update = &epilogue->write->in[1], *position = &epilogue->write->in[2];
+    const rx_view *state = epilogue->out;
+    const int axis = (int)((const rx_axis_attr *)epilogue->write->attr)->axis;
     for (int i = 0; i < axis; i++)
         if (state->dim[i] != 1)
             return false;
@@ -177,7 +177,7 @@ static bool keeps_rows(const rx_product *p, const rx_gpu_tail *tail)
 enum { WEIGHT = 1, BIAS = 4, RESIDUAL }; /* operands of a product */
 
 /* The other product has a weight of the same type and shape, and nothing comes after its sum. */
-static bool pairs_with(const rx_product *p, const rx_gpu_tail *t)
+static bool pairs_with(const rx_product *p, const rx_gpu_epilogue *t)
 {
     const rx_view *a = &p->call->in[WEIGHT], *b = &t->pair->in[WEIGHT];
     return rx_kernel_available(RX_K_dot_gemv_pair, p->call->caps) && b->dtype == a->dtype &&
@@ -187,10 +187,10 @@ static bool pairs_with(const rx_product *p, const rx_gpu_tail *t)
            rx_view_elements(t->out) == p->m * p->n;
 }
 
-bool rx_quant_dot_tail(const rx_product *p)
+bool rx_quant_dot_epilogue(const rx_product *p)
 {
     const rx_gpu_caps *caps = p->call->caps;
-    const rx_gpu_tail *t = p->call->tail;
+    const rx_gpu_epilogue *t = p->call->epilogue;
     const int64_t n = rx_view_elements(t->out), bytes = n * rlx_dtype_block_bytes(t->out->dtype);
     if (!is_possible(p, NULL) || rows_that_fit(p) < p->m || rx_product_batches(p) != 1 ||
         !rx_kernel_available(RX_K_dot_gemv_tail, caps) || caps->max_bindings < 9)
@@ -206,7 +206,7 @@ bool rx_quant_dot_tail(const rx_product *p)
     return (!t->rope || rotates_rows(p, t->rope)) && (!t->write || keeps_rows(p, t));
 }
 
-static uint32_t tail_bits(const rx_gpu_tail *t)
+static uint32_t epilogue_bits(const rx_gpu_epilogue *t)
 {
     const bool long_at = t->rope && t->rope->in[POSITIONS].dtype == RLX_I64;
     const bool long_place = t->write && t->write->in[2].dtype == RLX_I64;
@@ -215,9 +215,9 @@ static uint32_t tail_bits(const rx_gpu_tail *t)
 }
 
 /* What a product is told that has a rotation, a write to the cache or both behind it. */
-static rx_args_dot_gemv_tail tail_args(const rx_gpu_tail *t)
+static rx_args_dot_gemv_tail epilogue_args(const rx_gpu_epilogue *t)
 {
-    rx_args_dot_gemv_tail a = {.spec = {.TAIL = tail_bits(t)}};
+    rx_args_dot_gemv_tail a = {.spec = {.TAIL = epilogue_bits(t)}};
     if (t->rope) {
         const rx_view *in = t->rope->in, *at = &in[POSITIONS];
         a.bind.cosines = RX_REF_ROPE + COS;
@@ -245,39 +245,39 @@ static rx_args_dot_gemv_tail tail_args(const rx_gpu_tail *t)
 /* ---- The dispatch ---------------------------------------------------------------------------- */
 
 /* What x is made of, for all kernels. */
-typedef struct dot_fold {
+typedef struct dot_prologue {
     rx_gpu_ref x, other;
     uint32_t kind, at;
     float eps;
-} dot_fold;
+} dot_prologue;
 
-static dot_fold make_fold(const rx_product *p)
+static dot_prologue make_prologue(const rx_product *p)
 {
-    const rx_gpu_fold *fold = p->call->fold;
-    if (!fold)
-        return (dot_fold){.x = p->a_ref, .kind = RX_CODE_FOLD_NONE};
-    dot_fold f = {.x = RX_REF_FOLD, .other = RX_REF_FOLD + 1, .kind = RX_CODE_FOLD_MUL,
-                  .at = rx_gpu_offset(&fold->in[1])};
-    if (fold->op != RX_OP_mul)
+    const rx_gpu_merged *prologue = p->call->prologue;
+    if (!prologue)
+        return (dot_prologue){.x = p->a_ref, .kind = RX_CODE_FOLD_NONE};
+    dot_prologue f = {.x = RX_REF_PROLOGUE, .other = RX_REF_PROLOGUE + 1, .kind = RX_CODE_FOLD_MUL,
+                  .at = rx_gpu_offset(&prologue->in[1])};
+    if (prologue->op != RX_OP_mul)
         f.kind = RX_CODE_FOLD_NORM;
-    if (fold->op == RX_OP_rms_norm)
-        f.eps = (float)((const rlx_norm_desc *)fold->attr)->eps;
+    if (prologue->op == RX_OP_rms_norm)
+        f.eps = (float)((const rlx_norm_desc *)prologue->attr)->eps;
     return f;
 }
 
-/* A product with call->tail. tiles: of its weight and of that of the pair. */
-static rx_gpu_dispatch *add_with_tail(rx_gpu_build *b, const rx_product *p,
-                                      const rx_spec_dot_gemv *spec, const rx_gpu_ref tiles[2])
+/* A product with call->epilogue. tiles: of its weight and of that of the pair. */
+static rx_gpu_dispatch *add_with_epilogue(rx_gpu_build *b, const rx_product *p,
+                                          const rx_spec_dot_gemv *spec, const rx_gpu_ref tiles[2])
 {
-    const rx_gpu_tail *t = p->call->tail;
-    const dot_fold fold = make_fold(p);
-    const rx_bind_dot_gemv_one bind = {.a = fold.x, .b = tiles[0], .o = RX_REF_TAIL,
+    const rx_gpu_epilogue *t = p->call->epilogue;
+    const dot_prologue prologue = make_prologue(p);
+    const rx_bind_dot_gemv_one bind = {.a = prologue.x, .b = tiles[0], .o = RX_REF_EPILOGUE,
                                        .flags = t->pair ? RX_REF_NONE : RX_REF_FLAGS,
-                                       .other = fold.other};
+                                       .other = prologue.other};
     const rx_push_dot_gemv_one push = {
         .n = (uint32_t)p->n, .a_at = (uint32_t)p->a_at, .b_at = (uint32_t)p->b_at,
-        .out_at = (uint32_t)p->out_at, .a_m = (uint32_t)p->a_m, .fold_at = fold.at,
-        .fold_eps = fold.eps};
+        .out_at = (uint32_t)p->out_at, .a_m = (uint32_t)p->a_m, .fold_at = prologue.at,
+        .fold_eps = prologue.eps};
     rx_gpu_dispatch *d;
     if (t->pair) {
         const rx_args_dot_gemv_pair a = {.bind = {.dot_gemv_one = bind, .second = tiles[1]},
@@ -287,7 +287,7 @@ static rx_gpu_dispatch *add_with_tail(rx_gpu_build *b, const rx_product *p,
         RX_PUSH_ADDRESS(d, dot_gemv_pair, second, second_low);
         return d;
     }
-    rx_args_dot_gemv_tail a = tail_args(t);
+    rx_args_dot_gemv_tail a = epilogue_args(t);
     a.bind.dot_gemv_one = bind;
     a.spec.dot_gemv = *spec;
     a.push.dot_gemv_one = push;
@@ -300,16 +300,16 @@ static rx_gpu_dispatch *add_plain(rx_gpu_build *b, const rx_product *p, const rx
                                   const rx_spec_dot_gemv *spec, rx_gpu_ref tiles)
 {
     const bool bytes = p->b_type == RLX_Q8_0;
-    const dot_fold fold = make_fold(p);
+    const dot_prologue prologue = make_prologue(p);
     const rx_args_product base = rx_product_args(p, 0);
     rx_args_dot_gemv a = {
         .bind = {.product = base.bind, .ids = ids ? RX_REF_IN(2) : RX_REF_NONE,
-                 .flags = ids ? RX_REF_FLAGS : RX_REF_NONE, .other = fold.other},
+                 .flags = ids ? RX_REF_FLAGS : RX_REF_NONE, .other = prologue.other},
         .spec = *spec,
-        .push = {.product = base.push, .fold_at = fold.at, .fold_eps = fold.eps,
+        .push = {.product = base.push, .fold_at = prologue.at, .fold_eps = prologue.eps,
                  .experts = rx_product_experts(ids, &p->call->in[1])},
     };
-    a.bind.product.a = fold.x;
+    a.bind.product.a = prologue.x;
     a.bind.product.b = tiles;
     if (!rx_kernel_available(RX_K_dot_gemv_at, p->call->caps))
         return rx_add_dot_gemv(b, bytes ? RX_K_dot_gemv_bytes : RX_K_dot_gemv, spec->THREADS, &a);
@@ -317,7 +317,7 @@ static rx_gpu_dispatch *add_plain(rx_gpu_build *b, const rx_product *p, const rx
         .bind = {a.bind},
         .spec = {a.spec},
         .push = {.product_lead = base.push.product_lead, .product_rest = base.push.product_rest,
-                 .fold_at = fold.at, .fold_eps = fold.eps, .experts = a.push.experts},
+                 .fold_at = prologue.at, .fold_eps = prologue.eps, .experts = a.push.experts},
     };
     rx_gpu_dispatch *d = rx_add_dot_gemv_at(b, bytes ? RX_K_dot_gemv_bytes_at : RX_K_dot_gemv_at,
                                             spec->THREADS, &at);
@@ -333,7 +333,7 @@ static uint32_t count_batch(const rx_product *p, const dot_shape *s, int64_t n_s
     return (uint32_t)(n_steps < most ? n_steps : most);
 }
 
-/* p has as many rows as shared memory holds. tiles: of its weight and of that of call->tail. */
+/* p has as many rows as shared memory holds. tiles: of its weight and of that of call->epilogue. */
 static void add_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids,
                     const rx_gpu_ref tiles[2])
 {
@@ -349,9 +349,9 @@ static void add_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids,
     const rx_spec_dot_gemv spec = {
         .product = rx_product_args(p, 0).spec, .NB = n_blocks, .KS = s.split,
         .THREADS = s.threads, .ROWS = (uint32_t)p->m, .TIDS = ids ? ids->dtype : RLX_NO_TYPE,
-        .FOLD = make_fold(p).kind, .BATCH = count_batch(p, &s, (groups + stay - 1) / stay)};
-    rx_gpu_dispatch *d = p->call->tail ? add_with_tail(b, p, &spec, tiles)
-                                       : add_plain(b, p, ids, &spec, tiles[0]);
+        .FOLD = make_prologue(p).kind, .BATCH = count_batch(p, &s, (groups + stay - 1) / stay)};
+    rx_gpu_dispatch *d = p->call->epilogue ? add_with_epilogue(b, p, &spec, tiles)
+                                           : add_plain(b, p, ids, &spec, tiles[0]);
     d->groups[0] = (uint32_t)stay;
     d->groups[1] = (uint32_t)batches;
 }
@@ -360,7 +360,7 @@ static void add_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids,
 static rx_gpu_ref derive_pair(rx_gpu_build *b, const rx_product *p, const tiled *t)
 {
     rx_product q = *p;
-    q.b_at = rx_quant_byte_offset(&p->call->tail->pair->in[WEIGHT]);
+    q.b_at = rx_quant_byte_offset(&p->call->epilogue->pair->in[WEIGHT]);
     return derive_tiles(b, &q, t, RX_PAIR_IN(WEIGHT));
 }
 
@@ -375,7 +375,7 @@ rx_gpu_ref rx_quant_tiles(rx_gpu_build *b, const rx_product *p)
     return derive_tiles(b, p, &t, WEIGHT);
 }
 
-bool rx_quant_dot_folds(const rx_product *p)
+bool rx_quant_dot_prologue(const rx_product *p)
 {
     return is_possible(p, NULL) && rows_that_fit(p) >= p->m && rx_product_batches(p) == 1 &&
            p->a_type == RLX_F32 && (p->m == 1 || p->a_m == p->k);
@@ -392,10 +392,10 @@ bool rx_quant_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids)
     rx_gpu_ref tiles[2] = {derive_tiles(b, p, &t, WEIGHT), RX_REF_NONE};
     rx_product q = *p;
     q.b_at = 0;
-    if (p->call->fold)
-        q.a_at = rx_gpu_offset(&p->call->fold->in[0]);
-    if (p->call->tail) {
-        q.out = p->call->tail->out;
+    if (p->call->prologue)
+        q.a_at = rx_gpu_offset(&p->call->prologue->in[0]);
+    if (p->call->epilogue) {
+        q.out = p->call->epilogue->out;
         q.out_at = rx_gpu_offset(q.out);
     }
     if (is_pair(p))

@@ -319,7 +319,7 @@ rlx_status rx_gpu_lower_state_write(rx_gpu_build *b, const rx_gpu_call *c)
     /* A single slice for all batches has a single place too. */
     bool one = rx_view_elements(position) == 1;
     rx_gpu_ref place = one ? RX_REF_IN(2) : add_places(b, c, axis);
-    if (c->fold)
+    if (c->prologue)
         return rx_rope_write(b, c, place);
     writing w = make_writing(c, axis, position->rank == 2);
     uint64_t n = rx_product_of(w.walk.dim, 0, w.walk.rank);

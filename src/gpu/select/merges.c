@@ -13,7 +13,7 @@
 typedef struct chooser {
     rx_gpu_values *values;
     const rx_gpu_caps *caps;
-    uint32_t *fold, *tail;
+    uint32_t *prologue, *epilogue;
 } chooser;
 
 /* ---- What the compiler asks ------------------------------------------------------------------ */
@@ -50,13 +50,13 @@ bool rx_gpu_merges(const rx_gpu_caps *caps, rlx_policy policy, const rlx_graph *
 
 /* ---- A merged step as the kernel sees it ----------------------------------------------------- */
 
-rx_gpu_fold rx_gpu_fold_of(const rx_gpu_values *v, size_t step, rx_view in[RX_FOLD_OPERANDS])
+rx_gpu_merged rx_gpu_merged_of(const rx_gpu_values *v, size_t step, rx_view in[RX_MERGED_OPERANDS])
 {
     const rx_step *s = &v->program->steps[step];
-    for (uint32_t i = 0; i < RX_FOLD_OPERANDS; i++)
+    for (uint32_t i = 0; i < RX_MERGED_OPERANDS; i++)
         in[i] = i < s->n_in && s->in[i] != RX_NO_VALUE ? v->views[s->in[i]]
                                                        : (rx_view){.rank = -1};
-    return (rx_gpu_fold){.op = s->op, .attr = s->attr, .in = in};
+    return (rx_gpu_merged){.op = s->op, .attr = s->attr, .in = in};
 }
 
 /* The product that makes operand `operand` of step `reader` and is to be computed there. */
@@ -71,38 +71,39 @@ static uint32_t deferred_product(const rx_gpu_values *v, uint32_t reader, uint32
     return RX_NO_STEP;
 }
 
-static const rx_gpu_tail *make_pair_tail(const rx_gpu_values *v, uint32_t product, uint32_t last,
-                                         rx_gpu_tail_room *room)
+static const rx_gpu_epilogue *make_pair(const rx_gpu_values *v, uint32_t product, uint32_t last,
+                                        rx_gpu_epilogue_room *room)
 {
     const rx_program *p = v->program;
     const rx_step *mul = &p->steps[last];
     const bool is_second = v->roots[mul->in[1]] == p->steps[product].out[0];
     room->pair_step = deferred_product(v, last, is_second ? 0 : 1);
-    room->pair = rx_gpu_fold_of(v, room->pair_step, room->pair_in);
-    room->tail = (rx_gpu_tail){.out = &v->views[mul->out[0]], .pair = &room->pair};
-    return &room->tail;
+    room->pair = rx_gpu_merged_of(v, room->pair_step, room->pair_in);
+    room->epilogue = (rx_gpu_epilogue){.out = &v->views[mul->out[0]], .pair = &room->pair};
+    return &room->epilogue;
 }
 
-const rx_gpu_tail *rx_gpu_tail_of(const rx_gpu_values *v, const uint32_t *fold, uint32_t product,
-                                  uint32_t last, rx_gpu_tail_room *room)
+const rx_gpu_epilogue *rx_gpu_epilogue_of(const rx_gpu_values *v, const uint32_t *prologue,
+                                          uint32_t product, uint32_t last,
+                                          rx_gpu_epilogue_room *room)
 {
     const rx_step *s = &v->program->steps[last];
     const bool writes = s->op == RX_OP_state_write;
     if (s->op == RX_OP_mul)
-        return make_pair_tail(v, product, last, room);
+        return make_pair(v, product, last, room);
     room->write_step = writes ? last : RX_NO_STEP;
     room->pair_step = RX_NO_STEP;
-    room->rope_step = writes ? fold[last] : last;
-    room->tail = (rx_gpu_tail){.out = &v->views[s->out[0]]};
+    room->rope_step = writes ? prologue[last] : last;
+    room->epilogue = (rx_gpu_epilogue){.out = &v->views[s->out[0]]};
     if (room->rope_step != RX_NO_STEP) {
-        room->rope = rx_gpu_fold_of(v, room->rope_step, room->rope_in);
-        room->tail.rope = &room->rope;
+        room->rope = rx_gpu_merged_of(v, room->rope_step, room->rope_in);
+        room->epilogue.rope = &room->rope;
     }
     if (writes) {
-        room->write = rx_gpu_fold_of(v, last, room->write_in);
-        room->tail.write = &room->write;
+        room->write = rx_gpu_merged_of(v, last, room->write_in);
+        room->epilogue.write = &room->write;
     }
-    return &room->tail;
+    return &room->epilogue;
 }
 
 /* ---- Prologues of products ------------------------------------------------------------------- */
@@ -135,7 +136,7 @@ static bool has_form(const rx_gpu_values *v, const rx_step *s)
 static bool takes_prologue(const chooser *e, size_t step)
 {
     rx_gpu_call c = rx_gpu_values_call(e->values, step, e->caps);
-    return rx_quant_takes_fold(&c);
+    return rx_quant_takes_prologue(&c);
 }
 
 /* Merges step i into all of its readers, or into none. */
@@ -155,10 +156,10 @@ static void choose_prologue(const chooser *e, uint32_t i)
     }
     if (!n_readers)
         return;
-    e->fold[i] = i;
+    e->prologue[i] = i;
     for (uint32_t j = i + 1; j <= last && j < p->n_steps; j++)
         if (p->merges[j].prologue == i)
-            e->fold[j] = i;
+            e->prologue[j] = i;
 }
 
 /* ---- Rotations and writes of the cache ------------------------------------------------------- */
@@ -166,22 +167,22 @@ static void choose_prologue(const chooser *e, uint32_t i)
 /* The state_write that step i, a rope, is merged with; RX_NO_STEP: none. */
 static uint32_t choose_write(const chooser *e, uint32_t i)
 {
-    rx_view in[RX_FOLD_OPERANDS];
+    rx_view in[RX_MERGED_OPERANDS];
     const uint32_t write = e->values->program->merges[i].defer_to;
     if (e->values->program->steps[i].op != RX_OP_rope || write == RX_NO_STEP)
         return RX_NO_STEP;
-    const rx_gpu_fold fold = rx_gpu_fold_of(e->values, i, in);
+    const rx_gpu_merged prologue = rx_gpu_merged_of(e->values, i, in);
     rx_gpu_call c = rx_gpu_values_call(e->values, write, e->caps);
-    c.fold = &fold;
+    c.prologue = &prologue;
     return rx_rope_takes_write(&c) ? write : RX_NO_STEP;
 }
 
-static bool takes_tail(const chooser *e, uint32_t product, uint32_t last)
+static bool takes_epilogue(const chooser *e, uint32_t product, uint32_t last)
 {
-    rx_gpu_tail_room room;
+    rx_gpu_epilogue_room room;
     rx_gpu_call c = rx_gpu_values_call(e->values, product, e->caps);
-    c.tail = rx_gpu_tail_of(e->values, e->fold, product, last, &room);
-    return rx_quant_takes_tail(&c);
+    c.epilogue = rx_gpu_epilogue_of(e->values, e->prologue, product, last, &room);
+    return rx_quant_takes_epilogue(&c);
 }
 
 /* The product whose epilogue step i is, a state_write with or without the rope before it or a rope
@@ -189,13 +190,13 @@ static bool takes_tail(const chooser *e, uint32_t product, uint32_t last)
 static uint32_t choose_product(const chooser *e, uint32_t i)
 {
     const rx_step *steps = e->values->program->steps;
-    const bool writes = steps[i].op == RX_OP_state_write, merged = e->fold[i] != RX_NO_STEP;
-    const uint32_t reader = writes && merged ? e->fold[i] : i;
+    const bool writes = steps[i].op == RX_OP_state_write, merged = e->prologue[i] != RX_NO_STEP;
+    const uint32_t reader = writes && merged ? e->prologue[i] : i;
     if (!writes && (steps[i].op != RX_OP_rope || merged))
         return RX_NO_STEP;
     const uint32_t operand = steps[reader].op == RX_OP_rope ? 0 : 1;
     const uint32_t j = deferred_product(e->values, reader, operand);
-    return j != RX_NO_STEP && takes_tail(e, j, i) ? j : RX_NO_STEP;
+    return j != RX_NO_STEP && takes_epilogue(e, j, i) ? j : RX_NO_STEP;
 }
 
 /* ---- Pairs of products ----------------------------------------------------------------------- */
@@ -208,10 +209,11 @@ static bool choose_pair(const chooser *e, uint32_t i, uint32_t *first, uint32_t 
         return false;
     const uint32_t made[2] = {deferred_product(e->values, i, 0), deferred_product(e->values, i, 1)};
     if (made[0] == RX_NO_STEP || made[1] == RX_NO_STEP || made[0] == made[1] ||
-        steps[made[0]].in[0] != steps[made[1]].in[0] || e->fold[made[0]] != e->fold[made[1]])
+        steps[made[0]].in[0] != steps[made[1]].in[0] ||
+        e->prologue[made[0]] != e->prologue[made[1]])
         return false;
     for (int k = 0; k < 2; k++)
-        if (takes_prologue(e, made[1 - k]) && takes_tail(e, made[k], i)) {
+        if (takes_prologue(e, made[1 - k]) && takes_epilogue(e, made[k], i)) {
             *first = made[k];
             *second = made[1 - k];
             return true;
@@ -221,10 +223,10 @@ static bool choose_pair(const chooser *e, uint32_t i, uint32_t *first, uint32_t 
 
 /* ---- All ------------------------------------------------------------------------------------- */
 
-static void set_tail(const chooser *e, uint32_t product, uint32_t last)
+static void set_epilogue(const chooser *e, uint32_t product, uint32_t last)
 {
-    e->tail[last] = product;
-    e->tail[product] = last;
+    e->epilogue[last] = product;
+    e->epilogue[product] = last;
 }
 
 /* What step i is merged with; that is known of the steps before it. */
@@ -233,27 +235,27 @@ static void choose_merge(const chooser *e, uint32_t i)
     const uint32_t write = choose_write(e, i);
     uint32_t first, second;
     if (write != RX_NO_STEP) {
-        e->fold[i] = e->fold[write] = i;
+        e->prologue[i] = e->prologue[write] = i;
     } else if (choose_pair(e, i, &first, &second)) {
-        set_tail(e, first, i);
-        e->tail[second] = i;
+        set_epilogue(e, first, i);
+        e->epilogue[second] = i;
     } else {
         choose_prologue(e, i);
     }
 }
 
-void rx_gpu_choose_merges(rx_gpu_values *values, const rx_gpu_caps *caps, uint32_t *fold,
-                          uint32_t *tail)
+void rx_gpu_choose_merges(rx_gpu_values *values, const rx_gpu_caps *caps, uint32_t *prologue,
+                          uint32_t *epilogue)
 {
-    const chooser e = {values, caps, fold, tail};
+    const chooser e = {values, caps, prologue, epilogue};
     const size_t n = values->program->n_steps;
     for (size_t i = 0; i < n; i++)
-        fold[i] = tail[i] = RX_NO_STEP;
+        prologue[i] = epilogue[i] = RX_NO_STEP;
     for (uint32_t i = 0; i < n; i++)
         choose_merge(&e, i);
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t product = choose_product(&e, i);
         if (product != RX_NO_STEP)
-            set_tail(&e, product, i);
+            set_epilogue(&e, product, i);
     }
 }

@@ -51,25 +51,26 @@ bool rx_gpu_merges(const rx_gpu_caps *caps, rlx_policy policy, const rlx_graph *
                    const rx_node *first, const rx_node *second);
 
 /* Which of the mergeable steps (rx_program.merges) are merged at the bound sizes, by step.
- * fold[i] == i: step i is computed by all of its readers; fold[i] == j: step i also computes its
- * producer j as a prologue. tail[i] of a product: the step that it is deferred to, because it
- * computes that one as an epilogue (a rotation, a write to the cache, the gate of a pair); tail[i]
- * of such a step: the product, the first of a pair. RX_NO_STEP otherwise. */
-void rx_gpu_choose_merges(rx_gpu_values *values, const rx_gpu_caps *caps, uint32_t *fold,
-                          uint32_t *tail);
-/* A step as the one that does its work sees it; `in` has room for its operands. */
-rx_gpu_fold rx_gpu_fold_of(const rx_gpu_values *v, size_t step, rx_view in[RX_FOLD_OPERANDS]);
+ * prologue[i] == i: step i is computed by all of its readers; prologue[i] == j: step i also
+ * computes its producer j. epilogue[i] of a product: the step that it is deferred to and computes
+ * too (a rotation, a write to the cache, the gate of a pair); epilogue[i] of such a step: the
+ * product, the first of a pair. RX_NO_STEP otherwise. */
+void rx_gpu_choose_merges(rx_gpu_values *values, const rx_gpu_caps *caps, uint32_t *prologue,
+                          uint32_t *epilogue);
+/* A merged step as the kernel that computes it sees it; `in` has room for its operands. */
+rx_gpu_merged rx_gpu_merged_of(const rx_gpu_values *v, size_t step, rx_view in[RX_MERGED_OPERANDS]);
 
-/* A tail with all that it points to. */
-typedef struct rx_gpu_tail_room {
-    rx_gpu_tail tail;
-    rx_gpu_fold rope, write, pair;
-    rx_view rope_in[RX_FOLD_OPERANDS], write_in[RX_FOLD_OPERANDS], pair_in[RX_FOLD_OPERANDS];
+/* An epilogue with all that it points to. */
+typedef struct rx_gpu_epilogue_room {
+    rx_gpu_epilogue epilogue;
+    rx_gpu_merged rope, write, pair;
+    rx_view rope_in[RX_MERGED_OPERANDS], write_in[RX_MERGED_OPERANDS], pair_in[RX_MERGED_OPERANDS];
     uint32_t rope_step, write_step, pair_step; /* RX_NO_STEP: not there */
-} rx_gpu_tail_room;
-/* The tail of step `product` that ends with step `last`. */
-const rx_gpu_tail *rx_gpu_tail_of(const rx_gpu_values *v, const uint32_t *fold, uint32_t product,
-                                  uint32_t last, rx_gpu_tail_room *room);
+} rx_gpu_epilogue_room;
+/* The epilogue of step `product` that ends with step `last`. */
+const rx_gpu_epilogue *rx_gpu_epilogue_of(const rx_gpu_values *v, const uint32_t *prologue,
+                                          uint32_t product, uint32_t last,
+                                          rx_gpu_epilogue_room *room);
 
 /* ---- The arena: exec/arena.c ---------------------------------------------------------------- */
 

@@ -356,16 +356,16 @@ static bool is_few_rows(const rx_gpu_call *c, rx_product *p)
     return p->m >= 1 && p->m <= GEMV_ROWS;
 }
 
-bool rx_quant_takes_fold(const rx_gpu_call *c)
+bool rx_quant_takes_prologue(const rx_gpu_call *c)
 {
     rx_product p;
-    return is_few_rows(c, &p) && rx_quant_dot_folds(&p);
+    return is_few_rows(c, &p) && rx_quant_dot_prologue(&p);
 }
 
-bool rx_quant_takes_tail(const rx_gpu_call *c)
+bool rx_quant_takes_epilogue(const rx_gpu_call *c)
 {
     rx_product p;
-    return is_few_rows(c, &p) && rx_quant_dot_tail(&p);
+    return is_few_rows(c, &p) && rx_quant_dot_epilogue(&p);
 }
 
 rlx_status rx_gpu_lower_dequant_grouped_matmul(rx_gpu_build *b, const rx_gpu_call *c)

@@ -36,13 +36,13 @@ bool rx_quant_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids);
  * few rows; its memory in that layout. */
 bool rx_quant_keeps_tiles(const rx_product *p);
 rx_gpu_ref rx_quant_tiles(rx_gpu_build *b, const rx_product *p);
-/* The product p in one dispatch with call->fold, if rx_quant_dot would take it. */
-bool rx_quant_dot_folds(const rx_product *p);
-/* Whether a dequant_matmul can do the step before it: rx_gpu_fold. gpu/select/quant.c */
-bool rx_quant_takes_fold(const rx_gpu_call *c);
-/* The product p with call->tail, if rx_quant_dot would take it. */
-bool rx_quant_dot_tail(const rx_product *p);
-/* Whether a dequant_matmul can do the steps after it: rx_gpu_tail. gpu/select/quant.c */
-bool rx_quant_takes_tail(const rx_gpu_call *c);
+/* The product p in one dispatch with call->prologue, if rx_quant_dot would take it. */
+bool rx_quant_dot_prologue(const rx_product *p);
+/* Whether a dequant_matmul can compute its producer as a prologue. gpu/select/quant.c */
+bool rx_quant_takes_prologue(const rx_gpu_call *c);
+/* The product p with call->epilogue, if rx_quant_dot would take it. */
+bool rx_quant_dot_epilogue(const rx_product *p);
+/* Whether a dequant_matmul can compute c->epilogue too. gpu/select/quant.c */
+bool rx_quant_takes_epilogue(const rx_gpu_call *c);
 
 #endif

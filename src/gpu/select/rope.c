@@ -99,10 +99,10 @@ static bool is_rows(const rx_view *state, int axis)
 
 bool rx_rope_takes_write(const rx_gpu_call *c)
 {
-    const rx_gpu_fold *f = c->fold;
+    const rx_gpu_merged *f = c->prologue;
     const rx_view *x = &f->in[X], *update = &c->in[1], *state = &c->out[0];
     const int axis = (int)((const rx_axis_attr *)c->attr)->axis;
-    rotation r = make_rotation(c, f->attr, f->in, N_OPERANDS, RX_REF_FOLD);
+    rotation r = make_rotation(c, f->attr, f->in, N_OPERANDS, RX_REF_PROLOGUE);
     const rx_gpu_call rope = {.op = RX_OP_rope, .n_in = N_OPERANDS, .in = f->in, .n_out = 1,
                               .out = update, .caps = c->caps};
     if (rx_view_elements(x) == 0 || rx_view_elements(x) != rx_view_elements(update) ||
@@ -122,7 +122,7 @@ rlx_status rx_rope_write(rx_gpu_build *b, const rx_gpu_call *c, rx_gpu_ref place
 {
     const rx_view *position = &c->in[2], *state = &c->out[0];
     const int axis = (int)((const rx_axis_attr *)c->attr)->axis;
-    rotation r = make_rotation(c, c->fold->attr, c->fold->in, N_OPERANDS, RX_REF_FOLD);
+    rotation r = make_rotation(c, c->prologue->attr, c->prologue->in, N_OPERANDS, RX_REF_PROLOGUE);
     const rx_args_rope rope = make_args(&r);
     const rx_args_rope_write a = {
         .bind = {.rope = rope.bind, .place = place},

@@ -20,13 +20,13 @@ uint32_t rx_pow2_down(uint64_t n);
 static inline uint64_t rx_ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 /* `wish` invocations, or as many as the device allows; a power of two. */
 uint32_t rx_gpu_local(const rx_gpu_caps *caps, uint32_t wish);
-/* Workgroups that keep the device busy. */
+/* Workgroups for full occupancy. */
 uint32_t rx_gpu_busy_groups(const rx_gpu_caps *caps);
 /* Elements of a type that share a word; 1 for types of a word and more. */
 uint32_t rx_per_word(rlx_dtype t);
-/* How many of `rows` rows of n elements a workgroup makes at a time, a power of two; `across`:
- * neighbouring elements belong to different rows. *local, the invocations it may have, becomes
- * those it needs. */
+/* How many of `rows` rows of n elements a workgroup computes at a time, a power of two; `across`:
+ * neighbouring elements belong to different rows. *local is an upper bound of its invocations and
+ * becomes the number it needs. */
 uint32_t rx_rows_of_group(uint32_t *local, uint64_t rows, uint64_t n, bool across);
 /* How workgroups share rows: `cols` rows each; `across`: neighbours take neighbouring rows; a row
  * in `parts` of `chunk` elements. */
@@ -35,8 +35,8 @@ typedef struct rx_sharing {
     bool across;
     uint64_t parts, chunk;
 } rx_sharing;
-/* Cuts rows where they are too few to keep the device busy. A workgroup makes `least_cols` rows or
- * more. */
+/* Splits rows where they are too few for full occupancy. A workgroup computes at least `least_cols`
+ * rows. */
 rx_sharing rx_share_rows(const rx_gpu_caps *caps, uint64_t rows, uint64_t n, bool across,
                          uint32_t least_cols);
 /* Result i, or NULL when nobody needs it. */

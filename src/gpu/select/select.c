@@ -8,7 +8,7 @@ typedef struct selector {
     rx_gpu_exec *x;
     rx_gpu_list *l;
     rx_gpu_spot scratch;   /* behind that of the last step */
-    uint32_t *fold, *tail; /* by step: rx_gpu_choose_merges */
+    uint32_t *prologue, *epilogue; /* by step: rx_gpu_choose_merges */
     rlx_error *err;
 } selector;
 
@@ -22,7 +22,7 @@ typedef struct piece {
 typedef struct lowered {
     size_t step, at;         /* at: where it is done */
     rx_gpu_call call;
-    rx_gpu_tail_room tail;   /* of the call, if it has one */
+    rx_gpu_epilogue_room epilogue; /* of the call, if it has one */
     rx_gpu_build build;
     piece *scratch;          /* those of the build, then results that nobody wants */
     rx_gpu_place *tables;
@@ -68,17 +68,19 @@ static rlx_status bind_value(const selector *s, rx_gpu_placed *d, uint32_t k, ui
     return RLX_OK;
 }
 
-/* An operand of the call's tail, or its result. */
-static rlx_status resolve_tail(const selector *s, const lowered *l, rx_gpu_placed *d, uint32_t k)
+/* An operand of the call's epilogue, or its result. */
+static rlx_status resolve_epilogue(const selector *s, const lowered *l, rx_gpu_placed *d,
+                                   uint32_t k)
 {
     const rx_gpu_ref ref = d->dispatch.bind[k];
     const rx_step *steps = s->x->program->steps;
-    if (ref == RX_REF_TAIL)
-        return bind_value(s, d, k, steps[l->at].out[0], l->tail.tail.out);
+    if (ref == RX_REF_EPILOGUE)
+        return bind_value(s, d, k, steps[l->at].out[0], l->epilogue.epilogue.out);
     const bool writes = ref >= RX_REF_WRITE;
     const uint32_t i = ref - (writes ? RX_REF_WRITE : RX_REF_ROPE);
-    const rx_step *step = &steps[writes ? l->tail.write_step : l->tail.rope_step];
-    return bind_value(s, d, k, step->in[i], writes ? &l->tail.write_in[i] : &l->tail.rope_in[i]);
+    const rx_step *step = &steps[writes ? l->epilogue.write_step : l->epilogue.rope_step];
+    return bind_value(s, d, k, step->in[i],
+                      writes ? &l->epilogue.write_in[i] : &l->epilogue.rope_in[i]);
 }
 
 /* The weight of which derived form i is made: the step that has it as an operand, and its view. */
@@ -87,8 +89,8 @@ static uint32_t derived_value(const selector *s, const lowered *l, size_t i, con
     const rx_gpu_derived *want = &l->build.derived[i];
     const bool paired = want->in >= RX_PAIR_IN(0);
     const uint32_t in = paired ? want->in - RX_PAIR_IN(0) : want->in;
-    *view = paired ? &l->tail.pair_in[in] : &l->call.in[in];
-    return s->x->program->steps[paired ? l->tail.pair_step : l->step].in[in];
+    *view = paired ? &l->epilogue.pair_in[in] : &l->call.in[in];
+    return s->x->program->steps[paired ? l->epilogue.pair_step : l->step].in[in];
 }
 
 static rlx_status bind_derived(const selector *s, const lowered *l, rx_gpu_placed *d, uint32_t k)
@@ -105,17 +107,18 @@ static rlx_status resolve_binding(const selector *s, const lowered *l, rx_gpu_pl
     const rx_gpu_ref ref = d->dispatch.bind[k];
     const rx_program *p = s->x->program;
     const rx_step *step = &p->steps[l->step];
-    const uint32_t in = ref - RX_REF_IN(0), out = ref - RX_REF_OUT(0), operand = ref - RX_REF_FOLD;
+    const uint32_t in = ref - RX_REF_IN(0), out = ref - RX_REF_OUT(0);
+    const uint32_t operand = ref - RX_REF_PROLOGUE;
     if (ref >= RX_REF_IN(0) && in < step->n_in && step->in[in] != RX_NO_VALUE)
         return bind_value(s, d, k, step->in[in], &l->call.in[in]);
     if (ref >= RX_REF_OUT(0) && ref < RX_REF_SCRATCH && out < step->n_out &&
         has_memory(s->x, step->out[out]))
         return bind_value(s, d, k, step->out[out], &l->call.out[out]);
-    if (ref >= RX_REF_FOLD && operand < RX_FOLD_OPERANDS && l->call.fold)
-        return bind_value(s, d, k, p->steps[s->fold[l->step]].in[operand],
-                          &l->call.fold->in[operand]);
-    if (ref >= RX_REF_ROPE && ref <= RX_REF_TAIL && l->call.tail)
-        return resolve_tail(s, l, d, k);
+    if (ref >= RX_REF_PROLOGUE && operand < RX_MERGED_OPERANDS && l->call.prologue)
+        return bind_value(s, d, k, p->steps[s->prologue[l->step]].in[operand],
+                          &l->call.prologue->in[operand]);
+    if (ref >= RX_REF_ROPE && ref <= RX_REF_EPILOGUE && l->call.epilogue)
+        return resolve_epilogue(s, l, d, k);
     if (ref >= RX_REF_OUT(0) && ref < RX_REF_SCRATCH && out < step->n_out)
         bind_piece(d, k, &l->scratch[l->build.n_scratch + out]);
     else if (ref >= RX_REF_SCRATCH && ref - RX_REF_SCRATCH < l->build.n_scratch)
@@ -286,14 +289,15 @@ static rlx_status lower_step(selector *s, size_t i, size_t at)
     rx_gpu_exec *x = s->x;
     lowered l = {.step = i, .at = at, .call = rx_gpu_values_call(&x->values, i, x->caps),
                  .build = {.arena = &s->l->arena, .err = s->err}};
-    rx_view folded[RX_FOLD_OPERANDS];
-    rx_gpu_fold fold;
-    if (s->fold[i] != RX_NO_STEP) {
-        fold = rx_gpu_fold_of(&x->values, s->fold[i], folded);
-        l.call.fold = &fold;
+    rx_view prologue_in[RX_MERGED_OPERANDS];
+    rx_gpu_merged prologue;
+    if (s->prologue[i] != RX_NO_STEP) {
+        prologue = rx_gpu_merged_of(&x->values, s->prologue[i], prologue_in);
+        l.call.prologue = &prologue;
     }
     if (at != i)
-        l.call.tail = rx_gpu_tail_of(&x->values, s->fold, (uint32_t)i, (uint32_t)at, &l.tail);
+        l.call.epilogue = rx_gpu_epilogue_of(&x->values, s->prologue, (uint32_t)i, (uint32_t)at,
+                                             &l.epilogue);
     rlx_status st = resolve_step(s, &l);
     rx_gpu_build_finish(&l.build);
     return st;
@@ -303,11 +307,11 @@ static void choose_merges(const selector *s)
 {
     rx_gpu_exec *x = s->x;
     if (!x->single) {
-        rx_gpu_choose_merges(&x->values, x->caps, s->fold, s->tail);
+        rx_gpu_choose_merges(&x->values, x->caps, s->prologue, s->epilogue);
         return;
     }
     for (size_t i = 0; i < x->program->n_steps; i++)
-        s->fold[i] = s->tail[i] = RX_NO_STEP;
+        s->prologue[i] = s->epilogue[i] = RX_NO_STEP;
 }
 
 /* The step that computes step i, itself unless it is absorbed. A prologue may be computed by
@@ -315,11 +319,11 @@ static void choose_merges(const selector *s)
 static uint32_t absorber_of(const selector *s, uint32_t i)
 {
     const size_t n = s->x->program->n_steps;
-    if (s->tail[i] != RX_NO_STEP && s->tail[i] > i)
-        return s->tail[i];
-    for (uint32_t j = i + 1; s->fold[i] == i && j < n; j++)
-        if (s->fold[j] == i)
-            return s->tail[j] != RX_NO_STEP && s->tail[j] > j ? s->tail[j] : j;
+    if (s->epilogue[i] != RX_NO_STEP && s->epilogue[i] > i)
+        return s->epilogue[i];
+    for (uint32_t j = i + 1; s->prologue[i] == i && j < n; j++)
+        if (s->prologue[j] == i)
+            return s->epilogue[j] != RX_NO_STEP && s->epilogue[j] > j ? s->epilogue[j] : j;
     return i;
 }
 
@@ -335,7 +339,7 @@ static rlx_status select_steps(selector *s)
         if (p->steps[i].support == RLX_SUPPORT_HOST)
             l->has_host = true;
         else if (l->absorbed_by[i] == i)
-            RLX_TRY(lower_step(s, s->tail[i] != RX_NO_STEP ? s->tail[i] : i, i));
+            RLX_TRY(lower_step(s, s->epilogue[i] != RX_NO_STEP ? s->epilogue[i] : i, i));
     }
     l->first[p->n_steps] = l->n;
     return RLX_OK;
@@ -345,11 +349,11 @@ rlx_status rx_gpu_select(rx_gpu_list *l, rlx_error *err)
 {
     const size_t n = l->x->program->n_steps + 1;
     selector s = {.x = l->x, .l = l, .err = err,
-                  .fold = rx_arena_array(&l->arena, n, sizeof *s.fold),
-                  .tail = rx_arena_array(&l->arena, n, sizeof *s.tail)};
+                  .prologue = rx_arena_array(&l->arena, n, sizeof *s.prologue),
+                  .epilogue = rx_arena_array(&l->arena, n, sizeof *s.epilogue)};
     l->first = rx_arena_array(&l->arena, n, sizeof *l->first);
     l->absorbed_by = rx_arena_array(&l->arena, n, sizeof *l->absorbed_by);
-    if (!s.fold || !s.tail || !l->first || !l->absorbed_by)
+    if (!s.prologue || !s.epilogue || !l->first || !l->absorbed_by)
         return rx_fail_memory(err, "the steps of a recording", n * sizeof *l->first);
     rx_gpu_weights_lock(l->x->weights);
     rlx_status st = select_steps(&s);

@@ -23,11 +23,11 @@ void rx_part_point(rx_part *p);
 bool rx_part_window(const rx_part *p, size_t i, rx_gpu_window *w);
 /* Bytes that a tensor of this type may have wherever it begins. */
 uint64_t rx_part_room(const rx_gpu_caps *caps, rlx_dtype t);
-/* Tensor v from place `first` of an axis on, `length` places. */
+/* The slice of v of indices first .. first + length - 1 along an axis. */
 rx_view rx_part_narrow(const rx_view *v, int axis, int64_t first, int64_t length);
 /* Bytes between neighbours along an axis. */
 uint64_t rx_part_step(const rx_view *v, int axis);
-/* Whether one place of an axis of tensor i, with all its strides, fits into a binding. */
+/* Whether the slice of tensor i at one index of an axis, strides included, fits into a binding. */
 bool rx_part_place_fits(const rx_part *p, size_t i, int axis);
 /* Makes v a dense tensor of the same shape in scratch memory. */
 void rx_part_stage(rx_gpu_build *b, rx_view *v, rx_gpu_ref *ref);
@@ -51,7 +51,7 @@ typedef struct rx_tensor {
     rx_gpu_ref ref;
 } rx_tensor;
 
-/* Where steps are added, and the part that they do. */
+/* Where steps are added, and the part that they compute. */
 typedef struct rx_steps {
     rx_gpu_build *b;
     const rx_part *part;
@@ -74,10 +74,10 @@ void rx_steps_region(const rx_steps *s, const rx_instr *instr, size_t n, const r
                      size_t n_in);
 /* Puts n tensors one after another along an axis; overwrites t. */
 void rx_steps_join(const rx_steps *s, int axis, rx_tensor *t, size_t n, rx_tensor to);
-/* At most `length` places of an axis of x from `first` on. */
+/* The slice of x of at most `length` indices of an axis, from `first` on. */
 rx_tensor rx_steps_narrow(const rx_tensor *x, int axis, int64_t first, int64_t length);
-/* Places of an axis in a part that fits into a binding `widen` times, at most half of them; and how
- * many such parts there are. */
+/* Indices of an axis in a slice of which `widen` fit into a binding, at most half of them; and how
+ * many such slices there are. */
 int64_t rx_steps_length(const rx_steps *s, const rx_view *v, int axis, int64_t widen);
 int64_t rx_steps_count(int64_t dim, int64_t length);
 /* Whether parts along an axis lie one after another and there can be two. */
@@ -85,11 +85,11 @@ bool rx_steps_is_outer(const rx_view *v, int axis);
 /* Room for n tensors. NULL: the build has failed. */
 rx_tensor *rx_steps_list(const rx_steps *s, int64_t n);
 
-/* Does a part that no cut makes smaller, where its operation can be done by others; else fails.
- * long.c */
+/* Lowers a part that cannot be sliced further to steps of other operations, where that is possible;
+ * else fails. long.c */
 rlx_status rx_split_long(rx_gpu_build *b, const rx_part *p, int depth);
 
-/* Of operations for rx_split_long: they add their steps, or return false. */
+/* Decompositions for rx_split_long: each adds its steps, or returns false. */
 typedef bool rx_split_made(const rx_steps *s);
 rx_split_made rx_split_fft, rx_split_softmax, rx_split_norm, rx_split_channel_norm,
     rx_split_residual_norm, rx_split_ada_norm, rx_split_top_k, rx_split_sort, rx_split_sample,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps with tensors larger than a binding may be: cut into several steps on parts of them. */
+/* Steps whose tensors exceed the size limit of a binding are split into several on slices. */
 #ifndef RX_GPU_SPLIT_H
 #define RX_GPU_SPLIT_H
 
@@ -7,10 +7,10 @@
 
 #define RX_SPLIT_MAX 24 /* operands and results */
 
-/* Axes that are cut together, operands first, then results: -1 is a tensor that every part needs
- * whole. Place p of result 0 is place p / unit * times of another tensor, and cuts are at multiples
- * of all units and of `multiple`; 0 means 1. With halo.span place p needs places p * step - before
- * to p * step - before + span - 1 of operand 0, as far as there are such. */
+/* By tensor, operands first, then results: the axis that is sliced, -1: every slice of the step
+ * needs the whole tensor. Index i of result 0 corresponds to index i / unit * times of another
+ * tensor; boundaries are multiples of all units and of `multiple`; 0 means 1. With halo.span, index
+ * i needs indices i * step - before .. i * step - before + span - 1 of operand 0 that exist. */
 typedef struct rx_split_cut {
     int axis[RX_SPLIT_MAX];
     int64_t unit[RX_SPLIT_MAX], times[RX_SPLIT_MAX];
@@ -19,15 +19,15 @@ typedef struct rx_split_cut {
         int64_t step, before, span;
         int axis; /* which spatial one */
     } halo;
-    int64_t counts; /* rx_gpu_call.part_first grows by this for each place; 0: it does not matter */
+    int64_t counts; /* rx_gpu_call.part_first advances by this for each index; 0: unused */
     bool adjusts;  /* parts have attributes of their own: rx_split_adjust */
-    bool in_place; /* parts must be written where they belong */
+    bool in_place; /* slices of results are written in place, never through scratch memory */
     bool staged;   /* all parts of results go through scratch memory */
 } rx_split_cut;
 
 /* Fills the cut along axis a of result 0. False: parts would not be independent. rules.c */
 bool rx_split_rule(const rx_gpu_call *c, int a, rx_split_cut *cut);
-/* The attributes of the part of a step from place `first` on, `length` places: changes a copy. */
+/* Changes `attr`, a copy of the record, to that of the slice first .. first + length - 1. */
 void rx_split_adjust(const rx_split_cut *cut, const rx_gpu_call *c, void *attr, int64_t first,
                      int64_t length);
 /* True for operations whose kernels write from the first byte of a binding on. */

@@ -237,6 +237,26 @@ RLX_API rlx_value rlx_attention_ex(rlx_graph *g, rlx_value q, rlx_value k, rlx_v
                                    rlx_value mask, const rlx_value extra[3],
                                    const rlx_attention_desc *d);
 
+typedef struct rlx_ragged_attention_desc {
+    size_t struct_size;
+    int64_t page;    /* rows of a page of k and v; at least 1 */
+    double scale;    /* default 1 / sqrt(D) */
+    double soft_cap; /* c > 0: s = c * tanh(s / c) */
+    int64_t window;  /* w > 0: a row sees its last w keys only */
+} rlx_ragged_attention_desc;
+/* Attention of rows of many sequences, in any mix, over a paged cache: q [N, H, D], k [R, Hkv, D],
+ * v [R, Hkv, Dv] -> [N, H, Dv]; H is a multiple of Hkv, R of page. k and v have the type of q, f16
+ * or bf16 beside an f32 q, or q8_0 or q4_0 (D and Dv then multiples of 32).
+ * sequence (i32 [N]): the row of `pages` that row i reads; lengths (i32 [N]): the keys that it
+ * sees, its position + 1; 0 is a padding row, which gives zeros. pages (i32 [S, P]): key j of
+ * sequence s is row pages[s, j / page] * page + j % page of k and v. sinks? (f32 [H]) as in
+ * rlx_attention_ex. Indices and lengths out of range are clamped and reported.
+ * Under RLX_POLICY_EXACT the result of a row depends on nothing but that row and the keys it sees:
+ * not on N, on the other rows, on their order or on the number of threads. */
+RLX_API rlx_value rlx_ragged_attention(rlx_graph *g, rlx_value q, rlx_value k, rlx_value v,
+                                       rlx_value sequence, rlx_value lengths, rlx_value pages,
+                                       rlx_value sinks, const rlx_ragged_attention_desc *d);
+
 typedef struct rlx_rope_desc {
     size_t struct_size;
     bool interleaved;  /* GPT-J pairs (2i, 2i+1); default NeoX pairs (i, i + n_rot/2) */
@@ -583,8 +603,10 @@ typedef struct rlx_sample_desc {
     double min_p;
     int64_t seed;
 } rlx_sample_desc;
-/* logits [.., V] -> token ids i32 [..]. seed?: i64 scalar. params?: f32 [4] = temperature, top_k,
- * top_p, min_p, which then replace those of the descriptor. */
+/* logits [.., V] -> token ids i32 [..]. seed?: i32 or i64 scalar. params?: f32 [4] = temperature,
+ * top_k, top_p, min_p, which then replace those of the descriptor. For logits [B, V] each row may
+ * have its own: seed [B], params [B, 4]. With a seed of its own the token of a row depends on
+ * nothing else in the batch, not even on which row it is. */
 RLX_API rlx_value rlx_sample(rlx_graph *g, rlx_value logits, rlx_value seed, rlx_value params,
                              const rlx_sample_desc *d);
 

@@ -87,6 +87,14 @@ static double attention_flops(const rlx_graph *g, const rx_node *n)
     return 2 * keys * (elements(g, n->in[0]) + elements(g, n->first_out));
 }
 
+/* As if every row saw as many keys as a page table holds. */
+static double ragged_attention_flops(const rlx_graph *g, const rx_node *n)
+{
+    const rlx_ragged_attention_desc *d = n->attr;
+    const double keys = dim(g, n->in[5], 1) * (double)d->page;
+    return 2 * keys * (elements(g, n->in[0]) + elements(g, n->first_out));
+}
+
 /* A rotation of pairs. */
 static double rotation_flops(const rlx_graph *g, const rx_node *n)
 {
@@ -195,6 +203,7 @@ static cost_fn *const op_flops[RX_N_OPS] = {
     [RX_OP_dequantize] = scale_flops,
     [RX_OP_dequant_moe_weights] = scale_flops,
     [RX_OP_attention] = attention_flops,
+    [RX_OP_ragged_attention] = ragged_attention_flops,
     [RX_OP_conv1d] = conv_flops,
     [RX_OP_conv2d] = conv_flops,
     [RX_OP_conv3d] = conv_flops,

@@ -85,7 +85,7 @@ static int64_t sort_buckets(const row_state *r, uint16_t first, uint16_t last)
 }
 
 /* With a top-k: draws from the first k in order. */
-static int64_t draw_of_few(row_state *r, int64_t row, struct rx_pool *pool)
+static int64_t draw_of_few(row_state *r, struct rx_pool *pool)
 {
     uint32_t counts[BUCKETS] = {0};
     rx_parallel(pool, r->n, CHUNK, fill_buckets, r);
@@ -95,7 +95,7 @@ static int64_t draw_of_few(row_state *r, int64_t row, struct rx_pool *pool)
     uint16_t last = 0;
     while (sum < r->s->top_k && last < BUCKETS - 1)
         sum += counts[++last];
-    return rx_draw_token(r->s, r->keys, sort_buckets(r, 0, last), row);
+    return rx_draw_token(r->s, r->keys, sort_buckets(r, 0, last));
 }
 
 /* The first token in order at which the running sum of weights reaches `goal`; *sum is that sum. */
@@ -115,7 +115,7 @@ static int64_t reach(const row_state *r, const uint64_t *sums, uint64_t goal, ui
     return r->best; /* not reached: the goal is at most the sum of all */
 }
 
-static int64_t draw_of_all(row_state *r, int64_t row, struct rx_pool *pool)
+static int64_t draw_of_all(row_state *r, struct rx_pool *pool)
 {
     const rx_sampler *s = r->s;
     const uint64_t least = s->min_p > 0 ? (uint64_t)ceil((double)s->min_p * 0x1p31) : 1;
@@ -133,19 +133,19 @@ static int64_t draw_of_all(row_state *r, int64_t row, struct rx_pool *pool)
         need += rest != 0;
         reach(r, sums, need ? need : 1, &all);
     }
-    const uint32_t x = rx_philox_block(s->seed, (uint64_t)row).v[0];
+    const uint32_t x = rx_philox_block(s->seed, s->block).v[0];
     uint64_t sum;
     return reach(r, sums, rx_scale_sum(all, x, 32, &rest) + 1, &sum);
 }
 
-static int64_t draw(row_state *r, int64_t row, struct rx_pool *pool)
+static int64_t draw(row_state *r, struct rx_pool *pool)
 {
     find_first(r);
     if (!(r->s->temperature >= 0x1p-126f) || r->n == 0)
         return r->best;
     if (r->s->top_k >= 1 && r->s->top_k < r->n)
-        return draw_of_few(r, row, pool);
-    return draw_of_all(r, row, pool);
+        return draw_of_few(r, pool);
+    return draw_of_all(r, pool);
 }
 
 rlx_status rx_generic_sample(const rx_call *c)
@@ -156,9 +156,8 @@ rlx_status rx_generic_sample(const rx_call *c)
         return RLX_UNSUPPORTED;
     if (c->probe)
         return RLX_OK;
-    const rx_sampler s = rx_sampler_make(c);
-    row_state r = {.s = &s, .n = n, .least = 1};
-    if (s.temperature >= 0x1p-126f) {
+    row_state r = {.n = n, .least = 1};
+    if (rows > 0 && (rx_call_in(c, 2) || rx_sampler_make(c, 0).temperature >= 0x1p-126f)) {
         r.weights = rx_call_array(c, n, sizeof *r.weights);
         r.buckets = rx_call_array(c, n, sizeof *r.buckets);
         r.keys = rx_scratch_keys(c, n + 1);
@@ -166,8 +165,10 @@ rlx_status rx_generic_sample(const rx_call *c)
             return RLX_NO_MEMORY;
     }
     for (int64_t row = 0; row < rows; row++) {
+        const rx_sampler s = rx_sampler_make(c, row);
+        r.s = &s;
         r.x = (const float *)x->data + row * n;
-        rx_store_int(y, row, draw(&r, row, c->pool));
+        rx_store_int(y, row, draw(&r, c->pool));
     }
     return RLX_OK;
 }

@@ -102,6 +102,13 @@ FIELDS(attention) = {
     F(rlx_attention_desc, page, INT),
     END,
 };
+FIELDS(ragged_attention) = {
+    F(rlx_ragged_attention_desc, page, INT),
+    F(rlx_ragged_attention_desc, scale, FLOAT),
+    F(rlx_ragged_attention_desc, soft_cap, FLOAT),
+    F(rlx_ragged_attention_desc, window, INT),
+    END,
+};
 FIELDS(rope) = {
     F(rlx_rope_desc, interleaved, BOOL),
     F(rlx_rope_desc, n_rot, INT),

@@ -78,22 +78,36 @@ rlx_status rx_infer_random(rx_infer *c)
     return RLX_OK;
 }
 
+/* seed? a scalar, params? [4]; for logits [B, V] also [B] and [B, 4]. */
+static rlx_status check_row_operands(rx_infer *c)
+{
+    const rlx_shape *logits = &rx_in(c, 0)->shape;
+    const rx_value *seed = rx_in(c, 1), *params = rx_in(c, 2);
+    const bool rows = logits->rank == 2;
+    if (seed) {
+        RLX_TRY(rx_check_type(c, 1, "seed", RX_INDEX));
+        RLX_TRY(rx_check_rank(c, 1, "seed", 0, rows));
+        if (seed->shape.rank == 1)
+            RLX_TRY(rx_check_dim(c, 1, "seed", 0, logits->dim[0]));
+    }
+    if (!params)
+        return RLX_OK;
+    RLX_TRY(rx_check_type(c, 2, "params", RX_T(RLX_F32)));
+    const rlx_shape one = {1, {4}}, each = {2, {logits->dim[0], 4}};
+    return rx_check_shape(c, 2, "params", rows && params->shape.rank == 2 ? &each : &one);
+}
+
 rlx_status rx_infer_sample(rx_infer *c)
 {
     const rlx_sample_desc *d = c->attr;
     RLX_TRY(rx_check_type(c, 0, "logits", RX_FLOATS));
     RLX_TRY(rx_check_rank(c, 0, "logits", 1, RLX_MAX_RANK));
-    RLX_TRY(check_seed(c, 1));
+    RLX_TRY(check_row_operands(c));
     rlx_shape s = rx_in(c, 0)->shape;
     const rlx_dim vocabulary = s.dim[s.rank - 1];
     if (vocabulary == 0 || rx_dim_bound(c->g, vocabulary) > INT32_MAX)
         return rx_infer_fail(c, "logits: axis %d must have 1 to %d elements, got %lld", s.rank - 1,
                              INT32_MAX, (long long)rx_dim_bound(c->g, vocabulary));
-    if (rx_in(c, 2)) {
-        const rlx_shape want = {.rank = 1, .dim = {4}};
-        RLX_TRY(rx_check_type(c, 2, "params", RX_T(RLX_F32)));
-        RLX_TRY(rx_check_shape(c, 2, "params", &want));
-    }
     if (!(d->temperature >= 0))
         return rx_infer_fail(c, "temperature must be at least 0, got %g", d->temperature);
     if (d->top_k < 0)

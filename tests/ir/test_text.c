@@ -119,6 +119,12 @@ static const char norms[] =
     "  %pos: i64[3] = input \"pos\"\n"
     "  %14 = attention(%q, %k, %k, _, %len, %c) {scale=0.3, soft_cap=30, causal=true, window=4}\n"
     "  %15 = rope(%q, %table, %table, %pos) {interleaved=true, n_rot=8, backward=true}\n"
+    "  %rq: f32[n,4,8] = input \"rq\"\n"
+    "  %pool: f32[12,2,8] = input \"pool\"\n"
+    "  %seq: i32[n] = input \"seq\"\n"
+    "  %pages: i32[2,3] = input \"pages\"\n"
+    "  %16 = ragged_attention(%rq, %pool, %pool, %seq, %seq, %pages, %c) {page=4, scale=0.3, "
+    "soft_cap=30, window=5}\n"
     "}\n";
 
 static const char shapes[] =

@@ -78,6 +78,20 @@ def attention(attrs, *inputs):
     return np.swapaxes(y, 1, 2) if swapped else y
 
 
+def ragged_attention(attrs, *inputs):
+    """Row by row: the keys of its sequence, as many as its length says."""
+    q, k, v, sequence, lengths, pages, sinks = inputs + (None,) * (7 - len(inputs))
+    page = attrs["page"]
+    pools = [wide(a).reshape(-1, page, *a.shape[1:]) for a in (k, v)]
+    rows = np.where(sequence < 0, sequence + pages.shape[0], sequence)
+    table = pages[np.clip(rows, 0, pages.shape[0] - 1)] if len(pages) else np.zeros(
+        (len(q), pages.shape[1]), np.int64)
+    more = {key: attrs[key] for key in ("scale", "soft_cap", "window", "page") if key in attrs}
+    y = attention({"layout": "bshd", "causal": True, **more}, np.asarray(q)[:, None], *pools, None,
+                  lengths, sinks, table)
+    return y[:, 0]
+
+
 def rope(attrs, *inputs):
     x, cos, sin, positions = inputs + (None,) * (4 - len(inputs))
     x, cos, sin = wide(x), wide(cos), wide(sin)
@@ -108,4 +122,4 @@ def rope(attrs, *inputs):
     return np.swapaxes(y, 1, 2) if swapped else y
 
 
-REFS = {"attention": attention, "rope": rope}
+REFS = {"attention": attention, "ragged_attention": ragged_attention, "rope": rope}

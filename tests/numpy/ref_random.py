@@ -93,13 +93,17 @@ def sample_row(logits, settings, word):
 
 
 def sample(a, x, seed=None, params=None):
-    settings = [a.get(k, 0) for k in ("temperature", "top_k", "top_p", "min_p")]
-    if params is not None:
-        settings = [float(p) for p in params]
-        settings[1] = settings[1] if 1 <= settings[1] < 2.0**31 else 0
     rows = np.asarray(x, np.float64).reshape(-1, x.shape[-1])
-    words = philox(np.arange(len(rows)), a.get("seed", 0) if seed is None else seed)[:, 0]
-    picks = [sample_row(row, settings, float(word)) for row, word in zip(rows, words)]
+    if params is None:
+        params = [a.get(k, 0) for k in ("temperature", "top_k", "top_p", "min_p")]
+    settings = np.broadcast_to(np.asarray(params, np.float64), (len(rows), 4)).copy()
+    k = settings[:, 1]
+    settings[:, 1] = np.where((k >= 1) & (k < 2.0**31), k, 0)
+    if np.ndim(seed) == 1:
+        words = [philox([0], s)[0, 0] for s in seed]
+    else:
+        words = philox(np.arange(len(rows)), a.get("seed", 0) if seed is None else seed)[:, 0]
+    picks = [sample_row(row, s, float(w)) for row, s, w in zip(rows, settings, words)]
     return np.array(picks, np.int32).reshape(x.shape[:-1])
 
 

@@ -258,6 +258,85 @@ const char *const rx_cases_attention[] = {
     "$P=i64[1,2]|i32[2]|i32[2,2]|f32[1,2] : attention(f32[1,3,2,8], f32[4,2,2,8], f32[4,2,2,8], _, "
     "_, _, $P) {layout=bshd, page=2} !> pages",
 
+    /* ---- ragged attention: types, sizes, shared heads */
+    "$T=f32|f16|bf16 $D=1|3|16|33|64|80|128 : ragged_attention($T[7,4,$D], $T[24,2,$D], "
+    "$T[24,2,$D], i32[7]:int(0,3), i32[7]:int(0,17), i32[3,4]:int(0,6)) {page=4}",
+    "$T=f16|bf16|q8_0|q4_0 $H=1|2|4 $D=32|64|128 : ragged_attention(f32[9,4,$D], $T[96,$H,$D], "
+    "$T[96,$H,$D], i32[9]:int(0,3), i32[9]:int(0,65), i32[3,4]:int(0,6)) {page=16}",
+    "$T=f16|bf16 $P=q8_0|q4_0 : ragged_attention($T[5,4,32], $P[96,2,32], $P[96,2,64], "
+    "i32[5]:int(0,3), i32[5]:int(0,65), i32[3,4]:int(0,6)) {page=16}",
+    "$V=1|5|40|129 $P=1|2|5 : ragged_attention(f32[5,3,8], f32[20,3,8], f32[20,3,$V], "
+    "i32[5]:int(0,2), i32[5]:int(0,8), i32[2,7]:int(0,4)) {page=$P}",
+    "$H=1|2|3|6|8|16|40 : ragged_attention(f32[5,$H,16], f32[64,1,16], f32[64,1,16], "
+    "i32[5]:int(0,2), i32[5]:int(0,33), i32[2,4]:int(0,8)) {page=8}",
+    /* chunks of prompts, single rows, padding */
+    "$N=1|2|17|33|70 $T=f32|f16|q8_0 : ragged_attention(f32[$N,4,64], $T[256,2,64], $T[256,2,64], "
+    "i32[$N]:zero, i32[$N]:int(0,129), i32[1,8]:int(0,16)) {page=16}",
+    "$N=64|130 $T=f32|bf16|q4_0 : ragged_attention(f32[$N,3,32], $T[320,3,32], $T[320,3,32], "
+    "i32[$N]:int(0,9), i32[$N]:int(0,321), i32[9,10]:int(0,10)) {page=32}",
+    "ragged_attention(f32[6,4,8], f32[24,2,8], f32[24,2,8], i32[6]:int(0,3), i32[6]:zero, "
+    "i32[3,4]:int(0,6)) {page=4}",
+    /* long rows, in parts */
+    "$T=f32|f16|q8_0 $L=513|1100|2000 : ragged_attention(f32[3,4,64], $T[2048,2,64], "
+    "$T[2048,2,64], i32[3]:int(0,2), i32[3]:int(1,$L), i32[2,64]:int(0,64)) {page=32}",
+    "ragged_attention(f32[2,2,8]:normal(0,3), f32[3000,1,8]:normal(0,3), f32[3000,1,8], "
+    "i32[2]:zero, i32[2]:fill(3000), i32[1,3]:perm) {page=1000}",
+    "ragged_attention(f32[70,8,16], f16[1024,2,16], f16[1024,2,16], i32[70]:zero, "
+    "i32[70]:int(900,1025), i32[1,16]:int(0,16)) {page=64}",
+    /* options */
+    "$W=1|3|40|64|100 $T=f32|f16|q8_0 : ragged_attention(f32[9,4,32], $T[256,2,32], "
+    "$T[256,2,32], i32[9]:int(0,3), i32[9]:int(0,129), i32[3,8]:int(0,16)) {page=16, window=$W}",
+    "$W=300|700 : ragged_attention(f32[40,2,32], f32[1024,2,32], f32[1024,2,32], i32[40]:zero, "
+    "i32[40]:int(800,1025), i32[1,32]:int(0,32)) {page=32, window=$W}",
+    "$C=0.5|5|50 $S=0|0.01|-0.5|3 : ragged_attention(f32[5,4,8]:normal(0,3), f32[24,2,8], "
+    "f32[24,2,8], i32[5]:int(0,3), i32[5]:int(0,17), i32[3,4]:int(0,6)) "
+    "{page=4, soft_cap=$C, scale=$S}",
+    "$X=fill(-inf)|fill(0)|fill(30)|normal(0,3)|poison(0.7) : ragged_attention(f32[7,4,16], "
+    "f32[24,2,16], f32[24,2,16], i32[7]:int(0,3), i32[7]:int(0,17), i32[3,4]:int(0,6), "
+    "f32[4]:$X) {page=4}",
+    /* indices and lengths out of range are clamped */
+    "ragged_attention(f32[9,4,8], f32[24,2,8], f32[24,2,8], i32[9]:int(-6,7), i32[9]:int(-4,30), "
+    "i32[3,4]:int(-9,12)) {page=4}",
+    /* keys that a row does not see take no part; rows are independent */
+    "$T=f32|f16 $D=8|64 $W=0|3|20 : ragged_attention($T[40,4,$D], $T[64,2,$D]:poison_rows(0.02), "
+    "$T[64,2,$D]:poison_rows(0.02), i32[40]:int(0,3), i32[40]:int(0,33), i32[3,4]:int(0,8)) "
+    "{page=8, window=$W}",
+    "$T=f32|f16 : ragged_attention($T[9,4,64]:poison_rows(0.2), $T[64,2,64], $T[64,2,64], "
+    "i32[9]:int(0,3), i32[9]:int(0,33), i32[3,4]:int(0,8)) {page=8}",
+    "$F=huge|tiny|rows|wide : ragged_attention(f32[9,4,64], f32[64,2,64], f32[64,2,64]:$F, "
+    "i32[9]:int(0,3), i32[9]:int(0,33), i32[3,4]:int(0,8)) {page=8}",
+    "$F=huge|tiny|rows : ragged_attention(f32[9,4,64]:$F, f32[64,2,64], f32[64,2,64], "
+    "i32[9]:int(0,3), i32[9]:int(0,33), i32[3,4]:int(0,8)) {page=8}",
+    /* zero sizes, strides, named dimensions */
+    "ragged_attention(f32[0,4,8], f32[24,2,8], f32[24,2,8], i32[0], i32[0], i32[3,4]:int(0,6)) "
+    "{page=4}",
+    "ragged_attention(f32[5,4,8], f32[24,2,8], f32[24,2,8], i32[5]:zero, i32[5]:int(0,9), "
+    "i32[3,0]) {page=4}",
+    "ragged_attention(f32[5,4,8], f32[24,2,8], f32[24,2,0], i32[5]:zero, i32[5]:int(0,9), "
+    "i32[3,4]:int(0,6)) {page=4}",
+    "$T=f32|f16 : ragged_attention($T[5,4,8]:strided, $T[24,2,8]:strided, $T[24,2,8]:strided, "
+    "i32[5]:strided:int(0,3), i32[5]:strided:int(0,17), i32[3,4]:strided:int(0,6)) {page=4}",
+    "ragged_attention(f32[n<=9,4,8], f32[24,2,8], f32[24,2,8], i32[n]:int(0,3), i32[n]:int(0,17), "
+    "i32[s<=3,p<=4]:int(0,6)) {page=4}",
+    /* what is refused */
+    "ragged_attention(f32[5,4,8], f32[24,2,8], f32[24,2,8], i32[5], i32[5], i32[3,4]) !> page",
+    "ragged_attention(f32[5,4,8], f32[24,2,8], f32[24,2,8], i32[5], i32[5], i32[3,4]) {page=5} "
+    "!> whole pages",
+    "ragged_attention(f32[5,8], f32[24,2,8], f32[24,2,8], i32[5], i32[5], i32[3,4]) {page=4} "
+    "!> (q)",
+    "$K=f32[24,2,9], f32[24,2,8]|i8[24,2,8], i8[24,2,8]|q5_0[24,2,32], q5_0[24,2,32] : "
+    "ragged_attention(f32[5,4,8], $K, i32[5], i32[5], i32[3,4]) {page=4} !> (k)",
+    "$K=f16[24,2,8], f32[24,2,8]|f32[24,2,8], f32[20,2,8]|f32[24,2,8], f32[24,1,8] : "
+    "ragged_attention(f32[5,4,8], $K, i32[5], i32[5], i32[3,4]) {page=4} !> (v)",
+    "ragged_attention(f32[5,4,8], f32[24,3,8], f32[24,3,8], i32[5], i32[5], i32[3,4]) {page=4} "
+    "!> multiple",
+    "$X=i64[5], i32[5]|i32[4], i32[5]|i32[5], i64[5]|i32[5], i32[6]|i32[5], i32[] : "
+    "ragged_attention(f32[5,4,8], f32[24,2,8], f32[24,2,8], $X, i32[3,4]) {page=4} !> ragged",
+    "$P=i32[4]|i64[3,4] : ragged_attention(f32[5,4,8], f32[24,2,8], f32[24,2,8], i32[5], i32[5], "
+    "$P) {page=4} !> pages",
+    "$A=soft_cap=-1|scale=inf|window=-1|page=-4 : ragged_attention(f32[5,4,8], f32[24,2,8], "
+    "f32[24,2,8], i32[5], i32[5], i32[3,4]) {page=4, $A} !> must",
+
     /* ---- rope */
     "$T=f32|f16|bf16 $I=false|true $S=[2,3,5,2], f32[9,1], f32[9,1]|[1,2,7,6], f32[7,3], f32[7,3]|"
     "[2,1,3,34], f32[5,17], f32[5,17]|[1,3,2,128], f32[2,64], f32[2,64] : rope($T$S) "

@@ -54,7 +54,8 @@ static const rule rules[] = {
     {" reduce_sum reduce_mean reduce_prod reduce_l1 reduce_l2 reduce_log_sum reduce_log_sum_exp"
      " reduce_sum_square ",
      OT_NEAR, LENGTH_RATIO, 1, 4, 0, 0, 0, false},
-    {" attention ", OT_NEAR, LENGTH_AXIS, 1, 4, 2, 0, 0, true}, /* weights of the values */
+    {" attention ragged_attention ", /* weights of the values */
+     OT_NEAR, LENGTH_AXIS, 1, 4, 2, 0, 0, true},
     {" lstm gru rnn ", OT_NEAR, LENGTH_AXIS, 4, 8, 1, 0, 0, true}, /* states between steps */
     {" residual_norm ", OT_NEAR, LENGTH_LAST, 1, 8, 1, 0, 0, false}, /* the sum, a result too */
     {" selective_scan mamba2 gated_delta_net ", OT_NEAR, LENGTH_AXIS, 2, 8, 0, 0, 0, false},

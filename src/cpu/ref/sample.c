@@ -12,7 +12,7 @@
  * 5. M > 0 keeps the tokens with w >= ceil(M * 2^31), and the first.
  * 6. With S the sum of the weights kept, 0 < P < 1 keeps the shortest start of the list whose sum
  *    is at least S * p / 2^24, where p = ceil(P * 2^24).
- * 7. x is word 0 of Philox block `row` of the seed and S the sum of the weights that are left: the
+ * 7. x is word 0 of Philox block `row` of the seed, or of block 0 where each row has a seed, and S the sum of the weights that are left: the
  *    answer is the first token at which the running sum exceeds floor(x * S / 2^32).
  * Sums of integers do not depend on their order, so no device has to sort all tokens. */
 #include <math.h>
@@ -36,20 +36,24 @@ static uint32_t split_float(float x, int *exponent)
 
 #define LOG2_E_Q30 1549082005u /* log2(e) * 2^30 */
 
-rx_sampler rx_sampler_make(const rx_call *c)
+rx_sampler rx_sampler_make(const rx_call *c, int64_t row)
 {
     const rlx_sample_desc *d = c->attr;
-    const rx_view *params = rx_call_in(c, 2);
-    rx_sampler s = {.seed = rx_load_seed(rx_call_in(c, 1), d->seed),
-                 .temperature = (float)d->temperature, .top_p = (float)d->top_p,
-                 .min_p = (float)d->min_p, .top_k = d->top_k};
+    const rx_view *seed = rx_call_in(c, 1), *params = rx_call_in(c, 2);
+    const bool own_seed = seed && seed->rank == 1;
+    rx_sampler s = {.seed = own_seed ? (uint64_t)rx_load_int(seed, row * seed->stride[0])
+                                     : rx_load_seed(seed, d->seed),
+                    .block = own_seed ? 0 : (uint64_t)row,
+                    .temperature = (float)d->temperature, .top_p = (float)d->top_p,
+                    .min_p = (float)d->min_p, .top_k = d->top_k};
     if (params) {
-        const int64_t stride = params->stride[0];
-        const float k = (float)rx_load(params, stride);
-        s.temperature = (float)rx_load(params, 0);
+        const int64_t stride = params->stride[params->rank - 1];
+        const int64_t at = params->rank == 2 ? row * params->stride[0] : 0;
+        const float k = (float)rx_load(params, at + stride);
+        s.temperature = (float)rx_load(params, at);
         s.top_k = k >= 1 && k < 0x1p31f ? (int64_t)k : 0;
-        s.top_p = (float)rx_load(params, 2 * stride);
-        s.min_p = (float)rx_load(params, 3 * stride);
+        s.top_p = (float)rx_load(params, at + 2 * stride);
+        s.min_p = (float)rx_load(params, at + 3 * stride);
     }
     if (s.temperature >= 0x1p-126f && isfinite(s.temperature)) {
         const uint32_t mantissa = split_float(s.temperature, &s.rate_exp);
@@ -136,7 +140,7 @@ static int64_t cut_tokens(const rx_sampler *s, rx_key *keys, int64_t n)
     return kept;
 }
 
-int64_t rx_draw_token(const rx_sampler *s, rx_key *keys, int64_t n, int64_t row)
+int64_t rx_draw_token(const rx_sampler *s, rx_key *keys, int64_t n)
 {
     if (!(s->temperature >= 0x1p-126f))
         return keys[0].place;
@@ -144,7 +148,7 @@ int64_t rx_draw_token(const rx_sampler *s, rx_key *keys, int64_t n, int64_t row)
     uint64_t sum = 0, running = 0, remainder;
     for (int64_t i = 0; i < n; i++)
         sum += (uint64_t)keys[i].i;
-    const uint32_t x = rx_philox_block(s->seed, (uint64_t)row).v[0];
+    const uint32_t x = rx_philox_block(s->seed, s->block).v[0];
     const uint64_t mark = rx_scale_sum(sum, x, 32, &remainder);
     for (int64_t i = 0; i < n; i++) {
         running += (uint64_t)keys[i].i;
@@ -161,17 +165,17 @@ rlx_status rx_ref_sample(const rx_call *c)
     rx_key *keys = rx_scratch_keys(c, n);
     if (!keys)
         return RLX_NO_MEMORY;
-    const rx_sampler s = rx_sampler_make(c);
     int64_t at[RLX_MAX_RANK] = {0};
     for (int64_t row = 0; row < rows; row++) {
         const int64_t from = rx_offset(x, at);
+        const rx_sampler s = rx_sampler_make(c, row);
         for (int64_t i = 0; i < n; i++) {
             keys[i] = rx_load_key(x, from + i * x->stride[x->rank - 1], i);
             if (isnan(keys[i].f))
                 keys[i].f = -INFINITY;
         }
         rx_sort_keys(keys, keys + n, n, true);
-        rx_store_int(y, row, n ? rx_draw_token(&s, keys, n, row) : 0);
+        rx_store_int(y, row, n ? rx_draw_token(&s, keys, n) : 0);
         rx_next(at, y->dim, y->rank);
     }
     return RLX_OK;

@@ -74,7 +74,9 @@ static rx_args_sample_base make_args(const rx_gpu_call *c)
                  .temperature = rx_f32_bits((float)a->temperature),
                  .top_k = a->top_k < INT32_MAX ? (uint32_t)a->top_k : 0,
                  .top_p = rx_f32_bits((float)a->top_p), .min_p = rx_f32_bits((float)a->min_p),
-                 .first_row = (uint32_t)c->part_first},
+                 .first_row = (uint32_t)c->part_first,
+                 .seed_step = seed && seed->rank == 1,
+                 .params_step = params && params->rank == 2 ? 4 : 0},
     };
 }
 

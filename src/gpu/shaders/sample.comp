@@ -15,7 +15,7 @@ void main()
     uint row = GROUP_INDEX;
     if (row >= rows) /* the same for the whole workgroup */
         return;
-    Sampler s = make_sampler();
+    Sampler s = make_sampler(row);
     uint best = 0u, best_at = 0xffffffffu;
     for (uint i = LANE; i < size; i += AT_ONCE * gl_WorkGroupSize.x) {
         uint keys[AT_ONCE];

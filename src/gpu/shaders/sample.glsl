@@ -143,15 +143,16 @@ uint divide_rate(uint mantissa)
     return quotient;
 }
 
-Sampler make_sampler()
+Sampler make_sampler(uint row)
 {
     Sampler s = Sampler(temperature, top_k, top_p, min_p, 0u, 0, 0u);
     if (PARAMS != 0u) {
-        s.temperature = params[params_at];
-        uint k = params[params_at + 1u]; /* whole part when from 1 to below 2^31, else 0 */
+        uint at = params_at + row * params_step;
+        s.temperature = params[at];
+        uint k = params[at + 1u]; /* whole part when from 1 to below 2^31, else 0 */
         s.top_k = k >= 0x3f800000u && k < 0x4f000000u ? uint(uintBitsToFloat(k)) : 0u;
-        s.top_p = params[params_at + 2u];
-        s.min_p = params[params_at + 3u];
+        s.top_p = params[at + 2u];
+        s.min_p = params[at + 3u];
     }
     if (s.temperature >= 0x00800000u && s.temperature < 0x7f800000u) {
         s.rate_exp = int(s.temperature >> 23) - 127;
@@ -211,19 +212,20 @@ uvec2 scale_sum_word(uvec2 sum, uint x)
 /* The sum that a start of the list has to reach to be kept by top-p. */
 uvec2 sum_needed(Sampler s, uvec2 sum) { return scale_sum_up(sum, scale_fraction(s.top_p, 1)); }
 
-uvec2 load_seed()
+uvec2 load_seed(uint row)
 {
+    uint at = seed_at + row * seed_step;
     if (TSEED == 0u)
         return uvec2(seed_low, seed_high);
     if (TSEED == I64)
-        return uvec2(seed[2u * seed_at], seed[2u * seed_at + 1u]);
-    uint low = seed[seed_at];
+        return uvec2(seed[2u * at], seed[2u * at + 1u]);
+    uint low = seed[at];
     return uvec2(low, (low >> 31) != 0u ? 0xffffffffu : 0u);
 }
 
 /* The sum that the token drawn is the first to reach, when those that are left have this one. */
 uvec2 draw_goal(uvec2 sum, uint row)
 {
-    uint chance = philox_block(load_seed(), first_row + row).x;
+    uint chance = philox_block(load_seed(row), seed_step != 0u ? 0u : first_row + row).x;
     return long_add(scale_sum_word(sum, chance), uvec2(1u, 0u));
 }

@@ -150,7 +150,7 @@ void main()
     uint row = GROUP_INDEX;
     if (row >= rows)
         return;
-    Sampler s = make_sampler();
+    Sampler s = make_sampler(row);
     uint best = 0u, best_at = 0xffffffffu, low = 0xffffffffu;
     for (uint i = LANE; i < slices; i += gl_WorkGroupSize.x) {
         uint key = scratch[top_keys(row) + i];

@@ -154,7 +154,7 @@ void main()
     uint row = GROUP_INDEX / slices, slice = GROUP_INDEX % slices;
     if (row >= rows)
         return;
-    Sampler s = make_sampler();
+    Sampler s = make_sampler(row);
     uint steps = bucket_steps(s);
     if (steps == 0u)
         return;
@@ -253,7 +253,7 @@ void main()
     uint row = GROUP_INDEX / slices, slice = GROUP_INDEX % slices;
     if (row >= rows)
         return;
-    Sampler s = make_sampler();
+    Sampler s = make_sampler(row);
     uint steps = bucket_steps(s);
     if (steps == 0u)
         return;

@@ -117,6 +117,16 @@ static bool rows(const rx_gpu_call *c, int a, rx_split_cut *cut)
     return a < c->in[0].rank - 1 && is_outermost(&c->in[0], a) && first_operand(c, a, cut);
 }
 
+/* The same, with seeds and parameters of the rows. */
+static bool sample(const rx_gpu_call *c, int a, rx_split_cut *cut)
+{
+    if (rx_gpu_in(c, 1) && c->in[1].rank == 1)
+        cut_own(c, 1, 0, cut);
+    if (rx_gpu_in(c, 2) && c->in[2].rank == 2)
+        cut_own(c, 2, 0, cut);
+    return rows(c, a, cut);
+}
+
 /* Elements that are counted, four at a time. */
 static bool random_elements(const rx_gpu_call *c, int a, rx_split_cut *cut)
 {
@@ -535,7 +545,7 @@ static const struct {
     {rx_gpu_lower_cum, cumulate, false},
     {rx_gpu_lower_sort, sort, false},
     {rx_gpu_lower_top_k, top_k, false},
-    {rx_gpu_lower_sample, rows, true},
+    {rx_gpu_lower_sample, sample, true},
     {rx_gpu_lower_knn, rows, false},
     {rx_gpu_lower_random_uniform, random_elements, true},
     {rx_gpu_lower_random_normal, random_elements, true},

@@ -2,9 +2,11 @@
 /* The thread pool. One job runs on the workers at a time. Its chunks are divided among the threads
  * in order, so that each walks through memory from one end to the other and finds again what it had
  * last time; a thread without chunks takes them from the ends of others. A second rx_parallel at
- * the same time, or one inside a chunk, runs inline on its caller. Workers without a job spin for a
- * moment, then sleep. Where other processes take the cores, a worker may lose its core in the
- * middle of a chunk and the job waits for it; after that the owner works alone for some time. */
+ * the same time, or one inside a chunk, runs inline on its caller.
+ * A thread that waits, for a job or for the last chunks of one, spins for a moment; then it lets the
+ * processes run that want its core, so that its own share of time is left for work; then it sleeps.
+ * To sleep at once would be worse where cores are contended: a thread that is woken is often put on
+ * the core of the one that wakes it, and the two share that one from then on. */
 #include "cpu/pool.h"
 
 #include <stdatomic.h>
@@ -16,9 +18,8 @@
 
 #define MAX_WORKERS 1023
 #define SPINS 2000 /* some ten microseconds: a step of a small model follows at once */
-#define LATE_NS 50000        /* to wait this and four chunks longer is to have lost a core */
-#define ALONE 8              /* times what was lost */
-#define MAX_ALONE_NS 200000000
+#define YIELDS 10             /* time slices of others */
+#define CONTENDED_NS 50000    /* a yield that takes longer has let another process run */
 
 #define MAX_CLAIMS (1 << 24)
 
@@ -58,8 +59,7 @@ typedef struct rx_workers {
     atomic_int waiting;        /* 1: the owner of the job sleeps on `finished` */
     char apart[128];
     atomic_bool busy;          /* a job has the workers */
-    int64_t alone_until;       /* rx_now_ns(); used by the owner of the job, as is n_jobs */
-    uint64_t n_jobs;
+    uint64_t n_jobs;           /* used by the owner of the job */
 } rx_workers;
 
 struct rx_pool {
@@ -117,8 +117,8 @@ static void count_claims(rx_share *own, uint64_t n)
 }
 
 /* Runs the claims of a thread, `n` of which it has run already, and then those that others have not
- * begun; returns how many. */
-static int64_t work(rx_workers *w, int slot, int n_shares, uint64_t n)
+ * begun. */
+static void work(rx_workers *w, int slot, int n_shares, uint64_t n)
 {
     rx_share *own = &w->shares[slot];
     uint64_t more = 0;
@@ -136,24 +136,53 @@ static int64_t work(rx_workers *w, int slot, int n_shares, uint64_t n)
         }
     }
     count_claims(own, more);
-    return (int64_t)(n + more);
+}
+
+/* ---- Waiting --------------------------------------------------------------------------------- */
+
+typedef bool rx_ready_fn(void *user);
+
+/* Waits without sleep until ready(user); false when that took too long. Where no one else wants the
+ * core a yield returns at once, and sleep is next. */
+static inline bool wait_awake(rx_ready_fn *ready, void *user)
+{
+    for (int i = 0; i < SPINS; i++) {
+        if (ready(user))
+            return true;
+        rx_spin_pause();
+    }
+    for (int i = 0; i < YIELDS; i++) {
+        const int64_t before = rx_now_ns();
+        rx_thread_yield();
+        if (ready(user))
+            return true;
+        if (rx_now_ns() - before < CONTENDED_NS)
+            break;
+    }
+    return false;
 }
 
 /* ---- Workers --------------------------------------------------------------------------------- */
 
-static bool has_news(rx_share *own, uint64_t *seen)
+typedef struct rx_listener {
+    rx_share *own;
+    uint64_t seen; /* the news of the last job */
+} rx_listener;
+
+static bool has_news(void *user)
 {
-    const uint64_t before = *seen;
-    *seen = atomic_load(&own->news);
-    return *seen != before;
+    rx_listener *l = user;
+    const uint64_t before = l->seen;
+    l->seen = atomic_load(&l->own->news);
+    return l->seen != before;
 }
 
-static bool sleep_until_news(rx_workers *w, rx_share *own, uint64_t *seen)
+static bool sleep_until_news(rx_workers *w, rx_listener *l)
 {
     bool found = false;
     rx_mutex_lock(&w->lock);
     atomic_fetch_add(&w->sleepers, 1);
-    while (!(found = has_news(own, seen)) && !atomic_load(&w->stop))
+    while (!(found = has_news(l)) && !atomic_load(&w->stop))
         rx_cond_wait(&w->wake, &w->lock);
     atomic_fetch_sub(&w->sleepers, 1);
     rx_mutex_unlock(&w->lock);
@@ -175,18 +204,12 @@ static void *worker_main(void *user)
     struct rx_worker_arg *arg = user;
     rx_workers *w = arg->w;
     const int slot = arg->index + 1;
-    rx_share *own = &w->shares[slot];
-    uint64_t seen = 0;
+    rx_listener l = {&w->shares[slot], 0};
     thread_slot = slot;
     while (!atomic_load(&w->stop)) {
-        bool found = has_news(own, &seen);
-        for (int spins = 0; spins < SPINS && !found; spins++) {
-            rx_spin_pause();
-            found = has_news(own, &seen);
-        }
-        if (!found && !sleep_until_news(w, own, &seen))
+        if (!wait_awake(has_news, &l) && !sleep_until_news(w, &l))
             continue;
-        work(w, slot, (int)(seen & 0xffff), 0);
+        work(w, slot, (int)(l.seen & 0xffff), 0);
         wake_owner(w);
     }
     return NULL;
@@ -194,23 +217,27 @@ static void *worker_main(void *user)
 
 /* ---- Running a job --------------------------------------------------------------------------- */
 
-static bool is_done(rx_workers *w, int n_shares, uint64_t n_claims)
+typedef struct rx_goal {
+    rx_workers *w;
+    int n_shares;
+    uint64_t n_claims;
+} rx_goal;
+
+static bool is_done(void *user)
 {
-    for (int i = 0; i < n_shares; i++)
-        n_claims -= atomic_load(&w->shares[i].finished);
-    return n_claims == 0;
+    const rx_goal *g = user;
+    uint64_t left = g->n_claims;
+    for (int i = 0; i < g->n_shares; i++)
+        left -= atomic_load(&g->w->shares[i].finished);
+    return left == 0;
 }
 
-static void wait_done(rx_workers *w, int n_shares, uint64_t n_claims)
+static void sleep_until_done(rx_goal *g)
 {
-    for (int spins = 0; spins < SPINS; spins++) {
-        if (is_done(w, n_shares, n_claims))
-            return;
-        rx_spin_pause();
-    }
+    rx_workers *w = g->w;
     rx_mutex_lock(&w->lock);
     atomic_fetch_add(&w->waiting, 1);
-    while (!is_done(w, n_shares, n_claims))
+    while (!is_done(g))
         rx_cond_wait(&w->finished, &w->lock);
     atomic_fetch_sub(&w->waiting, 1);
     rx_mutex_unlock(&w->lock);
@@ -242,17 +269,12 @@ static void publish(rx_workers *w, const rx_job *job, int n_shares, int64_t n_cl
 static void run_on_workers(rx_workers *w, const rx_job *job, int n_threads, int64_t n_claims)
 {
     const int n_shares = n_claims < n_threads ? (int)n_claims : n_threads;
-    const int64_t begin = rx_now_ns();
+    rx_goal goal = {w, n_shares, (uint64_t)n_claims};
     publish(w, job, n_shares, n_claims);
     run_claim(job, 0);
-    int64_t n = work(w, 0, n_shares, 1);
-    if (is_done(w, n_shares, (uint64_t)n_claims))
-        return;
-    int64_t end = rx_now_ns(), each = (end - begin) / (n + 1);
-    wait_done(w, n_shares, (uint64_t)n_claims);
-    int64_t now = rx_now_ns(), late = now - end;
-    if (late > 4 * each + LATE_NS)
-        w->alone_until = now + (late < MAX_ALONE_NS / ALONE ? ALONE * late : MAX_ALONE_NS);
+    work(w, 0, n_shares, 1);
+    if (!wait_awake(is_done, &goal))
+        sleep_until_done(&goal);
 }
 
 void rx_parallel(rx_pool *pool, int64_t n, int64_t chunk, rx_range_fn *fn, void *user)
@@ -269,10 +291,7 @@ void rx_parallel(rx_pool *pool, int64_t n, int64_t chunk, rx_range_fn *fn, void 
         run_claim(&alone, 0);
         return;
     }
-    if (rx_now_ns() < w->alone_until)
-        run_claim(&alone, 0);
-    else
-        run_on_workers(w, &job, pool->n_threads, (n_chunks - 1) / group + 1);
+    run_on_workers(w, &job, pool->n_threads, (n_chunks - 1) / group + 1);
     atomic_store_explicit(&w->busy, false, memory_order_release);
 }
 

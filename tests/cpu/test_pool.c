@@ -88,6 +88,63 @@ static void test_concurrent(rx_pool *pool)
     }
 }
 
+typedef struct delays {
+    atomic_int done[64], n_done;
+    atomic_int away; /* 1: a worker has begun its chunk and does not end it */
+    atomic_int late; /* 1: the others did not do the rest */
+} delays;
+
+/* The first chunk that a worker takes stays unfinished until all others are done: a thread that has
+ * lost its core. */
+static void delay_worker(void *user, int64_t begin, int64_t end)
+{
+    delays *d = user;
+    CHECK(end == begin + 1);
+    if (rx_pool_slot() && !atomic_exchange(&d->away, 1)) {
+        const int64_t limit = rx_now_ns() + 5000000000;
+        while (atomic_load(&d->n_done) < 63 && rx_now_ns() < limit)
+            rx_thread_yield();
+        if (atomic_load(&d->n_done) < 63)
+            atomic_store(&d->late, 1);
+    }
+    atomic_fetch_add(&d->done[begin], 1);
+    atomic_fetch_add(&d->n_done, 1);
+}
+
+/* Others take the chunks that were a delayed thread's, and the job ends when it comes back. */
+static void test_delayed(rx_pool *pool)
+{
+    for (int i = 0; i < 20; i++) {
+        delays d = {0};
+        rx_parallel(pool, 64, 1, delay_worker, &d);
+        bool once = true;
+        for (int k = 0; k < 64; k++)
+            once = once && atomic_load(&d.done[k]) == 1;
+        CHECK(once && !atomic_load(&d.late) && atomic_load(&d.n_done) == 64);
+    }
+}
+
+static void sleep_in_worker(void *user, int64_t begin, int64_t end)
+{
+    (void)begin, (void)end;
+    if (rx_pool_slot())
+        nanosleep(&(struct timespec){0, 50000000}, NULL);
+    else
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    atomic_fetch_add((atomic_int *)user, 1);
+}
+
+/* An owner that waits for a thread that does not run takes no time of the processor. */
+static void test_waiting_owner(rx_pool *pool)
+{
+    atomic_int n = 0;
+    const clock_t before = clock();
+    for (int i = 0; i < 5; i++)
+        rx_parallel(pool, 6, 1, sleep_in_worker, &n);
+    CHECK(atomic_load(&n) == 30);
+    CHECK((double)(clock() - before) / CLOCKS_PER_SEC < 0.1);
+}
+
 /* Idle workers must sleep: the process uses next to no time of the processor while it waits. */
 static void test_idle(rx_pool *pool)
 {
@@ -116,6 +173,8 @@ static void test_pools(void)
     test_concurrent(b);
     rx_pool_destroy(a);
     test_concurrent(b);
+    test_delayed(b);
+    test_waiting_owner(b);
     test_idle(b);
     rx_pool_destroy(b);
     rx_pool_destroy(one);

@@ -27,6 +27,7 @@ LAYERS = {
     "import": "base ir ops compile runtime",
     "model": "base ir import",
     "grammar": "base import model",
+    "engine": "base model",
     "store": "base import",
     "serve": "base import store",
 }

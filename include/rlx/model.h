@@ -159,7 +159,8 @@ typedef struct rlx_piece {
 typedef int rlx_piece_fn(void *user, const rlx_piece *p);
 
 typedef enum rlx_finish {
-    RLX_FINISH_END = 0, RLX_FINISH_STOP, RLX_FINISH_LENGTH, RLX_FINISH_CONTEXT, RLX_FINISH_CALLER
+    RLX_FINISH_END = 0, RLX_FINISH_STOP, RLX_FINISH_LENGTH, RLX_FINISH_CONTEXT, RLX_FINISH_CALLER,
+    RLX_FINISH_DEADLINE /* of requests of an engine */
 } rlx_finish;
 
 typedef struct rlx_generate_result {

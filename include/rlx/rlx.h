@@ -15,7 +15,8 @@
  *   quantize.h   quantising of weights, and the writer of GGUF files
  *   tokenizer.h  text to token ids and back
  *   grammar.h    constrained output: JSON Schema, regular expressions, GBNF
- *   model.h      models from files: generation, chat, embeddings */
+ *   model.h      models from files: generation, chat, embeddings
+ *   engine.h     many sequences at once: requests from any thread */
 #ifndef RLX_RLX_H
 #define RLX_RLX_H
 
@@ -23,6 +24,7 @@
 #include "buffer.h"
 #include "custom.h"
 #include "device.h"
+#include "engine.h"
 #include "file.h"
 #include "grammar.h"
 #include "graph.h"

@@ -45,7 +45,8 @@ size_t rx_pages_needed(const rx_pages *p, const rx_page_table *t, size_t begin, 
  * content as a known one is given up for that. Called when no run uses the table. */
 void rx_pages_learn(rx_pages *p, rx_page_table *t, const int32_t *tokens, size_t n);
 
-/* A second table with the same pages, all of which are written; false when out of memory. `to` is empty. */
+/* A second table with the same pages, all of which are written; false when out of memory. `to` is
+ * empty. */
 bool rx_pages_fork(rx_pages *p, const rx_page_table *from, rx_page_table *to);
 /* Gives all pages of a table up and frees its memory: it is empty again. */
 void rx_pages_release(rx_pages *p, rx_page_table *t);

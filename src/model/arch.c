@@ -80,6 +80,12 @@ static rlx_value last_position(rx_builder *b, rlx_value x)
     return rlx_narrow(b->g, x, 1, rlx_dim_sub(b->g, b->seq, 1), 1);
 }
 
+/* What logits are computed of. */
+static rlx_value last_rows(rx_builder *b, rlx_value x)
+{
+    return b->d->page ? rx_build_output_rows(b, x) : last_position(b, x);
+}
+
 /* Residual add of a part that may have its own post-norm. Only the last position predicts the next
  * token: in the last layer, the others are dropped once keys and values are cached. */
 static rlx_value build_attention_part(rx_builder *b, const rx_layer *l, rlx_value x)
@@ -88,8 +94,9 @@ static rlx_value build_attention_part(rx_builder *b, const rx_layer *l, rlx_valu
     const rlx_value gamma = rx_build_vector(b, l, RX_T_ATTN_NORM);
     rlx_value y = rx_build_attention(b, l, rx_build_rms_norm(b, x, gamma));
     if (!b->d->scores && l == &b->f->layer[b->f->layers - 1]) {
-        x = last_position(b, x);
-        y = last_position(b, y);
+        x = last_rows(b, x);
+        y = last_rows(b, y);
+        b->batch = rlx_value_shape(b->g, x).dim[0];
         b->seq = 1;
         b->rows = b->batch;
     }
@@ -121,8 +128,7 @@ static rlx_value build_layer(rx_builder *b, const rx_layer *l, rlx_value x)
 
 /* ---- After the layers ------------------------------------------------------------------------ */
 
-/* x [.., width] -> logits [.., vocabulary] */
-static rlx_value build_logits(rx_builder *b, rlx_value x)
+rlx_value rx_build_logits(rx_builder *b, rlx_value x)
 {
     rlx_graph *g = b->g;
     const rlx_value gamma = rx_build_vector(b, NULL, RX_T_OUT_NORM);
@@ -160,7 +166,7 @@ static void build_sampling(rx_builder *b, rlx_value x)
 {
     rlx_graph *g = b->g;
     const rlx_dim row[] = {b->batch, b->f->width}, four[] = {4};
-    const rlx_value logits = build_logits(b, rlx_reshape(g, last_position(b, x), 2, row));
+    const rlx_value logits = rx_build_logits(b, rlx_reshape(g, last_position(b, x), 2, row));
     rlx_output(g, "logits", logits);
     const rlx_value penalised = build_penalty(b, logits);
     const rlx_value params = rlx_input(g, "sampling", RLX_F32, 1, four);
@@ -176,7 +182,7 @@ static void build_scores(rx_builder *b, rlx_value x)
     const rlx_dim token[] = {b->batch, b->seq}, column[] = {b->batch, b->seq, 1};
     const int64_t axis = 2;
     const rlx_value targets = rlx_input(g, "targets", RLX_I32, 2, token);
-    const rlx_value logits = build_logits(b, x);
+    const rlx_value logits = rx_build_logits(b, x);
     const rlx_value at = rlx_gather_elements(g, logits, rlx_reshape(g, targets, 3, column), 2);
     const rlx_value sum = rlx_reduce(g, RLX_REDUCE_LOG_SUM_EXP, logits, &axis, 1, true);
     rlx_output(g, "scores", rlx_reshape(g, rlx_sub(g, at, sum), 2, token));
@@ -201,17 +207,20 @@ static void build_decoder_inputs(rx_builder *b)
 
 static void build_decoder(rx_builder *b)
 {
-    build_decoder_inputs(b);
+    if (!b->d->page)
+        build_decoder_inputs(b);
     rlx_value x = build_embedding(b);
     for (int64_t i = 0; i < b->f->layers; i++)
         x = build_layer(b, &b->f->layer[i], x);
-    if (b->d->scores)
+    if (b->d->page)
+        rx_build_row_heads(b, x);
+    else if (b->d->scores)
         build_scores(b, x);
     else
         build_sampling(b, x);
 }
 
-static void build_all(rx_builder *b)
+static void build_inputs(rx_builder *b)
 {
     rlx_graph *g = b->g;
     const rx_build_desc *d = b->d;
@@ -221,11 +230,34 @@ static void build_all(rx_builder *b)
     const rlx_dim token[] = {b->batch, b->seq};
     b->tokens = rlx_input(g, "tokens", RLX_I32, 2, token);
     b->lengths = rlx_input(g, "lengths", RLX_I32, 1, &b->batch);
+}
+
+static void build_all(rx_builder *b)
+{
+    if (b->d->page)
+        rx_build_row_inputs(b);
+    else
+        build_inputs(b);
     rx_build_rope_tables(b);
     if (b->f->arch->parts & RX_HAS_DECODER)
         build_decoder(b);
     else
-        rlx_output(g, "hidden", rx_build_encoder(b));
+        rlx_output(b->g, "hidden", rx_build_encoder(b));
+}
+
+static rlx_status check_rows(const rx_facts *f, const rx_build_desc *d, rlx_error *err)
+{
+    if (!d->page)
+        return RLX_OK;
+    if (!(f->arch->parts & RX_HAS_DECODER) || f->arch->parts & RX_HAS_MAMBA)
+        return rx_fail(err, RLX_UNSUPPORTED, "an engine needs a decoder whose memory is a K/V "
+                       "cache; architecture '%s' is none", f->arch->name);
+    if (d->page < 1 || d->pages < 1 || d->pages > INT32_MAX / d->page || d->rows < 1 ||
+        d->outputs < 1)
+        return rx_fail(err, RLX_INVALID, "expected 1 or more rows, outputs and pages, up to 2^31 "
+                       "tokens in all, got %lld, %lld and %lld of %lld tokens", (long long)d->rows,
+                       (long long)d->outputs, (long long)d->pages, (long long)d->page);
+    return RLX_OK;
 }
 
 /* Row indices of the cache are i32. */
@@ -251,6 +283,7 @@ rlx_status rx_arch_build(const rx_facts *f, const rx_build_desc *d, rlx_graph **
 {
     *out = NULL;
     RLX_TRY(check_desc(f, d, err));
+    RLX_TRY(check_rows(f, d, err));
     rlx_graph *g = rlx_graph_create(f->arch->name);
     if (!g)
         return rx_fail_memory(err, "a graph", 1);

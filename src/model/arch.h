@@ -19,6 +19,23 @@
  * "seq" up to `prompt_chunk`, R the named dimension "recent" up to RX_RECENT. Runs have no padding:
  * prompts run with B = 1, or all sequences have as many tokens.
  *
+ * With `page` > 0 the graph has rows of any mix of sequences instead of [B, S]: one token of some,
+ * parts of the prompts of others. It is never run without padding: sizes are rounded up.
+ *   inputs   tokens, positions i32 [N, 1]; places i32 [N] (row of the pool);
+ *            sequence i32 [N] (row of pages), lengths i32 [N] (position + 1; 0: padding),
+ *            pages i32 [sequences, ceil(context / page)]; outputs i32 [M] (rows that get logits);
+ *            adjust i32 [M, A], factor, add f32 [M, A]: logits of these tokens become
+ *            (x > 0 ? x / factor : x * factor) + add, where a token occurs twice with equal numbers;
+ *            masked i32 [C] (rows of the outputs), bits i32 [C, ceil(vocabulary / 32)]: their
+ *            tokens without a bit cannot be chosen; ranked, targets i32 [R] (rows of the outputs
+ *            whose probabilities are asked for, of this token; -1: of the chosen one)
+ *   outputs  logits f32 [M, vocabulary]; adjusted, the same as above; token i32 [M], the largest of
+ *            them; chosen f32 [R] (logit of the target), lse f32 [R] (logarithm of the sum of
+ *            exponentials), best f32 [R, K] and best_ids i32 [R, K], the largest logits
+ *   states   k.<i>, v.<i> [pages * page, kv heads, head size], ..
+ * N, M, A, C, R are the named dimensions "rows", "outputs" (up to `rows`, `outputs`), "adjust" (up
+ * to RX_ADJUST), "masked" and "ranked" (up to `outputs`); K is RLX_MAX_BEST or the vocabulary.
+ *
  * An encoder's graph has inputs tokens i32 [B, S], types i32 [B, S] (when the model has token
  * types), lengths i32 [B] (tokens that are no padding) and output hidden f32 [B, S, width].
  *
@@ -27,10 +44,11 @@
 #ifndef RX_MODEL_ARCH_H
 #define RX_MODEL_ARCH_H
 
+#include "rlx/engine.h"
 #include "rlx/file.h"
-#include "rlx/model.h"
 
 #define RX_RECENT 256
+#define RX_ADJUST 1024
 
 typedef struct rx_facts rx_facts;
 
@@ -54,6 +72,9 @@ typedef struct rx_build_desc {
     int64_t sequences, context, prompt_chunk;
     rlx_dtype cache;       /* f16, f32, q8_0 */
     bool scores;
+    int64_t page;          /* > 0: rows of a page of the pool; the fields below are used then */
+    int64_t pages;         /* of the pool */
+    int64_t rows, outputs; /* of a run, at most */
 } rx_build_desc;
 /* The graph; the caller destroys it. */
 rlx_status rx_arch_build(const rx_facts *facts, const rx_build_desc *d, rlx_graph **out,

@@ -7,11 +7,13 @@
 
 #define Q8_BLOCK 32
 
-/* [rows of the cache, ..] -> [sequences, context, ..] */
+/* [rows of the cache, ..] -> [sequences, context, ..], or [pages, page, ..] */
 static rlx_value split_sequences(rx_builder *b, rlx_value v)
 {
-    rlx_shape s = rlx_value_shape(b->g, v);
-    const rlx_dim dims[] = {b->d->sequences, b->d->context, s.dim[1], s.dim[2]};
+    const rx_build_desc *d = b->d;
+    const rlx_shape s = rlx_value_shape(b->g, v);
+    const rlx_dim dims[] = {d->page ? d->pages : d->sequences, d->page ? d->page : d->context,
+                            s.dim[1], s.dim[2]};
     return rlx_reshape(b->g, v, 4, dims);
 }
 
@@ -22,7 +24,9 @@ static rlx_value write_rows(rx_builder *b, const rx_layer *l, const char *what, 
 {
     char name[RX_STATE_NAME];
     const rlx_shape s = rlx_value_shape(b->g, update);
-    const rlx_dim dims[] = {b->d->sequences * b->d->context, s.dim[1], s.dim[2]};
+    const rx_build_desc *d = b->d;
+    const int64_t rows = d->page ? d->pages * d->page : d->sequences * d->context;
+    const rlx_dim dims[] = {rows, s.dim[1], s.dim[2]};
     const rlx_value state = rlx_state(b->g, rx_build_name(b, l, what, name), t, 3, dims);
     return rlx_state_write(b->g, state, update, b->places, 0);
 }
@@ -128,7 +132,9 @@ rlx_value rx_build_attention(rx_builder *b, const rx_layer *l, rlx_value x)
         .causal = decodes, .window = l->local ? f->window : 0,
         .page = b->slots.id ? b->d->context : 0};
     const rlx_value extra[3] = {b->lengths, RLX_NONE, b->slots};
-    const rlx_value y = rlx_attention_ex(b->g, p.q, p.k, p.v, RLX_NONE, extra, &d);
+    const rlx_value y = b->d->page
+                            ? rx_build_row_attention(b, p.q, p.k, p.v, &d)
+                            : rlx_attention_ex(b->g, p.q, p.k, p.v, RLX_NONE, extra, &d);
     return rlx_reshape(b->g, y, 3, (rlx_dim[]){b->batch, b->seq, l->heads * f->value_size});
 }
 

@@ -14,6 +14,7 @@ typedef struct rx_builder {
     rlx_value tokens, positions, places, lengths, slots; /* inputs, as in arch.h */
     rlx_value cos[2], sin[2];    /* of all layers; of those with a window, where they differ */
     rlx_value embed;             /* the table of tokens, also the output of tied models */
+    rlx_value sequence, outputs; /* of rows (arch_rows.c) */
     rlx_value fresh;             /* recurrent models: bool [B], the run begins its sequence */
 } rx_builder;
 
@@ -43,6 +44,16 @@ void rx_build_rope_tables(rx_builder *b);
 /* Data of such a param; RLX_NOT_FOUND when `name` is none of them. */
 rlx_status rx_rope_table(const rx_facts *f, const rx_build_desc *d, const char *name, float **data,
                          size_t *bytes, rlx_error *err);
+/* x [.., width] -> logits [.., vocabulary] */
+rlx_value rx_build_logits(rx_builder *b, rlx_value x);
+/* Rows of many sequences: dimensions and inputs; attention over the pool, q [N, 1, heads, size];
+ * [N, 1, n] -> the rows that get logits [M, 1, n]; what comes after the logits, of x [M, 1,
+ * width]. */
+void rx_build_row_inputs(rx_builder *b);
+rlx_value rx_build_row_attention(rx_builder *b, rlx_value q, rlx_value k, rlx_value v,
+                                 const rlx_attention_desc *d);
+rlx_value rx_build_output_rows(rx_builder *b, rlx_value x);
+void rx_build_row_heads(rx_builder *b, rlx_value x);
 /* An encoder after its inputs: the hidden states [B, S, width]. */
 rlx_value rx_build_encoder(rx_builder *b);
 

@@ -2,18 +2,9 @@
 /* Tokens under a grammar: forced ones, and those that are drawn again with the mask. */
 #include "model/constrain.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/philox.h"
+#include "model/draw.h"
 
 #define MAX_FORCED 64
-
-typedef struct candidate {
-    float logit;
-    int32_t token;
-} candidate;
 
 struct rx_constraint {
     rlx_context *c;
@@ -24,7 +15,7 @@ struct rx_constraint {
     size_t n_words;
     uint32_t *bits;
     float *logits;              /* [vocabulary] */
-    candidate *candidates;      /* [vocabulary] */
+    rx_candidate *candidates;   /* [vocabulary] */
 };
 
 rlx_status rx_constraint_create(rlx_context *c, size_t seq, rlx_grammar *g, rx_constraint **out,
@@ -116,80 +107,9 @@ static size_t list_allowed(rx_constraint *k)
         for (uint32_t left = k->bits[w]; left; left &= left - 1) {
             size_t token = w * 32 + (size_t)__builtin_ctz(left);
             if (token < k->c->vocabulary)
-                k->candidates[n++] = (candidate){k->logits[token], (int32_t)token};
+                k->candidates[n++] = (rx_candidate){k->logits[token], (int32_t)token};
         }
     return n;
-}
-
-/* Larger logits first, then smaller ids; NaN last. */
-static int compare_candidates(const void *a, const void *b)
-{
-    const candidate *p = a, *q = b;
-    const float x = isnan(p->logit) ? -INFINITY : p->logit;
-    const float y = isnan(q->logit) ? -INFINITY : q->logit;
-    return x > y ? -1 : x < y ? 1 : p->token < q->token ? -1 : p->token > q->token;
-}
-
-static const candidate *best_of(const candidate *c, size_t n)
-{
-    const candidate *best = &c[0];
-    for (size_t i = 1; i < n; i++)
-        if (compare_candidates(&c[i], best) < 0)
-            best = &c[i];
-    return best;
-}
-
-static double weight(const rlx_sampling_desc *o, float logit, float first)
-{
-    return isnan(logit) ? 0 : logit == first ? 1 : exp(((double)logit - (double)first) /
-                                                       o->temperature);
-}
-
-/* The candidates that top-k, min-p and top-p leave, in order where that matters. */
-static size_t cut(const rlx_sampling_desc *o, candidate *c, size_t n, float first)
-{
-    if (o->top_k > 0 || (o->top_p > 0 && o->top_p < 1))
-        qsort(c, n, sizeof *c, compare_candidates);
-    if (o->top_k > 0 && (size_t)o->top_k < n)
-        n = (size_t)o->top_k;
-    size_t kept = 0;
-    double sum = 0, running = 0;
-    for (size_t i = 0; i < n; i++) {
-        double w = weight(o, c[i].logit, first);
-        if (w < o->min_p)
-            continue;
-        sum += w;
-        c[kept++] = c[i];
-    }
-    if (!(o->top_p > 0 && o->top_p < 1))
-        return kept;
-    for (size_t i = 0; i < kept; i++) {
-        running += weight(o, c[i].logit, first);
-        if (running >= sum * o->top_p)
-            return i + 1;
-    }
-    return kept;
-}
-
-static int32_t draw(const rx_constraint *k, candidate *c, size_t n)
-{
-    const rlx_sampling_desc *o = &k->c->options;
-    const candidate best = *best_of(c, n);
-    double sum = 0, running = 0;
-    if (!(o->temperature > 0))
-        return best.token;
-    n = cut(o, c, n, best.logit);
-    for (size_t i = 0; i < n; i++)
-        sum += weight(o, c[i].logit, best.logit);
-    /* Blocks from 2^32 on: those of the device are numbers of rows. */
-    const rx_philox x = rx_philox_block(o->seed, ((uint64_t)1 << 32) + k->c->n_steps);
-    const double mark = sum * ((double)x.v[0] + (double)x.v[1] * 0x1p-32) * 0x1p-32;
-    for (size_t i = 0; i < n; i++) {
-        running += weight(o, c[i].logit, best.logit);
-        if (running > mark)
-            return c[i].token;
-    }
-    return best.token;
 }
 
 rlx_status rx_constraint_take(rx_constraint *k, rlx_error *err)
@@ -204,6 +124,8 @@ rlx_status rx_constraint_take(rx_constraint *k, rlx_error *err)
     if (!n)
         return rx_fail(err, RLX_UNSUPPORTED, "no token of the vocabulary continues the text as the "
                        "grammar wants it");
-    s->tokens[s->n - 1] = draw(k, k->candidates, n);
+    /* Blocks from 2^32 on: those of the device are numbers of rows. */
+    const uint64_t block = ((uint64_t)1 << 32) + k->c->n_steps;
+    s->tokens[s->n - 1] = rx_draw(&k->c->options, block, k->candidates, n);
     return accept(k, s->tokens[s->n - 1], err);
 }

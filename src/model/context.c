@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Contexts: sequences of tokens, their cached prefixes, sampling parameters. */
-#include <math.h>
 #include <string.h>
 
 #include "base/sized.h"
+#include "model/draw.h"
 #include "model/model.h"
 
 #define DEFAULT_REPEAT_LAST 64
@@ -80,37 +80,12 @@ void rlx_context_destroy(rlx_context *c)
 
 /* ---- Sampling -------------------------------------------------------------------------------- */
 
-static bool in_range(double v, double lo, double hi)
-{
-    return v >= lo && v <= hi; /* false for NaN */
-}
-
-static rlx_status check_sampling(const rlx_sampling_desc *s, rlx_error *err)
-{
-    if (!in_range(s->temperature, 0, 1e6))
-        return rx_fail(err, RLX_INVALID, "the temperature is %g; expected 0 to 1e6",
-                       s->temperature);
-    if (s->top_k < 0 || s->top_k > INT32_MAX)
-        return rx_fail(err, RLX_INVALID, "top_k is %lld; expected 0 (all) or more",
-                       (long long)s->top_k);
-    if (!in_range(s->top_p, 0, 1) || !in_range(s->min_p, 0, 1))
-        return rx_fail(err, RLX_INVALID, "top_p is %g and min_p is %g; expected 0 to 1", s->top_p,
-                       s->min_p);
-    if (!in_range(s->repeat_penalty, 0, 1e6))
-        return rx_fail(err, RLX_INVALID, "the repeat penalty is %g; expected 0 to 1e6",
-                       s->repeat_penalty);
-    if (s->repeat_last < 0 || s->repeat_last > RX_RECENT)
-        return rx_fail(err, RLX_INVALID, "the repeat penalty looks at %lld tokens; expected at "
-                       "most %d", (long long)s->repeat_last, RX_RECENT);
-    return RLX_OK;
-}
-
 rlx_status rlx_context_set_sampling(rlx_context *c, const rlx_sampling_desc *s, rlx_error *err)
 {
     RLX_TRY(rx_need(c, "rlx_context_set_sampling: c", err));
     rlx_sampling_desc o;
     RLX_TRY(RX_DESC_READ(rlx_sampling_desc, &o, s, err));
-    RLX_TRY(check_sampling(&o, err));
+    RLX_TRY(rx_check_sampling(&o, err));
     if (o.repeat_penalty == 0)
         o.repeat_penalty = 1;
     if (!o.repeat_last)

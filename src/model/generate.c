@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Text generation: tokenizes the prompt, steps the context, detokenizes to whole characters, and
- * holds back what may be the beginning of a stop string. */
+/* Text generation: tokenizes the prompt, steps the context and gives the text of the tokens. */
 #include <string.h>
 
 #include "base/sized.h"
 #include "model/constrain.h"
+#include "model/output.h"
 
 struct rlx_generation {
     rlx_context *c;
@@ -13,11 +13,7 @@ struct rlx_generation {
     bool ignore_end, shift, prompt_only;
     bool done;              /* the last token was taken */
     bool flushed;           /* the text that was left was given */
-    rlx_text_stream *stream; /* NULL: the model has no tokenizer */
-    char **stop;
-    size_t n_stop;
-    char *held;             /* text that was not given yet, behind `given` bytes that were */
-    size_t n_held, cap_held, given;
+    rx_output output;
     int32_t *scratch;       /* tokens of a shift, [context] */
     rx_constraint *constraint; /* NULL: none */
     rlx_generate_result result;
@@ -25,27 +21,6 @@ struct rlx_generation {
 };
 
 /* ---- Beginning ------------------------------------------------------------------------------- */
-
-static rlx_status copy_stops(rlx_generation *n, const rlx_generate_desc *d, rlx_error *err)
-{
-    n->stop = rx_alloc_array_zero(d->n_stop ? d->n_stop : 1, sizeof *n->stop);
-    if (!n->stop)
-        return rx_fail_memory(err, "the stop strings", d->n_stop * sizeof *n->stop);
-    if (d->n_stop)
-        RLX_TRY(rx_need(d->stop, "the list of stop strings", err));
-    for (size_t i = 0; i < d->n_stop; i++) {
-        if (!d->stop[i] || !d->stop[i][0])
-            return rx_fail(err, RLX_INVALID, "stop string %zu is %s", i,
-                           d->stop[i] ? "empty" : "NULL");
-        size_t bytes = strlen(d->stop[i]) + 1;
-        n->stop[i] = rx_alloc(bytes);
-        if (!n->stop[i])
-            return rx_fail_memory(err, "a stop string", bytes);
-        memcpy(n->stop[i], d->stop[i], bytes);
-        n->n_stop++;
-    }
-    return RLX_OK;
-}
 
 /* Templates often write the token that begins a text: it is not added again. */
 static bool has_begin(const rlx_tokenizer *t, const char *text)
@@ -125,22 +100,13 @@ static rlx_status begin(rlx_generation *n, const rlx_generate_desc *d, rlx_error
     if (d->max_tokens < 0)
         return rx_fail(err, RLX_INVALID, "max_tokens is %lld; expected 0 or more",
                        (long long)d->max_tokens);
-    if (d->n_stop && (!d->stop || !c->model->tokenizer))
-        return rx_fail(err, RLX_INVALID, "stop strings need %s",
-                       d->stop ? "a tokenizer, which the model does not have"
-                               : "a list, which is NULL");
     RLX_TRY(rlx_context_set_sampling(c, d->sampling, err));
-    RLX_TRY(copy_stops(n, d, err));
-    if (c->model->tokenizer)
-        RLX_TRY(rlx_text_stream_create(c->model->tokenizer, RLX_DECODE_SKIP_SPECIAL, &n->stream,
-                                       err));
+    RLX_TRY(rx_output_init(&n->output, c->model->tokenizer, d->stop, d->n_stop, err));
     if (d->shift) {
         n->scratch = rx_alloc_array(c->context, sizeof *n->scratch);
         if (!n->scratch)
             return rx_fail_memory(err, "the tokens of a shift", c->context * sizeof *n->scratch);
     }
-    if (!rx_grow(&n->held, &n->cap_held, 4096, 1))
-        return rx_fail_memory(err, "text", 4096);
     if (d->grammar && !d->prompt_only)
         RLX_TRY(rx_constraint_create(c, d->sequence, d->grammar, &n->constraint, err));
     return encode_prompt(n, d, err);
@@ -175,77 +141,31 @@ rlx_status rlx_generation_create(rlx_context *c, const rlx_generate_desc *d, rlx
 
 /* ---- Text and stop strings ------------------------------------------------------------------- */
 
-static bool add_text(rlx_generation *n, const char *text, size_t length)
-{
-    memmove(n->held, n->held + n->given, n->n_held - n->given);
-    n->n_held -= n->given;
-    n->given = 0;
-    if (!rx_grow(&n->held, &n->cap_held, n->n_held + length, 1))
-        return false;
-    memcpy(n->held + n->n_held, text, length);
-    n->n_held += length;
-    return true;
-}
-
-static bool is_boundary(char c)
-{
-    return ((unsigned char)c & 0xc0) != 0x80;
-}
-
-/* Searches the held-back text for stop strings. True when one is found, at *at; else *at is where a
- * partial match begins, or the end. */
-static bool find_stop(const rlx_generation *n, size_t *at)
-{
-    for (size_t i = 0; i < n->n_held; i++) {
-        bool maybe = false;
-        if (!is_boundary(n->held[i]))
-            continue;
-        for (size_t k = 0; k < n->n_stop; k++) {
-            size_t length = strlen(n->stop[k]), left = n->n_held - i;
-            if (memcmp(n->held + i, n->stop[k], length < left ? length : left))
-                continue;
-            *at = i;
-            if (length <= left)
-                return true;
-            maybe = true;
-        }
-        if (maybe)
-            return false;
-    }
-    *at = n->n_held;
-    return false;
-}
-
 /* Gives the text that is certain. */
-static void give_text(rlx_generation *n, rlx_piece *piece)
+static rlx_status give_text(rlx_generation *n, int32_t token, rlx_piece *piece, rlx_error *err)
 {
-    size_t at = n->n_held;
-    if (n->n_stop && find_stop(n, &at)) {
+    rx_output_text t;
+    RLX_TRY(rx_output_push(&n->output, token, &t, err));
+    if (t.stopped) {
         n->result.finish = RLX_FINISH_STOP;
         n->done = n->flushed = true;
     }
-    piece->text = n->held;
-    piece->length = n->given = at;
+    *piece = (rlx_piece){token, t.text, t.length};
+    return RLX_OK;
 }
 
 /* What is left when no token follows; false when that is nothing. */
 static bool flush_text(rlx_generation *n, rlx_piece *piece, rlx_status *st, rlx_error *err)
 {
-    size_t length = 0;
-    const char *text = n->stream ? rlx_text_stream_finish(n->stream, &length) : NULL;
+    rx_output_text t;
     n->flushed = true;
-    if (!add_text(n, text ? text : "", length)) {
-        *st = rx_fail_memory(err, "text", length);
+    *st = rx_output_flush(&n->output, &t, err);
+    if (*st != RLX_OK)
         return false;
-    }
-    size_t at = n->n_held;
-    if (n->n_stop && find_stop(n, &at))
+    if (t.stopped)
         n->result.finish = RLX_FINISH_STOP;
-    else
-        at = n->n_held;
-    *piece = (rlx_piece){-1, n->held, at};
-    n->given = at;
-    return at > 0;
+    *piece = (rlx_piece){-1, t.text, t.length};
+    return t.length > 0;
 }
 
 /* ---- Tokens ---------------------------------------------------------------------------------- */
@@ -324,7 +244,6 @@ static rlx_status next_token(rlx_generation *n, int64_t timeout_ms, rlx_piece *p
 {
     rlx_context *c = n->c;
     const rx_sequence *s = &c->sequences[n->sequence];
-    size_t length = 0;
     if (s->n == c->context)
         RLX_TRY(shift_context(n, err));
     RLX_TRY(add_token(n, timeout_ms, err));
@@ -337,12 +256,7 @@ static rlx_status next_token(rlx_generation *n, int64_t timeout_ms, rlx_piece *p
     n->done = is_last(n, token, s->n);
     if (n->result.n_generated == before)
         return RLX_OK; /* an end token is no piece */
-    piece->token = token;
-    const char *text = n->stream ? rlx_text_stream_push(n->stream, token, &length) : "";
-    if (!add_text(n, text, length))
-        return rx_fail_memory(err, "text", length);
-    give_text(n, piece);
-    return RLX_OK;
+    return give_text(n, token, piece, err);
 }
 
 rlx_status rlx_generation_next(rlx_generation *n, int64_t timeout_ms, rlx_piece *piece, bool *more,
@@ -382,13 +296,9 @@ void rlx_generation_destroy(rlx_generation *n)
 {
     if (!n)
         return;
-    for (size_t i = 0; i < n->n_stop; i++)
-        rx_free(n->stop[i]);
-    rx_free(n->stop);
-    rx_free(n->held);
     rx_free(n->scratch);
     rx_constraint_destroy(n->constraint);
-    rlx_text_stream_destroy(n->stream);
+    rx_output_finish(&n->output);
     rx_free(n);
 }
 

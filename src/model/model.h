@@ -6,7 +6,9 @@
  *   context.c       sequences of tokens: set, append, cut, sampling, logits
  *   context_step.c  the runs of a step: prompts in chunks, then all sequences together
  *   context_file.c  save and restore of a sequence
- *   generate.c      from a prompt to pieces of text, stop strings
+ *   generate.c      from a prompt to pieces of text
+ *   output.c        text of tokens, stop strings
+ *   draw.c          drawing a token on the host
  *   constrain.c     tokens under a grammar
  *   chat.c          conversations
  *   embed.c         vectors of texts

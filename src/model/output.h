@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* Text of generated tokens: whole characters only, and nothing that may be the beginning of a stop
+ * string, which is held back until that is certain. */
+#ifndef RX_MODEL_OUTPUT_H
+#define RX_MODEL_OUTPUT_H
+
+#include "rlx/tokenizer.h"
+
+typedef struct rx_output {
+    rlx_text_stream *stream; /* NULL: the model has no tokenizer */
+    char **stop;
+    size_t n_stop;
+    char *held;              /* text that was not given yet, behind `given` bytes that were */
+    size_t n_held, cap_held, given;
+} rx_output;
+
+/* Copies the stop strings, which need a tokenizer. On failure rx_output_finish frees what is
+ * there. */
+rlx_status rx_output_init(rx_output *o, const rlx_tokenizer *t, const char *const *stop,
+                          size_t n_stop, rlx_error *err);
+void rx_output_finish(rx_output *o);
+
+/* Text that is certain; valid until the next call. */
+typedef struct rx_output_text {
+    const char *text;
+    size_t length;
+    bool stopped; /* a stop string follows it */
+} rx_output_text;
+rlx_status rx_output_push(rx_output *o, int32_t token, rx_output_text *out, rlx_error *err);
+/* What is left when no token follows. */
+rlx_status rx_output_flush(rx_output *o, rx_output_text *out, rlx_error *err);
+
+#endif

@@ -44,7 +44,7 @@ struct rlx_request {
     rlx_grammar_state *grammar; /* NULL: none */
     uint32_t *mask;             /* what it allows next, of n_mask words or more */
     size_t n_mask;
-    rx_output output;
+    rx_text_output output;
 
     int32_t *tokens;            /* prompt, generated and forced ones */
     size_t n, cap_tokens;

@@ -135,7 +135,7 @@ static void free_request(rlx_request *r)
     rx_free(r->taken);
     rlx_grammar_state_destroy(r->grammar);
     rx_free(r->mask);
-    rx_output_finish(&r->output);
+    rx_text_output_finish(&r->output);
     rx_free(r->tokens);
     rx_free(r->bias);
     rx_cond_finish(&r->news);
@@ -184,7 +184,7 @@ rlx_status rlx_engine_submit(rlx_engine *e, const rlx_request_desc *d, rlx_reque
     atomic_init(&r->cancelled, false);
     rlx_status st = take_options(r, &full, err);
     if (st == RLX_OK)
-        st = rx_output_init(&r->output, e->model->tokenizer, full.stop, full.n_stop, err);
+        st = rx_text_output_init(&r->output, e->model->tokenizer, full.stop, full.n_stop, err);
     if (st == RLX_OK)
         st = set_prompt(r, &full, err);
     if (st == RLX_OK && full.grammar)

@@ -94,7 +94,7 @@ rlx_status rx_tokens_give(rlx_request *r, const rx_probs *probs, bool *ended, rl
     }
     r->n_given++;
     count_token(r);
-    RLX_TRY(rx_output_push(&r->output, token, &t, err));
+    RLX_TRY(rx_text_output_push(&r->output, token, &t, err));
     const rlx_request_piece piece = {.token = token, .text = t.text, .length = t.length,
                                      .log_prob = probs ? probs->log_prob : 0,
                                      .best = probs ? probs->best : NULL,
@@ -110,7 +110,7 @@ rlx_status rx_tokens_flush(rlx_request *r, rlx_finish *finish, rlx_error *err)
     rx_output_text t;
     if (*finish == RLX_FINISH_STOP || *finish == RLX_FINISH_CALLER)
         return RLX_OK;
-    RLX_TRY(rx_output_flush(&r->output, &t, err));
+    RLX_TRY(rx_text_output_flush(&r->output, &t, err));
     if (t.stopped)
         *finish = RLX_FINISH_STOP;
     if (!t.length)

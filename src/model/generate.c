@@ -13,7 +13,7 @@ struct rlx_generation {
     bool ignore_end, shift, prompt_only;
     bool done;              /* the last token was taken */
     bool flushed;           /* the text that was left was given */
-    rx_output output;
+    rx_text_output output;
     int32_t *scratch;       /* tokens of a shift, [context] */
     rx_constraint *constraint; /* NULL: none */
     rlx_generate_result result;
@@ -101,7 +101,7 @@ static rlx_status begin(rlx_generation *n, const rlx_generate_desc *d, rlx_error
         return rx_fail(err, RLX_INVALID, "max_tokens is %lld; expected 0 or more",
                        (long long)d->max_tokens);
     RLX_TRY(rlx_context_set_sampling(c, d->sampling, err));
-    RLX_TRY(rx_output_init(&n->output, c->model->tokenizer, d->stop, d->n_stop, err));
+    RLX_TRY(rx_text_output_init(&n->output, c->model->tokenizer, d->stop, d->n_stop, err));
     if (d->shift) {
         n->scratch = rx_alloc_array(c->context, sizeof *n->scratch);
         if (!n->scratch)
@@ -145,7 +145,7 @@ rlx_status rlx_generation_create(rlx_context *c, const rlx_generate_desc *d, rlx
 static rlx_status give_text(rlx_generation *n, int32_t token, rlx_piece *piece, rlx_error *err)
 {
     rx_output_text t;
-    RLX_TRY(rx_output_push(&n->output, token, &t, err));
+    RLX_TRY(rx_text_output_push(&n->output, token, &t, err));
     if (t.stopped) {
         n->result.finish = RLX_FINISH_STOP;
         n->done = n->flushed = true;
@@ -159,7 +159,7 @@ static bool flush_text(rlx_generation *n, rlx_piece *piece, rlx_status *st, rlx_
 {
     rx_output_text t;
     n->flushed = true;
-    *st = rx_output_flush(&n->output, &t, err);
+    *st = rx_text_output_flush(&n->output, &t, err);
     if (*st != RLX_OK)
         return false;
     if (t.stopped)
@@ -298,7 +298,7 @@ void rlx_generation_destroy(rlx_generation *n)
         return;
     rx_free(n->scratch);
     rx_constraint_destroy(n->constraint);
-    rx_output_finish(&n->output);
+    rx_text_output_finish(&n->output);
     rx_free(n);
 }
 

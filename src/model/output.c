@@ -9,7 +9,7 @@
 
 #define FIRST_TEXT 4096
 
-static rlx_status copy_stops(rx_output *o, const char *const *stop, size_t n, rlx_error *err)
+static rlx_status copy_stops(rx_text_output *o, const char *const *stop, size_t n, rlx_error *err)
 {
     o->stop = rx_alloc_array_zero(n ? n : 1, sizeof *o->stop);
     if (!o->stop)
@@ -28,10 +28,10 @@ static rlx_status copy_stops(rx_output *o, const char *const *stop, size_t n, rl
     return RLX_OK;
 }
 
-rlx_status rx_output_init(rx_output *o, const rlx_tokenizer *t, const char *const *stop,
+rlx_status rx_text_output_init(rx_text_output *o, const rlx_tokenizer *t, const char *const *stop,
                           size_t n_stop, rlx_error *err)
 {
-    *o = (rx_output){0};
+    *o = (rx_text_output){0};
     if (n_stop && (!stop || !t))
         return rx_fail(err, RLX_INVALID, "stop strings need %s",
                        stop ? "a tokenizer, which the model does not have"
@@ -44,17 +44,17 @@ rlx_status rx_output_init(rx_output *o, const rlx_tokenizer *t, const char *cons
     return RLX_OK;
 }
 
-void rx_output_finish(rx_output *o)
+void rx_text_output_finish(rx_text_output *o)
 {
     for (size_t i = 0; i < o->n_stop; i++)
         rx_free(o->stop[i]);
     rx_free(o->stop);
     rx_free(o->held);
     rlx_text_stream_destroy(o->stream);
-    *o = (rx_output){0};
+    *o = (rx_text_output){0};
 }
 
-static rlx_status add_text(rx_output *o, const char *text, size_t length, rlx_error *err)
+static rlx_status add_text(rx_text_output *o, const char *text, size_t length, rlx_error *err)
 {
     memmove(o->held, o->held + o->given, o->n_held - o->given);
     o->n_held -= o->given;
@@ -73,7 +73,7 @@ static bool is_boundary(char c)
 
 /* Searches the held-back text for stop strings. True when one is found, at *at; else *at is where a
  * partial match begins, or the end. */
-static bool find_stop(const rx_output *o, size_t *at)
+static bool find_stop(const rx_text_output *o, size_t *at)
 {
     for (size_t i = 0; i < o->n_held; i++) {
         bool maybe = false;
@@ -95,13 +95,13 @@ static bool find_stop(const rx_output *o, size_t *at)
     return false;
 }
 
-static void give(rx_output *o, size_t n, bool stopped, rx_output_text *out)
+static void give(rx_text_output *o, size_t n, bool stopped, rx_output_text *out)
 {
     *out = (rx_output_text){o->held, n, stopped};
     o->given = n;
 }
 
-rlx_status rx_output_push(rx_output *o, int32_t token, rx_output_text *out, rlx_error *err)
+rlx_status rx_text_output_push(rx_text_output *o, int32_t token, rx_output_text *out, rlx_error *err)
 {
     size_t length = 0, at;
     const char *text = o->stream ? rlx_text_stream_push(o->stream, token, &length) : "";
@@ -111,7 +111,7 @@ rlx_status rx_output_push(rx_output *o, int32_t token, rx_output_text *out, rlx_
     return RLX_OK;
 }
 
-rlx_status rx_output_flush(rx_output *o, rx_output_text *out, rlx_error *err)
+rlx_status rx_text_output_flush(rx_text_output *o, rx_output_text *out, rlx_error *err)
 {
     size_t length = 0, at;
     const char *text = o->stream ? rlx_text_stream_finish(o->stream, &length) : NULL;

@@ -6,19 +6,19 @@
 
 #include "rlx/tokenizer.h"
 
-typedef struct rx_output {
+typedef struct rx_text_output {
     rlx_text_stream *stream; /* NULL: the model has no tokenizer */
     char **stop;
     size_t n_stop;
     char *held;              /* text that was not given yet, behind `given` bytes that were */
     size_t n_held, cap_held, given;
-} rx_output;
+} rx_text_output;
 
-/* Copies the stop strings, which need a tokenizer. On failure rx_output_finish frees what is
+/* Copies the stop strings, which need a tokenizer. On failure rx_text_output_finish frees what is
  * there. */
-rlx_status rx_output_init(rx_output *o, const rlx_tokenizer *t, const char *const *stop,
+rlx_status rx_text_output_init(rx_text_output *o, const rlx_tokenizer *t, const char *const *stop,
                           size_t n_stop, rlx_error *err);
-void rx_output_finish(rx_output *o);
+void rx_text_output_finish(rx_text_output *o);
 
 /* Text that is certain; valid until the next call. */
 typedef struct rx_output_text {
@@ -26,8 +26,8 @@ typedef struct rx_output_text {
     size_t length;
     bool stopped; /* a stop string follows it */
 } rx_output_text;
-rlx_status rx_output_push(rx_output *o, int32_t token, rx_output_text *out, rlx_error *err);
+rlx_status rx_text_output_push(rx_text_output *o, int32_t token, rx_output_text *out, rlx_error *err);
 /* What is left when no token follows. */
-rlx_status rx_output_flush(rx_output *o, rx_output_text *out, rlx_error *err);
+rlx_status rx_text_output_flush(rx_text_output *o, rx_output_text *out, rlx_error *err);
 
 #endif

@@ -84,7 +84,8 @@ typedef enum rx_size { RX_ROWS, RX_OUTPUTS, RX_ADJUSTED, RX_MASKED, RX_RANKED, R
 typedef struct rx_step_inputs {
     int32_t *tokens, *positions, *places, *sequence, *lengths, *pages;
     int32_t *outputs, *adjust, *masked, *bits, *ranked, *targets;
-    float *factor, *add;
+    float *factor, *add, *sampling;
+    int64_t *seed;
     size_t n[RX_N_SIZES];       /* used */
     size_t size[RX_N_SIZES];    /* with padding, as bound; SIZE_MAX: not yet */
 } rx_step_inputs;
@@ -111,9 +112,8 @@ struct rlx_engine {
     uint64_t ticket;
     int64_t run_ns;
     int32_t *results, *best_ids;
-    float *chosen, *lse, *best, *logits;
+    float *chosen, *lse, *best;
     uint32_t *seen;             /* [vocabulary] entry of a token + 1, 0 between uses */
-    struct rx_candidate *candidates;
     unsigned known_sizes;       /* powers of two of rows that have run */
     double decode_seconds, row_seconds; /* of a step without prompts; of a prompt row. 0: unknown */
     size_t n_decoding, n_prompt_rows;   /* of the step */

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* One step: the planned rows as inputs of the graph, sizes rounded up to powers of two so that they
  * recur, the run, and its results for each request. */
-#include <math.h>
 #include <string.h>
 
 #include "engine/engine.h"
-#include "model/draw.h"
 
 static const char *const size_names[RX_N_SIZES] = {"rows", "outputs", "adjust", "masked", "ranked"};
 
@@ -35,9 +33,9 @@ rlx_status rx_inputs_create(rlx_engine *e, rlx_error *err)
     ok = (e->best = rx_arena_array_zero(a, m * RLX_MAX_BEST, sizeof(float))) && ok;
     ok = (e->chosen = rx_arena_array_zero(a, m, sizeof(float))) && ok;
     ok = (e->lse = rx_arena_array_zero(a, m, sizeof(float))) && ok;
-    ok = (e->logits = rx_arena_array_zero(a, e->vocabulary, sizeof(float))) && ok;
+    ok = (in->sampling = rx_arena_array_zero(a, m, 4 * sizeof(float))) && ok;
+    ok = (in->seed = rx_arena_array_zero(a, m, sizeof *in->seed)) && ok;
     ok = (e->seen = rx_arena_array_zero(a, e->vocabulary, sizeof *e->seen)) && ok;
-    ok = (e->candidates = rx_arena_array_zero(a, e->vocabulary, sizeof *e->candidates)) && ok;
     for (size_t i = 0; i < RX_N_SIZES; i++)
         in->size[i] = SIZE_MAX;
     return ok ? RLX_OK : rx_fail_memory(err, "the inputs of an engine", m * RX_ADJUST * 12);
@@ -173,6 +171,36 @@ static void fill_adjusted(rlx_engine *e)
     in->n[RX_ADJUSTED] = most;
 }
 
+/* ---- Sampling -------------------------------------------------------------------------------- */
+
+/* A number for token i of a request: the mixing function of splitmix64. 31 bits, for devices without
+ * i64. */
+static int64_t token_seed(uint64_t seed, size_t i)
+{
+    uint64_t z = seed + ((uint64_t)i + 1) * 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (int64_t)((z ^ (z >> 31)) >> 33);
+}
+
+static void fill_sampling(rlx_engine *e)
+{
+    for (size_t i = 0; i < power_from(e->in.n[RX_OUTPUTS]); i++) {
+        float *to = e->in.sampling + i * 4;
+        memset(to, 0, 4 * sizeof *to);
+        e->in.seed[i] = 0;
+        if (i >= e->in.n[RX_OUTPUTS])
+            continue;
+        const rlx_request *r = e->row[i].r;
+        const rlx_sampling_desc *s = &r->sampling;
+        to[0] = (float)s->temperature;
+        to[1] = (float)(s->top_k < 1 << 24 ? s->top_k : 0); /* exact in a float */
+        to[2] = (float)s->top_p;
+        to[3] = (float)s->min_p;
+        e->in.seed[i] = token_seed(s->seed, e->row[i].at + 1 - r->n_prompt);
+    }
+}
+
 /* ---- Masks ----------------------------------------------------------------------------------- */
 
 /* What the grammar of a request allows next. */
@@ -245,6 +273,7 @@ static void fill_inputs(rlx_engine *e)
         add_request(e, e->running[i]);
     fill_adjusted(e);
     fill_masks(e);
+    fill_sampling(e);
     pad_rows(e, power_from(e->in.n[RX_ROWS]));
 }
 
@@ -279,6 +308,7 @@ static rlx_status set_inputs(rlx_engine *e, rlx_error *err)
         {"factor", in->factor, a},                 {"add", in->add, a},
         {"masked", in->masked, size[RX_MASKED]},   {"bits", in->bits, size[RX_MASKED] * e->words},
         {"ranked", in->ranked, size[RX_RANKED]},   {"targets", in->targets, size[RX_RANKED]},
+        {"sampling", in->sampling, m * 4},         {"seed", in->seed, m * 2},
     };
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
         RLX_TRY(rlx_session_set_input(e->session, list[i].name, list[i].data, list[i].n * 4, err));
@@ -314,37 +344,13 @@ static rlx_status read_results(rlx_engine *e, rlx_error *err)
     return rlx_session_read(e->session, "best_ids", 0, e->best_ids, k * best * 4, err);
 }
 
-/* Draws the token of output row m; greedy ones were chosen on the device. */
-static rlx_status draw(rlx_engine *e, size_t m, int32_t *token, rlx_error *err)
-{
-    const rx_output_row *row = &e->row[m];
-    const size_t bytes = e->vocabulary * sizeof *e->logits;
-    size_t n = 0;
-    *token = e->results[m];
-    if (!(row->r->sampling.temperature > 0))
-        return RLX_OK;
-    RLX_TRY(rlx_session_read(e->session, "adjusted", m * bytes, e->logits, bytes, err));
-    for (size_t i = 0; i < e->vocabulary; i++)
-        if (e->logits[i] > -INFINITY)
-            e->candidates[n++] = (rx_candidate){e->logits[i], (int32_t)i};
-    if (n)
-        *token = rx_draw(&row->r->sampling, row->at + 1 - row->r->n_prompt, e->candidates, n);
-    return RLX_OK;
-}
-
-/* Log-probabilities of output row m, the k-th that is ranked, whose token is now known. */
-static rlx_status take_probs(rlx_engine *e, size_t m, size_t k, int32_t token, rx_probs *p,
-                             rlx_error *err)
+/* Log-probabilities of the k-th row that is ranked. */
+static void take_probs(const rlx_engine *e, size_t k, size_t n_best, rx_probs *p)
 {
     const size_t most = e->vocabulary < RLX_MAX_BEST ? e->vocabulary : RLX_MAX_BEST;
-    float logit = e->chosen[k];
-    if (e->row[m].samples && token != e->results[m])
-        RLX_TRY(rlx_session_read(e->session, "logits", (m * e->vocabulary + (size_t)token) * 4,
-                                 &logit, sizeof logit, err));
-    p->log_prob = logit - e->lse[k];
-    for (size_t i = 0; i < e->row[m].r->n_best; i++)
+    p->log_prob = e->chosen[k] - e->lse[k];
+    for (size_t i = 0; i < n_best; i++)
         p->best[i] = (rlx_token_prob){e->best_ids[k * most + i], e->best[k * most + i] - e->lse[k]};
-    return RLX_OK;
 }
 
 /* Tokens of a request from output row m: one that was known and is given with its probability, or a
@@ -354,14 +360,11 @@ static rlx_status take_row(rlx_engine *e, size_t m, size_t k, bool *ended, rlx_f
 {
     rlx_request *r = e->row[m].r;
     rx_probs probs;
-    int32_t token = 0;
     *ended = false;
-    if (e->row[m].samples) {
-        RLX_TRY(draw(e, m, &token, err));
-        RLX_TRY(rx_tokens_add(r, token, err));
-    }
+    if (e->row[m].samples)
+        RLX_TRY(rx_tokens_add(r, e->results[m], err));
     if (r->log_probs) {
-        RLX_TRY(take_probs(e, m, k, token, &probs, err));
+        take_probs(e, k, r->n_best, &probs);
         return rx_tokens_give(r, &probs, ended, finish, err);
     }
     while (r->n_given < r->n && !*ended)

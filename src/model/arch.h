@@ -27,10 +27,10 @@
  *            adjust i32 [M, A], factor, add f32 [M, A]: logits of these tokens become
  *            (x > 0 ? x / factor : x * factor) + add, where a token occurs twice with equal numbers;
  *            masked i32 [C] (rows of the outputs), bits i32 [C, ceil(vocabulary / 32)]: their
- *            tokens without a bit cannot be chosen; ranked, targets i32 [R] (rows of the outputs
+ *            tokens without a bit cannot be chosen; sampling f32 [M, 4] (temperature, top_k, top_p,
+ *            min_p), seed i64 [M]; ranked, targets i32 [R] (rows of the outputs
  *            whose probabilities are asked for, of this token; -1: of the chosen one)
- *   outputs  logits f32 [M, vocabulary]; adjusted, the same as above; token i32 [M], the largest of
- *            them; chosen f32 [R] (logit of the target), lse f32 [R] (logarithm of the sum of
+ *   outputs  logits f32 [M, vocabulary]; adjusted, the same after that; token i32 [M]; chosen f32 [R] (logit of the target), lse f32 [R] (logarithm of the sum of
  *            exponentials), best f32 [R, K] and best_ids i32 [R, K], the largest logits
  *   states   k.<i>, v.<i> [pages * page, kv heads, head size], ..
  * N, M, A, C, R are the named dimensions "rows", "outputs" (up to `rows`, `outputs`), "adjust" (up

@@ -7,13 +7,13 @@
 
 #define Q8_BLOCK 32
 
-/* [rows of the cache, ..] -> [sequences, context, ..], or [pages, page, ..] */
+/* [rows of the cache, ..] -> [sequences, context, ..]; a pool of pages stays as it is. */
 static rlx_value split_sequences(rx_builder *b, rlx_value v)
 {
-    const rx_build_desc *d = b->d;
     const rlx_shape s = rlx_value_shape(b->g, v);
-    const rlx_dim dims[] = {d->page ? d->pages : d->sequences, d->page ? d->page : d->context,
-                            s.dim[1], s.dim[2]};
+    const rlx_dim dims[] = {b->d->sequences, b->d->context, s.dim[1], s.dim[2]};
+    if (b->d->page)
+        return v;
     return rlx_reshape(b->g, v, 4, dims);
 }
 
@@ -53,7 +53,8 @@ static rlx_value keep_q8(rx_builder *b, const rx_layer *l, const char *what[2], 
     return rlx_dequantize(g, all, all_scales, RLX_NONE, &back);
 }
 
-/* Adds k or v [B, S, heads, n] to its cache; returns all of it, [sequences, context, heads, n]. */
+/* Adds k or v [B, S, heads, n] to its cache; returns all of it, [sequences, context, heads, n], or
+ * [rows of the pool, heads, n]. */
 static rlx_value keep(rx_builder *b, const rx_layer *l, const char *what[2], rlx_value x)
 {
     const rlx_shape s = rlx_value_shape(b->g, x);

@@ -29,11 +29,12 @@ void rx_build_row_inputs(rx_builder *b)
 rlx_value rx_build_row_attention(rx_builder *b, rlx_value q, rlx_value k, rlx_value v,
                                  const rlx_attention_desc *d)
 {
-    rlx_attention_desc paged = *d;
-    paged.page = b->d->page;
-    const rlx_value pages = rlx_gather(b->g, b->slots, b->sequence, 0);
-    const rlx_value extra[3] = {b->lengths, RLX_NONE, pages};
-    return rlx_attention_ex(b->g, q, k, v, RLX_NONE, extra, &paged);
+    const rlx_shape s = rlx_value_shape(b->g, q);
+    const rlx_ragged_attention_desc r = {RLX_INIT(rlx_ragged_attention_desc), .page = b->d->page,
+                                         .scale = d->scale, .soft_cap = d->soft_cap,
+                                         .window = d->window};
+    q = rlx_reshape(b->g, q, 3, (rlx_dim[]){b->rows, s.dim[2], s.dim[3]});
+    return rlx_ragged_attention(b->g, q, k, v, b->sequence, b->lengths, b->slots, RLX_NONE, &r);
 }
 
 rlx_value rx_build_output_rows(rx_builder *b, rlx_value x)
@@ -110,10 +111,12 @@ static void build_ranks(rx_builder *b, rlx_value logits, rlx_value token)
 void rx_build_row_heads(rx_builder *b, rlx_value x)
 {
     rlx_graph *g = b->g;
-    const rlx_dim row[] = {b->batch, b->f->width};
+    const rlx_dim row[] = {b->batch, b->f->width}, four[] = {b->batch, 4};
     const rlx_value logits = rx_build_logits(b, rlx_reshape(g, x, 2, row));
     const rlx_value adjusted = build_masked(b, build_adjusted(b, logits));
-    const rlx_value token = rlx_sample(g, adjusted, RLX_NONE, RLX_NONE, NULL);
+    const rlx_value params = rlx_input(g, "sampling", RLX_F32, 2, four);
+    const rlx_value seed = rlx_input(g, "seed", RLX_I64, 1, &b->batch);
+    const rlx_value token = rlx_sample(g, adjusted, seed, params, NULL);
     rlx_output(g, "logits", logits);
     rlx_output(g, "adjusted", adjusted);
     rlx_output(g, "token", token);

@@ -23,7 +23,8 @@ typedef struct batch {
     int32_t tokens[ROWS], positions[ROWS], places[ROWS], sequence[ROWS], lengths[ROWS];
     int32_t pages[3 * WIDTH], outputs[4];
     int32_t adjust[8], masked[2], bits[2 * WORDS], ranked[2], targets[2];
-    float factor[8], add[8];
+    float factor[8], add[8], sampling[16];
+    int64_t seed[4];
     size_t n, n_outputs;
     size_t n_adjust, n_masked, n_ranked;
 } batch;
@@ -77,6 +78,8 @@ static void run(rlx_session *s, const batch *b)
     set(s, "adjust", b->adjust, b->n_outputs * b->n_adjust);
     set(s, "factor", b->factor, b->n_outputs * b->n_adjust);
     set(s, "add", b->add, b->n_outputs * b->n_adjust);
+    set(s, "sampling", b->sampling, b->n_outputs * 4);
+    set(s, "seed", b->seed, b->n_outputs * 2);
     set(s, "masked", b->masked, b->n_masked);
     set(s, "bits", b->bits, b->n_masked * WORDS);
     set(s, "ranked", b->ranked, b->n_ranked);

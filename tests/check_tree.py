@@ -29,7 +29,7 @@ LAYERS = {
     "grammar": "base import model",
     "engine": "base model",
     "store": "base import",
-    "serve": "base import store",
+    "serve": "base import model store",
 }
 # Folders of src/ that are parts of the command line, not of the library.
 TOOL_PARTS = ("store", "serve")

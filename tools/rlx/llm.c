@@ -51,6 +51,19 @@ const char *llm_model(cli_common *c, const model_options *o)
     return o->model ? o->model : cli_shift(c);
 }
 
+int llm_desc(const cli_common *c, const model_options *o, rlx_model_desc *d)
+{
+    *d = (rlx_model_desc){RLX_INIT(rlx_model_desc), .threads = (uint32_t)c->threads,
+                          .tokenizer = o->tokenizer, .context = o->context,
+                          .prompt_chunk = o->prompt_chunk};
+    int status = cli_one_device(c, &d->device);
+    if (status <= 0)
+        status = read_policy(o->policy, &d->policy);
+    if (status < 0)
+        status = read_cache(o->cache, &d->cache);
+    return status < 0 ? EXIT_OK : status;
+}
+
 int llm_open(const cli_common *c, const model_options *o, rlx_model **out, double *seconds)
 {
     double begin = cli_now(), next = begin + 0.2;
@@ -58,17 +71,12 @@ int llm_open(const cli_common *c, const model_options *o, rlx_model **out, doubl
     *out = NULL;
     if (!o->model)
         return cli_usage("a model is needed: a file, or a name of 'rlx list'");
-    rlx_model_desc d = {RLX_INIT(rlx_model_desc), .threads = (uint32_t)c->threads,
-                        .tokenizer = o->tokenizer, .context = o->context,
-                        .prompt_chunk = o->prompt_chunk,
-                        .progress = show_loading, .progress_user = &next};
-    int status = cli_one_device(c, &d.device);
-    if (status <= 0)
-        status = read_policy(o->policy, &d.policy);
-    if (status < 0)
-        status = read_cache(o->cache, &d.cache);
-    if (status >= 0)
+    rlx_model_desc d;
+    int status = llm_desc(c, o, &d);
+    if (status != EXIT_OK)
         return status;
+    d.progress = show_loading;
+    d.progress_user = &next;
     char *path = cli_model_path(o->model);
     if (!path)
         return EXIT_FAILED;

@@ -73,6 +73,8 @@ int llm_grammar(const grammar_options *o, rlx_grammar **out);
 
 /* The model of --model, or else the first argument, which is taken away. */
 const char *llm_model(cli_common *c, const model_options *o);
+/* What the options say of opening a model; the exit status. */
+int llm_desc(const cli_common *c, const model_options *o, rlx_model_desc *d);
 /* Opens the model of --model, a file or a name of the store; on failure the sentence is printed and
  * the exit status returned. *seconds (may be NULL) is how long it took. */
 int llm_open(const cli_common *c, const model_options *o, rlx_model **out, double *seconds);

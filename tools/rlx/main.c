@@ -31,7 +31,7 @@ static const cli_command *const commands[] = {
     &cmd_devices, &cmd_doctor,  &cmd_ops,      &cmd_run,      &cmd_compile,    &cmd_bench,
     &cmd_explain, &cmd_inspect, &cmd_quantize, &cmd_tokenize, &cmd_generate,   &cmd_chat,
     &cmd_embed,   &cmd_perplexity, &cmd_verify, &cmd_pull,    &cmd_list,       &cmd_rm,
-    &cmd_help,    &cmd_version,
+    &cmd_serve,   &cmd_help,    &cmd_version,
 };
 
 static void print_overview(FILE *f)

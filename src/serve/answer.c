@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: MIT */
+/* /v1/chat/completions and /v1/completions: prompts to jobs, pieces to choices, calls of tools. */
+#include "serve/answer.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/mem.h"
+#include "serve/json_out.h"
+
+#define WAIT_MS 100            /* between two looks whether the client is still there */
+#define DEFAULT_COMPLETION 16  /* tokens, as OpenAI's API has it */
+static const char call_mark[] = "<tool_call>";
+
+static bool no_memory(rx_answer *a)
+{
+    return rx_api_fail_as(&a->e, 500, "out_of_memory", "out of memory");
+}
+
+/* ---- Grammars -------------------------------------------------------------------------------- */
+
+/* {"name": one of the tools, "arguments": by its schema} */
+static bool make_call_grammar(rx_answer *a)
+{
+    const rlx_grammar_desc d = {RLX_INIT(rlx_grammar_desc), .form = RLX_JSON_COMPACT};
+    rx_str s = {0};
+    rlx_error err = {0};
+    bool first = true;
+    rx_str_puts(&s, "{\"anyOf\":[");
+    for (size_t i = 0; i < a->r.n_tools; i++) {
+        const rx_api_tool *t = &a->r.tools[i];
+        if (a->r.tool && strcmp(a->r.tool, t->name))
+            continue;
+        rx_str_printf(&s, "%s{\"type\":\"object\",\"properties\":{\"name\":{\"const\":\"%s\"},"
+                      "\"arguments\":", first ? "" : ",", t->name);
+        if (t->parameters)
+            rx_put_json(&s, t->parameters);
+        else
+            rx_str_puts(&s, "{\"type\":\"object\"}");
+        rx_str_puts(&s, "},\"required\":[\"name\",\"arguments\"],\"additionalProperties\":false}");
+        first = false;
+    }
+    rx_str_puts(&s, "]}");
+    rlx_status st = s.failed ? RLX_NO_MEMORY
+                             : rlx_grammar_from_json_schema(s.data, s.n, &d, &a->calls, &err);
+    rx_str_finish(&s);
+    if (st == RLX_OK)
+        return true;
+    snprintf(a->e.param, sizeof a->e.param, "tools");
+    return rx_api_fail_status(&a->e, st, &err);
+}
+
+static bool make_format_grammar(rx_answer *a)
+{
+    rlx_error err = {0};
+    rx_str s = {0};
+    rlx_status st = RLX_OK;
+    const char *g = a->r.grammar;
+    switch (a->r.format) {
+    case RX_FORMAT_TEXT: return true;
+    case RX_FORMAT_GRAMMAR:
+        st = rlx_grammar_from_gbnf(g, strlen(g), NULL, &a->grammar, &err);
+        break;
+    case RX_FORMAT_REGEX:
+        st = rlx_grammar_from_regex(g, strlen(g), NULL, &a->grammar, &err);
+        break;
+    case RX_FORMAT_OBJECT:
+    case RX_FORMAT_SCHEMA:
+        if (a->r.format == RX_FORMAT_OBJECT)
+            rx_str_puts(&s, "{\"type\":\"object\"}");
+        else
+            rx_put_json(&s, a->r.schema);
+        st = s.failed ? RLX_NO_MEMORY
+                      : rlx_grammar_from_json_schema(s.data, s.n, NULL, &a->grammar, &err);
+        rx_str_finish(&s);
+        break;
+    }
+    if (st == RLX_OK)
+        return true;
+    snprintf(a->e.param, sizeof a->e.param, "response_format");
+    return rx_api_fail_status(&a->e, st, &err);
+}
+
+static bool make_grammars(rx_answer *a)
+{
+    const bool tools = a->r.n_tools && a->r.choice != RX_TOOLS_NONE;
+    if (tools && a->r.choice == RX_TOOLS_REQUIRED && a->r.format != RX_FORMAT_TEXT)
+        return rx_api_fail(&a->e, "response_format", "a call of a tool is asked for and a form of "
+                           "the text; expected one of them");
+    return make_format_grammar(a) && (!tools || make_call_grammar(a));
+}
+
+/* ---- Prompts and jobs ------------------------------------------------------------------------ */
+
+/* Ids of the request, checked. */
+static bool copy_ids(rx_answer *a, size_t i, const rx_api_text *t)
+{
+    const int32_t limit = (int32_t)a->m->info.vocabulary;
+    for (size_t k = 0; k < t->n_tokens; k++)
+        if (t->tokens[k] >= limit)
+            return rx_api_fail(&a->e, "prompt", "token %d is not in the vocabulary of %d tokens",
+                               (int)t->tokens[k], (int)limit);
+    a->prompts[i] = rx_alloc_array(t->n_tokens + 1, sizeof **a->prompts);
+    if (!a->prompts[i])
+        return no_memory(a);
+    memcpy(a->prompts[i], t->tokens, t->n_tokens * sizeof *t->tokens);
+    a->n_ids[i] = t->n_tokens;
+    return true;
+}
+
+static bool make_prompts(rx_answer *a)
+{
+    const bool chat = a->r.kind == RX_API_CHAT;
+    const size_t n = chat ? 1 : a->r.n_prompts;
+    a->prompts = rx_arena_array_zero(&a->arena, n, sizeof *a->prompts);
+    a->n_ids = rx_arena_array_zero(&a->arena, n, sizeof *a->n_ids);
+    if (!a->prompts || !a->n_ids)
+        return no_memory(a);
+    if (chat) {
+        char *text;
+        bool ok = rx_chat_prompt(a->m, &a->r, &text, &a->e) &&
+                  rx_encode(a->m, text, strlen(text), true, &a->prompts[0], &a->n_ids[0], &a->e);
+        rx_free(text);
+        a->r.n_prompts = 1;
+        return ok;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const rx_api_text *t = &a->r.prompts[i];
+        const bool ok = t->text ? rx_encode(a->m, t->text, t->length, true, &a->prompts[i],
+                                            &a->n_ids[i], &a->e)
+                                : copy_ids(a, i, t);
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+static uint64_t seed_of(const rx_answer *a, size_t index)
+{
+    uint64_t seed = (uint64_t)a->r.seed;
+    if (a->r.seed == -1 && getentropy(&seed, sizeof seed))
+        seed = (uint64_t)rx_now_ns();
+    return seed + index;
+}
+
+static bool submit(rx_answer *a, rx_choice *c, const int32_t *ids, size_t n, int64_t max_tokens)
+{
+    const rx_api_request *r = &a->r;
+    const bool call = c->mode == RX_MODE_CALL;
+    const bool greedy = r->temperature == 0 || r->top_p == 0;
+    rlx_error err = {0};
+    rx_job_desc d = {.tokens = ids, .n_tokens = n,
+                     .sampling = {RLX_INIT(rlx_sampling_desc), .top_k = r->top_k,
+                                  .temperature = greedy ? 0 : r->temperature,
+                                  .top_p = r->top_p < 1 ? r->top_p : 0, .min_p = r->min_p,
+                                  .repeat_penalty = r->repeat_penalty,
+                                  .seed = seed_of(a, (size_t)(c - a->choices))},
+                     .presence_penalty = r->presence_penalty,
+                     .frequency_penalty = r->frequency_penalty, .bias = r->bias,
+                     .n_bias = r->n_bias, .max_tokens = max_tokens,
+                     .stop = r->stop, .n_stop = call ? 0 : r->n_stop,
+                     .ignore_end = r->ignore_end, .grammar = call ? a->calls : a->grammar,
+                     .log_probs = r->log_probs, .n_best = r->n_best,
+                     .deadline_ms = a->s->max_seconds * 1000};
+    rlx_status st = a->m->backend->submit(a->m->backend, &d, &c->job, &err);
+    if (st == RLX_INVALID)
+        return rx_api_fail_as(&a->e, 400, "context_length_exceeded", "%s", err.text);
+    return st == RLX_OK || rx_api_fail_status(&a->e, st, &err);
+}
+
+static int64_t token_limit(const rx_answer *a)
+{
+    int64_t n = a->r.max_tokens;
+    if (n < 0)
+        n = a->r.kind == RX_API_CHAT ? 0 : DEFAULT_COMPLETION;
+    if (a->s->max_tokens && (!n || n > a->s->max_tokens))
+        n = a->s->max_tokens;
+    return n;
+}
+
+static bool start_choices(rx_answer *a)
+{
+    a->n_choices = a->r.n_prompts * (size_t)a->r.n;
+    a->choices = rx_arena_array_zero(&a->arena, a->n_choices, sizeof *a->choices);
+    if (!a->choices)
+        return no_memory(a);
+    for (size_t i = 0; i < a->n_choices; i++) {
+        rx_choice *c = &a->choices[i];
+        c->prompt = i / (size_t)a->r.n;
+        c->mode = !a->calls ? RX_MODE_TEXT
+                  : a->r.choice == RX_TOOLS_REQUIRED ? RX_MODE_CALL : RX_MODE_OPEN;
+        c->last_ns = a->begin_ns;
+        if (!submit(a, c, a->prompts[c->prompt], a->n_ids[c->prompt], token_limit(a)))
+            return false;
+    }
+    return true;
+}
+
+/* What the backend can do. */
+static bool check_features(rx_answer *a)
+{
+    const rx_gen_backend *b = a->m->backend;
+    if (!b)
+        return rx_api_fail(&a->e, "model", "model '%s' makes embeddings and generates no text",
+                           a->m->id);
+    if (a->r.log_probs && !b->has_log_probs)
+        return rx_api_fail(&a->e, "logprobs", "log-probabilities are not supported here");
+    if ((a->r.presence_penalty != 0 || a->r.frequency_penalty != 0) && !b->has_penalties)
+        return rx_api_fail(&a->e, "presence_penalty", "presence and frequency penalties are not "
+                           "supported here; repeat_penalty is");
+    if (a->r.n_bias && !b->has_bias)
+        return rx_api_fail(&a->e, "logit_bias", "'logit_bias' is not supported here");
+    return true;
+}
+
+/* ---- Pieces ---------------------------------------------------------------------------------- */
+
+static void say(rx_answer *a, rx_choice *c, const char *text, size_t n, rx_str *out)
+{
+    c->length += n;
+    if (out)
+        rx_answer_put_text(a, c, text, n, out);
+    else
+        rx_str_add(&c->text, text, n);
+}
+
+static void end_job(rx_answer *a, rx_choice *c)
+{
+    rx_job_result r;
+    if (!c->job)
+        return;
+    a->m->backend->result(c->job, &r);
+    a->m->backend->end(c->job);
+    c->job = NULL;
+    c->n_generated += r.n_generated;
+    a->n_generated += r.n_generated;
+    a->n_cached += r.n_cached;
+    atomic_fetch_add(&a->s->metrics.cached_tokens, r.n_cached);
+    atomic_fetch_add(&a->s->metrics.generated_tokens, r.n_generated);
+    rx_histogram_add(&a->s->metrics.queue, r.wait_seconds);
+}
+
+/* The text began with the mark of a call: the rest of it is generated under the grammar of the
+ * tools. */
+static bool start_call(rx_answer *a, rx_choice *c)
+{
+    int32_t *mark = NULL;
+    size_t n_mark, n = a->n_ids[c->prompt];
+    bool ok = rx_encode(a->m, "<tool_call>\n", sizeof "<tool_call>\n" - 1, false, &mark, &n_mark,
+                        &a->e);
+    int32_t *ids = ok ? rx_alloc_array(n + n_mark, sizeof *ids) : NULL;
+    end_job(a, c);
+    c->mode = RX_MODE_CALL;
+    rx_str_finish(&c->text);
+    if (ok && !ids)
+        ok = no_memory(a);
+    if (ok) {
+        const int64_t limit = token_limit(a), used = (int64_t)c->n_generated;
+        memcpy(ids, a->prompts[c->prompt], n * sizeof *ids);
+        memcpy(ids + n, mark, n_mark * sizeof *ids);
+        ok = submit(a, c, ids, n + n_mark, !limit ? 0 : limit > used ? limit - used : 1);
+    }
+    rx_free(mark);
+    rx_free(ids);
+    return ok;
+}
+
+/* The begin of a text that may become a call. */
+static bool take_open(rx_answer *a, rx_choice *c, const char *text, size_t n, rx_str *out)
+{
+    rx_str_add(&c->text, text, n);
+    const char *begin = c->text.n ? c->text.data : "";
+    begin += strspn(begin, " \t\r\n");
+    const size_t have = strlen(begin), m = sizeof call_mark - 1;
+    if (!strncmp(begin, call_mark, have < m ? have : m))
+        return have < m || start_call(a, c);
+    rx_str held = c->text;
+    c->text = (rx_str){0};
+    c->mode = RX_MODE_TEXT;
+    say(a, c, held.data, held.n, out);
+    rx_str_finish(&held);
+    return true;
+}
+
+static bool take_piece(rx_answer *a, rx_choice *c, const rx_backend_piece *p, rx_str *out)
+{
+    const int64_t now = rx_now_ns();
+    const double seconds = (double)(now - c->last_ns) * 1e-9;
+    if (p->token >= 0) {
+        rx_histogram_add(c->last_ns == a->begin_ns ? &a->s->metrics.first_token
+                                                   : &a->s->metrics.per_token, seconds);
+        c->last_ns = now;
+    }
+    rx_answer_add_probs(a, c, p);
+    switch (c->mode) {
+    case RX_MODE_TEXT: say(a, c, p->text, p->length, out); break;
+    case RX_MODE_OPEN: return take_open(a, c, p->text, p->length, out);
+    case RX_MODE_CALL:
+        rx_str_add(&c->call, p->text, p->length);
+        if (out)
+            rx_answer_put_call(a, c, out);
+        break;
+    }
+    return !c->text.failed && !c->call.failed ? true : no_memory(a);
+}
+
+static bool finish_choice(rx_answer *a, rx_choice *c, rx_str *out)
+{
+    rx_job_result r;
+    a->m->backend->result(c->job, &r);
+    if (r.finish == RLX_FINISH_CALLER && !r.timed_out)
+        return rx_api_fail_as(&a->e, 503, "shutting_down", "the server is shutting down");
+    if (c->mode == RX_MODE_OPEN) { /* it did not become one */
+        rx_str held = c->text;
+        c->text = (rx_str){0};
+        c->mode = RX_MODE_TEXT;
+        say(a, c, held.n ? held.data : "", held.n, out);
+        rx_str_finish(&held);
+    }
+    const bool ended = r.finish == RLX_FINISH_END || r.finish == RLX_FINISH_STOP;
+    c->finish = !ended || r.timed_out ? "length" : c->mode == RX_MODE_CALL ? "tool_calls" : "stop";
+    if (out && c->mode == RX_MODE_CALL)
+        rx_answer_put_call(a, c, out);
+    if (out)
+        rx_answer_put_finish(a, c, out);
+    end_job(a, c);
+    return true;
+}
+
+/* Takes what is next; false when the answer is over, or a->e says why it cannot go on. */
+static bool go_on(rx_answer *a, rx_str *out)
+{
+    if (a->at == a->n_choices)
+        return false;
+    rx_choice *c = &a->choices[a->at];
+    rx_backend_piece p;
+    bool more;
+    rlx_error err = {0};
+    rlx_status st = a->m->backend->next(c->job, WAIT_MS, &p, &more, &err);
+    if (rx_client_is_gone(a->fd)) {
+        atomic_fetch_add(&a->s->metrics.cancelled, 1);
+        return rx_api_fail_as(&a->e, 499, "cancelled", "the client has gone");
+    }
+    if (atomic_load(&a->s->stopping))
+        return rx_api_fail_as(&a->e, 503, "shutting_down", "the server is shutting down");
+    if (st == RLX_TIMEOUT)
+        return true;
+    if (st != RLX_OK)
+        return rx_api_fail_status(&a->e, st, &err);
+    if (more)
+        return take_piece(a, c, &p, out);
+    if (!finish_choice(a, c, out))
+        return false;
+    a->at++;
+    return true;
+}
+
+/* ---- The answer ------------------------------------------------------------------------------ */
+
+static void end_answer(void *state)
+{
+    rx_answer *a = state;
+    for (size_t i = 0; i < a->n_choices && a->choices; i++) {
+        rx_choice *c = &a->choices[i];
+        end_job(a, c);
+        rx_str_finish(&c->text);
+        rx_str_finish(&c->call);
+        for (size_t k = 0; k < 4; k++)
+            rx_str_finish(&c->probs[k]);
+    }
+    for (size_t i = 0; a->prompts && i < a->r.n_prompts; i++)
+        rx_free(a->prompts[i]);
+    rlx_grammar_destroy(a->grammar);
+    rlx_grammar_destroy(a->calls);
+    rx_str_finish(&a->r.unknown);
+    rx_arena_finish(&a->arena);
+    rx_free(a);
+}
+
+static bool more_events(void *state, rx_str *out)
+{
+    rx_answer *a = state;
+    if (a->ended)
+        return false;
+    if (!a->started)
+        for (size_t i = 0; i < a->n_choices; i++) {
+            rx_answer_put_begin(a, &a->choices[i], out);
+            if (a->r.echo && a->r.prompts[a->choices[i].prompt].text)
+                say(a, &a->choices[i], a->r.prompts[a->choices[i].prompt].text,
+                    a->r.prompts[a->choices[i].prompt].length, out);
+        }
+    a->started = true;
+    while (!out->n && go_on(a, out))
+        continue;
+    if (a->e.status || a->at == a->n_choices) {
+        if (a->e.status)
+            rx_answer_put_error(&a->e, out);
+        else
+            rx_answer_put_end(a, out);
+        a->ended = true;
+    }
+    return true;
+}
+
+static void answer_whole(rx_answer *a, rx_reply *r, rx_api_error *e)
+{
+    for (size_t i = 0; i < a->n_choices && a->r.echo; i++) {
+        const rx_api_text *t = &a->r.prompts[a->choices[i].prompt];
+        say(a, &a->choices[i], t->text ? t->text : "", t->length, NULL);
+    }
+    while (go_on(a, NULL))
+        continue;
+    *e = a->e;
+    if (!e->status)
+        rx_answer_put_all(a, &r->body);
+    end_answer(a);
+}
+
+static bool prepare(rx_answer *a, const rx_call *c, rx_api_kind kind)
+{
+    if (!rx_api_parse(&a->arena, kind, c->body, c->n_body, &a->r, &a->e))
+        return false;
+    a->m = rx_server_model_of(a->s, a->r.model, &a->e);
+    if (!a->m || !check_features(a) || !make_grammars(a) || !make_prompts(a))
+        return false;
+    for (size_t i = 0; i < a->r.n_prompts; i++)
+        a->n_prompt += a->n_ids[i];
+    atomic_fetch_add(&a->s->metrics.prompt_tokens, a->n_prompt);
+    return start_choices(a);
+}
+
+void rx_answer_generate(rx_server *s, const rx_call *c, rx_api_kind kind, rx_reply *r,
+                        rx_api_error *e)
+{
+    rx_answer *a = rx_alloc_zero(sizeof *a);
+    if (!a) {
+        rx_api_fail_as(e, 500, "out_of_memory", "out of memory");
+        return;
+    }
+    a->s = s;
+    a->fd = c->fd;
+    a->begin_ns = rx_now_ns();
+    a->created = (int64_t)time(NULL);
+    snprintf(a->id, sizeof a->id, "%s%llx%08llx", kind == RX_API_CHAT ? "chatcmpl-" : "cmpl-",
+             (unsigned long long)s->created,
+             (unsigned long long)atomic_fetch_add(&s->serial, 1));
+    const bool ok = prepare(a, c, kind);
+    if (a->r.unknown.n)
+        rx_str_printf(&r->warning, "fields without effect: %s", a->r.unknown.data);
+    if (!ok) {
+        *e = a->e;
+        end_answer(a);
+    } else if (a->r.stream) {
+        r->type = "text/event-stream";
+        r->more = more_events;
+        r->end = end_answer;
+        r->state = a;
+    } else {
+        answer_whole(a, r, e);
+    }
+}

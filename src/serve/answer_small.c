@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT */
+/* The requests that generate nothing: models, embeddings, tokens, templates, metrics. */
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "serve/json_out.h"
+#include "serve/server.h"
+
+/* ---- Models ---------------------------------------------------------------------------------- */
+
+static void put_model(const rx_server *s, const rx_served *m, rx_str *out)
+{
+    rx_str_puts(out, "{\"id\":");
+    rx_put_string(out, m->id);
+    rx_str_printf(out, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"rlx\","
+                  "\"architecture\":", (long long)s->created);
+    rx_put_string(out, m->info.architecture);
+    rx_str_printf(out, ",\"parameters\":%lld,\"context\":%lld,\"generates\":%s,\"embeds\":%s}",
+                  (long long)m->info.parameters, (long long)m->info.context,
+                  m->info.generates ? "true" : "false", m->info.embeds ? "true" : "false");
+}
+
+void rx_answer_models(rx_server *s, const char *id, rx_reply *r, rx_api_error *e)
+{
+    if (id) {
+        const rx_served *m = rx_server_model_of(s, id, e);
+        if (m)
+            put_model(s, m, &r->body);
+        return;
+    }
+    rx_str_puts(&r->body, "{\"object\":\"list\",\"data\":[");
+    for (size_t i = 0; i < s->n_models; i++) {
+        rx_str_puts(&r->body, i ? "," : "");
+        put_model(s, &s->models[i], &r->body);
+    }
+    rx_str_puts(&r->body, "]}");
+}
+
+/* ---- Embeddings ------------------------------------------------------------------------------ */
+
+static void put_vector(const rx_api_request *q, const float *v, size_t width, rx_str *out)
+{
+    if (q->base64) {
+        rx_put_base64(out, v, width * sizeof *v);
+        return;
+    }
+    for (size_t i = 0; i < width; i++) {
+        rx_str_puts(out, i ? "," : "[");
+        rx_put_number(out, v[i]);
+    }
+    rx_str_puts(out, "]");
+}
+
+/* The first numbers of a vector, at length 1 again. */
+static void cut_vector(float *v, size_t width)
+{
+    double sum = 0;
+    for (size_t i = 0; i < width; i++)
+        sum += (double)v[i] * v[i];
+    for (size_t i = 0; i < width && sum > 0; i++)
+        v[i] = (float)(v[i] / sqrt(sum));
+}
+
+static bool embed(rx_served *m, const rx_api_request *q, rx_arena *a, float **out, size_t *tokens,
+                  rx_api_error *e)
+{
+    const size_t width = (size_t)m->info.embedding_width;
+    const char **texts = rx_arena_array(a, q->n_prompts, sizeof *texts);
+    rlx_error err = {0};
+    *out = rx_arena_array(a, q->n_prompts, rx_array_bytes(width, sizeof **out));
+    if (!texts || !*out)
+        return rx_api_fail_as(e, 500, "out_of_memory", "out of memory");
+    for (size_t i = 0; i < q->n_prompts; i++) {
+        int32_t *ids;
+        size_t n;
+        texts[i] = q->prompts[i].text;
+        if (!texts[i] || strlen(texts[i]) != q->prompts[i].length)
+            return rx_api_fail(e, "input", "'input': expected texts without zero bytes");
+        if (!rx_encode(m, texts[i], q->prompts[i].length, true, &ids, &n, e))
+            return false;
+        rx_free(ids);
+        *tokens += n;
+    }
+    rx_mutex_lock(&m->lock);
+    rlx_status st = rlx_embed(m->model, texts, q->n_prompts, NULL, *out, NULL, &err);
+    rx_mutex_unlock(&m->lock);
+    return st == RLX_OK || rx_api_fail_status(e, st, &err);
+}
+
+static void put_embeddings(const rx_served *m, const rx_api_request *q, float *v, size_t tokens,
+                           rx_str *out)
+{
+    const size_t full = (size_t)m->info.embedding_width;
+    const size_t width = q->dimensions ? (size_t)q->dimensions : full;
+    rx_str_puts(out, "{\"object\":\"list\",\"data\":[");
+    for (size_t i = 0; i < q->n_prompts; i++) {
+        if (width < full)
+            cut_vector(v + i * full, width);
+        rx_str_printf(out, "%s{\"object\":\"embedding\",\"index\":%zu,\"embedding\":",
+                      i ? "," : "", i);
+        put_vector(q, v + i * full, width, out);
+        rx_str_puts(out, "}");
+    }
+    rx_str_puts(out, "],\"model\":");
+    rx_put_string(out, m->id);
+    rx_str_printf(out, ",\"usage\":{\"prompt_tokens\":%zu,\"total_tokens\":%zu}}", tokens, tokens);
+}
+
+/* The first model that can: those who have one model for each need not name it. */
+static rx_served *find_encoder(rx_server *s, const char *id, rx_api_error *e)
+{
+    for (size_t i = 0; i < s->n_models && !id; i++)
+        if (s->models[i].info.embeds)
+            return &s->models[i];
+    rx_served *m = rx_server_model_of(s, id, e);
+    if (m && !m->info.embeds) {
+        rx_api_fail(e, "model", "model '%s' generates text and makes no embeddings", m->id);
+        return NULL;
+    }
+    return m;
+}
+
+void rx_answer_embeddings(rx_server *s, const rx_call *c, rx_reply *r, rx_api_error *e)
+{
+    rx_arena a = {0};
+    rx_api_request q;
+    float *v;
+    size_t tokens = 0;
+    bool ok = rx_api_parse(&a, RX_API_EMBEDDING, c->body, c->n_body, &q, e);
+    rx_served *m = ok ? find_encoder(s, q.model, e) : NULL;
+    if (m && q.dimensions > m->info.embedding_width)
+        ok = rx_api_fail(e, "dimensions", "'dimensions': expected at most %lld",
+                         (long long)m->info.embedding_width);
+    if (m && ok && embed(m, &q, &a, &v, &tokens, e)) {
+        put_embeddings(m, &q, v, tokens, &r->body);
+        atomic_fetch_add(&s->metrics.prompt_tokens, tokens);
+    }
+    if (q.unknown.n)
+        rx_str_printf(&r->warning, "fields without effect: %s", q.unknown.data);
+    rx_str_finish(&q.unknown);
+    rx_arena_finish(&a);
+}
+
+/* ---- Tokens ---------------------------------------------------------------------------------- */
+
+static void answer_encode(const rx_served *m, const rx_api_request *q, rx_reply *r,
+                          rx_api_error *e)
+{
+    int32_t *ids;
+    size_t n;
+    if (!q->prompts[0].text) {
+        rx_api_fail(e, "content", "'content': expected a string");
+        return;
+    }
+    if (!rx_encode(m, q->prompts[0].text, q->prompts[0].length, q->add_special, &ids, &n, e))
+        return;
+    rx_str_puts(&r->body, "{\"tokens\":[");
+    for (size_t i = 0; i < n; i++)
+        rx_str_printf(&r->body, "%s%d", i ? "," : "", (int)ids[i]);
+    rx_str_puts(&r->body, "]}");
+    rx_free(ids);
+}
+
+static void answer_decode(const rx_served *m, const rx_api_request *q, rx_reply *r,
+                          rx_api_error *e)
+{
+    const rlx_tokenizer *t = rlx_model_tokenizer(m->model);
+    const rx_api_text *p = &q->prompts[0];
+    rlx_text text = {0};
+    rlx_error err = {0};
+    if (p->text) {
+        rx_api_fail(e, "tokens", "'tokens': expected an array of token ids");
+        return;
+    }
+    rlx_status st = rlx_tokenizer_decode(t, p->tokens, p->n_tokens, 0, &text, &err);
+    if (st == RLX_OK && text.n) {
+        text.cap = text.n;
+        text.data = rx_alloc(text.cap);
+        st = text.data ? rlx_tokenizer_decode(t, p->tokens, p->n_tokens, 0, &text, &err)
+                       : RLX_NO_MEMORY;
+    }
+    if (st == RLX_OK) {
+        rx_str_puts(&r->body, "{\"content\":");
+        rx_put_text(&r->body, text.n ? text.data : "", text.n);
+        rx_str_puts(&r->body, "}");
+    } else {
+        rx_api_fail_status(e, st, &err);
+    }
+    rx_free(text.data);
+}
+
+static void answer_template(const rx_served *m, const rx_api_request *q, rx_reply *r,
+                            rx_api_error *e)
+{
+    char *text;
+    if (!rx_chat_prompt(m, q, &text, e))
+        return;
+    rx_str_puts(&r->body, "{\"prompt\":");
+    rx_put_string(&r->body, text);
+    rx_str_puts(&r->body, "}");
+    rx_free(text);
+}
+
+void rx_answer_tokens(rx_server *s, const rx_call *c, rx_api_kind kind, rx_reply *r,
+                      rx_api_error *e)
+{
+    rx_arena a = {0};
+    rx_api_request q;
+    const bool ok = rx_api_parse(&a, kind, c->body, c->n_body, &q, e);
+    const rx_served *m = ok ? rx_server_model_of(s, q.model, e) : NULL;
+    if (m && !rlx_model_tokenizer(m->model))
+        rx_api_fail_as(e, 400, NULL, "the model has no tokenizer");
+    else if (m && kind == RX_API_TOKENIZE)
+        answer_encode(m, &q, r, e);
+    else if (m && kind == RX_API_DETOKENIZE)
+        answer_decode(m, &q, r, e);
+    else if (m)
+        answer_template(m, &q, r, e);
+    if (q.unknown.n)
+        rx_str_printf(&r->warning, "fields without effect: %s", q.unknown.data);
+    rx_str_finish(&q.unknown);
+    rx_arena_finish(&a);
+}
+
+/* ---- Metrics --------------------------------------------------------------------------------- */
+
+const double rx_bucket_limits[RX_N_BUCKETS] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
+                                               0.5, 1, 2.5, 5, 10, 30};
+
+void rx_histogram_add(rx_histogram *h, double seconds)
+{
+    size_t i = 0;
+    while (i < RX_N_BUCKETS && seconds > rx_bucket_limits[i])
+        i++;
+    atomic_fetch_add(&h->counts[i], 1);
+    atomic_fetch_add(&h->microseconds, seconds > 0 ? (unsigned long long)(seconds * 1e6) : 0);
+}
+
+static void put_value(rx_str *s, const char *name, const char *kind, const char *help,
+                      unsigned long long v)
+{
+    rx_str_printf(s, "# HELP rlx_%s %s\n# TYPE rlx_%s %s\nrlx_%s %llu\n", name, help, name, kind,
+                  name, v);
+}
+
+static void put_histogram(rx_str *s, const char *name, const char *help, rx_histogram *h)
+{
+    unsigned long long sum = 0;
+    rx_str_printf(s, "# HELP rlx_%s %s\n# TYPE rlx_%s histogram\n", name, help, name);
+    for (size_t i = 0; i < RX_N_BUCKETS; i++) {
+        sum += atomic_load(&h->counts[i]);
+        rx_str_printf(s, "rlx_%s_bucket{le=\"%g\"} %llu\n", name, rx_bucket_limits[i], sum);
+    }
+    sum += atomic_load(&h->counts[RX_N_BUCKETS]);
+    rx_str_printf(s, "rlx_%s_bucket{le=\"+Inf\"} %llu\nrlx_%s_sum %.6f\nrlx_%s_count %llu\n", name,
+                  sum, name, (double)atomic_load(&h->microseconds) * 1e-6, name, sum);
+}
+
+void rx_answer_metrics(rx_server *s, rx_reply *r)
+{
+    rx_metrics *m = &s->metrics;
+    rx_str *b = &r->body;
+    int64_t running = 0, waiting = 0;
+    for (size_t i = 0; i < s->n_models; i++) {
+        int64_t now = 0, later = 0;
+        if (s->models[i].backend)
+            s->models[i].backend->load(s->models[i].backend, &now, &later);
+        running += now;
+        waiting += later;
+    }
+    r->type = "text/plain; version=0.0.4";
+    put_value(b, "requests_total", "counter", "Requests answered.", atomic_load(&m->requests));
+    put_value(b, "errors_total", "counter", "Of them with a status of 400 or more.",
+              atomic_load(&m->errors));
+    put_value(b, "cancelled_total", "counter", "Requests whose client went away.",
+              atomic_load(&m->cancelled));
+    put_value(b, "prompt_tokens_total", "counter", "Tokens of prompts.",
+              atomic_load(&m->prompt_tokens));
+    put_value(b, "cached_tokens_total", "counter", "Of them found in the cache.",
+              atomic_load(&m->cached_tokens));
+    put_value(b, "generated_tokens_total", "counter", "Tokens generated.",
+              atomic_load(&m->generated_tokens));
+    put_value(b, "requests_active", "gauge", "Requests being answered.",
+              (unsigned long long)atomic_load(&m->active));
+    put_value(b, "jobs_running", "gauge", "Texts being generated.", (unsigned long long)running);
+    put_value(b, "jobs_waiting", "gauge", "Texts in the queue.", (unsigned long long)waiting);
+    put_histogram(b, "first_token_seconds", "From a request to its first token.",
+                  &m->first_token);
+    put_histogram(b, "token_seconds", "From one token to the next.", &m->per_token);
+    put_histogram(b, "queue_seconds", "From a request to its first step.", &m->queue);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* Writing JSON into a string. */
+#ifndef RX_SERVE_JSON_OUT_H
+#define RX_SERVE_JSON_OUT_H
+
+#include "base/str.h"
+#include "import/json.h"
+
+/* A string in quotes. Bytes that are no UTF-8 become U+FFFD. */
+void rx_put_text(rx_str *s, const char *text, size_t n);
+void rx_put_string(rx_str *s, const char *text); /* ends in 0; NULL gives null */
+/* A number; null for those that JSON cannot have. */
+void rx_put_number(rx_str *s, double v);
+/* A value as it was read, without white space. */
+void rx_put_json(rx_str *s, const rx_json *v);
+/* Bytes in base64, in quotes. */
+void rx_put_base64(rx_str *s, const void *data, size_t n);
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/* Bodies of requests: from bytes to checked values. A wrong value is an error that names it; what
+ * is not known is named in a warning. */
+#ifndef RX_SERVE_REQUEST_H
+#define RX_SERVE_REQUEST_H
+
+#include "base/str.h"
+#include "import/json.h"
+#include "serve/backend.h"
+
+#define RX_API_MAX_CHOICES 128
+#define RX_API_MAX_STOPS 16
+#define RX_API_MAX_BIAS 300
+#define RX_API_MAX_TOOLS 128
+
+/* An error as OpenAI's clients read it. */
+typedef struct rx_api_error {
+    int status;          /* of HTTP; 0: none */
+    const char *type, *code; /* static; code may be NULL */
+    char param[64];      /* "": none */
+    char message[512];
+} rx_api_error;
+
+/* Fills *e unless it has an error already; false, so that callers can return it. */
+bool rx_api_fail(rx_api_error *e, const char *param, const char *format, ...) RX_PRINTF(3, 4);
+/* The same with a status, type and code. */
+bool rx_api_fail_as(rx_api_error *e, int status, const char *code, const char *format, ...)
+    RX_PRINTF(4, 5);
+
+typedef enum rx_api_kind {
+    RX_API_CHAT = 1, RX_API_COMPLETION = 2, RX_API_EMBEDDING = 4, RX_API_TOKENIZE = 8,
+    RX_API_DETOKENIZE = 16, RX_API_TEMPLATE = 32
+} rx_api_kind;
+
+typedef struct rx_api_text {
+    const char *text;      /* NULL: tokens */
+    size_t length;
+    const int32_t *tokens;
+    size_t n_tokens;
+} rx_api_text;
+
+typedef struct rx_api_tool {
+    const char *name;
+    const rx_json *parameters; /* its JSON Schema; NULL: none */
+} rx_api_tool;
+
+typedef enum rx_api_choice { RX_TOOLS_AUTO, RX_TOOLS_NONE, RX_TOOLS_REQUIRED } rx_api_choice;
+typedef enum rx_api_format {
+    RX_FORMAT_TEXT, RX_FORMAT_OBJECT, RX_FORMAT_SCHEMA, RX_FORMAT_GRAMMAR, RX_FORMAT_REGEX
+} rx_api_format;
+
+typedef struct rx_api_request {
+    rx_api_kind kind;
+    const char *model;            /* NULL: the first one */
+    rlx_message *messages;
+    size_t n_messages;
+    rx_api_text *prompts;         /* of completions, inputs of embeddings, text to encode */
+    size_t n_prompts;
+    double temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
+    int64_t top_k, seed, max_tokens, n, n_best; /* seed and max_tokens: -1: not given */
+    const char *stop[RX_API_MAX_STOPS];
+    size_t n_stop;
+    rx_backend_bias *bias;
+    size_t n_bias;
+    bool log_probs, stream, include_usage, echo, ignore_end, add_special, base64;
+    int64_t dimensions;
+    rx_api_format format;
+    const rx_json *schema;        /* of RX_FORMAT_SCHEMA */
+    const char *grammar;          /* GBNF, or a regular expression */
+    rx_api_tool *tools;
+    size_t n_tools;
+    const rx_json *tools_json;
+    rx_api_choice choice;
+    const char *tool;             /* the one that must be called; NULL: any */
+    rx_str unknown;               /* names of fields that nothing reads, with commas */
+} rx_api_request;
+
+/* Reads a body. Everything in *out lives in the arena, except `unknown`, which the caller finishes
+ * also after a failure. False: *e says what is wrong. */
+bool rx_api_parse(rx_arena *a, rx_api_kind kind, const void *body, size_t n, rx_api_request *out,
+                  rx_api_error *e);
+
+#endif

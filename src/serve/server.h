@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/* The server less its transport: models, requests to replies, counters. Any number of threads may
+ * call rx_server_answer at the same time. */
+#ifndef RX_SERVE_SERVER_H
+#define RX_SERVE_SERVER_H
+
+#include <stdatomic.h>
+
+#include "base/str.h"
+#include "base/thread.h"
+#include "serve/request.h"
+
+/* A model that is served. */
+typedef struct rx_served {
+    const char *id;          /* the name that requests use */
+    rlx_model *model;
+    rlx_model_info info;
+    rx_gen_backend *backend; /* NULL: an encoder */
+    rx_mutex lock;           /* of embeddings */
+    bool knows_tools, knows_tool_role; /* its chat template does */
+} rx_served;
+
+/* Times, counted in buckets with these upper limits in seconds and one for all others. */
+#define RX_N_BUCKETS 14
+extern const double rx_bucket_limits[RX_N_BUCKETS];
+typedef struct rx_histogram {
+    atomic_ullong counts[RX_N_BUCKETS + 1];
+    atomic_ullong microseconds;
+} rx_histogram;
+void rx_histogram_add(rx_histogram *h, double seconds);
+
+typedef struct rx_metrics {
+    atomic_ullong requests, errors, cancelled;    /* that were answered; with a status >= 400; whose
+                                                   * client went away */
+    atomic_ullong prompt_tokens, cached_tokens, generated_tokens;
+    atomic_llong active;                          /* requests that are being answered */
+    rx_histogram first_token, per_token, queue;   /* seconds */
+} rx_metrics;
+
+typedef struct rx_server {
+    rx_served *models;
+    size_t n_models;
+    int64_t created;          /* seconds since 1970 */
+    int64_t max_seconds;      /* a request may take; 0: any time */
+    int64_t max_tokens;       /* a request may generate; 0: what the context holds */
+    atomic_bool draining, stopping;
+    atomic_ullong serial;     /* of the next id */
+    rx_metrics metrics;
+} rx_server;
+
+typedef struct rx_server_model {
+    const char *id, *path;
+} rx_server_model;
+
+typedef struct rx_server_desc {
+    const rx_server_model *models;
+    size_t n_models;
+    rlx_model_desc model;     /* for all of them */
+    int64_t queue, max_seconds, max_tokens;
+} rx_server_desc;
+
+/* Opens the models. On success the caller ends *out with rx_server_destroy. */
+rlx_status rx_server_create(const rx_server_desc *d, rx_server **out, rlx_error *err);
+/* No request is being answered any more. NULL is fine. */
+void rx_server_destroy(rx_server *s);
+/* The model of a request; NULL with an error in *e. */
+rx_served *rx_server_model_of(rx_server *s, const char *id, rx_api_error *e);
+
+/* A request as the transport has it. */
+typedef struct rx_call {
+    const char *method, *path;
+    const char *body;
+    size_t n_body;
+    int fd;                   /* of the connection: a client that went away ends its request */
+} rx_call;
+
+/* More of a reply: appends to *out and returns true, or false when it is over. */
+typedef bool rx_reply_fn(void *state, rx_str *out);
+
+typedef struct rx_reply {
+    int status;
+    const char *type;         /* of the body; static */
+    rx_str body;              /* all of it, or the begin of a stream */
+    rx_reply_fn *more;        /* NULL: no stream */
+    void (*end)(void *state); /* of a stream, always called */
+    void *state;
+    rx_str warning;           /* a header, if it is not empty */
+    int retry_after;          /* seconds; 0: none */
+} rx_reply;
+
+/* Answers a request. The caller finishes body and warning, and ends the stream. */
+void rx_server_answer(rx_server *s, const rx_call *c, rx_reply *r);
+/* The body and status of an error. */
+void rx_reply_error(rx_reply *r, const rx_api_error *e);
+
+/* Whether the other side of a connection has closed it. */
+bool rx_client_is_gone(int fd);
+
+/* The requests, one file a family. They fill *r or *e. */
+void rx_answer_generate(rx_server *s, const rx_call *c, rx_api_kind kind, rx_reply *r,
+                        rx_api_error *e);
+void rx_answer_embeddings(rx_server *s, const rx_call *c, rx_reply *r, rx_api_error *e);
+void rx_answer_tokens(rx_server *s, const rx_call *c, rx_api_kind kind, rx_reply *r,
+                      rx_api_error *e);
+void rx_answer_models(rx_server *s, const char *id, rx_reply *r, rx_api_error *e);
+void rx_answer_metrics(rx_server *s, rx_reply *r);
+
+/* Tokens of a text, freed with rx_free; `special`: control tokens in it count, and what begins a
+ * text is added. */
+bool rx_encode(const rx_served *m, const char *text, size_t n, bool special, int32_t **ids,
+               size_t *n_ids, rx_api_error *e);
+/* The prompt of a chat; *text is freed with rx_free. */
+bool rx_chat_prompt(const rx_served *m, const rx_api_request *r, char **text, rx_api_error *e);
+/* The error of a status of the library. */
+bool rx_api_fail_status(rx_api_error *e, rlx_status st, const rlx_error *err);
+
+#endif

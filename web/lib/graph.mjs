@@ -4,7 +4,8 @@ import { RlxError } from './error.mjs';
 
 const ARRAYS = {
     f32: Float32Array, f16: globalThis.Float16Array ?? Uint16Array, bf16: Uint16Array,
-    i8: Int8Array, u8: Uint8Array, i32: Int32Array, i64: BigInt64Array, bool: Uint8Array,
+    f64: Float64Array, i8: Int8Array, i16: Int16Array, i32: Int32Array, i64: BigInt64Array,
+    u8: Uint8Array, u16: Uint16Array, u32: Uint32Array, u64: BigUint64Array, bool: Uint8Array,
 };
 
 /** The bytes of what a caller gives for a tensor: a typed array, an ArrayBuffer or numbers. */
@@ -16,7 +17,7 @@ function tensorBytes(given, info) {
     if (!type || !(typeof given?.[Symbol.iterator] === 'function'))
         throw new RlxError('invalid', `'${info.name}' (${info.dtype}) must be a typed array or `
             + 'an ArrayBuffer');
-    const numbers = info.dtype === 'i64' ? Array.from(given, BigInt) : Array.from(given, Number);
+    const numbers = Array.from(given, /^[iu]64$/.test(info.dtype) ? BigInt : Number);
     return new Uint8Array(type.from(numbers).buffer);
 }
 

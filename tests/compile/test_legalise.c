@@ -145,6 +145,19 @@ static const failing errors[] = {
      "  output \"y\" = %2\n}\n",
      "node 'unnamed' (exp f16[2,3]): device fake has no kernel for it and it has no decomposition; "
      "nearest: the same operation on f32"},
+    {{.lacks = " argmax "},
+     "graph \"g\" {\n"
+     "  %1: u64[2,3] = input \"x\"\n"
+     "  %2 = argmax(%1)\n"
+     "  output \"y\" = %2\n}\n",
+     "(argmax i64[3]): device fake has no kernel for it on elements of type u64 and it has no "
+     "decomposition; nearest: device cpu"},
+    {{.lacks = " softmax reduce_max "}, /* a part of a decomposition */
+     "graph \"g\" {\n"
+     "  %1: f64[2,3] = input \"x\"\n"
+     "  %2 = softmax(%1) {axis=1} \"soft\"\n"
+     "  output \"y\" = %2\n}\n",
+     "node 'soft' (reduce_max f64[2,1]): device fake has no kernel for it on elements of type f64"},
 };
 
 static void check_golden(const golden *c)

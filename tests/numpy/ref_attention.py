@@ -82,7 +82,7 @@ def ragged_attention(attrs, *inputs):
     """Row by row: the keys of its sequence, as many as its length says."""
     q, k, v, sequence, lengths, pages, sinks = inputs + (None,) * (7 - len(inputs))
     page = attrs["page"]
-    pools = [wide(a).reshape(-1, page, *a.shape[1:]) for a in (k, v)]
+    pools = [wide(a).reshape(len(a) // page, page, *a.shape[1:]) for a in (k, v)]
     rows = np.where(sequence < 0, sequence + pages.shape[0], sequence)
     table = pages[np.clip(rows, 0, pages.shape[0] - 1)] if len(pages) else np.zeros(
         (len(q), pages.shape[1]), np.int64)

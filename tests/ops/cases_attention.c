@@ -298,9 +298,9 @@ const char *const rx_cases_attention[] = {
     "ragged_attention(f32[9,4,8], f32[24,2,8], f32[24,2,8], i32[9]:int(-6,7), i32[9]:int(-4,30), "
     "i32[3,4]:int(-9,12)) {page=4}",
     /* keys that a row does not see take no part; rows are independent */
-    "$T=f32|f16 $D=8|64 $W=0|3|20 : ragged_attention($T[40,4,$D], $T[64,2,$D]:poison_rows(0.02), "
-    "$T[64,2,$D]:poison_rows(0.02), i32[40]:int(0,3), i32[40]:int(0,33), i32[3,4]:int(0,8)) "
-    "{page=8, window=$W}",
+    "$T=f32|f16 $P=$T[64,2,64]:poison_rows(0.03), $T[64,2,64]|$T[64,2,64], "
+    "$T[64,2,64]:poison_rows(0.03) $W=0|3|20 : ragged_attention($T[40,4,64], $P, i32[40]:int(0,3), "
+    "i32[40]:int(0,33), i32[3,4]:int(0,8)) {page=8, window=$W}",
     "$T=f32|f16 : ragged_attention($T[9,4,64]:poison_rows(0.2), $T[64,2,64], $T[64,2,64], "
     "i32[9]:int(0,3), i32[9]:int(0,33), i32[3,4]:int(0,8)) {page=8}",
     "$F=huge|tiny|rows|wide : ragged_attention(f32[9,4,64], f32[64,2,64], f32[64,2,64]:$F, "

@@ -12,8 +12,9 @@
  * 5. M > 0 keeps the tokens with w >= ceil(M * 2^31), and the first.
  * 6. With S the sum of the weights kept, 0 < P < 1 keeps the shortest start of the list whose sum
  *    is at least S * p / 2^24, where p = ceil(P * 2^24).
- * 7. x is word 0 of Philox block `row` of the seed, or of block 0 where each row has a seed, and S the sum of the weights that are left: the
- *    answer is the first token at which the running sum exceeds floor(x * S / 2^32).
+ * 7. x is word 0 of Philox block `row` of the seed, or of block 0 where each row has its own, and
+ *    S the sum of the weights that are left: the answer is the first token at which the running
+ *    sum exceeds floor(x * S / 2^32).
  * Sums of integers do not depend on their order, so no device has to sort all tokens. */
 #include <math.h>
 

@@ -168,6 +168,24 @@ bool rx_attention_is_aligned(const rx_view *v, int64_t unit)
 /* Keys of a part in software: lavapipe of Mesa 22 leaves a loop after 65535 rounds. */
 #define SOFTWARE_KEYS 32768
 
+/* Rows of a paged cache under policy `exact`: the parts that the keys of a row are cut into must not
+ * depend on how many rows there are, so that its bits do not either. */
+#define FIXED_SPLITS 8
+#define FIXED_KEYS 128 /* of a part, at least */
+
+static bool is_invariant(const rx_attention *a)
+{
+    return a->pages && a->n_queries == 1 && a->call->policy != RLX_POLICY_FAST;
+}
+
+static uint64_t count_fixed_splits(const rx_attention *a)
+{
+    const uint64_t keys = (uint64_t)a->n_keys, n = rx_ceil_div(keys, FIXED_KEYS);
+    if (a->call->caps->is_software && keys > FIXED_SPLITS * SOFTWARE_KEYS)
+        return rx_ceil_div(keys, SOFTWARE_KEYS);
+    return n > FIXED_SPLITS ? FIXED_SPLITS : n ? n : 1;
+}
+
 /* How many parts the keys are cut into: enough workgroups to keep the device busy, but each part
  * with at least `least` keys. */
 static uint64_t count_splits(const rx_attention *a, uint64_t n_groups, int64_t least)
@@ -177,6 +195,8 @@ static uint64_t count_splits(const rx_attention *a, uint64_t n_groups, int64_t l
     uint64_t wanted = caps->is_software ? 4 : 2 * (caps->compute_units ? caps->compute_units : 32);
     uint64_t n = rx_ceil_div(wanted, n_groups);
     uint64_t most = rx_ceil_div(keys, (uint64_t)least);
+    if (is_invariant(a))
+        return count_fixed_splits(a);
     n = n < most ? n : most;
     n = n > 64 ? 64 : n ? n : 1;
     return caps->is_software && n * SOFTWARE_KEYS < keys ? rx_ceil_div(keys, SOFTWARE_KEYS) : n;
@@ -249,6 +269,8 @@ static uint64_t count_decode_splits(const rx_attention *a, uint64_t n_groups)
     uint64_t units = caps->compute_units ? caps->compute_units : 32;
     uint64_t n = caps->is_software ? 4 : units / n_groups;
     uint64_t most = rx_ceil_div((uint64_t)a->n_keys, 32);
+    if (is_invariant(a))
+        return count_fixed_splits(a);
     n = n < most ? n : most;
     return n > 32 ? 32 : n ? n : 1;
 }
@@ -323,7 +345,8 @@ static bool suits_decode(const rx_attention *a)
 static bool can_join(const rx_attention *a, const decode *s)
 {
     const rx_gpu_caps *caps = a->call->caps;
-    return s->n_splits > 1 && s->n_groups <= RX_ATTN_COUNTERS && !rx_attention_needs_merge(a, 1) &&
+    return s->n_splits > 1 && s->n_groups <= RX_ATTN_COUNTERS && !is_invariant(a) &&
+           !rx_attention_needs_merge(a, 1) &&
            caps->max_bindings >= 10 && rx_kernel_available(RX_K_attention_join, caps);
 }
 

@@ -168,8 +168,8 @@ bool rx_attention_is_aligned(const rx_view *v, int64_t unit)
 /* Keys of a part in software: lavapipe of Mesa 22 leaves a loop after 65535 rounds. */
 #define SOFTWARE_KEYS 32768
 
-/* Rows of a paged cache under policy `exact`: the parts that the keys of a row are cut into must not
- * depend on how many rows there are, so that its bits do not either. */
+/* Rows of a paged cache under policy `exact`: the parts that the keys of a row are cut into must
+ * not depend on how many rows there are, so that its bits do not either. */
 #define FIXED_SPLITS 8
 #define FIXED_KEYS 128 /* of a part, at least */
 

@@ -146,7 +146,8 @@ static void pad_row(adjustment *a, size_t n)
     }
 }
 
-/* Fills adjust, factor and add [outputs, A]: rows of RX_ADJUST entries first, then close together. */
+/* Fills adjust, factor and add [outputs, A]: rows of RX_ADJUST entries first, for the longest, then
+ * rows of that length. */
 static void fill_adjusted(rlx_engine *e)
 {
     rx_step_inputs *in = &e->in;
@@ -173,8 +174,8 @@ static void fill_adjusted(rlx_engine *e)
 
 /* ---- Sampling -------------------------------------------------------------------------------- */
 
-/* A number for token i of a request: the mixing function of splitmix64. 31 bits, for devices without
- * i64. */
+/* A number for token i of a request: the mixing function of splitmix64. 31 bits, for devices
+ * without i64. */
 static int64_t token_seed(uint64_t seed, size_t i)
 {
     uint64_t z = seed + ((uint64_t)i + 1) * 0x9e3779b97f4a7c15u;

@@ -20,17 +20,18 @@
  * prompts run with B = 1, or all sequences have as many tokens.
  *
  * With `page` > 0 the graph has rows of any mix of sequences instead of [B, S]: one token of some,
- * parts of the prompts of others. It is never run without padding: sizes are rounded up.
+ * parts of the prompts of others. Sizes are rounded up, so that they recur: there is padding.
  *   inputs   tokens, positions i32 [N, 1]; places i32 [N] (row of the pool);
  *            sequence i32 [N] (row of pages), lengths i32 [N] (position + 1; 0: padding),
  *            pages i32 [sequences, ceil(context / page)]; outputs i32 [M] (rows that get logits);
  *            adjust i32 [M, A], factor, add f32 [M, A]: logits of these tokens become
- *            (x > 0 ? x / factor : x * factor) + add, where a token occurs twice with equal numbers;
+ *            (x > 0 ? x / factor : x * factor) + add; a token may occur again with equal numbers;
  *            masked i32 [C] (rows of the outputs), bits i32 [C, ceil(vocabulary / 32)]: their
  *            tokens without a bit cannot be chosen; sampling f32 [M, 4] (temperature, top_k, top_p,
- *            min_p), seed i64 [M]; ranked, targets i32 [R] (rows of the outputs
- *            whose probabilities are asked for, of this token; -1: of the chosen one)
- *   outputs  logits f32 [M, vocabulary]; adjusted, the same after that; token i32 [M]; chosen f32 [R] (logit of the target), lse f32 [R] (logarithm of the sum of
+ *            min_p), seed i64 [M]; ranked, targets i32 [R] (rows of the outputs whose
+ *            probabilities are asked for, of this token; -1: of the chosen one)
+ *   outputs  logits f32 [M, vocabulary]; adjusted, the same after that; token i32 [M];
+ *            chosen f32 [R] (logit of the target), lse f32 [R] (logarithm of the sum of
  *            exponentials), best f32 [R, K] and best_ids i32 [R, K], the largest logits
  *   states   k.<i>, v.<i> [pages * page, kv heads, head size], ..
  * N, M, A, C, R are the named dimensions "rows", "outputs" (up to `rows`, `outputs`), "adjust" (up

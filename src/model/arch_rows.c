@@ -12,7 +12,8 @@ void rx_build_row_inputs(rx_builder *b)
 {
     rlx_graph *g = b->g;
     const rx_build_desc *d = b->d;
-    const rlx_dim n = rlx_dim_named(g, "rows", d->rows), m = rlx_dim_named(g, "outputs", d->outputs);
+    const rlx_dim n = rlx_dim_named(g, "rows", d->rows);
+    const rlx_dim m = rlx_dim_named(g, "outputs", d->outputs);
     const rlx_dim column[] = {n, 1};
     const rlx_dim table[] = {d->sequences, (d->context + d->page - 1) / d->page};
     b->batch = b->rows = n;

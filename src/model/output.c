@@ -101,7 +101,8 @@ static void give(rx_text_output *o, size_t n, bool stopped, rx_output_text *out)
     o->given = n;
 }
 
-rlx_status rx_text_output_push(rx_text_output *o, int32_t token, rx_output_text *out, rlx_error *err)
+rlx_status rx_text_output_push(rx_text_output *o, int32_t token, rx_output_text *out,
+                               rlx_error *err)
 {
     size_t length = 0, at;
     const char *text = o->stream ? rlx_text_stream_push(o->stream, token, &length) : "";

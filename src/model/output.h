@@ -26,7 +26,8 @@ typedef struct rx_output_text {
     size_t length;
     bool stopped; /* a stop string follows it */
 } rx_output_text;
-rlx_status rx_text_output_push(rx_text_output *o, int32_t token, rx_output_text *out, rlx_error *err);
+rlx_status rx_text_output_push(rx_text_output *o, int32_t token, rx_output_text *out,
+                               rlx_error *err);
 /* What is left when no token follows. */
 rlx_status rx_text_output_flush(rx_text_output *o, rx_output_text *out, rlx_error *err);
 

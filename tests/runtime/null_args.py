@@ -30,6 +30,7 @@ ALLOWED = {
     "rlx_context_step": "tokens", "rlx_generate": "fn result",
     "rlx_session_run_steps": "fn", "rlx_session_set_buffer": "b",
     "rlx_chat_create": "system", "rlx_chat_say": "d fn result",
+    "rlx_engine_create": "desc", "rlx_engine_step": "busy",
     "rlx_embed": "d n_cut", "rlx_quantize_rows": "stats",
     "rlx_node_text": "length", "rlx_value_node": "result",
     "rlx_transpose": "perm", "rlx_attention_ex": "extra", "rlx_lstm": "init last",
@@ -74,7 +75,9 @@ SIZED = set()
 ENDS.update({
     "rlx_grammar **": "rlx_grammar_destroy", "rlx_vocabulary **": "rlx_vocabulary_destroy",
     "rlx_grammar_state **": "rlx_grammar_state_destroy"})
+ENDS.update({"rlx_engine **": "rlx_engine_destroy", "rlx_request **": "rlx_request_destroy"})
 VALUES.update({
+    "rlx_engine *": "engine", "rlx_request *": "request",
     "rlx_grammar *": "grammar", "rlx_vocabulary *": "vocabulary",
     "rlx_grammar_state *": "grammar_state"})
 

@@ -33,6 +33,8 @@ static rlx_gguf_writer *writer;
 static rlx_grammar *grammar;
 static rlx_vocabulary *vocabulary;
 static rlx_grammar_state *grammar_state;
+static rlx_engine *engine;
+static rlx_request *request;
 static const char *const texts[] = {"abc"};
 static const char *function, *argument;
 static blob bytes, encoder_bytes;
@@ -189,6 +191,10 @@ static void open_objects(void)
                                                      .device = "ref"}, &encoder, &err), &err);
     CHECK_OK(rlx_context_create(model, &context, &err), &err);
     CHECK_OK(rlx_chat_create(model, NULL, &chat, &err), &err);
+    CHECK_OK(rlx_engine_create(model, &(rlx_engine_desc){RLX_INIT(rlx_engine_desc), .page = 8,
+                                                         .no_thread = true}, &engine, &err), &err);
+    CHECK_OK(rlx_engine_submit(engine, &(rlx_request_desc){RLX_INIT(rlx_request_desc),
+                                                           .prompt = "a"}, &request, &err), &err);
     CHECK_OK(rlx_grammar_from_regex("[a-z]*", 6, NULL, &grammar, &err), &err);
     CHECK_OK(rlx_vocabulary_create(tokenizer, &vocabulary, &err), &err);
     CHECK_OK(rlx_grammar_state_create(grammar, vocabulary, &grammar_state, &err), &err);
@@ -201,6 +207,8 @@ static void close_objects(void)
     rlx_vocabulary_destroy(vocabulary);
     rlx_grammar_destroy(grammar);
     rlx_chat_destroy(chat);
+    rlx_request_destroy(request);
+    rlx_engine_destroy(engine);
     rlx_context_destroy(context);
     rlx_model_close(model);
     rlx_model_close(encoder);

@@ -42,6 +42,10 @@ if(RLX_VULKAN AND RLX_VULKAN_HEADERS)
         rlx_test_property(${name} ENVIRONMENT RLX_TEST_DEVICE=vulkan RLX_VULKAN_VALIDATION=1
                           RLX_VULKAN_ARENA_DEBUG=device)
     endforeach()
+    foreach(program test_rows test_engine)
+        rlx_test(vulkan/${program} ${program})
+        rlx_test_property(vulkan/${program} ENVIRONMENT RLX_TEST_DEVICE=vulkan)
+    endforeach()
     rlx_vulkan_ops(vulkan 20)
     rlx_vulkan_ops(vulkan-validation 48 RLX_VULKAN_VALIDATION=1)
     rlx_vulkan_ops(vulkan-small 40

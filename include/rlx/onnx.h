@@ -41,10 +41,10 @@ typedef struct rlx_onnx_port {
     int64_t dim[RLX_MAX_RANK];          /* -1: named or not declared */
     const char *dim_name[RLX_MAX_RANK]; /* NULL: a number or without a name */
 } rlx_onnx_port;
-/* Input (those that are no weights) or output `i` in the order of the file; false when there is
- * none. */
-RLX_API bool rlx_onnx_input(const rlx_onnx *m, size_t i, rlx_onnx_port *out);
-RLX_API bool rlx_onnx_output(const rlx_onnx *m, size_t i, rlx_onnx_port *out);
+/* Input (those that are no weights) or output `i` in the order of the file; RLX_NOT_FOUND when
+ * there is none. */
+RLX_API rlx_status rlx_onnx_input(const rlx_onnx *m, size_t i, rlx_onnx_port *out, rlx_error *err);
+RLX_API rlx_status rlx_onnx_output(const rlx_onnx *m, size_t i, rlx_onnx_port *out, rlx_error *err);
 
 /* An operator that the model uses, sub-graphs and functions included. */
 typedef struct rlx_onnx_operator {
@@ -54,8 +54,10 @@ typedef struct rlx_onnx_operator {
     size_t n_nodes;            /* that use it */
     bool supported;            /* rlx knows it, or the model has a function for it */
 } rlx_onnx_operator;
-/* Operator `i`: unsupported ones first, then the most frequent. False when there is none. */
-RLX_API bool rlx_onnx_operator_at(const rlx_onnx *m, size_t i, rlx_onnx_operator *out);
+/* Operator `i`: unsupported ones first, then the most frequent. RLX_NOT_FOUND when there is none.
+ * */
+RLX_API rlx_status rlx_onnx_operator_at(const rlx_onnx *m, size_t i, rlx_onnx_operator *out,
+                                        rlx_error *err);
 
 typedef struct rlx_onnx_info {
     size_t struct_size;
@@ -95,10 +97,10 @@ typedef struct rlx_import_desc {
     size_t n_values;
 } rlx_import_desc;
 
-/* Builds the graph of a model: its inputs, its weights as params (small ones as constants) and its
- * outputs have the names of the file. The caller owns *out, which does not need the model; on
- * failure it is NULL. RLX_UNSUPPORTED names the operator, its domain and version, a node that uses
- * it and how many do. Not for several threads at a time on one model. */
+/* Builds the graph of a model; desc may be NULL. Its inputs, its weights as params (small ones as
+ * constants) and its outputs have the names of the file. The caller owns *out, which does not need
+ * the model; on failure it is NULL. RLX_UNSUPPORTED names the operator, its domain and version, a
+ * node that uses it and how many do. Not for several threads at a time on one model. */
 RLX_API rlx_status rlx_graph_import(rlx_onnx *m, const rlx_import_desc *desc, rlx_graph **out,
                                     rlx_error *err);
 /* Param `i` of the graph that was built last: its name and its data in the mapped file, which lasts

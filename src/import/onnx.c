@@ -167,22 +167,40 @@ rlx_status rx_onnx_count_operators(rlx_onnx *m, rlx_error *err)
 
 /* ---- Looking at a model ---------------------------------------------------------------------- */
 
-bool rlx_onnx_input(const rlx_onnx *m, size_t i, rlx_onnx_port *out)
+static rlx_status no_such(const rlx_onnx *m, const char *what, size_t i, size_t n, rlx_error *err)
 {
-    return m && out && i < m->graph.n_inputs &&
-           RX_INFO_WRITE(rlx_onnx_port, out, &m->graph.inputs[i], NULL) == RLX_OK;
+    return rx_fail(err, RLX_NOT_FOUND, "'%s' has no %s %zu; it has %zu", m->path, what, i, n);
 }
 
-bool rlx_onnx_output(const rlx_onnx *m, size_t i, rlx_onnx_port *out)
+rlx_status rlx_onnx_input(const rlx_onnx *m, size_t i, rlx_onnx_port *out, rlx_error *err)
 {
-    return m && out && i < m->graph.n_outputs &&
-           RX_INFO_WRITE(rlx_onnx_port, out, &m->graph.outputs[i], NULL) == RLX_OK;
+    RLX_TRY(rx_need(m, "rlx_onnx_input: m", err));
+    RLX_TRY(rx_need(out, "rlx_onnx_input: out", err));
+    RLX_TRY(RX_INFO_CHECK(rlx_onnx_port, out, err));
+    if (i >= m->graph.n_inputs)
+        return no_such(m, "input", i, m->graph.n_inputs, err);
+    return RX_INFO_WRITE(rlx_onnx_port, out, &m->graph.inputs[i], err);
 }
 
-bool rlx_onnx_operator_at(const rlx_onnx *m, size_t i, rlx_onnx_operator *out)
+rlx_status rlx_onnx_output(const rlx_onnx *m, size_t i, rlx_onnx_port *out, rlx_error *err)
 {
-    return m && out && i < m->n_operators &&
-           RX_INFO_WRITE(rlx_onnx_operator, out, &m->operators[i], NULL) == RLX_OK;
+    RLX_TRY(rx_need(m, "rlx_onnx_output: m", err));
+    RLX_TRY(rx_need(out, "rlx_onnx_output: out", err));
+    RLX_TRY(RX_INFO_CHECK(rlx_onnx_port, out, err));
+    if (i >= m->graph.n_outputs)
+        return no_such(m, "output", i, m->graph.n_outputs, err);
+    return RX_INFO_WRITE(rlx_onnx_port, out, &m->graph.outputs[i], err);
+}
+
+rlx_status rlx_onnx_operator_at(const rlx_onnx *m, size_t i, rlx_onnx_operator *out,
+                                rlx_error *err)
+{
+    RLX_TRY(rx_need(m, "rlx_onnx_operator_at: m", err));
+    RLX_TRY(rx_need(out, "rlx_onnx_operator_at: out", err));
+    RLX_TRY(RX_INFO_CHECK(rlx_onnx_operator, out, err));
+    if (i >= m->n_operators)
+        return no_such(m, "operator", i, m->n_operators, err);
+    return RX_INFO_WRITE(rlx_onnx_operator, out, &m->operators[i], err);
 }
 
 rlx_status rlx_onnx_get_info(const rlx_onnx *m, rlx_onnx_info *out, rlx_error *err)

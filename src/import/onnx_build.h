@@ -78,15 +78,15 @@ bool rx_onnx_is(const rx_onnx_call *c, const char *name, const char *text, const
 
 /* ---- Values known while importing: onnx_eval.c ----------------------------------------------- */
 
-/* The elements of a value, when they follow from constants, fixed shapes and the inputs whose values
+/* The elements of a value, when they follow from constants, fixed shapes and inputs whose values
  * were given; NULL otherwise. */
 const void *rx_onnx_value_data(rx_onnx_build *b, rlx_value v);
 void rx_onnx_set_known(rx_onnx_build *b, rlx_value v, const void *data);
 /* The elements of a known i32 or i64 operand as a list; false after rx_onnx_fail. `what` names the
  * operand. */
 bool rx_onnx_known_ints(rx_onnx_call *c, size_t i, const char *what, rlx_ints *out);
-/* An attribute in old versions of an operator, operand `i` in new ones. *given is false when neither
- * is there. False after rx_onnx_fail. */
+/* An attribute in old versions of an operator, operand `i` in new ones. *given is false when
+ * neither is there. False after rx_onnx_fail. */
 bool rx_onnx_axes(rx_onnx_call *c, const char *name, size_t i, rlx_ints *out, bool *given);
 /* The elements of a known operand of any plain type, as numbers; false after rx_onnx_fail. */
 bool rx_onnx_known_reals(rx_onnx_call *c, size_t i, const char *what, double *out, size_t cap,

@@ -45,7 +45,8 @@ rlx_value rx_onnx_leaky_relu(rx_onnx_call *c)
 
 rlx_value rx_onnx_selu(rx_onnx_call *c)
 {
-    return rlx_selu(c->g, rx_onnx_in(c, 0), rx_onnx_float_set(c, "alpha", 1.67326319217681884765625),
+    return rlx_selu(c->g, rx_onnx_in(c, 0),
+                    rx_onnx_float_set(c, "alpha", 1.67326319217681884765625),
                     rx_onnx_float_set(c, "gamma", 1.05070102214813232421875));
 }
 

@@ -133,8 +133,8 @@ static rlx_status add_input(rx_onnx_build *b, const rlx_onnx_port *p)
         return rx_fail(b->err, RLX_UNSUPPORTED, "'%s': input '%.80s' is a %s, which rlx does not "
                        "have", b->m->path, p->name, p->type_name);
     if (rank < 0 && !given)
-        return rx_fail(b->err, RLX_UNSUPPORTED, "'%s': input '%.80s' has no declared rank; expected "
-                       "its shape in the file or a value", b->m->path, p->name);
+        return rx_fail(b->err, RLX_UNSUPPORTED, "'%s': input '%.80s' has no declared rank; "
+                       "expected its shape in the file or a value", b->m->path, p->name);
     if (rank < 0)
         rank = given->shape.rank;
     for (int i = 0; i < rank; i++)
@@ -166,8 +166,8 @@ static rlx_status unsupported(const rx_onnx_build *b, const rx_onnx_node *n, int
         if (!strcmp(b->m->operators[i].name, n->op) &&
             !strcmp(b->m->operators[i].domain, domain))
             count = b->m->operators[i].n_nodes;
-    return rx_fail(b->err, RLX_UNSUPPORTED, "'%s': operator '%.60s' of domain %.60s, opset %lld, is "
-                   "not supported: node '%.80s' (%zu node%s of the model use%s it)", b->m->path,
+    return rx_fail(b->err, RLX_UNSUPPORTED, "'%s': operator '%.60s' of domain %.60s, opset %lld, "
+                   "is not supported: node '%.80s' (%zu node%s of the model use%s it)", b->m->path,
                    n->op, domain, (long long)opset,
                    *n->name ? n->name : n->n_out ? n->out[0] : "", count, count == 1 ? "" : "s",
                    count == 1 ? "s" : "");

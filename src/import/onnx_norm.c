@@ -83,7 +83,8 @@ rlx_value rx_onnx_instance_norm(rx_onnx_call *c)
 /* A vector of [groups] for each channel of its group. */
 static rlx_value per_channel(rx_onnx_call *c, rlx_value v, int64_t groups, rlx_dim channels)
 {
-    const rlx_dim tall[2] = {groups, 1}, wide[2] = {groups, channels / groups}, flat[1] = {channels};
+    const rlx_dim tall[2] = {groups, 1}, wide[2] = {groups, channels / groups};
+    const rlx_dim flat[1] = {channels};
     return rlx_reshape(c->g, rlx_expand(c->g, rlx_reshape(c->g, v, 2, tall), 2, wide), 1, flat);
 }
 

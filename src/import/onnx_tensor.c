@@ -181,8 +181,8 @@ static rlx_status map_external(rlx_onnx *m, const rx_onnx_tensor *t, rx_file **f
         return rx_fail_memory(err, t->location, room);
     snprintf(path, room, "%s%s", base, t->location);
     if (!stays_inside(t->location))
-        return rx_fail(err, RLX_INVALID, "'%s': tensor '%.80s' has its data in '%.120s'; expected a "
-                       "path beneath the folder of the model", m->path, t->name, t->location);
+        return rx_fail(err, RLX_INVALID, "'%s': tensor '%.80s' has its data in '%.120s'; expected "
+                       "a path beneath the folder of the model", m->path, t->name, t->location);
     RLX_TRY(rx_file_open(path, &m->externals[m->n_externals], err));
     if (!is_beneath(base, path)) {
         rx_file_close(&m->externals[m->n_externals]);

@@ -18,7 +18,7 @@ typedef struct rx_pb_field {
     uint32_t number;
     rx_pb_wire wire;
     uint64_t value; /* of varint, fixed64 and fixed32 */
-    rx_bytes bytes; /* of RX_PB_BYTES: a text, a message or a packed list; of numbers: their bytes */
+    rx_bytes bytes; /* of RX_PB_BYTES: a text, message or packed list; of numbers: their bytes */
 } rx_pb_field;
 
 static inline rx_pb rx_pb_open(rx_bytes b)

@@ -41,7 +41,7 @@ expect(2, "devices", "--device", err="--device needs a value")
 expect(2, "devices", "--threads", "many",
        err="--threads expected a number of at least 0, got 'many'")
 expect(2, "devices", "--device", "cpu", "--device", "ref", err="--device was given 2 times")
-expect(2, "run", err="expected GRAPH.rlx")
+expect(2, "run", err="expected GRAPH")
 expect(2, "inspect", err="expected FILE")
 expect(2, "bench", "--min-time", "0", "x", err="--min-time expected a number above 0")
 

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "import/onnx.h"
 #include "rlx/rlx.h"
+#include "support/onnx_model.h"
 #include "support/tiny_model.h"
 
 /* What the calls use. Each begins with a new graph and writer, and with zeros in the room. */
@@ -22,6 +24,7 @@ static rlx_device *device;
 static rlx_session *session;
 static rlx_buffer *buffer;
 static rlx_file *file;
+static rlx_onnx *onnx;
 static rlx_meta meta;
 static rlx_tokenizer *tokenizer;
 static rlx_text_stream *stream;
@@ -37,7 +40,7 @@ static rlx_engine *engine;
 static rlx_request *request;
 static const char *const texts[] = {"abc"};
 static const char *function, *argument;
-static blob bytes, encoder_bytes;
+static blob bytes, encoder_bytes, onnx_bytes;
 
 static int on_piece(void *user, const rlx_piece *piece)
 {
@@ -180,6 +183,8 @@ static void open_objects(void)
     CHECK_OK(rlx_buffer_create(device, &(rlx_buffer_desc){RLX_INIT(rlx_buffer_desc), .bytes = 64},
                                &buffer, &err), &err);
     CHECK_OK(rlx_session_set_param(session, "p", zeros, sizeof zeros, RLX_COPY, &err), &err);
+    onnx_bytes = onnx_small();
+    CHECK_OK(rx_onnx_from_memory(onnx_bytes.data, onnx_bytes.n, "small.onnx", &onnx, &err), &err);
     CHECK_OK(rx_file_from_memory(bytes.data, bytes.n, "tiny.gguf", &file, &err), &err);
     CHECK(rlx_file_meta_at(file, 0, &meta));
     CHECK_OK(rlx_tokenizer_open_file(file, &tokenizer, &err), &err);
@@ -215,6 +220,8 @@ static void close_objects(void)
     rlx_text_stream_destroy(stream);
     rlx_tokenizer_close(tokenizer);
     rlx_file_close(file);
+    rlx_onnx_close(onnx);
+    blob_free(&onnx_bytes);
     rlx_session_destroy(session);
     rlx_buffer_destroy(buffer);
     rlx_device_close(device);

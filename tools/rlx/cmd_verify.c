@@ -173,7 +173,7 @@ static verdict check_outputs(const job *k, const rlx_onnx *m, rlx_session *s, co
 {
     rlx_onnx_port p = {RLX_INIT(rlx_onnx_port)};
     verdict v = PASSED;
-    for (size_t i = 0; v == PASSED && rlx_onnx_output(m, i, &p); i++) {
+    for (size_t i = 0; v == PASSED && rlx_onnx_output(m, i, &p, NULL) == RLX_OK; i++) {
         tensor want = {0}, got = {0};
         rlx_status st = load_tensor(folder, "output", i, p.name, &want, err);
         if (st == RLX_NOT_FOUND)
@@ -214,7 +214,7 @@ static verdict check_folder(const job *k, rlx_onnx *m, const char *folder, rlx_e
     size_t n = 0;
     rlx_session *s = NULL;
     rlx_status st = RLX_OK;
-    while (st == RLX_OK && rlx_onnx_input(m, n, &p)) {
+    while (st == RLX_OK && rlx_onnx_input(m, n, &p, NULL) == RLX_OK) {
         in = cli_realloc_array(in, n + 1, sizeof *in);
         in[n] = (tensor){0};
         if (p.dtype == RLX_NO_TYPE) {

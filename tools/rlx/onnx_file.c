@@ -47,7 +47,7 @@ rlx_status onnx_import(rlx_onnx *m, const tensor *given, size_t n, const rlx_imp
     rlx_import_value *values = cli_alloc_array(n + 1, sizeof *values);
     size_t n_ports = 0;
     rlx_onnx_port p = {RLX_INIT(rlx_onnx_port)};
-    while (rlx_onnx_input(m, n_ports, &p))
+    while (rlx_onnx_input(m, n_ports, &p, NULL) == RLX_OK)
         n_ports++;
     rlx_import_dim *all = cli_alloc_array(n_dims + n_ports * RLX_MAX_RANK + 1, sizeof *all);
     char **names = cli_alloc_array(n_ports * RLX_MAX_RANK + 1, sizeof *names);
@@ -55,7 +55,7 @@ rlx_status onnx_import(rlx_onnx *m, const tensor *given, size_t n, const rlx_imp
     size_t n_names = 0;
     for (size_t i = 0; i < n_dims; i++)
         all[d.n_dims++] = dims[i];
-    for (size_t i = 0; rlx_onnx_input(m, i, &p); i++) {
+    for (size_t i = 0; rlx_onnx_input(m, i, &p, NULL) == RLX_OK; i++) {
         const tensor *t = find_tensor(given, n, p.name);
         if (t && (is_small(t) || p.rank < 0))
             values[d.n_values++] = (rlx_import_value){t->name, t->dtype, t->shape, t->data};
@@ -63,7 +63,7 @@ rlx_status onnx_import(rlx_onnx *m, const tensor *given, size_t n, const rlx_imp
             if (p.dim[axis] < 0)
                 n_names = add_dim(&d, all, names, n_names, &p, axis, t->shape.dim[axis]);
     }
-    for (size_t i = 0; rlx_onnx_input(m, i, &p); i++)
+    for (size_t i = 0; rlx_onnx_input(m, i, &p, NULL) == RLX_OK; i++)
         for (int axis = 0; axis < p.rank && !find_tensor(given, n, p.name); axis++)
             if (p.dim[axis] < 0)
                 n_names = add_dim(&d, all, names, n_names, &p, axis, 1);

@@ -6,7 +6,7 @@
 #include "onnx_file.h"
 #include "term.h"
 
-typedef bool port_fn(const rlx_onnx *m, size_t i, rlx_onnx_port *out);
+typedef rlx_status port_fn(const rlx_onnx *m, size_t i, rlx_onnx_port *out, rlx_error *err);
 
 /* "f32[1,batch,?]" */
 static const char *port_text(const rlx_onnx_port *p, char *out, size_t room)
@@ -29,11 +29,11 @@ static void print_ports(const rlx_onnx *m, const char *title, port_fn *at)
     rlx_onnx_port p = {RLX_INIT(rlx_onnx_port)};
     char type[256];
     table t;
-    if (!at(m, 0, &p))
+    if (at(m, 0, &p, NULL) != RLX_OK)
         return;
     printf("\n%s%s%s\n", term_style(stdout, TERM_BOLD), title, term_style(stdout, TERM_PLAIN));
     table_init(&t, "ll", "name|type");
-    for (size_t i = 0; at(m, i, &p); i++) {
+    for (size_t i = 0; at(m, i, &p, NULL) == RLX_OK; i++) {
         table_cell(&t, "%s", p.name);
         table_cell(&t, "%s", port_text(&p, type, sizeof type));
     }
@@ -51,7 +51,7 @@ static void print_model(const char *path, const rlx_onnx *m, const rlx_onnx_info
     print_ports(m, "outputs", rlx_onnx_output);
     printf("\n%soperators%s\n", term_style(stdout, TERM_BOLD), term_style(stdout, TERM_PLAIN));
     table_init(&t, "rlrll", "nodes|operator|opset|domain|supported");
-    for (size_t i = 0; rlx_onnx_operator_at(m, i, &op); i++) {
+    for (size_t i = 0; rlx_onnx_operator_at(m, i, &op, NULL) == RLX_OK; i++) {
         n_missing += !op.supported;
         table_cell(&t, "%zu", op.n_nodes);
         table_cell(&t, "%s", op.name);
@@ -70,7 +70,7 @@ static void json_ports(json *j, const rlx_onnx *m, const char *key, port_fn *at)
     rlx_onnx_port p = {RLX_INIT(rlx_onnx_port)};
     char type[256];
     json_array(j, key);
-    for (size_t i = 0; at(m, i, &p); i++) {
+    for (size_t i = 0; at(m, i, &p, NULL) == RLX_OK; i++) {
         json_row(j, NULL);
         json_text(j, "name", p.name);
         json_text(j, "type", port_text(&p, type, sizeof type));
@@ -94,7 +94,7 @@ static void json_model(const char *path, const rlx_onnx *m, const rlx_onnx_info 
     json_ports(&j, m, "inputs", rlx_onnx_input);
     json_ports(&j, m, "outputs", rlx_onnx_output);
     json_array(&j, "operators");
-    for (size_t i = 0; rlx_onnx_operator_at(m, i, &op); i++) {
+    for (size_t i = 0; rlx_onnx_operator_at(m, i, &op, NULL) == RLX_OK; i++) {
         json_row(&j, NULL);
         json_text(&j, "name", op.name);
         json_text(&j, "domain", op.domain);

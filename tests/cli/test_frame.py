@@ -6,7 +6,7 @@ import re
 from cli import *
 
 COMMANDS = """devices doctor ops run compile bench explain inspect quantize tokenize generate chat
-embed perplexity pull list rm help version""".split()
+embed perplexity pull list rm serve help version""".split()
 
 skip_without_tool()
 

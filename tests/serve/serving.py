@@ -73,6 +73,7 @@ class Server:
         status = self.stop()
         check(status in (-signal.SIGTERM, -signal.SIGINT),
               f"the server ended with {status}: {self.messages()}")
+        check("Sanitizer" not in self.messages(), self.messages())
 
     def stop(self, number=signal.SIGTERM):
         if self.process.poll() is None:

@@ -41,9 +41,9 @@ static void print_overview(FILE *f)
     for (size_t i = 0; i < ARRAY_LEN(commands); i++)
         fprintf(f, "  %s%-10s%s %s\n", term_style(f, TERM_BOLD), commands[i]->name,
                 term_style(f, TERM_PLAIN), commands[i]->summary);
-    fputs("\nAll commands take --device and --help, all but chat --json. Exit status: 0 success, 1 "
-          "failure,\n2 wrong usage. Start with 'rlx doctor', then 'rlx COMMAND --help': each has "
-          "examples.\n", f);
+    fputs("\nAll commands take --device and --help, all but chat and serve --json. Exit status: 0 "
+          "success,\n1 failure, 2 wrong usage. Start with 'rlx doctor', then 'rlx COMMAND "
+          "--help': each\nhas examples.\n", f);
 }
 
 static const cli_command *find_command(const char *name)

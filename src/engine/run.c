@@ -68,6 +68,8 @@ static void add_row(rlx_engine *e, rlx_request *r, size_t at)
 static void add_request(rlx_engine *e, rlx_request *r)
 {
     const size_t width = (size_t)((e->build.context + e->build.page - 1) / e->build.page);
+    if (!r->n_rows)
+        return;
     memcpy(e->in.pages + r->slot * width, r->table.page, r->table.n * sizeof *r->table.page);
     for (size_t i = 0; i < r->n_rows; i++)
         add_row(e, r, r->computed + i);

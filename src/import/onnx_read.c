@@ -233,7 +233,8 @@ static rlx_status read_dimension(const reader *r, rx_bytes message, rlx_onnx_por
     while (rx_pb_next(&pb, &f) > 0) {
         if (f.number == 1 && f.wire == RX_PB_VARINT && f.value <= INT64_MAX)
             size = (int64_t)f.value;
-        if (f.number == 2 && f.wire == RX_PB_BYTES && f.bytes.bytes)
+        if (f.number == 2 && f.wire == RX_PB_BYTES && f.bytes.bytes &&
+            memcmp(f.bytes.data, "?", f.bytes.bytes)) /* "?" names nothing */
             RLX_TRY(text_of(r, &f, &name));
     }
     p->dim_name[p->rank] = name;

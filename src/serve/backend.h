@@ -68,6 +68,10 @@ struct rx_gen_backend {
     void (*destroy)(rx_gen_backend *b); /* no job is left */
 };
 
+/* Jobs share the steps of an engine, `sequences` of them at once (0: its default). RLX_UNSUPPORTED:
+ * the model has a memory that engines cannot page. */
+rlx_status rx_backend_create_engine(rlx_model *m, int64_t sequences, int64_t queue,
+                                    rx_gen_backend **out, rlx_error *err);
 /* One job after the other on a context of the model; `queue` may wait. */
 rlx_status rx_backend_create_context(rlx_model *m, int64_t queue, rx_gen_backend **out,
                                      rlx_error *err);

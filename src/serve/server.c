@@ -30,6 +30,10 @@ static rlx_status open_model(rx_served *m, const rx_server_model *from, const rx
         return RLX_OK;
     if (!t)
         return rx_fail(err, RLX_INVALID, "'%s' has no tokenizer", from->path);
+    const rlx_status st = rx_backend_create_engine(m->model, d->sequences, d->queue, &m->backend,
+                                                   err);
+    if (st != RLX_UNSUPPORTED)
+        return st;
     return rx_backend_create_context(m->model, d->queue, &m->backend, err);
 }
 

@@ -56,7 +56,7 @@ typedef struct rx_server_desc {
     const rx_server_model *models;
     size_t n_models;
     rlx_model_desc model;     /* for all of them */
-    int64_t queue, max_seconds, max_tokens;
+    int64_t sequences, queue, max_seconds, max_tokens;
 } rx_server_desc;
 
 /* Opens the models. On success the caller ends *out with rx_server_destroy. */

@@ -54,7 +54,9 @@ with Server("--ctx", 2048) as s:
     check(events[-1]["choices"] == [] and events[-1]["usage"]["completion_tokens"] == 30, "usage")
     check(all(e["usage"] is None for e in events[:-1]), "usage is null before the end")
     check(all("usage" not in e for e in s.stream(COMPLETE, plain)), "usage was not asked for")
-    again = s.post(COMPLETE, plain)["usage"]
+    story = {**plain, "prompt": "Once upon a time there was a dog. " * 6, "max_tokens": 2}
+    s.post(COMPLETE, story)
+    again = s.post(COMPLETE, story)["usage"]
     check(again["prompt_tokens_details"]["cached_tokens"] > 0, f"nothing cached: {again}")
     echo = s.post(COMPLETE, {**plain, "echo": True})["choices"][0]["text"]
     check(echo == "Once upon" + expected, f"echo: {echo!r}")
@@ -93,6 +95,23 @@ with Server("--ctx", 2048) as s:
     check(s.post(CHAT, {**chat, "messages": parts})["choices"][0]["message"] == message, "parts")
     prompt = s.post("/apply-template", {"messages": HELLO})["prompt"]
     check("Tell me of a dog." in prompt, f"template: {prompt}")
+
+    # Log-probabilities, bias and penalties.
+    c = s.post(CHAT, {**chat, "logprobs": True, "top_logprobs": 3})["choices"][0]
+    probs = c["logprobs"]["content"]
+    check("".join(p["token"] for p in probs) == c["message"]["content"], f"logprobs: {probs}")
+    check(all(p["logprob"] <= 0 and len(p["top_logprobs"]) == 3
+              and p["top_logprobs"][0]["token"] == p["token"] for p in probs), f"best: {probs}")
+    events = s.stream(CHAT, {**chat, "logprobs": True})
+    check(sum(len(d["logprobs"]["content"]) for e in events for d in e["choices"]
+              if d["logprobs"]) == len(probs), "logprobs in a stream")
+    c = s.post(COMPLETE, {**plain, "logprobs": 2})["choices"][0]["logprobs"]
+    check("".join(c["tokens"]) == expected and len(c["top_logprobs"][0]) == 2, f"logprobs: {c}")
+    first = s.post("/tokenize", {"content": expected[0]})["tokens"][0]
+    biased = s.post(COMPLETE, {**plain, "logit_bias": {str(first): -100}})["choices"][0]["text"]
+    check(biased and biased[0] != expected[0], f"logit_bias: {biased!r}, {expected!r}")
+    penal = {**plain, "max_tokens": 60, "frequency_penalty": 2, "presence_penalty": 2}
+    check(s.post(COMPLETE, penal)["choices"][0]["text"][:30] != expected, "penalties")
 
     # Constrained output.
     schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 8},

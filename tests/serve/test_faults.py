@@ -63,7 +63,7 @@ for how in (signal.SIGKILL, signal.SIGTERM):
     check(path.exists() == (how == signal.SIGKILL), f"the socket after {how}")
 
 with Server("--timeout", "2", "--max-body", "100000", "--max-connections", "250",
-            "--queue", "4") as s:
+            "--queue", "4", "--sequences", "1") as s:
     busy = subprocess.run([TOOL, "serve", MODEL, "--port", str(s.port)], capture_output=True,
                           text=True)
     check(busy.returncode == 1 and "cannot listen" in busy.stderr, f"a port in use: {busy}")
@@ -129,7 +129,7 @@ with Server("--max-tokens", "5", "--max-seconds", "1") as s:
 
 # SIGTERM under load: what runs ends whole, new connections are refused, the status is that of the
 # signal; with --drain 0 what runs is told.
-s = Server("--drain", "60")
+s = Server("--drain", "60", "--sequences", "1")
 answers = []
 
 

@@ -9,7 +9,7 @@ from packages import import_wheels  # noqa: E402
 
 skip_without_server()
 import_wheels("openai", "annotated-types", "anyio", "h11", "httpcore2", "httpx2", "idna",
-              "pydantic", "sniffio", "truststore", "typing-inspection", "typing-extensions",
+              "pydantic", "sniffio", "truststore", "typing-inspection", "typing_extensions",
               "jiter", "pydantic-core")
 try:
     import openai

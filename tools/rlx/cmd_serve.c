@@ -13,7 +13,7 @@ typedef struct options {
     cli_common common;
     model_options model;
     const char *host, *port, *socket_path, *key, *cors;
-    int64_t queue, max_body, max_connections, max_tokens, timeout, max_seconds;
+    int64_t sequences, queue, max_body, max_connections, max_tokens, timeout, max_seconds;
     cli_opt_number drain;
 } options;
 
@@ -88,8 +88,8 @@ static int run_until_stopped(const options *o, rx_server *s)
 static int run_serve(void *record)
 {
     const options *o = record;
-    rx_server_desc d = {.queue = o->queue ? o->queue : 256, .max_seconds = o->max_seconds,
-                        .max_tokens = o->max_tokens};
+    rx_server_desc d = {.sequences = o->sequences, .queue = o->queue ? o->queue : 256,
+                        .max_seconds = o->max_seconds, .max_tokens = o->max_tokens};
     rx_server *s = NULL;
     rlx_error err = {0};
     int status = check_options(o);
@@ -122,6 +122,8 @@ static const cli_option serve_options[] = {
     {"api-key", CLI_TEXT, offsetof(options, key), "KEY", "that requests must have"},
     {"cors", CLI_TEXT, offsetof(options, cors), "ORIGIN",
      "let web pages of this origin ask ('*': of any)"},
+    {"sequences", CLI_NUMBER, offsetof(options, sequences), "N",
+     "texts that a model generates at once (default 32)"},
     {"queue", CLI_NUMBER, offsetof(options, queue), "N",
      "texts that may wait for a model; more are refused (default 256)"},
     {"max-tokens", CLI_NUMBER, offsetof(options, max_tokens), "N",

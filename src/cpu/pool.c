@@ -3,10 +3,9 @@
  * in order, so that each walks through memory from one end to the other and finds again what it had
  * last time; a thread without chunks takes them from the ends of others. A second rx_parallel at
  * the same time, or one inside a chunk, runs inline on its caller.
- * A thread that waits, for a job or for the last chunks of one, spins for a moment; then it lets the
- * processes run that want its core, so that its own share of time is left for work; then it sleeps.
- * To sleep at once would be worse where cores are contended: a thread that is woken is often put on
- * the core of the one that wakes it, and the two share that one from then on. */
+ * A thread that waits, for a job or for the last chunks of one, spins for a moment; then it yields
+ * to the processes that want its core, so that its own share of time is left for work; then it
+ * sleeps. Sleeping at once was measured to be worse beside busy processes. */
 #include "cpu/pool.h"
 
 #include <stdatomic.h>
@@ -17,9 +16,9 @@
 #include "cpu/kernel.h"
 
 #define MAX_WORKERS 1023
-#define SPINS 2000 /* some ten microseconds: a step of a small model follows at once */
-#define YIELDS 10             /* time slices of others */
-#define CONTENDED_NS 50000    /* a yield that takes longer has let another process run */
+#define SPINS 2000         /* some ten microseconds: a step of a small model follows at once */
+#define YIELDS 10          /* time slices of others */
+#define CONTENDED_NS 50000 /* a yield that takes longer has let another process run */
 
 #define MAX_CLAIMS (1 << 24)
 

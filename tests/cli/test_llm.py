@@ -55,7 +55,7 @@ expect(0, "generate", *CPU, "--prompt", "Hello", "--max-tokens", 99, "--ctx", 16
        err="the context is full")
 
 expect(2, "generate", *CPU, err="--prompt TEXT and --prompt-file FILE")
-expect(2, "generate", "--prompt", "x", err="--model FILE")
+expect(2, "generate", "--prompt", "x", err="a model is needed")
 expect(2, "generate", *CPU, "--prompt", "x", "--temperature", "hot", err="got 'hot'")
 expect(2, "generate", *CPU, "--prompt", "x", "--policy", "wild", err="exact or fast")
 expect(2, "generate", *CPU, "--prompt", "x", "--cache", "q4_0", err="f16, f32 or q8_0")

@@ -186,7 +186,7 @@ for graph in sorted(GRAPHS.glob("*.rlx")):
     facts = expect_json("inspect", graph)
     check(facts["flops"] > 0 and facts["param_bytes"] > 0 and facts["ops"], f"inspect {graph.name}")
 check(expect_json("inspect", ADD)["dims"] == {"n": 8}, "inspect: dims")
-expect(1, "inspect", "absent.npy", err="cannot open 'absent.npy'")
+expect(1, "inspect", "absent.npy", err="no file and no model 'absent.npy'")
 expect(1, "inspect", bad, err="bad.npy")
 
 finish()

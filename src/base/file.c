@@ -20,7 +20,26 @@ static bool map_fd(int fd, size_t bytes, rx_file *f)
 static void unmap(rx_file *f) { (void)f; }
 static void release(const rx_file *f) { (void)f; }
 static bool is_own(const struct stat *st) { return (void)st, true; }
+
+/* There is no realpath: each part of the path behind the folder must be no link. */
+static bool is_beneath(const char *folder, const char *path)
+{
+    const size_t n = strlen(folder);
+    char part[4096];
+    struct stat st;
+    if (strncmp(path, folder, n) || strlen(path) >= sizeof part)
+        return false;
+    for (const char *end = path + n; *end;) {
+        end += strcspn(end + 1, "/") + 1;
+        memcpy(part, path, (size_t)(end - path));
+        part[end - path] = 0;
+        if (lstat(part, &st) || S_ISLNK(st.st_mode))
+            return false;
+    }
+    return true;
+}
 #else
+#include <stdlib.h>
 #include <sys/mman.h>
 
 static bool map_fd(int fd, size_t bytes, rx_file *f)
@@ -42,6 +61,17 @@ static void release(const rx_file *f)
 static bool is_own(const struct stat *st)
 {
     return st->st_uid == 0 || st->st_uid == geteuid();
+}
+
+static bool is_beneath(const char *folder, const char *path)
+{
+    char *base = realpath(*folder ? folder : ".", NULL), *full = realpath(path, NULL);
+    const size_t n = base ? strlen(base) : 0;
+    const bool ok = base && full && !strncmp(base, full, n) &&
+                    (full[n] == '/' || (n == 1 && base[0] == '/'));
+    (free)(base); /* made by the C library */
+    (free)(full);
+    return ok;
 }
 #endif
 
@@ -120,6 +150,11 @@ bool rx_file_is_at(const rx_file *f, const char *path)
 {
     struct stat st;
     return !stat(path, &st) && (uint64_t)st.st_dev == f->device && (uint64_t)st.st_ino == f->inode;
+}
+
+bool rx_file_is_beneath(const char *folder, const char *path)
+{
+    return is_beneath(folder, path);
 }
 
 void rx_file_close(rx_file *f)

@@ -25,6 +25,10 @@ rlx_status rx_file_open(const char *path, rx_file *f, rlx_error *err);
 rlx_status rx_file_open_own(const char *path, rx_file *f, rlx_error *err);
 /* Whether `path` names the open file, also through links. */
 bool rx_file_is_at(const rx_file *f, const char *path);
+/* Whether `path`, with its links resolved, is beneath `folder` ("": the current one), resolved too.
+ * Where links cannot be resolved (WASI), `path` must begin with `folder` and no link be on the way
+ * from there. */
+bool rx_file_is_beneath(const char *folder, const char *path);
 /* A zero rx_file is fine. */
 void rx_file_close(rx_file *f);
 /* Drops the resident pages of a mapped file (madvise); later reads fault them in again. */

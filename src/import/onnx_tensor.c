@@ -3,7 +3,6 @@
 #include "import/onnx.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/dtype.h"
@@ -164,18 +163,6 @@ static bool stays_inside(const char *name)
     return true;
 }
 
-/* True when `path`, with its links resolved, is beneath the folder of the model, resolved too. */
-static bool is_beneath(const char *folder, const char *path)
-{
-    char *base = realpath(*folder ? folder : ".", NULL), *full = realpath(path, NULL);
-    const size_t n = base ? strlen(base) : 0;
-    const bool ok = base && full && !strncmp(base, full, n) &&
-                    (full[n] == '/' || (n == 1 && base[0] == '/'));
-    (free)(base); /* made by the C library */
-    (free)(full);
-    return ok;
-}
-
 static rlx_status map_external(rlx_onnx *m, const rx_onnx_tensor *t, rx_file **file, rlx_error *err)
 {
     const char *slash = strrchr(m->path, '/');
@@ -197,7 +184,7 @@ static rlx_status map_external(rlx_onnx *m, const rx_onnx_tensor *t, rx_file **f
         return rx_fail(err, RLX_INVALID, "'%s': tensor '%.80s' has its data in '%.120s'; expected "
                        "a path beneath the folder of the model", m->path, t->name, t->location);
     RLX_TRY(rx_file_open(path, &m->externals[m->n_externals], err));
-    if (!is_beneath(base, path)) {
+    if (!rx_file_is_beneath(base, path)) {
         rx_file_close(&m->externals[m->n_externals]);
         return rx_fail(err, RLX_INVALID, "'%s': tensor '%.80s' has its data in '%.120s', a link "
                        "that leaves the folder of the model", m->path, t->name, t->location);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A step on the host: operands are copied from the device, the reference kernel runs, results are
- * copied back. No operation of the catalogue needs it; RLX_LIMITS=host=2 tests it. */
+ * copied back. Operations without a kernel for their types need it (f64, reductions of i16, ...);
+ * RLX_LIMITS=host=2 puts every step here. */
 #include "runtime/host.h"
 
 #include <string.h>

@@ -289,6 +289,7 @@ def check_copies(programs):
 
 # Declarations in front of pieces of code that are no programs.
 PRELUDE = """#include <rlx/rlx.h>
+#include <stdio.h>
 #include <string.h>
 void use(const int32_t *tokens);
 rlx_piece_fn on_piece;

@@ -43,9 +43,9 @@ void ot_report_status(ot_env *env, ot_report *r, const char *what, rlx_status s,
 {
     const bool cannot = s == RLX_UNSUPPORTED || s == RLX_NO_MEMORY;
     const bool refused = cannot && may_refuse(env->opt.may_refuse, err->text);
-    if (r->verdict == OT_PASS &&
+    if (r->verdict != OT_FAIL &&
         (refused || (s == RLX_UNSUPPORTED && env->opt.allow_unsupported))) {
-        if (refused) ot_fail(r, "%s", err->text);
+        if (refused && r->verdict == OT_PASS) ot_fail(r, "%s", err->text);
         r->verdict = OT_SKIP;
         return;
     }

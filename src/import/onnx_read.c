@@ -221,6 +221,12 @@ static rlx_status read_node(reader *r, rx_bytes message, rx_onnx_node *n)
 
 /* ---- Declared inputs and outputs ------------------------------------------------------------- */
 
+/* "?" names no dimension. */
+static bool is_unknown(const rx_bytes *name)
+{
+    return name->bytes == 1 && *(const char *)name->data == '?';
+}
+
 static rlx_status read_dimension(const reader *r, rx_bytes message, rlx_onnx_port *p)
 {
     rx_pb pb = rx_pb_open(message);
@@ -233,8 +239,7 @@ static rlx_status read_dimension(const reader *r, rx_bytes message, rlx_onnx_por
     while (rx_pb_next(&pb, &f) > 0) {
         if (f.number == 1 && f.wire == RX_PB_VARINT && f.value <= INT64_MAX)
             size = (int64_t)f.value;
-        if (f.number == 2 && f.wire == RX_PB_BYTES && f.bytes.bytes &&
-            memcmp(f.bytes.data, "?", f.bytes.bytes)) /* "?" names nothing */
+        if (f.number == 2 && f.wire == RX_PB_BYTES && f.bytes.bytes && !is_unknown(&f.bytes))
             RLX_TRY(text_of(r, &f, &name));
     }
     p->dim_name[p->rank] = name;

@@ -143,9 +143,9 @@ static bool join_calls(const reader *d, const rx_json *calls, const char **conte
 {
     rx_str s = {0};
     bool ok = true;
-    rx_str_puts(&s, *content ? *content : "");
     if (calls->kind != RX_JSON_ARRAY)
         return wrong(d, "tool_calls", "an array", calls);
+    rx_str_puts(&s, *content ? *content : "");
     for (const rx_json *c = calls->first; c && ok; c = c->next) {
         const rx_json *f = rx_json_member(c, "function");
         const char *name = NULL, *arguments = NULL;

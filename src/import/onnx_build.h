@@ -102,6 +102,8 @@ static inline int rx_onnx_rank(const rx_onnx_call *c, rlx_value v)
 int rx_onnx_axis(rx_onnx_call *c, int64_t axis, int rank);
 /* The number of elements of a fixed shape; -1: it has named dimensions. */
 int64_t rx_onnx_elements(const rx_onnx_call *c, rlx_value v);
+/* A size rounded down; -1, which shape rules refuse, for what is none. */
+int64_t rx_onnx_whole(double size);
 /* A rank-1 constant of i64. */
 rlx_value rx_onnx_i64s(rlx_graph *g, const int64_t *v, int64_t n);
 

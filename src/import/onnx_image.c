@@ -62,7 +62,7 @@ static void keep_aspect(const rx_onnx_call *c, const rlx_shape *s, const int *ax
         factor = smaller ? fmin(factor, f) : fmax(factor, f);
     }
     for (int i = 0; i < n; i++) {
-        d->sizes.v[axes[i]] = (int64_t)floor(factor * (double)s->dim[axes[i]] + 0.5);
+        d->sizes.v[axes[i]] = rx_onnx_whole(factor * (double)s->dim[axes[i]] + 0.5);
         d->scale[axes[i]] = factor;
     }
 }
@@ -124,8 +124,8 @@ static bool read_sizes(rx_onnx_call *c, const rlx_shape *s, const resize_operand
         return false;
     for (int i = 0; i < n; i++) {
         d->scale[axes[i]] = by_size ? 0 : list[i];
-        d->sizes.v[axes[i]] = by_size ? (int64_t)list[i]
-                                      : (int64_t)floor((double)s->dim[axes[i]] * list[i]);
+        d->sizes.v[axes[i]] = rx_onnx_whole(by_size ? list[i]
+                                                    : (double)s->dim[axes[i]] * list[i]);
     }
     if (by_size)
         keep_aspect(c, s, axes, n, d);
@@ -182,7 +182,7 @@ rlx_value rx_onnx_upsample7(rx_onnx_call *c)
         return rx_onnx_fail(c, RLX_INVALID, "expected fixed sizes and a scale for each axis");
     for (int i = 0; i < s.rank; i++) {
         d.scale[i] = (double)a->floats[i];
-        d.sizes.v[i] = (int64_t)floor((double)s.dim[i] * d.scale[i]);
+        d.sizes.v[i] = rx_onnx_whole((double)s.dim[i] * d.scale[i]);
     }
     return rlx_resize(c->g, x, &d);
 }

@@ -180,7 +180,7 @@ rlx_value rx_onnx_one_hot(rx_onnx_call *c)
     if (!rx_onnx_known_reals(c, 1, "depth", &depth, 1, &n))
         return RLX_NONE;
     const rlx_value index = rlx_cast(c->g, rx_onnx_in(c, 0), RLX_I64);
-    const rlx_one_hot_desc d = {RLX_INIT(rlx_one_hot_desc), .depth = (int64_t)depth,
+    const rlx_one_hot_desc d = {RLX_INIT(rlx_one_hot_desc), .depth = rx_onnx_whole(depth),
                                 .axis = rx_onnx_int(c, "axis", -1), .out = RLX_BOOL};
     const rlx_value off = rlx_reshape(c->g, rlx_narrow(c->g, values, 0, 0, 1), 0, NULL);
     const rlx_value on = rlx_reshape(c->g, rlx_narrow(c->g, values, 0, 1, 1), 0, NULL);

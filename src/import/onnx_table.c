@@ -136,6 +136,11 @@ int64_t rx_onnx_elements(const rx_onnx_call *c, rlx_value v)
     return rx_shape_is_fixed(&s) && rx_shape_elements(c->g, &s, &n) ? n : -1;
 }
 
+int64_t rx_onnx_whole(double size)
+{
+    return size >= 0 && size < 0x1p62 ? (int64_t)size : -1; /* false for NaN */
+}
+
 rlx_value rx_onnx_i64s(rlx_graph *g, const int64_t *v, int64_t n)
 {
     return rlx_constant(g, RLX_I64, 1, &n, v, (size_t)n * sizeof *v);

@@ -8,14 +8,18 @@ Exit status: 0 no worse anywhere, 1 worse, 77 no numpy or gguf here (skipped).
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from packages import import_wheels, skip  # noqa: E402
+
+import_wheels("gguf")
 try:
     import numpy as np
     from gguf import quants
     from gguf.constants import GGMLQuantizationType as Q
 except ImportError as e:
-    print(f"skipped: {e}")
-    sys.exit(77)
+    skip(str(e))
 
 PROGRAM = os.path.join(os.environ.get("RLX_BUILD_DIR", "build"), "tests/base/test_quant_encode")
 TYPES = "q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl mxfp4".split()

@@ -13,14 +13,18 @@ import importlib.metadata
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from packages import import_wheels, skip  # noqa: E402
+
+import_wheels("gguf")
 try:
     import numpy as np
     from gguf import quants
     from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType as Q
 except ImportError as e:
-    print(f"skipped: {e}")
-    sys.exit(77)
+    skip(str(e))
 
 # Type and the byte offsets of its f16 scales, which get sane values in half of the blocks.
 TYPES = {

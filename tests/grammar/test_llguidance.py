@@ -15,7 +15,7 @@ import sys
 from ctypes import POINTER, byref, c_char_p, c_size_t, c_void_p, create_string_buffer
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).resolve().parents[1] / "support")]
 import rlx_grammar as rlx  # noqa: E402
 from llguidance_peer import Tokens, choose, matcher, random_schema, to_int  # noqa: E402
 from llguidance_peer import tokens_of  # noqa: E402

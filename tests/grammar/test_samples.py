@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).resolve().parents[1] / "support")]
 from packages import BUILD, SMOLLM2, TINY, import_wheels  # noqa: E402
 
 import_wheels("fastjsonschema")

@@ -12,13 +12,16 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from packages import import_wheels, skip  # noqa: E402
+
+import_wheels("gguf")
 try:
     import numpy as np
     from gguf import GGMLQuantizationType as Q, GGUFReader, GGUFWriter
     from gguf.constants import GGML_QUANT_SIZES
 except ImportError as e:
-    print(f"skipped: {e}")
-    sys.exit(77)
+    skip(str(e))
 
 TOOL = os.environ.get("RLX_TOOL", "build/rlx")
 TYPES = "Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS BF16".split()

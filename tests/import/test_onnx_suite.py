@@ -13,7 +13,7 @@ import sys
 import warnings
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "grammar"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from packages import BUILD, import_wheels, skip  # noqa: E402
 
 TOOL = os.environ.get("RLX_TOOL", "build/rlx")

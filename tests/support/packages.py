@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Packages that the tests of grammars compare with, pinned in tools/fetch/pins.txt. Where one
-cannot be had the program ends with status 77, where it is not the pinned one with 1."""
+"""Python packages that tests compare with, pinned in tools/fetch/pins.txt. Where one cannot be had
+the program ends with status 77, where it is not the pinned one with 1."""
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -20,7 +21,7 @@ def skip(why):
 
 
 def fetch(*packages):
-    """A folder with the files of the packages."""
+    """A folder with the files of the packages, and wheels unpacked in its folder `site`."""
     folder = BUILD / ("packages-" + "-".join(packages))
     if folder.exists():
         return folder
@@ -31,19 +32,19 @@ def fetch(*packages):
         sys.exit(got.stderr)
     if got.returncode:
         skip(got.stderr.strip())
-    new.rename(folder)
+    for wheel in new.glob("*.whl"):  # zip files
+        subprocess.run([sys.executable, "-m", "zipfile", "-e", str(wheel), str(new / "site")],
+                       check=True)
+    try:
+        new.rename(folder)
+    except OSError:  # another test was first
+        shutil.rmtree(new)
     return folder
 
 
 def import_wheels(*packages):
-    """Makes wheels importable: they are zip files, unpacked beside."""
-    folder = fetch(*packages)
-    site = folder / "site"
-    if not site.exists():
-        for wheel in folder.glob("*.whl"):
-            subprocess.run([sys.executable, "-m", "zipfile", "-e", str(wheel), str(site)],
-                           check=True)
-    sys.path.insert(0, str(site))
+    """Makes wheels importable."""
+    sys.path.insert(0, str(fetch(*packages) / "site"))
 
 
 def schema_suite():

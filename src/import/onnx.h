@@ -110,9 +110,13 @@ typedef struct rx_onnx_type {
     const char *name;
     rlx_dtype dtype; /* RLX_NO_TYPE: rlx has none */
     uint32_t list;   /* the field of typed data */
+    int bits;        /* of a type that rlx holds in bytes: 8, 4 or 2; 0: `dtype` is the type */
 } rx_onnx_type;
 /* NULL for a number that ONNX does not have. */
 const rx_onnx_type *rx_onnx_type_of(int64_t number);
+/* The type that ONNX calls `name`, or the one that rlx has as `dtype`; NULL: none. */
+const rx_onnx_type *rx_onnx_type_named(const char *name);
+const rx_onnx_type *rx_onnx_type_like(rlx_dtype dtype);
 
 /* Reads the structure of a TensorProto. */
 rlx_status rx_onnx_tensor_read(rlx_onnx *m, rx_bytes message, rx_onnx_tensor *t, rlx_error *err);

@@ -23,6 +23,7 @@ typedef struct rx_onnx_scope {
 typedef struct rx_onnx_known {
     const void *data; /* NULL: not known */
     bool tried;
+    int32_t type;     /* TensorProto.DataType of a type of few bits; 0: that of the value */
 } rx_onnx_known;
 
 typedef struct rx_onnx_build {
@@ -92,6 +93,19 @@ bool rx_onnx_axes(rx_onnx_call *c, const char *name, size_t i, rlx_ints *out, bo
 bool rx_onnx_known_reals(rx_onnx_call *c, size_t i, const char *what, double *out, size_t cap,
                          size_t *n);
 
+/* ---- Types of few bits, held one element a byte: onnx_narrow.c ------------------------------- */
+
+void rx_onnx_set_type(rx_onnx_build *b, rlx_value v, int32_t type);
+/* The type of a value whose bytes stand for elements of fewer bits; NULL: they are what they are.
+ * Operations that only move elements keep it. */
+const rx_onnx_type *rx_onnx_narrow(rx_onnx_build *b, rlx_value v);
+/* The type of `v` as ONNX has it. */
+const rx_onnx_type *rx_onnx_value_type(rx_onnx_build *b, rlx_value v);
+/* Converts as ONNX's Cast; floats of few bits saturate when asked to. */
+rlx_value rx_onnx_convert(rx_onnx_call *c, rlx_value x, const rx_onnx_type *to, bool saturate);
+/* Codes of a type of few bits as what they stand for: f32, or integers as they are. */
+rlx_value rx_onnx_widen(rx_onnx_call *c, rlx_value x);
+
 /* ---- Shapes ---------------------------------------------------------------------------------- */
 
 static inline int rx_onnx_rank(const rx_onnx_call *c, rlx_value v)
@@ -106,6 +120,18 @@ int64_t rx_onnx_elements(const rx_onnx_call *c, rlx_value v);
 int64_t rx_onnx_whole(double size);
 /* A rank-1 constant of i64. */
 rlx_value rx_onnx_i64s(rlx_graph *g, const int64_t *v, int64_t n);
+
+/* ---- Windows of convolutions and pools: onnx_matrix.c ---------------------------------------- */
+
+typedef struct rx_onnx_window {
+    int n; /* spatial axes */
+    rlx_ints kernel, stride, dilation, pads;
+    bool same_upper, same_lower;
+} rx_onnx_window;
+/* Reads the attributes that convolutions and pools share; `kernel` gives the sizes of the window
+ * where the node does not. False after rx_onnx_fail. */
+bool rx_onnx_read_window(rx_onnx_call *c, const rlx_shape *x, const rlx_dim *kernel,
+                         rx_onnx_window *w);
 
 /* ---- Graphs: onnx_graph.c -------------------------------------------------------------------- */
 

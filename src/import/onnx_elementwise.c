@@ -202,21 +202,6 @@ rlx_value rx_onnx_clip(rx_onnx_call *c)
     return x;
 }
 
-rlx_value rx_onnx_cast(rx_onnx_call *c)
-{
-    const int64_t to = rx_onnx_int(c, "to", 0);
-    const rx_onnx_type *t = rx_onnx_type_of(to);
-    if (!t || t->dtype == RLX_NO_TYPE)
-        return rx_onnx_fail(c, RLX_UNSUPPORTED, "a cast to ONNX's type %lld (%s), which rlx does "
-                            "not have", (long long)to, t ? t->name : "unknown");
-    return rlx_cast(c->g, rx_onnx_in(c, 0), t->dtype);
-}
-
-rlx_value rx_onnx_cast_like(rx_onnx_call *c)
-{
-    return rlx_cast(c->g, rx_onnx_in(c, 0), rlx_value_dtype(c->g, rx_onnx_in(c, 1)));
-}
-
 /* Inference: the data goes through, the mask is all true. */
 rlx_value rx_onnx_dropout(rx_onnx_call *c)
 {

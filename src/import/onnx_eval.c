@@ -26,7 +26,25 @@ static bool make_room(rx_onnx_build *b, size_t n)
 void rx_onnx_set_known(rx_onnx_build *b, rlx_value v, const void *data)
 {
     if (v.id && make_room(b, (size_t)v.id + 1))
-        b->known[v.id] = (rx_onnx_known){data, true};
+        b->known[v.id] = (rx_onnx_known){data, true, b->known[v.id].type};
+}
+
+void rx_onnx_set_type(rx_onnx_build *b, rlx_value v, int32_t type)
+{
+    if (v.id && make_room(b, (size_t)v.id + 1))
+        b->known[v.id].type = type;
+}
+
+const rx_onnx_type *rx_onnx_narrow(rx_onnx_build *b, rlx_value v)
+{
+    uint32_t id = v.id;
+    while (id && id < b->g->n_values) {
+        if (id < b->cap_known && b->known[id].type)
+            return rx_onnx_type_of(b->known[id].type);
+        const rx_node *n = rx_value_node(b->g, id);
+        id = n->n_in && rx_ops[n->op].flags & RX_OP_MOVES ? n->in[0] : 0;
+    }
+    return NULL;
 }
 
 static uint64_t value_bytes(const rlx_graph *g, uint32_t id)

@@ -69,8 +69,10 @@ rlx_status rx_onnx_constant(rx_onnx_build *b, const rx_onnx_tensor *t, bool weig
     rlx_dtype dtype;
     rx_bytes data;
     RLX_TRY(rx_onnx_tensor_data(b->m, t, &dtype, &data, b->err));
+    const int32_t narrow = rx_onnx_type_of(t->type)->bits ? t->type : 0;
     if (weight && data.bytes > CONSTANT_BYTES) {
         RLX_TRY(add_param(b, t, dtype, data, out));
+        rx_onnx_set_type(b, *out, narrow);
         if (data.bytes <= 1 << 16 && (dtype == RLX_I64 || dtype == RLX_I32)) {
             void *copy = rx_arena_copy(&b->arena, data.data, data.bytes);
             if (!copy)
@@ -80,6 +82,7 @@ rlx_status rx_onnx_constant(rx_onnx_build *b, const rx_onnx_tensor *t, bool weig
         return RLX_OK;
     }
     *out = rlx_constant(b->g, dtype, t->shape.rank, t->shape.dim, data.data, data.bytes);
+    rx_onnx_set_type(b, *out, narrow);
     return graph_error(b);
 }
 
@@ -142,7 +145,9 @@ static rlx_status add_input(rx_onnx_build *b, const rlx_onnx_port *p)
                   : p->dim[i] >= 0 ? p->dim[i]
                   : given ? given->shape.dim[i] : free_dim(b, p, i);
     const rlx_value v = rlx_input(b->g, p->name, p->dtype, rank, dims);
+    const rx_onnx_type *narrow = rx_onnx_type_named(p->type_name);
     RLX_TRY(graph_error(b));
+    rx_onnx_set_type(b, v, narrow && narrow->bits ? narrow->number : 0);
     if (given) {
         const rlx_shape s = rlx_value_shape(b->g, v);
         if (given->dtype != p->dtype || !rx_shape_equal(&given->shape, &s))

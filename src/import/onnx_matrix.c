@@ -31,11 +31,6 @@ rlx_value rx_onnx_gemm(rx_onnx_call *c)
 
 /* ---- Windows --------------------------------------------------------------------------------- */
 
-typedef struct window {
-    int n; /* spatial axes */
-    rlx_ints kernel, stride, dilation, pads;
-    bool same_upper, same_lower;
-} window;
 
 static void fill(rlx_ints *list, int n, int64_t v)
 {
@@ -45,7 +40,7 @@ static void fill(rlx_ints *list, int n, int64_t v)
 }
 
 /* Pads of SAME: the result has ceil(size / stride) elements; the odd one is at the end (upper). */
-static bool same_pads(rx_onnx_call *c, const rlx_shape *x, window *w)
+static bool same_pads(rx_onnx_call *c, const rlx_shape *x, rx_onnx_window *w)
 {
     for (int i = 0; i < w->n; i++) {
         const rlx_dim size = x->dim[2 + i];
@@ -65,9 +60,10 @@ static bool same_pads(rx_onnx_call *c, const rlx_shape *x, window *w)
 
 /* Reads the attributes that convolutions and pools share; `kernel` gives the sizes of the window
  * where the node does not. */
-static bool read_window(rx_onnx_call *c, const rlx_shape *x, const rlx_dim *kernel, window *w)
+bool rx_onnx_read_window(rx_onnx_call *c, const rlx_shape *x, const rlx_dim *kernel,
+                         rx_onnx_window *w)
 {
-    *w = (window){.n = x->rank - 2};
+    *w = (rx_onnx_window){.n = x->rank - 2};
     if (w->n < 1 || w->n > 3) {
         rx_onnx_fail(c, RLX_UNSUPPORTED, "an operand of %d dimensions; expected 3 to 5", x->rank);
         return false;
@@ -97,7 +93,7 @@ static bool read_window(rx_onnx_call *c, const rlx_shape *x, const rlx_dim *kern
 
 /* ---- Convolutions ---------------------------------------------------------------------------- */
 
-static rlx_conv_desc conv_desc(const rx_onnx_call *c, const window *w)
+static rlx_conv_desc conv_desc(const rx_onnx_call *c, const rx_onnx_window *w)
 {
     return (rlx_conv_desc){RLX_INIT(rlx_conv_desc), .stride = w->stride, .dilation = w->dilation,
                            .pads = w->pads, .groups = rx_onnx_int(c, "group", 1)};
@@ -107,18 +103,19 @@ rlx_value rx_onnx_conv(rx_onnx_call *c)
 {
     const rlx_value x = rx_onnx_in(c, 0), w = rx_onnx_in(c, 1);
     const rlx_shape sx = rlx_value_shape(c->g, x), sw = rlx_value_shape(c->g, w);
-    window k;
+    rx_onnx_window k;
     if (sx.rank != sw.rank)
         return rx_onnx_fail(c, RLX_INVALID, "weights of %d dimensions; expected %d", sw.rank,
                             sx.rank);
-    if (!read_window(c, &sx, sw.dim + 2, &k))
+    if (!rx_onnx_read_window(c, &sx, sw.dim + 2, &k))
         return RLX_NONE;
     const rlx_conv_desc d = conv_desc(c, &k);
     return rlx_conv_ex(c->g, k.n, x, w, rx_onnx_in(c, 2), RLX_NONE, &d);
 }
 
 /* Output padding and pads, from output_shape and auto_pad where they are given. */
-static bool transpose_pads(rx_onnx_call *c, const rlx_shape *x, window *k, rlx_ints *output_pad)
+static bool transpose_pads(rx_onnx_call *c, const rlx_shape *x, rx_onnx_window *k,
+                           rlx_ints *output_pad)
 {
     rlx_ints shape;
     rx_onnx_ints(c, "output_padding", output_pad);
@@ -184,7 +181,7 @@ static rlx_value spread_axis(rx_onnx_call *c, rlx_value x, int axis, int64_t ste
 }
 
 /* Three spatial axes: a convolution of the input spread by the strides with the turned weights. */
-static rlx_value transpose_3d(rx_onnx_call *c, rlx_value x, rlx_value w, const window *k,
+static rlx_value transpose_3d(rx_onnx_call *c, rlx_value x, rlx_value w, const rx_onnx_window *k,
                               const rlx_ints *output_pad)
 {
     const rlx_shape s = rlx_value_shape(c->g, w);
@@ -214,12 +211,12 @@ rlx_value rx_onnx_conv_transpose(rx_onnx_call *c)
 {
     const rlx_value x = rx_onnx_in(c, 0), w = rx_onnx_in(c, 1);
     const rlx_shape sx = rlx_value_shape(c->g, x), sw = rlx_value_shape(c->g, w);
-    window k;
+    rx_onnx_window k;
     rlx_ints output_pad;
     if (sx.rank != sw.rank)
         return rx_onnx_fail(c, RLX_INVALID, "weights of %d dimensions; expected %d", sw.rank,
                             sx.rank);
-    if (!read_window(c, &sx, sw.dim + 2, &k) || !transpose_pads(c, &sx, &k, &output_pad))
+    if (!rx_onnx_read_window(c, &sx, sw.dim + 2, &k) || !transpose_pads(c, &sx, &k, &output_pad))
         return RLX_NONE;
     if (k.n == 3)
         return transpose_3d(c, x, w, &k, &output_pad);
@@ -242,8 +239,8 @@ static rlx_value pool_by_rank(rx_onnx_call *c, int n, rlx_value x, const rlx_poo
 #define MAX_TAPS 1024
 
 /* Every element that tap `tap` of the windows sees: x is padded, `to` the sizes of the result. */
-static rlx_value tap_slice(rx_onnx_call *c, const window *k, rlx_value x, const rlx_shape *to,
-                           int64_t tap)
+static rlx_value tap_slice(rx_onnx_call *c, const rx_onnx_window *k, rlx_value x,
+                           const rlx_shape *to, int64_t tap)
 {
     rlx_slice_desc d = {RLX_INIT(rlx_slice_desc)};
     d.axes.n = d.starts.n = d.stops.n = d.steps.n = k->n;
@@ -274,7 +271,7 @@ static rlx_value place_map(rx_onnx_call *c, const rlx_shape *s, bool column_majo
 }
 
 /* The place of the largest element of each window, the first of equal ones. */
-static rlx_value max_places(rx_onnx_call *c, rlx_value x, const window *k, rlx_value y)
+static rlx_value max_places(rx_onnx_call *c, rlx_value x, const rx_onnx_window *k, rlx_value y)
 {
     const rlx_shape s = rlx_value_shape(c->g, x), to = rlx_value_shape(c->g, y);
     int64_t before[RLX_MAX_RANK] = {0}, after[RLX_MAX_RANK] = {0}, taps = 1;
@@ -309,8 +306,8 @@ static rlx_value pool(rx_onnx_call *c, rlx_pool_kind kind)
 {
     const rlx_value x = rx_onnx_in(c, 0);
     const rlx_shape s = rlx_value_shape(c->g, x);
-    window k;
-    if (!read_window(c, &s, NULL, &k))
+    rx_onnx_window k;
+    if (!rx_onnx_read_window(c, &s, NULL, &k))
         return RLX_NONE;
     const rlx_pool_desc d = {RLX_INIT(rlx_pool_desc), .kind = kind, .kernel = k.kernel,
                              .stride = k.stride, .dilation = k.dilation, .pads = k.pads,

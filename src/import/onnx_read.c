@@ -256,7 +256,8 @@ static rlx_status read_tensor_type(const reader *r, rx_bytes message, rlx_onnx_p
         if (f.number == 1) {
             const rx_onnx_type *t = rx_onnx_type_of((int64_t)f.value);
             p->dtype = t ? t->dtype : RLX_NO_TYPE;
-            p->type_name = !t ? "unknown" : t->dtype ? rlx_dtype_name(t->dtype) : t->name;
+            p->type_name = !t ? "unknown" : t->dtype && !t->bits ? rlx_dtype_name(t->dtype)
+                                                                 : t->name;
         }
         if (f.number != 2 || f.wire != RX_PB_BYTES)
             continue;

@@ -13,40 +13,57 @@ enum {
     T_RAW = 9, T_DOUBLES = 10, T_UINT64S = 11, T_EXTERNAL = 13, T_LOCATION = 14
 };
 
-/* The one place that maps element types of ONNX to those of rlx. */
+/* The one place that maps element types of ONNX to those of rlx. Types of few bits are held one
+ * element a byte: integers as i8 or u8, floats as their codes in u8. */
 static const rx_onnx_type types[] = {
-    {1, "float", RLX_F32, T_FLOATS},
-    {2, "uint8", RLX_U8, T_INT32S},
-    {3, "int8", RLX_I8, T_INT32S},
-    {4, "uint16", RLX_U16, T_INT32S},
-    {5, "int16", RLX_I16, T_INT32S},
-    {6, "int32", RLX_I32, T_INT32S},
-    {7, "int64", RLX_I64, T_INT64S},
-    {8, "string", RLX_NO_TYPE, T_STRINGS},
-    {9, "bool", RLX_BOOL, T_INT32S},
-    {10, "float16", RLX_F16, T_INT32S},
-    {11, "double", RLX_F64, T_DOUBLES},
-    {12, "uint32", RLX_U32, T_UINT64S},
-    {13, "uint64", RLX_U64, T_UINT64S},
-    {14, "complex64", RLX_NO_TYPE, T_FLOATS},
-    {15, "complex128", RLX_NO_TYPE, T_DOUBLES},
-    {16, "bfloat16", RLX_BF16, T_INT32S},
-    {17, "float8e4m3fn", RLX_NO_TYPE, T_INT32S},
-    {18, "float8e4m3fnuz", RLX_NO_TYPE, T_INT32S},
-    {19, "float8e5m2", RLX_NO_TYPE, T_INT32S},
-    {20, "float8e5m2fnuz", RLX_NO_TYPE, T_INT32S},
-    {21, "uint4", RLX_NO_TYPE, T_INT32S},
-    {22, "int4", RLX_NO_TYPE, T_INT32S},
-    {23, "float4e2m1", RLX_NO_TYPE, T_INT32S},
-    {24, "float8e8m0", RLX_NO_TYPE, T_INT32S},
-    {25, "uint2", RLX_NO_TYPE, T_INT32S},
-    {26, "int2", RLX_NO_TYPE, T_INT32S},
+    {1, "float", RLX_F32, T_FLOATS, 0},
+    {2, "uint8", RLX_U8, T_INT32S, 0},
+    {3, "int8", RLX_I8, T_INT32S, 0},
+    {4, "uint16", RLX_U16, T_INT32S, 0},
+    {5, "int16", RLX_I16, T_INT32S, 0},
+    {6, "int32", RLX_I32, T_INT32S, 0},
+    {7, "int64", RLX_I64, T_INT64S, 0},
+    {8, "string", RLX_NO_TYPE, T_STRINGS, 0},
+    {9, "bool", RLX_BOOL, T_INT32S, 0},
+    {10, "float16", RLX_F16, T_INT32S, 0},
+    {11, "double", RLX_F64, T_DOUBLES, 0},
+    {12, "uint32", RLX_U32, T_UINT64S, 0},
+    {13, "uint64", RLX_U64, T_UINT64S, 0},
+    {14, "complex64", RLX_NO_TYPE, T_FLOATS, 0},
+    {15, "complex128", RLX_NO_TYPE, T_DOUBLES, 0},
+    {16, "bfloat16", RLX_BF16, T_INT32S, 0},
+    {17, "float8e4m3fn", RLX_U8, T_INT32S, 8},
+    {18, "float8e4m3fnuz", RLX_U8, T_INT32S, 8},
+    {19, "float8e5m2", RLX_U8, T_INT32S, 8},
+    {20, "float8e5m2fnuz", RLX_U8, T_INT32S, 8},
+    {21, "uint4", RLX_U8, T_INT32S, 4},
+    {22, "int4", RLX_I8, T_INT32S, 4},
+    {23, "float4e2m1", RLX_U8, T_INT32S, 4},
+    {24, "float8e8m0", RLX_U8, T_INT32S, 8},
+    {25, "uint2", RLX_U8, T_INT32S, 2},
+    {26, "int2", RLX_I8, T_INT32S, 2},
 };
 
 const rx_onnx_type *rx_onnx_type_of(int64_t number)
 {
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (types[i].number == number)
+            return &types[i];
+    return NULL;
+}
+
+const rx_onnx_type *rx_onnx_type_named(const char *name)
+{
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (!strcmp(types[i].name, name))
+            return &types[i];
+    return NULL;
+}
+
+const rx_onnx_type *rx_onnx_type_like(rlx_dtype dtype)
+{
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (types[i].dtype == dtype && !types[i].bits)
             return &types[i];
     return NULL;
 }
@@ -275,6 +292,24 @@ static rlx_status decode_list(rlx_onnx *m, const rx_onnx_tensor *t, uint64_t n, 
     return RLX_OK;
 }
 
+/* Elements of 4 or 2 bits, the lowest bits first, to one a byte. */
+static rlx_status widen(rlx_onnx *m, const rx_onnx_tensor *t, const rx_onnx_type *type, uint64_t n,
+                        rx_bytes *data, rlx_error *err)
+{
+    const unsigned char *from = data->data;
+    const unsigned bits = (unsigned)type->bits, each = 8 / bits, mask = (1u << bits) - 1;
+    unsigned char *to = rx_arena_array(&m->arena, n + 1, 1);
+    if (!to)
+        return rx_fail_memory(err, t->name, n);
+    for (uint64_t i = 0; i < n; i++) {
+        const unsigned v = from[i / each] >> i % each * bits & mask;
+        const bool negative = type->dtype == RLX_I8 && v >> (bits - 1);
+        to[i] = (unsigned char)(negative ? v | ~mask : v);
+    }
+    *data = (rx_bytes){to, (size_t)n};
+    return RLX_OK;
+}
+
 static rlx_status count_elements(const rlx_onnx *m, const rx_onnx_tensor *t, rlx_dtype type,
                                  uint64_t *n, uint64_t *bytes, rlx_error *err)
 {
@@ -303,6 +338,8 @@ rlx_status rx_onnx_tensor_data(rlx_onnx *m, const rx_onnx_tensor *t, rlx_dtype *
                        "which rlx does not have", m->path, t->name, type->name);
     *dtype = type->dtype;
     RLX_TRY(count_elements(m, t, type->dtype, &n, &bytes, err));
+    const uint64_t each = type->bits ? 8 / (uint64_t)type->bits : 1, packed = (n + each - 1) / each;
+    bytes = each > 1 ? packed : bytes;
     *data = t->raw;
     if (t->location)
         RLX_TRY(rx_onnx_external(m, t, data, err));
@@ -313,7 +350,8 @@ rlx_status rx_onnx_tensor_data(rlx_onnx *m, const rx_onnx_tensor *t, rlx_dtype *
         if (type->dtype == RLX_F32 && !t->loose && t->list.bytes == bytes)
             *data = t->list;
         else
-            return decode_list(m, t, n, (int)rlx_dtype_block_bytes(type->dtype), data, err);
+            RLX_TRY(decode_list(m, t, each > 1 ? packed : n,
+                                (int)rlx_dtype_block_bytes(type->dtype), data, err));
     }
     if (data->bytes != bytes)
         return rx_fail(err, RLX_PARSE, "'%s': tensor '%.80s' has %zu bytes of data; expected %llu, "
@@ -321,5 +359,5 @@ rlx_status rx_onnx_tensor_data(rlx_onnx *m, const rx_onnx_tensor *t, rlx_dtype *
                        (unsigned long long)bytes);
     if (!data->data)
         data->data = "";
-    return RLX_OK;
+    return each > 1 ? widen(m, t, type, n, data, err) : RLX_OK;
 }

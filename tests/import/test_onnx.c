@@ -120,6 +120,67 @@ static void test_typed(void)
     check_tensor(&t, 9, row3, truth, sizeof truth);
 }
 
+/* Elements of few bits are held one a byte: integers as they are, floats as codes. */
+static void test_few_bits(void)
+{
+    static const unsigned char nibbles[2] = {0x8f, 0x07};
+    static const signed char i4[3] = {-1, -8, 7};
+    static const unsigned char u4[3] = {15, 8, 7}, crumbs[1] = {0x1b}, u2[3] = {3, 2, 1};
+    static const signed char i2[3] = {-1, -2, 1};
+    blob t = onnx_tensor("w", 22, row3, nibbles, 2);
+    check_tensor(&t, 22, row3, i4, 3);
+    t = onnx_tensor("w", 21, row3, nibbles, 2);
+    check_tensor(&t, 21, row3, u4, 3);
+    t = onnx_tensor("w", 21, row3, NULL, 0);
+    pb_int(&t, 5, 0x8f);
+    pb_int(&t, 5, 0x07);
+    check_tensor(&t, 21, row3, u4, 3);
+    t = onnx_tensor("w", 25, row3, crumbs, 1);
+    check_tensor(&t, 25, row3, u2, 3);
+    t = onnx_tensor("w", 26, row3, crumbs, 1);
+    check_tensor(&t, 26, row3, i2, 3);
+    t = onnx_tensor("w", 17, row3, u4, 3);
+    check_tensor(&t, 17, row3, u4, 3);
+}
+
+/* Casts x [3], given as raw f32, to `type` and the result to f32 again. */
+static void cast_and_back(int type, const float *x, const float *want)
+{
+    float y[3] = {0};
+    blob g = {0}, to = onnx_node("Cast", "x", "q"), back = onnx_node("Cast", "q", "y");
+    blob in = onnx_port("x", 1, row3), result = onnx_port("y", 1, row3);
+    onnx_attr_int(&to, "to", type);
+    onnx_attr_int(&back, "to", 1);
+    pb_message(&g, 1, &to);
+    pb_message(&g, 1, &back);
+    pb_text(&g, 2, "cast");
+    pb_message(&g, 11, &in);
+    pb_message(&g, 12, &result);
+    blob b = onnx_model(&g, 21);
+    rlx_onnx *m = open_blob(&b);
+    const rlx_const_tensor given = {"x", x, 3 * sizeof *x};
+    const rlx_tensor out = {"y", y, sizeof y};
+    run(m, NULL, &given, 1, &out);
+    for (int i = 0; i < 3; i++)
+        if (!CHECK(y[i] == want[i]))
+            printf("type %d, element %d: %g, expected %g\n", type, i, (double)y[i],
+                   (double)want[i]);
+    rlx_onnx_close(m);
+    blob_free(&b);
+}
+
+static void test_narrow_casts(void)
+{
+    /* Ties go to even; beyond the largest number the result is that number. */
+    cast_and_back(17, (float[]){1.0625f, -1000, 0x1p-10f}, (float[]){1, -448, 0});
+    cast_and_back(17, (float[]){1.1875f, 0x1.8p-9f, 447}, (float[]){1.25f, 0x1p-8f, 448});
+    cast_and_back(19, (float[]){1.125f, -1e9f, 0x1p-16f}, (float[]){1, -57344, 0x1p-16f});
+    cast_and_back(18, (float[]){300, -0.3f, 0x1p-10f}, (float[]){240, -0.3125f, 0x1p-10f});
+    cast_and_back(23, (float[]){2.5f, -5.1f, 0.25f}, (float[]){2, -6, 0});
+    cast_and_back(22, (float[]){7, -8, 1.9f}, (float[]){7, -8, 1});
+    cast_and_back(25, (float[]){3, 0, 2}, (float[]){3, 0, 2});
+}
+
 static rlx_status build_tensor(blob *tensor)
 {
     blob b = model_of_tensor(tensor, 1, row3);
@@ -421,6 +482,8 @@ int main(void)
         return 1;
     test_small();
     test_typed();
+    test_few_bits();
+    test_narrow_casts();
     test_bad_tensors();
     test_external();
     test_known_values();

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT */
+/* Quantised operators of ONNX. 8-bit types with f32 scales use the operations of rlx for them, all
+ * others are computed by parts in f32, as ONNX defines them. */
+#include <math.h>
+#include <string.h>
+
+#include "import/onnx_build.h"
+#include "ir/graph.h"
+
+/* ---- Scales ---------------------------------------------------------------------------------- */
+
+/* A scale or zero point so that it broadcasts to x: per tensor, [C] along `axis`, or blocked. */
+static rlx_value spread(rx_onnx_call *c, rlx_value s, rlx_value x, int axis, int64_t block)
+{
+    const rlx_shape shape = rlx_value_shape(c->g, s), sx = rlx_value_shape(c->g, x);
+    rlx_shape to = {.rank = sx.rank};
+    for (int i = 0; i < sx.rank; i++)
+        to.dim[i] = 1;
+    if (rx_onnx_elements(c, s) == 1)
+        return rlx_reshape(c->g, s, 0, NULL);
+    if (!block && shape.rank == 1) {
+        to.dim[axis] = shape.dim[0];
+        return rlx_reshape(c->g, s, to.rank, to.dim);
+    }
+    if (!block || shape.rank != sx.rank || sx.rank == RLX_MAX_RANK || !rx_shape_is_fixed(&sx))
+        return rx_onnx_fail(c, RLX_UNSUPPORTED, "blocks of a tensor of %d dimensions with scales "
+                            "of %d", sx.rank, shape.rank);
+    rlx_shape wide = {.rank = sx.rank + 1};
+    for (int i = 0; i < wide.rank; i++)
+        wide.dim[i] = i <= axis ? shape.dim[i] : i == axis + 1 ? block : shape.dim[i - 1];
+    rlx_value v = rlx_expand(c->g, rlx_unsqueeze(c->g, s, axis + 1), wide.rank, wide.dim);
+    to = shape;
+    to.dim[axis] *= block;
+    v = rlx_reshape(c->g, v, to.rank, to.dim);
+    return to.dim[axis] == sx.dim[axis] ? v : rlx_narrow(c->g, v, axis, 0, sx.dim[axis]);
+}
+
+typedef struct scales {
+    int axis;
+    int64_t block;
+    rlx_value scale, zero; /* as given; zero may be RLX_NONE */
+} scales;
+
+static bool read_scales(rx_onnx_call *c, rlx_value x, scales *s)
+{
+    const int rank = rx_onnx_rank(c, x);
+    *s = (scales){0, rx_onnx_int(c, "block_size", 0), rx_onnx_in(c, 1), rx_onnx_in(c, 2)};
+    if (rx_onnx_elements(c, s->scale) != 1)
+        s->axis = rx_onnx_axis(c, rx_onnx_int(c, "axis", 1), rank);
+    return s->axis >= 0 && s->block >= 0;
+}
+
+/* Whether the operations of rlx for 8-bit types serve. */
+static bool is_plain(rx_onnx_call *c, const scales *s, rlx_value q, rlx_dtype dtype)
+{
+    return !rx_onnx_narrow(c->b, q) && !s->block && (dtype == RLX_I8 || dtype == RLX_U8) &&
+           rlx_value_dtype(c->g, s->scale) == RLX_F32 &&
+           (!s->zero.id || rlx_value_dtype(c->g, s->zero) == dtype);
+}
+
+static rlx_quant_desc quant_desc(rx_onnx_call *c, scales *s, rlx_dtype to)
+{
+    if (rx_onnx_elements(c, s->scale) == 1) {
+        s->scale = rlx_reshape(c->g, s->scale, 0, NULL);
+        s->zero = s->zero.id ? rlx_reshape(c->g, s->zero, 0, NULL) : s->zero;
+    }
+    return (rlx_quant_desc){RLX_INIT(rlx_quant_desc), .axis = s->axis, .to = to};
+}
+
+/* ---- QuantizeLinear, DequantizeLinear -------------------------------------------------------- */
+
+static rlx_value limit(rlx_graph *g, rlx_value x, const rx_onnx_type *t)
+{
+    const int bits = t->bits ? t->bits : 8 * (int)rlx_dtype_block_bytes(t->dtype);
+    const bool has_sign = t->dtype == RLX_I8 || t->dtype == RLX_I16;
+    return rlx_clamp(g, x, has_sign ? -ldexp(1, bits - 1) : 0,
+                     ldexp(1, has_sign ? bits - 1 : bits) - 1);
+}
+
+static rlx_value quantize_by_parts(rx_onnx_call *c, rlx_value x, const scales *s,
+                                   const rx_onnx_type *to)
+{
+    rlx_graph *g = c->g;
+    const rx_onnx_type *precision = rx_onnx_type_of(rx_onnx_int(c, "precision", 0));
+    rlx_value scale = rx_onnx_widen(c, s->scale), y;
+    scale = spread(c, scale, x, s->axis, s->block);
+    const rlx_dtype by = precision ? precision->dtype
+                         : rlx_dtype_is_float(rlx_value_dtype(g, x)) ? rlx_value_dtype(g, x)
+                                                                     : rlx_value_dtype(g, scale);
+    y = rlx_div(g, rlx_cast(g, x, by), rlx_cast(g, scale, by));
+    y = rlx_cast(g, y, RLX_F32);
+    const bool whole = to->dtype != RLX_U8 || !to->bits || to->number == 21 || to->number == 25;
+    if (!whole && to->bits == 4 && s->zero.id)
+        y = rlx_add(g, y, spread(c, rx_onnx_widen(c, s->zero), x, s->axis, s->block));
+    if (!whole)
+        return rx_onnx_convert(c, y, to, rx_onnx_int(c, "saturate", 1));
+    y = rlx_round(g, y);
+    if (s->zero.id)
+        y = rlx_add(g, y, rlx_cast(g, spread(c, s->zero, x, s->axis, s->block), RLX_F32));
+    y = rlx_cast(g, limit(g, y, to), to->dtype);
+    rx_onnx_set_type(c->b, y, to->bits ? to->number : 0);
+    return y;
+}
+
+rlx_value rx_onnx_quantize(rx_onnx_call *c)
+{
+    const rlx_value x = rx_onnx_in(c, 0);
+    scales s;
+    if (!read_scales(c, x, &s))
+        return RLX_NONE;
+    const rx_onnx_type *to = s.zero.id ? rx_onnx_value_type(c->b, s.zero)
+                                       : rx_onnx_type_of(rx_onnx_int(c, "output_dtype", 2));
+    if (!to || to->dtype == RLX_NO_TYPE)
+        return rx_onnx_fail(c, RLX_UNSUPPORTED, "its output_dtype is a type that rlx does not "
+                            "have");
+    if (to->bits || !is_plain(c, &s, x, to->dtype) || rlx_value_dtype(c->g, x) != RLX_F32)
+        return quantize_by_parts(c, x, &s, to);
+    const rlx_quant_desc d = quant_desc(c, &s, to->dtype);
+    return rlx_quantize(c->g, x, s.scale, s.zero, &d);
+}
+
+rlx_value rx_onnx_dequantize(rx_onnx_call *c)
+{
+    const rlx_value x = rx_onnx_in(c, 0);
+    rlx_graph *g = c->g;
+    scales s;
+    if (!read_scales(c, x, &s))
+        return RLX_NONE;
+    const rx_onnx_type *to = rx_onnx_type_of(rx_onnx_int(c, "output_dtype", 0));
+    const rx_onnx_type *narrow = rx_onnx_narrow(c->b, x);
+    if (!to && is_plain(c, &s, x, rlx_value_dtype(g, x))) {
+        const rlx_quant_desc d = quant_desc(c, &s, RLX_F32);
+        return rlx_dequantize(g, x, s.scale, s.zero, &d);
+    }
+    const bool is_code = narrow && rlx_dtype_is_float(rlx_value_dtype(g, rx_onnx_widen(c, x)));
+    const rlx_value scale = rx_onnx_widen(c, s.scale);
+    const rlx_dtype result = to && to->dtype ? to->dtype : rlx_value_dtype(g, scale);
+    rlx_value y = rlx_cast(g, rx_onnx_widen(c, x), RLX_F32);
+    if (s.zero.id && !is_code)
+        y = rlx_sub(g, y, rlx_cast(g, spread(c, s.zero, x, s.axis, s.block), RLX_F32));
+    y = rlx_mul(g, y, rlx_cast(g, spread(c, scale, x, s.axis, s.block), RLX_F32));
+    return rlx_cast(g, y, result);
+}
+
+/* x to u8 with a scale and a zero point from its smallest and largest element. */
+rlx_value rx_onnx_dynamic_quantize(rx_onnx_call *c)
+{
+    rlx_graph *g = c->g;
+    const rlx_value x = rx_onnx_in(c, 0), zero = rlx_scalar(g, RLX_F32, 0);
+    const rlx_value low = rlx_min(g, zero, rlx_reduce(g, RLX_REDUCE_MIN, x, NULL, 0, false));
+    const rlx_value high = rlx_max(g, zero, rlx_reduce(g, RLX_REDUCE_MAX, x, NULL, 0, false));
+    const rlx_value scale = rlx_div(g, rlx_sub(g, high, low), rlx_scalar(g, RLX_F32, 255));
+    const rlx_value place = rlx_clamp(g, rlx_round(g, rlx_neg(g, rlx_div(g, low, scale))), 0, 255);
+    const rlx_quant_desc d = {RLX_INIT(rlx_quant_desc), .to = RLX_U8};
+    c->out[1] = scale;
+    c->out[2] = rlx_cast(g, place, RLX_U8);
+    return rlx_quantize(g, x, scale, c->out[2], &d);
+}
+
+/* ---- Integer products ------------------------------------------------------------------------ */
+
+/* A zero point as i32 that broadcasts to operand `x`: a scalar, one a row of a (`rows`), or one a
+ * column of b. */
+static rlx_value zero_of(rx_onnx_call *c, rlx_value zero, bool rows)
+{
+    rlx_value z = rlx_cast(c->g, zero, RLX_I32);
+    const rlx_shape s = rlx_value_shape(c->g, zero);
+    if (rx_onnx_elements(c, zero) == 1)
+        return rlx_reshape(c->g, z, 0, NULL);
+    return rows && s.rank == 1 ? rlx_unsqueeze(c->g, z, 1) : z;
+}
+
+/* A scalar zero point that is known; false: it is not, or there are several. */
+static bool known_zero(rx_onnx_call *c, rlx_value zero, int64_t *v)
+{
+    *v = 0;
+    if (!zero.id)
+        return true;
+    const void *p = rx_onnx_value_data(c->b, zero);
+    if (!p || rx_onnx_elements(c, zero) != 1)
+        return false;
+    *v = rlx_value_dtype(c->g, zero) == RLX_I8 ? *(const int8_t *)p : *(const uint8_t *)p;
+    return true;
+}
+
+/* sum (a - za) * (b - zb), i32. Zero points that are not known, or one a row or column, are taken
+ * out of the sum: sum ab - za sum b - zb sum a + K za zb. */
+static rlx_value integer_product(rx_onnx_call *c, rlx_value a, rlx_value b, rlx_value za,
+                                 rlx_value zb)
+{
+    rlx_graph *g = c->g;
+    rlx_qmatmul_desc d = {RLX_INIT(rlx_qmatmul_desc)};
+    const bool a_known = known_zero(c, za, &d.a_zero), b_known = known_zero(c, zb, &d.b_zero);
+    const rlx_shape sa = rlx_value_shape(g, a);
+    if (sa.rank < 1 || rx_onnx_rank(c, b) < 1)
+        return rx_onnx_fail(c, RLX_INVALID, "a product with a scalar; expected matrices");
+    rlx_value y = rlx_qmatmul(g, a, b, RLX_NONE, RLX_NONE, &d);
+    const int64_t last = -1, before = rx_onnx_rank(c, b) > 1 ? -2 : -1;
+    rlx_value less_a = RLX_NONE;
+    if (!a_known)
+        less_a = zero_of(c, za, true);
+    if (!a_known) {
+        rlx_value sum = rlx_reduce(g, RLX_REDUCE_SUM, rlx_cast(g, b, RLX_I32), &before, 1,
+                                   before == -2);
+        if (b_known && d.b_zero && sa.dim[sa.rank - 1] >= 0)
+            sum = rlx_sub(g, sum, rlx_scalar(g, RLX_I32,
+                                             (double)(d.b_zero * sa.dim[sa.rank - 1])));
+        y = rlx_sub(g, y, rlx_mul(g, less_a, sum));
+    }
+    if (b_known)
+        return y;
+    rlx_value rest = rlx_cast(g, a, RLX_I32);
+    if (!a_known)
+        rest = rlx_sub(g, rest, less_a);
+    else if (d.a_zero)
+        rest = rlx_sub(g, rest, rlx_scalar(g, RLX_I32, (double)d.a_zero));
+    rest = rlx_reduce(g, RLX_REDUCE_SUM, rest, &last, 1, sa.rank > 1);
+    return rlx_sub(g, y, rlx_mul(g, rest, zero_of(c, zb, false)));
+}
+
+rlx_value rx_onnx_matmul_integer(rx_onnx_call *c)
+{
+    return integer_product(c, rx_onnx_in(c, 0), rx_onnx_in(c, 1), rx_onnx_in(c, 2),
+                           rx_onnx_in(c, 3));
+}
+
+/* saturate(round(acc * scale) + zero) in the type of `zero`. */
+static rlx_value requantize(rx_onnx_call *c, rlx_value acc, rlx_value scale, rlx_value zero)
+{
+    rlx_graph *g = c->g;
+    const rx_onnx_type *t = rx_onnx_value_type(c->b, zero);
+    const rlx_value real = rlx_cast(g, acc, RLX_F32);
+    rlx_value y = rlx_round(g, rlx_mul(g, real, scale));
+    y = rlx_add(g, y, rlx_cast(g, zero_of(c, zero, true), RLX_F32));
+    return rlx_cast(g, limit(g, y, t), t->dtype);
+}
+
+static rlx_value real_scale(rx_onnx_call *c, size_t i, bool rows)
+{
+    const rlx_value s = rlx_cast(c->g, rx_onnx_in(c, i), RLX_F32);
+    if (rx_onnx_elements(c, s) == 1)
+        return rlx_reshape(c->g, s, 0, NULL);
+    return rows && rx_onnx_rank(c, s) == 1 ? rlx_unsqueeze(c->g, s, 1) : s;
+}
+
+rlx_value rx_onnx_qlinear_matmul(rx_onnx_call *c)
+{
+    rlx_graph *g = c->g;
+    const rlx_value acc = integer_product(c, rx_onnx_in(c, 0), rx_onnx_in(c, 3), rx_onnx_in(c, 2),
+                                          rx_onnx_in(c, 5));
+    const rlx_value scale = rlx_div(g, rlx_mul(g, real_scale(c, 1, true), real_scale(c, 4, false)),
+                                    real_scale(c, 6, true));
+    return requantize(c, acc, scale, rx_onnx_in(c, 7));
+}
+
+/* ---- Integer convolutions -------------------------------------------------------------------- */
+
+static rlx_value integer_conv(rx_onnx_call *c, rlx_value x, rlx_value w, rlx_value zx, rlx_value zw,
+                              rlx_value bias)
+{
+    rlx_qconv_desc d = {RLX_INIT(rlx_qconv_desc)};
+    const rlx_shape sx = rlx_value_shape(c->g, x), sw = rlx_value_shape(c->g, w);
+    rx_onnx_window k;
+    if (sx.rank != 4 || sw.rank != 4)
+        return rx_onnx_fail(c, RLX_UNSUPPORTED, "an operand of %d dimensions; expected 4", sx.rank);
+    if (!rx_onnx_read_window(c, &sx, sw.dim + 2, &k))
+        return RLX_NONE;
+    d.stride = k.stride;
+    d.dilation = k.dilation;
+    d.pads = k.pads;
+    d.groups = rx_onnx_int(c, "group", 1);
+    if (!known_zero(c, zw, &d.w_zero))
+        return rx_onnx_fail(c, RLX_UNSUPPORTED, "its zero point of weights must be one known "
+                            "number");
+    if (known_zero(c, zx, &d.x_zero))
+        return rlx_qconv2d(c->g, x, w, RLX_NONE, bias, &d);
+    /* In f32, exact for sums below 2^24: padding is then 0, whatever the zero point is. */
+    const rlx_value z = zero_of(c, zx, true);
+    const rlx_value wide = rlx_sub(c->g, rlx_cast(c->g, x, RLX_I32), z);
+    const rlx_conv_desc f = {RLX_INIT(rlx_conv_desc), .stride = d.stride, .dilation = d.dilation,
+                             .pads = d.pads, .groups = d.groups};
+    rlx_value real = rlx_cast(c->g, w, RLX_F32);
+    if (d.w_zero)
+        real = rlx_sub(c->g, real, rlx_scalar(c->g, RLX_F32, (double)d.w_zero));
+    const rlx_value y = rlx_conv2d(c->g, rlx_cast(c->g, wide, RLX_F32), real, RLX_NONE, &f);
+    return rlx_cast(c->g, rlx_round(c->g, y), RLX_I32);
+}
+
+rlx_value rx_onnx_conv_integer(rx_onnx_call *c)
+{
+    return integer_conv(c, rx_onnx_in(c, 0), rx_onnx_in(c, 1), rx_onnx_in(c, 2), rx_onnx_in(c, 3),
+                        RLX_NONE);
+}
+
+rlx_value rx_onnx_qlinear_conv(rx_onnx_call *c)
+{
+    rlx_graph *g = c->g;
+    const rlx_value acc = integer_conv(c, rx_onnx_in(c, 0), rx_onnx_in(c, 3), rx_onnx_in(c, 2),
+                                       rx_onnx_in(c, 5), rx_onnx_in(c, 8));
+    rlx_value sw = rlx_cast(g, rx_onnx_in(c, 4), RLX_F32);
+    if (rx_onnx_elements(c, sw) == 1) {
+        sw = rlx_reshape(g, sw, 0, NULL);
+    } else {
+        const rlx_dim to[3] = {-1, 1, 1};
+        sw = rlx_reshape(g, sw, 3, to);
+    }
+    const rlx_value scale = rlx_div(g, rlx_mul(g, real_scale(c, 1, false), sw),
+                                    real_scale(c, 6, false));
+    return requantize(c, acc, scale, rx_onnx_in(c, 7));
+}

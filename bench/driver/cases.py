@@ -99,6 +99,13 @@ def model_cases(smollm2):
                    {"llama.cpp": least}, None, bool(policy))
 
 
+def sequence_cases(model, name, counts=(1, 2, 4, 8, 16, 32, 64)):
+    """Steps of several sequences at once; a row is the time of a step."""
+    for n in counts if model else ():
+        yield Case("sequences", f"{name}, {n} at once fast", f"sequences {n}x32 {model} fast",
+                   {"llama.cpp": 1.0}, None, n == 8)
+
+
 # Drawn by kernel although no peer runs them: the same networks with random weights.
 KERNEL_MODELS = (("SmolLM2 prompt 512 fast", "smollm2_prompt:q4_1:512 fast"),
                  ("SmolLM2 decode fast", "smollm2_decode:q4_1:512 fast"),
@@ -106,14 +113,16 @@ KERNEL_MODELS = (("SmolLM2 prompt 512 fast", "smollm2_prompt:q4_1:512 fast"),
 
 
 def cpu_cases(smollm2=None):
-    for cases in (sgemm_cases(), packed_cases(), model_cases(smollm2), attention_cases(),
-                  row_cases(), fft_cases(), place_cases(), conv_cases()):
+    for cases in (sgemm_cases(), packed_cases(), model_cases(smollm2),
+                  sequence_cases(smollm2, "SmolLM2"), attention_cases(), row_cases(), fft_cases(),
+                  place_cases(), conv_cases()):
         yield from cases
 
 
-def gpu_cases():
-    """Against PyTorch on the same GPU."""
+def gpu_cases(model=None):
+    """Against PyTorch on the same GPU, and llama.cpp for a model."""
     flat = 1 << 26
+    yield from sequence_cases(model, "model")
 
     def case(section, label, request, quick=True, size=None):
         return Case(section, label, request, {"torch": 1.0}, size, quick)

@@ -83,7 +83,9 @@ def worker_command(name, threads, options):
     if name == "llama.cpp":
         if not options.llama:
             return None, env
-        return [str(Path(options.llama) / "lib" / "llama_bench"), "--threads", str(threads)], env
+        backend = "CPU" if options.device == "cpu" else "Vulkan0"
+        return [str(Path(options.llama) / "lib" / "llama_bench"), "--backend", backend, "--threads",
+                str(threads)], env
     script = {"numpy": "numpy_peer.py", "onnxruntime": "onnx_peer.py",
               "torch": "torch_peer.py"}[name]
     command = [sys.executable, str(PEERS_DIR / script)]

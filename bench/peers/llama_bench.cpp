@@ -283,18 +283,32 @@ private:
     ggml_cgraph *once = nullptr, *many = nullptr;
 };
 
+struct free_model {
+    void operator()(llama_model *m) const { llama_model_free(m); }
+};
+struct free_context {
+    void operator()(llama_context *c) const { llama_free(c); }
+};
+using model_ptr = std::unique_ptr<llama_model, free_model>;
+using context_ptr = std::unique_ptr<llama_context, free_context>;
+
+model_ptr load_model(const machine &m, const std::string &path)
+{
+    ggml_backend_dev_t devices[] = {m.is_cpu ? nullptr : m.device, nullptr};
+    llama_model_params mp = llama_model_default_params();
+    mp.devices = devices;
+    mp.n_gpu_layers = m.is_cpu ? 0 : 999;
+    model_ptr model(llama_model_load_from_file(path.c_str(), mp));
+    if (!model)
+        throw std::runtime_error("llama.cpp cannot load " + path);
+    return model;
+}
+
 class model_work : public work {
 public:
     model_work(const machine &m, const std::string &path, bool decode, int tokens)
-        : decode(decode), tokens(tokens)
+        : decode(decode), tokens(tokens), model(load_model(m, path))
     {
-        ggml_backend_dev_t devices[] = {m.is_cpu ? nullptr : m.device, nullptr};
-        llama_model_params mp = llama_model_default_params();
-        mp.devices = devices;
-        mp.n_gpu_layers = m.is_cpu ? 0 : 999;
-        model.reset(llama_model_load_from_file(path.c_str(), mp));
-        if (!model)
-            throw std::runtime_error("llama.cpp cannot load " + path);
         llama_context_params cp = llama_context_default_params();
         cp.n_ctx = uint32_t((tokens + 64 + 255) / 256 * 256);
         cp.n_batch = cp.n_ubatch = uint32_t(std::max(tokens, 512));
@@ -331,16 +345,77 @@ private:
         llama_synchronize(context.get());
     }
 
-    struct free_model {
-        void operator()(llama_model *m) const { llama_model_free(m); }
-    };
-    struct free_context {
-        void operator()(llama_context *c) const { llama_free(c); }
-    };
     bool decode;
     int tokens;
-    std::unique_ptr<llama_model, free_model> model;
-    std::unique_ptr<llama_context, free_context> context;
+    model_ptr model;
+    context_ptr context;
+};
+
+// Steps of several sequences, a token of each in one batch, after a prompt of 128 tokens each. The
+// time is that of a step.
+class many_work : public work {
+public:
+    many_work(const machine &m, const std::string &path, int sequences, int tokens)
+        : sequences(sequences), tokens(tokens), model(load_model(m, path))
+    {
+        const int each = (PROMPT + tokens + 255) / 256 * 256;
+        llama_context_params cp = llama_context_default_params();
+        cp.n_ctx = uint32_t(each * sequences);
+        cp.n_batch = cp.n_ubatch = uint32_t(std::max(sequences, 512));
+        cp.n_seq_max = uint32_t(sequences);
+        cp.n_threads = cp.n_threads_batch = m.threads;
+        cp.no_perf = true;
+        context.reset(llama_init_from_model(model.get(), cp));
+        if (!context)
+            throw std::runtime_error("llama.cpp cannot make a context");
+        batch = llama_batch_init(std::max(PROMPT, sequences), 0, 1);
+        take();
+    }
+
+    ~many_work() override { llama_batch_free(batch); }
+
+    sample take() override
+    {
+        llama_memory_clear(llama_get_memory(context.get()), true);
+        for (int s = 0; s < sequences; s++) {
+            for (int i = 0; i < PROMPT; i++)
+                add(i * 37 % 997 + 3, i, s, i == PROMPT - 1);
+            run();
+        }
+        double wall = wall_now(), cpu = cpu_now();
+        for (int t = 0; t < tokens; t++) {
+            for (int s = 0; s < sequences; s++)
+                add(t, PROMPT + t, s, true);
+            run();
+        }
+        return {(wall_now() - wall) / tokens, (cpu_now() - cpu) / tokens};
+    }
+
+private:
+    static constexpr int PROMPT = 128;
+
+    void add(int token, int position, int sequence, bool output)
+    {
+        const int i = batch.n_tokens++;
+        batch.token[i] = llama_token(token);
+        batch.pos[i] = llama_pos(position);
+        batch.n_seq_id[i] = 1;
+        batch.seq_id[i][0] = llama_seq_id(sequence);
+        batch.logits[i] = output;
+    }
+
+    void run()
+    {
+        if (llama_decode(context.get(), batch))
+            throw std::runtime_error("llama_decode failed");
+        llama_synchronize(context.get());
+        batch.n_tokens = 0;
+    }
+
+    int sequences, tokens;
+    model_ptr model;
+    context_ptr context;
+    llama_batch batch = {};
 };
 
 // ---- Requests -----------------------------------------------------------------------------------
@@ -350,7 +425,10 @@ std::unique_ptr<work> open_work(const machine &m, const std::vector<std::string>
     if (words.size() > 3 && (words[1] == "prompt" || words[1] == "decode"))
         return std::make_unique<model_work>(m, words[3], words[1] == "decode",
                                             std::atoi(words[2].c_str()));
-    int copies = 1;
+    int sequences = 0, steps = 0, copies = 1;
+    if (words.size() > 3 && words[1] == "sequences" &&
+        sscanf(words[2].c_str(), "%dx%d", &sequences, &steps) == 2 && sequences > 0 && steps > 0)
+        return std::make_unique<many_work>(m, words[3], sequences, steps);
     for (const std::string &word : words)
         if (word.rfind("copies=", 0) == 0)
             copies = std::max(1, std::min(16, std::atoi(word.c_str() + 7)));

@@ -83,6 +83,10 @@ typedef struct rlx_engine_info {
 } rlx_engine_info;
 RLX_API rlx_status rlx_engine_get_info(rlx_engine *e, rlx_engine_info *out, rlx_error *err);
 
+/* The session that computes the steps, for looking inside: memory, steps and their times. Owned by
+ * the engine; to be used between the calls of rlx_engine_step. NULL for an engine with a thread. */
+RLX_API rlx_session *rlx_engine_session(rlx_engine *e);
+
 /* ---- Requests -------------------------------------------------------------------------------- */
 
 typedef struct rlx_request rlx_request;

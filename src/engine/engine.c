@@ -324,3 +324,8 @@ rlx_status rlx_engine_get_info(rlx_engine *e, rlx_engine_info *out, rlx_error *e
     rx_mutex_unlock(&e->lock);
     return RX_INFO_WRITE(rlx_engine_info, out, &info, err);
 }
+
+rlx_session *rlx_engine_session(rlx_engine *e)
+{
+    return e && !e->has_thread ? e->session : NULL;
+}

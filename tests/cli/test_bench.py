@@ -59,6 +59,27 @@ check("<polyline" in lines.read_text(), "speed against size")
 for picture in (bars, lines):
     xml.dom.minidom.parse(str(picture))
 
+# Many sequences at once.
+curve = TMP / "curve.svg"
+MANY = ["bench", "--model", SOURCE / "models" / "tiny-stories.gguf", "--device", "cpu",
+        "--prompt-tokens", 8, "--tokens", 3]
+points = expect_json(*MANY, "--sequences", "1,3,4", "--plot", curve)
+check([p["sequences"] for p in points] == [1, 3, 4], f"bench --sequences: {points}")
+for p in points:
+    check(p["prompt_tokens_per_s"] > 0 and p["ms_per_step"] > 0, f"bench --sequences: {p}")
+    check(abs(p["decode_tokens_per_s"] * p["ms_per_step"] / 1e3 / p["sequences"] - 1) < 1e-3,
+          f"bench --sequences: a step has a token of each: {p}")
+xml.dom.minidom.parse(str(curve))
+check("<polyline" in curve.read_text() and "sequences" in curve.read_text(), "the curve")
+expect(0, *MANY, "--sequences", 2, "--profile", out="decode tokens/s", err="2 sequences: a step")
+asked = "open sequences 3x2 %s fast\ntime 0\nclose\nopen sequences 3 x\n" % MANY[2]
+replies = [json.loads(x) for x in expect(0, "bench", "--pipe", "--device", "cpu", stdin=asked)
+           .splitlines()]
+check(replies[2]["samples"][0][0] > 0 and "NxTOKENS" in replies[4]["error"], f"pipe: {replies}")
+for bad in ("0", "1,", "x", "4,513"):
+    expect(2, *MANY, "--sequences", bad, err="--sequences expected")
+expect(2, "bench", "--sequences", "1", err="--model FILE --sequences LIST")
+
 # Mistakes.
 expect(2, "bench", err="expected cases such as matmul:f32:1024x1024x1024")
 expect(2, "bench", "matmull:f32:4x4x4", err="did you mean 'matmul'?")

@@ -45,7 +45,7 @@ none = expect_json("generate", *CPU, "--prompt", "Hello", "--max-tokens", 0, "--
 check(none["tokens"] == [] and none["prompt_tokens"] == 5, f"--max-tokens 0: {none}")
 check(read_npy(TMP / "p.npy")[1] == logits, "--max-tokens 0 --logits: other logits")
 expect(0, "generate", *CPU, "--prompt", "Hello", "--max-tokens", 3, "--stats", "--profile",
-       err="one token takes")
+       err="a step takes")
 expect(0, "generate", *CPU, "--chat", "--system", "S", "--prompt", "Hi", "--max-tokens", 3,
        "--ctx", 256)
 for cache in ("f32", "q8_0"):

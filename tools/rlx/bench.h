@@ -87,6 +87,29 @@ typedef struct bench_file_options {
 } bench_file_options;
 int bench_file(const bench_file_options *o);
 
+/* Many sequences of a language model at once, over an engine: bench_many.c. */
+typedef struct bench_stream {
+    int64_t tokens;
+    bool ended;
+} bench_stream;
+typedef struct bench_many {
+    rlx_model *model;
+    rlx_engine *engine;
+    bench_stream *streams;
+    rlx_request **requests;
+    int32_t *tokens;
+    int64_t n_prompt, n_tokens, most, vocabulary;
+    bool profile; /* the next round shows where the time goes */
+} bench_many;
+/* For up to `most` sequences; to be closed on failure too. */
+rlx_status bench_many_open(bench_many *b, const bench_file_options *o, int64_t most,
+                           rlx_error *err);
+void bench_many_close(bench_many *b);
+/* n prompts, then n_tokens steps of n sequences. Seconds of all prompts, and of a step. */
+rlx_status bench_many_round(bench_many *b, int64_t n, double *prompt, double *step, rlx_error *err);
+/* Speed against the number of sequences; `list` has these with commas. `plot` may be NULL. */
+int bench_sequences(const bench_file_options *o, const char *list, const char *plot, bool profile);
+
 /* Measures what standard input asks for, and answers with a line of JSON each: bench_pipe.c. */
 int bench_pipe(rlx_device *d, const char *device, uint32_t threads);
 

@@ -3,6 +3,7 @@
  * can measure others in between. A request is a line of words, the answer a line of JSON:
  *   open CASE [fast] [copies=N]            flops and bytes of a run
  *   open prompt|decode TOKENS FILE [fast]  a language model: a prompt, or tokens one by one
+ *   open sequences NxTOKENS FILE [fast]    so many steps of N sequences, after a prompt each
  *   time SECONDS                           {"samples": [[wall, CPU], ...]}, seconds of a run
  *   steps                                  {"steps": [[operation, kernel, seconds], ...]}
  *   close                                  {}
@@ -19,6 +20,7 @@
 #define MAX_INNER 4096
 #define MAX_SAMPLES 10
 #define MAX_WORDS 8
+#define MANY_PROMPT 128 /* tokens of each of several sequences */
 #define WARM_UP 20e-3   /* seconds: in this time a short run is seen at its best */
 
 typedef struct open_bench {
@@ -32,6 +34,7 @@ typedef struct open_bench {
     bool decode;
     int32_t *tokens;
     size_t n_tokens, rounds;
+    bench_many many;      /* model: NULL when none is open */
 } open_bench;
 
 /* ---- Answers --------------------------------------------------------------------------------- */
@@ -64,6 +67,7 @@ static void close_case(open_bench *s)
     rlx_context_destroy(s->context);
     rlx_model_close(s->model);
     free(s->tokens);
+    bench_many_close(&s->many);
     s->context = NULL;
     s->model = NULL;
     s->tokens = NULL;
@@ -162,12 +166,51 @@ static void open_model(open_bench *s, char **words, size_t n)
     finish(&j);
 }
 
+/* Steps of several sequences. Seconds of a step; CPU time is that of the prompts too, in the share
+ * of the steps. */
+static rlx_status run_many(open_bench *s, double sample[2], rlx_error *err)
+{
+    double prompt = 0;
+    const clock_t cpu = clock();
+    rlx_status st = bench_many_round(&s->many, s->many.most, &prompt, &sample[0], err);
+    const double steps = sample[0] * (double)s->many.n_tokens;
+    sample[1] = (double)(clock() - cpu) / CLOCKS_PER_SEC * sample[0] / fmax(steps + prompt, 1e-9);
+    return st;
+}
+
+static void open_many(open_bench *s, char **words, size_t n)
+{
+    rlx_error err = {0};
+    double ignored[2];
+    long long sequences = 0, tokens = 0;
+    if (sscanf(words[2], "%lldx%lld", &sequences, &tokens) != 2 || sequences < 1 || tokens < 1 ||
+        sequences > 512 || tokens > 1 << 20) {
+        refuse("expected 'open sequences NxTOKENS FILE', N up to 512");
+        return;
+    }
+    const bench_file_options o = {.path = words[3], .device = s->id, .threads = s->threads,
+                                  .prompt = MANY_PROMPT, .tokens = tokens,
+                                  .fast = has_word_after(words, n, 4, "fast")};
+    rlx_status st = bench_many_open(&s->many, &o, sequences, &err);
+    if (st == RLX_OK)
+        st = run_many(s, ignored, &err);
+    if (st != RLX_OK) {
+        close_case(s);
+        refuse(err.text);
+        return;
+    }
+    json j = answer();
+    finish(&j);
+}
+
 /* ---- Measuring ------------------------------------------------------------------------------- */
 
 static rlx_status take_sample(open_bench *s, double sample[2], rlx_error *err)
 {
     if (s->model)
         return run_model(s, sample, err);
+    if (s->many.model)
+        return run_many(s, sample, err);
     clock_t cpu = clock();
     rlx_status st = bench_sample(&s->run, s->inner, &sample[0], err);
     double runs = (double)s->inner * (double)s->copies;
@@ -182,7 +225,8 @@ static void time_case(open_bench *s, double seconds)
     rlx_error err = {0};
     size_t n = 0;
     /* Warm-up: others ran in between and evicted the caches. */
-    rlx_status st = s->model ? RLX_OK : bench_sample(&s->run, 1, &one, &err);
+    const bool model = s->model || s->many.model;
+    rlx_status st = model ? RLX_OK : bench_sample(&s->run, 1, &one, &err);
     double begin = cli_now();
     while (st == RLX_OK && n < MAX_SAMPLES && (n == 0 || cli_now() - begin < seconds))
         st = take_sample(s, samples[n++], &err);
@@ -245,12 +289,15 @@ static size_t split(char *line, char **words)
 
 static void answer_request(open_bench *s, char **words, size_t n)
 {
-    bool open = s->run.session || s->model;
+    bool open = s->run.session || s->model || s->many.model;
     if (!strcmp(words[0], "open") && n > 1) {
         bool model = !strcmp(words[1], "prompt") || !strcmp(words[1], "decode");
+        bool many = !strcmp(words[1], "sequences");
         close_case(s);
-        if (model && n < 4)
-            refuse("expected 'open prompt|decode TOKENS FILE'");
+        if ((model || many) && n < 4)
+            refuse("expected 'open prompt|decode TOKENS FILE' or 'open sequences NxTOKENS FILE'");
+        else if (many)
+            open_many(s, words, n);
         else if (model)
             open_model(s, words, n);
         else

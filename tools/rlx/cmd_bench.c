@@ -12,11 +12,11 @@
 
 typedef struct options {
     cli_common common;
-    const char *suite, *plot, *trace, *model;
+    const char *suite, *plot, *trace, *model, *sequences;
     int64_t prompt;
     int64_t tokens;
     double min_time;
-    bool list, fast, chain, pipe;
+    bool list, fast, chain, pipe, profile;
     int64_t copies;
 } options;
 
@@ -180,17 +180,21 @@ static int measure_all(bench *b, const options *o)
 
 static int bench_model(const options *o)
 {
-    bench_file_options f = {.prompt = o->prompt ? o->prompt : 512,
-                            .tokens = o->tokens ? o->tokens : 128, .fast = o->fast,
+    bench_file_options f = {.prompt = o->prompt ? o->prompt : o->sequences ? 128 : 512,
+                            .tokens = o->tokens ? o->tokens : o->sequences ? 64 : 128,
+                            .fast = o->fast,
                             .json = o->common.json, .threads = (uint32_t)o->common.threads};
     if (o->common.args.n || o->suite)
         return cli_usage("--model expected no cases and no suite");
+    if (f.prompt < 1 || f.tokens < 1)
+        return cli_usage("--prompt-tokens and --tokens expected numbers above 0");
     f.device = o->common.device.n ? o->common.device.v[0] : NULL;
     char *path = cli_model_path(o->model);
     if (!path)
         return EXIT_FAILED;
     f.path = path;
-    const int status = bench_file(&f);
+    const int status = o->sequences ? bench_sequences(&f, o->sequences, o->plot, o->profile)
+                                    : bench_file(&f);
     free(path);
     return status;
 }
@@ -215,6 +219,8 @@ static int run_bench(void *record)
         return print_list(o);
     if (o->model)
         return bench_model(o);
+    if (o->sequences || o->profile)
+        return cli_usage("--sequences and --profile are for --model FILE --sequences LIST");
     if (o->pipe)
         return answer_requests(o);
     int status = choose_cases(&b, o);
@@ -242,15 +248,19 @@ static const cli_option bench_option_table[] = {
     {"list", CLI_FLAG, offsetof(options, list), NULL,
      "show how cases are written, and those of the suite (that match the CASES)"},
     {"plot", CLI_TEXT, offsetof(options, plot), "FILE",
-     "draw the results as SVG: speed against size, or bars"},
+     "draw the results as SVG: speed against size or sequences, or bars"},
     {"trace", CLI_TEXT, offsetof(options, trace), "FILE",
      "write the time of each step as a trace for ui.perfetto.dev"},
     {"model", CLI_TEXT, offsetof(options, model), "FILE",
      "measure a language model: tokens a second of a prompt and after it"},
     {"prompt-tokens", CLI_NUMBER, offsetof(options, prompt), "N",
-     "with --model: length of the prompt (default 512)"},
+     "with --model: length of the prompt (default 512; 128 with --sequences)"},
     {"tokens", CLI_NUMBER, offsetof(options, tokens), "N",
-     "with --model: tokens after it (default 128)"},
+     "with --model: tokens after it (default 128; 64 with --sequences)"},
+    {"sequences", CLI_TEXT, offsetof(options, sequences), "LIST",
+     "with --model: the speed of so many sequences at once, such as 1,2,4,8; --plot draws it"},
+    {"profile", CLI_FLAG, offsetof(options, profile), NULL,
+     "with --sequences: show where the time of a step goes"},
     {"min-time", CLI_REAL, offsetof(options, min_time), "SECONDS",
      "measure each case for at least this long (default 0.3)"},
     {"fast", CLI_FLAG, offsetof(options, fast), NULL,
@@ -284,5 +294,6 @@ const cli_command cmd_bench = {
         "  rlx bench --suite ops --json > results.json\n"
         "  rlx bench --suite models --trace trace.json    whole models, and where the time goes\n"
         "  rlx bench --model model.gguf --fast            tokens a second\n"
+        "  rlx bench --model model.gguf --sequences 1,4,16 --plot curve.svg\n"
         "  rlx bench --list                               how every operation is written",
 };

@@ -243,7 +243,7 @@ static void print_kinds(const kind *kinds, size_t n)
     char text[SHORT_TEXT];
     for (size_t i = 0; i < n; i++)
         total += kinds[i].seconds;
-    fprintf(stderr, "one token takes %s in the kernels:\n", short_seconds(total, text));
+    fprintf(stderr, "a step takes %s in the kernels:\n", short_seconds(total, text));
     for (size_t i = 0; i < n && i < PROFILE_ROWS; i++)
         fprintf(stderr, "  %10s %5.1f %%  %3zu x %s (%s)\n",
                 short_seconds(kinds[i].seconds, text), 100 * kinds[i].seconds / total, kinds[i].n,

@@ -3,10 +3,11 @@
 """The frame of the command line: help, usage errors, suggestions, colours, devices, doctor, ops."""
 import pty
 import re
+import shutil
 from cli import *
 
 COMMANDS = """devices doctor ops run compile bench explain inspect quantize tokenize generate chat
-embed perplexity pull list rm serve help version""".split()
+embed perplexity verify pull list rm serve completion help version""".split()
 
 skip_without_tool()
 
@@ -20,9 +21,11 @@ for command in COMMANDS:
     expect(0, "help", command, out=f"usage: rlx {command}")
     expect(0, command, "-h", out="--device")
     check(command == "version" or "Examples" in text, f"{command} --help has no examples")
-    check(max(map(len, text.split("\n"))) <= 110, f"{command} --help has long lines")
+    check(max(map(len, text.split("\n"))) <= 90, f"{command} --help has long lines")
+    before_examples = text.split("Examples")[0].split("\n")
+    check(max(map(len, before_examples)) <= 80, f"{command} --help: 80 columns")
     check(f"rlx {command}" in man, f"the man page has no {command}")
-    for option in re.findall(r"^  (--[a-z-]+)", text, re.M):
+    for option in re.findall(r"^  (?:-[a-z], |    )(--[a-z-]+)", text, re.M):
         check(option in man, f"the man page has no {option} ({command})")
 expect(0, "version", out="rlx ")
 expect(0, "--version", out="rlx ")
@@ -34,7 +37,17 @@ expect(2, "qqqqqqqq", err="unknown command 'qqqqqqqq'")
 expect(2, "help", "runn", err="did you mean 'run'?")
 expect(2, "run", "--inptu", "x=1", err="unknown option '--inptu'; did you mean '--input'?")
 expect(2, "devices", "--zzzzzzzz", err="unknown option '--zzzzzzzz'")
-expect(2, "devices", "-x", err="options begin with two dashes")
+expect(2, "devices", "-x", err="unknown option '-x'; long options begin with two dashes")
+expect(2, "devices", "-model", err="unknown option '-model'")
+expect(2, "devices", "-t", err="-t needs a value: -t N")
+expect(2, "devices", "-thirteen", err="--threads expected a number of at least 0, got 'hirteen'")
+check(expect_json("devices", "-d", "cpu", "-t1")[0]["threads"] == 1, "letters of options")
+
+# What users of a terminal see first fits 80 columns and begins with what they came for.
+overview = expect(0, "--help", out="Use a model")
+check(max(map(len, overview.split("\n"))) <= 80, "the overview has 80 columns")
+check(re.findall(r"^  ([a-z]+) ", overview, re.M)[:3] == ["generate", "chat", "embed"],
+      "the overview begins with models")
 expect(2, "devices", "extra", err="unexpected argument 'extra'")
 expect(2, "devices", "--json=yes", err="--json takes no value")
 expect(2, "devices", "--device", err="--device needs a value")
@@ -44,6 +57,33 @@ expect(2, "devices", "--device", "cpu", "--device", "ref", err="--device was giv
 expect(2, "run", err="expected GRAPH")
 expect(2, "inspect", err="expected FILE")
 expect(2, "bench", "--min-time", "0", "x", err="--min-time expected a number above 0")
+
+# Completion: the scripts are valid in their shells, and bash completes with them.
+COMPLETE = """eval "$("$1" completion bash)"
+COMP_WORDS=(rlx $2); COMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 ))
+compopt() { :; }; _rlx; echo "${COMPREPLY[@]}" """
+
+
+def completed(words):
+    r = subprocess.run(["bash", "-c", COMPLETE, "bash", TOOL, words], capture_output=True,
+                       text=True)
+    check(r.returncode == 0 and not r.stderr, f"completion of '{words}': {r}")
+    return r.stdout.split()
+
+
+check(completed("gen") == ["generate"], "completion of a command")
+check("--max-tokens" in completed("generate --max"), "completion of an option")
+check(completed("generate --policy e") == ["exact"], "completion of a value")
+check(completed("devices -d vul") == ["vulkan"], "completion behind a letter")
+for shell in ("bash", "zsh", "fish"):
+    script = expect(0, "completion", shell, out="rlx")
+    if shutil.which(shell):
+        r = subprocess.run([shell, "-n"], input=script, capture_output=True, text=True)
+        check(r.returncode == 0 and not r.stderr, f"completion {shell}: {r.stderr}")
+    for command in COMMANDS:
+        check(command in script, f"completion {shell} has no {command}")
+expect(2, "completion", "tcsh", err="expected bash, zsh or fish, got 'tcsh'")
+expect(2, "completion", err="expected bash|zsh|fish")
 
 # No escape sequences when the output is no terminal.
 for args in (["devices"], ["ops"], ["doctor"], ["bogus"]):

@@ -66,13 +66,17 @@ typedef struct cli_command {
 
 extern const cli_command cmd_devices, cmd_doctor, cmd_ops, cmd_run, cmd_compile, cmd_bench,
     cmd_explain, cmd_inspect, cmd_quantize, cmd_tokenize, cmd_generate, cmd_chat, cmd_embed,
-    cmd_perplexity, cmd_verify, cmd_pull, cmd_list, cmd_rm, cmd_serve;
+    cmd_perplexity, cmd_verify, cmd_pull, cmd_list, cmd_rm, cmd_serve, cmd_completion;
 
 /* Parses the arguments after the command's name into the zeroed `record`. Returns -1 when the
  * command shall run, else the exit status. */
 int cli_parse(const cli_command *c, int argc, char **argv, void *record);
 void cli_free(const cli_command *c, void *record);
 void cli_print_help(const cli_command *c);
+/* The options that every command takes; the letter of an option, or 0; all commands. */
+const cli_option *cli_common_options(void);
+char cli_letter(const char *name);
+const cli_command *const *cli_commands(size_t *n);
 /* The name among `names` that is nearest to `word`, or NULL when none is near. */
 const char *cli_nearest(const char *word, const char *const *names, size_t n);
 

@@ -267,7 +267,7 @@ static int run_inspect(void *record)
 }
 
 static const cli_option inspect_options[] = {
-    {"context", CLI_NUMBER, offsetof(options, context), "N",
+    {"ctx", CLI_NUMBER, offsetof(options, context), "N",
      "models: tokens to count memory for (default: what it was trained for)"},
     {NULL, CLI_END, 0, NULL, NULL},
 };
@@ -288,7 +288,7 @@ const cli_command cmd_inspect = {
                "An ONNX model: inputs, outputs, operators, those not supported first.\n"
                "A graph: inputs, parameters, states, outputs, operations, bytes and work.\n"
                "A NumPy file (.npy): type, shape, range, a preview.",
-    .examples = "  rlx inspect model.gguf --context 4096\n"
+    .examples = "  rlx inspect model.gguf --ctx 4096\n"
                 "  rlx inspect decoder.rlx\n"
                 "  rlx inspect weights.npy --json",
 };

@@ -27,23 +27,46 @@ static const cli_command cmd_version = {
     .record_bytes = sizeof(cli_common),
 };
 
+/* In the order of the overview, where a heading begins each group. */
 static const cli_command *const commands[] = {
-    &cmd_devices, &cmd_doctor,  &cmd_ops,      &cmd_run,      &cmd_compile,    &cmd_bench,
-    &cmd_explain, &cmd_inspect, &cmd_quantize, &cmd_tokenize, &cmd_generate,   &cmd_chat,
-    &cmd_embed,   &cmd_perplexity, &cmd_verify, &cmd_pull,    &cmd_list,       &cmd_rm,
-    &cmd_serve,   &cmd_help,    &cmd_version,
+    &cmd_generate, &cmd_chat,     &cmd_embed,   &cmd_serve,      &cmd_pull,
+    &cmd_list,     &cmd_rm,       &cmd_inspect, &cmd_quantize,   &cmd_tokenize,
+    &cmd_perplexity, &cmd_run,    &cmd_verify,  &cmd_explain,    &cmd_compile,
+    &cmd_bench,    &cmd_ops,      &cmd_devices, &cmd_doctor,     &cmd_completion,
+    &cmd_help,     &cmd_version,
 };
+static const struct {
+    const cli_command *first;
+    const char *heading;
+} groups[] = {
+    {&cmd_generate, "Use a model"},
+    {&cmd_pull, "Model files"},
+    {&cmd_run, "Graphs (.onnx, .rlx)"},
+    {&cmd_devices, "This machine"},
+};
+
+const cli_command *const *cli_commands(size_t *n)
+{
+    *n = ARRAY_LEN(commands);
+    return commands;
+}
 
 static void print_overview(FILE *f)
 {
-    fprintf(f, "rlx %s: compiles neural-network graphs and runs them on the CPU or a GPU\n\n"
-               "usage: rlx COMMAND [OPTION]... [ARGUMENT]...\n\n", rlx_version());
-    for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+    fprintf(f, "rlx %s: runs language models and neural-network graphs on any GPU or the CPU\n\n"
+               "usage: rlx COMMAND [OPTION]... [ARGUMENT]...\n", rlx_version());
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+        for (size_t k = 0; k < ARRAY_LEN(groups); k++)
+            if (groups[k].first == commands[i])
+                fprintf(f, "\n%s\n", groups[k].heading);
         fprintf(f, "  %s%-10s%s %s\n", term_style(f, TERM_BOLD), commands[i]->name,
                 term_style(f, TERM_PLAIN), commands[i]->summary);
-    fputs("\nAll commands take --device and --help, all but chat and serve --json. Exit status: 0 "
-          "success,\n1 failure, 2 wrong usage. Start with 'rlx doctor', then 'rlx COMMAND "
-          "--help': each\nhas examples.\n", f);
+    }
+    fputs("\n  rlx pull smollm2                      fetch a small model, once\n"
+          "  rlx chat smollm2                      talk to it\n"
+          "  rlx generate -m model.gguf -p \"Once\"  go on with a text\n"
+          "\nAll commands take --device and --help ('rlx COMMAND --help' has examples), all\n"
+          "but chat and serve --json. Exit status: 0 success, 1 failure, 2 wrong usage.\n", f);
 }
 
 static const cli_command *find_command(const char *name)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Parsing of options by the table of a command, and the --help text made from the same table. */
+/* Parsing of options by the table of a command, and the --help text made from the same table.
+ * Letters belong to names, not to commands: -n means --max-tokens wherever there is one. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,30 @@ static const cli_option common_options[] = {
     {"help", CLI_FLAG, offsetof(cli_common, help), NULL, "show this help"},
     {NULL, CLI_END, 0, NULL, NULL},
 };
+
+const cli_option *cli_common_options(void)
+{
+    return common_options;
+}
+
+/* Letters, and second names that users of other tools type. */
+static const struct synonym {
+    char letter;       /* 0: none */
+    const char *other; /* NULL: none */
+    const char *name;
+} synonyms[] = {
+    {'m', NULL, "model"},      {'p', NULL, "prompt"},  {'f', "file", "prompt-file"},
+    {'n', NULL, "max-tokens"}, {'c', "context", "ctx"}, {'t', NULL, "threads"},
+    {'d', NULL, "device"},     {'h', NULL, "help"},    {0, "temp", "temperature"},
+};
+
+char cli_letter(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(synonyms); i++)
+        if (!strcmp(synonyms[i].name, name))
+            return synonyms[i].letter;
+    return 0;
+}
 
 /* ---- Suggestions ----------------------------------------------------------------------------- */
 
@@ -86,6 +111,24 @@ static const cli_option *find_in(const cli_option *o, const char *name)
     return NULL;
 }
 
+static const cli_option *find_option(const cli_command *c, const char *name)
+{
+    const cli_option *o = find_in(c->options, name);
+    return o ? o : find_in(common_options, name);
+}
+
+/* The option whose second name or letter is given: "context", or "c" after one dash. */
+static const cli_option *find_synonym(const cli_command *c, const char *other, char letter)
+{
+    for (size_t i = 0; i < ARRAY_LEN(synonyms); i++) {
+        const struct synonym *s = &synonyms[i];
+        bool is_it = other ? s->other && !strcmp(s->other, other) : s->letter == letter;
+        if (is_it)
+            return find_option(c, s->name);
+    }
+    return NULL;
+}
+
 static void list_add(cli_list *list, const char *text)
 {
     list->v = cli_realloc_array(list->v, list->n + 1, sizeof *list->v);
@@ -131,30 +174,48 @@ static int store(const cli_option *o, const char *value, void *record)
     }
 }
 
-/* One argument that begins with "--"; *i moves on when its value is the next argument. */
-static int parse_option(const cli_command *c, int argc, char **argv, int *i, void *record)
+/* Stores an option whose value stood behind it, or else (NULL) is the next argument. `given` is how
+ * the option was written. */
+static int take_option(const cli_option *o, const char *given, const char *value, int argc,
+                       char **argv, int *i, void *record)
 {
-    char name[64];
-    const char *word = argv[*i] + 2;
-    size_t n = strcspn(word, "=");
-    if (n >= sizeof name)
-        return cli_usage("unknown option '--%s'", word);
-    memcpy(name, word, n);
-    name[n] = 0;
-    const cli_option *o = find_in(c->options, name);
-    if (!o)
-        o = find_in(common_options, name);
-    if (!o)
-        return unknown_option(c, name);
-    const char *value = word[n] == '=' ? word + n + 1 : NULL;
     if (o->kind == CLI_FLAG && value)
-        return cli_usage("--%s takes no value", name);
+        return cli_usage("%s takes no value", given);
     if (o->kind != CLI_FLAG && o->kind != CLI_OPT_NUMBER && !value) {
         if (*i + 1 >= argc)
-            return cli_usage("--%s needs a value: --%s %s", name, name, o->arg);
+            return cli_usage("%s needs a value: %s %s", given, given, o->arg);
         value = argv[++*i];
     }
     return store(o, value, record);
+}
+
+/* One argument that begins with "--"; *i moves on when its value is the next argument. */
+static int parse_long(const cli_command *c, int argc, char **argv, int *i, void *record)
+{
+    char given[64];
+    const char *word = argv[*i];
+    size_t n = strcspn(word, "=");
+    if (n >= sizeof given)
+        return cli_usage("unknown option '%s'", word);
+    memcpy(given, word, n);
+    given[n] = 0;
+    const cli_option *o = find_option(c, given + 2);
+    if (!o)
+        o = find_synonym(c, given + 2, 0);
+    if (!o)
+        return unknown_option(c, given + 2);
+    return take_option(o, given, word[n] == '=' ? word + n + 1 : NULL, argc, argv, i, record);
+}
+
+/* One argument that begins with one dash: "-n 128" or "-n128". */
+static int parse_letter(const cli_command *c, int argc, char **argv, int *i, void *record)
+{
+    const char *word = argv[*i];
+    const char given[] = {'-', word[1], 0};
+    const cli_option *o = find_synonym(c, NULL, word[1]);
+    if (!o || (o->kind == CLI_FLAG && word[2]))
+        return cli_usage("unknown option '%s'; long options begin with two dashes", word);
+    return take_option(o, given, word[2] ? word + 2 : NULL, argc, argv, i, record);
 }
 
 static int check_args(const cli_command *c, const cli_common *common)
@@ -179,12 +240,10 @@ int cli_parse(const cli_command *c, int argc, char **argv, void *record)
             list_add(&common->args, a);
         else if (!strcmp(a, "--"))
             only_args = true;
-        else if (!strcmp(a, "-h"))
-            common->help = true;
         else if (!strncmp(a, "--", 2))
-            status = parse_option(c, argc, argv, &i, record);
+            status = parse_long(c, argc, argv, &i, record);
         else
-            status = cli_usage("unknown option '%s'; options begin with two dashes", a);
+            status = parse_letter(c, argc, argv, &i, record);
         if (status >= 0)
             return status;
     }
@@ -206,6 +265,10 @@ void cli_free(const cli_command *c, void *record)
     free(record);
 }
 
+/* Help fits a terminal of 80 columns: names on the left, what they mean on the right. */
+#define HELP_COLUMNS 79
+#define HELP_LEFT 30
+
 /* ---- Help ------------------------------------------------------------------------------------ */
 
 static void heading(const char *text)
@@ -213,15 +276,54 @@ static void heading(const char *text)
     printf("\n%s%s%s\n", term_style(stdout, TERM_BOLD), text, term_style(stdout, TERM_PLAIN));
 }
 
+/* Prints text in lines of at most HELP_COLUMNS, all but the first behind `indent` blanks. */
+static void print_wrapped(const char *text, size_t indent)
+{
+    size_t room = HELP_COLUMNS - indent;
+    while (strlen(text) > room) {
+        size_t n = room;
+        while (n > 0 && text[n] != ' ')
+            n--;
+        n = n ? n : room; /* a word longer than the line */
+        printf("%.*s\n%*s", (int)n, text, (int)indent, "");
+        text += n + (text[n] == ' ');
+    }
+    puts(text);
+}
+
 static void print_options(const cli_option *o)
 {
     for (; o && o->kind; o++) {
-        char left[64];
+        char left[64], letter = cli_letter(o->name);
+        int n = snprintf(left, sizeof left, letter ? "-%c, " : "    ", letter);
         const char *format = o->kind == CLI_OPT_NUMBER ? "--%s[=%s]" : "--%s %s";
-        snprintf(left, sizeof left, o->arg ? format : "--%s", o->name, o->arg ? o->arg : "");
-        printf(strlen(left) > 24 ? "  %s\n  %-24s  %s\n" : "  %-24s%s  %s\n", left,
-               "", o->help);
+        snprintf(left + n, sizeof left - (size_t)n, o->arg ? format : "--%s", o->name,
+                 o->arg ? o->arg : "");
+        if (strlen(left) > HELP_LEFT - 4)
+            printf("  %s\n%*s", left, HELP_LEFT, "");
+        else
+            printf("  %-*s", HELP_LEFT - 2, left);
+        print_wrapped(o->help, HELP_LEFT);
     }
+}
+
+/* Prints paragraphs again in lines of our width; lines that begin with a blank stay as they are. */
+static void print_paragraphs(const char *text)
+{
+    char *joined = cli_format("%s", text), *line = joined;
+    for (char *p = joined; *p; p++) {
+        if (*p != '\n')
+            continue;
+        if (p > joined && p[-1] != '\n' && p[1] && p[1] != '\n' && p[1] != ' ' && *line != ' ') {
+            *p = ' ';
+            continue;
+        }
+        *p = 0;
+        print_wrapped(line, 0);
+        line = p + 1;
+    }
+    print_wrapped(line, 0);
+    free(joined);
 }
 
 void cli_print_help(const cli_command *c)
@@ -229,8 +331,10 @@ void cli_print_help(const cli_command *c)
     printf("%srlx %s%s: %s\n\nusage: rlx %s [OPTION]...%s%s\n", term_style(stdout, TERM_BOLD),
            c->name, term_style(stdout, TERM_PLAIN), c->summary, c->name, c->args[0] ? " " : "",
            c->args);
-    if (c->details)
-        printf("\n%s\n", c->details);
+    if (c->details) {
+        putchar('\n');
+        print_paragraphs(c->details);
+    }
     if (c->options && c->options->kind) {
         heading("Options");
         print_options(c->options);

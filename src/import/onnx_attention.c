@@ -267,3 +267,58 @@ rlx_value rx_onnx_tensor_scatter(rx_onnx_call *c)
     return rlx_scatter_elements(c->g, cache, rlx_expand(c->g, at, s.rank, s.dim), update, axis,
                                 RLX_SCATTER_NONE);
 }
+
+/* ---- FlexAttention --------------------------------------------------------------------------- */
+
+static rlx_value repeat_kv(rx_onnx_call *c, rlx_value x, int64_t group)
+{
+    const rlx_shape s = rlx_value_shape(c->g, x);
+    const rlx_dim wide[5] = {s.dim[0], s.dim[1], group, s.dim[2], s.dim[3]};
+    const rlx_dim dims[4] = {s.dim[0], s.dim[1] * group, s.dim[2], s.dim[3]};
+    return rlx_reshape(c->g, rlx_expand(c->g, rlx_unsqueeze(c->g, x, 2), 5, wide), 4, dims);
+}
+
+/* A sub-graph that changes scores or probabilities; `x` when there is none. */
+static rlx_value modify(rx_onnx_call *c, const char *name, rlx_value x)
+{
+    const rx_onnx_attr *a = rx_onnx_attr_find(c, name);
+    rlx_value y = RLX_NONE;
+    if (!a)
+        return x;
+    if (!a->g || a->g->n_outputs != 1)
+        return rx_onnx_fail(c, RLX_INVALID, "expected a sub-graph %s with one output", name);
+    return rx_onnx_subgraph(c, a->g, &x, 1, &y) == RLX_OK ? y : RLX_NONE;
+}
+
+/* q [B, H, L, E], k [B, Hk, S, E], v [B, Hk, S, Ev], with sub-graphs for scores and
+ * probabilities. */
+rlx_value rx_onnx_flex_attention(rx_onnx_call *c)
+{
+    rlx_graph *g = c->g;
+    const rlx_value q = rx_onnx_in(c, 0);
+    rlx_value k = rx_onnx_in(c, 1), v = rx_onnx_in(c, 2);
+    static const int turn[4] = {0, 1, 3, 2};
+    const rlx_shape sq = rlx_value_shape(g, q), sk = rlx_value_shape(g, k);
+    const rlx_shape sv = rlx_value_shape(g, v);
+    const rlx_dtype t = rlx_value_dtype(g, q);
+    if (sq.rank != 4 || sk.rank != 4 || sv.rank != 4 || sq.dim[3] < 1 || sk.dim[1] < 1 ||
+        sq.dim[1] % sk.dim[1])
+        return rx_onnx_fail(c, RLX_INVALID, "expected q, k and v [B, H, S, E] with heads of q that "
+                            "are a multiple of those of k");
+    const int64_t group = sq.dim[1] / sk.dim[1];
+    if (group > 1) {
+        k = repeat_kv(c, k, group);
+        v = repeat_kv(c, v, group);
+    }
+    const double scale = rx_onnx_float(c, "scale", 1 / sqrt((double)sq.dim[3]));
+    const rlx_value root = rlx_scalar(g, t, sqrt(scale));
+    const rlx_value turned = rlx_transpose(g, rlx_mul(g, k, root), turn);
+    rlx_value s = rlx_matmul(g, rlx_mul(g, q, root), turned);
+    const rx_onnx_type *given = rx_onnx_type_of(rx_onnx_int(c, "softmax_precision", 0));
+    const rlx_dtype by = given ? given->dtype : t == RLX_F64 ? t : RLX_F32;
+    s = modify(c, "score_mod", rlx_cast(g, s, by));
+    if (!s.id)
+        return RLX_NONE;
+    const rlx_value p = modify(c, "prob_mod", rlx_softmax(g, rlx_cast(g, s, by), 3));
+    return p.id ? rlx_matmul(g, rlx_cast(g, p, t), v) : RLX_NONE;
+}

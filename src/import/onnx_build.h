@@ -39,6 +39,7 @@ typedef struct rx_onnx_build {
     int depth;       /* of sub-graphs and functions */
     size_t n_built;  /* nodes, bounded: functions and loops multiply them */
     uint32_t serial; /* makes names of params unique */
+    uint32_t needed; /* the value that a builder had to know and did not; 0: none */
 } rx_onnx_build;
 
 typedef struct rx_onnx_call {
@@ -83,6 +84,8 @@ bool rx_onnx_is(const rx_onnx_call *c, const char *name, const char *text, const
  * were given; NULL otherwise. */
 const void *rx_onnx_value_data(rx_onnx_build *b, rlx_value v);
 void rx_onnx_set_known(rx_onnx_build *b, rlx_value v, const void *data);
+/* The elements of operand `i`, whose size or choice depends on them; NULL after rx_onnx_fail. */
+const void *rx_onnx_need(rx_onnx_call *c, size_t i, const char *what);
 /* The elements of a known i32 or i64 operand as a list; false after rx_onnx_fail. `what` names the
  * operand. */
 bool rx_onnx_known_ints(rx_onnx_call *c, size_t i, const char *what, rlx_ints *out);

@@ -146,6 +146,11 @@ rlx_value rx_onnx_bit_shift(rx_onnx_call *c)
     return rx_onnx_is(c, "direction", "LEFT", "") ? rlx_shl(c->g, a, b) : rlx_shr(c->g, a, b);
 }
 
+rlx_value rx_onnx_swiglu(rx_onnx_call *c)
+{
+    return rlx_mul(c->g, rx_onnx_swish(c), rx_onnx_in(c, 1));
+}
+
 rlx_value rx_onnx_prelu(rx_onnx_call *c)
 {
     const rlx_value x = rx_onnx_in(c, 0), slope = rx_onnx_in(c, 1);

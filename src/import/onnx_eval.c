@@ -108,11 +108,22 @@ const void *rx_onnx_value_data(rx_onnx_build *b, rlx_value v)
 
 /* ---- As numbers ------------------------------------------------------------------------------ */
 
-static rlx_value not_known(rx_onnx_call *c, const char *what)
+static void not_known(rx_onnx_call *c, rlx_value v, const char *what)
 {
-    return rx_onnx_fail(c, RLX_UNSUPPORTED, "its %s must be known when the graph is built: a "
-                        "constant, computed from fixed shapes, or an input whose value is given",
-                        what);
+    c->b->needed = v.id;
+    rx_onnx_fail(c, RLX_UNSUPPORTED, "its %s must be known when the graph is built: a constant, "
+                 "computed from fixed shapes, or an input whose value is given", what);
+}
+
+const void *rx_onnx_need(rx_onnx_call *c, size_t i, const char *what)
+{
+    const rlx_value v = rx_onnx_in(c, i);
+    const void *data = v.id ? rx_onnx_value_data(c->b, v) : NULL;
+    if (!v.id)
+        rx_onnx_fail(c, RLX_INVALID, "its %s is absent", what);
+    else if (!data)
+        not_known(c, v, what);
+    return data;
 }
 
 bool rx_onnx_known_reals(rx_onnx_call *c, size_t i, const char *what, double *out, size_t cap,
@@ -128,7 +139,7 @@ bool rx_onnx_known_reals(rx_onnx_call *c, size_t i, const char *what, double *ou
     }
     const unsigned char *data = rx_onnx_value_data(c->b, v);
     if (!data) {
-        not_known(c, what);
+        not_known(c, v, what);
         return false;
     }
     for (int64_t k = 0; k < count; k++) {
@@ -163,7 +174,7 @@ bool rx_onnx_known_ints(rx_onnx_call *c, size_t i, const char *what, rlx_ints *o
     }
     const void *data = rx_onnx_value_data(c->b, v);
     if (!data) {
-        not_known(c, what);
+        not_known(c, v, what);
         return false;
     }
     for (int64_t k = 0; k < n; k++)

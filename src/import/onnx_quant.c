@@ -269,21 +269,22 @@ static rlx_value integer_conv(rx_onnx_call *c, rlx_value x, rlx_value w, rlx_val
     d.dilation = k.dilation;
     d.pads = k.pads;
     d.groups = rx_onnx_int(c, "group", 1);
-    if (!known_zero(c, zw, &d.w_zero))
-        return rx_onnx_fail(c, RLX_UNSUPPORTED, "its zero point of weights must be one known "
-                            "number");
-    if (known_zero(c, zx, &d.x_zero))
+    const bool w_known = known_zero(c, zw, &d.w_zero);
+    if (known_zero(c, zx, &d.x_zero) && w_known)
         return rlx_qconv2d(c->g, x, w, RLX_NONE, bias, &d);
-    /* In f32, exact for sums below 2^24: padding is then 0, whatever the zero point is. */
-    const rlx_value z = zero_of(c, zx, true);
-    const rlx_value wide = rlx_sub(c->g, rlx_cast(c->g, x, RLX_I32), z);
+    /* In f32, exact for sums below 2^24: padding is then 0, whatever the zero points are. */
+    rlx_value wide = rlx_cast(c->g, x, RLX_I32);
+    if (zx.id)
+        wide = rlx_sub(c->g, wide, zero_of(c, zx, true));
     const rlx_conv_desc f = {RLX_INIT(rlx_conv_desc), .stride = d.stride, .dilation = d.dilation,
                              .pads = d.pads, .groups = d.groups};
     rlx_value real = rlx_cast(c->g, w, RLX_F32);
-    if (d.w_zero)
-        real = rlx_sub(c->g, real, rlx_scalar(c->g, RLX_F32, (double)d.w_zero));
+    if (zw.id)
+        real = rlx_sub(c->g, real, spread(c, rlx_cast(c->g, zw, RLX_F32), w, 0, 0));
     const rlx_value y = rlx_conv2d(c->g, rlx_cast(c->g, wide, RLX_F32), real, RLX_NONE, &f);
-    return rlx_cast(c->g, rlx_round(c->g, y), RLX_I32);
+    const rlx_value sum = rlx_cast(c->g, rlx_round(c->g, y), RLX_I32);
+    const rlx_dim channels[3] = {-1, 1, 1};
+    return bias.id ? rlx_add(c->g, sum, rlx_reshape(c->g, bias, 3, channels)) : sum;
 }
 
 rlx_value rx_onnx_conv_integer(rx_onnx_call *c)

@@ -188,18 +188,6 @@ rlx_value rx_onnx_one_hot(rx_onnx_call *c)
 }
 
 /* The count decides the shape of the result, so it must be known. */
-rlx_value rx_onnx_nonzero(rx_onnx_call *c)
-{
-    rlx_value count;
-    rlx_value x = rx_onnx_in(c, 0);
-    const rlx_value places = rlx_nonzero(c->g, x, &count);
-    const int64_t *n = rx_onnx_value_data(c->b, count);
-    if (!n)
-        return rx_onnx_fail(c, RLX_UNSUPPORTED, "the size of its result depends on data that is "
-                            "not known when the graph is built");
-    return rlx_narrow(c->g, places, 1, 0, *n);
-}
-
 /* Row t of sequence b moves to lengths[b] - 1 - t while t is below lengths[b]. */
 rlx_value rx_onnx_reverse_sequence(rx_onnx_call *c)
 {

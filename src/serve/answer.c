@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* /v1/chat/completions and /v1/completions: prompts to jobs, pieces to choices, calls of tools. */
+/* Requests that generate: prompts to jobs, pieces to choices, calls of tools. */
 #include "serve/answer.h"
 
 #include <stdio.h>
@@ -110,17 +110,51 @@ static bool copy_ids(rx_answer *a, size_t i, const rx_api_text *t)
     return true;
 }
 
+/* Whether the prompt is a conversation. */
+static bool is_chat(const rx_answer *a)
+{
+    return a->r.kind != RX_API_COMPLETION && !a->r.raw;
+}
+
+/* The messages behind what comes before them: the system's, and those of an earlier response. */
+static bool join_messages(rx_answer *a)
+{
+    rx_api_request *r = &a->r;
+    rlx_message *before = NULL;
+    size_t n_before = 0, n = 0;
+    if (r->previous &&
+        !rx_history_find(a->s->history, r->previous, &a->arena, &before, &n_before)) {
+        memcpy(a->e.param, "previous_response_id", sizeof "previous_response_id");
+        return rx_api_fail_as(&a->e, 404, "previous_response_not_found", "there is no response "
+                              "'%.60s' here (any more)", r->previous);
+    }
+    rlx_message *all = rx_arena_array(&a->arena, n_before + r->n_messages + 1, sizeof *all);
+    if (!all)
+        return no_memory(a);
+    if (r->system)
+        all[n++] = (rlx_message){"system", r->system};
+    for (size_t i = 0; i < n_before; i++)
+        all[n++] = before[i];
+    for (size_t i = 0; i < r->n_messages; i++)
+        all[n++] = r->messages[i];
+    r->messages = all;
+    r->n_messages = n;
+    return true;
+}
+
 static bool make_prompts(rx_answer *a)
 {
-    const bool chat = a->r.kind == RX_API_CHAT;
+    const bool chat = is_chat(a);
     const size_t n = chat ? 1 : a->r.n_prompts;
+    if ((a->r.kind & (RX_API_OLLAMA_CHAT | RX_API_OLLAMA_GENERATE)) && !a->r.n_messages)
+        return true;
     a->prompts = rx_arena_array_zero(&a->arena, n, sizeof *a->prompts);
     a->n_ids = rx_arena_array_zero(&a->arena, n, sizeof *a->n_ids);
     if (!a->prompts || !a->n_ids)
         return no_memory(a);
     if (chat) {
-        char *text;
-        bool ok = rx_chat_prompt(a->m, &a->r, &text, &a->e) &&
+        char *text = NULL;
+        bool ok = join_messages(a) && rx_chat_prompt(a->m, &a->r, &text, &a->e) &&
                   rx_encode(a->m, text, strlen(text), true, &a->prompts[0], &a->n_ids[0], &a->e);
         rx_free(text);
         a->r.n_prompts = 1;
@@ -174,7 +208,7 @@ static int64_t token_limit(const rx_answer *a)
 {
     int64_t n = a->r.max_tokens;
     if (n < 0)
-        n = a->r.kind == RX_API_CHAT ? 0 : DEFAULT_COMPLETION;
+        n = a->r.kind == RX_API_COMPLETION ? DEFAULT_COMPLETION : 0;
     if (a->s->max_tokens && (!n || n > a->s->max_tokens))
         n = a->s->max_tokens;
     return n;
@@ -221,8 +255,8 @@ static void say(rx_answer *a, rx_choice *c, const char *text, size_t n, rx_str *
 {
     c->length += n;
     if (out)
-        rx_answer_put_text(a, c, text, n, out);
-    else
+        a->w->text(a, c, text, n, out);
+    if (!out || a->w->keeps_text)
         rx_str_add(&c->text, text, n);
 }
 
@@ -292,6 +326,7 @@ static bool take_piece(rx_answer *a, rx_choice *c, const rx_backend_piece *p, rx
         rx_histogram_add(c->last_ns == a->begin_ns ? &a->s->metrics.first_token
                                                    : &a->s->metrics.per_token, seconds);
         c->last_ns = now;
+        a->first_ns = a->first_ns ? a->first_ns : now;
     }
     rx_answer_add_probs(a, c, p);
     switch (c->mode) {
@@ -300,7 +335,7 @@ static bool take_piece(rx_answer *a, rx_choice *c, const rx_backend_piece *p, rx
     case RX_MODE_CALL:
         rx_str_add(&c->call, p->text, p->length);
         if (out)
-            rx_answer_put_call(a, c, out);
+            a->w->call(a, c, out);
         break;
     }
     return !c->text.failed && !c->call.failed ? true : no_memory(a);
@@ -320,12 +355,13 @@ static bool finish_choice(rx_answer *a, rx_choice *c, rx_str *out)
         rx_str_finish(&held);
     }
     const bool ended = r.finish == RLX_FINISH_END || r.finish == RLX_FINISH_STOP;
+    c->stopped = r.finish == RLX_FINISH_STOP;
     c->finish = !ended || r.timed_out ? "length" : c->mode == RX_MODE_CALL ? "tool_calls" : "stop";
+    end_job(a, c); /* counts its tokens */
     if (out && c->mode == RX_MODE_CALL)
-        rx_answer_put_call(a, c, out);
+        a->w->call(a, c, out);
     if (out)
-        rx_answer_put_finish(a, c, out);
-    end_job(a, c);
+        a->w->finish(a, c, out);
     return true;
 }
 
@@ -374,6 +410,7 @@ static void end_answer(void *state)
         rx_free(a->prompts[i]);
     rlx_grammar_destroy(a->grammar);
     rlx_grammar_destroy(a->calls);
+    rx_server_release(a->s, a->m);
     rx_str_finish(&a->r.unknown);
     rx_arena_finish(&a->arena);
     rx_free(a);
@@ -386,7 +423,7 @@ static bool more_events(void *state, rx_str *out)
         return false;
     if (!a->started)
         for (size_t i = 0; i < a->n_choices; i++) {
-            rx_answer_put_begin(a, &a->choices[i], out);
+            a->w->begin(a, &a->choices[i], out);
             if (a->r.echo && a->r.prompts[a->choices[i].prompt].text)
                 say(a, &a->choices[i], a->r.prompts[a->choices[i].prompt].text,
                     a->r.prompts[a->choices[i].prompt].length, out);
@@ -396,9 +433,9 @@ static bool more_events(void *state, rx_str *out)
         continue;
     if (a->e.status || a->at == a->n_choices) {
         if (a->e.status)
-            rx_answer_put_error(&a->e, out);
+            a->w->error(a, &a->e, out);
         else
-            rx_answer_put_end(a, out);
+            a->w->end(a, out);
         a->ended = true;
     }
     return true;
@@ -414,7 +451,7 @@ static void answer_whole(rx_answer *a, rx_reply *r, rx_api_error *e)
         continue;
     *e = a->e;
     if (!e->status)
-        rx_answer_put_all(a, &r->body);
+        a->w->whole(a, &r->body);
     end_answer(a);
 }
 
@@ -422,13 +459,42 @@ static bool prepare(rx_answer *a, const rx_call *c, rx_api_kind kind)
 {
     if (!rx_api_parse(&a->arena, kind, c->body, c->n_body, &a->r, &a->e))
         return false;
-    a->m = rx_server_model_of(a->s, a->r.model, &a->e);
+    a->m = rx_server_take(a->s, a->r.model, &a->e);
     if (!a->m || !check_features(a) || !make_grammars(a) || !make_prompts(a))
         return false;
+    if (!a->n_ids)
+        return true; /* only loads the model */
     for (size_t i = 0; i < a->r.n_prompts; i++)
         a->n_prompt += a->n_ids[i];
     atomic_fetch_add(&a->s->metrics.prompt_tokens, a->n_prompt);
     return start_choices(a);
+}
+
+void rx_answer_keep(rx_answer *a, const rx_str *body)
+{
+    const rx_choice *c = &a->choices[0];
+    const bool call = c->mode == RX_MODE_CALL;
+    rx_str said = {0};
+    if (a->r.no_store || body->failed)
+        return;
+    if (call)
+        rx_str_printf(&said, "%s\n%s\n</tool_call>", call_mark, c->call.n ? c->call.data : "");
+    else
+        rx_str_puts(&said, c->text.n ? c->text.data : "");
+    /* The system's text belongs to one response only. */
+    const size_t skip = a->r.system ? 1 : 0;
+    if (!said.failed)
+        rx_history_keep(a->s->history, &(rx_history_entry){
+            .id = a->id, .messages = a->r.messages + skip, .n_messages = a->r.n_messages - skip,
+            .said = said.data, .body = body->data, .n_body = body->n});
+    rx_str_finish(&said);
+}
+
+static const rx_writer *writer_of(rx_api_kind kind)
+{
+    return kind == RX_API_CHAT ? &rx_writer_chat : kind == RX_API_COMPLETION ? &rx_writer_completion
+           : kind == RX_API_RESPONSE ? &rx_writer_response
+           : kind == RX_API_MESSAGE ? &rx_writer_message : &rx_writer_ollama;
 }
 
 void rx_answer_generate(rx_server *s, const rx_call *c, rx_api_kind kind, rx_reply *r,
@@ -443,7 +509,8 @@ void rx_answer_generate(rx_server *s, const rx_call *c, rx_api_kind kind, rx_rep
     a->fd = c->fd;
     a->begin_ns = rx_now_ns();
     a->created = (int64_t)time(NULL);
-    snprintf(a->id, sizeof a->id, "%s%llx%08llx", kind == RX_API_CHAT ? "chatcmpl-" : "cmpl-",
+    a->w = writer_of(kind);
+    snprintf(a->id, sizeof a->id, "%s%llx%08llx", a->w->id,
              (unsigned long long)s->created,
              (unsigned long long)atomic_fetch_add(&s->serial, 1));
     const bool ok = prepare(a, c, kind);
@@ -453,7 +520,7 @@ void rx_answer_generate(rx_server *s, const rx_call *c, rx_api_kind kind, rx_rep
         *e = a->e;
         end_answer(a);
     } else if (a->r.stream) {
-        r->type = "text/event-stream";
+        r->type = a->w->type;
         r->more = more_events;
         r->end = end_answer;
         r->state = a;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An answer of /v1/chat/completions or /v1/completions while it is made: its choices, and how they
- * are written. */
+/* An answer that is generated, while it is made: its choices, and how each protocol writes them. */
 #ifndef RX_SERVE_ANSWER_H
 #define RX_SERVE_ANSWER_H
 
@@ -13,22 +12,43 @@ typedef enum rx_choice_mode {
     RX_MODE_CALL  /* {"name":"...","arguments":{...}}, by the grammar of the tools */
 } rx_choice_mode;
 
+typedef struct rx_answer rx_answer;
 typedef struct rx_choice {
     rx_job *job;
     size_t prompt;        /* index */
     rx_choice_mode mode;
-    rx_str text;          /* of the whole answer; of streams only what was held back */
+    rx_str text;          /* of the whole answer; of streams what was held back, and all of it for
+                           * writers that keep it */
     size_t length;        /* of the text so far, in bytes */
     rx_str call;          /* all of a call */
     size_t call_sent;     /* bytes of its arguments that a stream has */
-    bool named;           /* a stream has its name */
+    bool opened;          /* a stream has the begin of its text, or the name of its call */
+    bool stopped;         /* it ended by a text of `stop` */
     rx_str probs[4];      /* log-probabilities: entries of chats; the four lists of completions */
     const char *finish;   /* NULL: it goes on */
     int64_t last_ns;      /* when its last token came */
     size_t n_generated;
 } rx_choice;
 
-typedef struct rx_answer {
+/* A protocol. Streams: the begin of a choice; text; what is new of a call; the end of a choice; the
+ * end; an error instead of it. `whole` is an answer that is no stream. */
+typedef struct rx_writer {
+    const char *type;     /* of streams */
+    const char *id;       /* what ids begin with */
+    bool keeps_text;
+    void (*begin)(rx_answer *a, rx_choice *c, rx_str *out);
+    void (*text)(rx_answer *a, rx_choice *c, const char *text, size_t n, rx_str *out);
+    void (*call)(rx_answer *a, rx_choice *c, rx_str *out);
+    void (*finish)(rx_answer *a, rx_choice *c, rx_str *out);
+    void (*end)(rx_answer *a, rx_str *out);
+    void (*error)(rx_answer *a, const rx_api_error *e, rx_str *out);
+    void (*whole)(rx_answer *a, rx_str *out);
+} rx_writer;
+extern const rx_writer rx_writer_chat, rx_writer_completion, rx_writer_response, rx_writer_message,
+    rx_writer_ollama;
+
+struct rx_answer {
+    const rx_writer *w;
     rx_server *s;
     rx_served *m;
     rx_arena arena;
@@ -39,23 +59,25 @@ typedef struct rx_answer {
     rx_choice *choices;
     size_t n_choices, at; /* at: the one whose pieces are taken */
     char id[40];
-    int64_t created, begin_ns;
+    int64_t created, begin_ns, first_ns; /* first_ns: of the first token; 0: none yet */
     int fd;
     size_t n_prompt, n_cached, n_generated;
     rx_api_error e;
     bool started, ended;  /* of a stream */
-} rx_answer;
+    size_t n_events;      /* that a stream has */
+};
 
 /* The log-probabilities of a piece. */
 void rx_answer_add_probs(rx_answer *a, rx_choice *c, const rx_backend_piece *p);
-/* Streams: the first chunk of a choice; text; what is new of a call; the end of it; the end. */
-void rx_answer_put_begin(const rx_answer *a, const rx_choice *c, rx_str *out);
-void rx_answer_put_text(const rx_answer *a, rx_choice *c, const char *text, size_t n, rx_str *out);
-void rx_answer_put_call(const rx_answer *a, rx_choice *c, rx_str *out);
-void rx_answer_put_finish(const rx_answer *a, rx_choice *c, rx_str *out);
-void rx_answer_put_end(const rx_answer *a, rx_str *out);
-void rx_answer_put_error(const rx_api_error *e, rx_str *out);
-/* The whole answer. */
-void rx_answer_put_all(const rx_answer *a, rx_str *out);
+/* The name of a call and its arguments as far as they are there; false: not even the name. */
+typedef struct rx_call_parts {
+    const char *name, *arguments;
+    size_t n_name, n_arguments;
+} rx_call_parts;
+bool rx_answer_split_call(const rx_choice *c, rx_call_parts *out);
+/* Prompt tokens that were in the cache. */
+size_t rx_answer_cached(const rx_answer *a);
+/* Keeps a response, so that others may go on from it. */
+void rx_answer_keep(rx_answer *a, const rx_str *body);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How answers are written: JSON objects of OpenAI's API, and server-sent events with parts of
- * them. */
+/* Answers of /v1/chat/completions and /v1/completions: JSON objects, and server-sent events with
+ * parts of them. */
 #include <math.h>
 #include <string.h>
 
@@ -118,18 +118,20 @@ static void put_head(const rx_answer *a, bool chunk, rx_str *s)
     rx_str_puts(s, ",\"system_fingerprint\":null");
 }
 
-static void put_usage(const rx_answer *a, rx_str *s)
+/* Choices of the same prompt find it again: no more than all of it. */
+size_t rx_answer_cached(const rx_answer *a)
 {
-    /* Choices of the same prompt find it again: no more than all of it. */
-    const size_t cached = a->n_cached < a->n_prompt ? a->n_cached : a->n_prompt;
-    rx_str_printf(s, ",\"usage\":{\"prompt_tokens\":%zu,\"completion_tokens\":%zu,"
-                  "\"total_tokens\":%zu,\"prompt_tokens_details\":{\"cached_tokens\":%zu}}",
-                  a->n_prompt, a->n_generated, a->n_prompt + a->n_generated, cached);
+    return a->n_cached < a->n_prompt ? a->n_cached : a->n_prompt;
 }
 
-/* The name and the arguments of a call, as far as they are there. */
-static bool split_call(const rx_choice *c, const char **name, size_t *n_name, const char **args,
-                       size_t *n_args)
+static void put_usage(const rx_answer *a, rx_str *s)
+{
+    rx_str_printf(s, ",\"usage\":{\"prompt_tokens\":%zu,\"completion_tokens\":%zu,"
+                  "\"total_tokens\":%zu,\"prompt_tokens_details\":{\"cached_tokens\":%zu}}",
+                  a->n_prompt, a->n_generated, a->n_prompt + a->n_generated, rx_answer_cached(a));
+}
+
+bool rx_answer_split_call(const rx_choice *c, rx_call_parts *out)
 {
     static const char begin[] = "{\"name\":\"", middle[] = "\",\"arguments\":";
     const size_t m = sizeof begin - 1, k = sizeof middle - 1;
@@ -137,23 +139,23 @@ static bool split_call(const rx_choice *c, const char **name, size_t *n_name, co
     const char *found = c->call.n > m ? strstr(text + m, middle) : NULL;
     if (!found)
         return false;
-    *name = text + m;
-    *n_name = (size_t)(found - *name);
-    *args = found + k;
-    *n_args = c->call.n - (size_t)(*args - text);
+    out->name = text + m;
+    out->n_name = (size_t)(found - out->name);
+    out->arguments = found + k;
+    out->n_arguments = c->call.n - (size_t)(out->arguments - text);
     /* The brace that ends the call is not part of them; where it is cut it may be missing. */
     const bool whole = c->finish && !strcmp(c->finish, "tool_calls");
-    if (*n_args && (whole || !c->finish))
-        --*n_args;
+    if (out->n_arguments && (whole || !c->finish))
+        --out->n_arguments;
     return true;
 }
 
-static void put_call_head(const rx_answer *a, const rx_choice *c, const char *name, size_t n,
+static void put_call_head(const rx_answer *a, const rx_choice *c, const rx_call_parts *p,
                           rx_str *s)
 {
     rx_str_printf(s, "\"id\":\"call_%s_%zu\",\"type\":\"function\",\"function\":{\"name\":",
-                  a->id + 9, (size_t)(c - a->choices));
-    rx_put_text(s, name, n);
+                  a->id + strlen(a->w->id), (size_t)(c - a->choices));
+    rx_put_text(s, p->name, p->n_name);
     rx_str_puts(s, ",\"arguments\":");
 }
 
@@ -177,7 +179,7 @@ static void end_chunk(const rx_answer *a, rx_choice *c, const char *finish, rx_s
     rx_str_puts(out, a->r.include_usage ? "}],\"usage\":null}\n\n" : "}]}\n\n");
 }
 
-void rx_answer_put_begin(const rx_answer *a, const rx_choice *c, rx_str *out)
+static void put_begin(rx_answer *a, rx_choice *c, rx_str *out)
 {
     if (!is_chat(a))
         return;
@@ -187,7 +189,7 @@ void rx_answer_put_begin(const rx_answer *a, const rx_choice *c, rx_str *out)
     rx_str_puts(out, a->r.include_usage ? ",\"usage\":null}\n\n" : "}\n\n");
 }
 
-void rx_answer_put_text(const rx_answer *a, rx_choice *c, const char *text, size_t n, rx_str *out)
+static void put_text(rx_answer *a, rx_choice *c, const char *text, size_t n, rx_str *out)
 {
     if (!n)
         return;
@@ -197,38 +199,37 @@ void rx_answer_put_text(const rx_answer *a, rx_choice *c, const char *text, size
     end_chunk(a, c, NULL, out);
 }
 
-void rx_answer_put_call(const rx_answer *a, rx_choice *c, rx_str *out)
+static void put_call(rx_answer *a, rx_choice *c, rx_str *out)
 {
-    const char *name, *args;
-    size_t n_name, n_args;
-    if (!split_call(c, &name, &n_name, &args, &n_args))
+    rx_call_parts p;
+    if (!rx_answer_split_call(c, &p))
         return;
-    if (!c->named) {
+    if (!c->opened) {
         begin_chunk(a, c, out);
         rx_str_puts(out, "\"tool_calls\":[{\"index\":0,");
-        put_call_head(a, c, name, n_name, out);
+        put_call_head(a, c, &p, out);
         rx_str_puts(out, "\"\"}}]");
         end_chunk(a, c, NULL, out);
-        c->named = true;
+        c->opened = true;
     }
-    if (n_args <= c->call_sent)
+    if (p.n_arguments <= c->call_sent)
         return;
     begin_chunk(a, c, out);
     rx_str_puts(out, "\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":");
-    rx_put_text(out, args + c->call_sent, n_args - c->call_sent);
+    rx_put_text(out, p.arguments + c->call_sent, p.n_arguments - c->call_sent);
     rx_str_puts(out, "}}]");
     end_chunk(a, c, NULL, out);
-    c->call_sent = n_args;
+    c->call_sent = p.n_arguments;
 }
 
-void rx_answer_put_finish(const rx_answer *a, rx_choice *c, rx_str *out)
+static void put_finish(rx_answer *a, rx_choice *c, rx_str *out)
 {
     begin_chunk(a, c, out);
     rx_str_puts(out, is_chat(a) ? "" : "\"text\":\"\"");
     end_chunk(a, c, c->finish, out);
 }
 
-void rx_answer_put_end(const rx_answer *a, rx_str *out)
+static void put_end(rx_answer *a, rx_str *out)
 {
     if (a->r.include_usage) {
         rx_str_puts(out, "data: ");
@@ -240,27 +241,24 @@ void rx_answer_put_end(const rx_answer *a, rx_str *out)
     rx_str_puts(out, "data: [DONE]\n\n");
 }
 
-void rx_answer_put_error(const rx_api_error *e, rx_str *out)
+static void put_error(rx_answer *a, const rx_api_error *e, rx_str *out)
 {
-    rx_reply r = {0};
-    rx_reply_error(&r, e);
+    (void)a;
     rx_str_puts(out, "data: ");
-    rx_str_puts(out, text_of(&r.body));
+    rx_put_error(out, e, RX_SHAPE_OPENAI);
     rx_str_puts(out, "\n\n");
-    rx_str_finish(&r.body);
 }
 
 /* ---- Whole answers --------------------------------------------------------------------------- */
 
 static void put_message(const rx_answer *a, const rx_choice *c, rx_str *s)
 {
-    const char *name, *args;
-    size_t n_name, n_args;
+    rx_call_parts p;
     rx_str_puts(s, ",\"message\":{\"role\":\"assistant\",\"content\":");
-    if (c->mode == RX_MODE_CALL && split_call(c, &name, &n_name, &args, &n_args)) {
+    if (c->mode == RX_MODE_CALL && rx_answer_split_call(c, &p)) {
         rx_str_puts(s, "null,\"refusal\":null,\"tool_calls\":[{");
-        put_call_head(a, c, name, n_name, s);
-        rx_put_text(s, args, n_args);
+        put_call_head(a, c, &p, s);
+        rx_put_text(s, p.arguments, p.n_arguments);
         rx_str_puts(s, "}}]}");
         return;
     }
@@ -268,7 +266,7 @@ static void put_message(const rx_answer *a, const rx_choice *c, rx_str *s)
     rx_str_puts(s, ",\"refusal\":null}");
 }
 
-void rx_answer_put_all(const rx_answer *a, rx_str *s)
+static void put_whole(rx_answer *a, rx_str *s)
 {
     put_head(a, false, s);
     rx_str_puts(s, ",\"choices\":[");
@@ -290,3 +288,10 @@ void rx_answer_put_all(const rx_answer *a, rx_str *s)
     put_usage(a, s);
     rx_str_puts(s, "}");
 }
+
+const rx_writer rx_writer_chat = {
+    .type = "text/event-stream", .id = "chatcmpl-", .begin = put_begin, .text = put_text,
+    .call = put_call, .finish = put_finish, .end = put_end, .error = put_error, .whole = put_whole};
+const rx_writer rx_writer_completion = {
+    .type = "text/event-stream", .id = "cmpl-", .begin = put_begin, .text = put_text,
+    .call = put_call, .finish = put_finish, .end = put_end, .error = put_error, .whole = put_whole};

@@ -9,26 +9,40 @@
 
 /* ---- Models ---------------------------------------------------------------------------------- */
 
-static void put_model(const rx_server *s, const rx_served *m, rx_str *out)
+/* What is known of a model: of one that is not loaded the name only. */
+static void put_model(rx_server *s, rx_served *m, rx_str *out)
 {
     rx_str_puts(out, "{\"id\":");
     rx_put_string(out, m->id);
-    rx_str_printf(out, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"rlx\","
-                  "\"architecture\":", (long long)s->created);
-    rx_put_string(out, m->info.architecture);
-    rx_str_printf(out, ",\"parameters\":%lld,\"context\":%lld,\"generates\":%s,\"embeds\":%s}",
-                  (long long)m->info.parameters, (long long)m->info.context,
-                  m->info.generates ? "true" : "false", m->info.embeds ? "true" : "false");
+    rx_str_printf(out, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"rlx\"",
+                  (long long)s->created);
+    rx_mutex_lock(&s->lock);
+    const bool loaded = m->state == RX_SERVED_READY;
+    rx_str_printf(out, ",\"loaded\":%s", loaded ? "true" : "false");
+    if (loaded) {
+        rx_str_puts(out, ",\"architecture\":");
+        rx_put_string(out, m->info.architecture);
+        rx_str_printf(out, ",\"parameters\":%lld,\"context\":%lld,\"generates\":%s,"
+                      "\"embeds\":%s", (long long)m->info.parameters, (long long)m->info.context,
+                      m->info.generates ? "true" : "false", m->info.embeds ? "true" : "false");
+    }
+    rx_mutex_unlock(&s->lock);
+    rx_str_puts(out, "}");
 }
 
-void rx_answer_models(rx_server *s, const char *id, rx_reply *r, rx_api_error *e)
+void rx_answer_model(rx_server *s, const rx_call *c, rx_api_kind kind, rx_reply *r,
+                     rx_api_error *e)
 {
-    if (id) {
-        const rx_served *m = rx_server_model_of(s, id, e);
-        if (m)
-            put_model(s, m, &r->body);
-        return;
-    }
+    rx_served *m = rx_server_find(s, c->rest, e);
+    (void)kind;
+    if (m)
+        put_model(s, m, &r->body);
+}
+
+void rx_answer_models(rx_server *s, const rx_call *c, rx_api_kind kind, rx_reply *r,
+                      rx_api_error *e)
+{
+    (void)c, (void)kind, (void)e;
     rx_str_puts(&r->body, "{\"object\":\"list\",\"data\":[");
     for (size_t i = 0; i < s->n_models; i++) {
         rx_str_puts(&r->body, i ? "," : "");
@@ -62,80 +76,133 @@ static void cut_vector(float *v, size_t width)
         v[i] = (float)(v[i] / sqrt(sum));
 }
 
+/* Vectors of the query, where there is one, and of the texts. */
 static bool embed(rx_served *m, const rx_api_request *q, rx_arena *a, float **out, size_t *tokens,
                   rx_api_error *e)
 {
-    const size_t width = (size_t)m->info.embedding_width;
-    const char **texts = rx_arena_array(a, q->n_prompts, sizeof *texts);
+    const size_t width = (size_t)m->info.embedding_width, first = q->query ? 1 : 0;
+    const size_t n = q->n_prompts + first;
+    const char **texts = rx_arena_array(a, n, sizeof *texts);
     rlx_error err = {0};
-    *out = rx_arena_array(a, q->n_prompts, rx_array_bytes(width, sizeof **out));
+    *out = rx_arena_array(a, n, rx_array_bytes(width, sizeof **out));
     if (!texts || !*out)
         return rx_api_fail_as(e, 500, "out_of_memory", "out of memory");
-    for (size_t i = 0; i < q->n_prompts; i++) {
+    for (size_t i = 0; i < n; i++) {
+        const rx_api_text query = {.text = q->query, .length = q->query ? strlen(q->query) : 0};
+        const rx_api_text *p = i < first ? &query : &q->prompts[i - first];
         int32_t *ids;
-        size_t n;
-        texts[i] = q->prompts[i].text;
-        if (!texts[i] || strlen(texts[i]) != q->prompts[i].length)
+        size_t n_ids;
+        texts[i] = p->text;
+        if (!texts[i] || strlen(texts[i]) != p->length)
             return rx_api_fail(e, "input", "'input': expected texts without zero bytes");
-        if (!rx_encode(m, texts[i], q->prompts[i].length, true, &ids, &n, e))
+        if (!rx_encode(m, texts[i], p->length, true, &ids, &n_ids, e))
             return false;
         rx_free(ids);
-        *tokens += n;
+        *tokens += n_ids;
     }
     rx_mutex_lock(&m->lock);
-    rlx_status st = rlx_embed(m->model, texts, q->n_prompts, NULL, *out, NULL, &err);
+    rlx_status st = rlx_embed(m->model, texts, n, NULL, *out, NULL, &err);
     rx_mutex_unlock(&m->lock);
     return st == RLX_OK || rx_api_fail_status(e, st, &err);
 }
 
+/* Those of OpenAI are objects of a list, those of Ollama rows. */
 static void put_embeddings(const rx_served *m, const rx_api_request *q, float *v, size_t tokens,
                            rx_str *out)
 {
+    const bool ollama = q->kind == RX_API_OLLAMA_EMBED;
     const size_t full = (size_t)m->info.embedding_width;
     const size_t width = q->dimensions ? (size_t)q->dimensions : full;
-    rx_str_puts(out, "{\"object\":\"list\",\"data\":[");
+    rx_str_puts(out, ollama ? "{\"embeddings\":[" : "{\"object\":\"list\",\"data\":[");
     for (size_t i = 0; i < q->n_prompts; i++) {
         if (width < full)
             cut_vector(v + i * full, width);
-        rx_str_printf(out, "%s{\"object\":\"embedding\",\"index\":%zu,\"embedding\":",
-                      i ? "," : "", i);
+        rx_str_puts(out, i ? "," : "");
+        if (!ollama)
+            rx_str_printf(out, "{\"object\":\"embedding\",\"index\":%zu,\"embedding\":", i);
         put_vector(q, v + i * full, width, out);
-        rx_str_puts(out, "}");
+        rx_str_puts(out, ollama ? "" : "}");
     }
     rx_str_puts(out, "],\"model\":");
     rx_put_string(out, m->id);
-    rx_str_printf(out, ",\"usage\":{\"prompt_tokens\":%zu,\"total_tokens\":%zu}}", tokens, tokens);
+    if (ollama)
+        rx_str_printf(out, ",\"prompt_eval_count\":%zu}", tokens);
+    else
+        rx_str_printf(out, ",\"usage\":{\"prompt_tokens\":%zu,\"total_tokens\":%zu}}", tokens,
+                      tokens);
 }
 
-/* The first model that can: those who have one model for each need not name it. */
-static rx_served *find_encoder(rx_server *s, const char *id, rx_api_error *e)
+/* Takes the model of that name, without one the first that can: those who have one model for each
+ * need not name it. */
+static rx_served *take_encoder(rx_server *s, const char *id, rx_api_error *e)
 {
-    for (size_t i = 0; i < s->n_models && !id; i++)
-        if (s->models[i].info.embeds)
-            return &s->models[i];
-    rx_served *m = rx_server_model_of(s, id, e);
-    if (m && !m->info.embeds) {
-        rx_api_fail(e, "model", "model '%s' generates text and makes no embeddings", m->id);
-        return NULL;
+    rx_served *m = NULL;
+    for (size_t i = 0; i < (id ? 1 : s->n_models); i++) {
+        m = rx_server_take(s, id ? id : s->models[i].id, e);
+        if (!m || m->info.embeds)
+            return m;
+        rx_server_release(s, m);
     }
-    return m;
+    rx_api_fail(e, "model", "model '%s' generates text and makes no embeddings",
+                m ? m->id : "");
+    return NULL;
 }
 
-void rx_answer_embeddings(rx_server *s, const rx_call *c, rx_reply *r, rx_api_error *e)
+/* How near each document is to the query: the cosine of their vectors. */
+static void put_ranking(const rx_served *m, const rx_api_request *q, float *v, size_t tokens,
+                        rx_str *out)
+{
+    const size_t width = (size_t)m->info.embedding_width, n = q->n_prompts;
+    const size_t wanted = q->top_n && (size_t)q->top_n < n ? (size_t)q->top_n : n;
+    rx_str_puts(out, "{\"object\":\"list\",\"model\":");
+    rx_put_string(out, m->id);
+    rx_str_printf(out, ",\"usage\":{\"prompt_tokens\":%zu,\"total_tokens\":%zu},\"results\":[",
+                  tokens, tokens);
+    for (size_t i = 0; i < n; i++) { /* the score takes the place of the vector's first number */
+        double sum = 0;
+        for (size_t k = 0; k < width; k++)
+            sum += (double)v[k] * v[(i + 1) * width + k];
+        v[(i + 1) * width] = (float)sum;
+    }
+    for (size_t place = 0; place < wanted; place++) {
+        size_t best = n;
+        for (size_t i = 0; i < n; i++) {
+            const float score = v[(i + 1) * width];
+            if (!isnan(score) && (best == n || score > v[(best + 1) * width]))
+                best = i;
+        }
+        if (best == n)
+            break;
+        rx_str_printf(out, "%s{\"index\":%zu,\"relevance_score\":", place ? "," : "", best);
+        rx_put_number(out, v[(best + 1) * width]);
+        if (q->return_documents) {
+            rx_str_puts(out, ",\"document\":{\"text\":");
+            rx_put_text(out, q->prompts[best].text, q->prompts[best].length);
+            rx_str_puts(out, "}");
+        }
+        rx_str_puts(out, "}");
+        v[(best + 1) * width] = NAN; /* taken */
+    }
+    rx_str_puts(out, "]}");
+}
+
+void rx_answer_embeddings(rx_server *s, const rx_call *c, rx_api_kind kind, rx_reply *r,
+                          rx_api_error *e)
 {
     rx_arena a = {0};
     rx_api_request q;
     float *v;
     size_t tokens = 0;
-    bool ok = rx_api_parse(&a, RX_API_EMBEDDING, c->body, c->n_body, &q, e);
-    rx_served *m = ok ? find_encoder(s, q.model, e) : NULL;
+    bool ok = rx_api_parse(&a, kind, c->body, c->n_body, &q, e);
+    rx_served *m = ok ? take_encoder(s, q.model, e) : NULL;
     if (m && q.dimensions > m->info.embedding_width)
         ok = rx_api_fail(e, "dimensions", "'dimensions': expected at most %lld",
                          (long long)m->info.embedding_width);
     if (m && ok && embed(m, &q, &a, &v, &tokens, e)) {
-        put_embeddings(m, &q, v, tokens, &r->body);
+        (kind == RX_API_RERANK ? put_ranking : put_embeddings)(m, &q, v, tokens, &r->body);
         atomic_fetch_add(&s->metrics.prompt_tokens, tokens);
     }
+    rx_server_release(s, m);
     if (q.unknown.n)
         rx_str_printf(&r->warning, "fields without effect: %s", q.unknown.data);
     rx_str_finish(&q.unknown);
@@ -202,21 +269,46 @@ static void answer_template(const rx_served *m, const rx_api_request *q, rx_repl
     rx_free(text);
 }
 
+/* Tokens of the prompt that a conversation becomes. */
+static void answer_count(const rx_served *m, rx_api_request *q, rx_arena *a, rx_reply *r,
+                         rx_api_error *e)
+{
+    char *text = NULL;
+    int32_t *ids = NULL;
+    size_t n = 0;
+    rlx_message *all = rx_arena_array(a, q->n_messages + 1, sizeof *all);
+    if (!all) {
+        rx_api_fail_as(e, 500, "out_of_memory", "out of memory");
+        return;
+    }
+    all[0] = (rlx_message){"system", q->system};
+    memcpy(all + 1, q->messages, q->n_messages * sizeof *all);
+    q->messages = all + (q->system ? 0 : 1);
+    q->n_messages += q->system ? 1 : 0;
+    if (rx_chat_prompt(m, q, &text, e) && rx_encode(m, text, strlen(text), true, &ids, &n, e))
+        rx_str_printf(&r->body, "{\"input_tokens\":%zu}", n);
+    rx_free(text);
+    rx_free(ids);
+}
+
 void rx_answer_tokens(rx_server *s, const rx_call *c, rx_api_kind kind, rx_reply *r,
                       rx_api_error *e)
 {
     rx_arena a = {0};
     rx_api_request q;
     const bool ok = rx_api_parse(&a, kind, c->body, c->n_body, &q, e);
-    const rx_served *m = ok ? rx_server_model_of(s, q.model, e) : NULL;
+    rx_served *m = ok ? rx_server_take(s, q.model, e) : NULL;
     if (m && !rlx_model_tokenizer(m->model))
         rx_api_fail_as(e, 400, NULL, "the model has no tokenizer");
     else if (m && kind == RX_API_TOKENIZE)
         answer_encode(m, &q, r, e);
     else if (m && kind == RX_API_DETOKENIZE)
         answer_decode(m, &q, r, e);
+    else if (m && kind == RX_API_COUNT)
+        answer_count(m, &q, &a, r, e);
     else if (m)
         answer_template(m, &q, r, e);
+    rx_server_release(s, m);
     if (q.unknown.n)
         rx_str_printf(&r->warning, "fields without effect: %s", q.unknown.data);
     rx_str_finish(&q.unknown);
@@ -257,18 +349,27 @@ static void put_histogram(rx_str *s, const char *name, const char *help, rx_hist
                   sum, name, (double)atomic_load(&h->microseconds) * 1e-6, name, sum);
 }
 
-void rx_answer_metrics(rx_server *s, rx_reply *r)
+void rx_answer_metrics(rx_server *s, const rx_call *c, rx_api_kind kind, rx_reply *r,
+                       rx_api_error *e)
 {
     rx_metrics *m = &s->metrics;
     rx_str *b = &r->body;
     int64_t running = 0, waiting = 0;
+    uint64_t bytes = 0;
+    (void)c, (void)kind, (void)e;
+    rx_mutex_lock(&s->lock);
     for (size_t i = 0; i < s->n_models; i++) {
+        const rx_served *one = &s->models[i];
         int64_t now = 0, later = 0;
-        if (s->models[i].backend)
-            s->models[i].backend->load(s->models[i].backend, &now, &later);
+        if (one->state != RX_SERVED_READY)
+            continue;
+        if (one->backend)
+            one->backend->load(one->backend, &now, &later);
         running += now;
         waiting += later;
+        bytes += one->bytes;
     }
+    rx_mutex_unlock(&s->lock);
     r->type = "text/plain; version=0.0.4";
     put_value(b, "requests_total", "counter", "Requests answered.", atomic_load(&m->requests));
     put_value(b, "errors_total", "counter", "Of them with a status of 400 or more.",
@@ -285,6 +386,10 @@ void rx_answer_metrics(rx_server *s, rx_reply *r)
               (unsigned long long)atomic_load(&m->active));
     put_value(b, "jobs_running", "gauge", "Texts being generated.", (unsigned long long)running);
     put_value(b, "jobs_waiting", "gauge", "Texts in the queue.", (unsigned long long)waiting);
+    put_value(b, "model_bytes", "gauge", "Memory of the models that are loaded.", bytes);
+    put_value(b, "model_loads_total", "counter", "Models loaded.", atomic_load(&m->loads));
+    put_value(b, "model_evictions_total", "counter", "Models closed to make room.",
+              atomic_load(&m->evictions));
     put_histogram(b, "first_token_seconds", "From a request to its first token.",
                   &m->first_token);
     put_histogram(b, "token_seconds", "From one token to the next.", &m->per_token);

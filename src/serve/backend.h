@@ -65,6 +65,7 @@ struct rx_gen_backend {
     /* Cancels it where it has not ended, and frees it. */
     void (*end)(rx_job *j);
     void (*load)(rx_gen_backend *b, int64_t *running, int64_t *waiting);
+    uint64_t (*bytes)(rx_gen_backend *b); /* of its cache; NULL: that of the model's info */
     void (*destroy)(rx_gen_backend *b); /* no job is left */
 };
 

@@ -83,6 +83,13 @@ static void get_load(rx_gen_backend *b, int64_t *running, int64_t *waiting)
     *waiting = info.waiting;
 }
 
+static uint64_t cache_bytes(rx_gen_backend *b)
+{
+    rlx_engine_info info = {RLX_INIT(rlx_engine_info)};
+    rlx_engine_get_info(((engine_backend *)b)->engine, &info, NULL);
+    return info.cache_bytes;
+}
+
 static void destroy(rx_gen_backend *b)
 {
     rlx_engine_destroy(((engine_backend *)b)->engine);
@@ -99,7 +106,8 @@ rlx_status rx_backend_create_engine(rlx_model *m, int64_t sequences, int64_t que
         return rx_fail_memory(err, "an engine", sizeof *b);
     b->base = (rx_gen_backend){.has_log_probs = true, .has_penalties = true, .has_bias = true,
                                .submit = submit, .next = next_piece, .result = get_result,
-                               .end = end_job, .load = get_load, .destroy = destroy};
+                               .end = end_job, .load = get_load, .bytes = cache_bytes,
+                               .destroy = destroy};
     const rlx_status st = rlx_engine_create(m, &d, &b->engine, err);
     if (st == RLX_OK)
         *out = &b->base;

@@ -99,7 +99,7 @@ static void add_cors(const rx_http *h, struct MHD_Response *response)
     MHD_add_response_header(response, "Access-Control-Allow-Origin", h->d.cors);
     MHD_add_response_header(response, "Access-Control-Allow-Headers",
                             "Authorization, Content-Type, X-API-Key");
-    MHD_add_response_header(response, "Access-Control-Allow-Methods", "GET, POST, OPTIONS");
+    MHD_add_response_header(response, "Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
     MHD_add_response_header(response, "Access-Control-Expose-Headers", "X-RLX-Warning");
 }
 
@@ -130,10 +130,11 @@ static enum MHD_Result send_reply(rx_http *h, struct MHD_Connection *c, rx_reply
     return ok;
 }
 
-static enum MHD_Result send_error(rx_http *h, struct MHD_Connection *c, const rx_api_error *e)
+static enum MHD_Result send_error(rx_http *h, struct MHD_Connection *c, const char *path,
+                                  const rx_api_error *e)
 {
     rx_reply r = {0};
-    rx_reply_error(&r, e);
+    rx_reply_error(&r, e, rx_shape_of(path));
     atomic_fetch_add(&h->server->metrics.requests, 1);
     atomic_fetch_add(&h->server->metrics.errors, 1);
     return send_reply(h, c, &r);
@@ -184,14 +185,14 @@ static enum MHD_Result answer(exchange *x, struct MHD_Connection *c, const char 
     rx_http *h = x->h;
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
-    rx_call call = {method, path, x->body.n ? x->body.data : "", x->body.n,
-                    info ? info->connect_fd : -1};
+    const rx_call call = {.method = method, .path = path, .body = x->body.n ? x->body.data : "",
+                          .n_body = x->body.n, .fd = info ? info->connect_fd : -1};
     rx_reply r;
     if (x->too_large) {
         rx_api_error e = {0};
         rx_api_fail_as(&e, 413, "body_too_large", "the body has more than %lld bytes (--max-body)",
                        (long long)h->d.max_body);
-        return send_error(h, c, &e);
+        return send_error(h, c, path, &e);
     }
     atomic_fetch_add(&h->server->metrics.active, 1);
     rx_server_answer(h->server, &call, &r);
@@ -225,7 +226,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const ch
             return send_reply(h, c, &r);
         }
         if (!check_head(h, c, path, &e))
-            return send_error(h, c, &e);
+            return send_error(h, c, path, &e);
         *state = x = rx_alloc_zero(sizeof *x);
         if (!x)
             return MHD_NO;

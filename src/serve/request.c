@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* Bodies of requests, read by the table of request_fields.def. */
-#include "serve/request.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "serve/request_read.h"
+
 enum {
     CHAT = RX_API_CHAT, COMPLETION = RX_API_COMPLETION, EMBEDDING = RX_API_EMBEDDING,
     TOKENIZE = RX_API_TOKENIZE, DETOKENIZE = RX_API_DETOKENIZE, TEMPLATE = RX_API_TEMPLATE,
-    GENERATE = CHAT | COMPLETION
+    RERANK = RX_API_RERANK, RESPONSE = RX_API_RESPONSE, MESSAGE = RX_API_MESSAGE,
+    COUNT = RX_API_COUNT, OLLAMA_CHAT = RX_API_OLLAMA_CHAT,
+    OLLAMA_GENERATE = RX_API_OLLAMA_GENERATE, OLLAMA_EMBED = RX_API_OLLAMA_EMBED,
+    OLLAMA_SHOW = RX_API_OLLAMA_SHOW, OPTIONS = RX_API_OLLAMA_OPTIONS,
+    GENERATE = CHAT | COMPLETION, OLLAMA = OLLAMA_CHAT | OLLAMA_GENERATE,
+    ALL = (1 << RX_API_N_KINDS) - 1
 };
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
@@ -47,18 +52,12 @@ bool rx_api_fail_as(rx_api_error *e, int status, const char *code, const char *f
     return false;
 }
 
-typedef struct reader {
-    rx_arena *a;
-    rx_api_request *r;
-    rx_api_error *e;
-} reader;
-
-static bool no_memory(const reader *d)
+bool rx_read_no_memory(const rx_reader *d)
 {
     return rx_api_fail_as(d->e, 500, "out_of_memory", "out of memory");
 }
 
-static bool wrong(const reader *d, const char *name, const char *expected, const rx_json *v)
+bool rx_read_wrong(const rx_reader *d, const char *name, const char *expected, const rx_json *v)
 {
     return rx_api_fail(d->e, name, "'%s': expected %s, got %s", name, expected,
                        rx_json_kind_name(v));
@@ -66,11 +65,11 @@ static bool wrong(const reader *d, const char *name, const char *expected, const
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-static bool read_real(const reader *d, const char *name, const rx_json *v, const double limits[2],
+bool rx_read_real(const rx_reader *d, const char *name, const rx_json *v, const double limits[2],
                       double *out)
 {
     if (v->kind != RX_JSON_NUMBER)
-        return wrong(d, name, "a number", v);
+        return rx_read_wrong(d, name, "a number", v);
     *out = strtod(v->text, NULL);
     if (!(*out >= limits[0] && *out <= limits[1]))
         return rx_api_fail(d->e, name, "'%s': expected a number from %g to %g, got %.40s", name,
@@ -78,12 +77,12 @@ static bool read_real(const reader *d, const char *name, const rx_json *v, const
     return true;
 }
 
-static bool read_integer(const reader *d, const char *name, const rx_json *v,
+bool rx_read_integer(const rx_reader *d, const char *name, const rx_json *v,
                          const int64_t limits[2], int64_t *out)
 {
     char *end;
     if (v->kind != RX_JSON_NUMBER)
-        return wrong(d, name, "an integer", v);
+        return rx_read_wrong(d, name, "an integer", v);
     errno = 0;
     *out = strtoll(v->text, &end, 10);
     if (errno || *end || *out < limits[0] || *out > limits[1])
@@ -92,19 +91,19 @@ static bool read_integer(const reader *d, const char *name, const rx_json *v,
     return true;
 }
 
-static bool read_bool(const reader *d, const char *name, const rx_json *v, bool *out)
+bool rx_read_bool(const rx_reader *d, const char *name, const rx_json *v, bool *out)
 {
     if (v->kind != RX_JSON_BOOL)
-        return wrong(d, name, "true or false", v);
+        return rx_read_wrong(d, name, "true or false", v);
     *out = v->truth;
     return true;
 }
 
 /* A text that C can hold. */
-static bool read_text(const reader *d, const char *name, const rx_json *v, const char **out)
+bool rx_read_text(const rx_reader *d, const char *name, const rx_json *v, const char **out)
 {
     if (!v || v->kind != RX_JSON_STRING)
-        return wrong(d, name, "a string", v);
+        return rx_read_wrong(d, name, "a string", v);
     if (strlen(v->text) != v->length)
         return rx_api_fail(d->e, name, "'%s': a zero byte in the text", name);
     *out = v->text;
@@ -114,7 +113,7 @@ static bool read_text(const reader *d, const char *name, const rx_json *v, const
 /* ---- Messages -------------------------------------------------------------------------------- */
 
 /* Texts of the parts of a content, one behind the other. */
-static bool join_parts(const reader *d, const rx_json *v, const char **out)
+bool rx_read_parts(const rx_reader *d, const rx_json *v, const char **out)
 {
     rx_str s = {0};
     bool ok = true;
@@ -124,67 +123,83 @@ static bool join_parts(const reader *d, const rx_json *v, const char **out)
         const char *text = NULL;
         if (!type || type->kind != RX_JSON_STRING)
             ok = rx_api_fail(d->e, "messages", "a part of a message has no 'type'");
-        else if (strcmp(type->text, "text"))
+        else if (strcmp(type->text, "text") && strcmp(type->text, "input_text") &&
+                 strcmp(type->text, "output_text"))
             ok = rx_api_fail(d->e, "messages", "parts of type '%.40s' are not supported; only "
                              "'text' is", type->text);
         else
-            ok = read_text(d, "messages", rx_json_member(p, "text"), &text);
+            ok = rx_read_text(d, "messages", rx_json_member(p, "text"), &text);
         if (ok)
             rx_str_puts(&s, text);
     }
     if (ok && (s.failed || !(*out = rx_arena_strdup(d->a, s.data))))
-        ok = no_memory(d);
+        ok = rx_read_no_memory(d);
     rx_str_finish(&s);
     return ok;
 }
 
-/* Calls that the assistant made before, in the form that models write them. */
-static bool join_calls(const reader *d, const rx_json *calls, const char **content)
+bool rx_read_content(const rx_reader *d, const rx_json *v, const char **out)
+{
+    if (v && v->kind == RX_JSON_ARRAY)
+        return rx_read_parts(d, v, out);
+    return rx_read_text(d, "messages", v, out);
+}
+
+bool rx_read_call(const rx_reader *d, const char *name, const char *arguments,
+                  const char **content)
 {
     rx_str s = {0};
-    bool ok = true;
-    if (calls->kind != RX_JSON_ARRAY)
-        return wrong(d, "tool_calls", "an array", calls);
-    rx_str_puts(&s, *content ? *content : "");
-    for (const rx_json *c = calls->first; c && ok; c = c->next) {
-        const rx_json *f = rx_json_member(c, "function");
-        const char *name = NULL, *arguments = NULL;
-        ok = read_text(d, "tool_calls", rx_json_member(f, "name"), &name) &&
-             read_text(d, "tool_calls", rx_json_member(f, "arguments"), &arguments);
-        if (ok)
-            rx_str_printf(&s, "<tool_call>\n{\"name\": \"%s\", \"arguments\": %s}\n</tool_call>",
-                          name, arguments);
-    }
-    if (ok && (s.failed || !(*content = rx_arena_strdup(d->a, s.data))))
-        ok = no_memory(d);
+    rx_str_printf(&s, "%s<tool_call>\n{\"name\": \"%s\", \"arguments\": %s}\n</tool_call>",
+                  *content ? *content : "", name, arguments);
+    *content = s.failed ? NULL : rx_arena_strdup(d->a, s.data);
     rx_str_finish(&s);
-    return ok;
+    return *content || rx_read_no_memory(d);
 }
 
-static bool read_message(const reader *d, const rx_json *v, rlx_message *m)
+/* Calls that the assistant made before. */
+static bool join_calls(const rx_reader *d, const rx_json *calls, const char **content)
+{
+    if (calls->kind != RX_JSON_ARRAY)
+        return rx_read_wrong(d, "tool_calls", "an array", calls);
+    for (const rx_json *c = calls->first; c; c = c->next) {
+        const rx_json *f = rx_json_member(c, "function");
+        const char *name = NULL, *arguments = NULL;
+        if (!rx_read_text(d, "tool_calls", rx_json_member(f, "name"), &name) ||
+            !rx_read_text(d, "tool_calls", rx_json_member(f, "arguments"), &arguments) ||
+            !rx_read_call(d, name, arguments, content))
+            return false;
+    }
+    return true;
+}
+
+bool rx_read_role(const rx_reader *d, const rx_json *v, const char **out)
 {
     static const char *const roles[] = {"system", "user", "assistant", "tool", "developer",
                                         "function"};
-    const rx_json *content = rx_json_member(v, "content");
-    const rx_json *calls = rx_json_member(v, "tool_calls");
-    if (v->kind != RX_JSON_OBJECT)
-        return wrong(d, "messages", "objects", v);
-    if (!read_text(d, "messages", rx_json_member(v, "role"), &m->role))
+    if (!rx_read_text(d, "messages", v, out))
         return false;
     size_t role = 0;
-    while (role < sizeof roles / sizeof *roles && strcmp(roles[role], m->role))
+    while (role < sizeof roles / sizeof *roles && strcmp(roles[role], *out))
         role++;
     if (role == sizeof roles / sizeof *roles)
         return rx_api_fail(d->e, "messages", "a message has the role '%.40s'; expected system, "
-                           "user, assistant or tool", m->role);
-    if (!strcmp(m->role, "developer"))
-        m->role = "system";
+                           "user, assistant or tool", *out);
+    if (!strcmp(*out, "developer"))
+        *out = "system";
+    return true;
+}
+
+static bool read_message(const rx_reader *d, const rx_json *v, rlx_message *m)
+{
+    const rx_json *content = rx_json_member(v, "content");
+    const rx_json *calls = rx_json_member(v, "tool_calls");
+    if (v->kind != RX_JSON_OBJECT)
+        return rx_read_wrong(d, "messages", "objects", v);
+    if (!rx_read_role(d, rx_json_member(v, "role"), &m->role))
+        return false;
     m->content = NULL;
-    if (content && content->kind == RX_JSON_ARRAY) {
-        if (!join_parts(d, content, &m->content))
-            return false;
-    } else if (content && content->kind != RX_JSON_NULL) {
-        if (!read_text(d, "messages", content, &m->content))
+    if (content && content->kind != RX_JSON_NULL) {
+        if (!rx_read_content(d, content, &m->content))
             return false;
     } else if (!calls) {
         return rx_api_fail(d->e, "messages", "a message of '%s' has no content", m->role);
@@ -192,13 +207,13 @@ static bool read_message(const reader *d, const rx_json *v, rlx_message *m)
     return !calls || calls->kind == RX_JSON_NULL || join_calls(d, calls, &m->content);
 }
 
-static bool read_messages(const reader *d, const char *name, const rx_json *v)
+static bool read_messages(const rx_reader *d, const char *name, const rx_json *v)
 {
     if (v->kind != RX_JSON_ARRAY || !v->n)
-        return wrong(d, name, "an array of messages", v);
+        return rx_read_wrong(d, name, "an array of messages", v);
     d->r->messages = rx_arena_array_zero(d->a, v->n, sizeof *d->r->messages);
     if (!d->r->messages)
-        return no_memory(d);
+        return rx_read_no_memory(d);
     for (const rx_json *m = v->first; m; m = m->next) {
         rlx_message *out = &d->r->messages[d->r->n_messages++];
         if (!read_message(d, m, out))
@@ -211,15 +226,15 @@ static bool read_messages(const reader *d, const char *name, const rx_json *v)
 
 /* ---- Prompts --------------------------------------------------------------------------------- */
 
-static bool read_ids(const reader *d, const char *name, const rx_json *v, rx_api_text *out)
+static bool read_ids(const rx_reader *d, const char *name, const rx_json *v, rx_api_text *out)
 {
     int32_t *ids = rx_arena_array(d->a, v->n + 1, sizeof *ids);
     size_t n = 0;
     if (!ids)
-        return no_memory(d);
+        return rx_read_no_memory(d);
     for (const rx_json *i = v->first; i; i = i->next) {
         int64_t id = 0;
-        if (!read_integer(d, name, i, (const int64_t[]){0, INT32_MAX}, &id))
+        if (!rx_read_integer(d, name, i, (const int64_t[]){0, INT32_MAX}, &id))
             return false;
         ids[n++] = (int32_t)id;
     }
@@ -227,18 +242,18 @@ static bool read_ids(const reader *d, const char *name, const rx_json *v, rx_api
     return true;
 }
 
-static bool read_prompt(const reader *d, const char *name, const rx_json *v, rx_api_text *out)
+static bool read_prompt(const rx_reader *d, const char *name, const rx_json *v, rx_api_text *out)
 {
     if (v->kind == RX_JSON_ARRAY)
         return read_ids(d, name, v, out);
     if (v->kind != RX_JSON_STRING)
-        return wrong(d, name, "a string, an array of strings or arrays of token ids", v);
+        return rx_read_wrong(d, name, "a string, an array of strings or arrays of token ids", v);
     *out = (rx_api_text){.text = v->text, .length = v->length};
     return true;
 }
 
 /* A text, token ids, or an array of such. */
-static bool read_prompts(const reader *d, const char *name, const rx_json *v)
+static bool read_prompts(const rx_reader *d, const char *name, const rx_json *v)
 {
     const bool many = v->kind == RX_JSON_ARRAY && v->first && v->first->kind != RX_JSON_NUMBER;
     const size_t n = many ? v->n : 1;
@@ -246,21 +261,39 @@ static bool read_prompts(const reader *d, const char *name, const rx_json *v)
         return rx_api_fail(d->e, name, "'%s' is empty", name);
     d->r->prompts = rx_arena_array_zero(d->a, n, sizeof *d->r->prompts);
     if (!d->r->prompts)
-        return no_memory(d);
+        return rx_read_no_memory(d);
     for (const rx_json *p = many ? v->first : v; p && d->r->n_prompts < n; p = p->next)
         if (!read_prompt(d, name, p, &d->r->prompts[d->r->n_prompts++]))
             return false;
     return true;
 }
 
+/* Texts, or objects with one. */
+static bool read_documents(const rx_reader *d, const char *name, const rx_json *v)
+{
+    if (v->kind != RX_JSON_ARRAY || !v->n)
+        return rx_read_wrong(d, name, "an array of texts", v);
+    d->r->prompts = rx_arena_array_zero(d->a, v->n, sizeof *d->r->prompts);
+    if (!d->r->prompts)
+        return rx_read_no_memory(d);
+    for (const rx_json *p = v->first; p; p = p->next) {
+        const rx_json *text = p->kind == RX_JSON_OBJECT ? rx_json_member(p, "text") : p;
+        const char *content = NULL;
+        if (!rx_read_text(d, name, text, &content))
+            return false;
+        d->r->prompts[d->r->n_prompts++] = (rx_api_text){.text = content, .length = text->length};
+    }
+    return true;
+}
+
 /* ---- Limits and output ----------------------------------------------------------------------- */
 
-static bool read_stop(const reader *d, const char *name, const rx_json *v)
+bool rx_read_stop(const rx_reader *d, const char *name, const rx_json *v)
 {
     const bool many = v->kind == RX_JSON_ARRAY;
     for (const rx_json *s = many ? v->first : v; s; s = many ? s->next : NULL) {
         const char *text = NULL;
-        if (!read_text(d, name, s, &text))
+        if (!rx_read_text(d, name, s, &text))
             return false;
         if (d->r->n_stop == RX_API_MAX_STOPS)
             return rx_api_fail(d->e, name, "'stop': at most %d texts", RX_API_MAX_STOPS);
@@ -270,22 +303,22 @@ static bool read_stop(const reader *d, const char *name, const rx_json *v)
     return true;
 }
 
-static bool read_bias(const reader *d, const char *name, const rx_json *v)
+static bool read_bias(const rx_reader *d, const char *name, const rx_json *v)
 {
     if (v->kind != RX_JSON_OBJECT)
-        return wrong(d, name, "an object", v);
+        return rx_read_wrong(d, name, "an object", v);
     if (v->n > RX_API_MAX_BIAS)
         return rx_api_fail(d->e, name, "'logit_bias': at most %d tokens", RX_API_MAX_BIAS);
     d->r->bias = rx_arena_array(d->a, v->n + 1, sizeof *d->r->bias);
     if (!d->r->bias)
-        return no_memory(d);
+        return rx_read_no_memory(d);
     for (const rx_json *i = v->first; i; i = i->next) {
         char *end;
         double add = 0;
         const long id = strtol(i->key, &end, 10);
         if (end == i->key || *end || id < 0 || id > INT32_MAX)
             return rx_api_fail(d->e, name, "'logit_bias': '%.40s' is no token id", i->key);
-        if (!read_real(d, name, i, (const double[]){-100, 100}, &add))
+        if (!rx_read_real(d, name, i, (const double[]){-100, 100}, &add))
             return false;
         d->r->bias[d->r->n_bias++] = (rx_backend_bias){(int32_t)id, (float)add};
     }
@@ -293,28 +326,28 @@ static bool read_bias(const reader *d, const char *name, const rx_json *v)
 }
 
 /* A switch in chats, a number in completions. */
-static bool read_log_probs(const reader *d, const char *name, const rx_json *v)
+static bool read_log_probs(const rx_reader *d, const char *name, const rx_json *v)
 {
     if (d->r->kind == RX_API_CHAT)
-        return read_bool(d, name, v, &d->r->log_probs);
+        return rx_read_bool(d, name, v, &d->r->log_probs);
     d->r->log_probs = true;
-    return read_integer(d, name, v, (const int64_t[]){0, 20}, &d->r->n_best);
+    return rx_read_integer(d, name, v, (const int64_t[]){0, 20}, &d->r->n_best);
 }
 
-static bool read_stream_options(const reader *d, const char *name, const rx_json *v)
+static bool read_stream_options(const rx_reader *d, const char *name, const rx_json *v)
 {
     const rx_json *usage = rx_json_member(v, "include_usage");
     if (v->kind != RX_JSON_OBJECT)
-        return wrong(d, name, "an object", v);
-    return !usage || read_bool(d, name, usage, &d->r->include_usage);
+        return rx_read_wrong(d, name, "an object", v);
+    return !usage || rx_read_bool(d, name, usage, &d->r->include_usage);
 }
 
-static bool read_format(const reader *d, const char *name, const rx_json *v)
+static bool read_format(const rx_reader *d, const char *name, const rx_json *v)
 {
     const char *type = NULL;
     if (v->kind != RX_JSON_OBJECT)
-        return wrong(d, name, "an object", v);
-    if (!read_text(d, name, rx_json_member(v, "type"), &type))
+        return rx_read_wrong(d, name, "an object", v);
+    if (!rx_read_text(d, name, rx_json_member(v, "type"), &type))
         return false;
     if (!strcmp(type, "json_object")) {
         d->r->format = RX_FORMAT_OBJECT;
@@ -330,22 +363,22 @@ static bool read_format(const reader *d, const char *name, const rx_json *v)
     return true;
 }
 
-static bool read_grammar(const reader *d, const char *name, const rx_json *v)
+static bool read_grammar(const rx_reader *d, const char *name, const rx_json *v)
 {
     d->r->format = RX_FORMAT_GRAMMAR;
-    return read_text(d, name, v, &d->r->grammar);
+    return rx_read_text(d, name, v, &d->r->grammar);
 }
 
-static bool read_regex(const reader *d, const char *name, const rx_json *v)
+static bool read_regex(const rx_reader *d, const char *name, const rx_json *v)
 {
     d->r->format = RX_FORMAT_REGEX;
-    return read_text(d, name, v, &d->r->grammar);
+    return rx_read_text(d, name, v, &d->r->grammar);
 }
 
-static bool read_encoding(const reader *d, const char *name, const rx_json *v)
+static bool read_encoding(const rx_reader *d, const char *name, const rx_json *v)
 {
     const char *text = NULL;
-    if (!read_text(d, name, v, &text))
+    if (!rx_read_text(d, name, v, &text))
         return false;
     d->r->base64 = !strcmp(text, "base64");
     return d->r->base64 || !strcmp(text, "float") ||
@@ -355,40 +388,57 @@ static bool read_encoding(const reader *d, const char *name, const rx_json *v)
 
 /* ---- Tools ----------------------------------------------------------------------------------- */
 
-static bool read_tools(const reader *d, const char *name, const rx_json *v)
+bool rx_read_tool_room(const rx_reader *d, const rx_json *v)
 {
     if (v->kind != RX_JSON_ARRAY || v->n > RX_API_MAX_TOOLS)
-        return wrong(d, name, "an array of at most 128 tools", v);
+        return rx_read_wrong(d, "tools", "an array of at most 128 tools", v);
     d->r->tools = rx_arena_array_zero(d->a, v->n + 1, sizeof *d->r->tools);
-    if (!d->r->tools)
-        return no_memory(d);
+    d->r->given_tools = v;
+    return d->r->tools || rx_read_no_memory(d);
+}
+
+bool rx_read_tool(const rx_reader *d, const rx_json *name, const rx_json *description,
+                  const rx_json *parameters)
+{
+    rx_api_tool *out = &d->r->tools[d->r->n_tools++];
+    if (!rx_read_text(d, "tools", name, &out->name))
+        return false;
+    if (!*out->name || strspn(out->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                         "0123456789_-.") != strlen(out->name))
+        return rx_api_fail(d->e, "tools", "'%.40s' cannot be the name of a tool", out->name);
+    if (description && description->kind != RX_JSON_STRING && description->kind != RX_JSON_NULL)
+        return rx_read_wrong(d, "tools", "'description' to be a string", description);
+    out->parameters = parameters && parameters->kind == RX_JSON_NULL ? NULL : parameters;
+    if (out->parameters && out->parameters->kind != RX_JSON_OBJECT)
+        return rx_read_wrong(d, "tools", "'parameters' to be a JSON Schema", out->parameters);
+    return true;
+}
+
+static bool read_tools(const rx_reader *d, const char *name, const rx_json *v)
+{
+    if (!rx_read_tool_room(d, v))
+        return false;
     d->r->tools_json = v;
     for (const rx_json *t = v->first; t; t = t->next) {
         const rx_json *f = rx_json_member(t, "function");
         const char *type = NULL;
-        rx_api_tool *out = &d->r->tools[d->r->n_tools++];
-        if (!read_text(d, name, rx_json_member(t, "type"), &type))
+        if (!rx_read_text(d, name, rx_json_member(t, "type"), &type))
             return false;
         if (strcmp(type, "function"))
             return rx_api_fail(d->e, name, "a tool has the type '%.40s'; expected function", type);
-        if (!read_text(d, name, rx_json_member(f, "name"), &out->name))
+        if (!rx_read_tool(d, rx_json_member(f, "name"), rx_json_member(f, "description"),
+                          rx_json_member(f, "parameters")))
             return false;
-        if (!*out->name || strspn(out->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                             "0123456789_-.") != strlen(out->name))
-            return rx_api_fail(d->e, name, "'%.40s' cannot be the name of a tool", out->name);
-        out->parameters = rx_json_member(f, "parameters");
-        if (out->parameters && out->parameters->kind != RX_JSON_OBJECT)
-            return wrong(d, name, "'parameters' to be a JSON Schema", out->parameters);
     }
     return true;
 }
 
-static bool read_tool_choice(const reader *d, const char *name, const rx_json *v)
+static bool read_tool_choice(const rx_reader *d, const char *name, const rx_json *v)
 {
     static const char *const names[] = {"auto", "none", "required"};
     if (v->kind == RX_JSON_OBJECT) {
         d->r->choice = RX_TOOLS_REQUIRED;
-        return read_text(d, name, rx_json_member(rx_json_member(v, "function"), "name"),
+        return rx_read_text(d, name, rx_json_member(rx_json_member(v, "function"), "name"),
                          &d->r->tool);
     }
     for (size_t i = 0; v->kind == RX_JSON_STRING && i < 3; i++)
@@ -397,6 +447,18 @@ static bool read_tool_choice(const reader *d, const char *name, const rx_json *v
             return true;
         }
     return rx_api_fail(d->e, name, "'tool_choice': expected auto, none, required or a function");
+}
+
+/* Ollama has most settings in an object of their own. */
+static bool read_field(const rx_reader *d, int kind, const rx_json *v);
+static bool read_options(const rx_reader *d, const char *name, const rx_json *v)
+{
+    if (v->kind != RX_JSON_OBJECT)
+        return rx_read_wrong(d, name, "an object", v);
+    for (const rx_json *i = v->first; i; i = i->next)
+        if (!read_field(d, OPTIONS, i))
+            return false;
+    return true;
 }
 
 /* ---- The table ------------------------------------------------------------------------------- */
@@ -409,7 +471,7 @@ typedef struct field {
     size_t offset;
     double real[2];
     int64_t integer[2];
-    bool (*read)(const reader *d, const char *name, const rx_json *v);
+    bool (*read)(const rx_reader *d, const char *name, const rx_json *v);
 } field;
 
 #define AT(member) offsetof(rx_api_request, member)
@@ -430,20 +492,20 @@ static const field fields[] = {
 #undef IGNORED
 };
 
-static bool read_field(const reader *d, const rx_json *v)
+static bool read_field(const rx_reader *d, int kind, const rx_json *v)
 {
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         const field *f = &fields[i];
         void *at = (char *)d->r + f->offset;
-        if (!(f->requests & (int)d->r->kind) || strcmp(f->name, v->key))
+        if (!(f->requests & kind) || strcmp(f->name, v->key))
             continue;
         if (v->kind == RX_JSON_NULL)
             return true;
         switch (f->kind) {
-        case BOOL: return read_bool(d, f->name, v, at);
-        case NUMBER: return read_real(d, f->name, v, f->real, at);
-        case INTEGER: return read_integer(d, f->name, v, f->integer, at);
-        case TEXT: return read_text(d, f->name, v, at);
+        case BOOL: return rx_read_bool(d, f->name, v, at);
+        case NUMBER: return rx_read_real(d, f->name, v, f->real, at);
+        case INTEGER: return rx_read_integer(d, f->name, v, f->integer, at);
+        case TEXT: return rx_read_text(d, f->name, v, at);
         case READ: return f->read(d, f->name, v);
         case IGNORED: return true;
         }
@@ -455,18 +517,40 @@ static bool read_field(const reader *d, const rx_json *v)
     return true;
 }
 
+/* The field that a request cannot be without; NULL: none. */
+static const char *missing_field(const rx_api_request *r)
+{
+    static const struct {
+        int requests;
+        const char *prompts, *messages;
+    } needs[] = {
+        {CHAT | TEMPLATE | COUNT | MESSAGE, NULL, "messages"},
+        {RESPONSE, NULL, "input"}, {COMPLETION, "prompt", NULL},
+        {EMBEDDING | OLLAMA_EMBED, "input", NULL}, {TOKENIZE, "content", NULL},
+        {DETOKENIZE, "tokens", NULL}, {RERANK, "documents", NULL},
+    };
+    for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
+        if (!(needs[i].requests & (int)r->kind))
+            continue;
+        if (needs[i].prompts && !r->n_prompts)
+            return needs[i].prompts;
+        if (needs[i].messages && !r->n_messages)
+            return needs[i].messages;
+    }
+    if (r->kind == RX_API_RERANK && !r->query)
+        return "query";
+    if (r->kind == RX_API_MESSAGE && r->max_tokens < 0)
+        return "max_tokens";
+    return NULL;
+}
+
 /* What must be there, and what does not go together. */
-static bool check(const reader *d)
+static bool check(const rx_reader *d)
 {
     const rx_api_request *r = d->r;
-    if ((r->kind & (CHAT | TEMPLATE)) && !r->n_messages)
-        return rx_api_fail(d->e, "messages", "'messages' is missing");
-    if ((r->kind & (COMPLETION | EMBEDDING | TOKENIZE | DETOKENIZE)) && !r->n_prompts) {
-        const char *name = r->kind == RX_API_COMPLETION ? "prompt"
-                           : r->kind == RX_API_EMBEDDING ? "input"
-                           : r->kind == RX_API_TOKENIZE ? "content" : "tokens";
+    const char *name = missing_field(r);
+    if (name)
         return rx_api_fail(d->e, name, "'%s' is missing", name);
-    }
     if (r->n_prompts * (size_t)r->n > RX_API_MAX_CHOICES && r->kind == RX_API_COMPLETION)
         return rx_api_fail(d->e, "n", "at most %d choices in a request", RX_API_MAX_CHOICES);
     if (r->choice == RX_TOOLS_REQUIRED) {
@@ -480,21 +564,35 @@ static bool check(const reader *d)
     return true;
 }
 
+/* Ollama streams unless it is told not to, and has defaults of its own. */
+static void set_defaults(rx_api_kind kind, rx_api_request *out)
+{
+    *out = (rx_api_request){.kind = kind, .temperature = 1, .top_p = 1, .seed = -1,
+                            .max_tokens = -1, .n = 1};
+    if (kind & OLLAMA) {
+        out->stream = true;
+        out->temperature = 0.8;
+        out->top_k = 40;
+        out->top_p = 0.9;
+    }
+    out->return_documents = kind == RX_API_RERANK;
+}
+
 bool rx_api_parse(rx_arena *a, rx_api_kind kind, const void *body, size_t n, rx_api_request *out,
                   rx_api_error *e)
 {
-    const reader d = {a, out, e};
+    const rx_reader d = {a, out, e};
     const rx_json *root;
     rlx_error err = {0};
-    *out = (rx_api_request){.kind = kind, .temperature = 1, .top_p = 1, .seed = -1,
-                            .max_tokens = -1, .n = 1};
+    set_defaults(kind, out);
     *e = (rx_api_error){0};
     if (rx_json_parse(a, "the body", body, n, &root, &err) != RLX_OK)
-        return err.code == RLX_NO_MEMORY ? no_memory(&d) : rx_api_fail(e, "", "%s", err.text);
+        return err.code == RLX_NO_MEMORY ? rx_read_no_memory(&d)
+                                         : rx_api_fail(e, "", "%s", err.text);
     if (root->kind != RX_JSON_OBJECT)
-        return wrong(&d, "body", "an object", root);
+        return rx_read_wrong(&d, "body", "an object", root);
     for (const rx_json *v = root->first; v; v = v->next)
-        if (!read_field(&d, v))
+        if (!read_field(&d, (int)kind, v))
             return false;
     return check(&d);
 }

@@ -29,8 +29,15 @@ bool rx_api_fail_as(rx_api_error *e, int status, const char *code, const char *f
 
 typedef enum rx_api_kind {
     RX_API_CHAT = 1, RX_API_COMPLETION = 2, RX_API_EMBEDDING = 4, RX_API_TOKENIZE = 8,
-    RX_API_DETOKENIZE = 16, RX_API_TEMPLATE = 32
+    RX_API_DETOKENIZE = 16, RX_API_TEMPLATE = 32, RX_API_RERANK = 64,
+    RX_API_RESPONSE = 128,       /* OpenAI's /v1/responses */
+    RX_API_MESSAGE = 256,        /* Anthropic's /v1/messages */
+    RX_API_COUNT = 512,          /* Anthropic's /v1/messages/count_tokens */
+    RX_API_OLLAMA_CHAT = 1024, RX_API_OLLAMA_GENERATE = 2048, RX_API_OLLAMA_EMBED = 4096,
+    RX_API_OLLAMA_SHOW = 8192,
+    RX_API_OLLAMA_OPTIONS = 16384 /* the object `options` of Ollama's requests */
 } rx_api_kind;
+#define RX_API_N_KINDS 14 /* of bodies */
 
 typedef struct rx_api_text {
     const char *text;      /* NULL: tokens */
@@ -69,9 +76,16 @@ typedef struct rx_api_request {
     const char *grammar;          /* GBNF, or a regular expression */
     rx_api_tool *tools;
     size_t n_tools;
-    const rx_json *tools_json;
+    const rx_json *tools_json;    /* as OpenAI's chats have them */
     rx_api_choice choice;
     const char *tool;             /* the one that must be called; NULL: any */
+    const char *system;           /* comes before all messages; NULL: nothing */
+    const char *previous;         /* the response that the messages go on from; NULL: none */
+    bool no_store;                /* the response need not be kept */
+    const rx_json *given_tools, *given_choice, *given_text, *metadata; /* as they came */
+    const char *query;            /* that documents are ranked by */
+    int64_t top_n;                /* documents; 0: all */
+    bool return_documents, raw;   /* raw: the prompt is no message of a chat */
     rx_str unknown;               /* names of fields that nothing reads, with commas */
 } rx_api_request;
 

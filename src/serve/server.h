@@ -8,11 +8,19 @@
 
 #include "base/str.h"
 #include "base/thread.h"
+#include "serve/history.h"
 #include "serve/request.h"
 
-/* A model that is served. */
+/* A model that is served. What follows `users` is valid while it is loaded, and may be read by
+ * those who hold it (rx_server_take). */
+typedef enum rx_served_state { RX_SERVED_OUT, RX_SERVED_MOVES, RX_SERVED_READY } rx_served_state;
 typedef struct rx_served {
     const char *id;          /* the name that requests use */
+    const char *path;
+    rx_served_state state;   /* MOVES: it is being loaded or closed */
+    uint64_t bytes;          /* of memory when it is loaded; before that those of its files */
+    uint64_t used;           /* the tick when somebody took it last */
+    size_t users;            /* requests that hold it */
     rlx_model *model;
     rlx_model_info info;
     rx_gen_backend *backend; /* NULL: an encoder */
@@ -33,13 +41,22 @@ typedef struct rx_metrics {
     atomic_ullong requests, errors, cancelled;    /* that were answered; with a status >= 400; whose
                                                    * client went away */
     atomic_ullong prompt_tokens, cached_tokens, generated_tokens;
+    atomic_ullong loads, evictions;               /* of models */
     atomic_llong active;                          /* requests that are being answered */
     rx_histogram first_token, per_token, queue;   /* seconds */
 } rx_metrics;
 
 typedef struct rx_server {
-    rx_served *models;
+    rx_served *models;        /* their states are guarded by `lock`, and told by `moved` */
     size_t n_models;
+    rx_mutex lock;
+    rx_cond moved;
+    uint64_t budget;          /* bytes of all loaded models; 0: all are loaded from the begin */
+    uint64_t tick;
+    bool loading;             /* a model is: one at a time, so that each finds its room */
+    rlx_model_desc model;     /* how models are opened */
+    int64_t sequences, queue;
+    rx_history *history;      /* responses that others may go on from */
     int64_t created;          /* seconds since 1970 */
     int64_t max_seconds;      /* a request may take; 0: any time */
     int64_t max_tokens;       /* a request may generate; 0: what the context holds */
@@ -55,20 +72,27 @@ typedef struct rx_server_model {
 typedef struct rx_server_desc {
     const rx_server_model *models;
     size_t n_models;
-    rlx_model_desc model;     /* for all of them */
+    rlx_model_desc model;     /* for all of them; what it points to is needed by the server */
+    uint64_t budget;          /* bytes; models are loaded on demand, and the one that was not used
+                               * for the longest time is closed to make room. 0: no limit */
     int64_t sequences, queue, max_seconds, max_tokens;
 } rx_server_desc;
 
-/* Opens the models. On success the caller ends *out with rx_server_destroy. */
+/* Opens the models, with a budget only the first. On success the caller ends *out with
+ * rx_server_destroy. */
 rlx_status rx_server_create(const rx_server_desc *d, rx_server **out, rlx_error *err);
 /* No request is being answered any more. NULL is fine. */
 void rx_server_destroy(rx_server *s);
-/* The model of a request; NULL with an error in *e. */
-rx_served *rx_server_model_of(rx_server *s, const char *id, rx_api_error *e);
+/* The model of that name, the first one for NULL; NULL with an error in *e. */
+rx_served *rx_server_find(rx_server *s, const char *id, rx_api_error *e);
+/* The same, loaded, and kept so until rx_server_release. */
+rx_served *rx_server_take(rx_server *s, const char *id, rx_api_error *e);
+void rx_server_release(rx_server *s, rx_served *m); /* NULL is fine */
 
 /* A request as the transport has it. */
 typedef struct rx_call {
     const char *method, *path;
+    const char *rest;         /* of the path, behind that of its route */
     const char *body;
     size_t n_body;
     int fd;                   /* of the connection: a client that went away ends its request */
@@ -90,20 +114,21 @@ typedef struct rx_reply {
 
 /* Answers a request. The caller finishes body and warning, and ends the stream. */
 void rx_server_answer(rx_server *s, const rx_call *c, rx_reply *r);
-/* The body and status of an error. */
-void rx_reply_error(rx_reply *r, const rx_api_error *e);
+/* The body and status of an error, in the shape that clients of a path read. */
+typedef enum rx_shape { RX_SHAPE_OPENAI, RX_SHAPE_ANTHROPIC, RX_SHAPE_OLLAMA } rx_shape;
+rx_shape rx_shape_of(const char *path);
+void rx_put_error(rx_str *out, const rx_api_error *e, rx_shape shape);
+void rx_reply_error(rx_reply *r, const rx_api_error *e, rx_shape shape);
 
 /* Whether the other side of a connection has closed it. */
 bool rx_client_is_gone(int fd);
 
 /* The requests, one file a family. They fill *r or *e. */
-void rx_answer_generate(rx_server *s, const rx_call *c, rx_api_kind kind, rx_reply *r,
-                        rx_api_error *e);
-void rx_answer_embeddings(rx_server *s, const rx_call *c, rx_reply *r, rx_api_error *e);
-void rx_answer_tokens(rx_server *s, const rx_call *c, rx_api_kind kind, rx_reply *r,
-                      rx_api_error *e);
-void rx_answer_models(rx_server *s, const char *id, rx_reply *r, rx_api_error *e);
-void rx_answer_metrics(rx_server *s, rx_reply *r);
+typedef void rx_answer_fn(rx_server *s, const rx_call *c, rx_api_kind kind, rx_reply *r,
+                          rx_api_error *e);
+rx_answer_fn rx_answer_generate, rx_answer_embeddings, rx_answer_tokens, rx_answer_models,
+    rx_answer_model, rx_answer_metrics, rx_answer_response, rx_answer_tags, rx_answer_show,
+    rx_answer_version;
 
 /* Tokens of a text, freed with rx_free; `special`: control tokens in it count, and what begins a
  * text is added. */

@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     rx_api_error e;
     if (!n)
         return 0;
-    if (rx_api_parse(&arena, (rx_api_kind)(1 << data[0] % 6), data + 1, n - 1, &r, &e))
+    if (rx_api_parse(&arena, (rx_api_kind)(1 << data[0] % RX_API_N_KINDS), data + 1, n - 1, &r, &e))
         check_request(&r);
     else
         need(e.status >= 400 && e.message[0] && e.type);

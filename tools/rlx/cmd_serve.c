@@ -13,7 +13,7 @@ typedef struct options {
     cli_common common;
     model_options model;
     const char *host, *port, *socket_path, *key, *cors;
-    int64_t sequences, queue, max_body, max_connections, max_tokens, timeout, max_seconds;
+    int64_t sequences, queue, memory, max_body, max_connections, max_tokens, timeout, max_seconds;
     cli_opt_number drain;
 } options;
 
@@ -88,8 +88,9 @@ static int run_until_stopped(const options *o, rx_server *s)
 static int run_serve(void *record)
 {
     const options *o = record;
-    rx_server_desc d = {.sequences = o->sequences, .queue = o->queue ? o->queue : 256,
-                        .max_seconds = o->max_seconds, .max_tokens = o->max_tokens};
+    rx_server_desc d = {.budget = (uint64_t)o->memory << 20, .sequences = o->sequences,
+                        .queue = o->queue ? o->queue : 256, .max_seconds = o->max_seconds,
+                        .max_tokens = o->max_tokens};
     rx_server *s = NULL;
     rlx_error err = {0};
     int status = check_options(o);
@@ -126,6 +127,9 @@ static const cli_option serve_options[] = {
      "texts that a model generates at once (default 32)"},
     {"queue", CLI_NUMBER, offsetof(options, queue), "N",
      "texts that may wait for a model; more are refused (default 256)"},
+    {"memory", CLI_NUMBER, offsetof(options, memory), "MIB",
+     "of all loaded models; they are loaded when they are asked for, and the one that was not\n"
+     "used for the longest time is closed to make room (default: all are loaded at once)"},
     {"max-tokens", CLI_NUMBER, offsetof(options, max_tokens), "N",
      "the most that a request may generate (default: what the context holds)"},
     {"max-seconds", CLI_NUMBER, offsetof(options, max_seconds), "N",

@@ -38,7 +38,17 @@ else()
     endif()
 endif()
 
-add_library(rlx_tool_parts STATIC ${rlx_part_sources})
+include("${PROJECT_SOURCE_DIR}/cmake/embed_page.cmake") # RLX_PAGE_FILES
+set(rlx_page "${PROJECT_BINARY_DIR}/page_files.c")
+list(TRANSFORM RLX_PAGE_FILES PREPEND "${PROJECT_SOURCE_DIR}/" OUTPUT_VARIABLE rlx_page_sources)
+add_custom_command(
+    OUTPUT "${rlx_page}"
+    COMMAND "${CMAKE_COMMAND}" "-DSOURCE=${PROJECT_SOURCE_DIR}" "-DOUT=${rlx_page}"
+            -P "${PROJECT_SOURCE_DIR}/cmake/embed_page.cmake"
+    DEPENDS ${rlx_page_sources} "${PROJECT_SOURCE_DIR}/cmake/embed_page.cmake"
+    COMMENT "Embedding the chat page" VERBATIM)
+
+add_library(rlx_tool_parts STATIC ${rlx_part_sources} "${rlx_page}")
 rlx_own_code(rlx_tool_parts)
 target_include_directories(rlx_tool_parts PUBLIC "${PROJECT_SOURCE_DIR}/src")
 target_link_libraries(rlx_tool_parts PUBLIC rlx::static ${rlx_part_libraries} Threads::Threads m)

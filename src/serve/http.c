@@ -16,6 +16,7 @@
 
 #include "base/mem.h"
 #include "base/outfile.h"
+#include "serve/page.h"
 
 #define STACK_BYTES ((size_t)1 << 20)
 #define HEADER_BYTES ((size_t)32 << 10) /* a request's line and headers, and a reply's buffer */
@@ -103,6 +104,16 @@ static void add_cors(const rx_http *h, struct MHD_Response *response)
     MHD_add_response_header(response, "Access-Control-Expose-Headers", "X-RLX-Warning");
 }
 
+/* What a browser may do with the page: load from and talk to this server, and nothing else. */
+static void add_page_rules(struct MHD_Response *response)
+{
+    MHD_add_response_header(response, "Content-Security-Policy",
+                            "default-src 'self'; frame-ancestors 'none'; base-uri 'none'");
+    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
+    MHD_add_response_header(response, "Cache-Control", "no-cache");
+}
+
 static enum MHD_Result send_reply(rx_http *h, struct MHD_Connection *c, rx_reply *r)
 {
     struct MHD_Response *response = make_response(h, r);
@@ -110,6 +121,8 @@ static enum MHD_Result send_reply(rx_http *h, struct MHD_Connection *c, rx_reply
     if (response) {
         char seconds[16];
         MHD_add_response_header(response, "Content-Type", r->type);
+        if (r->is_page)
+            add_page_rules(response);
         if (r->more)
             MHD_add_response_header(response, "Cache-Control", "no-cache");
         if (r->warning.n)
@@ -167,7 +180,7 @@ static bool check_head(const rx_http *h, struct MHD_Connection *c, const char *p
                        rx_api_error *e)
 {
     const char *length = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Content-Length");
-    if (h->d.key && strcmp(path, "/health") && !has_key(h, c))
+    if (h->d.key && strcmp(path, "/health") && !rx_page_find(path) && !has_key(h, c))
         return rx_api_fail_as(e, 401, "invalid_api_key", "the key of the request is missing or "
                               "wrong");
     if (length && strlen(length) > 18)

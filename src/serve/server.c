@@ -78,6 +78,8 @@ static const struct route {
     rx_api_kind kind; /* of a body */
     rx_answer_fn *answer;
 } routes[] = {
+    {"GET", "/", 0, rx_answer_page},
+    {"GET", "/page/", 0, rx_answer_page},
     {"GET", "/health", 0, answer_health},
     {"GET", "/metrics", 0, rx_answer_metrics},
     {"GET", "/v1/models", 0, rx_answer_models},

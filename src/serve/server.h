@@ -110,6 +110,7 @@ typedef struct rx_reply {
     void *state;
     rx_str warning;           /* a header, if it is not empty */
     int retry_after;          /* seconds; 0: none */
+    bool is_page;             /* a file of the chat page, which may ask nobody but this server */
 } rx_reply;
 
 /* Answers a request. The caller finishes body and warning, and ends the stream. */
@@ -128,7 +129,7 @@ typedef void rx_answer_fn(rx_server *s, const rx_call *c, rx_api_kind kind, rx_r
                           rx_api_error *e);
 rx_answer_fn rx_answer_generate, rx_answer_embeddings, rx_answer_tokens, rx_answer_models,
     rx_answer_model, rx_answer_metrics, rx_answer_response, rx_answer_tags, rx_answer_show,
-    rx_answer_version;
+    rx_answer_version, rx_answer_page;
 
 /* Tokens of a text, freed with rx_free; `special`: control tokens in it count, and what begins a
  * text is added. */

@@ -128,8 +128,7 @@ static const cli_option serve_options[] = {
     {"queue", CLI_NUMBER, offsetof(options, queue), "N",
      "texts that may wait for a model; more are refused (default 256)"},
     {"memory", CLI_NUMBER, offsetof(options, memory), "MIB",
-     "of all loaded models; they are loaded when they are asked for, and the one that was not\n"
-     "used for the longest time is closed to make room (default: all are loaded at once)"},
+     "load models on demand, and close idle ones to stay within so much memory"},
     {"max-tokens", CLI_NUMBER, offsetof(options, max_tokens), "N",
      "the most that a request may generate (default: what the context holds)"},
     {"max-seconds", CLI_NUMBER, offsetof(options, max_seconds), "N",

@@ -218,7 +218,11 @@ RLX_API rlx_status rlx_chat_say(rlx_chat *c, const char *text, const rlx_generat
                                 rlx_error *err);
 /* Forgets all but the system message. */
 RLX_API rlx_status rlx_chat_reset(rlx_chat *c, rlx_error *err);
+/* Forgets the last question and its answer; RLX_NOT_FOUND when there is none. */
+RLX_API rlx_status rlx_chat_undo(rlx_chat *c, rlx_error *err);
 RLX_API size_t rlx_chat_n_messages(const rlx_chat *c);
+/* How many messages after the system's the model no longer sees because the context was full. */
+RLX_API size_t rlx_chat_n_left_out(const rlx_chat *c);
 /* Message `i`, owned by the chat; false when there is none. */
 RLX_API bool rlx_chat_message(const rlx_chat *c, size_t i, rlx_message *out);
 RLX_API rlx_context *rlx_chat_context(rlx_chat *c);

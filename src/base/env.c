@@ -86,6 +86,12 @@ bool rx_env_store_dir(char *out, size_t cap)
                     (room){out, cap});
 }
 
+bool rx_env_history(char *out, size_t cap)
+{
+    return user_dir(rx_env_text(RX_ENV_HISTORY), "XDG_DATA_HOME", ".local/share",
+                    "rlx/chat_history", (room){out, cap});
+}
+
 const char *rx_env_package_index(void)
 {
     const char *text = getenv("PIP_INDEX_URL");

@@ -14,6 +14,7 @@
     X(CPU, "RLX_CPU", "most that CPU kernels use: generic, avx2, avx512, vnni")                  \
     X(CACHE_DIR, "RLX_CACHE_DIR", "folder of pipeline and calibration caches")                   \
     X(STORE, "RLX_STORE", "folder of the models that 'rlx pull' gets")                           \
+    X(HISTORY, "RLX_HISTORY", "file with what was typed in 'rlx chat'; /dev/null: none is kept")  \
     X(HUB, "RLX_HUB", "server of 'rlx pull OWNER/REPO:FILE'; default https://huggingface.co")     \
     X(CALIBRATE, "RLX_CALIBRATE", "1: measure devices never measured before choosing one")        \
     X(KERNELS, "RLX_KERNELS", "GPU kernel variants, as name=choice,...; else as calibrated")       \
@@ -51,6 +52,8 @@ int64_t rx_env_number(rx_env v, int64_t lo, int64_t dflt);
 bool rx_env_cache_dir(char *out, size_t cap);
 /* The folder for models: RLX_STORE, else rlx/models in the user's data folder. */
 bool rx_env_store_dir(char *out, size_t cap);
+/* The history of rlx chat: RLX_HISTORY, else rlx/chat_history in the user's data folder. */
+bool rx_env_history(char *out, size_t cap);
 /* Where Python packages come from, as pip has it: PIP_INDEX_URL, else pypi.org. */
 const char *rx_env_package_index(void);
 

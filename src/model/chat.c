@@ -212,6 +212,25 @@ rlx_status rlx_chat_reset(rlx_chat *c, rlx_error *err)
     return rx_context_settle(c->context, err);
 }
 
+rlx_status rlx_chat_undo(rlx_chat *c, rlx_error *err)
+{
+    RLX_TRY(rx_need(c, "rlx_chat_undo: c", err));
+    size_t last = c->n;
+    while (last > c->n_system && strcmp(c->messages[last - 1].role, "user"))
+        last--;
+    if (last == c->n_system)
+        return rx_fail(err, RLX_NOT_FOUND, "the conversation has no question to take back");
+    drop_messages(c, last - 1);
+    const size_t left = c->n - c->n_system;
+    c->n_left_out = c->n_left_out < left ? c->n_left_out : left;
+    return rx_context_settle(c->context, err);
+}
+
+size_t rlx_chat_n_left_out(const rlx_chat *c)
+{
+    return c ? c->n_left_out : 0;
+}
+
 size_t rlx_chat_n_messages(const rlx_chat *c)
 {
     return c ? c->n : 0;

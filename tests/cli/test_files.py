@@ -56,44 +56,45 @@ def fails_full(limit, path, *args, **how):
 
 # ---- Chats ---------------------------------------------------------------------------------------
 
-expect(1, *CHAT, stdin=f"Hi\n/save {MODEL}\n", err="expected a saved chat or context, found a GGUF")
+expect(1, *CHAT, "--save", MODEL, stdin="Hi\n",
+       err="expected a saved chat or context, found a GGUF")
 check(MODEL.read_bytes() == BYTES, "/save onto the open model changed it")
 expect(0, *CHAT, stdin="Hi\n")
 notes = write("notes.txt", "Milk, bread.\n")
-expect(1, *CHAT, stdin=f"Hi\n/save {notes}\n", err="found a text file")
+expect(1, *CHAT, "--save", notes, stdin="Hi\n", err="found a text file")
 check(notes.read_text() == "Milk, bread.\n", "/save onto notes changed them")
 
 here = place("chats")
 talk, link = here / "talk", here / "link"
-expect(0, *CHAT, stdin=f"Hi\n/save {talk}\n", err="Saved 2 messages")
+expect(0, *CHAT, "--save", talk, stdin="Hi\n")
 old = talk.read_bytes()
 link.symlink_to("talk")
-expect(0, *CHAT, "--load", talk, stdin=f"More\n/save {link}\n", err="Saved 4 messages")
+expect(0, *CHAT, "--load", talk, "--save", link, stdin="More\n")
 new = talk.read_bytes()
 check(link.is_symlink() and len(new) > len(old), "/save through a link")
 link.unlink()
-fails_full(1000, talk, *CHAT, stdin=f"Hi\n/save {talk}\n")
+fails_full(1000, talk, *CHAT, "--save", talk, stdin="Hi\n")
 check(talk.read_bytes() == new and names(here) == ["talk"], f"a full disk: {names(here)}")
-expect(1, *CHAT, stdin=f"/save {here}\n", err="it is a folder")
-expect(0, *CHAT, stdin="Hi\n/save /dev/null\n", err="Saved")
+expect(1, *CHAT, "--save", here, stdin="Hi\n", err="it is a folder")
+expect(0, *CHAT, "--save", "/dev/null", stdin="Hi\n")
 
 # Killed again and again while it is saving.
 for i in range(20):
-    p = start(*CHAT, "--load", talk, stdin=subprocess.PIPE)
+    p = start(*CHAT, "--load", talk, "--save", talk, "--max-tokens", 1, stdin=subprocess.PIPE)
     try:
-        p.stdin.write(f"/save {talk}\n/reset\n/save {talk}\n" * 400)
+        p.stdin.write("Hi\n" * 400)
         p.stdin.flush()
     except BrokenPipeError:
         pass
-    p.stderr.readline()
+    p.stdout.readline()
     time.sleep(rng.random() * 0.05)
     p.kill()
     p.communicate()
-    got, _, err = run(*CHAT, "--load", talk, stdin="/stats\n")
+    got, _, err = run(*CHAT, "--load", talk, stdin="")
     if got != 0:
         check(False, f"kill {i}: {err}")
         break
-expect(0, *CHAT, stdin=f"Hi\n/save {talk}\n")
+expect(0, *CHAT, "--save", talk, stdin="Hi\n")
 check(names(here) == ["talk"], f"left behind: {names(here)}")
 
 # ---- quantize ------------------------------------------------------------------------------------

@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """rlx generate, chat, perplexity and embed with a tiny random model; chat also on a terminal."""
+import fcntl
 import pty
+import re
 import select
 import signal
+import termios
 import time
+import unicodedata
 
 from cli import *
 
@@ -40,10 +44,14 @@ check(seeds[0] == seeds[1] != seeds[2], f"--seed: {seeds}")
 zeros = [expect_json("generate", *CPU, "--prompt", "Hello", *lively, "--seed", 0)["tokens"]
          for _ in range(2)]
 check(zeros[0] == zeros[1], f"--seed 0 is a seed as others: {zeros}")
-none = expect_json("generate", *CPU, "--prompt", "Hello", "--max-tokens", 0, "--logits",
+none = expect_json("generate", *CPU, "--prompt", "Hello", "--prompt-only", "--logits",
                    TMP / "p.npy")
-check(none["tokens"] == [] and none["prompt_tokens"] == 5, f"--max-tokens 0: {none}")
-check(read_npy(TMP / "p.npy")[1] == logits, "--max-tokens 0 --logits: other logits")
+check(none["tokens"] == [] and none["prompt_tokens"] == 5, f"--prompt-only: {none}")
+check(read_npy(TMP / "p.npy")[1] == logits, "--prompt-only --logits: other logits")
+all_of_it = expect_json("generate", *CPU, "--prompt", "Hello", "-n", 0, "--ctx", 40, "--ignore-end")
+check(all_of_it["finish"] == "context", f"-n 0 has no limit but the context: {all_of_it}")
+expect(0, "generate", *CPU, "-p", "Hello", "--ctx", 200, "--ignore-end",
+       err="cut at 128 tokens: --max-tokens")
 expect(0, "generate", *CPU, "--prompt", "Hello", "--max-tokens", 3, "--stats", "--profile",
        err="a step takes")
 expect(0, "generate", *CPU, "--chat", "--system", "S", "--prompt", "Hi", "--max-tokens", 3,
@@ -81,16 +89,47 @@ expect(2, "perplexity", *CPU, text, "--ctx", 16, "--stride", 17, err="--stride")
 
 chat = ["chat", *CPU, "--ctx", 512, "--max-tokens", 8, "--temperature", 0]
 saved = TMP / "talk.rlx"
-first = expect(0, *chat, stdin=f"Hi\n/stats\n/save {saved}\nMore\n", err="Saved 2 messages")
+first = expect(0, *chat, stdin="Hi\nMore\n")
+expect(0, *chat, "--save", saved, stdin="Hi\n")
 second = run(*chat, "--load", saved, stdin="More\n")
 check(second[0] == 0 and first.endswith(second[1]), f"--load: {first!r} {second!r}")
-expect(0, *chat, stdin="/help\n/reset\n/system Be kind.\nHi\n/quit\nnever\n", err="/system")
-expect(1, *chat, stdin="/nothing\n", err="no command /nothing")
-expect(1, *chat, stdin="/save\n", err="/save needs a value")
-expect(1, *chat, stdin="/load /no/such\n", err="/no/such")
+expect(1, *chat, "--load", "/no/such", stdin="Hi\n", err="/no/such")
+# Lines of a pipe are said, whatever they begin with: they command nothing.
+saved.unlink()
+expect(0, *chat, stdin=f"Hi\n/save {saved}\n/nothing\n")
+check(not saved.exists(), "a line of a pipe wrote a file")
+expect(0, *chat, stdin="Hi\n", err="the model has no chat template")
 
 
 # ---- chat, on a terminal -------------------------------------------------------------------------
+
+HISTORY = TMP / "history"
+
+
+def screen(text, columns=40):
+    """The rows that a terminal of so many columns shows after the text, and where the cursor is:
+    what of the escape sequences the editor uses, and characters of two columns."""
+    rows, row, column = [{}], 0, 0
+    for m in re.finditer(r"\033\[(\??\d*)([A-Za-z])|(.)", text, re.S):
+        number, letter, c = m.groups()
+        width = 2 if c and unicodedata.east_asian_width(c) in "WF" else 1
+        if letter == "A":
+            row -= int(number or 1)
+        elif letter == "C":
+            column = min(column + int(number or 1), columns - 1)
+        elif letter == "J":
+            rows[row:] = [{k: v for k, v in rows[row].items() if k < column}]
+        elif c == "\r":
+            column = 0
+        elif c == "\n" or (c and column + width > columns):
+            row, column = row + 1, column if c == "\n" else 0
+        while row >= len(rows):
+            rows.append({})
+        if c and c not in "\r\n":
+            rows[row][column] = c
+            column += width
+    return ["".join(r[k] for k in sorted(r)).rstrip() for r in rows], (row, column)
+
 
 class Terminal:
     """rlx chat on a pseudo terminal."""
@@ -98,7 +137,9 @@ class Terminal:
     def __init__(self, *args):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            os.environ.update(RLX_HISTORY=str(HISTORY), TERM="xterm", NO_COLOR="1")
             os.execv(TOOL, [TOOL, *map(str, args)])
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
         self.seen = ""
 
     def wait_for(self, text, seconds=60):
@@ -113,6 +154,15 @@ class Terminal:
         ok = text in self.seen
         check(ok, f"on a terminal: expected {text!r}, got {self.seen[-500:]!r}")
         self.seen = self.seen.split(text, 1)[1] if ok else ""
+
+    def settle(self):
+        """Reads until nothing comes for a while."""
+        while select.select([self.fd], [], [], 0.5)[0]:
+            self.seen += os.read(self.fd, 4096).decode(errors="replace")
+
+    def drain(self):
+        self.settle()
+        self.seen = ""
 
     def send(self, keys):
         os.write(self.fd, keys.encode())
@@ -147,6 +197,71 @@ t.wait_for("Ctrl-C stops an answer")
 t.wait_for("> ")  # before it the terminal would take Ctrl-D itself
 t.send("\x04")
 check(t.close() == 0, "Ctrl-D does not end rlx chat with status 0")
+
+# Characters of two columns and of none, a text longer than a row, and keys inside of it.
+t = Terminal(*chat)
+t.wait_for("> ")
+t.drain()
+t.send("日本語のテキスト🙂")
+t.settle()
+check(screen("> " + t.seen)[0] == ["> 日本語のテキスト🙂"], f"wide characters: {screen(t.seen)}")
+check(screen("> " + t.seen)[1] == (0, 20), f"cursor behind wide characters: {screen(t.seen)}")
+t.send("\x1b[D\x1b[D\x7f" + "x" * 30)
+t.settle()
+check(screen("> " + t.seen)[0] == ["> 日本語のテキ" + "x" * 26, "xxxxト🙂"],
+      f"a wrapped text: {screen(t.seen)}")
+check(screen("> " + t.seen)[1] == (1, 4), f"cursor in a wrapped text: {screen(t.seen)}")
+t.send("\x15")
+t.settle()
+check(screen("> " + t.seen)[0] == ["> ト🙂"], f"Ctrl-U: {screen(t.seen)}")
+t.send("\x05\x15")
+# A paste of 30 lines is one message, and so is a text with Alt-Enter.
+t.send("\x1b[200~" + "".join(f"line {i}\r" for i in range(30)) + "end\x1b[201~\r")
+t.wait_for("tokens/s")
+t.wait_for("> ")
+t.send("two\x1b\rlines\r")
+t.wait_for("tokens/s")
+t.wait_for("> ")
+t.send("/stats\r")
+t.wait_for("2 answers")
+# Commands of a conversation.
+for keys, answer in (("/undo", "are forgotten"), ("/regen", "tokens/s"),
+                     ("/set top-k x", "got 'x'"), ("/set seed 3", "> "),
+                     ("/set wild 3", "got 'wild'"), ("/read /no/such", "/no/such"),
+                     ("/nothing", "no command /nothing"), ("/save", "/save needs a value"),
+                     ("/set max-tokens 2", "> "), ("Hi", "cut at 2 tokens: /set max-tokens N"),
+                     ("/system Be kind.", "A new conversation"), ("/undo", "no question")):
+    t.wait_for("> ")
+    t.send(keys + "\r")
+    t.wait_for(answer)
+t.wait_for("> ")
+t.send("Question\r")
+t.wait_for("tokens/s")
+t.wait_for("> ")
+t.send("/edit\r")
+t.wait_for("> Question")
+t.send("s\r")
+t.wait_for("tokens/s")
+t.send("/quit\r")
+check(t.close() == 0, "/quit")
+# The history outlives the program; entries of several lines too.
+check("two\\nlines\n" in HISTORY.read_text(), f"history: {HISTORY.read_text()!r}")
+t = Terminal(*chat)
+t.wait_for("> ")
+t.send("\x1b[A\x1b[A\r")
+t.wait_for("Questions")
+t.wait_for("tokens/s")
+t.send("/quit\r")
+check(t.close() == 0, "/quit")
+
+# A full context is told.
+t = Terminal("chat", *CPU, "--ctx", 256, "--max-tokens", 12, "--ignore-end")
+for i in range(6):
+    t.wait_for("> ")
+    t.send("Hello there\r")
+t.wait_for("the model no longer sees the first")
+t.send("\x04")
+t.close()
 
 # Ctrl-C stops the answer, not the program.
 t = Terminal("chat", *CPU, "--ctx", 100000, "--ignore-end")

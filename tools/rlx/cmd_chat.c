@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* rlx chat: an interactive conversation with a language model. Lines that begin with a slash are
- * commands; all others are messages. */
+/* rlx chat: an interactive conversation with a language model. On a terminal, lines that begin with
+ * a slash are commands; all others, and every line of a pipe, are messages. */
 #include <signal.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "input.h"
 #include "line.h"
 #include "llm.h"
+#include "markdown.h"
+#include "store/history.h"
 #include "term.h"
+
+#define HISTORY_ENTRIES 500
 
 typedef struct options {
     cli_common common;
     model_options model;
     sampling_options sampling;
     grammar_options grammar;
-    const char *system, *load;
+    const char *system, *load, *save;
     bool ignore_end;
 } options;
 
@@ -27,7 +33,11 @@ typedef struct talk {
     size_t n_answers, n_tokens;
     double seconds;
     char *system;             /* NULL: none */
+    char *start;              /* what the next line begins with; NULL: nothing */
     line_editor editor;
+    bool no_history;
+    const char *save;         /* written after each answer; NULL: not */
+    markdown shown;           /* the answer on the terminal */
 } talk;
 
 /* The context whose answer Ctrl-C stops; NULL while none is given: then Ctrl-C is a key of the line
@@ -56,18 +66,52 @@ static bool start_chat(talk *t)
 
 static int print_piece(void *user, const rlx_piece *p)
 {
-    (void)user;
-    term_write(stdout, p->text, p->length);
+    markdown_write(user, p->text, p->length);
     fflush(stdout);
     return 0;
+}
+
+CLI_PRINTF(1, 2) static void notice(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs(term_style(stderr, TERM_DIM), stderr);
+    vfprintf(stderr, format, args);
+    fprintf(stderr, "%s\n", term_style(stderr, TERM_PLAIN));
+    va_end(args);
+}
+
+/* What became of the answer that a reader would not see: cut, or without the oldest messages. */
+static void tell_limits(const talk *t, size_t left_out_before)
+{
+    rlx_model_info info = {RLX_INIT(rlx_model_info)};
+    rlx_model_get_info(t->model, &info, NULL);
+    const size_t left_out = rlx_chat_n_left_out(t->chat);
+    if (t->last.finish == RLX_FINISH_LENGTH)
+        notice("(cut at %zu tokens: /set max-tokens N, 0 for no limit)", t->last.n_generated);
+    else if (t->last.finish == RLX_FINISH_CONTEXT)
+        notice("(cut: the context of %lld tokens is full; --ctx N makes it larger)",
+               (long long)info.context);
+    if (left_out > left_out_before)
+        notice("(the context of %lld tokens is full: the model no longer sees the first %zu "
+               "messages)", (long long)info.context, left_out);
+}
+
+static int save(talk *t, const char *path)
+{
+    rlx_error err = {0};
+    return rlx_chat_save(t->chat, path, &err) == RLX_OK ? EXIT_OK : cli_error(&err);
 }
 
 static int say(talk *t, const char *text)
 {
     rlx_error err = {0};
+    const size_t left_out = rlx_chat_n_left_out(t->chat);
+    markdown_init(&t->shown, stdout);
     answering = rlx_chat_context(t->chat);
-    rlx_status st = rlx_chat_say(t->chat, text, &t->desc, print_piece, NULL, &t->last, &err);
+    rlx_status st = rlx_chat_say(t->chat, text, &t->desc, print_piece, &t->shown, &t->last, &err);
     answering = NULL;
+    markdown_end(&t->shown);
     putchar('\n');
     fflush(stdout);
     if (st == RLX_CANCELLED)
@@ -75,13 +119,15 @@ static int say(talk *t, const char *text)
                 term_style(stderr, TERM_PLAIN));
     else if (st != RLX_OK)
         return cli_error(&err);
+    else
+        tell_limits(t, left_out);
     t->sampling.seed++; /* the same question need not get the same answer */
     t->n_answers++;
     t->n_tokens += t->last.n_generated;
     t->seconds += t->last.seconds + t->last.prompt_seconds;
     if (t->editor.editing)
         llm_print_rates(&t->last);
-    return EXIT_OK;
+    return t->save ? save(t, t->save) : EXIT_OK;
 }
 
 /* ---- Commands -------------------------------------------------------------------------------- */
@@ -98,9 +144,8 @@ static int do_reset(talk *t, const char *arg)
 
 static int do_save(talk *t, const char *arg)
 {
-    rlx_error err = {0};
-    if (rlx_chat_save(t->chat, arg, &err) != RLX_OK)
-        return cli_error(&err);
+    if (save(t, arg) != EXIT_OK)
+        return EXIT_FAILED;
     term_line(stderr, "Saved %zu messages to %s.", rlx_chat_n_messages(t->chat), arg);
     return EXIT_OK;
 }
@@ -121,6 +166,111 @@ static int do_system(talk *t, const char *arg)
     if (!start_chat(t))
         return EXIT_FAILED;
     fputs("A new conversation with these instructions.\n", stderr);
+    return EXIT_OK;
+}
+
+static int take_back(talk *t)
+{
+    rlx_error err = {0};
+    if (rlx_chat_undo(t->chat, &err) != RLX_OK)
+        return cli_error(&err);
+    return EXIT_OK;
+}
+
+static int do_undo(talk *t, const char *arg)
+{
+    (void)arg;
+    if (take_back(t) != EXIT_OK)
+        return EXIT_FAILED;
+    fputs("The last question and its answer are forgotten.\n", stderr);
+    return EXIT_OK;
+}
+
+/* The text of the last question, also of a conversation that was loaded; NULL: none. */
+static char *last_question(const talk *t)
+{
+    rlx_message m;
+    for (size_t i = rlx_chat_n_messages(t->chat); i-- > 0;)
+        if (rlx_chat_message(t->chat, i, &m) && !strcmp(m.role, "user"))
+            return cli_format("%s", m.content);
+    return NULL;
+}
+
+static int do_regen(talk *t, const char *arg)
+{
+    char *question = last_question(t);
+    (void)arg;
+    int status = take_back(t);
+    if (status == EXIT_OK)
+        status = say(t, question);
+    free(question);
+    return status;
+}
+
+static int do_edit(talk *t, const char *arg)
+{
+    char *question = last_question(t);
+    (void)arg;
+    if (take_back(t) != EXIT_OK) {
+        free(question);
+        return EXIT_FAILED;
+    }
+    free(t->start);
+    t->start = question;
+    return EXIT_OK;
+}
+
+static int do_read(talk *t, const char *arg)
+{
+    char *text = input_read_text(arg);
+    if (!text)
+        return EXIT_FAILED;
+    term_line(stderr, "Read %zu bytes from %s.", strlen(text), arg);
+    int status = say(t, text);
+    free(text);
+    return status;
+}
+
+/* /set NAME VALUE takes what the options of the same names take. */
+static int do_set(talk *t, const char *arg)
+{
+    static const struct {
+        const char *name;
+        size_t offset;
+        double most;
+    } reals[] = {
+        {"temperature", offsetof(rlx_sampling_desc, temperature), 1e6},
+        {"top-p", offsetof(rlx_sampling_desc, top_p), 1},
+        {"min-p", offsetof(rlx_sampling_desc, min_p), 1},
+        {"repeat-penalty", offsetof(rlx_sampling_desc, repeat_penalty), 1e6},
+    };
+    char name[32];
+    const size_t n = strcspn(arg, " ");
+    const char *value = arg + n + strspn(arg + n, " ");
+    snprintf(name, sizeof name, "%.*s", (int)n, arg);
+    if (!*value)
+        return cli_fail("/set needs a name and a value: /set temperature 0.8");
+    for (size_t i = 0; i < ARRAY_LEN(reals); i++) {
+        double *at = (double *)(void *)((char *)&t->sampling + reals[i].offset);
+        if (!strcmp(name, reals[i].name))
+            return llm_real(name, value, reals[i].most, 0, at) < 0 ? EXIT_OK : EXIT_FAILED;
+    }
+    char *end;
+    const long long number = strtoll(value, &end, 10);
+    const bool whole = end != value && !*end && number >= 0;
+    const bool known = !strcmp(name, "top-k") || !strcmp(name, "seed") ||
+                       !strcmp(name, "max-tokens");
+    if (!known)
+        return cli_fail("/set expected temperature, top-k, top-p, min-p, repeat-penalty, seed or "
+                        "max-tokens, got '%s'", name);
+    if (!whole)
+        return cli_fail("/set %s expected a number of at least 0, got '%s'", name, value);
+    if (!strcmp(name, "top-k"))
+        t->sampling.top_k = number;
+    else if (!strcmp(name, "seed"))
+        t->sampling.seed = (uint64_t)number;
+    else
+        t->desc.max_tokens = number;
     return EXIT_OK;
 }
 
@@ -145,7 +295,13 @@ static const struct command {
     const char *name, *arg, *help;
     int (*run)(talk *t, const char *arg); /* NULL: ends the program */
 } commands[] = {
+    {"/regen", NULL, "answer the last question again", do_regen},
+    {"/edit", NULL, "change the last question and ask again", do_edit},
+    {"/undo", NULL, "forget the last question and its answer", do_undo},
     {"/reset", NULL, "forget the conversation", do_reset},
+    {"/read", "FILE", "say what is in a text file", do_read},
+    {"/set", "NAME VALUE", "temperature, top-k, top-p, min-p, repeat-penalty, seed, max-tokens",
+     do_set},
     {"/save", "FILE", "write the conversation to a file", do_save},
     {"/load", "FILE", "go on with one from a file", do_load},
     {"/system", "TEXT", "start anew with other instructions", do_system},
@@ -159,9 +315,10 @@ static int do_help(talk *t, const char *arg)
     (void)t;
     (void)arg;
     for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-        fprintf(stderr, "  %-8s %-5s %s\n", commands[i].name,
+        fprintf(stderr, "  %-8s %-10s %s\n", commands[i].name,
                 commands[i].arg ? commands[i].arg : "", commands[i].help);
-    fputs("Ctrl-C stops an answer. Arrow keys, Home, End, Ctrl-A/E/K/U/W edit the line.\n", stderr);
+    fputs("Ctrl-C stops an answer. Arrow keys, Home, End, Ctrl-A/E/K/U/W edit the text, Alt-Enter\n"
+          "begins another line of it; what is pasted stays one message.\n", stderr);
     return EXIT_OK;
 }
 
@@ -186,20 +343,49 @@ static int run_command(talk *t, char *line, bool *quit)
 
 /* ---- The program ----------------------------------------------------------------------------- */
 
+static void add_history(void *editor, const char *text)
+{
+    line_remember(editor, text);
+}
+
+/* The history outlives the program; that it cannot be kept is told once. */
+static void remember(talk *t, const char *line)
+{
+    rlx_error err = {0};
+    if (!t->editor.editing || !line_remember(&t->editor, line) || t->no_history)
+        return;
+    if (rx_history_append(line, HISTORY_ENTRIES, &err) != RLX_OK) {
+        t->no_history = true;
+        cli_warn("the history is not kept: %s", err.text);
+    }
+}
+
+static void recall(talk *t)
+{
+    rlx_error err = {0};
+    if (rx_history_read(add_history, &t->editor, &err) != RLX_OK) {
+        t->no_history = true;
+        cli_warn("the history is not kept: %s", err.text);
+    }
+}
+
 static int talk_on(talk *t)
 {
     bool quit = false;
     int status = EXIT_OK;
     while (!quit) {
         char *line = NULL;
-        line_result r = line_read(&t->editor, "> ", &line);
+        line_result r = line_read(&t->editor, "> ", t->start, &line);
+        free(t->start);
+        t->start = NULL;
         if (r == LINE_END)
             break;
         if (r == LINE_INTERRUPTED)
             continue;
-        if (line[0] == '/')
+        remember(t, line);
+        if (t->editor.editing && line[0] == '/' && !strchr(line, '\n'))
             status = run_command(t, line, &quit);
-        else if (line[strspn(line, " \t\r")])
+        else if (line[strspn(line, " \t\r\n")])
             status = say(t, line);
         free(line);
         if (!t->chat)
@@ -218,10 +404,12 @@ static int run_chat(void *record)
     talk t = {.desc = {RLX_INIT(rlx_generate_desc), .ignore_end = o->ignore_end},
               .sampling = {RLX_INIT(rlx_sampling_desc), .temperature = 0.7, .top_p = 0.9,
                            .min_p = 0.05, .repeat_penalty = 1.1},
-              .last = {RLX_INIT(rlx_generate_result)}};
+              .last = {RLX_INIT(rlx_generate_result)}, .save = o->save};
     o->model.model = llm_model(&o->common, &o->model);
     int status = o->common.json ? cli_usage("chat has no --json; see 'rlx generate --chat'")
                                 : llm_sampling(&o->sampling, &t.sampling, &t.desc);
+    if (t.sampling.temperature <= 0 && !o->sampling.repeat_penalty)
+        t.sampling.repeat_penalty = 1; /* the most likely token is what was asked for */
     if (status == EXIT_OK)
         status = llm_grammar(&o->grammar, &t.desc.grammar);
     if (status == EXIT_OK)
@@ -230,6 +418,9 @@ static int run_chat(void *record)
         rlx_grammar_destroy(t.desc.grammar);
         return status;
     }
+    if (!rlx_tokenizer_chat_template(rlx_model_tokenizer(t.model), NULL))
+        cli_warn("the model has no chat template, so it may not be made for conversations; "
+                 "'rlx generate' continues a text");
     line_init(&t.editor);
     t.system = o->system ? cli_format("%s", o->system) : NULL;
     if (t.editor.editing) {
@@ -237,6 +428,7 @@ static int run_chat(void *record)
         sigemptyset(&on.sa_mask);
         sigaction(SIGINT, &on, NULL);
         llm_print_model(t.model);
+        recall(&t);
         fputs("Say something; /help shows the commands.\n", stderr);
     }
     status = start_chat(&t) ? EXIT_OK : EXIT_FAILED;
@@ -249,6 +441,7 @@ static int run_chat(void *record)
     rlx_model_close(t.model);
     rlx_grammar_destroy(t.desc.grammar);
     free(t.system);
+    free(t.start);
     return status;
 }
 
@@ -256,6 +449,7 @@ static const cli_option chat_options[] = {
     MODEL_OPTIONS(options, model),
     {"system", CLI_TEXT, offsetof(options, system), "TEXT", "instructions for the whole talk"},
     {"load", CLI_TEXT, offsetof(options, load), "FILE", "go on with a saved conversation"},
+    {"save", CLI_TEXT, offsetof(options, save), "FILE", "save the conversation after each answer"},
     SAMPLING_OPTIONS(options, sampling),
     GRAMMAR_OPTIONS(options, grammar),
     {"ignore-end", CLI_FLAG, offsetof(options, ignore_end), NULL,
@@ -275,9 +469,11 @@ const cli_command cmd_chat = {
     .details =
         "Uses the chat form that the model file carries. The whole conversation is remembered;\n"
         "when the context is full the oldest questions and answers are left out. On a terminal\n"
-        "the line can be edited and Ctrl-C stops an answer; /help shows the commands. Otherwise\n"
-        "each line of standard input is said, and the answers go to standard output.\n"
-        "Defaults: temperature 0.7, top-p 0.9, min-p 0.05, repeat penalty 1.1.",
+        "the text can be edited, Ctrl-C stops an answer and /help shows the commands; what was\n"
+        "typed is remembered from day to day. Otherwise each line of standard input is said, and\n"
+        "the answers go to standard output.\n"
+        "Defaults: temperature 0.7, top-p 0.9, min-p 0.05, repeat penalty 1.1 (none with\n"
+        "temperature 0).",
     .examples =
         "  rlx chat smollm2                     a model of 'rlx pull'\n"
         "  rlx chat --model smol.gguf\n"

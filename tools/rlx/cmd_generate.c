@@ -17,7 +17,7 @@ typedef struct options {
     sampling_options sampling;
     grammar_options grammar;
     const char *prompt, *prompt_file, *system, *logits;
-    bool chat, plain, ignore_end, shift, stats, profile;
+    bool chat, plain, ignore_end, shift, prompt_only, stats, profile;
 } options;
 
 /* What was generated. */
@@ -159,6 +159,8 @@ static int show_results(const options *o, const rlx_model *m, rlx_context *c,
     }
     if (o->stats || isatty(STDERR_FILENO))
         llm_print_rates(&out->result);
+    if (out->result.finish == RLX_FINISH_LENGTH && !o->sampling.max_tokens.given)
+        cli_warn("cut at %d tokens: --max-tokens N, 0 for no limit", DEFAULT_MAX_TOKENS);
     if (out->result.finish == RLX_FINISH_CONTEXT)
         cli_warn("the context is full; --ctx gives it more room, --shift goes on without the "
                  "beginning");
@@ -190,7 +192,8 @@ static int run_generate(void *record)
     options *o = record;
     rlx_sampling_desc sampling = {RLX_INIT(rlx_sampling_desc)};
     rlx_generate_desc d = {RLX_INIT(rlx_generate_desc), .plain = o->plain,
-                           .ignore_end = o->ignore_end, .shift = o->shift};
+                           .ignore_end = o->ignore_end, .shift = o->shift,
+                           .prompt_only = o->prompt_only};
     rlx_model *m;
     double seconds = 0;
     o->model.model = llm_model(&o->common, &o->model);
@@ -204,7 +207,7 @@ static int run_generate(void *record)
     if (status == EXIT_OK)
         status = llm_open(&o->common, &o->model, &m, &seconds);
     if (status == EXIT_OK) {
-        if (!d.max_tokens && !d.prompt_only)
+        if (!o->sampling.max_tokens.given)
             d.max_tokens = DEFAULT_MAX_TOKENS;
         status = run_model(o, m, &d, seconds);
         rlx_model_close(m);
@@ -229,6 +232,8 @@ static const cli_option generate_options[] = {
      "go on when the model says it is done"},
     {"shift", CLI_FLAG, offsetof(options, shift), NULL,
      "go on when the context is full, without its older half"},
+    {"prompt-only", CLI_FLAG, offsetof(options, prompt_only), NULL,
+     "compute the prompt and generate nothing"},
     CONTEXT_OPTIONS(options, model),
     {"logits", CLI_TEXT, offsetof(options, logits), "FILE.npy",
      "store the logits of the last prompt position, f32 [vocabulary]"},

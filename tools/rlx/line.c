@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* The line editor over termios and ANSI sequences. Positions are bytes of UTF-8; a character is a
- * lead byte with its continuation bytes and is taken to be one column wide. */
+/* The line editor over termios and ANSI sequences. Positions are bytes of UTF-8; how many columns a
+ * character takes is what wcwidth(3) says. The text is drawn anew for each key, from the row where
+ * the prompt is; of a text with more rows than the screen, those around the cursor. */
 #include "line.h"
 
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include "cli.h"
+#include "term.h"
 
 #define MAX_HISTORY 500
+#define TAB_COLUMNS 4
 
 /* Keys above the bytes. */
 enum { KEY_LEFT = 256, KEY_RIGHT, KEY_UP, KEY_DOWN, KEY_HOME, KEY_END, KEY_DELETE, KEY_WORD_LEFT,
-       KEY_WORD_RIGHT, KEY_NONE, KEY_EOF };
+       KEY_WORD_RIGHT, KEY_NEWLINE, KEY_PASTE, KEY_PASTE_END, KEY_NONE, KEY_EOF };
 #define CTL(c) ((c) & 0x1f)
 
 typedef struct edit {
@@ -24,13 +29,17 @@ typedef struct edit {
     const char *prompt;
     char *text;
     size_t n, cap, at; /* bytes, cursor */
-    size_t row;        /* of the history; n_history: the new line */
-    char *kept;        /* the new line while the history is shown */
+    size_t row;        /* of the history; n_history: the new text */
+    char *kept;        /* the new text while the history is shown */
+    size_t above;      /* rows drawn above the one where the cursor is */
 } edit;
 
 void line_init(line_editor *e)
 {
     *e = (line_editor){.editing = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)};
+    /* For wcwidth alone: numbers and messages stay as they are. */
+    if (e->editing && (!setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1))
+        setlocale(LC_CTYPE, "C.UTF-8");
 }
 
 void line_finish(line_editor *e)
@@ -41,47 +50,71 @@ void line_finish(line_editor *e)
     *e = (line_editor){0};
 }
 
-static void add_history(line_editor *e, const char *text)
+bool line_remember(line_editor *e, const char *text)
 {
     if (!*text || (e->n_history && !strcmp(e->history[e->n_history - 1], text)))
-        return;
+        return false;
     if (e->n_history == MAX_HISTORY) {
         free(e->history[0]);
         memmove(e->history, e->history + 1, --e->n_history * sizeof *e->history);
     }
     e->history = cli_realloc_array(e->history, e->n_history + 1, sizeof *e->history);
     e->history[e->n_history++] = cli_format("%s", text);
+    return true;
 }
 
-/* ---- Text ------------------------------------------------------------------------------------ */
+/* ---- Characters ------------------------------------------------------------------------------ */
 
-static bool is_lead(char c)
+/* The code point that begins at s; bytes that are no UTF-8 are themselves. */
+static wchar_t decode(const char *s, size_t n, size_t *bytes)
 {
-    return ((unsigned char)c & 0xc0) != 0x80;
+    const unsigned char *u = (const unsigned char *)s;
+    const size_t length = u[0] < 0xc2 ? 1 : u[0] < 0xe0 ? 2 : u[0] < 0xf0 ? 3 : u[0] < 0xf5 ? 4 : 1;
+    wchar_t c = length == 1 ? u[0] : u[0] & (0x7f >> length);
+    *bytes = 1;
+    if (length > n)
+        return u[0];
+    for (size_t i = 1; i < length; i++) {
+        if ((u[i] & 0xc0) != 0x80)
+            return u[0];
+        c = (wchar_t)(c << 6 | (u[i] & 0x3f));
+    }
+    *bytes = length;
+    return c;
 }
 
+size_t line_width(const char *s, size_t n, size_t *bytes)
+{
+    if (*s == '\t') {
+        *bytes = 1;
+        return TAB_COLUMNS;
+    }
+    const int width = wcwidth(decode(s, n, bytes));
+    return width < 0 ? 1 : (size_t)width;
+}
+
+/* The end of the character at `at`, with the marks of no width that follow it. */
 static size_t next_char(const edit *d, size_t at)
 {
-    at += at < d->n;
-    while (at < d->n && !is_lead(d->text[at]))
-        at++;
+    size_t bytes;
+    if (at == d->n)
+        return at;
+    line_width(d->text + at, d->n - at, &bytes);
+    at += bytes;
+    while (at < d->n && d->text[at] != '\n' && !line_width(d->text + at, d->n - at, &bytes))
+        at += bytes;
     return at;
 }
 
 static size_t previous_char(const edit *d, size_t at)
 {
-    while (at > 0 && !is_lead(d->text[--at]))
-        continue;
-    return at;
+    size_t last = 0;
+    for (size_t i = 0; i < at; i = next_char(d, i))
+        last = i;
+    return last;
 }
 
-static size_t columns(const char *s, size_t n)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < n; i++)
-        count += is_lead(s[i]);
-    return count;
-}
+/* ---- Text ------------------------------------------------------------------------------------ */
 
 static void insert_bytes(edit *d, const char *s, size_t n)
 {
@@ -102,12 +135,17 @@ static void delete_range(edit *d, size_t from, size_t to)
     d->text[d->n] = 0;
 }
 
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\n' || c == '\t';
+}
+
 static size_t word_left(const edit *d)
 {
     size_t at = d->at;
-    while (at > 0 && d->text[at - 1] == ' ')
+    while (at > 0 && is_blank(d->text[at - 1]))
         at--;
-    while (at > 0 && d->text[at - 1] != ' ')
+    while (at > 0 && !is_blank(d->text[at - 1]))
         at--;
     return at;
 }
@@ -115,11 +153,22 @@ static size_t word_left(const edit *d)
 static size_t word_right(const edit *d)
 {
     size_t at = d->at;
-    while (at < d->n && d->text[at] == ' ')
+    while (at < d->n && is_blank(d->text[at]))
         at++;
-    while (at < d->n && d->text[at] != ' ')
+    while (at < d->n && !is_blank(d->text[at]))
         at++;
     return at;
+}
+
+/* The line of the cursor: from *from to the returned end, a newline or the end of the text. */
+static size_t line_bounds(const edit *d, size_t *from)
+{
+    size_t to = d->at;
+    for (*from = d->at; *from > 0 && d->text[*from - 1] != '\n';)
+        --*from;
+    while (to < d->n && d->text[to] != '\n')
+        to++;
+    return to;
 }
 
 static void set_text(edit *d, const char *s)
@@ -141,27 +190,107 @@ static void show_history(edit *d, int step)
     set_text(d, d->row == n ? d->kept : d->e->history[d->row]);
 }
 
-/* ---- Screen ---------------------------------------------------------------------------------- */
-
-static size_t screen_columns(void)
+/* To the line above or below, at about the same place; from the outermost lines to the history. */
+static void move_line(edit *d, int step)
 {
-    struct winsize w;
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) || w.ws_col < 20 ? 80 : w.ws_col;
+    size_t from, to = line_bounds(d, &from), column = d->at - from;
+    if (step < 0 ? from == 0 : to == d->n) {
+        show_history(d, step);
+        return;
+    }
+    d->at = step < 0 ? from - 1 : to + 1;
+    to = line_bounds(d, &from);
+    d->at = from;
+    while (d->at - from < column && d->at < to)
+        d->at = next_char(d, d->at);
 }
 
-/* Draws the row; of a long line the part around the cursor. */
-static void draw(const edit *d)
+/* ---- Screen ---------------------------------------------------------------------------------- */
+
+typedef struct place {
+    size_t row, column;
+} place;
+
+static struct winsize screen_size(void)
 {
-    size_t room = screen_columns() - columns(d->prompt, strlen(d->prompt)) - 1;
-    size_t first = 0, last = d->n;
-    while (columns(d->text + first, d->at - first) >= room)
-        first = next_char(d, first);
-    while (columns(d->text + first, last - first) > room)
-        last = previous_char(d, last);
-    printf("\r%s%.*s\033[K", d->prompt, (int)(last - first), d->text + first);
-    size_t back = columns(d->text + d->at, last > d->at ? last - d->at : 0);
-    if (back)
-        printf("\033[%zuD", back);
+    struct winsize w;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) || w.ws_col < 10)
+        w.ws_col = 80;
+    if (w.ws_row < 3)
+        w.ws_row = 24;
+    return w;
+}
+
+/* Where the character at byte i is drawn, and behind it *next; `indent`: columns of the prompt. */
+static place put_char(const edit *d, size_t i, place p, size_t columns, size_t indent, place *next,
+                      size_t *bytes)
+{
+    const size_t width = line_width(d->text + i, d->n - i, bytes);
+    if (d->text[i] == '\n') {
+        *next = (place){p.row + 1, indent};
+        return p;
+    }
+    if (p.column + width > columns)
+        p = (place){p.row + 1, 0};
+    *next = (place){p.row, p.column + width};
+    return p;
+}
+
+/* Draws the rows from `top` on; the cursor ends behind the last character. */
+static void draw_rows(const edit *d, size_t columns, size_t indent, size_t top, size_t rows)
+{
+    place p = {0, indent}, next;
+    size_t bytes, row = top;
+    if (top == 0)
+        fputs(d->prompt, stdout);
+    for (size_t i = 0; i < d->n; i += bytes, p = next) {
+        const place at = put_char(d, i, p, columns, indent, &next, &bytes);
+        if (at.row < top || at.row >= top + rows)
+            continue;
+        if (at.row != row) {
+            printf("\r\n%*s", (int)at.column, "");
+            row = at.row;
+        }
+        if (d->text[i] == '\t')
+            printf("%*s", TAB_COLUMNS, "");
+        else if (d->text[i] != '\n')
+            fwrite(d->text + i, 1, bytes, stdout);
+    }
+    if (p.row != row && p.row < top + rows)
+        printf("\r\n%*s", (int)p.column, "");
+}
+
+static void draw(edit *d)
+{
+    const struct winsize size = screen_size();
+    const size_t columns = size.ws_col, indent = 2;
+    place p = {0, indent}, next, cursor = p, end;
+    size_t bytes;
+    for (size_t i = 0; i < d->n; i += bytes, p = next) {
+        const place at = put_char(d, i, p, columns, indent, &next, &bytes);
+        if (i == d->at)
+            cursor = at;
+    }
+    end = p;
+    if (d->at == d->n)
+        cursor = end;
+    size_t top = 0, rows = end.row + 1;
+    if (rows > size.ws_row) {
+        rows = size.ws_row;
+        top = cursor.row < rows / 2 ? 0 : cursor.row - rows / 2;
+        top = top + rows > end.row + 1 ? end.row + 1 - rows : top;
+    }
+    if (d->above)
+        printf("\033[%zuA", d->above);
+    fputs("\r\033[J", stdout);
+    draw_rows(d, columns, indent, top, rows);
+    const size_t last = end.row < top + rows ? end.row : top + rows - 1;
+    if (last > cursor.row)
+        printf("\033[%zuA", last - cursor.row);
+    putchar('\r');
+    if (cursor.column)
+        printf("\033[%zuC", cursor.column);
+    d->above = cursor.row - top;
     fflush(stdout);
 }
 
@@ -173,7 +302,7 @@ static int read_byte(void)
     return read(STDIN_FILENO, &c, 1) == 1 ? c : KEY_EOF;
 }
 
-/* What follows ESC: "[A", "[3~", "[1;5C", "OH", "b". */
+/* What follows ESC: "[A", "[3~", "[1;5C", "[200~", "OH", "b". */
 static int read_escape(void)
 {
     static const struct {
@@ -184,6 +313,7 @@ static int read_escape(void)
         {"[F", KEY_END}, {"OH", KEY_HOME}, {"OF", KEY_END}, {"[1~", KEY_HOME}, {"[4~", KEY_END},
         {"[7~", KEY_HOME}, {"[8~", KEY_END}, {"[3~", KEY_DELETE}, {"[1;5C", KEY_WORD_RIGHT},
         {"[1;5D", KEY_WORD_LEFT}, {"b", KEY_WORD_LEFT}, {"f", KEY_WORD_RIGHT},
+        {"\r", KEY_NEWLINE}, {"\n", KEY_NEWLINE}, {"[200~", KEY_PASTE}, {"[201~", KEY_PASTE_END},
     };
     char text[8] = {0};
     for (size_t n = 0; n < sizeof text - 1; n++) {
@@ -201,42 +331,74 @@ static int read_escape(void)
     return KEY_NONE;
 }
 
+/* Bracketed paste: what the terminal sends up to its end mark is text, whatever it holds. */
+static void paste(edit *d)
+{
+    bool after_return = false;
+    for (;;) {
+        int c = read_byte();
+        if (c == 27)
+            c = read_escape();
+        if (c == KEY_PASTE_END || c == KEY_EOF)
+            return;
+        const bool second = c == '\n' && after_return; /* of CR LF */
+        after_return = c == '\r';
+        char byte = c == '\r' ? '\n' : (char)c;
+        if (c < 256 && !second && ((unsigned char)byte >= 32 || byte == '\n' || byte == '\t') &&
+            byte != 127)
+            insert_bytes(d, &byte, 1);
+    }
+}
+
 static void move_or_delete(edit *d, int key)
 {
+    size_t from, to = line_bounds(d, &from);
     switch (key) {
     case KEY_LEFT: case CTL('b'): d->at = previous_char(d, d->at); break;
     case KEY_RIGHT: case CTL('f'): d->at = next_char(d, d->at); break;
-    case KEY_HOME: case CTL('a'): d->at = 0; break;
-    case KEY_END: case CTL('e'): d->at = d->n; break;
+    case KEY_HOME: case CTL('a'): d->at = from; break;
+    case KEY_END: case CTL('e'): d->at = to; break;
     case KEY_WORD_LEFT: d->at = word_left(d); break;
     case KEY_WORD_RIGHT: d->at = word_right(d); break;
-    case KEY_UP: case CTL('p'): show_history(d, -1); break;
-    case KEY_DOWN: case CTL('n'): show_history(d, 1); break;
+    case KEY_UP: case CTL('p'): move_line(d, -1); break;
+    case KEY_DOWN: case CTL('n'): move_line(d, 1); break;
     case KEY_DELETE: case CTL('d'): delete_range(d, d->at, next_char(d, d->at)); break;
     case 127: case CTL('h'): delete_range(d, previous_char(d, d->at), d->at); break;
     case CTL('w'): delete_range(d, word_left(d), d->at); break;
-    case CTL('u'): delete_range(d, 0, d->at); break;
-    case CTL('k'): delete_range(d, d->at, d->n); break;
-    case CTL('l'): fputs("\033[H\033[2J", stdout); break;
+    case CTL('u'): delete_range(d, from, d->at); break;
+    case CTL('k'): delete_range(d, d->at, to); break;
+    case KEY_NEWLINE: insert_bytes(d, "\n", 1); break;
+    case KEY_PASTE: paste(d); break;
+    case CTL('l'):
+        fputs("\033[H\033[2J", stdout);
+        d->above = 0;
+        break;
     default: break;
     }
 }
 
-static line_result edit_line(edit *d)
+static bool input_waits(void)
+{
+    int n = 0;
+    return ioctl(STDIN_FILENO, FIONREAD, &n) == 0 && n > 0;
+}
+
+static line_result edit_text(edit *d)
 {
     for (;;) {
-        draw(d);
+        if (!input_waits()) /* what is typed faster than it is drawn is drawn once */
+            draw(d);
         int key = read_byte();
         if (key == 27)
             key = read_escape();
-        if (key == '\r' || key == '\n')
+        if (key == '\r' || key == '\n') /* the terminal made '\n' of what was typed before */
             return LINE_OK;
         if (key == CTL('c'))
             return LINE_INTERRUPTED;
         if (key == KEY_EOF || (key == CTL('d') && !d->n))
             return LINE_END;
         if ((key >= 32 && key < 256 && key != 127) || key == '\t') {
-            char c = key == '\t' ? ' ' : (char)key;
+            char c = (char)key;
             insert_bytes(d, &c, 1);
         } else {
             move_or_delete(d, key);
@@ -267,7 +429,7 @@ static line_result read_plain(char **text)
     return LINE_OK;
 }
 
-line_result line_read(line_editor *e, const char *prompt, char **text)
+line_result line_read(line_editor *e, const char *prompt, const char *start, char **text)
 {
     struct termios before, raw;
     if (!e->editing || tcgetattr(STDIN_FILENO, &before))
@@ -279,18 +441,22 @@ line_result line_read(line_editor *e, const char *prompt, char **text)
     raw.c_cc[VTIME] = 0;
     if (tcsetattr(STDIN_FILENO, TCSADRAIN, &raw))
         return read_plain(text);
-    edit d = {.e = e, .prompt = prompt, .row = e->n_history};
-    set_text(&d, "");
-    line_result r = edit_line(&d);
-    tcsetattr(STDIN_FILENO, TCSADRAIN, &before);
-    putchar('\n');
+    char *styled = cli_format("%s%s%s", term_style(stdout, TERM_GREEN), prompt,
+                              term_style(stdout, TERM_PLAIN));
+    edit d = {.e = e, .prompt = styled, .row = e->n_history};
+    set_text(&d, start ? start : "");
+    fputs("\033[?2004h", stdout);
+    line_result r = edit_text(&d);
+    d.at = d.n; /* what follows goes below the text */
+    draw(&d);
+    fputs("\033[?2004l\r\n", stdout);
     fflush(stdout);
+    tcsetattr(STDIN_FILENO, TCSADRAIN, &before);
     free(d.kept);
+    free(styled);
     if (r != LINE_OK) {
         free(d.text);
         d.text = NULL;
-    } else {
-        add_history(e, d.text);
     }
     *text = d.text;
     return r;

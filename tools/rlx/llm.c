@@ -137,7 +137,6 @@ int llm_sampling(const sampling_options *o, rlx_sampling_desc *s, rlx_generate_d
     d->stop = o->stop.v;
     d->n_stop = o->stop.n;
     d->max_tokens = o->max_tokens.value;
-    d->prompt_only = o->max_tokens.given && !d->max_tokens;
     return EXIT_OK;
 }
 

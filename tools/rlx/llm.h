@@ -51,7 +51,7 @@ typedef struct sampling_options {
     {"seed", CLI_SET_NUMBER, offsetof(record, member.seed), "N",                                  \
      "the same seed gives the same text (default: a new one each time)"},                         \
     {"max-tokens", CLI_SET_NUMBER, offsetof(record, member.max_tokens), "N",                      \
-     "stop after so many tokens; 0: only compute the prompt"},                                    \
+     "stop after so many tokens; 0: no limit but the context"},                                    \
     {"stop", CLI_LIST, offsetof(record, member.stop), "TEXT",                                     \
      "stop before this text; may be repeated"}
 

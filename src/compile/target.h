@@ -15,6 +15,10 @@ struct rx_target {
      * reused later, since reuse costs a barrier. Programs with few weights get less (plan.c).
      * 0: the smallest arena. */
     uint64_t slack_bytes;
+    /* A size that was not bound before is recorded anew; kernels do not tell sizes up to the next
+     * multiple apart. So programs that can pad round numbers of rows above `exact_rows` up to a
+     * multiple of `row_multiple`: rlx_session_round_rows. 0: every size costs the same. */
+    int64_t exact_rows, row_multiple;
     bool has_host;          /* operations without a kernel may run on the host */
     bool no_regions;        /* elementwise chains are not fused */
     const void *user;       /* for the functions below */

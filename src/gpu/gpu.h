@@ -273,6 +273,10 @@ extern const rx_gpu_op rx_gpu_ops[RX_N_OPS];
 
 /* Lowers one step. */
 rlx_status rx_gpu_lower(rx_gpu_build *b, const rx_gpu_call *c);
+/* rx_target.exact_rows and row_multiple. Products of few rows and attention change their kernels
+ * below 32 rows; tiles have multiples of 16. */
+#define RX_GPU_EXACT_ROWS 32
+#define RX_GPU_ROW_MULTIPLE 16
 /* rx_target functions for a device with these caps. */
 rlx_support rx_gpu_support(const rx_target *t, const rlx_graph *g, const rx_node *n);
 bool rx_gpu_takes_strided(const rx_target *t, const rlx_graph *g, const rx_node *n, size_t i);

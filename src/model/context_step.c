@@ -73,6 +73,16 @@ static bool needs_run(const rx_sequence *s)
     return s->in_step && s->sampled < 0 && waiting(s) > 0;
 }
 
+/* Rows in front of n tokens of a prompt, so that sizes recur (rlx_session_round_rows). Recurrent
+ * states would take them in. */
+static size_t padding(const rlx_context *c, size_t n)
+{
+    const size_t rows = (size_t)rlx_session_round_rows(c->session, (int64_t)n);
+    if (c->model->known.recurrent)
+        return 0;
+    return (rows < c->prompt_chunk ? rows : c->prompt_chunk) - n;
+}
+
 /* Chooses the members of the next run; false when the step is done. */
 static bool plan_run(rlx_context *c)
 {
@@ -89,6 +99,7 @@ static bool plan_run(rlx_context *c)
         r.n_members = 1;
         r.n_tokens = waiting(s) < c->prompt_chunk ? waiting(s) : c->prompt_chunk;
         r.samples = r.n_tokens == waiting(s);
+        r.padding = padding(c, r.n_tokens);
         break;
     }
     c->run = r;
@@ -97,11 +108,25 @@ static bool plan_run(rlx_context *c)
 
 /* ---- Inputs of a run ------------------------------------------------------------------------- */
 
+/* Padding comes first: positions of queries count from the end, so attention sees no key there
+ * (or keys of earlier positions), and of writes to one place the last one counts, which is that of
+ * the first token. */
+static void fill_padding(rlx_context *c)
+{
+    const size_t slot = c->members[0], at = c->sequences[slot].computed;
+    for (size_t i = 0; i < c->run.padding; i++) {
+        c->tokens[i] = c->sequences[slot].tokens[at];
+        c->positions[i] = (int32_t)at;
+        c->places[i] = (int32_t)(slot * c->context + at);
+    }
+}
+
 /* ahead: 0 for the run, 1 for the speculative one after it, whose token is unknown. */
 static void fill_tokens(rlx_context *c, size_t ahead)
 {
     const rx_context_run *r = &c->run;
-    size_t k = 0;
+    size_t k = r->padding;
+    fill_padding(c);
     for (size_t m = 0; m < r->n_members; m++) {
         size_t slot = c->members[m];
         const rx_sequence *s = &c->sequences[slot];
@@ -146,7 +171,7 @@ static int64_t step_seed(const rlx_context *c, size_t ahead)
 static size_t list_inputs(rlx_context *c, size_t ahead, rlx_const_tensor in[RX_MAX_RUN_INPUTS])
 {
     const rx_context_run *r = &c->run;
-    size_t n = 0, rows = r->n_members * r->n_tokens * sizeof(int32_t);
+    size_t n = 0, rows = r->n_members * (r->padding + r->n_tokens) * sizeof(int32_t);
     size_t members = r->n_members * sizeof(int32_t);
     if (!ahead)
         in[n++] = (rlx_const_tensor){"tokens", c->tokens, rows};
@@ -177,16 +202,17 @@ static rlx_status bind_run(rlx_context *c, rlx_error *err)
 {
     const rx_context_run *r = &c->run;
     const size_t recent = has_penalty(c) ? RX_RECENT : 0; /* without, runs are shorter */
-    if (c->bound_recent != recent || c->bound_batch != r->n_members || c->bound_seq != r->n_tokens)
+    const size_t seq = r->padding + r->n_tokens;
+    if (c->bound_recent != recent || c->bound_batch != r->n_members || c->bound_seq != seq)
         c->n_steady = 0;
     if (c->bound_recent != recent)
         RLX_TRY(rlx_session_bind(c->session, "recent", (int64_t)recent, err));
     if (c->n_sequences > 1 && c->bound_batch != r->n_members)
         RLX_TRY(rlx_session_bind(c->session, "batch", (int64_t)r->n_members, err));
-    if (c->bound_seq != r->n_tokens)
-        RLX_TRY(rlx_session_bind(c->session, "seq", (int64_t)r->n_tokens, err));
+    if (c->bound_seq != seq)
+        RLX_TRY(rlx_session_bind(c->session, "seq", (int64_t)seq, err));
     c->bound_batch = r->n_members;
-    c->bound_seq = r->n_tokens;
+    c->bound_seq = seq;
     c->bound_recent = recent;
     return RLX_OK;
 }

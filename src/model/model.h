@@ -88,11 +88,12 @@ typedef struct rx_sequence {
 #define RX_ROW_KEPT SIZE_MAX       /* they are in kept_logits */
 #define RX_ROW_LOST (SIZE_MAX - 1) /* overwritten by a speculative run: recomputed on demand */
 
-/* A run of the session: `n_tokens` tokens of one sequence, or one token of `n_members`. */
+/* A run of the session: `n_tokens` tokens of one sequence behind `padding` rows, or one token of
+ * `n_members`. */
 typedef struct rx_context_run {
     bool active; /* submitted and not yet waited for */
     bool samples;
-    size_t n_members, n_tokens;
+    size_t n_members, n_tokens, padding;
     uint64_t ticket;
 } rx_context_run;
 

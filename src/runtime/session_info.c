@@ -34,6 +34,15 @@ rlx_status rlx_session_memory(const rlx_session *s, rlx_memory_info *out, rlx_er
     return RX_INFO_WRITE(rlx_memory_info, out, &s->shared->program->memory, err);
 }
 
+int64_t rlx_session_round_rows(const rlx_session *s, int64_t rows)
+{
+    const rlx_device *d = s ? s->shared->device : NULL;
+    const rx_target *t = d ? d->backend->target(d->device) : NULL;
+    if (!t || t->row_multiple < 2 || rows <= t->exact_rows || rows > INT64_MAX - t->row_multiple)
+        return rows;
+    return (rows + t->row_multiple - 1) / t->row_multiple * t->row_multiple;
+}
+
 size_t rlx_session_n_steps(const rlx_session *s)
 {
     return s ? s->shared->program->n_steps : 0;

@@ -325,6 +325,8 @@ rlx_status rx_vk_open(size_t index, const rlx_device_desc *desc, rx_device **out
     d->full_barrier = rx_env_flag(RX_ENV_FULL_BARRIER);
     d->target = (rx_target){.name = "vulkan", .align = RX_GPU_ALIGN, .user = d,
                             .slack_bytes = RX_GPU_SLACK_BYTES,
+                            .exact_rows = RX_GPU_EXACT_ROWS,
+                            .row_multiple = RX_GPU_ROW_MULTIPLE,
                             .has_host = d->gpu.host_missing, .support = target_support,
                             .takes_strided = target_takes_strided, .merges = target_merges,
                             .eval = rx_host_eval};

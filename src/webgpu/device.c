@@ -493,6 +493,8 @@ rlx_status rx_wg_open(size_t index, const rlx_device_desc *desc, rx_device **out
     d->force_upload = rx_env_flag(RX_ENV_FORCE_INPUT_UPLOAD);
     d->target = (rx_target){.name = "webgpu", .align = RX_GPU_ALIGN, .user = d,
                             .slack_bytes = RX_GPU_SLACK_BYTES,
+                            .exact_rows = RX_GPU_EXACT_ROWS,
+                            .row_multiple = RX_GPU_ROW_MULTIPLE,
                             .support = rx_gpu_support, .takes_strided = rx_gpu_takes_strided,
                             .merges = target_merges, .eval = rx_host_eval};
     d->watch = take_watch(lib);

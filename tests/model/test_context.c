@@ -77,6 +77,50 @@ static void test_chunks(tiny_kind kind)
     }
 }
 
+/* Logits after a prompt of n tokens behind `before` others, and after three more steps, in chunks of
+ * `chunk`. */
+static void logits_of(size_t before, size_t n, int64_t chunk, float out[4][TINY_VOCABULARY])
+{
+    int32_t prompt[TINY_CONTEXT], token;
+    rlx_error err = {0};
+    rlx_tensor_info info = {0};
+    rlx_model *m = open_tiny(TINY_LLAMA, (rlx_model_desc){RLX_INIT(rlx_model_desc),
+                                                          .context = TINY_CONTEXT,
+                                                          .prompt_chunk = chunk});
+    rlx_context *c = new_context(m);
+    make_prompt(prompt, before + n, 3);
+    if (before) { /* the sampled token is replaced by those that follow */
+        CHECK_OK(rlx_context_set_tokens(c, 0, prompt, before, &err), &err);
+        CHECK_OK(rlx_context_step(c, -1, &token, &err), &err);
+    }
+    CHECK_OK(rlx_context_set_tokens(c, 0, prompt, before + n, &err), &err);
+    for (int i = 0; i < 4; i++) {
+        CHECK_OK(rlx_context_step(c, -1, &token, &err), &err);
+        CHECK_OK(rlx_context_logits(c, 0, out[i], TINY_VOCABULARY, &err), &err);
+        rlx_session *s = rlx_context_session(c);
+        const int64_t rows = rlx_session_round_rows(s, (int64_t)n);
+        const int64_t padded = rows < chunk ? rows : chunk;
+        if (!i)
+            CHECK(rlx_session_leaf(s, RLX_LEAF_INPUT, 0, &info) && info.shape.dim[1] == padded);
+        CHECK(rlx_session_flags(s) == 0);
+    }
+    rlx_context_destroy(c);
+    rlx_model_close(m);
+}
+
+/* Padding in front of a prompt, so that lengths recur on GPUs, changes no bit and no row of the
+ * cache: a chunk of just the prompt has none. */
+static void test_padding(void)
+{
+    static const struct { size_t before, n; } sizes[] = {{0, 33}, {20, 40}};
+    static float want[4][TINY_VOCABULARY], got[4][TINY_VOCABULARY];
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        logits_of(sizes[i].before, sizes[i].n, (int64_t)sizes[i].n, want);
+        logits_of(sizes[i].before, sizes[i].n, TINY_CONTEXT, got);
+        CHECK(!memcmp(want, got, sizeof want));
+    }
+}
+
 static void test_sampling(void)
 {
     rlx_model *m = open_tiny(TINY_LLAMA, (rlx_model_desc){RLX_INIT(rlx_model_desc)});
@@ -457,6 +501,7 @@ int main(void)
         test_sequences(kind);
         test_files(kind);
     }
+    test_padding();
     test_sampling();
     test_wrong_calls();
     test_threads();

@@ -57,6 +57,9 @@ const char *const rx_cases_attention[] = {
     "{layout=bshd, window=$W}",
     "attention(f32[3,2,4,8], f32[3,2,17,8], f32[3,2,17,8], bool[3,1,4,17]:bool(0.6), "
     "i64[3]:int(0,18)) {causal=true}",
+    /* more queries than keys: rows of padding in front of a prompt */
+    "$T=f32|f16 $D=64|128 $O=causal=true|window=20 : attention(f32[3,80,4,$D], $T[3,133,2,$D], "
+    "$T[3,133,2,$D], _, i32[3]:int(30,70)) {layout=bshd, $O}",
 
     /* what k and v hold where a query does not look: NaN and infinities */
     "$T=f32|f16|bf16 $D=8|16|64 $C=causal=true|window=2|causal=true, soft_cap=3 :"

@@ -71,6 +71,15 @@ const graph_test graph_tests[] = {
      "%4 = cumsum(%2) {axis=1}\n"
      "%5 = state_write(%3, %1, %4) {axis=1}\n"
      "output \"y\" = %5\n}\n"},
+    {"state write, places of each batch grow or stay: the last of equal ones counts", 4,
+     "by:int(0,2)", NULL,
+     "graph \"stay\" {\n"
+     "%1: f32[2,300,2] = input \"x\"\n"
+     "%2: i32[2,300] = input \"by\"\n"
+     "%3: f32[2,301,2] = state \"s\"\n"
+     "%4 = cumsum(%2) {axis=1}\n"
+     "%5 = state_write(%3, %1, %4) {axis=1}\n"
+     "output \"y\" = %5\n}\n"},
     {"state write, a place for each batch and slice", 4, "pos:int(0,9)", NULL,
      "graph \"batches\" {\n"
      "%1: bf16[3,2,4] = input \"x\"\n"

@@ -94,7 +94,9 @@ void rx_gpu_runs_begin(rx_gpu_runs *r);
 
 /* ---- Programs: exec.c ----------------------------------------------------------------------- */
 
-#define RX_GPU_N_RECORDINGS 8 /* sets of dimensions that are kept */
+/* Sets of dimensions that are kept: the numbers of rows of rx_target.exact_rows and the multiples
+ * behind them of a prompt of 512 tokens. */
+#define RX_GPU_N_RECORDINGS 64
 #define RX_GPU_N_SCRATCH 16   /* blocks for the scratch memory of a step */
 
 typedef struct rx_gpu_exec {

@@ -174,14 +174,16 @@ void main()
         barrier();
     }
     uint last = min(first_row + BQ, rows) - 1u;
-    uint first_key = uint(query_range(first_row / GROUP, length).x);
+    /* Blocks and splits begin at keys that do not depend on the tile, so that a row has the same
+     * bits wherever its tile begins. */
+    uint first_key = uint(query_range(first_row / GROUP, length).x) / BK * BK;
     uint end_key = uint(query_range(last / GROUP, length).y);
     if (CUT && PAGE == 0u) {
         first_key = max(first_key, o_h);
         end_key = min(end_key, o_s);
     }
     if (n_here > 1u) {
-        uint n = end_key > first_key ? end_key - first_key : 0u;
+        uint n = length > first_key ? length - first_key : 0u;
         uint each = ((n + n_here - 1u) / n_here + BK - 1u) / BK * BK;
         first_key += split * each;
         end_key = min(end_key, first_key + each);

@@ -4,8 +4,9 @@
  * position[b, l] for b < batches, l < slices, or NOWHERE when it is out of range, which sets a
  * flag, or when a later slice goes to the same place. One invocation a slice.
  *
- * Positions mostly grow along a row, as those of a prompt do. Each workgroup looks whether they do
- * in all rows; only where they do not, each slice is compared with all behind it. */
+ * Positions of a prompt grow, those of padding in front of it are equal. Each workgroup looks
+ * whether no position falls in any row: then equal ones are neighbours. Only where one falls, each
+ * slice is compared with all behind it. */
 #include "common.glsl"
 #include "state_place.def"
 
@@ -16,7 +17,7 @@ WORDS(flags);
 #include "index.glsl"
 
 const uint NOWHERE = 0xffffffffu;
-shared uint n_falls; /* lanes that saw a position not above the one before it */
+shared uint n_falls; /* lanes that saw a position below the one before it */
 
 Index load_position(uint i)
 {
@@ -31,8 +32,8 @@ bool has_falls()
     barrier();
     for (uint i = LANE; i + 1u < n; i += gl_WorkGroupSize.x) {
         Index p = load_position(i), q = load_position(i + 1u);
-        bool grows = p.fits && q.fits && p.value < q.value;
-        falls |= grows || i % slices == slices - 1u ? 0u : 1u;
+        bool rises = p.fits && q.fits && p.value <= q.value;
+        falls |= rises || i % slices == slices - 1u ? 0u : 1u;
     }
     if (falls != 0u)
         atomicAdd(n_falls, 1u);
@@ -52,7 +53,7 @@ void main()
         atomicOr(flags[0], FLAG_STATE_RANGE);
         result = NOWHERE;
     }
-    uint end = falls ? i - i % slices + slices : 0u;
+    uint row_end = i - i % slices + slices, end = falls ? row_end : min(row_end, i + 2u);
     for (uint k = i + 1u; k < end && result != NOWHERE; k++) {
         Index q = load_position(k);
         if (q.fits && q.value == p.value)

@@ -228,27 +228,30 @@ static void distrust_session(rlx_context *c)
     c->run.active = c->ahead.active = false;
 }
 
-#define RELEASE_STEPS 64
+#define RELEASE_TOKENS 64
 #define RELEASE_EVERY 4 /* steps of the program */
 
-/* A bit for each kind of run that may choose other kernels. */
-static unsigned kind_of_run(const rlx_context *c)
+/* A bit for each power of two of rows: which kernels a run gets follows from its sizes, and those
+ * of another size may pack the weights in another way. */
+static unsigned size_bit(const rlx_context *c)
 {
-    size_t rows = c->run.n_members * c->run.n_tokens;
-    return rows == 1 ? 1 : rows <= 16 ? 2 : 4;
+    unsigned bit = 1;
+    for (size_t rows = c->run.n_members * c->run.n_tokens; rows > 1; rows /= 2)
+        bit *= 2;
+    return bit;
 }
 
-/* Kernels for one row, for a few and for many may each pack the weights in their first run, and
- * never read the file again. Under the fast policy they do; only rows of the embedding are read
- * later, whose readahead adds up. */
+/* Kernels may pack the weights in their first run and never read the file again. Under the fast
+ * policy they do; only rows of the embedding are read later, whose readahead adds up. */
 static void release_pages(rlx_context *c)
 {
-    unsigned kind = kind_of_run(c);
-    bool again = c->model->policy == RLX_POLICY_FAST &&
-                 (kind == 4 || c->n_steps % RELEASE_STEPS == RELEASE_STEPS - 1);
-    if (!c->model->weights_in_file || (c->released & kind && !again))
+    const unsigned bit = size_bit(c);
+    c->unreleased += c->run.n_members * c->run.n_tokens;
+    const bool again = c->model->policy == RLX_POLICY_FAST && c->unreleased >= RELEASE_TOKENS;
+    if (!c->model->weights_in_file || (c->released & bit && !again))
         return;
-    c->released |= kind;
+    c->released |= bit;
+    c->unreleased = 0;
     rx_model_release_pages(c->model);
 }
 
@@ -304,7 +307,7 @@ static rlx_status run_whole(rlx_context *c, rlx_error *err)
     rlx_tensor out = {"token", c->results, c->run.n_members * sizeof *c->results};
     size_t n = list_inputs(c, 0, in);
     bool packs = c->model->weights_in_file && c->model->policy == RLX_POLICY_FAST &&
-                 !(c->released & kind_of_run(c)) && !rx_env_flag(RX_ENV_DUMP_NODES);
+                 !(c->released & size_bit(c)) && !rx_env_flag(RX_ENV_DUMP_NODES);
     if (packs)
         RLX_TRY(run_by_steps(c, in, n, &out, err));
     else

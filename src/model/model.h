@@ -118,8 +118,9 @@ struct rlx_context {
 
     bool stepping;             /* a step has begun and not ended */
     size_t only;               /* of that step; as in rx_context_step */
-    unsigned released;         /* kinds of runs after which pages of the file were dropped, as
-                                * bits */
+    unsigned released;         /* sizes of runs after which pages of the file were dropped: bit i
+                                * for 2^i rows and more */
+    size_t unreleased;         /* tokens computed since then */
     rx_context_run run;
     rx_ahead_run ahead;
     size_t n_steady;           /* runs of one token since dimensions were bound */

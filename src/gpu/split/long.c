@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Operations along rows that are longer than a binding: parts of a row first, then what they make
  * together. Reductions, argmax and argmin, running sums and histograms are here; the table has the
- * others. */
+ * others; operations without a row are decomposed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,24 +28,36 @@ static rx_op join_op(rx_op op)
     return op == RX_OP_reduce_l1 || op == RX_OP_reduce_sum_square ? RX_OP_reduce_sum : op;
 }
 
-/* Reduces parts of the operand into scratch memory [parts, shape of the result], then those. Parts
- * of a mean have the same size. */
+/* mean = sum / count, in f32. */
+static bool mean_parts(const rx_steps *s)
+{
+    const rx_tensor x = rx_steps_tensor(s, 0), y = rx_steps_tensor(s, 1);
+    if (!rlx_dtype_is_float(x.view.dtype)) {
+        rx_gpu_fail(s->b, &s->part->call, "integers larger than a binding have no mean of means");
+        return true;
+    }
+    const double count = (double)rx_view_elements(&x.view) / (double)rx_view_elements(&y.view);
+    const rx_tensor sum = rx_steps_like(s, RLX_F32, &y.view, -1, 0);
+    const rx_instr scale = {.op = RX_OP_mul, .arg = {0, 1}, .dtype = y.view.dtype};
+    rx_steps_add(s, RX_OP_reduce_sum, s->part->call.attr, (rx_tensor[]){x, sum}, 1, 1);
+    rx_steps_region(s, &scale, 1,
+                    (rx_tensor[]){sum, rx_steps_number(s, RLX_F32, 1 / count), y}, 2);
+    return true;
+}
+
+/* Reduces parts of the operand into scratch memory [parts, shape of the result], then those. */
 static bool reduce_parts(const rx_steps *s)
 {
     const rx_op op = s->part->call.op;
     const rx_tensor x = rx_steps_tensor(s, 0), y = rx_steps_tensor(s, 1);
     const int axis = widest_reduced(s->part);
-    const bool is_float = rlx_dtype_is_float(x.view.dtype), mean = op == RX_OP_reduce_mean;
+    const bool is_float = rlx_dtype_is_float(x.view.dtype);
     if (axis < 0 || y.view.rank == RLX_MAX_RANK)
         return false;
-    if (mean && !is_float) {
-        rx_gpu_fail(s->b, &s->part->call, "integers larger than a binding have no mean of means");
-        return true;
-    }
+    if (op == RX_OP_reduce_mean)
+        return mean_parts(s);
     const int64_t dim = x.view.dim[axis];
-    int64_t length = rx_steps_length(s, &x.view, axis, 1);
-    while (mean && dim % length)
-        length--;
+    const int64_t length = rx_steps_length(s, &x.view, axis, 1);
     rx_tensor sums = y;
     sums.view.dtype = is_float ? RLX_F32 : y.view.dtype;
     rx_view_set_dense(&sums.view, sums.view.dtype, y.view.rank, y.view.dim);
@@ -268,11 +280,6 @@ static const struct {
     {rx_gpu_lower_arg, arg_parts},
     {rx_gpu_lower_cum, scan_parts},
     {rx_gpu_lower_histogram, count_parts},
-    {rx_gpu_lower_softmax, rx_split_softmax},
-    {rx_gpu_lower_layer_norm, rx_split_norm},
-    {rx_gpu_lower_channel_norm, rx_split_channel_norm},
-    {rx_gpu_lower_ada_layer_norm, rx_split_ada_norm},
-    {rx_gpu_lower_residual_norm, rx_split_residual_norm},
     {rx_gpu_lower_top_k, rx_split_top_k},
     {rx_gpu_lower_sort, rx_split_sort},
     {rx_gpu_lower_sample, rx_split_sample},
@@ -296,13 +303,11 @@ rlx_status rx_split_long(rx_gpu_build *b, const rx_part *p, int depth)
 {
     const rx_steps s = {b, p, depth};
     const size_t mark = b->n_scratch;
-    for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) {
-        if (made[i].lower != rx_gpu_ops[p->call.op].lower)
-            continue;
-        if (!made[i].make(&s))
-            break;
-        b->n_scratch = mark;
-        return b->status;
-    }
-    return b->status == RLX_OK ? rx_part_fail(b, p) : b->status;
+    rx_split_made *make = rx_split_decompose;
+    for (size_t i = 0; i < sizeof made / sizeof made[0]; i++)
+        if (made[i].lower == rx_gpu_ops[p->call.op].lower)
+            make = made[i].make;
+    const bool done = make(&s);
+    b->n_scratch = mark;
+    return b->status == RLX_OK && !done ? rx_part_fail(b, p) : b->status;
 }

@@ -91,8 +91,9 @@ rlx_status rx_split_long(rx_gpu_build *b, const rx_part *p, int depth);
 
 /* Decompositions for rx_split_long: each adds its steps, or returns false. */
 typedef bool rx_split_made(const rx_steps *s);
-rx_split_made rx_split_fft, rx_split_softmax, rx_split_norm, rx_split_channel_norm,
-    rx_split_residual_norm, rx_split_ada_norm, rx_split_top_k, rx_split_sort, rx_split_sample,
-    rx_split_nonzero, rx_split_take, rx_split_net, rx_split_scan, rx_split_rope;
+rx_split_made rx_split_fft, rx_split_top_k, rx_split_sort, rx_split_sample, rx_split_nonzero,
+    rx_split_take, rx_split_net, rx_split_scan, rx_split_rope;
+/* Of operations that ops/lower.h decomposes, and have nothing better here. decompose.c */
+rx_split_made rx_split_decompose;
 
 #endif

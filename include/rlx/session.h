@@ -108,10 +108,10 @@ RLX_API rlx_status rlx_session_set_buffer(rlx_session *s, rlx_leaf kind, const c
 /* Binds a named dimension for the runs to come. Unbound dimensions have their upper bound. */
 RLX_API rlx_status rlx_session_bind(rlx_session *s, const char *dim, int64_t value, rlx_error *err);
 
-/* A number of rows from `rows` on that recurs. A GPU selects kernels and records a run anew for each
- * set of sizes, of which it keeps the last 64. A program whose runs may have padding binds rounded
- * sizes instead and meets what it has recorded before. `rows` itself where every size costs the same
- * (the CPU, few rows), where s is NULL, and below 1. */
+/* `rows`, or a larger number that recurs. A GPU selects kernels and records a run anew for each set
+ * of sizes, of which it keeps the last 64. A program whose runs may have padding binds rounded
+ * sizes instead and meets what it has recorded before. `rows` itself where every size costs the
+ * same (the CPU, few rows), where s is NULL, and below 1. */
 RLX_API int64_t rlx_session_round_rows(const rlx_session *s, int64_t rows);
 
 /* Makes ready what a run with the dimensions now bound needs: kernels are chosen, compiled and

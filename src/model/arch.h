@@ -16,9 +16,9 @@
  *            [sequences, ..], which a run that starts at position 0 does not read. All have the
  *            slot in the outermost axis
  * B is the named dimension "batch" up to `sequences` (1 when that is 1), S the named dimension
- * "seq" up to `prompt_chunk`, R the named dimension "recent" up to RX_RECENT. Prompts run with B = 1,
- * or all sequences have as many tokens. Rows of padding may be in front, with the token, position
- * and place of the first one (not in recurrent models).
+ * "seq" up to `prompt_chunk`, R the named dimension "recent" up to RX_RECENT. Prompts run with
+ * B = 1, or all sequences have as many tokens. Rows of padding may be in front, with the token,
+ * position and place of the first one (not in recurrent models).
  *
  * With `page` > 0 the graph has rows of any mix of sequences instead of [B, S]: one token of some,
  * parts of the prompts of others. Sizes are rounded up, so that they recur: there is padding.

@@ -77,8 +77,8 @@ static void test_chunks(tiny_kind kind)
     }
 }
 
-/* Logits after a prompt of n tokens behind `before` others, and after three more steps, in chunks of
- * `chunk`. */
+/* Logits after a prompt of n tokens behind `before` others, and after three more steps, in chunks
+ * of `chunk`. */
 static void logits_of(size_t before, size_t n, int64_t chunk, float out[4][TINY_VOCABULARY])
 {
     int32_t prompt[TINY_CONTEXT], token;

@@ -95,6 +95,12 @@ typedef struct rlx_import_desc {
      * for that value only. They stay inputs. */
     const rlx_import_value *values;
     size_t n_values;
+    /* Inputs to run parts of the graph with, on `device`, where a size, a branch or the end of a
+     * loop comes from data: the part before it is run, and the graph is right for what came out.
+     * Dimensions without a size take that of these inputs. NULL: such graphs are refused. */
+    rlx_device *device;
+    const rlx_import_value *inputs;
+    size_t n_inputs;
 } rlx_import_desc;
 
 /* Builds the graph of a model; desc may be NULL. Its inputs, its weights as params (small ones as

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Elementwise operations and fused regions as an interpreter over lanes: each instruction runs over
  * a few hundred elements in f32 before the next one does, so that its loop is vectorised and the
- * intermediate results stay in the cache. Integers are left to the reference. */
+ * intermediate results stay in the cache. i32, i8 and u8 take part as 32-bit lanes; other integers
+ * are left to the reference. */
 #include <math.h>
 
 #include "base/half.h"
 #include "cpu/generic.h"
+#include "cpu/generic_int.h"
 #include "cpu/generic_math.h"
 #include "cpu/ref/ref.h"
 #include "ir/functions.h"
@@ -175,6 +177,7 @@ typedef struct region_run {
     const rx_view *in, *out; /* merged axes, all of one shape */
     int64_t lanes;           /* elements a register holds */
     bool stream;             /* f32 results go past the caches */
+    rx_lane_fn *fn[MAX_REGISTERS]; /* of each instruction */
 } region_run;
 
 /* Lanes `begin` .. `begin + n - 1`, in row-major order, of an operand. */
@@ -191,7 +194,8 @@ static const float *load_operand(const region_run *g, const rx_view *v, int64_t 
     for (int64_t done = 0; done < n;) {
         int64_t run = inner - at[v->rank - 1];
         run = run < n - done ? run : n - done;
-        g->set->load(v->dtype, v->data + rx_offset(v, at) * size, step, room + done, run);
+        (rx_is_int_lane(v->dtype) ? rx_load_int_lanes : g->set->load)(
+            v->dtype, v->data + rx_offset(v, at) * size, step, room + done, run);
         done += run;
         at[v->rank - 1] += run - 1;
         rx_next(at, v->dim, v->rank);
@@ -223,8 +227,7 @@ static void run_lanes(const region_run *g, int64_t begin, int64_t n, float *room
         for (int k = 0; k < rx_ops[in->op].min_in; k++)
             arg[k] = reg[in->arg[k]];
         float *y = result_place(g, i, begin, room + (r->n_in + i) * g->lanes);
-        rx_lane_fn *run = g->set->run[in->op];
-        (run ? run : lane_table[in->op])(in, arg, y, n);
+        g->fn[i](in, arg, y, n);
         reg[r->n_in + i] = y;
     }
     for (int k = 0; k < r->n_out; k++) {
@@ -232,6 +235,9 @@ static void run_lanes(const region_run *g, int64_t begin, int64_t n, float *room
         const float *from = reg[r->n_in + r->out[k]];
         if (y->data && g->stream && y->dtype == RLX_F32)
             g->set->stream((float *)y->data + begin, from, n);
+        else if (y->data && rx_is_int_lane(y->dtype))
+            rx_store_int_lanes(y->dtype, y->data + begin * rlx_dtype_block_bytes(y->dtype), from,
+                               n);
         else if (y->data)
             g->set->store(y->dtype, y->data + begin * rlx_dtype_block_bytes(y->dtype), 1, from, n);
     }
@@ -245,16 +251,38 @@ static void run_range(void *user, int64_t begin, int64_t end)
         run_lanes(g, i, end - i < g->lanes ? end - i : g->lanes, room);
 }
 
-static bool can_run(const rx_call *c, const rx_region *r)
+/* The function of instruction i, whose arguments have these types; NULL: there is none. */
+static rx_lane_fn *find_fn(const rx_instr *in, const rlx_dtype *arg, const rx_lane_set *set)
 {
+    bool whole = rx_is_int_lane(in->dtype), real = rx_is_lane_type(in->dtype);
+    for (int k = 0; k < rx_ops[in->op].min_in; k++) {
+        whole = whole || rx_is_int_lane(arg[k]);
+        real = real && rx_is_lane_type(arg[k]);
+    }
+    if (whole)
+        return rx_int_lanes((rx_op)in->op, arg, in->dtype);
+    return !real ? NULL : set->run[in->op] ? set->run[in->op] : lane_table[in->op];
+}
+
+/* Finds the functions of all instructions; false: a type or an operation has none. */
+static bool can_run(const rx_call *c, const rx_region *r, const rx_lane_set *set, rx_lane_fn **fn)
+{
+    rlx_dtype type[MAX_REGISTERS];
     if (r->n_in + r->n_instr > MAX_REGISTERS)
         return false;
-    for (size_t i = 0; i < c->n_in; i++)
-        if (!rx_is_lane_type(c->in[i].dtype))
+    for (size_t i = 0; i < c->n_in; i++) {
+        type[i] = c->in[i].dtype;
+        if (!rx_is_lane_type(type[i]) && !rx_is_int_lane(type[i]))
             return false;
-    for (int i = 0; i < r->n_instr; i++)
-        if (!lane_table[r->instr[i].op] || !rx_is_lane_type(r->instr[i].dtype))
+    }
+    for (int i = 0; i < r->n_instr; i++) {
+        rlx_dtype arg[3] = {RLX_NO_TYPE};
+        for (int k = 0; k < rx_ops[r->instr[i].op].min_in && k < 3; k++)
+            arg[k] = type[r->instr[i].arg[k]];
+        type[r->n_in + i] = r->instr[i].dtype;
+        if (!(fn[i] = find_fn(&r->instr[i], arg, set)))
             return false;
+    }
     return true;
 }
 
@@ -272,7 +300,8 @@ static bool is_streamed(const rx_call *c, const rx_lane_set *set, int64_t n)
 
 static rlx_status run_region(const rx_call *c, const rx_region *r, const rx_lane_set *set)
 {
-    if (!can_run(c, r))
+    region_run g = {.r = r, .set = set};
+    if (!can_run(c, r, set, g.fn))
         return RLX_UNSUPPORTED;
     if (c->probe)
         return RLX_OK;
@@ -289,8 +318,10 @@ static rlx_status run_region(const rx_call *c, const rx_region *r, const rx_lane
         views[c->n_in + i] = c->out[i];
     rx_merge_axes(views, n_views);
     const int64_t lanes = LANE_ROOM / (r->n_in + r->n_instr) / 64 * 64;
-    region_run g = {r, set, views, views + c->n_in, lanes < MAX_LANES ? lanes : MAX_LANES,
-                    is_streamed(c, set, n)};
+    g.in = views;
+    g.out = views + c->n_in;
+    g.lanes = lanes < MAX_LANES ? lanes : MAX_LANES;
+    g.stream = is_streamed(c, set, n);
     rx_parallel(c->pool, n, RX_GRAIN, run_range, &g);
     return RLX_OK;
 }

@@ -39,7 +39,6 @@ typedef struct rx_onnx_build {
     int depth;       /* of sub-graphs and functions */
     size_t n_built;  /* nodes, bounded: functions and loops multiply them */
     uint32_t serial; /* makes names of params unique */
-    uint32_t needed; /* the value that a builder had to know and did not; 0: none */
 } rx_onnx_build;
 
 typedef struct rx_onnx_call {
@@ -84,7 +83,12 @@ bool rx_onnx_is(const rx_onnx_call *c, const char *name, const char *text, const
  * were given; NULL otherwise. */
 const void *rx_onnx_value_data(rx_onnx_build *b, rlx_value v);
 void rx_onnx_set_known(rx_onnx_build *b, rlx_value v, const void *data);
-/* The elements of operand `i`, whose size or choice depends on them; NULL after rx_onnx_fail. */
+/* The elements of a weight, in the mapped file; NULL: `v` is no weight. Nothing is computed. */
+const void *rx_onnx_weight_data(rx_onnx_build *b, rlx_value v);
+/* The elements of a value on which a size or a choice depends: known, or computed on the device of
+ * the import by running the graph as it is. NULL after rx_onnx_fail; `what` names the value. */
+const void *rx_onnx_demand(rx_onnx_call *c, rlx_value v, const char *what);
+/* The same for operand `i`. */
 const void *rx_onnx_need(rx_onnx_call *c, size_t i, const char *what);
 /* The elements of a known i32 or i64 operand as a list; false after rx_onnx_fail. `what` names the
  * operand. */
@@ -95,6 +99,10 @@ bool rx_onnx_axes(rx_onnx_call *c, const char *name, size_t i, rlx_ints *out, bo
 /* The elements of a known operand of any plain type, as numbers; false after rx_onnx_fail. */
 bool rx_onnx_known_reals(rx_onnx_call *c, size_t i, const char *what, double *out, size_t cap,
                          size_t *n);
+
+/* Runs the graph so far for value `v` (onnx_resolve.c); NULL: without a device or not all inputs,
+ * or *err says why. */
+const void *rx_onnx_resolve(rx_onnx_build *b, rlx_value v, rlx_error *err);
 
 /* ---- Types of few bits, held one element a byte: onnx_narrow.c ------------------------------- */
 
@@ -123,6 +131,10 @@ int64_t rx_onnx_elements(const rx_onnx_call *c, rlx_value v);
 int64_t rx_onnx_whole(double size);
 /* A rank-1 constant of i64. */
 rlx_value rx_onnx_i64s(rlx_graph *g, const int64_t *v, int64_t n);
+
+/* x times weights [N, K] that are dequantised and turned before (onnx_quant.c); RLX_NONE: b is
+ * something else. */
+rlx_value rx_onnx_dequantized_product(rx_onnx_call *c, rlx_value x, rlx_value b);
 
 /* ---- Windows of convolutions and pools: onnx_matrix.c ---------------------------------------- */
 

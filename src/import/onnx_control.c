@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Control flow of ONNX: branches that are known are taken when the graph is built, loops of a known
- * length are unrolled. */
+/* Control flow of ONNX: branches are taken and loops unrolled when the graph is built, by values
+ * that are known or computed then. */
 #include <string.h>
 
 #include "import/onnx_build.h"
@@ -54,6 +54,8 @@ rlx_value rx_onnx_if(rx_onnx_call *c)
     if (!then || !other)
         return RLX_NONE;
     const unsigned char *cond = rx_onnx_value_data(c->b, rx_onnx_in(c, 0));
+    if (!cond && c->b->desc->device && !(cond = rx_onnx_need(c, 0, "condition")))
+        return RLX_NONE;
     if (!cond)
         return choose(c, then, other);
     const rx_onnx_graph *taken = *cond ? then : other;
@@ -107,9 +109,7 @@ typedef struct loop {
 
 static bool truth(rx_onnx_call *c, rlx_value v, bool *is)
 {
-    const unsigned char *data = rx_onnx_value_data(c->b, v);
-    if (!data)
-        rx_onnx_fail(c, RLX_UNSUPPORTED, "its condition is not known when the graph is built");
+    const unsigned char *data = rx_onnx_demand(c, v, "condition");
     *is = data && *data;
     return data != NULL;
 }

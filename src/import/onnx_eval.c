@@ -106,24 +106,45 @@ const void *rx_onnx_value_data(rx_onnx_build *b, rlx_value v)
     return find_data(b, v.id, 0);
 }
 
+const void *rx_onnx_weight_data(rx_onnx_build *b, rlx_value v)
+{
+    const rlx_onnx *m = b->m;
+    if (!v.id || v.id >= b->g->n_values || b->g->error.code != RLX_OK)
+        return NULL;
+    const rx_node *n = rx_value_node(b->g, v.id);
+    const rx_leaf_attr *leaf = n->attr;
+    if (n->op == RX_OP_constant)
+        return leaf->data;
+    for (size_t i = m->n_params; n->op == RX_OP_param && i--;)
+        if (!strcmp(m->params[i].name, leaf->name))
+            return m->params[i].data;
+    return NULL;
+}
+
 /* ---- As numbers ------------------------------------------------------------------------------ */
 
-static void not_known(rx_onnx_call *c, rlx_value v, const char *what)
+const void *rx_onnx_demand(rx_onnx_call *c, rlx_value v, const char *what)
 {
-    c->b->needed = v.id;
-    rx_onnx_fail(c, RLX_UNSUPPORTED, "its %s must be known when the graph is built: a constant, "
-                 "computed from fixed shapes, or an input whose value is given", what);
+    rlx_error why = {0};
+    const void *data = rx_onnx_value_data(c->b, v);
+    if (!data)
+        data = rx_onnx_resolve(c->b, v, &why);
+    if (!data && why.code)
+        rx_onnx_fail(c, why.code, "its %s could not be computed: %.200s", what, why.text);
+    else if (!data)
+        rx_onnx_fail(c, RLX_UNSUPPORTED, "its %s must be known when the graph is built: a "
+                     "constant, computed from fixed shapes, or from inputs whose values are given",
+                     what);
+    return data;
 }
 
 const void *rx_onnx_need(rx_onnx_call *c, size_t i, const char *what)
 {
     const rlx_value v = rx_onnx_in(c, i);
-    const void *data = v.id ? rx_onnx_value_data(c->b, v) : NULL;
-    if (!v.id)
-        rx_onnx_fail(c, RLX_INVALID, "its %s is absent", what);
-    else if (!data)
-        not_known(c, v, what);
-    return data;
+    if (v.id)
+        return rx_onnx_demand(c, v, what);
+    rx_onnx_fail(c, RLX_INVALID, "its %s is absent", what);
+    return NULL;
 }
 
 bool rx_onnx_known_reals(rx_onnx_call *c, size_t i, const char *what, double *out, size_t cap,
@@ -137,11 +158,9 @@ bool rx_onnx_known_reals(rx_onnx_call *c, size_t i, const char *what, double *ou
         rx_onnx_fail(c, RLX_UNSUPPORTED, "its %s has more than %zu elements", what, cap);
         return false;
     }
-    const unsigned char *data = rx_onnx_value_data(c->b, v);
-    if (!data) {
-        not_known(c, v, what);
+    const unsigned char *data = rx_onnx_demand(c, v, what);
+    if (!data)
         return false;
-    }
     for (int64_t k = 0; k < count; k++) {
         const unsigned char *p = data + k * rlx_dtype_block_bytes(t);
         int64_t wide;
@@ -172,11 +191,9 @@ bool rx_onnx_known_ints(rx_onnx_call *c, size_t i, const char *what, rlx_ints *o
                      RLX_MAX_INTS);
         return false;
     }
-    const void *data = rx_onnx_value_data(c->b, v);
-    if (!data) {
-        not_known(c, v, what);
+    const void *data = rx_onnx_demand(c, v, what);
+    if (!data)
         return false;
-    }
     for (int64_t k = 0; k < n; k++)
         out->v[k] = t == RLX_I64 ? ((const int64_t *)data)[k] : ((const int32_t *)data)[k];
     out->n = (int32_t)n;

@@ -98,11 +98,11 @@ static rlx_status add_weights(rx_onnx_build *b, const rx_onnx_graph *g)
 
 /* ---- Inputs ---------------------------------------------------------------------------------- */
 
-static const rlx_import_value *given_value(const rx_onnx_build *b, const char *name)
+static const rlx_import_value *find_given(const rlx_import_value *list, size_t n, const char *name)
 {
-    for (size_t i = 0; i < b->desc->n_values; i++)
-        if (!strcmp(b->desc->values[i].name, name))
-            return &b->desc->values[i];
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(list[i].name, name))
+            return &list[i];
     return NULL;
 }
 
@@ -129,7 +129,9 @@ static rlx_dim free_dim(rx_onnx_build *b, const rlx_onnx_port *p, int axis)
 
 static rlx_status add_input(rx_onnx_build *b, const rlx_onnx_port *p)
 {
-    const rlx_import_value *given = given_value(b, p->name);
+    const rlx_import_desc *d = b->desc;
+    const rlx_import_value *known = find_given(d->values, d->n_values, p->name);
+    const rlx_import_value *given = known ? known : find_given(d->inputs, d->n_inputs, p->name);
     rlx_dim dims[RLX_MAX_RANK];
     int rank = p->rank;
     if (p->dtype == RLX_NO_TYPE)
@@ -140,6 +142,9 @@ static rlx_status add_input(rx_onnx_build *b, const rlx_onnx_port *p)
                        "expected its shape in the file or a value", b->m->path, p->name);
     if (rank < 0)
         rank = given->shape.rank;
+    if (given && given->shape.rank != rank)
+        return rx_fail(b->err, RLX_INVALID, "'%s': the value given for input '%.80s' has %d "
+                       "dimensions; expected %d", b->m->path, p->name, given->shape.rank, rank);
     for (int i = 0; i < rank; i++)
         dims[i] = p->rank < 0 ? given->shape.dim[i]
                   : p->dim[i] >= 0 ? p->dim[i]
@@ -153,7 +158,8 @@ static rlx_status add_input(rx_onnx_build *b, const rlx_onnx_port *p)
         if (given->dtype != p->dtype || !rx_shape_equal(&given->shape, &s))
             return rx_fail(b->err, RLX_INVALID, "'%s': the value given for input '%.80s' has "
                            "another type or shape than the file declares", b->m->path, p->name);
-        rx_onnx_set_known(b, v, given->data);
+        if (known)
+            rx_onnx_set_known(b, v, known->data);
     }
     return rx_onnx_define(b, p->name, v);
 }

@@ -9,7 +9,9 @@
 
 rlx_value rx_onnx_matmul(rx_onnx_call *c)
 {
-    return rlx_matmul(c->g, rx_onnx_in(c, 0), rx_onnx_in(c, 1));
+    const rlx_value a = rx_onnx_in(c, 0), b = rx_onnx_in(c, 1);
+    const rlx_value y = rx_onnx_dequantized_product(c, a, b);
+    return y.id ? y : rlx_matmul(c->g, a, b);
 }
 
 static rlx_value scaled(rx_onnx_call *c, rlx_value x, double by)

@@ -183,6 +183,30 @@ static bool known_zero(rx_onnx_call *c, rlx_value zero, int64_t *v)
     return true;
 }
 
+/* sum over k of b [.., K, N] - zb, for weights while importing, else in the graph. */
+static rlx_value column_sums(rx_onnx_call *c, rlx_value b, int64_t zero)
+{
+    const rlx_shape s = rlx_value_shape(c->g, b);
+    const bool has_sign = rlx_value_dtype(c->g, b) == RLX_I8;
+    const unsigned char *data = s.rank == 2 ? rx_onnx_weight_data(c->b, b) : NULL;
+    const int64_t axis = s.rank > 1 ? -2 : -1;
+    int32_t *sums = data ? rx_arena_array_zero(&c->b->arena, (uint64_t)s.dim[1] + 1, sizeof *sums)
+                         : NULL;
+    if (!sums) {
+        const rlx_value wide = rlx_cast(c->g, b, RLX_I32);
+        const rlx_value less = zero ? rlx_sub(c->g, wide, rlx_scalar(c->g, RLX_I32, (double)zero))
+                                    : wide;
+        return rlx_reduce(c->g, RLX_REDUCE_SUM, less, &axis, 1, s.rank > 1);
+    }
+    for (int64_t k = 0; k < s.dim[0]; k++)
+        for (int64_t i = 0; i < s.dim[1]; i++) {
+            const unsigned char v = data[k * s.dim[1] + i];
+            sums[i] += (has_sign ? (int8_t)v : v) - (int32_t)zero;
+        }
+    const rlx_dim dims[2] = {1, s.dim[1]};
+    return rlx_constant(c->g, RLX_I32, 2, dims, sums, (size_t)s.dim[1] * sizeof *sums);
+}
+
 /* sum (a - za) * (b - zb), i32. Zero points that are not known, or one a row or column, are taken
  * out of the sum: sum ab - za sum b - zb sum a + K za zb. */
 static rlx_value integer_product(rx_onnx_call *c, rlx_value a, rlx_value b, rlx_value za,
@@ -195,17 +219,11 @@ static rlx_value integer_product(rx_onnx_call *c, rlx_value a, rlx_value b, rlx_
     if (sa.rank < 1 || rx_onnx_rank(c, b) < 1)
         return rx_onnx_fail(c, RLX_INVALID, "a product with a scalar; expected matrices");
     rlx_value y = rlx_qmatmul(g, a, b, RLX_NONE, RLX_NONE, &d);
-    const int64_t last = -1, before = rx_onnx_rank(c, b) > 1 ? -2 : -1;
+    const int64_t last = -1;
     rlx_value less_a = RLX_NONE;
-    if (!a_known)
-        less_a = zero_of(c, za, true);
     if (!a_known) {
-        rlx_value sum = rlx_reduce(g, RLX_REDUCE_SUM, rlx_cast(g, b, RLX_I32), &before, 1,
-                                   before == -2);
-        if (b_known && d.b_zero && sa.dim[sa.rank - 1] >= 0)
-            sum = rlx_sub(g, sum, rlx_scalar(g, RLX_I32,
-                                             (double)(d.b_zero * sa.dim[sa.rank - 1])));
-        y = rlx_sub(g, y, rlx_mul(g, less_a, sum));
+        less_a = zero_of(c, za, true);
+        y = rlx_sub(g, y, rlx_mul(g, less_a, column_sums(c, b, b_known ? d.b_zero : 0)));
     }
     if (b_known)
         return y;
@@ -251,6 +269,47 @@ rlx_value rx_onnx_qlinear_matmul(rx_onnx_call *c)
     const rlx_value scale = rlx_div(g, rlx_mul(g, real_scale(c, 1, true), real_scale(c, 4, false)),
                                     real_scale(c, 6, true));
     return requantize(c, acc, scale, rx_onnx_in(c, 7));
+}
+
+/* ---- Products with dequantised weights ------------------------------------------------------- */
+
+/* The one node that gives v, when it is that operation. */
+static const rx_node *maker(rx_onnx_call *c, uint32_t id, rx_op op)
+{
+    const rx_node *n = rx_value_node(c->g, id);
+    return n->op == op ? n : NULL;
+}
+
+/* A scale or zero point of weights [N, K] as [N, 1]: a scalar, or one a row. */
+static rlx_value per_row(rx_onnx_call *c, uint32_t id, int64_t n)
+{
+    const rlx_value v = {id};
+    const rlx_dim dims[2] = {n, 1};
+    const rlx_shape s = rlx_value_shape(c->g, v);
+    if (!id)
+        return RLX_NONE;
+    return s.rank ? rlx_reshape(c->g, v, 2, dims) : rlx_expand(c->g, v, 2, dims);
+}
+
+rlx_value rx_onnx_dequantized_product(rx_onnx_call *c, rlx_value x, rlx_value b)
+{
+    /* Turned before or after it is dequantised. */
+    const rx_node *turn = b.id ? maker(c, b.id, RX_OP_transpose) : NULL;
+    const rx_node *q = b.id ? maker(c, turn ? turn->in[0] : b.id, RX_OP_dequantize) : NULL;
+    const int64_t axis = turn ? 0 : 1;
+    if (q && !turn)
+        turn = maker(c, q->in[0], RX_OP_transpose);
+    if (!q || !turn || rlx_value_dtype(c->g, x) != RLX_F32 || rx_onnx_rank(c, b) != 2)
+        return RLX_NONE;
+    const rlx_value w = {axis ? turn->in[0] : q->in[0]}, scale = {q->in[1]};
+    const rlx_shape s = rlx_value_shape(c->g, w), per = rlx_value_shape(c->g, scale);
+    const rlx_quant_desc *by = q->attr;
+    if (!rx_onnx_weight_data(c->b, w) || by->block ||
+        (per.rank && (by->axis != axis || per.rank != 1)))
+        return RLX_NONE;
+    const uint32_t zero = q->n_in > 2 ? q->in[2] : 0;
+    const rlx_value rows = per_row(c, scale.id, s.dim[0]), places = per_row(c, zero, s.dim[0]);
+    return rlx_dequant_matmul_ex(c->g, x, w, rows, places, RLX_NONE, RLX_NONE, NULL);
 }
 
 /* ---- Integer convolutions -------------------------------------------------------------------- */

@@ -341,6 +341,91 @@ static void test_shape_code(void)
 /* ---- Functions ------------------------------------------------------------------------------- */
 
 /* f(a; k) = Concat(a, a; axis = k), called with k = 1. */
+/* ---- Sizes, branches and loops that come from data ------------------------------------------- */
+
+static const int64_t scalar[] = {-1};
+
+static void add_graph_attr(blob *node, const char *name, blob *graph)
+{
+    blob a = {0};
+    pb_text(&a, 1, name);
+    pb_int(&a, 20, 5);
+    pb_message(&a, 6, graph);
+    pb_message(node, 5, &a);
+}
+
+/* The model with nodes of `g`, input x f32 [2, 3] and output y of a type, run with x as an input
+ * that the graph may be built by; without it the model is refused. */
+static void run_by_data(blob *g, int type, const int64_t *dims, const float *x, void *y, size_t n)
+{
+    rlx_device *device = NULL;
+    blob in = onnx_port("x", 1, shape23), result = onnx_port("y", type, dims);
+    pb_text(g, 2, "data");
+    pb_message(g, 11, &in);
+    pb_message(g, 12, &result);
+    blob b = onnx_model(g, 17);
+    rlx_onnx *m = open_blob(&b);
+    CHECK_OK(rlx_device_open("ref", NULL, &device, &err), &err);
+    const rlx_import_value given = {"x", RLX_F32, {2, {2, 3}}, x};
+    const rlx_import_desc d = {RLX_INIT(rlx_import_desc), .device = device, .inputs = &given,
+                               .n_inputs = 1};
+    const rlx_const_tensor input = {"x", x, 6 * sizeof *x};
+    const rlx_tensor out = {"y", y, n};
+    run(m, &d, &input, 1, &out);
+    rlx_graph *without = NULL;
+    CHECK(rlx_graph_import(m, NULL, &without, &err) == RLX_UNSUPPORTED && !without);
+    rlx_device_close(device);
+    rlx_onnx_close(m);
+    blob_free(&b);
+}
+
+static void test_sizes_from_data(void)
+{
+    static const int64_t places[] = {2, -2, -1};
+    static const float few[6] = {0, 5, 0, -1, 0, 0}, all[6] = {1, 2, 3, 4, 5, 6};
+    int64_t y[12];
+    /* The operand of NonZero is computed, so that the graph must run for it. */
+    for (int i = 0; i < 2; i++) {
+        blob g = {0}, add = onnx_node("Add", "x x", "t"), node = onnx_node("NonZero", "t", "y");
+        pb_message(&g, 1, &add);
+        pb_message(&g, 1, &node);
+        run_by_data(&g, 7, places, i ? all : few, y, i ? 96 : 32);
+        CHECK(i ? y[5] == 1 && y[11] == 2 : y[0] == 0 && y[1] == 1 && y[2] == 1 && y[3] == 0);
+    }
+}
+
+/* Doubles the sum of x while it is below 100: the number of steps comes from data. */
+static void test_loop_by_data(void)
+{
+    static const float hundred = 100, x[6] = {1, 1, 1, 1, 1, 1}, late[6] = {60, 60, 0, 0, 0, 0};
+    float y[1] = {0};
+    for (int i = 0; i < 2; i++) {
+        blob g = {0}, body = {0}, sum = onnx_node("ReduceSum", "x", "s");
+        blob below = onnx_node("Less", "s c", "on"), loop = onnx_node("Loop", " on s", "y");
+        blob add = onnx_node("Add", "v v", "w"), less = onnx_node("Less", "w c", "more");
+        blob limit = onnx_tensor("c", 1, scalar, &hundred, sizeof hundred);
+        blob step = onnx_port("i", 7, scalar), cond = onnx_port("on_in", 9, scalar);
+        blob v = onnx_port("v", 1, scalar), more = onnx_port("more", 9, scalar);
+        blob w = onnx_port("w", 1, scalar);
+        onnx_attr_int(&sum, "keepdims", 0);
+        pb_message(&body, 1, &add);
+        pb_message(&body, 1, &less);
+        pb_text(&body, 2, "body");
+        pb_message(&body, 11, &step);
+        pb_message(&body, 11, &cond);
+        pb_message(&body, 11, &v);
+        pb_message(&body, 12, &more);
+        pb_message(&body, 12, &w);
+        add_graph_attr(&loop, "body", &body);
+        pb_message(&g, 1, &sum);
+        pb_message(&g, 1, &below);
+        pb_message(&g, 1, &loop);
+        pb_message(&g, 5, &limit);
+        run_by_data(&g, 1, scalar, i ? late : x, y, sizeof y);
+        CHECK(y[0] == (i ? 120 : 192));
+    }
+}
+
 static void test_function(void)
 {
     blob g = {0}, f = {0}, set = {0}, ref = {0}, call = onnx_node("Twice", "x", "y");
@@ -488,6 +573,8 @@ int main(void)
     test_external();
     test_known_values();
     test_shape_code();
+    test_sizes_from_data();
+    test_loop_by_data();
     test_function();
     test_nodes_that_fail();
     test_damaged();

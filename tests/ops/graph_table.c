@@ -6,6 +6,43 @@
 #include "ops/graph_table.h"
 
 const graph_test graph_tests[] = {
+    /* ---- integers in regions ---- */
+    {"sums of codes: i32 less i32, as f32", 2, "a:int(-99999,99999) b:int(-99999,99999)", NULL,
+     "graph \"codes\" {\n"
+     "%1: i32[3,70] = input \"a\"\n"
+     "%2: i32[1,70] = input \"b\"\n"
+     "%3: f32[70] = input \"scale\"\n"
+     "%4 = mul(%1, %2)\n"
+     "%5 = sub(%4, %2)\n"
+     "%6 = cast(%5) {to=f32}\n"
+     "%7 = mul(%6, %3)\n"
+     "output \"y\" = %7\n}\n"},
+    {"one hot by comparison", 2, "x:int(0,9)", NULL,
+     "graph \"hot\" {\n"
+     "%1: i32[2,33,1] = input \"x\"\n"
+     "%2: i32[9] = range() {n=9, out=i32}\n"
+     "%3 = eq(%1, %2)\n"
+     "%4 = cast(%3) {to=f32}\n"
+     "%5 = lt(%1, %2)\n"
+     "%6 = where(%5, %1, %2)\n"
+     "%7 = cast(%6) {to=f32}\n"
+     "%8 = add(%4, %7)\n"
+     "output \"y\" = %8\n}\n"},
+    {"bytes to floats and back", 2, "a:int(-128,128) b:int(0,256) x:normal(0,200)", NULL,
+     "graph \"bytes\" {\n"
+     "%1: i8[5,67] = input \"a\"\n"
+     "%2: u8[67] = input \"b\"\n"
+     "%3: f32[5,67] = input \"x\"\n"
+     "%4 = cast(%1) {to=f32}\n"
+     "%5 = cast(%2) {to=f32}\n"
+     "%6 = fma(%4, %5, %3)\n"
+     "%7 = cast(%6) {to=i8}\n"
+     "%8 = add(%3, %4)\n"
+     "%9 = cast(%8) {to=u8}\n"
+     "%10 = cast(%6) {to=i32}\n"
+     "output \"i8\" = %7\n"
+     "output \"u8\" = %9\n"
+     "output \"i32\" = %10\n}\n"},
     /* ---- state ---- */
     {"kv cache, scalar position", 6, "pos:count(0,1) len:count(1,1)", NULL,
      "graph \"kv\" {\n"

@@ -41,32 +41,37 @@ static size_t add_dim(rlx_import_desc *d, rlx_import_dim *all, char **names, siz
     return n_names + 1;
 }
 
-rlx_status onnx_import(rlx_onnx *m, const tensor *given, size_t n, const rlx_import_dim *dims,
-                       size_t n_dims, rlx_graph **out, rlx_error *err)
+rlx_status onnx_import(rlx_onnx *m, const onnx_inputs *in, rlx_graph **out, rlx_error *err)
 {
-    rlx_import_value *values = cli_alloc_array(n + 1, sizeof *values);
+    rlx_import_value *values = cli_alloc_array(2 * in->n + 2, sizeof *values);
+    rlx_import_value *inputs = values + in->n + 1;
     size_t n_ports = 0;
     rlx_onnx_port p = {RLX_INIT(rlx_onnx_port)};
     while (rlx_onnx_input(m, n_ports, &p, NULL) == RLX_OK)
         n_ports++;
-    rlx_import_dim *all = cli_alloc_array(n_dims + n_ports * RLX_MAX_RANK + 1, sizeof *all);
+    rlx_import_dim *all = cli_alloc_array(in->n_dims + n_ports * RLX_MAX_RANK + 1, sizeof *all);
     char **names = cli_alloc_array(n_ports * RLX_MAX_RANK + 1, sizeof *names);
-    rlx_import_desc d = {RLX_INIT(rlx_import_desc), .dims = all, .values = values};
+    rlx_import_desc d = {RLX_INIT(rlx_import_desc), .dims = all, .values = values,
+                         .device = in->device, .inputs = inputs};
     size_t n_names = 0;
-    for (size_t i = 0; i < n_dims; i++)
-        all[d.n_dims++] = dims[i];
+    for (size_t i = 0; i < in->n_dims; i++)
+        all[d.n_dims++] = in->dims[i];
     for (size_t i = 0; rlx_onnx_input(m, i, &p, NULL) == RLX_OK; i++) {
-        const tensor *t = find_tensor(given, n, p.name);
+        const tensor *t = find_tensor(in->given, in->n, p.name);
+        if (t)
+            inputs[d.n_inputs++] = (rlx_import_value){t->name, t->dtype, t->shape, t->data};
         if (t && (is_small(t) || p.rank < 0))
-            values[d.n_values++] = (rlx_import_value){t->name, t->dtype, t->shape, t->data};
+            values[d.n_values++] = inputs[d.n_inputs - 1];
         for (int axis = 0; axis < p.rank && t && p.rank == t->shape.rank; axis++)
             if (p.dim[axis] < 0)
                 n_names = add_dim(&d, all, names, n_names, &p, axis, t->shape.dim[axis]);
     }
     for (size_t i = 0; rlx_onnx_input(m, i, &p, NULL) == RLX_OK; i++)
-        for (int axis = 0; axis < p.rank && !find_tensor(given, n, p.name); axis++)
+        for (int axis = 0; axis < p.rank && !find_tensor(in->given, in->n, p.name); axis++)
             if (p.dim[axis] < 0)
                 n_names = add_dim(&d, all, names, n_names, &p, axis, 1);
+    if (d.n_inputs < n_ports)
+        d.device = NULL; /* not all that a run needs is given */
     const rlx_status st = rlx_graph_import(m, &d, out, err);
     for (size_t i = 0; i < n_names; i++)
         free(names[i]);
@@ -108,7 +113,8 @@ static bool load_inputs(const cli_list *inputs, tensor *list)
     return true;
 }
 
-static rlx_graph *build(rlx_onnx *m, const tensor *list, size_t n, const cli_list *dims)
+static rlx_graph *build(rlx_onnx *m, const tensor *list, size_t n, const cli_list *dims,
+                        rlx_device *device)
 {
     rlx_import_dim *sizes = cli_alloc_array(dims->n + 1, sizeof *sizes);
     char **names = cli_alloc_array(dims->n + 1, sizeof *names);
@@ -119,7 +125,8 @@ static rlx_graph *build(rlx_onnx *m, const tensor *list, size_t n, const cli_lis
         names[i] = cli_format("%.*s", (int)strcspn(dims->v[i], "="), dims->v[i]);
         sizes[i] = (rlx_import_dim){names[i], value ? strtoll(value + 1, NULL, 10) : 0};
     }
-    if (onnx_import(m, list, n, sizes, dims->n, &g, &err) != RLX_OK)
+    const onnx_inputs in = {list, n, sizes, dims->n, device};
+    if (onnx_import(m, &in, &g, &err) != RLX_OK)
         cli_error(&err);
     for (size_t i = 0; i < dims->n; i++)
         free(names[i]);
@@ -129,7 +136,7 @@ static rlx_graph *build(rlx_onnx *m, const tensor *list, size_t n, const cli_lis
 }
 
 rlx_graph *onnx_read_graph(const char *path, const cli_list *inputs, const cli_list *dims,
-                           rlx_onnx **m)
+                           rlx_device *device, rlx_onnx **m)
 {
     rlx_error err = {0};
     tensor *list = cli_alloc_array(inputs->n + 1, sizeof *list);
@@ -137,7 +144,7 @@ rlx_graph *onnx_read_graph(const char *path, const cli_list *inputs, const cli_l
     if (rlx_onnx_open(path, m, &err) != RLX_OK)
         cli_error(&err);
     else if (load_inputs(inputs, list))
-        g = build(*m, list, inputs->n, dims);
+        g = build(*m, list, inputs->n, dims, device);
     for (size_t i = 0; i < inputs->n; i++)
         tensor_free(&list[i]);
     free(list);

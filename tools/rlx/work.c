@@ -60,6 +60,17 @@ static int make_session(work *w, bool compiled, const rlx_session_desc *desc)
     return EXIT_OK;
 }
 
+/* Sizes that come from data are computed on the device asked for; for "auto", which chooses by the
+ * graph, on the CPU. */
+static rlx_graph *import_onnx(work *w, const cli_common *common, const work_options *o,
+                              const char *id)
+{
+    rlx_device *device = cli_open_device(common, id && strcmp(id, "auto") ? id : "cpu");
+    rlx_graph *g = device ? onnx_read_graph(w->path, &o->inputs, &o->dims, device, &w->onnx) : NULL;
+    rlx_device_close(device);
+    return g;
+}
+
 int work_open(work *w, const cli_common *common, const work_options *o, const char *path,
               rlx_session_desc *desc)
 {
@@ -70,8 +81,7 @@ int work_open(work *w, const cli_common *common, const work_options *o, const ch
         return status;
     const bool compiled = is_compiled(path);
     w->graph = compiled ? load_graph(path)
-               : is_onnx(path) ? onnx_read_graph(path, &o->inputs, &o->dims, &w->onnx)
-                               : read_graph(path);
+               : is_onnx(path) ? import_onnx(w, common, o, id) : read_graph(path);
     if (!w->graph || !listing_of_graph(&w->listing, w->graph))
         return EXIT_FAILED;
     desc->no_fusion |= o->no_fusion;

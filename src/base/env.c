@@ -3,9 +3,12 @@
 #include "base/env.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/error.h"
 
 static const struct {
     const char *name, *help;
@@ -46,8 +49,13 @@ int64_t rx_env_number(rx_env v, int64_t lo, int64_t dflt)
     char *end;
     errno = 0;
     long long n = strtoll(text, &end, 10);
-    if (errno || end == text || *end || n < lo)
+    if (errno || end == text || *end || n < lo) {
+        static atomic_bool told[RX_N_ENV];
+        if (!atomic_exchange(&told[v], true))
+            rx_log(RLX_LOG_WARN, "%s is ignored: expected a number of at least %lld, got "
+                   "'%.40s'", table[v].name, (long long)lo, text);
         return dflt;
+    }
     return n;
 }
 

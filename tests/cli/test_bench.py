@@ -135,6 +135,8 @@ check([c["device"] for c in costs] == ["cpu"] and costs[0]["estimate_ms"] > 0 an
 expect(0, "explain", mlp, "--no-fusion", "--device", "ref", out="on ref")
 expect(2, "explain", mlp, "--dump", "nothing", err="--dump expected one of verify, fold")
 expect(1, "explain", mlp, "--memory-svg", "/nonexistent/x.svg", err="cannot write")
+expect(0, "explain", mlp, "--memory-svg", TMP / "plan.svg", err="Drew the memory plan to ")
+expect(2, "bench", "--model", "x.gguf", "--plot", "x.svg", err="--plot draws the speed of several")
 expect(1, "explain", mlp, "--trace", "/nonexistent/x.json", err="cannot write")
 expect(1, "explain", "absent.rlx", err="cannot open 'absent.rlx'")
 

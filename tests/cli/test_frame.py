@@ -120,7 +120,8 @@ check(sum(d["default"] for d in devices) == 1, "devices --json: one default")
 check({"cpu", "ref", "null"} <= {d["backend"] for d in devices}, "devices --json: backends")
 expect(0, "devices", "--device", "ref", out="ref")
 expect(1, "devices", "--device", "nonsense", err="nonsense")
-expect(0, "devices", "--device", "cpu", "--calibrate", out="measured")
+expect(0, "devices", "--device", "cpu", "--calibrate", out="products in flop/s")
+check("?" not in expect(0, "devices", "--device", "cpu"), "a measured device is marked")
 for d in expect_json("devices", "--device", "cpu"):
     rates = d["calibration"]
     check(rates["measured"] and all(v > 0 for k, v in rates.items() if k != "kernels"),
@@ -142,6 +143,11 @@ expect(0, "doctor", "--device", "cpu", out="cpu")
 expect(1, "doctor", "--device", "nonsense", err="nonsense")
 expect(0, "doctor", out="RLX_THREADS=1", env={"RLX_THREADS": "1"})
 expect(0, "devices", err="RLX_LOG expected off", env={"RLX_LOG": "loud"})
+expect(0, "devices", "--device", "cpu", env={"RLX_THREADS": "abc"},
+       err="RLX_THREADS is ignored: expected a number of at least 1, got 'abc'")
+for args in (["doctor"], ["devices"], ["devices", "--all"]):
+    lines = run(*args)[1].split("\n")
+    check(max(map(len, lines)) <= 80, f"{args} fits 80 columns: {max(lines, key=len)}")
 
 # Ops.
 ops = expect_json("ops")

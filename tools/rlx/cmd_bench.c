@@ -186,6 +186,9 @@ static int bench_model(const options *o)
                             .json = o->common.json, .threads = (uint32_t)o->common.threads};
     if (o->common.args.n || o->suite)
         return cli_usage("--model expected no cases and no suite");
+    if (o->plot && !o->sequences)
+        return cli_usage("--plot draws the speed of several sequences: --model goes with "
+                         "--sequences 1,2,4,8 then");
     if (f.prompt < 1 || f.tokens < 1)
         return cli_usage("--prompt-tokens and --tokens expected numbers above 0");
     f.device = o->common.device.n ? o->common.device.v[0] : NULL;

@@ -102,26 +102,25 @@ static void print_calibration(const rlx_device_info *list, const rlx_calibration
     table t;
     char text[SHORT_TEXT];
     bool assumed = false;
-    table_init(&t, "lrrrrrrrl", "device|products|fast|memory|step|run|upload|download|rates");
+    table_init(&t, "lrrrrrrr", "device|products|fast|memory|step|run|upload|download");
     for (size_t i = 0; i < n; i++, c++) {
         if (list[i].is_test && !all)
             continue;
         const double rates[] = {c->gemm, c->gemm_fast, c->bandwidth};
-        static const char *const units[] = {"flop/s", "flop/s", "B/s"};
-        table_styled(&t, TERM_BOLD, "%s", list[i].id);
+        table_styled(&t, TERM_BOLD, "%s%s", list[i].id, c->measured ? "" : "?");
         for (size_t k = 0; k < ARRAY_LEN(rates); k++)
-            table_cell(&t, "%s%s", short_count(rates[k], text), units[k]);
+            table_cell(&t, "%s", short_count(rates[k], text));
         table_cell(&t, "%s", short_seconds(c->dispatch, text));
         table_cell(&t, "%s", short_seconds(c->submit, text));
-        table_cell(&t, "%sB/s", short_count(c->upload, text));
-        table_cell(&t, "%sB/s", short_count(c->download, text));
-        table_cell(&t, "%s", c->measured ? "measured" : "assumed");
+        table_cell(&t, "%s", short_count(c->upload, text));
+        table_cell(&t, "%s", short_count(c->download, text));
         assumed |= !c->measured && !list[i].is_test;
     }
     putchar('\n');
     table_print(&t, 2);
+    puts("  products in flop/s, memory and transfers in bytes/s");
     if (assumed)
-        printf("  'rlx devices --calibrate' measures the devices\n");
+        printf("  ?: typical of its kind, not measured; 'rlx devices --calibrate' measures\n");
 }
 
 static void print_json(const rlx_device_info *list, const rlx_calibration *c, size_t n)
@@ -149,14 +148,13 @@ static void print_table(const rlx_device_info *list, size_t n, bool all)
 {
     table t;
     char memory[SHORT_TEXT];
-    table_init(&t, "llllrr", "|device|name|driver|memory|threads");
+    table_init(&t, "lllrr", "|device|name|memory|threads");
     for (size_t i = 0; i < n; i++) {
         if (list[i].is_test && !all)
             continue;
         table_styled(&t, TERM_GREEN, "%s", list[i].is_default ? "*" : " ");
         table_styled(&t, TERM_BOLD, "%s", list[i].id);
-        table_cell(&t, "%s", list[i].name);
-        table_cell(&t, "%s", list[i].driver);
+        table_cell(&t, "%.40s", list[i].name);
         table_cell(&t, "%s", list[i].memory ? short_bytes((double)list[i].memory, memory) : "-");
         if (list[i].threads)
             table_cell(&t, "%u", list[i].threads);
@@ -166,19 +164,22 @@ static void print_table(const rlx_device_info *list, size_t n, bool all)
     table_print(&t, 0);
 }
 
-/* Features and limits, and what the self-check of a GPU has found. */
+/* Driver, features and limits, and what the self-check of a GPU has found. */
 static void print_details(const rlx_device_info *list, size_t n, bool all)
 {
-    table t;
-    table_init(&t, "ll", "device|features and limits");
     for (size_t i = 0; i < n; i++) {
-        if (!list[i].detail[0] || (list[i].is_test && !all))
+        const rlx_device_info *d = &list[i];
+        if (d->is_test && !all)
             continue;
-        table_styled(&t, TERM_BOLD, "%s", list[i].id);
-        table_cell(&t, "%s", list[i].detail);
+        char *text = cli_format("%s%s%s", d->driver, *d->driver && *d->detail ? "; " : "",
+                                d->detail);
+        char *safe = term_escape(text, strlen(text), false);
+        printf("\n  %s%s%s\n    ", term_style(stdout, TERM_BOLD), d->id,
+               term_style(stdout, TERM_PLAIN));
+        term_wrap(stdout, safe, 4);
+        free(safe);
+        free(text);
     }
-    putchar('\n');
-    table_print(&t, 2);
 }
 
 static void print_absent(void)
@@ -189,8 +190,9 @@ static void print_absent(void)
     for (size_t i = 0; i < n; i++) {
         if (list[i].available)
             continue;
-        printf("%s  %s%s%s: %s\n", any ? "" : "\nnot available:\n", term_style(stdout, TERM_BOLD),
-               list[i].name, term_style(stdout, TERM_PLAIN), list[i].reason);
+        printf("%s  %s%s%s\n    ", any ? "" : "\nnot available:\n", term_style(stdout, TERM_BOLD),
+               list[i].name, term_style(stdout, TERM_PLAIN));
+        term_wrap(stdout, list[i].reason, 4);
         any = true;
     }
     free(list);

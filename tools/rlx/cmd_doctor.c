@@ -180,10 +180,9 @@ static const char *compiler(void)
 #endif
 }
 
-static void mark(bool ok)
+static void mark(const char *style, const char *text)
 {
-    printf("  %s%s%s  ", term_style(stdout, ok ? TERM_GREEN : TERM_RED), ok ? "ok     " : "MISSING",
-           term_style(stdout, TERM_PLAIN));
+    printf("  %s%-7s%s  ", term_style(stdout, style), text, term_style(stdout, TERM_PLAIN));
 }
 
 static void heading(const char *text)
@@ -195,8 +194,17 @@ static void print_backends(const report *r)
 {
     heading("Backends");
     for (size_t i = 0; i < r->n_backends; i++) {
-        mark(r->backends[i].available);
-        printf("%-7s %s\n", r->backends[i].name, r->backends[i].reason);
+        const rlx_backend_info *b = &r->backends[i];
+        if (b->available) {
+            mark(TERM_GREEN, "ok");
+            puts(b->name);
+            continue;
+        }
+        mark(TERM_DIM, "none"); /* every backend but the CPU is one that a machine can do without */
+        printf("%-7s ", b->name);
+        char *reason = cli_format("optional; %s", b->reason);
+        term_wrap(stdout, reason, 19);
+        free(reason);
     }
 }
 
@@ -207,16 +215,19 @@ static void print_devices(const report *r)
     for (size_t i = 0; i < r->n_devices; i++) {
         const check *c = &r->checks[i];
         const char *style = !c->ok ? TERM_RED : c->limited ? TERM_YELLOW : TERM_GREEN;
-        printf("  %s%s%s  %-10s %s (%s)\n", term_style(stdout, style),
-               !c->ok ? "FAILED " : c->limited ? "LIMITED" : "ok     ",
-               term_style(stdout, TERM_PLAIN), r->devices[i].id, c->text,
-               short_seconds(c->seconds, time));
+        mark(style, !c->ok ? "FAILED" : c->limited ? "LIMITED" : "ok");
+        char *result = cli_format("%s (%s)", c->text, short_seconds(c->seconds, time));
+        printf("%-10s ", r->devices[i].id);
+        term_wrap(stdout, result, 22);
+        free(result);
         if (!r->devices[i].is_test)
             printf("  %-7s  %-10s %s\n", "", "",
                    c->calibrated ? "calibrated" : "not calibrated: rlx devices --calibrate");
-        if (r->devices[i].detail[0])
-            printf("  %-7s  %-10s %s%s%s\n", "", "", term_style(stdout, TERM_DIM),
-                   r->devices[i].detail, term_style(stdout, TERM_PLAIN));
+        if (r->devices[i].detail[0]) {
+            printf("%22s%s", "", term_style(stdout, TERM_DIM));
+            term_wrap(stdout, r->devices[i].detail, 22);
+            fputs(term_style(stdout, TERM_PLAIN), stdout);
+        }
     }
 }
 
@@ -225,14 +236,14 @@ static void print_environment(const report *r)
     heading("Environment");
     for (size_t i = 0; i < r->n_env; i++)
         if (r->env[i].value)
-            printf("  %s=%s  %s(%s)%s\n", r->env[i].name, r->env[i].value,
+            printf("  %s=%s\n    %s%s%s\n", r->env[i].name, r->env[i].value,
                    term_style(stdout, TERM_DIM), r->env[i].help, term_style(stdout, TERM_PLAIN));
     printf("  not set:");
     for (size_t i = 0, column = 10; i < r->n_env; i++) {
         if (r->env[i].value)
             continue;
         size_t n = strlen(r->env[i].name) + 1;
-        if (column + n > 98) {
+        if (column + n > 79) {
             printf("\n          ");
             column = 10;
         }
@@ -248,7 +259,7 @@ static void print_report(const report *r)
     print_backends(r);
     print_devices(r);
     heading("Cache folder");
-    mark(r->cache.ok);
+    mark(r->cache.ok ? TERM_GREEN : TERM_RED, r->cache.ok ? "ok" : "MISSING");
     printf("%s (%s)\n", r->cache.path, r->cache.state);
     print_environment(r);
     printf("\n%s%s%s\n", term_style(stdout, r->ok ? TERM_GREEN : TERM_RED),

@@ -303,6 +303,8 @@ static int explain_opened(work *w, const options *o, const stages *s)
         print_text(w, o, s, &r);
     if (o->memory_svg && !write_memory_svg(w, o->memory_svg))
         status = EXIT_FAILED;
+    else if (o->memory_svg)
+        term_line(stderr, "Drew the memory plan to %s.", o->memory_svg);
     if (o->trace && !write_trace(w, r.times, r.n_times, o->trace))
         status = EXIT_FAILED;
     free(r.times);

@@ -288,6 +288,8 @@ static void print_report(const quantize_job *j, double seconds)
             print_row(&t, rlx_dtype_name(j->rows[i].type), &j->rows[i]);
     print_row(&t, "all", &j->all);
     table_print(&t, 2);
+    if (j->all.after > j->all.before)
+        cli_warn("the result is larger than the input, and no better: it was quantised before");
 }
 
 static void json_type(json *out, const char *key, const type_row *r)

@@ -265,30 +265,13 @@ void cli_free(const cli_command *c, void *record)
     free(record);
 }
 
-/* Help fits a terminal of 80 columns: names on the left, what they mean on the right. */
-#define HELP_COLUMNS 79
-#define HELP_LEFT 30
+#define HELP_LEFT 30 /* columns of names, left of what they mean */
 
 /* ---- Help ------------------------------------------------------------------------------------ */
 
 static void heading(const char *text)
 {
     printf("\n%s%s%s\n", term_style(stdout, TERM_BOLD), text, term_style(stdout, TERM_PLAIN));
-}
-
-/* Prints text in lines of at most HELP_COLUMNS, all but the first behind `indent` blanks. */
-static void print_wrapped(const char *text, size_t indent)
-{
-    size_t room = HELP_COLUMNS - indent;
-    while (strlen(text) > room) {
-        size_t n = room;
-        while (n > 0 && text[n] != ' ')
-            n--;
-        n = n ? n : room; /* a word longer than the line */
-        printf("%.*s\n%*s", (int)n, text, (int)indent, "");
-        text += n + (text[n] == ' ');
-    }
-    puts(text);
 }
 
 static void print_options(const cli_option *o)
@@ -303,7 +286,7 @@ static void print_options(const cli_option *o)
             printf("  %s\n%*s", left, HELP_LEFT, "");
         else
             printf("  %-*s", HELP_LEFT - 2, left);
-        print_wrapped(o->help, HELP_LEFT);
+        term_wrap(stdout, o->help, HELP_LEFT);
     }
 }
 
@@ -319,10 +302,10 @@ static void print_paragraphs(const char *text)
             continue;
         }
         *p = 0;
-        print_wrapped(line, 0);
+        term_wrap(stdout, line, 0);
         line = p + 1;
     }
-    print_wrapped(line, 0);
+    term_wrap(stdout, line, 0);
     free(joined);
 }
 

@@ -74,6 +74,20 @@ void term_write(FILE *f, const char *text, size_t n)
     free(safe);
 }
 
+void term_wrap(FILE *f, const char *text, size_t indent)
+{
+    const size_t room = 79 - indent;
+    while (strlen(text) > room) {
+        size_t n = room;
+        while (n > 0 && text[n] != ' ')
+            n--;
+        n = n ? n : room; /* a word longer than the line */
+        fprintf(f, "%.*s\n%*s", (int)n, text, (int)indent, "");
+        text += n + (text[n] == ' ');
+    }
+    fprintf(f, "%s\n", text);
+}
+
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
 static void add_cell(table *t, const char *style, char *text)

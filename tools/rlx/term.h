@@ -29,6 +29,10 @@ void term_line(FILE *f, const char *format, ...) CLI_PRINTF(2, 3);
 /* Prints text of any length: escaped when `f` is a terminal, else as it is. */
 void term_write(FILE *f, const char *text, size_t n);
 
+/* Prints text and its end in lines that fit a terminal of 80 columns, cut between words; the first
+ * stands behind what is printed already, the others behind `indent` blanks. */
+void term_wrap(FILE *f, const char *text, size_t indent);
+
 /* A table: cells, which are escaped, are added left to right; a column is as wide as its widest
  * cell. */
 typedef struct table {

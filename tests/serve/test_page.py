@@ -65,6 +65,21 @@ class Page:
         return self.value("JSON.parse(localStorage.getItem('rlx.chat'))")
 
 
+SLOW = """
+window.quick = fetch;
+window.fetch = async (...request) => {
+    const reply = await quick(...request);
+    return new Response(reply.body.pipeThrough(new TransformStream({
+        async transform(chunk, out) {
+            for (let i = 0; i < chunk.length; i += 400) {
+                await new Promise(done => setTimeout(done, 50));
+                out.enqueue(chunk.slice(i, i + 400));
+            }
+        } })), reply);
+};
+"""
+
+
 def test_chat(page):
     page.wait("document.body.dataset.state === 'ready'")
     check(page.value("document.querySelector('#model').value") == model.stem, "the model")
@@ -105,14 +120,17 @@ def test_chat(page):
     page.done(2)
     check(page.texts()[0] == "Tell me of a bird.", f"edited: {page.texts()}")
 
-    # Stopped: what was said stays.
+    # Stopped: what was said stays. The small model is faster than a browser, so its stream is
+    # slowed down.
     page.value("document.querySelector('#max-tokens').value = 4096;"
                "document.querySelector('#max-tokens').oninput()")
+    page.value(SLOW)
     page.send("A long story, please.")
-    page.wait("document.querySelector('.turn:last-child .message')?.textContent.length > 20")
+    page.wait("document.querySelector('.turn:nth-child(4) .message')?.textContent.length > 5")
     shot(page.browser, "generating")
     page.click("#stop")
     page.done(4)
+    page.value("window.fetch = window.quick")
     check(page.stored()["conversations"][0]["messages"][3]["note"] == "stopped", "stopped")
 
 

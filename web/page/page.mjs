@@ -331,6 +331,7 @@ for (const id of ['temperature', 'top-p', 'max-tokens'])
         readSettings();
         showSettings();
     };
+$('#system').oninput = $('#key').oninput = readSettings;
 $('#settings').onclose = () => {
     readSettings();
     showModels();

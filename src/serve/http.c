@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <microhttpd.h>
 #include <netdb.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -311,6 +312,23 @@ static rlx_status name_address(rx_http *h, rlx_error *err)
     return RLX_OK;
 }
 
+/* One that the service manager has opened. */
+static rlx_status take_socket(rx_http *h, rlx_error *err)
+{
+    struct sockaddr_un a;
+    socklen_t n = sizeof a;
+    int listens = 0;
+    socklen_t n_listens = sizeof listens;
+    h->fd = h->d.fd;
+    if (getsockopt(h->fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &n_listens) || !listens)
+        return rx_fail(err, RLX_INVALID, "the socket that was handed over does not listen");
+    if (getsockname(h->fd, (struct sockaddr *)&a, &n) || a.sun_family != AF_UNIX)
+        return name_address(h, err);
+    snprintf(h->address, sizeof h->address, "unix:%.*s",
+             (int)(n - offsetof(struct sockaddr_un, sun_path)), a.sun_path);
+    return RLX_OK;
+}
+
 static rlx_status listen_tcp(rx_http *h, rlx_error *err)
 {
     const struct addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM};
@@ -367,7 +385,8 @@ rlx_status rx_http_start(const rx_http_desc *d, rx_server *s, rx_http **out, rlx
     if (!h)
         return rx_fail_memory(err, "a server", sizeof *h);
     *h = (rx_http){.server = s, .d = *d, .fd = -1};
-    rlx_status st = d->socket_path ? listen_unix(h, err) : listen_tcp(h, err);
+    rlx_status st = d->fd ? take_socket(h, err) : d->socket_path ? listen_unix(h, err)
+                                                                : listen_tcp(h, err);
     if (st == RLX_OK)
         st = start_daemon(h, err);
     if (st == RLX_OK) {
@@ -387,7 +406,7 @@ void rx_http_stop(rx_http *h, int64_t seconds)
     const MHD_socket fd = MHD_quiesce_daemon(h->daemon);
     if (fd != MHD_INVALID_SOCKET)
         close(fd);
-    if (h->d.socket_path)
+    if (h->d.socket_path && !h->d.fd)
         rx_outfile_remove(h->d.socket_path, NULL);
     while (atomic_load(&h->server->metrics.active) > 0 && rx_now_ns() < deadline)
         usleep(20000);

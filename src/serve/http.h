@@ -9,6 +9,7 @@ typedef struct rx_http_desc {
     const char *host;        /* address or name to listen on */
     const char *port;        /* "0": a free one */
     const char *socket_path; /* a Unix socket instead; NULL: none */
+    int fd;                  /* a socket that listens already; 0: none */
     const char *key;         /* that requests must have; NULL: none */
     const char *cors;        /* origin that pages may have, "*": any; NULL: none */
     int64_t max_body;        /* bytes */

@@ -6,6 +6,7 @@
 
 #include "llm.h"
 #include "serve/http.h"
+#include "systemd.h"
 
 #define DEFAULT_PORT "8080"
 
@@ -68,7 +69,8 @@ static int run_until_stopped(const options *o, rx_server *s)
 {
     const rx_http_desc d = {.host = o->host ? o->host : "127.0.0.1",
                             .port = o->port ? o->port : DEFAULT_PORT,
-                            .socket_path = o->socket_path, .key = o->key, .cors = o->cors,
+                            .socket_path = o->socket_path, .fd = systemd_socket(),
+                            .key = o->key, .cors = o->cors,
                             .max_body = o->max_body ? o->max_body : 4 << 20,
                             .max_connections = o->max_connections ? o->max_connections : 256,
                             .timeout = o->timeout ? o->timeout : 60};
@@ -79,8 +81,10 @@ static int run_until_stopped(const options *o, rx_server *s)
         return cli_error(&err);
     printf("listening on %s\n", rx_http_address(h));
     fflush(stdout);
+    systemd_notify("READY=1");
     while (!cli_caught_signal())
         usleep(50000);
+    systemd_notify("STOPPING=1");
     rx_http_stop(h, o->drain.given ? o->drain.value : 30);
     return EXIT_OK;
 }
@@ -158,6 +162,7 @@ const cli_command cmd_serve = {
         "Prints 'listening on http://HOST:PORT' when it is ready. Requests choose a model by its\n"
         "name: that of 'rlx list', or of the file without its ending; those that name none get\n"
         "the first. SIGTERM or Ctrl-C lets requests end and stops; a second one stops at once.\n"
+        "A socket that systemd hands over is used instead of --host and --port.\n"
         "docs/serve.md lists the requests and what each field does.",
     .examples =
         "  rlx serve smollm2\n"

@@ -45,6 +45,9 @@ const char *const rx_cases_elementwise[] = {
     /* signed zeros and subnormals, many magnitudes, tails that are small beside 1 */
     "$F=" ANYWHERE "|" POSITIVE "|" UNIT " $T=" FLOATS " $L=zeros|wide : $F($T[129]:$L)",
     "$F=gelu|gelu_tanh $T=" FLOATS " $R=range(-5,-1)|range(-13,-4) : $F($T[257]:$R)",
+    /* small normal numbers, of which no part may be taken for 0 on the way to a normal result */
+    "$F=gelu|gelu_tanh|silu|mish|hard_swish|tanh|erf|softsign $T=f32|bf16"
+    " $R=range(-2e-37,-5e-38)|range(5e-38,2e-37) : $F($T[65]:$R)",
     "$F=silu|sigmoid|mish|softplus $T=" FLOATS " $R=range(-20,-8)|range(-91,-80) : $F($T[257]:$R)",
     "$F=tanh|erf|atan|softsign|elu|selu|sin|asinh|sinh $R=tiny|huge : $F(f32[129]:$R)",
     "$F=" ARITHMETIC "|atan2|mod $T=" FLOATS " $L=zeros|wide : $F($T[129]:$L, $T[129]:$L)",

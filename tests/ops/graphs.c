@@ -253,8 +253,9 @@ static void check_graph(graph_run *g)
     rlx_error err = {0};
     ot_report *r = g->r;
     if (rlx_graph_verify(g->graph, &err)) ot_fail(r, "verify: %s", err.text);
-    for (size_t m = 0; m < sizeof modes / sizeof modes[0] && r->verdict == OT_PASS; m++) {
-        run_mode(g, &modes[m]);
+    const size_t n = sizeof modes / sizeof modes[0];
+    for (size_t m = 0; m < n && r->verdict == OT_PASS; m++) {
+        if (ot_has_turn(&g->env->opt, rlx_graph_n_nodes(g->graph), m, n)) run_mode(g, &modes[m]);
     }
     char *text = NULL;
     if (r->verdict == OT_FAIL && rlx_graph_print(g->graph, &text, &(size_t){0}, NULL) == RLX_OK) {

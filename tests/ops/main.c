@@ -28,6 +28,7 @@ static const char usage[] =
     "  --may-refuse A|B     the same, but only if it, or its lack of memory, is said with one of\n"
     "                       these texts; the reason is printed\n"
     "  --once               as it is only, not again without fusion and without shared memory\n"
+    "  --turn N             in one of these ways only, which N (from 1) chooses: a share\n"
     "  --liar               falsify each result; the comparison must notice every lie\n"
     "  --fast               under the policy that allows f16 and integer products\n"
     "  --dump DIR           write cases and results for tests/numpy/compare.py\n";
@@ -342,12 +343,12 @@ static bool parse_options(int argc, char **argv, ot_options *o)
         {"--once", &o->once},       {"--liar", &o->liar},   {"--kernels", &o->kernels},
     };
     const char *jobs = NULL, *seed = NULL, *every = NULL, *from = NULL, *range = NULL;
-    const char *random = NULL;
+    const char *random = NULL, *turn = NULL;
     const struct { const char *name; const char **value; } texts[] = {
         {"--device", &o->device}, {"--filter", &o->filter}, {"--family", &o->family},
         {"--dump", &o->dump},     {"--jobs", &jobs},        {"--seed", &seed},
         {"--every", &every},      {"--from", &from},        {"--range", &range},
-        {"--may-refuse", &o->may_refuse}, {"--random", &random},
+        {"--may-refuse", &o->may_refuse}, {"--random", &random},  {"--turn", &turn},
     };
     for (int i = 1; i < argc; i++) {
         bool known = false;
@@ -370,6 +371,7 @@ static bool parse_options(int argc, char **argv, ot_options *o)
     if (seed) o->seed = strtoull(seed, NULL, 0);
     o->n_random = 100;
     if (random && !parse_random(random, o)) return false;
+    if (turn) o->turn = strtoull(turn, NULL, 0);
     if (o->bench || o->dump) o->jobs = 1;
     return true;
 }

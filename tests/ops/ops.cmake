@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # The op suite on devices that every build has: all cases, or a share of them where they take long,
-# as under a sanitizer. Included by ../CMakeLists.txt, which has the sources of optest.
+# as under a sanitizer. Included by ../CMakeLists.txt, which has the object library of the cases.
 
 # rlx_ops(<name> <every n-th case> DEVICE <device> [ENVIRONMENT <VARIABLE=value>...]
 #         [OPTIONS <option of optest>...] [LABELS <label>...])
@@ -17,10 +17,10 @@ function(rlx_ops name every)
     rlx_test_property("ops/${name}" LABELS ${ops_LABELS})
 endfunction()
 
-rlx_test_program(optest "" ${optest_sources})
+rlx_test_program(optest "" ops/main.c $<TARGET_OBJECTS:rlx_op_cases>)
 rlx_ops(cpu 2 DEVICE cpu)
-rlx_ops(cpu-fast 3 DEVICE cpu OPTIONS --fast)
-rlx_ops(ref 3 DEVICE ref)
+rlx_ops(cpu-fast 4 DEVICE cpu OPTIONS --fast)
+rlx_ops(ref 4 DEVICE ref)
 rlx_ops(null 1 DEVICE null)
 rlx_share(ops/cpu optest)
 if(NOT RLX_SANITIZE MATCHES "thread") # cases run on many threads, but only the CPU device shares
@@ -28,4 +28,4 @@ if(NOT RLX_SANITIZE MATCHES "thread") # cases run on many threads, but only the 
         rlx_share(ops/${name} optest)
     endforeach()
 endif()
-rlx_ops(liar 6 DEVICE cpu OPTIONS --liar --once) # the measure notices falsified results
+rlx_ops(liar 8 DEVICE cpu OPTIONS --liar --once) # the measure notices falsified results

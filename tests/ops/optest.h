@@ -171,7 +171,11 @@ typedef struct ot_options {
     uint64_t seed;
     size_t n_random;   /* random graphs, */
     uint64_t random_seed; /* the first of them; the others count from there */
+    uint64_t turn; /* 0: cases run in all of their modes; else in one, those of one case by turns */
 } ot_options;
+
+/* Whether a case is to run in this one of its modes; its salt says with which it begins. */
+bool ot_has_turn(const ot_options *opt, uint64_t salt, size_t mode, size_t n_modes);
 
 typedef struct ot_env {
     ot_options opt;

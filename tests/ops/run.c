@@ -263,6 +263,19 @@ static void check_text_form(case_run *run)
     rlx_graph_destroy(again);
 }
 
+bool ot_has_turn(const ot_options *opt, uint64_t salt, size_t mode, size_t n_modes)
+{
+    return !opt->turn || (opt->turn + salt % n_modes) % n_modes == mode;
+}
+
+/* As it is; not sharing memory; not fused, where that makes another kernel. */
+static size_t n_modes(const case_run *run)
+{
+    if (run->env->opt.once || !run->env->ref || !is_small(run)) return 1;
+    const char *family = run->c->family;
+    return strcmp(family, "elementwise") == 0 || strcmp(family, "norm") == 0 ? 3 : 2;
+}
+
 static void run_modes(case_run *run)
 {
     ot_env *env = run->env;
@@ -274,15 +287,20 @@ static void run_modes(case_run *run)
                                                   .policy = RLX_POLICY_FAST});
         return;
     }
-    run_mode(run, "run", NULL);
     if (env->opt.liar) {
         const ot_expectation *e = run->expected;
         ot_tell_lies(run->c, &e[0], run->binds.n > 1 ? &e[1] : NULL, run->r);
     }
-    if (env->opt.once || !env->ref || !is_small(run)) return;
-    run_mode(run, "keep_all", &(rlx_session_desc){RLX_INIT(rlx_session_desc), .keep_all = true});
-    if (strcmp(run->c->family, "elementwise") != 0 && strcmp(run->c->family, "norm") != 0) return;
-    run_mode(run, "no_fusion", &(rlx_session_desc){RLX_INIT(rlx_session_desc), .no_fusion = true});
+    static const struct { const char *name; rlx_session_desc desc; } modes[] = {
+        {"run", {RLX_INIT(rlx_session_desc)}},
+        {"keep_all", {RLX_INIT(rlx_session_desc), .keep_all = true}},
+        {"no_fusion", {RLX_INIT(rlx_session_desc), .no_fusion = true}},
+    };
+    const size_t n = n_modes(run);
+    for (size_t i = 0; i < n; i++) {
+        if (!ot_has_turn(&env->opt, run->c->seed >> 32, i, n)) continue;
+        run_mode(run, modes[i].name, &modes[i].desc);
+    }
 }
 
 void ot_run_case(ot_env *env, ot_case *c, ot_report *r)

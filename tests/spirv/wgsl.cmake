@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: MIT
 # Every kernel that the op cases dispatch on a WebGPU device, printed as WGSL and judged by naga
 # (inside wgpu-native) and by Tint (inside Dawn and inside Chromium). What is not there is skipped.
-# Included by ../CMakeLists.txt, which has the sources of optest and rlx_test.
+# Included by ../CMakeLists.txt, which has rlx_test and the object library of the cases.
 
-set(wgsl_sources ${optest_sources})
-list(FILTER wgsl_sources EXCLUDE REGEX "ops/main\\.c$")
-rlx_test_program(wgsl_suite spirv spirv/wgsl_suite.c ${wgsl_sources})
+rlx_test_program(wgsl_suite spirv spirv/wgsl_suite.c $<TARGET_OBJECTS:rlx_op_cases>)
 rlx_test(spirv/wgsl_suite wgsl_suite)
 if(RLX_PYTHON AND NOT RLX_SANITIZE)
     set(folder "${CMAKE_CURRENT_SOURCE_DIR}/spirv")

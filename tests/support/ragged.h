@@ -47,27 +47,39 @@ static void ragged_fill(float *to, size_t n)
         to[i] = (float)(ragged_random() & 0xffff) / 32768.0f - 1.0f;
 }
 
-/* A pool of random numbers in the type of the case. */
+/* Pool `which` (k, v) of random numbers in a type: encoded once. NULL after a failed check. */
+static const void *ragged_pool(int which, rlx_dtype t, size_t bytes)
+{
+    static void *pools[2][RLX_N_DTYPES];
+    if (pools[which][t])
+        return pools[which][t];
+    const size_t n = (size_t)RAGGED_POOL * RAGGED_KV_HEADS * RAGGED_SIZE;
+    float *numbers = malloc(n * sizeof *numbers);
+    void *data = malloc(bytes);
+    rlx_error err = {0};
+    if (CHECK(numbers && data)) {
+        ragged_state = which ? 8 : 7;
+        ragged_fill(numbers, n);
+        const rlx_quantize_rows_desc d = {RLX_INIT(rlx_quantize_rows_desc), .from = RLX_F32,
+            .to = t, .src = numbers, .dst = data, .row_length = RAGGED_SIZE,
+            .n_rows = (int64_t)(n / RAGGED_SIZE), .threads = 1};
+        if (CHECK_OK(rlx_quantize_rows(&d, NULL, &err), &err))
+            pools[which][t] = data;
+    }
+    free(numbers);
+    if (!pools[which][t])
+        free(data);
+    return pools[which][t];
+}
+
 static bool ragged_set_pool(rlx_session *s, const char *name, rlx_dtype t)
 {
     const size_t n = (size_t)RAGGED_POOL * RAGGED_KV_HEADS * RAGGED_SIZE;
     const size_t size = (size_t)rlx_dtype_block_size(t);
     const size_t bytes = n / size * (size_t)rlx_dtype_block_bytes(t);
-    float *numbers = malloc(n * sizeof *numbers);
-    void *data = malloc(bytes);
+    const void *data = ragged_pool(*name == 'v', t, bytes);
     rlx_error err = {0};
-    bool ok = CHECK(numbers && data);
-    if (ok) {
-        ragged_fill(numbers, n);
-        const rlx_quantize_rows_desc d = {RLX_INIT(rlx_quantize_rows_desc), .from = RLX_F32,
-            .to = t, .src = numbers, .dst = data, .row_length = RAGGED_SIZE,
-            .n_rows = (int64_t)(n / RAGGED_SIZE), .threads = 1};
-        ok = CHECK_OK(rlx_quantize_rows(&d, NULL, &err), &err) &&
-             CHECK_OK(rlx_session_set_param(s, name, data, bytes, RLX_COPY, &err), &err);
-    }
-    free(numbers);
-    free(data);
-    return ok;
+    return data && CHECK_OK(rlx_session_set_param(s, name, data, bytes, RLX_BORROW, &err), &err);
 }
 
 /* NULL after a failed check. */
@@ -89,7 +101,6 @@ static rlx_session *ragged_session(rlx_device *device, const ragged_case *c)
     rlx_session *s = NULL;
     rlx_error err = {0};
     const rlx_session_desc d = {RLX_INIT(rlx_session_desc), .policy = RLX_POLICY_EXACT};
-    ragged_state = 7;
     for (int i = 0; i < RAGGED_SEQUENCES * RAGGED_PAGES; i++) /* all different */
         pages[i] = i * 7 % (RAGGED_SEQUENCES * RAGGED_PAGES);
     const bool ok = CHECK_OK(rlx_session_create(device, g, &d, &s, &err), &err) &&

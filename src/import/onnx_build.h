@@ -39,6 +39,7 @@ typedef struct rx_onnx_build {
     int depth;       /* of sub-graphs and functions */
     size_t n_built;  /* nodes, bounded: functions and loops multiply them */
     uint32_t serial; /* makes names of params unique */
+    uint64_t n_copied; /* bytes of weights that were changed, and so copied */
 } rx_onnx_build;
 
 typedef struct rx_onnx_call {
@@ -155,6 +156,9 @@ rlx_status rx_onnx_define(rx_onnx_build *b, const char *name, rlx_value v);
 /* Builds a sub-graph with its inputs bound to `in`; results go to out[graph's n_outputs]. */
 rlx_status rx_onnx_subgraph(rx_onnx_call *c, const rx_onnx_graph *g, const rlx_value *in,
                             size_t n_in, rlx_value *out);
+/* A param whose data lasts as long as the model; a name that is empty or taken gets another. */
+rlx_status rx_onnx_add_param(rx_onnx_build *b, const char *name, rlx_dtype dtype,
+                             const rlx_shape *shape, rx_bytes data, rlx_value *out);
 rlx_status rx_onnx_constant(rx_onnx_build *b, const rx_onnx_tensor *t, bool weight,
                             rlx_value *out);
 

@@ -47,19 +47,18 @@ static rlx_status graph_error(rx_onnx_build *b)
 
 /* ---- Weights --------------------------------------------------------------------------------- */
 
-static rlx_status add_param(rx_onnx_build *b, const rx_onnx_tensor *t, rlx_dtype dtype,
-                            rx_bytes data, rlx_value *out)
+rlx_status rx_onnx_add_param(rx_onnx_build *b, const char *name, rlx_dtype dtype,
+                             const rlx_shape *shape, rx_bytes data, rlx_value *out)
 {
     rlx_onnx *m = b->m;
     char unique[32];
-    const char *name = t->name;
     if (!*name || rx_map_find(&b->g->leaf_names, name, strlen(name))) {
         snprintf(unique, sizeof unique, "weight.%u", b->serial++);
         name = rx_arena_strdup(&m->arena, unique);
     }
     if (!name || !rx_grow(&m->params, &m->cap_params, m->n_params + 1, sizeof m->params[0]))
         return rx_fail_memory(b->err, "the list of weights", sizeof m->params[0]);
-    *out = rlx_param(b->g, name, dtype, t->shape.rank, t->shape.dim);
+    *out = rlx_param(b->g, name, dtype, shape->rank, shape->dim);
     m->params[m->n_params++] = (rlx_const_tensor){name, data.data, data.bytes};
     return graph_error(b);
 }
@@ -71,7 +70,7 @@ rlx_status rx_onnx_constant(rx_onnx_build *b, const rx_onnx_tensor *t, bool weig
     RLX_TRY(rx_onnx_tensor_data(b->m, t, &dtype, &data, b->err));
     const int32_t narrow = rx_onnx_type_of(t->type)->bits ? t->type : 0;
     if (weight && data.bytes > CONSTANT_BYTES) {
-        RLX_TRY(add_param(b, t, dtype, data, out));
+        RLX_TRY(rx_onnx_add_param(b, t->name, dtype, &t->shape, data, out));
         rx_onnx_set_type(b, *out, narrow);
         if (data.bytes <= 1 << 16 && (dtype == RLX_I64 || dtype == RLX_I32)) {
             void *copy = rx_arena_copy(&b->arena, data.data, data.bytes);

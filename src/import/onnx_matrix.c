@@ -101,6 +101,18 @@ static rlx_conv_desc conv_desc(const rx_onnx_call *c, const rx_onnx_window *w)
                            .pads = w->pads, .groups = rx_onnx_int(c, "group", 1)};
 }
 
+/* A last axis of size one is no axis: kernels take rows along the last one. */
+static rlx_value conv_of_column(rx_onnx_call *c, rlx_value x, rlx_value w, const rx_onnx_window *k)
+{
+    rx_onnx_window line = *k;
+    line.n = line.stride.n = line.dilation.n = 1;
+    line.pads = (rlx_ints){2, {k->pads.v[0], k->pads.v[2]}};
+    const rlx_conv_desc d = conv_desc(c, &line);
+    const rlx_value y = rlx_conv_ex(c->g, 1, rlx_squeeze(c->g, x, 3), rlx_squeeze(c->g, w, 3),
+                                    rx_onnx_in(c, 2), RLX_NONE, &d);
+    return rlx_unsqueeze(c->g, y, 3);
+}
+
 rlx_value rx_onnx_conv(rx_onnx_call *c)
 {
     const rlx_value x = rx_onnx_in(c, 0), w = rx_onnx_in(c, 1);
@@ -111,6 +123,8 @@ rlx_value rx_onnx_conv(rx_onnx_call *c)
                             sx.rank);
     if (!rx_onnx_read_window(c, &sx, sw.dim + 2, &k))
         return RLX_NONE;
+    if (k.n == 2 && sx.dim[3] == 1 && sw.dim[3] == 1 && !k.pads.v[1] && !k.pads.v[3])
+        return conv_of_column(c, x, w, &k);
     const rlx_conv_desc d = conv_desc(c, &k);
     return rlx_conv_ex(c->g, k.n, x, w, rx_onnx_in(c, 2), RLX_NONE, &d);
 }

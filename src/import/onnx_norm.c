@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Normalisations of ONNX. */
+/* Normalisations of ONNX. A batch norm after a convolution becomes part of its weights. */
+#include <math.h>
+#include <string.h>
+
 #include "import/onnx_build.h"
 #include "ir/graph.h"
 
@@ -130,12 +133,89 @@ static rlx_value batch_norm_training(rx_onnx_call *c, const rlx_norm_desc *d)
     return rlx_batch_norm_inference(c->g, x, rx_onnx_in(c, 1), rx_onnx_in(c, 2), mean, var, d);
 }
 
+/* ---- Batch norms after convolutions ---------------------------------------------------------- */
+
+/* Weights that take a norm in are copies: so many bytes of them at most. */
+#define MAX_COPIED (16u << 20)
+
+/* The convolution that gives x and nothing more; NULL: none. */
+static const rx_node *plain_conv(rx_onnx_call *c, rlx_value x)
+{
+    const rx_node *n = x.id ? rx_value_node(c->g, x.id) : NULL;
+    if (!n || (n->op != RX_OP_conv1d && n->op != RX_OP_conv2d && n->op != RX_OP_conv3d) ||
+        (n->n_in > 3 && n->in[3]) || ((const rlx_conv_desc *)n->attr)->act)
+        return NULL;
+    return n;
+}
+
+static float real_at(const void *data, int64_t i)
+{
+    float v = 0;
+    if (data)
+        memcpy(&v, (const char *)data + i * (int64_t)sizeof v, sizeof v); /* of any alignment */
+    return v;
+}
+
+/* w * scale and (bias - mean) * scale + beta with scale = gamma / sqrt(var + eps). `in` has gamma,
+ * beta, mean, var, bias (or NULL). */
+static void fold_norm(const void *w, const void *const in[5], const int64_t size[2], double eps,
+                      float *to, float *bias)
+{
+    for (int64_t i = 0; i < size[0]; i++) {
+        const double scale = (double)real_at(in[0], i) / sqrt((double)real_at(in[3], i) + eps);
+        for (int64_t k = 0; k < size[1]; k++)
+            to[i * size[1] + k] = (float)((double)real_at(w, i * size[1] + k) * scale);
+        bias[i] = (float)(((double)real_at(in[4], i) - (double)real_at(in[2], i)) * scale +
+                          (double)real_at(in[1], i));
+    }
+}
+
+/* The convolution before x with weights that do the norm too; RLX_NONE: there is none, or the
+ * weights are not known or too large. */
+static rlx_value conv_with_norm(rx_onnx_call *c, double eps)
+{
+    const rx_node *n = plain_conv(c, rx_onnx_in(c, 0));
+    if (!n)
+        return RLX_NONE;
+    const rlx_value x = {n->in[0]}, w = {n->in[1]}, b = {n->n_in > 2 ? n->in[2] : 0};
+    const rlx_conv_desc d = *(const rlx_conv_desc *)n->attr;
+    const rlx_shape s = rlx_value_shape(c->g, w);
+    const int64_t all = rx_onnx_elements(c, w), size[2] = {s.dim[0], s.dim[0] ? all / s.dim[0] : 0};
+    const void *from = rx_onnx_weight_data(c->b, w), *in[5] = {0};
+    for (size_t i = 0; i < 5; i++) {
+        const rlx_value v = i < 4 ? rx_onnx_in(c, 1 + i) : b;
+        in[i] = rx_onnx_weight_data(c->b, v);
+        if (v.id ? !in[i] || rlx_value_dtype(c->g, v) != RLX_F32 ||
+                       rx_onnx_elements(c, v) != s.dim[0] : i < 4)
+            return RLX_NONE;
+    }
+    const uint64_t bytes = (uint64_t)all * sizeof(float);
+    if (!from || all < 1 || rlx_value_dtype(c->g, w) != RLX_F32 ||
+        bytes > MAX_COPIED - c->b->n_copied)
+        return RLX_NONE;
+    float *to = rx_arena_alloc(&c->b->m->arena, bytes);
+    float *bias = rx_arena_array(&c->b->m->arena, (uint64_t)s.dim[0], sizeof *bias);
+    rlx_value weights;
+    if (!to || !bias)
+        return rx_onnx_fail(c, RLX_NO_MEMORY, "out of memory");
+    c->b->n_copied += bytes;
+    fold_norm(from, in, size, eps, to, bias);
+    if (rx_onnx_add_param(c->b, "", RLX_F32, &s, (rx_bytes){to, bytes}, &weights) != RLX_OK)
+        return RLX_NONE;
+    const rlx_value added = rlx_constant(c->g, RLX_F32, 1, s.dim, bias,
+                                         (size_t)s.dim[0] * sizeof *bias);
+    return rlx_conv_ex(c->g, s.rank - 2, x, weights, added, RLX_NONE, &d);
+}
+
 rlx_value rx_onnx_batch_norm(rx_onnx_call *c)
 {
     const rlx_norm_desc d = {RLX_INIT(rlx_norm_desc),
                              .eps = rx_onnx_float_set(c, "epsilon", 1e-5)};
     if (rx_onnx_int(c, "training_mode", 0))
         return batch_norm_training(c, &d);
+    const rlx_value conv = conv_with_norm(c, rx_onnx_float(c, "epsilon", 1e-5));
+    if (conv.id || c->b->status != RLX_OK)
+        return conv;
     return rlx_batch_norm_inference(c->g, rx_onnx_in(c, 0), rx_onnx_in(c, 1), rx_onnx_in(c, 2),
                                     rx_onnx_in(c, 3), rx_onnx_in(c, 4), &d);
 }

@@ -96,6 +96,23 @@ static const golden rules[] = {
      "  %2: f32[2,8] = gelu_tanh(%1)\n"
      "  output \"y\" = %2\n"
      "}\n"},
+    {"hard swish as exported",
+     {0},
+     "graph \"g\" {\n" X
+     "  %2: f32[] = constant [3]\n"
+     "  %3: f32[] = constant [0]\n"
+     "  %4: f32[] = constant [6]\n"
+     "  %5 = add(%1, %2)\n"
+     "  %6 = max(%5, %3)\n"
+     "  %7 = min(%6, %4)\n"
+     "  %8 = mul(%1, %7)\n"
+     "  %9 = div(%8, %4)\n"
+     "  output \"y\" = %9\n}\n",
+     "graph \"g\" {\n"
+     "  %1: f32[2,8] = input \"x\"\n"
+     "  %2: f32[2,8] = hard_swish(%1)\n"
+     "  output \"y\" = %2\n"
+     "}\n"},
     {"layer norm as exported, with scale and shift",
      {0},
      "graph \"g\" {\n" X

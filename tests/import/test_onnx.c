@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* ONNX models: structure, tensors in all their forms, external data, functions, values that decide
  * shapes, branches, damaged files with the sentence of each, changed files that must not crash. */
+#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -341,6 +342,52 @@ static void test_shape_code(void)
 /* ---- Functions ------------------------------------------------------------------------------- */
 
 /* f(a; k) = Concat(a, a; axis = k), called with k = 1. */
+/* A batch norm after a convolution is part of its weights: one node computes both. */
+static void test_conv_norm(void)
+{
+    static const int64_t kernel[] = {2, 1, 1, 2, -1}, image[] = {1, 1, 2, 3, -1};
+    static const int64_t result[] = {1, 2, 2, 2, -1};
+    static const float w[4] = {1, 2, -1, 3}, gamma[2] = {2, 0.5f}, beta[2] = {1, -1};
+    static const float mean[2] = {3, -2}, var[2] = {4, 0.25f}, x[6] = {1, 2, 3, 4, 5, 6};
+    static const char *const names[4] = {"gamma", "beta", "mean", "var"};
+    static const float *const data[4] = {gamma, beta, mean, var};
+    float y[8] = {0};
+    blob g = {0}, conv = onnx_node("Conv", "x w", "t"), in = onnx_port("x", 1, image);
+    blob norm = onnx_node("BatchNormalization", "t gamma beta mean var", "y");
+    blob t = onnx_tensor("w", 1, kernel, w, sizeof w), out = onnx_port("y", 1, result);
+    pb_message(&g, 1, &conv);
+    pb_message(&g, 1, &norm);
+    pb_text(&g, 2, "conv");
+    pb_message(&g, 5, &t);
+    for (int i = 0; i < 4; i++) {
+        t = onnx_tensor(names[i], 1, two, data[i], 8);
+        pb_message(&g, 5, &t);
+    }
+    pb_message(&g, 11, &in);
+    pb_message(&g, 12, &out);
+    blob b = onnx_model(&g, 17);
+    rlx_onnx *m = open_blob(&b);
+    rlx_graph *graph = NULL;
+    size_t n_norms = 0;
+    rlx_node_info node = {RLX_INIT(rlx_node_info)};
+    CHECK_OK(rlx_graph_import(m, NULL, &graph, &err), &err);
+    for (size_t i = 0; rlx_graph_node(graph, i, &node, NULL) == RLX_OK; i++)
+        n_norms += !strcmp(node.op, "batch_norm_inference");
+    CHECK(n_norms == 0);
+    rlx_graph_destroy(graph);
+    const rlx_const_tensor given = {"x", x, sizeof x};
+    const rlx_tensor to = {"y", y, sizeof y};
+    run(m, NULL, &given, 1, &to);
+    for (int i = 0; i < 8; i++) {
+        const int o = i / 4, at = i / 2 % 2 * 3 + i % 2;
+        const float sum = x[at] * w[2 * o] + x[at + 1] * w[2 * o + 1];
+        const float want = (sum - mean[o]) / sqrtf(var[o] + 1e-5f) * gamma[o] + beta[o];
+        CHECK(fabsf(y[i] - want) < 1e-4f);
+    }
+    rlx_onnx_close(m);
+    blob_free(&b);
+}
+
 /* ---- Sizes, branches and loops that come from data ------------------------------------------- */
 
 static const int64_t scalar[] = {-1};
@@ -573,6 +620,7 @@ int main(void)
     test_external();
     test_known_values();
     test_shape_code();
+    test_conv_norm();
     test_sizes_from_data();
     test_loop_by_data();
     test_function();

@@ -145,9 +145,9 @@ def main():
         return 77
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "suite.txt")
+        every, first = share(5)
         subprocess.run([suite, *(["--tint"] if kind == "dawn" else []), file], check=False,
                        stdout=subprocess.DEVNULL)
-        every, first = share(3)
         texts = list(read_texts(file))[first::every]
     judged, refused = 0, []
     for name, text in texts:

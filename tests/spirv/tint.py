@@ -109,7 +109,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "suite.txt")
         subprocess.run([sys.argv[1], "--tint", file], check=False, stdout=subprocess.DEVNULL)
-        every, first = share(3)
+        every, first = share(6)
         texts = Path(file).read_bytes().split(b"@@ ")[1:]
         Handler.suite = b"".join(b"@@ " + text for text in texts[first::every])
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)

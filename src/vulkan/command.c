@@ -195,7 +195,7 @@ void rx_vk_rules(rx_exec *e, rx_gpu_rules *out)
     const rx_device *d = e->device;
     out->full_barrier = d->full_barrier;
     out->whole_bindings = d->instance->validation;
-    out->chains = d->caps.chains && !atomic_load(&d->no_chains) && !e->base.single;
+    out->chains = d->base.caps.chains && !atomic_load(&d->no_chains) && !e->base.single;
     out->chain_always = d->chain_always;
     out->n_counters = RX_VK_N_COUNTERS;
 }

@@ -2,21 +2,13 @@
 /* Devices: the list of usable ones, best first, and opening one with its queues. */
 #include "vulkan/device.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/env.h"
-#include "runtime/host.h"
 
 /* ---- The list ------------------------------------------------------------------------------- */
-
-#define MAX_GPUS 16
-
-typedef struct gpu_list {
-    rx_vk_gpu gpus[MAX_GPUS];
-    size_t n;
-    char reason[512];
-} gpu_list;
 
 /* Order of preference of device types. */
 static int gpu_rank(const rx_vk_gpu *g)
@@ -31,23 +23,13 @@ static int gpu_rank(const rx_vk_gpu *g)
     }
 }
 
-static void insert_gpu(gpu_list *l, const rx_vk_gpu *gpu)
-{
-    size_t at = l->n++;
-    while (at > 0 && gpu_rank(&l->gpus[at - 1]) < gpu_rank(gpu)) {
-        l->gpus[at] = l->gpus[at - 1];
-        at--;
-    }
-    l->gpus[at] = *gpu;
-}
-
-static void make_list(gpu_list *l)
+static void make_list(rx_gpu_devices *l)
 {
     const rx_vk_instance *vk = rx_vk_instance_get(l->reason);
     if (!vk)
         return;
-    VkPhysicalDevice handles[MAX_GPUS];
-    uint32_t n = MAX_GPUS;
+    VkPhysicalDevice handles[RX_GPU_MAX_DEVICES];
+    uint32_t n = RX_GPU_MAX_DEVICES;
     VkResult r = vk->EnumeratePhysicalDevices(vk->handle, &n, handles);
     if (r < VK_SUCCESS) {
         snprintf(l->reason, sizeof l->reason, "the Vulkan loader listed no devices (%s): "
@@ -63,41 +45,26 @@ static void make_list(gpu_list *l)
         rx_vk_gpu gpu;
         char why[256];
         if (rx_vk_gpu_examine(vk, handles[i], &gpu, why))
-            insert_gpu(l, &gpu);
-        else {
-            size_t used = strlen(l->reason);
-            snprintf(l->reason + used, sizeof l->reason - used, "%s%s", used ? "; " : "", why);
-        }
+            rx_gpu_devices_add(l, &gpu, gpu_rank(&gpu));
+        else
+            rx_gpu_devices_say(l, why);
     }
-    for (size_t i = 0; i < l->n; i++)
-        snprintf(l->gpus[i].info.id, sizeof l->gpus[i].info.id, "vulkan:%zu", i);
 }
 
-/* Made at the first call, never changed afterwards. */
-static const gpu_list *get_list(void)
-{
-    static gpu_list list;
-    static rx_mutex lock = RX_MUTEX_INIT;
-    static bool made;
-    rx_mutex_lock(&lock);
-    if (!made)
-        make_list(&list);
-    made = true;
-    rx_mutex_unlock(&lock);
-    return &list;
-}
+static rx_vk_gpu gpus[RX_GPU_MAX_DEVICES];
+static rx_gpu_devices devices = {.backend = "vulkan", .make = make_list, .items = gpus,
+                                 .item_bytes = sizeof *gpus,
+                                 .info_at = offsetof(rx_vk_gpu, info), .lock = RX_MUTEX_INIT};
 
 size_t rx_vk_list(rlx_device_info *out, size_t cap, char reason[512])
 {
-    const gpu_list *l = get_list();
-    snprintf(reason, 512, "%s", l->n ? "" : l->reason);
-    for (size_t i = 0; i < l->n && i < cap; i++) {
+    const size_t n = rx_gpu_devices_list(&devices, out, cap, reason);
+    for (size_t i = 0; i < n && i < cap; i++) {
         char note[160];
-        out[i] = l->gpus[i].info;
-        rx_vk_selfcheck_note(&l->gpus[i], note);
-        rx_vk_detail(&l->gpus[i], &l->gpus[i].caps, note, out[i].detail, sizeof out[i].detail);
+        rx_vk_selfcheck_note(&gpus[i], note);
+        rx_vk_detail(&gpus[i], &gpus[i].caps, note, out[i].detail, sizeof out[i].detail);
     }
-    return l->n;
+    return n;
 }
 
 /* ---- Errors, fences, queues ----------------------------------------------------------------- */
@@ -142,7 +109,7 @@ VkResult rx_vk_wait_fence(rx_device *d, VkFence fence, uint64_t quiet_ns, uint64
         r = d->vk.WaitForFences(d->handle, 1, &fence, VK_TRUE, quiet_ns - POLL_NS);
         r = r == VK_TIMEOUT ? VK_NOT_READY : r;
     }
-    uint64_t poll_ns = d->caps.is_software ? 0 : quiet_ns + POLL_NS;
+    uint64_t poll_ns = d->base.caps.is_software ? 0 : quiet_ns + POLL_NS;
     while (r == VK_NOT_READY && (uint64_t)(rx_now_ns() - begin) < poll_ns &&
            (uint64_t)(rx_now_ns() - begin) < timeout_ns) {
         rx_spin_pause();
@@ -186,20 +153,6 @@ static rlx_support target_support(const rx_target *t, const rlx_graph *g, const 
     /* An operation that only lacks a kernel for its types runs on the host. */
     const bool has_op = n->op != RX_OP_custom && rx_gpu_op_support(n->op) == RLX_SUPPORT_NATIVE;
     return has_op || d->gpu.host_missing ? RLX_SUPPORT_HOST : RLX_SUPPORT_NO;
-}
-
-static bool target_takes_strided(const rx_target *t, const rlx_graph *g, const rx_node *n, size_t i)
-{
-    return target_support(t, g, n) == RLX_SUPPORT_NATIVE && rx_gpu_takes_strided(t, g, n, i);
-}
-
-static bool target_merges(const rx_target *t, rlx_policy policy, const rlx_graph *g,
-                          const rx_node *first, const rx_node *second)
-{
-    const rx_device *d = t->user;
-    return target_support(t, g, first) == RLX_SUPPORT_NATIVE &&
-           target_support(t, g, second) == RLX_SUPPORT_NATIVE &&
-           rx_gpu_merges(&d->caps, policy, g, first, second);
 }
 
 /* ---- Opening -------------------------------------------------------------------------------- */
@@ -261,7 +214,7 @@ static bool init_queues(rx_device *d)
         goto no_up;
     if (!rx_vk_copier_init(d, &d->down, &d->queue, RX_VK_READBACK))
         goto no_down;
-    if (rx_mutex_init(&d->shared_lock))
+    if (rx_mutex_init(&d->base.shared_lock))
         return true;
     rx_vk_copier_finish(d, &d->down);
 no_down:
@@ -275,7 +228,7 @@ no_transfer:
 
 static void finish_queues(rx_device *d)
 {
-    rx_mutex_finish(&d->shared_lock);
+    rx_mutex_finish(&d->base.shared_lock);
     rx_vk_copier_finish(d, &d->down);
     rx_vk_copier_finish(d, &d->up);
     rx_mutex_finish(&d->transfer_queue.lock);
@@ -296,7 +249,7 @@ static rlx_status init_parts(rx_device *d, rlx_error *err)
 /* The validation layer sees a race where no barrier is. */
 static bool can_chain(const rx_device *d)
 {
-    const rx_gpu_caps *c = &d->caps;
+    const rx_gpu_caps *c = &d->base.caps;
     bool wanted = rx_env_text(RX_ENV_CHAIN) ? rx_env_flag(RX_ENV_CHAIN)
                                             : d->gpu.keeps_order && !d->instance->validation;
     return wanted && c->chains && c->address && c->subgroup && c->subgroup_arith;
@@ -306,7 +259,7 @@ rlx_status rx_vk_open(size_t index, const rlx_device_desc *desc, rx_device **out
 {
     (void)desc;
     *out = NULL;
-    const gpu_list *l = get_list();
+    const rx_gpu_devices *l = rx_gpu_devices_get(&devices);
     char reason[512];
     const rx_vk_instance *vk = rx_vk_instance_get(reason);
     if (!vk || index >= l->n)
@@ -316,20 +269,15 @@ rlx_status rx_vk_open(size_t index, const rlx_device_desc *desc, rx_device **out
     if (!d)
         return rx_fail_memory(err, "the Vulkan device", sizeof *d);
     d->instance = vk;
-    d->gpu = l->gpus[index];
-    d->caps = d->gpu.caps;
+    d->gpu = gpus[index];
+    d->base.caps = d->gpu.caps;
     rx_vk_memory_init(d);
     d->has_transfer = d->gpu.transfer_family != d->gpu.family;
     d->mapped = choose_mapped(&d->gpu);
     d->log_blocks = rx_env_flag(RX_ENV_VULKAN_ARENA_DEBUG);
     d->full_barrier = rx_env_flag(RX_ENV_FULL_BARRIER);
-    d->target = (rx_target){.name = "vulkan", .align = RX_GPU_ALIGN, .user = d,
-                            .slack_bytes = RX_GPU_SLACK_BYTES,
-                            .exact_rows = RX_GPU_EXACT_ROWS,
-                            .row_multiple = RX_GPU_ROW_MULTIPLE,
-                            .has_host = d->gpu.host_missing, .support = target_support,
-                            .takes_strided = target_takes_strided, .merges = target_merges,
-                            .eval = rx_host_eval};
+    rx_gpu_target_init(&d->base, "vulkan", target_support);
+    d->base.target.has_host = d->gpu.host_missing;
     rlx_status st;
     VkResult r = create_device(d);
     if (r != VK_SUCCESS) {
@@ -342,8 +290,8 @@ rlx_status rx_vk_open(size_t index, const rlx_device_desc *desc, rx_device **out
                      d->gpu.info.name, missing);
         goto no_parts;
     }
-    d->caps.address = d->caps.address && d->vk.GetBufferDeviceAddress;
-    d->caps.chains = can_chain(d);
+    d->base.caps.address = d->base.caps.address && d->vk.GetBufferDeviceAddress;
+    d->base.caps.chains = can_chain(d);
     d->chain_always = rx_env_flag(RX_ENV_CHAIN);
     st = init_parts(d, err);
     if (st != RLX_OK)
@@ -360,7 +308,7 @@ no_handle:
 
 void rx_vk_describe(rx_device *d, char *out, size_t cap)
 {
-    rx_vk_detail(&d->gpu, &d->caps, d->note, out, cap);
+    rx_vk_detail(&d->gpu, &d->base.caps, d->base.note, out, cap);
 }
 
 void rx_vk_close(rx_device *d)

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "base/thread.h"
+#include "gpu/exec/device.h"
 #include "gpu/exec/pipelines.h"
 #include "gpu/stages.h"
 #include "vulkan/caps.h"
@@ -117,13 +118,9 @@ void rx_vk_cache_save(const rx_vk_gpu *gpu, const char *name, const void *data, 
 /* ---- Devices: device.c ---------------------------------------------------------------------- */
 
 struct rx_device {
-    rx_target target;
+    rx_gpu_device base;
     const rx_vk_instance *instance;
     rx_vk_gpu gpu;
-    rx_gpu_caps caps;        /* after the self-check */
-    char note[160];          /* what the self-check found */
-    rx_gpu_memory memory;
-    rx_mutex shared_lock;    /* rx_gpu_memory has it */
     VkDevice handle;
     rx_vk_functions vk;
     rx_vk_queue queue, transfer_queue;
@@ -247,8 +244,8 @@ typedef struct rx_vk_want {
 } rx_vk_want;
 
 struct rx_exec {
-    rx_device *device;
     rx_gpu_exec base;
+    rx_device *device;
     rx_block flags_host;        /* copy of the flags; unused when memory is mapped */
     VkCommandPool pool;
 
@@ -291,8 +288,6 @@ uint32_t rx_vk_exec_flags(rx_exec *e);
 /* The flags of the last run, then whether one gave up waiting, as the host sees them. */
 const uint32_t *rx_vk_flag_words(const rx_exec *e);
 double rx_vk_exec_seconds(rx_exec *e);
-const char *rx_vk_exec_kernel(rx_exec *e, size_t step);
-rlx_status rx_vk_exec_print(rx_exec *e, const char *stage, char **text, rlx_error *err);
 rlx_status rx_vk_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err);
 
 /* submit.c */
@@ -307,8 +302,8 @@ rlx_status rx_vk_flush(rx_exec *e, rlx_error *err);
 /* host.c: one step on the host, with copies. */
 rlx_status rx_vk_run_host(rx_exec *e, size_t step, rlx_error *err);
 
-/* selfcheck.c: turns off in d->caps what does not work on this driver, and says so in d->note; the
- * result is kept on disk. */
+/* selfcheck.c: turns off in the caps what does not work on this driver, and says so in the note;
+ * the result is kept on disk. */
 void rx_vk_selfcheck(rx_device *d);
 /* What the last self-check of this device said, from disk; empty when there was none. */
 void rx_vk_selfcheck_note(const rx_vk_gpu *gpu, char note[160]);

@@ -65,7 +65,7 @@ rlx_status rx_vk_exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_buff
         return rx_fail_memory(err, "the session", sizeof *e);
     e->device = d;
     e->n_messages = rx_vk_messages(NULL, 0);
-    e->base = (rx_gpu_exec){.driver = &driver, .exec = e, .caps = &d->caps, .program = p,
+    e->base = (rx_gpu_exec){.driver = &driver, .exec = e, .caps = &d->base.caps, .program = p,
                             .weights = w};
     rlx_status st = rx_gpu_exec_init(&e->base, buffers, err);
     if (st != RLX_OK) {
@@ -286,14 +286,4 @@ uint32_t rx_vk_exec_flags(rx_exec *e)
     if (!e->base.has_flags) /* they are an older run's */
         return e->host_flags;
     return rx_vk_flag_words(e)[0] | e->host_flags;
-}
-
-const char *rx_vk_exec_kernel(rx_exec *e, size_t step)
-{
-    return rx_gpu_exec_kernel(&e->base, step);
-}
-
-rlx_status rx_vk_exec_print(rx_exec *e, const char *stage, char **text, rlx_error *err)
-{
-    return rx_gpu_exec_print(&e->base, stage, text, err);
 }

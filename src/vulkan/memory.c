@@ -73,7 +73,7 @@ static rlx_status check_budget(rx_device *d, uint32_t heap, uint64_t bytes, cons
 
 static bool has_address(const rx_device *d, rx_vk_kind kind)
 {
-    return kind == RX_VK_KERNEL && d->caps.address;
+    return kind == RX_VK_KERNEL && d->base.caps.address;
 }
 
 static VkResult create_buffer(rx_device *d, rx_vk_kind kind, uint64_t bytes, VkBuffer *out)
@@ -215,14 +215,10 @@ static void *map_place(const rx_gpu_place *p)
 
 void rx_vk_memory_init(rx_device *d)
 {
-    d->memory = (rx_gpu_memory){.device = d, .block_size = sizeof(rx_block),
-                                .max_block_bytes = d->gpu.max_block_bytes,
-                                .check = check_total, .create = create_block,
-                                .destroy = rx_vk_block_destroy, .block_bytes = block_bytes,
-                                .upload = rx_vk_upload, .zero = rx_vk_zero,
-                                .download = rx_vk_download,
-                                .map = map_place, .shared_lock = &d->shared_lock,
-                                .finish_uploads = rx_vk_upload_finish, .wait = wait_device,
-                                .pack_create = rx_vk_pack_create,
-                                .pack_destroy = rx_vk_pack_destroy};
+    d->base.memory = (rx_gpu_memory){.device = d, .block_size = sizeof(rx_block),
+        .max_block_bytes = d->gpu.max_block_bytes, .check = check_total, .create = create_block,
+        .destroy = rx_vk_block_destroy, .block_bytes = block_bytes, .upload = rx_vk_upload,
+        .zero = rx_vk_zero, .download = rx_vk_download, .map = map_place,
+        .shared_lock = &d->base.shared_lock, .finish_uploads = rx_vk_upload_finish,
+        .wait = wait_device, .pack_create = rx_vk_pack_create, .pack_destroy = rx_vk_pack_destroy};
 }

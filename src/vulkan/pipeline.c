@@ -29,7 +29,7 @@ static VkResult create_layout(rx_device *d, uint32_t n)
     if (r != VK_SUCCESS)
         return r;
     VkPushConstantRange push = {VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                                d->caps.chains ? 4 * RX_VK_MAX_PUSH : 4 * RX_GPU_MAX_PUSH};
+                                d->base.caps.chains ? 4 * RX_VK_MAX_PUSH : 4 * RX_GPU_MAX_PUSH};
     VkPipelineLayoutCreateInfo layout = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, .setLayoutCount = 1,
         .pSetLayouts = &p->set_layouts[n], .pushConstantRangeCount = 1,
@@ -122,8 +122,9 @@ rlx_status rx_vk_pipelines_init(rx_device *d, rlx_error *err)
 {
     if (!rx_mutex_init(&d->pipelines.table.lock))
         return rx_fail_memory(err, "a lock of the Vulkan device", sizeof(rx_mutex));
+    const uint32_t most = d->base.caps.max_bindings;
     VkResult r = VK_SUCCESS;
-    for (uint32_t i = 0; i <= RX_GPU_MAX_BIND && i <= d->caps.max_bindings && r == VK_SUCCESS; i++)
+    for (uint32_t i = 0; i <= RX_GPU_MAX_BIND && i <= most && r == VK_SUCCESS; i++)
         r = create_layout(d, i);
     if (r != VK_SUCCESS) {
         destroy_layouts(d);
@@ -163,7 +164,7 @@ void rx_vk_pipelines_finish(rx_device *d)
 static bool keeps_subnormals(const rx_device *d, const rx_gpu_dispatch *x)
 {
     const uint32_t halves = RX_NEEDS_COOPMAT | RX_NEEDS_F16 | RX_NEEDS_BF16;
-    return d->caps.subnormals &&
+    return d->base.caps.subnormals &&
            (x->kernel == RX_K_EMITTED || !(rx_kernels[x->kernel].needs & halves));
 }
 

@@ -110,9 +110,9 @@ void rx_vk_selfcheck(rx_device *d)
 {
     rx_gpu_selfcheck s;
     const rx_gpu_selfcheck_desc desc = {.backend = "vulkan", .name = d->gpu.info.name,
-                                        .caps = &d->caps, .run = run_kernel, .device = d};
+                                        .caps = &d->base.caps, .run = run_kernel, .device = d};
     load_result(&d->gpu, &s);
     if (rx_gpu_selfcheck_run(&desc, &s))
         rx_vk_cache_save(&d->gpu, CACHE_FILE, &s, sizeof s);
-    rx_gpu_selfcheck_note(&s, d->note);
+    rx_gpu_selfcheck_note(&s, d->base.note);
 }

@@ -41,7 +41,7 @@ bool rx_vk_run_wait(rx_exec *e, uint64_t ticket, int64_t deadline_ns)
 static rlx_status check_chain(rx_exec *e, rlx_error *err)
 {
     rx_device *d = e->device;
-    if (!d->caps.chains || !rx_vk_flag_words(e)[1])
+    if (!d->base.caps.chains || !rx_vk_flag_words(e)[1])
         return RLX_OK;
     atomic_store(&d->no_chains, true);
     return rx_fail(err, RLX_INTERNAL,

@@ -3,27 +3,6 @@
 #include "gpu/blob.h"
 #include "webgpu/device.h"
 
-static const rx_target *device_target(rx_device *d)
-{
-    return &d->target;
-}
-
-static void set_knobs(rx_device *d, const rx_knobs *k)
-{
-    d->caps.knobs = *k;
-}
-
-static rlx_status buffer_create(rx_device *d, size_t bytes, rx_buffer **out, rlx_error *err)
-{
-    return rx_gpu_buffer_create(&d->memory, bytes, out, err);
-}
-
-static rlx_status weights_create(rx_device *d, rx_program *p, rx_buffer *const *buffers,
-                                 rx_weights **out, rlx_error *err)
-{
-    return rx_gpu_weights_create(&d->memory, p, buffers, out, err);
-}
-
 const rx_backend rx_backend_webgpu = {
     .name = "webgpu",
     .rank = 15,
@@ -31,12 +10,12 @@ const rx_backend rx_backend_webgpu = {
     .open = rx_wg_open,
     .close = rx_wg_close,
     .describe = rx_wg_describe,
-    .target = device_target,
+    .target = rx_gpu_device_target,
     .op_support = rx_gpu_op_support,
     .kernels_digest = rx_gpu_kernels_digest,
     .knobs = rx_gpu_knobs,
-    .set_knobs = set_knobs,
-    .buffer_create = buffer_create,
+    .set_knobs = rx_gpu_device_set_knobs,
+    .buffer_create = rx_gpu_device_buffer,
     .buffer_destroy = rx_gpu_buffer_destroy,
     .buffer_write = rx_gpu_buffer_write,
     .buffer_read = rx_gpu_buffer_read,
@@ -44,7 +23,7 @@ const rx_backend rx_backend_webgpu = {
     .buffer_changed = rx_gpu_buffer_changed,
     .orders_runs = true,
     .orders_writes = true, /* both are in the queue */
-    .weights_create = weights_create,
+    .weights_create = rx_gpu_device_weights,
     .weights_use = rx_gpu_weights_use,
     .weights_set = rx_gpu_weights_set,
     .weights_destroy = rx_gpu_weights_destroy,
@@ -60,6 +39,6 @@ const rx_backend rx_backend_webgpu = {
     .exec_wait = rx_wg_exec_wait,
     .exec_flags = rx_wg_exec_flags,
     .exec_seconds = rx_wg_exec_seconds,
-    .exec_kernel = rx_wg_exec_kernel,
-    .exec_print = rx_wg_exec_print,
+    .exec_kernel = rx_gpu_backend_kernel,
+    .exec_print = rx_gpu_backend_print,
 };

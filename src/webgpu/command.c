@@ -50,11 +50,11 @@ static rlx_status settle_bindings(rx_device *d, rx_wg_dispatch *x, uint32_t step
     for (uint32_t i = 0; i < x->n_bind; i++) {
         uint32_t r = x->alias[i] ? x->alias[i] - 1u : i;
         x->shifted |= (uint32_t)(x->bind[i].offset != x->begin[r]) << i;
-        if (x->end[r] - x->begin[r] > d->caps.max_binding_bytes)
+        if (x->end[r] - x->begin[r] > d->base.caps.max_binding_bytes)
             return rx_fail(err, RLX_UNSUPPORTED, "step %u: operands that share memory span %llu "
                            "bytes, more than a binding of %s (%llu bytes)", (unsigned)step,
                            (unsigned long long)(x->end[r] - x->begin[r]), d->gpu.info.name,
-                           (unsigned long long)d->caps.max_binding_bytes);
+                           (unsigned long long)d->base.caps.max_binding_bytes);
     }
     return RLX_OK;
 }

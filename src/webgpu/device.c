@@ -2,21 +2,13 @@
 /* Devices: the list of usable adapters, best first, opening one, and its errors. */
 #include "webgpu/device.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/env.h"
-#include "runtime/host.h"
 
 /* ---- The list ------------------------------------------------------------------------------- */
-
-#define MAX_GPUS 16
-
-typedef struct gpu_list {
-    rx_wg_gpu gpus[MAX_GPUS];
-    size_t n;
-    char reason[512];
-} gpu_list;
 
 /* Order of preference of adapters. */
 static int gpu_rank(const rx_wg_gpu *g)
@@ -24,23 +16,6 @@ static int gpu_rank(const rx_wg_gpu *g)
     if (g->caps.is_software)
         return 0;
     return g->type == WGPU_ADAPTER_DISCRETE ? 3 : g->type == WGPU_ADAPTER_INTEGRATED ? 2 : 1;
-}
-
-static void insert_gpu(gpu_list *l, const rx_wg_gpu *gpu)
-{
-    size_t at = l->n++;
-    while (at > 0 && gpu_rank(&l->gpus[at - 1]) < gpu_rank(gpu)) {
-        l->gpus[at] = l->gpus[at - 1];
-        at--;
-    }
-    l->gpus[at] = *gpu;
-}
-
-static void add_reason(gpu_list *l, const char *why)
-{
-    size_t used = strlen(l->reason);
-    if (!strstr(l->reason, why))
-        snprintf(l->reason + used, sizeof l->reason - used, "%s%s", used ? "; " : "", why);
 }
 
 static void on_adapter(WGPUEnum status, WGPUAdapter a, WGPUStringView m, void *event, void *lib)
@@ -53,7 +28,7 @@ static void on_adapter(WGPUEnum status, WGPUAdapter a, WGPUStringView m, void *e
 
 /* One adapter as these options ask for, or NULL with the reason. */
 static WGPUAdapter request_adapter(rx_wg_library *lib, const WGPURequestAdapterOptions *o,
-                                   gpu_list *l)
+                                   rx_gpu_devices *l)
 {
     rx_wg_event *e = rx_wg_event_take(lib);
     if (!e)
@@ -71,21 +46,23 @@ static WGPUAdapter request_adapter(rx_wg_library *lib, const WGPURequestAdapterO
         char why[256];
         snprintf(why, sizeof why, "%s found no adapter%s%.120s", lib->name, *e->text ? ": " : "",
                  e->text);
-        add_reason(l, why);
+        rx_gpu_devices_say(l, why);
     }
     rx_wg_event_give(lib, e);
     return a;
 }
 
-static bool is_known(const gpu_list *l, const rx_wg_gpu *gpu)
+static bool is_known(const rx_gpu_devices *l, const rx_wg_gpu *gpu)
 {
-    for (size_t i = 0; i < l->n; i++)
-        if (!strcmp(l->gpus[i].info.name, gpu->info.name) && l->gpus[i].backend == gpu->backend)
+    for (size_t i = 0; i < l->n; i++) {
+        const rx_wg_gpu *known = rx_gpu_devices_at(l, i);
+        if (!strcmp(known->info.name, gpu->info.name) && known->backend == gpu->backend)
             return true;
+    }
     return false;
 }
 
-static void try_adapter(rx_wg_library *lib, WGPUAdapter a, bool may_repeat, gpu_list *l)
+static void try_adapter(rx_wg_library *lib, WGPUAdapter a, bool may_repeat, rx_gpu_devices *l)
 {
     rx_wg_gpu gpu;
     char why[256];
@@ -93,19 +70,19 @@ static void try_adapter(rx_wg_library *lib, WGPUAdapter a, bool may_repeat, gpu_
         return;
     rx_wg_enter(lib);
     bool ok = rx_wg_gpu_examine(lib, a, &gpu, why);
-    bool keep = ok && l->n < MAX_GPUS && (may_repeat || !is_known(l, &gpu));
+    bool keep = ok && l->n < RX_GPU_MAX_DEVICES && (may_repeat || !is_known(l, &gpu));
     if (!keep)
         lib->AdapterRelease(a);
     rx_wg_leave(lib);
     if (keep)
-        insert_gpu(l, &gpu);
+        rx_gpu_devices_add(l, &gpu, gpu_rank(&gpu));
     else if (!ok)
-        add_reason(l, why);
+        rx_gpu_devices_say(l, why);
 }
 
 /* Libraries that cannot list adapters are asked for the fast one, the frugal one and the one that
  * always works. */
-static void ask_adapters(rx_wg_library *lib, WGPUEnum backend, gpu_list *l)
+static void ask_adapters(rx_wg_library *lib, WGPUEnum backend, rx_gpu_devices *l)
 {
     static const WGPURequestAdapterOptions wishes[] = {
         {.featureLevel = WGPU_LEVEL_CORE, .powerPreference = WGPU_POWER_HIGH},
@@ -119,7 +96,7 @@ static void ask_adapters(rx_wg_library *lib, WGPUEnum backend, gpu_list *l)
     }
 }
 
-static void make_list(gpu_list *l)
+static void make_list(rx_gpu_devices *l)
 {
     char why[256];
     WGPUEnum backend;
@@ -127,44 +104,29 @@ static void make_list(gpu_list *l)
     if (!lib)
         return;
     if (!rx_wg_wanted_backend(&backend, why)) {
-        add_reason(l, why);
+        rx_gpu_devices_say(l, why);
         return;
     }
     if (lib->InstanceEnumerateAdapters) {
-        WGPUAdapter list[MAX_GPUS];
+        WGPUAdapter list[RX_GPU_MAX_DEVICES];
         size_t n = lib->InstanceEnumerateAdapters(lib->instance, NULL, NULL);
-        if (n <= MAX_GPUS)
+        if (n <= RX_GPU_MAX_DEVICES)
             n = lib->InstanceEnumerateAdapters(lib->instance, NULL, list);
-        for (size_t i = 0; i < n && n <= MAX_GPUS; i++)
+        for (size_t i = 0; i < n && n <= RX_GPU_MAX_DEVICES; i++)
             try_adapter(lib, list[i], true, l);
     }
     if (!l->n && !*l->reason)
         ask_adapters(lib, backend, l);
-    for (size_t i = 0; i < l->n; i++)
-        snprintf(l->gpus[i].info.id, sizeof l->gpus[i].info.id, "webgpu:%zu", i);
 }
 
-/* Made at the first call, never changed afterwards. */
-static const gpu_list *get_list(void)
-{
-    static gpu_list list;
-    static rx_mutex lock = RX_MUTEX_INIT;
-    static bool made;
-    rx_mutex_lock(&lock);
-    if (!made)
-        make_list(&list);
-    made = true;
-    rx_mutex_unlock(&lock);
-    return &list;
-}
+static rx_wg_gpu gpus[RX_GPU_MAX_DEVICES];
+static rx_gpu_devices devices = {.backend = "webgpu", .make = make_list, .items = gpus,
+                                 .item_bytes = sizeof *gpus,
+                                 .info_at = offsetof(rx_wg_gpu, info), .lock = RX_MUTEX_INIT};
 
 size_t rx_wg_list(rlx_device_info *out, size_t cap, char reason[512])
 {
-    const gpu_list *l = get_list();
-    snprintf(reason, 512, "%s", l->n ? "" : l->reason);
-    for (size_t i = 0; i < l->n && i < cap; i++)
-        out[i] = l->gpus[i].info;
-    return l->n;
+    return rx_gpu_devices_list(&devices, out, cap, reason);
 }
 
 /* ---- Errors --------------------------------------------------------------------------------- */
@@ -328,12 +290,6 @@ rlx_status rx_wg_wait_queue(rx_device *d, rlx_error *err)
                                     "use the asynchronous calls");
 }
 
-static bool target_merges(const rx_target *t, rlx_policy policy, const rlx_graph *g,
-                          const rx_node *first, const rx_node *second)
-{
-    return rx_gpu_merges(&((const rx_device *)t->user)->caps, policy, g, first, second);
-}
-
 /* ---- Opening -------------------------------------------------------------------------------- */
 
 static void on_device(WGPUEnum status, WGPUDevice handle, WGPUStringView m, void *event, void *lib)
@@ -425,7 +381,7 @@ static bool init_locks(rx_device *d)
         return false;
     if (!rx_mutex_init(&d->read_lock))
         goto no_read;
-    if (rx_mutex_init(&d->shared_lock))
+    if (rx_mutex_init(&d->base.shared_lock))
         return true;
     rx_mutex_finish(&d->read_lock);
 no_read:
@@ -435,7 +391,7 @@ no_read:
 
 static void finish_locks(rx_device *d)
 {
-    rx_mutex_finish(&d->shared_lock);
+    rx_mutex_finish(&d->base.shared_lock);
     rx_mutex_finish(&d->read_lock);
     rx_mutex_finish(&d->scope_lock);
 }
@@ -476,7 +432,7 @@ rlx_status rx_wg_open(size_t index, const rlx_device_desc *desc, rx_device **out
 {
     (void)desc;
     *out = NULL;
-    const gpu_list *l = get_list();
+    const rx_gpu_devices *l = rx_gpu_devices_get(&devices);
     char reason[512];
     rx_wg_library *lib = rx_wg_library_get(reason);
     if (!lib || index >= l->n)
@@ -486,17 +442,12 @@ rlx_status rx_wg_open(size_t index, const rlx_device_desc *desc, rx_device **out
     if (!d)
         return rx_fail_memory(err, "the WebGPU device", sizeof *d);
     d->lib = lib;
-    d->gpu = l->gpus[index];
-    d->caps = d->gpu.caps;
+    d->gpu = gpus[index];
+    d->base.caps = d->gpu.caps;
     rx_wg_memory_init(d);
     d->no_fetch = rx_env_flag(RX_ENV_BENCH_DISPATCH_ONLY);
     d->force_upload = rx_env_flag(RX_ENV_FORCE_INPUT_UPLOAD);
-    d->target = (rx_target){.name = "webgpu", .align = RX_GPU_ALIGN, .user = d,
-                            .slack_bytes = RX_GPU_SLACK_BYTES,
-                            .exact_rows = RX_GPU_EXACT_ROWS,
-                            .row_multiple = RX_GPU_ROW_MULTIPLE,
-                            .support = rx_gpu_support, .takes_strided = rx_gpu_takes_strided,
-                            .merges = target_merges, .eval = rx_host_eval};
+    rx_gpu_target_init(&d->base, "webgpu", rx_gpu_support);
     d->watch = take_watch(lib);
     rlx_status st = d->watch ? request_device(d, err)
                              : rx_fail_memory(err, "the WebGPU device", sizeof *d->watch);
@@ -520,7 +471,7 @@ rlx_status rx_wg_open(size_t index, const rlx_device_desc *desc, rx_device **out
 
 void rx_wg_describe(rx_device *d, char *out, size_t cap)
 {
-    rx_wg_detail(&d->gpu, &d->caps, d->note, out, cap);
+    rx_wg_detail(&d->gpu, &d->base.caps, d->base.note, out, cap);
 }
 
 void rx_wg_close(rx_device *d)

@@ -6,6 +6,7 @@
 #ifndef RX_WEBGPU_DEVICE_H
 #define RX_WEBGPU_DEVICE_H
 
+#include "gpu/exec/device.h"
 #include "gpu/exec/pipelines.h"
 #include "gpu/stages.h"
 #include "webgpu/loader.h"
@@ -125,13 +126,9 @@ typedef struct rx_wg_watch {
 } rx_wg_watch;
 
 struct rx_device {
-    rx_target target;
+    rx_gpu_device base;
     rx_wg_library *lib;
     rx_wg_gpu gpu;
-    rx_gpu_caps caps;     /* after the self-check */
-    char note[160];       /* what the self-check found */
-    rx_gpu_memory memory;
-    rx_mutex shared_lock; /* rx_gpu_memory has it */
     WGPUDevice handle;
     WGPUQueue queue;
     rx_wg_watch *watch;
@@ -160,8 +157,8 @@ rlx_status rx_wg_scope_end(rx_device *d, const char *what, rlx_error *err);
 /* Waits for all work that was submitted. */
 rlx_status rx_wg_wait_queue(rx_device *d, rlx_error *err);
 
-/* Turns off in d->caps what does not work and says so in d->note, and fills in what the library did
- * not tell: selfcheck.c. */
+/* Turns off in the caps what does not work and says so in the note, and fills in what the library
+ * did not tell: selfcheck.c. */
 void rx_wg_selfcheck(rx_device *d);
 
 /* ---- Weights: weights.c --------------------------------------------------------------------- */
@@ -251,8 +248,8 @@ typedef struct rx_wg_clock {
 } rx_wg_clock;
 
 struct rx_exec {
-    rx_device *device;
     rx_gpu_exec base;
+    rx_device *device;
     rx_wg_clock clock;
     rx_wg_feed feeds[RX_WG_N_FEEDS]; /* copied at the beginning of the next submit */
     size_t n_feeds;
@@ -281,8 +278,6 @@ rlx_status rx_wg_exec_read_run(rx_exec *e, uint64_t ticket, const rx_range *r, v
                                rlx_error *err);
 uint32_t rx_wg_exec_flags(rx_exec *e);
 double rx_wg_exec_seconds(rx_exec *e);
-const char *rx_wg_exec_kernel(rx_exec *e, size_t step);
-rlx_status rx_wg_exec_print(rx_exec *e, const char *stage, char **text, rlx_error *err);
 rlx_status rx_wg_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err);
 
 /* submit.c */

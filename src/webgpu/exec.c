@@ -21,7 +21,7 @@ rlx_status rx_wg_exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_buff
         return rx_fail_memory(err, "the session", sizeof *e);
     e->device = d;
     e->n_errors = atomic_load(&d->watch->n_errors);
-    e->base = (rx_gpu_exec){.driver = &driver, .exec = e, .caps = &d->caps, .program = p,
+    e->base = (rx_gpu_exec){.driver = &driver, .exec = e, .caps = &d->base.caps, .program = p,
                             .weights = w};
     rlx_status st = rx_gpu_exec_init(&e->base, buffers, err);
     if (st != RLX_OK) {
@@ -253,14 +253,4 @@ uint32_t rx_wg_exec_flags(rx_exec *e)
     if (slot->map)
         memcpy(&flags, slot->map, sizeof flags);
     return flags;
-}
-
-const char *rx_wg_exec_kernel(rx_exec *e, size_t step)
-{
-    return rx_gpu_exec_kernel(&e->base, step);
-}
-
-rlx_status rx_wg_exec_print(rx_exec *e, const char *stage, char **text, rlx_error *err)
-{
-    return rx_gpu_exec_print(&e->base, stage, text, err);
 }

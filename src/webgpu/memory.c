@@ -77,12 +77,9 @@ static uint64_t block_bytes(const rx_block *b)
 
 void rx_wg_memory_init(rx_device *d)
 {
-    d->memory = (rx_gpu_memory){.device = d, .block_size = sizeof(rx_block),
-                                .max_block_bytes = d->gpu.max_block_bytes,
-                                .check = check_total, .create = create_block,
-                                .destroy = rx_wg_block_destroy, .block_bytes = block_bytes,
-                                .upload = rx_wg_upload, .download = rx_wg_download,
-                                .map = map_place,
-                                .shared_lock = &d->shared_lock, .pack_create = rx_wg_pack_create,
-                                .pack_destroy = rx_wg_pack_destroy};
+    d->base.memory = (rx_gpu_memory){.device = d, .block_size = sizeof(rx_block),
+        .max_block_bytes = d->gpu.max_block_bytes, .check = check_total, .create = create_block,
+        .destroy = rx_wg_block_destroy, .block_bytes = block_bytes, .upload = rx_wg_upload,
+        .download = rx_wg_download, .map = map_place, .shared_lock = &d->base.shared_lock,
+        .pack_create = rx_wg_pack_create, .pack_destroy = rx_wg_pack_destroy};
 }

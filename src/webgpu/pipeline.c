@@ -125,7 +125,7 @@ static rlx_status print_kernel(rx_device *d, const rx_gpu_dispatch *x, const rx_
                          .subgroups = d->gpu.subgroups ? d->lib->flavour->directive
                                                        : RX_WGSL_SUBGROUPS_OFF,
                          .shifted = to->shifted,
-                         .unroll_bytes = d->caps.is_software
+                         .unroll_bytes = d->base.caps.is_software
                                              ? d->lib->flavour->software_unroll_bytes
                                              : UNROLL_BYTES};
     memcpy(o.alias, to->alias, x->n_bind * sizeof *to->alias);

@@ -103,8 +103,8 @@ void rx_wg_selfcheck(rx_device *d)
 {
     rx_gpu_selfcheck s = load_result(d);
     const rx_gpu_selfcheck_desc desc = {.backend = "webgpu", .name = d->gpu.info.name,
-                                        .caps = &d->caps, .run = run_kernel, .device = d};
+                                        .caps = &d->base.caps, .run = run_kernel, .device = d};
     if (rx_gpu_selfcheck_run(&desc, &s))
         save_result(d, &s);
-    rx_gpu_selfcheck_note(&s, d->note);
+    rx_gpu_selfcheck_note(&s, d->base.note);
 }

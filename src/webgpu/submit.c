@@ -242,7 +242,7 @@ void rx_wg_encode_feeds(rx_exec *e, WGPUCommandEncoder to)
 static size_t find_piece_end(const submission *s, size_t at)
 {
     const rx_commands *c = s->e->base.now->commands;
-    const size_t most = s->whole && !s->e->device->caps.is_software ? PIECE_DISPATCHES : c->n;
+    const size_t most = s->whole && !s->e->device->base.caps.is_software ? PIECE_DISPATCHES : c->n;
     size_t end = at;
     while (end < c->n && end - at < most &&
            (!s->whole || c->list[end].piece == c->list[at].piece))

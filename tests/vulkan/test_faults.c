@@ -394,14 +394,14 @@ static void test_selfcheck(void)
     rlx_device *d = NULL;
     rlx_device_info info = {RLX_INIT(rlx_device_info)};
     CHECK_OK(rlx_device_open("vulkan", NULL, &d, &err), &err);
-    const rx_gpu_caps *offered = &d->device->gpu.caps, *used = &d->device->caps;
+    const rx_gpu_caps *offered = &d->device->gpu.caps, *used = &d->device->base.caps;
     const bool subgroups = offered->subgroup_arith, half = offered->f16;
     rlx_device_get_info(d, &info, NULL);
     CHECK(!subgroups || used->subgroup_arith == !strstr(info.detail, "turned off subgroups"));
     change_files(REMOVE);
     driver = d->device->vk;
     d->device->vk.CmdDispatch = skip_dispatch;
-    d->device->caps = *offered;
+    d->device->base.caps = *offered;
     rx_vk_selfcheck(d->device);
     CHECK(!used->subgroup_arith && !used->subgroup_shuffle && !used->f16 && !used->subnormals);
     CHECK(!used->coopmat_f16 && !used->coopmat_fragments && !used->int_dot);
@@ -413,7 +413,7 @@ static void test_selfcheck(void)
     rlx_device_get_info(d, &info, NULL);
     CHECK(!subgroups || strstr(info.detail, "turned off"));
     CHECK(!half || strstr(info.detail, " f16"));
-    CHECK(!d->device->caps.subgroup_arith && !d->device->caps.f16);
+    CHECK(!d->device->base.caps.subgroup_arith && !d->device->base.caps.f16);
     CHECK_OK(try_run(d, NULL), &err);
     rlx_device_close(d);
     if ((subgroups || half) && getenv("RLX_TOOL") && !access(getenv("RLX_TOOL"), X_OK))

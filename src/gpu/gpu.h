@@ -78,6 +78,9 @@ extern const rx_kernel_info rx_kernels[RX_N_KERNELS];
  * i and of binding i, for dumps; NULL when there is none, as for RX_K_EMITTED. */
 const char *rx_kernel_push_name(rx_kernel k, uint32_t i, char room[64]);
 const char *rx_kernel_spec_name(rx_kernel k, uint32_t i);
+/* Their rows; NULL: there is none. */
+const rx_param *rx_kernel_push(rx_kernel k, uint32_t i);
+const rx_param *rx_kernel_spec(rx_kernel k, uint32_t i);
 const char *rx_kernel_bind_name(rx_kernel k, uint32_t i);
 
 /* SPIR-V words of a kernel, decompressed once; owned by the process. NULL: out of memory. */

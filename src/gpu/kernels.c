@@ -34,6 +34,18 @@ const char *rx_kernel_spec_name(rx_kernel k, uint32_t i)
     return k >= RX_N_KERNELS ? NULL : rx_contract_spec_name(rx_kernels[k].contract, i);
 }
 
+const rx_param *rx_kernel_push(rx_kernel k, uint32_t i)
+{
+    uint32_t at;
+    const bool known = k < RX_N_KERNELS && i < RX_GPU_MAX_PUSH;
+    return known ? rx_contract_push_at(rx_kernels[k].contract, i, &at) : NULL;
+}
+
+const rx_param *rx_kernel_spec(rx_kernel k, uint32_t i)
+{
+    return k < RX_N_KERNELS && i ? rx_contract_spec(rx_kernels[k].contract, i - 1) : NULL;
+}
+
 const char *rx_kernel_bind_name(rx_kernel k, uint32_t i)
 {
     return k >= RX_N_KERNELS ? NULL : rx_contract_bind_name(rx_kernels[k].contract, i);

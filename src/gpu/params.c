@@ -11,6 +11,7 @@
 #define FAMILY(f) enum { N_SPEC_##f = 0
 #define SPEC(name, default_value) + 1
 #define SPEC_INT(name, default_value) + 1
+#define SPEC_TYPE(name, default_value) + 1
 #define USES_SPEC(f) + N_SPEC_##f
 #define NO_SPEC
 #define END(f) };
@@ -56,18 +57,20 @@ enum {
 enum { READ, WRITE };
 
 #define FAMILY(f) static const rx_param params_##f[] = {
-#define SPEC(name, default_value) {RX_PARAM_SPEC, #name, "uint", 1, 0, default_value},
-#define SPEC_INT(name, default_value) {RX_PARAM_SPEC, #name, "int", 1, 0, default_value},
-#define USES_SPEC(f) {RX_PARAM_USES_SPEC, #f, NULL, 0, 0, RX_CONTRACT_##f},
+#define SPEC(name, default_value) {RX_PARAM_SPEC, #name, "uint", 1, 0, default_value, false},
+#define SPEC_INT(name, default_value) {RX_PARAM_SPEC, #name, "int", 1, 0, default_value, false},
+#define SPEC_TYPE(name, default_value) {RX_PARAM_SPEC, #name, "uint", 1, 0, default_value, true},
+#define USES_SPEC(f) {RX_PARAM_USES_SPEC, #f, NULL, 0, 0, RX_CONTRACT_##f, false},
 #define NO_SPEC
-#define PUSH(type, name) {RX_PARAM_PUSH, #name, #type, sizeof(RX_C_##type) / 4, 0, 0},
-#define PUSH_ARRAY(type, name, n) {RX_PARAM_PUSH, #name, #type, n * sizeof(RX_C_##type) / 4, n, 0},
-#define USES_PUSH(f) {RX_PARAM_USES_PUSH, #f, NULL, 0, 0, RX_CONTRACT_##f},
+#define PUSH(type, name) {RX_PARAM_PUSH, #name, #type, sizeof(RX_C_##type) / 4, 0, 0, false},
+#define PUSH_ARRAY(type, name, n) \
+    {RX_PARAM_PUSH, #name, #type, n * sizeof(RX_C_##type) / 4, n, 0, false},
+#define USES_PUSH(f) {RX_PARAM_USES_PUSH, #f, NULL, 0, 0, RX_CONTRACT_##f, false},
 #define NO_PUSH
-#define BIND(access, name) {RX_PARAM_BIND, #name, NULL, 1, 0, access},
-#define USES_BIND(f) {RX_PARAM_USES_BIND, #f, NULL, 0, 0, RX_CONTRACT_##f},
+#define BIND(access, name) {RX_PARAM_BIND, #name, NULL, 1, 0, access, false},
+#define USES_BIND(f) {RX_PARAM_USES_BIND, #f, NULL, 0, 0, RX_CONTRACT_##f, false},
 #define NO_BIND
-#define END(f) {RX_PARAM_END, NULL, NULL, 0, 0, 0}};
+#define END(f) {RX_PARAM_END, NULL, NULL, 0, 0, 0, false}};
 #include "gpu/kernels.def"
 
 const rx_contract_info rx_contracts[RX_N_CONTRACTS] = {
@@ -127,11 +130,18 @@ const rx_param *rx_contract_bind(rx_contract f, uint32_t i)
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-const char *rx_contract_push_name(rx_contract f, uint32_t word, char room[64])
+const rx_param *rx_contract_push_at(rx_contract f, uint32_t word, uint32_t *at)
 {
     const rx_param *p;
     for (uint32_t i = 0; (p = rx_contract_push(f, i)) && word >= p->words; i++)
         word -= p->words;
+    *at = word;
+    return p;
+}
+
+const char *rx_contract_push_name(rx_contract f, uint32_t word, char room[64])
+{
+    const rx_param *p = rx_contract_push_at(f, word, &word);
     if (!p || p->words == 1)
         return p ? p->name : NULL;
     if (p->elements)

@@ -11,6 +11,7 @@
 #ifndef RX_GPU_PARAMS_H
 #define RX_GPU_PARAMS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -41,6 +42,7 @@ typedef struct rx_uvec2 {
 #define FAMILY(f) typedef struct rx_spec_##f {
 #define SPEC(name, default_value) uint32_t name;
 #define SPEC_INT(name, default_value) int32_t name;
+#define SPEC_TYPE(name, default_value) uint32_t name;
 #define USES_SPEC(f) rx_spec_##f f;
 #define NO_SPEC uint32_t none;
 #define END(f) } rx_spec_##f;
@@ -98,6 +100,7 @@ typedef struct rx_param {
     uint32_t words;          /* push: of all elements */
     uint32_t elements;       /* push: of an array; 0: none */
     uint32_t value;          /* spec: the default; bind: 1 when it is written; uses: rx_contract */
+    bool is_dtype;           /* spec: an element type; 0: none */
 } rx_param;
 
 typedef struct rx_contract_info {
@@ -113,6 +116,8 @@ const rx_param *rx_contract_spec(rx_contract f, uint32_t i);
 const rx_param *rx_contract_push(rx_contract f, uint32_t i);
 const rx_param *rx_contract_bind(rx_contract f, uint32_t i);
 
+/* The row of a word of the push constants; *at: which word of it. NULL: there is none. */
+const rx_param *rx_contract_push_at(rx_contract f, uint32_t word, uint32_t *at);
 /* The name of a word of the push constants, "dim[2]" in an array, which is put into `room`; of the
  * constant with this id, "local_size" for 0; of a binding. NULL: there is none. */
 const char *rx_contract_push_name(rx_contract f, uint32_t word, char room[64]);

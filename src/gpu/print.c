@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The list of dispatches as text, after any of its stages. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/str.h"
 #include "gpu/stages.h"
@@ -105,13 +106,43 @@ static void print_step(rx_str *s, const rx_program *p, uint32_t step)
     rx_str_printf(s, "%" PRIu32 " %s%s%s", step, rx_ops[x->op].name, *x->name ? " " : "", x->name);
 }
 
-/* A word that is not 0, by its name or its number. */
-static void print_constant(rx_str *s, const char *name, uint32_t i, uint32_t word)
+/* The types and bound shapes of its results. */
+static void print_results(rx_str *s, const rx_gpu_values *v, uint32_t step)
 {
-    if (word && name)
-        rx_str_printf(s, " %s=%" PRIu32, name, word);
-    else if (word)
-        rx_str_printf(s, " [%" PRIu32 "]=%" PRIu32, i, word);
+    const rx_step *x = &v->program->steps[step];
+    const char *before = " -> ";
+    for (uint32_t k = 0; k < x->n_out; k++) {
+        if (x->out[k] == RX_NO_VALUE)
+            continue;
+        const rx_view *y = &v->views[x->out[k]];
+        rx_str_printf(s, "%s%s[", before, rlx_dtype_name(y->dtype));
+        for (int i = 0; i < y->rank; i++)
+            rx_str_printf(s, "%s%" PRId64, i ? "," : "", y->dim[i]);
+        rx_str_puts(s, "]");
+        before = ", ";
+    }
+}
+
+/* A word that is not 0, by its name or its number; row: what it is (NULL: not known). */
+static void print_constant(rx_str *s, const char *name, uint32_t i, uint32_t word,
+                           const rx_param *row)
+{
+    float f;
+    if (!word)
+        return;
+    if (name)
+        rx_str_printf(s, " %s=", name);
+    else
+        rx_str_printf(s, " [%" PRIu32 "]=", i);
+    memcpy(&f, &word, sizeof f);
+    if (row && row->is_dtype)
+        rx_str_puts(s, rlx_dtype_name((rlx_dtype)word));
+    else if (row && row->type && !strcmp(row->type, "float"))
+        rx_str_printf(s, "%.6g", (double)f);
+    else if (word == UINT32_MAX)
+        rx_str_puts(s, "-1");
+    else
+        rx_str_printf(s, "%" PRIu32, word);
 }
 
 /* Specialisation constants, then push constants. */
@@ -120,10 +151,12 @@ static void print_constants(rx_str *s, const rx_gpu_dispatch *x)
     char room[64];
     rx_str_puts(s, "      constants");
     for (uint32_t i = 1; i < x->n_spec; i++)
-        print_constant(s, rx_kernel_spec_name(x->kernel, i), i, x->spec[i]);
+        print_constant(s, rx_kernel_spec_name(x->kernel, i), i, x->spec[i],
+                       rx_kernel_spec(x->kernel, i));
     rx_str_puts(s, "\n      push");
     for (uint32_t i = 0; i < x->n_push; i++)
-        print_constant(s, rx_kernel_push_name(x->kernel, i, room), i, x->push[i]);
+        print_constant(s, rx_kernel_push_name(x->kernel, i, room), i, x->push[i],
+                       rx_kernel_push(x->kernel, i));
     rx_str_puts(s, "\n");
 }
 
@@ -136,6 +169,7 @@ static void print_dispatch(rx_str *s, const rx_gpu_list *l, const rx_gpu_placed 
         rx_str_puts(s, ", with step ");
         print_step(s, l->x->program, d->lowered);
     }
+    print_results(s, &l->x->values, d->step);
     rx_str_printf(s, "\n    %s, grid %" PRIu32 "x%" PRIu32 "x%" PRIu32 " of %" PRIu32,
                   rx_gpu_dispatch_name(x), x->groups[0], x->groups[1], x->groups[2], x->spec[0]);
     if (d->chain.is_chained)
@@ -152,6 +186,25 @@ static void print_dispatch(rx_str *s, const rx_gpu_list *l, const rx_gpu_placed 
 
 /* ---- The list ------------------------------------------------------------------------------- */
 
+/* How to read what follows. */
+static void print_legend(rx_str *s, rx_gpu_stage stage)
+{
+    rx_str_puts(s,
+        "# a dispatch: #number in program order, the step whose place it has -> results\n"
+        "#   kernel, grid of workgroups x, y, z of so many invocations\n"
+        "#   specialisation and push constants that are not 0; -1: none, or no limit\n"
+        "#   binding: what the step has there, %value, block and bytes of it\n"
+        "# blocks: arena (intermediates), leaves (inputs, states, flags), weights, packed\n"
+        "#   (weights in another layout), scratch (of one step), tables (constants)\n");
+    if (stage >= RX_GPU_ORDER)
+        rx_str_puts(s,
+            "# a level: dispatches that may overlap; a piece: what is submitted at a time\n");
+    if (stage >= RX_GPU_CHAIN)
+        rx_str_puts(s,
+            "# chained: each workgroup adds 1 to its counter at its end; the next level begins\n"
+            "#   without a barrier and waits for the counter inside of its kernels\n");
+}
+
 static void print_head(rx_str *s, const rx_gpu_list *l, rx_gpu_stage stage)
 {
     const rx_program *p = l->x->program;
@@ -160,11 +213,12 @@ static void print_head(rx_str *s, const rx_gpu_list *l, rx_gpu_stage stage)
         scratch += l->scratch_bytes[i];
     rx_str_printf(s, "%s: %zu steps, %zu dispatches", rx_gpu_stage_names[stage], p->n_steps, l->n);
     if (stage >= RX_GPU_ORDER)
-        rx_str_printf(s, ", %" PRIu32 " levels, %" PRIu32 " barriers, pieces %" PRIu32,
-                      l->n_levels, l->n_barriers, l->n_pieces);
+        rx_str_printf(s, ", %" PRIu32 " levels, %" PRIu32 " barriers, %" PRIu32 " piece%s",
+                      l->n_levels, l->n_barriers, l->n_pieces, l->n_pieces == 1 ? "" : "s");
     if (stage >= RX_GPU_CHAIN)
         rx_str_printf(s, ", %" PRIu32 " chained", l->n_chained);
     rx_str_printf(s, ", scratch %" PRIu64 " bytes\n", scratch);
+    print_legend(s, stage);
     for (uint32_t i = 0; i < p->n_steps; i++) {
         const bool host = p->steps[i].support == RLX_SUPPORT_HOST;
         if (!host && l->absorbed_by[i] == i)
@@ -190,7 +244,9 @@ rlx_status rx_gpu_list_print(const rx_gpu_list *l, rx_gpu_stage stage, char **te
             rx_str_printf(&s, "piece %" PRIu32 "\n", d->piece);
         if (ordered && (!before || before->level != d->level))
             rx_str_printf(&s, "level %" PRIu32 "%s\n", d->level,
-                          d->barrier ? " after a barrier" : d->chain.target ? " by a counter" : "");
+                          d->barrier        ? ", after a barrier"
+                          : d->chain.target ? ", waits for a counter"
+                                            : "");
         print_dispatch(&s, l, d);
     }
     return rx_str_take(&s, text, NULL, err);

@@ -133,6 +133,9 @@ int64_t rx_onnx_whole(double size);
 /* A rank-1 constant of i64. */
 rlx_value rx_onnx_i64s(rlx_graph *g, const int64_t *v, int64_t n);
 
+/* sum (a - za) * (b - zb) in i32 (onnx_quant.c); zero points may be RLX_NONE. */
+rlx_value rx_onnx_integer_product(rx_onnx_call *c, rlx_value a, rlx_value b, rlx_value za,
+                                  rlx_value zb);
 /* x times weights [N, K] that are dequantised and turned before (onnx_quant.c); RLX_NONE: b is
  * something else. */
 rlx_value rx_onnx_dequantized_product(rx_onnx_call *c, rlx_value x, rlx_value b);

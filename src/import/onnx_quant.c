@@ -209,8 +209,8 @@ static rlx_value column_sums(rx_onnx_call *c, rlx_value b, int64_t zero)
 
 /* sum (a - za) * (b - zb), i32. Zero points that are not known, or one a row or column, are taken
  * out of the sum: sum ab - za sum b - zb sum a + K za zb. */
-static rlx_value integer_product(rx_onnx_call *c, rlx_value a, rlx_value b, rlx_value za,
-                                 rlx_value zb)
+rlx_value rx_onnx_integer_product(rx_onnx_call *c, rlx_value a, rlx_value b, rlx_value za,
+                                  rlx_value zb)
 {
     rlx_graph *g = c->g;
     rlx_qmatmul_desc d = {RLX_INIT(rlx_qmatmul_desc)};
@@ -238,8 +238,8 @@ static rlx_value integer_product(rx_onnx_call *c, rlx_value a, rlx_value b, rlx_
 
 rlx_value rx_onnx_matmul_integer(rx_onnx_call *c)
 {
-    return integer_product(c, rx_onnx_in(c, 0), rx_onnx_in(c, 1), rx_onnx_in(c, 2),
-                           rx_onnx_in(c, 3));
+    return rx_onnx_integer_product(c, rx_onnx_in(c, 0), rx_onnx_in(c, 1), rx_onnx_in(c, 2),
+                                   rx_onnx_in(c, 3));
 }
 
 /* saturate(round(acc * scale) + zero) in the type of `zero`. */
@@ -264,8 +264,8 @@ static rlx_value real_scale(rx_onnx_call *c, size_t i, bool rows)
 rlx_value rx_onnx_qlinear_matmul(rx_onnx_call *c)
 {
     rlx_graph *g = c->g;
-    const rlx_value acc = integer_product(c, rx_onnx_in(c, 0), rx_onnx_in(c, 3), rx_onnx_in(c, 2),
-                                          rx_onnx_in(c, 5));
+    const rlx_value acc = rx_onnx_integer_product(c, rx_onnx_in(c, 0), rx_onnx_in(c, 3),
+                                                  rx_onnx_in(c, 2), rx_onnx_in(c, 5));
     const rlx_value scale = rlx_div(g, rlx_mul(g, real_scale(c, 1, true), real_scale(c, 4, false)),
                                     real_scale(c, 6, true));
     return requantize(c, acc, scale, rx_onnx_in(c, 7));

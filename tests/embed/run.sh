@@ -49,5 +49,6 @@ else
     echo "-- cxx: skipped, no C++ compiler"
 fi
 
-project subdirectory -DRLX_SOURCE_DIR="$RLX_SOURCE_DIR" -DRLX_SIMD= # which compiles faster
+project subdirectory -DRLX_SOURCE_DIR="$RLX_SOURCE_DIR" -DRLX_SIMD= \
+    -DCMAKE_C_FLAGS_DEBUG=-O0 # both compile faster
 "$work/subdirectory/app"

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/env.h"
 #include "base/file.h"
@@ -194,9 +195,12 @@ static rlx_status remove_files(const char *name, DIR *d, rlx_error *err)
 rlx_status rx_store_remove(const char *name, rlx_error *err)
 {
     char folder[RX_STORE_PATH];
+    struct stat info;
     if (!rx_store_is_name(name, strlen(name)))
         return rx_fail(err, RLX_INVALID, "'%s' cannot be the name of a model", name);
     RLX_TRY(rx_store_path(name, NULL, folder, err));
+    if (!lstat(folder, &info) && S_ISLNK(info.st_mode)) /* what it leads to is not the store's */
+        return rx_outfile_remove(folder, err);
     DIR *d = opendir(folder);
     if (!d)
         return rx_fail(err, RLX_NOT_FOUND, "there is no model '%s' in the store", name);

@@ -283,6 +283,12 @@ check((TMP / "data/rlx/models/tiny-stories/rlx.json").exists(), "XDG_DATA_HOME")
 (STORE / "bad").mkdir()
 (STORE / "bad" / "rlx.json").write_text('{"source": "x", "files": [{"name": "../../x"}]}')
 expect(1, "generate", "bad", "--prompt", "x", env=ENV, err="wrong entry")
+(TMP / "elsewhere").mkdir()
+(TMP / "elsewhere" / "mine.txt").write_text("mine")
+(STORE / "link").symlink_to(TMP / "elsewhere")
+expect(0, "rm", "link", env=ENV)
+check((TMP / "elsewhere" / "mine.txt").exists() and not (STORE / "link").is_symlink(),
+      "rm of a link removes what it leads to")
 expect(0, "rm", *models(), env=ENV)
 check(not models() and not list(STORE.iterdir()), "rm leaves something")
 

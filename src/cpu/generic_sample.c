@@ -43,19 +43,24 @@ static void find_first(row_state *r)
     r->rate = range > 0 && isfinite(range) ? (BUCKETS - 1) / range : 0;
 }
 
+static float logit_of(const row_state *r, int64_t i)
+{
+    return isnan(r->x[i]) ? -INFINITY : r->x[i];
+}
+
 static uint16_t bucket_of(const row_state *r, float v)
 {
     if (v == r->first)
         return 0;
     const float place = (r->first - v) * r->rate;
-    return place < BUCKETS - 1 ? (uint16_t)place : BUCKETS - 1; /* NaN: the last */
+    return place < BUCKETS - 1 ? (uint16_t)place : BUCKETS - 1; /* infinity times 0: the last */
 }
 
 static void fill_buckets(void *user, int64_t begin, int64_t end)
 {
     const row_state *r = user;
     for (int64_t i = begin; i < end; i++)
-        r->buckets[i] = bucket_of(r, r->x[i]);
+        r->buckets[i] = bucket_of(r, logit_of(r, i));
 }
 
 static void fill_weights(void *user, int64_t begin, int64_t end)
@@ -63,7 +68,7 @@ static void fill_weights(void *user, int64_t begin, int64_t end)
     const row_state *r = user;
     fill_buckets(user, begin, end);
     for (int64_t i = begin; i < end; i++) {
-        const float v = r->x[i];
+        const float v = logit_of(r, i);
         uint32_t w = 0x80000000u;
         if (v != r->first)
             w = v > -INFINITY ? rx_token_weight(r->s, r->first - v) : 0;
@@ -76,10 +81,8 @@ static int64_t sort_buckets(const row_state *r, uint16_t first, uint16_t last)
 {
     int64_t n = 0;
     for (int64_t i = 0; i < r->n; i++)
-        if (r->buckets[i] >= first && r->buckets[i] <= last) {
-            const float v = r->x[i];
-            r->keys[n++] = (rx_key){.f = isnan(v) ? -INFINITY : (double)v, .place = i};
-        }
+        if (r->buckets[i] >= first && r->buckets[i] <= last)
+            r->keys[n++] = (rx_key){.f = (double)logit_of(r, i), .place = i};
     rx_sort_keys(r->keys, r->keys + n, n, true);
     return n;
 }

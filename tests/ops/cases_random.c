@@ -43,6 +43,7 @@ const char *const rx_cases_random[] = {
     "$P=0.0001|0.5|1 : sample(f32[20,33]) {temperature=1, min_p=$P}",
     "$E=0|1 : sample(f32[30,9]:ties) {temperature=$E, seed=2}",
     "$E=0|1 : sample(f32[30,9]:extreme) {temperature=$E, seed=2}",
+    "$V=nan|-inf $T=f32|f16 $K=0|3 : sample($T[6,33]:fill($V)) {temperature=1, top_k=$K, seed=2}",
     "$I=i64|i32 : sample(f32[12,20], $I[]:int(0,1000)) {temperature=1}",
     "sample(f32[12,20], i64[], f32[4]:range(0.3,0.9)) {temperature=5}",
     "sample(f32[12,20], _, f32[4]:zero) {temperature=5}",

@@ -6,6 +6,7 @@
 
 #include "bench.h"
 #include "json.h"
+#include "onnx_file.h"
 #include "term.h"
 
 #define MIN_TIME 0.3
@@ -18,6 +19,7 @@ typedef struct options {
     double min_time;
     bool list, fast, chain, pipe, profile;
     int64_t copies;
+    cli_list dims;
 } options;
 
 typedef struct bench {
@@ -226,6 +228,11 @@ static int run_bench(void *record)
         return cli_usage("--sequences and --profile are for --model FILE --sequences LIST");
     if (o->pipe)
         return answer_requests(o);
+    if (o->common.args.n == 1 && is_onnx(o->common.args.v[0]))
+        return onnx_bench(o->common.args.v[0], &o->common, &o->dims, o->fast,
+                          o->min_time > 0 ? o->min_time : MIN_TIME);
+    if (o->dims.n)
+        return cli_usage("--dim is for 'rlx bench MODEL.onnx'");
     int status = choose_cases(&b, o);
     if (!status)
         status = open_devices(&b, o);
@@ -272,6 +279,8 @@ static const cli_option bench_option_table[] = {
      "put N independent copies of the operation into a run; times are of one (default 1)"},
     {"chain", CLI_FLAG, offsetof(options, chain), NULL,
      "with --copies, products: each copy reads the result of the one before"},
+    {"dim", CLI_LIST, offsetof(options, dims), "NAME=SIZE",
+     "with MODEL.onnx: size of a dimension that the file leaves open (default 1)"},
     {"pipe", CLI_FLAG, offsetof(options, pipe), NULL,
      "take requests from standard input (what bench/compare uses)"},
     {NULL, CLI_END, 0, NULL, NULL},
@@ -288,7 +297,8 @@ const cli_command cmd_bench = {
     .details =
         "A CASE is OP:TYPE:SHAPE[:ATTRIBUTE=VALUE]..., or a pattern with * that picks from the\n"
         "suite. Inputs are on the device before the clock starts. GB/s counts each tensor once.\n"
-        "--device may be repeated, or be a list with commas, to compare devices.",
+        "--device may be repeated, or be a list with commas, to compare devices. With an\n"
+        "ONNX model instead of cases: the time of a run with random inputs.",
     .examples =
         "  rlx bench matmul:f32:1024x1024x1024            M x N x K\n"
         "  rlx bench dequant_matmul:q4_0:1x14336x4096     packed weights\n"
@@ -298,5 +308,6 @@ const cli_command cmd_bench = {
         "  rlx bench --suite models --trace trace.json    whole models, and where the time goes\n"
         "  rlx bench --model model.gguf --fast            tokens a second\n"
         "  rlx bench --model model.gguf --sequences 1,4,16 --plot curve.svg\n"
+        "  rlx bench model.onnx --dim batch=4             a run of a whole model\n"
         "  rlx bench --list                               how every operation is written",
 };

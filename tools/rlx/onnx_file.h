@@ -29,6 +29,9 @@ rlx_status onnx_set_params(const rlx_onnx *m, rlx_session *s, rlx_error *err);
  * `device` as above. NULL after printing why not; else the caller closes *m too. */
 rlx_graph *onnx_read_graph(const char *path, const cli_list *inputs, const cli_list *dims,
                            rlx_device *device, rlx_onnx **m);
+/* `rlx bench` of a model: runs with random inputs for so many seconds. */
+int onnx_bench(const char *path, const cli_common *common, const cli_list *dims, bool fast,
+               double seconds);
 /* `rlx inspect` of a model: inputs, outputs, operators, those that are not supported first. */
 int onnx_inspect(const char *path, bool as_json);
 

@@ -36,7 +36,7 @@ static bool make_call_grammar(rx_answer *a)
         rx_str_printf(&s, "%s{\"type\":\"object\",\"properties\":{\"name\":{\"const\":\"%s\"},"
                       "\"arguments\":", first ? "" : ",", t->name);
         if (t->parameters)
-            rx_put_json(&s, t->parameters);
+            rx_put_schema(&s, t->parameters);
         else
             rx_str_puts(&s, "{\"type\":\"object\"}");
         rx_str_puts(&s, "},\"required\":[\"name\",\"arguments\"],\"additionalProperties\":false}");
@@ -71,7 +71,7 @@ static bool make_format_grammar(rx_answer *a)
         if (a->r.format == RX_FORMAT_OBJECT)
             rx_str_puts(&s, "{\"type\":\"object\"}");
         else
-            rx_put_json(&s, a->r.schema);
+            rx_put_schema(&s, a->r.schema);
         st = s.failed ? RLX_NO_MEMORY
                       : rlx_grammar_from_json_schema(s.data, s.n, NULL, &a->grammar, &err);
         rx_str_finish(&s);

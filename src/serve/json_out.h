@@ -13,6 +13,8 @@ void rx_put_string(rx_str *s, const char *text); /* ends in 0; NULL gives null *
 void rx_put_number(rx_str *s, double v);
 /* A value as it was read, without white space. */
 void rx_put_json(rx_str *s, const rx_json *v);
+/* A JSON Schema, whose objects have no properties but those that they list (schema.c). */
+void rx_put_schema(rx_str *s, const rx_json *v);
 /* Bytes in base64, in quotes. */
 void rx_put_base64(rx_str *s, const void *data, size_t n);
 

@@ -126,6 +126,23 @@ with Server("--ctx", 2048) as s:
         check(value is not None and set(value) == {"name", "age"} and 0 <= value["age"] <= 99,
               f"by a schema: {c}")
         check(json.loads(text_of(s.stream(CHAT, body))) == value, "a schema in a stream")
+    # Objects get the properties that they list, at every depth; those that say otherwise, others.
+    inner = {"type": "object", "properties": {"n": {"type": "integer", "maximum": 9, "minimum": 0}}}
+    listed = {"type": "object", "properties": {"a": inner, "properties": {"const": {"b": 1}}},
+              "required": ["a", "properties"], "$defs": {"x": inner}}
+    for seed in range(6):
+        body = {"messages": HELLO, "temperature": 1.5, "seed": seed, "max_tokens": 200,
+                "response_format": {"type": "json_schema",
+                                    "json_schema": {"name": "x", "schema": listed}}}
+        c = s.post(CHAT, body)["choices"][0]
+        value = json.loads(c["message"]["content"]) if c["finish_reason"] == "stop" else {}
+        check(set(value) == {"a", "properties"} and set(value["a"]) <= {"n"}, f"listed: {c}")
+    opened = {"type": "object", "properties": {"a": {"const": 1}},
+              "additionalProperties": {"const": 2}, "minProperties": 3, "maxProperties": 3}
+    c = s.post(CHAT, {**body, "response_format": {"type": "json_schema", "json_schema": {
+        "name": "x", "schema": opened}}})["choices"][0]
+    check(c["finish_reason"] == "length" or len(json.loads(c["message"]["content"])) == 3,
+          f"others: {c}")
     c = s.post(COMPLETE, {"prompt": "x", "regex": "[ab]{4}", "max_tokens": 50})["choices"][0]
     check(re.fullmatch("[ab]{4}", c["text"]) and c["finish_reason"] == "stop", f"regex: {c}")
     c = s.post(COMPLETE, {"prompt": "x", "grammar": 'root ::= "yes" | "no"',

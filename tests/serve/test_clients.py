@@ -4,7 +4,7 @@
 anthropic, ollama. Skipped where the packages cannot be had."""
 from serving import *
 
-sys.path.insert(0, str(SOURCE / "tests" / "grammar"))
+sys.path.insert(0, str(SOURCE / "tests" / "support"))
 from packages import import_wheels  # noqa: E402
 
 skip_without_server()

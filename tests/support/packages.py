@@ -20,14 +20,15 @@ def skip(why):
     sys.exit(77)
 
 
-def fetch(*packages):
-    """A folder with the files of the packages, and wheels unpacked in its folder `site`."""
-    folder = BUILD / ("packages-" + "-".join(packages))
+def fetch(*packages, label=None):
+    """A folder with the files of the packages, and wheels unpacked in its folder `site`; `label`
+    names it where they are many."""
+    folder = BUILD / ("packages-" + (label or "-".join(packages)))
     if folder.exists():
         return folder
     new = folder.with_suffix(f".{os.getpid()}")
     got = subprocess.run(["sh", str(SOURCE / "tools/fetch/get.sh"), str(new), *packages],
-                         check=False, timeout=300, stderr=subprocess.PIPE, text=True)
+                         check=False, timeout=600, stderr=subprocess.PIPE, text=True)
     if got.returncode == 2:
         sys.exit(got.stderr)
     if got.returncode:

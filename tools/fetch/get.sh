@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # get.sh DIR PACKAGE...: downloads packages into DIR, in the versions of pins.txt, by pip (wheels,
 # or the source package with sdist), npm or Maven, which know the servers. A file is left there
-# only when its SHA-256 is that of pins.txt.
+# only when its SHA-256 is that of pins.txt. sdist:NAME is the source package of one whose wheel is
+# pinned too.
 # Exit status: 1 cannot be had here, and why; 2 a file is not the one that was pinned.
 set -eu
 pins=$(cd "$(dirname "$0")" && pwd)/pins.txt
@@ -13,10 +14,11 @@ say() { echo "fetch: $*" >&2; }
 cannot() { say "$*"; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# by_* PACKAGE VERSION: leaves its files in the folder, whatever they hold
+# by_* PACKAGE VERSION: leaves its files in the folder, whatever they hold; by_pip takes
+# PACKAGE==VERSION...
 by_pip() {
-    have python3 && python3 -m pip --version >/dev/null 2>&1 || cannot "$1: there is no pip"
-    python3 -m pip download -q --retries 1 --no-deps --only-binary=:all: -d . "$1==$2" >&2
+    have python3 && python3 -m pip --version >/dev/null 2>&1 || cannot "$*: there is no pip"
+    python3 -m pip download -q --retries 1 --no-deps --only-binary=:all: -d . "$@" >&2
 }
 # pip asks the build system of a source package for its metadata: one that knows just name and
 # version answers, so that nothing of the package is run and nothing else is fetched.
@@ -65,13 +67,33 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 cd "$work"
+# take PACKAGE: moves its files to the folder
+take() {
+    for file in *; do
+        check "$file" "$1"
+        mv "$file" "$dir/"
+    done
+}
+wheels=''
 for package; do
     pin=$(awk -v package="$package" '$2 == package {print $1, $3; exit}' "$pins")
     [ -n "$pin" ] || cannot "$package is not in tools/fetch/pins.txt"
     version=${pin#* }
-    "by_${pin% *}" "$package" "$version" || cannot "${pin% *} cannot fetch $package $version"
+    if [ "${pin% *}" = pip ]; then
+        wheels="$wheels $package==$version"
+    else
+        "by_${pin% *}" "${package#sdist:}" "$version" ||
+            cannot "${pin% *} cannot fetch $package $version"
+        take "$package"
+    fi
+done
+# Wheels by one call: pip takes longer to start than to fetch.
+if [ -n "$wheels" ]; then
+    # shellcheck disable=SC2086
+    by_pip $wheels || cannot "pip cannot fetch$wheels"
     for file in *; do
-        check "$file" "$package"
+        package=$(awk -v file="$file" '$5 == file {print $2; exit}' "$pins")
+        check "$file" "${package:-a wheel of$wheels}"
         mv "$file" "$dir/"
     done
-done
+fi

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* Schemas of requests as the grammar gets them. An object that lists its properties and says
+ * nothing of others may have any others by JSON Schema, and a model that must choose fills answers
+ * with them; so such objects are closed: what is generated is still valid. */
+#include <string.h>
+
+#include "serve/json_out.h"
+
+static bool is_one_of(const rx_json *v, const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(v->key, names[i]))
+            return true;
+    return false;
+}
+
+/* Values of this key are no schemas. */
+static bool is_data(const rx_json *v)
+{
+    static const char *const names[] = {"enum", "const", "default", "examples", "example"};
+    return is_one_of(v, names, sizeof names / sizeof names[0]);
+}
+
+/* Values of this key are objects of schemas by names. */
+static bool is_map(const rx_json *v)
+{
+    static const char *const names[] = {"properties", "$defs", "definitions"};
+    return is_one_of(v, names, sizeof names / sizeof names[0]);
+}
+
+/* Whether a value is valid may depend on what another part of the schema leaves open: nothing is
+ * closed then. */
+static bool combines(const rx_json *v, bool map)
+{
+    static const char *const names[] = {
+        "allOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependentRequired",
+        "dependencies", "unevaluatedProperties", "unevaluatedItems", "patternProperties",
+        "propertyNames", "minProperties", "maxProperties", "$dynamicRef", "$recursiveRef"};
+    const bool object = v->kind == RX_JSON_OBJECT && !map;
+    if (object && rx_json_member(v, "properties") &&
+        (rx_json_member(v, "anyOf") || rx_json_member(v, "$ref")))
+        return true;
+    for (const rx_json *i = v->first; i; i = i->next) {
+        if (object && is_one_of(i, names, sizeof names / sizeof names[0]))
+            return true;
+        if (!(object && is_data(i)) && combines(i, object && is_map(i)))
+            return true;
+    }
+    return false;
+}
+
+/* It lists its properties, all that it requires among them, and says nothing of others. */
+static bool is_open(const rx_json *v)
+{
+    const rx_json *properties = rx_json_member(v, "properties");
+    const rx_json *required = rx_json_member(v, "required");
+    if (!properties || properties->kind != RX_JSON_OBJECT ||
+        rx_json_member(v, "additionalProperties"))
+        return false;
+    for (const rx_json *r = required ? required->first : NULL; r; r = r->next)
+        if (r->kind != RX_JSON_STRING || !rx_json_member(properties, r->text))
+            return false;
+    return true;
+}
+
+static void put(rx_str *s, const rx_json *v, bool map)
+{
+    const bool object = v->kind == RX_JSON_OBJECT;
+    if (!object && v->kind != RX_JSON_ARRAY) {
+        rx_put_json(s, v);
+        return;
+    }
+    rx_str_puts(s, object ? "{" : "[");
+    if (object && !map && is_open(v))
+        rx_str_puts(s, "\"additionalProperties\":false,");
+    for (const rx_json *i = v->first; i; i = i->next) {
+        if (i != v->first)
+            rx_str_puts(s, ",");
+        if (object) {
+            rx_put_text(s, i->key, i->key_length);
+            rx_str_puts(s, ":");
+        }
+        if (object && !map && is_data(i))
+            rx_put_json(s, i);
+        else
+            put(s, i, object && !map && is_map(i));
+    }
+    rx_str_puts(s, object ? "}" : "]");
+}
+
+void rx_put_schema(rx_str *s, const rx_json *v)
+{
+    if (combines(v, false))
+        rx_put_json(s, v);
+    else
+        put(s, v, false);
+}

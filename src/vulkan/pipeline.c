@@ -241,39 +241,16 @@ static VkResult create_pipeline(rx_device *d, const rx_gpu_dispatch *x, VkPipeli
     return r;
 }
 
-/* Jobs taken in turn by several threads. */
 typedef struct batch {
     rx_device *device;
     job *jobs;
-    size_t n;
-    atomic_size_t next;
 } batch;
 
-static void *work_batch(void *user)
+static void make_job(void *user, size_t i)
 {
     batch *b = user;
-    for (;;) {
-        size_t i = atomic_fetch_add(&b->next, 1);
-        if (i >= b->n)
-            return NULL;
-        job *j = &b->jobs[i];
-        j->result = create_pipeline(b->device, j->dispatch, &j->made->handle);
-    }
-}
-
-#define MAX_THREADS 8
-
-static void run_batch(rx_device *d, job *jobs, size_t n)
-{
-    batch b = {.device = d, .jobs = jobs, .n = n};
-    rx_thread threads[MAX_THREADS];
-    size_t n_threads = 0;
-    while (n_threads < MAX_THREADS && n_threads + 1 < n &&
-           rx_thread_start(&threads[n_threads], work_batch, &b))
-        n_threads++;
-    work_batch(&b);
-    for (size_t i = 0; i < n_threads; i++)
-        rx_thread_join(&threads[i]);
+    job *j = &b->jobs[i];
+    j->result = create_pipeline(b->device, j->dispatch, &j->made->handle);
 }
 
 static rlx_status fail_job(rx_device *d, const job *j, rlx_error *err)
@@ -333,7 +310,7 @@ static rlx_status make_missing(rx_device *d, const rx_gpu_placed *list, size_t n
         return rx_fail_memory(err, "the table of pipelines", n * sizeof *p->table.list);
     rlx_status st = list_missing(d, list, n, jobs, &n_jobs, err);
     if (st == RLX_OK)
-        run_batch(d, jobs, n_jobs);
+        rx_gpu_pipelines_make(n_jobs, make_job, &(batch){d, jobs});
     for (size_t i = 0; i < n_jobs; i++) {
         if (jobs[i].result == VK_SUCCESS) {
             rx_gpu_pipelines_add(&p->table, &jobs[i].made->entry);

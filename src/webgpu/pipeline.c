@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Pipelines: kernels with their constants, printed as WGSL and compiled when a program first needs
- * them, and kept while a program uses them and for some time after. */
+ * them, on several threads, and kept while a program uses them and for some time after. */
 #include <stdio.h>
 #include <string.h>
 
@@ -150,87 +150,203 @@ static WGPUShaderModule make_module(rx_device *d, const rx_wgsl_text *text, cons
     return lib->DeviceCreateShaderModule(d->handle, &info);
 }
 
-static rlx_status compile_text(rx_device *d, const rx_wgsl_text *text, const char *name,
-                               rx_pipeline *out, rlx_error *err)
+/* One of those that a list of dispatches lacks. */
+typedef struct job {
+    const rx_gpu_dispatch *from;
+    const rx_wg_dispatch *to;
+    rx_pipeline *made;
+    rx_wgsl_text text;
+    rlx_status status;
+} job;
+
+typedef struct batch {
+    rx_device *device;
+    job *jobs;
+    size_t n;
+    rx_mutex lock; /* of the layouts, and of error */
+    rlx_error error;
+} batch;
+
+/* Errors of the library go to the scope around the batch. */
+static void compile_job(batch *b, job *j)
 {
+    rx_device *d = b->device;
     rx_wg_library *lib = d->lib;
-    char what[96];
-    snprintf(what, sizeof what, "making kernel '%.60s' ready", name);
-    RLX_TRY(rx_wg_check(d, what, err));
-    rx_wg_scope_begin(d);
+    const char *name = rx_gpu_dispatch_name(j->from);
     rx_wg_enter(lib);
-    const rx_wg_layout *l = get_layout(d, out->used, text->uniform_bytes > 0);
-    WGPUShaderModule module = l->pipeline ? make_module(d, text, name) : NULL;
+    rx_mutex_lock(&b->lock);
+    const rx_wg_layout *l = get_layout(d, j->made->used, j->text.uniform_bytes > 0);
+    rx_mutex_unlock(&b->lock);
+    WGPUShaderModule module = l->pipeline ? make_module(d, &j->text, name) : NULL;
     WGPUComputePipelineDescriptor info = {.label = rx_wg_view(name, strlen(name)),
                                           .layout = l->pipeline,
                                           .compute = {.module = module, .entryPoint = {"main", 4}}};
     if (module) {
-        out->handle = lib->DeviceCreateComputePipeline(d->handle, &info);
+        j->made->handle = lib->DeviceCreateComputePipeline(d->handle, &info);
         lib->ShaderModuleRelease(module);
     }
-    out->layout = l->group;
+    j->made->layout = l->group;
     rx_wg_leave(lib);
-    rlx_status st = rx_wg_scope_end(d, what, err);
-    if (st == RLX_OK && !out->handle)
-        st = rx_fail(err, RLX_INTERNAL, "%s: %s gives no pipeline", what, lib->name);
-    return st;
 }
 
-static rlx_status make_pipeline(rx_device *d, const rx_gpu_dispatch *x, const rx_wg_dispatch *to,
-                                rx_pipeline *out, rlx_error *err)
+static void make_job(void *user, size_t i)
 {
-    rx_wgsl_text text;
-    RLX_TRY(print_kernel(d, x, to, &text, err));
-    for (uint32_t i = 0; i < text.n_bindings; i++) {
-        out->used |= (uint32_t)text.binding[i].used << i;
-        out->shift_word[i] = (uint16_t)text.binding[i].shift_word;
+    batch *b = user;
+    job *j = &b->jobs[i];
+    rlx_error err = {0};
+    j->status = print_kernel(b->device, j->from, j->to, &j->text, &err);
+    if (j->status != RLX_OK) {
+        rx_mutex_lock(&b->lock);
+        b->error = err;
+        rx_mutex_unlock(&b->lock);
+        return;
     }
-    out->uniform_words = text.uniform_bytes / 4;
-    rlx_status st = compile_text(d, &text, rx_gpu_dispatch_name(x), out, err);
-    if (st == RLX_INTERNAL)
-        rx_log(RLX_LOG_DEBUG, "webgpu: the text that was refused:\n%s", text.data);
-    rx_wgsl_text_finish(&text);
+    for (uint32_t k = 0; k < j->text.n_bindings; k++) {
+        j->made->used |= (uint32_t)j->text.binding[k].used << k;
+        j->made->shift_word[k] = (uint16_t)j->text.binding[k].shift_word;
+    }
+    j->made->uniform_words = j->text.uniform_bytes / 4;
+    compile_job(b, j);
+    if (b->n > 1)
+        rx_wgsl_text_finish(&j->text);
+}
+
+/* The first that is not printed or that the library gave no pipeline for; OK: there is none. */
+static rlx_status find_failure(const batch *b, rlx_error *err)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        const job *j = &b->jobs[i];
+        if (j->status != RLX_OK) {
+            if (err)
+                *err = b->error;
+            return j->status;
+        }
+        if (!j->made->handle)
+            return rx_fail(err, RLX_INTERNAL, "making kernel '%.60s' ready: %s gives no pipeline",
+                           rx_gpu_dispatch_name(j->from), b->device->lib->name);
+    }
+    return RLX_OK;
+}
+
+/* Makes all, at once. Errors of the library name one of them only where n is 1. */
+static rlx_status make_batch(rx_device *d, job *jobs, size_t n, rlx_error *err)
+{
+    char what[96];
+    unsigned n_errors = atomic_load(&d->watch->n_errors);
+    batch b = {.device = d, .jobs = jobs, .n = n};
+    snprintf(what, sizeof what, "making kernel '%.60s' ready", rx_gpu_dispatch_name(jobs->from));
+    RLX_TRY(rx_wg_check(d, what, err));
+    if (!rx_mutex_init(&b.lock))
+        return rx_fail_memory(err, what, sizeof b.lock);
+    rx_wg_scope_begin(d);
+    rx_gpu_pipelines_make(n, make_job, &b);
+    rlx_status st = rx_wg_scope_end(d, what, err);
+    if (st == RLX_OK)
+        st = find_failure(&b, err);
+    if (st == RLX_OK && d->lib->flavour->symbol) /* scopes may be of the thread that made them */
+        st = rx_wg_check_errors(d, &n_errors, what, err);
+    rx_mutex_finish(&b.lock);
+    if (st == RLX_INTERNAL && n == 1 && jobs->text.data)
+        rx_log(RLX_LOG_DEBUG, "webgpu: the text that was refused:\n%s", jobs->text.data);
+    for (size_t i = 0; i < n; i++)
+        rx_wgsl_text_finish(&jobs[i].text);
     return st;
 }
 
-/* Hands a pipeline of the table, made if it is new, to a dispatch. The table is locked. */
-static rlx_status get_pipeline(rx_device *d, const rx_gpu_dispatch *from, rx_wg_dispatch *to,
-                               rlx_error *err)
+/* Forgets what a batch that failed has made. */
+static void undo_batch(rx_device *d, job *jobs, size_t n)
 {
-    rx_gpu_pipelines *p = &d->pipelines.table;
-    uint64_t key[2];
-    if (!rx_gpu_pipelines_reserve(p, 1))
-        return rx_fail_memory(err, "the table of pipelines", p->n * sizeof *p->list);
-    make_key(from, to, key);
-    rx_pipeline *x = (rx_pipeline *)rx_gpu_pipelines_find(p, key);
-    if (!x) {
-        x = rx_alloc_zero(sizeof *x);
+    rx_wg_enter(d->lib);
+    for (size_t i = 0; i < n; i++) {
+        if (jobs[i].made->handle)
+            d->lib->ComputePipelineRelease(jobs[i].made->handle);
+        jobs[i].made->handle = NULL;
+        jobs[i].made->used = 0;
+    }
+    rx_wg_leave(d->lib);
+}
+
+/* All at once, and where that fails one by one, so that the error is of one kernel. */
+static rlx_status make_jobs(rx_device *d, job *jobs, size_t n, rlx_error *err)
+{
+    if (!n)
+        return RLX_OK;
+    rlx_status st = make_batch(d, jobs, n, err);
+    if (st != RLX_INTERNAL || n == 1)
+        return st;
+    undo_batch(d, jobs, n);
+    st = RLX_OK;
+    for (size_t i = 0; i < n && st == RLX_OK; i++)
+        st = make_batch(d, &jobs[i], 1, err);
+    return st;
+}
+
+/* Lists the pipelines that are not in the table yet. The table is locked. */
+static rlx_status list_missing(rx_device *d, const rx_gpu_placed *from, size_t n,
+                               const rx_wg_dispatch *to, job *jobs, size_t *n_jobs, rlx_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t key[2];
+        make_key(&from[i].dispatch, &to[i], key);
+        bool known = rx_gpu_pipelines_find(&d->pipelines.table, key);
+        for (size_t k = 0; k < *n_jobs && !known; k++)
+            known = !memcmp(jobs[k].made->entry.key, key, sizeof key);
+        if (known)
+            continue;
+        rx_pipeline *x = rx_alloc_zero(sizeof *x);
         if (!x)
             return rx_fail_memory(err, "a pipeline", sizeof *x);
         memcpy(x->entry.key, key, sizeof key);
-        rlx_status st = make_pipeline(d, from, to, x, err);
-        if (st != RLX_OK) {
-            destroy_pipeline(d, x);
-            return st;
-        }
-        rx_gpu_pipelines_add(p, &x->entry);
+        jobs[(*n_jobs)++] = (job){.from = &from[i].dispatch, .to = &to[i], .made = x};
     }
-    rx_gpu_pipelines_hold(p, &x->entry);
-    to->pipeline = x;
     return RLX_OK;
+}
+
+/* Makes those of the dispatches that are not in the table yet. The table is locked. */
+static rlx_status make_missing(rx_device *d, const rx_gpu_placed *from, size_t n,
+                               const rx_wg_dispatch *to, job *jobs, rlx_error *err)
+{
+    rx_gpu_pipelines *p = &d->pipelines.table;
+    size_t n_jobs = 0;
+    if (!rx_gpu_pipelines_reserve(p, n))
+        return rx_fail_memory(err, "the table of pipelines", n * sizeof *p->list);
+    rlx_status st = list_missing(d, from, n, to, jobs, &n_jobs, err);
+    if (st == RLX_OK)
+        st = make_jobs(d, jobs, n_jobs, err);
+    for (size_t i = 0; i < n_jobs; i++) {
+        if (st == RLX_OK)
+            rx_gpu_pipelines_add(p, &jobs[i].made->entry);
+        else
+            destroy_pipeline(d, jobs[i].made);
+    }
+    return st;
+}
+
+/* Hands a pipeline of the table to a dispatch. */
+static void hold(rx_device *d, const rx_gpu_dispatch *from, rx_wg_dispatch *to)
+{
+    uint64_t key[2];
+    make_key(from, to, key);
+    rx_gpu_pipeline *x = rx_gpu_pipelines_find(&d->pipelines.table, key);
+    rx_gpu_pipelines_hold(&d->pipelines.table, x);
+    to->pipeline = (rx_pipeline *)x;
 }
 
 rlx_status rx_wg_pipelines_get(rx_device *d, const rx_gpu_placed *from, size_t n,
                                rx_wg_dispatch *to, rlx_error *err)
 {
     rx_gpu_pipelines *p = &d->pipelines.table;
-    rlx_status st = RLX_OK;
+    job *jobs = rx_alloc_array_zero(n + 1, sizeof *jobs);
+    if (!jobs)
+        return rx_fail_memory(err, "new pipelines", n * sizeof *jobs);
     rx_mutex_lock(&p->lock);
     p->n_gets++;
+    rlx_status st = make_missing(d, from, n, to, jobs, err);
     for (size_t i = 0; i < n && st == RLX_OK; i++)
-        st = get_pipeline(d, &from[i].dispatch, &to[i], err);
+        hold(d, &from[i].dispatch, &to[i]);
     drop_unused(d);
     rx_mutex_unlock(&p->lock);
+    rx_free(jobs);
     return st;
 }
 

@@ -61,6 +61,88 @@ static void test_errors(void)
     rlx_device_close(d);
 }
 
+/* ---- Pipelines made together ---------------------------------------------------------------- */
+
+/* Stands in for the function that makes modules: waits a while for another thread to come, and
+ * spoils the text of the kernel `broken`. */
+static rx_wg_library *real;
+static WGPUShaderModule (*make_trusted)(WGPUDevice, const WGPUShaderModuleDescriptor *, WGPUFlags);
+static WGPUShaderModule (*make_plain)(WGPUDevice, const WGPUShaderModuleDescriptor *);
+static atomic_int n_inside, most_inside, n_modules;
+static const char *broken;
+
+static void meet_others(void)
+{
+    int now = atomic_fetch_add(&n_inside, 1) + 1, most = atomic_load(&most_inside);
+    while (now > most && !atomic_compare_exchange_weak(&most_inside, &most, now))
+        ;
+    for (int i = 0; i < 200 && atomic_load(&most_inside) < 2; i++)
+        usleep(1000);
+    atomic_fetch_sub(&n_inside, 1);
+    atomic_fetch_add(&n_modules, 1);
+}
+
+static WGPUShaderModule make_spoiled(WGPUDevice d, const WGPUShaderModuleDescriptor *info,
+                                     WGPUFlags flags)
+{
+    const char text[] = "fn main( {";
+    WGPUShaderSourceWGSL source = {.chain = {.sType = WGPU_STYPE_SHADER_WGSL},
+                                   .code = {text, sizeof text - 1}};
+    WGPUShaderModuleDescriptor bad = *info;
+    bad.nextInChain = &source.chain;
+    const bool spoil = broken && info->label.length == strlen(broken) &&
+                       !memcmp(info->label.data, broken, info->label.length);
+    meet_others();
+    if (spoil)
+        return make_plain(d, &bad);
+    return make_trusted ? make_trusted(d, info, flags) : make_plain(d, info);
+}
+
+static WGPUShaderModule make_spoiled_plain(WGPUDevice d, const WGPUShaderModuleDescriptor *info)
+{
+    return make_spoiled(d, info, 0);
+}
+
+/* Kernels of several kinds, none of which the device has yet. */
+static rlx_status create_many(rlx_device *d)
+{
+    rlx_graph *g = rlx_graph_create("many");
+    rlx_value x = rlx_input(g, "x", RLX_F32, 2, (rlx_dim[]){24, 24});
+    rlx_value y = rlx_matmul(g, rlx_cumsum(g, x, NULL), rlx_softmax(g, x, 1));
+    rlx_output(g, "y", rlx_sort(g, y, NULL));
+    rlx_session *s = NULL;
+    rlx_status st = rlx_session_create(d, g, NULL, &s, &err);
+    float in[576] = {0}, out[576];
+    rlx_const_tensor from = {"x", in, sizeof in};
+    rlx_tensor to = {"y", out, sizeof out};
+    if (st == RLX_OK)
+        st = rlx_run(s, &from, 1, &to, 1, &err);
+    rlx_session_destroy(s);
+    rlx_graph_destroy(g);
+    return st;
+}
+
+static void test_pipelines(void)
+{
+    rlx_device *d = NULL;
+    CHECK_OK(rlx_device_open("webgpu", NULL, &d, &err), &err);
+    real = ((rx_device *)d->device)->lib;
+    make_plain = real->DeviceCreateShaderModule;
+    make_trusted = real->DeviceCreateShaderModuleTrusted;
+    real->DeviceCreateShaderModule = make_spoiled_plain;
+    if (make_trusted)
+        real->DeviceCreateShaderModuleTrusted = make_spoiled;
+    broken = "sort";
+    CHECK_FAILS(create_many(d), RLX_INTERNAL, &err, "making kernel 'sort' ready");
+    broken = NULL;
+    CHECK_OK(create_many(d), &err);
+    CHECK(atomic_load(&n_modules) >= 6);
+    CHECK(atomic_load(&most_inside) >= 2 || !real->flavour->thread_safe);
+    real->DeviceCreateShaderModule = make_plain;
+    real->DeviceCreateShaderModuleTrusted = make_trusted;
+    rlx_device_close(d);
+}
+
 /* More than a buffer can hold. */
 static void test_memory(void)
 {
@@ -87,6 +169,7 @@ int main(void)
     }
     test_lost();
     test_errors();
+    test_pipelines();
     test_memory();
     test_allocations("webgpu", 1); /* an event may be kept */
     test_use_allocations("webgpu");

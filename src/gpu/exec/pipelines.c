@@ -3,6 +3,8 @@
  * hold what they use. */
 #include "gpu/exec/pipelines.h"
 
+#include <stdatomic.h>
+
 /* So many pipelines that no program uses are kept. */
 #define MAX_UNUSED 256
 
@@ -88,4 +90,37 @@ rx_gpu_pipeline *rx_gpu_pipelines_trim(rx_gpu_pipelines *p)
     rx_free(p->list);
     p->list = next.list;
     return out;
+}
+
+/* ---- Making --------------------------------------------------------------------------------- */
+
+#define MAX_THREADS 8
+
+typedef struct batch {
+    void (*make)(void *user, size_t i);
+    void *user;
+    size_t n;
+    atomic_size_t next;
+} batch;
+
+static void *work_batch(void *user)
+{
+    batch *b = user;
+    size_t i;
+    while ((i = atomic_fetch_add(&b->next, 1)) < b->n)
+        b->make(b->user, i);
+    return NULL;
+}
+
+void rx_gpu_pipelines_make(size_t n, void (*make)(void *user, size_t i), void *user)
+{
+    batch b = {.make = make, .user = user, .n = n};
+    rx_thread threads[MAX_THREADS];
+    size_t n_threads = 0;
+    while (n_threads < MAX_THREADS && n_threads + 1 < n &&
+           rx_thread_start(&threads[n_threads], work_batch, &b))
+        n_threads++;
+    work_batch(&b);
+    for (size_t i = 0; i < n_threads; i++)
+        rx_thread_join(&threads[i]);
 }

@@ -34,5 +34,7 @@ void rx_gpu_pipelines_drop(rx_gpu_pipelines *p, rx_gpu_pipeline *x);
 /* Takes the older half of the unused pipelines out of the table when there are too many of them.
  * Returns them as a list, for the caller to destroy. */
 rx_gpu_pipeline *rx_gpu_pipelines_trim(rx_gpu_pipelines *p);
+/* Calls make(user, i) for 0 .. n - 1, several at a time on threads of their own. */
+void rx_gpu_pipelines_make(size_t n, void (*make)(void *user, size_t i), void *user);
 
 #endif

@@ -70,6 +70,7 @@ typedef struct golden {
 static const golden goldens[] = {
     {"large", &fake_gpu_large, 1, "select"}, {"large", &fake_gpu_large, 1, "chain"},
     {"large", &fake_gpu_large, 64, "order"}, {"small", &fake_gpu_small, 1, "order"},
+    {"bound", &fake_gpu_bound, 1, "select"},
 };
 
 static void check_golden(const golden *want, bool write)
@@ -240,6 +241,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++)
         check_golden(&goldens[i], write);
     check_nets(&fake_gpu_large, "large");
+    check_nets(&fake_gpu_bound, "bound");
     check_nets(&fake_gpu_small, "small");
     check_verifiers();
     return check_done();

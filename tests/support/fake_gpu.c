@@ -18,6 +18,14 @@ const fake_gpu_desc fake_gpu_large = {
     .rules = {.chains = true, .n_counters = 1024},
     .scratch_ring = (uint64_t)256 << 20};
 
+const fake_gpu_desc fake_gpu_bound = {
+    .caps = {.max_invocations = 1024, .max_shared_bytes = 49152,
+             .max_groups = {65535, 65535, 65535}, .max_push_bytes = 128, .max_bindings = 10,
+             .max_binding_bytes = (uint64_t)2 << 30, .binding_align = 256, .subgroup = 32,
+             .subgroup_arith = true, .subgroup_shuffle = true, .f16 = true, .int_dot = true,
+             .windows = true, .joins = true, .compute_units = 132},
+    .max_block_bytes = (uint64_t)4 << 30};
+
 const fake_gpu_desc fake_gpu_small = {
     .caps = {.max_invocations = 128, .max_shared_bytes = 16384,
              .max_groups = {65535, 65535, 65535}, .max_push_bytes = 128, .max_bindings = 8,

@@ -15,6 +15,8 @@ typedef struct fake_gpu_desc {
 
 /* Like an NVIDIA data-centre card: subgroups of 32, cooperative matrices, chains. */
 extern const fake_gpu_desc fake_gpu_large;
+/* The same card through WebGPU: no addresses, no matrices, no chains. */
+extern const fake_gpu_desc fake_gpu_bound;
 /* The least that is accepted, as a browser may offer it: no subgroups, 16-bit or 8-bit storage. */
 extern const fake_gpu_desc fake_gpu_small;
 

@@ -133,7 +133,11 @@ static dot_shape pick_shape(const rx_product *p, uint32_t n_tiles)
     uint32_t split = few ? 2 : 1;
     if (n_tiles >= 4 && prologue && prologue->op == RX_OP_rms_norm)
         split = 4;
-    return (dot_shape){2 * DOT_THREADS, split, is_pair(p) || p->n >= MANY ? 2 : 1};
+    /* With a barrier after each dispatch there is nothing to leave room for. */
+    if (!caps->chains && few && n_tiles >= 8)
+        split = 4;
+    const bool two = is_pair(p) || p->n >= MANY || (!caps->chains && !few);
+    return (dot_shape){2 * DOT_THREADS, split, two ? 2 : 1};
 }
 
 /* Rows of x that shared memory holds. */
@@ -180,7 +184,7 @@ enum { WEIGHT = 1, BIAS = 4, RESIDUAL }; /* operands of a product */
 static bool pairs_with(const rx_product *p, const rx_gpu_epilogue *t)
 {
     const rx_view *a = &p->call->in[WEIGHT], *b = &t->pair->in[WEIGHT];
-    return rx_kernel_available(RX_K_dot_gemv_pair, p->call->caps) && b->dtype == a->dtype &&
+    return b->dtype == a->dtype &&
            rx_view_elements(a) == rx_view_elements(b) && rx_view_elements(b) == p->n * p->k &&
            !((const rlx_dequant_desc *)t->pair->attr)->act && t->pair->in[BIAS].rank < 0 &&
            t->pair->in[RESIDUAL].rank < 0 && t->out->dtype == RLX_F32 &&
@@ -193,7 +197,7 @@ bool rx_quant_dot_epilogue(const rx_product *p)
     const rx_gpu_epilogue *t = p->call->epilogue;
     const int64_t n = rx_view_elements(t->out), bytes = n * rlx_dtype_block_bytes(t->out->dtype);
     if (!is_possible(p, NULL) || rows_that_fit(p) < p->m || rx_product_batches(p) != 1 ||
-        !rx_kernel_available(RX_K_dot_gemv_tail, caps) || caps->max_bindings < 9)
+        caps->max_bindings < 9)
         return false;
     if (p->b_type == RLX_Q8_0 || p->bias || p->residual || (p->act && !t->pair) || p->n % 4 ||
         p->out->dtype != RLX_F32)
@@ -278,11 +282,15 @@ static rx_gpu_dispatch *add_with_epilogue(rx_gpu_build *b, const rx_product *p,
         .n = (uint32_t)p->n, .a_at = (uint32_t)p->a_at, .b_at = (uint32_t)p->b_at,
         .out_at = (uint32_t)p->out_at, .a_m = (uint32_t)p->a_m, .fold_at = prologue.at,
         .fold_eps = prologue.eps};
+    const bool bound = !rx_kernel_available(RX_K_dot_gemv_at, p->call->caps);
     rx_gpu_dispatch *d;
     if (t->pair) {
         const rx_args_dot_gemv_pair a = {.bind = {.dot_gemv_one = bind, .second = tiles[1]},
                                          .spec = {*spec}, .push = {.dot_gemv_one = push}};
-        d = rx_add_dot_gemv_pair(b, RX_K_dot_gemv_pair, spec->THREADS, &a);
+        d = rx_add_dot_gemv_pair(b, bound ? RX_K_dot_gemv_pair_bound : RX_K_dot_gemv_pair,
+                                 spec->THREADS, &a);
+        if (bound)
+            return d;
         RX_PUSH_ADDRESS(d, dot_gemv_pair, dot_gemv_one.b, dot_gemv_one.weight_low);
         RX_PUSH_ADDRESS(d, dot_gemv_pair, second, second_low);
         return d;
@@ -291,8 +299,10 @@ static rx_gpu_dispatch *add_with_epilogue(rx_gpu_build *b, const rx_product *p,
     a.bind.dot_gemv_one = bind;
     a.spec.dot_gemv = *spec;
     a.push.dot_gemv_one = push;
-    d = rx_add_dot_gemv_tail(b, RX_K_dot_gemv_tail, spec->THREADS, &a);
-    RX_PUSH_ADDRESS(d, dot_gemv_tail, dot_gemv_one.b, dot_gemv_one.weight_low);
+    d = rx_add_dot_gemv_tail(b, bound ? RX_K_dot_gemv_tail_bound : RX_K_dot_gemv_tail,
+                             spec->THREADS, &a);
+    if (!bound)
+        RX_PUSH_ADDRESS(d, dot_gemv_tail, dot_gemv_one.b, dot_gemv_one.weight_low);
     return d;
 }
 

@@ -28,7 +28,8 @@
  * groups wait there and are joined BATCH at a time.
  *
  * ADDRESS: the weight is read by its address, from places that are the same for a subgroup but for
- * the lane: fewer instructions than through the binding.
+ * the lane: fewer instructions than through the binding. Without it both factors of dots are signed,
+ * which WGSL has: bytes of two elements are 128 less, and the sum of x makes up for that.
  *
  * FOLD: x is made of what is read, a norm over its mean square times gamma or a product.
  * The norm's factor is one for a row, so it multiplies the sums and not x.
@@ -60,8 +61,10 @@ layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly b
     uvec2 v[];
 };
 #else
-layout(SLOT(b), std430) buffer buffer_weights { uvec4 weights[]; };
-layout(SLOT(b), std430) buffer buffer_pairs { uvec2 pairs[]; }; /* the same */
+WORDS4(b);
+#ifdef PAIR
+WORDS4(second);
+#endif
 #endif
 #ifdef ONE_BATCH
 layout(SLOT(flags), std430) buffer buffer_flags { uint flags[]; };
@@ -95,9 +98,17 @@ const uint WEIGHTS = 1;
 const uint TEAMS = SETS / WEIGHTS; /* groups of columns of the result that a workgroup makes */
 const uint STRETCHES = (NB + 7) / 8; /* of 8 blocks: what a subgroup rounds at once */
 
+#ifdef ADDRESS
+const uint SIGN = 0u; /* bytes of two elements are unsigned */
+const uint SE = TB == Q6_K ? ROWS * NB : 1;
+#else
+const uint SIGN = 0x80808080u;
+const uint SE = TB == Q6_K || TB == Q4_1 || TB == Q4_K ? ROWS * NB : 1;
+#endif
+
 shared uvec4 sx[ROWS * NB * 4]; /* [row][half][upper, lower bytes][block] */
 shared vec2 sd[ROWS * NB];      /* scale of a block of x, and what its dots are short of */
-shared float se[TB == Q6_K ? ROWS * NB : 1]; /* the latter of its second half */
+shared float se[SE];            /* of its second half, or of SIGN */
 shared vec4 parts[SUBGROUPS * BATCH * ROWS];
 shared float squares[FOLD == FOLD_NORM ? ROWS * STRETCHES : 1];
 shared float factors[ROWS];     /* of the norm */
@@ -114,6 +125,8 @@ int dot4(uint p, uint q) { return dotPacked4x8EXT(int(p), int(q)); }
 /* Blocks of 4 bits: the dots come out 16 times too large. */
 bool is_raised(uint t) { return t == Q4_0 || t == Q4_1 || t == Q4_K; }
 bool has_low(uint t) { return has_minima(t) || t == Q4_K || t == Q5_K; }
+/* What bytes of two elements are short of by SIGN has no place in sd. */
+bool has_excess(uint t) { return SIGN != 0u && (t == Q4_1 || t == Q4_K); }
 /* The stored numbers are this much too large. */
 float offset_of(uint t) { return t == Q4_0 ? 8.0 : t == Q5_0 ? 16.0 : t == Q6_K ? 32.0 : 0.0; }
 
@@ -213,9 +226,15 @@ void round_stretch(in Stretch v, uint e)
         sx[at + NB][j] = lower.x;
         sx[at + NB][j + 1u] = lower.y;
         if (part == 0u) {
-            sd[r * NB + block] = vec2(d, each * float(TB == Q6_K ? sum : sum + upper_sum));
+            float y = each * float(TB == Q6_K ? sum : sum + upper_sum);
+            float less = d * float(upper_sum / 17 * 128); /* by SIGN */
+            if (SIGN != 0u && is_raised(TB) && !has_excess(TB))
+                y += less;
+            sd[r * NB + block] = vec2(d, y);
             if (TB == Q6_K)
                 se[r * NB + block] = each * float(upper_sum);
+            if (has_excess(TB))
+                se[r * NB + block] = less;
         }
     }
 }
@@ -295,6 +314,10 @@ struct Tile {
 #ifdef ADDRESS
 #ifdef PAIR
 uvec2 own_weight; /* the address of the one this subgroup reads */
+void read_weight(bool other_one)
+{
+    own_weight = other_one ? uvec2(second_low, second_high) : uvec2(weight_low, weight_high);
+}
 #else
 #define own_weight uvec2(weight_low, weight_high)
 #endif
@@ -306,8 +329,18 @@ uvec2 address(uint at)
 uvec4 load_vector(uint at, uint i) { return Vectors(address(at)).v[i]; }
 uvec2 load_pair(uint at, uint i) { return Pairs(address(at)).v[i]; }
 #else
-uvec4 load_vector(uint at, uint i) { return weights[at + i]; }
-uvec2 load_pair(uint at, uint i) { return pairs[at * 2u + i]; }
+#ifdef PAIR
+bool reads_second; /* which weight this subgroup reads */
+void read_weight(bool other_one) { reads_second = other_one; }
+uvec4 load_vector(uint at, uint i) { return reads_second ? second[at + i] : b[at + i]; }
+#else
+uvec4 load_vector(uint at, uint i) { return b[at + i]; }
+#endif
+uvec2 load_pair(uint at, uint i)
+{
+    uvec4 v = load_vector(at, i >> 1);
+    return (i & 1u) == 0u ? v.xy : v.zw;
+}
 #endif
 
 uvec4 load_quants(uint at, uint c, uint h) { return load_vector(at, SIDE + COLUMN(c, h)); }
@@ -356,7 +389,7 @@ uvec4 unpack_half(in Tile t, uint c, uint h)
     const uvec4 by = uvec4(0u, 1u, 2u, 3u);
     uvec4 v = t.quants[c];
     if (is_raised(TB))
-        return h == 0u ? v & 0x0f0f0f0fu : v;
+        return h == 0u ? v & 0x0f0f0f0fu : v ^ SIGN;
     v = v >> 4u * h & 0x0f0f0f0fu;
     if (TB == Q6_K) {
         uvec2 two = (c & 1u) == 0u ? t.high[c >> 1].xy : t.high[c >> 1].zw;
@@ -368,7 +401,7 @@ uvec4 unpack_half(in Tile t, uint c, uint h)
 #endif
 }
 
-#ifdef BYTES
+#if defined BYTES || !defined ADDRESS
 int dot_word(uint q, uint x) { return dot4(q, x); }
 #else
 int dot_word(uint q, uint x) { return dotPacked4x8EXT(q, int(x)); } /* q up to 255: unsigned */
@@ -466,7 +499,10 @@ void add_tile(inout Tile t, uint block, uint here, bool is, uint ahead, bool mor
                 sum[r][c] += by[1][c] * fma(float(dot_half(hi, 1u, at, 0)), d.x, d.y);
             } else {
                 float both = float(dot_half(hi, 1u, at, raise * dot_half(lo, 0u, at, 0)));
-                sum[r][c] += by[0][c] * (offset_of(TB) != 0.0 ? fma(both, d.x, d.y) : both * d.x);
+                if (has_excess(TB))
+                    d.y = se[r * NB + block];
+                sum[r][c] += by[0][c] * (offset_of(TB) != 0.0 || has_excess(TB) ? fma(both, d.x, d.y)
+                                                                            : both * d.x);
             }
         }
     }
@@ -622,9 +658,9 @@ void multiply_flawed(uint start, uint stride, Batch at)
             for (uint g = it + gl_SubgroupID; g < min(it + TEAMS, groups); g += SUBGROUPS) {
                 const uint tile = (at.b + g) * NT * tile_vectors(TB);
 #ifdef PAIR
-                own_weight = uvec2(weight_low, weight_high);
+                read_weight(false);
                 vec4 v = multiply_plain(at.a, r, tile);
-                own_weight = uvec2(second_low, second_high);
+                read_weight(true);
                 vec4 second = multiply_plain(at.a, r, tile);
                 if (SIDE == 0u)
                     write_pair(v, second, r, g * 4u, at);
@@ -650,8 +686,7 @@ void main()
     uint groups = (n + 3u) / 4u, split = own % KS, stride = gl_NumWorkGroups.x * TEAMS;
     uint start = gl_WorkGroupID.x * TEAMS, group = start + own / KS / WEIGHTS;
 #ifdef PAIR
-    own_weight = own / KS % 2u == 0u ? uvec2(weight_low, weight_high)
-                                     : uvec2(second_low, second_high);
+    read_weight(own / KS % 2u != 0u);
 #endif
 #ifdef ONE_BATCH
     Batch at = find_batch(0u);

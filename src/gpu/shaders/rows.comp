@@ -213,12 +213,12 @@ void main()
     uint row = GROUP_INDEX * (THREADS / TEAM) + LANE / TEAM, side = LANE % TEAM;
     uint n_loads = row < rows ? n / PER : 0u, first = row * (n / PER);
     uint n_mine = n_loads > side ? (n_loads - side + TEAM - 1u) / TEAM * PER : 0u;
+    /* Nothing branches around a load, so that all are on their way at once; what is not there is
+     * the last load once more. */
+    const uint last = n / PER - 1u, start = min(row, rows - 1u) * (n / PER);
     [[unroll]] for (uint k = 0u; k < ITEMS; k++) {
-        uint at = k * TEAM + side;
-        if (at >= n_loads)
-            continue;
         float v[PER];
-        read_load(first + at, v);
+        read_load(start + min(k * TEAM + side, last), v);
         [[unroll]] for (uint j = 0u; j < PER; j++)
             values[k * PER + j] = v[j];
     }

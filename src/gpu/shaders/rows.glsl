@@ -19,7 +19,9 @@
 /* exp of a number that is not positive; drivers are not exact at -infinity and NaN. */
 float exp_down(float v)
 {
-    return is_nan(v) ? v : v < -104.0 ? 0.0 : exp(v);
+    float e = exp(v);
+    e = v < -104.0 ? 0.0 : e;
+    return is_nan(v) ? v : e;
 }
 
 /* Two halves in a word. On SwiftShader packHalf2x16 gives NaN for an infinity. */

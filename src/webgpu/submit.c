@@ -151,6 +151,7 @@ typedef struct submission {
     uint64_t ticket;
     size_t first, end; /* steps */
     bool whole, timed;
+    bool ahead; /* of a run that is still under way */
 } submission;
 
 static void on_done(WGPUEnum status, WGPUStringView m, void *event, void *lib)
@@ -234,7 +235,8 @@ void rx_wg_encode_feeds(rx_exec *e, WGPUCommandEncoder to)
 }
 
 /* Encoding a dispatch takes the processor about as long as the GPU takes for a small one, so that
- * pieces of this many let both work at once. On software adapters both are the same processor. */
+ * pieces of this many let both work at once. Where the GPU has a run to work at anyway, each submit
+ * only costs time. On software adapters both are the same processor. */
 #define PIECE_DISPATCHES 32
 
 /* The end of the dispatches that are submitted with `at`: those of a piece of the list, and of a
@@ -242,7 +244,8 @@ void rx_wg_encode_feeds(rx_exec *e, WGPUCommandEncoder to)
 static size_t find_piece_end(const submission *s, size_t at)
 {
     const rx_commands *c = s->e->base.now->commands;
-    const size_t most = s->whole && !s->e->device->base.caps.is_software ? PIECE_DISPATCHES : c->n;
+    const bool cut = s->whole && !s->ahead && !s->e->device->base.caps.is_software;
+    const size_t most = cut ? PIECE_DISPATCHES : c->n;
     size_t end = at;
     while (end < c->n && end - at < most &&
            (!s->whole || c->list[end].piece == c->list[at].piece))
@@ -338,6 +341,7 @@ static rlx_status submit_steps(submission *s, rlx_error *err)
     uint64_t bytes = s->whole ? place_wants(e) : 16;
     bool fetch = s->whole && e->n_wants;
     RLX_TRY(take_slot(s, fetch || e->base.now->uses_flags ? bytes : 0, err));
+    s->ahead = rx_gpu_runs_under_way(&e->base.runs);
     rx_gpu_weights_lock(e->base.weights);
     rx_wg_enter(d->lib);
     bool ok = encode_steps(s);

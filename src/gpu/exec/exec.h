@@ -91,6 +91,8 @@ rlx_status rx_gpu_runs_wait_all(rx_gpu_runs *r, rlx_error *err);
 rlx_status rx_gpu_runs_next(rx_gpu_runs *r, uint64_t *ticket, rlx_error *err);
 /* The run with the next ticket was submitted. */
 void rx_gpu_runs_begin(rx_gpu_runs *r);
+/* Whether there are runs that nobody has seen the end of. */
+bool rx_gpu_runs_under_way(rx_gpu_runs *r);
 
 /* ---- Programs: exec.c ----------------------------------------------------------------------- */
 

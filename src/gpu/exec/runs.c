@@ -108,3 +108,11 @@ void rx_gpu_runs_begin(rx_gpu_runs *r)
     r->submitted++;
     rx_mutex_unlock(&r->lock);
 }
+
+bool rx_gpu_runs_under_way(rx_gpu_runs *r)
+{
+    rx_mutex_lock(&r->lock);
+    const bool is = r->done < r->submitted;
+    rx_mutex_unlock(&r->lock);
+    return is;
+}

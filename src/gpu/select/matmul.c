@@ -239,8 +239,10 @@ static bool tile_serves(const rx_tile_choice *c, const rx_tile *t, const rx_prod
     const rx_gpu_caps *caps = p->call->caps;
     uint64_t enough = caps->is_software ? 1 : caps->compute_units ? caps->compute_units : 32;
     bool wasted = p->m <= t->bm / 2 || p->n <= t->bn / 2;
+    /* Slices of a long k make up for few tiles: count_slices(). */
+    uint64_t slices = !c->sliced || caps->is_software || p->k < 4096 ? 1 : p->k < 8192 ? 2 : 4;
     return rx_tile_threads(t) <= caps->max_invocations && c->fits(t, caps) && !wasted &&
-           rx_product_tiles(p, t) >= enough;
+           rx_product_tiles(p, t) * slices >= enough;
 }
 
 rx_tile rx_product_tile(const rx_product *p, const rx_tile_choice *c)
@@ -314,8 +316,10 @@ static void add_tiles(rx_gpu_build *b, const rx_product *p, const rx_tile *t)
     const rx_args_product base = rx_product_args(p, n_groups);
     const rx_args_matmul a = {
         .bind = {.product = base.bind,
-                 .scale = p->scale ? RX_REF_IN(p->scale_in) : RX_REF_NONE},
-        .spec = {.product = base.spec, .TSCALE = p->scale ? p->scale->dtype : RLX_NO_TYPE,
+                 .scale = p->columns_ref ? p->columns_ref
+                          : p->scale     ? RX_REF_IN(p->scale_in) : RX_REF_NONE},
+        .spec = {.product = base.spec,
+                 .TSCALE = p->columns_ref ? RLX_F32 : p->scale ? p->scale->dtype : RLX_NO_TYPE,
                  .BM = t->bm, .BN = t->bn, .BK = t->bk, .TM = t->tm, .TN = t->tn,
                  .ALONG = along_a + 4 * along_b + eights},
         .push = {base.push},
@@ -391,11 +395,11 @@ static void add_sliced(rx_gpu_build *b, const rx_product *p, const rx_tile *t, i
     add_join(b, p, q.out_ref, n_slices);
 }
 
-static void add_tiled(rx_gpu_build *b, const rx_product *p)
+void rx_product_tiled(rx_gpu_build *b, const rx_product *p)
 {
     static const rx_tile_choice choice = {
         gpu_tiles, software_tiles, sizeof gpu_tiles / sizeof(rx_tile),
-        sizeof software_tiles / sizeof(rx_tile), RX_KNOB_TILE, tile_fits};
+        sizeof software_tiles / sizeof(rx_tile), RX_KNOB_TILE, tile_fits, true};
     const rx_tile t = rx_product_tile(p, &choice);
     int64_t n_slices = count_slices(p, &t);
     if (n_slices > 1)
@@ -513,11 +517,11 @@ static void add_gemv(rx_gpu_build *b, const rx_product *p, gemv_ids g)
 static void select_product(rx_gpu_build *b, const rx_product *p)
 {
     if (!rlx_dtype_is_float(p->a_type))
-        add_tiled(b, p);
+        rx_product_tiled(b, p);
     else if (p->m <= GEMV_ROWS)
         add_gemv(b, p, (gemv_ids){0});
     else if (!rx_product_coopmat(b, p))
-        add_tiled(b, p);
+        rx_product_tiled(b, p);
 }
 
 /* A dispatch walks few axes of a batch; each place of the axes in front of those is a product. */

@@ -19,6 +19,7 @@ typedef struct rx_product {
     const rx_view *out, *bias, *residual, *scale; /* NULL: absent */
     size_t bias_in;           /* operand numbers of bias and scale; the residual follows the bias */
     size_t scale_in;
+    rx_gpu_ref columns_ref;   /* f32 factors of the columns; 0: none. Only for rx_product_tiled */
     rlx_act act;
     bool act_last;
     int64_t a_zero, b_zero, y_zero;
@@ -42,6 +43,8 @@ void rx_product_each(rx_gpu_build *b, const rx_product *p, rx_product_fn *select
 bool rx_product_is_indexable(const rx_gpu_call *c);
 /* All of a product of floats or integers. */
 rlx_status rx_product_lower(rx_gpu_build *b, rx_product *p);
+/* A product of floats of more than a few rows by tiles, whatever else there is. */
+void rx_product_tiled(rx_gpu_build *b, const rx_product *p);
 /* Product of the batch axes. */
 int64_t rx_product_batches(const rx_product *p);
 /* What every kernel of a product is told: operands, result and what comes after the sum; n_groups
@@ -62,6 +65,7 @@ typedef struct rx_tile_choice {
     size_t n_gpu, n_software;
     rx_gpu_knob_id knob;           /* that forces a tile */
     bool (*fits)(const rx_tile *t, const rx_gpu_caps *caps); /* into shared memory */
+    bool sliced; /* k may be cut into slices */
 } rx_tile_choice;
 
 uint32_t rx_tile_threads(const rx_tile *t);

@@ -85,6 +85,8 @@ typedef struct decoding {
     int64_t n, slab;
 } decoding;
 
+#define WIDE_DECODING 65536 /* elements: fewer are not worth a kernel of their own */
+
 static void add_decode(rx_gpu_build *b, const rx_gpu_call *c, const decoding *j)
 {
     static const rx_kernel kernels[RX_N_QUANT_FAMILIES] = {RX_K_dequant, RX_K_dequant_iq1,
@@ -92,8 +94,10 @@ static void add_decode(rx_gpu_build *b, const rx_gpu_call *c, const decoding *j)
                                                            RX_K_dequant_float};
     const rx_view *w = &c->in[j->in], *ids = j->ids;
     rx_gpu_ref grid = rx_quant_grid(b, c, j->in);
-    const rx_kernel k = kernels[rx_quant_family_of(w->dtype)];
     const bool packed = rlx_dtype_is_packed(w->dtype);
+    const bool wide = rx_quant_family_of(w->dtype) == RX_QUANT_BLOCKS && !ids && j->at % 8 == 0 &&
+                      j->n % 8 == 0 && j->n >= WIDE_DECODING;
+    const rx_kernel k = wide ? RX_K_dequant_wide : kernels[rx_quant_family_of(w->dtype)];
     const rx_args_dequant a = {
         .bind = {.w = RX_REF_IN(j->in), .o = j->to, .ids = ids ? RX_REF_IN(1) : RX_REF_NONE,
                  .flags = ids ? RX_REF_FLAGS : RX_REF_NONE},
@@ -245,7 +249,7 @@ static void add_gemm(rx_gpu_build *b, const rx_product *p)
                                                   RX_K_dequant_gemm_int};
     static const rx_tile_choice choice = {
         gpu_tiles, software_tiles, sizeof gpu_tiles / sizeof(rx_tile),
-        sizeof software_tiles / sizeof(rx_tile), RX_KNOB_QUANT_TILE, tile_fits};
+        sizeof software_tiles / sizeof(rx_tile), RX_KNOB_QUANT_TILE, tile_fits, false};
     const rx_tile shape = rx_product_tile(p, &choice), *t = &shape;
     const rx_kernel k = kernels[rx_quant_family_of(p->b_type)];
     const rx_gpu_ref grid = rx_quant_grid(b, p->call, 1);
@@ -301,12 +305,64 @@ static bool add_coopmat(rx_gpu_build *b, const rx_product *p)
     return false;
 }
 
+/* Many rows pay for decoding the weight first, writing it and reading it again: the product then
+ * runs at the speed of one of floats. */
+#define DECODED_ROWS 96
+#define DECODED_BYTES ((uint64_t)256 << 20)
+#define DECODED_ITEMS 8 /* eights of an invocation of dequant_rows.comp, at most */
+
+/* To f16 with a factor for each column, where the policy lets the weight be rounded. */
+static bool add_rows(rx_gpu_build *b, const rx_product *p, rx_product *q)
+{
+    const rx_gpu_caps *caps = p->call->caps;
+    const uint32_t most = caps->max_invocations < 256 ? 128 : 256;
+    uint32_t local = 64;
+    while (local < most && p->k / 8 > (int64_t)local * DECODED_ITEMS / 2)
+        local *= 2;
+    const int64_t items = (p->k / 8 + local - 1) / local;
+    if (p->call->policy != RLX_POLICY_FAST || p->k % 8 || p->n % 4 || items > DECODED_ITEMS)
+        return false;
+    q->b_type = RLX_F16;
+    q->b_ref = rx_gpu_scratch(b, (uint64_t)(p->n * p->k) * 2);
+    q->columns_ref = rx_gpu_scratch(b, (uint64_t)p->n * 4);
+    const rx_args_dequant_rows a = {
+        .bind = {.w = RX_REF_IN(1), .o = q->b_ref, .scale = q->columns_ref},
+        .spec = {.TW = p->b_type, .THREADS = local, .ITEMS = (uint32_t)items},
+        .push = {.n = (uint32_t)p->n, .k = (uint32_t)p->k, .w_at = (uint32_t)p->b_at,
+                 .row_bytes = (uint32_t)p->b_n},
+    };
+    rx_gpu_grid(rx_add_dequant_rows(b, RX_K_dequant_rows, local, &a), caps, (uint64_t)p->n);
+    return true;
+}
+
+static bool add_decoded(rx_gpu_build *b, const rx_product *p)
+{
+    const rx_gpu_caps *caps = p->call->caps;
+    const int64_t n = p->n * p->k;
+    if (p->scale || p->m < DECODED_ROWS || p->n < 64 || p->n_axes || caps->is_software ||
+        rx_quant_family_of(p->b_type) != RX_QUANT_BLOCKS || (uint64_t)n * 4 > DECODED_BYTES ||
+        (uint64_t)n * 4 > caps->max_binding_bytes)
+        return false;
+    rx_product q = *p;
+    q.b_at = 0;
+    q.b_n = p->k;
+    q.b_k = 1;
+    if (!add_rows(b, p, &q)) {
+        q.b_type = RLX_F32;
+        q.b_ref = rx_gpu_scratch(b, (uint64_t)n * 4);
+        add_decode(b, p->call, &(decoding){.in = 1, .to = q.b_ref, .type = RLX_F32, .n = n,
+                                           .slab = n});
+    }
+    rx_product_tiled(b, &q);
+    return true;
+}
+
 static void select_kernel(rx_gpu_build *b, const rx_product *p)
 {
     if (p->m <= GEMV_ROWS) {
         if (!rx_quant_dot(b, p, NULL))
             add_gemv(b, p, NULL);
-    } else if (!add_coopmat(b, p)) {
+    } else if (!add_coopmat(b, p) && !add_decoded(b, p)) {
         add_gemm(b, p);
     }
 }

@@ -7,7 +7,8 @@
  * ids one after another: out[i, :] = w[ids[i], :]; of a packed bank w may be a part, experts
  * part_first .. part_first + part_rows - 1, and what lies elsewhere is left alone.
  *
- * An invocation makes eight neighbouring elements; n of them are done by a dispatch. */
+ * An invocation makes eight neighbouring elements; n of them are done by a dispatch. WIDE: n and
+ * out_at are multiples of 8, and results are stored 16 bytes at a time. */
 #include "common.glsl"
 #include "dequant.def"
 #include "flags.def"
@@ -16,7 +17,11 @@
 #include "chain.glsl"
 
 TENSOR(w)
+#ifdef WIDE
+WORDS4(o);
+#else
 WORDS(o);
+#endif
 TENSOR(ids)
 layout(SLOT(flags), std430) buffer buffer_flags { uint flags[]; };
 
@@ -76,6 +81,23 @@ Eight eight_from(uint i)
 }
 #endif
 
+#ifdef WIDE
+void store8(uint i, Eight v)
+{
+    uint at = out_at + i;
+    if (TOUT == F32) {
+        o[at >> 2] = floatBitsToUint(v.lo);
+        o[(at >> 2) + 1u] = floatBitsToUint(v.hi);
+        return;
+    }
+    uvec4 w;
+    [[unroll]] for (uint j = 0u; j < 2u; j++) {
+        w[j] = encode_f(TOUT, v.lo[2u * j]) | encode_f(TOUT, v.lo[2u * j + 1u]) << 16;
+        w[j + 2u] = encode_f(TOUT, v.hi[2u * j]) | encode_f(TOUT, v.hi[2u * j + 1u]) << 16;
+    }
+    o[at >> 3] = w;
+}
+#else
 /* Writes elements i to i + 3 as far as they exist. */
 void store4(uint i, vec4 v)
 {
@@ -91,12 +113,16 @@ void store4(uint i, vec4 v)
         o[(at >> 1) + 1u] = encode_f(TOUT, v.z) | encode_f(TOUT, v.w) << 16;
 }
 
+void store8(uint i, Eight v)
+{
+    store4(i, v.lo);
+    store4(i + 4u, v.hi);
+}
+#endif
+
 void main()
 {
     uint i = GLOBAL_INDEX * 8u;
-    if (i < n && !is_elsewhere(i)) {
-        Eight v = eight_from(i);
-        store4(i, v.lo);
-        store4(i + 4u, v.hi);
-    }
+    if (i < n && !is_elsewhere(i))
+        store8(i, eight_from(i));
 }

@@ -12,6 +12,7 @@
  * B_ALONG along k or n. AV, BV: a piece is one load of aligned elements, of eight where they have
  * 16 bits and 16 (a) or 32 (b) is added to ALONG; else four loads with any strides. Pieces stay as
  * they were loaded until they go to shared memory, so that nothing waits for them before.
+ * TSCALE: the sums of a column are multiplied by its scale; n is a multiple of 4.
  * INT: integers of 8 bits, where 2 is added to A_ALONG or B_ALONG instead of AV and BV. */
 #include "common.glsl"
 #include "matmul.def"
@@ -191,6 +192,16 @@ void multiply(uint s, uint am, uint bn)
     }
 }
 
+#ifdef INT
+#define scaled(sums, col) (sums)
+#else
+WORDS4(scale);
+vec4 scaled(vec4 sums, uint col)
+{
+    return TSCALE == 0u ? sums : sums * uintBitsToFloat(scale[col >> 2]);
+}
+#endif
+
 void main()
 {
     uint tiles_m = (m + BM - 1u) / BM, tiles_n = (n + BN - 1u) / BN, tiles = tiles_m * tiles_n;
@@ -224,6 +235,6 @@ void main()
         [[unroll]] for (uint j = 0u; j < TN / 4u; j++) {
             uint row = m0 + am + i / 4u * 16u + i % 4u, col = n0 + bn + j * 32u;
             if (exists && row < m && col < n)
-                finish4(sum[i * (TN / 4u) + j], row, col, at);
+                finish4(scaled(sum[i * (TN / 4u) + j], col), row, col, at);
         }
 }

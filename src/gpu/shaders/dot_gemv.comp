@@ -28,8 +28,8 @@
  * groups wait there and are joined BATCH at a time.
  *
  * ADDRESS: the weight is read by its address, from places that are the same for a subgroup but for
- * the lane: fewer instructions than through the binding. Without it both factors of dots are signed,
- * which WGSL has: bytes of two elements are 128 less, and the sum of x makes up for that.
+ * the lane: fewer instructions than through the binding. Without it both factors of dots are
+ * signed, which WGSL has: bytes of two elements are 128 less, and the sum of x makes up for that.
  *
  * FOLD: x is made of what is read, a norm over its mean square times gamma or a product.
  * The norm's factor is one for a row, so it multiplies the sums and not x.
@@ -129,6 +129,7 @@ bool has_low(uint t) { return has_minima(t) || t == Q4_K || t == Q5_K; }
 bool has_excess(uint t) { return SIGN != 0u && (t == Q4_1 || t == Q4_K); }
 /* The stored numbers are this much too large. */
 float offset_of(uint t) { return t == Q4_0 ? 8.0 : t == Q5_0 ? 16.0 : t == Q6_K ? 32.0 : 0.0; }
+bool has_addend(uint t) { return offset_of(t) != 0.0 || has_excess(t); }
 
 /* ---- x --------------------------------------------------------------------------------------- */
 
@@ -501,8 +502,7 @@ void add_tile(inout Tile t, uint block, uint here, bool is, uint ahead, bool mor
                 float both = float(dot_half(hi, 1u, at, raise * dot_half(lo, 0u, at, 0)));
                 if (has_excess(TB))
                     d.y = se[r * NB + block];
-                sum[r][c] += by[0][c] * (offset_of(TB) != 0.0 || has_excess(TB) ? fma(both, d.x, d.y)
-                                                                            : both * d.x);
+                sum[r][c] += by[0][c] * (has_addend(TB) ? fma(both, d.x, d.y) : both * d.x);
             }
         }
     }

@@ -85,8 +85,6 @@ typedef struct decoding {
     int64_t n, slab;
 } decoding;
 
-#define WIDE_DECODING 65536 /* elements: fewer are not worth a kernel of their own */
-
 static void add_decode(rx_gpu_build *b, const rx_gpu_call *c, const decoding *j)
 {
     static const rx_kernel kernels[RX_N_QUANT_FAMILIES] = {RX_K_dequant, RX_K_dequant_iq1,
@@ -95,9 +93,7 @@ static void add_decode(rx_gpu_build *b, const rx_gpu_call *c, const decoding *j)
     const rx_view *w = &c->in[j->in], *ids = j->ids;
     rx_gpu_ref grid = rx_quant_grid(b, c, j->in);
     const bool packed = rlx_dtype_is_packed(w->dtype);
-    const bool wide = rx_quant_family_of(w->dtype) == RX_QUANT_BLOCKS && !ids && j->at % 8 == 0 &&
-                      j->n % 8 == 0 && j->n >= WIDE_DECODING;
-    const rx_kernel k = wide ? RX_K_dequant_wide : kernels[rx_quant_family_of(w->dtype)];
+    const rx_kernel k = kernels[rx_quant_family_of(w->dtype)];
     const rx_args_dequant a = {
         .bind = {.w = RX_REF_IN(j->in), .o = j->to, .ids = ids ? RX_REF_IN(1) : RX_REF_NONE,
                  .flags = ids ? RX_REF_FLAGS : RX_REF_NONE},
@@ -309,7 +305,7 @@ static bool add_coopmat(rx_gpu_build *b, const rx_product *p)
  * runs at the speed of one of floats. */
 #define DECODED_ROWS 96
 #define DECODED_BYTES ((uint64_t)256 << 20)
-#define DECODED_ITEMS 8 /* eights of an invocation of dequant_rows.comp, at most */
+#define DECODED_ITEMS 8 /* eights of an invocation of dequant.comp, at most */
 
 /* To f16 with a factor for each column, where the policy lets the weight be rounded. */
 static bool add_rows(rx_gpu_build *b, const rx_product *p, rx_product *q)

@@ -7,27 +7,76 @@
  * ids one after another: out[i, :] = w[ids[i], :]; of a packed bank w may be a part, experts
  * part_first .. part_first + part_rows - 1, and what lies elsewhere is left alone.
  *
- * An invocation makes eight neighbouring elements; n of them are done by a dispatch. WIDE: n and
- * out_at are multiples of 8, and results are stored 16 bytes at a time. */
+ * An invocation makes eight neighbouring elements; n of them are done by a dispatch.
+ *
+ * ROWS: w[n, k] becomes f16 o[n, k], each row times a power of two of its own that keeps its range:
+ * o[r, i] * scale[r] = w[r, i], rounded. It is 1 unless the greatest finite element of the row
+ * leaves the range of f16 or is so small that the others would lose bits; such rows are raised as
+ * little as is needed, so that sums of products do not overflow before they are scaled back. k is a
+ * multiple of 8. A workgroup makes a row: its eights wait in registers until the greatest is known.
+ */
 #include "common.glsl"
 #include "dequant.def"
 #include "flags.def"
+#include "finite.glsl"
 
 /* w_at counts bytes of a packed type, else elements; the others count elements. */
 #include "chain.glsl"
 
 TENSOR(w)
-#ifdef WIDE
+#ifdef ROWS
 WORDS4(o);
+WORDS(scale);
 #else
 WORDS(o);
-#endif
 TENSOR(ids)
 layout(SLOT(flags), std430) buffer buffer_flags { uint flags[]; };
+#endif
 
 #define QUANT_WORDS w
 #include "quant.glsl"
 
+#ifdef ROWS
+shared uint top_bits; /* of the greatest, not negative: ordered as numbers are */
+
+float top_of(vec4 v)
+{
+    float most = 0.0;
+    [[unroll]] for (uint j = 0u; j < 4u; j++)
+        most = is_finite(v[j]) ? max(most, abs(v[j])) : most;
+    return most;
+}
+
+uint halves_of(vec2 v) { return encode_f(F16, v.x) | encode_f(F16, v.y) << 16; }
+
+void main()
+{
+    const uint row = min(GROUP_INDEX, n - 1u);
+    Eight v[ITEMS];
+    float top = 0.0;
+    if (LANE == 0u)
+        top_bits = 0u;
+    barrier();
+    [[unroll]] for (uint i = 0u; i < ITEMS; i++) {
+        v[i] = quant_decode8(TW, w_at + row * row_bytes, min((i * THREADS + LANE) * 8u, k - 8u));
+        top = max(top, max(top_of(v[i].lo), top_of(v[i].hi)));
+    }
+    atomicMax(top_bits, floatBitsToUint(top));
+    barrier();
+    const int most = int(top_bits >> 23) - 127;
+    const int e = most >= 15 ? most - 14 : most < -13 ? max(most + 13, -112) : 0;
+    const float by = uintBitsToFloat(uint(127 - e) << 23);
+    [[unroll]] for (uint i = 0u; i < ITEMS; i++) {
+        const uint at = (i * THREADS + LANE) * 8u;
+        const vec4 x = v[i].lo * by, y = v[i].hi * by;
+        if (at < k)
+            o[(row * k + at) >> 3] = uvec4(halves_of(x.xy), halves_of(x.zw), halves_of(y.xy),
+                                           halves_of(y.zw));
+    }
+    if (LANE == 0u)
+        scale[row] = uint(127 + e) << 23;
+}
+#else
 /* The expert of entry i; negative ids count from the end. */
 uint expert_of(uint i)
 {
@@ -81,30 +130,14 @@ Eight eight_from(uint i)
 }
 #endif
 
-#ifdef WIDE
-void store8(uint i, Eight v)
-{
-    uint at = out_at + i;
-    if (TOUT == F32) {
-        o[at >> 2] = floatBitsToUint(v.lo);
-        o[(at >> 2) + 1u] = floatBitsToUint(v.hi);
-        return;
-    }
-    uvec4 w;
-    [[unroll]] for (uint j = 0u; j < 2u; j++) {
-        w[j] = encode_f(TOUT, v.lo[2u * j]) | encode_f(TOUT, v.lo[2u * j + 1u]) << 16;
-        w[j + 2u] = encode_f(TOUT, v.hi[2u * j]) | encode_f(TOUT, v.hi[2u * j + 1u]) << 16;
-    }
-    o[at >> 3] = w;
-}
-#else
 /* Writes elements i to i + 3 as far as they exist. */
 void store4(uint i, vec4 v)
 {
     uint at = out_at + i, left = i < n ? min(n - i, 4u) : 0u;
     if (TOUT == F32) {
-        for (uint j = 0u; j < left; j++)
-            o[at + j] = floatBitsToUint(v[j]);
+        [[unroll]] for (uint j = 0u; j < 4u; j++)
+            if (j < left)
+                o[at + j] = floatBitsToUint(v[j]);
         return;
     }
     if (left > 0u)
@@ -113,16 +146,13 @@ void store4(uint i, vec4 v)
         o[(at >> 1) + 1u] = encode_f(TOUT, v.z) | encode_f(TOUT, v.w) << 16;
 }
 
-void store8(uint i, Eight v)
-{
-    store4(i, v.lo);
-    store4(i + 4u, v.hi);
-}
-#endif
-
 void main()
 {
     uint i = GLOBAL_INDEX * 8u;
-    if (i < n && !is_elsewhere(i))
-        store8(i, eight_from(i));
+    if (i < n && !is_elsewhere(i)) {
+        Eight v = eight_from(i);
+        store4(i, v.lo);
+        store4(i + 4u, v.hi);
+    }
 }
+#endif

@@ -67,6 +67,10 @@ typedef struct rlx_onnx_info {
 } rlx_onnx_info;
 RLX_API rlx_status rlx_onnx_get_info(const rlx_onnx *m, rlx_onnx_info *out, rlx_error *err);
 
+/* What the file notes under `key` (metadata_props), such as the labels of a classifier; NULL:
+ * nothing. Belongs to the model. */
+RLX_API const char *rlx_onnx_metadata(const rlx_onnx *m, const char *key);
+
 /* ---- Building -------------------------------------------------------------------------------- */
 
 /* The size of a named dimension of the file, or (name "INPUT:AXIS") of one without a name. */

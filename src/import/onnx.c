@@ -214,6 +214,14 @@ rlx_status rlx_onnx_get_info(const rlx_onnx *m, rlx_onnx_info *out, rlx_error *e
     return RX_INFO_WRITE(rlx_onnx_info, out, &info, err);
 }
 
+const char *rlx_onnx_metadata(const rlx_onnx *m, const char *key)
+{
+    for (size_t i = 0; m && key && i < m->n_notes; i++)
+        if (!strcmp(m->notes[i].key, key))
+            return m->notes[i].value;
+    return NULL;
+}
+
 bool rlx_onnx_param(const rlx_onnx *m, size_t i, rlx_const_tensor *out)
 {
     if (!m || !out || i >= m->n_params)

@@ -83,6 +83,10 @@ typedef struct rx_onnx_function {
     rx_onnx_graph body;
 } rx_onnx_function;
 
+typedef struct rx_onnx_note {
+    const char *key, *value;
+} rx_onnx_note;
+
 struct rlx_onnx {
     const char *path;
     rx_arena arena;
@@ -94,6 +98,8 @@ struct rlx_onnx {
     rx_onnx_graph graph;
     const rx_onnx_function *functions;
     size_t n_functions;
+    const rx_onnx_note *notes; /* metadata */
+    size_t n_notes;
     rlx_onnx_operator *operators;
     size_t n_operators;
     rx_file *externals; /* mapped files of external data, and their names */

@@ -8,7 +8,8 @@
 
 /* Fields that are read, by message. */
 enum {
-    MODEL_IR = 1, MODEL_PRODUCER = 2, MODEL_GRAPH = 7, MODEL_OPSET = 8, MODEL_FUNCTION = 25,
+    MODEL_IR = 1, MODEL_PRODUCER = 2, MODEL_GRAPH = 7, MODEL_OPSET = 8, MODEL_NOTE = 14,
+    MODEL_FUNCTION = 25,
     GRAPH_NODE = 1, GRAPH_NAME = 2, GRAPH_TENSOR = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12,
     GRAPH_SPARSE = 15,
     NODE_IN = 1, NODE_OUT = 2, NODE_NAME = 3, NODE_OP = 4, NODE_ATTR = 5, NODE_DOMAIN = 7,
@@ -400,20 +401,39 @@ static rlx_status read_function(reader *r, rx_bytes message, rx_onnx_function *f
 
 /* ---- The model ------------------------------------------------------------------------------- */
 
-static rlx_status read_model_field(reader *r, const rx_pb_field *f, rx_onnx_opset *opsets,
-                                   rx_onnx_function *functions)
+/* A key and a value, both texts. */
+static rlx_status read_note(const reader *r, rx_bytes message, rx_onnx_note *n)
+{
+    rx_pb pb = rx_pb_open(message);
+    rx_pb_field f;
+    *n = (rx_onnx_note){"", ""};
+    while (rx_pb_next(&pb, &f) > 0)
+        if (f.wire == RX_PB_BYTES && (f.number == 1 || f.number == 2))
+            RLX_TRY(text_of(r, &f, f.number == 1 ? &n->key : &n->value));
+    return RLX_OK;
+}
+
+typedef struct model_lists {
+    rx_onnx_opset *opsets;
+    rx_onnx_function *functions;
+    rx_onnx_note *notes;
+} model_lists;
+
+static rlx_status read_model_field(reader *r, const rx_pb_field *f, const model_lists *l)
 {
     rlx_onnx *m = r->m;
     switch (f->number) {
     case MODEL_IR: m->ir_version = (int64_t)f->value; return RLX_OK;
     case MODEL_PRODUCER: return text_of(r, f, &m->producer);
     case MODEL_OPSET:
-        return f->wire == RX_PB_BYTES ? read_opset(r, f->bytes, &opsets[m->n_opsets++]) : RLX_OK;
+        return f->wire == RX_PB_BYTES ? read_opset(r, f->bytes, &l->opsets[m->n_opsets++]) : RLX_OK;
+    case MODEL_NOTE:
+        return f->wire == RX_PB_BYTES ? read_note(r, f->bytes, &l->notes[m->n_notes++]) : RLX_OK;
     case MODEL_GRAPH:
         return f->wire == RX_PB_BYTES ? read_graph(r, f->bytes, &m->graph)
                                       : rx_onnx_damaged(m, "the graph", r->err);
     case MODEL_FUNCTION:
-        return f->wire == RX_PB_BYTES ? read_function(r, f->bytes, &functions[m->n_functions++])
+        return f->wire == RX_PB_BYTES ? read_function(r, f->bytes, &l->functions[m->n_functions++])
                                       : RLX_OK;
     default: return RLX_OK;
     }
@@ -442,18 +462,19 @@ static rlx_status drop_weights(rlx_onnx *m, rlx_error *err)
 rlx_status rx_onnx_read(rlx_onnx *m, rx_bytes message, rlx_error *err)
 {
     reader r = {.m = m, .err = err};
-    rx_onnx_opset *opsets;
-    rx_onnx_function *functions;
+    model_lists l;
     m->producer = "";
     m->graph.name = NULL;
-    RLX_TRY(new_list(&r, message, MODEL_OPSET, sizeof *opsets, "the model", &opsets));
-    RLX_TRY(new_list(&r, message, MODEL_FUNCTION, sizeof *functions, "the model", &functions));
-    m->opsets = opsets;
-    m->functions = functions;
+    RLX_TRY(new_list(&r, message, MODEL_OPSET, sizeof *l.opsets, "the model", &l.opsets));
+    RLX_TRY(new_list(&r, message, MODEL_FUNCTION, sizeof *l.functions, "the model", &l.functions));
+    RLX_TRY(new_list(&r, message, MODEL_NOTE, sizeof *l.notes, "the model", &l.notes));
+    m->opsets = l.opsets;
+    m->functions = l.functions;
+    m->notes = l.notes;
     rx_pb pb = rx_pb_open(message);
     rx_pb_field f;
     while (rx_pb_next(&pb, &f) > 0)
-        RLX_TRY(read_model_field(&r, &f, opsets, functions));
+        RLX_TRY(read_model_field(&r, &f, &l));
     if (!m->graph.name)
         return rx_fail(err, RLX_PARSE, "'%s' is no ONNX model: expected a graph, found none",
                        m->path);

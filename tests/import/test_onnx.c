@@ -71,6 +71,19 @@ static void test_small(void)
     blob_free(&b);
 }
 
+static void test_metadata(void)
+{
+    blob b = onnx_small(), note = {0};
+    pb_text(&note, 1, "labels");
+    pb_text(&note, 2, "cat\ndog");
+    pb_message(&b, 14, &note);
+    rlx_onnx *m = open_blob(&b);
+    const char *labels = rlx_onnx_metadata(m, "labels");
+    CHECK(labels && !strcmp(labels, "cat\ndog") && !rlx_onnx_metadata(m, "label"));
+    rlx_onnx_close(m);
+    blob_free(&b);
+}
+
 /* ---- Tensors --------------------------------------------------------------------------------- */
 
 /* A model that gives the tensor, with Identity. */
@@ -613,6 +626,7 @@ int main(void)
     if (!mkdtemp(folder))
         return 1;
     test_small();
+    test_metadata();
     test_typed();
     test_few_bits();
     test_narrow_casts();

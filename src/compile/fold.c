@@ -3,7 +3,6 @@
  * no-ops. Requires a verified graph; leaves one that computes the same values. */
 #include "compile/fold.h"
 
-#include "base/dtype.h"
 #include "compile/compile.h"
 #include "ir/infer.h"
 
@@ -21,17 +20,6 @@ typedef struct folder {
     size_t cap_in;
 } folder;
 
-static uint64_t value_bytes(const rlx_graph *g, uint32_t id)
-{
-    const rx_value *v = &g->values[id];
-    int64_t n;
-    uint64_t bytes;
-    if (!rx_shape_is_fixed(&v->shape) || !rx_shape_elements(g, &v->shape, &n) ||
-        !rx_dtype_bytes(v->dtype, n, &bytes))
-        return UINT64_MAX;
-    return bytes;
-}
-
 /* All operands are literals, and the results are worth keeping as such. */
 static bool may_evaluate(const folder *f, const rx_node *n, const rlx_value *in)
 {
@@ -44,10 +32,10 @@ static bool may_evaluate(const folder *f, const rx_node *n, const rlx_value *in)
             continue;
         if (rx_value_node(f->w.to, in[i].id)->op != RX_OP_constant)
             return false;
-        bytes_in += value_bytes(f->w.to, in[i].id);
+        bytes_in += rx_value_bytes(f->w.to, in[i].id);
     }
     for (uint32_t i = 0; i < n->n_out; i++) {
-        uint64_t bytes = value_bytes(f->w.from, n->first_out + i);
+        uint64_t bytes = rx_value_bytes(f->w.from, n->first_out + i);
         if (bytes > MAX_BYTES)
             return false;
         bytes_out += bytes;
@@ -68,7 +56,7 @@ static rlx_status add_results(folder *f, const rx_node *n, void *const *data)
     for (uint32_t i = 0; i < n->n_out; i++) {
         const rx_value *v = &f->w.from->values[n->first_out + i];
         rx_leaf_attr a = {.dtype = v->dtype, .shape = v->shape, .data = data[i],
-                          .bytes = value_bytes(f->w.from, n->first_out + i)};
+                          .bytes = rx_value_bytes(f->w.from, n->first_out + i)};
         rx_cse_key key = {.op = RX_OP_constant, .attr = &a};
         rlx_value c = rx_cse_find(&f->cse, f->w.to, &key);
         if (!c.id) {
@@ -97,7 +85,7 @@ static rlx_status evaluate(folder *f, const rx_node *n, const rlx_value *in, boo
 
     rlx_status s = RLX_OK;
     for (uint32_t i = 0; i < n->n_out && s == RLX_OK; i++) {
-        data[i] = rx_alloc_aligned(value_bytes(f->w.from, n->first_out + i));
+        data[i] = rx_alloc_aligned(rx_value_bytes(f->w.from, n->first_out + i));
         if (!data[i])
             s = no_memory(f, n);
     }

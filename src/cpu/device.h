@@ -9,6 +9,7 @@
 #include "cpu/pool.h"
 #include "cpu/scratch.h"
 #include "runtime/backend.h"
+#include "runtime/bound.h"
 
 struct rx_device {
     rx_target target;
@@ -60,13 +61,10 @@ struct rx_exec {
     uint64_t state_bytes;    /* states are the last so many bytes of `leaves` */
     rx_buffer **buffers;     /* by port: where it lives instead, or NULL */
     rx_buffer **placed;      /* by value: the buffer that an output's memory is, or NULL */
-    rx_view *views;          /* of each value of the program */
-    void **view_attrs;       /* for each value: the resolved record of its view operation */
+    rx_bound at;             /* the program at the bound dimensions */
     rx_call *calls;          /* one a step; operands and records are filled by bind */
-    void **step_attrs;
     const rx_cpu_kernel *_Atomic *kernels; /* first to ask for each step; NULL: not known yet */
-    int64_t *dims;
-    bool bound;
+    bool bound;              /* views and calls are right */
     uint64_t weights_version;
     rx_scratch scratch;
     uint32_t flags;          /* changed by rx_call_flag */

@@ -121,28 +121,6 @@ static bool place_ports(const rx_program *p, const rx_port *ports, size_t n, uin
     return true;
 }
 
-static void *copied_record(rx_exec *e, rx_op op, bool *ok)
-{
-    void *record = rx_arena_alloc(&e->arena, rx_ops[op].attr->size);
-    *ok = *ok && record;
-    return record;
-}
-
-/* Records that may hold dimension handles get a copy to resolve into. */
-static bool alloc_records(rx_exec *e)
-{
-    const rx_program *p = e->program;
-    bool ok = true;
-    if (!p->n_dims)
-        return true;
-    for (size_t i = 0; i < p->n_values && ok; i++)
-        if (p->values[i].view_of >= 0)
-            e->view_attrs[i] = copied_record(e, p->values[i].view_op, &ok);
-    for (size_t i = 0; i < p->n_steps && ok; i++)
-        e->step_attrs[i] = copied_record(e, p->steps[i].op, &ok);
-    return ok;
-}
-
 static bool alloc_calls(rx_exec *e)
 {
     const rx_program *p = e->program;
@@ -169,14 +147,10 @@ static bool alloc_tables(rx_exec *e)
     e->state_at = rx_arena_array(a, p->n_states, sizeof *e->state_at);
     e->buffers = rx_arena_array_zero(a, rx_program_n_ports(p), sizeof *e->buffers);
     e->placed = rx_arena_array_zero(a, p->n_values, sizeof *e->placed);
-    e->views = rx_arena_array_zero(a, p->n_values, sizeof *e->views);
-    e->view_attrs = rx_arena_array_zero(a, p->n_values, sizeof *e->view_attrs);
     e->calls = rx_arena_array(a, p->n_steps, sizeof *e->calls);
-    e->step_attrs = rx_arena_array_zero(a, p->n_steps, sizeof *e->step_attrs);
     e->kernels = rx_arena_array_zero(a, p->n_steps, sizeof *e->kernels);
-    e->dims = rx_arena_array(a, p->n_dims, sizeof *e->dims);
-    return e->input_at && e->state_at && e->buffers && e->placed && e->views && e->view_attrs &&
-           e->calls && e->step_attrs && e->kernels && e->dims && alloc_records(e) && alloc_calls(e);
+    return e->input_at && e->state_at && e->buffers && e->placed && e->calls && e->kernels &&
+           rx_bound_init(&e->at, p, a) && alloc_calls(e);
 }
 
 static rlx_status alloc_memory(rx_exec *e, rlx_error *err)
@@ -278,16 +252,6 @@ void rx_cpu_exec_destroy(rx_exec *e)
 
 /* ---- Binding --------------------------------------------------------------------------------- */
 
-/* The record with numbers for dimension handles; the program's own where there are none. */
-static const void *resolve_record(rx_exec *e, rx_op op, const void *attr, void *copy)
-{
-    if (!copy || !attr)
-        return attr;
-    memcpy(copy, attr, rx_ops[op].attr->size);
-    rx_attr_resolve(rx_ops[op].attr, copy, e->dims);
-    return copy;
-}
-
 /* Where the bytes of a value that is no view begin. */
 static char *value_data(const rx_exec *e, uint32_t index)
 {
@@ -312,26 +276,6 @@ static char *value_data(const rx_exec *e, uint32_t index)
         break;
     }
     return NULL;
-}
-
-static bool update_value(rx_exec *e, uint32_t index)
-{
-    const rx_pvalue *v = &e->program->values[index];
-    rx_view *view = &e->views[index];
-    int64_t dim[RLX_MAX_RANK];
-    for (int i = 0; i < v->shape.rank; i++)
-        dim[i] = rx_dim_value(v->shape.dim[i], e->dims);
-    rx_view_set_dense(view, v->dtype, v->shape.rank, dim);
-    if (v->view_of < 0) {
-        view->data = value_data(e, index);
-        return true;
-    }
-    const rx_view *base = &e->views[v->view_of];
-    view->data = base->data;
-    if (rx_view_elements(view) == 0)
-        return true;
-    const void *attr = resolve_record(e, v->view_op, v->view_attr, e->view_attrs[index]);
-    return rx_view_apply(v->view_op, attr, base, view);
 }
 
 /* The weight that an operand is, or is a view of. */
@@ -362,25 +306,25 @@ static void update_call(rx_exec *e, size_t i)
     rx_view *operands = (rx_view *)(uintptr_t)c->in;
     rx_pack_source *sources = (rx_pack_source *)(uintptr_t)c->sources;
     for (uint32_t k = 0; k < s->n_in; k++) {
-        operands[k] = s->in[k] == RX_NO_VALUE ? absent : e->views[s->in[k]];
+        operands[k] = s->in[k] == RX_NO_VALUE ? absent : e->at.views[s->in[k]];
         sources[k] = find_source(e, s->in[k]);
     }
     for (uint32_t k = 0; k < s->n_out; k++)
-        operands[s->n_in + k] = s->out[k] == RX_NO_VALUE ? absent : e->views[s->out[k]];
-    c->attr = resolve_record(e, s->op, s->attr, e->step_attrs[i]);
+        operands[s->n_in + k] = s->out[k] == RX_NO_VALUE ? absent : e->at.views[s->out[k]];
+    c->attr = rx_bound_attr(&e->at, i);
     atomic_store_explicit(&e->kernels[i], rx_cpu_choose(e->device->table.head[s->op], c),
                           memory_order_relaxed);
 }
 
 /* Makes views and calls anew after dimensions or addresses of weights changed. */
-static rlx_status update(rx_exec *e, rlx_error *err)
+static rlx_status update(rx_exec *e, const int64_t *dims, rlx_error *err)
 {
     const rx_program *p = e->program;
     e->bound = false;
     for (size_t i = 0; i < p->n_values; i++)
-        if (!update_value(e, (uint32_t)i))
-            return rx_fail(err, RLX_INTERNAL, "value %zu: %s of a tensor that is not dense cannot "
-                           "be a view", i, rx_ops[p->values[i].view_op].name);
+        if (p->values[i].view_of < 0)
+            e->at.views[i].data = value_data(e, (uint32_t)i);
+    RLX_TRY(rx_bound_update(&e->at, dims, err));
     for (size_t i = 0; i < p->n_steps; i++)
         update_call(e, i);
     e->weights_version = e->weights->version;
@@ -393,16 +337,14 @@ static rlx_status ensure_updated(rx_exec *e, rlx_error *err)
 {
     if (e->bound && e->weights_version == e->weights->version)
         return RLX_OK;
-    return update(e, err);
+    return update(e, e->at.dims, err);
 }
 
 rlx_status rx_cpu_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err)
 {
     rx_cpu_wait_idle(e);
-    if (e->program->n_dims)
-        memcpy(e->dims, dims, e->program->n_dims * sizeof *dims);
     rx_rwlock_read(&e->weights->lock);
-    rlx_status st = update(e, err);
+    rlx_status st = update(e, dims, err);
     rx_rwlock_unlock(&e->weights->lock);
     return st;
 }
@@ -429,7 +371,7 @@ rlx_status rx_cpu_exec_read(rx_exec *e, uint32_t value, size_t offset, void *dat
     rx_cpu_wait_idle(e);
     rx_rwlock_read(&e->weights->lock);
     rlx_status st = v->view_of >= 0 ? ensure_updated(e, err) : RLX_OK;
-    const char *from = v->view_of >= 0 ? e->views[value].data : value_data(e, value);
+    const char *from = v->view_of >= 0 ? e->at.views[value].data : value_data(e, value);
     if (st == RLX_OK && !from && bytes)
         st = rx_fail(err, RLX_INTERNAL, "value %u has no memory", (unsigned)value);
     if (st == RLX_OK && bytes)
@@ -469,7 +411,7 @@ static void copy_outputs(const rx_exec *e)
     const rx_program *p = e->program;
     for (size_t i = 0; i < p->n_outputs; i++) {
         const rx_buffer *b = e->buffers[rx_port_index(p, RLX_LEAF_OUTPUT, i)];
-        const rx_view *v = &e->views[p->outputs[i].value];
+        const rx_view *v = &e->at.views[p->outputs[i].value];
         uint64_t bytes = 0;
         if (b && v->data != b->data && rx_dtype_bytes(v->dtype, rx_view_elements(v), &bytes) &&
             bytes)

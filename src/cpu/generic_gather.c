@@ -101,21 +101,30 @@ static rlx_status gather_nothing(const rx_call *c, const rx_view *y)
     return RLX_OK;
 }
 
+/* False when nothing is left to do; *st says why. */
+static bool gather_begin(const rx_call *c, gather_run *r, rlx_status *st)
+{
+    *r = (gather_run){.c = c, .x = &c->in[0], .index = &c->in[1], .y = rx_call_out(c, 0)};
+    *st = RLX_OK;
+    if (!r->y || rx_view_elements(r->y) == 0)
+        return false;
+    if (!rx_view_is_dense(r->index))
+        *st = RLX_UNSUPPORTED;
+    else if (!c->probe && rx_view_elements(r->x) == 0)
+        *st = gather_nothing(c, r->y);
+    else
+        r->size = rlx_dtype_block_bytes(r->y->dtype);
+    return r->size && !c->probe;
+}
+
 rlx_status rx_generic_gather_elements(const rx_call *c)
 {
-    const rx_axis_attr *a = c->attr;
-    const rx_view *x = &c->in[0], *index = &c->in[1], *y = rx_call_out(c, 0);
-    if (!y || rx_view_elements(y) == 0)
-        return RLX_OK;
-    if (!rx_view_is_dense(index))
-        return RLX_UNSUPPORTED;
-    if (c->probe)
-        return RLX_OK;
-    if (x->dim[a->axis] == 0)
-        return gather_nothing(c, y);
-    gather_run r = {.c = c, .x = x, .index = index, .y = y, .axis = (int)a->axis,
-                    .size = rlx_dtype_block_bytes(y->dtype)};
-    rx_parallel(c->pool, rx_view_elements(y), RX_GRAIN, gather_elements, &r);
+    gather_run r;
+    rlx_status st;
+    if (!gather_begin(c, &r, &st))
+        return st;
+    r.axis = (int)((const rx_axis_attr *)c->attr)->axis;
+    rx_parallel(c->pool, rx_view_elements(r.y), RX_GRAIN, gather_elements, &r);
     return RLX_OK;
 }
 
@@ -199,21 +208,14 @@ static void item_views(gather_run *r, int64_t first)
 
 rlx_status rx_generic_gather_nd(const rx_call *c)
 {
-    const rx_gather_nd_attr *a = c->attr;
-    const rx_view *x = &c->in[0], *index = &c->in[1], *y = rx_call_out(c, 0);
-    if (!y || rx_view_elements(y) == 0)
-        return RLX_OK;
-    if (!rx_view_is_dense(index))
-        return RLX_UNSUPPORTED;
-    if (c->probe)
-        return RLX_OK;
-    if (rx_view_elements(x) == 0)
-        return gather_nothing(c, y);
-    gather_run r = {.c = c, .x = x, .index = index, .y = y, .batch = a->batch_dims,
-                    .depth = index->dim[index->rank - 1],
-                    .size = rlx_dtype_block_bytes(y->dtype)};
-    const int64_t tuples = rx_view_elements(index) / r.depth;
-    r.item = rx_view_elements(y) / tuples;
+    gather_run r;
+    rlx_status st;
+    if (!gather_begin(c, &r, &st))
+        return st;
+    r.batch = ((const rx_gather_nd_attr *)c->attr)->batch_dims;
+    r.depth = r.index->dim[r.index->rank - 1];
+    const int64_t tuples = rx_view_elements(r.index) / r.depth;
+    r.item = rx_view_elements(r.y) / tuples;
     item_views(&r, r.batch + r.depth);
     rx_parallel(c->pool, tuples, RX_GRAIN / (r.item + r.depth) + 1, gather_tuples, &r);
     return RLX_OK;

@@ -162,6 +162,16 @@ static rlx_status scatter_init(const rx_call *c, rlx_scatter_mode mode, scatter 
     return RLX_OK;
 }
 
+/* False when nothing is left to do; *st says why. */
+static bool scatter_begin(const rx_call *c, rlx_scatter_mode mode, scatter *s, rlx_status *st)
+{
+    *st = RLX_OK;
+    if (!rx_call_out(c, 0) || rx_view_elements(&c->out[0]) == 0)
+        return false;
+    *st = scatter_init(c, mode, s);
+    return *st == RLX_OK && !c->probe;
+}
+
 /* Runs the units between the copy of x and the rounding of what was collected. */
 static void scatter_run(scatter *s, int64_t units, int64_t work, rx_range_fn *fn)
 {
@@ -231,11 +241,9 @@ rlx_status rx_generic_scatter_add(const rx_call *c)
 {
     const rx_axis_attr *a = c->attr;
     scatter s;
-    if (!rx_call_out(c, 0) || rx_view_elements(&c->out[0]) == 0)
-        return RLX_OK;
-    RLX_TRY(scatter_init(c, RLX_SCATTER_ADD, &s));
-    if (c->probe)
-        return RLX_OK;
+    rlx_status st;
+    if (!scatter_begin(c, RLX_SCATTER_ADD, &s, &st))
+        return st;
     int64_t outer = 1;
     s.inner = 1;
     for (int i = 0; i < s.y->rank; i++)
@@ -256,11 +264,9 @@ rlx_status rx_generic_scatter_nd(const rx_call *c)
 {
     const rx_scatter_attr *a = c->attr;
     scatter s;
-    if (!rx_call_out(c, 0) || rx_view_elements(&c->out[0]) == 0)
-        return RLX_OK;
-    RLX_TRY(scatter_init(c, a->mode, &s));
-    if (c->probe)
-        return RLX_OK;
+    rlx_status st;
+    if (!scatter_begin(c, a->mode, &s, &st))
+        return st;
     const int64_t depth = s.index->dim[s.index->rank - 1];
     s.m = rx_view_elements(s.index) / depth;
     s.n = s.inner = 1;
@@ -328,11 +334,9 @@ rlx_status rx_generic_scatter_elements(const rx_call *c)
 {
     const rx_scatter_attr *a = c->attr;
     scatter s;
-    if (!rx_call_out(c, 0) || rx_view_elements(&c->out[0]) == 0)
-        return RLX_OK;
-    RLX_TRY(scatter_init(c, a->mode, &s));
-    if (c->probe)
-        return RLX_OK;
+    rlx_status st;
+    if (!scatter_begin(c, a->mode, &s, &st))
+        return st;
     const int last = s.y->rank - 1;
     const int64_t elements = rx_view_elements(s.index);
     s.axis = (int)a->axis;

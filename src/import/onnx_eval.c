@@ -47,17 +47,6 @@ const rx_onnx_type *rx_onnx_narrow(rx_onnx_build *b, rlx_value v)
     return NULL;
 }
 
-static uint64_t value_bytes(const rlx_graph *g, uint32_t id)
-{
-    const rx_value *v = &g->values[id];
-    int64_t n;
-    uint64_t bytes;
-    if (!rx_shape_is_fixed(&v->shape) || !rx_shape_elements(g, &v->shape, &n) ||
-        !rx_dtype_bytes(v->dtype, n, &bytes))
-        return UINT64_MAX;
-    return bytes;
-}
-
 static const void *find_data(rx_onnx_build *b, uint32_t id, int depth);
 
 /* Runs one node on known operands and keeps its results. */
@@ -69,7 +58,7 @@ static void evaluate(rx_onnx_build *b, const rx_node *n, int depth)
     if (!in || !out)
         return;
     for (uint32_t i = 0; i < n->n_out; i++) {
-        const uint64_t bytes = value_bytes(g, n->first_out + i);
+        const uint64_t bytes = rx_value_bytes(g, n->first_out + i);
         if (bytes > MAX_BYTES || !(out[i] = rx_arena_zero(&b->arena, bytes + 1)))
             return;
     }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/dtype.h"
 #include "base/hash.h"
 #include "base/str.h"
 #include "ir/graph.h"
@@ -357,6 +358,17 @@ bool rx_shape_is_fixed(const rlx_shape *s)
         if (s->dim[i] < 0)
             return false;
     return true;
+}
+
+uint64_t rx_value_bytes(const rlx_graph *g, uint32_t id)
+{
+    const rx_value *v = &g->values[id];
+    int64_t n;
+    uint64_t bytes;
+    if (!rx_shape_is_fixed(&v->shape) || !rx_shape_elements(g, &v->shape, &n) ||
+        !rx_dtype_bytes(v->dtype, n, &bytes))
+        return UINT64_MAX;
+    return bytes;
 }
 
 bool rx_shape_equal(const rlx_shape *a, const rlx_shape *b)

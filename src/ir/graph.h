@@ -98,6 +98,8 @@ rlx_dim rx_dim_find(const rlx_graph *g, const char *name, size_t length);
 /* Bound of the number of elements; false when it exceeds 2^40 (or a dim is bad). */
 bool rx_shape_elements(const rlx_graph *g, const rlx_shape *s, int64_t *n);
 bool rx_shape_is_fixed(const rlx_shape *s);
+/* Bytes of a value; UINT64_MAX when its shape is not fixed or too large. */
+uint64_t rx_value_bytes(const rlx_graph *g, uint32_t id);
 bool rx_shape_equal(const rlx_shape *a, const rlx_shape *b);
 /* The product of all dimensions, as a dimension. */
 rlx_dim rx_shape_product(rlx_graph *g, const rlx_shape *s, int first, int last);

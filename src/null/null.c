@@ -8,8 +8,8 @@
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "null/shadow.h"
-#include "ops/view.h"
 #include "runtime/backend.h"
+#include "runtime/bound.h"
 
 #define ALIGN 64
 
@@ -23,8 +23,8 @@ struct rx_weights {
 
 struct rx_exec {
     rx_program *program;
-    int64_t *dims;
-    rx_view *views;      /* with offsets from `origin` for data */
+    rx_arena arena;      /* owns the arrays below */
+    rx_bound at;         /* data: offsets from `origin` */
     uint32_t *state_now; /* for each state: the value that is its newest version */
     rx_shadow shadow;
     atomic_uint_fast64_t submitted;
@@ -161,32 +161,13 @@ static bool inside_base(const rx_view *v, const rx_view *base)
                        hi < rx_view_elements(base));
 }
 
-static rlx_status bind_value(rx_exec *e, size_t i, rlx_error *err)
+static rlx_status check_view(const rx_exec *e, size_t i, rlx_error *err)
 {
     const rx_pvalue *v = &e->program->values[i];
-    rx_view *view = &e->views[i];
-    int64_t dim[RLX_MAX_RANK];
-    for (int k = 0; k < v->shape.rank; k++)
-        dim[k] = rx_dim_value(v->shape.dim[k], e->dims);
-    rx_view_set_dense(view, v->dtype, v->shape.rank, dim);
-    view->data = origin;
+    const rx_view *view = &e->at.views[i];
     if (v->view_of < 0 || rx_view_elements(view) == 0)
         return RLX_OK;
-    const rx_attr_info *info = rx_ops[v->view_op].attr;
-    void *attr = rx_alloc(info->size);
-    if (!attr)
-        return rx_fail_memory(err, "an attribute record", info->size);
-    if (v->view_attr)
-        memcpy(attr, v->view_attr, info->size);
-    else
-        memset(attr, 0, info->size);
-    rx_attr_resolve(info, attr, e->dims);
-    const rx_view *base = &e->views[v->view_of];
-    bool ok = rx_view_apply(v->view_op, attr, base, view);
-    rx_free(attr);
-    if (!ok)
-        return fail_value(err, i, "cannot be a view of its base");
-    if (!inside_base(view, base))
+    if (!inside_base(view, &e->at.views[v->view_of]))
         return fail_value(err, i, "reaches outside of its base");
     if (v->dense && !rx_view_is_dense(view))
         return fail_value(err, i, "is said to be dense and is not");
@@ -195,10 +176,9 @@ static rlx_status bind_value(rx_exec *e, size_t i, rlx_error *err)
 
 static rlx_status exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err)
 {
-    if (e->program->n_dims)
-        memcpy(e->dims, dims, e->program->n_dims * sizeof *dims);
+    RLX_TRY(rx_bound_update(&e->at, dims, err));
     for (size_t i = 0; i < e->program->n_values; i++)
-        RLX_TRY(bind_value(e, i, err));
+        RLX_TRY(check_view(e, i, err));
     return RLX_OK;
 }
 
@@ -222,7 +202,7 @@ static rlx_status check_operand(rx_exec *e, size_t step, uint32_t value, rlx_err
     const rx_program *p = e->program;
     uint32_t base = base_of(p, value);
     const rx_pvalue *b = &p->values[base];
-    if (!takes_strided(p->steps[step].op) && !rx_view_is_dense(&e->views[value]))
+    if (!takes_strided(p->steps[step].op) && !rx_view_is_dense(&e->at.views[value]))
         return fail_step(p, step, err, "an operand is not dense and the kernel needs it so");
     if (b->space == RX_SPACE_NONE)
         return fail_step(p, step, err, "an operand has no memory");
@@ -251,7 +231,7 @@ static bool may_replace(rx_exec *e, size_t step, uint32_t result, uint32_t owner
     for (uint32_t k = 0; k < s->n_in; k++) {
         if (s->in[k] == RX_NO_VALUE || base_of(p, s->in[k]) != owner)
             continue;
-        if (!rx_view_is_dense(&e->views[s->in[k]]))
+        if (!rx_view_is_dense(&e->at.views[s->in[k]]))
             return false;
         found = true;
     }
@@ -510,10 +490,7 @@ static void exec_destroy(rx_exec *e)
 {
     if (!e)
         return;
-    rx_free(e->dims);
-    rx_free(e->views);
-    rx_free(e->state_now);
-    rx_free(e->shadow.items);
+    rx_arena_finish(&e->arena);
     rx_free(e);
 }
 
@@ -527,14 +504,14 @@ static rlx_status exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_buf
     if (!e)
         return rx_fail_memory(err, "the session", sizeof *e);
     e->program = p;
-    e->dims = rx_alloc_array_zero(p->n_dims, sizeof *e->dims);
-    e->views = rx_alloc_array_zero(p->n_values, sizeof *e->views);
-    e->state_now = rx_alloc_array_zero(p->n_states, sizeof *e->state_now);
-    e->shadow.items = rx_alloc_array(2 * p->n_values + 1, sizeof *e->shadow.items);
-    if (!e->dims || !e->views || !e->state_now || !e->shadow.items) {
+    e->state_now = rx_arena_array_zero(&e->arena, p->n_states, sizeof *e->state_now);
+    e->shadow.items = rx_arena_array(&e->arena, 2 * p->n_values + 1, sizeof *e->shadow.items);
+    if (!e->state_now || !e->shadow.items || !rx_bound_init(&e->at, p, &e->arena)) {
         exec_destroy(e);
-        return rx_fail_memory(err, "the shadow of the program", p->n_values * sizeof *e->views);
+        return rx_fail_memory(err, "the shadow of the program", p->n_values * sizeof(rx_view));
     }
+    for (size_t i = 0; i < p->n_values; i++)
+        e->at.views[i].data = origin;
     rlx_status st = RLX_OK;
     for (size_t i = 0; i < rx_program_n_ports(p) && buffers && st == RLX_OK; i++)
         st = exec_use(e, i, buffers[i], err);

@@ -183,38 +183,53 @@ static const rx_emit_fn fn_wide_pow = {"vuuuu", do_wide_pow, false};
 
 /* ---- Operations ------------------------------------------------------------------------------ */
 
+static bool is_unsigned(const rx_instr *in) { return in->dtype == RLX_U64; }
+
+static rx_id in_order(rx_emit *e, const rx_instr *in, pair a, pair b)
+{
+    return is_unsigned(in) ? less_unsigned(e, a, b) : less(e, a, b);
+}
+
+static void divide(rx_emit *e, const rx_instr *in, const pair *a, pair *q, pair *r)
+{
+    (is_unsigned(in) ? divide_unsigned : divide_signed)(e, a[0], a[1], q, r);
+}
+
 #define WIDE(name) static pair wide_##name(rx_emit *e, const rx_instr *in, const pair *a)
 #define WIDE_1(name, expr) WIDE(name) { (void)in; pair x = a[0]; return expr; }
 #define WIDE_2(name, expr) WIDE(name) { (void)in; pair x = a[0], y = a[1]; return expr; }
 
 WIDE_1(neg, rx_wide_neg(e, x))
-WIDE_1(abs, magnitude(e, x))
-WIDE_1(relu, rx_wide_select(e, is_negative(e, x), wide_k(e, 0), x))
+WIDE_1(abs, is_unsigned(in) ? x : magnitude(e, x))
+WIDE_1(relu, is_unsigned(in) ? x : rx_wide_select(e, is_negative(e, x), wide_k(e, 0), x))
 WIDE_1(not, ((pair){i_not(e, x.id), i_not(e, x.hi)}))
-WIDE_1(sign, rx_wide_select(e, is_negative(e, x), wide_k(e, -1),
-                            rx_wide_select(e, is_zero(e, x), x, wide_k(e, 1))))
 WIDE_2(add, add(e, x, y))
 WIDE_2(sub, sub(e, x, y))
 WIDE_2(mul, mul(e, x, y))
-WIDE_2(max, rx_wide_select(e, less(e, y, x), x, y))
-WIDE_2(min, rx_wide_select(e, less(e, x, y), x, y))
+WIDE_2(max, rx_wide_select(e, in_order(e, in, y, x), x, y))
+WIDE_2(min, rx_wide_select(e, in_order(e, in, x, y), x, y))
 WIDE_2(and, ((pair){i_and(e, x.id, y.id), i_and(e, x.hi, y.hi)}))
 WIDE_2(or, ((pair){i_or(e, x.id, y.id), i_or(e, x.hi, y.hi)}))
 WIDE_2(xor, ((pair){i_xor(e, x.id, y.id), i_xor(e, x.hi, y.hi)}))
 
+WIDE(sign)
+{
+    const pair y = rx_wide_select(e, is_zero(e, a[0]), a[0], wide_k(e, 1));
+    return is_unsigned(in) ? y : rx_wide_select(e, is_negative(e, a[0]), wide_k(e, -1), y);
+}
+
 WIDE(div)
 {
     pair q, r;
-    (void)in;
-    divide_signed(e, a[0], a[1], &q, &r);
+    divide(e, in, a, &q, &r);
     return q;
 }
 
 WIDE(mod)
 {
     pair q, r;
-    divide_signed(e, a[0], a[1], &q, &r);
-    if (in->p[0] == 0)
+    divide(e, in, a, &q, &r);
+    if (is_unsigned(in) || in->p[0] == 0)
         return r;
     const rx_id differ = s_lt_k(e, i_xor(e, r.hi, a[1].hi), 0);
     const rx_id moves = b_and(e, differ, b_not(e, is_zero(e, r)));
@@ -223,8 +238,7 @@ WIDE(mod)
 
 WIDE(pow)
 {
-    (void)in;
-    const rx_id v = rx_emit_call(e, &fn_wide_pow,
+    const rx_id v = rx_emit_call(e, is_unsigned(in) ? &fn_unsigned_pow : &fn_wide_pow,
                                  (rx_id[]){a[0].id, a[0].hi, a[1].id, a[1].hi});
     return (pair){component(e, v, 0), component(e, v, 1)};
 }
@@ -248,9 +262,9 @@ WIDE(shl)
 
 WIDE(shr)
 {
-    (void)in;
     const rx_id n = i_and_k(e, a[1].id, 31), far = i_ne_k(e, i_and_k(e, a[1].id, 32), 0);
-    const rx_id high = s_shr(e, a[0].hi, n), sign = s_shr_k(e, a[0].hi, 31);
+    const rx_id high = is_unsigned(in) ? u_shr(e, a[0].hi, n) : s_shr(e, a[0].hi, n);
+    const rx_id sign = is_unsigned(in) ? k_u(e, 0) : s_shr_k(e, a[0].hi, 31);
     const rx_id rest = i_shl(e, i_shl_k(e, a[0].hi, 1), i_sub(e, k_u(e, 31), n));
     const pair near = {i_or(e, u_shr(e, a[0].id, n), rest), high};
     const pair y = rx_wide_select(e, far, (pair){high, sign}, near);
@@ -263,8 +277,8 @@ WIDE(clamp)
     int64_t lo, hi;
     rx_int_bounds(in, &lo, &hi);
     const pair low = wide_k(e, lo), high = wide_k(e, hi);
-    const pair y = rx_wide_select(e, less(e, a[0], low), low, a[0]);
-    return rx_wide_select(e, less(e, high, y), high, y);
+    const pair y = rx_wide_select(e, in_order(e, in, a[0], low), low, a[0]);
+    return rx_wide_select(e, in_order(e, in, high, y), high, y);
 }
 
 #define W(name) [RX_OP_##name] = wide_##name
@@ -273,71 +287,7 @@ static wide_fn *const table[RX_N_OPS] = {
     W(min), W(pow), W(mod), W(and), W(or), W(xor), W(shl), W(shr),
 };
 
-/* ---- u64: what depends on the sign ----------------------------------------------------------- */
-
-#define UNSIGNED(name) static pair unsigned_##name(rx_emit *e, const rx_instr *in, const pair *a)
-
-UNSIGNED(same) { (void)e; (void)in; return a[0]; }
-UNSIGNED(sign)
-{
-    (void)in;
-    return rx_wide_select(e, is_zero(e, a[0]), a[0], wide_k(e, 1));
-}
-UNSIGNED(max) { (void)in; return rx_wide_select(e, less_unsigned(e, a[1], a[0]), a[0], a[1]); }
-UNSIGNED(min) { (void)in; return rx_wide_select(e, less_unsigned(e, a[0], a[1]), a[0], a[1]); }
-
-UNSIGNED(div)
-{
-    pair q, r;
-    (void)in;
-    divide_unsigned(e, a[0], a[1], &q, &r);
-    return q;
-}
-
-UNSIGNED(mod)
-{
-    pair q, r;
-    (void)in;
-    divide_unsigned(e, a[0], a[1], &q, &r);
-    return r;
-}
-
-UNSIGNED(pow)
-{
-    (void)in;
-    const rx_id v = rx_emit_call(e, &fn_unsigned_pow,
-                                 (rx_id[]){a[0].id, a[0].hi, a[1].id, a[1].hi});
-    return (pair){component(e, v, 0), component(e, v, 1)};
-}
-
-UNSIGNED(shr)
-{
-    (void)in;
-    const rx_id n = i_and_k(e, a[1].id, 31), far = i_ne_k(e, i_and_k(e, a[1].id, 32), 0);
-    const rx_id high = u_shr(e, a[0].hi, n);
-    const rx_id rest = i_shl(e, i_shl_k(e, a[0].hi, 1), i_sub(e, k_u(e, 31), n));
-    const pair near = {i_or(e, u_shr(e, a[0].id, n), rest), high};
-    const pair y = rx_wide_select(e, far, (pair){high, k_u(e, 0)}, near);
-    return rx_wide_select(e, count_fits(e, a[1]), y, wide_k(e, 0));
-}
-
-UNSIGNED(clamp)
-{
-    int64_t lo, hi;
-    rx_int_bounds(in, &lo, &hi);
-    const pair low = wide_k(e, lo), high = wide_k(e, hi);
-    const pair y = rx_wide_select(e, less_unsigned(e, a[0], low), low, a[0]);
-    return rx_wide_select(e, less_unsigned(e, high, y), high, y);
-}
-
-#define U(name) [RX_OP_##name] = unsigned_##name
-static wide_fn *const unsigned_table[RX_N_OPS] = {
-    [RX_OP_relu] = unsigned_same, [RX_OP_abs] = unsigned_same,
-    U(sign), U(max), U(min), U(div), U(mod), U(pow), U(shr), U(clamp),
-};
-
 rx_emit_value rx_emit_wide(rx_emit *e, const rx_instr *in, const rx_emit_value *a)
 {
-    wide_fn *fn = in->dtype == RLX_U64 ? unsigned_table[in->op] : NULL;
-    return (fn ? fn : table[in->op])(e, in, a);
+    return table[in->op](e, in, a);
 }

@@ -189,7 +189,7 @@ static uint64_t offset_in_root(const rx_exec *e, uint32_t value, size_t offset)
 {
     if (e->base.program->values[value].view_of < 0)
         return offset;
-    return offset + (uint64_t)(uintptr_t)e->base.values.views[value].data;
+    return offset + (uint64_t)(uintptr_t)e->base.values.bound.views[value].data;
 }
 
 rlx_status rx_vk_exec_feed(rx_exec *e, uint32_t input, uint32_t output, size_t bytes,

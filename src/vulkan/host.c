@@ -46,8 +46,8 @@ static rlx_status load_operands(rx_exec *e, const rx_step *s, rx_view *views, ho
         host_copy *c = find_copy(copies, n, rx_gpu_exec_place(&e->base, value));
         RLX_TRY(load_copy(e, c, err));
         c->written |= k >= s->n_in;
-        views[k] = e->base.values.views[value];
-        views[k].data = c->data ? c->data + (uintptr_t)e->base.values.views[value].data : NULL;
+        views[k] = e->base.values.bound.views[value];
+        views[k].data = c->data ? c->data + (uintptr_t)e->base.values.bound.views[value].data : NULL;
     }
     return RLX_OK;
 }
@@ -68,8 +68,7 @@ rlx_status rx_vk_run_host(rx_exec *e, size_t step, rlx_error *err)
     size_t n_operands = (size_t)s->n_in + s->n_out, n = 0;
     rx_view *views = rx_alloc_array(n_operands + 1, sizeof *views);
     host_copy *copies = rx_alloc_array(n_operands + 1, sizeof *copies);
-    void *record = rx_alloc(rx_ops[s->op].attr->size);
-    rlx_status st = views && copies && record ? RLX_OK : rx_fail_memory(err, "a step", n_operands);
+    rlx_status st = views && copies ? RLX_OK : rx_fail_memory(err, "a step", n_operands);
     if (st == RLX_OK)
         st = rx_vk_flush(e, err);
     if (st == RLX_OK)
@@ -77,21 +76,15 @@ rlx_status rx_vk_run_host(rx_exec *e, size_t step, rlx_error *err)
     if (st == RLX_OK)
         st = load_operands(e, s, views, copies, &n, err);
     if (st == RLX_OK) {
-        const void *attr = s->attr;
-        if (attr && e->base.program->n_dims) {
-            memcpy(record, attr, rx_ops[s->op].attr->size);
-            rx_attr_resolve(rx_ops[s->op].attr, record, e->base.values.dims);
-            attr = record;
-        }
-        rx_host_call c = {.op = s->op, .attr = attr, .n_in = s->n_in, .n_out = s->n_out,
-                          .in = views, .out = views + s->n_in, .flags = &e->host_flags};
+        rx_host_call c = {.op = s->op, .attr = rx_bound_attr(&e->base.values.bound, step),
+                          .n_in = s->n_in, .n_out = s->n_out, .in = views,
+                          .out = views + s->n_in, .flags = &e->host_flags};
         st = rx_host_run(&c, err);
     }
     if (st == RLX_OK)
         st = store_results(e, copies, n, err);
     for (size_t i = 0; copies && i < n; i++)
         rx_free_aligned(copies[i].data);
-    rx_free(record);
     rx_free(copies);
     rx_free(views);
     return st;

@@ -129,7 +129,7 @@ rlx_status rx_wg_exec_feed(rx_exec *e, uint32_t input, uint32_t output, size_t b
 {
     const rx_gpu_place to = e->base.places[input];
     rx_gpu_place from = rx_gpu_exec_place(&e->base, output);
-    from.offset += (uint64_t)(uintptr_t)e->base.values.views[output].data;
+    from.offset += (uint64_t)(uintptr_t)e->base.values.bound.views[output].data;
     drop_feed(e, input);
     /* WebGPU copies whole words, from one buffer to another. */
     if (!from.block || from.block == to.block || bytes % 4 || from.offset % 4 || to.offset % 4 ||
@@ -214,7 +214,7 @@ rlx_status rx_wg_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data
     RLX_TRY(flush_feeds(e, err));
     RLX_TRY(rx_gpu_runs_wait_all(&e->base.runs, err));
     const rx_range r = {.value = value, .bytes = bytes,
-                        .offset = offset + (size_t)(uintptr_t)e->base.values.views[value].data};
+                        .offset = offset + (size_t)(uintptr_t)e->base.values.bound.views[value].data};
     const bool is_last = e->fetched == e->base.runs.submitted;
     const char *fetched = find_fetched(e, is_last ? e->fetched : 0, &r);
     if (fetched) {
@@ -229,7 +229,7 @@ rlx_status rx_wg_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data
 rlx_status rx_wg_exec_read_run(rx_exec *e, uint64_t ticket, const rx_range *r, void *data,
                                rlx_error *err)
 {
-    const uint64_t at = (uint64_t)(uintptr_t)e->base.values.views[r->value].data;
+    const uint64_t at = (uint64_t)(uintptr_t)e->base.values.bound.views[r->value].data;
     const rx_range range = {.value = r->value, .offset = r->offset + (size_t)at,
                             .bytes = r->bytes};
     const bool kept = ticket && ticket + 1 >= e->base.runs.submitted &&

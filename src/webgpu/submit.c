@@ -66,7 +66,7 @@ void rx_wg_want_outputs(rx_exec *e)
     for (size_t i = 0; i < p->n_outputs; i++) {
         uint32_t value = p->outputs[i].value;
         uint64_t begin, end;
-        rx_gpu_extent(&e->base.values.views[value], &begin, &end);
+        rx_gpu_extent(&e->base.values.bound.views[value], &begin, &end);
         if (rx_gpu_exec_place(&e->base, value).block &&
             !e->base.buffers[rx_port_index(p, RLX_LEAF_OUTPUT, i)])
             rx_wg_add_want(e, value, begin, end - begin);

@@ -34,7 +34,7 @@ static rx_gpu_recording *new_recording(rx_gpu_exec *x)
         destroy_recording(x, r);
         return NULL;
     }
-    memcpy(r->dims, x->values.dims, p->n_dims * sizeof *r->dims);
+    memcpy(r->dims, x->values.bound.dims, p->n_dims * sizeof *r->dims);
     r->single = x->single;
     return r;
 }
@@ -230,7 +230,7 @@ static rlx_status bind(rx_gpu_exec *x, const int64_t *dims, rlx_error *err)
 {
     bool found;
     x->now = NULL;
-    RLX_TRY(rx_gpu_values_update(&x->values, dims, err));
+    RLX_TRY(rx_bound_update(&x->values.bound, dims, err));
     const size_t at = find_recording(x, dims, &found);
     rx_gpu_recording **r = &x->recordings[at];
     if (!found) {
@@ -266,7 +266,7 @@ rlx_status rx_gpu_exec_bind(rx_gpu_exec *x, const int64_t *dims, rlx_error *err)
 static rlx_status bind_single(rx_gpu_exec *x, rlx_error *err)
 {
     x->single = true;
-    return fits(x, x->now) ? RLX_OK : bind(x, x->values.dims, err);
+    return fits(x, x->now) ? RLX_OK : bind(x, x->values.bound.dims, err);
 }
 
 rlx_status rx_gpu_exec_begin(rx_gpu_exec *x, const rx_submit *s, rlx_error *err)

@@ -104,7 +104,7 @@ bool rx_gpu_exec_copy(const rx_gpu_exec *x, size_t i, rx_gpu_copy *out)
     uint64_t begin, end;
     if (!b || rx_output_root(p, i) != RX_NO_VALUE)
         return false;
-    rx_gpu_extent(&x->values.views[p->outputs[i].value], &begin, &end);
+    rx_gpu_extent(&x->values.bound.views[p->outputs[i].value], &begin, &end);
     out->from = rx_gpu_exec_place(x, p->outputs[i].value);
     out->from.offset += begin;
     out->from.bytes = end - begin;

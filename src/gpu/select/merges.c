@@ -54,7 +54,7 @@ rx_gpu_merged rx_gpu_merged_of(const rx_gpu_values *v, size_t step, rx_view in[R
 {
     const rx_step *s = &v->program->steps[step];
     for (uint32_t i = 0; i < RX_MERGED_OPERANDS; i++)
-        in[i] = i < s->n_in && s->in[i] != RX_NO_VALUE ? v->views[s->in[i]]
+        in[i] = i < s->n_in && s->in[i] != RX_NO_VALUE ? v->bound.views[s->in[i]]
                                                        : (rx_view){.rank = -1};
     return (rx_gpu_merged){.op = s->op, .attr = s->attr, .in = in};
 }
@@ -79,7 +79,7 @@ static const rx_gpu_epilogue *make_pair(const rx_gpu_values *v, uint32_t product
     const bool is_second = v->roots[mul->in[1]] == p->steps[product].out[0];
     room->pair_step = deferred_product(v, last, is_second ? 0 : 1);
     room->pair = rx_gpu_merged_of(v, room->pair_step, room->pair_in);
-    room->epilogue = (rx_gpu_epilogue){.out = &v->views[mul->out[0]], .pair = &room->pair};
+    room->epilogue = (rx_gpu_epilogue){.out = &v->bound.views[mul->out[0]], .pair = &room->pair};
     return &room->epilogue;
 }
 
@@ -94,7 +94,7 @@ const rx_gpu_epilogue *rx_gpu_epilogue_of(const rx_gpu_values *v, const uint32_t
     room->write_step = writes ? last : RX_NO_STEP;
     room->pair_step = RX_NO_STEP;
     room->rope_step = writes ? prologue[last] : last;
-    room->epilogue = (rx_gpu_epilogue){.out = &v->views[s->out[0]]};
+    room->epilogue = (rx_gpu_epilogue){.out = &v->bound.views[s->out[0]]};
     if (room->rope_step != RX_NO_STEP) {
         room->rope = rx_gpu_merged_of(v, room->rope_step, room->rope_in);
         room->epilogue.rope = &room->rope;
@@ -110,9 +110,9 @@ const rx_gpu_epilogue *rx_gpu_epilogue_of(const rx_gpu_values *v, const uint32_t
 
 static bool is_dense_f32(const rx_gpu_values *v, uint32_t value)
 {
-    return value != RX_NO_VALUE && v->views[value].dtype == RLX_F32 &&
-           v->views[value].rank >= 1 && rx_view_is_dense(&v->views[value]) &&
-           rx_gpu_offset(&v->views[value]) % 4 == 0;
+    return value != RX_NO_VALUE && v->bound.views[value].dtype == RLX_F32 &&
+           v->bound.views[value].rank >= 1 && rx_view_is_dense(&v->bound.views[value]) &&
+           rx_gpu_offset(&v->bound.views[value]) % 4 == 0;
 }
 
 /* Whether a kernel can do the step on the few rows it reads. */
@@ -121,9 +121,9 @@ static bool has_form(const rx_gpu_values *v, const rx_step *s)
     if (s->n_in < 2 || s->n_out != 1 || !is_dense_f32(v, s->in[0]) || !is_dense_f32(v, s->in[1]) ||
         !is_dense_f32(v, s->out[0]))
         return false;
-    const rx_view *x = &v->views[s->in[0]], *y = &v->views[s->in[1]];
+    const rx_view *x = &v->bound.views[s->in[0]], *y = &v->bound.views[s->in[1]];
     const int64_t k = x->dim[x->rank - 1], n = rx_view_elements(x);
-    if (k == 0 || n == 0 || n / k > MAX_ROWS || rx_view_elements(&v->views[s->out[0]]) != n)
+    if (k == 0 || n == 0 || n / k > MAX_ROWS || rx_view_elements(&v->bound.views[s->out[0]]) != n)
         return false;
     if (s->op == RX_OP_mul)
         return rx_view_elements(y) == n;

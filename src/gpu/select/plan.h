@@ -8,6 +8,7 @@
 #include "gpu/gpu.h"
 #include "gpu/split/split.h"
 #include "runtime/backend.h"
+#include "runtime/bound.h"
 
 /* ---- Values: values.c --- */
 
@@ -15,10 +16,8 @@
  * the start of the memory of the value's root. */
 typedef struct rx_gpu_values {
     const rx_program *program;
-    uint32_t *roots;  /* by value: the value that owns its memory */
-    rx_view *views;   /* by value */
-    void **view_attrs, **step_attrs; /* records with the dimensions filled in */
-    int64_t *dims;
+    rx_bound bound;
+    uint32_t *roots;   /* by value: the value that owns its memory */
     rx_view *operands; /* room for those of one step */
     bool *is_param;
     uint32_t *operand_roots;
@@ -26,8 +25,6 @@ typedef struct rx_gpu_values {
 
 /* Takes its memory from the arena; false when there is none. */
 bool rx_gpu_values_init(rx_gpu_values *v, const rx_program *p, rx_arena *a);
-/* Fills in the values of all dimension expressions. */
-rlx_status rx_gpu_values_update(rx_gpu_values *v, const int64_t *dims, rlx_error *err);
 /* The call of a step, valid until the next one. */
 rx_gpu_call rx_gpu_values_call(rx_gpu_values *v, size_t step, const rx_gpu_caps *caps);
 /* Which packed form of a weight this is: kind, size and view. */

@@ -11,13 +11,10 @@
 
 static bool is_product(rx_op op)
 {
-    switch (rx_ops[op].family) {
-    case RX_FAMILY_matrix:
-    case RX_FAMILY_attention:
-    case RX_FAMILY_conv:
-    case RX_FAMILY_recurrent: return true;
-    default: return false;
-    }
+    static const bool families[] = {[RX_FAMILY_matrix] = true, [RX_FAMILY_attention] = true,
+                                    [RX_FAMILY_conv] = true, [RX_FAMILY_recurrent] = true,
+                                    [RX_FAMILY_custom] = false};
+    return families[rx_ops[op].family];
 }
 
 static double step_seconds(const rx_program *p, const rx_step *s, const rlx_calibration *c)

@@ -6,18 +6,22 @@
 
 #include "base/half.h"
 #include "cpu/generic_channel.h"
-#include "cpu/generic_int.h"
 #include "cpu/generic_line.h"
 #include "cpu/generic_math.h"
 #include "cpu/generic_order.h"
 #include "cpu/generic_scan.h"
+#include "cpu/generic_wide.h"
 
 #define STRIDED 0xff /* operands of any strides */
 #define DENSE 0
 #define ROW(op, name, run, strided) {RX_OP_##op, name ".generic", run, strided, false, false}
+/* Also asked for types of RX_RARE. */
+#define RARE(op, name, run, strided) {RX_OP_##op, name ".generic", run, strided, false, true}
 
 const rx_fast_kernel rx_generic_kernels[] = {
-    {RX_ALL_ELEMENTWISE, "integers.generic", rx_generic_int, STRIDED, false, true},
+    {RX_ALL_ELEMENTWISE, "wide.generic", rx_generic_wide, STRIDED, false, true},
+    RARE(region, "wide", rx_generic_wide, STRIDED),
+    RARE(matmul, "wide_matmul", rx_generic_wide_matmul, STRIDED),
     {RX_ALL_ELEMENTWISE, "elementwise.generic", rx_generic_elementwise, STRIDED, false, false},
     ROW(region, "region", rx_generic_elementwise, STRIDED),
     ROW(matmul, "matmul", rx_generic_matmul, STRIDED),
@@ -48,9 +52,9 @@ const rx_fast_kernel rx_generic_kernels[] = {
     ROW(cummax, "cum", rx_generic_cum, DENSE),
     ROW(one_hot, "one_hot", rx_generic_one_hot, DENSE),
     ROW(trilu, "trilu", rx_generic_trilu, DENSE),
-    ROW(top_k, "order", rx_generic_order, DENSE),
-    ROW(sort, "order", rx_generic_order, DENSE),
-    ROW(argsort, "order", rx_generic_order, DENSE),
+    RARE(top_k, "order", rx_generic_order, DENSE),
+    RARE(sort, "order", rx_generic_order, DENSE),
+    RARE(argsort, "order", rx_generic_order, DENSE),
     ROW(knn, "knn", rx_generic_knn, DENSE),
     ROW(group_limited_gate, "gate", rx_generic_gate, DENSE),
     ROW(selective_scan, "scan", rx_generic_selective_scan, DENSE),
@@ -65,6 +69,7 @@ const rx_fast_kernel rx_generic_kernels[] = {
     ROW(scatter_add, "scatter", rx_generic_scatter_add, DENSE),
     {0, NULL, NULL, 0, false, false}
 };
+#undef RARE
 #undef ROW
 #undef DENSE
 #undef STRIDED

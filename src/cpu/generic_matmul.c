@@ -2,7 +2,7 @@
 /* Matrix products of f32, f16 and bf16 with bias, activation and residual, on any strides. The
  * result is cut into tiles; a thread packs the panels of a and b that a tile needs, KC deep, and
  * multiplies them with an MR x NR kernel that the compiler keeps in registers. With a few rows
- * only, panels do not pay: then b is read once, where it lies. */
+ * only, packing does not pay: then b is streamed once, in place. */
 #include <string.h>
 
 #include "cpu/generic.h"
@@ -15,7 +15,7 @@
 #define TILE_M 64
 #define TILE_N 128
 #define KC 256
-#define FEW_ROWS 6 /* up to so many rows go the way without panels */
+#define FEW_ROWS 6 /* up to this many rows: no packing */
 
 typedef struct tiled {
     rx_product p;
@@ -142,7 +142,7 @@ static const float *lanes_of(rlx_dtype t, const char *data, int64_t stride, floa
     return room;
 }
 
-/* b lies along k: each column is a dot product with each row of a (a_panel: [rows][KC]). */
+/* b is contiguous along k: each column takes a dot product with each row of a ([rows][KC]). */
 static void add_columns(const rx_product *p, const tile *t, int64_t k0, int64_t k)
 {
     for (int64_t j = 0; j < t->cols; j++) {
@@ -154,7 +154,7 @@ static void add_columns(const rx_product *p, const tile *t, int64_t k0, int64_t 
     }
 }
 
-/* b lies along n: each row of it is added to the sums, weighted by an element of each row of a. */
+/* b is contiguous along n: its rows are accumulated, scaled by an element of each row of a. */
 static void add_rows(const rx_product *p, const tile *t, int64_t k0, int64_t k)
 {
     for (int64_t q = 0; q < k; q++) {

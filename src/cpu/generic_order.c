@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* top_k, sort and argsort along the last axis of floats and i32, knn and group_limited_gate. An
- * element becomes 32 bits in the order of the reference (NaN largest, -0 equal to 0) above its
- * place, so that equal elements keep their order: the best are kept in a heap, sorting is by
- * digits. */
+/* top_k, sort and argsort along the last axis, knn and group_limited_gate. An element becomes an
+ * unsigned key in the order of the reference (NaN largest, -0 equal to 0). Keys of 32 bits have the
+ * index of the element below them, so that equal elements keep their order: the best k are kept in
+ * a heap, sorting is a radix sort. Elements of 64 bits have keys beside their indices and are
+ * always sorted. */
 #include "cpu/generic_order.h"
 
 #include <math.h>
@@ -10,6 +11,7 @@
 
 #include "base/half.h"
 #include "cpu/generic.h"
+#include "cpu/generic_wide.h"
 #include "cpu/pool.h"
 #include "cpu/ref/ref.h"
 
@@ -19,7 +21,7 @@ typedef struct order_run {
     const rx_view *x, *values, *indices; /* results: NULL when not wanted */
     int64_t n, k;
     bool descending, heap;
-    uint64_t *room; /* for each thread 2 n keys */
+    uint64_t *room; /* for each thread 2 n keys, or 2 n wide_key */
 } order_run;
 
 /* ---- Keys ------------------------------------------------------------------------------------ */
@@ -34,22 +36,84 @@ static uint32_t key_of_float(float x)
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 
+static uint64_t key_of_double(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if (x != x)
+        return UINT64_MAX;
+    if (x == 0)
+        return (uint64_t)1 << 63;
+    return bits >> 63 ? ~bits : bits | (uint64_t)1 << 63;
+}
+
 static void make_keys(const order_run *r, const char *x, uint64_t *keys)
 {
-    const uint32_t turn = r->descending ? UINT32_MAX : 0;
-    const int64_t size = rlx_dtype_block_bytes(r->x->dtype);
+    const uint32_t flip = r->descending ? UINT32_MAX : 0;
+    const rlx_dtype t = r->x->dtype;
+    const bool is_float = rlx_dtype_is_float(t);
+    const uint32_t sign = t == RLX_U32 ? 0 : 0x80000000u;
+    const int64_t size = rlx_dtype_block_bytes(t);
     float floats[RUN];
+    int64_t ints[RUN];
     for (int64_t i = 0; i < r->n; i += RUN) {
         const int64_t n = r->n - i < RUN ? r->n - i : RUN;
-        const int32_t *ints = (const int32_t *)x + i;
-        if (r->x->dtype != RLX_I32)
-            rx_load_lanes(r->x->dtype, x + i * size, 1, floats, n);
+        if (is_float)
+            rx_load_lanes(t, x + i * size, 1, floats, n);
+        else
+            rx_load_ints(t, x + i * size, 1, ints, n);
         for (int64_t j = 0; j < n; j++) {
-            const uint32_t key = r->x->dtype == RLX_I32 ? (uint32_t)ints[j] ^ 0x80000000u
-                                                        : key_of_float(floats[j]);
-            keys[i + j] = (uint64_t)(key ^ turn) << 32 | (uint64_t)(i + j);
+            const uint32_t key = is_float ? key_of_float(floats[j]) : (uint32_t)ints[j] ^ sign;
+            keys[i + j] = (uint64_t)(key ^ flip) << 32 | (uint64_t)(i + j);
         }
     }
+}
+
+/* ---- Elements of 64 bits --------------------------------------------------------------------- */
+
+typedef struct wide_key {
+    uint64_t key;
+    int64_t index;
+} wide_key;
+
+static bool is_wide(rlx_dtype t)
+{
+    return t == RLX_F64 || t == RLX_I64 || t == RLX_U64;
+}
+
+static void make_wide_keys(const order_run *r, const char *x, wide_key *keys)
+{
+    const uint64_t flip = r->descending ? UINT64_MAX : 0;
+    const uint64_t sign = r->x->dtype == RLX_U64 ? 0 : (uint64_t)1 << 63;
+    for (int64_t i = 0; i < r->n; i++) {
+        const uint64_t key = r->x->dtype == RLX_F64 ? key_of_double(((const double *)x)[i])
+                                                    : ((const uint64_t *)x)[i] ^ sign;
+        keys[i] = (wide_key){key ^ flip, i};
+    }
+}
+
+/* By digits of a byte; a digit that all keys have in common moves nothing. Returns where the sorted
+ * keys are: in `keys` or in `work`. */
+static wide_key *sort_wide_keys(wide_key *keys, wide_key *work, int64_t n)
+{
+    for (int shift = 0; shift < 64; shift += 8) {
+        int64_t start[256] = {0}, sum = 0;
+        for (int64_t i = 0; i < n; i++)
+            start[keys[i].key >> shift & 255]++;
+        if (start[keys[0].key >> shift & 255] == n)
+            continue;
+        for (int d = 0; d < 256; d++) {
+            const int64_t count = start[d];
+            start[d] = sum;
+            sum += count;
+        }
+        for (int64_t i = 0; i < n; i++)
+            work[start[keys[i].key >> shift & 255]++] = keys[i];
+        wide_key *t = keys;
+        keys = work;
+        work = t;
+    }
+    return keys;
 }
 
 /* ---- A heap: on top the largest of the k smallest keys -------------------------------------- */
@@ -104,6 +168,30 @@ static void sort_keys(uint64_t *keys, uint64_t *work, int64_t n)
 
 /* ---- The kernel ------------------------------------------------------------------------------ */
 
+/* Result i of a line is its element `index`. */
+static void store_result(const order_run *r, int64_t line, int64_t i, int64_t index)
+{
+    const int64_t size = rlx_dtype_block_bytes(r->x->dtype), to = line * r->k + i;
+    if (r->indices)
+        rx_store_int(r->indices, to, index);
+    if (r->values)
+        memcpy(r->values->data + to * size, r->x->data + (line * r->n + index) * size,
+               (size_t)size);
+}
+
+/* Units: lines. */
+static void order_wide_lines(void *user, int64_t begin, int64_t end)
+{
+    const order_run *r = user;
+    wide_key *room = (wide_key *)r->room + rx_pool_slot() * 2 * r->n;
+    for (; begin < end; begin++) {
+        make_wide_keys(r, r->x->data + begin * r->n * 8, room);
+        const wide_key *keys = sort_wide_keys(room, room + r->n, r->n);
+        for (int64_t i = 0; i < r->k; i++)
+            store_result(r, begin, i, keys[i].index);
+    }
+}
+
 /* Units: lines. */
 static void order_lines(void *user, int64_t begin, int64_t end)
 {
@@ -117,14 +205,8 @@ static void order_lines(void *user, int64_t begin, int64_t end)
             take_smallest(keys, r->n, r->k);
         else
             sort_keys(keys, keys + r->n, r->n);
-        for (int64_t i = 0; i < r->k; i++) {
-            const int64_t place = (int64_t)(keys[i] & UINT32_MAX);
-            if (r->indices)
-                rx_store_int(r->indices, begin * r->k + i, place);
-            if (r->values)
-                memcpy(r->values->data + (begin * r->k + i) * size, x + place * size,
-                       (size_t)size);
-        }
+        for (int64_t i = 0; i < r->k; i++)
+            store_result(r, begin, i, (int64_t)(keys[i] & UINT32_MAX));
     }
 }
 
@@ -149,17 +231,19 @@ rlx_status rx_generic_order(const rx_call *c)
         return RLX_OK;
     r.n = r.x->dim[axis];
     r.k = like->dim[axis];
-    if (axis != r.x->rank - 1 || r.k > r.n || r.n > INT32_MAX || !rx_view_is_dense(r.x) ||
-        (!rlx_dtype_is_float(r.x->dtype) && r.x->dtype != RLX_I32))
+    if (axis != r.x->rank - 1 || r.k > r.n || r.n > INT32_MAX || !rx_view_is_dense(r.x))
         return RLX_UNSUPPORTED;
     if (c->probe)
         return RLX_OK;
     r.heap = r.k < r.n / 4;
-    r.room = rx_call_array(c, 2 * r.n * rx_pool_n_threads(c->pool), sizeof *r.room);
+    const bool wide = is_wide(r.x->dtype);
+    r.room = rx_call_array(c, 2 * r.n * rx_pool_n_threads(c->pool),
+                           wide ? sizeof(wide_key) : sizeof *r.room);
     if (!r.room)
         return RLX_NO_MEMORY;
     const int64_t grain = RX_GRAIN / 4 / r.n;
-    rx_parallel(c->pool, rx_view_elements(r.x) / r.n, grain > 0 ? grain : 1, order_lines, &r);
+    rx_parallel(c->pool, rx_view_elements(r.x) / r.n, grain > 0 ? grain : 1,
+                wide ? order_wide_lines : order_lines, &r);
     return RLX_OK;
 }
 

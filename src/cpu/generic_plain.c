@@ -13,9 +13,10 @@ static void quant_decode_blocks(rlx_dtype t, const uint8_t *from, float *to, int
 
 #include "cpu/fast/kernels_plain.inc"
 
+#define LEVEL ".generic"
+#include "cpu/fast/rows.h"
+
 const rx_fast_kernel rx_plain_kernels[] = {
-#define KERNEL(op, name, fn, strided) {RX_OP_##op, name ".generic", fn, strided, false, false},
 #include "cpu/fast/kernels_plain.def"
-#undef KERNEL
     {0, NULL, NULL, 0, false, false}
 };

@@ -7,8 +7,8 @@
 
 #include "base/half.h"
 #include "cpu/generic.h"
-#include "cpu/generic_int.h"
 #include "cpu/generic_math.h"
+#include "cpu/generic_region_int.h"
 #include "cpu/ref/ref.h"
 #include "ir/functions.h"
 #include "ops/region.h"
@@ -154,10 +154,9 @@ static rx_lane_fn *const lane_table[RX_N_OPS] = {
 void rx_act_lanes(rlx_act act, float *x, int64_t n)
 {
     static const uint16_t ops[] = {
-        [RLX_ACT_RELU] = RX_OP_relu,       [RLX_ACT_GELU] = RX_OP_gelu,
-        [RLX_ACT_GELU_TANH] = RX_OP_gelu_tanh, [RLX_ACT_SILU] = RX_OP_silu,
-        [RLX_ACT_SIGMOID] = RX_OP_sigmoid, [RLX_ACT_TANH] = RX_OP_tanh,
-        [RLX_ACT_HARD_SWISH] = RX_OP_hard_swish,
+#define ACT(op, ACT_ID) [ACT_ID] = RX_OP_##op,
+#include "compile/fuse.def"
+#undef ACT
     };
     if (act == RLX_ACT_NONE)
         return;

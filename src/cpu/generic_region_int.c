@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cpu/generic.h"
-#include "cpu/generic_int.h"
+#include "cpu/generic_region_int.h"
 
 bool rx_is_int_lane(rlx_dtype t)
 {

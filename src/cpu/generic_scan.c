@@ -85,8 +85,8 @@ static void scan_token(const float *x, const float *delta, const float *a, float
         }
 }
 
-/* Units: CHANNELS channels of a sequence. Their a and state are turned so that channels lie next to
- * each other; channels past the last are zero. */
+/* Units: CHANNELS channels of a sequence. Their a and state are transposed so that channels are
+ * contiguous; channels past the last are zero. */
 static void scan_units(void *user, int64_t begin, int64_t end)
 {
     const scan_run *r = user;

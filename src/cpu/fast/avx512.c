@@ -8,15 +8,11 @@
 #include "cpu/fast/kernels.inc"
 #include "cpu/fast/kernels_int.inc"
 
+#define LEVEL ".avx512"
+#include "cpu/fast/rows.h"
+
 const rx_fast_kernel rx_fast_avx512[] = {
-#define KERNEL(op, name, fn, strided) {RX_OP_##op, name ".avx512", fn, strided, false, false},
-#define KERNEL_INT(op, name, fn, strided) {RX_OP_##op, name ".avx512", fn, strided, true, false},
-#define ELEMENTWISE(name, fn, strided) \
-    {RX_ALL_ELEMENTWISE, name ".avx512", fn, strided, false, false},
 #include "cpu/fast/kernels.def"
 #include "cpu/fast/kernels_int.def"
-#undef ELEMENTWISE
-#undef KERNEL_INT
-#undef KERNEL
     {0, NULL, NULL, 0, false, false}
 };

@@ -7,14 +7,10 @@
 
 #include "cpu/fast/kernels_int.inc"
 
+#define LEVEL ".vnni"
+#include "cpu/fast/rows.h"
+
 const rx_fast_kernel rx_fast_avx512vnni[] = {
-#define KERNEL(op, name, fn, strided) {RX_OP_##op, name ".vnni", fn, strided, false, false},
-#define KERNEL_INT(op, name, fn, strided) {RX_OP_##op, name ".vnni", fn, strided, true, false},
-#define ELEMENTWISE(name, fn, strided) \
-    {RX_ALL_ELEMENTWISE, name ".vnni", fn, strided, false, false},
 #include "cpu/fast/kernels_int.def"
-#undef ELEMENTWISE
-#undef KERNEL_INT
-#undef KERNEL
     {0, NULL, NULL, 0, false, false}
 };

@@ -9,7 +9,9 @@
 #include <math.h>
 #include <stdatomic.h>
 
+#include "base/dtype.h"
 #include "cpu/generic.h"
+#include "cpu/generic_wide.h"
 #include "cpu/kernel.h"
 #include "cpu/pool.h"
 #include "cpu/product.h"

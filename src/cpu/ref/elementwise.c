@@ -4,21 +4,14 @@
 #include "cpu/ref/ref.h"
 #include "ops/region.h"
 
-/* An element in the middle of a computation: a double for float types, an integer for integer types
- * and bool. */
-typedef union scalar {
-    double f;
-    int64_t i;
-} scalar;
-
-static scalar load(const rx_view *v, int64_t o)
+static rx_scalar load(const rx_view *v, int64_t o)
 {
     if (rlx_dtype_is_float(v->dtype))
-        return (scalar){.f = rx_load(v, o)};
-    return (scalar){.i = rx_load_int(v, o)};
+        return (rx_scalar){.f = rx_load(v, o)};
+    return (rx_scalar){.i = rx_load_int(v, o)};
 }
 
-static void store(const rx_view *v, int64_t o, scalar x)
+static void store(const rx_view *v, int64_t o, rx_scalar x)
 {
     if (rlx_dtype_is_float(v->dtype))
         rx_store(v, o, x.f);
@@ -27,14 +20,14 @@ static void store(const rx_view *v, int64_t o, scalar x)
 }
 
 /* Float arguments; a result that is not a float comes from cast, a comparison, is_nan or is_inf. */
-static scalar eval_float(const rx_instr *in, const scalar *args, int n, bool first_is_bool)
+static rx_scalar eval_float(const rx_instr *in, const rx_scalar *args, int n, bool first_is_bool)
 {
     double a[3] = {0};
     for (int k = 0; k < n; k++)
         a[k] = k == 0 && first_is_bool ? (double)args[k].i : args[k].f;
     const double y = rx_ref_eval(in, a);
     if (rlx_dtype_is_float(in->dtype))
-        return (scalar){.f = y};
+        return (rx_scalar){.f = y};
     int64_t room = 0;
     const rx_view one = {.data = (char *)&room, .dtype = in->dtype};
     rx_store(&one, 0, y);
@@ -42,14 +35,14 @@ static scalar eval_float(const rx_instr *in, const scalar *args, int n, bool fir
 }
 
 /* Integer or bool arguments; a float result comes from cast and is rounded to its type. */
-static scalar eval_int(const rx_instr *in, const scalar *args, int n, rlx_dtype t)
+static rx_scalar eval_int(const rx_instr *in, const rx_scalar *args, int n, rlx_dtype t)
 {
     int64_t a[3] = {0}, room = 0;
     for (int k = 0; k < n; k++)
         a[k] = args[k].i;
     const int64_t y = rx_ref_eval_int(in, t, a);
     if (!rlx_dtype_is_float(in->dtype))
-        return (scalar){.i = rx_wrap_to(in->dtype, y)};
+        return (rx_scalar){.i = rx_wrap_to(in->dtype, y)};
     const rx_view one = {.data = (char *)&room, .dtype = in->dtype};
     if (t == RLX_U64)
         rx_store_unsigned(&one, 0, (uint64_t)y);
@@ -58,8 +51,7 @@ static scalar eval_int(const rx_instr *in, const scalar *args, int n, rlx_dtype 
     return load(&one, 0);
 }
 
-/* One instruction on n arguments, of which the last has type `last`. */
-static scalar eval(const rx_instr *in, const scalar *args, int n, rlx_dtype last)
+rx_scalar rx_ref_apply(const rx_instr *in, const rx_scalar *args, int n, rlx_dtype last)
 {
     if (rlx_dtype_is_float(last))
         return eval_float(in, args, n, in->op == RX_OP_where);
@@ -82,10 +74,10 @@ static rlx_status run_single(const rx_call *c)
         x[k] = rx_broadcast_view(&c->in[k], y);
     int64_t at[RLX_MAX_RANK] = {0};
     do {
-        scalar args[3];
+        rx_scalar args[3];
         for (int k = 0; k < n; k++)
             args[k] = load(&x[k], rx_offset(&x[k], at));
-        store(y, rx_offset(y, at), eval(&in, args, n, x[n - 1].dtype));
+        store(y, rx_offset(y, at), rx_ref_apply(&in, args, n, x[n - 1].dtype));
     } while (rx_next(at, y->dim, y->rank));
     return RLX_OK;
 }
@@ -98,17 +90,17 @@ rlx_status rx_ref_cast(const rx_call *c) { return run_single(c); }
 
 /* ---- Regions --------------------------------------------------------------------------------- */
 
-static void run_program(const rx_region *r, const rx_view *x, scalar *v)
+static void run_program(const rx_region *r, const rx_view *x, rx_scalar *v)
 {
     for (int i = 0; i < r->n_instr; i++) {
         const rx_instr *in = &r->instr[i];
         const int n = rx_ops[in->op].min_in;
-        scalar args[3];
+        rx_scalar args[3];
         for (int k = 0; k < n; k++)
             args[k] = v[in->arg[k]];
         const int last = in->arg[n - 1];
         const rlx_dtype t = last < r->n_in ? x[last].dtype : r->instr[last - r->n_in].dtype;
-        v[r->n_in + i] = eval(in, args, n, t);
+        v[r->n_in + i] = rx_ref_apply(in, args, n, t);
     }
 }
 
@@ -119,7 +111,7 @@ rlx_status rx_ref_region(const rx_call *c)
     if (rx_view_elements(shape) == 0)
         return RLX_OK;
     rx_view *x = rx_call_array(c, r->n_in, sizeof *x);
-    scalar *v = rx_call_array(c, (uint64_t)r->n_in + r->n_instr, sizeof *v);
+    rx_scalar *v = rx_call_array(c, (uint64_t)r->n_in + r->n_instr, sizeof *v);
     if (!x || !v)
         return RLX_NO_MEMORY;
     for (int k = 0; k < r->n_in; k++)

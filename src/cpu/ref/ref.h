@@ -106,6 +106,15 @@ double rx_ref_eval(const rx_instr *in, const double *args);
 /* The same for integer and bool arguments of type t; those of u64 are given by their bits, and so
  * is the result. The exact width of shifts comes from in->dtype. */
 int64_t rx_ref_eval_int(const rx_instr *in, rlx_dtype t, const int64_t *args);
+/* An element in the middle of a computation: a double for float types, an integer for integer types
+ * and bool. */
+typedef union rx_scalar {
+    double f;
+    int64_t i;
+} rx_scalar;
+/* One instruction on n arguments, of which the last has type `last`; integers are wrapped to the
+ * type of the result. cpu/ref/elementwise.c */
+rx_scalar rx_ref_apply(const rx_instr *in, const rx_scalar *args, int n, rlx_dtype last);
 /* y = act(x), for the epilogues of matrix products and convolutions. */
 double rx_ref_act(rlx_act act, double x);
 

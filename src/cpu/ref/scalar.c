@@ -169,10 +169,9 @@ double rx_ref_eval(const rx_instr *in, const double *args)
 double rx_ref_act(rlx_act act, double x)
 {
     static const uint16_t ops[] = {
-        [RLX_ACT_RELU] = RX_OP_relu,       [RLX_ACT_GELU] = RX_OP_gelu,
-        [RLX_ACT_GELU_TANH] = RX_OP_gelu_tanh, [RLX_ACT_SILU] = RX_OP_silu,
-        [RLX_ACT_SIGMOID] = RX_OP_sigmoid, [RLX_ACT_TANH] = RX_OP_tanh,
-        [RLX_ACT_HARD_SWISH] = RX_OP_hard_swish,
+#define ACT(op, ACT_ID) [ACT_ID] = RX_OP_##op,
+#include "compile/fuse.def"
+#undef ACT
     };
     if (act == RLX_ACT_NONE)
         return x;

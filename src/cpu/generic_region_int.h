@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The portable kernel of elementwise operations on integers. */
-#ifndef RX_CPU_GENERIC_INT_H
-#define RX_CPU_GENERIC_INT_H
+/* Integers in regions: i32, i8 and u8 as lanes of 32 bits beside those of f32. */
+#ifndef RX_CPU_GENERIC_REGION_INT_H
+#define RX_CPU_GENERIC_REGION_INT_H
 
 #include "cpu/generic.h"
-
-rlx_status rx_generic_int(const rx_call *c);
-
-/* ---- Integers in regions: generic_region_int.c ----------------------------------------------- */
 
 /* Whether lanes of regions hold elements of this type as i32. */
 bool rx_is_int_lane(rlx_dtype t);

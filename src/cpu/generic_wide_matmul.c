@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/* Matrix products of f64 and of integers, on any strides. A thread takes NR columns of b, packs
+ * them as 64-bit lanes and multiplies MR packed rows of a at a time with a kernel that the compiler
+ * keeps in registers. Integers wrap, so their order is free; sums of f64 are in the order of k. */
+#include "base/dtype.h"
+#include "cpu/generic.h"
+#include "cpu/generic_wide.h"
+#include "cpu/pool.h"
+#include "cpu/product.h"
+#include "cpu/ref/ref.h"
+
+#define MR 4
+#define NR 8
+#define M_ROWS 64 /* rows of a that a unit of work has */
+
+typedef struct wide_product {
+    rx_product p;
+    bool is_float;
+    int64_t m_parts, n_parts;
+    rx_scalar *room; /* (MR + NR) * k for each thread */
+} wide_product;
+
+/* Line `i` of lines of k numbers that are `line` elements apart goes to column i of [k][width]. */
+static void pack_lines(rlx_dtype t, const char *data, const int64_t stride[2], int64_t k, int n,
+                       int width, rx_scalar *to)
+{
+    rx_scalar part[64];
+    const int64_t size = rlx_dtype_block_bytes(t);
+    for (int i = 0; i < width; i++)
+        for (int64_t j = 0, m; j < k; j += m) {
+            m = k - j < 64 ? k - j : 64;
+            const char *from = data + (i * stride[0] + j * stride[1]) * size;
+            if (i >= n)
+                memset(part, 0, sizeof part);
+            else if (rlx_dtype_is_float(t))
+                rx_load_reals(t, from, stride[1], &part[0].f, m);
+            else
+                rx_load_ints(t, from, stride[1], &part[0].i, m);
+            for (int64_t x = 0; x < m; x++)
+                to[(j + x) * width + i] = part[x];
+        }
+}
+
+#define MULTIPLY(name, type)                                                                \
+    static void multiply_##name(const type *restrict a, const type *restrict b, int64_t k,  \
+                                type *restrict sums)                                        \
+    {                                                                                       \
+        type acc[MR][NR] = {{0}};                                                           \
+        for (int64_t p = 0; p < k; p++, a += MR, b += NR)                                   \
+            for (int i = 0; i < MR; i++)                                                    \
+                for (int j = 0; j < NR; j++)                                                \
+                    acc[i][j] += a[i] * b[j];                                               \
+        memcpy(sums, acc, sizeof acc);                                                      \
+    }
+MULTIPLY(reals, double)
+MULTIPLY(ints, uint64_t)
+
+/* Element i of the result, in column n. */
+static void store_sum(const wide_product *w, int64_t i, int64_t n, rx_scalar sum)
+{
+    const rx_product *p = &w->p;
+    const rx_view *bias = p->bias;
+    rx_view residual = p->residual;
+    if (residual.rank >= 0)
+        residual.data = (char *)(uintptr_t)rx_product_residual(p, i);
+    if (!w->is_float) {
+        uint64_t y = (uint64_t)sum.i;
+        y += bias ? (uint64_t)rx_load_int(bias, n * bias->stride[0]) : 0;
+        y += residual.rank >= 0 ? (uint64_t)rx_load_int(&residual, 0) : 0;
+        rx_store_int(p->out, i, (int64_t)y);
+        return;
+    }
+    const double rest = residual.rank >= 0 ? rx_load(&residual, 0) : 0;
+    double y = sum.f + (bias ? rx_load(bias, n * bias->stride[0]) : 0);
+    y = p->act_last ? rx_ref_act(p->act, y + rest) : rx_ref_act(p->act, y) + rest;
+    rx_store(p->out, i, y);
+}
+
+/* Rows m0 .. last - 1 with the packed columns from n0 on. */
+static void multiply_rows(const wide_product *w, const char *a, int64_t first, int64_t m0,
+                          int64_t last, int64_t n0)
+{
+    const rx_product *p = &w->p;
+    rx_scalar *b_room = w->room + rx_pool_slot() * (MR + NR) * p->k, *a_room = b_room + NR * p->k;
+    const int64_t cols = p->n - n0 < NR ? p->n - n0 : NR;
+    for (int64_t m = m0; m < last; m += MR) {
+        const int rows = last - m < MR ? (int)(last - m) : MR;
+        rx_scalar sums[MR * NR];
+        pack_lines(p->a->dtype, a + m * p->a_m * rlx_dtype_block_bytes(p->a->dtype),
+                   (const int64_t[]){p->a_m, p->a_k}, p->k, rows, MR, a_room);
+        if (w->is_float)
+            multiply_reals(&a_room->f, &b_room->f, p->k, &sums->f);
+        else
+            multiply_ints((const uint64_t *)a_room, (const uint64_t *)b_room, p->k,
+                          (uint64_t *)sums);
+        for (int i = 0; i < rows; i++)
+            for (int64_t j = 0; j < cols; j++)
+                store_sum(w, (first + m + i) * p->n + n0 + j, n0 + j, sums[i * NR + j]);
+    }
+}
+
+/* Units: batches, parts of the rows, parts of the columns. */
+static void run_parts(void *user, int64_t begin, int64_t end)
+{
+    const wide_product *w = user;
+    const rx_product *p = &w->p;
+    for (; begin < end; begin++) {
+        const int64_t n0 = begin % w->n_parts * NR, part = begin / w->n_parts;
+        const int64_t batch = part / w->m_parts, m0 = part % w->m_parts * M_ROWS;
+        const char *a, *b;
+        rx_product_batch(p, batch, &a, &b);
+        pack_lines(p->b->dtype, b + n0 * p->b_n * rlx_dtype_block_bytes(p->b->dtype),
+                   (const int64_t[]){p->b_n, p->b_k}, p->k,
+                   p->n - n0 < NR ? (int)(p->n - n0) : NR, NR,
+                   w->room + rx_pool_slot() * (MR + NR) * p->k);
+        multiply_rows(w, a, batch * p->m, m0, p->m - m0 < M_ROWS ? p->m : m0 + M_ROWS, n0);
+    }
+}
+
+rlx_status rx_generic_wide_matmul(const rx_call *c)
+{
+    const rlx_matmul_desc *d = c->attr;
+    const rx_view *out = rx_call_out(c, 0), *residual = rx_call_in(c, 3);
+    if (!out || rx_view_elements(out) == 0)
+        return RLX_OK;
+    wide_product w = {.is_float = rlx_dtype_is_float(c->in[0].dtype)};
+    rx_product_init(&w.p, c, d->trans_b);
+    if (w.p.k == 0)
+        return RLX_UNSUPPORTED;
+    if (c->probe)
+        return RLX_OK;
+    w.p.bias = rx_call_in(c, 2);
+    w.p.act = d->act;
+    w.p.act_last = d->act_last;
+    if (residual)
+        w.p.residual = rx_broadcast_view(residual, out);
+    w.m_parts = (w.p.m + M_ROWS - 1) / M_ROWS;
+    w.n_parts = (w.p.n + NR - 1) / NR;
+    w.room = rx_call_array(c, (uint64_t)((MR + NR) * w.p.k) * (uint64_t)rx_pool_n_threads(c->pool),
+                           sizeof *w.room);
+    if (!w.room)
+        return RLX_NO_MEMORY;
+    const int64_t rows = w.p.m < M_ROWS ? w.p.m : M_ROWS;
+    rx_parallel(c->pool, w.p.n_batches * w.m_parts * w.n_parts,
+                RX_GRAIN * 16 / (rows * NR * w.p.k) + 1, run_parts, &w);
+    return RLX_OK;
+}

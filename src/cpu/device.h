@@ -58,7 +58,7 @@ struct rx_exec {
     char *memory;            /* the planned arena of the program */
     char *leaves;            /* inputs, then states */
     uint64_t *input_at, *state_at; /* places of inputs and states in `leaves` */
-    uint64_t state_bytes;    /* states are the last so many bytes of `leaves` */
+    uint64_t state_bytes;    /* bytes of states, at the end of `leaves` */
     rx_buffer **buffers;     /* by port: where it lives instead, or NULL */
     rx_buffer **placed;      /* by value: the buffer that an output's memory is, or NULL */
     rx_bound at;             /* the program at the bound dimensions */
@@ -67,6 +67,7 @@ struct rx_exec {
     bool bound;              /* views and calls are right */
     uint64_t weights_version;
     rx_scratch scratch;
+    rx_form form;            /* of the operand of several products, within a run */
     uint32_t flags;          /* changed by rx_call_flag */
 
     /* Runs, in order of their tickets. lock guards all below. */

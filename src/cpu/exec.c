@@ -105,6 +105,8 @@ rlx_status rx_cpu_weights_use(rx_weights *w, size_t param, rx_buffer *b, rlx_err
     return RLX_OK;
 }
 
+#define NEAR 16 /* steps within which a form of an operand is worth keeping */
+
 /* ---- Creation -------------------------------------------------------------------------------- */
 
 /* Places ports one after another from *bytes on, 64-byte aligned. */
@@ -121,6 +123,16 @@ static bool place_ports(const rx_program *p, const rx_port *ports, size_t n, uin
     return true;
 }
 
+/* Operand 0 of a product, as rx_call.x, where a product next to it reads it too. */
+static uint32_t shared_operand(const rx_program *p, size_t step)
+{
+    const rx_step *s = &p->steps[step];
+    for (size_t i = step > NEAR ? step - NEAR : 0; i < p->n_steps && i <= step + NEAR; i++)
+        if (i != step && s->n_in && p->steps[i].op == s->op && p->steps[i].in[0] == s->in[0])
+            return s->in[0] + 1;
+    return 0;
+}
+
 static bool alloc_calls(rx_exec *e)
 {
     const rx_program *p = e->program;
@@ -133,6 +145,7 @@ static bool alloc_calls(rx_exec *e)
         e->calls[i] = (rx_call){.op = s->op, .n_in = s->n_in, .n_out = s->n_out, .in = operands,
                                 .out = operands + s->n_in, .pool = e->device->pool,
                                 .scratch = &e->scratch, .flags = &e->flags,
+                                .form = &e->form, .x = shared_operand(p, i),
                                 .sources = sources, .caches = &e->device->caches,
                                 .policy = p->policy};
     }
@@ -201,6 +214,7 @@ rlx_status rx_cpu_exec_use(rx_exec *e, size_t port, rx_buffer *b, rlx_error *err
 static void exec_free(rx_exec *e)
 {
     rx_scratch_finish(&e->scratch);
+    rx_form_finish(&e->form);
     rx_free_aligned(e->memory);
     rx_free_aligned(e->leaves);
     rx_arena_finish(&e->arena);
@@ -423,6 +437,7 @@ rlx_status rx_cpu_run(rx_exec *e, const rx_submit *s, rlx_error *err)
 {
     rx_rwlock_read(&e->weights->lock);
     rlx_status st = ensure_updated(e, err);
+    e->form.x = 0;
     if (s->first_step == 0)
         __atomic_store_n(&e->flags, 0, __ATOMIC_RELAXED);
     for (size_t i = 0; i < s->n_steps && st == RLX_OK; i++)

@@ -22,6 +22,8 @@ typedef struct rx_call {
     const struct rx_pack_source *sources; /* for rx_call_packed, by operand; NULL: none */
     const rx_cpu_caches *caches;          /* NULL: RX_COMMON_CACHES */
     rlx_policy policy;
+    struct rx_form *form; /* for rx_call_form; NULL: none */
+    uint32_t x;          /* names operand 0 where other calls of a run read it too; 0: none does */
     bool probe;          /* asks only whether the kernel takes the call; looks at no data */
 } rx_call;
 
@@ -41,6 +43,10 @@ static inline const rx_view *rx_call_out(const rx_call *c, size_t i)
 typedef struct rx_scratch rx_scratch;
 void *rx_call_scratch(const rx_call *c, uint64_t bytes);
 void *rx_call_array(const rx_call *c, uint64_t n, uint64_t item);
+/* Memory for another form of operand 0, 64-byte aligned, as rx_call_scratch. Where several calls of
+ * a run read the operand (c->x) it stays for the next one, and *made says that it has the form
+ * `kind` already: so the x of several products is encoded once. */
+void *rx_call_form(const rx_call *c, uint64_t kind, uint64_t bytes, bool *made);
 /* Another form of an operand that is a weight, `bytes` long and 64-byte aligned: made by fill once
  * and again when the weight has changed. NULL: the operand is no weight, or out of memory; then
  * the kernel makes its own. `kind` says which form: an RX_PACK_* plus what else the form depends
@@ -50,7 +56,7 @@ enum {
     RX_PACK_BYTES = 2 << 8,  /* the same for integers, four deep */
     RX_PACK_BLOCKS = 3 << 8, /* of packed types; what is added says how */
     RX_PACK_ROWS = 4 << 8,   /* rows of f32 */
-    RX_PACK_TURNED = 5 << 8, /* columns as rows of f32 */
+    RX_PACK_TURNED = 5 << 8, /* transposed: columns as rows of f32 */
     RX_PACK_TILES = 6 << 8,  /* transformed for tiles of windows; what is added says how */
     RX_PACK_FINITE = 7 << 8  /* a bool: whether all elements are finite */
 };

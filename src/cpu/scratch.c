@@ -56,6 +56,35 @@ void *rx_call_scratch(const rx_call *c, uint64_t want)
     return p;
 }
 
+void rx_form_finish(rx_form *f)
+{
+    rx_free_aligned(f->data);
+    *f = (rx_form){0};
+}
+
+void *rx_call_form(const rx_call *c, uint64_t kind, uint64_t bytes, bool *made)
+{
+    rx_form *f = c->form;
+    *made = false;
+    if (!f || !c->x)
+        return rx_call_scratch(c, bytes);
+    if (f->x == c->x && f->kind == kind) {
+        *made = true;
+        return f->data;
+    }
+    f->x = 0;
+    if (bytes > f->cap) {
+        rx_form_finish(f);
+        f->data = bytes <= SIZE_MAX ? rx_alloc_aligned((size_t)bytes) : NULL;
+        if (!f->data)
+            return NULL;
+        f->cap = (size_t)bytes;
+    }
+    f->x = c->x;
+    f->kind = kind;
+    return f->data;
+}
+
 void *rx_call_array(const rx_call *c, uint64_t n, uint64_t item)
 {
     return rx_call_scratch(c, rx_array_bytes(n, item));

@@ -13,6 +13,16 @@ struct rx_scratch {
     size_t want;            /* bytes this call has asked for */
 };
 
+/* The form of an operand that was made last. */
+typedef struct rx_form {
+    void *data;
+    size_t cap;
+    uint32_t x; /* as in rx_call; 0: nothing is there */
+    uint64_t kind;
+} rx_form;
+
+/* A zero rx_form is ready. */
+void rx_form_finish(rx_form *f);
 /* A zero rx_scratch is ready. */
 void rx_scratch_finish(rx_scratch *s);
 /* Ends a call: all pieces are gone; the block grows to what the call needed. */

@@ -14,7 +14,7 @@
 typedef struct layout {
     int64_t stride[RLX_MAX_RANK]; /* when known */
     bool known;
-    int8_t inner; /* so many of the last axes are contiguous, with stride 1 on the last */
+    int8_t inner; /* number of innermost axes that are contiguous, with stride 1 on the last */
 } layout;
 
 typedef struct decider {

@@ -3,7 +3,7 @@
  * attention would materialise the [queries, keys] scores. */
 #include <math.h>
 
-#include "ir/infer.h"
+#include "ops/attention.h"
 
 /* Operands of attention, in order. */
 enum { Q, K, V, MASK, LENGTHS, SINKS, PAGES };
@@ -43,14 +43,20 @@ typedef struct extents {
     rlx_dim batch, heads, kv_heads, n_queries, n_keys, key_size, value_size;
 } extents;
 
+rlx_status rx_check_scores(rx_infer *c, double scale, double soft_cap, int64_t window)
+{
+    if (!isfinite(scale))
+        return rx_infer_fail(c, "scale must be finite, got %g", scale);
+    if (!isfinite(soft_cap) || soft_cap < 0)
+        return rx_infer_fail(c, "soft_cap must be finite and not below 0, got %g", soft_cap);
+    if (window < 0)
+        return rx_infer_fail(c, "window must not be below 0, got %lld", (long long)window);
+    return RLX_OK;
+}
+
 static rlx_status check_attention_attr(rx_infer *c, rlx_attention_desc *d)
 {
-    if (!isfinite(d->scale))
-        return rx_infer_fail(c, "scale must be finite, got %g", d->scale);
-    if (!isfinite(d->soft_cap) || d->soft_cap < 0)
-        return rx_infer_fail(c, "soft_cap must be finite and not below 0, got %g", d->soft_cap);
-    if (d->window < 0)
-        return rx_infer_fail(c, "window must not be below 0, got %lld", (long long)d->window);
+    RLX_TRY(rx_check_scores(c, d->scale, d->soft_cap, d->window));
     if (d->page < 0)
         return rx_infer_fail(c, "page must not be below 0, got %lld", (long long)d->page);
     if (d->page > 0 && d->layout != RLX_BSHD)

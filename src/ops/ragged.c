@@ -3,7 +3,7 @@
  * into attention with pages, one batch a row. */
 #include <math.h>
 
-#include "ir/infer.h"
+#include "ops/attention.h"
 #include "ops/lower.h"
 #include "ops/matrix.h"
 
@@ -25,13 +25,7 @@ static rlx_status check_attr(rx_infer *c, const rlx_ragged_attention_desc *d)
     if (d->page < 1 || d->page > INT32_MAX)
         return rx_infer_fail(c, "page must be from 1 to %d rows, got %lld", INT32_MAX,
                              (long long)d->page);
-    if (!isfinite(d->scale))
-        return rx_infer_fail(c, "scale must be finite, got %g", d->scale);
-    if (!isfinite(d->soft_cap) || d->soft_cap < 0)
-        return rx_infer_fail(c, "soft_cap must be finite and not below 0, got %g", d->soft_cap);
-    if (d->window < 0)
-        return rx_infer_fail(c, "window must not be below 0, got %lld", (long long)d->window);
-    return RLX_OK;
+    return rx_check_scores(c, d->scale, d->soft_cap, d->window);
 }
 
 /* q [N, H, D] in a float type. */

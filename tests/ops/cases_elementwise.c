@@ -1,23 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Cases of the elementwise operations: each function on each type, sizes that are no multiple of a
  * vector, broadcasts on every axis, strides, extreme values, errors. CASES.md has the language. */
+#include "ops/names.h"
 #include "ops/optest.h"
 
 #define FLOATS "f32|f16|bf16"
 #define INTS "i8|u8|i32|i64"
 #define NUMBERS FLOATS "|" INTS
 #define PLAIN NUMBERS "|bool"
-
-/* Every function of one float argument that is defined everywhere. */
-#define ANYWHERE \
-    "relu|gelu|gelu_tanh|silu|sigmoid|tanh|neg|abs|sin|cos|atan|round|floor|ceil|sign|softplus|" \
-    "elu|erf|hard_swish|hard_sigmoid|mish|softsign|log_sigmoid|asinh|exp|exp2|leaky_relu|selu|" \
-    "celu|thresholded_relu|sinh|cosh|is_nan|is_inf"
-/* Those of positive arguments, and those of -1 .. 1. */
-#define POSITIVE "log|log2|sqrt|rsqrt|reciprocal"
-#define UNIT "asin|acos|atanh|tan"
-#define ARITHMETIC "add|sub|mul|div|max|min"
-#define COMPARE "eq|ne|lt|le|gt|ge"
 
 const char *const rx_cases_elementwise[] = {
     /* ---- one operand: every function, every type ---- */

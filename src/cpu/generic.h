@@ -44,6 +44,13 @@ typedef struct rx_lane_set {
 /* A region or a single elementwise operation with these functions. generic_region.c */
 rlx_status rx_run_elementwise(const rx_call *c, const rx_lane_set *set);
 
+/* Runs a region, or a single elementwise operation as a region of one instruction. */
+typedef rlx_status rx_region_fn(const rx_call *c, const rx_region *r, const void *user);
+rlx_status rx_run_as_region(const rx_call *c, rx_region_fn *run, const void *user);
+/* Views of the operands, broadcast, and then of the results of a region, with merged axes. NULL:
+ * out of memory. */
+rx_view *rx_region_views(const rx_call *c);
+
 /* What is a short region, by a kernel of such: silu(gate) * up; x + gate * y. */
 rlx_status rx_run_swiglu(const rx_call *c, rx_kernel_fn *elementwise);
 rlx_status rx_run_gated_residual(const rx_call *c, rx_kernel_fn *elementwise);

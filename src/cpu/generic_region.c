@@ -2,7 +2,7 @@
 /* Elementwise operations and fused regions as an interpreter over lanes: each instruction runs over
  * a few hundred elements in f32 before the next one does, so that its loop is vectorised and the
  * intermediate results stay in the cache. i32, i8 and u8 take part as 32-bit lanes; other integers
- * are left to the reference. */
+ * and f64 are those of generic_wide.c. */
 #include <math.h>
 
 #include "base/half.h"
@@ -297,8 +297,23 @@ static bool is_streamed(const rx_call *c, const rx_lane_set *set, int64_t n)
     return true;
 }
 
-static rlx_status run_region(const rx_call *c, const rx_region *r, const rx_lane_set *set)
+rx_view *rx_region_views(const rx_call *c)
 {
+    const size_t n = c->n_in + c->n_out;
+    rx_view *views = rx_call_array(c, n, sizeof *views);
+    if (!views)
+        return NULL;
+    for (size_t i = 0; i < c->n_in; i++)
+        views[i] = rx_broadcast_view(&c->in[i], &c->out[0]);
+    for (size_t i = 0; i < c->n_out; i++)
+        views[c->n_in + i] = c->out[i];
+    rx_merge_axes(views, n);
+    return views;
+}
+
+static rlx_status run_region(const rx_call *c, const rx_region *r, const void *user)
+{
+    const rx_lane_set *set = user;
     region_run g = {.r = r, .set = set};
     if (!can_run(c, r, set, g.fn))
         return RLX_UNSUPPORTED;
@@ -307,15 +322,9 @@ static rlx_status run_region(const rx_call *c, const rx_region *r, const rx_lane
     int64_t n = rx_view_elements(&c->out[0]);
     if (n == 0)
         return RLX_OK;
-    size_t n_views = c->n_in + c->n_out;
-    rx_view *views = rx_call_array(c, n_views, sizeof *views);
+    const rx_view *views = rx_region_views(c);
     if (!views)
         return RLX_NO_MEMORY;
-    for (size_t i = 0; i < c->n_in; i++)
-        views[i] = rx_broadcast_view(&c->in[i], &c->out[0]);
-    for (size_t i = 0; i < c->n_out; i++)
-        views[c->n_in + i] = c->out[i];
-    rx_merge_axes(views, n_views);
     const int64_t lanes = LANE_ROOM / (r->n_in + r->n_instr) / 64 * 64;
     g.in = views;
     g.out = views + c->n_in;
@@ -325,18 +334,23 @@ static rlx_status run_region(const rx_call *c, const rx_region *r, const rx_lane
     return RLX_OK;
 }
 
-rlx_status rx_run_elementwise(const rx_call *c, const rx_lane_set *set)
+rlx_status rx_run_as_region(const rx_call *c, rx_region_fn *run, const void *user)
 {
     static const uint16_t first[] = {0};
     if (c->op == RX_OP_region)
-        return run_region(c, c->attr, set);
+        return run(c, c->attr, user);
     if (!rx_call_out(c, 0))
         return RLX_OK;
     rx_instr in = rx_instr_make(c->op, c->attr, c->out[0].dtype);
     for (uint16_t k = 0; k < c->n_in; k++)
         in.arg[k] = k;
     const rx_region r = {(uint16_t)c->n_in, 1, 1, &in, first};
-    return run_region(c, &r, set);
+    return run(c, &r, user);
+}
+
+rlx_status rx_run_elementwise(const rx_call *c, const rx_lane_set *set)
+{
+    return rx_run_as_region(c, run_region, set);
 }
 
 rlx_status rx_generic_elementwise(const rx_call *c)

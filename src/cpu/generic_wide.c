@@ -320,22 +320,17 @@ static void run_range(void *user, int64_t begin, int64_t end)
         run_lanes(w, i, end - i < w->lanes ? end - i : w->lanes, room);
 }
 
-static rlx_status run_region(const rx_call *c, const rx_region *r)
+static rlx_status run_region(const rx_call *c, const rx_region *r, const void *user)
 {
+    (void)user;
     if (r->n_in + r->n_instr > MAX_REGISTERS)
         return RLX_UNSUPPORTED;
     const int64_t n = rx_view_elements(&c->out[0]);
     if (c->probe || n == 0)
         return RLX_OK;
-    const size_t n_views = c->n_in + c->n_out;
-    rx_view *views = rx_call_array(c, n_views, sizeof *views);
+    const rx_view *views = rx_region_views(c);
     if (!views)
         return RLX_NO_MEMORY;
-    for (size_t i = 0; i < c->n_in; i++)
-        views[i] = rx_broadcast_view(&c->in[i], &c->out[0]);
-    for (size_t i = 0; i < c->n_out; i++)
-        views[c->n_in + i] = c->out[i];
-    rx_merge_axes(views, n_views);
     const int64_t room = LANE_ROOM / (r->n_in + r->n_instr);
     wide_run w = {r, views, views + c->n_in, room < MAX_LANES ? room : MAX_LANES};
     rx_parallel(c->pool, n, RX_GRAIN, run_range, &w);
@@ -344,14 +339,5 @@ static rlx_status run_region(const rx_call *c, const rx_region *r)
 
 rlx_status rx_generic_wide(const rx_call *c)
 {
-    static const uint16_t first[] = {0};
-    if (c->op == RX_OP_region)
-        return run_region(c, c->attr);
-    if (!rx_call_out(c, 0))
-        return RLX_OK;
-    rx_instr in = rx_instr_make(c->op, c->attr, c->out[0].dtype);
-    for (uint16_t k = 0; k < c->n_in; k++)
-        in.arg[k] = k;
-    const rx_region r = {(uint16_t)c->n_in, 1, 1, &in, first};
-    return run_region(c, &r);
+    return rx_run_as_region(c, run_region, NULL);
 }

@@ -75,10 +75,10 @@ void *rx_call_form(const rx_call *c, uint64_t kind, uint64_t bytes, bool *made)
     f->x = 0;
     if (bytes > f->cap) {
         rx_form_finish(f);
-        f->data = bytes <= SIZE_MAX ? rx_alloc_aligned((size_t)bytes) : NULL;
+        f->data = rx_alloc_aligned(bytes);
         if (!f->data)
             return NULL;
-        f->cap = (size_t)bytes;
+        f->cap = bytes;
     }
     f->x = c->x;
     f->kind = kind;

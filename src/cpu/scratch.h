@@ -16,7 +16,7 @@ struct rx_scratch {
 /* The form of an operand that was made last. */
 typedef struct rx_form {
     void *data;
-    size_t cap;
+    uint64_t cap;
     uint32_t x; /* as in rx_call; 0: nothing is there */
     uint64_t kind;
 } rx_form;

@@ -47,7 +47,7 @@ static rlx_status load_operands(rx_exec *e, const rx_step *s, rx_view *views, ho
         RLX_TRY(load_copy(e, c, err));
         c->written |= k >= s->n_in;
         views[k] = e->base.values.bound.views[value];
-        views[k].data = c->data ? c->data + (uintptr_t)e->base.values.bound.views[value].data : NULL;
+        views[k].data = c->data ? c->data + (uintptr_t)views[k].data : NULL;
     }
     return RLX_OK;
 }

@@ -213,8 +213,9 @@ rlx_status rx_wg_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data
         return rx_fail(err, RLX_INTERNAL, "value %u has no memory", (unsigned)value);
     RLX_TRY(flush_feeds(e, err));
     RLX_TRY(rx_gpu_runs_wait_all(&e->base.runs, err));
+    const rx_view *view = &e->base.values.bound.views[value];
     const rx_range r = {.value = value, .bytes = bytes,
-                        .offset = offset + (size_t)(uintptr_t)e->base.values.bound.views[value].data};
+                        .offset = offset + (size_t)(uintptr_t)view->data};
     const bool is_last = e->fetched == e->base.runs.submitted;
     const char *fetched = find_fetched(e, is_last ? e->fetched : 0, &r);
     if (fetched) {

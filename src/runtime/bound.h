@@ -10,7 +10,7 @@
 typedef struct rx_bound {
     const rx_program *program;
     int64_t *dims;  /* of all dimension expressions */
-    rx_view *views; /* by value; the backend sets `data` of those that are no views, NULL at first */
+    rx_view *views; /* by value; the backend sets `data` of those that are no views; NULL first */
     void **view_attrs, **step_attrs; /* room for records that may have handles, else NULL */
 } rx_bound;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrix products of f64 and of integers, on any strides. A thread takes NR columns of b, packs
- * them as 64-bit lanes and multiplies MR packed rows of a at a time with a kernel that the compiler
- * keeps in registers. Integers wrap, so their order is free; sums of f64 are in the order of k. */
+/* Matrix products of f64 and of integers, on any strides. A thread takes N_COLS columns of b, packs
+ * them as 64-bit lanes in panels of NR and multiplies MR packed rows of a at a time with a kernel
+ * that the compiler keeps in registers. Integers wrap, so their order is free; sums of f64 are in the order of k. */
 #include "base/dtype.h"
 #include "cpu/generic.h"
 #include "cpu/generic_wide.h"
@@ -11,13 +11,14 @@
 
 #define MR 4
 #define NR 8
-#define M_ROWS 64 /* rows of a that a unit of work has */
+#define M_ROWS 64 /* rows of a and columns of b that a unit of work has */
+#define N_COLS 64
 
 typedef struct wide_product {
     rx_product p;
     bool is_float;
     int64_t m_parts, n_parts;
-    rx_scalar *room; /* (MR + NR) * k for each thread */
+    rx_scalar *room; /* (MR + N_COLS) * k for each thread */
 } wide_product;
 
 /* Line `i` of lines of k numbers that are `line` elements apart goes to column i of [k][width]. */
@@ -76,27 +77,20 @@ static void store_sum(const wide_product *w, int64_t i, int64_t n, rx_scalar sum
     rx_store(p->out, i, y);
 }
 
-/* Rows m0 .. last - 1 with the packed columns from n0 on. */
-static void multiply_rows(const wide_product *w, const char *a, int64_t first, int64_t m0,
-                          int64_t last, int64_t n0)
+/* Packed rows, at most MR from row `row` of the result on, and a packed panel from column n0 on. */
+static void multiply_panel(const wide_product *w, const rx_scalar *a, const rx_scalar *b,
+                           int64_t row, int rows, int64_t n0)
 {
     const rx_product *p = &w->p;
-    rx_scalar *b_room = w->room + rx_pool_slot() * (MR + NR) * p->k, *a_room = b_room + NR * p->k;
     const int64_t cols = p->n - n0 < NR ? p->n - n0 : NR;
-    for (int64_t m = m0; m < last; m += MR) {
-        const int rows = last - m < MR ? (int)(last - m) : MR;
-        rx_scalar sums[MR * NR];
-        pack_lines(p->a->dtype, a + m * p->a_m * rlx_dtype_block_bytes(p->a->dtype),
-                   (const int64_t[]){p->a_m, p->a_k}, p->k, rows, MR, a_room);
-        if (w->is_float)
-            multiply_reals(&a_room->f, &b_room->f, p->k, &sums->f);
-        else
-            multiply_ints((const uint64_t *)a_room, (const uint64_t *)b_room, p->k,
-                          (uint64_t *)sums);
-        for (int i = 0; i < rows; i++)
-            for (int64_t j = 0; j < cols; j++)
-                store_sum(w, (first + m + i) * p->n + n0 + j, n0 + j, sums[i * NR + j]);
-    }
+    rx_scalar sums[MR * NR];
+    if (w->is_float)
+        multiply_reals(&a->f, &b->f, p->k, &sums->f);
+    else
+        multiply_ints((const uint64_t *)a, (const uint64_t *)b, p->k, (uint64_t *)sums);
+    for (int i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++)
+            store_sum(w, (row + i) * p->n + n0 + j, n0 + j, sums[i * NR + j]);
 }
 
 /* Units: batches, parts of the rows, parts of the columns. */
@@ -105,15 +99,25 @@ static void run_parts(void *user, int64_t begin, int64_t end)
     const wide_product *w = user;
     const rx_product *p = &w->p;
     for (; begin < end; begin++) {
-        const int64_t n0 = begin % w->n_parts * NR, part = begin / w->n_parts;
+        const int64_t n0 = begin % w->n_parts * N_COLS, part = begin / w->n_parts;
         const int64_t batch = part / w->m_parts, m0 = part % w->m_parts * M_ROWS;
+        const int64_t n_last = p->n - n0 < N_COLS ? p->n : n0 + N_COLS;
+        const int64_t m_last = p->m - m0 < M_ROWS ? p->m : m0 + M_ROWS;
+        rx_scalar *a_room = w->room + rx_pool_slot() * (MR + N_COLS) * p->k;
+        rx_scalar *b_room = a_room + MR * p->k;
         const char *a, *b;
         rx_product_batch(p, batch, &a, &b);
-        pack_lines(p->b->dtype, b + n0 * p->b_n * rlx_dtype_block_bytes(p->b->dtype),
-                   (const int64_t[]){p->b_n, p->b_k}, p->k,
-                   p->n - n0 < NR ? (int)(p->n - n0) : NR, NR,
-                   w->room + rx_pool_slot() * (MR + NR) * p->k);
-        multiply_rows(w, a, batch * p->m, m0, p->m - m0 < M_ROWS ? p->m : m0 + M_ROWS, n0);
+        for (int64_t n = n0; n < n_last; n += NR)
+            pack_lines(p->b->dtype, b + n * p->b_n * rlx_dtype_block_bytes(p->b->dtype),
+                       (const int64_t[]){p->b_n, p->b_k}, p->k,
+                       n_last - n < NR ? (int)(n_last - n) : NR, NR, b_room + (n - n0) * p->k);
+        for (int64_t m = m0; m < m_last; m += MR) {
+            const int rows = m_last - m < MR ? (int)(m_last - m) : MR;
+            pack_lines(p->a->dtype, a + m * p->a_m * rlx_dtype_block_bytes(p->a->dtype),
+                       (const int64_t[]){p->a_m, p->a_k}, p->k, rows, MR, a_room);
+            for (int64_t n = n0; n < n_last; n += NR)
+                multiply_panel(w, a_room, b_room + (n - n0) * p->k, batch * p->m + m, rows, n);
+        }
     }
 }
 
@@ -135,13 +139,13 @@ rlx_status rx_generic_wide_matmul(const rx_call *c)
     if (residual)
         w.p.residual = rx_broadcast_view(residual, out);
     w.m_parts = (w.p.m + M_ROWS - 1) / M_ROWS;
-    w.n_parts = (w.p.n + NR - 1) / NR;
-    w.room = rx_call_array(c, (uint64_t)((MR + NR) * w.p.k) * (uint64_t)rx_pool_n_threads(c->pool),
+    w.n_parts = (w.p.n + N_COLS - 1) / N_COLS;
+    w.room = rx_call_array(c, (uint64_t)((MR + N_COLS) * w.p.k) * (uint64_t)rx_pool_n_threads(c->pool),
                            sizeof *w.room);
     if (!w.room)
         return RLX_NO_MEMORY;
-    const int64_t rows = w.p.m < M_ROWS ? w.p.m : M_ROWS;
+    const int64_t rows = w.p.m < M_ROWS ? w.p.m : M_ROWS, cols = w.p.n < N_COLS ? w.p.n : N_COLS;
     rx_parallel(c->pool, w.p.n_batches * w.m_parts * w.n_parts,
-                RX_GRAIN * 16 / (rows * NR * w.p.k) + 1, run_parts, &w);
+                RX_GRAIN * 16 / (rows * cols * w.p.k) + 1, run_parts, &w);
     return RLX_OK;
 }

@@ -114,7 +114,7 @@ static void print_results(rx_str *s, const rx_gpu_values *v, uint32_t step)
     for (uint32_t k = 0; k < x->n_out; k++) {
         if (x->out[k] == RX_NO_VALUE)
             continue;
-        const rx_view *y = &v->views[x->out[k]];
+        const rx_view *y = &v->bound.views[x->out[k]];
         rx_str_printf(s, "%s%s[", before, rlx_dtype_name(y->dtype));
         for (int i = 0; i < y->rank; i++)
             rx_str_printf(s, "%s%" PRId64, i ? "," : "", y->dim[i]);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Matrix products of f64 and of integers, on any strides. A thread takes N_COLS columns of b, packs
  * them as 64-bit lanes in panels of NR and multiplies MR packed rows of a at a time with a kernel
- * that the compiler keeps in registers. Integers wrap, so their order is free; sums of f64 are in the order of k. */
+ * that the compiler keeps in registers. Integers wrap, so their order is free; sums of f64 are in
+ * the order of k. */
 #include "base/dtype.h"
 #include "cpu/generic.h"
 #include "cpu/generic_wide.h"
@@ -140,8 +141,8 @@ rlx_status rx_generic_wide_matmul(const rx_call *c)
         w.p.residual = rx_broadcast_view(residual, out);
     w.m_parts = (w.p.m + M_ROWS - 1) / M_ROWS;
     w.n_parts = (w.p.n + N_COLS - 1) / N_COLS;
-    w.room = rx_call_array(c, (uint64_t)((MR + N_COLS) * w.p.k) * (uint64_t)rx_pool_n_threads(c->pool),
-                           sizeof *w.room);
+    const int64_t threads = rx_pool_n_threads(c->pool);
+    w.room = rx_call_array(c, (uint64_t)((MR + N_COLS) * w.p.k * threads), sizeof *w.room);
     if (!w.room)
         return RLX_NO_MEMORY;
     const int64_t rows = w.p.m < M_ROWS ? w.p.m : M_ROWS, cols = w.p.n < N_COLS ? w.p.n : N_COLS;

@@ -95,7 +95,7 @@ rlx_value rx_onnx_shape(rx_onnx_call *c)
     int64_t start = rx_onnx_int(c, "start", 0), end = rx_onnx_int(c, "end", s.rank);
     start = start < 0 ? start + s.rank : start;
     end = end < 0 ? end + s.rank : end;
-    start = start < 0 ? 0 : start;
+    start = start < 0 ? 0 : start > s.rank ? s.rank : start;
     end = end > s.rank ? s.rank : end;
     for (int64_t i = start; i < end; i++)
         if (!rx_dim_is_number(s.dim[i]))

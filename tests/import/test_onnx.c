@@ -574,7 +574,9 @@ static blob nested(int depth)
 
 static void test_damaged(void)
 {
-    blob b = onnx_small(), deep = nested(40);
+    blob b = onnx_small(), deep = nested(40), shape = onnx_node("Shape", "x", "y");
+    onnx_attr_int(&shape, "start", 66); /* past all axes: an empty result */
+    CHECK_OK(build_node(&shape, 17), &err);
     CHECK_FAILS(onnx_build_bytes("", 0, &err), RLX_PARSE, &err, "expected a graph, found none");
     CHECK_FAILS(onnx_build_bytes("GGUF....", 8, &err), RLX_PARSE, &err, "no ONNX model");
     CHECK_FAILS(onnx_build_bytes(b.data, b.n - 3, &err), RLX_PARSE, &err, "not as protobuf has it");

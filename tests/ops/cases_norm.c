@@ -37,6 +37,9 @@ const char *const rx_cases_norm[] = {
     /* squares beyond f32, rows of other magnitudes, NaN and infinities */
     "$O=layer_norm|rms_norm $F=huge|tiny|rows|wide $G=_|f32[40] : $O(f32[17,40]:$F, $G)",
     "$O=layer_norm|rms_norm $F=tiny|huge : $O(f32[5,40]:$F) {eps=1e-30}",
+    /* squares that are normal numbers, beside an eps below them */
+    "$O=layer_norm|rms_norm $T=f32|bf16 $N=40|257 : $O($T[3,$N]:normal(0,1e-12)) {eps=1e-30}",
+    "layer_norm2d(f32[2,70,3,3]:normal(1e-12,1e-12)) {eps=1e-30}",
     "$O=layer_norm|rms_norm $T=f16|bf16 $F=huge|tiny|rows|wide : $O($T[17,40]:$F, $T[40])",
     "$O=layer_norm|rms_norm $T=f32|f16|bf16 $F=poison(0.01)|poison_rows(0.3) :"
     " $O($T[17,40]:$F, $T[40])",

@@ -58,8 +58,8 @@ Piece join_pieces(Piece p, Piece q)
     float unit = min(p.unit, q.unit);
     if (MODE == NORM)
         unit = min(unit, unit_for(q.a - p.a));
-    p.b *= unit / p.unit * (unit / p.unit);
-    q.b *= unit / q.unit * (unit / q.unit);
+    p.b = p.b * (unit / p.unit) * (unit / p.unit); /* one after the other: the square of the */
+    q.b = q.b * (unit / q.unit) * (unit / q.unit); /* quotient may be subnormal */
     if (MODE == RMS)
         return Piece(n_both, 0.0, p.b + q.b, unit);
     float d = q.a * unit - p.a * unit, share = q.count / n_both;

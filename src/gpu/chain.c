@@ -16,6 +16,8 @@ static const struct {
     {RX_K_dot_gemv_bytes_at, RX_K_dot_gemv_bytes_chain},
     {RX_K_dot_gemv_tail, RX_K_dot_gemv_tail_chain},
     {RX_K_dot_gemv_pair, RX_K_dot_gemv_pair_chain},
+    {RX_K_tile4_few, RX_K_tile4_few_chain},
+    {RX_K_tile4_few_pair, RX_K_tile4_few_pair_chain},
     {RX_K_attention_join, RX_K_attention_join_chain},
     {RX_K_attention_join_halves, RX_K_attention_join_halves_chain},
     {RX_K_rope_v4, RX_K_rope_v4_chain},

@@ -29,13 +29,18 @@ const char *const rx_cases_quant[] = {
     "$W=q4_0|q4_k : dequant_matmul(f32[1,768], $W[9001,768]:param)",
     "$W=q6_k|q8_0 : dequant_matmul(f32[1,256], $W[9001,256]:param)",
     "dequant_matmul(f32[70,1152], q4_0[192,1152]:param, _, _, f32[192]) {act=gelu}",
+    /* Rows at which kernels change. */
+    "$W=q4_0|q4_1|q5_0|q5_1|q8_0|q4_k|q5_k|q6_k $M=2|7|8|9|16|17|33|64|65 :"
+    " dequant_matmul(f32[$M,768], $W[72,768]:param)",
+    "$W=q4_0|q5_1|q8_0 $T=f32|f16|bf16 $M=2|9|33 : dequant_matmul($T[$M,1056], $W[77,1056]:param)",
+    "$W=q4_0|q4_k|q6_k $M=4|16|48 : dequant_matmul(f32[$M,2048], $W[2308,2048]:param)",
     "$W=f32|f16|bf16 $T=f32|f16|bf16 $X=[17]|[5,17]|[2,3,17] $N=1|9 :"
     " dequant_matmul($T$X, $W[$N,17])",
     "$W=f32|f16|bf16 $T=f32|f16|bf16 : dequant_matmul($T[4,129], $W[33,129]:param)",
 
     /* ---- dequant_matmul: magnitudes ---------------------------------------------------------- */
     "$A=" RANGES " $W=q4_0|q8_0|q4_k $M=1|20 : dequant_matmul(f32[$M,768]:$A, $W[192,768]:param)",
-    "$A=" ENDS " $W=q4_0|q5_1|q8_0|q4_k|q6_k $M=1|5|20|150 :"
+    "$A=" ENDS " $W=q4_0|q5_1|q8_0|q4_k|q6_k $M=1|5|16|20|150 :"
     " dequant_matmul(f32[$M,768]:$A, $W[72,768]:param)",
     "$A=" ENDS " $W=q4_0|q4_k $L=|:param :"
     " dequant_grouped_matmul(f32[9,256]:$A, $W[3,8,256]$L, i32[9]:int(0,3))",

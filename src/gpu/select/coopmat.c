@@ -184,9 +184,6 @@ typedef struct frag_shape {
     uint32_t cm, cn;         /* fragments of a subgroup */
 } frag_shape;
 
-/* Quantised weights are read as they are up to so many rows: a pass that decodes them first costs
- * less than decoding them for each tile when there are more. */
-#define TILE4_ROWS 1024
 #define MAX_SLICES 8
 
 static int64_t count_tiles(const rx_product *p, int64_t bm, int64_t bn)
@@ -194,9 +191,12 @@ static int64_t count_tiles(const rx_product *p, int64_t bm, int64_t bn)
     return ((p->m + bm - 1) / bm) * ((p->n + bn - 1) / bn) * rx_product_batches(p);
 }
 
+/* Quantised weights are read as they are up to so many rows: a pass that decodes them first costs
+ * less than decoding them for each tile when there are more. */
 static bool takes_tile4(const rx_product *p, const side *a)
 {
-    return p->b_type == RLX_Q4_0 && p->m <= TILE4_ROWS && p->n % 64 == 0 && p->k % 128 == 0 &&
+    const int64_t most_rows = p->b_type == RLX_Q4_0 ? 1024 : 512;
+    return rlx_dtype_is_packed(p->b_type) && p->m <= most_rows && p->k % 128 == 0 &&
            p->n_axes == 0 && loads_vectors(a) && rx_quant_keeps_tiles(p);
 }
 
@@ -236,7 +236,8 @@ static bool pick_rows(const rx_product *p, int64_t units, frag_shape *s)
 /* Measured on an H200 (132 units). Whole tiles of 128 x 128 pay from about 2.5 a unit; below, each
  * is done by twice the subgroups, which split k. With fewer than 3 tiles of 64 x 64 a unit those
  * split k in 4. When even those leave half of the units idle tiles are 16 x 32. Up to 32 rows the
- * reading of b is the limit: small tiles and many slices. */
+ * reading of b is the limit: small tiles and many slices. Rows of quantised weights are in tiles of
+ * 16, 32, 48 or 64 rows, as many as there are. */
 static frag_shape pick_shape(const rx_product *p, const side *a)
 {
     const rx_gpu_caps *caps = p->call->caps;
@@ -245,8 +246,17 @@ static frag_shape pick_shape(const rx_product *p, const side *a)
     bool rows = loads_vectors(a) && p->k % 64 == 0;
     frag_shape s = {FROM_PACKED, 1, 1, 1, p->m <= 16 ? 1 : p->m <= 32 ? 2 : 4, 4};
     if (takes_tile4(p, a)) {
+        const int64_t sixteens = (p->m + 15) / 16, row_tiles = (p->m + 63) / 64;
         s.from = FROM_TILE4;
-        s.slices = s.cm < 4 ? 4 : small < units * 3 ? 4 : 2;
+        s.cm = (uint32_t)((sixteens + row_tiles - 1) / row_tiles);
+        if (p->b_type == RLX_Q4_0) {
+            s.slices = s.cm < 4 || small < units * 3 ? 4 : 2;
+        } else { /* more bits to a block: fewer columns find room in registers */
+            const bool is_few = count_tiles(p, 64, 128) * 2 <= units;
+            s.cn = 2;
+            s.side_n = is_few ? 1 : 4;
+            s.slices = is_few ? MAX_SLICES : 2;
+        }
     } else if (s.cm < 4) {
         s.from = rows ? FROM_FEW_ROWS : FROM_PACKED;
         s.cn = small < 2 * units ? 2 : 4;

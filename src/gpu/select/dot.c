@@ -41,7 +41,7 @@ static tiled make_tiled(const rx_product *p)
 {
     const rx_view *w = &p->call->in[1];
     tiled t = {.n_rows = rx_view_elements(w) / p->k, .n_blocks = p->k / 32};
-    t.n_tiles = (t.n_rows + 3) / 4 * ((t.n_blocks + 31) / 32);
+    t.n_tiles = (t.n_rows + 63) / 64 * 16 * ((t.n_blocks + 31) / 32); /* rows in fragments, too */
     t.bytes = (uint64_t)t.n_tiles * tile_vectors(w->dtype) * 16;
     return t;
 }
@@ -140,8 +140,7 @@ static dot_shape pick_shape(const rx_product *p, uint32_t n_tiles)
     return (dot_shape){2 * DOT_THREADS, split, two ? 2 : 1};
 }
 
-/* Rows of x that shared memory holds. */
-static int64_t rows_that_fit(const rx_product *p)
+int64_t rx_quant_dot_rows(const rx_product *p)
 {
     int64_t room = (int64_t)p->call->caps->max_shared_bytes - OTHER_BYTES;
     return room / (p->k / 32 * BLOCK_BYTES);
@@ -181,7 +180,7 @@ static bool keeps_rows(const rx_product *p, const rx_gpu_epilogue *epilogue)
 enum { WEIGHT = 1, BIAS = 4, RESIDUAL }; /* operands of a product */
 
 /* The other product has a weight of the same type and shape, and nothing comes after its sum. */
-static bool pairs_with(const rx_product *p, const rx_gpu_epilogue *t)
+bool rx_quant_pairs_with(const rx_product *p, const rx_gpu_epilogue *t)
 {
     const rx_view *a = &p->call->in[WEIGHT], *b = &t->pair->in[WEIGHT];
     return b->dtype == a->dtype &&
@@ -196,13 +195,13 @@ bool rx_quant_dot_epilogue(const rx_product *p)
     const rx_gpu_caps *caps = p->call->caps;
     const rx_gpu_epilogue *t = p->call->epilogue;
     const int64_t n = rx_view_elements(t->out), bytes = n * rlx_dtype_block_bytes(t->out->dtype);
-    if (!is_possible(p, NULL) || rows_that_fit(p) < p->m || rx_product_batches(p) != 1 ||
+    if (!is_possible(p, NULL) || rx_quant_dot_rows(p) < p->m || rx_product_batches(p) != 1 ||
         caps->max_bindings < 9)
         return false;
     if (p->b_type == RLX_Q8_0 || p->bias || p->residual || (p->act && !t->pair) || p->n % 4 ||
         p->out->dtype != RLX_F32)
         return false;
-    if (t->pair && !pairs_with(p, t))
+    if (t->pair && !rx_quant_pairs_with(p, t))
         return false;
     if (!rlx_dtype_is_float(t->out->dtype) || rx_gpu_offset(t->out) % 4 ||
         !rx_view_is_dense(t->out) || n > UINT32_MAX || bytes > (int64_t)caps->max_binding_bytes)
@@ -248,20 +247,13 @@ static rx_args_dot_gemv_tail epilogue_args(const rx_gpu_epilogue *t)
 
 /* ---- The dispatch ---------------------------------------------------------------------------- */
 
-/* What x is made of, for all kernels. */
-typedef struct dot_prologue {
-    rx_gpu_ref x, other;
-    uint32_t kind, at;
-    float eps;
-} dot_prologue;
-
-static dot_prologue make_prologue(const rx_product *p)
+rx_quant_prologue rx_quant_prologue_of(const rx_product *p)
 {
     const rx_gpu_merged *prologue = p->call->prologue;
     if (!prologue)
-        return (dot_prologue){.x = p->a_ref, .kind = RX_CODE_FOLD_NONE};
-    dot_prologue f = {.x = RX_REF_PROLOGUE, .other = RX_REF_PROLOGUE + 1, .kind = RX_CODE_FOLD_MUL,
-                  .at = rx_gpu_offset(&prologue->in[1])};
+        return (rx_quant_prologue){.x = p->a_ref, .kind = RX_CODE_FOLD_NONE};
+    rx_quant_prologue f = {.x = RX_REF_PROLOGUE, .other = RX_REF_PROLOGUE + 1,
+                           .kind = RX_CODE_FOLD_MUL, .at = rx_gpu_offset(&prologue->in[1])};
     if (prologue->op != RX_OP_mul)
         f.kind = RX_CODE_FOLD_NORM;
     if (prologue->op == RX_OP_rms_norm)
@@ -274,7 +266,7 @@ static rx_gpu_dispatch *add_with_epilogue(rx_gpu_build *b, const rx_product *p,
                                           const rx_spec_dot_gemv *spec, const rx_gpu_ref tiles[2])
 {
     const rx_gpu_epilogue *t = p->call->epilogue;
-    const dot_prologue prologue = make_prologue(p);
+    const rx_quant_prologue prologue = rx_quant_prologue_of(p);
     const rx_bind_dot_gemv_one bind = {.a = prologue.x, .b = tiles[0], .o = RX_REF_EPILOGUE,
                                        .flags = t->pair ? RX_REF_NONE : RX_REF_FLAGS,
                                        .other = prologue.other};
@@ -310,7 +302,7 @@ static rx_gpu_dispatch *add_plain(rx_gpu_build *b, const rx_product *p, const rx
                                   const rx_spec_dot_gemv *spec, rx_gpu_ref tiles)
 {
     const bool bytes = p->b_type == RLX_Q8_0;
-    const dot_prologue prologue = make_prologue(p);
+    const rx_quant_prologue prologue = rx_quant_prologue_of(p);
     const rx_args_product base = rx_product_args(p, 0);
     rx_args_dot_gemv a = {
         .bind = {.product = base.bind, .ids = ids ? RX_REF_IN(2) : RX_REF_NONE,
@@ -359,7 +351,8 @@ static void add_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids,
     const rx_spec_dot_gemv spec = {
         .product = rx_product_args(p, 0).spec, .NB = n_blocks, .KS = s.split,
         .THREADS = s.threads, .ROWS = (uint32_t)p->m, .TIDS = ids ? ids->dtype : RLX_NO_TYPE,
-        .FOLD = make_prologue(p).kind, .BATCH = count_batch(p, &s, (groups + stay - 1) / stay)};
+        .FOLD = rx_quant_prologue_of(p).kind,
+        .BATCH = count_batch(p, &s, (groups + stay - 1) / stay)};
     rx_gpu_dispatch *d = p->call->epilogue ? add_with_epilogue(b, p, &spec, tiles)
                                            : add_plain(b, p, ids, &spec, tiles[0]);
     d->groups[0] = (uint32_t)stay;
@@ -385,9 +378,15 @@ rx_gpu_ref rx_quant_tiles(rx_gpu_build *b, const rx_product *p)
     return derive_tiles(b, p, &t, WEIGHT);
 }
 
+rx_gpu_ref rx_quant_pair_tiles(rx_gpu_build *b, const rx_product *p)
+{
+    tiled t = make_tiled(p);
+    return derive_pair(b, p, &t);
+}
+
 bool rx_quant_dot_prologue(const rx_product *p)
 {
-    return is_possible(p, NULL) && rows_that_fit(p) >= p->m && rx_product_batches(p) == 1 &&
+    return is_possible(p, NULL) && rx_quant_dot_rows(p) >= p->m && rx_product_batches(p) == 1 &&
            p->a_type == RLX_F32 && (p->m == 1 || p->a_m == p->k);
 }
 
@@ -395,7 +394,7 @@ bool rx_quant_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids)
 {
     if (!is_possible(p, ids))
         return false;
-    int64_t fit = rows_that_fit(p);
+    int64_t fit = rx_quant_dot_rows(p);
     if (fit < 1 || (fit < p->m && rx_product_batches(p) > 1))
         return false;
     tiled t = make_tiled(p);

@@ -355,6 +355,8 @@ static bool add_decoded(rx_gpu_build *b, const rx_product *p)
 
 static void select_kernel(rx_gpu_build *b, const rx_product *p)
 {
+    if (rx_quant_few(b, p))
+        return;
     if (p->m <= GEMV_ROWS) {
         if (!rx_quant_dot(b, p, NULL))
             add_gemv(b, p, NULL);
@@ -405,19 +407,25 @@ static bool is_few_rows(const rx_gpu_call *c, rx_product *p)
         return false;
     *p = make_product(c);
     rx_product_collapse(p);
-    return p->m >= 1 && p->m <= GEMV_ROWS;
+    return p->m >= 1;
 }
 
 bool rx_quant_takes_prologue(const rx_gpu_call *c)
 {
     rx_product p;
-    return is_few_rows(c, &p) && rx_quant_dot_prologue(&p);
+    if (!is_few_rows(c, &p))
+        return false;
+    return rx_quant_has_few(&p) ? rx_quant_few_prologue(&p)
+                                : p.m <= GEMV_ROWS && rx_quant_dot_prologue(&p);
 }
 
 bool rx_quant_takes_epilogue(const rx_gpu_call *c)
 {
     rx_product p;
-    return is_few_rows(c, &p) && rx_quant_dot_epilogue(&p);
+    if (!is_few_rows(c, &p))
+        return false;
+    return rx_quant_has_few(&p) ? rx_quant_few_epilogue(&p)
+                                : p.m <= GEMV_ROWS && rx_quant_dot_epilogue(&p);
 }
 
 rlx_status rx_gpu_lower_dequant_grouped_matmul(rx_gpu_build *b, const rx_gpu_call *c)

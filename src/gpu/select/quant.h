@@ -36,6 +36,29 @@ bool rx_quant_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids);
  * few rows; its memory in that layout. */
 bool rx_quant_keeps_tiles(const rx_product *p);
 rx_gpu_ref rx_quant_tiles(rx_gpu_build *b, const rx_product *p);
+/* The same of the weight of call->epilogue->pair, for which rx_quant_pairs_with() is true. */
+rx_gpu_ref rx_quant_pair_tiles(rx_gpu_build *b, const rx_product *p);
+bool rx_quant_pairs_with(const rx_product *p, const rx_gpu_epilogue *t);
+
+/* What x of a product of few rows is made of: FOLD of dot_tail.def, where the other operand begins
+ * and the norm's epsilon. gpu/select/dot.c */
+typedef struct rx_quant_prologue {
+    rx_gpu_ref x, other;
+    uint32_t kind, at;
+    float eps;
+} rx_quant_prologue;
+rx_quant_prologue rx_quant_prologue_of(const rx_product *p);
+
+/* Rows of x that shared memory holds: rx_quant_dot takes more of them in several dispatches. */
+int64_t rx_quant_dot_rows(const rx_product *p);
+
+/* Products of 2 to 8 rows by cooperative matrices straight from those tiles, as rx_quant_dot and
+ * its two questions below. gpu/select/few.c */
+bool rx_quant_has_few(const rx_product *p);
+bool rx_quant_few(rx_gpu_build *b, const rx_product *p);
+bool rx_quant_few_prologue(const rx_product *p);
+bool rx_quant_few_epilogue(const rx_product *p);
+
 /* The product p in one dispatch with call->prologue, if rx_quant_dot would take it. */
 bool rx_quant_dot_prologue(const rx_product *p);
 /* Whether a dequant_matmul can compute its producer as a prologue. gpu/select/quant.c */

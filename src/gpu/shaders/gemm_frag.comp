@@ -25,8 +25,8 @@
  * ROWS: a as it is, 16-bit elements along k aligned to vectors, of which a lane loads 8 at once.
  * FEW: rows too, for few results; four steps are loaded, then multiplied. X32: f32, rounded to f16.
  * ACTIVATED: with an activation.
- * TILE4: b is q4_0 in the layout of tile4.glsl and decoded on the way, a is packed in the order of
- * that, k is a multiple of 128 and n of 64.
+ * TILE4: b is in the layout of tile4.glsl and decoded on the way, a is packed in the order of that,
+ * and k is a multiple of 128; b has whole 64 columns.
  *
  * What was f32 may have been multiplied by powers of two (range.glsl): packed rows by those behind
  * them (SCALES: bit 0 those of a, bit 1 those of b). A subgroup that rounds or decodes by itself
@@ -263,69 +263,70 @@ void multiply(uint pb, uint first, uint end)
     }
 }
 #elif defined(TILE4)
-const uint TILE = 144; /* vectors of a tile of q4_0; its scales follow 128 of quants */
+layout(SLOT(b), std430) restrict readonly buffer buffer_b2 { uvec2 b_pairs[]; };
+#define TILE_AT uint
+#define TILE_PLACE(bytes, size) ((bytes) / (size))
+#define TILE_VECTOR(place, i) b[(place) + (i)]
+#define TILE_PAIR(place, i) b_pairs[(place) + (i)]
+#define TILE_WORD(place, i) b_words[(place) + (i)]
+#define TILE_MAGIC magic
+uint magic;
+#include "tile4_block.glsl"
 
-/* Quants and scales of 128 k for rows g, g + 8, ... of b. */
-#define LOAD_BLOCKS(quants, scales, block)                                        \
-    {                                                                             \
-        const uint tile = (block) / 8u * TILE, line = (block) % 8u * 4u;          \
-        [[unroll]] for (uint j = 0u; j < 2u * CN; j++)                            \
-            quants[j] = b[quants_at + tile + line + j * two_groups];              \
-        [[unroll]] for (uint j = 0u; j < 2u * CN; j++)                            \
-            scales[j] = b_words[scales_at + (tile + j * two_groups) * 4u + line * 2u]; \
-    }
-/* Elements at, at + 1 of a fragment: the low nibbles of bytes 0 and 2. */
-#define DECODE2(matrix, at, w, scale)                                             \
-    {                                                                             \
-        const uint bits = ((w) & 0x000f000fu) | 0x64006400u; /* 1024 + q */       \
-        const f16vec2 h = (unpackFloat2x16(bits) - f16vec2(1032.0)) * scale;      \
-        matrix[at] = h.x;                                                         \
-        matrix[at + 1] = h.y;                                                     \
-    }
-
-const float16_t SCALE_END = float16_t(4096.0); /* 8 of them are too many */
-f16vec2 peak; /* the greatest scales seen */
-
-/* pb: the first column of the subgroup. Lane 4 g + t has block t of four in a row. */
-void multiply(uint pa, uint pb, uint first, uint end, float16_t by)
+/* pb: the first column of the subgroup. Lane 4 g + t has block t of four in a row, of columns g,
+ * g + 8, ... m0: its first row; pa: the vector of that, with 3 fragments of row 0. by: what
+ * scales are multiplied by. */
+void multiply(uint pa, uint m0, uint pb, uint first, uint end, float by)
 {
     const uint g = gl_SubgroupInvocationID / 4u, t = gl_SubgroupInvocationID % 4u, r = g % 4u;
-    const uint tiles = (k + 1023u) / 1024u, two_groups = 2u * tiles * TILE;
-    const uint group_at = (pb + g) / 4u * tiles * TILE, quants_at = group_at + r * 32u + t;
-    const uint scales_at = (group_at + 128u) * 4u + t * 2u + r / 2u, shift = r % 2u * 16u;
-    uvec4 ra[CM], quants[2 * CN], next_quants[2 * CN];
-    uint scales[2 * CN], next_scales[2 * CN];
-    const uint start = min(first, end - UNROLL); /* exists even if there is nothing to do */
-    LOAD_BLOCKS(next_quants, next_scales, start / 8u)
+    const uint size = tile_vectors(TB), tiles = (k + 1023u) / 1024u;
+    const uint group_at = (pb + g) / 4u * tiles * size, two_groups = 2u * tiles * size;
+    uvec4 ra[CM];
+    uint row_at[CM]; /* three fragments may lie in two panels of 64 rows */
     [[unroll]] for (uint i = 0u; i < CM; i++)
-        ra[i] = a[pa + start * 128u + i * 32u];
+        row_at[i] = CM == 3u ? pa + (m0 / 16u + i) / 4u * (k * 8u + 16u) + (m0 / 16u + i) % 4u * 32u
+                             : pa + i * 32u;
+    BLOCKS(now, 2 * CN)
+    BLOCKS(next, 2 * CN)
+    const uint start = min(first, end - UNROLL); /* exists even if there is nothing to do */
+    BlockPlace place = place_block(group_at + start / 64u * size, r, start / 8u % 8u * 4u + t);
+    [[unroll]] for (uint j = 0u; j < 2u * CN; j++)
+        PUT_BLOCK(next, j, load_block(place, j * two_groups, 0u))
+    [[unroll]] for (uint i = 0u; i < CM; i++)
+        ra[i] = a[row_at[i] + start * 128u];
     [[dont_unroll]] for (uint step = first; step < end; step += UNROLL) {
+        const uint ahead = min(step / 8u + 1u, end / 8u - 1u);
+        place = place_block(group_at + ahead / 8u * size, r, ahead % 8u * 4u + t);
         [[unroll]] for (uint j = 0u; j < 2u * CN; j++) {
-            quants[j] = next_quants[j];
-            scales[j] = next_scales[j];
+            PUT_BLOCK(now, j, BLOCK_OF(next, j))
+            PUT_BLOCK(next, j, load_block(place, j * two_groups, 0u))
         }
-        LOAD_BLOCKS(next_quants, next_scales, min(step / 8u + 1u, end / 8u - 1u))
-        f16vec2 scale[CN]; /* of rows g and g + 8 */
-        [[unroll]] for (uint j = 0u; j < CN; j++)
-            scale[j] = f16vec2(unpackFloat2x16(scales[2u * j] >> shift).x,
-                               unpackFloat2x16(scales[2u * j + 1u] >> shift).x) * by;
-        [[unroll]] for (uint j = 0u; j < CN; j++)
-            peak = max(peak, abs(scale[j]));
+        f16vec2 scale[4 * CN]; /* [column][half]: q6_k has two */
+        [[unroll]] for (uint j = 0u; j < 2u * CN; j++)
+            [[unroll]] for (uint h = 0u; h < (TB == Q6_K ? 2u : 1u); h++)
+                scale[2u * j + h] = tile_scale(BLOCK_OF(now, j), r, h, by);
         [[unroll]] for (uint u = 0u; u < 8u; u++) {
             MATRIX_B right[CM];
             [[unroll]] for (uint i = 0u; i < CM; i++)
                 FILL_RIGHT(right[i], ra[i])
-            const uint next = u + 1u < 8u ? step + u + 1u : min(step + u + 1u, end - 1u);
+            const uint then = u + 1u < 8u ? step + u + 1u : min(step + u + 1u, end - 1u);
             [[unroll]] for (uint i = 0u; i < CM; i++)
-                ra[i] = a[pa + next * 128u + i * 32u];
+                ra[i] = a[row_at[i] + then * 128u];
             [[unroll]] for (uint j = 0u; j < CN; j++) {
+                const uint h = TB == Q6_K ? u % 2u : 0u;
+                f16vec2 even, odd;
                 MATRIX_A left;
-                const uint v = quants[2u * j][u / 2u] >> (u % 2u * 4u);
-                const uint w = quants[2u * j + 1u][u / 2u] >> (u % 2u * 4u);
-                DECODE2(left, 0, v, scale[j].x)
-                DECODE2(left, 4, w, scale[j].y)
-                DECODE2(left, 2, v >> 8, scale[j].x)
-                DECODE2(left, 6, w >> 8, scale[j].y)
+                decode_part(BLOCK_OF(now, 2u * j), u / 2u, u % 2u, scale[4u * j + h], even, odd);
+                left[0] = even.x;
+                left[1] = even.y;
+                left[2] = odd.x;
+                left[3] = odd.y;
+                decode_part(BLOCK_OF(now, 2u * j + 1u), u / 2u, u % 2u, scale[4u * j + 2u + h],
+                            even, odd);
+                left[4] = even.x;
+                left[5] = even.y;
+                left[6] = odd.x;
+                left[7] = odd.y;
                 [[unroll]] for (uint i = 0u; i < CM; i++)
                     sum[j * CM + i] = coopMatMulAdd(left, right[i], sum[j * CM + i]);
             }
@@ -378,17 +379,18 @@ void multiply_all(uint m0, uint n0, uint first, uint end, Batch at)
         part_power[r] = 0;
 #endif
 #ifdef TILE4
-    const uint pa = at.a + m1 / 64u * size + m1 % 64u * 2u + lane;
-    float16_t by = float16_t(1.0);
+    const uint pa = at.a + lane + (CM == 3u ? 0u : m1 / 64u * size + m1 % 64u * 2u);
+    float by = range_power(RAISED);
+    magic = MAGIC_HALVES + (n >> 31);
     [[dont_unroll]] for (uint attempt = 0u; attempt < 2u; attempt++) {
-        peak = f16vec2(0.0);
-        multiply(pa, n1, first, end, by);
-        if (attempt > 0u || !subgroupAny(max(peak.x, peak.y) >= SCALE_END))
+        tile_scale_top = f16vec2(0.0);
+        multiply(pa, m1, n1, first, end, by);
+        if (attempt > 0u || !subgroupAny(!tile_scales_fit()))
             break;
-        by = float16_t(0.0625);
+        by = range_power(LOWERED);
         clear_sums();
         [[unroll]] for (uint r = 0u; r < 2u * CM; r++)
-            part_power[r] = 4;
+            part_power[r] = RAISED - LOWERED;
     }
 #else
     uint pb = at.b + n1 / 64u * size + n1 % 64u * 2u + lane;
@@ -528,9 +530,14 @@ void main()
     uint base = place * SLICES_N * 16u * STRIP;
     [[unroll]] for (uint i = 0u; i < CM; i++) {
         const uint own = base + slice * 16u * STRIP;
-        [[unroll]] for (uint j = 0u; j < CN; j++)
+        [[unroll]] for (uint j = 0u; j < CN; j++) {
+#ifdef TILE4
+            if (RAISED != 0)
+                sum[j * CM + i] *= range_power(-RAISED);
+#endif
             coopMatStore(sum[j * CM + i], strip, own + j * 16u, STRIP,
                          gl_CooperativeMatrixLayoutColumnMajor);
+        }
 #ifdef PARTS /* exponents go into the gaps */
         if (lane % 4u == 0u) {
             strip[own + lane / 4u * STRIP + CN * 16u] = float(part_power[2u * i]);

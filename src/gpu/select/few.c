@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/* Products of few rows with quantised weights by cooperative matrices, straight from the tiles that
+ * products of one row read (tile4.glsl), under the policy that lets activations be rounded: where
+ * dots of integers (gpu/select/dot.c) would take several dispatches, or many rows for each. */
+#include "gpu/select/product.h"
+#include "gpu/select/quant.h"
+
+#define LEAST_ROWS 2
+#define MOST_ROWS 8 /* the kernel takes 16, for which tiles of 64 columns are faster */
+#define MAX_SUBGROUPS 16
+#define ROOM 32768  /* bytes of shared memory for x */
+#define DOT_ROWS 4  /* integers are as fast up to here, where they fit */
+
+/* How tile4_few.comp is used: its constants of these names. */
+typedef struct few_shape {
+    uint32_t subgroups, steps, fragments, side_n, ahead;
+} few_shape;
+
+static bool is_pair(const rx_product *p) { return p->call->epilogue && p->call->epilogue->pair; }
+
+bool rx_quant_has_few(const rx_product *p)
+{
+    const rx_gpu_caps *caps = p->call->caps;
+    return p->m >= LEAST_ROWS && p->m <= MOST_ROWS && p->n_axes == 0 &&
+           rx_kernel_available(RX_K_tile4_few, caps) && caps->coopmat_fragments &&
+           caps->max_invocations >= 32 * MAX_SUBGROUPS && caps->max_shared_bytes >= ROOM + 4096 &&
+           rx_quant_keeps_tiles(p) &&
+           (p->m > DOT_ROWS || p->m > rx_quant_dot_rows(p));
+}
+
+#define MAX_COUNTERS 4096 /* tiles of columns */
+
+static int64_t divide_up(int64_t x, int64_t by) { return (x + by - 1) / by; }
+
+/* Kernels for few numbers of rows are compiled. */
+static uint32_t count_rows(const rx_product *p)
+{
+    return p->m <= 2 ? 2 : p->m <= 4 ? 4 : p->m <= 8 ? 8 : 16;
+}
+
+/* A workgroup for each unit, of as many fragments as make the steps of k that its shared memory
+ * holds; those are shared evenly by its subgroups. */
+static few_shape pick_shape(const rx_product *p)
+{
+    const rx_gpu_caps *caps = p->call->caps;
+    const int64_t units = caps->compute_units ? caps->compute_units : 64;
+    const int64_t both = is_pair(p) ? 2 : 1, all = divide_up(p->n, 16) * both;
+    const int64_t steps = divide_up(p->k, 128);
+    few_shape best = {0};
+    int64_t least = INT64_MAX;
+    for (int64_t some = 4; some <= 16; some *= 2) {
+        if (some * (count_rows(p) > 8 ? 4096 : 2048) > ROOM ||
+            (some > 4 && some / 2 >= steps) || (some == 16 && steps % 16))
+            continue;
+        const int64_t parts = divide_up(steps, some), tiles = units / parts ? units / parts : 1;
+        const int64_t each = divide_up(divide_up(all, tiles), both) * both;
+        const int64_t rounds = divide_up(each, MAX_SUBGROUPS * both);
+        const int64_t subgroups = divide_up(each, rounds * both);
+        const int64_t waves = divide_up(divide_up(all, each) * parts, units);
+        const int64_t cost = waves * (rounds * some * 10 + 20 + parts);
+        if (cost < least) {
+            least = cost;
+            best = (few_shape){(uint32_t)subgroups, (uint32_t)some,
+                               (uint32_t)(subgroups * rounds * both), (uint32_t)both,
+                               both == 2 || some == 8 ? 2 : 4};
+        }
+    }
+    return best;
+}
+
+/* Where workgroups leave their sums, and their counters. */
+typedef struct few_parts {
+    rx_gpu_ref partial, counters;
+} few_parts;
+
+static few_parts make_parts(rx_gpu_build *b, const rx_product *p, const few_shape *s,
+                            int64_t tiles, int64_t parts)
+{
+    static const uint32_t zeros[MAX_COUNTERS];
+    const int64_t rows = count_rows(p);
+    const int64_t area = s->fragments * 32 * divide_up(rows, 8) + divide_up(rows, 4);
+    return (few_parts){rx_gpu_scratch(b, (uint64_t)(tiles * parts * area) * 16),
+                       rx_gpu_add_table(b, zeros, (uint64_t)tiles * 4)};
+}
+
+bool rx_quant_few_prologue(const rx_product *p)
+{
+    return rx_quant_has_few(p) && p->a_type == RLX_F32 && p->a_m == p->k;
+}
+
+bool rx_quant_few_epilogue(const rx_product *p)
+{
+    const rx_gpu_caps *caps = p->call->caps;
+    const rx_gpu_epilogue *t = p->call->epilogue;
+    const int64_t n = rx_view_elements(t->out), bytes = n * rlx_dtype_block_bytes(t->out->dtype);
+    return t->pair && rx_quant_has_few(p) && rx_kernel_available(RX_K_tile4_few_pair, caps) &&
+           !p->bias && !p->residual && p->n % 4 == 0 && p->out->dtype == RLX_F32 &&
+           rx_quant_pairs_with(p, t) && rx_gpu_offset(t->out) % 4 == 0 &&
+           rx_view_is_dense(t->out) && bytes <= (int64_t)caps->max_binding_bytes;
+}
+
+static rx_gpu_dispatch *add_plain(rx_gpu_build *b, const rx_product *p,
+                                  const rx_spec_tile4_few *spec, few_parts parts)
+{
+    const rx_quant_prologue prologue = rx_quant_prologue_of(p);
+    const rx_args_product base = rx_product_args(p, 0);
+    rx_args_tile4_few a = {
+        .bind = {.product = base.bind, .other = prologue.other,
+                 .partial = parts.partial, .counters = parts.counters},
+        .spec = *spec,
+        .push = {.product_lead = base.push.product_lead, .product_rest = base.push.product_rest,
+                 .fold_at = prologue.at, .fold_eps = prologue.eps},
+    };
+    a.bind.product.a = prologue.x;
+    rx_gpu_dispatch *d = rx_add_tile4_few(b, RX_K_tile4_few, 32 * spec->SUBGROUPS, &a);
+    RX_PUSH_ADDRESS(d, tile4_few, product.b, weight_low);
+    return d;
+}
+
+static rx_gpu_dispatch *add_pair(rx_gpu_build *b, const rx_product *p,
+                                 const rx_spec_tile4_few *spec, few_parts parts)
+{
+    const rx_quant_prologue prologue = rx_quant_prologue_of(p);
+    const rx_args_tile4_few_pair a = {
+        .bind = {.a = prologue.x, .b = p->b_ref, .o = RX_REF_EPILOGUE, .other = prologue.other,
+                 .second = rx_quant_pair_tiles(b, p), .partial = parts.partial,
+                 .counters = parts.counters},
+        .spec = {*spec},
+        .push = {.m = (uint32_t)p->m, .n = (uint32_t)p->n, .a_at = (uint32_t)p->a_at,
+                 .out_at = (uint32_t)p->out_at,
+                 .a_m = (uint32_t)p->a_m, .fold_at = prologue.at, .fold_eps = prologue.eps},
+    };
+    rx_gpu_dispatch *d = rx_add_tile4_few_pair(b, RX_K_tile4_few_pair, 32 * spec->SUBGROUPS, &a);
+    RX_PUSH_ADDRESS(d, tile4_few_pair, b, weight_low);
+    RX_PUSH_ADDRESS(d, tile4_few_pair, second, second_low);
+    return d;
+}
+
+bool rx_quant_few(rx_gpu_build *b, const rx_product *p)
+{
+    const bool pair = is_pair(p);
+    if (!rx_quant_has_few(p) || (p->call->epilogue && !rx_quant_few_epilogue(p)) ||
+        (p->call->prologue && !rx_quant_few_prologue(p)))
+        return false;
+    const few_shape s = pick_shape(p);
+    const int64_t tiles = divide_up(divide_up(p->n, 16) * (pair ? 2 : 1), s.fragments);
+    const int64_t parts = divide_up(divide_up(p->k, 128), s.steps);
+    if (tiles > MAX_COUNTERS || parts > p->call->caps->max_groups[1])
+        return false;
+    rx_product q = *p;
+    q.b_ref = rx_quant_tiles(b, p);
+    if (p->call->prologue)
+        q.a_at = rx_gpu_offset(&p->call->prologue->in[0]);
+    if (p->call->epilogue) {
+        q.out = p->call->epilogue->out;
+        q.out_at = rx_gpu_offset(q.out);
+    }
+    const rx_spec_tile4_few spec = {
+        .product = rx_product_args(&q, 0).spec, .NB = (uint32_t)(p->k / 32),
+        .SUBGROUPS = s.subgroups, .ROWS = count_rows(p), .FOLD = rx_quant_prologue_of(p).kind,
+        .STEPS = s.steps, .FRAGMENTS = s.fragments, .SIDE_N = s.side_n, .AHEAD = s.ahead};
+    const few_parts room = make_parts(b, p, &s, tiles, parts);
+    rx_gpu_dispatch *d = pair ? add_pair(b, &q, &spec, room) : add_plain(b, &q, &spec, room);
+    d->groups[0] = (uint32_t)tiles;
+    d->groups[1] = (uint32_t)parts;
+    d->groups[2] = 1;
+    return true;
+}

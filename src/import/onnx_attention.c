@@ -24,7 +24,7 @@ static rlx_value split_heads(rx_onnx_call *c, rlx_value x, const char *heads)
 {
     const rlx_shape s = rlx_value_shape(c->g, x);
     const int64_t n = rx_onnx_int(c, heads, 0);
-    static const int perm[4] = {0, 2, 1, 3};
+    static const int perm[RLX_MAX_RANK] = {0, 2, 1, 3};
     if (s.rank == 4)
         return x;
     if (s.rank != 3 || n < 1)
@@ -36,7 +36,7 @@ static rlx_value split_heads(rx_onnx_call *c, rlx_value x, const char *heads)
 
 static rlx_value join_heads(rx_onnx_call *c, rlx_value y)
 {
-    static const int perm[4] = {0, 2, 1, 3};
+    static const int perm[RLX_MAX_RANK] = {0, 2, 1, 3};
     const rlx_shape s = rlx_value_shape(c->g, y);
     const rlx_dim dims[3] = {s.dim[0], s.dim[2], rlx_dim_mul(c->g, s.dim[1], s.dim[3])};
     return rlx_reshape(c->g, rlx_transpose(c->g, y, perm), 3, dims);
@@ -297,7 +297,7 @@ rlx_value rx_onnx_flex_attention(rx_onnx_call *c)
     rlx_graph *g = c->g;
     const rlx_value q = rx_onnx_in(c, 0);
     rlx_value k = rx_onnx_in(c, 1), v = rx_onnx_in(c, 2);
-    static const int turn[4] = {0, 1, 3, 2};
+    static const int turn[RLX_MAX_RANK] = {0, 1, 3, 2};
     const rlx_shape sq = rlx_value_shape(g, q), sk = rlx_value_shape(g, k);
     const rlx_shape sv = rlx_value_shape(g, v);
     const rlx_dtype t = rlx_value_dtype(g, q);

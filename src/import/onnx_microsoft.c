@@ -187,7 +187,7 @@ rlx_value rx_onnx_skip_rms_norm(rx_onnx_call *c) { return skip_norm(c, true); }
 /* [B, S, H * D] as [B, H, S, D]; a tensor of four axes is so already. */
 static rlx_value split(rx_onnx_call *c, rlx_value x, int64_t heads)
 {
-    static const int perm[4] = {0, 2, 1, 3};
+    static const int perm[RLX_MAX_RANK] = {0, 2, 1, 3};
     const rlx_shape s = rlx_value_shape(c->g, x);
     if (s.rank == 4)
         return x;
@@ -200,7 +200,7 @@ static rlx_value split(rx_onnx_call *c, rlx_value x, int64_t heads)
 
 static rlx_value join(rx_onnx_call *c, rlx_value y)
 {
-    static const int perm[4] = {0, 2, 1, 3};
+    static const int perm[RLX_MAX_RANK] = {0, 2, 1, 3};
     const rlx_shape s = rlx_value_shape(c->g, y);
     const rlx_dim dims[3] = {s.dim[0], s.dim[2], rlx_dim_mul(c->g, s.dim[1], s.dim[3])};
     return rlx_reshape(c->g, rlx_transpose(c->g, y, perm), 3, dims);

@@ -25,7 +25,7 @@ typedef struct recurrent {
 
 static rlx_value swap_first(rx_onnx_call *c, rlx_value v)
 {
-    static const int perm[3] = {1, 0, 2};
+    static const int perm[RLX_MAX_RANK] = {1, 0, 2};
     return v.id ? rlx_transpose(c->g, v, perm) : v;
 }
 
@@ -96,7 +96,7 @@ static rlx_value run_plain(rx_onnx_call *c, const recurrent *r, rlx_value last[2
                         : r->kind == CELL_GRU ? rlx_gru(c->g, r->x, &layer, r->h, &d, &last[0])
                                               : rlx_rnn(c->g, r->x, &layer, r->h, &d, &last[0]);
     const rlx_dim dims[4] = {r->steps, r->batch, r->dirs, r->hidden};
-    static const int perm[4] = {0, 2, 1, 3};
+    static const int perm[RLX_MAX_RANK] = {0, 2, 1, 3};
     return rlx_transpose(c->g, rlx_reshape(c->g, y, 4, dims), perm);
 }
 
@@ -267,7 +267,7 @@ static rlx_value build(rx_onnx_call *c, cell kind)
 {
     recurrent r;
     rlx_value last[2] = {RLX_NONE, RLX_NONE};
-    static const int perm[4] = {2, 0, 1, 3};
+    static const int perm[RLX_MAX_RANK] = {2, 0, 1, 3};
     if (!read_recurrent(c, kind, &r))
         return RLX_NONE;
     rlx_value y = is_plain(c, &r) ? run_plain(c, &r, last) : run_steps(c, &r, last);

@@ -49,7 +49,7 @@ static rlx_value linear_step(rx_onnx_call *c, linear *l, int64_t t)
     if (l->decay.id)
         l->state = rlx_mul(g, l->state, rlx_exp(g, rlx_unsqueeze(g, at_step(c, l->decay, t), -1)));
     if (l->beta.id) {
-        static const int turn[4] = {0, 1, 3, 2};
+        static const int turn[RLX_MAX_RANK] = {0, 1, 3, 2};
         const rlx_value seen = rlx_matmul(g, rlx_transpose(g, k, turn), l->state);
         v = rlx_mul(g, rlx_unsqueeze(g, at_step(c, l->beta, t), -1), rlx_sub(g, v, seen));
     }
@@ -102,7 +102,7 @@ rlx_value rx_onnx_linear_attention(rx_onnx_call *c)
     l.q = rlx_mul(c->g, l.q, rlx_scalar(c->g, RLX_F32, scale));
     for (int64_t i = 0; i < q.dim[1]; i++)
         y[i] = linear_step(c, &l, i); /* [B, H, 1, Dv] */
-    static const int perm[4] = {0, 2, 1, 3};
+    static const int perm[RLX_MAX_RANK] = {0, 2, 1, 3};
     rlx_value all = rlx_transpose(c->g, rlx_concat(c->g, y, (size_t)q.dim[1], 2), perm);
     const rlx_shape s = rlx_value_shape(c->g, all);
     const rlx_dim dims[3] = {s.dim[0], s.dim[1], rlx_dim_mul(c->g, s.dim[2], s.dim[3])};

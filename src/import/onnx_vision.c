@@ -220,7 +220,7 @@ typedef struct picture {
 static bool open_picture(rx_onnx_call *c, rlx_value x, picture *p)
 {
     const rlx_shape s = rlx_value_shape(c->g, x);
-    static const int perm[4] = {0, 2, 3, 1};
+    static const int perm[RLX_MAX_RANK] = {0, 2, 3, 1};
     if (s.rank != 4 || !rx_shape_is_fixed(&s)) {
         rx_onnx_fail(c, RLX_UNSUPPORTED, "expected a tensor [N, C, H, W] of fixed sizes");
         return false;
@@ -330,7 +330,7 @@ rlx_value rx_onnx_roi_align(rx_onnx_call *c)
     }
     const rlx_dim bins[6] = {sr.dim[0], h, samples, w, samples, p.channels};
     const int64_t axes[2] = {2, 4};
-    static const int perm[4] = {0, 3, 1, 2};
+    static const int perm[RLX_MAX_RANK] = {0, 3, 1, 2};
     const rlx_value r = rlx_reduce(g, average ? RLX_REDUCE_MEAN : RLX_REDUCE_MAX,
                                    rlx_reshape(g, sum, 6, bins), axes, 2, false);
     return rlx_transpose(g, r, perm);
@@ -424,7 +424,7 @@ rlx_value rx_onnx_deform_conv(rx_onnx_call *c)
     for (int64_t t = 0; t < d.taps; t++)
         seen[t] = rlx_unsqueeze(g, deformed_tap(g, &d, t), 3);
     /* [N, OH, OW, taps, C] as a picture of one pixel a window, and the kernel over it. */
-    static const int perm[5] = {0, 4, 3, 1, 2};
+    static const int perm[RLX_MAX_RANK] = {0, 4, 3, 1, 2};
     const rlx_value all = rlx_transpose(g, rlx_concat(g, seen, (size_t)d.taps, 3), perm);
     const rlx_dim as[4] = {d.p.n, d.p.channels, d.taps, d.oh * d.ow};
     const rlx_dim kernel[4] = {sw.dim[0], sw.dim[1], d.taps, 1};

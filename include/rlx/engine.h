@@ -20,8 +20,7 @@
  *
  * What a request generates does not depend on the others: token i of it is drawn with numbers made
  * from its own seed and i. Under RLX_POLICY_EXACT its log-probabilities are also the same bits,
- * alone or with others, on devices whose kernels compute a row in the same order whatever the
- * number of rows (docs/engine.md lists them). */
+ * alone or with others (docs/engine.md). */
 #ifndef RLX_ENGINE_H
 #define RLX_ENGINE_H
 

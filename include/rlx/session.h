@@ -39,6 +39,9 @@ typedef struct rlx_session_desc {
     const rlx_binding *buffers;
     size_t n_buffers;
     bool savable;          /* rlx_session_save works: what it writes is kept */
+    bool invariant;        /* under RLX_POLICY_EXACT: the bits of a row (of the first axis) of
+                            * products and attention over pages do not depend on how many rows there
+                            * are. Costs speed (docs/engine.md) */
 } rlx_session_desc;
 
 /* The id of the device that runs `g` fastest, by its calibration and the work of the graph at the

@@ -90,6 +90,7 @@ static rlx_status schedule(compiler *c, const rx_plan *p)
     char *text = NULL;
     RLX_TRY(rx_schedule(p, c->target, &c->program, c->err));
     c->program->policy = c->desc->policy;
+    c->program->invariant = c->desc->invariant && c->desc->policy != RLX_POLICY_FAST;
     c->program->keep_all = c->desc->keep_all;
     if (!c->desc->on_stage)
         return RLX_OK;

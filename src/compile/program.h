@@ -69,6 +69,7 @@ typedef struct rx_program {
     const void **constants; /* by index of RX_SPACE_CONSTANT; 64-byte aligned */
     size_t n_dims, n_values, n_steps, n_inputs, n_params, n_states, n_outputs, n_constants;
     rlx_policy policy;
+    bool invariant;        /* rlx_session_desc.invariant, under exact */
     rlx_memory_info memory;
     rlx_graph *lowered;    /* what plan and schedule were given, where it is to be saved; or NULL */
     bool keep_all;         /* of the descriptor */

@@ -147,7 +147,7 @@ static bool alloc_calls(rx_exec *e)
                                 .scratch = &e->scratch, .flags = &e->flags,
                                 .form = &e->form, .x = shared_operand(p, i),
                                 .sources = sources, .caches = &e->device->caches,
-                                .policy = p->policy};
+                                .policy = p->policy, .invariant = p->invariant};
     }
     return true;
 }

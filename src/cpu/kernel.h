@@ -22,6 +22,7 @@ typedef struct rx_call {
     const struct rx_pack_source *sources; /* for rx_call_packed, by operand; NULL: none */
     const rx_cpu_caches *caches;          /* NULL: RX_COMMON_CACHES */
     rlx_policy policy;
+    bool invariant;      /* rx_program.invariant */
     struct rx_form *form; /* for rx_call_form; NULL: none */
     uint32_t x;          /* names operand 0 where other calls of a run read it too; 0: none does */
     bool probe;          /* asks only whether the kernel takes the call; looks at no data */

@@ -129,6 +129,7 @@ typedef struct rx_gpu_call {
     const uint32_t *roots; /* by operand, then by result: which memory it is in; NULL: unknown */
     const rx_gpu_caps *caps;
     rlx_policy policy;
+    bool invariant;    /* rx_program.invariant */
     /* A slice of a step that was split: its offset and the extent of the whole step along the split
      * axis; extent 0 means unsplit. The axis is: gathers, the rows of the table (indices outside of
      * the slice are skipped); attention, queries; knn and sample, rows; random_*, elements. */

@@ -88,7 +88,8 @@ static rlx_status make_session(rlx_model *m, const rx_build_desc *build, rlx_ses
     rlx_graph *g = NULL;
     *out = NULL;
     RLX_TRY(rx_arch_build(m->facts, build, &g, err));
-    rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .policy = m->policy};
+    rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .policy = m->policy,
+                             .invariant = build->rows > 0};
     rlx_status st = rlx_session_create(m->device, g, &desc, out, err);
     rlx_graph_destroy(g);
     return st;

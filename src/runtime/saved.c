@@ -29,6 +29,7 @@ static void put_text(char *to, size_t cap, const char *text)
 static rx_saved_header make_header(const rlx_device *d, const rx_program *p)
 {
     rx_saved_header h = {.format = RX_SAVED_FORMAT, .policy = p->policy, .keep_all = p->keep_all,
+                         .invariant = p->invariant,
                          .kernels = kernels_of(d->backend)};
     memcpy(h.magic, rx_kind_program.magic, sizeof h.magic);
     put_text(h.version, sizeof h.version, rlx_version());
@@ -70,7 +71,7 @@ rlx_status rx_saved_read(const void *data, size_t bytes, rx_saved *out, rlx_erro
     out->text = (rx_bytes){begin, (size_t)h->text_bytes};
     out->cache = (rx_bytes){begin + h->text_bytes, (size_t)h->cache_bytes};
     if (h->digest != rx_saved_digest(out) || h->policy > RLX_POLICY_FAST ||
-        h->keep_all > 1 || !ends(h->version, sizeof h->version) ||
+        h->keep_all > 1 || h->invariant > 1 || !ends(h->version, sizeof h->version) ||
         !ends(h->backend, sizeof h->backend) || !ends(h->name, sizeof h->name) ||
         !ends(h->driver, sizeof h->driver))
         return rx_fail(err, RLX_INVALID, "the compiled graph is damaged: its checksum is wrong");
@@ -99,10 +100,10 @@ static rlx_status check_device(const rlx_device *d, const rx_saved_header *h, rl
 
 static rlx_status check_desc(const rlx_session_desc *d, rlx_error *err)
 {
-    if (!d->policy && !d->no_fusion && !d->no_fold && !d->keep_all)
+    if (!d->policy && !d->no_fusion && !d->no_fold && !d->keep_all && !d->invariant)
         return RLX_OK;
-    return rx_fail(err, RLX_INVALID, "policy, no_fusion, no_fold and keep_all are as the graph was "
-                   "compiled: they cannot be given for a file");
+    return rx_fail(err, RLX_INVALID, "policy, no_fusion, no_fold, keep_all and invariant are as the "
+                   "graph was compiled: they cannot be given for a file");
 }
 
 rlx_status rx_saved_load(rlx_device *d, const rx_saved *s, const rlx_session_desc *desc,
@@ -116,6 +117,7 @@ rlx_status rx_saved_load(rlx_device *d, const rx_saved *s, const rlx_session_des
     RLX_TRY(rlx_graph_parse(s->text.data, s->text.bytes, &g, err));
     full.policy = (rlx_policy)s->header.policy;
     full.keep_all = s->header.keep_all;
+    full.invariant = s->header.invariant;
     RLX_TRY(rx_compile_lowered(g, d->backend->target(d->device), &full, &p, err));
     if (d->backend->kernels_load && s->cache.bytes)
         d->backend->kernels_load(d->device, s->cache.data, s->cache.bytes);

@@ -13,7 +13,7 @@
 typedef struct rx_saved_header {
     char magic[8];                             /* of rx_kind_program */
     uint32_t format, policy;
-    uint32_t keep_all, zero;
+    uint32_t keep_all, invariant;
     char version[32], backend[16], name[128], driver[128]; /* end with a zero */
     uint64_t kernels;                          /* rx_backend.kernels_digest */
     uint64_t text_bytes, cache_bytes;          /* of what follows: all of the file */

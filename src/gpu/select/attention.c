@@ -26,6 +26,21 @@ static void set_mask_strides(rx_attention *a)
             a->mask_stride[4 - m->rank + i] = m->stride[i];
 }
 
+static void set_sizes(rx_attention *a)
+{
+    a->n_batch = a->q->dim[0];
+    a->n_heads = a->q->dim[a->head];
+    a->n_kv_heads = a->k->dim[a->head];
+    a->group = a->n_kv_heads ? a->n_heads / a->n_kv_heads : 1;
+    a->n_queries = a->q->dim[a->seq];
+    a->n_keys = a->pages ? a->pages->dim[1] * a->desc->page : a->k->dim[a->seq];
+    if (a->k->dim[0] == 0)
+        a->n_keys = 0;
+    a->n_rows = a->n_queries * a->group;
+    a->key_size = a->q->dim[3];
+    a->value_size = a->v->dim[3];
+}
+
 static rx_attention make_attention(const rx_gpu_call *c)
 {
     rx_attention a = {.call = c, .desc = c->attr, .q = &c->in[RX_ATTN_Q], .k = &c->in[RX_ATTN_K],
@@ -34,19 +49,11 @@ static rx_attention make_attention(const rx_gpu_call *c)
     a.lengths = rx_gpu_in(c, RX_ATTN_LENGTHS);
     a.sinks = rx_gpu_in(c, RX_ATTN_SINKS);
     a.pages = rx_gpu_in(c, RX_ATTN_PAGES);
+    a.sinks_ref = a.sinks ? RX_REF_IN(RX_ATTN_SINKS) : RX_REF_NONE;
+    a.pages_ref = a.pages ? RX_REF_IN(RX_ATTN_PAGES) : RX_REF_NONE;
     a.head = a.desc->layout == RLX_BHSD ? 1 : 2;
     a.seq = 3 - a.head;
-    a.n_batch = a.q->dim[0];
-    a.n_heads = a.q->dim[a.head];
-    a.n_kv_heads = a.k->dim[a.head];
-    a.group = a.n_kv_heads ? a.n_heads / a.n_kv_heads : 1;
-    a.n_queries = a.q->dim[a.seq];
-    a.n_keys = a.pages ? a.pages->dim[1] * a.desc->page : a.k->dim[a.seq];
-    if (a.k->dim[0] == 0)
-        a.n_keys = 0;
-    a.n_rows = a.n_queries * a.group;
-    a.key_size = a.q->dim[3];
-    a.value_size = a.v->dim[3];
+    set_sizes(&a);
     if (c->keys && !a.pages)
         a.n_keys = c->keys->total;
     if (c->part_total)
@@ -65,6 +72,7 @@ static uint32_t option_bits(const rx_attention *a, bool partial)
            (partial ? RX_CODE_ATTN_PARTIAL : 0u) | (n ? RX_CODE_ATTN_LENGTHS : 0u) |
            (n && n->dtype == RLX_I64 ? RX_CODE_ATTN_LENGTHS_WIDE : 0u) |
            (n && n->rank == 1 ? RX_CODE_ATTN_LENGTHS_EACH : 0u) |
+           (a->table ? RX_CODE_ATTN_RAGGED : 0u) |
            (a->keys ? RX_CODE_ATTN_CUT : 0u) | (a->n_queries == 1 ? RX_CODE_ATTN_SINGLE : 0u);
 }
 
@@ -82,6 +90,8 @@ static rx_spec_attention_base make_spec(const rx_attention *a, bool partial)
 static uint32_t first_of(const rx_attention *a, const rx_view *v)
 {
     const int64_t first = a->keys ? a->keys->first : 0;
+    if (rlx_dtype_is_packed(v->dtype))
+        return (uint32_t)(uintptr_t)v->data; /* bytes */
     return rx_gpu_offset(v) - (uint32_t)(first * v->stride[a->pages ? 0 : a->seq]);
 }
 
@@ -126,6 +136,10 @@ static rx_push_attention_rest make_rest(const rx_attention *a)
         .other_at = offset_or_0(a->pages ? a->pages : a->sinks),
         .n_pages = (uint32_t)(a->keys ? a->keys->total : a->k->dim[0]),
         .n_batch = (uint32_t)a->n_batch};
+    if (a->table) {
+        p.m_at = rx_gpu_offset(a->table);
+        p.m_b = (uint32_t)a->pages->dim[0];
+    }
     if (a->keys) {
         p.o_at = (uint32_t)a->n_after;
         p.o_h = (uint32_t)a->keys->first;
@@ -139,11 +153,9 @@ rx_args_attention_base rx_attention_args(const rx_attention *a, bool partial, ui
 {
     return (rx_args_attention_base){
         .bind = {.q = RX_REF_IN(RX_ATTN_Q), .k = RX_REF_IN(RX_ATTN_K), .v = RX_REF_IN(RX_ATTN_V),
-                 .mask = a->mask ? RX_REF_IN(RX_ATTN_MASK) : RX_REF_NONE,
+                 .mask = a->mask || a->table ? RX_REF_IN(RX_ATTN_MASK) : RX_REF_NONE,
                  .lengths = a->lengths ? RX_REF_IN(RX_ATTN_LENGTHS) : RX_REF_NONE,
-                 .other = a->pages   ? RX_REF_IN(RX_ATTN_PAGES)
-                          : a->sinks ? RX_REF_IN(RX_ATTN_SINKS)
-                                     : RX_REF_NONE,
+                 .other = a->pages ? a->pages_ref : a->sinks_ref,
                  .flags = a->lengths || a->pages ? RX_REF_FLAGS : RX_REF_NONE,
                  .o = RX_REF_OUT(0)},
         .spec = make_spec(a, partial),
@@ -175,7 +187,7 @@ bool rx_attention_is_aligned(const rx_view *v, int64_t unit)
 
 static bool is_invariant(const rx_attention *a)
 {
-    return a->pages && a->n_queries == 1 && a->call->policy != RLX_POLICY_FAST;
+    return a->pages && (a->table || a->n_queries == 1) && a->call->policy != RLX_POLICY_FAST;
 }
 
 static uint64_t count_fixed_splits(const rx_attention *a)
@@ -220,8 +232,7 @@ static void add_merge(rx_gpu_build *b, const rx_attention *a, rx_gpu_ref partial
     uint32_t local = rx_gpu_local(caps, 128);
     uint64_t n = (uint64_t)rx_view_elements(a->out);
     const rx_args_attention_merge args = {
-        .bind = {.partial = partial, .sinks = a->sinks ? RX_REF_IN(RX_ATTN_SINKS) : RX_REF_NONE,
-                 .o = RX_REF_OUT(0)},
+        .bind = {.partial = partial, .sinks = a->sinks_ref, .o = RX_REF_OUT(0)},
         .spec = {.T = a->out->dtype, .HAS_SINKS = a->sinks != NULL, .HEADS_LAST = a->head == 2},
         .push = {.n = (uint32_t)n, .n_queries = (uint32_t)a->n_queries,
                  .n_heads = (uint32_t)a->n_heads, .group = (uint32_t)a->group,
@@ -430,12 +441,13 @@ typedef struct tile {
 #define TILE_KEYS 64
 #define TILE_LANES 16 /* invocations of a row */
 
+/* Also of the queries of a ragged one. */
 static uint64_t tile_bytes(const tile *t)
 {
     uint64_t vectors = (t->bq + TILE_KEYS) * (uint64_t)(t->dc / 4 + 1);
     if (vectors < t->dvc)
         vectors = t->dvc;
-    return vectors * 16 + t->bq * (uint64_t)(TILE_KEYS + TILE_LANES) * 4 + 16;
+    return vectors * 16 + t->bq * (uint64_t)(TILE_KEYS + TILE_LANES + 2) * 4 + 32;
 }
 
 /* Pieces of a key of equal size, at most `most` elements. */
@@ -451,7 +463,7 @@ static tile pick_tile(const rx_attention *a)
     tile t = {.bq = 64};
     int64_t columns = (int64_t)rx_ceil_div((uint64_t)a->value_size, 64) * 64;
     t.dvc = columns < 256 ? (uint32_t)columns : 256;
-    while (t.bq > 16 && (a->n_rows <= t.bq / 2 || t.bq * 4 > caps->max_invocations ||
+    while (t.bq > 16 && (a->n_rows <= t.bq / 2 || is_invariant(a) || t.bq * 4 > caps->max_invocations ||
                          caps->is_software))
         t.bq /= 2;
     for (;; t.bq /= 2)
@@ -522,5 +534,104 @@ rlx_status rx_gpu_lower_attention(rx_gpu_build *b, const rx_gpu_call *c)
         return lower_cut(b, &a);
     if (!rx_attention_frag(b, &a) && !rx_attention_plain(b, &a) && !add_decode(b, &a))
         add_tiled(b, &a, RX_REF_NONE);
+    return b->status;
+}
+
+/* ---- Rows of many sequences ------------------------------------------------------------------ */
+
+#define MANY_QUERIES 128 /* from here on most of them belong to chunks of prompts */
+
+/* The operands of a ragged attention as those of one with pages. */
+typedef struct ragged {
+    rx_view q, k, v;
+    rlx_attention_desc desc;
+} ragged;
+
+/* [N, heads, size] with a second axis of `n` rows inside of the first. */
+static rx_view cut_first(const rx_view *v, int64_t n)
+{
+    rx_view r = *v;
+    r.rank = 4;
+    for (int i = 3; i > 1; i--) {
+        r.dim[i] = v->dim[i - 1];
+        r.stride[i] = v->stride[i - 1];
+    }
+    r.dim[1] = n;
+    r.dim[0] = n ? v->dim[0] / n : 0;
+    r.stride[1] = v->stride[0];
+    r.stride[0] = v->stride[0] * n;
+    return r;
+}
+
+/* `each`: every query is a batch of its own; else all are one batch. */
+static rx_attention make_ragged(const rx_gpu_call *c, ragged *r, bool each)
+{
+    const rlx_ragged_attention_desc *d = c->attr;
+    const rx_view *q = &c->in[RX_ATTN_Q];
+    r->q = cut_first(q, each ? 1 : q->dim[0]);
+    r->k = cut_first(&c->in[RX_ATTN_K], d->page);
+    r->v = cut_first(&c->in[RX_ATTN_V], d->page);
+    r->desc = (rlx_attention_desc){RLX_INIT(rlx_attention_desc), .layout = RLX_BSHD,
+                                   .scale = d->scale, .soft_cap = d->soft_cap,
+                                   .window = d->window, .page = d->page};
+    rx_attention a = {.call = c, .desc = &r->desc, .q = &r->q, .k = &r->k, .v = &r->v,
+                      .out = &c->out[0], .table = &c->in[RX_RAGGED_TABLE],
+                      .lengths = &c->in[RX_RAGGED_LENGTHS], .pages = &c->in[RX_RAGGED_PAGES],
+                      .pages_ref = RX_REF_IN(RX_RAGGED_PAGES), .head = 2, .seq = 1};
+    a.sinks = rx_gpu_in(c, RX_RAGGED_SINKS);
+    a.sinks_ref = a.sinks ? RX_REF_IN(RX_RAGGED_SINKS) : RX_REF_NONE;
+    set_sizes(&a);
+    return a;
+}
+
+static rx_kernel ragged_kernel(const rx_attention *a)
+{
+    if (rlx_dtype_is_packed(a->k->dtype))
+        return RX_K_attention_ragged_packed;
+    const bool vector = rx_attention_is_aligned(a->q, 4) && rx_attention_is_aligned(a->k, 4) &&
+                        rx_attention_is_aligned(a->v, 4);
+    return vector ? RX_K_attention_ragged_v4 : RX_K_attention_ragged;
+}
+
+/* Few queries have a tile each, since neighbours are of different sequences. */
+static void add_ragged(rx_gpu_build *b, const rx_attention *a)
+{
+    const tile t = pick_tile(a);
+    const bool few = a->n_queries < MANY_QUERIES;
+    const uint64_t group = (uint64_t)a->group;
+    const uint64_t rows = group > t.bq ? t.bq : few ? group : t.bq / group * group;
+    const uint64_t n_groups = (uint64_t)a->n_kv_heads * rx_ceil_div((uint64_t)a->n_rows, rows) *
+                              rx_ceil_div((uint64_t)a->value_size, t.dvc);
+    const uint64_t n_splits = count_splits(a, n_groups, 2 * TILE_KEYS);
+    const rx_args_attention_base base = make_args(b, a, n_groups, n_splits);
+    const rx_args_attention_ragged args = {
+        .bind = {{base.bind}},
+        .spec = {.attention = {.attention_base = base.spec, .QD = (uint32_t)a->q->stride[3],
+                               .KD = (uint32_t)a->k->stride[3], .VD = (uint32_t)a->v->stride[3],
+                               .BQ = t.bq, .DC = t.dc, .DVC = t.dvc}, .RT = (uint32_t)rows},
+        .push = {{base.push}},
+    };
+    rx_gpu_grid(rx_add_attention_ragged(b, ragged_kernel(a), t.bq * 4, &args), a->call->caps,
+                n_groups * n_splits);
+    if (rx_attention_needs_merge(a, n_splits))
+        add_merge(b, a, base.bind.o, n_splits);
+}
+
+rlx_status rx_gpu_lower_ragged_attention(rx_gpu_build *b, const rx_gpu_call *c)
+{
+    ragged r;
+    if (rx_view_elements(&c->out[0]) == 0)
+        return RLX_OK;
+    if (!rx_product_is_indexable(c))
+        return rx_gpu_fail(b, c, "an operand has more than 2^32 elements");
+    if (c->in[RX_RAGGED_PAGES].dim[0] == 0)
+        return rx_gpu_fail(b, c, "the page table has no rows");
+    /* Under `exact` the choice must not depend on the number of queries. On an H200 tiles of f32
+     * are no better than single queries also where many are of one sequence. */
+    rx_attention a = make_ragged(c, &r, true);
+    if (!rlx_dtype_is_packed(a.k->dtype) && add_decode(b, &a))
+        return b->status;
+    a = make_ragged(c, &r, false);
+    add_ragged(b, &a);
     return b->status;
 }

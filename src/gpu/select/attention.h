@@ -9,6 +9,9 @@
 enum { RX_ATTN_Q, RX_ATTN_K, RX_ATTN_V, RX_ATTN_MASK, RX_ATTN_LENGTHS, RX_ATTN_SINKS,
        RX_ATTN_PAGES };
 
+/* Of ragged_attention: the first three are the same. */
+enum { RX_RAGGED_TABLE = 3, RX_RAGGED_LENGTHS, RX_RAGGED_PAGES, RX_RAGGED_SINKS };
+
 /* Sizes count elements. The queries of the `group` heads that share a head of k and v are the
  * n_rows rows of one matrix. */
 typedef struct rx_attention {
@@ -16,6 +19,8 @@ typedef struct rx_attention {
     const rlx_attention_desc *desc;
     const rx_view *q, *k, *v, *out;
     const rx_view *mask, *lengths, *sinks, *pages; /* NULL: absent */
+    const rx_view *table;  /* ragged: the row of the page table of each query; NULL: not ragged */
+    rx_gpu_ref sinks_ref, pages_ref;
     int head, seq;         /* which axis of q, k, v and the result they are */
     int64_t n_batch, n_heads, n_kv_heads, group;
     int64_t n_queries, n_keys, n_rows;

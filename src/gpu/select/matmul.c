@@ -349,7 +349,8 @@ static int64_t count_slices(const rx_product *p, const rx_tile *t)
     int64_t units = caps->is_software ? 1 : caps->compute_units ? caps->compute_units : 32;
     int64_t n_tiles = (int64_t)rx_product_tiles(p, t);
     int64_t want = 4 * units / (n_tiles ? n_tiles : 1), most = p->k / MIN_SLICE;
-    bool one_result = !p->out_ref && rlx_dtype_is_float(p->a_type) && p->n_axes < RX_PRODUCT_AXES;
+    bool one_result = !p->out_ref && rlx_dtype_is_float(p->a_type) &&
+                      p->n_axes < RX_PRODUCT_AXES && !p->call->invariant;
     if (!one_result || want < 2 || !rx_kernel_available(RX_K_product_join, caps))
         return 1;
     want = want < most ? want : most;
@@ -511,6 +512,7 @@ static void add_gemv(rx_gpu_build *b, const rx_product *p, gemv_ids g)
 
 /* Which kernel a product gets, in order of preference:
  *   integers                         tiles, i32
+ *   where the bits of a row must not depend on the number of rows: tiles, f32, k in one slice
  *   floats, at most 8 rows           gemv, limited by the reading of b
  *   floats, cooperative matrices     where they are and the policy lets them: select/coopmat.c
  *   floats                           tiles, f32 */
@@ -518,9 +520,9 @@ static void select_product(rx_gpu_build *b, const rx_product *p)
 {
     if (!rlx_dtype_is_float(p->a_type))
         rx_product_tiled(b, p);
-    else if (p->m <= GEMV_ROWS)
+    else if (p->m <= GEMV_ROWS && !p->call->invariant)
         add_gemv(b, p, (gemv_ids){0});
-    else if (!rx_product_coopmat(b, p))
+    else if (p->call->invariant || !rx_product_coopmat(b, p))
         rx_product_tiled(b, p);
 }
 
@@ -559,7 +561,7 @@ rlx_status rx_product_lower(rx_gpu_build *b, rx_product *p)
     if (rx_view_elements(p->out) == 0)
         return RLX_OK;
     rx_product_collapse(p);
-    if (p->n == 1 && p->m > 1)
+    if (p->n == 1 && p->m > 1 && !p->call->invariant)
         transpose(p);
     rx_product_each(b, p, select_product);
     return b->status;

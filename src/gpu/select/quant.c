@@ -355,6 +355,10 @@ static bool add_decoded(rx_gpu_build *b, const rx_product *p)
 
 static void select_kernel(rx_gpu_build *b, const rx_product *p)
 {
+    if (p->call->invariant) {
+        add_gemm(b, p); /* one order of sums for any number of rows */
+        return;
+    }
     if (rx_quant_few(b, p))
         return;
     if (p->m <= GEMV_ROWS) {

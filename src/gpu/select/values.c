@@ -60,7 +60,8 @@ rx_gpu_call rx_gpu_values_call(rx_gpu_values *v, size_t step, const rx_gpu_caps 
                          .n_in = s->n_in, .n_out = s->n_out, .in = v->operands,
                          .out = v->operands + s->n_in, .is_param = v->is_param,
                          .roots = v->operand_roots, .caps = caps,
-                         .policy = v->program->policy};
+                         .policy = v->program->policy,
+                         .invariant = v->program->invariant};
 }
 
 void rx_gpu_build_finish(rx_gpu_build *b)

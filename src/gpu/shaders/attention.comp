@@ -9,6 +9,13 @@
  * the values by pieces of VK keys, 4 rows x DVC/16 columns an invocation.
  * V4: q, k and v are read as vectors of four elements.
  *
+ * RAGGED: rows of many sequences over one pool of pages. A tile has RT rows, those of whole queries
+ * where a K/V head has up to BQ of them. Neighbouring queries of one sequence are a run; the tile
+ * walks the keys of one run after the other, and rows of the others see none of them. Keys are
+ * walked in blocks of 64 from key 0 on, split s takes each n_splits-th of them: so the sums of a
+ * row do not depend on what else is in the tile. PACKED: k and v are q8_0 or q4_0; k_at and v_at
+ * count bytes then.
+ *
  * CUT: part of a step, which leaves partial sums. The words o_at, o_h and o_s, which have no other
  * use then, are how many queries of the step come behind those of this part, and the first and the
  * end of the keys (with pages: of the pages) that k and v have here; n_splits is how many sums
@@ -16,6 +23,9 @@
 #include "common.glsl"
 #include "attention.def"
 #include "attention.glsl"
+#ifdef RAGGED
+#include "attention_table.glsl"
+#endif
 
 const bool CUT = (OPTIONS & ATTN_CUT) != 0u;
 const uint TX = 16, BK = 64;
@@ -31,6 +41,13 @@ shared vec4 weight[BQ * BK / 4u]; /* [row][key] */
 shared float part[BQ * TX];      /* of a maximum or a sum, from each invocation of the row */
 shared uint shared_length;
 shared uint odd_values; /* 1 + the last block of keys with values that are not finite */
+
+#ifdef RAGGED
+/* Of the queries of the tile. */
+shared uint query_table[BQ], query_length[BQ];
+/* A run: the query behind it, its row of the page table, the keys that its rows see. */
+shared uint run_end, run_table, run_first_key, run_end_key;
+#endif
 
 #ifdef V4
 #define OPERAND(name)                                                \
@@ -59,8 +76,33 @@ shared uint odd_values; /* 1 + the last block of keys with values that are not f
 #endif
 /* load4_x(type, i, step, n): elements i, i + step, ... of which n exist. */
 OPERAND(q)
+#ifdef PACKED
+/* Elements i to i + 3, i a multiple of 4, of the blocks that begin at byte `at`. */
+#define BLOCKS(name)                                                                             \
+    WORDS(name);                                                                                 \
+    uint bytes4_##name(uint at)                                                                  \
+    {                                                                                            \
+        uint s = (at & 3u) * 8u, low = name[at >> 2], high = name[(at + 3u) >> 2];               \
+        return s == 0u ? low : low >> s | high << (32u - s);                                     \
+    }                                                                                            \
+    vec4 decode4_##name(uint at, uint i)                                                         \
+    {                                                                                            \
+        at += i / 32u * (TK == Q8_0 ? 34u : 18u);                                                \
+        float d = unpackHalf2x16(name[at >> 2] >> (at & 2u) * 8u).x;                             \
+        uint e = i % 32u;                                                                        \
+        if (TK == Q8_0) {                                                                        \
+            uint w = bytes4_##name(at + 2u + e);                                                 \
+            return d * vec4(ivec4(w << 24, w << 16, w << 8, w) >> 24);                           \
+        }                                                                                        \
+        uint w = bytes4_##name(at + 2u + e % 16u) >> (e / 16u * 4u);                             \
+        return d * (vec4(w & 15u, w >> 8 & 15u, w >> 16 & 15u, w >> 24 & 15u) - 8.0);            \
+    }
+BLOCKS(k)
+BLOCKS(v)
+#else
 OPERAND(k)
 OPERAND(v)
+#endif
 
 /* Whether the page of a key is here. */
 bool has_page(uint page) { return !CUT || PAGE == 0u || (page >= o_h && page < o_s); }
@@ -70,7 +112,34 @@ ivec2 query_range(uint i, uint n) { return key_range(CUT ? i - o_at : i, n); }
 uint count_sums() { return CUT ? n_splits & 0xffffu : n_splits; }
 
 /* Not for bounds of loops with barriers: those must be seen to be uniform. */
-uint batch, kv_head, n_rows, row0;
+uint batch, table, kv_head, n_rows, row0;
+
+#ifdef RAGGED
+const uint TILE_ROWS = RT;
+/* Keys x <= j < y that a query sees which has so many before its own end. */
+ivec2 row_range(uint length)
+{
+    return ivec2(WINDOW ? max(int(length) - window, 0) : 0, int(length));
+}
+
+/* The run that begins with query `first` of n in the tile. */
+void find_run(uint first, uint n)
+{
+    uint end = first + 1u;
+    ivec2 seen = row_range(query_length[first]);
+    for (; end < n && query_table[end] == query_table[first]; end++) {
+        ivec2 more = row_range(query_length[end]);
+        seen = ivec2(min(seen.x, more.x), max(seen.y, more.y));
+    }
+    run_end = end;
+    run_table = query_table[first];
+    run_first_key = uint(seen.x);
+    run_end_key = uint(seen.y);
+    odd_values = 0u;
+}
+#else
+const uint TILE_ROWS = BQ;
+#endif
 
 /* Rows row0 to row0 + BQ - 1 of q and keys k0 to k0 + 63 below end, elements d0 to d0 + DC - 1.
  * Key 4 x + y lies in line y * 16 + x, so that the invocations of a row read neighbours. */
@@ -80,7 +149,7 @@ void load_scores(uint d0, uint k0, uint end)
     for (uint u = LANE; u < BQ * per; u += gl_WorkGroupSize.x) {
         uint row = row0 + u / per, d = d0 + u % per * 4u;
         vec4 x = vec4(0.0);
-        if (row < n_rows && d < D) {
+        if (row < n_rows && u / per < TILE_ROWS && d < D) {
             uint head = kv_head * GROUP + row % GROUP;
             x = load4_q(TQ, q_at + batch * q_b + head * q_h + row / GROUP * q_s + d * QD, QD,
                         D - d);
@@ -91,10 +160,14 @@ void load_scores(uint d0, uint k0, uint end)
         uint key = u / per, d = d0 + u % per * 4u;
         vec4 x = vec4(0.0);
         if (k0 + key < end && d < D) {
-            uvec2 at = key_place(batch, k0 + key);
+            uvec2 at = key_place(table, k0 + key);
+#ifdef PACKED
+            x = decode4_k(k_at, at.x * k_b + at.y * k_s + kv_head * k_h + d);
+#else
             if (has_page(at.x))
                 x = load4_k(TK, k_at + at.x * k_b + at.y * k_s + kv_head * k_h + d * KD, KD,
                             D - d);
+#endif
         }
         tile[(BQ + key % 4u * TX + key / 4u) * LINE + u % per] = x;
     }
@@ -108,10 +181,14 @@ void load_values(uint col0, uint k0, uint end)
         uint key = k0 + u / VLINE, d = col0 + u % VLINE * 4u;
         vec4 x = vec4(0.0);
         if (key < end && d < DV) {
-            uvec2 at = key_place(batch, key);
+            uvec2 at = key_place(table, key);
+#ifdef PACKED
+            x = decode4_v(v_at, at.x * v_b + at.y * v_s + kv_head * v_h + d);
+#else
             if (has_page(at.x))
                 x = load4_v(TK, v_at + at.x * v_b + at.y * v_s + kv_head * v_h + d * VD, VD,
                             DV - d);
+#endif
         }
         finite = finite && all_finite(x);
         tile[u] = x;
@@ -154,17 +231,27 @@ void main()
         return;
     uint rows = n_queries * GROUP;
     const uint n_chunks = (DV + DVC - 1u) / DVC;
-    uint n_tiles = (rows + BQ - 1u) / BQ;
+    uint n_tiles = (rows + TILE_ROWS - 1u) / TILE_ROWS;
     uint n_here = CUT ? 1u : n_splits;
     uint split = CUT ? n_splits >> 16 : group % n_here, chunk = group / n_here % n_chunks;
     uint rest = group / n_here / n_chunks;
     kv_head = rest % n_kv_heads;
     batch = rest / n_kv_heads % n_batch;
     /* The last rows see the most keys of a causal attention: they come first. */
-    uint first_row = (n_tiles - 1u - rest / n_kv_heads / n_batch) * BQ;
+    uint first_row = (n_tiles - 1u - rest / n_kv_heads / n_batch) * TILE_ROWS;
     row0 = first_row;
     n_rows = rows;
+    table = batch;
 
+#ifdef RAGGED
+    const uint first_query = first_row / GROUP;
+    const uint n_here_queries = (min(first_row + RT, rows) - 1u) / GROUP - first_query + 1u;
+    for (uint i = LANE; i < n_here_queries; i += gl_WorkGroupSize.x) {
+        query_table[i] = table_of(first_query + i, kv_head == 0u);
+        query_length[i] = length_of(first_query + i, kv_head == 0u);
+    }
+    barrier();
+#else
     uint length = n_keys;
     if (LENGTHS) {
         if (LANE == 0u)
@@ -188,17 +275,26 @@ void main()
         first_key += split * each;
         end_key = min(end_key, first_key + each);
     }
+#endif
 
     if (LANE == 0u)
         odd_values = 0u; /* a barrier follows before values are loaded */
     uint tx = LANE % TX, ty = LANE / TX;
     ivec2 range[4];
+#ifdef RAGGED
+    uint query[4];
+#endif
     uint mask_at[4];
     float top[4], total[4];
     vec4 sum[4u * VN];
     [[unroll]] for (uint i = 0u; i < 4u; i++) {
         uint row = min(row0 + ty * 4u + i, n_rows - 1u);
+#ifdef RAGGED
+        query[i] = min(row / GROUP - first_query, n_here_queries - 1u);
+        range[i] = row_range(query_length[query[i]]);
+#else
         range[i] = query_range(row / GROUP, length);
+#endif
         mask_at[i] = m_at + batch * m_b + (kv_head * GROUP + row % GROUP) * m_h + row / GROUP * m_q;
         top[i] = NOTHING;
         total[i] = 0.0;
@@ -206,7 +302,25 @@ void main()
     [[unroll]] for (uint i = 0u; i < 4u * VN; i++)
         sum[i] = vec4(0.0);
 
-    for (uint k0 = first_key; k0 < end_key; k0 += BK) {
+#ifdef RAGGED
+    const uint STRIDE = BK * n_here;
+    for (uint run = 0u; run < n_here_queries;) {
+    if (LANE == 0u)
+        find_run(run, n_here_queries);
+    barrier();
+    uint next = run_end;
+    barrier();
+    uint first_key = run_first_key;
+    barrier();
+    uint end_key = run_end_key;
+    barrier();
+    table = run_table;
+    uint block = first_key / BK; /* the first one of this split */
+    first_key = (block + (split + n_here - block % n_here) % n_here) * BK;
+#else
+    const uint STRIDE = BK;
+#endif
+    for (uint k0 = first_key; k0 < end_key; k0 += STRIDE) {
         vec4 s[4];
         [[unroll]] for (uint i = 0u; i < 4u; i++)
             s[i] = vec4(0.0);
@@ -229,9 +343,12 @@ void main()
             [[unroll]] for (uint j = 0u; j < 4u; j++) {
                 int key = int(k0 + tx * 4u + j);
                 bool seen = key >= range[i].x && key < range[i].y && uint(key) < end_key;
+#ifdef RAGGED
+                seen = seen && query[i] >= run && query[i] < next;
+#endif
                 float l = MASKED;
                 if (CUT && PAGE != 0u && seen)
-                    seen = has_page(key_place(batch, uint(key)).x);
+                    seen = has_page(key_place(table, uint(key)).x);
                 if (seen)
                     l = logit(s[i][j], mask_at[i] + uint(key) * m_k);
                 s[i][j] = l;
@@ -280,13 +397,18 @@ void main()
             }
         }
     }
+#ifdef RAGGED
+    run = next;
+    barrier();
+    }
+#endif
 
     barrier();
     [[unroll]] for (uint i = 0u; i < 4u; i++)
         part[(ty * 4u + i) * TX + tx] = total[i];
     barrier();
     [[unroll]] for (uint i = 0u; i < 4u; i++) {
-        uint row = row0 + ty * 4u + i;
+        uint row = ty * 4u + i < TILE_ROWS ? row0 + ty * 4u + i : n_rows;
         float all = 0.0;
         for (uint t = 0u; t < TX; t++)
             all += part[(ty * 4u + i) * TX + t];

@@ -23,6 +23,7 @@
 #include "common.glsl"
 #include "attention_decode.def"
 #include "attention.glsl"
+#include "attention_table.glsl"
 #define CHAIN_LATE
 #include "chain.glsl"
 
@@ -92,13 +93,14 @@ void main()
     uint t0 = LANE % TEAM, team = LANE / TEAM;
     uint lane = gl_SubgroupInvocationID, base = lane - lane % TEAM;
     const int STEP = int(TEAMS * T);
+    const uint table = table_of(batch, LANE == 0u);
     VEC kw[T * CK], vw[T * CV];
 
     /* The vectors of this lane from the keys k0 + team, k0 + TEAMS + team, .. before `end`. Past it
      * the last once more. */
 #define LOAD(k0, end)                                                                            \
     [[unroll]] for (uint t = 0u; t < T; t++) {                                                   \
-        uvec2 at = key_place(batch, uint(min((k0) + int(t * TEAMS + team), (end) - 1)));         \
+        uvec2 at = key_place(table, uint(min((k0) + int(t * TEAMS + team), (end) - 1)));         \
         uint ka = (k_at + at.x * k_b + at.y * k_s + kv_head * k_h) / E;                          \
         uint va = (v_at + at.x * v_b + at.y * v_s + kv_head * v_h) / E;                          \
         [[unroll]] for (uint c = 0u; c < CK; c++)                                                \

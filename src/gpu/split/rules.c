@@ -288,6 +288,28 @@ static bool quantise(const rx_gpu_call *c, int a, rx_split_cut *cut)
 
 /* ---- Attention ------------------------------------------------------------------------------- */
 
+/* Rows, heads, columns of the values. */
+static bool ragged_attention(const rx_gpu_call *c, int a, rx_split_cut *cut)
+{
+    cut_results(c, a, cut);
+    if (a == 2) {
+        cut->axis[RX_ATTN_V] = 2;
+        return !rlx_dtype_is_packed(c->in[RX_ATTN_V].dtype);
+    }
+    cut->axis[RX_ATTN_Q] = a;
+    if (a == 0) {
+        cut_own(c, RX_RAGGED_TABLE, 0, cut);
+        cut_own(c, RX_RAGGED_LENGTHS, 0, cut);
+        return true;
+    }
+    cut_own(c, RX_RAGGED_SINKS, 0, cut);
+    for (size_t i = RX_ATTN_K; i <= RX_ATTN_V; i++) {
+        cut_own(c, i, 1, cut);
+        cut->unit[i] = c->in[RX_ATTN_Q].dim[1] / c->in[i].dim[1];
+    }
+    return true;
+}
+
 static bool attention(const rx_gpu_call *c, int a, rx_split_cut *cut)
 {
     const rlx_attention_desc *d = c->attr;
@@ -563,6 +585,7 @@ static const struct {
     {rx_gpu_lower_quantize, quantise, false},
     {rx_gpu_lower_dequantize, quantise, false},
     {rx_gpu_lower_attention, attention, false},
+    {rx_gpu_lower_ragged_attention, ragged_attention, false},
     {rx_gpu_lower_rope, rope, false},
     {rx_gpu_lower_concat, concat, true},
     {rx_gpu_lower_pad, pad, true},

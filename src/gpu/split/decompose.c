@@ -29,7 +29,8 @@ static rlx_support support(const rx_target *t, const rlx_graph *g, const rx_node
     return n->op == *(const rx_op *)t->user ? RLX_SUPPORT_NO : rx_gpu_support(t, g, n);
 }
 
-/* Inputs are the operands that there are, outputs the results that are wanted, in their order. */
+/* Inputs are the operands that there are, params those of packed types, outputs the results that
+ * are wanted, in their order. */
 static void build_graph(const rx_part *part, rlx_graph *g)
 {
     const rx_gpu_call *c = &part->call;
@@ -38,7 +39,9 @@ static void build_graph(const rx_part *part, rlx_graph *g)
     for (size_t i = 0; i < c->n_in; i++) {
         const rx_view *v = &part->view[i];
         snprintf(name, sizeof name, "%zu", i);
-        in[i] = v->rank < 0 ? RLX_NONE : rlx_input(g, name, v->dtype, v->rank, v->dim);
+        in[i] = v->rank < 0                      ? RLX_NONE
+                : rlx_dtype_is_packed(v->dtype) ? rlx_param(g, name, v->dtype, v->rank, v->dim)
+                                                 : rlx_input(g, name, v->dtype, v->rank, v->dim);
     }
     const rlx_value y = rx_graph_add(g, c->op, in, c->n_in, c->attr, NULL);
     for (uint32_t i = 0; i < c->n_out && y.id; i++) {
@@ -66,13 +69,14 @@ static rlx_status compile(const rx_part *part, rx_program **out, rlx_error *err)
 
 static const rx_tensor absent = {.view = {.rank = -1}};
 
-/* The k-th tensor of the part, from `first` on, that is not absent. */
-static rx_tensor kth_tensor(const rx_steps *s, size_t first, size_t k)
+/* The k-th tensor of the part, from `first` on, that is not absent, of the packed or the others. */
+static rx_tensor kth_tensor(const rx_steps *s, size_t first, size_t k, bool packed)
 {
-    size_t i = first;
-    for (;; i++)
-        if (s->part->view[i].rank >= 0 && k-- == 0)
+    for (size_t i = first;; i++) {
+        const rx_view *v = &s->part->view[i];
+        if (v->rank >= 0 && rlx_dtype_is_packed(v->dtype) == packed && k-- == 0)
             return rx_steps_tensor(s, i);
+    }
 }
 
 /* Scratch memory of a value; that of values that are read no more is used again. */
@@ -94,7 +98,7 @@ static bool find_result(const decomposed *d, uint32_t value, rx_tensor *out)
 {
     for (size_t i = 0; i < d->p->n_outputs; i++)
         if (rx_output_root(d->p, i) == value) {
-            *out = kth_tensor(d->s, d->s->part->call.n_in, i);
+            *out = kth_tensor(d->s, d->s->part->call.n_in, i, false);
             return true;
         }
     return false;
@@ -120,7 +124,8 @@ static bool place_value(decomposed *d, uint32_t i)
         return rx_view_apply(v->view_op, v->view_attr, &d->values[v->view_of].view, &x->view);
     }
     switch (v->space) {
-    case RX_SPACE_INPUT: *x = kth_tensor(d->s, 0, v->index); return true;
+    case RX_SPACE_INPUT: *x = kth_tensor(d->s, 0, v->index, false); return true;
+    case RX_SPACE_PARAM: *x = kth_tensor(d->s, 0, v->index, true); return true;
     case RX_SPACE_CONSTANT:
         x->ref = rx_gpu_add_table(d->s->b, d->p->constants[v->index], v->bytes);
         return true;

@@ -102,8 +102,8 @@ static rlx_status check_desc(const rlx_session_desc *d, rlx_error *err)
 {
     if (!d->policy && !d->no_fusion && !d->no_fold && !d->keep_all && !d->invariant)
         return RLX_OK;
-    return rx_fail(err, RLX_INVALID, "policy, no_fusion, no_fold, keep_all and invariant are as the "
-                   "graph was compiled: they cannot be given for a file");
+    return rx_fail(err, RLX_INVALID, "policy, no_fusion, no_fold, keep_all and invariant are as "
+                   "the graph was compiled: they cannot be given for a file");
 }
 
 rlx_status rx_saved_load(rlx_device *d, const rx_saved *s, const rlx_session_desc *desc,

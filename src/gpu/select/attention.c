@@ -463,8 +463,8 @@ static tile pick_tile(const rx_attention *a)
     tile t = {.bq = 64};
     int64_t columns = (int64_t)rx_ceil_div((uint64_t)a->value_size, 64) * 64;
     t.dvc = columns < 256 ? (uint32_t)columns : 256;
-    while (t.bq > 16 && (a->n_rows <= t.bq / 2 || is_invariant(a) || t.bq * 4 > caps->max_invocations ||
-                         caps->is_software))
+    while (t.bq > 16 && (a->n_rows <= t.bq / 2 || t.bq * 4 > caps->max_invocations ||
+                         caps->is_software || is_invariant(a)))
         t.bq /= 2;
     for (;; t.bq /= 2)
         for (uint32_t dc = 32; dc >= 8; dc /= 2) {

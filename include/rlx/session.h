@@ -51,7 +51,9 @@ RLX_API rlx_status rlx_device_choose(const rlx_graph *g, const rlx_session_desc 
                                      rlx_error *err);
 
 /* Compiles `g` for `d`. The graph is not needed afterwards. On success the caller owns *out; on
- * failure *out is NULL. The session keeps the device open. */
+ * failure *out is NULL. The session keeps the device open. What the device cannot run is refused
+ * here; sizes of named dimensions that it has no kernel for by rlx_session_prepare, or before
+ * anything of a run is submitted. */
 RLX_API rlx_status rlx_session_create(rlx_device *d, const rlx_graph *g,
                                       const rlx_session_desc *desc, rlx_session **out,
                                       rlx_error *err);

@@ -130,6 +130,42 @@ static void check_nets(const fake_gpu_desc *desc, const char *device)
     check_net(net_chain(100), desc, device);
 }
 
+/* ---- Refusals ------------------------------------------------------------------------------- */
+
+/* The mean of integers, whose rows cannot be cut; `n` may be a named dimension. */
+static rlx_graph *mean_graph(bool named)
+{
+    const int64_t axis = 1;
+    rlx_graph *g = rlx_graph_create("refused");
+    const rlx_dim row[] = {1, named ? rlx_dim_named(g, "n", 4096) : 4096};
+    const rlx_value x = rlx_input(g, "x", RLX_I32, 2, row);
+    rlx_output(g, "y", rlx_reduce(g, RLX_REDUCE_MEAN, x, &axis, 1, false));
+    return g;
+}
+
+/* What a device has no kernel for is refused when the program is made; where sizes are named, by
+ * the binding of sizes that are too large. */
+static void check_refusals(void)
+{
+    static fake_gpu_desc desc;
+    desc = fake_gpu_small;
+    desc.caps.max_binding_bytes = 1024;
+    rlx_graph *fixed = mean_graph(false), *named = mean_graph(true);
+    fake_gpu *f = fake_gpu_open(&desc, fixed, RLX_POLICY_FAST, &err);
+    CHECK(!f && err.code == RLX_UNSUPPORTED && strstr(err.text, "no mean of means"));
+    fake_gpu_close(f);
+    f = fake_gpu_open(&desc, named, RLX_POLICY_FAST, &err);
+    if (CHECK_OK(f ? RLX_OK : err.code, &err)) {
+        CHECK_OK(fake_gpu_bind(f, "n", 256, &err), &err);
+        CHECK_FAILS(fake_gpu_bind(f, "n", 4096, &err), RLX_UNSUPPORTED, &err,
+                    "no mean of means");
+        CHECK_OK(fake_gpu_bind(f, "n", 256, &err), &err);
+    }
+    fake_gpu_close(f);
+    rlx_graph_destroy(fixed);
+    rlx_graph_destroy(named);
+}
+
 /* ---- What the verifiers find ---------------------------------------------------------------- */
 
 /* The dispatch with this number. */
@@ -243,6 +279,7 @@ int main(int argc, char **argv)
     check_nets(&fake_gpu_large, "large");
     check_nets(&fake_gpu_bound, "bound");
     check_nets(&fake_gpu_small, "small");
+    check_refusals();
     check_verifiers();
     return check_done();
 }

@@ -124,6 +124,15 @@ bool rx_gpu_exec_copies(const rx_gpu_exec *x)
 
 /* ---- Programs ------------------------------------------------------------------------------- */
 
+/* A program whose sizes are known is refused now, and not by its first run. */
+static rlx_status check_fixed(rx_gpu_exec *x, rlx_error *err)
+{
+    if (x->program->n_dims)
+        return RLX_OK;
+    RLX_TRY(rx_bound_update(&x->values.bound, NULL, err));
+    return rx_gpu_check_steps(x, err);
+}
+
 rlx_status rx_gpu_exec_init(rx_gpu_exec *x, rx_buffer *const *buffers, rlx_error *err)
 {
     x->memory = x->weights->memory;
@@ -132,6 +141,8 @@ rlx_status rx_gpu_exec_init(rx_gpu_exec *x, rx_buffer *const *buffers, rlx_error
     rlx_status st = alloc_tables(x) ? RLX_OK
                                     : rx_fail_memory(err, "the steps of the program",
                                                      x->program->n_values * sizeof *x->places);
+    if (st == RLX_OK)
+        st = check_fixed(x, err);
     if (st == RLX_OK)
         st = rx_gpu_arena_create(x->memory, x->program, &x->arena_pool, x->places, err);
     if (st == RLX_OK)

@@ -162,6 +162,8 @@ void rx_gpu_exec_packed(rx_gpu_exec *x);
 void rx_gpu_exec_forget(rx_gpu_exec *x);
 /* Makes room for the scratch memory of a list and gives its bindings their blocks. */
 rlx_status rx_gpu_exec_scratch(rx_gpu_exec *x, rx_gpu_list *l, rlx_error *err);
+/* Whether every step has kernels at the sizes in x->values; makes nothing. select/select.c */
+rlx_status rx_gpu_check_steps(rx_gpu_exec *x, rlx_error *err);
 /* The dispatches of the sizes that it is bound to, as text, after the stage "select", "order" or
  * "chain"; freed with rx_free. */
 rlx_status rx_gpu_exec_print(rx_gpu_exec *x, const char *stage, char **text, rlx_error *err);

@@ -360,3 +360,19 @@ rlx_status rx_gpu_select(rx_gpu_list *l, rlx_error *err)
     rx_gpu_weights_unlock(l->x->weights);
     return st;
 }
+
+rlx_status rx_gpu_check_steps(rx_gpu_exec *x, rlx_error *err)
+{
+    rx_arena arena = {0};
+    rlx_status st = RLX_OK;
+    for (size_t i = 0; i < x->program->n_steps && st == RLX_OK; i++) {
+        if (x->program->steps[i].support == RLX_SUPPORT_HOST)
+            continue;
+        const rx_gpu_call call = rx_gpu_values_call(&x->values, i, x->caps);
+        rx_gpu_build build = {.arena = &arena, .err = err};
+        st = rx_gpu_lower(&build, &call);
+        rx_gpu_build_finish(&build);
+    }
+    rx_arena_finish(&arena);
+    return st;
+}

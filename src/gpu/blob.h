@@ -9,7 +9,7 @@
 typedef struct rx_blob_entry {
     const char *name;
     uint32_t offset, packed_bytes, small_bytes, n_words;
-    uint32_t base; /* so many entries before this is what matches may begin in; 0: nowhere */
+    uint32_t base; /* distance, in entries, to the dictionary entry; 0: none */
 } rx_blob_entry;
 
 extern const rx_blob_entry rx_blob_index[]; /* ends with name NULL */

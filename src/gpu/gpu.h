@@ -32,7 +32,8 @@ typedef struct rx_gpu_caps {
     uint32_t binding_align;    /* bytes */
     uint32_t subgroup;         /* size; 0: no subgroup operations at all */
     bool subgroup_arith, subgroup_shuffle; /* add, max, ...; shuffle */
-    bool loose_barriers;       /* a barrier may depend on shared memory: nobody wants a proof */
+    bool loose_barriers;       /* no uniformity analysis: control flow around barriers may depend
+                                * on shared memory */
     bool f16;                  /* arithmetic in half precision */
     bool storage16, storage8;  /* buffers of 16-bit and 8-bit elements */
     bool int8, int16;          /* arithmetic */
@@ -44,7 +45,7 @@ typedef struct rx_gpu_caps {
     bool coopmat_f16, coopmat_bf16; /* cooperative matrices 16x16x16, f32 accumulation */
     bool coopmat_f16_acc;      /* the same with f16 accumulation */
     bool coopmat_fragments;    /* the self-check found the layout packed kernels need */
-    bool is_software;          /* a CPU posing as a GPU: small tiles, no tricks */
+    bool is_software;          /* runs on the CPU (lavapipe, SwiftShader): small tiles */
     bool windows;              /* the backend binds rx_gpu_dispatch.window: large tensors are cut */
     bool joins;                /* bindings that overlap are bound as one, which has to fit too */
     uint32_t compute_units;    /* 0: unknown */

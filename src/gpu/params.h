@@ -4,7 +4,7 @@
  *   rx_spec_F, rx_push_F, rx_bind_F   its specialisation constants, push constants and bindings by
  *                                     name, each member a word; those of a family that it uses are
  *                                     a member of that family's name
- *   rx_args_F                         the three, what a dispatch is told (gpu/gpu.h)
+ *   rx_args_F                         all three: the arguments of a dispatch (gpu/gpu.h)
  *   RX_CONTRACT_F                       its row in rx_contracts
  *
  * and RX_CODE_C for each CODE. The functions below say the names again, for dumps and tests. */
@@ -137,7 +137,8 @@ typedef struct rx_code_group {
 } rx_code_group;
 extern const rx_code_group rx_code_groups[]; /* up to name NULL */
 
-/* Lengths of loops: constants with ids from RX_FIRST_LOOP on, in this order, that nobody sets. */
+/* Trip counts of loops: specialisation constants with ids from RX_FIRST_LOOP on, in this order,
+ * that keep their defaults. */
 #define RX_FIRST_LOOP 29
 extern const rx_code rx_loops[]; /* up to name NULL */
 

@@ -248,7 +248,7 @@ rlx_status rx_vk_commands_create(rx_exec *e, const rx_gpu_list *l, rx_gpu_record
     rx_commands *c = rx_alloc_zero(sizeof *c);
     if (!c)
         return rx_fail_memory(err, "a recording", sizeof *c);
-    r->commands = c; /* from here on it goes with the recording */
+    r->commands = c; /* owned by the recording from here on */
     c->list = rx_alloc_array(l->n + 1, sizeof *c->list);
     if (!c->list)
         return rx_fail_memory(err, "the dispatches of a program", l->n * sizeof *c->list);

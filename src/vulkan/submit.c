@@ -237,7 +237,7 @@ static rlx_status record_range(submission *s, size_t first, size_t end, rlx_erro
 
 /* ---- Fetching results ----------------------------------------------------------------------- */
 
-/* Runs that may be ahead of the host, which then reads the result of one before. */
+/* Runs after which a range that the host has not read is no longer fetched. */
 #define MAX_IDLE 2
 
 /* Forgets ranges that are not read any more, and gives the others their places. */

@@ -41,7 +41,7 @@ static rlx_status write_words(rx_device *d, const rx_block *to, uint64_t at, con
     return RLX_OK;
 }
 
-/* A part of one word. Bytes behind the end of the tensor are nobody's; others are kept. */
+/* Bytes within one word. Those behind the end of the tensor are padding; others are kept. */
 static rlx_status write_part(rx_device *d, const rx_gpu_place *to, uint64_t offset,
                              const char *data, uint64_t bytes, rlx_error *err)
 {

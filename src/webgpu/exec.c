@@ -61,7 +61,7 @@ void rx_wg_exec_destroy(rx_exec *e)
     rx_free(e);
 }
 
-/* Copies of outputs are of whole words, which is told here rather than by a run. */
+/* WebGPU copies whole words: outputs that do not begin at one are refused at binding. */
 static rlx_status check_copies(const rx_exec *e, rlx_error *err)
 {
     const rx_program *p = e->base.program;
@@ -169,7 +169,7 @@ rlx_status rx_wg_exec_write(rx_exec *e, uint32_t value, size_t offset, const voi
     drop_feed(e, value);
     rx_gpu_place to = e->base.places[value];
     if (v->space == RX_SPACE_INPUT && offset == 0)
-        to.bytes = bytes; /* what is behind these bytes is nobody's */
+        to.bytes = bytes; /* the rest is padding */
     if (v->space == RX_SPACE_STATE)
         e->fetched = 0; /* a result may be the state */
     rlx_status st = rx_wg_upload(e->device, &to, offset, data, bytes, err);

@@ -29,7 +29,7 @@ typedef struct rx_wg_flavour {
  * about is gone, so events belong to the library and are used again, never freed. */
 typedef struct rx_wg_event {
     struct rx_wg_event *next;
-    atomic_int state;   /* 0: under way; 1: ended; 2: nobody waits for it any more */
+    atomic_int state;   /* 0: pending; 1: complete; 2: abandoned */
     WGPUEnum status;    /* as the callback said */
     WGPUEnum kind;      /* error scopes: the type of error */
     void *object;       /* adapter or device */

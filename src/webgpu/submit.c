@@ -73,7 +73,7 @@ void rx_wg_want_outputs(rx_exec *e)
     }
 }
 
-/* Runs may be this far ahead of what is read. */
+/* Runs after which a range that the host has not read is no longer copied. */
 #define MAX_IDLE 3
 
 /* Forgets ranges that were not read lately, and gives the others their places behind the flags.

@@ -116,7 +116,7 @@ struct rx_gpu_names {
     char text[MAX_NAME];
 };
 
-/* The same text with a lifetime as long as the program's; NULL: out of memory. */
+/* The text interned for the lifetime of the program; NULL: out of memory. */
 static const char *keep_name(rx_gpu_exec *x, const char *text)
 {
     for (const struct rx_gpu_names *n = x->names; n; n = n->next)
@@ -131,8 +131,7 @@ static const char *keep_name(rx_gpu_exec *x, const char *text)
     return n->text;
 }
 
-/* The n > 0 kernels of a step, "split + join": those that follow another one of the same name are
- * not told. */
+/* The n > 0 kernels of a step, "split + join"; runs of equal names are printed once. */
 static const char *join_names(rx_gpu_exec *x, const char *const *kernels, size_t n)
 {
     const char *last = kernels[0], *only = last;

@@ -52,13 +52,13 @@ typedef struct rx_gpu_driver {
     uint64_t scratch_ring;
     uint64_t n_counters; /* words behind the flags, RX_GPU_FLAG_BYTES from them */
     void (*rules)(rx_exec *e, rx_gpu_rules *out); /* NULL: as they are */
-    /* Makes r->commands from the list, which is gone afterwards. What there is of them when it
-     * fails is forgotten then. */
+    /* Fills r->commands from the list, which does not outlive the call. After a failure `forget` is
+     * called with what was made. */
     rlx_status (*record)(rx_exec *e, const rx_gpu_list *list, rx_gpu_recording *r,
                          rlx_error *err);
     void (*forget)(rx_exec *e, rx_commands *c); /* NULL is fine */
-    /* Waits until a run has ended, well or not; all before it have. False when the deadline (-1:
-     * none) has passed, or when waiting is not possible. One call at a time. */
+    /* Waits for a run to end, with success or an error; earlier runs have ended. False at the
+     * deadline (-1: none), or where the thread may not block. Calls never overlap. */
     bool (*wait)(rx_exec *e, uint64_t ticket, int64_t deadline_ns);
     /* Called once for each run that has ended, in their order, with the lock of the runs held: how
      * it went. */
@@ -77,7 +77,7 @@ typedef struct rx_gpu_runs {
     rx_cond changed;
     uint64_t submitted, done;
     bool polling;  /* some thread waits for run done + 1 */
-    uint64_t fail_first, fail_last; /* tickets of the last failed run and those it took with it */
+    uint64_t fail_first, fail_last; /* tickets of the last failed run, and behind it */
     rlx_error error;
 } rx_gpu_runs;
 
@@ -124,7 +124,7 @@ typedef struct rx_gpu_exec {
     rx_gpu_recording *now;       /* NULL: not bound */
     uint64_t n_binds;
     bool single;                 /* x->now is for runs of single steps */
-    bool has_flags;              /* the last run has set its flags; false: it cannot set any */
+    bool has_flags;              /* the last run wrote its flags; false: no kernel of it has any */
     rx_gpu_runs runs;
 } rx_gpu_exec;
 

@@ -5,7 +5,7 @@
 
 #include <stdatomic.h>
 
-/* So many pipelines that no program uses are kept. */
+/* Unreferenced pipelines that are kept before the older half is destroyed. */
 #define MAX_UNUSED 256
 
 /* The slot of a key: its own or the empty one where it would go. There are empty slots. */

@@ -22,11 +22,11 @@ typedef struct rx_gpu_pipelines {
     uint64_t n_gets;        /* counted by the caller */
 } rx_gpu_pipelines;
 
-/* Room for so many more; false when there is no memory. */
+/* Reserves room for `more` pipelines; false: out of memory. */
 bool rx_gpu_pipelines_reserve(rx_gpu_pipelines *p, size_t more);
 /* NULL: there is none. */
 rx_gpu_pipeline *rx_gpu_pipelines_find(const rx_gpu_pipelines *p, const uint64_t key[2]);
-/* A pipeline with a new key, for which room was reserved; nobody uses it yet. */
+/* Inserts a pipeline with a new key, for which room was reserved; its reference count is 0. */
 void rx_gpu_pipelines_add(rx_gpu_pipelines *p, rx_gpu_pipeline *x);
 /* A dispatch begins, and ends, to use a pipeline. */
 void rx_gpu_pipelines_hold(rx_gpu_pipelines *p, rx_gpu_pipeline *x);

@@ -15,7 +15,7 @@
 
 #define LOG2_E 1.4426950408889634
 
-/* ---- What every kernel is told --------------------------------------------------------------- */
+/* ---- Arguments of every kernel --------------------------------------------------------------- */
 
 /* Strides of the mask along [B, H, Sq, Sk], 0 where it broadcasts. */
 static void set_mask_strides(rx_attention *a)

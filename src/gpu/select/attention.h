@@ -30,8 +30,8 @@ typedef struct rx_attention {
     int64_t n_after;         /* queries of the step behind these */
 } rx_attention;
 
-/* What every kernel is told, for n_groups workgroups in all; k and v where they are operands, the
- * result as it is. `partial`: the kernel writes sums for attention_merge.comp. */
+/* The arguments that every kernel has, for n_groups workgroups in all; k and v are bound as
+ * operands. `partial`: the kernel writes sums for attention_merge.comp. */
 rx_args_attention_base rx_attention_args(const rx_attention *a, bool partial, uint64_t n_groups,
                                          uint64_t n_splits);
 /* True when a kernel cannot write the result itself: keys are split, words of the result belong to

@@ -13,8 +13,8 @@
  * Padding takes no part, but in a tile it is 0, and 0 times an infinite weight is NaN: sums that
  * are not finite, of windows that reach into it, are computed again, tap by tap.
  *
- * SLICES: so many workgroups share a tile, each with a part of k. The results are plain sums then,
- * f32, those of a slice behind those of the one before. */
+ * SLICES: split-k, this number of workgroups share a tile, each with a slice of k. The results are
+ * partial sums then, f32, [slice][element]. */
 #include "common.glsl"
 #include "conv.def"
 #include "conv.glsl"

@@ -9,7 +9,7 @@ shared float parts[2 * THREADS];
 #define MEMBER (LANE % TEAM)
 
 /* The sum of the team's numbers, for all members. `turn` is even and odd in turns, so that one
- * barrier is enough: nobody still reads what is written now. */
+ * barrier is enough: no lane still reads what is overwritten now. */
 float team_sum(float mine, uint turn)
 {
     if (TEAM == 1u)

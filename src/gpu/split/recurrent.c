@@ -142,7 +142,7 @@ static void walk_tokens(const net *n, layer *l, rx_tensor w_hh, rx_tensor b_hh)
     }
 }
 
-/* Puts the last state i where the result is, when somebody wants it. */
+/* Copies the final state i to its result, where that is used. */
 static void store_state(const net *n, const layer *l, size_t i, rx_tensor state)
 {
     const size_t out = n->s->part->call.n_in + 1 + i;

@@ -35,7 +35,7 @@ static void build_graph(const rx_part *part, rlx_graph *g)
 {
     const rx_gpu_call *c = &part->call;
     rlx_value in[RX_SPLIT_MAX];
-    char name[16];
+    char name[24];
     for (size_t i = 0; i < c->n_in; i++) {
         const rx_view *v = &part->view[i];
         snprintf(name, sizeof name, "%zu", i);

@@ -94,7 +94,9 @@ static void sample(const picture *p, const box *b, int h, int w, int to_w, float
                 const float fx = ((float)x + 0.5f) * (float)(b->x1 - b->x0 + 1) / (float)w - 0.5f;
                 float sum = 0;
                 for (int k = 0; k < 4; k++) {
-                    const float ky = floorf(fy) + (float)(k / 2), kx = floorf(fx) + (float)(k % 2);
+                    /* fy and fx are at least -0.5: so much is cut away that it is the floor. */
+                    const float ky = (float)((int)(fy + 1) - 1 + k / 2);
+                    const float kx = (float)((int)(fx + 1) - 1 + k % 2);
                     const float weight = (1 - fabsf(fy - ky)) * (1 - fabsf(fx - kx));
                     int py = b->y0 + (int)ky, px = b->x0 + (int)kx;
                     py = py < b->y0 ? b->y0 : py > b->y1 ? b->y1 : py;

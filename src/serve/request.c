@@ -59,7 +59,7 @@ bool rx_read_no_memory(const rx_reader *d)
 
 bool rx_read_wrong(const rx_reader *d, const char *name, const char *expected, const rx_json *v)
 {
-    const bool empty = v->kind == RX_JSON_ARRAY && !v->n;
+    const bool empty = v && v->kind == RX_JSON_ARRAY && !v->n;
     return rx_api_fail(d->e, name, "'%s': expected %s, got %s", name, expected,
                        empty ? "an empty array" : rx_json_kind_name(v));
 }

@@ -213,6 +213,7 @@ with Server("--ctx", 2048) as s:
                          "response_format")):
         error_of(s, CHAT, body, param=param)
     error_of(s, CHAT, {"messages": []}, text="got an empty array")
+    error_of(s, "/v1/rerank", {"query": "x", "documents": [{}]}, text="expected a string")
     error_of(s, CHAT, "{", text="byte")
     error_of(s, CHAT, "[1]")
     error_of(s, CHAT, "\xff\xfe".encode("latin1"))

@@ -11,7 +11,8 @@ cache=$RLX_SOURCE_DIR/.cache
 says() { # TEXT ENVIRONMENT...
     text=$1; shift
     env "$@" "$RLX_TOOL" devices >"$fake/said" 2>&1 || { cat "$fake/said"; exit 1; }
-    grep -q "webgpu.*$text" "$fake/said" || { echo "expected: $text"; cat "$fake/said"; exit 1; }
+    tr -s '\n ' '  ' <"$fake/said" | grep -q "webgpu.*$text" || # lines are wrapped
+        { echo "expected: $text"; cat "$fake/said"; exit 1; }
 }
 
 if RLX_WEBGPU_LIBRARY=/nonexistent "$RLX_TOOL" devices | grep -q "no WebGPU backend"; then

@@ -14,7 +14,8 @@ import time
 from ctypes import byref
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "grammar"))
+TESTS = Path(__file__).resolve().parents[1] / "tests"
+sys.path[:0] = [str(TESTS / "grammar"), str(TESTS / "support")]
 import rlx_grammar as rlx  # noqa: E402
 from llguidance_peer import Tokens, choose, matcher, random_schema, to_int  # noqa: E402
 from llguidance_peer import tokens_of  # noqa: E402

@@ -3,7 +3,7 @@
 # get.sh DIR PACKAGE...: downloads packages into DIR, in the versions of pins.txt, by pip (wheels,
 # or the source package with sdist), npm or Maven, which know the servers. A file is left there
 # only when its SHA-256 is that of pins.txt. sdist:NAME is the source package of one whose wheel is
-# pinned too.
+# pinned too, npm:NAME the package of npm where pip has one of that name.
 # Exit status: 1 cannot be had here, and why; 2 a file is not the one that was pinned.
 set -eu
 pins=$(cd "$(dirname "$0")" && pwd)/pins.txt
@@ -82,7 +82,8 @@ for package; do
     if [ "${pin% *}" = pip ]; then
         wheels="$wheels $package==$version"
     else
-        "by_${pin% *}" "${package#sdist:}" "$version" ||
+        name=${package#sdist:}
+        "by_${pin% *}" "${name#npm:}" "$version" ||
             cannot "${pin% *} cannot fetch $package $version"
         take "$package"
     fi

@@ -44,6 +44,17 @@ float unit_for(float d)
     return d > 1e15 ? SMALL_UNIT : d < 1e-15 ? LARGE_UNIT : 1.0;
 }
 
+/* p.b in a unit no larger than its own. Units are powers of two, so the exponent is changed: drivers
+ * take b * r * r for b * (r * r), and the square of the quotient may be subnormal. */
+float squares_in(float unit, Piece p)
+{
+    uint bits = floatBitsToUint(p.b), exponent = bits & 0x7f800000u;
+    uint down = 2u * (floatBitsToUint(p.unit) - floatBitsToUint(unit));
+    if (down == 0u || exponent == 0x7f800000u)
+        return p.b;
+    return exponent > down ? uintBitsToFloat(bits - down) : 0.0;
+}
+
 Piece join_pieces(Piece p, Piece q)
 {
     float n_both = p.count + q.count;
@@ -58,8 +69,8 @@ Piece join_pieces(Piece p, Piece q)
     float unit = min(p.unit, q.unit);
     if (MODE == NORM)
         unit = min(unit, unit_for(q.a - p.a));
-    p.b = p.b * (unit / p.unit) * (unit / p.unit); /* one after the other: the square of the */
-    q.b = q.b * (unit / q.unit) * (unit / q.unit); /* quotient may be subnormal */
+    p.b = squares_in(unit, p);
+    q.b = squares_in(unit, q);
     if (MODE == RMS)
         return Piece(n_both, 0.0, p.b + q.b, unit);
     float d = q.a * unit - p.a * unit, share = q.count / n_both;

@@ -2,6 +2,7 @@
 /* A weight in a buffer is packed once for the sessions of all graphs that use it, and anew when it
  * has changed. */
 #include "check.h"
+#include "cpu/cpuid.h"
 #include "cpu/device.h"
 #include "rlx/rlx.h"
 #include "runtime/buffer.h"
@@ -48,7 +49,10 @@ int main(void)
     const rx_pack_cache *packs = &b->memory->packs;
     CHECK(run(one) == 0);
     const size_t used = packs->bytes;
-    CHECK(used > 0 && packs->lists[0]);
+    if (rx_cpu_flags() & (RX_CPU_AVX2 | RX_CPU_AVX512 | RX_CPU_NEON | RX_CPU_WASM))
+        CHECK(used > 0 && packs->lists[0]);
+    else
+        printf("portable products read weights as they are: nothing is packed\n");
     CHECK(run(two) == 1 && packs->bytes == used);
     for (int i = 0; i < N * N; i++)
         w[i] = 2;

@@ -44,8 +44,8 @@ float unit_for(float d)
     return d > 1e15 ? SMALL_UNIT : d < 1e-15 ? LARGE_UNIT : 1.0;
 }
 
-/* p.b in a unit no larger than its own. Units are powers of two, so the exponent is changed: drivers
- * take b * r * r for b * (r * r), and the square of the quotient may be subnormal. */
+/* p.b in a unit no larger than its own. Units are powers of two, so the exponent is changed:
+ * drivers take b * r * r for b * (r * r), and the square of the quotient may be subnormal. */
 float squares_in(float unit, Piece p)
 {
     uint bits = floatBitsToUint(p.b), exponent = bits & 0x7f800000u;

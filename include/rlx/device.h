@@ -48,7 +48,14 @@ RLX_API bool rlx_device_is_available(const char *id);
 typedef struct rlx_device_desc {
     size_t struct_size;
     uint32_t threads; /* CPU: threads to use; 0: RLX_THREADS, else what the process may use */
+    uint64_t flags;   /* RLX_DEVICE_* */
 } rlx_device_desc;
+
+/* Vulkan: kernels are compiled and described (rlx_session_kernel), nothing is run, so that no
+ * memory of the device is needed and drivers without hardware will do. The self-check is not made:
+ * what it found before holds, else all is taken to work. Sessions are created and prepared; running
+ * one is RLX_UNSUPPORTED, and weights and inputs are not kept. Other backends refuse it. */
+enum { RLX_DEVICE_COMPILE_ONLY = 1 << 0 };
 
 /* Opens a device. `id`: NULL or "auto" (RLX_DEVICE if set, else the best one), a backend ("cpu",
  * "vulkan"), a numbered device ("vulkan:1") or a part of its name ("vulkan:llvmpipe"). On success

@@ -236,6 +236,28 @@ RLX_API size_t rlx_session_n_steps(const rlx_session *s);
 RLX_API rlx_status rlx_session_step(const rlx_session *s, size_t i, rlx_step_info *out,
                                     rlx_error *err);
 
+/* What the driver says of a compiled kernel, in its words. */
+typedef struct rlx_kernel_stat {
+    char name[48]; /* "VGPRs", "Register Count", ... */
+    double value;
+} rlx_kernel_stat; /* frozen */
+
+/* A kernel of a GPU with its constants, as runs with the bound dimensions use it. */
+typedef struct rlx_kernel_info {
+    size_t struct_size;
+    char name[64];
+    char constants[512];    /* those that are not 0: "TA=f16 BM=128" */
+    uint32_t invocations;   /* of a workgroup */
+    uint32_t subgroup;      /* size that it is compiled for; 0: the driver chooses */
+    uint32_t n_dispatches;  /* of a run; 0: it packs a weight */
+    uint32_t n_stats;       /* those in stats; 0 where the device was not opened to compile only */
+    rlx_kernel_stat stats[32];
+} rlx_kernel_info;
+/* Kernel `i` of the session, from 0, after rlx_session_prepare; RLX_NOT_FOUND when there is none,
+ * RLX_UNSUPPORTED where steps are no kernels of a driver. */
+RLX_API rlx_status rlx_session_kernel(rlx_session *s, size_t i, rlx_kernel_info *out,
+                                      rlx_error *err);
+
 /* Seconds of one run at the bounds, by the cost model: for a device with this calibration. */
 RLX_API rlx_status rlx_session_estimate(const rlx_session *s, const rlx_calibration *c,
                                         double *seconds, rlx_error *err);

@@ -145,14 +145,18 @@ static void print_constant(rx_str *s, const char *name, uint32_t i, uint32_t wor
         rx_str_printf(s, "%" PRIu32, word);
 }
 
+void rx_gpu_constants_print(rx_str *s, rx_kernel k, const uint32_t *spec, uint32_t n_spec)
+{
+    for (uint32_t i = 1; i < n_spec; i++)
+        print_constant(s, rx_kernel_spec_name(k, i), i, spec[i], rx_kernel_spec(k, i));
+}
+
 /* Specialisation constants, then push constants. */
 static void print_constants(rx_str *s, const rx_gpu_dispatch *x)
 {
     char room[64];
     rx_str_puts(s, "      constants");
-    for (uint32_t i = 1; i < x->n_spec; i++)
-        print_constant(s, rx_kernel_spec_name(x->kernel, i), i, x->spec[i],
-                       rx_kernel_spec(x->kernel, i));
+    rx_gpu_constants_print(s, x->kernel, x->spec, x->n_spec);
     rx_str_puts(s, "\n      push");
     for (uint32_t i = 0; i < x->n_push; i++)
         print_constant(s, rx_kernel_push_name(x->kernel, i, room), i, x->push[i],

@@ -8,6 +8,7 @@
 #include "compile/program.h"
 #include "compile/target.h"
 #include "rlx/device.h"
+#include "rlx/session.h"
 #include "runtime/knob.h"
 
 typedef struct rx_device rx_device;   /* an open device; each backend has its own struct */
@@ -119,6 +120,8 @@ typedef struct rx_backend {
     const char *(*exec_kernel)(rx_exec *e, size_t step);
     /* The text of rlx_session_print_stage; the exec is bound. NULL: there are no stages. */
     rlx_status (*exec_print)(rx_exec *e, const char *stage, char **text, rlx_error *err);
+    /* Kernel i of the bound exec; RLX_NOT_FOUND. NULL: there is no compiled code to describe. */
+    rlx_status (*exec_kernel_info)(rx_exec *e, size_t i, rlx_kernel_info *out, rlx_error *err);
 } rx_backend;
 
 /* The backends of this build, best first; NULL-terminated. runtime/registry.c. */

@@ -245,6 +245,12 @@ rlx_status rlx_device_open(const char *id, const rlx_device_desc *desc, rlx_devi
     RLX_TRY(RX_DESC_READ(rlx_device_desc, &full, desc, err));
     rx_choice c;
     RLX_TRY(rx_device_find(id, &c, err));
+    if (full.flags & ~(uint64_t)RLX_DEVICE_COMPILE_ONLY)
+        return rx_fail(err, RLX_INVALID, "rlx_device_open: unknown flags %#llx",
+                       (unsigned long long)full.flags);
+    if (full.flags & RLX_DEVICE_COMPILE_ONLY && !c.backend->exec_kernel_info)
+        return rx_fail(err, RLX_UNSUPPORTED, "device %s cannot be opened to compile only: a "
+                       "Vulkan device can", c.info.id);
     rlx_device *d = rx_alloc_zero(sizeof *d);
     if (!d)
         return rx_fail_memory(err, "the device", sizeof *d);

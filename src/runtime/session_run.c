@@ -3,6 +3,7 @@
  * lock, so a thread can wait while others submit. */
 #include <string.h>
 
+#include "base/sized.h"
 #include "runtime/session.h"
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
@@ -255,6 +256,29 @@ rlx_status rlx_session_print_stage(rlx_session *s, const char *stage, char **tex
     rlx_status st = print_stage(s, stage, text, err);
     rx_mutex_unlock(&s->lock);
     return st;
+}
+
+static rlx_status get_kernel(rlx_session *s, size_t i, rlx_kernel_info *out, rlx_error *err)
+{
+    const rx_backend *backend = rx_session_backend(s);
+    if (!backend->exec_kernel_info)
+        return rx_fail(err, RLX_UNSUPPORTED, "rlx_session_kernel: device %s has no kernels that a "
+                       "driver compiles", backend->name);
+    RLX_TRY(rx_session_eval_dims(s, err));
+    RLX_TRY(bind_exec(s, err));
+    return backend->exec_kernel_info(s->exec, i, out, err);
+}
+
+rlx_status rlx_session_kernel(rlx_session *s, size_t i, rlx_kernel_info *out, rlx_error *err)
+{
+    rlx_kernel_info info = {0};
+    RLX_TRY(rx_need(s, "rlx_session_kernel: s", err));
+    RLX_TRY(rx_need(out, "rlx_session_kernel: out", err));
+    RLX_TRY(RX_INFO_CHECK(rlx_kernel_info, out, err));
+    rx_mutex_lock(&s->lock);
+    rlx_status st = get_kernel(s, i, &info, err);
+    rx_mutex_unlock(&s->lock);
+    return st == RLX_OK ? RX_INFO_WRITE(rlx_kernel_info, out, &info, err) : st;
 }
 
 rlx_status rlx_session_set_input(rlx_session *s, const char *name, const void *data, size_t bytes,

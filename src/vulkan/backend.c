@@ -42,4 +42,5 @@ const rx_backend rx_backend_vulkan = {
     .exec_seconds = rx_vk_exec_seconds,
     .exec_kernel = rx_gpu_backend_kernel,
     .exec_print = rx_gpu_backend_print,
+    .exec_kernel_info = rx_vk_exec_kernel_info,
 };

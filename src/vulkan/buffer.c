@@ -170,7 +170,7 @@ static rlx_status upload_pieces(upload *u, rlx_error *err)
 rlx_status rx_vk_upload(rx_device *d, const rx_gpu_place *to, uint64_t offset, const void *data,
                         uint64_t bytes, rlx_error *err)
 {
-    if (!bytes)
+    if (!bytes || d->compile_only)
         return RLX_OK;
     if (to->block->map) {
         memcpy(to->block->map + to->offset + offset, data, (size_t)bytes);
@@ -243,6 +243,8 @@ rlx_status rx_vk_download(rx_device *d, const rx_gpu_place *from, uint64_t offse
 {
     if (!bytes)
         return RLX_OK;
+    if (d->compile_only)
+        return rx_vk_fail_run(d, err);
     if (from->block->map) {
         memcpy(data, from->block->map + from->offset + offset, (size_t)bytes);
         return RLX_OK;
@@ -272,7 +274,7 @@ static rlx_status fill_zero(rx_device *d, const rx_gpu_place *to, rlx_error *err
 
 rlx_status rx_vk_zero(rx_device *d, const rx_gpu_place *to, rlx_error *err)
 {
-    if (!to->bytes)
+    if (!to->bytes || d->compile_only)
         return RLX_OK;
     if (to->block->map) {
         memset(to->block->map + to->offset, 0, (size_t)to->bytes);

@@ -69,7 +69,8 @@ static void link_features(rx_vk_features *f, const extensions *e)
     link_feature(f, e, &f->bfloat16, VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME, 0);
 }
 
-void rx_vk_features_ask(const rx_vk_instance *vk, VkPhysicalDevice handle, rx_vk_features *f)
+void rx_vk_features_ask(const rx_vk_instance *vk, VkPhysicalDevice handle, bool statistics,
+                        rx_vk_features *f)
 {
     *f = (rx_vk_features){
         .base.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
@@ -83,10 +84,15 @@ void rx_vk_features_ask(const rx_vk_instance *vk, VkPhysicalDevice handle, rx_vk
         .int_dot.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES,
         .maintenance4.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES,
         .coopmat.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR,
-        .bfloat16.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR};
+        .bfloat16.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR,
+        .statistics.sType =
+            VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR};
     extensions e;
     list_extensions(vk, handle, &e);
     link_features(f, &e);
+    if (statistics)
+        link_feature(f, &e, &f->statistics, VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME,
+                     0);
     if (has_extension(&e, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME))
         f->extensions[f->n_extensions++] = VK_EXT_MEMORY_BUDGET_EXTENSION_NAME;
     if (e.version < VK_API_VERSION_1_2 &&
@@ -351,7 +357,7 @@ bool rx_vk_gpu_examine(const rx_vk_instance *vk, VkPhysicalDevice handle, rx_vk_
     }
     rx_vk_features f;
     properties p;
-    rx_vk_features_ask(vk, handle, &f);
+    rx_vk_features_ask(vk, handle, false, &f);
     ask_properties(vk, handle, &p);
     for (uint32_t i = 0; i < f.n_extensions; i++)
         out->has_budget |= !strcmp(f.extensions[i], VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);

@@ -28,6 +28,7 @@ typedef struct rx_vk_features {
     VkPhysicalDeviceMaintenance4Features maintenance4;
     VkPhysicalDeviceCooperativeMatrixFeaturesKHR coopmat;
     VkPhysicalDeviceShaderBfloat16FeaturesKHR bfloat16;
+    VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR statistics;
     const char *extensions[RX_VK_MAX_EXTENSIONS]; /* to enable */
     uint32_t n_extensions;
 } rx_vk_features;
@@ -51,8 +52,10 @@ typedef struct rx_vk_gpu {
 /* Fills *out; false with a sentence in `why` when the device cannot be used. */
 bool rx_vk_gpu_examine(const rx_vk_instance *vk, VkPhysicalDevice handle, rx_vk_gpu *out,
                        char why[256]);
-/* Asks which features there are and links them into f->base. */
-void rx_vk_features_ask(const rx_vk_instance *vk, VkPhysicalDevice handle, rx_vk_features *f);
+/* Asks which features there are and links them into f->base. statistics: of compiled kernels,
+ * too. */
+void rx_vk_features_ask(const rx_vk_instance *vk, VkPhysicalDevice handle, bool statistics,
+                        rx_vk_features *f);
 /* The short text about features and limits. */
 void rx_vk_detail(const rx_vk_gpu *gpu, const rx_gpu_caps *caps, const char *note, char *out,
                   size_t cap);

@@ -107,7 +107,7 @@ rlx_status rx_vk_sets_create(rx_device *d, rx_vk_dispatch *list, size_t n, VkDes
     *pool = VK_NULL_HANDLE;
     for (size_t i = 0; i < n; i++)
         n_buffers += list[i].n_bind;
-    if (!n)
+    if (!n || d->compile_only)
         return RLX_OK;
     VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, n_buffers ? n_buffers : 1};
     VkDescriptorPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
@@ -256,7 +256,7 @@ rlx_status rx_vk_commands_create(rx_exec *e, const rx_gpu_list *l, rx_gpu_record
         c->list[c->n] = rx_vk_dispatch_of(&l->items[c->n], &e->base.flags);
     RLX_TRY(rx_vk_pipelines_get(e->device, l->items, c->n, c->list, err));
     RLX_TRY(rx_vk_sets_create(e->device, c->list, c->n, &c->sets, err));
-    return record_run(e, l, c, err);
+    return e->device->compile_only ? RLX_OK : record_run(e, l, c, err);
 }
 
 void rx_vk_commands_destroy(rx_exec *e, rx_commands *c)

@@ -85,6 +85,12 @@ rlx_status rx_vk_fail(rx_device *d, VkResult r, const char *what, rlx_error *err
                    rx_vk_result_name(r), (int)r);
 }
 
+rlx_status rx_vk_fail_run(rx_device *d, rlx_error *err)
+{
+    return rx_fail(err, RLX_UNSUPPORTED, "%s was opened to compile only: nothing runs on it",
+                   d->gpu.info.name);
+}
+
 VkResult rx_vk_queue_submit(rx_device *d, rx_vk_queue *q, uint32_t n, const VkSubmitInfo *infos,
                             VkFence fence)
 {
@@ -167,7 +173,7 @@ static VkResult create_device(rx_device *d)
          .queueFamilyIndex = d->gpu.transfer_family, .queueCount = 1,
          .pQueuePriorities = &priority}};
     rx_vk_features f;
-    rx_vk_features_ask(d->instance, d->gpu.handle, &f);
+    rx_vk_features_ask(d->instance, d->gpu.handle, d->compile_only, &f);
     VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .pNext = &f.base,
                                .queueCreateInfoCount = d->has_transfer ? 2 : 1,
                                .pQueueCreateInfos = queues,
@@ -257,7 +263,6 @@ static bool can_chain(const rx_device *d)
 
 rlx_status rx_vk_open(size_t index, const rlx_device_desc *desc, rx_device **out, rlx_error *err)
 {
-    (void)desc;
     *out = NULL;
     const rx_gpu_devices *l = rx_gpu_devices_get(&devices);
     char reason[512];
@@ -273,7 +278,8 @@ rlx_status rx_vk_open(size_t index, const rlx_device_desc *desc, rx_device **out
     d->base.caps = d->gpu.caps;
     rx_vk_memory_init(d);
     d->has_transfer = d->gpu.transfer_family != d->gpu.family;
-    d->mapped = choose_mapped(&d->gpu);
+    d->compile_only = desc->flags & RLX_DEVICE_COMPILE_ONLY;
+    d->mapped = choose_mapped(&d->gpu) && !d->compile_only;
     d->log_blocks = rx_env_flag(RX_ENV_VULKAN_ARENA_DEBUG);
     d->full_barrier = rx_env_flag(RX_ENV_FULL_BARRIER);
     rx_gpu_target_init(&d->base, "vulkan", target_support);
@@ -313,7 +319,7 @@ void rx_vk_describe(rx_device *d, char *out, size_t cap)
 
 void rx_vk_close(rx_device *d)
 {
-    if (!atomic_load(&d->lost))
+    if (!atomic_load(&d->lost) && !d->compile_only)
         d->vk.DeviceWaitIdle(d->handle);
     rx_vk_pipelines_finish(d);
     finish_queues(d);

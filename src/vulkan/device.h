@@ -85,6 +85,8 @@ rlx_status rx_vk_zero(rx_device *d, const rx_gpu_place *to, rlx_error *err);
 typedef struct rx_pipeline {
     rx_gpu_pipeline entry;
     VkPipeline handle;
+    rx_kernel kernel;
+    uint32_t spec[RX_GPU_MAX_SPEC], n_spec, subgroup; /* subgroup: size required; 0: none */
 } rx_pipeline;
 
 typedef struct rx_vk_pipelines {
@@ -102,6 +104,8 @@ void rx_vk_pipelines_finish(rx_device *d);
 /* rx_backend.kernels_save and .kernels_load: the data of the pipeline cache. */
 rlx_status rx_vk_pipelines_save(rx_device *d, void **data, size_t *bytes, rlx_error *err);
 void rx_vk_pipelines_load(rx_device *d, const void *data, size_t bytes);
+/* rx_backend.exec_kernel_info: statistics.c. */
+rlx_status rx_vk_exec_kernel_info(rx_exec *e, size_t i, rlx_kernel_info *out, rlx_error *err);
 /* Gives n dispatches their pipelines, those that are new made on several threads. `from` has the
  * kernels and their constants. On success each dispatch holds its pipeline until it is released. */
 struct rx_vk_dispatch;
@@ -125,6 +129,7 @@ struct rx_device {
     rx_vk_functions vk;
     rx_vk_queue queue, transfer_queue;
     bool has_transfer;       /* transfer_queue is another queue */
+    bool compile_only;       /* blocks have no memory, nothing is recorded */
     bool mapped;             /* memory of kernels is mapped */
     bool log_blocks;         /* RLX_VULKAN_ARENA_DEBUG */
     bool full_barrier;       /* RLX_FULL_BARRIER */
@@ -141,6 +146,8 @@ void rx_vk_close(rx_device *d);
 void rx_vk_describe(rx_device *d, char *out, size_t cap);
 /* The status of a result that is not VK_SUCCESS; remembers a lost device. */
 rlx_status rx_vk_fail(rx_device *d, VkResult r, const char *what, rlx_error *err);
+/* RLX_UNSUPPORTED: the device was opened to compile only. */
+rlx_status rx_vk_fail_run(rx_device *d, rlx_error *err);
 VkResult rx_vk_queue_submit(rx_device *d, rx_vk_queue *q, uint32_t n, const VkSubmitInfo *infos,
                             VkFence fence);
 /* Sleeps for quiet_ns, in which the fence is not expected, polls for a short time, then sleeps.

@@ -72,8 +72,9 @@ rlx_status rx_vk_exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_buff
         rx_free(e);
         return st;
     }
-    st = alloc_copies(e, err);
-    if (st == RLX_OK)
+    if (!d->compile_only)
+        st = alloc_copies(e, err);
+    if (st == RLX_OK && !d->compile_only)
         st = make_commands(e, err);
     if (st == RLX_OK)
         *out = e;
@@ -170,7 +171,7 @@ rlx_status rx_vk_exec_write(rx_exec *e, uint32_t value, size_t offset, const voi
     if (v->space != RX_SPACE_INPUT && v->space != RX_SPACE_STATE)
         return rx_fail(err, RLX_INTERNAL, "value %u is neither an input nor a state",
                        (unsigned)value);
-    if (!bytes)
+    if (!bytes || e->device->compile_only)
         return RLX_OK;
     if (e->device->mapped || bytes > e->stage.bytes / 2) {
         RLX_TRY(rx_vk_flush(e, err));
@@ -241,6 +242,8 @@ rlx_status rx_vk_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data
     rx_gpu_place from = rx_gpu_exec_place(&e->base, value);
     if (!bytes)
         return RLX_OK;
+    if (e->device->compile_only)
+        return rx_vk_fail_run(e->device, err);
     if (!from.block)
         return rx_fail(err, RLX_INTERNAL, "value %u has no memory", (unsigned)value);
     RLX_TRY(rx_vk_flush(e, err));

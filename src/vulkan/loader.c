@@ -222,5 +222,9 @@ const char *rx_vk_functions_get(const rx_vk_instance *vk, VkDevice device, rx_vk
     if (!address)
         address = vk->GetDeviceProcAddr(device, "vkGetBufferDeviceAddressKHR");
     out->GetBufferDeviceAddress = (PFN_vkGetBufferDeviceAddress)address;
+    out->GetPipelineExecutablePropertiesKHR = (PFN_vkGetPipelineExecutablePropertiesKHR)
+        vk->GetDeviceProcAddr(device, "vkGetPipelineExecutablePropertiesKHR");
+    out->GetPipelineExecutableStatisticsKHR = (PFN_vkGetPipelineExecutableStatisticsKHR)
+        vk->GetDeviceProcAddr(device, "vkGetPipelineExecutableStatisticsKHR");
     return NULL;
 }

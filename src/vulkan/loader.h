@@ -48,6 +48,9 @@ typedef struct rx_vk_instance {
 typedef struct rx_vk_functions {
     RX_VK_DEVICE_FUNCTIONS(X)
     PFN_vkGetBufferDeviceAddress GetBufferDeviceAddress; /* NULL: the device has no addresses */
+    /* NULL: the device has no statistics, or was not opened for them. */
+    PFN_vkGetPipelineExecutablePropertiesKHR GetPipelineExecutablePropertiesKHR;
+    PFN_vkGetPipelineExecutableStatisticsKHR GetPipelineExecutableStatisticsKHR;
 } rx_vk_functions;
 #undef X
 

@@ -155,6 +155,8 @@ rlx_status rx_vk_block_create(rx_device *d, rx_vk_kind kind, uint64_t bytes, con
                               rx_block *out, rlx_error *err)
 {
     *out = (rx_block){.bytes = rx_gpu_room(bytes)};
+    if (d->compile_only)
+        return RLX_OK;
     VkResult r = create_buffer(d, kind, out->bytes, &out->buffer);
     rlx_status st = r == VK_SUCCESS ? allocate(d, kind, what, out, err)
                                     : rx_vk_fail(d, r, what, err);
@@ -176,7 +178,7 @@ static rlx_status check_total(rx_device *d, uint64_t bytes, uint64_t largest, co
                               rlx_error *err)
 {
     int type = choose_type(d, UINT32_MAX, RX_VK_KERNEL);
-    if (type >= 0)
+    if (type >= 0 && !d->compile_only)
         RLX_TRY(check_budget(d, d->gpu.memory.memoryTypes[type].heapIndex, bytes, what, err));
     if (largest <= d->gpu.max_block_bytes)
         return RLX_OK;
@@ -200,6 +202,8 @@ static uint64_t block_bytes(const rx_block *b)
 
 static rlx_status wait_device(rx_device *d, rlx_error *err)
 {
+    if (d->compile_only)
+        return RLX_OK;
     rx_mutex_lock(&d->queue.lock);
     rx_mutex_lock(&d->transfer_queue.lock);
     VkResult r = atomic_load(&d->lost) ? VK_ERROR_DEVICE_LOST : d->vk.DeviceWaitIdle(d->handle);

@@ -50,6 +50,8 @@ static void open_cache(rx_device *d)
 {
     void *data = NULL;
     size_t bytes = 0;
+    if (d->compile_only) /* what it holds may lack statistics */
+        return;
     rx_vk_cache_load(&d->gpu, CACHE_FILE, &data, &bytes);
     d->pipelines.cache = create_cache(d, data, bytes);
     rx_free(data);
@@ -76,7 +78,7 @@ static void save_cache(rx_device *d)
     rx_vk_pipelines *p = &d->pipelines;
     size_t bytes = 0;
     p->saved_ns = rx_now_ns();
-    if (p->n_made == p->n_saved)
+    if (p->n_made == p->n_saved || d->compile_only)
         return;
     void *data = cache_data(d, &bytes);
     if (data)
@@ -211,7 +213,16 @@ static VkResult create_module(rx_device *d, const rx_gpu_dispatch *x, VkShaderMo
     return r;
 }
 
-static VkResult create_pipeline(rx_device *d, const rx_gpu_dispatch *x, VkPipeline *out)
+/* The size of subgroups to require of a kernel; 0: any. */
+static uint32_t pick_subgroup(const rx_device *d, const rx_gpu_dispatch *x)
+{
+    const uint32_t size = d->gpu.force_subgroup;
+    const bool subgroups = x->kernel != RX_K_EMITTED &&
+                           rx_kernels[x->kernel].needs & (RX_NEEDS_SUBGROUP | RX_NEEDS_COOPMAT);
+    return subgroups && size && x->spec[0] % size == 0 ? size : 0;
+}
+
+static VkResult create_pipeline(rx_device *d, const rx_gpu_dispatch *x, rx_pipeline *out)
 {
     VkShaderModule module;
     VkResult r = create_module(d, x, &module);
@@ -223,20 +234,20 @@ static VkResult create_pipeline(rx_device *d, const rx_gpu_dispatch *x, VkPipeli
     VkSpecializationInfo spec = {x->n_spec, entries, x->n_spec * 4, x->spec};
     VkPipelineShaderStageRequiredSubgroupSizeCreateInfo size = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
-        .requiredSubgroupSize = d->gpu.force_subgroup};
+        .requiredSubgroupSize = out->subgroup};
     VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
                   .stage = VK_SHADER_STAGE_COMPUTE_BIT, .module = module, .pName = "main",
                   .pSpecializationInfo = &spec},
         .layout = d->pipelines.layouts[x->n_bind]};
-    bool subgroups = x->kernel != RX_K_EMITTED &&
-                     rx_kernels[x->kernel].needs & (RX_NEEDS_SUBGROUP | RX_NEEDS_COOPMAT);
-    if (subgroups && d->gpu.force_subgroup && x->spec[0] % d->gpu.force_subgroup == 0) {
+    if (d->vk.GetPipelineExecutableStatisticsKHR && d->compile_only)
+        info.flags |= VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR;
+    if (out->subgroup) {
         info.stage.pNext = &size;
         info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
     }
-    r = d->vk.CreateComputePipelines(d->handle, d->pipelines.cache, 1, &info, NULL, out);
+    r = d->vk.CreateComputePipelines(d->handle, d->pipelines.cache, 1, &info, NULL, &out->handle);
     d->vk.DestroyShaderModule(d->handle, module, NULL);
     return r;
 }
@@ -250,7 +261,7 @@ static void make_job(void *user, size_t i)
 {
     batch *b = user;
     job *j = &b->jobs[i];
-    j->result = create_pipeline(b->device, j->dispatch, &j->made->handle);
+    j->result = create_pipeline(b->device, j->dispatch, j->made);
 }
 
 static rlx_status fail_job(rx_device *d, const job *j, rlx_error *err)
@@ -294,6 +305,10 @@ static rlx_status list_missing(rx_device *d, const rx_gpu_placed *list, size_t n
         if (!x)
             return rx_fail_memory(err, "a pipeline", sizeof *x);
         memcpy(x->entry.key, key, sizeof key);
+        x->kernel = list[i].dispatch.kernel;
+        x->n_spec = list[i].dispatch.n_spec;
+        memcpy(x->spec, list[i].dispatch.spec, sizeof x->spec);
+        x->subgroup = pick_subgroup(d, &list[i].dispatch);
         jobs[(*n_jobs)++] = (job){&list[i].dispatch, x, VK_NOT_READY};
         log_pipeline(&list[i].dispatch);
     }

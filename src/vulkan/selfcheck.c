@@ -112,6 +112,10 @@ void rx_vk_selfcheck(rx_device *d)
     const rx_gpu_selfcheck_desc desc = {.backend = "vulkan", .name = d->gpu.info.name,
                                         .caps = &d->base.caps, .run = run_kernel, .device = d};
     load_result(&d->gpu, &s);
+    if (d->compile_only) {
+        rx_gpu_selfcheck_apply(&d->base.caps, &s);
+        return;
+    }
     if (rx_gpu_selfcheck_run(&desc, &s))
         rx_vk_cache_save(&d->gpu, CACHE_FILE, &s, sizeof s);
     rx_gpu_selfcheck_note(&s, d->base.note);

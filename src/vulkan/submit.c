@@ -428,6 +428,8 @@ rlx_status rx_vk_exec_submit(rx_exec *e, const rx_submit *s, uint64_t *ticket, r
 {
     size_t first = s->first_step, end = s->first_step + s->n_steps;
     *ticket = 0;
+    if (e->device->compile_only)
+        return rx_vk_fail_run(e->device, err);
     RLX_TRY(rx_gpu_exec_begin(&e->base, s, err));
     if (first == 0)
         e->host_flags = 0;

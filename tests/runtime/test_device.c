@@ -75,6 +75,47 @@ static void test_choice(void)
     rlx_device_close(d);
 }
 
+/* A device that compiles and never runs. */
+static void test_compile_only(void)
+{
+    rlx_device *d = NULL;
+    rlx_session *s = NULL;
+    rlx_error err;
+    rlx_device_desc desc = {RLX_INIT(rlx_device_desc), .flags = 1u << 31};
+    CHECK(rlx_device_open("cpu", &desc, &d, &err) == RLX_INVALID && !d);
+    CHECK(strstr(err.text, "unknown flags 0x80000000") != NULL);
+    desc.flags = RLX_DEVICE_COMPILE_ONLY;
+    CHECK(rlx_device_open("cpu", &desc, &d, &err) == RLX_UNSUPPORTED && !d);
+    CHECK(strstr(err.text, "cpu:0 cannot be opened to compile only") != NULL ||
+          strstr(err.text, "cpu cannot be opened to compile only") != NULL);
+    if (!rlx_device_is_available("vulkan") ||
+        !CHECK_OK(rlx_device_open("vulkan", &desc, &d, &err), &err))
+        return;
+    rlx_graph *g = rlx_graph_create("compiled");
+    const rlx_dim dims[] = {8, 64}, square[] = {64, 64};
+    const rlx_value x = rlx_input(g, "x", RLX_F32, 2, dims);
+    const rlx_value w = rlx_param(g, "w", RLX_F32, 2, square);
+    rlx_output(g, "y", rlx_softmax(g, rlx_matmul(g, x, w), -1));
+    CHECK_OK(rlx_session_create(d, g, NULL, &s, &err), &err);
+    rlx_kernel_info k = {RLX_INIT(rlx_kernel_info)};
+    size_t n = 0, n_dispatches = 0;
+    rlx_status st = RLX_OK;
+    for (; (st = rlx_session_kernel(s, n, &k, &err)) == RLX_OK; n++) {
+        CHECK(k.name[0] && k.invocations && k.n_stats <= 32);
+        n_dispatches += k.n_dispatches;
+    }
+    CHECK(st == RLX_NOT_FOUND && n >= 2 && n_dispatches >= 2);
+    CHECK(strstr(err.text, "kernels; kernel") != NULL);
+    static float data[64 * 64];
+    CHECK_OK(rlx_session_set_param(s, "w", data, sizeof data, RLX_COPY, &err), &err);
+    CHECK_OK(rlx_session_set_input(s, "x", data, 8 * 64 * 4, &err), &err);
+    CHECK(rlx_run(s, NULL, 0, NULL, 0, &err) == RLX_UNSUPPORTED);
+    CHECK(strstr(err.text, "was opened to compile only") != NULL);
+    rlx_session_destroy(s);
+    rlx_graph_destroy(g);
+    rlx_device_close(d);
+}
+
 static void test_environment(void)
 {
     rlx_device *d = NULL;
@@ -139,6 +180,7 @@ int main(void)
     test_list();
     test_backends();
     test_choice();
+    test_compile_only();
     test_environment();
     test_support();
     return check_done();

@@ -75,6 +75,16 @@ quant_gemv=64x32" OPTIONS --filter matmul)
              $<TARGET_FILE:test_decoder> $<TARGET_FILE:optest>)
     rlx_test_property(vulkan/chains ENVIRONMENT
                       "RLX_TEST_LAVAPIPE=${PROJECT_SOURCE_DIR}/.cache/lavapipe")
+    # What drivers make of the kernels, also those of cards that are not there.
+    if(RLX_PYTHON AND TARGET rlx_tool)
+        foreach(part tool radv)
+            rlx_test(vulkan/kernels-${part} "${RLX_PYTHON}"
+                     "${CMAKE_CURRENT_SOURCE_DIR}/vulkan/kernels.py" ${part})
+            rlx_test_property(vulkan/kernels-${part} ENVIRONMENT
+                              "RLX_TEST_LAVAPIPE=${PROJECT_SOURCE_DIR}/.cache/lavapipe")
+        endforeach()
+        rlx_test_property(vulkan/kernels-radv RESOURCE_LOCK lavapipe)
+    endif()
     # A newer lavapipe, where it can be had. It takes seconds to compile a kernel with barriers.
     rlx_vulkan_ops(vulkan-newer 450 "RLX_TEST_LAVAPIPE=${PROJECT_SOURCE_DIR}/.cache/lavapipe"
                    OPTIONS --once)

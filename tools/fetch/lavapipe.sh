@@ -1,15 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # lavapipe.sh DIR: unpacks the lavapipe of Debian 12's backports into DIR, for the tests: it is some
-# five times faster than the one of Debian 12 itself. Installs nothing and needs no root. The server
-# is that of the machine's own package sources; apt-get checks its signature and every hash. Leaves
-# DIR/icd.json, to be named in VK_DRIVER_FILES, with DIR/lib in LD_LIBRARY_PATH. Exit status 77:
-# cannot be had here, and why; 1: what came is not what was signed.
+# five times faster than the one of Debian 12 itself. Beside it RADV, which compiles for AMD's cards
+# where there are none (RADV_FORCE_FAMILY). Installs nothing and needs no root. The server is that
+# of the machine's own package sources; apt-get checks its signature and every hash. Leaves
+# DIR/icd.json and DIR/radv.json, to be named in VK_DRIVER_FILES, with DIR/lib in LD_LIBRARY_PATH.
+# Exit status 77: cannot be had here, and why; 1: what came is not what was signed.
 set -eu
 dir=${1:?usage: lavapipe.sh DIR}
 skip() { echo "lavapipe: $*; the installed one is used"; exit 77; }
 
-[ ! -f "$dir/icd.json" ] || exit 0
+[ ! -f "$dir/icd.json" ] || [ ! -f "$dir/radv.json" ] || exit 0
 system=$(. /etc/os-release 2>/dev/null && echo "$ID $VERSION_ID") || true
 [ "$system" = "debian 12" ] || skip "only Debian 12 has an old one, this is ${system:-unknown}"
 command -v apt-get >/dev/null && command -v dpkg >/dev/null || skip "no apt-get"
@@ -51,17 +52,21 @@ for package in "$work"/*.deb; do
     dpkg -x "$package" "$work/root"
 done
 
-driver=$(find "$work/root" -name libvulkan_lvp.so)
-[ -n "$driver" ] || skip "the package has no libvulkan_lvp.so"
 mkdir -p "$dir/lib"
-# New files: a program that runs with those of an earlier call keeps them.
-cp -a --remove-destination "$driver" "$work"/root/usr/lib/*/libdrm*.so* "$dir/lib/"
 full=$(cd "$dir" && pwd)
-missing=$(LD_LIBRARY_PATH="$full/lib" ldd "$full/lib/libvulkan_lvp.so" | grep 'not found' || true)
-[ -z "$missing" ] || skip "it needs$missing"
-cat >"$dir/icd.json.part" <<TEXT
+add_driver() { # LIBRARY MANIFEST
+    driver=$(find "$work/root" -name "$1")
+    [ -n "$driver" ] || skip "the package has no $1"
+    # New files: a program that runs with those of an earlier call keeps them.
+    cp -a --remove-destination "$driver" "$work"/root/usr/lib/*/libdrm*.so* "$dir/lib/"
+    missing=$(LD_LIBRARY_PATH="$full/lib" ldd "$full/lib/$1" | grep 'not found' || true)
+    [ -z "$missing" ] || skip "$1 needs$missing"
+    cat >"$dir/$2.part" <<TEXT
 {"file_format_version": "1.0.0",
- "ICD": {"library_path": "$full/lib/libvulkan_lvp.so", "api_version": "1.4.305"}}
+ "ICD": {"library_path": "$full/lib/$1", "api_version": "1.4.305"}}
 TEXT
-mv "$dir/icd.json.part" "$dir/icd.json"
+    mv "$dir/$2.part" "$dir/$2"
+}
+add_driver libvulkan_radeon.so radv.json
+add_driver libvulkan_lvp.so icd.json
 echo "lavapipe: unpacked into $full"

@@ -227,7 +227,8 @@ rlx_device *cli_open_device(const cli_common *c, const char *id)
 {
     rlx_device *device = NULL;
     rlx_error err = {0};
-    rlx_device_desc desc = {RLX_INIT(rlx_device_desc), .threads = (uint32_t)c->threads};
+    rlx_device_desc desc = {RLX_INIT(rlx_device_desc), .threads = (uint32_t)c->threads,
+                            .flags = c->device_flags};
     if (rlx_device_open(id, &desc, &device, &err) != RLX_OK)
         cli_error(&err);
     return device;

@@ -211,12 +211,19 @@ static bool try_check(const rx_gpu_selfcheck_desc *d, const check *c, bool *pass
     rlx_error err = {0};
     uint32_t local = c->local ? c->local : d->caps->subgroup;
     rlx_status st = d->run(d->device, c->kernel, local, words, &err);
-    if (st == RLX_NO_MEMORY || st == RLX_DEVICE_LOST)
+    if (st == RLX_NO_MEMORY || st == RLX_DEVICE_LOST || st == RLX_UNSUPPORTED)
         return false;
     if (st != RLX_OK)
         rx_log(RLX_LOG_WARN, "%s: self-check of %s: %s", d->backend, c->name, err.text);
     *passed = st == RLX_OK && c->is_right(words, d->caps);
     return true;
+}
+
+void rx_gpu_selfcheck_apply(rx_gpu_caps *caps, const rx_gpu_selfcheck *s)
+{
+    for (uint32_t i = 0; i < N_CHECKS && rx_gpu_selfcheck_fits(s); i++)
+        if (s->tried & s->failed & 1u << i)
+            checks[i].off(caps);
 }
 
 bool rx_gpu_selfcheck_run(const rx_gpu_selfcheck_desc *d, rx_gpu_selfcheck *s)

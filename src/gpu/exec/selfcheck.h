@@ -33,6 +33,8 @@ typedef struct rx_gpu_selfcheck_desc {
 /* Makes the checks that *s does not know and turns off in the caps what does not work. *s is zero
  * or from a file; true when it is not what it was. */
 bool rx_gpu_selfcheck_run(const rx_gpu_selfcheck_desc *d, rx_gpu_selfcheck *s);
+/* Turns off what was seen to fail; what was not tried stays. */
+void rx_gpu_selfcheck_apply(rx_gpu_caps *caps, const rx_gpu_selfcheck *s);
 /* Whether it is of these checks. */
 bool rx_gpu_selfcheck_fits(const rx_gpu_selfcheck *s);
 /* "self-check: passed", or what was turned off. */

@@ -41,7 +41,7 @@ bool rx_env_flag(rx_env v)
     return true;
 }
 
-int64_t rx_env_number(rx_env v, int64_t lo, int64_t dflt)
+int64_t rx_env_number(rx_env v, int64_t lo, int64_t hi, int64_t dflt)
 {
     const char *text = rx_env_text(v);
     if (!text)
@@ -49,11 +49,11 @@ int64_t rx_env_number(rx_env v, int64_t lo, int64_t dflt)
     char *end;
     errno = 0;
     long long n = strtoll(text, &end, 10);
-    if (errno || end == text || *end || n < lo) {
+    if (errno || end == text || *end || n < lo || n > hi) {
         static atomic_bool told[RX_N_ENV];
         if (!atomic_exchange(&told[v], true))
-            rx_log(RLX_LOG_WARN, "%s is ignored: expected a number of at least %lld, got "
-                   "'%.40s'", table[v].name, (long long)lo, text);
+            rx_log(RLX_LOG_WARN, "%s is ignored: expected a number from %lld to %lld, got "
+                   "'%.40s'", table[v].name, (long long)lo, (long long)hi, text);
         return dflt;
     }
     return n;

@@ -45,8 +45,9 @@ typedef enum rx_env {
 const char *rx_env_text(rx_env v);
 /* True for any text but "0", "no", "off" and "false". */
 bool rx_env_flag(rx_env v);
-/* The number in a variable; `dflt` when it is not set or not a number of at least `lo`. */
-int64_t rx_env_number(rx_env v, int64_t lo, int64_t dflt);
+/* The number in a variable; `dflt` when it is not set or not a number from `lo` to `hi`, which is
+ * logged. */
+int64_t rx_env_number(rx_env v, int64_t lo, int64_t hi, int64_t dflt);
 /* The folder for caches: RLX_CACHE_DIR, else rlx in the user's cache folder. False when the user
  * has none or it does not fit. */
 bool rx_env_cache_dir(char *out, size_t cap);

@@ -98,8 +98,15 @@ rlx_status rx_need(const void *p, const char *what, rlx_error *err)
 
 rlx_status rx_fail_memory(rlx_error *err, const char *what, uint64_t bytes)
 {
-    return rx_fail(err, RLX_NO_MEMORY, "out of memory: %s needs %llu bytes", what,
-                   (unsigned long long)bytes);
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
+    if (bytes < 1024)
+        return rx_fail(err, RLX_NO_MEMORY, "out of memory: %s needs %u bytes", what,
+                       (unsigned)bytes);
+    size_t i = 0;
+    double v = (double)bytes / 1024;
+    for (; v >= 1024 && i + 1 < sizeof units / sizeof *units; i++)
+        v /= 1024;
+    return rx_fail(err, RLX_NO_MEMORY, "out of memory: %s needs %.1f %s", what, v, units[i]);
 }
 
 /* ---- Log ---------------------------------------------------------------------------------- */

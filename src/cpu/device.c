@@ -93,7 +93,7 @@ static size_t cpu_list(rlx_device_info *out, size_t cap, char reason[512])
     *out = (rlx_device_info){RLX_INIT(rlx_device_info), .id = "cpu", .backend = "cpu"};
     snprintf(out->driver, sizeof out->driver, "%s", kernel_set());
     processor_name(out->name, sizeof out->name);
-    out->threads = (uint32_t)rx_env_number(RX_ENV_THREADS, 1, rx_cpu_cores());
+    out->threads = (uint32_t)rx_env_number(RX_ENV_THREADS, 1, RX_MAX_THREADS, rx_cpu_cores());
     out->memory = host_memory();
     snprintf(out->detail, sizeof out->detail, "%u threads, all types, any shape",
              (unsigned)out->threads);

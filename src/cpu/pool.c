@@ -15,7 +15,7 @@
 #include "base/thread.h"
 #include "cpu/kernel.h"
 
-#define MAX_WORKERS 1023
+#define MAX_WORKERS (RX_MAX_THREADS - 1)
 #define SPINS 2000         /* some ten microseconds: a step of a small model follows at once */
 #define YIELDS 10          /* time slices of others */
 #define CONTENDED_NS 50000 /* a yield that takes longer has let another process run */
@@ -345,7 +345,7 @@ static void workers_grow(rx_workers *w, int n)
 
 static uint32_t default_threads(void)
 {
-    return (uint32_t)rx_env_number(RX_ENV_THREADS, 1, rx_cpu_cores());
+    return (uint32_t)rx_env_number(RX_ENV_THREADS, 1, RX_MAX_THREADS, rx_cpu_cores());
 }
 
 rlx_status rx_pool_create(uint32_t n_threads, rx_pool **out, rlx_error *err)
@@ -353,8 +353,8 @@ rlx_status rx_pool_create(uint32_t n_threads, rx_pool **out, rlx_error *err)
     *out = NULL;
     if (!n_threads)
         n_threads = default_threads();
-    if (n_threads > MAX_WORKERS + 1)
-        n_threads = MAX_WORKERS + 1;
+    if (n_threads > RX_MAX_THREADS)
+        n_threads = RX_MAX_THREADS;
     rx_pool *p = rx_alloc_zero(sizeof *p);
     if (!p)
         return rx_fail_memory(err, "the thread pool", sizeof *p);

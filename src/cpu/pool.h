@@ -11,6 +11,8 @@ typedef struct rx_pool rx_pool;
 /* Cores the process may use: affinity mask and cgroup limits, at least 1. cpu/cores.c */
 int rx_cpu_cores(void);
 
+#define RX_MAX_THREADS 1024
+
 /* A pool of `n_threads` threads, the caller of rx_parallel among them. 0: RLX_THREADS, else
  * rx_cpu_cores. Fewer when the system gives no more. Workers start here and end with the last
  * pool. */

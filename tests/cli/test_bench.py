@@ -78,7 +78,7 @@ replies = [json.loads(x) for x in expect(0, "bench", "--pipe", "--device", "cpu"
 check(replies[2]["samples"][0][0] > 0 and "NxTOKENS" in replies[4]["error"], f"pipe: {replies}")
 for bad in ("0", "1,", "x", "4,513"):
     expect(2, *MANY, "--sequences", bad, err="--sequences expected")
-expect(2, "bench", "--sequences", "1", err="--model FILE --sequences LIST")
+expect(2, "bench", "--sequences", "1", err="--sequences has no effect here; it goes with --model")
 
 # Mistakes.
 expect(2, "bench", err="expected cases such as matmul:f32:1024x1024x1024")
@@ -136,7 +136,7 @@ expect(0, "explain", mlp, "--no-fusion", "--device", "ref", out="on ref")
 expect(2, "explain", mlp, "--dump", "nothing", err="--dump expected one of verify, fold")
 expect(1, "explain", mlp, "--memory-svg", "/nonexistent/x.svg", err="cannot write")
 expect(0, "explain", mlp, "--memory-svg", TMP / "plan.svg", err="Drew the memory plan to ")
-expect(2, "bench", "--model", "x.gguf", "--plot", "x.svg", err="--plot draws the speed of several")
+expect(2, "bench", "--model", "x.gguf", "--plot", "x.svg", err="--plot has no effect here")
 expect(1, "explain", mlp, "--trace", "/nonexistent/x.json", err="cannot write")
 expect(1, "explain", "absent.rlx", err="cannot open 'absent.rlx'")
 

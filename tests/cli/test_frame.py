@@ -19,7 +19,7 @@ expect(2, err="usage: rlx COMMAND")
 for command in COMMANDS:
     text = expect(0, command, "--help", out=f"usage: rlx {command}")
     expect(0, "help", command, out=f"usage: rlx {command}")
-    expect(0, command, "-h", out="--device")
+    expect(0, command, "-h", out="--help")
     check(command == "version" or "Examples" in text, f"{command} --help has no examples")
     check(max(map(len, text.split("\n"))) <= 90, f"{command} --help has long lines")
     before_examples = text.split("Examples")[0].split("\n")
@@ -144,7 +144,7 @@ expect(1, "doctor", "--device", "nonsense", err="nonsense")
 expect(0, "doctor", out="RLX_THREADS=1", env={"RLX_THREADS": "1"})
 expect(0, "devices", err="RLX_LOG expected off", env={"RLX_LOG": "loud"})
 expect(0, "devices", "--device", "cpu", env={"RLX_THREADS": "abc"},
-       err="RLX_THREADS is ignored: expected a number of at least 1, got 'abc'")
+       err="RLX_THREADS is ignored: expected a number from 1 to 1024, got 'abc'")
 for args in (["doctor"], ["devices"], ["devices", "--all"]):
     lines = run(*args)[1].split("\n")
     check(max(map(len, lines)) <= 80, f"{args} fits 80 columns: {max(lines, key=len)}")

@@ -55,7 +55,7 @@ int bench_trace_close(bench_trace *t);
 
 typedef struct bench_options {
     double min_time; /* seconds for a case */
-    bool fast;
+    rlx_policy policy;
     size_t copies;   /* of the operation in a run; times are of one */
     bool chain;      /* copies wait for one another */
     bench_trace *trace; /* NULL: none */
@@ -83,7 +83,8 @@ typedef struct bench_file_options {
     const char *path, *device;
     int64_t prompt, tokens;
     uint32_t threads;
-    bool fast, json;
+    rlx_policy policy;
+    bool json;
 } bench_file_options;
 int bench_file(const bench_file_options *o);
 

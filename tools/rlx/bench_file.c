@@ -83,7 +83,7 @@ int bench_file(const bench_file_options *o)
     file_run r = {.tokens = cli_alloc_array(o->prompt, sizeof *r.tokens)};
     rlx_model_desc d = {RLX_INIT(rlx_model_desc), .device = o->device, .threads = o->threads,
                         .context = o->prompt + o->tokens + 1,
-                        .policy = o->fast ? RLX_POLICY_FAST : RLX_POLICY_EXACT};
+                        .policy = o->policy};
     double begin = cli_now();
     cli_progress("loading %s", o->path);
     rlx_status st = rlx_model_open(o->path, &d, &r.m, &err);

@@ -50,7 +50,7 @@ rlx_status bench_many_open(bench_many *b, const bench_file_options *o, int64_t m
     const int64_t context = o->prompt + o->tokens + ahead;
     const rlx_model_desc d = {RLX_INIT(rlx_model_desc), .device = o->device, .threads = o->threads,
                               .context = context,
-                              .policy = o->fast ? RLX_POLICY_FAST : RLX_POLICY_EXACT};
+                              .policy = o->policy};
     rlx_model_info info = {RLX_INIT(rlx_model_info)};
     *b = (bench_many){.n_prompt = o->prompt, .n_tokens = o->tokens, .most = most};
     rlx_status st = rlx_model_open(o->path, &d, &b->model, err);

@@ -132,8 +132,7 @@ int bench_open(rlx_device *d, const bench_case *c, const bench_options *o, bench
     if (!run->graph)
         return EXIT_FAILED;
     rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .no_fold = true,
-                             .policy = o->fast ? RLX_POLICY_FAST
-                                                               : RLX_POLICY_EXACT};
+                             .policy = o->policy};
     rlx_status st = rlx_session_create(d, run->graph, &desc, &run->session, &err);
     static const rlx_leaf kinds[] = {RLX_LEAF_PARAM, RLX_LEAF_INPUT, RLX_LEAF_OUTPUT};
     for (size_t i = 0; i < ARRAY_LEN(kinds) && st == RLX_OK; i++)

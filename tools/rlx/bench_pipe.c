@@ -96,11 +96,16 @@ static bool has_word_after(char **words, size_t n, size_t first, const char *wor
     return false;
 }
 
+static rlx_policy policy_after(char **words, size_t n, size_t first)
+{
+    return has_word_after(words, n, first, "fast") ? RLX_POLICY_FAST : RLX_POLICY_EXACT;
+}
+
 static void open_case(open_bench *s, char **words, size_t n)
 {
     bench_case c;
     rlx_error err = {0};
-    bench_options o = {.copies = 1, .fast = has_word_after(words, n, 2, "fast")};
+    bench_options o = {.copies = 1, .policy = policy_after(words, n, 2)};
     for (size_t i = 2; i < n; i++)
         if (!strncmp(words[i], "copies=", 7))
             o.copies = (size_t)fmax(1, atof(words[i] + 7));
@@ -150,8 +155,7 @@ static void open_model(open_bench *s, char **words, size_t n)
         s->tokens[i] = (int32_t)(i * 37 % 997 + 3);
     rlx_model_desc d = {RLX_INIT(rlx_model_desc), .device = s->id, .threads = s->threads,
                         .context = (int64_t)s->n_tokens + 2,
-                        .policy = has_word_after(words, n, 4, "fast") ? RLX_POLICY_FAST
-                                                                        : RLX_POLICY_EXACT};
+                        .policy = policy_after(words, n, 4)};
     rlx_status st = rlx_model_open(words[3], &d, &s->model, &err);
     if (st == RLX_OK)
         st = rlx_context_create(s->model, &s->context, &err);
@@ -190,7 +194,7 @@ static void open_many(open_bench *s, char **words, size_t n)
     }
     const bench_file_options o = {.path = words[3], .device = s->id, .threads = s->threads,
                                   .prompt = MANY_PROMPT, .tokens = tokens,
-                                  .fast = has_word_after(words, n, 4, "fast")};
+                                  .policy = policy_after(words, n, 4)};
     rlx_status st = bench_many_open(&s->many, &o, sequences, &err);
     if (st == RLX_OK)
         st = run_many(s, ignored, &err);

@@ -77,17 +77,48 @@ void cli_warn(const char *format, ...)
     va_end(args);
 }
 
+/* One row, whatever the width of the terminal: a bar in what the text leaves, if there is a total,
+ * and the text cut where the row ends. */
+static void show_progress(double done, double total, const char *format, va_list args)
+{
+    enum { BAR = 30, LEAST_BAR = 6 };
+    char *text = NULL;
+    if (vasprintf(&text, format, args) < 0)
+        return;
+    char *safe = term_escape(text, strlen(text), false);
+    const int room = term_columns(stderr) - 1, width = term_width(safe);
+    int bar = room - width - 3;
+    bar = bar > BAR ? BAR : bar;
+    fputs("\r\033[K", stderr);
+    if (total > 0 && bar >= LEAST_BAR) {
+        const int filled = (int)(bar * (done < total ? done / total : 1));
+        fprintf(stderr, "[%.*s%*s] ", filled, "##############################", bar - filled, "");
+    }
+    fprintf(stderr, "%.*s", (int)term_cut(safe, room), safe);
+    fflush(stderr);
+    free(safe);
+    free(text);
+    progress_shown = true;
+}
+
 void cli_progress(const char *format, ...)
 {
     if (!isatty(STDERR_FILENO))
         return;
     va_list args;
     va_start(args, format);
-    fputs("\r\033[K", stderr);
-    print_escaped(format, args, false);
-    fflush(stderr);
+    show_progress(0, 0, format, args);
     va_end(args);
-    progress_shown = true;
+}
+
+void cli_progress_bar(double done, double total, const char *format, ...)
+{
+    if (!isatty(STDERR_FILENO))
+        return;
+    va_list args;
+    va_start(args, format);
+    show_progress(done, total, format, args);
+    va_end(args);
 }
 
 void cli_progress_clear(void)
@@ -220,6 +251,18 @@ int cli_one_device(const cli_common *c, const char **id)
     *id = c->device.n ? c->device.v[0] : NULL;
     if (c->device.n > 1)
         return cli_usage("--device was given %zu times; this command takes one", c->device.n);
+    return EXIT_OK;
+}
+
+int cli_policy(const char *text, rlx_policy dflt, rlx_policy *out)
+{
+    *out = dflt;
+    if (text && !strcmp(text, "exact"))
+        *out = RLX_POLICY_EXACT;
+    else if (text && !strcmp(text, "fast"))
+        *out = RLX_POLICY_FAST;
+    else if (text)
+        return cli_usage("--policy expected exact or fast, got '%s'", text);
     return EXIT_OK;
 }
 

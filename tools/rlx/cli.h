@@ -55,6 +55,11 @@ typedef struct cli_common {
     cli_list args; /* what is not an option */
 } cli_common;
 
+/* Common options that mean nothing to a command: they are not in its --help, and told to have no
+ * effect when they are given. */
+enum { CLI_NO_DEVICE = 1, CLI_NO_THREADS = 2, CLI_NO_JSON = 4,
+       CLI_NO_COMPUTE = CLI_NO_DEVICE | CLI_NO_THREADS };
+
 typedef struct cli_command {
     const char *name, *args, *summary;
     int (*run)(void *record); /* returns the exit status */
@@ -63,6 +68,7 @@ typedef struct cli_command {
     int min_args, max_args; /* max_args < 0: any number */
     const char *details;    /* paragraphs of --help, may be NULL */
     const char *examples;   /* one a line: command, two spaces or more, what it does */
+    unsigned ignores;       /* CLI_NO_... */
 } cli_command;
 
 extern const cli_command cmd_devices, cmd_doctor, cmd_ops, cmd_run, cmd_compile, cmd_bench,
@@ -77,6 +83,7 @@ void cli_print_help(const cli_command *c);
 /* The options that every command takes; the letter of an option, or 0; all commands. */
 const cli_option *cli_common_options(void);
 char cli_letter(const char *name);
+bool cli_takes(const cli_command *c, const cli_option *o);
 const cli_command *const *cli_commands(size_t *n);
 /* The name among `names` that is nearest to `word`, or NULL when none is near. */
 const char *cli_nearest(const char *word, const char *const *names, size_t n);
@@ -96,8 +103,11 @@ int cli_usage(const char *format, ...) CLI_PRINTF(1, 2);
 /* Prints the text of an error of the library; returns EXIT_FAILED. */
 int cli_error(const rlx_error *err);
 void cli_warn(const char *format, ...) CLI_PRINTF(1, 2);
-/* A line that is replaced by the next one; only when standard error is a terminal. NULL clears. */
+/* A line that is replaced by the next one, cut to the width of the terminal; only when standard
+ * error is one. */
 void cli_progress(const char *format, ...) CLI_PRINTF(1, 2);
+/* The same behind a bar of what is done, as far as there is room for it. */
+void cli_progress_bar(double done, double total, const char *format, ...) CLI_PRINTF(3, 4);
 void cli_progress_clear(void);
 
 /* ---- Signals ---------------------------------------------------------------------------------
@@ -125,6 +135,12 @@ const char *cli_shift(cli_common *c);
 
 /* The only device asked for with --device, or NULL for "auto". Fails when there are several. */
 int cli_one_device(const cli_common *c, const char **id);
+/* The option of commands that compute on graphs. */
+#define POLICY_OPTION(record, member)                                                             \
+    {"policy", CLI_TEXT, offsetof(record, member), "exact|fast",                                  \
+     "compute in f32, or let the device round operands of products where it gains by it"}
+/* The value of --policy; `dflt` when it was not given. */
+int cli_policy(const char *text, rlx_policy dflt, rlx_policy *out);
 /* Opens a device with the threads asked for; on failure the sentence is printed. */
 rlx_device *cli_open_device(const cli_common *c, const char *id);
 

@@ -17,7 +17,8 @@ typedef struct options {
     int64_t prompt;
     int64_t tokens;
     double min_time;
-    bool list, fast, chain, pipe, profile;
+    const char *policy;
+    bool list, chain, pipe, profile;
     int64_t copies;
     cli_list dims;
 } options;
@@ -158,9 +159,9 @@ static void print_table(const bench *b)
 }
 
 /* Every case on every device; a case that fails does not stop the others. */
-static int measure_all(bench *b, const options *o)
+static int measure_all(bench *b, const options *o, rlx_policy policy)
 {
-    bench_options how = {.min_time = o->min_time > 0 ? o->min_time : MIN_TIME, .fast = o->fast,
+    bench_options how = {.min_time = o->min_time > 0 ? o->min_time : MIN_TIME, .policy = policy,
                          .copies = o->copies > 0 ? (size_t)o->copies : 1, .chain = o->chain};
     if (o->trace && !(how.trace = bench_trace_open(o->trace)))
         return EXIT_FAILED;
@@ -184,22 +185,19 @@ static int bench_model(const options *o)
 {
     bench_file_options f = {.prompt = o->prompt ? o->prompt : o->sequences ? 128 : 512,
                             .tokens = o->tokens ? o->tokens : o->sequences ? 64 : 128,
-                            .fast = o->fast,
                             .json = o->common.json, .threads = (uint32_t)o->common.threads};
-    if (o->common.args.n || o->suite)
-        return cli_usage("--model expected no cases and no suite");
-    if (o->plot && !o->sequences)
-        return cli_usage("--plot draws the speed of several sequences: --model goes with "
-                         "--sequences 1,2,4,8 then");
-    if (f.prompt < 1 || f.tokens < 1)
-        return cli_usage("--prompt-tokens and --tokens expected numbers above 0");
+    if (o->common.args.n)
+        return cli_usage("--model expected no cases, got '%s'", o->common.args.v[0]);
+    int status = cli_policy(o->policy, RLX_POLICY_AUTO, &f.policy);
+    if (status)
+        return status;
     f.device = o->common.device.n ? o->common.device.v[0] : NULL;
     char *path = cli_model_path(o->model);
     if (!path)
         return EXIT_FAILED;
     f.path = path;
-    const int status = o->sequences ? bench_sequences(&f, o->sequences, o->plot, o->profile)
-                                    : bench_file(&f);
+    status = o->sequences ? bench_sequences(&f, o->sequences, o->plot, o->profile)
+                          : bench_file(&f);
     free(path);
     return status;
 }
@@ -216,28 +214,63 @@ static int answer_requests(const options *o)
     return status;
 }
 
+/* What is measured: options that mean nothing to it are refused. */
+enum { OF_CASES = 1, OF_MODEL = 2, OF_SEQUENCES = 4, OF_ONNX = 8 };
+
+static int check_options(const options *o, int what)
+{
+    const struct {
+        const char *name;
+        bool given;
+        int with;
+        const char *needs;
+    } rows[] = {
+        {"suite", o->suite, OF_CASES, "no model"},
+        {"plot", o->plot, OF_CASES | OF_SEQUENCES, "cases, or with --model --sequences LIST"},
+        {"trace", o->trace, OF_CASES, "cases"},
+        {"prompt-tokens", o->prompt > 0, OF_MODEL | OF_SEQUENCES, "--model"},
+        {"tokens", o->tokens > 0, OF_MODEL | OF_SEQUENCES, "--model"},
+        {"sequences", o->sequences, OF_SEQUENCES, "--model"},
+        {"profile", o->profile, OF_SEQUENCES, "--model --sequences LIST"},
+        {"min-time", o->min_time > 0, OF_CASES | OF_ONNX, "cases and ONNX models"},
+        {"copies", o->copies > 0, OF_CASES, "cases"},
+        {"chain", o->chain, OF_CASES, "cases"},
+        {"dim", o->dims.n, OF_ONNX, "an ONNX model"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if (rows[i].given && !(rows[i].with & what))
+            return cli_usage("--%s has no effect here; it goes with %s", rows[i].name,
+                             rows[i].needs);
+    return EXIT_OK;
+}
+
 static int run_bench(void *record)
 {
     const options *o = record;
     bench b = {0};
     if (o->list)
         return print_list(o);
+    const bool onnx = o->common.args.n == 1 && is_onnx(o->common.args.v[0]);
+    int status = check_options(o, o->model ? o->sequences ? OF_SEQUENCES : OF_MODEL
+                                  : onnx   ? OF_ONNX
+                                           : OF_CASES);
+    if (status)
+        return status;
     if (o->model)
         return bench_model(o);
-    if (o->sequences || o->profile)
-        return cli_usage("--sequences and --profile are for --model FILE --sequences LIST");
     if (o->pipe)
         return answer_requests(o);
-    if (o->common.args.n == 1 && is_onnx(o->common.args.v[0]))
-        return onnx_bench(o->common.args.v[0], &o->common, &o->dims, o->fast,
+    if (onnx)
+        return onnx_bench(o->common.args.v[0], &o->common, &o->dims, o->policy,
                           o->min_time > 0 ? o->min_time : MIN_TIME);
-    if (o->dims.n)
-        return cli_usage("--dim is for 'rlx bench MODEL.onnx'");
-    int status = choose_cases(&b, o);
+    rlx_policy policy;
+    status = cli_policy(o->policy, RLX_POLICY_EXACT, &policy);
+    if (!status)
+        status = choose_cases(&b, o);
     if (!status)
         status = open_devices(&b, o);
     if (!status) {
-        status = measure_all(&b, o);
+        status = measure_all(&b, o, policy);
         if (o->common.json)
             print_json(&b);
         else if (b.n_results)
@@ -273,8 +306,7 @@ static const cli_option bench_option_table[] = {
      "with --sequences: show where the time of a step goes"},
     {"min-time", CLI_REAL, offsetof(options, min_time), "SECONDS",
      "measure each case for at least this long (default 0.3)"},
-    {"fast", CLI_FLAG, offsetof(options, fast), NULL,
-     "allow f16, bf16 and integer products where the device gains by it"},
+    POLICY_OPTION(options, policy),
     {"copies", CLI_NUMBER, offsetof(options, copies), "N",
      "put N independent copies of the operation into a run; times are of one (default 1)"},
     {"chain", CLI_FLAG, offsetof(options, chain), NULL,
@@ -306,7 +338,7 @@ const cli_command cmd_bench = {
         "  rlx bench 'softmax*' 'layer_norm*' --device cpu,vulkan --plot norms.svg\n"
         "  rlx bench --suite ops --json > results.json\n"
         "  rlx bench --suite models --trace trace.json    whole models, and where the time goes\n"
-        "  rlx bench --model model.gguf --fast            tokens a second\n"
+        "  rlx bench --model model.gguf --policy fast     tokens a second\n"
         "  rlx bench --model model.gguf --sequences 1,4,16 --plot curve.svg\n"
         "  rlx bench model.onnx --dim batch=4             a run of a whole model\n"
         "  rlx bench --list                               how every operation is written",

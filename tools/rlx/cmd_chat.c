@@ -465,6 +465,7 @@ const cli_command cmd_chat = {
     .run = run_chat,
     .options = chat_options,
     .record_bytes = sizeof(options),
+    .ignores = CLI_NO_JSON,
     .max_args = 1,
     .details =
         "Uses the chat form that the model file carries. The whole conversation is remembered;\n"

@@ -11,7 +11,7 @@
 
 typedef struct options {
     cli_common common;
-    work_options work; /* dims, no_fusion and fast of it */
+    work_options work; /* dims, no_fusion and policy of it */
 } options;
 
 static void print_result(const work *w, const char *out, double seconds, bool as_json)
@@ -59,8 +59,7 @@ static const cli_option compile_options[] = {
     {"dim", CLI_LIST, offsetof(options, work.dims), "NAME=SIZE",
      "size of a named dimension for which kernels are made (default: its bound)"},
     {"no-fusion", CLI_FLAG, offsetof(options, work.no_fusion), NULL, "compile without fusion"},
-    {"fast", CLI_FLAG, offsetof(options, work.fast), NULL,
-     "allow f16, bf16 and integer products where the device gains by it"},
+    POLICY_OPTION(options, work.policy),
     {NULL, CLI_END, 0, NULL, NULL},
 };
 

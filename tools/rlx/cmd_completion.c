@@ -36,7 +36,8 @@ static void each_option(const cli_command *c, void (*f)(const cli_command *, con
     const cli_option *const tables[] = {c->options, cli_common_options()};
     for (size_t t = 0; t < ARRAY_LEN(tables); t++)
         for (const cli_option *o = tables[t]; o && o->kind; o++)
-            f(c, o);
+            if (cli_takes(c, o))
+                f(c, o);
 }
 
 /* Text inside of single quotes of a shell. */
@@ -224,6 +225,7 @@ const cli_command cmd_completion = {
     .summary = "print a script that completes commands and options in a shell",
     .run = run_completion,
     .record_bytes = sizeof(cli_common),
+    .ignores = CLI_NO_COMPUTE | CLI_NO_JSON,
     .min_args = 1,
     .max_args = 1,
     .details = "Completes commands, options, their values, and the models of 'rlx list'.",

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "input.h"
 #include "llm.h"
@@ -13,15 +14,16 @@
 typedef struct options {
     cli_common common;
     model_options model;
-    const char *search, *pooling;
+    const char *search, *file, *pooling;
     int64_t top;
     bool raw;
 } options;
 
-/* Lines of a file. */
+/* Lines of a file, or arguments. */
 typedef struct lines {
     char *data;
     const char **v;
+    size_t *number; /* in the file, from 1 */
     size_t n;
 } lines;
 
@@ -29,12 +31,21 @@ static void lines_free(lines *l)
 {
     free(l->data);
     free(l->v);
+    free(l->number);
 }
 
-static int read_lines(const char *path, lines *out)
+static void add_line(lines *l, const char *text, size_t number)
 {
-    size_t n;
-    *out = (lines){.data = input_read(path, &n)};
+    l->v = cli_realloc_array(l->v, l->n + 1, sizeof *l->v);
+    l->number = cli_realloc_array(l->number, l->n + 1, sizeof *l->number);
+    l->number[l->n] = number;
+    l->v[l->n++] = text;
+}
+
+static int read_lines(const char *path, bool with_empty, lines *out)
+{
+    size_t n, number = 1;
+    out->data = input_read(path, &n);
     if (!out->data)
         return EXIT_FAILED;
     for (char *at = out->data, *end = at + n; at < end;) {
@@ -43,10 +54,9 @@ static int read_lines(const char *path, lines *out)
         if (stop)
             *stop = 0;
         at[strcspn(at, "\r")] = 0;
-        if (*at) {
-            out->v = cli_realloc_array(out->v, out->n + 1, sizeof *out->v);
-            out->v[out->n++] = at;
-        }
+        if (*at || with_empty)
+            add_line(out, at, number);
+        number++;
         at = next;
     }
     return out->n ? EXIT_OK : cli_fail("'%s' has no lines of text", path);
@@ -166,7 +176,7 @@ static void print_matches(json *j, const char *query, const lines *l, const matc
     for (size_t i = 0; i < n; i++) {
         json_row(j, NULL);
         json_real(j, "score", m[i].score);
-        json_int(j, "line", (int64_t)m[i].line);
+        json_int(j, "line", (int64_t)l->number[m[i].line]);
         json_text(j, "text", l->v[m[i].line]);
         json_end(j);
     }
@@ -174,8 +184,8 @@ static void print_matches(json *j, const char *query, const lines *l, const matc
     json_end(j);
 }
 
-static int search(const options *o, const lines *l, const float *queries, const float *v,
-                  size_t width)
+static int search(const options *o, const lines *asked, const lines *l, const float *queries,
+                  const float *v, size_t width)
 {
     size_t top = o->top ? (size_t)o->top : DEFAULT_TOP;
     match *matches = cli_alloc_array(l->n, sizeof *matches);
@@ -186,9 +196,9 @@ static int search(const options *o, const lines *l, const float *queries, const 
         json_object(&j, NULL);
         json_array(&j, "results");
     }
-    for (size_t q = 0; q < o->common.args.n; q++) {
+    for (size_t q = 0; q < asked->n; q++) {
         rank(queries + q * width, v, l->n, width, matches);
-        print_matches(&j, o->common.args.v[q], l, matches, top);
+        print_matches(&j, asked->v[q], l, matches, top);
     }
     if (j.f) {
         json_end(&j);
@@ -200,26 +210,41 @@ static int search(const options *o, const lines *l, const float *queries, const 
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
+/* The texts: the arguments, then the lines of --file, or of standard input where there is nothing
+ * else. */
+static int read_texts(const options *o, lines *texts)
+{
+    const cli_list *args = &o->common.args;
+    const bool dash = args->n == 1 && !strcmp(args->v[0], "-");
+    for (size_t i = 0; i < args->n && !dash; i++)
+        add_line(texts, args->v[i], i + 1);
+    const char *path = o->file ? o->file : dash || !args->n ? "-" : NULL;
+    return path ? read_lines(path, true, texts) : EXIT_OK;
+}
+
 static int run_model(const options *o, rlx_model *m, const rlx_embed_desc *d)
 {
     rlx_model_info info = {RLX_INIT(rlx_model_info)};
-    lines l = {0};
+    lines l = {0}, texts = {0};
     rlx_model_get_info(m, &info, NULL);
-    size_t width = (size_t)info.embedding_width, n = o->common.args.n;
-    int status = o->search ? read_lines(o->search, &l) : EXIT_OK;
+    const size_t width = (size_t)info.embedding_width;
+    int status = read_texts(o, &texts);
+    if (status == EXIT_OK && o->search)
+        status = read_lines(o->search, false, &l);
     float *vectors = NULL, *found = NULL;
     if (status == EXIT_OK)
-        vectors = embed_texts(m, d, o->common.args.v, n, width);
+        vectors = embed_texts(m, d, texts.v, texts.n, width);
     if (vectors && o->search)
         found = embed_texts(m, d, l.v, l.n, width);
     if (status == EXIT_OK && (!vectors || (o->search && !found)))
         status = EXIT_FAILED;
     if (status == EXIT_OK && o->search)
-        status = search(o, &l, vectors, found, width);
+        status = search(o, &texts, &l, vectors, found, width);
     else if (status == EXIT_OK)
-        print_vectors(o, vectors, n, width);
+        print_vectors(o, vectors, texts.n, width);
     free(vectors);
     free(found);
+    lines_free(&texts);
     lines_free(&l);
     return status;
 }
@@ -230,8 +255,10 @@ static int run_embed(void *record)
     rlx_embed_desc d = {RLX_INIT(rlx_embed_desc), .no_normalize = o->raw};
     rlx_model *m;
     o->model.model = llm_model(&o->common, &o->model);
-    if (!o->common.args.n)
-        return cli_usage("expected TEXT...");
+    if (!o->common.args.n && !o->file && isatty(STDIN_FILENO))
+        return cli_usage("expected TEXT..., --file FILE, or lines on standard input");
+    if (o->top && !o->search)
+        return cli_usage("--top goes with --search FILE");
     int status = read_pooling(o->pooling, &d.pooling);
     if (status == EXIT_OK)
         status = llm_open(&o->common, &o->model, &m, NULL);
@@ -244,6 +271,8 @@ static int run_embed(void *record)
 
 static const cli_option embed_options[] = {
     MODEL_OPTIONS(options, model),
+    {"file", CLI_TEXT, offsetof(options, file), "FILE",
+     "take each line of a file ('-': standard input) as a text, too"},
     {"search", CLI_TEXT, offsetof(options, search), "FILE",
      "rank the lines of a file ('-': standard input) by nearness to each TEXT"},
     {"top", CLI_NUMBER, offsetof(options, top), "N", "lines that --search shows (default 10)"},
@@ -255,18 +284,19 @@ static const cli_option embed_options[] = {
 
 const cli_command cmd_embed = {
     .name = "embed",
-    .args = "[MODEL] TEXT...",
+    .args = "[MODEL] [TEXT...]",
     .summary = "turn texts into vectors, and search with them",
     .run = run_embed,
     .options = embed_options,
     .record_bytes = sizeof(options),
-    .min_args = 1,
     .max_args = -1,
     .details =
         "The model is an encoder (BERT family): a folder with model.safetensors, config.json and\n"
-        "tokenizer.json, or a GGUF file. Each text gives one line of numbers. Texts that mean\n"
-        "about the same have vectors with a large inner product (1 for equal ones).",
+        "tokenizer.json, or a GGUF file. Each text gives one line of numbers; without\n"
+        "TEXT the lines of standard input are the texts. Texts that mean about the same have\n"
+        "vectors with a large inner product (1 for equal ones).",
     .examples =
         "  rlx embed minilm \"How are you?\" --json\n"
-        "  rlx embed --model minilm --search faq.txt --top 3 \"I forgot my password\"",
+        "  rlx embed --model minilm --search faq.txt --top 3 \"I forgot my password\"\n"
+        "  rlx embed minilm --file faq.txt > vectors.txt    one line for each of the file",
 };

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* rlx inspect: what is in a file: a graph in text form, a NumPy tensor, a model. */
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli.h"
 #include "graph_file.h"
@@ -38,6 +40,31 @@ static file_kind find_kind(const char *path)
     bool is_model = (n >= 4 && !memcmp(magic, "GGUF", 4)) || ends_with(path, ".gguf") ||
                     ends_with(path, ".safetensors") || ends_with(path, ".safetensors.index.json");
     return is_model ? FILE_MODEL : is_onnx(path) ? FILE_ONNX : FILE_GRAPH;
+}
+
+/* The model in a folder: the first kind of these that is there. */
+static char *find_in_folder(const char *folder)
+{
+    static const char *const ends[] = {"/model.safetensors", ".safetensors.index.json", ".gguf",
+                                       ".onnx"};
+    char *found = NULL;
+    for (size_t i = 0; i < ARRAY_LEN(ends) && !found; i++) {
+        DIR *d = opendir(folder);
+        const struct dirent *e;
+        while (d && !found && (e = readdir(d)) != NULL) {
+            char *path = cli_format("%s/%s", folder, e->d_name);
+            if (ends_with(path, ends[i]))
+                found = path;
+            else
+                free(path);
+        }
+        if (d)
+            closedir(d);
+    }
+    if (!found)
+        cli_fail("'%s' holds no model: expected model.safetensors, its .index.json, a .gguf or a "
+                 ".onnx file", folder);
+    return found;
 }
 
 /* ---- NumPy ----------------------------------------------------------------------------------- */
@@ -93,16 +120,24 @@ typedef struct graph_facts {
     rlx_memory_info memory;
 } graph_facts;
 
-/* Text of the type of a leaf; outputs have none in the listing, so their bound shape serves. */
+/* Text of the type of a leaf with the names of dimensions; outputs have none in the listing. */
 static const char *leaf_type(const graph_facts *f, size_t kind, size_t i, const char *name,
                              char out[TYPE_TEXT])
 {
-    rlx_tensor_info info;
+    rlx_leaf_info leaf;
     if (leaf_kinds[kind].kind != RLX_LEAF_OUTPUT)
         return listing_leaf_type(&f->listing, leaf_kinds[kind].one, name);
-    if (f->session && rlx_session_leaf(f->session, RLX_LEAF_OUTPUT, i, &info))
-        return type_text(info.dtype, &info.shape, out);
-    return "";
+    if (!rlx_graph_leaf(f->graph, RLX_LEAF_OUTPUT, i, &leaf))
+        return "";
+    size_t n = (size_t)snprintf(out, TYPE_TEXT, "%s[", rlx_dtype_name(leaf.dtype));
+    for (int k = 0; k < leaf.shape.rank && n < TYPE_TEXT; k++) {
+        n += (size_t)snprintf(out + n, TYPE_TEXT - n, "%s", k ? "," : "");
+        if (n < TYPE_TEXT)
+            n += rlx_dim_text(f->graph, leaf.shape.dim[k], out + n, TYPE_TEXT - n);
+    }
+    if (n < TYPE_TEXT)
+        snprintf(out + n, TYPE_TEXT - n, "]");
+    return out;
 }
 
 static uint64_t leaf_bytes(const graph_facts *f, size_t kind, size_t i)
@@ -246,7 +281,8 @@ static int inspect(const options *o, const char *path)
     case FILE_NPY:
         return inspect_npy(path, common->json);
     case FILE_MODEL:
-        return inspect_model(path, o->context, common->json);
+        return inspect_model(path, common->device.n ? common->device.v[0] : NULL, o->context,
+                             common->json);
     case FILE_ONNX:
         return onnx_inspect(path, common->json);
     case FILE_GRAPH:
@@ -261,7 +297,13 @@ static int run_inspect(void *record)
     char *path = cli_model_path(o->common.args.v[0]);
     if (!path)
         return EXIT_FAILED;
-    const int status = inspect(o, path);
+    struct stat st;
+    if (!stat(path, &st) && S_ISDIR(st.st_mode)) {
+        char *inside = find_in_folder(path);
+        free(path);
+        path = inside;
+    }
+    const int status = path ? inspect(o, path) : EXIT_FAILED;
     free(path);
     return status;
 }
@@ -281,10 +323,11 @@ const cli_command cmd_inspect = {
     .record_bytes = sizeof(options),
     .min_args = 1,
     .max_args = 1,
-    .details = "A model (GGUF, also split; safetensors, also by its .index.json): metadata,\n"
-               "tensors, totals by type, and for GGUF the memory it needs on a device: weights,\n"
-               "K/V cache, activations, and the longest context that fits into each device here.\n"
-               "--json gives all of every array.\n"
+    .details = "A model (GGUF, also split; safetensors, also by its .index.json; a folder; a "
+               "name of 'rlx list'): what it is and what it is good for, metadata, tensors,\n"
+               "totals by type, and for GGUF the memory it needs on a device: weights, K/V cache,\n"
+               "activations, and the longest context that fits into each device here, or into\n"
+               "that of --device. --json gives all of every array.\n"
                "An ONNX model: inputs, outputs, operators, those not supported first.\n"
                "A graph: inputs, parameters, states, outputs, operations, bytes and work.\n"
                "A NumPy file (.npy): type, shape, range, a preview.",

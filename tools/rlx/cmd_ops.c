@@ -162,6 +162,7 @@ const cli_command cmd_ops = {
     .run = run_ops,
     .options = ops_options,
     .record_bytes = sizeof(options),
+    .ignores = CLI_NO_THREADS,
     .max_args = -1,
     .details = "native: a kernel of its own    decomposed: rewritten into native operations\n"
                "view: needs no work            host: on the CPU, with copies      no: cannot\n"

@@ -64,10 +64,8 @@ static int read_tokens(const rlx_model *m, const char *path, int32_t **ids, size
 static void show_progress(const sums *s, size_t at, size_t n, double begin)
 {
     double seconds = cli_now() - begin;
-    int filled = (int)(30 * at / n);
-    cli_progress("[%.*s%*s] %zu of %zu tokens, %.0f tokens/s, perplexity %.4f", filled,
-                 "##############################", 30 - filled, "", at, n,
-                 seconds > 0 ? (double)at / seconds : 0, exp(mean_nll(s)));
+    cli_progress_bar((double)at, (double)n, "perplexity %.4f, %zu of %zu tokens, %.0f tokens/s",
+                     exp(mean_nll(s)), at, n, seconds > 0 ? (double)at / seconds : 0);
 }
 
 /* Windows of `window` tokens every `stride` tokens; of each only tokens that no window before had

@@ -157,16 +157,10 @@ static void *get_buffer(quantize_job *j, size_t bytes)
     return j->buffer;
 }
 
-/* "[#####.....] 42 %  blk.3.ffn_up.weight" */
 static void show_progress(const quantize_job *j, const char *name)
 {
-    enum { WIDTH = 24 };
-    char bar[WIDTH + 1];
-    double part = j->total > 0 ? j->done / j->total : 1;
-    for (int i = 0; i < WIDTH; i++)
-        bar[i] = i < (int)(part * WIDTH) ? '#' : '.';
-    bar[WIDTH] = 0;
-    cli_progress("[%s] %3.0f %%  %s", bar, 100 * part, name);
+    const double percent = j->total > 0 ? 100 * j->done / j->total : 100;
+    cli_progress_bar(j->done, j->total, "%3.0f %%  %s", percent, name);
 }
 
 static rlx_status write_packed(quantize_job *j, const rlx_file_tensor *t, rlx_dtype to,
@@ -404,6 +398,7 @@ const cli_command cmd_quantize = {
     .run = run_quantize,
     .options = quantize_options,
     .record_bytes = sizeof(options),
+    .ignores = CLI_NO_DEVICE,
     .min_args = 2,
     .max_args = 2,
     .details =

@@ -157,6 +157,7 @@ const cli_command cmd_serve = {
     .run = run_serve,
     .options = serve_options,
     .record_bytes = sizeof(options),
+    .ignores = CLI_NO_JSON,
     .max_args = -1,
     .details =
         "Prints 'listening on http://HOST:PORT' when it is ready. Requests choose a model by its\n"

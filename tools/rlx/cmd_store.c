@@ -35,12 +35,10 @@ static int show_pull(void *user, const char *what, uint64_t done, uint64_t total
         return 0;
     s->next = now + 0.1;
     const double seconds = now - s->begin;
-    const int filled = total ? (int)(30 * done / total) : 0;
-    cli_progress("%s [%.*s%*s] %s of %s, %s/s", what, filled, "##############################",
-                 30 - filled, "", short_bytes((double)done, have),
-                 total ? short_bytes((double)total, all) : "?",
-                 short_bytes(seconds > 0 && done > s->from ? (double)(done - s->from) / seconds : 0,
-                             rate));
+    cli_progress_bar((double)done, (double)total, "%s of %s, %s/s %s",
+                     short_bytes((double)done, have), total ? short_bytes((double)total, all) : "?",
+                     short_bytes(seconds > 0 && done > s->from
+                                     ? (double)(done - s->from) / seconds : 0, rate), what);
     return 0;
 }
 
@@ -94,6 +92,7 @@ const cli_command cmd_pull = {
     .run = run_pull,
     .options = pull_table,
     .record_bytes = sizeof(pull_options),
+    .ignores = CLI_NO_COMPUTE,
     .min_args = 1,
     .max_args = -1,
     .details =
@@ -172,6 +171,7 @@ const cli_command cmd_list = {
     .summary = "show the models that 'rlx pull' has got",
     .run = run_list,
     .record_bytes = sizeof(cli_common),
+    .ignores = CLI_NO_COMPUTE,
     .examples = "  rlx list           names, sizes, sources and digests\n"
                 "  rlx list --json",
 };
@@ -196,6 +196,7 @@ const cli_command cmd_rm = {
     .summary = "remove models that 'rlx pull' has got",
     .run = run_rm,
     .record_bytes = sizeof(cli_common),
+    .ignores = CLI_NO_COMPUTE,
     .min_args = 1,
     .max_args = -1,
     .examples = "  rlx rm smollm2",

@@ -244,6 +244,7 @@ const cli_command cmd_tokenize = {
     .run = run_tokenize,
     .options = option_rows,
     .record_bytes = sizeof(options),
+    .ignores = CLI_NO_COMPUTE,
     .max_args = -1,
     .details = "Prints one token a line: its id and how the vocabulary writes it. Without TEXT\n"
                "the text (or, with --decode, the ids) comes from standard input. --json gives\n"

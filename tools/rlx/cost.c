@@ -71,11 +71,11 @@ cost_row *cost_measure(const work *w, const cli_common *common, const work_optio
 {
     size_t n_devices;
     rlx_device_info *devices = list_devices(&n_devices);
-    rlx_session_desc desc = {RLX_INIT(rlx_session_desc),
-                             .policy = o->fast ? RLX_POLICY_FAST : RLX_POLICY_EXACT};
+    rlx_session_desc desc = {RLX_INIT(rlx_session_desc)};
     char chosen[32] = "";
     cost_row *rows = cli_alloc_array(n_devices + 1, sizeof *rows);
     *n = 0;
+    cli_policy(o->policy, RLX_POLICY_EXACT, &desc.policy); /* checked when w was opened */
     rlx_device_choose(w->graph, &desc, chosen, NULL);
     for (size_t i = 0; i < n_devices; i++)
         if (common->device.n ? !strcmp(devices[i].id, w->device_info.id) : !devices[i].is_test)

@@ -57,6 +57,94 @@ static totals count_types(const rlx_file *f)
     return s;
 }
 
+/* ---- What kind of model it is ---------------------------------------------------------------- */
+
+/* The model is opened on the device that runs nothing, which reads no weights. NULL when it is none
+ * that rlx runs; err says why. */
+static rlx_model *open_dry(const char *path, rlx_error *err)
+{
+    const rlx_model_desc d = {RLX_INIT(rlx_model_desc), .device = "null", .context = 256};
+    rlx_model *m = NULL;
+    return rlx_model_open(path, &d, &m, err) == RLX_OK ? m : NULL;
+}
+
+static const char *main_type(const totals *s)
+{
+    size_t best = 0;
+    for (size_t i = 1; i < s->n; i++)
+        if (s->types[i].bytes > s->types[best].bytes)
+            best = i;
+    return s->n ? s->types[best].name : "none";
+}
+
+/* All that is known of a file. */
+typedef struct facts {
+    const char *path, *device;
+    rlx_file *file;
+    totals totals;
+    rlx_model *model;     /* NULL: rlx does not run it, why says why */
+    rlx_error why;
+    model_facts memory;
+    bool memory_known;
+    int64_t context;      /* asked for; 0: what it was trained for */
+} facts;
+
+static void print_summary(const facts *f)
+{
+    const rlx_model *m = f->model;
+    const totals *s = &f->totals;
+    rlx_model_info i = {RLX_INIT(rlx_model_info)};
+    char count[SHORT_TEXT], bytes[SHORT_TEXT];
+    term_line(stdout, "  parameters    %s, mostly %s, %s", short_count(s->all.elements, count),
+              main_type(s), short_bytes(s->all.bytes, bytes));
+    if (!m) {
+        term_line(stdout, "  cannot run    %s", f->why.text);
+        return;
+    }
+    rlx_model_get_info(m, &i, NULL);
+    const rlx_tokenizer *t = rlx_model_tokenizer(m);
+    if (i.name && *i.name)
+        term_line(stdout, "  name          %s", i.name);
+    term_line(stdout, "  architecture  %s, %lld layers of width %lld", i.architecture,
+              (long long)i.layers, (long long)i.width);
+    term_line(stdout, "  vocabulary    %lld tokens%s", (long long)i.vocabulary,
+              t ? "" : ", but there is no tokenizer");
+    term_line(stdout, "  context       trained for %lld tokens", (long long)i.trained_context);
+    if (i.generates)
+        term_line(stdout, "  good for      %s", t && rlx_tokenizer_chat_template(t, NULL)
+                                                    ? "generate, chat, serve"
+                                                    : "generate (it has no chat template)");
+    else
+        term_line(stdout, "  good for      embed: vectors of %lld numbers",
+                  (long long)i.embedding_width);
+    const int64_t tokens = i.trained_context < 4096 ? i.trained_context : 4096;
+    if (f->memory_known)
+        term_line(stdout, "  memory        about %s for %lld tokens",
+                  short_bytes(model_total_bytes(&f->memory, tokens), bytes), (long long)tokens);
+}
+
+static void json_summary(json *j, const facts *f)
+{
+    const rlx_model *m = f->model;
+    rlx_model_info i = {RLX_INIT(rlx_model_info)};
+    json_row(j, "model");
+    json_bool(j, "runs", m != NULL);
+    if (!m)
+        json_text(j, "reason", f->why.text);
+    else if (rlx_model_get_info(m, &i, NULL) == RLX_OK) {
+        const rlx_tokenizer *t = rlx_model_tokenizer(m);
+        json_text(j, "architecture", i.architecture);
+        json_int(j, "layers", i.layers);
+        json_int(j, "width", i.width);
+        json_int(j, "vocabulary", i.vocabulary);
+        json_int(j, "trained_context", i.trained_context);
+        json_bool(j, "generates", i.generates);
+        json_bool(j, "embeds", i.embeds);
+        json_bool(j, "chat_template", t && rlx_tokenizer_chat_template(t, NULL));
+    }
+    json_end(j);
+}
+
 /* ---- As text --------------------------------------------------------------------------------- */
 
 /* Long text is cut between two letters. Freed with free. */
@@ -210,15 +298,16 @@ static void json_meta(json *j, const rlx_file *f)
     json_end(j);
 }
 
-/* `memory` may be NULL. */
-static void json_model(const char *path, const rlx_file *f, const totals *s,
-                       const model_facts *memory, int64_t context)
+static void json_model(const facts *all)
 {
+    const rlx_file *f = all->file;
+    const totals *s = &all->totals;
     json j = {.f = stdout};
     rlx_file_tensor t;
     json_object(&j, NULL);
-    json_text(&j, "file", path);
+    json_text(&j, "file", all->path);
     json_text(&j, "format", rlx_file_format(f));
+    json_summary(&j, all);
     json_meta(&j, f);
     json_array(&j, "tensors");
     for (size_t i = 0; rlx_file_tensor_at(f, i, &t); i++) {
@@ -241,34 +330,34 @@ static void json_model(const char *path, const rlx_file *f, const totals *s,
     json_end(&j);
     json_int(&j, "parameters", (int64_t)s->all.elements);
     json_int(&j, "bytes", (int64_t)s->all.bytes);
-    if (memory)
-        model_memory_json(memory, context, &j);
+    if (all->memory_known)
+        model_memory_json(&all->memory, all->context, all->device, &j);
     json_end(&j);
 }
 
-int inspect_model(const char *path, int64_t context, bool as_json)
+int inspect_model(const char *path, const char *device, int64_t context, bool as_json)
 {
-    rlx_file *f;
+    facts f = {.path = path, .device = device, .context = context};
     rlx_error err = {0};
-    if (rlx_file_open(path, &f, &err) != RLX_OK)
+    if (rlx_file_open(path, &f.file, &err) != RLX_OK)
         return cli_error(&err);
-    totals s = count_types(f);
-    model_facts memory;
-    const bool known = model_facts_read(f, s.all.bytes, &memory);
+    f.totals = count_types(f.file);
+    f.memory_known = model_facts_read(f.file, f.totals.all.bytes, &f.memory);
+    f.model = open_dry(path, &f.why);
     if (as_json)
-        json_model(path, f, &s, known ? &memory : NULL, context);
+        json_model(&f);
     else {
-        char count[SHORT_TEXT], bytes[SHORT_TEXT];
-        term_line(stdout, "%s: %s, %zu tensors, %s parameters, %s", path, rlx_file_format(f),
-                  s.all.n_tensors, short_count(s.all.elements, count),
-                  short_bytes(s.all.bytes, bytes));
-        print_meta(f);
-        print_tensors(f);
-        print_totals(&s);
-        if (known)
-            model_memory_print(&memory, context);
+        term_line(stdout, "%s: %s, %zu tensors", path, rlx_file_format(f.file),
+                  f.totals.all.n_tensors);
+        print_summary(&f);
+        print_meta(f.file);
+        print_tensors(f.file);
+        print_totals(&f.totals);
+        if (f.memory_known)
+            model_memory_print(&f.memory, context, device);
     }
-    free(s.types);
-    rlx_file_close(f);
+    rlx_model_close(f.model);
+    free(f.totals.types);
+    rlx_file_close(f.file);
     return EXIT_OK;
 }

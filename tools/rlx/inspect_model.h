@@ -6,8 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Prints the metadata, the tensors, the totals and the memory for `context` tokens (0: what the
- * model was trained for) of a file; returns the exit status. */
-int inspect_model(const char *path, int64_t context, bool as_json);
+/* Prints what kind of model a file is, its metadata, tensors and totals, and its memory for
+ * `context` tokens (0: what it was trained for) on `device` (NULL: on each); returns the exit
+ * status. */
+int inspect_model(const char *path, const char *device, int64_t context, bool as_json);
 
 #endif

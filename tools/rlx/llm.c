@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "input.h"
+#include "model_memory.h"
 #include "term.h"
 
 /* ---- Models ---------------------------------------------------------------------------------- */
@@ -17,25 +18,9 @@ static int show_loading(void *user, const char *what, uint64_t done, uint64_t to
     if (now < *next)
         return 0;
     *next = now + 0.05;
-    int filled = total ? (int)(30 * done / total) : 30;
-    cli_progress("%s [%.*s%*s] %s of %s", what, filled, "##############################",
-                 30 - filled, "", short_bytes((double)done, have),
-                 short_bytes((double)total, all));
+    cli_progress_bar((double)done, (double)total, "%s of %s %s", short_bytes((double)done, have),
+                     short_bytes((double)total, all), what);
     return 0;
-}
-
-static int read_policy(const char *text, rlx_policy *out)
-{
-    *out = RLX_POLICY_AUTO;
-    if (!text)
-        return -1;
-    if (!strcmp(text, "exact"))
-        *out = RLX_POLICY_EXACT;
-    else if (!strcmp(text, "fast"))
-        *out = RLX_POLICY_FAST;
-    else
-        return cli_usage("--policy expected exact or fast, got '%s'", text);
-    return -1;
 }
 
 static int read_cache(const char *text, rlx_dtype *out)
@@ -58,10 +43,21 @@ int llm_desc(const cli_common *c, const model_options *o, rlx_model_desc *d)
                           .prompt_chunk = o->prompt_chunk};
     int status = cli_one_device(c, &d->device);
     if (status <= 0)
-        status = read_policy(o->policy, &d->policy);
-    if (status < 0)
+        status = cli_policy(o->policy, RLX_POLICY_AUTO, &d->policy);
+    if (status <= 0)
         status = read_cache(o->cache, &d->cache);
     return status < 0 ? EXIT_OK : status;
+}
+
+/* What a user should know of a model that was opened, or was not for want of memory. */
+static void tell_context(const model_options *o, const rlx_model *m)
+{
+    rlx_model_info i = {RLX_INIT(rlx_model_info)};
+    rlx_model_get_info(m, &i, NULL);
+    if (o->context && i.trained_context > 0 && o->context > i.trained_context)
+        cli_warn("--ctx %lld is more than the %lld tokens that the model was trained for; text "
+                 "beyond those may be nonsense", (long long)o->context,
+                 (long long)i.trained_context);
 }
 
 int llm_open(const cli_common *c, const model_options *o, rlx_model **out, double *seconds)
@@ -81,11 +77,17 @@ int llm_open(const cli_common *c, const model_options *o, rlx_model **out, doubl
     if (!path)
         return EXIT_FAILED;
     rlx_status st = rlx_model_open(path, &d, out, &err);
-    free(path);
     cli_progress_clear();
     if (seconds)
         *seconds = cli_now() - begin;
-    return st == RLX_OK ? EXIT_OK : cli_error(&err);
+    if (st == RLX_OK)
+        tell_context(o, *out);
+    else
+        cli_error(&err);
+    if (st == RLX_NO_MEMORY)
+        model_memory_hint(path, d.device, o->context);
+    free(path);
+    return st == RLX_OK ? EXIT_OK : EXIT_FAILED;
 }
 
 /* ---- Sampling -------------------------------------------------------------------------------- */
@@ -111,6 +113,24 @@ static uint64_t new_seed(void)
     return (bits * 0x9e3779b97f4a7c15u) >> 32;
 }
 
+/* The most likely token is taken whatever these say. */
+static void tell_ignored(const sampling_options *o, const rlx_sampling_desc *s)
+{
+    const struct {
+        const char *name;
+        bool given;
+    } rows[] = {
+        {"top-k", o->top_k.given}, {"top-p", o->top_p}, {"min-p", o->min_p},
+        {"seed", o->seed.given},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows) && !(s->temperature > 0); i++)
+        if (rows[i].given)
+            cli_warn("--%s has no effect without --temperature: the most likely token is taken",
+                     rows[i].name);
+    if (o->repeat_last && !(s->repeat_penalty > 0 && s->repeat_penalty != 1))
+        cli_warn("--repeat-last has no effect without --repeat-penalty");
+}
+
 int llm_sampling(const sampling_options *o, rlx_sampling_desc *s, rlx_generate_desc *d)
 {
     int status = llm_real("temperature", o->temperature, 1e6, s->temperature, &s->temperature);
@@ -125,9 +145,7 @@ int llm_sampling(const sampling_options *o, rlx_sampling_desc *s, rlx_generate_d
         return status;
     if (o->top_k.given)
         s->top_k = o->top_k.value;
-    if (o->repeat_last > 256)
-        return cli_usage("--repeat-last expected at most 256, got %lld",
-                         (long long)o->repeat_last);
+    tell_ignored(o, s);
     s->repeat_last = o->repeat_last;
     s->seed = o->seed.given ? (uint64_t)o->seed.value : new_seed();
     for (size_t i = 0; i < o->stop.n; i++)
@@ -161,12 +179,16 @@ double llm_rate(const rlx_generate_result *r)
 
 void llm_print_rates(const rlx_generate_result *r)
 {
-    fprintf(stderr, "%s%zu tokens in %.2f s, %.1f tokens/s; prompt of %zu tokens",
-            term_style(stderr, TERM_DIM), r->n_generated, r->prompt_seconds + r->seconds,
-            llm_rate(r), r->n_prompt);
+    char seconds[SHORT_TEXT];
+    fprintf(stderr, "%sprompt: %zu tokens in %s, %.1f tokens/s", term_style(stderr, TERM_DIM),
+            r->n_prompt - r->n_reused, short_seconds(r->prompt_seconds, seconds),
+            llm_prompt_rate(r));
     if (r->n_reused)
-        fprintf(stderr, " (%zu remembered)", r->n_reused);
-    fprintf(stderr, ", %.1f tokens/s%s\n", llm_prompt_rate(r), term_style(stderr, TERM_PLAIN));
+        fprintf(stderr, " (and %zu remembered)", r->n_reused);
+    if (r->n_generated > 1)
+        fprintf(stderr, "; then %zu tokens in %s, %.1f tokens/s", r->n_generated - 1,
+                short_seconds(r->seconds, seconds), llm_rate(r));
+    fprintf(stderr, "%s\n", term_style(stderr, TERM_PLAIN));
 }
 
 void llm_print_model(const rlx_model *m)

@@ -88,7 +88,8 @@ const char *llm_finish_name(rlx_finish f);
 /* Tokens for each second; 0 when there was no time. The first token counts to the prompt. */
 double llm_prompt_rate(const rlx_generate_result *r);
 double llm_rate(const rlx_generate_result *r);
-/* "12 tokens in 0.34 s, 35.2 tokens/s (prompt: 20 tokens, 120 tokens/s)" to standard error. */
+/* "prompt: 20 tokens in 167 ms, 120.0 tokens/s; then 11 tokens in 312 ms, 35.2 tokens/s" to
+ * standard error: each speed is the quotient of the two numbers before it. */
 void llm_print_rates(const rlx_generate_result *r);
 /* Where the model is and what it takes, to standard error. */
 void llm_print_model(const rlx_model *m);

@@ -16,6 +16,7 @@ static const cli_command cmd_help = {
     .summary = "show the commands, or the help of one",
     .run = run_help,
     .record_bytes = sizeof(cli_common),
+    .ignores = CLI_NO_COMPUTE | CLI_NO_JSON,
     .max_args = 1,
     .examples = "  rlx help bench    what 'rlx bench' can do",
 };
@@ -25,6 +26,7 @@ static const cli_command cmd_version = {
     .summary = "print the version",
     .run = run_version,
     .record_bytes = sizeof(cli_common),
+    .ignores = CLI_NO_COMPUTE,
 };
 
 /* In the order of the overview, where a heading begins each group. */
@@ -65,8 +67,8 @@ static void print_overview(FILE *f)
     fputs("\n  rlx pull smollm2                      fetch a small model, once\n"
           "  rlx chat smollm2                      talk to it\n"
           "  rlx generate -m model.gguf -p \"Once\"  go on with a text\n"
-          "\nAll commands take --device and --help ('rlx COMMAND --help' has examples), all\n"
-          "but chat and serve --json. Exit status: 0 success, 1 failure, 2 wrong usage.\n", f);
+          "\nAll commands take --help, which has examples; those that compute take --device\n"
+          "and -t, those that print results --json. Exit: 0 success, 1 failure, 2 usage.\n", f);
 }
 
 static const cli_command *find_command(const char *name)

@@ -171,6 +171,15 @@ static int64_t longest_context(const model_facts *m, double bytes)
 
 /* ---- Printing -------------------------------------------------------------------------------- */
 
+/* "vulkan" means all of its devices. */
+static bool is_device(const rlx_device_info *d, const char *wanted)
+{
+    if (!wanted || !strcmp(wanted, "auto"))
+        return d->is_default;
+    const size_t n = strlen(wanted);
+    return !strncmp(d->id, wanted, n) && (!d->id[n] || d->id[n] == ':');
+}
+
 static void print_part(table *t, const char *what, double bytes)
 {
     char text[SHORT_TEXT];
@@ -178,7 +187,7 @@ static void print_part(table *t, const char *what, double bytes)
     table_cell(t, "%s", short_bytes(bytes, text));
 }
 
-static void print_devices(const model_facts *m)
+static void print_devices(const model_facts *m, const char *device)
 {
     size_t n;
     rlx_device_info *list = list_devices(&n);
@@ -186,7 +195,7 @@ static void print_devices(const model_facts *m)
     table_init(&t, "llrr", "device|name|memory|longest context");
     for (size_t i = 0; i < n; i++) {
         char text[SHORT_TEXT];
-        if (list[i].is_test)
+        if (device ? !is_device(&list[i], device) : list[i].is_test)
             continue;
         table_cell(&t, "%s", list[i].id);
         table_cell(&t, "%s", list[i].name);
@@ -203,7 +212,7 @@ static void print_devices(const model_facts *m)
     free(list);
 }
 
-void model_memory_print(const model_facts *m, int64_t context)
+void model_memory_print(const model_facts *m, int64_t context, const char *device)
 {
     const int64_t tokens = context ? context : m->context;
     table t;
@@ -218,10 +227,10 @@ void model_memory_print(const model_facts *m, int64_t context)
     print_part(&t, "all", model_total_bytes(m, tokens));
     table_print(&t, 2);
     putchar('\n');
-    print_devices(m);
+    print_devices(m, device);
 }
 
-void model_memory_json(const model_facts *m, int64_t context, json *j)
+void model_memory_json(const model_facts *m, int64_t context, const char *device, json *j)
 {
     const int64_t tokens = context ? context : m->context;
     size_t n;
@@ -236,7 +245,7 @@ void model_memory_json(const model_facts *m, int64_t context, json *j)
     json_end(j);
     json_array(j, "devices");
     for (size_t i = 0; i < n; i++) {
-        if (list[i].is_test)
+        if (device ? !is_device(&list[i], device) : list[i].is_test)
             continue;
         json_row(j, NULL);
         json_text(j, "id", list[i].id);
@@ -245,5 +254,37 @@ void model_memory_json(const model_facts *m, int64_t context, json *j)
         json_end(j);
     }
     json_end(j);
+    free(list);
+}
+
+void model_memory_hint(const char *path, const char *device, int64_t context)
+{
+    rlx_file *f;
+    rlx_file_tensor t;
+    model_facts m;
+    double weights = 0;
+    size_t n;
+    if (rlx_file_open(path, &f, NULL) != RLX_OK)
+        return;
+    for (size_t i = 0; rlx_file_tensor_at(f, i, &t); i++)
+        weights += (double)t.bytes;
+    const bool known = model_facts_read(f, weights, &m);
+    rlx_file_close(f);
+    rlx_device_info *list = list_devices(&n);
+    for (size_t i = 0; known && i < n; i++) {
+        char need[SHORT_TEXT], have[SHORT_TEXT];
+        if (!is_device(&list[i], device) || !list[i].memory)
+            continue;
+        const int64_t tokens = context ? context : m.context < 4096 ? m.context : 4096;
+        const int64_t fits = longest_context(&m, (double)list[i].memory);
+        fprintf(stderr, "a context of %lld tokens needs %s, %s has %s: ", (long long)tokens,
+                short_bytes(model_total_bytes(&m, tokens), need), list[i].id,
+                short_bytes((double)list[i].memory, have));
+        if (fits)
+            fprintf(stderr, "the longest that fits is --ctx %lld\n", (long long)fits);
+        else
+            fputs("the model does not fit; 'rlx quantize' makes it smaller\n", stderr);
+        break;
+    }
     free(list);
 }

@@ -26,10 +26,13 @@ double model_cache_bytes(const model_facts *m, int64_t context);
 double model_activation_bytes(const model_facts *m, int64_t context);
 double model_total_bytes(const model_facts *m, int64_t context);
 
-/* Tables of the parts and of the longest context that fits into each device. context 0: that of
- * training. */
-void model_memory_print(const model_facts *m, int64_t context);
+/* Tables of the parts and of the longest context that fits into the device (NULL: each device).
+ * context 0: that of training. */
+void model_memory_print(const model_facts *m, int64_t context, const char *device);
 /* The same as members "memory" and "devices". */
-void model_memory_json(const model_facts *m, int64_t context, json *j);
+void model_memory_json(const model_facts *m, int64_t context, const char *device, json *j);
+/* After a model did not fit: to standard error, what a context of so many tokens (0: the default)
+ * takes and the longest one that fits into the device (NULL: the best one). */
+void model_memory_hint(const char *path, const char *device, int64_t context);
 
 #endif

@@ -59,10 +59,10 @@ static void report(const work *w, const double *times, size_t n, double first, b
     json_end(&j);
 }
 
-int onnx_bench(const char *path, const cli_common *common, const cli_list *dims, bool fast,
+int onnx_bench(const char *path, const cli_common *common, const cli_list *dims, const char *policy,
                double seconds)
 {
-    const work_options o = {.dims = *dims, .fast = fast, .random_inputs = {.given = true}};
+    const work_options o = {.dims = *dims, .policy = policy, .random_inputs = {.given = true}};
     rlx_session_desc desc = {RLX_INIT(rlx_session_desc)};
     work w = {0};
     const double begin = cli_now();

@@ -30,7 +30,7 @@ rlx_status onnx_set_params(const rlx_onnx *m, rlx_session *s, rlx_error *err);
 rlx_graph *onnx_read_graph(const char *path, const cli_list *inputs, const cli_list *dims,
                            rlx_device *device, rlx_onnx **m);
 /* `rlx bench` of a model: runs with random inputs for so many seconds. */
-int onnx_bench(const char *path, const cli_common *common, const cli_list *dims, bool fast,
+int onnx_bench(const char *path, const cli_common *common, const cli_list *dims, const char *policy,
                double seconds);
 /* `rlx inspect` of a model: inputs, outputs, operators, those that are not supported first. */
 int onnx_inspect(const char *path, bool as_json);

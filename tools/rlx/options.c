@@ -23,15 +23,26 @@ const cli_option *cli_common_options(void)
     return common_options;
 }
 
-/* Letters, and second names that users of other tools type. */
+/* Letters, and second names that users of other tools type; a second name may carry its value. */
 static const struct synonym {
     char letter;       /* 0: none */
     const char *other; /* NULL: none */
-    const char *name;
+    const char *name, *value;
 } synonyms[] = {
-    {'m', NULL, "model"},      {'p', NULL, "prompt"},  {'f', "file", "prompt-file"},
-    {'n', NULL, "max-tokens"}, {'c', "context", "ctx"}, {'t', NULL, "threads"},
-    {'d', NULL, "device"},     {'h', NULL, "help"},    {0, "temp", "temperature"},
+    {'m', NULL, "model", NULL},      {'p', NULL, "prompt", NULL},
+    {'f', "file", "prompt-file", NULL}, {'f', NULL, "file", NULL}, {'n', NULL, "max-tokens", NULL},
+    {'c', "context", "ctx", NULL},   {'t', NULL, "threads", NULL},
+    {'d', NULL, "device", NULL},     {'h', NULL, "help", NULL},
+    {0, "temp", "temperature", NULL}, {0, "fast", "policy", "fast"},
+};
+
+/* The largest values; other numbers end where 64 bits do. */
+static const struct {
+    const char *name;
+    int64_t most;
+} limits[] = {
+    {"ctx", 1 << 24},       {"prompt-chunk", 1 << 16}, {"threads", 1024},
+    {"top-k", INT32_MAX},   {"repeat-last", 256},      {"port", 65535},
 };
 
 char cli_letter(const char *name)
@@ -117,14 +128,21 @@ static const cli_option *find_option(const cli_command *c, const char *name)
     return o ? o : find_in(common_options, name);
 }
 
-/* The option whose second name or letter is given: "context", or "c" after one dash. */
-static const cli_option *find_synonym(const cli_command *c, const char *other, char letter)
+/* The option whose second name or letter is given: "context", or "c" after one dash; *value is set
+ * where the name carries one. */
+static const cli_option *find_synonym(const cli_command *c, const char *other, char letter,
+                                      const char **value)
 {
     for (size_t i = 0; i < ARRAY_LEN(synonyms); i++) {
         const struct synonym *s = &synonyms[i];
         bool is_it = other ? s->other && !strcmp(s->other, other) : s->letter == letter;
-        if (is_it)
-            return find_option(c, s->name);
+        if (!is_it)
+            continue;
+        const cli_option *o = find_option(c, s->name);
+        if (!o)
+            continue;
+        *value = s->value ? s->value : *value;
+        return o;
     }
     return NULL;
 }
@@ -139,9 +157,14 @@ static int parse_number(const cli_option *o, const char *text, int64_t *out)
 {
     char *end;
     errno = 0;
-    long long v = strtoll(text, &end, 10);
-    if (errno || end == text || *end || v < 0)
+    long long v = strtoll(text, &end, 10), most = INT64_MAX;
+    for (size_t i = 0; i < ARRAY_LEN(limits); i++)
+        if (!strcmp(limits[i].name, o->name))
+            most = limits[i].most;
+    if (end == text || *end || v < 0)
         return cli_usage("--%s expected a number of at least 0, got '%s'", o->name, text);
+    if (errno || v > most)
+        return cli_usage("--%s expected at most %lld, got '%s'", o->name, most, text);
     *out = v;
     return -1;
 }
@@ -199,12 +222,13 @@ static int parse_long(const cli_command *c, int argc, char **argv, int *i, void 
         return cli_usage("unknown option '%s'", word);
     memcpy(given, word, n);
     given[n] = 0;
+    const char *value = word[n] == '=' ? word + n + 1 : NULL;
     const cli_option *o = find_option(c, given + 2);
     if (!o)
-        o = find_synonym(c, given + 2, 0);
+        o = find_synonym(c, given + 2, 0, &value);
     if (!o)
         return unknown_option(c, given + 2);
-    return take_option(o, given, word[n] == '=' ? word + n + 1 : NULL, argc, argv, i, record);
+    return take_option(o, given, value, argc, argv, i, record);
 }
 
 /* One argument that begins with one dash: "-n 128" or "-n128". */
@@ -212,10 +236,29 @@ static int parse_letter(const cli_command *c, int argc, char **argv, int *i, voi
 {
     const char *word = argv[*i];
     const char given[] = {'-', word[1], 0};
-    const cli_option *o = find_synonym(c, NULL, word[1]);
+    const char *value = word[2] ? word + 2 : NULL;
+    const cli_option *o = find_synonym(c, NULL, word[1], &value);
     if (!o || (o->kind == CLI_FLAG && word[2]))
         return cli_usage("unknown option '%s'; long options begin with two dashes", word);
-    return take_option(o, given, word[2] ? word + 2 : NULL, argc, argv, i, record);
+    return take_option(o, given, value, argc, argv, i, record);
+}
+
+bool cli_takes(const cli_command *c, const cli_option *o)
+{
+    if (o == find_in(common_options, "device"))
+        return !(c->ignores & CLI_NO_DEVICE);
+    if (o == find_in(common_options, "threads"))
+        return !(c->ignores & CLI_NO_THREADS);
+    return o != find_in(common_options, "json") || !(c->ignores & CLI_NO_JSON);
+}
+
+/* Options of all commands that this one has no use for. */
+static void tell_ignored(const cli_command *c, const cli_common *common)
+{
+    if (common->device.n && (c->ignores & CLI_NO_DEVICE))
+        cli_warn("--device has no effect: this command uses no device");
+    if (common->threads && (c->ignores & CLI_NO_THREADS))
+        cli_warn("--threads has no effect on this command");
 }
 
 static int check_args(const cli_command *c, const cli_common *common)
@@ -251,6 +294,7 @@ int cli_parse(const cli_command *c, int argc, char **argv, void *record)
         cli_print_help(c);
         return EXIT_OK;
     }
+    tell_ignored(c, common);
     return check_args(c, common);
 }
 
@@ -274,9 +318,11 @@ static void heading(const char *text)
     printf("\n%s%s%s\n", term_style(stdout, TERM_BOLD), text, term_style(stdout, TERM_PLAIN));
 }
 
-static void print_options(const cli_option *o)
+static void print_options(const cli_command *c, const cli_option *o)
 {
     for (; o && o->kind; o++) {
+        if (!cli_takes(c, o))
+            continue;
         char left[64], letter = cli_letter(o->name);
         int n = snprintf(left, sizeof left, letter ? "-%c, " : "    ", letter);
         const char *format = o->kind == CLI_OPT_NUMBER ? "--%s[=%s]" : "--%s %s";
@@ -304,6 +350,10 @@ static void print_paragraphs(const char *text)
         *p = 0;
         term_wrap(stdout, line, 0);
         line = p + 1;
+        if (*line == '\n') { /* an empty line between two paragraphs */
+            putchar('\n');
+            p = line++;
+        }
     }
     term_wrap(stdout, line, 0);
     free(joined);
@@ -320,10 +370,10 @@ void cli_print_help(const cli_command *c)
     }
     if (c->options && c->options->kind) {
         heading("Options");
-        print_options(c->options);
+        print_options(c, c->options);
     }
     heading("Common options");
-    print_options(common_options);
+    print_options(c, common_options);
     if (c->examples) {
         heading("Examples");
         puts(c->examples);

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 static bool wants_colour(FILE *f)
@@ -88,6 +89,32 @@ void term_wrap(FILE *f, const char *text, size_t indent)
     fprintf(f, "%s\n", text);
 }
 
+int term_columns(FILE *f)
+{
+    struct winsize size;
+    return !ioctl(fileno(f), TIOCGWINSZ, &size) && size.ws_col ? size.ws_col : 80;
+}
+
+/* Code points of UTF-8. */
+int term_width(const char *s)
+{
+    int n = 0;
+    for (; *s; s++)
+        n += (*s & 0xc0) != 0x80;
+    return n;
+}
+
+size_t term_cut(const char *s, int columns)
+{
+    size_t n = 0;
+    for (int width = 0; s[n]; n++) {
+        width += (s[n] & 0xc0) != 0x80;
+        if (width > columns)
+            break;
+    }
+    return n;
+}
+
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
 static void add_cell(table *t, const char *style, char *text)
@@ -127,15 +154,6 @@ void table_styled(table *t, const char *style, const char *format, ...)
     va_end(args);
 }
 
-/* Columns on the terminal: code points of UTF-8. */
-static int text_width(const char *s)
-{
-    int n = 0;
-    for (; *s; s++)
-        n += (*s & 0xc0) != 0x80;
-    return n;
-}
-
 static void print_row(const table *t, size_t row, const int *width, int indent)
 {
     int n = t->n_columns;
@@ -145,7 +163,7 @@ static void print_row(const table *t, size_t row, const int *width, int indent)
     for (int c = 0; c < n; c++) {
         size_t at = row * (size_t)t->n_columns + (size_t)c;
         const char *text = t->cells[at], *style = t->styles[at];
-        int fill = width[c] - text_width(text);
+        int fill = width[c] - term_width(text);
         if (t->align[c] == 'r')
             printf("%*s", fill, "");
         printf("%s%s%s", style ? term_style(stdout, style) : "", text,
@@ -161,7 +179,7 @@ void table_print(table *t, int indent)
     int width[32] = {0};
     size_t rows = t->n_cells / (size_t)t->n_columns;
     for (size_t i = 0; i < rows * (size_t)t->n_columns; i++) {
-        int w = text_width(t->cells[i]), *have = &width[i % (size_t)t->n_columns];
+        int w = term_width(t->cells[i]), *have = &width[i % (size_t)t->n_columns];
         *have = w > *have ? w : *have;
     }
     for (size_t r = 0; r < rows; r++)

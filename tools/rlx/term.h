@@ -33,6 +33,12 @@ void term_write(FILE *f, const char *text, size_t n);
  * stands behind what is printed already, the others behind `indent` blanks. */
 void term_wrap(FILE *f, const char *text, size_t indent);
 
+/* Columns of the terminal that `f` is; 80 where that is not known. */
+int term_columns(FILE *f);
+/* Columns that a text takes, and bytes of it that fit into so many. */
+int term_width(const char *s);
+size_t term_cut(const char *s, int columns);
+
 /* A table: cells, which are escaped, are added left to right; a column is as wide as its widest
  * cell. */
 typedef struct table {

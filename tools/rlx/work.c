@@ -85,7 +85,9 @@ int work_open(work *w, const cli_common *common, const work_options *o, const ch
     if (!w->graph || !listing_of_graph(&w->listing, w->graph))
         return EXIT_FAILED;
     desc->no_fusion |= o->no_fusion;
-    desc->policy = o->fast ? RLX_POLICY_FAST : RLX_POLICY_AUTO;
+    status = cli_policy(o->policy, RLX_POLICY_AUTO, &desc->policy);
+    if (status)
+        return status;
     w->device = open_device(w, common, id, desc);
     if (!w->device)
         return EXIT_FAILED;

@@ -13,7 +13,8 @@ typedef struct work_options {
     cli_list inputs, params, dims; /* "name=value" */
     const char *param_dir;
     cli_opt_number random_params, random_inputs;
-    bool no_fusion, fast;
+    bool no_fusion;
+    const char *policy;
 } work_options;
 
 #define WORK_OPTIONS(record, member)                                                             \
@@ -30,8 +31,7 @@ typedef struct work_options {
     {"dim", CLI_LIST, offsetof(record, member.dims), "NAME=SIZE",                                \
      "size of a named dimension (default: from the input files, else its bound)"},               \
     {"no-fusion", CLI_FLAG, offsetof(record, member.no_fusion), NULL, "compile without fusion"}, \
-    {"fast", CLI_FLAG, offsetof(record, member.fast), NULL,                                      \
-     "allow f16, bf16 and integer products where the device gains by it"}
+    POLICY_OPTION(record, member.policy)
 
 typedef struct work {
     const char *path;

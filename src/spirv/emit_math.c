@@ -84,12 +84,16 @@ static rx_id do_sigmoid(rx_emit *e, const rx_id *a)
 DEFINE_FN(sigmoid, "ff");
 
 /* x * sigmoid(w), where both have one sign. With q = exp(-|w| / 2), x q q does not vanish before
- * the result does. */
+ * the result does; but drivers reassociate it to x (q q), so one q is scaled by 2^64 through its
+ * exponent, and the denominator too. */
 static rx_id gate(rx_emit *e, rx_id x, rx_id w)
 {
     const rx_id q = call1(e, &rx_fn_exp, f_mul_k(e, f_abs(e, w), -0.5));
-    const rx_id above = f_select(e, f_lt_k(e, w, 0), f_mul(e, f_mul(e, x, q), q), x);
-    return f_over(e, above, f_add_k(e, f_mul(e, q, q), 1));
+    const rx_id scaled = f_from_bits(e, i_add_k(e, f_bits(e, q), 64u << 23));
+    const rx_id below = f_lt_k(e, w, 0);
+    const rx_id unit = f_select(e, below, k_f(e, 0x1p64), k_f(e, 1));
+    const rx_id above = f_select(e, below, f_mul(e, f_mul(e, x, q), scaled), x);
+    return f_over(e, above, f_fma(e, unit, f_mul(e, q, q), unit));
 }
 
 static rx_id do_silu(rx_emit *e, const rx_id *a) { return gate(e, a[0], a[0]); }

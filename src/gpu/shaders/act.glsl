@@ -13,11 +13,13 @@ float act_sigmoid(float x)
 }
 
 /* x * sigmoid(w), where both have one sign. With q = exp(-|w| / 2), x q q does not vanish before
- * the result does. */
+ * the result does; but drivers reassociate it to x (q q), so one q is scaled by 2^64 through its
+ * exponent, and the denominator too. */
 float act_gate(float x, float w)
 {
-    float q = exp(-0.5 * abs(w));
-    return (w < 0.0 ? x * q * q : x) / (1.0 + q * q);
+    float q = exp(-0.5 * abs(w)), unit = w < 0.0 ? 18446744073709551616.0 : 1.0;
+    float scaled = uintBitsToFloat(floatBitsToUint(q) + (64u << 23));
+    return (w < 0.0 ? x * q * scaled : x) / (unit + unit * q * q);
 }
 
 float act_tanh(float x)

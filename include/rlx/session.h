@@ -265,8 +265,9 @@ RLX_API rlx_status rlx_session_estimate(const rlx_session *s, const rlx_calibrat
 /* Runs once, one step at a time, with the time of each step: by the device's own clock where it has
  * one, else from the call until the step is done. After each step `fn`, if given, is called with
  * the step's index, its time and (only when want_data) the results in host memory, which are valid
- * during the call. A non-zero return stops the run: RLX_CANCELLED. Here each step does all of its
- * work itself, where a GPU may let other steps do it in whole runs; those stay as they are. */
+ * during the call. A non-zero return stops the run: RLX_CANCELLED. The program is that of whole
+ * runs: on GPUs the kernel of a step may compute earlier ones too (computed_by), which then take no
+ * time and have no results. */
 typedef struct rlx_step_result {
     size_t step;
     double seconds;
@@ -274,6 +275,7 @@ typedef struct rlx_step_result {
     const rlx_tensor_info *infos;
     const void *const *data; /* NULL without want_data */
     const char *kernel;      /* that ran; owned by the session */
+    size_t computed_by;      /* the step whose kernels compute this one: itself or a later one */
 } rlx_step_result;
 typedef int rlx_step_fn(void *user, const rlx_step_result *r);
 RLX_API rlx_status rlx_session_run_steps(rlx_session *s, bool want_data, rlx_step_fn *fn,

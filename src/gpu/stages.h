@@ -25,18 +25,19 @@ typedef struct rx_gpu_chained {
     uint32_t waits, signals, target;
 } rx_gpu_chained;
 
-/* A dispatch whose bindings have their places. The references of its bindings (RX_REF_*) stay. */
+/* A dispatch with its bindings resolved to places. The symbolic references (RX_REF_*) are kept. */
 struct rx_gpu_placed {
     rx_gpu_dispatch dispatch;
     uint32_t number;    /* in program order; the order stage keeps it */
-    uint32_t step;      /* the last step that it computes, in whose place it runs */
-    uint32_t lowered;   /* whose operands RX_REF_IN and RX_REF_OUT are */
+    uint32_t step;      /* the last step that it computes, in whose position it runs */
+    uint32_t lowered;   /* the step whose operands RX_REF_IN and RX_REF_OUT refer to */
     rx_gpu_place bind[RX_GPU_MAX_BIND]; /* block NULL: unused, any buffer is bound */
     uint64_t begin[RX_GPU_MAX_BIND], end[RX_GPU_MAX_BIND]; /* bytes touched, in the block */
-    uint32_t value[RX_GPU_MAX_BIND];  /* whose memory, or packed form, it is; or RX_NO_VALUE */
-    uint8_t scratch[RX_GPU_MAX_BIND]; /* 1 + the block of scratch memory; 0: it is elsewhere */
-    /* order: pieces are submitted one after another; dispatches of one level have no hazard between
-     * them; barrier: everything before is done first. A piece begins as if by a barrier. */
+    uint32_t value[RX_GPU_MAX_BIND];  /* which value, or the packed form of which; or RX_NO_VALUE */
+    uint8_t scratch[RX_GPU_MAX_BIND]; /* 1 + the block of scratch memory; 0: not scratch */
+    /* order: pieces are submitted one after another; dispatches of one level have no hazard among
+     * them; barrier: one is recorded before the dispatch. A piece begins with an implicit barrier.
+     * */
     uint32_t piece, level;
     bool barrier;
     rx_gpu_chained chain;
@@ -45,16 +46,15 @@ struct rx_gpu_placed {
 typedef struct rx_gpu_list {
     rx_gpu_exec *x;
     rx_arena arena;       /* emitted kernels, tables of the stages */
-    rx_gpu_placed *items; /* as they are recorded */
+    rx_gpu_placed *items; /* in recording order */
     size_t n, cap;
-    size_t *first;        /* by step: number of its first dispatch; then the end */
-    uint32_t *absorbed_by; /* by step: which step computes it; itself: it does so */
-    rx_gpu_packed **derived; /* packed weights that it binds */
+    size_t *first;        /* by step: index of its first dispatch; then the end */
+    uint32_t *absorbed_by; /* by step: the step that computes it; itself unless merged */
+    rx_gpu_packed **derived; /* packed weights that are bound */
     size_t n_derived, cap_derived;
-    rx_gpu_pool tables;   /* constants of kernels */
+    rx_gpu_pool tables;   /* constant tables of kernels */
     uint64_t scratch_bytes[RX_GPU_N_SCRATCH];
     bool has_host;        /* some steps run on the host: never between dispatches of a piece */
-    bool has_absorbed;
     bool uses_flags;
     uint32_t n_pieces, n_levels, n_barriers; /* order */
     uint32_t n_counters, n_chained;          /* chain: counters in use; dispatches that wait */
@@ -81,10 +81,10 @@ rlx_status rx_gpu_order(rx_gpu_list *l, const rx_gpu_rules *rules, rlx_error *er
 /* chain.c. Chained dispatches have the variant of their kernel that waits. */
 rlx_status rx_gpu_chain(rx_gpu_list *l, const rx_gpu_rules *rules, rlx_error *err);
 
-/* Bytes that binding k touches, as far as the order is concerned; false: none. */
+/* The bytes that binding k accesses, for hazards; false: none. */
 bool rx_gpu_touched(const rx_gpu_placed *d, uint32_t k, const rx_gpu_rules *rules,
                     rx_gpu_place *out, bool *writes);
-/* Whether two dispatches may not run at the same time. */
+/* Whether two dispatches must not overlap. */
 bool rx_gpu_hazard(const rx_gpu_placed *a, const rx_gpu_placed *b, const rx_gpu_rules *rules);
 
 /* ---- Verification: verify.c ----------------------------------------------------------------- */

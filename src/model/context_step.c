@@ -229,7 +229,7 @@ static void distrust_session(rlx_context *c)
 }
 
 #define RELEASE_TOKENS 64
-#define RELEASE_EVERY 4 /* steps of the program */
+#define RELEASE_MS 10
 
 /* A bit for each power of two of rows: which kernels a run gets follows from its sizes, and those
  * of another size may pack the weights in another way. */
@@ -274,45 +274,10 @@ static void take_results(rlx_context *c)
         release_pages(c);
 }
 
-static int release_after_step(void *user, const rlx_step_result *r)
-{
-    if (r->step % RELEASE_EVERY == RELEASE_EVERY - 1)
-        rx_model_release_pages(user);
-    return 0;
-}
-
 static rlx_status set_inputs(rlx_context *c, const rlx_const_tensor *in, size_t n, rlx_error *err)
 {
     for (size_t i = 0; i < n; i++)
         RLX_TRY(rlx_session_set_input(c->session, in[i].name, in[i].data, in[i].bytes, err));
-    return RLX_OK;
-}
-
-/* A first run, in which kernels pack weights: pages of the file are dropped step by step, so that
- * file and packed weights are never both resident as a whole. */
-static rlx_status run_by_steps(rlx_context *c, const rlx_const_tensor *in, size_t n,
-                               const rlx_tensor *out, rlx_error *err)
-{
-    RLX_TRY(set_inputs(c, in, n, err));
-    RLX_TRY(rlx_session_run_steps(c->session, false, release_after_step, c->model, err));
-    if (!c->run.samples)
-        return RLX_OK;
-    return rlx_session_read(c->session, out->name, 0, out->data, out->bytes, err);
-}
-
-/* Inputs, run and results at once. */
-static rlx_status run_whole(rlx_context *c, rlx_error *err)
-{
-    rlx_const_tensor in[RX_MAX_RUN_INPUTS];
-    rlx_tensor out = {"token", c->results, c->run.n_members * sizeof *c->results};
-    size_t n = list_inputs(c, 0, in);
-    bool packs = c->model->weights_in_file && c->model->policy == RLX_POLICY_FAST &&
-                 !(c->released & size_bit(c)) && !rx_env_flag(RX_ENV_DUMP_NODES);
-    if (packs)
-        RLX_TRY(run_by_steps(c, in, n, &out, err));
-    else
-        RLX_TRY(rlx_run(c->session, in, n, &out, c->run.samples, err));
-    take_results(c);
     return RLX_OK;
 }
 
@@ -322,6 +287,35 @@ static rlx_status submit_inputs(rlx_context *c, size_t ahead, uint64_t *ticket, 
     size_t n = list_inputs(c, ahead, in);
     RLX_TRY(set_inputs(c, in, n, err));
     return rlx_session_submit(c->session, ticket, err);
+}
+
+/* A first run, in which kernels pack weights: meanwhile pages of the file are dropped again and
+ * again, so that file and packed weights are never both resident as a whole. */
+static rlx_status run_releasing(rlx_context *c, const rlx_tensor *out, rlx_error *err)
+{
+    uint64_t ticket;
+    rlx_status st;
+    RLX_TRY(submit_inputs(c, 0, &ticket, err));
+    while ((st = rlx_session_wait(c->session, ticket, RELEASE_MS, err)) == RLX_TIMEOUT)
+        rx_model_release_pages(c->model);
+    if (st != RLX_OK || !c->run.samples)
+        return st;
+    return rlx_session_read(c->session, out->name, 0, out->data, out->bytes, err);
+}
+
+/* Inputs, run and results at once. */
+static rlx_status run_whole(rlx_context *c, rlx_error *err)
+{
+    rlx_const_tensor in[RX_MAX_RUN_INPUTS];
+    rlx_tensor out = {"token", c->results, c->run.n_members * sizeof *c->results};
+    bool packs = c->model->weights_in_file && c->model->policy == RLX_POLICY_FAST &&
+                 !(c->released & size_bit(c)) && !rx_env_flag(RX_ENV_DUMP_NODES);
+    if (packs)
+        RLX_TRY(run_releasing(c, &out, err));
+    else
+        RLX_TRY(rlx_run(c->session, in, list_inputs(c, 0, in), &out, c->run.samples, err));
+    take_results(c);
+    return RLX_OK;
 }
 
 static rlx_status submit_run(rlx_context *c, rlx_error *err)

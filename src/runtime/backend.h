@@ -88,8 +88,7 @@ typedef struct rx_backend {
                               rx_exec **out, rlx_error *err);
     rlx_status (*exec_use)(rx_exec *e, size_t port, rx_buffer *b, rlx_error *err);
     void (*exec_destroy)(rx_exec *e);
-    /* Binds the values of all dimension expressions (rx_dims_eval) for later runs. Called again
-     * with unchanged values after single-step runs, to return to whole runs. */
+    /* Binds the values of all dimension expressions (rx_dims_eval) for later runs. */
     rlx_status (*exec_bind)(rx_exec *e, const int64_t *dims, rlx_error *err);
     /* Copies host bytes into an input or a state value, or out of any value that has memory.
      * `value` is an index into program->values; the value is dense. Waits for running work. */
@@ -118,6 +117,9 @@ typedef struct rx_backend {
     double (*exec_seconds)(rx_exec *e);
     /* The kernel that step i uses, static storage or owned by the exec. */
     const char *(*exec_kernel)(rx_exec *e, size_t step);
+    /* The step whose kernels compute step i with the dimensions now bound: i, or a later step that
+     * it is merged into; then the results of i are not written. NULL: always i. */
+    size_t (*exec_computed_by)(rx_exec *e, size_t step);
     /* The text of rlx_session_print_stage; the exec is bound. NULL: there are no stages. */
     rlx_status (*exec_print)(rx_exec *e, const char *stage, char **text, rlx_error *err);
     /* Kernel i of the bound exec; RLX_NOT_FOUND. NULL: there is no compiled code to describe. */

@@ -35,7 +35,7 @@ struct rlx_session {
     int64_t *dims;      /* values of program->dims for the next run */
     int64_t *run_dims;  /* those of the last run */
     bool dims_dirty;    /* a named dimension was bound: expressions must be evaluated again */
-    bool exec_dirty;    /* the exec is not bound to `dims` for whole runs */
+    bool exec_dirty;    /* the exec is not bound to `dims` */
     rlx_shape *given;   /* for each input: the shape it was given with; rank -1: never */
     bool inputs_ok;     /* all inputs are set and have the shapes of `dims` */
     bool has_run;

@@ -156,13 +156,21 @@ static bool alloc_results(const rx_program *p, results *r)
     return r->infos && r->values && r->data;
 }
 
-/* Describes the results of step i that have memory; returns their bytes, each rounded up to 64. */
+static size_t computed_by(rlx_session *s, size_t i)
+{
+    const rx_backend *backend = rx_session_backend(s);
+    return backend->exec_computed_by ? backend->exec_computed_by(s->exec, i) : i;
+}
+
+/* Describes the results of step i that are written; returns their bytes, each rounded up to 64. */
 static size_t describe(rlx_session *s, size_t i, results *r)
 {
     const rx_program *p = s->shared->program;
     const rx_step *step = &p->steps[i];
     size_t total = 0;
     r->n = 0;
+    if (computed_by(s, i) != i)
+        return 0;
     for (uint32_t k = 0; k < step->n_out; k++) {
         uint32_t value = step->out[k];
         if (value == RX_NO_VALUE || p->values[value].space == RX_SPACE_NONE)
@@ -208,7 +216,7 @@ static rlx_status run_step(rlx_session *s, size_t i, double *seconds, rlx_error 
     RLX_TRY(rx_session_settle(s, err));
     double wall = (double)(rx_now_ns() - begin) * 1e-9;
     double device = backend->exec_seconds ? backend->exec_seconds(s->exec) : -1;
-    *seconds = device >= 0 ? device : wall;
+    *seconds = computed_by(s, i) != i ? 0 : device >= 0 ? device : wall;
     return RLX_OK;
 }
 
@@ -226,6 +234,7 @@ rlx_status rx_session_run_steps(rlx_session *s, bool want_data, rlx_step_fn *fn,
         if (st == RLX_OK)
             st = collect(s, i, want_data, &r, err);
         result.kernel = rx_session_backend(s)->exec_kernel(s->exec, i);
+        result.computed_by = computed_by(s, i);
         result.n_results = r.n;
         result.infos = r.infos;
         result.data = want_data ? (const void *const *)r.data : NULL;
@@ -238,8 +247,6 @@ rlx_status rx_session_run_steps(rlx_session *s, bool want_data, rlx_step_fn *fn,
     rx_free(r.data);
     rx_free_aligned(r.bytes);
     s->has_run = st == RLX_OK;
-    /* Single steps may be bound differently from whole runs. */
-    s->exec_dirty = rx_session_backend(s)->exec_bind(s->exec, s->run_dims, NULL) != RLX_OK;
     return st;
 }
 

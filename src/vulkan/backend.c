@@ -41,6 +41,7 @@ const rx_backend rx_backend_vulkan = {
     .exec_flags = rx_vk_exec_flags,
     .exec_seconds = rx_vk_exec_seconds,
     .exec_kernel = rx_gpu_backend_kernel,
+    .exec_computed_by = rx_gpu_backend_computed_by,
     .exec_print = rx_gpu_backend_print,
     .exec_kernel_info = rx_vk_exec_kernel_info,
 };

@@ -150,6 +150,16 @@ void rx_vk_record(rx_device *d, VkCommandBuffer cb, const rx_vk_dispatch *list, 
     }
 }
 
+/* A dispatch of a part of a run: a barrier, if anything, is between it and those it depends on, so
+ * that a chained kernel has nothing to wait for. */
+static void record_alone(rx_device *d, VkCommandBuffer cb, const rx_vk_dispatch *x)
+{
+    rx_vk_dispatch alone = *x;
+    if (x->n_push == RX_VK_MAX_PUSH)
+        alone.push[RX_GPU_MAX_PUSH + offsetof(rx_push_chain, chain_target) / 4] = 0;
+    record_dispatch(d, cb, &alone);
+}
+
 void rx_vk_record_steps(rx_device *d, VkCommandBuffer cb, const rx_commands *c, size_t first,
                         size_t end)
 {
@@ -160,7 +170,7 @@ void rx_vk_record_steps(rx_device *d, VkCommandBuffer cb, const rx_commands *c, 
             continue;
         if (before && before->level != x->level)
             barrier_compute(d, cb);
-        record_dispatch(d, cb, x);
+        record_alone(d, cb, x);
         before = x;
     }
 }
@@ -195,7 +205,7 @@ void rx_vk_rules(rx_exec *e, rx_gpu_rules *out)
     const rx_device *d = e->device;
     out->full_barrier = d->full_barrier;
     out->whole_bindings = d->instance->validation;
-    out->chains = d->base.caps.chains && !atomic_load(&d->no_chains) && !e->base.single;
+    out->chains = d->base.caps.chains && !atomic_load(&d->no_chains);
     out->chain_always = d->chain_always;
     out->n_counters = RX_VK_N_COUNTERS;
 }

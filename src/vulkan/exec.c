@@ -257,7 +257,7 @@ rlx_status rx_vk_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data
         memcpy(data, fetched, bytes);
         return RLX_OK;
     }
-    if (!w && !e->base.single) /* what is looked at after single steps is not read after each run */
+    if (!w && !e->base.partial) /* what is read between steps is not read after each run */
         add_want(e, value, at, bytes);
     return rx_vk_download(e->device, &from, at, data, bytes, err);
 }

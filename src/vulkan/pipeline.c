@@ -170,30 +170,25 @@ static bool keeps_subnormals(const rx_device *d, const rx_gpu_dispatch *x)
            (x->kernel == RX_K_EMITTED || !(rx_kernels[x->kernel].needs & halves));
 }
 
-static void make_key(const rx_device *d, const rx_gpu_dispatch *x, uint64_t key[2])
-{
-    for (int i = 0; i < 2; i++)
-        key[i] = rx_gpu_dispatch_hash(x, 0x9e3779b97f4a7c15u * (uint64_t)(i + 1) +
-                                         keeps_subnormals(d, x));
-}
-
-/* Destroys unused pipelines when there are too many of them. */
-static void drop_unused(rx_device *d)
-{
-    rx_gpu_pipeline *next, *x = rx_gpu_pipelines_trim(&d->pipelines.table);
-    for (; x; x = next) {
-        next = x->next;
-        destroy_pipeline(d, (rx_pipeline *)x);
-    }
-}
-
 /* ---- Making pipelines ----------------------------------------------------------------------- */
 
-typedef struct job {
-    const rx_gpu_dispatch *dispatch;
-    rx_pipeline *made;
-    VkResult result;
-} job;
+/* The pipelines of a list of dispatches. */
+typedef struct batch {
+    rx_device *device;
+    const rx_gpu_placed *from;
+    rx_vk_dispatch *to;
+    rx_gpu_missing *missing;
+    VkResult *results; /* by missing pipeline */
+} batch;
+
+static void make_key(void *user, size_t i, uint64_t key[2])
+{
+    const batch *b = user;
+    const rx_gpu_dispatch *x = &b->from[i].dispatch;
+    for (int k = 0; k < 2; k++)
+        key[k] = rx_gpu_dispatch_hash(x, 0x9e3779b97f4a7c15u * (uint64_t)(k + 1) +
+                                         keeps_subnormals(b->device, x));
+}
 
 static VkResult create_module(rx_device *d, const rx_gpu_dispatch *x, VkShaderModule *out)
 {
@@ -252,29 +247,32 @@ static VkResult create_pipeline(rx_device *d, const rx_gpu_dispatch *x, rx_pipel
     return r;
 }
 
-typedef struct batch {
-    rx_device *device;
-    job *jobs;
-} batch;
-
-static void make_job(void *user, size_t i)
+static void make_one(void *user, size_t i)
 {
     batch *b = user;
-    job *j = &b->jobs[i];
-    j->result = create_pipeline(b->device, j->dispatch, j->made);
+    rx_gpu_missing *x = &b->missing[i];
+    const rx_gpu_dispatch *from = &b->from[x->dispatch].dispatch;
+    rx_pipeline *made = (rx_pipeline *)x->made;
+    made->kernel = from->kernel;
+    made->n_spec = from->n_spec;
+    memcpy(made->spec, from->spec, sizeof made->spec);
+    made->subgroup = pick_subgroup(b->device, from);
+    b->results[i] = create_pipeline(b->device, from, made);
+    x->ok = b->results[i] == VK_SUCCESS;
 }
 
-static rlx_status fail_job(rx_device *d, const job *j, rlx_error *err)
+static rlx_status fail_pipeline(rx_device *d, const rx_gpu_dispatch *x, VkResult result,
+                                rlx_error *err)
 {
     char what[96];
     size_t n_words = 1;
-    if (j->dispatch->kernel != RX_K_EMITTED)
-        rx_kernel_code(j->dispatch->kernel, &n_words);
+    if (x->kernel != RX_K_EMITTED)
+        rx_kernel_code(x->kernel, &n_words);
     if (!n_words)
         return rx_fail(err, RLX_INTERNAL, "kernel '%s' is not in this build: './run kernels' "
-                       "embeds it", rx_kernels[j->dispatch->kernel].name);
-    snprintf(what, sizeof what, "making kernel '%.60s' ready", rx_gpu_dispatch_name(j->dispatch));
-    return rx_vk_fail(d, j->result, what, err);
+                       "embeds it", rx_kernels[x->kernel].name);
+    snprintf(what, sizeof what, "making kernel '%.60s' ready", rx_gpu_dispatch_name(x));
+    return rx_vk_fail(d, result, what, err);
 }
 
 static void log_pipeline(const rx_gpu_dispatch *x)
@@ -289,82 +287,50 @@ static void log_pipeline(const rx_gpu_dispatch *x)
         rx_log(RLX_LOG_DEBUG, "vulkan: new pipeline %s,%s", rx_kernels[x->kernel].name, constants);
 }
 
-/* Lists the pipelines that are not in the table yet. The table is locked. */
-static rlx_status list_missing(rx_device *d, const rx_gpu_placed *list, size_t n, job *jobs,
-                               size_t *n_jobs, rlx_error *err)
+static rlx_status make_all(void *user, rx_gpu_missing *list, size_t n, rlx_error *err)
 {
+    batch *b = user;
+    rlx_status st = RLX_OK;
+    b->missing = list;
+    b->results = rx_alloc_array(n, sizeof *b->results);
+    if (!b->results)
+        return rx_fail_memory(err, "new pipelines", n * sizeof *b->results);
+    for (size_t i = 0; i < n; i++)
+        log_pipeline(&b->from[list[i].dispatch].dispatch);
+    rx_gpu_pipelines_make(n, make_one, b);
     for (size_t i = 0; i < n; i++) {
-        uint64_t key[2];
-        make_key(d, &list[i].dispatch, key);
-        bool known = rx_gpu_pipelines_find(&d->pipelines.table, key);
-        for (size_t k = 0; k < *n_jobs && !known; k++)
-            known = !memcmp(jobs[k].made->entry.key, key, sizeof key);
-        if (known)
-            continue;
-        rx_pipeline *x = rx_alloc_zero(sizeof *x);
-        if (!x)
-            return rx_fail_memory(err, "a pipeline", sizeof *x);
-        memcpy(x->entry.key, key, sizeof key);
-        x->kernel = list[i].dispatch.kernel;
-        x->n_spec = list[i].dispatch.n_spec;
-        memcpy(x->spec, list[i].dispatch.spec, sizeof x->spec);
-        x->subgroup = pick_subgroup(d, &list[i].dispatch);
-        jobs[(*n_jobs)++] = (job){&list[i].dispatch, x, VK_NOT_READY};
-        log_pipeline(&list[i].dispatch);
+        b->device->pipelines.n_made += list[i].ok;
+        if (!list[i].ok && st == RLX_OK)
+            st = fail_pipeline(b->device, &b->from[list[i].dispatch].dispatch, b->results[i], err);
     }
-    return RLX_OK;
-}
-
-/* Makes those of the dispatches that are not in the table yet. The table is locked. */
-static rlx_status make_missing(rx_device *d, const rx_gpu_placed *list, size_t n, job *jobs,
-                               rlx_error *err)
-{
-    rx_vk_pipelines *p = &d->pipelines;
-    size_t n_jobs = 0;
-    if (!rx_gpu_pipelines_reserve(&p->table, n))
-        return rx_fail_memory(err, "the table of pipelines", n * sizeof *p->table.list);
-    rlx_status st = list_missing(d, list, n, jobs, &n_jobs, err);
-    if (st == RLX_OK)
-        rx_gpu_pipelines_make(n_jobs, make_job, &(batch){d, jobs});
-    for (size_t i = 0; i < n_jobs; i++) {
-        if (jobs[i].result == VK_SUCCESS) {
-            rx_gpu_pipelines_add(&p->table, &jobs[i].made->entry);
-            p->n_made++;
-            continue;
-        }
-        st = st == RLX_OK ? fail_job(d, &jobs[i], err) : st;
-        destroy_pipeline(d, jobs[i].made);
-    }
+    rx_free(b->results);
     return st;
 }
 
-/* Hands a pipeline of the table to a dispatch. */
-static void hold(rx_device *d, const rx_gpu_dispatch *from, rx_vk_dispatch *to)
+static void give(void *user, size_t i, rx_gpu_pipeline *x)
 {
-    uint64_t key[2];
-    make_key(d, from, key);
-    rx_gpu_pipeline *x = rx_gpu_pipelines_find(&d->pipelines.table, key);
-    rx_gpu_pipelines_hold(&d->pipelines.table, x);
-    to->pipeline = (rx_pipeline *)x;
+    const batch *b = user;
+    b->to[i].pipeline = (rx_pipeline *)x;
+}
+
+static void destroy(void *user, rx_gpu_pipeline *x)
+{
+    const batch *b = user;
+    destroy_pipeline(b->device, (rx_pipeline *)x);
 }
 
 rlx_status rx_vk_pipelines_get(rx_device *d, const rx_gpu_placed *from, size_t n,
                                rx_vk_dispatch *to, rlx_error *err)
 {
     rx_vk_pipelines *p = &d->pipelines;
-    job *jobs = rx_alloc_array_zero(n + 1, sizeof *jobs);
-    if (!jobs)
-        return rx_fail_memory(err, "new pipelines", n * sizeof *jobs);
+    batch b = {.device = d, .from = from, .to = to};
+    const rx_gpu_pipeline_maker m = {.user = &b, .bytes = sizeof(rx_pipeline), .key = make_key,
+                                     .make = make_all, .give = give, .destroy = destroy};
+    rlx_status st = rx_gpu_pipelines_get(&p->table, &m, n, err);
     rx_mutex_lock(&p->table.lock);
-    p->table.n_gets++;
-    rlx_status st = make_missing(d, from, n, jobs, err);
-    for (size_t i = 0; i < n && st == RLX_OK; i++)
-        hold(d, &from[i].dispatch, &to[i]);
-    drop_unused(d);
     if (rx_now_ns() - p->saved_ns > SAVE_NS)
         save_cache(d);
     rx_mutex_unlock(&p->table.lock);
-    rx_free(jobs);
     return st;
 }
 

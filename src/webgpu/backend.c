@@ -40,5 +40,6 @@ const rx_backend rx_backend_webgpu = {
     .exec_flags = rx_wg_exec_flags,
     .exec_seconds = rx_wg_exec_seconds,
     .exec_kernel = rx_gpu_backend_kernel,
+    .exec_computed_by = rx_gpu_backend_computed_by,
     .exec_print = rx_gpu_backend_print,
 };

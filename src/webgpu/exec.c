@@ -222,7 +222,7 @@ rlx_status rx_wg_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data
         memcpy(data, fetched, bytes);
         return RLX_OK;
     }
-    if (!find_want(e->wants, e->n_wants, &r) && !e->base.single)
+    if (!find_want(e->wants, e->n_wants, &r) && !e->base.partial)
         rx_wg_add_want(e, value, r.offset, bytes);
     return rx_wg_download(e->device, &from, r.offset, data, bytes, err);
 }

@@ -48,29 +48,6 @@ void rx_wg_pipelines_finish(rx_device *d)
     rx_mutex_finish(&p->table.lock);
 }
 
-/* ---- The table ------------------------------------------------------------------------------ */
-
-static void make_key(const rx_gpu_dispatch *x, const rx_wg_dispatch *to, uint64_t key[2])
-{
-    for (int i = 0; i < 2; i++) {
-        key[i] = rx_gpu_dispatch_hash(x, 0x9e3779b97f4a7c15u * (uint64_t)(i + 1));
-        key[i] = rx_hash_keyed(key[i], to->alias, x->n_bind * sizeof *to->alias);
-        key[i] = rx_hash_keyed(key[i], &to->shifted, sizeof to->shifted);
-    }
-}
-
-/* Destroys unused pipelines when there are too many of them. */
-static void drop_unused(rx_device *d)
-{
-    rx_gpu_pipeline *next, *x = rx_gpu_pipelines_trim(&d->pipelines.table);
-    rx_wg_enter(d->lib);
-    for (; x; x = next) {
-        next = x->next;
-        destroy_pipeline(d, (rx_pipeline *)x);
-    }
-    rx_wg_leave(d->lib);
-}
-
 /* ---- Layouts -------------------------------------------------------------------------------- */
 
 /* The layout of the bindings in `used`, with constants or without. rx_wg_enter was called. */
@@ -269,8 +246,6 @@ static void undo_batch(rx_device *d, job *jobs, size_t n)
 /* All at once, and where that fails one by one, so that the error is of one kernel. */
 static rlx_status make_jobs(rx_device *d, job *jobs, size_t n, rlx_error *err)
 {
-    if (!n)
-        return RLX_OK;
     rlx_status st = make_batch(d, jobs, n, err);
     if (st != RLX_INTERNAL || n == 1)
         return st;
@@ -281,73 +256,63 @@ static rlx_status make_jobs(rx_device *d, job *jobs, size_t n, rlx_error *err)
     return st;
 }
 
-/* Lists the pipelines that are not in the table yet. The table is locked. */
-static rlx_status list_missing(rx_device *d, const rx_gpu_placed *from, size_t n,
-                               const rx_wg_dispatch *to, job *jobs, size_t *n_jobs, rlx_error *err)
+/* ---- The pipelines of a list of dispatches -------------------------------------------------- */
+
+typedef struct request {
+    rx_device *device;
+    const rx_gpu_placed *from;
+    rx_wg_dispatch *to;
+} request;
+
+static void make_key(void *user, size_t i, uint64_t key[2])
 {
-    for (size_t i = 0; i < n; i++) {
-        uint64_t key[2];
-        make_key(&from[i].dispatch, &to[i], key);
-        bool known = rx_gpu_pipelines_find(&d->pipelines.table, key);
-        for (size_t k = 0; k < *n_jobs && !known; k++)
-            known = !memcmp(jobs[k].made->entry.key, key, sizeof key);
-        if (known)
-            continue;
-        rx_pipeline *x = rx_alloc_zero(sizeof *x);
-        if (!x)
-            return rx_fail_memory(err, "a pipeline", sizeof *x);
-        memcpy(x->entry.key, key, sizeof key);
-        jobs[(*n_jobs)++] = (job){.from = &from[i].dispatch, .to = &to[i], .made = x};
+    const request *r = user;
+    const rx_gpu_dispatch *x = &r->from[i].dispatch;
+    const rx_wg_dispatch *to = &r->to[i];
+    for (int k = 0; k < 2; k++) {
+        key[k] = rx_gpu_dispatch_hash(x, 0x9e3779b97f4a7c15u * (uint64_t)(k + 1));
+        key[k] = rx_hash_keyed(key[k], to->alias, x->n_bind * sizeof *to->alias);
+        key[k] = rx_hash_keyed(key[k], &to->shifted, sizeof to->shifted);
     }
-    return RLX_OK;
 }
 
-/* Makes those of the dispatches that are not in the table yet. The table is locked. */
-static rlx_status make_missing(rx_device *d, const rx_gpu_placed *from, size_t n,
-                               const rx_wg_dispatch *to, job *jobs, rlx_error *err)
+static rlx_status make_all(void *user, rx_gpu_missing *list, size_t n, rlx_error *err)
 {
-    rx_gpu_pipelines *p = &d->pipelines.table;
-    size_t n_jobs = 0;
-    if (!rx_gpu_pipelines_reserve(p, n))
-        return rx_fail_memory(err, "the table of pipelines", n * sizeof *p->list);
-    rlx_status st = list_missing(d, from, n, to, jobs, &n_jobs, err);
-    if (st == RLX_OK)
-        st = make_jobs(d, jobs, n_jobs, err);
-    for (size_t i = 0; i < n_jobs; i++) {
-        if (st == RLX_OK)
-            rx_gpu_pipelines_add(p, &jobs[i].made->entry);
-        else
-            destroy_pipeline(d, jobs[i].made);
-    }
+    const request *r = user;
+    job *jobs = rx_alloc_array_zero(n, sizeof *jobs);
+    if (!jobs)
+        return rx_fail_memory(err, "new pipelines", n * sizeof *jobs);
+    for (size_t i = 0; i < n; i++)
+        jobs[i] = (job){.from = &r->from[list[i].dispatch].dispatch,
+                        .to = &r->to[list[i].dispatch], .made = (rx_pipeline *)list[i].made};
+    rlx_status st = make_jobs(r->device, jobs, n, err);
+    for (size_t i = 0; i < n; i++)
+        list[i].ok = st == RLX_OK;
+    rx_free(jobs);
     return st;
 }
 
-/* Hands a pipeline of the table to a dispatch. */
-static void hold(rx_device *d, const rx_gpu_dispatch *from, rx_wg_dispatch *to)
+static void give(void *user, size_t i, rx_gpu_pipeline *x)
 {
-    uint64_t key[2];
-    make_key(from, to, key);
-    rx_gpu_pipeline *x = rx_gpu_pipelines_find(&d->pipelines.table, key);
-    rx_gpu_pipelines_hold(&d->pipelines.table, x);
-    to->pipeline = (rx_pipeline *)x;
+    const request *r = user;
+    r->to[i].pipeline = (rx_pipeline *)x;
+}
+
+static void destroy(void *user, rx_gpu_pipeline *x)
+{
+    const request *r = user;
+    rx_wg_enter(r->device->lib);
+    destroy_pipeline(r->device, (rx_pipeline *)x);
+    rx_wg_leave(r->device->lib);
 }
 
 rlx_status rx_wg_pipelines_get(rx_device *d, const rx_gpu_placed *from, size_t n,
                                rx_wg_dispatch *to, rlx_error *err)
 {
-    rx_gpu_pipelines *p = &d->pipelines.table;
-    job *jobs = rx_alloc_array_zero(n + 1, sizeof *jobs);
-    if (!jobs)
-        return rx_fail_memory(err, "new pipelines", n * sizeof *jobs);
-    rx_mutex_lock(&p->lock);
-    p->n_gets++;
-    rlx_status st = make_missing(d, from, n, to, jobs, err);
-    for (size_t i = 0; i < n && st == RLX_OK; i++)
-        hold(d, &from[i].dispatch, &to[i]);
-    drop_unused(d);
-    rx_mutex_unlock(&p->lock);
-    rx_free(jobs);
-    return st;
+    request r = {d, from, to};
+    const rx_gpu_pipeline_maker m = {.user = &r, .bytes = sizeof(rx_pipeline), .key = make_key,
+                                     .make = make_all, .give = give, .destroy = destroy};
+    return rx_gpu_pipelines_get(&d->pipelines.table, &m, n, err);
 }
 
 void rx_wg_pipelines_release(rx_device *d, rx_wg_dispatch *list, size_t n)

@@ -18,6 +18,7 @@ static void destroy_recording(rx_gpu_exec *x, rx_gpu_recording *r)
     rx_gpu_pool_destroy(x->memory, &r->tables);
     rx_free(r->dims);
     rx_free(r->kernels);
+    rx_free(r->computed_by);
     rx_free(r->derived);
     rx_free(r);
 }
@@ -30,12 +31,12 @@ static rx_gpu_recording *new_recording(rx_gpu_exec *x)
         return NULL;
     r->dims = rx_alloc_array(p->n_dims + 1, sizeof *r->dims);
     r->kernels = rx_alloc_array_zero(p->n_steps + 1, sizeof *r->kernels);
-    if (!r->dims || !r->kernels) {
+    r->computed_by = rx_alloc_array(p->n_steps + 1, sizeof *r->computed_by);
+    if (!r->dims || !r->kernels || !r->computed_by) {
         destroy_recording(x, r);
         return NULL;
     }
     memcpy(r->dims, x->values.bound.dims, p->n_dims * sizeof *r->dims);
-    r->single = x->single;
     return r;
 }
 
@@ -44,20 +45,15 @@ static bool dims_equal(const rx_gpu_exec *x, const int64_t *a, const int64_t *b)
     return !x->program->n_dims || !memcmp(a, b, x->program->n_dims * sizeof *a);
 }
 
-/* Whether a recording serves x->single. One without merged steps and chains serves both. */
-static bool fits(const rx_gpu_exec *x, const rx_gpu_recording *r)
-{
-    return x->single ? !r->has_merged : !r->single;
-}
-
-/* The place of a recording with these dimensions, else an empty one, else the oldest. */
+/* The index of a recording with these dimensions, else of an empty entry, else of the least
+ * recently used. */
 static size_t find_recording(const rx_gpu_exec *x, const int64_t *dims, bool *found)
 {
     size_t oldest = 0;
     *found = false;
     for (size_t i = 0; i < RX_GPU_N_RECORDINGS; i++) {
         const rx_gpu_recording *r = x->recordings[i], *o = x->recordings[oldest];
-        if (r && fits(x, r) && dims_equal(x, r->dims, dims)) {
+        if (r && dims_equal(x, r->dims, dims)) {
             *found = true;
             return i;
         }
@@ -67,8 +63,8 @@ static size_t find_recording(const rx_gpu_exec *x, const int64_t *dims, bool *fo
     return oldest;
 }
 
-/* Waits until no run uses what is about to go, however the runs went. Where the queue keeps the
- * order there is no need to. */
+/* Waits until no run uses what is about to be freed, whatever their status. Not needed where the
+ * queue keeps the order. */
 static void wait_for_runs(rx_gpu_exec *x)
 {
     if (x->memory->wait)
@@ -87,7 +83,7 @@ void rx_gpu_exec_forget(rx_gpu_exec *x)
 
 /* ---- Scratch memory ------------------------------------------------------------------------- */
 
-/* Other recordings are bound to the old blocks, so they end with them. */
+/* Other recordings reference the old blocks, so they are dropped. */
 rlx_status rx_gpu_exec_scratch(rx_gpu_exec *x, rx_gpu_list *l, rlx_error *err)
 {
     for (size_t i = 0; i < RX_GPU_N_SCRATCH; i++) {
@@ -131,7 +127,7 @@ static const char *keep_name(rx_gpu_exec *x, const char *text)
     return n->text;
 }
 
-/* The n > 0 kernels of a step, "split + join"; runs of equal names are printed once. */
+/* The n > 0 kernels of a step as "split + join"; consecutive equal names are printed once. */
 static const char *join_names(rx_gpu_exec *x, const char *const *kernels, size_t n)
 {
     const char *last = kernels[0], *only = last;
@@ -180,7 +176,7 @@ static rlx_status record(rx_gpu_exec *x, rx_gpu_list *l, rx_gpu_recording *r, rl
     RLX_TRY(rx_gpu_stages_run(x, RX_GPU_CHAIN, l, err));
     RLX_TRY(name_steps(x, l, r, err));
     r->has_host = l->has_host;
-    r->has_merged = l->has_absorbed || l->n_counters;
+    memcpy(r->computed_by, l->absorbed_by, x->program->n_steps * sizeof *r->computed_by);
     r->uses_flags = l->uses_flags;
     r->n_counters = l->n_counters;
     RLX_TRY(x->driver->record(x->exec, l, r, err));
@@ -253,27 +249,17 @@ bool rx_gpu_exec_is_bound(const rx_gpu_exec *x, const int64_t *dims)
 
 rlx_status rx_gpu_exec_bind(rx_gpu_exec *x, const int64_t *dims, rlx_error *err)
 {
-    x->single = false;
     if (x->n_moves != x->weights->n_moves)
         rx_gpu_exec_forget(x);
     x->n_moves = x->weights->n_moves;
     return bind(x, dims, err);
 }
 
-/* Makes x->now fit runs of single steps. What was recorded for whole runs is kept; rx_gpu_exec_bind
- * goes back to it. */
-static rlx_status bind_single(rx_gpu_exec *x, rlx_error *err)
-{
-    x->single = true;
-    return fits(x, x->now) ? RLX_OK : bind(x, x->values.bound.dims, err);
-}
-
 rlx_status rx_gpu_exec_begin(rx_gpu_exec *x, const rx_submit *s, rlx_error *err)
 {
     if (!x->now)
         return rx_fail(err, RLX_INTERNAL, "the program is not bound");
-    if (s->n_steps < x->program->n_steps || s->timed)
-        RLX_TRY(bind_single(x, err));
+    x->partial = s->n_steps < x->program->n_steps || s->timed;
     if (s->first_step == 0)
         x->has_flags = x->now->uses_flags;
     return RLX_OK;

@@ -125,6 +125,11 @@ const char *rx_gpu_backend_kernel(rx_exec *e, size_t step)
     return rx_gpu_exec_kernel((rx_gpu_exec *)(void *)e, step);
 }
 
+size_t rx_gpu_backend_computed_by(rx_exec *e, size_t step)
+{
+    return rx_gpu_exec_computed_by((rx_gpu_exec *)(void *)e, step);
+}
+
 rlx_status rx_gpu_backend_print(rx_exec *e, const char *stage, char **text, rlx_error *err)
 {
     return rx_gpu_exec_print((rx_gpu_exec *)(void *)e, stage, text, err);

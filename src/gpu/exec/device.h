@@ -23,14 +23,13 @@ typedef struct rx_gpu_devices {
     bool made;
 } rx_gpu_devices;
 
-/* The list, made if it was not. */
+/* The list, made at the first call. */
 const rx_gpu_devices *rx_gpu_devices_get(rx_gpu_devices *l);
 /* Item i of the list. */
 void *rx_gpu_devices_at(const rx_gpu_devices *l, size_t i);
-/* Copies a device into the list, behind those of its rank and above; where there is no more room
- * it is left out. */
+/* Inserts a device behind those of its rank and above; left out when the list is full. */
 void rx_gpu_devices_add(rx_gpu_devices *l, const void *gpu, int rank);
-/* A sentence about a device that cannot be used; the same one counts once. */
+/* Adds a sentence about a device that cannot be used; duplicates are dropped. */
 void rx_gpu_devices_say(rx_gpu_devices *l, const char *why);
 /* rx_backend.list. */
 size_t rx_gpu_devices_list(rx_gpu_devices *l, rlx_device_info *out, size_t cap, char reason[512]);
@@ -59,6 +58,7 @@ rlx_status rx_gpu_device_weights(rx_device *d, rx_program *p, rx_buffer *const *
                                  rx_weights **out, rlx_error *err);
 /* Those of programs: a backend's rx_exec begins with its rx_gpu_exec. */
 const char *rx_gpu_backend_kernel(rx_exec *e, size_t step);
+size_t rx_gpu_backend_computed_by(rx_exec *e, size_t step);
 rlx_status rx_gpu_backend_print(rx_exec *e, const char *stage, char **text, rlx_error *err);
 
 #endif

@@ -42,8 +42,8 @@ static rlx_status place_leaves(rx_gpu_exec *x, rx_buffer *const *buffers, rlx_er
 
 /* ---- Ports ---------------------------------------------------------------------------------- */
 
-/* Gives a port its place: all versions of a state have its memory, an output that of the value that
- * owns it, where that is the output's alone. */
+/* Sets the place of a port: all versions of a state share its memory; an output has that of the
+ * value that owns it, where no other value shares it. */
 static void place_port(rx_gpu_exec *x, size_t port)
 {
     const rx_program *p = x->program;
@@ -91,7 +91,7 @@ rlx_status rx_gpu_exec_use(rx_gpu_exec *x, size_t port, rx_buffer *b, rlx_error 
         if (m->zero)
             RLX_TRY(m->zero(m->device, &x->own[port], err));
     }
-    rx_gpu_exec_forget(x); /* recordings are bound to the old place */
+    rx_gpu_exec_forget(x); /* recordings reference the old place */
     x->buffers[port] = b;
     place_port(x, port);
     return RLX_OK;
@@ -124,7 +124,7 @@ bool rx_gpu_exec_copies(const rx_gpu_exec *x)
 
 /* ---- Programs ------------------------------------------------------------------------------- */
 
-/* A program whose sizes are known is refused now, and not by its first run. */
+/* A program of fixed sizes is refused here and not by its first run. */
 static rlx_status check_fixed(rx_gpu_exec *x, rlx_error *err)
 {
     if (x->program->n_dims)
@@ -177,6 +177,11 @@ const char *rx_gpu_exec_kernel(const rx_gpu_exec *x, size_t step)
 {
     const char *name = atomic_load_explicit(&x->kernels[step], memory_order_relaxed);
     return name ? name : "not chosen yet";
+}
+
+size_t rx_gpu_exec_computed_by(const rx_gpu_exec *x, size_t step)
+{
+    return x->now ? x->now->computed_by[step] : step;
 }
 
 rx_gpu_place rx_gpu_exec_place(const rx_gpu_exec *x, uint32_t value)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of a device's pipelines: open addressing by key, with pointers, so that dispatches can
- * hold what they use. */
+/* The pipelines of a device: a hash table with open addressing, of pointers, which dispatches hold.
+ * */
 #include "gpu/exec/pipelines.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 /* Unreferenced pipelines that are kept before the older half is destroyed. */
 #define MAX_UNUSED 256
@@ -18,7 +19,8 @@ static rx_gpu_pipeline **find_slot(const rx_gpu_pipelines *p, const uint64_t key
     }
 }
 
-bool rx_gpu_pipelines_reserve(rx_gpu_pipelines *p, size_t more)
+/* Reserves room for `more` pipelines; false: out of memory. */
+static bool reserve(rx_gpu_pipelines *p, size_t more)
 {
     size_t cap = p->cap ? p->cap : 64;
     while (cap < (p->n + more + 1) * 2)
@@ -37,12 +39,14 @@ bool rx_gpu_pipelines_reserve(rx_gpu_pipelines *p, size_t more)
     return true;
 }
 
-rx_gpu_pipeline *rx_gpu_pipelines_find(const rx_gpu_pipelines *p, const uint64_t key[2])
+/* NULL: there is none. */
+static rx_gpu_pipeline *find(const rx_gpu_pipelines *p, const uint64_t key[2])
 {
     return p->cap ? *find_slot(p, key) : NULL;
 }
 
-void rx_gpu_pipelines_add(rx_gpu_pipelines *p, rx_gpu_pipeline *x)
+/* Inserts a pipeline with a new key, for which room was reserved; its reference count is 0. */
+static void add(rx_gpu_pipelines *p, rx_gpu_pipeline *x)
 {
     *find_slot(p, x->key) = x;
     x->used = p->n_gets;
@@ -50,7 +54,7 @@ void rx_gpu_pipelines_add(rx_gpu_pipelines *p, rx_gpu_pipeline *x)
     p->n_unused++;
 }
 
-void rx_gpu_pipelines_hold(rx_gpu_pipelines *p, rx_gpu_pipeline *x)
+static void hold(rx_gpu_pipelines *p, rx_gpu_pipeline *x)
 {
     p->n_unused -= !x->refs;
     x->refs++;
@@ -63,7 +67,9 @@ void rx_gpu_pipelines_drop(rx_gpu_pipelines *p, rx_gpu_pipeline *x)
     p->n_unused += !x->refs;
 }
 
-rx_gpu_pipeline *rx_gpu_pipelines_trim(rx_gpu_pipelines *p)
+/* Takes the older half of the unused pipelines out of the table when there are too many of them.
+ * Returns them as a list. */
+static rx_gpu_pipeline *trim(rx_gpu_pipelines *p)
 {
     rx_gpu_pipeline *out = NULL;
     if (p->n_unused <= MAX_UNUSED)
@@ -123,4 +129,73 @@ void rx_gpu_pipelines_make(size_t n, void (*make)(void *user, size_t i), void *u
     work_batch(&b);
     for (size_t i = 0; i < n_threads; i++)
         rx_thread_join(&threads[i]);
+}
+
+/* ---- The pipelines of a list of dispatches -------------------------------------------------- */
+
+static rlx_status list_missing(const rx_gpu_pipelines *p, const rx_gpu_pipeline_maker *m, size_t n,
+                               rx_gpu_missing *list, size_t *n_missing, rlx_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t key[2];
+        m->key(m->user, i, key);
+        bool known = find(p, key);
+        for (size_t k = 0; k < *n_missing && !known; k++)
+            known = !memcmp(list[k].made->key, key, sizeof key);
+        if (known)
+            continue;
+        rx_gpu_pipeline *x = rx_alloc_zero(m->bytes);
+        if (!x)
+            return rx_fail_memory(err, "a pipeline", m->bytes);
+        memcpy(x->key, key, sizeof key);
+        list[(*n_missing)++] = (rx_gpu_missing){.dispatch = i, .made = x};
+    }
+    return RLX_OK;
+}
+
+static rlx_status make_missing(rx_gpu_pipelines *p, const rx_gpu_pipeline_maker *m, size_t n,
+                               rx_gpu_missing *list, rlx_error *err)
+{
+    size_t n_missing = 0;
+    if (!reserve(p, n))
+        return rx_fail_memory(err, "the table of pipelines", n * sizeof *p->list);
+    rlx_status st = list_missing(p, m, n, list, &n_missing, err);
+    if (st == RLX_OK && n_missing)
+        st = m->make(m->user, list, n_missing, err);
+    for (size_t i = 0; i < n_missing; i++) {
+        if (list[i].ok)
+            add(p, list[i].made);
+        else
+            m->destroy(m->user, list[i].made);
+    }
+    return st;
+}
+
+static void give(rx_gpu_pipelines *p, const rx_gpu_pipeline_maker *m, size_t dispatch)
+{
+    uint64_t key[2];
+    m->key(m->user, dispatch, key);
+    rx_gpu_pipeline *x = find(p, key);
+    hold(p, x);
+    m->give(m->user, dispatch, x);
+}
+
+rlx_status rx_gpu_pipelines_get(rx_gpu_pipelines *p, const rx_gpu_pipeline_maker *m, size_t n,
+                                rlx_error *err)
+{
+    rx_gpu_missing *list = rx_alloc_array_zero(n + 1, sizeof *list);
+    if (!list)
+        return rx_fail_memory(err, "new pipelines", n * sizeof *list);
+    rx_mutex_lock(&p->lock);
+    p->n_gets++;
+    rlx_status st = make_missing(p, m, n, list, err);
+    for (size_t i = 0; i < n && st == RLX_OK; i++)
+        give(p, m, i);
+    for (rx_gpu_pipeline *next, *x = trim(p); x; x = next) {
+        next = x->next;
+        m->destroy(m->user, x);
+    }
+    rx_mutex_unlock(&p->lock);
+    rx_free(list);
+    return st;
 }

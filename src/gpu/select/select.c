@@ -303,17 +303,6 @@ static rlx_status lower_step(selector *s, size_t i, size_t at)
     return st;
 }
 
-static void choose_merges(const selector *s)
-{
-    rx_gpu_exec *x = s->x;
-    if (!x->single) {
-        rx_gpu_choose_merges(&x->values, x->caps, s->prologue, s->epilogue);
-        return;
-    }
-    for (size_t i = 0; i < x->program->n_steps; i++)
-        s->prologue[i] = s->epilogue[i] = RX_NO_STEP;
-}
-
 /* The step that computes step i, itself unless it is absorbed. A prologue may be computed by
  * several: the first of them. */
 static uint32_t absorber_of(const selector *s, uint32_t i)
@@ -331,11 +320,10 @@ static rlx_status select_steps(selector *s)
 {
     const rx_program *p = s->x->program;
     rx_gpu_list *l = s->l;
-    choose_merges(s);
+    rx_gpu_choose_merges(&s->x->values, s->x->caps, s->prologue, s->epilogue);
     for (uint32_t i = 0; i < p->n_steps; i++) {
         l->first[i] = l->n;
         l->absorbed_by[i] = absorber_of(s, i);
-        l->has_absorbed |= l->absorbed_by[i] != i;
         if (p->steps[i].support == RLX_SUPPORT_HOST)
             l->has_host = true;
         else if (l->absorbed_by[i] == i)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The compiled kernels as data: tools/kernels/pack.c makes blob.c of the files in gpu/kernels when
- * the library is built. */
+/* The compiled kernels as data. tools/kernels/pack.c writes blob.c from the files in gpu/kernels
+ * when the library is built. */
 #ifndef RX_GPU_BLOB_H
 #define RX_GPU_BLOB_H
 
@@ -15,7 +15,7 @@ typedef struct rx_blob_entry {
 extern const rx_blob_entry rx_blob_index[]; /* ends with name NULL */
 extern const unsigned char rx_blob_data[];
 
-/* A hash of all of it, for the files of the cache folder. kernels.c */
+/* A hash of all kernels, part of the keys of the cache folder. kernels.c */
 uint64_t rx_gpu_kernels_digest(void);
 
 #endif

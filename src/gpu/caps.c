@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The least that a device must have to be used. */
+/* The minimum limits of a device that can be used. */
 #include <stdio.h>
 
 #include "gpu/exec/memory.h"

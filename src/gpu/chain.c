@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* chain: levels that wait for the level before inside of the kernel (gpu/shaders/chain.glsl) and
- * not by a barrier, which costs the start and the end of each dispatch: 9 to 16 % of the time of a
- * token on an H200. A level waits inside when all dispatches of it and of the level before have a
- * kernel that can: each workgroup of the one counts itself, each of the other waits for the whole
- * number. So all that was recorded before is done, whatever it touched. */
+/* chain: replaces barriers between levels by counters in memory that the kernels poll
+ * (gpu/shaders/chain.glsl). A barrier drains the device between two dispatches, 9 to 16 % of the
+ * time of a token on an H200. A level is chained when all dispatches of it and of the level before
+ * have a kernel variant for it: each workgroup of the earlier level increments a counter when it is
+ * done, each of the later level waits until the counter equals their number. So everything recorded
+ * before is complete, whatever it touched. */
 #include "gpu/stages.h"
 
-/* More workgroups than this spend longer on counting than a barrier takes. */
+/* With more workgroups than this, counting takes longer than a barrier. */
 #define MAX_GROUPS 4096
 
 static const struct {
@@ -36,7 +37,7 @@ static const struct {
     {RX_K_sample_join, RX_K_sample_join_chain},
 };
 
-/* The form of a kernel that can wait; RX_N_KERNELS: it has none. */
+/* The chained variant of a kernel; RX_N_KERNELS: it has none. */
 static rx_kernel chained_form(rx_kernel k, const rx_gpu_caps *caps)
 {
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
@@ -47,10 +48,10 @@ static rx_kernel chained_form(rx_kernel k, const rx_gpu_caps *caps)
 
 typedef struct level {
     uint64_t groups;
-    bool can; /* all of its dispatches have a form that waits */
+    bool can; /* all of its dispatches have a chained variant */
 } level;
 
-/* The dispatches first .. end - 1, which begin and end with a barrier, and their levels. */
+/* Dispatches first .. end - 1, with a barrier before and after, and their levels. */
 typedef struct piece {
     size_t first, end, n_levels;
     level *levels;
@@ -73,14 +74,14 @@ static void find_levels(const rx_gpu_list *l, piece *p)
     }
 }
 
-/* Whether level v of the piece waits inside. */
+/* Whether level v of the piece waits by a counter. */
 static bool is_chained(const piece *p, size_t v)
 {
     return v > 0 && v < p->n_levels && p->levels[v].can && p->levels[v - 1].can;
 }
 
-/* Each level that waits inside saves 2 to 4 us on an H200, but the counters of a run have to be
- * cleared and its flags fetched, which takes 8. */
+/* Each chained level saves 2 to 4 us on an H200; clearing the counters of a run and reading back
+ * its flags costs 8. */
 #define LEAST_CHAINED 5
 
 static bool is_worth_it(const piece *p, const rx_gpu_list *l, const rx_gpu_rules *rules)
@@ -91,7 +92,7 @@ static bool is_worth_it(const piece *p, const rx_gpu_list *l, const rx_gpu_rules
     return n >= LEAST_CHAINED || l->n_counters || rules->chain_always;
 }
 
-/* Chains a piece with counters from l->n_counters on. */
+/* Chains a piece, with counters from l->n_counters on. */
 static void chain_piece(rx_gpu_list *l, piece *p, const rx_gpu_rules *rules)
 {
     const uint32_t first = l->n_counters, base = l->items[p->first].level;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of knobs that Vulkan and WebGPU share: tiles of products with many rows, workgroups of
- * products with few. The first choice of each is "auto", what gpu/lower_*.c picks by size. */
+/* The knobs (forced kernel variants) of Vulkan and WebGPU: tiles of products with many rows,
+ * workgroups of products with few. The first choice of each is "auto": gpu/select chooses by size.
+ * */
 #include "gpu/gpu.h"
 
 #define N(list) (sizeof(list) / sizeof *(list))
 
-/* BM, BN, BK, TM, TN of matmul.comp: rows, columns and depth of a tile, results of an invocation.
- * BM / TM is a multiple of 4 and BN / TN of 8; the invocations fetch whole fours of both tiles. */
+/* BM, BN, BK, TM, TN of matmul.comp: rows, columns and depth of a tile; rows and columns of an
+ * invocation. BM / TM is a multiple of 4 and BN / TN of 8; invocations load both tiles in vectors
+ * of four. */
 static const rx_knob_choice tiles[] = {
     {"auto", {0}},
     {"128x128x16/8x8", {128, 128, 16, 8, 8}},
@@ -17,7 +19,7 @@ static const rx_knob_choice tiles[] = {
     {"32x64x16/8x8", {32, 64, 16, 8, 8}},
 };
 
-/* The same of dequant_gemm.comp, which fetches whole eights. */
+/* The same for dequant_gemm.comp, which loads vectors of eight. */
 static const rx_knob_choice quant_tiles[] = {
     {"auto", {0}},
     {"128x128x16/8x8", {128, 128, 16, 8, 8}},
@@ -26,19 +28,20 @@ static const rx_knob_choice quant_tiles[] = {
     {"64x64x32/8x8", {64, 64, 32, 8, 8}},
 };
 
-/* Invocations and columns of gemv.comp, b along k. */
+/* Invocations and columns of gemv.comp when b is contiguous along k. */
 static const rx_knob_choice gemvs[] = {
     {"auto", {0}}, {"64x4", {64, 4}}, {"128x4", {128, 4}}, {"128x8", {128, 8}},
     {"256x8", {256, 8}},
 };
 
-/* Invocations and neighbours that read a line of b of gemv.comp, b along n. */
+/* Invocations, and how many adjacent ones read a line of b, of gemv.comp when b is contiguous along
+ * n. */
 static const rx_knob_choice gemv_lines[] = {
     {"auto", {0}}, {"128x4", {128, 4}}, {"128x16", {128, 16}}, {"256x16", {256, 16}},
     {"256x32", {256, 32}},
 };
 
-/* Invocations and members of a team of dequant_gemv.comp. */
+/* Invocations and team size of dequant_gemv.comp. */
 static const rx_knob_choice quant_gemvs[] = {
     {"auto", {0}}, {"64x8", {64, 8}}, {"64x32", {64, 32}}, {"128x16", {128, 16}},
     {"128x64", {128, 64}}, {"256x64", {256, 64}},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* RLX_LIMITS: runs a GPU as if it were the smallest one, for tests. */
+/* RLX_LIMITS: lowers the limits of a GPU for tests, down to those of the smallest device. */
 #include <stdlib.h>
 #include <string.h>
 

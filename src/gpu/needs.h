@@ -9,11 +9,11 @@ enum {
     RX_NEEDS_STORAGE8 = 1 << 3, RX_NEEDS_ADDRESS = 1 << 4, RX_NEEDS_INT_DOT = 1 << 5,
     RX_NEEDS_COOPMAT = 1 << 6, RX_NEEDS_BF16 = 1 << 7, RX_NEEDS_INT8 = 1 << 8,
     RX_NEEDS_COHERENT = 1 << 9,
-    RX_NEEDS_CHAIN = 1 << 10, /* with addresses and subgroups */
-    RX_NEEDS_LOOSE_BARRIERS = 1 << 11, /* in loops whose bounds come from shared memory */
+    RX_NEEDS_CHAIN = 1 << 10, /* addresses and subgroups, too */
+    RX_NEEDS_LOOSE_BARRIERS = 1 << 11, /* barriers in loops whose bounds come from shared memory */
     RX_NEEDS_MATRIX = RX_NEEDS_COOPMAT | RX_NEEDS_F16 | RX_NEEDS_STORAGE16,
     RX_NEEDS_FRAGMENTS = RX_NEEDS_MATRIX | RX_NEEDS_SUBGROUP, /* matrices in packed fragments */
-    /* What WebGPU has no word for: builds without Vulkan leave such kernels out. */
+    /* Not expressible in WGSL: builds without Vulkan leave such kernels out. */
     RX_NEEDS_VULKAN = RX_NEEDS_STORAGE16 | RX_NEEDS_STORAGE8 | RX_NEEDS_ADDRESS |
                       RX_NEEDS_INT_DOT | RX_NEEDS_COOPMAT | RX_NEEDS_BF16 | RX_NEEDS_INT8 |
                       RX_NEEDS_COHERENT | RX_NEEDS_CHAIN | RX_NEEDS_LOOSE_BARRIERS

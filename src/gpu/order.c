@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* order: in which order dispatches run, and which of them wait for those before: only where bytes
- * are written that another one touches. A run is cut into pieces that are bounded in time; within a
- * piece dispatches move to the earliest hazard level they can have, so that a barrier serves as
- * many of them as possible. */
+/* order: the order of dispatches, and where barriers are: only between accesses to the same bytes
+ * of which one is a write. A run is cut into pieces bounded in time; within a piece each dispatch
+ * moves to the earliest hazard level that it can have, so that one barrier serves as many as
+ * possible. */
 #include "gpu/stages.h"
 
-/* Dispatches that may change places; comparing them all with each other is quick enough. */
+/* Dispatches that may be reordered among each other; the comparison is quadratic. */
 #define WINDOW 128
-/* What dispatches since the last barrier touch. When the table is full there is a barrier. */
+/* Byte ranges touched since the last barrier. A full table causes a barrier. */
 #define MAX_TOUCHED 256
 
 /* ---- Hazards -------------------------------------------------------------------------------- */
@@ -45,8 +45,9 @@ bool rx_gpu_hazard(const rx_gpu_placed *a, const rx_gpu_placed *b, const rx_gpu_
 
 /* ---- Order ---------------------------------------------------------------------------------- */
 
-/* Those that depend on nothing, then those that depend only on these, and so on: the fewest
- * barriers. Sorts n <= WINDOW dispatches; `room` is for as many. */
+/* Topological levels: dispatches without dependencies first, then those that depend only on these,
+ * and so on, which needs the fewest barriers. Sorts n <= WINDOW dispatches; `room` holds as many.
+ * */
 static void order_window(rx_gpu_placed *list, size_t n, const rx_gpu_rules *rules,
                          rx_gpu_placed *room)
 {
@@ -85,7 +86,7 @@ static bool conflicts(const touched *t, const rx_gpu_placed *d, const rx_gpu_rul
     return false;
 }
 
-/* Absent operands count too: when the table is full does not depend on them. */
+/* Absent operands are counted, so that where the table becomes full does not depend on them. */
 static void touch(touched *t, const rx_gpu_placed *d, const rx_gpu_rules *rules)
 {
     for (uint32_t i = 0; i < d->dispatch.n_bind; i++, t->n++)

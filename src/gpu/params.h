@@ -19,8 +19,8 @@
 #include "rlx/ops.h"
 #include "rlx/session.h"
 
-/* The most that a kernel takes: bindings, specialisation constants with the local size, words of
- * push constants. */
+/* Limits of a kernel: bindings, specialisation constants including the local size, words of push
+ * constants. */
 #define RX_GPU_MAX_BIND 10
 #define RX_GPU_MAX_SPEC 17
 #define RX_GPU_MAX_PUSH 32
@@ -116,10 +116,10 @@ const rx_param *rx_contract_spec(rx_contract f, uint32_t i);
 const rx_param *rx_contract_push(rx_contract f, uint32_t i);
 const rx_param *rx_contract_bind(rx_contract f, uint32_t i);
 
-/* The row of a word of the push constants; *at: which word of it. NULL: there is none. */
+/* The row of a word of the push constants; *at: its index within the row. NULL: there is none. */
 const rx_param *rx_contract_push_at(rx_contract f, uint32_t word, uint32_t *at);
-/* The name of a word of the push constants, "dim[2]" in an array, which is put into `room`; of the
- * constant with this id, "local_size" for 0; of a binding. NULL: there is none. */
+/* The name of a word of the push constants (elements of an array as "dim[2]", written to `room`),
+ * of the constant with this id ("local_size" for 0), or of a binding. NULL: there is none. */
 const char *rx_contract_push_name(rx_contract f, uint32_t word, char room[64]);
 const char *rx_contract_spec_name(rx_contract f, uint32_t id);
 const char *rx_contract_bind_name(rx_contract f, uint32_t i);
@@ -138,7 +138,7 @@ typedef struct rx_code_group {
 extern const rx_code_group rx_code_groups[]; /* up to name NULL */
 
 /* Trip counts of loops: specialisation constants with ids from RX_FIRST_LOOP on, in this order,
- * that keep their defaults. */
+ * never set. */
 #define RX_FIRST_LOOP 29
 extern const rx_code rx_loops[]; /* up to name NULL */
 

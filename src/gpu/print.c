@@ -123,7 +123,7 @@ static void print_results(rx_str *s, const rx_gpu_values *v, uint32_t step)
     }
 }
 
-/* A word that is not 0, by its name or its number; row: what it is (NULL: not known). */
+/* A non-zero word, by name or number; row: its declaration (NULL: unknown). */
 static void print_constant(rx_str *s, const char *name, uint32_t i, uint32_t word,
                            const rx_param *row)
 {

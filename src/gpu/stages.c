@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The GPU pipeline: one stage after the other over one list of dispatches, which is verified after
- * each: that takes about 0.2 us a dispatch, far less than making one pipeline does. */
+/* The GPU pipeline: each stage transforms one list of dispatches, which is verified after each.
+ * That takes about 0.2 us a dispatch, far less than creating a pipeline. */
 #include "gpu/stages.h"
 
 const char *const rx_gpu_stage_names[RX_GPU_N_STAGES] = {"select", "order", "chain"};

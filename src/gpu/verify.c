@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Verification of the list of dispatches after each stage: what a recorder and the device rely on.
- * A sentence of these is a bug in the stage before. */
+/* Verification of the list of dispatches after each stage: the invariants that recording and the
+ * device rely on. A failure is a bug in the stage before. */
 #include <string.h>
 
 #include "gpu/stages.h"
@@ -15,8 +15,8 @@ static rlx_status fail(const rx_gpu_placed *d, rx_gpu_stage stage, const char *w
 
 /* ---- select: who has written the bytes that are read ---------------------------------------- */
 
-/* Bytes that were last written as part of `owner`, a value that owns memory. They are in order and
- * never overlap. */
+/* A range last written as part of `owner`, a value that owns memory. Ranges are sorted and
+ * disjoint. */
 typedef struct stretch {
     const rx_block *block;
     uint64_t begin, end;
@@ -29,8 +29,8 @@ typedef struct written {
 } written;
 
 /* Whether binding k is of a value in the arena, and which value owns that memory. Inputs, states,
- * weights and tables have contents at any time. Scratch is read with gaps (partial sums of slices
- * are aligned) or not at all (a recurrence of no steps), so ranges say nothing about it. */
+ * weights and tables always have contents. Scratch may be read with gaps (partial sums of slices
+ * are aligned) or not at all (a recurrence of zero steps), so its ranges are not checked. */
 static bool is_in_arena(const rx_gpu_list *l, const rx_gpu_placed *d, uint32_t k, uint32_t *owner)
 {
     if (d->scratch[k] || d->value[k] == RX_NO_VALUE)
@@ -39,7 +39,7 @@ static bool is_in_arena(const rx_gpu_list *l, const rx_gpu_placed *d, uint32_t k
     return l->x->program->values[*owner].space == RX_SPACE_ARENA;
 }
 
-/* The first stretch that ends behind the beginning of x, by block and place. */
+/* The first range that ends behind the beginning of x, by block and offset. */
 static size_t find_stretch(const written *w, const stretch *x)
 {
     size_t low = 0, high = w->n;
@@ -60,7 +60,7 @@ static bool overlaps(const written *w, size_t i, const stretch *x)
     return i < w->n && w->list[i].block == x->block && w->list[i].begin < x->end;
 }
 
-/* Puts x in the place of what it overlaps; of the first and the last a part may be left. */
+/* Inserts x, replacing what it overlaps; the first and the last overlapped range may be cut. */
 static bool add_written(written *w, const stretch *x)
 {
     stretch with[3];
@@ -95,7 +95,7 @@ static bool is_written(const written *w, const stretch *x)
     return at >= x->end;
 }
 
-/* Kernels move whole words and vectors: tensors have room up to the next multiple of 16 bytes. */
+/* Kernels access whole words and vectors: tensors are padded to a multiple of 16 bytes. */
 static stretch stretch_of(const rx_gpu_placed *d, uint32_t k, uint32_t owner)
 {
     return (stretch){d->bind[k].block, d->begin[k] & ~(uint64_t)15,
@@ -193,8 +193,8 @@ rlx_status rx_gpu_verify_select(const rx_gpu_list *l, rlx_error *err)
 
 /* ---- order ---------------------------------------------------------------------------------- */
 
-/* Dispatch i against those before it: in its level no hazard, none at all with those that were
- * behind it in the program. last[k]: the largest number up to k, so that the search ends early. */
+/* Dispatch i against those before it: no hazard within its level, none with those that follow it in
+ * program order. last[k]: the maximum number up to k, so that the search ends early. */
 static rlx_status verify_hazards(const rx_gpu_list *l, size_t i, const uint32_t *last,
                                  const rx_gpu_rules *rules, rlx_error *err)
 {

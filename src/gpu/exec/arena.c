@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The arena of a program in blocks of limited size. Where it fits into one, places are those of the
- * plan; else values that share memory move together to the first block with room. */
+/* The arena of a program in blocks of limited size. Where it fits into one block, offsets are those
+ * of the plan; else values that share memory move together to the first block with enough room. */
 #include <string.h>
 
 #include "gpu/select/plan.h"
@@ -74,7 +74,7 @@ static void make_groups(planner *p)
             continue;
 }
 
-/* The lowest place in a block where group g fits beside those placed before it. */
+/* The lowest offset in a block where group g fits beside those placed before it. */
 static bool fit_group(const planner *p, size_t g, uint32_t block, uint64_t *at)
 {
     const group *x = &p->groups[g];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Buffers of GPU devices: a block that programs share. As a weight a buffer has its packed forms,
- * which are made once for all of them. */
+/* rlx_buffer on GPUs: a block shared by programs. A buffer used as a weight owns its packed forms,
+ * which are made once for all programs. */
 #include "gpu/exec/memory.h"
 
 rlx_status rx_gpu_buffer_create(const rx_gpu_memory *m, size_t bytes, rx_buffer **out,

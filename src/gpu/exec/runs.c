@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs in flight: tickets, waiting for them from any number of threads, and what failed. */
+/* Runs in flight: tickets, waiting from any number of threads, and their failures. */
 #include "gpu/exec/exec.h"
 
 bool rx_gpu_runs_init(rx_gpu_runs *r, const rx_gpu_driver *driver, rx_exec *e)
@@ -34,7 +34,7 @@ static void end_run(rx_gpu_runs *r)
 }
 
 /* One thread at a time waits for the oldest run, the others for that thread. The lock is held, and
- * given up while waiting. False when the deadline has passed, or when waiting is not possible. */
+ * released while waiting. False at the deadline, or where blocking is not possible. */
 static bool wait_oldest(rx_gpu_runs *r, int64_t deadline_ns)
 {
     if (r->polling && deadline_ns < 0) {
@@ -99,7 +99,7 @@ rlx_status rx_gpu_runs_next(rx_gpu_runs *r, uint64_t *ticket, rlx_error *err)
     rlx_status st = rx_gpu_runs_wait(r, *ticket - RX_GPU_N_SLOTS, -1, &why);
     if (st == RLX_DEVICE_LOST || st == RLX_TIMEOUT)
         return rx_fail(err, st, "%s", why.text);
-    return RLX_OK; /* that the old run failed was said, or will be, to who waits for it */
+    return RLX_OK; /* the failure of the old run is returned to whoever waits for it */
 }
 
 void rx_gpu_runs_begin(rx_gpu_runs *r)

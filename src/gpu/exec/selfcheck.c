@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tries the fast features of a device on small cases with known results; gpu/shaders/selfcheck.comp
- * is the other side of it. */
+/* Tries the optional features of a device on small cases with known results; the kernels are
+ * gpu/shaders/selfcheck.comp. */
 #include "gpu/exec/selfcheck.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #define INVOCATIONS 128
 
-/* The numbers of the shader. */
+/* The input values, as in the shader. */
 static uint32_t v(uint32_t i)
 {
     return (i * 7 + 3) % 11;
@@ -16,7 +16,7 @@ static uint32_t v(uint32_t i)
 
 /* ---- The checks ----------------------------------------------------------------------------- */
 
-/* How many of the invocations are in the subgroup of invocation i. */
+/* The number of invocations in the subgroup of invocation i. */
 static uint32_t count_members(const uint32_t *o, uint32_t i)
 {
     uint32_t n = 0;
@@ -25,7 +25,7 @@ static uint32_t count_members(const uint32_t *o, uint32_t i)
     return n;
 }
 
-/* Devices that did not tell the size of their subgroups must have one of a kind. */
+/* Devices that do not report a subgroup size must have a uniform one. */
 static bool find_size(const uint32_t *o, rx_gpu_caps *c)
 {
     uint32_t n = count_members(o, 0);
@@ -163,8 +163,8 @@ static void no_subgroup(rx_gpu_caps *c)
     no_matrix(c);
 }
 
-/* One feature: whether the device has it, the kernel that tries it with its local size (0: the size
- * of a subgroup), whether what that gave is right, and how to do without. */
+/* One feature: whether the device reports it, the kernel that tries it with its local size (0: the
+ * subgroup size), whether its results are right, and how to turn the feature off. */
 typedef struct check {
     const char *name;
     bool (*present)(const rx_gpu_caps *c);
@@ -204,7 +204,8 @@ void rx_gpu_selfcheck_note(const rx_gpu_selfcheck *s, char note[160])
             used += (size_t)snprintf(note + used, 160 - used, " %s", checks[i].name);
 }
 
-/* False when the check could not be made for want of memory or device: it is made next time. */
+/* False when the check could not run for want of memory or of the device: it is repeated next time.
+ * */
 static bool try_check(const rx_gpu_selfcheck_desc *d, const check *c, bool *passed)
 {
     uint32_t words[RX_GPU_SELFCHECK_WORDS];

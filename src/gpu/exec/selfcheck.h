@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The self-check of GPUs: on first use of a driver its fast features are tried on small cases; one
- * that fails is turned off. Backends run the kernels and keep on disk what was found. */
+/* The self-check of GPUs: when a driver is first used its optional features are tried on small
+ * cases, and those with wrong results are turned off. Backends run the kernels and keep the outcome
+ * on disk. */
 #ifndef RX_GPU_SELFCHECK_H
 #define RX_GPU_SELFCHECK_H
 
@@ -8,11 +9,11 @@
 #include "runtime/backend.h"
 
 #define RX_GPU_SELFCHECK_WORDS 1027
-/* Of selfcheck_chain, the only kernel that is run as several dispatches of many workgroups. */
+/* Of selfcheck_chain, the only kernel run as several dispatches of many workgroups. */
 #define RX_GPU_SELFCHECK_LEVELS 8
 #define RX_GPU_SELFCHECK_GROUPS 512
 
-/* What is known of a device: data for a file. */
+/* The outcome for a device: data for a file. */
 typedef struct rx_gpu_selfcheck {
     uint32_t n_checks;
     uint32_t tried, failed; /* bit i: check i */
@@ -30,12 +31,12 @@ typedef struct rx_gpu_selfcheck_desc {
     rx_device *device;
 } rx_gpu_selfcheck_desc;
 
-/* Makes the checks that *s does not know and turns off in the caps what does not work. *s is zero
- * or from a file; true when it is not what it was. */
+/* Runs the checks missing from *s and turns off in the caps what fails. *s is zero or from a file;
+ * true when it changed. */
 bool rx_gpu_selfcheck_run(const rx_gpu_selfcheck_desc *d, rx_gpu_selfcheck *s);
 /* Turns off what was seen to fail; what was not tried stays. */
 void rx_gpu_selfcheck_apply(rx_gpu_caps *caps, const rx_gpu_selfcheck *s);
-/* Whether it is of these checks. */
+/* Whether it is from this version of the checks. */
 bool rx_gpu_selfcheck_fits(const rx_gpu_selfcheck *s);
 /* "self-check: passed", or what was turned off. */
 void rx_gpu_selfcheck_note(const rx_gpu_selfcheck *s, char note[160]);

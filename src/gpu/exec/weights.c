@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Weights and constants of a program on the device, shared by clones, and packed forms of weights
- * that kernels ask for. */
+/* Weights and constants of a program on the device, shared by clones, and the packed forms of
+ * weights that kernels request. */
 #include "gpu/stages.h"
 
-/* New blocks of packed weights are as large as all there are, within these bounds. */
+/* A new block of packed weights is as large as all existing ones together, within these bounds. */
 #define MIN_BLOCK ((uint64_t)1 << 20)
 #define MAX_BLOCK ((uint64_t)256 << 20)
 
@@ -145,7 +145,7 @@ rlx_status rx_gpu_weights_set(rx_weights *w, size_t param, const void *data, siz
     const rx_gpu_memory *m = w->memory;
     rx_gpu_weight *item = &w->own[param];
     rx_mutex_lock(&w->lock);
-    /* Runs may be using the weight that is about to change. */
+    /* Runs in flight may use the weight. */
     rlx_status st = item->version && m->wait ? m->wait(m->device, err) : RLX_OK;
     if (st == RLX_OK)
         st = m->upload(m->device, &item->place, 0, data, bytes, err);

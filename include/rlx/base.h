@@ -166,6 +166,9 @@ typedef struct rlx_env_info {
 
 /* Writes up to `cap` variables to `out` (may be NULL when cap is 0); returns how many there are. */
 RLX_API size_t rlx_env_list(rlx_env_info *out, size_t cap);
+/* The folder of the pipeline and calibration caches, which may not exist yet: RLX_CACHE_DIR, else
+ * rlx in the user's cache folder. False when there is none or its path does not fit. */
+RLX_API bool rlx_cache_dir(char *out, size_t cap);
 
 #ifdef __cplusplus
 }

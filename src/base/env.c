@@ -88,6 +88,11 @@ bool rx_env_cache_dir(char *out, size_t cap)
                     (room){out, cap});
 }
 
+bool rlx_cache_dir(char *out, size_t cap)
+{
+    return out && cap && rx_env_cache_dir(out, cap);
+}
+
 bool rx_env_store_dir(char *out, size_t cap)
 {
     return user_dir(rx_env_text(RX_ENV_STORE), "XDG_DATA_HOME", ".local/share", "rlx/models",

@@ -157,17 +157,22 @@ bool rx_read_call(const rx_reader *d, const char *name, const char *arguments,
     return *content || rx_read_no_memory(d);
 }
 
-/* Calls that the assistant made before. */
-static bool join_calls(const rx_reader *d, const rx_json *calls, const char **content)
+static bool read_arguments(const rx_reader *d, const rx_json *v, const char **out)
+{
+    return rx_read_text(d, "tool_calls", v, out);
+}
+
+bool rx_read_calls(const rx_reader *d, const rx_json *calls, rx_read_arguments *arguments,
+                   const char **content)
 {
     if (calls->kind != RX_JSON_ARRAY)
         return rx_read_wrong(d, "tool_calls", "an array", calls);
     for (const rx_json *c = calls->first; c; c = c->next) {
         const rx_json *f = rx_json_member(c, "function");
-        const char *name = NULL, *arguments = NULL;
+        const char *name = NULL, *text = NULL;
         if (!rx_read_text(d, "tool_calls", rx_json_member(f, "name"), &name) ||
-            !rx_read_text(d, "tool_calls", rx_json_member(f, "arguments"), &arguments) ||
-            !rx_read_call(d, name, arguments, content))
+            !arguments(d, rx_json_member(f, "arguments"), &text) ||
+            !rx_read_call(d, name, text, content))
             return false;
     }
     return true;
@@ -205,7 +210,8 @@ static bool read_message(const rx_reader *d, const rx_json *v, rlx_message *m)
     } else if (!calls) {
         return rx_api_fail(d->e, "messages", "a message of '%s' has no content", m->role);
     }
-    return !calls || calls->kind == RX_JSON_NULL || join_calls(d, calls, &m->content);
+    return !calls || calls->kind == RX_JSON_NULL ||
+           rx_read_calls(d, calls, read_arguments, &m->content);
 }
 
 static bool read_messages(const rx_reader *d, const char *name, const rx_json *v)

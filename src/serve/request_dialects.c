@@ -349,22 +349,6 @@ bool rx_read_ollama_images(const rx_reader *d, const char *name, const rx_json *
            rx_api_fail(d->e, name, "images are not supported");
 }
 
-/* Arguments of calls are objects, not texts of JSON. */
-static bool read_ollama_calls(const rx_reader *d, const rx_json *calls, const char **content)
-{
-    if (calls->kind != RX_JSON_ARRAY)
-        return rx_read_wrong(d, "tool_calls", "an array", calls);
-    for (const rx_json *c = calls->first; c; c = c->next) {
-        const rx_json *f = rx_json_member(c, "function");
-        const char *name = NULL, *arguments = NULL;
-        if (!rx_read_text(d, "tool_calls", rx_json_member(f, "name"), &name) ||
-            !write_json(d, rx_json_member(f, "arguments"), &arguments) ||
-            !rx_read_call(d, name, arguments, content))
-            return false;
-    }
-    return true;
-}
-
 bool rx_read_ollama_messages(const rx_reader *d, const char *name, const rx_json *v)
 {
     if (v->kind != RX_JSON_ARRAY)
@@ -381,7 +365,8 @@ bool rx_read_ollama_messages(const rx_reader *d, const char *name, const rx_json
         if (!rx_read_role(d, rx_json_member(m, "role"), &role) ||
             (content && content->kind != RX_JSON_NULL && !rx_read_text(d, name, content, &text)) ||
             (images && images->kind != RX_JSON_NULL && !rx_read_ollama_images(d, name, images)) ||
-            (calls && calls->kind != RX_JSON_NULL && !read_ollama_calls(d, calls, &text)))
+            (calls && calls->kind != RX_JSON_NULL &&
+             !rx_read_calls(d, calls, write_json, &text))) /* arguments are objects, not texts */
             return false;
         add_message(d, role, text);
     }

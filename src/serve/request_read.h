@@ -27,9 +27,13 @@ bool rx_read_parts(const rx_reader *d, const rx_json *v, const char **out);
 bool rx_read_content(const rx_reader *d, const rx_json *v, const char **out);
 bool rx_read_stop(const rx_reader *d, const char *name, const rx_json *v);
 bool rx_read_role(const rx_reader *d, const rx_json *v, const char **out);
-/* A call that the assistant made before, behind *content, in the form that models write it. */
+/* Appends a call made by the assistant to *content, in the form that models write. */
 bool rx_read_call(const rx_reader *d, const char *name, const char *arguments,
                   const char **content);
+/* The same for a list of calls in OpenAI's form; `arguments` reads the arguments of one as JSON. */
+typedef bool rx_read_arguments(const rx_reader *d, const rx_json *v, const char **out);
+bool rx_read_calls(const rx_reader *d, const rx_json *calls, rx_read_arguments *arguments,
+                   const char **content);
 /* A tool of which everything but the name may be NULL. */
 bool rx_read_tool(const rx_reader *d, const rx_json *name, const rx_json *description,
                   const rx_json *parameters);

@@ -154,6 +154,17 @@ static void test_environment(void)
         found = found || (infos[i].value && !strcmp(infos[i].value, "a=1"));
     CHECK(found);
     unsetenv("RLX_LIMITS");
+
+    const char *was = getenv("RLX_CACHE_DIR");
+    char path[64], kept[512] = "";
+    snprintf(kept, sizeof kept, "%s", was ? was : "");
+    setenv("RLX_CACHE_DIR", "/tmp/rlx caches", 1);
+    CHECK(rlx_cache_dir(path, sizeof path) && !strcmp(path, "/tmp/rlx caches"));
+    CHECK(!rlx_cache_dir(path, 4) && !rlx_cache_dir(path, 0) && !rlx_cache_dir(NULL, 64));
+    if (was)
+        setenv("RLX_CACHE_DIR", kept, 1);
+    else
+        unsetenv("RLX_CACHE_DIR");
 }
 
 static void test_support(void)

@@ -73,6 +73,23 @@ static void close_case(open_bench *s)
     s->tokens = NULL;
 }
 
+static void answer_empty(void)
+{
+    json j = answer();
+    finish(&j);
+}
+
+/* The answer to the opening of a model, which is closed again after a failure. */
+static void answer_open(open_bench *s, rlx_status st, const rlx_error *err)
+{
+    if (st == RLX_OK) {
+        answer_empty();
+        return;
+    }
+    close_case(s);
+    refuse(err->text);
+}
+
 /* Runs until caches, pages and clocks are as in the steady state, and sees how long a run takes. */
 static rlx_status warm_up(open_bench *s, rlx_error *err)
 {
@@ -161,13 +178,7 @@ static void open_model(open_bench *s, char **words, size_t n)
         st = rlx_context_create(s->model, &s->context, &err);
     if (st == RLX_OK)
         st = run_model(s, ignored, &err);
-    if (st != RLX_OK) {
-        close_case(s);
-        refuse(err.text);
-        return;
-    }
-    json j = answer();
-    finish(&j);
+    answer_open(s, st, &err);
 }
 
 /* Steps of several sequences. Seconds of a step; CPU time is that of the prompts too, in the share
@@ -198,13 +209,7 @@ static void open_many(open_bench *s, char **words, size_t n)
     rlx_status st = bench_many_open(&s->many, &o, sequences, &err);
     if (st == RLX_OK)
         st = run_many(s, ignored, &err);
-    if (st != RLX_OK) {
-        close_case(s);
-        refuse(err.text);
-        return;
-    }
-    json j = answer();
-    finish(&j);
+    answer_open(s, st, &err);
 }
 
 /* ---- Measuring ------------------------------------------------------------------------------- */
@@ -312,8 +317,7 @@ static void answer_request(open_bench *s, char **words, size_t n)
         list_steps(s);
     } else if (!strcmp(words[0], "close")) {
         close_case(s);
-        json j = answer();
-        finish(&j);
+        answer_empty();
     } else {
         refuse("expected open, time, steps or close; time and steps need an open case");
     }

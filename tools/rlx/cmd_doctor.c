@@ -133,16 +133,9 @@ typedef struct cache {
 static cache check_cache(void)
 {
     cache c = {.ok = true};
-    const char *own = getenv("RLX_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME");
-    const char *home = getenv("HOME");
-    if (own && *own)
-        snprintf(c.path, sizeof c.path, "%s", own);
-    else if (xdg && *xdg)
-        snprintf(c.path, sizeof c.path, "%s/rlx", xdg);
-    else if (home && *home)
-        snprintf(c.path, sizeof c.path, "%s/.cache/rlx", home);
     struct stat st;
-    if (!c.path[0]) {
+    if (!rlx_cache_dir(c.path, sizeof c.path)) {
+        c.path[0] = 0;
         c.ok = false;
         c.state = "none: set RLX_CACHE_DIR or HOME";
     } else if (stat(c.path, &st)) {

@@ -85,8 +85,8 @@ static rx_spec_attention_base make_spec(const rx_attention *a, bool partial)
         .PAGE = a->pages ? (uint32_t)a->desc->page : 0};
 }
 
-/* Where the first element would be if all keys were there. Negative strides wrap: so do the sums in
- * the shaders. */
+/* Offset of element 0 as if all keys were present. Negative strides wrap, as they do in the
+ * shaders. */
 static uint32_t first_of(const rx_attention *a, const rx_view *v)
 {
     const int64_t first = a->keys ? a->keys->first : 0;
@@ -95,7 +95,7 @@ static uint32_t first_of(const rx_attention *a, const rx_view *v)
     return rx_gpu_offset(v) - (uint32_t)(first * v->stride[a->pages ? 0 : a->seq]);
 }
 
-/* The mask begins with key 0, or where k does when it has as many keys. */
+/* The mask begins with key 0, or with the first key of k when it has as many keys as k. */
 static uint32_t mask_offset(const rx_attention *a)
 {
     const rx_view *m = a->mask;
@@ -177,13 +177,13 @@ bool rx_attention_is_aligned(const rx_view *v, int64_t unit)
 
 /* ---- Partial sums ---------------------------------------------------------------------------- */
 
-/* Keys of a part in software: lavapipe of Mesa 22 leaves a loop after 65535 rounds. */
+/* Keys of a split in software: lavapipe of Mesa 22 leaves a loop after 65535 iterations. */
 #define SOFTWARE_KEYS 32768
 
-/* Rows of a paged cache under policy `exact`: the parts that the keys of a row are cut into must
- * not depend on how many rows there are, so that its bits do not either. */
+/* Splits of a row over a paged cache under policy `exact`: their number must not depend on the
+ * number of rows, so that the bits of a row do not either. */
 #define FIXED_SPLITS 8
-#define FIXED_KEYS 128 /* of a part, at least */
+#define FIXED_KEYS 128 /* of a split, at least */
 
 static bool is_invariant(const rx_attention *a)
 {
@@ -198,8 +198,8 @@ static uint64_t count_fixed_splits(const rx_attention *a)
     return n > FIXED_SPLITS ? FIXED_SPLITS : n ? n : 1;
 }
 
-/* How many parts the keys are cut into: enough workgroups to keep the device busy, but each part
- * with at least `least` keys. */
+/* Into how many splits the keys are cut: enough workgroups for full occupancy, but each split with
+ * at least `least` keys. */
 static uint64_t count_splits(const rx_attention *a, uint64_t n_groups, int64_t least)
 {
     const rx_gpu_caps *caps = a->call->caps;
@@ -243,7 +243,7 @@ static void add_merge(rx_gpu_build *b, const rx_attention *a, rx_gpu_ref partial
                  rx_ceil_div(n, a->out->dtype == RLX_F32 ? 1 : 2));
 }
 
-/* The same for a kernel that may leave partial sums in scratch memory, to be merged; n_groups
+/* The arguments of a kernel that may leave partial sums in scratch memory, to be merged; n_groups
  * without splits. */
 static rx_args_attention_base make_args(rx_gpu_build *b, const rx_attention *a, uint64_t n_groups,
                                         uint64_t n_splits)
@@ -259,21 +259,21 @@ static rx_args_attention_base make_args(rx_gpu_build *b, const rx_attention *a, 
 
 #define DECODE_ROWS 16
 
-/* How attention_decode.comp is used: its specialisation constants, and its grid. */
+/* A use of attention_decode.comp: its specialisation constants and its grid. */
 typedef struct decode {
     bool halves;
     uint32_t local, rows, team, at_once, teams, per, join_rows, share;
     uint64_t n_groups, n_splits; /* n_groups without splits */
 } decode;
 
-/* Shared memory when `rows` rows are joined at a time. */
+/* Bytes of shared memory when `rows` rows are joined at a time. */
 static uint64_t decode_shared_bytes(const rx_attention *a, const decode *s, uint32_t rows)
 {
     uint64_t slots = s->local / s->team / s->per;
     return slots * ((uint64_t)a->value_size * rows + 2 * s->rows) * 4 + 16;
 }
 
-/* One workgroup a unit was best on an H200; a part has at least 32 keys. */
+/* One workgroup per compute unit was fastest on an H200; a split has at least 32 keys. */
 static uint64_t count_decode_splits(const rx_attention *a, uint64_t n_groups)
 {
     const rx_gpu_caps *caps = a->call->caps;
@@ -286,8 +286,8 @@ static uint64_t count_decode_splits(const rx_attention *a, uint64_t n_groups)
     return n > 32 ? 32 : n ? n : 1;
 }
 
-/* Keys that a team reads at once, at most 4: few where their number is not known or the workgroups
- * would have none. */
+/* Keys that a team loads at once, at most 4: fewer when their number is unknown or workgroups would
+ * be left without keys. */
 static uint32_t count_at_once(const rx_attention *a, const decode *s, uint32_t each)
 {
     uint32_t n = each > 2 ? 1 : each == 2 || s->rows == 8 || (s->halves && a->lengths) ? 2 : 4;
@@ -296,8 +296,8 @@ static uint32_t count_at_once(const rx_attention *a, const decode *s, uint32_t e
     return n;
 }
 
-/* Rows of a workgroup and lanes of a team from what a lane holds in registers: its elements of each
- * row's query and sum; 16 teams where vectors are halves. */
+/* Rows of a workgroup and lanes of a team, limited by the registers of a lane for its elements of
+ * each row's query and sum; 16 teams for vectors of 8 bytes. */
 static decode shape_decode(const rx_attention *a, bool halves)
 {
     const rx_gpu_caps *caps = a->call->caps;
@@ -341,7 +341,7 @@ static bool suits_decode(const rx_attention *a)
     if (!caps->subgroup_shuffle || caps->subgroup > 128 ||
         !rx_kernel_available(RX_K_attention_decode, caps))
         return false;
-    /* Keys without elements would be arrays without elements. */
+    /* A head of size 0 would need arrays of length 0. */
     if (a->n_rows > DECODE_ROWS || a->n_keys == 0 || a->key_size == 0 || a->key_size > 1024 ||
         a->value_size > 1024)
         return false;
@@ -352,7 +352,7 @@ static bool suits_decode(const rx_attention *a)
            rx_attention_is_aligned(a->k, per) && rx_attention_is_aligned(a->v, per);
 }
 
-/* Whether the last workgroup of some rows can join their parts and write the result. */
+/* Whether the last workgroup of each group of rows can join the splits and write the result. */
 static bool can_join(const rx_attention *a, const decode *s)
 {
     const rx_gpu_caps *caps = a->call->caps;
@@ -361,9 +361,9 @@ static bool can_join(const rx_attention *a, const decode *s)
            caps->max_bindings >= 10 && rx_kernel_available(RX_K_attention_join, caps);
 }
 
-/* Vectors of 8 bytes need more instructions for a key, but fewer registers and less code. On an
- * H200 they are better for few keys, about as good for many, and worse for many when such steps run
- * side by side. How many there are is not known when lengths come with each run. */
+/* Vectors of 8 bytes take more instructions per key, but fewer registers and less code. On an H200
+ * they are faster for few keys, equal for many, and slower for many when such steps run
+ * concurrently. The number of keys is unknown when lengths are an operand. */
 static bool sees_many_keys(const rx_attention *a, const decode *s)
 {
     return !a->lengths && (uint64_t)a->n_keys > 128 * s->n_splits;
@@ -439,9 +439,9 @@ typedef struct tile {
 } tile;
 
 #define TILE_KEYS 64
-#define TILE_LANES 16 /* invocations of a row */
+#define TILE_LANES 16 /* invocations per row */
 
-/* Also of the queries of a ragged one. */
+/* Including the queries of a ragged attention. */
 static uint64_t tile_bytes(const tile *t)
 {
     uint64_t vectors = (t->bq + TILE_KEYS) * (uint64_t)(t->dc / 4 + 1);
@@ -450,7 +450,7 @@ static uint64_t tile_bytes(const tile *t)
     return vectors * 16 + t->bq * (uint64_t)(TILE_KEYS + TILE_LANES + 2) * 4 + 32;
 }
 
-/* Pieces of a key of equal size, at most `most` elements. */
+/* Parts of equal size of a key, at most `most` elements each. */
 static uint32_t cut_key(int64_t key_size, uint32_t most)
 {
     uint64_t size = key_size > 0 ? (uint64_t)key_size : 1, n = rx_ceil_div(size, most);
@@ -504,7 +504,8 @@ static void add_tiled(rx_gpu_build *b, const rx_attention *a, rx_gpu_ref partial
         add_merge(b, a, base.bind.o, n_splits);
 }
 
-/* A part of a step. Without keys to merge it is some of the queries of a causal one. */
+/* A part of a split step. Without keys to merge it is a range of the queries of a causal attention.
+ * */
 static rlx_status lower_cut(rx_gpu_build *b, rx_attention *a)
 {
     const rx_gpu_keys all = {.end = a->n_keys, .total = a->n_keys, .n = 1},
@@ -539,15 +540,15 @@ rlx_status rx_gpu_lower_attention(rx_gpu_build *b, const rx_gpu_call *c)
 
 /* ---- Rows of many sequences ------------------------------------------------------------------ */
 
-#define MANY_QUERIES 128 /* from here on most of them belong to chunks of prompts */
+#define MANY_QUERIES 128 /* with as many or more, most belong to prompt chunks */
 
-/* The operands of a ragged attention as those of one with pages. */
+/* The operands of a ragged attention as those of a paged one. */
 typedef struct ragged {
     rx_view q, k, v;
     rlx_attention_desc desc;
 } ragged;
 
-/* [N, heads, size] with a second axis of `n` rows inside of the first. */
+/* [N, heads, size] as [N / n, n, heads, size]. */
 static rx_view cut_first(const rx_view *v, int64_t n)
 {
     rx_view r = *v;
@@ -593,7 +594,8 @@ static rx_kernel ragged_kernel(const rx_attention *a)
     return vector ? RX_K_attention_ragged_v4 : RX_K_attention_ragged;
 }
 
-/* Few queries have a tile each, since neighbours are of different sequences. */
+/* With few queries each has a tile of its own, since adjacent ones belong to different sequences.
+ * */
 static void add_ragged(rx_gpu_build *b, const rx_attention *a)
 {
     const tile t = pick_tile(a);
@@ -627,7 +629,7 @@ rlx_status rx_gpu_lower_ragged_attention(rx_gpu_build *b, const rx_gpu_call *c)
     if (c->in[RX_RAGGED_PAGES].dim[0] == 0)
         return rx_gpu_fail(b, c, "the page table has no rows");
     /* Under `exact` the choice must not depend on the number of queries. On an H200 tiles of f32
-     * are no better than single queries also where many are of one sequence. */
+     * are no faster than single queries even where many belong to one sequence. */
     rx_attention a = make_ragged(c, &r, true);
     if (!rlx_dtype_is_packed(a.k->dtype) && add_decode(b, &a))
         return b->status;

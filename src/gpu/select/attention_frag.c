@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Attention of many rows in f16 or bf16 by cooperative matrices: k and v are brought into the order
- * of fragments in scratch memory (attention_pack.comp), then multiplied from there
+/* Attention of many rows in f16 or bf16 on cooperative matrices: k and v are rearranged in fragment
+ * order into scratch memory (attention_pack.comp), from which fragments are loaded directly
  * (attention_frag.comp). */
 #include "gpu/select/attention.h"
 #include "gpu/select/product.h"
 #include "gpu/select/rows.h"
 
-#define BLOCK_KEYS 64      /* keys that the kernel takes at a time, at most */
+#define BLOCK_KEYS 64      /* keys of an iteration, at most */
 #define MIN_QUERIES 32
 #define LOCAL 128     /* four subgroups */
 
@@ -15,7 +15,7 @@ static uint64_t padded_keys(const rx_attention *a)
     return (uint64_t)(a->n_keys + BLOCK_KEYS - 1) / BLOCK_KEYS * BLOCK_KEYS;
 }
 
-/* Bytes of packed k or v; the kernel asks for one block more than there is. */
+/* Bytes of packed k or v; the kernel prefetches one block behind the end. */
 static uint64_t packed_bytes(const rx_attention *a)
 {
     uint64_t keys = (uint64_t)(a->n_batch * a->n_kv_heads) * padded_keys(a) + BLOCK_KEYS;
@@ -24,7 +24,7 @@ static uint64_t packed_bytes(const rx_attention *a)
 
 /* ---- Grids, which spare the kernels divisions ------------------------------------------------ */
 
-/* 32 invocations for 64 elements of 16 keys of k, or of v; heads along the other axes. */
+/* 32 invocations for 64 elements of 16 keys of k or v; heads along the other axes. */
 static void make_pack_grid(const rx_attention *a, uint64_t grid[3])
 {
     uint64_t units = padded_keys(a) / 16 * (uint64_t)(a->key_size / 32);
@@ -35,8 +35,8 @@ static void make_pack_grid(const rx_attention *a, uint64_t grid[3])
     grid[2] = layers;
 }
 
-/* Heads that are walked together (all, unless their keys and values are too many for a cache),
- * blocks of rows, and how often there are so many heads. */
+/* The grid: heads that are processed concurrently (all, unless their keys and values exceed the
+ * cache), blocks of rows, and groups of so many heads. */
 static void make_grid(const rx_attention *a, uint64_t grid[3])
 {
     bool large = 2 * packed_bytes(a) > (UINT64_C(32) << 20);
@@ -76,7 +76,7 @@ static bool suits(const rx_attention *a)
     if (t == RLX_F32 || !(same || rounded) || a->v->dtype != t || a->key_size != a->value_size ||
         (a->key_size != 64 && a->key_size != 128))
         return false;
-    /* Without cap and mask the scale is applied after the maximum. */
+    /* Without cap and mask the scale is applied after the maximum, so it must be positive. */
     if (a->desc->scale <= 1e-6 || a->n_queries < MIN_QUERIES || a->n_keys == 0 ||
         (a->sinks && a->pages))
         return false;
@@ -116,7 +116,7 @@ bool rx_attention_frag(rx_gpu_build *b, const rx_attention *a)
     rx_kernel kernel = kernels[a->k->dtype == RLX_BF16][a->key_size == 128];
     uint64_t grid[3], units = caps->compute_units ? caps->compute_units : 32;
     make_grid(a, grid);
-    /* Few groups: each unit gets one with many keys and one with few. */
+    /* Few workgroups: each compute unit gets one with many keys and one with few. */
     const uint64_t n_groups = grid[0] * grid[1] * grid[2];
     const rx_args_attention_base base =
         rx_attention_args(a, false, n_groups, a->desc->causal && n_groups <= 2 * units ? 2 : 1);

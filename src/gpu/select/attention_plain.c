@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* Attention by cooperative matrices from k and v where they lie (attention_plain.comp): of few rows
- * over f16, and of many short rows in types or with heads that attention_frag.comp has no kernel
- * for. */
+/* Attention on cooperative matrices that reads k and v in place (attention_plain.comp): few rows
+ * over f16, and many short rows in types or head sizes that attention_frag.comp has no kernel for.
+ * */
 #include "gpu/select/attention.h"
 #include "gpu/select/rows.h"
 
 #define MANY_ROWS 16 /* of a workgroup */
 #define FEW_ROWS 8
-#define BLOCK 16 /* keys of a product */
+#define BLOCK 16 /* keys of a matrix product */
 #define MOST_SLOTS 8
-#define UNIT_SLOTS 16 /* subgroups that keep a compute unit busy */
+#define UNIT_SLOTS 16 /* subgroups for full occupancy of a compute unit */
 
-/* How attention_plain.comp is used: its specialisation constants, and its grid. */
+/* A use of attention_plain.comp: its specialisation constants and its grid. */
 typedef struct shape {
     uint32_t rows, slots, join_rows, share;
-    uint64_t n_tiles, n_splits; /* n_tiles: of rows, in a batch */
+    uint64_t n_tiles, n_splits; /* n_tiles: of rows, per batch */
 } shape;
 
 /* Whether the rows of a K/V head are few: then keys are split among workgroups. */
 static bool is_few(const rx_attention *a) { return a->n_rows <= 2 * FEW_ROWS; }
 
-/* RX_K_EMITTED: none. Numbers in f32 are rounded where the policy allows it. */
+/* RX_K_EMITTED: none. f32 is rounded where the policy allows it. */
 static rx_kernel pick_kernel(const rx_attention *a)
 {
     rlx_dtype t = a->k->dtype;
@@ -29,8 +29,8 @@ static rx_kernel pick_kernel(const rx_attention *a)
     if (a->v->dtype != t || a->key_size != a->value_size)
         return RX_K_EMITTED;
     if (is_few(a)) {
-        /* How many keys there are is not known with lengths: attention_decode.comp is better for
-         * few, this for many. */
+        /* With lengths the number of keys is unknown: attention_decode.comp is faster for few, this
+         * for many. */
         if (!halves || a->lengths)
             return RX_K_EMITTED;
         return a->key_size == 64    ? RX_K_attention_plain64
@@ -67,15 +67,15 @@ static uint64_t shared_bytes(const rx_attention *a, const shape *s)
     return queries + sums + range + 16;
 }
 
-/* Keys that a subgroup takes at a time: 16 T of the kernel. */
+/* Keys of an iteration of a subgroup: 16 T of the kernel. */
 static uint32_t keys_at_once(rx_kernel k)
 {
     return k == RX_K_attention_plain32 ? 4 * BLOCK
            : k == RX_K_attention_plain32_f32 ? 2 * BLOCK : BLOCK;
 }
 
-/* Few rows: a workgroup a unit waits least; where each would have many keys, two read more. (On an
- * H200; 4 subgroups below 8 stretches of keys for 8.) */
+/* Few rows: one workgroup per compute unit has the lowest latency; with many keys each, two have
+ * more bandwidth. (H200; 4 subgroups below 8 blocks of keys for each of 8.) */
 static void split_keys(const rx_attention *a, uint64_t units, shape *s)
 {
     const uint64_t n_groups = s->n_tiles * (uint64_t)a->n_batch, n_keys = (uint64_t)a->n_keys;
@@ -88,7 +88,7 @@ static void split_keys(const rx_attention *a, uint64_t units, shape *s)
     s->n_splits = n_groups > RX_ATTN_COUNTERS || n == 0 ? 1 : n < 32 ? n : 32;
 }
 
-/* Many rows: subgroups share the keys of a tile where tiles are too few for the device. */
+/* Many rows: subgroups split the keys of a tile where tiles are too few for full occupancy. */
 static void share_keys(const rx_attention *a, uint64_t units, uint32_t at_once, shape *s)
 {
     s->slots = s->n_splits = 1;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolutions, im2col and pools on GPUs. Windows of one to three spatial axes are always seen as
- * three. conv1d and pool1d decompose.
+/* Convolutions, im2col and pooling on GPUs. Windows of one to three spatial axes are padded to
+ * three; conv1d and pool1d decompose.
  *
- * A convolution becomes, in order of preference: a kernel of its own when a group has few filters
- * (depthwise); fragments of x as it is when a window is one element, or of x with taps for channels
- * when those are few; a matrix product when a window is one element; else tiles of a product whose
- * right side is looked up in x. By cooperative matrices where they are and the policy lets them. */
+ * Kernels in order of preference: direct, when a group has few filters (depthwise); fragments of x
+ * in place when a window is one element, or with taps as channels when those are few; a matrix
+ * product when a window is one element; else tiles of an implicit matrix product (im2col while
+ * loading). On cooperative matrices where the device has them and the policy allows it. */
 #include "gpu/select/rows.h"
 #include "gpu/select/walk.h"
 
@@ -18,7 +18,7 @@ typedef struct window {
 
 static int64_t product3(const int64_t v[AXES]) { return v[0] * v[1] * v[2]; }
 
-/* x [N, C, in..], out: the sizes of the result; missing axes come first and have size 1. */
+/* x [N, C, in..], out: the sizes of the result; missing axes are leading ones of size 1. */
 static window make_window(const rx_view *x, const int64_t *out, const int64_t *kernel,
                           const rlx_ints *const lists[3])
 {
@@ -48,7 +48,7 @@ typedef struct conv {
     const rx_view *bias, *last;                /* NULL: absent */
     rlx_act act;
     bool act_last, is_int;
-    int64_t fold; /* taps of a row of the window that have become channels, 1: none */
+    int64_t fold; /* taps of a window row that were folded into channels; 1: none */
     int64_t x_zero, w_zero, y_zero;
 } conv;
 
@@ -65,7 +65,7 @@ static conv make_conv(const rx_gpu_call *c, const rlx_ints *const lists[3], int6
     return v;
 }
 
-/* What conv.glsl asks for; n_items: workgroups or invocations. */
+/* The arguments of conv.glsl; n_items: workgroups or invocations. */
 static rx_args_conv_base make_args(const conv *v, bool partial, uint64_t n_items)
 {
     const rx_view *x = &v->call->in[0], *w = &v->call->in[1], *y = &v->call->out[0];
@@ -103,7 +103,7 @@ static rx_push_conv_zeros make_zeros(const conv *v)
         .scale_at = v->last ? rx_gpu_offset(v->last) : 0, .scale_o = v->last && v->last->rank};
 }
 
-/* Words of the result: what an invocation of conv_direct.comp makes. */
+/* Words of the result, one per invocation of conv_direct.comp. */
 static uint64_t count_words(const conv *v)
 {
     const rx_view *y = &v->call->out[0];
@@ -128,11 +128,10 @@ typedef struct tile {
     uint32_t bm, bn, bk, tm, tn; /* specialisation constants of conv.comp */
 } tile;
 
-/* The largest first. */
+/* In order of size, the largest first. */
 static const tile gpu_tiles[] = {{128, 128, 8, 16, 8}, {64, 128, 8, 8, 8}, {64, 64, 8, 8, 8},
                                  {32, 32, 16, 4, 4}};
-/* Short steps along k: newer lavapipes take a time for the parts between barriers that grows with
- * the square of their size. */
+/* Small BK: the compile time of newer lavapipes is quadratic in the code between barriers. */
 static const tile software_tiles[] = {{32, 64, 8, 8, 8}, {16, 32, 8, 4, 4}};
 
 static uint32_t tile_threads(const tile *t) { return t->bm / t->tm * (t->bn / t->tn); }
@@ -149,7 +148,7 @@ static bool tile_fits(const tile *t, const rx_gpu_caps *caps)
     return tile_threads(t) <= caps->max_invocations && shared_bytes <= caps->max_shared_bytes;
 }
 
-/* The largest tile that keeps the device busy. */
+/* The largest tile that gives full occupancy. */
 static const tile *pick_tile(const conv *v)
 {
     const rx_gpu_caps *caps = v->call->caps;
@@ -167,7 +166,7 @@ static const tile *pick_tile(const conv *v)
     return &tiles[n - 1];
 }
 
-/* The result, or the sums of `slices` slices of k, goes to `to`. */
+/* The result, or the partial sums of `slices` slices of k, is written to `to`. */
 static void add_tiles(rx_gpu_build *b, const conv *v, const tile *t, uint32_t slices,
                       rx_gpu_ref to)
 {
@@ -193,10 +192,10 @@ static void add_tiles(rx_gpu_build *b, const conv *v, const tile *t, uint32_t sl
 /* ---- Tiles with k in slices ------------------------------------------------------------------ */
 
 #define SLICE_K 128 /* channels times taps of a slice, at least */
-#define SLICE_PIXELS 16 /* fewer are a matter for products of few columns */
+#define SLICE_PIXELS 16 /* with fewer, products of few columns are faster */
 #define MAX_SLICES 32
 
-/* What one of several slices makes: sums of f32, with nothing behind them. */
+/* One of several slices: f32 sums without an epilogue. */
 static conv sums_of(const conv *v, rx_gpu_call *call, rx_view *out)
 {
     conv s = *v;
@@ -211,8 +210,8 @@ static conv sums_of(const conv *v, rx_gpu_call *call, rx_view *out)
     return s;
 }
 
-/* The largest tile with which slices of k keep the device busy where whole sums would not; how many
- * slices, or 0: there is none, or whole sums do. */
+/* The largest tile with which slices of k give full occupancy where unsliced tiles would not, and
+ * the number of slices; 0: there is none, or unsliced tiles do. */
 static uint32_t pick_slices(const conv *v, const tile **t)
 {
     const rx_gpu_caps *caps = v->call->caps;
@@ -253,13 +252,13 @@ static void add_slices(rx_gpu_build *b, const conv *v, const tile *t, uint32_t s
                              .push = {base.push}};
     a.bind.conv_base.x = scratch;
     a.bind.conv_base.w = RX_REF_NONE;
-    a.spec.conv_base.TYPES = (base.spec.TYPES & ~15u) | RLX_F32; /* of what is joined */
+    a.spec.conv_base.TYPES = (base.spec.TYPES & ~15u) | RLX_F32; /* of the joined sums */
     const rx_gpu_caps *caps = v->call->caps;
     rx_flat_grid(rx_add_conv_direct(b, RX_K_conv_join, rx_flat_local(caps), &a), caps,
                  count_words(v));
 }
 
-/* Whether matrices take the convolution, or its product. */
+/* Whether cooperative matrices support the convolution, or its matrix product. */
 static bool has_matrices(const conv *v)
 {
     const bool halves = v->call->in[0].dtype != RLX_F32;
@@ -268,10 +267,10 @@ static bool has_matrices(const conv *v)
 
 /* ---- By cooperative matrices ----------------------------------------------------------------- */
 
-#define COOP_PIXELS 128 /* of a workgroup of conv_coop.comp, and its channels of a step */
+#define COOP_PIXELS 128 /* of a workgroup of conv_coop.comp; BK in channels */
 #define COOP_DEEP 32
 #define COOP_SHARED (32 << 10) /* bytes, at most */
-/* Fewer multiplications than this are not worth a pipeline of their own. */
+/* Below so many multiplications a pipeline of its own does not pay. */
 #define COOP_WORK (INT64_C(1) << 22)
 
 /* Workgroups of pack_frag.comp for w: 64 filters x 64 channels of a group and tap. */
@@ -297,7 +296,7 @@ static bool suits_coopmat(const conv *v)
            count_packs(v) * 64 * 64 * 2 <= caps->max_binding_bytes;
 }
 
-/* One matrix [filters, channels] for each group and tap, in the order of fragments. */
+/* One matrix [filters, channels] per group and tap, in fragment order. */
 static void fill_pack(rx_gpu_build *b, rx_gpu_dispatch *d, const conv *v, rx_gpu_ref to)
 {
     const rx_view *w = &v->call->in[1];
@@ -314,8 +313,8 @@ static void fill_pack(rx_gpu_build *b, rx_gpu_dispatch *d, const conv *v, rx_gpu
     rx_gpu_grid(d, v->call->caps, count_packs(v));
 }
 
-/* Room for a packed form of the weights, and the dispatch that is to fill it: once when they are a
- * param, else in every run. `kind` tells the form, of which groups are part, from others. */
+/* The packed form of the weights, and the dispatch that writes it: once when they are a param, else
+ * in every run. `kind` distinguishes forms, of which the groups are part. */
 static rx_gpu_ref derive_weights(rx_gpu_build *b, const conv *v, uint32_t kind, uint64_t bytes,
                                  rx_gpu_dispatch **pack)
 {
@@ -339,7 +338,7 @@ static void add_coopmat(rx_gpu_build *b, const conv *v)
     const rx_view *y = &v->call->out[0];
     const uint64_t pixels = rx_ceil_div((uint64_t)(v->images * conv_pixels(v)), COOP_PIXELS);
     const uint64_t units = v->call->caps->compute_units ? v->call->caps->compute_units : 64;
-    /* 128 filters a workgroup read x half as often, if that leaves enough workgroups. */
+    /* 128 filters per workgroup halve the reads of x, if that leaves enough workgroups. */
     const uint64_t twice = rx_ceil_div((uint64_t)v->filters, 128) * pixels * (uint64_t)v->groups;
     const uint32_t side_m = v->filters > 64 && twice >= units ? 2 : 1;
     const uint64_t n_groups = rx_ceil_div((uint64_t)v->filters, 64 * side_m) * pixels *
@@ -360,13 +359,13 @@ static void add_coopmat(rx_gpu_build *b, const conv *v)
 
 /* ---- By cooperative matrices, fragments straight to registers -------------------------------- */
 
-/* How the work is cut: conv_frag.comp. */
+/* The tiling of conv_frag.comp. */
 typedef struct cut {
     uint32_t side_m, side_n, slices, cm, cn, ahead, deep; /* deep: with plain x only */
 } cut;
 
-/* The window with the sizes of packed x: x has its padding there, and an axis where a window is one
- * element is without what nobody sees. */
+/* The window over packed x: padding is materialised there, and an axis whose window is one element
+ * lacks the elements that strides skip. */
 static window packed_window(const window *w)
 {
     window p = *w;
@@ -384,7 +383,7 @@ static uint64_t frag_x_bytes(const conv *v)
     return (uint64_t)(v->images * v->groups * blocks_of(v) * product3(p.in)) * 64;
 }
 
-/* 64 filters each, with what conv_pack_w.comp says of them. */
+/* 64 filters each; the layout is that of conv_pack_w.comp. */
 static uint64_t frag_w_bytes(const conv *v)
 {
     const int64_t panel = blocks_of(v) * product3(v->win.kernel) * 256 + 32;
@@ -400,9 +399,9 @@ static bool suits_fragments(const conv *v)
     return ok;
 }
 
-/* Elements of x that an invocation of conv_pack_x.comp moves of each channel: as many as a load of
- * 16 bytes has, but rather fewer than too few invocations. 1: by places, where some of x is not
- * packed or nothing is aligned. */
+/* Elements of x along the row that an invocation of conv_pack_x.comp moves for each channel: as
+ * many as a 16-byte load has, but fewer where occupancy suffers. 1: one by one, where padding is
+ * interleaved or nothing is aligned. */
 static uint32_t pick_along(const conv *v, const window *p)
 {
     const rx_view *x = &v->call->in[0];
@@ -475,15 +474,15 @@ static uint64_t count_cuts(const conv *v, const cut *c)
            (uint64_t)v->groups;
 }
 
-/* Measured on an H200 (132 units): whole sums pay from two workgroups a unit on. Below, subgroups
- * share a tile and split its steps, the more the fewer tiles there are. Loads ahead take registers
- * that only few workgroups leave. */
+/* Measured on an H200 (132 units): whole tiles pay from two workgroups per unit on. Below,
+ * subgroups share a tile and split its iterations, the more the fewer tiles there are. Prefetching
+ * takes registers, which only few workgroups leave. */
 static cut pick_cut(const conv *v)
 {
     static const struct {
         cut c;
-        uint32_t enough; /* workgroups for four units; with fewer, the next */
-        int64_t steps;   /* that the next needs */
+        uint32_t enough; /* workgroups for four units; with fewer, the next row of the table */
+        int64_t steps;   /* iterations that the next row needs */
     } list[] = {
         {{2, 2, 1, 4, 2, 0, 0}, 8, 4},
         {{1, 4, 1, 4, 2, 0, 0}, 8, 4}, /* up to 64 filters begin here */
@@ -503,8 +502,8 @@ static cut pick_cut(const conv *v)
     return list[i].c;
 }
 
-/* Taps for which one load of x serves: those of a row of the window, where four neighbours of the
- * result are neighbours in x. */
+/* Taps that one load of x serves: those of a window row, where four adjacent results use adjacent
+ * elements of x. */
 static uint32_t row_taps(const conv *v)
 {
     const window *w = &v->win;
@@ -513,10 +512,10 @@ static uint32_t row_taps(const conv *v)
     return near ? (uint32_t)w->kernel[AXES - 1] : 1;
 }
 
-/* Pixels of all images below which single loads of plain x cost less than packing it. */
+/* Pixels of all images below which element-wise loads of plain x cost less than packing it. */
 #define PLAIN_PIXELS 512
 
-/* PLAIN of conv_frag.comp: whether x is read as it is. */
+/* PLAIN of conv_frag.comp: whether x is read in place. */
 static uint32_t plain_pixels(const conv *v)
 {
     const window *w = &v->win;
@@ -564,8 +563,8 @@ static void add_fragments(rx_gpu_build *b, const conv *v)
 
 /* ---- As products ----------------------------------------------------------------------------- */
 
-/* A window is one element, all are seen, and one of bias and residual at most: then the result is
- * w [filters, channels] . x [channels, pixels] for each image and group. */
+/* The window is one element and skips none, and at most one of bias and residual is present: then
+ * the result is w [filters, channels] . x [channels, pixels] for each image and group. */
 static bool is_product(const conv *v)
 {
     bool ok = !v->is_int && v->channels > 0 && !(v->bias && v->last) &&
@@ -576,7 +575,7 @@ static bool is_product(const conv *v)
     return ok;
 }
 
-/* The bias belongs to rows here: it is a residual that is the same for all pixels, added before the
+/* The bias is one per row here: it becomes a residual that broadcasts over pixels, added before the
  * activation. */
 static rlx_status lower_product(rx_gpu_build *b, const conv *v)
 {
@@ -606,8 +605,7 @@ static rlx_status lower_product(rx_gpu_build *b, const conv *v)
     return rx_product_lower(b, &p);
 }
 
-/* Few channels would be padded to 32 for each tap: instead, what the taps of a row of the window
- * see become channels. */
+/* Few channels would be padded to 32 per tap: instead the taps of a window row become channels. */
 static conv fold_row(const conv *v)
 {
     conv f = *v;
@@ -620,7 +618,7 @@ static conv fold_row(const conv *v)
     return f;
 }
 
-/* Fewer filters in a group waste a tile. */
+/* fewer filters per group waste most of a tile */
 #define MIN_FILTERS 8
 
 static rlx_status lower_conv(rx_gpu_build *b, const conv *v)
@@ -747,9 +745,9 @@ rlx_status rx_gpu_lower_im2col(rx_gpu_build *b, const rx_gpu_call *c)
 
 /* ---- Pools ----------------------------------------------------------------------------------- */
 
-/* Taps that one invocation of a team walks, about. */
+/* Taps per invocation of a team, about. */
 #define POOL_TAPS 8
-/* Taps of a plane of a window that are unrolled, at most. */
+/* Unrolled taps of a window plane, at most. */
 #define POOL_PLANE 9
 
 static rx_push_pool make_pool(const rx_gpu_call *c, const window *w, uint64_t words)

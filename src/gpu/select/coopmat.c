@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT */
-/* Float products by cooperative matrices with f32 sums: f16 and bf16, and f32 as f16 under the
- * policy that lets it. Rows and columns of f32 that f16 does not hold as they are get exponents:
- * shaders/range.glsl.
+/* Float products on cooperative matrices with f32 accumulation: f16 and bf16, and f32 rounded to
+ * f16 where the policy allows it. Rows and columns of f32 whose range exceeds that of f16 are
+ * scaled by exponents: shaders/range.glsl.
  *
- * Where the device keeps fragments as pack_rows.comp writes them, operands are packed (weights
- * once, others into scratch memory, or not at all) and multiplied straight from memory. Elsewhere
- * both go through shared memory as they are. */
+ * Where the device lays fragments out as pack_rows.comp writes them, operands are packed (weights
+ * once, others into scratch memory, or not at all) and fragments are loaded directly. Elsewhere
+ * both operands go through shared memory. */
 #include <string.h>
 
 #include "gpu/select/product.h"
 #include "gpu/select/quant.h"
 
-/* Fewer multiplications than this are not worth two more dispatches. */
+/* Below so many multiplications two more dispatches do not pay. */
 #define MIN_WORK (INT64_C(1) << 20)
 
 static int64_t round_up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
 
 /* ---- Packing --------------------------------------------------------------------------------- */
 
-/* One side of a product: rows x k, the columns of b being its rows. */
+/* One operand of a product, [rows, k]; the rows of b are its columns. */
 typedef struct side {
     bool is_b;
-    bool in_tile4; /* in the order of quants of tile4.glsl */
+    bool in_tile4; /* packed as the quants of tile4.glsl */
     rx_gpu_ref ref;
     rlx_dtype type;
     int64_t rows, k, at, s_row, s_k;
-    int n_axes; /* batch axes that it does not broadcast along */
+    int n_axes; /* batch axes along which it is not broadcast */
     int64_t dim[RX_PRODUCT_AXES], stride[RX_PRODUCT_AXES];
 } side;
 
@@ -44,13 +44,13 @@ static side make_side(const rx_product *p, bool is_b)
     return s;
 }
 
-/* Vectors of 16 bytes of one packed matrix: 64 rows and their exponents each. */
+/* Vectors of 16 bytes of one packed matrix, per 64 rows with their exponents. */
 static int64_t packed_vectors(const side *s)
 {
     return round_up(s->rows, 64) / 64 * (round_up(s->k, 64) * 8 + 16);
 }
 
-/* Whether packing rounds, so that rows may get exponents. */
+/* Whether packing rounds, so that rows may need exponents. */
 static bool is_rounded(const side *s) { return s->type == RLX_F32 || rlx_dtype_is_packed(s->type); }
 
 static int64_t side_batches(const side *s)
@@ -72,7 +72,7 @@ static void packed_strides(const rx_product *p, const side *s, int64_t out[RLX_M
     }
 }
 
-/* True when eight elements along k are aligned loads: one, or two of f32. */
+/* True when eight elements along k are one aligned load, or two of f32. */
 static bool loads_vectors(const side *s)
 {
     bool ok = !rlx_dtype_is_packed(s->type) && s->s_k == 1 && s->k % 8 == 0 && s->at % 8 == 0 &&
@@ -95,8 +95,8 @@ static rx_kernel pack_kernel(const side *s)
                                                                  : RX_K_pack_rows;
 }
 
-/* Pairs of rows of a workgroup of pack_rows.comp, of the 8 of 16 rows: few where there are few
- * rows, so that more units read them. */
+/* Row pairs per workgroup of pack_rows.comp, of the 8 of 16 rows: few where there are few rows, for
+ * occupancy. */
 static uint32_t pick_pairs(const side *s, const rx_gpu_caps *caps)
 {
     const int64_t units = caps->compute_units ? caps->compute_units : 64;
@@ -132,7 +132,7 @@ static rx_args_pack_rows pack_args(const side *s, rx_gpu_ref to, const rx_gpu_ca
     };
 }
 
-/* Tells packed forms of one weight apart: a hash of the words that made it. */
+/* Distinguishes packed forms of one weight: a hash of the arguments. */
 static uint32_t form_of(rx_kernel k, const rx_args_pack_rows *a)
 {
     uint32_t h = 2166136261u ^ k, words[(sizeof a->spec + sizeof a->push) / 4];
@@ -143,8 +143,8 @@ static uint32_t form_of(rx_kernel k, const rx_args_pack_rows *a)
     return h;
 }
 
-/* The packed form of a side: of a weight made once, else in every run. Blocks are decoded in every
- * run: kept, they would take four times the memory. */
+/* The packed form of a side: of a weight once, else in every run. Quantised blocks are decoded in
+ * every run: stored, they would take four times the memory. */
 static rx_gpu_ref pack_side(rx_gpu_build *b, const rx_product *p, const side *s)
 {
     const rx_gpu_call *c = p->call;
@@ -173,15 +173,15 @@ static rx_gpu_ref pack_side(rx_gpu_build *b, const rx_product *p, const side *s)
 
 /* ---- The product of fragments ---------------------------------------------------------------- */
 
-/* From where fragments come: both packed; a as its rows are, for few tiles or for very few; b
- * quantised. */
+/* Where fragments are loaded from: both packed; a in place, for few tiles or very few; b quantised.
+ * */
 typedef enum frag_from { FROM_PACKED, FROM_ROWS, FROM_FEW_ROWS, FROM_TILE4 } frag_from;
 
 typedef struct frag_shape {
     frag_from from;
-    uint32_t side_m, side_n; /* subgroups of a workgroup beside each other */
+    uint32_t side_m, side_n; /* subgroups of a workgroup along rows and columns */
     uint32_t slices;         /* of k: times as many subgroups */
-    uint32_t cm, cn;         /* fragments of a subgroup */
+    uint32_t cm, cn;         /* fragments per subgroup */
 } frag_shape;
 
 #define MAX_SLICES 8
@@ -191,8 +191,8 @@ static int64_t count_tiles(const rx_product *p, int64_t bm, int64_t bn)
     return ((p->m + bm - 1) / bm) * ((p->n + bn - 1) / bn) * rx_product_batches(p);
 }
 
-/* Quantised weights are read as they are up to so many rows: a pass that decodes them first costs
- * less than decoding them for each tile when there are more. */
+/* Quantised weights are read in place up to so many rows: above, decoding them in a pass of its own
+ * costs less than decoding them for each tile. */
 static bool takes_tile4(const rx_product *p, const side *a)
 {
     const int64_t most_rows = p->b_type == RLX_Q4_0 ? 1024 : 512;
@@ -200,7 +200,7 @@ static bool takes_tile4(const rx_product *p, const side *a)
            p->n_axes == 0 && loads_vectors(a) && rx_quant_keeps_tiles(p);
 }
 
-/* Slices of k for very few tiles: as short as they get, then as few as those make. */
+/* Slices of k for very few tiles: as short as possible, then as few as those make. */
 static uint32_t many_slices(int64_t k)
 {
     int64_t steps = round_up(k, 64) / 64, each = (steps + MAX_SLICES - 1) / MAX_SLICES;
@@ -215,9 +215,9 @@ static bool slices_fit(const frag_shape *s, const rx_product *p)
            subgroups * 16 * (s->cn * 16 + 4) * 4 <= caps->max_shared_bytes;
 }
 
-/* What is done with a that is read as it is: tiles of 64 x 64, of which few split k. False: it is
- * better packed, for larger tiles. Measured on an H200 (132 units): packing takes a fifth of the
- * time of a short k, and an activation hides behind many small workgroups. */
+/* The shape for a read in place: tiles of 64 x 64, with split k where they are few. False: packing
+ * a is faster, for larger tiles. Measured on an H200 (132 units): packing takes a fifth of the time
+ * of a short k, and many small workgroups hide the cost of an activation. */
 static bool pick_rows(const rx_product *p, int64_t units, frag_shape *s)
 {
     const int64_t small = count_tiles(p, 64, 64), whole = count_tiles(p, 128, 128);
@@ -233,11 +233,11 @@ static bool pick_rows(const rx_product *p, int64_t units, frag_shape *s)
     return p->k <= 1024;
 }
 
-/* Measured on an H200 (132 units). Whole tiles of 128 x 128 pay from about 2.5 a unit; below, each
- * is done by twice the subgroups, which split k. With fewer than 3 tiles of 64 x 64 a unit those
- * split k in 4. When even those leave half of the units idle tiles are 16 x 32. Up to 32 rows the
- * reading of b is the limit: small tiles and many slices. Rows of quantised weights are in tiles of
- * 16, 32, 48 or 64 rows, as many as there are. */
+/* Measured on an H200 (132 units). Whole tiles of 128 x 128 pay from about 2.5 per unit; below,
+ * each is computed by twice the subgroups, which split k. With fewer than 3 tiles of 64 x 64 per
+ * unit k is split in 4. When even those leave half of the units idle, tiles are 16 x 32. Up to 32
+ * rows the bandwidth of b is the limit: small tiles and many slices. Rows of quantised weights are
+ * in tiles of 16, 32, 48 or 64 rows, by their number. */
 static frag_shape pick_shape(const rx_product *p, const side *a)
 {
     const rx_gpu_caps *caps = p->call->caps;
@@ -251,7 +251,7 @@ static frag_shape pick_shape(const rx_product *p, const side *a)
         s.cm = (uint32_t)((sixteens + row_tiles - 1) / row_tiles);
         if (p->b_type == RLX_Q4_0) {
             s.slices = s.cm < 4 || small < units * 3 ? 4 : 2;
-        } else { /* more bits to a block: fewer columns find room in registers */
+        } else { /* more bits per block: fewer columns fit in registers */
             const bool is_few = count_tiles(p, 64, 128) * 2 <= units;
             s.cn = 2;
             s.side_n = is_few ? 1 : 4;
@@ -332,7 +332,7 @@ static void add_fragments(rx_gpu_build *b, const rx_product *p)
 /* ---- The product through shared memory ------------------------------------------------------- */
 
 typedef struct coop_shape {
-    uint32_t cm, cn; /* fragments of a subgroup, of which there are 2 x 2 */
+    uint32_t cm, cn; /* fragments per subgroup, of which there are 2 x 2 */
 } coop_shape;
 
 #define COOP_BK 32
@@ -400,7 +400,7 @@ bool rx_product_coopmat(rx_gpu_build *b, const rx_product *p)
     bool has_f32 = p->a_type == RLX_F32 || p->b_type == RLX_F32;
     if (has_f32 && p->call->policy != RLX_POLICY_FAST)
         return false;
-    if (is_bf16 != (p->b_type == RLX_BF16)) /* fragments of one type */
+    if (is_bf16 != (p->b_type == RLX_BF16)) /* cooperative matrices of one type */
         return false;
     if (!rx_kernel_available(is_bf16 ? RX_K_gemm_frag_bf : RX_K_gemm_frag, caps))
         return false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* copy and the view operations where the result is to have memory of its own. Elements move by
- * their bits; packed types move in whole blocks. A copy whose rows lie across the rows of its
- * source goes through tiles in shared memory (shaders/transpose.comp), a dense one may go word by
- * word (shaders/copy.comp), any other one is an emitted kernel. */
+/* copy, and view operations whose result needs memory of its own. Elements move by their bits;
+ * packed types move in whole blocks. A transposing copy goes through tiles in shared memory
+ * (shaders/transpose.comp), a dense one may move words (shaders/copy.comp), any other one is an
+ * emitted kernel. */
 #include <string.h>
 
 #include "base/dtype.h"
@@ -12,10 +12,10 @@
 /* ---- Transposed copies ----------------------------------------------------------------------- */
 
 #define MAX_BATCH_AXES 4
-#define MIN_TILED 16 /* smaller axes are not worth a tile */
+#define MIN_TILED 16 /* smaller axes do not pay for tiles */
 
-/* A copy as tiles: `across` is the axis along which the source is contiguous. Others than it and
- * the last one are batch axes. */
+/* A copy as tiles: `across` is the axis along which the source is contiguous. Axes other than it
+ * and the last one are batch axes. */
 typedef struct tiling {
     rx_gpu_axes axes;
     int64_t out_stride[RLX_MAX_RANK];
@@ -44,7 +44,7 @@ static bool find_tiling(const rx_gpu_operand *from, const rx_gpu_operand *to, ti
         t->out_stride[i] = n;
         n *= dim[i];
     }
-    const uint32_t lanes = 4 / t->bytes; /* a word of the result lies in one row */
+    const uint32_t lanes = 4 / t->bytes; /* all elements of a word of the result are in one row */
     return dim[last] % lanes == 0 && t->out_offset % lanes == 0 && n < INT32_MAX;
 }
 
@@ -106,15 +106,15 @@ static rlx_status add_tiled(rx_gpu_build *b, const rx_gpu_call *c, const tiling 
 
 /* ---- Copies ---------------------------------------------------------------------------------- */
 
-/* The bytes of a packed block, or of any element, as elements of a plain type: an axis of `units`
- * elements is added at the end. */
+/* The bytes of a packed block, or of any element, as elements of a plain type: appends an axis of
+ * `units` elements. */
 static rx_view view_of_units(const rx_view *v, rlx_dtype unit, int64_t block_size, int64_t units)
 {
     rx_view w = *v;
     w.dtype = unit;
     for (int i = 0; i < w.rank; i++)
         w.stride[i] = w.stride[i] / block_size * units;
-    if (w.rank > 0) { /* the last axis counts elements: blocks lie side by side */
+    if (w.rank > 0) { /* the last axis counts elements: blocks are contiguous */
         w.dim[w.rank - 1] = w.dim[w.rank - 1] / block_size * units;
         w.stride[w.rank - 1] = 1;
     }
@@ -143,8 +143,7 @@ rlx_status rx_gpu_add_copy(rx_gpu_build *b, const rx_gpu_call *c, rx_gpu_operand
         return RLX_OK;
     if (from.view.rank != to.view.rank ||
         memcmp(from.view.dim, to.view.dim, (size_t)to.view.rank * sizeof to.view.dim[0]) != 0) {
-        /* A reshape keeps the row-major order: the dense result may have the shape of the
-         * source. */
+        /* A reshape keeps row-major order: the dense result may have the shape of the source. */
         char *data = to.view.data;
         rx_view_set_dense(&to.view, to.view.dtype, from.view.rank, from.view.dim);
         to.view.data = data;
@@ -183,7 +182,7 @@ rlx_status rx_gpu_lower_copy(rx_gpu_build *b, const rx_gpu_call *c)
         return RLX_OK;
     if (c->op != RX_OP_copy && c->op != RX_OP_reshape) {
         from.view = *y;
-        rx_view_apply(c->op, c->attr, &c->in[0], &from.view); /* right even when not dense */
+        rx_view_apply(c->op, c->attr, &c->in[0], &from.view); /* correct also when not dense */
     }
     if (rx_view_elements(&from.view) != rx_view_elements(y))
         return rx_gpu_fail(b, c, "the result has another number of elements");

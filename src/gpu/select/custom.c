@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* custom: one dispatch of the kernel that the program registered. Bindings are operands, then
- * results; push constants their offsets in elements, then the words of the program's grid. */
+/* custom: one dispatch of a kernel registered by the program. Bindings are operands, then results;
+ * push constants are their offsets in elements, then the words of the program's grid. */
 #include "gpu/gpu.h"
 #include "ops/custom.h"
 #include "spirv/wgsl.h"
@@ -16,8 +16,8 @@ static void bind_tensor(rx_gpu_build *b, rx_gpu_dispatch *x, const rx_view *v, r
     rx_gpu_push(b, x, is_there ? rx_gpu_offset(v) : NOT_THERE);
 }
 
-/* Drivers may crash on a module that is not sound; our own reader says where it is not. What it has
- * no WGSL for is for Vulkan to judge. */
+/* Drivers may crash on an invalid module, so our own reader rejects it first. Features that WGSL
+ * lacks are left to Vulkan. */
 static rlx_status check_module(const rlx_op_desc *d, rlx_error *err)
 {
     rx_wgsl_options o = {.name = d->name, .spec = &d->local_size, .n_spec = 1, .f16 = true,

@@ -20,7 +20,7 @@ static void fail_memory(rx_gpu_build *b)
         b->status = rx_fail(b->err, RLX_NO_MEMORY, "out of memory: the dispatches of a step");
 }
 
-/* Where writes go after an error; never looked at. One for each thread. */
+/* The target of writes after an error; never read. One per thread. */
 static rx_gpu_dispatch *dummy(void)
 {
     static _Thread_local rx_gpu_dispatch d;
@@ -43,7 +43,7 @@ rx_gpu_dispatch *rx_gpu_add(rx_gpu_build *b, rx_kernel k, uint32_t local)
     return d;
 }
 
-/* The first words of a struct of n; one is there even for none. */
+/* The first n words of a struct, which has at least one. */
 static const uint32_t *next_words(const uint32_t *at, uint32_t n) { return at + (n ? n : 1); }
 
 void rx_gpu_set_args(rx_gpu_build *b, rx_gpu_dispatch *d, rx_kernel k, rx_contract c,
@@ -106,7 +106,8 @@ void rx_gpu_grid(rx_gpu_dispatch *d, const rx_gpu_caps *caps, uint64_t n)
 {
     for (int i = 0; i < 3; i++) {
         uint64_t limit = caps->max_groups[i] < 65535 ? caps->max_groups[i] : 65535;
-        uint64_t layers = (n + limit - 1) / limit; /* of equal size: few groups are left over */
+        uint64_t layers = (n + limit - 1) / limit; /* of equal size, so that few workgroups are idle
+                                                    * */
         uint64_t here = layers ? (n + layers - 1) / layers : 0;
         d->groups[i] = (uint32_t)here;
         n = layers;
@@ -122,7 +123,7 @@ rx_gpu_ref rx_gpu_scratch(rx_gpu_build *b, uint64_t bytes)
     bytes = bytes ? bytes : 4;
     b->asked = bytes > b->asked ? bytes : b->asked;
     if (b->n_scratch < b->most_scratch && b->scratch[b->n_scratch] > bytes)
-        bytes = b->scratch[b->n_scratch]; /* an earlier part of the step has it too */
+        bytes = b->scratch[b->n_scratch]; /* an earlier part of the step uses this one, too */
     b->scratch[b->n_scratch++] = bytes;
     if (b->most_scratch < b->n_scratch)
         b->most_scratch = b->n_scratch;
@@ -166,7 +167,7 @@ rlx_status rx_gpu_fail(rx_gpu_build *b, const rx_gpu_call *c, const char *why)
     return b->status;
 }
 
-/* A step whose tensors fit into bindings; when its scratch memory does not, it is cut. */
+/* A step whose tensors fit into bindings; it is split when its scratch memory does not. */
 static rlx_status lower_whole(rx_gpu_build *b, const rx_gpu_call *c)
 {
     rlx_status s = rx_gpu_ops[c->op].lower(b, c);
@@ -191,7 +192,7 @@ rlx_status rx_gpu_lower(rx_gpu_build *b, const rx_gpu_call *c)
     return s != RLX_OK ? s : b->status;
 }
 
-/* The types of all operands, results and instructions of a node, as bits. */
+/* The types of all operands, results and instructions of a node, as a bit mask. */
 static uint64_t types_of(const rlx_graph *g, const rx_node *n)
 {
     uint64_t types = 0;
@@ -205,8 +206,8 @@ static uint64_t types_of(const rlx_graph *g, const rx_node *n)
     return types;
 }
 
-/* Kernels that only move elements take all types, emitted ones all but f64; matrix products of
- * integers are those of i8. */
+/* Kernels that only move elements take all types, emitted ones all but f64; integer matrix products
+ * are those of i8. */
 static bool has_kernel_for(const rx_node *n, uint64_t types)
 {
     const uint16_t flags = rx_ops[n->op].flags;

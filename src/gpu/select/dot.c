@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Products of few rows with quantised weights by dots of 8-bit integers, under the policy that lets
- * activations be rounded (to 16 bits). The weight is brought to the layout of tile4.glsl once. */
+/* Products of few rows with quantised weights by 8-bit integer dot products, where the policy
+ * allows rounding activations (to 16 bits). The weight is packed to the layout of tile4.glsl once.
+ * */
 #include "gpu/select/product.h"
 #include "gpu/select/quant.h"
 
-/* Vectors of 16 bytes of a tile of 4 rows x 1024 weights: tile_vectors() of tile4.glsl. 0: the type
- * has no such layout. */
+/* Vectors of 16 bytes of a tile of 4 rows x 1024 weights: tile_vectors() of tile4.glsl. 0: no such
+ * layout for the type. */
 static uint32_t tile_vectors(rlx_dtype t)
 {
     switch (t) {
@@ -41,13 +42,13 @@ static tiled make_tiled(const rx_product *p)
 {
     const rx_view *w = &p->call->in[1];
     tiled t = {.n_rows = rx_view_elements(w) / p->k, .n_blocks = p->k / 32};
-    t.n_tiles = (t.n_rows + 63) / 64 * 16 * ((t.n_blocks + 31) / 32); /* rows in fragments, too */
+    t.n_tiles = (t.n_rows + 63) / 64 * 16 * ((t.n_blocks + 31) / 32); /* rows of fragments, too */
     t.bytes = (uint64_t)t.n_tiles * tile_vectors(w->dtype) * 16;
     return t;
 }
 
-/* Operand `in`, the weight of p, in tiles, made once. Forms of parts of one weight are told apart
- * by where they lie. */
+/* Operand `in`, the weight of p, packed in tiles once. Forms of slices of one weight differ by
+ * their offset. */
 static rx_gpu_ref derive_tiles(rx_gpu_build *b, const rx_product *p, const tiled *t, uint32_t in)
 {
     uint32_t kind = 0x74696c34u ^ (uint32_t)p->b_at * 16777619u ^ (uint32_t)t->n_rows << 8;
@@ -68,9 +69,9 @@ static rx_gpu_ref derive_tiles(rx_gpu_build *b, const rx_product *p, const tiled
 /* ---- The product ----------------------------------------------------------------------------- */
 
 #define DOT_THREADS 256
-#define MANY 65536       /* columns: one product fills the device for long */
-#define BLOCK_BYTES 76   /* shared memory of 32 elements of x */
-#define OTHER_BYTES 8704 /* and of partial sums and sums of squares, at most */
+#define MANY 65536       /* columns with which one product fills the device */
+#define BLOCK_BYTES 76   /* of shared memory for 32 elements of x */
+#define OTHER_BYTES 8704 /* of partial sums and sums of squares, at most */
 
 static bool x_is_wide(const rx_product *p)
 {
@@ -101,7 +102,7 @@ static bool is_possible(const rx_product *p, const rx_view *ids)
 }
 
 typedef struct dot_shape {
-    uint32_t threads, split, per_unit; /* per_unit: workgroups that stay, for each unit */
+    uint32_t threads, split, per_unit; /* per_unit: persistent workgroups per compute unit */
 } dot_shape;
 
 static uint32_t count_units(const rx_gpu_caps *caps)
@@ -109,18 +110,18 @@ static uint32_t count_units(const rx_gpu_caps *caps)
     return caps->compute_units ? caps->compute_units : 64;
 }
 
-/* Whether the dispatch is p and the product beside it. */
+/* Whether the dispatch computes p and its pair. */
 static bool is_pair(const rx_product *p)
 {
     return p->call->epilogue && p->call->epilogue->pair;
 }
 
-/* Measured on an H200. Workgroups are large, so that few round x, and of 64 registers, so that two
- * find room on a unit: the second is of the next product, or of one beside, or where a product is
- * long or a pair its own. Groups are split where there are too few of them, and further in a
- * product with a norm: it is part of a chain, with others that read the same, and all should end at
- * about the same time. Rows of 14336 elements are split evenly by more subgroups. Short rows are
- * done before any of that matters. */
+/* Measured on an H200. Workgroups are large, so that few quantise x, and use 64 registers, so that
+ * two are resident per compute unit: the second is of the next product, of a concurrent one, or,
+ * where a product is long or a pair, its own. Groups are split where they are too few, and further
+ * in a product with a norm: it is chained with others that read the same x, which should end at
+ * about the same time. Rows of 14336 elements are split evenly by more subgroups. With short rows
+ * none of it matters. */
 static dot_shape pick_shape(const rx_product *p, uint32_t n_tiles)
 {
     const rx_gpu_caps *caps = p->call->caps;
@@ -133,7 +134,7 @@ static dot_shape pick_shape(const rx_product *p, uint32_t n_tiles)
     uint32_t split = few ? 2 : 1;
     if (n_tiles >= 4 && prologue && prologue->op == RX_OP_rms_norm)
         split = 4;
-    /* With a barrier after each dispatch there is nothing to leave room for. */
+    /* with a barrier after each dispatch there is no next one to leave room for */
     if (!caps->chains && few && n_tiles >= 8)
         split = 4;
     const bool two = is_pair(p) || p->n >= MANY || (!caps->chains && !few);
@@ -150,7 +151,7 @@ int64_t rx_quant_dot_rows(const rx_product *p)
 
 enum { X, COS, SIN, POSITIONS }; /* operands of rope */
 
-/* The rope of p's rows: pairs are neighbours, tables are f32 and there are positions. */
+/* The rope of p's rows: pairs are adjacent, tables are f32, and positions are given. */
 static bool rotates_rows(const rx_product *p, const rx_gpu_merged *rope)
 {
     const rlx_rope_desc *d = rope->attr;
@@ -164,7 +165,7 @@ static bool rotates_rows(const rx_product *p, const rx_gpu_merged *rope)
            x->dim[2] * x->dim[3] == p->n && rx_view_is_dense(x);
 }
 
-/* Rows of p become rows of the state, one after another. */
+/* Whether the rows of p become consecutive rows of the state. */
 static bool keeps_rows(const rx_product *p, const rx_gpu_epilogue *epilogue)
 {
     const rx_view *update = &epilogue->write->in[1], *position = &epilogue->write->in[2];
@@ -179,7 +180,7 @@ static bool keeps_rows(const rx_product *p, const rx_gpu_epilogue *epilogue)
 
 enum { WEIGHT = 1, BIAS = 4, RESIDUAL }; /* operands of a product */
 
-/* The other product has a weight of the same type and shape, and nothing comes after its sum. */
+/* Whether the pair has a weight of the same type and shape, and no epilogue of its own. */
 bool rx_quant_pairs_with(const rx_product *p, const rx_gpu_epilogue *t)
 {
     const rx_view *a = &p->call->in[WEIGHT], *b = &t->pair->in[WEIGHT];
@@ -217,7 +218,7 @@ static uint32_t epilogue_bits(const rx_gpu_epilogue *t)
            (long_at ? RX_CODE_TAIL_LONG : 0u) | (long_place ? RX_CODE_TAIL_LONG_PLACE : 0u);
 }
 
-/* What a product is told that has a rotation, a write to the cache or both behind it. */
+/* The arguments of a product with a rope, a state_write or both as epilogue. */
 static rx_args_dot_gemv_tail epilogue_args(const rx_gpu_epilogue *t)
 {
     rx_args_dot_gemv_tail a = {.spec = {.TAIL = epilogue_bits(t)}};
@@ -261,7 +262,7 @@ rx_quant_prologue rx_quant_prologue_of(const rx_product *p)
     return f;
 }
 
-/* A product with call->epilogue. tiles: of its weight and of that of the pair. */
+/* A product with call->epilogue. tiles: its packed weight and that of the pair. */
 static rx_gpu_dispatch *add_with_epilogue(rx_gpu_build *b, const rx_product *p,
                                           const rx_spec_dot_gemv *spec, const rx_gpu_ref tiles[2])
 {
@@ -327,15 +328,16 @@ static rx_gpu_dispatch *add_plain(rx_gpu_build *b, const rx_product *p, const rx
     return d;
 }
 
-/* Steps of a workgroup whose sums are joined at a time: all of them, or as many as there is room
- * for. Shared memory that is not asked for is left to workgroups of the next dispatch. */
+/* Iterations of a workgroup whose sums are joined at a time: all, or as many as fit. Shared memory
+ * that is not requested is left to workgroups of the next dispatch. */
 static uint32_t count_batch(const rx_product *p, const dot_shape *s, int64_t n_steps)
 {
     const int64_t most = 512 / (s->threads / 32) / p->m;
     return (uint32_t)(n_steps < most ? n_steps : most);
 }
 
-/* p has as many rows as shared memory holds. tiles: of its weight and of that of call->epilogue. */
+/* p has at most as many rows as shared memory holds. tiles: its packed weight and that of
+ * call->epilogue. */
 static void add_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids,
                     const rx_gpu_ref tiles[2])
 {
@@ -359,7 +361,7 @@ static void add_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids,
     d->groups[1] = (uint32_t)batches;
 }
 
-/* The weight of the other product in tiles. */
+/* The packed weight of the pair. */
 static rx_gpu_ref derive_pair(rx_gpu_build *b, const rx_product *p, const tiled *t)
 {
     rx_product q = *p;
@@ -409,7 +411,7 @@ bool rx_quant_dot(rx_gpu_build *b, const rx_product *p, const rx_view *ids)
     }
     if (is_pair(p))
         tiles[1] = derive_pair(b, p, &t);
-    q.b[0] = ids ? p->n / 4 : 0; /* groups of rows of an expert */
+    q.b[0] = ids ? p->n / 4 : 0; /* rows of an expert, in groups of 4 */
     for (int64_t left = p->m; left > 0; left -= fit) {
         q.m = left < fit ? left : fit;
         add_dot(b, &q, ids, tiles);

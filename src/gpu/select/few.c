@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Products of few rows with quantised weights by cooperative matrices, straight from the tiles that
- * products of one row read (tile4.glsl), under the policy that lets activations be rounded: where
- * dots of integers (gpu/select/dot.c) would take several dispatches, or many rows for each. */
+/* Products of few rows with quantised weights on cooperative matrices, decoding the tiles that
+ * products of one row read (tile4.glsl), where the policy allows rounding activations: where
+ * integer dot products (gpu/select/dot.c) would take several dispatches, or many passes for the
+ * rows. */
 #include "gpu/select/product.h"
 #include "gpu/select/quant.h"
 
@@ -9,9 +10,9 @@
 #define MOST_ROWS 8 /* the kernel takes 16, for which tiles of 64 columns are faster */
 #define MAX_SUBGROUPS 16
 #define ROOM 32768  /* bytes of shared memory for x */
-#define DOT_ROWS 4  /* integers are as fast up to here, where they fit */
+#define DOT_ROWS 4  /* up to so many rows integer dot products are as fast, where they fit */
 
-/* How tile4_few.comp is used: its constants of these names. */
+/* A use of tile4_few.comp: its constants of these names. */
 typedef struct few_shape {
     uint32_t subgroups, steps, fragments, side_n, ahead;
 } few_shape;
@@ -32,14 +33,14 @@ bool rx_quant_has_few(const rx_product *p)
 
 static int64_t divide_up(int64_t x, int64_t by) { return (x + by - 1) / by; }
 
-/* Kernels for few numbers of rows are compiled. */
+/* Rows rounded up, since kernels are specialised for few row counts. */
 static uint32_t count_rows(const rx_product *p)
 {
     return p->m <= 2 ? 2 : p->m <= 4 ? 4 : p->m <= 8 ? 8 : 16;
 }
 
-/* A workgroup for each unit, of as many fragments as make the steps of k that its shared memory
- * holds; those are shared evenly by its subgroups. */
+/* One workgroup per compute unit, with as many fragments as cover the iterations over k that fit in
+ * its shared memory, shared evenly by its subgroups. */
 static few_shape pick_shape(const rx_product *p)
 {
     const rx_gpu_caps *caps = p->call->caps;
@@ -68,7 +69,7 @@ static few_shape pick_shape(const rx_product *p)
     return best;
 }
 
-/* Where workgroups leave their sums, and their counters. */
+/* Partial sums of workgroups and their counters. */
 typedef struct few_parts {
     rx_gpu_ref partial, counters;
 } few_parts;

@@ -7,11 +7,11 @@
 
 #include "gpu/select/walk.h"
 
-#define MAX_PRIME 61   /* largest that a stage of fft.comp does */
+#define MAX_PRIME 61   /* the largest radix of a stage of fft.comp */
 #define MAX_PASSES 16
-#define MAX_STAGES 8   /* of a pass */
+#define MAX_STAGES 8   /* per pass */
 #define CIRCLE_BYTES 512
-#define MIN_ACROSS 8   /* columns of a pass over part of a line: 64 bytes side by side */
+#define MIN_ACROSS 8   /* columns of a pass over part of a line: 64 contiguous bytes */
 #define MAX_LENGTH ((int64_t)1 << 28)
 
 /* ---- Lengths --------------------------------------------------------------------------------- */
@@ -35,7 +35,7 @@ static bool is_smooth(int64_t n)
     return true;
 }
 
-/* Cuts a smooth n into radices of at most `limit`, the large primes first. Returns how many. */
+/* Factors a smooth n into radices of at most `limit`, large primes first. Returns how many. */
 static int cut_length(int64_t n, int64_t limit, int64_t radix[MAX_PASSES])
 {
     int passes = 1;
@@ -55,7 +55,8 @@ static int cut_length(int64_t n, int64_t limit, int64_t radix[MAX_PASSES])
     return passes;
 }
 
-/* The radices of the passes, as even as the fewest passes allow. `room` is in points. */
+/* The radices of the passes, as equal as the minimum number of passes allows. `room` is in points.
+ * */
 static int plan_passes(int64_t n, int64_t room, int64_t radix[MAX_PASSES])
 {
     if ((n | 1) <= room) {
@@ -70,7 +71,7 @@ static int plan_passes(int64_t n, int64_t room, int64_t radix[MAX_PASSES])
     return cut_length(n, even < limit ? even : limit, radix);
 }
 
-/* The stages of a radix, one a byte; returns how many. */
+/* The stages of a radix, one per byte; returns how many. */
 static uint32_t plan_stages(int64_t radix, uint32_t packed[2])
 {
     uint32_t n = 0, twos = 0;
@@ -92,7 +93,7 @@ static uint32_t plan_stages(int64_t radix, uint32_t packed[2])
 
 /* ---- Transforms ------------------------------------------------------------------------------ */
 
-/* What all dispatches of a call share. */
+/* Shared by all dispatches of a call. */
 typedef struct spectral {
     const rx_gpu_call *call;
     int64_t points, length; /* of the signal; of the transforms: longer with Bluestein */
@@ -100,21 +101,21 @@ typedef struct spectral {
     int64_t x_size, x_inner, y_size, y_inner;
     bool inverse, bluestein;
     float scale;
-    int64_t room;           /* points of one half of the shared memory */
+    int64_t room;           /* points in one half of shared memory */
     int64_t radix[MAX_PASSES];
     int n_passes;
     rx_gpu_ref work[2];     /* between passes */
     rx_gpu_ref spectrum;    /* of the chirp */
 } spectral;
 
-/* One transform of all lines: where it reads and writes. */
+/* One transform of all lines: its source and destination. */
 typedef struct transform {
     uint32_t from, to;
     rx_gpu_ref in, out;
     uint64_t lines;
 } transform;
 
-/* Columns of a workgroup. */
+/* Columns per workgroup. */
 static int64_t count_columns(const spectral *s, int64_t radix, uint64_t columns)
 {
     int64_t most = s->room / (radix | 1), want = 1024 / radix;
@@ -177,7 +178,7 @@ static void add_transform(rx_gpu_build *b, const spectral *s, const transform *t
     }
 }
 
-/* The transform as a convolution with a chirp; `t` says where it reads and writes. */
+/* The transform as a convolution with a chirp (Bluestein); `t` has source and destination. */
 static void add_bluestein(rx_gpu_build *b, spectral *s, const transform *t)
 {
     uint64_t bytes = (uint64_t)s->length * 8;
@@ -207,9 +208,9 @@ static rx_gpu_ref add_roots(rx_gpu_build *b, int64_t n)
 
 #define MIN_POW2 64
 #define MAX_POW2 8192
-#define POW2_LOCAL 64 /* invocations that share lines; best on an H200, as 8 or 16 points are */
+#define POW2_LOCAL 64 /* invocations that share lines; fastest on an H200, as are 8 or 16 points */
 
-/* Dense lines of f32 whose length is a power of two, by fft_pow2.comp; false when they are not. */
+/* Dense lines of f32 whose length is a power of two, by fft_pow2.comp; false for others. */
 static bool add_pow2(rx_gpu_build *b, const spectral *s, uint32_t from)
 {
     const rx_gpu_caps *caps = s->call->caps;
@@ -244,7 +245,7 @@ static bool add_pow2(rx_gpu_build *b, const spectral *s, uint32_t from)
     return true;
 }
 
-/* Transforms of s->points points that read as `from` and write as `to`. */
+/* Transforms of s->points points, read as `from` and written as `to`. */
 static rlx_status add_spectral(rx_gpu_build *b, spectral *s, uint32_t from, uint32_t to)
 {
     const rx_gpu_call *c = s->call;

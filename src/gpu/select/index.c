@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* gather, gather_elements, gather_nd, scatter_elements, scatter_nd, scatter_add and state_write on
- * GPUs. Scatters are two kernels: lists of the updates of each place, then each place with its
- * list; no two invocations write the same word, and the result does not depend on their order. */
+ * GPUs. A scatter is two kernels: the first builds a linked list of updates per element, the second
+ * applies each list; no two invocations write the same word, and the result is deterministic. */
 #include <string.h>
 
 #include "gpu/select/region.h"
@@ -13,7 +13,8 @@
 /* See gather.comp; sizes in elements. */
 typedef struct gathering {
     uint64_t inner, count, index_batch, x_batch;
-    int k;                       /* indices of a tuple, for consecutive axes of x from `axis` */
+    int k;                       /* length of an index tuple, for consecutive axes of x from `axis`
+                                  * on */
     int axis;
 } gathering;
 
@@ -48,7 +49,7 @@ static void add_gather(rx_gpu_build *b, const rx_gpu_call *c, const gathering *g
     rx_flat_grid(d, c->caps, work);
 }
 
-/* Rows of a packed matrix [rows, n], decoded: experts [1, n] of a bank. */
+/* Decoded rows of a packed matrix [rows, n]: experts [1, n] of a bank. */
 static rlx_status lower_packed_rows(rx_gpu_build *b, const rx_gpu_call *c)
 {
     const rx_view *x = &c->in[0], *index = &c->in[1];
@@ -129,11 +130,11 @@ rlx_status rx_gpu_lower_gather_elements(rx_gpu_build *b, const rx_gpu_call *c)
 
 /* ---- scatter --------------------------------------------------------------------------------- */
 
-/* Updates as rows of `inner` elements that go to rows of [outer, n_rows, inner]. */
+/* Updates as rows of `inner` elements, written to rows of [outer, n_rows, inner]. */
 typedef struct scattering {
     rlx_scatter_mode mode;
     uint64_t n_rows, inner, n_updates;
-    int k;                           /* indices of a tuple, for axes 0 .. k-1; 0: elements */
+    int k;                           /* length of an index tuple, for axes 0 .. k-1; 0: elements */
     uint32_t dim[RLX_MAX_RANK], stride[RLX_MAX_RANK];
     int n_axes;                      /* of dim and stride */
     uint32_t axis_size, axis_stride; /* elements only */
@@ -237,15 +238,15 @@ rlx_status rx_gpu_lower_scatter_add(rx_gpu_build *b, const rx_gpu_call *c)
 
 /* ---- state_write ----------------------------------------------------------------------------- */
 
-/* A walk over the update (tensor 0) and the state (tensor 1) with elements of `bits` bits. */
+/* A walk over the update (tensor 0) and the state (tensor 1) in elements of `bits` bits. */
 typedef struct writing {
     rx_walk walk;
     uint32_t bits, to; /* to: the type that f32 is rounded to, or 0 */
     int64_t update_at, axis_stride;
 } writing;
 
-/* Elements below 32 bits as words, if rows of whole words lie on words in both tensors; an update
- * in f32 has its words anywhere. */
+/* Moves whole words where rows of both tensors are word-aligned; an f32 update is rounded and needs
+ * no alignment of its words. */
 static void widen(writing *w, int axis)
 {
     rx_walk *k = &w->walk;
@@ -289,7 +290,7 @@ static writing make_writing(const rx_gpu_call *c, int axis, bool by_batch)
     return w;
 }
 
-/* The places of the slices, in scratch memory. */
+/* The positions of the slices, in scratch memory. */
 static rx_gpu_ref add_places(rx_gpu_build *b, const rx_gpu_call *c, int axis)
 {
     const rx_view *position = &c->in[2];
@@ -316,7 +317,7 @@ rlx_status rx_gpu_lower_state_write(rx_gpu_build *b, const rx_gpu_call *c)
     const rx_view *update = &c->in[1], *position = &c->in[2], *state = &c->out[0];
     if (rx_view_elements(update) == 0)
         return RLX_OK;
-    /* A single slice for all batches has a single place too. */
+    /* a single slice for all batches has a single position, too */
     bool one = rx_view_elements(position) == 1;
     rx_gpu_ref place = one ? RX_REF_IN(2) : add_places(b, c, axis);
     if (c->prologue)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* matmul, qmatmul and grouped_matmul on GPUs.
  *
- * A call becomes an rx_product: vectors are matrices, batch axes that can be walked as one are one,
- * and a batch that shares b is more rows. Then the first kernel of select_product() that fits. */
+ * A call becomes an rx_product: vectors become matrices, adjacent batch axes are merged, and a
+ * batch that shares b becomes rows. Then the first kernel of select_product() that fits. */
 #include <string.h>
 
 #include "gpu/select/product.h"
@@ -34,7 +34,7 @@ static int64_t batch_stride(const rx_view *v, int n_axes, int i)
     return at < 0 || v->dim[at] == 1 ? 0 : v->stride[at];
 }
 
-/* a . b with the axes of matmul; the epilogue is absent. */
+/* a . b with the axes of matmul, without epilogue. */
 rx_product rx_product_make(const rx_gpu_call *c, bool trans_b, const rx_view *residual)
 {
     const rx_view *a = &c->in[0], *b = &c->in[1], *out = &c->out[0];
@@ -129,7 +129,7 @@ static void swap(int64_t *x, int64_t *y)
     *y = t;
 }
 
-/* Transposes a product with one column, so that it has one row; its result lies the same. */
+/* Transposes a product with one column into one with one row; the result has the same layout. */
 static void transpose(rx_product *p)
 {
     rx_gpu_ref ref = p->a_ref;
@@ -151,14 +151,14 @@ static void transpose(rx_product *p)
 
 /* ---- What every kernel is told --------------------------------------------------------------- */
 
-/* True when words of the result hold elements of two rows, or do not begin with a row. */
+/* True when words of the result contain elements of two rows, or rows do not begin on a word. */
 static bool splits_words(const rx_product *p)
 {
     int64_t per_word = 4 / rlx_dtype_block_bytes(p->out->dtype);
     return per_word > 1 && (p->n % per_word || p->out_at % per_word);
 }
 
-/* Stride of axis i of the last RX_PRODUCT_AXES, 0 where those are missing in front. */
+/* Stride of axis i of the last RX_PRODUCT_AXES, 0 for missing leading ones. */
 static uint32_t stride_of(const rx_product *p, const int64_t *stride, int i)
 {
     const int axis = p->n_axes - RX_PRODUCT_AXES + i;
@@ -173,7 +173,7 @@ static rx_bind_product make_bind(const rx_product *p)
         .res = p->residual ? RX_REF_IN(p->bias_in + 1) : RX_REF_NONE};
 }
 
-/* Negative strides wrap: so do the sums in the shaders. */
+/* Negative strides wrap, as they do in the shaders. */
 static rx_push_product make_push(const rx_product *p, uint64_t n_groups)
 {
     const rx_push_product_lead lead = {
@@ -215,10 +215,9 @@ rx_args_product rx_product_args(const rx_product *p, uint64_t n_groups)
 
 /* ---- Tiles through shared memory ------------------------------------------------------------- */
 
-/* The largest first. */
+/* In order of size, the largest first. */
 static const rx_tile gpu_tiles[] = {{128, 128, 8, 16, 8}, {64, 64, 8, 8, 8}, {32, 32, 16, 4, 4}};
-/* Short steps along k: newer lavapipes take a time for the parts between barriers that grows with
- * the square of their size. */
+/* Small BK: the compile time of newer lavapipes is quadratic in the code between barriers. */
 static const rx_tile software_tiles[] = {{32, 64, 8, 8, 8}, {16, 32, 8, 4, 4}};
 
 static bool tile_fits(const rx_tile *t, const rx_gpu_caps *caps)
@@ -239,7 +238,7 @@ static bool tile_serves(const rx_tile_choice *c, const rx_tile *t, const rx_prod
     const rx_gpu_caps *caps = p->call->caps;
     uint64_t enough = caps->is_software ? 1 : caps->compute_units ? caps->compute_units : 32;
     bool wasted = p->m <= t->bm / 2 || p->n <= t->bn / 2;
-    /* Slices of a long k make up for few tiles: count_slices(). */
+    /* slices of a long k make up for few tiles: count_slices() */
     uint64_t slices = !c->sliced || caps->is_software || p->k < 4096 ? 1 : p->k < 8192 ? 2 : 4;
     return rx_tile_threads(t) <= caps->max_invocations && c->fits(t, caps) && !wasted &&
            rx_product_tiles(p, t) * slices >= enough;
@@ -261,7 +260,7 @@ rx_tile rx_product_tile(const rx_product *p, const rx_tile_choice *c)
     return tiles[i];
 }
 
-/* Multiples of `unit` all: the first element, the stride of lines and those of the batch. */
+/* Whether the offset, the stride of lines and those of the batch axes are multiples of `unit`. */
 static bool is_aligned(const rx_product *p, int64_t at, int64_t line, const int64_t *batch,
                        int64_t unit)
 {
@@ -271,8 +270,8 @@ static bool is_aligned(const rx_product *p, int64_t at, int64_t line, const int6
     return ok;
 }
 
-/* Which neighbours of an operand can be loaded together, `unit` of them: 2 along k, 3 along its
- * rows or columns, 0 none. */
+/* The direction in which `unit` elements of an operand form one load: 2 along k, 3 along its rows
+ * or columns, 0 none. */
 static uint32_t pick_loads(const rx_product *p, bool is_a, int64_t unit)
 {
     int64_t s_x = is_a ? p->a_m : p->b_n, s_k = is_a ? p->a_k : p->b_k, n_x = is_a ? p->m : p->n;
@@ -285,8 +284,8 @@ static uint32_t pick_loads(const rx_product *p, bool is_a, int64_t unit)
     return 0;
 }
 
-/* How a tile of an operand is fetched: 1 along its rows or columns, else along k; 2 added when four
- * elements are one load. */
+/* How a tile of an operand is loaded: 1 along its rows or columns, else along k; 2 is added when
+ * four elements are one load. */
 static uint32_t pick_along(const rx_product *p, bool is_a)
 {
     const uint32_t loads = pick_loads(p, is_a, 4);
@@ -294,8 +293,7 @@ static uint32_t pick_along(const rx_product *p, bool is_a)
     return loads ? loads : s_x == 1 && s_k != 1;
 }
 
-/* True: the operand has 16 bits an element, and eight of them, which is what a load brings, serve
- * the tile as four would. */
+/* True: the operand has 16-bit elements, and a 16-byte load of eight suits the tile. */
 static bool in_eights(const rx_product *p, bool is_a, const rx_tile *t)
 {
     const rlx_dtype type = is_a ? p->a_type : p->b_type;
@@ -341,8 +339,8 @@ static void add_tiles(rx_gpu_build *b, const rx_product *p, const rx_tile *t)
 #define MIN_SLICE 64
 #define MAX_SLICES 16
 
-/* How many slices of k keep the device busy; 1: the tiles do. Slices have the same length, and
- * begin where loads of four elements may. */
+/* The number of slices of k for full occupancy; 1: the tiles suffice. Slices have equal lengths and
+ * begin at multiples of four elements. */
 static int64_t count_slices(const rx_product *p, const rx_tile *t)
 {
     const rx_gpu_caps *caps = p->call->caps;
@@ -361,7 +359,7 @@ static int64_t count_slices(const rx_product *p, const rx_tile *t)
     return want < 1 ? 1 : want;
 }
 
-/* Sums the products of slices in `parts` and does what comes after the sum. */
+/* Adds up the partial sums of the slices in `parts` and applies the epilogue. */
 static void add_join(rx_gpu_build *b, const rx_product *p, rx_gpu_ref parts, int64_t n_slices)
 {
     int64_t batches = rx_product_batches(p);
@@ -376,7 +374,7 @@ static void add_join(rx_gpu_build *b, const rx_product *p, rx_gpu_ref parts, int
                  (uint64_t)(batches * p->m * ((p->n + 3) / 4)));
 }
 
-/* The slices are one more batch axis, whose results lie in scratch memory. */
+/* The slices are one more batch axis, whose results go to scratch memory. */
 static void add_sliced(rx_gpu_build *b, const rx_product *p, const rx_tile *t, int64_t n_slices)
 {
     const rx_view sums = {.dtype = RLX_F32};
@@ -413,7 +411,7 @@ void rx_product_tiled(rx_gpu_build *b, const rx_product *p)
 
 #define GEMV_ROWS 8
 
-/* How gemv.comp is used. */
+/* A use of gemv.comp. */
 typedef struct gemv_shape {
     uint32_t local, cols, team, steps;
 } gemv_shape;
@@ -423,8 +421,8 @@ typedef struct gemv_ids {
     size_t in;
 } gemv_ids;
 
-/* Rows of b that an invocation of gemv.comp asks for at once, where b is read along n in whole
- * loads: enough of them for `slices` parts of k, in as many registers as there are. */
+/* Rows of b that an invocation of gemv.comp loads at once, where b is contiguous along n in whole
+ * loads: enough for `slices` slices of k, as registers allow. */
 static uint32_t pick_steps(const rx_product *p, uint32_t slices)
 {
     bool wide = p->a_k == 1 && is_aligned(p, p->a_at, p->m > 1 ? p->a_m : 0, p->a, 4);
@@ -441,8 +439,8 @@ static gemv_shape shape_kn(const rx_product *p, bool vector, uint32_t per)
     bool soft = caps->is_software;
     int64_t n = p->n * rx_product_batches(p);
     uint32_t each = vector ? per : 1, units = caps->compute_units ? caps->compute_units : 32;
-    /* A team reads one line of the cache or more. Few workgroups are larger, as far as registers
-     * for their sums and rows of b to read go. */
+    /* A team reads one cache line or more. Few workgroups get more invocations, as far as registers
+     * for sums and rows of b allow. */
     uint32_t team = soft ? 4 : !vector ? 32 : n < 8192 ? 8 : 16;
     uint32_t local = soft ? 32 : !vector || p->m > 2 ? 256 : 512;
     if (local == 512 && p->m == 1 && 2 * n < (int64_t)units * team * each)
@@ -458,7 +456,7 @@ static gemv_shape shape_kn(const rx_product *p, bool vector, uint32_t per)
     return (gemv_shape){local, team * each, team, vector ? pick_steps(p, local / team) : 1};
 }
 
-/* b is read along k. Shared memory holds a number for each row, column and member of a team. */
+/* b is read along k. Shared memory holds a sum for each row, column and member of a team. */
 static gemv_shape shape_nk(const rx_product *p, uint32_t per)
 {
     bool soft = p->call->caps->is_software;
@@ -526,7 +524,7 @@ static void select_product(rx_gpu_build *b, const rx_product *p)
         rx_product_tiled(b, p);
 }
 
-/* A dispatch walks few axes of a batch; each place of the axes in front of those is a product. */
+/* A dispatch covers few batch axes; each index of the leading axes is a product of its own. */
 void rx_product_each(rx_gpu_build *b, const rx_product *p, rx_product_fn *select)
 {
     if (p->n_axes <= RX_PRODUCT_AXES) {
@@ -600,7 +598,7 @@ rlx_status rx_gpu_lower_grouped_matmul(rx_gpu_build *b, const rx_gpu_call *c)
     if (rx_view_elements(&c->out[0]) == 0)
         return RLX_OK;
     int n_axis = d->trans_b ? 1 : 2, k_axis = d->trans_b ? 2 : 1;
-    /* One row a batch; without experts there is nothing to sum. */
+    /* one row per batch; without experts the sum is empty */
     rx_product p = {.call = c, .a_ref = RX_REF_IN(0), .b_ref = RX_REF_IN(1), .a_type = x->dtype,
                     .b_type = w->dtype, .out = &c->out[0], .m = 1, .n = w->dim[n_axis],
                     .k = w->dim[0] ? x->dim[1] : 0, .n_axes = 3,

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Which steps are merged at the bound sizes, among those that the compiler found to be mergeable
- * (compile/merge.c, fuse.def): a kernel that is not there saves the wait for it. rms_norm or the
- * product of two tensors as prologues of products of few rows with packed weights; rope with the
- * state_write behind it; such products with both of them as epilogues; and two of them with the
- * product of their results. */
+/* Which of the steps that the compiler found to be mergeable (compile/merge.c, fuse.def) are merged
+ * at the bound sizes: each dispatch that goes saves a barrier. rms_norm or mul as prologues of
+ * products of few rows with packed weights; rope with the state_write behind it; both as epilogues
+ * of such products; and two products with the mul of their results. */
 #include "gpu/select/plan.h"
 #include "gpu/select/quant.h"
 #include "gpu/select/rope.h"
@@ -18,7 +17,7 @@ typedef struct chooser {
 
 /* ---- What the compiler asks ------------------------------------------------------------------ */
 
-/* The node that makes the memory of an operand. */
+/* The node that computes an operand, behind views. */
 static const rx_node *maker_of(const rlx_graph *g, uint32_t id)
 {
     const rx_node *n = rx_value_node(g, id);
@@ -59,7 +58,7 @@ rx_gpu_merged rx_gpu_merged_of(const rx_gpu_values *v, size_t step, rx_view in[R
     return (rx_gpu_merged){.op = s->op, .attr = s->attr, .in = in};
 }
 
-/* The product that makes operand `operand` of step `reader` and is to be computed there. */
+/* The product that computes operand `operand` of step `reader` and may be deferred to it. */
 static uint32_t deferred_product(const rx_gpu_values *v, uint32_t reader, uint32_t operand)
 {
     const rx_program *p = v->program;
@@ -115,7 +114,7 @@ static bool is_dense_f32(const rx_gpu_values *v, uint32_t value)
            rx_gpu_offset(&v->bound.views[value]) % 4 == 0;
 }
 
-/* Whether a kernel can do the step on the few rows it reads. */
+/* Whether types and shapes of the step suit a prologue or a pair. */
 static bool has_form(const rx_gpu_values *v, const rx_step *s)
 {
     if (s->n_in < 2 || s->n_out != 1 || !is_dense_f32(v, s->in[0]) || !is_dense_f32(v, s->in[1]) ||
@@ -185,8 +184,8 @@ static bool takes_epilogue(const chooser *e, uint32_t product, uint32_t last)
     return rx_quant_takes_epilogue(&c);
 }
 
-/* The product whose epilogue step i is, a state_write with or without the rope before it or a rope
- * alone; RX_NO_STEP: none. */
+/* The product that step i is the epilogue of: a state_write with or without the rope before it, or
+ * a rope alone; RX_NO_STEP: none. */
 static uint32_t choose_product(const chooser *e, uint32_t i)
 {
     const rx_step *steps = e->values->program->steps;
@@ -201,7 +200,7 @@ static uint32_t choose_product(const chooser *e, uint32_t i)
 
 /* ---- Pairs of products ----------------------------------------------------------------------- */
 
-/* Step i multiplies the results of two products of the same rows: all three at once. */
+/* Step i multiplies the results of two products of the same rows: all three are one kernel. */
 static bool choose_pair(const chooser *e, uint32_t i, uint32_t *first, uint32_t *second)
 {
     const rx_step *steps = e->values->program->steps;
@@ -229,7 +228,7 @@ static void set_epilogue(const chooser *e, uint32_t product, uint32_t last)
     e->epilogue[product] = last;
 }
 
-/* What step i is merged with; that is known of the steps before it. */
+/* What step i is merged with; decided already for the steps before it. */
 static void choose_merge(const chooser *e, uint32_t i)
 {
     const uint32_t write = choose_write(e, i);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a GPU backend does with a program before anything touches its API: values as views, steps as
- * calls of lowering functions, places in blocks of limited size, limits from RLX_LIMITS. */
+/* What GPU backends derive from a program before any API call: values as views, steps as calls of
+ * lowering functions, the arena in blocks of limited size, limits from RLX_LIMITS. */
 #ifndef RX_GPU_PLAN_H
 #define RX_GPU_PLAN_H
 
@@ -12,33 +12,33 @@
 
 /* ---- Values: values.c --- */
 
-/* The values of a program for one set of dimensions. In the views `data` is the byte offset from
- * the start of the memory of the value's root. */
+/* The values of a program for one set of dimensions. In the views `data` is the byte offset in the
+ * memory of the value's root. */
 typedef struct rx_gpu_values {
     const rx_program *program;
     rx_bound bound;
     uint32_t *roots;   /* by value: the value that owns its memory */
-    rx_view *operands; /* room for those of one step */
+    rx_view *operands; /* operands of the current call */
     bool *is_param;
     uint32_t *operand_roots;
 } rx_gpu_values;
 
-/* Takes its memory from the arena; false when there is none. */
+/* Allocates from the arena; false: out of memory. */
 bool rx_gpu_values_init(rx_gpu_values *v, const rx_program *p, rx_arena *a);
 /* The call of a step, valid until the next one. */
 rx_gpu_call rx_gpu_values_call(rx_gpu_values *v, size_t step, const rx_gpu_caps *caps);
-/* Which packed form of a weight this is: kind, size and view. */
+/* The key of a packed form of a weight: kind, size and view. */
 uint64_t rx_gpu_derived_key(const rx_view *v, const rx_gpu_derived *want);
-/* Frees the lists of a build; what is in the arena stays. */
+/* Frees the lists of a build, not what it allocated from the arena. */
 void rx_gpu_build_finish(rx_gpu_build *b);
-/* RLX_INTERNAL when a dispatch asks for more than the device has. */
+/* RLX_INTERNAL when a dispatch exceeds the limits of the device. */
 rlx_status rx_gpu_dispatch_check(const rx_gpu_dispatch *x, const rx_gpu_caps *caps, size_t step,
                                  rlx_error *err);
-/* The kernel and its constants as a hash, chained from `seed`. */
+/* The hash of a kernel and its constants, chained from `seed`. */
 uint64_t rx_gpu_dispatch_hash(const rx_gpu_dispatch *x, uint64_t seed);
 const char *rx_gpu_dispatch_name(const rx_gpu_dispatch *x);
-/* The end of the piece of a run with these dimensions that begins with step `first`: pieces are
- * bounded in time, so that no watchdog of a driver finds one too long. */
+/* The end of the piece of a run that begins with step `first`: pieces are bounded in time, so that
+ * no watchdog of a driver fires. */
 size_t rx_gpu_piece_end(const rx_gpu_values *v, const rx_gpu_caps *caps, size_t first);
 
 /* ---- Merged steps: merges.c ------------------------------------------------------------- */
@@ -54,15 +54,15 @@ bool rx_gpu_merges(const rx_gpu_caps *caps, rlx_policy policy, const rlx_graph *
  * product, the first of a pair. RX_NO_STEP otherwise. */
 void rx_gpu_choose_merges(rx_gpu_values *values, const rx_gpu_caps *caps, uint32_t *prologue,
                           uint32_t *epilogue);
-/* A merged step as the kernel that computes it sees it; `in` has room for its operands. */
+/* A merged step as the kernel that computes it sees it; `in` receives its operands. */
 rx_gpu_merged rx_gpu_merged_of(const rx_gpu_values *v, size_t step, rx_view in[RX_MERGED_OPERANDS]);
 
-/* An epilogue with all that it points to. */
+/* Storage of an epilogue. */
 typedef struct rx_gpu_epilogue_room {
     rx_gpu_epilogue epilogue;
     rx_gpu_merged rope, write, pair;
     rx_view rope_in[RX_MERGED_OPERANDS], write_in[RX_MERGED_OPERANDS], pair_in[RX_MERGED_OPERANDS];
-    uint32_t rope_step, write_step, pair_step; /* RX_NO_STEP: not there */
+    uint32_t rope_step, write_step, pair_step; /* RX_NO_STEP: absent */
 } rx_gpu_epilogue_room;
 /* The epilogue of step `product` that ends with step `last`. */
 const rx_gpu_epilogue *rx_gpu_epilogue_of(const rx_gpu_values *v, const uint32_t *prologue,
@@ -84,10 +84,10 @@ static inline bool rx_gpu_is_planned(const rx_pvalue *v)
 typedef struct rx_gpu_arena {
     uint64_t *blocks; /* bytes of each */
     size_t n;
-    uint64_t largest; /* bytes of the largest piece that cannot be divided */
+    uint64_t largest; /* bytes of the largest group of values that cannot be divided */
 } rx_gpu_arena;
 
-/* rx_target.slack_bytes of GPUs: enough where tensors are small and kernels short beside a
+/* rx_target.slack_bytes of GPUs: enough where tensors are small and kernels short compared with a
  * barrier. */
 #define RX_GPU_SLACK_BYTES ((uint64_t)64 << 20)
 

@@ -2,8 +2,8 @@
 /* Quantised operations on GPUs: products with packed weights and with i8 and i4 block schemes, the
  * same for banks of experts, decoding, quantize and dequantize.
  *
- * A weight of floats makes an ordinary product (select/matmul.c). Otherwise b of the rx_product is
- * the weight as it lies: its offset and strides count bytes, its type is the packed one. */
+ * With a float weight it is an ordinary product (select/matmul.c). Otherwise b of the rx_product is
+ * the weight in place: its offset and strides count bytes, its type is the packed one. */
 #include "gpu/select/quant.h"
 #include "gpu/select/walk.h"
 
@@ -64,7 +64,7 @@ static uint32_t local_size(const rx_gpu_caps *caps)
     return caps->max_invocations < most ? caps->max_invocations : most;
 }
 
-/* Bytes are counted with 32 bits. */
+/* Byte offsets have 32 bits. */
 static bool check_size(rx_gpu_build *b, const rx_gpu_call *c, const rx_view *w)
 {
     int64_t bytes = packed_bytes(w->dtype, rx_view_elements(w));
@@ -118,7 +118,7 @@ static void add_decode(rx_gpu_build *b, const rx_gpu_call *c, const decoding *j)
 
 /* ---- What the kernels are told about x and the weight ---------------------------------------- */
 
-/* Multiples of `unit` all: first element, rows and batch axes of x. */
+/* Whether the offset, rows and batch axes of x are multiples of `unit`. */
 static bool x_is_aligned(const rx_product *p, int64_t unit)
 {
     bool ok = p->a_at % unit == 0 && (p->m == 1 || p->a_m % unit == 0);
@@ -165,14 +165,14 @@ static rx_gpu_ref zero_ref(const rx_product *p)
 /* ---- Few rows -------------------------------------------------------------------------------- */
 
 #define GEMV_ROWS 8
-#define GEMV_EACH 2 /* columns of a team */
+#define GEMV_EACH 2 /* columns per team */
 
-/* How dequant_gemv.comp is used. */
+/* A use of dequant_gemv.comp. */
 typedef struct gemv_shape {
     uint32_t local, cols, team;
 } gemv_shape;
 
-/* Teams are widened while the columns are too few to fill the device. */
+/* Teams are widened while there are too few columns for full occupancy. */
 static gemv_shape shape_gemv(const rx_product *p)
 {
     const rx_gpu_caps *caps = p->call->caps;
@@ -192,7 +192,7 @@ static gemv_shape shape_gemv(const rx_product *p)
     return (gemv_shape){local, local / team * GEMV_EACH, team};
 }
 
-/* ids: operand that holds them, or NULL. */
+/* ids: its operand, or NULL. */
 static void add_gemv(rx_gpu_build *b, const rx_product *p, const rx_view *ids)
 {
     static const rx_kernel kernels[RX_N_QUANT_FAMILIES] = {RX_K_dequant_gemv, RX_K_dequant_gemv_iq1,
@@ -229,7 +229,7 @@ static void add_gemv(rx_gpu_build *b, const rx_product *p, const rx_view *ids)
 
 /* ---- Many rows ------------------------------------------------------------------------------- */
 
-/* The largest first. */
+/* In order of size, the largest first. */
 static const rx_tile gpu_tiles[] = {{128, 128, 16, 16, 8}, {64, 64, 16, 8, 8}, {32, 32, 16, 4, 4}};
 static const rx_tile software_tiles[] = {{32, 64, 16, 8, 8}, {16, 32, 16, 4, 4}};
 
@@ -265,14 +265,14 @@ static void add_gemm(rx_gpu_build *b, const rx_product *p)
     rx_gpu_grid(d, p->call->caps, n_groups);
 }
 
-/* Fewer rows do not pay for writing the decoded weight and reading it again. */
+/* With fewer rows, writing the decoded weight and reading it again does not pay. */
 #define COOPMAT_ROWS 32
 #define FRAGMENT_ROWS 9
 
-/* Multiplies by cooperative matrices, if they are there and the policy lets the weight be rounded:
- * a scale times a stored number has more bits than a half, also where x is one. Fragments are
- * packed from the blocks; without them the weight is decoded first, to the type of x or to f32,
- * which is rounded with its range kept. The decoding is taken back when the product is not for
+/* Multiplies on cooperative matrices where the device has them and the policy allows rounding the
+ * weight: a scale times a quant has more bits than f16, even where x is f16. Fragments are packed
+ * from the blocks; without fragment packing the weight is decoded first, to the type of x or to
+ * f32, which is rounded with its range kept. The decoding is undone when the product does not suit
  * matrices. */
 static bool add_coopmat(rx_gpu_build *b, const rx_product *p)
 {
@@ -301,13 +301,13 @@ static bool add_coopmat(rx_gpu_build *b, const rx_product *p)
     return false;
 }
 
-/* Many rows pay for decoding the weight first, writing it and reading it again: the product then
- * runs at the speed of one of floats. */
+/* With many rows, decoding the weight first pays: the product then runs at the speed of a float
+ * one. */
 #define DECODED_ROWS 96
 #define DECODED_BYTES ((uint64_t)256 << 20)
-#define DECODED_ITEMS 8 /* eights of an invocation of dequant.comp, at most */
+#define DECODED_ITEMS 8 /* vectors of eight per invocation of dequant.comp, at most */
 
-/* To f16 with a factor for each column, where the policy lets the weight be rounded. */
+/* To f16 with a factor per column, where the policy allows rounding the weight. */
 static bool add_rows(rx_gpu_build *b, const rx_product *p, rx_product *q)
 {
     const rx_gpu_caps *caps = p->call->caps;
@@ -356,7 +356,7 @@ static bool add_decoded(rx_gpu_build *b, const rx_product *p)
 static void select_kernel(rx_gpu_build *b, const rx_product *p)
 {
     if (p->call->invariant) {
-        add_gemm(b, p); /* one order of sums for any number of rows */
+        add_gemm(b, p); /* one order of summation for any number of rows */
         return;
     }
     if (rx_quant_few(b, p))
@@ -400,7 +400,7 @@ rlx_status rx_gpu_lower_dequant_matmul(rx_gpu_build *b, const rx_gpu_call *c)
     return b->status;
 }
 
-/* p becomes the product if it has few rows and a packed weight that fits. */
+/* Sets p if the product has few rows and a supported packed weight. */
 static bool is_few_rows(const rx_gpu_call *c, rx_product *p)
 {
     const rx_view *w = &c->in[1];
@@ -442,7 +442,7 @@ rlx_status rx_gpu_lower_dequant_grouped_matmul(rx_gpu_build *b, const rx_gpu_cal
     }
     if (rx_view_elements(&c->out[0]) == 0 || !check_size(b, c, w))
         return b->status;
-    /* One row a batch; without experts there is nothing to sum. */
+    /* one row per batch; without experts the sum is empty */
     rx_product p = {.call = c, .a_ref = RX_REF_IN(0), .b_ref = RX_REF_IN(1), .a_type = x->dtype,
                     .b_type = w->dtype, .out = &c->out[0], .m = 1, .n = w->dim[1],
                     .k = w->dim[0] ? x->dim[1] : 0, .n_axes = 3, .dim = {x->dim[0], 1, 1},

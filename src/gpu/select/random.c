@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* random_uniform, random_normal and sample on GPUs. cpu/ref/random.c says what they mean, to the
- * bit. */
+/* random_uniform, random_normal and sample on GPUs, bit-equal to cpu/ref/random.c. */
 #include "base/dtype.h"
 #include "base/half.h"
 #include "gpu/select/walk.h"
@@ -39,11 +38,11 @@ rlx_status rx_gpu_lower_random_normal(rx_gpu_build *b, const rx_gpu_call *c)
 /* ---- sample ---------------------------------------------------------------------------------- */
 
 
-/* Tokens of a lane: lavapipe of Mesa 22 leaves loops after 65535 rounds of all of them together, of
- * which a kernel has some twenty. */
+/* Tokens per lane: lavapipe of Mesa 22 leaves loops after 65535 iterations in total, and a kernel
+ * has about twenty loops. */
 #define SOFTWARE_EACH 512
 
-/* A power of two that suits rows of n tokens. */
+/* A power of two for rows of n tokens. */
 static uint32_t sample_local(const rx_gpu_caps *caps, int64_t n)
 {
     uint32_t most = caps->is_software ? 64 : RX_CODE_MAX_LOCAL, local = 32;
@@ -55,7 +54,7 @@ static uint32_t sample_local(const rx_gpu_caps *caps, int64_t n)
     return local;
 }
 
-/* What all kernels of sample begin with. */
+/* The arguments common to all kernels of sample. */
 static rx_args_sample_base make_args(const rx_gpu_call *c)
 {
     const rlx_sample_desc *a = c->attr;
@@ -80,7 +79,8 @@ static rx_args_sample_base make_args(const rx_gpu_call *c)
     };
 }
 
-/* Tokens of rows that many workgroups share: each looks at what all of them have found. */
+/* Rows of so many tokens are shared by workgroups, each of which reads the results of all of them.
+ * */
 #define LEAST_SHARED 8192
 #define MOST_SHARED (1 << 20)
 
@@ -90,7 +90,7 @@ typedef struct slicing {
     uint32_t local, slices, row_words;
 } slicing;
 
-/* False when a workgroup a row is better. */
+/* False when one workgroup per row is faster. */
 static bool find_slicing(const rx_gpu_call *c, slicing *s)
 {
     const rx_gpu_caps *caps = c->caps;
@@ -101,7 +101,7 @@ static bool find_slicing(const rx_gpu_call *c, slicing *s)
     const uint32_t slices = (uint32_t)((size + tokens - 1) / tokens);
     if (size < LEAST_SHARED || size > MOST_SHARED || rows > units)
         return false;
-    /* As in sample_work.glsl: sums, the list, three words a slice and one a chunk. */
+    /* as in sample_work.glsl: sums, the list, three words per slice and one per chunk */
     *s = (slicing){c, (uint64_t)rows, local, slices,
                    RX_CODE_HEAD_WORDS + 2 * RX_CODE_BUCKETS + 2 * RX_CODE_MAX_LISTED +
                        slices * (3 + local / RX_CODE_CHUNK_LANES)};
@@ -118,8 +118,7 @@ static rx_args_sample_work make_shared(const slicing *s)
     };
 }
 
-/* True when buckets may be needed: neither the first token nor the first top_k are asked for, as
- * far as is known. */
+/* Whether buckets may be needed: neither greedy nor a top_k is known at this point. */
 static bool may_need_buckets(const rx_gpu_call *c)
 {
     const rlx_sample_desc *a = c->attr;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Recurrent networks (lstm, gru, rnn) and state space models (selective_scan, mamba2,
- * gated_delta_net) on GPUs. Results are made as f32 and packed at the end where they are smaller.
+ * gated_delta_net) on GPUs. Results are computed in f32 and converted at the end where they are
+ * smaller.
  *
  * A layer of a network is a product of all its inputs with w_ih, then either one dispatch in which
- * a workgroup walks over all tokens (small states) or one dispatch a token. */
+ * a workgroup loops over all tokens (small states) or one dispatch per token. */
 #include <math.h>
 
 #include "gpu/select/rows.h"
 #include "gpu/select/walk.h"
 
-/* Where n f32 numbers of result i are made, whether or not somebody needs them. */
+/* Memory for n f32 elements of result i, whether or not it is used. */
 typedef struct place {
     rx_gpu_ref ref;
     rlx_dtype type; /* RLX_NO_TYPE: zeros */
@@ -42,14 +43,14 @@ static place operand_place(const rx_gpu_call *c, size_t i)
 
 /* ---- Networks -------------------------------------------------------------------------------- */
 
-/* gx of one piece of a sequence is at most this large, unless a token is larger. */
+/* Limit of gx of one piece of a sequence, unless a single token exceeds it. */
 #define PIECE_BYTES ((int64_t)64 << 20)
 /* Weights of a direction up to this size are read again for each token by one workgroup. */
 #define PERSIST_BYTES ((int64_t)512 << 10)
 
 enum { W_IH, W_HH, B_IH, B_HH, N_WEIGHTS };
 
-/* How a workgroup of rnn.comp is made up. */
+/* The shape of a workgroup of rnn.comp. */
 typedef struct shape {
     bool persist;
     uint32_t local, lines, rows, units;
@@ -70,7 +71,7 @@ typedef struct layer {
     int64_t index, inputs;
     place x, y, bias;           /* y: f32 */
     rx_gpu_ref wt;
-    place now[2], last[2], spare[2][2]; /* states h and c: as they are, in the end, in between */
+    place now[2], last[2], spare[2][2]; /* states h and c: current, final, temporary */
     int64_t start, length;
 } layer;
 
@@ -127,7 +128,7 @@ static void fill_transpose(rx_gpu_build *b, rx_gpu_dispatch *d, const net *n, si
     rx_flat_grid(d, n->call->caps, words);
 }
 
-/* w_hh with neighbouring gates as neighbours: of a weight made once. */
+/* w_hh with the gates of a unit adjacent: of a weight packed once. */
 static rx_gpu_ref transpose_weights(rx_gpu_build *b, const net *n, size_t in)
 {
     const rx_view *w = &n->call->in[in];
@@ -150,7 +151,7 @@ static size_t weight_index(const net *n, int64_t layer_index, size_t which)
 }
 
 /* gx [dirs][rows of the piece][gates * hidden] = x . w_ih + b_ih. A backward direction takes its
- * piece from the end. */
+ * pieces from the end. */
 static rlx_status multiply_inputs(rx_gpu_build *b, const net *n, const layer *l, int64_t dir)
 {
     const rx_gpu_call *c = n->call;
@@ -176,7 +177,7 @@ static rlx_status multiply_inputs(rx_gpu_build *b, const net *n, const layer *l,
     return rx_product_lower(b, &p);
 }
 
-/* Steps first .. first + n_steps - 1 of the piece; the states go to `to`. */
+/* Steps first .. first + n_steps - 1 of the piece; the states are written to `to`. */
 static void add_steps(rx_gpu_build *b, const net *n, const layer *l, const int64_t steps[2],
                       const place to[2])
 {
@@ -210,7 +211,7 @@ static void add_steps(rx_gpu_build *b, const net *n, const layer *l, const int64
     rx_gpu_grid(rx_add_rnn(b, RX_K_rnn, s->local, &a), n->call->caps, groups);
 }
 
-/* A piece of a layer, in as many dispatches as it takes. */
+/* A piece of a layer, in one or more dispatches. */
 static rlx_status add_piece(rx_gpu_build *b, const net *n, layer *l)
 {
     for (int64_t dir = 0; dir < n->dirs && l->length; dir++)
@@ -249,7 +250,7 @@ static place pack_sequence(rx_gpu_build *b, const net *n, const place *y)
     return p;
 }
 
-/* States of a layer: slices of the first states and of the last. */
+/* States of a layer: slices of the initial and of the final states. */
 static void place_states(const net *n, layer *l, const place first[2], const place last[2])
 {
     for (int i = 0; i < 2; i++) {
@@ -338,10 +339,10 @@ rlx_status rx_gpu_lower_rnn(rx_gpu_build *b, const rx_gpu_call *c)
 
 /* ---- State space models ---------------------------------------------------------------------- */
 
-/* Numbers of a state that one invocation keeps in registers, where the team may be that large. */
+/* Elements of a state per invocation, in registers, where teams may be that large. */
 #define STATE_EACH 16
 
-/* Teams for channels with a state of n numbers. */
+/* Teams for channels with a state of n elements. */
 typedef struct teams {
     uint32_t each, team, local;
 } teams;
@@ -356,7 +357,7 @@ static teams make_teams(const rx_gpu_caps *caps, int64_t n)
     return (teams){n ? (uint32_t)rx_ceil_div((uint64_t)n, team) : 1, team, local};
 }
 
-/* The last state, result 1, begins as the first one, operand `in`, or as zeros. */
+/* The final state, result 1, is initialised from the first one, operand `in`, or with zeros. */
 static place begin_state(rx_gpu_build *b, const rx_gpu_call *c, size_t in, int64_t n)
 {
     const place from = operand_place(c, in), to = result_place(b, c, 1, n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* reduce_*, argmax, argmin, cumsum, cumprod and cummax on GPUs, and what operations along an axis
- * share. Long rows that are few are cut into parts, which a second dispatch joins. */
+/* reduce_*, argmax, argmin, cumsum, cumprod and cummax on GPUs, and helpers for operations along an
+ * axis. Few long rows are split, and a second dispatch joins the partial results. */
 #include "gpu/select/rows.h"
 
 /* ---- Shared ---------------------------------------------------------------------------------- */
@@ -49,7 +49,7 @@ uint32_t rx_per_word(rlx_dtype t)
     return bytes < 4 ? (uint32_t)(4 / bytes) : 1;
 }
 
-/* As few invocations a row as the row keeps busy; short rows are one invocation's. */
+/* The fewest invocations per row that the row keeps busy; a short row has one. */
 uint32_t rx_rows_of_group(uint32_t *local, uint64_t rows, uint64_t n, bool across)
 {
     uint32_t slices = rx_pow2_up(rx_ceil_div(n, across ? 16 : 8));
@@ -63,7 +63,7 @@ uint32_t rx_rows_of_group(uint32_t *local, uint64_t rows, uint64_t n, bool acros
     return cols;
 }
 
-/* At least `cols` rows, a word of the result. */
+/* At least `cols` rows, so that a word of the result has one writer. */
 static void widen_group(rx_sharing *s, uint32_t cols)
 {
     s->cols = cols;
@@ -126,14 +126,14 @@ typedef struct reduction {
     int64_t x_at, y_at; /* elements */
     join_kind join;
     map_kind map;
-    bool mean, wide;    /* wide: in 64 bits */
+    bool mean, wide;    /* wide: accumulates in 64 bits */
     uint64_t rows, n, count;
     int n_kept, n_reduced;
     int64_t dim[RLX_MAX_RANK], stride[RLX_MAX_RANK]; /* kept axes, then reduced ones */
 } reduction;
 
-/* The type in which values of type t are joined. Products of floats are kept as pairs of 32 bits
- * (SCALED in shaders/value.glsl), since partial ones may overflow. */
+/* The accumulator type for elements of type t. Products of floats are kept as mantissa and exponent
+ * of 32 bits each (SCALED in shaders/value.glsl), since partial ones may overflow. */
 static rlx_dtype join_type(rlx_dtype t, bool wide)
 {
     if (wide)
@@ -146,7 +146,7 @@ static bool is_scaled(join_kind j, rlx_dtype t)
     return j == RX_CODE_PROD && rlx_dtype_is_float(t);
 }
 
-/* The join of nothing, as 64 bits. */
+/* The identity of a join, as 64 bits. */
 static uint64_t join_start(join_kind j, rlx_dtype t)
 {
     static const struct { int64_t low, high; } limits[] = {
@@ -163,7 +163,7 @@ static uint64_t join_start(join_kind j, rlx_dtype t)
     return (uint64_t)(j == RX_CODE_MAX ? limits[t].low : limits[t].high);
 }
 
-/* Appends an axis, merged into the one before when both can be walked as one. */
+/* Appends an axis, merged into the one before where strides allow it. */
 static void add_axis(reduction *r, int first, int *n, int64_t dim, int64_t stride)
 {
     if (dim == 1)
@@ -220,8 +220,8 @@ static bool runs_across(const reduction *r)
     return kept == 1 && reduced != 1 && r->rows > 1;
 }
 
-/* One dispatch; y is [rows, s->parts] of type y. `start` is the type whose join of nothing is
- * taken. The words of s count loads of `per` elements. */
+/* One dispatch; y is [rows, s->parts] of type y. `start`: the type whose identity initialises. The
+ * words of s count loads of `per` elements. */
 static void add_reduce(rx_gpu_build *b, const rx_gpu_call *c, const reduction *r,
                        const rx_sharing *s, uint32_t per)
 {
@@ -249,7 +249,7 @@ static void add_reduce(rx_gpu_build *b, const rx_gpu_call *c, const reduction *r
     rx_gpu_grid(d, c->caps, rx_ceil_div(r->rows, s->cols) * s->parts);
 }
 
-/* Adds a reduction of any size. */
+/* A reduction of any size. */
 static void add_reduction(rx_gpu_build *b, const rx_gpu_call *c, const reduction *r)
 {
     uint32_t per = load_width(r);
@@ -282,7 +282,7 @@ static void add_reduction(rx_gpu_build *b, const rx_gpu_call *c, const reduction
     add_reduce(b, c, &last, &rest, 1);
 }
 
-/* How elements are joined, by operation; what is not here sums them. */
+/* The join by operation; sum by default. */
 static const uint8_t joins[RX_N_OPS] = {
     [RX_OP_reduce_prod] = RX_CODE_PROD, [RX_OP_cumprod] = RX_CODE_PROD,
     [RX_OP_reduce_max] = RX_CODE_MAX,   [RX_OP_cummax] = RX_CODE_MAX,
@@ -359,7 +359,7 @@ rlx_status rx_gpu_lower_arg(rx_gpu_build *b, const rx_gpu_call *c)
 
 /* ---- cumsum, cumprod, cummax ----------------------------------------------------------------- */
 
-/* One scan over x of type `type` into y, as shaders/scan.comp has it. */
+/* One scan of x of type `type` into y, by shaders/scan.comp. */
 typedef struct scan {
     rlx_dtype x, y;
     rx_gpu_ref x_ref, y_ref, start_ref; /* start: RX_REF_NONE without carry */
@@ -370,7 +370,7 @@ typedef struct scan {
     bool exclusive, reverse, wide;
 } scan;
 
-/* By subgroup operations, for dense rows of whole loads of 16 bytes. False: not for these. */
+/* By subgroup operations, for dense rows of whole 16-byte loads. False: not supported. */
 static bool add_scan_sg(rx_gpu_build *b, const rx_gpu_call *c, const scan *s)
 {
     bool carry = s->start_ref != RX_REF_NONE, words = s->x == RLX_F32 || s->x == RLX_I32;
@@ -421,7 +421,7 @@ static void add_scan(rx_gpu_build *b, const rx_gpu_call *c, const scan *s)
     rx_gpu_grid(d, c->caps, across ? rx_ceil_div(n, local) : n);
 }
 
-/* Cuts the rows when they are too few to keep the device busy. */
+/* Splits the rows when they are too few for full occupancy. */
 static void cut_rows(const rx_gpu_caps *caps, scan *s)
 {
     uint64_t rows = rx_rows_count(&s->rows), local = rx_gpu_local(caps, 256);
@@ -438,7 +438,7 @@ static void cut_rows(const rx_gpu_caps *caps, scan *s)
     }
 }
 
-/* Adds the join of each part of each row, and from that of all parts before it. */
+/* Joins each part of each row, then scans these: the carries into each part. */
 static rx_gpu_ref add_carries(rx_gpu_build *b, const rx_gpu_call *c, const scan *s)
 {
     const rx_rows *rows = &s->rows;

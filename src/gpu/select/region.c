@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Elementwise operations and fused regions on GPUs: each becomes one emitted kernel
- * (spirv/emit.h). A region with more operands than a kernel may bind is cut: values in its
- * middle go through scratch memory. */
+/* Elementwise operations and fused regions on GPUs: each becomes one emitted kernel (spirv/emit.h).
+ * A region with more operands than a kernel may bind is cut: some intermediate values go through
+ * scratch memory. */
 #include <string.h>
 
 #include "gpu/select/region.h"
@@ -46,7 +46,7 @@ typedef struct planner {
     size_t n_in, n_out;
     int64_t n_elements;
     uint32_t least;  /* elements of an item that fill whole words of every output */
-    uint32_t widest; /* bytes of the largest element that is read or written in every lane */
+    uint32_t widest; /* bytes of the largest element read or written in every lane */
 } planner;
 
 static uint32_t element_bytes(const rx_view *v)
@@ -59,7 +59,7 @@ static int64_t inner_stride(const planner *p, size_t input)
     return p->axes.stride[input][p->axes.rank - 1];
 }
 
-/* Whether `e` consecutive elements of the input lie together and aligned for every item. */
+/* Whether `e` consecutive elements of the input are contiguous and aligned for every item. */
 static bool is_wide(const planner *p, size_t input, uint32_t e)
 {
     const rx_view *v = &p->in[input].view;
@@ -71,8 +71,8 @@ static bool is_wide(const planner *p, size_t input, uint32_t e)
     return true;
 }
 
-/* Whether items of e elements may be used: rows divide into them, or there is one row, whose last
- * item may reach into the padding of each operand. */
+/* Whether items of e elements may be used: rows are multiples of them, or there is one row, whose
+ * last item may extend into the padding of each operand. */
 static bool divides(const planner *p, uint32_t e)
 {
     for (size_t i = 0; i < p->n_out; i++)
@@ -108,7 +108,7 @@ static void measure(planner *p)
 
 #define MAX_UNROLLED 128 /* instructions times elements of an item, beyond 4 elements */
 
-/* Elements of an item: 16 bytes of the widest operand where that is possible. */
+/* Elements of an item: 16 bytes of the widest operand where possible. */
 static void choose_items(const planner *p, rx_emit_kernel *k)
 {
     const uint32_t n_instr = k->region ? k->region->n_instr : 1;
@@ -234,7 +234,7 @@ rlx_status rx_gpu_add_region(rx_gpu_build *b, const rx_gpu_call *c, const rx_reg
 
 /* ---- Regions with many operands -------------------------------------------------------------- */
 
-/* A region on its way to kernels. Values are the inputs, then the instructions. */
+/* A region being cut into kernels. Values are the inputs, then the instructions. */
 typedef struct cutter {
     rx_gpu_build *b;
     const rx_gpu_call *c;
@@ -243,19 +243,20 @@ typedef struct cutter {
     uint32_t n_values, limit; /* limit: bindings of a kernel */
     rx_gpu_operand *ready;    /* by value, where is_ready */
     bool *is_ready, *in_cone;
-    uint16_t *number;         /* by value: its place in the part */
+    uint16_t *number;         /* by value: its index in the part */
     rx_instr *instr;          /* of the part */
     rx_gpu_operand *operands; /* of the part: `limit` */
 } cutter;
 
-/* Values to be made by one kernel, and where they go. */
+/* Values to be computed by one kernel, and their destinations. */
 typedef struct targets {
     uint16_t value[RX_EMIT_MAX_BIND];
     rx_gpu_operand to[RX_EMIT_MAX_BIND];
     uint32_t n;
 } targets;
 
-/* Marks what the targets need, down to values that are in memory; returns how many of those. */
+/* Marks the values that the targets depend on, down to those in memory; returns the number of the
+ * latter. */
 static uint32_t mark_cone(cutter *x, const targets *t)
 {
     uint32_t n_ready = 0;
@@ -281,7 +282,7 @@ static bool fits(cutter *x, const targets *t)
     return mark_cone(x, t) + t->n <= x->limit;
 }
 
-/* Adds the kernel that makes the targets, which must fit. */
+/* Adds the kernel that computes the targets, which must fit. */
 static rlx_status make_targets(cutter *x, const targets *t)
 {
     rx_region part = {.instr = x->instr, .n_out = (uint16_t)t->n};
@@ -308,8 +309,8 @@ static rlx_status make_targets(cutter *x, const targets *t)
     return rx_gpu_add_region(x->b, x->c, &part, x->operands, part.n_in, t->to);
 }
 
-/* Puts one instruction of the target's cone into scratch memory: the one that gathers the most
- * inputs and still fits. Floats keep 32 bits there. */
+/* Materialises one instruction of the targets' cone in scratch memory: the one that replaces the
+ * most inputs and still fits. Floats keep 32 bits there. */
 static rlx_status cut_once(cutter *x, const targets *whole)
 {
     targets best = {0}, one = {.n = 1};
@@ -342,7 +343,7 @@ static rlx_status cut_once(cutter *x, const targets *whole)
     return RLX_OK;
 }
 
-/* Results from the last to the first, because the first may take the memory of an input; as many
+/* Results from the last to the first, because the first may reuse the memory of an input; as many
  * at a time as fit. */
 static rlx_status make_results(cutter *x, const targets *all)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* resize on GPUs. Places and weights are numbers of double precision in the reference, and ties
- * have to fall as there: they are computed here, for each axis, and given to the kernels as tables.
- * resize_nearest_2x decomposes. */
+/* resize on GPUs. Source indices and weights are computed in double precision in the reference, and
+ * ties must round the same way: they are computed here, per axis, and given to the kernels as
+ * tables. resize_nearest_2x decomposes. */
 #include <math.h>
 
 #include "gpu/select/rows.h"
@@ -85,20 +85,20 @@ static rlx_status lower_nearest(rx_gpu_build *b, const rx_gpu_call *c)
 
 /* ---- Linear, cubic --------------------------------------------------------------------------- */
 
-/* A place in the input and its weight, as the kernel reads them. */
+/* A source index and its weight, as the kernel reads them. */
 typedef struct tap {
     uint32_t place;
     float weight;
 } tap;
 
-/* The taps of an axis: `n` for each place of the result, and where they begin in the table. */
+/* The taps of an axis: `n` per output index, and their offset in the table. */
 typedef struct axis_taps {
     int64_t n;
     uint32_t at; /* words */
 } axis_taps;
 
-/* The weights w[i] of the elements base - reach + i at `place`, those outside of the input moved to
- * the nearest one inside. They add up to 1. */
+/* The weights w[i] of elements base - reach + i at coordinate `place`, with those outside of the
+ * input moved to the nearest one inside. They sum to 1. */
 static void place_weights(const rx_resize_axis *m, double place, double *w, int64_t n)
 {
     const int64_t base = (int64_t)floor(place), first = base - rx_resize_reach(m);
@@ -118,7 +118,7 @@ static void place_weights(const rx_resize_axis *m, double place, double *w, int6
         w[i] /= sum;
 }
 
-/* Taps of one place, unused ones at the end with weight 0; returns how many are used. */
+/* Taps of one output index, unused ones at the end with weight 0; returns how many are used. */
 static int64_t place_taps(const rx_resize_axis *m, int64_t x, double *w, tap *out, int64_t room)
 {
     const double place = rx_resize_place(m, x);
@@ -130,7 +130,7 @@ static int64_t place_taps(const rx_resize_axis *m, int64_t x, double *w, tap *ou
             out[0] = (tap){UINT32_MAX, 0};
         return 1;
     }
-    /* Far outside all weight is at the first or the last element. */
+    /* far outside all weight is on the first or the last element */
     const double lowest = -(double)n, highest = (double)(m->in - 1 + n);
     const double near = place < lowest ? lowest : place > highest ? highest : place;
     const int64_t start = near == place ? first : (int64_t)near - reach;
@@ -172,10 +172,10 @@ static rlx_status add_taps(rx_gpu_build *b, const rx_resize_axis *m, tap **table
     return RLX_OK;
 }
 
-/* Taps of two axes in one pass at most; more are cheaper one axis after the other. */
+/* Taps of two axes in one pass, at most; with more, one axis after the other is cheaper. */
 #define MAX_TAPS 36
 
-/* One pass over one or two axes, b after a; a < 0: one. */
+/* One pass over axis a, or over a and b at once; a < 0: none. */
 typedef struct pass {
     int a, b;
     rx_gpu_ref from, to;
@@ -183,7 +183,7 @@ typedef struct pass {
     uint32_t from_at, to_at;
 } pass;
 
-/* Sizes of the tensor between passes: axes up to `done` are resized already. */
+/* Sizes of the tensor between passes: axes up to `done` are already resized. */
 static int64_t size_between(const rx_gpu_call *c, int done, int from, int to)
 {
     int64_t n = 1;

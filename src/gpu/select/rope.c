@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* rope on GPUs, alone or as part of the state_write that keeps its result. */
+/* rope on GPUs, alone or merged into the state_write of its result. */
 #include "gpu/select/rope.h"
 
 #include "gpu/select/attention.h"
@@ -27,14 +27,14 @@ static rotation make_rotation(const rx_gpu_call *c, const void *desc, const rx_v
     return r;
 }
 
-/* True when heads, and the halves of what is rotated, are made of aligned vectors. */
+/* True when heads, and the halves of the rotated part, consist of aligned vectors. */
 static bool rotates_vectors(const rotation *r)
 {
     return rx_attention_is_aligned(&r->in[X], r->per) &&
            r->desc->n_rot % (r->desc->interleaved ? r->per : 2 * r->per) == 0;
 }
 
-/* A rotation of all of x; the result is the call's. */
+/* A rotation of all of x into the result of the call. */
 static rx_args_rope make_args(const rotation *r)
 {
     const rx_view *x = &r->in[X], *cosine = &r->in[COS], *sine = &r->in[SIN], *at = r->at;
@@ -61,7 +61,7 @@ static rx_args_rope make_args(const rotation *r)
     };
 }
 
-/* Pairs of vectors, and vectors that have their partners in themselves or none. */
+/* Pairs of vectors, plus vectors that contain their own partners or have none. */
 static uint64_t count_vectors(const rotation *r)
 {
     const rx_view *x = &r->in[X];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Softmax and norms on GPUs. Rows that are dense and fit into the registers of a workgroup take one
- * dispatch that reads and writes once (shaders/rows.comp); any other layout and length takes two:
- * the numbers of each row, then the elements (row_stats.comp, row_apply.comp). */
+/* Softmax and norms on GPUs. Dense rows that fit in the registers of a workgroup take one dispatch
+ * that reads and writes once (shaders/rows.comp); any other layout and length takes two: statistics
+ * per row, then the elements (row_stats.comp, row_apply.comp). */
 #include "gpu/select/rows.h"
 
 #define MAX_LEVELS 6
-#define MAX_VALUES 32 /* that an invocation of rows.comp holds */
-#define STATS_BYTES 12 /* of a row, or of a part of one: row_stats.comp */
+#define MAX_VALUES 32 /* elements per invocation of rows.comp */
+#define STATS_BYTES 12 /* statistics of a row, or of a part of one: row_stats.comp */
 
-/* A step as rows.glsl sees it. Operands and results that are absent are NULL. */
+/* A step as rows.glsl sees it. Absent operands and results are NULL. */
 typedef struct row_step {
     const rx_gpu_call *call;
     uint32_t mode; /* RX_CODE_SOFTMAX, ... */
@@ -29,7 +29,7 @@ static uint32_t offset_of(const rx_view *v) { return v ? rx_gpu_offset(v) : 0; }
 
 static rx_gpu_ref ref_if(const rx_view *v, rx_gpu_ref ref) { return v ? ref : RX_REF_NONE; }
 
-/* OUTS of rows.def. Only software is known to pack infinities wrong. */
+/* OUTS of rows.def. Only software devices are known to convert infinities to f16 wrong. */
 static uint32_t output_bits(const row_step *s)
 {
     return (s->y ? 1u : 0u) | (s->sum ? 2u : 0u) | (s->call->caps->is_software ? 4u : 0u);
@@ -64,7 +64,8 @@ static rx_push_rows_base step_push(const row_step *s)
     return p;
 }
 
-/* The numbers of each row or of each of its parts; with `pieces` those of rows from their parts. */
+/* Statistics of each row or of each of its parts; with `pieces` those of rows from those of their
+ * parts. */
 static void add_stats(rx_gpu_build *b, const row_step *s, const rx_sharing *h, rx_gpu_ref pieces,
                       rx_gpu_ref stats)
 {
@@ -82,7 +83,7 @@ static void add_stats(rx_gpu_build *b, const row_step *s, const rx_sharing *h, r
     rx_gpu_grid(d, s->call->caps, from_parts ? blocks : blocks * h->parts);
 }
 
-/* Two dispatches for any rows, three when they are cut. */
+/* Two dispatches for any rows, three when rows are split. */
 static void add_two_passes(rx_gpu_build *b, const row_step *s)
 {
     uint64_t n_rows = rx_rows_count(&s->rows), n = s->rows.n;
@@ -112,7 +113,7 @@ static void add_two_passes(rx_gpu_build *b, const row_step *s)
     rx_flat_grid(rx_add_row_apply(b, RX_K_row_apply, rx_gpu_local(caps, 256), &a), caps, words);
 }
 
-/* Elements of a load of rows.comp: 16 bytes, a word, or 0 when rows are not made of words. */
+/* Elements of a load of rows.comp: 16 bytes, a word, or 0 when rows are not word-aligned. */
 static uint32_t load_elements(const row_step *s)
 {
     const rx_view *views[] = {s->x, s->residual, s->y, s->sum};
@@ -129,7 +130,7 @@ static uint32_t load_elements(const row_step *s)
     return 0;
 }
 
-/* Whether gamma and beta can be read by loads of a row's elements. */
+/* Whether gamma and beta can be read with the loads of a row. */
 static bool has_dense_weights(const row_step *s, uint32_t per)
 {
     if (s->w_div != 1 || s->g_stride != 1 || s->b_stride != 1 || offset_of(s->gamma) % per ||
@@ -209,7 +210,7 @@ rlx_status rx_gpu_lower_softmax(rx_gpu_build *b, const rx_gpu_call *c)
     return add_rows(b, &s);
 }
 
-/* layer_norm, rms_norm: all axes from `axis` on are one. */
+/* layer_norm, rms_norm: all axes from `axis` on are merged. */
 rlx_status rx_gpu_lower_layer_norm(rx_gpu_build *b, const rx_gpu_call *c)
 {
     const rlx_norm_desc *d = c->attr;
@@ -224,7 +225,7 @@ rlx_status rx_gpu_lower_layer_norm(rx_gpu_build *b, const rx_gpu_call *c)
     return add_rows(b, &s);
 }
 
-/* Of [N, C, ...]: over the channels of a pixel, or over a group of channels with all pixels. */
+/* [N, C, ...]: over the channels of a pixel, or over a group of channels with all pixels. */
 rlx_status rx_gpu_lower_channel_norm(rx_gpu_build *b, const rx_gpu_call *c)
 {
     const rlx_norm_desc *d = c->attr;
@@ -253,7 +254,7 @@ static int64_t stride_along(const rx_view *v, const rx_view *x, int i)
     return own < 0 || v->dim[own] == 1 ? 0 : v->stride[own];
 }
 
-/* scale and shift broadcast to x: their strides along the axes of the rows, merged. */
+/* scale and shift broadcast to x: their strides along the row axes, merged. */
 rlx_status rx_gpu_lower_ada_layer_norm(rx_gpu_build *b, const rx_gpu_call *c)
 {
     const rlx_norm_desc *d = c->attr;

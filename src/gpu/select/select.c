@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* select: steps at bound sizes to dispatches. A lowering function chooses the kernels, constants
- * and grids of a step; here each of its bindings gets the byte range it refers to: of a value, of
- * scratch memory, of a packed weight, of a table. Absorbed steps have no dispatches. */
+ * and grids of a step; here each of its bindings is resolved to a byte range: of a value, scratch
+ * memory, a packed weight, or a table. Absorbed steps have no dispatches. */
 #include "gpu/stages.h"
 
 typedef struct selector {
@@ -12,19 +12,19 @@ typedef struct selector {
     rlx_error *err;
 } selector;
 
-/* A place in a block of scratch memory that is made when all steps are known. */
+/* A range in a block of scratch memory, which is allocated when all steps are known. */
 typedef struct piece {
     rx_gpu_spot at;
     uint64_t bytes;
 } piece;
 
-/* A step with its operands and what its lowering gave. */
+/* A step with its operands and what its lowering returned. */
 typedef struct lowered {
-    size_t step, at;         /* at: where it is done */
+    size_t step, at;         /* at: the step in whose position it runs */
     rx_gpu_call call;
     rx_gpu_epilogue_room epilogue; /* of the call, if it has one */
     rx_gpu_build build;
-    piece *scratch;          /* those of the build, then results that nobody wants */
+    piece *scratch;          /* those of the build, then unused results */
     rx_gpu_place *tables;
     rx_gpu_packed **derived;
 } lowered;
@@ -49,14 +49,14 @@ static void bind_piece(rx_gpu_placed *d, uint32_t k, const piece *p)
     d->scratch[k] = (uint8_t)(p->at.block + 1);
 }
 
-/* Binding k as the memory of a value; the touched bytes are those of its view. */
+/* Binds value `value` as binding k; the bytes accessed are those of its view. */
 static rlx_status bind_value(const selector *s, rx_gpu_placed *d, uint32_t k, uint32_t value,
                              const rx_view *view)
 {
     uint64_t begin, end;
     rx_gpu_place p = rx_gpu_exec_place(s->x, value);
     rx_gpu_extent(view, &begin, &end);
-    if (begin == end) /* no elements: its place may be another tensor's */
+    if (begin == end) /* no elements: its place may overlap another tensor */
         return RLX_OK;
     if (!p.block)
         return rx_fail(s->err, RLX_INTERNAL, "value %u of step %u has no memory", (unsigned)value,
@@ -83,7 +83,7 @@ static rlx_status resolve_epilogue(const selector *s, const lowered *l, rx_gpu_p
                       writes ? &l->epilogue.write_in[i] : &l->epilogue.rope_in[i]);
 }
 
-/* The weight of which derived form i is made: the step that has it as an operand, and its view. */
+/* The weight that derived form i is packed from: the value and its view. */
 static uint32_t derived_value(const selector *s, const lowered *l, size_t i, const rx_view **view)
 {
     const rx_gpu_derived *want = &l->build.derived[i];
@@ -128,7 +128,7 @@ static rlx_status resolve_binding(const selector *s, const lowered *l, rx_gpu_pl
     else if (ref >= RX_REF_DERIVED && ref - RX_REF_DERIVED < l->build.n_derived)
         return bind_derived(s, l, d, k);
     else if (ref == RX_REF_FLAGS) {
-        d->bind[k] = s->x->flags; /* touches nothing: it is only added to, atomically */
+        d->bind[k] = s->x->flags; /* no hazard: it is only added to, atomically */
         s->l->uses_flags = true;
     } else if (ref != RX_REF_NONE)
         return rx_fail(s->err, RLX_INTERNAL, "step %zu, %s: binding %u refers to nothing (0x%x)",
@@ -171,8 +171,8 @@ static rlx_status add_dispatch(selector *s, const lowered *l, const rx_gpu_dispa
 
 /* ---- Scratch memory ------------------------------------------------------------------------- */
 
-/* Where the scratch of a step begins. Software devices run one dispatch after another: they take
- * the same memory again, which the caches have. */
+/* Where the scratch of a step begins. Software devices run one dispatch after another: they reuse
+ * the same memory, which is in the cache. */
 static rx_gpu_spot begin_scratch(const selector *s, const lowered *l)
 {
     const uint64_t most = s->x->memory->max_block_bytes, ring = s->x->driver->scratch_ring;
@@ -184,7 +184,7 @@ static rx_gpu_spot begin_scratch(const selector *s, const lowered *l)
     return wraps ? (rx_gpu_spot){0} : s->scratch;
 }
 
-/* A piece goes into the next block where it does not fit into this one. */
+/* A piece that does not fit into the current block goes to the next. */
 static rlx_status take_scratch(selector *s, uint64_t bytes, piece *out)
 {
     const uint64_t most = s->x->memory->max_block_bytes, room = rx_gpu_room(bytes);
@@ -202,8 +202,7 @@ static rlx_status take_scratch(selector *s, uint64_t bytes, piece *out)
     return RLX_OK;
 }
 
-/* Scratch pieces of a step lie one after another. Results that nobody wants are written there too.
- * */
+/* Places the scratch pieces of a step one after another, then unused results. */
 static rlx_status place_scratch(selector *s, lowered *l)
 {
     const rx_step *step = &s->x->program->steps[l->step];
@@ -227,7 +226,7 @@ static rlx_status place_scratch(selector *s, lowered *l)
 
 /* ---- Tables and packed weights -------------------------------------------------------------- */
 
-/* Blocks for tables have at least this size. */
+/* Minimum size of blocks for tables. */
 #define TABLE_BLOCK ((uint64_t)64 << 10)
 
 static rlx_status upload_tables(selector *s, lowered *l)
@@ -283,7 +282,7 @@ static rlx_status resolve_step(selector *s, lowered *l)
     return RLX_OK;
 }
 
-/* Step i, done at the place of step `at`. */
+/* Lowers step i, in the position of step `at`. */
 static rlx_status lower_step(selector *s, size_t i, size_t at)
 {
     rx_gpu_exec *x = s->x;
@@ -303,8 +302,8 @@ static rlx_status lower_step(selector *s, size_t i, size_t at)
     return st;
 }
 
-/* The step that computes step i, itself unless it is absorbed. A prologue may be computed by
- * several: the first of them. */
+/* The step that computes step i: itself unless absorbed. A prologue may be computed by several
+ * readers: the first of them. */
 static uint32_t absorber_of(const selector *s, uint32_t i)
 {
     const size_t n = s->x->program->n_steps;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* concat, pad and trilu on GPUs: elements move, nothing is computed. tile, roll and split
- * decompose; the views are elsewhere. */
+/* concat, pad and trilu on GPUs, which only move elements. tile, roll and split decompose; views
+ * cost nothing. */
 #include <string.h>
 
 #include "base/dtype.h"
@@ -8,11 +8,11 @@
 
 /* ---- concat ---------------------------------------------------------------------------------- */
 
-#define CONCAT_PARTS 7 /* of one dispatch */
+#define CONCAT_PARTS 7 /* operands per dispatch */
 
 typedef struct joint {
     const rx_gpu_call *call;
-    uint32_t unit;              /* bytes that move as one */
+    uint32_t unit;              /* bytes that are moved at once */
     uint64_t rows, length;      /* of y in units */
 } joint;
 
@@ -45,7 +45,7 @@ static void add_parts(rx_gpu_build *b, const joint *t, const size_t *part, size_
         *x[i] = RX_REF_IN(part[i]);
         a.push.at[i] = (uint32_t)((uintptr_t)c->in[part[i]].data / t->unit);
     }
-    /* Unused parts begin where no column is. */
+    /* unused operands begin behind the last column */
     for (size_t i = 0; i <= CONCAT_PARTS; i++)
         a.push.start[i] = i <= n ? (uint32_t)start[i] : UINT32_MAX;
     rx_gpu_dispatch *d = rx_add_concat(b, t->unit == 16 ? RX_K_concat_wide : RX_K_concat,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Order and places on GPUs: top_k, sort, argsort, knn, group_limited_gate, histogram, one_hot,
+/* Sorting and indices on GPUs: top_k, sort, argsort, knn, group_limited_gate, histogram, one_hot,
  * range and nonzero.
  *
- * Sorting works on lists of keys and places in scratch memory. Chunks are sorted in shared memory;
- * then, for few results, the best of the chunks are a shorter list and so on; for many, sorted runs
- * are merged. Results are taken from x by place at the end. */
+ * Sorting works on lists of (key, index) in scratch memory. Chunks are sorted in shared memory;
+ * then, for small k, the first k of each chunk form a shorter list, and so on; for large k, sorted
+ * runs are merged. Results are gathered from x by index at the end. */
 #include <math.h>
 #include <string.h>
 
@@ -19,9 +19,9 @@ typedef struct sorting {
     rx_rows rows;
     uint64_t k;           /* results for each row, at most rows.n */
     bool ascending, skip_self, wide;
-    rx_gpu_ref keys, places; /* the list as it is now, RX_REF_NONE: the elements of x */
+    rx_gpu_ref keys, places; /* the current list; RX_REF_NONE: the elements of x */
     uint64_t n;           /* its length for each row */
-    bool is_done;         /* the results are written, not only the list */
+    bool is_done;         /* the results are written, not just the list */
 } sorting;
 
 static void new_list(rx_gpu_build *b, const sorting *s, uint64_t n, rx_gpu_ref list[2])
@@ -31,8 +31,8 @@ static void new_list(rx_gpu_build *b, const sorting *s, uint64_t n, rx_gpu_ref l
     list[1] = rx_gpu_scratch(b, elements * 4);
 }
 
-/* What makes a new list of the first `keep` elements of each chunk of `size`; s has that list
- * afterwards. */
+/* The arguments of a step that makes a list of the first `keep` elements of each chunk of `size`;
+ * updates s to that list. */
 static rx_args_sort_base make_step(rx_gpu_build *b, sorting *s, uint64_t size, uint64_t keep)
 {
     const rx_view *x = &s->call->in[0];
@@ -76,10 +76,10 @@ static void add_chunks(rx_gpu_build *b, sorting *s, uint64_t size, uint64_t keep
                 rx_ceil_div(chunks, group));
 }
 
-#define MAX_ITEMS 16 /* elements that an invocation of select.comp holds */
+#define MAX_ITEMS 16 /* elements per invocation of select.comp */
 #define MAX_SELECT 256
 
-/* Words of x lie in rows of whole vectors, so that an invocation can read four at once. */
+/* Whether rows of x consist of whole vectors, so that an invocation can load four words at once. */
 static bool has_vectors(const sorting *s)
 {
     const rx_view *x = &s->call->in[0];
@@ -87,7 +87,7 @@ static bool has_vectors(const sorting *s)
            s->rows.inner == 1 && s->rows.n % 4 == 0 && rx_gpu_offset(x) % 4 == 0;
 }
 
-/* What the last selection writes itself: 1 the elements, 2 their places, 0 a list. */
+/* What the last selection writes: 1 the elements, 2 their indices, 0 a list. */
 static uint32_t direct_results(const sorting *s, uint64_t chunk)
 {
     const rx_gpu_call *c = s->call;
@@ -98,7 +98,7 @@ static uint32_t direct_results(const sorting *s, uint64_t chunk)
     return ok ? (values ? 1u : 0u) | (places ? 2u : 0u) : 0;
 }
 
-/* Finds the first k of chunks without sorting them. */
+/* Selects the first k of chunks without sorting them. */
 static void add_selection(rx_gpu_build *b, sorting *s)
 {
     const rx_gpu_caps *caps = s->call->caps;
@@ -159,7 +159,7 @@ static void add_merges(rx_gpu_build *b, sorting *s, uint64_t run)
     }
 }
 
-/* Leaves a list whose first k places of each row are those of the result. */
+/* Leaves a list whose first k indices of each row are those of the result. */
 static void add_sorting(rx_gpu_build *b, sorting *s)
 {
     s->n = s->rows.n;
@@ -177,7 +177,7 @@ static void add_sorting(rx_gpu_build *b, sorting *s)
     } while (s->n > s->k);
 }
 
-/* What stands past the end of a row that is shorter than k: the value that is last in the order. */
+/* Padding of a row that is shorter than k: the value that is last in the order. */
 static uint64_t last_value(rlx_dtype t, bool ascending)
 {
     switch (t) {
@@ -191,7 +191,7 @@ static uint64_t last_value(rlx_dtype t, bool ascending)
     }
 }
 
-/* Result `out` from the list: elements, or places. */
+/* Result `out` from the list: elements, or indices. */
 static void add_take(rx_gpu_build *b, const sorting *s, size_t out, bool places)
 {
     const rx_gpu_call *c = s->call;
@@ -302,7 +302,7 @@ static uint64_t double_bits(double x)
     return bits;
 }
 
-/* Sets the words of result i, whose elements have 8 bytes, to zero. */
+/* Zeroes result i, whose elements have 8 bytes. */
 static void add_zero(rx_gpu_build *b, const rx_gpu_call *c, size_t i)
 {
     uint64_t words = (uint64_t)rx_view_elements(&c->out[i]) * 2;

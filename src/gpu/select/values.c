@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Values and steps of a program at bound dimensions, as lowering functions take them. */
+/* Values and steps of a program at bound dimensions, as arguments of lowering functions. */
 #include <string.h>
 
 #include "base/map.h"
@@ -112,8 +112,8 @@ uint64_t rx_gpu_dispatch_hash(const rx_gpu_dispatch *x, uint64_t seed)
     return h;
 }
 
-/* The part of the work at the bounds of the dimensions that a step has with those of now, by the
- * size of its first result. */
+/* The work of a step at the bound dimensions relative to that at their upper bounds, by the size of
+ * its first result. */
 static double part_of_bounds(const rx_gpu_values *v, const rx_step *s)
 {
     const uint32_t out = s->n_out ? s->out[0] : RX_NO_VALUE;
@@ -125,7 +125,7 @@ static double part_of_bounds(const rx_gpu_values *v, const rx_step *s)
     return now < most ? now / most : 1;
 }
 
-/* Seconds that a step takes at most, as a guess: only for cutting. */
+/* An upper estimate of the seconds of a step, used only to cut runs into pieces. */
 static double guess_seconds(const rx_gpu_values *v, const rx_gpu_caps *caps, const rx_step *s)
 {
     double flops = caps->is_software ? 2e9 : 1e12, bytes = caps->is_software ? 1e9 : 1e11;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Walks over tensors with as few axes as possible. */
+/* Iteration over tensors with as few axes as possible. */
 #include <string.h>
 
 #include "gpu/select/walk.h"

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Attention over more keys than a binding holds: parts of the keys (of paged ones: of the pool)
- * leave sums for each row of queries, which one dispatch merges. rope with larger tables. */
+/* Attention over more keys than a binding holds: splits of the keys (of a paged cache: of the pool)
+ * give partial sums per row of queries, which one dispatch merges. rope with larger tables. */
 #include "gpu/select/attention.h"
 #include "gpu/split/part.h"
 
 #define MAX_PARTS 4096
 
-/* How the keys are cut. */
+/* How the keys are split. */
 typedef struct key_cut {
     int axis;             /* of k and v */
     int64_t total, length;
-    bool mask;            /* the mask is cut too, along its last axis */
+    bool mask;            /* the mask is split too, along its last axis */
 } key_cut;
 
-/* Lowers *most to the places of an axis that fit into a binding. */
+/* Lowers *most to the indices of an axis that fit into a binding. */
 static void limit_length(const rx_part *p, size_t i, int axis, int64_t *most)
 {
     const rx_view *v = &p->view[i];
@@ -23,7 +23,7 @@ static void limit_length(const rx_part *p, size_t i, int axis, int64_t *most)
     *most = fits < *most ? fits : *most;
 }
 
-/* False: nothing of k, v or the mask would fit by this. */
+/* False: not even one index of k, v or the mask would fit. */
 static bool plan_keys(const rx_part *p, key_cut *k)
 {
     const rlx_attention_desc *d = p->call.attr;
@@ -106,7 +106,7 @@ rlx_status rx_split_keys(rx_gpu_build *b, const rx_part *p, int depth)
     return b->status;
 }
 
-/* The rows of the tables that the positions mean, then rope without positions. */
+/* Gathers the table rows at the positions, then rope without positions. */
 bool rx_split_rope(const rx_steps *s)
 {
     const rlx_rope_desc *d = s->part->call.attr;

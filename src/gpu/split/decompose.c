@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Softmax, norms and other operations whose rows are longer than a binding: a graph of the one node
- * is compiled for a target without a kernel for it, so that the compiler takes the decomposition of
- * ops/lower.h, and the steps of that program are added, with its values in scratch memory. */
+ * is compiled for a target that lacks a kernel for it, so that the compiler takes the decomposition
+ * of ops/lower.h; the steps of that program are added, with its values in scratch memory. */
 #include <stdio.h>
 
 #include "compile/compile.h"
@@ -16,7 +16,7 @@ typedef struct decomposed {
     rx_tensor *values; /* by value of the program */
     struct slot {
         uint64_t bytes;
-        uint32_t last; /* step that reads it last */
+        uint32_t last; /* the last step that reads it */
         rx_gpu_ref ref;
     } *slots;          /* of scratch memory */
     size_t n_slots;
@@ -29,8 +29,8 @@ static rlx_support support(const rx_target *t, const rlx_graph *g, const rx_node
     return n->op == *(const rx_op *)t->user ? RLX_SUPPORT_NO : rx_gpu_support(t, g, n);
 }
 
-/* Inputs are the operands that there are, params those of packed types, outputs the results that
- * are wanted, in their order. */
+/* Inputs are the present operands, params those of packed types, outputs the results that are used,
+ * in order. */
 static void build_graph(const rx_part *part, rlx_graph *g)
 {
     const rx_gpu_call *c = &part->call;
@@ -69,7 +69,7 @@ static rlx_status compile(const rx_part *part, rx_program **out, rlx_error *err)
 
 static const rx_tensor absent = {.view = {.rank = -1}};
 
-/* The k-th tensor of the part, from `first` on, that is not absent, of the packed or the others. */
+/* The k-th present tensor of the part from `first` on, among the packed or the other ones. */
 static rx_tensor kth_tensor(const rx_steps *s, size_t first, size_t k, bool packed)
 {
     for (size_t i = first;; i++) {
@@ -79,7 +79,7 @@ static rx_tensor kth_tensor(const rx_steps *s, size_t first, size_t k, bool pack
     }
 }
 
-/* Scratch memory of a value; that of values that are read no more is used again. */
+/* Scratch memory of a value; that of dead values is reused. */
 static rx_gpu_ref slot_of(decomposed *d, const rx_pvalue *v)
 {
     for (size_t i = 0; i < d->n_slots; i++) {
@@ -93,7 +93,7 @@ static rx_gpu_ref slot_of(decomposed *d, const rx_pvalue *v)
     return d->slots[d->n_slots++].ref;
 }
 
-/* The result whose memory the value is; false: it is an intermediate. */
+/* The result that shares memory with the value; false: it is an intermediate. */
 static bool find_result(const decomposed *d, uint32_t value, rx_tensor *out)
 {
     for (size_t i = 0; i < d->p->n_outputs; i++)

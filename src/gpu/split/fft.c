@@ -3,9 +3,9 @@
  * scratch memory than one.
  *
  * A line of n = a * b points is a matrix [a, b]: transforms of its columns, a product with the
- * roots exp(-2 pi i j k / n), transforms of its rows; the result is read by columns (Bailey's four
- * steps). A length without such factors becomes a convolution of a power of two (Bluestein). Real
- * signals are made complex first. */
+ * roots exp(-2 pi i j k / n), transforms of its rows; the result is read by columns (Bailey's
+ * four-step FFT). A length without such factors becomes a convolution of a power of two
+ * (Bluestein). Real signals are converted to complex first. */
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 #define TWO_PI 6.28318530717958647692
 #define MAX_POINTS ((int64_t)1 << 26)
 
-/* One line: complex tensors are [points, 2], and lengths that fit are left to kernels. */
+/* One line: complex tensors are [points, 2]; lengths that fit are left to kernels. */
 typedef struct line {
     const rx_steps *s;
     bool inverse;
@@ -100,7 +100,7 @@ static bool is_short(const line *l, int64_t n)
     return (uint64_t)n * 8 <= rx_part_room(l->s->part->call.caps, RLX_F32) / 4;
 }
 
-/* The factor of n nearest to its root that leaves two short ones; 0: there is none. */
+/* The factor of n nearest to its square root such that both factors are short; 0: there is none. */
 static int64_t find_factor(const line *l, int64_t n)
 {
     for (int64_t a = (int64_t)sqrt((double)n) + 1; a > 1; a--)
@@ -109,7 +109,7 @@ static int64_t find_factor(const line *l, int64_t n)
     return 0;
 }
 
-/* The power of two by which Bluestein transforms n points. */
+/* The power of two of Bluestein's convolution for n points. */
 static int64_t bluestein_points(int64_t n)
 {
     int64_t m = 1;
@@ -118,7 +118,7 @@ static int64_t bluestein_points(int64_t n)
     return m;
 }
 
-/* Whether n points come down to short transforms. */
+/* Whether n points reduce to short transforms. */
 static bool is_possible(const line *l, int64_t n)
 {
     return n >= 4 && n <= MAX_POINTS &&
@@ -154,7 +154,7 @@ static void four_steps(const line *l, int64_t a, rx_tensor x, rx_tensor y)
     rx_steps_region(s, &mul, 1, (rx_tensor[]){flat, rx_steps_number(s, RLX_F32, l->scale), y}, 2);
 }
 
-/* x [1, n, 2] zero behind its end, to [1, m, 2]. */
+/* x [1, n, 2], zero-padded to [1, m, 2]. */
 static rx_tensor extend(const rx_steps *s, rx_tensor x, int64_t m)
 {
     const int64_t n = x.view.dim[1];
@@ -211,7 +211,7 @@ static void transform_line(const line *l, rx_tensor x, rx_tensor y)
 
 /* ---- Operations ------------------------------------------------------------------------------ */
 
-/* The operand as a complex line of n points, cut or followed by zeros. */
+/* The operand as a complex line of n points, truncated or zero-padded. */
 static rx_tensor load_line(const rx_steps *s, rx_tensor x, bool real, int64_t n)
 {
     const int64_t points = rx_view_elements(&x.view) / (real ? 1 : 2);
@@ -232,7 +232,7 @@ static rx_tensor load_line(const rx_steps *s, rx_tensor x, bool real, int64_t n)
     return y;
 }
 
-/* The bins of a real signal of n points, with those that mirror them. */
+/* All n bins of a real signal from the half that is given, by symmetry. */
 static rx_tensor load_half(const rx_steps *s, rx_tensor x, int64_t n)
 {
     rx_tensor half = load_line(s, x, false, n / 2 + 1), all = complex_new(s, 1, n);

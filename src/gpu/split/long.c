@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Operations along rows that are longer than a binding: parts of a row first, then what they make
- * together. Reductions, argmax and argmin, running sums and histograms are here; the table has the
- * others; operations without a row are decomposed. */
+/* Operations along rows that are longer than a binding: parts of a row first, then their partial
+ * results. Reductions, argmax and argmin, scans and histograms are here; the table has the others;
+ * operations without rows are decomposed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 /* ---- Reductions ------------------------------------------------------------------------------ */
 
-/* The reduced axis of a reduction whose places lie furthest apart; -1: none has two. */
+/* The reduced axis with the largest stride of a reduction; -1: none has two indices. */
 static int widest_reduced(const rx_part *p)
 {
     const rlx_ints *axes = &((const rx_reduce_attr *)p->call.attr)->axes;
@@ -82,8 +82,8 @@ static bool reduce_parts(const rx_steps *s)
 
 /* ---- argmax, argmin -------------------------------------------------------------------------- */
 
-/* The place in each part with its element; of those the best one; place = part * length + place in
- * the part. */
+/* The index in each part with its element; the best of those; index = part * length + index in the
+ * part. */
 static bool arg_parts(const rx_steps *s)
 {
     const rx_op op = s->part->call.op;
@@ -127,7 +127,7 @@ static bool arg_parts(const rx_steps *s)
 
 /* ---- cumsum, cumprod, cummax ----------------------------------------------------------------- */
 
-/* The parts of a row in the order of the scan; `before` is what all parts so far make. */
+/* The parts of a row in scan order; `before` is the total of all parts so far. */
 static bool scan_parts(const rx_steps *s)
 {
     static const struct { rx_op reduce, join; } ops[3] = {{RX_OP_reduce_sum, RX_OP_add},
@@ -202,8 +202,8 @@ static bool count_parts(const rx_steps *s)
 
 /* ---- pad ------------------------------------------------------------------------------------- */
 
-/* What stands before or after the elements of an axis, without padding along it: a view of x, or
- * for a constant one that has no elements left. */
+/* The padding before or after the elements of an axis: a view of x, or for a constant a view
+ * without elements. */
 static rx_tensor outside(const rx_tensor *x, int axis, int64_t n, bool after, rx_pad_attr *d)
 {
     const int64_t size = x->view.dim[axis], stride = x->view.stride[axis];
@@ -230,7 +230,7 @@ static rx_tensor outside(const rx_tensor *x, int axis, int64_t n, bool after, rx
     return y;
 }
 
-/* One padded axis: what is before, the elements, what is after. */
+/* One padded axis: padding before, the elements, padding after. */
 static bool pad_parts(const rx_steps *s)
 {
     const rx_pad_attr *d = s->part->call.attr;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* lstm, gru and rnn with weights larger than a binding: products and elementwise steps for each
- * token. State space models on long sequences: some tokens after others. States in between and
+/* lstm, gru and rnn with weights larger than a binding: products and elementwise steps per token.
+ * State space models on long sequences: ranges of tokens one after another. Intermediate states and
  * gates have 32 bits. */
 #include <string.h>
 
@@ -215,7 +215,7 @@ bool rx_split_net(const rx_steps *s)
 
 /* ---- State space models ---------------------------------------------------------------------- */
 
-/* Operands along the tokens: [B, S, ..], but not a, skip and the first state. */
+/* Whether the operand has an axis of tokens [B, S, ..]: not a, skip and the initial state. */
 static bool has_tokens(rx_op op, size_t i)
 {
     return op == RX_OP_gated_delta_net ? i < 5 : i != 2 && i < 5;

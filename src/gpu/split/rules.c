@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Where steps may be cut: for each lowering function a rule that says which axes of the operands
- * belong to an axis of the first result. A rule is called with all axes at -1 (needed whole). */
+/* How steps may be split: for each lowering function a rule that says which axes of the operands
+ * correspond to an axis of the first result. A rule is called with all axes at -1 (needed whole).
+ * */
 #include "gpu/select/attention.h"
 #include "gpu/split/rules.h"
 
@@ -17,7 +18,7 @@ static void cut_broadcast(const rx_gpu_call *c, size_t i, int rank, int a, rx_sp
         cut->axis[i] = own;
 }
 
-/* Operand i along its axis `own`, when it is there and has one. */
+/* Operand i along its axis `own`, when it is present and has one. */
 static void cut_own(const rx_gpu_call *c, size_t i, int own, rx_split_cut *cut)
 {
     const rx_view *v = rx_gpu_in(c, i);
@@ -32,7 +33,7 @@ static void cut_results(const rx_gpu_call *c, int a, rx_split_cut *cut)
             cut->axis[c->n_in + i] = a;
 }
 
-/* All operands broadcast to the result, as elementwise ones do. */
+/* All operands broadcast to the result (elementwise). */
 static bool each_element(const rx_gpu_call *c, int a, rx_split_cut *cut)
 {
     for (size_t i = 0; i < c->n_in; i++)
@@ -71,7 +72,7 @@ static bool last_axis(const rx_gpu_call *c, int a, rx_split_cut *cut)
     return a < c->out[0].rank - 1 && each_element(c, a, cut);
 }
 
-/* [N, C, ...]: statistics of each channel, of each group of them, of each pixel. */
+/* [N, C, ...]: statistics per channel, per group of channels, or per pixel. */
 static bool channel_norm(const rx_gpu_call *c, int a, rx_split_cut *cut)
 {
     if (a == 1 && c->op != RX_OP_layer_norm2d) {
@@ -110,14 +111,14 @@ static bool is_outermost(const rx_view *v, int a)
     return true;
 }
 
-/* Rows that are counted. */
+/* Rows, whose index the kernel uses. */
 static bool rows(const rx_gpu_call *c, int a, rx_split_cut *cut)
 {
     cut->counts = c->in[0].stride[a] / c->in[0].dim[c->in[0].rank - 1];
     return a < c->in[0].rank - 1 && is_outermost(&c->in[0], a) && first_operand(c, a, cut);
 }
 
-/* The same, with seeds and parameters of the rows. */
+/* The same, with seeds and parameters per row. */
 static bool sample(const rx_gpu_call *c, int a, rx_split_cut *cut)
 {
     if (rx_gpu_in(c, 1) && c->in[1].rank == 1)
@@ -127,7 +128,7 @@ static bool sample(const rx_gpu_call *c, int a, rx_split_cut *cut)
     return rows(c, a, cut);
 }
 
-/* Elements that are counted, four at a time. */
+/* Elements, whose index the kernel uses, in multiples of four. */
 static bool random_elements(const rx_gpu_call *c, int a, rx_split_cut *cut)
 {
     cut->counts = c->out[0].stride[a];
@@ -174,7 +175,7 @@ static bool arg(const rx_gpu_call *c, int a, rx_split_cut *cut)
     return cut_reduced(c, reduced, d->keepdims, a, cut);
 }
 
-/* Complex tensors have a last axis that is no other signal's. */
+/* Complex tensors have a last axis of real and imaginary part, which is never cut. */
 static bool fourier(const rx_gpu_call *c, int a, rx_split_cut *cut)
 {
     const int rank = c->in[0].rank - (c->op != RX_OP_rfft);
@@ -271,7 +272,7 @@ static bool dequant_experts(const rx_gpu_call *c, int a, rx_split_cut *cut)
     return true;
 }
 
-/* Scales are a scalar, one for each place of an axis, or of the rank of x. */
+/* Scales are a scalar, one per index of an axis, or of the rank of x. */
 static bool quantise(const rx_gpu_call *c, int a, rx_split_cut *cut)
 {
     const rlx_quant_desc *d = c->attr;
@@ -351,7 +352,7 @@ static bool rope(const rx_gpu_call *c, int a, rx_split_cut *cut)
     if (a > 2)
         return false;
     if (a == seq && !at)
-        cut->axis[1] = cut->axis[2] = 0; /* row i of the tables is for place i */
+        cut->axis[1] = cut->axis[2] = 0; /* row i of the tables is for position i */
     else if (a == seq)
         cut_own(c, 3, at->rank - 1, cut);
     else if (a == 0 && at && at->rank == 2)
@@ -372,12 +373,12 @@ static bool pad(const rx_gpu_call *c, int a, rx_split_cut *cut)
     const int64_t before = d->before.v[a], after = d->after.v[a];
     if (!before && !after)
         return first_operand(c, a, cut);
-    cut_results(c, a, cut); /* nothing but the constant */
+    cut_results(c, a, cut); /* only the constant */
     cut->adjusts = true;
     return d->mode == RLX_PAD_CONSTANT && after < 0 && c->in[0].dim[a] + after == 0;
 }
 
-/* Rows of a matrix have diagonals of their own. */
+/* Rows of a matrix have different diagonals. */
 static bool trilu(const rx_gpu_call *c, int a, rx_split_cut *cut)
 {
     cut->adjusts = a == c->out[0].rank - 2;
@@ -391,7 +392,7 @@ static bool range(const rx_gpu_call *c, int a, rx_split_cut *cut)
     return true;
 }
 
-/* Axes of the index take the place of the axis. */
+/* The axes of the index replace the gathered axis. */
 static bool gather(const rx_gpu_call *c, int a, rx_split_cut *cut)
 {
     const int axis = (int)axis_of(c), n = c->in[1].rank;
@@ -447,7 +448,7 @@ static bool scatter_add(const rx_gpu_call *c, int a, rx_split_cut *cut)
     return a != axis_of(c);
 }
 
-/* The state and the result are one memory. */
+/* The state and the result share memory. */
 static bool state_write(const rx_gpu_call *c, int a, rx_split_cut *cut)
 {
     cut->in_place = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside gpu/split/rules*.c: rules that fill a cut along axis a of result 0, all of whose axes are
- * -1 before. False: parts would not be independent. */
+/* Inside gpu/split/rules*.c: rules that fill a cut along axis a of result 0, whose axes are all -1
+ * before. False: slices would not be independent. */
 #ifndef RX_GPU_SPLIT_RULES_H
 #define RX_GPU_SPLIT_RULES_H
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Where convolutions, pools and im2col may be cut: by images, by channels, by groups of them, and
- * by rows of pixels with those around them that they need. */
+/* How convolutions, pooling and im2col may be split: by images, by channels, by groups of channels,
+ * and by pixel rows with their halo. */
 #include <string.h>
 
 #include "gpu/split/rules.h"
 
-/* The lists of an operation on images; kernel NULL: by the shape of operand 1. */
+/* The attribute lists of an operation on images; kernel NULL: from the shape of operand 1. */
 typedef struct window_lists {
     rlx_ints *stride, *dilation, *pads;
     const rlx_ints *kernel;
@@ -31,7 +31,8 @@ static int64_t entry(const rlx_ints *list, int i, int64_t otherwise)
     return i < list->n ? list->v[i] : otherwise;
 }
 
-/* Places along spatial axis k, which is axis `own` of operand 0. False: windows may see nothing. */
+/* Indices along spatial axis k, which is axis `own` of operand 0. False: a window could be empty.
+ * */
 static bool cut_spatial(const rx_gpu_call *c, int k, int own, rx_split_cut *cut)
 {
     const window_lists l = lists_of(c->op, (void *)(uintptr_t)c->attr);
@@ -62,7 +63,7 @@ static void cut_vector(const rx_gpu_call *c, size_t i, rx_split_cut *cut)
         cut->axis[i] = 0;
 }
 
-/* Whole groups of channels, with the channels of x and the weights that belong to them. */
+/* Whole groups of channels, with their channels of x and of the weights. */
 static void cut_groups(const rx_gpu_call *c, int64_t groups, rx_split_cut *cut)
 {
     const bool transposed = c->op == RX_OP_conv_transpose2d;
@@ -131,7 +132,7 @@ bool rx_split_rule_im2col(const rx_gpu_call *c, int a, rx_split_cut *cut)
     return a < 2;
 }
 
-/* Padding of a part: what its windows see outside of the operand. */
+/* Padding of a part: the elements of its windows outside of the operand. */
 static void adjust_pads(const rx_split_cut *cut, const rx_gpu_call *c, void *attr, int64_t first,
                         int64_t length)
 {

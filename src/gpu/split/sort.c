@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* top_k, sort, argsort, nonzero and sample of rows that are longer than a binding: parts are
- * sorted, then the best of the parts, or parts are merged pair by pair. Equal elements keep their
- * order. */
+ * sorted, then the best of the parts are, or parts are merged pairwise. Stable. */
 #include <math.h>
 
 #include "gpu/split/part.h"
@@ -23,7 +22,7 @@ static void take(const rx_steps *s, int axis, rx_tensor x, rx_tensor places, rx_
 
 /* ---- gather_elements ------------------------------------------------------------------------- */
 
-/* Those of the places that lie in a part of x; `to` keeps what `before` has elsewhere. */
+/* Gathers the indices that lie in a part of x; `to` keeps what `before` has elsewhere. */
 static void take_part(const rx_steps *s, rx_tensor part, int64_t first, rx_tensor before,
                       rx_tensor to)
 {
@@ -36,7 +35,8 @@ static void take_part(const rx_steps *s, rx_tensor part, int64_t first, rx_tenso
     const rx_tensor total = rx_steps_number(s, t, (double)s->part->view[0].dim[axis]);
     const rx_tensor inside = rx_steps_like(s, t, &places.view, -1, 0);
     const rx_tensor found = rx_steps_like(s, part.view.dtype, &places.view, -1, 0);
-    /* Values 0 to 4: places, first, last, zero, total; 5 ..: places from the start, in the part. */
+    /* Values 0 to 4: indices, first, last, zero, total; 5 ..: indices from the start, in the part.
+     * */
     const rx_instr index[] = {{.op = RX_OP_add, .arg = {0, 4}, .dtype = t},
                               {.op = RX_OP_lt, .arg = {0, 3}, .dtype = RLX_BOOL},
                               {.op = RX_OP_where, .arg = {6, 5, 0}, .dtype = t},
@@ -45,7 +45,7 @@ static void take_part(const rx_steps *s, rx_tensor part, int64_t first, rx_tenso
                               {.op = RX_OP_min, .arg = {9, 2}, .dtype = t}};
     rx_steps_region(s, index, 6, (rx_tensor[]){places, lowest, last, zero, total, inside}, 5);
     take(s, axis, part, inside, found);
-    /* Values 7 ..: the place in the part is inside when bringing it there changes nothing. */
+    /* Values 7 ..: the index in the part is valid when clamping does not change it. */
     const rx_instr choose[] = {{.op = RX_OP_add, .arg = {0, 4}, .dtype = t},
                                {.op = RX_OP_lt, .arg = {0, 3}, .dtype = RLX_BOOL},
                                {.op = RX_OP_where, .arg = {8, 7, 0}, .dtype = t},
@@ -56,8 +56,8 @@ static void take_part(const rx_steps *s, rx_tensor part, int64_t first, rx_tenso
                     (rx_tensor[]){places, lowest, inside, zero, total, found, before, to}, 7);
 }
 
-/* Windows of x one after another. A tensor of as many equal elements comes first, so that places
- * out of range are reported; those are brought to the ends. */
+/* Gathers from each window of x. A tensor of as many equal elements comes first, so that indices
+ * out of range are reported; those are clamped. */
 bool rx_split_take(const rx_steps *s)
 {
     const int axis = (int)((const rx_axis_attr *)s->part->call.attr)->axis;
@@ -82,11 +82,11 @@ bool rx_split_take(const rx_steps *s)
 
 /* ---- Sorting --------------------------------------------------------------------------------- */
 
-/* A row in parts, each sorted: elements and their places in the row. */
+/* A row in sorted parts: elements and their indices in the row. */
 typedef struct sorting {
     const rx_steps *s;
     rlx_sort_desc desc;
-    rlx_dtype place;   /* type of places */
+    rlx_dtype place;   /* type of indices */
     int64_t length, n; /* of a part; parts */
     rx_tensor *values, *places;
 } sorting;
@@ -105,8 +105,8 @@ static void sort_parts(sorting *o, const rx_tensor *x)
     }
 }
 
-/* Sorts parts k and k + 1 together; joint: elements and places of both, their order, and both in
- * order. */
+/* Sorts parts k and k + 1 together; joint: elements and indices of both, their order, and both
+ * sorted. */
 static void merge_pair(sorting *o, int64_t k, const rx_tensor joint[5])
 {
     const int axis = (int)o->desc.axis;
@@ -129,7 +129,7 @@ static void merge_pair(sorting *o, int64_t k, const rx_tensor joint[5])
     }
 }
 
-/* Leaves sorted parts one after another: as many rounds of pairs as there are parts. */
+/* Sorts parts by odd-even merging: as many rounds of pairs as there are parts. */
 static bool sort_row(sorting *o, const rx_tensor *x)
 {
     const int axis = (int)o->desc.axis;
@@ -169,7 +169,7 @@ bool rx_split_sort(const rx_steps *s)
 
 /* ---- top_k ----------------------------------------------------------------------------------- */
 
-/* The first k of a row that is sorted altogether. */
+/* The first k of a row that is fully sorted. */
 static bool sort_all(const rx_steps *s, const rlx_topk_desc *d, rlx_dtype place)
 {
     const rx_tensor x = rx_steps_tensor(s, 0);
@@ -231,7 +231,7 @@ bool rx_split_top_k(const rx_steps *s)
 
 /* ---- nonzero --------------------------------------------------------------------------------- */
 
-/* Row `axis` of the places, from numbers of elements; `end` is none. */
+/* Row `axis` of the coordinates, from flat indices; `end` is none. */
 static void add_coordinates(const rx_steps *s, rx_tensor numbers, int axis, rx_tensor end,
                             rx_tensor to)
 {
@@ -250,7 +250,7 @@ static void add_coordinates(const rx_steps *s, rx_tensor numbers, int axis, rx_t
     rx_steps_region(s, instr, 5, t, 5);
 }
 
-/* Elements have their numbers, zeros a larger one: sorted, those come last. */
+/* Nonzero elements have their flat index, zeros a larger number: sorted, those come last. */
 bool rx_split_nonzero(const rx_steps *s)
 {
     rx_tensor x = rx_steps_tensor(s, 0);
@@ -296,7 +296,7 @@ bool rx_split_nonzero(const rx_steps *s)
 
 /* ---- sample ---------------------------------------------------------------------------------- */
 
-/* With a top_k that the graph knows, from the k best tokens. NaN counts as -infinity. */
+/* With a top_k known in the graph, from the k best tokens. NaN counts as -infinity. */
 bool rx_split_sample(const rx_steps *s)
 {
     rlx_sample_desc d = *(const rlx_sample_desc *)s->part->call.attr;

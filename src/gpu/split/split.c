@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Steps with tensors larger than a binding may be.
  *
- * A tensor is bound as a window of its memory. When the part of it that a step touches is larger
- * than a window, the step is cut along an axis (rules.c says which axes of which operands
- * belong together) into steps on parts, and those again until they fit. A part of an operand that
- * is not dense but has to be is copied into scratch memory first; parts of a result that do not lie
- * one after another are made in scratch memory and joined by a concat. Copies and concats are cut
- * by the same means; a gather instead walks over windows of its table. */
+ * A tensor is bound as a window of its memory. When the part of it that a step accesses is larger
+ * than a window, the step is split along an axis (rules.c says which axes of which operands
+ * correspond) into steps on slices, recursively until they fit. A slice of an operand that must be
+ * dense and is not is first copied into scratch memory; slices of a result that are not contiguous
+ * are computed in scratch memory and joined by a concat. Copies and concats are split in the same
+ * way; a gather instead loops over windows of its table. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,8 +39,7 @@ void rx_gpu_extent(const rx_view *v, uint64_t *begin, uint64_t *end)
     *end += (uint64_t)((high + t->block_size) / t->block_size * t->block_bytes);
 }
 
-/* Windows begin at multiples of this: what the device asks for, vectors of 16 bytes stay aligned,
- * and offsets stay whole elements. */
+/* Alignment of windows: that of the device, of 16-byte vectors, and of whole elements. */
 static uint64_t window_unit(const rx_gpu_caps *caps, rlx_dtype t)
 {
     uint64_t unit = caps->binding_align > 16 ? caps->binding_align : 16;
@@ -96,7 +95,7 @@ bool rx_gpu_fits(const rx_gpu_call *c)
 
 /* ---- A part that fits ------------------------------------------------------------------------ */
 
-/* All tensors fit, and results begin where the kernels want. */
+/* All tensors fit, and results begin where the kernels require. */
 static bool fits_windows(const rx_part *p)
 {
     const bool exact = rx_split_is_exact(p->call.op);
@@ -120,7 +119,7 @@ static bool is_too_large(const rx_part *p)
     return false;
 }
 
-/* The window that is bound for tensor i: no more than it touches, unless it is a whole weight. */
+/* The window bound for tensor i: no more than the step accesses, unless it is a whole weight. */
 static void find_binding(const rx_part *p, size_t i, rx_gpu_window *w)
 {
     uint64_t begin, end = 0;
@@ -131,7 +130,8 @@ static void find_binding(const rx_part *p, size_t i, rx_gpu_window *w)
     w->bytes = end > begin ? round_up16(end) : 0;
 }
 
-/* Gives the bindings of a dispatch the tensors that they mean, and their windows. */
+/* Resolves the bindings of a dispatch to the tensors of the original step, and sets their windows.
+ * */
 static void place_bindings(rx_gpu_dispatch *d, const rx_part *p, const rx_gpu_window *windows)
 {
     for (uint32_t k = 0; k < d->n_bind; k++) {
@@ -145,7 +145,7 @@ static void place_bindings(rx_gpu_dispatch *d, const rx_part *p, const rx_gpu_wi
     }
 }
 
-/* Lowers a part whose windows fit. *again: its scratch memory does not fit, it must be cut. */
+/* Lowers a part whose windows fit. *again: its scratch memory does not fit, so it must be split. */
 static rlx_status lower_part(rx_gpu_build *b, const rx_part *p, bool *again)
 {
     rx_part q = *p;
@@ -193,14 +193,14 @@ bool rx_part_place_fits(const rx_part *p, size_t i, int axis)
     return end - begin <= rx_part_room(caps, one.dtype);
 }
 
-/* Bytes of one place of an axis when it is dense. */
+/* Bytes of one index of an axis of a dense tensor. */
 static uint64_t dense_place(const rx_view *v, int axis)
 {
     const rx_dtype_desc *t = rx_dtype_info(v->dtype);
     return (uint64_t)(rx_view_elements(v) / v->dim[axis] / t->block_size * t->block_bytes);
 }
 
-/* Whether a part of tensor i along the axis is to be dense and is not, or has too wide strides. */
+/* Whether a slice of tensor i along the axis must be dense and is not, or has too large strides. */
 static bool needs_staging(const rx_part *p, const rx_split_cut *cut, size_t i)
 {
     const rx_view *v = &p->view[i];
@@ -240,7 +240,7 @@ static bool stages_something(const rx_part *p, const rx_split_cut *cut, bool *re
     return any;
 }
 
-/* Whether parts of one place would fit, as far as this axis can make them. */
+/* Whether slices of length 1 would fit, as far as this axis matters. */
 static bool suffices(const rx_part *p, const rx_split_cut *cut)
 {
     rx_gpu_window w;
@@ -253,16 +253,15 @@ static bool suffices(const rx_part *p, const rx_split_cut *cut)
 
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
-/* Bytes between neighbours along the axis that is cut; of a staged tensor, those of its dense
- * part. */
+/* Byte stride along the axis that is split; of a staged tensor, that of its dense slice. */
 static uint64_t step_bytes(const rx_part *p, const rx_split_cut *cut, size_t i)
 {
     const rx_view *v = &p->view[i];
     return needs_staging(p, cut, i) ? dense_place(v, cut->axis[i]) : rx_part_step(v, cut->axis[i]);
 }
 
-/* Cuts are at multiples of this, so that parts of results, and what is staged, begin at multiples
- * of `align` bytes; operands that are staged do without when it is small. */
+/* Splits are at multiples of this, so that slices of results, and staged ones, begin at multiples
+ * of `align` bytes; staged operands are exempt when it is small. */
 static int64_t cut_unit(const rx_part *p, const rx_split_cut *cut, uint64_t align)
 {
     int64_t unit = cut->multiple ? cut->multiple : 1;
@@ -284,9 +283,9 @@ static int64_t cut_unit(const rx_part *p, const rx_split_cut *cut, uint64_t alig
     return unit;
 }
 
-/* The unit of cuts along an axis of n places: the best alignment that leaves parts. Kernels that
- * write from the start of a binding on need that of a window, or staging, unless a concat does
- * without (copies will do it). */
+/* The unit of splits along an axis of n indices: the best alignment that leaves slices. Kernels
+ * that write from the start of a binding need that of a window, or staging, unless a concat makes
+ * it unnecessary (copies will do). */
 static int64_t choose_unit(const rx_part *p, rx_split_cut *cut, int64_t n)
 {
     const bool exact = rx_split_is_exact(p->call.op);
@@ -303,7 +302,7 @@ static int64_t choose_unit(const rx_part *p, rx_split_cut *cut, int64_t n)
     return unit < n ? unit : cut_unit(p, cut, 4);
 }
 
-/* How many places of result 0 need at most n places of tensor i. */
+/* How many indices of result 0 need at most n indices of tensor i. */
 static int64_t places_of(const rx_split_cut *cut, size_t i, int64_t n)
 {
     if (i == 0 && cut->halo.span)
@@ -311,7 +310,7 @@ static int64_t places_of(const rx_split_cut *cut, size_t i, int64_t n)
     return n / (cut->times[i] ? cut->times[i] : 1) * (cut->unit[i] ? cut->unit[i] : 1);
 }
 
-/* Places of result 0 in a part. 0: cannot be cut. */
+/* Indices of result 0 in a slice. 0: cannot be split. */
 static int64_t part_length(const rx_part *p, rx_split_cut *cut, int axis)
 {
     const rx_gpu_caps *caps = p->call.caps;
@@ -331,7 +330,7 @@ static int64_t part_length(const rx_part *p, rx_split_cut *cut, int axis)
     return length ? length : unit < dim ? unit : 0;
 }
 
-/* The axis of result 0 to cut along: the first one that suffices and needs no staging; else one
+/* The axis of result 0 to split along: the first one that suffices and needs no staging; else one
  * that suffices, else one without staging, else any: 3 to 0, or -1 when there is none. `any`: even
  * if no tensor is too large, as scratch memory is. */
 static int choose_cut(const rx_part *p, bool any, rx_split_cut *best, int *axis)
@@ -395,7 +394,7 @@ static rlx_status add_copy(rx_gpu_build *b, const rx_part *p, size_t from, rx_vi
 
 #define OWN_MEMORY 0xffffffffu
 
-/* The memory that a reference of the step means. */
+/* Which memory a reference of the step refers to. */
 static uint32_t memory_of(const rx_gpu_build *b, rx_gpu_ref ref)
 {
     const rx_gpu_call *c = b->whole;
@@ -404,7 +403,7 @@ static uint32_t memory_of(const rx_gpu_build *b, rx_gpu_ref ref)
     return c->roots[ref < RX_REF_OUT(0) ? ref - RX_REF_IN(0) : c->n_in + (ref - RX_REF_OUT(0))];
 }
 
-/* Whether tensors i and j would be bound as one and that is too large. */
+/* Whether tensors i and j overlap, so that they would be one binding, and that is too large. */
 static bool clash(const rx_gpu_build *b, const rx_part *p, size_t i, size_t j)
 {
     const uint64_t most = p->call.caps->max_binding_bytes;
@@ -420,7 +419,7 @@ static bool clash(const rx_gpu_build *b, const rx_part *p, size_t i, size_t j)
     return x.at < y_end && y.at < x_end && end - first > most;
 }
 
-/* Gives operands that clash copies of their own. */
+/* Copies operands that clash. */
 static rlx_status part_ways(rx_gpu_build *b, rx_part *p, int depth)
 {
     for (size_t i = 0; i < p->call.n_in; i++)
@@ -438,7 +437,7 @@ static rlx_status part_ways(rx_gpu_build *b, rx_part *p, int depth)
     return RLX_OK;
 }
 
-/* lower_part, with bindings that the device can have in one dispatch. */
+/* lower_part, with bindings that fit the device in one dispatch. */
 static rlx_status lower_apart(rx_gpu_build *b, const rx_part *p, int depth, bool *again)
 {
     const size_t n = b->n, n_scratch = b->n_scratch;
@@ -454,7 +453,7 @@ static rlx_status lower_apart(rx_gpu_build *b, const rx_part *p, int depth, bool
     return RLX_OK;
 }
 
-/* Tensor i of the part with `length` places of result 0 from `first` on. */
+/* The slice of tensor i for `length` indices of result 0 from `first` on. */
 static rx_view narrow_piece(const rx_view *v, const rx_split_cut *cut, size_t i, int64_t first,
                             int64_t length)
 {
@@ -469,7 +468,7 @@ static rx_view narrow_piece(const rx_view *v, const rx_split_cut *cut, size_t i,
     return rx_part_narrow(v, axis, begin, end - begin);
 }
 
-/* One part of p: `first` and `length` are places of result 0. Results that need staging are in
+/* One slice of p: `first` and `length` are indices of result 0. Results that need staging are in
  * q->view and q->ref on return. */
 static rlx_status do_piece(rx_gpu_build *b, const rx_part *p, const rx_split_cut *cut,
                            int64_t first, int64_t length, rx_part *q, int depth)
@@ -508,11 +507,11 @@ static rlx_status do_piece(rx_gpu_build *b, const rx_part *p, const rx_split_cut
     }
     rx_part_point(&run);
     RLX_TRY(rx_part_split(b, &run, depth + 1));
-    b->n_scratch = mark; /* the next part may use it again */
+    b->n_scratch = mark; /* the next slice may reuse it */
     return RLX_OK;
 }
 
-/* Puts the staged parts of result i where they belong. */
+/* Copies the staged slices of result i to their destination. */
 static rlx_status join_parts(rx_gpu_build *b, const rx_part *p, int axis, size_t i,
                              const rx_part *pieces, size_t n_pieces, int depth)
 {
@@ -571,7 +570,7 @@ static void make_copy(rx_part *p)
     p->call.attr = NULL;
 }
 
-/* A concat whose parts lie one after another: a copy each. */
+/* A concat of contiguous parts: one copy each. */
 static bool is_row(const rx_part *p)
 {
     const int64_t axis = ((const rx_axis_attr *)p->call.attr)->axis;
@@ -596,7 +595,7 @@ static rlx_status copy_row(rx_gpu_build *b, const rx_part *p, int depth)
     return b->status;
 }
 
-/* The axis of its table along which a gather may walk over windows, the outermost one; -1: none. */
+/* The axis of its table along which a gather may loop over windows, the outermost one; -1: none. */
 static int table_axis(const rx_part *p)
 {
     const rx_op op = p->call.op;
@@ -613,7 +612,7 @@ static int table_axis(const rx_part *p)
     return p->call.part_total ? -1 : axis;
 }
 
-/* A gather from each window of its table: those of its indices that are there. */
+/* A gather from each window of its table, for the indices in that window. */
 static rlx_status walk_table(rx_gpu_build *b, const rx_part *p, int axis, int depth)
 {
     rx_split_cut cut = {.axis = {axis}};
@@ -654,7 +653,8 @@ rlx_status rx_part_fail(rx_gpu_build *b, const rx_part *p)
                                (unsigned long long)caps->max_binding_bytes);
 }
 
-/* Makes results in scratch memory that do not begin where the kernels want, then copies them. */
+/* Computes results in scratch memory that do not begin where the kernels require, then copies them.
+ * */
 static rlx_status lower_aside(rx_gpu_build *b, const rx_part *p, int depth)
 {
     const size_t mark = b->n_scratch, n_in = p->call.n_in;
@@ -699,7 +699,7 @@ rlx_status rx_part_split(rx_gpu_build *b, const rx_part *p, int depth)
     if (q.call.op == RX_OP_concat && is_row(&q))
         return copy_row(b, &q, depth);
     int quality = choose_cut(&q, any, &cut, &axis);
-    /* Partial results are as large as the result: one that does not fit is cut first. */
+    /* partial results are as large as the result: one that does not fit is split first */
     const bool fits_result = quality < 0 || rx_part_window(&q, q.call.n_in, &w);
     if (quality < 3 && rx_gpu_ops[q.call.op].lower == rx_gpu_lower_reduce && !any && fits_result)
         return rx_split_long(b, &q, depth);

@@ -10,7 +10,8 @@
 /* By tensor, operands first, then results: the axis that is sliced, -1: every slice of the step
  * needs the whole tensor. Index i of result 0 corresponds to index i / unit * times of another
  * tensor; boundaries are multiples of all units and of `multiple`; 0 means 1. With halo.span, index
- * i needs indices i * step - before .. i * step - before + span - 1 of operand 0 that exist. */
+ * i needs indices i * step - before .. i * step - before + span - 1 of operand 0, as far as they
+ * exist. */
 typedef struct rx_split_cut {
     int axis[RX_SPLIT_MAX];
     int64_t unit[RX_SPLIT_MAX], times[RX_SPLIT_MAX];
@@ -33,13 +34,13 @@ void rx_split_adjust(const rx_split_cut *cut, const rx_gpu_call *c, void *attr, 
 /* True for operations whose kernels write from the first byte of a binding on. */
 bool rx_split_is_exact(rx_op op);
 
-/* Lowers a step some of whose tensors do not fit into a binding. split.c */
+/* Lowers a step with tensors that do not fit into a binding. split.c */
 rlx_status rx_gpu_split(rx_gpu_build *b, const rx_gpu_call *c);
 
 /* True when all tensors of a step fit into bindings as they are. */
 bool rx_gpu_fits(const rx_gpu_call *c);
 
-/* The bytes of its memory that a view touches: from *begin to *end. */
+/* The bytes of its memory that a view covers: from *begin to *end. */
 void rx_gpu_extent(const rx_view *v, uint64_t *begin, uint64_t *end);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps that are made of other steps on tensors in scratch memory. Each of those is cut where it
- * has to be. Errors are kept by the build; after one nothing more is added. */
+/* Steps made of other steps on tensors in scratch memory, each split where necessary. Errors are
+ * sticky in the build; after one nothing more is added. */
 #include <string.h>
 
 #include "gpu/split/part.h"
@@ -71,7 +71,7 @@ void rx_steps_region(const rx_steps *s, const rx_instr *instr, size_t n, const r
     rx_steps_add(s, RX_OP_region, &r, t, n_in, 1);
 }
 
-/* Tensors that a concat takes. */
+/* Operands of a concat, at most. */
 #define JOIN_MOST (RX_SPLIT_MAX - 1)
 
 static void add_concat(const rx_steps *s, int axis, const rx_tensor *t, size_t n, rx_tensor to)
@@ -85,7 +85,7 @@ static void add_concat(const rx_steps *s, int axis, const rx_tensor *t, size_t n
 
 void rx_steps_join(const rx_steps *s, int axis, rx_tensor *t, size_t n, rx_tensor to)
 {
-    while (n > JOIN_MOST) { /* groups in scratch memory, until a concat can take them all */
+    while (n > JOIN_MOST) { /* groups in scratch memory, until one concat can take them all */
         size_t n_groups = 0;
         for (size_t from = 0; from < n; from += JOIN_MOST) {
             const size_t count = n - from < JOIN_MOST ? n - from : JOIN_MOST;

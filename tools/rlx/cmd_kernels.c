@@ -279,7 +279,7 @@ static int run_kernels(void *record)
     if (status)
         return status;
     o->common.device_flags = RLX_DEVICE_COMPILE_ONLY;
-    o->work.fast = !o->exact;
+    o->work.policy = o->exact ? "exact" : "fast";
     const char *vulkan = id && strcmp(id, "auto") ? id : "vulkan";
     if (!id)
         o->common.device = (cli_list){cli_alloc_array(1, sizeof *o->common.device.v), 1};

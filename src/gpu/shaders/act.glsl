@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The activations of rlx_act, by code. `act` is a constant, so the branches vanish. */
+/* The activations of rlx_act, by code. `act` is a specialisation constant, so the branches fold
+ * away. */
 #ifndef ACT_GLSL
 #define ACT_GLSL
 
@@ -12,9 +13,9 @@ float act_sigmoid(float x)
     return (x < 0.0 ? e : 1.0) / (1.0 + e);
 }
 
-/* x * sigmoid(w), where both have one sign. With q = exp(-|w| / 2), x q q does not vanish before
+/* x * sigmoid(w), where x and w have one sign. With q = exp(-|w| / 2), x q q underflows only when
  * the result does; but drivers reassociate it to x (q q), so one q is scaled by 2^64 through its
- * exponent, and the denominator too. */
+ * exponent, and so is the denominator. */
 float act_gate(float x, float w)
 {
     float q = exp(-0.5 * abs(w)), unit = w < 0.0 ? 18446744073709551616.0 : 1.0;

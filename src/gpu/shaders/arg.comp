@@ -19,7 +19,7 @@ DEFINE_KEY(x)
 WORDS(y);
 
 #ifdef WIDE
-const uint PAIR = 3u; /* words of a place and its key */
+const uint PAIR = 3u; /* words of an (index, key) pair */
 #else
 const uint PAIR = 2u;
 #endif
@@ -79,7 +79,7 @@ void main()
     uint end = row < rows ? min(n, (part + 1u) * chunk) : 0u;
     KEY best = LAST_KEY;
     uint place = 0u;
-    if (end > 0u) /* for those that see nothing else */
+    if (end > 0u) /* otherwise this invocation has no elements */
         load_candidate(row, part * chunk, best, place);
     for (uint i = first; i < end; i += SLICES) {
         KEY key;

@@ -30,7 +30,7 @@
 const bool CUT = (OPTIONS & ATTN_CUT) != 0u;
 const uint TX = 16, BK = 64;
 const uint LINE = DC / 4u + 1u; /* vectors of a line of q or k, one to avoid conflicts */
-/* Room for the lines of q and k, and for four of v. */
+/* Room for the lines of q and k, or for four of v. */
 const uint TILE = (BQ + BK) * LINE > DVC ? (BQ + BK) * LINE : DVC;
 const uint VLINE = DVC / 4u, VN = DVC / 64u;
 const uint FITS = TILE / VLINE;
@@ -38,14 +38,14 @@ const uint VK = FITS >= 64u ? 64u : FITS >= 32u ? 32u : FITS >= 16u ? 16u : FITS
 
 shared vec4 tile[TILE];          /* rows of q and k, then rows of v */
 shared vec4 weight[BQ * BK / 4u]; /* [row][key] */
-shared float part[BQ * TX];      /* of a maximum or a sum, from each invocation of the row */
+shared float part[BQ * TX];      /* partial maximum or sum of each invocation of a row */
 shared uint shared_length;
 shared uint odd_values; /* 1 + the last block of keys with values that are not finite */
 
 #ifdef RAGGED
-/* Of the queries of the tile. */
+/* By query of the tile. */
 shared uint query_table[BQ], query_length[BQ];
-/* A run: the query behind it, its row of the page table, the keys that its rows see. */
+/* The current run: the query after it, its page table row, the range of keys that its rows see. */
 shared uint run_end, run_table, run_first_key, run_end_key;
 #endif
 
@@ -104,19 +104,19 @@ OPERAND(k)
 OPERAND(v)
 #endif
 
-/* Whether the page of a key is here. */
+/* Whether the page of a key is within this split. */
 bool has_page(uint page) { return !CUT || PAGE == 0u || (page >= o_h && page < o_s); }
 
 ivec2 query_range(uint i, uint n) { return key_range(CUT ? i - o_at : i, n); }
 
 uint count_sums() { return CUT ? n_splits & 0xffffu : n_splits; }
 
-/* Not for bounds of loops with barriers: those must be seen to be uniform. */
+/* Not used as bounds of loops with barriers, which must be provably uniform. */
 uint batch, table, kv_head, n_rows, row0;
 
 #ifdef RAGGED
 const uint TILE_ROWS = RT;
-/* Keys x <= j < y that a query sees which has so many before its own end. */
+/* The keys x <= j < y that a query sees with so many keys before its own end. */
 ivec2 row_range(uint length)
 {
     return ivec2(WINDOW ? max(int(length) - window, 0) : 0, int(length));
@@ -141,8 +141,8 @@ void find_run(uint first, uint n)
 const uint TILE_ROWS = BQ;
 #endif
 
-/* Rows row0 to row0 + BQ - 1 of q and keys k0 to k0 + 63 below end, elements d0 to d0 + DC - 1.
- * Key 4 x + y lies in line y * 16 + x, so that the invocations of a row read neighbours. */
+/* Rows row0 to row0 + BQ - 1 of q and keys k0 to k0 + 63 below end, elements d0 to d0 + DC - 1. Key
+ * 4 x + y is in line y * 16 + x, so that the invocations of a row read adjacent lines. */
 void load_scores(uint d0, uint k0, uint end)
 {
     const uint per = DC / 4u;
@@ -237,7 +237,7 @@ void main()
     uint rest = group / n_here / n_chunks;
     kv_head = rest % n_kv_heads;
     batch = rest / n_kv_heads % n_batch;
-    /* The last rows see the most keys of a causal attention: they come first. */
+    /* With causal masks the last rows see the most keys: they are scheduled first. */
     uint first_row = (n_tiles - 1u - rest / n_kv_heads / n_batch) * TILE_ROWS;
     row0 = first_row;
     n_rows = rows;
@@ -261,8 +261,8 @@ void main()
         barrier();
     }
     uint last = min(first_row + BQ, rows) - 1u;
-    /* Blocks and splits begin at keys that do not depend on the tile, so that a row has the same
-     * bits wherever its tile begins. */
+    /* Blocks and splits begin at keys independent of the tile, so that the bits of a row do not
+     * depend on its tile. */
     uint first_key = uint(query_range(first_row / GROUP, length).x) / BK * BK;
     uint end_key = uint(query_range(last / GROUP, length).y);
     if (CUT && PAGE == 0u) {

@@ -39,7 +39,7 @@ WORDS(o);     /* the result, or partial sums: f32 [row][split][DV sums, maximum,
 const float LOG2_E = 1.44269504088896341;
 const float MASKED = -3.4e38, NOTHING = -3.2e38;
 
-/* How many keys of a batch exist. `report`: whether this invocation sets the flag. */
+/* The number of keys of a batch. `report`: whether this invocation sets the flag. */
 uint length_of(uint batch, bool report)
 {
     if (!LENGTHS)
@@ -56,7 +56,7 @@ uint length_of(uint batch, bool report)
 
 uint count_queries() { return SINGLE ? 1u : n_queries; }
 
-/* Keys x <= j < y that query i sees of n. */
+/* The keys x <= j < y of n that query i may see. */
 ivec2 key_range(uint i, uint n)
 {
     int p = int(i) + int(n) - int(count_queries());
@@ -64,7 +64,7 @@ ivec2 key_range(uint i, uint n)
     return ivec2(WINDOW ? max(p - window + 1, 0) : 0, end);
 }
 
-/* Batch (or page) and row in it of key j. */
+/* The batch (or page) of key j, and its row in it. */
 uvec2 key_place(uint batch, uint j)
 {
     if (PAGE == 0u)
@@ -86,7 +86,7 @@ bool all_finite(vec4 x)
 
 float exp2_or_nan(float x) { return is_nan(x) ? x : exp2(x); }
 
-/* tanh without loss near 0 and without infinities. */
+/* tanh, accurate near 0 and finite for any argument. */
 float soft_tanh(float x)
 {
     float a = abs(x), x2 = x * x;
@@ -96,18 +96,17 @@ float soft_tanh(float x)
     return x < 0.0 ? -y : y;
 }
 
-/* The bias of an element of the mask that is not -infinity. From |x| = 1.9e38 on it grows slower
- * than x, so that it stays finite, and above -3e38: logits that far apart differ by more than
- * weights can tell. */
+/* The bias of a mask element that is not -infinity. From |x| = 1.9e38 on it is compressed, so that
+ * it stays finite and above -3e38: weights cannot tell logits that far apart. */
 float bias_of(float x)
 {
     float a = abs(x), b = a > 1.9e38 ? 2.7411e38 + (a - 1.9e38) * 0.17 : a * LOG2_E;
     return x < 0.0 ? -b : b;
 }
 
-/* The logit of a key that the query sees by its place, from their product; at: of the mask. The
- * product with the scale is rounded, not fused with what is subtracted from it later: a greatest
- * logit minus itself is 0. */
+/* The logit of a key within the range of the query, from their product; at: of the mask. The scaled
+ * product is rounded before the maximum is subtracted, never fused: the greatest logit minus itself
+ * is 0. */
 float logit(float product, uint at)
 {
     precise float s = product * scale;
@@ -125,7 +124,7 @@ float logit(float product, uint at)
 
 #include "online.glsl"
 
-/* The weight of a key: 0 where it is hidden (or its logit -infinity), and only there. */
+/* The weight of a key: 0 exactly where it is hidden or its logit is -infinity. */
 float weight_of(float s, float most)
 {
     float d = s - most;
@@ -134,7 +133,7 @@ float weight_of(float s, float most)
     return s <= NOTHING ? 0.0 : exp2(max(d, -125.0));
 }
 
-/* Factor of the sums of a row with this maximum and sum of weights. */
+/* The normalisation of a row with this maximum and sum of weights. */
 float row_factor(float top, float total, uint head)
 {
     if (total == 0.0)

@@ -40,14 +40,14 @@ WORDS4(v);
 const uint E = TK == F32 ? 4u : 8u;
 #endif
 
-const uint CK = (D / E + TEAM - 1u) / TEAM;     /* vectors of a key for a lane */
+const uint CK = (D / E + TEAM - 1u) / TEAM;     /* vectors of a key per lane */
 const uint CV = (DV / E + TEAM - 1u) / TEAM;
 const uint H = E / 4u;
 const uint SLOTS = TEAMS / PER, LANES = TEAMS * TEAM;
 const uint ITEMS = TEAM * PER / SHARE;
 #include "attention_join.glsl"
 
-/* The row of lane t of a team: its low bits reversed; so is the way back. */
+/* The row of lane t of a team: bit reversal, which is its own inverse. */
 uint row_of(uint t)
 {
     uint r = 0u;
@@ -56,7 +56,7 @@ uint row_of(uint t)
     return r;
 }
 
-/* Four elements of a vector, the h-th. */
+/* Four elements of a vector, part h. */
 vec4 unpack_part(VEC w, uint h)
 {
 #ifdef HALVES
@@ -68,7 +68,7 @@ vec4 unpack_part(VEC w, uint h)
 #endif
 }
 
-/* The rows of a workgroup may see different keys. */
+/* Whether the rows of a workgroup may see different keys. */
 bool is_ragged() { return TM != 0u || (!SINGLE && (CAUSAL || WINDOW)); }
 
 /* Elements i to i + 3 of q; i is a multiple of 4. */
@@ -96,8 +96,8 @@ void main()
     const uint table = table_of(batch, LANE == 0u);
     VEC kw[T * CK], vw[T * CV];
 
-    /* The vectors of this lane from the keys k0 + team, k0 + TEAMS + team, .. before `end`. Past it
-     * the last once more. */
+    /* This lane's vectors of the keys k0 + team, k0 + TEAMS + team, .. before `end`, clamped to the
+     * last. */
 #define LOAD(k0, end)                                                                            \
     [[unroll]] for (uint t = 0u; t < T; t++) {                                                   \
         uvec2 at = key_place(table, uint(min((k0) + int(t * TEAMS + team), (end) - 1)));         \
@@ -109,13 +109,13 @@ void main()
             vw[t * CV + c] = v[va + min(c * TEAM + t0, DV / E - 1u)];                            \
     }
 
-    /* Which keys come first does not depend on how many are there, so they need not wait for that
-     * number; values of those that are not there may be anything. Not worth it for many keys. */
+    /* The first keys do not depend on the number of keys, so their loads need not wait for it;
+     * values of keys that do not exist are undefined. Does not pay for many keys. */
     const bool known = T <= 2u && PAGE == 0u && !WINDOW, early = LENGTHS && known;
 #ifdef CHAIN
-    /* Nor need they wait for the dispatches before, of which one may write one of them: they are
-     * brought into the cache, and read after the wait. The compiler does not know that there is
-     * never such a counter. */
+    /* Nor need they wait for the dispatches before, one of which may write one of them: they are
+     * prefetched into the cache and read again after the wait. The condition is never true, which
+     * the compiler cannot know. */
     if (known) {
         uint touched = 0u;
         LOAD(int(split) * STEP, int(n_keys))
@@ -135,8 +135,8 @@ void main()
     int first_key = key_range(row0 / GROUP, length).x + int(split) * STEP;
     int end_key = key_range(last / GROUP, length).y;
 
-    /* The query of each row as far as it meets this lane's elements of a key. Loaded without a
-     * branch: behind one, an NVIDIA driver (580) got the shuffles below wrong. */
+    /* The query of each row at this lane's elements of a key. Loaded without a branch: after one,
+     * an NVIDIA driver (580) miscompiled the shuffles below. */
     vec4 x[R * CK * H], sum[R * CV * H];
     [[unroll]] for (uint r = 0u; r < R; r++) {
         uint row = min(row0 + r, n_rows - 1u);

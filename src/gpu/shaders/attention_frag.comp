@@ -68,7 +68,7 @@ layout(buffer_reference, std430, buffer_reference_align = 4) restrict readonly b
 #define BK (16 * NK)
 #define QSH (SIZE / 32 - QREGC)
 #define SUBGROUPS 4
-#define PAD 64 /* keys of a head in packed k and v are a multiple */
+#define PAD 64 /* packed k and v are padded to a multiple of so many keys */
 #define BLOCK_BYTES (BK * SIZE * 2)               /* of k, or of v */
 #define TOUCHES (BLOCK_BYTES / SUBGROUPS / 1024)  /* loads by 32 lanes */
 #define GROWTH 8.0 /* weights are at most 2^GROWTH */
@@ -89,7 +89,7 @@ layout(buffer_reference, std430, buffer_reference_align = 4) restrict readonly b
 /* Words of an A operand lie in memory in the order of its registers, elements 01 45 23 67. */
 #define PUT_A(matrix, u) PUT(matrix, u[0], u[2], u[1], u[3])
 
-/* Without cap and mask the scale is applied inside of the exponential. */
+/* Without cap and mask the scale is folded into the exponential. */
 const bool PLAIN = TM == 0u && !CAP;
 
 MATRIX_SUM sum[MT * KS]; /* of values */
@@ -104,8 +104,8 @@ Packed k, v;
 uint touched[LEAD * TOUCHES], seen, touch_at;
 uint lane, g, t, row0, length, head, mask_at;
 
-/* Asks for this subgroup's part of a block; base: where this lane reads it. What was asked for
- * before must be used somehow. */
+/* Prefetches this subgroup's part of a block; base: this lane's address. The result of the previous
+ * prefetch must be consumed somehow. */
 void touch(const uint slot, const uint64_t base)
 {
     Touched x = Touched(base + touch_at);
@@ -115,7 +115,7 @@ void touch(const uint slot, const uint64_t base)
     }
 }
 
-/* Products of the rows and the next keys; k moves on. */
+/* Multiplies the rows with the next keys; advances k. */
 void multiply_keys()
 {
 #if LEAD == 2
@@ -158,7 +158,7 @@ void multiply_keys()
     k = Packed(uint64_t(k) + BLOCK_BYTES);
 }
 
-/* Logits from the products with the keys from k0 on. edge: rows do not see all. */
+/* Logits from the products with the keys from k0 on. edge: some rows do not see all of them. */
 void finish_logits(const uint k0, const bool edge)
 {
     [[unroll]] for (uint i = 0; i < MT; i++)
@@ -179,7 +179,7 @@ void finish_logits(const uint k0, const bool edge)
         }
 }
 
-/* The greatest logit that this lane has of a row. */
+/* This lane's maximum of the logits of a row. */
 float find_most(uint i, uint r)
 {
     float x = s[i * NK][4 * r];
@@ -189,7 +189,7 @@ float find_most(uint i, uint r)
     return x;
 }
 
-/* Brings the sums to the maximum of the keys so far. */
+/* Rescales the sums to the running maximum. */
 void rescale()
 {
     const float factor = PLAIN ? scale : 1.0;
@@ -210,7 +210,7 @@ void rescale()
     }
 }
 
-/* Whether a weight of these keys would be too large without rescale(). */
+/* Whether a weight of these keys would exceed the limit without rescale(). */
 bool is_outgrown()
 {
     const float factor = PLAIN ? scale : 1.0;
@@ -221,7 +221,7 @@ bool is_outgrown()
     return subgroupAny(any);
 }
 
-/* Adds the values of these keys, weighted; v moves on. */
+/* Adds the weighted values of these keys; advances v. */
 void multiply_values()
 {
     const float factor = PLAIN ? scale : 1.0;
@@ -232,7 +232,8 @@ void multiply_values()
                 const uint r = i * 2 + (e >> 2);
                 const float x = exp2(fma(s[i * NK + j][e], factor, -top[r]));
                 p[i * NK + j][e] = HALF(x);
-                /* Drivers cut numbers to bf16: the sum of what is multiplied has the same bias. */
+                /* Drivers truncate to bf16: the sum of the weights is taken after truncation, so it
+                 * has the same bias. */
 #ifdef BF
                 total[r] += float(p[i * NK + j][e]);
 #else
@@ -256,10 +257,10 @@ void multiply_values()
 #endif
 }
 
-/* The keys from k0 to end, of which all rows see those from full_from to full_end. Only the first
- * block of some that all rows see, and those on the edges, look for the exact maxima: the others
- * leave the sums as they are, and where a logit is much above its row's maximum so far, the block
- * is done again. A branch around the scaling alone costs more than it saves: it moves the sums. */
+/* The keys from k0 to end, of which all rows see those from full_from to full_end. Exact maxima are
+ * computed only for the first such block and at the edges: other blocks keep the running maximum,
+ * and where a logit exceeds it by much, the block is computed again. A branch around the rescaling
+ * alone costs more than it saves, because it moves the accumulators. */
 void walk(uint k0, const uint full_from, const uint full_end, const uint end)
 {
     [[dont_unroll]] while (k0 < end) {
@@ -291,7 +292,7 @@ uint join_halves(float x, float y)
 #endif
 }
 
-/* Eight neighbours of q, from element i on; most: the greatest magnitude so far. */
+/* Eight adjacent elements of q from i on; most: the running maximum magnitude. */
 uvec4 load_q8(uint i, inout float most)
 {
     if (TQ != F32)
@@ -302,8 +303,8 @@ uvec4 load_q8(uint i, inout float most)
                  join_halves(y.z, y.w));
 }
 
-/* Rows whose greatest element f16 or bf16 does not hold well get NaN for their sum of weights, so
- * that they are computed again from f32. most: of what this lane has of them. */
+/* Rows of q whose maximum is outside the accurate range of f16 or bf16 get NaN as their sum of
+ * weights, so that they are recomputed in f32. most: this lane's maxima. */
 void give_up_rows(float most[2 * MT])
 {
     [[unroll]] for (uint i = 0; TQ == F32 && i < 2 * MT; i++) {
@@ -318,8 +319,8 @@ void give_up_rows(float most[2 * MT])
     }
 }
 
-/* The rows of q as A operands: two rows of a lane come from two loads, so they pass through shared
- * memory once; the unseen zero keeps the stores from being forwarded as moves. */
+/* The rows of q as A operands: the two rows of a lane come from two loads, so they pass through
+ * shared memory once; the opaque zero keeps the compiler from forwarding the stores as moves. */
 void load_queries(uint batch)
 {
     const uint unseen = n_groups >> 31;
@@ -357,7 +358,7 @@ void load_queries(uint batch)
         }
 }
 
-/* Eight neighbours of the result, from element i on. */
+/* Stores eight adjacent results from element i on. */
 void store_o8(uint i, vec4 x, vec4 y)
 {
     if (TQ == F32) {
@@ -373,8 +374,8 @@ void store_o8(uint i, vec4 x, vec4 y)
 
 vec2 wide(uint word) { return vec2(HALF2(word)); }
 
-/* Products of elements 32 c + 8 t .. + 7 of a query, which begin at `from`, and of keys g and
- * g + 8 of 16 keys that begin at `at`. */
+/* Products of elements 32 c + 8 t .. + 7 of a query at `from`, and of keys g and g + 8 of the 16
+ * keys at `at`. */
 vec2 redo_products(Packed at, uint from, uint c)
 {
     const uvec4 x = at.at[c * 64], y = at.at[c * 64 + 32];
@@ -388,8 +389,8 @@ vec2 redo_products(Packed at, uint from, uint c)
     return sum2;
 }
 
-/* The logits of keys k0 + g and k0 + g + 8, k0 a multiple of 16. first: of the keys of this head in
- * packed k. */
+/* The logits of keys k0 + g and k0 + g + 8, k0 a multiple of 16. first: offset of this head's keys
+ * in packed k. */
 vec2 redo_logits(uint row, uint batch, uint first, uint k0)
 {
     const ivec2 keys = key_range(row, length);
@@ -409,7 +410,7 @@ vec2 redo_logits(uint row, uint batch, uint first, uint k0)
     return x;
 }
 
-/* The greatest logit of a row. */
+/* The maximum of the logits of a row. */
 float redo_most(uint row, uint batch, uint first)
 {
     const ivec2 keys = key_range(row, length);
@@ -423,7 +424,8 @@ float redo_most(uint row, uint batch, uint first)
     return most;
 }
 
-/* One row by the subgroup, 16 keys at a time in the order of fragments, first as above. */
+/* Recomputes one row with the whole subgroup, 16 keys at a time in fragment order; first as above.
+ * */
 void redo_row(uint row, uint batch, uint first)
 {
     const ivec2 keys = key_range(row, length);
@@ -466,7 +468,7 @@ void redo_row(uint row, uint batch, uint first)
 
 /* ---- Results --------------------------------------------------------------------------------- */
 
-/* Whether the sums of a row that this lane has are finite. */
+/* Whether this lane's sums of a row are finite. */
 bool has_finite_sums(uint i, uint r)
 {
     bool finite = true;
@@ -476,7 +478,7 @@ bool has_finite_sums(uint i, uint r)
     return finite;
 }
 
-/* Whether the greatest logit of a row, minus itself without rounding the product with the scale
+/* Whether the greatest logit of a row minus itself, without rounding the scaled product
  * (multiply_values), may be a large number. */
 bool is_huge(uint i, uint r)
 {
@@ -484,7 +486,7 @@ bool is_huge(uint i, uint r)
     return PLAIN && abs(x) > 1e9 && x > NOTHING;
 }
 
-/* Writes the rows; a bit for each whose sums are not finite as far as this lane has them. */
+/* Writes the rows; returns a bit for each whose sums in this lane are not finite. */
 uint store_rows(uint batch)
 {
     uint odd = 0;
@@ -501,7 +503,7 @@ uint store_rows(uint batch)
             odd |= is_odd && row < n_queries ? 1 << (2 * i + r) : 0;
             [[unroll]] for (uint c = 0; c < SIZE / 64; c++)
                 [[unroll]] for (uint u = 0; u < 2; u++) {
-                    vec4 x[2]; /* 8 neighbours: fragment f holds elements 2 f and 2 f + 1 */
+                    vec4 x[2]; /* fragment f holds elements 2 f and 2 f + 1 of 8 adjacent ones */
                     [[unroll]] for (uint f = 0; f < 4; f++)
                         [[unroll]] for (uint e = 0; e < 2; e++)
                             x[f / 2][f % 2 * 2 + e] =
@@ -513,12 +515,12 @@ uint store_rows(uint batch)
     return odd;
 }
 
-/* first: as redo_row has it. */
+/* first: as in redo_row. */
 void redo_rows(uint odd, uint batch, uint first)
 {
     if (!subgroupAny(odd != 0))
         return;
-    subgroupBarrier(); /* what store_rows wrote is written before */
+    subgroupBarrier(); /* orders the stores of store_rows before */
     odd |= subgroupShuffleXor(odd, 1);
     odd |= subgroupShuffleXor(odd, 2);
     [[dont_unroll]] for (uint j = 0; j < 2 * MT; j++)
@@ -527,7 +529,7 @@ void redo_rows(uint odd, uint batch, uint first)
                 redo_row(row0 + 8 * j + n, batch, first);
 }
 
-/* The grid: heads that are walked together, blocks of rows, and more such heads. */
+/* The grid: heads that are processed concurrently, blocks of rows, and further groups of heads. */
 void main()
 {
     lane = gl_SubgroupInvocationID;
@@ -537,7 +539,7 @@ void main()
     const uint place = gl_WorkGroupID.z * gl_NumWorkGroups.x + gl_WorkGroupID.x;
     const uint batch = n_batch > 1 ? place / n_heads : 0;
     head = place - batch * n_heads;
-    /* Long rows first; or with n_splits 2, the second half of the grid in reverse. */
+    /* Long rows first; with n_splits 2, the second half of the grid in reverse. */
     const uint rank = gl_WorkGroupID.y, half_way = (n_blocks + 1) / 2;
     const uint turn = n_splits == 2 && rank >= half_way ? rank - half_way : n_blocks - 1 - rank;
     row0 = turn * (ROWS * SUBGROUPS) + gl_SubgroupID * ROWS;

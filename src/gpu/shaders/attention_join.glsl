@@ -15,7 +15,7 @@
 #define ATTENTION_JOIN_GLSL
 
 #ifdef JOIN
-/* Of each row and part: DV sums, then the maximum and the sum of weights in a vector. */
+/* By row and split: DV sums, then a vector with the maximum and the sum of weights. */
 layout(SLOT(partial), std430) coherent buffer buffer_partial { uvec4 partial[]; };
 layout(SLOT(counters), std430) coherent buffer buffer_counters { uint counters[]; };
 const uint LINE = DV / 4u + 1u;
@@ -23,7 +23,7 @@ shared uint n_before;
 const uint PARTS = 4;
 #endif
 
-shared vec4 joined[SLOTS * AT * DV / 4u];       /* sums of rows from each subgroup */
+shared vec4 joined[SLOTS * AT * DV / 4u];       /* partial sums of the subgroups */
 shared float tops[SLOTS * R], totals[SLOTS * R];
 #ifdef REDO
 shared uint odd_rows; /* a bit for each row of the workgroup */
@@ -50,14 +50,14 @@ struct Place {
     uint batch, kv_head, row, n_rows, split;
 };
 
-/* Where the sums of a row over all keys go. */
+/* Offset of the sums of a row over all keys. */
 uint result_at(Place p)
 {
     return o_at + p.batch * n_kv_heads * GROUP * count_queries() * DV +
            (p.kv_head * GROUP + p.row % GROUP) * o_h + p.row / GROUP * o_s;
 }
 
-/* The number of a row among those of all batches. */
+/* The index of a row among those of all batches. */
 uint line_of(Place p) { return (p.batch * n_kv_heads + p.kv_head) * p.n_rows + p.row; }
 
 /* Sums relative to a maximum. */
@@ -99,7 +99,7 @@ void put_sums(Place p, uint d, Sums a)
 #endif
 }
 
-/* Adds up what the lanes have that share an item. */
+/* Adds the partial sums of the lanes that share an item. */
 void join_shares(inout Sums a)
 {
     [[unroll]] for (uint bit = ITEMS; bit < ITEMS * SHARE; bit *= 2u) {
@@ -110,11 +110,11 @@ void join_shares(inout Sums a)
     }
 }
 
-/* The item of this lane, and which of those that share it the lane is. */
+/* The item of this lane, and its index among the lanes that share it. */
 uint my_item() { return LANE / (ITEMS * SHARE) * ITEMS + LANE % ITEMS; }
 uint my_share() { return LANE / ITEMS % SHARE; }
 
-/* Writes the sums of rows r0 to r0 + AT - 1 that lie in `joined`; first: row 0 of the workgroup. */
+/* Writes the sums of rows r0 to r0 + AT - 1 from `joined`; first: row 0 of the workgroup. */
 void join_slots(Place first, uint r0)
 {
     uint item = my_item(), share = my_share();
@@ -137,7 +137,7 @@ void join_slots(Place first, uint r0)
 }
 
 #if defined JOIN || defined REDO
-/* Of the workgroup, with the order of what it did to buffers. */
+/* A workgroup barrier that also orders buffer accesses. */
 void buffer_barrier()
 {
     controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup,
@@ -147,8 +147,8 @@ void buffer_barrier()
 #endif
 
 #ifdef JOIN
-/* Sums d to d + 3 of a row from every SHARE-th part. Parts are read PARTS at a time: a loop of
- * single loads would wait for each. */
+/* Sums d to d + 3 of a row over every SHARE-th split, PARTS loads in flight at a time, since a loop
+ * of single loads would wait for each. */
 Sums join_parts(Place p, uint d, uint share)
 {
     uint at = line_of(p) * n_splits * LINE;
@@ -156,7 +156,7 @@ Sums join_parts(Place p, uint d, uint share)
     [[dont_unroll]] for (uint s = share; s < n_splits; s += SHARE * PARTS) {
         vec4 sums[PARTS];
         vec2 stats[PARTS];
-        [[unroll]] for (uint i = 0u; i < PARTS; i++) { /* past the end: the last once more */
+        [[unroll]] for (uint i = 0u; i < PARTS; i++) { /* clamped: repeats the last one */
             uint from = at + min(s + i * SHARE, n_splits - 1u) * LINE;
             stats[i] = uintBitsToFloat(partial[from + DV / 4u].xy);
             sums[i] = uintBitsToFloat(partial[from + d / 4u]);
@@ -177,7 +177,8 @@ Sums join_parts(Place p, uint d, uint share)
     return all;
 }
 
-/* Counts the workgroup; the last one of the rows writes their result. True: this is the last. */
+/* Counts this workgroup; the last one of a group of rows writes their result. True: this is the
+ * last. */
 bool join_splits(Place first)
 {
     uint counter = first.batch * gl_NumWorkGroups.y + gl_WorkGroupID.y;

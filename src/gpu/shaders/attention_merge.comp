@@ -18,17 +18,17 @@ const float LOG2_E = 1.44269504088896341, NOTHING = -3.2e38; /* as in attention.
 const uint BATCH = 8;
 
 struct Joined {
-    float top, total, sum; /* the largest maximum; sums relative to it */
+    float top, total, sum; /* the greatest maximum; sums relative to it */
 };
 
-/* Sum d of the row whose parts begin at `at`, `line` words each. Parts are read BATCH at a time: a
- * loop of single loads would wait for each. */
+/* Sum d of the row whose splits begin at `at`, `line` words each, BATCH loads in flight at a time,
+ * since a loop of single loads would wait for each. */
 Joined join_parts(uint at, uint line, uint d)
 {
     Joined all = Joined(NOTHING, 0.0, 0.0);
     for (uint s = 0u; s < n_splits; s += BATCH) {
         float tops[BATCH], totals[BATCH], sums[BATCH], most = all.top;
-        [[unroll]] for (uint i = 0u; i < BATCH; i++) { /* past the end: the last once more */
+        [[unroll]] for (uint i = 0u; i < BATCH; i++) { /* clamped: repeats the last one */
             uint from = at + min(s + i, n_splits - 1u) * line;
             tops[i] = uintBitsToFloat(partial[from + line - 2u]);
             totals[i] = uintBitsToFloat(partial[from + line - 1u]);
@@ -63,7 +63,7 @@ float merge(uint e)
     if (HAS_SINKS != 0u) {
         float sink = uintBitsToFloat(sinks[sinks_at + head]) * LOG2_E;
         float most = max(top, sink), keep = keep_factor(top, most);
-        float more = sink - most; /* not all drivers give NaN for NaN */
+        float more = sink - most; /* not all drivers propagate NaN */
         total = total * keep + (is_nan(more) ? more : exp2(more));
         sum *= keep;
     }

@@ -71,7 +71,7 @@ const uint CHAINS = T > 1 ? 1u : 2u;         /* of products that add up to the l
     }
 
 shared uvec4 staged[2 * CK * 32];
-shared float row_tops[SLOTS * 8u * ROWS]; /* greatest of q in f32 as far as a subgroup staged it */
+shared float row_tops[SLOTS * 8u * ROWS]; /* maxima of q in f32, by the subgroup that staged it */
 
 uint lane, g, t;
 Place place; /* of the workgroup's first row */
@@ -80,13 +80,13 @@ MATRIX_SUM sum[TILES];
 ivec2 range[ROWS]; /* keys that rows g and g + 8 see */
 uint mask_at[ROWS];
 float top[ROWS], total[ROWS];
-float k_top, v_top; /* greatest magnitudes of k and v in f32 */
+float k_top, v_top; /* maximum magnitudes of k and v in f32 */
 
-/* Of the lane's 2 ROWS rows, the u-th. */
+/* The u-th of the lane's 2 ROWS rows. */
 uint row_of(uint u) { return 2u * t + u % 2u + u / 2u * 8u; }
 /* Its element in sums, and in those 8 rows (of elements of a head) below. */
 uint element_of(uint u, uint lower) { return lower * 4u + u; }
-/* The i-th key of this lane in logits and values, of four in each block. */
+/* The i-th key of this lane in logits and values, four per block. */
 uint key_of(uint i) { return 2u * t + i % 2u + i / 2u * 8u; }
 
 uvec4 round8(vec4 a, vec4 b)
@@ -97,7 +97,7 @@ uvec4 round8(vec4 a, vec4 b)
 
 vec4 rest4(vec4 a) { return a - vec4(f16vec4(a)); }
 
-/* Of the keys from k0 on; past the end the last once more. */
+/* Loads the keys from k0 on, clamped to the last. */
 void load_keys(int k0, int end)
 {
     [[unroll]] for (uint i = 0u; i < T * 2u; i++) {
@@ -169,7 +169,7 @@ uint query_at(uint r, uint c)
            row / GROUP * q_s + c * 32u + t * 8u;
 }
 
-/* Rows of q as A operands into shared memory: in the order of registers, 01 45 23 67. */
+/* Stages rows of q as A operands in shared memory, in register order: 01 45 23 67. */
 void stage_queries()
 {
     float most[2] = {0.0, 0.0};
@@ -213,7 +213,7 @@ void init_ranges(uint length, int end_key)
     }
 }
 
-/* The products of q and the keys that are loaded. */
+/* Multiplies q with the loaded keys. */
 void multiply_keys(out MATRIX_SUM s[T * CHAINS])
 {
     [[unroll]] for (uint i = 0u; i < T * CHAINS; i++)
@@ -260,7 +260,7 @@ void find_logits(MATRIX_SUM s[T * CHAINS], uint h, int k0, bool inside,
 }
 
 #ifdef WIDE
-/* Looks at the range of what is loaded. */
+/* Tracks the range of the loaded keys and values. */
 void watch_range()
 {
     [[unroll]] for (uint i = 0u; i < T * 2u * CK * VECTORS; i++)
@@ -270,7 +270,7 @@ void watch_range()
 }
 #endif
 
-/* The keys from k0 on, which are loaded. */
+/* Processes the loaded keys from k0 on. */
 void add_keys(int k0, bool inside)
 {
 #ifdef WIDE
@@ -315,7 +315,7 @@ void add_keys(int k0, bool inside)
     }
 }
 
-/* Sums of rows r0 to r0 + AT - 1 into shared memory. */
+/* Stores the sums of rows r0 to r0 + AT - 1 to shared memory. */
 void leave_rows(uint r0)
 {
     [[unroll]] for (uint u = 0u; u < 2u * ROWS; u++)
@@ -328,8 +328,8 @@ void leave_rows(uint r0)
         }
 }
 
-/* Whether f16 holds the greatest element of row g + 8 h of q, and those of all keys and values that
- * the subgroup saw. */
+/* Whether f16 is accurate enough for row g + 8 h of q and for all keys and values of this subgroup.
+ * */
 bool holds_row(uint h)
 {
     float x = 0.0;
@@ -401,7 +401,7 @@ float redo_logit(uint r, int key, ivec2 keys)
     return logit(product, from_mask + uint(key) * m_k);
 }
 
-/* The greatest x of the workgroup. */
+/* The maximum of x over the workgroup. */
 float redo_most(float x)
 {
     [[unroll]] for (uint bit = 1u; bit < 32u; bit *= 2u)
@@ -415,8 +415,8 @@ float redo_most(float x)
     return x;
 }
 
-/* Row r of the workgroup: weights of LANES keys at a time, then their values by columns. Every lane
- * has the sum of all weights. */
+/* Recomputes row r of the workgroup: weights of LANES keys at a time, then their values by columns.
+ * Every lane has the sum of all weights. */
 void redo_row(uint r, uint length)
 {
     Place p = place;
@@ -473,8 +473,8 @@ void main()
     const uint last = min(place.row + R, n_rows) - 1u;
     const int mine = int(gl_SubgroupID * 16u * T), STEP = int(16u * T * SLOTS);
 
-    /* Which keys come first does not depend on how many are there, so they need not wait for that
-     * number, nor for q; values of those that are not there may be anything. */
+    /* The first keys do not depend on the number of keys, so their loads need not wait for it, nor
+     * for q; values of keys that do not exist are undefined. */
     const bool early = LENGTHS && PAGE == 0u && !WINDOW;
     int k0 = int(place.split) * STEP;
     ivec2 upper, lower = ivec2(0, int(n_keys));

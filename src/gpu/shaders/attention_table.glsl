@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The page table of ragged attention: after attention.glsl. */
 
-/* The row of the page table of a batch; ragged: of a query, from `mask`, of m_b rows. `report`:
- * whether this invocation sets the flag. */
+/* The page table row of a batch; ragged: that of a query, from `mask`, below m_b. `report`: whether
+ * this invocation sets the flag. */
 uint table_of(uint batch, bool report)
 {
     if ((OPTIONS & ATTN_RAGGED) == 0u)

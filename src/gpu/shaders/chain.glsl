@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Dispatches that wait for one another inside of the kernel (CHAIN), without a barrier between
- * them: workgroups of the next dispatch begin as soon as those before leave room, load weights, and
- * only then wait. That needs a device that begins the workgroups of a queue in their order, so that
- * the ones waited for are never kept out; gpu/chain.c says when it is done, the self-check tries
- * it.
+/* Kernels that wait for the dispatch before inside the kernel (CHAIN), without a barrier between
+ * them: workgroups of the next dispatch start as soon as there is room, load weights, and only then
+ * wait. That requires a device that starts the workgroups of a queue in order, so that those waited
+ * for are always resident; gpu/chain.c decides where it is done, and the self-check tries it.
  *
- * What other dispatches write is read through coherent bindings (SHARED_BUFFER of common.glsl): a
- * fence alone leaves old values in the cache of a unit. Coherent reads go past that cache, and they
- * follow the barrier that follows the last look at the counter; so no fence is waited for in front
- * of them, which would take 0.3 us of each level.
+ * Data of other dispatches is read through coherent bindings (SHARED_BUFFER of common.glsl): after
+ * a fence alone the L1 cache may hold old values. Coherent reads bypass it, and they come after the
+ * barrier that ends the wait; so they need no fence, which would cost 0.3 us per level.
  *
- * Included behind the push constants and before the kernel's main, which becomes a function. Where
- * something can be done before the wait, it calls chain_wait itself (CHAIN_LATE). chain_target is
- * how many workgroups have to be done; 0: none. */
+ * Included after the push constants and before the kernel's main, which becomes a function. A
+ * kernel that has work before the wait calls chain_wait itself (CHAIN_LATE). chain_target is the
+ * number of workgroups to wait for; 0: none. */
 #ifdef CHAIN
-/* The flags of a run and behind them numbers of workgroups that are done. */
+/* The flags of a run, followed by the counters of finished workgroups by level. */
 layout(buffer_reference, std430, buffer_reference_align = 16) volatile coherent buffer Counters {
     uint flags, late, unused[2], done[];
 };
@@ -22,10 +20,10 @@ layout(buffer_reference, std430, buffer_reference_align = 16) volatile coherent 
 /* Poll limit, about ten seconds: then the wait is abandoned and reported as an error. */
 const uint MAX_POLLS = 1u << 24;
 
-/* No level has this number. */
+/* Not the index of any level. */
 const uint NO_COUNTER = 0xfffffff0u;
 
-/* As barrier(), and buffers are in order too. */
+/* barrier() that also orders buffer accesses. */
 void chain_sync()
 {
     controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup,
@@ -33,7 +31,7 @@ void chain_sync()
                    gl_SemanticsAcquireRelease);
 }
 
-/* All lanes of a subgroup look: one alone would leave it diverged. */
+/* All lanes of a subgroup poll: a single one would leave it diverged. */
 void chain_wait()
 {
     if (chain_target == 0u)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* First of all in kernels that have a form with CHAIN: the extensions of chain.glsl. */
+/* The extensions of chain.glsl; first in kernels with a CHAIN variant. */
 #ifdef CHAIN
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Sine and cosine of fractions of a turn that are given as integers, good to about one unit in the
- * last place: the functions of GLSL are not on every driver. */
+/* Sine and cosine of fractions of a turn given as integers, accurate to about one ulp, which GLSL's
+ * functions are not on every driver. */
 #ifndef CIRCLE_GLSL
 #define CIRCLE_GLSL
 

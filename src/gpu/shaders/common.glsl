@@ -19,20 +19,20 @@ layout(local_size_x_id = 0, local_size_x = 64, local_size_y = 1, local_size_z = 
 #include "dtype.def"
 #include "loops.def"
 
-/* Index of the workgroup in a folded grid. */
+/* Index of the workgroup in a grid folded to three axes. */
 #define GROUP_INDEX                                                                      \
     (gl_WorkGroupID.x +                                                                  \
      gl_NumWorkGroups.x * (gl_WorkGroupID.y + gl_NumWorkGroups.y * gl_WorkGroupID.z))
 #define LANE gl_LocalInvocationID.x
 #define GLOBAL_INDEX (GROUP_INDEX * gl_WorkGroupSize.x + LANE)
 
-#ifdef CHAIN /* dispatches before this one write while it runs */
+#ifdef CHAIN /* earlier dispatches write while this one runs */
 #define SHARED_BUFFER coherent buffer
 #else
 #define SHARED_BUFFER buffer
 #endif
 
-/* The place of a BIND row of the kernel's .def; of a binding as words, or as another view. */
+/* The binding of a BIND row of the kernel's .def; declarations as words, or as another view. */
 #define SLOT(bind) set = 0, binding = BIND_##bind
 #define VIEW(bind, type, name) \
     layout(SLOT(bind), std430) SHARED_BUFFER buffer_##name { type name[]; }
@@ -73,7 +73,7 @@ uint f32_to_f16(float x)
     return sign | ((a - 0x38000000u + 0xfffu + ((a >> 13) & 1u)) >> 13);
 }
 
-/* Element i of a binding as float or int. T is a constant, so the branches vanish. */
+/* Element i of a binding as float or int. T is a constant, so the branches fold away. */
 #define DEFINE_LOAD(name)                                                                  \
     float load_f_##name(uint t, uint i)                                                    \
     {                                                                                      \

@@ -42,7 +42,7 @@ uint load_unit(uint k, uint i)
     }
 }
 
-/* The part of column c, and where unit (row, c) is in it. */
+/* The operand k of column c, and the offset of unit (row, c) in it. */
 uint find_part(uint row, uint c, out uint k)
 {
     k = 0u;

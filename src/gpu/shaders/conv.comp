@@ -24,8 +24,8 @@
 const uint THREADS = BM / TM * (BN / TN);
 const uint SM = BM + 4, SN = BN + 4;
 const uint NA = BM * BK / 4 / THREADS;
-const uint WIDE = BN < THREADS ? BN : THREADS; /* neighbours along the pixels */
-const uint NP = BN / WIDE, DOWN = THREADS / WIDE, NK = BK / DOWN; /* pixels of one; rows of k */
+const uint WIDE = BN < THREADS ? BN : THREADS; /* adjacent invocations along the pixels */
+const uint NP = BN / WIDE, DOWN = THREADS / WIDE, NK = BK / DOWN; /* per invocation */
 
 #ifdef INT
 #define MULTIPLY_ADD(x, y, z) ((x) * (y) + (z))
@@ -40,8 +40,8 @@ NUM4 ra[NA];
 NUM rb[NP * NK];
 NUM4 sum[TM * TN / 4];
 ivec3 window[NP];
-uint image_at[NP]; /* first element of the image and group; ~0: no pixel */
-uint slice_at;     /* first element of the results of the slice */
+uint image_at[NP]; /* offset of the image and group; ~0: no pixel */
+uint slice_at;     /* offset of the results of the slice */
 
 /* Row kk of the windows at pixel q of this invocation. */
 NUM fetch_x(uint q, uint kk)
@@ -54,7 +54,7 @@ NUM fetch_x(uint q, uint kk)
     return load_x(image_at[q] + channel * in_d * in_h * in_w + i);
 }
 
-/* Four neighbours along k of filter f, whose first is element kk. */
+/* Four adjacent elements along k of filter f, the first of which is element kk. */
 NUM4 fetch_w(uint first, uint f, uint kk)
 {
     NUM4 v = NUM4(0);
@@ -107,7 +107,7 @@ void multiply(uint s, uint am, uint bn)
 }
 
 #ifndef INT
-/* Of four pixels from `col` on. */
+/* Whether one of four pixels from `col` on has a window with padding. */
 bool has_padding(uint col)
 {
     bool found = false;
@@ -132,8 +132,8 @@ float sum_taps(uint g, uint f, uint col, uint from, uint end)
 }
 #endif
 
-/* Four neighbouring pixels from `col` on of filter f of group g. They may belong to two images or
- * more, if those are small. */
+/* Stores four adjacent pixels from `col` on of filter f of group g. Small images: they may belong
+ * to two or more. */
 void write4(NUM4 v, uint g, uint f, uint col)
 {
     uint left = min(images * pixels - col, 4u), whole = g * filters + f;

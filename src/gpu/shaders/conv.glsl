@@ -31,7 +31,7 @@ TENSOR(res)
 int load_x(uint i) { return load_i_raw_x(TX, i) - x_zero; }
 int load_w(uint i) { return load_i_raw_w(TW, i) - w_zero; }
 
-/* The bits of element `at` of the result, which is of filter f of all. */
+/* The bits of element `at` of the result, of filter f. */
 uint finish(int sum, uint f, uint at)
 {
     if (TBIAS != 0u)
@@ -62,16 +62,16 @@ uint finish(float sum, uint f, uint at)
 }
 #endif
 
-/* Place of pixel p of the result as (depth, row, column). */
+/* Pixel p of the result as (depth, row, column). */
 ivec3 find_pixel(uint p) { return ivec3(p / out_w / out_h, p / out_w % out_h, p % out_w); }
 
-/* Where the window of a pixel begins in x; it may be in the padding. */
+/* The start of a pixel's window in x, possibly in the padding. */
 ivec3 find_window(uint p)
 {
     return find_pixel(p) * ivec3(stride_d, stride_h, stride_w) - ivec3(begin_d, begin_h, begin_w);
 }
 
-/* Whether the window of a pixel reaches into the padding. */
+/* Whether the window of a pixel extends into the padding. */
 bool is_padded(uint p)
 {
     ivec3 at = find_window(p);
@@ -80,7 +80,7 @@ bool is_padded(uint p)
     return any(lessThan(at, ivec3(0))) || any(greaterThanEqual(end, ivec3(in_d, in_h, in_w)));
 }
 
-/* Element `at` of a channel of x, counted from its first; false in the padding. */
+/* The offset of an element within a channel of x; false in the padding. */
 bool find_element(ivec3 at, out uint i)
 {
     i = (uint(at.x) * in_h + uint(at.y)) * in_w + uint(at.z);

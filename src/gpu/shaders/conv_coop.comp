@@ -62,7 +62,7 @@ MATRIX_SUM sum[CM * CN];
     }
 #endif
 
-/* What pixel `window` sees in a step, to registers. */
+/* Loads the elements under the window of a pixel in a step to registers. */
 void fetch_x(ivec3 window, uint image, uint tap, uint channel)
 {
     uint area = in_d * in_h * in_w, i;
@@ -92,7 +92,7 @@ void fetch_w(uint at)
         ra[i] = w4[at + i * 32u];
 }
 
-/* Sums of the fragments in ra and those of stage s; `next` are the ones to fetch. */
+/* Accumulates the fragments in ra times those of stage s; `next`: prefetched meanwhile. */
 void multiply(uint s, uint my_n, uint next)
 {
     MATRIX_A fa[2 * CM];
@@ -109,7 +109,7 @@ void multiply(uint s, uint my_n, uint next)
         }
 }
 
-/* Eight neighbouring pixels from `col` on of filter f of group g. */
+/* Stores eight adjacent pixels from `col` on of filter f of group g. */
 void write8(float v[8], uint g, uint f, uint col)
 {
     uint all = images * pixels, whole = g * filters + f;

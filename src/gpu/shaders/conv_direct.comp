@@ -25,7 +25,7 @@ NUM sum_window(uint g, uint f, uint image, uint p)
     return sum;
 }
 #elif defined(TRANSPOSED)
-/* The first tap that reaches place q (padding included) along an axis; others follow in steps. */
+/* The first tap that reaches index q (padding included) along an axis; others follow in steps. */
 uint first_tap(uint q, uint stride, uint dilation, uint step_)
 {
     uint t = 0u;

@@ -68,7 +68,7 @@ layout(SLOT(o), std430) buffer buffer_o16 { uint16_t o16[]; };
 layout(SLOT(res), std430) restrict readonly buffer buffer_res4 { uvec4 res4[]; };
 layout(SLOT(res), std430) restrict readonly buffer buffer_res2 { uvec2 res2[]; };
 
-/* Slices meet with JOIN rows of fragments at a time: a workgroup must not need much memory. */
+/* Slices are joined JOIN rows of fragments at a time, to limit shared memory. */
 const uint JOIN = CM < 2 || SLICES > 4 ? 1 : 2, TILE = JOIN * CN * 8 * 32; /* sums of a subgroup */
 shared float joined[SLICES > 1 ? SLICES * SIDE_M * SIDE_N * TILE : 1];
 shared uint sound[SIDE_M * SIDE_N]; /* pixels of a tile with a sum that is not suspicious */
@@ -85,11 +85,11 @@ shared uint sound[SIDE_M * SIDE_N]; /* pixels of a tile with a sum that is not s
         PUT_PAIR(matrix, 3u, w3)                                                  \
     }
 
-const uint SPAN = ROW + 3; /* places that four neighbours see in a line */
+const uint SPAN = ROW + 3; /* elements that four adjacent pixels use of a line */
 const uint RX = CN / 2 * SPAN, RAW = PLAIN != 0 ? 4 * CN : 1; /* vectors of a line */
 const uint LINES = DEEP > 0 ? DEEP : 1; /* in registers at a time */
 uvec4 ra[LINES * 2 * CM], rx[LINES * RX];
-uvec4 raw[LINES * RAW]; /* eight channels of four pixels each, as they came */
+uvec4 raw[LINES * RAW]; /* eight channels of four pixels each, as loaded */
 uint from_x[2 * CN], from_w; /* this lane's first vectors; elements of plain x */
 MATRIX_SUM sum[CM * CN];
 
@@ -202,7 +202,7 @@ void multiply(uint first, uint end)
     }
 }
 
-/* The same, DEEP lines at a time; the barrier keeps the compiler from delaying loads. */
+/* The same, DEEP lines at a time; the barrier keeps the compiler from sinking loads. */
 void multiply_deep(uint first, uint end)
 {
     [[dont_unroll]] for (uint line = first; line < end; line += LINES) {
@@ -237,7 +237,8 @@ float least_sum(uint g, uint f) { return uintBitsToFloat(w1[table_at(g, f) + 64u
 
 bool is_sound(float x, float least) { return abs(x) >= least && abs(x) < 3.3e38; }
 
-/* Whether some pixel of this subgroup is suspicious: by its first 16 filters, m of group g on. */
+/* Whether some pixel of this subgroup is suspicious, judged by its first 16 filters, m of group g
+ * on. */
 bool is_outside(uint g, uint m)
 {
     const uint row = gl_SubgroupInvocationID / 4u;
@@ -253,12 +254,12 @@ bool is_outside(uint g, uint m)
     return subgroupAny(good != (1u << 4u * CN) - 1u);
 }
 
-/* A lane has two times four neighbouring pixels of each 32: eight neighbours if that makes a vector
- * of the result, else such that lanes side by side write neighbours. */
+/* A lane has two times four adjacent pixels of each 32: eight adjacent ones if that makes a vector
+ * of the result, else such that adjacent lanes store adjacent vectors. */
 const bool EIGHTS = WIDE == 8u && TOUT != F32 && SLICES == 1u;
 const uint APART = EIGHTS ? 4u : 16u;
 
-/* The j-th pixel of which this lane reads what it sees, of those from n on. */
+/* The j-th pixel that this lane loads for, of those from n on. */
 uint find_column(uint n, uint j)
 {
     const uint row = gl_SubgroupInvocationID / 4u;
@@ -268,7 +269,7 @@ uint find_column(uint n, uint j)
     return min(col + j % 4u, images * pixels - 1u);
 }
 
-/* Where column c of a tile lies in group g of plain x: its image, and its window. */
+/* The image and window of column c of a tile in group g of plain x. */
 struct Sight {
     uint first;
     ivec3 window;
@@ -281,7 +282,7 @@ Sight find_sight(uint g, uint col)
                  find_window(col % pixels));
 }
 
-/* What a pixel sees at a tap in this lane's eight channels of a block. */
+/* The elements at a tap of a pixel's window, in this lane's eight channels of a block. */
 void see(Sight s, uint block, uint tap, out float v[8])
 {
     const uvec3 size = uvec3(plain_d, plain_h, plain_w);
@@ -339,7 +340,7 @@ void multiply_scaled(uint g, uint n, uint first, uint end)
     }
 }
 
-/* Sums as they would be without exponents; filters from m on. */
+/* Undoes the exponents of sums; filters from m on. */
 void restore_sums(uint g, uint m)
 {
     const uint row = gl_SubgroupInvocationID / 4u, t = gl_SubgroupInvocationID % 4u;
@@ -443,8 +444,8 @@ void store4(vec4 v, uint at[4], uint more, uint count)
         }
 }
 
-/* What the lane has of fragments j and j + 1: filters m, m + 8, ... of group g, two times four
- * pixels from `col` on. All of the residual is on its way before the first store. */
+/* Stores fragments j and j + 1 of this lane: filters m, m + 8, ... of group g, two times four
+ * pixels from `col` on. All loads of the residual are in flight before the first store. */
 void write_pixels(uint j, uint g, uint m, uint col)
 {
     uint at0[4], at1[4];
@@ -476,7 +477,7 @@ void write_pixels(uint j, uint g, uint m, uint col)
     }
 }
 
-/* Sums of JOIN rows of fragments from `first` on to shared memory, where all slices meet. */
+/* Stores sums of JOIN rows of fragments from `first` on to shared memory, for joining slices. */
 void store_joined(uint slice, uint first)
 {
     const uint mine = gl_SubgroupID % (SIDE_M * SIDE_N) * TILE + gl_SubgroupInvocationID;
@@ -488,7 +489,7 @@ void store_joined(uint slice, uint first)
     barrier();
 }
 
-/* The h-th four pixels of the lane for the k-th of its filters, of all slices. */
+/* The h-th four pixels of the lane for the k-th of its filters, summed over the slices. */
 vec4 sum_joined(uint k, uint h)
 {
     const uint part = SIDE_M * SIDE_N * TILE;
@@ -527,7 +528,7 @@ bool is_joined_outside(uint slice, uint g, uint m, uint col, bool is_there)
     return all_good != 0xffffffffu;
 }
 
-/* Writes what store_joined() has stored: each slice its share of the fours of pixels. */
+/* Writes what store_joined() has stored: each slice a share of the pixels. */
 void write_joined(uint slice, uint first, uint g, uint m, uint col)
 {
     [[dont_unroll]] for (uint four = slice; four < 2u * JOIN * CN; four += SLICES) {
@@ -540,7 +541,7 @@ void write_joined(uint slice, uint first, uint g, uint m, uint col)
     }
 }
 
-/* Once more with exponents where f16 does not hold what pixels see; then sums without them. */
+/* Recomputes with exponents where f16 overflows or underflows, then restores the sums. */
 void mend(uint g, uint m, uint n, uint first, uint end, bool outside)
 {
     clear_powers();
@@ -570,7 +571,8 @@ void main()
              gl_SubgroupInvocationID;
     [[unroll]] for (uint j = 0u; j < 2u * CN; j++) {
         uint col = find_column(n0, j), part = col / pixels * groups + g;
-        /* Packed x has its padding; where a window is one element, it has only what is seen. */
+        /* Packed x contains its padding; where a window is one element, skipped elements are left
+         * out. */
         const bool apart = PLAIN != 0u;
         uvec3 w = uvec3(find_pixel(col % pixels)) *
                   uvec3(KD > 1u || apart ? stride_d : 1, KH > 1u || apart ? stride_h : 1,

@@ -45,7 +45,7 @@ uint pair_of(uvec4 a, uvec4 b, uint e)
     return e % 2u == 0u ? (lo & 0xffffu) | hi << 16 : lo >> 16 | (hi & 0xffff0000u);
 }
 
-/* What the eight channels from i on have; `left` of them are there. */
+/* The elements of eight channels from i on, of which `left` exist. */
 void load_channels(uint i, uint left, out uvec4 raw[8])
 {
     uint area = in_d * in_h * in_w;
@@ -60,7 +60,7 @@ void load_channels(uint i, uint left, out uvec4 raw[8])
         raw[k] = k < left ? raw[k] : uvec4(0u);
 }
 
-/* The same of channels c to c + 7 of what windows see that begin at `at`. */
+/* The same for channels c to c + 7 folded from windows that begin at `at`. */
 void load_folded(uint i, uint c, ivec3 at, out uvec4 raw[8])
 {
     bool row = uint(at.x) < in_d && uint(at.y) < in_h;
@@ -94,7 +94,7 @@ uvec3 next_to(uvec3 at)
     return at;
 }
 
-/* Zeros beyond the edges of x that element `at` is at. */
+/* Writes the zeros beyond the edges of x next to element `at`. */
 void write_edges(uvec3 at, uint to)
 {
     const uvec3 size = uvec3(in_d, in_h, in_w), all = uvec3(to_d, to_h, to_w);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the products by cooperative matrices share: types, and writing eight finished results. */
+/* Shared by products on cooperative matrices: types, and writing eight finished results. */
 #ifndef COOPMAT_GLSL
 #define COOPMAT_GLSL
 
@@ -23,7 +23,7 @@ uint half2_of(float x, float y)
     return TOUT == F16 ? packFloat2x16(f16vec2(x, y)) : f32_to_bf16(x) | f32_to_bf16(y) << 16;
 }
 
-/* Finishes and writes the results (row, col) to (row, col + 7) as far as they exist. */
+/* Finishes and writes the results (row, col) to (row, col + 7), as far as they exist. */
 void finish8(float v[8], uint row, uint col, Batch at)
 {
     if (row >= m || col >= n)

@@ -26,7 +26,7 @@ void main()
 {
     uint item = GROUP_INDEX * (THREADS / TEAM) + LANE / TEAM;
     bool exists = item < n_items;
-    item = min(item, n_items - 1u); /* all take part in the barriers */
+    item = min(item, n_items - 1u); /* all invocations reach the barriers */
     uint column = item % width, head = item / width % heads, row = item / width / heads * tokens;
     uint s_first = s_at + item / width * n * width + column;
 

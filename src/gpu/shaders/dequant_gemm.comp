@@ -13,7 +13,7 @@
 #include "weight.glsl"
 
 const uint THREADS = BM / TM * (BN / TN);
-const uint GROUP = 8; /* rows of tiles that are walked together, for the cache */
+const uint GROUP = 8; /* rows of tiles in one raster group, for cache reuse */
 const uint SM = BM + 4, SN = BN + 4;
 const uint NA = BM * BK / 8 / THREADS, NB = BN * BK / 8 / THREADS;
 
@@ -23,10 +23,10 @@ shared vec4 sb[BK * SN / 4]; /* [k][n] */
 Eight ra[NA], rb[NB];
 vec4 sum[TM * TN / 4];
 
-/* Place (row or column, k) of eight number u of a tile. */
+/* (row or column, k) of vector u of eight of a tile. */
 uvec2 place_of(uint u) { return uvec2(u / (BK / 8u), u % (BK / 8u) * 8u); }
 
-/* Global memory to registers: the tiles from kk on. Columns past the end are the last one. */
+/* Global memory to registers: the tiles from kk on. Columns past the end repeat the last one. */
 void fetch(Batch at, uint m0, uint n0, uint kk)
 {
     [[unroll]] for (uint i = 0u; i < NA; i++) {

@@ -34,7 +34,7 @@ void main()
     uint end = exists ? k : 0u;
     for (uint kk = member * 8u; kk < end; kk += TEAM * 8u) {
         Eight w[EACH];
-        [[unroll]] for (uint c = 0u; c < EACH; c++) { /* past the end: the last column once more */
+        [[unroll]] for (uint c = 0u; c < EACH; c++) { /* clamped: repeats the last column */
             uint col = min(first + team * EACH + c, n - 1u);
             w[c] = w_eight(at.b + col * b_n, col, kk);
         }

@@ -78,7 +78,7 @@ const bool TAIL_ROPE = (TAIL & TAIL_IS_ROPE) != 0u, TAIL_WRITE = (TAIL & TAIL_IS
 TENSOR(cosines)
 TENSOR(sines)
 const uint TINDEX = (TAIL & TAIL_LONG) != 0u ? I64 : I32;
-WORDS(place); /* where the first row goes, in the state */
+WORDS(place); /* the row of the state for the first row */
 WORDS(index);
 #include "index.glsl"
 shared uint table_rows[ROWS], state_rows[ROWS];
@@ -95,8 +95,8 @@ const uint WEIGHTS = 2;
 #else
 const uint WEIGHTS = 1;
 #endif
-const uint TEAMS = SETS / WEIGHTS; /* groups of columns of the result that a workgroup makes */
-const uint STRETCHES = (NB + 7) / 8; /* of 8 blocks: what a subgroup rounds at once */
+const uint TEAMS = SETS / WEIGHTS; /* groups of columns of the result per workgroup */
+const uint STRETCHES = (NB + 7) / 8; /* of 8 blocks: what a subgroup quantises at once */
 
 #ifdef ADDRESS
 const uint SIGN = 0u; /* bytes of two elements are unsigned */
@@ -107,8 +107,8 @@ const uint SE = TB == Q6_K || TB == Q4_1 || TB == Q4_K ? ROWS * NB : 1;
 #endif
 
 shared uvec4 sx[ROWS * NB * 4]; /* [row][half][upper, lower bytes][block] */
-shared vec2 sd[ROWS * NB];      /* scale of a block of x, and what its dots are short of */
-shared float se[SE];            /* of its second half, or of SIGN */
+shared vec2 sd[ROWS * NB];      /* scale of a block of x, and the correction of its dots */
+shared float se[SE];            /* corrections of the second half, or for SIGN */
 shared vec4 parts[SUBGROUPS * BATCH * ROWS];
 shared float squares[FOLD == FOLD_NORM ? ROWS * STRETCHES : 1];
 shared float factors[ROWS];     /* of the norm */
@@ -116,24 +116,25 @@ shared uint flaws;              /* bit r: row r is flawed */
 
 #define SIDE gl_SubgroupInvocationID
 const float MOST = 32639.0;     /* 127 * 256 + 127 */
-const float SHIFT = 12582912.0; /* 3 * 2^22: added, the lower bits are those of a whole number */
-const uint FLAWED = 0x30000000u; /* bits of NaN and infinity that no such sum has */
-const float LEAST = 1e-31;      /* scales for less would be subnormal */
+const float SHIFT = 12582912.0; /* 3 * 2^22: after adding it the low mantissa bits are the integer
+                                 * */
+const uint FLAWED = 0x30000000u; /* bits of NaN and infinity that no valid sum has */
+const float LEAST = 1e-31;      /* smaller scales would be subnormal */
 
 int dot4(uint p, uint q) { return dotPacked4x8EXT(int(p), int(q)); }
 
-/* Blocks of 4 bits: the dots come out 16 times too large. */
+/* Blocks of 4 bits, whose dots are scaled by 16. */
 bool is_raised(uint t) { return t == Q4_0 || t == Q4_1 || t == Q4_K; }
 bool has_low(uint t) { return has_minima(t) || t == Q4_K || t == Q5_K; }
-/* What bytes of two elements are short of by SIGN has no place in sd. */
+/* Whether the correction for SIGN needs a word besides sd. */
 bool has_excess(uint t) { return SIGN != 0u && (t == Q4_1 || t == Q4_K); }
-/* The stored numbers are this much too large. */
+/* The bias of the quants. */
 float offset_of(uint t) { return t == Q4_0 ? 8.0 : t == Q5_0 ? 16.0 : t == Q6_K ? 32.0 : 0.0; }
 bool has_addend(uint t) { return offset_of(t) != 0.0 || has_excess(t); }
 
 /* ---- x --------------------------------------------------------------------------------------- */
 
-/* Eight elements of x and what they are multiplied by. */
+/* Eight elements of x and their factors. */
 struct Stretch {
     vec4 x0, x1, by0, by1;
 };
@@ -183,8 +184,8 @@ uint low_bytes(uvec4 v)
     return v.x & 0xffu | (v.y & 0xffu) << 8 | (v.z & 0xffu) << 16 | v.w << 24;
 }
 
-/* Four neighbours hold a block. With it goes the sum of what was rounded, for minima, or times the
- * offset of the stored numbers. */
+/* Quantises x; four adjacent lanes hold a block. Also the sum of the rounded elements, for minima,
+ * or times the bias of the quants. */
 void round_stretch(in Stretch v, uint e)
 {
     uint r = e / STRETCHES, block = e % STRETCHES * 8u + SIDE / 4u, part = SIDE & 3u;
@@ -240,7 +241,7 @@ void round_stretch(in Stretch v, uint e)
     }
 }
 
-/* Two stretches at a time: the loads of both are on their way together. */
+/* Two stretches at a time, with the loads of both in flight. */
 void prepare_x(uint first)
 {
     const uint all = ROWS * STRETCHES;
@@ -256,7 +257,7 @@ void prepare_x(uint first)
     barrier();
 }
 
-/* The norm's factor of a row whose squares leave the range of f32: with x times 2^-e. */
+/* The norm's factor of a row whose squares over- or underflow: computed with x times 2^-e. */
 float scaled_factor(uint first)
 {
     vec4 x0, x1;
@@ -278,8 +279,8 @@ float scaled_factor(uint first)
     return eps < 3.4e38 ? inversesqrt(square + eps) * by : inversesqrt(fold_eps);
 }
 
-/* 1 / sqrt(mean square) of each row, while the first tiles are on their way; seen after the next
- * barrier. first: of x. */
+/* 1 / sqrt(mean square) of each row, while the first tiles are being loaded; valid after the next
+ * barrier. first: offset of x. */
 void prepare_factors(uint first)
 {
     for (uint r = gl_SubgroupID; r < ROWS; r += SUBGROUPS) {
@@ -300,7 +301,7 @@ void prepare_factors(uint first)
 struct Scales {
     uvec4 scales, supers;
 };
-/* What is in registers: of q8_0 the quants of a half. */
+/* A tile in registers: of q8_0 the quants of a half. */
 struct Tile {
     uvec4 quants[4], high[2];
     Scales scales;
@@ -314,7 +315,7 @@ struct Tile {
 
 #ifdef ADDRESS
 #ifdef PAIR
-uvec2 own_weight; /* the address of the one this subgroup reads */
+uvec2 own_weight; /* the address of the weight that this subgroup reads */
 void read_weight(bool other_one)
 {
     own_weight = other_one ? uvec2(second_low, second_high) : uvec2(weight_low, weight_high);
@@ -331,7 +332,7 @@ uvec4 load_vector(uint at, uint i) { return Vectors(address(at)).v[i]; }
 uvec2 load_pair(uint at, uint i) { return Pairs(address(at)).v[i]; }
 #else
 #ifdef PAIR
-bool reads_second; /* which weight this subgroup reads */
+bool reads_second; /* which of the pair's weights this subgroup reads */
 void read_weight(bool other_one) { reads_second = other_one; }
 uvec4 load_vector(uint at, uint i) { return reads_second ? second[at + i] : b[at + i]; }
 #else
@@ -380,8 +381,8 @@ Tile load_tile(uint at)
     return t;
 }
 
-/* Half h of the stored numbers of column c as bytes: elements 16 h to 16 h + 15, or both halves in
- * a byte where they are raised and h is 1. */
+/* Half h of the quants of column c as bytes: elements 16 h to 16 h + 15, or both halves in a byte
+ * where they are raised and h is 1. */
 uvec4 unpack_half(in Tile t, uint c, uint h)
 {
 #ifdef BYTES
@@ -422,7 +423,7 @@ float half_of(uvec4 s, uint c)
     return (c & 1u) == 0u ? h.x : h.y;
 }
 
-/* Of half h of column c: the scale, and what the sum of x is multiplied by. */
+/* Of half h of column c: the scale, and the factor of the sum of x. */
 vec2 scale_of(in Scales s, uint c, uint h)
 {
     vec2 d;
@@ -440,13 +441,14 @@ vec2 scale_of(in Scales s, uint c, uint h)
     return d;
 }
 
-/* The dot of half h with a row of x, by which `at` begins. */
+/* The dot of half h with the row of x at `at`. */
 int dot_half(uvec4 v, uint h, uint at, int sum)
 {
     return dot16(v, sx[at + (h * 2u + 1u) * NB], 256 * dot16(v, sx[at + h * 2u * NB], 0) + sum);
 }
 
-/* Adds the products of the tile at `here` and replaces it by the one at `ahead`, part by part. */
+/* Accumulates the tile at `here` and replaces it by the one at `ahead`, part by part (software
+ * pipelining). */
 #ifdef BYTES
 void add_tile(inout Tile t, uint block, uint here, bool is, uint ahead, bool more,
               inout vec4 sum[ROWS])
@@ -526,7 +528,7 @@ float sum_lanes(vec4 v)
 /* ---- What follows the product ---------------------------------------------------------------- */
 
 #ifdef TAILS
-/* Where the cosines of each row are, and where it goes; seen after the next barrier. */
+/* Offsets of the cosines of each row and of its destination; valid after the next barrier. */
 void prepare_tail()
 {
     bool clamped = false, lost = false;
@@ -573,7 +575,7 @@ void write_pair(vec4 first, vec4 second, uint r, uint col, Batch at)
 }
 #endif
 
-/* The sum of the subgroups that share a group, times the norm's factor. */
+/* The sum over the subgroups that share a group, times the norm's factor. */
 vec4 add_parts(uint at, uint r)
 {
     vec4 v = vec4(0.0);
@@ -582,7 +584,8 @@ vec4 add_parts(uint at, uint r)
     return FOLD == FOLD_NORM ? v * factors[r] : v;
 }
 
-/* Adds the parts of `items` steps, the first from group `first` on, and writes the results. */
+/* Joins the partial sums of `items` iterations, the first from group `first` on, and writes the
+ * results. */
 void join(uint first, uint items, uint stride, Batch at)
 {
     barrier();
@@ -649,7 +652,7 @@ vec4 multiply_plain(uint first, uint r, uint at)
     return FOLD == FOLD_NORM ? v * factors[r] : v;
 }
 
-/* All of the groups that this workgroup has done for the other rows. */
+/* Computes flawed rows for all groups of this workgroup. */
 void multiply_flawed(uint start, uint stride, Batch at)
 {
     const uint groups = (n + 3u) / 4u;
@@ -679,7 +682,7 @@ void multiply_flawed(uint start, uint stride, Batch at)
 void main()
 {
 #ifdef ADDRESS
-    uint own = subgroupBroadcastFirst(gl_SubgroupID); /* drivers see that it is one number */
+    uint own = subgroupBroadcastFirst(gl_SubgroupID); /* tells drivers that it is uniform */
 #else
     uint own = gl_SubgroupID;
 #endif
@@ -693,7 +696,7 @@ void main()
 #else
     Batch at = find_matrices(gl_WorkGroupID.y);
 #endif
-    const bool whole = NB % 32u == 0u; /* no lane is ever without a block */
+    const bool whole = NB % 32u == 0u; /* every lane always has a block */
     const uint size = tile_vectors(TB);
     uint here = ((at.b + group) * NT + split) * size;
     Tile now;

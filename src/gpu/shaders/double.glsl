@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Just enough of IEEE double precision in integers, so that edges and ranges are those of the
- * reference to the last bit on devices without doubles. A double is its bits, (low, high); wide
- * integers are three words, low to high. Results round to nearest even. Doubles that are not normal
- * numbers count as zero. */
+/* The subset of IEEE double precision that edges and ranges need, in integers, so that they equal
+ * the reference to the last bit on devices without doubles. A double is its bits, (low, high); wide
+ * integers are three words, low to high. Results round to nearest even. Subnormals, infinities and
+ * NaN count as zero. */
 #ifndef DOUBLE_GLSL
 #define DOUBLE_GLSL
 
@@ -84,8 +84,8 @@ uvec2 double_times(uvec2 d, uint k)
     return make_double(double_sign(d), v, double_exponent(d));
 }
 
-/* Both are aligned to 41 bits below the last bit of the one with the larger exponent; what is lost
- * below goes into the last bit. */
+/* Both are aligned to 41 bits below the last bit of the one with the larger exponent; bits shifted
+ * out are or-ed into the last one (sticky bit). */
 uvec2 double_add(uvec2 a, uvec2 b)
 {
     if (double_exponent(a) < double_exponent(b)) {

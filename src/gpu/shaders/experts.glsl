@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Products whose batches are rows of a, each with its own weight out of a bank (TIDS: the type of
- * the ids, 0: an ordinary batch). Included behind product.glsl. */
+/* Products whose batches are rows of a, each with a weight of its own from a bank (TIDS: the type
+ * of the ids, 0: an ordinary batch). Included after product.glsl. */
 #ifndef EXPERTS_GLSL
 #define EXPERTS_GLSL
 
@@ -9,7 +9,7 @@
 TENSOR(ids)
 layout(SLOT(flags), std430) buffer buffer_flags { uint flags[]; };
 
-/* First elements of a batch. With ids a_0 is the stride of a row and b_0 of an expert. Negative ids
+/* Offsets of a batch. With ids a_0 is the stride of a row and b_0 that of an expert. Negative ids
  * count from the end. */
 Batch find_matrices(uint i)
 {

@@ -315,7 +315,7 @@ void store_bins(uint first, uint source)
 
 void main()
 {
-    if (GROUP_INDEX >= n_groups) /* the same for the whole workgroup */
+    if (GROUP_INDEX >= n_groups) /* uniform over the workgroup */
         return;
     uint first = GROUP_INDEX * COLUMNS, before = 1u, source = 0u;
     load_columns(first);

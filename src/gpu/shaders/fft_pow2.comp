@@ -15,8 +15,8 @@
 #include "fft_pow2.def"
 
 const uint P = POINTS, L = 1u << LOG, T = L / P, PITCH = L + T;
-const uint REST = LOG % (P == 16u ? 4u : 3u); /* log2 of the last radix, 0: there is none */
-const uint STEP = BINS != 0u ? 2u : 1u; /* of the table, for one of L */
+const uint REST = LOG % (P == 16u ? 4u : 3u); /* log2 of the last radix, 0: none */
+const uint STEP = BINS != 0u ? 2u : 1u; /* stride of the table */
 const uint BANKS = 32u;
 
 layout(SLOT(x), std430) readonly buffer buffer_x { uvec2 x[]; };
@@ -197,8 +197,8 @@ void finish(uint t)
 
 /* ---- Exchanges ------------------------------------------------------------------------------- */
 
-/* Point i of a line after a stage with `done` before it: gaps after the points of a transform keep
- * what neighbours write in different banks. */
+/* Offset of point i of a line after stages of product `done`: padded so that adjacent invocations
+ * write to different banks. */
 uint place(uint i, uint done)
 {
     return done < BANKS ? i + i / max(BANKS, P * done) * done : i;

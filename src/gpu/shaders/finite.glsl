@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of floats by their bits: a compiler may take floats for finite, and not all drivers give
- * NaN for NaN: neither from exp2, nor from max, nor from a comparison that chooses the greater of
- * two. */
+/* Tests of floats by their bits: compilers may assume that floats are finite, and not all drivers
+ * propagate NaN through exp2, max or a select. */
 #ifndef FINITE_GLSL
 #define FINITE_GLSL
 

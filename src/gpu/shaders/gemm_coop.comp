@@ -25,9 +25,9 @@
 #include "coopmat.glsl"
 #include "range.glsl"
 
-const uint GROUP = 8; /* rows of tiles that are walked together, for the cache */
+const uint GROUP = 8; /* rows of tiles in one raster group, for cache reuse */
 const uint BM = SGM * CM * 16, BN = SGN * CN * 16;
-const uint KV = BK / 8, LINE = KV + 1; /* vectors of a row; the gap is against conflicts */
+const uint KV = BK / 8, LINE = KV + 1; /* vectors of a row; padding against bank conflicts */
 const uint STRIP = 20;
 shared uvec4 sa[BM * LINE];
 shared uvec4 sb[BN * LINE];
@@ -38,7 +38,7 @@ const uint LINES = BM + BN; /* rows of a, then columns of b */
 shared uint tops[ROUNDS ? LINES : 1];
 shared int powers[ROUNDS ? LINES : 1]; /* exponents */
 shared uint any_power;
-/* Vectors of a tile that an invocation fetches, and the greatest number of their lines. */
+/* Vectors of a tile per invocation, and the maximum number of their lines. */
 const uint NA = (BM * KV + THREADS - 1) / THREADS, NB = (BN * KV + THREADS - 1) / THREADS;
 uint top_a[NA], top_b[NB];
 
@@ -56,8 +56,8 @@ uint half_of(float x)
 #endif
 }
 
-/* Eight halves along k from element (x, kk) on, times `by` if they are rounded; zeros outside. top
- * grows to the greatest of them. */
+/* Eight elements along k from (x, kk) on as f16, times `by` if they are rounded; zeros outside.
+ * Updates top to their maximum. */
 #define DEFINE_LOAD8(name, T, VECTOR)                                                          \
     uvec4 load8_##name(uint i, uint sk, uint kk, float by, inout uint top)                     \
     {                                                                                          \
@@ -112,7 +112,7 @@ void fill_tiles(Batch at, uint m0, uint n0, uint kk)
     }
 }
 
-/* Exponents from what all have seen; false if all are 0. */
+/* Exponents from the maxima of all invocations; false if all are 0. */
 bool find_powers()
 {
     [[unroll]] for (uint i = 0u; i < NA; i++)

@@ -37,7 +37,7 @@
 #include "coopmat.glsl"
 #include "range.glsl"
 
-const uint GROUP = 8; /* rows of tiles that are walked together, for the cache */
+const uint GROUP = 8; /* rows of tiles in one raster group, for cache reuse */
 #if defined(TILE4)
 const uint UNROLL = 8;
 #elif defined(FEW)
@@ -46,7 +46,7 @@ const uint UNROLL = 4;
 const uint UNROLL = 2;
 #endif
 #ifdef SLICES
-const uint STRIP = CN * 16 + 4; /* columns and a gap */
+const uint STRIP = CN * 16 + 4; /* columns and padding */
 shared float strip[SGM * SGN * SLICES_N * 16 * STRIP]; /* [place][slice][16 rows][STRIP] */
 #else
 #ifdef ACTIVATED
@@ -83,7 +83,7 @@ layout(SLOT(b), std430) restrict readonly buffer buffer_b1 { uint b_words[]; };
         FILL2(matrix, 6, w3)                                                      \
     }
 #define FILL_RIGHT(matrix, v) FILL(matrix, (v).x, (v).y, (v).z, (v).w)
-/* Neighbouring registers of a left operand have the elements 0 1, 4 5, 2 3, 6 7. */
+/* Registers of a left operand hold the elements 0 1, 4 5, 2 3, 6 7. */
 #define FILL_LEFT(matrix, v) FILL(matrix, (v).x, (v).z, (v).y, (v).w)
 
 MATRIX_SUM sum[CN * CM];
@@ -95,8 +95,8 @@ MATRIX_SUM sum[CN * CM];
 
 /* ---- Exponents ------------------------------------------------------------------------------- */
 
-uint exponents_seen; /* this lane's share of them, or-ed */
-bool scaled;         /* some of this subgroup's packed rows have one */
+uint exponents_seen; /* bitwise or of those this lane has read */
+bool scaled;         /* some packed rows of this subgroup have exponents */
 
 /* Of row i of a packed operand whose batch begins at vector `first`. */
 #define EXPONENT(words, first, i)                                                 \
@@ -136,7 +136,7 @@ int part_power[2 * CM]; /* of this subgroup's sums of rows g, g + 8, g + 16, ...
 uint row_at[2 * CM]; /* this lane's vectors of rows g, g + 8, g + 16, ... at k = 0 */
 
 #ifdef X32
-f16vec2 peak[2 * CM]; /* the greatest of this lane's part of those rows, rounded */
+f16vec2 peak[2 * CM]; /* maxima of this lane's part of those rows, rounded */
 
 /* Vector i of the rows: [two steps][row][step]. */
 #define LOAD_A(i, step)                                                           \
@@ -154,7 +154,7 @@ uvec2 round4(vec4 x, uint r, const bool again)
     return h;
 }
 
-/* Whether f16 does not hold some row as it is. */
+/* Whether some row is outside the range of f16. */
 bool is_outside()
 {
     bool any_row = false;
@@ -190,7 +190,7 @@ bool find_powers(uint first, uint end)
 }
 #endif
 
-/* again: with what find_powers() has found. */
+/* again: with the exponents of find_powers(). */
 void multiply(uint pb, uint first, uint end, const bool again)
 {
     [[dont_unroll]] for (uint step = first; step < end; step += UNROLL) {
@@ -427,8 +427,8 @@ void multiply_all(uint m0, uint n0, uint first, uint end, Batch at)
 }
 
 #if defined(ACTIVATED)
-/* Writes the results of a subgroup, 16 rows at a time and in a loop: activations are long, and code
- * that runs once has to be fetched for it. */
+/* Writes the results of a subgroup, 16 rows at a time and in a loop: activations are long, and
+ * unrolled they would miss the instruction cache. */
 void write_sums(uint m0, uint n0, uint base, Batch at)
 {
     [[unroll]] for (uint i = 0u; i < CM; i++) {

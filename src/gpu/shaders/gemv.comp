@@ -148,7 +148,7 @@ void main()
     for (uint kk = member * PER; kk < end; kk += TEAM * PER) {
 #ifdef V4
         uvec4 w[EACH];
-        [[unroll]] for (uint c = 0u; c < EACH; c++) /* past the end: the last column once more */
+        [[unroll]] for (uint c = 0u; c < EACH; c++) /* clamped: repeats the last column */
             w[c] = b[(at.b + min(first + team * EACH + c, n - 1u) * b_n + kk) / PER];
         [[unroll]] for (uint r = 0u; r < ROWS; r++) {
             uint i = at.a + r * a_m + kk;

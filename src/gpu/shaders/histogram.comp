@@ -44,7 +44,7 @@ uvec2 load_double(uint i)
 
 const uint NONE = 0xffffffffu;
 
-/* The edges decide where the guess is near one of them. */
+/* Compares with the edges where the estimate is near one of them. */
 uint find_exact(uint i, uint bin)
 {
     uvec2 v = load_double(i);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Indices from a tensor of i32 or i64 (type TINDEX, a specialisation constant) in binding `index`,
- * and the word of flags: what every gather and scatter shares. */
+/* Indices from a tensor of i32 or i64 (type TINDEX) in binding `index`, and the flag word: shared
+ * by all gathers and scatters. */
 #ifndef INDEX_GLSL
 #define INDEX_GLSL
 
 #include "flags.def"
 
-/* A number as its low word and whether it fits into 32 bits with sign; its own sign. */
+/* An integer as its low word, its sign, and whether it fits into a signed 32-bit word. */
 struct Index {
     int value;
     bool fits, negative;
@@ -27,7 +27,8 @@ Index load_index(uint i)
     return make_index(index[2u * i], index[2u * i + 1u]);
 }
 
-/* The place of slice l of a state_write whose first slice goes to p; axis_size or more: nowhere. */
+/* The index in the state of slice l of a state_write at position p; axis_size or more: out of
+ * range. */
 uint slice_place(Index p, uint l, uint axis_size)
 {
     bool reached = p.fits && (p.value >= 0 || uint(-p.value) <= l);
@@ -35,8 +36,8 @@ uint slice_place(Index p, uint l, uint axis_size)
     return reached ? at : axis_size;
 }
 
-/* Index i for an axis of n elements, a negative one counted from the end; clamped when it is out
- * of range, which sets `clamped`. */
+/* Index i for an axis of n elements, a negative one counted from the end; clamped when out of
+ * range, which sets `clamped`. */
 uint find_place(uint i, uint n, inout bool clamped)
 {
     Index x = load_index(i);

@@ -21,7 +21,7 @@
 const uint A_ALONG = ALONG & 1u, B_ALONG = ALONG >> 2 & 1u;
 const uint A_WORD = ALONG >> 1 & 1u, B_WORD = ALONG >> 3 & 1u;
 const uint THREADS = BM / TM * (BN / TN);
-const uint GROUP = 8; /* rows of tiles that are walked together, for the cache */
+const uint GROUP = 8; /* rows of tiles in one raster group, for cache reuse */
 const uint SM = BM + 4, SN = BN + 4;
 const uint PA = (ALONG & 16u) != 0u ? 8u : 4u, PB = (ALONG & 32u) != 0u ? 8u : 4u;
 const uint NA = BM * BK / PA / THREADS, NB = BN * BK / PB / THREADS;
@@ -127,7 +127,7 @@ NUM4 sum[TM * TN / 4];
 DEFINE_FETCH(a, A_VECTOR, (A_ALONG != 0u))
 DEFINE_FETCH(b, B_VECTOR, (B_ALONG != 0u))
 
-/* Place (x, k) of piece u, of `size` elements, of a tile that is `width` wide. */
+/* (x, k) of piece u of `size` elements of a tile that is `width` wide. */
 uvec2 place_of(uint u, uint along, uint width, uint size)
 {
     if (along != 0u)

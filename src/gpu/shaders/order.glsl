@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Keys of elements: unsigned numbers that are larger for elements that come earlier in an order.
- * KEY is a word, with WIDE (64-bit integers) two: (low, high). */
+/* Sort keys: unsigned integers that are larger for elements earlier in the order. KEY is a word,
+ * with WIDE (64-bit integers) two: (low, high). */
 #ifndef ORDER_GLSL
 #define ORDER_GLSL
 
@@ -10,8 +10,7 @@
 #define KEY uint
 #endif
 
-/* As the bits of a float: larger is later in the usual order, both zeros are equal, NaN gives
- * `nan`. */
+/* From the bits of a float: monotonic, both zeros are equal, NaN gives `nan`. */
 uint float_key(uint u, uint nan)
 {
     if ((u & 0x7fffffffu) > 0x7f800000u)

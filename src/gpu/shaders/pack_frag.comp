@@ -29,7 +29,7 @@
 TENSOR(x)
 WORDS4(y);
 
-const uint LINE = 9; /* 64 elements and a gap against conflicts, in vectors */
+const uint LINE = 9; /* 64 elements and padding against bank conflicts, in vectors */
 shared uvec4 tile[64 * LINE];
 
 uint to_half(float v)

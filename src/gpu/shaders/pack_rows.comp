@@ -46,7 +46,7 @@ const bool ROUNDS = T == F32;
 #endif
 const uint THREADS = 128;
 
-/* Eight elements as halves, times `by`; top grows to the greatest of them. */
+/* Eight elements as f16, times `by`; updates top to their maximum. */
 uvec4 round8(vec4 lo, vec4 hi, float by, inout uint top)
 {
     top = max(top, max(range_bits4(lo), range_bits4(hi)));
@@ -96,7 +96,7 @@ void store32(uint to, uvec4 near, uvec4 far)
 #if defined(V4) || defined(QUANT)
 shared uint tops[2 * PAIRS]; /* of rows g, then of rows g + 8 */
 
-const uint QUADS = THREADS / 4 / PAIRS; /* blocks that are packed side by side */
+const uint QUADS = THREADS / 4 / PAIRS; /* blocks that are packed in parallel */
 
 /* The first halves of two words, and the second ones. */
 uvec2 part_halves(uvec2 v)
@@ -104,7 +104,7 @@ uvec2 part_halves(uvec2 v)
     return uvec2((v.x & 0xffffu) | v.y << 16, v.x >> 16 | (v.y & 0xffff0000u));
 }
 
-/* Packs this invocation's blocks of rows `row` and row + 8, times `by`; the greatest of each. */
+/* Packs this invocation's blocks of rows `row` and row + 8, times `by`; returns their maxima. */
 uvec2 pack_blocks(uint first, uint row, uint to, vec2 by)
 {
     uvec2 top = uvec2(0u);
@@ -139,7 +139,7 @@ uvec2 pack_blocks(uint first, uint row, uint to, vec2 by)
     return top;
 }
 
-/* e of both rows, of which `top` is what this invocation has seen. */
+/* e of both rows; `top`: this invocation's maxima. */
 ivec2 find_exponents(uint pair, uvec2 top)
 {
     atomicMax(tops[pair], top.x);
@@ -180,7 +180,7 @@ void main()
     }
 }
 #else
-const uint LINE = 17; /* 128 elements and a gap against conflicts, in vectors */
+const uint LINE = 17; /* 128 elements and padding against bank conflicts, in vectors */
 shared uvec4 tile[16 * LINE];
 shared uint tops[16];
 shared int powers[16]; /* e */

@@ -14,7 +14,8 @@
 WORDS(x);
 WORDS(y);
 
-/* Coordinate i of 0 .. n-1 or beyond both ends, brought inside; -1: the fill value. */
+/* Coordinate i, which may be beyond both ends of 0 .. n-1, mapped inside by the mode; -1: the fill
+ * value. */
 int inside(int i, int count)
 {
     if (i >= 0 && i < count)
@@ -37,7 +38,7 @@ int inside(int i, int count)
         at += uint(i) * stride[k];                        \
     }
 
-/* Where element e of y is in x; false: it is the fill value. */
+/* The element of x that is element e of y; false: the fill value. */
 bool find_source(uint e, out uint at)
 {
     bool there = true;

@@ -59,16 +59,16 @@ float root(float v)
     return slope > 0.0 && better > 0.5 * y && better < 2.0 * y ? better : y;
 }
 
-/* Taps of an axis that fall into places lo .. hi - 1: the first, and how many. */
+/* The first tap of an axis within lo .. hi - 1, and how many are. */
 ivec2 taps_inside(int start, int lo, int hi, int dilation, int kernel)
 {
-    int step = DILATED != 0u ? dilation : 1; /* no division then */
+    int step = DILATED != 0u ? dilation : 1; /* avoids a division */
     int first = start >= lo ? 0 : (lo - start + step - 1) / step;
     int end = start >= hi ? 0 : (hi - start + step - 1) / step;
     return ivec2(first, max(min(end, kernel) - first, 0));
 }
 
-/* Joins element i of x to what was found so far: bits of a sum, or a key. */
+/* Joins element i of x to the accumulator: bits of a sum, or a key. */
 uint join(uint so_far, uint i)
 {
     float v = load_f_x(T, i);
@@ -83,7 +83,7 @@ uint join_parts(uint a, uint b)
                            : floatBitsToUint(uintBitsToFloat(a) + uintBitsToFloat(b));
 }
 
-/* Whether no power that counts was lost or is infinite: 2^-90 to 2^100. */
+/* Whether no significant power over- or underflowed: 2^-90 to 2^100. */
 bool is_moderate(float sum)
 {
     return floatBitsToUint(sum) - 0x12800000u <= 0x71800000u - 0x12800000u;
@@ -106,12 +106,12 @@ float norm_of(uint base, int size_d, int size_h, int size_w)
         }
         top = uintBitsToFloat(largest);
         if (largest < 0x00800000u || largest >= 0x7f800000u)
-            return top; /* nothing but zeros; infinity; NaN */
+            return top; /* all zeros; infinity; NaN */
     }
     return root(sum) * top;
 }
 
-/* What the whole team found. */
+/* Joins the accumulators of the team. */
 uint join_team(uint mine)
 {
     if (TEAM == 1u)
@@ -186,7 +186,7 @@ void main()
     uint item = GROUP_INDEX * (THREADS / TEAM) + LANE / TEAM, per = per_word(T), word = 0u;
     for (uint j = 0u; j < per; j++) {
         uint e = item * per + j;
-        uint v = pool_at(min(e, total - 1u)); /* all take part in the barriers */
+        uint v = pool_at(min(e, total - 1u)); /* all invocations reach the barriers */
         word |= e < total ? v << (j * bits_of(T) & 31u) : 0u;
     }
     if (item < n_items && LANE % TEAM == 0u)

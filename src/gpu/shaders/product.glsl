@@ -18,12 +18,12 @@ TENSOR(bias)
 TENSOR(res)
 #endif
 
-/* First elements of a batch. */
+/* Offsets of a batch. */
 struct Batch {
     uint a, b, res, o;
 };
 
-#ifdef ONE_BATCH /* and nothing comes after the sum */
+#ifdef ONE_BATCH /* and without epilogue */
 Batch find_batch(uint i) { return Batch(a_at, b_at, 0u, out_at); }
 #else
 Batch find_batch(uint i)
@@ -75,7 +75,7 @@ float finish(float sum, uint row, uint col, uint res_first)
     return ACT_LAST != 0u ? apply_act(ACT, sum + r) : apply_act(ACT, sum) + r;
 }
 
-/* Finishes and writes the elements (row, col) to (row, col + 3) as far as they exist. */
+/* Finishes and writes the elements (row, col) to (row, col + 3), as far as they exist. */
 void finish4(vec4 sum, uint row, uint col, Batch at)
 {
     uint count = col < n ? n - col : 0u;

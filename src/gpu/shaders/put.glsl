@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Writing neighbouring results into binding `o` of element type TOUT. PARTIAL: words of the result
- * may hold elements of two invocations. All three are defined before this is included. */
+/* Stores adjacent results to binding `o` of element type TOUT. PARTIAL: words of the result may
+ * contain elements of two invocations. All three are defined before this is included. */
 #ifndef PUT_GLSL
 #define PUT_GLSL
 
-/* Word i gets the bits under the mask; the others belong to another invocation. */
+/* Replaces the bits of word i under the mask; the others belong to another invocation. */
 void put_word(uint i, uint bits, uint mask)
 {
     if (PARTIAL == 0u || mask == 0xffffffffu) {
@@ -16,7 +16,7 @@ void put_word(uint i, uint bits, uint mask)
     }
 }
 
-/* Masks of the halves or bytes of a word whose bits are set. */
+/* Expands one bit per half or byte to a mask of the word. */
 uint half_mask(uint two)
 {
     return ((two & 1u) != 0u ? 0xffffu : 0u) | ((two & 2u) != 0u ? 0xffff0000u : 0u);
@@ -27,8 +27,8 @@ uint byte_mask(uint four)
            ((four & 4u) != 0u ? 0xff0000u : 0u) | ((four & 8u) != 0u ? 0xff000000u : 0u);
 }
 
-/* Writes `count` (up to 4) neighbouring elements from element `at` on, given as bits. Without
- * PARTIAL they begin on a word, and the rest of the last word is nobody else's. */
+/* Writes `count` (up to 4) adjacent elements from element `at` on, given as bits. Without PARTIAL
+ * they begin on a word boundary, and no other invocation writes the rest of the last word. */
 void put4(uint at, uint count, uvec4 v)
 {
     uint bits = bits_of(TOUT);

@@ -163,11 +163,13 @@ Eight decode_tq1_0(uint at, uint j)
     return Eight(trits_of(w.x, digit) * d, trits_of(w.y, digit) * d);
 }
 
-/* Bytes with 2-bit fields of element j, of which a half of a block of 256 has 32; their bit. */
+/* Offset of the bytes with 2-bit fields of element j (32 bytes per half of a block of 256), and the
+ * bit. */
 uint crumbs_of(uint j) { return (j >> 7) * 32u + (j & 24u); }
 uint crumb_bit(uint j) { return j >> 4 & 6u; }
 
-/* The stored integers of elements j to j + 7 as bytes: q4_*, q5_*, q6_k, unsigned; q8_0, signed. */
+/* The stored integers (quants) of elements j to j + 7 as bytes: q4_*, q5_*, q6_k unsigned; q8_0
+ * signed. */
 uvec2 quant_stored8(uint t, uint at, uint j)
 {
     uint g = j >> 5;
@@ -267,7 +269,7 @@ Eight quant_decode_block(uint t, uint at, uint j)
 
 #elif FAMILY < 4
 
-/* The grids of the family as quant_grids.comp writes them, two rows a word. */
+/* The grids of the family as quant_grids.comp writes them, two rows per word. */
 WORDS(grid);
 
 uint grid_row(uint first, uint i) { return grid[(first + i) >> 1] >> (i & 1u) * 16u & 0xffffu; }

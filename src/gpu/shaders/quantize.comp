@@ -15,7 +15,7 @@ TENSOR(scale)
 TENSOR(zero)
 WORDS(o);
 
-/* Place of the scale of element i. */
+/* Index of the scale of element i. */
 uint scale_of(uint i)
 {
     if (MODE == SCALE_TENSOR)
@@ -36,8 +36,8 @@ uint convert(uint i)
     return encode_f(TOUT, float(q) * load_f_scale(TSCALE, scale_at + s));
 }
 #else
-/* |v| as a number from 1 to below 2 and the power of two that it lacks; v is finite and not 0.
- * Drivers may take numbers below the normal ones for 0, so those are made of their bits. */
+/* |v| as a number in [1, 2) and a power of two; v is finite and not 0. Drivers may flush
+ * subnormals, so those are scaled by their bits. */
 float split_number(float v, out int power)
 {
     uint b = floatBitsToUint(v) & 0x7fffffffu;
@@ -50,9 +50,8 @@ float split_number(float v, out int power)
     return uintBitsToFloat((b & 0x7fffffu) | 0x3f800000u);
 }
 
-/* The quotient rounded to nearest, as far as it matters: drivers divide within 2.5 ulp only, so
- * what is left over is divided once more. Beyond 2^60 the result is only large, below 2^-60 only
- * small. */
+/* The quotient, correctly rounded where it matters: drivers divide within 2.5 ulp, so the remainder
+ * is divided once more. Beyond 2^60 and below 2^-60 only the magnitude counts. */
 float divide(float p, float q)
 {
     uint bp = floatBitsToUint(p), bq = floatBitsToUint(q);
@@ -88,7 +87,7 @@ int add_saturated(float q, int z)
     return int(min(s, 0x7fffffffu));
 }
 
-/* Large numbers are whole, and drivers differ on what they make of them. */
+/* Large numbers are integers already, and drivers differ on rounding them. */
 float round_even(float y) { return abs(y) < 8388608.0 ? roundEven(y) : y; }
 
 uint convert(uint i)

@@ -55,7 +55,7 @@ VALUE start_value()
 #endif
 }
 
-/* What an invocation has seen of a row. */
+/* The accumulator of an invocation. */
 struct Slice {
     VALUE value;
     float scaled;
@@ -94,8 +94,8 @@ Slice join_slices(Slice a, Slice b)
     return Slice(join_values(KIND, TX, a.value, b.value), a.scaled + b.scaled);
 }
 
-/* The part of a row that starts at `base` and lies between first and end, in steps of SLICES. Four
- * loads are under way at a time, except in short rows, which are joined in order. */
+/* The elements of the row at `base` from first to end, in steps of SLICES. Four loads are in flight
+ * at a time, except in short rows, which are joined in order. */
 Slice join_part(uint base, uint first, uint end)
 {
     Slice s[4];

@@ -14,7 +14,7 @@ TENSOR(x)
 WORDS(y);
 WORDS(table);
 
-/* Along axis B: `row` is the element of x at place 0 of it. */
+/* Along axis B: `row` is the element of x at index 0 of it. */
 float sum_b(uint row, uint ib)
 {
     float sum = 0.0;

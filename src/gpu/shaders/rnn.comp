@@ -48,7 +48,7 @@ float state_of(uint j, uint r)
     return TH == 0u ? 0.0 : load_f_h0(TH, h_at + row * hidden + j);
 }
 
-/* gate = w_hh . h, this invocation's lines and part. */
+/* gate = w_hh . h, for this invocation's lines and part. */
 void multiply()
 {
     uint rows = GATES * hidden, first_w = dir * hidden * rows, part = LANE / LINES;
@@ -71,7 +71,7 @@ void multiply()
     }
 }
 
-/* What the state contributes to gate g of a unit, with its bias. */
+/* The contribution of the state to gate g of a unit, with its bias. */
 float from_h(uint g, uint u, uint r)
 {
     float sum = TB == 0u ? 0.0 : load_f_bias(TB, b_at + (dir * GATES + g) * hidden + u0 + u);

@@ -77,7 +77,7 @@ void put(inout uvec4 w, uint j, float f)
 }
 
 #ifdef WRITE
-/* Where slice l goes; axis_size or more: nowhere. */
+/* The index of slice l in the state; axis_size or more: out of range. */
 uint find_slice(uint l)
 {
     if (ONE == 0u)
@@ -99,7 +99,7 @@ uint round2(uint low, uint high)
 
 const uint NOWHERE = 0xffffffffu;
 
-/* A vector of the result, `after` elements behind element `to` of the state. */
+/* Stores a vector of the result, `after` elements after element `to` of the state. */
 void write(uint to, uint after, uvec4 w)
 {
     uint at = (to + after) / per_word(TO);

@@ -37,7 +37,7 @@ float load_x(uint at)
     return RESIDUAL != 0u ? round_to_x(v + load_f_residual(TX, res_at + at)) : v;
 }
 
-/* The unit in which the square of d is moderate. */
+/* The unit in which the square of d neither over- nor underflows. */
 float unit_for(float d)
 {
     d = abs(d);
@@ -110,7 +110,7 @@ Piece read_piece(uint base, uint first, uint end)
         return Piece(0.0, a, b, 1.0);
     }
     Piece p = sum_squares(base, first, end, 1.0);
-    /* By its bits: above 2^100, infinite or NaN. Small squares are lost beside an ordinary eps. */
+    /* by its bits: above 2^100, infinite or NaN; small squares vanish beside an ordinary eps */
     if (floatBitsToUint(p.b) > 0x71800000u)
         p = sum_squares(base, first, end, SMALL_UNIT);
     else if (eps < 1e-28 && p.b < 1e-20)

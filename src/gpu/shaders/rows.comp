@@ -64,7 +64,7 @@ float element_of(uint t, LOAD w, uint j)
     return bf16_to_f32((j & 1u) == 0u ? u & 0xffffu : u >> 16);
 }
 
-/* gamma (or beta) of the PER elements of a row from element `first` on; it starts at `at`. */
+/* gamma (or beta) for the PER elements of a row from element `first` on; it begins at `at`. */
 #define DEFINE_WEIGHTS(name)                                                               \
     void load_weights_##name(uint t, uint at, uint stride, uint first, out float w[PER])   \
     {                                                                                      \
@@ -102,7 +102,7 @@ LOAD pack_load(float v[PER])
 
 float join_two(float a, float b, bool largest) { return largest ? (b > a ? b : a) : a + b; }
 
-/* Joins the values of a row's invocations: the largest, or the sum. */
+/* Joins the values of a row over its invocations: the maximum, or the sum. */
 float join_lanes(float v, bool largest)
 {
 #ifdef SG
@@ -133,7 +133,7 @@ float join_lanes(float v, bool largest)
 #endif
 }
 
-/* Leaves exp(x - max) in the values, for softmax. */
+/* Replaces the values by exp(x - max), for softmax. */
 vec3 softmax_stats(uint n_mine)
 {
     float largest = -3.4028234e38, total = 0.0;
@@ -161,7 +161,8 @@ void read_load(uint at, out float v[PER])
     }
 }
 
-/* Statistics in a unit of the row's own; each invocation reads the whole row, from load `first`. */
+/* Statistics in a unit chosen for the row; each invocation reads the whole row, from load `first`.
+ * */
 vec3 norm_stats_scaled(uint first)
 {
     float v[PER], mean = 0.0, total = 0.0;
@@ -189,7 +190,7 @@ vec3 norm_stats_scaled(uint first)
     return vec3(mean, norm_factor(total / float(n), unit), unit);
 }
 
-/* first: the row's first load. */
+/* first: index of the row's first load. */
 vec3 norm_stats(uint n_mine, uint first)
 {
     float mean = 0.0, total = 0.0;
@@ -213,8 +214,8 @@ void main()
     uint row = GROUP_INDEX * (THREADS / TEAM) + LANE / TEAM, side = LANE % TEAM;
     uint n_loads = row < rows ? n / PER : 0u, first = row * (n / PER);
     uint n_mine = n_loads > side ? (n_loads - side + TEAM - 1u) / TEAM * PER : 0u;
-    /* Nothing branches around a load, so that all are on their way at once; what is not there is
-     * the last load once more. */
+    /* No branch around loads, so that all are in flight at once; those past the end repeat the last
+     * one. */
     const uint last = n / PER - 1u, start = min(row, rows - 1u) * (n / PER);
     [[unroll]] for (uint k = 0u; k < ITEMS; k++) {
         float v[PER];

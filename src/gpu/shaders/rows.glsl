@@ -16,7 +16,7 @@
 #include "row_mode.def"
 #include "finite.glsl"
 
-/* exp of a number that is not positive; drivers are not exact at -infinity and NaN. */
+/* exp of a non-positive number, exact at -infinity and NaN, where drivers are not. */
 float exp_down(float v)
 {
     float e = exp(v);
@@ -24,7 +24,7 @@ float exp_down(float v)
     return is_nan(v) ? v : e;
 }
 
-/* Two halves in a word. On SwiftShader packHalf2x16 gives NaN for an infinity. */
+/* Two f16 in a word. On SwiftShader packHalf2x16 gives NaN for an infinity. */
 uint pack_halves(float a, float b)
 {
     if ((OUTS & 4u) == 0u || (abs(a) < 65504.0 && abs(b) < 65504.0))
@@ -39,7 +39,7 @@ float round_to_x(float v)
     return TX == BF16 ? bf16_to_f32(f32_to_bf16(v)) : v;
 }
 
-/* Where gamma and beta of a row start. */
+/* Offsets of gamma and beta for a row. */
 uvec2 find_weights(uint row)
 {
     uvec2 at = uvec2(g_at, b_at);
@@ -51,27 +51,27 @@ uvec2 find_weights(uint row)
     return LEVELS > 0u ? at + row * uvec2(g_level[0], b_level[0]) : at;
 }
 
-/* Whether squares that are finite and not lost led to this variance, eps included: 2^-100 to
- * 2^120. By its bits, since compilers may assume that there is no NaN. */
+/* Whether this variance, eps included, came from squares that neither over- nor underflowed: 2^-100
+ * to 2^120. Tested by its bits, since compilers may assume that there is no NaN. */
 bool is_moderate(float variance)
 {
     return floatBitsToUint(variance) - 0x0d800000u <= 0x7b800000u - 0x0d800000u;
 }
 
-/* The unit for numbers whose largest magnitude has these bits: they become 4 at most. */
+/* The unit for elements whose largest magnitude has these bits: scaled, they are at most 4. */
 float unit_of(uint largest)
 {
     return uintBitsToFloat(0x7f000000u - min(largest & 0x7f800000u, 0x7e800000u));
 }
 
-/* r in units, from the mean of the squares of deviations in units. */
+/* r in units, from the mean of squared deviations in units. */
 float norm_factor(float variance, float unit)
 {
     float e = sqrt(eps) * unit, all = variance + (unit == 1.0 ? eps : e * e);
-    return 1.0 / sqrt(all == 0.0 && eps > 0.0 ? 1.0 : all); /* 0 only if no x deviates */
+    return 1.0 / sqrt(all == 0.0 && eps > 0.0 ? 1.0 : all); /* 0 only if all deviations are 0 */
 }
 
-/* y of one element; stats: with the unit; g and b are gamma and beta, used by norms. */
+/* y of one element; stats: with the unit; g and b: gamma and beta of norms. */
 float finish(float v, vec3 stats, float g, float b)
 {
     if (MODE == SOFTMAX)

@@ -13,7 +13,7 @@ WORDS(y);
 void main()
 {
     uint row = GROUP_INDEX;
-    if (row >= rows) /* the same for the whole workgroup */
+    if (row >= rows) /* uniform over the workgroup */
         return;
     Sampler s = make_sampler(row);
     uint best = 0u, best_at = 0xffffffffu;

@@ -45,8 +45,8 @@ float key_value(uint key)
 
 uint load_key(uint row, uint i) { return key_of(load_f_x(TX, x_at + row * size + i)); }
 
-/* Keys of tokens i, i + local size, ..; 0 behind the last. All are on their way together: one after
- * the other, each would wait for the one before. */
+/* Keys of tokens i, i + local size, ..; 0 past the end. All loads are in flight at once, instead of
+ * each waiting for the one before. */
 void load_keys(uint row, uint i, out uint keys[AT_ONCE])
 {
     [[unroll]] for (uint j = 0u; j < AT_ONCE; j++) {
@@ -55,8 +55,8 @@ void load_keys(uint row, uint i, out uint keys[AT_ONCE])
     }
 }
 
-/* Loops with long bodies, which are not unrolled, take the first key and move the others up: a
- * place that is not a constant would put them into memory. */
+/* For loops with long bodies, which are not unrolled: takes the first key and shifts the others,
+ * since a dynamic index would put the array into memory. */
 uint take_key(inout uint keys[AT_ONCE])
 {
     uint key = keys[0];
@@ -93,8 +93,8 @@ uint exp2_fraction(uint fraction)
     return ONE - (mul_high(fraction, sum) >> 1);
 }
 
-/* How far a token is below the first, in powers of two with 24 bits of fraction: it grows along the
- * list. NO_WEIGHT where that is 32 or more. */
+/* The distance of a token from the first, in powers of two with 24 fraction bits, increasing along
+ * the list. NO_WEIGHT from 32 on. */
 const uint NO_WEIGHT = 0xffffffffu;
 uint depth_of(Sampler s, uint key)
 {
@@ -161,7 +161,7 @@ Sampler make_sampler(uint row)
     return s;
 }
 
-/* What there is to do for a row; 0: the first token is the answer. */
+/* The steps that a row needs; 0: the first token is the answer. */
 const uint CUT_K = 1u, CUT_P = 2u, DRAW = 4u;
 uint steps_of(Sampler s)
 {
@@ -185,7 +185,7 @@ uint scale_fraction(uint bits, int power)
     return (mantissa + (1u << down) - 1u) >> down;
 }
 
-/* Tokens of less weight than this are cut by min-p. */
+/* min-p drops tokens of a smaller weight. */
 uint least_weight(Sampler s)
 {
     return s.min_p > 0u && s.min_p <= 0x3f800000u ? scale_fraction(s.min_p, 8) : 0u;
@@ -193,7 +193,7 @@ uint least_weight(Sampler s)
 
 /* ---- Sums ------------------------------------------------------------------------------------ */
 
-/* floor(sum * x / 2^24) for x <= 2^24, or one more when there is a rest. */
+/* floor(sum * x / 2^24) for x <= 2^24, plus one when there is a remainder. */
 uvec2 scale_sum_up(uvec2 sum, uint x)
 {
     uvec2 low = long_mul(uvec2(sum.x & 0xffffffu, 0u), uvec2(x, 0u));
@@ -209,7 +209,7 @@ uvec2 scale_sum_word(uvec2 sum, uint x)
     return long_add(long_mul(uvec2(sum.y, 0u), uvec2(x, 0u)), uvec2(high, 0u));
 }
 
-/* The sum that a start of the list has to reach to be kept by top-p. */
+/* top-p keeps the shortest prefix of the list whose sum reaches this. */
 uvec2 sum_needed(Sampler s, uvec2 sum) { return scale_sum_up(sum, scale_fraction(s.top_p, 1)); }
 
 uvec2 load_seed(uint row)
@@ -223,7 +223,8 @@ uvec2 load_seed(uint row)
     return uvec2(low, (low >> 31) != 0u ? 0xffffffffu : 0u);
 }
 
-/* The sum that the token drawn is the first to reach, when those that are left have this one. */
+/* The drawn token is the first at which the running sum reaches this, where the remaining tokens
+ * have this sum. */
 uvec2 draw_goal(uvec2 sum, uint row)
 {
     uint chance = philox_block(load_seed(row), seed_step != 0u ? 0u : first_row + row).x;

@@ -18,10 +18,10 @@ const uint MAX_KEPT = MAX_LOCAL / 2u;
 shared uint bin_low[256], bin_high[256];
 shared uint lane_a[MAX_LOCAL], lane_b[MAX_LOCAL];
 shared uint found[2]; /* a token; the word of lane 0 */
-shared uint kept_keys[MAX_KEPT], kept_tokens[MAX_KEPT], n_kept; /* in any order */
+shared uint kept_keys[MAX_KEPT], kept_tokens[MAX_KEPT], n_kept; /* unordered */
 
-/* Of listed token i, where other steps keep a word a lane: its weight, its number in the order of
- * the list, and the sum of the weights up to it. */
+/* Of listed token i, in arrays that other steps use with a word per lane: its weight, its rank, and
+ * the prefix sum of the weights. */
 #define KEPT_WEIGHT(i) lane_a[i]
 #define KEPT_RANK(i) lane_a[MAX_KEPT + (i)]
 #define KEPT_LOW(i) lane_b[i]
@@ -50,7 +50,7 @@ uvec2 reduce_first(uint a, uint b)
     return r;
 }
 
-/* The word of lane 0, by way of shared memory: so it is known to be the same for all lanes. */
+/* Broadcasts the word of lane 0 through shared memory, which makes it provably uniform. */
 uint share_word(uint word)
 {
     if (LANE == 0u)
@@ -61,7 +61,7 @@ uint share_word(uint word)
     return same;
 }
 
-/* What the lane that found something has put into found[0]. */
+/* Broadcasts found[0], written by the lane that found something. */
 uint take_found()
 {
     barrier();
@@ -82,14 +82,14 @@ void add_to_bin(uint bin, uvec2 sum)
         atomicAdd(bin_high[bin], sum.y + carry);
 }
 
-/* A bin and what is still to be entered into it. */
+/* A bin and the pending amount for it. */
 struct Run {
     uint bin;
     uvec2 sum;
 };
 
 /* Adds 1 (counts) or the weight of a token whose key agrees with `prefix` above `shift + 8`.
- * Neighbours in one bin are added before they are entered. */
+ * Consecutive tokens of one bin are summed before the atomic. */
 void add_token(Sampler s, uint key, uint prefix, uint shift, bool counts, inout Run run)
 {
     uint above = shift + 8u, here = (key >> shift) & 0xffu;
@@ -112,7 +112,7 @@ void clear_bins()
     barrier();
 }
 
-/* The bins of the byte at `shift`, for the tokens of a row. */
+/* Fills the bins of the byte at `shift` from the tokens of a row. */
 void fill_bins(Sampler s, uint row, uint prefix, uint shift, bool counts)
 {
     clear_bins();
@@ -127,15 +127,15 @@ void fill_bins(Sampler s, uint row, uint prefix, uint shift, bool counts)
     barrier();
 }
 
-/* The place in the list where the sum from its start first reaches `goal` (at least 1, at most the
- * sum of all): its key, as far as it is known, what the sum is before the tokens with that key, and
- * what theirs is. */
+/* The first position of the list at which the prefix sum reaches `goal` (at least 1, at most the
+ * total): its key as far as it is known, the sum before the tokens with that key, and their own
+ * sum. */
 struct Place {
     uint key;
     uvec2 before, here;
 };
 
-/* The next byte of a place's key, from the bins. */
+/* Determines the next byte of the key from the bins. */
 Place refine_place(Place p, uvec2 goal, uint shift)
 {
     if (LANE < 16u) {
@@ -190,8 +190,8 @@ uint divide_up(uvec2 rest, uint weight)
     return low;
 }
 
-/* Index of the token that is number `rank` (from 1) among those with this key; lane l looks at the
- * l-th part of the row. */
+/* Index of the token of rank `rank` (from 1) among those with this key; lane l searches the l-th
+ * part of the row. */
 uint find_token(uint row, uint key, uint rank)
 {
     uint part = (size + gl_WorkGroupSize.x - 1u) / gl_WorkGroupSize.x, count = 0u;
@@ -225,15 +225,15 @@ uint find_token(uint row, uint key, uint rank)
     return take_found();
 }
 
-/* The weight of a token above the cut, as far as it is at least `least`. */
+/* The weight of a token above the cut, 0 if below `least`. */
 uint kept_weight(Sampler s, uint key, uint cut, uint least)
 {
     uint w = key > cut ? weight_of(s, key) : 0u;
     return w >= least ? w : 0u;
 }
 
-/* Sum of the weights of the tokens above `key`, and of `equal` ones that have it, as far as they
- * are at least `least`. */
+/* Sum of the weights of the tokens above `key` and of `equal` tokens with that key, without those
+ * below `least`. */
 uvec2 sum_kept(Sampler s, uint row, uint key, uint equal, uint least)
 {
     bin_low[LANE & 255u] = 0u; /* same value by all: bin 0 is the sum */
@@ -265,7 +265,7 @@ void list_token(uint key, uint token)
     }
 }
 
-/* How many are listed, when all lanes are done; 0: they were too many. */
+/* The number of listed tokens once all lanes are done; 0: too many. */
 uint count_listed()
 {
     barrier();
@@ -317,7 +317,7 @@ void sum_listed(Sampler s, uint n)
     barrier();
 }
 
-/* Which of them is the first whose sum reaches `goal`. */
+/* The first of them whose prefix sum reaches `goal`. */
 uint find_reaching(uint n, uvec2 goal)
 {
     for (uint i = LANE; i < n; i += gl_WorkGroupSize.x) {
@@ -328,7 +328,7 @@ uint find_reaching(uint n, uvec2 goal)
     return take_found();
 }
 
-/* Which of them is number `rank` (from 1). */
+/* The one of rank `rank` (from 1). */
 uint find_rank(uint n, uint rank)
 {
     for (uint i = LANE; i < n; i += gl_WorkGroupSize.x)
@@ -337,7 +337,7 @@ uint find_rank(uint n, uint rank)
     return take_found();
 }
 
-/* The token, when the list has the first top_k of the row. */
+/* The token, when the list contains the first top_k of the row. */
 uint draw_listed(Sampler s, uint row, uint n, uint steps)
 {
     sum_listed(s, n);
@@ -347,7 +347,7 @@ uint draw_listed(Sampler s, uint row, uint n, uint steps)
     return kept_tokens[find_reaching(n, draw_goal(sum, row))];
 }
 
-/* The token of a row when more than the first may be it. */
+/* The token of a row when it may be another than the first. */
 uint draw(Sampler s, uint row, uint steps)
 {
     uint key = 0u, equal = 0u;

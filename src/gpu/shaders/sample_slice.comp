@@ -87,8 +87,7 @@ struct Buckets {
     uint up, scale;
 };
 
-/* Joins what the slices have found: the largest key, and buckets that reach to the depth of the
- * smallest. */
+/* Combines the slices: the largest key, and buckets that extend to the depth of the smallest. */
 Buckets make_buckets(uint row, inout Sampler s)
 {
     if (LANE == 0u) {
@@ -112,14 +111,15 @@ uint bucket_of(Buckets b, uint depth)
     return min((depth << b.up >> 16) * b.scale >> 16, BUCKETS - 1u);
 }
 
-/* The weight of a token that neither its distance nor min-p cuts; 0 for others. */
+/* The weight of a token, 0 if its distance or min-p excludes it. */
 uint bucket_weight(uint depth, uint least)
 {
     uint w = depth_weight(depth);
     return w >= least ? w : 0u;
 }
 
-/* What there is to do with buckets, by way of shared memory: so all lanes are known to agree. */
+/* The bucket steps that are needed, broadcast through shared memory, which makes them provably
+ * uniform. */
 uint bucket_steps(Sampler s)
 {
     if (LANE == 0u)
@@ -139,7 +139,7 @@ void add_to_bin(uint bin, uint weight)
         atomicAdd(bin_high[bin], 1u);
 }
 
-/* Nobody waits for what was there before: both words have room for those of all slices. */
+/* Plain atomics without return values: both words have room for the sums of all slices. */
 void add_to_row(uint row, uint bin, uvec2 sum)
 {
     if (sum.x == 0u && sum.y == 0u)
@@ -182,8 +182,8 @@ void main()
 shared uint lane_low[MAX_LANES], lane_high[MAX_LANES];
 shared uint found_bucket, found_sums[4];
 
-/* The bins get the sums of the row, and lanes the sum of their own ones and those before. Returns
- * the latter for this lane. */
+/* Loads the row's sums into the bins and scans them. Returns the inclusive prefix sum of this lane.
+ * */
 uvec2 scan_buckets(uint row)
 {
     const uint each = BUCKETS / LANES;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What kernels that share a row leave for one another in `scratch`, row_words words a row
- * (gpu/select/random.c). A slice is AT_ONCE * LANES tokens, token i of it belongs
- * to lane i % LANES; CHUNK_LANES neighbouring lanes have a chunk. */
+/* Layout of `scratch`, row_words words per row (gpu/select/random.c), through which the kernels
+ * that share a row communicate. A slice is AT_ONCE * LANES tokens, token i of which belongs to lane
+ * i % LANES; CHUNK_LANES adjacent lanes have a chunk. */
 
 const uint CHUNK = AT_ONCE * CHUNK_LANES, SLICE_CHUNKS = LANES / CHUNK_LANES;
 

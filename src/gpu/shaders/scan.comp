@@ -32,7 +32,7 @@ VALUE first_value(uint row, uint part)
 #endif
 }
 
-/* Place of the i-th element of a row in the order of the scan. */
+/* The i-th element of a row in scan order. */
 uint find_place(uint row, uint i)
 {
     uint p = REVERSE != 0u ? n - 1u - i : i;
@@ -66,7 +66,7 @@ void walk_down()
     }
 }
 
-/* Joins lanes[0..THREADS) up to each one; returns where in `lanes` the result lies. */
+/* Inclusive scan of lanes[0..THREADS); returns the offset in `lanes` of the result. */
 uint scan_lanes()
 {
     uint from = 0u;

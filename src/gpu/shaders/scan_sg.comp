@@ -27,7 +27,7 @@ uint subgroup_total(uint v)
     return KIND == SUM ? subgroupAdd(v) : subgroupMul(v);
 }
 
-/* The join of the members before this one. */
+/* Exclusive scan over the subgroup. */
 uint subgroup_before(uint v)
 {
     if (is_float(TX))
@@ -35,7 +35,7 @@ uint subgroup_before(uint v)
     return KIND == SUM ? subgroupExclusiveAdd(v) : subgroupExclusiveMul(v);
 }
 
-/* The i-th load of a row in the order of the scan. */
+/* The i-th load of a row in scan order. */
 uint find_place(uint row, uint i) { return row * n + (REVERSE != 0u ? n - 1u - i : i); }
 
 void main()

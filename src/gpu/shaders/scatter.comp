@@ -22,7 +22,7 @@ WORDS(head);
 WORDS(next);
 WORDS(y);
 
-/* The sum of two floats is hi + lo exactly (Knuth). What is not finite has no rest. */
+/* hi + lo == a + b exactly (Knuth's two-sum); lo is 0 where hi is not finite. */
 vec2 add_exact(float a, float b)
 {
     precise float hi = a + b;
@@ -37,7 +37,7 @@ vec2 add_to(vec2 sum, float v)
     return add_exact(s.x, s.y + sum.y);
 }
 
-/* The product of two floats is hi + lo exactly (Dekker), halves cut by bits. */
+/* hi + lo == a * b exactly (Dekker), with halves split by bits. */
 vec2 mul_exact(float a, float b)
 {
     precise float hi = a * b;

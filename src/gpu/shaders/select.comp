@@ -39,7 +39,7 @@ layout(SLOT(x), std430) buffer buffer_x4 { uvec4 x4[]; };
 shared uint counts[2 * SUBGROUPS]; /* of each subgroup, for even and odd calls */
 shared uint bounds[SUBGROUPS], tops[SUBGROUPS];
 shared uvec4 slot_keys[CAP / 4];
-shared uint claims[CAP]; /* slots that count themselves to this rank */
+shared uint claims[CAP]; /* by rank: the slots that claim it */
 #define SLOT_KEY(i) slot_keys[(i) >> 2][(i) & 3u]
 #else
 shared uint n_found, found_before;
@@ -51,7 +51,7 @@ shared uint slot_places[CAP];
 
 uint keys[ITEMS], places[ITEMS]; /* places: of a list */
 
-/* Which element of the row an invocation's j-th is. */
+/* The index in the row of an invocation's j-th element. */
 uint index_of(uint first, uint j)
 {
 #ifdef SG
@@ -101,7 +101,7 @@ uint place_of(uint row, uint first, uint j)
     return i < n && (SKIP_SELF == 0u || i != row + self) ? i : ABSENT;
 }
 
-/* Whether element j is above `key`, or has it and a place up to `place`. */
+/* Whether element j is above `key`, or equal to it with an index up to `place`. */
 bool is_found(uint row, uint first, uint j, uint key, uint place)
 {
     if (place == ABSENT)
@@ -110,7 +110,7 @@ bool is_found(uint row, uint first, uint j, uint key, uint place)
 }
 
 #ifdef SG
-/* How many elements of the workgroup are found. */
+/* The number of selected elements of the workgroup. */
 uint count_found(uint row, uint first, uint key, uint place, inout uint calls)
 {
     uint mine = 0u;
@@ -127,14 +127,14 @@ uint count_found(uint row, uint first, uint key, uint place, inout uint calls)
     return all;
 }
 
-/* A key that k elements reach, and the largest. */
+/* A key that at least k elements reach, and the largest key. */
 uvec2 find_bounds()
 {
     uint most = 0u, rank = 0u, share = (keep + SUBGROUPS - 1u) / SUBGROUPS;
     uint lane = gl_SubgroupInvocationID;
     [[unroll]] for (uint j = 0u; j < ITEMS; j++)
         most = max(most, keys[j]);
-    /* Of equal ones the lower lane comes first: lane ^ j is lower if the lane has j's top bit. */
+    /* Among equal ones the lower lane is first: lane ^ j is lower if the lane has j's top bit. */
     [[unroll]] for (uint top = 1u; top < LANES; top *= 2u) {
         const bool lower = (lane & top) != 0u;
         [[unroll]] for (uint j = top; j < 2u * top; j++) {
@@ -153,7 +153,7 @@ uvec2 find_bounds()
     return b;
 }
 #else
-/* The same by one counter: n_found counts on from call to call; *before is what it was. */
+/* The same by one counter, which accumulates from call to call; *before is its previous value. */
 uint count_found(uint row, uint first, uint key, uint place, inout uint before)
 {
     uint mine = 0u;
@@ -193,7 +193,7 @@ void fill_slot(uint row, uint first, uint slot, uint j)
     }
 }
 
-/* The elements found go to slots, as far as there are some. */
+/* Moves the selected elements to slots, as far as there are some. */
 void fill_slots(uint row, uint first, uint key, uint place)
 {
 #ifdef SG
@@ -215,8 +215,8 @@ void fill_slots(uint row, uint first, uint key, uint place)
 #endif
 }
 
-/* Bisection between low, which is always reached by k elements or more, and high: everything above
- * it is reached by fewer. Gives the key and the last place taken of those that have it. */
+/* Bisection between low, which at least k elements reach, and high, above which there are fewer.
+ * Returns the key and the last index taken among equal ones. */
 uvec2 bisect(uint row, uint first, uint low, uint high, uint found, inout uint before)
 {
     while (low < high && found > CAP) {
@@ -265,7 +265,7 @@ void store_result(uint row, uint to, uint key, uint place)
 }
 
 #ifdef SG
-/* Each slot finds its rank; where several count themselves to one, places decide. */
+/* Each slot computes its rank; where several claim one, indices decide. */
 void store_slots(uint row, uint to, uint n_taken)
 {
     uint ranks[TURNS];
@@ -324,7 +324,7 @@ void main()
     clear_slots();
 #ifdef SG
     uvec2 b = find_bounds();
-    /* Absent elements have the last key, but are never taken. */
+    /* absent elements have the last key, but are never selected */
     fill_slots(row, first, b.x, b.x == LAST_KEY ? ABSENT - 1u : ABSENT);
     barrier();
     uint filled = n_slots;

@@ -29,7 +29,7 @@ void main()
 {
     uint item = GROUP_INDEX * (THREADS / TEAM) + LANE / TEAM, channels = heads * width;
     bool exists = item < n_items;
-    item = min(item, n_items - 1u); /* all take part in the barriers */
+    item = min(item, n_items - 1u); /* all invocations reach the barriers */
     uint channel = item % channels, row = item / channels * tokens, head = channel / width;
     uint group = head / (heads / groups);
 

@@ -17,7 +17,7 @@ WORDS(flags);
 #include "index.glsl"
 
 const uint NOWHERE = 0xffffffffu;
-shared uint n_falls; /* lanes that saw a position below the one before it */
+shared uint n_falls; /* lanes that saw a position below the one before */
 
 Index load_position(uint i)
 {

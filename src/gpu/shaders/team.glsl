@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Channels of state space models, each walked by a team of TEAM invocations that share its state:
- * number i of the state is in register i / TEAM of member i % TEAM. THREADS is the local size. */
+/* Channels of state space models, each processed by a team of TEAM invocations that share its
+ * state: element i is in register i / TEAM of member i % TEAM. THREADS is the local size. */
 #ifndef TEAM_GLSL
 #define TEAM_GLSL
 
@@ -8,8 +8,8 @@ shared float parts[2 * THREADS];
 
 #define MEMBER (LANE % TEAM)
 
-/* The sum of the team's numbers, for all members. `turn` is even and odd in turns, so that one
- * barrier is enough: no lane still reads what is overwritten now. */
+/* The sum over the team, for all members. `turn` alternates between two buffers, so that one
+ * barrier is enough. */
 float team_sum(float mine, uint turn)
 {
     if (TEAM == 1u)

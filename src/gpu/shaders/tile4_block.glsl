@@ -17,14 +17,14 @@
 
 const uint MAGIC_HALVES = 0x64006400u; /* 1024 in f16, twice: its last bits count ones */
 
-/* A block as it lies in memory. */
+/* A block as it is in memory. */
 struct Block {
     uvec4 quants, more; /* of q8_0 both halves */
     uvec2 high, scales;
     uint super;
 };
 
-/* Several blocks in registers: arrays of plain types, which drivers do not put into memory. */
+/* Several blocks in registers: arrays of plain types, which drivers keep out of memory. */
 #define BLOCKS(name, count)                                                       \
     uvec4 name##_quants[count], name##_more[TB == Q8_0 ? (count) : 1];            \
     uvec2 name##_high[count], name##_scales[count];                               \
@@ -43,7 +43,7 @@ struct Block {
     Block(name##_quants[i], name##_more[TB == Q8_0 ? (i) : 0u], name##_high[i],   \
           name##_scales[i], name##_super[i])
 
-/* Where the parts of a block are. */
+/* Offsets of the parts of a block. */
 struct BlockPlace {
     TILE_AT quants, high, scales, super;
 };
@@ -103,7 +103,7 @@ float half_in(uint w, uint r)
     return unpackHalf2x16(w >> (r % 2u * 16u)).x;
 }
 
-/* Of half h of a block of column r: the scale, and what is added. */
+/* Scale and offset of half h of a block of column r. */
 vec2 scale_of(in Block b, uint r, uint h)
 {
     if (has_minima(TB))
@@ -117,7 +117,7 @@ vec2 scale_of(in Block b, uint r, uint h)
     return vec2(half_in(b.scales.x, r), 0.0);
 }
 
-/* The greatest stored number, and what the numbers are too large by. */
+/* The greatest quant, and the bias of the quants. */
 float most_of(uint t)
 {
     return t == Q8_0 ? 128.0 : t == Q6_K ? 32.0 : t == Q5_1 || t == Q5_K ? 31.0
@@ -128,10 +128,10 @@ float offset_of(uint t)
     return t == Q8_0 ? 128.0 : t == Q6_K ? 32.0 : t == Q5_0 ? 16.0 : t == Q4_0 ? 8.0 : 0.0;
 }
 
-/* Scales are multiplied by 2^RAISED, so that products of small ones stay normal numbers, or, where
- * some weight does not fit then, by 2^LOWERED. */
+/* Scales are multiplied by 2^RAISED, so that products of small ones stay normal, or, where some
+ * weight would overflow then, by 2^LOWERED. */
 const int RAISED = TB == Q4_K || TB == Q5_K || TB == Q6_K ? 8 : 0, LOWERED = -12;
-f16vec2 tile_scale_top; /* the greatest scale, and the greatest of what is added */
+f16vec2 tile_scale_top; /* the greatest scale and the greatest offset */
 
 f16vec2 tile_scale(in Block b, uint r, uint h, float by)
 {
@@ -168,14 +168,14 @@ uint bytes_of(in Block b, uint j, uint h)
     return low;
 }
 
-/* Bytes 0 and 2 of a word as numbers, less the offset: 1024 + q as f16, then 1024 taken away. */
+/* Bytes 0 and 2 of a word as numbers minus the bias: 1024 + q as f16, then 1024 is subtracted. */
 f16vec2 numbers_of(uint w)
 {
     return unpackFloat2x16(w & 0x00ff00ffu | TILE_MAGIC) -
            f16vec2(float16_t(1024.0 + offset_of(TB)));
 }
 
-/* The same from the lower or upper four bits of those bytes. */
+/* The same for the lower or upper nibbles of those bytes. */
 f16vec2 nibbles_of(uint w, uint h)
 {
     if (h == 0u)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Values that are summed, multiplied or compared, as words: VALUE is the bits of a float or an
- * integer of 32 bits; with WIDE an integer of 64 bits, (low, high); with SCALED, for products, the
- * significand of a float and its exponent, so that no partial product over- or underflows. In
- * memory a pair has the type I64. */
+/* Accumulators as words: VALUE is the bits of a float or a 32-bit integer; with WIDE a 64-bit
+ * integer, (low, high); with SCALED, for products, the significand of a float and its exponent, so
+ * that no partial product over- or underflows. In memory a pair has the type I64. */
 #ifndef VALUE_GLSL
 #define VALUE_GLSL
 
@@ -89,8 +88,8 @@ uvec2 map_value(uint map, uint t, uvec2 a)
         return uvec2(uint(v), uint(v >> 31));                                              \
     }
 #elif defined SCALED
-/* From the bits of a float: those of a float from 1 to 2 and the exponent; zero, infinity and NaN
- * are themselves. */
+/* The bits of a float split into those of a float in [1, 2) and an exponent; zero, infinity and NaN
+ * are unchanged. */
 uvec2 split_float(uint u)
 {
     uint size = u & 0x7fffffffu, bias = 127u;
@@ -105,7 +104,8 @@ uvec2 split_float(uint u)
 
 float join_float(uvec2 v)
 {
-    int e = clamp(int(v.y), -252, 254), half_ = e >> 1; /* in two steps: it may overflow, vanish */
+    int e = clamp(int(v.y), -252, 254), half_ = e >> 1; /* in two steps: it may over- or underflow
+                                                         * */
     float up = uintBitsToFloat(uint(half_ + 127) << 23);
     return uintBitsToFloat(v.x) * up * uintBitsToFloat(uint(e - half_ + 127) << 23);
 }
@@ -127,8 +127,8 @@ uvec2 map_value(uint map, uint t, uvec2 a) { return a; }
         return split_float(t == F32 ? name[i] : floatBitsToUint(load_f_##name(t, i)));     \
     }
 #else
-/* Unsigned numbers in the order of values of type t. NaN goes before all: above for MAX, below for
- * MIN. */
+/* Unsigned integers in the order of values of type t. NaN wins: it is above all for MAX, below all
+ * for MIN. */
 uint value_order(uint kind, uint t, uint a)
 {
     return is_float(t) ? float_key(a, kind == MAX ? 0xffffffffu : 0u) : a ^ 0x80000000u;

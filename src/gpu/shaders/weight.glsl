@@ -65,7 +65,7 @@ Eight x_eight(uint first, uint kk)
 TENSOR(scale)
 TENSOR(zero)
 
-/* Word i of w, whose last byte is that before b_at + n * b_n. */
+/* Word i of w, clamped to the word of byte b_at + n * b_n - 1. */
 uint weight_word(uint i) { return weights[min(i, (b_at + n * b_n - 1u) >> 2)]; }
 
 /* Four bytes from `at` on. */
@@ -98,7 +98,7 @@ vec4 scale4(vec4 q, uint col, uint kk)
     return v;
 }
 
-/* Elements kk to kk + 7 of column `col`, whose row begins at byte `row`; anything past the end. */
+/* Elements kk to kk + 7 of column `col`, whose row begins at byte `row`; undefined past the end. */
 Eight w_eight(uint row, uint col, uint kk)
 {
     vec4 lo, hi;

@@ -415,11 +415,12 @@ static rx_id do_tanh(rx_emit *e, const rx_id *a)
 }
 DEFINE_FN(tanh, "ff");
 
-/* exp(|x|) / 2, which overflows later than exp(|x|). */
+/* exp(|x|) / 2, which overflows later than exp(|x|): one root is halved through its exponent, so
+ * that drivers do not multiply the roots first. */
 static rx_id half_exp(rx_emit *e, rx_id mag)
 {
     const rx_id root = call1(e, &rx_fn_exp, f_mul_k(e, mag, 0.5));
-    return f_mul(e, f_mul_k(e, root, 0.5), root);
+    return f_mul(e, root, f_from_bits(e, i_sub_k(e, f_bits(e, root), 1u << 23)));
 }
 
 static rx_id do_sinh(rx_emit *e, const rx_id *a)

@@ -83,16 +83,21 @@ static rx_id do_sigmoid(rx_emit *e, const rx_id *a)
 }
 DEFINE_FN(sigmoid, "ff");
 
-/* x * sigmoid(w), where both have one sign. With q = exp(-|w| / 2), x q q does not vanish before
- * the result does; but drivers reassociate it to x (q q), so one q is scaled by 2^64 through its
- * exponent, and the denominator too. */
+/* x q q times 2^64, which does not vanish before the result does. Drivers reassociate x q q to
+ * x (q q), so one q is scaled through its exponent; divisors are scaled too. */
+static rx_id times_square(rx_emit *e, rx_id x, rx_id q)
+{
+    const rx_id scaled = f_from_bits(e, i_add_k(e, f_bits(e, q), 64u << 23));
+    return f_mul(e, f_mul(e, x, q), scaled);
+}
+
+/* x * sigmoid(w), where both have one sign. */
 static rx_id gate(rx_emit *e, rx_id x, rx_id w)
 {
     const rx_id q = call1(e, &rx_fn_exp, f_mul_k(e, f_abs(e, w), -0.5));
-    const rx_id scaled = f_from_bits(e, i_add_k(e, f_bits(e, q), 64u << 23));
     const rx_id below = f_lt_k(e, w, 0);
     const rx_id unit = f_select(e, below, k_f(e, 0x1p64), k_f(e, 1));
-    const rx_id above = f_select(e, below, f_mul(e, f_mul(e, x, q), scaled), x);
+    const rx_id above = f_select(e, below, times_square(e, x, q), x);
     return f_over(e, above, f_fma(e, unit, f_mul(e, q, q), unit));
 }
 
@@ -116,17 +121,18 @@ static rx_id do_softplus(rx_emit *e, const rx_id *a)
 }
 DEFINE_FN(softplus, "ff");
 
-/* x * tanh(softplus(x)) = x * (n / (n + c)) with p = exp(-|x|): n = 1 + 2 p, c = 2 p^2 for x > 0, n
+/* x * tanh(softplus(x)) = x * n / (n + c) with p = exp(-|x|): n = 1 + 2 p, c = 2 p^2 for x > 0, n
  * = (2 + p) p, c = 2 below, where p is multiplied as the square of its root, to vanish last. */
 static rx_id do_mish(rx_emit *e, const rx_id *a)
 {
     const rx_id q = call1(e, &rx_fn_exp, f_mul_k(e, f_abs(e, a[0]), -0.5));
     const rx_id p = f_mul(e, q, q), up = f_gt_k(e, a[0], 0);
     const rx_id n = f_select(e, up, f_add_k(e, f_add(e, p, p), 1), f_add_k(e, p, 2));
-    const rx_id x = f_select(e, up, a[0], f_mul(e, f_mul(e, a[0], q), q));
+    const rx_id x = f_select(e, up, a[0], times_square(e, a[0], q));
     const rx_id below = f_select(e, up, f_mul(e, f_add(e, p, p), p), k_f(e, 2));
     const rx_id sum = f_add(e, f_select(e, up, n, f_mul(e, n, p)), below);
-    return f_mul(e, x, f_over(e, n, sum));
+    const rx_id unit = f_select(e, up, k_f(e, 1), k_f(e, 0x1p64));
+    return f_over(e, f_mul(e, x, n), f_mul(e, sum, unit));
 }
 DEFINE_FN(mish, "ff");
 

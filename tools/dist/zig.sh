@@ -24,7 +24,8 @@ for target; do
         [ $tool != cc ] || arguments=" -target $target"
         cat >"$root/$target/$tool.new" <<EOF
 #!/bin/sh
-ZIG_GLOBAL_CACHE_DIR="\${ZIG_GLOBAL_CACHE_DIR:-$root/cache}" ZIG_LOCAL_CACHE_DIR="\$ZIG_GLOBAL_CACHE_DIR"
+ZIG_GLOBAL_CACHE_DIR="\${ZIG_GLOBAL_CACHE_DIR:-$root/cache}"
+ZIG_LOCAL_CACHE_DIR="\$ZIG_GLOBAL_CACHE_DIR"
 export ZIG_GLOBAL_CACHE_DIR ZIG_LOCAL_CACHE_DIR
 exec "$root/ziglang/zig" $tool$arguments "\$@"
 EOF

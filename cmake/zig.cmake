@@ -23,7 +23,8 @@ endif()
 # Headers and libraries of this machine are not those of the target; those of Vulkan are the same
 # everywhere and need no library.
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
-find_path(RLX_VULKAN_HEADERS vulkan/vulkan.h NO_CMAKE_FIND_ROOT_PATH)
+find_path(RLX_VULKAN_HEADERS vulkan/vulkan.h PATHS /usr/include /usr/local/include
+          NO_CMAKE_FIND_ROOT_PATH)
 if(RLX_VULKAN_HEADERS)
     foreach(folder vulkan vk_video)
         file(MAKE_DIRECTORY "${rlx_zig}/include")

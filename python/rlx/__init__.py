@@ -30,3 +30,19 @@ from .session import Bound, InferenceSession, MemoryInfo, NodeArg, Session, load
 from .stream import Stream
 
 __version__: str = _lib.rlx_version().decode()
+
+__all__ = [
+    "__version__", "Answer", "BackendInfo", "Bound", "Buffer", "CancelledError", "Chat",
+    "Device", "DeviceInfo", "DeviceLostError", "Dimension", "Engine", "EngineInfo", "Error",
+    "FileError", "Generation", "Grammar", "Graph", "InferenceSession", "InvalidError", "Leaf",
+    "MemoryInfo", "Model", "ModelInfo", "NoDeviceError", "NoMemoryError", "NodeArg",
+    "NotFoundError", "ParseError", "Piece", "Request", "Result", "Session", "Status", "Stream",
+    "UnsupportedError", "Value", "WaitTimeoutError", "acos", "acosh", "argmax", "asin", "asinh",
+    "atan", "atan2", "atanh", "attention", "backends", "catalogue", "ceil", "clamp", "concat",
+    "conv2d", "cos", "cosh", "dequant_matmul", "devices", "elu", "erf", "exp", "exp2", "floor",
+    "gather", "gelu", "gelu_tanh", "hard_swish", "is_inf", "is_nan", "layer_norm", "leaky_relu",
+    "load", "log", "log2", "log_sigmoid", "log_softmax", "matmul", "maximum", "minimum", "mish",
+    "reciprocal", "relu", "rms_norm", "round", "rsqrt", "sigmoid", "sign", "silu", "sin",
+    "sinh", "softmax", "softplus", "softsign", "sqrt", "state_write", "tan", "tanh", "top_k",
+    "where",
+]

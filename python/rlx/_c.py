@@ -54,6 +54,10 @@ class Binding(ct.Structure):
     _fields_ = [("kind", ct.c_int), ("name", text), ("buffer", p_void)]
 
 
+def _all(kind: Any, names: str) -> list[tuple[str, Any]]:
+    return [(name, kind) for name in names.split()]
+
+
 class Sized(ct.Structure):
     """A struct that begins with its size."""
 
@@ -90,10 +94,9 @@ class SessionDesc(Sized):
 
 
 class MemoryInfo(Sized):
-    _fields_ = [("struct_size", c_size), ("arena_bytes", ct.c_uint64),
-                ("arena_bound", ct.c_uint64), ("unshared_bytes", ct.c_uint64),
-                ("param_bytes", ct.c_uint64), ("state_bytes", ct.c_uint64),
-                ("input_bytes", ct.c_uint64), ("constant_bytes", ct.c_uint64)]
+    _fields_ = [("struct_size", c_size),
+                *_all(ct.c_uint64, "arena_bytes arena_bound unshared_bytes param_bytes "
+                                   "state_bytes input_bytes constant_bytes")]
 
 
 class ImportDim(ct.Structure):
@@ -124,11 +127,10 @@ class ModelDesc(Sized):
 
 class ModelInfo(Sized):
     _fields_ = [("struct_size", c_size), ("architecture", text), ("name", text),
-                ("generates", ct.c_bool), ("embeds", ct.c_bool)] + [
-        (name, ct.c_int64) for name in (
-            "parameters", "layers", "width", "vocabulary", "trained_context", "context",
-            "sequences", "embedding_width")] + [("policy", ct.c_int)] + [
-        (name, ct.c_uint64) for name in ("weight_bytes", "cache_bytes", "work_bytes")]
+                ("generates", ct.c_bool), ("embeds", ct.c_bool),
+                *_all(ct.c_int64, "parameters layers width vocabulary trained_context context "
+                                  "sequences embedding_width"),
+                ("policy", ct.c_int), *_all(ct.c_uint64, "weight_bytes cache_bytes work_bytes")]
 
 
 class SamplingDesc(Sized):
@@ -174,13 +176,12 @@ class EngineDesc(Sized):
 
 
 class EngineInfo(Sized):
-    _fields_ = [("struct_size", c_size)] + [
-        (name, ct.c_int64) for name in ("sequences", "context", "page", "rows", "pages",
-                                        "held_pages", "kept_pages")] + [
-        ("cache_bytes", ct.c_uint64), ("running", ct.c_int64), ("waiting", ct.c_int64)] + [
-        (name, ct.c_uint64) for name in ("steps", "preemptions", "prompt_tokens",
-                                         "cached_tokens", "generated_tokens")] + [
-        ("step_seconds", ct.c_double)]
+    _fields_ = [("struct_size", c_size),
+                *_all(ct.c_int64, "sequences context page rows pages held_pages kept_pages"),
+                ("cache_bytes", ct.c_uint64), ("running", ct.c_int64), ("waiting", ct.c_int64),
+                *_all(ct.c_uint64, "steps preemptions prompt_tokens cached_tokens "
+                                   "generated_tokens"),
+                ("step_seconds", ct.c_double)]
 
 
 class TokenBias(ct.Structure):

@@ -358,16 +358,16 @@ class Value:
     def __xor__(self, other: Operand) -> Value:
         return self.op("xor", other)
 
-    def __lt__(self, other: Operand) -> Value:  # type: ignore[misc]
+    def __lt__(self, other: Operand) -> Value:  # type: ignore[misc, unused-ignore]
         return self.op("lt", other)
 
-    def __le__(self, other: Operand) -> Value:  # type: ignore[misc]
+    def __le__(self, other: Operand) -> Value:  # type: ignore[misc, unused-ignore]
         return self.op("le", other)
 
-    def __gt__(self, other: Operand) -> Value:  # type: ignore[misc]
+    def __gt__(self, other: Operand) -> Value:  # type: ignore[misc, unused-ignore]
         return self.op("gt", other)
 
-    def __ge__(self, other: Operand) -> Value:  # type: ignore[misc]
+    def __ge__(self, other: Operand) -> Value:  # type: ignore[misc, unused-ignore]
         return self.op("ge", other)
 
     def __eq__(self, other: object) -> Value:  # type: ignore[override]

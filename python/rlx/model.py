@@ -289,7 +289,8 @@ class Model(Completions):
             with self._lock:
                 check(lib.rlx_embed(self.handle, list_, n, ct.byref(desc), out.ctypes.data, None,
                                     error()))
-        return out[0] if isinstance(texts, str) else out
+        first: npt.NDArray[np.float32] = out[0] if isinstance(texts, str) else out
+        return first
 
     # ---- Ending ----------------------------------------------------------------------------------
 

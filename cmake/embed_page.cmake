@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 # cmake -DSOURCE=DIR -DOUT=FILE -P embed_page.cmake: the files of the server's chat page as a table
 # in C (src/serve/page.h). RLX_PAGE_FILES, which RlxTool.cmake reads too, lists them.
-set(RLX_PAGE_FILES web/page/index.html web/page/page.css web/page/page.mjs web/page/markdown.mjs
-                   web/page/server.mjs web/demo/demo.css web/demo/ui.mjs web/demo/icon.svg)
+set(RLX_PAGE_FILES web/page/index.html web/page/page.css web/page/page.mjs
+                   web/page/server.mjs web/demo/demo.css web/demo/markdown.mjs web/demo/ui.mjs
+                   web/demo/icon.svg)
 if(NOT DEFINED OUT)
     return()
 endif()

@@ -237,7 +237,7 @@ def check_chat(page, base):
         document.querySelector('.examples button').click()""")
     page.wait_for(state_is("generating"))
     page.wait_for(state_is("ready"), timeout=300)
-    answer = page.evaluate("document.querySelector('.message.assistant span').textContent")
+    answer = page.evaluate("document.querySelector('.message.assistant .text').textContent")
     tokens = page.evaluate("document.querySelector('.message.assistant').dataset.tokens")
     question = page.evaluate("document.querySelector('.message.user').textContent")
     expected = native_tokens(question, 48, "--chat", "--policy", "fast")
@@ -254,7 +254,7 @@ def check_stop(page):
     page.evaluate("""document.querySelector('#max-tokens').value = 512;
         document.querySelector('#prompt').value = 'Tell me a long story about a dragon.';
         document.querySelector('.chat form').requestSubmit()""")
-    page.wait_for("document.querySelector('.message.busy span')?.textContent.length > 10",
+    page.wait_for("document.querySelector('.message.busy .text')?.textContent.length > 10",
                   timeout=120)
     page.evaluate("document.querySelector('.stop').click()")
     page.wait_for(state_is("ready"), timeout=20)

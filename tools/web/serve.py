@@ -11,7 +11,7 @@ import json
 import sys
 import webbrowser
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -51,9 +51,12 @@ class Site:
             file = self.folders[parts[0]].joinpath(*parts[1:])
         else:
             file = ROOT.joinpath("web", *parts)
-        if file.is_dir():
-            file = file / "index.html"
-        return file if file.is_file() else None
+        try:
+            if file.is_dir():
+                file = file / "index.html"
+            return file if file.is_file() else None
+        except (OSError, ValueError):  # a name that is too long, or with a zero byte
+            return None
 
     def model_list(self):
         """The models there are: path under models/ and size."""
@@ -69,6 +72,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     site = None
     quiet = True
+    timeout = 30  # seconds after which a client that says nothing is left
 
     def do_GET(self):
         self.answer(with_body=True)
@@ -77,7 +81,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.answer(with_body=False)
 
     def answer(self, with_body):
-        path = unquote(urlsplit(self.path).path)
+        try:
+            path = unquote(urlsplit(self.path).path)
+        except ValueError:  # "//[": no address at all
+            return self.send(b"not an address\n", ".txt", with_body, status=400)
         if path == "/":
             return self.redirect("/demo/")
         if path == "/models/index.json":
@@ -86,12 +93,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if not file:
             return self.send(b"not found\n", ".txt", with_body, status=404)
         if not path.endswith("/") and file.name == "index.html" and not path.endswith(".html"):
-            return self.redirect(path + "/")
+            return self.redirect("/" + "/".join(filter(None, path.split("/"))) + "/")
         return self.send_file(file, with_body)
 
     def redirect(self, to):
         self.send_response(302)
-        self.send_header("Location", to)
+        query = self.path.partition("?")[2]  # ?load and ?device stay
+        self.send_header("Location", quote(to) + (f"?{query}" if query else ""))
         self.send_header("Content-Length", "0")
         self.end_headers()
 

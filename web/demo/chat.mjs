@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The chat tab: a conversation with a language model, token by token.
 import { Loader, examples } from './loader.mjs';
+import { showMarkdown } from './markdown.mjs';
 import { $, explain, make, seconds, setState } from './ui.mjs';
 
 const EXAMPLES = ['Why is the sky blue?', 'Write a haiku about autumn.',
                   'What is a neural network, in one sentence?'];
+const KEPT = 'rlx-demo-chat'; // the conversation, in the storage of the browser
 const FINISHES = { length: 'cut at the longest answer', cancelled: 'stopped',
                    context: 'the conversation is full: start a new one' };
 
@@ -13,6 +15,7 @@ export class Chat {
     #log = $('#panel-chat .log');
     #prompt = $('#prompt');
     #messages = [];
+    #follow = true; // the log shows the end, until someone scrolls up
     #controller = null;
     #app;
 
@@ -43,7 +46,13 @@ export class Chat {
             this.#prompt.style.height = 'auto';
             this.#prompt.style.height = `${this.#prompt.scrollHeight + 2}px`;
         };
-        this.#reset();
+        this.#log.onscroll = () => {
+            this.#follow = this.#log.scrollHeight - this.#log.scrollTop
+                - this.#log.clientHeight < 40;
+        };
+        new ResizeObserver(() => this.#scroll()).observe(this.#log);
+        $('#system').onchange = () => this.#keep();
+        this.#restore();
     }
 
     showStats() {
@@ -60,22 +69,90 @@ export class Chat {
         this.#prompt.focus({ preventScroll: true });
     }
 
-    #reset() {
-        this.#controller?.abort();
-        this.#messages = [];
+    // ---- What outlives a reload -----------------------------------------------------------------
+
+    #keep() {
+        try {
+            localStorage.setItem(KEPT, JSON.stringify({ system: $('#system').value,
+                                                        messages: this.#messages }));
+        } catch {
+            // Storage is switched off or full: the conversation ends with the page.
+        }
+    }
+
+    #restore() {
+        let kept = null;
+        try {
+            kept = JSON.parse(localStorage.getItem(KEPT));
+        } catch {
+            // As above, or written by someone else.
+        }
+        $('#system').value = String(kept?.system ?? '');
+        const isMessage = m => ['user', 'assistant'].includes(m?.role)
+            && typeof m.content === 'string';
+        const messages = Array.isArray(kept?.messages) && kept.messages.every(isMessage)
+            ? kept.messages : [];
+        this.#welcome();
+        for (const message of messages) {
+            const bubble = this.#add(message.role, message.content);
+            this.#messages.push(message);
+            if (message.role === 'assistant') this.#addActions(bubble);
+        }
+    }
+
+    // ---- The log --------------------------------------------------------------------------------
+
+    #welcome() {
         const pick = text => this.#send(text);
         this.#log.replaceChildren(make('div', { className: 'welcome' },
             make('p', { textContent: 'The model is here. Ask it something, or try:' }),
             make('div', { className: 'examples' }, ...examples(EXAMPLES, pick))));
     }
 
+    #reset() {
+        this.#controller?.abort();
+        this.#messages = [];
+        this.#welcome();
+        this.#keep();
+    }
+
+    #scroll() {
+        if (this.#follow) this.#log.scrollTop = this.#log.scrollHeight;
+    }
+
     #add(role, text) {
         if (!this.#messages.length) this.#log.replaceChildren();
-        const bubble = make('div', { className: `message ${role}` }, make('span',
-                                                                        { textContent: text }));
+        const content = make('div', { className: 'text' });
+        const bubble = make('div', { className: `message ${role}` }, content);
+        if (role === 'user') content.textContent = text;
+        else showMarkdown(content, text);
         this.#log.append(bubble);
-        this.#log.scrollTop = this.#log.scrollHeight;
+        this.#follow = true;
+        this.#scroll();
         return bubble;
+    }
+
+    /** What can be done with an answer; only the last one can be changed. */
+    #addActions(bubble, isCut = false) {
+        this.#log.querySelectorAll('.actions .change').forEach(button => button.remove());
+        const button = (textContent, className, onclick) =>
+            make('button', { type: 'button', textContent, className, onclick });
+        const copy = button('Copy', 'copy', async () => {
+            await navigator.clipboard.writeText(bubble.dataset.source ?? this.#textOf(bubble));
+            copy.textContent = 'Copied';
+            setTimeout(() => { copy.textContent = 'Copy'; }, 1500);
+        });
+        const actions = make('div', { className: 'actions' }, copy,
+            button('Again', 'change again', () => this.#again()));
+        if (isCut) actions.append(button('Continue', 'change continue', () => this.#continue()));
+        bubble.append(actions);
+        this.#scroll();
+    }
+
+    #textOf(bubble) {
+        const answers = [...this.#log.querySelectorAll('.message.assistant')];
+        return this.#messages.filter(({ role }) => role === 'assistant')[answers.indexOf(bubble)]
+            ?.content ?? '';
     }
 
     #setBusy(isBusy) {
@@ -84,53 +161,100 @@ export class Chat {
         setState(isBusy ? 'generating' : 'ready');
     }
 
+    // ---- Answers --------------------------------------------------------------------------------
+
     async #send(text) {
         if (!text || this.#controller || !this.loader.model) return;
         this.#prompt.value = '';
         this.#prompt.style.height = 'auto';
         this.#add('user', text);
         this.#messages.push({ role: 'user', content: text });
-        const bubble = this.#add('assistant', '');
+        await this.#respond();
+    }
+
+    /** Takes the last answer back and asks for another one. */
+    async #again() {
+        if (this.#controller || !this.loader.model) return;
+        this.#takeBack();
+        await this.#respond();
+    }
+
+    /** Goes on where the last answer was cut. */
+    async #continue() {
+        if (this.#controller || !this.loader.model) return;
+        const begun = this.#messages.at(-1).content;
+        this.#takeBack();
+        await this.#respond(begun);
+    }
+
+    #takeBack() {
+        this.#messages.pop();
+        this.#log.lastElementChild.remove();
+    }
+
+    async #respond(begun = '') {
+        const bubble = this.#add('assistant', begun);
         bubble.classList.add('busy');
         this.#controller = new AbortController();
         this.#setBusy(true);
         try {
-            await this.#answer(bubble);
+            await this.#answer(bubble, begun);
         } catch (error) {
             bubble.classList.add('error');
             bubble.firstChild.textContent = explain(error);
-            this.#messages.pop();
+            if (begun) this.#messages.push({ role: 'assistant', content: begun });
+            else this.#messages.pop();
         } finally {
             bubble.classList.remove('busy');
             this.#controller = null;
             this.#setBusy(false);
+            this.#keep();
         }
     }
 
-    async #answer(bubble) {
-        const messages = this.#messages, span = bubble.firstChild, begin = performance.now();
+    /** What the model is given: instructions, the conversation, and of an answer that goes on what
+     * there is of it. */
+    #conversation(begun) {
+        const system = $('#system').value.trim();
+        const all = [...system ? [{ role: 'system', content: system }] : [], ...this.#messages];
+        if (begun)
+            all.push({ role: 'assistant', content: begun },
+                     { role: 'user', content: 'Go on exactly where you stopped.' });
+        return all;
+    }
+
+    async #answer(bubble, begun) {
+        const messages = this.#messages, begin = performance.now(), content = bubble.firstChild;
         const { temperature, maxTokens } = this.#app.settings();
-        let first = 0, count = 0;
-        const generation = this.loader.model.generate([...messages], {
+        let first = 0, count = 0, text = begun, isDrawn = true;
+        const draw = () => {
+            isDrawn = true;
+            showMarkdown(content, text);
+            this.#scroll();
+        };
+        const generation = this.loader.model.generate(this.#conversation(begun), {
             temperature, maxTokens, topP: temperature ? 0.95 : 0, seed: Date.now() % 2 ** 31,
             signal: this.#controller.signal,
             onToken: piece => {
                 const now = performance.now();
                 first ||= now;
                 count++;
-                const atEnd = this.#log.scrollHeight - this.#log.scrollTop
-                    - this.#log.clientHeight < 60;
-                span.textContent += piece.text;
-                if (atEnd) this.#log.scrollTop = this.#log.scrollHeight;
+                text += piece.text;
+                if (isDrawn) requestAnimationFrame(draw); // once a frame, however fast it is
+                isDrawn = false;
                 this.#count(begin, first, now, count);
             },
         });
         const result = await generation;
+        text = begun + result.text;
+        draw();
         const note = FINISHES[result.finish];
         if (note) bubble.append(make('span', { className: 'note', textContent: note }));
-        if (messages === this.#messages)
-            messages.push({ role: 'assistant', content: result.text });
+        if (messages !== this.#messages) return; // a new conversation has begun
+        messages.push({ role: 'assistant', content: text });
         bubble.dataset.tokens = result.tokenIds.join(' ');
+        bubble.dataset.source = text;
+        this.#addActions(bubble, ['length', 'cancelled'].includes(result.finish));
     }
 
     #count(begin, first, now, count) {

@@ -140,7 +140,8 @@ function startTabs() {
 function startSettings() {
     const show = () => {
         $('#temperature-value').textContent = Number($('#temperature').value).toFixed(1);
-        $('#max-tokens-value').textContent = `${$('#max-tokens').value} tokens`;
+        const most = Number($('#max-tokens').value);
+        $('#max-tokens-value').textContent = most ? `${most} tokens` : 'no limit';
     };
     $('#temperature').oninput = $('#max-tokens').oninput = show;
     show();

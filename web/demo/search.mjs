@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The search tab: sentences and a query become vectors; the nearest sentences are shown.
 import { Loader, examples } from './loader.mjs';
-import { $, make, seconds, setState } from './ui.mjs';
+import { $, explain, make, seconds, setState } from './ui.mjs';
 
 const EXAMPLES = ['food without meat', 'staying healthy', 'how stars work', 'travel by train'];
 const SENTENCES = `The night train from Vienna reaches Venice at breakfast time.
@@ -50,11 +50,12 @@ export class Search {
             this.#find($('#query').value.trim());
         };
         $('#sentences').value = SENTENCES;
-        $('#index').onclick = () => this.#index();
+        $('#index').onclick = () => this.#index().catch(() => setState('failed'));
         $('#query-examples').append(...examples(EXAMPLES, text => {
             $('#query').value = text;
             this.#find(text);
         }));
+        this.#allow(false);
     }
 
     showStats() {
@@ -71,7 +72,27 @@ export class Search {
         $('#query').focus({ preventScroll: true });
     }
 
+    /** Nothing can be looked for while the sentences are read. */
+    #allow(isReady) {
+        for (const button of this.#root.querySelectorAll('.search button'))
+            button.disabled = !isReady;
+    }
+
     async #index() {
+        this.#allow(false);
+        try {
+            await this.#read();
+            this.#allow(true);
+        } catch (error) {
+            this.#vectors = [];
+            this.#status.textContent = explain(error);
+            $('#index').disabled = false;
+            throw error;
+        }
+    }
+
+    async #read() {
+        this.#vectors = [];
         this.#sentences = $('#sentences').value.split('\n').map(s => s.trim()).filter(Boolean);
         const n = this.#sentences.length, begin = performance.now();
         setState('indexing');
@@ -88,7 +109,7 @@ export class Search {
     }
 
     async #find(query) {
-        if (!query || !this.loader.model) return;
+        if (!query || !this.loader.model || !this.#vectors.length) return;
         setState('searching');
         const begin = performance.now();
         const vector = await this.loader.model.embed(query);

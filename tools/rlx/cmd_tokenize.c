@@ -250,6 +250,6 @@ const cli_command cmd_tokenize = {
                "the text (or, with --decode, the ids) comes from standard input. --json gives\n"
                "ids, tokens, and pieces: what each token stands for.",
     .examples = "  rlx tokenize --model model.gguf \"Hello there\"\n"
-                "  rlx tokenize --model model.gguf --decode 504 3575 282\n"
+                "  rlx tokenize smollm2 --decode 504 3575 282\n"
                 "  rlx tokenize --model . --json \"Hello there\"   a folder with tokenizer.json",
 };

@@ -1,1 +1,0 @@
-JdidebYb[{a[v__jigfHhccc`ccfddb

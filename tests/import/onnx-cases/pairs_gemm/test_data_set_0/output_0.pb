@@ -1,1 +1,0 @@
-Jteg‰ibbI…rd`^Q<Pc_Xfom`l

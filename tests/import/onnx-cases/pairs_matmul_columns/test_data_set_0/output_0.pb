@@ -1,1 +1,0 @@
-JXµ``WiaU‰2cYbF<„p^wM²a\n

@@ -1,1 +1,0 @@
-J³­ EW<hlfgcTqafbafe

@@ -34,7 +34,7 @@ LAYERS = {
 # Folders of src/ that are parts of the command line, not of the library.
 TOOL_PARTS = ("store", "serve")
 
-FOLDERS = "include src tools tests cmake docs bench examples web .ci".split()
+FOLDERS = "include src tools tests cmake docs bench examples web python packaging .ci".split()
 CODE = {".c", ".h", ".def", ".inc", ".cpp", ".comp", ".glsl", ".py", ".sh", ".mjs", ".js", ".cmake"}
 C_CODE = {".c", ".h", ".inc"}
 MAX_FILE, MAX_FUNCTION, MAX_COLUMNS = 1200, 120, 100

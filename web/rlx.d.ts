@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Types of rlx for web pages. Everything is asynchronous; every failure is an RlxError.
+// Types of rlx for web pages, node and Deno. Everything is asynchronous; every failure is an
+// RlxError. Options that do not exist and arguments of wrong types are refused ('invalid').
 
 /** What went wrong. */
 export class RlxError extends Error {
@@ -58,7 +59,8 @@ export interface Rlx {
     /**
      * Loads a model: the URL of a GGUF file, of a safetensors file (with config.json and
      * tokenizer.json beside it) or of a folder that holds one; the bytes of a GGUF file; or several
-     * files by name. Files that were fetched are kept in the browser's cache.
+     * files by name. Files that were fetched are kept in the browser's cache. Under node and Deno
+     * addresses may be paths, which are relative to the working folder.
      */
     load(source: string | URL | ArrayBuffer | Uint8Array | Blob | ModelFiles,
          options?: LoadOptions): Promise<Model>;

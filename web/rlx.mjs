@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// rlx for web pages: neural-network graphs and models on WebGPU, or on the CPU in WebAssembly.
+// rlx for web pages, node and Deno: neural-network graphs and models on WebGPU, or on the CPU in
+// WebAssembly.
 //
 //     import { init } from './rlx.mjs';
 //     const rlx = await init();
@@ -7,7 +8,9 @@
 //     for await (const { text } of model.generate('Once upon a time')) show(text);
 //
 // All work happens in a worker. rlx.d.ts has the types and says what each function does.
+import { checkMessages, checkOptions, checkPrompt, checkText } from './lib/check.mjs';
 import { RlxError, cancelled, packError, unpackError } from './lib/error.mjs';
+import { baseUrl } from './lib/files.mjs';
 import { forget, isStored } from './lib/store.mjs';
 
 export { RlxError };
@@ -69,9 +72,11 @@ class WorkerLink {
 /** The same without a worker: for node, and for pages that may not start one. */
 class DirectLink {
     #service;
+    #isClosed = false;
 
     async request(method, args, { onEvent = () => {}, signal } = {}) {
         if (signal?.aborted) throw cancelled(method);
+        if (this.#isClosed) throw new RlxError('invalid', 'rlx was closed');
         try {
             const { Service } = await import('./lib/service.mjs');
             this.#service ??= new Service();
@@ -81,11 +86,15 @@ class DirectLink {
         }
     }
 
-    close() { this.#service = null; }
+    close() {
+        this.#service = null;
+        this.#isClosed = true;
+    }
 }
 
 /** Loads the module. */
 export async function init(options = {}) {
+    checkOptions('init', options);
     const { wasm = new URL('./rlx.wasm', import.meta.url), worker = typeof Worker !== 'undefined',
             onPrint = () => {}, env = {}, gpu = {} } = options;
     const link = worker ? new WorkerLink(worker === true ? undefined : worker) : new DirectLink();
@@ -112,24 +121,26 @@ class Rlx {
     devices() { return this.#link.request('devices', {}); }
 
     async graph(text, options = {}) {
+        checkText('graph', text, 'a graph in text form');
+        checkOptions('graph', options);
         const { signal, ...rest } = options;
         const opened = await this.#link.request('openGraph', { text, options: rest }, { signal });
         return new Graph(this.#link, opened);
     }
 
     async load(source, options = {}) {
+        checkOptions('load', options);
         const { onProgress = () => {}, signal, ...rest } = options;
-        const base = globalThis.location?.href;
         const absolute = typeof source === 'string' || source instanceof URL
-            ? new URL(source, base).href : source;
+            ? new URL(source, baseUrl()).href : source;
         const opened = await this.#link.request('openModel', { source: absolute, options: rest }, {
             signal, onEvent: event => event.type === 'progress' && onProgress(event) });
         return new Model(this.#link, opened);
     }
 
-    isStored(url) { return isStored(new URL(url, globalThis.location?.href).href); }
+    isStored(url) { return isStored(new URL(url, baseUrl()).href); }
 
-    forget(url) { return forget(url && new URL(url, globalThis.location?.href).href); }
+    forget(url) { return forget(url && new URL(url, baseUrl()).href); }
 
     close() { this.#link.close(); }
 }
@@ -144,13 +155,24 @@ class Graph {
         Object.assign(this, { device, ...info });
     }
 
-    run(inputs = {}, options = {}) {
+    async run(inputs = {}, options = {}) {
+        checkOptions('graph.run', options);
         return this.#link.request('runGraph', { id: this.#id, inputs, options });
     }
 
     reset() { return this.#link.request('resetGraph', { id: this.#id }); }
 
-    close() { return this.#link.request('close', { id: this.#id }); }
+    close() { return closeObject(this.#link, this.#id); }
+}
+
+/** Ends a graph or model. Who does not wait for that need not handle its failure either, and what
+ *  ended with rlx itself is closed. */
+function closeObject(link, id) {
+    const closed = link.request('close', { id }).catch(error => {
+        if (error.message !== 'rlx was closed') throw error;
+    });
+    closed.catch(() => {});
+    return closed;
 }
 
 class Model {
@@ -165,23 +187,31 @@ class Model {
     }
 
     generate(prompt, options = {}) {
-        const { onToken = () => {}, signal, ...rest } = options;
-        return new Generation(onEvent => this.#link.request('generate',
-            { id: this.#id, prompt, options: rest }, { onEvent, signal }), onToken, signal);
+        const { onToken = () => {}, signal, ...rest } = options ?? {};
+        return new Generation(async onEvent => {
+            checkPrompt(prompt);
+            checkOptions('generate', options);
+            return this.#link.request('generate', { id: this.#id, prompt, options: rest },
+                                      { onEvent, signal });
+        }, onToken);
     }
 
     async embed(texts, options = {}) {
+        checkOptions('embed', options);
+        if (typeof texts?.[Symbol.iterator] !== 'function') checkText('embed', texts);
         const list = typeof texts === 'string' ? [texts] : [...texts];
+        list.forEach(text => checkText('embed', text));
         const vectors = await this.#link.request('embed', { id: this.#id, texts: list },
             { signal: options.signal, onEvent: options.onProgress });
         return typeof texts === 'string' ? vectors[0] : vectors;
     }
 
-    formatChat(messages) {
+    async formatChat(messages) {
+        checkMessages('formatChat', messages);
         return this.#link.request('formatChat', { id: this.#id, messages });
     }
 
-    close() { return this.#link.request('close', { id: this.#id }); }
+    close() { return closeObject(this.#link, this.#id); }
 }
 
 /** A generation that runs: await it for the whole text, or iterate over its pieces. */

@@ -6,7 +6,11 @@
 #define RX_IMPORT_ONNX_BUILD_H
 
 #include "import/onnx.h"
+#include "ir/graph.h"
 #include "rlx/ops.h"
+
+/* Bytes of weights that may be changed, and so copied. */
+#define RX_ONNX_MAX_COPIED ((uint64_t)16 << 20)
 
 /* Names of values that nodes of a graph, a sub-graph or a function see. */
 typedef struct rx_onnx_scope {
@@ -139,6 +143,17 @@ rlx_value rx_onnx_integer_product(rx_onnx_call *c, rlx_value a, rlx_value b, rlx
 /* x times weights [N, K] that are dequantised and turned before (onnx_quant.c); RLX_NONE: b is
  * something else. */
 rlx_value rx_onnx_dequantized_product(rx_onnx_call *c, rlx_value x, rlx_value b);
+
+/* The node that gives v when it is that operation, else NULL (onnx_qdq.c). */
+const rx_node *rx_onnx_made_by(const rx_onnx_call *c, rlx_value v, rx_op op);
+/* a + b of codes with scale and zero point? each, as codes with those of `to`: the zero point is
+ * added before the sum is rounded, as ONNX Runtime does. */
+rlx_value rx_onnx_quantized_sum(rx_onnx_call *c, const rlx_value a[3], const rlx_value b[3],
+                                const rlx_value to[2], rlx_dtype dtype);
+/* x quantised by a known scale and zero point? as an integer product of the codes that x is made of
+ * (onnx_qdq.c); RLX_NONE: x is something else. */
+rlx_value rx_onnx_quantized_product(rx_onnx_call *c, rlx_value x, rlx_value scale, rlx_value zero,
+                                    rlx_dtype to);
 
 /* ---- Windows of convolutions and pools: onnx_matrix.c ---------------------------------------- */
 

@@ -35,27 +35,49 @@ rlx_value rx_onnx_quick_gelu(rx_onnx_call *c)
     return rlx_mul(c->g, x, rlx_sigmoid(c->g, rlx_mul(c->g, x, like(c, x, alpha))));
 }
 
-/* The activation of fused operators. */
+/* An activation of fused operators with its parameters: alpha and beta, or a list. */
+typedef struct activation {
+    const rx_onnx_attr *list;
+    const char *const *names;
+} activation;
+
+static double parameter(rx_onnx_call *c, const activation *a, size_t i, double absent)
+{
+    const double v = rx_onnx_float(c, a->names[i], absent);
+    return a->list && a->list->type == RX_ONNX_FLOATS && i < a->list->n
+               ? (double)a->list->floats[i] : v;
+}
+
+/* The same, where 0 is meant as 0. */
+static double slope(rx_onnx_call *c, const activation *a, size_t i, double absent)
+{
+    const double v = parameter(c, a, i, absent);
+    return v == 0 ? RLX_ZERO : v;
+}
+
 static rlx_value activate(rx_onnx_call *c, rlx_value x)
 {
-    const rx_onnx_attr *p = rx_onnx_attr_find(c, "activation_params");
-    const float *v = p && p->type == RX_ONNX_FLOATS ? p->floats : NULL;
-    const bool two = v && p->n >= 2, one = v && p->n >= 1;
+    static const char *const names[] = {"activation_alpha", "activation_beta"};
+    static const struct {
+        const char *name;
+        rlx_value (*f)(rlx_graph *g, rlx_value x);
+    } plain[] = {{"Relu", rlx_relu}, {"Sigmoid", rlx_sigmoid}, {"Tanh", rlx_tanh},
+                 {"HardSwish", rlx_hard_swish}, {"Softplus", rlx_softplus},
+                 {"Softsign", rlx_softsign}, {"Gelu", rlx_gelu}, {"FastGelu", rlx_gelu_tanh}};
+    const activation a = {rx_onnx_attr_find(c, "activation_params"), names};
     if (rx_onnx_is(c, "activation", "", ""))
         return x;
-    if (rx_onnx_is(c, "activation", "Relu", ""))
-        return rlx_relu(c->g, x);
-    if (rx_onnx_is(c, "activation", "Sigmoid", ""))
-        return rlx_sigmoid(c->g, x);
-    if (rx_onnx_is(c, "activation", "Tanh", ""))
-        return rlx_tanh(c->g, x);
-    if (rx_onnx_is(c, "activation", "LeakyRelu", "") && one)
-        return rlx_leaky_relu(c->g, x, v[0] == 0 ? RLX_ZERO : (double)v[0]);
-    if (rx_onnx_is(c, "activation", "Clip", "") && two)
-        return rlx_clamp(c->g, x, (double)v[0], (double)v[1]);
-    if (rx_onnx_is(c, "activation", "HardSigmoid", "") && two)
-        return rlx_hard_sigmoid(c->g, x, v[0] == 0 ? RLX_ZERO : (double)v[0],
-                                v[1] == 0 ? RLX_ZERO : (double)v[1]);
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
+        if (rx_onnx_is(c, "activation", plain[i].name, ""))
+            return plain[i].f(c->g, x);
+    if (rx_onnx_is(c, "activation", "LeakyRelu", ""))
+        return rlx_leaky_relu(c->g, x, slope(c, &a, 0, 0.01));
+    if (rx_onnx_is(c, "activation", "Elu", ""))
+        return rlx_elu(c->g, x, slope(c, &a, 0, 1));
+    if (rx_onnx_is(c, "activation", "Clip", ""))
+        return rlx_clamp(c->g, x, parameter(c, &a, 0, -INFINITY), parameter(c, &a, 1, INFINITY));
+    if (rx_onnx_is(c, "activation", "HardSigmoid", ""))
+        return rlx_hard_sigmoid(c->g, x, slope(c, &a, 0, 0.2), slope(c, &a, 1, 0.5));
     return rx_onnx_fail(c, RLX_UNSUPPORTED, "an activation that rlx does not know");
 }
 
@@ -100,7 +122,26 @@ rlx_value rx_onnx_fused_matmul(rx_onnx_call *c)
                              rx_onnx_int(c, "transBatchB", 0));
     const rlx_value y = rlx_matmul(c->g, a, b);
     const double alpha = rx_onnx_float(c, "alpha", 1);
-    return alpha == 1 ? y : rlx_mul(c->g, y, like(c, y, alpha));
+    return activate(c, alpha == 1 ? y : rlx_mul(c->g, y, like(c, y, alpha)));
+}
+
+/* x + bias + residual */
+rlx_value rx_onnx_bias_add(rx_onnx_call *c)
+{
+    const rlx_value x = rlx_add(c->g, rx_onnx_in(c, 0), rx_onnx_in(c, 1));
+    return rx_onnx_in(c, 2).id ? rlx_add(c->g, x, rx_onnx_in(c, 2)) : x;
+}
+
+/* The first half of the last axis times the gelu of the second. */
+rlx_value rx_onnx_bias_split_gelu(rx_onnx_call *c)
+{
+    const rlx_value x = rlx_add(c->g, rx_onnx_in(c, 0), rx_onnx_in(c, 1));
+    const rlx_shape s = rlx_value_shape(c->g, x);
+    if (s.rank < 1)
+        return rx_onnx_fail(c, RLX_INVALID, "a scalar; expected rows");
+    const rlx_dim half = rlx_dim_div(c->g, s.dim[s.rank - 1], 2);
+    return rlx_mul(c->g, rlx_narrow(c->g, x, -1, 0, half),
+                   rlx_gelu(c->g, rlx_narrow(c->g, x, -1, half, half)));
 }
 
 /* a, b, scale of a, scale of b, zero of a?, zero of b?, bias? */
@@ -129,18 +170,31 @@ rlx_value rx_onnx_dynamic_matmul(rx_onnx_call *c)
     return rx_onnx_in(c, 4).id ? rlx_add(g, y, rx_onnx_in(c, 4)) : y;
 }
 
+static rlx_value pad_last(rx_onnx_call *c, rlx_value x, int64_t n)
+{
+    int64_t before[RLX_MAX_RANK] = {0}, after[RLX_MAX_RANK] = {0};
+    const int rank = rx_onnx_rank(c, x);
+    if (!n || rank < 1)
+        return x;
+    after[rank - 1] = n;
+    return rlx_pad(c->g, x, before, after, RLX_PAD_CONSTANT, 0);
+}
+
 /* x [.., K] times weights of 4 or 8 bits: b [N, K / block, bytes of a block], scales [N, K / block]
  * and zero points of the same, packed like b. */
 rlx_value rx_onnx_matmul_nbits(rx_onnx_call *c)
 {
-    const rlx_value x = rx_onnx_in(c, 0), b = rx_onnx_in(c, 1), zero = rx_onnx_in(c, 3);
-    const int64_t k = rx_onnx_int(c, "K", 0), n = rx_onnx_int(c, "N", 0);
+    const rlx_value b = rx_onnx_in(c, 1), zero = rx_onnx_in(c, 3);
+    const int64_t given = rx_onnx_int(c, "K", 0), n = rx_onnx_int(c, "N", 0);
     const int64_t bits = rx_onnx_int(c, "bits", 4), block = rx_onnx_int(c, "block_size", 0);
-    if ((bits != 4 && bits != 8) || block < 1 || k < 1 || n < 1 || k % block ||
-        rx_onnx_in(c, 4).id || rlx_value_dtype(c->g, b) != RLX_U8)
+    if ((bits != 4 && bits != 8) || block < 1 || given < 1 || n < 1 || block > 1 << 20 ||
+        given > INT32_MAX || rx_onnx_in(c, 4).id || rlx_value_dtype(c->g, b) != RLX_U8 ||
+        (zero.id && rlx_value_dtype(c->g, zero) != RLX_U8))
         return rx_onnx_fail(c, RLX_UNSUPPORTED, "%lld bits in blocks of %lld of %lld; expected 4 "
-                            "or 8 bits in whole blocks without g_idx", (long long)bits,
-                            (long long)block, (long long)k);
+                            "or 8 bits without g_idx, with zero points of u8", (long long)bits,
+                            (long long)block, (long long)given);
+    const int64_t k = (given + block - 1) / block * block;
+    const rlx_value x = pad_last(c, rx_onnx_in(c, 0), k - given);
     const rlx_dim dims[2] = {n, k * bits / 8}, blocks[2] = {n, k / block};
     const rlx_value scale = rlx_reshape(c->g, rx_onnx_in(c, 2), 2, blocks);
     const rlx_dequant_desc d = {RLX_INIT(rlx_dequant_desc), .block = block, .bits = bits};
@@ -182,65 +236,6 @@ static rlx_value skip_norm(rx_onnx_call *c, bool rms)
 rlx_value rx_onnx_skip_layer_norm(rx_onnx_call *c) { return skip_norm(c, false); }
 rlx_value rx_onnx_skip_rms_norm(rx_onnx_call *c) { return skip_norm(c, true); }
 
-/* ---- Attention ------------------------------------------------------------------------------- */
-
-/* [B, S, H * D] as [B, H, S, D]; a tensor of four axes is so already. */
-static rlx_value split(rx_onnx_call *c, rlx_value x, int64_t heads)
-{
-    static const int perm[RLX_MAX_RANK] = {0, 2, 1, 3};
-    const rlx_shape s = rlx_value_shape(c->g, x);
-    if (s.rank == 4)
-        return x;
-    if (s.rank != 3 || heads < 1)
-        return rx_onnx_fail(c, RLX_UNSUPPORTED, "an operand of %d dimensions and %lld heads",
-                            s.rank, (long long)heads);
-    const rlx_dim dims[4] = {s.dim[0], s.dim[1], heads, rlx_dim_div(c->g, s.dim[2], heads)};
-    return rlx_transpose(c->g, rlx_reshape(c->g, x, 4, dims), perm);
-}
-
-static rlx_value join(rx_onnx_call *c, rlx_value y)
-{
-    static const int perm[RLX_MAX_RANK] = {0, 2, 1, 3};
-    const rlx_shape s = rlx_value_shape(c->g, y);
-    const rlx_dim dims[3] = {s.dim[0], s.dim[2], rlx_dim_mul(c->g, s.dim[1], s.dim[3])};
-    return rlx_reshape(c->g, rlx_transpose(c->g, y, perm), 3, dims);
-}
-
-/* The past and the new part along the third axis. */
-static rlx_value extend(rx_onnx_call *c, rlx_value past, rlx_value x)
-{
-    const rlx_value parts[2] = {past, x};
-    return past.id ? rlx_concat(c->g, parts, 2, 2) : x;
-}
-
-/* q, k, v [B, S, H * D], bias? [3 * H * D], key mask?, bias of scores?, past key?, past value? */
-rlx_value rx_onnx_multi_head(rx_onnx_call *c)
-{
-    const int64_t heads = rx_onnx_int(c, "num_heads", 0);
-    rlx_value in[3] = {rx_onnx_in(c, 0), rx_onnx_in(c, 1), rx_onnx_in(c, 2)};
-    const rlx_value bias = rx_onnx_in(c, 3);
-    if (!in[1].id || !in[2].id || rx_onnx_in(c, 4).id)
-        return rx_onnx_fail(c, RLX_UNSUPPORTED, "packed operands or a mask of keys; expected q, k "
-                            "and v without one");
-    rlx_dim at = 0;
-    for (int i = 0; i < 3; i++) {
-        const rlx_shape s = rlx_value_shape(c->g, in[i]);
-        if (bias.id && s.rank == 3) {
-            in[i] = rlx_add(c->g, in[i], rlx_narrow(c->g, bias, 0, at, s.dim[2]));
-            at = rlx_dim_add(c->g, at, s.dim[2]);
-        }
-        if (!(in[i] = split(c, in[i], heads)).id)
-            return RLX_NONE;
-    }
-    const rlx_value k = extend(c, rx_onnx_in(c, 6), in[1]), v = extend(c, rx_onnx_in(c, 7), in[2]);
-    c->out[1] = k;
-    c->out[2] = v;
-    const double scale = rx_onnx_float(c, "scale", 0);
-    const rlx_attention_desc d = {RLX_INIT(rlx_attention_desc), .scale = scale,
-                                  .causal = rx_onnx_int(c, "unidirectional", 0)};
-    return join(c, rlx_attention(c->g, in[0], k, v, rx_onnx_in(c, 5), &d));
-}
-
 /* ---- Elementwise operators on codes ---------------------------------------------------------- */
 
 /* Operands i (codes), i + 1 (scale) and i + 2 (zero point?) as numbers. */
@@ -259,7 +254,10 @@ static rlx_value encoded(rx_onnx_call *c, rlx_value y, size_t i)
 
 rlx_value rx_onnx_qlinear_add(rx_onnx_call *c)
 {
-    return encoded(c, rlx_add(c->g, decoded(c, 0), decoded(c, 3)), 6);
+    const rlx_value a[3] = {rx_onnx_in(c, 0), rx_onnx_in(c, 1), rx_onnx_in(c, 2)};
+    const rlx_value b[3] = {rx_onnx_in(c, 3), rx_onnx_in(c, 4), rx_onnx_in(c, 5)};
+    const rlx_value to[2] = {rx_onnx_in(c, 6), rx_onnx_in(c, 7)};
+    return rx_onnx_quantized_sum(c, a, b, to, rlx_value_dtype(c->g, a[0]));
 }
 
 rlx_value rx_onnx_qlinear_mul(rx_onnx_call *c)
@@ -305,4 +303,55 @@ rlx_value rx_onnx_qlinear_concat(rx_onnx_call *c)
         parts[i] = decoded(c, 2 + 3 * i);
     const rlx_value y = rlx_concat(c->g, parts, n, rx_onnx_int(c, "axis", 0));
     return rlx_quantize(c->g, y, rx_onnx_in(c, 0), rx_onnx_in(c, 1), &d);
+}
+
+/* a, scale and zero of a, b, scale and zero of b, c? (i32), scale and zero of y? (absent: f32) */
+rlx_value rx_onnx_qgemm(rx_onnx_call *c)
+{
+    rlx_graph *g = c->g;
+    const rlx_value a = turn(c, rx_onnx_in(c, 0), rx_onnx_int(c, "transA", 0), false);
+    const rlx_value b = turn(c, rx_onnx_in(c, 3), rx_onnx_int(c, "transB", 0), false);
+    const double alpha = rx_onnx_float(c, "alpha", 1);
+    rlx_value sum = rx_onnx_integer_product(c, a, b, rx_onnx_in(c, 2), rx_onnx_in(c, 5));
+    rlx_value scale = rlx_mul(g, rx_onnx_in(c, 1), rx_onnx_in(c, 4));
+    if (!sum.id)
+        return sum;
+    if (rx_onnx_in(c, 6).id)
+        sum = rlx_add(g, sum, rx_onnx_in(c, 6));
+    if (alpha != 1)
+        scale = rlx_mul(g, scale, like(c, scale, alpha));
+    const rlx_value y = rlx_mul(g, rlx_cast(g, sum, RLX_F32), scale);
+    return rx_onnx_in(c, 7).id ? encoded(c, y, 7) : y;
+}
+
+/* The call with the decoded operand 0 as its only one. */
+static rlx_value by_value(rx_onnx_call *c, rx_onnx_fn *builder)
+{
+    const rlx_value x = decoded(c, 0);
+    rx_onnx_call by = *c;
+    by.in = &x;
+    by.n_in = 1;
+    by.opset = rx_onnx_int(c, "opset", 22);
+    return builder(&by);
+}
+
+rlx_value rx_onnx_qlinear_average_pool(rx_onnx_call *c)
+{
+    if (rx_onnx_int(c, "channels_last", 0))
+        return rx_onnx_fail(c, RLX_UNSUPPORTED, "channels last; expected [N, C, ..]");
+    return encoded(c, by_value(c, rx_onnx_average_pool), 3);
+}
+
+rlx_value rx_onnx_qlinear_softmax(rx_onnx_call *c)
+{
+    return encoded(c, by_value(c, rx_onnx_softmax), 3);
+}
+
+/* cond, x, scale, zero, y, scale, zero, scale and zero of the result */
+rlx_value rx_onnx_qlinear_where(rx_onnx_call *c)
+{
+    const rlx_quant_desc d = {RLX_INIT(rlx_quant_desc), .to = rlx_value_dtype(c->g,
+                                                                              rx_onnx_in(c, 1))};
+    const rlx_value y = rlx_where(c->g, rx_onnx_in(c, 0), decoded(c, 1), decoded(c, 4));
+    return rlx_quantize(c->g, y, rx_onnx_in(c, 7), rx_onnx_in(c, 8), &d);
 }

@@ -135,8 +135,6 @@ static rlx_value batch_norm_training(rx_onnx_call *c, const rlx_norm_desc *d)
 
 /* ---- Batch norms after convolutions ---------------------------------------------------------- */
 
-/* Weights that take a norm in are copies: so many bytes of them at most. */
-#define MAX_COPIED (16u << 20)
 
 /* The convolution that gives x and nothing more; NULL: none. */
 static const rx_node *plain_conv(rx_onnx_call *c, rlx_value x)
@@ -191,7 +189,7 @@ static rlx_value conv_with_norm(rx_onnx_call *c, double eps)
     }
     const uint64_t bytes = (uint64_t)all * sizeof(float);
     if (!from || all < 1 || rlx_value_dtype(c->g, w) != RLX_F32 ||
-        bytes > MAX_COPIED - c->b->n_copied)
+        bytes > RX_ONNX_MAX_COPIED - c->b->n_copied)
         return RLX_NONE;
     float *to = rx_arena_alloc(&c->b->m->arena, bytes);
     float *bias = rx_arena_array(&c->b->m->arena, (uint64_t)s.dim[0], sizeof *bias);

@@ -50,10 +50,11 @@ static bool read_scales(rx_onnx_call *c, rlx_value x, scales *s)
     return s->axis >= 0 && s->block >= 0;
 }
 
-/* Whether the operations of rlx for 8-bit types serve. */
+/* Whether the operations of rlx for 8-bit types (and biases) serve. */
 static bool is_plain(rx_onnx_call *c, const scales *s, rlx_value q, rlx_dtype dtype)
 {
-    return !rx_onnx_narrow(c->b, q) && !s->block && (dtype == RLX_I8 || dtype == RLX_U8) &&
+    return !rx_onnx_narrow(c->b, q) && !s->block &&
+           (dtype == RLX_I8 || dtype == RLX_U8 || dtype == RLX_I32) &&
            rlx_value_dtype(c->g, s->scale) == RLX_F32 &&
            (!s->zero.id || rlx_value_dtype(c->g, s->zero) == dtype);
 }
@@ -116,7 +117,8 @@ rlx_value rx_onnx_quantize(rx_onnx_call *c)
     if (to->bits || !is_plain(c, &s, x, to->dtype) || rlx_value_dtype(c->g, x) != RLX_F32)
         return quantize_by_parts(c, x, &s, to);
     const rlx_quant_desc d = quant_desc(c, &s, to->dtype);
-    return rlx_quantize(c->g, x, s.scale, s.zero, &d);
+    const rlx_value y = rx_onnx_quantized_product(c, x, s.scale, s.zero, to->dtype);
+    return y.id ? y : rlx_quantize(c->g, x, s.scale, s.zero, &d);
 }
 
 rlx_value rx_onnx_dequantize(rx_onnx_call *c)
@@ -273,13 +275,6 @@ rlx_value rx_onnx_qlinear_matmul(rx_onnx_call *c)
 
 /* ---- Products with dequantised weights ------------------------------------------------------- */
 
-/* The one node that gives v, when it is that operation. */
-static const rx_node *maker(rx_onnx_call *c, uint32_t id, rx_op op)
-{
-    const rx_node *n = rx_value_node(c->g, id);
-    return n->op == op ? n : NULL;
-}
-
 /* A scale or zero point of weights [N, K] as [N, 1]: a scalar, or one a row. */
 static rlx_value per_row(rx_onnx_call *c, uint32_t id, int64_t n)
 {
@@ -294,11 +289,12 @@ static rlx_value per_row(rx_onnx_call *c, uint32_t id, int64_t n)
 rlx_value rx_onnx_dequantized_product(rx_onnx_call *c, rlx_value x, rlx_value b)
 {
     /* Turned before or after it is dequantised. */
-    const rx_node *turn = b.id ? maker(c, b.id, RX_OP_transpose) : NULL;
-    const rx_node *q = b.id ? maker(c, turn ? turn->in[0] : b.id, RX_OP_dequantize) : NULL;
+    const rx_node *turn = rx_onnx_made_by(c, b, RX_OP_transpose);
+    const rlx_value codes = turn ? (rlx_value){turn->in[0]} : b;
+    const rx_node *q = rx_onnx_made_by(c, codes, RX_OP_dequantize);
     const int64_t axis = turn ? 0 : 1;
     if (q && !turn)
-        turn = maker(c, q->in[0], RX_OP_transpose);
+        turn = rx_onnx_made_by(c, (rlx_value){q->in[0]}, RX_OP_transpose);
     if (!q || !turn || rlx_value_dtype(c->g, x) != RLX_F32 || rx_onnx_rank(c, b) != 2)
         return RLX_NONE;
     const rlx_value w = {axis ? turn->in[0] : q->in[0]}, scale = {q->in[1]};
@@ -320,17 +316,28 @@ static rlx_value integer_conv(rx_onnx_call *c, rlx_value x, rlx_value w, rlx_val
     rlx_qconv_desc d = {RLX_INIT(rlx_qconv_desc)};
     const rlx_shape sx = rlx_value_shape(c->g, x), sw = rlx_value_shape(c->g, w);
     rx_onnx_window k;
-    if (sx.rank != 4 || sw.rank != 4)
-        return rx_onnx_fail(c, RLX_UNSUPPORTED, "an operand of %d dimensions; expected 4", sx.rank);
+    const bool line = sx.rank == 3;
+    if (sx.rank != sw.rank || (!line && sx.rank != 4))
+        return rx_onnx_fail(c, RLX_UNSUPPORTED, "operands of %d and %d dimensions; expected 3 or "
+                            "4", sx.rank, sw.rank);
     if (!rx_onnx_read_window(c, &sx, sw.dim + 2, &k))
         return RLX_NONE;
+    if (line) { /* one spatial axis: as two, the first of size one */
+        k.stride = (rlx_ints){2, {1, k.stride.v[0]}};
+        k.dilation = (rlx_ints){2, {1, k.dilation.v[0]}};
+        k.pads = (rlx_ints){4, {0, k.pads.v[0], 0, k.pads.v[1]}};
+        x = rlx_unsqueeze(c->g, x, 2);
+        w = rlx_unsqueeze(c->g, w, 2);
+    }
     d.stride = k.stride;
     d.dilation = k.dilation;
     d.pads = k.pads;
     d.groups = rx_onnx_int(c, "group", 1);
     const bool w_known = known_zero(c, zw, &d.w_zero);
-    if (known_zero(c, zx, &d.x_zero) && w_known)
-        return rlx_qconv2d(c->g, x, w, RLX_NONE, bias, &d);
+    if (known_zero(c, zx, &d.x_zero) && w_known) {
+        const rlx_value sum = rlx_qconv2d(c->g, x, w, RLX_NONE, bias, &d);
+        return line ? rlx_squeeze(c->g, sum, 2) : sum;
+    }
     /* In f32, exact for sums below 2^24: padding is then 0, whatever the zero points are. */
     rlx_value wide = rlx_cast(c->g, x, RLX_I32);
     if (zx.id)
@@ -341,9 +348,11 @@ static rlx_value integer_conv(rx_onnx_call *c, rlx_value x, rlx_value w, rlx_val
     if (zw.id)
         real = rlx_sub(c->g, real, spread(c, rlx_cast(c->g, zw, RLX_F32), w, 0, 0));
     const rlx_value y = rlx_conv2d(c->g, rlx_cast(c->g, wide, RLX_F32), real, RLX_NONE, &f);
-    const rlx_value sum = rlx_cast(c->g, rlx_round(c->g, y), RLX_I32);
+    rlx_value sum = rlx_cast(c->g, rlx_round(c->g, y), RLX_I32);
     const rlx_dim channels[3] = {-1, 1, 1};
-    return bias.id ? rlx_add(c->g, sum, rlx_reshape(c->g, bias, 3, channels)) : sum;
+    if (bias.id)
+        sum = rlx_add(c->g, sum, rlx_reshape(c->g, bias, 3, channels));
+    return line ? rlx_squeeze(c->g, sum, 2) : sum;
 }
 
 rlx_value rx_onnx_conv_integer(rx_onnx_call *c)
@@ -362,7 +371,7 @@ rlx_value rx_onnx_qlinear_conv(rx_onnx_call *c)
         sw = rlx_reshape(g, sw, 0, NULL);
     } else {
         const rlx_dim to[3] = {-1, 1, 1};
-        sw = rlx_reshape(g, sw, 3, to);
+        sw = rlx_reshape(g, sw, rx_onnx_rank(c, rx_onnx_in(c, 0)) - 1, to);
     }
     const rlx_value scale = rlx_div(g, rlx_mul(g, real_scale(c, 1, false), sw),
                                     real_scale(c, 6, false));

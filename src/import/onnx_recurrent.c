@@ -19,6 +19,7 @@ typedef struct recurrent {
     int dirs;
     bool backward, by_batch, reset_after;
     double clip;
+    rlx_value scale[2], zero[2]; /* of w and r in 8 bits, [dirs] or [dirs, gates * H]; or none */
 } recurrent;
 
 /* ---- Reading --------------------------------------------------------------------------------- */
@@ -41,19 +42,23 @@ static bool read_recurrent(rx_onnx_call *c, cell kind, recurrent *r)
         r->c = rx_onnx_in(c, 6);
         r->p = rx_onnx_in(c, 7);
     }
+    for (int i = 0; i < 2 && kind == CELL_LSTM && rx_onnx_in(c, 8).id; i++) {
+        r->scale[i] = rx_onnx_in(c, 8 + 2 * (size_t)i);
+        r->zero[i] = rx_onnx_in(c, 9 + 2 * (size_t)i);
+    }
     if (r->by_batch) {
         r->x = swap_first(c, r->x);
         r->h = swap_first(c, r->h);
         r->c = swap_first(c, r->c);
     }
     const rlx_shape x = rlx_value_shape(c->g, r->x), w = rlx_value_shape(c->g, r->r);
-    if (x.rank != 3 || w.rank != 3) {
+    if (x.rank != 3 || w.rank != 3 || (r->scale[0].id && !r->scale[1].id)) {
         rx_onnx_fail(c, RLX_INVALID, "expected operands of 3 dimensions");
         return false;
     }
     r->steps = x.dim[0];
     r->batch = x.dim[1];
-    r->hidden = w.dim[2];
+    r->hidden = r->scale[0].id ? w.dim[1] : w.dim[2];
     r->dirs = (int)w.dim[0];
     if (r->lengths.id)
         r->lengths = rlx_cast(c->g, r->lengths, RLX_I64);
@@ -62,22 +67,51 @@ static bool read_recurrent(rx_onnx_call *c, cell kind, recurrent *r)
 
 /* ---- As one operation ------------------------------------------------------------------------ */
 
+/* A weight with its gates in that order, as a copy; RLX_NONE: it is none, or they are too large. */
+static rlx_value copy_gates(rx_onnx_call *c, const recurrent *r, rlx_value v, const int *order)
+{
+    const rlx_shape s = rlx_value_shape(c->g, v);
+    const rlx_dtype t = rlx_value_dtype(c->g, v);
+    const char *from = rx_onnx_weight_data(c->b, v);
+    const uint64_t bytes = rx_value_bytes(c->g, v.id);
+    const uint64_t gates = (uint64_t)r->kind, n = s.rank ? (uint64_t)s.dim[0] * gates : 0;
+    if (!from || !n || !bytes || bytes % n || s.rank < 2 ||
+        s.dim[1] != (int64_t)gates * r->hidden || bytes > RX_ONNX_MAX_COPIED - c->b->n_copied)
+        return RLX_NONE;
+    const uint64_t part = bytes / n;
+    char *to = rx_arena_alloc(&c->b->m->arena, bytes);
+    rlx_value y = RLX_NONE;
+    if (!to)
+        return rx_onnx_fail(c, RLX_NO_MEMORY, "out of memory");
+    c->b->n_copied += bytes;
+    for (uint64_t i = 0; i < n; i++)
+        memcpy(to + i * part, from + (i / gates * gates + (uint64_t)order[i % gates]) * part,
+               part);
+    if (rx_onnx_add_param(c->b, "", t, &s, (rx_bytes){to, bytes}, &y) != RLX_OK)
+        return RLX_NONE;
+    return y;
+}
+
 /* Gates of axis 1 in the order of rlx: lstm i,o,f,c -> i,f,c,o; gru z,r,h -> r,z,h. */
 static rlx_value order_gates(rx_onnx_call *c, const recurrent *r, rlx_value v)
 {
     static const int lstm[4] = {0, 2, 3, 1}, gru[3] = {1, 0, 2};
+    const int *order = r->kind == CELL_LSTM ? lstm : gru;
     rlx_value parts[4];
     if (!v.id || r->kind == CELL_RNN)
         return v;
+    const rlx_value copied = copy_gates(c, r, v, order);
+    if (copied.id || c->b->status != RLX_OK)
+        return copied;
     for (int i = 0; i < (int)r->kind; i++)
-        parts[i] = rlx_narrow(c->g, v, 1, (r->kind == CELL_LSTM ? lstm : gru)[i] * r->hidden,
-                              r->hidden);
+        parts[i] = rlx_narrow(c->g, v, 1, order[i] * r->hidden, r->hidden);
     return rlx_concat(c->g, parts, (size_t)r->kind, 1);
 }
 
 static bool is_plain(rx_onnx_call *c, const recurrent *r)
 {
-    return !r->lengths.id && !r->p.id && r->clip == 0 && !rx_onnx_attr_find(c, "activations") &&
+    return !r->lengths.id && !r->p.id && r->clip == 0 && !r->scale[0].id &&
+           !rx_onnx_attr_find(c, "activations") &&
            !(r->kind == CELL_GRU && !r->reset_after);
 }
 
@@ -149,9 +183,28 @@ static rlx_value with_peephole(rx_onnx_call *c, const lane *l, rlx_value v, int 
     return l->peep[k].id ? rlx_add(c->g, v, rlx_mul(c->g, l->peep[k], state)) : v;
 }
 
+/* x [.., I] times weights of 8 bits [I, gates * H] of a direction, x quantised by its range. */
+static rlx_value dynamic_product(rx_onnx_call *c, const recurrent *r, int which, int dir,
+                                 rlx_value x)
+{
+    rlx_graph *g = c->g;
+    rlx_value parts[8] = {{0}};
+    rx_onnx_call by = *c;
+    by.in = &x;
+    by.n_in = 1;
+    by.out = parts;
+    const rlx_value w = row(c, which ? r->r : r->w, dir), scale = row(c, r->scale[which], dir);
+    const rlx_value zero = r->zero[which].id ? row(c, r->zero[which], dir) : RLX_NONE;
+    const rlx_value q = rx_onnx_dynamic_quantize(&by);
+    const rlx_value sum = rx_onnx_integer_product(c, q, w, parts[2], zero);
+    return rlx_mul(g, rlx_cast(g, sum, RLX_F32), rlx_mul(g, parts[1], scale));
+}
+
 static void step_lstm(rx_onnx_call *c, lane *l, rlx_value x)
 {
-    const rlx_value all = rlx_add(c->g, x, rlx_matmul(c->g, l->h, l->rt));
+    const rlx_value old = l->r->scale[1].id ? dynamic_product(c, l->r, 1, l->dir, l->h)
+                                            : rlx_matmul(c->g, l->h, l->rt);
+    const rlx_value all = rlx_add(c->g, x, old);
     const rlx_value i = activate(c, l, with_peephole(c, l, gate(c, l, all, 0), 0, l->c), 0);
     const rlx_value f = activate(c, l, with_peephole(c, l, gate(c, l, all, 2), 2, l->c), 0);
     const rlx_value fresh = activate(c, l, gate(c, l, all, 3), 1);
@@ -196,9 +249,14 @@ static lane open_lane(rx_onnx_call *c, const recurrent *r, int dir)
 {
     const rlx_dim n = r->kind * r->hidden;
     const rlx_matmul_desc turned = {RLX_INIT(rlx_matmul_desc), .trans_b = true};
-    lane l = {.r = r, .dir = dir, .rt = rlx_transpose(c->g, row(c, r->r, dir), NULL),
-              .h = first_state(c, r, r->h, dir), .c = first_state(c, r, r->c, dir)};
-    l.xw = rlx_matmul_ex(c->g, r->x, row(c, r->w, dir), RLX_NONE, RLX_NONE, &turned);
+    lane l = {.r = r, .dir = dir, .h = first_state(c, r, r->h, dir),
+              .c = first_state(c, r, r->c, dir)};
+    if (r->scale[0].id) {
+        l.xw = dynamic_product(c, r, 0, dir, r->x);
+    } else {
+        l.rt = rlx_transpose(c->g, row(c, r->r, dir), NULL);
+        l.xw = rlx_matmul_ex(c->g, r->x, row(c, r->w, dir), RLX_NONE, RLX_NONE, &turned);
+    }
     if (r->b.id) {
         const rlx_value b = row(c, r->b, dir);
         l.xw = rlx_add(c->g, l.xw, rlx_narrow(c->g, b, 0, 0, n));
@@ -285,4 +343,6 @@ static rlx_value build(rx_onnx_call *c, cell kind)
 
 rlx_value rx_onnx_rnn(rx_onnx_call *c) { return build(c, CELL_RNN); }
 rlx_value rx_onnx_lstm(rx_onnx_call *c) { return build(c, CELL_LSTM); }
+/* Weights of 8 bits [dirs, I, 4 * H] and [dirs, H, 4 * H], their scales and zeros behind. */
+rlx_value rx_onnx_dynamic_lstm(rx_onnx_call *c) { return build(c, CELL_LSTM); }
 rlx_value rx_onnx_gru(rx_onnx_call *c) { return build(c, CELL_GRU); }

@@ -34,6 +34,7 @@ const char *const rx_cases_recurrent[] = {
     "lstm(f32[3,2,5], _, _, f32[1,260,5]:normal(0,0.3), f32[1,260,65]:normal(0,0.3))",
 
     /* ---- gru, rnn */
+    "gru(f32[600,1,4], _, f32[1,192,4]:normal(0,0.1), f32[1,192,64]:normal(0,0.1))",
     "$T=f32|f16|bf16 $S=1|3|17 $B=1|2|5 : gru($T[$S,$B,4], _, $T[1,9,4]:param, $T[1,9,3]:param, "
     "$T[1,9], $T[1,9])",
     "$T=f32|f16|bf16 $S=1|3|17 $B=1|2|5 : rnn($T[$S,$B,4], _, $T[1,3,4]:param, $T[1,3,3]:param, "

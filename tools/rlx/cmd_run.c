@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* rlx run: runs a graph in text form with inputs from files or made up, and shows or stores what
  * comes out. */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli.h"
 #include "json.h"
@@ -106,6 +108,8 @@ static char *output_file(const options *o, const char *name)
 static int show_outputs(work *w, const options *o, json *j)
 {
     rlx_leaf_info leaf;
+    if (o->output_dir && mkdir(o->output_dir, 0777) && errno != EEXIST)
+        return cli_fail("cannot make the folder '%s': %s", o->output_dir, strerror(errno));
     for (size_t i = 0; rlx_graph_leaf(w->graph, RLX_LEAF_OUTPUT, i, &leaf); i++) {
         char *file = output_file(o, leaf.name);
         if (o->outputs.n && !file && !j)
@@ -249,7 +253,7 @@ static const cli_option run_options[] = {
     {"output", CLI_LIST, offsetof(options, outputs), "NAME=FILE",
      "store an output as a NumPy file (default: print a preview of all)"},
     {"output-dir", CLI_TEXT, offsetof(options, output_dir), "DIR",
-     "store every output as DIR/NAME.npy ('/' in a name becomes '_')"},
+     "store every output as DIR/NAME.npy ('/' in a name becomes '_'); DIR is made"},
     {"repeat", CLI_NUMBER, offsetof(options, repeat), "N",
      "run N times (state goes on from run to run) and print the times"},
     {"dump-nodes", CLI_FLAG, offsetof(options, dump_nodes), NULL,

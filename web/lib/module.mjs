@@ -2,6 +2,7 @@
 // The WebAssembly module: loading it, its memory, texts and statuses. One call is inside the module
 // at a time: a call that waits for the GPU may be suspended, and all calls share one stack.
 import { RlxError } from './error.mjs';
+import { get } from './files.mjs';
 import { MemoryFiles, makeWasi } from './wasi.mjs';
 
 export const OK = 0, TIMEOUT = 10;
@@ -13,7 +14,7 @@ async function compile(source) {
     if (source instanceof WebAssembly.Module) return source;
     if (source instanceof ArrayBuffer || ArrayBuffer.isView(source))
         return WebAssembly.compile(source);
-    const response = await (source instanceof Response ? source : fetch(source));
+    const response = await (source instanceof Response ? source : get(source));
     if (!response.ok)
         throw new RlxError('input/output error', `cannot fetch ${source}: the server answered `
             + `${response.status} ${response.statusText}`);

@@ -2,6 +2,7 @@
 // Fetches model files with progress and keeps them in the browser's Cache storage, so that the
 // next load needs no network. Where there is no Cache storage files are fetched each time.
 import { RlxError, cancelled } from './error.mjs';
+import { get } from './files.mjs';
 
 const CACHE_NAME = 'rlx-models-1';
 
@@ -15,17 +16,18 @@ async function openCache() {
 
 /** The response for a URL from the cache or the network, and where it came from. */
 async function open(url, { signal, cache: useCache = true, optional = false }) {
-    const cache = useCache ? await openCache() : undefined;
+    const isFile = url.startsWith('file:');
+    const cache = useCache && !isFile ? await openCache() : undefined;
     const stored = await cache?.match(url);
     if (stored) return { response: stored, fromCache: true };
     let response;
     try {
-        response = await fetch(url, { signal });
+        response = await get(url, { signal });
     } catch (error) {
         if (signal?.aborted) throw cancelled(`the download of ${url}`);
         if (optional) return null;
-        throw new RlxError('input/output error', `cannot fetch ${url}: ${error.message}; it is `
-            + 'not in the cache of this browser either');
+        throw new RlxError('input/output error', `cannot fetch ${url}: ${error.message}`
+            + (cache ? '; it is not in the cache of this browser either' : ''));
     }
     if (!response.ok) {
         if (optional) return null;

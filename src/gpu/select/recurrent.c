@@ -50,9 +50,13 @@ static place operand_place(const rx_gpu_call *c, size_t i)
 
 enum { W_IH, W_HH, B_IH, B_HH, N_WEIGHTS };
 
+/* lavapipe of Mesa 22 leaves loops after 65535 rounds of all of them together, of an invocation. */
+#define SOFT_ROUNDS 60000
+
 /* The shape of a workgroup of rnn.comp. */
 typedef struct shape {
     bool persist;
+    int64_t steps; /* of one dispatch */
     uint32_t local, lines, rows, units;
 } shape;
 
@@ -83,6 +87,17 @@ static uint64_t shape_bytes(const net *n, const shape *s)
     return (parts * (uint64_t)n->gates + 2) * s->units * s->rows * 4;
 }
 
+/* How many tokens a workgroup may walk over; 0: not even one. */
+static int64_t persistent_steps(const net *n, const shape *s)
+{
+    const int64_t parts = s->local / s->lines, lines = s->lines;
+    const int64_t gates = (n->gates * n->hidden + lines - 1) / lines;
+    const int64_t units = (n->hidden * s->rows + s->local - 1) / s->local;
+    const int64_t rounds = gates * ((n->hidden + 4 * parts - 1) / (4 * parts) + 1) +
+                           units * (1 + n->gates * parts) + 1;
+    return n->call->caps->is_software ? SOFT_ROUNDS / rounds : INT64_MAX;
+}
+
 static shape pick_shape(const net *n)
 {
     const rx_gpu_caps *caps = n->call->caps;
@@ -97,10 +112,12 @@ static shape pick_shape(const net *n)
     s.rows = s.rows > 4 ? 4 : s.rows;
     while (s.rows > 1 && shape_bytes(n, &s) > caps->max_shared_bytes)
         s.rows /= 2;
-    if (s.persist && shape_bytes(n, &s) <= caps->max_shared_bytes)
+    s.steps = persistent_steps(n, &s);
+    if (s.persist && s.steps && shape_bytes(n, &s) <= caps->max_shared_bytes)
         return s;
 
     s.persist = false;
+    s.steps = 1;
     s.local = rx_gpu_local(caps, soft ? 32 : 256);
     s.units = n->hidden * n->dirs >= 32 * units ? 32 : 16;
     s.lines = rx_pow2_up((uint64_t)n->gates * s.units);
@@ -216,9 +233,10 @@ static rlx_status add_piece(rx_gpu_build *b, const net *n, layer *l)
 {
     for (int64_t dir = 0; dir < n->dirs && l->length; dir++)
         RLX_TRY(multiply_inputs(b, n, l, dir));
-    const int64_t each = n->shape.persist || !l->length ? l->length : 1;
     int64_t at = 0;
     do {
+        const int64_t left = l->length - at;
+        const int64_t each = left < n->shape.steps ? left : n->shape.steps;
         const bool is_last = l->start + at + each >= n->seq;
         const place *to = is_last ? l->last : l->spare[0];
         if (!is_last && l->now[0].ref == l->spare[0][0].ref)

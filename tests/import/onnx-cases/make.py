@@ -27,12 +27,11 @@ def scalar(v, dtype=np.float32):
     return np.array(v, dtype)
 
 
-def write(name, op, operands, weights=(), n_out=1, **attributes):
+def write(name, op, operands, weights=(), n_out=1, domain="com.microsoft", **attributes):
     """One case; operands at the places in `weights` are part of the model, None is absent."""
     names = ["" if v is None else f"i{k}" for k, v in enumerate(operands)]
     given = {n: v for k, (n, v) in enumerate(zip(names, operands))
              if v is not None and k not in weights}
-    domain = "" if op == "SimplifiedLayerNormalization" else "com.microsoft"
     outputs = [f"o{k}" for k in range(n_out)]
     ports = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
              for n, v in given.items()]
@@ -41,7 +40,10 @@ def write(name, op, operands, weights=(), n_out=1, **attributes):
         [helper.make_empty_tensor_value_info(o) for o in outputs],
         [numpy_helper.from_array(operands[k], names[k]) for k in weights])
     sets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    model = helper.make_model(graph, opset_imports=sets, ir_version=9)
+    store(name, helper.make_model(graph, opset_imports=sets, ir_version=9), given)
+
+
+def store(name, model, given):
     results = onnxruntime.InferenceSession(model.SerializeToString()).run(None, given)
     data = HERE / name / "test_data_set_0"
     data.mkdir(parents=True, exist_ok=True)
@@ -64,7 +66,7 @@ def write_all():
           [x, reals(2, 3, 8), reals(8), reals(8), reals(8)], epsilon=1e-5)
     write("skip_rms_norm", "SkipSimplifiedLayerNormalization", [x, reals(2, 3, 8), reals(8)],
           epsilon=1e-5)
-    write("rms_norm", "SimplifiedLayerNormalization", [x, reals(8)], epsilon=1e-5)
+    write("rms_norm", "SimplifiedLayerNormalization", [x, reals(8)], domain="", epsilon=1e-5)
     write("fused_conv", "FusedConv", [reals(1, 2, 5, 5), reals(3, 2, 3, 3), reals(3)],
           activation="LeakyRelu", activation_params=[0.1])
     q, scales = codes(U, 6, 2, 16), np.abs(reals(12)) + np.float32(0.1)
@@ -94,6 +96,144 @@ def write_all():
     write("multi_head_past", "MultiHeadAttention",
           [reals(2, 3, 16), reals(2, 3, 16), reals(2, 3, 16), None, None, None,
            reals(2, 4, 5, 4), reals(2, 4, 5, 4)], n_out=3, num_heads=4)
+    write_attention()
+    write_more()
+    write_pairs()
+
+
+def write_attention():
+    packed = [reals(2, 5, 24), reals(24, 48), reals(48)]
+    ends = np.array([5, 3], np.int32)
+    write("attention", "Attention", packed, (1, 2), num_heads=4)
+    write("attention_causal", "Attention",
+          packed + [np.array([[1, 1, 1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 0, 0, 0]], np.int32),
+                    reals(2, 2, 4, 3, 4)], (1, 2), 2, num_heads=4, unidirectional=1)
+    write("attention_bias", "Attention", packed + [None, None, reals(1, 4, 5, 5)], (1, 2),
+          num_heads=4)
+    write("attention_ends", "Attention", packed + [ends], (1, 2), num_heads=4)
+    write("attention_sizes", "Attention", [packed[0], reals(24, 40), reals(40)], (1, 2),
+          num_heads=4, qkv_hidden_sizes=[16, 16, 8], scale=0.3)
+    q = [codes(U, 2, 5, 24), codes(I, 24, 48), reals(48), scalar(0.01), scalar(0.02)]
+    write("qattention", "QAttention", q + [ends, scalar(120, U), scalar(0, I)], (1, 2, 3, 4, 6, 7),
+          num_heads=4)
+    write("qattention_columns", "QAttention",
+          q[:4] + [np.abs(reals(48)) * np.float32(0.01), None, scalar(120, U), codes(I, 48),
+                   reals(2, 2, 4, 3, 4)], (1, 2, 3, 4, 6, 7), 2, num_heads=4, unidirectional=1)
+    write("multi_head_mask", "MultiHeadAttention",
+          [reals(2, 3, 16), reals(2, 5, 16), reals(2, 5, 16), None,
+           np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], np.int32), reals(2, 4, 3, 5)], num_heads=4)
+    cos, sin = reals(16, 4), reals(16, 4)
+    wide = reals(16, 8), reals(16, 8)
+    group = {"num_heads": 4, "kv_num_heads": 2}
+    write("group_query", "GroupQueryAttention",
+          [reals(1, 5, 32), reals(1, 5, 16), reals(1, 5, 16), None, None,
+           np.array([4], np.int32), np.array(5, np.int32)], (6,), 3, **group)
+    write("group_query_prompt", "GroupQueryAttention",
+          [reals(2, 5, 128), None, None, reals(2, 2, 0, 16), reals(2, 2, 0, 16),
+           np.array([4, 4], np.int32), np.array(5, np.int32), *wide], (6, 7, 8), 3, do_rotary=1,
+          **group)
+    write("group_query_step", "GroupQueryAttention",
+          [reals(1, 1, 64), reals(1, 1, 32), reals(1, 1, 32), reals(1, 2, 6, 16),
+           reals(1, 2, 6, 16), np.array([6], np.int32), np.array(7, np.int32), *wide], (6, 7, 8),
+          3, do_rotary=1, rotary_interleaved=1, local_window_size=3, softcap=5.0, **group)
+    write("group_query_batch", "GroupQueryAttention",
+          [reals(2, 1, 64), reals(2, 1, 32), reals(2, 1, 32), reals(2, 2, 8, 16),
+           reals(2, 2, 8, 16), np.array([6, 3], np.int32), np.array(7, np.int32), *wide],
+          (6, 7, 8), 3, do_rotary=1, **group)
+    write("group_query_chunk", "GroupQueryAttention",
+          [reals(1, 3, 32), reals(1, 3, 16), reals(1, 3, 16), reals(1, 2, 4, 8),
+           reals(1, 2, 4, 8), np.array([6], np.int32), np.array(7, np.int32), None, None, None,
+           reals(1, 4, 3, 7)], (6,), 3, scale=0.2, **group)
+    write("rotary", "RotaryEmbedding",
+          [reals(2, 3, 32), np.array([[0, 1, 2], [5, 6, 7]], np.int64), cos, sin], (2, 3))
+    write("rotary_heads", "RotaryEmbedding",
+          [reals(2, 4, 3, 16), np.array([2], np.int64), cos, sin], (2, 3), num_heads=4,
+          rotary_embedding_dim=8, interleaved=1)
+
+
+def write_more():
+    a, b, other = codes(U, 4, 8), codes(I, 8, 5), codes(U, 4, 8)
+    one, two = [scalar(0.02), scalar(120, U)], [scalar(0.03), scalar(100, U)]
+    to = [scalar(0.05), scalar(128, U)]
+    ids = np.array([[1, 3, 2], [0, 4, 4]], np.int32)
+    write("embed_norm", "EmbedLayerNormalization",
+          [ids, ids % 2, reals(5, 8), reals(6, 8), reals(2, 8), reals(8), reals(8),
+           np.array([[1, 1, 1], [1, 1, 0]], np.int32)], (2, 3, 4, 5, 6), 2)
+    write("old_layer_norm", "LayerNormalization", [reals(2, 3, 8), reals(8), reals(8)], domain="")
+    write("fused_gemm", "FusedGemm", [reals(3, 4), reals(4, 5), reals(5)], transA=0,
+          activation="LeakyRelu", activation_alpha=0.3)
+    shape = {"K": 40, "N": 6, "bits": 4, "block_size": 32}
+    write("matmul_4_bits_rest", "MatMulNBits",
+          [reals(2, 40), codes(U, 6, 2, 16), np.abs(reals(12)) + np.float32(0.1)], (1, 2), **shape)
+    write("matmul_8_bits", "MatMulNBits",
+          [reals(2, 64), codes(U, 6, 2, 32), np.abs(reals(12)) + np.float32(0.1), codes(U, 12)],
+          (1, 2, 3), K=64, N=6, bits=8, block_size=32)
+    write("qgemm", "QGemm", [a, *one, b, scalar(0.03), scalar(3, I), codes(I, 5).astype(np.int32),
+                             *to], (1, 2, 3, 4, 5, 6, 7, 8), alpha=0.5)
+    write("qgemm_real", "QGemm", [a, *one, codes(I, 5, 8), np.abs(reals(5)), np.zeros(5, I)],
+          (1, 2, 3, 4, 5), transB=1)
+    write("qlinear_average_pool", "QLinearAveragePool",
+          [codes(U, 1, 2, 5, 5), *one, scalar(0.0237), scalar(10, U)], (1, 2, 3, 4),
+          kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2])
+    write("qlinear_softmax", "QLinearSoftmax", [a, *one, scalar(1 / 256), scalar(0, U)],
+          (1, 2, 3, 4), opset=13, axis=-1)
+    write("qlinear_where", "QLinearWhere", [a > 128, a, *one, other, *two, *to],
+          (2, 3, 5, 6, 7, 8))
+    write("dynamic_lstm", "DynamicQuantizeLSTM",
+          [reals(4, 1, 8), codes(I, 2, 8, 12), codes(I, 2, 3, 12), reals(2, 24), None, None, None,
+           None, np.full(2, 0.02, np.float32), np.zeros(2, I), np.full(2, 0.03, np.float32),
+           np.zeros(2, I)], (1, 2, 3, 8, 9, 10, 11), 3, direction="bidirectional", hidden_size=3)
+    line = [codes(U, 1, 3, 9), scalar(0.02), scalar(120, U), codes(I, 4, 3, 3),
+            np.abs(reals(4)) * np.float32(0.02), np.zeros(4, I), scalar(0.2), scalar(100, U),
+            codes(I, 4).astype(np.int32)]
+    write("qlinear_conv_line", "QLinearConv", line, tuple(range(1, 9)), domain="", pads=[1, 1],
+          strides=[2])
+    write("conv_integer_line", "ConvInteger", [line[0], line[3], line[2]], (1, 2), domain="")
+
+
+def pairs(name, op, operands, scale, given, steps=(), **attributes):
+    """Operands (codes, scale, zero point, axis) through DequantizeLinear into an operator, `steps`
+    behind it, and its result as u8; given[name] are operands that are inputs."""
+    nodes, weights, names = [], {}, []
+    for k, (q, s, zero, axis) in enumerate(operands):
+        if f"q{k}" not in given:
+            weights[f"q{k}"] = q
+        weights[f"s{k}"], weights[f"z{k}"] = s, zero
+        nodes.append(helper.make_node("DequantizeLinear", [f"q{k}", f"s{k}", f"z{k}"], [f"x{k}"],
+                                      axis=axis))
+        names.append(f"x{k}")
+    nodes.append(helper.make_node(op, names, ["y"], **attributes))
+    last = "y"
+    for k, step in enumerate(steps):
+        nodes.append(helper.make_node(step, [last], [f"y{k}"]))
+        last = f"y{k}"
+    weights["s"], weights["z"] = scalar(scale), scalar(0 if steps else 99, U)
+    nodes.append(helper.make_node("QuantizeLinear", [last, "s", "z"], ["o0"]))
+    inputs = {n: operands[int(n[1:])][0] for n in given}
+    ports = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
+             for n, v in inputs.items()]
+    graph = helper.make_graph(nodes, op, ports, [helper.make_empty_tensor_value_info("o0")],
+                              [numpy_helper.from_array(v, n) for n, v in weights.items()])
+    store(name, helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)],
+                                  ir_version=9), inputs)
+
+
+def write_pairs():
+    x = (codes(U, 1, 4, 9, 9), scalar(0.02), scalar(120, U), 1)
+    scales = np.abs(reals(6)) * np.float32(0.02) + np.float32(0.001)
+    weights = (codes(I, 6, 4, 3, 3), scales, np.zeros(6, I), 0)
+    bias = (codes(I, 6).astype(np.int32) * 50, scales * np.float32(0.02), np.zeros(6, np.int32), 0)
+    pairs("pairs_conv", "Conv", [x, weights, bias], 0.5, ["q0"], pads=[1, 1, 1, 1])
+    pairs("pairs_conv_relu", "Conv", [x, weights, bias], 0.5, ["q0"], ["Relu"], strides=[2, 2])
+    line = (codes(U, 1, 4, 9), scalar(0.02), scalar(120, U), 1)
+    pairs("pairs_conv_line", "Conv", [line, (codes(I, 6, 4, 3), *weights[1:])], 0.5, ["q0"],
+          dilations=[2])
+    a, b = (codes(U, 4, 8), *x[1:3], 0), (codes(I, 8, 6), scalar(0.03), scalar(0, I), 0)
+    pairs("pairs_matmul", "MatMul", [a, b], 0.2, ["q0"])
+    pairs("pairs_matmul_columns", "MatMul", [a, (b[0], scales, np.zeros(6, I), 1)], 0.1, ["q0"])
+    pairs("pairs_gemm", "Gemm", [a, (codes(I, 6, 8), *weights[1:]), bias], 0.2, ["q0"], transB=1)
+    pairs("pairs_add", "Add", [a, (codes(U, 4, 8), scalar(0.04), scalar(7, U), 0)], 0.06,
+          ["q0", "q1"])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: MIT
+"""What generations are asked for, as C has it, and what they give."""
+from __future__ import annotations
+
+import ctypes as ct
+import json
+from typing import Any, Mapping, NamedTuple, Sequence, TypedDict, Union
+
+from . import _c
+from ._c import encode, error, lib
+from .errors import InvalidError
+
+Message = Mapping[str, Any]
+Prompt = Union[str, Sequence[int], Sequence[Message]]
+
+FINISH = ("end", "stop", "length", "context", "caller", "deadline")
+
+
+class Options(TypedDict, total=False):
+    """Options of all generations. Without any a generation is greedy: it always takes the most
+    likely token, until the model ends or the context is full."""
+
+    max_tokens: int
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    repeat_penalty: float
+    seed: int
+    stop: Union[str, Sequence[str]]
+    grammar: "Grammar | None"
+    ignore_end: bool
+    plain: bool
+
+
+class Piece(str):
+    """A piece of output: its text, which may be empty, with the token that it came with."""
+
+    token: int
+    log_prob: float
+    best: list[tuple[int, float]]
+
+    @classmethod
+    def make(cls, text: str, token: int, log_prob: float = 0.0,
+             best: list[tuple[int, float]] | None = None) -> Piece:
+        """A piece with its token (-1: text that was held back, at the end)."""
+        self = cls(text)
+        self.token, self.log_prob, self.best = token, log_prob, best or []
+        return self
+
+
+class Result(NamedTuple):
+    """How a generation ended. finish: "end" (by the model), "stop", "length", "context",
+    "caller" or "deadline"."""
+
+    text: str
+    tokens: list[int]
+    finish: str
+    n_prompt: int
+    n_reused: int
+    n_generated: int
+    prompt_seconds: float
+    seconds: float
+
+
+class Grammar:
+    """What a model may write: a JSON Schema, a regular expression, or GBNF.
+
+    >>> import rlx
+    >>> g = rlx.Grammar.regex("[a-c]+[0-9]")
+    >>> g.matches("abc1"), g.matches("abc")
+    (True, False)
+    >>> rlx.Grammar.json_schema({"type": "integer", "minimum": 3}).matches("7")
+    True
+    """
+
+    def __init__(self, handle: int) -> None:
+        self._handle: int | None = handle
+
+    @classmethod
+    def _make(cls, function: Any, text: str, form: int = 0) -> Grammar:
+        data = text.encode()
+        return cls(_c.handle(function, data, len(data), ct.byref(_c.GrammarDesc(form=form))))
+
+    @classmethod
+    def json_schema(cls, schema: str | Mapping[str, Any] | bool, *, compact: bool = False
+                    ) -> Grammar:
+        """The JSON texts that are valid under a schema; compact: without white space."""
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        return cls._make(lib.rlx_grammar_from_json_schema, text, int(compact))
+
+    @classmethod
+    def regex(cls, expression: str) -> Grammar:
+        """The texts that match a regular expression (of ECMA 262) as a whole."""
+        return cls._make(lib.rlx_grammar_from_regex, expression)
+
+    @classmethod
+    def gbnf(cls, text: str) -> Grammar:
+        """The texts of a grammar in the form that llama.cpp reads, from rule `root`."""
+        return cls._make(lib.rlx_grammar_from_gbnf, text)
+
+    from_string = gbnf  # its name in llama-cpp-python
+
+    @property
+    def handle(self) -> int:
+        """The rlx_grammar of C."""
+        if self._handle is None:
+            raise InvalidError("the grammar is closed")
+        return self._handle
+
+    def matches(self, text: str) -> bool:
+        """Whether a whole text is in the language."""
+        data, yes = text.encode(), ct.c_bool()
+        _c.check(lib.rlx_grammar_matches(self.handle, data, len(data), ct.byref(yes), error()))
+        return yes.value
+
+    def __del__(self) -> None:
+        handle, self._handle = getattr(self, "_handle", None), None
+        if handle is not None and lib is not None:
+            lib.rlx_grammar_destroy(handle)
+
+
+SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "seed")
+REQUEST = ("presence_penalty", "frequency_penalty", "logit_bias", "log_probs", "n_best",
+           "priority", "deadline")
+
+
+def texts(values: str | Sequence[str] | None) -> tuple[Any, int]:
+    """An array of texts for C."""
+    items = [values] if isinstance(values, str) else list(values or ())
+    return (ct.c_char_p * max(len(items), 1))(*map(encode, items)), len(items)
+
+
+def ids(values: Sequence[int]) -> Any:
+    """An array of token ids for C."""
+    try:
+        return (ct.c_int32 * max(len(values), 1))(*values)
+    except TypeError:
+        raise InvalidError("a prompt: expected a text, token ids, or messages") from None
+
+
+def is_messages(prompt: Prompt) -> bool:
+    """Whether a prompt is a conversation."""
+    return not isinstance(prompt, str) and len(prompt) > 0 and isinstance(prompt[0], Mapping)
+
+
+def content(message: Message, i: int) -> str:
+    """The text of a message, whose content may be in parts."""
+    value = message.get("content")
+    if isinstance(value, (list, tuple)):
+        parts = [p.get("text") if isinstance(p, Mapping) and p.get("type", "text") == "text"
+                 else None for p in value]
+        if None in parts:
+            raise InvalidError(f"message {i}: a part that is no text")
+        value = "".join(str(p) for p in parts)
+    if not isinstance(value, str):
+        raise InvalidError(f"message {i}: expected a content, found {value!r}")
+    return value
+
+
+def c_messages(messages: Sequence[Message]) -> Any:
+    """Messages for C."""
+    out = (_c.Message * max(len(messages), 1))()
+    for i, m in enumerate(messages):
+        if not isinstance(m, Mapping) or not isinstance(m.get("role"), str):
+            raise InvalidError(f"message {i}: expected a role and a content, found {m!r}")
+        out[i] = _c.Message(encode(m["role"]), encode(content(m, i)))
+    return out
+
+
+def sampling(options: Mapping[str, Any]) -> _c.SamplingDesc:
+    """The sampling of options."""
+    given = {k: options[k] for k in SAMPLING if options.get(k) is not None}
+    try:
+        return _c.SamplingDesc(**given)
+    except TypeError:
+        raise InvalidError(f"sampling {given!r}: expected numbers") from None
+
+
+def check_names(options: Mapping[str, Any], extra: Sequence[str] = ()) -> None:
+    """Refuses options that do not exist."""
+    for name in options:
+        if name not in Options.__annotations__ and name not in extra:
+            raise TypeError(f"there is no option '{name}': expected "
+                            f"{', '.join([*Options.__annotations__, *extra])}")
+    n = options.get("max_tokens")
+    if n is not None and (not isinstance(n, int) or n < 0):
+        raise InvalidError(f"max_tokens {n!r}: expected a whole number, 0 for no limit")
+
+
+def common(options: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+    """The fields that generations and requests share, and what must live as long."""
+    drawn = sampling(options)
+    stop, n_stop = texts(options.get("stop"))
+    grammar = options.get("grammar")
+    if grammar is not None and not isinstance(grammar, Grammar):
+        raise InvalidError(f"grammar {grammar!r}: expected an rlx.Grammar")
+    fields = {"max_tokens": options.get("max_tokens") or 0, "sampling": ct.pointer(drawn),
+              "stop": stop, "n_stop": n_stop, "plain": bool(options.get("plain")),
+              "ignore_end": bool(options.get("ignore_end")),
+              "grammar": grammar.handle if grammar else None}
+    return fields, [drawn, stop, grammar]

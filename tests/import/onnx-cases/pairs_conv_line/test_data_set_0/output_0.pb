@@ -1,0 +1,1 @@
+JdidebYb[{a[v__jigfHhccc`ccfddb

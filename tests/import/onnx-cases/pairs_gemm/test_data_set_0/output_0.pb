@@ -1,0 +1,1 @@
+Jteg‰ibbI…rd`^Q<Pc_Xfom`l

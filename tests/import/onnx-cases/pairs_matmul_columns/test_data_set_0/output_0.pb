@@ -1,0 +1,1 @@
+JXµ``WiaU‰2cYbF<„p^wM²a\n

@@ -1,0 +1,1 @@
+J³­ EW<hlfgcTqafbafe

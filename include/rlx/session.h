@@ -42,6 +42,10 @@ typedef struct rlx_session_desc {
     bool invariant;        /* under RLX_POLICY_EXACT: the bits of a row (of the first axis) of
                             * products and attention over pages do not depend on how many rows there
                             * are. Costs speed (docs/engine.md) */
+    rlx_session *weights_of; /* of the same device: params that it has under the same name, of the
+                            * same type and size, in memory of its own and already set, are used
+                            * from there, with their packed forms: one copy. Neither session can set
+                            * these again. It may be destroyed before this session */
 } rlx_session_desc;
 
 /* The id of the device that runs `g` fastest, by its calibration and the work of the graph at the
@@ -81,6 +85,8 @@ RLX_API void rlx_session_destroy(rlx_session *s);
 
 /* ---- Weights --------------------------------------------------------------------------------- */
 
+/* Whether a param has a value: it was set, lives in a buffer, or is that of another session. */
+RLX_API bool rlx_session_has_param(rlx_session *s, const char *name);
 /* Sets a weight from `bytes` bytes, which must be just its size. COPY: the data may be freed at
  * once. BORROW: the data (a mapped file, say) must outlive every session that shares the weights;
  * CPU devices then use it in place. Clones see the new weight too. */

@@ -36,6 +36,8 @@ typedef struct rx_weight {
     void *owned;       /* the copy, or NULL when the data is borrowed */
     uint64_t version;  /* counts how often it was set */
     rx_buffer *buffer; /* that has it instead, or NULL */
+    rx_weights *lender; /* whose param `lent` it is, or NULL */
+    size_t lent;
 } rx_weight;
 
 /* Runs hold the lock for reading, so a weight never changes under a run. */
@@ -93,7 +95,7 @@ void rx_cpu_buffer_changed(rx_buffer *b);
 
 /* cpu/exec.c */
 rlx_status rx_cpu_weights_create(rx_device *d, rx_program *p, rx_buffer *const *buffers,
-                                 rx_weights **out, rlx_error *err);
+                                 const rx_lender *from, rx_weights **out, rlx_error *err);
 rlx_status rx_cpu_weights_use(rx_weights *w, size_t param, rx_buffer *b, rlx_error *err);
 rlx_status rx_cpu_weights_set(rx_weights *w, size_t param, const void *data, size_t bytes,
                               rlx_ownership own, rlx_error *err);

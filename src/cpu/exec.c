@@ -10,7 +10,7 @@
 /* ---- Weights --------------------------------------------------------------------------------- */
 
 rlx_status rx_cpu_weights_create(rx_device *d, rx_program *p, rx_buffer *const *buffers,
-                                 rx_weights **out, rlx_error *err)
+                                 const rx_lender *from, rx_weights **out, rlx_error *err)
 {
     (void)d;
     *out = NULL;
@@ -28,6 +28,11 @@ rlx_status rx_cpu_weights_create(rx_device *d, rx_program *p, rx_buffer *const *
     }
     for (size_t i = 0; i < p->n_params && buffers; i++)
         w->items[i].buffer = buffers[i];
+    for (size_t i = 0; i < p->n_params && from; i++)
+        if (from->params[i] != SIZE_MAX) {
+            w->items[i].lender = from->weights;
+            w->items[i].lent = from->params[i];
+        }
     *out = w;
     return RLX_OK;
 fail:
@@ -283,6 +288,8 @@ static char *value_data(const rx_exec *e, uint32_t index)
         return b ? b->data : e->leaves + e->state_at[v->index];
     case RX_SPACE_PARAM:
         w = &e->weights->items[v->index];
+        if (w->lender)
+            w = &w->lender->items[w->lent];
         return w->buffer ? w->buffer->data : (char *)(uintptr_t)w->data;
     case RX_SPACE_CONSTANT:
         return (char *)(uintptr_t)e->program->constants[v->index];
@@ -307,9 +314,15 @@ static rx_pack_source find_source(const rx_exec *e, uint32_t index)
     if (v->space != RX_SPACE_PARAM)
         return (rx_pack_source){0};
     rx_weight *item = &w->items[v->index];
+    size_t list = v->index;
+    if (item->lender) {
+        w = item->lender;
+        list = item->lent;
+        item = &w->items[list];
+    }
     if (item->buffer)
         return (rx_pack_source){&item->buffer->packs, 0, &item->buffer->version};
-    return (rx_pack_source){&w->packs, v->index, &item->version};
+    return (rx_pack_source){&w->packs, list, &item->version};
 }
 
 static void update_call(rx_exec *e, size_t i)

@@ -277,7 +277,8 @@ static rlx_status set_weights(rlx_model *m, rlx_session *s, const rx_build_desc 
     uint64_t done = 0;
     RLX_TRY(rlx_session_memory(s, &memory, err));
     for (size_t i = 0; rlx_session_leaf(s, RLX_LEAF_PARAM, i, &param); i++) {
-        RLX_TRY(set_weight(m, s, build, &param, err));
+        if (!rlx_session_has_param(s, param.name))
+            RLX_TRY(set_weight(m, s, build, &param, err));
         done += param.bytes;
         if (desc && desc->progress &&
             desc->progress(desc->progress_user, "weights", done, memory.param_bytes))

@@ -82,6 +82,7 @@ static rlx_policy choose_policy(const rlx_model *m, rlx_policy wanted)
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
+/* The first session has the weights; others use them too. */
 static rlx_status make_session(rlx_model *m, const rx_build_desc *build, rlx_session **out,
                                rlx_error *err)
 {
@@ -89,7 +90,7 @@ static rlx_status make_session(rlx_model *m, const rx_build_desc *build, rlx_ses
     *out = NULL;
     RLX_TRY(rx_arch_build(m->facts, build, &g, err));
     rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .policy = m->policy,
-                             .invariant = build->rows > 0};
+                             .invariant = build->rows > 0, .weights_of = m->session};
     rlx_status st = rlx_session_create(m->device, g, &desc, out, err);
     rlx_graph_destroy(g);
     return st;

@@ -458,9 +458,9 @@ static rlx_status exec_use(rx_exec *e, size_t port, rx_buffer *b, rlx_error *err
 }
 
 static rlx_status weights_create(rx_device *d, rx_program *p, rx_buffer *const *buffers,
-                                 rx_weights **out, rlx_error *err)
+                                 const rx_lender *from, rx_weights **out, rlx_error *err)
 {
-    (void)d;
+    (void)d, (void)from;
     for (size_t i = 0; i < p->n_params && buffers; i++)
         RLX_TRY(check_use(p, p->params[i].value, buffers[i], err));
     rx_weights *w = rx_alloc_zero(sizeof *w);

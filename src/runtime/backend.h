@@ -13,6 +13,13 @@
 
 typedef struct rx_device rx_device;   /* an open device; each backend has its own struct */
 typedef struct rx_weights rx_weights; /* the params of a program on a device, shared by clones */
+
+/* Params that are those of other weights: params[i] is their index for param i, SIZE_MAX where it
+ * has memory of its own. They are set and outlive the borrower. */
+typedef struct rx_lender {
+    rx_weights *weights;
+    const size_t *params;
+} rx_lender;
 typedef struct rx_exec rx_exec;       /* a program on a device with inputs, state and arena */
 typedef struct rx_buffer rx_buffer;   /* memory of a device that programs share */
 
@@ -70,12 +77,13 @@ typedef struct rx_backend {
                          * the host */
     bool orders_writes; /* and writes of buffers between them */
 
-    /* Weights: unset at first, except those with a buffer (by param; NULL: none has one). set may
-     * be called again; with RLX_BORROW the data stays valid. use: rebinds the weight to a buffer
+    /* Weights: unset at first, except those with a buffer (by param; NULL: none has one) and those
+     * that are lent (NULL: none is). set may be called again, on those with memory of their own;
+     * with RLX_BORROW the data stays valid. use: rebinds the weight to a buffer
      * (NULL: to memory of its own) for execs bound after it; no run of an exec with these weights
      * is in flight. */
     rlx_status (*weights_create)(rx_device *d, rx_program *p, rx_buffer *const *buffers,
-                                 rx_weights **out, rlx_error *err);
+                                 const rx_lender *from, rx_weights **out, rlx_error *err);
     rlx_status (*weights_use)(rx_weights *w, size_t param, rx_buffer *b, rlx_error *err);
     rlx_status (*weights_set)(rx_weights *w, size_t param, const void *data, size_t bytes,
                               rlx_ownership own, rlx_error *err);

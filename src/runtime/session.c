@@ -46,6 +46,8 @@ static void shared_unref(rx_shared *h)
         return;
     if (h->weights)
         h->device->backend->weights_destroy(h->weights);
+    shared_unref(h->lender);
+    rx_free(h->lent);
     rx_map_finish(&h->leaves);
     rx_map_finish(&h->outputs);
     rx_map_finish(&h->dims);
@@ -56,6 +58,50 @@ static void shared_unref(rx_shared *h)
     rx_program_unref(h->program);
     rx_device_unref(h->device);
     rx_free(h);
+}
+
+static bool is_lent(const rx_shared *h, size_t param)
+{
+    return h->lent && h->lent[param] != SIZE_MAX;
+}
+
+bool rx_shared_is_lent(const rx_shared *h, size_t i)
+{
+    return is_lent(h, i) || (h->lends && h->param_set[i]);
+}
+
+/* The param of `from` that param i of `h` can be; SIZE_MAX: none. The lock of `from` is held. */
+static size_t find_lent(const rx_shared *h, const rx_shared *from, size_t i)
+{
+    const rx_program *p = h->program, *q = from->program;
+    size_t k;
+    if (h->param_buffers[i] ||
+        rx_shared_find(from, RLX_LEAF_PARAM, p->params[i].name, &k, NULL) != RLX_OK)
+        return SIZE_MAX;
+    const rx_pvalue *a = &p->values[p->params[i].value], *b = &q->values[q->params[k].value];
+    const bool same = a->dtype == b->dtype && a->bytes == b->bytes;
+    return same && from->param_set[k] && !is_lent(from, k) ? k : SIZE_MAX;
+}
+
+/* Finds the params of `h` that `from` has, and keeps it. */
+static rlx_status borrow(rx_shared *h, rx_shared *from, rlx_error *err)
+{
+    if (from->device != h->device)
+        return rx_fail(err, RLX_INVALID, "rlx_session_desc: weights_of is on another device (%s) "
+                       "than the session (%s)", from->device->info.id, h->device->info.id);
+    h->lent = rx_alloc_array(h->program->n_params, sizeof *h->lent);
+    if (!h->lent)
+        return rx_fail_memory(err, "the weights", h->program->n_params * sizeof *h->lent);
+    atomic_fetch_add_explicit(&from->refs, 1, memory_order_relaxed);
+    h->lender = from;
+    rx_mutex_lock(&from->lock);
+    from->lends = true;
+    for (size_t i = 0; i < h->program->n_params; i++) {
+        h->lent[i] = find_lent(h, from, i);
+        h->n_unset -= is_lent(h, i);
+    }
+    rx_mutex_unlock(&from->lock);
+    return RLX_OK;
 }
 
 /* Marks the params that have a buffer, and lists the memory of the buffers. */
@@ -80,8 +126,11 @@ static rlx_status fill_shared(rx_shared *h, const rlx_session_desc *desc, rlx_bu
     list_params(h, buffers, list);
     for (size_t i = 0; i < p->n_steps; i++)
         h->has_host = h->has_host || p->steps[i].support == RLX_SUPPORT_HOST;
-    rlx_status st = h->device->backend->weights_create(h->device->device, h->program, list,
-                                                       &h->weights, err);
+    rlx_status st = desc->weights_of ? borrow(h, desc->weights_of->shared, err) : RLX_OK;
+    const rx_lender lender = {h->lender ? h->lender->weights : NULL, h->lent};
+    if (st == RLX_OK)
+        st = h->device->backend->weights_create(h->device->device, h->program, list,
+                                                h->lender ? &lender : NULL, &h->weights, err);
     rx_free(list);
     return st;
 }
@@ -298,15 +347,32 @@ rlx_status rlx_session_set_param(rlx_session *s, const char *name, const void *d
         return rx_fail(err, RLX_INVALID, "param '%s': ownership %d is neither RLX_COPY nor "
                        "RLX_BORROW", name, (int)own);
     rx_mutex_lock(&h->lock);
-    rlx_status st = h->param_buffers[i]
-                        ? rx_fail_in_buffer(RLX_LEAF_PARAM, name, err)
-                        : h->device->backend->weights_set(h->weights, i, data, bytes, own, err);
+    rlx_status st = RLX_OK;
+    if (rx_shared_is_lent(h, i))
+        st = rx_fail(err, RLX_INVALID, "param '%s' is used by several sessions "
+                     "(rlx_session_desc.weights_of) and cannot be set again", name);
+    else
+        st = h->param_buffers[i]
+                 ? rx_fail_in_buffer(RLX_LEAF_PARAM, name, err)
+                 : h->device->backend->weights_set(h->weights, i, data, bytes, own, err);
     if (st == RLX_OK && !h->param_set[i]) {
         h->param_set[i] = true;
         h->n_unset--;
     }
     rx_mutex_unlock(&h->lock);
     return st;
+}
+
+bool rlx_session_has_param(rlx_session *s, const char *name)
+{
+    size_t i;
+    if (!s || !name || rx_shared_find(s->shared, RLX_LEAF_PARAM, name, &i, NULL) != RLX_OK)
+        return false;
+    rx_shared *h = s->shared;
+    rx_mutex_lock(&h->lock);
+    const bool has = h->param_set[i] || h->param_buffers[i] || is_lent(h, i);
+    rx_mutex_unlock(&h->lock);
+    return has;
 }
 
 /* ---- Named dimensions ------------------------------------------------------------------------ */

@@ -20,8 +20,11 @@ typedef struct rx_shared {
     rx_map dims;    /* name to entry of program->dims */
 
     rx_mutex lock;  /* guards what follows and weights_set */
+    struct rx_shared *lender;   /* whose params some of these are; NULL: none */
+    size_t *lent;               /* by param: its index there, or SIZE_MAX; NULL: none is */
     rlx_buffer **param_buffers; /* NULL: none; the sessions' uses hold the references */
     bool *param_set;            /* in memory of its own */
+    bool lends;                 /* others use those that are set */
     size_t n_unset;             /* params without a buffer that were never set */
     bool has_host;              /* some steps run on the host */
     rx_arena texts; /* shapes of steps as text, made when asked for */
@@ -71,6 +74,8 @@ const char *rx_value_text_at(const rx_program *p, uint32_t value, const int64_t 
 /* A session of a compiled program. Takes over the caller's reference of it, also on failure. */
 rlx_status rx_session_create_from(rlx_device *d, rx_program *p, const rlx_session_desc *desc,
                                   rlx_session **out, rlx_error *err);
+/* Whether param i is that of another session, or is used by one (rlx_session_desc.weights_of). */
+bool rx_shared_is_lent(const rx_shared *h, size_t i);
 
 /* The number of any port in rlx_session.uses. */
 static inline size_t rx_use_index(const rx_program *p, rlx_leaf kind, size_t i)

@@ -206,9 +206,9 @@ static void count_param(rx_shared *h, size_t i, rlx_buffer *b)
 static rlx_status set_param(rlx_session *s, size_t i, rlx_buffer *b, rlx_error *err)
 {
     rx_shared *h = s->shared;
-    if (atomic_load(&h->refs) != 1)
+    if (atomic_load(&h->refs) != 1 || rx_shared_is_lent(h, i))
         return rx_fail(err, RLX_INVALID, "param '%s' cannot get another buffer while clones of the "
-                       "session have its weights", h->program->params[i].name);
+                       "session, or others, have its weights", h->program->params[i].name);
     rx_mutex_lock(&h->lock);
     rlx_status st = h->device->backend->weights_use(h->weights, i, b ? b->memory : NULL, err);
     if (st == RLX_OK)

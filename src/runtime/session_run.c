@@ -50,7 +50,7 @@ static rlx_status check_params(rlx_session *s, rlx_error *err)
     rx_mutex_lock(&h->lock);
     for (size_t i = 0; h->n_unset && i < p->n_params && st == RLX_OK; i++) {
         char type[RX_TYPE_TEXT];
-        if (!h->param_set[i] && !h->param_buffers[i])
+        if (!h->param_set[i] && !h->param_buffers[i] && !(h->lent && h->lent[i] != SIZE_MAX))
             st = rx_fail(err, RLX_INVALID, "param '%s' (%s) was never set", p->params[i].name,
                          rx_value_text_at(p, p->params[i].value, NULL, type));
     }

@@ -487,6 +487,57 @@ static void test_bad_bindings(void)
     rlx_session_destroy(s);
 }
 
+/* ---- Weights of another session ------------------------------------------------------------- */
+
+static rlx_session *borrow(rlx_graph *g, rlx_session *from)
+{
+    rlx_session *s = NULL;
+    const rlx_session_desc d = {RLX_INIT(rlx_session_desc), .weights_of = from};
+    CHECK_OK(rlx_session_create(device, g, &d, &s, &err), &err);
+    rlx_graph_destroy(g);
+    return s;
+}
+
+/* Another graph with the same weight, or one of another type; the lender is destroyed first. */
+static void test_weights_of(void)
+{
+    static float w[N * N], x[ROWS * N], want[ROWS * N], z[ROWS * N];
+    rlx_session *lender = new_session(make_layer(RLX_F32), NULL, 0);
+    rlx_session *alone = new_session(make_rest(RLX_F32), NULL, 0);
+    rlx_session *early = borrow(make_rest(RLX_F32), lender); /* it has none yet */
+    fill(w, N * N, 1);
+    fill(x, ROWS * N, 2);
+    CHECK(!rlx_session_has_param(lender, "w") && !rlx_session_has_param(early, "w"));
+    CHECK_OK(rlx_session_set_param(lender, "w", w, sizeof w, RLX_COPY, &err), &err);
+    CHECK_OK(rlx_session_set_param(alone, "w", w, sizeof w, RLX_COPY, &err), &err);
+    CHECK(rlx_session_has_param(lender, "w") && !rlx_session_has_param(early, "w"));
+    rlx_session *other = borrow(make_rest(RLX_F32), lender), *clone = NULL;
+    rlx_session *f16 = borrow(make_rest(RLX_F16), lender);
+    CHECK(rlx_session_has_param(other, "w") && !rlx_session_has_param(f16, "w"));
+    CHECK(!rlx_session_has_param(other, "v"));
+    CHECK(rlx_session_set_param(lender, "w", w, sizeof w, RLX_COPY, &err) == RLX_INVALID);
+    CHECK(rlx_session_set_param(other, "w", w, sizeof w, RLX_COPY, &err) == RLX_INVALID);
+    CHECK(strstr(err.text, "weights_of") != NULL);
+    CHECK_OK(rlx_session_clone(other, &clone, &err), &err);
+    const rlx_const_tensor in = {"h", x, sizeof x}, first = {"x", x, sizeof x};
+    CHECK_OK(rlx_run(alone, &in, 1, &(rlx_tensor){"z", want, sizeof want}, 1, &err), &err);
+    CHECK_OK(rlx_run(lender, &first, 1, NULL, 0, &err), &err);
+    rlx_session *const list[] = {other, clone};
+    for (size_t i = 0; i < 2; i++) {
+        if (i)
+            rlx_session_destroy(lender);
+        memset(z, 0xff, sizeof z);
+        CHECK_OK(rlx_run(list[i], &in, 1, &(rlx_tensor){"z", z, sizeof z}, 1, &err), &err);
+        CHECK(is_null || !memcmp(z, want, sizeof z));
+    }
+    CHECK(rlx_run(f16, &in, 1, NULL, 0, &err) == RLX_INVALID);
+    rlx_session_destroy(alone);
+    rlx_session_destroy(early);
+    rlx_session_destroy(other);
+    rlx_session_destroy(clone);
+    rlx_session_destroy(f16);
+}
+
 /* ---- Threads -------------------------------------------------------------------------------- */
 
 static rlx_buffer *common;
@@ -532,6 +583,7 @@ static void test_device(const char *name)
     test_bad_buffers();
     test_bad_bindings();
     test_pass();
+    test_weights_of();
     test_order();
     test_parts();
     test_weight(RLX_F32);

@@ -115,9 +115,10 @@ rlx_status rx_gpu_device_buffer(rx_device *d, size_t bytes, rx_buffer **out, rlx
 }
 
 rlx_status rx_gpu_device_weights(rx_device *d, rx_program *p, rx_buffer *const *buffers,
-                                 rx_weights **out, rlx_error *err)
+                                 const rx_lender *from, rx_weights **out, rlx_error *err)
 {
-    return rx_gpu_weights_create(&base_of(d)->memory, p, buffers, out, err);
+    return rx_gpu_weights_create(&base_of(d)->memory, p,
+                                 &(rx_gpu_shares){.buffers = buffers, .from = from}, out, err);
 }
 
 const char *rx_gpu_backend_kernel(rx_exec *e, size_t step)

@@ -55,7 +55,7 @@ const rx_target *rx_gpu_device_target(rx_device *d);
 void rx_gpu_device_set_knobs(rx_device *d, const rx_knobs *k);
 rlx_status rx_gpu_device_buffer(rx_device *d, size_t bytes, rx_buffer **out, rlx_error *err);
 rlx_status rx_gpu_device_weights(rx_device *d, rx_program *p, rx_buffer *const *buffers,
-                                 rx_weights **out, rlx_error *err);
+                                 const rx_lender *from, rx_weights **out, rlx_error *err);
 /* Those of programs: a backend's rx_exec begins with its rx_gpu_exec. */
 const char *rx_gpu_backend_kernel(rx_exec *e, size_t step);
 size_t rx_gpu_backend_computed_by(rx_exec *e, size_t step);

@@ -31,7 +31,7 @@ typedef struct rx_pack rx_pack; /* a dispatch that packs a weight; each backend'
 /* The memory functions of a backend. */
 typedef struct rx_gpu_memory {
     rx_device *device;
-    rx_mutex *shared_lock;    /* guards weights in buffers: their versions and packed forms */
+    rx_mutex *shared_lock;    /* guards weights that programs share: versions, packed forms */
     size_t block_size;        /* of its struct rx_block */
     uint64_t max_block_bytes;
     /* Refuses an allocation of `total` bytes before any part of it is made. */
@@ -120,16 +120,22 @@ struct rx_weights {
     rx_mutex lock;
     rx_gpu_pool pool, packed_pool;
     rx_gpu_weight *own;
-    rx_gpu_weight **items; /* its own, or a buffer's */
-    size_t n_items, n_shared;
+    rx_gpu_weight **items; /* its own, a buffer's, or those of other weights */
+    size_t n_items, n_shared; /* n_shared: with those that were lent to others */
     uint64_t n_moves;      /* incremented when a weight gets another place */
 };
 
-/* Locks the buffers among them, too. */
+/* Params that have no memory of their own, by param; NULL: none. */
+typedef struct rx_gpu_shares {
+    rx_buffer *const *buffers;
+    const rx_lender *from;
+} rx_gpu_shares;
+
+/* Locks those that other programs use, too. */
 void rx_gpu_weights_lock(rx_weights *w);
 void rx_gpu_weights_unlock(rx_weights *w);
 rlx_status rx_gpu_weights_use(rx_weights *w, size_t param, rx_buffer *b, rlx_error *err);
-rlx_status rx_gpu_weights_create(const rx_gpu_memory *m, rx_program *p, rx_buffer *const *buffers,
+rlx_status rx_gpu_weights_create(const rx_gpu_memory *m, rx_program *p, const rx_gpu_shares *s,
                                  rx_weights **out, rlx_error *err);
 rlx_status rx_gpu_weights_set(rx_weights *w, size_t param, const void *data, size_t bytes,
                               rlx_ownership own, rlx_error *err);

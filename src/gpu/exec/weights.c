@@ -19,13 +19,26 @@ static void list_sizes(const rx_program *p, uint64_t *bytes)
             bytes[p->n_params + p->values[i].index] = p->values[i].bytes;
 }
 
-static bool is_shared(const rx_weights *w, rx_buffer *const *buffers, size_t item)
+/* The weight that an item is instead of its own; NULL: none. */
+static rx_gpu_weight *find_shared(const rx_weights *w, const rx_gpu_shares *s, size_t item)
 {
-    return buffers && item < w->program->n_params && buffers[item];
+    if (item >= w->program->n_params)
+        return NULL;
+    if (s->from && s->from->params[item] != SIZE_MAX)
+        return s->from->weights->items[s->from->params[item]];
+    return s->buffers && s->buffers[item] ? &s->buffers[item]->weight : NULL;
 }
 
-/* Those with a buffer need no memory. */
-static rlx_status place_items(rx_weights *w, rx_buffer *const *buffers, rlx_error *err)
+/* From now on the lender locks what it shares. */
+static void mark_lender(rx_weights *lender)
+{
+    rx_mutex_lock(&lender->lock);
+    lender->n_shared++;
+    rx_mutex_unlock(&lender->lock);
+}
+
+/* Those that are shared need no memory. */
+static rlx_status place_items(rx_weights *w, const rx_gpu_shares *s, rlx_error *err)
 {
     size_t n = w->n_items, n_own = 0;
     uint64_t *bytes = rx_alloc_array_zero(n + 1, sizeof *bytes);
@@ -35,18 +48,19 @@ static rlx_status place_items(rx_weights *w, rx_buffer *const *buffers, rlx_erro
     if (st == RLX_OK) {
         list_sizes(w->program, bytes);
         for (size_t i = 0; i < n; i++)
-            if (!is_shared(w, buffers, i))
+            if (!find_shared(w, s, i))
                 bytes[n_own++] = bytes[i];
         st = rx_gpu_pool_create(w->memory, bytes, n_own, "the weights of the program", &w->pool,
                                 places, err);
     }
     for (size_t i = 0, k = 0; i < n && st == RLX_OK; i++) {
         w->own[i].pool = &w->packed_pool;
-        w->items[i] = is_shared(w, buffers, i) ? &buffers[i]->weight : &w->own[i];
-        if (is_shared(w, buffers, i))
-            w->n_shared++;
-        else
-            w->own[i].place = places[k++];
+        w->items[i] = find_shared(w, s, i);
+        w->n_shared += w->items[i] != NULL;
+        if (w->items[i])
+            continue;
+        w->items[i] = &w->own[i];
+        w->own[i].place = places[k++];
     }
     rx_free(bytes);
     rx_free(places);
@@ -65,7 +79,7 @@ static rlx_status upload_constants(rx_weights *w, rlx_error *err)
     return RLX_OK;
 }
 
-rlx_status rx_gpu_weights_create(const rx_gpu_memory *m, rx_program *p, rx_buffer *const *buffers,
+rlx_status rx_gpu_weights_create(const rx_gpu_memory *m, rx_program *p, const rx_gpu_shares *s,
                                  rx_weights **out, rlx_error *err)
 {
     *out = NULL;
@@ -84,7 +98,9 @@ rlx_status rx_gpu_weights_create(const rx_gpu_memory *m, rx_program *p, rx_buffe
         rx_free(w);
         return RLX_NO_MEMORY;
     }
-    rlx_status st = place_items(w, buffers, err);
+    if (s->from)
+        mark_lender(s->from->weights);
+    rlx_status st = place_items(w, s, err);
     if (st == RLX_OK)
         st = upload_constants(w, err);
     if (st != RLX_OK) {

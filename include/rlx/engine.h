@@ -50,6 +50,9 @@ typedef struct rlx_engine_desc {
     int64_t queue;        /* requests that may wait; default 4096 */
     bool no_sharing;      /* prompts share no pages */
     bool no_thread;       /* no thread of its own: the program calls rlx_engine_step */
+    const rlx_adapter *const *adapters; /* that requests may use; open as long as the engine. Steps
+                           * in which no request has one take the same time as without */
+    size_t n_adapters;
 } rlx_engine_desc;
 
 /* An engine on a model, which must be a decoder without recurrent state (RLX_UNSUPPORTED else) and
@@ -148,6 +151,8 @@ typedef struct rlx_request_desc {
                                   * none */
     rlx_request_fn *fn;          /* NULL: pieces wait for rlx_request_next */
     void *user;
+    const rlx_adapter *adapter;  /* one of rlx_engine_desc.adapters; NULL: none */
+    double adapter_scale;        /* how much of it; 0: 1, as its file asks for */
 } rlx_request_desc;
 
 /* Hands a request to the engine and returns; what `d` points to may be freed then, except the

@@ -70,6 +70,39 @@ RLX_API rlx_device *rlx_model_device(const rlx_model *m);
 /* Owned by the model; NULL when it has none. */
 RLX_API const rlx_tokenizer *rlx_model_tokenizer(const rlx_model *m);
 
+/* ---- Adapters -------------------------------------------------------------------------------- */
+
+/* A LoRA adapter of a model: small matrices that change products, x w^T becomes
+ * x w^T + scale (x a^T) b^T. Nothing is merged into the weights: contexts and requests of an engine
+ * with different adapters, or none, share them. Thread-safe. */
+typedef struct rlx_adapter rlx_adapter;
+
+/* Opens a GGUF adapter, as llama.cpp writes them, or PEFT's adapter_model.safetensors with its
+ * adapter_config.json (the file or the folder). RLX_INVALID for an adapter of another model,
+ * RLX_UNSUPPORTED for one that changes what rlx cannot adapt: embeddings, experts, norms. On
+ * success the caller ends *out with rlx_adapter_close; on failure *out is NULL. */
+RLX_API rlx_status rlx_adapter_open(rlx_model *m, const char *path, rlx_adapter **out,
+                                    rlx_error *err);
+/* Before the model, and after the contexts and engines that were given it. NULL is fine. */
+RLX_API void rlx_adapter_close(rlx_adapter *a);
+
+typedef struct rlx_adapter_info {
+    size_t struct_size;
+    const char *path;    /* owned by the adapter */
+    int64_t rank;        /* the largest */
+    int64_t products;    /* that it changes */
+    int64_t parameters;
+    double scale;        /* that the file asks for: alpha over the rank */
+} rlx_adapter_info;
+RLX_API rlx_status rlx_adapter_get_info(const rlx_adapter *a, rlx_adapter_info *out,
+                                        rlx_error *err);
+
+/* An adapter and how much of it: 1 is what its file asks for. */
+typedef struct rlx_adapter_use {
+    const rlx_adapter *adapter;
+    double scale;
+} rlx_adapter_use; /* frozen */
+
 /* ---- Contexts: the tokens of sequences and their cache ------------------------------------- */
 
 /* One thread at a time, except rlx_context_cancel. */
@@ -77,6 +110,10 @@ typedef struct rlx_context rlx_context;
 
 RLX_API rlx_status rlx_context_create(rlx_model *m, rlx_context **out, rlx_error *err);
 RLX_API void rlx_context_destroy(rlx_context *c);
+/* From now on the sum of these adapters is part of the model, in all sequences; n 0: none is. What
+ * is in the cache is computed again. The adapters stay open as long as the context has them. */
+RLX_API rlx_status rlx_context_set_adapters(rlx_context *c, const rlx_adapter_use *uses, size_t n,
+                                            rlx_error *err);
 
 typedef struct rlx_sampling_desc {
     size_t struct_size;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/sized.h"
+#include "model/adapter.h"
 
 #define DEFAULT_SEQUENCES 32
 #define DEFAULT_PAGE 32
@@ -120,6 +121,74 @@ static rlx_status make_lists(rlx_engine *e, rlx_error *err)
     return RLX_OK;
 }
 
+static rlx_status take_adapters(rlx_engine *e, const rlx_engine_desc *d, rlx_error *err)
+{
+    if (!d->n_adapters)
+        return RLX_OK;
+    RLX_TRY(rx_need(d->adapters, "rlx_engine_desc: adapters", err));
+    for (size_t i = 0; i < d->n_adapters; i++)
+        RLX_TRY(rx_check_adapter(e->model, d->adapters[i], 1, err));
+    const rlx_adapter **list = rx_arena_array_copy(&e->arena, d->adapters, d->n_adapters,
+                                                   sizeof *list);
+    if (!list)
+        return rx_fail_memory(err, "the adapters of an engine", d->n_adapters * sizeof *list);
+    e->lora = (rx_lora){.adapters = list, .n = d->n_adapters, .by_row = true};
+    return RLX_OK;
+}
+
+/* The states in buffers, so that two sessions use them. */
+static rlx_status make_pools(rlx_engine *e, const rlx_graph *g, rx_bindings *out, rlx_error *err)
+{
+    rlx_leaf_info leaf;
+    size_t n = 0;
+    while (rlx_graph_leaf(g, RLX_LEAF_STATE, n, &leaf))
+        n++;
+    rlx_binding *list = rx_arena_array_zero(&e->arena, n, sizeof *list);
+    e->pools = rx_arena_array_zero(&e->arena, n, sizeof *e->pools);
+    if (!list || !e->pools)
+        return rx_fail_memory(err, "the pools of an engine", n * sizeof *list);
+    for (; e->n_pools < n; e->n_pools++) {
+        rlx_graph_leaf(g, RLX_LEAF_STATE, e->n_pools, &leaf);
+        const rlx_buffer_desc d = {RLX_INIT(rlx_buffer_desc), .dtype = leaf.dtype,
+                                   .shape = leaf.shape};
+        RLX_TRY(rlx_buffer_create(e->model->device, &d, &e->pools[e->n_pools], err));
+        list[e->n_pools] = (rlx_binding){RLX_LEAF_STATE,
+                                         rx_arena_strdup(&e->arena, leaf.name),
+                                         e->pools[e->n_pools]};
+        if (!list[e->n_pools].name)
+            return rx_fail_memory(err, "the pools of an engine", n * sizeof *list);
+    }
+    *out = (rx_bindings){list, n};
+    return RLX_OK;
+}
+
+static rlx_status make_stepper(rlx_engine *e, const rx_bindings *buffers, rx_stepper *s,
+                               rlx_error *err)
+{
+    s->n_sizes = e->build.lora ? RX_N_SIZES : RX_ADAPTED;
+    for (size_t i = 0; i < RX_N_SIZES; i++)
+        s->size[i] = SIZE_MAX;
+    return rx_model_make_session(e->model, &e->build, buffers, &s->session, err);
+}
+
+static rlx_status make_steppers(rlx_engine *e, rlx_error *err)
+{
+    rx_bindings buffers = {0};
+    rlx_graph *g;
+    if (!e->lora.n)
+        return make_stepper(e, NULL, &e->plain, err);
+    RLX_TRY(rx_arch_build(e->model->facts, &e->build, &g, err));
+    rlx_status st = make_pools(e, g, &buffers, err);
+    rlx_graph_destroy(g);
+    if (st == RLX_OK)
+        st = make_stepper(e, &buffers, &e->plain, err);
+    e->build.lora = &e->lora;
+    if (st == RLX_OK)
+        st = make_stepper(e, &buffers, &e->adapted, err);
+    e->build.lora = NULL;
+    return st;
+}
+
 static rlx_status set_up(rlx_engine *e, const rlx_engine_desc *d, rlx_error *err)
 {
     const rx_build_desc *b = &e->build;
@@ -134,9 +203,10 @@ static rlx_status set_up(rlx_engine *e, const rlx_engine_desc *d, rlx_error *err
     e->step_seconds = (d->step_ms > 0 ? d->step_ms : DEFAULT_STEP_MS) * 1e-3;
     e->max_queue = (size_t)(d->queue ? d->queue : DEFAULT_QUEUE);
     e->shares = !d->no_sharing;
+    RLX_TRY(take_adapters(e, d, err));
     RLX_TRY(make_lists(e, err));
     RLX_TRY(rx_inputs_create(e, err));
-    RLX_TRY(rx_model_make_session(e->model, b, &e->session, err));
+    RLX_TRY(make_steppers(e, err));
     e->info.sequences = b->sequences;
     e->info.context = b->context;
     e->info.page = b->page;
@@ -147,11 +217,15 @@ static rlx_status set_up(rlx_engine *e, const rlx_engine_desc *d, rlx_error *err
 
 static void free_engine(rlx_engine *e)
 {
-    rlx_session_destroy(e->session);
+    rlx_session_destroy(e->plain.session);
+    rlx_session_destroy(e->adapted.session);
+    for (size_t i = 0; i < e->n_pools; i++)
+        rlx_buffer_destroy(e->pools[i]);
+    e->n_pools = 0;
     rx_pages_destroy(e->pages);
     rx_free(e->waiting);
     rx_arena_finish(&e->arena);
-    e->session = NULL;
+    e->plain.session = e->adapted.session = NULL;
     e->pages = NULL;
     e->waiting = NULL;
 }
@@ -242,8 +316,8 @@ void rlx_engine_destroy(rlx_engine *e)
     if (e->has_thread)
         rx_thread_join(&e->thread);
     rx_mutex_lock(&e->step_lock);
-    if (e->session)
-        rlx_session_wait(e->session, 0, -1, NULL);
+    if (e->now)
+        rlx_session_wait(e->now->session, 0, -1, NULL);
     if (e->pages)
         rx_end_all(e, RLX_OK, RLX_FINISH_CALLER, NULL);
     free_engine(e);
@@ -327,5 +401,5 @@ rlx_status rlx_engine_get_info(rlx_engine *e, rlx_engine_info *out, rlx_error *e
 
 rlx_session *rlx_engine_session(rlx_engine *e)
 {
-    return e && !e->has_thread ? e->session : NULL;
+    return e && !e->has_thread ? e->plain.session : NULL;
 }

@@ -37,6 +37,8 @@ struct rlx_request {
     size_t n_best;
     rlx_sampling_desc sampling;
     double presence, frequency;
+    int32_t adapter;            /* number of its adapter; -1: none */
+    float adapter_scale;
     rlx_token_bias *bias;
     size_t n_bias;
     rlx_request_fn *fn;
@@ -77,8 +79,22 @@ typedef struct rx_output_row {
 } rx_output_row;
 
 /* Named dimensions of the graph. */
-typedef enum rx_size { RX_ROWS, RX_OUTPUTS, RX_ADJUSTED, RX_MASKED, RX_RANKED, RX_N_SIZES
-} rx_size;
+typedef enum rx_size { RX_ROWS, RX_OUTPUTS, RX_ADJUSTED, RX_MASKED, RX_RANKED, RX_ADAPTED,
+    RX_ADAPTED_OUTPUTS, RX_N_SIZES } rx_size;
+
+/* A graph that computes steps: without adapters, or with. Both write the same pages. */
+typedef struct rx_stepper {
+    rlx_session *session;
+    size_t n_sizes;             /* dimensions that it has, the first ones */
+    size_t size[RX_N_SIZES];    /* as bound, with padding; SIZE_MAX: not yet */
+    unsigned known_sizes;       /* powers of two of rows that have run */
+} rx_stepper;
+
+/* Rows that have an adapter; of all rows, or of the outputs. */
+typedef struct rx_adapted_rows {
+    int32_t *rows, *ids;
+    float *scale;
+} rx_adapted_rows;
 
 /* Inputs of a step, [rows] or [outputs, ..]. */
 typedef struct rx_step_inputs {
@@ -86,13 +102,17 @@ typedef struct rx_step_inputs {
     int32_t *outputs, *adjust, *masked, *bits, *ranked, *targets;
     float *factor, *add, *sampling;
     int64_t *seed;
+    rx_adapted_rows adapted[2];
     size_t n[RX_N_SIZES];       /* used */
-    size_t size[RX_N_SIZES];    /* with padding, as bound; SIZE_MAX: not yet */
 } rx_step_inputs;
 
 struct rlx_engine {
     rlx_model *model;
-    rlx_session *session;
+    rx_stepper plain, adapted;  /* adapted: only where there are adapters */
+    rx_stepper *now;            /* of the run */
+    rx_lora lora;
+    rlx_buffer **pools;         /* the states, where both use them */
+    size_t n_pools;
     rx_build_desc build;
     size_t sequences, vocabulary, words; /* words of a mask */
     size_t max_rows, limit;     /* limit: tokens of a sequence */
@@ -114,7 +134,6 @@ struct rlx_engine {
     int32_t *results, *best_ids;
     float *chosen, *lse, *best;
     uint32_t *seen;             /* [vocabulary] entry of a token + 1, 0 between uses */
-    unsigned known_sizes;       /* powers of two of rows that have run */
     double decode_seconds, row_seconds; /* of a step without prompts; of a prompt row. 0: unknown */
     size_t n_decoding, n_prompt_rows;   /* of the step */
 

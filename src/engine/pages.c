@@ -16,7 +16,8 @@ typedef struct page {
     int32_t parent;     /* the known page before it; NONE: it is the first of a sequence */
     int32_t chained;    /* next page of the hash bucket */
     bool known;
-    uint64_t hash;      /* of its tokens and those of all pages before; when known */
+    uint64_t salt;      /* what besides the tokens its content depends on; when known */
+    uint64_t hash;      /* of its tokens, those of all pages before and the salt */
 } page;
 
 struct rx_pages {
@@ -76,26 +77,33 @@ static uint64_t hash_of(const rx_pages *p, uint64_t before, const int32_t *token
     return rx_hash_keyed(before, tokens, p->size * sizeof *tokens);
 }
 
-/* The known page with these tokens behind page `parent`; NONE: there is none. */
-static int32_t find_known(const rx_pages *p, int32_t parent, uint64_t hash, const int32_t *tokens)
+/* Where content stands: behind page `parent`, in sequences of a salt. */
+typedef struct place {
+    int32_t parent;
+    uint64_t salt, hash;
+} place;
+
+/* The known page with these tokens at a place; NONE: there is none. */
+static int32_t find_known(const rx_pages *p, const place *at, const int32_t *tokens)
 {
-    int32_t i = *bucket_of(p, hash);
+    int32_t i = *bucket_of(p, at->hash);
     for (; i != NONE; i = p->page[i].chained)
-        if (p->page[i].hash == hash && p->page[i].parent == parent &&
+        if (p->page[i].hash == at->hash && p->page[i].parent == at->parent &&
+            p->page[i].salt == at->salt &&
             !memcmp(p->tokens + (size_t)i * p->size, tokens, p->size * sizeof *tokens))
             break;
     return i;
 }
 
-static void make_known(rx_pages *p, int32_t i, int32_t parent, uint64_t hash,
-                       const int32_t *tokens)
+static void make_known(rx_pages *p, int32_t i, const place *at, const int32_t *tokens)
 {
-    int32_t *first = bucket_of(p, hash);
+    int32_t *first = bucket_of(p, at->hash);
     page *g = &p->page[i];
     memcpy(p->tokens + (size_t)i * p->size, tokens, p->size * sizeof *tokens);
     g->known = true;
-    g->parent = parent;
-    g->hash = hash;
+    g->parent = at->parent;
+    g->salt = at->salt;
+    g->hash = at->hash;
     g->chained = *first;
     *first = i;
 }
@@ -169,16 +177,15 @@ static int32_t take(rx_pages *p)
 size_t rx_pages_find(rx_pages *p, const int32_t *tokens, size_t n, rx_page_table *t)
 {
     const size_t most = n ? (n - 1) / p->size : 0;
-    uint64_t hash = 0;
-    int32_t at = NONE;
+    place at = {NONE, t->salt, t->salt};
     while (t->n < most) {
         const int32_t *here = tokens + t->n * p->size;
-        hash = hash_of(p, hash, here);
-        at = find_known(p, at, hash, here);
-        if (at == NONE || !rx_grow(&t->page, &t->cap, t->n + 1, sizeof *t->page))
+        at.hash = hash_of(p, at.hash, here);
+        at.parent = find_known(p, &at, here);
+        if (at.parent == NONE || !rx_grow(&t->page, &t->cap, t->n + 1, sizeof *t->page))
             break;
-        hold(p, at);
-        t->page[t->n++] = at;
+        hold(p, at.parent);
+        t->page[t->n++] = at.parent;
     }
     t->n_known = t->n;
     return t->n * p->size;
@@ -220,10 +227,11 @@ void rx_pages_learn(rx_pages *p, rx_page_table *t, const int32_t *tokens, size_t
     while (t->n_known < n / p->size) {
         const size_t i = t->n_known++;
         const int32_t *here = tokens + i * p->size, parent = i ? t->page[i - 1] : NONE;
-        const uint64_t hash = hash_of(p, i ? p->page[parent].hash : 0, here);
-        const int32_t same = find_known(p, parent, hash, here);
+        const uint64_t hash = hash_of(p, i ? p->page[parent].hash : t->salt, here);
+        const place at = {parent, t->salt, hash};
+        const int32_t same = find_known(p, &at, here);
         if (same == NONE) {
-            make_known(p, t->page[i], parent, hash, here);
+            make_known(p, t->page[i], &at, here);
         } else if (same != t->page[i]) {
             hold(p, same);
             give_up(p, t->page[i]);
@@ -242,6 +250,7 @@ bool rx_pages_fork(rx_pages *p, const rx_page_table *from, rx_page_table *to)
     }
     to->n = from->n;
     to->n_known = from->n_known;
+    to->salt = from->salt;
     return true;
 }
 
@@ -250,7 +259,7 @@ void rx_pages_release(rx_pages *p, rx_page_table *t)
     while (t->n)
         give_up(p, t->page[--t->n]);
     rx_free(t->page);
-    *t = (rx_page_table){0};
+    *t = (rx_page_table){.salt = t->salt};
 }
 
 void rx_pages_forget(rx_pages *p)

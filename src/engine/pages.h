@@ -19,6 +19,7 @@ typedef struct rx_page_table {
     int32_t *page;
     size_t n, cap;
     size_t n_known; /* the first of them, whose content is known */
+    uint64_t salt;  /* known content is that of tables with this one: set while it is empty */
 } rx_page_table;
 
 /* n pages of `size` tokens each. NULL: out of memory. */
@@ -48,7 +49,7 @@ void rx_pages_learn(rx_pages *p, rx_page_table *t, const int32_t *tokens, size_t
 /* A second table with the same pages, all of which are written; false when out of memory. `to` is
  * empty. */
 bool rx_pages_fork(rx_pages *p, const rx_page_table *from, rx_page_table *to);
-/* Gives all pages of a table up and frees its memory: it is empty again. */
+/* Gives all pages of a table up and frees its memory: it is empty again, with its salt. */
 void rx_pages_release(rx_pages *p, rx_page_table *t);
 /* Forgets the content of all pages that no table holds. */
 void rx_pages_forget(rx_pages *p);

@@ -3,8 +3,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/sized.h"
 #include "engine/engine.h"
+#include "model/adapter.h"
 #include "model/draw.h"
 
 /* The request whose callback this thread is in. */
@@ -98,6 +100,27 @@ static rlx_status take_bias(rlx_request *r, const rlx_request_desc *d, rlx_error
     return RLX_OK;
 }
 
+/* What is in the cache depends on it. */
+static rlx_status take_adapter(rlx_request *r, const rlx_request_desc *d, rlx_error *err)
+{
+    const rx_lora *l = &r->e->lora;
+    const double scale = d->adapter_scale == 0 ? 1 : d->adapter_scale;
+    r->adapter = -1;
+    if (!d->adapter)
+        return RLX_OK;
+    RLX_TRY(rx_check_adapter(r->e->model, d->adapter, scale, err));
+    for (size_t i = 0; i < l->n; i++)
+        if (l->adapters[i] == d->adapter)
+            r->adapter = (int32_t)i;
+    if (r->adapter < 0)
+        return rx_fail(err, RLX_INVALID, "the engine was not created with the adapter of the "
+                       "request (rlx_engine_desc.adapters)");
+    r->adapter_scale = (float)scale;
+    r->table.salt = rx_hash(rx_hash(1, &r->adapter, sizeof r->adapter), &r->adapter_scale,
+                            sizeof r->adapter_scale);
+    return RLX_OK;
+}
+
 static rlx_status take_options(rlx_request *r, const rlx_request_desc *d, rlx_error *err)
 {
     RLX_TRY(RX_DESC_READ(rlx_sampling_desc, &r->sampling, d->sampling, err));
@@ -123,6 +146,7 @@ static rlx_status take_options(rlx_request *r, const rlx_request_desc *d, rlx_er
     r->user = d->user;
     r->limit = r->e->limit;
     r->deadline_ns = d->deadline_ms ? rx_deadline(d->deadline_ms) : -1;
+    RLX_TRY(take_adapter(r, d, err));
     return take_bias(r, d, err);
 }
 

@@ -5,7 +5,8 @@
 
 #include "engine/engine.h"
 
-static const char *const size_names[RX_N_SIZES] = {"rows", "outputs", "adjust", "masked", "ranked"};
+static const char *const size_names[RX_N_SIZES] = {"rows", "outputs", "adjust", "masked", "ranked",
+                                                   "adapted", "adapted_outputs"};
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
@@ -36,12 +37,28 @@ rlx_status rx_inputs_create(rlx_engine *e, rlx_error *err)
     ok = (in->sampling = rx_arena_array_zero(a, m, 4 * sizeof(float))) && ok;
     ok = (in->seed = rx_arena_array_zero(a, m, sizeof *in->seed)) && ok;
     ok = (e->seen = rx_arena_array_zero(a, e->vocabulary, sizeof *e->seen)) && ok;
-    for (size_t i = 0; i < RX_N_SIZES; i++)
-        in->size[i] = SIZE_MAX;
+    for (size_t i = 0; i < 2 && e->lora.n; i++) {
+        rx_adapted_rows *r = &in->adapted[i];
+        ok = (r->rows = rx_arena_array_zero(a, i ? m : n, i32)) && ok;
+        ok = (r->ids = rx_arena_array_zero(a, i ? m : n, i32)) && ok;
+        ok = (r->scale = rx_arena_array_zero(a, i ? m : n, sizeof(float))) && ok;
+    }
     return ok ? RLX_OK : rx_fail_memory(err, "the inputs of an engine", m * RX_ADJUST * 12);
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
+
+/* Row i of all (or of the outputs) is one of a request. */
+static void add_adapted(rlx_engine *e, const rlx_request *r, bool is_output, size_t i)
+{
+    rx_adapted_rows *to = &e->in.adapted[is_output];
+    if (r->adapter < 0)
+        return;
+    const size_t k = e->in.n[is_output ? RX_ADAPTED_OUTPUTS : RX_ADAPTED]++;
+    to->rows[k] = (int32_t)i;
+    to->ids[k] = r->adapter;
+    to->scale[k] = r->adapter_scale;
+}
 
 static void add_row(rlx_engine *e, rlx_request *r, size_t at)
 {
@@ -52,12 +69,14 @@ static void add_row(rlx_engine *e, rlx_request *r, size_t at)
     in->places[i] = (int32_t)((size_t)r->table.page[at / page] * page + at % page);
     in->sequence[i] = (int32_t)r->slot;
     in->lengths[i] = (int32_t)at + 1;
+    add_adapted(e, r, false, i);
     const bool samples = at + 1 == r->n;
     if (!samples && (!r->log_probs || at + 1 < r->n_given))
         return;
     const size_t m = in->n[RX_OUTPUTS]++;
     in->outputs[m] = (int32_t)i;
     e->row[m] = (rx_output_row){r, at, samples};
+    add_adapted(e, r, true, m);
     if (!r->log_probs)
         return;
     const size_t k = in->n[RX_RANKED]++;
@@ -267,6 +286,15 @@ static void pad_rows(rlx_engine *e, size_t n)
         in->ranked[i] = in->ranked[0];
         in->targets[i] = in->targets[0];
     }
+    for (size_t k = 0; k < 2; k++) {
+        rx_adapted_rows *r = &in->adapted[k];
+        const size_t used = in->n[k ? RX_ADAPTED_OUTPUTS : RX_ADAPTED];
+        for (size_t i = used; i && i < power_from(used); i++) {
+            r->rows[i] = r->rows[0];
+            r->ids[i] = r->ids[0];
+            r->scale[i] = r->scale[0];
+        }
+    }
 }
 
 static void fill_inputs(rlx_engine *e)
@@ -278,18 +306,19 @@ static void fill_inputs(rlx_engine *e)
     fill_masks(e);
     fill_sampling(e);
     pad_rows(e, power_from(e->in.n[RX_ROWS]));
+    e->now = e->in.n[RX_ADAPTED] ? &e->adapted : &e->plain;
 }
 
 static rlx_status bind_sizes(rlx_engine *e, rlx_error *err)
 {
-    rx_step_inputs *in = &e->in;
-    for (size_t i = 0; i < RX_N_SIZES; i++) {
-        size_t n = in->n[i] || i < RX_ADJUSTED ? power_from(in->n[i]) : 0;
-        if (n == in->size[i])
+    rx_stepper *s = e->now;
+    for (size_t i = 0; i < s->n_sizes; i++) {
+        size_t n = e->in.n[i] || i < RX_ADJUSTED ? power_from(e->in.n[i]) : 0;
+        if (n == s->size[i])
             continue;
-        in->size[i] = SIZE_MAX;
-        RLX_TRY(rlx_session_bind(e->session, size_names[i], (int64_t)n, err));
-        in->size[i] = n;
+        s->size[i] = SIZE_MAX;
+        RLX_TRY(rlx_session_bind(s->session, size_names[i], (int64_t)n, err));
+        s->size[i] = n;
     }
     return RLX_OK;
 }
@@ -297,7 +326,7 @@ static rlx_status bind_sizes(rlx_engine *e, rlx_error *err)
 static rlx_status set_inputs(rlx_engine *e, rlx_error *err)
 {
     const rx_step_inputs *in = &e->in;
-    const size_t *size = in->size, m = size[RX_OUTPUTS], a = m * size[RX_ADJUSTED];
+    const size_t *size = e->now->size, m = size[RX_OUTPUTS], a = m * size[RX_ADJUSTED];
     const size_t width = (size_t)((e->build.context + e->build.page - 1) / e->build.page);
     const struct {
         const char *name;
@@ -312,9 +341,16 @@ static rlx_status set_inputs(rlx_engine *e, rlx_error *err)
         {"masked", in->masked, size[RX_MASKED]},   {"bits", in->bits, size[RX_MASKED] * e->words},
         {"ranked", in->ranked, size[RX_RANKED]},   {"targets", in->targets, size[RX_RANKED]},
         {"sampling", in->sampling, m * 4},         {"seed", in->seed, m * 2},
+        {"adapted", in->adapted[0].rows, size[RX_ADAPTED]},
+        {"adapter", in->adapted[0].ids, size[RX_ADAPTED]},
+        {"adapter.scale", in->adapted[0].scale, size[RX_ADAPTED]},
+        {"adapted.outputs", in->adapted[1].rows, size[RX_ADAPTED_OUTPUTS]},
+        {"adapter.outputs", in->adapted[1].ids, size[RX_ADAPTED_OUTPUTS]},
+        {"adapter.scale.outputs", in->adapted[1].scale, size[RX_ADAPTED_OUTPUTS]},
     };
-    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
-        RLX_TRY(rlx_session_set_input(e->session, list[i].name, list[i].data, list[i].n * 4, err));
+    const size_t n_list = sizeof list / sizeof list[0] - (e->now == &e->plain ? 6 : 0);
+    for (size_t i = 0; i < n_list; i++)
+        RLX_TRY(rlx_session_set_input(e->now->session, list[i].name, list[i].data, list[i].n * 4, err));
     return RLX_OK;
 }
 
@@ -327,7 +363,7 @@ rlx_status rx_run_start(rlx_engine *e, rlx_error *err)
         return RLX_OK;
     RLX_TRY(bind_sizes(e, err));
     RLX_TRY(set_inputs(e, err));
-    RLX_TRY(rlx_session_submit(e->session, &e->ticket, err));
+    RLX_TRY(rlx_session_submit(e->now->session, &e->ticket, err));
     e->active = true;
     return RLX_OK;
 }
@@ -336,15 +372,15 @@ rlx_status rx_run_start(rlx_engine *e, rlx_error *err)
 
 static rlx_status read_results(rlx_engine *e, rlx_error *err)
 {
-    const size_t m = e->in.size[RX_OUTPUTS], k = e->in.size[RX_RANKED];
+    const size_t m = e->now->size[RX_OUTPUTS], k = e->now->size[RX_RANKED];
     const size_t best = e->vocabulary < RLX_MAX_BEST ? e->vocabulary : RLX_MAX_BEST;
-    RLX_TRY(rlx_session_read(e->session, "token", 0, e->results, m * 4, err));
+    RLX_TRY(rlx_session_read(e->now->session, "token", 0, e->results, m * 4, err));
     if (!k)
         return RLX_OK;
-    RLX_TRY(rlx_session_read(e->session, "chosen", 0, e->chosen, k * 4, err));
-    RLX_TRY(rlx_session_read(e->session, "lse", 0, e->lse, k * 4, err));
-    RLX_TRY(rlx_session_read(e->session, "best", 0, e->best, k * best * 4, err));
-    return rlx_session_read(e->session, "best_ids", 0, e->best_ids, k * best * 4, err);
+    RLX_TRY(rlx_session_read(e->now->session, "chosen", 0, e->chosen, k * 4, err));
+    RLX_TRY(rlx_session_read(e->now->session, "lse", 0, e->lse, k * 4, err));
+    RLX_TRY(rlx_session_read(e->now->session, "best", 0, e->best, k * best * 4, err));
+    return rlx_session_read(e->now->session, "best_ids", 0, e->best_ids, k * best * 4, err);
 }
 
 /* Log-probabilities of the k-th row that is ranked. */
@@ -426,10 +462,10 @@ static void measure(rlx_engine *e)
 {
     const double seconds = (double)(rx_now_ns() - e->run_ns) * 1e-9;
     unsigned power = 0;
-    while (((size_t)1 << power) < e->in.size[RX_ROWS])
+    while (((size_t)1 << power) < e->now->size[RX_ROWS])
         power++;
-    const bool is_first = !(e->known_sizes & 1u << power);
-    e->known_sizes |= 1u << power;
+    const bool is_first = !(e->now->known_sizes & 1u << power);
+    e->now->known_sizes |= 1u << power;
     if (is_first)
         return;
     if (!e->n_prompt_rows) {
@@ -444,7 +480,7 @@ rlx_status rx_run_finish(rlx_engine *e, int64_t timeout_ms, rlx_error *err)
 {
     if (!e->active)
         return RLX_OK;
-    RLX_TRY(rlx_session_wait(e->session, e->ticket, timeout_ms, err));
+    RLX_TRY(rlx_session_wait(e->now->session, e->ticket, timeout_ms, err));
     e->active = false;
     RLX_TRY(read_results(e, err));
     measure(e);

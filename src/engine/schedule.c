@@ -168,7 +168,7 @@ static bool should_wait(const rlx_engine *e, const rlx_request *r)
     const size_t page = (size_t)e->build.page;
     for (size_t i = 0; i < e->n_running && e->shares; i++) {
         const rlx_request *s = e->running[i];
-        if (left(s) <= 1 || s->priority < r->priority)
+        if (left(s) <= 1 || s->priority < r->priority || s->table.salt != r->table.salt)
             continue;
         size_t common = common_prefix(r, s);
         common = common < r->n ? common : r->n - 1;

@@ -2,7 +2,10 @@
 /* Recursive descent over JSON; the depth is counted, so the stack is bounded. */
 #include "import/json.h"
 
+#include <locale.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/map.h"
@@ -335,6 +338,19 @@ bool rx_json_u64(const rx_json *v, uint64_t *out)
             return false;
     *out = n;
     return true;
+}
+
+bool rx_json_real(const rx_json *v, double *out)
+{
+    char text[64], *end;
+    if (!v || v->kind != RX_JSON_NUMBER || v->length >= sizeof text)
+        return false;
+    memcpy(text, v->text, v->length + 1);
+    char *point = strchr(text, '.');
+    if (point)
+        *point = *localeconv()->decimal_point;
+    *out = strtod(text, &end);
+    return *end == 0 && isfinite(*out);
 }
 
 const char *rx_json_kind_name(const rx_json *v)

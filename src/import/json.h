@@ -35,6 +35,8 @@ rlx_status rx_json_parse(rx_arena *a, const char *what, const void *text, size_t
 const rx_json *rx_json_member(const rx_json *v, const char *key);
 /* False when v is no number or not exactly such an integer. */
 bool rx_json_u64(const rx_json *v, uint64_t *out);
+/* Any finite number, whatever the decimal point of the process is; false when v is none. */
+bool rx_json_real(const rx_json *v, double *out);
 /* "a string", "an array", ...; "nothing" for NULL. */
 const char *rx_json_kind_name(const rx_json *v);
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/adapter.h"
 #include "model/build.h"
 
 #define MAX_NAME 160 /* of tensors.def with a number, and what is added here */
@@ -38,7 +39,8 @@ rlx_value rx_build_linear(rx_builder *b, const rx_layer *l, rlx_value x, rx_role
                           rlx_value bias, rlx_value residual)
 {
     const rlx_value w = rx_build_weight(b, l, weight);
-    return rlx_dequant_matmul_ex(b->g, x, w, RLX_NONE, RLX_NONE, bias, residual, NULL);
+    const rlx_value y = rlx_dequant_matmul_ex(b->g, x, w, RLX_NONE, RLX_NONE, bias, residual, NULL);
+    return rx_build_adapted(b, l, weight, x, y);
 }
 
 rlx_value rx_build_rms_norm(rx_builder *b, rlx_value x, rlx_value gamma)
@@ -99,6 +101,7 @@ static rlx_value build_attention_part(rx_builder *b, const rx_layer *l, rlx_valu
         b->batch = rlx_value_shape(b->g, x).dim[0];
         b->seq = 1;
         b->rows = b->batch;
+        b->at_outputs = true;
     }
     if (!(l->parts & RX_HAS_POST_NORM))
         return rx_build_linear(b, l, y, RX_T_O, bias, x);
@@ -137,7 +140,8 @@ rlx_value rx_build_logits(rx_builder *b, rlx_value x)
     if (!w.id)
         w = b->embed;
     x = rx_build_rms_norm(b, x, gamma);
-    x = rlx_dequant_matmul_ex(g, x, w, RLX_NONE, RLX_NONE, bias, RLX_NONE, NULL);
+    const rlx_value y = rlx_dequant_matmul_ex(g, x, w, RLX_NONE, RLX_NONE, bias, RLX_NONE, NULL);
+    x = rx_build_adapted(b, NULL, RX_T_OUTPUT, x, y);
     if (b->f->final_cap > 0) {
         const rlx_value cap = rlx_scalar(g, RLX_F32, b->f->final_cap);
         x = rlx_mul(g, rlx_tanh(g, rlx_div(g, x, cap)), cap);
@@ -333,11 +337,13 @@ rlx_status rx_arch_param(const rx_facts *f, const rx_build_desc *d, const char *
         return RLX_OK;
     }
     const size_t n = strlen(name), end = strlen(in_f32);
-    if (n > end && strcmp(name + n - end, in_f32) == 0)
+    void *lora;
+    RLX_TRY(rx_lora_param(d->lora, name, &lora, bytes, err));
+    if (!lora && n > end && strcmp(name + n - end, in_f32) == 0)
         RLX_TRY(convert(f, name, &made, bytes, err));
-    else
+    else if (!lora)
         RLX_TRY(rx_rope_table(f, d, name, &made, bytes, err));
-    *data = made;
+    *data = lora ? lora : made;
     *owned = true;
     return RLX_OK;
 }

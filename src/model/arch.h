@@ -35,6 +35,11 @@
  *            chosen f32 [R] (logit of the target), lse f32 [R] (logarithm of the sum of
  *            exponentials), best f32 [R, K] and best_ids i32 [R, K], the largest logits
  *   states   k.<i>, v.<i> [pages * page, kv heads, head size], ..
+ * With `lora` by row also
+ *   inputs   adapted i32 [D] (rows), adapter i32 [D] (its number), adapter.scale f32 [D, 1];
+ *            adapted.outputs, adapter.outputs i32 [E], adapter.scale.outputs f32 [E, 1], the same
+ *            of rows of the outputs. A row may occur again with equal numbers
+ * D and E are the named dimensions "adapted" and "adapted_outputs", up to `rows` and `outputs`.
  * N, M, A, C, R are the named dimensions "rows", "outputs" (up to `rows`, `outputs`), "adjust" (up
  * to RX_ADJUST), "masked" and "ranked" (up to `outputs`); K is RLX_MAX_BEST or the vocabulary.
  *
@@ -42,7 +47,8 @@
  * types), lengths i32 [B] (tokens that are no padding) and output hidden f32 [B, S, width].
  *
  * Params have the names of the file's tensors, except those that rx_arch_param makes: the tables
- * rope.cos, rope.sin, rope.local.cos, rope.local.sin, and vectors <tensor>:f32. */
+ * rope.cos, rope.sin, rope.local.cos, rope.local.sin, vectors <tensor>:f32, and with adapters
+ * <tensor>.lora_a [rank, K] and <tensor>.lora_b [N, rank], by row [adapters, ..]. */
 #ifndef RX_MODEL_ARCH_H
 #define RX_MODEL_ARCH_H
 
@@ -70,6 +76,20 @@ typedef struct rx_model_facts { /* what the engine needs to know */
 } rx_model_facts;
 void rx_facts_get(const rx_facts *facts, rx_model_facts *out);
 
+/* Adapters in a graph: in all rows all of them, with their scales, or in each row up to one. */
+typedef struct rx_lora {
+    const rlx_adapter *const *adapters;
+    const double *scales;  /* NULL: 1 each */
+    size_t n;
+    bool by_row;
+} rx_lora;
+/* Sizes of the matrices that change a weight [n, k]; rank 0: none does. By row: the largest rank,
+ * others are padded with zeros; else the sum. */
+typedef struct rx_lora_sizes {
+    int64_t n, k, rank;
+} rx_lora_sizes;
+rx_lora_sizes rx_lora_sizes_of(const rx_lora *l, const char *weight);
+
 typedef struct rx_build_desc {
     int64_t sequences, context, prompt_chunk;
     rlx_dtype cache;       /* f16, f32, q8_0 */
@@ -77,6 +97,7 @@ typedef struct rx_build_desc {
     int64_t page;          /* > 0: rows of a page of the pool; the fields below are used then */
     int64_t pages;         /* of the pool */
     int64_t rows, outputs; /* of a run, at most */
+    const rx_lora *lora;   /* NULL: no adapters */
 } rx_build_desc;
 /* The graph; the caller destroys it. */
 rlx_status rx_arch_build(const rx_facts *facts, const rx_build_desc *d, rlx_graph **out,

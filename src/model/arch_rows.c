@@ -25,6 +25,7 @@ void rx_build_row_inputs(rx_builder *b)
     b->lengths = rlx_input(g, "lengths", RLX_I32, 1, &n);
     b->slots = rlx_input(g, "pages", RLX_I32, 2, table);
     b->outputs = rlx_input(g, "outputs", RLX_I32, 1, &m);
+    rx_build_lora_inputs(b);
 }
 
 rlx_value rx_build_row_attention(rx_builder *b, rlx_value q, rlx_value k, rlx_value v,

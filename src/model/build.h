@@ -6,6 +6,12 @@
 
 #include "model/facts.h"
 
+/* Inputs that say which rows have which adapter. */
+typedef struct rx_lora_rows {
+    rlx_value rows, ids, scale;
+    rlx_dim n;
+} rx_lora_rows;
+
 typedef struct rx_builder {
     const rx_facts *f;
     const rx_build_desc *d;
@@ -15,6 +21,8 @@ typedef struct rx_builder {
     rlx_value cos[2], sin[2];    /* of all layers; of those with a window, where they differ */
     rlx_value embed;             /* the table of tokens, also the output of tied models */
     rlx_value sequence, outputs; /* of rows (arch_rows.c) */
+    rx_lora_rows adapted[2];     /* of rows; of outputs */
+    bool at_outputs;             /* what is built now has the rows of the outputs */
     rlx_value fresh;             /* recurrent models: bool [B], the run begins its sequence */
 } rx_builder;
 
@@ -54,6 +62,10 @@ rlx_value rx_build_row_attention(rx_builder *b, rlx_value q, rlx_value k, rlx_va
                                  const rlx_attention_desc *d);
 rlx_value rx_build_output_rows(rx_builder *b, rlx_value x);
 void rx_build_row_heads(rx_builder *b, rlx_value x);
+/* Adapters: their inputs; y = x . weight^T with what they add to it. */
+void rx_build_lora_inputs(rx_builder *b);
+rlx_value rx_build_adapted(rx_builder *b, const rx_layer *l, rx_role role, rlx_value x,
+                           rlx_value y);
 /* An encoder after its inputs: the hidden states [B, S, width]. */
 rlx_value rx_build_encoder(rx_builder *b);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/sized.h"
+#include "model/adapter.h"
 #include "model/draw.h"
 #include "model/model.h"
 
@@ -33,6 +34,13 @@ static bool alloc_arrays(rlx_context *c)
             return false;
     }
     return true;
+}
+
+static void free_lora(rx_lora *l)
+{
+    rx_free((void *)(uintptr_t)l->adapters);
+    rx_free((void *)(uintptr_t)l->scales);
+    *l = (rx_lora){0};
 }
 
 rlx_status rlx_context_create(rlx_model *m, rlx_context **out, rlx_error *err)
@@ -73,9 +81,77 @@ void rlx_context_destroy(rlx_context *c)
         return;
     if (c->session)
         rx_model_return_session(c->model, c->session);
+    free_lora(&c->lora);
     rx_free(c->kept_logits);
     rx_arena_finish(&c->arena);
     rx_free(c);
+}
+
+/* ---- Adapters -------------------------------------------------------------------------------- */
+
+static rlx_status copy_uses(const rlx_model *m, const rlx_adapter_use *uses, size_t n, rx_lora *l,
+                            rlx_error *err)
+{
+    const rlx_adapter **adapters = rx_alloc_array(n, sizeof *adapters);
+    double *scales = rx_alloc_array(n, sizeof *scales);
+    *l = (rx_lora){adapters, scales, n, false};
+    if (!adapters || !scales)
+        return rx_fail_memory(err, "the adapters of a context", n * sizeof *uses);
+    for (size_t i = 0; i < n; i++) {
+        RLX_TRY(rx_check_adapter(m, uses[i].adapter, uses[i].scale, err));
+        adapters[i] = uses[i].adapter;
+        scales[i] = uses[i].scale;
+    }
+    return RLX_OK;
+}
+
+/* A session with the adapters, or one of the model's. */
+static rlx_status adapted_session(rlx_model *m, const rx_lora *l, rlx_session **out, rlx_error *err)
+{
+    rx_build_desc build = m->build;
+    if (!l->n)
+        return rx_model_lend_session(m, out, err);
+    build.lora = l;
+    return rx_model_make_session(m, &build, NULL, out, err);
+}
+
+rlx_status rlx_context_set_adapters(rlx_context *c, const rlx_adapter_use *uses, size_t n,
+                                    rlx_error *err)
+{
+    rx_lora l = {0};
+    rlx_session *s = NULL;
+    RLX_TRY(rx_need(c, "rlx_context_set_adapters: c", err));
+    if (n)
+        RLX_TRY(rx_need(uses, "rlx_context_set_adapters: uses", err));
+    RLX_TRY(rx_context_settle(c, err));
+    rlx_status st = n ? copy_uses(c->model, uses, n, &l, err) : RLX_OK;
+    if (st == RLX_OK)
+        st = adapted_session(c->model, &l, &s, err);
+    if (st != RLX_OK) {
+        free_lora(&l);
+        return st;
+    }
+    rx_model_return_session(c->model, c->session);
+    free_lora(&c->lora);
+    c->session = s;
+    c->lora = l;
+    rx_context_distrust_session(c);
+    c->n_steady = 0;
+    for (size_t i = 0; i < c->n_sequences; i++) {
+        rx_sequence *q = &c->sequences[i];
+        q->computed = 0;
+        q->sampled = -1;
+        q->has_logits = false;
+    }
+    return RLX_OK;
+}
+
+uint64_t rx_context_fingerprint(const rlx_context *c)
+{
+    uint64_t h = rx_model_fingerprint(c->model);
+    for (size_t i = 0; i < c->lora.n; i++)
+        h = rx_adapter_hash(c->lora.adapters[i], c->lora.scales[i], h);
+    return h;
 }
 
 /* ---- Sampling -------------------------------------------------------------------------------- */

@@ -128,7 +128,7 @@ rlx_status rx_context_save(rlx_context *c, size_t seq, rx_bytes note, const char
     rlx_status st = fill_body(c, seq, note, body, err);
     if (st == RLX_OK) {
         uint64_t fields[N_HEADER] = {
-            rx_model_fingerprint(c->model), (uint64_t)c->model->build.cache, note.bytes, s->n,
+            rx_context_fingerprint(c), (uint64_t)c->model->build.cache, note.bytes, s->n,
             s->computed, n_parts, bytes, rx_hash(0, body, (size_t)bytes),
         };
         memcpy(header, magic, sizeof magic);
@@ -159,7 +159,7 @@ static rlx_status check_header(rlx_context *c, const rx_file *f, saved *out, rlx
                        "RLXSEQ and version 1", path);
     for (size_t i = 0; i < N_HEADER; i++)
         h[i] = get_u64(f->data + sizeof magic + 8 * i);
-    if (h[FINGERPRINT] != rx_model_fingerprint(c->model))
+    if (h[FINGERPRINT] != rx_context_fingerprint(c))
         return rx_fail(err, RLX_INVALID, "'%.200s' was saved from another model than '%.200s'",
                        path, c->model->path);
     if (h[CACHE] != (uint64_t)c->model->build.cache)

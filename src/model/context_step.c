@@ -220,7 +220,7 @@ static rlx_status bind_run(rlx_context *c, rlx_error *err)
 /* ---- Running --------------------------------------------------------------------------------- */
 
 /* After a failure the session's inputs are unknown: all are sent again. */
-static void distrust_session(rlx_context *c)
+void rx_context_distrust_session(rlx_context *c)
 {
     c->bound_batch = c->bound_seq = c->recent_given = 0;
     c->bound_recent = SIZE_MAX;
@@ -391,7 +391,7 @@ static rlx_status start_planned(rlx_context *c, bool whole, rlx_error *err)
     if (st == RLX_OK)
         st = whole ? run_whole(c, err) : submit_run(c, err);
     if (st != RLX_OK)
-        distrust_session(c);
+        rx_context_distrust_session(c);
     return st;
 }
 
@@ -439,7 +439,7 @@ static rlx_status wait_run(rlx_context *c, int64_t timeout_ms, rlx_error *err)
     if (st == RLX_OK)
         take_results(c);
     else
-        distrust_session(c);
+        rx_context_distrust_session(c);
     return st;
 }
 
@@ -507,7 +507,7 @@ rlx_status rx_context_compute_again(rlx_context *c, size_t seq, rlx_error *err)
     if (st == RLX_OK)
         st = run_whole(c, err);
     if (st != RLX_OK)
-        distrust_session(c);
+        rx_context_distrust_session(c);
     s->sampled = sampled;
     return st;
 }

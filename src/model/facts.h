@@ -128,6 +128,9 @@ rlx_status rx_facts_find_tensors(rx_facts *f, rlx_error *err);
 
 /* The tensor of a role in a layer (NULL: outside of layers); false when there is none. */
 bool rx_facts_tensor(const rx_facts *f, const rx_layer *layer, rx_role role, rlx_file_tensor *out);
+/* What a role is called in files of one kind; false when it has no name there, or not this long a
+ * one. */
+bool rx_facts_tensor_name(rx_role role, rx_naming naming, int64_t layer, char *text, size_t size);
 /* The shape its row says; the file's may have more or fewer axes of size 1. */
 rlx_shape rx_facts_shape(const rx_facts *f, const rx_layer *layer, rx_role role);
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Hyperparameters from config.json, which is beside safetensors files. */
-#include <locale.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "import/json.h"
@@ -11,20 +9,6 @@
 #define PI 3.14159265358979323846
 
 /* ---- One number ------------------------------------------------------------------------------ */
-
-/* Any number, whatever the decimal point of the process is. */
-static bool json_real(const rx_json *v, double *out)
-{
-    char text[64], *end;
-    if (!v || v->kind != RX_JSON_NUMBER || v->length >= sizeof text)
-        return false;
-    memcpy(text, v->text, v->length + 1);
-    char *point = strchr(text, '.');
-    if (point)
-        *point = *localeconv()->decimal_point;
-    *out = strtod(text, &end);
-    return *end == 0 && isfinite(*out);
-}
 
 /* null counts as absent. */
 static const rx_json *find(const rx_json *config, const char *key)
@@ -58,7 +42,7 @@ static rlx_status read_real(const rx_json *config, const char *key, double lo, d
     const rx_json *member = find(config, key);
     if (!member)
         return RLX_OK;
-    if (!json_real(member, out))
+    if (!rx_json_real(member, out))
         return rx_fail(err, RLX_INVALID, "config.json: %s: expected a number, got %s", key,
                        rx_json_kind_name(member));
     return rx_check_real(key, *out, lo, hi, err);
@@ -151,7 +135,7 @@ static rlx_status read_divisors(rx_facts *f, const rx_json *rope, const char *ke
     size_t i = 0;
     for (const rx_json *v = list->first; v; v = v->next, i++) {
         double x;
-        if (!json_real(v, &x) || x < 1e-6 || x > 1e6)
+        if (!rx_json_real(v, &x) || x < 1e-6 || x > 1e6)
             return rx_fail(err, RLX_INVALID, "config.json: %s: expected numbers from 1e-6 to 1e6, "
                            "got something else at %zu", key, i);
         divisors[i] = (float)x;

@@ -33,15 +33,23 @@ static bool is_of_layer(const tensor_row *r)
     return strchr(r->name[RX_NAMES_GGUF], '%') != NULL;
 }
 
+bool rx_facts_tensor_name(rx_role role, rx_naming naming, int64_t layer, char *text, size_t size)
+{
+    const char *format = rows[role].name[naming], *place = format ? strstr(format, "%d") : NULL;
+    if (!format)
+        return false;
+    const int n = place ? snprintf(text, size, "%.*s%lld%s", (int)(place - format), format,
+                                   (long long)layer, place + 2)
+                        : snprintf(text, size, "%s", format);
+    return n > 0 && (size_t)n < size;
+}
+
 static void print_name(const rx_facts *f, rx_role role, int64_t layer, char text[NAME_TEXT])
 {
-    const char *format = name_format(f, role), *place = strstr(format, "%d");
     const char *prefix = f->prefixed ? "bert." : "";
-    if (place)
-        snprintf(text, NAME_TEXT, "%s%.*s%lld%s", prefix, (int)(place - format), format,
-                 (long long)layer, place + 2);
-    else
-        snprintf(text, NAME_TEXT, "%s%s", prefix, format);
+    const size_t n = strlen(prefix);
+    memcpy(text, prefix, n);
+    rx_facts_tensor_name(role, f->naming, layer, text + n, NAME_TEXT - n);
 }
 
 /* Tensor indices by name. */

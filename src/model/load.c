@@ -13,7 +13,7 @@
 
 /* ---- Paths ----------------------------------------------------------------------------------- */
 
-static bool is_folder(const char *path)
+bool rx_is_folder(const char *path)
 {
     struct stat st;
     return !stat(path, &st) && S_ISDIR(st.st_mode);
@@ -25,9 +25,8 @@ static bool is_file(const char *path)
     return !stat(path, &st) && S_ISREG(st.st_mode);
 }
 
-/* folder/name; freed with rx_free. */
-static rlx_status join_path(const char *folder, size_t n, const char *name, char **out,
-                            rlx_error *err)
+rlx_status rx_join_path(const char *folder, size_t n, const char *name, char **out,
+                        rlx_error *err)
 {
     rx_str s = {0};
     rx_str_add(&s, folder, n);
@@ -48,10 +47,10 @@ static size_t folder_length(const char *path)
 static rlx_status find_weights(const char *path, char **out, rlx_error *err)
 {
     static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
-    if (!is_folder(path))
-        return join_path("", 0, path, out, err);
+    if (!rx_is_folder(path))
+        return rx_join_path("", 0, path, out, err);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        RLX_TRY(join_path(path, strlen(path), names[i], out, err));
+        RLX_TRY(rx_join_path(path, strlen(path), names[i], out, err));
         if (is_file(*out))
             return RLX_OK;
         rx_free(*out);
@@ -66,15 +65,14 @@ static rlx_status open_beside(const char *weights, const char *name, rx_file *f,
 {
     char *path = NULL;
     *f = (rx_file){0};
-    RLX_TRY(join_path(weights, folder_length(weights), name, &path, err));
+    RLX_TRY(rx_join_path(weights, folder_length(weights), name, &path, err));
     rlx_status st = is_file(path) ? rx_file_open(path, f, err) : RLX_OK;
     rx_free(path);
     return st;
 }
 
-/* The same as a JSON tree; *out is NULL when there is none. The strings live in the arena. */
-static rlx_status json_beside(const char *weights, const char *name, rx_arena *arena,
-                              const rx_json **out, rlx_error *err)
+rlx_status rx_json_beside(const char *weights, const char *name, rx_arena *arena,
+                          const rx_json **out, rlx_error *err)
 {
     rx_file f;
     *out = NULL;
@@ -114,13 +112,13 @@ static const char *pooling_folder(const rx_json *modules)
 static rlx_status read_pooling(rlx_model *m, const char *weights, rx_arena *arena, rlx_error *err)
 {
     const rx_json *modules, *config;
-    RLX_TRY(json_beside(weights, "modules.json", arena, &modules, err));
+    RLX_TRY(rx_json_beside(weights, "modules.json", arena, &modules, err));
     const char *folder = pooling_folder(modules);
     if (!folder)
         return RLX_OK;
     char *name = NULL;
-    RLX_TRY(join_path(folder, strlen(folder), "config.json", &name, err));
-    rlx_status st = json_beside(weights, name, arena, &config, err);
+    RLX_TRY(rx_join_path(folder, strlen(folder), "config.json", &name, err));
+    rlx_status st = rx_json_beside(weights, name, arena, &config, err);
     if (st == RLX_OK && config) {
         if (is_true(config, "pooling_mode_mean_tokens"))
             m->pooling = RLX_POOLING_MEAN;
@@ -140,7 +138,7 @@ static rlx_status read_max_text(rlx_model *m, const char *weights, rx_arena *are
 {
     const rx_json *config;
     uint64_t n;
-    RLX_TRY(json_beside(weights, "sentence_bert_config.json", arena, &config, err));
+    RLX_TRY(rx_json_beside(weights, "sentence_bert_config.json", arena, &config, err));
     if (rx_json_u64(rx_json_member(config, "max_seq_length"), &n) && n > 2 &&
         n < (uint64_t)m->max_text)
         m->max_text = (int64_t)n;
@@ -214,7 +212,7 @@ rlx_status rx_model_read(rlx_model *m, const char *path, rx_bytes data, const ch
                          rlx_error *err)
 {
     char *weights = NULL;
-    RLX_TRY(join_path("", 0, path ? path : "memory", &m->path, err));
+    RLX_TRY(rx_join_path("", 0, path ? path : "memory", &m->path, err));
     if (path)
         RLX_TRY(find_weights(path, &weights, err));
     rlx_status st = weights ? rlx_file_open(weights, &m->file, err)

@@ -83,23 +83,25 @@ static rlx_policy choose_policy(const rlx_model *m, rlx_policy wanted)
 /* ---- Opening --------------------------------------------------------------------------------- */
 
 /* The first session has the weights; others use them too. */
-static rlx_status make_session(rlx_model *m, const rx_build_desc *build, rlx_session **out,
-                               rlx_error *err)
+static rlx_status make_session(rlx_model *m, const rx_build_desc *build,
+                               const rx_bindings *buffers, rlx_session **out, rlx_error *err)
 {
     rlx_graph *g = NULL;
     *out = NULL;
     RLX_TRY(rx_arch_build(m->facts, build, &g, err));
     rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .policy = m->policy,
-                             .invariant = build->rows > 0, .weights_of = m->session};
+                             .invariant = build->rows > 0, .weights_of = m->session,
+                             .buffers = buffers ? buffers->list : NULL,
+                             .n_buffers = buffers ? buffers->n : 0};
     rlx_status st = rlx_session_create(m->device, g, &desc, out, err);
     rlx_graph_destroy(g);
     return st;
 }
 
-rlx_status rx_model_make_session(rlx_model *m, const rx_build_desc *build, rlx_session **out,
-                                 rlx_error *err)
+rlx_status rx_model_make_session(rlx_model *m, const rx_build_desc *build,
+                                 const rx_bindings *buffers, rlx_session **out, rlx_error *err)
 {
-    RLX_TRY(make_session(m, build, out, err));
+    RLX_TRY(make_session(m, build, buffers, out, err));
     rlx_status st = rx_model_set_weights(m, *out, build, NULL, err);
     if (st == RLX_OK)
         return RLX_OK;
@@ -142,7 +144,7 @@ static rlx_status load_model(rlx_model *m, const char *path, rx_bytes data,
     rlx_device_info info = {RLX_INIT(rlx_device_info)};
     RLX_TRY(rlx_device_get_info(m->device, &info, err));
     m->weights_in_file = !strcmp(info.backend, "cpu") || !strcmp(info.backend, "ref");
-    RLX_TRY(make_session(m, &m->build, &m->session, err));
+    RLX_TRY(make_session(m, &m->build, NULL, &m->session, err));
     return rx_model_set_weights(m, m->session, &m->build, d, err);
 }
 

@@ -24,6 +24,8 @@
 #include "base/thread.h"
 #include "model/arch.h"
 
+struct rx_json;
+
 struct rlx_model {
     rlx_file *file;
     char *path;               /* path for messages; "memory" */
@@ -53,7 +55,15 @@ struct rlx_model {
 /* Fills file, path, tokenizer, facts, pooling and max_text. `data` NULL: from `path`. */
 rlx_status rx_model_read(rlx_model *m, const char *path, rx_bytes data, const char *tokenizer,
                          rlx_error *err);
-/* Gives a session all its params. */
+/* folder/name; freed with rx_free. */
+rlx_status rx_join_path(const char *folder, size_t n, const char *name, char **out,
+                        rlx_error *err);
+bool rx_is_folder(const char *path);
+/* A JSON file beside the weights; *out is NULL when there is none. The strings live in the
+ * arena. */
+rlx_status rx_json_beside(const char *weights, const char *name, rx_arena *arena,
+                          const struct rx_json **out, rlx_error *err);
+/* Gives a session all its params that have no value. */
 rlx_status rx_model_set_weights(rlx_model *m, rlx_session *s, const rx_build_desc *build,
                                 const rlx_model_desc *desc, rlx_error *err);
 /* Where the device uses packed copies of the weights, drops the file's pages that were only read to
@@ -62,9 +72,13 @@ void rx_model_release_pages(rlx_model *m);
 
 /* ---- model.c --------------------------------------------------------------------------------- */
 
-/* A session of another graph of the model, with its weights. */
-rlx_status rx_model_make_session(rlx_model *m, const rx_build_desc *build, rlx_session **out,
-                                 rlx_error *err);
+/* A session of another graph of the model, with its weights, and these buffers (NULL: none). */
+typedef struct rx_bindings {
+    const rlx_binding *list;
+    size_t n;
+} rx_bindings;
+rlx_status rx_model_make_session(rlx_model *m, const rx_build_desc *build,
+                                 const rx_bindings *buffers, rlx_session **out, rlx_error *err);
 /* A session for a context: the model's own, or a clone; rx_model_return_session takes it back. */
 rlx_status rx_model_lend_session(rlx_model *m, rlx_session **out, rlx_error *err);
 void rx_model_return_session(rlx_model *m, rlx_session *s);
@@ -139,16 +153,21 @@ struct rlx_context {
     float *kept_logits;        /* [sequences, vocabulary], made when first needed */
     rx_arena arena;
     atomic_bool cancelled;
+    rx_lora lora;              /* adapters: its session is of a graph that has them. n 0: none */
 };
 
 /* One step of one sequence, or of all with SIZE_MAX; as rlx_context_step. goes_on: hint that the
  * same step will follow, unless its token ends the generation. */
 rlx_status rx_context_step(rlx_context *c, size_t only, bool goes_on, int64_t timeout_ms,
                            int32_t *tokens, rlx_error *err);
+/* Another session: it has seen nothing yet. */
+void rx_context_distrust_session(rlx_context *c);
 /* Waits for the run in flight and ends the step; called before tokens change. */
 rlx_status rx_context_settle(rlx_context *c, rlx_error *err);
 /* Runs the last computed token of a sequence again, for its logits. No step has begun. */
 rlx_status rx_context_compute_again(rlx_context *c, size_t seq, rlx_error *err);
+/* Of the model with the adapters. */
+uint64_t rx_context_fingerprint(const rlx_context *c);
 /* Saves the logits of all members outside of the run in kept_logits. */
 rlx_status rx_context_keep_logits(rlx_context *c, rlx_error *err);
 rlx_status rx_check_sequence(const rlx_context *c, size_t seq, rlx_error *err);

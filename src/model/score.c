@@ -37,7 +37,7 @@ static rlx_status score_all(rlx_model *m, const int32_t *tokens, size_t n, float
     build.sequences = 1;
     build.scores = true;
     if (!m->scorer)
-        RLX_TRY(rx_model_make_session(m, &build, &m->scorer, err));
+        RLX_TRY(rx_model_make_session(m, &build, NULL, &m->scorer, err));
     if (m->known.recurrent)
         RLX_TRY(rlx_session_state_reset(m->scorer, NULL, err));
     size_t chunk = (size_t)build.prompt_chunk;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* tokenizer.json: the model and its vocabulary, added tokens; vocab.txt; tokenizer_config.json. */
-#include <locale.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "model/tok_json.h"
@@ -37,20 +35,6 @@ rlx_status rx_tok_json_text(const rx_tok_json *l, const rx_json *v, const char *
     if (n)
         *n = there ? m->length : 0;
     return *text ? RLX_OK : rx_fail_memory(l->err, key, there ? m->length + 1 : 1);
-}
-
-/* strtod reads the decimal point of the locale, JSON has its own. */
-static bool get_number(const rx_json *v, double *out)
-{
-    char text[64], *point, *end;
-    if (!v || v->kind != RX_JSON_NUMBER || v->length >= sizeof text)
-        return false;
-    memcpy(text, v->text, v->length + 1);
-    point = strchr(text, '.');
-    if (point)
-        *point = *localeconv()->decimal_point;
-    *out = strtod(text, &end);
-    return !*end && *out == *out;
 }
 
 /* ---- Vocabularies --------------------------------------------------------------------------- */
@@ -96,7 +80,7 @@ static rlx_status load_vocab_scores(const rx_tok_json *l, const rx_json *vocab)
     for (const rx_json *m = vocab->first; m; m = m->next) {
         double score;
         if (m->kind != RX_JSON_ARRAY || m->n != 2 || m->first->kind != RX_JSON_STRING ||
-            !get_number(m->first->next, &score))
+            !rx_json_real(m->first->next, &score))
             return rx_tok_json_fail(l, "the vocab of a Unigram", "pairs of a token and its score",
                                     m);
         RLX_TRY(rx_tok_set(l->t, id++, make_token(m->first->text, m->first->length, score),

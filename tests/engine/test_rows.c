@@ -266,7 +266,7 @@ int main(void)
         other[i] = (i * 53 + 7) % TINY_VOCABULARY;
     }
     CHECK_OK(rlx_model_open_memory(file.data, file.n, &d, &m, &err), &err);
-    if (m && CHECK_OK(rx_model_make_session(m, &rows, &s, &err), &err)) {
+    if (m && CHECK_OK(rx_model_make_session(m, &rows, NULL, &s, &err), &err)) {
         test_logits(m, s, &b, a, other);
         test_adjusted(s, &b);
         test_masked(s, &b);

@@ -350,7 +350,8 @@ static rlx_status set_inputs(rlx_engine *e, rlx_error *err)
     };
     const size_t n_list = sizeof list / sizeof list[0] - (e->now == &e->plain ? 6 : 0);
     for (size_t i = 0; i < n_list; i++)
-        RLX_TRY(rlx_session_set_input(e->now->session, list[i].name, list[i].data, list[i].n * 4, err));
+        RLX_TRY(rlx_session_set_input(e->now->session, list[i].name, list[i].data, list[i].n * 4,
+                                      err));
     return RLX_OK;
 }
 

@@ -210,8 +210,9 @@ static bool is_true(const rx_json *v)
 /* What adapters may have that is more than a pair of matrices for a product. */
 static rlx_status check_config(const opener *o, const rx_json *config, rlx_error *err)
 {
-    const rx_json *type = rx_json_member(config, "peft_type"), *bias = rx_json_member(config, "bias"),
-                  *saved = rx_json_member(config, "modules_to_save");
+    const rx_json *type = rx_json_member(config, "peft_type");
+    const rx_json *bias = rx_json_member(config, "bias");
+    const rx_json *saved = rx_json_member(config, "modules_to_save");
     const char *what = NULL;
     if (type && (type->kind != RX_JSON_STRING || strcmp(type->text, "LORA")))
         what = "peft_type (expected LORA)";
@@ -403,7 +404,7 @@ rlx_status rx_lora_param(const rx_lora *l, const char *name, void **data, size_t
     if (!rx_mul_size((uint64_t)rows, (uint64_t)(is_a ? s.k : s.n), &elements) ||
         elements > SIZE_MAX / sizeof(float))
         return rx_fail(err, RLX_INVALID, "'%s' of %zu adapters is too large", name, l->n);
-    float *to = rx_alloc_array_zero((size_t)elements, sizeof *to);
+    float *to = rx_alloc_array_zero(elements, sizeof *to);
     if (!to)
         return rx_fail_memory(err, name, elements * sizeof *to);
     const rlx_status st = is_a ? fill_a(l, of, &s, to, err) : fill_b(l, of, &s, to, err);

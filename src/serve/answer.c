@@ -197,7 +197,8 @@ static bool submit(rx_answer *a, rx_choice *c, const int32_t *ids, size_t n, int
                      .stop = r->stop, .n_stop = call ? 0 : r->n_stop,
                      .ignore_end = r->ignore_end, .grammar = call ? a->calls : a->grammar,
                      .log_probs = r->log_probs, .n_best = r->n_best,
-                     .deadline_ms = a->s->max_seconds * 1000};
+                     .deadline_ms = a->s->max_seconds * 1000, .adapter = a->m->adapter,
+                     .adapter_scale = a->m->scale};
     rlx_status st = a->m->backend->submit(a->m->backend, &d, &c->job, &err);
     if (st == RLX_INVALID)
         return rx_api_fail_as(&a->e, 400, "context_length_exceeded", "%s", err.text);

@@ -134,7 +134,7 @@ const rx_writer rx_writer_ollama = {
 /* What `details` of a model has; of one that is not loaded nothing is known. */
 static void put_details(const rx_served *m, rx_str *s)
 {
-    const bool loaded = m->state == RX_SERVED_READY;
+    const bool loaded = rx_served_is_ready(m);
     rx_str_puts(s, ",\"details\":{\"parent_model\":\"\",\"format\":\"gguf\",\"family\":");
     rx_put_string(s, loaded ? m->info.architecture : "");
     rx_str_puts(s, ",\"families\":[");
@@ -155,7 +155,7 @@ void rx_answer_tags(rx_server *s, const rx_call *c, rx_api_kind kind, rx_reply *
     rx_mutex_lock(&s->lock);
     for (size_t i = 0; i < s->n_models; i++) {
         const rx_served *m = &s->models[i];
-        if (kind && m->state != RX_SERVED_READY)
+        if (kind && !rx_served_is_ready(m))
             continue;
         rx_str_printf(out, "%s{\"name\":", comma);
         rx_put_string(out, m->id);

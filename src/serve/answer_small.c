@@ -17,7 +17,7 @@ static void put_model(rx_server *s, rx_served *m, rx_str *out)
     rx_str_printf(out, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"rlx\"",
                   (long long)s->created);
     rx_mutex_lock(&s->lock);
-    const bool loaded = m->state == RX_SERVED_READY;
+    const bool loaded = rx_served_is_ready(m);
     rx_str_printf(out, ",\"loaded\":%s", loaded ? "true" : "false");
     if (loaded) {
         rx_str_puts(out, ",\"architecture\":");

@@ -5,7 +5,7 @@
 #define RX_SERVE_BACKEND_H
 
 #include "base/error.h"
-#include "rlx/model.h"
+#include "rlx/engine.h"
 
 typedef struct rx_backend_bias {
     int32_t token;
@@ -41,6 +41,8 @@ typedef struct rx_job_desc {
     bool log_probs;
     int64_t n_best;
     int64_t deadline_ms;      /* from now; 0: none */
+    const rlx_adapter *adapter; /* NULL: none */
+    double adapter_scale;
 } rx_job_desc;
 
 typedef struct rx_job_result {
@@ -69,10 +71,10 @@ struct rx_gen_backend {
     void (*destroy)(rx_gen_backend *b); /* no job is left */
 };
 
-/* Jobs share the steps of an engine, `sequences` of them at once (0: its default). RLX_UNSUPPORTED:
- * the model has a memory that engines cannot page. */
-rlx_status rx_backend_create_engine(rlx_model *m, int64_t sequences, int64_t queue,
-                                    rx_gen_backend **out, rlx_error *err);
+/* Jobs share the steps of an engine. RLX_UNSUPPORTED: the model has a memory that engines cannot
+ * page. */
+rlx_status rx_backend_create_engine(rlx_model *m, const rlx_engine_desc *d, rx_gen_backend **out,
+                                    rlx_error *err);
 /* One job after the other on a context of the model; `queue` may wait. */
 rlx_status rx_backend_create_context(rlx_model *m, int64_t queue, rx_gen_backend **out,
                                      rlx_error *err);

@@ -28,7 +28,8 @@ static rlx_status submit(rx_gen_backend *b, const rx_job_desc *d, rx_job **out, 
                                 .n_bias = n_bias, .max_tokens = d->max_tokens, .stop = d->stop,
                                 .n_stop = d->n_stop, .ignore_end = d->ignore_end,
                                 .grammar = d->grammar, .log_probs = d->log_probs,
-                                .n_best = d->n_best, .deadline_ms = d->deadline_ms};
+                                .n_best = d->n_best, .deadline_ms = d->deadline_ms,
+                                .adapter = d->adapter, .adapter_scale = d->adapter_scale};
     rx_job *j = rx_alloc_zero(sizeof *j);
     *out = NULL;
     if (!j)
@@ -96,10 +97,9 @@ static void destroy(rx_gen_backend *b)
     rx_free(b);
 }
 
-rlx_status rx_backend_create_engine(rlx_model *m, int64_t sequences, int64_t queue,
-                                    rx_gen_backend **out, rlx_error *err)
+rlx_status rx_backend_create_engine(rlx_model *m, const rlx_engine_desc *d, rx_gen_backend **out,
+                                    rlx_error *err)
 {
-    const rlx_engine_desc d = {RLX_INIT(rlx_engine_desc), .sequences = sequences, .queue = queue};
     engine_backend *b = rx_alloc_zero(sizeof *b);
     *out = NULL;
     if (!b)
@@ -108,7 +108,7 @@ rlx_status rx_backend_create_engine(rlx_model *m, int64_t sequences, int64_t que
                                .submit = submit, .next = next_piece, .result = get_result,
                                .end = end_job, .load = get_load, .bytes = cache_bytes,
                                .destroy = destroy};
-    const rlx_status st = rlx_engine_create(m, &d, &b->engine, err);
+    const rlx_status st = rlx_engine_create(m, d, &b->engine, err);
     if (st == RLX_OK)
         *out = &b->base;
     else

@@ -14,6 +14,45 @@
 
 /* ---- One model ------------------------------------------------------------------------------- */
 
+bool rx_served_is_ready(const rx_served *m)
+{
+    return (m->base ? m->base : m)->state == RX_SERVED_READY;
+}
+
+/* The adapters of a model that was opened, for its engine; *out is freed with rx_free. */
+static rlx_status open_adapters(rx_server *s, const rx_served *m, const rlx_adapter ***out,
+                                size_t *n, rlx_error *err)
+{
+    const rlx_adapter **list = rx_alloc_array(s->n_models, sizeof *list);
+    *out = list;
+    *n = 0;
+    if (!list)
+        return rx_fail_memory(err, "the adapters of a model", s->n_models * sizeof *list);
+    for (size_t i = 0; i < s->n_models; i++) {
+        rx_served *a = &s->models[i];
+        if (a->base != m)
+            continue;
+        RLX_TRY(rlx_adapter_open(m->model, a->path, &a->adapter, err));
+        list[(*n)++] = a->adapter;
+    }
+    return RLX_OK;
+}
+
+static rlx_status create_backend(rx_server *s, rx_served *m, rlx_error *err)
+{
+    const rlx_adapter **adapters = NULL;
+    size_t n = 0;
+    rlx_status st = open_adapters(s, m, &adapters, &n, err);
+    const rlx_engine_desc d = {RLX_INIT(rlx_engine_desc), .sequences = s->sequences,
+                               .queue = s->queue, .adapters = adapters, .n_adapters = n};
+    if (st == RLX_OK)
+        st = rx_backend_create_engine(m->model, &d, &m->backend, err);
+    rx_free((void *)(uintptr_t)adapters);
+    if (st != RLX_UNSUPPORTED || n)
+        return st;
+    return rx_backend_create_context(m->model, s->queue, &m->backend, err);
+}
+
 static rlx_status start_backend(rx_server *s, rx_served *m, rlx_error *err)
 {
     const rlx_tokenizer *t = rlx_model_tokenizer(m->model);
@@ -24,17 +63,20 @@ static rlx_status start_backend(rx_server *s, rx_served *m, rlx_error *err)
         return RLX_OK;
     if (!t)
         return rx_fail(err, RLX_INVALID, "'%s' has no tokenizer", m->path);
-    const rlx_status st = rx_backend_create_engine(m->model, s->sequences, s->queue, &m->backend,
-                                                   err);
-    if (st != RLX_UNSUPPORTED)
-        return st;
-    return rx_backend_create_context(m->model, s->queue, &m->backend, err);
+    return create_backend(s, m, err);
 }
 
-static void close_model(rx_served *m)
+static void close_model(rx_server *s, rx_served *m)
 {
+    if (m->base)
+        return;
     if (m->backend)
         m->backend->destroy(m->backend);
+    for (size_t i = 0; i < s->n_models; i++)
+        if (s->models[i].base == m) {
+            rlx_adapter_close(s->models[i].adapter);
+            s->models[i].adapter = NULL;
+        }
     rlx_model_close(m->model);
     m->backend = NULL;
     m->model = NULL;
@@ -49,8 +91,18 @@ static rlx_status open_model(rx_server *s, rx_served *m, rlx_error *err)
     if (st == RLX_OK)
         st = start_backend(s, m, err);
     if (st != RLX_OK) {
-        close_model(m);
+        close_model(s, m);
         return st;
+    }
+    for (size_t i = 0; i < s->n_models; i++) { /* nobody holds them */
+        rx_served *a = &s->models[i];
+        if (a->base != m)
+            continue;
+        a->model = m->model;
+        a->info = m->info;
+        a->backend = m->backend;
+        a->knows_tools = m->knows_tools;
+        a->knows_tool_role = m->knows_tool_role;
     }
     const uint64_t cache = m->backend && m->backend->bytes ? m->backend->bytes(m->backend)
                                                            : m->info.cache_bytes;
@@ -117,7 +169,7 @@ static bool make_room(rx_server *s, const rx_served *m, int64_t wait_ms)
         }
         old->state = RX_SERVED_MOVES;
         rx_mutex_unlock(&s->lock);
-        close_model(old);
+        close_model(s, old);
         rx_log(RLX_LOG_INFO, "model '%s' was closed to make room", old->id);
         atomic_fetch_add(&s->metrics.evictions, 1);
         rx_mutex_lock(&s->lock);
@@ -171,7 +223,7 @@ rx_served *rx_server_find(rx_server *s, const char *id, rx_api_error *e)
 
 rx_served *rx_server_take(rx_server *s, const char *id, rx_api_error *e)
 {
-    rx_served *m = rx_server_find(s, id, e);
+    rx_served *found = rx_server_find(s, id, e), *m = found && found->base ? found->base : found;
     if (!m)
         return NULL;
     rx_mutex_lock(&s->lock);
@@ -183,7 +235,7 @@ rx_served *rx_server_take(rx_server *s, const char *id, rx_api_error *e)
         m->used = ++s->tick;
     }
     rx_mutex_unlock(&s->lock);
-    return ok ? m : NULL;
+    return ok ? found : NULL;
 }
 
 void rx_server_release(rx_server *s, rx_served *m)
@@ -191,7 +243,7 @@ void rx_server_release(rx_server *s, rx_served *m)
     if (!m)
         return;
     rx_mutex_lock(&s->lock);
-    m->users--;
+    (m->base ? m->base : m)->users--;
     rx_cond_broadcast(&s->moved);
     rx_mutex_unlock(&s->lock);
 }
@@ -201,6 +253,8 @@ void rx_server_release(rx_server *s, rx_served *m)
 static rlx_status open_first(rx_server *s, rlx_error *err)
 {
     for (size_t i = 0; i < (s->budget ? 1 : s->n_models); i++) {
+        if (s->models[i].base)
+            continue;
         RLX_TRY(open_model(s, &s->models[i], err));
         s->models[i].state = RX_SERVED_READY;
     }
@@ -229,6 +283,10 @@ rlx_status rx_server_create(const rx_server_desc *d, rx_server **out, rlx_error 
     for (; s->n_models < d->n_models; s->n_models++) {
         rx_served *m = &s->models[s->n_models];
         *m = (rx_served){.id = d->models[s->n_models].id, .path = d->models[s->n_models].path};
+        if (d->models[s->n_models].is_adapter) {
+            m->base = s->models;
+            m->scale = d->models[s->n_models].scale;
+        }
         m->bytes = file_bytes(m->path);
         if (!rx_mutex_init(&m->lock)) {
             rx_server_destroy(s);
@@ -246,7 +304,7 @@ rlx_status rx_server_create(const rx_server_desc *d, rx_server **out, rlx_error 
 void rx_server_destroy(rx_server *s)
 {
     for (size_t i = 0; s && i < s->n_models; i++) {
-        close_model(&s->models[i]);
+        close_model(s, &s->models[i]);
         rx_mutex_finish(&s->models[i].lock);
     }
     if (!s)

@@ -17,6 +17,10 @@ typedef enum rx_served_state { RX_SERVED_OUT, RX_SERVED_MOVES, RX_SERVED_READY }
 typedef struct rx_served {
     const char *id;          /* the name that requests use */
     const char *path;
+    struct rx_served *base;  /* of an adapter: its model; what follows but `adapter` is from there
+                              * then, or unused. NULL: it is a model */
+    rlx_adapter *adapter;    /* open as long as the model is loaded; else NULL */
+    double scale;            /* of the adapter */
     rx_served_state state;   /* MOVES: it is being loaded or closed */
     uint64_t bytes;          /* of memory when it is loaded; before that those of its files */
     uint64_t used;           /* the tick when somebody took it last */
@@ -67,6 +71,8 @@ typedef struct rx_server {
 
 typedef struct rx_server_model {
     const char *id, *path;
+    bool is_adapter;          /* of the first model; it has a name of its own */
+    double scale;
 } rx_server_model;
 
 typedef struct rx_server_desc {
@@ -78,6 +84,8 @@ typedef struct rx_server_desc {
     int64_t sequences, queue, max_seconds, max_tokens;
 } rx_server_desc;
 
+/* Whether it can be used without being loaded first. The lock is held. */
+bool rx_served_is_ready(const rx_served *m);
 /* Opens the models, with a budget only the first. On success the caller ends *out with
  * rx_server_destroy. */
 rlx_status rx_server_create(const rx_server_desc *d, rx_server **out, rlx_error *err);

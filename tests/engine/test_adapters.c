@@ -7,7 +7,7 @@
  * engine, in which each sequence has its own.
  * Without arguments: tokens and log-probabilities of requests with and without adapters have the
  * same bits alone, in mixes, and in an engine without adapters; contexts agree with engines; what
- * is shared, saved and refused. On RLX_TEST_DEVICE, or the CPU with each of its instruction sets. */
+ * is shared, saved and refused. On RLX_TEST_DEVICE, or the CPU with each instruction set. */
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -20,11 +20,14 @@ typedef struct options {
     model_options model;
     sampling_options sampling;
     grammar_options grammar;
+    cli_list lora;
     const char *system, *load, *save;
     bool ignore_end;
 } options;
 
 typedef struct talk {
+    const cli_list *adapters; /* of --lora */
+    llm_lora lora;            /* that are open, in the chat */
     rlx_model *model;
     rlx_chat *chat;
     rlx_generate_desc desc;
@@ -58,10 +61,12 @@ static bool start_chat(talk *t)
     rlx_error err = {0};
     rlx_chat_destroy(t->chat);
     t->chat = NULL;
-    if (rlx_chat_create(t->model, t->system, &t->chat, &err) == RLX_OK)
-        return true;
-    cli_error(&err);
-    return false;
+    llm_close_lora(&t->lora);
+    if (rlx_chat_create(t->model, t->system, &t->chat, &err) != RLX_OK) {
+        cli_error(&err);
+        return false;
+    }
+    return llm_open_lora(t->adapters, t->model, rlx_chat_context(t->chat), &t->lora) == EXIT_OK;
 }
 
 static int print_piece(void *user, const rlx_piece *p)
@@ -404,7 +409,8 @@ static int run_chat(void *record)
     talk t = {.desc = {RLX_INIT(rlx_generate_desc), .ignore_end = o->ignore_end},
               .sampling = {RLX_INIT(rlx_sampling_desc), .temperature = 0.7, .top_p = 0.9,
                            .min_p = 0.05, .repeat_penalty = 1.1},
-              .last = {RLX_INIT(rlx_generate_result)}, .save = o->save};
+              .last = {RLX_INIT(rlx_generate_result)}, .save = o->save,
+              .adapters = &o->lora};
     o->model.model = llm_model(&o->common, &o->model);
     int status = o->common.json ? cli_usage("chat has no --json; see 'rlx generate --chat'")
                                 : llm_sampling(&o->sampling, &t.sampling, &t.desc);
@@ -438,6 +444,7 @@ static int run_chat(void *record)
         status = talk_on(&t);
     line_finish(&t.editor);
     rlx_chat_destroy(t.chat);
+    llm_close_lora(&t.lora);
     rlx_model_close(t.model);
     rlx_grammar_destroy(t.desc.grammar);
     free(t.system);
@@ -455,6 +462,7 @@ static const cli_option chat_options[] = {
     {"ignore-end", CLI_FLAG, offsetof(options, ignore_end), NULL,
      "go on when the model says it is done, until Ctrl-C"},
     CONTEXT_OPTIONS(options, model),
+    LORA_OPTION(options, lora),
     {NULL, CLI_END, 0, NULL, NULL},
 };
 

@@ -17,6 +17,7 @@ typedef struct options {
     sampling_options sampling;
     grammar_options grammar;
     const char *prompt, *prompt_file, *system, *logits;
+    cli_list lora;
     bool chat, plain, ignore_end, shift, prompt_only, stats, profile;
 } options;
 
@@ -176,11 +177,15 @@ static int run_model(const options *o, rlx_model *m, rlx_generate_desc *d, doubl
     if (!prompt)
         return EXIT_FAILED;
     d->prompt = prompt;
+    llm_lora lora = {0};
     rlx_status st = rlx_context_create(m, &c, &err);
-    if (st == RLX_OK)
+    int status = st == RLX_OK ? llm_open_lora(&o->lora, m, c, &lora) : cli_error(&err);
+    if (status == EXIT_OK) {
         st = generate(o, m, c, d, &out, &err);
-    int status = st == RLX_OK ? show_results(o, m, c, d, &out) : cli_error(&err);
+        status = st == RLX_OK ? show_results(o, m, c, d, &out) : cli_error(&err);
+    }
     rlx_context_destroy(c);
+    llm_close_lora(&lora);
     free(out.tokens);
     free(out.text);
     free(prompt);
@@ -235,6 +240,7 @@ static const cli_option generate_options[] = {
     {"prompt-only", CLI_FLAG, offsetof(options, prompt_only), NULL,
      "compute the prompt and generate nothing"},
     CONTEXT_OPTIONS(options, model),
+    LORA_OPTION(options, lora),
     {"logits", CLI_TEXT, offsetof(options, logits), "FILE.npy",
      "store the logits of the last prompt position, f32 [vocabulary]"},
     {"stats", CLI_FLAG, offsetof(options, stats), NULL, "print memory and times to standard error"},

@@ -13,6 +13,7 @@
 typedef struct options {
     cli_common common;
     model_options model;
+    cli_list lora;
     const char *host, *port, *socket_path, *key, *cors;
     int64_t sequences, queue, memory, max_body, max_connections, max_tokens, timeout, max_seconds;
     cli_opt_number drain;
@@ -57,7 +58,26 @@ static int find_models(const options *o, rx_server_model *out, size_t *n)
         char *path = cli_model_path(given);
         if (!path)
             return EXIT_FAILED;
-        out[(*n)++] = (rx_server_model){model_id(given), path};
+        out[(*n)++] = (rx_server_model){.id = model_id(given), .path = path};
+        for (size_t k = 0; k + 1 < *n; k++)
+            if (!strcmp(out[k].id, out[*n - 1].id))
+                return cli_usage("two models have the name '%s'", out[k].id);
+    }
+    return EXIT_OK;
+}
+
+/* NAME=FILE[:X] of --lora: further names, of the first model. */
+static int find_adapters(const options *o, rx_server_model *out, size_t *n)
+{
+    for (size_t i = 0; i < o->lora.n; i++) {
+        const char *text = o->lora.v[i], *equals = strchr(text, '=');
+        char *file;
+        double scale;
+        if (!equals || equals == text || !equals[1])
+            return cli_usage("--lora expected NAME=FILE or NAME=FILE:X, got '%s'", text);
+        llm_split_scale(equals + 1, &file, &scale);
+        out[(*n)++] = (rx_server_model){cli_format("%.*s", (int)(equals - text), text), file, true,
+                                        scale};
         for (size_t k = 0; k + 1 < *n; k++)
             if (!strcmp(out[k].id, out[*n - 1].id))
                 return cli_usage("two models have the name '%s'", out[k].id);
@@ -100,8 +120,10 @@ static int run_serve(void *record)
     int status = check_options(o);
     if (status != EXIT_OK)
         return status;
-    rx_server_model *models = cli_alloc_array(o->common.args.n + 1, sizeof *models);
+    rx_server_model *models = cli_alloc_array(o->common.args.n + o->lora.n + 1, sizeof *models);
     status = find_models(o, models, &d.n_models);
+    if (status == EXIT_OK)
+        status = find_adapters(o, models, &d.n_models);
     d.models = models;
     if (status == EXIT_OK)
         status = llm_desc(&o->common, &o->model, &d.model);
@@ -131,6 +153,8 @@ static const cli_option serve_options[] = {
      "texts that a model generates at once (default 32)"},
     {"queue", CLI_NUMBER, offsetof(options, queue), "N",
      "texts that may wait for a model; more are refused (default 256)"},
+    {"lora", CLI_LIST, offsetof(options, lora), "NAME=FILE[:X]",
+     "a LoRA adapter of the first model, for requests that ask for model NAME; may be repeated"},
     {"memory", CLI_NUMBER, offsetof(options, memory), "MIB",
      "load models on demand, and close idle ones to stay within so much memory"},
     {"max-tokens", CLI_NUMBER, offsetof(options, max_tokens), "N",

@@ -90,6 +90,51 @@ int llm_open(const cli_common *c, const model_options *o, rlx_model **out, doubl
     return st == RLX_OK ? EXIT_OK : EXIT_FAILED;
 }
 
+/* ---- Adapters -------------------------------------------------------------------------------- */
+
+void llm_split_scale(const char *text, char **file, double *scale)
+{
+    const char *colon = strrchr(text, ':');
+    char *end = NULL;
+    *scale = colon && colon[1] ? strtod(colon + 1, &end) : 1;
+    if (end && !*end && colon > text) {
+        *file = cli_format("%.*s", (int)(colon - text), text);
+        return;
+    }
+    *scale = 1;
+    *file = cli_format("%s", text);
+}
+
+int llm_open_lora(const cli_list *files, rlx_model *m, rlx_context *c, llm_lora *out)
+{
+    rlx_error err = {0};
+    rlx_status st = RLX_OK;
+    *out = (llm_lora){0};
+    if (!files->n)
+        return EXIT_OK;
+    out->uses = cli_alloc_array(files->n, sizeof *out->uses);
+    for (size_t i = 0; i < files->n && st == RLX_OK; i++) {
+        rlx_adapter *a;
+        char *file;
+        llm_split_scale(files->v[i], &file, &out->uses[i].scale);
+        st = rlx_adapter_open(m, file, &a, &err);
+        free(file);
+        out->uses[i].adapter = a;
+        out->n += st == RLX_OK;
+    }
+    if (st == RLX_OK)
+        st = rlx_context_set_adapters(c, out->uses, out->n, &err);
+    return st == RLX_OK ? EXIT_OK : cli_error(&err);
+}
+
+void llm_close_lora(llm_lora *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        rlx_adapter_close((rlx_adapter *)(uintptr_t)l->uses[i].adapter);
+    free(l->uses);
+    *l = (llm_lora){0};
+}
+
 /* ---- Sampling -------------------------------------------------------------------------------- */
 
 int llm_real(const char *option, const char *text, double most, double dflt, double *out)

@@ -28,6 +28,10 @@ typedef struct model_options {
     {"cache", CLI_TEXT, offsetof(record, member.cache), "TYPE",                                   \
      "type of the K/V cache: f16 (default), f32, q8_0"}
 
+#define LORA_OPTION(record, member)                                                               \
+    {"lora", CLI_LIST, offsetof(record, member), "FILE[:X]",                                      \
+     "a LoRA adapter, GGUF or a PEFT folder, and how much of it (1); may be repeated"}
+
 typedef struct sampling_options {
     const char *temperature, *top_p, *min_p, *repeat_penalty;
     cli_opt_number top_k, seed, max_tokens;
@@ -78,6 +82,16 @@ int llm_desc(const cli_common *c, const model_options *o, rlx_model_desc *d);
 /* Opens the model of --model, a file or a name of the store; on failure the sentence is printed and
  * the exit status returned. *seconds (may be NULL) is how long it took. */
 int llm_open(const cli_common *c, const model_options *o, rlx_model **out, double *seconds);
+/* "FILE:0.5" or "FILE": *file is freed with free. */
+void llm_split_scale(const char *text, char **file, double *scale);
+/* The adapters of --lora. Opens them for a context, which gets them; on failure the sentence is
+ * printed and the exit status returned. llm_close_lora: after the context. */
+typedef struct llm_lora {
+    rlx_adapter_use *uses;
+    size_t n;
+} llm_lora;
+int llm_open_lora(const cli_list *files, rlx_model *m, rlx_context *c, llm_lora *out);
+void llm_close_lora(llm_lora *l);
 /* Fills sampling, stop and max_tokens. `s` has the values of options that are not given, becomes
  * the sampling of `d` and must live as long. */
 int llm_sampling(const sampling_options *o, rlx_sampling_desc *s, rlx_generate_desc *d);

@@ -291,9 +291,6 @@ rlx_status rx_gpu_lower(rx_gpu_build *b, const rx_gpu_call *c);
 rlx_support rx_gpu_support(const rx_target *t, const rlx_graph *g, const rx_node *n);
 bool rx_gpu_takes_strided(const rx_target *t, const rlx_graph *g, const rx_node *n, size_t i);
 rlx_support rx_gpu_op_support(rx_op op);
-/* The same for devices without loose_barriers: operations whose kernels need those decompose. */
-rlx_support rx_gpu_portable_support(const rx_target *t, const rlx_graph *g, const rx_node *n);
-rlx_support rx_gpu_portable_op_support(rx_op op);
 
 #define GPU(op, lower, strided) \
     rlx_status rx_gpu_lower_##lower(rx_gpu_build *b, const rx_gpu_call *c);

@@ -171,7 +171,6 @@ bool rx_kernel_available(rx_kernel k, const rx_gpu_caps *caps)
            (!(needs & RX_NEEDS_INT8) || caps->int8) &&
            (!(needs & RX_NEEDS_COHERENT) || caps->coherent) &&
            (!(needs & RX_NEEDS_CHAIN) || caps->chains) &&
-           (!(needs & RX_NEEDS_LOOSE_BARRIERS) || caps->loose_barriers) &&
            (!(needs & RX_NEEDS_COOPMAT) || caps->coopmat_f16) &&
            (!(needs & RX_NEEDS_BF16) || caps->coopmat_bf16);
 }

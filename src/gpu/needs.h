@@ -10,13 +10,13 @@ enum {
     RX_NEEDS_COOPMAT = 1 << 6, RX_NEEDS_BF16 = 1 << 7, RX_NEEDS_INT8 = 1 << 8,
     RX_NEEDS_COHERENT = 1 << 9,
     RX_NEEDS_CHAIN = 1 << 10, /* addresses and subgroups, too */
-    RX_NEEDS_LOOSE_BARRIERS = 1 << 11, /* barriers in loops whose bounds come from shared memory */
+    RX_NEEDS_ENGINE = 1 << 11, /* only engines use it: rlx.wasm has none and leaves it out */
     RX_NEEDS_MATRIX = RX_NEEDS_COOPMAT | RX_NEEDS_F16 | RX_NEEDS_STORAGE16,
     RX_NEEDS_FRAGMENTS = RX_NEEDS_MATRIX | RX_NEEDS_SUBGROUP, /* matrices in packed fragments */
     /* Not expressible in WGSL: builds without Vulkan leave such kernels out. */
     RX_NEEDS_VULKAN = RX_NEEDS_STORAGE16 | RX_NEEDS_STORAGE8 | RX_NEEDS_ADDRESS |
                       RX_NEEDS_INT_DOT | RX_NEEDS_COOPMAT | RX_NEEDS_BF16 | RX_NEEDS_INT8 |
-                      RX_NEEDS_COHERENT | RX_NEEDS_CHAIN | RX_NEEDS_LOOSE_BARRIERS
+                      RX_NEEDS_COHERENT | RX_NEEDS_CHAIN
 };
 
 #endif

@@ -84,7 +84,8 @@ void rx_ws_atomic(rx_wgsl *p, const uint32_t *in)
 enum { SCOPE_SUBGROUP = 3, SEMANTICS_BUFFER = 0x40, SEMANTICS_WORKGROUP = 0x100 };
 
 /* `barrier(); x = shared[constant]; barrier();` is workgroupUniformLoad, the only way to make data
- * of workgroup memory uniform for Tint. Given the first barrier: the load, or 0. */
+ * of workgroup memory uniform for Tint; in a row of such loads each barrier ends one and begins the
+ * next. Given the first barrier: the load, or 0. */
 static uint32_t find_uniform_load(rx_wgsl *p, const uint32_t *in)
 {
     const uint32_t *load = NULL;
@@ -127,13 +128,9 @@ void rx_ws_barrier(rx_wgsl *p, const uint32_t *in)
         rx_ws_fail(p, RLX_UNSUPPORTED, "barriers of a subgroup do not exist");
         return;
     }
-    if (p->uniform_load) { /* the second barrier of the load */
-        p->uniform_load = 0;
-        return;
-    }
-    if (!(semantics & SEMANTICS_BUFFER))
-        p->uniform_load = find_uniform_load(p, in);
-    if (p->uniform_load)
+    const bool ends_load = p->uniform_load; /* this barrier may begin the next one, too */
+    p->uniform_load = semantics & SEMANTICS_BUFFER ? 0 : find_uniform_load(p, in);
+    if (ends_load || p->uniform_load)
         return;
     if (semantics & SEMANTICS_BUFFER)
         rx_ws_line(p, "storageBarrier();");

@@ -447,7 +447,7 @@ rlx_status rx_wg_open(size_t index, const rlx_device_desc *desc, rx_device **out
     rx_wg_memory_init(d);
     d->no_fetch = rx_env_flag(RX_ENV_BENCH_DISPATCH_ONLY);
     d->force_upload = rx_env_flag(RX_ENV_FORCE_INPUT_UPLOAD);
-    rx_gpu_target_init(&d->base, "webgpu", rx_gpu_portable_support);
+    rx_gpu_target_init(&d->base, "webgpu", rx_gpu_support);
     d->watch = take_watch(lib);
     rlx_status st = d->watch ? request_device(d, err)
                              : rx_fail_memory(err, "the WebGPU device", sizeof *d->watch);

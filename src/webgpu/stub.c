@@ -13,4 +13,4 @@ static size_t stub_list(rlx_device_info *out, size_t cap, char reason[512])
 }
 
 const rx_backend rx_backend_webgpu = {.name = "webgpu", .rank = 15, .list = stub_list,
-                                      .op_support = rx_gpu_portable_op_support};
+                                      .op_support = rx_gpu_op_support};

@@ -322,7 +322,7 @@ static void visit_graphs(suite *s)
 int main(int argc, char **argv)
 {
     suite s = {.form = RX_WGSL_SUBGROUPS_PLAIN,
-               .target = {.name = "webgpu", .align = 256, .support = rx_gpu_portable_support,
+               .target = {.name = "webgpu", .align = 256, .support = rx_gpu_support,
                           .takes_strided = rx_gpu_takes_strided, .eval = rx_host_eval}};
     const char *path = argc > 1 ? argv[argc - 1] : NULL;
     if (argc > 2 && strcmp(argv[1], "--tint") == 0) s.form = RX_WGSL_SUBGROUPS_ENABLE;

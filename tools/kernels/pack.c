@@ -4,7 +4,7 @@
  *
  *   pack all|portable KERNELS_DIR OUT.c
  *
- * portable: only those that WebGPU can run too. */
+ * portable: only those that WebGPU can run and rlx.wasm has a use for. */
 #include "common.h"
 
 /* ---- Compression --------------------------------------------- */
@@ -123,7 +123,7 @@ typedef struct blob {
 
 static bool is_packed(const blob *b, size_t i)
 {
-    return !b->portable || !(rows[i].needs & RX_NEEDS_VULKAN);
+    return !b->portable || !(rows[i].needs & (RX_NEEDS_VULKAN | RX_NEEDS_ENGINE));
 }
 
 /* The first packed kernel from the same source: how many entries before kernel i, 0 for none. */

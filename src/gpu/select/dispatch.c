@@ -237,14 +237,3 @@ rlx_support rx_gpu_op_support(rx_op op)
 {
     return rx_gpu_ops[op].lower ? RLX_SUPPORT_NATIVE : RLX_SUPPORT_NO;
 }
-
-rlx_support rx_gpu_portable_support(const rx_target *t, const rlx_graph *g, const rx_node *n)
-{
-    return rx_gpu_portable_op_support(n->op) == RLX_SUPPORT_NO ? RLX_SUPPORT_NO
-                                                               : rx_gpu_support(t, g, n);
-}
-
-rlx_support rx_gpu_portable_op_support(rx_op op)
-{
-    return op == RX_OP_ragged_attention ? RLX_SUPPORT_NO : rx_gpu_op_support(op);
-}

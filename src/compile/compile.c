@@ -109,7 +109,7 @@ static rlx_status run_stages(compiler *c, const rlx_graph *g)
     return RLX_OK;
 }
 
-/* A graph from a file may ask for anything. */
+/* A graph from a file may contain lowered operations that are invalid. */
 static rlx_status check_lowered(compiler *c, const rlx_graph *g)
 {
     char text[RX_NODE_TEXT];

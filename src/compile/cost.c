@@ -87,7 +87,7 @@ static double attention_flops(const rlx_graph *g, const rx_node *n)
     return 2 * keys * (elements(g, n->in[0]) + elements(g, n->first_out));
 }
 
-/* As if every row saw as many keys as a page table holds. */
+/* Assumes that every row sees as many keys as a page table row holds. */
 static double ragged_attention_flops(const rlx_graph *g, const rx_node *n)
 {
     const rlx_ragged_attention_desc *d = n->attr;
@@ -95,7 +95,7 @@ static double ragged_attention_flops(const rlx_graph *g, const rx_node *n)
     return 2 * keys * (elements(g, n->in[0]) + elements(g, n->first_out));
 }
 
-/* A rotation of pairs. */
+/* Per element of rotated pairs. */
 static double rotation_flops(const rlx_graph *g, const rx_node *n)
 {
     return 3 * elements(g, n->first_out);
@@ -128,7 +128,7 @@ static double resize_flops(const rlx_graph *g, const rx_node *n)
     return 8 * elements(g, n->first_out);
 }
 
-/* Each row of x goes through all weights. */
+/* Each row of x is multiplied with all weights. */
 static double recurrent_flops(const rlx_graph *g, const rx_node *n)
 {
     double rows = elements(g, n->in[0]) / fmax(1, dim(g, n->in[0], -1));
@@ -227,7 +227,7 @@ static cost_fn *const op_flops[RX_N_OPS] = {
 
 /* ---- Bytes read and written ------------------------------------------------------------------ */
 
-/* A view that is copied reads what it writes, not all of its operand. */
+/* A copied view reads as much as it writes, not its whole operand. */
 static double copy_traffic(const rlx_graph *g, const rx_node *n)
 {
     return 2 * bytes_of(g, n->first_out);
@@ -253,7 +253,7 @@ static double all_traffic(const rlx_graph *g, const rx_node *n)
     return sum;
 }
 
-/* Operations that read only the elements of an operand that are asked for. */
+/* Operations that read only the indexed elements of an operand. */
 static cost_fn *const op_traffic[RX_N_OPS] = {
     [RX_OP_state_write] = state_write_traffic,
     [RX_OP_gather] = gather_traffic,

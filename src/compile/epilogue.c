@@ -82,15 +82,15 @@ static rlx_value apply_act(rlx_graph *g, rlx_value v, rlx_act act)
 static rlx_value shape_bias(rlx_graph *g, const rx_epilogue *e, rlx_value bias, int rank)
 {
     if (e->channels_last)
-        return rank ? bias : rlx_reshape(g, bias, 0, NULL); /* vector times vector: one number */
+        return rank ? bias : rlx_reshape(g, bias, 0, NULL); /* vector times vector: a scalar */
     rlx_dim dims[RLX_MAX_RANK];
     for (int i = 0; i < rank - 1; i++)
         dims[i] = i ? 1 : rlx_value_shape(g, bias).dim[0];
     return rlx_reshape(g, bias, rank - 1, dims);
 }
 
-/* The node without its epilogue, as f32 where its result *t is a half type, so that the whole is
- * rounded once: a product has an attribute for that, others get wider operands. */
+/* The node without its epilogue, in f32 where its result *t is f16 or bf16, so that the whole is
+ * rounded once: products have an attribute for that, others get f32 operands. */
 static rlx_value bare_node(rlx_graph *g, const rx_node *n, const rlx_value *in, uint32_t n_in,
                            void *record, rlx_dtype *t)
 {

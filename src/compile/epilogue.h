@@ -6,10 +6,10 @@
 
 #include "compile/rewrite.h"
 
-/* An operation that takes an epilogue, and where: a row EPILOGUE of fuse.def. */
+/* An operation that takes an epilogue, and how: a row EPILOGUE of fuse.def. */
 typedef struct rx_epilogue {
     rx_op op;
-    uint8_t bias, residual; /* operand numbers; residual == 0: takes none */
+    uint8_t bias, residual; /* operand indices; residual == 0: takes none */
     uint8_t channels_last;  /* the bias is along the last axis; else along axis 1 */
     uint16_t act, act_last; /* offsets in the attribute record */
 } rx_epilogue;

@@ -6,7 +6,7 @@
 
 #include "ir/op.h"
 
-/* Fraction of the rate of large matrix products that other steps reach. */
+/* Fraction of the throughput of large matrix products that other steps reach. */
 #define OTHER_SHARE 0.125
 
 static bool is_product(rx_op op)
@@ -24,7 +24,8 @@ static double step_seconds(const rx_program *p, const rx_step *s, const rlx_cali
         rate *= OTHER_SHARE;
     double work = s->flops / rate, traffic = s->bytes / c->bandwidth;
     double seconds = (work > traffic ? work : traffic) + c->dispatch;
-    if (s->support == RLX_SUPPORT_HOST) /* its operands go to the host and its results back */
+    if (s->support == RLX_SUPPORT_HOST) /* its operands are copied to the host and its results back
+                                         * */
         seconds += s->bytes / c->download + c->submit;
     return seconds;
 }

@@ -6,8 +6,8 @@
 #include "compile/compile.h"
 #include "ir/infer.h"
 
-/* A literal is made when it is no larger than MAX_BYTES and, unless SMALL_BYTES, at most GROWTH
- * times as large as what it is made of: a model must not grow by expanding its constants. */
+/* A literal is created when it is at most MAX_BYTES and, above SMALL_BYTES, at most GROWTH times as
+ * large as its operands: a model must not grow by expanding its constants. */
 #define MAX_BYTES ((uint64_t)16 << 20)
 #define SMALL_BYTES ((uint64_t)64 << 10)
 #define GROWTH 2
@@ -50,7 +50,7 @@ static rlx_status no_memory(folder *f, const rx_node *n)
                          rx_node_text(f->w.from, n, text));
 }
 
-/* Puts the results of an evaluated node into the new graph as literals. */
+/* Adds the results of an evaluated node to the new graph as literals. */
 static rlx_status add_results(folder *f, const rx_node *n, void *const *data)
 {
     for (uint32_t i = 0; i < n->n_out; i++) {
@@ -72,11 +72,11 @@ static rlx_status add_results(folder *f, const rx_node *n, void *const *data)
     return f->w.to->error.code;
 }
 
-/* *done is left false when the target cannot compute this node now. */
+/* *done stays false when the target cannot compute this node now. */
 static rlx_status evaluate(folder *f, const rx_node *n, const rlx_value *in, bool *done)
 {
     void *data[RX_MAX_RESULTS] = {0};
-    rlx_error why; /* not an error of the compilation: the node then stays */
+    rlx_error why; /* not an error of the compilation: the node stays */
     if (!rx_grow(&f->data_in, &f->cap_in, n->n_in + 1, sizeof *f->data_in))
         return no_memory(f, n);
     for (uint32_t i = 0; i < n->n_in; i++)

@@ -31,8 +31,8 @@ typedef struct fuser {
     uint32_t now;         /* index of the node of w.from at hand */
     uint32_t *uses_from;  /* by value of w.from */
     uint32_t *first_user; /* by value of w.from: index of the first node that uses it */
-    uint32_t *uses;       /* by value of w.to, kept true while nodes are fused */
-    uint32_t *origin;     /* by value of w.to: the value of w.from it stands for */
+    uint32_t *uses;       /* by value of w.to, updated while nodes are fused */
+    uint32_t *origin;     /* by value of w.to: the value of w.from that it replaces */
     size_t cap_uses, cap_origin, n_known;
 } fuser;
 
@@ -78,7 +78,7 @@ static void change_uses(fuser *f, const rx_node *n, int by)
         f->uses[n->in[i]] += (uint32_t)by;
 }
 
-/* Value `to` now stands for what `from` (both of w.to) stood for. */
+/* Value `to` replaces the same original as `from` (both of w.to). */
 static void stand_for(fuser *f, uint32_t to, uint32_t from)
 {
     f->uses[to] = f->uses[from];
@@ -99,8 +99,8 @@ static change begin_change(const fuser *f, uint32_t root)
     return (change){.root = root, .n_nodes = f->w.to->n_nodes};
 }
 
-/* Keeps the new node if it has the right type and a kernel, and updates the use counts. Else it
- * stays in the graph as a dead node. */
+/* Accepts the new node if it has the right type and a kernel, and updates the use counts. Otherwise
+ * it stays in the graph as a dead node. */
 static rlx_value end_change(fuser *f, const change *c, rlx_value v)
 {
     if (know_new_values(f) != RLX_OK || !v.id)
@@ -178,7 +178,7 @@ static rlx_value apply_patterns(fuser *f, uint32_t id)
 
 /* ---- Epilogues ------------------------------------------------------------------------------ */
 
-/* A node to which something is added: its operands, extended by absent ones, and its record. */
+/* A node about to be extended: its operands, padded by absent ones, and its record. */
 typedef struct wider {
     rlx_value in[MAX_OPERANDS];
     _Alignas(16) char record[RX_MAX_RECORD];
@@ -195,8 +195,8 @@ static bool widen(const rx_node *n, wider *x)
     return true;
 }
 
-/* v as a vector [n] if it has that many elements along `axis` (counted in a tensor of rank `rank`)
- * and 1 elsewhere. */
+/* v as a vector [n] if it has n elements along `axis` (counted in a tensor of rank `rank`) and size
+ * 1 elsewhere. */
 static rlx_value as_vector(fuser *f, rlx_value v, int axis, int rank, rlx_dim n)
 {
     rlx_shape s = f->w.to->values[v.id].shape;
@@ -212,7 +212,7 @@ static rlx_value as_vector(fuser *f, rlx_value v, int axis, int rank, rlx_dim n)
     return rx_rewrite_try(&f->w, RX_OP_reshape, &v, 1, &d, NULL);
 }
 
-/* Adds `other` as bias or residual. False when there is no place for it. */
+/* Adds `other` as bias or residual. False when both are taken. */
 static bool add_operand(fuser *f, const rx_epilogue *e, wider *x, uint32_t product, rlx_value other)
 {
     rlx_shape s = f->w.to->values[product].shape;
@@ -241,7 +241,7 @@ static bool add_act(const rx_epilogue *e, wider *x, rlx_act act)
     return true;
 }
 
-/* Absorbs node `id`, of which operand `side` is the product, into the product. */
+/* Merges node `id`, whose operand `side` is the product, into the product. */
 static rlx_value extend_product(fuser *f, uint32_t id, int side)
 {
     const rx_node *n = node_of(f, id);

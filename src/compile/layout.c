@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* View analysis: which view operations are really views. A backward walk finds, for each value, the
- * last node that reads it (through views) and whether all readers take any strides; a forward walk
- * propagates strides and decides. Strides are numbers where all dimensions are; else only the
+/* View analysis: which view operations need no copy. A backward walk finds, for each value, the
+ * last node that reads it (through views) and whether all readers accept any strides; a forward
+ * walk propagates strides and decides. Strides are numbers where all dimensions are; else only the
  * number of contiguous trailing axes is known. */
 #include <string.h>
 
@@ -45,7 +45,7 @@ static void note_reader(decider *d, uint32_t node, uint32_t operand)
         uint32_t r = n->first_out;
         if (d->last_use[r] > use)
             use = d->last_use[r];
-        takes = n->op != RX_OP_reshape && d->strided_ok[r]; /* then it is a view too */
+        takes = n->op != RX_OP_reshape && d->strided_ok[r]; /* then it is a view, too */
     }
     if (use > d->last_use[id])
         d->last_use[id] = use;
@@ -114,7 +114,7 @@ static int count_inner(const rx_view *v)
     return rx_view_is_dense(v) ? v->rank : n;
 }
 
-/* All dimensions are numbers: the strides are computed. */
+/* All dimensions are numbers: computes the strides. */
 static bool apply_known(const rx_node *n, const rx_value *in, const rx_value *out,
                         const layout *from, layout *to)
 {
@@ -136,8 +136,8 @@ static int min_int(int a, int b)
     return a < b ? a : b;
 }
 
-/* Contiguous axes after changing `axis`: those behind it, and the axis itself if its own step stays
- * (`keeps_step`). Axes before it may all be 1. */
+/* Contiguous axes after changing `axis`: those after it, and the axis itself if its stride is
+ * unchanged (`keeps_step`). Axes before it may all have size 1. */
 static int inner_after(int inner, const rlx_shape *s, int axis, bool keeps_step)
 {
     if (s->dim[axis] == 1 || (keeps_step && has_one_before(s, axis)))
@@ -197,7 +197,7 @@ static int inner_of_reverse(const view_case *c)
     return inner;
 }
 
-/* Leading axes stay as they are; the rest of the operand is contiguous and is split anew. */
+/* Leading axes are unchanged; the rest of the operand is contiguous and is split differently. */
 static int inner_of_reshape(const view_case *c)
 {
     const rlx_shape *a = c->in, *b = c->out;
@@ -215,7 +215,7 @@ static int (*const inner_of[RX_N_OPS])(const view_case *c) = {
     [RX_OP_expand] = inner_of_expand,   [RX_OP_reverse] = inner_of_reverse,
 };
 
-/* Some dimension is not a number. */
+/* Some dimension is named. */
 static bool apply_unknown(const rx_node *n, const rx_value *in, const rx_value *out,
                           const layout *from, layout *to)
 {

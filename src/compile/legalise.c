@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* legalise: native nodes and views stay; others are decomposed, repeatedly, until all is native or
- * left to the host. What cannot run at all is an error that names node, type, device and the
+/* legalise: native nodes and views stay; others are decomposed, repeatedly, until everything is
+ * native or left to the host. What cannot run is an error that names node, type, device and the
  * nearest alternative. */
 #include <stdio.h>
 
@@ -9,7 +9,7 @@
 #include "ir/infer.h"
 #include "ops/lower.h"
 
-/* A decomposition may use operations that are decomposed themselves, to this depth. */
+/* Maximum depth of decompositions that contain decomposed operations. */
 #define MAX_ROUNDS 8
 
 typedef enum action { KEEP, SPLIT_EPILOGUE, DECOMPOSE, FAIL } action;
@@ -40,7 +40,8 @@ static rlx_dtype wider_type(rlx_dtype t)
     return t == RLX_F16 || t == RLX_BF16 ? RLX_F32 : t;
 }
 
-/* Whether the target has the operation for f32 and i32 operands, asked with a graph of one node. */
+/* Whether the target has the operation for f32 and i32 operands, tested with a graph of one node.
+ * */
 static bool has_wider_form(const rlx_graph *g, const rx_target *t, const rx_node *n)
 {
     rx_rewrite w;
@@ -98,7 +99,7 @@ static rlx_status fail_node(const rlx_graph *g, const rx_target *t, const rx_nod
 
 /* ---- One round ------------------------------------------------------------------------------ */
 
-/* Nodes of a decomposition have the name of the decomposed node. */
+/* Nodes of a decomposition get the name of the decomposed node. */
 static void name_new_nodes(rlx_graph *g, size_t first, const char *name)
 {
     for (size_t i = first; name && i < g->n_nodes; i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Merged steps: which steps one kernel may compute together, by the rows of fuse.def and as far as
- * the target has such a kernel. The plan keeps their operands until the last of them; which of them
- * are merged is decided when sizes are bound, since a prompt has many rows and a step of decoding
- * one. Requires roots and lifetimes of the plan. */
+/* Merged steps: which steps one kernel may compute, by the rows of fuse.def and as far as the
+ * target has such a kernel. The plan keeps their operands live until the last of them; which of
+ * them are actually merged is decided when sizes are bound, since a prompt has many rows and a
+ * decode step has one. Requires roots and lifetimes of the plan. */
 #include "compile/plan.h"
 
 typedef struct rule {
@@ -48,7 +48,7 @@ static const rx_node *root_node(const finder *f, uint32_t id)
     return rx_value_node(f->p->graph, f->p->values[id].root);
 }
 
-/* States change between steps, so their readers stay where they are. */
+/* States change between steps, so their readers must not move. */
 static bool reads_state(const finder *f, const rx_node *n)
 {
     for (uint32_t i = 0; i < n->n_in; i++) {
@@ -133,7 +133,7 @@ static void find_merge(const finder *f, size_t i)
 
 /* ---- Until when operands are read ------------------------------------------------------------ */
 
-/* done[s]: the last step at whose place step s may be computed. */
+/* done[s]: the last step in whose position step s may be computed. */
 static void find_ends(const rx_plan *p, uint32_t *done)
 {
     for (uint32_t s = 0; s < p->n_steps; s++)

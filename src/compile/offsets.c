@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Offset assignment: slots with lifetimes into one arena (dynamic storage allocation, which is
  * NP-hard). Several greedy orders are tried and the best is kept: by time with a free list, then by
- * size, by size times duration, by duration, and by size again with corrections. Most networks
- * reach the lower bound, and then the search ends. Each attempt has a budget of work, so the whole
- * is close to linear also for degenerate graphs. */
+ * size, by size times duration, by duration, and by size again with feedback. Most networks reach
+ * the lower bound, which ends the search. Each attempt has a work budget, so the total is close to
+ * linear even for degenerate graphs. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "compile/plan.h"
 
 #define NONE 0xffffffffu
-#define MAX_ROUNDS 48      /* iterations of the last attempt, which corrects its own order */
+#define MAX_ROUNDS 48      /* iterations of the last attempt, which adjusts its order */
 #define MAX_IMPROVED 4096  /* slots; with more, the last attempt is skipped */
 
 /* Elementary operations an attempt may take: enough for all pairs of 3,000 slots. */
@@ -159,8 +159,8 @@ static bool place_by_time(const rx_slot *slots, size_t n, size_t n_steps, uint64
 
 /* ---- In order of size ----------------------------------------------------------------------- */
 
-/* The slots placed so far, indexed by time: each is entered in the nodes of a segment tree over the
- * steps of its lifetime. */
+/* The slots placed so far, indexed by time: a segment tree over the steps; each slot is entered in
+ * the nodes that cover its lifetime. */
 typedef struct entry {
     uint32_t slot, next;
 } entry;
@@ -174,7 +174,7 @@ typedef struct placer {
     uint32_t *heads;    /* by node of the tree: its first entry or NONE */
     entry *entries;
     size_t n_entries, cap_entries;
-    block *taken;       /* ranges that the slot at hand must not overlap */
+    block *taken;       /* ranges that overlap the current slot in time */
     size_t n_taken, cap_taken;
     uint64_t work;
 } placer;
@@ -236,7 +236,7 @@ static int compare_blocks(const void *a, const void *b)
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-/* The smallest gap that is large enough, or the end of what is taken. */
+/* The smallest gap that is large enough, or the end of the occupied ranges. */
 static uint64_t best_gap(placer *p, uint64_t bytes)
 {
     if (p->n_taken)

@@ -33,7 +33,7 @@ rlx_status rx_own_outputs(const rlx_graph *g, rlx_graph **out, rlx_error *err)
     }
     for (size_t i = 0; s == RLX_OK && i < g->n_values; i++)
         if (copies[i])
-            w.map[i] = copies[i]; /* only outputs are left to be mapped */
+            w.map[i] = copies[i]; /* only outputs remain to be mapped */
     rx_free(is_output);
     rx_free(copies);
     return rx_rewrite_end(&w, s, out, err);

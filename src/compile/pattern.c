@@ -168,7 +168,7 @@ static void count_inner(finder *f, uint32_t id)
     f->m.n_uses[f->m.n_inner++] = 1;
 }
 
-/* A value that was named before; a use of a named inner node counts. */
+/* A value named before; uses of named inner nodes are counted. */
 static bool match_name(finder *f, int name, uint32_t id)
 {
     if (!f->m.var[name])

@@ -17,7 +17,7 @@ typedef struct planner {
     const rlx_session_desc *desc;
     bool *live, *is_view, *dense;
     bool *used;        /* by value: some live node or output reads it */
-    uint32_t *done;    /* by step: the last one at whose place it may be computed */
+    uint32_t *done;    /* by step: the last step in whose position it may be computed */
     uint32_t *hold;    /* by value that owns memory: until when merged steps read it */
     uint32_t *n_holders; /* how many such steps */
     size_t cap_slots;
@@ -92,7 +92,7 @@ static uint32_t latest(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* Operands of a step stay until the last step that may compute it. */
+/* Extends the lifetime of operands to the last step that may compute their reader. */
 static void hold_operands(planner *k)
 {
     for (size_t i = 0; i < k->g->n_nodes; i++) {
@@ -119,7 +119,7 @@ static rlx_status find_merges(planner *k)
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
-/* A value covers the memory of its root exactly: itself, or reshaped. */
+/* Whether a value covers the memory of its root exactly: the root itself, or reshaped. */
 static bool is_whole(const planner *k, uint32_t id)
 {
     while (k->p->values[id].view_of) {
@@ -130,8 +130,8 @@ static bool is_whole(const planner *k, uint32_t id)
     return true;
 }
 
-/* Whether another step than this one, its last reader, reads a value afterwards because it is
- * merged. This one does not write where it is merged itself. */
+/* Whether a step other than this one, its last reader, may read the value later because it is
+ * merged. This step does not write in its own position when it is merged itself. */
 static bool is_held(const planner *k, uint32_t root, uint32_t step)
 {
     return k->hold[root] > step && (k->n_holders[root] > 1 || k->done[step] == step);
@@ -245,7 +245,8 @@ static rlx_status place_values(planner *k)
     return RLX_OK;
 }
 
-/* Values live as long as merged steps read them; views have size and lifetime of their root. */
+/* Values live until the last merged step that reads them; views have size and lifetime of their
+ * root. */
 static void finish_lifetimes(planner *k)
 {
     for (size_t id = 1; id < k->g->n_values; id++) {
@@ -260,11 +261,11 @@ static void finish_lifetimes(planner *k)
 
 /* ---- Arena offsets -------------------------------------------------------------------------- */
 
-/* Steps between the last use of a slot and its reuse, at most: more remove no barrier of encoders,
- * decoders and ResNet. */
+/* Maximum delay of reuse in steps: more removes no further barrier of encoders, decoders and
+ * ResNet. */
 #define MOST_DELAY 2
 
-/* The slots with lifetimes prolonged by `steps`. */
+/* The slots with lifetimes extended by `steps`. */
 static void delay_reuse(const rx_plan *p, uint32_t steps, rx_slot *out)
 {
     for (size_t i = 0; i < p->n_slots; i++) {

@@ -10,9 +10,9 @@
 
 /* ---- Views: layout.c ------------------------------------------------------------------------ */
 
-/* For each node, whether it is a view of its operand and so no step; for each value, whether it is
- * dense for all values of the named dimensions. A node becomes a view only if all its readers take
- * its strides, its memory is not overwritten before the last of them, and it is not an output that
+/* By node, whether it is a view of its operand and so not a step; by value, whether it is dense for
+ * all values of the named dimensions. A node becomes a view only if all its readers accept its
+ * strides, its memory is not overwritten before the last of them, and it is not an output that
  * would alias an input, param, literal or state. */
 rlx_status rx_decide_views(const rlx_graph *g, const rx_target *t, const bool *live, bool *is_view,
                            bool *dense, rlx_error *err);
@@ -36,11 +36,11 @@ bool rx_assign_offsets(rx_slot *slots, size_t n, size_t n_steps, uint64_t bound,
 typedef struct rx_planned {
     rx_space space;
     uint32_t index;       /* ARENA: of the slot; others: of the port or literal */
-    uint32_t view_of;     /* 0, or the value of which this is a view */
+    uint32_t view_of;     /* 0, or the value that this is a view of */
     uint32_t root;        /* the value that owns the memory: itself unless a view */
     bool dense;
     uint32_t first, last; /* steps, of the root for views; outputs: last = n_steps. Operands of
-                           * steps that may be merged stay for the last of those */
+                           * mergeable steps live until the last of those */
     uint64_t bytes;       /* of the root for views */
 } rx_planned;
 
@@ -58,8 +58,8 @@ typedef struct rx_plan {
  * memory. The caller finishes the plan, also after a failure. */
 rlx_status rx_plan_make(rx_plan *p, const rlx_graph *g, const rx_target *t,
                         const rlx_session_desc *desc, rlx_error *err);
-/* Fills p->merges (none when t is NULL); done[s] becomes the last step at whose place step s may be
- * computed: merge.c. */
+/* Fills p->merges (none when t is NULL); done[s] becomes the last step in whose position step s may
+ * be computed: merge.c. */
 void rx_find_merges(rx_plan *p, const rx_target *t, rlx_policy policy, uint32_t *done);
 void rx_plan_finish(rx_plan *p);
 /* One line a slot: offset, size, lifetime, values. Freed with rx_free. */

@@ -106,7 +106,7 @@ static void print_ports(rx_str *s, const rx_program *p, const char *kind, const 
     }
 }
 
-/* What one kernel may compute with the step. */
+/* The merges that are possible for a step. */
 static void print_merge(rx_str *s, const rx_merge *m)
 {
     if (m->prologue != RX_NO_STEP)

@@ -24,13 +24,13 @@ typedef struct rx_pvalue {
     rx_space space;
     rlx_shape shape;    /* may have handles into program->dims */
     uint32_t index;
-    int32_t view_of;    /* -1, or the value (earlier in the list) of which this is a view */
+    int32_t view_of;    /* -1, or the value (earlier in the list) that this is a view of */
     rx_op view_op;      /* the operation of the view, with its record */
     const void *view_attr;
     bool dense;         /* known to be dense for all values of the dimensions */
     uint64_t offset;    /* in the arena */
     uint64_t bytes;     /* at the bounds; of the base for views */
-    uint32_t first, last; /* steps that write it first and read it last; outputs: last = n_steps */
+    uint32_t first, last; /* first and last step that access it; outputs: last = n_steps */
 } rx_pvalue;
 
 typedef struct rx_step {
@@ -47,10 +47,10 @@ typedef struct rx_step {
 #define RX_NO_VALUE 0xffffffffu
 #define RX_NO_STEP 0xffffffffu
 
-/* Steps that one kernel may compute with this one, where the sizes suit: compile/merge.c. */
+/* Steps that one kernel may compute together with this one, where sizes suit: compile/merge.c. */
 typedef struct rx_merge {
-    uint32_t prologue; /* computed while its result is read, by each of its readers */
-    uint32_t defer_to; /* its only reader, at whose place both are computed */
+    uint32_t prologue; /* a producer that each of its readers may compute while reading */
+    uint32_t defer_to; /* its only reader, in whose position both may be computed */
 } rx_merge;
 
 typedef struct rx_port {
@@ -71,21 +71,22 @@ typedef struct rx_program {
     rlx_policy policy;
     bool invariant;        /* rlx_session_desc.invariant, under exact */
     rlx_memory_info memory;
-    rlx_graph *lowered;    /* what plan and schedule were given, where it is to be saved; or NULL */
+    rlx_graph *lowered;    /* the input of plan and schedule, where it is to be saved; or NULL */
     bool keep_all;         /* of the descriptor */
     rx_merge *merges;      /* by step; RX_NO_STEP: none */
 } rx_program;
 
-/* Inputs, then states, then outputs: what an exec has memory for besides its arena. */
+/* Number of ports: inputs, then states, then outputs. An exec has memory for them besides its
+ * arena. */
 static inline size_t rx_program_n_ports(const rx_program *p)
 {
     return p->n_inputs + p->n_states + p->n_outputs;
 }
-/* The number of a port that is no param among them, and the way back. */
+/* The index of a port that is not a param among them, and the reverse. */
 size_t rx_port_index(const rx_program *p, rlx_leaf kind, size_t i);
 const rx_port *rx_port_at(const rx_program *p, size_t index, rlx_leaf *kind);
-/* The value that owns an output's memory when it is the output's alone: that memory may be
- * anywhere. RX_NO_VALUE: the output is part of it, or another output is there too. */
+/* The value that owns an output's memory when no other value shares it, so that it may be
+ * relocated. RX_NO_VALUE: the output is part of it, or another output shares it. */
 uint32_t rx_output_root(const rx_program *p, size_t output);
 
 rx_program *rx_program_ref(rx_program *p);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Region fusion: connected elementwise nodes of one shape become one region. Nodes are walked in
- * order; a group absorbs each node that uses one of its values, as long as it is open, and is
- * closed by the first node outside it that uses one. So all members precede all users, the region
- * can be placed at its last member, and no cycle can arise. */
+ * order; an open group absorbs each node that uses one of its values, and is closed by the first
+ * node outside it that does. So all members precede all users, the region can be placed at its last
+ * member, and no cycle can arise. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,7 +87,7 @@ static uint32_t start_group(grouper *r, uint32_t node)
     return index;
 }
 
-/* Group `b` (of the node at hand) absorbs group `a`, which defines values that b uses. False when
+/* Group `b` (of the current node) absorbs group `a`, which defines values that b uses. False when
  * the union would be too large. */
 static bool merge(grouper *r, uint32_t a, uint32_t b)
 {

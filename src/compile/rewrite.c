@@ -72,7 +72,7 @@ rlx_status rx_rewrite_begin(rx_rewrite *w, const rlx_graph *from, rlx_error *err
     return RLX_OK;
 }
 
-/* Gives the new graph its outputs and hands it over, or frees it. */
+/* Adds the outputs to the new graph and returns it, or frees it. */
 static rlx_status finish(rx_rewrite *w, rlx_status s, rlx_graph **out, rlx_error *err)
 {
     const rlx_graph *from = w->from;

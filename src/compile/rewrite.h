@@ -23,11 +23,11 @@ typedef struct rx_rewrite {
 /* live[i]: node i is an input, param or state, has an effect, or some output needs it. */
 void rx_mark_live(const rlx_graph *g, bool *live);
 
-/* Starts with an empty graph that has the dimensions of `from`. On failure nothing is to be
+/* Starts with an empty graph that has the dimensions of `from`. On failure nothing needs to be
  * ended. */
 rlx_status rx_rewrite_begin(rx_rewrite *w, const rlx_graph *from, rlx_error *err);
-/* Ends the walk, whose status so far is `s`: gives the new graph its outputs, drops what is dead in
- * it and hands it over, or frees it and reports the first error. */
+/* Ends the walk, whose status so far is `s`: adds the outputs to the new graph, removes dead nodes
+ * and returns it, or frees it and reports the first error. */
 rlx_status rx_rewrite_end(rx_rewrite *w, rlx_status s, rlx_graph **out, rlx_error *err);
 
 /* The operands of a node, as values of `to`: valid until the next call. NULL: out of memory. */
@@ -39,7 +39,7 @@ void rx_rewrite_map(rx_rewrite *w, const rx_node *n, rlx_value first);
 /* Appends a copy of the node. Errors stay in `to`. */
 rlx_status rx_rewrite_copy(rx_rewrite *w, const rx_node *n);
 
-/* Adds a node that its shape rule may refuse: RLX_NONE then, and `to` is as it was. */
+/* Adds a node that its shape rule may refuse: then RLX_NONE, and `to` is unchanged. */
 rlx_value rx_rewrite_try(rx_rewrite *w, rx_op op, const rlx_value *in, size_t n_in,
                          const void *attr, const char *name);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Algebraic simplification: identities of arithmetic that hold bit for bit (so x + 0 is only
- * dropped where it cannot turn -0 into 0), and view operations that are the identity or cancel. */
+/* Algebraic simplification: arithmetic identities that hold bit for bit (so x + 0 is only dropped
+ * where it cannot turn -0 into 0), and view operations that are the identity or cancel. */
 #include <math.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ static bool same_type(const rlx_graph *g, uint32_t id, rlx_dtype t, const rlx_sh
 
 /* ---- Arithmetic ----------------------------------------------------------------------------- */
 
-/* The neutral element: of the right operand, for commutative operations also of the left. */
+/* The neutral element of the right operand; for commutative operations of the left one, too. */
 typedef struct neutral {
     rx_op op;
     double value;
@@ -153,7 +153,7 @@ static bool is_unpadded(const rx_node *n)
     return true;
 }
 
-/* Operations that are the identity where they keep type and shape, on this condition. */
+/* Operations that are the identity where type and shape are kept, under this condition. */
 static bool (*const identities[RX_N_OPS])(const rx_node *n) = {
     [RX_OP_cast] = always,
     [RX_OP_reshape] = always,

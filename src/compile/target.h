@@ -15,16 +15,16 @@ struct rx_target {
      * reused later, since reuse costs a barrier. Programs with few weights get less (plan.c).
      * 0: the smallest arena. */
     uint64_t slack_bytes;
-    /* A size that was not bound before is recorded anew; kernels do not tell sizes up to the next
-     * multiple apart. So programs that can pad round numbers of rows above `exact_rows` up to a
-     * multiple of `row_multiple`: rlx_session_round_rows. 0: every size costs the same. */
+    /* Each new size costs a recording; within multiples of `row_multiple` the kernels are the same.
+     * So programs that can pad round row counts above `exact_rows` up: rlx_session_round_rows. 0:
+     * every size costs the same. */
     int64_t exact_rows, row_multiple;
     bool has_host;          /* operations without a kernel may run on the host */
     bool no_regions;        /* elementwise chains are not fused */
     const void *user;       /* for the functions below */
 
-    /* How this node would run: native, host or no. Never decomposed or view: that is the
-     * compiler's. */
+    /* How this node would run: native, host or no; decomposing and views are the compiler's
+     * decision. */
     rlx_support (*support)(const rx_target *t, const rlx_graph *g, const rx_node *n);
     /* Whether operand i of the node may have any strides; else it is copied to a dense layout
      * first. */

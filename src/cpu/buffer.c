@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Buffers of the CPU devices: host memory, with the packed forms of it that kernels asked for, so
- * that a weight is packed once for all programs. */
+/* Buffers of the CPU devices: host memory with the packed forms that kernels requested, so that a
+ * weight is packed once for all programs. */
 #include <string.h>
 
 #include "cpu/device.h"

@@ -14,7 +14,7 @@
 
 #define PATH_ROOM 1024
 
-/* Reads a small file as text; false when it is not there. */
+/* Reads a small file as text; false when it does not exist. */
 static bool read_text(const char *path, char *text, size_t cap)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads features and caches with CPUID, and what the system saves of the registers with XGETBV. */
+/* Reads features and caches with CPUID, and the enabled register state with XGETBV. */
 #include "cpu/cpuid.h"
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@ typedef struct regs {
     uint32_t a, b, c, d;
 } regs;
 
-/* Zeros when there is no such leaf. */
+/* Zeros when the leaf does not exist. */
 static regs read_leaf(uint32_t leaf, uint32_t sub)
 {
     regs r = {0};
@@ -114,7 +114,7 @@ static const struct {
     {"vnni", RX_CPU_AVX2 | RX_CPU_AVX512 | RX_CPU_VNNI},
 };
 
-/* The place of RLX_CPU in the list of limits; -1: not set, -2: unknown. */
+/* The index of RLX_CPU in the list of limits; -1: not set, -2: unknown. */
 static int find_limit(void)
 {
     const char *word = rx_env_text(RX_ENV_CPU);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What the processor can do, and how large its caches are. */
+/* Features of the processor and the sizes of its caches. */
 #ifndef RX_CPU_CPUID_H
 #define RX_CPU_CPUID_H
 
 #include "base/error.h"
 
-/* Levels of kernels; each needs those before it on its architecture. */
+/* Levels of kernels; each implies those before it on its architecture. */
 enum {
     RX_CPU_AVX2 = 1 << 0,   /* AVX2, FMA, F16C */
     RX_CPU_AVX512 = 1 << 1, /* AVX-512 F, BW, DQ, VL */
@@ -20,7 +20,7 @@ uint32_t rx_cpu_flags(void);
 /* RLX_INVALID when RLX_CPU is another word. */
 rlx_status rx_cpu_check_limit(rlx_error *err);
 
-/* Bytes of the caches that one core sees; common sizes where the processor does not say. */
+/* Cache sizes as seen by one core; typical sizes where the processor does not report them. */
 typedef struct rx_cpu_caches {
     size_t l1d, l2, l3;
 } rx_cpu_caches;

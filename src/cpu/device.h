@@ -27,15 +27,15 @@ struct rx_device {
 
 struct rx_buffer {
     char *data;
-    uint64_t version; /* counts changes; no run that uses it is under way then */
+    uint64_t version; /* incremented by each change; no run that uses it is in flight then */
     rx_pack_cache packs;
 };
 
 typedef struct rx_weight {
     const void *data;  /* NULL: never set */
     void *owned;       /* the copy, or NULL when the data is borrowed */
-    uint64_t version;  /* counts how often it was set */
-    rx_buffer *buffer; /* that has it instead, or NULL */
+    uint64_t version;  /* incremented by each set */
+    rx_buffer *buffer; /* the buffer that holds it instead, or NULL */
     rx_weights *lender; /* whose param `lent` it is, or NULL */
     size_t lent;
 } rx_weight;
@@ -59,17 +59,17 @@ struct rx_exec {
     rx_arena arena;          /* owns the arrays below */
     char *memory;            /* the planned arena of the program */
     char *leaves;            /* inputs, then states */
-    uint64_t *input_at, *state_at; /* places of inputs and states in `leaves` */
+    uint64_t *input_at, *state_at; /* offsets in `leaves` */
     uint64_t state_bytes;    /* bytes of states, at the end of `leaves` */
-    rx_buffer **buffers;     /* by port: where it lives instead, or NULL */
-    rx_buffer **placed;      /* by value: the buffer that an output's memory is, or NULL */
+    rx_buffer **buffers;     /* by port: the buffer it lives in, or NULL */
+    rx_buffer **placed;      /* by value: the buffer that is an output's memory, or NULL */
     rx_bound at;             /* the program at the bound dimensions */
     rx_call *calls;          /* one a step; operands and records are filled by bind */
-    const rx_cpu_kernel *_Atomic *kernels; /* first to ask for each step; NULL: not known yet */
-    bool bound;              /* views and calls are right */
+    const rx_cpu_kernel *_Atomic *kernels; /* by step: where dispatch starts; NULL: not known yet */
+    bool bound;              /* views and calls are up to date */
     uint64_t weights_version;
     rx_scratch scratch;
-    rx_form form;            /* of the operand of several products, within a run */
+    rx_form form;            /* converted operand shared by several products of a run */
     uint32_t flags;          /* changed by rx_call_flag */
 
     /* Runs, in order of their tickets. lock guards all below. */
@@ -79,7 +79,8 @@ struct rx_exec {
     rx_submit pending[RX_MAX_PENDING]; /* at ticket % RX_MAX_PENDING */
     bool queued;             /* in the device's queue or with its worker */
     rx_exec *next;           /* in the queue */
-    uint64_t fail_first, fail_last; /* tickets of the last failed run and those it took with it */
+    uint64_t fail_first, fail_last; /* tickets of the last failed run and of the last one queued
+                                     * behind it */
     rlx_error error;
 };
 
@@ -117,7 +118,7 @@ rlx_status rx_cpu_run(rx_exec *e, const rx_submit *s, rlx_error *err);
 /* cpu/queue.c */
 rlx_status rx_cpu_submit(rx_exec *e, const rx_submit *s, uint64_t *ticket, rlx_error *err);
 rlx_status rx_cpu_wait(rx_exec *e, uint64_t ticket, int64_t timeout_ms, rlx_error *err);
-/* Waits until no run is left. */
+/* Waits until all runs have ended. */
 void rx_cpu_wait_idle(rx_exec *e);
 bool rx_cpu_queue_init(rx_device *d);
 void rx_cpu_queue_finish(rx_device *d);

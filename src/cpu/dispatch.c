@@ -99,7 +99,7 @@ void rx_cpu_table_finish(rx_cpu_table *t)
     *t = (rx_cpu_table){0};
 }
 
-/* Whether kernels need to know types of RX_RARE: those that only move elements need not. */
+/* Whether the call has types of RX_RARE, which only kernels that declare them get. */
 static bool has_rare_types(const rx_call *c)
 {
     uint64_t types = 0;

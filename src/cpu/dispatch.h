@@ -25,9 +25,9 @@ static inline bool rx_cpu_strided(const rx_cpu_kernel *k, size_t i)
     return k->strided >> (i < 7 ? i : 7) & 1;
 }
 
-/* The kernel of a chain that will take the call. Data is not looked at and may be absent. */
+/* The kernel of a chain that will take the call. Data is not accessed and may be absent. */
 const rx_cpu_kernel *rx_cpu_choose(const rx_cpu_kernel *k, const rx_call *c);
-/* Runs a call through the chain from k on, which may take it; *used is the kernel that did. */
+/* Runs a call by the first kernel of the chain from k on that takes it; *used is that kernel. */
 rlx_status rx_cpu_dispatch(const rx_cpu_kernel *k, const rx_call *c, const rx_cpu_kernel **used);
 
 #endif

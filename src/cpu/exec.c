@@ -53,7 +53,7 @@ void rx_cpu_weights_destroy(rx_weights *w)
     rx_free(w);
 }
 
-/* Kernels load whole elements; blocks are read in pieces of at most 4 bytes. */
+/* Kernels load whole elements; blocks are read in parts of at most 4 bytes. */
 static bool is_aligned(const void *data, rlx_dtype t)
 {
     uintptr_t size = rlx_dtype_is_packed(t) ? 4 : (uintptr_t)rlx_dtype_block_bytes(t);
@@ -110,11 +110,11 @@ rlx_status rx_cpu_weights_use(rx_weights *w, size_t param, rx_buffer *b, rlx_err
     return RLX_OK;
 }
 
-#define NEAR 16 /* steps within which a form of an operand is worth keeping */
+#define NEAR 16 /* steps within which a converted operand is worth keeping */
 
 /* ---- Creation -------------------------------------------------------------------------------- */
 
-/* Places ports one after another from *bytes on, 64-byte aligned. */
+/* Assigns ports consecutive offsets from *bytes on, 64-byte aligned. */
 static bool place_ports(const rx_program *p, const rx_port *ports, size_t n, uint64_t *at,
                         uint64_t *bytes)
 {
@@ -128,7 +128,7 @@ static bool place_ports(const rx_program *p, const rx_port *ports, size_t n, uin
     return true;
 }
 
-/* Operand 0 of a product, as rx_call.x, where a product next to it reads it too. */
+/* The id of operand 0 of a product (rx_call.x), where a nearby product reads it too. */
 static uint32_t shared_operand(const rx_program *p, size_t step)
 {
     const rx_step *s = &p->steps[step];
@@ -184,7 +184,7 @@ static rlx_status alloc_memory(rx_exec *e, rlx_error *err)
     e->leaves = rx_alloc_aligned_zero(bytes);
     if (!e->leaves)
         return rx_fail_memory(err, "inputs and states", bytes);
-    rx_ask_large_pages(e->leaves, (size_t)states_at); /* states may stay empty for the most part */
+    rx_ask_large_pages(e->leaves, (size_t)states_at); /* states may stay mostly empty */
     e->state_bytes = bytes - states_at;
     e->memory = rx_alloc_aligned(p->memory.arena_bytes);
     if (!e->memory)
@@ -206,7 +206,7 @@ static void use_buffer(rx_exec *e, size_t port, rx_buffer *b)
         e->placed[root] = b;
 }
 
-/* Memory of its own stays: pages that were never used take no room. */
+/* The port's own memory stays allocated: untouched pages take no room. */
 rlx_status rx_cpu_exec_use(rx_exec *e, size_t port, rx_buffer *b, rlx_error *err)
 {
     (void)err;
@@ -271,7 +271,7 @@ void rx_cpu_exec_destroy(rx_exec *e)
 
 /* ---- Binding --------------------------------------------------------------------------------- */
 
-/* Where the bytes of a value that is no view begin. */
+/* Address of a value that is not a view. */
 static char *value_data(const rx_exec *e, uint32_t index)
 {
     const rx_pvalue *v = &e->program->values[index];
@@ -299,7 +299,7 @@ static char *value_data(const rx_exec *e, uint32_t index)
     return NULL;
 }
 
-/* The weight that an operand is, or is a view of. */
+/* The weight that an operand is, or a view of. */
 static rx_pack_source find_source(const rx_exec *e, uint32_t index)
 {
     static const uint64_t once = 1;
@@ -417,7 +417,7 @@ static rlx_status run_step(rx_exec *e, size_t i, rlx_error *err)
     rlx_status st = rx_cpu_dispatch(first, &e->calls[i], &used);
     rx_scratch_reset(&e->scratch);
     if (st == RLX_OK) {
-        /* What was refused will be refused again until the next bind. */
+        /* a refusal holds until the next bind */
         if (used != first)
             atomic_store_explicit(&e->kernels[i], used, memory_order_relaxed);
         return RLX_OK;
@@ -432,7 +432,7 @@ static rlx_status run_step(rx_exec *e, size_t i, rlx_error *err)
                    rlx_status_name(st));
 }
 
-/* Outputs that are parts of other values reach their buffers at the end of a run. */
+/* Copies outputs that are parts of other values to their buffers at the end of a run. */
 static void copy_outputs(const rx_exec *e)
 {
     const rx_program *p = e->program;

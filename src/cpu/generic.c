@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The list of portable fast kernels, and what they share: lanes and merged axes. */
+/* The list of portable fast kernels, and their helpers: lanes and merged axes. */
 #include "cpu/generic.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@
 #define STRIDED 0xff /* operands of any strides */
 #define DENSE 0
 #define ROW(op, name, run, strided) {RX_OP_##op, name ".generic", run, strided, false, false}
-/* Also asked for types of RX_RARE. */
+/* Also called for types of RX_RARE. */
 #define RARE(op, name, run, strided) {RX_OP_##op, name ".generic", run, strided, false, true}
 
 const rx_fast_kernel rx_generic_kernels[] = {

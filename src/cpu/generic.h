@@ -6,18 +6,18 @@
 
 #include "cpu/kernel.h"
 
-/* Elements handed to a thread at a time by kernels that are limited by memory. */
+/* Chunk of elements per thread of bandwidth-limited kernels. */
 #define RX_GRAIN 16384
 
 /* Types that become f32 lanes: f32, f16, bf16, and bool as 0 and 1. */
 bool rx_is_lane_type(rlx_dtype t);
-/* n elements from `data` at `stride` (in elements) to floats, and back; back rounds to nearest
- * even, to bool is x != 0. The memory may be the same when the type is f32. */
+/* Converts n elements from `data` with `stride` (in elements) to floats, and back; back rounds to
+ * nearest even, to bool is x != 0. The memory may be the same when the type is f32. */
 void rx_load_lanes(rlx_dtype t, const char *data, int64_t stride, float *to, int64_t n);
 void rx_store_lanes(rlx_dtype t, char *data, int64_t stride, const float *from, int64_t n);
 
-/* Views of the same shape with axes of size 1 dropped and neighbouring axes merged where all of
- * them allow it. At least one axis remains. */
+/* Views of the same shape with axes of size 1 dropped and adjacent axes merged where all strides
+ * allow it. At least one axis remains. */
 void rx_merge_axes(rx_view *views, size_t n);
 
 /* n indices of a dense i32 or i64 tensor, from element `first` on, `step` apart, into an axis of
@@ -31,13 +31,14 @@ void rx_load_places(const rx_call *c, const rx_view *index, const rx_places *p, 
 /* y = act(x) on lanes, in place. generic_region.c */
 void rx_act_lanes(rlx_act act, float *x, int64_t n);
 
-/* One instruction on n lanes; the result may lie where an argument does. */
+/* One instruction on n lanes; the result may overwrite an argument. */
 typedef void rx_lane_fn(const rx_instr *in, const float *const *arg, float *y, int64_t n);
-/* What an instruction set does better than portable C. run[op] NULL: the portable function. */
+/* Functions of an instruction set that replace the portable ones. run[op] NULL: the portable
+ * function. */
 typedef struct rx_lane_set {
     void (*load)(rlx_dtype t, const char *data, int64_t stride, float *to, int64_t n);
     void (*store)(rlx_dtype t, char *data, int64_t stride, const float *from, int64_t n);
-    /* To memory aligned to 64 bytes, past the caches. NULL: none. */
+    /* Non-temporal stores to 64-byte aligned memory. NULL: none. */
     void (*stream)(float *to, const float *from, int64_t n);
     rx_lane_fn *run[RX_N_OPS];
 } rx_lane_set;
@@ -51,7 +52,7 @@ rlx_status rx_run_as_region(const rx_call *c, rx_region_fn *run, const void *use
  * out of memory. */
 rx_view *rx_region_views(const rx_call *c);
 
-/* What is a short region, by a kernel of such: silu(gate) * up; x + gate * y. */
+/* Operations that equal a short region, by a kernel of regions: silu(gate) * up; x + gate * y. */
 rlx_status rx_run_swiglu(const rx_call *c, rx_kernel_fn *elementwise);
 rlx_status rx_run_gated_residual(const rx_call *c, rx_kernel_fn *elementwise);
 

@@ -34,7 +34,7 @@ void rx_load_places(const rx_call *c, const rx_view *index, const rx_places *p, 
 }
 #undef PLACES
 
-/* Elements at from[at[i]], or at from[at[i] + i * step], side by side. */
+/* Elements from[at[i]], or from[at[i] + i * step], stored contiguously. */
 #define PICK(type)                                                             \
     for (int64_t i = 0; i < n; i++)                                            \
         ((type *)to)[i] = ((const type *)from)[at[i] + i * step]
@@ -64,7 +64,7 @@ typedef struct gather_run {
     rx_view from, to;           /* what a tuple takes of x and where it goes: merged axes */
 } gather_run;
 
-/* Where element `i` of y lies in x if its index is 0. */
+/* Offset in x of element `i` of y if its index were 0. */
 static int64_t line_start(const gather_run *r, int64_t i)
 {
     int64_t at[RLX_MAX_RANK];
@@ -101,7 +101,7 @@ static rlx_status gather_nothing(const rx_call *c, const rx_view *y)
     return RLX_OK;
 }
 
-/* False when nothing is left to do; *st says why. */
+/* False when the call is finished; *st is its status. */
 static bool gather_begin(const rx_call *c, gather_run *r, rlx_status *st)
 {
     *r = (gather_run){.c = c, .x = &c->in[0], .index = &c->in[1], .y = rx_call_out(c, 0)};

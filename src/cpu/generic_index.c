@@ -6,7 +6,7 @@
 #include "cpu/generic.h"
 #include "cpu/ref/ref.h"
 
-/* The elements of the axes after `axis`, or -1 when they have gaps. */
+/* The number of elements of the axes after `axis`, or -1 when they are not contiguous. */
 static int64_t run_length(const rx_view *v, int axis)
 {
     int64_t n = 1;
@@ -23,7 +23,7 @@ static bool overlap(const char *a, int64_t a_bytes, const char *b, int64_t b_byt
     return a < b + b_bytes && b < a + a_bytes;
 }
 
-/* n elements from one dense row to another, of halves perhaps. */
+/* n elements from one dense row to another, converted if needed. */
 static void move_row(rlx_dtype to_type, char *to, rlx_dtype from_type, const char *from, int64_t n)
 {
     if (to_type == from_type)
@@ -32,7 +32,7 @@ static void move_row(rlx_dtype to_type, char *to, rlx_dtype from_type, const cha
         rx_store_lanes(to_type, to, 1, (const float *)from, n);
 }
 
-/* The update's slices along axis 0 go to places of the state one by one. */
+/* The update's slices along axis 0 are written to the state one by one. */
 rlx_status rx_generic_state_write(const rx_call *c)
 {
     const rx_view *state = &c->out[0], *update = &c->in[1], *position = &c->in[2];

@@ -208,7 +208,7 @@ rlx_status rx_generic_one_hot(const rx_call *c)
     for (int i = (int)d->axis + 1; i < y->rank; i++)
         inner *= y->dim[i];
     rx_store(y, 0, d->off);
-    for (int64_t done = size; done < bytes;) { /* what is filled is copied behind itself */
+    for (int64_t done = size; done < bytes;) { /* fills by copying what is already filled */
         const int64_t n = done < bytes - done ? done : bytes - done;
         memcpy(y->data + done, y->data, (size_t)n);
         done += n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* concat, and operations whose result has at each place an element of the input that every axis
- * decides for itself, or a fill: pad, tile, roll, resize to the nearest. Items are moved in runs;
- * axes at the end that stay as they are belong to the item. */
+/* concat, and operations whose result elements are input elements selected per axis, or a fill
+ * value: pad, tile, roll, nearest resize. Items are moved in runs; unchanged trailing axes belong
+ * to the item. */
 #include <string.h>
 
 #include "base/dtype.h"
@@ -11,7 +11,7 @@
 
 /* ---- concat ---------------------------------------------------------------------------------- */
 
-/* An input and its place in the result: one shape, merged axes. */
+/* An input and its slice of the result: one shape, merged axes. */
 typedef struct concat_run {
     rx_view from, to;
     int64_t size; /* bytes of an element */
@@ -76,7 +76,7 @@ rlx_status rx_generic_concat(const rx_call *c)
 
 /* ---- Places ---------------------------------------------------------------------------------- */
 
-/* Places along the last axis that are treated alike. TOGETHER: they follow each other in x. */
+/* Indices along the last axis with the same treatment. TOGETHER: they are consecutive in x. */
 typedef struct segment {
     int64_t begin, n;
     enum { SEGMENT_FILL, SEGMENT_TOGETHER, SEGMENT_PICK } kind;
@@ -87,7 +87,7 @@ typedef struct move_run {
     const rx_view *x, *y;
     int rank;                         /* axes that are not part of an item */
     int64_t item;                     /* bytes */
-    int64_t *index[RLX_MAX_RANK];     /* for each place along an axis that of x, -1: the fill */
+    int64_t *index[RLX_MAX_RANK];     /* by index along an axis: that of x, -1: the fill value */
     segment *segments;                /* of the last axis */
     int64_t n_segments;
     int64_t element;                  /* bytes */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* top_k, sort and argsort along the last axis, knn and group_limited_gate. An element becomes an
- * unsigned key in the order of the reference (NaN largest, -0 equal to 0). Keys of 32 bits have the
- * index of the element below them, so that equal elements keep their order: the best k are kept in
- * a heap, sorting is a radix sort. Elements of 64 bits have keys beside their indices and are
- * always sorted. */
+ * unsigned key in the order of the reference (NaN largest, -0 equal to 0). Keys of 32 bits carry
+ * the index of the element in their low bits, so that sorting is stable: the best k are kept in a
+ * heap, sorting is a radix sort. Elements of 64 bits have keys beside their indices and are always
+ * sorted. */
 #include "cpu/generic_order.h"
 
 #include <math.h>
@@ -92,8 +92,8 @@ static void make_wide_keys(const order_run *r, const char *x, wide_key *keys)
     }
 }
 
-/* By digits of a byte; a digit that all keys have in common moves nothing. Returns where the sorted
- * keys are: in `keys` or in `work`. */
+/* LSD radix sort by bytes; a byte common to all keys is skipped. Returns the sorted keys: `keys` or
+ * `work`. */
 static wide_key *sort_wide_keys(wide_key *keys, wide_key *work, int64_t n)
 {
     for (int shift = 0; shift < 64; shift += 8) {
@@ -264,7 +264,7 @@ static void knn_rows(void *user, int64_t begin, int64_t end)
     uint64_t *keys = r->room + rx_pool_slot() * 2 * n;
     for (; begin < end; begin++) {
         make_keys(r, r->x->data + begin * n * size, keys);
-        keys[begin] = keys[n - 1]; /* the point itself is none of its neighbours */
+        keys[begin] = keys[n - 1]; /* excludes the point itself */
         const int64_t near = r->k < n - 1 ? r->k : n - 1;
         take_smallest(keys, n - 1, near);
         for (int64_t i = 0; i < r->k; i++) {
@@ -278,7 +278,7 @@ static void knn_rows(void *user, int64_t begin, int64_t end)
     }
 }
 
-/* What knn and the gate have in common: rows of n keys of which k are wanted. */
+/* Shared by knn and the gate: rows of n keys of which the first k are selected. */
 static rlx_status select_init(const rx_call *c, int64_t k, order_run *r)
 {
     *r = (order_run){.x = &c->in[0], .values = rx_call_out(c, 0), .indices = rx_call_out(c, 1),

@@ -175,7 +175,7 @@ typedef struct region_run {
     const rx_lane_set *set;
     const rx_view *in, *out; /* merged axes, all of one shape */
     int64_t lanes;           /* elements a register holds */
-    bool stream;             /* f32 results go past the caches */
+    bool stream;             /* f32 results are stored non-temporally */
     rx_lane_fn *fn[MAX_REGISTERS]; /* of each instruction */
 } region_run;
 
@@ -285,7 +285,7 @@ static bool can_run(const rx_call *c, const rx_region *r, const rx_lane_set *set
     return true;
 }
 
-/* Results larger than the last cache are not brought into it. */
+/* Results larger than the last-level cache bypass it. */
 static bool is_streamed(const rx_call *c, const rx_lane_set *set, int64_t n)
 {
     const size_t l3 = (c->caches ? *c->caches : RX_COMMON_CACHES).l3;

@@ -8,7 +8,7 @@
 #include "cpu/pool.h"
 #include "cpu/ref/ref.h"
 
-/* Sums in eight parts: fixed order, so the result does not depend on how the loop is compiled. */
+/* Sums in eight parts: a fixed order, so the result does not depend on vectorisation. */
 #define PARTS 8
 
 static double sum_lanes(const float *x, int64_t n)
@@ -66,7 +66,7 @@ typedef struct softmax_run {
     int64_t row_stride;
 } softmax_run;
 
-/* A NaN anywhere becomes the largest, and so makes the whole row NaN. */
+/* The maximum; a NaN wins, and so makes the whole row NaN. */
 static float largest(const float *x, int64_t n)
 {
     float part[PARTS], max;
@@ -84,8 +84,8 @@ static float largest(const float *x, int64_t n)
     return max;
 }
 
-/* The sum of exponentials of which the largest is 1, without one of those, which would hide others
- * that are small. */
+/* The sum of exponentials without one of those equal to 1 (the maximum), which would absorb small
+ * ones. */
 static double sum_of_others(float *e, int64_t n)
 {
     int64_t n_ones = 0;
@@ -166,7 +166,7 @@ typedef struct norm_run {
     int64_t row_stride;
 } norm_run;
 
-/* All in double: a row so large or so small that squares, differences or the factor leave f32. */
+/* In double: a row whose squares, differences or factor over- or underflow f32. */
 static void norm_lanes_wide(const norm_run *r, float *x)
 {
     const double n = (double)r->n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* sample without sorting the vocabulary: cpu/ref/sample.c defines the answer. Tokens are put into
- * buckets by how far their logit is below the first one. What a cut or the draw needs is found by
- * the counts or the sums of whole buckets, and only the bucket in which it lies is sorted. */
+/* sample without sorting the vocabulary, equal to cpu/ref/sample.c. Tokens are put into buckets by
+ * the distance of their logit from the largest. The bucket of a cut or of the draw is found by
+ * counts or sums of whole buckets, and only that bucket is sorted. */
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "cpu/ref/sample.h"
 
 #define BUCKETS 2048
-#define CHUNK 4096 /* tokens of a piece of work */
+#define CHUNK 4096 /* tokens per work item */
 
 typedef struct row_state {
     const rx_sampler *s;
@@ -115,7 +115,7 @@ static int64_t reach(const row_state *r, const uint64_t *sums, uint64_t goal, ui
         if (running >= goal)
             return r->keys[i].place;
     }
-    return r->best; /* not reached: the goal is at most the sum of all */
+    return r->best; /* not reached: the goal is at most the total */
 }
 
 static int64_t draw_of_all(row_state *r, struct rx_pool *pool)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* scatter_elements, scatter_nd and scatter_add of dense tensors. Threads share the elements of the
- * result, never the updates, so that each element gets its updates in their order whatever the
- * number of threads. Sums of f16 and bf16 are kept in f32 and products of floats in double until
- * all updates are in. */
+/* scatter_elements, scatter_nd and scatter_add of dense tensors. Threads partition the result,
+ * never the updates, so that each element gets its updates in order whatever the number of threads.
+ * Sums of f16 and bf16 are accumulated in f32 and products of floats in double. */
 #include <math.h>
 #include <string.h>
 
@@ -18,7 +17,7 @@ typedef struct scatter {
     const rx_call *c;
     const rx_view *x, *index, *update, *y;
     rlx_scatter_mode mode;
-    enum { IN_Y, IN_F32, IN_F64 } where; /* what collects the updates */
+    enum { IN_Y, IN_F32, IN_F64 } where; /* the accumulator of updates */
     char *acc;                  /* y's elements, f32 or double: one for each of y */
     int64_t acc_size;           /* bytes */
     int axis;                   /* scatter_elements */
@@ -162,7 +161,7 @@ static rlx_status scatter_init(const rx_call *c, rlx_scatter_mode mode, scatter 
     return RLX_OK;
 }
 
-/* False when nothing is left to do; *st says why. */
+/* False when the call is finished; *st is its status. */
 static bool scatter_begin(const rx_call *c, rlx_scatter_mode mode, scatter *s, rlx_status *st)
 {
     *st = RLX_OK;
@@ -184,8 +183,8 @@ static void scatter_run(scatter *s, int64_t units, int64_t work, rx_range_fn *fn
         rx_parallel(s->c->pool, n, RX_GRAIN, scatter_end, s);
 }
 
-/* Parts of n rows of the result, where the units that there are without leave threads idle. Each
- * part looks at all m indices. */
+/* Parts of n rows of the result, where there are fewer units than threads. Each part scans all m
+ * indices. */
 static int64_t n_parts(const rx_call *c, int64_t units, int64_t n, int64_t work)
 {
     const int64_t threads = rx_pool_n_threads(c->pool);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a CPU kernel sees of one step, and the table through which kernels are chosen. */
+/* A CPU kernel's view of one step, and the table from which kernels are chosen. */
 #ifndef RX_CPU_KERNEL_H
 #define RX_CPU_KERNEL_H
 
@@ -15,7 +15,7 @@ typedef struct rx_call {
     const void *attr;    /* numbers only */
     size_t n_in, n_out;
     const rx_view *in;   /* rank -1: absent */
-    const rx_view *out;  /* dense; data NULL: result not wanted */
+    const rx_view *out;  /* dense; data NULL: unused result */
     struct rx_pool *pool;/* for rx_parallel; NULL: one thread */
     struct rx_scratch *scratch;
     uint32_t *flags;     /* RLX_FLAG_*: set with rx_call_flag */
@@ -24,8 +24,8 @@ typedef struct rx_call {
     rlx_policy policy;
     bool invariant;      /* rx_program.invariant */
     struct rx_form *form; /* for rx_call_form; NULL: none */
-    uint32_t x;          /* names operand 0 where other calls of a run read it too; 0: none does */
-    bool probe;          /* asks only whether the kernel takes the call; looks at no data */
+    uint32_t x;          /* id of operand 0 where other calls of a run read it too; 0: none does */
+    bool probe;          /* only asks whether the kernel takes the call; accesses no data */
 } rx_call;
 
 /* Operand i, or NULL when absent. */
@@ -33,25 +33,25 @@ static inline const rx_view *rx_call_in(const rx_call *c, size_t i)
 {
     return i < c->n_in && c->in[i].rank >= 0 ? &c->in[i] : NULL;
 }
-/* Result i, or NULL when it is not wanted. */
+/* Result i, or NULL when it is unused. */
 static inline const rx_view *rx_call_out(const rx_call *c, size_t i)
 {
     return i < c->n_out && c->out[i].data ? &c->out[i] : NULL;
 }
 
-/* Working memory that lives until the kernel returns; grows once and is then reused, so a steady
- * run allocates nothing. Each call returns a new piece. NULL: out of memory. */
+/* Scratch memory that lives until the kernel returns; it grows once and is then reused, so a steady
+ * run allocates nothing. Each call returns a new block. NULL: out of memory. */
 typedef struct rx_scratch rx_scratch;
 void *rx_call_scratch(const rx_call *c, uint64_t bytes);
 void *rx_call_array(const rx_call *c, uint64_t n, uint64_t item);
-/* Memory for another form of operand 0, 64-byte aligned, as rx_call_scratch. Where several calls of
- * a run read the operand (c->x) it stays for the next one, and *made says that it has the form
- * `kind` already: so the x of several products is encoded once. */
+/* Memory for a converted form of operand 0, 64-byte aligned, like rx_call_scratch. Where several
+ * calls of a run read the operand (c->x) it is kept for the next one, and *made says that it holds
+ * the form `kind` already: so the x of several products is quantised once. */
 void *rx_call_form(const rx_call *c, uint64_t kind, uint64_t bytes, bool *made);
-/* Another form of an operand that is a weight, `bytes` long and 64-byte aligned: made by fill once
- * and again when the weight has changed. NULL: the operand is no weight, or out of memory; then
- * the kernel makes its own. `kind` says which form: an RX_PACK_* plus what else the form depends
- * on; all calls with one kind ask for the same bytes. */
+/* The packed form of an operand that is a weight, `bytes` long and 64-byte aligned: made by `fill`
+ * once, and again when the weight has changed. NULL: the operand is not a weight, or out of memory;
+ * then the kernel packs for itself. `kind` identifies the form: an RX_PACK_* plus what else the
+ * form depends on; all calls with one kind ask for the same bytes. */
 enum {
     RX_PACK_PANELS = 1 << 8, /* columns in panels, as many as are added */
     RX_PACK_BYTES = 2 << 8,  /* the same for integers, four deep */
@@ -64,13 +64,13 @@ enum {
 typedef void rx_pack_fn(void *user, void *to);
 const void *rx_call_packed(const rx_call *c, size_t operand, uint32_t kind, uint64_t bytes,
                            rx_pack_fn *fill, void *user);
-/* Whether an operand is a weight, of which rx_call_packed keeps forms. */
+/* Whether an operand is a weight, for which rx_call_packed caches forms. */
 bool rx_call_is_weight(const rx_call *c, size_t operand);
 /* Sets bits in the run's flags; safe from any thread of the kernel. */
 void rx_call_flag(const rx_call *c, uint32_t bits);
 
 /* Runs fn(user, begin, end) over 0..n-1 in chunks of at most `chunk`, on the threads of the pool.
- * Chunk borders do not depend on the number of threads. Runs inline when pool is NULL or n <=
+ * Chunk boundaries do not depend on the number of threads. Runs inline when pool is NULL or n <=
  * chunk. */
 typedef void rx_range_fn(void *user, int64_t begin, int64_t end);
 void rx_parallel(struct rx_pool *pool, int64_t n, int64_t chunk, rx_range_fn *fn, void *user);
@@ -87,15 +87,15 @@ extern rx_kernel_fn *const rx_ref_table[RX_N_OPS];
 
 /* ---- Fast kernels ---------------------------------------------------------------------------- */
 
-/* An entry may refuse a call (RLX_UNSUPPORTED, without having written anything); then the next one
- * of the chain is asked, and last the reference kernel. With c->probe an entry that does not refuse
- * returns RLX_OK before it looks at data; the last of a chain is not asked. */
+/* A kernel may refuse a call (RLX_UNSUPPORTED, without having written anything); then the next one
+ * of the chain is called, and finally the reference kernel. With c->probe a kernel that does not
+ * refuse returns RLX_OK before it accesses data; the last of a chain is not probed. */
 typedef struct rx_cpu_kernel {
     const char *name;       /* "sgemm.avx2", "softmax.generic" */
     rx_kernel_fn *run;
     uint8_t strided;        /* bit i: operand i may have any strides (7: all from 7 on) */
     bool is_int;            /* integer products: takes integers, or floats under policy fast */
-    bool takes_rare;        /* asked for elements of types in RX_RARE too */
+    bool takes_rare;        /* also called for types in RX_RARE */
     const struct rx_cpu_kernel *next;
 } rx_cpu_kernel;
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Packed forms of weights. A form belongs to a source (a param or constant), a view of it and a
- * kind; few exist for one source, so they are a list. Forms lie close together in slabs, for which
- * large pages are asked. */
+ * kind; few exist per source, so they are a list. Forms are allocated from slabs, with large pages
+ * where possible. */
 #include "cpu/pack_cache.h"
 
 #include <string.h>
 
 #define MIN_SLAB ((size_t)64 << 10)
-#define MAX_SLAB ((size_t)32 << 20) /* forms that are larger have their own */
+#define MAX_SLAB ((size_t)32 << 20) /* larger forms have a slab of their own */
 
-/* Memory of forms, never given back one by one. Pages past `used` were never touched. */
+/* Memory of forms, freed as a whole. Pages past `used` were never touched. */
 struct rx_pack_slab {
     rx_pack_slab *next;
     char *data;
@@ -59,8 +59,8 @@ static bool same_view(const rx_view *x, const rx_view *y)
            !memcmp(x->stride, y->stride, bytes);
 }
 
-/* A form of this view and kind, perhaps of an older weight. The address may have changed too, but
- * only together with the version. */
+/* The form of this view and kind, perhaps of an older version of the weight. Its address may have
+ * changed too, but only together with the version. */
 static rx_packed *find_form(rx_packed *list, const rx_view *view, uint32_t kind, uint64_t version)
 {
     for (rx_packed *f = list; f; f = f->next)
@@ -70,7 +70,7 @@ static rx_packed *find_form(rx_packed *list, const rx_view *view, uint32_t kind,
     return NULL;
 }
 
-/* Slabs double what is there, so that a small model does not ask for much. */
+/* Slabs double the total, so that a small model does not allocate much. */
 static rx_pack_slab *add_slab(rx_pack_cache *p, size_t need)
 {
     size_t bytes = p->bytes < MIN_SLAB ? MIN_SLAB : p->bytes < MAX_SLAB ? p->bytes : MAX_SLAB;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Weights in the order that kernels want: made when a kernel first asks, kept with the weights of a
- * session or with a buffer, made anew when a weight has changed. */
+/* Packed forms of weights: made when a kernel first requests them, kept with the weights of a
+ * session or with a buffer, made again when a weight has changed. */
 #ifndef RX_CPU_PACK_CACHE_H
 #define RX_CPU_PACK_CACHE_H
 
@@ -18,7 +18,7 @@ typedef struct rx_pack_cache {
     size_t bytes;        /* of all slabs */
 } rx_pack_cache;
 
-/* Which weight an operand of a step is, and how often that was set. */
+/* The weight behind an operand of a step, and its version. */
 typedef struct rx_pack_source {
     rx_pack_cache *cache; /* of the program's weights, or of a buffer; NULL: it is no weight */
     size_t list;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The thread pool. One job runs on the workers at a time. Its chunks are divided among the threads
- * in order, so that each walks through memory from one end to the other and finds again what it had
- * last time; a thread without chunks takes them from the ends of others. A second rx_parallel at
- * the same time, or one inside a chunk, runs inline on its caller.
- * A thread that waits, for a job or for the last chunks of one, spins for a moment; then it yields
- * to the processes that want its core, so that its own share of time is left for work; then it
- * sleeps. Sleeping at once was measured to be worse beside busy processes. */
+ * in order, so that each thread walks through consecutive memory and finds the data of its last run
+ * in its cache; a thread without chunks steals from the ends of others. A second rx_parallel at the
+ * same time, or one inside a chunk, runs inline on its caller. A waiting thread spins for a moment,
+ * then yields to other processes, so that its own time slice is left for work, then sleeps.
+ * Sleeping at once was measured to be slower beside busy processes. */
 #include "cpu/pool.h"
 
 #include <stdatomic.h>
@@ -16,9 +15,10 @@
 #include "cpu/kernel.h"
 
 #define MAX_WORKERS (RX_MAX_THREADS - 1)
-#define SPINS 2000         /* some ten microseconds: a step of a small model follows at once */
+#define SPINS 2000         /* about ten microseconds: the next step of a small model follows at once
+                            * */
 #define YIELDS 10          /* time slices of others */
-#define CONTENDED_NS 50000 /* a yield that takes longer has let another process run */
+#define CONTENDED_NS 50000 /* a longer yield means that another process has run */
 
 #define MAX_CLAIMS (1 << 24)
 
@@ -29,8 +29,8 @@ typedef struct rx_job {
     int64_t group; /* chunks claimed at once: 1 unless there are MAX_CLAIMS of them */
 } rx_job;
 
-/* What one thread has of the job, in one cache line: cores may be far from each other, and a line
- * that goes from one to the other takes as long as a thousand additions. */
+/* The part of a job that belongs to one thread, in one cache line: cores may be far apart, and a
+ * cache line transfer takes as long as a thousand additions. */
 typedef struct rx_share {
     /* Claims that are left: the first in bits 0 to 23, the end in bits 24 to 47, and above them how
      * many threads the job has. Who changes this to take a claim has one of the job that is
@@ -88,7 +88,7 @@ int rx_pool_n_threads(const rx_pool *p)
 #define END(word) ((int64_t)((word) >> 24 & (MAX_CLAIMS - 1)))
 #define N_SHARES(word) ((int)((word) >> 48))
 
-/* The first claim of a share, or the last of another thread's; -1 when there is none. */
+/* Takes the first claim of a share, or the last of another thread's; -1 when there is none. */
 static int64_t take_claim(rx_share *s, int slot, bool own)
 {
     uint_fast64_t word = atomic_load(&s->word);
@@ -115,8 +115,7 @@ static void count_claims(rx_share *own, uint64_t n)
         atomic_store_explicit(&own->finished, before + n, memory_order_release);
 }
 
-/* Runs the claims of a thread, `n` of which it has run already, and then those that others have not
- * begun. */
+/* Runs the claims of a thread, `n` of which are done already, then steals claims of others. */
 static void work(rx_workers *w, int slot, int n_shares, uint64_t n)
 {
     rx_share *own = &w->shares[slot];
@@ -141,8 +140,8 @@ static void work(rx_workers *w, int slot, int n_shares, uint64_t n)
 
 typedef bool rx_ready_fn(void *user);
 
-/* Waits without sleep until ready(user); false when that took too long. Where no one else wants the
- * core a yield returns at once, and sleep is next. */
+/* Waits without sleeping until ready(user); false on timeout. Where no other process wants the core
+ * a yield returns at once, and sleeping is next. */
 static inline bool wait_awake(rx_ready_fn *ready, void *user)
 {
     for (int i = 0; i < SPINS; i++) {
@@ -190,7 +189,8 @@ static bool sleep_until_news(rx_workers *w, rx_listener *l)
 
 static void wake_owner(rx_workers *w)
 {
-    /* Changed by both sides, so that either the owner sees the count or this sees the owner. */
+    /* A read-modify-write on both sides, so that either the owner sees the count or this thread
+     * sees the owner. */
     if (!atomic_fetch_add(&w->waiting, 0))
         return;
     rx_mutex_lock(&w->lock);
@@ -242,8 +242,8 @@ static void sleep_until_done(rx_goal *g)
     rx_mutex_unlock(&w->lock);
 }
 
-/* The first claim of share 0 is the owner's already. Nothing here waits for other cores. A worker
- * that is about to sleep may miss the news; then its claims are taken by the others. */
+/* The owner has already taken the first claim of share 0. Nothing here waits for other cores. A
+ * worker that is about to sleep may miss the wake-up; then the others steal its claims. */
 static void publish(rx_workers *w, const rx_job *job, int n_shares, int64_t n_claims)
 {
     w->n_jobs++;

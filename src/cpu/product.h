@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A batched matrix product as strides and sizes: what the matmul kernels have in common. */
+/* A batched matrix product as strides and sizes, shared by the matmul kernels. */
 #ifndef RX_CPU_PRODUCT_H
 #define RX_CPU_PRODUCT_H
 
@@ -19,12 +19,12 @@ typedef struct rx_product {
     int64_t dim[RLX_MAX_RANK], a_stride[RLX_MAX_RANK], b_stride[RLX_MAX_RANK];
 } rx_product;
 
-/* The product of operands 0 and 1; batches that share b become more rows where a allows it. act is
- * none, bias and residual are absent. */
+/* The product of operands 0 and 1; batches that share b become rows where a allows it. act is none,
+ * bias and residual are absent. */
 void rx_product_init(rx_product *p, const rx_call *c, bool trans_b);
 /* First elements of both operands in a batch. */
 void rx_product_batch(const rx_product *p, int64_t batch, const char **a, const char **b);
-/* Where element `i` of the result, counted from its first, has its residual. */
+/* Address of the residual of element `i` of the result. */
 const char *rx_product_residual(const rx_product *p, int64_t i);
 
 #endif

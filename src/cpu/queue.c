@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Order of runs on the CPU: inline for synchronous ones, on one thread of the device for the
- * others. The thread takes the execs in turn, one run each, so no session starves another. */
+ * others. The thread serves the execs round-robin, one run each, so no session starves another. */
 #include "cpu/device.h"
 
 bool rx_cpu_queue_init(rx_device *d)
@@ -56,7 +56,7 @@ static rx_exec *pop_exec(rx_device *d)
     return e;
 }
 
-/* Counts run `ticket` as done; e->lock is held. A failure takes those with it that wait behind. */
+/* Marks run `ticket` as done; e->lock is held. A failure fails those queued behind it. */
 static void finish_run(rx_exec *e, uint64_t ticket, rlx_status st, const rlx_error *error)
 {
     if (st != RLX_OK) {

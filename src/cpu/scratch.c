@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Working memory and flags of kernel calls. */
+/* Scratch memory and flags of kernel calls. */
 #include "cpu/scratch.h"
 
 #include <stdatomic.h>
@@ -29,7 +29,7 @@ void rx_scratch_reset(rx_scratch *s)
         s->block = rx_alloc_aligned(s->want);
         if (s->block)
             rx_ask_large_pages(s->block, s->want);
-        s->cap = s->block ? s->want : 0; /* without it the next call takes extra pieces again */
+        s->cap = s->block ? s->want : 0; /* without it the next call allocates extra blocks again */
     }
     s->used = s->want = 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Working memory of kernels: pieces that live for one call, from memory that is kept. */
+/* Scratch memory of kernels: blocks that live for one call, from memory that is kept. */
 #ifndef RX_CPU_SCRATCH_H
 #define RX_CPU_SCRATCH_H
 

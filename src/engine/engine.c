@@ -257,7 +257,7 @@ void rx_engine_unref(rlx_engine *e)
 
 /* ---- The thread ------------------------------------------------------------------------------ */
 
-/* Waits for something to do; false: the engine ends. */
+/* Waits for work; false: the engine is shutting down. */
 static bool wait_for_work(rlx_engine *e)
 {
     rx_mutex_lock(&e->lock);
@@ -328,7 +328,7 @@ void rlx_engine_destroy(rlx_engine *e)
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
-/* What rlx_engine_get_info shows. */
+/* Updates what rlx_engine_get_info returns. */
 static void publish(rlx_engine *e)
 {
     rx_pages_info p;
@@ -362,7 +362,7 @@ rlx_status rx_engine_step(rlx_engine *e, int64_t timeout_ms, bool *busy, rlx_err
             return rx_fail(err, st, "%s", why.text);
         count_step(e);
     }
-    if (st != RLX_OK) { /* what the pages hold is unknown */
+    if (st != RLX_OK) { /* the contents of the pages are undefined */
         e->active = false;
         rx_end_all(e, st, RLX_FINISH_CALLER, &why);
         rx_pages_forget(e->pages);

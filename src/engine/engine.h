@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside of engines.
+/* Internals of engines.
  *
- *   engine.c    creation, the thread, one step; what happened, for rlx_engine_get_info
- *   request.c   submission; pieces to their receivers; ends
+ *   engine.c    creation, the thread, one step; statistics for rlx_engine_get_info
+ *   request.c   submission; delivery of pieces; ends
  *   schedule.c  which rows the next step computes: admission, shares, preemption
  *   run.c       inputs of a step, the run, its results
  *   tokens.c    from a chosen token to pieces: grammar, ends, text
  *   pages.c     pages of the K/V cache
  *
- * The thread that steps owns the session, the pages, both lists of requests and all of a request
- * that is not marked. rlx_engine.lock guards the marked rest, which other threads use too; it is
- * never held during a callback or a run. */
+ * The stepping thread owns the session, the pages, both lists of requests and all unmarked fields
+ * of a request. rlx_engine.lock guards the marked fields, which other threads use too; it is never
+ * held during a callback or a run. */
 #ifndef RX_ENGINE_ENGINE_H
 #define RX_ENGINE_ENGINE_H
 
@@ -22,7 +22,7 @@
 #include "model/output.h"
 #include "rlx/engine.h"
 
-/* A piece that waits for rlx_request_next. */
+/* A piece queued for rlx_request_next. */
 typedef struct rx_piece {
     struct rx_piece *next;
     rlx_request_piece piece;    /* points behind this struct */
@@ -51,8 +51,9 @@ struct rlx_request {
     int32_t *tokens;            /* prompt, generated and forced ones */
     size_t n, cap_tokens;
     size_t limit;               /* tokens it may have */
-    size_t n_prompt, n_given;   /* n_given: tokens whose pieces were made, with the prompt */
-    size_t computed;            /* the first of them, which are in the cache */
+    size_t n_prompt, n_given;   /* n_given: tokens whose pieces were delivered, including the prompt
+                                 * */
+    size_t computed;            /* how many of them are in the cache */
     rx_page_table table;
     size_t slot;                /* row of the page table, while it runs */
     size_t n_rows;              /* of the step that is planned */
@@ -64,8 +65,8 @@ struct rlx_request {
     int refs;                   /* the caller's and the engine's */
     bool dropped;               /* by the caller: no callbacks */
     bool in_call;
-    rx_piece *first, *last;     /* that wait */
-    rx_piece *taken;            /* the last one that was taken */
+    rx_piece *first, *last;     /* the queue */
+    rx_piece *taken;            /* the last one taken from it */
     rlx_request_result result;
     rlx_error error;            /* of a request that failed */
     int64_t submit_ns, begin_ns, first_ns, last_ns;
@@ -133,7 +134,7 @@ struct rlx_engine {
     int64_t run_ns;
     int32_t *results, *best_ids;
     float *chosen, *lse, *best;
-    uint32_t *seen;             /* [vocabulary] entry of a token + 1, 0 between uses */
+    uint32_t *seen;             /* by token: its entry + 1, 0 between uses */
     double decode_seconds, row_seconds; /* of a step without prompts; of a prompt row. 0: unknown */
     size_t n_decoding, n_prompt_rows;   /* of the step */
 
@@ -153,21 +154,21 @@ struct rlx_engine {
 
 /* One step; see rlx_engine_step. The caller may step. */
 rlx_status rx_engine_step(rlx_engine *e, int64_t timeout_ms, bool *busy, rlx_error *err);
-/* Gives up a reference, under the lock, which is released. */
+/* Drops a reference, under the lock, which is released. */
 void rx_engine_unref(rlx_engine *e);
 
 /* ---- request.c ------------------------------------------------------------------------------- */
 
 /* To the callback or the queue. */
 rlx_status rx_request_give(rlx_request *r, const rlx_request_piece *p, rlx_error *err);
-/* Tells the receiver that it has ended and gives the engine's reference up. Its pages, slot and
- * place in the lists are gone. */
+/* Notifies the receiver of the end and drops the engine's reference. The request has no pages, slot
+ * or list entry any more. */
 void rx_request_end(rlx_request *r, rlx_status st, rlx_finish finish, const rlx_error *why);
 
 /* ---- schedule.c ------------------------------------------------------------------------------ */
 
-/* Takes new requests, ends those that were cancelled or are late, admits others, and plans the next
- * step: n_rows of the running ones. False: there is nothing to compute. */
+/* Takes new requests, ends cancelled and expired ones, admits others, and plans the next step:
+ * n_rows of the running ones. False: there is nothing to compute. */
 bool rx_engine_plan(rlx_engine *e);
 /* Ends a request of the running ones. */
 void rx_end_running(rlx_engine *e, rlx_request *r, rlx_status st, rlx_finish finish,
@@ -180,7 +181,7 @@ void rx_end_all(rlx_engine *e, rlx_status st, rlx_finish finish, const rlx_error
 rlx_status rx_inputs_create(rlx_engine *e, rlx_error *err);
 /* Submits the planned step. */
 rlx_status rx_run_start(rlx_engine *e, rlx_error *err);
-/* Waits, and hands the results to the requests; RLX_TIMEOUT: call again. */
+/* Waits, and delivers the results to the requests; RLX_TIMEOUT: call again. */
 rlx_status rx_run_finish(rlx_engine *e, int64_t timeout_ms, rlx_error *err);
 
 /* ---- tokens.c -------------------------------------------------------------------------------- */
@@ -191,11 +192,11 @@ typedef struct rx_probs {
     rlx_token_prob best[RLX_MAX_BEST];
 } rx_probs;
 
-/* The state of a grammar, with what it forces at the start. */
+/* Initialises the grammar state, with the tokens it forces at the start. */
 rlx_status rx_tokens_begin(rlx_request *r, rlx_grammar *g, rlx_error *err);
-/* Adds a chosen token and those that a grammar forces behind it. */
+/* Appends a chosen token and those that a grammar forces after it. */
 rlx_status rx_tokens_add(rlx_request *r, int32_t token, rlx_error *err);
-/* Makes the piece of token n_given; `probs` may be NULL. *ended: it was the last one. */
+/* Delivers the piece of token n_given; `probs` may be NULL. *ended: it was the last one. */
 rlx_status rx_tokens_give(rlx_request *r, const rx_probs *probs, bool *ended, rlx_finish *finish,
                           rlx_error *err);
 /* The held-back text at the end. */

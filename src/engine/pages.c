@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Pages of the K/V cache: a free list, reference counts, a hash table of known content and a list
- * of kept pages in the order of their last use. */
+/* Pages of the K/V cache: a free list, reference counts, a hash table of pages by content, and an
+ * LRU list of cached pages. */
 #include "engine/pages.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@
 
 typedef struct page {
     int32_t refs;       /* tables that hold it */
-    int32_t older, newer; /* kept pages by last use; free pages by `newer` */
+    int32_t older, newer; /* LRU list of cached pages; free list by `newer` */
     int32_t parent;     /* the known page before it; NONE: it is the first of a sequence */
     int32_t chained;    /* next page of the hash bucket */
     bool known;
@@ -156,7 +156,7 @@ static void give_up(rx_pages *p, int32_t i)
     p->n_kept++;
 }
 
-/* A page that is free, or else the kept one that was used least recently; one is available. */
+/* A free page, or else the least recently used cached one; one is available. */
 static int32_t take(rx_pages *p)
 {
     int32_t i = p->free;
@@ -191,7 +191,7 @@ size_t rx_pages_find(rx_pages *p, const int32_t *tokens, size_t n, rx_page_table
     return t->n * p->size;
 }
 
-/* Whether the page of token `begin` has content of before and another holder. */
+/* Whether the page of token `begin` has older content and another holder. */
 static bool needs_copy(const rx_pages *p, const rx_page_table *t, size_t begin, size_t end)
 {
     const size_t i = begin / p->size;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Pages of the K/V cache: which page of the pool holds which tokens of which sequence. Nothing here
- * touches the device; the numbers of pages go into its page tables.
+ * touches the device; page indices go into its page tables.
  *
- * A page is free, held by one or more tables, or kept: held by none, but with known content. Known
- * content is a whole page of tokens behind a known page (or at the start), found by a hash chain
- * and compared token by token. Kept pages are reused least recently used first. A table that holds
- * a page holds those before it too, and gives them up from its end, so that a kept page is always
- * reused before the one it stands behind. One thread at a time. */
+ * A page is free, held by one or more tables, or cached: held by none, but with known content.
+ * Known content is a whole page of tokens after a known page (or at the start), found by a hash
+ * chain and compared token by token. Cached pages are evicted least recently used first. A table
+ * that holds a page holds those before it too, and releases them from its end, so that a page is
+ * always evicted before its predecessor. One thread at a time. */
 #ifndef RX_ENGINE_PAGES_H
 #define RX_ENGINE_PAGES_H
 
@@ -26,7 +26,7 @@ typedef struct rx_page_table {
 rx_pages *rx_pages_create(size_t n, size_t size);
 void rx_pages_destroy(rx_pages *p);
 
-/* Fills an empty table with known pages that hold the first of these n tokens, never all of them:
+/* Fills an empty table with known pages that hold a prefix of these n tokens, never all of them:
  * the last token is computed, for its logits. Returns the number of tokens found, a multiple of the
  * page size; 0 also when out of memory. */
 size_t rx_pages_find(rx_pages *p, const int32_t *tokens, size_t n, rx_page_table *t);
@@ -42,16 +42,16 @@ bool rx_pages_extend(rx_pages *p, rx_page_table *t, size_t begin, size_t end, rx
 /* Pages that rx_pages_extend would take for this. */
 size_t rx_pages_needed(const rx_pages *p, const rx_page_table *t, size_t begin, size_t end);
 
-/* The first n tokens are in the cache: makes the content of whole pages known. A page with the same
- * content as a known one is given up for that. Called when no run uses the table. */
+/* The first n tokens are in the cache: registers the content of whole pages. A page with the same
+ * content as a known one is replaced by it. Called when no run uses the table. */
 void rx_pages_learn(rx_pages *p, rx_page_table *t, const int32_t *tokens, size_t n);
 
 /* A second table with the same pages, all of which are written; false when out of memory. `to` is
  * empty. */
 bool rx_pages_fork(rx_pages *p, const rx_page_table *from, rx_page_table *to);
-/* Gives all pages of a table up and frees its memory: it is empty again, with its salt. */
+/* Releases all pages of a table and frees its memory: it is empty again, with its salt. */
 void rx_pages_release(rx_pages *p, rx_page_table *t);
-/* Forgets the content of all pages that no table holds. */
+/* Drops the content of all pages that no table holds. */
 void rx_pages_forget(rx_pages *p);
 
 typedef struct rx_pages_info {

@@ -9,7 +9,7 @@
 #include "model/adapter.h"
 #include "model/draw.h"
 
-/* The request whose callback this thread is in. */
+/* The request whose callback this thread is running. */
 static _Thread_local const rlx_request *calling;
 
 /* ---- Prompts --------------------------------------------------------------------------------- */
@@ -166,7 +166,7 @@ static void free_request(rlx_request *r)
     rx_free(r);
 }
 
-/* Puts it into the inbox; the engine gets its reference. */
+/* Queues it in the inbox; the engine gets its reference. */
 static rlx_status hand_over(rlx_engine *e, rlx_request *r, rlx_error *err)
 {
     rlx_status st = RLX_OK;
@@ -297,7 +297,7 @@ static void unref(rlx_request *r)
 void rx_request_end(rlx_request *r, rlx_status st, rlx_finish finish, const rlx_error *why)
 {
     rlx_engine *e = r->e;
-    rlx_grammar_state_destroy(r->grammar); /* the grammar is needed no more */
+    rlx_grammar_state_destroy(r->grammar); /* the grammar is no longer needed */
     r->grammar = NULL;
     rx_mutex_lock(&e->lock);
     r->result.ended = true;
@@ -315,7 +315,7 @@ void rx_request_end(rlx_request *r, rlx_status st, rlx_finish finish, const rlx_
 
 /* ---- Receiving ------------------------------------------------------------------------------- */
 
-/* Takes the first piece that waits, under the lock. */
+/* Takes the first queued piece, under the lock. */
 static bool take_piece(rlx_request *r, rlx_request_piece *piece)
 {
     rx_piece *q = r->first;
@@ -330,8 +330,8 @@ static bool take_piece(rlx_request *r, rlx_request_piece *piece)
     return true;
 }
 
-/* Until there is a piece (when one is wanted) or an end, under the lock, which is released while it
- * waits. Without a thread it steps. */
+/* Waits for a piece (if wanted) or the end, under the lock, which is released meanwhile. Without a
+ * thread it steps. */
 static rlx_status wait_for_news(rlx_request *r, bool wants_piece, int64_t deadline, rlx_error *err)
 {
     rlx_engine *e = r->e;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One step: the planned rows as inputs of the graph, sizes rounded up to powers of two so that they
- * recur, the run, and its results for each request. */
+/* One step: the planned rows as inputs of the graph, sizes rounded up to powers of two so that
+ * recordings are reused, the run, and its results for each request. */
 #include <string.h>
 
 #include "engine/engine.h"
@@ -112,7 +112,7 @@ typedef struct adjustment {
     size_t n;
 } adjustment;
 
-/* The entry of a token, made when it is missing; RX_ADJUST: no room. */
+/* The entry of a token, added if missing; RX_ADJUST: no room. */
 static size_t entry_of(rlx_engine *e, adjustment *a, int32_t token)
 {
     if (e->seen[token])
@@ -151,7 +151,7 @@ static void adjust_row(rlx_engine *e, const rlx_request *r, adjustment *a)
     }
 }
 
-/* Rows of equal length: an entry is repeated, token 0 stays as it is where there is none. */
+/* Pads a row to n entries: an entry is repeated; without one token 0 gets a neutral entry. */
 static void pad_row(adjustment *a, size_t n)
 {
     if (!a->n && n) {
@@ -195,7 +195,7 @@ static void fill_adjusted(rlx_engine *e)
 
 /* ---- Sampling -------------------------------------------------------------------------------- */
 
-/* A number for token i of a request: the mixing function of splitmix64. 31 bits, for devices
+/* A random number for token i of a request: splitmix64's mixing function. 31 bits, for devices
  * without i64. */
 static int64_t token_seed(uint64_t seed, size_t i)
 {
@@ -216,7 +216,7 @@ static void fill_sampling(rlx_engine *e)
         const rlx_request *r = e->row[i].r;
         const rlx_sampling_desc *s = &r->sampling;
         to[0] = (float)s->temperature;
-        to[1] = (float)(s->top_k < 1 << 24 ? s->top_k : 0); /* exact in a float */
+        to[1] = (float)(s->top_k < 1 << 24 ? s->top_k : 0); /* exact in f32 */
         to[2] = (float)s->top_p;
         to[3] = (float)s->min_p;
         e->in.seed[i] = token_seed(s->seed, e->row[i].at + 1 - r->n_prompt);
@@ -225,7 +225,7 @@ static void fill_sampling(rlx_engine *e)
 
 /* ---- Masks ----------------------------------------------------------------------------------- */
 
-/* What the grammar of a request allows next. */
+/* The tokens that the grammar of a request allows next. */
 static rlx_status make_mask(rlx_request *r, rlx_error *err)
 {
     bool any = false;
@@ -272,7 +272,7 @@ static void fill_masks(rlx_engine *e)
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
-/* Padding rows have no length and write behind the pages that are used. */
+/* Padding rows have length 0 and write to an unused page. */
 static void pad_rows(rlx_engine *e, size_t n)
 {
     rx_step_inputs *in = &e->in;
@@ -393,8 +393,8 @@ static void take_probs(const rlx_engine *e, size_t k, size_t n_best, rx_probs *p
         p->best[i] = (rlx_token_prob){e->best_ids[k * most + i], e->best[k * most + i] - e->lse[k]};
 }
 
-/* Tokens of a request from output row m: one that was known and is given with its probability, or a
- * new one with what it forces. */
+/* Tokens of a request from output row m: a known one, delivered with its probability, or a new one
+ * with those it forces. */
 static rlx_status take_row(rlx_engine *e, size_t m, size_t k, bool *ended, rlx_finish *finish,
                            rlx_error *err)
 {
@@ -422,7 +422,7 @@ static void learn_pages(rlx_engine *e)
     }
 }
 
-/* Hands the results to the requests; those that end or fail leave the running ones. */
+/* Delivers the results; requests that end or fail leave the running list. */
 static void take_results(rlx_engine *e)
 {
     const rlx_request *over = NULL; /* may be freed: only compared */
@@ -451,14 +451,14 @@ static void take_results(rlx_engine *e)
 
 /* ---- Time ------------------------------------------------------------------------------------ */
 
-#define OLD_SHARE 0.8 /* of the average that a new measurement leaves */
+#define OLD_SHARE 0.8 /* weight of the old average when a new measurement is added */
 
 static void average(double *to, double value)
 {
     *to = *to > 0 ? *to * OLD_SHARE + value * (1 - OLD_SHARE) : value;
 }
 
-/* What steps cost; the first one of a size also compiles and packs. */
+/* Measures the cost of steps; the first one of a size also compiles and packs and is ignored. */
 static void measure(rlx_engine *e)
 {
     const double seconds = (double)(rx_now_ns() - e->run_ns) * 1e-9;

@@ -2,9 +2,9 @@
 /* The scheduler: which requests run, and which of their tokens the next step computes.
  *
  * Requests are ordered by priority, then by submission, waiting and running ones alike. A request
- * that needs a page takes one from those behind it: the last running one is preempted, loses its
- * pages and waits again at its old place. The first one in order can so take all pages, and every
- * request fits the pool alone (rlx_engine_submit): it always goes on, hence all end. */
+ * that needs a page takes one from those after it: the last running one is preempted, loses its
+ * pages and waits again at its old position. So the first one can take all pages, and every request
+ * fits the pool alone (rlx_engine_submit): it always progresses, hence all requests end. */
 #include <string.h>
 
 #include "engine/engine.h"
@@ -84,7 +84,7 @@ void rx_end_all(rlx_engine *e, rlx_status st, rlx_finish finish, const rlx_error
         rx_end_running(e, e->running[e->n_running - 1], st, finish, why);
 }
 
-/* Whether a request shall end now. */
+/* Whether a request must end now. */
 static bool is_over(const rlx_request *r, int64_t now, rlx_finish *finish)
 {
     *finish = atomic_load(&r->cancelled) ? RLX_FINISH_CALLER : RLX_FINISH_DEADLINE;
@@ -132,7 +132,7 @@ static void receive(rlx_engine *e)
     }
 }
 
-/* Drops the pages of a running request: it waits again. There is room for it (receive). */
+/* Drops the pages of a running request, which waits again. The waiting list has room (receive). */
 static void preempt(rlx_engine *e, rlx_request *r)
 {
     erase_running(e, r);
@@ -146,7 +146,7 @@ static void preempt(rlx_engine *e, rlx_request *r)
     rx_mutex_unlock(&e->lock);
 }
 
-/* Tokens that are not computed. */
+/* Tokens not yet computed. */
 static size_t left(const rlx_request *r)
 {
     return r->n - r->computed;
@@ -161,8 +161,8 @@ static size_t common_prefix(const rlx_request *a, const rlx_request *b)
     return i;
 }
 
-/* Whether a running request, no less important, is about to compute pages that this one could
- * share. */
+/* Whether a running request of at least the same priority is about to compute pages that this one
+ * could share. */
 static bool should_wait(const rlx_engine *e, const rlx_request *r)
 {
     const size_t page = (size_t)e->build.page;
@@ -178,15 +178,15 @@ static bool should_wait(const rlx_engine *e, const rlx_request *r)
     return false;
 }
 
-/* Makes a waiting request run, with what the pool knows of its tokens. False: it waits on, since
- * another computes the same, or (*full) since pages are missing. */
+/* Admits a waiting request, with the pages known for its tokens. False: it keeps waiting, since
+ * another computes the same prefix, or (*full) since pages are missing. */
 static bool admit(rlx_engine *e, size_t i, bool *full)
 {
     rlx_request *r = e->waiting[i];
     r->computed = e->shares ? rx_pages_find(e->pages, r->tokens, r->n, &r->table) : 0;
     bool fits = !should_wait(e, r);
     *full = false;
-    if (fits && e->n_running) { /* a page more for each that runs */
+    if (fits && e->n_running) { /* reserve one page for each running request */
         const size_t need = rx_pages_needed(e->pages, &r->table, r->computed, r->n + 1);
         fits = need + e->n_running <= rx_pages_available(e->pages);
         *full = !fits;
@@ -212,7 +212,7 @@ static bool admit(rlx_engine *e, size_t i, bool *full)
     return true;
 }
 
-/* In order; a request of higher priority than the last running one takes its place. */
+/* In order; a request of higher priority preempts the last running one. */
 static void admit_waiting(rlx_engine *e)
 {
     bool full;
@@ -237,7 +237,7 @@ static void admit_waiting(rlx_engine *e)
 
 /* ---- The rows of a step ---------------------------------------------------------------------- */
 
-/* Prompt rows of the next step, beside the requests that generate: what fits the time of a step. */
+/* Prompt rows of the next step, beside the decoding requests: what fits the time of a step. */
 static size_t prompt_budget(const rlx_engine *e, size_t n_decoding)
 {
     const size_t most = e->max_rows - n_decoding;
@@ -248,7 +248,7 @@ static size_t prompt_budget(const rlx_engine *e, size_t n_decoding)
         const double rows = (e->step_seconds - e->decode_seconds) / e->row_seconds;
         n = rows < MIN_PROMPT_ROWS ? MIN_PROMPT_ROWS : rows > 1e6 ? 1000000 : (size_t)rows;
     }
-    /* A whole power of two of rows has no padding. */
+    /* powers of two need no padding */
     size_t power = 1;
     while (power * 2 <= n_decoding + n)
         power *= 2;
@@ -257,7 +257,7 @@ static size_t prompt_budget(const rlx_engine *e, size_t n_decoding)
     return n < most ? n : most;
 }
 
-/* Gives request i up to n rows, with pages for them. */
+/* Plans up to n rows for request i, with pages for them. */
 static void plan_rows(rlx_engine *e, size_t i, size_t n)
 {
     rlx_request *r = e->running[i];
@@ -276,8 +276,8 @@ static void plan_rows(rlx_engine *e, size_t i, size_t n)
     r->n_rows = n;
 }
 
-/* Rows of outputs that n rows of a request have: the last known token, and those whose successors
- * are given with probabilities. */
+/* Output rows for n rows of a request: the last known token, and those whose successors are
+ * reported with probabilities. */
 static size_t limit_outputs(const rlx_request *r, size_t n, size_t most)
 {
     if (!r->log_probs)
@@ -304,7 +304,7 @@ static size_t count_prompts(const rlx_engine *e, size_t from)
     return n;
 }
 
-/* One row for each that generates; the budget of prompt rows in equal shares for the prompts of one
+/* One row for each decoding request; the prompt budget in equal shares for the prompts of one
  * priority, the highest first. Preemption shortens the list at its end. */
 static void plan_step(rlx_engine *e)
 {
@@ -335,8 +335,8 @@ static void plan_step(rlx_engine *e)
     }
 }
 
-/* The planned step has no row: the first request cannot have a page, although it fits alone. Only
- * host memory can be missing. */
+/* The planned step has no row: the first request cannot get a page, although it fits alone, so host
+ * memory is exhausted. */
 static void fail_first(rlx_engine *e)
 {
     rlx_error why;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tokens of a request: what a grammar forces, when it ends, and the pieces of its text. */
+/* Tokens of a request: those forced by a grammar, its end, and the pieces of its text. */
 #include "engine/engine.h"
 
 #define MAX_FORCED 64
@@ -12,7 +12,7 @@ static rlx_status append(rlx_request *r, int32_t token, rlx_error *err)
     return RLX_OK;
 }
 
-/* Tokens that every continuation begins with need no sampling. */
+/* Tokens common to all continuations need no sampling. */
 static rlx_status add_forced(rlx_request *r, rlx_error *err)
 {
     int32_t forced[MAX_FORCED];

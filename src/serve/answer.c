@@ -10,8 +10,8 @@
 #include "base/mem.h"
 #include "serve/json_out.h"
 
-#define WAIT_MS 100            /* between two looks whether the client is still there */
-#define DEFAULT_COMPLETION 16  /* tokens, as OpenAI's API has it */
+#define WAIT_MS 100            /* interval of checks whether the client is still connected */
+#define DEFAULT_COMPLETION 16  /* tokens, as in OpenAI's API */
 static const char call_mark[] = "<tool_call>";
 
 static bool no_memory(rx_answer *a)
@@ -94,7 +94,7 @@ static bool make_grammars(rx_answer *a)
 
 /* ---- Prompts and jobs ------------------------------------------------------------------------ */
 
-/* Ids of the request, checked. */
+/* Copies the token ids of the request, checked. */
 static bool copy_ids(rx_answer *a, size_t i, const rx_api_text *t)
 {
     const int32_t limit = (int32_t)a->m->info.vocabulary;
@@ -116,7 +116,7 @@ static bool is_chat(const rx_answer *a)
     return a->r.kind != RX_API_COMPLETION && !a->r.raw;
 }
 
-/* The messages behind what comes before them: the system's, and those of an earlier response. */
+/* Prepends the system message and those of an earlier response. */
 static bool join_messages(rx_answer *a)
 {
     rx_api_request *r = &a->r;
@@ -233,7 +233,7 @@ static bool start_choices(rx_answer *a)
     return true;
 }
 
-/* What the backend can do. */
+/* Refuses what the backend does not support. */
 static bool check_features(rx_answer *a)
 {
     const rx_gen_backend *b = a->m->backend;
@@ -277,8 +277,8 @@ static void end_job(rx_answer *a, rx_choice *c)
     rx_histogram_add(&a->s->metrics.queue, r.wait_seconds);
 }
 
-/* The text began with the mark of a call: the rest of it is generated under the grammar of the
- * tools. */
+/* The text began with the marker of a call: the rest is generated under the grammar of the tools.
+ * */
 static bool start_call(rx_answer *a, rx_choice *c)
 {
     int32_t *mark = NULL;
@@ -302,7 +302,7 @@ static bool start_call(rx_answer *a, rx_choice *c)
     return ok;
 }
 
-/* The begin of a text that may become a call. */
+/* Buffers the beginning of a text that may become a call. */
 static bool take_open(rx_answer *a, rx_choice *c, const char *text, size_t n, rx_str *out)
 {
     rx_str_add(&c->text, text, n);
@@ -348,7 +348,7 @@ static bool finish_choice(rx_answer *a, rx_choice *c, rx_str *out)
     a->m->backend->result(c->job, &r);
     if (r.finish == RLX_FINISH_CALLER && !r.timed_out)
         return rx_api_fail_as(&a->e, 503, "shutting_down", "the server is shutting down");
-    if (c->mode == RX_MODE_OPEN) { /* it did not become one */
+    if (c->mode == RX_MODE_OPEN) { /* it is ordinary text after all */
         rx_str held = c->text;
         c->text = (rx_str){0};
         c->mode = RX_MODE_TEXT;
@@ -366,7 +366,8 @@ static bool finish_choice(rx_answer *a, rx_choice *c, rx_str *out)
     return true;
 }
 
-/* Takes what is next; false when the answer is over, or a->e says why it cannot go on. */
+/* Processes the next piece; false when the answer is complete, or a->e says why it cannot continue.
+ * */
 static bool go_on(rx_answer *a, rx_str *out)
 {
     if (a->at == a->n_choices)
@@ -482,7 +483,7 @@ void rx_answer_keep(rx_answer *a, const rx_str *body)
         rx_str_printf(&said, "%s\n%s\n</tool_call>", call_mark, c->call.n ? c->call.data : "");
     else
         rx_str_puts(&said, c->text.n ? c->text.data : "");
-    /* The system's text belongs to one response only. */
+    /* The system message belongs to one response only. */
     const size_t skip = a->r.system ? 1 : 0;
     if (!said.failed)
         rx_history_keep(a->s->history, &(rx_history_entry){

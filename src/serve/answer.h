@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An answer that is generated, while it is made: its choices, and how each protocol writes them. */
+/* An answer while it is generated: its choices, and how each protocol writes them. */
 #ifndef RX_SERVE_ANSWER_H
 #define RX_SERVE_ANSWER_H
 
@@ -8,7 +8,7 @@
 /* What the text of a choice is. */
 typedef enum rx_choice_mode {
     RX_MODE_TEXT,
-    RX_MODE_OPEN, /* it may become a call: its begin is held back */
+    RX_MODE_OPEN, /* may become a call: its beginning is held back */
     RX_MODE_CALL  /* {"name":"...","arguments":{...}}, by the grammar of the tools */
 } rx_choice_mode;
 
@@ -21,20 +21,20 @@ typedef struct rx_choice {
                            * writers that keep it */
     size_t length;        /* of the text so far, in bytes */
     rx_str call;          /* all of a call */
-    size_t call_sent;     /* bytes of its arguments that a stream has */
-    bool opened;          /* a stream has the begin of its text, or the name of its call */
-    bool stopped;         /* it ended by a text of `stop` */
+    size_t call_sent;     /* bytes of its arguments already streamed */
+    bool opened;          /* the stream has the beginning of its text, or the name of its call */
+    bool stopped;         /* it ended at a stop string */
     rx_str probs[4];      /* log-probabilities: entries of chats; the four lists of completions */
-    const char *finish;   /* NULL: it goes on */
+    const char *finish;   /* NULL: still running */
     int64_t last_ns;      /* when its last token came */
     size_t n_generated;
 } rx_choice;
 
-/* A protocol. Streams: the begin of a choice; text; what is new of a call; the end of a choice; the
- * end; an error instead of it. `whole` is an answer that is no stream. */
+/* A protocol. Streams: the beginning of a choice; text; new parts of a call; the end of a choice;
+ * the end; an error instead of it. `whole` writes an answer that is not streamed. */
 typedef struct rx_writer {
     const char *type;     /* of streams */
-    const char *id;       /* what ids begin with */
+    const char *id;       /* prefix of ids */
     bool keeps_text;
     void (*begin)(rx_answer *a, rx_choice *c, rx_str *out);
     void (*text)(rx_answer *a, rx_choice *c, const char *text, size_t n, rx_str *out);
@@ -57,27 +57,27 @@ struct rx_answer {
     int32_t **prompts;
     size_t *n_ids;
     rx_choice *choices;
-    size_t n_choices, at; /* at: the one whose pieces are taken */
+    size_t n_choices, at; /* at: the one whose pieces are being taken */
     char id[40];
     int64_t created, begin_ns, first_ns; /* first_ns: of the first token; 0: none yet */
     int fd;
     size_t n_prompt, n_cached, n_generated;
     rx_api_error e;
     bool started, ended;  /* of a stream */
-    size_t n_events;      /* that a stream has */
+    size_t n_events;      /* events sent */
 };
 
 /* The log-probabilities of a piece. */
 void rx_answer_add_probs(rx_answer *a, rx_choice *c, const rx_backend_piece *p);
-/* The name of a call and its arguments as far as they are there; false: not even the name. */
+/* The name of a call and its arguments as far as generated; false: not even the name. */
 typedef struct rx_call_parts {
     const char *name, *arguments;
     size_t n_name, n_arguments;
 } rx_call_parts;
 bool rx_answer_split_call(const rx_choice *c, rx_call_parts *out);
-/* Prompt tokens that were in the cache. */
+/* Prompt tokens found in the cache. */
 size_t rx_answer_cached(const rx_answer *a);
-/* Keeps a response, so that others may go on from it. */
+/* Stores a response, so that a later one may continue it. */
 void rx_answer_keep(rx_answer *a, const rx_str *body);
 
 #endif

@@ -85,7 +85,7 @@ static const char *text_of(const rx_str *s)
     return s->n ? s->data : "";
 }
 
-/* What has gathered, or null. */
+/* The accumulated probabilities, or null. */
 static void put_probs(const rx_answer *a, const rx_choice *c, rx_str *s)
 {
     static const char *const names[] = {"tokens", "token_logprobs", "top_logprobs", "text_offset"};
@@ -118,7 +118,7 @@ static void put_head(const rx_answer *a, bool chunk, rx_str *s)
     rx_str_puts(s, ",\"system_fingerprint\":null");
 }
 
-/* Choices of the same prompt find it again: no more than all of it. */
+/* Choices of the same prompt find it again: limited to its length. */
 size_t rx_answer_cached(const rx_answer *a)
 {
     return a->n_cached < a->n_prompt ? a->n_cached : a->n_prompt;
@@ -143,7 +143,7 @@ bool rx_answer_split_call(const rx_choice *c, rx_call_parts *out)
     out->n_name = (size_t)(found - out->name);
     out->arguments = found + k;
     out->n_arguments = c->call.n - (size_t)(out->arguments - text);
-    /* The brace that ends the call is not part of them; where it is cut it may be missing. */
+    /* the closing brace of the call is not part of the arguments; it is missing when truncated */
     const bool whole = c->finish && !strcmp(c->finish, "tool_calls");
     if (out->n_arguments && (whole || !c->finish))
         --out->n_arguments;

@@ -16,7 +16,7 @@ static const char *reason_of(const rx_choice *c)
 static void put_reason(const rx_answer *a, const rx_choice *c, rx_str *s)
 {
     rx_str_printf(s, "\"stop_reason\":\"%s\",\"stop_sequence\":", reason_of(c));
-    /* Which of several texts it was is not told. */
+    /* The API does not tell which of several stop strings it was. */
     rx_put_string(s, c->stopped && a->r.n_stop == 1 ? a->r.stop[0] : NULL);
 }
 
@@ -34,7 +34,7 @@ static void put_head(const rx_answer *a, rx_str *s)
     rx_put_string(s, a->m->id);
 }
 
-/* Tokens of the prompt are counted as Anthropic does: those in the cache apart. */
+/* Usage as Anthropic counts it: cached prompt tokens apart. */
 static void put_usage(const rx_answer *a, rx_str *s)
 {
     const size_t cached = rx_answer_cached(a);
@@ -54,7 +54,7 @@ static void put_whole(rx_answer *a, rx_str *s)
         rx_put_text(s, c->text.n ? c->text.data : "", c->text.n);
         rx_str_puts(s, "}");
     } else {
-        const bool cut = !strcmp(c->finish, "length"); /* then it is no object yet */
+        const bool cut = !strcmp(c->finish, "length"); /* truncated: not a complete object */
         put_use_head(a, &p, s);
         rx_str_puts(s, ",\"input\":");
         rx_str_add(s, cut ? "{}" : p.arguments, cut ? 2 : p.n_arguments);

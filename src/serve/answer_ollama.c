@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Ollama's /api: answers as one object, or as a stream of lines with parts of it, and what it says
- * of models. */
+/* Ollama's /api: answers as one object, or as a stream of JSON lines, and its model listings. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -48,7 +47,7 @@ static void put_content(const rx_answer *a, const char *text, size_t n, const rx
     rx_str_puts(s, "}");
 }
 
-/* A call that is whole, else NULL: half of its arguments is no JSON. */
+/* A complete call, else NULL: partial arguments are not JSON. */
 static const rx_call_parts *whole_call(const rx_choice *c, rx_call_parts *p)
 {
     const bool whole = c->finish && !strcmp(c->finish, "tool_calls");
@@ -94,7 +93,7 @@ static void put_text(rx_answer *a, rx_choice *c, const char *text, size_t n, rx_
     rx_str_puts(out, ",\"done\":false}\n");
 }
 
-/* Calls come whole. */
+/* Calls are sent complete. */
 static void put_call(rx_answer *a, rx_choice *c, rx_str *out)
 {
     (void)a, (void)c, (void)out;
@@ -131,7 +130,7 @@ const rx_writer rx_writer_ollama = {
 
 /* ---- Models ---------------------------------------------------------------------------------- */
 
-/* What `details` of a model has; of one that is not loaded nothing is known. */
+/* The `details` of a model; unknown for models that are not loaded. */
 static void put_details(const rx_served *m, rx_str *s)
 {
     const bool loaded = rx_served_is_ready(m);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Answers of OpenAI's /v1/responses: one item, a message or the call of a function, and the events
- * of its stream. Responses are kept for those that go on from them. */
+/* Answers of OpenAI's /v1/responses: one item, a message or a function call, and the events of its
+ * stream. Responses are stored for those that continue them. */
 #include <string.h>
 
 #include "serve/answer.h"
@@ -26,7 +26,7 @@ static void put_part(const rx_choice *c, bool whole, rx_str *s)
     rx_str_puts(s, "}");
 }
 
-/* The item, with what it holds or as it begins. */
+/* The item, complete or as it begins. */
 static void put_item(const rx_answer *a, const rx_choice *c, bool whole, rx_str *s)
 {
     rx_call_parts p = {0};
@@ -146,7 +146,7 @@ static void put_item_event(rx_answer *a, rx_choice *c, bool whole, rx_str *out)
     end_event(out);
 }
 
-/* What events of text and arguments have in common. */
+/* The fields common to events of text and arguments. */
 static void put_place(const rx_answer *a, const rx_choice *c, rx_str *out)
 {
     const bool call = c->mode == RX_MODE_CALL;

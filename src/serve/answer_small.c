@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The requests that generate nothing: models, embeddings, tokens, templates, metrics. */
+/* Requests that generate nothing: models, embeddings, tokens, templates, metrics. */
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 /* ---- Models ---------------------------------------------------------------------------------- */
 
-/* What is known of a model: of one that is not loaded the name only. */
+/* A model entry; only the name of one that is not loaded. */
 static void put_model(rx_server *s, rx_served *m, rx_str *out)
 {
     rx_str_puts(out, "{\"id\":");
@@ -66,7 +66,7 @@ static void put_vector(const rx_api_request *q, const float *v, size_t width, rx
     rx_str_puts(out, "]");
 }
 
-/* The first numbers of a vector, at length 1 again. */
+/* Truncates a vector to its first elements and normalises it again. */
 static void cut_vector(float *v, size_t width)
 {
     double sum = 0;
@@ -106,7 +106,7 @@ static bool embed(rx_served *m, const rx_api_request *q, rx_arena *a, float **ou
     return st == RLX_OK || rx_api_fail_status(e, st, &err);
 }
 
-/* Those of OpenAI are objects of a list, those of Ollama rows. */
+/* OpenAI's are objects of a list, Ollama's are rows. */
 static void put_embeddings(const rx_served *m, const rx_api_request *q, float *v, size_t tokens,
                            rx_str *out)
 {
@@ -132,8 +132,7 @@ static void put_embeddings(const rx_served *m, const rx_api_request *q, float *v
                       tokens);
 }
 
-/* Takes the model of that name, without one the first that can: those who have one model for each
- * need not name it. */
+/* The model of that name, by default the first that can embed. */
 static rx_served *take_encoder(rx_server *s, const char *id, rx_api_error *e)
 {
     rx_served *m = NULL;
@@ -148,7 +147,7 @@ static rx_served *take_encoder(rx_server *s, const char *id, rx_api_error *e)
     return NULL;
 }
 
-/* How near each document is to the query: the cosine of their vectors. */
+/* Ranks documents by the cosine similarity of their vectors with the query's. */
 static void put_ranking(const rx_served *m, const rx_api_request *q, float *v, size_t tokens,
                         rx_str *out)
 {
@@ -158,7 +157,7 @@ static void put_ranking(const rx_served *m, const rx_api_request *q, float *v, s
     rx_put_string(out, m->id);
     rx_str_printf(out, ",\"usage\":{\"prompt_tokens\":%zu,\"total_tokens\":%zu},\"results\":[",
                   tokens, tokens);
-    for (size_t i = 0; i < n; i++) { /* the score takes the place of the vector's first number */
+    for (size_t i = 0; i < n; i++) { /* the score replaces the first element of the vector */
         double sum = 0;
         for (size_t k = 0; k < width; k++)
             sum += (double)v[k] * v[(i + 1) * width + k];
@@ -181,7 +180,7 @@ static void put_ranking(const rx_served *m, const rx_api_request *q, float *v, s
             rx_str_puts(out, "}");
         }
         rx_str_puts(out, "}");
-        v[(best + 1) * width] = NAN; /* taken */
+        v[(best + 1) * width] = NAN; /* already ranked */
     }
     rx_str_puts(out, "]}");
 }
@@ -269,7 +268,7 @@ static void answer_template(const rx_served *m, const rx_api_request *q, rx_repl
     rx_free(text);
 }
 
-/* Tokens of the prompt that a conversation becomes. */
+/* Counts the prompt tokens of a conversation. */
 static void answer_count(const rx_served *m, rx_api_request *q, rx_arena *a, rx_reply *r,
                          rx_api_error *e)
 {

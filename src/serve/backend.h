@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the server needs of something that generates text: submit a job, take its pieces, cancel
- * it. The protocols above it know nothing else of models that generate. */
+/* What the server requires of a text generator: submit a job, take its pieces, cancel it. The
+ * protocols know nothing else of generating models. */
 #ifndef RX_SERVE_BACKEND_H
 #define RX_SERVE_BACKEND_H
 
@@ -18,10 +18,10 @@ typedef struct rx_backend_prob {
 } rx_backend_prob;
 
 typedef struct rx_backend_piece {
-    int32_t token;    /* -1: text that was held back, at the end */
+    int32_t token;    /* -1: held-back text at the end */
     const char *text; /* whole characters, not terminated; valid until the next piece is taken */
     size_t length;
-    float log_prob;   /* of the token, where it was asked for */
+    float log_prob;   /* of the token, if requested */
     const rx_backend_prob *best;
     size_t n_best;
 } rx_backend_piece;
@@ -56,7 +56,7 @@ typedef struct rx_job rx_job;
 
 typedef struct rx_gen_backend rx_gen_backend;
 struct rx_gen_backend {
-    bool has_log_probs, has_penalties, has_bias; /* what jobs may ask for */
+    bool has_log_probs, has_penalties, has_bias; /* options of jobs that are supported */
     /* RLX_TIMEOUT: the queue is full. RLX_INVALID: the prompt does not fit. */
     rlx_status (*submit)(rx_gen_backend *b, const rx_job_desc *d, rx_job **out, rlx_error *err);
     /* Waits up to timeout_ms: RLX_TIMEOUT means call again. *more is false when none is left.
@@ -64,11 +64,11 @@ struct rx_gen_backend {
     rlx_status (*next)(rx_job *j, int64_t timeout_ms, rx_backend_piece *piece, bool *more,
                        rlx_error *err);
     void (*result)(rx_job *j, rx_job_result *out);
-    /* Cancels it where it has not ended, and frees it. */
+    /* Cancels the job if it is still running, and frees it. */
     void (*end)(rx_job *j);
     void (*load)(rx_gen_backend *b, int64_t *running, int64_t *waiting);
     uint64_t (*bytes)(rx_gen_backend *b); /* of its cache; NULL: that of the model's info */
-    void (*destroy)(rx_gen_backend *b); /* no job is left */
+    void (*destroy)(rx_gen_backend *b); /* all jobs have ended */
 };
 
 /* Jobs share the steps of an engine. RLX_UNSUPPORTED: the model has a memory that engines cannot

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The backend over rlx_context: a queue that one thread serves, one job after the other. What a
- * prompt has in common with the job before it is not computed again. */
+/* The backend over rlx_context: a queue served by one thread, one job after the other. The common
+ * prefix with the previous job's prompt is not computed again. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -10,7 +10,7 @@
 
 typedef struct kept_piece {
     int32_t token;
-    size_t begin, length; /* in the text of the job */
+    size_t begin, length; /* range of the job's text */
 } kept_piece;
 
 typedef struct queue queue;
@@ -28,7 +28,7 @@ struct rx_job {
     rlx_status status;
     rlx_error err;
     rx_job_result result;
-    rx_str given;          /* the text of the piece that was taken last */
+    rx_str given;          /* the text of the piece last taken */
     int64_t submitted_ns, deadline_ns;
 };
 
@@ -36,7 +36,7 @@ struct queue {
     rx_gen_backend base;
     rlx_context *context;
     rx_mutex lock;
-    rx_cond work, news;    /* for the worker; for those who wait for pieces */
+    rx_cond work, news;    /* for the worker; for those waiting for pieces */
     rx_job *first, *last, *running;
     int64_t n_waiting, limit;
     int64_t room;          /* tokens of the context */
@@ -68,7 +68,7 @@ static bool keep_piece(rx_job *j, const rlx_piece *p)
     return true;
 }
 
-/* Whether the job shall go on; takes the piece. */
+/* Queues a piece; returns whether the job is to continue. */
 static bool take_piece(queue *q, rx_job *j, const rlx_piece *p)
 {
     rx_mutex_lock(&q->lock);
@@ -130,7 +130,7 @@ static void run_job(queue *q, rx_job *j)
     rx_mutex_unlock(&q->lock);
 }
 
-/* The next job, or NULL when the backend ends. Called with the lock. */
+/* The next job, or NULL when the backend shuts down. Called with the lock. */
 static rx_job *take_job(queue *q)
 {
     while (!q->first && !q->stopping)
@@ -231,7 +231,7 @@ static bool unlink_job(queue *q, const rx_job *j)
     return false;
 }
 
-/* Gives the next piece where there is one. Called with the lock. */
+/* Takes the next piece if there is one. Called with the lock. */
 static bool give_piece(rx_job *j, rx_backend_piece *piece)
 {
     if (j->taken == j->n_pieces)
@@ -287,7 +287,7 @@ static void end_job(rx_job *j)
     rx_mutex_lock(&q->lock);
     const bool mine = j->over || unlink_job(q, j);
     j->cancelled = true;
-    if (!mine && j->d.grammar) /* the grammar is the caller's: wait until nothing uses it */
+    if (!mine && j->d.grammar) /* the grammar belongs to the caller: wait until it is unused */
         while (!j->over)
             rx_cond_wait(&q->news, &q->lock);
     const bool done = mine || j->over;

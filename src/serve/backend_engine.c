@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The backend over rlx_engine: many texts share the steps of a model and what their prompts have in
- * common. */
+/* The backend over rlx_engine: many texts share the steps of a model and common prompt prefixes. */
 #include "base/mem.h"
 #include "rlx/engine.h"
 #include "serve/backend.h"
@@ -12,7 +11,7 @@ typedef struct engine_backend {
 
 struct rx_job {
     rlx_request *request;
-    rx_backend_prob best[RLX_MAX_BEST]; /* of the piece that was taken last */
+    rx_backend_prob best[RLX_MAX_BEST]; /* of the piece last taken */
 };
 
 static rlx_status submit(rx_gen_backend *b, const rx_job_desc *d, rx_job **out, rlx_error *err)
@@ -67,7 +66,7 @@ static void get_result(rx_job *j, rx_job_result *out)
                            .prompt_seconds = r.prompt_seconds, .seconds = r.seconds};
 }
 
-/* The engine may be in a step with it: what the job points to is needed until that has ended. */
+/* The engine may be in a step with the job: what it points to is needed until that has ended. */
 static void end_job(rx_job *j)
 {
     rlx_request_cancel(j->request);

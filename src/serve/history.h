@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Responses that later ones may go on from (previous_response_id): conversations by id, in memory
- * only. When there are too many or they are too large the oldest are forgotten. Thread-safe. */
+/* Responses that later ones may continue (previous_response_id): conversations by id, in memory
+ * only. Beyond the limits the oldest are dropped. Thread-safe. */
 #ifndef RX_SERVE_HISTORY_H
 #define RX_SERVE_HISTORY_H
 
@@ -24,9 +24,9 @@ typedef struct rx_history_entry {
 
 rx_history *rx_history_create(void); /* NULL: no memory */
 void rx_history_destroy(rx_history *h);
-/* Keeps a copy. What does not fit, or has no memory, is not kept. */
+/* Stores a copy; dropped when it does not fit or memory is exhausted. */
 void rx_history_keep(rx_history *h, const rx_history_entry *e);
-/* The conversation up to a response and with it, in the arena; false: there is none. */
+/* The conversation up to and including a response, in the arena; false: unknown id. */
 bool rx_history_find(rx_history *h, const char *id, rx_arena *a, rlx_message **messages, size_t *n);
 /* Appends the body of a response. */
 bool rx_history_body(rx_history *h, const char *id, rx_str *out);

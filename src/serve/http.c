@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* HTTP by libmicrohttpd, one thread a connection: a thread may wait for its own job, and a slow
- * client holds nothing but its thread. Bodies are gathered up to a limit; keys are compared in
+/* HTTP by libmicrohttpd, one thread per connection: a thread may wait for its own job, and a slow
+ * client blocks nothing but its thread. Bodies are read up to a limit; keys are compared in
  * constant time. */
 #include "serve/http.h"
 
@@ -30,14 +30,14 @@ struct rx_http {
     char address[300];
 };
 
-/* A request while its body comes. */
+/* A request while its body is being received. */
 typedef struct exchange {
     rx_http *h;
     rx_str body;
     bool too_large;
 } exchange;
 
-/* A stream that libmicrohttpd reads from. */
+/* A response stream that libmicrohttpd pulls from. */
 typedef struct stream {
     rx_server *server;
     rx_reply_fn *more;
@@ -105,7 +105,7 @@ static void add_cors(const rx_http *h, struct MHD_Response *response)
     MHD_add_response_header(response, "Access-Control-Expose-Headers", "X-RLX-Warning");
 }
 
-/* What a browser may do with the page: load from and talk to this server, and nothing else. */
+/* Content security policy of the page: it may load from and talk to this server only. */
 static void add_page_rules(struct MHD_Response *response)
 {
     MHD_add_response_header(response, "Content-Security-Policy",
@@ -281,7 +281,7 @@ static rlx_status listen_unix(rx_http *h, rlx_error *err)
     if (strlen(path) >= sizeof a.sun_path)
         return rx_fail(err, RLX_INVALID, "'%s' is too long for a Unix socket", path);
     memcpy(a.sun_path, path, strlen(path) + 1);
-    if (!lstat(path, &st) && S_ISSOCK(st.st_mode)) { /* of a server that is gone? */
+    if (!lstat(path, &st) && S_ISSOCK(st.st_mode)) { /* left over by a server that has ended? */
         const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         const bool alive = probe >= 0 && !connect(probe, (struct sockaddr *)&a, sizeof a);
         if (probe >= 0)
@@ -312,7 +312,7 @@ static rlx_status name_address(rx_http *h, rlx_error *err)
     return RLX_OK;
 }
 
-/* One that the service manager has opened. */
+/* A socket opened by the service manager. */
 static rlx_status take_socket(rx_http *h, rlx_error *err)
 {
     struct sockaddr_un a;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The transport: HTTP/1.1 by libmicrohttpd. A build without it has http_stub.c, which says so. */
+/* The transport: HTTP/1.1 by libmicrohttpd. Builds without it have http_stub.c, which refuses with
+ * a sentence. */
 #ifndef RX_SERVE_HTTP_H
 #define RX_SERVE_HTTP_H
 
@@ -9,12 +10,12 @@ typedef struct rx_http_desc {
     const char *host;        /* address or name to listen on */
     const char *port;        /* "0": a free one */
     const char *socket_path; /* a Unix socket instead; NULL: none */
-    int fd;                  /* a socket that listens already; 0: none */
-    const char *key;         /* that requests must have; NULL: none */
-    const char *cors;        /* origin that pages may have, "*": any; NULL: none */
+    int fd;                  /* a listening socket; 0: none */
+    const char *key;         /* required of requests; NULL: none */
+    const char *cors;        /* allowed origin, "*": any; NULL: none */
     int64_t max_body;        /* bytes */
     int64_t max_connections;
-    int64_t timeout;         /* seconds without a byte from or to a client */
+    int64_t timeout;         /* seconds of idle connections */
 } rx_http_desc;
 
 typedef struct rx_http rx_http;
@@ -25,8 +26,8 @@ bool rx_http_is_available(void);
 rlx_status rx_http_start(const rx_http_desc *d, rx_server *s, rx_http **out, rlx_error *err);
 /* "http://HOST:PORT" or "unix:PATH". */
 const char *rx_http_address(const rx_http *h);
-/* Takes no new connections; waits up to `seconds` for requests that are being answered, cancels the
- * rest and frees the server. */
+/* Accepts no new connections; waits up to `seconds` for requests in progress, cancels the rest and
+ * frees the server. */
 void rx_http_stop(rx_http *h, int64_t seconds);
 
 #endif

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The length of the character at s, 0 when it is no UTF-8. */
+/* The length of the UTF-8 character at s, 0 when it is invalid. */
 static size_t character(const unsigned char *s, size_t n)
 {
     for (size_t length = 1; length <= 4 && length <= n; length++)

@@ -6,10 +6,10 @@
 #include "base/str.h"
 #include "import/json.h"
 
-/* A string in quotes. Bytes that are no UTF-8 become U+FFFD. */
+/* A string in quotes. Invalid UTF-8 becomes U+FFFD. */
 void rx_put_text(rx_str *s, const char *text, size_t n);
-void rx_put_string(rx_str *s, const char *text); /* ends in 0; NULL gives null */
-/* A number; null for those that JSON cannot have. */
+void rx_put_string(rx_str *s, const char *text); /* terminated by 0; NULL gives null */
+/* A number; null for NaN and infinities. */
 void rx_put_number(rx_str *s, double v);
 /* A value as it was read, without white space. */
 void rx_put_json(rx_str *s, const rx_json *v);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The models of a server. Without a budget all are open from the begin to the end. With one they
- * are loaded when a request asks for them; to make room the model that nobody uses and that was
- * used the longest time ago is closed, and where all are used a request waits for one. */
+/* The models of a server. Without a memory budget all are open from start to end. With one they are
+ * loaded when a request asks for them; to make room the least recently used idle model is closed,
+ * and where all are in use a request waits for one. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -111,7 +111,8 @@ static rlx_status open_model(rx_server *s, rx_served *m, rlx_error *err)
     return RLX_OK;
 }
 
-/* Of a file, or of the weights in a folder: what a model takes about, before it was loaded. */
+/* The size of a file, or of the weights in a folder: an estimate of a model's memory before it was
+ * loaded. */
 static uint64_t file_bytes(const char *path)
 {
     static const char *const names[] = {"", "/model.safetensors"};
@@ -127,7 +128,7 @@ static uint64_t file_bytes(const char *path)
 
 /* ---- Room ------------------------------------------------------------------------------------ */
 
-/* Bytes of the models that are loaded, or are being. Called with the lock. */
+/* Bytes of the models that are loaded or being loaded. Called with the lock. */
 static uint64_t loaded_bytes(const rx_server *s)
 {
     uint64_t sum = 0;
@@ -155,8 +156,8 @@ static bool others_are_loaded(const rx_server *s, const rx_served *but)
     return false;
 }
 
-/* Closes models until m fits; one alone always does. False: it does not, after `wait_ms`. Called
- * with the lock, which it leaves while it closes or waits. */
+/* Closes models until m fits; a single model always does. False: it does not after `wait_ms`.
+ * Called with the lock, which is released while it closes or waits. */
 static bool make_room(rx_server *s, const rx_served *m, int64_t wait_ms)
 {
     const int64_t until = rx_deadline(wait_ms);
@@ -179,7 +180,7 @@ static bool make_room(rx_server *s, const rx_served *m, int64_t wait_ms)
     return true;
 }
 
-/* Called with the lock, for a model that is out. */
+/* Called with the lock, for a model that is not loaded. */
 static bool load(rx_server *s, rx_served *m, rx_api_error *e)
 {
     rlx_error err = {0};
@@ -198,7 +199,7 @@ static bool load(rx_server *s, rx_served *m, rx_api_error *e)
     m->state = ok ? RX_SERVED_READY : RX_SERVED_OUT;
     m->users += ok; /* so that the next line does not close it */
     if (ok)
-        make_room(s, m, 0); /* it may be larger than its file */
+        make_room(s, m, 0); /* it may need more than its file */
     m->users -= ok;
     s->loading = false;
     rx_cond_broadcast(&s->moved);
@@ -207,7 +208,7 @@ static bool load(rx_server *s, rx_served *m, rx_api_error *e)
 
 rx_served *rx_server_find(rx_server *s, const char *id, rx_api_error *e)
 {
-    static const char latest[] = ":latest"; /* the names of Ollama have a tag */
+    static const char latest[] = ":latest"; /* Ollama's model names have a tag */
     const size_t n = id ? strlen(id) : 0, tail = sizeof latest - 1;
     const size_t bare = n > tail && !strcmp(id + n - tail, latest) ? n - tail : n;
     for (size_t i = 0; i < s->n_models; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The chat page: GET / and /page/FILE. It has no secrets and needs no key: the page asks for one
- * and sends it with its own requests. */
+/* The chat page: GET / and /page/FILE. It is public and needs no key: the page asks the user for
+ * one and sends it with its requests. */
 #include "serve/page.h"
 
 #include <string.h>

@@ -15,7 +15,7 @@ typedef struct rx_page_file {
 extern const rx_page_file rx_page_files[];
 extern const size_t rx_n_page_files;
 
-/* The file of a path; NULL: it is none of the page's. */
+/* The file of a path; NULL: not part of the page. */
 const rx_page_file *rx_page_find(const char *path);
 
 #endif

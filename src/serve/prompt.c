@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Prompts: tokens of texts, conversations in the chat form of the model, tools in them. */
+/* Prompts: tokenised texts, conversations in the model's chat template, tools in them. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -29,7 +29,7 @@ bool rx_encode(const rx_served *m, const char *text, size_t n, bool special, int
         return rx_api_fail_as(e, 400, NULL, "the model has no tokenizer");
     const int32_t bos = rlx_tokenizer_special(t, RLX_SPECIAL_BOS);
     const char *mark = bos >= 0 ? rlx_token_text(t, bos, NULL) : NULL;
-    /* A chat template may have written it already. */
+    /* a chat template may have written it already */
     const bool begins = special && mark && n >= strlen(mark) && !memcmp(text, mark, strlen(mark));
     const unsigned flags = special ? RLX_ENCODE_PARSE_SPECIAL |
                                      (begins ? 0u : RLX_ENCODE_ADD_SPECIAL) : 0u;
@@ -46,7 +46,7 @@ bool rx_encode(const rx_served *m, const char *text, size_t n, bool special, int
         return rx_api_fail_status(e, st, &err);
     }
     if ((flags & RLX_ENCODE_ADD_SPECIAL) && rlx_tokenizer_adds_end(t) && list.n)
-        list.n--; /* the text goes on */
+        list.n--; /* the text continues */
     *ids = list.ids;
     *n_ids = list.n;
     return true;
@@ -54,7 +54,7 @@ bool rx_encode(const rx_served *m, const char *text, size_t n, bool special, int
 
 /* ---- Tools ----------------------------------------------------------------------------------- */
 
-/* The template has a place for tools: it gets them as a variable. */
+/* The template supports tools: they are passed as a variable. */
 static bool render_with_tools(const rx_served *m, const rx_api_request *r, const char *source,
                               char **text, rx_api_error *e)
 {
@@ -87,7 +87,7 @@ static bool render_with_tools(const rx_served *m, const rx_api_request *r, const
     return st == RLX_OK || rx_api_fail_status(e, st, &err);
 }
 
-/* Else they are described to the model before all messages. */
+/* Otherwise they are described to the model before all messages. */
 static void describe_tools(const rx_api_request *r, const char *system, rx_str *s)
 {
     if (system)
@@ -101,7 +101,7 @@ static void describe_tools(const rx_api_request *r, const char *system, rx_str *
                    "\"arguments\": ARGUMENTS}\n</tool_call>");
 }
 
-/* The messages with what the template does not know in other words. */
+/* Rewrites messages that the template does not support. */
 static bool rewrite(const rx_served *m, const rx_api_request *r, rx_arena *a, rlx_message *out,
                     size_t *n)
 {

@@ -100,7 +100,7 @@ bool rx_read_bool(const rx_reader *d, const char *name, const rx_json *v, bool *
     return true;
 }
 
-/* A text that C can hold. */
+/* A text without NUL characters. */
 bool rx_read_text(const rx_reader *d, const char *name, const rx_json *v, const char **out)
 {
     if (!v || v->kind != RX_JSON_STRING)
@@ -113,7 +113,7 @@ bool rx_read_text(const rx_reader *d, const char *name, const rx_json *v, const 
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-/* Texts of the parts of a content, one behind the other. */
+/* The concatenated texts of the parts of a content. */
 bool rx_read_parts(const rx_reader *d, const rx_json *v, const char **out)
 {
     rx_str s = {0};
@@ -332,7 +332,7 @@ static bool read_bias(const rx_reader *d, const char *name, const rx_json *v)
     return true;
 }
 
-/* A switch in chats, a number in completions. */
+/* A flag in chats, a number in completions. */
 static bool read_log_probs(const rx_reader *d, const char *name, const rx_json *v)
 {
     if (d->r->kind == RX_API_CHAT)
@@ -456,7 +456,7 @@ static bool read_tool_choice(const rx_reader *d, const char *name, const rx_json
     return rx_api_fail(d->e, name, "'tool_choice': expected auto, none, required or a function");
 }
 
-/* Ollama has most settings in an object of their own. */
+/* Ollama nests most settings in an object `options`. */
 static bool read_field(const rx_reader *d, int kind, const rx_json *v);
 static bool read_options(const rx_reader *d, const char *name, const rx_json *v)
 {
@@ -524,7 +524,7 @@ static bool read_field(const rx_reader *d, int kind, const rx_json *v)
     return true;
 }
 
-/* The field that a request cannot be without; NULL: none. */
+/* The missing required field; NULL: none. */
 static const char *missing_field(const rx_api_request *r)
 {
     static const struct {
@@ -551,7 +551,7 @@ static const char *missing_field(const rx_api_request *r)
     return NULL;
 }
 
-/* What must be there, and what does not go together. */
+/* Checks required fields and combinations. */
 static bool check(const rx_reader *d)
 {
     const rx_api_request *r = d->r;
@@ -571,7 +571,7 @@ static bool check(const rx_reader *d)
     return true;
 }
 
-/* Ollama streams unless it is told not to, and has defaults of its own. */
+/* Ollama streams by default and has defaults of its own. */
 static void set_defaults(rx_api_kind kind, rx_api_request *out)
 {
     *out = (rx_api_request){.kind = kind, .temperature = 1, .top_p = 1, .seed = -1,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Bodies of requests: from bytes to checked values. A wrong value is an error that names it; what
- * is not known is named in a warning. */
+/* Bodies of requests: from bytes to checked values. A wrong value is an error that names it;
+ * unknown fields are listed in a warning. */
 #ifndef RX_SERVE_REQUEST_H
 #define RX_SERVE_REQUEST_H
 
@@ -13,7 +13,7 @@
 #define RX_API_MAX_BIAS 300
 #define RX_API_MAX_TOOLS 128
 
-/* An error as OpenAI's clients read it. */
+/* An error in the form of OpenAI's API. */
 typedef struct rx_api_error {
     int status;          /* of HTTP; 0: none */
     const char *type, *code; /* static; code may be NULL */
@@ -79,14 +79,14 @@ typedef struct rx_api_request {
     const rx_json *tools_json;    /* as OpenAI's chats have them */
     rx_api_choice choice;
     const char *tool;             /* the one that must be called; NULL: any */
-    const char *system;           /* comes before all messages; NULL: nothing */
-    const char *previous;         /* the response that the messages go on from; NULL: none */
-    bool no_store;                /* the response need not be kept */
-    const rx_json *given_tools, *given_choice, *given_text, *metadata; /* as they came */
-    const char *query;            /* that documents are ranked by */
+    const char *system;           /* goes before all messages; NULL: none */
+    const char *previous;         /* the response that the messages continue; NULL: none */
+    bool no_store;                /* the response need not be stored */
+    const rx_json *given_tools, *given_choice, *given_text, *metadata; /* unparsed */
+    const char *query;            /* documents are ranked by it */
     int64_t top_n;                /* documents; 0: all */
-    bool return_documents, raw;   /* raw: the prompt is no message of a chat */
-    rx_str unknown;               /* names of fields that nothing reads, with commas */
+    bool return_documents, raw;   /* raw: the prompt is not a chat message */
+    rx_str unknown;               /* names of unknown fields, separated by commas */
 } rx_api_request;
 
 /* Reads a body. Everything in *out lives in the arena, except `unknown`, which the caller finishes

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Bodies of OpenAI's /v1/responses, Anthropic's /v1/messages and Ollama's /api: the same values in
- * other shapes. Conversations become messages of a role and a text, tools those of a chat. */
+ * other shapes. Conversations become messages with a role and a text, tools those of OpenAI's
+ * chats. */
 #include <string.h>
 
 #include "serve/json_out.h"
@@ -20,7 +21,7 @@ static void add_message(const rx_reader *d, const char *role, const char *conten
     d->r->messages[d->r->n_messages++] = (rlx_message){role, content};
 }
 
-/* Where calls of the assistant belong: its last message, or a new one. */
+/* The message that calls of the assistant are added to: its last one, or a new one. */
 static rlx_message *assistant_message(const rx_reader *d)
 {
     const size_t n = d->r->n_messages;
@@ -60,7 +61,7 @@ static rx_json *new_value(const rx_reader *d, rx_json_kind kind, rx_json *parent
     return v;
 }
 
-/* A copy of a value as a member of another; of NULL nothing. */
+/* Copies a value as a member of another; NULL adds nothing. */
 static bool copy_member(const rx_reader *d, const rx_json *from, rx_json *parent, const char *key)
 {
     rx_json *v = from ? new_value(d, from->kind, parent, key) : NULL;
@@ -74,7 +75,7 @@ static bool copy_member(const rx_reader *d, const rx_json *from, rx_json *parent
     return true;
 }
 
-/* {"type": "function", "function": {...}} behind the others. */
+/* Appends {"type": "function", "function": {...}}. */
 static bool add_tool(const rx_reader *d, rx_json *list, const rx_json *name,
                      const rx_json *description, const rx_json *parameters)
 {
@@ -100,7 +101,7 @@ static rx_json *start_tools(const rx_reader *d, const rx_json *v)
 
 /* ---- /v1/responses --------------------------------------------------------------------------- */
 
-/* Items are messages, calls of functions and what these gave. */
+/* Items are messages, function calls and their outputs. */
 static bool read_item(const rx_reader *d, const rx_json *v)
 {
     const rx_json *type = rx_json_member(v, "type");
@@ -125,7 +126,7 @@ static bool read_item(const rx_reader *d, const rx_json *v)
         add_message(d, "tool", first);
         return true;
     }
-    return !strcmp(kind, "reasoning") || /* of models that think: not ours */
+    return !strcmp(kind, "reasoning") || /* of reasoning models: ignored */
            rx_api_fail(d->e, "input", "an item has the type '%.40s'; expected message, "
                        "function_call or function_call_output", kind);
 }
@@ -149,7 +150,7 @@ bool rx_read_response_input(const rx_reader *d, const char *name, const rx_json 
     return true;
 }
 
-/* Also of /v1/messages, where it is called output_config. */
+/* Used for /v1/messages, too, where it is called output_config. */
 bool rx_read_response_text(const rx_reader *d, const char *name, const rx_json *v)
 {
     const rx_json *format = rx_json_member(v, "format");
@@ -229,7 +230,7 @@ bool rx_read_system(const rx_reader *d, const char *name, const rx_json *v)
     return rx_read_content(d, v, &d->r->system);
 }
 
-/* A block of a message. What tools gave are messages of their own, before the text beside them. */
+/* A block of a message. Tool results become messages of their own, before the text beside them. */
 static bool read_block(const rx_reader *d, const rx_json *b, rx_str *text, const char **calls)
 {
     const char *type = NULL, *part = NULL;

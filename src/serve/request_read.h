@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the readers of request bodies share. Each returns false with the error in its reader. */
+/* Shared by the readers of request bodies. Each returns false with the error in its reader. */
 #ifndef RX_SERVE_REQUEST_READ_H
 #define RX_SERVE_REQUEST_READ_H
 
@@ -19,9 +19,9 @@ bool rx_read_real(const rx_reader *d, const char *name, const rx_json *v, const 
 bool rx_read_integer(const rx_reader *d, const char *name, const rx_json *v,
                      const int64_t limits[2], int64_t *out);
 bool rx_read_bool(const rx_reader *d, const char *name, const rx_json *v, bool *out);
-/* A text that C can hold; v may be NULL. */
+/* A text without NUL characters; v may be NULL. */
 bool rx_read_text(const rx_reader *d, const char *name, const rx_json *v, const char **out);
-/* Texts of the parts of a content, one behind the other. */
+/* The concatenated texts of the parts of a content. */
 bool rx_read_parts(const rx_reader *d, const rx_json *v, const char **out);
 /* A content: a text, or parts. */
 bool rx_read_content(const rx_reader *d, const rx_json *v, const char **out);
@@ -34,10 +34,10 @@ bool rx_read_call(const rx_reader *d, const char *name, const char *arguments,
 typedef bool rx_read_arguments(const rx_reader *d, const rx_json *v, const char **out);
 bool rx_read_calls(const rx_reader *d, const rx_json *calls, rx_read_arguments *arguments,
                    const char **content);
-/* A tool of which everything but the name may be NULL. */
+/* A tool; everything but the name may be NULL. */
 bool rx_read_tool(const rx_reader *d, const rx_json *name, const rx_json *description,
                   const rx_json *parameters);
-/* Room for the tools of an array. */
+/* Allocates the tools of an array. */
 bool rx_read_tool_room(const rx_reader *d, const rx_json *v);
 
 /* Fields of /v1/responses. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Schemas of requests as the grammar gets them. An object that lists its properties and says
- * nothing of others may have any others by JSON Schema, and a model that must choose fills answers
- * with them; so such objects are closed: what is generated is still valid. */
+/* Schemas of requests, adapted for the grammar. By JSON Schema an object that lists its properties
+ * may have others unless it says otherwise, and a model that must choose fills answers with them;
+ * so such objects are closed: everything generated is still valid. */
 #include <string.h>
 
 #include "serve/json_out.h"
@@ -14,22 +14,22 @@ static bool is_one_of(const rx_json *v, const char *const *names, size_t n)
     return false;
 }
 
-/* Values of this key are no schemas. */
+/* Whether values of this key are data and not schemas. */
 static bool is_data(const rx_json *v)
 {
     static const char *const names[] = {"enum", "const", "default", "examples", "example"};
     return is_one_of(v, names, sizeof names / sizeof names[0]);
 }
 
-/* Values of this key are objects of schemas by names. */
+/* Whether values of this key map names to schemas. */
 static bool is_map(const rx_json *v)
 {
     static const char *const names[] = {"properties", "$defs", "definitions"};
     return is_one_of(v, names, sizeof names / sizeof names[0]);
 }
 
-/* Whether a value is valid may depend on what another part of the schema leaves open: nothing is
- * closed then. */
+/* Whether the validity of a value may depend on what another part of the schema leaves open: then
+ * nothing is closed. */
 static bool combines(const rx_json *v, bool map)
 {
     static const char *const names[] = {
@@ -49,7 +49,7 @@ static bool combines(const rx_json *v, bool map)
     return false;
 }
 
-/* It lists its properties, all that it requires among them, and says nothing of others. */
+/* Whether it lists its properties, including all required ones, and says nothing of others. */
 static bool is_open(const rx_json *v)
 {
     const rx_json *properties = rx_json_member(v, "properties");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which request is answered by what, and how errors look. */
+/* Routes of requests, and the forms of errors. */
 #include "serve/server.h"
 
 #include <poll.h>
@@ -15,7 +15,7 @@ rx_shape rx_shape_of(const char *path)
            : !strncmp(path, "/api/", 5) ? RX_SHAPE_OLLAMA : RX_SHAPE_OPENAI;
 }
 
-/* The types of Anthropic's errors go by the status. */
+/* Anthropic's error types by status. */
 static const char *anthropic_type(int status)
 {
     return status == 401 ? "authentication_error" : status == 404 ? "not_found_error"
@@ -72,7 +72,7 @@ static void answer_health(rx_server *s, const rx_call *c, rx_api_kind kind, rx_r
     rx_str_printf(&r->body, "{\"status\":\"%s\"}", draining ? "draining" : "ok");
 }
 
-/* A path that ends in '/' stands for all that begin with it and go on. */
+/* A route that ends in '/' matches all longer paths with that prefix. */
 static const struct route {
     const char *method, *path;
     rx_api_kind kind; /* of a body */
@@ -105,7 +105,7 @@ static const struct route {
     {"POST", "/apply-template", RX_API_TEMPLATE, rx_answer_tokens},
 };
 
-/* What of a path is behind that of a route; NULL: it is another. */
+/* The part of a path after the route; NULL: no match. */
 static const char *match(const char *route, const char *path)
 {
     const size_t n = strlen(route);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The server less its transport: models, requests to replies, counters. Any number of threads may
- * call rx_server_answer at the same time. */
+/* The server without its transport: models, requests to replies, counters. Any number of threads
+ * may call rx_server_answer concurrently. */
 #ifndef RX_SERVE_SERVER_H
 #define RX_SERVE_SERVER_H
 
@@ -11,25 +11,25 @@
 #include "serve/history.h"
 #include "serve/request.h"
 
-/* A model that is served. What follows `users` is valid while it is loaded, and may be read by
- * those who hold it (rx_server_take). */
+/* A model that is served. The fields after `users` are valid while it is loaded, for those who hold
+ * it (rx_server_take). */
 typedef enum rx_served_state { RX_SERVED_OUT, RX_SERVED_MOVES, RX_SERVED_READY } rx_served_state;
 typedef struct rx_served {
     const char *id;          /* the name that requests use */
     const char *path;
-    struct rx_served *base;  /* of an adapter: its model; what follows but `adapter` is from there
+    struct rx_served *base;  /* of an adapter: its model; the fields after `adapter` are from there
                               * then, or unused. NULL: it is a model */
     rlx_adapter *adapter;    /* open as long as the model is loaded; else NULL */
     double scale;            /* of the adapter */
-    rx_served_state state;   /* MOVES: it is being loaded or closed */
-    uint64_t bytes;          /* of memory when it is loaded; before that those of its files */
-    uint64_t used;           /* the tick when somebody took it last */
+    rx_served_state state;   /* MOVES: being loaded or closed */
+    uint64_t bytes;          /* of memory when loaded; before that the size of its files */
+    uint64_t used;           /* tick of the last use */
     size_t users;            /* requests that hold it */
     rlx_model *model;
     rlx_model_info info;
     rx_gen_backend *backend; /* NULL: an encoder */
     rx_mutex lock;           /* of embeddings */
-    bool knows_tools, knows_tool_role; /* its chat template does */
+    bool knows_tools, knows_tool_role; /* by its chat template */
 } rx_served;
 
 /* Times, counted in buckets with these upper limits in seconds and one for all others. */
@@ -42,28 +42,28 @@ typedef struct rx_histogram {
 void rx_histogram_add(rx_histogram *h, double seconds);
 
 typedef struct rx_metrics {
-    atomic_ullong requests, errors, cancelled;    /* that were answered; with a status >= 400; whose
-                                                   * client went away */
+    atomic_ullong requests, errors, cancelled;    /* answered; with a status >= 400; client
+                                                   * disconnected */
     atomic_ullong prompt_tokens, cached_tokens, generated_tokens;
     atomic_ullong loads, evictions;               /* of models */
-    atomic_llong active;                          /* requests that are being answered */
+    atomic_llong active;                          /* requests in progress */
     rx_histogram first_token, per_token, queue;   /* seconds */
 } rx_metrics;
 
 typedef struct rx_server {
-    rx_served *models;        /* their states are guarded by `lock`, and told by `moved` */
+    rx_served *models;        /* their states are guarded by `lock`; `moved` signals changes */
     size_t n_models;
     rx_mutex lock;
     rx_cond moved;
-    uint64_t budget;          /* bytes of all loaded models; 0: all are loaded from the begin */
+    uint64_t budget;          /* bytes of all loaded models; 0: all are loaded at the start */
     uint64_t tick;
-    bool loading;             /* a model is: one at a time, so that each finds its room */
+    bool loading;             /* one model at a time is loaded, so that each finds its room */
     rlx_model_desc model;     /* how models are opened */
     int64_t sequences, queue;
-    rx_history *history;      /* responses that others may go on from */
+    rx_history *history;      /* responses that others may continue */
     int64_t created;          /* seconds since 1970 */
-    int64_t max_seconds;      /* a request may take; 0: any time */
-    int64_t max_tokens;       /* a request may generate; 0: what the context holds */
+    int64_t max_seconds;      /* limit of a request; 0: none */
+    int64_t max_tokens;       /* limit of a request; 0: the context */
     atomic_bool draining, stopping;
     atomic_ullong serial;     /* of the next id */
     rx_metrics metrics;

@@ -82,8 +82,8 @@ static rlx_status submit_stage(rx_device *d, rx_vk_copier *c, rx_vk_stage *s, rl
 
 /* ---- Uploads -------------------------------------------------------------------------------- */
 
-/* Threads that fill staging blocks: one alone is slower than the bus. Each has two stages, one of
- * which it fills while the other is on its way. */
+/* Threads that fill staging blocks, since one alone is slower than the bus. Each has two stages and
+ * fills one while the other is being copied. */
 #define MAX_WORKERS (RX_VK_N_STAGES / 2)
 
 typedef struct upload {
@@ -93,7 +93,7 @@ typedef struct upload {
     const char *data;
     size_t first_stage;
     atomic_size_t next_worker, next_piece;
-    rx_mutex record; /* command buffers of a pool are recorded one at a time */
+    rx_mutex record; /* command buffers of a pool are recorded by one thread at a time */
     rlx_status status;
     rlx_error error;
 } upload;
@@ -179,7 +179,8 @@ rlx_status rx_vk_upload(rx_device *d, const rx_gpu_place *to, uint64_t offset, c
     upload u = {.device = d, .to = to, .offset = offset, .bytes = bytes, .data = data};
     rx_mutex_lock(&d->up.lock);
     atomic_store(&d->up.pending, true);
-    u.first_stage = d->up.next++; /* small uploads in turn: none waits for the one before */
+    u.first_stage = d->up.next++; /* small uploads rotate through the stages: none waits for the one
+                                   * before */
     rlx_status st = upload_pieces(&u, err);
     rx_mutex_unlock(&d->up.lock);
     return st;
@@ -216,7 +217,7 @@ static rlx_status fetch_piece(rx_device *d, const rx_gpu_place *from, uint64_t o
     return submit_stage(d, &d->down, s, err);
 }
 
-/* Two stages at work: one is being filled while the host empties the other. */
+/* Two stages in flight: the device fills one while the host empties the other. */
 static rlx_status download_pieces(rx_device *d, const rx_gpu_place *from, uint64_t offset,
                                   char *data, uint64_t bytes, rlx_error *err)
 {

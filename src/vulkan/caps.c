@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Asks a physical device for its features and limits, and lowers them as RLX_LIMITS says so that
- * tests can run as on the smallest device. */
+/* Queries a physical device for its features and limits, and lowers them as RLX_LIMITS says, so
+ * that tests run as on the smallest device. */
 #include "vulkan/caps.h"
 
 #include <stdio.h>
@@ -100,7 +100,7 @@ void rx_vk_features_ask(const rx_vk_instance *vk, VkPhysicalDevice handle, bool 
         f->extensions[f->n_extensions++] = VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME;
     rx_free(e.list);
     vk->GetPhysicalDeviceFeatures2(handle, &f->base);
-    /* Only what kernels use: bounds checks and capture cost time. */
+    /* only what kernels use: robustness and capture cost time */
     VkPhysicalDeviceFeatures all = f->base.features;
     f->base.features = (VkPhysicalDeviceFeatures){.shaderInt16 = all.shaderInt16,
                                                   .shaderInt64 = all.shaderInt64};
@@ -255,8 +255,8 @@ static void fill_caps(const rx_vk_instance *vk, rx_vk_gpu *gpu, const rx_vk_feat
 
 /* ---- Examining a device --------------------------------------------------------------------- */
 
-/* The first family that can compute, and the first one for copies alone: the driver lists the ones
- * it prefers first. */
+/* The first compute family, and the first transfer-only one: drivers list preferred families first.
+ * */
 static bool find_families(const rx_vk_instance *vk, rx_vk_gpu *gpu)
 {
     VkQueueFamilyProperties families[32];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a physical device can do: asked once, kept as data. */
+/* The capabilities of a physical device: queried once, kept as data. */
 #ifndef RX_VULKAN_CAPS_H
 #define RX_VULKAN_CAPS_H
 
@@ -13,7 +13,7 @@
 
 #define RX_VK_MAX_EXTENSIONS 16
 
-/* Features in one chain, for asking and then for making the device; only those that the device
+/* Features in one pNext chain, for the query and for device creation; only those that the device
  * knows are linked in. */
 typedef struct rx_vk_features {
     VkPhysicalDeviceFeatures2 base;
@@ -37,13 +37,13 @@ typedef struct rx_vk_gpu {
     VkPhysicalDevice handle;
     VkPhysicalDeviceProperties props;
     VkPhysicalDeviceMemoryProperties memory;
-    uint32_t family, transfer_family; /* the same when there is no queue for copies alone */
+    uint32_t family, transfer_family; /* equal where there is no transfer-only queue */
     uint64_t max_block_bytes;         /* of one allocation and one buffer */
     uint32_t clock_bits;              /* of timestamps of the compute queue; 0: none */
     bool has_budget;                  /* VK_EXT_memory_budget */
-    bool unified;                     /* all memory is the host's */
-    bool keeps_order; /* workgroups begin in the order of dispatches; Vulkan does not promise it */
-    uint32_t force_subgroup;          /* size to require of kernels with subgroups; 0: cannot */
+    bool unified;                     /* all memory is host memory */
+    bool keeps_order; /* workgroups start in dispatch order, which Vulkan does not guarantee */
+    uint32_t force_subgroup;          /* subgroup size to require of kernels; 0: cannot */
     bool host_all, host_missing;      /* RLX_LIMITS=host=2 or 1: operations to run on the host */
     rx_gpu_caps caps;                 /* before the self-check */
     rlx_device_info info;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Command buffers: descriptor sets, and the list of dispatches (gpu/stages.h) recorded as it is,
- * with barriers where it says so; a command buffer a piece, so that no watchdog of the driver or of
- * the desktop finds one too long. */
+/* Command buffers: descriptor sets, and the list of dispatches (gpu/stages.h) recorded in order
+ * with its barriers; one command buffer per piece, so that no watchdog of the driver or of the
+ * desktop fires. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -150,8 +150,8 @@ void rx_vk_record(rx_device *d, VkCommandBuffer cb, const rx_vk_dispatch *list, 
     }
 }
 
-/* A dispatch of a part of a run: a barrier, if anything, is between it and those it depends on, so
- * that a chained kernel has nothing to wait for. */
+/* A dispatch of a partial run: a barrier, if anything, separates it from those it depends on, so a
+ * chained kernel has nothing to wait for. */
 static void record_alone(rx_device *d, VkCommandBuffer cb, const rx_vk_dispatch *x)
 {
     rx_vk_dispatch alone = *x;

@@ -102,7 +102,7 @@ VkResult rx_vk_queue_submit(rx_device *d, rx_vk_queue *q, uint32_t n, const VkSu
     return r;
 }
 
-/* How long to poll a fence: waking up from a sleep costs some 30 us on a real GPU. */
+/* How long to poll a fence: waking up from a sleep costs about 30 us on a real GPU. */
 #define POLL_NS 200000
 
 VkResult rx_vk_wait_fence(rx_device *d, VkFence fence, uint64_t quiet_ns, uint64_t timeout_ns)
@@ -156,7 +156,7 @@ static rlx_support target_support(const rx_target *t, const rlx_graph *g, const 
     rlx_support s = rx_gpu_support(t, g, n);
     if (s != RLX_SUPPORT_NO)
         return s;
-    /* An operation that only lacks a kernel for its types runs on the host. */
+    /* an operation that lacks a kernel only for its types runs on the host */
     const bool has_op = n->op != RX_OP_custom && rx_gpu_op_support(n->op) == RLX_SUPPORT_NATIVE;
     return has_op || d->gpu.host_missing ? RLX_SUPPORT_HOST : RLX_SUPPORT_NO;
 }
@@ -189,7 +189,7 @@ static bool init_queue(rx_device *d, rx_vk_queue *q, uint32_t family)
     return rx_mutex_init(&q->lock);
 }
 
-/* Where the memory of kernels is: as the device prefers, or as RLX_VULKAN_ARENA_DEBUG says. */
+/* Whether kernel memory is mapped: as the device prefers, or as RLX_VULKAN_ARENA_DEBUG says. */
 static bool choose_mapped(const rx_vk_gpu *gpu)
 {
     const char *text = rx_env_text(RX_ENV_VULKAN_ARENA_DEBUG);
@@ -241,7 +241,7 @@ static void finish_queues(rx_device *d)
     rx_mutex_finish(&d->queue.lock);
 }
 
-/* Queues, copiers and pipelines of a device that has its handle. */
+/* Initialises queues, copiers and pipelines once the VkDevice exists. */
 static rlx_status init_parts(rx_device *d, rlx_error *err)
 {
     if (!init_queues(d))
@@ -252,7 +252,7 @@ static rlx_status init_parts(rx_device *d, rlx_error *err)
     return st;
 }
 
-/* The validation layer sees a race where no barrier is. */
+/* the validation layer reports a race where there is no barrier */
 static bool can_chain(const rx_device *d)
 {
     const rx_gpu_caps *c = &d->base.caps;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The structs of the Vulkan backend, in reading order: loader (functions, instance), caps (facts of
- * a physical device), device (open devices, queues), memory (blocks and places in them), buffer
- * (copies between host and device), pipeline (kernels made ready), weights, command (recording),
- * exec, submit. */
+/* The structs of the Vulkan backend, in reading order: loader (functions, instance), caps (of a
+ * physical device), device (open devices, queues), memory (blocks and places in them), buffer
+ * (transfers), pipeline (compiled kernels), weights, command (recording), exec, submit. */
 #ifndef RX_VULKAN_DEVICE_H
 #define RX_VULKAN_DEVICE_H
 
@@ -17,7 +16,7 @@
 /* ---- Memory: memory.c ----------------------------------------------------------------------- */
 
 typedef enum rx_vk_kind {
-    RX_VK_KERNEL,   /* what kernels read and write; mapped where the host shares the memory */
+    RX_VK_KERNEL,   /* accessed by kernels; mapped on unified memory */
     RX_VK_UPLOAD,   /* mapped, written by the host */
     RX_VK_READBACK  /* mapped, read by the host */
 } rx_vk_kind;
@@ -27,7 +26,7 @@ struct rx_block {
     VkDeviceMemory memory;
     VkBuffer buffer;
     uint64_t bytes;
-    VkDeviceAddress address; /* 0: the device has none, or kernels do not use the block */
+    VkDeviceAddress address; /* 0: no device addresses, or kernels do not use the block */
     char *map; /* NULL: not mapped */
 };
 
@@ -53,29 +52,29 @@ typedef struct rx_vk_stage {
     rx_block block;
     VkCommandBuffer commands;
     VkFence fence;
-    bool busy;      /* a copy is under way, which signals the fence */
-    bool signalled; /* the fence is to be reset before the next copy */
+    bool busy;      /* a copy is in flight, which signals the fence */
+    bool signalled; /* the fence must be reset before the next copy */
 } rx_vk_stage;
 
-/* Copies between host and device through a few mapped blocks. */
+/* Staged transfers between host and device. */
 typedef struct rx_vk_copier {
     rx_vk_queue *queue;
     rx_vk_kind kind;
     VkCommandPool pool;
     rx_mutex lock;
-    rx_vk_stage stages[RX_VK_N_STAGES]; /* made when first used */
+    rx_vk_stage stages[RX_VK_N_STAGES]; /* allocated on first use */
     size_t next;
-    atomic_bool pending; /* copies may be under way */
+    atomic_bool pending; /* copies may be in flight */
 } rx_vk_copier;
 
 bool rx_vk_copier_init(rx_device *d, rx_vk_copier *c, rx_vk_queue *queue, rx_vk_kind kind);
 void rx_vk_copier_finish(rx_device *d, rx_vk_copier *c);
-/* Copies host bytes to a place that no running work uses, perhaps still after the return. */
+/* Copies host bytes to a place that no run in flight uses; may complete after the return. */
 rlx_status rx_vk_upload(rx_device *d, const rx_gpu_place *to, uint64_t offset, const void *data,
                         uint64_t bytes, rlx_error *err);
-/* Waits for uploads under way. */
+/* Waits for pending uploads. */
 rlx_status rx_vk_upload_finish(rx_device *d, rlx_error *err);
-/* Copies to the host; work that writes the place is done. */
+/* Copies to the host; runs that write the place have ended. */
 rlx_status rx_vk_download(rx_device *d, const rx_gpu_place *from, uint64_t offset, void *data,
                           uint64_t bytes, rlx_error *err);
 rlx_status rx_vk_zero(rx_device *d, const rx_gpu_place *to, rlx_error *err);
@@ -106,16 +105,16 @@ rlx_status rx_vk_pipelines_save(rx_device *d, void **data, size_t *bytes, rlx_er
 void rx_vk_pipelines_load(rx_device *d, const void *data, size_t bytes);
 /* rx_backend.exec_kernel_info: statistics.c. */
 rlx_status rx_vk_exec_kernel_info(rx_exec *e, size_t i, rlx_kernel_info *out, rlx_error *err);
-/* Gives n dispatches their pipelines, those that are new made on several threads. `from` has the
+/* Sets the pipelines of n dispatches; new ones are compiled on several threads. `from` has the
  * kernels and their constants. On success each dispatch holds its pipeline until it is released. */
 struct rx_vk_dispatch;
 rlx_status rx_vk_pipelines_get(rx_device *d, const rx_gpu_placed *from, size_t n,
                                struct rx_vk_dispatch *to, rlx_error *err);
-/* Dispatches without a pipeline are passed over. */
+/* Dispatches without a pipeline are skipped. */
 void rx_vk_pipelines_release(rx_device *d, struct rx_vk_dispatch *list, size_t n);
 
-/* Files of caches, with a header that says of what they are: cache.c. The name has no folder. Load
- * returns false when there is no good file; *data is then NULL, else freed with rx_free. */
+/* Cache files, with a header that identifies their origin: cache.c. The name has no folder. Load
+ * returns false when there is no valid file; *data is then NULL, else freed with rx_free. */
 bool rx_vk_cache_load(const rx_vk_gpu *gpu, const char *name, void **data, size_t *bytes);
 void rx_vk_cache_save(const rx_vk_gpu *gpu, const char *name, const void *data, size_t bytes);
 
@@ -133,8 +132,8 @@ struct rx_device {
     bool mapped;             /* memory of kernels is mapped */
     bool log_blocks;         /* RLX_VULKAN_ARENA_DEBUG */
     bool full_barrier;       /* RLX_FULL_BARRIER */
-    atomic_bool no_chains;   /* one has failed */
-    bool chain_always;       /* also few of them: RLX_CHAIN=1 */
+    atomic_bool no_chains;   /* a chained run has failed */
+    bool chain_always;       /* even few levels: RLX_CHAIN=1 */
     atomic_bool lost;
     rx_vk_copier up, down;
     rx_vk_pipelines pipelines;
@@ -144,21 +143,21 @@ size_t rx_vk_list(rlx_device_info *out, size_t cap, char reason[512]);
 rlx_status rx_vk_open(size_t index, const rlx_device_desc *desc, rx_device **out, rlx_error *err);
 void rx_vk_close(rx_device *d);
 void rx_vk_describe(rx_device *d, char *out, size_t cap);
-/* The status of a result that is not VK_SUCCESS; remembers a lost device. */
+/* Converts a result that is not VK_SUCCESS; remembers a lost device. */
 rlx_status rx_vk_fail(rx_device *d, VkResult r, const char *what, rlx_error *err);
 /* RLX_UNSUPPORTED: the device was opened to compile only. */
 rlx_status rx_vk_fail_run(rx_device *d, rlx_error *err);
 VkResult rx_vk_queue_submit(rx_device *d, rx_vk_queue *q, uint32_t n, const VkSubmitInfo *infos,
                             VkFence fence);
-/* Sleeps for quiet_ns, in which the fence is not expected, polls for a short time, then sleeps.
- * VK_TIMEOUT when timeout_ns (UINT64_MAX: none) are over. */
+/* Sleeps for quiet_ns, during which the fence is not expected, polls for a short time, then sleeps
+ * again. VK_TIMEOUT after timeout_ns (UINT64_MAX: never). */
 VkResult rx_vk_wait_fence(rx_device *d, VkFence fence, uint64_t quiet_ns, uint64_t timeout_ns);
 VkFence rx_vk_fence_create(rx_device *d);
 VkCommandBuffer rx_vk_commands_alloc(rx_device *d, VkCommandPool pool);
 
 /* ---- Weights: weights.c --------------------------------------------------------------------- */
 
-/* One dispatch with everything that recording needs. */
+/* One dispatch, ready to be recorded. */
 typedef struct rx_vk_dispatch {
     rx_pipeline *pipeline;
     VkDescriptorSet set;
@@ -190,7 +189,7 @@ struct rx_commands {
     VkDescriptorPool sets;
     VkCommandBuffer *chunks;  /* the whole run, cut into pieces bounded in time */
     size_t n_chunks;
-    VkCommandBuffer *submits; /* room for what one run submits */
+    VkCommandBuffer *submits; /* storage for the command buffers of one submit */
 };
 
 /* rx_gpu_driver.record and .forget. */
@@ -198,31 +197,30 @@ rlx_status rx_vk_commands_create(rx_exec *e, const rx_gpu_list *list, rx_gpu_rec
                                  rlx_error *err);
 void rx_vk_commands_destroy(rx_exec *e, rx_commands *c);
 
-/* A dispatch as recording needs it, without its pipeline and its descriptor set. flags: what an
- * absent operand binds, and where the counters of chains are; a zero place where there is neither.
- */
+/* A dispatch without its pipeline and its descriptor set. flags: bound for absent operands, and
+ * where the counters of chains are; a zero place where there are neither. */
 rx_vk_dispatch rx_vk_dispatch_of(const rx_gpu_placed *from, const rx_gpu_place *flags);
 /* Fills the descriptor sets of n dispatches from a new pool. */
 rlx_status rx_vk_sets_create(rx_device *d, rx_vk_dispatch *list, size_t n, VkDescriptorPool *pool,
                              rlx_error *err);
 VkResult rx_vk_begin(rx_device *d, VkCommandBuffer cb, bool once);
-/* All earlier work of the queue before all later. */
+/* A full barrier: all earlier work of the queue before all later. */
 void rx_vk_barrier(rx_device *d, VkCommandBuffer cb);
-/* What kernels and copies wrote becomes visible to the host. */
+/* Makes writes of kernels and copies visible to the host. */
 void rx_vk_barrier_host(rx_device *d, VkCommandBuffer cb);
 /* Records dispatches with their barriers. */
 void rx_vk_record(rx_device *d, VkCommandBuffer cb, const rx_vk_dispatch *list, size_t n);
-/* Those of the steps first .. end - 1 alone, with a barrier where the level changes. */
+/* Records the steps first .. end - 1 only, with a barrier where the level changes. */
 void rx_vk_record_steps(rx_device *d, VkCommandBuffer cb, const rx_commands *c, size_t first,
                         size_t end);
 
-/* Copies outputs that are parts of other values to their buffers, once all before is done. */
+/* Copies outputs that are parts of other values to their buffers, after all previous work. */
 void rx_vk_record_copies(rx_exec *e, VkCommandBuffer cb);
 #define RX_VK_N_COUNTERS 1024 /* of chains, in a run */
 
 /* rx_gpu_driver.rules. */
 void rx_vk_rules(rx_exec *e, rx_gpu_rules *out);
-/* Copies the flags of a run, and whether it was late, to where the host sees them. */
+/* Copies the flag words of a run to host-visible memory. */
 void rx_vk_fetch_flags(rx_exec *e, VkCommandBuffer cb);
 
 /* ---- Programs: exec.c, submit.c ------------------------------------------------------------- */
@@ -232,22 +230,23 @@ void rx_vk_fetch_flags(rx_exec *e, VkCommandBuffer cb);
 typedef struct rx_vk_slot {
     VkFence fence;
     VkResult result;          /* of waiting for it */
-    VkCommandBuffer commands; /* of this run alone: copies of inputs, packing, parts of a run */
+    VkCommandBuffer commands; /* of this run only: copies of inputs, packing, partial runs */
     int64_t begin_ns;         /* when it was submitted */
-    uint64_t stage_end;       /* the staging ring is free up to here when the run is done */
+    uint64_t stage_end;       /* once the run is done, the staging ring is free up to here */
 } rx_vk_slot;
 
 typedef struct rx_vk_copy {
     rx_gpu_place to;
-    const rx_block *block; /* what is copied: of the staging ring, or of a value */
+    const rx_block *block; /* source: the staging ring, or a value */
     uint64_t from, bytes;
 } rx_vk_copy;
 
-/* A range of a result that was read after a run of late: runs copy it at once. */
+/* A range of a result that the host has recently read after a run: runs copy it to host memory
+ * themselves. */
 typedef struct rx_vk_want {
     uint32_t value;
-    uint64_t offset, bytes, at; /* at: in half of the block of results */
-    unsigned idle;              /* runs since it was read */
+    uint64_t offset, bytes, at; /* at: in a half of the results block */
+    unsigned idle;              /* runs since it was last read */
 } rx_vk_want;
 
 struct rx_exec {
@@ -258,25 +257,25 @@ struct rx_exec {
 
     rx_block stage;             /* ring for inputs */
     uint64_t stage_head;
-    rx_vk_copy *copies;         /* not submitted yet */
+    rx_vk_copy *copies;         /* pending, for the next submit */
     size_t n_copies, cap_copies;
 
     rx_vk_want wants[RX_VK_N_WANTS];
     size_t n_wants;
-    bool wants_changed;         /* since the commands that fetch were recorded */
-    bool has_fetch;             /* they are recorded */
-    rx_block results;           /* where wanted ranges go: two runs take turns */
-    VkCommandBuffer fetch[2];   /* copies them to a half */
-    uint64_t fetched[2];        /* the last run that did; 0: none */
+    bool wants_changed;         /* since the fetch commands were recorded */
+    bool has_fetch;             /* the fetch commands are recorded */
+    rx_block results;           /* host copies of wanted ranges, double-buffered */
+    VkCommandBuffer fetch[2];   /* copy them to one half each */
+    uint64_t fetched[2];        /* the run that filled the half; 0: none */
     size_t n_fetches;
-    VkQueryPool clock;          /* begin and end of a part of a run; made when first asked for */
-    bool timed;                 /* the last submit wrote them */
+    VkQueryPool clock;          /* timestamps of a partial run; created on first use */
+    bool timed;                 /* the last submit wrote timestamps */
 
     rx_vk_slot slots[RX_GPU_N_SLOTS]; /* by ticket */
-    uint64_t stage_tail;        /* the lock of the runs guards it */
-    int64_t end_ns, usual_ns;   /* when the last run was done; how long runs take */
+    uint64_t stage_tail;        /* guarded by the lock of the runs */
+    int64_t end_ns, usual_ns;   /* end of the last run; typical duration */
     uint64_t n_messages;
-    uint32_t host_flags;        /* of steps on the host */
+    uint32_t host_flags;        /* set by steps on the host */
 };
 
 rlx_status rx_vk_exec_create(rx_device *d, rx_program *p, rx_weights *w, rx_buffer *const *buffers,
@@ -292,7 +291,7 @@ rlx_status rx_vk_exec_feed(rx_exec *e, uint32_t input, uint32_t output, size_t b
 rlx_status rx_vk_exec_read_run(rx_exec *e, uint64_t ticket, const rx_range *r, void *data,
                                rlx_error *err);
 uint32_t rx_vk_exec_flags(rx_exec *e);
-/* The flags of the last run, then whether one gave up waiting, as the host sees them. */
+/* The flags of the last run, then whether a wait timed out, in host memory. */
 const uint32_t *rx_vk_flag_words(const rx_exec *e);
 double rx_vk_exec_seconds(rx_exec *e);
 rlx_status rx_vk_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err);
@@ -303,16 +302,16 @@ rlx_status rx_vk_exec_wait(rx_exec *e, uint64_t ticket, int64_t timeout_ms, rlx_
 /* rx_gpu_driver.wait and .end. */
 bool rx_vk_run_wait(rx_exec *e, uint64_t ticket, int64_t deadline_ns);
 rlx_status rx_vk_run_end(rx_exec *e, uint64_t ticket, rlx_error *err);
-/* Submits the copies that wait, alone. */
+/* Submits pending copies on their own. */
 rlx_status rx_vk_flush(rx_exec *e, rlx_error *err);
 
-/* host.c: one step on the host, with copies. */
+/* host.c: runs one step on the host, with copies. */
 rlx_status rx_vk_run_host(rx_exec *e, size_t step, rlx_error *err);
 
-/* selfcheck.c: turns off in the caps what does not work on this driver, and says so in the note;
- * the result is kept on disk. */
+/* selfcheck.c: turns off in the caps what fails on this driver, and notes it; the outcome is kept
+ * on disk. */
 void rx_vk_selfcheck(rx_device *d);
-/* What the last self-check of this device said, from disk; empty when there was none. */
+/* The note of the last self-check of this device, from disk; empty when there was none. */
 void rx_vk_selfcheck_note(const rx_vk_gpu *gpu, char note[160]);
 
 #endif

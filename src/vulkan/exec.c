@@ -7,14 +7,14 @@
 /* The staging ring holds two runs' inputs where they are not too large. */
 #define MIN_STAGE ((uint64_t)64 << 10)
 #define MAX_STAGE ((uint64_t)32 << 20)
-/* Results up to this size are fetched by the run itself once they were read. */
+/* Results up to this size are copied to the host by the run itself once they were read. */
 #define MAX_WANT ((uint64_t)1 << 20)
-/* Of a range that no run has fetched yet. */
+/* `at` of a range that no run has copied yet. */
 #define NOT_PLACED UINT64_MAX
 
 /* ---- Creation ------------------------------------------------------------------------------- */
 
-/* What the host copies through where it cannot reach the memory of kernels. */
+/* Host-visible copies, where kernel memory is not mapped. */
 static rlx_status alloc_copies(rx_exec *e, rlx_error *err)
 {
     rx_device *d = e->device;
@@ -106,7 +106,7 @@ void rx_vk_exec_destroy(rx_exec *e)
 
 rlx_status rx_vk_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err)
 {
-    if (!rx_gpu_exec_is_bound(&e->base, dims)) { /* places of wanted ranges may move with views */
+    if (!rx_gpu_exec_is_bound(&e->base, dims)) { /* ranges may move with views */
         e->wants_changed = e->wants_changed || e->n_wants;
         e->n_wants = 0;
     }
@@ -115,14 +115,14 @@ rlx_status rx_vk_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err)
 
 rlx_status rx_vk_exec_use(rx_exec *e, size_t port, rx_buffer *b, rlx_error *err)
 {
-    e->wants_changed = true; /* ranges of outputs that the host no longer reads, or elsewhere */
+    e->wants_changed = true; /* the host may no longer read outputs, or they moved */
     e->n_wants = 0;
     return rx_gpu_exec_use(&e->base, port, b, err);
 }
 
 /* ---- Host access ---------------------------------------------------------------------------- */
 
-/* A piece of the staging ring in one stretch; waits for runs that still use it. */
+/* A contiguous range of the staging ring; waits for runs that still use it. */
 static rlx_status take_ring(rx_exec *e, uint64_t bytes, uint64_t *at, rlx_error *err)
 {
     rx_gpu_runs *runs = &e->base.runs;
@@ -148,7 +148,7 @@ static rlx_status take_ring(rx_exec *e, uint64_t bytes, uint64_t *at, rlx_error 
     return RLX_OK;
 }
 
-/* Adds a copy to those of the next submit; one that goes on where the last ended is joined. */
+/* Appends a copy for the next submit, merged with the last one where contiguous. */
 static rlx_status add_copy(rx_exec *e, const rx_vk_copy *c, rlx_error *err)
 {
     rx_vk_copy *last = e->n_copies ? &e->copies[e->n_copies - 1] : NULL;
@@ -185,7 +185,7 @@ rlx_status rx_vk_exec_write(rx_exec *e, uint32_t value, size_t offset, const voi
     return add_copy(e, &(rx_vk_copy){to, &e->stage, at, bytes}, err);
 }
 
-/* Where byte `offset` of a value is from the start of its root's place. */
+/* Byte `offset` of a value, relative to the place of its root. */
 static uint64_t offset_in_root(const rx_exec *e, uint32_t value, size_t offset)
 {
     if (e->base.program->values[value].view_of < 0)
@@ -204,7 +204,7 @@ rlx_status rx_vk_exec_feed(rx_exec *e, uint32_t input, uint32_t output, size_t b
                                      bytes}, err);
 }
 
-/* The want of just this range, which is wanted again; NULL: there is none. */
+/* Finds the want of exactly this range and marks it as used; NULL: there is none. */
 static rx_vk_want *find_want(rx_exec *e, uint32_t value, uint64_t offset, uint64_t bytes)
 {
     for (size_t i = 0; i < e->n_wants; i++) {
@@ -217,7 +217,7 @@ static rx_vk_want *find_want(rx_exec *e, uint32_t value, uint64_t offset, uint64
     return NULL;
 }
 
-/* What a run has fetched of a want; NULL: nothing, or a later one has its place. */
+/* The host copy of a want made by run `ticket`; NULL: none, or overwritten by a later run. */
 static const char *find_fetched(const rx_exec *e, const rx_vk_want *w, uint64_t ticket)
 {
     for (size_t i = 0; i < 2 && w->at != NOT_PLACED; i++)
@@ -257,7 +257,7 @@ rlx_status rx_vk_exec_read(rx_exec *e, uint32_t value, size_t offset, void *data
         memcpy(data, fetched, bytes);
         return RLX_OK;
     }
-    if (!w && !e->base.partial) /* what is read between steps is not read after each run */
+    if (!w && !e->base.partial) /* reads between steps are not repeated after each run */
         add_want(e, value, at, bytes);
     return rx_vk_download(e->device, &from, at, data, bytes, err);
 }
@@ -286,7 +286,7 @@ uint32_t rx_vk_exec_flags(rx_exec *e)
 {
     if (rx_gpu_runs_wait_all(&e->base.runs, NULL) != RLX_OK)
         return 0;
-    if (!e->base.has_flags) /* they are an older run's */
+    if (!e->base.has_flags) /* the words are of an older run */
         return e->host_flags;
     return rx_vk_flag_words(e)[0] | e->host_flags;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* A step on the host: operands are copied from the device, the reference kernel runs, results are
- * copied back. Operations without a kernel for their types need it (f64, reductions of i16, ...);
- * RLX_LIMITS=host=2 puts every step here. */
+ * copied back. Used for operations without a kernel for their types (f64, reductions of i16, ...);
+ * RLX_LIMITS=host=2 runs every step here. */
 #include "runtime/host.h"
 
 #include <string.h>
 
 #include "vulkan/device.h"
 
-/* Host copies of places, each once. */
+/* Host copies of places, one each. */
 typedef struct host_copy {
     rx_gpu_place place;
     char *data;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Opens libvulkan at run time, makes the instance and, when asked for, turns the validation layer
- * on, whose messages are counted: a run during which one came fails. */
+/* Opens libvulkan at run time, creates the instance and, on request, enables the validation layer,
+ * whose messages are counted: a run during which one arrives fails. */
 #include "vulkan/loader.h"
 
 #include <dlfcn.h>

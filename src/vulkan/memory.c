@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Device memory: blocks, an allocation with one buffer over it each. The budget is asked before
+/* Device memory: blocks, each an allocation with one buffer over it. The budget is queried before
  * anything is allocated. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static int find_type(const rx_device *d, uint32_t types, uint32_t want, uint32_t
     return -1;
 }
 
-/* Wishes in order of preference: {want, avoid}, up to one that wants nothing. */
+/* Preferences in order: {want, avoid}, up to one that wants nothing. */
 static int choose_type(const rx_device *d, uint32_t types, rx_vk_kind kind)
 {
     static const uint32_t own[][2] = {{LOCAL, MAPPED}, {LOCAL, 0}, {0, 0}};

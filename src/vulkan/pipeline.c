@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Pipelines: kernels with their constants, made when a program first needs them, on several
- * threads, and kept while a program uses them and for some time after. The driver's cache of
- * compiled code is kept on disk. */
+/* Pipelines: kernels with their constants, compiled when a program first needs them, on several
+ * threads, and kept while a program uses them and for some time after. The driver's pipeline cache
+ * is kept on disk. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "vulkan/device.h"
 
 #define CACHE_FILE "pipelines"
-#define SAVE_NS 1000000000 /* at most so often, and when the device is closed */
+#define SAVE_NS 1000000000 /* minimum interval; also when the device is closed */
 
 /* ---- Layouts and the cache ------------------------------------------------------------------ */
 
@@ -50,7 +50,7 @@ static void open_cache(rx_device *d)
 {
     void *data = NULL;
     size_t bytes = 0;
-    if (d->compile_only) /* what it holds may lack statistics */
+    if (d->compile_only) /* cached pipelines may lack statistics */
         return;
     rx_vk_cache_load(&d->gpu, CACHE_FILE, &data, &bytes);
     d->pipelines.cache = create_cache(d, data, bytes);
@@ -72,7 +72,7 @@ static void *cache_data(rx_device *d, size_t *bytes)
     return NULL;
 }
 
-/* Saves what was compiled since the last time. */
+/* Saves what was compiled since the last save. */
 static void save_cache(rx_device *d)
 {
     rx_vk_pipelines *p = &d->pipelines;
@@ -160,9 +160,9 @@ void rx_vk_pipelines_finish(rx_device *d)
 
 /* ---- The table ------------------------------------------------------------------------------ */
 
-/* Whether the kernel is to keep subnormal numbers: where f32 is the only kind of float in it.
- * Matrices of halves have their own rules, and the others would have to follow them where the
- * modes are not independent. */
+/* Whether the kernel must preserve subnormal numbers: where f32 is its only float type. Matrices of
+ * f16 have rules of their own, and f16 would have to follow f32 where the modes are not
+ * independent. */
 static bool keeps_subnormals(const rx_device *d, const rx_gpu_dispatch *x)
 {
     const uint32_t halves = RX_NEEDS_COOPMAT | RX_NEEDS_F16 | RX_NEEDS_BF16;
@@ -208,7 +208,7 @@ static VkResult create_module(rx_device *d, const rx_gpu_dispatch *x, VkShaderMo
     return r;
 }
 
-/* The size of subgroups to require of a kernel; 0: any. */
+/* The subgroup size to require of a kernel; 0: any. */
 static uint32_t pick_subgroup(const rx_device *d, const rx_gpu_dispatch *x)
 {
     const uint32_t size = d->gpu.force_subgroup;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs the kernels of the self-check. What was found is kept on disk by device, driver and
- * kernels. */
+/* Runs the kernels of the self-check. The outcome is kept on disk by device, driver and kernels. */
 #include <string.h>
 
 #include "gpu/exec/selfcheck.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs in flight. A run is one submit: copies of new inputs, packing of new weights and clearing of
- * flags in a command buffer of its own, the recorded pieces, and the fetching of flags and of
- * results that were read last time. What goes together needs one barrier, which takes its time. */
+ * flags in a command buffer of its own, the recorded pieces, then the copies of flags and of
+ * results that were read last time. Each group shares one barrier, since a barrier costs time. */
 #include <string.h>
 
 #include "vulkan/device.h"
@@ -20,7 +20,7 @@ static rlx_status check_messages(rx_exec *e, rlx_error *err)
     return rx_fail(err, RLX_INTERNAL, "Vulkan validation: %.400s", text);
 }
 
-/* The time when a run began to have the device. */
+/* When a run began to execute. */
 static int64_t begin_of(const rx_exec *e, const rx_vk_slot *slot)
 {
     return slot->begin_ns > e->end_ns ? slot->begin_ns : e->end_ns;
@@ -37,7 +37,7 @@ bool rx_vk_run_wait(rx_exec *e, uint64_t ticket, int64_t deadline_ns)
     return slot->result != VK_TIMEOUT && slot->result != VK_NOT_READY;
 }
 
-/* Kernels of a chain have a poll limit. There are no chains on the device after one was reached. */
+/* Kernels of a chain have a poll limit. After one was reached the device uses no chains. */
 static rlx_status check_chain(rx_exec *e, rlx_error *err)
 {
     rx_device *d = e->device;
@@ -73,8 +73,8 @@ typedef struct submission {
     rx_exec *e;
     rx_vk_slot *slot;
     uint64_t ticket;
-    bool begun;            /* the slot's own commands have something */
-    bool packed;           /* and kernels among it */
+    bool begun;            /* the slot's own command buffer is not empty */
+    bool packed;           /* and contains kernels */
     VkCommandBuffer *list; /* to submit, in order */
     size_t n;
 } submission;
@@ -88,7 +88,7 @@ static rlx_status take_slot(rx_exec *e, submission *s, rlx_error *err)
     return RLX_OK;
 }
 
-/* The slot's own commands, begun when first asked for. */
+/* The slot's own command buffer, begun on first use. */
 static rlx_status own_commands(submission *s, VkCommandBuffer *out, rlx_error *err)
 {
     rx_device *d = s->e->device;
@@ -109,7 +109,7 @@ static bool copies_overlap(const rx_vk_copy *a, const rx_vk_copy *b)
            b->to.offset < a->to.offset + a->bytes;
 }
 
-/* Up to here bytes travel inside of the commands, which is faster than a copy. */
+/* Up to so many bytes are embedded in the command buffer, which is faster than a copy. */
 #define MAX_INLINE 1024
 
 static void record_copy(rx_exec *e, VkCommandBuffer cb, const rx_vk_copy *c)
@@ -129,7 +129,7 @@ static rlx_status record_copies(submission *s, rlx_error *err)
     rx_exec *e = s->e;
     rx_device *d = e->device;
     VkCommandBuffer cb;
-    size_t since = 0; /* the last barrier */
+    size_t since = 0; /* since the last barrier */
     if (!e->n_copies)
         return RLX_OK;
     RLX_TRY(own_commands(s, &cb, err));
@@ -207,7 +207,7 @@ double rx_vk_exec_seconds(rx_exec *e)
     return (double)((t[1] - t[0]) & mask) * d->gpu.props.limits.timestampPeriod * 1e-9;
 }
 
-/* A part of the run, recorded for this once. */
+/* A partial run, recorded for this submit only. */
 static rlx_status record_range(submission *s, size_t first, size_t end, rlx_error *err)
 {
     rx_exec *e = s->e;
@@ -240,7 +240,7 @@ static rlx_status record_range(submission *s, size_t first, size_t end, rlx_erro
 /* Runs after which a range that the host has not read is no longer fetched. */
 #define MAX_IDLE 2
 
-/* Forgets ranges that are not read any more, and gives the others their places. */
+/* Drops ranges that are not read any more, and assigns offsets to the others. */
 static uint64_t place_wants(rx_exec *e)
 {
     size_t n = 0;
@@ -280,13 +280,13 @@ static rlx_status record_fetch(rx_exec *e, size_t half, rlx_error *err)
     return r == VK_SUCCESS ? RLX_OK : rx_vk_fail(d, r, "recording a read", err);
 }
 
-/* Makes the fetch commands fit what was read after the last runs. */
+/* Records the fetch commands again where the wanted ranges have changed. */
 static rlx_status prepare_fetch(rx_exec *e, rlx_error *err)
 {
     uint64_t bytes = place_wants(e);
     if (e->device->mapped || (e->has_fetch && !e->wants_changed))
         return RLX_OK;
-    /* The commands and the block may be in use. */
+    /* the commands and the block may be in use */
     RLX_TRY(rx_gpu_runs_wait_all(&e->base.runs, err));
     e->fetched[0] = e->fetched[1] = 0;
     if (2 * bytes > e->results.bytes) {
@@ -305,8 +305,8 @@ static rlx_status prepare_fetch(rx_exec *e, rlx_error *err)
 
 #define MAX_BATCHES 64
 
-/* One batch a recorded piece; what comes before and after goes with the first and the last. The
- * list has the slot's commands (if begun), then pieces, then the fetch. */
+/* One VkSubmitInfo per recorded piece; what comes before and after joins the first and the last.
+ * The list has the slot's commands (if begun), then pieces, then the fetch. */
 static VkResult submit_list(submission *s, size_t n_pieces)
 {
     rx_device *d = s->e->device;
@@ -402,7 +402,7 @@ static rlx_status submit_steps(rx_exec *e, size_t first, size_t end, uint64_t *t
     return st;
 }
 
-/* Steps on the host cut the run: each waits for what comes before it. */
+/* Steps on the host split the run: each waits for the ones before it. */
 static rlx_status submit_mixed(rx_exec *e, size_t first, size_t end, uint64_t *ticket,
                                rlx_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Dispatches that bring weights into packed forms. */
+/* Dispatches that pack weights. */
 #include "vulkan/device.h"
 
 void rx_vk_pack_destroy(rx_device *d, rx_pack *p)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies between host and device. The queue keeps their order, so uploads need no waiting; WebGPU
- * copies whole words, so the ends of ranges that are not at words are taken care of here. */
+/* Transfers between host and device. They are ordered by the queue, so uploads need no waiting;
+ * WebGPU copies whole words, so unaligned ends of ranges are handled here. */
 #include <string.h>
 
 #include "webgpu/device.h"
 
 #define PIECE_BYTES ((uint64_t)8 << 20)
-/* The library keeps what is written until the device has it: no more than this at once. */
+/* The library buffers writes until the device has them: at most this much at once. */
 #define MAX_PENDING ((uint64_t)256 << 20)
 
 /* ---- Upload --------------------------------------------------------------------------------- */
@@ -41,7 +41,7 @@ static rlx_status write_words(rx_device *d, const rx_block *to, uint64_t at, con
     return RLX_OK;
 }
 
-/* Bytes within one word. Those behind the end of the tensor are padding; others are kept. */
+/* Bytes within one word. Those past the end of the tensor are padding; others are preserved. */
 static rlx_status write_part(rx_device *d, const rx_gpu_place *to, uint64_t offset,
                              const char *data, uint64_t bytes, rlx_error *err)
 {
@@ -157,7 +157,7 @@ rlx_status rx_wg_download(rx_device *d, const rx_gpu_place *from, uint64_t offse
     RLX_TRY(rx_wg_check(d, "reading", err));
     rx_mutex_lock(&d->read_lock);
     rlx_status st = download_locked(d, from, offset, data, bytes, err);
-    if (st != RLX_OK) /* it may be about to be mapped */
+    if (st != RLX_OK) /* a mapping may be pending */
         rx_wg_block_destroy(d, &d->readback);
     rx_mutex_unlock(&d->read_lock);
     return st;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What an adapter can do: asked once, kept as data, and lowered as RLX_LIMITS says. Adapters that
- * compute nothing or run on what nobody asked for are refused. */
+/* The capabilities of an adapter: queried once, kept as data, and lowered as RLX_LIMITS says.
+ * Adapters without compute, or of a backend that was not asked for, are refused. */
 #include <stdio.h>
 #include <string.h>
 
@@ -66,8 +66,8 @@ static bool accept_backend(const rx_wg_gpu *gpu, char why[256])
 
 /* ---- Facts ---------------------------------------------------------------------------------- */
 
-/* Kernels are made for one size of subgroups. Where the library does not tell it, the self-check
- * finds it out, on devices of makers whose subgroups all have one size. */
+/* Kernels are compiled for one subgroup size. Where the library does not report it the self-check
+ * determines it, for vendors whose subgroups are uniform. */
 static bool has_one_size(const rx_wg_library *lib, const WGPUAdapterInfo *i)
 {
     static const uint32_t makers[] = {0x10de /* NVIDIA */, 0x106b /* Apple */, 0x10005 /* Mesa */};
@@ -108,7 +108,7 @@ static bool is_alnum(char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z');
 }
 
-/* True: the words stand in the text, not as parts of longer ones. */
+/* Whether the words occur in the text as whole words. */
 static bool has_words(const char *text, const char *words)
 {
     const size_t n = strlen(words);
@@ -131,7 +131,7 @@ uint32_t rx_wg_compute_units(uint32_t vendor, const char *name)
     return 0;
 }
 
-/* Browsers name the maker but give no number. */
+/* Browsers report the vendor by name, without its number. */
 static uint32_t vendor_of(const WGPUAdapterInfo *i)
 {
     static const struct { const char *name; uint32_t id; } makers[] = {
@@ -190,7 +190,7 @@ static void fill_caps(rx_wg_library *lib, rx_wg_gpu *gpu, const WGPUAdapterInfo 
 
 /* ---- Words ---------------------------------------------------------------------------------- */
 
-/* In browsers the device has no name, only a maker and a kind. */
+/* Browsers report no device name, only a vendor and an architecture. */
 static void name_adapter(const WGPUAdapterInfo *info, char *out, size_t cap)
 {
     char vendor[64], kind[64];
@@ -256,7 +256,7 @@ bool rx_wg_gpu_examine(rx_wg_library *lib, WGPUAdapter a, rx_wg_gpu *out, char w
         return false;
     rx_gpu_limits l = {&out->caps, &out->max_block_bytes, NULL};
     rx_gpu_limits_apply(&l, rx_env_text(RX_ENV_LIMITS));
-    if (out->caps.is_software) { /* as slow as anything else there */
+    if (out->caps.is_software) { /* as slow as everything else there */
         out->caps.int_dot = false;
         out->caps.compute_units = 0;
     }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Bindings that share memory, bind groups with the constants of dispatches, and passes. The order
- * is that of the list (gpu/stages.h); WebGPU itself puts barriers between dispatches that touch the
- * same buffer. */
+/* Overlapping bindings, bind groups with the constants of dispatches, and passes. The order is that
+ * of the list (gpu/stages.h); WebGPU itself inserts barriers between dispatches that touch the same
+ * buffer. */
 #include <string.h>
 
 #include "webgpu/device.h"
 
 /* ---- Bindings that overlap ------------------------------------------------------------------ */
 
-/* WebGPU refuses two writable bindings that overlap, and every binding here is writable (the same
- * buffer may not be bound as both). So one of them is bound with the memory of all, and the kernel
- * is printed to reach the others through it. */
+/* WebGPU refuses two writable bindings that overlap, and every binding here is writable (a buffer
+ * must not be bound both writable and read-only). So overlapping bindings are merged: one is bound
+ * over the range of all, and the kernel is printed to access the others through it. */
 
 static bool overlap(const rx_wg_dispatch *x, uint32_t a, uint32_t b)
 {
@@ -18,7 +18,7 @@ static bool overlap(const rx_wg_dispatch *x, uint32_t a, uint32_t b)
            x->begin[b] < x->end[a];
 }
 
-/* Lets binding `to` stand for binding `from` and those that it stands for. */
+/* Makes binding `to` the alias of binding `from` and of its aliases. */
 static void join(rx_wg_dispatch *x, uint32_t to, uint32_t from)
 {
     x->begin[to] = x->begin[from] < x->begin[to] ? x->begin[from] : x->begin[to];
@@ -79,7 +79,7 @@ static uint64_t constant_bytes(const rx_device *d, const rx_wg_dispatch *x)
     return ((uint64_t)x->pipeline->uniform_words * 4 + align - 1) / align * align;
 }
 
-/* The words that a kernel was pushed, and the distances of bindings that begin later. */
+/* The push constants of the kernel, and the offsets of bindings within their alias. */
 static void fill_constants(const rx_wg_dispatch *x, uint32_t *words)
 {
     uint32_t n = x->n_push < x->pipeline->uniform_words ? x->n_push : x->pipeline->uniform_words;
@@ -101,7 +101,7 @@ static WGPUBindGroup make_group(rx_device *d, const rx_wg_dispatch *x, const rx_
     for (uint32_t i = 0; i < RX_GPU_MAX_BIND; i++) {
         if (!(x->pipeline->used >> i & 1))
             continue;
-        /* Not in the dispatch: the kernel has it for other constants only. */
+        /* a binding that this variant of the kernel does not use */
         bool bound = i < x->n_bind && x->bind[i].block;
         entries[n++] = (WGPUBindGroupEntry){
             .binding = i, .buffer = bound ? x->bind[i].block->buffer : d->nothing.buffer,

@@ -26,7 +26,7 @@ static void on_adapter(WGPUEnum status, WGPUAdapter a, WGPUStringView m, void *e
     rx_wg_event_end(lib, e, m);
 }
 
-/* One adapter as these options ask for, or NULL with the reason. */
+/* Requests one adapter with these options; NULL with the reason. */
 static WGPUAdapter request_adapter(rx_wg_library *lib, const WGPURequestAdapterOptions *o,
                                    rx_gpu_devices *l)
 {
@@ -80,15 +80,15 @@ static void try_adapter(rx_wg_library *lib, WGPUAdapter a, bool may_repeat, rx_g
         rx_gpu_devices_say(l, why);
 }
 
-/* Libraries that cannot list adapters are asked for the fast one, the frugal one and the one that
- * always works. */
+/* Libraries that cannot enumerate adapters are asked for the high-performance, the low-power and
+ * the fallback one. */
 static void ask_adapters(rx_wg_library *lib, WGPUEnum backend, rx_gpu_devices *l)
 {
     static const WGPURequestAdapterOptions wishes[] = {
         {.featureLevel = WGPU_LEVEL_CORE, .powerPreference = WGPU_POWER_HIGH},
         {.featureLevel = WGPU_LEVEL_CORE, .powerPreference = WGPU_POWER_LOW},
         {.featureLevel = WGPU_LEVEL_CORE, .forceFallbackAdapter = true}};
-    size_t n = lib->flavour->symbol ? 3 : 1; /* a page has asked for one already */
+    size_t n = lib->flavour->symbol ? 3 : 1; /* a page has requested one already */
     for (size_t i = 0; i < n; i++) {
         WGPURequestAdapterOptions o = wishes[i];
         o.backendType = backend;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The structs of the WebGPU backend, in reading order: loader (functions, waiting), caps (facts of
- * an adapter), device (open devices, errors), memory (blocks and places in them), buffer (copies
- * between host and device), pipeline (kernels printed as WGSL and made ready), weights, command
- * (bind groups, encoding), exec, submit. */
+/* The structs of the WebGPU backend, in reading order: loader (functions, waiting), caps (of an
+ * adapter), device (open devices, errors), memory (blocks and places in them), buffer (transfers),
+ * pipeline (kernels printed as WGSL and compiled), weights, command (bind groups, encoding), exec,
+ * submit. */
 #ifndef RX_WEBGPU_DEVICE_H
 #define RX_WEBGPU_DEVICE_H
 
@@ -15,9 +15,9 @@
 
 typedef struct rx_wg_gpu {
     WGPUAdapter adapter;
-    rx_wg_limits limits;      /* what it offers, to be asked for */
+    rx_wg_limits limits;      /* that it offers, to be requested */
     WGPUEnum backend, type;
-    bool f16, subgroups, timestamps; /* features to ask for */
+    bool f16, subgroups, timestamps; /* features to request */
     uint64_t max_block_bytes; /* of one buffer */
     rx_gpu_caps caps;
     rlx_device_info info;
@@ -25,19 +25,19 @@ typedef struct rx_wg_gpu {
 
 /* Fills *out; false with a sentence in `why` when the adapter cannot be used. */
 bool rx_wg_gpu_examine(rx_wg_library *lib, WGPUAdapter a, rx_wg_gpu *out, char why[256]);
-/* Compute units of the GPU of that maker (a PCI id) whose name in lower case has the words of a row
- * of units.def; 0: not known. */
+/* Compute units of the GPU of that vendor (a PCI id) whose lower-case name contains the words of a
+ * row of units.def; 0: unknown. */
 uint32_t rx_wg_compute_units(uint32_t vendor, const char *name);
 /* The short text about features and limits. */
 void rx_wg_detail(const rx_wg_gpu *gpu, const rx_gpu_caps *caps, const char *note, char *out,
                   size_t cap);
-/* The backend that RLX_WEBGPU_BACKEND asks for; WGPU_BACKEND_UNDEFINED: any. False with a sentence
- * when it is no name. */
+/* The backend that RLX_WEBGPU_BACKEND requests; WGPU_BACKEND_UNDEFINED: any. False with a sentence
+ * when the name is unknown. */
 bool rx_wg_wanted_backend(WGPUEnum *out, char why[256]);
 
 /* ---- Memory: memory.c ----------------------------------------------------------------------- */
 
-/* New blocks are all zero: WebGPU promises it. */
+/* WebGPU guarantees that new buffers are zero. */
 struct rx_block {
     WGPUBuffer buffer;
     uint64_t bytes;
@@ -56,7 +56,7 @@ void rx_wg_memory_init(rx_device *d);
 
 /* ---- Copies: buffer.c ----------------------------------------------------------------------- */
 
-/* Copies are in the order of the queue: after work that was submitted, before work to come. */
+/* Ordered by the queue: after submitted work, before later work. */
 rlx_status rx_wg_upload(rx_device *d, const rx_gpu_place *to, uint64_t offset, const void *data,
                         uint64_t bytes, rlx_error *err);
 /* Waits for all work before. */
@@ -74,9 +74,10 @@ typedef struct rx_pipeline {
     rx_gpu_pipeline entry;
     WGPUComputePipeline handle;
     WGPUBindGroupLayout layout;
-    uint32_t used;          /* bit i: the text has binding i */
+    uint32_t used;          /* bit i: the text uses binding i */
     uint32_t uniform_words; /* of the constants; 0: none */
-    uint16_t shift_word[RX_GPU_MAX_BIND]; /* of the constants: where binding i begins */
+    uint16_t shift_word[RX_GPU_MAX_BIND]; /* of the constants: the word with the offset of binding i
+                                           * */
 } rx_pipeline;
 
 /* One layout for each set of bindings, with and without constants. */
@@ -85,17 +86,17 @@ typedef struct rx_pipeline {
 
 typedef struct rx_wg_pipelines {
     rx_gpu_pipelines table;
-    rx_wg_layout *layouts; /* made when first needed */
+    rx_wg_layout *layouts; /* created on first use */
 } rx_wg_pipelines;
 
-/* One dispatch with everything that encoding needs. */
+/* One dispatch, ready to be encoded. */
 typedef struct rx_wg_dispatch {
     rx_pipeline *pipeline;
     WGPUBindGroup group;
-    rx_gpu_place bind[RX_GPU_MAX_BIND];    /* as the kernel sees them; block NULL: nothing */
-    uint8_t alias[RX_GPU_MAX_BIND];        /* 1 + the binding that has this one's memory too */
-    uint64_t begin[RX_GPU_MAX_BIND], end[RX_GPU_MAX_BIND]; /* bound, in the block */
-    uint32_t shifted;                      /* bit i: binding i begins after begin[] of its alias */
+    rx_gpu_place bind[RX_GPU_MAX_BIND];    /* as the kernel sees them; block NULL: unused */
+    uint8_t alias[RX_GPU_MAX_BIND];        /* 1 + the binding that this one is merged into */
+    uint64_t begin[RX_GPU_MAX_BIND], end[RX_GPU_MAX_BIND]; /* the bound range of the block */
+    uint32_t shifted;                      /* bit i: binding i begins behind begin[] of its alias */
     uint32_t n_bind, n_push, step, piece;
     uint32_t push[RX_GPU_MAX_PUSH];
     uint32_t groups[3];
@@ -103,22 +104,22 @@ typedef struct rx_wg_dispatch {
 
 rlx_status rx_wg_pipelines_init(rx_device *d, rlx_error *err);
 void rx_wg_pipelines_finish(rx_device *d);
-/* Gives n dispatches, whose bindings are settled, their pipelines. `from` has the kernels and their
+/* Sets the pipelines of n dispatches, whose bindings are final. `from` has the kernels and their
  * constants. On success each dispatch holds its pipeline until it is released. */
 rlx_status rx_wg_pipelines_get(rx_device *d, const rx_gpu_placed *from, size_t n,
                                rx_wg_dispatch *to, rlx_error *err);
-/* Dispatches without a pipeline are passed over. */
+/* Dispatches without a pipeline are skipped. */
 void rx_wg_pipelines_release(rx_device *d, rx_wg_dispatch *list, size_t n);
 
 /* ---- Devices: device.c ---------------------------------------------------------------------- */
 
-/* What callbacks of a device say. Lives longer than the device, because the last callback, that it
- * is lost, may come late or never; another device uses it again, with another number. */
+/* State shared with the callbacks of a device. It outlives the device, because the last callback
+ * (device lost) may come late or never; another device reuses it under another number. */
 typedef struct rx_wg_watch {
     struct rx_wg_watch *next;
     rx_wg_library *lib;
     rx_mutex lock;
-    atomic_uintptr_t number; /* of the device: callbacks with another one are late */
+    atomic_uintptr_t number; /* of the device: callbacks with another number are stale */
     atomic_bool lost, closed;
     atomic_uint n_errors; /* not caught by a scope */
     WGPUEnum kind;        /* of the last one */
@@ -134,10 +135,10 @@ struct rx_device {
     rx_wg_watch *watch;
     rx_mutex scope_lock;  /* error scopes are a stack of the device */
     rx_mutex read_lock;   /* guards readback */
-    rx_block readback;    /* for downloads; made when first used */
-    atomic_uint_fast64_t pending_bytes; /* written since the queue was last emptied */
+    rx_block readback;    /* for downloads; created on first use */
+    atomic_uint_fast64_t pending_bytes; /* written since the queue was last idle */
     rx_wg_pipelines pipelines;
-    rx_block nothing;     /* what absent operands bind, each binding a piece of its own */
+    rx_block nothing;     /* bound for absent operands, each at a range of its own */
     bool no_fetch;        /* RLX_BENCH_DISPATCH_ONLY */
     bool force_upload;    /* RLX_FORCE_INPUT_UPLOAD */
 };
@@ -150,15 +151,15 @@ void rx_wg_describe(rx_device *d, char *out, size_t cap);
 rlx_status rx_wg_check(rx_device *d, const char *what, rlx_error *err);
 /* RLX_DEVICE_LOST, or the error that no scope caught since *n_errors was read. */
 rlx_status rx_wg_check_errors(rx_device *d, unsigned *n_errors, const char *what, rlx_error *err);
-/* Errors of the calls between the two become a status; also when the object was made. In browsers
- * the second cannot wait and such errors fail the next run. */
+/* Errors of the calls in between become a status, even when an object was returned. In browsers
+ * scope_end cannot wait, and such errors fail the next run. */
 void rx_wg_scope_begin(rx_device *d);
 rlx_status rx_wg_scope_end(rx_device *d, const char *what, rlx_error *err);
 /* Waits for all work that was submitted. */
 rlx_status rx_wg_wait_queue(rx_device *d, rlx_error *err);
 
-/* Turns off in the caps what does not work and says so in the note, and fills in what the library
- * did not tell: selfcheck.c. */
+/* Turns off in the caps what fails, notes it, and fills in what the library did not report:
+ * selfcheck.c. */
 void rx_wg_selfcheck(rx_device *d);
 
 /* ---- Weights: weights.c --------------------------------------------------------------------- */
@@ -176,8 +177,7 @@ void rx_wg_pack_destroy(rx_device *d, rx_pack *p);
 
 /* ---- Commands: command.c -------------------------------------------------------------------- */
 
-/* A dispatch as encoding needs it, without its pipeline and its bind group. Of bindings that
- * overlap one stands for the others. */
+/* A dispatch without its pipeline and its bind group. Overlapping bindings are merged into one. */
 rlx_status rx_wg_dispatch_init(rx_device *d, rx_wg_dispatch *x, const rx_gpu_placed *from,
                                rlx_error *err);
 /* Makes the bind groups of n dispatches, with their constants in *constants. */
@@ -233,14 +233,14 @@ typedef struct rx_wg_slot {
 
 #define RX_WG_N_FEEDS 4
 
-/* An input that the next run takes from a result of the last one. */
+/* An input that the next run takes from an output of the last one. */
 typedef struct rx_wg_feed {
     uint32_t input;
     rx_gpu_place to, from;
     uint64_t bytes;
 } rx_wg_feed;
 
-/* The device's clock at the begin and the end of a part of a run; made when first asked for. */
+/* Timestamps around a partial run; created on first use. */
 typedef struct rx_wg_clock {
     WGPUQuerySet stamps;
     rx_block ticks;  /* two words of 64 bits */
@@ -253,7 +253,7 @@ struct rx_exec {
     rx_wg_clock clock;
     rx_wg_feed feeds[RX_WG_N_FEEDS]; /* copied at the beginning of the next submit */
     size_t n_feeds;
-    char **shadows;             /* by input: the bytes it has on the device; NULL: not kept */
+    char **shadows;             /* by input: the bytes on the device; NULL: not tracked */
     uint64_t *shadow_bytes;     /* how many of them are valid */
 
     rx_wg_want wants[RX_WG_N_WANTS];
@@ -286,12 +286,12 @@ rlx_status rx_wg_exec_wait(rx_exec *e, uint64_t ticket, int64_t timeout_ms, rlx_
 /* rx_gpu_driver.wait and .end. */
 bool rx_wg_run_wait(rx_exec *e, uint64_t ticket, int64_t deadline_ns);
 rlx_status rx_wg_run_end(rx_exec *e, uint64_t ticket, rlx_error *err);
-/* The ranges that each run copies for the host: one more, or those of all outputs anew. */
+/* Adds a range to those that each run copies for the host, or all outputs. */
 void rx_wg_add_want(rx_exec *e, uint32_t value, uint64_t offset, uint64_t bytes);
 void rx_wg_want_outputs(rx_exec *e);
-/* Copies the inputs that are fed, by the encoder; none are left. rx_wg_enter was called. */
+/* Encodes the copies of fed inputs and clears the list. rx_wg_enter was called. */
 void rx_wg_encode_feeds(rx_exec *e, WGPUCommandEncoder to);
-/* Forgets what is mapped; the slot may be used again. */
+/* Unmaps the slot, which may then be reused. */
 void rx_wg_slot_clear(rx_device *d, rx_wg_slot *s);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "webgpu/device.h"
 
-/* Inputs up to this size are compared with what the device has before they are sent again. */
+/* Inputs up to this size are compared with the device's copy before they are sent again. */
 #define MAX_SHADOW ((uint64_t)1 << 20)
 
 /* ---- Creation ------------------------------------------------------------------------------- */
@@ -85,13 +85,13 @@ rlx_status rx_wg_exec_bind(rx_exec *e, const int64_t *dims, rlx_error *err)
 
 rlx_status rx_wg_exec_use(rx_exec *e, size_t port, rx_buffer *b, rlx_error *err)
 {
-    e->fetched = 0; /* places change */
+    e->fetched = 0; /* places may change */
     return rx_gpu_exec_use(&e->base, port, b, err);
 }
 
 /* ---- Host access ---------------------------------------------------------------------------- */
 
-/* True when an input has these bytes already. Else they are remembered, where there is room. */
+/* True when an input has these bytes already. Else they are recorded where there is room. */
 static bool is_same_input(rx_exec *e, const rx_pvalue *v, size_t offset, const void *data,
                           size_t bytes)
 {
@@ -114,7 +114,7 @@ static bool is_same_input(rx_exec *e, const rx_pvalue *v, size_t offset, const v
     return false;
 }
 
-/* What is written later counts. */
+/* a later write wins */
 static void drop_feed(rx_exec *e, uint32_t input)
 {
     size_t n = 0;
@@ -141,7 +141,7 @@ rlx_status rx_wg_exec_feed(rx_exec *e, uint32_t input, uint32_t output, size_t b
     return RLX_OK;
 }
 
-/* Feeds that no run has taken yet, for who reads the input. */
+/* Submits pending feeds before the input is read. */
 static rlx_status flush_feeds(rx_exec *e, rlx_error *err)
 {
     rx_device *d = e->device;
@@ -171,7 +171,7 @@ rlx_status rx_wg_exec_write(rx_exec *e, uint32_t value, size_t offset, const voi
     if (v->space == RX_SPACE_INPUT && offset == 0)
         to.bytes = bytes; /* the rest is padding */
     if (v->space == RX_SPACE_STATE)
-        e->fetched = 0; /* a result may be the state */
+        e->fetched = 0; /* a result may share memory with the state */
     rlx_status st = rx_wg_upload(e->device, &to, offset, data, bytes, err);
     if (st != RLX_OK && v->space == RX_SPACE_INPUT)
         e->shadow_bytes[v->index] = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Opens wgpu-native or Dawn at run time, or takes the functions that a browser gives, and waits for
- * what is asynchronous. */
+/* Opens wgpu-native or Dawn at run time, or uses the functions of the browser, and waits for
+ * asynchronous calls. */
 #include "webgpu/loader.h"
 
 #ifndef __wasm__
@@ -59,7 +59,7 @@ static const char *const library_names[] = {
     "libwebgpu_wrapper" SUFFIX};
 #define N_NAMES (sizeof library_names / sizeof *library_names)
 
-/* In the folder of this library or program. */
+/* Opens a library in the folder of this library or program. */
 static void *open_beside(const char *name)
 {
     Dl_info self;
@@ -139,7 +139,7 @@ static bool open_library(rx_wg_library *lib, char *reason)
 
 #endif
 
-/* wgpu-native would try OpenGL too, which makes noise and is not wanted unless asked for. */
+/* wgpu-native would try OpenGL as well, which logs errors and is unwanted unless asked for. */
 static WGPUInstance create_instance(rx_wg_library *lib)
 {
     const char *wanted = rx_env_text(RX_ENV_WEBGPU_BACKEND);
@@ -258,9 +258,9 @@ bool rx_wg_wait(rx_wg_library *lib, const rx_wg_work *work, const rx_wg_event *e
 
 #else
 
-/* So long a wait only gives up its processor: sleeping, and blocking in wgpu-native, takes tens of
- * microseconds by itself. Then it blocks where it can, or sleeps for an eighth of the time it has
- * taken, so that it ends not much too late. */
+/* Waits up to this long only yield the processor: sleeping, and blocking in wgpu-native, costs tens
+ * of microseconds. After that it blocks where it can, or sleeps for an eighth of the elapsed time,
+ * which bounds the overshoot. */
 #define AWAKE_NS 100000
 #define LONGEST_PAUSE_NS 1000000
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A WebGPU library, opened at run time (in a browser: the imports of the module), its instance, and
- * what is peculiar to it. */
+ * its deviations. */
 #ifndef RX_WEBGPU_LOADER_H
 #define RX_WEBGPU_LOADER_H
 
@@ -11,22 +11,22 @@
 #include "spirv/wgsl.h"
 #include "webgpu/wg.h"
 
-/* What the libraries do not agree on. */
+/* Differences between the libraries. */
 typedef struct rx_wg_flavour {
     const char *name;
     const char *symbol;        /* a function that only this one has; NULL: none */
     WGPUEnum f16, subgroups, timestamps; /* feature numbers */
     WGPUEnum dot;              /* of packed_4x8_integer_dot_product, which is one of the language;
                                 * 0: texts that use it are tried by the self-check */
-    rx_wgsl_subgroups directive; /* how a text says that it uses subgroups */
+    rx_wgsl_subgroups directive; /* how a text enables subgroups */
     bool thread_safe;          /* calls need no lock */
     bool toggles;              /* takes WGPUDawnTogglesDescriptor */
     size_t software_unroll_bytes; /* rx_wgsl_options.unroll_bytes on software adapters: SwiftShader,
                                 * which Dawn and browsers use there, takes long over long texts */
 } rx_wg_flavour;
 
-/* Whether something asynchronous has ended. Callbacks may come late, even after the object they are
- * about is gone, so events belong to the library and are used again, never freed. */
+/* The completion of an asynchronous call. Callbacks may come late, even after their object is gone,
+ * so events belong to the library and are recycled, never freed. */
 typedef struct rx_wg_event {
     struct rx_wg_event *next;
     atomic_int state;   /* 0: pending; 1: complete; 2: abandoned */
@@ -66,9 +66,9 @@ static inline void rx_wg_leave(rx_wg_library *lib)
         rx_mutex_unlock(&lib->lock);
 }
 
-/* An event that is under way; NULL: out of memory. */
+/* An event for a pending call; NULL: out of memory. */
 rx_wg_event *rx_wg_event_take(rx_wg_library *lib);
-/* Gives an event back, now or when its callback has come. NULL is fine. */
+/* Returns an event, now or when its callback has come. NULL is fine. */
 void rx_wg_event_give(rx_wg_library *lib, rx_wg_event *e);
 /* For callbacks, with the event as userdata1 and the library as userdata2. */
 void rx_wg_event_end(rx_wg_library *lib, rx_wg_event *e, WGPUStringView message);
@@ -80,13 +80,13 @@ typedef struct rx_wg_work {
     const atomic_bool *gone; /* true: the event will never end */
 } rx_wg_work;
 
-/* The one function that waits, to be called outside of rx_wg_enter: runs callbacks until the event
- * has ended or the device is gone. False when rx_now_ns() passes deadline_ns (< 0: none) before, or
+/* The only blocking function, called outside of rx_wg_enter: runs callbacks until the event has
+ * completed or the device is gone. False when rx_now_ns() passes deadline_ns (< 0: none) first, or
  * when the browser cannot wait. `work` is NULL where no device is involved. */
 bool rx_wg_wait(rx_wg_library *lib, const rx_wg_work *work, const rx_wg_event *e,
                 int64_t deadline_ns);
 
-/* The text of a view, cut to what fits. */
+/* The text of a view, truncated to fit. */
 void rx_wg_copy_text(WGPUStringView s, char *out, size_t cap);
 static inline WGPUStringView rx_wg_view(const char *text, size_t n)
 {

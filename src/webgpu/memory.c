@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Device memory: blocks, a buffer each. Sizes are checked against the limits before the library
+/* Device memory: blocks, one buffer each. Sizes are checked against the limits before the library
  * sees them. */
 #include <string.h>
 

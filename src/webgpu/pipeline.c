@@ -121,13 +121,13 @@ static WGPUShaderModule make_module(rx_device *d, const rx_wgsl_text *text, cons
                                    .code = {text->data, text->n}};
     WGPUShaderModuleDescriptor info = {.nextInChain = &source.chain,
                                        .label = rx_wg_view(name, strlen(name))};
-    /* Kernels stay in their bindings by themselves, as those of Vulkan do. */
+    /* Kernels never access memory outside of their bindings, as on Vulkan. */
     if (lib->DeviceCreateShaderModuleTrusted)
         return lib->DeviceCreateShaderModuleTrusted(d->handle, &info, 0);
     return lib->DeviceCreateShaderModule(d->handle, &info);
 }
 
-/* One of those that a list of dispatches lacks. */
+/* A missing pipeline of a list of dispatches. */
 typedef struct job {
     const rx_gpu_dispatch *from;
     const rx_wg_dispatch *to;
@@ -140,11 +140,11 @@ typedef struct batch {
     rx_device *device;
     job *jobs;
     size_t n;
-    rx_mutex lock; /* of the layouts, and of error */
+    rx_mutex lock; /* guards layouts and error */
     rlx_error error;
 } batch;
 
-/* Errors of the library go to the scope around the batch. */
+/* Errors of the library go to the error scope around the batch. */
 static void compile_job(batch *b, job *j)
 {
     rx_device *d = b->device;
@@ -188,7 +188,7 @@ static void make_job(void *user, size_t i)
         rx_wgsl_text_finish(&j->text);
 }
 
-/* The first that is not printed or that the library gave no pipeline for; OK: there is none. */
+/* The first one that could not be printed or compiled; OK: there is none. */
 static rlx_status find_failure(const batch *b, rlx_error *err)
 {
     for (size_t i = 0; i < b->n; i++) {
@@ -205,7 +205,7 @@ static rlx_status find_failure(const batch *b, rlx_error *err)
     return RLX_OK;
 }
 
-/* Makes all, at once. Errors of the library name one of them only where n is 1. */
+/* Compiles all at once. Errors of the library name a kernel only where n is 1. */
 static rlx_status make_batch(rx_device *d, job *jobs, size_t n, rlx_error *err)
 {
     char what[96];
@@ -220,7 +220,7 @@ static rlx_status make_batch(rx_device *d, job *jobs, size_t n, rlx_error *err)
     rlx_status st = rx_wg_scope_end(d, what, err);
     if (st == RLX_OK)
         st = find_failure(&b, err);
-    if (st == RLX_OK && d->lib->flavour->symbol) /* scopes may be of the thread that made them */
+    if (st == RLX_OK && d->lib->flavour->symbol) /* scopes may be per thread */
         st = rx_wg_check_errors(d, &n_errors, what, err);
     rx_mutex_finish(&b.lock);
     if (st == RLX_INTERNAL && n == 1 && jobs->text.data)
@@ -230,7 +230,7 @@ static rlx_status make_batch(rx_device *d, job *jobs, size_t n, rlx_error *err)
     return st;
 }
 
-/* Forgets what a batch that failed has made. */
+/* Releases what a failed batch has created. */
 static void undo_batch(rx_device *d, job *jobs, size_t n)
 {
     rx_wg_enter(d->lib);
@@ -243,7 +243,7 @@ static void undo_batch(rx_device *d, job *jobs, size_t n)
     rx_wg_leave(d->lib);
 }
 
-/* All at once, and where that fails one by one, so that the error is of one kernel. */
+/* All at once, and after a failure one by one, so that the error names a kernel. */
 static rlx_status make_jobs(rx_device *d, job *jobs, size_t n, rlx_error *err)
 {
     rlx_status st = make_batch(d, jobs, n, err);

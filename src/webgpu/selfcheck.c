@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs the kernels of the self-check. What was found is kept on disk by library, device, driver and
+/* Runs the kernels of the self-check. The outcome is kept on disk by library, device, driver and
  * kernels. */
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs in flight. A run is one submit (or a few, where it would take long): packing of new weights,
- * the dispatches, and copies of the flags and of results that the host will want into a buffer that
- * is mapped when the run is done. */
+/* Runs in flight. A run is one submit (or a few, where encoding would take long): packing of new
+ * weights, the dispatches, then copies of the flags and of results that the host is expected to
+ * read into a buffer that is mapped when the run is done. */
 #include <string.h>
 
 #include "webgpu/device.h"
@@ -40,7 +40,7 @@ rlx_status rx_wg_exec_wait(rx_exec *e, uint64_t ticket, int64_t timeout_ms, rlx_
 
 /* ---- Results for the host ------------------------------------------------------------------- */
 
-/* Larger results are read when they are asked for. Browsers cannot wait for that. */
+/* Larger results are read on demand. Browsers cannot wait for that. */
 #ifdef __wasm__
 #define MAX_WANT ((uint64_t)256 << 20)
 #else
@@ -76,8 +76,8 @@ void rx_wg_want_outputs(rx_exec *e)
 /* Runs after which a range that the host has not read is no longer copied. */
 #define MAX_IDLE 3
 
-/* Forgets ranges that were not read lately, and gives the others their places behind the flags.
- * Returns how many bytes there are. */
+/* Drops ranges that were not read lately, and assigns offsets behind the flags to the others.
+ * Returns the number of bytes. */
 static uint64_t place_wants(rx_exec *e)
 {
     size_t n = 0;
@@ -151,7 +151,7 @@ typedef struct submission {
     uint64_t ticket;
     size_t first, end; /* steps */
     bool whole, timed;
-    bool ahead; /* of a run that is still under way */
+    bool ahead; /* another run is still in flight */
 } submission;
 
 static void on_done(WGPUEnum status, WGPUStringView m, void *event, void *lib)
@@ -212,7 +212,8 @@ static void encode_fetch(const submission *s, WGPUCommandEncoder to)
     }
 }
 
-/* Whole words: rx_wg_exec_bind has looked at where they begin, and buffers end with a whole one. */
+/* Whole words: rx_wg_exec_bind has checked where they begin, and buffers are padded to whole words.
+ * */
 static void encode_copies(rx_exec *e, WGPUCommandEncoder to)
 {
     rx_gpu_copy c;
@@ -234,13 +235,13 @@ void rx_wg_encode_feeds(rx_exec *e, WGPUCommandEncoder to)
     e->n_feeds = 0;
 }
 
-/* Encoding a dispatch takes the processor about as long as the GPU takes for a small one, so that
- * pieces of this many let both work at once. Where the GPU has a run to work at anyway, each submit
- * only costs time. On software adapters both are the same processor. */
+/* Encoding a dispatch takes the host about as long as the GPU takes for a small one: submitting
+ * after so many lets both work in parallel. While the GPU is busy with another run, more submits
+ * only cost time. On software adapters host and device are the same processor. */
 #define PIECE_DISPATCHES 32
 
-/* The end of the dispatches that are submitted with `at`: those of a piece of the list, and of a
- * part of a run all. */
+/* The end of the dispatches that are submitted with `at`: those of a piece of the list; all for a
+ * partial run. */
 static size_t find_piece_end(const submission *s, size_t at)
 {
     const rx_commands *c = s->e->base.now->commands;
@@ -262,7 +263,7 @@ static bool has_work(const submission *s, size_t at, size_t stop)
     return at < stop;
 }
 
-/* Dispatches from `at` up to `stop`. Those that are timed are one piece. */
+/* Encodes dispatches from `at` up to `stop`. Timed ones are a single pass. */
 static void encode_piece(const submission *s, WGPUCommandEncoder to, size_t at, size_t stop)
 {
     rx_exec *e = s->e;
@@ -312,7 +313,7 @@ static bool encode_steps(const submission *s)
     return true;
 }
 
-/* Asks to be told when the run is done. */
+/* Requests the completion callback. */
 static void watch_run(const submission *s)
 {
     rx_device *d = s->e->device;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Dispatches that bring weights into packed forms. */
+/* Dispatches that pack weights. */
 #include "webgpu/device.h"
 
 void rx_wg_pack_destroy(rx_device *d, rx_pack *p)

@@ -53,6 +53,10 @@ typedef struct rlx_engine_desc {
     const rlx_adapter *const *adapters; /* that requests may use; open as long as the engine. Steps
                            * in which no request has one take the same time as without */
     size_t n_adapters;
+    int64_t guesses;      /* tokens of a request that a step may guess from what its text repeats,
+                           * at most 15, and compute beside its next one, while that makes the
+                           * requests faster together. What they generate stays the same. 0: none;
+                           * negative: so many, also where it is a loss, for measuring */
 } rlx_engine_desc;
 
 /* An engine on a model, which must be a decoder without recurrent state (RLX_UNSUPPORTED else) and
@@ -82,6 +86,7 @@ typedef struct rlx_engine_info {
     uint64_t prompt_tokens, cached_tokens, generated_tokens; /* of all requests; cached: prompt
                                * tokens that were not computed, since they were in the pool */
     double step_seconds;      /* in all steps together */
+    uint64_t guessed_tokens, accepted_tokens; /* accepted: those guesses that were right */
 } rlx_engine_info;
 RLX_API rlx_status rlx_engine_get_info(rlx_engine *e, rlx_engine_info *out, rlx_error *err);
 
@@ -186,6 +191,7 @@ typedef struct rlx_request_result {
     double wait_seconds;   /* from the submission to its first step */
     double prompt_seconds; /* from there to its first token */
     double seconds;        /* from there to its last token */
+    size_t n_guessed, n_accepted; /* tokens that were guessed, and right */
 } rlx_request_result;
 /* How far it is, or how it ended. */
 RLX_API rlx_status rlx_request_get_result(rlx_request *r, rlx_request_result *out, rlx_error *err);

@@ -13,6 +13,7 @@
 #define DEFAULT_STEP_MS 50.0
 #define DEFAULT_QUEUE 4096
 #define MAX_SEQUENCES 512
+#define GUESS_OUTPUTS 32 /* rows of logits, where there are guesses */
 #define MAX_PAGE 1024
 #define MAX_ROWS 4096
 #define DEFAULT_CACHE ((uint64_t)1 << 30)
@@ -42,6 +43,9 @@ static rlx_status check_desc(const rlx_model *m, const rlx_engine_desc *d, rlx_e
     RLX_TRY(check_count("number of rows", d->rows, MAX_ROWS, err));
     RLX_TRY(check_count("context", d->context, m->build.context, err));
     RLX_TRY(check_count("queue", d->queue, 1 << 24, err));
+    if (d->guesses < -RX_MAX_GUESSES || d->guesses > RX_MAX_GUESSES)
+        return rx_fail(err, RLX_INVALID, "an engine that guesses %lld tokens; expected up to %d",
+                       (long long)d->guesses, RX_MAX_GUESSES);
     if (d->rows && d->rows != power_from(d->rows))
         return rx_fail(err, RLX_INVALID, "the rows of an engine are %lld; expected a power of two",
                        (long long)d->rows);
@@ -88,6 +92,10 @@ static rlx_status choose_build(rlx_engine *e, const rlx_engine_desc *d, rlx_erro
     b->page = d->page ? d->page : DEFAULT_PAGE;
     b->rows = d->rows ? d->rows : DEFAULT_ROWS;
     b->outputs = power_from(b->sequences);
+    if (d->guesses && b->outputs < GUESS_OUTPUTS)
+        b->outputs = GUESS_OUTPUTS < b->rows ? GUESS_OUTPUTS : b->rows;
+    e->max_guesses = (size_t)(d->guesses < 0 ? -d->guesses : d->guesses);
+    e->always_guesses = d->guesses < 0;
     RLX_TRY(token_bytes(m, *b, &each, err));
     const uint64_t one = (uint64_t)((b->context + b->page - 1) / b->page);
     uint64_t pages = d->cache_bytes / each / (uint64_t)b->page;

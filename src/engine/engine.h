@@ -5,6 +5,7 @@
  *   request.c   submission; delivery of pieces; ends
  *   schedule.c  which rows the next step computes: admission, shares, preemption
  *   run.c       inputs of a step, the run, its results
+ *   guess.c     tokens that are guessed and computed ahead
  *   tokens.c    from a chosen token to pieces: grammar, ends, text
  *   pages.c     pages of the K/V cache
  *
@@ -17,6 +18,7 @@
 #include <stdatomic.h>
 
 #include "base/thread.h"
+#include "engine/guess.h"
 #include "engine/pages.h"
 #include "model/model.h"
 #include "model/output.h"
@@ -57,6 +59,9 @@ struct rlx_request {
     rx_page_table table;
     size_t slot;                /* row of the page table, while it runs */
     size_t n_rows;              /* of the step that is planned */
+    size_t n_guesses;           /* of them, guessed: tokens[n] and so on */
+    size_t first_output;        /* its first row of the outputs that samples */
+    double accept;              /* as rx_guess_share has it */
     bool admitted;              /* at least once */
 
     atomic_bool cancelled;      /* by any thread */
@@ -135,6 +140,9 @@ struct rlx_engine {
     int32_t *results, *best_ids;
     float *chosen, *lse, *best;
     uint32_t *seen;             /* by token: its entry + 1, 0 between uses */
+    size_t max_guesses;         /* of a request; 0: none */
+    bool always_guesses;        /* also where it is a loss */
+    double decode_steps[16];    /* seconds of a step without prompts of 2^i rows; 0: unknown */
     double decode_seconds, row_seconds; /* of a step without prompts; of a prompt row. 0: unknown */
     size_t n_decoding, n_prompt_rows;   /* of the step */
 
@@ -175,6 +183,12 @@ void rx_end_running(rlx_engine *e, rlx_request *r, rlx_status st, rlx_finish fin
                     const rlx_error *why);
 /* Ends all requests: of the inbox, waiting, running. */
 void rx_end_all(rlx_engine *e, rlx_status st, rlx_finish finish, const rlx_error *why);
+
+/* ---- guess.c --------------------------------------------------------------------------------- */
+
+/* Adds guesses to the planned step; removes from n_rows those that were wrong. */
+void rx_guess_plan(rlx_engine *e);
+void rx_guess_settle(rlx_engine *e);
 
 /* ---- run.c ----------------------------------------------------------------------------------- */
 

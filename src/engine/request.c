@@ -205,6 +205,7 @@ rlx_status rlx_engine_submit(rlx_engine *e, const rlx_request_desc *d, rlx_reque
     }
     r->e = e;
     r->submit_ns = rx_now_ns();
+    r->accept = 0.6;
     atomic_init(&r->cancelled, false);
     rlx_status st = take_options(r, &full, err);
     if (st == RLX_OK)

@@ -70,12 +70,14 @@ static void add_row(rlx_engine *e, rlx_request *r, size_t at)
     in->sequence[i] = (int32_t)r->slot;
     in->lengths[i] = (int32_t)at + 1;
     add_adapted(e, r, false, i);
-    const bool samples = at + 1 == r->n;
+    const bool samples = at + 1 >= r->n;
     if (!samples && (!r->log_probs || at + 1 < r->n_given))
         return;
     const size_t m = in->n[RX_OUTPUTS]++;
     in->outputs[m] = (int32_t)i;
     e->row[m] = (rx_output_row){r, at, samples};
+    if (at + 1 == r->n)
+        r->first_output = m;
     add_adapted(e, r, true, m);
     if (!r->log_probs)
         return;
@@ -127,19 +129,20 @@ static size_t entry_of(rlx_engine *e, adjustment *a, int32_t token)
     return a->n - 1;
 }
 
-static void adjust_row(rlx_engine *e, const rlx_request *r, adjustment *a)
+/* For the token behind the first n. */
+static void adjust_row(rlx_engine *e, const rlx_request *r, size_t n, adjustment *a)
 {
     const rlx_sampling_desc *s = &r->sampling;
     const bool repeats = s->repeat_penalty > 0 && s->repeat_penalty != 1;
     const bool counts = r->presence != 0 || r->frequency != 0;
     for (size_t i = 0; i < r->n_bias; i++)
         a->add[entry_of(e, a, r->bias[i].token)] += r->bias[i].add;
-    for (size_t i = r->n; repeats && i-- > 0 && r->n - i <= (size_t)s->repeat_last;) {
+    for (size_t i = n; repeats && i-- > 0 && n - i <= (size_t)s->repeat_last;) {
         const size_t k = entry_of(e, a, r->tokens[i]);
         if (k < RX_ADJUST)
             a->factor[k] = (float)s->repeat_penalty;
     }
-    for (size_t i = r->n; counts && i-- > r->n_prompt;) {
+    for (size_t i = n; counts && i-- > r->n_prompt;) {
         const size_t k = entry_of(e, a, r->tokens[i]);
         if (k < RX_ADJUST)
             a->count[k]++;
@@ -183,7 +186,7 @@ static void fill_adjusted(rlx_engine *e)
             a.add = in->add + i * width;
             a.n = 0;
             if (i < rows && e->row[i].samples)
-                adjust_row(e, e->row[i].r, &a);
+                adjust_row(e, e->row[i].r, e->row[i].at + 1, &a);
             if (pass)
                 pad_row(&a, most);
             most = a.n > most ? a.n : most;
@@ -427,6 +430,7 @@ static void take_results(rlx_engine *e)
 {
     const rlx_request *over = NULL; /* may be freed: only compared */
     size_t k = 0;
+    rx_guess_settle(e);
     learn_pages(e);
     for (size_t m = 0; m < e->in.n[RX_OUTPUTS]; m++) {
         rlx_request *r = e->row[m].r;
@@ -439,6 +443,8 @@ static void take_results(rlx_engine *e)
         }
         const size_t rank = k;
         k += r->log_probs;
+        if (e->row[m].at >= r->computed) /* behind a wrong guess */
+            continue;
         rlx_status st = take_row(e, m, rank, &ended, &finish, &why);
         if (st == RLX_OK && ended)
             st = rx_tokens_flush(r, &finish, &why);
@@ -471,6 +477,7 @@ static void measure(rlx_engine *e)
         return;
     if (!e->n_prompt_rows) {
         average(&e->decode_seconds, seconds);
+        average(&e->decode_steps[power], seconds);
         return;
     }
     const double rest = seconds - e->decode_seconds, least = seconds * 0.1;

@@ -354,8 +354,10 @@ bool rx_engine_plan(rlx_engine *e)
         if (!e->n_running)
             return false;
         plan_step(e);
-        if (e->n_decoding + e->n_prompt_rows > 0)
+        if (e->n_decoding + e->n_prompt_rows > 0) {
+            rx_guess_plan(e);
             return true;
+        }
         fail_first(e);
     }
 }

@@ -274,6 +274,8 @@ static void end_job(rx_answer *a, rx_choice *c)
     a->n_cached += r.n_cached;
     atomic_fetch_add(&a->s->metrics.cached_tokens, r.n_cached);
     atomic_fetch_add(&a->s->metrics.generated_tokens, r.n_generated);
+    atomic_fetch_add(&a->s->metrics.guessed_tokens, r.n_guessed);
+    atomic_fetch_add(&a->s->metrics.accepted_tokens, r.n_accepted);
     rx_histogram_add(&a->s->metrics.queue, r.wait_seconds);
 }
 

@@ -381,6 +381,10 @@ void rx_answer_metrics(rx_server *s, const rx_call *c, rx_api_kind kind, rx_repl
               atomic_load(&m->cached_tokens));
     put_value(b, "generated_tokens_total", "counter", "Tokens generated.",
               atomic_load(&m->generated_tokens));
+    put_value(b, "guessed_tokens_total", "counter", "Tokens guessed ahead (--guesses).",
+              atomic_load(&m->guessed_tokens));
+    put_value(b, "accepted_tokens_total", "counter", "Of them right.",
+              atomic_load(&m->accepted_tokens));
     put_value(b, "requests_active", "gauge", "Requests being answered.",
               (unsigned long long)atomic_load(&m->active));
     put_value(b, "jobs_running", "gauge", "Texts being generated.", (unsigned long long)running);

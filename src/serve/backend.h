@@ -48,7 +48,7 @@ typedef struct rx_job_desc {
 typedef struct rx_job_result {
     rlx_finish finish;
     bool timed_out;           /* it ended at its deadline */
-    size_t n_prompt, n_cached, n_generated;
+    size_t n_prompt, n_cached, n_generated, n_guessed, n_accepted;
     double wait_seconds, prompt_seconds, seconds;
 } rx_job_result;
 

@@ -62,7 +62,8 @@ static void get_result(rx_job *j, rx_job_result *out)
     rlx_request_get_result(j->request, &r, NULL);
     *out = (rx_job_result){.finish = r.finish, .timed_out = r.finish == RLX_FINISH_DEADLINE,
                            .n_prompt = r.n_prompt, .n_cached = r.n_cached,
-                           .n_generated = r.n_generated, .wait_seconds = r.wait_seconds,
+                           .n_generated = r.n_generated, .n_guessed = r.n_guessed,
+                           .n_accepted = r.n_accepted, .wait_seconds = r.wait_seconds,
                            .prompt_seconds = r.prompt_seconds, .seconds = r.seconds};
 }
 

@@ -44,7 +44,8 @@ static rlx_status create_backend(rx_server *s, rx_served *m, rlx_error *err)
     size_t n = 0;
     rlx_status st = open_adapters(s, m, &adapters, &n, err);
     const rlx_engine_desc d = {RLX_INIT(rlx_engine_desc), .sequences = s->sequences,
-                               .queue = s->queue, .adapters = adapters, .n_adapters = n};
+                               .queue = s->queue, .guesses = s->guesses,
+                               .adapters = adapters, .n_adapters = n};
     if (st == RLX_OK)
         st = rx_backend_create_engine(m->model, &d, &m->backend, err);
     rx_free((void *)(uintptr_t)adapters);
@@ -281,6 +282,7 @@ rlx_status rx_server_create(const rx_server_desc *d, rx_server **out, rlx_error 
     s->model = d->model;
     s->sequences = d->sequences;
     s->queue = d->queue;
+    s->guesses = d->guesses;
     for (; s->n_models < d->n_models; s->n_models++) {
         rx_served *m = &s->models[s->n_models];
         *m = (rx_served){.id = d->models[s->n_models].id, .path = d->models[s->n_models].path};

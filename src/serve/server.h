@@ -45,6 +45,7 @@ typedef struct rx_metrics {
     atomic_ullong requests, errors, cancelled;    /* answered; with a status >= 400; client
                                                    * disconnected */
     atomic_ullong prompt_tokens, cached_tokens, generated_tokens;
+    atomic_ullong guessed_tokens, accepted_tokens;
     atomic_ullong loads, evictions;               /* of models */
     atomic_llong active;                          /* requests in progress */
     rx_histogram first_token, per_token, queue;   /* seconds */
@@ -59,7 +60,7 @@ typedef struct rx_server {
     uint64_t tick;
     bool loading;             /* one model at a time is loaded, so that each finds its room */
     rlx_model_desc model;     /* how models are opened */
-    int64_t sequences, queue;
+    int64_t sequences, queue, guesses;
     rx_history *history;      /* responses that others may continue */
     int64_t created;          /* seconds since 1970 */
     int64_t max_seconds;      /* limit of a request; 0: none */
@@ -82,6 +83,7 @@ typedef struct rx_server_desc {
     uint64_t budget;          /* bytes; models are loaded on demand, and the one that was not used
                                * for the longest time is closed to make room. 0: no limit */
     int64_t sequences, queue, max_seconds, max_tokens;
+    int64_t guesses;          /* as in rlx_engine_desc */
 } rx_server_desc;
 
 /* Whether it can be used without being loaded first. The lock is held. */

@@ -86,6 +86,15 @@ with Server("--ctx", 256, "--policy", "exact", *LORA) as s:
         c.join()
     check(not wrong, f"answers in a mix: {wrong}")
 
+# Guesses change no text, and are counted.
+with Server("--ctx", 512, "--policy", "exact", "--guesses", 7, *LORA) as s:
+    for name in names:
+        answer = s.post("/v1/completions", {**ASK, "model": name})
+        check(answer["choices"][0]["text"] == want[name], f"with guesses: {answer}")
+    s.post("/v1/completions", {**ASK, "prompt": "the cat sat. " * 8, "max_tokens": 200})
+    m = s.metrics()
+    check(m["rlx_guessed_tokens_total"] >= m["rlx_accepted_tokens_total"] >= 0, str(m))
+
 # The model is closed for another one and loaded again, with its adapters.
 red, green = TMP / "red.gguf", TMP / "green.gguf"
 shutil.copy(MODEL, red)

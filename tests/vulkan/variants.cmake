@@ -42,7 +42,7 @@ if(RLX_VULKAN AND RLX_VULKAN_HEADERS)
         rlx_test_property(${name} ENVIRONMENT RLX_TEST_DEVICE=vulkan RLX_VULKAN_VALIDATION=1
                           RLX_VULKAN_ARENA_DEBUG=device)
     endforeach()
-    foreach(program test_rows test_engine test_mixes test_adapters)
+    foreach(program test_rows test_engine test_mixes test_adapters test_guesses)
         rlx_test(vulkan/${program} ${program})
         rlx_test_property(vulkan/${program} ENVIRONMENT RLX_TEST_DEVICE=vulkan)
     endforeach()

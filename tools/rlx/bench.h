@@ -82,6 +82,7 @@ int bench_measure(rlx_device *d, const bench_case *c, const bench_options *o, be
 typedef struct bench_file_options {
     const char *path, *device;
     int64_t prompt, tokens;
+    int64_t guesses; /* as in rlx_engine_desc */
     uint32_t threads;
     rlx_policy policy;
     bool json;
@@ -101,6 +102,7 @@ typedef struct bench_many {
     int32_t *tokens;
     int64_t n_prompt, n_tokens, most, vocabulary;
     bool profile; /* the next round shows where the time goes */
+    double per_step; /* tokens of a sequence in a step of the last round: more than 1 by guesses */
 } bench_many;
 /* For up to `most` sequences; to be closed on failure too. */
 rlx_status bench_many_open(bench_many *b, const bench_file_options *o, int64_t most,

@@ -21,6 +21,7 @@
 typedef struct point {
     int64_t sequences;
     double prompt, step; /* seconds: of all prompts, of a step */
+    double per_step;     /* tokens of a sequence in a step */
 } point;
 
 /* ---- One round ------------------------------------------------------------------------------- */
@@ -47,7 +48,8 @@ rlx_status bench_many_open(bench_many *b, const bench_file_options *o, int64_t m
     const int64_t rows = power_from(most > ROWS ? most : ROWS);
     /* Those whose prompt is the first to end have tokens more when the last one ends. */
     const int64_t ahead = (most * o->prompt + rows - 1) / rows + 2;
-    const int64_t context = o->prompt + o->tokens + ahead;
+    const int64_t each = 1 + (o->guesses < 0 ? -o->guesses : o->guesses);
+    const int64_t context = o->prompt + o->tokens * each + ahead;
     const rlx_model_desc d = {RLX_INIT(rlx_model_desc), .device = o->device, .threads = o->threads,
                               .context = context,
                               .policy = o->policy};
@@ -62,7 +64,8 @@ rlx_status bench_many_open(bench_many *b, const bench_file_options *o, int64_t m
     const double bytes = (double)info.cache_bytes / (double)info.context * (double)padded;
     const rlx_engine_desc e = {RLX_INIT(rlx_engine_desc), .sequences = most, .rows = rows,
                                .page = PAGE, .no_sharing = true, .no_thread = true,
-                               .cache_bytes = (uint64_t)(bytes * (double)most), .step_ms = 1e6};
+                               .cache_bytes = (uint64_t)(bytes * (double)most), .step_ms = 1e6,
+                               .guesses = o->guesses};
     st = rlx_engine_create(b->model, &e, &b->engine, err);
     b->streams = cli_alloc_array((size_t)most, sizeof *b->streams);
     b->requests = cli_alloc_array((size_t)most, sizeof(rlx_request *));
@@ -104,6 +107,14 @@ static bool all_have(const bench_many *b, int64_t n, int64_t tokens, bool *faile
     return all;
 }
 
+static int64_t count_tokens(const bench_many *b, int64_t n)
+{
+    int64_t sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += b->streams[i].tokens;
+    return sum;
+}
+
 static rlx_status run_streams(bench_many *b, int64_t n, double *prompt, double *step,
                               rlx_error *err)
 {
@@ -113,12 +124,14 @@ static rlx_status run_streams(bench_many *b, int64_t n, double *prompt, double *
     while (st == RLX_OK && !failed && !all_have(b, n, 1, &failed))
         st = rlx_engine_step(b->engine, -1, NULL, err);
     *prompt = cli_now() - begin;
+    const int64_t before = count_tokens(b, n);
     begin = cli_now();
     for (int64_t i = 0; i < b->n_tokens && st == RLX_OK && !failed; i++) {
         st = rlx_engine_step(b->engine, -1, NULL, err);
         all_have(b, n, 1, &failed);
     }
     *step = (cli_now() - begin) / (double)b->n_tokens;
+    b->per_step = (double)(count_tokens(b, n) - before) / (double)(n * b->n_tokens);
     for (int64_t i = 0; i < n && failed && st == RLX_OK; i++)
         if (b->streams[i].ended) /* says why */
             st = rlx_request_wait(b->requests[i], -1, err);
@@ -175,7 +188,7 @@ static double prompt_speed(const point *p, const bench_file_options *o)
 
 static double decode_speed(const point *p)
 {
-    return (double)p->sequences / p->step;
+    return (double)p->sequences * p->per_step / p->step;
 }
 
 static rlx_status measure_point(bench_many *b, point *p, rlx_error *err)
@@ -188,7 +201,10 @@ static rlx_status measure_point(bench_many *b, point *p, rlx_error *err)
         if (i == 0)
             continue;
         p->prompt = i == 1 ? prompt : fmin(p->prompt, prompt);
-        p->step = i == 1 ? step : fmin(p->step, step);
+        if (i == 1 || b->per_step / step > p->per_step / p->step) {
+            p->step = step;
+            p->per_step = b->per_step;
+        }
     }
     return st;
 }
@@ -205,6 +221,8 @@ static void print_json(const point *points, size_t n, const bench_file_options *
         json_real(&j, "prompt_tokens_per_s", prompt_speed(&points[i], o));
         json_real(&j, "decode_tokens_per_s", decode_speed(&points[i]));
         json_real(&j, "ms_per_step", points[i].step * 1e3);
+        if (o->guesses)
+            json_real(&j, "tokens_per_step", points[i].per_step);
         json_end(&j);
     }
     json_end(&j);
@@ -231,10 +249,15 @@ static void print_points(const bench_many *b, const point *points, size_t n,
         table_cell(&t, "%lld", (long long)points[i].sequences);
         table_cell(&t, "%.0f", prompt_speed(&points[i], o));
         table_styled(&t, TERM_BOLD, "%.1f", decode_speed(&points[i]));
-        table_cell(&t, "%.1f", 1 / points[i].step);
+        table_cell(&t, "%.1f", points[i].per_step / points[i].step);
         table_cell(&t, "%.3f", points[i].step * 1e3);
     }
     table_print(&t, 0);
+    rlx_engine_info e = {RLX_INIT(rlx_engine_info)};
+    rlx_engine_get_info(b->engine, &e, NULL);
+    if (o->guesses)
+        term_line(stdout, "%llu of %llu guesses were right",
+                  (unsigned long long)e.accepted_tokens, (unsigned long long)e.guessed_tokens);
 }
 
 /* ---- The curve ------------------------------------------------------------------------------- */

@@ -15,7 +15,7 @@ typedef struct options {
     cli_common common;
     const char *suite, *plot, *trace, *model, *sequences;
     int64_t prompt;
-    int64_t tokens;
+    int64_t tokens, guesses;
     double min_time;
     const char *policy;
     bool list, chain, pipe, profile;
@@ -196,6 +196,7 @@ static int bench_model(const options *o)
     if (!path)
         return EXIT_FAILED;
     f.path = path;
+    f.guesses = o->guesses;
     status = o->sequences ? bench_sequences(&f, o->sequences, o->plot, o->profile)
                           : bench_file(&f);
     free(path);
@@ -231,6 +232,7 @@ static int check_options(const options *o, int what)
         {"prompt-tokens", o->prompt > 0, OF_MODEL | OF_SEQUENCES, "--model"},
         {"tokens", o->tokens > 0, OF_MODEL | OF_SEQUENCES, "--model"},
         {"sequences", o->sequences, OF_SEQUENCES, "--model"},
+        {"guesses", o->guesses > 0, OF_SEQUENCES, "--model --sequences LIST"},
         {"profile", o->profile, OF_SEQUENCES, "--model --sequences LIST"},
         {"min-time", o->min_time > 0, OF_CASES | OF_ONNX, "cases and ONNX models"},
         {"copies", o->copies > 0, OF_CASES, "cases"},
@@ -302,6 +304,8 @@ static const cli_option bench_option_table[] = {
      "with --model: tokens after it (default 128; 64 with --sequences)"},
     {"sequences", CLI_TEXT, offsetof(options, sequences), "LIST",
      "with --model: the speed of so many sequences at once, such as 1,2,4,8; --plot draws it"},
+    {"guesses", CLI_NUMBER, offsetof(options, guesses), "N",
+     "with --sequences: guess up to N tokens of each from what it repeats, where that is a gain"},
     {"profile", CLI_FLAG, offsetof(options, profile), NULL,
      "with --sequences: show where the time of a step goes"},
     {"min-time", CLI_REAL, offsetof(options, min_time), "SECONDS",

@@ -15,6 +15,7 @@ typedef struct options {
     model_options model;
     cli_list lora;
     const char *host, *port, *socket_path, *key, *cors;
+    int64_t guesses;
     int64_t sequences, queue, memory, max_body, max_connections, max_tokens, timeout, max_seconds;
     cli_opt_number drain;
 } options;
@@ -114,7 +115,7 @@ static int run_serve(void *record)
     const options *o = record;
     rx_server_desc d = {.budget = (uint64_t)o->memory << 20, .sequences = o->sequences,
                         .queue = o->queue ? o->queue : 256, .max_seconds = o->max_seconds,
-                        .max_tokens = o->max_tokens};
+                        .max_tokens = o->max_tokens, .guesses = o->guesses};
     rx_server *s = NULL;
     rlx_error err = {0};
     int status = check_options(o);
@@ -151,6 +152,8 @@ static const cli_option serve_options[] = {
      "let web pages of this origin ask ('*': of any)"},
     {"sequences", CLI_NUMBER, offsetof(options, sequences), "N",
      "texts that a model generates at once (default 32)"},
+    {"guesses", CLI_NUMBER, offsetof(options, guesses), "N",
+     "tokens to guess from what a text repeats, up to 15, where that is a gain (default 0)"},
     {"queue", CLI_NUMBER, offsetof(options, queue), "N",
      "texts that may wait for a model; more are refused (default 256)"},
     {"lora", CLI_LIST, offsetof(options, lora), "NAME=FILE[:X]",

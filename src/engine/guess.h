@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* Speculation: tokens that a request may generate next are guessed and computed in the same step as
+ * its last one. Each row draws its token as it would without guesses (token i of a request has
+ * random numbers of its own), and what follows a guess counts only when that is the token drawn: so
+ * the tokens are those without speculation, also of requests that sample. */
+#ifndef RX_ENGINE_GUESS_H
+#define RX_ENGINE_GUESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RX_MAX_GUESSES 15
+
+/* Tokens that followed the longest earlier occurrence of the last ones (at least 2; the latest of
+ * several). Returns how many there are, up to `most`. */
+size_t rx_guess_from_text(const int32_t *tokens, size_t n, int32_t *out, size_t most);
+
+/* The guesses of a request. */
+typedef struct rx_guess_share {
+    size_t n;      /* there are */
+    double accept; /* probability that one is right if those before it are */
+    size_t take;   /* to be computed */
+} rx_guess_share;
+
+/* Chooses `take` of each request so that a step generates most tokens in a second. seconds[i]: of a
+ * step of 2^i rows, 0: not known, taken for that of half as many. n_rows: without guesses; most:
+ * with. always: as many as fit, whatever it costs. Returns the sum. */
+size_t rx_guess_choose(const double *seconds, size_t n_rows, size_t most, bool always,
+                       rx_guess_share *shares, size_t n);
+
+/* What a request has learnt when `right` of `n` guesses were. */
+double rx_guess_learn(double accept, size_t n, size_t right);
+
+#endif

@@ -49,6 +49,17 @@ rlx_value rx_build_rms_norm(rx_builder *b, rlx_value x, rlx_value gamma)
                                                          .eps = b->f->eps});
 }
 
+/* The norm that the architecture has. */
+static rlx_value build_norm(rx_builder *b, const rx_layer *l, rlx_value x, rx_role weight,
+                            rx_role bias)
+{
+    const rlx_value gamma = rx_build_vector(b, l, weight);
+    if (!(b->f->arch->parts & RX_HAS_LAYER_NORM))
+        return rx_build_rms_norm(b, x, gamma);
+    return rlx_layer_norm(b->g, x, gamma, rx_build_vector(b, l, bias),
+                          &(rlx_norm_desc){RLX_INIT(rlx_norm_desc), .eps = b->f->eps});
+}
+
 rlx_value rx_build_heads(rx_builder *b, rlx_value x, int64_t n, int64_t size)
 {
     return rlx_reshape(b->g, x, 4, (rlx_dim[]){b->batch, b->seq, n, size});
@@ -88,36 +99,54 @@ static rlx_value last_rows(rx_builder *b, rlx_value x)
     return b->d->page ? rx_build_output_rows(b, x) : last_position(b, x);
 }
 
-/* Residual add of a part that may have its own post-norm. Only the last position predicts the next
- * token: in the last layer, the others are dropped once keys and values are cached. */
-static rlx_value build_attention_part(rx_builder *b, const rx_layer *l, rlx_value x)
+/* x + scale * part, where the part may have a norm of its own. */
+static rlx_value add_part(rx_builder *b, const rx_layer *l, rlx_value x, rlx_value part,
+                          rx_role post)
+{
+    if (l->parts & RX_HAS_POST_NORM)
+        part = rx_build_rms_norm(b, part, rx_build_vector(b, l, post));
+    if (b->f->residual_scale != 1)
+        part = rlx_mul(b->g, part, rlx_scalar(b->g, RLX_F32, b->f->residual_scale));
+    return rlx_add(b->g, x, part);
+}
+
+/* Whether a product can add the residual by itself. */
+static bool adds_as_it_is(const rx_builder *b, const rx_layer *l)
+{
+    return !(l->parts & RX_HAS_POST_NORM) && b->f->residual_scale == 1;
+}
+
+/* Only the last position predicts the next token: in the last layer, the others are dropped once
+ * keys and values are cached. *h is what attention read. */
+static rlx_value build_attention_part(rx_builder *b, const rx_layer *l, rlx_value x, rlx_value *h)
 {
     const rlx_value bias = rx_build_vector(b, l, RX_T_O_BIAS);
-    const rlx_value gamma = rx_build_vector(b, l, RX_T_ATTN_NORM);
-    rlx_value y = rx_build_attention(b, l, rx_build_rms_norm(b, x, gamma));
+    *h = l->parts & RX_HAS_PRE_NORM
+             ? build_norm(b, l, x, RX_T_ATTN_NORM, RX_T_ATTN_NORM_BIAS) : x;
+    rlx_value y = rx_build_attention(b, l, *h);
     if (!b->d->scores && l == &b->f->layer[b->f->layers - 1]) {
         x = last_rows(b, x);
         y = last_rows(b, y);
+        if (l->parts & RX_HAS_PARALLEL)
+            *h = last_rows(b, *h);
         b->batch = rlx_value_shape(b->g, x).dim[0];
         b->seq = 1;
         b->rows = b->batch;
         b->at_outputs = true;
     }
-    if (!(l->parts & RX_HAS_POST_NORM))
+    if (adds_as_it_is(b, l))
         return rx_build_linear(b, l, y, RX_T_O, bias, x);
     const rlx_value o = rx_build_linear(b, l, y, RX_T_O, bias, RLX_NONE);
-    const rlx_value post = rx_build_vector(b, l, RX_T_POST_ATTN_NORM);
-    return rlx_add(b->g, x, rx_build_rms_norm(b, o, post));
+    return add_part(b, l, x, o, RX_T_POST_ATTN_NORM);
 }
 
 static rlx_value build_ffn_part(rx_builder *b, const rx_layer *l, rlx_value x)
 {
     const rlx_value gamma = rx_build_vector(b, l, RX_T_FFN_NORM);
-    const rlx_value y = rx_build_rms_norm(b, x, gamma);
-    if (!(l->parts & RX_HAS_POST_NORM))
+    const rlx_value y = l->parts & RX_HAS_FFN_NORM ? rx_build_rms_norm(b, x, gamma) : x;
+    if (adds_as_it_is(b, l))
         return rx_build_ffn(b, l, y, x);
-    const rlx_value post = rx_build_vector(b, l, RX_T_POST_FFN_NORM);
-    return rlx_add(b->g, x, rx_build_rms_norm(b, rx_build_ffn(b, l, y, RLX_NONE), post));
+    return add_part(b, l, x, rx_build_ffn(b, l, y, RLX_NONE), RX_T_POST_FFN_NORM);
 }
 
 static rlx_value build_layer(rx_builder *b, const rx_layer *l, rlx_value x)
@@ -126,7 +155,9 @@ static rlx_value build_layer(rx_builder *b, const rx_layer *l, rlx_value x)
         const rlx_value gamma = rx_build_vector(b, l, RX_T_ATTN_NORM);
         return rx_build_mamba(b, l, rx_build_rms_norm(b, x, gamma), x);
     }
-    return build_ffn_part(b, l, build_attention_part(b, l, x));
+    rlx_value h;
+    x = build_attention_part(b, l, x, &h);
+    return l->parts & RX_HAS_PARALLEL ? rx_build_ffn(b, l, h, x) : build_ffn_part(b, l, x);
 }
 
 /* ---- After the layers ------------------------------------------------------------------------ */
@@ -134,14 +165,15 @@ static rlx_value build_layer(rx_builder *b, const rx_layer *l, rlx_value x)
 rlx_value rx_build_logits(rx_builder *b, rlx_value x)
 {
     rlx_graph *g = b->g;
-    const rlx_value gamma = rx_build_vector(b, NULL, RX_T_OUT_NORM);
     const rlx_value bias = rx_build_vector(b, NULL, RX_T_OUTPUT_BIAS);
     rlx_value w = rx_build_weight(b, NULL, RX_T_OUTPUT);
     if (!w.id)
         w = b->embed;
-    x = rx_build_rms_norm(b, x, gamma);
+    x = build_norm(b, NULL, x, RX_T_OUT_NORM, RX_T_OUT_NORM_BIAS);
     const rlx_value y = rlx_dequant_matmul_ex(g, x, w, RLX_NONE, RLX_NONE, bias, RLX_NONE, NULL);
     x = rx_build_adapted(b, NULL, RX_T_OUTPUT, x, y);
+    if (b->f->logit_scale != 1)
+        x = rlx_mul(g, x, rlx_scalar(g, RLX_F32, b->f->logit_scale));
     if (b->f->final_cap > 0) {
         const rlx_value cap = rlx_scalar(g, RLX_F32, b->f->final_cap);
         x = rlx_mul(g, rlx_tanh(g, rlx_div(g, x, cap)), cap);

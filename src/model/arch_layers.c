@@ -96,6 +96,10 @@ static qkv build_qkv(rx_builder *b, const rx_layer *l, rlx_value x)
                   rx_build_linear(b, l, x, RX_T_K, bk, RLX_NONE),
                   rx_build_linear(b, l, x, RX_T_V, bv, RLX_NONE)};
     }
+    if (l->parts & RX_HAS_WIDE_QK_NORM) {
+        p.q = rx_build_rms_norm(b, p.q, rx_build_vector(b, l, RX_T_WIDE_Q_NORM));
+        p.k = rx_build_rms_norm(b, p.k, rx_build_vector(b, l, RX_T_WIDE_K_NORM));
+    }
     p.q = rx_build_heads(b, p.q, l->heads, f->head_size);
     p.k = rx_build_heads(b, p.k, l->kv_heads, f->head_size);
     p.v = rx_build_heads(b, p.v, l->kv_heads, f->value_size);

@@ -10,7 +10,9 @@
 
 /* ---- The architectures ----------------------------------------------------------------------- */
 
-#define DECODER (RX_HAS_DECODER | RX_HAS_ATTENTION | RX_HAS_PRE_NORM | RX_HAS_ROPE)
+#define CAUSAL (RX_HAS_DECODER | RX_HAS_ATTENTION | RX_HAS_ROPE)
+#define DECODER (CAUSAL | RX_HAS_PRE_NORM | RX_HAS_FFN_NORM)
+#define PARALLEL (CAUSAL | RX_HAS_PRE_NORM | RX_HAS_LAYER_NORM | RX_HAS_PARALLEL)
 #define GATED (RX_HAS_DENSE | RX_HAS_GATE | RX_HAS_UP)
 #define POST RX_HAS_POST_NORM
 #define MAMBA (RX_HAS_DECODER | RX_HAS_PRE_NORM | RX_HAS_MAMBA)
@@ -33,6 +35,17 @@ static const rx_arch archs[] = {
      .act = RLX_ACT_GELU_TANH, .scale_embedding = true, .window_period = 6, .wide_layers = 62,
      .local_base = 10000},
     {.name = "phi3", .parts = DECODER | GATED, .act = RLX_ACT_SILU},
+    {.name = "granite", .parts = DECODER | GATED, .act = RLX_ACT_SILU, .pairs = true,
+     .divide_logits = true},
+    {.name = "granitemoe", .parts = DECODER | RX_HAS_EXPERTS, .act = RLX_ACT_SILU, .pairs = true,
+     .norm_experts = true, .divide_logits = true},
+    {.name = "olmo2", .parts = CAUSAL | GATED | POST | RX_HAS_WIDE_QK_NORM,
+     .act = RLX_ACT_SILU},
+    {.name = "phi2", .parts = PARALLEL | RX_HAS_DENSE | RX_HAS_UP | RX_HAS_BIASES,
+     .act = RLX_ACT_GELU_TANH},
+    {.name = "command-r", .parts = PARALLEL | GATED, .act = RLX_ACT_SILU, .pairs = true},
+    {.name = "chatglm", .parts = DECODER | GATED, .act = RLX_ACT_SILU, .pairs = true},
+    {.name = "glm4", .parts = DECODER | GATED | POST, .act = RLX_ACT_SILU, .pairs = true},
     {.name = "mamba", .parts = MAMBA | RX_HAS_MAMBA1},
     {.name = "mamba2", .parts = MAMBA | RX_HAS_MAMBA2},
     {.name = "bert", .parts = ENCODER | RX_HAS_POSITIONS | RX_HAS_QKV_BIAS | RX_HAS_BIASES,
@@ -153,7 +166,14 @@ rlx_status rx_facts_check(rx_facts *f, rlx_error *err)
         f->attention_cap = arch->attention_cap;
     if (f->final_cap < 0)
         f->final_cap = arch->final_cap;
-    f->embedding_scale = arch->scale_embedding ? sqrt((double)f->width) : 1;
+    if (f->embedding_scale == 0)
+        f->embedding_scale = arch->scale_embedding ? sqrt((double)f->width) : 1;
+    if (f->residual_scale == 0)
+        f->residual_scale = 1;
+    if (f->logit_scale == 0)
+        f->logit_scale = 1;
+    if (arch->divide_logits)
+        f->logit_scale = 1 / f->logit_scale;
     if (arch->parts & RX_HAS_MAMBA)
         return check_ssm(f, err);
     RLX_TRY(check_attention(f, err));
@@ -183,9 +203,13 @@ static rlx_status read_config(rx_facts *f, const char *text, size_t bytes, rlx_e
     static const struct {
         const char *type, *arch;
         rx_naming naming;
-    } types[] = {{"bert", "bert", RX_NAMES_BERT}, {"llama", "llama", RX_NAMES_HF},
-                 {"mistral", "llama", RX_NAMES_HF}, {"qwen2", "qwen2", RX_NAMES_HF},
-                 {"qwen3", "qwen3", RX_NAMES_HF}, {"phi3", "phi3", RX_NAMES_HF}};
+        bool pairs;
+    } types[] = {{"bert", "bert", RX_NAMES_BERT, false}, {"llama", "llama", RX_NAMES_HF, false},
+                 {"mistral", "llama", RX_NAMES_HF, false}, {"qwen2", "qwen2", RX_NAMES_HF, false},
+                 {"qwen3", "qwen3", RX_NAMES_HF, false}, {"phi3", "phi3", RX_NAMES_HF, false},
+                 {"granite", "granite", RX_NAMES_HF, false},
+                 {"olmo2", "olmo2", RX_NAMES_HF, false},
+                 {"cohere", "command-r", RX_NAMES_HF, true}};
     const rx_json *config;
     RLX_TRY(rx_json_parse(&f->arena, "config.json", text, bytes, &config, err));
     const rx_json *type = rx_json_member(config, "model_type");
@@ -195,11 +219,13 @@ static rlx_status read_config(rx_facts *f, const char *text, size_t bytes, rlx_e
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (strcmp(type->text, types[i].type) == 0) {
             f->naming = types[i].naming;
+            f->pairs = types[i].pairs;
             f->arch = rx_arch_find(types[i].arch, strlen(types[i].arch));
             return rx_facts_read_config(f, config, err);
         }
     return rx_fail(err, RLX_UNSUPPORTED, "config.json: model_type: expected bert, llama, mistral, "
-                   "qwen2, qwen3 or phi3, got '%.40s'; other models are read from GGUF files",
+                   "qwen2, qwen3, phi3, granite, olmo2 or cohere, got '%.40s'; other models are "
+                   "read from GGUF files",
                    type->text);
 }
 

@@ -33,7 +33,11 @@ typedef enum rx_has {
     RX_HAS_ENCODER = 1 << 17,
     RX_HAS_POSITIONS = 1 << 18, /* a table of learned positions */
     RX_HAS_BIASES = 1 << 19,    /* of all linear maps: needed */
-    RX_HAS_ROPE = 1 << 20
+    RX_HAS_ROPE = 1 << 20,
+    RX_HAS_LAYER_NORM = 1 << 21, /* the norms of a decoder subtract the mean */
+    RX_HAS_FFN_NORM = 1 << 22,   /* a norm before the feed-forward */
+    RX_HAS_PARALLEL = 1 << 23,   /* the feed-forward reads what attention does; both are added */
+    RX_HAS_WIDE_QK_NORM = 1 << 24 /* of all heads of q together, and of k */
 } rx_has;
 
 /* One row for each architecture. Facts that files state themselves are not here. */
@@ -43,6 +47,7 @@ typedef struct rx_arch {
     rlx_act act;              /* of the feed-forward */
     bool pairs;               /* rotary embedding of elements 2i, 2i+1; else i, i + n/2 */
     bool scale_embedding;     /* by sqrt(width) */
+    bool divide_logits;       /* the file has what logits are divided by, else multiplied */
     bool norm_experts;        /* the weights of the chosen experts sum to 1 */
     int64_t window;           /* when the file does not say */
     int64_t window_period;    /* every n-th layer has full attention, the others a sliding window;
@@ -92,6 +97,7 @@ struct rx_facts {
     int64_t layers, width, vocabulary, trained_context;
     int64_t head_size, value_size;
     double eps, attention_scale, embedding_scale;
+    double residual_scale, logit_scale; /* of what layers add; of the logits */
     double attention_cap, final_cap; /* soft caps; 0: none */
     int64_t window;                  /* of the layers that are local */
     rx_rope_kind rope;

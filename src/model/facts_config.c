@@ -213,6 +213,24 @@ static rlx_status read_rope(rx_facts *f, const rx_json *config, rlx_error *err)
 
 /* ---- The whole ------------------------------------------------------------------------------- */
 
+/* Multipliers of Granite and Cohere. */
+static rlx_status read_scales(rx_facts *f, const rx_json *config, rlx_error *err)
+{
+    const struct {
+        const char *key;
+        double *out;
+    } rows[] = {
+        {"embedding_multiplier", &f->embedding_scale},
+        {"residual_multiplier", &f->residual_scale},
+        {"attention_multiplier", &f->attention_scale},
+        {"logits_scaling", &f->logit_scale},
+        {"logit_scale", &f->logit_scale},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        RLX_TRY(read_real(config, rows[i].key, 1e-6, 1e6, rows[i].out, err));
+    return RLX_OK;
+}
+
 static rlx_status read_kind(rx_facts *f, const rx_json *config, rlx_error *err)
 {
     if (f->naming == RX_NAMES_BERT) {
@@ -220,8 +238,10 @@ static rlx_status read_kind(rx_facts *f, const rx_json *config, rlx_error *err)
         RLX_TRY(check_text(config, "position_embedding_type", "absolute", err));
         return read_real(config, "layer_norm_eps", 1e-30, 1, &f->eps, err);
     }
+    const bool mean = f->arch->parts & RX_HAS_LAYER_NORM;
     RLX_TRY(check_text(config, "hidden_act", "silu", err));
-    RLX_TRY(read_real(config, "rms_norm_eps", 1e-30, 1, &f->eps, err));
+    RLX_TRY(read_real(config, mean ? "layer_norm_eps" : "rms_norm_eps", 1e-30, 1, &f->eps, err));
+    RLX_TRY(read_scales(f, config, err));
     RLX_TRY(read_window(f, config, err));
     return read_rope(f, config, err);
 }

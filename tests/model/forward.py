@@ -31,6 +31,11 @@ def softmax(x):
     return e / e.sum(-1, keepdims=True)
 
 
+# Norms that subtract the mean; feed-forward beside attention; rotary embedding of neighbours.
+MEAN_NORMS = PARALLEL = {"phi2", "command-r"}
+NEIGHBOURS = {"llama", "granite", "granitemoe", "command-r", "chatglm", "glm4"}
+
+
 class Reader:
     """Numbers and tensors of a model by their short names."""
 
@@ -65,8 +70,12 @@ class Reader:
 
     def layer_norm(self, name, x):
         d = x - x.mean(-1, keepdims=True)
-        y = d / np.sqrt((d * d).mean(-1, keepdims=True) + self.eps())
-        return y * self.get(name + ".weight") + self.get(name + ".bias")
+        y = d / np.sqrt((d * d).mean(-1, keepdims=True) + self.eps()) * self.get(name + ".weight")
+        return y + self.get(name + ".bias") if self.has(name + ".bias") else y
+
+    def norm(self, name, x):
+        return self.layer_norm(name, x) if self.arch in MEAN_NORMS else self.rms(x,
+                                                                                 name + ".weight")
 
 
 # ---- Rotary embedding --------------------------------------------------------------------------
@@ -111,7 +120,7 @@ def rope(r, x, local, context):
     angle = np.arange(n)[:, None, None] * frequency
     c, s = np.cos(angle) * scale, np.sin(angle) * scale
     y = x.copy()
-    if r.arch == "llama" and not getattr(r.model, "published", False):
+    if r.arch in NEIGHBOURS and not getattr(r.model, "published", False):
         a, b = x[..., 0:n_rot:2], x[..., 1:n_rot:2]
         y[..., 0:n_rot:2], y[..., 1:n_rot:2] = a * c - b * s, a * s + b * c
     else:
@@ -140,15 +149,18 @@ def attention(r, i, x, context, causal=True):
         q, k, v = np.split(qkv, [heads * size, (heads + kv_heads) * size], axis=1)
     else:
         q, k, v = (r.linear("attn_" + part, x) for part in "qkv")
+    if r.arch == "olmo2":
+        q, k = r.rms(q, "attn_q_norm.weight"), r.rms(k, "attn_k_norm.weight")
     q = q.reshape(n, heads, size)
     k, v = (a.reshape(n, kv_heads, size) for a in (k, v))
-    if r.has("attn_q_norm.weight"):
+    if r.has("attn_q_norm.weight") and r.arch != "olmo2":
         q, k = r.rms(q, "attn_q_norm.weight"), r.rms(k, "attn_k_norm.weight")
     local = is_local(r, i)
     if r.arch != "bert":
         q, k = rope(r, q, local, context), rope(r, k, local, context)
     k, v = (np.repeat(a, heads // kv_heads, axis=1) for a in (k, v))
-    scores = np.einsum("qhd,khd->hqk", q, k) / math.sqrt(size)
+    scores = np.einsum("qhd,khd->hqk", q, k)
+    scores = scores * r.number("attention.scale", 1 / math.sqrt(size))
     cap = r.number("attn_logit_softcapping")
     if cap:
         scores = cap * np.tanh(scores / cap)
@@ -187,8 +199,8 @@ def feed_forward(r, x):
         return mixture(r, x)
     if r.has("ffn_gate.weight"):
         inner = act(r.linear("ffn_gate", x)) * r.linear("ffn_up", x)
-    elif r.arch == "bert":
-        inner = gelu(r.linear("ffn_up", x))
+    elif r.arch in ("bert", "phi2"):
+        inner = (gelu if r.arch == "bert" else gelu_tanh)(r.linear("ffn_up", x))
     else:
         gate, up = np.split(r.linear("ffn_up", x), 2, axis=1)
         inner = act(gate) * up
@@ -196,14 +208,18 @@ def feed_forward(r, x):
 
 
 def block(r, i, x, context):
-    y = r.linear("attn_output", attention(r, i, r.rms(x, "attn_norm.weight"), context))
+    scale = r.number("residual_scale", 1.0)
+    h = r.norm("attn_norm", x) if r.has("attn_norm.weight") else x
+    y = r.linear("attn_output", attention(r, i, h, context))
+    if r.arch in PARALLEL:
+        return x + y + feed_forward(r, h)
     if r.has("post_attention_norm.weight"):
         y = r.rms(y, "post_attention_norm.weight")
-    x = x + y
-    y = feed_forward(r, r.rms(x, "ffn_norm.weight"))
+    x = x + scale * y
+    y = feed_forward(r, r.rms(x, "ffn_norm.weight") if r.has("ffn_norm.weight") else x)
     if r.has("post_ffw_norm.weight"):
         y = r.rms(y, "post_ffw_norm.weight")
-    return x + y
+    return x + scale * y
 
 
 # ---- State space models ------------------------------------------------------------------------
@@ -261,6 +277,7 @@ def logits(model, tokens, context):
     x = r.get("token_embd.weight")[np.asarray(tokens)]
     if r.arch.startswith("gemma"):
         x = x * math.sqrt(x.shape[1])
+    x = x * r.number("embedding_scale", 1.0)
     for i in range(r.number("block_count")):
         r.prefix = "blk.%d." % i
         if r.arch == "mamba":
@@ -270,8 +287,12 @@ def logits(model, tokens, context):
         else:
             x = block(r, i, x, context)
     r.prefix = ""
-    x = r.rms(x, "output_norm.weight")
+    x = r.norm("output_norm", x)
     y = x @ r.get("output.weight" if r.has("output.weight") else "token_embd.weight").T
+    if r.has("output.bias"):
+        y = y + r.get("output.bias")
+    scale = r.number("logit_scale", 1.0)
+    y = y / scale if r.arch.startswith("granite") else y * scale
     cap = r.number("final_logit_softcapping")
     return cap * np.tanh(y / cap) if cap else y
 

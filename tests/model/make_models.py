@@ -178,7 +178,7 @@ def experts(m, i, n, hidden, shared=0):
 
 
 def transformer(arch, name, layers=2, heads=4, kv_heads=2, hidden=96, numbers=(), factors=None,
-                expert=None, post_norms=False, fused=False, bias=False, qk_norm=False,
+                expert=None, post_norms=False, fused=False, fused_up=False, bias=False, qk_norm=False,
                 **start_with):
     m = start(arch, name, layers, heads, kv_heads, hidden, **start_with)
     m.set(**dict(numbers))
@@ -190,10 +190,51 @@ def transformer(arch, name, layers=2, heads=4, kv_heads=2, hidden=96, numbers=()
         if expert:
             experts(m, i, *expert)
         else:
-            dense(m, i, at(hidden, i), fused)
+            dense(m, i, at(hidden, i), fused or fused_up)
         if post_norms:
             m.vector("blk.%d.post_attention_norm.weight" % i, WIDTH, 1.0)
             m.vector("blk.%d.post_ffw_norm.weight" % i, WIDTH, 1.0)
+    return m.done()
+
+
+def parallel(arch, name, layers=2, heads=4, kv_heads=2, hidden=96, biases=False, numbers=(),
+             **start_with):
+    """Attention and feed-forward beside each other, behind one norm that subtracts the mean."""
+    m = start(arch, name, layers, heads, kv_heads, hidden, **start_with)
+    m.set(attention__layer_norm_epsilon=1e-5, **dict(numbers))
+    del m.meta[arch + ".attention.layer_norm_rms_epsilon"]
+    if biases:
+        m.vector("output_norm.bias", WIDTH)
+        m.vector("output.bias", VOCABULARY)
+    for i in range(layers):
+        p = "blk.%d." % i
+        attention(m, i, heads, kv_heads, bias=biases, fused=biases)
+        for name, n, k in (("ffn_up", hidden, WIDTH), ("ffn_down", WIDTH, hidden)):
+            m.matrix(p + name, n, k)
+            if biases:
+                m.vector(p + name + ".bias", n)
+        if biases:
+            m.vector(p + "attn_norm.bias", WIDTH)
+            m.vector(p + "attn_output.bias", WIDTH)
+        else:
+            m.matrix(p + "ffn_gate", hidden, WIDTH)
+    return m.done()
+
+
+def olmo2(name, layers=2, heads=4, kv_heads=2, hidden=96):
+    """Norms behind the parts only, and of all heads of q and of k together."""
+    m = start("olmo2", name, layers, heads, kv_heads, hidden)
+    size = WIDTH // heads
+    for i in range(layers):
+        p = "blk.%d." % i
+        attention(m, i, heads, kv_heads)
+        dense(m, i, hidden)
+        for dead in ("attn_norm", "ffn_norm"):
+            del m.tensors[p + dead + ".weight"], m.arrays[p + dead + ".weight"]
+        m.vector(p + "attn_q_norm.weight", heads * size, 1.0)
+        m.vector(p + "attn_k_norm.weight", kv_heads * size, 1.0)
+        m.vector(p + "post_attention_norm.weight", WIDTH, 1.0)
+        m.vector(p + "post_ffw_norm.weight", WIDTH, 1.0)
     return m.done()
 
 
@@ -289,6 +330,8 @@ def models():
     mixed = ("q8_0", "f16", "bf16", "f32")
     t = transformer
     scaling = {"rope__scaling__factor": 4.0, "rope__scaling__original_context_length": 64}
+    multipliers = {"embedding_scale": 12.0, "residual_scale": 0.22, "logit_scale": 8.0,
+                   "attention__scale": 0.0625}
     long = {"rope__scaling__original_context_length": 32, "rope__scaling__attn_factor": 1.19}
     return {
         "llama": t("llama", "llama"),
@@ -326,6 +369,18 @@ def models():
                        numbers=dict(long, rope__dimension_count=16), factors={
                            "rope_factors_long.weight": np.linspace(1, 12, 8),
                            "rope_factors_short.weight": np.linspace(1, 1.5, 8)}),
+        "granite": t("granite", "granite", tied=True, numbers=multipliers),
+        "granitemoe": t("granitemoe", "granitemoe", expert=(4, 96), numbers=dict(
+            multipliers, expert_count=4, expert_used_count=2)),
+        "olmo2": olmo2("olmo2"),
+        "phi2": parallel("phi2", "phi2", kv_heads=4, biases=True,
+                         numbers={"rope__dimension_count": 8}),
+        "command-r": parallel("command-r", "command-r", tied=True,
+                              numbers={"logit_scale": 0.0625}),
+        "chatglm": t("chatglm", "chatglm", fused=True, bias=True,
+                     numbers={"rope__dimension_count": 8}),
+        "glm4": t("glm4", "glm4", fused_up=True, post_norms=True, bias=True,
+                  numbers={"rope__dimension_count": 8}),
         "mamba": mamba("mamba"),
         "mamba-norms": mamba("mamba-norms", norms=True),
         "mamba2": mamba2("mamba2"),

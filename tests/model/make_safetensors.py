@@ -19,7 +19,9 @@ PARTS = {"attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k":
          "attn_v": "self_attn.v_proj", "attn_qkv": "self_attn.qkv_proj",
          "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm",
          "attn_output": "self_attn.o_proj", "ffn_norm": "post_attention_layernorm",
-         "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}
+         "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
+         "post_attention_norm": "post_attention_layernorm",
+         "post_ffw_norm": "post_feedforward_layernorm"}
 TYPES = {"f32": "F32", "f16": "F16", "bf16": "BF16"}
 
 
@@ -55,7 +57,7 @@ def convert(model, **config):
 
     def number(key):
         return model.meta[model.arch + "." + key]
-    model.published = True
+    model.published = model.arch != "command-r"  # rotates halves
     model.data = safetensors(tensors)
     model.config = json.dumps(dict({
         "hidden_size": number("embedding_length"), "num_hidden_layers": number("block_count"),
@@ -106,6 +108,17 @@ def models():
         "hf-qwen2": convert(t("qwen2", "hf-qwen2", bias=True, tied=True, kinds=half),
                             use_sliding_window=False, sliding_window=4, max_window_layers=0),
         "hf-qwen3": convert(t("qwen3", "hf-qwen3", size=32, qk_norm=True), head_dim=32),
+        "hf-granite": convert(
+            t("granite", "hf-granite", tied=True, kinds=half, numbers={
+                "embedding_scale": 12.0, "residual_scale": 0.22, "logit_scale": 8.0,
+                "attention__scale": 0.0625}),
+            embedding_multiplier=12.0, residual_multiplier=0.22, logits_scaling=8.0,
+            attention_multiplier=0.0625),
+        "hf-olmo2": convert(make_models.olmo2("hf-olmo2")),
+        "hf-cohere": convert(
+            make_models.parallel("command-r", "hf-cohere", tied=True, kinds=half,
+                                 numbers={"logit_scale": 0.0625}),
+            model_type="cohere", logit_scale=0.0625, layer_norm_eps=1e-5),
         "hf-phi3": convert(phi, original_max_position_embeddings=32, rope_scaling={
             "type": "longrope", "long_factor": long.tolist(), "short_factor": short.tolist()}),
     }

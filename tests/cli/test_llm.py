@@ -75,6 +75,38 @@ broken = TMP / "broken.gguf"
 broken.write_bytes(MODEL.read_bytes()[:5000])
 expect(1, "generate", "--model", broken, "--prompt", "x", err="broken.gguf")
 
+# ---- penalties, bias, log-probabilities: by the engine ------------------------------------------
+
+plain = expect_json("generate", *CPU, "--prompt", "Hello", "--max-tokens", 8, "--ignore-end",
+                    "--policy", "exact", "--logits", TMP / "e.npy")
+said = expect_json("generate", *CPU, "--prompt", "Hello", "--max-tokens", 8, "--ignore-end",
+                   "--policy", "exact", "--logprobs", 3)
+check(said["tokens"] == plain["tokens"], f"--logprobs changes the text: {said} {plain}")
+logits = read_npy(TMP / "e.npy")[1]
+total = sum(2.718281828459045 ** (v - max(logits)) for v in logits)
+first = said["logprobs"][0]
+check(len(said["logprobs"]) == 8 and len(first["best"]) == 3 and
+      first["best"][0]["token"] == first["token"] == plain["tokens"][0] and
+      abs(2.718281828459045 ** first["logprob"] - 1 / total) < 1e-3, f"--logprobs: {first}")
+shown = expect(0, "generate", *CPU, "--prompt", "Hello", "--max-tokens", 4, "--logprobs", 2)
+check(len(shown.strip().split("\n")) == 5 and shown.startswith("logprob"), f"--logprobs: {shown}")
+first, second = plain["tokens"][0], said["logprobs"][0]["best"][1]["token"]
+for bias, want in ((f"{first}=no", second), (f"{second}=1000", second), (f"{first}=-0", first)):
+    got = expect_json("generate", *CPU, "--prompt", "Hello", "--max-tokens", 1, "--ignore-end",
+                      "--policy", "exact", "--logit-bias", bias)
+    check(got["tokens"] == [want], f"--logit-bias {bias}: {got['tokens']}, expected {want}")
+for penalty in ("--presence-penalty", "--frequency-penalty"):
+    got = expect_json("generate", *CPU, "--prompt", "Hello", "--max-tokens", 40, "--ignore-end",
+                      penalty, 100)["tokens"]
+    check(len(set(got)) == len(got) == 40, f"{penalty} 100 repeats a token: {got}")
+expect(2, "generate", *CPU, "--prompt", "x", "--presence-penalty", 200, err="from -100 to 100")
+expect(2, "generate", *CPU, "--prompt", "x", "--logprobs", 21, err="at most 20, got 21")
+expect(2, "generate", *CPU, "--prompt", "x", "--logit-bias", "5", err="expected TOKEN=NUMBER")
+expect(2, "generate", *CPU, "--prompt", "x", "--logit-bias", "5=x", err="number or 'no' behind")
+expect(2, "generate", *CPU, "--prompt", "x", "--logit-bias", "999=1", err="from 0 to 256, got 999")
+expect(2, "generate", *CPU, "--prompt", "x", "--logit-bias", "ab=1", err="'ab' is 2")
+expect(2, "generate", *CPU, "--prompt", "x", "--logprobs", 1, "--shift", err="do not go with")
+
 # ---- perplexity ----------------------------------------------------------------------------------
 
 text = write("text.txt", "All work and no play makes Jack a dull boy. " * 8)

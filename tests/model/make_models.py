@@ -178,8 +178,8 @@ def experts(m, i, n, hidden, shared=0):
 
 
 def transformer(arch, name, layers=2, heads=4, kv_heads=2, hidden=96, numbers=(), factors=None,
-                expert=None, post_norms=False, fused=False, fused_up=False, bias=False, qk_norm=False,
-                **start_with):
+                expert=None, post_norms=False, fused=False, fused_up=False, bias=False,
+                qk_norm=False, **start_with):
     m = start(arch, name, layers, heads, kv_heads, hidden, **start_with)
     m.set(**dict(numbers))
     for key, v in (factors or {}).items():

@@ -7,6 +7,7 @@
 
 #include "input.h"
 #include "llm.h"
+#include "request.h"
 #include "term.h"
 
 #define DEFAULT_MAX_TOKENS 128
@@ -16,6 +17,7 @@ typedef struct options {
     model_options model;
     sampling_options sampling;
     grammar_options grammar;
+    request_options request;
     const char *prompt, *prompt_file, *system, *logits;
     cli_list lora;
     bool chat, plain, ignore_end, shift, prompt_only, stats, profile;
@@ -29,6 +31,8 @@ typedef struct output {
     size_t length;
     double load_seconds;
     rlx_generate_result result;
+    request_output request; /* tokens with their log-probabilities */
+    bool print;             /* pieces, as they come */
 } output;
 
 /* ---- Prompts --------------------------------------------------------------------------------- */
@@ -58,8 +62,9 @@ static char *make_prompt(const options *o, const rlx_model *m)
 
 /* ---- Generation ------------------------------------------------------------------------------ */
 
-static void take_piece(output *out, const rlx_piece *p, bool print)
+static int take_piece(void *user, const rlx_piece *p)
 {
+    output *out = user;
     if (p->token >= 0) {
         out->tokens = cli_realloc_array(out->tokens, out->n_tokens + 1, sizeof *out->tokens);
         out->tokens[out->n_tokens++] = p->token;
@@ -68,10 +73,11 @@ static void take_piece(output *out, const rlx_piece *p, bool print)
     memcpy(out->text + out->length, p->text, p->length);
     out->length += p->length;
     out->text[out->length] = 0;
-    if (print && p->length) {
+    if (out->print && p->length) {
         term_write(stdout, p->text, p->length);
         fflush(stdout);
     }
+    return 0;
 }
 
 /* The logits of the last position of the prompt, f32 [vocabulary]. */
@@ -103,7 +109,7 @@ static rlx_status generate(const options *o, const rlx_model *m, rlx_context *c,
         if (st == RLX_OK && i == 0 && o->logits)
             st = write_logits(c, m, o->logits, err);
         if (st == RLX_OK && more)
-            take_piece(out, &piece, !o->common.json);
+            take_piece(out, &piece);
     }
     rlx_generation_get_result(g, &out->result, NULL);
     rlx_generation_destroy(g);
@@ -141,6 +147,8 @@ static void print_json(const options *o, const rlx_model *m, const rlx_generate_
     json_int(&j, "work_bytes", (int64_t)info.work_bytes);
     if (o->logits)
         json_text(&j, "logits", o->logits);
+    if (o->request.log_probs.given)
+        request_json(m, &out->request, &j);
     json_end(&j);
 }
 
@@ -149,6 +157,8 @@ static int show_results(const options *o, const rlx_model *m, rlx_context *c,
 {
     if (o->common.json)
         print_json(o, m, d, out);
+    else if (o->request.log_probs.given)
+        request_print(m, &out->request);
     else if (out->length && out->text[out->length - 1] != '\n')
         putchar('\n');
     fflush(stdout);
@@ -172,20 +182,27 @@ static int run_model(const options *o, rlx_model *m, rlx_generate_desc *d, doubl
 {
     rlx_error err = {0};
     rlx_context *c = NULL;
-    output out = {.load_seconds = load_seconds, .result = {RLX_INIT(rlx_generate_result)}};
+    output out = {.load_seconds = load_seconds, .result = {RLX_INIT(rlx_generate_result)},
+                  .print = !o->common.json && !o->request.log_probs.given};
     char *prompt = make_prompt(o, m);
     if (!prompt)
         return EXIT_FAILED;
     d->prompt = prompt;
     llm_lora lora = {0};
-    rlx_status st = rlx_context_create(m, &c, &err);
-    int status = st == RLX_OK ? llm_open_lora(&o->lora, m, c, &lora) : cli_error(&err);
-    if (status == EXIT_OK) {
-        st = generate(o, m, c, d, &out, &err);
-        status = st == RLX_OK ? show_results(o, m, c, d, &out) : cli_error(&err);
+    int status;
+    if (request_needed(&o->request)) {
+        status = request_run(&o->request, m, d, take_piece, &out, &out.result, &out.request);
+    } else {
+        rlx_status st = rlx_context_create(m, &c, &err);
+        status = st == RLX_OK ? llm_open_lora(&o->lora, m, c, &lora) : cli_error(&err);
+        if (status == EXIT_OK && (st = generate(o, m, c, d, &out, &err)) != RLX_OK)
+            status = cli_error(&err);
     }
+    if (status == EXIT_OK)
+        status = show_results(o, m, c, d, &out);
     rlx_context_destroy(c);
     llm_close_lora(&lora);
+    request_free(&out.request);
     free(out.tokens);
     free(out.text);
     free(prompt);
@@ -206,6 +223,10 @@ static int run_generate(void *record)
         return cli_usage("one of --prompt TEXT and --prompt-file FILE is needed");
     if (o->system && !o->chat)
         return cli_usage("--system goes with --chat");
+    if (request_needed(&o->request) && (o->logits || o->profile || o->shift ||
+                                        o->prompt_only || o->lora.n))
+        return cli_usage("--logits, --profile, --shift, --prompt-only and --lora do not go with "
+                         "--presence-penalty, --frequency-penalty, --logit-bias and --logprobs");
     int status = llm_sampling(&o->sampling, &sampling, &d);
     if (status == EXIT_OK)
         status = llm_grammar(&o->grammar, &d.grammar);
@@ -232,6 +253,7 @@ static const cli_option generate_options[] = {
     {"plain", CLI_FLAG, offsetof(options, plain), NULL,
      "special tokens written in the prompt are plain text"},
     SAMPLING_OPTIONS(options, sampling),
+    REQUEST_OPTIONS(options, request),
     GRAMMAR_OPTIONS(options, grammar),
     {"ignore-end", CLI_FLAG, offsetof(options, ignore_end), NULL,
      "go on when the model says it is done"},
@@ -269,5 +291,6 @@ const cli_command cmd_generate = {
         "  rlx generate --model smol.gguf --prompt-file q.txt --temperature 0.7 --top-p 0.9\n"
         "  rlx generate --model smol.gguf --prompt \"1, 2, 3,\" --stop 10 --device vulkan --json\n"
         "  rlx generate --model smol.gguf --prompt \"A person: \" --json-schema person.json\n"
+        "  rlx generate --model smol.gguf --prompt \"Once\" --max-tokens 5 --logprobs 3\n"
         "  rlx generate --model smol.gguf --prompt Hello --policy exact --logits last.npy",
 };

@@ -149,8 +149,8 @@ def lacks(words, folder):
         if re.fullmatch(r"[A-Z][A-Z.]*|\.\.\.|[A-Z]+(\.\w+)?\.\.\.|FILE|GRAPH\.rlx", name) \
                 and not (folder / name).exists():
             return f"{name} stands for something"
-        made = {"out", "small.gguf", "y.npy"}
-        if re.search(r"\.(onnx|npy|rlxc)$", name) or name in ("weights", "node") \
+        made = {"out", "y.npy"} | ({words[-1], words[2]} if words[0] == "quantize" else set())
+        if re.search(r"\.(onnx|npy|rlxc|gguf)(:[\d.]+)?$|/$", name) or name in ("weights", "node") \
                 or name.startswith("test_data_set"):
             if name not in made and not (folder / name).exists():
                 return f"there is no {name} here"

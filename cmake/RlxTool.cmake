@@ -4,6 +4,7 @@
 # library its stub takes the place of the part and says so.
 option(RLX_CURL "Let 'rlx pull' download, where libcurl and zlib are there" ON)
 option(RLX_SERVE "Build 'rlx serve', where libmicrohttpd is there" ON)
+option(RLX_OPEN_LIBRARIES "Open those libraries at run time: only their headers are needed" OFF)
 
 find_path(RLX_CURL_HEADERS curl/curl.h)
 find_library(RLX_CURL_LIBRARY curl)
@@ -11,6 +12,11 @@ find_path(RLX_ZLIB_HEADERS zlib.h)
 find_library(RLX_ZLIB_LIBRARY z)
 find_path(RLX_MICROHTTPD_HEADERS microhttpd.h)
 find_library(RLX_MICROHTTPD_LIBRARY microhttpd)
+if(RLX_OPEN_LIBRARIES) # linked with nothing
+    set(RLX_CURL_LIBRARY "${CMAKE_DL_LIBS}")
+    set(RLX_ZLIB_LIBRARY "${CMAKE_DL_LIBS}")
+    set(RLX_MICROHTTPD_LIBRARY "${CMAKE_DL_LIBS}")
+endif()
 mark_as_advanced(RLX_CURL_HEADERS RLX_CURL_LIBRARY RLX_ZLIB_HEADERS RLX_ZLIB_LIBRARY
                  RLX_MICROHTTPD_HEADERS RLX_MICROHTTPD_LIBRARY)
 
@@ -50,5 +56,8 @@ add_custom_command(
 
 add_library(rlx_tool_parts STATIC ${rlx_part_sources} "${rlx_page}")
 rlx_own_code(rlx_tool_parts)
+if(RLX_OPEN_LIBRARIES)
+    target_compile_definitions(rlx_tool_parts PRIVATE RLX_OPEN_LIBRARIES)
+endif()
 target_include_directories(rlx_tool_parts PUBLIC "${PROJECT_SOURCE_DIR}/src")
 target_link_libraries(rlx_tool_parts PUBLIC rlx::static ${rlx_part_libraries} Threads::Threads m)

@@ -18,6 +18,7 @@
 #include "base/mem.h"
 #include "base/outfile.h"
 #include "serve/page.h"
+#include "store/libraries.h"
 
 #define STACK_BYTES ((size_t)1 << 20)
 #define HEADER_BYTES ((size_t)32 << 10) /* a request's line and headers, and a reply's buffer */
@@ -384,6 +385,11 @@ rlx_status rx_http_start(const rx_http_desc *d, rx_server *s, rx_http **out, rlx
     *out = NULL;
     if (!h)
         return rx_fail_memory(err, "a server", sizeof *h);
+    const rlx_status opened = rx_open_microhttpd(err);
+    if (opened != RLX_OK) {
+        rx_free(h);
+        return opened;
+    }
     *h = (rx_http){.server = s, .d = *d, .fd = -1};
     rlx_status st = d->fd ? take_socket(h, err) : d->socket_path ? listen_unix(h, err)
                                                                 : listen_tcp(h, err);

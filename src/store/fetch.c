@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/outfile.h"
+#include "store/libraries.h"
 
 #define MAX_TRIES 5        /* in a row that bring nothing new */
 #define MAX_TEXT (64u << 20)
@@ -37,6 +38,7 @@ typedef struct transfer {
 static rlx_status start_curl(transfer *t, const char *url, rlx_error *err)
 {
     static bool ready;
+    RLX_TRY(rx_open_curl(err));
     if (!ready && curl_global_init(CURL_GLOBAL_DEFAULT))
         return rx_fail(err, RLX_INTERNAL, "libcurl cannot be initialised");
     ready = true;
@@ -336,10 +338,11 @@ rlx_status rx_fetch_text(const char *url, const char *accept, rx_str *out, rlx_e
 
 rlx_status rx_fetch_resolve(const char *base, const char *link, char **out, rlx_error *err)
 {
-    CURLU *u = curl_url();
     char *text = NULL;
     rx_str s = {0};
     *out = NULL;
+    RLX_TRY(rx_open_curl(err));
+    CURLU *u = curl_url();
     const bool ok = u && !curl_url_set(u, CURLUPART_URL, base, 0) &&
                     !curl_url_set(u, CURLUPART_URL, link, 0) &&
                     !curl_url_get(u, CURLUPART_URL, &text, 0);

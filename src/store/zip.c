@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/outfile.h"
 #include "store/fetch.h"
+#include "store/libraries.h"
 
 enum { END_BYTES = 22, ENTRY_BYTES = 46, LOCAL_BYTES = 30 };
 enum { STORED = 0, DEFLATED = 8 };
@@ -177,6 +178,7 @@ rlx_status rx_zip_extract(const char *zip, const char *name, const char *folder,
 {
     rx_file f;
     member m;
+    RLX_TRY(rx_open_zlib(err));
     RLX_TRY(rx_file_open(zip, &f, err));
     rlx_status st = find_member(&f, zip, name, &m, err);
     if (st == RLX_OK && !rx_store_is_name(m.name, m.name_length))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Libraries that the tool uses where they are installed: libcurl and zlib to download,
- * libmicrohttpd to serve. They are linked, or with RLX_OPEN_LIBRARIES opened when they are first used, so that
- * one program runs on systems with them and without. To be included behind their own headers. */
+ * libmicrohttpd to serve. They are linked, or with RLX_OPEN_LIBRARIES opened when they are first
+ * used, so that one program runs on systems with them and without. To be included behind their own
+ * headers. */
 #ifndef RX_STORE_LIBRARIES_H
 #define RX_STORE_LIBRARIES_H
 

@@ -228,4 +228,5 @@ def main():
         {"archive": archive, "static": static}[command](*places, arguments[2])
 
 
-main()
+if __name__ == "__main__":
+    main()

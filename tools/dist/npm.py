@@ -44,4 +44,5 @@ def main():
     print(path)
 
 
-main()
+if __name__ == "__main__":
+    main()

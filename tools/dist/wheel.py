@@ -71,4 +71,5 @@ def main():
     print(out / name)
 
 
-main()
+if __name__ == "__main__":
+    main()

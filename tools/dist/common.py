@@ -48,8 +48,8 @@ def tar_bytes(files, prefix="", links=None):
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         names = set(files) | set(links or {})
-        folders = {str(p) for name in names for p in Path(prefix + name).parents
-                   if str(p) not in (".", "/")}
+        parts = [(prefix + name).split("/")[:-1] for name in names]
+        folders = {"/".join(p[:i]) for p in parts for i in range(1, len(p) + 1)} - {"."}
         entries = [(f + "/", None, None) for f in folders]
         entries += [(prefix + name, data, mode) for name, (data, mode) in files.items()]
         entries += [(prefix + name, target, "link") for name, target in (links or {}).items()]

@@ -75,7 +75,8 @@ class Bare:
     def __init__(self, root):
         self.root = root
         sources = run("sh", "-c", "cat /etc/apt/sources.list.d/*.sources /etc/apt/sources.list")
-        uri = next((word for line in sources.stdout.splitlines() for word in line.split()
+        lines = [s for s in sources.stdout.splitlines() if s.startswith(("URIs:", "deb "))]
+        uri = next((word for line in lines for word in line.split()
                     if word.startswith(("http:", "https:"))), "http://deb.debian.org/debian")
         done = run("debootstrap", "--variant=minbase", "bookworm", root, uri)
         if done.returncode:

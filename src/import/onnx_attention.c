@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Attention, rotary embedding and caches of ONNX. */
 #include <math.h>
+#include <string.h>
 
 #include "import/onnx_build.h"
 #include "ir/graph.h"
@@ -212,6 +213,173 @@ rlx_value rx_onnx_attention(rx_onnx_call *c)
     c->out[1] = a.k;
     c->out[2] = a.v;
     return y.id && rx_onnx_rank(c, rx_onnx_in(c, 0)) == 3 ? join_heads(c, y) : y;
+}
+
+/* ---- Attention by parts ---------------------------------------------------------------------- */
+
+/* v when a node of that operation gives it, seen through; else NULL. */
+static const rx_node *made(const rx_onnx_call *c, uint32_t id, rx_op op)
+{
+    return rx_onnx_made_by(c, (rlx_value){id}, op);
+}
+
+static bool known_scalar(rx_onnx_call *c, uint32_t id, double *out)
+{
+    const rlx_value v = {id};
+    float f;
+    const void *p = id && rlx_value_dtype(c->g, v) == RLX_F32 && rx_onnx_elements(c, v) == 1
+                        ? rx_onnx_value_data(c->b, v) : NULL;
+    if (!p)
+        return false;
+    memcpy(&f, p, sizeof f);
+    *out = (double)f;
+    return true;
+}
+
+/* Scores before they are scaled by known numbers. */
+static uint32_t unscaled(rx_onnx_call *c, uint32_t id, double *scale)
+{
+    for (;;) {
+        const rx_node *n = rx_value_node(c->g, id);
+        double by;
+        if (n->op == RX_OP_div && known_scalar(c, n->in[1], &by) && by != 0) {
+            *scale /= by;
+            id = n->in[0];
+        } else if (n->op == RX_OP_mul && known_scalar(c, n->in[1], &by)) {
+            *scale *= by;
+            id = n->in[0];
+        } else if (n->op == RX_OP_mul && known_scalar(c, n->in[0], &by)) {
+            *scale *= by;
+            id = n->in[1];
+        } else {
+            return id;
+        }
+    }
+}
+
+/* Keys of heads that are repeated for the query heads of their group, before that. */
+static rlx_value ungrouped(rx_onnx_call *c, rlx_value x)
+{
+    const rx_node *flat = rx_onnx_made_by(c, x, RX_OP_reshape);
+    const rx_node *wide = flat ? made(c, flat->in[0], RX_OP_expand) : NULL;
+    const rx_node *tall = wide ? made(c, wide->in[0], RX_OP_reshape) : NULL;
+    if (!tall)
+        return x;
+    const rlx_value from = {tall->in[0]};
+    const rlx_shape s = rlx_value_shape(c->g, x), k = rlx_value_shape(c->g, from);
+    const rlx_shape w = rlx_value_shape(c->g, (rlx_value){flat->in[0]});
+    const bool fits = k.rank == 4 && w.rank == 5 && s.rank == 4 && w.dim[0] == k.dim[0] &&
+                      w.dim[1] == k.dim[1] && w.dim[3] == k.dim[2] && w.dim[4] == k.dim[3] &&
+                      s.dim[0] == k.dim[0] && s.dim[2] == k.dim[2] && s.dim[3] == k.dim[3];
+    return fits ? from : x;
+}
+
+/* [B, H, D, S] or [B, D, S] as keys [B, H, S, D]. */
+static rlx_value keys_of(rx_onnx_call *c, rlx_value x)
+{
+    static const int four[RLX_MAX_RANK] = {0, 1, 3, 2}, three[RLX_MAX_RANK] = {0, 2, 1};
+    const rx_node *n = rx_onnx_made_by(c, x, RX_OP_transpose);
+    const int rank = rx_onnx_rank(c, x);
+    const int64_t *perm = n ? ((const rx_perm_attr *)n->attr)->perm.v : NULL;
+    if (n && rank == 4 && perm[0] == 0 && perm[1] == 1 && perm[2] == 3)
+        return (rlx_value){n->in[0]};
+    return rlx_transpose(c->g, x, rank == 4 ? four : three);
+}
+
+static void add_mask(rx_onnx_call *c, rlx_value *mask, rlx_value more)
+{
+    *mask = mask->id ? rlx_add(c->g, *mask, more) : more;
+}
+
+/* The product under scores, and what is added to them: masks, or numbers where a condition holds.
+ * 0: there is no product. */
+static uint32_t unmasked(rx_onnx_call *c, uint32_t id, rlx_value *mask, int depth)
+{
+    const rx_node *n = rx_value_node(c->g, id);
+    const rlx_value zero = rlx_scalar(c->g, RLX_F32, 0), in[3] = {{n->n_in > 0 ? n->in[0] : 0},
+        {n->n_in > 1 ? n->in[1] : 0}, {n->n_in > 2 ? n->in[2] : 0}};
+    double by, scale = 1;
+    if (made(c, unscaled(c, id, &scale), RX_OP_matmul))
+        return id;
+    if (depth == 3)
+        return 0;
+    if (n->op == RX_OP_where && known_scalar(c, in[2].id, &by) && by <= -1e9) {
+        add_mask(c, mask, rlx_where(c->g, in[0], zero, in[2]));
+        return unmasked(c, in[1].id, mask, depth + 1);
+    }
+    if (n->op == RX_OP_where && known_scalar(c, in[1].id, &by) && by <= -1e9) {
+        add_mask(c, mask, rlx_where(c->g, in[0], in[1], zero));
+        return unmasked(c, in[2].id, mask, depth + 1);
+    }
+    for (int i = 0; i < 2 && n->op == RX_OP_add; i++) {
+        rlx_value inner = RLX_NONE;
+        const uint32_t found = unmasked(c, in[i].id, &inner, depth + 1);
+        if (!found)
+            continue;
+        add_mask(c, mask, in[!i]);
+        if (inner.id)
+            add_mask(c, mask, inner);
+        return found;
+    }
+    return 0;
+}
+
+/* Softmax of the last axis, seen through a choice of 0 for NaN. */
+static const rx_node *softmax_of(rx_onnx_call *c, rlx_value p)
+{
+    const rx_node *n = rx_onnx_made_by(c, p, RX_OP_where);
+    if (n && made(c, n->in[0], RX_OP_is_nan) && made(c, n->in[0], RX_OP_is_nan)->in[0] == n->in[2])
+        p = (rlx_value){n->in[2]};
+    n = rx_onnx_made_by(c, p, RX_OP_softmax);
+    const int rank = rx_onnx_rank(c, p);
+    const int64_t axis = n ? ((const rx_axis_attr *)n->attr)->axis : 0;
+    return n && (axis == -1 || axis == rank - 1) && (rank == 3 || rank == 4) ? n : NULL;
+}
+
+static bool is_plain_product(const rx_node *n)
+{
+    const rlx_matmul_desc *d = n->attr;
+    return !(n->n_in > 2 && n->in[2]) && !(n->n_in > 3 && n->in[3]) && !d->trans_b &&
+           d->act == RLX_ACT_NONE;
+}
+
+/* softmax(q . k * scale + mask) . v as one operation; RLX_NONE: it is something else. */
+rlx_value rx_onnx_attention_by_parts(rx_onnx_call *c, rlx_value p, rlx_value v)
+{
+    const rx_node *soft = softmax_of(c, p);
+    rlx_attention_desc d = {RLX_INIT(rlx_attention_desc), .scale = 1};
+    rlx_value mask = RLX_NONE;
+    if (!soft || rlx_value_dtype(c->g, v) != RLX_F32)
+        return RLX_NONE;
+    const uint32_t scores = unmasked(c, soft->in[0], &mask, 0);
+    const rx_node *n = scores ? made(c, unscaled(c, scores, &d.scale), RX_OP_matmul) : NULL;
+    if (!n || !is_plain_product(n) || !(d.scale > 0))
+        return RLX_NONE;
+    rlx_value q = {n->in[0]};
+    const rlx_value turned = {n->in[1]};
+    const rlx_shape sq = rlx_value_shape(c->g, q), sk = rlx_value_shape(c->g, turned);
+    const rlx_shape sv = rlx_value_shape(c->g, v), sp = rlx_value_shape(c->g, p);
+    const int rank = sp.rank;
+    if (sq.rank != rank || sk.rank != rank || sv.rank != rank || sq.dim[0] != sk.dim[0] ||
+        sv.dim[0] != sq.dim[0] || (rank == 4 && (sq.dim[1] != sk.dim[1] ||
+                                                  sv.dim[1] != sq.dim[1])) ||
+        sp.dim[0] != sq.dim[0] || sp.dim[1] != sq.dim[1] ||
+        sp.dim[rank - 2] != sq.dim[rank - 2] || sp.dim[rank - 1] != sk.dim[rank - 1] ||
+        sq.dim[rank - 1] < 1 || sv.dim[rank - 1] < 1 || rlx_value_dtype(c->g, q) != RLX_F32 ||
+        (mask.id && (rx_onnx_rank(c, mask) > rank || rlx_value_dtype(c->g, mask) != RLX_F32)))
+        return RLX_NONE;
+    const rlx_value keys = keys_of(c, turned);
+    if (rank == 4) {
+        const rlx_value few_k = ungrouped(c, keys), few_v = ungrouped(c, v);
+        const rlx_shape fk = rlx_value_shape(c->g, few_k), fv = rlx_value_shape(c->g, few_v);
+        const bool fits = fk.dim[1] == fv.dim[1];
+        return rlx_attention(c->g, q, fits ? few_k : keys, fits ? few_v : v, mask, &d);
+    }
+    if (mask.id && rx_onnx_rank(c, mask) == 3)
+        mask = rlx_unsqueeze(c->g, mask, 1);
+    q = rlx_unsqueeze(c->g, q, 1);
+    const rlx_value k = rlx_unsqueeze(c->g, keys, 1);
+    return rlx_squeeze(c->g, rlx_attention(c->g, q, k, rlx_unsqueeze(c->g, v, 1), mask, &d), 1);
 }
 
 /* ---- Rotary embedding ------------------------------------------------------------------------ */

@@ -155,6 +155,10 @@ rlx_value rx_onnx_quantized_sum(rx_onnx_call *c, const rlx_value a[3], const rlx
 rlx_value rx_onnx_quantized_product(rx_onnx_call *c, rlx_value x, rlx_value scale, rlx_value zero,
                                     rlx_dtype to);
 
+/* p . v as attention, where p is a softmax of scaled and masked scores (onnx_attention.c);
+ * RLX_NONE: it is something else. */
+rlx_value rx_onnx_attention_by_parts(rx_onnx_call *c, rlx_value p, rlx_value v);
+
 /* ---- Windows of convolutions and pools: onnx_matrix.c ---------------------------------------- */
 
 typedef struct rx_onnx_window {

@@ -11,6 +11,7 @@
 /* Larger weights stay in the mapped file and become params; smaller ones are constants, which the
  * compiler folds. */
 #define CONSTANT_BYTES 1024
+#define ALIGN_BYTES ((size_t)4 << 20) /* copied at a time */
 #define MAX_NODES (1 << 22)
 #define DIM_BOUND 1024
 
@@ -63,6 +64,30 @@ rlx_status rx_onnx_add_param(rx_onnx_build *b, const char *name, rlx_dtype dtype
     return graph_error(b);
 }
 
+/* Kernels read whole elements, and a file may have them at any byte: such weights are copied, once
+ * for the model, and the pages that they came from are dropped as the copy grows. */
+static rlx_status align_weight(rx_onnx_build *b, const rx_onnx_tensor *t, rlx_dtype dtype,
+                               rx_bytes *data)
+{
+    const size_t size = (size_t)rlx_dtype_block_bytes(dtype);
+    if ((uintptr_t)data->data % size == 0)
+        return RLX_OK;
+    char *copy = rx_arena_alloc(&b->m->arena, data->bytes);
+    if (!copy)
+        return rx_fail_memory(b->err, t->name, data->bytes);
+    for (size_t at = 0; at < data->bytes; at += ALIGN_BYTES) {
+        const size_t left = data->bytes - at, n = left < ALIGN_BYTES ? left : ALIGN_BYTES;
+        memcpy(copy + at, (const char *)data->data + at, n);
+        if (!t->location && n == ALIGN_BYTES)
+            rx_file_release_pages(&b->m->file);
+    }
+    rx_onnx_tensor *kept = (rx_onnx_tensor *)(uintptr_t)t; /* in the arena of the model */
+    data->data = copy;
+    kept->raw = *data;
+    kept->location = NULL;
+    return RLX_OK;
+}
+
 rlx_status rx_onnx_constant(rx_onnx_build *b, const rx_onnx_tensor *t, bool weight, rlx_value *out)
 {
     rlx_dtype dtype;
@@ -70,6 +95,7 @@ rlx_status rx_onnx_constant(rx_onnx_build *b, const rx_onnx_tensor *t, bool weig
     RLX_TRY(rx_onnx_tensor_data(b->m, t, &dtype, &data, b->err));
     const int32_t narrow = rx_onnx_type_of(t->type)->bits ? t->type : 0;
     if (weight && data.bytes > CONSTANT_BYTES) {
+        RLX_TRY(align_weight(b, t, dtype, &data));
         RLX_TRY(rx_onnx_add_param(b, t->name, dtype, &t->shape, data, out));
         rx_onnx_set_type(b, *out, narrow);
         if (data.bytes <= 1 << 16 && (dtype == RLX_I64 || dtype == RLX_I32)) {

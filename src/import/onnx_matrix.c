@@ -10,7 +10,9 @@
 rlx_value rx_onnx_matmul(rx_onnx_call *c)
 {
     const rlx_value a = rx_onnx_in(c, 0), b = rx_onnx_in(c, 1);
-    const rlx_value y = rx_onnx_dequantized_product(c, a, b);
+    rlx_value y = rx_onnx_dequantized_product(c, a, b);
+    if (!y.id)
+        y = rx_onnx_attention_by_parts(c, a, b);
     return y.id ? y : rlx_matmul(c->g, a, b);
 }
 

@@ -99,6 +99,7 @@ def write_all():
     write_attention()
     write_more()
     write_pairs()
+    write_attention_by_parts()
 
 
 def write_attention():
@@ -234,6 +235,48 @@ def write_pairs():
     pairs("pairs_gemm", "Gemm", [a, (codes(I, 6, 8), *weights[1:]), bias], 0.2, ["q0"], transB=1)
     pairs("pairs_add", "Add", [a, (codes(U, 4, 8), scalar(0.04), scalar(7, U), 0)], 0.06,
           ["q0", "q1"])
+
+
+def parts(name, nodes, inputs, weights):
+    """A graph of nodes (op, operands, result, attributes) with the result o0."""
+    made = [helper.make_node(op, ins, [out], **attributes) for op, ins, out, attributes in nodes]
+    ports = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
+             for n, v in inputs.items()]
+    graph = helper.make_graph(made, name, ports, [helper.make_empty_tensor_value_info("o0")],
+                              [numpy_helper.from_array(v, n) for n, v in weights.items()])
+    store(name, helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)],
+                                  ir_version=9), inputs)
+
+
+def write_attention_by_parts():
+    low = np.finfo(np.float32).min
+    q, k, v = reals(2, 4, 3, 8), reals(2, 4, 5, 8), reals(2, 4, 5, 6)
+    bias, seen = reals(2, 1, 3, 5), np.array(RNG.integers(0, 2, (2, 1, 3, 5)), bool)
+    seen[..., 0] = True
+    turn = ("Transpose", ["k"], "kt", {"perm": [0, 1, 3, 2]})
+    scores = ("MatMul", ["q", "kt"], "s", {})
+    parts("attention_parts", [
+        turn, scores, ("Div", ["s", "root"], "d", {}), ("Add", ["d", "bias"], "m", {}),
+        ("Where", ["seen", "m", "low"], "w", {}), ("Softmax", ["w"], "p", {"axis": 3}),
+        ("MatMul", ["p", "v"], "o0", {})],
+        {"q": q, "k": k, "v": v, "bias": bias, "seen": seen},
+        {"root": scalar(np.sqrt(8)), "low": scalar(low)})
+    parts("attention_parts_line", [
+        ("Mul", ["q", "by"], "qs", {}), ("MatMul", ["qs", "kt"], "s", {}),
+        ("Add", ["bias", "s"], "m", {}), ("Softmax", ["m"], "p", {"axis": -1}),
+        ("MatMul", ["p", "v"], "o0", {})],
+        {"q": reals(4, 3, 8), "kt": reals(4, 8, 5), "v": reals(4, 5, 6), "bias": reals(4, 1, 5)},
+        {"by": scalar(0.3)})
+    repeat = [(op, [n + suffix, *more], n + to, {}) for n in "kv" for op, more, suffix, to in
+              (("Unsqueeze", ["one"], "", "u"), ("Expand", ["wide"], "u", "w"),
+               ("Reshape", ["flat"], "w", "r"))]
+    parts("attention_parts_groups", [
+        *repeat, ("Transpose", ["kr"], "kt", {"perm": [0, 1, 3, 2]}), scores,
+        ("Mul", ["s", "by"], "d", {}), ("Softmax", ["d"], "p", {"axis": -1}),
+        ("MatMul", ["p", "vr"], "o0", {})],
+        {"q": q, "k": reals(2, 2, 5, 8), "v": reals(2, 2, 5, 8)},
+        {"by": scalar(0.3), "one": np.array([2]), "wide": np.array([2, 2, 2, 5, 8]),
+         "flat": np.array([2, 4, 5, 8])})
 
 
 if __name__ == "__main__":

@@ -30,6 +30,8 @@ typedef struct rx_onnx_known {
     int32_t type;     /* TensorProto.DataType of a type of few bits; 0: that of the value */
 } rx_onnx_known;
 
+typedef struct rx_onnx_list rx_onnx_list; /* a sequence (onnx_sequence.c) */
+
 typedef struct rx_onnx_build {
     rlx_onnx *m;
     rlx_graph *g;
@@ -44,6 +46,8 @@ typedef struct rx_onnx_build {
     size_t n_built;  /* nodes, bounded: functions and loops multiply them */
     uint32_t serial; /* makes names of params unique */
     uint64_t n_copied; /* bytes of weights that were changed, and so copied */
+    rx_onnx_list *lists;
+    size_t n_lists, cap_lists;
 } rx_onnx_build;
 
 typedef struct rx_onnx_call {
@@ -183,6 +187,12 @@ rlx_status rx_onnx_add_param(rx_onnx_build *b, const char *name, rlx_dtype dtype
                              const rlx_shape *shape, rx_bytes data, rlx_value *out);
 rlx_status rx_onnx_constant(rx_onnx_build *b, const rx_onnx_tensor *t, bool weight,
                             rlx_value *out);
+
+/* ---- Sequences and optionals: onnx_sequence.c ------------------------------------------------- */
+
+/* Whether v is no value of the graph but a list of such, and whether a builder takes lists. */
+bool rx_onnx_is_list(rlx_value v);
+bool rx_onnx_takes_lists(rx_onnx_fn *builder);
 
 /* ---- The table: onnx_table.c ----------------------------------------------------------------- */
 

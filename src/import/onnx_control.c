@@ -40,7 +40,7 @@ static rlx_value choose(rx_onnx_call *c, const rx_onnx_graph *then, const rx_onn
     const rlx_value cond = rlx_reshape(c->g, rx_onnx_in(c, 0), 0, NULL);
     for (size_t i = 0; i < then->n_outputs && i < c->n_out; i++) {
         const rlx_shape s = rlx_value_shape(c->g, a[i]), t = rlx_value_shape(c->g, b[i]);
-        if (!rx_shape_equal(&s, &t))
+        if (!rx_shape_equal(&s, &t) || rx_onnx_is_list(a[i]) || rx_onnx_is_list(b[i]))
             return rx_onnx_fail(c, RLX_UNSUPPORTED, "its condition is not known when the graph is "
                                 "built, and the branches give different shapes");
         c->out[i] = rlx_where(c->g, cond, a[i], b[i]);

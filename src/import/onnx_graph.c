@@ -253,6 +253,11 @@ static rlx_status build_call(rx_onnx_build *b, const rx_onnx_node *n, const rlx_
     if (!builder)
         return unsupported(b, n, opset);
     rx_onnx_call c = {b, b->g, n, opset, n->n_in, n->n_out, in, out};
+    for (size_t i = 0; i < n->n_in && !rx_onnx_takes_lists(builder); i++)
+        if (rx_onnx_is_list(in[i])) {
+            rx_onnx_fail(&c, RLX_UNSUPPORTED, "operand %zu is a sequence; expected a tensor", i);
+            return b->status;
+        }
     const rlx_value first = builder(&c);
     RLX_TRY(node_error(&c));
     if (n->n_out && !first.id)
@@ -349,6 +354,9 @@ static rlx_status build_graph(rx_onnx_build *b)
         if (!v.id)
             return rx_fail(b->err, RLX_INVALID, "'%s': no node gives the output '%.80s'",
                            b->m->path, g->outputs[i].name);
+        if (rx_onnx_is_list(v))
+            return rx_fail(b->err, RLX_UNSUPPORTED, "'%s': output '%.80s' is a sequence, which rlx "
+                           "does not have", b->m->path, g->outputs[i].name);
         rlx_output(b->g, g->outputs[i].name, v);
     }
     return graph_error(b);
@@ -373,6 +381,7 @@ rlx_status rlx_graph_import(rlx_onnx *m, const rlx_import_desc *desc, rlx_graph 
     rx_map_finish(&scope.names);
     rx_arena_finish(&b.arena);
     rx_free(b.known);
+    rx_free(b.lists);
     if (st != RLX_OK) {
         rlx_graph_destroy(b.g);
         return rx_fail(err, st, "%s", why.text);

@@ -13,7 +13,7 @@
 
 const rx_node *rx_onnx_made_by(const rx_onnx_call *c, rlx_value v, rx_op op)
 {
-    const rx_node *n = v.id ? rx_value_node(c->g, v.id) : NULL;
+    const rx_node *n = v.id && v.id < c->g->n_values ? rx_value_node(c->g, v.id) : NULL;
     return n && n->op == op ? n : NULL;
 }
 

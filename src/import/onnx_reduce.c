@@ -96,6 +96,11 @@ rlx_value rx_onnx_topk(rx_onnx_call *c)
     const rlx_topk_desc d = {RLX_INIT(rlx_topk_desc), .k = k.v[0],
                              .axis = rx_onnx_int(c, "axis", -1),
                              .smallest = !rx_onnx_int(c, "largest", 1)};
+    if (!d.k) {
+        const rlx_value none = rlx_narrow(c->g, rx_onnx_in(c, 0), d.axis, 0, 0);
+        c->out[1] = rlx_cast(c->g, none, RLX_I64);
+        return none;
+    }
     return rlx_top_k(c->g, rx_onnx_in(c, 0), &d, &c->out[1]);
 }
 

@@ -100,6 +100,7 @@ def write_all():
     write_more()
     write_pairs()
     write_attention_by_parts()
+    write_sequences()
 
 
 def write_attention():
@@ -239,7 +240,7 @@ def write_pairs():
 
 def parts(name, nodes, inputs, weights):
     """A graph of nodes (op, operands, result, attributes) with the result o0."""
-    made = [helper.make_node(op, ins, [out], **attributes) for op, ins, out, attributes in nodes]
+    made = [helper.make_node(op, ins, [out] if op != "TopK" else [out, "places"], **attributes) for op, ins, out, attributes in nodes]
     ports = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
              for n, v in inputs.items()]
     graph = helper.make_graph(made, name, ports, [helper.make_empty_tensor_value_info("o0")],
@@ -277,6 +278,29 @@ def write_attention_by_parts():
         {"q": q, "k": reals(2, 2, 5, 8), "v": reals(2, 2, 5, 8)},
         {"by": scalar(0.3), "one": np.array([2]), "wide": np.array([2, 2, 2, 5, 8]),
          "flat": np.array([2, 4, 5, 8])})
+
+
+def write_sequences():
+    """A loop over the parts of a tensor, and an empty selection."""
+    any_of = helper.make_tensor_sequence_value_info
+    body = helper.make_graph(
+        [helper.make_node("SequenceAt", ["parts", "i"], ["p"]),
+         helper.make_node("Relu", ["p"], ["r"]),
+         helper.make_node("SequenceInsert", ["seen", "r", "first"], ["more"]),
+         helper.make_node("Identity", ["on"], ["go"])], "body",
+        [helper.make_tensor_value_info("i", 7, []), helper.make_tensor_value_info("on", 9, []),
+         any_of("seen", 1, None)],
+        [helper.make_tensor_value_info("go", 9, []), any_of("more", 1, None)])
+    parts("sequences", [
+        ("SplitToSequence", ["x", "two"], "parts", {"axis": 0}),
+        ("SequenceLength", ["parts"], "n", {}), ("SequenceEmpty", [], "none", {}),
+        ("Loop", ["n", "true", "none"], "all", {"body": body}),
+        ("SequenceErase", ["all", "last"], "few", {}), ("Optional", ["few"], "maybe", {}),
+        ("OptionalGetElement", ["maybe"], "some", {}),
+        ("ConcatFromSequence", ["some"], "o0", {"axis": 0})],
+        {"x": reals(7, 3)}, {"two": np.array(2), "true": np.array(True), "first": np.array(0),
+                             "last": np.array(-1)})
+    parts("topk_none", [("TopK", ["x", "k"], "o0", {})], {"x": reals(4, 3)}, {"k": np.array([0])})
 
 
 if __name__ == "__main__":

@@ -188,7 +188,7 @@ rlx_status rx_onnx_add_param(rx_onnx_build *b, const char *name, rlx_dtype dtype
 rlx_status rx_onnx_constant(rx_onnx_build *b, const rx_onnx_tensor *t, bool weight,
                             rlx_value *out);
 
-/* ---- Sequences and optionals: onnx_sequence.c ------------------------------------------------- */
+/* ---- Sequences and optionals: onnx_sequence.c ------------------------------------------------ */
 
 /* Whether v is no value of the graph but a list of such, and whether a builder takes lists. */
 bool rx_onnx_is_list(rlx_value v);

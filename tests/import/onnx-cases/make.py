@@ -240,7 +240,8 @@ def write_pairs():
 
 def parts(name, nodes, inputs, weights):
     """A graph of nodes (op, operands, result, attributes) with the result o0."""
-    made = [helper.make_node(op, ins, [out] if op != "TopK" else [out, "places"], **attributes) for op, ins, out, attributes in nodes]
+    made = [helper.make_node(op, ins, [out, "places"] if op == "TopK" else [out], **attributes)
+            for op, ins, out, attributes in nodes]
     ports = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
              for n, v in inputs.items()]
     graph = helper.make_graph(made, name, ports, [helper.make_empty_tensor_value_info("o0")],

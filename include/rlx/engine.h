@@ -57,6 +57,9 @@ typedef struct rlx_engine_desc {
                            * at most 15, and compute beside its next one, while that makes the
                            * requests faster together. What they generate stays the same. 0: none;
                            * negative: so many, also where it is a loss, for measuring */
+    rlx_model *draft;     /* a smaller model with the same vocabulary that makes the guesses, 4 by
+                           * default, instead; open as long as the engine, which takes memory on its
+                           * device for a cache of as many tokens. NULL: none */
 } rlx_engine_desc;
 
 /* An engine on a model, which must be a decoder without recurrent state (RLX_UNSUPPORTED else) and

@@ -13,6 +13,7 @@
 #define DEFAULT_STEP_MS 50.0
 #define DEFAULT_QUEUE 4096
 #define MAX_SEQUENCES 512
+#define DRAFT_GUESSES 4
 #define GUESS_OUTPUTS 32 /* rows of logits, where there are guesses */
 #define MAX_PAGE 1024
 #define MAX_ROWS 4096
@@ -92,9 +93,11 @@ static rlx_status choose_build(rlx_engine *e, const rlx_engine_desc *d, rlx_erro
     b->page = d->page ? d->page : DEFAULT_PAGE;
     b->rows = d->rows ? d->rows : DEFAULT_ROWS;
     b->outputs = power_from(b->sequences);
-    if (d->guesses && b->outputs < GUESS_OUTPUTS)
-        b->outputs = GUESS_OUTPUTS < b->rows ? GUESS_OUTPUTS : b->rows;
     e->max_guesses = (size_t)(d->guesses < 0 ? -d->guesses : d->guesses);
+    if (d->draft && !d->guesses)
+        e->max_guesses = DRAFT_GUESSES;
+    if (e->max_guesses && b->outputs < GUESS_OUTPUTS)
+        b->outputs = GUESS_OUTPUTS < b->rows ? GUESS_OUTPUTS : b->rows;
     e->always_guesses = d->guesses < 0;
     RLX_TRY(token_bytes(m, *b, &each, err));
     const uint64_t one = (uint64_t)((b->context + b->page - 1) / b->page);
@@ -170,12 +173,17 @@ static rlx_status make_pools(rlx_engine *e, const rlx_graph *g, rx_bindings *out
     return RLX_OK;
 }
 
+void rx_stepper_init(rx_stepper *s, bool adapts)
+{
+    *s = (rx_stepper){.n_sizes = adapts ? RX_N_SIZES : RX_ADAPTED};
+    for (size_t i = 0; i < RX_N_SIZES; i++)
+        s->size[i] = SIZE_MAX;
+}
+
 static rlx_status make_stepper(rlx_engine *e, const rx_bindings *buffers, rx_stepper *s,
                                rlx_error *err)
 {
-    s->n_sizes = e->build.lora ? RX_N_SIZES : RX_ADAPTED;
-    for (size_t i = 0; i < RX_N_SIZES; i++)
-        s->size[i] = SIZE_MAX;
+    rx_stepper_init(s, e->build.lora != NULL);
     return rx_model_make_session(e->model, &e->build, buffers, &s->session, err);
 }
 
@@ -215,6 +223,8 @@ static rlx_status set_up(rlx_engine *e, const rlx_engine_desc *d, rlx_error *err
     RLX_TRY(make_lists(e, err));
     RLX_TRY(rx_inputs_create(e, err));
     RLX_TRY(make_steppers(e, err));
+    if (d->draft)
+        RLX_TRY(rx_draft_create(e, d->draft, err));
     e->info.sequences = b->sequences;
     e->info.context = b->context;
     e->info.page = b->page;
@@ -227,13 +237,14 @@ static void free_engine(rlx_engine *e)
 {
     rlx_session_destroy(e->plain.session);
     rlx_session_destroy(e->adapted.session);
+    rlx_session_destroy(e->draft.session);
     for (size_t i = 0; i < e->n_pools; i++)
         rlx_buffer_destroy(e->pools[i]);
     e->n_pools = 0;
     rx_pages_destroy(e->pages);
     rx_free(e->waiting);
     rx_arena_finish(&e->arena);
-    e->plain.session = e->adapted.session = NULL;
+    e->plain.session = e->adapted.session = e->draft.session = NULL;
     e->pages = NULL;
     e->waiting = NULL;
 }

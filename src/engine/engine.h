@@ -6,6 +6,7 @@
  *   schedule.c  which rows the next step computes: admission, shares, preemption
  *   run.c       inputs of a step, the run, its results
  *   guess.c     tokens that are guessed and computed ahead
+ *   draft.c     guesses of a draft model
  *   tokens.c    from a chosen token to pieces: grammar, ends, text
  *   pages.c     pages of the K/V cache
  *
@@ -62,6 +63,7 @@ struct rlx_request {
     size_t n_guesses;           /* of them, guessed: tokens[n] and so on */
     size_t first_output;        /* its first row of the outputs that samples */
     double accept;              /* as rx_guess_share has it */
+    size_t drafted;             /* the first tokens, which the draft model has computed */
     bool admitted;              /* at least once */
 
     atomic_bool cancelled;      /* by any thread */
@@ -115,6 +117,7 @@ typedef struct rx_step_inputs {
 struct rlx_engine {
     rlx_model *model;
     rx_stepper plain, adapted;  /* adapted: only where there are adapters */
+    rx_stepper draft;           /* of the draft model; its session is NULL without */
     rx_stepper *now;            /* of the run */
     rx_lora lora;
     rlx_buffer **pools;         /* the states, where both use them */
@@ -142,6 +145,8 @@ struct rlx_engine {
     uint32_t *seen;             /* by token: its entry + 1, 0 between uses */
     size_t max_guesses;         /* of a request; 0: none */
     bool always_guesses;        /* also where it is a loss */
+    double pass_seconds;        /* of a guess of the draft model; 0: unknown, or there is none */
+    uint64_t draft_runs;
     double decode_steps[16];    /* seconds of a step without prompts of 2^i rows; 0: unknown */
     double decode_seconds, row_seconds; /* of a step without prompts; of a prompt row. 0: unknown */
     size_t n_decoding, n_prompt_rows;   /* of the step */
@@ -160,6 +165,8 @@ struct rlx_engine {
 
 /* ---- engine.c -------------------------------------------------------------------------------- */
 
+/* Nothing is bound yet. */
+void rx_stepper_init(rx_stepper *s, bool adapts);
 /* One step; see rlx_engine_step. The caller may step. */
 rlx_status rx_engine_step(rlx_engine *e, int64_t timeout_ms, bool *busy, rlx_error *err);
 /* Drops a reference, under the lock, which is released. */
@@ -190,9 +197,23 @@ void rx_end_all(rlx_engine *e, rlx_status st, rlx_finish finish, const rlx_error
 void rx_guess_plan(rlx_engine *e);
 void rx_guess_settle(rlx_engine *e);
 
+/* ---- draft.c --------------------------------------------------------------------------------- */
+
+rlx_status rx_draft_create(rlx_engine *e, rlx_model *m, rlx_error *err);
+/* Makes n_guesses guesses of each running request, or none of those whose tokens it has not all
+ * seen; their pages are there. */
+rlx_status rx_draft_guess(rlx_engine *e, rlx_error *err);
+
 /* ---- run.c ----------------------------------------------------------------------------------- */
 
 rlx_status rx_inputs_create(rlx_engine *e, rlx_error *err);
+/* Inputs of e->now one by one: none; the pages of a request; a row, whose number is returned; what
+ * follows from the rows; then the session gets them. */
+void rx_inputs_clear(rlx_engine *e);
+void rx_inputs_add_pages(rlx_engine *e, const rlx_request *r);
+size_t rx_inputs_add_row(rlx_engine *e, const rlx_request *r, size_t at);
+void rx_inputs_finish(rlx_engine *e);
+rlx_status rx_inputs_give(rlx_engine *e, rlx_error *err);
 /* Submits the planned step. */
 rlx_status rx_run_start(rlx_engine *e, rlx_error *err);
 /* Waits, and delivers the results to the requests; RLX_TIMEOUT: call again. */

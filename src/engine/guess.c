@@ -51,28 +51,30 @@ static double seconds_of(const double *seconds, size_t rows)
 
 #define MAX_SHARES 64
 
-size_t rx_guess_choose(const double *seconds, size_t n_rows, size_t most, bool always,
-                       rx_guess_share *shares, size_t n)
+size_t rx_guess_choose(const rx_guess_costs *c, size_t n_rows, size_t most, rx_guess_share *shares,
+                       size_t n)
 {
     double next[MAX_SHARES], tokens = (double)n_rows;
     size_t take[MAX_SHARES] = {0}, chosen = 0, given = 0;
-    const double now = seconds_of(seconds, n_rows);
+    size_t deepest = 0;
+    const double now = seconds_of(c->steps, n_rows);
     double best = now > 0 ? tokens / now * GAIN : 0;
     n = n < MAX_SHARES ? n : MAX_SHARES;
     for (size_t i = 0; i < n; i++) {
         shares[i].take = 0;
         next[i] = shares[i].accept;
     }
-    while (n_rows + given < most && (always || now > 0)) {
+    while (n_rows + given < most && (c->ignored || now > 0)) {
         const size_t i = most_likely(shares, n, next);
         if (i == n)
             break;
-        shares[i].take++;
+        deepest = ++shares[i].take > deepest ? shares[i].take : deepest;
         given++;
         tokens += next[i];
         next[i] *= shares[i].accept;
-        const double rate = tokens / (now > 0 ? seconds_of(seconds, n_rows + given) : 1);
-        if (rate <= best && !always)
+        const double rate = tokens / (now > 0 ? seconds_of(c->steps, n_rows + given) +
+                                                    c->guess * (double)deepest : 1);
+        if (rate <= best && !c->ignored)
             continue;
         best = rate;
         chosen = given;
@@ -108,7 +110,19 @@ static size_t guess(rlx_engine *e, rlx_request *r)
     }
     if (!most || !rx_grow(&r->tokens, &r->cap_tokens, r->n + most, sizeof *r->tokens))
         return 0;
-    return rx_guess_from_text(r->tokens, r->n, r->tokens + r->n, most);
+    return e->draft.session ? most : rx_guess_from_text(r->tokens, r->n, r->tokens + r->n, most);
+}
+
+/* A draft that fails is not asked again. */
+static void ask_draft(rlx_engine *e)
+{
+    rlx_error why = {0};
+    if (!e->draft.session || rx_draft_guess(e, &why) == RLX_OK)
+        return;
+    rx_log(RLX_LOG_WARN, "the draft model failed and is not used any more: %s", why.text);
+    e->max_guesses = 0;
+    for (size_t i = 0; i < e->n_running; i++)
+        e->running[i]->n_guesses = 0;
 }
 
 void rx_guess_plan(rlx_engine *e)
@@ -128,7 +142,8 @@ void rx_guess_plan(rlx_engine *e)
         return;
     size_t most = (size_t)e->build.outputs;
     most = most < e->max_rows ? most : e->max_rows;
-    rx_guess_choose(e->decode_steps, e->n_decoding, most, e->always_guesses, shares, n);
+    const rx_guess_costs costs = {e->decode_steps, e->pass_seconds, e->always_guesses};
+    rx_guess_choose(&costs, e->n_decoding, most, shares, n);
     for (size_t i = 0; i < n; i++) {
         rlx_request *r = e->running[i];
         rx_page_copy copy;
@@ -141,8 +156,10 @@ void rx_guess_plan(rlx_engine *e)
             !rx_pages_extend(e->pages, &r->table, r->computed, end, &copy))
             continue;
         r->n_guesses = shares[i].take;
-        r->n_rows += r->n_guesses;
     }
+    ask_draft(e);
+    for (size_t i = 0; i < n; i++)
+        e->running[i]->n_rows += e->running[i]->n_guesses;
 }
 
 void rx_guess_settle(rlx_engine *e)
@@ -157,6 +174,8 @@ void rx_guess_settle(rlx_engine *e)
             continue;
         r->n_rows -= r->n_guesses - a; /* what is behind a wrong one is computed again */
         r->accept = rx_guess_learn(r->accept, r->n_guesses, a);
+        if (r->drafted > r->n + a) /* it has seen a wrong one */
+            r->drafted = r->n + a;
         rx_mutex_lock(&e->lock);
         r->result.n_guessed += r->n_guesses;
         r->result.n_accepted += a;

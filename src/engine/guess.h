@@ -23,11 +23,18 @@ typedef struct rx_guess_share {
     size_t take;   /* to be computed */
 } rx_guess_share;
 
-/* Chooses `take` of each request so that a step generates most tokens in a second. seconds[i]: of a
- * step of 2^i rows, 0: not known, taken for that of half as many. n_rows: without guesses; most:
- * with. always: as many as fit, whatever it costs. Returns the sum. */
-size_t rx_guess_choose(const double *seconds, size_t n_rows, size_t most, bool always,
-                       rx_guess_share *shares, size_t n);
+/* What steps cost. */
+typedef struct rx_guess_costs {
+    const double *steps; /* [16] seconds of a step of 2^i rows; 0: not known, taken for that of half
+                          * as many */
+    double guess;        /* seconds to make one more guess of each request */
+    bool ignored;        /* as many as fit, whatever it costs */
+} rx_guess_costs;
+
+/* Chooses `take` of each request so that a step generates most tokens in a second. n_rows: without
+ * guesses; most: with. Returns the sum. */
+size_t rx_guess_choose(const rx_guess_costs *c, size_t n_rows, size_t most, rx_guess_share *shares,
+                       size_t n);
 
 /* What a request has learnt when `right` of `n` guesses were. */
 double rx_guess_learn(double accept, size_t n, size_t right);

@@ -60,7 +60,7 @@ static void add_adapted(rlx_engine *e, const rlx_request *r, bool is_output, siz
     to->scale[k] = r->adapter_scale;
 }
 
-static void add_row(rlx_engine *e, rlx_request *r, size_t at)
+size_t rx_inputs_add_row(rlx_engine *e, const rlx_request *r, size_t at)
 {
     rx_step_inputs *in = &e->in;
     const size_t i = in->n[RX_ROWS]++, page = (size_t)e->build.page;
@@ -69,6 +69,13 @@ static void add_row(rlx_engine *e, rlx_request *r, size_t at)
     in->places[i] = (int32_t)((size_t)r->table.page[at / page] * page + at % page);
     in->sequence[i] = (int32_t)r->slot;
     in->lengths[i] = (int32_t)at + 1;
+    return i;
+}
+
+static void add_row(rlx_engine *e, rlx_request *r, size_t at)
+{
+    rx_step_inputs *in = &e->in;
+    const size_t i = rx_inputs_add_row(e, r, at);
     add_adapted(e, r, false, i);
     const bool samples = at + 1 >= r->n;
     if (!samples && (!r->log_probs || at + 1 < r->n_given))
@@ -86,12 +93,17 @@ static void add_row(rlx_engine *e, rlx_request *r, size_t at)
     in->targets[k] = samples ? -1 : r->tokens[at + 1];
 }
 
-static void add_request(rlx_engine *e, rlx_request *r)
+void rx_inputs_add_pages(rlx_engine *e, const rlx_request *r)
 {
     const size_t width = (size_t)((e->build.context + e->build.page - 1) / e->build.page);
+    memcpy(e->in.pages + r->slot * width, r->table.page, r->table.n * sizeof *r->table.page);
+}
+
+static void add_request(rlx_engine *e, rlx_request *r)
+{
     if (!r->n_rows)
         return;
-    memcpy(e->in.pages + r->slot * width, r->table.page, r->table.n * sizeof *r->table.page);
+    rx_inputs_add_pages(e, r);
     for (size_t i = 0; i < r->n_rows; i++)
         add_row(e, r, r->computed + i);
 }
@@ -300,15 +312,25 @@ static void pad_rows(rlx_engine *e, size_t n)
     }
 }
 
-static void fill_inputs(rlx_engine *e)
+void rx_inputs_clear(rlx_engine *e)
 {
     memset(e->in.n, 0, sizeof e->in.n);
+}
+
+void rx_inputs_finish(rlx_engine *e)
+{
+    fill_sampling(e);
+    pad_rows(e, power_from(e->in.n[RX_ROWS]));
+}
+
+static void fill_inputs(rlx_engine *e)
+{
+    rx_inputs_clear(e);
     for (size_t i = 0; i < e->n_running; i++)
         add_request(e, e->running[i]);
     fill_adjusted(e);
     fill_masks(e);
-    fill_sampling(e);
-    pad_rows(e, power_from(e->in.n[RX_ROWS]));
+    rx_inputs_finish(e);
     e->now = e->in.n[RX_ADAPTED] ? &e->adapted : &e->plain;
 }
 
@@ -351,11 +373,17 @@ static rlx_status set_inputs(rlx_engine *e, rlx_error *err)
         {"adapter.outputs", in->adapted[1].ids, size[RX_ADAPTED_OUTPUTS]},
         {"adapter.scale.outputs", in->adapted[1].scale, size[RX_ADAPTED_OUTPUTS]},
     };
-    const size_t n_list = sizeof list / sizeof list[0] - (e->now == &e->plain ? 6 : 0);
+    const size_t n_list = sizeof list / sizeof list[0] - (e->now == &e->adapted ? 0 : 6);
     for (size_t i = 0; i < n_list; i++)
         RLX_TRY(rlx_session_set_input(e->now->session, list[i].name, list[i].data, list[i].n * 4,
                                       err));
     return RLX_OK;
+}
+
+rlx_status rx_inputs_give(rlx_engine *e, rlx_error *err)
+{
+    RLX_TRY(bind_sizes(e, err));
+    return set_inputs(e, err);
 }
 
 rlx_status rx_run_start(rlx_engine *e, rlx_error *err)
@@ -365,8 +393,7 @@ rlx_status rx_run_start(rlx_engine *e, rlx_error *err)
     e->run_ns = rx_now_ns();
     if (!e->in.n[RX_ROWS])
         return RLX_OK;
-    RLX_TRY(bind_sizes(e, err));
-    RLX_TRY(set_inputs(e, err));
+    RLX_TRY(rx_inputs_give(e, err));
     RLX_TRY(rlx_session_submit(e->now->session, &e->ticket, err));
     e->active = true;
     return RLX_OK;

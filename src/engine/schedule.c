@@ -198,6 +198,7 @@ static bool admit(rlx_engine *e, size_t i, bool *full)
     }
     erase(e->waiting, &e->n_waiting, i);
     r->slot = e->slots[--e->n_slots];
+    r->drafted = 0; /* its pages may be others */
     insert(e->running, &e->n_running, r);
     rx_mutex_lock(&e->lock);
     e->n_queued--;

@@ -13,7 +13,7 @@
 #define TOKENS 40
 
 static rlx_error err;
-static rlx_model *model;
+static rlx_model *model, *draft; /* draft: used by make_engine, where it is set */
 static bool is_gpu; /* slow in software */
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
@@ -42,19 +42,28 @@ static void test_text(void)
     CHECK(guess("abab", out, 4) == 2 && !strcmp(out, "ab"));
 }
 
+static size_t choose(const double *steps, size_t n_rows, size_t most, bool always,
+                     rx_guess_share *s, size_t n)
+{
+    return rx_guess_choose(&(rx_guess_costs){steps, 0, always}, n_rows, most, s, n);
+}
+
 static void test_choice(void)
 {
     const double flat[16] = {1, 1, 1, 1, 1.1, 2}, steep[16] = {1, 2, 4, 8, 16, 32};
     const double unknown[16] = {1}, none[16] = {0};
     rx_guess_share s[3] = {{7, 0.9, 0}, {7, 0.1, 0}, {0, 0.9, 0}};
-    CHECK(rx_guess_choose(flat, 1, 8, false, s, 1) == 7 && s[0].take == 7);
-    CHECK(rx_guess_choose(steep, 1, 8, false, s, 1) == 0 && s[0].take == 0);
-    CHECK(rx_guess_choose(steep, 1, 8, true, s, 1) == 7 && s[0].take == 7);
-    CHECK(rx_guess_choose(none, 1, 8, false, s, 1) == 0);
-    CHECK(rx_guess_choose(unknown, 1, 8, false, s, 1) == 7); /* to learn what it costs */
-    CHECK(rx_guess_choose(flat, 3, 8, false, s, 3) == 5 && s[0].take >= 4 && s[2].take == 0);
-    CHECK(rx_guess_choose(steep, 3, 32, false, s, 3) == 1 && s[0].take == 1); /* padding is free */
-    CHECK(rx_guess_choose(flat, 8, 8, true, s, 3) == 0);
+    CHECK(choose(flat, 1, 8, false, s, 1) == 7 && s[0].take == 7);
+    CHECK(choose(steep, 1, 8, false, s, 1) == 0 && s[0].take == 0);
+    CHECK(choose(steep, 1, 8, true, s, 1) == 7 && s[0].take == 7);
+    CHECK(choose(none, 1, 8, false, s, 1) == 0);
+    CHECK(choose(unknown, 1, 8, false, s, 1) == 7); /* to learn what it costs */
+    CHECK(choose(flat, 3, 8, false, s, 3) == 5 && s[0].take >= 4 && s[2].take == 0);
+    CHECK(choose(steep, 3, 32, false, s, 3) == 1 && s[0].take == 1); /* padding is free */
+    CHECK(choose(flat, 8, 8, true, s, 3) == 0);
+    CHECK(rx_guess_choose(&(rx_guess_costs){flat, 0.2, false}, 1, 8, s, 1) == 7);
+    CHECK(rx_guess_choose(&(rx_guess_costs){flat, 0.6, false}, 1, 8, s, 1) < 7);
+    CHECK(rx_guess_choose(&(rx_guess_costs){flat, 2, false}, 1, 8, s, 1) == 0);
     double p = 0.6;
     for (int i = 0; i < 50; i++)
         p = rx_guess_learn(p, 4, 0);
@@ -87,6 +96,7 @@ static rlx_engine *make_engine(int64_t guesses, rlx_engine_desc d)
     d.no_thread = true;
     d.guesses = guesses;
     d.page = 8;
+    d.draft = guesses ? draft : NULL;
     CHECK_OK(rlx_engine_create(model, &d, &e, &err), &err);
     return e;
 }
@@ -229,6 +239,36 @@ static void test_distribution(size_t draws)
     CHECK(freedom >= 3 && sum < freedom + 4 * sqrt(2 * freedom));
 }
 
+/* Drafts: the model itself, whose guesses are all right as long as the penalties are not, which it
+ * does not know; and one with other weights. */
+static void test_draft(const rlx_model_desc *d, const char *path, size_t change)
+{
+    static char bytes[1 << 20];
+    FILE *f = fopen(path, "rb");
+    const size_t n = f ? fread(bytes, 1, sizeof bytes, f) : 0;
+    if (f)
+        fclose(f);
+    for (size_t i = n - n / 2; change && i < n; i += change)
+        bytes[i] ^= 1;
+    if (!CHECK(n > 0 && n < sizeof bytes) ||
+        !CHECK_OK(rlx_model_open_memory(bytes, n, d, &draft, &err), &err))
+        return;
+    test_same();
+    if (!is_gpu)
+        test_tight();
+    if (!change) {
+        answer a;
+        rlx_engine *e = make_engine(-4, (rlx_engine_desc){.sequences = 2});
+        for (uint64_t seed = 0; seed < 2; seed++) {
+            receive(submit(e, seed, seed ? 0.9 : 0, false), &a);
+            CHECK(a.result.n_guessed >= 28 && a.result.n_accepted == a.result.n_guessed);
+        }
+        check_end(e, true);
+    }
+    rlx_model_close(draft);
+    draft = NULL;
+}
+
 static void test_refused(void)
 {
     rlx_engine *e = NULL;
@@ -253,6 +293,8 @@ int main(void)
             test_tight();
             test_distribution(400);
         }
+        test_draft(&d, path, 0);
+        test_draft(&d, path, 37);
         test_refused();
     }
     rlx_model_close(model);

@@ -43,13 +43,15 @@ static rlx_status create_backend(rx_server *s, rx_served *m, rlx_error *err)
     const rlx_adapter **adapters = NULL;
     size_t n = 0;
     rlx_status st = open_adapters(s, m, &adapters, &n, err);
+    if (st == RLX_OK && s->draft && m == s->models)
+        st = rlx_model_open(s->draft, &s->model, &m->draft, err);
     const rlx_engine_desc d = {RLX_INIT(rlx_engine_desc), .sequences = s->sequences,
-                               .queue = s->queue, .guesses = s->guesses,
+                               .queue = s->queue, .guesses = s->guesses, .draft = m->draft,
                                .adapters = adapters, .n_adapters = n};
     if (st == RLX_OK)
         st = rx_backend_create_engine(m->model, &d, &m->backend, err);
     rx_free((void *)(uintptr_t)adapters);
-    if (st != RLX_UNSUPPORTED || n)
+    if (st != RLX_UNSUPPORTED || n || m->draft)
         return st;
     return rx_backend_create_context(m->model, s->queue, &m->backend, err);
 }
@@ -78,7 +80,9 @@ static void close_model(rx_server *s, rx_served *m)
             rlx_adapter_close(s->models[i].adapter);
             s->models[i].adapter = NULL;
         }
+    rlx_model_close(m->draft);
     rlx_model_close(m->model);
+    m->draft = NULL;
     m->backend = NULL;
     m->model = NULL;
 }
@@ -107,7 +111,10 @@ static rlx_status open_model(rx_server *s, rx_served *m, rlx_error *err)
     }
     const uint64_t cache = m->backend && m->backend->bytes ? m->backend->bytes(m->backend)
                                                            : m->info.cache_bytes;
-    m->bytes = m->info.weight_bytes + m->info.work_bytes + cache;
+    rlx_model_info draft = {RLX_INIT(rlx_model_info)};
+    if (m->draft)
+        rlx_model_get_info(m->draft, &draft, NULL);
+    m->bytes = m->info.weight_bytes + m->info.work_bytes + cache + draft.weight_bytes;
     atomic_fetch_add(&s->metrics.loads, 1);
     return RLX_OK;
 }
@@ -283,6 +290,7 @@ rlx_status rx_server_create(const rx_server_desc *d, rx_server **out, rlx_error 
     s->sequences = d->sequences;
     s->queue = d->queue;
     s->guesses = d->guesses;
+    s->draft = d->draft;
     for (; s->n_models < d->n_models; s->n_models++) {
         rx_served *m = &s->models[s->n_models];
         *m = (rx_served){.id = d->models[s->n_models].id, .path = d->models[s->n_models].path};

@@ -28,6 +28,7 @@ typedef struct rx_served {
     rlx_model *model;
     rlx_model_info info;
     rx_gen_backend *backend; /* NULL: an encoder */
+    rlx_model *draft;        /* that guesses for it; NULL: none */
     rx_mutex lock;           /* of embeddings */
     bool knows_tools, knows_tool_role; /* by its chat template */
 } rx_served;
@@ -61,6 +62,7 @@ typedef struct rx_server {
     bool loading;             /* one model at a time is loaded, so that each finds its room */
     rlx_model_desc model;     /* how models are opened */
     int64_t sequences, queue, guesses;
+    const char *draft;        /* path of the draft of the first model; NULL: none */
     rx_history *history;      /* responses that others may continue */
     int64_t created;          /* seconds since 1970 */
     int64_t max_seconds;      /* limit of a request; 0: none */
@@ -84,6 +86,7 @@ typedef struct rx_server_desc {
                                * for the longest time is closed to make room. 0: no limit */
     int64_t sequences, queue, max_seconds, max_tokens;
     int64_t guesses;          /* as in rlx_engine_desc */
+    const char *draft;        /* path of a draft for the first model; NULL: none */
 } rx_server_desc;
 
 /* Whether it can be used without being loaded first. The lock is held. */

@@ -95,6 +95,11 @@ with Server("--ctx", 512, "--policy", "exact", "--guesses", 7, *LORA) as s:
     m = s.metrics()
     check(m["rlx_guessed_tokens_total"] >= m["rlx_accepted_tokens_total"] >= 0, str(m))
 
+with Server("--ctx", 512, "--policy", "exact", "--draft", MODEL, *LORA) as s:
+    for name in ("tiny-stories", "one"):
+        answer = s.post("/v1/completions", {**ASK, "model": name})
+        check(answer["choices"][0]["text"] == want[name], f"with a draft: {answer}")
+
 # The model is closed for another one and loaded again, with its adapters.
 red, green = TMP / "red.gguf", TMP / "green.gguf"
 shutil.copy(MODEL, red)

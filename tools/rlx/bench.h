@@ -83,6 +83,7 @@ typedef struct bench_file_options {
     const char *path, *device;
     int64_t prompt, tokens;
     int64_t guesses; /* as in rlx_engine_desc */
+    const char *draft; /* path; NULL: none */
     uint32_t threads;
     rlx_policy policy;
     bool json;
@@ -95,7 +96,7 @@ typedef struct bench_stream {
     bool ended;
 } bench_stream;
 typedef struct bench_many {
-    rlx_model *model;
+    rlx_model *model, *draft;
     rlx_engine *engine;
     bench_stream *streams;
     rlx_request **requests;

@@ -48,7 +48,8 @@ rlx_status bench_many_open(bench_many *b, const bench_file_options *o, int64_t m
     const int64_t rows = power_from(most > ROWS ? most : ROWS);
     /* Those whose prompt is the first to end have tokens more when the last one ends. */
     const int64_t ahead = (most * o->prompt + rows - 1) / rows + 2;
-    const int64_t each = 1 + (o->guesses < 0 ? -o->guesses : o->guesses);
+    const int64_t guesses = o->draft && !o->guesses ? 4 : o->guesses;
+    const int64_t each = 1 + (guesses < 0 ? -guesses : guesses);
     const int64_t context = o->prompt + o->tokens * each + ahead;
     const rlx_model_desc d = {RLX_INIT(rlx_model_desc), .device = o->device, .threads = o->threads,
                               .context = context,
@@ -58,6 +59,8 @@ rlx_status bench_many_open(bench_many *b, const bench_file_options *o, int64_t m
     rlx_status st = rlx_model_open(o->path, &d, &b->model, err);
     if (st == RLX_OK)
         st = rlx_model_get_info(b->model, &info, err);
+    if (st == RLX_OK && o->draft)
+        st = rlx_model_open(o->draft, &d, &b->draft, err);
     if (st != RLX_OK)
         return st;
     const int64_t padded = (info.context + PAGE - 1) / PAGE * PAGE + PAGE;
@@ -65,7 +68,7 @@ rlx_status bench_many_open(bench_many *b, const bench_file_options *o, int64_t m
     const rlx_engine_desc e = {RLX_INIT(rlx_engine_desc), .sequences = most, .rows = rows,
                                .page = PAGE, .no_sharing = true, .no_thread = true,
                                .cache_bytes = (uint64_t)(bytes * (double)most), .step_ms = 1e6,
-                               .guesses = o->guesses};
+                               .guesses = o->guesses, .draft = b->draft};
     st = rlx_engine_create(b->model, &e, &b->engine, err);
     b->streams = cli_alloc_array((size_t)most, sizeof *b->streams);
     b->requests = cli_alloc_array((size_t)most, sizeof(rlx_request *));
@@ -77,6 +80,7 @@ rlx_status bench_many_open(bench_many *b, const bench_file_options *o, int64_t m
 void bench_many_close(bench_many *b)
 {
     rlx_engine_destroy(b->engine);
+    rlx_model_close(b->draft);
     rlx_model_close(b->model);
     free(b->streams);
     free(b->requests);
@@ -221,7 +225,7 @@ static void print_json(const point *points, size_t n, const bench_file_options *
         json_real(&j, "prompt_tokens_per_s", prompt_speed(&points[i], o));
         json_real(&j, "decode_tokens_per_s", decode_speed(&points[i]));
         json_real(&j, "ms_per_step", points[i].step * 1e3);
-        if (o->guesses)
+        if (o->guesses || o->draft)
             json_real(&j, "tokens_per_step", points[i].per_step);
         json_end(&j);
     }
@@ -255,7 +259,7 @@ static void print_points(const bench_many *b, const point *points, size_t n,
     table_print(&t, 0);
     rlx_engine_info e = {RLX_INIT(rlx_engine_info)};
     rlx_engine_get_info(b->engine, &e, NULL);
-    if (o->guesses)
+    if (o->guesses || o->draft)
         term_line(stdout, "%llu of %llu guesses were right",
                   (unsigned long long)e.accepted_tokens, (unsigned long long)e.guessed_tokens);
 }

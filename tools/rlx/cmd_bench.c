@@ -16,6 +16,7 @@ typedef struct options {
     const char *suite, *plot, *trace, *model, *sequences;
     int64_t prompt;
     int64_t tokens, guesses;
+    const char *draft;
     double min_time;
     const char *policy;
     bool list, chain, pipe, profile;
@@ -197,9 +198,16 @@ static int bench_model(const options *o)
         return EXIT_FAILED;
     f.path = path;
     f.guesses = o->guesses;
+    char *draft = o->draft ? cli_model_path(o->draft) : NULL;
+    if (o->draft && !draft) {
+        free(path);
+        return EXIT_FAILED;
+    }
+    f.draft = draft;
     status = o->sequences ? bench_sequences(&f, o->sequences, o->plot, o->profile)
                           : bench_file(&f);
     free(path);
+    free(draft);
     return status;
 }
 
@@ -232,6 +240,7 @@ static int check_options(const options *o, int what)
         {"prompt-tokens", o->prompt > 0, OF_MODEL | OF_SEQUENCES, "--model"},
         {"tokens", o->tokens > 0, OF_MODEL | OF_SEQUENCES, "--model"},
         {"sequences", o->sequences, OF_SEQUENCES, "--model"},
+        {"draft", o->draft, OF_SEQUENCES, "--model --sequences LIST"},
         {"guesses", o->guesses > 0, OF_SEQUENCES, "--model --sequences LIST"},
         {"profile", o->profile, OF_SEQUENCES, "--model --sequences LIST"},
         {"min-time", o->min_time > 0, OF_CASES | OF_ONNX, "cases and ONNX models"},
@@ -304,6 +313,8 @@ static const cli_option bench_option_table[] = {
      "with --model: tokens after it (default 128; 64 with --sequences)"},
     {"sequences", CLI_TEXT, offsetof(options, sequences), "LIST",
      "with --model: the speed of so many sequences at once, such as 1,2,4,8; --plot draws it"},
+    {"draft", CLI_TEXT, offsetof(options, draft), "MODEL",
+     "with --sequences: a smaller model with the same vocabulary makes the guesses"},
     {"guesses", CLI_NUMBER, offsetof(options, guesses), "N",
      "with --sequences: guess up to N tokens of each from what it repeats, where that is a gain"},
     {"profile", CLI_FLAG, offsetof(options, profile), NULL,

@@ -15,6 +15,7 @@ typedef struct options {
     model_options model;
     cli_list lora;
     const char *host, *port, *socket_path, *key, *cors;
+    const char *draft;
     int64_t guesses;
     int64_t sequences, queue, memory, max_body, max_connections, max_tokens, timeout, max_seconds;
     cli_opt_number drain;
@@ -128,6 +129,10 @@ static int run_serve(void *record)
     d.models = models;
     if (status == EXIT_OK)
         status = llm_desc(&o->common, &o->model, &d.model);
+    char *draft = status == EXIT_OK && o->draft ? cli_model_path(o->draft) : NULL;
+    d.draft = draft;
+    if (status == EXIT_OK && o->draft && !draft)
+        status = EXIT_FAILED;
     if (status == EXIT_OK && rx_server_create(&d, &s, &err) != RLX_OK)
         status = cli_error(&err);
     if (status == EXIT_OK)
@@ -138,6 +143,7 @@ static int run_serve(void *record)
         free((char *)(uintptr_t)models[i].path);
     }
     free(models);
+    free(draft);
     return status;
 }
 
@@ -152,8 +158,11 @@ static const cli_option serve_options[] = {
      "let web pages of this origin ask ('*': of any)"},
     {"sequences", CLI_NUMBER, offsetof(options, sequences), "N",
      "texts that a model generates at once (default 32)"},
+    {"draft", CLI_TEXT, offsetof(options, draft), "MODEL",
+     "a smaller model with the same vocabulary that guesses tokens for the first model"},
     {"guesses", CLI_NUMBER, offsetof(options, guesses), "N",
-     "tokens to guess from what a text repeats, up to 15, where that is a gain (default 0)"},
+     "tokens to guess, up to 15, where that is a gain: of the draft (default 4), or from what a"
+     " text repeats (default 0)"},
     {"queue", CLI_NUMBER, offsetof(options, queue), "N",
      "texts that may wait for a model; more are refused (default 256)"},
     {"lora", CLI_LIST, offsetof(options, lora), "NAME=FILE[:X]",

@@ -7,7 +7,7 @@ import ctypes as ct
 from typing import TYPE_CHECKING, Any, Mapping, NamedTuple
 
 from . import _c, options as opt
-from ._c import check, encode, error, lib
+from ._c import check, error, lib
 from .errors import InvalidError
 from .options import Piece, Prompt, Result
 from .stream import Stream
@@ -124,11 +124,8 @@ class Request(Stream):
         if opt.is_messages(prompt):
             fields["messages"] = opt.c_messages(prompt)  # type: ignore[arg-type]
             fields["n_messages"] = len(prompt)
-        elif isinstance(prompt, str):
-            fields["prompt"] = encode(prompt)
         else:
-            fields["tokens"] = opt.ids(prompt)  # type: ignore[arg-type]
-            fields["n_tokens"] = len(prompt)
+            fields.update(opt.prompt_fields(prompt))
         bias = options.get("logit_bias") or {}
         fields["bias"] = (_c.TokenBias * max(len(bias), 1))(*[
             _c.TokenBias(int(token), add) for token, add in bias.items()])

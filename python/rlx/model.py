@@ -343,11 +343,7 @@ class Generation(Stream):
         fields, self._keep = opt.common(options)
         if opt.is_messages(prompt):
             prompt = model.format_chat(prompt)  # type: ignore[arg-type]
-        if isinstance(prompt, str):
-            fields["prompt"] = encode(prompt)
-        else:
-            fields["tokens"] = opt.ids(prompt)  # type: ignore[arg-type]
-            fields["n_tokens"] = len(prompt)
+        fields.update(opt.prompt_fields(prompt))
         desc = _c.GenerateDesc(**fields)
         self._keep.append(desc)
         self._context: _Context | None = model._borrow()

@@ -139,6 +139,13 @@ def ids(values: Sequence[int]) -> Any:
         raise InvalidError("a prompt: expected a text, token ids, or messages") from None
 
 
+def prompt_fields(prompt: Prompt) -> dict[str, Any]:
+    """A prompt that is a text or token ids."""
+    if isinstance(prompt, str):
+        return {"prompt": encode(prompt)}
+    return {"tokens": ids(prompt), "n_tokens": len(prompt)}  # type: ignore[arg-type]
+
+
 def is_messages(prompt: Prompt) -> bool:
     """Whether a prompt is a conversation."""
     return not isinstance(prompt, str) and len(prompt) > 0 and isinstance(prompt[0], Mapping)

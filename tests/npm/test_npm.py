@@ -134,11 +134,20 @@ def check_browser(folder):
     report("Chromium", not result["failures"], "; ".join(result["failures"]))
 
 
+def check_worker():
+    """The service worker of the demo keeps all files of the module, or the page fails offline."""
+    text = (SOURCE / "web/sw.js").read_text(encoding="utf-8")
+    missing = [p.name for p in (SOURCE / "web/lib").glob("*.mjs")
+               if f"'lib/{p.name}'" not in text]
+    report("web/sw.js names all files of web/lib", not missing, " ".join(missing))
+
+
 def main():
     os.environ.pop("NODE_OPTIONS", None)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         install(folder)
+        check_worker()
         check_node(folder)
         check_types(folder)
         check_browser(folder)

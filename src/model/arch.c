@@ -299,7 +299,7 @@ static rlx_status check_rows(const rx_facts *f, const rx_build_desc *d, rlx_erro
 /* Row indices of the cache are i32. */
 static rlx_status check_desc(const rx_facts *f, const rx_build_desc *d, rlx_error *err)
 {
-    const int64_t most = f->positions > 0 ? f->positions : INT32_MAX;
+    const int64_t most = f->positions > 0 ? f->positions - f->first_position : INT32_MAX;
     if (d->sequences < 1 || d->context < 1 || d->sequences > INT32_MAX / d->context)
         return rx_fail(err, RLX_INVALID, "expected 1 or more sequences and tokens of context, up "
                        "to 2^31 together, got %lld and %lld", (long long)d->sequences,

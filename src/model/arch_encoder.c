@@ -32,7 +32,7 @@ static rlx_value build_embeddings(rx_builder *b)
     const rlx_value beta = rx_build_vector(b, NULL, RX_T_EMBED_NORM_BIAS);
     if (b->f->arch->parts & RX_HAS_POSITIONS) {
         const rlx_value table = rx_build_vector(b, NULL, RX_T_POSITIONS);
-        x = rlx_add(g, x, rlx_narrow(g, table, 0, 0, b->seq));
+        x = rlx_add(g, x, rlx_narrow(g, table, 0, b->f->first_position, b->seq));
     }
     return rlx_layer_norm(g, x, gamma, beta, &(rlx_norm_desc){RLX_INIT(rlx_norm_desc),
                                                               .eps = b->f->eps});

@@ -204,7 +204,9 @@ static rlx_status read_config(rx_facts *f, const char *text, size_t bytes, rlx_e
         const char *type, *arch;
         rx_naming naming;
         bool pairs;
-    } types[] = {{"bert", "bert", RX_NAMES_BERT, false}, {"llama", "llama", RX_NAMES_HF, false},
+    } types[] = {{"bert", "bert", RX_NAMES_BERT, false},
+                 {"xlm-roberta", "bert", RX_NAMES_BERT, false},
+                 {"roberta", "bert", RX_NAMES_BERT, false}, {"llama", "llama", RX_NAMES_HF, false},
                  {"mistral", "llama", RX_NAMES_HF, false}, {"qwen2", "qwen2", RX_NAMES_HF, false},
                  {"qwen3", "qwen3", RX_NAMES_HF, false}, {"phi3", "phi3", RX_NAMES_HF, false},
                  {"granite", "granite", RX_NAMES_HF, false},
@@ -223,10 +225,9 @@ static rlx_status read_config(rx_facts *f, const char *text, size_t bytes, rlx_e
             f->arch = rx_arch_find(types[i].arch, strlen(types[i].arch));
             return rx_facts_read_config(f, config, err);
         }
-    return rx_fail(err, RLX_UNSUPPORTED, "config.json: model_type: expected bert, llama, mistral, "
-                   "qwen2, qwen3, phi3, granite, olmo2 or cohere, got '%.40s'; other models are "
-                   "read from GGUF files",
-                   type->text);
+    return rx_fail(err, RLX_UNSUPPORTED, "config.json: model_type: expected bert, roberta, "
+                   "xlm-roberta, llama, mistral, qwen2, qwen3, phi3, granite, olmo2 or cohere, got "
+                   "'%.40s'; other models are read from GGUF files", type->text);
 }
 
 static rlx_status read_all(rx_facts *f, const char *config, size_t config_bytes, rlx_error *err)
@@ -271,6 +272,7 @@ void rx_facts_get(const rx_facts *f, rx_model_facts *out)
 {
     const uint32_t parts = f->arch->parts;
     const bool positions = parts & RX_HAS_POSITIONS;
+    const int64_t usable = f->positions - f->first_position;
     *out = (rx_model_facts){
         .architecture = f->arch->name,
         .name = f->name,
@@ -278,8 +280,7 @@ void rx_facts_get(const rx_facts *f, rx_model_facts *out)
         .layers = f->layers,
         .width = f->width,
         .vocabulary = f->vocabulary,
-        .trained_context = positions && f->positions < f->trained_context ? f->positions
-                                                                          : f->trained_context,
+        .trained_context = positions && usable < f->trained_context ? usable : f->trained_context,
         .embedding_width = f->width,
         .has_types = f->types > 0,
         .pooling = f->pooling,

@@ -92,7 +92,7 @@ struct rx_facts {
     const rx_arch *arch;
     const char *name;
     rx_naming naming;
-    bool prefixed;            /* BERT: names begin with "bert." */
+    const char *prefix;       /* of all names of a BERT: "", "bert." or "roberta." */
     bool pairs;               /* as in rx_arch; safetensors have none */
     int64_t layers, width, vocabulary, trained_context;
     int64_t head_size, value_size;
@@ -112,6 +112,7 @@ struct rx_facts {
     int64_t ssm_conv, ssm_inner, ssm_state, ssm_rank, ssm_groups;
     bool ssm_norms;           /* norms without weights of dt, b and c */
     int64_t types, positions; /* encoders: rows of the tables; 0: none */
+    int64_t first_position;   /* row of the first token */
     rlx_pooling pooling;
     rx_layer *layer;          /* [layers] */
     uint32_t tensor[RX_N_ROLES]; /* those outside of layers */

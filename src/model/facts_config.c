@@ -231,11 +231,27 @@ static rlx_status read_scales(rx_facts *f, const rx_json *config, rlx_error *err
     return RLX_OK;
 }
 
+/* RoBERTa counts positions from behind that of its padding token. */
+static rlx_status read_first_position(rx_facts *f, const rx_json *config, rlx_error *err)
+{
+    const rx_json *type = find(config, "model_type");
+    int64_t pad = 1;
+    if (!type || type->kind != RX_JSON_STRING || !strstr(type->text, "roberta"))
+        return RLX_OK;
+    if (find(config, "pad_token_id"))
+        RLX_TRY(read_count(config, "pad_token_id", 0, 1024, &pad, err));
+    f->first_position = pad + 1;
+    return f->trained_context > f->first_position
+               ? RLX_OK : rx_check_count("max_position_embeddings", f->trained_context,
+                                         f->first_position + 1, INT32_MAX, err);
+}
+
 static rlx_status read_kind(rx_facts *f, const rx_json *config, rlx_error *err)
 {
     if (f->naming == RX_NAMES_BERT) {
         RLX_TRY(check_text(config, "hidden_act", "gelu", err));
         RLX_TRY(check_text(config, "position_embedding_type", "absolute", err));
+        RLX_TRY(read_first_position(f, config, err));
         return read_real(config, "layer_norm_eps", 1e-30, 1, &f->eps, err);
     }
     const bool mean = f->arch->parts & RX_HAS_LAYER_NORM;

@@ -46,7 +46,7 @@ bool rx_facts_tensor_name(rx_role role, rx_naming naming, int64_t layer, char *t
 
 static void print_name(const rx_facts *f, rx_role role, int64_t layer, char text[NAME_TEXT])
 {
-    const char *prefix = f->prefixed ? "bert." : "";
+    const char *prefix = f->prefix ? f->prefix : "";
     const size_t n = strlen(prefix);
     memcpy(text, prefix, n);
     rx_facts_tensor_name(role, f->naming, layer, text + n, NAME_TEXT - n);
@@ -270,14 +270,18 @@ static rlx_status check_unused(const finder *s, rlx_error *err)
     return RLX_OK;
 }
 
-/* Names of BERT in safetensors may begin with "bert.". */
+/* Names of BERT in safetensors may have a word in front. */
 static void find_prefix(finder *s)
 {
-    s->f->prefixed = false;
-    if (s->f->naming != RX_NAMES_BERT || has_tensor(s, RX_T_EMBED, 0))
+    static const char *const words[] = {"", "bert.", "roberta."};
+    if (s->f->naming != RX_NAMES_BERT)
         return;
-    s->f->prefixed = true;
-    s->f->prefixed = has_tensor(s, RX_T_EMBED, 0);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        s->f->prefix = words[i];
+        if (has_tensor(s, RX_T_EMBED, 0))
+            return;
+    }
+    s->f->prefix = "";
 }
 
 static bool map_names(finder *s, size_t n)

@@ -69,6 +69,36 @@ def convert(model, **config):
     return model
 
 
+BERT = {"attn_q": "attention.self.query", "attn_k": "attention.self.key",
+        "attn_v": "attention.self.value", "attn_output": "attention.output.dense",
+        "attn_output_norm": "attention.output.LayerNorm", "ffn_up": "intermediate.dense",
+        "ffn_down": "output.dense", "layer_output_norm": "output.LayerNorm",
+        "token_embd": "word_embeddings", "token_types": "token_type_embeddings",
+        "position_embd": "position_embeddings", "token_embd_norm": "LayerNorm"}
+
+
+def roberta(name, prefix, first=2):
+    """An encoder whose first token has row 2 of the table of positions."""
+    model = make_models.encoder("bert", name, types=1, positions=64)
+    tensors = {}
+    for key, array in model.tensors.items():
+        parts = key.split(".")
+        if parts[0] == "blk":
+            key = "encoder.layer.%s.%s.%s" % (parts[1], BERT[parts[2]], parts[3])
+        else:
+            key = "embeddings.%s.%s" % (BERT[parts[0]], parts[1])
+        if "position" in key:
+            array = np.concatenate([np.full((first, array.shape[1]), 9.0), array])
+        tensors[prefix + key] = (array.shape, "f32", make_models.encode(array, "f32")[0])
+    model.data = safetensors(tensors)
+    model.config = json.dumps({
+        "model_type": "xlm-roberta", "hidden_size": 64, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "intermediate_size": 96, "hidden_act": "gelu",
+        "max_position_embeddings": 64 + first, "pad_token_id": first - 1,
+        "position_embedding_type": "absolute", "layer_norm_eps": 1e-6})
+    return model
+
+
 def llama3_divisors(n_rot, factor, low, high, original):
     out = []
     for i in range(n_rot // 2):
@@ -108,6 +138,8 @@ def models():
         "hf-qwen2": convert(t("qwen2", "hf-qwen2", bias=True, tied=True, kinds=half),
                             use_sliding_window=False, sliding_window=4, max_window_layers=0),
         "hf-qwen3": convert(t("qwen3", "hf-qwen3", size=32, qk_norm=True), head_dim=32),
+        "hf-roberta": roberta("hf-roberta", "roberta."),
+        "hf-xlmr": roberta("hf-xlmr", ""),
         "hf-granite": convert(
             t("granite", "hf-granite", tied=True, kinds=half, numbers={
                 "embedding_scale": 12.0, "residual_scale": 0.22, "logit_scale": 8.0,

@@ -145,12 +145,12 @@ def test_gpu(name, model, path, folder):
 
 # ---- Encoders ----------------------------------------------------------------------------------
 
-def test_encoder(name, model, path, folder, devices):
+def test_encoder(name, model, path, folder, devices, **more):
     tokens = sequences(model)
     longest = max(map(len, tokens))
     want = [forward.hidden(model, s) for s in tokens]
     for device in ["ref"] + devices:
-        got, text = run(path, tokens, folder, device=device, context=CONTEXT)
+        got, text = run(path, tokens, folder, device=device, context=CONTEXT, **more)
         check(got is not None, "%s on %s: %s" % (name, device, text.strip()))
         if got is None:
             continue
@@ -244,6 +244,9 @@ def test_safetensors(name, model, folder, devices):
         f.write(model.data)
     with open(config, "w") as f:
         f.write(model.config)
+    if model.arch == "bert":
+        test_encoder(name, model, path, folder, devices, config=config)
+        return
     test_decoder(name, model, path, folder, devices, config=config)
     if name != "hf-llama":
         return

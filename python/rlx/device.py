@@ -12,6 +12,7 @@ from .arrays import (DLPACK_DEVICE, Array, DTypeLike, c_shape, dtype_name, dtype
                      host, numpy_dtype, tensor_bytes, to_dlpack)
 from ._c import check, error, lib
 from .errors import InvalidError
+from .owner import Owner
 
 
 class DeviceInfo(NamedTuple):
@@ -71,11 +72,12 @@ def backends() -> list[BackendInfo]:
             for b in found[:min(n.value, len(found))]]
 
 
-class Device:
+class Device(Owner):
     """An open device, which any number of sessions and threads may share.
 
     id: "auto" (the best one, or RLX_DEVICE), a backend ("cpu", "vulkan"), a numbered device
-    ("vulkan:1") or a part of its name ("vulkan:llvmpipe"). threads: of the CPU device.
+    ("vulkan:1") or a part of its name ("vulkan:llvmpipe"). threads: of the CPU device. Sessions and
+    buffers keep it open until they are closed.
 
     >>> import rlx
     >>> with rlx.Device("cpu", threads=2) as device:
@@ -83,18 +85,12 @@ class Device:
     2
     """
 
+    _noun, _free = "device", "rlx_device_close"
+
     def __init__(self, id: str = "auto", *, threads: int = 0) -> None:
-        self._handle = None
         _c.start()
         self._handle = _c.handle(lib.rlx_device_open, _c.encode(id),
                                  ct.byref(_c.DeviceDesc(threads=threads)))
-
-    @property
-    def handle(self) -> int:
-        """The rlx_device of C."""
-        if self._handle is None:
-            raise InvalidError("the device is closed")
-        return self._handle
 
     @property
     def info(self) -> DeviceInfo:
@@ -103,27 +99,11 @@ class Device:
         check(lib.rlx_device_get_info(self.handle, ct.byref(raw), error()))
         return _info(raw)
 
-    def close(self) -> None:
-        """Closes it. Sessions and buffers keep it open until they are closed."""
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            lib.rlx_device_close(handle)
-
-    def __enter__(self) -> Device:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_handle", None) is not None and lib is not None:
-            self.close()
-
     def __repr__(self) -> str:
         return f"rlx.Device({self.info.id!r})" if self._handle else "rlx.Device(closed)"
 
 
-class Buffer:
+class Buffer(Owner):
     """A tensor in memory of a device, which sessions of any graphs share (`Session.set_buffer`).
 
     On the CPU, and on GPUs whose memory the host shares, `map` gives the memory itself as a NumPy
@@ -140,20 +120,14 @@ class Buffer:
            [30., 40.]], dtype=float32)
     """
 
+    _noun, _free = "buffer", "rlx_buffer_destroy"
+
     def __init__(self, device: Device, shape: Sequence[int], dtype: DTypeLike = "f32") -> None:
-        self._handle = None
         self.shape = tuple(int(n) for n in shape)
         self._dtype = dtype_number(dtype)
         desc = _c.BufferDesc(dtype=self._dtype, shape=c_shape(self.shape))
         self._handle = _c.handle(lib.rlx_buffer_create, device.handle, ct.byref(desc))
         self.nbytes = tensor_bytes(self._dtype, self.shape)
-
-    @property
-    def handle(self) -> int:
-        """The rlx_buffer of C."""
-        if self._handle is None:
-            raise InvalidError("the buffer is closed")
-        return self._handle
 
     @property
     def dtype(self) -> str:
@@ -178,12 +152,6 @@ class Buffer:
         """The memory itself, in a `with` statement. Until its end no run may use the buffer."""
         return Mapping(self)
 
-    def close(self) -> None:
-        """Gives it up; the memory goes when no session uses it any more."""
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            lib.rlx_buffer_destroy(handle)
-
     def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
         array = self.read()
         return array if dtype is None else array.astype(dtype)
@@ -196,10 +164,6 @@ class Buffer:
         mapping = Mapping(self)
         mapping.open()
         return to_dlpack(mapping, mapping.address, self._dtype, self.shape)
-
-    def __del__(self) -> None:
-        if getattr(self, "_handle", None) is not None and lib is not None:
-            self.close()
 
 
 class Mapping:

@@ -10,6 +10,7 @@ from . import _c, options as opt
 from ._c import check, error, lib
 from .errors import InvalidError
 from .options import Piece, Prompt, Result
+from .owner import Owner
 from .stream import Stream
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class EngineInfo(NamedTuple):
     step_seconds: float
 
 
-class Engine:
+class Engine(Owner):
     """Requests share the steps of one model. Prompts that begin with the same tokens are computed
     once. Any thread and any task may submit.
 
@@ -54,22 +55,16 @@ class Engine:
     values. queue: requests that may wait. step_ms: how long a step may take while others
     generate."""
 
+    _noun, _free = "engine", "rlx_engine_destroy"
+
     def __init__(self, model: Model, *, sequences: int = 0, context: int = 0, page: int = 0,
                  cache_bytes: int = 0, rows: int = 0, step_ms: float = 0.0, queue: int = 0,
                  sharing: bool = True) -> None:
-        self._handle = None
         self.model = model
         desc = _c.EngineDesc(sequences=sequences, context=context, page=page,
                              cache_bytes=cache_bytes, rows=rows, step_ms=step_ms, queue=queue,
                              no_sharing=not sharing)
         self._handle = _c.handle(lib.rlx_engine_create, model.handle, ct.byref(desc))
-
-    @property
-    def handle(self) -> int:
-        """The rlx_engine of C."""
-        if self._handle is None:
-            raise InvalidError("the engine is closed")
-        return self._handle
 
     @property
     def info(self) -> EngineInfo:
@@ -88,22 +83,6 @@ class Engine:
 
     generate = submit
 
-    def close(self) -> None:
-        """Cancels what has not ended, and frees it."""
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            lib.rlx_engine_destroy(handle)
-
-    def __enter__(self) -> Engine:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if lib is not None and getattr(self, "_handle", None) is not None:
-            self.close()
-
 
 def _read(p: Any) -> Piece:
     """A piece of C. Its text is valid during the callback, or until the next piece."""
@@ -112,13 +91,14 @@ def _read(p: Any) -> Piece:
     return Piece.make(text, p.token, p.log_prob, best)
 
 
-class Request(Stream):
+class Request(Stream, Owner):
     """A request of an engine. In a task (`async for`, `await`) its pieces come through the loop of
     asyncio, without a thread that waits for each."""
 
+    _noun, _free = "request", "rlx_request_destroy"
+
     def __init__(self, engine: Engine, prompt: Prompt, options: Mapping[str, Any]) -> None:
         super().__init__()
-        self._handle = None
         self._engine = engine
         fields, self._keep = opt.common(options)
         if opt.is_messages(prompt):
@@ -203,13 +183,3 @@ class Request(Stream):
         """Ends it soon."""
         if self._handle is not None:
             lib.rlx_request_cancel(self._handle)
-
-    def close(self) -> None:
-        """Cancels and frees it."""
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            lib.rlx_request_destroy(handle)
-
-    def __del__(self) -> None:
-        if lib is not None and getattr(self, "_handle", None) is not None:
-            self.close()

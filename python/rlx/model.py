@@ -18,6 +18,7 @@ from .arrays import dtype_number
 from .completion import Completions
 from .errors import CancelledError, InvalidError, NotFoundError, UnsupportedError
 from .options import Message, Options, Piece, Prompt, Result
+from .owner import Owner
 from .session import choose_policy
 from .stream import Stream
 
@@ -77,7 +78,7 @@ def store_folder() -> FilePath:
     return (FilePath(data) if data else FilePath.home() / ".local/share") / "rlx/models"
 
 
-class Model(Completions):
+class Model(Completions, Owner):
     """A language model or an encoder: a GGUF file, a safetensors file (or its folder), or the name
     of a model that `rlx pull` has got.
 
@@ -96,12 +97,14 @@ class Model(Completions):
     Threads may use one model at the same time: generations that overlap have contexts of their own,
     with shared weights. For many sequences at once see `engine`."""
 
+    _noun, _free = "model", "rlx_model_close"
+
     def __init__(self, path: Path, *, device: str = "auto", threads: int = 0,
                  policy: str = "auto", context: int = 0, sequences: int = 0, prompt_chunk: int = 0,
                  cache: str | None = None, tokenizer: Path | None = None,
                  progress: Progress | None = None) -> None:
-        self._handle = None
         self._contexts: list[_Context] = []
+        self._is_closed = False
         self._lock = threading.Lock()
         self._engine: Engine | None = None
         _c.start()
@@ -122,13 +125,6 @@ class Model(Completions):
         fields["name"] = (raw.name or b"").decode("utf-8", "replace")
         fields["policy"] = ("auto", "exact", "fast")[raw.policy]
         self.info = ModelInfo(**fields)
-
-    @property
-    def handle(self) -> int:
-        """The rlx_model of C."""
-        if self._handle is None:
-            raise InvalidError("the model is closed")
-        return self._handle
 
     # ---- Tokens ----------------------------------------------------------------------------------
 
@@ -210,7 +206,7 @@ class Model(Completions):
 
     def _give_back(self, context: _Context) -> None:
         with self._lock:
-            if self._handle is not None:
+            if not self._is_closed:
                 self._contexts.append(context)
                 return
         context.close()
@@ -300,37 +296,23 @@ class Model(Completions):
         if engine is not None:
             engine.close()
         with self._lock:
-            handle, self._handle = self._handle, None
+            self._is_closed = True
             contexts, self._contexts = self._contexts, []
         for context in contexts:
             context.close()
-        if handle is not None:
-            lib.rlx_model_close(handle)
-
-    def __enter__(self) -> Model:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if lib is not None and getattr(self, "_handle", None) is not None:
-            self.close()
+        super().close()
 
     def __repr__(self) -> str:
         return f"rlx.Model({self.path!r})"
 
 
-class _Context:
+class _Context(Owner):
     """An rlx_context, one user at a time."""
 
-    def __init__(self, handle: int) -> None:
-        self.handle: int | None = handle
+    _noun, _free = "context", "rlx_context_destroy"
 
-    def close(self) -> None:
-        handle, self.handle = self.handle, None
-        if handle is not None:
-            lib.rlx_context_destroy(handle)
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
 
 
 class Generation(Stream):
@@ -412,22 +394,16 @@ class Generation(Stream):
             self._end()
 
 
-class Chat:
+class Chat(Owner):
     """A conversation with a context of its own; it remembers what was said."""
 
+    _noun, _free = "chat", "rlx_chat_destroy"
+
     def __init__(self, model: Model, system: str | None = None) -> None:
-        self._handle = None
         self._model = model
         self._lock = threading.Lock()
         self._handle = _c.handle(lib.rlx_chat_create, model.handle,
                                  encode(system) if system is not None else None)
-
-    @property
-    def handle(self) -> int:
-        """The rlx_chat of C."""
-        if self._handle is None:
-            raise InvalidError("the chat is closed")
-        return self._handle
 
     def say(self, text: str, **options: Unpack[Options]) -> Answer:
         """Says something; the answer is an iterator of pieces and is remembered. One answer at a
@@ -466,16 +442,6 @@ class Chat:
     def load(self, path: Path) -> None:
         """Reads what `save` wrote, for the same model."""
         check(lib.rlx_chat_load(self.handle, encode(os.fspath(path)), error()))
-
-    def close(self) -> None:
-        """Frees it."""
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            lib.rlx_chat_destroy(handle)
-
-    def __del__(self) -> None:
-        if lib is not None and getattr(self, "_handle", None) is not None:
-            self.close()
 
 
 class Answer(Stream):

@@ -9,6 +9,7 @@ from typing import Any, Mapping, NamedTuple, Sequence, TypedDict, Union
 from . import _c
 from ._c import encode, error, lib
 from .errors import InvalidError
+from .owner import Owner
 
 Message = Mapping[str, Any]
 Prompt = Union[str, Sequence[int], Sequence[Message]]
@@ -63,7 +64,7 @@ class Result(NamedTuple):
     seconds: float
 
 
-class Grammar:
+class Grammar(Owner):
     """What a model may write: a JSON Schema, a regular expression, or GBNF.
 
     >>> import rlx
@@ -74,8 +75,10 @@ class Grammar:
     True
     """
 
+    _noun, _free = "grammar", "rlx_grammar_destroy"
+
     def __init__(self, handle: int) -> None:
-        self._handle: int | None = handle
+        self._handle = handle
 
     @classmethod
     def _make(cls, function: Any, text: str, form: int = 0) -> Grammar:
@@ -101,23 +104,11 @@ class Grammar:
 
     from_string = gbnf  # its name in llama-cpp-python
 
-    @property
-    def handle(self) -> int:
-        """The rlx_grammar of C."""
-        if self._handle is None:
-            raise InvalidError("the grammar is closed")
-        return self._handle
-
     def matches(self, text: str) -> bool:
         """Whether a whole text is in the language."""
         data, yes = text.encode(), ct.c_bool()
         _c.check(lib.rlx_grammar_matches(self.handle, data, len(data), ct.byref(yes), error()))
         return yes.value
-
-    def __del__(self) -> None:
-        handle, self._handle = getattr(self, "_handle", None), None
-        if handle is not None and lib is not None:
-            lib.rlx_grammar_destroy(handle)
 
 
 SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "seed")

@@ -16,6 +16,7 @@ from .arrays import (ORT_TYPES, Array, Dim, Host, c_shape, dtype_name, empty, ho
 from .device import Buffer, Device
 from .errors import InvalidError, NotFoundError
 from .graph import LEAF_KINDS, Graph
+from .owner import Owner
 
 POLICIES = {"auto": 0, "exact": 1, "fast": 2}
 Path = Union[str, "os.PathLike[str]"]
@@ -64,7 +65,7 @@ def choose_policy(policy: str) -> int:
         raise InvalidError(f"policy {policy!r}: expected {', '.join(POLICIES)}") from None
 
 
-class Session:
+class Session(Owner):
     """A graph compiled for a device. `model`: a Graph, an ONNX file, or a graph in a file (.rlx).
 
     >>> import numpy as np, rlx
@@ -82,12 +83,13 @@ class Session:
     Of ONNX files, dims gives sizes to named dimensions, values the inputs that decide shapes.
     Calls from several threads are put in order."""
 
+    _noun, _free = "session", "rlx_session_destroy"
+    _onnx: int | None = None
+
     def __init__(self, model: Graph | Path, device: str | Device = "auto", *, policy: str = "auto",
                  params: Mapping[str, Any] | None = None, dims: Mapping[str, int] | None = None,
                  values: Mapping[str, Any] | None = None, fusion: bool = True,
                  savable: bool = False, invariant: bool = False) -> None:
-        self._handle: int | None = None
-        self._onnx: int | None = None
         self._lock = threading.RLock()
         self._keep: dict[str, Any] = {}
         _c.start()
@@ -146,7 +148,7 @@ class Session:
     @classmethod
     def _wrap(cls, handle: int, device: Device, graph: Graph) -> Session:
         self = cls.__new__(cls)
-        self._handle, self._onnx, self._device = handle, None, device
+        self._handle, self._device = handle, device
         self._lock, self._keep = threading.RLock(), {}
         self._look(graph)
         return self
@@ -176,13 +178,6 @@ class Session:
         check(lib.rlx_session_save(self.handle, encode(os.fspath(path)), error()))
 
     # ---- What it has -----------------------------------------------------------------------------
-
-    @property
-    def handle(self) -> int:
-        """The rlx_session of C."""
-        if self._handle is None:
-            raise InvalidError("the session is closed")
-        return self._handle
 
     @property
     def device(self) -> Device:
@@ -401,21 +396,13 @@ class Session:
 
     def close(self) -> None:
         """Waits for running work and frees it."""
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            lib.rlx_session_destroy(handle)
+        super().close()
         onnx, self._onnx = self._onnx, None
         if onnx is not None:
             lib.rlx_onnx_close(onnx)
 
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def __del__(self) -> None:
-        if lib is not None and getattr(self, "_lock", None) is not None:
+        if lib is not None:
             self.close()
 
 

@@ -22,8 +22,11 @@ if(NOT EXISTS "${CMAKE_C_COMPILER}")
 endif()
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-s")
 set(CMAKE_SHARED_LINKER_FLAGS_INIT "-s")
-if(RLX_ZIG_TARGET MATCHES "musl") # whose threads have 128 KiB of stack otherwise
+if(RLX_ZIG_TARGET MATCHES "musl") # static: it cannot open libraries
+    # Threads have 128 KiB of stack otherwise.
     set(CMAKE_EXE_LINKER_FLAGS_INIT "-s -static -Wl,-z,stack-size=8388608")
+    set(RLX_CURL OFF CACHE BOOL "")
+    set(RLX_SERVE OFF CACHE BOOL "")
 endif()
 # Headers of this machine that are the same everywhere: of Vulkan, and of the libraries that the
 # tool opens at run time.

@@ -186,7 +186,8 @@ static rlx_status open_parts(fake_gpu *f, const fake_gpu_desc *desc, rlx_error *
     f->dims = rx_alloc_array(f->program->n_dims + 1, sizeof *f->dims);
     if (!f->dims)
         return rx_fail_memory(err, "dimensions", f->program->n_dims);
-    RLX_TRY(rx_gpu_weights_create(&f->device.memory, f->program, NULL, &f->weights, err));
+    RLX_TRY(rx_gpu_weights_create(&f->device.memory, f->program, &(rx_gpu_shares){0},
+                                  &f->weights, err));
     f->exec.desc = desc;
     f->exec.base = (rx_gpu_exec){.driver = &f->driver, .exec = &f->exec, .caps = &desc->caps,
                                  .program = f->program, .weights = f->weights};

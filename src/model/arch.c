@@ -49,14 +49,13 @@ rlx_value rx_build_rms_norm(rx_builder *b, rlx_value x, rlx_value gamma)
                                                          .eps = b->f->eps});
 }
 
-/* The norm that the architecture has. */
-static rlx_value build_norm(rx_builder *b, const rx_layer *l, rlx_value x, rx_role weight,
-                            rx_role bias)
+rlx_value rx_build_norm(rx_builder *b, const rx_layer *l, rlx_value x, rx_role weight, rx_role bias)
 {
     const rlx_value gamma = rx_build_vector(b, l, weight);
     if (!(b->f->arch->parts & RX_HAS_LAYER_NORM))
         return rx_build_rms_norm(b, x, gamma);
-    return rlx_layer_norm(b->g, x, gamma, rx_build_vector(b, l, bias),
+    const rlx_value beta = bias < RX_N_ROLES ? rx_build_vector(b, l, bias) : RLX_NONE;
+    return rlx_layer_norm(b->g, x, gamma, beta,
                           &(rlx_norm_desc){RLX_INIT(rlx_norm_desc), .eps = b->f->eps});
 }
 
@@ -122,7 +121,7 @@ static rlx_value build_attention_part(rx_builder *b, const rx_layer *l, rlx_valu
 {
     const rlx_value bias = rx_build_vector(b, l, RX_T_O_BIAS);
     *h = l->parts & RX_HAS_PRE_NORM
-             ? build_norm(b, l, x, RX_T_ATTN_NORM, RX_T_ATTN_NORM_BIAS) : x;
+             ? rx_build_norm(b, l, x, RX_T_ATTN_NORM, RX_T_ATTN_NORM_BIAS) : x;
     rlx_value y = rx_build_attention(b, l, *h);
     if (!b->d->scores && l == &b->f->layer[b->f->layers - 1]) {
         x = last_rows(b, x);
@@ -142,8 +141,8 @@ static rlx_value build_attention_part(rx_builder *b, const rx_layer *l, rlx_valu
 
 static rlx_value build_ffn_part(rx_builder *b, const rx_layer *l, rlx_value x)
 {
-    const rlx_value gamma = rx_build_vector(b, l, RX_T_FFN_NORM);
-    const rlx_value y = l->parts & RX_HAS_FFN_NORM ? rx_build_rms_norm(b, x, gamma) : x;
+    const rlx_value y = l->parts & RX_HAS_FFN_NORM
+                            ? rx_build_norm(b, l, x, RX_T_FFN_NORM, RX_N_ROLES) : x;
     if (adds_as_it_is(b, l))
         return rx_build_ffn(b, l, y, x);
     return add_part(b, l, x, rx_build_ffn(b, l, y, RLX_NONE), RX_T_POST_FFN_NORM);
@@ -169,7 +168,7 @@ rlx_value rx_build_logits(rx_builder *b, rlx_value x)
     rlx_value w = rx_build_weight(b, NULL, RX_T_OUTPUT);
     if (!w.id)
         w = b->embed;
-    x = build_norm(b, NULL, x, RX_T_OUT_NORM, RX_T_OUT_NORM_BIAS);
+    x = rx_build_norm(b, NULL, x, RX_T_OUT_NORM, RX_T_OUT_NORM_BIAS);
     const rlx_value y = rlx_dequant_matmul_ex(g, x, w, RLX_NONE, RLX_NONE, bias, RLX_NONE, NULL);
     x = rx_build_adapted(b, NULL, RX_T_OUTPUT, x, y);
     if (b->f->logit_scale != 1)

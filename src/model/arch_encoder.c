@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Graph builder of BERT-like encoders: bidirectional attention, post-norm. */
+/* Graph builder of encoders: bidirectional attention, norms behind the parts (BERT) or before them
+ * (ModernBERT). */
 #include "model/build.h"
 
 /* norm(x + residual) with weight and bias. */
@@ -38,17 +39,30 @@ static rlx_value build_embeddings(rx_builder *b)
                                                               .eps = b->f->eps});
 }
 
+static rlx_value build_post_norm(rx_builder *b, const rx_layer *l, rlx_value x)
+{
+    const rlx_value bias = rx_build_vector(b, l, RX_T_O_BIAS);
+    rlx_value y = rx_build_attention(b, l, x);
+    y = rx_build_linear(b, l, y, RX_T_O, bias, RLX_NONE);
+    x = add_norm(b, l, y, x, RX_T_ATTN_OUT_NORM);
+    return add_norm(b, l, rx_build_ffn(b, l, x, RLX_NONE), x, RX_T_LAYER_NORM);
+}
+
+/* The first layer has no norm before its attention: that of the embeddings serves. */
+static rlx_value build_pre_norm(rx_builder *b, const rx_layer *l, rlx_value x)
+{
+    const bool normed = l->tensor[RX_T_ATTN_NORM] == RX_NO_TENSOR;
+    const rlx_value h = normed ? x : rx_build_norm(b, l, x, RX_T_ATTN_NORM, RX_N_ROLES);
+    const rlx_value bias = rx_build_vector(b, l, RX_T_O_BIAS);
+    x = rx_build_linear(b, l, rx_build_attention(b, l, h), RX_T_O, bias, x);
+    return rx_build_ffn(b, l, rx_build_norm(b, l, x, RX_T_FFN_NORM, RX_N_ROLES), x);
+}
+
 rlx_value rx_build_encoder(rx_builder *b)
 {
+    const bool post = b->f->arch->parts & RX_HAS_OUT_NORMS;
     rlx_value x = build_embeddings(b);
-    for (int64_t i = 0; i < b->f->layers; i++) {
-        const rx_layer *l = &b->f->layer[i];
-        const rlx_value bias = rx_build_vector(b, l, RX_T_O_BIAS);
-        rlx_value y = rx_build_attention(b, l, x);
-        y = rx_build_linear(b, l, y, RX_T_O, bias, RLX_NONE);
-        x = add_norm(b, l, y, x, RX_T_ATTN_OUT_NORM);
-        y = rx_build_ffn(b, l, x, RLX_NONE);
-        x = add_norm(b, l, y, x, RX_T_LAYER_NORM);
-    }
-    return x;
+    for (int64_t i = 0; i < b->f->layers; i++)
+        x = post ? build_post_norm(b, &b->f->layer[i], x) : build_pre_norm(b, &b->f->layer[i], x);
+    return post ? x : rx_build_norm(b, NULL, x, RX_T_OUT_NORM, RX_N_ROLES);
 }

@@ -120,6 +120,22 @@ static rlx_value rotate(rx_builder *b, const rx_layer *l, rlx_value x)
     return rlx_rope(b->g, x, b->cos[which], b->sin[which], b->positions, &d);
 }
 
+/* Which keys a query of an encoder sees: those at most half a window away, bool [1, 1, S, S]. */
+static rlx_value build_near(rx_builder *b)
+{
+    rlx_graph *g = b->g;
+    if (b->near.id)
+        return b->near;
+    const rlx_dim row[] = {1, b->seq}, column[] = {b->seq, 1}, all[] = {1, 1, b->seq, b->seq};
+    const rlx_range_desc d = {RLX_INIT(rlx_range_desc), .n = b->seq, .out = RLX_I32};
+    const rlx_value at = rlx_range(g, &d);
+    const rlx_value apart = rlx_abs(g, rlx_sub(g, rlx_reshape(g, at, 2, column),
+                                               rlx_reshape(g, at, 2, row)));
+    const rlx_value near = rlx_le(g, apart, rlx_scalar(g, RLX_I32, (double)(b->f->window / 2)));
+    b->near = rlx_reshape(g, near, 4, all);
+    return b->near;
+}
+
 rlx_value rx_build_attention(rx_builder *b, const rx_layer *l, rlx_value x)
 {
     static const char *keys[2] = {"k", "k.scale"}, *values[2] = {"v", "v.scale"};
@@ -134,12 +150,13 @@ rlx_value rx_build_attention(rx_builder *b, const rx_layer *l, rlx_value x)
     }
     const rlx_attention_desc d = {RLX_INIT(rlx_attention_desc),
         .layout = RLX_BSHD, .scale = f->attention_scale, .soft_cap = f->attention_cap,
-        .causal = decodes, .window = l->local ? f->window : 0,
+        .causal = decodes, .window = decodes && l->local ? f->window : 0,
         .page = b->slots.id ? b->d->context : 0};
+    const rlx_value near = l->local && !decodes ? build_near(b) : RLX_NONE;
     const rlx_value extra[3] = {b->lengths, RLX_NONE, b->slots};
     const rlx_value y = b->d->page
                             ? rx_build_row_attention(b, p.q, p.k, p.v, &d)
-                            : rlx_attention_ex(b->g, p.q, p.k, p.v, RLX_NONE, extra, &d);
+                            : rlx_attention_ex(b->g, p.q, p.k, p.v, near, extra, &d);
     return rlx_reshape(b->g, y, 3, (rlx_dim[]){b->batch, b->seq, l->heads * f->value_size});
 }
 

@@ -19,6 +19,7 @@ typedef struct rx_builder {
     rlx_dim batch, seq, rows;    /* rows: batch * seq */
     rlx_value tokens, positions, places, lengths, slots; /* inputs, as in arch.h */
     rlx_value cos[2], sin[2];    /* of all layers; of those with a window, where they differ */
+    rlx_value near;              /* encoders: which keys layers with a window see */
     rlx_value embed;             /* the table of tokens, also the output of tied models */
     rlx_value sequence, outputs; /* of rows (arch_rows.c) */
     rx_lora_rows adapted[2];     /* of rows; of outputs */
@@ -34,6 +35,9 @@ rlx_value rx_build_vector(rx_builder *b, const rx_layer *l, rx_role role);
 rlx_value rx_build_linear(rx_builder *b, const rx_layer *l, rlx_value x, rx_role weight,
                           rlx_value bias, rlx_value residual);
 rlx_value rx_build_rms_norm(rx_builder *b, rlx_value x, rlx_value gamma);
+/* The norm that the architecture has; `bias` may be RX_N_ROLES. */
+rlx_value rx_build_norm(rx_builder *b, const rx_layer *l, rlx_value x, rx_role weight,
+                        rx_role bias);
 /* Splits the last axis: x [B, S, n * size] -> [B, S, n, size]. */
 rlx_value rx_build_heads(rx_builder *b, rlx_value x, int64_t n, int64_t size);
 /* "k.3": a name of layer l. */

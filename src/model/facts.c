@@ -10,13 +10,16 @@
 
 /* ---- The architectures ----------------------------------------------------------------------- */
 
-#define CAUSAL (RX_HAS_DECODER | RX_HAS_ATTENTION | RX_HAS_ROPE)
+#define LOGITS (RX_HAS_DECODER | RX_HAS_FIRST_NORM | RX_HAS_OUT_NORM)
+#define CAUSAL (LOGITS | RX_HAS_ATTENTION | RX_HAS_ROPE)
 #define DECODER (CAUSAL | RX_HAS_PRE_NORM | RX_HAS_FFN_NORM)
 #define PARALLEL (CAUSAL | RX_HAS_PRE_NORM | RX_HAS_LAYER_NORM | RX_HAS_PARALLEL)
 #define GATED (RX_HAS_DENSE | RX_HAS_GATE | RX_HAS_UP)
 #define POST RX_HAS_POST_NORM
-#define MAMBA (RX_HAS_DECODER | RX_HAS_PRE_NORM | RX_HAS_MAMBA)
-#define ENCODER (RX_HAS_ENCODER | RX_HAS_ATTENTION | RX_HAS_DENSE | RX_HAS_UP)
+#define MAMBA (LOGITS | RX_HAS_PRE_NORM | RX_HAS_MAMBA)
+#define ENCODER (RX_HAS_ENCODER | RX_HAS_ATTENTION | RX_HAS_DENSE | RX_HAS_UP | RX_HAS_OUT_NORMS)
+#define PRE_NORM_ENCODER (RX_HAS_ENCODER | RX_HAS_ATTENTION | RX_HAS_DENSE | RX_HAS_PRE_NORM | \
+                          RX_HAS_FFN_NORM | RX_HAS_LAYER_NORM | RX_HAS_OUT_NORM)
 
 static const rx_arch archs[] = {
     {.name = "llama", .parts = DECODER | GATED, .act = RLX_ACT_SILU, .pairs = true,
@@ -50,6 +53,9 @@ static const rx_arch archs[] = {
     {.name = "mamba2", .parts = MAMBA | RX_HAS_MAMBA2},
     {.name = "bert", .parts = ENCODER | RX_HAS_POSITIONS | RX_HAS_QKV_BIAS | RX_HAS_BIASES,
      .act = RLX_ACT_GELU},
+    {.name = "modern-bert", .parts = PRE_NORM_ENCODER | RX_HAS_GATE | RX_HAS_UP | RX_HAS_ROPE,
+     .act = RLX_ACT_GELU, .window = 128, .window_period = 3, .window_last = true,
+     .local_base = 10000},
     {.name = "nomic-bert", .parts = ENCODER | RX_HAS_GATE | RX_HAS_ROPE, .act = RLX_ACT_SILU},
 };
 

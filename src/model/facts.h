@@ -37,7 +37,10 @@ typedef enum rx_has {
     RX_HAS_LAYER_NORM = 1 << 21, /* the norms of a decoder subtract the mean */
     RX_HAS_FFN_NORM = 1 << 22,   /* a norm before the feed-forward */
     RX_HAS_PARALLEL = 1 << 23,   /* the feed-forward reads what attention does; both are added */
-    RX_HAS_WIDE_QK_NORM = 1 << 24 /* of all heads of q together, and of k */
+    RX_HAS_WIDE_QK_NORM = 1 << 24, /* of all heads of q together, and of k */
+    RX_HAS_OUT_NORMS = 1 << 25,  /* encoders: norms with biases behind each part, as BERT */
+    RX_HAS_FIRST_NORM = 1 << 26, /* attention of the first layer has a norm before it */
+    RX_HAS_OUT_NORM = 1 << 27    /* a norm behind the layers */
 } rx_has;
 
 /* One row for each architecture. Facts that files state themselves are not here. */
@@ -52,6 +55,7 @@ typedef struct rx_arch {
     int64_t window;           /* when the file does not say */
     int64_t window_period;    /* every n-th layer has full attention, the others a sliding window;
                                * 0: all have it */
+    bool window_last;         /* of the n layers, the first one has full attention, not the last */
     double local_base;        /* of the rotary embedding in layers with a window; 0: the same */
     int64_t wide_layers;      /* models with this many layers scale by 1/sqrt(width / heads) */
     double attention_cap, final_cap; /* when the file does not say */

@@ -174,7 +174,8 @@ static rlx_status gguf_windows(rx_facts *f, rlx_error *err)
         if (found)
             RLX_TRY(meta_count(&m, 0, 0, RX_MAX_LAYERS, &period, err));
         for (int64_t i = 0; i < f->layers; i++)
-            f->layer[i].local = period == 0 || i % period < period - 1;
+            f->layer[i].local = period == 0 || (f->arch->window_last ? i % period > 0
+                                                                     : i % period < period - 1);
     }
     for (int64_t i = 0; f->window == 0 && i < f->layers; i++)
         f->layer[i].local = false;

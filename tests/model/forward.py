@@ -93,6 +93,8 @@ def frequencies(r, n_rot, local, context):
     base = r.number("rope.freq_base", 10000.0)
     if local and r.arch == "gemma3":
         return 10000.0 ** (-np.arange(0, n_rot, 2) / n_rot), 1.0
+    if local and r.arch == "modern-bert":
+        base = r.number("rope.freq_base_swa")
     plain = base ** (-np.arange(0, n_rot, 2) / n_rot)
     kind = r.number("rope.scaling.type", "none")
     factor = r.number("rope.scaling.factor", 1.0)
@@ -135,6 +137,8 @@ def rope(r, x, local, context):
 def is_local(r, i):
     if not r.number("attention.sliding_window"):
         return False
+    if r.arch == "modern-bert":
+        return i % 3 > 0
     period = {"gemma2": 2, "gemma3": 6}.get(r.arch)
     return period is None or i % period != period - 1
 
@@ -170,6 +174,9 @@ def attention(r, i, x, context, causal=True):
         if local:
             hidden |= t <= p - r.number("attention.sliding_window")
         scores = np.where(hidden, -np.inf, scores)
+    elif local:
+        far = np.abs(t - p) > r.number("attention.sliding_window") // 2
+        scores = np.where(far, -np.inf, scores)
     return np.einsum("hqk,khd->qhd", softmax(scores), v).reshape(n, heads * size)
 
 
@@ -195,6 +202,8 @@ def mixture(r, x):
 
 def feed_forward(r, x):
     act = gelu_tanh if r.arch.startswith("gemma") else silu
+    if r.arch == "modern-bert":
+        act = gelu
     if r.has("ffn_gate_inp.weight"):
         return mixture(r, x)
     if r.has("ffn_gate.weight"):
@@ -297,8 +306,21 @@ def logits(model, tokens, context):
     return cap * np.tanh(y / cap) if cap else y
 
 
+def modern(r, tokens):
+    x = r.layer_norm("token_embd_norm", r.get("token_embd.weight")[np.asarray(tokens)])
+    for i in range(r.number("block_count")):
+        r.prefix = "blk.%d." % i
+        h = r.layer_norm("attn_norm", x) if r.has("attn_norm.weight") else x
+        x = x + r.linear("attn_output", attention(r, i, h, len(tokens), causal=False))
+        x = x + feed_forward(r, r.layer_norm("ffn_norm", x))
+    r.prefix = ""
+    return r.layer_norm("output_norm", x)
+
+
 def hidden(model, tokens):
     r = Reader(model)
+    if r.arch == "modern-bert":
+        return modern(r, tokens)
     x = r.get("token_embd.weight")[np.asarray(tokens)] + r.get("token_types.weight")[0]
     if r.has("position_embd.weight"):
         x = x + r.get("position_embd.weight")[:len(tokens)]

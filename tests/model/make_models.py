@@ -319,6 +319,23 @@ def encoder(arch, name, layers=2, heads=4, hidden=96, types=2, positions=64, kin
     return m.done()
 
 
+def modern_bert(name, layers=4, heads=4, hidden=96, window=8):
+    """Norms before the parts, but not before the first; two of three layers see a window."""
+    m = Maker("modern-bert", name)
+    m.set(block_count=layers, embedding_length=WIDTH, feed_forward_length=hidden,
+          context_length=64, vocab_size=VOCABULARY, attention__head_count=heads,
+          attention__causal=False, attention__layer_norm_epsilon=1e-5, pooling_type=2,
+          attention__sliding_window=window, rope__freq_base=160000.0, rope__freq_base_swa=1000.0)
+    m.matrix("token_embd", VOCABULARY, WIDTH, scale=4.0)
+    m.vector("token_embd_norm.weight", WIDTH, 1.0)
+    m.vector("output_norm.weight", WIDTH, 1.0)
+    for i in range(layers):
+        attention(m, i, heads, heads, fused=True)
+        dense(m, i, hidden, fused=True)
+    del m.tensors["blk.0.attn_norm.weight"], m.arrays["blk.0.attn_norm.weight"]
+    return m.done()
+
+
 # ---- The models --------------------------------------------------------------------------------
 
 def llama3_factors(n):
@@ -385,5 +402,6 @@ def models():
         "mamba-norms": mamba("mamba-norms", norms=True),
         "mamba2": mamba2("mamba2"),
         "bert": encoder("bert", "bert", kinds=mixed),
+        "modern-bert": modern_bert("modern-bert"),
         "nomic-bert": encoder("nomic-bert", "nomic-bert"),
     }

@@ -59,7 +59,8 @@ typedef struct rlx_engine_desc {
                            * negative: so many, also where it is a loss, for measuring */
     rlx_model *draft;     /* a smaller model with the same vocabulary that makes the guesses, 4 by
                            * default, instead; open as long as the engine, which takes memory on its
-                           * device for a cache of as many tokens. NULL: none */
+                           * device for a cache of as many tokens. rlx_engine_step waits
+                           * for its guesses, however short its timeout. NULL: none */
 } rlx_engine_desc;
 
 /* An engine on a model, which must be a decoder without recurrent state (RLX_UNSUPPORTED else) and

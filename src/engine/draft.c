@@ -44,7 +44,7 @@ static void add_wanted(rlx_engine *e, rlx_request *r, size_t at)
 {
     const size_t i = rx_inputs_add_row(e, r, at), m = e->in.n[RX_OUTPUTS]++;
     e->in.outputs[m] = (int32_t)i;
-    e->row[m] = (rx_output_row){r, at, true};
+    e->row[m] = (rx_output_row){r, at, true, false};
     r->first_output = m;
 }
 

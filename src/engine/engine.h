@@ -84,6 +84,7 @@ typedef struct rx_output_row {
     rlx_request *r;
     size_t at;                  /* position of its token */
     bool samples;               /* the next token is not known */
+    bool ranked;                /* its probabilities are computed too */
 } rx_output_row;
 
 /* Named dimensions of the graph. */

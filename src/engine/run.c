@@ -82,7 +82,7 @@ static void add_row(rlx_engine *e, rlx_request *r, size_t at)
         return;
     const size_t m = in->n[RX_OUTPUTS]++;
     in->outputs[m] = (int32_t)i;
-    e->row[m] = (rx_output_row){r, at, samples};
+    e->row[m] = (rx_output_row){r, at, samples, r->log_probs};
     if (at + 1 == r->n)
         r->first_output = m;
     add_adapted(e, r, true, m);
@@ -464,13 +464,9 @@ static void take_results(rlx_engine *e)
         rlx_finish finish = RLX_FINISH_CALLER;
         rlx_error why = {0};
         bool ended = false;
-        if (r == over) {
-            k++;
-            continue;
-        }
         const size_t rank = k;
-        k += r->log_probs;
-        if (e->row[m].at >= r->computed) /* behind a wrong guess */
+        k += e->row[m].ranked;
+        if (r == over || e->row[m].at >= r->computed) /* computed: behind a wrong guess */
             continue;
         rlx_status st = take_row(e, m, rank, &ended, &finish, &why);
         if (st == RLX_OK && ended)

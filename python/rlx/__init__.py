@@ -25,14 +25,14 @@ from .ops import (acos, acosh, argmax, asin, asinh, atan, atan2, atanh, attentio
                   log2, log_sigmoid, log_softmax, matmul, maximum, minimum, mish, reciprocal, relu,
                   rms_norm, round, rsqrt, sigmoid, sign, silu, sin, sinh, softmax, softplus,
                   softsign, sqrt, state_write, tan, tanh, top_k, where)
-from .options import Grammar, Piece, Result
+from .options import Adapter, Grammar, Piece, Result
 from .session import Bound, InferenceSession, MemoryInfo, NodeArg, Session, load
 from .stream import Stream
 
 __version__: str = _lib.rlx_version().decode()
 
 __all__ = [
-    "__version__", "Answer", "BackendInfo", "Bound", "Buffer", "CancelledError", "Chat",
+    "__version__", "Adapter", "Answer", "BackendInfo", "Bound", "Buffer", "CancelledError", "Chat",
     "Device", "DeviceInfo", "DeviceLostError", "Dimension", "Engine", "EngineInfo", "Error",
     "FileError", "Generation", "Grammar", "Graph", "InferenceSession", "InvalidError", "Leaf",
     "MemoryInfo", "Model", "ModelInfo", "NoDeviceError", "NoMemoryError", "NodeArg",

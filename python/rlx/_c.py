@@ -164,6 +164,15 @@ class GenerateResult(Sized):
 PIECE_FN = ct.CFUNCTYPE(ct.c_int, p_void, ct.POINTER(Piece))
 
 
+class AdapterInfo(Sized):
+    _fields_ = [("struct_size", c_size), ("path", text), ("rank", ct.c_int64),
+                ("products", ct.c_int64), ("parameters", ct.c_int64), ("scale", ct.c_double)]
+
+
+class AdapterUse(ct.Structure):
+    _fields_ = [("adapter", p_void), ("scale", ct.c_double)]
+
+
 class EmbedDesc(Sized):
     _fields_ = [("struct_size", c_size), ("pooling", ct.c_int), ("no_normalize", ct.c_bool)]
 
@@ -172,7 +181,8 @@ class EngineDesc(Sized):
     _fields_ = [("struct_size", c_size), ("sequences", ct.c_int64), ("context", ct.c_int64),
                 ("page", ct.c_int64), ("cache_bytes", ct.c_uint64), ("rows", ct.c_int64),
                 ("step_ms", ct.c_double), ("queue", ct.c_int64), ("no_sharing", ct.c_bool),
-                ("no_thread", ct.c_bool)]
+                ("no_thread", ct.c_bool), ("adapters", ct.POINTER(p_void)),
+                ("n_adapters", c_size)]
 
 
 class EngineInfo(Sized):
@@ -209,7 +219,7 @@ class RequestDesc(Sized):
                 ("stop", ct.POINTER(text)), ("n_stop", c_size), ("ignore_end", ct.c_bool),
                 ("grammar", p_void), ("log_probs", ct.c_bool), ("n_best", ct.c_int64),
                 ("priority", ct.c_int64), ("deadline_ms", ct.c_int64), ("fn", REQUEST_FN),
-                ("user", p_void)]
+                ("user", p_void), ("adapter", p_void), ("adapter_scale", ct.c_double)]
 
 
 class RequestResult(Sized):
@@ -252,7 +262,7 @@ STRUCTS: dict[str, type[ct.Structure]] = {
     "rlx_token_prob": TokenProb, "rlx_request_piece": RequestPiece,
     "rlx_request_desc": RequestDesc, "rlx_request_result": RequestResult,
     "rlx_token_list": TokenList, "rlx_text": Text, "rlx_grammar_desc": GrammarDesc,
-    "rlx_npy": Npy,
+    "rlx_npy": Npy, "rlx_adapter_info": AdapterInfo, "rlx_adapter_use": AdapterUse,
 }
 
 # ---- Functions -------------------------------------------------------------------------------
@@ -265,6 +275,8 @@ _SHORT: dict[str, Any] = {
 
 # name: result, then arguments, a letter each; "p" is any pointer.
 _FUNCTIONS = """
+rlx_adapter_open ipspE                          rlx_adapter_close -p
+rlx_adapter_get_info ippE                       rlx_context_set_adapters ippnE
 rlx_version s                                   rlx_status_name si
 rlx_free -p                                     rlx_set_log -LOGpi
 rlx_dtype_name si                               rlx_dtype_from_name is

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes as ct
-from typing import TYPE_CHECKING, Any, Mapping, NamedTuple
+from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Sequence
 
 from . import _c, options as opt
 from ._c import check, error, lib
@@ -53,17 +53,20 @@ class Engine(Owner):
 
     sequences: that run at once, default 32. context: tokens of each. cache_bytes: of keys and
     values. queue: requests that may wait. step_ms: how long a step may take while others
-    generate."""
+    generate. adapters: those that requests may use."""
 
     _noun, _free = "engine", "rlx_engine_destroy"
 
     def __init__(self, model: Model, *, sequences: int = 0, context: int = 0, page: int = 0,
                  cache_bytes: int = 0, rows: int = 0, step_ms: float = 0.0, queue: int = 0,
-                 sharing: bool = True) -> None:
+                 sharing: bool = True, adapters: Sequence[opt.Adapter] = ()) -> None:
         self.model = model
         desc = _c.EngineDesc(sequences=sequences, context=context, page=page,
                              cache_bytes=cache_bytes, rows=rows, step_ms=step_ms, queue=queue,
-                             no_sharing=not sharing)
+                             no_sharing=not sharing, n_adapters=len(adapters),
+                             adapters=(ct.c_void_p * max(len(adapters), 1))(
+                                 *[a.handle for a in adapters]))
+        self._adapters = list(adapters)
         self._handle = _c.handle(lib.rlx_engine_create, model.handle, ct.byref(desc))
 
     @property
@@ -115,6 +118,8 @@ class Request(Stream, Owner):
                       frequency_penalty=options.get("frequency_penalty") or 0.0,
                       priority=options.get("priority") or 0,
                       deadline_ms=round(1000 * (options.get("deadline") or 0)))
+        adapter, scale = opt.adapter_of(options)
+        fields.update(adapter=adapter.handle if adapter else None, adapter_scale=scale)
         self._pieces: asyncio.Queue[Piece | None] | None = None
         try:
             loop = asyncio.get_running_loop()

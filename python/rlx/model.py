@@ -211,6 +211,11 @@ class Model(Completions, Owner):
                 return
         context.close()
 
+    def adapter(self, path: Path) -> opt.Adapter:
+        """Opens a LoRA adapter of this model, a GGUF file or one of PEFT; `generate` and requests
+        of an engine take it as `adapter`. It must not be closed before what uses it."""
+        return opt.Adapter(self, os.fspath(path))
+
     def chat(self, system: str | None = None) -> Chat:
         """A conversation.
 
@@ -313,6 +318,15 @@ class _Context(Owner):
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
+        self._adapter: tuple[opt.Adapter | None, float] = None, 1.0
+
+    def use(self, adapter: opt.Adapter | None, scale: float) -> None:
+        """From now on this adapter is part of the model."""
+        if self._adapter != (adapter, scale):
+            uses = (_c.AdapterUse * 1)(_c.AdapterUse(adapter.handle if adapter else None, scale))
+            check(lib.rlx_context_set_adapters(self.handle, uses, int(adapter is not None),
+                                               error()))
+            self._adapter = adapter, scale
 
 
 class Generation(Stream):
@@ -328,8 +342,10 @@ class Generation(Stream):
         fields.update(opt.prompt_fields(prompt))
         desc = _c.GenerateDesc(**fields)
         self._keep.append(desc)
+        used = opt.adapter_of(options)
         self._context: _Context | None = model._borrow()
         try:
+            self._context.use(*used)
             self._handle = _c.handle(lib.rlx_generation_create, self._context.handle,
                                      ct.byref(desc))
         except BaseException:
@@ -456,6 +472,8 @@ class Answer(Stream):
         self._cancelled = False
         fields, keep = opt.common(options)
         fields.pop("plain")
+        if options.get("adapter"):
+            raise UnsupportedError("a chat has no adapter: use generate")
         desc = _c.GenerateDesc(**fields)
         data = encode(text)
 

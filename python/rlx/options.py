@@ -32,6 +32,8 @@ class Options(TypedDict, total=False):
     grammar: "Grammar | None"
     ignore_end: bool
     plain: bool
+    adapter: "Adapter | None"
+    adapter_scale: float
 
 
 class Piece(str):
@@ -111,6 +113,29 @@ class Grammar(Owner):
         return yes.value
 
 
+class AdapterInfo(NamedTuple):
+    """What is known of an adapter; scale: that its file asks for."""
+
+    path: str
+    rank: int
+    products: int
+    parameters: int
+    scale: float
+
+
+class Adapter(Owner):
+    """A LoRA adapter of a model (`Model.adapter`): small matrices that change its products."""
+
+    _noun, _free = "adapter", "rlx_adapter_close"
+
+    def __init__(self, model: Any, path: str) -> None:
+        self._model = model
+        self._handle = _c.handle(lib.rlx_adapter_open, model.handle, encode(path))
+        raw = _c.AdapterInfo()
+        _c.check(lib.rlx_adapter_get_info(self.handle, ct.byref(raw), error()))
+        self.info = AdapterInfo(path, raw.rank, raw.products, raw.parameters, raw.scale)
+
+
 SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "seed")
 REQUEST = ("presence_penalty", "frequency_penalty", "logit_bias", "log_probs", "n_best",
            "priority", "deadline")
@@ -184,6 +209,14 @@ def check_names(options: Mapping[str, Any], extra: Sequence[str] = ()) -> None:
     n = options.get("max_tokens")
     if n is not None and (not isinstance(n, int) or n < 0):
         raise InvalidError(f"max_tokens {n!r}: expected a whole number, 0 for no limit")
+
+
+def adapter_of(options: Mapping[str, Any]) -> tuple[Adapter | None, float]:
+    """The adapter of options and how much of it; 1 is what its file asks for."""
+    adapter, scale = options.get("adapter"), options.get("adapter_scale")
+    if adapter is not None and not isinstance(adapter, Adapter):
+        raise InvalidError(f"adapter {adapter!r}: expected one of Model.adapter")
+    return adapter, 1.0 if scale is None else float(scale)
 
 
 def common(options: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:

@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import tracemalloc
 import unittest
@@ -447,6 +448,43 @@ class Models(unittest.TestCase):
         self.assertGreater(better, worse)
         with self.assertRaisesRegex(rlx.UnsupportedError, "embed"):
             self.model.embed("a")
+
+    def test_adapters(self):
+        """In the form of PEFT: one of zeros changes nothing, another does, alone as in company."""
+        m, width = self.model, self.model.info.width
+
+        def write(folder, amount):
+            r = np.random.default_rng(5)
+            name = "base_model.model.model.layers.0.self_attn.q_proj.lora_"
+            a = r.standard_normal((4, width), np.float32)
+            b = amount * r.standard_normal((width, 4), np.float32)
+            head = json.dumps({
+                name + "A.weight": {"dtype": "F32", "shape": [4, width],
+                                    "data_offsets": [0, a.nbytes]},
+                name + "B.weight": {"dtype": "F32", "shape": [width, 4],
+                                    "data_offsets": [a.nbytes, 2 * a.nbytes]}}).encode()
+            with open(os.path.join(folder, "adapter_model.safetensors"), "wb") as file:
+                file.write(len(head).to_bytes(8, "little") + head + a.tobytes() + b.tobytes())
+            with open(os.path.join(folder, "adapter_config.json"), "w", encoding="utf-8") as file:
+                json.dump({"peft_type": "LORA", "r": 4, "lora_alpha": 4,
+                           "target_modules": ["q_proj"]}, file)
+            return m.adapter(folder)
+
+        plain = m.generate("Once", max_tokens=40).text
+        with tempfile.TemporaryDirectory() as zeros, tempfile.TemporaryDirectory() as numbers:
+            none, some = write(zeros, 0), write(numbers, 2)
+        self.assertEqual((some.info.rank, some.info.products), (4, 1))
+        self.assertEqual(m.generate("Once", max_tokens=40, adapter=none).text, plain)
+        changed = m.generate("Once", max_tokens=40, adapter=some).text
+        self.assertNotEqual(changed, plain)
+        self.assertEqual(m.generate("Once", max_tokens=40).text, plain)
+        with m.engine(sequences=4, adapters=[some]) as engine:
+            runs = [engine.submit("Once", max_tokens=40, adapter=a) for a in (some, None)]
+            self.assertEqual([r.text for r in runs], [changed, plain])
+        with self.assertRaises(rlx.InvalidError):
+            m.generate("Once", adapter="file")
+        for context in m._contexts:
+            context.use(None, 1.0)
 
     def test_completion(self):
         m = self.model

@@ -47,7 +47,7 @@ rlx_status rx_host_eval(const rlx_graph *g, const rx_node *n, const void *const 
     rlx_status st = ok ? rx_host_run(&c, NULL) : RLX_UNSUPPORTED;
     rx_free(views);
     if (st != RLX_OK)
-        return rx_fail(err, st, "%s '%s' cannot be computed ahead", rx_ops[n->op].name,
+        return rx_fail(err, st, "%s '%s' cannot be computed at compile time", rx_ops[n->op].name,
                        n->name ? n->name : "");
     return RLX_OK;
 }

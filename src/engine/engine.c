@@ -304,8 +304,8 @@ rlx_status rlx_engine_create(rlx_model *m, const rlx_engine_desc *desc, rlx_engi
     rlx_engine_desc d;
     RLX_TRY(RX_DESC_READ(rlx_engine_desc, &d, desc, err));
     if (!m->known.is_decoder || m->known.recurrent)
-        return rx_fail(err, RLX_UNSUPPORTED, "'%.200s' (%s) is no decoder whose memory is a K/V "
-                       "cache, which an engine needs", m->path, m->known.architecture);
+        return rx_fail(err, RLX_UNSUPPORTED, "'%.200s' (%s) has no K/V cache: an engine needs a "
+                       "decoder with one", m->path, m->known.architecture);
     rlx_engine *e = rx_alloc_zero(sizeof *e);
     if (!e || !init_locks(e)) {
         rx_free(e);
@@ -400,8 +400,8 @@ rlx_status rlx_engine_step(rlx_engine *e, int64_t timeout_ms, bool *busy, rlx_er
 {
     RLX_TRY(rx_need(e, "rlx_engine_step: e", err));
     if (e->has_thread)
-        return rx_fail(err, RLX_INVALID, "the engine has a thread that steps "
-                       "(rlx_engine_desc.no_thread)");
+        return rx_fail(err, RLX_INVALID, "the engine steps on its own thread: create it with "
+                       "rlx_engine_desc.no_thread to step it");
     rx_mutex_lock(&e->step_lock);
     const rlx_status st = rx_engine_step(e, timeout_ms, busy, err);
     rx_mutex_unlock(&e->step_lock);

@@ -349,7 +349,7 @@ static rlx_status wait_for_news(rlx_request *r, bool wants_piece, int64_t deadli
         } else if (in_time) {
             rx_cond_wait_until(&r->news, &e->lock, deadline);
         } else {
-            return rx_fail(err, RLX_TIMEOUT, "the request has no news yet");
+            return rx_fail(err, RLX_TIMEOUT, "the request has no new piece yet");
         }
     }
     return RLX_OK;
@@ -372,7 +372,8 @@ rlx_status rlx_request_next(rlx_request *r, int64_t timeout_ms, rlx_request_piec
     *piece = (rlx_request_piece){.token = -1, .text = ""};
     *more = false;
     if (r->fn)
-        return rx_fail(err, RLX_INVALID, "the pieces of the request go to its callback");
+        return rx_fail(err, RLX_INVALID, "the request gives its pieces to its callback: none "
+                       "are queued");
     rx_mutex_lock(&r->e->lock);
     rlx_status st = wait_for_news(r, true, rx_deadline(timeout_ms), err);
     if (st == RLX_OK) {

@@ -249,8 +249,8 @@ static rlx_status make_mask(rlx_request *r, rlx_error *err)
         any = r->mask[i] != 0;
     if (any)
         return RLX_OK;
-    return rx_fail(err, RLX_UNSUPPORTED, "no token of the vocabulary continues the text as the "
-                   "grammar wants it");
+    return rx_fail(err, RLX_UNSUPPORTED, "no token of the vocabulary continues the text under the "
+                   "grammar");
 }
 
 /* Makes the masks of the step; requests whose mask fails end. */

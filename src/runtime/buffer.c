@@ -26,10 +26,10 @@ static rlx_status desc_bytes(const rlx_buffer_desc *d, size_t *bytes, rlx_error 
                        "tensor", (int)d->dtype, d->shape.rank);
     for (int i = 0; i < d->shape.rank; i++) {
         if (d->shape.dim[i] < 0)
-            return rx_fail(err, RLX_INVALID, "dimension %d of a buffer is named: only numbers say "
-                           "how large it is", i);
+            return rx_fail(err, RLX_INVALID, "dimension %d of a buffer is named: expected a "
+                           "number", i);
         if (__builtin_mul_overflow(n, d->shape.dim[i], &n))
-            return rx_fail(err, RLX_INVALID, "a buffer with more elements than 64 bits count");
+            return rx_fail(err, RLX_INVALID, "a buffer with more than 2^63 elements");
     }
     if (!rx_dtype_bytes(d->dtype, n, &want) || want > SIZE_MAX)
         return rx_fail(err, RLX_INVALID, "a buffer of %s has no size: expected whole blocks and at "

@@ -55,10 +55,10 @@ rlx_status rx_saved_read(const void *data, size_t bytes, rx_saved *out, rlx_erro
 {
     rx_saved_header *h = &out->header;
     if (bytes < sizeof *h)
-        return rx_fail(err, RLX_INVALID, "no compiled graph: it has only %zu bytes", bytes);
+        return rx_fail(err, RLX_INVALID, "not a compiled graph: it has only %zu bytes", bytes);
     memcpy(h, data, sizeof *h);
     if (memcmp(h->magic, rx_kind_program.magic, sizeof h->magic))
-        return rx_fail(err, RLX_INVALID, "no compiled graph: it does not begin as one");
+        return rx_fail(err, RLX_INVALID, "not a compiled graph: it lacks the header");
     if (h->format != RX_SAVED_FORMAT)
         return rx_fail(err, RLX_UNSUPPORTED, "a compiled graph in format %u; this version of rlx "
                        "reads format %u", (unsigned)h->format, RX_SAVED_FORMAT);

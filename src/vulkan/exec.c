@@ -198,8 +198,8 @@ rlx_status rx_vk_exec_feed(rx_exec *e, uint32_t input, uint32_t output, size_t b
 {
     const rx_gpu_place to = e->base.places[input], from = rx_gpu_exec_place(&e->base, output);
     if (e->device->mapped || !from.block || bytes % 4)
-        return rx_fail(err, RLX_UNSUPPORTED, "vulkan: inputs of %s are not fed on the device",
-                       e->device->gpu.info.name);
+        return rx_fail(err, RLX_UNSUPPORTED, "vulkan: %s cannot feed this output to an input on "
+                       "the device", e->device->gpu.info.name);
     return add_copy(e, &(rx_vk_copy){to, from.block, from.offset + offset_in_root(e, output, 0),
                                      bytes}, err);
 }
@@ -268,7 +268,7 @@ rlx_status rx_vk_exec_read_run(rx_exec *e, uint64_t ticket, const rx_range *r, v
     const rx_vk_want *w = find_want(e, r->value, offset_in_root(e, r->value, r->offset), r->bytes);
     const char *fetched = w ? find_fetched(e, w, ticket) : NULL;
     if (!fetched)
-        return rx_fail(err, RLX_UNSUPPORTED, "vulkan: the result of run %llu is not kept",
+        return rx_fail(err, RLX_UNSUPPORTED, "vulkan: the result of run %llu is no longer kept",
                        (unsigned long long)ticket);
     RLX_TRY(rx_gpu_runs_wait(&e->base.runs, ticket, -1, err));
     memcpy(data, fetched, r->bytes);

@@ -134,8 +134,8 @@ rlx_status rx_wg_exec_feed(rx_exec *e, uint32_t input, uint32_t output, size_t b
     /* WebGPU copies whole words, from one buffer to another. */
     if (!from.block || from.block == to.block || bytes % 4 || from.offset % 4 || to.offset % 4 ||
         e->n_feeds == RX_WG_N_FEEDS)
-        return rx_fail(err, RLX_UNSUPPORTED, "webgpu: %zu bytes of value %u do not go to value %u "
-                       "on the device", bytes, (unsigned)output, (unsigned)input);
+        return rx_fail(err, RLX_UNSUPPORTED, "webgpu: %zu bytes of value %u cannot be copied to "
+                       "value %u on the device", bytes, (unsigned)output, (unsigned)input);
     e->shadow_bytes[e->base.program->values[input].index] = 0;
     e->feeds[e->n_feeds++] = (rx_wg_feed){input, to, from, bytes};
     return RLX_OK;
@@ -239,7 +239,7 @@ rlx_status rx_wg_exec_read_run(rx_exec *e, uint64_t ticket, const rx_range *r, v
         RLX_TRY(rx_gpu_runs_wait(&e->base.runs, ticket, -1, err));
     const char *fetched = kept ? find_fetched(e, ticket, &range) : NULL;
     if (!fetched)
-        return rx_fail(err, RLX_UNSUPPORTED, "webgpu: the result of run %llu is not kept",
+        return rx_fail(err, RLX_UNSUPPORTED, "webgpu: the result of run %llu is no longer kept",
                        (unsigned long long)ticket);
     memcpy(data, fetched, r->bytes);
     return RLX_OK;

@@ -33,7 +33,8 @@ static bool mean_parts(const rx_steps *s)
 {
     const rx_tensor x = rx_steps_tensor(s, 0), y = rx_steps_tensor(s, 1);
     if (!rlx_dtype_is_float(x.view.dtype)) {
-        rx_gpu_fail(s->b, &s->part->call, "integers larger than a binding have no mean of means");
+        rx_gpu_fail(s->b, &s->part->call, "the mean of integers larger than a binding has "
+                    "no kernel");
         return true;
     }
     const double count = (double)rx_view_elements(&x.view) / (double)rx_view_elements(&y.view);

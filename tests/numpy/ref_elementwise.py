@@ -88,6 +88,7 @@ PARAMETRIC = {
     "selu": lambda x, a, b: b * np.where(x > 0, x, a * np.expm1(x)),
     "hard_sigmoid": lambda x, a, b: np.clip(a * x + b, 0, 1),
     "thresholded_relu": lambda x, a, b: np.where(x > a, x, 0),
+    "soft_cap": lambda x, a, b: a * np.tanh(x / a),
 }
 
 # Also defined for integers: NumPy's functions wrap as ours do.

@@ -8,7 +8,7 @@
 #define ANYWHERE \
     "relu|gelu|gelu_tanh|silu|sigmoid|tanh|neg|abs|sin|cos|atan|round|floor|ceil|sign|softplus|" \
     "elu|erf|hard_swish|hard_sigmoid|mish|softsign|log_sigmoid|asinh|exp|exp2|leaky_relu|selu|" \
-    "celu|thresholded_relu|sinh|cosh|is_nan|is_inf"
+    "celu|thresholded_relu|soft_cap|sinh|cosh|is_nan|is_inf"
 /* Those of positive arguments, and those of -1 .. 1. */
 #define POSITIVE "log|log2|sqrt|rsqrt|reciprocal"
 #define UNIT "asin|acos|atanh|tan"

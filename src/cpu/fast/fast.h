@@ -2,7 +2,7 @@
 /* The fast kernels of each instruction set. Kernels are written once, in the .inc files of this
  * folder against cpu/vec.h, and listed once, in kernels.def; each of avx2.c, avx512.c,
  * avx512vnni.c, neon.c and wasm.c compiles them for its instruction set and ends in a table. A
- * kernel that is worth it on some instruction sets only is listed under an #if of their macros. */
+ * kernel that pays on some instruction sets only is listed under an #if of their macros. */
 #ifndef RX_CPU_FAST_H
 #define RX_CPU_FAST_H
 

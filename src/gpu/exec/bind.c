@@ -151,12 +151,8 @@ static const char *name_step(rx_gpu_exec *x, const rx_gpu_list *l, const char *c
 {
     if (x->program->steps[i].support == RLX_SUPPORT_HOST)
         return "reference on the host";
-    if (l->absorbed_by[i] != i) {
-        char text[MAX_NAME];
-        snprintf(text, sizeof text, "merged into step %u", (unsigned)l->absorbed_by[i]);
-        const char *kept = keep_name(x, text);
-        return kept ? kept : "merged into a later step";
-    }
+    if (l->absorbed_by[i] != i)
+        return "merged into a later step";
     const size_t n = l->first[i + 1] - l->first[i];
     return n ? join_names(x, kernels + l->first[i], n) : "nothing to do";
 }

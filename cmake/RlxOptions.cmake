@@ -107,8 +107,7 @@ function(rlx_choose_simd sources)
     elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
         set(files neon)
     elseif(CMAKE_SYSTEM_PROCESSOR STREQUAL "wasm32")
-        set(files wasm)
-        set(flags_wasm -msimd128 -O3 -Wno-pass-failed)
+        set(files "") # cmake/wasm_targets.cmake compiles them, once for each module
     endif()
     if(RLX_SANITIZE MATCHES "address" AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
         # Checks as calls: these files compile in two thirds of the time.

@@ -87,6 +87,7 @@ class DirectLink {
     }
 
     close() {
+        this.#service?.end();
         this.#service = null;
         this.#isClosed = true;
     }
@@ -95,12 +96,15 @@ class DirectLink {
 /** Loads the module. */
 export async function init(options = {}) {
     checkOptions('init', options);
-    const { wasm = new URL('./rlx.wasm', import.meta.url), worker = typeof Worker !== 'undefined',
-            onPrint = () => {}, env = {}, gpu = {} } = options;
+    const { wasm = new URL('./rlx.wasm', import.meta.url), threads,
+            wasmThreads = options.wasm ? null : new URL('./rlx-threads.wasm', import.meta.url),
+            worker = typeof Worker !== 'undefined', onPrint = () => {}, env = {},
+            gpu = {} } = options;
     const link = worker ? new WorkerLink(worker === true ? undefined : worker) : new DirectLink();
-    const source = wasm instanceof URL ? wasm.href : wasm;
+    const source = file => file instanceof URL ? file.href : file;
     try {
-        const about = await link.request('init', { wasm: source, env, gpu },
+        const about = await link.request('init',
+            { wasm: source(wasm), wasmThreads: source(wasmThreads), threads, env, gpu },
             { onEvent: event => event.type === 'print' && onPrint(event.text) });
         return new Rlx(link, about);
     } catch (error) {
@@ -112,10 +116,11 @@ export async function init(options = {}) {
 class Rlx {
     #link;
 
-    constructor(link, { version, suspends }) {
+    constructor(link, { version, suspends, threads }) {
         this.#link = link;
         this.version = version;
         this.suspends = suspends;
+        this.threads = threads;
     }
 
     devices() { return this.#link.request('devices', {}); }

@@ -21,7 +21,9 @@ int64_t rx_deadline(int64_t timeout_ms)
     return ns;
 }
 
-#if RX_HAS_THREADS
+#if RX_WASM_THREADS
+/* thread_wasm.c */
+#elif RX_HAS_THREADS
 
 bool rx_mutex_init(rx_mutex *m) { return !pthread_mutex_init(&m->m, NULL); }
 void rx_mutex_finish(rx_mutex *m) { pthread_mutex_destroy(&m->m); }

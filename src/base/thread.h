@@ -1,12 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads, locks and the clock: a thin layer over POSIX threads. Where there are none (WebAssembly
- * without threads) locks do nothing and rx_thread_start fails, so callers work inline. */
+/* Threads, locks and the clock: a thin layer over POSIX threads, or over the workers of a web page
+ * (thread_wasm.c). Where there are none locks do nothing and rx_thread_start fails, so callers work
+ * inline. */
 #ifndef RX_BASE_THREAD_H
 #define RX_BASE_THREAD_H
 
 #include "rlx/base.h"
 
-#if defined(__wasm__) && !defined(_REENTRANT)
+#if defined(__wasm__) && defined(__wasm_atomics__)
+#include <stdatomic.h>
+#define RX_HAS_THREADS 1
+#define RX_WASM_THREADS 1
+typedef struct rx_mutex { atomic_int word; } rx_mutex;
+#define RX_MUTEX_INIT {0}
+typedef struct rx_cond { atomic_int news; } rx_cond;
+typedef struct rx_rwlock { atomic_int word; } rx_rwlock;
+typedef struct rx_thread { int server; } rx_thread;
+/* How many workers of the page can run a thread. */
+int rx_thread_room(void);
+#elif defined(__wasm__)
 #define RX_HAS_THREADS 0
 typedef struct rx_mutex { char unused; } rx_mutex;
 #define RX_MUTEX_INIT {0}

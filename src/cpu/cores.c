@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/thread.h"
 #include "cpu/pool.h"
 
 #if defined(__linux__)
@@ -112,6 +113,10 @@ int rx_cpu_cores(void)
         n = limit;
     return n < 1 ? 1 : n;
 }
+
+#elif RX_WASM_THREADS
+
+int rx_cpu_cores(void) { return 1 + rx_thread_room(); }
 
 #else
 

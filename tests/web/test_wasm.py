@@ -58,8 +58,35 @@ def check_docs(build):
     return ok
 
 
-def node(script, *args):
-    command = [shutil.which("node"), HERE / script, *args]
+# Node 20 has relaxed SIMD behind a flag, later ones without; 18 has an older form of it.
+RELAXED = "--experimental-wasm-relaxed-simd"
+CAN_RUN_THREADS = """import(process.argv[1])
+    .then(m => process.exit(m.canRunThreadsModule() ? 0 : 1))"""
+
+
+def threads_flags():
+    """The options under which node runs rlx-threads.wasm; None when it cannot."""
+    module = (wasm.SOURCE / "web/lib/threads.mjs").as_uri()
+    for flags in [], [RELAXED]:
+        if subprocess.run(["node", *flags, "-e", CAN_RUN_THREADS, module], capture_output=True,
+                          check=False).returncode == 0:
+            return flags
+    return None
+
+
+def check_threads(build):
+    flags = threads_flags()
+    if flags is None:
+        print("skipped: this node cannot run rlx-threads.wasm: it has no relaxed SIMD")
+        return True
+    modules = build / "rlx.wasm", build / "rlx-threads.wasm"
+    return node("api_node.mjs", *modules, flags=flags) == 0 and node(
+        "optest_node.mjs", build / "optest-threads.wasm", "--device", "cpu", "--jobs", "1",
+        *optest_share(60), flags=flags) == 0
+
+
+def node(script, *args, flags=()):
+    command = [shutil.which("node"), *flags, HERE / script, *args]
     return subprocess.run([str(part) for part in command], check=False).returncode
 
 
@@ -75,6 +102,7 @@ def main():
     failed |= not check_docs(build)
     failed |= node("optest_node.mjs", build / "optest.wasm", "--device", "cpu",
                    *optest_share(7)) != 0
+    failed |= not check_threads(build)
     return int(failed)
 
 

@@ -18,28 +18,29 @@ def skip(why):
 
 
 def check_compiler():
-    clang = next(filter(None, map(shutil.which, ["clang-14", "clang-15", "clang-16", "clang"])),
-                 None)
+    names = [f"clang-{n}" for n in range(19, 13, -1)] + ["clang"]
+    clang = next(filter(None, map(shutil.which, names)), None)
     sysroot = Path(os.environ.get("RLX_WASI_SYSROOT", "/usr"))
     runtime = clang and subprocess.run(
         [clang, "--target=wasm32-wasi", "-print-libgcc-file-name"], capture_output=True, text=True,
         check=False).stdout.strip()
+    linker = (clang or "clang").replace("clang", "wasm-ld")
     missing = []
     if not clang:
-        missing.append("clang-14")
+        missing.append("clang-19")
     if not (sysroot / "include/wasm32-wasi/stdlib.h").exists():
         missing.append("wasi-libc")
-    if not any(map(shutil.which, ["wasm-ld-14", "wasm-ld"])):
-        missing.append("lld-14")
+    if not any(map(shutil.which, [linker, "wasm-ld"])):
+        missing.append("lld-19")
     if runtime and not Path(runtime).exists():
-        missing.append("libclang-rt-14-dev-wasm32")
+        missing.append("libclang-rt-19-dev-wasm32")
     if missing:
-        skip(f"WebAssembly needs {', '.join(missing)}; apt-get install clang-14 lld-14 wasi-libc "
-             "libclang-rt-14-dev-wasm32")
+        skip(f"WebAssembly needs {', '.join(missing)}; apt-get install clang-19 lld-19 wasi-libc "
+             "libclang-rt-19-dev-wasm32")
 
 
 def build():
-    """The folder of rlx.wasm and optest.wasm, up to date."""
+    """The folder of rlx.wasm, rlx-threads.wasm and optest.wasm, up to date."""
     check_compiler()
     BUILD.mkdir(parents=True, exist_ok=True)
     with open(BUILD / ".lock", "w", encoding="utf-8") as lock:

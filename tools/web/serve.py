@@ -45,10 +45,10 @@ class Site:
         parts = [part for part in path.split("/") if part]
         if any(part in (".", "..") or "\\" in part for part in parts):
             return None
-        if parts and parts[-1].endswith(".wasm"):  # beside rlx.mjs, wherever that is
-            file = self.build / parts[-1]
-        elif parts and parts[0] in self.folders:
+        if parts and parts[0] in self.folders:
             file = self.folders[parts[0]].joinpath(*parts[1:])
+        elif parts and parts[-1].endswith(".wasm"):  # beside rlx.mjs, wherever that is
+            file = self.build / parts[-1]
         else:
             file = ROOT.joinpath("web", *parts)
         try:

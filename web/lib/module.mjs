@@ -3,6 +3,8 @@
 // at a time: a call that waits for the GPU may be suspended, and all calls share one stack.
 import { RlxError } from './error.mjs';
 import { get } from './files.mjs';
+import { canRunThreadsModule, defaultThreads, makeSharedMemory, mayWait, startThreads }
+    from './threads.mjs';
 import { MemoryFiles, makeWasi } from './wasi.mjs';
 
 export const OK = 0, TIMEOUT = 10;
@@ -40,18 +42,44 @@ export class Module {
     #last = Promise.resolve();
     #promising = new Map();
 
-    /** `gpu` gives the imports of WebGPU (lib/webgpu.mjs), `print` takes what the module prints. */
-    static async load({ wasm, gpu, env = {}, print }) {
-        const self = new Module(), module = await compile(wasm);
+    /**
+     * `gpu` gives the imports of WebGPU (lib/webgpu.mjs), `print` takes what the module prints.
+     * `wasmThreads` is the module with threads, which is preferred where it can run; `threads` how
+     * many it shall have.
+     */
+    static async load({ wasm, wasmThreads, threads = defaultThreads(), ...rest }) {
+        if (wasmThreads && canRunThreadsModule()) {
+            try {
+                return await Module.#make(await compile(wasmThreads), rest,
+                                          mayWait() ? threads : 1, makeSharedMemory());
+            } catch (error) {
+                rest.print?.(`the module with threads does not run here: ${error.message}\n`, 2);
+            }
+        }
+        return Module.#make(await compile(wasm), rest, 1, null);
+    }
+
+    static async #make(module, { gpu, env = {}, print }, threads, shared) {
+        const self = new Module();
         self.files = new MemoryFiles();
         self.gpu = gpu;
         const wasi = makeWasi({ memory: () => self.exports.memory, print, env, files: self.files });
-        const imports = { wasi_snapshot_preview1: wasi.imports, env: gpu?.imports ?? {} };
-        self.exports = (await WebAssembly.instantiate(module, imports)).exports;
+        const imports = { wasi_snapshot_preview1: wasi.imports,
+                          env: { ...gpu?.imports, ...shared && { memory: shared } } };
+        const { exports } = await WebAssembly.instantiate(module, imports);
+        self.exports = shared ? { ...exports, memory: shared, malloc: exports.__wrap_malloc,
+                                  free: exports.__wrap_free } : exports;
         gpu?.attach(self.exports);
         self.exports._initialize();
+        self.workers = shared ? await startThreads(threads - 1, module, self.exports) : [];
         return self;
     }
+
+    /** How many threads compute. */
+    get threads() { return 1 + this.workers.length; }
+
+    /** Ends the threads; the module cannot be used any more. */
+    close() { this.workers.forEach(worker => worker.terminate()); }
 
     /** Calls an export when no other call is inside. Where the browser can suspend a call (JSPI)
      *  it is, while it waits for the GPU. */

@@ -38,13 +38,17 @@ export class Service {
         close: Service.prototype.close,
     };
 
-    async init({ wasm, env, gpu = {} }, emit) {
+    async init({ wasm, wasmThreads, threads, env, gpu = {} }, emit) {
         this.#gpu = await openGpu(gpu);
         const print = (text, fd) => emit({ type: 'print', text, fd });
-        this.#module = await Module.load({ wasm, env, print, gpu: this.#gpu });
+        this.#module = await Module.load({ wasm, wasmThreads, threads, env, print,
+                                           gpu: this.#gpu });
         const version = this.#module.text(this.#module.exports.web_version());
-        return { version, suspends: this.#gpu.suspends };
+        return { version, suspends: this.#gpu.suspends, threads: this.#module.threads };
     }
+
+    /** Ends the threads of the module. */
+    end() { this.#module?.close(); }
 
     /** Every device a page can pick, with the reason when it cannot be used. */
     async devices() {

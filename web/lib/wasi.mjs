@@ -105,8 +105,9 @@ export function makeWasi({ memory, print = () => {}, env = {}, files = new Memor
         /* Node 18 has no global crypto: the library then makes its hash keys of what it has. */
         random_get(at, n) {
             if (!globalThis.crypto) return NOSYS;
-            for (let done = 0; done < n; done += 65536)
-                crypto.getRandomValues(bytes(at + done, Math.min(65536, n - done)));
+            for (let done = 0; done < n; done += 65536) // not into shared memory
+                bytes(at + done, Math.min(65536, n - done))
+                    .set(crypto.getRandomValues(new Uint8Array(Math.min(65536, n - done))));
             return OK;
         },
         sched_yield: () => OK,

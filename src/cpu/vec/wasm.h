@@ -41,8 +41,19 @@ RX_INLINE vf vf_sub(vf a, vf b) { return wasm_f32x4_sub(a, b); }
 RX_INLINE vf vf_mul(vf a, vf b) { return wasm_f32x4_mul(a, b); }
 RX_INLINE vf vf_div(vf a, vf b) { return wasm_f32x4_div(a, b); }
 RX_INLINE vf vf_sqrt(vf a) { return wasm_f32x4_sqrt(a); }
+#if defined(__wasm_relaxed_simd__) /* rounds once where the processor can */
+RX_INLINE vf vf_fma(vf a, vf b, vf c)
+{
+    return (vf)__builtin_wasm_relaxed_madd_f32x4((__f32x4)a, (__f32x4)b, (__f32x4)c);
+}
+RX_INLINE vf vf_fnma(vf a, vf b, vf c)
+{
+    return (vf)__builtin_wasm_relaxed_nmadd_f32x4((__f32x4)a, (__f32x4)b, (__f32x4)c);
+}
+#else
 RX_INLINE vf vf_fma(vf a, vf b, vf c) { return vf_add(vf_mul(a, b), c); }
 RX_INLINE vf vf_fnma(vf a, vf b, vf c) { return vf_sub(c, vf_mul(a, b)); }
+#endif
 RX_INLINE vf vf_min(vf a, vf b) { return wasm_f32x4_pmin(b, a); }
 RX_INLINE vf vf_max(vf a, vf b) { return wasm_f32x4_pmax(b, a); }
 RX_INLINE vf vf_round(vf a) { return wasm_f32x4_nearest(a); }

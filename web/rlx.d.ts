@@ -15,6 +15,13 @@ export class RlxError extends Error {
 export interface InitOptions {
     /** Where rlx.wasm is, its bytes, or the compiled module. Default: beside rlx.mjs. */
     wasm?: string | URL | ArrayBuffer | Uint8Array | WebAssembly.Module;
+    /** The same for rlx-threads.wasm; null: do without it. Default: beside rlx.mjs, and null where
+     *  `wasm` is given. It runs where the browser has relaxed SIMD and shared memory. */
+    wasmThreads?: string | URL | ArrayBuffer | Uint8Array | WebAssembly.Module | null;
+    /** Threads of the CPU device. Default: the processors, half of more than 4, at most 16. There
+     *  is one where a page is not isolated (crossOriginIsolated), and on a page with
+     *  `worker: false`; under node one unless it is given. */
+    threads?: number;
     /** false: work on the calling thread; a URL: another worker script. Default: true where there
      *  are workers. */
     worker?: boolean | string | URL;
@@ -50,6 +57,8 @@ export interface Rlx {
     readonly version: string;
     /** Whether calls are suspended while they wait for the GPU (JSPI), or polled. */
     readonly suspends: boolean;
+    /** How many threads compute on the CPU. */
+    readonly threads: number;
 
     devices(): Promise<Device[]>;
 

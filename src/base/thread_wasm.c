@@ -85,7 +85,7 @@ void rx_cond_broadcast(rx_cond *c)
     wake(&c->news, UINT_MAX);
 }
 
-/* ---- Locks of many readers or one writer: how many readers there are, or -1 ------------------- */
+/* ---- Locks of many readers or one writer: the number of readers, or -1 ----------------------- */
 
 bool rx_rwlock_init(rx_rwlock *l)
 {

@@ -62,7 +62,8 @@ export async function generateTokens(url, prompt, options) {
         const running = model.generate(prompt, { maxTokens: options.maxTokens, temperature: 0 });
         for await (const { text } of running) streamed += text;
         const result = await running;
-        return { ...result, streamed, device: model.device, stored: await rlx.isStored(url) };
+        return { ...result, streamed, device: model.device, stored: await rlx.isStored(url),
+                 threads: rlx.threads };
     } finally {
         rlx.close();
     }

@@ -128,6 +128,9 @@ def check_generation(page, expected, device, options):
     result = call(page, "generateTokens", f"/models/{CHAT_MODEL.name}", PROMPT,
                   {"device": device, **options})
     same = result["tokenIds"] == expected["tokens"][:n]
+    threads = options.get("init", {}).get("threads", result["threads"])
+    report(f"threads: {json.dumps(options)}", result["threads"] == threads,
+           f"{result['threads']} of {threads}")
     report(f"generation on {device}: {json.dumps(options)}",
            same and result["streamed"] == result["text"] and result["stored"],
            f"{n} tokens" if same else f"{result['tokenIds']} is not {expected['tokens'][:n]}")
@@ -137,7 +140,8 @@ def check_generations(page):
     expected = native_tokens(PROMPT, N_TOKENS)
     if expected is None:
         return
-    check_generation(page, expected, "cpu", {"maxTokens": N_TOKENS})
+    check_generation(page, expected, "cpu", {"maxTokens": N_TOKENS, "init": {"threads": 2}})
+    check_generation(page, expected, "cpu", {"maxTokens": 4, "init": {"wasm": "/rlx.wasm"}})
     early = call(page, "closeEarly", f"/models/{CHAT_MODEL.name}")
     report("a model that is closed while it generates",
            early == {"finish": "cancelled", "isShort": True, "after": "invalid"}, json.dumps(early))

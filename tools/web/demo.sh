@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Builds rlx.wasm and rlx-threads.wasm, fetches the demo's models where that is possible, and serves the demo page.
+# Builds rlx.wasm and rlx-threads.wasm, fetches the demo's models where that is possible, and
+# serves the demo page.
 # Arguments go to tools/web/serve.py: --port N, --host ADDRESS, --open.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -23,7 +24,8 @@ say "building build-wasm/rlx.wasm and rlx-threads.wasm"
 generator=$(command -v ninja >/dev/null && echo Ninja || echo "Unix Makefiles")
 [ -f build-wasm/CMakeCache.txt ] || cmake -G "$generator" -B build-wasm -S . \
     -DCMAKE_TOOLCHAIN_FILE=cmake/wasm.cmake -DRLX_BUILD_TESTS=OFF >/dev/null
-cmake --build build-wasm --target rlx_wasm rlx-threads_wasm -j "$(nproc 2>/dev/null || echo 2)" >/dev/null
+cmake --build build-wasm --target rlx_wasm rlx-threads_wasm \
+    -j "$(nproc 2>/dev/null || echo 2)" >/dev/null
 
 say "models in .cache/models"
 sh tools/fetch/models.sh || say "not every model could be fetched; the page says which is missing"

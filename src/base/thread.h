@@ -20,6 +20,7 @@ typedef struct rx_thread { int server; } rx_thread;
 int rx_thread_room(void);
 #elif defined(__wasm__)
 #define RX_HAS_THREADS 0
+#define RX_WASM_THREADS 0
 typedef struct rx_mutex { char unused; } rx_mutex;
 #define RX_MUTEX_INIT {0}
 typedef struct rx_cond { char unused; } rx_cond;
@@ -27,6 +28,7 @@ typedef struct rx_rwlock { char unused; } rx_rwlock;
 typedef struct rx_thread { char unused; } rx_thread;
 #else
 #define RX_HAS_THREADS 1
+#define RX_WASM_THREADS 0
 #include <pthread.h>
 typedef struct rx_mutex { pthread_mutex_t m; } rx_mutex;
 #define RX_MUTEX_INIT {PTHREAD_MUTEX_INITIALIZER}

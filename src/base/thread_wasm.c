@@ -11,13 +11,24 @@
 #include <limits.h>
 #include <stdlib.h>
 
-/* Sleeps while the word has this value, at most so long (-1: for ever), or not at all. Who is alone
+/* Functions that only rlx-threads.wasm has. */
+#define ABSENT_WITHOUT_SHARING __attribute__((weak))
+
+/* No sleep is longer than this; whoever wakes looks again at what it waits for. */
+#define LONGEST_SLEEP_NS 20000000
+
+/* Sleeps while the word has this value, at most so long (-1: no limit), or shorter. Who is alone
  * would not be woken, and may not sleep. */
 static void sleep_while(atomic_int *word, int value, int64_t ns)
 {
+    if (ns < 0 || ns > LONGEST_SLEEP_NS)
+        ns = LONGEST_SLEEP_NS;
     if (rx_thread_room())
         __builtin_wasm_memory_atomic_wait32((int *)word, value, ns);
 }
+
+/* V8 reads the count as a signed number. */
+#define EVERY INT_MAX
 
 static void wake(atomic_int *word, unsigned n)
 {
@@ -82,7 +93,7 @@ void rx_cond_signal(rx_cond *c)
 void rx_cond_broadcast(rx_cond *c)
 {
     atomic_fetch_add(&c->news, 1);
-    wake(&c->news, UINT_MAX);
+    wake(&c->news, EVERY);
 }
 
 /* ---- Locks of many readers or one writer: the number of readers, or -1 ----------------------- */
@@ -119,7 +130,7 @@ void rx_rwlock_unlock(rx_rwlock *l)
         atomic_store(&l->word, 0);
     else if (atomic_fetch_sub(&l->word, 1) > 1)
         return;
-    wake(&l->word, UINT_MAX);
+    wake(&l->word, EVERY);
 }
 
 /* ---- Threads --------------------------------------------------------------------------------- */
@@ -142,7 +153,7 @@ int rx_thread_room(void) { return atomic_load(&n_servers); }
 static void set_state(struct server *s, int state)
 {
     atomic_store(&s->state, state);
-    wake(&s->state, UINT_MAX);
+    wake(&s->state, EVERY);
 }
 
 /* The page has a worker with this number, which is in rx_thread_serve or about to be. */
@@ -155,6 +166,8 @@ void rx_thread_offer(int i)
     atomic_fetch_add(&n_servers, 1);
 }
 
+ABSENT_WITHOUT_SHARING void __wasm_init_tls(void *data);
+
 /* Runs the threads that are given to this worker; does not return. */
 __attribute__((export_name("rx_thread_serve"))) void rx_thread_serve(int i);
 void rx_thread_serve(int i)
@@ -162,10 +175,11 @@ void rx_thread_serve(int i)
     for (struct server *s = &servers[i];;) {
         const int state = atomic_load(&s->state);
         if (state != RUNNING) {
-            __builtin_wasm_memory_atomic_wait32((int *)&s->state, state, -1);
+            __builtin_wasm_memory_atomic_wait32((int *)&s->state, state, LONGEST_SLEEP_NS);
             continue;
         }
         s->fn(s->user);
+        __wasm_init_tls(__builtin_wasm_tls_base()); /* the next thread begins with fresh data */
         set_state(s, ENDED);
     }
 }
@@ -200,12 +214,11 @@ void rx_thread_yield(void) {}
 
 static rx_mutex memory_lock = RX_MUTEX_INIT;
 
-#define ABSENT_WITHOUT_WRAP __attribute__((weak))
-ABSENT_WITHOUT_WRAP void *__real_malloc(size_t n);
-ABSENT_WITHOUT_WRAP void *__real_calloc(size_t n, size_t size);
-ABSENT_WITHOUT_WRAP void *__real_realloc(void *p, size_t n);
-ABSENT_WITHOUT_WRAP void *__real_aligned_alloc(size_t alignment, size_t n);
-ABSENT_WITHOUT_WRAP void __real_free(void *p);
+ABSENT_WITHOUT_SHARING void *__real_malloc(size_t n);
+ABSENT_WITHOUT_SHARING void *__real_calloc(size_t n, size_t size);
+ABSENT_WITHOUT_SHARING void *__real_realloc(void *p, size_t n);
+ABSENT_WITHOUT_SHARING void *__real_aligned_alloc(size_t alignment, size_t n);
+ABSENT_WITHOUT_SHARING void __real_free(void *p);
 void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t n);

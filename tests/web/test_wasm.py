@@ -80,9 +80,7 @@ def check_threads(build):
         print("skipped: this node cannot run rlx-threads.wasm: it has no relaxed SIMD")
         return True
     modules = build / "rlx.wasm", build / "rlx-threads.wasm"
-    return node("api_node.mjs", *modules, flags=flags) == 0 and node(
-        "optest_node.mjs", build / "optest-threads.wasm", "--device", "cpu", "--jobs", "1",
-        *optest_share(60), flags=flags) == 0
+    return node("api_node.mjs", *modules, flags=flags) == 0
 
 
 def node(script, *args, flags=()):

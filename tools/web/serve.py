@@ -47,10 +47,10 @@ class Site:
             return None
         if parts and parts[0] in self.folders:
             file = self.folders[parts[0]].joinpath(*parts[1:])
-        elif parts and parts[-1].endswith(".wasm"):  # beside rlx.mjs, wherever that is
-            file = self.build / parts[-1]
         else:
             file = ROOT.joinpath("web", *parts)
+        if parts and parts[-1].endswith(".wasm") and not file.is_file():
+            file = self.build / parts[-1]  # beside rlx.mjs, wherever that is
         try:
             if file.is_dir():
                 file = file / "index.html"

@@ -118,12 +118,13 @@ static void *work_batch(void *user)
     return NULL;
 }
 
+/* In a browser the device belongs to one thread. */
 void rx_gpu_pipelines_make(size_t n, void (*make)(void *user, size_t i), void *user)
 {
     batch b = {.make = make, .user = user, .n = n};
     rx_thread threads[MAX_THREADS];
     size_t n_threads = 0;
-    while (n_threads < MAX_THREADS && n_threads + 1 < n &&
+    while (!RX_WASM_THREADS && n_threads < MAX_THREADS && n_threads + 1 < n &&
            rx_thread_start(&threads[n_threads], work_batch, &b))
         n_threads++;
     work_batch(&b);

@@ -5,6 +5,7 @@
  *   graph.h      graphs: leaves, named dimensions, verification, text form
  *   nodes.h      reading a graph node by node
  *   ops.h        the builders of the operations
+ *   grad.h       derivatives as graphs
  *   custom.h     operations of your own
  *   device.h     list and open devices
  *   buffer.h     memory of a device that sessions share
@@ -26,6 +27,7 @@
 #include "device.h"
 #include "engine.h"
 #include "file.h"
+#include "grad.h"
 #include "grammar.h"
 #include "graph.h"
 #include "model.h"

@@ -77,7 +77,7 @@ void rx_parallel(struct rx_pool *pool, int64_t n, int64_t chunk, rx_range_fn *fn
 
 /* ---- Reference kernels: cpu/ref/. Plain loops, any strides, double accumulation -------------- */
 
-#define OP(name, family, lo, hi, out, attr, infer, lower, ref, flags) \
+#define OP(name, family, lo, hi, out, attr, infer, lower, grad, ref, flags) \
     rlx_status rx_ref_##ref(const rx_call *c);
 #include "ir/ops.def"
 #undef OP

@@ -156,7 +156,7 @@ const char *rx_family_name(rx_family f);
 
 /* Every rx_infer_* function of the table. */
 #define RX_DECLARE_INFER(fn) rlx_status rx_infer_##fn(struct rx_infer *c);
-#define OP(name, family, lo, hi, out, attr, infer, lower, ref, flags) RX_DECLARE_INFER(infer)
+#define OP(name, family, lo, hi, out, attr, infer, lower, grad, ref, flags) RX_DECLARE_INFER(infer)
 #include "ir/ops.def"
 #undef OP
 

@@ -327,7 +327,7 @@ static rlx_status exec_submit(rx_exec *e, const rx_submit *s, uint64_t *ticket, 
 static rlx_support op_support(rx_op op)
 {
     static const char *const kernels[RX_N_OPS] = {
-#define OP(name, family, lo, hi, out, attr, infer, lower, ref, flags) #ref,
+#define OP(name, family, lo, hi, out, attr, infer, lower, grad, ref, flags) #ref,
 #include "ir/ops.def"
 #undef OP
     };

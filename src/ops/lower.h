@@ -20,7 +20,7 @@ typedef struct rx_lower {
  * RLX_OK without checking; the caller checks g and that types and shapes are unchanged. */
 extern rx_lower_fn *const rx_lower_table[RX_N_OPS];
 
-#define OP(name, family, lo, hi, out, attr, infer, lower, ref, flags) \
+#define OP(name, family, lo, hi, out, attr, infer, lower, grad, ref, flags) \
     rlx_status rx_lower_##lower(struct rx_lower *c);
 #include "ir/ops.def"
 #undef OP

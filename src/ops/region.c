@@ -17,7 +17,7 @@ enum {
 };
 
 static const uint8_t records[RX_N_OPS] = {
-#define OP(name, family, lo, hi, out, attr, infer, lower, ref, flags) \
+#define OP(name, family, lo, hi, out, attr, infer, lower, grad, ref, flags) \
     [RX_OP_##name] = RECORD_##attr,
 #include "ir/ops.def"
 #undef OP

@@ -107,3 +107,44 @@ int64_t rx_resize_reach(const rx_resize_axis *m)
     const double support = m->d->mode == RLX_RESIZE_CUBIC ? 2 : 1;
     return (int64_t)ceil(support / antialias_factor(m)) + 1;
 }
+
+static int64_t clamp_index(int64_t i, int64_t n)
+{
+    return i < 0 ? 0 : i >= n ? n - 1 : i;
+}
+
+/* Adds to weight[i] what element i of the input counts at `place`; elements outside count for the
+ * nearest one inside or, with exclude_outside, for nothing. The weights add up to 1. */
+static void place_weights(const rx_resize_axis *m, double place, double *weight)
+{
+    const int64_t base = (int64_t)floor(place), reach = rx_resize_reach(m);
+    double sum = 0;
+    for (int64_t i = base - reach; i <= base + reach; i++) {
+        if (m->d->exclude_outside && (i < 0 || i >= m->in))
+            continue;
+        const double w = rx_resize_weight(m, (double)i - place);
+        weight[clamp_index(i, m->in)] += w;
+        sum += w;
+    }
+    if (sum == 0)
+        weight[clamp_index(base, m->in)] = sum = 1;
+    for (int64_t i = 0; i < m->in; i++)
+        weight[i] /= sum;
+}
+
+bool rx_resize_weights(const rx_resize_axis *m, int64_t x, double *weight)
+{
+    for (int64_t i = 0; i < m->in; i++)
+        weight[i] = 0;
+    if (m->d->mode == RLX_RESIZE_NEAREST) {
+        const int64_t from = rx_resize_nearest(m, x);
+        if (from >= 0)
+            weight[from] = 1;
+        return from >= 0;
+    }
+    const double place = rx_resize_place(m, x);
+    if (rx_resize_is_outside(m, place))
+        return false;
+    place_weights(m, place, weight);
+    return true;
+}

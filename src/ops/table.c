@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of operations (ir/ops.def) and the table of decompositions, as data. */
+/* The table of operations (ir/ops.def) and those of decompositions and derivatives, as data. */
 #include <string.h>
 
 #include "ir/op.h"
+#include "ops/grad.h"
 #include "ops/lower.h"
 
 #define N RX_ANY_COUNT
@@ -17,7 +18,7 @@
 #define SIGNED_ZERO 0 /* for tests */
 
 const rx_op_info rx_ops[RX_N_OPS] = {
-#define OP(op, family, lo, hi, out, attr, infer, lower, ref, flags)                          \
+#define OP(op, family, lo, hi, out, attr, infer, lower, grad, ref, flags)                          \
     [RX_OP_##op] = {#op, RX_FAMILY_##family, lo, hi, out, flags, &rx_attr_##attr, rx_infer_##infer},
 #include "ir/ops.def"
 #undef OP
@@ -25,7 +26,16 @@ const rx_op_info rx_ops[RX_N_OPS] = {
 
 #define rx_lower_none NULL
 rx_lower_fn *const rx_lower_table[RX_N_OPS] = {
-#define OP(op, family, lo, hi, out, attr, infer, lower, ref, flags) [RX_OP_##op] = rx_lower_##lower,
+#define OP(op, family, lo, hi, out, attr, infer, lower, grad, ref, flags) \
+    [RX_OP_##op] = rx_lower_##lower,
+#include "ir/ops.def"
+#undef OP
+};
+
+#define rx_grad_none NULL
+rx_grad_fn *const rx_grad_table[RX_N_OPS] = {
+#define OP(op, family, lo, hi, out, attr, infer, lower, grad, ref, flags) \
+    [RX_OP_##op] = rx_grad_##grad,
 #include "ir/ops.def"
 #undef OP
 };

@@ -103,4 +103,5 @@ REFS = {
     "reshape": reshape, "transpose": transpose, "narrow": narrow, "slice": slice_,
     "expand": expand, "copy": lambda a, x: x.copy(), "concat": concat, "split": split,
     "tile": tile, "pad": pad, "reverse": reverse, "roll": roll, "trilu": trilu,
+    "stop_gradient": lambda a, x: x.copy(),
 }

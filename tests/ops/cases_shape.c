@@ -234,6 +234,7 @@ const char *const rx_cases_shape[] = {
     "roll(f32[]) {shift=1} !> axis expected",
 
     /* trilu */
+    "$T=f32|f16|i32 : stop_gradient($T[4,5]:strided)",
     "$T=" ALL " $U=true|false $K=0|1|-1 : trilu($T[4,5]) {upper=$U, k=$K}",
     "$U=true|false $K=-100|-3|2|100|9223372036854775807|-9223372036854775807 :"
         " trilu(f32[2,7,5]:strided) {upper=$U, k=$K}",

@@ -30,6 +30,7 @@ static const char usage[] =
     "  --once               as it is only, not again without fusion and without shared memory\n"
     "  --turn N             in one of these ways only, which N (from 1) chooses: a share\n"
     "  --liar               falsify each result; the comparison must notice every lie\n"
+    "  --grad               derivatives: on ref against differences, else against ref\n"
     "  --fast               under the policy that allows f16 and integer products\n"
     "  --dump DIR           write cases and results for tests/numpy/compare.py\n";
 
@@ -127,7 +128,8 @@ static void collect(case_list *l)
     OT_FAMILIES(X)
 #undef X
     char name[OT_GRAPH_NAME];
-    for (size_t i = 0; !l->opt->dump && !l->opt->bench && ot_graph_name(l->opt, i, name); i++) {
+    const bool graphs = !l->opt->dump && !l->opt->bench && !l->opt->grad;
+    for (size_t i = 0; graphs && ot_graph_name(l->opt, i, name); i++) {
         if (!is_wanted(l->opt, "graphs", name)) continue;
         add_entry(l, (entry){"graphs", strdup(name), true, i});
     }
@@ -228,7 +230,9 @@ static void run_entry(runner *r, const entry *e, ot_case *c, ot_report *report)
         return;
     }
     c->flush = r->env.flushes;
-    if (r->env.opt.bench) {
+    if (r->env.opt.grad) {
+        ot_grad_case(&r->env, c, report);
+    } else if (r->env.opt.bench) {
         ot_bench_case(&r->env, c, report);
     } else if (r->env.opt.dump) {
         ot_dump_case(&r->env, c, report);
@@ -341,6 +345,7 @@ static bool parse_options(int argc, char **argv, ot_options *o)
         {"--bench", &o->bench},     {"--json", &o->json},
         {"--allow-unsupported", &o->allow_unsupported}, {"--fast", &o->fast},
         {"--once", &o->once},       {"--liar", &o->liar},   {"--kernels", &o->kernels},
+        {"--grad", &o->grad},
     };
     const char *jobs = NULL, *seed = NULL, *every = NULL, *from = NULL, *range = NULL;
     const char *random = NULL, *turn = NULL;
@@ -486,7 +491,7 @@ int main(int argc, char **argv)
     } else {
         run_all(&r);
         check_engine(&r);
-        check_words(&r);
+        if (!opt->grad) check_words(&r);
         const bool all = !opt->filter && !opt->family && opt->every <= 1 && opt->end == SIZE_MAX;
         if (all && !opt->json) check_coverage(&r);
         summarise(&r);

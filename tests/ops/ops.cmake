@@ -28,4 +28,6 @@ if(NOT RLX_SANITIZE MATCHES "thread") # cases run on many threads, but only the 
         rlx_share(ops/${name} optest)
     endforeach()
 endif()
+rlx_ops(grad 8 DEVICE ref OPTIONS --grad) # derivatives against differences, and
+rlx_ops(grad-cpu 12 DEVICE cpu OPTIONS --grad) # those of devices against the reference
 rlx_ops(liar 8 DEVICE cpu OPTIONS --liar --once) # the measure notices falsified results

@@ -164,7 +164,7 @@ ot_difference ot_compare(const ot_tensor *expected, const ot_tensor *got, const 
 typedef struct ot_options {
     const char *device, *filter, *family, *dump;
     const char *may_refuse; /* the device may refuse with one of these texts (a|b), or NULL */
-    bool list, count, verbose, bench, json, allow_unsupported, fast, once, liar, kernels;
+    bool list, count, verbose, bench, json, allow_unsupported, fast, once, liar, kernels, grad;
     int jobs;
     int every, from;   /* 1: all cases; n: each n-th, beginning with case `from` */
     size_t first, end; /* only these of the cases that are left */
@@ -302,6 +302,9 @@ void ot_check_untouched(ot_report *r, const char *what, const rlx_error *err);
 void ot_tell_lies(const ot_case *c, const ot_expectation *e, const ot_expectation *other,
                   ot_report *r);
 const char *ot_lie_name(ot_lie lie);
+
+/* grad.c: checks the derivatives of the case. */
+void ot_grad_case(ot_env *env, ot_case *c, ot_report *r);
 
 /* bench.c: times the case on the device. */
 void ot_bench_case(ot_env *env, ot_case *c, ot_report *r);

@@ -7,11 +7,6 @@
 #include "cpu/ref/ref.h"
 #include "ops/resize.h"
 
-static int64_t clamp_index(int64_t i, int64_t n)
-{
-    return i < 0 ? 0 : i >= n ? n - 1 : i;
-}
-
 /* ---- Nearest --------------------------------------------------------------------------------- */
 
 static rlx_status resize_nearest(const rx_call *c)
@@ -46,25 +41,6 @@ static rlx_status resize_nearest(const rx_call *c)
 
 /* ---- Linear, cubic --------------------------------------------------------------------------- */
 
-/* Adds to weight[i] what element i of the input counts at `place`; elements outside count for the
- * nearest one inside or, with exclude_outside, for nothing. The weights add up to 1. */
-static void place_weights(const rx_resize_axis *m, double place, double *weight)
-{
-    const int64_t base = (int64_t)floor(place), reach = rx_resize_reach(m);
-    double sum = 0;
-    for (int64_t i = base - reach; i <= base + reach; i++) {
-        if (m->d->exclude_outside && (i < 0 || i >= m->in))
-            continue;
-        const double w = rx_resize_weight(m, (double)i - place);
-        weight[clamp_index(i, m->in)] += w;
-        sum += w;
-    }
-    if (sum == 0)
-        weight[clamp_index(base, m->in)] = sum = 1;
-    for (int64_t i = 0; i < m->in; i++)
-        weight[i] /= sum;
-}
-
 /* Resizes the middle axis of from [outer, in, inner] into to [outer, out, inner]; `weight` has room
  * for `in` numbers. */
 static void resize_axis(const rx_resize_axis *m, const double *from, double *to,
@@ -72,12 +48,7 @@ static void resize_axis(const rx_resize_axis *m, const double *from, double *to,
 {
     const int64_t outer = around[0], inner = around[1];
     for (int64_t x = 0; x < m->out; x++) {
-        const double place = rx_resize_place(m, x);
-        const bool outside = rx_resize_is_outside(m, place);
-        for (int64_t i = 0; i < m->in; i++)
-            weight[i] = 0;
-        if (!outside)
-            place_weights(m, place, weight);
+        const bool outside = !rx_resize_weights(m, x, weight);
         for (int64_t k = 0; k < outer * inner; k++) {
             const int64_t o = k / inner, r = k % inner;
             double sum = outside ? m->d->extrapolation : 0;

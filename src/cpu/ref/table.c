@@ -6,7 +6,8 @@
 #define rx_ref_none NULL
 
 rx_kernel_fn *const rx_ref_table[RX_N_OPS] = {
-#define OP(name, family, lo, hi, out, attr, infer, lower, ref, flags) [RX_OP_##name] = rx_ref_##ref,
+#define OP(name, family, lo, hi, out, attr, infer, lower, grad, ref, flags) \
+    [RX_OP_##name] = rx_ref_##ref,
 #include "ir/ops.def"
 #undef OP
 };

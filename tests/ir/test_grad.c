@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/* Differentiation of graphs: what it refuses, values that do not matter, stop_gradient, second
+ * derivatives and forward mode. The rules of operations are checked by optest --grad. */
+#include "check.h"
+#include "rlx/rlx.h"
+
+static rlx_graph *g;
+static rlx_value x, y;
+
+static void begin(void)
+{
+    const rlx_dim three = 3;
+    rlx_graph_destroy(g);
+    g = rlx_graph_create("g");
+    x = rlx_input(g, "x", RLX_F64, 1, &three);
+    y = rlx_input(g, "y", RLX_F64, 1, &three);
+}
+
+static rlx_value sum(rlx_value v)
+{
+    return rlx_reduce(g, RLX_REDUCE_SUM, v, NULL, 0, false);
+}
+
+/* The outputs a and b of the graph, three numbers each, for x = 1, 2, 3 and y = 5, 7, 11. */
+static void run(rlx_value a, rlx_value b, double out[2][3])
+{
+    static const double in_x[] = {1, 2, 3}, in_y[] = {5, 7, 11};
+    const rlx_const_tensor in[] = {{"x", in_x, sizeof in_x}, {"y", in_y, sizeof in_y}};
+    const rlx_tensor to[] = {{"a", out[0], sizeof out[0]}, {"b", out[1], sizeof out[1]}};
+    rlx_device *d = NULL;
+    rlx_session *s = NULL;
+    rlx_error err = {0};
+    rlx_output(g, "a", a);
+    rlx_output(g, "b", b);
+    CHECK_OK(rlx_device_open("cpu", NULL, &d, &err), &err);
+    CHECK_OK(rlx_session_create(d, g, NULL, &s, &err), &err);
+    CHECK_OK(rlx_run(s, in, 2, to, 2, &err), &err);
+    rlx_session_destroy(s);
+    rlx_device_close(d);
+    begin();
+}
+
+static bool are(const double *v, double a, double b, double c)
+{
+    return v[0] == a && v[1] == b && v[2] == c;
+}
+
+static void test_values(void)
+{
+    double out[2][3];
+    rlx_value d[2], second;
+    const rlx_value both[] = {x, y};
+    rlx_grad(g, sum(rlx_mul(g, rlx_mul(g, x, x), x)), both, 2, d);
+    run(d[0], d[1], out);
+    CHECK(are(out[0], 3, 12, 27)); /* 3 x^2 */
+    CHECK(are(out[1], 0, 0, 0));   /* y is not in it */
+
+    rlx_grad(g, sum(rlx_mul(g, rlx_mul(g, x, x), y)), &x, 1, d);
+    rlx_grad(g, sum(d[0]), &x, 1, &second);
+    run(d[0], second, out);
+    CHECK(are(out[0], 10, 28, 66)); /* 2 x y */
+    CHECK(are(out[1], 10, 14, 22)); /* 2 y */
+
+    /* of a value within the graph */
+    const rlx_value inner = rlx_mul(g, x, y);
+    rlx_grad(g, sum(rlx_mul(g, inner, x)), &inner, 1, d);
+    run(d[0], inner, out);
+    CHECK(are(out[0], 1, 2, 3));
+}
+
+static void test_stop(void)
+{
+    double out[2][3];
+    rlx_value d[2];
+    rlx_grad(g, sum(rlx_mul(g, x, rlx_stop_gradient(g, x))), &x, 1, &d[0]);
+    const rlx_value half = rlx_mul(g, x, rlx_scalar(g, RLX_F64, 0.4));
+    const rlx_value error = rlx_stop_gradient(g, rlx_sub(g, rlx_round(g, half), half));
+    rlx_grad(g, sum(rlx_mul(g, rlx_add(g, half, error), y)), &x, 1, &d[1]);
+    run(d[0], rlx_div(g, d[1], rlx_scalar(g, RLX_F64, 0.4)), out);
+    CHECK(are(out[0], 1, 2, 3));
+    CHECK(are(out[1], 5, 7, 11)); /* straight through the rounding */
+}
+
+static void test_forward(void)
+{
+    double out[2][3];
+    const rlx_value wrt[] = {x, y}, along[] = {y, x};
+    const rlx_value v = rlx_jvp(g, rlx_mul(g, x, y), wrt, along, 2); /* y y + x x */
+    const rlx_value w = rlx_jvp(g, rlx_neg(g, x), wrt, along, 2);
+    run(v, w, out);
+    CHECK(are(out[0], 26, 53, 130));
+    CHECK(are(out[1], -5, -7, -11));
+}
+
+static void check_refused(const char *says, int line)
+{
+    rlx_error err = {0};
+    check_that(rlx_graph_status(g, &err) != RLX_OK, "is refused", __FILE__, line);
+    check_that(strstr(err.text, says) != NULL, says, __FILE__, line);
+    begin();
+}
+#define REFUSED(says) check_refused(says, __LINE__)
+
+static void test_refusals(void)
+{
+    rlx_value d;
+    const rlx_value whole = rlx_cast(g, x, RLX_I32);
+    CHECK(rlx_grad(g, x, &x, 1, &d) == RLX_INVALID && !d.id);
+    REFUSED("rlx_grad: loss expected as one element, got f64[3]");
+    rlx_grad(g, sum(x), &whole, 1, &d);
+    begin();
+    const rlx_value index = rlx_cast(g, x, RLX_I32);
+    rlx_grad(g, sum(x), &index, 1, &d);
+    REFUSED("rlx_grad: wrt[0] expected of type f32, f16, bf16 or f64, got i32[3]");
+    rlx_grad(g, sum(x), &(rlx_value){1000}, 1, &d);
+    REFUSED("rlx_grad: wrt[0] expected as a value of the graph");
+    const rlx_value loss = sum(x), one = rlx_scalar(g, RLX_F64, 1);
+    rlx_vjp(g, &x, &one, 1, &x, 1, &d);
+    REFUSED("rlx_vjp: dy[0] expected as f64[3], got f64[]");
+    (void)loss;
+    rlx_jvp(g, x, &x, &(rlx_value){0}, 1);
+    REFUSED("rlx_jvp: tangent[0] expected as a value of the graph, got none");
+    const rlx_value scores = rlx_reshape(g, rlx_cast(g, x, RLX_F32), 2, (rlx_dim[]){1, 3});
+    rlx_value gate = rlx_group_limited_gate(g, scores, &(rlx_gate_desc){RLX_INIT(rlx_gate_desc),
+                                                                       .k = 2}, NULL);
+    rlx_named(g, gate, "experts");
+    rlx_grad(g, sum(gate), &x, 1, &d);
+    REFUSED("group_limited_gate 'experts' (node 4) has no derivative");
+    CHECK(rlx_grad(NULL, x, &x, 1, &d) == RLX_INVALID);
+}
+
+int main(void)
+{
+    begin();
+    test_values();
+    test_stop();
+    test_forward();
+    test_refusals();
+    rlx_graph_destroy(g);
+    return check_done();
+}

@@ -158,6 +158,7 @@ static const char shapes[] =
     "  %21 = scatter_elements(%t, %e, %u) {mode=add}\n"
     "  %22 = scatter_nd(%t, %n, %v) {mode=max}\n"
     "  %23 = scatter_add(%t, %i, %v)\n"
+    "  %24 = stop_gradient(%x)\n"
     "}\n";
 
 static const char orders[] =

@@ -39,7 +39,7 @@ typedef struct rule {
 static const rule rules[] = {
     {" reshape transpose narrow slice expand copy concat split tile pad reverse roll trilu"
      " gather gather_elements gather_nd sort nonzero one_hot range top_k cummax im2col"
-     " resize_nearest_2x random_uniform where cast state_write quantize ",
+     " resize_nearest_2x random_uniform where cast state_write quantize stop_gradient ",
      OT_BITS, LENGTH_NONE, 0, 0, 0, 0, 0, false},
     {" clamp not is_nan is_inf and or xor shl shr eq ne lt le gt ge argmax argmin argsort"
      " histogram knn sample reduce_max reduce_min reduce_any reduce_all ",

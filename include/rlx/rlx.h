@@ -6,6 +6,7 @@
  *   nodes.h      reading a graph node by node
  *   ops.h        the builders of the operations
  *   grad.h       derivatives as graphs
+ *   train.h      losses, optimisers, training states in files
  *   custom.h     operations of your own
  *   device.h     list and open devices
  *   buffer.h     memory of a device that sessions share
@@ -38,5 +39,6 @@
 #include "quantize.h"
 #include "session.h"
 #include "tokenizer.h"
+#include "train.h"
 
 #endif

@@ -289,6 +289,7 @@ static bool quantise(const rx_gpu_call *c, int a, rx_split_cut *cut)
 
 /* ---- Attention ------------------------------------------------------------------------------- */
 
+#ifndef __wasm__ /* as in gpu/ops.def */
 /* Rows, heads, columns of the values. */
 static bool ragged_attention(const rx_gpu_call *c, int a, rx_split_cut *cut)
 {
@@ -310,6 +311,7 @@ static bool ragged_attention(const rx_gpu_call *c, int a, rx_split_cut *cut)
     }
     return true;
 }
+#endif
 
 static bool attention(const rx_gpu_call *c, int a, rx_split_cut *cut)
 {
@@ -586,7 +588,9 @@ static const struct {
     {rx_gpu_lower_quantize, quantise, false},
     {rx_gpu_lower_dequantize, quantise, false},
     {rx_gpu_lower_attention, attention, false},
+#ifndef __wasm__ /* as in gpu/ops.def */
     {rx_gpu_lower_ragged_attention, ragged_attention, false},
+#endif
     {rx_gpu_lower_rope, rope, false},
     {rx_gpu_lower_concat, concat, true},
     {rx_gpu_lower_pad, pad, true},

@@ -105,6 +105,10 @@ typedef struct rlx_import_desc {
     rlx_device *device;
     const rlx_import_value *inputs;
     size_t n_inputs;
+    /* The graph is for these inputs only: what was run while importing is kept as params, so that
+     * it is not run again, neither by later parts nor by the graph. The data of these params lasts
+     * until the next import of the model. */
+    bool once;
 } rlx_import_desc;
 
 /* Builds the graph of a model; desc may be NULL. Its inputs, its weights as params (small ones as

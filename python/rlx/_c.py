@@ -111,7 +111,7 @@ class ImportDesc(Sized):
     _fields_ = [("struct_size", c_size), ("dims", ct.POINTER(ImportDim)), ("n_dims", c_size),
                 ("dim_bound", ct.c_int64), ("values", ct.POINTER(ImportValue)),
                 ("n_values", c_size), ("device", p_void), ("inputs", ct.POINTER(ImportValue)),
-                ("n_inputs", c_size)]
+                ("n_inputs", c_size), ("once", ct.c_bool)]
 
 
 PROGRESS = ct.CFUNCTYPE(ct.c_int, p_void, text, ct.c_uint64, ct.c_uint64)

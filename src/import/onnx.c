@@ -70,6 +70,7 @@ void rlx_onnx_close(rlx_onnx *m)
     rx_free(m->external_names);
     rx_free(m->params);
     rx_free(m->operators);
+    rx_arena_finish(&m->kept);
     rx_arena_finish(&m->arena);
     rx_free(m);
 }

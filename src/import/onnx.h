@@ -107,6 +107,7 @@ struct rlx_onnx {
     size_t n_externals, cap_externals, cap_external_names;
     rlx_const_tensor *params; /* of the graph built last */
     size_t n_params, cap_params;
+    rx_arena kept; /* results of parts that were run while importing */
 };
 
 /* ---- Element types: onnx_tensor.c ------------------------------------------------------------ */

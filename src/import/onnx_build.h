@@ -21,12 +21,22 @@ typedef struct rx_onnx_scope {
     const rx_onnx_opset *opsets;
     size_t n_opsets;
     struct rx_onnx_scope *caller_scope;
+    const rx_onnx_graph *body;       /* whose nodes are built, from `at` on */
+    size_t at;
+    rlx_value *in;                   /* operands of that node */
 } rx_onnx_scope;
+
+/* Values that a builder keeps while it builds sub-graphs. */
+typedef struct rx_onnx_frame {
+    struct rx_onnx_frame *outer;
+    rlx_value *v;
+    size_t n;
+} rx_onnx_frame;
 
 /* Values that are known while importing, by id; grows with the graph. */
 typedef struct rx_onnx_known {
     const void *data; /* NULL: not known */
-    bool tried;
+    bool tried, kept; /* kept: a param that a part of the graph was run for */
     int32_t type;     /* TensorProto.DataType of a type of few bits; 0: that of the value */
 } rx_onnx_known;
 
@@ -46,6 +56,7 @@ typedef struct rx_onnx_build {
     size_t n_built;  /* nodes, bounded: functions and loops multiply them */
     uint32_t serial; /* makes names of params unique */
     uint64_t n_copied; /* bytes of weights that were changed, and so copied */
+    rx_onnx_frame *frames;
     rx_onnx_list *lists;
     size_t n_lists, cap_lists;
 } rx_onnx_build;
@@ -192,6 +203,8 @@ rlx_status rx_onnx_constant(rx_onnx_build *b, const rx_onnx_tensor *t, bool weig
 
 /* Whether v is no value of the graph but a list of such, and whether a builder takes lists. */
 bool rx_onnx_is_list(rlx_value v);
+/* The items of a list. */
+rlx_value *rx_onnx_list_items(const rx_onnx_build *b, rlx_value v, size_t *n);
 bool rx_onnx_takes_lists(rx_onnx_fn *builder);
 
 /* ---- The table: onnx_table.c ----------------------------------------------------------------- */

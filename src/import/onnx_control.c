@@ -117,6 +117,8 @@ static bool truth(rx_onnx_call *c, rlx_value v, bool *is)
 static bool run_loop(rx_onnx_call *c, loop *l)
 {
     bool on = true;
+    rx_onnx_build *b = c->b;
+    rx_onnx_frame seen = {b->frames, NULL, 0}, out = {&seen, l->out + 1, l->n_state};
     if (rx_onnx_in(c, 1).id && !truth(c, rx_onnx_in(c, 1), &on))
         return false;
     for (int64_t step = 0; on && (l->limit < 0 || step < l->limit); step++) {
@@ -126,8 +128,17 @@ static bool run_loop(rx_onnx_call *c, loop *l)
         }
         l->in[0] = rlx_constant(c->g, RLX_I64, 0, NULL, &step, sizeof step);
         l->in[1] = rlx_scalar(c->g, RLX_BOOL, 1);
-        if (rx_onnx_subgraph(c, l->body, l->in, l->n_state + 2, l->out) != RLX_OK ||
-            !truth(c, l->out[0], &on) || !add_row(c, &l->scans, l->out + 1 + l->n_state))
+        seen.v = l->scans.v;
+        seen.n = l->scans.steps * l->scans.n;
+        b->frames = &seen;
+        bool ok = rx_onnx_subgraph(c, l->body, l->in, l->n_state + 2, l->out) == RLX_OK;
+        ok = ok && add_row(c, &l->scans, l->out + 1 + l->n_state);
+        seen.v = l->scans.v;
+        seen.n = l->scans.steps * l->scans.n;
+        b->frames = &out;
+        ok = ok && truth(c, l->out[0], &on);
+        b->frames = seen.outer;
+        if (!ok)
             return false;
         memcpy(l->in + 2, l->out + 1, l->n_state * sizeof *l->in);
     }

@@ -26,7 +26,7 @@ static bool make_room(rx_onnx_build *b, size_t n)
 void rx_onnx_set_known(rx_onnx_build *b, rlx_value v, const void *data)
 {
     if (v.id && make_room(b, (size_t)v.id + 1))
-        b->known[v.id] = (rx_onnx_known){data, true, b->known[v.id].type};
+        b->known[v.id] = (rx_onnx_known){data, true, b->known[v.id].kept, b->known[v.id].type};
 }
 
 void rx_onnx_set_type(rx_onnx_build *b, rlx_value v, int32_t type)

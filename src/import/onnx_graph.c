@@ -285,6 +285,7 @@ static rlx_status build_node(rx_onnx_build *b, const rx_onnx_node *n)
                            "earlier node, input or weight gives", b->m->path,
                            *n->name ? n->name : n->n_out ? n->out[0] : "", n->op, n->in[i]);
     }
+    b->scope->in = in;
     RLX_TRY(build_call(b, n, in, out));
     for (size_t i = 0; i < n->n_out; i++) {
         if (!*n->out[i])
@@ -299,8 +300,9 @@ static rlx_status build_node(rx_onnx_build *b, const rx_onnx_node *n)
 
 static rlx_status build_nodes(rx_onnx_build *b, const rx_onnx_graph *g)
 {
-    for (size_t i = 0; i < g->n_nodes; i++)
-        RLX_TRY(build_node(b, &g->nodes[i]));
+    b->scope->body = g;
+    for (b->scope->at = 0; b->scope->at < g->n_nodes; b->scope->at++)
+        RLX_TRY(build_node(b, &g->nodes[b->scope->at]));
     return RLX_OK;
 }
 
@@ -377,6 +379,7 @@ rlx_status rlx_graph_import(rlx_onnx *m, const rlx_import_desc *desc, rlx_graph 
     if (!b.g)
         return rx_fail_memory(err, "a graph", sizeof(rlx_graph));
     m->n_params = 0;
+    rx_arena_finish(&m->kept);
     const rlx_status st = build_graph(&b);
     rx_map_finish(&scope.names);
     rx_arena_finish(&b.arena);

@@ -10,11 +10,18 @@
 #define MAX_ITEMS 65536
 
 struct rx_onnx_list {
-    const rlx_value *v;
+    rlx_value *v;
     size_t n;
 };
 
 bool rx_onnx_is_list(rlx_value v) { return v.id >= FIRST_LIST; }
+
+rlx_value *rx_onnx_list_items(const rx_onnx_build *b, rlx_value v, size_t *n)
+{
+    const rx_onnx_list *l = &b->lists[v.id - FIRST_LIST];
+    *n = l->n;
+    return l->v;
+}
 
 bool rx_onnx_takes_lists(rx_onnx_fn *builder)
 {
@@ -32,7 +39,7 @@ bool rx_onnx_takes_lists(rx_onnx_fn *builder)
 static rlx_value add_list(rx_onnx_call *c, const rlx_value *v, size_t n)
 {
     rx_onnx_build *b = c->b;
-    const rlx_value *copy = rx_arena_array_copy(&b->arena, v, n ? n : 1, sizeof *v);
+    rlx_value *copy = rx_arena_array_copy(&b->arena, v, n ? n : 1, sizeof *v);
     if (n > MAX_ITEMS)
         return rx_onnx_fail(c, RLX_UNSUPPORTED, "a sequence of more than %d", MAX_ITEMS);
     if (!copy || b->n_lists >= FIRST_LIST ||

@@ -415,10 +415,13 @@ static void add_graph_attr(blob *node, const char *name, blob *graph)
 }
 
 /* The model with nodes of `g`, input x f32 [2, 3] and output y of a type, run with x as an input
- * that the graph may be built by; without it the model is refused. */
-static void run_by_data(blob *g, int type, const int64_t *dims, const float *x, void *y, size_t n)
+ * that the graph may be built by; without it the model is refused. `keeps`: results of what runs
+ * while importing are kept where the graph is for this input only. */
+static void run_by_data(blob *g, int type, const int64_t *dims, const float *x, void *y, size_t n,
+                        bool keeps)
 {
     rlx_device *device = NULL;
+    rlx_const_tensor p;
     blob in = onnx_port("x", 1, shape23), result = onnx_port("y", type, dims);
     pb_text(g, 2, "data");
     pb_message(g, 11, &in);
@@ -432,6 +435,11 @@ static void run_by_data(blob *g, int type, const int64_t *dims, const float *x, 
     const rlx_const_tensor input = {"x", x, 6 * sizeof *x};
     const rlx_tensor out = {"y", y, n};
     run(m, &d, &input, 1, &out);
+    rlx_import_desc once = d; /* the same, and what was run is a param, which the graph outlives */
+    once.once = true;
+    memset(y, 0x55, n);
+    run(m, &once, &input, 1, &out);
+    CHECK(rlx_onnx_param(m, 0, &p) == keeps);
     rlx_graph *without = NULL;
     CHECK(rlx_graph_import(m, NULL, &without, &err) == RLX_UNSUPPORTED && !without);
     rlx_device_close(device);
@@ -449,7 +457,7 @@ static void test_sizes_from_data(void)
         blob g = {0}, add = onnx_node("Add", "x x", "t"), node = onnx_node("NonZero", "t", "y");
         pb_message(&g, 1, &add);
         pb_message(&g, 1, &node);
-        run_by_data(&g, 7, places, i ? all : few, y, i ? 96 : 32);
+        run_by_data(&g, 7, places, i ? all : few, y, i ? 96 : 32, false);
         CHECK(i ? y[5] == 1 && y[11] == 2 : y[0] == 0 && y[1] == 1 && y[2] == 1 && y[3] == 0);
     }
 }
@@ -481,7 +489,7 @@ static void test_loop_by_data(void)
         pb_message(&g, 1, &below);
         pb_message(&g, 1, &loop);
         pb_message(&g, 5, &limit);
-        run_by_data(&g, 1, scalar, i ? late : x, y, sizeof y);
+        run_by_data(&g, 1, scalar, i ? late : x, y, sizeof y, true);
         CHECK(y[0] == (i ? 120 : 192));
     }
 }

@@ -237,7 +237,9 @@ static int run_run(void *record)
                          "--profile");
     rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .keep_all = o->dump_nodes,
                              .no_fusion = o->compare != NULL};
-    int status = work_open(&w, &o->common, &o->work, o->common.args.v[0], &desc);
+    work_options given = o->work;
+    given.once = !modes && o->repeat <= 1; /* else its time is to be that of the whole */
+    int status = work_open(&w, &o->common, &given, o->common.args.v[0], &desc);
     if (!status)
         status = work_check_names(&w, &o->outputs, RLX_LEAF_OUTPUT, "output");
     if (!status)

@@ -193,7 +193,7 @@ static rlx_status run_graph(const job *k, rlx_onnx *m, const tensor *in, size_t 
                             rlx_error *err)
 {
     rlx_graph *g = NULL;
-    const onnx_inputs inputs = {in, n, NULL, 0, k->device};
+    const onnx_inputs inputs = {in, n, NULL, 0, k->device, true};
     rlx_status st = onnx_import(m, &inputs, &g, err);
     if (st == RLX_OK)
         st = rlx_session_create(k->device, g, NULL, s, err);

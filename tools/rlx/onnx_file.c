@@ -52,7 +52,7 @@ rlx_status onnx_import(rlx_onnx *m, const onnx_inputs *in, rlx_graph **out, rlx_
     rlx_import_dim *all = cli_alloc_array(in->n_dims + n_ports * RLX_MAX_RANK + 1, sizeof *all);
     char **names = cli_alloc_array(n_ports * RLX_MAX_RANK + 1, sizeof *names);
     rlx_import_desc d = {RLX_INIT(rlx_import_desc), .dims = all, .values = values,
-                         .device = in->device, .inputs = inputs};
+                         .device = in->device, .inputs = inputs, .once = in->once};
     size_t n_names = 0;
     for (size_t i = 0; i < in->n_dims; i++)
         all[d.n_dims++] = in->dims[i];
@@ -113,9 +113,10 @@ static bool load_inputs(const cli_list *inputs, tensor *list)
     return true;
 }
 
-static rlx_graph *build(rlx_onnx *m, const tensor *list, size_t n, const cli_list *dims,
+static rlx_graph *build(rlx_onnx *m, const tensor *list, const work_options *o,
                         rlx_device *device)
 {
+    const cli_list *dims = &o->dims;
     rlx_import_dim *sizes = cli_alloc_array(dims->n + 1, sizeof *sizes);
     char **names = cli_alloc_array(dims->n + 1, sizeof *names);
     rlx_graph *g = NULL;
@@ -125,7 +126,7 @@ static rlx_graph *build(rlx_onnx *m, const tensor *list, size_t n, const cli_lis
         names[i] = cli_format("%.*s", (int)strcspn(dims->v[i], "="), dims->v[i]);
         sizes[i] = (rlx_import_dim){names[i], value ? strtoll(value + 1, NULL, 10) : 0};
     }
-    const onnx_inputs in = {list, n, sizes, dims->n, device};
+    const onnx_inputs in = {list, o->inputs.n, sizes, dims->n, device, o->once};
     if (onnx_import(m, &in, &g, &err) != RLX_OK)
         cli_error(&err);
     for (size_t i = 0; i < dims->n; i++)
@@ -135,16 +136,17 @@ static rlx_graph *build(rlx_onnx *m, const tensor *list, size_t n, const cli_lis
     return g;
 }
 
-rlx_graph *onnx_read_graph(const char *path, const cli_list *inputs, const cli_list *dims,
-                           rlx_device *device, rlx_onnx **m)
+rlx_graph *onnx_read_graph(const char *path, const work_options *o, rlx_device *device,
+                           rlx_onnx **m)
 {
+    const cli_list *inputs = &o->inputs;
     rlx_error err = {0};
     tensor *list = cli_alloc_array(inputs->n + 1, sizeof *list);
     rlx_graph *g = NULL;
     if (rlx_onnx_open(path, m, &err) != RLX_OK)
         cli_error(&err);
     else if (load_inputs(inputs, list))
-        g = build(*m, list, inputs->n, dims, device);
+        g = build(*m, list, o, device);
     for (size_t i = 0; i < inputs->n; i++)
         tensor_free(&list[i]);
     free(list);

@@ -5,6 +5,7 @@
 
 #include "cli.h"
 #include "tensor.h"
+#include "work.h"
 
 /* Whether a path names an ONNX model. */
 bool is_onnx(const char *path);
@@ -17,6 +18,7 @@ typedef struct onnx_inputs {
     const rlx_import_dim *dims;
     size_t n_dims;
     rlx_device *device;
+    bool once; /* the graph is for these inputs only */
 } onnx_inputs;
 
 /* Builds the graph of a model for inputs: dimensions without a size in the file take those of the
@@ -25,10 +27,10 @@ rlx_status onnx_import(rlx_onnx *m, const onnx_inputs *in, rlx_graph **out, rlx_
 /* Gives the weights of the graph built last to a session, in place. */
 rlx_status onnx_set_params(const rlx_onnx *m, rlx_session *s, rlx_error *err);
 
-/* Opens a model and builds its graph for "NAME=FILE.npy" of `inputs` and "NAME=SIZE" of `dims`;
+/* Opens a model and builds its graph for "NAME=FILE.npy" of o->inputs and "NAME=SIZE" of o->dims;
  * `device` as above. NULL after printing why not; else the caller closes *m too. */
-rlx_graph *onnx_read_graph(const char *path, const cli_list *inputs, const cli_list *dims,
-                           rlx_device *device, rlx_onnx **m);
+rlx_graph *onnx_read_graph(const char *path, const work_options *o, rlx_device *device,
+                           rlx_onnx **m);
 /* `rlx bench` of a model: runs with random inputs for so many seconds. */
 int onnx_bench(const char *path, const cli_common *common, const cli_list *dims, const char *policy,
                double seconds);

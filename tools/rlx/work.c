@@ -66,7 +66,7 @@ static rlx_graph *import_onnx(work *w, const cli_common *common, const work_opti
                               const char *id)
 {
     rlx_device *device = cli_open_device(common, id && strcmp(id, "auto") ? id : "cpu");
-    rlx_graph *g = device ? onnx_read_graph(w->path, &o->inputs, &o->dims, device, &w->onnx) : NULL;
+    rlx_graph *g = device ? onnx_read_graph(w->path, o, device, &w->onnx) : NULL;
     rlx_device_close(device);
     return g;
 }

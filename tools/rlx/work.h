@@ -14,6 +14,7 @@ typedef struct work_options {
     const char *param_dir;
     cli_opt_number random_params, random_inputs;
     bool no_fusion;
+    bool once; /* the graph of an ONNX model is for the given inputs only */
     const char *policy;
 } work_options;
 

@@ -65,6 +65,11 @@ export interface Rlx {
     /** Compiles a graph in text form. */
     graph(text: string, options?: GraphOptions): Promise<Graph>;
 
+    /** Loads an ONNX model, by its URL or as bytes, with the weights in that file. Dimensions
+     *  without a size in the file take one from `dims`, else they are bound by graph.run. */
+    loadGraph(source: string | URL | ArrayBuffer | Uint8Array | Blob,
+        options?: LoadGraphOptions): Promise<Graph>;
+
     /**
      * Loads a model: the URL of a GGUF file, of a safetensors file (with config.json and
      * tokenizer.json beside it) or of a folder that holds one; the bytes of a GGUF file; or several
@@ -94,6 +99,19 @@ export interface GraphOptions {
     params?: Record<string, TensorData>;
     /** Allow half precision and 8-bit products. Default false. */
     fast?: boolean;
+    signal?: AbortSignal;
+}
+
+export interface LoadGraphOptions {
+    /** Default 'auto': a GPU that is not emulated, else the CPU. */
+    device?: DeviceId | 'auto';
+    /** Sizes of dimensions by their names in the file ("INPUT:AXIS" for those without one). */
+    dims?: Record<string, number>;
+    /** Allow half precision and 8-bit products. Default false. */
+    fast?: boolean;
+    /** Keep the file in the browser's cache. Default true. */
+    cache?: boolean;
+    onProgress?: (progress: Progress) => void;
     signal?: AbortSignal;
 }
 

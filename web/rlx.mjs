@@ -133,6 +133,16 @@ class Rlx {
         return new Graph(this.#link, opened);
     }
 
+    async loadGraph(source, options = {}) {
+        checkOptions('loadGraph', options);
+        const { onProgress = () => {}, signal, ...rest } = options;
+        const absolute = typeof source === 'string' || source instanceof URL
+            ? new URL(source, baseUrl()).href : source;
+        const opened = await this.#link.request('loadGraph', { source: absolute, options: rest }, {
+            signal, onEvent: event => event.type === 'progress' && onProgress(event) });
+        return new Graph(this.#link, opened);
+    }
+
     async load(source, options = {}) {
         checkOptions('load', options);
         const { onProgress = () => {}, signal, ...rest } = options;

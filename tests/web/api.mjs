@@ -32,6 +32,13 @@ const DISTANCE = `graph "distance" {
   output "distance" = %n
 }`;
 
+// An ONNX model: y = x + x for x of [n].
+const DOUBLE = new Uint8Array([
+    8, 7, 18, 0, 58, 55, 10, 14, 10, 1, 120, 10, 1, 120, 18, 1, 121, 34, 3, 65, 100, 100, 18, 1,
+    103, 90, 16, 10, 1, 120, 18, 11, 10, 9, 8, 1, 18, 5, 10, 3, 18, 1, 110, 98, 16, 10, 1, 121,
+    18, 11, 10, 9, 8, 1, 18, 5, 10, 3, 18, 1, 110, 66, 4, 10, 0, 16, 13
+]);
+
 const NAMED = `graph "named" {
   dim n <= 8
   %x: f32[n] = input "x"
@@ -55,6 +62,18 @@ const checks = {
         expect(devices.find(({ id }) => id === 'cpu').available, 'the CPU is always there');
         for (const { id, available, reason } of devices)
             expect(available || reason, `${id} says why it is missing`);
+    },
+
+    async loadGraph(rlx, device) {
+        const graph = await rlx.loadGraph(DOUBLE, { device, dims: { n: 3 } });
+        expect(graph.inputs[0].shape.join() === '3', `shape ${graph.inputs[0].shape}`);
+        const { y } = await graph.run({ x: [1, 2, -3] });
+        near([...y], [2, 4, -6], 'y');
+        await graph.close();
+        await expectError(graph.run({}), 'invalid', 'closed');
+        await expectError(rlx.loadGraph(new Uint8Array([255, 255, 3]), { device }), 'malformed',
+                          'the model');
+        await expectError(rlx.loadGraph(DOUBLE, { device, dim: { n: 3 } }), 'invalid', 'dim');
     },
 
     async runGraph(rlx, device) {

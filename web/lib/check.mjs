@@ -33,6 +33,8 @@ const OPTIONS = {
     init: { wasm: 'any', wasmThreads: 'any', threads: 'count', worker: 'any', env: 'object',
             gpu: 'object', onPrint: 'function' },
     graph: { device: 'device', params: 'object', fast: 'boolean', signal: 'signal' },
+    loadGraph: { device: 'device', dims: 'object', fast: 'boolean', cache: 'boolean',
+                 onProgress: 'function', signal: 'signal' },
     'graph.run': { dims: 'object', outputs: 'texts' },
     load: { device: 'device', context: 'count', promptChunk: 'count', policy: 'policy',
             cache: 'boolean', onProgress: 'function', signal: 'signal' },

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Graphs: the text form becomes a session that takes typed arrays and gives typed arrays.
+// Graphs: the text form or an ONNX model becomes a session that takes typed arrays and gives typed
+// arrays.
 import { RlxError } from './error.mjs';
+import { place, placeUrl, toBytes } from './place.mjs';
 
 const ARRAYS = {
     f32: Float32Array, f16: globalThis.Float16Array ?? Uint16Array, bf16: Uint16Array,
@@ -25,6 +27,8 @@ export class Graph {
     #module;
     #handle;
     #last = Promise.resolve(); // what runs now
+    #model = 0; // the ONNX model that it was made of, and where that lies
+    #memory;
 
     constructor(module, handle, info) {
         this.#module = module;
@@ -46,6 +50,32 @@ export class Graph {
             throw error;
         }
         return graph;
+    }
+
+    /** Imports an ONNX model: its URL or its bytes. `dims`: sizes of dimensions by name. */
+    static async load(module, device, source, options) {
+        const { dims = {}, fast = false } = options;
+        const bytes = await toBytes(source);
+        const memory = bytes ? place(module, bytes)
+            : await placeUrl(module, String(source), options);
+        const names = Object.keys(dims), sizes = new Float64Array(Object.values(dims));
+        let model = 0;
+        try {
+            model = module.checkHandle(
+                await module.call('web_onnx_open', memory.at, memory.length));
+            const text = new TextEncoder().encode(names.map(name => `${name}\0`).join(''));
+            const handle = await module.scoped(async room => module.checkHandle(
+                await module.call('web_onnx_session', model, device, +fast, room(text),
+                                  room(sizes), names.length)));
+            const graph = new Graph(module, handle, await module.json('web_session_info', handle));
+            graph.#model = model;
+            graph.#memory = memory;
+            return graph;
+        } catch (error) {
+            if (model) await module.call('web_onnx_close', model);
+            module.free(memory.at);
+            throw error;
+        }
     }
 
     async #set(call, list, name, data) {
@@ -105,7 +135,10 @@ export class Graph {
     close() {
         return this.#alone(async () => {
             if (this.#handle) await this.#module.call('web_session_destroy', this.#handle);
-            this.#handle = 0;
+            if (this.#model) await this.#module.call('web_onnx_close', this.#model);
+            if (this.#memory) this.#module.free(this.#memory.at);
+            this.#handle = this.#model = 0;
+            this.#memory = undefined;
         });
     }
 }

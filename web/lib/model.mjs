@@ -2,6 +2,7 @@
 // Models: loading from a URL, bytes or several files; text generation and embeddings.
 import { RlxError, cancelled } from './error.mjs';
 import { TIMEOUT, turn } from './module.mjs';
+import { place, placeUrl, toBytes } from './place.mjs';
 import { fetchFile } from './store.mjs';
 
 const POLICIES = { auto: 0, exact: 1, fast: 2 };
@@ -11,38 +12,6 @@ const CPU_BATCH = 64;
 const COMPANIONS = ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'vocab.txt'];
 
 let folders = 0; // every model read from files has a folder of its own in the module
-
-/** Copies bytes into the module; the caller frees them when the model is closed. */
-function place(module, bytes) {
-    const at = module.alloc(bytes.byteLength, 'the model');
-    module.bytes(at, bytes.byteLength).set(bytes);
-    return { at, length: bytes.byteLength };
-}
-
-async function toBytes(source) {
-    if (source instanceof Uint8Array) return source;
-    if (source instanceof ArrayBuffer) return new Uint8Array(source);
-    if (ArrayBuffer.isView(source))
-        return new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
-    if (typeof Blob !== 'undefined' && source instanceof Blob)
-        return new Uint8Array(await source.arrayBuffer());
-    return null;
-}
-
-/** Fetches straight into the module's memory. */
-async function placeUrl(module, url, options) {
-    let at = 0;
-    try {
-        const file = await fetchFile(url, { ...options, room: length => {
-            at = module.alloc(length, url);
-            return () => module.bytes(at, length);
-        } });
-        return at ? { at, length: file.length } : place(module, file.bytes);
-    } catch (error) {
-        if (at) module.free(at);
-        throw error;
-    }
-}
 
 /** Puts the files of a safetensors model into the module's files; gives the path to open. */
 async function placeFiles(module, files, options) {

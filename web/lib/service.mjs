@@ -27,6 +27,7 @@ export class Service {
         init: Service.prototype.init,
         devices: Service.prototype.devices,
         openGraph: Service.prototype.openGraph,
+        loadGraph: Service.prototype.loadGraph,
         runGraph({ id, inputs, options }) { return this.#get(id).run(inputs, options); },
         resetGraph({ id }) { return this.#get(id).reset(); },
         openModel: Service.prototype.openModel,
@@ -100,6 +101,14 @@ export class Service {
     async openGraph({ text, options }) {
         const device = await this.#choose(options.device);
         const graph = await Graph.open(this.#module, await this.#open(device), text, options);
+        return { id: this.#add(graph), info: graph.info, device };
+    }
+
+    async loadGraph({ source, options }, emit, signal) {
+        const device = await this.#choose(options.device);
+        const graph = await Graph.load(this.#module, await this.#open(device), source, {
+            ...options, signal, onProgress: progress => emit({ type: 'progress', ...progress }),
+        });
         return { id: this.#add(graph), info: graph.info, device };
     }
 

@@ -31,6 +31,8 @@ typedef struct rx_gpu_caps {
     uint64_t max_binding_bytes;
     uint32_t binding_align;    /* bytes */
     uint32_t subgroup;         /* size; 0: no subgroup operations at all */
+    uint32_t subgroup_least;   /* smallest size that the device has; 0: unknown */
+    bool subgroup_32;          /* kernels can be told to have subgroups of 32 */
     bool subgroup_arith, subgroup_shuffle; /* add, max, ...; shuffle */
     bool loose_barriers;       /* no uniformity analysis: control flow around barriers may depend on
                                 * shared memory */
@@ -40,10 +42,13 @@ typedef struct rx_gpu_caps {
     bool subnormals;           /* kernels can be told to keep subnormal f32 numbers */
     bool address;              /* buffer device addresses */
     bool int_dot;              /* packed 4x8 integer dot products are fast */
-    bool coherent;             /* workgroups of a dispatch see each other's writes */
-    bool chains;               /* dispatches may wait for one another by counters: chain.c */
-    bool coopmat_f16, coopmat_bf16; /* cooperative matrices 16x16x16, f32 accumulation */
+    bool int_dot_signed;       /* only those of two signed operands are */
+    bool coherent;             /* workgroups of a dispatch can see what others have written */
+    bool chains;               /* dispatches may wait for one another inside of kernels */
+    bool coopmat_f16, coopmat_bf16; /* cooperative matrices, f32 accumulation */
     bool coopmat_f16_acc;      /* the same with f16 accumulation */
+    uint32_t coopmat_m, coopmat_n, coopmat_k; /* their shape */
+    uint32_t coopmat_subgroup; /* size of the subgroups of kernels that use them */
     bool coopmat_fragments;    /* the self-check found the layout packed kernels need */
     bool is_software;          /* runs on the CPU (lavapipe, SwiftShader): small tiles */
     bool windows;              /* the backend binds rx_gpu_dispatch.window, so that tensors may

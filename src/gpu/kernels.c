@@ -163,6 +163,7 @@ bool rx_kernel_available(rx_kernel k, const rx_gpu_caps *caps)
 {
     uint32_t needs = rx_kernels[k].needs;
     return (!(needs & RX_NEEDS_SUBGROUP) || (caps->subgroup && caps->subgroup_arith)) &&
+           (!(needs & RX_NEEDS_LANES32) || caps->subgroup == 32 || caps->subgroup_32) &&
            (!(needs & RX_NEEDS_F16) || caps->f16) &&
            (!(needs & RX_NEEDS_STORAGE16) || caps->storage16) &&
            (!(needs & RX_NEEDS_STORAGE8) || caps->storage8) &&

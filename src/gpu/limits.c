@@ -41,7 +41,7 @@ static bool apply_limit(const rx_gpu_limits *l, const char *name, size_t length,
     const struct { const char *name; bool *feature; } flags[] = {
         {"f16", &c->f16}, {"storage16", &c->storage16}, {"storage8", &c->storage8},
         {"int8", &c->int8}, {"dot", &c->int_dot}, {"address", &c->address},
-        {"subnormals", &c->subnormals}};
+        {"subnormals", &c->subnormals}, {"fragments", &c->coopmat_fragments}};
     bool known = false;
 #define IS(text) (strlen(text) == length && !memcmp(name, text, length))
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)

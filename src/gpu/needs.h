@@ -11,6 +11,8 @@ enum {
     RX_NEEDS_COHERENT = 1 << 9,
     RX_NEEDS_CHAIN = 1 << 10, /* addresses and subgroups, too */
     RX_NEEDS_ENGINE = 1 << 11, /* only engines use it: rlx.wasm has none and leaves it out */
+    RX_NEEDS_LANES32 = 1 << 12, /* subgroups of just 32 */
+    RX_NEEDS_DOTS = RX_NEEDS_SUBGROUP | RX_NEEDS_LANES32 | RX_NEEDS_INT_DOT,
     RX_NEEDS_MATRIX = RX_NEEDS_COOPMAT | RX_NEEDS_F16 | RX_NEEDS_STORAGE16,
     RX_NEEDS_FRAGMENTS = RX_NEEDS_MATRIX | RX_NEEDS_SUBGROUP, /* matrices in packed fragments */
     /* Not expressible in WGSL: builds without Vulkan leave such kernels out. */

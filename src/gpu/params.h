@@ -22,7 +22,7 @@
 /* Limits of a kernel: bindings, specialisation constants including the local size, words of push
  * constants. */
 #define RX_GPU_MAX_BIND 10
-#define RX_GPU_MAX_SPEC 17
+#define RX_GPU_MAX_SPEC 21
 #define RX_GPU_MAX_PUSH 32
 
 /* What a binding refers to: RX_REF_* of gpu/gpu.h. */

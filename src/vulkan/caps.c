@@ -163,11 +163,36 @@ static void ask_properties(const rx_vk_instance *vk, VkPhysicalDevice gpu, prope
     vk->GetPhysicalDeviceProperties2(gpu, &p->base);
 }
 
-static bool is_16x16x16(const VkCooperativeMatrixPropertiesKHR *m)
+/* Matrices of a shape and of types that kernels use. */
+static bool is_usable(const VkCooperativeMatrixPropertiesKHR *m)
 {
-    return m->MSize == 16 && m->NSize == 16 && m->KSize == 16 &&
-           m->scope == VK_SCOPE_SUBGROUP_KHR && !m->saturatingAccumulation &&
-           m->AType == m->BType && m->CType == m->ResultType;
+    return (m->MSize == 8 || m->MSize == 16) && (m->NSize == 8 || m->NSize == 16) &&
+           (m->KSize == 8 || m->KSize == 16) && m->scope == VK_SCOPE_SUBGROUP_KHR &&
+           !m->saturatingAccumulation && m->AType == m->BType && m->CType == m->ResultType;
+}
+
+/* The largest shape of f16 with f32 sums becomes that of the device. */
+static void choose_shape(const VkCooperativeMatrixPropertiesKHR *list, uint32_t n,
+                         rx_gpu_caps *caps)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const VkCooperativeMatrixPropertiesKHR *m = &list[i];
+        if (!is_usable(m) || m->AType != VK_COMPONENT_TYPE_FLOAT16_KHR ||
+            m->CType != VK_COMPONENT_TYPE_FLOAT32_KHR ||
+            m->MSize * m->NSize * m->KSize <=
+                caps->coopmat_m * caps->coopmat_n * caps->coopmat_k)
+            continue;
+        caps->coopmat_m = m->MSize;
+        caps->coopmat_n = m->NSize;
+        caps->coopmat_k = m->KSize;
+        caps->coopmat_f16 = true;
+    }
+}
+
+static bool has_shape(const VkCooperativeMatrixPropertiesKHR *m, const rx_gpu_caps *caps)
+{
+    return is_usable(m) && m->MSize == caps->coopmat_m && m->NSize == caps->coopmat_n &&
+           m->KSize == caps->coopmat_k;
 }
 
 static void ask_matrices(const rx_vk_instance *vk, VkPhysicalDevice gpu, const rx_vk_features *f,
@@ -182,19 +207,33 @@ static void ask_matrices(const rx_vk_instance *vk, VkPhysicalDevice gpu, const r
         list[i].sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR;
     if (!list || vk->GetPhysicalDeviceCooperativeMatrixPropertiesKHR(gpu, &n, list) < VK_SUCCESS)
         n = 0;
+    choose_shape(list, n, caps);
     for (uint32_t i = 0; i < n; i++) {
-        if (!is_16x16x16(&list[i]))
+        if (!has_shape(&list[i], caps))
             continue;
         bool f32_sum = list[i].CType == VK_COMPONENT_TYPE_FLOAT32_KHR;
-        if (list[i].AType == VK_COMPONENT_TYPE_FLOAT16_KHR) {
-            caps->coopmat_f16 |= f32_sum;
+        if (list[i].AType == VK_COMPONENT_TYPE_FLOAT16_KHR)
             caps->coopmat_f16_acc |= list[i].CType == VK_COMPONENT_TYPE_FLOAT16_KHR;
-        }
         if (list[i].AType == VK_COMPONENT_TYPE_BFLOAT16_KHR &&
             f->bfloat16.shaderBFloat16CooperativeMatrix)
             caps->coopmat_bf16 |= f32_sum;
     }
     rx_free(list);
+}
+
+/* The size of subgroups for kernels with matrices. Those of 16x16x16 have the usual size: RADV has
+ * 64 for RDNA 3, where tiles of 128 x 128 need 132 registers and, by its estimate, half of the
+ * cycles that they take with subgroups of 32, 240 registers and some of them in memory. Smaller
+ * matrices have a lane for each column, where the size can be chosen. */
+static void choose_subgroup(const properties *p, bool can_choose, rx_gpu_caps *caps)
+{
+    const uint32_t want = caps->coopmat_m == 16 ? caps->subgroup : caps->coopmat_n;
+    const bool offered = can_choose && want >= p->size_control.minSubgroupSize &&
+                         want <= p->size_control.maxSubgroupSize;
+    caps->coopmat_subgroup = offered ? want : caps->subgroup;
+    caps->coopmat_fragments = caps->coopmat_f16 && caps->subgroup == 32 &&
+                              caps->coopmat_subgroup == 32 && caps->coopmat_m == 16 &&
+                              caps->coopmat_n == 16 && caps->coopmat_k == 16;
 }
 
 static bool is_software(const VkPhysicalDeviceProperties *p)
@@ -242,15 +281,19 @@ static void fill_caps(const rx_vk_instance *vk, rx_vk_gpu *gpu, const rx_vk_feat
         .chains = l->maxPushConstantsSize >= 4 * RX_VK_MAX_PUSH,
         .int_dot = f->int_dot.shaderIntegerDotProduct &&
                    p->int_dot.integerDotProduct4x8BitPackedSignedAccelerated,
+        .int_dot_signed = !p->int_dot.integerDotProduct4x8BitPackedMixedSignednessAccelerated,
         .is_software = is_software(&gpu->props),
         .windows = true,
         .compute_units = p->sm.shaderSMCount};
     gpu->keeps_order = p->driver.driverID == VK_DRIVER_ID_NVIDIA_PROPRIETARY;
     ask_matrices(vk, gpu->handle, f, &gpu->caps);
-    gpu->caps.coopmat_fragments = gpu->caps.coopmat_f16 && gpu->caps.subgroup == 32;
     if (f->size_control.subgroupSizeControl && f->size_control.computeFullSubgroups &&
         p->size_control.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT)
         gpu->force_subgroup = gpu->caps.subgroup;
+    gpu->caps.subgroup_least = p->size_control.minSubgroupSize;
+    gpu->caps.subgroup_32 = gpu->force_subgroup && p->size_control.minSubgroupSize <= 32 &&
+                            p->size_control.maxSubgroupSize >= 32;
+    choose_subgroup(p, gpu->force_subgroup != 0, &gpu->caps);
 }
 
 /* ---- Examining a device --------------------------------------------------------------------- */
@@ -319,10 +362,14 @@ void rx_vk_detail(const rx_vk_gpu *gpu, const rx_gpu_caps *c, const char *note, 
                   size_t cap)
 {
     uint32_t v = gpu->props.apiVersion;
-    char subgroup[64] = "no subgroups";
+    char subgroup[64] = "no subgroups", matrices[64] = "";
     if (c->subgroup)
         snprintf(subgroup, sizeof subgroup, "subgroups of %u%s", (unsigned)c->subgroup,
                  c->subgroup_arith ? "" : " without arithmetic");
+    if (c->coopmat_f16)
+        snprintf(matrices, sizeof matrices, "%s matrices of %ux%ux%u, ",
+                 c->coopmat_bf16 ? "f16 and bf16" : "f16", (unsigned)c->coopmat_m,
+                 (unsigned)c->coopmat_n, (unsigned)c->coopmat_k);
     snprintf(out, cap,
              "Vulkan %u.%u, %s, %s%s%s%s%s%sworkgroups of %u, %u KiB shared, bindings of %llu MiB, "
              "blocks of %llu MiB, %s memory, %s%s%s",
@@ -330,8 +377,7 @@ void rx_vk_detail(const rx_vk_gpu *gpu, const rx_gpu_caps *c, const char *note, 
              c->f16 ? "f16, " : "", c->storage16 ? "16-bit storage, " : "",
              c->storage8 ? "8-bit storage, " : "", c->int_dot ? "integer dot, " : "",
              c->subnormals ? "subnormals, " : "",
-             c->coopmat_bf16 ? "f16 and bf16 matrices, " : c->coopmat_f16 ? "f16 matrices, " : "",
-             (unsigned)c->max_invocations, (unsigned)(c->max_shared_bytes >> 10),
+             matrices, (unsigned)c->max_invocations, (unsigned)(c->max_shared_bytes >> 10),
              (unsigned long long)(c->max_binding_bytes >> 20),
              (unsigned long long)(gpu->max_block_bytes >> 20), gpu->unified ? "shared" : "own",
              gpu->transfer_family != gpu->family ? "a queue for copies" : "one queue",

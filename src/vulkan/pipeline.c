@@ -211,10 +211,11 @@ static VkResult create_module(rx_device *d, const rx_gpu_dispatch *x, VkShaderMo
 /* The subgroup size to require of a kernel; 0: any. */
 static uint32_t pick_subgroup(const rx_device *d, const rx_gpu_dispatch *x)
 {
-    const uint32_t size = d->gpu.force_subgroup;
-    const bool subgroups = x->kernel != RX_K_EMITTED &&
-                           rx_kernels[x->kernel].needs & (RX_NEEDS_SUBGROUP | RX_NEEDS_COOPMAT);
-    return subgroups && size && x->spec[0] % size == 0 ? size : 0;
+    const uint32_t needs = x->kernel == RX_K_EMITTED ? 0 : rx_kernels[x->kernel].needs;
+    const uint32_t size = needs & RX_NEEDS_COOPMAT   ? d->base.caps.coopmat_subgroup
+                          : needs & RX_NEEDS_LANES32  ? 32
+                          : needs & RX_NEEDS_SUBGROUP ? d->gpu.force_subgroup : 0;
+    return d->gpu.force_subgroup && size && x->spec[0] % size == 0 ? size : 0;
 }
 
 static VkResult create_pipeline(rx_device *d, const rx_gpu_dispatch *x, rx_pipeline *out)

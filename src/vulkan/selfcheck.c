@@ -54,7 +54,8 @@ out:
 static rlx_status run_kernel(rx_device *d, rx_kernel kernel, uint32_t local, uint32_t *words,
                              rlx_error *err)
 {
-    const bool chain = kernel == RX_K_selfcheck_chain;
+    const rx_gpu_caps *caps = &d->base.caps;
+    const bool chain = kernel == RX_K_selfcheck_chain, matrix = kernel == RX_K_selfcheck_matrix;
     const uint32_t n = chain ? RX_GPU_SELFCHECK_LEVELS : 1;
     const uint32_t groups = chain ? RX_GPU_SELFCHECK_GROUPS : 1;
     rx_block block;
@@ -64,7 +65,9 @@ static rlx_status run_kernel(rx_device *d, rx_kernel kernel, uint32_t local, uin
     const rx_gpu_place counters = {&block, COUNTERS_AT, ALL_BYTES - COUNTERS_AT};
     for (uint32_t i = 0; i < n; i++) {
         from[i] = (rx_gpu_placed){.dispatch = {.kernel = kernel, .n_bind = 1, .writes = 1,
-                                               .spec = {local}, .n_spec = 1,
+                                               .spec = {local, caps->coopmat_m, caps->coopmat_n,
+                                                        caps->coopmat_k},
+                                               .n_spec = matrix ? 4 : 1,
                                                .groups = {groups, 1, 1}},
                                   .bind = {{&block, 0, ALL_BYTES}},
                                   .chain = {chain, i - 1, i, i ? groups : 0}};

@@ -91,11 +91,11 @@ static bool is_dot_right(const uint32_t *o, rx_gpu_caps *c)
 
 static bool is_matrix_right(const uint32_t *o, rx_gpu_caps *c)
 {
-    (void)c;
-    for (uint32_t i = 0; i < 256; i++) {
+    const uint32_t n = c->coopmat_n, depth = c->coopmat_k;
+    for (uint32_t i = 0; i < c->coopmat_m * n; i++) {
         uint32_t sum = 0;
-        for (uint32_t k = 0; k < 16; k++)
-            sum += v(i / 16 * 16 + k) * v(i % 16 * 16 + k);
+        for (uint32_t k = 0; k < depth; k++)
+            sum += v(i / n * depth + k) * v(i % n * depth + k);
         if (o[i] != sum)
             return false;
     }
@@ -163,8 +163,8 @@ static void no_subgroup(rx_gpu_caps *c)
     no_matrix(c);
 }
 
-/* One feature: whether the device reports it, the kernel that tries it with its local size (0: the
- * subgroup size), whether its results are right, and how to turn the feature off. */
+/* One feature: whether the device has it, the kernel that tries it with its local size (0: that of
+ * a subgroup with matrices), whether what that gave is right, and how to do without. */
 typedef struct check {
     const char *name;
     bool (*present)(const rx_gpu_caps *c);
@@ -210,7 +210,7 @@ static bool try_check(const rx_gpu_selfcheck_desc *d, const check *c, bool *pass
 {
     uint32_t words[RX_GPU_SELFCHECK_WORDS];
     rlx_error err = {0};
-    uint32_t local = c->local ? c->local : d->caps->subgroup;
+    uint32_t local = c->local ? c->local : d->caps->coopmat_subgroup;
     rlx_status st = d->run(d->device, c->kernel, local, words, &err);
     if (st == RLX_NO_MEMORY || st == RLX_DEVICE_LOST || st == RLX_UNSUPPORTED)
         return false;

@@ -561,6 +561,34 @@ static void add_fragments(rx_gpu_build *b, const conv *v)
                                  32 * c.side_m * c.side_n * c.slices, &a), caps, n_groups);
 }
 
+/* ---- Windows as columns ---------------------------------------------------------------------- */
+
+/* Where the n elements of im2col go. */
+typedef struct columns {
+    rx_gpu_ref to;
+    uint32_t at;
+    int64_t n;
+} columns;
+
+/* Of operand 0, whose windows have two axes. */
+static void add_im2col(rx_gpu_build *b, const rx_gpu_call *c, const window *w, const columns *y)
+{
+    const rx_view *x = &c->in[0];
+    const uint64_t work = rx_words_of(x->dtype, y->n);
+    const rx_args_im2col args = {
+        .bind = {.x = RX_REF_IN(0), .y = y->to},
+        .spec = {.BITS = rx_bits_of(x->dtype)},
+        .push = {.n_items = (uint32_t)work, .total = (uint32_t)y->n, .x_at = rx_gpu_offset(x),
+                 .y_at = y->at, .in_h = (uint32_t)w->in[1], .in_w = (uint32_t)w->in[2],
+                 .kernel_h = (uint32_t)w->kernel[1], .kernel_w = (uint32_t)w->kernel[2],
+                 .out_h = (uint32_t)w->out[1], .out_w = (uint32_t)w->out[2],
+                 .stride_h = (int32_t)w->stride[1], .stride_w = (int32_t)w->stride[2],
+                 .dilation_h = (int32_t)w->dilation[1], .dilation_w = (int32_t)w->dilation[2],
+                 .begin_h = (int32_t)w->begin[1], .begin_w = (int32_t)w->begin[2]},
+    };
+    rx_flat_grid(rx_add_im2col(b, RX_K_im2col, rx_flat_local(c->caps), &args), c->caps, work);
+}
+
 /* ---- As products ----------------------------------------------------------------------------- */
 
 /* The window is one element and skips none, and at most one of bias and residual is present: then
@@ -575,14 +603,16 @@ static bool is_product(const conv *v)
     return ok;
 }
 
-/* The bias is one per row here: it becomes a residual that broadcasts over pixels, added before the
+/* w [filters, k] . x [k, pixels] for each image and group, x being operand 0 or columns. The bias
+ * belongs to rows here: it is a residual that is the same for all pixels, added before the
  * activation. */
-static rlx_status lower_product(rx_gpu_build *b, const conv *v)
+static rx_product make_product(const conv *v, rx_gpu_ref x, uint32_t x_at)
 {
     const rx_gpu_call *c = v->call;
-    const int64_t pixels = conv_pixels(v), k = v->channels, m = v->filters;
+    const int64_t pixels = conv_pixels(v), m = v->filters;
+    const int64_t k = v->channels * product3(v->win.kernel);
     const rx_view *added = v->bias ? v->bias : v->last;
-    rx_product p = {.call = c, .a_ref = RX_REF_IN(1), .b_ref = RX_REF_IN(0),
+    rx_product p = {.call = c, .a_ref = RX_REF_IN(1), .b_ref = x,
                     .a_type = c->in[1].dtype, .b_type = c->in[0].dtype, .out = &c->out[0],
                     .residual = added, .bias_in = (v->bias ? v->bias_in : v->last_in) - 1,
                     .act = v->act, .act_last = v->bias || v->act_last, .m = m, .n = pixels,
@@ -590,7 +620,7 @@ static rlx_status lower_product(rx_gpu_build *b, const conv *v)
                     .dim = {v->images, v->groups}, .a = {0, m * k},
                     .b = {v->groups * k * pixels, k * pixels}};
     p.a_at = rx_gpu_offset(&c->in[1]);
-    p.b_at = rx_gpu_offset(&c->in[0]);
+    p.b_at = x_at;
     p.out_at = rx_gpu_offset(&c->out[0]);
     p.res_at = added ? rx_gpu_offset(added) : 0;
     if (v->bias) {
@@ -602,6 +632,43 @@ static rlx_status lower_product(rx_gpu_build *b, const conv *v)
         p.res[0] = v->groups * m * pixels;
         p.res[1] = m * pixels;
     }
+    return p;
+}
+
+static rlx_status lower_product(rx_gpu_build *b, const conv *v)
+{
+    rx_product p = make_product(v, RX_REF_IN(0), rx_gpu_offset(&v->call->in[0]));
+    return rx_product_lower(b, &p);
+}
+
+#define MAX_COLUMNS ((uint64_t)256 << 20) /* bytes */
+#define COLUMN_WORK (INT64_C(1) << 22)    /* multiplications of a product that pays for them */
+
+/* Where matrices only come through shared memory (coopmat.c) windows of two axes are written as
+ * columns first: the product is then worth more than what that costs. */
+static bool suits_columns(const conv *v)
+{
+    const rx_gpu_caps *caps = v->call->caps;
+    const int64_t k = v->channels * product3(v->win.kernel), pixels = conv_pixels(v);
+    const uint64_t bytes = (uint64_t)(v->images * v->groups * k * pixels) *
+                           (uint64_t)rlx_dtype_block_bytes(v->call->in[0].dtype);
+    const bool bf16 = v->call->in[0].dtype == RLX_BF16;
+    return !v->is_int && has_matrices(v) && !caps->coopmat_fragments &&
+           (!bf16 || caps->coopmat_bf16) && v->win.in[0] == 1 && v->win.kernel[0] == 1 &&
+           v->call->in[0].dtype == v->call->in[1].dtype && !(v->bias && v->last) &&
+           v->filters >= 16 && k >= 32 && pixels >= 64 && v->filters * k * pixels >= COLUMN_WORK &&
+           bytes <= MAX_COLUMNS && bytes <= caps->max_binding_bytes;
+}
+
+static rlx_status lower_columns(rx_gpu_build *b, const conv *v)
+{
+    const int64_t n = v->images * v->groups * v->channels * product3(v->win.kernel) *
+                      conv_pixels(v);
+    const columns y = {
+        rx_gpu_scratch(b, (uint64_t)n * (uint64_t)rlx_dtype_block_bytes(v->call->in[0].dtype)), 0,
+        n};
+    add_im2col(b, v->call, &v->win, &y);
+    rx_product p = make_product(v, y.to, 0);
     return rx_product_lower(b, &p);
 }
 
@@ -638,6 +705,8 @@ static rlx_status lower_conv(rx_gpu_build *b, const conv *v)
         add_fragments(b, &folded);
     else if (is_product(v))
         return lower_product(b, v);
+    else if (suits_columns(v))
+        return lower_columns(b, v);
     else if (!has_matrices(v) && (slices = pick_slices(v, &t)) > 1)
         add_slices(b, v, t, slices);
     else if (suits_coopmat(v) && suits_fragments(v))
@@ -727,19 +796,7 @@ rlx_status rx_gpu_lower_im2col(rx_gpu_build *b, const rx_gpu_call *c)
         int64_t extent = w.dilation[i] * (w.kernel[i] - 1) + 1;
         w.out[i] = (w.in[i] + w.begin[i] + w.end[i] - extent) / w.stride[i] + 1;
     }
-    const uint64_t work = rx_words_of(y->dtype, n);
-    const rx_args_im2col args = {
-        .bind = {.x = RX_REF_IN(0), .y = RX_REF_OUT(0)},
-        .spec = {.BITS = rx_bits_of(y->dtype)},
-        .push = {.n_items = (uint32_t)work, .total = (uint32_t)n, .x_at = rx_gpu_offset(x),
-                 .y_at = rx_gpu_offset(y), .in_h = (uint32_t)w.in[1], .in_w = (uint32_t)w.in[2],
-                 .kernel_h = (uint32_t)w.kernel[1], .kernel_w = (uint32_t)w.kernel[2],
-                 .out_h = (uint32_t)w.out[1], .out_w = (uint32_t)w.out[2],
-                 .stride_h = (int32_t)w.stride[1], .stride_w = (int32_t)w.stride[2],
-                 .dilation_h = (int32_t)w.dilation[1], .dilation_w = (int32_t)w.dilation[2],
-                 .begin_h = (int32_t)w.begin[1], .begin_w = (int32_t)w.begin[2]},
-    };
-    rx_flat_grid(rx_add_im2col(b, RX_K_im2col, rx_flat_local(c->caps), &args), c->caps, work);
+    add_im2col(b, c, &w, &(columns){RX_REF_OUT(0), rx_gpu_offset(y), n});
     return RLX_OK;
 }
 

@@ -332,24 +332,41 @@ static void add_fragments(rx_gpu_build *b, const rx_product *p)
 /* ---- The product through shared memory ------------------------------------------------------- */
 
 typedef struct coop_shape {
-    uint32_t cm, cn; /* fragments per subgroup, of which there are 2 x 2 */
+    uint32_t cm, cn; /* matrices of a subgroup, of which there are 2 x 2 */
 } coop_shape;
 
 #define COOP_BK 32
 
-static uint64_t coop_shared_bytes(coop_shape s)
+static uint64_t coop_shared_bytes(coop_shape s, const rx_gpu_caps *c)
 {
-    const uint64_t lines = 32 * s.cm + 32 * s.cn;
-    return lines * (COOP_BK / 8 + 1) * 16 + lines * 8 + 4 * 16 * 20 * 4 + 16;
+    const uint64_t lines = 2 * (s.cm * c->coopmat_m + s.cn * c->coopmat_n);
+    return lines * (COOP_BK / 8 + 1) * 16 + lines * 8 +
+           4 * c->coopmat_m * (c->coopmat_n + 4) * 4 + 16;
 }
 
+/* Subgroups with tiles of rows x columns. */
+static coop_shape shape_of(const rx_gpu_caps *c, uint32_t rows, uint32_t columns)
+{
+    return (coop_shape){rows / c->coopmat_m, columns / c->coopmat_n};
+}
+
+/* Subgroups make 64 x 64 where they have the registers and there is work for all units, else
+ * 32 x 32; few rows have tiles of few. */
 static coop_shape pick_coop_shape(const rx_product *p)
 {
     const rx_gpu_caps *caps = p->call->caps;
-    int64_t units = caps->compute_units ? caps->compute_units : 32;
-    int64_t tiles = count_tiles(p, 128, 128);
-    coop_shape large = {4, 4}, small = {2, 2};
-    return tiles >= units && coop_shared_bytes(large) <= caps->max_shared_bytes ? large : small;
+    const int64_t units = caps->compute_units ? caps->compute_units : 32;
+    const coop_shape large = shape_of(caps, 64, 64), flat = shape_of(caps, 32, 64);
+    if (p->m <= 32)
+        return shape_of(caps, 16, 32);
+    if (caps->coopmat_subgroup < 32 || caps->is_software)
+        return shape_of(caps, 16, 16);
+    const uint32_t room = caps->max_shared_bytes;
+    if (count_tiles(p, 128, 128) >= units && coop_shared_bytes(large, caps) <= room)
+        return large;
+    if (count_tiles(p, 64, 128) >= units && coop_shared_bytes(flat, caps) <= room)
+        return flat;
+    return shape_of(caps, 32, 32);
 }
 
 static uint32_t coop_loads(const side *s)
@@ -364,8 +381,9 @@ static void add_shared(rx_gpu_build *b, const rx_product *p)
 {
     side a = make_side(p, false), w = make_side(p, true);
     coop_shape s = pick_coop_shape(p);
-    const uint32_t local = 4 * p->call->caps->subgroup;
-    int64_t bm = 32 * s.cm, bn = 32 * s.cn;
+    const rx_gpu_caps *caps = p->call->caps;
+    const uint32_t local = 4 * caps->coopmat_subgroup;
+    const int64_t bm = 2 * s.cm * caps->coopmat_m, bn = 2 * s.cn * caps->coopmat_n;
     uint64_t n_groups = (uint64_t)(((p->m + bm - 1) / bm) * ((p->n + bn - 1) / bn) *
                                    rx_product_batches(p));
     const rx_args_product base = rx_product_args(p, n_groups);
@@ -373,11 +391,13 @@ static void add_shared(rx_gpu_build *b, const rx_product *p)
         .bind = {base.bind},
         .spec = {.product = base.spec, .WIDE = writes_vectors(p), .SGM = 2, .SGN = 2, .CM = s.cm,
                  .CN = s.cn, .BK = COOP_BK, .LOADS = coop_loads(&a) | coop_loads(&w),
-                 .THREADS = local},
+                 .THREADS = local, .MM = caps->coopmat_m, .NN = caps->coopmat_n,
+                 .KK = caps->coopmat_k},
         .push = {base.push},
     };
-    rx_gpu_grid(rx_add_gemm_coop(b, a.type == RLX_BF16 ? RX_K_gemm_coop_bf : RX_K_gemm_coop,
-                                 local, &args), p->call->caps, n_groups);
+    const rx_kernel k = rlx_dtype_is_packed(w.type) ? RX_K_gemm_coop_quant
+                        : a.type == RLX_BF16        ? RX_K_gemm_coop_bf : RX_K_gemm_coop;
+    rx_gpu_grid(rx_add_gemm_coop(b, k, local, &args), caps, n_groups);
 }
 
 /* ---- The choice ------------------------------------------------------------------------------ */
@@ -402,19 +422,19 @@ bool rx_product_coopmat(rx_gpu_build *b, const rx_product *p)
         return false;
     if (is_bf16 != (p->b_type == RLX_BF16)) /* cooperative matrices of one type */
         return false;
-    if (!rx_kernel_available(is_bf16 ? RX_K_gemm_frag_bf : RX_K_gemm_frag, caps))
+    if (!rx_kernel_available(is_bf16 ? RX_K_gemm_coop_bf : RX_K_gemm_coop, caps))
         return false;
     if (p->n < 16 || p->k < 16 || p->m * p->n * p->k * rx_product_batches(p) < MIN_WORK)
         return false;
-    if (caps->coopmat_fragments && caps->subgroup_shuffle && fits_bindings(p)) {
+    if (caps->coopmat_fragments && caps->subgroup_shuffle && fits_bindings(p) &&
+        rx_kernel_available(is_bf16 ? RX_K_gemm_frag_bf : RX_K_gemm_frag, caps)) {
         add_fragments(b, p);
         return true;
     }
-    if (rlx_dtype_is_packed(p->b_type))
+    if (rlx_dtype_is_packed(p->b_type) && rx_quant_family_of(p->b_type) != RX_QUANT_BLOCKS)
         return false;
-    coop_shape least = {2, 2};
-    if (!caps->subgroup || 4 * caps->subgroup > caps->max_invocations ||
-        coop_shared_bytes(least) > caps->max_shared_bytes)
+    if (!caps->coopmat_subgroup || 4 * caps->coopmat_subgroup > caps->max_invocations ||
+        coop_shared_bytes(shape_of(caps, 32, 32), caps) > caps->max_shared_bytes)
         return false;
     add_shared(b, p);
     return true;

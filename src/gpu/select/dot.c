@@ -85,7 +85,7 @@ static bool x_is_wide(const rx_product *p)
 bool rx_quant_has_dots(const rx_gpu_caps *caps, rlx_dtype weight)
 {
     return tile_vectors(weight) && rx_kernel_available(RX_K_dot_gemv, caps) &&
-           caps->subgroup == 32 && caps->subgroup_shuffle && caps->max_invocations >= DOT_THREADS;
+           caps->subgroup_shuffle && caps->max_invocations >= DOT_THREADS;
 }
 
 static bool is_possible(const rx_product *p, const rx_view *ids)
@@ -104,6 +104,13 @@ static bool is_possible(const rx_product *p, const rx_view *ids)
 typedef struct dot_shape {
     uint32_t threads, split, per_unit; /* per_unit: persistent workgroups per compute unit */
 } dot_shape;
+
+/* Kernels that read the weight by its address multiply signed by unsigned bytes. Chains have no
+ * others. */
+static bool reads_address(const rx_gpu_caps *caps)
+{
+    return rx_kernel_available(RX_K_dot_gemv_at, caps) && (caps->chains || !caps->int_dot_signed);
+}
 
 static uint32_t count_units(const rx_gpu_caps *caps)
 {
@@ -275,7 +282,7 @@ static rx_gpu_dispatch *add_with_epilogue(rx_gpu_build *b, const rx_product *p,
         .n = (uint32_t)p->n, .a_at = (uint32_t)p->a_at, .b_at = (uint32_t)p->b_at,
         .out_at = (uint32_t)p->out_at, .a_m = (uint32_t)p->a_m, .fold_at = prologue.at,
         .fold_eps = prologue.eps};
-    const bool bound = !rx_kernel_available(RX_K_dot_gemv_at, p->call->caps);
+    const bool bound = !reads_address(p->call->caps);
     rx_gpu_dispatch *d;
     if (t->pair) {
         const rx_args_dot_gemv_pair a = {.bind = {.dot_gemv_one = bind, .second = tiles[1]},
@@ -314,7 +321,7 @@ static rx_gpu_dispatch *add_plain(rx_gpu_build *b, const rx_product *p, const rx
     };
     a.bind.product.a = prologue.x;
     a.bind.product.b = tiles;
-    if (!rx_kernel_available(RX_K_dot_gemv_at, p->call->caps))
+    if (!reads_address(p->call->caps))
         return rx_add_dot_gemv(b, bytes ? RX_K_dot_gemv_bytes : RX_K_dot_gemv, spec->THREADS, &a);
     const rx_args_dot_gemv_at at = {
         .bind = {a.bind},

@@ -233,6 +233,13 @@ uint64_t rx_product_tiles(const rx_product *p, const rx_tile *t)
            (uint64_t)rx_product_batches(p);
 }
 
+/* Units that only have subgroups of 64 have registers for one subgroup at a time with 128 results
+ * an invocation, so that nothing hides its loads (RADV for Vega: 236 of 256). */
+static bool has_registers(const rx_tile *t, const rx_gpu_caps *caps)
+{
+    return t->tm * t->tn <= 64 || caps->subgroup_least < 64;
+}
+
 static bool tile_serves(const rx_tile_choice *c, const rx_tile *t, const rx_product *p)
 {
     const rx_gpu_caps *caps = p->call->caps;
@@ -241,6 +248,7 @@ static bool tile_serves(const rx_tile_choice *c, const rx_tile *t, const rx_prod
     /* slices of a long k make up for few tiles: count_slices() */
     uint64_t slices = !c->sliced || caps->is_software || p->k < 4096 ? 1 : p->k < 8192 ? 2 : 4;
     return rx_tile_threads(t) <= caps->max_invocations && c->fits(t, caps) && !wasted &&
+           has_registers(t, caps) &&
            rx_product_tiles(p, t) * slices >= enough;
 }
 

@@ -269,19 +269,18 @@ static void add_gemm(rx_gpu_build *b, const rx_product *p)
 #define COOPMAT_ROWS 32
 #define FRAGMENT_ROWS 9
 
-/* Multiplies on cooperative matrices where the device has them and the policy allows rounding the
- * weight: a scale times a quant has more bits than f16, even where x is f16. Fragments are packed
- * from the blocks; without fragment packing the weight is decoded first, to the type of x or to
- * f32, which is rounded with its range kept. The decoding is undone when the product does not suit
- * matrices. */
+/* Multiplies by cooperative matrices, if they are there and the policy lets the weight be rounded:
+ * a scale times a stored number has more bits than a half, also where x is one. Fragments are
+ * packed from the blocks, and tiles in shared memory are decoded into; types with a grid, and those
+ * beside bf16, are decoded first, to the type of x or to f32, which is rounded with its range kept.
+ * The decoding is taken back when the product is not for matrices. */
 static bool add_coopmat(rx_gpu_build *b, const rx_product *p)
 {
     const rx_gpu_call *c = p->call;
     if (p->scale || p->m < FRAGMENT_ROWS || !c->caps->coopmat_f16 ||
         c->policy != RLX_POLICY_FAST)
         return false;
-    if (rlx_dtype_is_packed(p->b_type) && p->a_type != RLX_BF16 && c->caps->coopmat_fragments &&
-        rx_product_coopmat(b, p))
+    if (rlx_dtype_is_packed(p->b_type) && p->a_type != RLX_BF16 && rx_product_coopmat(b, p))
         return true;
     if (p->m < COOPMAT_ROWS)
         return false;

@@ -8,9 +8,15 @@
 #else
 #define HALF float16_t
 #endif
+#ifdef ANY_SHAPE /* MM, NN and KK are constants of the kernel */
+#define MATRIX_A coopmat<HALF, gl_ScopeSubgroup, MM, KK, gl_MatrixUseA>
+#define MATRIX_B coopmat<HALF, gl_ScopeSubgroup, KK, NN, gl_MatrixUseB>
+#define MATRIX_SUM coopmat<float, gl_ScopeSubgroup, MM, NN, gl_MatrixUseAccumulator>
+#else
 #define MATRIX_A coopmat<HALF, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA>
 #define MATRIX_B coopmat<HALF, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB>
 #define MATRIX_SUM coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
+#endif
 
 #include "product.glsl"
 

@@ -13,27 +13,34 @@
 /* Product by cooperative matrices with f32 sums through shared memory, for devices whose fragments
  * are not those of pack_rows.comp: any size of subgroups; product.glsl says what is computed.
  *
- * A workgroup is SGM x SGN subgroups, each with 16 CM x 16 CN results. It walks along k in steps of
- * BK: the tiles [rows][BK] of a and [columns][BK] of b lie in shared memory as halves, zeros past
- * the ends. f32 becomes f16; where that does not hold a row or column as it is, all is done once
- * more with exponents (range.glsl).
+ * A workgroup is SGM x SGN subgroups, each with CM x CN matrices of MM x NN results. It walks along
+ * k in steps of BK: the tiles [rows][BK] of a and [columns][BK] of b lie in shared memory as
+ * halves, zeros past the ends. f32 and packed weights become f16; where that does not hold a row
+ * or column as it is, all is done once more with exponents (range.glsl).
  *
  * LOADS: bit 0 neighbours read a along m instead of k; bit 1 eight elements of a are aligned loads
- * of 16 bytes; bits 2 and 3 the same for b and n. BF: bf16. */
+ * of 16 bytes; bits 2 and 3 the same for b and n. BF: bf16. FAMILY: b is a packed weight [n, k],
+ * whose strides and offset count bytes (quant.glsl). */
 #include "common.glsl"
 #include "gemm_coop.def"
+#define ANY_SHAPE
 #include "coopmat.glsl"
 #include "range.glsl"
 
-const uint GROUP = 8; /* rows of tiles in one raster group, for cache reuse */
-const uint BM = SGM * CM * 16, BN = SGN * CN * 16;
-const uint KV = BK / 8, LINE = KV + 1; /* vectors of a row; padding against bank conflicts */
-const uint STRIP = 20;
+const uint GROUP = 8; /* rows of tiles that are walked together, for the cache */
+const uint BM = SGM * CM * MM, BN = SGN * CN * NN;
+const uint KV = BK / 8, LINE = KV + 1; /* vectors of a row; the gap is against conflicts */
+const uint STRIP = NN + 4;
 shared uvec4 sa[BM * LINE];
 shared uvec4 sb[BN * LINE];
-shared float strip[SGM * SGN * 16 * STRIP];
+shared float strip[SGM * SGN * MM * STRIP];
 
-const bool ROUNDS = TA == F32 || TB == F32;
+#ifdef FAMILY
+const bool ROUNDS_B = true;
+#else
+const bool ROUNDS_B = TB == F32;
+#endif
+const bool ROUNDS = TA == F32 || ROUNDS_B;
 const uint LINES = BM + BN; /* rows of a, then columns of b */
 shared uint tops[ROUNDS ? LINES : 1];
 shared int powers[ROUNDS ? LINES : 1]; /* exponents */
@@ -43,9 +50,15 @@ const uint NA = (BM * KV + THREADS - 1) / THREADS, NB = (BN * KV + THREADS - 1) 
 uint top_a[NA], top_b[NB];
 
 TENSOR(a)
-TENSOR(b)
 layout(SLOT(a), std430) buffer buffer_a4 { uvec4 a4[]; };
+#ifdef FAMILY
+#define QUANT_WORDS weights
+VIEW(b, uint, weights);
+#include "quant.glsl"
+#else
+TENSOR(b)
 layout(SLOT(b), std430) buffer buffer_b4 { uvec4 b4[]; };
+#endif
 
 uint half_of(float x)
 {
@@ -80,7 +93,20 @@ uint half_of(float x)
         return v;                                                                              \
     }
 DEFINE_LOAD8(a, TA, (LOADS & A_VECTORS) != 0u)
+#ifdef FAMILY
+/* Of the column whose first block begins at byte `at`. */
+uvec4 load_packed(uint at, uint kk, float by, inout uint top)
+{
+    Eight e = quant_decode8(TB, at, kk);
+    top = max(top, max(range_bits4(e.lo), range_bits4(e.hi)));
+    e.lo *= by;
+    e.hi *= by;
+    return uvec4(packFloat2x16(f16vec2(e.lo.xy)), packFloat2x16(f16vec2(e.lo.zw)),
+                 packFloat2x16(f16vec2(e.hi.xy)), packFloat2x16(f16vec2(e.hi.zw)));
+}
+#else
 DEFINE_LOAD8(b, TB, (LOADS & B_VECTORS) != 0u)
+#endif
 
 MATRIX_SUM sum[CM * CN];
 
@@ -106,8 +132,13 @@ void fill_tiles(Batch at, uint m0, uint n0, uint kk)
         uint row = kk + v * 8u;
         if (u < BN * KV)
             sb[x * LINE + v] = n0 + x < n && row < k
+#ifdef FAMILY
+                                   ? load_packed(at.b + (n0 + x) * b_n, row, factor_of(BM + x),
+                                                 top_b[i])
+#else
                                    ? load8_b(at.b + (n0 + x) * b_n + row * b_k, b_k, row,
                                              factor_of(BM + x), top_b[i])
+#endif
                                    : uvec4(0u);
     }
 }
@@ -133,14 +164,14 @@ bool find_powers()
 
 void multiply(uint my_m, uint my_n)
 {
-    [[unroll]] for (uint v = 0u; v < KV; v += 2u) {
+    [[unroll]] for (uint v = 0u; v < KV; v += KK / 8u) {
         MATRIX_A fa[CM];
         [[unroll]] for (uint i = 0u; i < CM; i++)
-            coopMatLoad(fa[i], sa, (my_m + i * 16u) * LINE + v, LINE,
+            coopMatLoad(fa[i], sa, (my_m + i * MM) * LINE + v, LINE,
                         gl_CooperativeMatrixLayoutRowMajor);
         [[unroll]] for (uint j = 0u; j < CN; j++) {
             MATRIX_B fb;
-            coopMatLoad(fb, sb, (my_n + j * 16u) * LINE + v, LINE,
+            coopMatLoad(fb, sb, (my_n + j * NN) * LINE + v, LINE,
                         gl_CooperativeMatrixLayoutColumnMajor);
             [[unroll]] for (uint i = 0u; i < CM; i++)
                 sum[j * CM + i] = coopMatMulAdd(fa[i], fb, sum[j * CM + i]);
@@ -156,7 +187,7 @@ void main()
     uint tile = GROUP_INDEX % tiles, wide = GROUP * tiles_n, top = tile / wide * GROUP;
     uint rows = min(tiles_m - top, GROUP), local = tile % wide;
     uint m0 = (top + local % rows) * BM, n0 = local / rows * BN;
-    uint my_m = gl_SubgroupID % SGM * 16u * CM, my_n = gl_SubgroupID / SGM * 16u * CN;
+    uint my_m = gl_SubgroupID % SGM * MM * CM, my_n = gl_SubgroupID / SGM * NN * CN;
     Batch at = find_batch(GROUP_INDEX / tiles);
     for (uint x = LANE; ROUNDS && x < LINES; x += THREADS) {
         tops[x] = 0u;
@@ -184,17 +215,18 @@ void main()
             break;
     }
 
-    uint base = gl_SubgroupID * 16u * STRIP;
+    const uint PER = NN / 8u; /* eights of a row of a matrix */
+    uint base = gl_SubgroupID * MM * STRIP;
     [[unroll]] for (uint j = 0u; j < CN; j++)
         [[unroll]] for (uint i = 0u; i < CM; i++) {
             coopMatStore(sum[j * CM + i], strip, base, STRIP, gl_CooperativeMatrixLayoutRowMajor);
             subgroupMemoryBarrierShared();
             subgroupBarrier();
-            for (uint g = gl_SubgroupInvocationID; g < 32u; g += gl_SubgroupSize) {
+            for (uint g = gl_SubgroupInvocationID; g < MM * PER; g += gl_SubgroupSize) {
                 float v[8];
-                uint row = my_m + i * 16u + g / 2u, col = my_n + j * 16u + g % 2u * 8u;
+                uint row = my_m + i * MM + g / PER, col = my_n + j * NN + g % PER * 8u;
                 [[unroll]] for (uint e = 0u; e < EIGHT; e++)
-                    v[e] = strip[base + g / 2u * STRIP + g % 2u * 8u + e];
+                    v[e] = strip[base + g / PER * STRIP + g % PER * 8u + e];
                 if (ROUNDS && any_power != 0u)
                     [[unroll]] for (uint e = 0u; e < EIGHT; e++)
                         v[e] = range_restore(v[e], powers[row] + powers[BM + col + e]);

@@ -9,8 +9,9 @@
  * SUBNORMAL: x v(i) + x for the subnormal number x whose bits are 5900 i + 1; no result is normal.
  * HALF: v(i) / 4 * 1.5 - 2 in f16, as f32 bits.
  * DOT: the product of packed bytes (v(i), -v(i + 1), 3, -4) with themselves in another order.
- * MATRIX: a 16 x 16 product of A[i][j] = v(16 i + j) and B[i][j] = v(16 j + i), 256 words; then for
- * A, B and sums [length], and for each lane the places (row * 16 + column) of its first 8 elements.
+ * MATRIX: an MM x NN product of A[i][j] = v(KK i + j) and B[i][j] = v(KK j + i), 256 words; then
+ * for A, B and sums [length], and for each lane the places (row * width + column) of its first 8
+ * elements.
  * CHAIN: level `chain_after` of a chain of 512 workgroups: element i of its half of the words is
  * element (7 i + 3) mod 512 of the other half plus 1, in the first level v(i). Shared memory leaves
  * no room for all of them at once.
@@ -49,23 +50,26 @@ uint v(uint i) { return (i * 7u + 3u) % 11u; }
 shared float16_t half_a[256], half_b[256];
 shared float sums[256];
 shared float16_t places[256];
+#define MATRIX_A coopmat<float16_t, gl_ScopeSubgroup, MM, KK, gl_MatrixUseA>
+#define MATRIX_B coopmat<float16_t, gl_ScopeSubgroup, KK, NN, gl_MatrixUseB>
+#define MATRIX_SUM coopmat<float, gl_ScopeSubgroup, MM, NN, gl_MatrixUseAccumulator>
 
 void matrix_case()
 {
     const uint lanes = gl_SubgroupSize, lane = gl_SubgroupInvocationID;
     for (uint i = lane; i < 256u; i += lanes) {
         half_a[i] = float16_t(v(i));
-        half_b[i] = float16_t(v(i % 16u * 16u + i / 16u));
+        half_b[i] = float16_t(v(i % NN * KK + i / NN));
         sums[i] = float(i);
         places[i] = float16_t(i);
     }
     barrier();
-    coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> a;
-    coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
-    coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> c;
-    coopMatLoad(a, places, 0, 16, gl_CooperativeMatrixLayoutRowMajor);
-    coopMatLoad(b, places, 0, 16, gl_CooperativeMatrixLayoutRowMajor);
-    coopMatLoad(c, sums, 0, 16, gl_CooperativeMatrixLayoutRowMajor);
+    MATRIX_A a;
+    MATRIX_B b;
+    MATRIX_SUM c;
+    coopMatLoad(a, places, 0, KK, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatLoad(b, places, 0, NN, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatLoad(c, sums, 0, NN, gl_CooperativeMatrixLayoutRowMajor);
     if (a.length() == 8 && b.length() == 8 && c.length() == 8) {
         [[unroll]] for (uint e = 0u; e < 8u; e++) {
             o[256u + 1u + lane * 8u + e] = uint(a[e]);
@@ -78,14 +82,14 @@ void matrix_case()
         o[513] = uint(b.length());
         o[770] = uint(c.length());
     }
-    coopMatLoad(a, half_a, 0, 16, gl_CooperativeMatrixLayoutRowMajor);
-    coopMatLoad(b, half_b, 0, 16, gl_CooperativeMatrixLayoutRowMajor);
-    c = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
+    coopMatLoad(a, half_a, 0, KK, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatLoad(b, half_b, 0, NN, gl_CooperativeMatrixLayoutRowMajor);
+    c = MATRIX_SUM(0.0);
     c = coopMatMulAdd(a, b, c);
     barrier();
-    coopMatStore(c, sums, 0, 16, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatStore(c, sums, 0, NN, gl_CooperativeMatrixLayoutRowMajor);
     barrier();
-    for (uint i = lane; i < 256u; i += lanes)
+    for (uint i = lane; i < MM * NN; i += lanes)
         o[i] = uint(sums[i]);
 }
 #endif

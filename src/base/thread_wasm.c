@@ -27,7 +27,7 @@ static void sleep_while(atomic_int *word, int value, int64_t ns)
         __builtin_wasm_memory_atomic_wait32((int *)word, value, ns);
 }
 
-/* V8 reads the count as a signed number. */
+/* All who wait on a word: a count for notify. */
 #define EVERY INT_MAX
 
 static void wake(atomic_int *word, unsigned n)

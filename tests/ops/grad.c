@@ -106,7 +106,7 @@ static bool build(check *k)
     rlx_grad(g, loss, wrt, k->n_wrt, dx);
     for (size_t i = 0; i < k->n_wrt; i++) {
         char name[OT_NAME];
-        snprintf(name, sizeof name, "grad%zu", i);
+        snprintf(name, sizeof name, "grad%d", (int)i);
         rlx_output(g, name, dx[i]);
         tangent[i] = wave_like(g, wrt[i], rlx_value_dtype(g, wrt[i]), 1.7, (double)i);
     }

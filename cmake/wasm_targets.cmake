@@ -35,7 +35,7 @@ if(CMAKE_C_COMPILER_VERSION VERSION_GREATER_EQUAL 19)
     set(rlx_relaxed -mrelaxed-simd)
 endif()
 rlx_wasm_parts(rlx_single -D_Thread_local=)
-rlx_wasm_parts(rlx_threads ${rlx_relaxed})
+rlx_wasm_parts(rlx_threads -ftls-model=local-exec ${rlx_relaxed})
 # A large stack below the data: an overflow traps instead of changing data. The table is for C
 # callbacks that JavaScript calls.
 set(rlx_wasm_link

@@ -295,23 +295,24 @@ static void add_mask(rx_onnx_call *c, rlx_value *mask, rlx_value more)
  * 0: there is no product. */
 static uint32_t unmasked(rx_onnx_call *c, uint32_t id, rlx_value *mask, int depth)
 {
-    const rx_node *n = rx_value_node(c->g, id);
-    const rlx_value zero = rlx_scalar(c->g, RLX_F32, 0), in[3] = {{n->n_in > 0 ? n->in[0] : 0},
-        {n->n_in > 1 ? n->in[1] : 0}, {n->n_in > 2 ? n->in[2] : 0}};
+    const rx_node n = *rx_value_node(c->g, id); /* nodes move when others are added */
+    const rlx_value in[3] = {{n.n_in > 0 ? n.in[0] : 0}, {n.n_in > 1 ? n.in[1] : 0},
+                             {n.n_in > 2 ? n.in[2] : 0}};
+    const rlx_value zero = rlx_scalar(c->g, RLX_F32, 0);
     double by, scale = 1;
     if (made(c, unscaled(c, id, &scale), RX_OP_matmul))
         return id;
     if (depth == 3)
         return 0;
-    if (n->op == RX_OP_where && known_scalar(c, in[2].id, &by) && by <= -1e9) {
+    if (n.op == RX_OP_where && known_scalar(c, in[2].id, &by) && by <= -1e9) {
         add_mask(c, mask, rlx_where(c->g, in[0], zero, in[2]));
         return unmasked(c, in[1].id, mask, depth + 1);
     }
-    if (n->op == RX_OP_where && known_scalar(c, in[1].id, &by) && by <= -1e9) {
+    if (n.op == RX_OP_where && known_scalar(c, in[1].id, &by) && by <= -1e9) {
         add_mask(c, mask, rlx_where(c->g, in[0], in[1], zero));
         return unmasked(c, in[2].id, mask, depth + 1);
     }
-    for (int i = 0; i < 2 && n->op == RX_OP_add; i++) {
+    for (int i = 0; i < 2 && n.op == RX_OP_add; i++) {
         rlx_value inner = RLX_NONE;
         const uint32_t found = unmasked(c, in[i].id, &inner, depth + 1);
         if (!found)

@@ -138,17 +138,18 @@ typedef struct target {
     rlx_dtype to;
 } target;
 
-static rlx_value conv(rx_onnx_call *c, const rx_node *n, const target *t)
+/* The node is a copy: nodes move when others are added. */
+static rlx_value conv(rx_onnx_call *c, const rx_node n, const target *t)
 {
-    const rlx_conv_desc *d = n->attr;
-    const bool line = n->op == RX_OP_conv1d;
+    const rlx_conv_desc *d = n.attr;
+    const bool line = n.op == RX_OP_conv1d;
     codes x, w;
     rlx_value bias;
-    if (d->act != RLX_ACT_NONE || (n->n_in > 3 && n->in[3]) || !read_codes(c, n->in[0], &x) ||
-        !read_codes(c, n->in[1], &w) || x.axis >= 0 || w.axis > 0)
+    if (d->act != RLX_ACT_NONE || (n.n_in > 3 && n.in[3]) || !read_codes(c, n.in[0], &x) ||
+        !read_codes(c, n.in[1], &w) || x.axis >= 0 || w.axis > 0)
         return RLX_NONE;
     const rlx_value scale = rlx_mul(c->g, x.scale, w.scale);
-    if (!read_bias(c, n->n_in > 2 ? n->in[2] : 0, scale, &bias))
+    if (!read_bias(c, n.n_in > 2 ? n.in[2] : 0, scale, &bias))
         return RLX_NONE;
     rlx_qconv_desc q = {RLX_INIT(rlx_qconv_desc), .stride = d->stride, .dilation = d->dilation,
                         .pads = d->pads, .groups = d->groups, .x_zero = x.zero,
@@ -236,7 +237,7 @@ rlx_value rx_onnx_quantized_product(rx_onnx_call *c, rlx_value x, rlx_value scal
                        (double)(float)(s * (most - (double)t.zero)));
     const rx_node *n = rx_value_node(c->g, x.id);
     if (n->op == RX_OP_conv2d || n->op == RX_OP_conv1d)
-        return conv(c, n, &t);
+        return conv(c, *n, &t);
     if (n->op == RX_OP_matmul)
         return product(c, n, 0, &t);
     if (n->op == RX_OP_add) {

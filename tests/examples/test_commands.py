@@ -21,7 +21,7 @@ MODELS = Path(os.environ.get("RLX_MODELS", SOURCE / ".cache" / "models"))
 TINY = SOURCE / "models" / "tiny-stories.gguf"
 PAGES = [SOURCE / "README.md", *sorted((SOURCE / "docs").glob("*.md"))]
 # Commands that wait for someone, fetch, forget or measure for long.
-NOT_RUN = ("pull", "rm", "serve", "chat", "doctor")
+NOT_RUN = ("pull", "rm", "serve", "chat", "doctor", "kernels")
 failures, counts = [], {"parsed": 0, "run": 0, "compared": 0}
 
 

@@ -148,6 +148,8 @@ static void sized(size_case which, bool is_input, rlx_status st, const char *typ
     size_t n;
     memcpy(&n, grown.bytes, sizeof n);
     if (which == NO_SIZE || (which == NEWER && is_input)) {
+        if (!err.code) /* of a function that records it in its graph */
+            rlx_graph_status(g, &err);
         refused(st == RLX_INVALID, type);
         return;
     }

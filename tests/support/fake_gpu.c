@@ -13,8 +13,7 @@ const fake_gpu_desc fake_gpu_large = {
              .subgroup_arith = true, .subgroup_shuffle = true, .loose_barriers = true, .f16 = true,
              .storage16 = true, .storage8 = true, .int8 = true, .int16 = true, .subnormals = true,
              .address = true, .int_dot = true, .coherent = true, .chains = true,
-             .coopmat_f16 = true, .coopmat_bf16 = true, .coopmat_f16_acc = true, .coopmat_m = 16,
-             .coopmat_n = 16, .coopmat_k = 16, .coopmat_subgroup = 32,
+             .coopmat_f16 = true, .coopmat_bf16 = true, .coopmat_f16_acc = true,
              .coopmat_fragments = true, .windows = true, .compute_units = 132},
     .rules = {.chains = true, .n_counters = 1024},
     .scratch_ring = (uint64_t)256 << 20};

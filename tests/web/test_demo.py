@@ -143,7 +143,7 @@ def check_talk(page, base):
     page.wait_for("window.copied")
     report("Copy", page.evaluate("window.copied").split() != [])
     for i in range(3):
-        say(page, f"Count to {i + 5}, a number in each line.", 48)
+        say(page, f"Count to {i + 5}, a number in each line.", 24)
     end = page.evaluate("(l => l.scrollHeight - l.scrollTop - l.clientHeight)"
                         "(document.querySelector('.log'))")
     report("the log follows the text", abs(end) < 3 and count(page, ".log .message") == 8,

@@ -457,6 +457,12 @@ static uint32_t cut_key(int64_t key_size, uint32_t most)
     return (uint32_t)rx_ceil_div(rx_ceil_div(size, n), 4) * 4;
 }
 
+static uint64_t count_tiles(const rx_attention *a, const tile *t)
+{
+    return (uint64_t)(a->n_batch * a->n_kv_heads) * rx_ceil_div((uint64_t)a->n_rows, t->bq) *
+           rx_ceil_div((uint64_t)a->value_size, t->dvc);
+}
+
 static tile pick_tile(const rx_attention *a)
 {
     const rx_gpu_caps *caps = a->call->caps;
@@ -466,6 +472,9 @@ static tile pick_tile(const rx_attention *a)
     while (t.bq > 16 && (a->n_rows <= t.bq / 2 || t.bq * 4 > caps->max_invocations ||
                          caps->is_software || is_invariant(a)))
         t.bq /= 2;
+    /* Half a device without work costs more than keys that are read twice. */
+    if (t.bq == 64 && 2 * count_tiles(a, &t) <= caps->compute_units)
+        t.bq = 32;
     for (;; t.bq /= 2)
         for (uint32_t dc = 32; dc >= 8; dc /= 2) {
             t.dc = cut_key(a->key_size, dc);
@@ -479,9 +488,7 @@ static void add_tiled(rx_gpu_build *b, const rx_attention *a, rx_gpu_ref partial
     tile t = pick_tile(a);
     bool vector = rx_attention_is_aligned(a->q, 4) && rx_attention_is_aligned(a->k, 4) &&
                   rx_attention_is_aligned(a->v, 4);
-    uint64_t n_groups = (uint64_t)(a->n_batch * a->n_kv_heads) *
-                        rx_ceil_div((uint64_t)a->n_rows, t.bq) *
-                        rx_ceil_div((uint64_t)a->value_size, t.dvc);
+    uint64_t n_groups = count_tiles(a, &t);
     uint64_t n_splits = a->keys ? 1 : count_splits(a, n_groups, 2 * TILE_KEYS);
     const bool merge = !a->keys && rx_attention_needs_merge(a, n_splits);
     rx_args_attention_base base;

@@ -38,7 +38,7 @@ const uint VK = FITS >= 64u ? 64u : FITS >= 32u ? 32u : FITS >= 16u ? 16u : FITS
 
 shared vec4 tile[TILE];          /* rows of q and k, then rows of v */
 shared vec4 weight[BQ * BK / 4u]; /* [row][key] */
-shared float part[BQ * TX];      /* partial maximum or sum of each invocation of a row */
+shared vec4 part[BQ * TX / 4u];   /* partial maximum or sum of each invocation of a row */
 shared uint shared_length;
 shared uint odd_values; /* 1 + the last block of keys with values that are not finite */
 
@@ -141,6 +141,80 @@ void find_run(uint first, uint n)
 const uint TILE_ROWS = BQ;
 #endif
 
+#ifdef V4
+/* What an invocation brings to shared memory: all of it is under way before the first of it is
+ * waited for. Addresses stay inside of the tensors and what is not there becomes 0 afterwards, so
+ * that no load hangs on a branch. */
+const uint PER = DC / 4u, LOCAL = gl_WorkGroupSize.x;
+const uint NQ = (BQ * PER + LOCAL - 1u) / LOCAL, NK = (BK * PER + LOCAL - 1u) / LOCAL;
+const uint NV = (VK * VLINE + LOCAL - 1u) / LOCAL;
+vec4 held[NQ + NK > NV ? NQ + NK : NV];
+
+/* Rows row0 to row0 + BQ - 1 of q and keys k0 to k0 + 63 below end, elements d0 to d0 + DC - 1. */
+void fetch_scores(uint d0, uint k0, uint end)
+{
+    [[unroll]] for (uint n = 0u; n < NQ; n++) {
+        const uint u = LANE + n * LOCAL, row = row0 + u / PER, d = d0 + u % PER * 4u;
+        const uint at = min(row, n_rows - 1u);
+        const vec4 x = load4_q(TQ, q_at + batch * q_b + (kv_head * GROUP + at % GROUP) * q_h +
+                                       at / GROUP * q_s + min(d, D - 4u), 1u, 4u);
+        held[n] = row < n_rows && u / PER < TILE_ROWS && d < D ? x : vec4(0.0);
+    }
+    [[unroll]] for (uint n = 0u; n < NK; n++) {
+        const uint u = LANE + n * LOCAL, key = k0 + u / PER, d = d0 + u % PER * 4u;
+        const uvec2 at = key_place(table, min(key, end - 1u));
+        const bool here = has_page(at.x);
+        vec4 x = vec4(0.0);
+        if (!CUT || here)
+            x = load4_k(TK, k_at + at.x * k_b + at.y * k_s + kv_head * k_h + min(d, D - 4u), 1u,
+                        4u);
+        held[NQ + n] = key < end && d < D ? x : vec4(0.0);
+    }
+}
+
+/* Key 4 x + y is in line y * 16 + x, so that the invocations of a row read adjacent lines. */
+void put_scores()
+{
+    [[unroll]] for (uint n = 0u; n < NQ; n++) {
+        const uint u = LANE + n * LOCAL;
+        if (BQ * PER % LOCAL == 0u || u < BQ * PER)
+            tile[u / PER * LINE + u % PER] = held[n];
+    }
+    [[unroll]] for (uint n = 0u; n < NK; n++) {
+        const uint u = LANE + n * LOCAL, key = u / PER;
+        if (BK * PER % LOCAL == 0u || u < BK * PER)
+            tile[(BQ + key % 4u * TX + key / 4u) * LINE + u % PER] = held[NQ + n];
+    }
+}
+
+/* Values of VK keys from k0 on. */
+void fetch_values(uint col0, uint k0, uint end)
+{
+    [[unroll]] for (uint n = 0u; n < NV; n++) {
+        const uint u = LANE + n * LOCAL, key = k0 + u / VLINE, d = col0 + u % VLINE * 4u;
+        const uvec2 at = key_place(table, min(key, end - 1u));
+        const bool here = has_page(at.x);
+        vec4 x = vec4(0.0);
+        if (!CUT || here)
+            x = load4_v(TK, v_at + at.x * v_b + at.y * v_s + kv_head * v_h + min(d, DV - 4u), 1u,
+                        4u);
+        held[n] = key < end && d < DV ? x : vec4(0.0);
+    }
+}
+
+void put_values(uint k0)
+{
+    bool finite = true;
+    [[unroll]] for (uint n = 0u; n < NV; n++) {
+        const uint u = LANE + n * LOCAL;
+        finite = finite && all_finite(held[n]);
+        if (VK * VLINE % LOCAL == 0u || u < VK * VLINE)
+            tile[u] = held[n];
+    }
+    if (!finite)
+        atomicMax(odd_values, k0 + 1u);
+}
+#else
 /* Rows row0 to row0 + BQ - 1 of q and keys k0 to k0 + 63 below end, elements d0 to d0 + DC - 1. Key
  * 4 x + y is in line y * 16 + x, so that the invocations of a row read adjacent lines. */
 void load_scores(uint d0, uint k0, uint end)
@@ -196,6 +270,8 @@ void load_values(uint col0, uint k0, uint end)
     if (!finite)
         atomicMax(odd_values, k0 + 1u);
 }
+
+#endif
 
 /* Writes four results of a row; 16-bit rows begin with a word and have an even length. */
 void store4(uint row, uint col, vec4 x, uint split)
@@ -325,16 +401,25 @@ void main()
         [[unroll]] for (uint i = 0u; i < 4u; i++)
             s[i] = vec4(0.0);
         for (uint d0 = 0u; d0 < D; d0 += DC) {
+#ifdef V4
+            fetch_scores(d0, k0, end_key);
+            barrier();
+            put_scores();
+#else
             barrier();
             load_scores(d0, k0, end_key);
+#endif
             barrier();
             [[unroll]] for (uint c = 0u; c < DC / 4u; c++) {
-                vec4 y[4];
+                vec4 y[4], z[4];
                 [[unroll]] for (uint j = 0u; j < 4u; j++)
                     y[j] = tile[(BQ + j * TX + tx) * LINE + c];
+                [[unroll]] for (uint e = 0u; e < 4u; e++)
+                    z[e] = vec4(y[0][e], y[1][e], y[2][e], y[3][e]);
                 [[unroll]] for (uint i = 0u; i < 4u; i++) {
                     vec4 x = tile[(ty * 4u + i) * LINE + c];
-                    s[i] += vec4(dot(x, y[0]), dot(x, y[1]), dot(x, y[2]), dot(x, y[3]));
+                    [[unroll]] for (uint e = 0u; e < 4u; e++)
+                        s[i] += x[e] * z[e];
                 }
             }
         }
@@ -353,13 +438,16 @@ void main()
                     l = logit(s[i][j], mask_at[i] + uint(key) * m_k);
                 s[i][j] = l;
             }
-            part[(ty * 4u + i) * TX + tx] = max(max(s[i].x, s[i].y), max(s[i].z, s[i].w));
+            part[((ty * 4u + i) * TX + tx) / 4u][tx % 4u] =
+                max(max(s[i].x, s[i].y), max(s[i].z, s[i].w));
         }
         barrier();
         [[unroll]] for (uint i = 0u; i < 4u; i++) {
             float most = top[i];
-            for (uint t = 0u; t < TX; t++)
-                most = max(most, part[(ty * 4u + i) * TX + t]);
+            [[unroll]] for (uint t = 0u; t < TX / 4u; t++) {
+                vec4 x = part[(ty * 4u + i) * (TX / 4u) + t];
+                most = max(max(most, max(x.x, x.y)), max(x.z, x.w));
+            }
             float keep = keep_factor(top[i], most);
             vec4 w = vec4(weight_of(s[i].x, most), weight_of(s[i].y, most),
                           weight_of(s[i].z, most), weight_of(s[i].w, most));
@@ -371,8 +459,14 @@ void main()
         }
 
         for (uint v0 = 0u; v0 < BK && k0 + v0 < end_key; v0 += VK) {
+#ifdef V4
+            fetch_values(chunk * DVC, k0 + v0, end_key);
+            barrier();
+            put_values(k0 + v0);
+#else
             barrier();
             load_values(chunk * DVC, k0 + v0, end_key);
+#endif
             barrier();
             if (odd_values != k0 + v0 + 1u) {
                 for (uint key = 0u; key < VK; key += 4u) {
@@ -405,13 +499,15 @@ void main()
 
     barrier();
     [[unroll]] for (uint i = 0u; i < 4u; i++)
-        part[(ty * 4u + i) * TX + tx] = total[i];
+        part[((ty * 4u + i) * TX + tx) / 4u][tx % 4u] = total[i];
     barrier();
     [[unroll]] for (uint i = 0u; i < 4u; i++) {
         uint row = ty * 4u + i < TILE_ROWS ? row0 + ty * 4u + i : n_rows;
         float all = 0.0;
-        for (uint t = 0u; t < TX; t++)
-            all += part[(ty * 4u + i) * TX + t];
+        [[unroll]] for (uint t = 0u; t < TX / 4u; t++) {
+            vec4 x = part[(ty * 4u + i) * (TX / 4u) + t];
+            all = all + x.x + x.y + x.z + x.w;
+        }
         float factor = PARTIAL ? 1.0 : row_factor(top[i], all, kv_head * GROUP + row % GROUP);
         [[unroll]] for (uint c = 0u; c < VN; c++)
             store4(row, chunk * DVC + (c * TX + tx) * 4u, sum[i * VN + c] * factor, split);

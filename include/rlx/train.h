@@ -6,6 +6,7 @@
 #define RLX_TRAIN_H
 
 #include "graph.h"
+#include "model.h"
 #include "session.h"
 
 #ifdef __cplusplus
@@ -81,6 +82,53 @@ RLX_API rlx_status rlx_train_save(rlx_session *s, const char *path, rlx_error *e
  * the file that the session does not have are left out. On failure no state has changed unless
  * reading fails half way. */
 RLX_API rlx_status rlx_train_load(rlx_session *s, const char *path, rlx_error *err);
+
+/* ---- Fine-tuning ----------------------------------------------------------------------------- */
+
+/* Trains a LoRA adapter of a decoder: its weights stay as they are, packed ones too, and pairs of
+ * small matrices beside the products of attention and feed-forward learn. One thread at a time. */
+typedef struct rlx_trainer rlx_trainer;
+
+typedef struct rlx_trainer_desc {
+    size_t struct_size;
+    const char *data;    /* path of the examples. NAME.jsonl has one in each line: {"messages":
+                          * [{"role": .., "content": ..}, ..]}, of which the assistant's tokens
+                          * count in the loss, or {"text": ..}; any other name is plain text */
+    int64_t rank;        /* of the matrices; default 8 */
+    double alpha;        /* what the adapter adds is scaled by alpha / rank; default twice the
+                          * rank */
+    int64_t batch;       /* examples of a step; default 4 */
+    uint64_t seed;       /* of the first matrices and of the order of the examples */
+    const rlx_optimizer_desc *optimizer; /* NULL: AdamW with its defaults */
+} rlx_trainer_desc;
+
+/* Reads the examples and compiles a step for the device of the model. An example has at most as
+ * many tokens as the context of the model; plain text is cut into such pieces. RLX_UNSUPPORTED for
+ * models that cannot be trained: encoders, those with recurrent states, files other than GGUF.
+ * RLX_INVALID for examples that are none; the text names the line. The model must stay open. On
+ * success the caller ends *out with rlx_trainer_destroy; on failure *out is NULL. */
+RLX_API rlx_status rlx_trainer_create(rlx_model *m, const rlx_trainer_desc *d, rlx_trainer **out,
+                                      rlx_error *err);
+/* Before the model. NULL is fine. */
+RLX_API void rlx_trainer_destroy(rlx_trainer *t);
+/* A step: the next examples in an order that is drawn anew whenever all were seen. *loss is that
+ * before the step. RLX_INVALID when it is no finite number: the adapter is of no use then. */
+RLX_API rlx_status rlx_trainer_step(rlx_trainer *t, float *loss, rlx_error *err);
+
+typedef struct rlx_trainer_info {
+    size_t struct_size;
+    int64_t examples, longest; /* longest: tokens of one */
+    int64_t tokens;            /* of the steps so far, without padding */
+    int64_t steps;
+    int64_t products;          /* that the adapter changes */
+    int64_t parameters;        /* of the adapter */
+    uint64_t peak_bytes;       /* on the device: weights, states, activations */
+} rlx_trainer_info;
+RLX_API rlx_status rlx_trainer_get_info(const rlx_trainer *t, rlx_trainer_info *out,
+                                        rlx_error *err);
+/* Writes the adapter as rlx_adapter_open and llama.cpp read it, a GGUF file that is there whole or
+ * not at all. */
+RLX_API rlx_status rlx_trainer_save(rlx_trainer *t, const char *path, rlx_error *err);
 
 #ifdef __cplusplus
 }

@@ -123,7 +123,7 @@ static rlx_value build_attention_part(rx_builder *b, const rx_layer *l, rlx_valu
     *h = l->parts & RX_HAS_PRE_NORM
              ? rx_build_norm(b, l, x, RX_T_ATTN_NORM, RX_T_ATTN_NORM_BIAS) : x;
     rlx_value y = rx_build_attention(b, l, *h);
-    if (!b->d->scores && l == &b->f->layer[b->f->layers - 1]) {
+    if (!b->d->scores && !b->d->train && l == &b->f->layer[b->f->layers - 1]) {
         x = last_rows(b, x);
         y = last_rows(b, y);
         if (l->parts & RX_HAS_PARALLEL)
@@ -242,13 +242,15 @@ static void build_decoder_inputs(rx_builder *b)
 
 static void build_decoder(rx_builder *b)
 {
-    if (!b->d->page)
+    if (!b->d->page && !b->d->train)
         build_decoder_inputs(b);
     rlx_value x = build_embedding(b);
     for (int64_t i = 0; i < b->f->layers; i++)
         x = build_layer(b, &b->f->layer[i], x);
     if (b->d->page)
         rx_build_row_heads(b, x);
+    else if (b->d->train)
+        rx_build_loss(b, x);
     else if (b->d->scores)
         build_scores(b, x);
     else
@@ -271,6 +273,8 @@ static void build_all(rx_builder *b)
 {
     if (b->d->page)
         rx_build_row_inputs(b);
+    else if (b->d->train)
+        rx_build_train_inputs(b);
     else
         build_inputs(b);
     rx_build_rope_tables(b);
@@ -322,8 +326,15 @@ rlx_status rx_arch_build(const rx_facts *f, const rx_build_desc *d, rlx_graph **
     rlx_graph *g = rlx_graph_create(f->arch->name);
     if (!g)
         return rx_fail_memory(err, "a graph", 1);
-    build_all(&(rx_builder){.f = f, .d = d, .g = g});
-    const rlx_status st = rlx_graph_status(g, err);
+    rlx_status st = RLX_OK;
+    rx_builder b = {.f = f, .d = d, .g = g};
+    if (d->train && (b.trained = rx_alloc_array(rx_most_trained(f), sizeof *b.trained)) == NULL)
+        st = rx_fail_memory(err, "the parameters of an adapter", sizeof *b.trained);
+    if (st == RLX_OK) {
+        build_all(&b);
+        st = rlx_graph_status(g, err);
+    }
+    rx_free(b.trained);
     if (st != RLX_OK) {
         rlx_graph_destroy(g);
         return st;

@@ -54,6 +54,7 @@
 
 #include "rlx/engine.h"
 #include "rlx/file.h"
+#include "rlx/train.h"
 
 #define RX_RECENT 256
 #define RX_ADJUST 1024
@@ -90,6 +91,18 @@ typedef struct rx_lora_sizes {
 } rx_lora_sizes;
 rx_lora_sizes rx_lora_sizes_of(const rx_lora *l, const char *weight);
 
+/* A graph that trains an adapter: each run is a step of the optimiser. Texts have a fixed number of
+ * tokens, see no cache, and may end in padding.
+ *   inputs   tokens, positions i32 [batch, tokens]; labels i32 [batch, tokens] (-1: not counted)
+ *   outputs  loss f32, the mean over the labels that count
+ *   states   <tensor>.lora_a [rank, K] and <tensor>.lora_b [N, rank] f32 of the products of
+ *            attention and feed-forward, and those of the optimiser */
+typedef struct rx_train_build {
+    int64_t batch, tokens, rank;
+    double scale; /* of what the adapter adds */
+    const rlx_optimizer_desc *optimizer;
+} rx_train_build;
+
 typedef struct rx_build_desc {
     int64_t sequences, context, prompt_chunk;
     rlx_dtype cache;       /* f16, f32, q8_0 */
@@ -98,6 +111,7 @@ typedef struct rx_build_desc {
     int64_t pages;         /* of the pool */
     int64_t rows, outputs; /* of a run, at most */
     const rx_lora *lora;   /* NULL: no adapters */
+    const rx_train_build *train; /* NULL: no training */
 } rx_build_desc;
 /* The graph; the caller destroys it. */
 rlx_status rx_arch_build(const rx_facts *facts, const rx_build_desc *d, rlx_graph **out,

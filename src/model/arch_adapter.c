@@ -77,6 +77,8 @@ static rlx_value adapt_rows(rx_builder *b, rlx_value x, rlx_value y, rlx_value d
 rlx_value rx_build_adapted(rx_builder *b, const rx_layer *l, rx_role role, rlx_value x, rlx_value y)
 {
     rlx_file_tensor t;
+    if (b->d->train)
+        return rx_build_trained(b, l, role, x, y);
     if (!b->d->lora || !rx_facts_tensor(b->f, l, role, &t))
         return y;
     const rx_lora_sizes s = rx_lora_sizes_of(b->d->lora, t.name);

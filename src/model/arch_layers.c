@@ -144,7 +144,7 @@ rlx_value rx_build_attention(rx_builder *b, const rx_layer *l, rlx_value x)
     qkv p = build_qkv(b, l, x);
     p.q = rotate(b, l, p.q);
     p.k = rotate(b, l, p.k);
-    if (decodes) {
+    if (decodes && !b->d->train) {
         p.k = keep(b, l, keys, p.k);
         p.v = keep(b, l, values, p.v);
     }

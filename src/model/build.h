@@ -24,6 +24,8 @@ typedef struct rx_builder {
     rlx_value sequence, outputs; /* of rows (arch_rows.c) */
     rx_lora_rows adapted[2];     /* of rows; of outputs */
     bool at_outputs;             /* what is built now has the rows of the outputs */
+    rlx_value *trained;          /* training: the states, with room for those of all products */
+    size_t n_trained;
     rlx_value fresh;             /* recurrent models: bool [B], the run begins its sequence */
 } rx_builder;
 
@@ -70,6 +72,12 @@ void rx_build_row_heads(rx_builder *b, rlx_value x);
 void rx_build_lora_inputs(rx_builder *b);
 rlx_value rx_build_adapted(rx_builder *b, const rx_layer *l, rx_role role, rlx_value x,
                            rlx_value y);
+/* Training: inputs; y with what the adapter that is trained adds to it; loss and optimiser. */
+size_t rx_most_trained(const rx_facts *f); /* states, for the room in `trained` */
+void rx_build_train_inputs(rx_builder *b);
+rlx_value rx_build_trained(rx_builder *b, const rx_layer *l, rx_role role, rlx_value x,
+                           rlx_value y);
+void rx_build_loss(rx_builder *b, rlx_value x);
 /* An encoder after its inputs: the hidden states [B, S, width]. */
 rlx_value rx_build_encoder(rx_builder *b);
 

@@ -7,7 +7,7 @@ import shutil
 from cli import *
 
 COMMANDS = """devices doctor ops run compile bench explain inspect quantize tokenize generate chat
-embed perplexity verify pull list rm serve completion help version""".split()
+embed perplexity train verify pull list rm serve completion help version""".split()
 
 skip_without_tool()
 

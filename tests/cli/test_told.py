@@ -51,7 +51,7 @@ for how in (["--policy", "fast"], ["--fast"]):
     expect(0, "run", MLP, "--random-params", "--random-inputs", "--device", "cpu", *how)
     check(expect_json("generate", *SHORT, *how)["policy"] == "fast", f"generate {how}")
 expect(2, "run", MLP, "--policy", "wild", err="--policy expected exact or fast, got 'wild'")
-for command in "run explain compile bench generate chat serve embed perplexity".split():
+for command in "run explain compile bench generate chat serve embed perplexity train".split():
     text = expect(0, command, "--help", out="--policy exact|fast")
     check("--fast" not in text, f"{command} --help has two names for the precision")
 

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""rlx train: losses fall, the adapter turns texts towards the examples, a seed gives the same
+losses again, and examples that are none end with a sentence."""
+import signal
+
+from cli import *
+
+skip_without_tool()
+MODEL = SOURCE / "models" / "tiny-stories.gguf"
+CPU = ["--model", MODEL, "--device", "cpu"]
+ZOG = "Once upon a time there was a purple robot named Zog."
+OUT = TMP / "out.gguf"
+
+
+def lines(name, *objects):
+    return write(name, "".join(json.dumps(o) + "\n" for o in objects))
+
+
+def chat(*contents):
+    roles = ("user", "assistant")
+    return {"messages": [{"role": roles[i % 2], "content": c} for i, c in enumerate(contents)]}
+
+
+def train(data, *args, out=OUT):
+    return expect_json("train", *CPU, "--data", data, "--out", out, "--lr", 0.01, *args)
+
+
+def refused(data, text, *args, status=1, out=TMP / "none.gguf"):
+    expect(status, "train", *CPU, "--data", data, "--out", out, *args, err=text)
+    check(not (TMP / "none.gguf").exists(), f"a file after {text!r}")
+
+
+# ---- Texts ---------------------------------------------------------------------------------------
+
+texts = lines("texts.jsonl", {"text": ZOG}, {"text": ZOG + " Zog."})
+got = train(texts, "--steps", 25, "--batch", 2)
+loss = got["loss"]
+check(got["steps"] == len(loss) == 25 and loss[-1] < 0.1 * loss[0], f"losses: {loss}")
+check(got["tokens_per_s"] > 0 and got["peak_bytes"] > 900e3 and got["examples"] == 2, f"{got}")
+story = ["generate", *CPU, "--prompt", "Once upon a time", "--max-tokens", 36]
+plain = expect_json(*story)["text"]
+adapted = expect_json(*story, "--lora", OUT)["text"]
+check("Zog" not in plain and ZOG.endswith(adapted), f"adapted: {adapted!r}, without: {plain!r}")
+check(expect_json(*story, "--lora", f"{OUT}:0")["text"] == plain, "an adapter with scale 0")
+expect(0, "inspect", OUT, out="blk.0.attn_q.weight.lora_a")
+
+# The file has rank and alpha; the first loss is that of the model.
+same = [train(texts, "--steps", 3, "--batch", 2, "--seed", s, "--rank", 2, "--alpha", 6)["loss"]
+        for s in (5, 5, 6)]
+check(same[0] == same[1] != same[2], f"--seed: {same}")
+check(abs(same[0][0] - loss[0]) < 1e-4 * loss[0], f"the first loss: {same[0][0]} and {loss[0]}")
+expect(0, "inspect", OUT, out="adapter.lora.alpha")
+
+# ---- Conversations and plain text ----------------------------------------------------------------
+
+# What the user says is not learned: labels are the answers' tokens only, "<|im_end|>" with them.
+chats = lines("chats.jsonl", chat("Who?", "I am Zog."), chat("a", "b", "Who?", "I am Zog.", "c"))
+packed = TMP / "packed.gguf"
+expect(0, "quantize", MODEL, packed, "--type", "q4_0")
+got = expect_json("train", "--model", packed, "--device", "cpu", "--data", chats, "--out", OUT,
+                  "--lr", 0.01, "--steps", 30, "--batch", 2)
+check(got["loss"][-1] < 0.2 * got["loss"][0], f"losses of chats: {got['loss']}")
+said = expect_json("generate", "--model", packed, "--device", "cpu", "--chat", "--prompt", "Who?",
+                   "--max-tokens", 9, "--lora", OUT)["text"]
+check(said == "I am Zog.", f"an answer: {said!r}")
+book = write("book.txt", ZOG * 3)
+got = train(book, "--steps", 4, "--ctx", 32)
+check(got["examples"] == 6 and got["loss"][3] < got["loss"][0], f"plain text: {got}")
+expect(0, "train", *CPU, "--data", book, "--out", OUT, "--steps", 2, "--ctx", 32, out="2 steps of")
+
+# ---- What is refused -----------------------------------------------------------------------------
+
+good = {"text": "a story"}
+refused(write("a.jsonl", ""), "'" + str(TMP / "a.jsonl") + "' is empty")
+refused(write("a.jsonl", json.dumps(good) + "\n\n"), "line 2 is empty")
+refused(write("a.jsonl", json.dumps(good) + "\nno\n"), "line 2: at byte 0 of the JSON text")
+refused(lines("a.jsonl", good, {"txt": "a"}), "line 2 expected as")
+refused(lines("a.jsonl", [1]), "line 1 expected as")
+refused(lines("a.jsonl", {"text": ""}), "line 1 has an empty text")
+refused(lines("a.jsonl", chat("Who?")), "line 1 has no message of the assistant")
+refused(lines("a.jsonl", {"messages": [{"role": "user"}]}), "message 0 expected with a role")
+refused(lines("a.jsonl", good, {"text": "a" * 99}), "tokens; the context holds 32", "--ctx", 32)
+refused(write("a.txt", "a\0b"), "it has a zero byte")
+refused(TMP / "nowhere.jsonl", "No such file")
+refused(texts, "the learning rate is too high", "--lr", 1e30)
+refused(texts, "a rank of 5000", "--rank", 5000)
+refused(texts, "a batch of 5000", "--batch", 5000)
+refused(texts, "No such file", out=TMP / "no" / "out.gguf")
+refused(texts, "was not replaced", "--steps", 1, out=texts)
+refused(texts, "unexpected argument", "more", status=2)
+expect(2, "train", *CPU, "--data", texts, err="--out is needed")
+expect(2, "train", *CPU, "--out", OUT, err="--data is needed")
+
+# Ctrl-C: what was learned so far.
+OUT.unlink()
+p = subprocess.Popen([TOOL, "train", *CPU, "--data", texts, "--out", OUT, "--steps", "1000000"],
+                     stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+try:
+    p.wait(1)
+except subprocess.TimeoutExpired:
+    p.send_signal(signal.SIGINT)
+p.communicate()
+check(p.returncode == -signal.SIGINT and OUT.exists(), f"Ctrl-C: status {p.returncode}")
+expect(0, *story, "--lora", OUT)
+finish()

@@ -210,6 +210,8 @@ rlx_status rlx_trainer_step(rlx_trainer *t, float *loss, rlx_error *err)
 rlx_status rlx_trainer_get_info(const rlx_trainer *t, rlx_trainer_info *out, rlx_error *err)
 {
     RLX_TRY(rx_need(t, "rlx_trainer_get_info: t", err));
+    RLX_TRY(rx_need(out, "rlx_trainer_get_info: out", err));
+    RLX_TRY(RX_INFO_CHECK(rlx_trainer_info, out, err));
     rlx_memory_info m = {RLX_INIT(rlx_memory_info)};
     rlx_tensor_info state;
     char which;

@@ -6,6 +6,50 @@
 #include "import/onnx_build.h"
 #include "ir/graph.h"
 
+/* ---- Heads ----------------------------------------------------------------------------------- */
+
+rlx_value rx_onnx_swap_heads(rx_onnx_call *c, rlx_value x)
+{
+    static const int perm[RLX_MAX_RANK] = {0, 2, 1, 3};
+    return rlx_transpose(c->g, x, perm);
+}
+
+rlx_value rx_onnx_split_heads(rx_onnx_call *c, rlx_value x, int64_t heads)
+{
+    const rlx_shape s = rlx_value_shape(c->g, x);
+    if (s.rank == 4)
+        return x;
+    if (s.rank != 3 || heads < 1)
+        return rx_onnx_fail(c, RLX_INVALID, "an operand of %d dimensions with %lld heads; expected "
+                            "4, or 3 and a number of heads", s.rank, (long long)heads);
+    const rlx_dim dims[4] = {s.dim[0], s.dim[1], heads, rlx_dim_div(c->g, s.dim[2], heads)};
+    return rx_onnx_swap_heads(c, rlx_reshape(c->g, x, 4, dims));
+}
+
+rlx_value rx_onnx_join_heads(rx_onnx_call *c, rlx_value y)
+{
+    const rlx_shape s = rlx_value_shape(c->g, y);
+    const rlx_dim dims[3] = {s.dim[0], s.dim[2], rlx_dim_mul(c->g, s.dim[1], s.dim[3])};
+    return rlx_reshape(c->g, rx_onnx_swap_heads(c, y), 3, dims);
+}
+
+/* [B, Hk, S, D] with each head repeated for the query heads of its group: [B, heads, S, D]. */
+static rlx_value repeat_heads(rx_onnx_call *c, rlx_value x, rlx_dim heads)
+{
+    const rlx_shape s = rlx_value_shape(c->g, x);
+    if (s.dim[1] == heads || s.dim[1] < 1 || heads < 1)
+        return x;
+    const rlx_dim wide[5] = {s.dim[0], s.dim[1], heads / s.dim[1], s.dim[2], s.dim[3]};
+    const rlx_dim to[4] = {s.dim[0], heads, s.dim[2], s.dim[3]};
+    return rlx_reshape(c->g, rlx_expand(c->g, rlx_unsqueeze(c->g, x, 2), 5, wide), 4, to);
+}
+
+rlx_value rx_onnx_iota(rx_onnx_call *c, rlx_dim n, rlx_dtype t)
+{
+    const rlx_range_desc r = {RLX_INIT(rlx_range_desc), .n = n, .out = t};
+    return rlx_range(c->g, &r);
+}
+
 /* ---- Attention ------------------------------------------------------------------------------- */
 
 typedef struct attention {
@@ -21,35 +65,6 @@ typedef struct attention {
     int mode;               /* what result 3 is */
 } attention;
 
-static rlx_value split_heads(rx_onnx_call *c, rlx_value x, const char *heads)
-{
-    const rlx_shape s = rlx_value_shape(c->g, x);
-    const int64_t n = rx_onnx_int(c, heads, 0);
-    static const int perm[RLX_MAX_RANK] = {0, 2, 1, 3};
-    if (s.rank == 4)
-        return x;
-    if (s.rank != 3 || n < 1)
-        return rx_onnx_fail(c, RLX_INVALID, "an operand of %d dimensions with %s %lld; expected 4, "
-                            "or 3 and a number of heads", s.rank, heads, (long long)n);
-    const rlx_dim dims[4] = {s.dim[0], s.dim[1], n, rlx_dim_div(c->g, s.dim[2], n)};
-    return rlx_transpose(c->g, rlx_reshape(c->g, x, 4, dims), perm);
-}
-
-static rlx_value join_heads(rx_onnx_call *c, rlx_value y)
-{
-    static const int perm[RLX_MAX_RANK] = {0, 2, 1, 3};
-    const rlx_shape s = rlx_value_shape(c->g, y);
-    const rlx_dim dims[3] = {s.dim[0], s.dim[2], rlx_dim_mul(c->g, s.dim[1], s.dim[3])};
-    return rlx_reshape(c->g, rlx_transpose(c->g, y, perm), 3, dims);
-}
-
-static rlx_value line(rx_onnx_call *c, rlx_dim n, bool tall)
-{
-    const rlx_range_desc r = {RLX_INIT(rlx_range_desc), .n = n, .out = RLX_I64};
-    const rlx_value v = rlx_range(c->g, &r);
-    return tall ? rlx_unsqueeze(c->g, v, 1) : v;
-}
-
 static void allow(rx_onnx_call *c, attention *a, rlx_value also)
 {
     a->allowed = a->allowed.id ? rlx_and(c->g, a->allowed, also) : also;
@@ -58,7 +73,7 @@ static void allow(rx_onnx_call *c, attention *a, rlx_value also)
 /* Positions of queries minus those of keys: [Sq, Sk], or [B, 1, Sq, Sk] with nonpad. */
 static rlx_value distance(rx_onnx_call *c, const attention *a)
 {
-    rlx_value i = line(c, a->sq, true);
+    rlx_value i = rlx_unsqueeze(c->g, rx_onnx_iota(c, a->sq, RLX_I64), 1);
     if (a->nonpad.id) {
         const rlx_shape s = rlx_value_shape(c->g, a->nonpad);
         const rlx_dim dims[4] = {s.dim[0], 1, 1, 1};
@@ -68,7 +83,7 @@ static rlx_value distance(rx_onnx_call *c, const attention *a)
     } else if (a->past) {
         i = rlx_add(c->g, i, rlx_scalar(c->g, RLX_I64, (double)a->past));
     }
-    return rlx_sub(c->g, i, line(c, a->sk, false));
+    return rlx_sub(c->g, i, rx_onnx_iota(c, a->sk, RLX_I64));
 }
 
 /* A mask shorter than the keys hides those behind it. */
@@ -105,7 +120,8 @@ static void find_bias(rx_onnx_call *c, attention *a)
     if (a->nonpad.id) {
         const rlx_shape s = rlx_value_shape(c->g, a->nonpad);
         const rlx_dim dims[4] = {s.dim[0], 1, 1, 1};
-        allow(c, a, rlx_lt(c->g, line(c, a->sk, false), rlx_reshape(c->g, a->nonpad, 4, dims)));
+        const rlx_value at = rx_onnx_iota(c, a->sk, RLX_I64);
+        allow(c, a, rlx_lt(c->g, at, rlx_reshape(c->g, a->nonpad, 4, dims)));
     }
 }
 
@@ -117,18 +133,6 @@ static rlx_value whole_bias(rx_onnx_call *c, const attention *a)
     if (!a->allowed.id)
         return a->bias;
     return rlx_where(c->g, a->allowed, a->bias.id ? a->bias : zero, hidden);
-}
-
-/* Each key head for all query heads of its group. */
-static rlx_value repeat_heads(rx_onnx_call *c, rlx_value x, rlx_dim heads)
-{
-    const rlx_shape s = rlx_value_shape(c->g, x);
-    if (s.dim[1] == heads || s.dim[1] < 1)
-        return x;
-    const rlx_dim one[5] = {s.dim[0], s.dim[1], 1, s.dim[2], s.dim[3]};
-    const rlx_dim all[5] = {s.dim[0], s.dim[1], heads / s.dim[1], s.dim[2], s.dim[3]};
-    const rlx_dim to[4] = {s.dim[0], heads, s.dim[2], s.dim[3]};
-    return rlx_reshape(c->g, rlx_expand(c->g, rlx_reshape(c->g, x, 5, one), 5, all), 4, to);
 }
 
 /* By parts, for graphs that ask for the scores too. */
@@ -174,9 +178,11 @@ static rlx_value attend(rx_onnx_call *c, const attention *a)
 static bool read_attention(rx_onnx_call *c, attention *a)
 {
     const rlx_value past_k = rx_onnx_in(c, 4), past_v = rx_onnx_in(c, 5);
-    *a = (attention){.q = split_heads(c, rx_onnx_in(c, 0), "q_num_heads"),
-                     .k = split_heads(c, rx_onnx_in(c, 1), "kv_num_heads"),
-                     .v = split_heads(c, rx_onnx_in(c, 2), "kv_num_heads"),
+    const int64_t heads = rx_onnx_int(c, "q_num_heads", 0);
+    const int64_t kv_heads = rx_onnx_int(c, "kv_num_heads", 0);
+    *a = (attention){.q = rx_onnx_split_heads(c, rx_onnx_in(c, 0), heads),
+                     .k = rx_onnx_split_heads(c, rx_onnx_in(c, 1), kv_heads),
+                     .v = rx_onnx_split_heads(c, rx_onnx_in(c, 2), kv_heads),
                      .mask = rx_onnx_in(c, 3), .causal = rx_onnx_int(c, "is_causal", 0),
                      .left = rx_onnx_int(c, "left_window_size", -1),
                      .right = rx_onnx_int(c, "right_window_size", -1),
@@ -212,7 +218,7 @@ rlx_value rx_onnx_attention(rx_onnx_call *c)
     const rlx_value y = attend(c, &a);
     c->out[1] = a.k;
     c->out[2] = a.v;
-    return y.id && rx_onnx_rank(c, rx_onnx_in(c, 0)) == 3 ? join_heads(c, y) : y;
+    return y.id && rx_onnx_rank(c, rx_onnx_in(c, 0)) == 3 ? rx_onnx_join_heads(c, y) : y;
 }
 
 /* ---- Attention by parts ---------------------------------------------------------------------- */
@@ -396,10 +402,9 @@ rlx_value rx_onnx_rotary_embedding(rx_onnx_call *c)
     rlx_value y = x;
     if (!positions.id && t.rank == 3) { /* tables for each position of each sequence */
         const rlx_dim flat[2] = {rlx_dim_mul(c->g, t.dim[0], t.dim[1]), t.dim[2]};
-        const rlx_range_desc r = {RLX_INIT(rlx_range_desc), .n = flat[0], .out = RLX_I64};
         cosines = rlx_reshape(c->g, cosines, 2, flat);
         sines = rlx_reshape(c->g, sines, 2, flat);
-        positions = rlx_reshape(c->g, rlx_range(c->g, &r), 2, t.dim);
+        positions = rlx_reshape(c->g, rx_onnx_iota(c, flat[0], RLX_I64), 2, t.dim);
     }
     if (s.rank == 3) {
         if (heads < 1)
@@ -428,7 +433,7 @@ rlx_value rx_onnx_tensor_scatter(rx_onnx_call *c)
         along[i] = i == axis ? s.dim[i] : 1;
         batch[i] = i == 0 ? s.dim[i] : 1;
     }
-    rlx_value at = rlx_reshape(c->g, line(c, s.dim[axis], false), s.rank, along);
+    rlx_value at = rlx_reshape(c->g, rx_onnx_iota(c, s.dim[axis], RLX_I64), s.rank, along);
     if (first.id)
         at = rlx_add(c->g, at, rlx_reshape(c->g, rlx_cast(c->g, first, RLX_I64), s.rank, batch));
     if (rx_onnx_is(c, "mode", "circular", "linear"))
@@ -438,14 +443,6 @@ rlx_value rx_onnx_tensor_scatter(rx_onnx_call *c)
 }
 
 /* ---- FlexAttention --------------------------------------------------------------------------- */
-
-static rlx_value repeat_kv(rx_onnx_call *c, rlx_value x, int64_t group)
-{
-    const rlx_shape s = rlx_value_shape(c->g, x);
-    const rlx_dim wide[5] = {s.dim[0], s.dim[1], group, s.dim[2], s.dim[3]};
-    const rlx_dim dims[4] = {s.dim[0], s.dim[1] * group, s.dim[2], s.dim[3]};
-    return rlx_reshape(c->g, rlx_expand(c->g, rlx_unsqueeze(c->g, x, 2), 5, wide), 4, dims);
-}
 
 /* A sub-graph that changes scores or probabilities; `x` when there is none. */
 static rlx_value modify(rx_onnx_call *c, const char *name, rlx_value x)
@@ -474,11 +471,8 @@ rlx_value rx_onnx_flex_attention(rx_onnx_call *c)
         sq.dim[1] % sk.dim[1])
         return rx_onnx_fail(c, RLX_INVALID, "expected q, k and v [B, H, S, E] with heads of q that "
                             "are a multiple of those of k");
-    const int64_t group = sq.dim[1] / sk.dim[1];
-    if (group > 1) {
-        k = repeat_kv(c, k, group);
-        v = repeat_kv(c, v, group);
-    }
+    k = repeat_heads(c, k, sq.dim[1]);
+    v = repeat_heads(c, v, sq.dim[1]);
     const double scale = rx_onnx_float(c, "scale", 1 / sqrt((double)sq.dim[3]));
     const rlx_value root = rlx_scalar(g, t, sqrt(scale));
     const rlx_value turned = rlx_transpose(g, rlx_mul(g, k, root), turn);

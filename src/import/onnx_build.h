@@ -170,8 +170,19 @@ rlx_value rx_onnx_quantized_sum(rx_onnx_call *c, const rlx_value a[3], const rlx
 rlx_value rx_onnx_quantized_product(rx_onnx_call *c, rlx_value x, rlx_value scale, rlx_value zero,
                                     rlx_dtype to);
 
-/* p . v as attention, where p is a softmax of scaled and masked scores (onnx_attention.c);
- * RLX_NONE: it is something else. */
+/* ---- Attention: onnx_attention.c ------------------------------------------------------------- */
+
+/* [B, S, H * D] as [B, H, S, D]; a tensor of four axes is so already. RLX_NONE after
+ * rx_onnx_fail. */
+rlx_value rx_onnx_split_heads(rx_onnx_call *c, rlx_value x, int64_t heads);
+/* [B, H, S, D] as [B, S, H * D]. */
+rlx_value rx_onnx_join_heads(rx_onnx_call *c, rlx_value y);
+/* [B, S, H, D] as [B, H, S, D], and back. */
+rlx_value rx_onnx_swap_heads(rx_onnx_call *c, rlx_value x);
+/* 0 .. n - 1. */
+rlx_value rx_onnx_iota(rx_onnx_call *c, rlx_dim n, rlx_dtype t);
+/* p . v as attention, where p is a softmax of scaled and masked scores; RLX_NONE: it is something
+ * else. */
 rlx_value rx_onnx_attention_by_parts(rx_onnx_call *c, rlx_value p, rlx_value v);
 
 /* ---- Windows of convolutions and pools: onnx_matrix.c ---------------------------------------- */

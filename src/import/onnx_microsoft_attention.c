@@ -17,36 +17,6 @@ static rlx_value number(rx_onnx_call *c, rlx_dtype t, double v)
     return rlx_scalar(c->g, t, v);
 }
 
-static rlx_value line(rx_onnx_call *c, rlx_dim n)
-{
-    const rlx_range_desc r = {RLX_INIT(rlx_range_desc), .n = n, .out = RLX_I32};
-    return rlx_range(c->g, &r);
-}
-
-/* ---- Heads ----------------------------------------------------------------------------------- */
-
-/* [B, S, H * D] as [B, H, S, D]; a tensor of four axes is so already. */
-static rlx_value split(rx_onnx_call *c, rlx_value x, int64_t heads)
-{
-    static const int perm[RLX_MAX_RANK] = {0, 2, 1, 3};
-    const rlx_shape s = rlx_value_shape(c->g, x);
-    if (s.rank == 4)
-        return x;
-    if (s.rank != 3 || heads < 1)
-        return rx_onnx_fail(c, RLX_UNSUPPORTED, "an operand of %d dimensions and %lld heads",
-                            s.rank, (long long)heads);
-    const rlx_dim dims[4] = {s.dim[0], s.dim[1], heads, rlx_dim_div(c->g, s.dim[2], heads)};
-    return rlx_transpose(c->g, rlx_reshape(c->g, x, 4, dims), perm);
-}
-
-static rlx_value join(rx_onnx_call *c, rlx_value y)
-{
-    static const int perm[RLX_MAX_RANK] = {0, 2, 1, 3};
-    const rlx_shape s = rlx_value_shape(c->g, y);
-    const rlx_dim dims[3] = {s.dim[0], s.dim[2], rlx_dim_mul(c->g, s.dim[1], s.dim[3])};
-    return rlx_reshape(c->g, rlx_transpose(c->g, y, perm), 3, dims);
-}
-
 /* The past and the new part along the third axis. */
 static rlx_value extend(rx_onnx_call *c, rlx_value past, rlx_value x)
 {
@@ -58,12 +28,6 @@ static rlx_value extend(rx_onnx_call *c, rlx_value past, rlx_value x)
 static rlx_value packed(rx_onnx_call *c, rlx_value x, int axis, int64_t i)
 {
     return rlx_squeeze(c->g, rlx_narrow(c->g, x, axis, i, 1), axis);
-}
-
-static rlx_value swap_heads(rx_onnx_call *c, rlx_value x)
-{
-    static const int perm[RLX_MAX_RANK] = {0, 2, 1, 3};
-    return rlx_transpose(c->g, x, perm);
 }
 
 static void add_bias(rx_onnx_call *c, attention *a, rlx_value more)
@@ -83,7 +47,7 @@ static rlx_value hide(rx_onnx_call *c, const attention *a, rlx_value seen)
 static rlx_value between(rx_onnx_call *c, rlx_value end, rlx_value start, rlx_dim keys)
 {
     const rlx_dim dims[4] = {-1, 1, 1, 1};
-    const rlx_value at = line(c, keys);
+    const rlx_value at = rx_onnx_iota(c, keys, RLX_I32);
     const rlx_value below = rlx_lt(c->g, at, rlx_reshape(c->g, end, 4, dims));
     return start.id ? rlx_and(c->g, below, rlx_ge(c->g, at, rlx_reshape(c->g, start, 4, dims)))
                     : below;
@@ -127,7 +91,7 @@ static bool take_mask(rx_onnx_call *c, attention *a, rlx_value mask)
 static rlx_value attend(rx_onnx_call *c, const attention *a)
 {
     const rlx_value extra[3] = {a->lengths, a->sinks, RLX_NONE};
-    return join(c, rlx_attention_ex(c->g, a->q, a->k, a->v, a->bias, extra, &a->d));
+    return rx_onnx_join_heads(c, rlx_attention_ex(c->g, a->q, a->k, a->v, a->bias, extra, &a->d));
 }
 
 static rlx_attention_desc read_desc(rx_onnx_call *c)
@@ -151,7 +115,7 @@ static bool read_heads(rx_onnx_call *c, attention *a, int64_t heads)
         return false;
     }
     for (int i = 3 - n_packed; i < 3 && n_packed > 1; i++)
-        in[i] = swap_heads(c, packed(c, whole, 3, i - (3 - n_packed)));
+        in[i] = rx_onnx_swap_heads(c, packed(c, whole, 3, i - (3 - n_packed)));
     rlx_dim at = 0;
     for (int i = 0; i < 3; i++) {
         const rlx_shape s = rlx_value_shape(c->g, in[i]);
@@ -159,7 +123,7 @@ static bool read_heads(rx_onnx_call *c, attention *a, int64_t heads)
             in[i] = rlx_add(c->g, in[i], rlx_narrow(c->g, bias, 0, at, s.dim[2]));
             at = rlx_dim_add(c->g, at, s.dim[2]);
         }
-        if (!(in[i] = split(c, in[i], heads)).id)
+        if (!(in[i] = rx_onnx_split_heads(c, in[i], heads)).id)
             return false;
     }
     a->q = in[0];
@@ -203,7 +167,7 @@ static rlx_value attend_projected(rx_onnx_call *c, rlx_value x, rlx_value mask, 
     rlx_value parts[3];
     rlx_dim at = 0;
     for (int i = 0; i < 3; i++) {
-        parts[i] = split(c, rlx_narrow(c->g, x, 2, at, sizes.v[i]), heads);
+        parts[i] = rx_onnx_split_heads(c, rlx_narrow(c->g, x, 2, at, sizes.v[i]), heads);
         at = rlx_dim_add(c->g, at, sizes.v[i]);
         if (!parts[i].id)
             return RLX_NONE;
@@ -254,10 +218,12 @@ static rlx_value insert(rx_onnx_call *c, rlx_value past, rlx_value x, rlx_value 
     const rlx_dim first[4] = {s.dim[0], 1, 1, 1}, along[4] = {1, 1, s.dim[2], 1};
     const rlx_dim all[4] = {1, 1, room, 1};
     const rlx_value begin = rlx_reshape(c->g, from, 4, first);
-    const rlx_value at = rlx_add(c->g, rlx_reshape(c->g, line(c, s.dim[2]), 4, along), begin);
+    const rlx_value rows = rlx_reshape(c->g, rx_onnx_iota(c, s.dim[2], RLX_I32), 4, along);
+    const rlx_value at = rlx_add(c->g, rows, begin);
+    const rlx_value slots = rlx_reshape(c->g, rx_onnx_iota(c, room, RLX_I32), 4, all);
     if (room > p.dim[2])
         past = rlx_pad(c->g, past, before, after, RLX_PAD_CONSTANT, 0);
-    const rlx_value old = rlx_lt(c->g, rlx_reshape(c->g, line(c, room), 4, all), begin);
+    const rlx_value old = rlx_lt(c->g, slots, begin);
     past = rlx_where(c->g, old, past, number(c, rlx_value_dtype(c->g, past), 0));
     return rlx_scatter_elements(c->g, past, rlx_expand(c->g, at, 4, s.dim), x, 2,
                                 RLX_SCATTER_NONE);
@@ -304,7 +270,7 @@ static void rotate_group(rx_onnx_call *c, const group *r, attention *a)
                              .n_rot = 2 * rlx_value_shape(c->g, rx_onnx_in(c, 7)).dim[1]};
     rlx_value at = rx_onnx_in(c, 9);
     if (!at.id)
-        at = rlx_add(c->g, rlx_unsqueeze(c->g, r->from, 1), line(c, r->n));
+        at = rlx_add(c->g, rlx_unsqueeze(c->g, r->from, 1), rx_onnx_iota(c, r->n, RLX_I32));
     a->q = rlx_rope(c->g, a->q, rx_onnx_in(c, 7), rx_onnx_in(c, 8), at, &d);
     a->k = rlx_rope(c->g, a->k, rx_onnx_in(c, 7), rx_onnx_in(c, 8), at, &d);
 }
@@ -313,12 +279,13 @@ static bool split_group(rx_onnx_call *c, const group *r, attention *a)
 {
     const rlx_value q = rx_onnx_in(c, 0);
     if (rx_onnx_in(c, 1).id) {
-        a->q = split(c, q, r->heads);
-        a->k = split(c, rx_onnx_in(c, 1), r->kv_heads);
-        a->v = split(c, rx_onnx_in(c, 2), r->kv_heads);
+        a->q = rx_onnx_split_heads(c, q, r->heads);
+        a->k = rx_onnx_split_heads(c, rx_onnx_in(c, 1), r->kv_heads);
+        a->v = rx_onnx_split_heads(c, rx_onnx_in(c, 2), r->kv_heads);
         return a->q.id && a->k.id && a->v.id;
     }
-    const rlx_value all = split(c, q, r->heads + 2 * r->kv_heads); /* heads one after another */
+    /* q, k and v one after the other */
+    const rlx_value all = rx_onnx_split_heads(c, q, r->heads + 2 * r->kv_heads);
     if (!all.id)
         return false;
     a->q = rlx_narrow(c->g, all, 1, 0, r->heads);
@@ -380,7 +347,8 @@ rlx_value rx_onnx_ms_rotary(rx_onnx_call *c)
     if (t.rank != 2 || t.dim[1] < 1 || (s.rank != 3 && s.rank != 4))
         return rx_onnx_fail(c, RLX_INVALID, "expected x of 3 or 4 dimensions and tables of 2");
     if (rx_onnx_elements(c, at) == 1 && rx_onnx_rank(c, at) == 1)
-        at = rlx_add(c->g, rlx_cast(c->g, at, RLX_I32), line(c, s.dim[s.rank - 2]));
+        at = rlx_add(c->g, rlx_cast(c->g, at, RLX_I32),
+                     rx_onnx_iota(c, s.dim[s.rank - 2], RLX_I32));
     if (s.rank == 3) {
         if (heads < 1)
             heads = s.dim[2] / (2 * t.dim[1]);
@@ -405,7 +373,8 @@ rlx_value rx_onnx_embed_norm(rx_onnx_call *c)
     const int64_t last = 1;
     if (s.rank != 2)
         return rx_onnx_fail(c, RLX_INVALID, "ids of %d dimensions; expected 2", s.rank);
-    const rlx_value at = rx_onnx_in(c, 8).id ? rx_onnx_in(c, 8) : line(c, s.dim[1]);
+    const rlx_value at = rx_onnx_in(c, 8).id ? rx_onnx_in(c, 8)
+                                             : rx_onnx_iota(c, s.dim[1], RLX_I32);
     rlx_value x = rlx_add(c->g, rlx_gather(c->g, rx_onnx_in(c, 2), ids, 0),
                           rlx_gather(c->g, rx_onnx_in(c, 3), at, 0));
     if (segments.id && rx_onnx_in(c, 4).id)

@@ -218,15 +218,18 @@ static rlx_status differentiate(walk *w, const rlx_value *y, const rlx_value *dy
     return w->g->error.code;
 }
 
-static rlx_status vjp(rlx_graph *g, const char *who, const rlx_value *y, const rlx_value *dy,
-                      size_t m, const rlx_value *wrt, size_t n, rlx_value *out)
+/* What every function here begins with: no result yet, and a graph without an error. */
+static rlx_status begin(rlx_graph *g, size_t n, rlx_value *out)
 {
     for (size_t i = 0; i < n && out; i++)
         out[i] = RLX_NONE;
-    if (!g)
-        return RLX_INVALID;
-    if (g->error.code)
-        return g->error.code;
+    return g ? g->error.code : RLX_INVALID;
+}
+
+static rlx_status vjp(rlx_graph *g, const char *who, const rlx_value *y, const rlx_value *dy,
+                      size_t m, const rlx_value *wrt, size_t n, rlx_value *out)
+{
+    RLX_TRY(begin(g, n, out));
     if ((n && (!wrt || !out)) || (m && (!y || !dy)))
         return rx_graph_fail(g, RLX_INVALID, "%s: a list of values is NULL", who);
     for (size_t k = 0; k < m; k++) {
@@ -250,12 +253,7 @@ rlx_status rlx_vjp(rlx_graph *g, const rlx_value *y, const rlx_value *dy, size_t
 
 rlx_status rlx_grad(rlx_graph *g, rlx_value loss, const rlx_value *wrt, size_t n, rlx_value *out)
 {
-    for (size_t i = 0; i < n && out; i++)
-        out[i] = RLX_NONE;
-    if (!g)
-        return RLX_INVALID;
-    if (g->error.code)
-        return g->error.code;
+    RLX_TRY(begin(g, n, out));
     RLX_TRY(check_value(g, "rlx_grad", "loss", 0, loss));
     const rx_value v = g->values[loss.id];
     for (int i = 0; i < v.shape.rank; i++)
@@ -273,7 +271,7 @@ rlx_value rlx_jvp(rlx_graph *g, rlx_value y, const rlx_value *wrt, const rlx_val
                   size_t n)
 {
     rlx_value du = RLX_NONE;
-    if (!g || g->error.code || check_value(g, "rlx_jvp", "y", 0, y))
+    if (begin(g, 0, NULL) || check_value(g, "rlx_jvp", "y", 0, y))
         return RLX_NONE;
     if (n && (!wrt || !tangent)) {
         rx_graph_fail(g, RLX_INVALID, "rlx_jvp: a list of values is NULL");

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from typing import ClassVar
 
 
 class Status(enum.IntEnum):
@@ -36,6 +37,14 @@ class Error(Exception):
     """
 
     status: Status = Status.INTERNAL
+    _classes: ClassVar[dict[int, type[Error]]] = {}
+
+    def __init_subclass__(cls, status: Status | None = None) -> None:
+        """`status`: failures of this kind are raised as this class."""
+        super().__init_subclass__()
+        if status is not None:
+            cls.status = status
+            Error._classes[status] = cls
 
     def __init__(self, text: str, status: Status | None = None) -> None:
         super().__init__(text)
@@ -43,72 +52,46 @@ class Error(Exception):
             self.status = status
 
 
-class InvalidError(Error, ValueError):
+class InvalidError(Error, ValueError, status=Status.INVALID):
     """An argument, shape, type, attribute or graph is wrong."""
 
-    status = Status.INVALID
 
-
-class NotFoundError(Error, LookupError):
+class NotFoundError(Error, LookupError, status=Status.NOT_FOUND):
     """There is no object of that name."""
 
-    status = Status.NOT_FOUND
 
-
-class UnsupportedError(Error, NotImplementedError):
+class UnsupportedError(Error, NotImplementedError, status=Status.UNSUPPORTED):
     """Correct, but this device or build cannot do it."""
 
-    status = Status.UNSUPPORTED
 
-
-class NoDeviceError(Error):
+class NoDeviceError(Error, status=Status.NO_DEVICE):
     """The device asked for is not there."""
 
-    status = Status.NO_DEVICE
 
-
-class NoMemoryError(Error, MemoryError):
+class NoMemoryError(Error, MemoryError, status=Status.NO_MEMORY):
     """Memory of the host or of the device ran out."""
 
-    status = Status.NO_MEMORY
 
-
-class DeviceLostError(Error):
+class DeviceLostError(Error, status=Status.DEVICE_LOST):
     """The driver reset or removed the device: open a new one."""
 
-    status = Status.DEVICE_LOST
 
-
-class FileError(Error, OSError):
+class FileError(Error, OSError, status=Status.IO):
     """A file could not be opened, read, mapped or written."""
 
-    status = Status.IO
 
-
-class ParseError(Error, ValueError):
+class ParseError(Error, ValueError, status=Status.PARSE):
     """A file or a text has the wrong form."""
 
-    status = Status.PARSE
 
-
-class CancelledError(Error):
+class CancelledError(Error, status=Status.CANCELLED):
     """The caller asked to stop."""
 
-    status = Status.CANCELLED
 
-
-class WaitTimeoutError(Error, TimeoutError):
+class WaitTimeoutError(Error, TimeoutError, status=Status.TIMEOUT):
     """The time given to wait was over."""
-
-    status = Status.TIMEOUT
-
-
-_CLASSES: dict[int, type[Error]] = {
-    c.status: c for c in (InvalidError, NotFoundError, UnsupportedError, NoDeviceError,
-                          NoMemoryError, DeviceLostError, FileError, ParseError, CancelledError,
-                          WaitTimeoutError)}
 
 
 def make(status: int, text: str) -> Error:
     """The exception for a status of the library."""
-    return _CLASSES.get(status, Error)(text)
+    return Error._classes.get(status, Error)(text)

@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: MIT
 """Helpers of the tests of the command line: running it, and NumPy files without NumPy."""
+import fcntl
 import json
 import os
+import pty
 import struct
 import subprocess
 import sys
 import tempfile
+import termios
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "support"))
+from checks import check, finish  # noqa: E402
 
 TOOL = os.environ.get("RLX_TOOL", "build/rlx")
 SOURCE = Path(os.environ.get("RLX_SOURCE_DIR", Path(__file__).resolve().parents[2]))
 GRAPHS = SOURCE / "examples" / "graphs"
 SCRATCH = tempfile.TemporaryDirectory(prefix="rlx-cli-")
 TMP = Path(SCRATCH.name)
-
-failures = []
-n_checks = 0
 
 
 def skip_without_tool():
@@ -33,20 +36,33 @@ def run(*args, env=None, stdin=None):
     return r.returncode, r.stdout, r.stderr
 
 
+def run_on_terminal(*args, stdin=b"", columns=80, stdout=None, env=None):
+    """(status, bytes written) of `rlx args...` on a terminal of 24 rows, by default one without
+    colours; `stdout` goes elsewhere."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    p = subprocess.Popen([TOOL, *(a if isinstance(a, bytes) else str(a) for a in args)],
+                         stdin=subprocess.PIPE, stdout=theirs if stdout is None else stdout,
+                         stderr=theirs, env={**os.environ, **(env or {"NO_COLOR": "1"})})
+    os.close(theirs)
+    p.stdin.write(stdin)
+    p.stdin.close()
+    out = b""
+    try:
+        while got := os.read(ours, 4096):
+            out += got
+    except OSError:  # the other end is closed
+        pass
+    os.close(ours)
+    return p.wait(), out
+
+
 def devices(*backends):
     """The ids of the devices that are there, of these backends."""
     status, out, _ = run("devices", "--json")
     if status:
         return []
     return [d["id"] for d in json.loads(out) if d["backend"] in backends]
-
-
-def check(condition, text):
-    global n_checks
-    n_checks += 1
-    if not condition:
-        failures.append(text)
-        print(f"FAILED: {text[:2000]}")
 
 
 def expect(status, *args, err="", out="", **how):
@@ -96,8 +112,3 @@ def read_npy(path):
     letter = letter[head["descr"]]
     data = raw[10 + n:]
     return head, list(struct.unpack(f"<{len(data) // struct.calcsize(letter)}{letter}", data))
-
-
-def finish():
-    print(f"{n_checks} checks, {len(failures)} failed")
-    sys.exit(1 if failures or not n_checks else 0)

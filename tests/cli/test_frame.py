@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """The frame of the command line: help, usage errors, suggestions, colours, devices, doctor, ops."""
-import pty
 import re
 import shutil
 from cli import *
@@ -90,15 +89,9 @@ for args in (["devices"], ["ops"], ["doctor"], ["bogus"]):
     check("\033" not in "".join(run(*args)[1:]), f"{args}: colours in a pipe")
 
 
-
 def on_terminal(env):
     """What `rlx devices` writes to a terminal."""
-    primary, secondary = pty.openpty()
-    subprocess.run([TOOL, "devices"], stdout=secondary, env={**os.environ, "TERM": "xterm", **env})
-    text = os.read(primary, 4096).decode()
-    os.close(primary)
-    os.close(secondary)
-    return text
+    return run_on_terminal("devices", env={"TERM": "xterm", **env})[1].decode()
 
 
 check("\033[1m" in on_terminal({"NO_COLOR": ""}), "colours on a terminal")

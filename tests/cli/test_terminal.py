@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: MIT
 """What files may do to a terminal: nothing. Names, metadata, tokens, generated text and errors with
 control characters, broken UTF-8 and marks that reorder text are escaped."""
-import pty
-
 from cli import *
 
 skip_without_tool()
@@ -27,27 +25,12 @@ def dirt(raw):
 
 def run_bytes(*args, terminal=False, stdin=b""):
     """(status, output, errors) as bytes; with `terminal` the output is one."""
-    env = {**os.environ, "NO_COLOR": "1"}
-    command = [TOOL, *(a if isinstance(a, bytes) else str(a) for a in args)]
-    if not terminal:
-        r = subprocess.run(command, capture_output=True, env=env, input=stdin, timeout=300)
-        return r.returncode, r.stdout, r.stderr
-    ours, theirs = pty.openpty()
-    p = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=theirs, stderr=theirs, env=env)
-    os.close(theirs)
-    p.stdin.write(stdin)
-    p.stdin.close()
-    out = b""
-    while True:
-        try:
-            got = os.read(ours, 4096)
-        except OSError:
-            break
-        out += got
-        if not got:
-            break
-    os.close(ours)
-    return p.wait(), out, b""
+    if terminal:
+        return *run_on_terminal(*args, stdin=stdin), b""
+    r = subprocess.run([TOOL, *(a if isinstance(a, bytes) else str(a) for a in args)],
+                       capture_output=True, env={**os.environ, "NO_COLOR": "1"}, input=stdin,
+                       timeout=300)
+    return r.returncode, r.stdout, r.stderr
 
 
 def clean(status, *args, shows=(), **how):

@@ -3,10 +3,7 @@
 """What the command line tells: ranges of numbers, options that are ignored, contexts that are too
 long or do not fit, speeds that are the quotient of what stands beside them, progress in one row,
 what a file is good for; and embed with files and standard input."""
-import fcntl
-import pty
 import re
-import termios
 
 from cli import *
 
@@ -83,22 +80,8 @@ check(pairs and pairs[-1][0] == "39", f"tokens after the first one: {errors}")
 
 def widest_row(columns, *args):
     """The longest row that the command writes to a terminal of so many columns."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    p = subprocess.Popen([TOOL, *map(str, args)], stdout=subprocess.DEVNULL, stderr=theirs,
-                         env={**os.environ, "NO_COLOR": "1"})
-    os.close(theirs)
-    out = b""
-    while True:
-        try:
-            got = os.read(ours, 4096)
-        except OSError:
-            break
-        out += got
-        if not got:
-            break
-    os.close(ours)
-    check(p.wait() == 0, f"{args}: status {p.returncode}")
+    status, out = run_on_terminal(*args, columns=columns, stdout=subprocess.DEVNULL)
+    check(status == 0, f"{args}: status {status}")
     rows = [r for r in re.split(r"[\r\n]|\x1b\[K", out.decode()) if "perplexity" in r]
     check(len(rows) > 2, f"{args}: no progress in {out!r}")
     return max(map(len, rows), default=0), rows

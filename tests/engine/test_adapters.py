@@ -20,7 +20,9 @@ except ImportError as e:
     print(f"skipped: {e}")
     sys.exit(77)
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "model"))
+TESTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+sys.path[:0] = [os.path.join(TESTS, "model"), os.path.join(TESTS, "support")]
+from checks import check, finish  # noqa: E402
 import forward  # noqa: E402
 import make_models  # noqa: E402
 import make_safetensors  # noqa: E402
@@ -30,17 +32,6 @@ BEST = 20
 CONTEXT = 64
 LENGTHS = (11, 19, 7, 30)
 DEVICES = [os.environ["RLX_TEST_DEVICE"]] if "RLX_TEST_DEVICE" in os.environ else ["cpu", "ref"]
-
-failures = []
-n_checks = 0
-
-
-def check(ok, text):
-    global n_checks
-    n_checks += 1
-    if not ok:
-        failures.append(text)
-        print("FAILED", text)
 
 
 # ---- Adapters ----------------------------------------------------------------------------------
@@ -266,9 +257,8 @@ def main():
         with open(os.path.join(home, "config.json"), "w") as f:
             f.write(model.config)
         test_model("published " + name, model, home, folder, DEVICES[0])
-    print("%d checks, %d failed" % (n_checks, len(failures)))
-    return 1 if failures else 0
+    finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

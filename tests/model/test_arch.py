@@ -20,6 +20,8 @@ except ImportError as e:
     print(f"skipped: {e}")
     sys.exit(77)
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from checks import check, finish  # noqa: E402
 import forward
 import make_models
 import make_safetensors
@@ -29,18 +31,7 @@ CONTEXT = 64
 # The second sequence is longer than every window and than the original context of phi3-long.
 LENGTHS = (11, 40, 7)
 TOLERANCE = {"f32": 1e-4, "f16": 1e-2, "q8_0": 0.1}
-
-failures = []
-n_checks = 0
 verbose = False
-
-
-def check(ok, text):
-    global n_checks
-    n_checks += 1
-    if not ok:
-        failures.append(text)
-        print("FAILED", text)
 
 
 def run(path, sequences, folder, **options):
@@ -298,9 +289,8 @@ def main():
     else:
         with tempfile.TemporaryDirectory() as folder:
             test_all(args, folder)
-    print("%d checks, %d failed" % (n_checks, len(failures)))
-    return 1 if failures or not n_checks else 0
+    finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -12,27 +12,14 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "support"))
+from checks import check, failures, finish  # noqa: E402,F401
+
 TOOL = os.environ.get("RLX_TOOL", "build/rlx")
 SOURCE = Path(os.environ.get("RLX_SOURCE_DIR", Path(__file__).resolve().parents[2]))
 MODEL = SOURCE / "models" / "tiny-stories.gguf"
 SCRATCH = tempfile.TemporaryDirectory(prefix="rlx-serve-")
 TMP = Path(SCRATCH.name)
-
-failures = []
-n_checks = 0
-
-
-def check(condition, text):
-    global n_checks
-    n_checks += 1
-    if not condition:
-        failures.append(text)
-        print(f"FAILED: {text[:2000]}", flush=True)
-
-
-def finish():
-    print(f"{n_checks} checks, {len(failures)} failed")
-    sys.exit(1 if failures else 0)
 
 
 def skip(why):

@@ -10,6 +10,7 @@
 #include "cpu/generic_math.h"
 #include "cpu/generic_order.h"
 #include "cpu/generic_scan.h"
+#include "cpu/generic_slices.h"
 #include "cpu/generic_wide.h"
 
 #define STRIDED 0xff /* operands of any strides */
@@ -19,6 +20,25 @@
 #define RARE(op, name, run, strided) {RX_OP_##op, name ".generic", run, strided, false, true}
 
 const rx_fast_kernel rx_generic_kernels[] = {
+    RARE(softmax, "slices", rx_slices_axis, STRIDED),
+    RARE(log_softmax, "slices", rx_slices_axis, STRIDED),
+    RARE(layer_norm, "slices", rx_slices_norm, STRIDED),
+    RARE(rms_norm, "slices", rx_slices_norm, STRIDED),
+    RARE(cumsum, "slices", rx_slices_cum, STRIDED),
+    RARE(cumprod, "slices", rx_slices_cum, STRIDED),
+    RARE(cummax, "slices", rx_slices_cum, STRIDED),
+    RARE(argmax, "slices", rx_slices_arg, STRIDED),
+    RARE(argmin, "slices", rx_slices_arg, STRIDED),
+    RARE(reduce_log_sum_exp, "slices", rx_slices_reduce, STRIDED),
+    RARE(reduce_log_sum, "slices", rx_slices_reduce, STRIDED),
+    RARE(sort, "slices", rx_slices_sort, STRIDED),
+    RARE(argsort, "slices", rx_slices_sort, STRIDED),
+    RARE(top_k, "slices", rx_slices_top_k, STRIDED),
+    RARE(pool1d, "slices", rx_slices_planes, STRIDED),
+    RARE(pool2d, "slices", rx_slices_planes, STRIDED),
+    RARE(pool3d, "slices", rx_slices_planes, STRIDED),
+    RARE(resize_nearest_2x, "slices", rx_slices_planes, STRIDED),
+    RARE(resize, "slices", rx_slices_resize, STRIDED),
     {RX_ALL_ELEMENTWISE, "wide.generic", rx_generic_wide, STRIDED, false, true},
     RARE(region, "wide", rx_generic_wide, STRIDED),
     RARE(matmul, "wide_matmul", rx_generic_wide_matmul, STRIDED),

@@ -15,6 +15,9 @@ static void free_extra(rx_scratch *s)
 
 void rx_scratch_finish(rx_scratch *s)
 {
+    for (int i = 0; i < s->n_threads; i++)
+        rx_scratch_finish(&s->threads[i]);
+    rx_free(s->threads);
     free_extra(s);
     rx_free(s->extra);
     rx_free_aligned(s->block);
@@ -32,6 +35,21 @@ void rx_scratch_reset(rx_scratch *s)
         s->cap = s->block ? s->want : 0; /* without it the next call allocates extra blocks again */
     }
     s->used = s->want = 0;
+}
+
+rx_scratch *rx_scratch_threads(rx_scratch *s, int n)
+{
+    if (n <= s->n_threads)
+        return s->threads;
+    rx_scratch *more = rx_alloc_array_zero((uint64_t)n, sizeof *more);
+    if (!more)
+        return NULL;
+    for (int i = 0; i < s->n_threads; i++)
+        more[i] = s->threads[i];
+    rx_free(s->threads);
+    s->threads = more;
+    s->n_threads = n;
+    return more;
 }
 
 void *rx_call_scratch(const rx_call *c, uint64_t want)

@@ -11,6 +11,8 @@ struct rx_scratch {
     void **extra;           /* pieces of this call that did not fit */
     size_t n_extra, cap_extra;
     size_t want;            /* bytes this call has asked for */
+    struct rx_scratch *threads; /* rx_scratch_threads */
+    int n_threads;
 };
 
 /* The form of an operand that was made last. */
@@ -27,5 +29,9 @@ void rx_form_finish(rx_form *f);
 void rx_scratch_finish(rx_scratch *s);
 /* Ends a call: all pieces are gone; the block grows to what the call needed. */
 void rx_scratch_reset(rx_scratch *s);
+
+/* n scratches for calls that the threads of this one make, each reset by its thread; they are kept
+ * as this one is. NULL: out of memory. */
+rx_scratch *rx_scratch_threads(rx_scratch *s, int n);
 
 #endif

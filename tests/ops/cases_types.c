@@ -125,6 +125,17 @@ const char *const rx_cases_types[] = {
     "resize(f64[1,2,4,5]) {sizes=[1,2,7,9], mode=linear}",
     "fft(f64[3,12,2])",
     "rfft(f64[3,16])",
+    /* so large that slices are shared by threads */
+    "$O=softmax|log_softmax : $O(f64[5,31,40]:strided) {axis=1}",
+    "$O=layer_norm|rms_norm : $O(f64[7,31,40], f64[40], f64[40]) {axis=-1}",
+    "$O=cumsum|cumprod|cummax $T=f64|i64 : $O($T[1,7,31,40]:range(-2,2)) {axis=2, reverse=true}",
+    "$O=sort|argsort $T=f64|u64 : $O($T[7,1300]:ties) {axis=-1}",
+    "$O=argmax|argmin $T=f64|i64 $K=true|false : $O($T[7,31,40]:ties) {axis=1, keepdims=$K}",
+    "top_k(f64[7,1300]:ties) {k=9, axis=-1}",
+    "$K=true|false : reduce_log_sum_exp(f64[1,7,31,40]) {axes=[0,3], keepdims=$K}",
+    "$K=max|average : pool2d(f64[1,7,33,34]) {kernel=[3,2], stride=[2,2], kind=$K}",
+    "resize_nearest_2x(f64[2,3,33,34])",
+    "$M=nearest|linear : resize(f64[5,1,33,34]) {sizes=[5,1,40,60], mode=$M}",
     "lstm(f64[4,2,3], _, _, f64[1,20,3], f64[1,20,5], f64[1,20], f64[1,20]) {hidden=5}",
     "gru(f64[4,2,3], _, f64[1,15,3], f64[1,15,5], f64[1,15], f64[1,15]) {hidden=5}",
     NULL

@@ -212,6 +212,19 @@ export interface GenerateOptions {
     topP?: number;
     minP?: number;
     repeatPenalty?: number;
+    /** Locally typical sampling; 0 or 1: off. */
+    typicalP?: number;
+    /** How often the top choices but the last are left out; those of at least the threshold. */
+    xtcProbability?: number;
+    xtcThreshold?: number;
+    /** Makes tokens that go on with a repetition less likely; 0: off. */
+    dryMultiplier?: number;
+    dryBase?: number;
+    dryAllowedLength?: number;
+    /** 2: Mirostat 2.0 in place of topK to XTC; its target in bits and how fast it gets there. */
+    mirostat?: number;
+    mirostatTau?: number;
+    mirostatEta?: number;
     /** The same seed gives the same text. Default 0. */
     seed?: number | bigint;
     /** Texts that end the generation. */

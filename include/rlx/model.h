@@ -123,6 +123,26 @@ typedef struct rlx_sampling_desc {
     double repeat_penalty; /* divides the logits of recent tokens; 0 or 1: off */
     int64_t repeat_last;   /* how many tokens are recent; default 64, at most 256 */
     uint64_t seed;
+    /* With any of those that follow the host draws the token, from logits that it reads after each
+     * step. */
+    double typical_p;      /* the tokens whose surprise is nearest to the mean and which together
+                            * have this probability; 0 or 1: off */
+    double xtc_probability; /* of leaving out all tokens of at least xtc_threshold but the least
+                            * likely of them; 0: off */
+    double xtc_threshold;  /* default 0.1; above 0.5 there is nothing to leave out */
+    double dry_multiplier; /* takes dry_multiplier * dry_base ^ (n - dry_allowed_length) from the
+                            * logit of a token that would repeat n tokens or more of the sequence
+                            * and itself; 0: off */
+    double dry_base;       /* default 1.75 */
+    int64_t dry_allowed_length; /* default 2 */
+    int64_t dry_last;      /* how many tokens are looked at; 0: all */
+    const char *const *dry_breakers; /* no repetition goes past a token with one of these texts;
+                            * NULL: newline, ':', '"' and '*'. Copied */
+    size_t n_dry_breakers;
+    int64_t mirostat;      /* 2: Mirostat 2.0 in place of top_k, top_p, min_p, typical_p and XTC;
+                            * 0: off */
+    double mirostat_tau;   /* surprise in bits to keep; default 5 */
+    double mirostat_eta;   /* how fast it gets there; default 0.1 */
 } rlx_sampling_desc;
 /* For the steps to come, of all sequences. NULL: greedy. */
 RLX_API rlx_status rlx_context_set_sampling(rlx_context *c, const rlx_sampling_desc *s,
@@ -224,6 +244,22 @@ RLX_API rlx_status rlx_generation_get_result(const rlx_generation *n, rlx_genera
                                              rlx_error *err);
 /* Frees it; NULL is fine. */
 RLX_API void rlx_generation_destroy(rlx_generation *n);
+
+/* Beam search: with as many continuations of the prompt as the context has sequences, in all of
+ * which each step goes on with the likeliest tokens of all of them together. Ends when that many
+ * have ended, at max_tokens, or when the context is full. */
+typedef struct rlx_beam_desc {
+    size_t struct_size;
+    const int32_t *tokens; /* the prompt */
+    size_t n_tokens;
+    int64_t max_tokens;    /* 0: until the context is full */
+    bool ignore_end;       /* end tokens are tokens like others */
+} rlx_beam_desc;
+/* The continuation with the largest mean log-probability, with its end token where it has one, goes
+ * to out, which has room for `cap` tokens; *n is its length (also where that is more than cap) and
+ * *mean (may be NULL) that mean. The sequences of the context hold other tokens afterwards. */
+RLX_API rlx_status rlx_beam_search(rlx_context *c, const rlx_beam_desc *d, int32_t *out, size_t cap,
+                                   size_t *n, double *mean, rlx_error *err);
 
 /* Log-probability of tokens[i] given those before it, for i from 1; out[0] is 0. Any number of
  * tokens up to the context. */

@@ -136,7 +136,13 @@ class ModelInfo(Sized):
 class SamplingDesc(Sized):
     _fields_ = [("struct_size", c_size), ("temperature", ct.c_double), ("top_k", ct.c_int64),
                 ("top_p", ct.c_double), ("min_p", ct.c_double), ("repeat_penalty", ct.c_double),
-                ("repeat_last", ct.c_int64), ("seed", ct.c_uint64)]
+                ("repeat_last", ct.c_int64), ("seed", ct.c_uint64),
+                *_all(ct.c_double, "typical_p xtc_probability xtc_threshold dry_multiplier "
+                                   "dry_base"),
+                ("dry_allowed_length", ct.c_int64), ("dry_last", ct.c_int64),
+                ("dry_breakers", ct.POINTER(text)), ("n_dry_breakers", c_size),
+                ("mirostat", ct.c_int64), ("mirostat_tau", ct.c_double),
+                ("mirostat_eta", ct.c_double)]
 
 
 class Message(ct.Structure):

@@ -27,6 +27,17 @@ class Options(TypedDict, total=False):
     top_p: float
     min_p: float
     repeat_penalty: float
+    typical_p: float
+    xtc_probability: float
+    xtc_threshold: float
+    dry_multiplier: float
+    dry_base: float
+    dry_allowed_length: int
+    dry_last: int
+    dry_breakers: Sequence[str]
+    mirostat: int
+    mirostat_tau: float
+    mirostat_eta: float
     seed: int
     stop: Union[str, Sequence[str]]
     grammar: "Grammar | None"
@@ -136,7 +147,9 @@ class Adapter(Owner):
         self.info = AdapterInfo(path, raw.rank, raw.products, raw.parameters, raw.scale)
 
 
-SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "seed")
+SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "seed", "typical_p",
+            "xtc_probability", "xtc_threshold", "dry_multiplier", "dry_base",
+            "dry_allowed_length", "dry_last", "mirostat", "mirostat_tau", "mirostat_eta")
 REQUEST = ("presence_penalty", "frequency_penalty", "logit_bias", "log_probs", "n_best",
            "priority", "deadline")
 
@@ -194,6 +207,8 @@ def c_messages(messages: Sequence[Message]) -> Any:
 def sampling(options: Mapping[str, Any]) -> _c.SamplingDesc:
     """The sampling of options."""
     given = {k: options[k] for k in SAMPLING if options.get(k) is not None}
+    if options.get("dry_breakers") is not None:
+        given["dry_breakers"], given["n_dry_breakers"] = texts(options["dry_breakers"])
     try:
         return _c.SamplingDesc(**given)
     except TypeError:

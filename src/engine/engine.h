@@ -39,6 +39,8 @@ struct rlx_request {
     bool ignore_end, log_probs;
     size_t n_best;
     rlx_sampling_desc sampling;
+    rx_sampler *sampler;        /* NULL: the graph samples */
+    rx_sampler_state sampled;
     double presence, frequency;
     int32_t adapter;            /* number of its adapter; -1: none */
     float adapter_scale;

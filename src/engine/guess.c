@@ -101,7 +101,7 @@ static size_t guess(rlx_engine *e, rlx_request *r)
 {
     size_t most = e->max_guesses;
     const size_t left = r->limit - r->n; /* at least 1 */
-    if (r->grammar || !r->n_rows || r->n_rows != r->n - r->computed || r->n_rows > 1)
+    if (r->grammar || r->sampler || !r->n_rows || r->n_rows != r->n - r->computed || r->n_rows > 1)
         return 0;
     most = most < left ? most : left - 1;
     if (r->max_tokens) {

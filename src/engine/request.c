@@ -146,6 +146,9 @@ static rlx_status take_options(rlx_request *r, const rlx_request_desc *d, rlx_er
     r->user = d->user;
     r->limit = r->e->limit;
     r->deadline_ns = d->deadline_ms ? rx_deadline(d->deadline_ms) : -1;
+    const rx_sampler_sizes sizes = {r->e->model->tokenizer, r->e->vocabulary, r->limit};
+    RLX_TRY(rx_sampler_create(&r->sampling, &sizes, &r->sampler, err));
+    r->sampling.dry_breakers = NULL; /* the caller's */
     RLX_TRY(take_adapter(r, d, err));
     return take_bias(r, d, err);
 }
@@ -161,6 +164,7 @@ static void free_request(rlx_request *r)
     rx_free(r->mask);
     rx_text_output_finish(&r->output);
     rx_free(r->tokens);
+    rx_sampler_destroy(r->sampler);
     rx_free(r->bias);
     rx_cond_finish(&r->news);
     rx_free(r);

@@ -423,6 +423,23 @@ static void take_probs(const rlx_engine *e, size_t k, size_t n_best, rx_probs *p
         p->best[i] = (rlx_token_prob){e->best_ids[k * most + i], e->best[k * most + i] - e->lse[k]};
 }
 
+/* The token of output row m, drawn on the host: `adjusted` has penalties, bias and mask. Its
+ * log-probability is that of the token too, not of the one that the graph drew. */
+static rlx_status draw_on_host(rlx_engine *e, size_t m, size_t k, rlx_error *err)
+{
+    rlx_request *r = e->row[m].r;
+    rlx_session *s = e->now->session;
+    const size_t row = e->vocabulary * sizeof(float);
+    float *logits = rx_sampler_logits(r->sampler);
+    RLX_TRY(rlx_session_read(s, "adjusted", m * row, logits, row, err));
+    e->results[m] = rx_sampler_draw(r->sampler, &r->sampled, r->n - r->n_prompt, logits,
+                                    r->grammar ? r->mask : NULL, r->tokens, r->n);
+    if (!r->log_probs)
+        return RLX_OK;
+    return rlx_session_read(s, "logits", m * row + (size_t)e->results[m] * sizeof(float),
+                            &e->chosen[k], sizeof(float), err);
+}
+
 /* Tokens of a request from output row m: a known one, delivered with its probability, or a new one
  * with those it forces. */
 static rlx_status take_row(rlx_engine *e, size_t m, size_t k, bool *ended, rlx_finish *finish,
@@ -431,6 +448,8 @@ static rlx_status take_row(rlx_engine *e, size_t m, size_t k, bool *ended, rlx_f
     rlx_request *r = e->row[m].r;
     rx_probs probs;
     *ended = false;
+    if (e->row[m].samples && r->sampler)
+        RLX_TRY(draw_on_host(e, m, k, err));
     if (e->row[m].samples)
         RLX_TRY(rx_tokens_add(r, e->results[m], err));
     if (r->log_probs) {

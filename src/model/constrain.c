@@ -82,24 +82,6 @@ bool rx_constraint_is_over(rx_constraint *k)
 
 /* ---- Drawing again --------------------------------------------------------------------------- */
 
-/* As the graph does it: each recent token once. */
-static void penalise(rx_constraint *k)
-{
-    const rlx_sampling_desc *o = &k->c->options;
-    const rx_sequence *s = &k->c->sequences[k->seq];
-    if (o->repeat_penalty == 1)
-        return;
-    const size_t end = s->n - 1, n = end < (size_t)o->repeat_last ? end : (size_t)o->repeat_last;
-    for (size_t i = end - n; i < end; i++) {
-        bool again = false;
-        for (size_t j = end - n; j < i && !again; j++)
-            again = s->tokens[j] == s->tokens[i];
-        float *l = &k->logits[s->tokens[i]];
-        if (!again)
-            *l = *l > 0 ? *l / (float)o->repeat_penalty : *l * (float)o->repeat_penalty;
-    }
-}
-
 static size_t list_allowed(rx_constraint *k)
 {
     size_t n = 0;
@@ -119,13 +101,16 @@ rlx_status rx_constraint_take(rx_constraint *k, rlx_error *err)
         return accept(k, s->tokens[s->n - 1], err);
     RLX_TRY(rlx_grammar_mask(k->state, k->bits, k->n_words, err));
     RLX_TRY(rlx_context_logits(k->c, k->seq, k->logits, k->c->vocabulary, err));
-    penalise(k);
-    size_t n = list_allowed(k);
+    rx_draw_penalise(&k->c->options, s->tokens, s->n - 1, k->logits);
+    const size_t n = list_allowed(k);
     if (!n)
         return rx_fail(err, RLX_UNSUPPORTED, "no token of the vocabulary continues the text as the "
                        "grammar wants it");
     /* Blocks from 2^32 on: those of the device are numbers of rows. */
     const uint64_t block = ((uint64_t)1 << 32) + k->c->n_steps;
-    s->tokens[s->n - 1] = rx_draw(&k->c->options, block, k->candidates, n);
+    s->sampler.mu = s->sampler.before; /* what was drawn before does not count */
+    s->tokens[s->n - 1] = k->c->sampler ? rx_sampler_draw(k->c->sampler, &s->sampler, block,
+                                                          k->logits, k->bits, s->tokens, s->n - 1)
+                                        : rx_draw(&k->c->options, block, k->candidates, n);
     return accept(k, s->tokens[s->n - 1], err);
 }

@@ -82,6 +82,7 @@ void rlx_context_destroy(rlx_context *c)
     if (c->session)
         rx_model_return_session(c->model, c->session);
     free_lora(&c->lora);
+    rx_sampler_destroy(c->sampler);
     rx_free(c->kept_logits);
     rx_arena_finish(&c->arena);
     rx_free(c);
@@ -166,6 +167,14 @@ rlx_status rlx_context_set_sampling(rlx_context *c, const rlx_sampling_desc *s, 
         o.repeat_penalty = 1;
     if (!o.repeat_last)
         o.repeat_last = DEFAULT_REPEAT_LAST;
+    const rx_sampler_sizes sizes = {c->model->tokenizer, c->vocabulary, c->context};
+    rx_sampler *sampler;
+    RLX_TRY(rx_sampler_create(&o, &sizes, &sampler, err));
+    rx_sampler_destroy(c->sampler);
+    c->sampler = sampler;
+    for (size_t i = 0; i < c->n_sequences; i++)
+        c->sequences[i].sampler = (rx_sampler_state){0};
+    o.dry_breakers = NULL; /* the caller's */
     c->options = o;
     c->n_steps = 0;
     c->penalty = (float)o.repeat_penalty;

@@ -338,7 +338,7 @@ static bool can_run_ahead(const rlx_context *c)
     const bool same = c->bound_seq == 1 && c->bound_batch == 1 && c->bound_recent == 0;
     return r->n_members == 1 && r->n_tokens == 1 && same && c->n_steady > 0 &&
            s->n + 1 < c->context && !has_penalty(c) && !c->model->known.recurrent &&
-           c->misses < MAX_MISSES;
+           c->misses < MAX_MISSES && !c->sampler;
 }
 
 static rlx_status submit_ahead(rlx_context *c, rlx_error *err)
@@ -445,6 +445,32 @@ static rlx_status wait_run(rlx_context *c, int64_t timeout_ms, rlx_error *err)
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
+/* Random numbers of the host: blocks of the device are numbers of rows, those of grammars follow
+ * 2^32. */
+#define HOST_BLOCKS ((uint64_t)1 << 40)
+
+/* Draws the tokens of the step again, by the rules that the graph does not have. */
+static rlx_status draw_on_host(rlx_context *c, rlx_error *err)
+{
+    float *logits = c->sampler ? rx_sampler_logits(c->sampler) : NULL;
+    const size_t row = c->vocabulary * sizeof *logits;
+    for (size_t i = 0; c->sampler && i < c->n_sequences; i++) {
+        rx_sequence *s = &c->sequences[i];
+        if (!s->in_step || s->sampled < 0)
+            continue;
+        if (s->row == RX_ROW_LOST)
+            RLX_TRY(rx_context_compute_again(c, i, err));
+        if (s->row == RX_ROW_KEPT)
+            memcpy(logits, c->kept_logits + i * c->vocabulary, row);
+        else
+            RLX_TRY(rlx_session_read(c->session, "logits", s->row * row, logits, row, err));
+        rx_draw_penalise(&c->options, s->tokens, s->n, logits);
+        s->sampled = rx_sampler_draw(c->sampler, &s->sampler, HOST_BLOCKS + i + c->n_steps *
+                                     c->n_sequences, logits, NULL, s->tokens, s->n);
+    }
+    return RLX_OK;
+}
+
 static void add_sampled(rlx_context *c, int32_t *tokens)
 {
     for (size_t i = 0; i < c->n_sequences; i++) {
@@ -480,6 +506,8 @@ rlx_status rx_context_step(rlx_context *c, size_t only, bool goes_on, int64_t ti
             st = start_run(c, goes_on, deadline < 0, err);
         more = more && st == RLX_OK;
     }
+    if (st == RLX_OK)
+        st = draw_on_host(c, err);
     if (st == RLX_OK)
         add_sampled(c, tokens);
     if (!c->run.active)

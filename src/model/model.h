@@ -9,7 +9,9 @@
  *   generate.c      from a prompt to pieces of text
  *   output.c        text of tokens, stop strings
  *   draw.c          drawing a token on the host
+ *   sampler.c       by rules that only the host has
  *   constrain.c     tokens under a grammar
+ *   beam.c          beam search over the sequences of a context
  *   chat.c          conversations
  *   embed.c         vectors of texts
  *   score.c         log-probabilities of tokens */
@@ -23,6 +25,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "model/arch.h"
+#include "model/sampler.h"
 
 struct rx_json;
 
@@ -97,6 +100,7 @@ typedef struct rx_sequence {
     bool in_step;
     bool has_logits;  /* it took part in the last step */
     size_t row;       /* of its logits, when the last run gave them; or one of the following */
+    rx_sampler_state sampler;
 } rx_sequence;
 
 #define RX_ROW_KEPT SIZE_MAX       /* they are in kept_logits */
@@ -128,6 +132,7 @@ struct rlx_context {
     size_t n_sequences, context, prompt_chunk, vocabulary;
     rx_sequence *sequences;
     rlx_sampling_desc options;
+    rx_sampler *sampler;       /* NULL: the graph samples */
     uint64_t n_steps;          /* since the sampling was set: chooses the random numbers */
 
     bool stepping;             /* a step has begun and not ended */

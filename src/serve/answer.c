@@ -179,18 +179,32 @@ static uint64_t seed_of(const rx_answer *a, size_t index)
     return seed + index;
 }
 
+/* How the tokens of a choice are drawn. */
+static rlx_sampling_desc sampling_of(const rx_answer *a, size_t index)
+{
+    const rx_api_request *r = &a->r;
+    const bool greedy = r->temperature == 0 || r->top_p == 0;
+    rlx_sampling_desc s = r->more;
+    s.struct_size = sizeof s;
+    s.top_k = r->top_k;
+    s.temperature = greedy ? 0 : r->temperature;
+    s.top_p = r->top_p < 1 ? r->top_p : 0;
+    s.min_p = r->min_p;
+    s.repeat_penalty = r->repeat_penalty;
+    s.seed = seed_of(a, index);
+    s.dry_last = r->dry_last > 0 ? r->dry_last : 0;
+    if (r->dry_last == 0)
+        s.dry_multiplier = 0;
+    return s;
+}
+
 static bool submit(rx_answer *a, rx_choice *c, const int32_t *ids, size_t n, int64_t max_tokens)
 {
     const rx_api_request *r = &a->r;
     const bool call = c->mode == RX_MODE_CALL;
-    const bool greedy = r->temperature == 0 || r->top_p == 0;
     rlx_error err = {0};
     rx_job_desc d = {.tokens = ids, .n_tokens = n,
-                     .sampling = {RLX_INIT(rlx_sampling_desc), .top_k = r->top_k,
-                                  .temperature = greedy ? 0 : r->temperature,
-                                  .top_p = r->top_p < 1 ? r->top_p : 0, .min_p = r->min_p,
-                                  .repeat_penalty = r->repeat_penalty,
-                                  .seed = seed_of(a, (size_t)(c - a->choices))},
+                     .sampling = sampling_of(a, (size_t)(c - a->choices)),
                      .presence_penalty = r->presence_penalty,
                      .frequency_penalty = r->frequency_penalty, .bias = r->bias,
                      .n_bias = r->n_bias, .max_tokens = max_tokens,

@@ -29,7 +29,7 @@ typedef struct rx_backend_piece {
 typedef struct rx_job_desc {
     const int32_t *tokens;    /* the prompt; copied */
     size_t n_tokens;
-    rlx_sampling_desc sampling;
+    rlx_sampling_desc sampling; /* its texts are copied too */
     double presence_penalty, frequency_penalty;
     const rx_backend_bias *bias;
     size_t n_bias;

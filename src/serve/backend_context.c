@@ -19,7 +19,7 @@ struct rx_job {
     rx_job *next;
     rx_job_desc d;         /* with copies of its own */
     int32_t *tokens;
-    char **stop;
+    char **stop, **breakers;
     /* Under the lock of the queue: */
     rx_str text;           /* of all pieces */
     kept_piece *pieces;
@@ -44,11 +44,33 @@ struct queue {
     rx_thread thread;
 };
 
+static void free_texts(char **texts, size_t n)
+{
+    for (size_t i = 0; texts && i < n; i++)
+        rx_free(texts[i]);
+    rx_free(texts);
+}
+
+/* Room for one more, so that an empty list is one too. */
+static char **copy_texts(const char *const *texts, size_t n)
+{
+    char **copy = rx_alloc_array_zero(n + 1, sizeof *copy);
+    for (size_t i = 0; copy && i < n; i++) {
+        const size_t bytes = strlen(texts[i]) + 1;
+        copy[i] = rx_alloc(bytes);
+        if (!copy[i]) {
+            free_texts(copy, n);
+            return NULL;
+        }
+        memcpy(copy[i], texts[i], bytes);
+    }
+    return copy;
+}
+
 static void free_job(rx_job *j)
 {
-    for (size_t i = 0; j->stop && i < j->d.n_stop; i++)
-        rx_free(j->stop[i]);
-    rx_free(j->stop);
+    free_texts(j->stop, j->d.n_stop);
+    free_texts(j->breakers, j->d.sampling.n_dry_breakers);
     rx_free(j->tokens);
     rx_free(j->pieces);
     rx_str_finish(&j->text);
@@ -168,18 +190,14 @@ static bool copy_desc(rx_job *j, const rx_job_desc *d)
 {
     j->d = *d;
     j->tokens = rx_alloc_array(d->n_tokens + 1, sizeof *j->tokens);
-    j->stop = rx_alloc_array_zero(d->n_stop + 1, sizeof *j->stop);
-    if (!j->tokens || !j->stop)
+    j->stop = copy_texts(d->stop, d->n_stop);
+    j->breakers = copy_texts(d->sampling.dry_breakers, d->sampling.n_dry_breakers);
+    if (!j->tokens || !j->stop || !j->breakers)
         return false;
+    if (d->sampling.dry_breakers)
+        j->d.sampling.dry_breakers = (const char *const *)j->breakers;
     if (d->n_tokens)
         memcpy(j->tokens, d->tokens, d->n_tokens * sizeof *j->tokens);
-    for (size_t i = 0; i < d->n_stop; i++) {
-        const size_t n = strlen(d->stop[i]) + 1;
-        j->stop[i] = rx_alloc(n);
-        if (!j->stop[i])
-            return false;
-        memcpy(j->stop[i], d->stop[i], n);
-    }
     return true;
 }
 

@@ -310,6 +310,31 @@ bool rx_read_stop(const rx_reader *d, const char *name, const rx_json *v)
     return true;
 }
 
+/* An empty list: nothing breaks a repetition. */
+static bool read_breakers(const rx_reader *d, const char *name, const rx_json *v)
+{
+    rx_api_request *r = d->r;
+    if (v->kind != RX_JSON_ARRAY)
+        return rx_read_wrong(d, name, "an array of texts", v);
+    if (v->n > RX_API_MAX_STOPS)
+        return rx_api_fail(d->e, name, "'%s': at most %d texts", name, RX_API_MAX_STOPS);
+    r->more.n_dry_breakers = 0;
+    r->more.dry_breakers = r->dry_breakers;
+    for (const rx_json *s = v->first; s; s = s->next)
+        if (!rx_read_text(d, name, s, &r->dry_breakers[r->more.n_dry_breakers++]))
+            return false;
+    return true;
+}
+
+static bool read_mirostat(const rx_reader *d, const char *name, const rx_json *v)
+{
+    const int64_t limits[2] = {0, 2};
+    if (!rx_read_integer(d, name, v, limits, &d->r->more.mirostat))
+        return false;
+    return d->r->more.mirostat != 1 ||
+           rx_api_fail(d->e, name, "'mirostat': expected 0 or 2, its second version, got 1");
+}
+
 static bool read_bias(const rx_reader *d, const char *name, const rx_json *v)
 {
     if (v->kind != RX_JSON_OBJECT)
@@ -575,7 +600,8 @@ static bool check(const rx_reader *d)
 static void set_defaults(rx_api_kind kind, rx_api_request *out)
 {
     *out = (rx_api_request){.kind = kind, .temperature = 1, .top_p = 1, .seed = -1,
-                            .max_tokens = -1, .n = 1};
+                            .max_tokens = -1, .n = 1,
+                            .dry_last = -1};
     if (kind & OLLAMA) {
         out->stream = true;
         out->temperature = 0.8;

@@ -64,6 +64,9 @@ typedef struct rx_api_request {
     rx_api_text *prompts;         /* of completions, inputs of embeddings, text to encode */
     size_t n_prompts;
     double temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
+    rlx_sampling_desc more;       /* typical, XTC, DRY, Mirostat; nothing else */
+    int64_t dry_last;             /* -1: all; 0: no DRY */
+    const char *dry_breakers[RX_API_MAX_STOPS];
     int64_t top_k, seed, max_tokens, n, n_best; /* seed and max_tokens: -1: not given */
     const char *stop[RX_API_MAX_STOPS];
     size_t n_stop;

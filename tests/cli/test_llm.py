@@ -107,6 +107,31 @@ expect(2, "generate", *CPU, "--prompt", "x", "--logit-bias", "999=1", err="from 
 expect(2, "generate", *CPU, "--prompt", "x", "--logit-bias", "ab=1", err="'ab' is 2")
 expect(2, "generate", *CPU, "--prompt", "x", "--logprobs", 1, "--shift", err="do not go with")
 
+# ---- samplers and beams --------------------------------------------------------------------------
+
+short = ["generate", *CPU, "--prompt", "abcabcabc", "--max-tokens", 20, "--ignore-end"]
+greedy = expect_json(*short)["tokens"]
+dry = expect_json(*short, "--dry-multiplier", 9, "--dry-allowed-length", 1)["tokens"]
+check(dry != greedy and expect_json(*short, "--dry-multiplier", 0)["tokens"] == greedy,
+      "--dry-multiplier")
+again = expect_json(*short, "--dry-multiplier", 9, "--dry-allowed-length", 1, "--logprobs", 0)
+check(again["tokens"] == dry, "--dry-multiplier: another text of an engine")
+for more in (["--typical-p", 0.3], ["--xtc-probability", 1, "--xtc-threshold", 0.01],
+             ["--mirostat", 2, "--mirostat-tau", 2]):
+    texts = [expect_json(*short, "--temperature", 1, "--seed", 4, *m)["tokens"]
+             for m in ([], more, more)]
+    check(texts[0] != texts[1] == texts[2], f"{more}: {texts}")
+expect(2, *short, "--mirostat", 1, err="--mirostat expected 2, its version, or 0 (off), got 1")
+expect(2, *short, "--dry-base", 0.5, "--dry-multiplier", 1, err="--dry-base expected a number from")
+expect(0, *short, "--xtc-threshold", 0.1, err="no effect without --xtc-probability")
+one = expect_json(*short, "--beams", 1)
+check(one["tokens"] == greedy and one["mean_log_prob"] < 0, f"--beams 1 is greedy: {one}")
+four = expect_json(*short, "--beams", 4)
+check(four["mean_log_prob"] >= one["mean_log_prob"] and len(four["tokens"]) == 20,
+      f"--beams 4: {four}")
+expect(2, *short, "--beams", 2, "--temperature", 1, err="--temperature, --stop, grammars")
+expect(2, *short, "--beams", 65, err="at most 64")
+
 # ---- perplexity ----------------------------------------------------------------------------------
 
 text = write("text.txt", "All work and no play makes Jack a dull boy. " * 8)

@@ -182,6 +182,21 @@ with Server("--ctx", 2048) as s:
     error_of(s, CHAT, {"messages": HELLO, "tools": tools, "tool_choice": {
         "type": "function", "function": {"name": "other"}}}, param="tool_choice")
 
+    # Samplers by llama.cpp's names: DRY is greedy and gives another text, which a breaker undoes.
+    def say(**fields):
+        said = s.post(COMPLETE, {"prompt": "Once", "max_tokens": 40, **fields})
+        return said["choices"][0]["text"]
+
+    greedy = say(temperature=0)
+    dry = {"temperature": 0, "dry_multiplier": 20, "dry_allowed_length": 1, "dry_base": 1.75}
+    broken = say(**dry, dry_sequence_breakers=list("abcdefghijklmnop"))
+    check(say(**dry) != greedy and say(**dry, dry_penalty_last_n=0) == greedy, "dry_multiplier")
+    check(broken != say(**dry), f"dry_sequence_breakers: {broken!r}")
+    for more in ({"typical_p": 0.2}, {"mirostat": 2, "mirostat_tau": 3, "mirostat_eta": 0.2},
+                 {"xtc_probability": 1, "xtc_threshold": 0.02}):
+        check(say(seed=1, temperature=1.5, **more) == say(seed=1, temperature=1.5, **more)
+              != say(seed=1, temperature=1.5), str(more))
+
     # Tokens.
     ids = s.post("/tokenize", {"content": "The dog"})["tokens"]
     check(s.post("/detokenize", {"tokens": ids})["content"] == "The dog", "detokenize")
@@ -200,6 +215,10 @@ with Server("--ctx", 2048) as s:
                         ({"messages": HELLO, "temperature": -1}, "temperature"),
                         ({"messages": HELLO, "top_p": 2}, "top_p"),
                         ({"messages": HELLO, "max_tokens": 1.5}, "max_tokens"),
+                        ({"messages": HELLO, "mirostat": 1}, "mirostat"),
+                        ({"messages": HELLO, "dry_base": 0.5}, "dry_base"),
+                        ({"messages": HELLO, "dry_sequence_breakers": "x"},
+                         "dry_sequence_breakers"),
                         ({"messages": HELLO, "n": 0}, "n"), ({"messages": HELLO, "n": 1000}, "n"),
                         ({"messages": HELLO, "stream": 1}, "stream"),
                         ({"messages": HELLO, "stop": [1]}, "stop"),

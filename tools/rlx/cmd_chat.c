@@ -239,43 +239,23 @@ static int do_read(talk *t, const char *arg)
 /* /set NAME VALUE takes what the options of the same names take. */
 static int do_set(talk *t, const char *arg)
 {
-    static const struct {
-        const char *name;
-        size_t offset;
-        double most;
-    } reals[] = {
-        {"temperature", offsetof(rlx_sampling_desc, temperature), 1e6},
-        {"top-p", offsetof(rlx_sampling_desc, top_p), 1},
-        {"min-p", offsetof(rlx_sampling_desc, min_p), 1},
-        {"repeat-penalty", offsetof(rlx_sampling_desc, repeat_penalty), 1e6},
-    };
     char name[32];
+    int status = EXIT_OK;
     const size_t n = strcspn(arg, " ");
     const char *value = arg + n + strspn(arg + n, " ");
     snprintf(name, sizeof name, "%.*s", (int)n, arg);
     if (!*value)
         return cli_fail("/set needs a name and a value: /set temperature 0.8");
-    for (size_t i = 0; i < ARRAY_LEN(reals); i++) {
-        double *at = (double *)(void *)((char *)&t->sampling + reals[i].offset);
-        if (!strcmp(name, reals[i].name))
-            return llm_real(name, value, reals[i].most, 0, at) < 0 ? EXIT_OK : EXIT_FAILED;
-    }
+    if (llm_set_sampling(&t->sampling, name, value, &status))
+        return status;
+    if (strcmp(name, "max-tokens"))
+        return cli_fail("/set expected max-tokens or a sampling option like temperature, top-k, "
+                        "min-p or seed, got '%s'", name);
     char *end;
     const long long number = strtoll(value, &end, 10);
-    const bool whole = end != value && !*end && number >= 0;
-    const bool known = !strcmp(name, "top-k") || !strcmp(name, "seed") ||
-                       !strcmp(name, "max-tokens");
-    if (!known)
-        return cli_fail("/set expected temperature, top-k, top-p, min-p, repeat-penalty, seed or "
-                        "max-tokens, got '%s'", name);
-    if (!whole)
+    if (end == value || *end || number < 0)
         return cli_fail("/set %s expected a number of at least 0, got '%s'", name, value);
-    if (!strcmp(name, "top-k"))
-        t->sampling.top_k = number;
-    else if (!strcmp(name, "seed"))
-        t->sampling.seed = (uint64_t)number;
-    else
-        t->desc.max_tokens = number;
+    t->desc.max_tokens = number;
     return EXIT_OK;
 }
 

@@ -20,6 +20,7 @@ typedef struct options {
     request_options request;
     const char *prompt, *prompt_file, *system, *logits;
     cli_list lora;
+    int64_t beams;
     bool chat, plain, ignore_end, shift, prompt_only, stats, profile;
 } options;
 
@@ -31,6 +32,7 @@ typedef struct output {
     size_t length;
     double load_seconds;
     rlx_generate_result result;
+    double mean_log_prob;   /* of --beams */
     request_output request; /* tokens with their log-probabilities */
     bool print;             /* pieces, as they come */
 } output;
@@ -116,6 +118,58 @@ static rlx_status generate(const options *o, const rlx_model *m, rlx_context *c,
     return st;
 }
 
+/* The tokens of the best beam, whose end is no piece. */
+static rlx_status take_beam(rlx_model *m, const rlx_generate_desc *d, const int32_t *tokens,
+                            size_t n, output *out, rlx_error *err)
+{
+    const rlx_tokenizer *t = rlx_model_tokenizer(m);
+    rlx_text_stream *s;
+    const bool ended = n && !d->ignore_end && rlx_tokenizer_is_end(t, tokens[n - 1]);
+    size_t length;
+    rlx_status st = rlx_text_stream_create(t, RLX_DECODE_SKIP_SPECIAL, &s, err);
+    if (st != RLX_OK)
+        return st;
+    out->result.n_generated = n - ended;
+    out->result.finish = ended ? RLX_FINISH_END
+                         : (int64_t)n == d->max_tokens ? RLX_FINISH_LENGTH : RLX_FINISH_CONTEXT;
+    for (size_t i = 0; i < n - ended; i++) {
+        const char *text = rlx_text_stream_push(s, tokens[i], &length);
+        take_piece(out, &(rlx_piece){tokens[i], text, length});
+    }
+    const char *rest = rlx_text_stream_finish(s, &length);
+    take_piece(out, &(rlx_piece){-1, rest, length});
+    rlx_text_stream_destroy(s);
+    return RLX_OK;
+}
+
+/* --beams: the text comes at the end. */
+static rlx_status search_beams(rlx_model *m, rlx_context *c, const rlx_generate_desc *d,
+                               output *out, rlx_error *err)
+{
+    rlx_generate_desc prompt = *d;
+    rlx_model_info info = {RLX_INIT(rlx_model_info)};
+    size_t n = 0;
+    prompt.prompt_only = true;
+    rlx_status st = rlx_generate(c, &prompt, NULL, NULL, &out->result, err);
+    if (st != RLX_OK)
+        return st;
+    rlx_model_get_info(m, &info, NULL);
+    const double begin = cli_now();
+    rlx_beam_desc b = {RLX_INIT(rlx_beam_desc), .max_tokens = d->max_tokens,
+                       .ignore_end = d->ignore_end};
+    const int32_t *held = rlx_context_tokens(c, 0, &b.n_tokens);
+    int32_t *tokens = cli_alloc_array(b.n_tokens + (size_t)info.context, sizeof *tokens);
+    memcpy(tokens, held, b.n_tokens * sizeof *tokens);
+    b.tokens = tokens;
+    int32_t *found = tokens + b.n_tokens;
+    st = rlx_beam_search(c, &b, found, (size_t)info.context, &n, &out->mean_log_prob, err);
+    out->result.seconds = cli_now() - begin;
+    if (st == RLX_OK)
+        st = take_beam(m, d, found, n, out, err);
+    free(tokens);
+    return st;
+}
+
 /* ---- Results --------------------------------------------------------------------------------- */
 
 static void print_json(const options *o, const rlx_model *m, const rlx_generate_desc *d,
@@ -145,6 +199,8 @@ static void print_json(const options *o, const rlx_model *m, const rlx_generate_
     json_int(&j, "weight_bytes", (int64_t)info.weight_bytes);
     json_int(&j, "cache_bytes", (int64_t)info.cache_bytes);
     json_int(&j, "work_bytes", (int64_t)info.work_bytes);
+    if (o->beams)
+        json_real(&j, "mean_log_prob", out->mean_log_prob);
     if (o->logits)
         json_text(&j, "logits", o->logits);
     if (o->request.log_probs.given)
@@ -195,7 +251,8 @@ static int run_model(const options *o, rlx_model *m, rlx_generate_desc *d, doubl
     } else {
         rlx_status st = rlx_context_create(m, &c, &err);
         status = st == RLX_OK ? llm_open_lora(&o->lora, m, c, &lora) : cli_error(&err);
-        if (status == EXIT_OK && (st = generate(o, m, c, d, &out, &err)) != RLX_OK)
+        if (status == EXIT_OK && (st = o->beams ? search_beams(m, c, d, &out, &err)
+                                                : generate(o, m, c, d, &out, &err)) != RLX_OK)
             status = cli_error(&err);
     }
     if (status == EXIT_OK)
@@ -227,6 +284,12 @@ static int run_generate(void *record)
                                         o->prompt_only || o->lora.n))
         return cli_usage("--logits, --profile, --shift, --prompt-only and --lora do not go with "
                          "--presence-penalty, --frequency-penalty, --logit-bias and --logprobs");
+    if (o->beams && (o->logits || o->shift || o->prompt_only || o->sampling.stop.n ||
+                     o->sampling.temperature || request_needed(&o->request) ||
+                     o->grammar.schema || o->grammar.grammar || o->grammar.regex))
+        return cli_usage("--beams takes the likeliest text: --temperature, --stop, grammars, "
+                         "penalties, --logits, --shift and --prompt-only do not go with it");
+    o->model.sequences = o->beams;
     int status = llm_sampling(&o->sampling, &sampling, &d);
     if (status == EXIT_OK)
         status = llm_grammar(&o->grammar, &d.grammar);
@@ -254,6 +317,8 @@ static const cli_option generate_options[] = {
      "special tokens written in the prompt are plain text"},
     SAMPLING_OPTIONS(options, sampling),
     REQUEST_OPTIONS(options, request),
+    {"beams", CLI_NUMBER, offsetof(options, beams), "N",
+     "follow the N likeliest texts side by side and print the best (at most 64)"},
     GRAMMAR_OPTIONS(options, grammar),
     {"ignore-end", CLI_FLAG, offsetof(options, ignore_end), NULL,
      "go on when the model says it is done"},

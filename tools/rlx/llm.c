@@ -40,7 +40,7 @@ int llm_desc(const cli_common *c, const model_options *o, rlx_model_desc *d)
 {
     *d = (rlx_model_desc){RLX_INIT(rlx_model_desc), .threads = (uint32_t)c->threads,
                           .tokenizer = o->tokenizer, .context = o->context,
-                          .prompt_chunk = o->prompt_chunk};
+                          .prompt_chunk = o->prompt_chunk, .sequences = o->sequences};
     int status = cli_one_device(c, &d->device);
     if (status <= 0)
         status = cli_policy(o->policy, RLX_POLICY_AUTO, &d->policy);
@@ -166,32 +166,126 @@ static void tell_ignored(const sampling_options *o, const rlx_sampling_desc *s)
         bool given;
     } rows[] = {
         {"top-k", o->top_k.given}, {"top-p", o->top_p}, {"min-p", o->min_p},
-        {"seed", o->seed.given},
+        {"typical-p", o->typical_p}, {"xtc-probability", o->xtc_probability},
+        {"mirostat", o->mirostat != 0}, {"seed", o->seed.given},
+    };
+    const struct {
+        const char *name, *needed;
+        bool given, on;
+    } parts[] = {
+        {"repeat-last", "repeat-penalty", o->repeat_last != 0,
+         s->repeat_penalty > 0 && s->repeat_penalty != 1},
+        {"xtc-threshold", "xtc-probability", o->xtc_threshold, s->xtc_probability > 0},
+        {"dry-base", "dry-multiplier", o->dry_base, s->dry_multiplier > 0},
+        {"dry-allowed-length", "dry-multiplier", o->dry_allowed_length != 0,
+         s->dry_multiplier > 0},
+        {"dry-last", "dry-multiplier", o->dry_last != 0, s->dry_multiplier > 0},
+        {"dry-breaker", "dry-multiplier", o->dry_breakers.n != 0, s->dry_multiplier > 0},
+        {"mirostat-tau", "mirostat 2", o->mirostat_tau, o->mirostat != 0},
+        {"mirostat-eta", "mirostat 2", o->mirostat_eta, o->mirostat != 0},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows) && !(s->temperature > 0); i++)
         if (rows[i].given)
             cli_warn("--%s has no effect without --temperature: the most likely token is taken",
                      rows[i].name);
-    if (o->repeat_last && !(s->repeat_penalty > 0 && s->repeat_penalty != 1))
-        cli_warn("--repeat-last has no effect without --repeat-penalty");
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+        if (parts[i].given && !parts[i].on)
+            cli_warn("--%s has no effect without --%s", parts[i].name, parts[i].needed);
+}
+
+/* Real options: where their text is, where the number goes, and the largest one. */
+static const struct {
+    const char *name;
+    size_t text, number;
+    double most;
+} reals[] = {
+#define REAL(name, member, most)                                                                  \
+    {name, offsetof(sampling_options, member), offsetof(rlx_sampling_desc, member), most}
+    REAL("temperature", temperature, 1e6),
+    REAL("top-p", top_p, 1),
+    REAL("min-p", min_p, 1),
+    REAL("repeat-penalty", repeat_penalty, 1e6),
+    REAL("typical-p", typical_p, 1),
+    REAL("xtc-probability", xtc_probability, 1),
+    REAL("xtc-threshold", xtc_threshold, 1),
+    REAL("dry-multiplier", dry_multiplier, 1e6),
+    REAL("dry-base", dry_base, 1e6),
+    REAL("mirostat-tau", mirostat_tau, 1e6),
+    REAL("mirostat-eta", mirostat_eta, 1e6),
+#undef REAL
+};
+
+/* Counts that /set knows. */
+static const struct {
+    const char *name;
+    size_t number;
+} counts[] = {
+    {"top-k", offsetof(rlx_sampling_desc, top_k)},
+    {"repeat-last", offsetof(rlx_sampling_desc, repeat_last)},
+    {"dry-allowed-length", offsetof(rlx_sampling_desc, dry_allowed_length)},
+    {"dry-last", offsetof(rlx_sampling_desc, dry_last)},
+    {"mirostat", offsetof(rlx_sampling_desc, mirostat)},
+    {"seed", offsetof(rlx_sampling_desc, seed)},
+};
+
+static int read_count(const char *name, const char *value, int64_t *out)
+{
+    char *end;
+    const long long number = strtoll(value, &end, 10);
+    if (end == value || *end || number < 0)
+        return cli_fail("%s expected a number of at least 0, got '%s'", name, value);
+    *out = number;
+    return EXIT_OK;
+}
+
+bool llm_set_sampling(rlx_sampling_desc *s, const char *name, const char *value, int *status)
+{
+    for (size_t i = 0; i < ARRAY_LEN(reals); i++)
+        if (!strcmp(name, reals[i].name)) {
+            double *at = (double *)(void *)((char *)s + reals[i].number);
+            *status = llm_real(name, value, reals[i].most, 0, at) < 0 ? EXIT_OK : EXIT_FAILED;
+            return true;
+        }
+    for (size_t i = 0; i < ARRAY_LEN(counts); i++)
+        if (!strcmp(name, counts[i].name)) {
+            *status = read_count(name, value, (int64_t *)(void *)((char *)s + counts[i].number));
+            return true;
+        }
+    return false;
+}
+
+static void read_breakers(const sampling_options *o, rlx_sampling_desc *s)
+{
+    static const char *const none[] = {""};
+    const bool off = o->dry_breakers.n == 1 && !strcmp(o->dry_breakers.v[0], "none");
+    if (!o->dry_breakers.n)
+        return;
+    s->dry_breakers = off ? none : o->dry_breakers.v;
+    s->n_dry_breakers = o->dry_breakers.n;
 }
 
 int llm_sampling(const sampling_options *o, rlx_sampling_desc *s, rlx_generate_desc *d)
 {
-    int status = llm_real("temperature", o->temperature, 1e6, s->temperature, &s->temperature);
-    if (status < 0)
-        status = llm_real("top-p", o->top_p, 1, s->top_p, &s->top_p);
-    if (status < 0)
-        status = llm_real("min-p", o->min_p, 1, s->min_p, &s->min_p);
-    if (status < 0)
-        status = llm_real("repeat-penalty", o->repeat_penalty, 1e6, s->repeat_penalty,
-                          &s->repeat_penalty);
-    if (status >= 0)
-        return status;
+    for (size_t i = 0; i < ARRAY_LEN(reals); i++) {
+        const char *text = *(const char *const *)(const void *)((const char *)o + reals[i].text);
+        double *at = (double *)(void *)((char *)s + reals[i].number);
+        const int status = llm_real(reals[i].name, text, reals[i].most, *at, at);
+        if (status >= 0)
+            return status;
+    }
+    if (o->mirostat != 0 && o->mirostat != 2)
+        return cli_usage("--mirostat expected 2, its version, or 0 (off), got %lld",
+                         (long long)o->mirostat);
+    if (s->dry_base != 0 && s->dry_base < 1)
+        return cli_usage("--dry-base expected a number from 1 on, got '%s'", o->dry_base);
     if (o->top_k.given)
         s->top_k = o->top_k.value;
     tell_ignored(o, s);
     s->repeat_last = o->repeat_last;
+    s->dry_allowed_length = o->dry_allowed_length;
+    s->dry_last = o->dry_last;
+    s->mirostat = o->mirostat;
+    read_breakers(o, s);
     s->seed = o->seed.given ? (uint64_t)o->seed.value : new_seed();
     for (size_t i = 0; i < o->stop.n; i++)
         if (!o->stop.v[i][0])

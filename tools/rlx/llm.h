@@ -10,6 +10,7 @@
 typedef struct model_options {
     const char *model, *tokenizer, *policy, *cache;
     int64_t context, prompt_chunk;
+    int64_t sequences; /* set by the command; 0: one */
 } model_options;
 
 #define MODEL_OPTIONS(record, member)                                                             \
@@ -34,9 +35,11 @@ typedef struct model_options {
 
 typedef struct sampling_options {
     const char *temperature, *top_p, *min_p, *repeat_penalty;
+    const char *typical_p, *xtc_probability, *xtc_threshold;
+    const char *dry_multiplier, *dry_base, *mirostat_tau, *mirostat_eta;
     cli_opt_number top_k, seed, max_tokens;
-    int64_t repeat_last;
-    cli_list stop;
+    int64_t repeat_last, dry_allowed_length, dry_last, mirostat;
+    cli_list stop, dry_breakers;
 } sampling_options;
 
 #define SAMPLING_OPTIONS(record, member)                                                          \
@@ -52,6 +55,28 @@ typedef struct sampling_options {
      "makes recent tokens less likely; 1.1 is mild (default 1: off)"},                            \
     {"repeat-last", CLI_NUMBER, offsetof(record, member.repeat_last), "N",                        \
      "how many tokens are recent (default 64, at most 256)"},                                     \
+    {"typical-p", CLI_TEXT, offsetof(record, member.typical_p), "P",                              \
+     "... among the least surprising and boring ones with probability P"},                        \
+    {"xtc-probability", CLI_TEXT, offsetof(record, member.xtc_probability), "P",                  \
+     "how often to leave out the top choices but the last of them"},                              \
+    {"xtc-threshold", CLI_TEXT, offsetof(record, member.xtc_threshold), "P",                      \
+     "... which are those at least as likely as this (default 0.1)"},                             \
+    {"dry-multiplier", CLI_TEXT, offsetof(record, member.dry_multiplier), "X",                    \
+     "makes tokens that go on with a repetition less likely (try 0.8)"},                          \
+    {"dry-base", CLI_TEXT, offsetof(record, member.dry_base), "X",                                \
+     "... so many times more for each token repeated (default 1.75)"},                            \
+    {"dry-allowed-length", CLI_NUMBER, offsetof(record, member.dry_allowed_length), "N",          \
+     "... from so many tokens on (default 2)"},                                                   \
+    {"dry-last", CLI_NUMBER, offsetof(record, member.dry_last), "N",                              \
+     "... looking at the last N tokens (default: all)"},                                          \
+    {"dry-breaker", CLI_LIST, offsetof(record, member.dry_breakers), "TEXT",                      \
+     "... but not beyond this text, 'none': any; may be repeated (default: newline : \" *)"},     \
+    {"mirostat", CLI_NUMBER, offsetof(record, member.mirostat), "2",                              \
+     "keep the surprise of tokens near a target, in place of top-k to XTC"},                      \
+    {"mirostat-tau", CLI_TEXT, offsetof(record, member.mirostat_tau), "BITS",                     \
+     "... which is this (default 5)"},                                                            \
+    {"mirostat-eta", CLI_TEXT, offsetof(record, member.mirostat_eta), "X",                        \
+     "... and how fast to go there (default 0.1)"},                                               \
     {"seed", CLI_SET_NUMBER, offsetof(record, member.seed), "N",                                  \
      "the same seed gives the same text (default: a new one each time)"},                         \
     {"max-tokens", CLI_SET_NUMBER, offsetof(record, member.max_tokens), "N",                      \
@@ -95,6 +120,9 @@ void llm_close_lora(llm_lora *l);
 /* Fills sampling, stop and max_tokens. `s` has the values of options that are not given, becomes
  * the sampling of `d` and must live as long. */
 int llm_sampling(const sampling_options *o, rlx_sampling_desc *s, rlx_generate_desc *d);
+/* Sets what an option of that name sets, if it is a real number or a count; false: it is none. The
+ * exit status of a wrong value is in *status, after its sentence. */
+bool llm_set_sampling(rlx_sampling_desc *s, const char *name, const char *value, int *status);
 /* A number given as text: `dflt` when it was not given. */
 int llm_real(const char *option, const char *text, double most, double dflt, double *out);
 

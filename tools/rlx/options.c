@@ -33,7 +33,10 @@ static const struct synonym {
     {'f', "file", "prompt-file", NULL}, {'f', NULL, "file", NULL}, {'n', NULL, "max-tokens", NULL},
     {'c', "context", "ctx", NULL},   {'t', NULL, "threads", NULL},
     {'d', NULL, "device", NULL},     {'h', NULL, "help", NULL},
-    {0, "temp", "temperature", NULL}, {0, "fast", "policy", "fast"},
+    {0, "temp", "temperature", NULL}, {0, "typical", "typical-p", NULL},
+    {0, "dry-penalty-last-n", "dry-last", NULL}, {0, "dry-sequence-breaker", "dry-breaker", NULL},
+    {0, "mirostat-ent", "mirostat-tau", NULL}, {0, "mirostat-lr", "mirostat-eta", NULL},
+    {0, "fast", "policy", "fast"},
 };
 
 /* The largest values; other numbers end where 64 bits do. */
@@ -43,6 +46,7 @@ static const struct {
 } limits[] = {
     {"ctx", 1 << 24},       {"prompt-chunk", 1 << 16}, {"threads", 1024},
     {"top-k", INT32_MAX},   {"repeat-last", 256},      {"port", 65535},
+    {"beams", 64},
 };
 
 char cli_letter(const char *name)

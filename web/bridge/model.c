@@ -107,7 +107,9 @@ void WEB_EXPORT(web_free)(void *p)
 /* Numbers of web_generation_begin. The seed is in two parts of 32 bits. */
 enum {
     GENERATE_MAX_TOKENS, GENERATE_TEMPERATURE, GENERATE_TOP_K, GENERATE_TOP_P, GENERATE_MIN_P,
-    GENERATE_REPEAT_PENALTY, GENERATE_SEED_LOW, GENERATE_SEED_HIGH
+    GENERATE_REPEAT_PENALTY, GENERATE_SEED_LOW, GENERATE_SEED_HIGH, GENERATE_TYPICAL_P,
+    GENERATE_XTC_PROBABILITY, GENERATE_XTC_THRESHOLD, GENERATE_DRY_MULTIPLIER, GENERATE_DRY_BASE,
+    GENERATE_DRY_ALLOWED_LENGTH, GENERATE_MIROSTAT, GENERATE_MIROSTAT_TAU, GENERATE_MIROSTAT_ETA
 };
 
 rlx_generation *WEB_EXPORT(web_generation_begin)(rlx_context *c, const char *prompt,
@@ -125,6 +127,15 @@ rlx_generation *WEB_EXPORT(web_generation_begin)(rlx_context *c, const char *pro
         .min_p = numbers[GENERATE_MIN_P],
         .repeat_penalty = numbers[GENERATE_REPEAT_PENALTY],
         .seed = (uint64_t)numbers[GENERATE_SEED_HIGH] << 32 | (uint64_t)numbers[GENERATE_SEED_LOW],
+        .typical_p = numbers[GENERATE_TYPICAL_P],
+        .xtc_probability = numbers[GENERATE_XTC_PROBABILITY],
+        .xtc_threshold = numbers[GENERATE_XTC_THRESHOLD],
+        .dry_multiplier = numbers[GENERATE_DRY_MULTIPLIER],
+        .dry_base = numbers[GENERATE_DRY_BASE],
+        .dry_allowed_length = (int64_t)numbers[GENERATE_DRY_ALLOWED_LENGTH],
+        .mirostat = (int64_t)numbers[GENERATE_MIROSTAT],
+        .mirostat_tau = numbers[GENERATE_MIROSTAT_TAU],
+        .mirostat_eta = numbers[GENERATE_MIROSTAT_ETA],
     };
     const double most = numbers[GENERATE_MAX_TOKENS]; /* Infinity: without limit */
     const rlx_generate_desc d = {RLX_INIT(rlx_generate_desc), .prompt = prompt,

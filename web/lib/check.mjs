@@ -40,6 +40,9 @@ const OPTIONS = {
             cache: 'boolean', onProgress: 'function', signal: 'signal' },
     generate: { maxTokens: 'limit', temperature: 'number', topK: 'count', topP: 'number',
                 minP: 'number', repeatPenalty: 'number', seed: 'seed', stop: 'texts',
+                typicalP: 'number', xtcProbability: 'number', xtcThreshold: 'number',
+                dryMultiplier: 'number', dryBase: 'number', dryAllowedLength: 'count',
+                mirostat: 'count', mirostatTau: 'number', mirostatEta: 'number',
                 onToken: 'function', signal: 'signal' },
     embed: { onProgress: 'function', signal: 'signal' },
 };

@@ -129,10 +129,14 @@ export class Model {
 
     async #begin(prompt, options, room) {
         const { maxTokens = 256, temperature = 0, topK = 0, topP = 0, minP = 0,
-                repeatPenalty = 0, seed = 0, stop = [] } = options;
+                repeatPenalty = 0, seed = 0, stop = [], typicalP = 0, xtcProbability = 0,
+                xtcThreshold = 0, dryMultiplier = 0, dryBase = 0, dryAllowedLength = 0,
+                mirostat = 0, mirostatTau = 0, mirostatEta = 0 } = options;
         const numbers = new Float64Array([maxTokens, temperature, topK, topP, minP, repeatPenalty,
                                           Number(BigInt(seed) & 0xffffffffn),
-                                          Number(BigInt(seed) >> 32n & 0xffffffffn)]);
+                                          Number(BigInt(seed) >> 32n & 0xffffffffn), typicalP,
+                                          xtcProbability, xtcThreshold, dryMultiplier, dryBase,
+                                          dryAllowedLength, mirostat, mirostatTau, mirostatEta]);
         const stops = new Uint32Array(stop.map(text => room(text)));
         return this.#module.checkHandle(
             await this.#module.call('web_generation_begin', this.#context, room(prompt),

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Derivatives of Fourier transforms. The adjoint of a transform is the opposite one with the factor
- * on the other side: norm=backward becomes forward and the reverse. */
+/* Derivatives of Fourier transforms and of group_limited_gate. The adjoint of a transform is the
+ * opposite one with the factor on the other side: norm=backward becomes forward and the reverse. */
 #include "ops/grad.h"
+#include "ops/lower.h"
 
 /* The transform with the opposite factor, over n points. */
 static rlx_fft_desc adjoint(const rx_grad *c)
@@ -73,5 +74,21 @@ rlx_status rx_grad_irfft(rx_grad *c)
     const rlx_dtype t = rlx_value_dtype(g, v);
     v = rlx_mul(g, v, rlx_where(g, twice, rlx_scalar(g, t, 2), rlx_scalar(g, t, 1)));
     c->dx[0] = fit(c, v, d.axis);
+    return RLX_OK;
+}
+
+/* The chosen scores over their sum; which are chosen is constant. */
+rlx_status rx_grad_group_limited_gate(rx_grad *c)
+{
+    rlx_graph *g = c->g;
+    const rlx_gate_desc *d = c->attr;
+    const int64_t last = -1;
+    const rlx_value x = rx_widen_half(g, c->in[0]);
+    rlx_value y = rlx_gather_elements(g, x, rx_result(c->y, 1), 1);
+    if (d->k > 1) {
+        const rlx_value sum = rlx_reduce(g, RLX_REDUCE_SUM, y, &last, 1, true);
+        y = rlx_div(g, y, rlx_add(g, sum, rx_number_like(g, sum, 1e-20)));
+    }
+    c->via[0] = rx_as_type(g, rx_grad_scale(g, y, d->scale), rlx_value_dtype(g, c->y));
     return RLX_OK;
 }

@@ -16,9 +16,8 @@
 #define EPS 1e-6
 #define EPS_NARROW 0x1p-9 /* in f32 */
 
-/* Operations that have no derivative yet; all others that are refused fail. */
-static const char refused[] =
-    " lstm gru rnn selective_scan mamba2 gated_delta_net group_limited_gate rope ";
+/* Operations without a derivative by some operand; all others that are refused fail. */
+static const char refused[] = " rope ";
 
 typedef struct check {
     ot_env *env;
@@ -172,22 +171,41 @@ static bool loss_at(check *k, rlx_session *s, size_t which, int64_t element, dou
     return !status;
 }
 
+static double limit_of(const check *k, double want, double scale)
+{
+    return (k->wide ? 1e-5 + 1e-3 * fabs(want) : 2e-3 + 2e-2 * scale) + k->noise;
+}
+
 static void compare(check *k, size_t which, int64_t element, double got, double want, double scale)
 {
-    const double limit = (k->wide ? 1e-5 + 1e-3 * fabs(want) : 2e-3 + 2e-2 * scale) + k->noise;
+    const double limit = limit_of(k, want, scale);
     if (fabs(got - want) <= limit) return;
     ot_fail(k->r, "derivative by in%zu, %s %lld: expected %.9g, got %.9g, limit %.3g",
             k->wrt[which], element < 0 ? "direction" : "element", (long long)element, want, got,
             limit);
 }
 
-static bool difference(check *k, rlx_session *s, size_t which, int64_t element, double *slope)
+static bool difference_of(check *k, rlx_session *s, size_t which, int64_t element, double eps,
+                          double *slope)
 {
-    const double eps = k->wide ? EPS : EPS_NARROW;
     double above = 0, below = 0;
     if (!loss_at(k, s, which, element, eps, &above)) return false;
     if (!loss_at(k, s, which, element, -eps, &below)) return false;
     *slope = (above - below) / (2 * eps);
+    return true;
+}
+
+/* The steps that f32 needs are long: where the slope bends, what the square of the step leaves in
+ * the difference is more than the limits, and a step twice as long shows how much it is. */
+static bool difference(check *k, rlx_session *s, size_t which, int64_t element, double got,
+                       double scale, double *slope)
+{
+    const double eps = k->wide ? EPS : EPS_NARROW;
+    double twice = 0;
+    if (!difference_of(k, s, which, element, eps, slope)) return false;
+    if (k->wide || fabs(got - *slope) <= limit_of(k, *slope, scale)) return true;
+    if (!difference_of(k, s, which, element, 2 * eps, &twice)) return false;
+    *slope += (*slope - twice) / 3;
     return true;
 }
 
@@ -201,7 +219,7 @@ static bool check_operand(check *k, rlx_session *s, size_t which, const ot_tenso
         got += g * d;
         scale += g * g * d * d;
     }
-    if (!difference(k, s, which, -1, &want)) return false;
+    if (!difference(k, s, which, -1, got, sqrt(scale), &want)) return false;
     compare(k, which, -1, got, want, sqrt(scale));
     *total += want;
     *all += scale;
@@ -209,7 +227,7 @@ static bool check_operand(check *k, rlx_session *s, size_t which, const ot_tenso
     for (int j = 0; j < N_SINGLES && grad->elements > 0; j++) {
         const int64_t i = (int64_t)(ot_random(&state) % (uint64_t)grad->elements);
         const double g = ot_element(grad, i);
-        if (!difference(k, s, which, i, &want)) return false;
+        if (!difference(k, s, which, i, g, fabs(g), &want)) return false;
         compare(k, which, i, g, want, fabs(g));
     }
     return true;
@@ -307,7 +325,8 @@ static void soften(ot_case *c, const ot_case *from, bool wide, const ot_fill *fi
         if (o->absent || !rlx_dtype_is_float(o->dtype) || rlx_dtype_is_packed(o->dtype)) continue;
         if (wide) o->dtype = RLX_F64;
         o->leaf = OT_INPUT;
-        const bool mild = kind == OT_RANGE && fmax(fabs(o->fill.a), fabs(o->fill.b)) <= 8 &&
+        const bool mild = (kind == OT_RANGE || (kind == OT_NORMAL && o->fill.b >= 0.01)) &&
+                          fmax(fabs(o->fill.a), fabs(o->fill.b)) <= 8 &&
                           strcmp(c->family, "elementwise") != 0;
         const bool number = kind == OT_VALUE && o->fill.a != 0 &&
                             (o->rank == 0 || strcmp(c->family, "elementwise") != 0);
@@ -321,11 +340,13 @@ static void soften(ot_case *c, const ot_case *from, bool wide, const ot_fill *fi
 }
 
 /* Differences tell nothing of results that are rounded to halves, nor of what large finite masks
- * absorb, nor of welch_peaks, whose choice changes with a step in f32. */
+ * absorb, nor of welch_peaks and the best of 256 experts, where a step in f32 changes what is
+ * chosen. */
 static bool tells_nothing(const ot_case *c)
 {
     if (strstr(c->attrs, "f16") || strcmp(c->op, "region") == 0 ||
-        strcmp(c->op, "welch_peaks") == 0 || strcmp(c->op, "stop_gradient") == 0) {
+        strcmp(c->op, "welch_peaks") == 0 || strcmp(c->op, "stop_gradient") == 0 ||
+        (strcmp(c->op, "group_limited_gate") == 0 && strstr(c->text, "256"))) {
         return true;
     }
     for (size_t i = 0; i < c->n_in; i++) {

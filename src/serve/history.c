@@ -6,9 +6,11 @@
 
 #include "base/thread.h"
 
+#define SAID "assistant"
+
+/* One allocation of `bytes`, which all pointers but `next` lead into. */
 typedef struct kept {
     struct kept *next;
-    rx_arena arena; /* of what follows */
     size_t bytes;
     char *id, *body;
     size_t n_body;
@@ -31,12 +33,6 @@ rx_history *rx_history_create(void)
     return NULL;
 }
 
-static void free_kept(kept *k)
-{
-    rx_arena_finish(&k->arena);
-    rx_free(k);
-}
-
 static void drop_first(rx_history *h)
 {
     kept *k = h->first;
@@ -45,7 +41,7 @@ static void drop_first(rx_history *h)
         h->last = NULL;
     h->n--;
     h->bytes -= k->bytes;
-    free_kept(k);
+    rx_free(k);
 }
 
 void rx_history_destroy(rx_history *h)
@@ -72,36 +68,47 @@ static bool copy_messages(rx_arena *a, const rlx_message *from, size_t n, rlx_me
 
 static size_t bytes_of(const rx_history_entry *e)
 {
-    size_t n = sizeof(kept) + strlen(e->id) + strlen(e->said) + e->n_body;
+    size_t n = sizeof(kept) + (e->n_messages + 1) * sizeof(rlx_message) + strlen(e->id) + 1 +
+               e->n_body + 1 + sizeof SAID + strlen(e->said) + 1;
     for (size_t i = 0; i < e->n_messages; i++)
-        n += sizeof(rlx_message) + strlen(e->messages[i].role) + strlen(e->messages[i].content);
+        n += strlen(e->messages[i].role) + 1 + strlen(e->messages[i].content) + 1;
     return n;
 }
 
-static bool fill(kept *k, const rx_history_entry *e)
+/* Copies n characters to *at, which moves behind them. */
+static char *put(char **at, const char *text, size_t n)
 {
-    const rlx_message said = {"assistant", e->said};
-    k->id = rx_arena_strdup(&k->arena, e->id);
-    k->body = rx_arena_copy(&k->arena, e->body, e->n_body);
-    k->n_body = e->n_body;
-    k->messages = rx_arena_array(&k->arena, e->n_messages + 1, sizeof *k->messages);
+    char *to = *at;
+    memcpy(to, text, n);
+    to[n] = 0;
+    *at = to + n + 1;
+    return to;
+}
+
+static void fill(kept *k, const rx_history_entry *e)
+{
+    char *at;
+    k->messages = (rlx_message *)(void *)(k + 1);
     k->n_messages = e->n_messages + 1;
-    return k->id && k->body && k->messages &&
-           copy_messages(&k->arena, e->messages, e->n_messages, k->messages) &&
-           copy_messages(&k->arena, &said, 1, k->messages + e->n_messages);
+    at = (char *)(k->messages + k->n_messages);
+    k->id = put(&at, e->id, strlen(e->id));
+    k->body = put(&at, e->body, e->n_body);
+    k->n_body = e->n_body;
+    for (size_t i = 0; i < k->n_messages; i++) {
+        const rlx_message m = i < e->n_messages ? e->messages[i] : (rlx_message){SAID, e->said};
+        k->messages[i].role = put(&at, m.role, strlen(m.role));
+        k->messages[i].content = put(&at, m.content, strlen(m.content));
+    }
 }
 
 void rx_history_keep(rx_history *h, const rx_history_entry *e)
 {
     const size_t bytes = bytes_of(e);
-    kept *k = bytes > RX_HISTORY_BYTES ? NULL : rx_alloc_zero(sizeof *k);
+    kept *k = bytes > RX_HISTORY_BYTES ? NULL : rx_alloc_zero(bytes);
     if (!k)
         return;
     k->bytes = bytes;
-    if (!fill(k, e)) {
-        free_kept(k);
-        return;
-    }
+    fill(k, e);
     rx_mutex_lock(&h->lock);
     while (h->first && (h->n == RX_HISTORY_ENTRIES || h->bytes + bytes > RX_HISTORY_BYTES))
         drop_first(h);
@@ -154,7 +161,7 @@ bool rx_history_remove(rx_history *h, const char *id)
             h->last = before;
         h->n--;
         h->bytes -= k->bytes;
-        free_kept(k);
+        rx_free(k);
     }
     rx_mutex_unlock(&h->lock);
     return found;

@@ -5,11 +5,14 @@
 between tokens (p50, p95), errors. Each server has the processor to itself for its turn.
 
     bench/serve.py --model smollm2.gguf [--clients 1,4,16,64] [--requests 2] [--tokens 48]
-                   [--threads 2] [--python VENV/bin/python] [--json]
+                   [--threads 2] [--cores 0,1] [--python VENV/bin/python] [--json]
+
+--cores pins both servers to those processors; the clients stay on the others (taskset).
 """
 import argparse
 import http.client
 import json
+import os
 import re
 import subprocess
 import sys
@@ -30,7 +33,9 @@ time.sleep(1e6)
 """
 
 
-def start(command):
+def start(command, cores):
+    if cores:
+        command = ["taskset", "-c", cores, *command]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                text=True)
     for line in process.stdout:
@@ -121,13 +126,17 @@ def main():
     p.add_argument("--requests", type=int, default=3)
     p.add_argument("--tokens", type=int, default=48)
     p.add_argument("--threads", type=int, default=2)
+    p.add_argument("--cores")
     p.add_argument("--json", action="store_true")
     args = p.parse_args()
     args.clients = [int(n) for n in args.clients.split(",")]
+    if args.cores:
+        mine = {int(n) for n in args.cores.split(",")}
+        os.sched_setaffinity(0, os.sched_getaffinity(0) - mine or mine)
     running, rows = [], []
     try:
         for name, command in servers(args):
-            running.append((name, *start(command)))
+            running.append((name, *start(command, args.cores)))
         for _, _, host, port in running:
             measure(host, port, 1, argparse.Namespace(requests=1, tokens=4))  # warm
         if not args.json:

@@ -219,7 +219,7 @@ def main():
     args = parser.parse_args()
     incomplete = False
     if args.optest:
-        command = [args.optest, "--device", "ref", "--dump", str(args.folder), *optest_share(2)]
+        command = [args.optest, "--device", "ref", "--dump", str(args.folder), *optest_share(4)]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
         if done.returncode != 0:
             print(done.stdout)

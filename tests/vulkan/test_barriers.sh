@@ -10,7 +10,7 @@ case $said in *"is not available"*) echo "$said"; exit 77 ;; esac
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 share="$RLX_SOURCE_DIR/tests/ops/share.sh"
-sh "$share" "$optest" 61 --device vulkan --dump "$results/elided"
-RLX_FULL_BARRIER=1 sh "$share" "$optest" 61 --device vulkan --dump "$results/full"
+sh "$share" "$optest" 130 --device vulkan --dump "$results/elided"
+RLX_FULL_BARRIER=1 sh "$share" "$optest" 130 --device vulkan --dump "$results/full"
 cmp "$results/elided/data.bin" "$results/full/data.bin"
 cmp "$results/elided/cases.jsonl" "$results/full/cases.jsonl"

@@ -46,27 +46,27 @@ if(RLX_VULKAN AND RLX_VULKAN_HEADERS)
         rlx_test(vulkan/${program} ${program})
         rlx_test_property(vulkan/${program} ENVIRONMENT RLX_TEST_DEVICE=vulkan)
     endforeach()
-    rlx_vulkan_ops(vulkan 24)
-    rlx_vulkan_ops(vulkan-validation 64 RLX_VULKAN_VALIDATION=1)
-    rlx_vulkan_ops(vulkan-small 56
+    rlx_vulkan_ops(vulkan 56)
+    rlx_vulkan_ops(vulkan-validation 120 RLX_VULKAN_VALIDATION=1)
+    rlx_vulkan_ops(vulkan-small 120
         "RLX_LIMITS=groups=256,push=128,subgroup=0,f16=0,storage16=0,storage8=0,\
 shared=16384,invocations=128,coopmat=0,address=0")
     # Bindings of 64 KiB: large tensors are cut. Refused are a sample of a row that is larger, the
     # mean of integers (not that of its slices) and bools of few rows (results are whole words).
     set(refused "sample:|the mean of integers larger|reduce_any: operand|reduce_all: operand")
     rlx_vulkan_ops(vulkan-windows 64 RLX_LIMITS=binding=65536 OPTIONS --may-refuse "${refused}")
-    rlx_vulkan_ops(vulkan-windows-validation 90 RLX_LIMITS=binding=65536 RLX_VULKAN_VALIDATION=1
+    rlx_vulkan_ops(vulkan-windows-validation 180 RLX_LIMITS=binding=65536 RLX_VULKAN_VALIDATION=1
                    OPTIONS --may-refuse "${refused}")
     # All of it at once, as the smallest device has it. A few cases have tensors of more than 4 MiB.
-    rlx_vulkan_ops(vulkan-tiny 48
+    rlx_vulkan_ops(vulkan-tiny 100
         "RLX_LIMITS=binding=65536,block=4194304,groups=256,push=128,bindings=8,subgroup=0,f16=0,\
 storage16=0,storage8=0,shared=16384,invocations=128,coopmat=0,address=0,dot=0,subnormals=0"
                    OPTIONS --may-refuse "${refused}|larger than one allocation")
-    rlx_vulkan_ops(vulkan-host 80 RLX_VULKAN_ARENA_DEBUG=host OPTIONS --once)
-    rlx_vulkan_ops(vulkan-device 60 RLX_VULKAN_ARENA_DEBUG=device RLX_VULKAN_VALIDATION=1)
-    rlx_vulkan_ops(vulkan-barriers 50 RLX_FULL_BARRIER=1)
+    rlx_vulkan_ops(vulkan-host 160 RLX_VULKAN_ARENA_DEBUG=host OPTIONS --once)
+    rlx_vulkan_ops(vulkan-device 130 RLX_VULKAN_ARENA_DEBUG=device RLX_VULKAN_VALIDATION=1)
+    rlx_vulkan_ops(vulkan-barriers 130 RLX_FULL_BARRIER=1)
     # Kernel variants that calibration may choose.
-    rlx_vulkan_ops(vulkan-kernels 80
+    rlx_vulkan_ops(vulkan-kernels 100
         "RLX_KERNELS=tile=64x64x16/8x4,quant_tile=64x64x32/8x8,gemv=128x8,gemv_line=128x16,\
 quant_gemv=64x32" OPTIONS --filter matmul)
     rlx_vulkan_ops(vulkan-fallback 16 RLX_LIMITS=host=2)
@@ -86,7 +86,7 @@ quant_gemv=64x32" OPTIONS --filter matmul)
         rlx_test_property(vulkan/kernels-radv RESOURCE_LOCK lavapipe)
     endif()
     # A newer lavapipe, where it can be had. It takes seconds to compile a kernel with barriers.
-    rlx_vulkan_ops(vulkan-newer 450 "RLX_TEST_LAVAPIPE=${PROJECT_SOURCE_DIR}/.cache/lavapipe"
+    rlx_vulkan_ops(vulkan-newer 700 "RLX_TEST_LAVAPIPE=${PROJECT_SOURCE_DIR}/.cache/lavapipe"
                    OPTIONS --once)
     rlx_test_property(vulkan/chains RESOURCE_LOCK lavapipe)
     rlx_test_property(ops/vulkan-newer RESOURCE_LOCK lavapipe)
@@ -96,7 +96,7 @@ quant_gemv=64x32" OPTIONS --filter matmul)
     if(RLX_SWIFTSHADER_ICD)
         set(icd "VK_ICD_FILENAMES=${RLX_SWIFTSHADER_ICD}" "VK_DRIVER_FILES=${RLX_SWIFTSHADER_ICD}"
             RLX_TEST_FLUSHES=1) # its threads take subnormal numbers for 0
-        rlx_vulkan_ops(vulkan-swiftshader 90 ${icd} OPTIONS --once)
+        rlx_vulkan_ops(vulkan-swiftshader 220 ${icd} OPTIONS --once)
         rlx_vulkan_ops(vulkan-swiftshader-validation 400 ${icd} RLX_VULKAN_VALIDATION=1)
     endif()
 endif()

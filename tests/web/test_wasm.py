@@ -99,7 +99,7 @@ def main():
     failed |= node("api_node.mjs", build / "rlx.wasm") != 0
     failed |= not check_docs(build)
     failed |= node("optest_node.mjs", build / "optest.wasm", "--device", "cpu",
-                   *optest_share(7)) != 0
+                   *optest_share(16)) != 0
     failed |= not check_threads(build)
     return int(failed)
 

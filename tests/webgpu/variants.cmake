@@ -26,19 +26,19 @@ if(RLX_WEBGPU)
         rlx_test_property(webgpu/${program} ENVIRONMENT RLX_TEST_DEVICE=webgpu NODEVICE_SELECT=1
                           "${wgpu}")
     endforeach()
-    rlx_webgpu_ops(webgpu 90 "${wgpu}")
+    rlx_webgpu_ops(webgpu 200 "${wgpu}")
     # The kernels and texts that GPUs get: large tiles, loops unrolled.
-    rlx_webgpu_ops(webgpu-gpu 150 "${wgpu}" RLX_LIMITS=software=0)
-    rlx_webgpu_ops(webgpu-small 150 "${wgpu}"
+    rlx_webgpu_ops(webgpu-gpu 300 "${wgpu}" RLX_LIMITS=software=0)
+    rlx_webgpu_ops(webgpu-small 300 "${wgpu}"
         "RLX_LIMITS=groups=256,shared=16384,invocations=128,bindings=8,subgroup=0,f16=0,\
 block=16777216,binding=4194304" REFUSES "more than one buffer")
     # Bindings of 64 KiB and buffers of 4 MiB: large tensors are cut, graphs have several buffers.
     # A few cases have tensors that do not fit one buffer; tests/vulkan/variants.cmake says what
     # else is refused.
     set(refused "sample:|the mean of integers larger|reduce_any: operand|reduce_all: operand")
-    rlx_webgpu_ops(webgpu-windows 100 "${wgpu}" RLX_LIMITS=binding=65536,block=4194304
+    rlx_webgpu_ops(webgpu-windows 250 "${wgpu}" RLX_LIMITS=binding=65536,block=4194304
                    REFUSES "${refused}|more than one buffer")
-    rlx_webgpu_ops(webgpu-windows-graphs 4 "${wgpu}" RLX_LIMITS=binding=65536,block=4194304
+    rlx_webgpu_ops(webgpu-windows-graphs 8 "${wgpu}" RLX_LIMITS=binding=65536,block=4194304
                    OPTIONS --family graphs)
     find_file(RLX_SWIFTSHADER_ICD vk_swiftshader_icd.json PATHS /usr/lib/chromium
               NO_DEFAULT_PATH)

@@ -34,39 +34,42 @@ typedef struct rule {
     double row;    /* f32 units in the last place of the largest element of the row */
     double one;    /* f32 units in the last place of 1: logarithms */
     bool narrow;   /* policy fast may round operands */
+    bool weights;  /* the elements of a row share their weights */
 } rule;
 
 static const rule rules[] = {
     {" reshape transpose narrow slice expand copy concat split tile pad reverse roll trilu"
      " gather gather_elements gather_nd sort nonzero one_hot range top_k cummax im2col"
      " resize_nearest_2x random_uniform where cast state_write quantize stop_gradient ",
-     OT_BITS, LENGTH_NONE, 0, 0, 0, 0, 0, false},
+     OT_BITS, LENGTH_NONE, 0, 0, 0, 0, 0, false, false},
     {" clamp not is_nan is_inf and or xor shl shr eq ne lt le gt ge argmax argmin argsort"
      " histogram knn sample reduce_max reduce_min reduce_any reduce_all ",
-     OT_EQUAL, LENGTH_NONE, 0, 0, 0, 0, 0, false},
-    {" cumsum cumprod ", OT_NEAR, LENGTH_AXIS, 1, 4, 0, 0, 0, false},
+     OT_EQUAL, LENGTH_NONE, 0, 0, 0, 0, 0, false, false},
+    {" cumsum cumprod ", OT_NEAR, LENGTH_AXIS, 1, 4, 0, 0, 0, false, false},
     {" matmul dot_general lora_matmul grouped_matmul qmatmul ",
-     OT_NEAR, LENGTH_LAST, 1, 4, 0, 0, 0, true},
+     OT_NEAR, LENGTH_LAST, 1, 4, 0, 0, 0, true, false},
     {" dequant_matmul dequant_grouped_matmul ", /* decoding rounds too */
-     OT_NEAR, LENGTH_LAST, 2, 4, 0, 0, 0, true},
+     OT_NEAR, LENGTH_LAST, 2, 4, 0, 0, 0, true, false},
     {" conv1d conv2d conv3d conv_transpose2d qconv2d ", /* Winograd's tiles add to the errors */
-     OT_NEAR, LENGTH_KERNEL, 2, 4, 0, 0, 0, true},
+     OT_NEAR, LENGTH_KERNEL, 2, 4, 0, 0, 0, true, false},
     {" reduce_sum reduce_mean reduce_prod reduce_l1 reduce_l2 reduce_log_sum reduce_log_sum_exp"
      " reduce_sum_square ",
-     OT_NEAR, LENGTH_RATIO, 1, 4, 0, 0, 0, false},
+     OT_NEAR, LENGTH_RATIO, 1, 4, 0, 0, 0, false, false},
     {" attention ragged_attention ", /* weights of the values */
-     OT_NEAR, LENGTH_AXIS, 1, 4, 2, 0, 0, true},
-    {" lstm gru rnn ", OT_NEAR, LENGTH_AXIS, 4, 8, 1, 0, 0, true}, /* states between steps */
-    {" residual_norm ", OT_NEAR, LENGTH_LAST, 1, 8, 1, 0, 0, false}, /* the sum, a result too */
-    {" selective_scan mamba2 gated_delta_net ", OT_NEAR, LENGTH_AXIS, 2, 8, 0, 0, 0, false},
+     OT_NEAR, LENGTH_AXIS, 1, 4, 2, 0, 0, true, true},
+    {" lstm gru rnn ", OT_NEAR, LENGTH_AXIS, 4, 8, 1, 0, 0, true, false}, /* states between steps */
+    {" residual_norm ", /* the sum is a result too */
+     OT_NEAR, LENGTH_LAST, 1, 8, 1, 0, 0, false, false},
+    {" selective_scan mamba2 gated_delta_net ", OT_NEAR, LENGTH_AXIS, 2, 8, 0, 0, 0, false, false},
     {" fft ifft rfft irfft stft welch_peaks ", /* lengths with large factors take three */
-     OT_NEAR, LENGTH_AXIS, 3, 4, 0, 2, 0, false},
-    {" log_mel ", OT_NEAR, LENGTH_AXIS, 3, 4, 0, 2, 0, true}, /* powers times filters */
+     OT_NEAR, LENGTH_AXIS, 3, 4, 0, 2, 0, false, false},
+    {" log_mel ", OT_NEAR, LENGTH_AXIS, 3, 4, 0, 2, 0, true, false}, /* powers times filters */
     {" softmax layer_norm rms_norm layer_norm2d group_norm instance_norm batch_norm_inference"
      " ada_layer_norm pool1d pool2d pool3d scatter_add resize rope swiglu region ",
-     OT_NEAR, LENGTH_AXIS, 1, 8, 0, 0, 0, false},
-    {" dequantize dequant_moe_weights random_normal ", OT_NEAR, LENGTH_NONE, 1, 4, 0, 4, 0, false},
-    {" log_softmax ", OT_NEAR, LENGTH_LAST, 1, 8, 0, 0, 2, false},
+     OT_NEAR, LENGTH_AXIS, 1, 8, 0, 0, 0, false, false},
+    {" dequantize dequant_moe_weights random_normal ",
+     OT_NEAR, LENGTH_NONE, 1, 4, 0, 4, 0, false, false},
+    {" log_softmax ", OT_NEAR, LENGTH_LAST, 1, 8, 0, 0, 2, false, false},
 };
 
 /* Functions of rlx/functions.def: whether the sign of a zero is part of the result, and the class
@@ -108,7 +111,7 @@ static bool is_listed(const char *list, const char *op)
 
 static const rule *find_rule(const char *op)
 {
-    static const rule other = {"", OT_NEAR, LENGTH_NONE, 1, 8, 0, 0, 0, false};
+    static const rule other = {"", OT_NEAR, LENGTH_NONE, 1, 8, 0, 0, 0, false, false};
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         if (is_listed(rules[i].ops, op)) return &rules[i];
     }
@@ -276,17 +279,28 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* The spread of an element of t relative to it. */
+static double relative_spread(const ot_measure *m, const ot_tensor *t, int64_t i)
+{
+    const double x = fabs(ot_element(t, i));
+    return x > 0 && isfinite(x) ? m->limit[i] / x : 0;
+}
+
 /* A few steps of random signs may by chance cancel in a sum: an element is taken for half of the
  * median of its row, but for no more than 64 times its own spread, which chance does not hide; nor
- * does rounding to the result's type, which hides half a unit in the last place. Zeros that an
- * activation made of negative numbers do not move at all: they are taken for the median of what
- * does. */
-static bool smooth_rows(ot_measure *m, const ot_tensor *t)
+ * does rounding to the result's type, which hides half a unit in the last place. Rows whose
+ * elements share their weights move by the same part of each, so there the median of the relative
+ * spread counts too. Zeros that an activation made of negative numbers do not move at all: they
+ * are taken for the median of what does. */
+static bool smooth_rows(ot_measure *m, const rule *r, const ot_tensor *t)
 {
     const int64_t n = row_length(t);
     double *row = malloc((size_t)n * sizeof *row);
     if (!row) return false;
     for (int64_t at = 0; n > 1 && at + n <= m->elements; at += n) {
+        for (int64_t i = 0; r->weights && i < n; i++) row[i] = relative_spread(m, t, at + i);
+        if (r->weights) qsort(row, (size_t)n, sizeof *row, by_value);
+        const double share = r->weights ? 0.5 * row[n / 2] : 0;
         memcpy(row, m->limit + at, (size_t)n * sizeof *row);
         qsort(row, (size_t)n, sizeof *row, by_value);
         int64_t still = 0;
@@ -296,7 +310,8 @@ static bool smooth_rows(ot_measure *m, const ot_tensor *t)
             const double x = ot_element(t, i);
             if (m->flat && x == 0) m->limit[i] = fmax(m->limit[i], middle);
             const double hidden = isfinite(x) ? ulp_of(m->dtype, x) / 2 / m->step : 0;
-            m->limit[i] = fmax(m->limit[i], fmin(least, 64 * fmax(m->limit[i], hidden)));
+            const double alike = isfinite(x) ? fmax(least, share * fabs(x)) : least;
+            m->limit[i] = fmax(m->limit[i], fmin(alike, 64 * fmax(m->limit[i], hidden)));
         }
     }
     free(row);
@@ -345,7 +360,7 @@ bool ot_measure_end(ot_measure *m, const char *op, const ot_tensor *in, size_t n
     if (m->class != OT_NEAR) return true;
     if (!ready(m, expected)) return false;
     const rule *r = find_rule(op);
-    if (r->length != LENGTH_NONE && m->step > 0 && !smooth_rows(m, expected)) return false;
+    if (r->length != LENGTH_NONE && m->step > 0 && !smooth_rows(m, r, expected)) return false;
     const double length = sum_length(r->length, in, n_in, expected);
     const double factor = spread_factor(r, m, length);
     const double least = m->dtype == RLX_F64 ? DBL_MIN : FLT_MIN;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The source files of a build (a share of them) under the second compiler: clang reads each with the
-flags of the build and must have nothing to say. Nothing is compiled: its warnings come before that.
+"""The source files of a build (a share of them) under the second compiler: clang reads each with
+the flags of the build and must have nothing to say. Nothing is compiled: warnings come before that.
 
 usage: check_clang.py BUILD; exit status 77: there is no clang (skipped)
 """

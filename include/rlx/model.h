@@ -42,6 +42,9 @@ typedef struct rlx_model_desc {
     const char *tokenizer;   /* path of a tokenizer.json; default: in the file, or beside it */
     rlx_progress_fn *progress;
     void *progress_user;
+    bool no_map;             /* read the file instead of mapping it, tensor by tensor: no more than
+                              * one is in memory on its way to a GPU. On the CPU the weights are
+                              * copied. Not for rlx_model_open_memory */
 } rlx_model_desc;
 
 /* Opens a GGUF file, or a safetensors file (or a folder that holds one) with its config.json and
@@ -144,7 +147,8 @@ typedef struct rlx_sampling_desc {
     double mirostat_tau;   /* surprise in bits to keep; default 5 */
     double mirostat_eta;   /* how fast it gets there; default 0.1 */
 } rlx_sampling_desc;
-/* For the steps to come, of all sequences. NULL: greedy. */
+/* For the steps to come, of all sequences. NULL: greedy. A generation has its own for its sequence,
+ * which stays until this is called or the next one begins there. */
 RLX_API rlx_status rlx_context_set_sampling(rlx_context *c, const rlx_sampling_desc *s,
                                             rlx_error *err);
 

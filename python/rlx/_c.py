@@ -122,7 +122,7 @@ class ModelDesc(Sized):
     _fields_ = [("struct_size", c_size), ("device", text), ("threads", ct.c_uint32),
                 ("policy", ct.c_int), ("context", ct.c_int64), ("sequences", ct.c_int64),
                 ("prompt_chunk", ct.c_int64), ("cache", ct.c_int), ("tokenizer", text),
-                ("progress", PROGRESS), ("progress_user", p_void)]
+                ("progress", PROGRESS), ("progress_user", p_void), ("no_map", ct.c_bool)]
 
 
 class ModelInfo(Sized):

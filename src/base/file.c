@@ -103,17 +103,24 @@ static rlx_status read_whole(int fd, const char *path, size_t bytes, rx_file *f,
     return RLX_OK;
 }
 
+/* A regular file, and one of ours where it must be. */
+static rlx_status examine(int fd, const char *path, bool own, struct stat *st, rlx_error *err)
+{
+    if (fstat(fd, st))
+        return fail_io(err, "examine", path);
+    if (!S_ISREG(st->st_mode))
+        return rx_fail(err, RLX_IO, "cannot read '%s': it is %s; expected a regular file", path,
+                       rx_mode_name(st->st_mode));
+    if (own && !is_own(st))
+        return rx_fail(err, RLX_IO, "'%s' is not read: it belongs to user %lu", path,
+                       (unsigned long)st->st_uid);
+    return RLX_OK;
+}
+
 static rlx_status open_fd(int fd, const char *path, bool own, rx_file *f, rlx_error *err)
 {
     struct stat st;
-    if (fstat(fd, &st))
-        return fail_io(err, "examine", path);
-    if (!S_ISREG(st.st_mode))
-        return rx_fail(err, RLX_IO, "cannot read '%s': it is %s; expected a regular file", path,
-                       rx_mode_name(st.st_mode));
-    if (own && !is_own(&st))
-        return rx_fail(err, RLX_IO, "'%s' is not read: it belongs to user %lu", path,
-                       (unsigned long)st.st_uid);
+    RLX_TRY(examine(fd, path, own, &st, err));
     if ((uint64_t)st.st_size > SIZE_MAX / 2)
         return rx_fail(err, RLX_IO, "'%s' is too large for this process", path);
     size_t bytes = (size_t)st.st_size;
@@ -125,10 +132,15 @@ static rlx_status open_fd(int fd, const char *path, bool own, rx_file *f, rlx_er
 }
 
 /* O_NONBLOCK: opening a pipe or a device must not block on its other end. */
+static int open_reading(const char *path, bool own)
+{
+    return open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (own ? O_NOFOLLOW : 0));
+}
+
 static rlx_status open_path(const char *path, bool own, rx_file *f, rlx_error *err)
 {
     *f = (rx_file){0};
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (own ? O_NOFOLLOW : 0));
+    int fd = open_reading(path, own);
     if (fd < 0)
         return fail_io(err, "open", path);
     rlx_status st = open_fd(fd, path, own, f, err);
@@ -144,6 +156,46 @@ rlx_status rx_file_open(const char *path, rx_file *f, rlx_error *err)
 rlx_status rx_file_open_own(const char *path, rx_file *f, rlx_error *err)
 {
     return open_path(path, true, f, err);
+}
+
+rlx_status rx_stream_open(const char *path, rx_stream *s, rlx_error *err)
+{
+    struct stat st;
+    *s = (rx_stream){.fd = -1};
+    const int fd = open_reading(path, false);
+    if (fd < 0)
+        return fail_io(err, "open", path);
+    const rlx_status status = examine(fd, path, false, &st, err);
+    if (status != RLX_OK) {
+        close(fd);
+        return status;
+    }
+    *s = (rx_stream){fd, (uint64_t)st.st_size, (uint64_t)st.st_dev, (uint64_t)st.st_ino};
+    return RLX_OK;
+}
+
+rlx_status rx_stream_read(const rx_stream *s, const char *path, uint64_t at, void *to, size_t n,
+                          rlx_error *err)
+{
+    for (size_t done = 0; done < n;) {
+        const ssize_t got = pread(s->fd, (char *)to + done, n - done, (off_t)(at + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return fail_io(err, "read", path);
+        if (!got)
+            return rx_fail(err, RLX_IO, "'%s' ends at byte %llu: it had %llu when it was opened",
+                           path, (unsigned long long)(at + done), (unsigned long long)s->bytes);
+        done += (size_t)got;
+    }
+    return RLX_OK;
+}
+
+void rx_stream_close(rx_stream *s)
+{
+    if (s->fd >= 0)
+        close(s->fd);
+    s->fd = -1;
 }
 
 bool rx_file_is_at(const rx_file *f, const char *path)

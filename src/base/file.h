@@ -31,6 +31,21 @@ bool rx_file_is_at(const rx_file *f, const char *path);
 bool rx_file_is_beneath(const char *folder, const char *path);
 /* A zero rx_file is fine. */
 void rx_file_close(rx_file *f);
+
+/* A regular file that is read in parts instead of being mapped. */
+typedef struct rx_stream {
+    int fd;
+    uint64_t bytes;
+    uint64_t device, inode;
+} rx_stream;
+
+/* As rx_file_open. */
+rlx_status rx_stream_open(const char *path, rx_stream *s, rlx_error *err);
+/* Reads n bytes from offset `at`, which lie inside the file; `path` names it. Thread-safe. */
+rlx_status rx_stream_read(const rx_stream *s, const char *path, uint64_t at, void *to, size_t n,
+                          rlx_error *err);
+void rx_stream_close(rx_stream *s);
+
 /* Drops the resident pages of a mapped file (madvise); later reads fault them in again. */
 void rx_file_release_pages(const rx_file *f);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Model files: format detection, ownership of the mappings, look-up of names and keys, and metadata
- * values read in place. */
+/* Model files: format detection, ownership of what is mapped or open, look-up of names and keys,
+ * and metadata values read in place. */
 #include "import/file.h"
 
 #include <stdio.h>
@@ -11,15 +11,58 @@
 
 /* ---- Filling: for the readers ---------------------------------------------------------------- */
 
+static rlx_status open_stream(rlx_file *f, const char *path, rx_part *part, rlx_error *err)
+{
+    if (!rx_grow(&f->streams, &f->cap_streams, f->n_streams + 1, sizeof f->streams[0]))
+        return rx_fail_memory(err, path, sizeof f->streams[0]);
+    rx_stream *s = &f->streams[f->n_streams];
+    RLX_TRY(rx_stream_open(path, s, err));
+    *part = (rx_part){path, NULL, s->bytes, f->n_streams++};
+    return RLX_OK;
+}
+
 rlx_status rx_part_open(rlx_file *f, const char *path, rx_part *part, rlx_error *err)
 {
+    if (f->streamed)
+        return open_stream(f, path, part, err);
     if (!rx_grow(&f->maps, &f->cap_maps, f->n_maps + 1, sizeof f->maps[0]))
         return rx_fail_memory(err, path, sizeof f->maps[0]);
     rx_file *map = &f->maps[f->n_maps];
     RLX_TRY(rx_file_open(path, map, err));
     f->n_maps++;
-    *part = (rx_part){path, map->data, map->bytes};
+    *part = (rx_part){path, map->data, map->bytes, 0};
     return RLX_OK;
+}
+
+/* Headers are read in windows of this size, or larger ones where one item needs it. */
+#define WINDOW ((uint64_t)1 << 20)
+
+static rlx_status move_window(rlx_file *f, const rx_part *part, uint64_t at, uint64_t n,
+                              rlx_error *err)
+{
+    const uint64_t left = part->bytes - at, least = n > WINDOW ? n : WINDOW;
+    const uint64_t bytes = least < left ? least : left;
+    unsigned char *data = rx_arena_array(&f->arena, bytes, 1);
+    if (!data)
+        return rx_fail_memory(err, part->path, bytes);
+    RLX_TRY(rx_stream_read(&f->streams[part->stream], part->path, at, data, (size_t)bytes, err));
+    f->window = (rx_window){data, part->stream, at, bytes};
+    return RLX_OK;
+}
+
+const unsigned char *rx_part_bytes(rlx_file *f, const rx_part *part, uint64_t at, uint64_t n,
+                                   rlx_error *err)
+{
+    const rx_window *w = &f->window;
+    if (part->data)
+        return part->data + at;
+    if (!n)
+        return (const unsigned char *)"";
+    const bool inside = w->data && w->stream == part->stream && at >= w->at &&
+                        at - w->at <= w->bytes && n <= w->bytes - (at - w->at);
+    if (!inside && move_window(f, part, at, n, err) != RLX_OK)
+        return NULL;
+    return w->data + (at - w->at);
 }
 
 rlx_status rx_part_name(rlx_file *f, const rx_part *part, const char *what, rx_bytes text,
@@ -40,7 +83,7 @@ rlx_status rx_part_name(rlx_file *f, const rx_part *part, const char *what, rx_b
 }
 
 rlx_status rx_file_add_tensor(rlx_file *f, const rx_part *part, const rlx_file_tensor *t,
-                              rlx_error *err)
+                              uint64_t at, rlx_error *err)
 {
     size_t length = strlen(t->name);
     if (rx_map_find(&f->tensor_names, t->name, length))
@@ -51,7 +94,12 @@ rlx_status rx_file_add_tensor(rlx_file *f, const rx_part *part, const rlx_file_t
     if (!rx_grow(&f->tensors, &f->cap_tensors, f->n_tensors + 1, sizeof *t) ||
         !rx_map_add(&f->tensor_names, t->name, length, (uint32_t)f->n_tensors))
         return rx_fail_memory(err, "the list of tensors", (f->n_tensors + 1) * sizeof *t);
-    f->tensors[f->n_tensors++] = *t;
+    if (f->streamed && !rx_grow(&f->places, &f->cap_places, f->n_tensors + 1, sizeof *f->places))
+        return rx_fail_memory(err, "the places of tensors", sizeof *f->places);
+    if (f->streamed)
+        f->places[f->n_tensors] = (rx_tensor_place){part->stream, at};
+    f->tensors[f->n_tensors] = *t;
+    f->tensors[f->n_tensors++].data = part->data ? part->data + at : NULL;
     return RLX_OK;
 }
 
@@ -80,7 +128,9 @@ static bool ends_with(const char *s, const char *end)
 
 static rlx_status read_part(rlx_file *f, const rx_part *part, rlx_error *err)
 {
-    const unsigned char *d = part->data;
+    const unsigned char *d = rx_part_bytes(f, part, 0, part->bytes < 9 ? part->bytes : 9, err);
+    if (!d)
+        return RLX_IO;
     if (part->bytes >= 4 && !memcmp(d, "GGUF", 4)) {
         f->format = "gguf";
         return rx_gguf_read(f, part, err);
@@ -120,19 +170,31 @@ static rlx_file *new_file(const char *path, rlx_error *err)
     return f;
 }
 
+static rlx_status open_path(const char *path, bool streamed, rlx_file **out, rlx_error *err)
+{
+    rlx_file *f = new_file(path, err);
+    if (!f)
+        return RLX_NO_MEMORY;
+    rx_part part;
+    f->streamed = streamed;
+    rlx_status st = rx_part_open(f, f->path, &part, err);
+    if (st == RLX_OK)
+        st = read_part(f, &part, err);
+    return finish_open(f, st, out);
+}
+
 rlx_status rlx_file_open(const char *path, rlx_file **out, rlx_error *err)
 {
     RLX_TRY(rx_need(out, "rlx_file_open: out", err));
     *out = NULL;
     RLX_TRY(rx_need(path, "rlx_file_open: path", err));
-    rlx_file *f = new_file(path, err);
-    if (!f)
-        return RLX_NO_MEMORY;
-    rx_part part;
-    rlx_status st = rx_part_open(f, f->path, &part, err);
-    if (st == RLX_OK)
-        st = read_part(f, &part, err);
-    return finish_open(f, st, out);
+    return open_path(path, false, out, err);
+}
+
+rlx_status rx_file_open_streamed(const char *path, rlx_file **out, rlx_error *err)
+{
+    *out = NULL;
+    return open_path(path, true, out, err);
 }
 
 rlx_status rx_file_from_memory(const void *data, size_t bytes, const char *path, rlx_file **out,
@@ -142,7 +204,7 @@ rlx_status rx_file_from_memory(const void *data, size_t bytes, const char *path,
     rlx_file *f = new_file(path, err);
     if (!f)
         return RLX_NO_MEMORY;
-    rx_part part = {f->path, data, bytes};
+    rx_part part = {f->path, data, bytes, 0};
     return finish_open(f, read_part(f, &part, err), out);
 }
 
@@ -152,7 +214,11 @@ void rlx_file_close(rlx_file *f)
         return;
     for (size_t i = 0; i < f->n_maps; i++)
         rx_file_close(&f->maps[i]);
+    for (size_t i = 0; i < f->n_streams; i++)
+        rx_stream_close(&f->streams[i]);
     rx_free(f->maps);
+    rx_free(f->streams);
+    rx_free(f->places);
     rx_free(f->tensors);
     rx_free(f->meta);
     rx_map_finish(&f->tensor_names);
@@ -166,6 +232,11 @@ bool rlx_file_is_at(const rlx_file *f, const char *path)
     for (size_t i = 0; f && path && i < f->n_maps; i++)
         if (rx_file_is_at(&f->maps[i], path))
             return true;
+    for (size_t i = 0; f && path && i < f->n_streams; i++) {
+        const rx_file as = {.device = f->streams[i].device, .inode = f->streams[i].inode};
+        if (rx_file_is_at(&as, path))
+            return true;
+    }
     return false;
 }
 
@@ -222,6 +293,37 @@ rlx_status rlx_file_get_tensor(const rlx_file *f, const char *name, rlx_file_ten
         return rx_fail(err, RLX_UNSUPPORTED, "'%s': tensor '%.80s' has elements of %s, which rlx "
                        "cannot use", f->path, name, t.type_name);
     *out = t;
+    return RLX_OK;
+}
+
+rlx_status rx_file_read(const rlx_file *f, const rlx_file_tensor *t, void *to, size_t n,
+                        rlx_error *err)
+{
+    if (t->data) {
+        memcpy(to, t->data, n);
+        return RLX_OK;
+    }
+    const rx_tensor_place *p = &f->places[rx_map_find(&f->tensor_names, t->name,
+                                                      strlen(t->name))->value];
+    return rx_stream_read(&f->streams[p->stream], f->path, p->at, to, n, err);
+}
+
+rlx_status rx_file_load(const rlx_file *f, const rlx_file_tensor *t, const void **data,
+                        void **owned, rlx_error *err)
+{
+    *data = t->data;
+    *owned = NULL;
+    if (t->data)
+        return RLX_OK;
+    void *to = rx_alloc(t->bytes ? t->bytes : 1);
+    if (!to)
+        return rx_fail_memory(err, t->name, t->bytes);
+    const rlx_status st = rx_file_read(f, t, to, t->bytes, err);
+    if (st != RLX_OK) {
+        rx_free(to);
+        return st;
+    }
+    *data = *owned = to;
     return RLX_OK;
 }
 

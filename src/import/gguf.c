@@ -21,7 +21,7 @@ typedef struct tensor_info {
 typedef struct reader {
     rlx_file *file;
     const rx_part *part;
-    size_t at;
+    uint64_t at;
     uint32_t version;
     uint64_t n_tensors, n_meta, alignment;
     rx_meta *meta;
@@ -36,14 +36,15 @@ typedef struct reader {
 /* The next n bytes; NULL, with the error set, when the file ends before. */
 static const unsigned char *take(reader *r, uint64_t n, const char *what)
 {
-    size_t left = r->part->bytes - r->at;
+    const uint64_t left = r->part->bytes - r->at;
     if (n > left) {
-        rx_fail(r->err, RLX_PARSE, "'%s' ends inside %s: expected %llu bytes at offset %zu, found "
-                "%zu", r->part->path, what, (unsigned long long)n, r->at, left);
+        rx_fail(r->err, RLX_PARSE, "'%s' ends inside %s: expected %llu bytes at offset %llu, found "
+                "%llu", r->part->path, what, (unsigned long long)n, (unsigned long long)r->at,
+                (unsigned long long)left);
         return NULL;
     }
-    const unsigned char *p = r->part->data + r->at;
-    r->at += (size_t)n;
+    const unsigned char *p = rx_part_bytes(r->file, r->part, r->at, n, r->err);
+    r->at += n;
     return p;
 }
 
@@ -91,11 +92,11 @@ static rlx_status take_string(reader *r, const char *what, rx_bytes *out)
 /* n objects of at least `least` bytes each must fit into the rest of the file. */
 static rlx_status check_count(const reader *r, uint64_t n, uint64_t least, const char *what)
 {
-    size_t left = r->part->bytes - r->at;
+    const uint64_t left = r->part->bytes - r->at;
     if (n > left / least)
-        return rx_fail(r->err, RLX_PARSE, "'%s': %s: %llu is too many: the %zu bytes that are left "
-                       "hold at most %llu", r->part->path, what, (unsigned long long)n, left,
-                       (unsigned long long)(left / least));
+        return rx_fail(r->err, RLX_PARSE, "'%s': %s: %llu is too many: the %llu bytes that are "
+                       "left hold at most %llu", r->part->path, what, (unsigned long long)n,
+                       (unsigned long long)left, (unsigned long long)(left / least));
     return RLX_OK;
 }
 
@@ -351,6 +352,16 @@ static rlx_status check_places(reader *r, tensor_info **sorted, size_t n, uint64
     return RLX_OK;
 }
 
+static rlx_status add_tensor(reader *r, tensor_info *info, uint64_t start)
+{
+    if (info->bytes > SIZE_MAX / 2)
+        return rx_fail(r->err, RLX_UNSUPPORTED, "'%s': tensor '%.80s' has %llu bytes: too large "
+                       "for this process", r->part->path, info->t.name,
+                       (unsigned long long)info->bytes);
+    info->t.bytes = (size_t)info->bytes;
+    return rx_file_add_tensor(r->file, r->part, &info->t, start + info->offset, r->err);
+}
+
 static rlx_status place_tensors(reader *r)
 {
     size_t n = (size_t)r->n_tensors;
@@ -367,11 +378,8 @@ static rlx_status place_tensors(reader *r)
     qsort(sorted, n, sizeof *sorted, compare_places);
     rlx_status st = check_places(r, sorted, n, r->part->bytes - start);
     rx_free(sorted);
-    for (size_t i = 0; i < n && st == RLX_OK; i++) {
-        r->infos[i].t.data = r->part->data + start + r->infos[i].offset;
-        r->infos[i].t.bytes = (size_t)r->infos[i].bytes;
-        st = rx_file_add_tensor(r->file, r->part, &r->infos[i].t, r->err);
-    }
+    for (size_t i = 0; i < n && st == RLX_OK; i++)
+        st = add_tensor(r, &r->infos[i], start);
     return st;
 }
 
@@ -458,7 +466,10 @@ static rlx_status open_part(rlx_file *f, const rx_part *first, split s, rx_part 
         return rx_fail_memory(err, first->path, room);
     snprintf(path, room, "%.*s-%05u-of-%05u.gguf", (int)s.stem, first->path, s.no, s.count);
     RLX_TRY(rx_part_open(f, path, part, err));
-    if (part->bytes < 4 || memcmp(part->data, "GGUF", 4))
+    const unsigned char *magic = part->bytes < 4 ? NULL : rx_part_bytes(f, part, 0, 4, err);
+    if (part->bytes >= 4 && !magic)
+        return RLX_IO;
+    if (!magic || memcmp(magic, "GGUF", 4))
         return rx_fail(err, RLX_PARSE, "'%s' is no GGUF file: expected \"GGUF\" at its begin, as "
                        "in the other parts", path);
     return RLX_OK;

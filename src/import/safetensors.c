@@ -33,8 +33,7 @@ typedef struct entry {
 typedef struct reader {
     rlx_file *file;
     const rx_part *part;
-    const unsigned char *data; /* behind the header */
-    uint64_t data_bytes;
+    uint64_t data, data_bytes; /* behind the header */
     const rx_map *owners; /* of an index, else NULL: the number of the file that gives a tensor */
     uint32_t number;      /* of this file there */
     rlx_error *err;
@@ -90,7 +89,10 @@ static rlx_status read_offsets(const reader *r, const rx_json *offsets, entry *e
                        "both in order and within the %llu bytes of data", r->part->path, e->t.name,
                        (unsigned long long)e->begin, (unsigned long long)e->end,
                        (unsigned long long)r->data_bytes);
-    e->t.data = r->data + e->begin;
+    if (e->end - e->begin > SIZE_MAX / 2)
+        return rx_fail(r->err, RLX_UNSUPPORTED, "'%s': tensor '%.80s' has %llu bytes: too large "
+                       "for this process", r->part->path, e->t.name,
+                       (unsigned long long)(e->end - e->begin));
     e->t.bytes = (size_t)(e->end - e->begin);
     return RLX_OK;
 }
@@ -173,7 +175,8 @@ static rlx_status add_tensors(const reader *r, const entry *entries, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (is_wanted(r, entries[i].t.name))
-            RLX_TRY(rx_file_add_tensor(r->file, r->part, &entries[i].t, r->err));
+            RLX_TRY(rx_file_add_tensor(r->file, r->part, &entries[i].t,
+                                       r->data + entries[i].begin, r->err));
     return RLX_OK;
 }
 
@@ -240,20 +243,25 @@ static rlx_status read_file(reader *r)
     uint64_t length = 0;
     if (part->bytes < 8)
         return rx_fail(r->err, RLX_PARSE, "'%s' ends inside the length of the header: expected 8 "
-                       "bytes, found %zu", part->path, part->bytes);
+                       "bytes, found %llu", part->path, (unsigned long long)part->bytes);
+    const unsigned char *text = rx_part_bytes(r->file, part, 0, 8, r->err);
+    if (!text)
+        return RLX_IO;
     for (int i = 8; i--;)
-        length = length << 8 | part->data[i];
+        length = length << 8 | text[i];
     if (length > MAX_HEADER || length > part->bytes - 8)
         return rx_fail(r->err, RLX_PARSE, "'%s': the header has %llu bytes; expected at most %llu",
                        part->path, (unsigned long long)length, (unsigned long long)
                        (part->bytes - 8 < MAX_HEADER ? part->bytes - 8 : MAX_HEADER));
-    if (length && part->data[8] != '{')
+    if (!(text = rx_part_bytes(r->file, part, 8, length, r->err)))
+        return RLX_IO;
+    if (length && text[0] != '{')
         return rx_fail(r->err, RLX_PARSE, "'%s': the header begins with byte 0x%02x; expected '{'",
-                       part->path, part->data[8]);
-    r->data = part->data + 8 + length;
+                       part->path, text[0]);
+    r->data = 8 + length;
     r->data_bytes = part->bytes - 8 - length;
     const rx_json *header;
-    RLX_TRY(rx_json_parse(&r->file->arena, part->path, part->data + 8, (size_t)length, &header,
+    RLX_TRY(rx_json_parse(&r->file->arena, part->path, text, (size_t)length, &header,
                           r->err));
     RLX_TRY(read_tensors(r, header));
     return read_meta(r->file, part, rx_json_member(header, "__metadata__"), true, r->err);
@@ -329,7 +337,10 @@ static rlx_status read_shards(rlx_file *f, const rx_part *index, const rx_json *
 rlx_status rx_safetensors_read_index(rlx_file *f, const rx_part *index, rlx_error *err)
 {
     const rx_json *root;
-    RLX_TRY(rx_json_parse(&f->arena, index->path, index->data, index->bytes, &root, err));
+    const unsigned char *text = rx_part_bytes(f, index, 0, index->bytes, err);
+    if (!text)
+        return RLX_IO;
+    RLX_TRY(rx_json_parse(&f->arena, index->path, text, (size_t)index->bytes, &root, err));
     const rx_json *weight_map = rx_json_member(root, "weight_map");
     if (!weight_map || weight_map->kind != RX_JSON_OBJECT)
         return rx_fail(err, RLX_PARSE, "'%s': weight_map: expected an object, found %s",

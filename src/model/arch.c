@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "import/file.h"
 #include "model/adapter.h"
 #include "model/build.h"
 
@@ -343,6 +344,18 @@ rlx_status rx_arch_build(const rx_facts *f, const rx_build_desc *d, rlx_graph **
     return RLX_OK;
 }
 
+rlx_status rx_facts_floats(const rx_facts *f, const rlx_file_tensor *t, float *out, int64_t n,
+                           rlx_error *err)
+{
+    const void *data;
+    void *owned;
+    RLX_TRY(rx_file_load(f->file, t, &data, &owned, err));
+    const rlx_status st = rlx_to_float(t->dtype, data, out, n);
+    rx_free(owned);
+    return st == RLX_OK ? st
+                        : rx_fail(err, st, "tensor '%.80s' could not be read as floats", t->name);
+}
+
 /* Tensor `name` without its end, in f32. */
 static rlx_status convert(const rx_facts *f, const char *name, float **data, size_t *bytes,
                           rlx_error *err)
@@ -360,11 +373,10 @@ static rlx_status convert(const rx_facts *f, const char *name, float **data, siz
     *data = rx_alloc(*bytes);
     if (!*data)
         return rx_fail_memory(err, name, *bytes);
-    const rlx_status st = rlx_to_float(t.dtype, t.data, *data, (int64_t)n);
-    if (st == RLX_OK)
-        return RLX_OK;
-    rx_free(*data);
-    return rx_fail(err, st, "tensor '%s' could not be read as floats", file_name);
+    rlx_status st = rx_facts_floats(f, &t, *data, (int64_t)n, err);
+    if (st != RLX_OK)
+        rx_free(*data);
+    return st;
 }
 
 rlx_status rx_arch_param(const rx_facts *f, const rx_build_desc *d, const char *name,
@@ -374,7 +386,9 @@ rlx_status rx_arch_param(const rx_facts *f, const rx_build_desc *d, const char *
     float *made = NULL;
     *owned = false;
     if (rlx_file_find_tensor(f->file, name, &t)) {
-        *data = t.data;
+        void *read;
+        RLX_TRY(rx_file_load(f->file, &t, data, &read, err));
+        *owned = read != NULL;
         *bytes = t.bytes;
         return RLX_OK;
     }

@@ -91,7 +91,7 @@ static rlx_status fill_frequencies(const rx_facts *f, const rx_build_desc *d, do
     for (int64_t i = 0; i < n; i++)
         scratch[i] = divisors ? divisors[i] : 1;
     if (find_factors(f, d, &t))
-        RLX_TRY(rlx_to_float(t.dtype, t.data, scratch, n));
+        RLX_TRY(rx_facts_floats(f, &t, scratch, n, err));
     for (int64_t i = 0; i < n; i++) {
         if (!(scratch[i] > 0) || !isfinite(scratch[i]))
             return rx_fail(err, RLX_INVALID, "divisors of the rotary embedding: expected positive "

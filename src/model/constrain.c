@@ -97,20 +97,21 @@ static size_t list_allowed(rx_constraint *k)
 rlx_status rx_constraint_take(rx_constraint *k, rlx_error *err)
 {
     rx_sequence *s = &k->c->sequences[k->seq];
+    const rx_sampling *how = &k->c->samplings[s->sampling];
     if (rlx_grammar_allows(k->state, s->tokens[s->n - 1]))
         return accept(k, s->tokens[s->n - 1], err);
     RLX_TRY(rlx_grammar_mask(k->state, k->bits, k->n_words, err));
     RLX_TRY(rlx_context_logits(k->c, k->seq, k->logits, k->c->vocabulary, err));
-    rx_draw_penalise(&k->c->options, s->tokens, s->n - 1, k->logits);
+    rx_draw_penalise(&how->options, s->tokens, s->n - 1, k->logits);
     const size_t n = list_allowed(k);
     if (!n)
         return rx_fail(err, RLX_UNSUPPORTED, "no token of the vocabulary continues the text as the "
                        "grammar wants it");
     /* Blocks from 2^32 on: those of the device are numbers of rows. */
-    const uint64_t block = ((uint64_t)1 << 32) + k->c->n_steps;
+    const uint64_t block = ((uint64_t)1 << 32) + how->n_steps;
     s->sampler.mu = s->sampler.before; /* what was drawn before does not count */
-    s->tokens[s->n - 1] = k->c->sampler ? rx_sampler_draw(k->c->sampler, &s->sampler, block,
-                                                          k->logits, k->bits, s->tokens, s->n - 1)
-                                        : rx_draw(&k->c->options, block, k->candidates, n);
+    s->tokens[s->n - 1] = how->sampler ? rx_sampler_draw(how->sampler, &s->sampler, block,
+                                                         k->logits, k->bits, s->tokens, s->n - 1)
+                                       : rx_draw(&how->options, block, k->candidates, n);
     return accept(k, s->tokens[s->n - 1], err);
 }

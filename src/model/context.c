@@ -16,6 +16,7 @@ static bool alloc_arrays(rlx_context *c)
     rx_arena *a = &c->arena;
     size_t n = c->n_sequences, rows = c->prompt_chunk > n ? c->prompt_chunk : n;
     c->sequences = rx_arena_array_zero(a, n, sizeof *c->sequences);
+    c->samplings = rx_arena_array_zero(a, n + 1, sizeof *c->samplings);
     c->members = rx_arena_array_zero(a, n, sizeof *c->members);
     c->tokens = rx_arena_array_zero(a, rows, sizeof *c->tokens);
     c->positions = rx_arena_array_zero(a, rows, sizeof *c->positions);
@@ -24,8 +25,8 @@ static bool alloc_arrays(rlx_context *c)
     c->slots = rx_arena_array_zero(a, n, sizeof *c->slots);
     c->results = rx_arena_array_zero(a, n, sizeof *c->results);
     c->recent = rx_arena_array(a, n * RX_RECENT, sizeof *c->recent);
-    if (!c->sequences || !c->members || !c->tokens || !c->positions || !c->places || !c->lengths ||
-        !c->slots || !c->results || !c->recent)
+    if (!c->sequences || !c->samplings || !c->members || !c->tokens || !c->positions ||
+        !c->places || !c->lengths || !c->slots || !c->results || !c->recent)
         return false;
     for (size_t i = 0; i < n; i++) {
         c->sequences[i].sampled = -1;
@@ -82,7 +83,8 @@ void rlx_context_destroy(rlx_context *c)
     if (c->session)
         rx_model_return_session(c->model, c->session);
     free_lora(&c->lora);
-    rx_sampler_destroy(c->sampler);
+    for (size_t i = 0; c->samplings && i <= c->n_sequences; i++)
+        rx_sampler_destroy(c->samplings[i].sampler);
     rx_free(c->kept_logits);
     rx_arena_finish(&c->arena);
     rx_free(c);
@@ -157,9 +159,9 @@ uint64_t rx_context_fingerprint(const rlx_context *c)
 
 /* ---- Sampling -------------------------------------------------------------------------------- */
 
-rlx_status rlx_context_set_sampling(rlx_context *c, const rlx_sampling_desc *s, rlx_error *err)
+rlx_status rx_context_set_sampling(rlx_context *c, size_t seq, const rlx_sampling_desc *s,
+                                   rlx_error *err)
 {
-    RLX_TRY(rx_need(c, "rlx_context_set_sampling: c", err));
     rlx_sampling_desc o;
     RLX_TRY(RX_DESC_READ(rlx_sampling_desc, &o, s, err));
     RLX_TRY(rx_check_sampling(&o, err));
@@ -170,21 +172,29 @@ rlx_status rlx_context_set_sampling(rlx_context *c, const rlx_sampling_desc *s, 
     const rx_sampler_sizes sizes = {c->model->tokenizer, c->vocabulary, c->context};
     rx_sampler *sampler;
     RLX_TRY(rx_sampler_create(&o, &sizes, &sampler, err));
-    rx_sampler_destroy(c->sampler);
-    c->sampler = sampler;
-    for (size_t i = 0; i < c->n_sequences; i++)
-        c->sequences[i].sampler = (rx_sampler_state){0};
     o.dry_breakers = NULL; /* the caller's */
-    c->options = o;
-    c->n_steps = 0;
-    c->penalty = (float)o.repeat_penalty;
-    c->sampling[0] = (float)o.temperature;
+    const size_t at = seq == SIZE_MAX ? 0 : seq + 1;
+    rx_sampling *to = &c->samplings[at];
+    rx_sampler_destroy(to->sampler);
     /* A float holds every whole number up to 2^24. */
-    c->sampling[1] = (float)(o.top_k < 1 << 24 ? o.top_k : 0);
-    c->sampling[2] = (float)o.top_p;
-    c->sampling[3] = (float)o.min_p;
-    c->options_given = false;
+    *to = (rx_sampling){o, sampler, 0, (float)o.repeat_penalty,
+                        {(float)o.temperature, (float)(o.top_k < 1 << 24 ? o.top_k : 0),
+                         (float)o.top_p, (float)o.min_p}};
+    if (c->given == to)
+        c->given = NULL;
+    for (size_t i = 0; i < c->n_sequences; i++) {
+        if (at && i != seq)
+            continue;
+        c->sequences[i].sampling = at;
+        c->sequences[i].sampler = (rx_sampler_state){0};
+    }
     return RLX_OK;
+}
+
+rlx_status rlx_context_set_sampling(rlx_context *c, const rlx_sampling_desc *s, rlx_error *err)
+{
+    RLX_TRY(rx_need(c, "rlx_context_set_sampling: c", err));
+    return rx_context_set_sampling(c, SIZE_MAX, s, err);
 }
 
 /* ---- Tokens ---------------------------------------------------------------------------------- */

@@ -91,11 +91,14 @@ static bool plan_run(rlx_context *c)
         const rx_sequence *s = &c->sequences[i];
         if (!needs_run(s))
             continue;
-        if (waiting(s) == 1) {
+        if (waiting(s) == 1 && (!r.n_members || r.sampling == &c->samplings[s->sampling])) {
             c->members[r.n_members++] = i;
-            continue;
+            r.sampling = &c->samplings[s->sampling];
         }
+        if (waiting(s) == 1)
+            continue;
         c->members[0] = i;
+        r.sampling = &c->samplings[s->sampling];
         r.n_members = 1;
         r.n_tokens = waiting(s) < c->prompt_chunk ? waiting(s) : c->prompt_chunk;
         r.samples = r.n_tokens == waiting(s);
@@ -143,7 +146,7 @@ static void fill_tokens(rlx_context *c, size_t ahead)
 
 static bool has_penalty(const rlx_context *c)
 {
-    return c->options.repeat_penalty != 1;
+    return c->run.sampling->options.repeat_penalty != 1;
 }
 
 /* The recent tokens of each member up to this run, repeated to RX_RECENT entries. */
@@ -151,17 +154,22 @@ static void fill_recent(rlx_context *c)
 {
     for (size_t m = 0; m < c->run.n_members; m++) {
         const rx_sequence *s = &c->sequences[c->members[m]];
-        size_t end = s->computed + c->run.n_tokens, n = (size_t)c->options.repeat_last;
-        n = n < end ? n : end;
+        const size_t end = s->computed + c->run.n_tokens;
+        const size_t last = (size_t)c->run.sampling->options.repeat_last;
+        const size_t n = last < end ? last : end;
         for (size_t i = 0; i < RX_RECENT; i++)
             c->recent[m * RX_RECENT + i] = s->tokens[end - 1 - i % n];
     }
 }
 
-/* A number for each step: the mixing function of splitmix64. 31 bits, for devices without i64. */
-static int64_t step_seed(const rlx_context *c, size_t ahead)
+/* A number for each run: the mixing function of splitmix64. 31 bits, for devices without i64. Rows
+ * of a run have numbers of their own; runs of a step that share a sampling differ by their first
+ * member. */
+static int64_t run_seed(const rlx_context *c, size_t ahead)
 {
-    uint64_t z = c->options.seed + (c->n_steps + ahead + 1) * 0x9e3779b97f4a7c15u;
+    const rx_sampling *how = c->run.sampling;
+    uint64_t z = how->options.seed + (how->n_steps + ahead + 1) * 0x9e3779b97f4a7c15u +
+                 (how == c->samplings ? c->members[0] : 0) * 0xd1b54a32d192ed03u;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return (int64_t)((z ^ (z >> 31)) >> 33);
@@ -186,15 +194,15 @@ static size_t list_inputs(rlx_context *c, size_t ahead, rlx_const_tensor in[RX_M
         in[n++] = (rlx_const_tensor){"recent", c->recent, members * c->bound_recent};
         c->recent_given = has_penalty(c) ? 0 : r->n_members;
     }
-    if (!c->options_given) {
-        in[n++] = (rlx_const_tensor){"penalty", &c->penalty, sizeof c->penalty};
-        in[n++] = (rlx_const_tensor){"sampling", c->sampling, sizeof c->sampling};
+    if (c->given != r->sampling) {
+        in[n++] = (rlx_const_tensor){"penalty", &r->sampling->penalty, sizeof(float)};
+        in[n++] = (rlx_const_tensor){"sampling", r->sampling->values, sizeof r->sampling->values};
     }
-    if (!c->options_given || c->options.temperature > 0) {
-        c->seed = step_seed(c, ahead);
+    if (c->given != r->sampling || r->sampling->options.temperature > 0) {
+        c->seed = run_seed(c, ahead);
         in[n++] = (rlx_const_tensor){"seed", &c->seed, sizeof c->seed};
     }
-    c->options_given = true;
+    c->given = r->sampling;
     return n;
 }
 
@@ -224,7 +232,7 @@ void rx_context_distrust_session(rlx_context *c)
 {
     c->bound_batch = c->bound_seq = c->recent_given = 0;
     c->bound_recent = SIZE_MAX;
-    c->options_given = false;
+    c->given = NULL;
     c->run.active = c->ahead.active = false;
 }
 
@@ -338,7 +346,7 @@ static bool can_run_ahead(const rlx_context *c)
     const bool same = c->bound_seq == 1 && c->bound_batch == 1 && c->bound_recent == 0;
     return r->n_members == 1 && r->n_tokens == 1 && same && c->n_steady > 0 &&
            s->n + 1 < c->context && !has_penalty(c) && !c->model->known.recurrent &&
-           c->misses < MAX_MISSES && !c->sampler;
+           c->misses < MAX_MISSES && !r->sampling->sampler;
 }
 
 static rlx_status submit_ahead(rlx_context *c, rlx_error *err)
@@ -349,7 +357,7 @@ static rlx_status submit_ahead(rlx_context *c, rlx_error *err)
     RLX_TRY(submit_inputs(c, 1, &ticket, err));
     c->ahead = (rx_ahead_run){.active = true, .sequence = c->members[0], .ticket = ticket,
                               .at = c->sequences[c->members[0]].computed + 1,
-                              .step = c->n_steps + 1};
+                              .step = c->run.sampling->n_steps + 1};
     return RLX_OK;
 }
 
@@ -359,7 +367,7 @@ static void try_ahead(rlx_context *c)
     if (submit_ahead(c, NULL) == RLX_OK)
         return;
     c->misses = MAX_MISSES;
-    c->options_given = false;
+    c->given = NULL;
 }
 
 /* The planned run is the one submitted speculatively. */
@@ -370,7 +378,7 @@ static bool take_ahead(rlx_context *c)
     c->ahead.active = false;
     if (!a.active || c->run.n_members != 1 || c->run.n_tokens != 1 ||
         c->members[0] != a.sequence || s->computed != a.at || s->n != a.at + 1 ||
-        c->n_steps != a.step || !c->options_given)
+        c->run.sampling->n_steps != a.step || c->given != c->run.sampling)
         return false;
     c->run.ticket = a.ticket;
     c->run.active = true;
@@ -452,20 +460,21 @@ static rlx_status wait_run(rlx_context *c, int64_t timeout_ms, rlx_error *err)
 /* Draws the tokens of the step again, by the rules that the graph does not have. */
 static rlx_status draw_on_host(rlx_context *c, rlx_error *err)
 {
-    float *logits = c->sampler ? rx_sampler_logits(c->sampler) : NULL;
-    const size_t row = c->vocabulary * sizeof *logits;
-    for (size_t i = 0; c->sampler && i < c->n_sequences; i++) {
+    const size_t row = c->vocabulary * sizeof(float);
+    for (size_t i = 0; i < c->n_sequences; i++) {
         rx_sequence *s = &c->sequences[i];
-        if (!s->in_step || s->sampled < 0)
+        const rx_sampling *how = &c->samplings[s->sampling];
+        if (!how->sampler || !s->in_step || s->sampled < 0)
             continue;
+        float *logits = rx_sampler_logits(how->sampler);
         if (s->row == RX_ROW_LOST)
             RLX_TRY(rx_context_compute_again(c, i, err));
         if (s->row == RX_ROW_KEPT)
             memcpy(logits, c->kept_logits + i * c->vocabulary, row);
         else
             RLX_TRY(rlx_session_read(c->session, "logits", s->row * row, logits, row, err));
-        rx_draw_penalise(&c->options, s->tokens, s->n, logits);
-        s->sampled = rx_sampler_draw(c->sampler, &s->sampler, HOST_BLOCKS + i + c->n_steps *
+        rx_draw_penalise(&how->options, s->tokens, s->n, logits);
+        s->sampled = rx_sampler_draw(how->sampler, &s->sampler, HOST_BLOCKS + i + how->n_steps *
                                      c->n_sequences, logits, NULL, s->tokens, s->n);
     }
     return RLX_OK;
@@ -473,6 +482,7 @@ static rlx_status draw_on_host(rlx_context *c, rlx_error *err)
 
 static void add_sampled(rlx_context *c, int32_t *tokens)
 {
+    bool shared = false; /* the sampling of the context was used */
     for (size_t i = 0; i < c->n_sequences; i++) {
         rx_sequence *s = &c->sequences[i];
         int32_t token = s->in_step ? s->sampled : -1;
@@ -482,8 +492,10 @@ static void add_sampled(rlx_context *c, int32_t *tokens)
             continue;
         s->tokens[s->n++] = token;
         s->sampled = -1;
+        shared = shared || !s->sampling;
+        c->samplings[s->sampling].n_steps += s->sampling > 0;
     }
-    c->n_steps++;
+    c->samplings[0].n_steps += shared;
 }
 
 rlx_status rx_context_step(rlx_context *c, size_t only, bool goes_on, int64_t timeout_ms,
@@ -527,7 +539,8 @@ rlx_status rx_context_compute_again(rlx_context *c, size_t seq, rlx_error *err)
     const int32_t sampled = s->sampled;
     c->ahead.active = false;
     c->members[0] = seq;
-    c->run = (rx_context_run){.n_members = 1, .n_tokens = 1, .samples = true};
+    c->run = (rx_context_run){.n_members = 1, .n_tokens = 1, .samples = true,
+                              .sampling = &c->samplings[s->sampling]};
     s->computed--;
     s->has_logits = false;
     fill_tokens(c, 0);

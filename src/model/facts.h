@@ -139,6 +139,9 @@ rlx_status rx_facts_find_tensors(rx_facts *f, rlx_error *err);
 
 /* The tensor of a role in a layer (NULL: outside of layers); false when there is none. */
 bool rx_facts_tensor(const rx_facts *f, const rx_layer *layer, rx_role role, rlx_file_tensor *out);
+/* All n elements of a tensor of the file in f32. arch.c */
+rlx_status rx_facts_floats(const rx_facts *f, const rlx_file_tensor *t, float *out, int64_t n,
+                           rlx_error *err);
 /* What a role is called in files of one kind; false when it has no name there, or not this long a
  * one. */
 bool rx_facts_tensor_name(rx_role role, rx_naming naming, int64_t layer, char *text, size_t size);

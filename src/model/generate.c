@@ -100,7 +100,7 @@ static rlx_status begin(rlx_generation *n, const rlx_generate_desc *d, rlx_error
     if (d->max_tokens < 0)
         return rx_fail(err, RLX_INVALID, "max_tokens is %lld; expected 0 or more",
                        (long long)d->max_tokens);
-    RLX_TRY(rlx_context_set_sampling(c, d->sampling, err));
+    RLX_TRY(rx_context_set_sampling(c, d->sequence, d->sampling, err));
     RLX_TRY(rx_text_output_init(&n->output, c->model->tokenizer, d->stop, d->n_stop, err));
     if (d->shift) {
         n->scratch = rx_alloc_array(c->context, sizeof *n->scratch);

@@ -208,19 +208,25 @@ static void count_parameters(rlx_model *m)
     }
 }
 
-rlx_status rx_model_read(rlx_model *m, const char *path, rx_bytes data, const char *tokenizer,
+static rlx_status open_weights(rlx_model *m, const char *path, bool streamed, rlx_error *err)
+{
+    return streamed ? rx_file_open_streamed(path, &m->file, err)
+                    : rlx_file_open(path, &m->file, err);
+}
+
+rlx_status rx_model_read(rlx_model *m, const char *path, rx_bytes data, const rlx_model_desc *d,
                          rlx_error *err)
 {
     char *weights = NULL;
     RLX_TRY(rx_join_path("", 0, path ? path : "memory", &m->path, err));
     if (path)
         RLX_TRY(find_weights(path, &weights, err));
-    rlx_status st = weights ? rlx_file_open(weights, &m->file, err)
+    rlx_status st = weights ? open_weights(m, weights, d->no_map, err)
                             : rx_file_from_memory(data.data, data.bytes, "memory", &m->file, err);
     if (st == RLX_OK)
         st = read_facts(m, weights, err);
     if (st == RLX_OK)
-        st = read_tokenizer(m, weights, tokenizer, err);
+        st = read_tokenizer(m, weights, d->tokenizer, err);
     if (st == RLX_OK)
         st = read_embedding_settings(m, weights, err);
     if (st == RLX_OK)
@@ -292,7 +298,8 @@ rlx_status rx_model_set_weights(rlx_model *m, rlx_session *s, const rx_build_des
 {
     reader r = {.file = m->file};
     rx_thread thread;
-    bool threaded = !m->weights_in_file && rx_thread_start(&thread, read_ahead, &r);
+    const bool reads = !m->weights_in_file && !m->file->streamed;
+    bool threaded = reads && rx_thread_start(&thread, read_ahead, &r);
     rlx_status st = set_weights(m, s, build, desc, err);
     if (threaded) {
         atomic_store(&r.stop, true);

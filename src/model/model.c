@@ -8,6 +8,7 @@
 #include "base/map.h"
 #include "base/sized.h"
 #include "base/str.h"
+#include "import/file.h"
 
 #define DEFAULT_CONTEXT 4096
 #define DEFAULT_PROMPT_CHUNK 512
@@ -135,7 +136,7 @@ static rlx_status load_model(rlx_model *m, const char *path, rx_bytes data,
                              const rlx_model_desc *d, rlx_error *err)
 {
     RLX_TRY(check_desc(d, err));
-    RLX_TRY(rx_model_read(m, path, data, d->tokenizer, err));
+    RLX_TRY(rx_model_read(m, path, data, d, err));
     if (d->context && d->context < m->max_text)
         m->max_text = d->context;
     m->build = choose_build(m, d);
@@ -143,7 +144,8 @@ static rlx_status load_model(rlx_model *m, const char *path, rx_bytes data,
     RLX_TRY(open_device(m, d, err));
     rlx_device_info info = {RLX_INIT(rlx_device_info)};
     RLX_TRY(rlx_device_get_info(m->device, &info, err));
-    m->weights_in_file = !strcmp(info.backend, "cpu") || !strcmp(info.backend, "ref");
+    m->weights_in_file = !m->file->streamed && (!strcmp(info.backend, "cpu") ||
+                                                !strcmp(info.backend, "ref"));
     RLX_TRY(make_session(m, &m->build, NULL, &m->session, err));
     return rx_model_set_weights(m, m->session, &m->build, d, err);
 }
@@ -280,7 +282,10 @@ static uint64_t hash_model(const rlx_model *m)
         h = rx_hash(h, t.name, strlen(t.name));
         h = rx_hash(h, &t.dtype, sizeof t.dtype);
         h = rx_hash(h, t.shape.dim, (size_t)t.shape.rank * sizeof t.shape.dim[0]);
-        h = rx_hash(h, t.data, t.bytes < 64 ? t.bytes : 64);
+        unsigned char first[64] = {0}; /* zeros where they cannot be read */
+        const size_t n = t.bytes < sizeof first ? t.bytes : sizeof first;
+        rx_file_read(m->file, &t, first, n, NULL);
+        h = rx_hash(h, first, n);
     }
     return h ? h : 1;
 }

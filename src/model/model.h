@@ -56,7 +56,7 @@ struct rlx_model {
 /* ---- load.c ---------------------------------------------------------------------------------- */
 
 /* Fills file, path, tokenizer, facts, pooling and max_text. `data` NULL: from `path`. */
-rlx_status rx_model_read(rlx_model *m, const char *path, rx_bytes data, const char *tokenizer,
+rlx_status rx_model_read(rlx_model *m, const char *path, rx_bytes data, const rlx_model_desc *d,
                          rlx_error *err);
 /* folder/name; freed with rx_free. */
 rlx_status rx_join_path(const char *folder, size_t n, const char *name, char **out,
@@ -100,8 +100,17 @@ typedef struct rx_sequence {
     bool in_step;
     bool has_logits;  /* it took part in the last step */
     size_t row;       /* of its logits, when the last run gave them; or one of the following */
+    size_t sampling;  /* index in rlx_context.samplings */
     rx_sampler_state sampler;
 } rx_sequence;
+
+/* How tokens are sampled: of all sequences, or of one by its generation. */
+typedef struct rx_sampling {
+    rlx_sampling_desc options;
+    rx_sampler *sampler; /* NULL: the graph samples */
+    uint64_t n_steps;    /* with it, since it was set: chooses the random numbers */
+    float penalty, values[4]; /* inputs of the graph */
+} rx_sampling;
 
 #define RX_ROW_KEPT SIZE_MAX       /* they are in kept_logits */
 #define RX_ROW_LOST (SIZE_MAX - 1) /* overwritten by a speculative run: recomputed on demand */
@@ -111,6 +120,7 @@ typedef struct rx_sequence {
 typedef struct rx_context_run {
     bool active; /* submitted and not yet waited for */
     bool samples;
+    const rx_sampling *sampling; /* of all members */
     size_t n_members, n_tokens, padding;
     uint64_t ticket;
 } rx_context_run;
@@ -120,7 +130,7 @@ typedef struct rx_context_run {
 typedef struct rx_ahead_run {
     bool active;
     size_t sequence, at; /* position of that token */
-    uint64_t step;       /* c->n_steps before its step */
+    uint64_t step;       /* n_steps of its sampling before its step */
     uint64_t ticket;
 } rx_ahead_run;
 
@@ -131,9 +141,8 @@ struct rlx_context {
     rlx_session *session;
     size_t n_sequences, context, prompt_chunk, vocabulary;
     rx_sequence *sequences;
-    rlx_sampling_desc options;
-    rx_sampler *sampler;       /* NULL: the graph samples */
-    uint64_t n_steps;          /* since the sampling was set: chooses the random numbers */
+    rx_sampling *samplings;    /* [1 + sequences]: of the context, then of the generation of each
+                                * sequence */
 
     bool stepping;             /* a step has begun and not ended */
     size_t only;               /* of that step; as in rx_context_step */
@@ -148,12 +157,11 @@ struct rlx_context {
     size_t bound_recent;       /* as well, 0 or RX_RECENT; SIZE_MAX: not yet */
     size_t recent_given;       /* rows of `recent` that the session has, without positions; 0:
                                 * none */
-    bool options_given;        /* penalty, sampling */
+    const rx_sampling *given;  /* whose penalty and values the session has; NULL: none */
     size_t *members;           /* [sequences] of the run */
     int32_t *tokens, *positions, *places; /* [max(prompt_chunk, sequences)] */
     int32_t *lengths, *slots, *results;   /* [sequences] */
     int32_t *recent;           /* [sequences, RX_RECENT] */
-    float penalty, sampling[4];
     int64_t seed;
     float *kept_logits;        /* [sequences, vocabulary], made when first needed */
     rx_arena arena;
@@ -161,6 +169,9 @@ struct rlx_context {
     rx_lora lora;              /* adapters: its session is of a graph that has them. n 0: none */
 };
 
+/* How sequence `seq` samples from now on, or all with SIZE_MAX; NULL: greedy. */
+rlx_status rx_context_set_sampling(rlx_context *c, size_t seq, const rlx_sampling_desc *s,
+                                   rlx_error *err);
 /* One step of one sequence, or of all with SIZE_MAX; as rlx_context_step. goes_on: hint that the
  * same step will follow, unless its token ends the generation. */
 rlx_status rx_context_step(rlx_context *c, size_t only, bool goes_on, int64_t timeout_ms,

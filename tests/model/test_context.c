@@ -8,8 +8,10 @@
 
 #include "base/map.h"
 #include "check.h"
+#include "model/model.h"
 #include "rlx/rlx.h"
 #include "support/share.h"
+#include "support/temp_file.h"
 #include "support/tiny_model.h"
 
 #define MAX_NEW 24
@@ -147,6 +149,30 @@ static void test_sampling(void)
     CHECK_FAILS(rlx_context_set_sampling(c, &s, &err), RLX_INVALID, &err, "at most 256");
     rlx_context_destroy(c);
     rlx_model_close(m);
+}
+
+/* A model that is read in parts gives the logits of one that is in memory. */
+static void test_unmapped(tiny_kind kind)
+{
+    static float want[TINY_VOCABULARY], got[TINY_VOCABULARY];
+    const char *path = temp_file(files[kind].data, files[kind].n);
+    rlx_model *models[2] = {open_tiny(kind, (rlx_model_desc){RLX_INIT(rlx_model_desc)}), NULL};
+    rlx_error err = {0};
+    int32_t prompt[20];
+    const rlx_model_desc d = {RLX_INIT(rlx_model_desc), .device = device, .threads = 2,
+                              .no_map = true};
+    make_prompt(prompt, 20, 5);
+    CHECK_OK(rlx_model_open(path, &d, &models[1], &err), &err);
+    CHECK(rx_model_fingerprint(models[0]) == rx_model_fingerprint(models[1]));
+    for (int i = 0; i < 2; i++) {
+        rlx_context *c = new_context(models[i]);
+        CHECK_OK(rlx_context_set_tokens(c, 0, prompt, 20, &err), &err);
+        CHECK_OK(rlx_context_step(c, -1, NULL, &err), &err);
+        CHECK_OK(rlx_context_logits(c, 0, i ? got : want, TINY_VOCABULARY, &err), &err);
+        rlx_context_destroy(c);
+        rlx_model_close(models[i]);
+    }
+    CHECK(!memcmp(want, got, sizeof want));
 }
 
 /* What is in the cache already is used, and gives what a fresh context gives. */
@@ -507,6 +533,8 @@ int main(void)
     }
     test_padding();
     test_sampling();
+    test_unmapped(TINY_LLAMA);
+    test_unmapped(TINY_MAMBA);
     test_wrong_calls();
     test_threads();
     test_timeouts();

@@ -394,6 +394,69 @@ static void test_scores(void)
     rlx_model_close(m);
 }
 
+/* ---- Generations at the same time ------------------------------------------------------------ */
+
+#define AT_ONCE 3
+#define EACH 24
+
+static const rlx_sampling_desc ways[AT_ONCE] = {
+    {RLX_INIT(rlx_sampling_desc), .temperature = 2, .seed = 3},
+    {RLX_INIT(rlx_sampling_desc), .repeat_penalty = 1.7},
+    {RLX_INIT(rlx_sampling_desc), .temperature = 1.2, .xtc_probability = 0.5, .seed = 5},
+};
+
+static rlx_generation *begin_way(rlx_context *c, size_t i)
+{
+    static const char *const prompts[AT_ONCE] = {"one two three", "ab", "x y z and so on"};
+    const rlx_generate_desc d = {RLX_INIT(rlx_generate_desc), .prompt = prompts[i], .sequence = i,
+                                 .max_tokens = EACH, .sampling = &ways[i], .ignore_end = true};
+    rlx_generation *n = NULL;
+    rlx_error err = {0};
+    CHECK_OK(rlx_generation_create(c, &d, &n, &err), &err);
+    return n;
+}
+
+static void take_next(rlx_generation *n, int32_t *token)
+{
+    rlx_piece piece;
+    bool more = false;
+    rlx_error err = {0};
+    CHECK_OK(rlx_generation_next(n, -1, &piece, &more, &err), &err);
+    CHECK(more);
+    *token = piece.token;
+}
+
+/* Generations of several sequences, piece by piece in turn, say what each says alone. */
+static void test_generations_at_once(void)
+{
+    int32_t alone[AT_ONCE][EACH], together[AT_ONCE][EACH];
+    rlx_model *m = open_tiny((rlx_model_desc){RLX_INIT(rlx_model_desc), .sequences = AT_ONCE});
+    rlx_error err = {0};
+    for (size_t i = 0; i < AT_ONCE; i++) {
+        rlx_context *c = NULL;
+        CHECK_OK(rlx_context_create(m, &c, &err), &err);
+        rlx_generation *n = begin_way(c, i);
+        for (size_t k = 0; k < EACH; k++)
+            take_next(n, &alone[i][k]);
+        rlx_generation_destroy(n);
+        rlx_context_destroy(c);
+    }
+    rlx_context *c = NULL;
+    rlx_generation *n[AT_ONCE];
+    CHECK_OK(rlx_context_create(m, &c, &err), &err);
+    for (size_t i = 0; i < AT_ONCE; i++)
+        n[i] = begin_way(c, i);
+    for (size_t k = 0; k < EACH; k++)
+        for (size_t i = 0; i < AT_ONCE; i++)
+            take_next(n[i], &together[i][k]);
+    for (size_t i = 0; i < AT_ONCE; i++) {
+        CHECK(!memcmp(alone[i], together[i], sizeof *alone));
+        rlx_generation_destroy(n[i]);
+    }
+    rlx_context_destroy(c);
+    rlx_model_close(m);
+}
+
 /* ---- Chats ----------------------------------------------------------------------------------- */
 
 static void test_chat(void)
@@ -630,6 +693,7 @@ int main(int argc, char **argv)
     test_stops();
     test_pieces();
     test_scores();
+    test_generations_at_once();
     test_chat();
     test_chat_without_system();
     test_steady();

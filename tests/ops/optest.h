@@ -127,18 +127,24 @@ typedef struct ot_measure {
     bool flat;        /* an activation made zeros of what was negative */
     bool flush;       /* the device takes subnormal numbers for zero */
     int64_t elements;
-    double *limit;    /* OT_NEAR: of each element, absolute; before ot_measure_end its spread */
+    double *limit;    /* OT_NEAR: of each element, absolute; before ot_measure_end its spread.
+                       * Infinite where an infinity may be NaN (ot_measure_lose) */
     double bias;      /* OT_NEAR: of |slope - 1| */
     double step;      /* by which operands were moved; 0: they were not */
 } ot_measure;
 
 /* measure.c. The order of calls for a result: ot_measure_of, then ot_measure_add for each of
- * OT_N_STEPS runs of the reference on operands moved by ot_move_operand, then ot_measure_end.
+ * OT_N_STEPS runs of the reference on operands moved by ot_move_operand, then ot_measure_end; under
+ * policy fast, where it is infinite, ot_measure_lose for a run on operands of ot_narrow_operand.
  * False: no memory. */
 ot_measure ot_measure_of(const char *op, const ot_tensor *out, bool fast);
 bool ot_measure_add(ot_measure *m, const ot_tensor *expected, const ot_tensor *moved, double step);
 bool ot_measure_end(ot_measure *m, const char *op, const ot_tensor *in, size_t n_in,
                     const ot_tensor *expected);
+/* Whether the result has infinities that a factor rounded to 0 could make NaN. */
+bool ot_measure_may_lose(const ot_measure *m, const ot_tensor *expected);
+/* Infinities that are NaN in `narrowed` may be so on the device too. */
+void ot_measure_lose(ot_measure *m, const ot_tensor *expected, const ot_tensor *narrowed);
 void ot_measure_finish(ot_measure *m);
 /* Bit for bit. */
 ot_measure ot_measure_exact(void);
@@ -149,6 +155,9 @@ double ot_step_of(const ot_tensor *in, size_t n_in);
 /* Moves each element by half to all of the step times itself or, by_row, times the largest of its
  * row, up or down, at random. Zeros and what is not finite stay. */
 void ot_move_operand(ot_tensor *t, double step, bool by_row, uint64_t seed);
+/* Zeros for what policy fast may round to 0: elements far below the largest of their row or below
+ * f16, and packed weights that are a difference, all of them. */
+void ot_narrow_operand(ot_tensor *t);
 
 typedef struct ot_difference {
     int64_t n_bad, first;        /* index of the first bad element */

@@ -81,6 +81,30 @@ static void check_comparison(ot_report *r)
     }
 }
 
+/* Under policy fast an infinity may be NaN where a factor is rounded to 0, and nowhere else. */
+static void check_losses(ot_report *r)
+{
+    float x[] = {1, 1e-9f, INFINITY, 0.25f}, expected[] = {INFINITY, INFINITY, 1};
+    float narrowed[] = {NAN, INFINITY, 1}, got[] = {NAN, NAN, NAN};
+    double limits[] = {0.1, 0.1, 0.1};
+    ot_tensor t = {.dtype = RLX_F32, .rank = 1, .dims = {4}, .elements = 4, .bytes = 16, .data = x};
+    ot_narrow_operand(&t);
+    if (x[0] != 1 || x[1] != 0 || !isinf(x[2]) || x[3] != 0.25f) {
+        ot_fail(r, "narrowing: made %g %g %g %g", x[0], x[1], x[2], x[3]);
+    }
+    ot_measure m = {.class = OT_NEAR, .fast = true, .elements = 3, .limit = limits,
+                    .bias = INFINITY};
+    const ot_tensor a = {.dtype = RLX_F32, .elements = 3, .bytes = 12, .data = expected};
+    const ot_tensor b = {.dtype = RLX_F32, .elements = 3, .bytes = 12, .data = narrowed};
+    const ot_tensor c = {.dtype = RLX_F32, .elements = 3, .bytes = 12, .data = got};
+    if (!ot_measure_may_lose(&m, &a) || ot_compare(&a, &c, &m).n_bad != 3) {
+        ot_fail(r, "losses: NaN for an infinity passes before any is explained");
+    }
+    ot_measure_lose(&m, &a, &b);
+    const ot_difference d = ot_compare(&a, &c, &m);
+    if (d.n_bad != 2 || d.first != 1) ot_fail(r, "losses: %lld bad", (long long)d.n_bad);
+}
+
 static void check_fills(ot_report *r)
 {
     for (rlx_dtype t = RLX_F32; t < RLX_N_DTYPES; t++) {
@@ -109,5 +133,6 @@ void ot_check_engine(ot_report *r)
     check_expansion(r);
     check_parser(r);
     check_comparison(r);
+    check_losses(r);
     check_fills(r);
 }

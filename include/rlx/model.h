@@ -28,6 +28,8 @@ typedef struct rlx_model rlx_model;
  * stops the work: RLX_CANCELLED. */
 typedef int rlx_progress_fn(void *user, const char *what, uint64_t done, uint64_t total);
 
+enum { RLX_GPU_LAYERS_NONE = -1 };
+
 /* Zero means the default in each field. */
 typedef struct rlx_model_desc {
     size_t struct_size;
@@ -45,6 +47,10 @@ typedef struct rlx_model_desc {
     bool no_map;             /* read the file instead of mapping it, tensor by tensor: no more than
                               * one is in memory on its way to a GPU. On the CPU the weights are
                               * copied. Not for rlx_model_open_memory */
+    int64_t gpu_layers;      /* of a decoder on a GPU: so many of its last layers, with the output,
+                              * are there; those before stay on the CPU, whose weights are used in
+                              * the mapped file. 0: as many as the memory of the GPU holds;
+                              * RLX_GPU_LAYERS_NONE: none, which is the CPU device */
 } rlx_model_desc;
 
 /* Opens a GGUF file, or a safetensors file (or a folder that holds one) with its config.json and
@@ -66,6 +72,8 @@ typedef struct rlx_model_info {
     int64_t embedding_width;         /* of rlx_embed */
     rlx_policy policy;               /* exact or fast: what auto came to */
     uint64_t weight_bytes, cache_bytes, work_bytes; /* on the device */
+    int64_t host_layers;             /* the first layers, on the CPU beside a GPU; 0: none */
+    uint64_t host_weight_bytes, host_cache_bytes;
 } rlx_model_info;
 RLX_API rlx_status rlx_model_get_info(const rlx_model *m, rlx_model_info *out, rlx_error *err);
 /* The device it is on, open as long as the model. */
@@ -184,8 +192,9 @@ RLX_API void rlx_context_cancel(rlx_context *c);
 RLX_API rlx_status rlx_context_save(rlx_context *c, size_t seq, const char *path, rlx_error *err);
 RLX_API rlx_status rlx_context_load(rlx_context *c, size_t seq, const char *path,
                                        rlx_error *err);
-/* The session that computes it, for looking inside: memory, steps and their times. Owned by the
- * context. A generation may have submitted its next run already. */
+/* The session that computes it, for looking inside: memory, steps and their times; of a model with
+ * layers on the CPU too, the part on the GPU. Owned by the context. A generation may have submitted
+ * its next run already. */
 RLX_API rlx_session *rlx_context_session(rlx_context *c);
 
 /* ---- Generation ------------------------------------------------------------------------------ */

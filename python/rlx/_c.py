@@ -122,7 +122,8 @@ class ModelDesc(Sized):
     _fields_ = [("struct_size", c_size), ("device", text), ("threads", ct.c_uint32),
                 ("policy", ct.c_int), ("context", ct.c_int64), ("sequences", ct.c_int64),
                 ("prompt_chunk", ct.c_int64), ("cache", ct.c_int), ("tokenizer", text),
-                ("progress", PROGRESS), ("progress_user", p_void), ("no_map", ct.c_bool)]
+                ("progress", PROGRESS), ("progress_user", p_void), ("no_map", ct.c_bool),
+                ("gpu_layers", ct.c_int64)]
 
 
 class ModelInfo(Sized):
@@ -130,7 +131,9 @@ class ModelInfo(Sized):
                 ("generates", ct.c_bool), ("embeds", ct.c_bool),
                 *_all(ct.c_int64, "parameters layers width vocabulary trained_context context "
                                   "sequences embedding_width"),
-                ("policy", ct.c_int), *_all(ct.c_uint64, "weight_bytes cache_bytes work_bytes")]
+                ("policy", ct.c_int), *_all(ct.c_uint64, "weight_bytes cache_bytes work_bytes"),
+                ("host_layers", ct.c_int64),
+                *_all(ct.c_uint64, "host_weight_bytes host_cache_bytes")]
 
 
 class SamplingDesc(Sized):

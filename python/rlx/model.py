@@ -55,6 +55,9 @@ class ModelInfo(NamedTuple):
     weight_bytes: int
     cache_bytes: int
     work_bytes: int
+    host_layers: int  # the first layers, on the CPU beside a GPU
+    host_weight_bytes: int
+    host_cache_bytes: int
 
 
 def find_model(path: Path) -> str:
@@ -91,8 +94,9 @@ class Model(Completions, Owner):
 
     device: as of `rlx.Device`. context: tokens of a sequence, default what the model was trained
     for, at most 4096. policy: "auto" (fast for quantised files), "exact" or "fast". cache: the
-    type of keys and values: "f16" (default), "f32" or "q8_0". progress is called with what is done
-    ("weights"), bytes so far and bytes in all; True stops.
+    type of keys and values: "f16" (default), "f32" or "q8_0". gpu_layers: so many of the last
+    layers are on the GPU, the others on the CPU; None: as many as fit. progress is called with what
+    is done ("weights"), bytes so far and bytes in all; True stops.
 
     Threads may use one model at the same time: generations that overlap have contexts of their own,
     with shared weights. For many sequences at once see `engine`."""
@@ -102,7 +106,7 @@ class Model(Completions, Owner):
     def __init__(self, path: Path, *, device: str = "auto", threads: int = 0,
                  policy: str = "auto", context: int = 0, sequences: int = 0, prompt_chunk: int = 0,
                  cache: str | None = None, tokenizer: Path | None = None,
-                 progress: Progress | None = None) -> None:
+                 progress: Progress | None = None, gpu_layers: int | None = None) -> None:
         self._contexts: list[_Context] = []
         self._is_closed = False
         self._lock = threading.Lock()
@@ -112,7 +116,8 @@ class Model(Completions, Owner):
         desc = _c.ModelDesc(device=encode(device), threads=threads, policy=choose_policy(policy),
                             context=context, sequences=sequences, prompt_chunk=prompt_chunk,
                             cache=dtype_number(cache) if cache else 0,
-                            tokenizer=encode(os.fspath(tokenizer)) if tokenizer else None)
+                            tokenizer=encode(os.fspath(tokenizer)) if tokenizer else None,
+                            gpu_layers=0 if gpu_layers is None else gpu_layers or -1)
         if progress is not None:
             said = progress
             desc.progress = _c.PROGRESS(

@@ -15,6 +15,7 @@ rlx_status rx_draft_create(rlx_engine *e, rlx_model *m, rlx_error *err)
                        "decoder with a K/V cache and a vocabulary of %zu tokens, got %s with %lld",
                        m->path, e->model->path, e->vocabulary, m->known.architecture,
                        (long long)m->known.vocabulary);
+    RLX_TRY(rx_model_need_whole(m, "a draft model", err));
     b.prompt_chunk = 1;
     b.sequences = e->build.sequences;
     b.context = e->build.context;

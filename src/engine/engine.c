@@ -184,6 +184,13 @@ static rlx_status make_stepper(rlx_engine *e, const rx_bindings *buffers, rx_ste
                                rlx_error *err)
 {
     rx_stepper_init(s, e->build.lora != NULL);
+    if (e->model->host_layers) {
+        rx_parts parts;
+        RLX_TRY(rx_model_make_parts(e->model, &e->build, &parts, err));
+        s->front = parts.front;
+        s->session = parts.session;
+        return RLX_OK;
+    }
     return rx_model_make_session(e->model, &e->build, buffers, &s->session, err);
 }
 
@@ -191,6 +198,8 @@ static rlx_status make_steppers(rlx_engine *e, rlx_error *err)
 {
     rx_bindings buffers = {0};
     rlx_graph *g;
+    if (e->lora.n)
+        RLX_TRY(rx_model_need_whole(e->model, "an engine with adapters", err));
     if (!e->lora.n)
         return make_stepper(e, NULL, &e->plain, err);
     RLX_TRY(rx_arch_build(e->model->facts, &e->build, &g, err));
@@ -235,6 +244,7 @@ static rlx_status set_up(rlx_engine *e, const rlx_engine_desc *d, rlx_error *err
 
 static void free_engine(rlx_engine *e)
 {
+    rlx_session_destroy(e->plain.front);
     rlx_session_destroy(e->plain.session);
     rlx_session_destroy(e->adapted.session);
     rlx_session_destroy(e->draft.session);
@@ -244,7 +254,7 @@ static void free_engine(rlx_engine *e)
     rx_pages_destroy(e->pages);
     rx_free(e->waiting);
     rx_arena_finish(&e->arena);
-    e->plain.session = e->adapted.session = e->draft.session = NULL;
+    e->plain.front = e->plain.session = e->adapted.session = e->draft.session = NULL;
     e->pages = NULL;
     e->waiting = NULL;
 }
@@ -335,6 +345,8 @@ void rlx_engine_destroy(rlx_engine *e)
     if (e->has_thread)
         rx_thread_join(&e->thread);
     rx_mutex_lock(&e->step_lock);
+    if (e->now && e->now->front)
+        rlx_session_wait(e->now->front, 0, -1, NULL);
     if (e->now)
         rlx_session_wait(e->now->session, 0, -1, NULL);
     if (e->pages)
@@ -382,7 +394,7 @@ rlx_status rx_engine_step(rlx_engine *e, int64_t timeout_ms, bool *busy, rlx_err
         count_step(e);
     }
     if (st != RLX_OK) { /* the contents of the pages are undefined */
-        e->active = false;
+        e->active = e->in_front = false;
         rx_end_all(e, st, RLX_FINISH_CALLER, &why);
         rx_pages_forget(e->pages);
         rx_fail(err, st, "%s", why.text);

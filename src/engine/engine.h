@@ -96,6 +96,7 @@ typedef enum rx_size { RX_ROWS, RX_OUTPUTS, RX_ADJUSTED, RX_MASKED, RX_RANKED, R
 /* A graph that computes steps: without adapters, or with. Both write the same pages. */
 typedef struct rx_stepper {
     rlx_session *session;
+    rlx_session *front;         /* the first layers, where those are on the CPU */
     size_t n_sizes;             /* dimensions that it has, the first ones */
     size_t size[RX_N_SIZES];    /* as bound, with padding; SIZE_MAX: not yet */
     unsigned known_sizes;       /* powers of two of rows that have run */
@@ -140,7 +141,9 @@ struct rlx_engine {
 
     rx_step_inputs in;
     rx_output_row *row;         /* [outputs] */
+    float *hidden;              /* [rows, width], what the front gave; NULL: there is none */
     bool active;                /* a run was submitted */
+    bool in_front;              /* of the front */
     uint64_t ticket;
     int64_t run_ns;
     int32_t *results, *best_ids;

@@ -37,6 +37,9 @@ rlx_status rx_inputs_create(rlx_engine *e, rlx_error *err)
     ok = (in->sampling = rx_arena_array_zero(a, m, 4 * sizeof(float))) && ok;
     ok = (in->seed = rx_arena_array_zero(a, m, sizeof *in->seed)) && ok;
     ok = (e->seen = rx_arena_array_zero(a, e->vocabulary, sizeof *e->seen)) && ok;
+    if (e->model->host_layers)
+        ok = (e->hidden = rx_arena_array(a, n * (size_t)e->model->known.width,
+                                         sizeof *e->hidden)) && ok;
     for (size_t i = 0; i < 2 && e->lora.n; i++) {
         rx_adapted_rows *r = &in->adapted[i];
         ok = (r->rows = rx_arena_array_zero(a, i ? m : n, i32)) && ok;
@@ -374,7 +377,7 @@ static rlx_status set_inputs(rlx_engine *e, rlx_error *err)
         {"adapter.scale.outputs", in->adapted[1].scale, size[RX_ADAPTED_OUTPUTS]},
     };
     const size_t n_list = sizeof list / sizeof list[0] - (e->now == &e->adapted ? 0 : 6);
-    for (size_t i = 0; i < n_list; i++)
+    for (size_t i = e->now->front ? 1 : 0; i < n_list; i++)
         RLX_TRY(rlx_session_set_input(e->now->session, list[i].name, list[i].data, list[i].n * 4,
                                       err));
     return RLX_OK;
@@ -386,6 +389,44 @@ rlx_status rx_inputs_give(rlx_engine *e, rlx_error *err)
     return set_inputs(e, err);
 }
 
+/* The first layers, where they are on the CPU. */
+static rlx_status submit_front(rlx_engine *e, rlx_error *err)
+{
+    const rx_step_inputs *in = &e->in;
+    const size_t width = (size_t)((e->build.context + e->build.page - 1) / e->build.page);
+    const size_t n = power_from(in->n[RX_ROWS]), rows = n * sizeof(int32_t);
+    const rlx_const_tensor list[] = {
+        {"tokens", in->tokens, rows},     {"positions", in->positions, rows},
+        {"places", in->places, rows},     {"sequence", in->sequence, rows},
+        {"lengths", in->lengths, rows},
+        {"pages", in->pages, e->sequences * width * sizeof(int32_t)},
+    };
+    RLX_TRY(rlx_session_bind(e->now->front, "rows", (int64_t)n, err));
+    return rx_front_submit(e->now->front, list, 6, &e->ticket, err);
+}
+
+/* They are done: the rest of the step. */
+static rlx_status submit_behind(rlx_engine *e, rlx_error *err)
+{
+    const size_t n = power_from(e->in.n[RX_ROWS]), width = (size_t)e->model->known.width;
+    e->in_front = false;
+    RLX_TRY(rx_front_read(e->model, e->now->front, n, e->hidden, err));
+    RLX_TRY(rx_inputs_give(e, err));
+    RLX_TRY(rlx_session_set_input(e->now->session, "hidden", e->hidden,
+                                  n * width * sizeof *e->hidden, err));
+    return rlx_session_submit(e->now->session, &e->ticket, err);
+}
+
+static rlx_status wait_parts(rlx_engine *e, int64_t timeout_ms, rlx_error *err)
+{
+    const int64_t deadline = rx_deadline(timeout_ms);
+    if (e->in_front) {
+        RLX_TRY(rlx_session_wait(e->now->front, e->ticket, timeout_ms, err));
+        RLX_TRY(submit_behind(e, err));
+    }
+    return rlx_session_wait(e->now->session, e->ticket, rx_ms_left(deadline), err);
+}
+
 rlx_status rx_run_start(rlx_engine *e, rlx_error *err)
 {
     make_masks(e);
@@ -393,6 +434,11 @@ rlx_status rx_run_start(rlx_engine *e, rlx_error *err)
     e->run_ns = rx_now_ns();
     if (!e->in.n[RX_ROWS])
         return RLX_OK;
+    if (e->now->front) {
+        RLX_TRY(submit_front(e, err));
+        e->active = e->in_front = true;
+        return RLX_OK;
+    }
     RLX_TRY(rx_inputs_give(e, err));
     RLX_TRY(rlx_session_submit(e->now->session, &e->ticket, err));
     e->active = true;
@@ -530,7 +576,7 @@ rlx_status rx_run_finish(rlx_engine *e, int64_t timeout_ms, rlx_error *err)
 {
     if (!e->active)
         return RLX_OK;
-    RLX_TRY(rlx_session_wait(e->now->session, e->ticket, timeout_ms, err));
+    RLX_TRY(wait_parts(e, timeout_ms, err));
     e->active = false;
     RLX_TRY(read_results(e, err));
     measure(e);

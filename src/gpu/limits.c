@@ -60,6 +60,8 @@ static bool apply_limit(const rx_gpu_limits *l, const char *name, size_t length,
         lower_u64(&c->max_binding_bytes, value);
     else if (IS("block"))
         lower_u64(l->max_block_bytes, value);
+    else if (IS("memory"))
+        *l->memory = value;
     else if (IS("subgroup"))
         limit_subgroups(c, value);
     else if (IS("coopmat")) {

@@ -241,14 +241,29 @@ static void build_decoder_inputs(rx_builder *b)
     }
 }
 
+/* What the first layer reads. Tied models need the table of tokens for the logits, too. */
+static rlx_value build_first(rx_builder *b)
+{
+    const rlx_dim hidden[] = {b->batch, b->seq, b->f->width};
+    rlx_file_tensor t;
+    if (!b->d->begin)
+        return build_embedding(b);
+    if (!rx_facts_tensor(b->f, NULL, RX_T_OUTPUT, &t))
+        b->embed = rx_build_weight(b, NULL, RX_T_EMBED);
+    return rlx_input(b->g, "hidden", RLX_F32, 3, hidden);
+}
+
 static void build_decoder(rx_builder *b)
 {
+    const int64_t end = b->d->end ? b->d->end : b->f->layers;
     if (!b->d->page && !b->d->train)
         build_decoder_inputs(b);
-    rlx_value x = build_embedding(b);
-    for (int64_t i = 0; i < b->f->layers; i++)
+    rlx_value x = build_first(b);
+    for (int64_t i = b->d->begin; i < end; i++)
         x = build_layer(b, &b->f->layer[i], x);
-    if (b->d->page)
+    if (b->d->end)
+        rlx_output(b->g, "hidden", x);
+    else if (b->d->page)
         rx_build_row_heads(b, x);
     else if (b->d->train)
         rx_build_loss(b, x);
@@ -266,7 +281,8 @@ static void build_inputs(rx_builder *b)
     b->seq = rlx_dim_named(g, "seq", d->prompt_chunk);
     b->rows = rlx_dim_mul(g, b->batch, b->seq);
     const rlx_dim token[] = {b->batch, b->seq};
-    b->tokens = rlx_input(g, "tokens", RLX_I32, 2, token);
+    if (!d->begin)
+        b->tokens = rlx_input(g, "tokens", RLX_I32, 2, token);
     b->lengths = rlx_input(g, "lengths", RLX_I32, 1, &b->batch);
 }
 
@@ -312,6 +328,10 @@ static rlx_status check_desc(const rx_facts *f, const rx_build_desc *d, rlx_erro
         return rx_fail(err, RLX_INVALID, "expected a prompt_chunk from 1 to %lld tokens, got %lld",
                        (long long)(most < d->context ? most : d->context),
                        (long long)d->prompt_chunk);
+    if (d->begin < 0 || d->begin >= f->layers || d->end < 0 || d->end > f->layers ||
+        ((d->begin || d->end) && !(f->arch->parts & RX_HAS_DECODER)))
+        return rx_fail(err, RLX_INVALID, "expected layers of a decoder with %lld, got %lld to %lld",
+                       (long long)f->layers, (long long)d->begin, (long long)d->end);
     if (d->cache != RLX_F16 && d->cache != RLX_F32 && d->cache != RLX_Q8_0)
         return rx_fail(err, RLX_INVALID, "expected a cache of type f16, f32 or q8_0, got %s",
                        rlx_dtype_name(d->cache));

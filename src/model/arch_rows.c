@@ -13,17 +13,20 @@ void rx_build_row_inputs(rx_builder *b)
     rlx_graph *g = b->g;
     const rx_build_desc *d = b->d;
     const rlx_dim n = rlx_dim_named(g, "rows", d->rows);
-    const rlx_dim m = rlx_dim_named(g, "outputs", d->outputs);
     const rlx_dim column[] = {n, 1};
     const rlx_dim table[] = {d->sequences, (d->context + d->page - 1) / d->page};
     b->batch = b->rows = n;
     b->seq = 1;
-    b->tokens = rlx_input(g, "tokens", RLX_I32, 2, column);
+    if (!d->begin)
+        b->tokens = rlx_input(g, "tokens", RLX_I32, 2, column);
     b->positions = rlx_input(g, "positions", RLX_I32, 2, column);
     b->places = rlx_input(g, "places", RLX_I32, 1, &n);
     b->sequence = rlx_input(g, "sequence", RLX_I32, 1, &n);
     b->lengths = rlx_input(g, "lengths", RLX_I32, 1, &n);
     b->slots = rlx_input(g, "pages", RLX_I32, 2, table);
+    if (d->end)
+        return;
+    const rlx_dim m = rlx_dim_named(g, "outputs", d->outputs);
     b->outputs = rlx_input(g, "outputs", RLX_I32, 1, &m);
     rx_build_lora_inputs(b);
 }

@@ -44,6 +44,27 @@ static void free_lora(rx_lora *l)
     *l = (rx_lora){0};
 }
 
+static void return_parts(rlx_context *c)
+{
+    rx_parts parts = {c->front, c->session};
+    if (c->session)
+        rx_model_return(c->model, &parts);
+    c->front = c->session = NULL;
+}
+
+/* The context has the sessions from now on. */
+static rlx_status take_parts(rlx_context *c, const rx_parts *parts, rlx_error *err)
+{
+    const size_t n = c->n_sequences, rows = c->prompt_chunk > n ? c->prompt_chunk : n;
+    return_parts(c);
+    c->front = parts->front;
+    c->session = parts->session;
+    if (!c->front || c->hidden)
+        return RLX_OK;
+    c->hidden = rx_arena_array(&c->arena, rows * (size_t)c->model->known.width, sizeof(float));
+    return c->hidden ? RLX_OK : rx_fail_memory(err, "the hidden states of a context", rows * 4);
+}
+
 rlx_status rlx_context_create(rlx_model *m, rlx_context **out, rlx_error *err)
 {
     RLX_TRY(rx_need(out, "rlx_context_create: out", err));
@@ -67,8 +88,11 @@ rlx_status rlx_context_create(rlx_model *m, rlx_context **out, rlx_error *err)
                                                      c->n_sequences * c->context * 4);
     if (st == RLX_OK)
         st = rlx_context_set_sampling(c, NULL, err);
+    rx_parts parts = {0};
     if (st == RLX_OK)
-        st = rx_model_lend_session(m, &c->session, err);
+        st = rx_model_lend(m, &parts, err);
+    if (st == RLX_OK)
+        st = take_parts(c, &parts, err);
     if (st == RLX_OK)
         *out = c;
     else
@@ -80,8 +104,7 @@ void rlx_context_destroy(rlx_context *c)
 {
     if (!c)
         return;
-    if (c->session)
-        rx_model_return_session(c->model, c->session);
+    return_parts(c);
     free_lora(&c->lora);
     for (size_t i = 0; c->samplings && i <= c->n_sequences; i++)
         rx_sampler_destroy(c->samplings[i].sampler);
@@ -108,35 +131,34 @@ static rlx_status copy_uses(const rlx_model *m, const rlx_adapter_use *uses, siz
     return RLX_OK;
 }
 
-/* A session with the adapters, or one of the model's. */
-static rlx_status adapted_session(rlx_model *m, const rx_lora *l, rlx_session **out, rlx_error *err)
+/* Sessions with the adapters, or those of the model. */
+static rlx_status adapted_parts(rlx_model *m, const rx_lora *l, rx_parts *out, rlx_error *err)
 {
     rx_build_desc build = m->build;
     if (!l->n)
-        return rx_model_lend_session(m, out, err);
+        return rx_model_lend(m, out, err);
     build.lora = l;
-    return rx_model_make_session(m, &build, NULL, out, err);
+    return rx_model_make_parts(m, &build, out, err);
 }
 
 rlx_status rlx_context_set_adapters(rlx_context *c, const rlx_adapter_use *uses, size_t n,
                                     rlx_error *err)
 {
     rx_lora l = {0};
-    rlx_session *s = NULL;
+    rx_parts parts = {0};
     RLX_TRY(rx_need(c, "rlx_context_set_adapters: c", err));
     if (n)
         RLX_TRY(rx_need(uses, "rlx_context_set_adapters: uses", err));
     RLX_TRY(rx_context_settle(c, err));
     rlx_status st = n ? copy_uses(c->model, uses, n, &l, err) : RLX_OK;
     if (st == RLX_OK)
-        st = adapted_session(c->model, &l, &s, err);
+        st = adapted_parts(c->model, &l, &parts, err);
     if (st != RLX_OK) {
         free_lora(&l);
         return st;
     }
-    rx_model_return_session(c->model, c->session);
+    RLX_TRY(take_parts(c, &parts, err));
     free_lora(&c->lora);
-    c->session = s;
     c->lora = l;
     rx_context_distrust_session(c);
     c->n_steady = 0;
@@ -293,7 +315,12 @@ size_t rlx_context_computed(const rlx_context *c, size_t seq)
 bool rx_context_state(rlx_context *c, size_t i, rx_state_part *out)
 {
     rlx_tensor_info info;
-    if (!rlx_session_leaf(c->session, RLX_LEAF_STATE, i, &info))
+    size_t in_front = 0;
+    while (c->front && in_front <= i &&
+           rlx_session_leaf(c->front, RLX_LEAF_STATE, in_front, &info))
+        in_front++;
+    out->session = i < in_front ? c->front : c->session;
+    if (i >= in_front && !rlx_session_leaf(c->session, RLX_LEAF_STATE, i - in_front, &info))
         return false;
     size_t rows = (size_t)info.shape.dim[0];
     out->name = info.name;
@@ -311,7 +338,7 @@ rlx_status rx_context_forget(rlx_context *c, size_t seq, rlx_error *err)
             continue;
         for (size_t at = 0; at < p.row_bytes; at += sizeof zeros) {
             size_t n = p.row_bytes - at < sizeof zeros ? p.row_bytes - at : sizeof zeros;
-            RLX_TRY(rlx_session_state_write(c->session, p.name, seq * p.row_bytes + at, zeros, n,
+            RLX_TRY(rlx_session_state_write(p.session, p.name, seq * p.row_bytes + at, zeros, n,
                                             err));
         }
     }

@@ -102,7 +102,7 @@ static rlx_status fill_body(rlx_context *c, size_t seq, rx_bytes note, unsigned 
         size_t rows = part_rows(&p, s->computed), bytes = rows * p.row_bytes;
         put_u64(at, p.row_bytes);
         put_u64(at + 8, rows);
-        RLX_TRY(rlx_session_state_read(c->session, p.name, part_offset(c, &p, seq),
+        RLX_TRY(rlx_session_state_read(p.session, p.name, part_offset(c, &p, seq),
                                        at + PART_BYTES, bytes, err));
         at += PART_BYTES + bytes;
     }
@@ -221,7 +221,7 @@ static rlx_status load_body(rlx_context *c, size_t seq, const saved *v, rlx_erro
         s->tokens[i] = get_i32(at);
     for (size_t i = 0; rx_context_state(c, i, &p); i++) {
         size_t bytes = part_rows(&p, v->computed) * p.row_bytes;
-        RLX_TRY(rlx_session_state_write(c->session, p.name, part_offset(c, &p, seq),
+        RLX_TRY(rlx_session_state_write(p.session, p.name, part_offset(c, &p, seq),
                                         at + PART_BYTES, bytes, err));
         at += PART_BYTES + bytes;
     }

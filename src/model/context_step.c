@@ -181,7 +181,10 @@ static size_t list_inputs(rlx_context *c, size_t ahead, rlx_const_tensor in[RX_M
     const rx_context_run *r = &c->run;
     size_t n = 0, rows = r->n_members * (r->padding + r->n_tokens) * sizeof(int32_t);
     size_t members = r->n_members * sizeof(int32_t);
-    if (!ahead)
+    if (c->front)
+        in[n++] = (rlx_const_tensor){"hidden", c->hidden,
+                                     rows * (size_t)c->model->known.width};
+    else if (!ahead)
         in[n++] = (rlx_const_tensor){"tokens", c->tokens, rows};
     in[n++] = (rlx_const_tensor){"positions", c->positions, rows};
     in[n++] = (rlx_const_tensor){"places", c->places, rows};
@@ -233,7 +236,7 @@ void rx_context_distrust_session(rlx_context *c)
     c->bound_batch = c->bound_seq = c->recent_given = 0;
     c->bound_recent = SIZE_MAX;
     c->given = NULL;
-    c->run.active = c->ahead.active = false;
+    c->run.active = c->run.in_front = c->ahead.active = false;
 }
 
 #define RELEASE_TOKENS 64
@@ -297,17 +300,76 @@ static rlx_status submit_inputs(rlx_context *c, size_t ahead, uint64_t *ticket, 
     return rlx_session_submit(c->session, ticket, err);
 }
 
+/* ---- Layers on the CPU ----------------------------------------------------------------------- */
+
+/* Submits them; they have no padding. */
+static rlx_status submit_front(rlx_context *c, rlx_error *err)
+{
+    const rx_context_run *r = &c->run;
+    const size_t members = r->n_members * sizeof(int32_t), rows = members * r->n_tokens;
+    const bool many = c->n_sequences > 1;
+    const rlx_const_tensor in[] = {
+        {"tokens", c->tokens + r->padding, rows}, {"positions", c->positions + r->padding, rows},
+        {"places", c->places + r->padding, rows}, {"lengths", c->lengths, members},
+        {"slots", c->slots, members},
+    };
+    if (many)
+        RLX_TRY(rlx_session_bind(c->front, "batch", (int64_t)r->n_members, err));
+    RLX_TRY(rlx_session_bind(c->front, "seq", (int64_t)r->n_tokens, err));
+    RLX_TRY(rx_front_submit(c->front, in, many ? 5 : 4, &c->run.ticket, err));
+    c->run.in_front = true;
+    return RLX_OK;
+}
+
+/* They are done: the rest of the run. Rows of padding are the first token's. */
+static rlx_status submit_behind(rlx_context *c, rlx_error *err)
+{
+    const rx_context_run *r = &c->run;
+    const size_t width = (size_t)c->model->known.width;
+    float *first = c->hidden + r->padding * width;
+    c->run.in_front = false;
+    RLX_TRY(rx_front_read(c->model, c->front, r->n_members * r->n_tokens, first, err));
+    for (size_t i = 0; i < r->padding; i++)
+        memcpy(c->hidden + i * width, first, width * sizeof *first);
+    return submit_inputs(c, 0, &c->run.ticket, err);
+}
+
+static rlx_status wait_parts(rlx_context *c, int64_t timeout_ms, rlx_error *err)
+{
+    const int64_t deadline = rx_deadline(timeout_ms);
+    if (c->run.in_front) {
+        RLX_TRY(rlx_session_wait(c->front, c->run.ticket, timeout_ms, err));
+        RLX_TRY(submit_behind(c, err));
+    }
+    return rlx_session_wait(c->session, c->run.ticket, rx_ms_left(deadline), err);
+}
+
+static rlx_status submit_parts(rlx_context *c, rlx_error *err)
+{
+    return c->front ? submit_front(c, err) : submit_inputs(c, 0, &c->run.ticket, err);
+}
+
+/* ---- Whole runs ------------------------------------------------------------------------------ */
+
 /* A first run, in which kernels pack weights: meanwhile pages of the file are dropped again and
  * again, so that file and packed weights are never both resident as a whole. */
 static rlx_status run_releasing(rlx_context *c, const rlx_tensor *out, rlx_error *err)
 {
-    uint64_t ticket;
     rlx_status st;
-    RLX_TRY(submit_inputs(c, 0, &ticket, err));
-    while ((st = rlx_session_wait(c->session, ticket, RELEASE_MS, err)) == RLX_TIMEOUT)
+    RLX_TRY(submit_parts(c, err));
+    while ((st = wait_parts(c, RELEASE_MS, err)) == RLX_TIMEOUT)
         rx_model_release_pages(c->model);
     if (st != RLX_OK || !c->run.samples)
         return st;
+    return rlx_session_read(c->session, out->name, 0, out->data, out->bytes, err);
+}
+
+static rlx_status run_parts(rlx_context *c, const rlx_tensor *out, rlx_error *err)
+{
+    RLX_TRY(submit_parts(c, err));
+    RLX_TRY(wait_parts(c, -1, err));
+    if (!c->run.samples)
+        return RLX_OK;
     return rlx_session_read(c->session, out->name, 0, out->data, out->bytes, err);
 }
 
@@ -320,6 +382,8 @@ static rlx_status run_whole(rlx_context *c, rlx_error *err)
                  !(c->released & size_bit(c)) && !rx_env_flag(RX_ENV_DUMP_NODES);
     if (packs)
         RLX_TRY(run_releasing(c, &out, err));
+    else if (c->front)
+        RLX_TRY(run_parts(c, &out, err));
     else
         RLX_TRY(rlx_run(c->session, in, list_inputs(c, 0, in), &out, c->run.samples, err));
     take_results(c);
@@ -328,7 +392,7 @@ static rlx_status run_whole(rlx_context *c, rlx_error *err)
 
 static rlx_status submit_run(rlx_context *c, rlx_error *err)
 {
-    RLX_TRY(submit_inputs(c, 0, &c->run.ticket, err));
+    RLX_TRY(submit_parts(c, err));
     c->run.active = true;
     return RLX_OK;
 }
@@ -346,7 +410,7 @@ static bool can_run_ahead(const rlx_context *c)
     const bool same = c->bound_seq == 1 && c->bound_batch == 1 && c->bound_recent == 0;
     return r->n_members == 1 && r->n_tokens == 1 && same && c->n_steady > 0 &&
            s->n + 1 < c->context && !has_penalty(c) && !c->model->known.recurrent &&
-           c->misses < MAX_MISSES && !r->sampling->sampler;
+           c->misses < MAX_MISSES && !r->sampling->sampler && !c->front;
 }
 
 static rlx_status submit_ahead(rlx_context *c, rlx_error *err)
@@ -429,7 +493,7 @@ static rlx_status read_results(rlx_context *c, rlx_error *err)
 
 static rlx_status wait_run(rlx_context *c, int64_t timeout_ms, rlx_error *err)
 {
-    rlx_status st = rlx_session_wait(c->session, c->run.ticket, timeout_ms, err);
+    rlx_status st = wait_parts(c, timeout_ms, err);
     if (st == RLX_TIMEOUT)
         return st;
     rlx_error why = {0};

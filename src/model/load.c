@@ -239,9 +239,10 @@ rlx_status rx_model_read(rlx_model *m, const char *path, rx_bytes data, const rl
 
 #define PAGE_BYTES 4096
 
-/* Reads the pages of the file ahead of the thread that uploads them. */
+/* Reads the pages of the weights ahead of the thread that uploads them. */
 typedef struct reader {
     const rlx_file *file;
+    rlx_session *session; /* whose params they are */
     atomic_bool stop;
     unsigned sum; /* so that the reads are not removed */
 } reader;
@@ -249,8 +250,11 @@ typedef struct reader {
 static void *read_ahead(void *user)
 {
     reader *r = user;
+    rlx_tensor_info param;
     rlx_file_tensor t;
-    for (size_t i = 0; rlx_file_tensor_at(r->file, i, &t); i++) {
+    for (size_t i = 0; rlx_session_leaf(r->session, RLX_LEAF_PARAM, i, &param); i++) {
+        if (!rlx_file_find_tensor(r->file, param.name, &t))
+            continue;
         const volatile unsigned char *p = t.data;
         for (size_t at = 0; at < t.bytes && !atomic_load(&r->stop); at += PAGE_BYTES)
             r->sum += p[at];
@@ -296,7 +300,7 @@ static rlx_status set_weights(rlx_model *m, rlx_session *s, const rx_build_desc 
 rlx_status rx_model_set_weights(rlx_model *m, rlx_session *s, const rx_build_desc *build,
                                 const rlx_model_desc *desc, rlx_error *err)
 {
-    reader r = {.file = m->file};
+    reader r = {.file = m->file, .session = s};
     rx_thread thread;
     const bool reads = !m->weights_in_file && !m->file->streamed;
     bool threaded = reads && rx_thread_start(&thread, read_ahead, &r);

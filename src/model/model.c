@@ -30,6 +30,8 @@ static rlx_status check_desc(const rlx_model_desc *d, rlx_error *err)
     RLX_TRY(check_count("context", d->context, 1 << 24, err));
     RLX_TRY(check_count("number of sequences", d->sequences, 4096, err));
     RLX_TRY(check_count("prompt_chunk", d->prompt_chunk, 1 << 16, err));
+    if (d->gpu_layers != RLX_GPU_LAYERS_NONE)
+        RLX_TRY(check_count("gpu_layers", d->gpu_layers, INT32_MAX, err));
     if (d->context && d->sequences && d->context > INT32_MAX / d->sequences)
         return rx_fail(err, RLX_INVALID, "%lld sequences of %lld tokens are too many; expected at "
                        "most %d tokens in all", (long long)d->sequences, (long long)d->context,
@@ -83,50 +85,57 @@ static rlx_policy choose_policy(const rlx_model *m, rlx_policy wanted)
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* The first session has the weights; others use them too. */
-static rlx_status make_session(rlx_model *m, const rx_build_desc *build,
-                               const rx_bindings *buffers, rlx_session **out, rlx_error *err)
+static rlx_status choose_for(const rlx_model *m, int64_t begin, char id[32], rlx_error *err)
 {
-    rlx_graph *g = NULL;
-    *out = NULL;
-    RLX_TRY(rx_arch_build(m->facts, build, &g, err));
-    rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .policy = m->policy,
-                             .invariant = build->rows > 0, .weights_of = m->session,
-                             .buffers = buffers ? buffers->list : NULL,
-                             .n_buffers = buffers ? buffers->n : 0};
-    rlx_status st = rlx_session_create(m->device, g, &desc, out, err);
+    const rlx_session_desc session = {RLX_INIT(rlx_session_desc), .policy = m->policy};
+    rx_build_desc step = m->build;
+    rlx_graph *g;
+    step.prompt_chunk = m->known.is_decoder ? 1 : step.prompt_chunk;
+    step.begin = begin;
+    RLX_TRY(rx_arch_build(m->facts, &step, &g, err));
+    const rlx_status st = rlx_device_choose(g, &session, id, err);
     rlx_graph_destroy(g);
     return st;
 }
 
-rlx_status rx_model_make_session(rlx_model *m, const rx_build_desc *build,
-                                 const rx_bindings *buffers, rlx_session **out, rlx_error *err)
+static uint64_t memory_of(const char *id)
 {
-    RLX_TRY(make_session(m, build, buffers, out, err));
-    rlx_status st = rx_model_set_weights(m, *out, build, NULL, err);
-    if (st == RLX_OK)
+    rlx_device_info list[16] = {{RLX_INIT(rlx_device_info)}};
+    size_t n = 0;
+    if (rlx_device_list(list, 16, &n, NULL) != RLX_OK)
+        return 0;
+    for (size_t i = 0; i < n && i < 16; i++)
+        if (!strcmp(list[i].id, id))
+            return list[i].memory;
+    return 0;
+}
+
+/* The device that decodes a token fastest. Where that is one without the memory for all layers, it
+ * is left out; it can still have some of them when it is the fastest for one. */
+static rlx_status choose_device(const rlx_model *m, const rlx_model_desc *d, char id[32],
+                                rlx_error *err)
+{
+    char part[32];
+    RLX_TRY(choose_for(m, 0, id, err));
+    if (!m->known.is_decoder || d->gpu_layers || strcmp(id, "cpu") != 0)
         return RLX_OK;
-    rlx_session_destroy(*out);
-    *out = NULL;
-    return st;
+    RLX_TRY(choose_for(m, m->known.layers - 1, part, err));
+    const uint64_t memory = memory_of(part);
+    if (strcmp(part, "cpu") != 0 && memory && memory < rx_model_file_bytes(m))
+        memcpy(id, part, sizeof part);
+    return RLX_OK;
 }
 
 /* Opens the device asked for; for "auto", the one that decodes a token fastest. */
 static rlx_status open_device(rlx_model *m, const rlx_model_desc *d, rlx_error *err)
 {
     const rlx_device_desc device = {RLX_INIT(rlx_device_desc), .threads = d->threads};
-    const rlx_session_desc session = {RLX_INIT(rlx_session_desc), .policy = m->policy};
     const char *id = d->device;
     char chosen[32];
+    if (d->gpu_layers == RLX_GPU_LAYERS_NONE && m->known.is_decoder)
+        id = "cpu";
     if (!id || !*id || !strcmp(id, "auto")) {
-        rx_build_desc step = m->build;
-        rlx_graph *g;
-        step.prompt_chunk = m->known.is_decoder ? 1 : step.prompt_chunk;
-        RLX_TRY(rx_arch_build(m->facts, &step, &g, err));
-        rlx_status st = rlx_device_choose(g, &session, chosen, err);
-        rlx_graph_destroy(g);
-        if (st != RLX_OK)
-            return st;
+        RLX_TRY(choose_device(m, d, chosen, err));
         id = chosen;
     }
     return rlx_device_open(id, &device, &m->device, err);
@@ -142,12 +151,10 @@ static rlx_status load_model(rlx_model *m, const char *path, rx_bytes data,
     m->build = choose_build(m, d);
     m->policy = choose_policy(m, d->policy);
     RLX_TRY(open_device(m, d, err));
-    rlx_device_info info = {RLX_INIT(rlx_device_info)};
-    RLX_TRY(rlx_device_get_info(m->device, &info, err));
-    m->weights_in_file = !m->file->streamed && (!strcmp(info.backend, "cpu") ||
-                                                !strcmp(info.backend, "ref"));
-    RLX_TRY(make_session(m, &m->build, NULL, &m->session, err));
-    return rx_model_set_weights(m, m->session, &m->build, d, err);
+    RLX_TRY(rx_model_divide(m, d, err));
+    const rx_build_desc back = rx_model_back(m, &m->build);
+    RLX_TRY(rx_model_set_weights(m, m->session, &back, d, err));
+    return rx_model_make_front(m, err);
 }
 
 static rlx_status open_model(const char *path, rx_bytes data, const rlx_model_desc *desc,
@@ -198,8 +205,10 @@ void rlx_model_close(rlx_model *m)
 {
     if (!m)
         return;
-    rlx_session_destroy(m->scorer);
+    rx_parts_destroy(&m->scorer);
+    rlx_session_destroy(m->front);
     rlx_session_destroy(m->session);
+    rlx_device_close(m->host);
     rlx_device_close(m->device);
     rlx_vocabulary_destroy(m->vocabulary);
     rlx_tokenizer_close(m->tokenizer);
@@ -217,7 +226,10 @@ rlx_status rlx_model_get_info(const rlx_model *m, rlx_model_info *out, rlx_error
 {
     RLX_TRY(rx_need(m, "rlx_model_get_info: m", err));
     rlx_memory_info memory = {RLX_INIT(rlx_memory_info)};
+    rlx_memory_info host = {RLX_INIT(rlx_memory_info)};
     RLX_TRY(rlx_session_memory(m->session, &memory, err));
+    if (m->front)
+        RLX_TRY(rlx_session_memory(m->front, &host, err));
     const rlx_model_info info = {
         .architecture = m->known.architecture,
         .name = m->known.name,
@@ -235,6 +247,9 @@ rlx_status rlx_model_get_info(const rlx_model *m, rlx_model_info *out, rlx_error
         .weight_bytes = memory.param_bytes,
         .cache_bytes = memory.state_bytes,
         .work_bytes = memory.arena_bytes + memory.input_bytes + memory.constant_bytes,
+        .host_layers = m->host_layers,
+        .host_weight_bytes = host.param_bytes,
+        .host_cache_bytes = host.state_bytes,
     };
     return RX_INFO_WRITE(rlx_model_info, out, &info, err);
 }
@@ -251,23 +266,36 @@ const rlx_tokenizer *rlx_model_tokenizer(const rlx_model *m)
 
 /* ---- For contexts ---------------------------------------------------------------------------- */
 
-rlx_status rx_model_lend_session(rlx_model *m, rlx_session **out, rlx_error *err)
+static rlx_status clone_parts(rlx_model *m, rx_parts *out, rlx_error *err)
+{
+    *out = (rx_parts){0};
+    rlx_status st = rlx_session_clone(m->session, &out->session, err);
+    if (st == RLX_OK && m->front)
+        st = rlx_session_clone(m->front, &out->front, err);
+    if (st != RLX_OK)
+        rx_parts_destroy(out);
+    return st;
+}
+
+rlx_status rx_model_lend(rlx_model *m, rx_parts *out, rlx_error *err)
 {
     rx_mutex_lock(&m->lock);
     bool own = !m->session_lent;
     m->session_lent = true;
     rx_mutex_unlock(&m->lock);
-    *out = m->session;
-    return own ? RLX_OK : rlx_session_clone(m->session, out, err);
+    *out = (rx_parts){m->front, m->session};
+    return own ? RLX_OK : clone_parts(m, out, err);
 }
 
-void rx_model_return_session(rlx_model *m, rlx_session *s)
+void rx_model_return(rlx_model *m, rx_parts *p)
 {
-    if (s != m->session) {
-        rlx_session_destroy(s);
+    if (p->session != m->session) {
+        rx_parts_destroy(p);
         return;
     }
-    rlx_session_wait(s, 0, -1, NULL);
+    rlx_session_wait(p->session, 0, -1, NULL);
+    if (p->front)
+        rlx_session_wait(p->front, 0, -1, NULL);
     rx_mutex_lock(&m->lock);
     m->session_lent = false;
     rx_mutex_unlock(&m->lock);

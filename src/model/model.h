@@ -3,6 +3,7 @@
  *
  *   load.c          paths and settings of a model, weights to the device
  *   model.c         open, close, facts; lends sessions to contexts
+ *   split.c         layers divided between the device and the CPU
  *   context.c       sequences of tokens: set, append, cut, sampling, logits
  *   context_step.c  the runs of a step: prompts in chunks, then all sequences together
  *   context_file.c  save and restore of a sequence
@@ -29,6 +30,12 @@
 
 struct rx_json;
 
+/* The sessions of a model's graph. */
+typedef struct rx_parts {
+    rlx_session *front;   /* the first layers, on the CPU; NULL: `session` has all */
+    rlx_session *session;
+} rx_parts;
+
 struct rlx_model {
     rlx_file *file;
     char *path;               /* path for messages; "memory" */
@@ -42,11 +49,14 @@ struct rlx_model {
     int64_t parameters;
     rlx_device *device;
     rlx_session *session;     /* the compiled graph with the weights */
-    bool weights_in_file;     /* the device uses the mapped file */
+    int64_t host_layers;      /* the first layers, which the CPU has; 0: the device has all */
+    rlx_device *host;         /* the CPU, where it has layers */
+    rlx_session *front;       /* of those layers; then `session` begins with their result */
+    bool weights_in_file;     /* the device, or the CPU beside it, uses the mapped file */
 
     rx_mutex lock;            /* guards what follows */
     bool session_lent;        /* a context uses the session itself; others use clones */
-    rlx_session *scorer;      /* of rlx_score, made when first asked for */
+    rx_parts scorer;          /* of rlx_score, made when first asked for */
     uint64_t fingerprint;     /* 0: not yet computed */
     rlx_vocabulary *vocabulary; /* of grammars, made when first asked for */
     rx_mutex run_lock;        /* rlx_score and rlx_embed: one run at a time; guards what follows */
@@ -73,18 +83,42 @@ rlx_status rx_model_set_weights(rlx_model *m, rlx_session *s, const rx_build_des
  * make them; later reads fault them in again. */
 void rx_model_release_pages(rlx_model *m);
 
-/* ---- model.c --------------------------------------------------------------------------------- */
+/* ---- split.c --------------------------------------------------------------------------------- */
 
-/* A session of another graph of the model, with its weights, and these buffers (NULL: none). */
-typedef struct rx_bindings {
+typedef struct rx_bindings { /* of buffers */
     const rlx_binding *list;
     size_t n;
 } rx_bindings;
+rlx_status rx_model_compile(rlx_model *m, rlx_device *device, const rx_build_desc *build,
+                            const rx_bindings *buffers, rlx_session *weights_of, rlx_session **out,
+                            rlx_error *err);
+/* Decides which layers the device gets and compiles them as m->session, without weights; the device
+ * may become the CPU. Then the other part, with weights, as m->front. */
+rlx_status rx_model_divide(rlx_model *m, const rlx_model_desc *d, rlx_error *err);
+rlx_status rx_model_make_front(rlx_model *m, rlx_error *err);
+/* What of a graph the device has. Bytes of all tensors. */
+rx_build_desc rx_model_back(const rlx_model *m, const rx_build_desc *build);
+uint64_t rx_model_file_bytes(const rlx_model *m);
+/* The device's session of another graph of the model, with its weights, and these buffers (NULL:
+ * none); of both parts. */
 rlx_status rx_model_make_session(rlx_model *m, const rx_build_desc *build,
                                  const rx_bindings *buffers, rlx_session **out, rlx_error *err);
-/* A session for a context: the model's own, or a clone; rx_model_return_session takes it back. */
-rlx_status rx_model_lend_session(rlx_model *m, rlx_session **out, rlx_error *err);
-void rx_model_return_session(rlx_model *m, rlx_session *s);
+rlx_status rx_model_make_parts(rlx_model *m, const rx_build_desc *build, rx_parts *out,
+                               rlx_error *err);
+void rx_parts_destroy(rx_parts *p);
+/* RLX_UNSUPPORTED where layers are on the CPU beside a device. */
+rlx_status rx_model_need_whole(const rlx_model *m, const char *what, rlx_error *err);
+/* Submits a run of the first layers; then reads their result [rows, width]. */
+rlx_status rx_front_submit(rlx_session *front, const rlx_const_tensor *in, size_t n,
+                           uint64_t *ticket, rlx_error *err);
+rlx_status rx_front_read(const rlx_model *m, rlx_session *front, size_t rows, float *out,
+                         rlx_error *err);
+
+/* ---- model.c --------------------------------------------------------------------------------- */
+
+/* Sessions for a context: the model's own, or clones; rx_model_return takes them back. */
+rlx_status rx_model_lend(rlx_model *m, rx_parts *out, rlx_error *err);
+void rx_model_return(rlx_model *m, rx_parts *p);
 /* The vocabulary for grammars, owned by the model. RLX_INVALID: it has no tokenizer. */
 rlx_status rx_model_vocabulary(rlx_model *m, const rlx_vocabulary **out, rlx_error *err);
 /* Fingerprint of the model: hash of shapes, names and some of the weights. */
@@ -119,6 +153,7 @@ typedef struct rx_sampling {
  * `n_members`. */
 typedef struct rx_context_run {
     bool active; /* submitted and not yet waited for */
+    bool in_front; /* of layers on the CPU */
     bool samples;
     const rx_sampling *sampling; /* of all members */
     size_t n_members, n_tokens, padding;
@@ -139,6 +174,8 @@ typedef struct rx_ahead_run {
 struct rlx_context {
     rlx_model *model;
     rlx_session *session;
+    rlx_session *front;        /* as in rx_parts */
+    float *hidden;             /* [rows, width], what the front gave */
     size_t n_sequences, context, prompt_chunk, vocabulary;
     rx_sequence *sequences;
     rx_sampling *samplings;    /* [1 + sequences]: of the context, then of the generation of each
@@ -224,6 +261,7 @@ void rx_embedding_end(rx_embedding *e);
 /* Per-sequence layout of a state: one row a position, or one row a sequence. */
 typedef struct rx_state_part {
     const char *name;
+    rlx_session *session; /* that has it */
     size_t row_bytes;   /* of a position, or of a slot */
     bool by_place;      /* rows are slot * context + position; else rows are slots */
 } rx_state_part;

@@ -3,11 +3,27 @@
  * the device, so that one float a token is read back. */
 #include "model/model.h"
 
+/* What the first layers make of a chunk, where they are on the CPU. */
+static rlx_status run_front(rlx_model *m, const rlx_const_tensor in[4], size_t n, float **hidden,
+                            rlx_error *err)
+{
+    rlx_session *s = m->scorer.front;
+    uint64_t ticket;
+    *hidden = rx_alloc_array(n * (size_t)m->known.width, sizeof **hidden);
+    if (!*hidden)
+        return rx_fail_memory(err, "the hidden states of tokens", n * sizeof **hidden);
+    RLX_TRY(rlx_session_bind(s, "seq", (int64_t)n, err));
+    RLX_TRY(rx_front_submit(s, in, 4, &ticket, err));
+    RLX_TRY(rlx_session_wait(s, ticket, -1, err));
+    return rx_front_read(m, s, n, *hidden, err);
+}
+
 /* A chunk of the text: tokens[begin .. begin + n), each scored for the token behind it. */
 static rlx_status score_chunk(rlx_model *m, const int32_t *tokens, size_t begin, size_t n,
                               float *out, rlx_error *err)
 {
-    rlx_session *s = m->scorer;
+    rlx_session *s = m->scorer.session;
+    float *hidden = NULL;
     int32_t *positions = rx_alloc_array(n, sizeof *positions);
     if (!positions)
         return rx_fail_memory(err, "the positions of tokens", n * sizeof *positions);
@@ -15,7 +31,7 @@ static rlx_status score_chunk(rlx_model *m, const int32_t *tokens, size_t begin,
         positions[i] = (int32_t)(begin + i);
     int32_t length = (int32_t)(begin + n);
     size_t bytes = n * sizeof *tokens;
-    const rlx_const_tensor in[] = {
+    rlx_const_tensor in[] = {
         {"tokens", (void *)(uintptr_t)(tokens + begin), bytes},
         {"positions", positions, bytes},
         {"places", positions, bytes},
@@ -23,9 +39,14 @@ static rlx_status score_chunk(rlx_model *m, const int32_t *tokens, size_t begin,
         {"targets", (void *)(uintptr_t)(tokens + begin + 1), bytes},
     };
     rlx_tensor scores = {"scores", out + begin + 1, n * sizeof *out};
-    rlx_status st = rlx_session_bind(s, "seq", (int64_t)n, err);
+    rlx_status st = m->scorer.front ? run_front(m, in, n, &hidden, err) : RLX_OK;
+    if (hidden)
+        in[0] = (rlx_const_tensor){"hidden", hidden, n * (size_t)m->known.width * sizeof *hidden};
+    if (st == RLX_OK)
+        st = rlx_session_bind(s, "seq", (int64_t)n, err);
     if (st == RLX_OK)
         st = rlx_run(s, in, 5, &scores, 1, err);
+    rx_free(hidden);
     rx_free(positions);
     return st;
 }
@@ -36,10 +57,12 @@ static rlx_status score_all(rlx_model *m, const int32_t *tokens, size_t n, float
     rx_build_desc build = m->build;
     build.sequences = 1;
     build.scores = true;
-    if (!m->scorer)
-        RLX_TRY(rx_model_make_session(m, &build, NULL, &m->scorer, err));
+    if (!m->scorer.session)
+        RLX_TRY(rx_model_make_parts(m, &build, &m->scorer, err));
     if (m->known.recurrent)
-        RLX_TRY(rlx_session_state_reset(m->scorer, NULL, err));
+        RLX_TRY(rlx_session_state_reset(m->scorer.session, NULL, err));
+    if (m->known.recurrent && m->scorer.front)
+        RLX_TRY(rlx_session_state_reset(m->scorer.front, NULL, err));
     size_t chunk = (size_t)build.prompt_chunk;
     for (size_t at = 0; at + 1 < n; at += chunk) {
         size_t left = n - 1 - at;

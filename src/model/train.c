@@ -132,6 +132,7 @@ rlx_status rlx_trainer_create(rlx_model *m, const rlx_trainer_desc *d, rlx_train
     RLX_TRY(RX_DESC_READ(rlx_trainer_desc, &full, d, err));
     RLX_TRY(check_desc(&full, err));
     RLX_TRY(check_model(m, err));
+    RLX_TRY(rx_model_need_whole(m, "training", err));
     rlx_trainer *t = rx_alloc_zero(sizeof *t);
     if (!t)
         return rx_fail_memory(err, "a trainer", sizeof *t);

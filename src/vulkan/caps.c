@@ -410,10 +410,13 @@ bool rx_vk_gpu_examine(const rx_vk_instance *vk, VkPhysicalDevice handle, rx_vk_
     fill_caps(vk, out, &f, &p);
     ask_memory(vk, out, &p);
     int host = 0;
-    const rx_gpu_limits limits = {&out->caps, &out->max_block_bytes, &host};
+    const rx_gpu_limits limits = {&out->caps, &out->max_block_bytes,
+                                  &out->memory_limit, &host};
     if (rx_env_flag(RX_ENV_NO_COOPMAT))
         rx_gpu_limits_apply(&limits, "coopmat=0");
     rx_gpu_limits_apply(&limits, rx_env_text(RX_ENV_LIMITS));
+    if (out->memory_limit && out->memory_limit < out->info.memory)
+        out->info.memory = out->memory_limit;
     out->host_missing = host >= 1;
     out->host_all = host >= 2;
     describe(out, &p);

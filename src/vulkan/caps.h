@@ -39,6 +39,7 @@ typedef struct rx_vk_gpu {
     VkPhysicalDeviceMemoryProperties memory;
     uint32_t family, transfer_family; /* equal where there is no transfer-only queue */
     uint64_t max_block_bytes;         /* of one allocation and one buffer */
+    uint64_t memory_limit;            /* RLX_LIMITS: of all blocks together; 0: none */
     uint32_t clock_bits;              /* of timestamps of the compute queue; 0: none */
     bool has_budget;                  /* VK_EXT_memory_budget */
     bool unified;                     /* all memory is host memory */

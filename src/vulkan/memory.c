@@ -178,6 +178,7 @@ static rlx_status check_total(rx_device *d, uint64_t bytes, uint64_t largest, co
                               rlx_error *err)
 {
     int type = choose_type(d, UINT32_MAX, RX_VK_KERNEL);
+    RLX_TRY(rx_gpu_device_check(&d->base, bytes, what, err));
     if (type >= 0 && !d->compile_only)
         RLX_TRY(check_budget(d, d->gpu.memory.memoryTypes[type].heapIndex, bytes, what, err));
     if (largest <= d->gpu.max_block_bytes)
@@ -192,7 +193,18 @@ static rlx_status check_total(rx_device *d, uint64_t bytes, uint64_t largest, co
 static rlx_status create_block(rx_device *d, uint64_t bytes, const char *what, rx_block *out,
                                rlx_error *err)
 {
-    return rx_vk_block_create(d, RX_VK_KERNEL, bytes, what, out, err);
+    const uint64_t room = rx_gpu_room(bytes);
+    RLX_TRY(rx_gpu_device_take(&d->base, room, what, err));
+    const rlx_status st = rx_vk_block_create(d, RX_VK_KERNEL, bytes, what, out, err);
+    if (st != RLX_OK)
+        rx_gpu_device_give(&d->base, room);
+    return st;
+}
+
+static void destroy_block(rx_device *d, rx_block *b)
+{
+    rx_gpu_device_give(&d->base, b->bytes);
+    rx_vk_block_destroy(d, b);
 }
 
 static uint64_t block_bytes(const rx_block *b)
@@ -219,9 +231,10 @@ static void *map_place(const rx_gpu_place *p)
 
 void rx_vk_memory_init(rx_device *d)
 {
+    d->base.memory_limit = d->gpu.memory_limit;
     d->base.memory = (rx_gpu_memory){.device = d, .block_size = sizeof(rx_block),
         .max_block_bytes = d->gpu.max_block_bytes, .check = check_total, .create = create_block,
-        .destroy = rx_vk_block_destroy, .block_bytes = block_bytes, .upload = rx_vk_upload,
+        .destroy = destroy_block, .block_bytes = block_bytes, .upload = rx_vk_upload,
         .zero = rx_vk_zero, .download = rx_vk_download, .map = map_place,
         .shared_lock = &d->base.shared_lock, .finish_uploads = rx_vk_upload_finish,
         .wait = wait_device, .pack_create = rx_vk_pack_create, .pack_destroy = rx_vk_pack_destroy};

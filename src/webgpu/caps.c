@@ -254,8 +254,10 @@ bool rx_wg_gpu_examine(rx_wg_library *lib, WGPUAdapter a, rx_wg_gpu *out, char w
     lib->AdapterInfoFreeMembers(info.info);
     if (!accept_backend(out, why))
         return false;
-    rx_gpu_limits l = {&out->caps, &out->max_block_bytes, NULL};
+    rx_gpu_limits l = {&out->caps, &out->max_block_bytes, &out->memory_limit, NULL};
     rx_gpu_limits_apply(&l, rx_env_text(RX_ENV_LIMITS));
+    if (out->memory_limit)
+        out->info.memory = out->memory_limit;
     if (out->caps.is_software) { /* as slow as everything else there */
         out->caps.int_dot = false;
         out->caps.compute_units = 0;

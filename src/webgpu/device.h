@@ -19,6 +19,7 @@ typedef struct rx_wg_gpu {
     WGPUEnum backend, type;
     bool f16, subgroups, timestamps; /* features to request */
     uint64_t max_block_bytes; /* of one buffer */
+    uint64_t memory_limit;    /* RLX_LIMITS: of all blocks together; 0: none */
     rx_gpu_caps caps;
     rlx_device_info info;
 } rx_wg_gpu;

@@ -54,14 +54,25 @@ void rx_wg_block_destroy(rx_device *d, rx_block *b)
 static rlx_status check_total(rx_device *d, uint64_t total, uint64_t largest, const char *what,
                               rlx_error *err)
 {
-    (void)total; /* there is no budget to ask for */
+    RLX_TRY(rx_gpu_device_check(&d->base, total, what, err)); /* no other budget is known */
     return check_size(d, largest, what, err);
 }
 
 static rlx_status create_block(rx_device *d, uint64_t bytes, const char *what, rx_block *out,
                                rlx_error *err)
 {
-    return rx_wg_block_create(d, RX_WG_KERNEL, bytes, what, out, err);
+    const uint64_t room = rx_gpu_room(bytes);
+    RLX_TRY(rx_gpu_device_take(&d->base, room, what, err));
+    const rlx_status st = rx_wg_block_create(d, RX_WG_KERNEL, bytes, what, out, err);
+    if (st != RLX_OK)
+        rx_gpu_device_give(&d->base, room);
+    return st;
+}
+
+static void destroy_block(rx_device *d, rx_block *b)
+{
+    rx_gpu_device_give(&d->base, b->bytes);
+    rx_wg_block_destroy(d, b);
 }
 
 static void *map_place(const rx_gpu_place *p)
@@ -77,9 +88,10 @@ static uint64_t block_bytes(const rx_block *b)
 
 void rx_wg_memory_init(rx_device *d)
 {
+    d->base.memory_limit = d->gpu.memory_limit;
     d->base.memory = (rx_gpu_memory){.device = d, .block_size = sizeof(rx_block),
         .max_block_bytes = d->gpu.max_block_bytes, .check = check_total, .create = create_block,
-        .destroy = rx_wg_block_destroy, .block_bytes = block_bytes, .upload = rx_wg_upload,
+        .destroy = destroy_block, .block_bytes = block_bytes, .upload = rx_wg_upload,
         .download = rx_wg_download, .map = map_place, .shared_lock = &d->base.shared_lock,
         .pack_create = rx_wg_pack_create, .pack_destroy = rx_wg_pack_destroy};
 }

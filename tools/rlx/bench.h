@@ -84,6 +84,7 @@ typedef struct bench_file_options {
     int64_t prompt, tokens;
     int64_t guesses; /* as in rlx_engine_desc */
     const char *draft; /* path; NULL: none */
+    int64_t gpu_layers; /* as in rlx_model_desc */
     uint32_t threads;
     rlx_policy policy;
     bool json;

@@ -5,6 +5,7 @@
 
 #include "bench.h"
 #include "json.h"
+#include "llm.h"
 #include "term.h"
 
 #define ROUNDS 3
@@ -66,11 +67,14 @@ static void print_run(const file_run *r, const bench_file_options *o)
         json_real(&j, "load_s", r->load);
         json_real(&j, "first_prompt_s", r->first);
         json_int(&j, "weight_bytes", (int64_t)info.weight_bytes);
+        json_int(&j, "layers", info.layers);
+        json_int(&j, "host_layers", info.host_layers);
         json_end(&j);
         return;
     }
     term_line(stdout, "%s (%s) on %s, policy %s", info.name ? info.name : "model",
               info.architecture, device.name, policy);
+    llm_print_layers(stdout, r->m);
     printf("  load             %8.2f s\n", r->load);
     printf("  first prompt     %8.3f s (with what is made once)\n", r->first);
     printf("  prompt %9lld %8.1f tokens/s\n", (long long)o->prompt, prompt);
@@ -82,7 +86,7 @@ int bench_file(const bench_file_options *o)
     rlx_error err = {0};
     file_run r = {.tokens = cli_alloc_array(o->prompt, sizeof *r.tokens)};
     rlx_model_desc d = {RLX_INIT(rlx_model_desc), .device = o->device, .threads = o->threads,
-                        .context = o->prompt + o->tokens + 1,
+                        .context = o->prompt + o->tokens + 1, .gpu_layers = o->gpu_layers,
                         .policy = o->policy};
     double begin = cli_now();
     cli_progress("loading %s", o->path);

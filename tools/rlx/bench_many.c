@@ -52,7 +52,7 @@ rlx_status bench_many_open(bench_many *b, const bench_file_options *o, int64_t m
     const int64_t each = 1 + (guesses < 0 ? -guesses : guesses);
     const int64_t context = o->prompt + o->tokens * each + ahead;
     const rlx_model_desc d = {RLX_INIT(rlx_model_desc), .device = o->device, .threads = o->threads,
-                              .context = context,
+                              .context = context, .gpu_layers = o->gpu_layers,
                               .policy = o->policy};
     rlx_model_info info = {RLX_INIT(rlx_model_info)};
     *b = (bench_many){.n_prompt = o->prompt, .n_tokens = o->tokens, .most = most};

@@ -6,6 +6,7 @@
 
 #include "bench.h"
 #include "json.h"
+#include "llm.h"
 #include "onnx_file.h"
 #include "term.h"
 
@@ -16,7 +17,7 @@ typedef struct options {
     const char *suite, *plot, *trace, *model, *sequences;
     int64_t prompt;
     int64_t tokens, guesses;
-    const char *draft;
+    const char *draft, *gpu_layers;
     double min_time;
     const char *policy;
     bool list, chain, pipe, profile;
@@ -192,6 +193,9 @@ static int bench_model(const options *o)
     int status = cli_policy(o->policy, RLX_POLICY_AUTO, &f.policy);
     if (status)
         return status;
+    status = llm_gpu_layers(o->gpu_layers, &f.gpu_layers);
+    if (status >= 0)
+        return status;
     f.device = o->common.device.n ? o->common.device.v[0] : NULL;
     char *path = cli_model_path(o->model);
     if (!path)
@@ -240,6 +244,7 @@ static int check_options(const options *o, int what)
         {"prompt-tokens", o->prompt > 0, OF_MODEL | OF_SEQUENCES, "--model"},
         {"tokens", o->tokens > 0, OF_MODEL | OF_SEQUENCES, "--model"},
         {"sequences", o->sequences, OF_SEQUENCES, "--model"},
+        {"gpu-layers", o->gpu_layers, OF_MODEL | OF_SEQUENCES, "--model"},
         {"draft", o->draft, OF_SEQUENCES, "--model --sequences LIST"},
         {"guesses", o->guesses > 0, OF_SEQUENCES, "--model --sequences LIST"},
         {"profile", o->profile, OF_SEQUENCES, "--model --sequences LIST"},
@@ -313,6 +318,7 @@ static const cli_option bench_option_table[] = {
      "with --model: tokens after it (default 128; 64 with --sequences)"},
     {"sequences", CLI_TEXT, offsetof(options, sequences), "LIST",
      "with --model: the speed of so many sequences at once, such as 1,2,4,8; --plot draws it"},
+    GPU_LAYERS_OPTION(options, gpu_layers),
     {"draft", CLI_TEXT, offsetof(options, draft), "MODEL",
      "with --sequences: a smaller model with the same vocabulary makes the guesses"},
     {"guesses", CLI_NUMBER, offsetof(options, guesses), "N",

@@ -199,6 +199,9 @@ static void print_json(const options *o, const rlx_model *m, const rlx_generate_
     json_int(&j, "weight_bytes", (int64_t)info.weight_bytes);
     json_int(&j, "cache_bytes", (int64_t)info.cache_bytes);
     json_int(&j, "work_bytes", (int64_t)info.work_bytes);
+    json_int(&j, "host_layers", info.host_layers);
+    json_int(&j, "host_weight_bytes", (int64_t)info.host_weight_bytes);
+    json_int(&j, "host_cache_bytes", (int64_t)info.host_cache_bytes);
     if (o->beams)
         json_real(&j, "mean_log_prob", out->mean_log_prob);
     if (o->logits)

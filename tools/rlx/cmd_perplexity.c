@@ -168,6 +168,7 @@ static const cli_option perplexity_options[] = {
      "tokens between the starts of two windows; less than --ctx gives more context"},
     {"cache", CLI_TEXT, offsetof(options, model.cache), "TYPE",
      "type of the K/V cache: f16 (default), f32, q8_0"},
+    GPU_LAYERS_OPTION(options, model.gpu_layers),
     {NULL, CLI_END, 0, NULL, NULL},
 };
 

@@ -31,6 +31,49 @@ static int read_cache(const char *text, rlx_dtype *out)
     return -1;
 }
 
+int llm_gpu_layers(const char *text, int64_t *out)
+{
+    char *end;
+    *out = 0;
+    if (!text || !strcmp(text, "auto"))
+        return -1;
+    const long long n = strtoll(text, &end, 10);
+    if (end == text || *end || n < 0 || n > INT32_MAX)
+        return cli_usage("--gpu-layers expected auto or a number of at least 0, got '%s'", text);
+    *out = n ? n : RLX_GPU_LAYERS_NONE;
+    return -1;
+}
+
+void llm_tell_layers(const char *text, const rlx_model *m)
+{
+    rlx_device_info on = {RLX_INIT(rlx_device_info)};
+    rlx_model_info i = {RLX_INIT(rlx_model_info)};
+    int64_t wanted = 0;
+    if (!text || llm_gpu_layers(text, &wanted) >= 0 || wanted <= 0)
+        return;
+    rlx_device_get_info(rlx_model_device(m), &on, NULL);
+    rlx_model_get_info(m, &i, NULL);
+    if (!i.generates)
+        cli_warn("--gpu-layers has no effect: the model is an encoder, which is not divided");
+    else if (strcmp(on.backend, "vulkan") != 0 && strcmp(on.backend, "webgpu") != 0)
+        cli_warn("--gpu-layers has no effect: all layers are on %s; --device chooses a GPU", on.id);
+}
+
+void llm_print_layers(FILE *f, const rlx_model *m)
+{
+    rlx_model_info i = {RLX_INIT(rlx_model_info)};
+    rlx_device_info on = {RLX_INIT(rlx_device_info)};
+    char w[SHORT_TEXT], c[SHORT_TEXT];
+    rlx_model_get_info(m, &i, NULL);
+    rlx_device_get_info(rlx_model_device(m), &on, NULL);
+    if (!i.host_layers)
+        return;
+    term_line(f, "layers: 1 to %lld on the CPU (weights %s, cache %s), %lld to %lld and the output "
+              "on %s", (long long)i.host_layers, short_bytes((double)i.host_weight_bytes, w),
+              short_bytes((double)i.host_cache_bytes, c), (long long)i.host_layers + 1,
+              (long long)i.layers, on.id);
+}
+
 const char *llm_model(cli_common *c, const model_options *o)
 {
     return o->model ? o->model : cli_shift(c);
@@ -46,6 +89,8 @@ int llm_desc(const cli_common *c, const model_options *o, rlx_model_desc *d)
         status = cli_policy(o->policy, RLX_POLICY_AUTO, &d->policy);
     if (status <= 0)
         status = read_cache(o->cache, &d->cache);
+    if (status <= 0)
+        status = llm_gpu_layers(o->gpu_layers, &d->gpu_layers);
     return status < 0 ? EXIT_OK : status;
 }
 
@@ -80,9 +125,10 @@ int llm_open(const cli_common *c, const model_options *o, rlx_model **out, doubl
     cli_progress_clear();
     if (seconds)
         *seconds = cli_now() - begin;
-    if (st == RLX_OK)
+    if (st == RLX_OK) {
         tell_context(o, *out);
-    else
+        llm_tell_layers(o->gpu_layers, *out);
+    } else
         cli_error(&err);
     if (st == RLX_NO_MEMORY)
         model_memory_hint(path, d.device, o->context);
@@ -342,6 +388,7 @@ void llm_print_model(const rlx_model *m)
               i.name && *i.name ? i.name : "a model", i.architecture,
               short_count((double)i.parameters, n), (long long)i.layers, on.id,
               on.name, i.policy == RLX_POLICY_FAST ? "fast" : "exact");
+    llm_print_layers(stderr, m);
     fprintf(stderr, "memory: weights %s, cache of %lld tokens %s, work %s%s\n",
             short_bytes((double)i.weight_bytes, w), (long long)i.context,
             short_bytes((double)i.cache_bytes, c), short_bytes((double)i.work_bytes, k),

@@ -8,7 +8,7 @@
 #include "json.h"
 
 typedef struct model_options {
-    const char *model, *tokenizer, *policy, *cache;
+    const char *model, *tokenizer, *policy, *cache, *gpu_layers;
     int64_t context, prompt_chunk;
     int64_t sequences; /* set by the command; 0: one */
 } model_options;
@@ -21,13 +21,18 @@ typedef struct model_options {
     {"policy", CLI_TEXT, offsetof(record, member.policy), "exact|fast",                           \
      "compute in f32, or let the device round (default: fast for packed weights)"}
 
+#define GPU_LAYERS_OPTION(record, member)                                                         \
+    {"gpu-layers", CLI_TEXT, offsetof(record, member), "auto|N",                                  \
+     "the last N layers are on the GPU, the others on the CPU (default auto: as many as fit)"}
+
 #define CONTEXT_OPTIONS(record, member)                                                           \
     {"ctx", CLI_NUMBER, offsetof(record, member.context), "N",                                    \
      "tokens the context holds (default: what the model was made for, at most 4096)"},            \
     {"prompt-chunk", CLI_NUMBER, offsetof(record, member.prompt_chunk), "N",                      \
      "prompt tokens computed at once (default 512)"},                                             \
     {"cache", CLI_TEXT, offsetof(record, member.cache), "TYPE",                                   \
-     "type of the K/V cache: f16 (default), f32, q8_0"}
+     "type of the K/V cache: f16 (default), f32, q8_0"},                                          \
+    GPU_LAYERS_OPTION(record, member.gpu_layers)
 
 #define LORA_OPTION(record, member)                                                               \
     {"lora", CLI_LIST, offsetof(record, member), "FILE[:X]",                                      \
@@ -104,6 +109,12 @@ int llm_grammar(const grammar_options *o, rlx_grammar **out);
 const char *llm_model(cli_common *c, const model_options *o);
 /* What the options say of opening a model; the exit status. */
 int llm_desc(const cli_common *c, const model_options *o, rlx_model_desc *d);
+/* auto or N, for rlx_model_desc.gpu_layers; NULL is auto. Negative, or the exit status. */
+int llm_gpu_layers(const char *text, int64_t *out);
+/* What a user should know of a model that was opened with such an option. */
+void llm_tell_layers(const char *text, const rlx_model *m);
+/* "layers: 0 to 9 on the CPU, ..", where they are divided. */
+void llm_print_layers(FILE *f, const rlx_model *m);
 /* Opens the model of --model, a file or a name of the store; on failure the sentence is printed and
  * the exit status returned. *seconds (may be NULL) is how long it took. */
 int llm_open(const cli_common *c, const model_options *o, rlx_model **out, double *seconds);

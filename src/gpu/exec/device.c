@@ -92,6 +92,30 @@ void rx_gpu_target_init(rx_gpu_device *d, const char *name,
                             .eval = rx_host_eval};
 }
 
+/* ---- The limit of memory --------------------------------------------------------------------- */
+
+rlx_status rx_gpu_device_check(rx_gpu_device *d, uint64_t bytes, const char *what, rlx_error *err)
+{
+    const uint64_t used = atomic_load(&d->memory_used), all = d->memory_limit;
+    if (!all || (used <= all && bytes <= all - used))
+        return RLX_OK;
+    return rx_fail(err, RLX_NO_MEMORY, "not enough memory for %s: it needs %llu bytes, %llu of "
+                   "%llu are free (RLX_LIMITS)", what, (unsigned long long)bytes,
+                   (unsigned long long)(used < all ? all - used : 0), (unsigned long long)all);
+}
+
+rlx_status rx_gpu_device_take(rx_gpu_device *d, uint64_t bytes, const char *what, rlx_error *err)
+{
+    RLX_TRY(rx_gpu_device_check(d, bytes, what, err));
+    atomic_fetch_add(&d->memory_used, bytes);
+    return RLX_OK;
+}
+
+void rx_gpu_device_give(rx_gpu_device *d, uint64_t bytes)
+{
+    atomic_fetch_sub(&d->memory_used, bytes);
+}
+
 /* ---- Functions of rx_backend ----------------------------------------------------------------- */
 
 static rx_gpu_device *base_of(rx_device *d)

@@ -4,6 +4,8 @@
 #ifndef RX_GPU_DEVICE_H
 #define RX_GPU_DEVICE_H
 
+#include <stdatomic.h>
+
 #include "gpu/exec/exec.h"
 
 /* ---- The list of devices --------------------------------------------------------------------- */
@@ -43,7 +45,15 @@ typedef struct rx_gpu_device {
     char note[160];       /* what the self-check found */
     rx_gpu_memory memory;
     rx_mutex shared_lock; /* rx_gpu_memory has it */
+    uint64_t memory_limit; /* RLX_LIMITS: bytes of all blocks of kernels; 0: none */
+    atomic_uint_fast64_t memory_used;
 } rx_gpu_device;
+
+/* Counts a block that kernels access; RLX_NO_MEMORY where the limit does not allow it (_check: as
+ * many bytes at once, which are not counted). */
+rlx_status rx_gpu_device_check(rx_gpu_device *d, uint64_t bytes, const char *what, rlx_error *err);
+rlx_status rx_gpu_device_take(rx_gpu_device *d, uint64_t bytes, const char *what, rlx_error *err);
+void rx_gpu_device_give(rx_gpu_device *d, uint64_t bytes);
 
 /* Fills d->target; `support` decides as rx_target.support, with d as t->user. */
 void rx_gpu_target_init(rx_gpu_device *d, const char *name,

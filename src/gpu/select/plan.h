@@ -103,6 +103,7 @@ bool rx_gpu_arena_plan(const rx_program *p, uint64_t align, uint64_t max_bytes, 
 typedef struct rx_gpu_limits {
     rx_gpu_caps *caps;
     uint64_t *max_block_bytes;
+    uint64_t *memory; /* bytes of all blocks together; 0: not limited */
     int *host; /* 1: missing operations run on the host, 2: all; NULL: cannot */
 } rx_gpu_limits;
 void rx_gpu_limits_apply(const rx_gpu_limits *l, const char *text);

@@ -49,6 +49,59 @@ static rlx_status save_public(void *user, const char *path, int version, rlx_err
     return rlx_save_file(path, "a test file", 4, text, strlen(text), err);
 }
 
+/* ---- The order of the calls ------------------------------------------------------------------ */
+
+#ifdef __linux__
+static char calls[64]; /* w: write, s: sync of a file, r: rename, d: sync of a folder */
+
+static void note_call(char call)
+{
+    const size_t n = strlen(calls);
+    if (n + 1 < sizeof calls && (call != 'w' || !n || calls[n - 1] != 'w'))
+        calls[n] = call;
+}
+
+/* In place of those of the C library. */
+int fsync(int fd)
+{
+    struct stat st;
+    note_call(!fstat(fd, &st) && S_ISDIR(st.st_mode) ? 'd' : 's');
+    return fdatasync(fd);
+}
+
+int rename(const char *from, const char *to)
+{
+    note_call('r');
+    return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+
+static int note_write(void *user, const char *call, size_t *bytes)
+{
+    (void)user;
+    (void)bytes;
+    if (!strcmp(call, "write"))
+        note_call('w');
+    return 0;
+}
+
+/* The bytes are on the disk before the name is, and the name when the call returns. */
+static void test_order(void)
+{
+    rlx_error err = {0};
+    rx_outfile_set_hook(note_write, NULL);
+    for (int version = 0; version < 2; version++) {
+        memset(calls, 0, sizeof calls);
+        CHECK_OK(save_pieces(NULL, "ordered", version, &err), &err);
+        if (!CHECK(!strcmp(calls, "wsrd")))
+            printf("    %s\n", calls);
+    }
+    rx_outfile_set_hook(NULL, NULL);
+    CHECK(!unlink("ordered"));
+}
+#else
+static void test_order(void) {}
+#endif
+
 /* ---- What may be replaced -------------------------------------------------------------------- */
 
 static void test_kinds(void)
@@ -308,6 +361,7 @@ int main(void)
     char folder[] = "outfile-XXXXXX";
     if (!CHECK(mkdtemp(folder) && !chdir(folder)))
         return check_done();
+    test_order();
     test_kinds();
     test_permissions();
     test_links();

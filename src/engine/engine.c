@@ -314,8 +314,9 @@ rlx_status rlx_engine_create(rlx_model *m, const rlx_engine_desc *desc, rlx_engi
     rlx_engine_desc d;
     RLX_TRY(RX_DESC_READ(rlx_engine_desc, &d, desc, err));
     if (!m->known.is_decoder || m->known.recurrent)
-        return rx_fail(err, RLX_UNSUPPORTED, "'%.200s' (%s) has no K/V cache: an engine needs a "
-                       "decoder with one", m->path, m->known.architecture);
+        return rx_fail(err, RLX_UNSUPPORTED, "'%.200s' (%s) %s: an engine needs a decoder whose "
+                       "memory is a K/V cache", m->path, m->known.architecture,
+                       m->known.is_decoder ? "has recurrent states" : "is no decoder");
     rlx_engine *e = rx_alloc_zero(sizeof *e);
     if (!e || !init_locks(e)) {
         rx_free(e);

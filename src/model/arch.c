@@ -120,6 +120,7 @@ static bool adds_as_it_is(const rx_builder *b, const rx_layer *l)
  * keys and values are cached. *h is what attention read. */
 static rlx_value build_attention_part(rx_builder *b, const rx_layer *l, rlx_value x, rlx_value *h)
 {
+    const rx_role out = l->parts & RX_HAS_DELTA ? RX_T_DELTA_OUT : RX_T_O;
     const rlx_value bias = rx_build_vector(b, l, RX_T_O_BIAS);
     *h = l->parts & RX_HAS_PRE_NORM
              ? rx_build_norm(b, l, x, RX_T_ATTN_NORM, RX_T_ATTN_NORM_BIAS) : x;
@@ -135,15 +136,16 @@ static rlx_value build_attention_part(rx_builder *b, const rx_layer *l, rlx_valu
         b->at_outputs = true;
     }
     if (adds_as_it_is(b, l))
-        return rx_build_linear(b, l, y, RX_T_O, bias, x);
-    const rlx_value o = rx_build_linear(b, l, y, RX_T_O, bias, RLX_NONE);
+        return rx_build_linear(b, l, y, out, bias, x);
+    const rlx_value o = rx_build_linear(b, l, y, out, bias, RLX_NONE);
     return add_part(b, l, x, o, RX_T_POST_ATTN_NORM);
 }
 
 static rlx_value build_ffn_part(rx_builder *b, const rx_layer *l, rlx_value x)
 {
-    const rlx_value y = l->parts & RX_HAS_FFN_NORM
-                            ? rx_build_norm(b, l, x, RX_T_FFN_NORM, RX_N_ROLES) : x;
+    const rx_role norm = l->parts & RX_HAS_NEXT_NORM ? RX_T_NEXT_NORM : RX_T_FFN_NORM;
+    const rlx_value y = l->parts & (RX_HAS_FFN_NORM | RX_HAS_NEXT_NORM)
+                            ? rx_build_norm(b, l, x, norm, RX_N_ROLES) : x;
     if (adds_as_it_is(b, l))
         return rx_build_ffn(b, l, y, x);
     return add_part(b, l, x, rx_build_ffn(b, l, y, RLX_NONE), RX_T_POST_FFN_NORM);
@@ -234,7 +236,7 @@ static void build_decoder_inputs(rx_builder *b)
     b->places = rlx_input(g, "places", RLX_I32, 1, &b->rows);
     if (b->d->sequences > 1)
         b->slots = rlx_input(g, "slots", RLX_I32, 2, column);
-    if (b->f->arch->parts & RX_HAS_MAMBA) {
+    if (b->f->arch->parts & RX_HAS_RECURRENT) {
         const rlx_value first = rlx_narrow(g, b->positions, 1, 0, 1);
         const rlx_value zero = rlx_scalar(g, RLX_I32, 0);
         b->fresh = rlx_eq(g, rlx_reshape(g, first, 1, &b->batch), zero);
@@ -305,9 +307,13 @@ static rlx_status check_rows(const rx_facts *f, const rx_build_desc *d, rlx_erro
 {
     if (!d->page)
         return RLX_OK;
-    if (!(f->arch->parts & RX_HAS_DECODER) || f->arch->parts & RX_HAS_MAMBA)
+    if (!(f->arch->parts & RX_HAS_DECODER) || f->arch->parts & RX_HAS_RECURRENT)
         return rx_fail(err, RLX_UNSUPPORTED, "an engine needs a decoder whose memory is a K/V "
                        "cache; architecture '%s' is none", f->arch->name);
+    if (f->arch->chunked && f->window > 0 && d->context > f->window)
+        return rx_fail(err, RLX_UNSUPPORTED, "an engine runs architecture '%s' with a context up "
+                       "to the %lld tokens of a chunk of its attention, got %lld", f->arch->name,
+                       (long long)f->window, (long long)d->context);
     if (d->page < 1 || d->pages < 1 || d->pages > INT32_MAX / d->page || d->rows < 1 ||
         d->outputs < 1)
         return rx_fail(err, RLX_INVALID, "expected 1 or more rows, outputs and pages, up to 2^31 "

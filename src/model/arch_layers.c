@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Parts of a transformer layer: attention with its K/V cache, and the feed-forward, dense or
- * mixture of experts. */
+/* Parts of a transformer layer: attention with its K/V cache, and the dense feed-forward. */
+#include <math.h>
+
 #include "model/build.h"
 
 /* ---- The K/V cache --------------------------------------------------------------------------- */
@@ -69,6 +70,7 @@ static rlx_value keep(rx_builder *b, const rx_layer *l, const char *what[2], rlx
 
 typedef struct qkv {
     rlx_value q, k, v; /* [B, S, heads, size] */
+    rlx_value gate;    /* as q, or RLX_NONE */
 } qkv;
 
 /* Parts [B, S, n, size] of [B, S, n.. * size]. */
@@ -77,14 +79,23 @@ static qkv split_fused(rx_builder *b, const rx_layer *l, rlx_value x)
     rlx_graph *g = b->g;
     const int64_t nq = l->heads * b->f->head_size, nk = l->kv_heads * b->f->head_size;
     const int64_t nv = l->kv_heads * b->f->value_size;
-    return (qkv){rlx_narrow(g, x, 2, 0, nq), rlx_narrow(g, x, 2, nq, nk),
-                 rlx_narrow(g, x, 2, nq + nk, nv)};
+    return (qkv){.q = rlx_narrow(g, x, 2, 0, nq), .k = rlx_narrow(g, x, 2, nq, nk),
+                 .v = rlx_narrow(g, x, 2, nq + nk, nv)};
+}
+
+/* Norms of each head, and of all heads before they are split. */
+static void norm_heads(rx_builder *b, const rx_layer *l, qkv *p)
+{
+    if (!(l->parts & RX_HAS_QK_NORM))
+        return;
+    p->q = rx_build_rms_norm(b, p->q, rx_build_vector(b, l, RX_T_Q_NORM));
+    p->k = rx_build_rms_norm(b, p->k, rx_build_vector(b, l, RX_T_K_NORM));
 }
 
 static qkv build_qkv(rx_builder *b, const rx_layer *l, rlx_value x)
 {
     const rx_facts *f = b->f;
-    qkv p;
+    qkv p = {0};
     if (l->parts & RX_HAS_FUSED) {
         const rlx_value bias = rx_build_vector(b, l, RX_T_QKV_BIAS);
         p = split_fused(b, l, rx_build_linear(b, l, x, RX_T_QKV, bias, RLX_NONE));
@@ -92,25 +103,28 @@ static qkv build_qkv(rx_builder *b, const rx_layer *l, rlx_value x)
         const rlx_value bq = rx_build_vector(b, l, RX_T_Q_BIAS);
         const rlx_value bk = rx_build_vector(b, l, RX_T_K_BIAS);
         const rlx_value bv = rx_build_vector(b, l, RX_T_V_BIAS);
-        p = (qkv){rx_build_linear(b, l, x, RX_T_Q, bq, RLX_NONE),
-                  rx_build_linear(b, l, x, RX_T_K, bk, RLX_NONE),
-                  rx_build_linear(b, l, x, RX_T_V, bv, RLX_NONE)};
+        p = (qkv){.q = rx_build_linear(b, l, x, RX_T_Q, bq, RLX_NONE),
+                  .k = rx_build_linear(b, l, x, RX_T_K, bk, RLX_NONE),
+                  .v = rx_build_linear(b, l, x, RX_T_V, bv, RLX_NONE)};
     }
     if (l->parts & RX_HAS_WIDE_QK_NORM) {
         p.q = rx_build_rms_norm(b, p.q, rx_build_vector(b, l, RX_T_WIDE_Q_NORM));
         p.k = rx_build_rms_norm(b, p.k, rx_build_vector(b, l, RX_T_WIDE_K_NORM));
     }
-    p.q = rx_build_heads(b, p.q, l->heads, f->head_size);
+    if (l->parts & RX_HAS_Q_GATE) {
+        const rlx_value both = rx_build_heads(b, p.q, l->heads, 2 * f->head_size);
+        p.q = rlx_narrow(b->g, both, 3, 0, f->head_size);
+        p.gate = rlx_sigmoid(b->g, rlx_narrow(b->g, both, 3, f->head_size, f->head_size));
+    } else {
+        p.q = rx_build_heads(b, p.q, l->heads, f->head_size);
+    }
     p.k = rx_build_heads(b, p.k, l->kv_heads, f->head_size);
     p.v = rx_build_heads(b, p.v, l->kv_heads, f->value_size);
-    if (l->parts & RX_HAS_QK_NORM) {
-        p.q = rx_build_rms_norm(b, p.q, rx_build_vector(b, l, RX_T_Q_NORM));
-        p.k = rx_build_rms_norm(b, p.k, rx_build_vector(b, l, RX_T_K_NORM));
-    }
+    norm_heads(b, l, &p);
     return p;
 }
 
-static rlx_value rotate(rx_builder *b, const rx_layer *l, rlx_value x)
+rlx_value rx_build_rotated(rx_builder *b, const rx_layer *l, rlx_value x)
 {
     const int which = l->local && b->cos[1].id;
     if (!b->cos[0].id)
@@ -120,6 +134,42 @@ static rlx_value rotate(rx_builder *b, const rx_layer *l, rlx_value x)
     return rlx_rope(b->g, x, b->cos[which], b->sin[which], b->positions, &d);
 }
 
+/* Llama 4, layers that see everything: q grows with its position; 1 up to the length. */
+static rlx_value scale_by_position(rx_builder *b, rlx_value q)
+{
+    rlx_graph *g = b->g;
+    const rx_facts *f = b->f;
+    const rlx_dim dims[] = {b->batch, b->seq, 1, 1};
+    if (b->d->context < f->temperature_length)
+        return q;
+    const rlx_value one = rlx_scalar(g, RLX_F32, 1);
+    rlx_value s = rlx_add(g, rlx_cast(g, b->positions, RLX_F32), one);
+    s = rlx_floor(g, rlx_div(g, s, rlx_scalar(g, RLX_F32, (double)f->temperature_length)));
+    s = rlx_mul(g, rlx_log(g, rlx_add(g, s, one)), rlx_scalar(g, RLX_F32, f->temperature_scale));
+    return rlx_mul(g, q, rlx_reshape(g, rlx_add(g, s, one), 4, dims));
+}
+
+/* Positions in q and k. */
+static void place(rx_builder *b, const rx_layer *l, qkv *p)
+{
+    if (b->f->arch->chunked && b->f->window > 0 && !l->local) {
+        p->q = scale_by_position(b, p->q);
+        return;
+    }
+    p->q = rx_build_rotated(b, l, p->q);
+    p->k = rx_build_rotated(b, l, p->k);
+    if (b->f->unit_qk) {
+        p->q = rx_build_rms_norm(b, p->q, RLX_NONE);
+        p->k = rx_build_rms_norm(b, p->k, RLX_NONE);
+    }
+}
+
+static rlx_value count_up(rx_builder *b, rlx_dim n)
+{
+    const rlx_range_desc d = {RLX_INIT(rlx_range_desc), .n = n, .out = RLX_I32};
+    return rlx_range(b->g, &d);
+}
+
 /* Which keys a query of an encoder sees: those at most half a window away, bool [1, 1, S, S]. */
 static rlx_value build_near(rx_builder *b)
 {
@@ -127,8 +177,7 @@ static rlx_value build_near(rx_builder *b)
     if (b->near.id)
         return b->near;
     const rlx_dim row[] = {1, b->seq}, column[] = {b->seq, 1}, all[] = {1, 1, b->seq, b->seq};
-    const rlx_range_desc d = {RLX_INIT(rlx_range_desc), .n = b->seq, .out = RLX_I32};
-    const rlx_value at = rlx_range(g, &d);
+    const rlx_value at = count_up(b, b->seq);
     const rlx_value apart = rlx_abs(g, rlx_sub(g, rlx_reshape(g, at, 2, column),
                                                rlx_reshape(g, at, 2, row)));
     const rlx_value near = rlx_le(g, apart, rlx_scalar(g, RLX_I32, (double)(b->f->window / 2)));
@@ -136,28 +185,72 @@ static rlx_value build_near(rx_builder *b)
     return b->near;
 }
 
-rlx_value rx_build_attention(rx_builder *b, const rx_layer *l, rlx_value x)
+/* Which keys a query sees where the window is a chunk: those from the start of its chunk on, bool
+ * [B, 1, S, context]; causality hides the later ones. */
+static rlx_value build_chunk(rx_builder *b)
 {
-    static const char *keys[2] = {"k", "k.scale"}, *values[2] = {"v", "v.scale"};
+    rlx_graph *g = b->g;
+    if (b->near.id)
+        return b->near;
+    const rlx_dim keys = b->d->train ? b->seq : b->d->context;
+    const rlx_dim row[] = {1, 1, 1, keys}, column[] = {b->batch, 1, b->seq, 1};
+    const rlx_value size = rlx_scalar(g, RLX_I32, (double)b->f->window);
+    const rlx_value start = rlx_sub(g, b->positions, rlx_mod(g, b->positions, size, false));
+    b->near = rlx_ge(g, rlx_reshape(g, count_up(b, keys), 4, row),
+                     rlx_reshape(g, start, 4, column));
+    return b->near;
+}
+
+/* A mask where a window cannot be told by its size. */
+static rlx_value build_mask(rx_builder *b, const rx_layer *l, bool decodes)
+{
+    if (!l->local)
+        return RLX_NONE;
+    if (!decodes)
+        return build_near(b);
+    return b->f->arch->chunked && b->d->context > b->f->window ? build_chunk(b) : RLX_NONE;
+}
+
+rlx_value rx_build_attend(rx_builder *b, const rx_layer *l, rlx_value q, rlx_value k, rlx_value v)
+{
     const rx_facts *f = b->f;
     const bool decodes = f->arch->parts & RX_HAS_DECODER;
-    qkv p = build_qkv(b, l, x);
-    p.q = rotate(b, l, p.q);
-    p.k = rotate(b, l, p.k);
-    if (decodes && !b->d->train) {
-        p.k = keep(b, l, keys, p.k);
-        p.v = keep(b, l, values, p.v);
-    }
+    const bool window = decodes && l->local && !f->arch->chunked;
     const rlx_attention_desc d = {RLX_INIT(rlx_attention_desc),
         .layout = RLX_BSHD, .scale = f->attention_scale, .soft_cap = f->attention_cap,
-        .causal = decodes, .window = decodes && l->local ? f->window : 0,
+        .causal = decodes, .window = window ? f->window : 0,
         .page = b->slots.id ? b->d->context : 0};
-    const rlx_value near = l->local && !decodes ? build_near(b) : RLX_NONE;
-    const rlx_value extra[3] = {b->lengths, RLX_NONE, b->slots};
-    const rlx_value y = b->d->page
-                            ? rx_build_row_attention(b, p.q, p.k, p.v, &d)
-                            : rlx_attention_ex(b->g, p.q, p.k, p.v, near, extra, &d);
-    return rlx_reshape(b->g, y, 3, (rlx_dim[]){b->batch, b->seq, l->heads * f->value_size});
+    const rlx_value sinks = rx_build_vector(b, l, RX_T_SINKS);
+    const rlx_value extra[3] = {b->lengths, sinks, b->slots};
+    if (b->d->page)
+        return rx_build_row_attention(b, q, k, v, sinks, &d);
+    return rlx_attention_ex(b->g, q, k, v, build_mask(b, l, decodes), extra, &d);
+}
+
+rlx_value rx_build_kept(rx_builder *b, const rx_layer *l, bool is_key, rlx_value x)
+{
+    static const char *keys[2] = {"k", "k.scale"}, *values[2] = {"v", "v.scale"};
+    if (!(b->f->arch->parts & RX_HAS_DECODER) || b->d->train)
+        return x;
+    return keep(b, l, is_key ? keys : values, x);
+}
+
+rlx_value rx_build_attention(rx_builder *b, const rx_layer *l, rlx_value x)
+{
+    if (l->parts & RX_HAS_DELTA)
+        return rx_build_delta(b, l, x);
+    if (l->parts & RX_HAS_MLA)
+        return rx_build_mla(b, l, x);
+    qkv p = build_qkv(b, l, x);
+    place(b, l, &p);
+    p.k = rx_build_kept(b, l, true, p.k);
+    p.v = rx_build_kept(b, l, false, p.v);
+    rlx_value y = rx_build_attend(b, l, p.q, p.k, p.v);
+    if (p.gate.id) {
+        const rlx_dim dims[] = {b->batch, b->seq, l->heads, b->f->value_size};
+        y = rlx_mul(b->g, rlx_reshape(b->g, y, 4, dims), p.gate);
+    }
+    return rlx_reshape(b->g, y, 3, (rlx_dim[]){b->batch, b->seq, l->heads * b->f->value_size});
 }
 
 /* ---- Feed-forward ---------------------------------------------------------------------------- */
@@ -171,9 +264,21 @@ static rlx_value activate(rx_builder *b, rlx_value x)
     }
 }
 
-/* act(gate) * up */
-static rlx_value gated(rx_builder *b, rlx_value gate, rlx_value up)
+/* gpt-oss: gate at most c, up within -c and c: gate * sigmoid(1.702 * gate) * (up + 1) */
+static rlx_value gated_clamped(rx_builder *b, rlx_value gate, rlx_value up)
 {
+    rlx_graph *g = b->g;
+    const double c = b->f->arch->swiglu_limit;
+    gate = rlx_clamp(g, gate, -INFINITY, c);
+    up = rlx_add(g, rlx_clamp(g, up, -c, c), rlx_scalar(g, RLX_F32, 1));
+    const rlx_value s = rlx_sigmoid(g, rlx_mul(g, gate, rlx_scalar(g, RLX_F32, 1.702)));
+    return rlx_mul(g, rlx_mul(g, gate, s), up);
+}
+
+rlx_value rx_build_gated(rx_builder *b, rlx_value gate, rlx_value up)
+{
+    if (b->f->arch->swiglu_limit > 0)
+        return gated_clamped(b, gate, up);
     if (b->f->arch->act == RLX_ACT_SILU)
         return rlx_swiglu(b->g, gate, up);
     return rlx_mul(b->g, activate(b, gate), up);
@@ -185,85 +290,22 @@ static rlx_value build_dense(rx_builder *b, const rx_layer *l, rlx_value x, rlx_
     rlx_value y;
     if (l->parts & RX_HAS_GATE_IN_UP) {
         y = rx_build_linear(b, l, x, RX_T_GATE_UP, RLX_NONE, RLX_NONE);
-        y = gated(b, rlx_narrow(g, y, 2, 0, l->hidden), rlx_narrow(g, y, 2, l->hidden, l->hidden));
+        y = rx_build_gated(b, rlx_narrow(g, y, 2, 0, l->hidden),
+                           rlx_narrow(g, y, 2, l->hidden, l->hidden));
     } else {
         const rlx_value up_bias = rx_build_vector(b, l, RX_T_UP_BIAS);
         const rlx_value gate_bias = rx_build_vector(b, l, RX_T_GATE_BIAS);
         const rlx_value up = rx_build_linear(b, l, x, RX_T_UP, up_bias, RLX_NONE);
         y = l->parts & RX_HAS_GATE
-                ? gated(b, rx_build_linear(b, l, x, RX_T_GATE, gate_bias, RLX_NONE), up)
+                ? rx_build_gated(b, rx_build_linear(b, l, x, RX_T_GATE, gate_bias, RLX_NONE), up)
                 : activate(b, up);
     }
     const rlx_value bias = rx_build_vector(b, l, RX_T_DOWN_BIAS);
     return rx_build_linear(b, l, y, RX_T_DOWN, bias, residual);
 }
 
-/* The experts of each row of x [rows, width]: ids i32 [rows * k] and weights [rows, k, 1]. */
-static rlx_value build_router(rx_builder *b, const rx_layer *l, rlx_value x, rlx_value *ids)
-{
-    rlx_graph *g = b->g;
-    const rx_facts *f = b->f;
-    const int64_t k = f->experts_used, axis = 1;
-    const rlx_dim flat = rlx_dim_mul(g, b->rows, k), column[] = {b->rows, k, 1};
-    rlx_value w = rx_build_linear(b, l, x, RX_T_ROUTER, RLX_NONE, RLX_NONE);
-    w = rlx_top_k(g, rlx_softmax(g, w, 1), &(rlx_topk_desc){RLX_INIT(rlx_topk_desc), .k = k,
-                                                            .axis = 1, .out = RLX_I32},
-                  ids);
-    *ids = rlx_reshape(g, *ids, 1, &flat);
-    if (f->norm_experts)
-        w = rlx_div(g, w, rlx_reduce(g, RLX_REDUCE_SUM, w, &axis, 1, true));
-    if (f->expert_scale != 1)
-        w = rlx_mul(g, w, rlx_scalar(g, RLX_F32, f->expert_scale));
-    return rlx_reshape(g, w, 3, column);
-}
-
-static rlx_value build_bank(rx_builder *b, const rx_layer *l, rlx_value x, rx_role role,
-                            rlx_value ids)
-{
-    return rlx_dequant_grouped_matmul(b->g, x, rx_build_weight(b, l, role), ids);
-}
-
-/* The shared expert: sigmoid(x . router) * expert(x), for x [rows, width]. */
-static rlx_value build_shared(rx_builder *b, const rx_layer *l, rlx_value x)
-{
-    rlx_graph *g = b->g;
-    const rlx_dim row[] = {1, b->f->width};
-    const rlx_value router = rlx_reshape(g, rx_build_vector(b, l, RX_T_SHARED_ROUTER), 2, row);
-    const rlx_value share = rlx_sigmoid(g, rlx_dequant_matmul(g, x, router));
-    const rlx_value gate = rx_build_linear(b, l, x, RX_T_SHARED_GATE, RLX_NONE, RLX_NONE);
-    const rlx_value up = rx_build_linear(b, l, x, RX_T_SHARED_UP, RLX_NONE, RLX_NONE);
-    const rlx_value y = rx_build_linear(b, l, gated(b, gate, up), RX_T_SHARED_DOWN, RLX_NONE,
-                                        RLX_NONE);
-    return rlx_mul(g, y, share);
-}
-
-/* Mixture of experts: each row goes through k experts (k rows of the expert bank), summed with the
- * router's weights. */
-static rlx_value build_experts(rx_builder *b, const rx_layer *l, rlx_value x, rlx_value residual)
-{
-    rlx_graph *g = b->g;
-    const int64_t width = b->f->width, k = b->f->experts_used, axis = 1;
-    const rlx_dim rows[] = {b->rows, width}, one[] = {b->rows, 1, width};
-    const rlx_dim each[] = {b->rows, k, width}, flat[] = {rlx_dim_mul(g, b->rows, k), width};
-    const rlx_dim whole[] = {b->batch, b->seq, width};
-    rlx_value ids;
-    x = rlx_reshape(g, x, 2, rows);
-    const rlx_value weights = build_router(b, l, x, &ids);
-    const rlx_value many = rlx_reshape(
-        g, rlx_expand(g, rlx_reshape(g, x, 3, one), 3, each), 2, flat);
-    const rlx_value gate = build_bank(b, l, many, RX_T_GATE_EXPERTS, ids);
-    const rlx_value up = build_bank(b, l, many, RX_T_UP_EXPERTS, ids);
-    rlx_value y = build_bank(b, l, gated(b, gate, up), RX_T_DOWN_EXPERTS, ids);
-    y = rlx_mul(g, rlx_reshape(g, y, 3, each), weights);
-    y = rlx_reduce(g, RLX_REDUCE_SUM, y, &axis, 1, false);
-    if (l->parts & RX_HAS_SHARED)
-        y = rlx_add(g, y, build_shared(b, l, x));
-    y = rlx_reshape(g, y, 3, whole);
-    return residual.id ? rlx_add(g, y, residual) : y;
-}
-
 rlx_value rx_build_ffn(rx_builder *b, const rx_layer *l, rlx_value x, rlx_value residual)
 {
-    return l->parts & RX_HAS_EXPERTS ? build_experts(b, l, x, residual)
+    return l->parts & RX_HAS_EXPERTS ? rx_build_experts(b, l, x, residual)
                                       : build_dense(b, l, x, residual);
 }

@@ -47,8 +47,9 @@ static double yarn_pair(const rx_facts *f, double turns)
 static double yarn_kept(const rx_facts *f, int64_t i)
 {
     const double last = (double)f->n_rot - 1;
-    const double low = fmax(0, floor(yarn_pair(f, f->yarn_fast)));
-    const double high = fmin(last, ceil(yarn_pair(f, f->yarn_slow)));
+    const double fast = yarn_pair(f, f->yarn_fast), slow = yarn_pair(f, f->yarn_slow);
+    const double low = fmax(0, f->yarn_exact ? fast : floor(fast));
+    const double high = fmin(last, f->yarn_exact ? slow : ceil(slow));
     const double at = ((double)i - low) / fmax(0.001, high - low);
     return (1 - fmin(1, fmax(0, at))) * f->yarn_extrapolation;
 }
@@ -64,11 +65,12 @@ static double pair_frequency(const rx_facts *f, int64_t i, double factor)
     return plain / f->rope_factor * (1 - kept) + plain * kept;
 }
 
-/* YaRN's attention factor on cos and sin. */
+/* YaRN's attention factor on cos and sin; with a logarithm of its own it is in the scale of
+ * attention. */
 static double table_scale(const rx_facts *f)
 {
     double scale = f->rope_attention;
-    if (f->rope == RX_ROPE_YARN && f->yarn_extrapolation > 0)
+    if (f->rope == RX_ROPE_YARN && f->yarn_extrapolation > 0 && f->yarn_log == 0)
         scale *= 1 + 0.1 * log(f->rope_factor);
     return scale;
 }

@@ -32,14 +32,14 @@ void rx_build_row_inputs(rx_builder *b)
 }
 
 rlx_value rx_build_row_attention(rx_builder *b, rlx_value q, rlx_value k, rlx_value v,
-                                 const rlx_attention_desc *d)
+                                 rlx_value sinks, const rlx_attention_desc *d)
 {
     const rlx_shape s = rlx_value_shape(b->g, q);
     const rlx_ragged_attention_desc r = {RLX_INIT(rlx_ragged_attention_desc), .page = b->d->page,
                                          .scale = d->scale, .soft_cap = d->soft_cap,
                                          .window = d->window};
     q = rlx_reshape(b->g, q, 3, (rlx_dim[]){b->rows, s.dim[2], s.dim[3]});
-    return rlx_ragged_attention(b->g, q, k, v, b->sequence, b->lengths, b->slots, RLX_NONE, &r);
+    return rlx_ragged_attention(b->g, q, k, v, b->sequence, b->lengths, b->slots, sinks, &r);
 }
 
 rlx_value rx_build_output_rows(rx_builder *b, rlx_value x)

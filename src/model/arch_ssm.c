@@ -6,17 +6,13 @@
 
 /* ---- States by slot -------------------------------------------------------------------------- */
 
-typedef struct memory {
-    rlx_value state, now; /* the state; what it is for the sequences of this run: [B, ..] */
-} memory;
-
-/* `shape` has the slots as its first axis. */
-static memory recall(rx_builder *b, const rx_layer *l, const char *what, const rlx_shape *shape)
+rx_memory rx_build_recalled(rx_builder *b, const rx_layer *l, const char *what,
+                            const rlx_shape *shape)
 {
     rlx_graph *g = b->g;
     char name[RX_STATE_NAME];
     rlx_dim wide[RLX_MAX_RANK] = {b->batch, 1, 1, 1, 1, 1, 1, 1};
-    memory m;
+    rx_memory m;
     m.state = rlx_state(g, rx_build_name(b, l, what, name), RLX_F32, shape->rank, shape->dim);
     m.now = m.state;
     if (b->slots.id)
@@ -26,7 +22,7 @@ static memory recall(rx_builder *b, const rx_layer *l, const char *what, const r
     return m;
 }
 
-static void remember(rx_builder *b, const memory *m, rlx_value update)
+void rx_build_remembered(rx_builder *b, const rx_memory *m, rlx_value update)
 {
     rlx_graph *g = b->g;
     const rlx_value place = b->slots.id ? rlx_reshape(g, b->slots, 1, &b->batch)
@@ -36,25 +32,30 @@ static void remember(rx_builder *b, const memory *m, rlx_value update)
 
 /* ---- The convolution ------------------------------------------------------------------------- */
 
-/* silu(bias + sum over j of w[:, j] * x[t - k + 1 + j]) for x [B, S, channels]: each channel by
+/* silu(y? + sum over j of w[:, j] * x[t - k + 1 + j]) for x [B, S, channels]: each channel by
  * itself, over the k last inputs. */
-static rlx_value build_conv(rx_builder *b, const rx_layer *l, rlx_value x)
+rlx_value rx_build_conv(rx_builder *b, rlx_value x, rlx_value w, rlx_value y, const rx_layer *l)
 {
     rlx_graph *g = b->g;
     const int64_t k = b->f->ssm_conv;
     const rlx_dim channels = rlx_value_shape(g, x).dim[2];
     const rlx_shape shape = {3, {b->d->sequences, k - 1, channels}};
-    const memory m = recall(b, l, "conv", &shape);
+    const rx_memory m = rx_build_recalled(b, l, "conv", &shape);
     const rlx_value both[] = {m.now, x};
     const rlx_value all = rlx_concat(g, both, 2, 1);
-    const rlx_value w = rx_build_vector(b, l, RX_T_SSM_CONV);
-    rlx_value y = rx_build_vector(b, l, RX_T_SSM_CONV_BIAS);
     for (int64_t j = 0; j < k; j++) {
         const rlx_value tap = rlx_reshape(g, rlx_narrow(g, w, 1, j, 1), 1, &channels);
-        y = rlx_add(g, rlx_mul(g, rlx_narrow(g, all, 1, j, b->seq), tap), y);
+        const rlx_value term = rlx_mul(g, rlx_narrow(g, all, 1, j, b->seq), tap);
+        y = y.id ? rlx_add(g, term, y) : term;
     }
-    remember(b, &m, rlx_narrow(g, all, 1, b->seq, k - 1));
+    rx_build_remembered(b, &m, rlx_narrow(g, all, 1, b->seq, k - 1));
     return rlx_silu(g, y);
+}
+
+static rlx_value build_conv(rx_builder *b, const rx_layer *l, rlx_value x)
+{
+    const rlx_value bias = rx_build_vector(b, l, RX_T_SSM_CONV_BIAS);
+    return rx_build_conv(b, x, rx_build_vector(b, l, RX_T_SSM_CONV), bias, l);
 }
 
 /* ---- Mamba ----------------------------------------------------------------------------------- */
@@ -84,12 +85,12 @@ static rlx_value build_mamba1(rx_builder *b, const rx_layer *l, rlx_value x, rlx
     const rlx_value bias = rx_build_vector(b, l, RX_T_SSM_DT_BIAS);
     dt = rlx_softplus(g, rx_build_linear(b, l, dt, RX_T_SSM_DT, bias, RLX_NONE));
     const rlx_shape shape = {3, {b->d->sequences, f->ssm_inner, f->ssm_state}};
-    const memory m = recall(b, l, "ssm", &shape);
+    const rx_memory m = rx_build_recalled(b, l, "ssm", &shape);
     const rlx_value operands[7] = {x, dt, rx_build_vector(b, l, RX_T_SSM_A), in, out,
                                    rx_build_vector(b, l, RX_T_SSM_D), m.now};
     rlx_value last;
     const rlx_value y = rlx_selective_scan(g, operands, &last);
-    remember(b, &m, last);
+    rx_build_remembered(b, &m, last);
     return rlx_swiglu(g, z, y);
 }
 
@@ -124,11 +125,11 @@ static rlx_value build_mamba2(rx_builder *b, const rx_layer *l, rlx_value xbc, r
     const rlx_value a = rlx_reshape(g, rx_build_vector(b, l, RX_T_SSM2_A), 1, per_head);
     const rlx_value skip = rlx_reshape(g, rx_build_vector(b, l, RX_T_SSM2_D), 1, per_head);
     const rlx_shape shape = {4, {b->d->sequences, heads, size, n}};
-    const memory m = recall(b, l, "ssm", &shape);
+    const rx_memory m = rx_build_recalled(b, l, "ssm", &shape);
     const rlx_value operands[7] = {x, dt, a, in, out, skip, m.now};
     rlx_value last;
     rlx_value y = rlx_mamba2(g, operands, &last);
-    remember(b, &m, last);
+    rx_build_remembered(b, &m, last);
     y = rlx_reshape(g, y, 3, (rlx_dim[]){b->batch, b->seq, f->ssm_inner});
     return build_group_norm(b, l, y, z);
 }

@@ -19,7 +19,7 @@ typedef struct rx_builder {
     rlx_dim batch, seq, rows;    /* rows: batch * seq */
     rlx_value tokens, positions, places, lengths, slots; /* inputs, as in arch.h */
     rlx_value cos[2], sin[2];    /* of all layers; of those with a window, where they differ */
-    rlx_value near;              /* encoders: which keys layers with a window see */
+    rlx_value near;              /* which keys layers see whose window is a mask */
     rlx_value embed;             /* the table of tokens, also the output of tied models */
     rlx_value sequence, outputs; /* of rows (arch_rows.c) */
     rx_lora_rows adapted[2];     /* of rows; of outputs */
@@ -52,6 +52,27 @@ const char *rx_build_name(const rx_builder *b, const rx_layer *l, const char *wh
 rlx_value rx_build_attention(rx_builder *b, const rx_layer *l, rlx_value x);
 /* x [B, S, width] -> the same; residual? is added where that costs nothing more. */
 rlx_value rx_build_ffn(rx_builder *b, const rx_layer *l, rlx_value x, rlx_value residual);
+rlx_value rx_build_experts(rx_builder *b, const rx_layer *l, rlx_value x, rlx_value residual);
+/* What attention does, of latents and by a recurrent state. */
+rlx_value rx_build_mla(rx_builder *b, const rx_layer *l, rlx_value x);
+rlx_value rx_build_delta(rx_builder *b, const rx_layer *l, rlx_value x);
+/* Of attention: x [B, S, heads, size] rotated by its positions; keys or values with those of the
+ * cache (decoders); q [B, S, heads, size] with keys and values as rx_build_kept gives them. */
+rlx_value rx_build_rotated(rx_builder *b, const rx_layer *l, rlx_value x);
+rlx_value rx_build_kept(rx_builder *b, const rx_layer *l, bool is_key, rlx_value x);
+rlx_value rx_build_attend(rx_builder *b, const rx_layer *l, rlx_value q, rlx_value k, rlx_value v);
+/* act(gate) * up */
+rlx_value rx_build_gated(rx_builder *b, rlx_value gate, rlx_value up);
+/* A state with a slot for each sequence, the first axis of `shape`; writing it. */
+typedef struct rx_memory {
+    rlx_value state, now; /* the state; what it is for the sequences of this run: [B, ..] */
+} rx_memory;
+rx_memory rx_build_recalled(rx_builder *b, const rx_layer *l, const char *what,
+                            const rlx_shape *shape);
+void rx_build_remembered(rx_builder *b, const rx_memory *m, rlx_value update);
+/* A convolution over the last inputs of each channel, x [B, S, channels], w [channels, k]; y: a
+ * bias or RLX_NONE. */
+rlx_value rx_build_conv(rx_builder *b, rlx_value x, rlx_value w, rlx_value y, const rx_layer *l);
 rlx_value rx_build_mamba(rx_builder *b, const rx_layer *l, rlx_value x, rlx_value residual);
 /* Makes the params of the rotary embedding. */
 void rx_build_rope_tables(rx_builder *b);
@@ -65,7 +86,7 @@ rlx_value rx_build_logits(rx_builder *b, rlx_value x);
  * width]. */
 void rx_build_row_inputs(rx_builder *b);
 rlx_value rx_build_row_attention(rx_builder *b, rlx_value q, rlx_value k, rlx_value v,
-                                 const rlx_attention_desc *d);
+                                 rlx_value sinks, const rlx_attention_desc *d);
 rlx_value rx_build_output_rows(rx_builder *b, rlx_value x);
 void rx_build_row_heads(rx_builder *b, rlx_value x);
 /* Adapters: their inputs; y = x . weight^T with what they add to it. */

@@ -13,6 +13,7 @@
 #define LOGITS (RX_HAS_DECODER | RX_HAS_FIRST_NORM | RX_HAS_OUT_NORM)
 #define CAUSAL (LOGITS | RX_HAS_ATTENTION | RX_HAS_ROPE)
 #define DECODER (CAUSAL | RX_HAS_PRE_NORM | RX_HAS_FFN_NORM)
+#define NEXT (CAUSAL | RX_HAS_PRE_NORM | RX_HAS_NEXT_NORM)
 #define PARALLEL (CAUSAL | RX_HAS_PRE_NORM | RX_HAS_LAYER_NORM | RX_HAS_PARALLEL)
 #define GATED (RX_HAS_DENSE | RX_HAS_GATE | RX_HAS_UP)
 #define POST RX_HAS_POST_NORM
@@ -26,10 +27,23 @@ static const rx_arch archs[] = {
      .norm_experts = true},
     {.name = "qwen2", .parts = DECODER | GATED | RX_HAS_QKV_BIAS, .act = RLX_ACT_SILU},
     {.name = "qwen3", .parts = DECODER | GATED | RX_HAS_QK_NORM, .act = RLX_ACT_SILU},
-    {.name = "qwen2moe", .parts = DECODER | RX_HAS_QKV_BIAS | RX_HAS_EXPERTS | RX_HAS_SHARED,
-     .act = RLX_ACT_SILU},
+    {.name = "qwen2moe", .parts = DECODER | RX_HAS_QKV_BIAS | RX_HAS_EXPERTS | RX_HAS_SHARED |
+     RX_HAS_SHARED_ROUTER, .act = RLX_ACT_SILU},
     {.name = "qwen3moe", .parts = DECODER | RX_HAS_QK_NORM | RX_HAS_EXPERTS,
      .act = RLX_ACT_SILU, .norm_experts = true},
+    {.name = "qwen3next", .parts = NEXT | RX_HAS_QK_NORM | RX_HAS_EXPERTS | RX_HAS_SHARED |
+     RX_HAS_SHARED_ROUTER | RX_HAS_DELTA | RX_HAS_Q_GATE, .act = RLX_ACT_SILU,
+     .norm_experts = true},
+    {.name = "gpt-oss", .parts = NEXT | RX_HAS_QKV_BIAS | RX_HAS_SINKS | RX_HAS_EXPERTS |
+     RX_HAS_EXPERT_BIASES | RX_HAS_BIASES, .act = RLX_ACT_SILU, .window_period = 2,
+     .router = RX_ROUTER_SOFTMAX_OF_CHOSEN, .swiglu_limit = 7},
+    {.name = "deepseek2", .parts = DECODER | GATED | RX_HAS_MLA | RX_HAS_EXPERTS | RX_HAS_SHARED,
+     .act = RLX_ACT_SILU, .pairs = true, .mixed = true},
+    {.name = "glm4moe", .parts = NEXT | GATED | RX_HAS_EXPERTS | RX_HAS_SHARED,
+     .act = RLX_ACT_SILU, .mixed = true, .maybe_qk_norm = true, .router = RX_ROUTER_SIGMOID},
+    {.name = "llama4", .parts = DECODER | GATED | RX_HAS_EXPERTS | RX_HAS_SHARED,
+     .act = RLX_ACT_SILU, .pairs = true, .mixed = true, .weigh_input = true, .chunked = true,
+     .window = 8192, .window_period = 4, .router = RX_ROUTER_SIGMOID},
     {.name = "gemma", .parts = DECODER | GATED, .act = RLX_ACT_GELU_TANH, .scale_embedding = true},
     {.name = "gemma2", .parts = DECODER | GATED | POST, .act = RLX_ACT_GELU_TANH,
      .scale_embedding = true, .window = 4096, .window_period = 2, .wide_layers = 46,
@@ -95,12 +109,35 @@ static rlx_status set_head_size(rx_facts *f, int64_t *size, const char *what, rl
     return RLX_OK;
 }
 
+/* Sizes of the latents, and of heads as they are without them. */
+static rlx_status check_mla(rx_facts *f, rlx_error *err)
+{
+    if (f->kv_rank == 0)
+        return rx_fail(err, RLX_INVALID, "the file has no attention.kv_lora_rank, which the "
+                       "architecture %s needs", f->arch->name);
+    if (f->mla_key == 0)
+        f->mla_key = f->head_size;
+    if (f->mla_value == 0)
+        f->mla_value = f->value_size;
+    if (f->n_rot < 1 || f->n_rot >= f->mla_key)
+        return rx_fail(err, RLX_INVALID, "rope.dimension_count: expected a number from 1 up to "
+                       "less than the %lld elements of a head, got %lld", (long long)f->mla_key,
+                       (long long)f->n_rot);
+    const double longer = f->rope == RX_ROPE_YARN && f->rope_factor > 1 ? log(f->rope_factor) : 0;
+    const double m = 1 + f->yarn_log * longer;
+    if (f->attention_scale == 0)
+        f->attention_scale = m * m / sqrt((double)f->mla_key);
+    return RLX_OK;
+}
+
 static rlx_status check_attention(rx_facts *f, rlx_error *err)
 {
     RLX_TRY(set_head_size(f, &f->head_size, "attention.key_length", err));
     RLX_TRY(set_head_size(f, &f->value_size, "attention.value_length", err));
     if (f->n_rot < 0)
         f->n_rot = f->head_size;
+    if (f->arch->parts & RX_HAS_MLA)
+        RLX_TRY(check_mla(f, err));
     if (f->n_rot > f->head_size || f->n_rot % 2)
         return rx_fail(err, RLX_INVALID, "rope.dimension_count: expected an even number up to the "
                        "%lld elements of a head, got %lld", (long long)f->head_size,
@@ -142,7 +179,30 @@ static rlx_status check_experts(rx_facts *f, rlx_error *err)
                        "experts, got %lld", (long long)f->experts, (long long)f->experts_used);
     if (f->expert_scale == 0)
         f->expert_scale = 1;
+    if (f->router == RX_ROUTER_UNSET)
+        f->router = f->arch->router != RX_ROUTER_UNSET ? f->arch->router : RX_ROUTER_SOFTMAX;
+    if (f->expert_groups <= 1)
+        return RLX_OK;
+    if (f->experts % f->expert_groups || f->groups_used < 1 || f->groups_used > f->expert_groups ||
+        f->experts / f->expert_groups * f->groups_used < f->experts_used)
+        return rx_fail(err, RLX_INVALID, "expert_group_count and expert_group_used_count: expected "
+                       "equal groups of the %lld experts with %lld or more in those used, got %lld "
+                       "and %lld", (long long)f->experts, (long long)f->experts_used,
+                       (long long)f->expert_groups, (long long)f->groups_used);
     return RLX_OK;
+}
+
+/* Llama 4: what its files do not say. */
+static void fill_chunked(rx_facts *f)
+{
+    if (!f->arch->chunked)
+        return;
+    if (f->temperature_length == 0)
+        f->temperature_length = 8192;
+    if (f->temperature_scale == 0)
+        f->temperature_scale = 0.1;
+    if (f->naming == RX_NAMES_GGUF)
+        f->unit_qk = f->experts != 128;
 }
 
 static rlx_status check_ssm(rx_facts *f, rlx_error *err)
@@ -154,6 +214,11 @@ static rlx_status check_ssm(rx_facts *f, rlx_error *err)
                        (long long)f->ssm_state, (long long)f->ssm_rank);
     if (f->arch->parts & RX_HAS_MAMBA1)
         return RLX_OK;
+    if (f->arch->parts & RX_HAS_DELTA && f->ssm_groups > 0 &&
+        f->ssm_inner != f->ssm_rank * f->ssm_state)
+        return rx_fail(err, RLX_UNSUPPORTED, "ssm: expected an inner size of heads "
+                       "(time_step_rank) times state_size, got %lld, %lld and %lld",
+                       (long long)f->ssm_inner, (long long)f->ssm_rank, (long long)f->ssm_state);
     if (f->ssm_groups == 0)
         f->ssm_groups = 1;
     if (f->ssm_inner % f->ssm_rank == 0 && f->ssm_rank % f->ssm_groups == 0)
@@ -182,8 +247,11 @@ rlx_status rx_facts_check(rx_facts *f, rlx_error *err)
         f->logit_scale = 1 / f->logit_scale;
     if (arch->parts & RX_HAS_MAMBA)
         return check_ssm(f, err);
-    RLX_TRY(check_attention(f, err));
     fill_rope(f);
+    RLX_TRY(check_attention(f, err));
+    fill_chunked(f);
+    if (arch->parts & RX_HAS_DELTA)
+        RLX_TRY(check_ssm(f, err));
     return check_experts(f, err);
 }
 
@@ -276,7 +344,7 @@ void rx_facts_destroy(rx_facts *f)
 
 void rx_facts_get(const rx_facts *f, rx_model_facts *out)
 {
-    const uint32_t parts = f->arch->parts;
+    const rx_has parts = f->arch->parts;
     const bool positions = parts & RX_HAS_POSITIONS;
     const int64_t usable = f->positions - f->first_position;
     *out = (rx_model_facts){
@@ -290,6 +358,6 @@ void rx_facts_get(const rx_facts *f, rx_model_facts *out)
         .embedding_width = f->width,
         .has_types = f->types > 0,
         .pooling = f->pooling,
-        .recurrent = parts & RX_HAS_MAMBA,
+        .recurrent = parts & RX_HAS_RECURRENT,
     };
 }

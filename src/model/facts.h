@@ -12,46 +12,73 @@
 
 /* Parts that a layer, or the model around the layers, may have. A tensor of tensors.def belongs to
  * the models that have all parts of its row. */
-typedef enum rx_has {
-    RX_HAS_DECODER = 1 << 0,    /* predicts tokens; else an encoder */
-    RX_HAS_ATTENTION = 1 << 1,
-    RX_HAS_SPLIT = 1 << 2,      /* q, k, v are three tensors, else one */
-    RX_HAS_FUSED = 1 << 3,
-    RX_HAS_QKV_BIAS = 1 << 4,   /* needed; other architectures may have them */
-    RX_HAS_QK_NORM = 1 << 5,    /* of each head of q and k */
-    RX_HAS_PRE_NORM = 1 << 6,   /* norms before attention and feed-forward */
-    RX_HAS_POST_NORM = 1 << 7,  /* and after them, before the residual is added */
-    RX_HAS_DENSE = 1 << 8,      /* feed-forward without experts */
-    RX_HAS_UP = 1 << 9,         /* ffn_up holds no gate */
-    RX_HAS_GATE = 1 << 10,      /* act(gate) * up; the gate is a tensor of its own, or: */
-    RX_HAS_GATE_IN_UP = 1 << 11, /* rows of ffn_up: the gate, then up */
-    RX_HAS_EXPERTS = 1 << 12,
-    RX_HAS_SHARED = 1 << 13,    /* an expert that all tokens use */
-    RX_HAS_MAMBA = 1 << 14,     /* either version */
-    RX_HAS_MAMBA1 = 1 << 15,
-    RX_HAS_MAMBA2 = 1 << 16,
-    RX_HAS_ENCODER = 1 << 17,
-    RX_HAS_POSITIONS = 1 << 18, /* a table of learned positions */
-    RX_HAS_BIASES = 1 << 19,    /* of all linear maps: needed */
-    RX_HAS_ROPE = 1 << 20,
-    RX_HAS_LAYER_NORM = 1 << 21, /* the norms of a decoder subtract the mean */
-    RX_HAS_FFN_NORM = 1 << 22,   /* a norm before the feed-forward */
-    RX_HAS_PARALLEL = 1 << 23,   /* the feed-forward reads what attention does; both are added */
-    RX_HAS_WIDE_QK_NORM = 1 << 24, /* of all heads of q together, and of k */
-    RX_HAS_OUT_NORMS = 1 << 25,  /* encoders: norms with biases behind each part, as BERT */
-    RX_HAS_FIRST_NORM = 1 << 26, /* attention of the first layer has a norm before it */
-    RX_HAS_OUT_NORM = 1 << 27    /* a norm behind the layers */
-} rx_has;
+typedef uint64_t rx_has;
+#define RX_PART(n) ((rx_has)1 << (n))
+#define RX_HAS_DECODER           RX_PART(0) /* predicts tokens; else an encoder */
+#define RX_HAS_ATTENTION         RX_PART(1)
+#define RX_HAS_SPLIT             RX_PART(2) /* q, k, v are three tensors, else one */
+#define RX_HAS_FUSED             RX_PART(3)
+#define RX_HAS_QKV_BIAS          RX_PART(4) /* needed; other architectures may have them */
+#define RX_HAS_QK_NORM           RX_PART(5) /* of each head of q and k */
+#define RX_HAS_PRE_NORM          RX_PART(6) /* norms before attention and feed-forward */
+#define RX_HAS_POST_NORM         RX_PART(7) /* and after them, before the residual is added */
+#define RX_HAS_DENSE             RX_PART(8) /* feed-forward without experts */
+#define RX_HAS_UP                RX_PART(9) /* ffn_up holds no gate */
+#define RX_HAS_GATE              RX_PART(10) /* act(gate) * up; gate: a tensor of its own, or */
+#define RX_HAS_GATE_IN_UP        RX_PART(11) /* rows of ffn_up: the gate, then up */
+#define RX_HAS_EXPERTS           RX_PART(12)
+#define RX_HAS_SHARED            RX_PART(13) /* an expert that all tokens use */
+#define RX_HAS_MAMBA             RX_PART(14) /* either version */
+#define RX_HAS_MAMBA1            RX_PART(15)
+#define RX_HAS_MAMBA2            RX_PART(16)
+#define RX_HAS_ENCODER           RX_PART(17)
+#define RX_HAS_POSITIONS         RX_PART(18) /* a table of learned positions */
+#define RX_HAS_BIASES            RX_PART(19) /* of all linear maps: needed */
+#define RX_HAS_ROPE              RX_PART(20)
+#define RX_HAS_LAYER_NORM        RX_PART(21) /* the norms of a decoder subtract the mean */
+#define RX_HAS_FFN_NORM          RX_PART(22) /* a norm before the feed-forward */
+#define RX_HAS_PARALLEL          RX_PART(23) /* the feed-forward reads what attention does */
+#define RX_HAS_WIDE_QK_NORM      RX_PART(24) /* of all heads of q together, and of k */
+#define RX_HAS_OUT_NORMS         RX_PART(25) /* norms with biases behind parts, as BERT */
+#define RX_HAS_FIRST_NORM        RX_PART(26) /* attention of the first layer has a norm before it */
+#define RX_HAS_OUT_NORM          RX_PART(27) /* a norm behind the layers */
+#define RX_HAS_SINKS             RX_PART(28) /* an extra logit of each head in softmax */
+#define RX_HAS_EXPERT_BIASES     RX_PART(29) /* of the router and of each expert */
+#define RX_HAS_SHARED_ROUTER     RX_PART(30) /* how much of the shared expert is used is learned */
+#define RX_HAS_NEXT_NORM         RX_PART(31) /* called post_attention_norm */
+#define RX_HAS_MLA               RX_PART(32) /* keys and values from a narrow latent (DeepSeek) */
+#define RX_HAS_MLA_JOINED        RX_PART(33) /* both in one tensor: whole heads are cached */
+#define RX_HAS_MLA_SPLIT         RX_PART(34) /* or in two: the latent is cached */
+#define RX_HAS_LOW_Q             RX_PART(35) /* queries too come from a latent */
+#define RX_HAS_FULL_Q            RX_PART(36) /* or they do not */
+#define RX_HAS_GATE_UP_EXPERTS   RX_PART(37) /* rows of one bank: the gates, then up */
+#define RX_HAS_SPLIT_EXPERTS     RX_PART(38) /* or two banks */
+#define RX_HAS_DELTA             RX_PART(39) /* gated delta net in place of attention */
+#define RX_HAS_DELTA_SPLIT       RX_PART(40) /* whose q, k, v and z are two tensors, else one */
+#define RX_HAS_DELTA_JOINED      RX_PART(41)
+#define RX_HAS_Q_GATE            RX_PART(42) /* attn_q also has gates of what attention gives */
+#define RX_HAS_RECURRENT (RX_HAS_MAMBA | RX_HAS_DELTA)
+
+/* What the weights of experts are, of the router's logits. */
+typedef enum rx_router { RX_ROUTER_UNSET = 0, RX_ROUTER_SOFTMAX, RX_ROUTER_SIGMOID,
+    RX_ROUTER_SOFTMAX_OF_CHOSEN } rx_router; /* the numbers of expert_gating_func in GGUF */
 
 /* One row for each architecture. Facts that files state themselves are not here. */
 typedef struct rx_arch {
     const char *name;         /* general.architecture */
-    uint32_t parts;
+    rx_has parts;
     rlx_act act;              /* of the feed-forward */
     bool pairs;               /* rotary embedding of elements 2i, 2i+1; else i, i + n/2 */
     bool scale_embedding;     /* by sqrt(width) */
     bool divide_logits;       /* the file has what logits are divided by, else multiplied */
     bool norm_experts;        /* the weights of the chosen experts sum to 1 */
+    bool maybe_qk_norm;       /* some files have these norms */
+    bool mixed;               /* layers without a router have a dense feed-forward */
+    bool weigh_input;         /* of experts, by the router's weights; else what they give */
+    rx_router router;         /* when the file does not say; unset: softmax */
+    double swiglu_limit;      /* > 0: gate and up are clamped, as in gpt-oss */
+    bool chunked;             /* windows are chunks; the other layers have no rotary embedding and
+                               * scale q by temperature (Llama 4) */
     int64_t window;           /* when the file does not say */
     int64_t window_period;    /* every n-th layer has full attention, the others a sliding window;
                                * 0: all have it */
@@ -81,7 +108,7 @@ typedef enum rx_naming { RX_NAMES_GGUF, RX_NAMES_BERT, RX_NAMES_HF, RX_N_NAMINGS
 /* ---- Layers and the model -------------------------------------------------------------------- */
 
 typedef struct rx_layer {
-    uint32_t parts;
+    rx_has parts;
     int64_t heads, kv_heads, hidden; /* hidden: of the feed-forward, 0 without */
     bool local;                      /* has a window */
     uint32_t tensor[RX_N_ROLES];     /* index in the file, or RX_NO_TENSOR */
@@ -111,8 +138,17 @@ struct rx_facts {
     const float *rope_divisors[2];   /* [n_rot / 2] of frequencies, from config.json: up to the
                                         original context and beyond; NULL: none */
     int64_t experts, experts_used, expert_hidden, shared_hidden;
+    int64_t expert_groups, groups_used; /* 0: none */
     double expert_scale;
     bool norm_experts;
+    rx_router router;
+    int64_t extra_layers;     /* behind the layers: of other predictions, not computed */
+    int64_t kv_rank, q_rank, mla_key, mla_value; /* MLA: latents, heads as they are without it */
+    double yarn_log;          /* MLA: attention is scaled by (1 + this * log(factor))^2 */
+    int64_t temperature_length; /* q of layers without rotary embedding, by its position: */
+    double temperature_scale;   /* 1 + scale * log(1 + floor((position + 1) / length)) */
+    bool unit_qk;             /* q and k have norms without weights, after the rotary embedding */
+    bool yarn_exact;          /* the ends of YaRN's ramp are not rounded */
     int64_t ssm_conv, ssm_inner, ssm_state, ssm_rank, ssm_groups;
     bool ssm_norms;           /* norms without weights of dt, b and c */
     int64_t types, positions; /* encoders: rows of the tables; 0: none */

@@ -31,6 +31,13 @@ static const count_row counts[] = {
     {AT(experts_used), "expert_used_count", 0, 1 << 16, 0},
     {AT(expert_hidden), "expert_feed_forward_length", 0, 1 << 24, 0},
     {AT(shared_hidden), "expert_shared_feed_forward_length", 0, 1 << 24, 0},
+    {AT(expert_groups), "expert_group_count", 0, 1 << 16, 0},
+    {AT(groups_used), "expert_group_used_count", 0, 1 << 16, 0},
+    {AT(kv_rank), "attention.kv_lora_rank", 0, 1 << 16, 0},
+    {AT(q_rank), "attention.q_lora_rank", 0, 1 << 16, 0},
+    {AT(mla_key), "attention.key_length_mla", 1, 1 << 16, 0},
+    {AT(mla_value), "attention.value_length_mla", 1, 1 << 16, 0},
+    {AT(temperature_length), "attention.temperature_length", 1, INT32_MAX, 0},
     {AT(ssm_conv), "ssm.conv_kernel", 1, 64, 0},
     {AT(ssm_inner), "ssm.inner_size", 1, 1 << 20, 0},
     {AT(ssm_state), "ssm.state_size", 1, 1 << 16, 0},
@@ -61,6 +68,8 @@ static const real_row reals[] = {
     {AT(yarn_fast), "rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32},
     {AT(yarn_slow), "rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1},
     {AT(expert_scale), "expert_weights_scale", 0, 1e6, 0},
+    {AT(yarn_log), "rope.scaling.yarn_log_multiplier", 0, 1e3, 0},
+    {AT(temperature_scale), "attention.temperature_scale", 0, 1e3, 0},
 };
 
 /* ---- One number of a GGUF file --------------------------------------------------------------- */
@@ -202,9 +211,16 @@ void rx_facts_set_missing(rx_facts *f)
 static rlx_status gguf_layers(rx_facts *f, rlx_error *err)
 {
     const count_row row = {AT(layers), "block_count", 1, RX_MAX_LAYERS, NEEDED};
-    const uint32_t parts = f->arch->parts;
+    const count_row extra = {AT(extra_layers), "nextn_predict_layers", 0, RX_MAX_LAYERS, 0};
+    const rx_has parts = f->arch->parts;
     rlx_meta m;
     RLX_TRY(gguf_count(f, &row, err));
+    RLX_TRY(gguf_count(f, &extra, err));
+    if (f->extra_layers >= f->layers)
+        return rx_fail(err, RLX_INVALID, "%s.nextn_predict_layers: expected fewer than the %lld "
+                       "layers, got %lld", f->arch->name, (long long)f->layers,
+                       (long long)f->extra_layers);
+    f->layers -= f->extra_layers;
     RLX_TRY(rx_facts_set_layers(f, f->layers, err));
     if (!(parts & RX_HAS_ATTENTION))
         return RLX_OK;
@@ -215,6 +231,8 @@ static rlx_status gguf_layers(rx_facts *f, rlx_error *err)
     else
         for (int64_t i = 0; i < f->layers; i++)
             f->layer[i].kv_heads = f->layer[i].heads;
+    if (parts & RX_HAS_EXPERTS && !find_key(f, "feed_forward_length", &m))
+        return RLX_OK;
     return gguf_per_layer(f, "feed_forward_length", offsetof(rx_layer, hidden), 1 << 24, err);
 }
 
@@ -258,14 +276,10 @@ static rlx_status gguf_refuse(const rx_facts *f, rlx_error *err)
 {
     const bool decodes = f->arch->parts & RX_HAS_DECODER;
     bool causal = decodes;
-    int64_t gating = 1;
-    rlx_meta m;
     RLX_TRY(gguf_flag(f, "attention.causal", &causal, err));
     if (causal != decodes)
         return rx_fail(err, RLX_UNSUPPORTED, "%s.attention.causal: expected %s, got %s",
                        f->arch->name, decodes ? "true" : "false", causal ? "true" : "false");
-    if (find_key(f, "expert_gating_func", &m))
-        RLX_TRY(meta_count(&m, 0, 0, 1, &gating, err));
     return RLX_OK;
 }
 
@@ -274,11 +288,14 @@ static rlx_status gguf_rest(rx_facts *f, rlx_error *err)
     static const rlx_pooling poolings[] = {RLX_POOLING_DEFAULT, RLX_POOLING_MEAN, RLX_POOLING_FIRST,
                                            RLX_POOLING_LAST};
     rlx_meta m;
-    int64_t pooling = 0;
+    int64_t pooling = 0, router = 0;
     const char *text;
     size_t n;
     f->norm_experts = f->arch->norm_experts;
     RLX_TRY(gguf_flag(f, "expert_weights_norm", &f->norm_experts, err));
+    if (find_key(f, "expert_gating_func", &m))
+        RLX_TRY(meta_count(&m, 0, 0, RX_ROUTER_SOFTMAX_OF_CHOSEN, &router, err));
+    f->router = (rx_router)router;
     RLX_TRY(gguf_flag(f, "ssm.dt_b_c_rms", &f->ssm_norms, err));
     if (find_key(f, "pooling_type", &m))
         RLX_TRY(meta_count(&m, 0, 0, 3, &pooling, err));

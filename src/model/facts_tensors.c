@@ -6,12 +6,12 @@
 
 #include "model/facts.h"
 
-#define NEVER UINT32_MAX
+#define NEVER UINT64_MAX
 #define NAME_TEXT 128
 
 typedef struct tensor_row {
     const char *name[RX_N_NAMINGS], *dims;
-    uint32_t parts, needed;
+    rx_has parts, needed;
 } tensor_row;
 
 static const tensor_row rows[RX_N_ROLES] = {
@@ -109,7 +109,25 @@ static int64_t ssm_size(const rx_facts *f, char axis)
     case 'B': return f->ssm_rank + 2 * f->ssm_state;
     case 'g': return f->ssm_groups;
     case 'i': return f->ssm_inner / f->ssm_groups;
+    case 'j': return 2 * f->ssm_inner + bc;
+    case 'b': return 2 * f->ssm_rank;
+    case 'p': return f->ssm_inner / f->ssm_rank;
     default: return 1;
+    }
+}
+
+static int64_t mla_size(const rx_facts *f, const rx_layer *l, char axis)
+{
+    const int64_t plain = f->mla_key - f->n_rot; /* not rotated */
+    switch (axis) {
+    case 'U': return l->heads * f->mla_key;
+    case 'L': return f->q_rank;
+    case 'l': return f->kv_rank;
+    case 'h': return f->kv_rank + f->n_rot;
+    case 'n': return plain;
+    case 'v': return f->mla_value;
+    case 'u': return l->heads * (plain + f->mla_value);
+    default: return ssm_size(f, axis);
     }
 }
 
@@ -119,15 +137,18 @@ static int64_t axis_size(const rx_facts *f, const rx_layer *l, char axis)
     case 'W': return f->width;
     case 'D': return f->head_size;
     case 'd': return f->n_rot / 2;
+    case 'H': return l->heads;
     case 'Q': return l->heads * f->head_size;
+    case 'q': return l->heads * f->head_size * (l->parts & RX_HAS_Q_GATE ? 2 : 1);
     case 'K': return l->kv_heads * f->head_size;
     case 'V': return l->kv_heads * f->value_size;
-    case 'O': return l->heads * f->value_size;
+    case 'O': return l->heads * (l->parts & RX_HAS_MLA ? f->mla_value : f->value_size);
     case 'A': return (l->heads + l->kv_heads) * f->head_size + l->kv_heads * f->value_size;
     case 'F': return l->hidden;
     case 'G': return 2 * l->hidden;
     case 'E': return f->experts;
-    default: return ssm_size(f, axis);
+    case 'Z': return 2 * f->expert_hidden;
+    default: return mla_size(f, l, axis);
     }
 }
 
@@ -199,7 +220,7 @@ static rlx_status check_tensor(rx_facts *f, const rx_layer *l, rx_role role,
 /* ---- Finding --------------------------------------------------------------------------------- */
 
 /* The tensor of a role, if these parts have it. */
-static rlx_status find_role(finder *s, rx_role role, rx_layer *layer, uint32_t parts,
+static rlx_status find_role(finder *s, rx_role role, rx_layer *layer, rx_has parts,
                             rlx_error *err)
 {
     rx_facts *f = s->f;
@@ -222,19 +243,47 @@ static rlx_status find_role(finder *s, rx_role role, rx_layer *layer, uint32_t p
     return check_tensor(f, layer, role, &t, err);
 }
 
-/* How the file stores what a layer has. */
-static uint32_t layer_parts(const finder *s, int64_t i)
+/* Attention or what is in its place. */
+static rx_has attention_parts(const finder *s, rx_has parts, int64_t i)
 {
-    const rx_facts *f = s->f;
-    uint32_t parts = f->arch->parts;
-    if (f->experts > 0) {
-        parts |= RX_HAS_EXPERTS;
-        parts &= ~(uint32_t)(RX_HAS_DENSE | RX_HAS_GATE | RX_HAS_UP);
+    if (parts & RX_HAS_DELTA && has_tensor(s, RX_T_DELTA_CONV, i)) {
+        parts &= ~(RX_HAS_ATTENTION | RX_HAS_QK_NORM | RX_HAS_Q_GATE);
+        return parts | (has_tensor(s, RX_T_DELTA_IN, i) ? RX_HAS_DELTA_JOINED : RX_HAS_DELTA_SPLIT);
     }
+    parts &= ~RX_HAS_DELTA;
+    if (parts & RX_HAS_MLA) {
+        parts |= s->f->q_rank > 0 ? RX_HAS_LOW_Q : RX_HAS_FULL_Q;
+        return parts | (has_tensor(s, RX_T_K_UP, i) ? RX_HAS_MLA_SPLIT : RX_HAS_MLA_JOINED);
+    }
+    if (s->f->arch->maybe_qk_norm && has_tensor(s, RX_T_Q_NORM, i))
+        parts |= RX_HAS_QK_NORM;
     if (parts & RX_HAS_ATTENTION)
         parts |= has_tensor(s, RX_T_QKV, i) ? RX_HAS_FUSED : RX_HAS_SPLIT;
+    return parts;
+}
+
+/* A feed-forward with experts, or a dense one. */
+static rx_has ffn_parts(const finder *s, rx_has parts, int64_t i)
+{
+    const rx_has banks = RX_HAS_EXPERTS | RX_HAS_SHARED | RX_HAS_SHARED_ROUTER |
+                           RX_HAS_EXPERT_BIASES;
+    const rx_arch *arch = s->f->arch;
+    if (s->f->experts == 0 || (arch->mixed && !has_tensor(s, RX_T_ROUTER, i)))
+        return arch->mixed ? parts & ~banks : parts;
+    parts &= ~(RX_HAS_DENSE | RX_HAS_GATE | RX_HAS_UP);
+    parts |= RX_HAS_EXPERTS;
+    if (arch->mixed && !has_tensor(s, RX_T_SHARED_UP, i))
+        parts &= ~RX_HAS_SHARED;
+    return parts | (has_tensor(s, RX_T_GATE_UP_EXPERTS, i) ? RX_HAS_GATE_UP_EXPERTS
+                                                            : RX_HAS_SPLIT_EXPERTS);
+}
+
+/* How the file stores what a layer has. */
+static rx_has layer_parts(const finder *s, int64_t i)
+{
+    rx_has parts = ffn_parts(s, attention_parts(s, s->f->arch->parts, i), i);
     if (parts & RX_HAS_GATE && !has_tensor(s, RX_T_GATE, i)) {
-        parts &= ~(uint32_t)(RX_HAS_GATE | RX_HAS_UP);
+        parts &= ~(RX_HAS_GATE | RX_HAS_UP);
         parts |= RX_HAS_GATE_IN_UP;
     }
     return parts;
@@ -254,6 +303,18 @@ static rlx_status find_all(finder *s, rlx_error *err)
     return RLX_OK;
 }
 
+/* Whether a name is of the layers behind those that are computed. */
+static bool is_extra(const rx_facts *f, const char *name, const char *start)
+{
+    char text[NAME_TEXT];
+    for (int64_t i = 0; i < f->extra_layers; i++) {
+        const int n = snprintf(text, sizeof text, "%s%lld.", start, (long long)(f->layers + i));
+        if (strncmp(name, text, (size_t)n) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Unused layer tensors: the model is not what its architecture says. */
 static rlx_status check_unused(const finder *s, rlx_error *err)
 {
@@ -263,7 +324,8 @@ static rlx_status check_unused(const finder *s, rlx_error *err)
     const char *start = s->f->naming == RX_NAMES_GGUF ? "blk." : "model.layers.";
     for (size_t i = 0; rlx_file_tensor_at(s->f->file, i, &t); i++)
         if (!s->used[i] && strncmp(t.name, start, strlen(start)) == 0 &&
-            !strstr(t.name, "rot_embd") && !strstr(t.name, "rotary_emb"))
+            !strstr(t.name, "rot_embd") && !strstr(t.name, "rotary_emb") &&
+            !is_extra(s->f, t.name, start))
             return rx_fail(err, RLX_UNSUPPORTED, "tensor '%s' is not known in a model of the "
                            "architecture %s with %lld layers", t.name, s->f->arch->name,
                            (long long)s->f->layers);

@@ -33,7 +33,8 @@ def softmax(x):
 
 # Norms that subtract the mean; feed-forward beside attention; rotary embedding of neighbours.
 MEAN_NORMS = PARALLEL = {"phi2", "command-r"}
-NEIGHBOURS = {"llama", "granite", "granitemoe", "command-r", "chatglm", "glm4"}
+NEIGHBOURS = {"llama", "granite", "granitemoe", "command-r", "chatglm", "glm4", "deepseek2",
+              "llama4"}
 
 
 class Reader:
@@ -110,7 +111,8 @@ def frequencies(r, n_rot, local, context):
         plain = plain / factor
     if kind == "yarn":
         plain = yarn_frequencies(r, plain, n_rot, base, factor, original)
-        scale *= 1 + 0.1 * math.log(factor)
+        if not r.number("rope.scaling.yarn_log_multiplier"):
+            scale *= 1 + 0.1 * math.log(factor)
     return plain, scale
 
 
@@ -139,12 +141,42 @@ def is_local(r, i):
         return False
     if r.arch == "modern-bert":
         return i % 3 > 0
-    period = {"gemma2": 2, "gemma3": 6}.get(r.arch)
+    period = {"gemma2": 2, "gemma3": 6, "gpt-oss": 2, "llama4": 4}.get(r.arch)
     return period is None or i % period != period - 1
+
+
+def latent_attention(r, i, x, context):
+    """DeepSeek: keys and values of each head from a narrow latent."""
+    n, heads = len(x), r.layer_number("attention.head_count", i)
+    rank, rot = r.number("attention.kv_lora_rank"), r.number("rope.dimension_count")
+    key = r.number("attention.key_length_mla", r.number("attention.key_length"))
+    q = x
+    if r.has("attn_q_a.weight"):
+        q = r.rms(r.linear("attn_q_a", x), "attn_q_a_norm.weight")
+    q = r.linear("attn_q_b" if r.has("attn_q_b.weight") else "attn_q", q).reshape(n, heads, key)
+    kv = r.linear("attn_kv_a_mqa", x)
+    c = r.rms(kv[:, :rank], "attn_kv_a_norm.weight")
+    k_rot = rope(r, kv[:, None, rank:], False, context)
+    q_rot = rope(r, q[:, :, key - rot:], False, context)
+    if r.has("attn_k_b.weight"):
+        k = np.einsum("tl,hln->thn", c, r.get("attn_k_b.weight"))
+        v = np.einsum("tl,hvl->thv", c, r.get("attn_v_b.weight"))
+    else:
+        kv = r.linear("attn_kv_b", c).reshape(n, heads, -1)
+        k, v = kv[:, :, :key - rot], kv[:, :, key - rot:]
+    scores = np.einsum("qhd,khd->hqk", q[:, :, :key - rot], k)
+    scores = scores + np.einsum("qhd,kd->hqk", q_rot, k_rot[:, 0])
+    longer = math.log(r.number("rope.scaling.factor", 1.0))
+    m = 1 + r.number("rope.scaling.yarn_log_multiplier", 0.0) * longer
+    scores = scores * m * m / math.sqrt(key)
+    scores = np.where(np.triu(np.ones((n, n), bool), 1), -np.inf, scores)
+    return np.einsum("hqk,khd->qhd", softmax(scores), v).reshape(n, -1)
 
 
 def attention(r, i, x, context, causal=True):
     n = len(x)
+    if r.has("attn_kv_a_mqa.weight"):
+        return latent_attention(r, i, x, context)
     heads = r.layer_number("attention.head_count", i)
     kv_heads = r.layer_number("attention.head_count_kv", i, heads)
     size = r.number("attention.key_length", x.shape[1] // heads)
@@ -155,13 +187,24 @@ def attention(r, i, x, context, causal=True):
         q, k, v = (r.linear("attn_" + part, x) for part in "qkv")
     if r.arch == "olmo2":
         q, k = r.rms(q, "attn_q_norm.weight"), r.rms(k, "attn_k_norm.weight")
+    gate = None
+    if r.arch == "qwen3next":
+        both = q.reshape(n, heads, 2 * size)
+        q, gate = both[:, :, :size], 1 / (1 + np.exp(-both[:, :, size:]))
     q = q.reshape(n, heads, size)
     k, v = (a.reshape(n, kv_heads, size) for a in (k, v))
     if r.has("attn_q_norm.weight") and r.arch != "olmo2":
         q, k = r.rms(q, "attn_q_norm.weight"), r.rms(k, "attn_k_norm.weight")
     local = is_local(r, i)
-    if r.arch != "bert":
+    everywhere = r.arch == "llama4" and r.number("attention.sliding_window") and not local
+    if everywhere:
+        length, scale = (r.number("attention.temperature_" + key) for key in ("length", "scale"))
+        grown = np.log(np.floor((np.arange(n) + 1) / length) + 1) * scale + 1
+        q = q * grown[:, None, None]
+    elif r.arch != "bert":
         q, k = rope(r, q, local, context), rope(r, k, local, context)
+        if r.arch == "llama4" and getattr(r.model, "unit_qk", True):
+            q, k = r.rms(q), r.rms(k)
     k, v = (np.repeat(a, heads // kv_heads, axis=1) for a in (k, v))
     scores = np.einsum("qhd,khd->hqk", q, k)
     scores = scores * r.number("attention.scale", 1 / math.sqrt(size))
@@ -171,32 +214,77 @@ def attention(r, i, x, context, causal=True):
     p, t = np.arange(n)[:, None], np.arange(n)[None, :]
     if causal:
         hidden = t > p
-        if local:
-            hidden |= t <= p - r.number("attention.sliding_window")
+        window = r.number("attention.sliding_window")
+        if local and r.arch == "llama4":
+            hidden |= t // window != p // window
+        elif local:
+            hidden |= t <= p - window
         scores = np.where(hidden, -np.inf, scores)
     elif local:
         far = np.abs(t - p) > r.number("attention.sliding_window") // 2
         scores = np.where(far, -np.inf, scores)
-    return np.einsum("hqk,khd->qhd", softmax(scores), v).reshape(n, heads * size)
+    if r.has("attn_sinks.weight"):
+        sinks = np.broadcast_to(r.get("attn_sinks.weight")[:, None, None], (heads, n, 1))
+        weights = softmax(np.concatenate([scores, sinks], 2))[:, :, :-1]
+    else:
+        weights = softmax(scores)
+    y = np.einsum("hqk,khd->qhd", weights, v)
+    return (y if gate is None else y * gate).reshape(n, heads * size)
+
+
+# ---- Experts -----------------------------------------------------------------------------------
+
+NORMED = {"llama", "qwen3moe", "granitemoe", "qwen3next"}
+SIGMOID, OF_CHOSEN = {"glm4moe", "llama4"}, {"gpt-oss"}
+
+
+def choose(r, by, sigmoid):
+    """The experts of one row, the best first, of the best groups only."""
+    groups = r.number("expert_group_count", 1)
+    if groups > 1:
+        each = by.reshape(groups, -1)
+        score = np.sort(each, 1)[:, -2:].sum(1) if sigmoid else each.max(1)
+        worse = np.argsort(-score, kind="stable")[r.number("expert_group_used_count"):]
+        each = each.copy()
+        each[worse] = -np.inf
+        by = each.reshape(-1)
+    return np.argsort(-by, kind="stable")[:r.number("expert_used_count")]
+
+
+def one_expert(r, e, x):
+    gate, up = (r.get("ffn_%s_exps.weight" % part)[e] @ x for part in ("gate", "up"))
+    if not r.has("ffn_gate_exps.bias"):
+        return r.get("ffn_down_exps.weight")[e] @ (silu(gate) * up)
+    gate = np.minimum(gate + r.get("ffn_gate_exps.bias")[e], 7)
+    up = np.clip(up + r.get("ffn_up_exps.bias")[e], -7, 7)
+    inner = gate / (1 + np.exp(-1.702 * gate)) * (up + 1)
+    return r.get("ffn_down_exps.weight")[e] @ inner + r.get("ffn_down_exps.bias")[e]
 
 
 def mixture(r, x):
-    used = r.number("expert_used_count")
-    p = softmax(r.linear("ffn_gate_inp", x))
+    sigmoid = r.number("expert_gating_func", 2 if r.arch in SIGMOID else 1) == 2
+    z = r.linear("ffn_gate_inp", x)
+    p = z if r.arch in OF_CHOSEN else 1 / (1 + np.exp(-z)) if sigmoid else softmax(z)
+    by = p + r.get("exp_probs_b.bias") if r.has("exp_probs_b.bias") else p
     y = np.zeros_like(x)
     for row in range(len(x)):
-        chosen = np.argsort(-p[row], kind="stable")[:used]
+        chosen = choose(r, by[row], sigmoid)
         weight = p[row][chosen]
-        if r.arch != "qwen2moe":
+        if r.arch in OF_CHOSEN:
+            weight = softmax(weight)
+        elif r.number("expert_weights_norm", r.arch in NORMED):
             weight = weight / weight.sum()
+        weight = weight * r.number("expert_weights_scale", 1.0)
         for e, w in zip(chosen, weight):
-            gate = r.get("ffn_gate_exps.weight")[e] @ x[row]
-            up = r.get("ffn_up_exps.weight")[e] @ x[row]
-            y[row] += w * (r.get("ffn_down_exps.weight")[e] @ (silu(gate) * up))
+            y[row] += one_expert(r, e, w * x[row]) if r.arch == "llama4" \
+                else w * one_expert(r, e, x[row])
     if r.has("ffn_up_shexp.weight"):
-        share = 1 / (1 + np.exp(-(x @ r.get("ffn_gate_inp_shexp.weight"))))
         inner = silu(r.linear("ffn_gate_shexp", x)) * r.linear("ffn_up_shexp", x)
-        y += share[:, None] * r.linear("ffn_down_shexp", inner)
+        inner = r.linear("ffn_down_shexp", inner)
+        if r.has("ffn_gate_inp_shexp.weight"):
+            share = 1 / (1 + np.exp(-(x @ r.get("ffn_gate_inp_shexp.weight"))))
+            inner = share[:, None] * inner
+        y += inner
     return y
 
 
@@ -216,12 +304,21 @@ def feed_forward(r, x):
     return r.linear("ffn_down", inner)
 
 
+NEXT_NORMS = {"gpt-oss", "glm4moe", "qwen3next"}  # post_attention_norm is that of what follows
+
+
 def block(r, i, x, context):
     scale = r.number("residual_scale", 1.0)
     h = r.norm("attn_norm", x) if r.has("attn_norm.weight") else x
-    y = r.linear("attn_output", attention(r, i, h, context))
+    if r.has("ssm_ba.weight"):
+        y = delta_net(r, h) @ r.get("ssm_out.weight").T
+    else:
+        y = r.linear("attn_output", attention(r, i, h, context))
     if r.arch in PARALLEL:
         return x + y + feed_forward(r, h)
+    if r.arch in NEXT_NORMS:
+        x = x + y
+        return x + feed_forward(r, r.rms(x, "post_attention_norm.weight"))
     if r.has("post_attention_norm.weight"):
         y = r.rms(y, "post_attention_norm.weight")
     x = x + scale * y
@@ -238,7 +335,39 @@ def convolve(r, x):
     k = w.shape[1]
     padded = np.concatenate([np.zeros((k - 1, x.shape[1])), x])
     y = sum(padded[j:j + len(x)] * w[:, j] for j in range(k))
-    return silu(y + r.get("ssm_conv1d.bias"))
+    return silu(y + r.get("ssm_conv1d.bias") if r.has("ssm_conv1d.bias") else y)
+
+
+def unit(x):
+    return x / np.sqrt((x * x).sum(-1, keepdims=True) + 1e-6)
+
+
+def delta_net(r, x):
+    """Qwen3-Next in place of attention."""
+    inner, state, heads, groups = (r.number("ssm." + k) for k in (
+        "inner_size", "state_size", "time_step_rank", "group_count"))
+    n, size, each = len(x), inner // heads, heads // groups
+    if r.has("ssm_in.weight"):
+        all_ = r.linear("ssm_in", x).reshape(n, groups, -1)
+        parts = np.split(all_, [state, 2 * state, 2 * state + each * size], axis=2)
+        q, k, v, z = (part.reshape(n, -1) for part in parts)
+        qkv = np.concatenate([q, k, v], 1)
+    else:
+        qkv, z = r.linear("attn_qkv", x), r.linear("attn_gate", x)
+    ba = r.linear("ssm_ba", x).reshape(n, groups, 2 * each)
+    beta = 1 / (1 + np.exp(-ba[:, :, :each].reshape(n, heads)))
+    decay = softplus(ba[:, :, each:].reshape(n, heads) + r.get("ssm_dt.bias")) * r.get("ssm_a")
+    q, k, v = np.split(convolve(r, qkv), [groups * state, 2 * groups * state], axis=1)
+    q, k = (np.repeat(unit(a.reshape(n, groups, state)), each, axis=1) for a in (q, k))
+    v = v.reshape(n, heads, size)
+    s, y = np.zeros((heads, state, size)), np.zeros_like(v)
+    for t in range(n):
+        s = s * np.exp(decay[t])[:, None, None]
+        d = (v[t] - np.einsum("hnp,hn->hp", s, k[t])) * beta[t][:, None]
+        s = s + k[t][:, :, None] * d[:, None, :]
+        y[t] = np.einsum("hnp,hn->hp", s, q[t]) / math.sqrt(state)
+    y = r.rms(y, "ssm_norm.weight") * silu(z.reshape(n, heads, size))
+    return y.reshape(n, inner)
 
 
 def mamba_block(r, x):
@@ -287,7 +416,7 @@ def logits(model, tokens, context):
     if r.arch.startswith("gemma"):
         x = x * math.sqrt(x.shape[1])
     x = x * r.number("embedding_scale", 1.0)
-    for i in range(r.number("block_count")):
+    for i in range(r.number("block_count") - r.number("nextn_predict_layers", 0)):
         r.prefix = "blk.%d." % i
         if r.arch == "mamba":
             x = mamba_block(r, x)

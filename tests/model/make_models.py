@@ -12,7 +12,8 @@ from types import SimpleNamespace
 import numpy as np
 
 ALIGNMENT = 32
-GGUF_TYPES = {"f32": 0, "f16": 1, "q8_0": 8, "bf16": 30}
+GGUF_TYPES = {"f32": 0, "f16": 1, "q8_0": 8, "bf16": 30, "mxfp4": 39}
+MXFP4_LEVELS = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6])
 
 
 # ---- Types -------------------------------------------------------------------------------------
@@ -30,11 +31,22 @@ def encode(array, kind):
         back = (bits.astype(np.uint32) << 16).view(np.float32)
         return bits.astype(np.uint16).tobytes(), back.astype(np.float64)
     blocks = a.reshape(-1, 32)
+    if kind == "mxfp4":
+        return encode_mxfp4(blocks, a.shape)
     scale = (np.abs(blocks).max(1, keepdims=True) / 127).astype(np.float16)
     wide = np.maximum(scale.astype(np.float32), 1e-20)
     codes = np.clip(np.rint(blocks / wide), -127, 127).astype(np.int8)
     data = b"".join(s.tobytes() + c.tobytes() for s, c in zip(scale, codes))
     return data, (codes * scale.astype(np.float64)).reshape(a.shape)
+
+
+def encode_mxfp4(blocks, shape):
+    """A power of two for 32 elements, element i in the low half of byte i, i + 16 in the high."""
+    power = np.floor(np.log2(np.maximum(np.abs(blocks).max(1), 1e-30))).astype(int) - 2
+    wide = np.exp2(power.astype(np.float64))[:, None]
+    codes = np.abs((blocks / wide)[:, :, None] - MXFP4_LEVELS).argmin(2)
+    data = np.concatenate([(power + 127)[:, None], codes[:, :16] | codes[:, 16:] << 4], 1)
+    return data.astype(np.uint8).tobytes(), (MXFP4_LEVELS[codes] * wide).reshape(shape)
 
 
 # ---- The file ----------------------------------------------------------------------------------
@@ -99,7 +111,7 @@ class Maker:
         """Rows of about unit length, in the next type of the model's."""
         kind = self.kinds[self.n % len(self.kinds)]
         self.n += 1
-        if kind == "q8_0" and shape[-1] % 32:
+        if kind in ("q8_0", "mxfp4") and shape[-1] % 32:
             kind = "f32"
         std = scale / np.sqrt(shape[-1])
         self.add(name + ".weight", self.rng.normal(0, std, shape), kind)
@@ -218,6 +230,159 @@ def parallel(arch, name, layers=2, heads=4, kv_heads=2, hidden=96, biases=False,
             m.vector(p + "attn_output.bias", WIDTH)
         else:
             m.matrix(p + "ffn_gate", hidden, WIDTH)
+    return m.done()
+
+
+def shared_expert(m, i, hidden, router=False):
+    p = "blk.%d." % i
+    if router:
+        m.vector(p + "ffn_gate_inp_shexp.weight", WIDTH)
+    m.matrix(p + "ffn_gate_shexp", hidden, WIDTH)
+    m.matrix(p + "ffn_up_shexp", hidden, WIDTH)
+    m.matrix(p + "ffn_down_shexp", WIDTH, hidden)
+
+
+def rename_norm(m, i):
+    """The norm before the feed-forward is called post_attention_norm in some architectures."""
+    for d in (m.tensors, m.arrays):
+        d["blk.%d.post_attention_norm.weight" % i] = d.pop("blk.%d.ffn_norm.weight" % i)
+
+
+def gpt_oss(name, layers=3, heads=4, kv_heads=2, size=32, n=5, used=2, hidden=64, kinds=("f32",)):
+    """Attention sinks, windows in every other layer, experts with biases and clamped gates."""
+    m = start("gpt-oss", name, layers, heads, kv_heads, hidden, size=size, kinds=kinds)
+    m.set(attention__sliding_window=6, expert_count=n, expert_used_count=used,
+          expert_feed_forward_length=hidden, rope__freq_base=150000.0, rope__scaling__type="yarn",
+          rope__scaling__factor=4.0, rope__scaling__original_context_length=64)
+    for i in range(layers):
+        p = "blk.%d." % i
+        attention(m, i, heads, kv_heads, size, bias=True)
+        m.vector(p + "attn_output.bias", WIDTH)
+        m.vector(p + "attn_sinks.weight", heads, std=1.0)
+        kept, m.kinds = m.kinds, ("mxfp4",) if len(kinds) > 1 else kinds
+        experts(m, i, n, hidden)
+        m.kinds = kept
+        rename_norm(m, i)
+        m.vector(p + "ffn_gate_inp.bias", n)
+        for part, shape, std in (("gate", hidden, 3.0), ("up", hidden, 3.0), ("down", WIDTH, 0.1)):
+            m.add(p + "ffn_%s_exps.bias" % part, m.rng.normal(0, std, (n, shape)))
+    return m.done()
+
+
+def deepseek(name, split, layers=3, heads=4, q_rank=0, rank=32, plain=16, rot=8, value=24, n=8,
+             used=3, hidden=32, groups=0, sigmoid=False, kinds=("f32",)):
+    """Attention through a latent; one dense layer, then experts and a shared one."""
+    m = start("deepseek2", name, layers, heads, 1 if split else heads, 96, kinds=kinds)
+    key = plain + rot
+    m.set(attention__key_length=rank + rot if split else key, rope__dimension_count=rot,
+          attention__value_length=rank if split else value, attention__kv_lora_rank=rank,
+          expert_count=n, expert_used_count=used, expert_feed_forward_length=hidden,
+          expert_shared_count=2, leading_dense_block_count=1, expert_weights_scale=1.5,
+          expert_weights_norm=sigmoid, expert_gating_func=2 if sigmoid else 1,
+          rope__scaling__type="yarn", rope__scaling__factor=4.0,
+          rope__scaling__original_context_length=64, rope__scaling__yarn_log_multiplier=0.0707)
+    if split:
+        m.set(attention__key_length_mla=key, attention__value_length_mla=value)
+    if q_rank:
+        m.set(attention__q_lora_rank=q_rank)
+    if groups:
+        m.set(expert_group_count=groups, expert_group_used_count=groups // 2)
+    for i in range(layers):
+        p = "blk.%d." % i
+        m.vector(p + "attn_norm.weight", WIDTH, 1.0)
+        if q_rank:
+            m.matrix(p + "attn_q_a", q_rank, WIDTH, scale=2.0)
+            m.vector(p + "attn_q_a_norm.weight", q_rank, 1.0)
+        m.matrix(p + ("attn_q_b" if q_rank else "attn_q"), heads * key, q_rank or WIDTH, scale=2.0)
+        m.matrix(p + "attn_kv_a_mqa", rank + rot, WIDTH, scale=2.0)
+        m.vector(p + "attn_kv_a_norm.weight", rank, 1.0)
+        if split:
+            m.matrix(p + "attn_k_b", heads, rank, plain, scale=2.0)
+            m.matrix(p + "attn_v_b", heads, value, rank)
+        else:
+            m.matrix(p + "attn_kv_b", heads * (plain + value), rank, scale=2.0)
+        m.matrix(p + "attn_output", WIDTH, heads * value)
+        if i == 0:
+            dense(m, i, 96)
+            continue
+        experts(m, i, n, hidden)
+        shared_expert(m, i, 2 * hidden)
+        if sigmoid:
+            m.vector(p + "exp_probs_b.bias", n, std=0.3)
+    return m.done()
+
+
+def glm4moe(name, layers=3, heads=4, kv_heads=2, n=6, used=2, hidden=32, norms=True, extra=1):
+    """A dense layer, then experts; behind the layers one of another prediction."""
+    m = start("glm4moe", name, layers, heads, kv_heads)
+    m.set(block_count=layers + extra, nextn_predict_layers=extra, expert_count=n,
+          expert_used_count=used, expert_feed_forward_length=hidden, expert_shared_count=1,
+          leading_dense_block_count=1, expert_weights_scale=1.2, expert_weights_norm=True,
+          expert_gating_func=2, rope__dimension_count=8)
+    for i in range(layers + extra):
+        attention(m, i, heads, kv_heads, bias=True, qk_norm=norms)
+        if i == 0:
+            dense(m, i, 96)
+        else:
+            experts(m, i, n, hidden)
+            shared_expert(m, i, hidden)
+            m.vector("blk.%d.exp_probs_b.bias" % i, n, std=0.3)
+        rename_norm(m, i)
+    for i in range(layers, layers + extra):
+        m.matrix("blk.%d.nextn.eh_proj" % i, WIDTH, 2 * WIDTH)
+        m.vector("blk.%d.nextn.enorm.weight" % i, WIDTH, 1.0)
+        m.vector("blk.%d.nextn.hnorm.weight" % i, WIDTH, 1.0)
+    return m.done()
+
+
+def llama4(name, layers=5, heads=4, kv_heads=2, n=4, hidden=48, window=16, experts_from=1):
+    """Chunks in three of four layers; experts in every other one, weighted before they are used."""
+    m = start("llama4", name, layers, heads, kv_heads)
+    m.set(expert_count=n, expert_used_count=1, expert_feed_forward_length=hidden,
+          interleave_moe_layer_step=2, attention__sliding_window=window)
+    if window:
+        m.set(attention__temperature_length=window, attention__temperature_scale=0.3)
+    for i in range(layers):
+        attention(m, i, heads, kv_heads)
+        if i % 2 == experts_from:
+            experts(m, i, n, hidden)
+            shared_expert(m, i, hidden)
+        else:
+            dense(m, i, 96)
+    return m.done()
+
+
+def qwen3next(name, joined=False, layers=5, heads=4, kv_heads=2, size=32, n=6, used=2, hidden=32,
+              groups=2, values=4, state=16, conv=4):
+    """Three of four layers have a gated delta net, the others attention with gates."""
+    m = start("qwen3next", name, layers, heads, kv_heads, size=size)
+    inner = values * state
+    m.set(rope__dimension_count=8, expert_count=n, expert_used_count=used,
+          expert_feed_forward_length=hidden, expert_shared_feed_forward_length=48,
+          ssm__conv_kernel=conv, ssm__inner_size=inner, ssm__state_size=state,
+          ssm__time_step_rank=values, ssm__group_count=groups)
+    channels = inner + 2 * groups * state
+    for i in range(layers):
+        p = "blk.%d." % i
+        if i % 4 == 3:
+            attention(m, i, heads, kv_heads, size, qk_norm=True)
+            m.matrix(p + "attn_q", 2 * heads * size, WIDTH, scale=2.0)
+        else:
+            m.vector(p + "attn_norm.weight", WIDTH, 1.0)
+            if joined:
+                m.matrix(p + "ssm_in", inner + channels, WIDTH, scale=2.0)
+            else:
+                m.matrix(p + "attn_qkv", channels, WIDTH, scale=2.0)
+                m.matrix(p + "attn_gate", inner, WIDTH)
+            m.matrix(p + "ssm_ba", 2 * values, WIDTH)
+            m.add(p + "ssm_conv1d.weight", m.rng.normal(0, 0.5, (channels, conv)))
+            m.vector(p + "ssm_dt.bias", values, -1.0)
+            m.add(p + "ssm_a", -np.exp(m.rng.normal(0, 1, values)))
+            m.vector(p + "ssm_norm.weight", state, 1.0)
+            m.matrix(p + "ssm_out", WIDTH, inner)
+        experts(m, i, n, hidden)
+        shared_expert(m, i, 48, router=True)
+        rename_norm(m, i)
     return m.done()
 
 
@@ -398,6 +563,18 @@ def models():
                      numbers={"rope__dimension_count": 8}),
         "glm4": t("glm4", "glm4", fused_up=True, post_norms=True, bias=True,
                   numbers={"rope__dimension_count": 8}),
+        "gpt-oss": gpt_oss("gpt-oss"),
+        "gpt-oss-mx": gpt_oss("gpt-oss-mx", kinds=mixed),
+        "deepseek2": deepseek("deepseek2", split=True, q_rank=32, groups=4, sigmoid=True,
+                              kinds=mixed),
+        "deepseek2-plain": deepseek("deepseek2-plain", split=True),
+        "deepseek2-whole": deepseek("deepseek2-whole", split=False, groups=2, used=2),
+        "glm4moe": glm4moe("glm4moe"),
+        "glm4moe-air": glm4moe("glm4moe-air", norms=False, extra=0),
+        "llama4": llama4("llama4"),
+        "llama4-plain": llama4("llama4-plain", window=0),
+        "qwen3next": qwen3next("qwen3next"),
+        "qwen3next-joined": qwen3next("qwen3next-joined", joined=True),
         "mamba": mamba("mamba"),
         "mamba-norms": mamba("mamba-norms", norms=True),
         "mamba2": mamba2("mamba2"),

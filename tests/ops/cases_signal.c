@@ -104,6 +104,7 @@ const char *const rx_cases_signal[] = {
     "$P=true|false : log_mel(f32[2,frames<=9,5,2], f32[3,5]:range(0,1)) {peak_per_frame=$P}",
     "$F=huge|tiny|wide|poison(0.02) $P=true|false :"
     " log_mel(f32[2,6,9,2]:$F, f32[4,9]:range(0.1,0.3)) {peak_per_frame=$P}",
+    "$P=true|false : log_mel(f32[2,6,9,2]:poison(0.02), f32[4,9]:bool(0.3)) {peak_per_frame=$P}",
     "log_mel(f32[4,5], f32[3,5]) !> rank 3 to 8",
     "log_mel(f32[4,5,3], f32[3,5]) !> expected with size 2 on axis 2, got f32[4,5,3]",
     "log_mel(f32[4,5,2], f32[3,6]) !> operand 1 (filters) expected with size 5 on axis 1",

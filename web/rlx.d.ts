@@ -185,6 +185,8 @@ export interface ModelInfo {
     weightBytes: number;
     cacheBytes: number;
     workBytes: number;
+    /** Memory of the module after loading; on a GPU the weights are not in it. */
+    moduleBytes: number;
     device: string;
     backend: string;
     deviceName: string;

@@ -11,9 +11,9 @@ const FILES = [
     'demo/markdown.mjs', 'demo/search.mjs', 'demo/ui.mjs', 'demo/icon.svg',
     'demo/manifest.webmanifest',
     'rlx.mjs', 'worker.mjs', 'rlx.wasm', 'rlx-threads.wasm', 'lib/check.mjs', 'lib/error.mjs',
-    'lib/files.mjs', 'lib/graph.mjs', 'lib/model.mjs', 'lib/module.mjs', 'lib/place.mjs',
-    'lib/service.mjs', 'lib/store.mjs', 'lib/thread.mjs', 'lib/threads.mjs', 'lib/wasi.mjs',
-    'lib/webgpu.mjs',
+    'lib/files.mjs', 'lib/graph.mjs', 'lib/lazy.mjs', 'lib/model.mjs', 'lib/module.mjs',
+    'lib/place.mjs', 'lib/service.mjs', 'lib/store.mjs', 'lib/thread.mjs', 'lib/threads.mjs',
+    'lib/wasi.mjs', 'lib/webgpu.mjs',
 ].map(path => new URL(path, registration.scope).href);
 
 /** The address of a file without query and fragment; index.html is its folder. */

@@ -57,13 +57,15 @@ export async function loseDevice() {
 export async function generateTokens(url, prompt, options) {
     const rlx = await init(options.init ?? {});
     try {
-        const model = await rlx.load(url, { device: options.device, policy: 'exact' });
+        const model = await rlx.load(url, { device: options.device, policy: 'exact',
+                                            ...options.load });
         let streamed = '';
         const running = model.generate(prompt, { maxTokens: options.maxTokens, temperature: 0 });
         for await (const { text } of running) streamed += text;
         const result = await running;
         return { ...result, streamed, device: model.device, stored: await rlx.isStored(url),
-                 threads: rlx.threads };
+                 threads: rlx.threads, weights: model.info.weightBytes,
+                 memory: model.info.moduleBytes };
     } finally {
         rlx.close();
     }

@@ -134,6 +134,10 @@ def check_generation(page, expected, device, options):
     report(f"generation on {device}: {json.dumps(options)}",
            same and result["streamed"] == result["text"] and result["stored"],
            f"{n} tokens" if same else f"{result['tokenIds']} is not {expected['tokens'][:n]}")
+    if device == "webgpu":
+        report("the weights are not in the memory of the module",
+               result["memory"] < result["weights"],
+               f"{result['memory']} bytes, {result['weights']} of weights")
 
 
 def check_generations(page):
@@ -148,7 +152,8 @@ def check_generations(page):
     if page.evaluate("navigator.gpu?.requestAdapter().then(Boolean)"):
         check_generation(page, expected, "webgpu", {"maxTokens": 3})
         check_generation(page, expected, "webgpu",
-                         {"maxTokens": 2, "init": {"gpu": {"jspi": False}}})
+                         {"maxTokens": 2, "init": {"gpu": {"jspi": False}},
+                          "load": {"cache": False}})
 
 
 def check_readme(page, base):

@@ -7,7 +7,7 @@
 /* ---- Models ---------------------------------------------------------------------------------- */
 
 /* Numbers of web_model_open, each 0 for the default. */
-enum { OPEN_CONTEXT, OPEN_PROMPT_CHUNK, OPEN_POLICY };
+enum { OPEN_CONTEXT, OPEN_PROMPT_CHUNK, OPEN_POLICY, OPEN_NO_MAP };
 
 /* From `bytes` bytes at `data`, which stay until the model is closed; or, where data is NULL, from
  * the file or folder `path`. */
@@ -19,7 +19,8 @@ rlx_model *WEB_EXPORT(web_model_open)(const void *data, size_t bytes, const char
     rlx_model_desc desc = {RLX_INIT(rlx_model_desc), .device = device,
                            .context = (int64_t)numbers[OPEN_CONTEXT],
                            .prompt_chunk = (int64_t)numbers[OPEN_PROMPT_CHUNK],
-                           .policy = (rlx_policy)numbers[OPEN_POLICY]};
+                           .policy = (rlx_policy)numbers[OPEN_POLICY],
+                           .no_map = numbers[OPEN_NO_MAP] != 0};
     rlx_model *m = NULL;
     if (data)
         rlx_model_open_memory(data, bytes, &desc, &m, &web_last_error);

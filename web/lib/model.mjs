@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Models: loading from a URL, bytes or several files; text generation and embeddings.
 import { RlxError, cancelled } from './error.mjs';
+import { blobFile } from './lazy.mjs';
 import { TIMEOUT, turn } from './module.mjs';
 import { place, placeUrl, toBytes } from './place.mjs';
 import { fetchFile } from './store.mjs';
@@ -13,20 +14,29 @@ const COMPANIONS = ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'v
 
 let folders = 0; // every model read from files has a folder of its own in the module
 
-/** Puts the files of a safetensors model into the module's files; gives the path to open. */
+const isBlob = source => typeof Blob !== 'undefined' && source instanceof Blob;
+
+/** A file of the module from bytes, a Blob or a URL; `lazy`: it may be one of lib/lazy.mjs. */
+async function toFile(source, options) {
+    if (options.lazy && isBlob(source)) return blobFile(source);
+    const bytes = await toBytes(source);
+    if (bytes) return bytes;
+    const found = await fetchFile(String(source), options);
+    return found.file ?? found.bytes;
+}
+
+/** Puts the files of a model into the module's files; gives the path to open. */
 async function placeFiles(module, files, options) {
     const folder = `/models/${++folders}`;
     const names = Object.keys(files);
-    for (const name of names) {
-        const bytes = await toBytes(files[name])
-            ?? (await fetchFile(String(files[name]), options)).bytes;
-        module.files.set(`${folder}/${name}`, bytes);
-    }
     const weights = names.find(name => /\.(safetensors|gguf)$/.test(name));
     if (!weights)
         throw new RlxError('invalid', `none of the files (${names.join(', ')}) is a model: `
             + 'expected one that ends in .safetensors or .gguf');
-    return { folder, path: `${folder}/${weights}`, names };
+    for (const name of names)
+        module.files.set(`${folder}/${name}`, await toFile(files[name], {
+            ...options, lazy: options.lazy && name === weights }));
+    return { folder, path: `${folder}/${weights}`, names, weights: `${folder}/${weights}` };
 }
 
 /** The files of a safetensors model on a server: the weights' URL, and those beside it. */
@@ -35,7 +45,8 @@ async function findFiles(url, options) {
     const files = {};
     for (const [i, name] of COMPANIONS.entries()) {
         const found = await fetchFile(new URL(name, weights).href,
-                                      { ...options, optional: i > 0, onProgress: undefined });
+                                      { ...options, lazy: false, optional: i > 0,
+                                        onProgress: undefined });
         if (found) files[name] = found.bytes;
     }
     files[new URL(weights).pathname.split('/').pop()] = weights;
@@ -53,27 +64,17 @@ export class Model {
 
     /**
      * `source`: the URL of a GGUF or safetensors file or of a folder that holds one, bytes of a
-     * GGUF file, or { files: { name: bytes | URL } }. `device` is an id of the library.
+     * GGUF file, or { files: { name: bytes | URL } }. `device` is an id of the library. On a GPU
+     * the weights never are in the module's memory as a whole.
      */
     static async load(module, source, options) {
         const { device, context = 0, policy = 'auto' } = options;
         const chunk = options.promptChunk ?? (device === 'cpu' ? CPU_BATCH : 0);
+        const lazy = device !== 'cpu';
         const self = new Model();
         self.#module = module;
-        let found = { path: '', names: [] };
-        const bytes = await toBytes(source);
-        if (bytes) {
-            self.#memory = place(module, bytes);
-        } else if (source?.files) {
-            found = await placeFiles(module, source.files, options);
-        } else {
-            const url = String(source);
-            if (/(\/|\.safetensors)([?#].*)?$/.test(url))
-                found = await placeFiles(module, await findFiles(url, options), options);
-            else
-                self.#memory = await placeUrl(module, url, options);
-        }
-        const numbers = new Float64Array([context, chunk, POLICIES[policy] ?? 0]);
+        const found = await self.#find(source, { ...options, lazy });
+        const numbers = new Float64Array([context, chunk, POLICIES[policy] ?? 0, lazy ? 1 : 0]);
         try {
             self.#handle = await module.scoped(async room => module.checkHandle(
                 await module.call('web_model_open', self.#memory?.at ?? 0,
@@ -83,10 +84,32 @@ export class Model {
             await self.close();
             throw error;
         } finally {
+            module.files.get(found.weights ?? '')?.release?.();
             found.names.forEach(name => module.files.delete(`${found.folder}/${name}`));
         }
-        self.info = await module.json('web_model_info', self.#handle);
+        self.info = { ...await module.json('web_model_info', self.#handle),
+                      moduleBytes: module.exports.memory.buffer.byteLength };
         return self;
+    }
+
+    /** Where the module finds the model: in its memory, or in files. */
+    async #find(source, options) {
+        const m = this.#module, inMemory = { path: '', names: [] };
+        if (source?.files) return placeFiles(m, source.files, options);
+        if (options.lazy && isBlob(source))
+            return placeFiles(m, { 'model.gguf': source }, options);
+        const bytes = await toBytes(source);
+        if (options.lazy && bytes) return placeFiles(m, { 'model.gguf': bytes }, options);
+        if (bytes) {
+            this.#memory = place(m, bytes);
+            return inMemory;
+        }
+        const url = String(source);
+        if (/(\/|\.safetensors)([?#].*)?$/.test(url))
+            return placeFiles(m, await findFiles(url, options), options);
+        if (options.lazy) return placeFiles(m, { 'model.gguf': url }, options);
+        this.#memory = await placeUrl(m, url, options);
+        return inMemory;
     }
 
     // ---- Generation -----------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 // next load needs no network. Where there is no Cache storage files are fetched each time.
 import { RlxError, cancelled } from './error.mjs';
 import { get } from './files.mjs';
+import { BlobFile, Pieces } from './lazy.mjs';
 
 const CACHE_NAME = 'rlx-models-1';
 
@@ -41,7 +42,8 @@ async function open(url, { signal, cache: useCache = true, optional = false }) {
  * Fetches a file in full. `room(bytes)` is asked once for where the bytes go (a function that gives
  * a Uint8Array of that length, fresh for each chunk) when the length is known beforehand.
  * Gives { bytes, fromCache }, where bytes is a Uint8Array only when there was no room; null when
- * the file is optional and not there.
+ * the file is optional and not there. With `lazy` it gives { file } instead of bytes: a file of
+ * lib/lazy.mjs, which is not one piece of memory.
  */
 export async function fetchFile(url, options = {}) {
     const { onProgress = () => {}, room = null, signal } = options;
@@ -50,6 +52,11 @@ export async function fetchFile(url, options = {}) {
     const { response, cache, fromCache = false } = opened;
     const encoded = response.headers.get('content-encoding');
     const total = encoded ? 0 : Number(response.headers.get('content-length') ?? 0);
+    if (options.lazy && fromCache && BlobFile.canRead()) {
+        const file = new BlobFile(await response.blob());
+        onProgress({ url, loaded: file.length, total: file.length, fromCache });
+        return { file, length: file.length, fromCache };
+    }
     let body = response.body, stored = Promise.resolve();
     if (cache) {
         const [mine, other] = response.body.tee();
@@ -81,6 +88,7 @@ export async function fetchFile(url, options = {}) {
     if (total && done !== total)
         throw new RlxError('input/output error', `${url} ended after ${done} of ${total} bytes`);
     await stored;
+    if (options.lazy) return { file: new Pieces(chunks), length: done, fromCache };
     return { bytes: target ? null : join(chunks, done), length: done, fromCache };
 }
 

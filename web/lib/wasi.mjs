@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The few WASI calls the module makes: clock, random, standard output, and read-only files that
-// live in memory. Whatever else it asks for is answered with "not supported".
+// live in memory or are read in parts (lib/lazy.mjs). Whatever else it asks for is answered with
+// "not supported".
+
+import { readFile } from './lazy.mjs';
 
 const OK = 0, BADF = 8, INVAL = 28, NOENT = 44, NOSYS = 52, NOTDIR = 54, ROFS = 69;
 const CHARACTER_DEVICE = 2, DIRECTORY = 3, REGULAR_FILE = 4;
@@ -14,7 +17,8 @@ export class Exit extends Error {
     }
 }
 
-/** Files in memory: absolute path to bytes. Folders exist when a file lies under them. */
+/** Files: absolute path to bytes or a file of lib/lazy.mjs. Folders exist when a file lies under
+ *  them. */
 export class MemoryFiles {
     #files = new Map();
 
@@ -74,6 +78,17 @@ export function makeWasi({ memory, print = () => {}, env = {}, files = new Memor
             if (fn(v.getUint32(list + 8 * i, true), v.getUint32(list + 8 * i + 4, true)) === false)
                 return;
         }
+    }
+
+    /** Fills a list of buffers from a position of a file; gives how many bytes there were. */
+    function fill(data, position, list, n) {
+        let total = 0;
+        eachBuffer(list, n, (at, length) => {
+            const got = readFile(data, position + total, bytes(at, length));
+            total += got;
+            return got === length;
+        });
+        return total;
     }
 
     const resolve = (fd, at, n) => `${open.get(fd)?.path ?? ''}/${text(at, n)}`;
@@ -158,15 +173,15 @@ export function makeWasi({ memory, print = () => {}, env = {}, files = new Memor
         fd_read(fd, list, n, out) {
             const file = open.get(fd);
             if (!file?.data) return BADF;
-            let total = 0;
-            eachBuffer(list, n, (at, length) => {
-                const part = file.data.subarray(file.position, file.position + length);
-                bytes(at, part.length).set(part);
-                file.position += part.length;
-                total += part.length;
-                return part.length === length;
-            });
+            const total = fill(file.data, file.position, list, n);
+            file.position += total;
             view().setUint32(out, total, true);
+            return OK;
+        },
+        fd_pread(fd, list, n, offset, out) {
+            const file = open.get(fd);
+            if (!file?.data) return BADF;
+            view().setUint32(out, fill(file.data, Number(offset), list, n), true);
             return OK;
         },
         fd_seek(fd, offset, whence, out) {

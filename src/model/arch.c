@@ -11,6 +11,9 @@
 
 #define MAX_NAME 160 /* of tensors.def with a number, and what is added here */
 
+/* Banks of experts that the file has one by one are under the name of the first with this. */
+static const char stacked[] = ":experts";
+
 /* ---- Params ---------------------------------------------------------------------------------- */
 
 rlx_value rx_build_weight(rx_builder *b, const rx_layer *l, rx_role role)
@@ -19,20 +22,25 @@ rlx_value rx_build_weight(rx_builder *b, const rx_layer *l, rx_role role)
     if (!rx_facts_tensor(b->f, l, role, &t))
         return RLX_NONE;
     const rlx_shape s = rx_facts_shape(b->f, l, role);
-    return rlx_param(b->g, t.name, t.dtype, s.rank, s.dim);
+    if (!rx_facts_is_stack(b->f, role))
+        return rlx_param(b->g, t.name, t.dtype, s.rank, s.dim);
+    char name[MAX_NAME];
+    snprintf(name, sizeof name, "%.140s%s", t.name, stacked);
+    return rlx_param(b->g, name, t.dtype, s.rank, s.dim);
 }
 
-/* Params of other types are in f32 under the name with this at its end. */
-static const char in_f32[] = ":f32";
+/* Params of other types, or that are changed, are in f32 under the name with this at its end. */
+static const char *const in_f32[RX_N_CHANGES] = {":f32", ":1+f32", ":-exp"};
 
 rlx_value rx_build_vector(rx_builder *b, const rx_layer *l, rx_role role)
 {
     rlx_file_tensor t;
     char name[MAX_NAME];
-    if (!rx_facts_tensor(b->f, l, role, &t) || t.dtype == RLX_F32)
+    const rx_change change = rx_facts_change(b->f, role);
+    if (!rx_facts_tensor(b->f, l, role, &t) || (t.dtype == RLX_F32 && change == RX_CHANGE_NONE))
         return rx_build_weight(b, l, role);
     const rlx_shape s = rx_facts_shape(b->f, l, role);
-    snprintf(name, sizeof name, "%s%s", t.name, in_f32);
+    snprintf(name, sizeof name, "%.140s%s", t.name, in_f32[change]);
     return rlx_param(b->g, name, RLX_F32, s.rank, s.dim);
 }
 
@@ -382,13 +390,13 @@ rlx_status rx_facts_floats(const rx_facts *f, const rlx_file_tensor *t, float *o
                         : rx_fail(err, st, "tensor '%.80s' could not be read as floats", t->name);
 }
 
-/* Tensor `name` without its end, in f32. */
-static rlx_status convert(const rx_facts *f, const char *name, float **data, size_t *bytes,
-                          rlx_error *err)
+/* Tensor `name` without its end, in f32, changed. */
+static rlx_status convert(const rx_facts *f, const char *name, rx_change change, float **data,
+                          size_t *bytes, rlx_error *err)
 {
     char file_name[MAX_NAME];
     rlx_file_tensor t;
-    const size_t length = strlen(name) - strlen(in_f32);
+    const size_t length = strlen(name) - strlen(in_f32[change]);
     snprintf(file_name, sizeof file_name, "%.*s", (int)length, name);
     RLX_TRY(rlx_file_get_tensor(f->file, file_name, &t, err));
     uint64_t n = 1;
@@ -402,14 +410,77 @@ static rlx_status convert(const rx_facts *f, const char *name, float **data, siz
     rlx_status st = rx_facts_floats(f, &t, *data, (int64_t)n, err);
     if (st != RLX_OK)
         rx_free(*data);
+    for (uint64_t i = 0; st == RLX_OK && change != RX_CHANGE_NONE && i < n; i++)
+        (*data)[i] = change == RX_CHANGE_ONE ? 1 + (*data)[i] : -expf((*data)[i]);
     return st;
+}
+
+static bool ends_in(const char *name, const char *end)
+{
+    const size_t n = strlen(name), m = strlen(end);
+    return n > m && strcmp(name + n - m, end) == 0;
+}
+
+/* The tensors of all experts behind each other; `name` is that of the first, and its end. */
+static rlx_status stack(const rx_facts *f, const char *name, void **data, size_t *bytes,
+                        rlx_error *err)
+{
+    char one[MAX_NAME];
+    const char *first = strstr(name, ".experts.0."), *end = strstr(name, stacked);
+    rlx_file_tensor t;
+    uint64_t all = 0, size = 0;
+    char *out = NULL;
+    rlx_status st = RLX_OK;
+    if (!first || !end)
+        return rx_fail(err, RLX_NOT_FOUND, "the model has no tensor '%.200s'", name);
+    for (int64_t e = 0; e < f->experts && st == RLX_OK; e++) {
+        const void *from;
+        void *owned = NULL;
+        snprintf(one, sizeof one, "%.*s.experts.%lld%.*s", (int)(first - name), name, (long long)e,
+                 (int)(end - first - 10), first + 10);
+        st = rlx_file_get_tensor(f->file, one, &t, err);
+        if (st == RLX_OK && !out) {
+            size = t.bytes;
+            if (!rx_mul_size(size, (uint64_t)f->experts, &all) || (out = rx_alloc(all)) == NULL)
+                st = rx_fail_memory(err, name, size);
+        }
+        if (st == RLX_OK && t.bytes != size)
+            st = rx_fail(err, RLX_INVALID, "tensor '%s' has another size than the first", one);
+        if (st == RLX_OK)
+            st = rx_file_load(f->file, &t, &from, &owned, err);
+        if (st == RLX_OK)
+            memcpy(out + (uint64_t)e * size, from, (size_t)size);
+        rx_free(owned);
+    }
+    if (st != RLX_OK) {
+        rx_free(out);
+        return st;
+    }
+    *data = out;
+    *bytes = (size_t)all;
+    return RLX_OK;
+}
+
+/* A param that is no tensor of the file as it is. */
+static rlx_status make_param(const rx_facts *f, const rx_build_desc *d, const char *name,
+                             void **data, size_t *bytes, rlx_error *err)
+{
+    float *made = NULL;
+    if (ends_in(name, stacked))
+        return stack(f, name, data, bytes, err);
+    for (int c = 0; c < RX_N_CHANGES && !made; c++)
+        if (ends_in(name, in_f32[c]))
+            RLX_TRY(convert(f, name, (rx_change)c, &made, bytes, err));
+    if (!made)
+        RLX_TRY(rx_rope_table(f, d, name, &made, bytes, err));
+    *data = made;
+    return RLX_OK;
 }
 
 rlx_status rx_arch_param(const rx_facts *f, const rx_build_desc *d, const char *name,
                          const void **data, size_t *bytes, bool *owned, rlx_error *err)
 {
     rlx_file_tensor t;
-    float *made = NULL;
     *owned = false;
     if (rlx_file_find_tensor(f->file, name, &t)) {
         void *read;
@@ -418,14 +489,11 @@ rlx_status rx_arch_param(const rx_facts *f, const rx_build_desc *d, const char *
         *bytes = t.bytes;
         return RLX_OK;
     }
-    const size_t n = strlen(name), end = strlen(in_f32);
-    void *lora;
-    RLX_TRY(rx_lora_param(d->lora, name, &lora, bytes, err));
-    if (!lora && n > end && strcmp(name + n - end, in_f32) == 0)
-        RLX_TRY(convert(f, name, &made, bytes, err));
-    else if (!lora)
-        RLX_TRY(rx_rope_table(f, d, name, &made, bytes, err));
-    *data = lora ? lora : made;
+    void *made;
+    RLX_TRY(rx_lora_param(d->lora, name, &made, bytes, err));
+    if (!made)
+        RLX_TRY(make_param(f, d, name, &made, bytes, err));
+    *data = made;
     *owned = true;
     return RLX_OK;
 }

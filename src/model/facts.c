@@ -272,36 +272,62 @@ static rlx_status read_gguf(rx_facts *f, rlx_error *err)
 }
 
 /* Architectures whose safetensors files are understood, by model_type. */
+static const struct {
+    const char *type, *arch;
+    rx_naming naming;
+    bool pairs, norms_from_one;
+} types[] = {
+    {"bert", "bert", RX_NAMES_BERT, false, false},
+    {"roberta", "bert", RX_NAMES_BERT, false, false},
+    {"xlm-roberta", "bert", RX_NAMES_BERT, false, false},
+    {"llama", "llama", RX_NAMES_HF, false, false},
+    {"mistral", "llama", RX_NAMES_HF, false, false},
+    {"mixtral", "llama", RX_NAMES_HF, false, false},
+    {"qwen2", "qwen2", RX_NAMES_HF, false, false},
+    {"qwen3", "qwen3", RX_NAMES_HF, false, false},
+    {"qwen2_moe", "qwen2moe", RX_NAMES_HF, false, false},
+    {"qwen3_moe", "qwen3moe", RX_NAMES_HF, false, false},
+    {"qwen3_next", "qwen3next", RX_NAMES_HF, false, true},
+    {"gemma", "gemma", RX_NAMES_HF, false, true},
+    {"gemma2", "gemma2", RX_NAMES_HF, false, true},
+    {"gemma3_text", "gemma3", RX_NAMES_HF, false, true},
+    {"phi", "phi2", RX_NAMES_HF, false, false},
+    {"phi3", "phi3", RX_NAMES_HF, false, false},
+    {"granite", "granite", RX_NAMES_HF, false, false},
+    {"granitemoe", "granitemoe", RX_NAMES_HF, false, false},
+    {"olmo2", "olmo2", RX_NAMES_HF, false, false},
+    {"cohere", "command-r", RX_NAMES_HF, true, false},
+    {"glm", "chatglm", RX_NAMES_HF, true, false},
+    {"glm4", "glm4", RX_NAMES_HF, true, false},
+    {"glm4_moe", "glm4moe", RX_NAMES_HF, false, false},
+    {"deepseek_v2", "deepseek2", RX_NAMES_HF, true, false},
+    {"deepseek_v3", "deepseek2", RX_NAMES_HF, true, false},
+};
+
 static rlx_status read_config(rx_facts *f, const char *text, size_t bytes, rlx_error *err)
 {
-    static const struct {
-        const char *type, *arch;
-        rx_naming naming;
-        bool pairs;
-    } types[] = {{"bert", "bert", RX_NAMES_BERT, false},
-                 {"xlm-roberta", "bert", RX_NAMES_BERT, false},
-                 {"roberta", "bert", RX_NAMES_BERT, false}, {"llama", "llama", RX_NAMES_HF, false},
-                 {"mistral", "llama", RX_NAMES_HF, false}, {"qwen2", "qwen2", RX_NAMES_HF, false},
-                 {"qwen3", "qwen3", RX_NAMES_HF, false}, {"phi3", "phi3", RX_NAMES_HF, false},
-                 {"granite", "granite", RX_NAMES_HF, false},
-                 {"olmo2", "olmo2", RX_NAMES_HF, false},
-                 {"cohere", "command-r", RX_NAMES_HF, true}};
     const rx_json *config;
+    char known[512];
+    size_t n = 0;
     RLX_TRY(rx_json_parse(&f->arena, "config.json", text, bytes, &config, err));
     const rx_json *type = rx_json_member(config, "model_type");
     if (!type || type->kind != RX_JSON_STRING)
         return rx_fail(err, RLX_INVALID, "config.json: model_type: expected a string, got %s",
                        rx_json_kind_name(type));
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-        if (strcmp(type->text, types[i].type) == 0) {
-            f->naming = types[i].naming;
-            f->pairs = types[i].pairs;
-            f->arch = rx_arch_find(types[i].arch, strlen(types[i].arch));
-            return rx_facts_read_config(f, config, err);
-        }
-    return rx_fail(err, RLX_UNSUPPORTED, "config.json: model_type: expected bert, roberta, "
-                   "xlm-roberta, llama, mistral, qwen2, qwen3, phi3, granite, olmo2 or cohere, got "
-                   "'%.40s'; other models are read from GGUF files", type->text);
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        if (n < sizeof known)
+            n += (size_t)snprintf(known + n, sizeof known - n, i ? ", %s" : "%s", types[i].type);
+        if (strcmp(type->text, types[i].type) != 0)
+            continue;
+        f->naming = types[i].naming;
+        f->model_type = types[i].type;
+        f->pairs = types[i].pairs;
+        f->norms_from_one = types[i].norms_from_one;
+        f->arch = rx_arch_find(types[i].arch, strlen(types[i].arch));
+        return rx_facts_read_config(f, config, err);
+    }
+    return rx_fail(err, RLX_UNSUPPORTED, "config.json: model_type: expected %s, got '%.40s'; other "
+                   "models are read from GGUF files", known, type->text);
 }
 
 static rlx_status read_all(rx_facts *f, const char *config, size_t config_bytes, rlx_error *err)

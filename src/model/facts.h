@@ -123,6 +123,8 @@ struct rx_facts {
     const rx_arch *arch;
     const char *name;
     rx_naming naming;
+    const char *model_type;   /* of safetensors, else NULL */
+    bool norms_from_one;      /* safetensors: norms multiply by 1 + weight */
     const char *prefix;       /* of all names of a BERT: "", "bert." or "roberta." */
     bool pairs;               /* as in rx_arch; safetensors have none */
     int64_t layers, width, vocabulary, trained_context;
@@ -181,6 +183,16 @@ rlx_status rx_facts_floats(const rx_facts *f, const rlx_file_tensor *t, float *o
 /* What a role is called in files of one kind; false when it has no name there, or not this long a
  * one. */
 bool rx_facts_tensor_name(rx_role role, rx_naming naming, int64_t layer, char *text, size_t size);
+/* Its format in this file, NULL: none; %d is the layer, %e the expert, of which each then has a
+ * tensor: a stack, whose first one rx_facts_tensor gives. */
+const char *rx_facts_name_format(const rx_facts *f, rx_role role);
+bool rx_facts_is_stack(const rx_facts *f, rx_role role);
+bool rx_print_tensor_name(const char *format, int64_t layer, int64_t expert, char *text,
+                          size_t size);
+/* What a vector of safetensors becomes, as GGUF files have it: x, 1 + x, -exp(x). */
+typedef enum rx_change { RX_CHANGE_NONE = 0, RX_CHANGE_ONE, RX_CHANGE_DECAY, RX_N_CHANGES
+} rx_change;
+rx_change rx_facts_change(const rx_facts *f, rx_role role);
 /* The shape its row says; the file's may have more or fewer axes of size 1. */
 rlx_shape rx_facts_shape(const rx_facts *f, const rx_layer *layer, rx_role role);
 

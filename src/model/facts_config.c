@@ -79,6 +79,25 @@ static rlx_status read_layers(rx_facts *f, const rx_json *config, rlx_error *err
     return RLX_OK;
 }
 
+/* Windows in some layers: the list of layer_types, or every n-th layer has none. */
+static rlx_status read_mixed_window(rx_facts *f, const rx_json *config, rlx_error *err)
+{
+    const rx_json *kinds = find(config, "layer_types");
+    int64_t period = f->arch->window_period, i = 0;
+    RLX_TRY(read_count(config, "sliding_window", 0, INT32_MAX, &f->window, err));
+    if (find(config, "sliding_window_pattern"))
+        RLX_TRY(read_count(config, "sliding_window_pattern", 1, RX_MAX_LAYERS, &period, err));
+    if (kinds && (kinds->kind != RX_JSON_ARRAY || kinds->n != (size_t)f->layers))
+        return rx_fail(err, RLX_INVALID, "config.json: layer_types: expected %lld texts, got %s",
+                       (long long)f->layers, rx_json_kind_name(kinds));
+    for (const rx_json *v = kinds ? kinds->first : NULL; v; v = v->next)
+        f->layer[i++].local = f->window > 0 && v->kind == RX_JSON_STRING &&
+                              strcmp(v->text, "sliding_attention") == 0;
+    for (; !kinds && i < f->layers; i++)
+        f->layer[i].local = f->window > 0 && i % period < period - 1;
+    return RLX_OK;
+}
+
 /* Qwen has a window only if it says so, from a layer on; others have it in all layers. */
 static rlx_status read_window(rx_facts *f, const rx_json *config, rlx_error *err)
 {
@@ -87,6 +106,8 @@ static rlx_status read_window(rx_facts *f, const rx_json *config, rlx_error *err
     if (!find(config, "sliding_window") ||
         (find(config, "use_sliding_window") && !is_true(config, "use_sliding_window")))
         return RLX_OK;
+    if (f->arch->window_period > 0)
+        return read_mixed_window(f, config, err);
     RLX_TRY(read_count(config, "sliding_window", 0, INT32_MAX, &f->window, err));
     if (find(config, "use_sliding_window") && find(config, "max_window_layers"))
         RLX_TRY(read_count(config, "max_window_layers", 0, INT32_MAX, &from, err));
@@ -163,6 +184,17 @@ static rlx_status set_yarn(rx_facts *f, const rx_json *rope, rlx_error *err)
     RLX_TRY(read_real(rope, "beta_fast", 1e-3, 1e6, &f->yarn_fast, err));
     RLX_TRY(read_real(rope, "beta_slow", 1e-3, 1e6, &f->yarn_slow, err));
     RLX_TRY(read_real(rope, "attention_factor", 1e-6, 1e6, &attention, err));
+    double all = 0, some = 1;
+    RLX_TRY(read_real(rope, "mscale_all_dim", 0, 1e3, &all, err));
+    RLX_TRY(read_real(rope, "mscale", 0, 1e3, &some, err));
+    const rx_json *truncate = find(rope, "truncate");
+    f->yarn_exact = truncate && !is_true(rope, "truncate");
+    if (f->arch->parts & RX_HAS_MLA && all > 0 && f->rope_factor > 1) {
+        const double longer = 0.1 * log(f->rope_factor);
+        f->yarn_log = 0.1 * all;
+        f->rope_attention = (1 + some * longer) / (1 + all * longer);
+        return RLX_OK;
+    }
     if (attention > 0) /* in place of what follows from the factor */
         f->rope_attention = attention / (1 + 0.1 * log(f->rope_factor));
     return RLX_OK;
@@ -197,13 +229,20 @@ static rlx_status read_rope(rx_facts *f, const rx_json *config, rlx_error *err)
     double part = 1;
     if (!rope)
         rope = find(config, "rope_scaling");
+    RLX_TRY(read_real(config, "rope_local_base_freq", 1e-3, 1e30, &f->rope_local_base, err));
+    if (find(rope, "full_attention")) {
+        RLX_TRY(read_real(find(rope, "sliding_attention"), "rope_theta", 1e-3, 1e30,
+                          &f->rope_local_base, err));
+        rope = find(rope, "full_attention");
+    }
     RLX_TRY(read_real(config, "rope_theta", 1e-3, 1e30, &f->rope_base, err));
     RLX_TRY(read_real(rope, "rope_theta", 1e-3, 1e30, &f->rope_base, err));
     RLX_TRY(read_real(config, "partial_rotary_factor", 0, 1, &part, err));
     RLX_TRY(read_real(rope, "partial_rotary_factor", 0, 1, &part, err));
     if (f->head_size == 0)
         f->head_size = f->width / f->layer[0].heads;
-    f->n_rot = (int64_t)((double)f->head_size * part);
+    if (!(f->arch->parts & RX_HAS_MLA))
+        f->n_rot = (int64_t)((double)f->head_size * part);
     const rx_json *where = find(config, original) ? config : rope;
     f->rope_original = f->trained_context;
     if (find(where, original))
@@ -212,6 +251,84 @@ static rlx_status read_rope(rx_facts *f, const rx_json *config, rlx_error *err)
 }
 
 /* ---- The whole ------------------------------------------------------------------------------- */
+
+/* Counts that may be called otherwise: the first of the names that is there; unchanged without. */
+static rlx_status read_any_count(const rx_json *config, const char *const names[], int64_t hi,
+                                 int64_t *out, rlx_error *err)
+{
+    for (; *names; names++)
+        if (find(config, *names))
+            return read_count(config, *names, 0, hi, out, err);
+    return RLX_OK;
+}
+
+#define NAMES(...) (const char *const[]){__VA_ARGS__, NULL}
+
+static rlx_status read_experts(rx_facts *f, const rx_json *config, rlx_error *err)
+{
+    const rx_json *scoring = find(config, "scoring_func"), *method = find(config, "topk_method");
+    const bool greedy = method && method->kind == RX_JSON_STRING &&
+                        strcmp(method->text, "greedy") == 0;
+    f->norm_experts = f->arch->norm_experts;
+    if (find(config, "norm_topk_prob"))
+        f->norm_experts = is_true(config, "norm_topk_prob");
+    RLX_TRY(read_any_count(config, NAMES("num_local_experts", "num_experts", "n_routed_experts"),
+                           1 << 16, &f->experts, err));
+    RLX_TRY(read_any_count(config, NAMES("num_experts_per_tok"), 1 << 16, &f->experts_used, err));
+    if (!greedy) {
+        RLX_TRY(read_any_count(config, NAMES("n_group"), 1 << 16, &f->expert_groups, err));
+        RLX_TRY(read_any_count(config, NAMES("topk_group"), 1 << 16, &f->groups_used, err));
+    }
+    RLX_TRY(read_any_count(config, NAMES("num_nextn_predict_layers"), RX_MAX_LAYERS,
+                           &f->extra_layers, err));
+    RLX_TRY(read_real(config, "routed_scaling_factor", 0, 1e6, &f->expert_scale, err));
+    if (strcmp(f->model_type, "deepseek_v3") == 0)
+        f->router = RX_ROUTER_SIGMOID;
+    if (scoring && scoring->kind == RX_JSON_STRING && strcmp(scoring->text, "sigmoid") == 0)
+        f->router = RX_ROUTER_SIGMOID;
+    return RLX_OK;
+}
+
+/* DeepSeek: latents, and heads as they are without them. */
+static rlx_status read_mla(rx_facts *f, const rx_json *config, rlx_error *err)
+{
+    int64_t plain;
+    RLX_TRY(read_count(config, "kv_lora_rank", 1, 1 << 16, &f->kv_rank, err));
+    RLX_TRY(read_any_count(config, NAMES("q_lora_rank"), 1 << 16, &f->q_rank, err));
+    RLX_TRY(read_count(config, "qk_nope_head_dim", 1, 1 << 16, &plain, err));
+    RLX_TRY(read_count(config, "qk_rope_head_dim", 1, 1 << 16, &f->n_rot, err));
+    RLX_TRY(read_count(config, "v_head_dim", 1, 1 << 16, &f->value_size, err));
+    f->head_size = plain + f->n_rot;
+    return RLX_OK;
+}
+
+/* Qwen3-Next: the layers without attention. */
+static rlx_status read_delta(rx_facts *f, const rx_json *config, rlx_error *err)
+{
+    int64_t size;
+    RLX_TRY(read_count(config, "linear_num_value_heads", 1, 1 << 16, &f->ssm_rank, err));
+    RLX_TRY(read_count(config, "linear_num_key_heads", 1, 1 << 16, &f->ssm_groups, err));
+    RLX_TRY(read_count(config, "linear_key_head_dim", 1, 1 << 12, &f->ssm_state, err));
+    RLX_TRY(read_count(config, "linear_value_head_dim", 1, 1 << 12, &size, err));
+    RLX_TRY(read_count(config, "linear_conv_kernel_dim", 1, 64, &f->ssm_conv, err));
+    f->ssm_inner = f->ssm_rank * size;
+    return RLX_OK;
+}
+
+/* The activation is that of the architecture; Gemma's is GELU with tanh by whatever name. */
+static rlx_status check_act(const rx_facts *f, const rx_json *config, rlx_error *err)
+{
+    const rx_json *act = find(config, "hidden_act");
+    if (f->arch->act != RLX_ACT_GELU_TANH)
+        return check_text(config, "hidden_act", "silu", err);
+    if (find(config, "hidden_activation"))
+        return check_text(config, "hidden_activation", "gelu_pytorch_tanh", err);
+    if (act && act->kind == RX_JSON_STRING &&
+        (strcmp(act->text, "gelu_new") == 0 ||
+         (strcmp(act->text, "gelu") == 0 && f->norms_from_one)))
+        return RLX_OK;
+    return check_text(config, "hidden_act", "gelu_pytorch_tanh", err);
+}
 
 /* Multipliers of Granite and Cohere. */
 static rlx_status read_scales(rx_facts *f, const rx_json *config, rlx_error *err)
@@ -228,7 +345,12 @@ static rlx_status read_scales(rx_facts *f, const rx_json *config, rlx_error *err
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         RLX_TRY(read_real(config, rows[i].key, 1e-6, 1e6, rows[i].out, err));
-    return RLX_OK;
+    double scalar = 0;
+    RLX_TRY(read_real(config, "query_pre_attn_scalar", 1, 1e6, &scalar, err));
+    if (scalar > 0)
+        f->attention_scale = 1 / sqrt(scalar);
+    RLX_TRY(read_real(config, "attn_logit_softcapping", 0, 1e9, &f->attention_cap, err));
+    return read_real(config, "final_logit_softcapping", 0, 1e9, &f->final_cap, err);
 }
 
 /* RoBERTa counts positions from behind that of its padding token. */
@@ -255,9 +377,14 @@ static rlx_status read_kind(rx_facts *f, const rx_json *config, rlx_error *err)
         return read_real(config, "layer_norm_eps", 1e-30, 1, &f->eps, err);
     }
     const bool mean = f->arch->parts & RX_HAS_LAYER_NORM;
-    RLX_TRY(check_text(config, "hidden_act", "silu", err));
+    RLX_TRY(check_act(f, config, err));
     RLX_TRY(read_real(config, mean ? "layer_norm_eps" : "rms_norm_eps", 1e-30, 1, &f->eps, err));
     RLX_TRY(read_scales(f, config, err));
+    RLX_TRY(read_experts(f, config, err));
+    if (f->arch->parts & RX_HAS_MLA)
+        RLX_TRY(read_mla(f, config, err));
+    if (f->arch->parts & RX_HAS_DELTA)
+        RLX_TRY(read_delta(f, config, err));
     RLX_TRY(read_window(f, config, err));
     return read_rope(f, config, err);
 }

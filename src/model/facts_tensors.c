@@ -10,46 +10,33 @@
 #define NAME_TEXT 128
 
 typedef struct tensor_row {
-    const char *name[RX_N_NAMINGS], *dims;
+    const char *dims;
+    bool of_layer;
     rx_has parts, needed;
 } tensor_row;
 
 static const tensor_row rows[RX_N_ROLES] = {
-#define TENSOR(ID, GGUF, BERT, HF, DIMS, PARTS, NEEDED) {{GGUF, BERT, HF}, DIMS, PARTS, NEEDED},
+#define TENSOR(ID, GGUF, BERT, HF, DIMS, PARTS, NEEDED) {DIMS, GGUF[0] == 'b', PARTS, NEEDED},
 #include "model/tensors.def"
 #undef TENSOR
 };
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-/* The format of a name of the file, or NULL when its format has no such tensor. */
-static const char *name_format(const rx_facts *f, rx_role role)
-{
-    return rows[role].name[f->naming];
-}
-
 static bool is_of_layer(const tensor_row *r)
 {
-    return strchr(r->name[RX_NAMES_GGUF], '%') != NULL;
+    return r->of_layer;
 }
 
-bool rx_facts_tensor_name(rx_role role, rx_naming naming, int64_t layer, char *text, size_t size)
-{
-    const char *format = rows[role].name[naming], *place = format ? strstr(format, "%d") : NULL;
-    if (!format)
-        return false;
-    const int n = place ? snprintf(text, size, "%.*s%lld%s", (int)(place - format), format,
-                                   (long long)layer, place + 2)
-                        : snprintf(text, size, "%s", format);
-    return n > 0 && (size_t)n < size;
-}
-
-static void print_name(const rx_facts *f, rx_role role, int64_t layer, char text[NAME_TEXT])
+static void print_name(const rx_facts *f, rx_role role, int64_t layer, int64_t expert,
+                       char text[NAME_TEXT])
 {
     const char *prefix = f->prefix ? f->prefix : "";
     const size_t n = strlen(prefix);
     memcpy(text, prefix, n);
-    rx_facts_tensor_name(role, f->naming, layer, text + n, NAME_TEXT - n);
+    if (!rx_print_tensor_name(rx_facts_name_format(f, role), layer, expert, text + n,
+                              NAME_TEXT - n))
+        text[n] = 0;
 }
 
 /* Tensor indices by name. */
@@ -68,9 +55,9 @@ static uint32_t find_place(const finder *s, const char *name)
 static bool has_tensor(const finder *s, rx_role role, int64_t layer)
 {
     char name[NAME_TEXT];
-    if (!name_format(s->f, role))
+    if (!rx_facts_name_format(s->f, role))
         return false;
-    print_name(s->f, role, layer, name);
+    print_name(s->f, role, layer, 0, name);
     return find_place(s, name) != RX_NO_TENSOR;
 }
 
@@ -206,6 +193,8 @@ static rlx_status check_tensor(rx_facts *f, const rx_layer *l, rx_role role,
         int64_t *size = free_size(f, dims[i]);
         if (size && *size == 0)
             *size = t->shape.dim[i];
+        if (dims[i] == 'Z' && f->expert_hidden == 0)
+            f->expert_hidden = t->shape.dim[i] / 2;
     }
     const rlx_shape want = rx_facts_shape(f, l, role);
     const int64_t last = want.dim[want.rank - 1];
@@ -219,6 +208,33 @@ static rlx_status check_tensor(rx_facts *f, const rx_layer *l, rx_role role,
 
 /* ---- Finding --------------------------------------------------------------------------------- */
 
+/* One tensor for each expert, equal in shape and type. */
+static rlx_status check_stack(finder *s, rx_layer *layer, rx_role role, const rlx_file_tensor *t,
+                              rlx_error *err)
+{
+    char name[NAME_TEXT];
+    rlx_file_tensor whole = *t, one;
+    if (t->shape.rank != 2 || t->dtype == RLX_NO_TYPE)
+        return rx_fail(err, RLX_INVALID, "tensor '%s' expected with 2 axes and a known type, got "
+                       "%d and %s", t->name, t->shape.rank, t->type_name);
+    whole.shape = (rlx_shape){3, {s->f->experts, t->shape.dim[0], t->shape.dim[1]}};
+    RLX_TRY(check_tensor(s->f, layer, role, &whole, err));
+    for (int64_t e = 1; e < s->f->experts; e++) {
+        print_name(s->f, role, layer - s->f->layer, e, name);
+        const uint32_t place = find_place(s, name);
+        if (place == RX_NO_TENSOR)
+            return rx_fail(err, RLX_INVALID, "the file has no tensor '%s', which the architecture "
+                           "%s with %lld experts needs", name, s->f->arch->name,
+                           (long long)s->f->experts);
+        rlx_file_tensor_at(s->f->file, place, &one);
+        if (one.dtype != t->dtype || !same_shape(&one.shape, &t->shape))
+            return rx_fail(err, RLX_INVALID, "tensor '%s' expected with the shape and type of "
+                           "'%s'", name, t->name);
+        s->used[place] = true;
+    }
+    return RLX_OK;
+}
+
 /* The tensor of a role, if these parts have it. */
 static rlx_status find_role(finder *s, rx_role role, rx_layer *layer, rx_has parts,
                             rlx_error *err)
@@ -231,16 +247,17 @@ static rlx_status find_role(finder *s, rx_role role, rx_layer *layer, rx_has par
     rlx_file_tensor t;
     *place = RX_NO_TENSOR;
     if ((parts & r->parts) != r->parts || is_of_layer(r) != (layer != NULL) ||
-        !name_format(f, role))
+        !rx_facts_name_format(f, role))
         return RLX_OK;
-    print_name(f, role, layer ? layer - f->layer : 0, name);
+    print_name(f, role, layer ? layer - f->layer : 0, 0, name);
     *place = find_place(s, name);
     if (*place == RX_NO_TENSOR)
         return needed ? rx_fail(err, RLX_INVALID, "the file has no tensor '%s', which the "
                                 "architecture %s needs", name, f->arch->name) : RLX_OK;
     s->used[*place] = true;
     rlx_file_tensor_at(f->file, *place, &t);
-    return check_tensor(f, layer, role, &t, err);
+    return rx_facts_is_stack(f, role) ? check_stack(s, layer, role, &t, err)
+                                      : check_tensor(f, layer, role, &t, err);
 }
 
 /* Attention or what is in its place. */

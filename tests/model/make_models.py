@@ -210,7 +210,7 @@ def transformer(arch, name, layers=2, heads=4, kv_heads=2, hidden=96, numbers=()
 
 
 def parallel(arch, name, layers=2, heads=4, kv_heads=2, hidden=96, biases=False, numbers=(),
-             **start_with):
+             fused=True, **start_with):
     """Attention and feed-forward beside each other, behind one norm that subtracts the mean."""
     m = start(arch, name, layers, heads, kv_heads, hidden, **start_with)
     m.set(attention__layer_norm_epsilon=1e-5, **dict(numbers))
@@ -220,7 +220,7 @@ def parallel(arch, name, layers=2, heads=4, kv_heads=2, hidden=96, biases=False,
         m.vector("output.bias", VOCABULARY)
     for i in range(layers):
         p = "blk.%d." % i
-        attention(m, i, heads, kv_heads, bias=biases, fused=biases)
+        attention(m, i, heads, kv_heads, bias=biases, fused=biases and fused)
         for name, n, k in (("ffn_up", hidden, WIDTH), ("ffn_down", WIDTH, hidden)):
             m.matrix(p + name, n, k)
             if biases:

@@ -36,7 +36,7 @@ const char *const rx_cases_norm[] = {
     "$O=layer_norm|rms_norm : $O(f32[4096,64], f32[64])",
     /* squares beyond f32, rows of other magnitudes, NaN and infinities */
     "$O=layer_norm|rms_norm $F=huge|tiny|rows|wide $G=_|f32[40] : $O(f32[17,40]:$F, $G)",
-    "$O=layer_norm|rms_norm $F=tiny|huge : $O(f32[5,40]:$F) {eps=1e-30}",
+    "$O=layer_norm|rms_norm $F=tiny|huge $E=1e-30|1e-60 : $O(f32[5,40]:$F) {eps=$E}",
     /* squares that are normal numbers, beside an eps below them */
     "$O=layer_norm|rms_norm $T=f32|bf16 $N=40|257 : $O($T[3,$N]:normal(0,1e-12)) {eps=1e-30}",
     "layer_norm2d(f32[2,70,3,3]:normal(1e-12,1e-12)) {eps=1e-30}",

@@ -22,6 +22,39 @@ if(RLX_TOP_LEVEL)
     endif()
 endif()
 
+# rlx_choose_system(<list of sources>): NAME_win.c takes the place of NAME.c on Windows, or stands
+# beside it where there is no such file or it is for all systems.
+function(rlx_choose_system sources)
+    set(list "${${sources}}")
+    if(WIN32)
+        list(FILTER list EXCLUDE REGEX "/tools/rlx/system(d|)\\.c$")
+    else()
+        list(FILTER list EXCLUDE REGEX "_win\\.c$")
+    endif()
+    set(${sources} "${list}" PARENT_SCOPE)
+endfunction()
+
+# rlx_write_exports(<path>): what a DLL exports, the functions of the public headers
+function(rlx_write_exports path)
+    file(GLOB headers "${PROJECT_SOURCE_DIR}/include/rlx/*.h")
+    set(names "")
+    foreach(header IN LISTS headers)
+        file(STRINGS "${header}" lines REGEX "RLX_API")
+        string(REGEX MATCHALL "rlx_[a-z0-9_]+\\(" found "${lines}")
+        list(APPEND names ${found})
+    endforeach()
+    file(STRINGS "${PROJECT_SOURCE_DIR}/include/rlx/functions.def" rows REGEX "^RLX_FUNCTION")
+    string(REGEX MATCHALL "RLX_FUNCTION[12]\\([a-z0-9_]+" found "${rows}")
+    string(REGEX REPLACE "RLX_FUNCTION[12]\\(" "rlx_" found "${found}")
+    list(APPEND names ${found})
+    list(REMOVE_DUPLICATES names)
+    string(REPLACE "(" "" names "${names}")
+    string(REPLACE ";" "\n" names "${names}")
+    set(file "${PROJECT_BINARY_DIR}/rlx.def")
+    file(WRITE "${file}" "EXPORTS\n${names}\n")
+    set(${path} "${file}" PARENT_SCOPE)
+endfunction()
+
 # rlx_own_code(<target>): language, warnings, arithmetic, visibility and sanitizers of our sources.
 # Products and sums are never contracted, so every compiler gives the same numbers.
 function(rlx_own_code target)
@@ -31,6 +64,14 @@ function(rlx_own_code target)
     target_compile_options(${target} PRIVATE
         -Wall -Wextra -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes
         -ffp-contract=off -fno-math-errno -ffunction-sections -fdata-sections)
+    if(WIN32) # names of POSIX in the headers, files of any size, Windows 10
+        set_target_properties(${target} PROPERTIES C_EXTENSIONS ON)
+        target_compile_definitions(${target} PRIVATE _FILE_OFFSET_BITS=64 _WIN32_WINNT=0x0a00)
+        if(CMAKE_C_COMPILER_ID STREQUAL "GNU") # whose stack has no room aligned for vectors
+            # Its warnings know only the printf of Microsoft; GNU's is linked.
+            target_compile_options(${target} PRIVATE -Wa,-muse-unaligned-vector-move -Wno-format)
+        endif()
+    endif()
     if(RLX_WERROR)
         target_compile_options(${target} PRIVATE -Werror)
     endif()

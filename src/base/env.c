@@ -66,6 +66,16 @@ size_t rlx_env_list(rlx_env_info *out, size_t cap)
     return RX_N_ENV;
 }
 
+#if defined(_WIN32)
+#define CACHE_HOME "LOCALAPPDATA"
+#define DATA_HOME "LOCALAPPDATA"
+#define IS_ABSOLUTE(path) ((path)[0] && (path)[1] == ':')
+#else
+#define CACHE_HOME "XDG_CACHE_HOME"
+#define DATA_HOME "XDG_DATA_HOME"
+#define IS_ABSOLUTE(path) (*(path) == '/')
+#endif
+
 /* A folder of this user: `own`, else `name` in the folder that the variable `xdg` has, else `name`
  * in `usual` in the home folder. */
 static bool user_dir(const char *own, const char *xdg, const char *usual, const char *name,
@@ -75,7 +85,7 @@ static bool user_dir(const char *own, const char *xdg, const char *usual, const 
     int n = -1;
     if (own)
         n = snprintf(out.data, out.cap, "%s", own);
-    else if (base && *base == '/')
+    else if (base && IS_ABSOLUTE(base))
         n = snprintf(out.data, out.cap, "%s/%s", base, name);
     else if (home && *home)
         n = snprintf(out.data, out.cap, "%s/%s/%s", home, usual, name);
@@ -84,7 +94,7 @@ static bool user_dir(const char *own, const char *xdg, const char *usual, const 
 
 bool rx_env_cache_dir(char *out, size_t cap)
 {
-    return user_dir(rx_env_text(RX_ENV_CACHE_DIR), "XDG_CACHE_HOME", ".cache", "rlx",
+    return user_dir(rx_env_text(RX_ENV_CACHE_DIR), CACHE_HOME, ".cache", "rlx",
                     (room){out, cap});
 }
 
@@ -95,13 +105,13 @@ bool rlx_cache_dir(char *out, size_t cap)
 
 bool rx_env_store_dir(char *out, size_t cap)
 {
-    return user_dir(rx_env_text(RX_ENV_STORE), "XDG_DATA_HOME", ".local/share", "rlx/models",
+    return user_dir(rx_env_text(RX_ENV_STORE), DATA_HOME, ".local/share", "rlx/models",
                     (room){out, cap});
 }
 
 bool rx_env_history(char *out, size_t cap)
 {
-    return user_dir(rx_env_text(RX_ENV_HISTORY), "XDG_DATA_HOME", ".local/share",
+    return user_dir(rx_env_text(RX_ENV_HISTORY), DATA_HOME, ".local/share",
                     "rlx/chat_history", (room){out, cap});
 }
 

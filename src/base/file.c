@@ -2,13 +2,10 @@
 /* Files over POSIX calls; every call is checked. */
 #include "base/file.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/mem.h"
+#include "base/posix.h"
 #include "base/target.h"
 
 #if defined(__wasi__)
@@ -37,6 +34,26 @@ static bool is_beneath(const char *folder, const char *path)
             return false;
     }
     return true;
+}
+#elif defined(_WIN32)
+static bool map_fd(int fd, size_t bytes, rx_file *f)
+{
+    *f = (rx_file){.data = rx_map_file(fd, bytes), .bytes = bytes, .mapped = true};
+    return f->data;
+}
+static void unmap(rx_file *f) { rx_unmap_file((void *)(uintptr_t)f->data); }
+static void release(const rx_file *f) { (void)f; }
+static bool is_own(const struct stat *st) { return (void)st, true; }
+
+static bool is_beneath(const char *folder, const char *path)
+{
+    char *base = rx_real_path(*folder ? folder : "."), *full = rx_real_path(path);
+    const size_t n = base ? strlen(base) : 0;
+    const bool ok = base && full && !strncmp(base, full, n) &&
+                    (full[n] == '\\' || (n && base[n - 1] == '\\'));
+    rx_free(base);
+    rx_free(full);
+    return ok;
 }
 #else
 #include <stdlib.h>
@@ -88,7 +105,7 @@ static rlx_status read_whole(int fd, const char *path, size_t bytes, rx_file *f,
         return rx_fail_memory(err, path, bytes);
     size_t done = 0;
     while (done < bytes) {
-        ssize_t n = read(fd, data + done, bytes - done);
+        ssize_t n = rx_read(fd, data + done, bytes - done);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
@@ -126,15 +143,14 @@ static rlx_status open_fd(int fd, const char *path, bool own, rx_file *f, rlx_er
     size_t bytes = (size_t)st.st_size;
     if (!map_fd(fd, bytes, f))
         RLX_TRY(read_whole(fd, path, bytes, f, err));
-    f->device = (uint64_t)st.st_dev;
-    f->inode = (uint64_t)st.st_ino;
+    rx_file_number(fd, &st, &f->device, &f->inode);
     return RLX_OK;
 }
 
 /* O_NONBLOCK: opening a pipe or a device must not block on its other end. */
 static int open_reading(const char *path, bool own)
 {
-    return open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (own ? O_NOFOLLOW : 0));
+    return rx_open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (own ? O_NOFOLLOW : 0));
 }
 
 static rlx_status open_path(const char *path, bool own, rx_file *f, rlx_error *err)
@@ -170,7 +186,8 @@ rlx_status rx_stream_open(const char *path, rx_stream *s, rlx_error *err)
         close(fd);
         return status;
     }
-    *s = (rx_stream){fd, (uint64_t)st.st_size, (uint64_t)st.st_dev, (uint64_t)st.st_ino};
+    *s = (rx_stream){.fd = fd, .bytes = (uint64_t)st.st_size};
+    rx_file_number(fd, &st, &s->device, &s->inode);
     return RLX_OK;
 }
 
@@ -200,8 +217,8 @@ void rx_stream_close(rx_stream *s)
 
 bool rx_file_is_at(const rx_file *f, const char *path)
 {
-    struct stat st;
-    return !stat(path, &st) && (uint64_t)st.st_dev == f->device && (uint64_t)st.st_ino == f->inode;
+    uint64_t device, inode;
+    return rx_path_number(path, &device, &inode) && device == f->device && inode == f->inode;
 }
 
 bool rx_file_is_beneath(const char *folder, const char *path)

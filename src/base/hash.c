@@ -5,11 +5,9 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
-#if defined(__APPLE__)
-#include <sys/random.h>
-#endif
 
+#include "base/posix.h"
+#include "base/thread.h"
 
 uint64_t rx_hash(uint64_t seed, const void *data, size_t n)
 {
@@ -29,14 +27,13 @@ static _Atomic uint64_t key0, key1; /* key0 is odd once both are set, key1 befor
 /* Fallback where the system gives no random bits: values that differ between processes. */
 static void weak_bits(uint64_t bits[2])
 {
-    struct timespec now = {0};
-    clock_gettime(CLOCK_REALTIME, &now);
+    const int64_t now = rx_now_ns();
 #if defined(__wasi__)
     const uint64_t process = 0;
 #else
     const uint64_t process = (uint64_t)getpid();
 #endif
-    const uint64_t seen[] = {(uint64_t)now.tv_sec, (uint64_t)now.tv_nsec, (uint64_t)(uintptr_t)&now,
+    const uint64_t seen[] = {(uint64_t)now, (uint64_t)time(NULL), (uint64_t)(uintptr_t)&now,
                              (uint64_t)(uintptr_t)&key0, process};
     bits[0] = rx_hash(1, seen, sizeof seen);
     bits[1] = rx_hash(2, seen, sizeof seen);
@@ -45,7 +42,7 @@ static void weak_bits(uint64_t bits[2])
 static void make_key(void)
 {
     uint64_t bits[2], none = 0;
-    if (getentropy(bits, sizeof bits))
+    if (rx_random_bytes(bits, sizeof bits))
         weak_bits(bits);
     atomic_compare_exchange_strong(&key1, &none, bits[1] | 1);
     none = 0;

@@ -3,16 +3,12 @@
  * checked. */
 #include "base/outfile.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/mem.h"
+#include "base/posix.h"
 #include "base/target.h"
 #include "base/thread.h"
 
@@ -50,8 +46,14 @@ rlx_status rx_outfile_make_folders(const char *path, rlx_error *err)
                    path);
 }
 #else
+#if !defined(_WIN32)
 #include <sys/file.h>
 #include <sys/random.h>
+
+#define rx_rename rename
+#define rx_unlink unlink
+#define rx_remove remove
+#endif
 
 #define BUFFER_BYTES ((size_t)64 << 10)
 #define MAX_TRIES 100
@@ -85,7 +87,7 @@ static int open_file(const char *call, const char *path, int flags, mode_t mode)
 {
     int fd;
     do
-        fd = fails(call, NULL) ? -1 : open(path, flags | O_CLOEXEC, mode);
+        fd = fails(call, NULL) ? -1 : rx_open(path, flags | O_CLOEXEC, mode);
     while (fd < 0 && errno == EINTR);
     return fd;
 }
@@ -138,7 +140,7 @@ static rlx_status fail_io(const rx_outfile *f, const char *what, rlx_error *err)
 static uint32_t random_bits(void)
 {
     uint32_t bits;
-    return getentropy(&bits, sizeof bits) ? (uint32_t)rx_now_ns() : bits;
+    return rx_random_bytes(&bits, sizeof bits) ? (uint32_t)rx_now_ns() : bits;
 }
 
 /* The first half of the digits of all temporaries of this process. */
@@ -151,17 +153,10 @@ static uint32_t process_token(void)
     return s ^ (uint32_t)getpid() * 0x9e3779b1u;
 }
 
-/* The bytes of a path up to and with its last slash. */
-static size_t folder_length(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? (size_t)(slash - path) + 1 : 0;
-}
-
 /* The bytes of a temporary's path before MARK. */
 static size_t stem_length(const rx_outfile *f)
 {
-    const size_t folder = folder_length(f->target), base = strlen(f->target) - folder;
+    const size_t folder = rx_folder_length(f->target), base = strlen(f->target) - folder;
     return folder + (base < MAX_BASE ? base : MAX_BASE);
 }
 
@@ -176,7 +171,7 @@ static void set_name(rx_outfile *f)
 /* Whether `name` is a temporary of this target that was made by another process. */
 static bool is_leftover(const rx_outfile *f, const char *name)
 {
-    const size_t folder = folder_length(f->target), stem = stem_length(f) - folder;
+    const size_t folder = rx_folder_length(f->target), stem = stem_length(f) - folder;
     char own[9];
     if (strlen(name) != stem + SUFFIX_BYTES || strncmp(name, f->target + folder, stem) ||
         strncmp(name + stem, MARK, sizeof MARK - 1))
@@ -191,35 +186,37 @@ static void remove_leftover(const rx_outfile *f)
 {
     struct stat st;
     const int flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC; /* NFS: to lock */
-    const int fd = open(f->temporary, flags);
+    const int fd = rx_open(f->temporary, flags);
     if (fd < 0)
         return;
     if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
         !flock(fd, LOCK_EX | LOCK_NB) && !fails("remove", NULL))
-        unlink(f->temporary);
+        rx_unlink(f->temporary);
     close(fd);
 }
 
 static void remove_leftovers(rx_outfile *f)
 {
-    DIR *d = opendir(f->folder);
-    const size_t at = folder_length(f->target);
-    for (struct dirent *e; d && (e = readdir(d));)
-        if (is_leftover(f, e->d_name)) {
-            memcpy(f->temporary + at, e->d_name, strlen(e->d_name) + 1);
+    rx_dir *d = rx_opendir(f->folder);
+    const size_t at = rx_folder_length(f->target);
+    for (const char *name; d && (name = rx_next_name(d));)
+        if (is_leftover(f, name)) {
+            memcpy(f->temporary + at, name, strlen(name) + 1);
             remove_leftover(f);
         }
     if (d)
-        closedir(d);
+        rx_closedir(d);
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* Path under /proc of an unnamed file (O_TMPFILE), for linkat. */
+#if defined(O_TMPFILE)
+/* Path under /proc of an unnamed file, for linkat. */
 static void descriptor_path(int fd, char out[32])
 {
     snprintf(out, 32, "/proc/self/fd/%d", fd);
 }
+#endif
 
 /* An unnamed file (O_TMPFILE) in that folder, or -1. */
 static int open_unnamed(const char *folder, mode_t mode)
@@ -230,7 +227,7 @@ static int open_unnamed(const char *folder, mode_t mode)
     if (fd < 0)
         return -1;
     descriptor_path(fd, path);
-    if (!access(path, F_OK)) {
+    if (!rx_access(path, F_OK)) {
         is_locked(fd); /* no one else can have it */
         return fd;
     }
@@ -256,7 +253,7 @@ static int open_named(rx_outfile *f, mode_t mode)
             return fd;
         }
         close(fd);
-        unlink(f->temporary);
+        rx_unlink(f->temporary);
     }
     errno = EEXIST;
     return -1;
@@ -305,29 +302,37 @@ static rlx_status open_kept(rx_outfile *f, rlx_error *err)
     return RLX_OK;
 }
 
+/* Writes to an open pipe or device wait from here on; false for no file, too. */
+static bool wait_for_writes(int fd)
+{
+#if O_NONBLOCK
+    const int flags = fd < 0 ? -1 : fcntl(fd, F_GETFL);
+    return flags >= 0 && !fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+#else
+    return fd >= 0;
+#endif
+}
+
 static rlx_status open_stream(rx_outfile *f, const rx_target *t, rlx_error *err)
 {
     if (f->keep)
         return rx_fail(err, RLX_INVALID, "'%s' is a device or a pipe; expected a file", f->path);
     f->stream = true;
     if (t->descriptor >= 0) {
-        f->fd = fcntl(t->descriptor, F_DUPFD_CLOEXEC, 0);
+        f->fd = rx_dup_cloexec(t->descriptor);
         return f->fd < 0 ? fail_io(f, "write to", err) : RLX_OK;
     }
     /* Without O_NONBLOCK a pipe that no one reads is waited for. */
     f->fd = open_file("create", f->target, O_WRONLY | O_NONBLOCK | O_NOCTTY, 0);
     if (f->fd < 0 && errno == ENXIO)
         return rx_fail(err, RLX_IO, "cannot write '%s': it is a pipe that no one reads", f->path);
-    const int flags = f->fd < 0 ? -1 : fcntl(f->fd, F_GETFL);
-    if (flags < 0 || fcntl(f->fd, F_SETFL, flags & ~O_NONBLOCK))
-        return fail_io(f, "open", err);
-    return RLX_OK;
+    return wait_for_writes(f->fd) ? RLX_OK : fail_io(f, "open", err);
 }
 
 static rlx_status open_at(rx_outfile *f, rx_target *t, rlx_error *err)
 {
     const size_t n = strlen(t->path) + 1, m = strlen(t->resolved) + 1;
-    const size_t folder = folder_length(t->resolved);
+    const size_t folder = rx_folder_length(t->resolved);
     f->path = rx_alloc(n);
     f->temporary = rx_alloc(m + SUFFIX_BYTES);
     f->folder = rx_alloc(folder + 2);
@@ -443,6 +448,7 @@ static rlx_status check_again(const rx_outfile *f, rlx_error *err)
 /* Links an unnamed file to the path of its temporary. */
 static bool link_temporary(rx_outfile *f)
 {
+#if defined(O_TMPFILE)
     char from[32];
     descriptor_path(f->fd, from);
     for (int i = 0; i < MAX_TRIES && !f->named; i++) {
@@ -452,6 +458,7 @@ static bool link_temporary(rx_outfile *f)
         if (!f->named && errno != EEXIST && errno != EINTR)
             return false;
     }
+#endif
     return f->named;
 }
 
@@ -459,7 +466,7 @@ static bool rename_temporary(rx_outfile *f)
 {
     int result;
     do
-        result = fails("rename", NULL) ? -1 : rename(f->temporary, f->target);
+        result = fails("rename", NULL) ? -1 : rx_rename(f->temporary, f->target);
     while (result && errno == EINTR);
     f->named = f->named && result;
     return !result;
@@ -468,7 +475,7 @@ static bool rename_temporary(rx_outfile *f)
 /* A new name is on the disk when its folder is. A folder that cannot be opened cannot be synced. */
 static rlx_status sync_folder(const rx_outfile *f, rlx_error *err)
 {
-    int fd = open(f->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = rx_open(f->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool ok = fd < 0 || sync_file("sync folder", fd);
     rlx_status st = ok ? RLX_OK
                        : rx_fail(err, RLX_IO, "'%s' was written, but its folder could not be "
@@ -510,7 +517,7 @@ void rx_outfile_discard(rx_outfile *f)
         if (f->keep && f->named)
             flush(f, NULL);
         else if (f->named && !fails("remove", NULL))
-            unlink(f->temporary);
+            rx_unlink(f->temporary);
         close(f->fd);
     }
     rx_free(f->path);
@@ -525,7 +532,7 @@ void rx_outfile_discard(rx_outfile *f)
 
 rlx_status rx_outfile_remove(const char *path, rlx_error *err)
 {
-    if (!fails("remove", NULL) && (!remove(path) || errno == ENOENT))
+    if (!fails("remove", NULL) && (!rx_remove(path) || errno == ENOENT))
         return RLX_OK;
     return rx_fail(err, RLX_IO, "cannot remove '%s': %s", path, strerror(errno));
 }
@@ -538,10 +545,13 @@ rlx_status rx_outfile_make_folders(const char *path, rlx_error *err)
     if (!part)
         return rx_fail_memory(err, path, n);
     memcpy(part, path, n);
-    for (char *p = n > 1 ? strchr(part + 1, '/') : NULL; ok && p; p = strchr(p + 1, '/')) {
-        *p = 0;
-        ok = !mkdir(part, 0700) || errno == EEXIST;
-        *p = '/';
+    for (size_t i = 1; ok && i + 1 < n; i++) {
+        const char c = part[i];
+        if (c != '/' && !(RX_BACKSLASH && c == '\\'))
+            continue;
+        part[i] = 0;
+        ok = !rx_mkdir(part, 0700) || errno == EEXIST;
+        part[i] = c;
     }
     rx_free(part);
     return ok ? RLX_OK

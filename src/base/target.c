@@ -2,13 +2,8 @@
 /* Target of a file write, over POSIX calls. */
 #include "base/target.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/str.h"
@@ -137,8 +132,8 @@ static const char *describe(const unsigned char *head, size_t n)
 static rlx_status check_kind(const rx_target *t, const rx_file_kind *kind, rlx_error *err)
 {
     unsigned char head[HEAD_BYTES];
-    int fd = open(t->resolved, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, head, sizeof head);
+    int fd = rx_open(t->resolved, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : rx_read(fd, head, sizeof head);
     const int why = errno;
     if (fd >= 0)
         close(fd);
@@ -159,7 +154,7 @@ rlx_status rx_target_check(rx_target *t, const rx_file_kind *kind, rlx_error *er
         t->stream = true;
         return RLX_OK;
     }
-    if (kind ? stat(t->resolved, &st) : lstat(t->resolved, &st)) {
+    if (kind ? rx_stat(t->resolved, &st) : rx_lstat(t->resolved, &st)) {
         if (errno == ENOENT)
             return RLX_OK;
         return rx_fail(err, RLX_IO, "cannot write '%s': %s", t->path, strerror(errno));
@@ -172,7 +167,7 @@ rlx_status rx_target_check(rx_target *t, const rx_file_kind *kind, rlx_error *er
     if (!S_ISREG(st.st_mode))
         return rx_fail(err, RLX_IO, "cannot write '%s': it is %s; expected a file", t->path,
                        rx_mode_name(st.st_mode));
-    if (!(st.st_mode & 0222) || access(t->resolved, W_OK))
+    if (!(st.st_mode & 0222) || rx_access(t->resolved, W_OK))
         return rx_fail(err, RLX_IO, "'%s' was not replaced: it is read-only", t->path);
     t->exists = true;
     t->mode = st.st_mode & 0777;

@@ -4,9 +4,8 @@
 #ifndef RX_BASE_TARGET_H
 #define RX_BASE_TARGET_H
 
-#include <sys/types.h>
-
 #include "base/outfile.h"
+#include "base/posix.h"
 
 typedef struct rx_target {
     const char *path;   /* in errors */

@@ -5,12 +5,14 @@
 #include <sched.h>
 #include <time.h>
 
+#if !defined(_WIN32)
 int64_t rx_now_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
+#endif
 
 int64_t rx_deadline(int64_t timeout_ms)
 {
@@ -21,8 +23,8 @@ int64_t rx_deadline(int64_t timeout_ms)
     return ns;
 }
 
-#if RX_WASM_THREADS
-/* thread_wasm.c */
+#if RX_WASM_THREADS || defined(_WIN32)
+/* thread_wasm.c, thread_win.c */
 #elif RX_HAS_THREADS
 
 bool rx_mutex_init(rx_mutex *m) { return !pthread_mutex_init(&m->m, NULL); }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads, locks and the clock: a thin layer over POSIX threads, or over the workers of a web page
- * (thread_wasm.c). Where there are none locks do nothing and rx_thread_start fails, so callers work
- * inline. */
+/* Threads, locks and the clock: a thin layer over POSIX threads, over those of Windows
+ * (thread_win.c), or over the workers of a web page (thread_wasm.c). Where there are none locks do
+ * nothing and rx_thread_start fails, so callers work inline. */
 #ifndef RX_BASE_THREAD_H
 #define RX_BASE_THREAD_H
 
@@ -26,6 +26,14 @@ typedef struct rx_mutex { char unused; } rx_mutex;
 typedef struct rx_cond { char unused; } rx_cond;
 typedef struct rx_rwlock { char unused; } rx_rwlock;
 typedef struct rx_thread { char unused; } rx_thread;
+#elif defined(_WIN32)
+#define RX_HAS_THREADS 1
+#define RX_WASM_THREADS 0
+typedef struct rx_mutex { void *lock; } rx_mutex;
+#define RX_MUTEX_INIT {0}
+typedef struct rx_cond { void *condition; } rx_cond;
+typedef struct rx_rwlock { void *lock; bool is_writing; } rx_rwlock;
+typedef struct rx_thread { void *handle; } rx_thread;
 #else
 #define RX_HAS_THREADS 1
 #define RX_WASM_THREADS 0

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* How many cores the process may use: the affinity mask, cut by the CPU quota of its control group
  * and of each group above it (versions 1 and 2). */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/posix.h"
 #include "base/thread.h"
 #include "cpu/pool.h"
 
@@ -107,7 +106,7 @@ int rx_cpu_cores(void)
     if (!sched_getaffinity(0, sizeof mask, mask))
         n = CPU_COUNT_S(sizeof mask, mask);
     if (n < 1)
-        n = (int)sysconf(_SC_NPROCESSORS_ONLN);
+        n = rx_processors();
     int limit = cgroup_limit();
     if (limit && limit < n)
         n = limit;
@@ -120,14 +119,6 @@ int rx_cpu_cores(void) { return 1 + rx_thread_room(); }
 
 #else
 
-int rx_cpu_cores(void)
-{
-#if defined(_SC_NPROCESSORS_ONLN)
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n < 1 ? 1 : (int)n;
-#else
-    return 1;
-#endif
-}
+int rx_cpu_cores(void) { return rx_processors(); }
 
 #endif

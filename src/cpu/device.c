@@ -3,12 +3,11 @@
  * (reference kernels only, one thread: the definition of correct). */
 #include "cpu/device.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/env.h"
+#include "base/posix.h"
 #include "cpu/cpuid.h"
 #include "ops/custom.h"
 #include "runtime/host.h"
@@ -64,16 +63,6 @@ static void processor_name(char *out, size_t cap)
     snprintf(out, cap, "%.*s", (int)strcspn(at, "\n"), at);
 }
 
-static uint64_t host_memory(void)
-{
-#if defined(_SC_PHYS_PAGES) && defined(_SC_PAGESIZE)
-    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
-#else
-    return 0;
-#endif
-}
-
 static const char *kernel_set(void)
 {
     uint32_t flags = rx_cpu_flags();
@@ -94,7 +83,7 @@ static size_t cpu_list(rlx_device_info *out, size_t cap, char reason[512])
     snprintf(out->driver, sizeof out->driver, "%s", kernel_set());
     processor_name(out->name, sizeof out->name);
     out->threads = (uint32_t)rx_env_number(RX_ENV_THREADS, 1, RX_MAX_THREADS, rx_cpu_cores());
-    out->memory = host_memory();
+    out->memory = rx_memory_bytes();
     snprintf(out->detail, sizeof out->detail, "%u threads, all types, any shape",
              (unsigned)out->threads);
     return 1;
@@ -108,7 +97,7 @@ static size_t ref_list(rlx_device_info *out, size_t cap, char reason[512])
     *out = (rlx_device_info){RLX_INIT(rlx_device_info), .id = "ref", .backend = "ref",
                              .driver = "reference kernels", .threads = 1, .is_test = true};
     processor_name(out->name, sizeof out->name);
-    out->memory = host_memory();
+    out->memory = rx_memory_bytes();
     snprintf(out->detail, sizeof out->detail, "plain loops with double accumulation");
     return 1;
 }

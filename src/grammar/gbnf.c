@@ -371,7 +371,7 @@ static rlx_status parse_rules(parser *p)
             return wrong(p, "'::='");
         p->at += 3;
         skip(p, true);
-        node *body;
+        node *body = NULL;
         RLX_TRY(parse_either(p, false, &body));
         p->rules[r].body = body; /* the last definition counts */
         skip(p, false);

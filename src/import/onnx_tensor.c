@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "base/posix.h"
 
 /* Fields of TensorProto. */
 enum {
@@ -182,8 +183,7 @@ static bool stays_inside(const char *name)
 
 static rlx_status map_external(rlx_onnx *m, const rx_onnx_tensor *t, rx_file **file, rlx_error *err)
 {
-    const char *slash = strrchr(m->path, '/');
-    const size_t folder = slash ? (size_t)(slash - m->path) + 1 : 0;
+    const size_t folder = rx_folder_length(m->path);
     const size_t room = folder + strlen(t->location) + 1;
     for (size_t i = 0; i < m->n_externals; i++)
         if (!strcmp(m->external_names[i], t->location)) {

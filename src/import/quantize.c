@@ -5,11 +5,11 @@
 #include "rlx/quantize.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/posix.h"
 #include "base/quant_encode.h"
 #include "base/thread.h"
 
@@ -116,7 +116,7 @@ static uint32_t count_threads(const job *j)
 {
     long n = (long)j->desc->threads;
     if (n == 0)
-        n = sysconf(_SC_NPROCESSORS_ONLN);
+        n = rx_processors();
     n = n < MAX_THREADS ? n : MAX_THREADS;
     n = n < j->n_chunks ? n : (long)j->n_chunks;
     return n > 1 ? (uint32_t)n : 1;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/posix.h"
 #include "import/file.h"
 #include "import/json.h"
 
@@ -288,8 +289,7 @@ static bool is_plain_name(const rx_json *v)
 static rlx_status read_shard(rlx_file *f, const rx_part *index, const rx_map *owners,
                              uint32_t number, const char *name, rlx_error *err)
 {
-    const char *slash = strrchr(index->path, '/');
-    size_t folder = slash ? (size_t)(slash - index->path) + 1 : 0;
+    const size_t folder = rx_folder_length(index->path);
     size_t room = folder + strlen(name) + 1;
     char *path = rx_arena_alloc(&f->arena, room);
     if (!path)

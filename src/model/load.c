@@ -3,9 +3,9 @@
  * weights. Settings are those of config.json and, for sentence embeddings, of modules.json, the
  * pooling folder it names and sentence_bert_config.json. */
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/posix.h"
 #include "base/str.h"
 #include "import/file.h"
 #include "import/json.h"
@@ -16,13 +16,13 @@
 bool rx_is_folder(const char *path)
 {
     struct stat st;
-    return !stat(path, &st) && S_ISDIR(st.st_mode);
+    return !rx_stat(path, &st) && S_ISDIR(st.st_mode);
 }
 
 static bool is_file(const char *path)
 {
     struct stat st;
-    return !stat(path, &st) && S_ISREG(st.st_mode);
+    return !rx_stat(path, &st) && S_ISREG(st.st_mode);
 }
 
 rlx_status rx_join_path(const char *folder, size_t n, const char *name, char **out,
@@ -34,13 +34,6 @@ rlx_status rx_join_path(const char *folder, size_t n, const char *name, char **o
         rx_str_puts(&s, "/");
     rx_str_puts(&s, name);
     return rx_str_take(&s, out, NULL, err);
-}
-
-/* The length of the folder part of a path, with its slash. */
-static size_t folder_length(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? (size_t)(slash - path) + 1 : 0;
 }
 
 /* The file with the weights, in a folder or `path` itself. */
@@ -65,7 +58,7 @@ static rlx_status open_beside(const char *weights, const char *name, rx_file *f,
 {
     char *path = NULL;
     *f = (rx_file){0};
-    RLX_TRY(rx_join_path(weights, folder_length(weights), name, &path, err));
+    RLX_TRY(rx_join_path(weights, rx_folder_length(weights), name, &path, err));
     rlx_status st = is_file(path) ? rx_file_open(path, f, err) : RLX_OK;
     rx_free(path);
     return st;

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/posix.h"
 #include "model/template_value.h"
 #include "model/unicode.h"
 

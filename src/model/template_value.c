@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/posix.h"
 #include "model/unicode.h"
 
 /* ---- Failures, memory, effort ---------------------------------------------------------------- */

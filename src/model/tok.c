@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/posix.h"
 #include "import/file.h"
 #include "model/tok.h"
 
@@ -153,13 +154,6 @@ static bool ends_with(const char *s, const char *end)
     return n >= m && !strcmp(s + n - m, end);
 }
 
-/* The bytes of `path` up to and with its last slash. */
-static size_t folder_length(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? (size_t)(slash - path) + 1 : 0;
-}
-
 /* A file of that name in a folder; *path is freed by the caller. False when it cannot be read. */
 static bool open_beside(const char *folder, size_t n, const char *name, char **path, rx_file *file)
 {
@@ -179,7 +173,7 @@ static rlx_status open_text(const char *path, const rx_file *file, bool is_json,
     rlx_tokenizer *t = rx_tok_new(path, err);
     rx_file config = {0}, jinja = {0};
     char *config_path = NULL, *jinja_path = NULL;
-    size_t folder = folder_length(path);
+    size_t folder = rx_folder_length(path);
     if (!t)
         return RLX_NO_MEMORY;
     bool has_config = open_beside(path, folder, "tokenizer_config.json", &config_path, &config);
@@ -245,7 +239,7 @@ rlx_status rlx_tokenizer_open(const char *path, rlx_tokenizer **out, rlx_error *
     else if (is_json || ends_with(path, ".txt"))
         st = open_text(path, &file, is_json, out, err);
     else
-        st = open_folder(path, folder_length(path), out, err);
+        st = open_folder(path, rx_folder_length(path), out, err);
     rx_file_close(&file);
     return st;
 }

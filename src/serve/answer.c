@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/mem.h"
+#include "base/posix.h"
 #include "serve/json_out.h"
 
 #define WAIT_MS 100            /* interval of checks whether the client is still connected */
@@ -174,7 +174,7 @@ static bool make_prompts(rx_answer *a)
 static uint64_t seed_of(const rx_answer *a, size_t index)
 {
     uint64_t seed = (uint64_t)a->r.seed;
-    if (a->r.seed == -1 && getentropy(&seed, sizeof seed))
+    if (a->r.seed == -1 && rx_random_bytes(&seed, sizeof seed))
         seed = (uint64_t)rx_now_ns();
     return seed + index;
 }

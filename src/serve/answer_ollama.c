@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/posix.h"
 #include "serve/answer.h"
 #include "serve/json_out.h"
 

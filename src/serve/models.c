@@ -4,10 +4,10 @@
  * and where all are in use a request waits for one. */
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "base/mem.h"
+#include "base/posix.h"
 #include "serve/server.h"
 
 #define WAIT_FOR_ROOM_MS 60000
@@ -128,7 +128,7 @@ static uint64_t file_bytes(const char *path)
     struct stat st;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const int n = snprintf(full, sizeof full, "%s%s", path, names[i]);
-        if (n > 0 && (size_t)n < sizeof full && !stat(full, &st) && S_ISREG(st.st_mode))
+        if (n > 0 && (size_t)n < sizeof full && !rx_stat(full, &st) && S_ISREG(st.st_mode))
             return (uint64_t)st.st_size;
     }
     return 0;

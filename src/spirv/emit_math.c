@@ -164,7 +164,7 @@ static rx_id assemble(rx_emit *e, rx_id sign, rx_id r, rx_id exponent)
 }
 
 /* Significand and biased exponent (1 for subnormals) of a magnitude. */
-static rx_id significand(rx_emit *e, rx_id mag, rx_id *exponent)
+static rx_id significand_of(rx_emit *e, rx_id mag, rx_id *exponent)
 {
     const rx_id biased = u_shr_k(e, mag, 23), is_small = i_eq_k(e, biased, 0);
     *exponent = i_select(e, is_small, k_u(e, 1), biased);
@@ -177,7 +177,7 @@ static rx_id do_fmod(rx_emit *e, const rx_id *a)
     const rx_id u = f_bits(e, a[0]), x = i_and_k(e, u, F_ABS);
     const rx_id y = i_and_k(e, f_bits(e, a[1]), F_ABS);
     rx_id ex, ey;
-    const rx_id mx = significand(e, x, &ex), my_any = significand(e, y, &ey);
+    const rx_id mx = significand_of(e, x, &ex), my_any = significand_of(e, y, &ey);
     const rx_id my = i_select(e, i_eq_k(e, y, 0), k_u(e, 1), my_any);
     const rx_id less = u_lt(e, x, y);
     const rx_id bad = b_or(e, u_ge_k(e, x, F_INF),

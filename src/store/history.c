@@ -4,11 +4,11 @@
 #include "store/history.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "base/env.h"
 #include "base/mem.h"
 #include "base/outfile.h"
+#include "base/posix.h"
 #include "base/str.h"
 
 #define PATH_BYTES 2048
@@ -24,7 +24,7 @@ static rlx_status find_path(char path[PATH_BYTES], rlx_error *err)
 static rlx_status open_history(const char *path, rx_file *f, rlx_error *err)
 {
     *f = (rx_file){0};
-    return access(path, F_OK) ? RLX_OK : rx_file_open_own(path, f, err);
+    return rx_access(path, F_OK) ? RLX_OK : rx_file_open_own(path, f, err);
 }
 
 static rlx_status call_with(const char *line, size_t n, rx_history_fn *fn, void *user,

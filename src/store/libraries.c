@@ -3,11 +3,11 @@
 #ifdef RLX_OPEN_LIBRARIES
 #define RX_LIBRARIES_KEEP_NAMES
 #include <curl/curl.h>
-#include <dlfcn.h>
 #include <microhttpd.h>
 #include <string.h>
 #include <zlib.h>
 
+#include "base/posix.h"
 #include "store/libraries.h"
 
 rx_curl_functions rx_curl;
@@ -20,14 +20,14 @@ static rlx_status open_library(const char *const *files, const char *const *name
                                size_t n, const char *why, rlx_error *err)
 {
     for (; *files; files++) {
-        void *handle = dlopen(*files, RTLD_NOW | RTLD_LOCAL);
+        void *handle = rx_library_open(*files);
         size_t i = 0;
-        while (handle && i < n && (to[i] = dlsym(handle, names[i])))
+        while (handle && i < n && (to[i] = rx_library_symbol(handle, names[i])))
             i++;
         if (handle && i == n)
             return RLX_OK; /* stays open */
         if (handle)
-            dlclose(handle);
+            rx_library_close(handle);
     }
     return rx_fail(err, RLX_UNSUPPORTED, "%s", why);
 }

@@ -2,11 +2,11 @@
 /* Getting models: what a source means, the files that come from it, and their manifest. */
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/env.h"
 #include "base/file.h"
 #include "base/outfile.h"
+#include "base/posix.h"
 #include "import/json.h"
 #include "store/fetch.h"
 #include "store/layout.h"
@@ -173,7 +173,7 @@ static rlx_status pull_local(pull *p, const struct stat *info, rlx_error *err)
         char from[RX_STORE_PATH];
         struct stat st;
         const int length = snprintf(from, sizeof from, "%s/%s", path, parts[i]);
-        if (length > 0 && (size_t)length < sizeof from && (i < N_NEEDED || !stat(from, &st)))
+        if (length > 0 && (size_t)length < sizeof from && (i < N_NEEDED || !rx_stat(from, &st)))
             RLX_TRY(copy_file(p, from, parts[i], err));
     }
     return RLX_OK;
@@ -414,7 +414,7 @@ static rlx_status pull_source(pull *p, bool *had, rlx_error *err)
         return pull_named_package(p, source + 5, had, err);
     if (!strncmp(source, "http://", 7) || !strncmp(source, "https://", 8))
         return pull_url(p, had, err);
-    if (!stat(source, &info))
+    if (!rx_stat(source, &info))
         return pull_local(p, &info, err);
     const size_t repository = repository_length(source);
     if (repository)

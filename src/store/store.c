@@ -3,16 +3,14 @@
 #include "store/store.h"
 
 #include <ctype.h>
-#include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/env.h"
 #include "base/file.h"
 #include "base/outfile.h"
+#include "base/posix.h"
 #include "base/str.h"
 #include "import/json.h"
 #include "store/layout.h"
@@ -159,14 +157,14 @@ rlx_status rx_store_list(rx_arena *a, const rx_store_model **out, size_t *n, rlx
     *n = 0;
     *out = NULL;
     RLX_TRY(rx_store_path(NULL, NULL, folder, err));
-    DIR *d = opendir(folder);
+    rx_dir *d = rx_opendir(folder);
     if (!d && errno != ENOENT)
         return rx_fail(err, RLX_IO, "cannot read '%s': %s", folder, strerror(errno));
-    for (struct dirent *e; d && st == RLX_OK && (e = readdir(d));)
-        if (rx_store_is_name(e->d_name, strlen(e->d_name)))
-            st = add_model(a, e->d_name, &models, n, &cap);
+    for (const char *name; d && st == RLX_OK && (name = rx_next_name(d));)
+        if (rx_store_is_name(name, strlen(name)))
+            st = add_model(a, name, &models, n, &cap);
     if (d)
-        closedir(d);
+        rx_closedir(d);
     if (*n)
         qsort(models, *n, sizeof *models, compare_models);
     if (st == RLX_OK && *n && !(*out = rx_arena_array_copy(a, models, *n, sizeof *models)))
@@ -178,15 +176,15 @@ rlx_status rx_store_list(rx_arena *a, const rx_store_model **out, size_t *n, rlx
 /* ---- Removing -------------------------------------------------------------------------------- */
 
 /* The manifest goes first: what is left after a failure is no model. */
-static rlx_status remove_files(const char *name, DIR *d, rlx_error *err)
+static rlx_status remove_files(const char *name, rx_dir *d, rlx_error *err)
 {
     char path[RX_STORE_PATH];
     RLX_TRY(rx_store_path(name, RX_STORE_MANIFEST, path, err));
     RLX_TRY(rx_outfile_remove(path, err));
-    for (struct dirent *e; (e = readdir(d));) {
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+    for (const char *file; (file = rx_next_name(d));) {
+        if (!strcmp(file, ".") || !strcmp(file, ".."))
             continue;
-        RLX_TRY(rx_store_path(name, e->d_name, path, err));
+        RLX_TRY(rx_store_path(name, file, path, err));
         RLX_TRY(rx_outfile_remove(path, err));
     }
     return RLX_OK;
@@ -199,13 +197,13 @@ rlx_status rx_store_remove(const char *name, rlx_error *err)
     if (!rx_store_is_name(name, strlen(name)))
         return rx_fail(err, RLX_INVALID, "'%s' cannot be the name of a model", name);
     RLX_TRY(rx_store_path(name, NULL, folder, err));
-    if (!lstat(folder, &info) && S_ISLNK(info.st_mode)) /* what it leads to is not the store's */
+    if (!rx_lstat(folder, &info) && S_ISLNK(info.st_mode)) /* what it leads to is not the store's */
         return rx_outfile_remove(folder, err);
-    DIR *d = opendir(folder);
+    rx_dir *d = rx_opendir(folder);
     if (!d)
         return rx_fail(err, RLX_NOT_FOUND, "there is no model '%s' in the store", name);
     rlx_status st = remove_files(name, d, err);
-    closedir(d);
+    rx_closedir(d);
     return st == RLX_OK ? rx_outfile_remove(folder, err) : st;
 }
 

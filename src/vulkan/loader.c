@@ -3,13 +3,13 @@
  * whose messages are counted: a run during which one arrives fails. */
 #include "vulkan/loader.h"
 
-#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/env.h"
 #include "base/mem.h"
+#include "base/posix.h"
 #include "base/thread.h"
 
 #define VALIDATION_LAYER "VK_LAYER_KHRONOS_validation"
@@ -89,14 +89,29 @@ static bool has_layer(const rx_vk_instance *vk, const char *name)
 
 static bool open_library(rx_vk_instance *vk, char *reason)
 {
+#if defined(_WIN32)
+    static const char *const names[] = {"vulkan-1.dll", NULL};
+    const char *how = "install a graphics driver with Vulkan";
+#elif defined(__APPLE__)
+    static const char *const names[] = {"libvulkan.1.dylib", "libvulkan.dylib",
+                                        "/usr/local/lib/libvulkan.1.dylib",
+                                        "/opt/homebrew/lib/libvulkan.1.dylib", "libMoltenVK.dylib",
+                                        "/usr/local/lib/libMoltenVK.dylib",
+                                        "/opt/homebrew/lib/libMoltenVK.dylib", NULL};
+    const char *how = "install MoltenVK and the Vulkan loader";
+#elif defined(__ANDROID__)
+    static const char *const names[] = {"libvulkan.so", NULL};
+    const char *how = "the system has none";
+#else
     static const char *const names[] = {"libvulkan.so.1", "libvulkan.so", NULL};
+    const char *how = "install the package libvulkan1 and a Vulkan driver";
+#endif
     void *library = NULL;
     for (size_t i = 0; names[i] && !library; i++)
-        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    void *entry = library ? dlsym(library, "vkGetInstanceProcAddr") : NULL;
+        library = rx_library_open(names[i]);
+    void *entry = library ? rx_library_symbol(library, "vkGetInstanceProcAddr") : NULL;
     if (!entry) {
-        snprintf(reason, 512, "there is no Vulkan loader (libvulkan.so.1): install the package "
-                 "libvulkan1 and a Vulkan driver");
+        snprintf(reason, 512, "there is no Vulkan loader (%s): %s", names[0], how);
         return false;
     }
     memcpy(&vk->GetInstanceProcAddr, &entry, sizeof entry);

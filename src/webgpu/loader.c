@@ -4,13 +4,13 @@
 #include "webgpu/loader.h"
 
 #ifndef __wasm__
-#include <dlfcn.h>
 #endif
 #include <stdio.h>
 #include <string.h>
 
 #include "base/env.h"
 #include "base/mem.h"
+#include "base/posix.h"
 
 /* The first whose symbol the library has. The numbers of Dawn are those from before webgpu.h became
  * common; later ones are as in the last row. RX_WG_LANGUAGE_DOT is for web/lib/webgpu.mjs alone. */
@@ -48,31 +48,27 @@ static bool open_library(rx_wg_library *lib, char *reason)
 
 #else
 
-#ifdef __APPLE__
+#if defined(_WIN32)
+#define PREFIX ""
+#define SUFFIX ".dll"
+#elif defined(__APPLE__)
+#define PREFIX "lib"
 #define SUFFIX ".dylib"
 #else
+#define PREFIX "lib"
 #define SUFFIX ".so"
 #endif
 
 static const char *const library_names[] = {
-    "libwgpu_native" SUFFIX, "libwgpu_native-release" SUFFIX, "libwebgpu_dawn" SUFFIX,
-    "libwebgpu_wrapper" SUFFIX};
+    PREFIX "wgpu_native" SUFFIX, PREFIX "wgpu_native-release" SUFFIX, PREFIX "webgpu_dawn" SUFFIX,
+    PREFIX "webgpu_wrapper" SUFFIX};
 #define N_NAMES (sizeof library_names / sizeof *library_names)
 
 /* Opens a library in the folder of this library or program. */
 static void *open_beside(const char *name)
 {
-    Dl_info self;
     char path[1024];
-    const char *slash = NULL;
-    static const int here;
-    if (dladdr(&here, &self) && self.dli_fname)
-        slash = strrchr(self.dli_fname, '/');
-    if (!slash)
-        return NULL;
-    int n = snprintf(path, sizeof path, "%.*s/%s", (int)(slash - self.dli_fname), self.dli_fname,
-                     name);
-    return n > 0 && (size_t)n < sizeof path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    return rx_library_beside(name, path, sizeof path) ? rx_library_open(path) : NULL;
 }
 
 static void *find_library(char *reason)
@@ -80,21 +76,22 @@ static void *find_library(char *reason)
     const char *given = rx_env_text(RX_ENV_WEBGPU_LIBRARY);
     void *handle = NULL;
     if (given) {
-        handle = dlopen(given, RTLD_NOW | RTLD_LOCAL);
+        handle = rx_library_open(given);
         if (!handle) {
-            const char *why = dlerror();
+            const char *why = rx_library_error();
             snprintf(reason, 512, "RLX_WEBGPU_LIBRARY: %.400s", why ? why : "cannot be opened");
         }
         return handle;
     }
     for (size_t i = 0; i < N_NAMES && !handle; i++) {
-        handle = dlopen(library_names[i], RTLD_NOW | RTLD_LOCAL);
+        handle = rx_library_open(library_names[i]);
         if (!handle)
             handle = open_beside(library_names[i]);
     }
     if (!handle)
-        snprintf(reason, 512, "there is no WebGPU library: install wgpu-native (libwgpu_native"
-                 SUFFIX ") or Dawn (libwebgpu_dawn" SUFFIX "), or name one in RLX_WEBGPU_LIBRARY");
+        snprintf(reason, 512, "there is no WebGPU library: install wgpu-native (" PREFIX
+                 "wgpu_native" SUFFIX ") or Dawn (" PREFIX "webgpu_dawn" SUFFIX "), or name one in "
+                 "RLX_WEBGPU_LIBRARY");
     return handle;
 }
 
@@ -115,23 +112,23 @@ static bool open_library(rx_wg_library *lib, char *reason)
     if (!handle)
         return false;
 #define X(result, name, args)                                                            \
-    f = dlsym(handle, "wgpu" #name);                                                     \
+    f = rx_library_symbol(handle, "wgpu" #name);                                         \
     memcpy(&lib->name, &f, sizeof f);                                                    \
     if (!f) {                                                                            \
         snprintf(reason, 512, "the WebGPU library has no wgpu" #name ": it is too old or "  \
                  "something else");                                                      \
-        dlclose(handle);                                                                 \
+        rx_library_close(handle);                                                        \
         return false;                                                                    \
     }
     RX_WG_FUNCTIONS(X)
 #undef X
-#define X(result, name, args)        \
-    f = dlsym(handle, "wgpu" #name); \
+#define X(result, name, args)                    \
+    f = rx_library_symbol(handle, "wgpu" #name); \
     memcpy(&lib->name, &f, sizeof f);
     RX_WG_OPTIONAL_FUNCTIONS(X)
 #undef X
     lib->flavour = flavours;
-    while (lib->flavour->symbol && !dlsym(handle, lib->flavour->symbol))
+    while (lib->flavour->symbol && !rx_library_symbol(handle, lib->flavour->symbol))
         lib->flavour++;
     describe_library(lib);
     return true;

@@ -208,8 +208,8 @@ static bool is_excepted(const char *text)
     return false;
 }
 
-static void tell(const ot_case *c, ot_lie lie, const ot_tensor *truth, const ot_measure *m,
-                 const ot_tensor *other, ot_report *r)
+static void tell_lie(const ot_case *c, ot_lie lie, const ot_tensor *truth, const ot_measure *m,
+                     const ot_tensor *other, ot_report *r)
 {
     ot_tensor t;
     if (!ot_tensor_init(&t, truth->dtype, truth->rank, truth->dims)) return;
@@ -236,7 +236,7 @@ void ot_tell_lies(const ot_case *c, const ot_expectation *e, const ot_expectatio
         if (!has_distinct(&e->out[k], is_normal)) continue;
         for (ot_lie lie = 0; lie < OT_N_LIES; lie++) {
             const bool has_other = other && k < other->n_out;
-            tell(c, lie, &e->out[k], &e->measure[k], has_other ? &other->out[k] : NULL, r);
+            tell_lie(c, lie, &e->out[k], &e->measure[k], has_other ? &other->out[k] : NULL, r);
         }
     }
 }

@@ -3,8 +3,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/posix.h"
 #include "base/thread.h"
 #include "ops/optest.h"
 
@@ -367,7 +367,7 @@ static bool parse_options(int argc, char **argv, ot_options *o)
         }
         if (!known) return false;
     }
-    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    const long processors = rx_processors();
     o->jobs = jobs ? atoi(jobs) : processors < 1 ? 1 : processors > 8 ? 8 : (int)processors;
     o->every = every ? atoi(every) : 1;
     o->from = from ? atoi(from) : 0;

@@ -10,10 +10,13 @@ function(rlx_ops name every)
         math(EXPR every "${every} * 40")
     elseif(RLX_SANITIZE)
         math(EXPR every "${every} * 15")
+    elseif(CMAKE_CROSSCOMPILING) # an emulator takes five to twenty times as long
+        math(EXPR every "${every} * 20")
     endif()
     rlx_test("ops/${name}" "${CMAKE_CURRENT_SOURCE_DIR}/ops/share.sh" $<TARGET_FILE:optest>
              ${every} --device ${ops_DEVICE} ${ops_OPTIONS})
-    rlx_test_property("ops/${name}" ENVIRONMENT ${ops_ENVIRONMENT})
+    list(JOIN CMAKE_CROSSCOMPILING_EMULATOR " " emulator)
+    rlx_test_property("ops/${name}" ENVIRONMENT ${ops_ENVIRONMENT} "RLX_EMULATOR=${emulator}")
     rlx_test_property("ops/${name}" LABELS ${ops_LABELS})
 endfunction()
 

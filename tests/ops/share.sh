@@ -6,6 +6,7 @@
 # RLX_TEST_RANDOM says how many there are before shares are taken. Skipped where there is no such
 # device.
 # A case of a share runs in one of its modes, those of one case by turns.
+# RLX_EMULATOR: what runs programs of another machine.
 # RLX_TEST_LAVAPIPE=DIR: with the lavapipe that tools/fetch/lavapipe.sh puts there.
 optest=$1 every=${RLX_TEST_EVERY:-$2} seed=${RLX_TEST_SEED:-0}
 shift 2
@@ -14,9 +15,10 @@ if [ -n "${RLX_TEST_LAVAPIPE:-}" ]; then
     export VK_DRIVER_FILES="$RLX_TEST_LAVAPIPE/icd.json"
     export VK_ICD_FILENAMES="$VK_DRIVER_FILES" LD_LIBRARY_PATH="$RLX_TEST_LAVAPIPE/lib"
 fi
-said=$("$optest" "$@" --filter "no case has this name" 2>&1)
+said=$(${RLX_EMULATOR:-} "$optest" "$@" --filter "no case has this name" 2>&1)
 case $said in *"is not available"*) echo "skipped: $said"; exit 77 ;; esac
 from=$((seed % every))
 [ "$every" = 1 ] || echo "share: each ${every}th case from $from, RLX_TEST_SEED=$seed"
 [ "$every" = 1 ] || set -- "$@" --turn $((seed / every + 1))
-exec "$optest" --random "${RLX_TEST_RANDOM:-200}:$seed" "$@" --every "$every" --from "$from"
+exec ${RLX_EMULATOR:-} "$optest" --random "${RLX_TEST_RANDOM:-200}:$seed" "$@" --every "$every" \
+    --from "$from"

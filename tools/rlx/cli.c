@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "store/store.h"
+#include "system.h"
 #include "term.h"
 
 static const char *command_name;
@@ -139,14 +139,7 @@ static void on_signal(int number)
 
 void cli_catch_signals(void)
 {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction on = {.sa_handler = on_signal, .sa_flags = (int)(SA_RESTART | SA_RESETHAND)};
-    sigemptyset(&on.sa_mask);
-    for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
-        struct sigaction old;
-        if (!sigaction(numbers[i], NULL, &old) && old.sa_handler != SIG_IGN)
-            sigaction(numbers[i], &on, NULL);
-    }
+    system_on_end(on_signal);
 }
 
 int cli_caught_signal(void)
@@ -224,7 +217,7 @@ char *cli_model_path(const char *model)
 {
     char path[RX_STORE_PATH];
     rlx_error err = {0};
-    if (strchr(model, '/') || !access(model, F_OK) || strlen(model) > 200)
+    if (rx_folder_length(model) || !rx_access(model, F_OK) || strlen(model) > 200)
         return cli_format("%s", model);
     const rlx_status st = rx_store_find(model, path, &err);
     if (st == RLX_OK)

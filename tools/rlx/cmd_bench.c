@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* rlx bench: measures operations by name on one device or several. */
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +7,7 @@
 #include "json.h"
 #include "llm.h"
 #include "onnx_file.h"
+#include "system.h"
 #include "term.h"
 
 #define MIN_TIME 0.3
@@ -48,7 +48,7 @@ static int add_cases(bench *b, const char *text)
     size_t before = b->n_cases;
     const char *name;
     for (size_t i = 0; (name = bench_suite(i)) != NULL; i++)
-        if (!fnmatch(text, name, 0)) {
+        if (system_matches(text, name)) {
             int status = add_case(b, name);
             if (status)
                 return status;
@@ -110,7 +110,7 @@ static int print_list(const options *o)
     for (size_t i = 0; (name = bench_suite(i)) != NULL; i++) {
         bool match = !o->common.args.n;
         for (size_t k = 0; k < o->common.args.n && !match; k++)
-            match = !fnmatch(o->common.args.v[k], name, 0);
+            match = system_matches(o->common.args.v[k], name);
         if (match)
             printf("%s%s\n", o->common.args.n ? "" : "  ", name);
     }

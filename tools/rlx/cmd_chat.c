@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* rlx chat: an interactive conversation with a language model. On a terminal, lines that begin with
  * a slash are commands; all others, and every line of a pipe, are messages. */
-#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "llm.h"
 #include "markdown.h"
 #include "store/history.h"
+#include "system.h"
 #include "term.h"
 
 #define HISTORY_ENTRIES 500
@@ -410,9 +410,7 @@ static int run_chat(void *record)
     line_init(&t.editor);
     t.system = o->system ? cli_format("%s", o->system) : NULL;
     if (t.editor.editing) {
-        struct sigaction on = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
-        sigemptyset(&on.sa_mask);
-        sigaction(SIGINT, &on, NULL);
+        system_on_interrupt(on_interrupt);
         llm_print_model(t.model);
         recall(&t);
         fputs("Say something; /help shows the commands.\n", stderr);

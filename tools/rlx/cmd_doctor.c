@@ -4,13 +4,12 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "cli.h"
 #include "json.h"
 #include "lists.h"
 #include "tensor.h"
+#include "system.h"
 #include "term.h"
 
 #define ROWS 37
@@ -138,13 +137,13 @@ static cache check_cache(void)
         c.path[0] = 0;
         c.ok = false;
         c.state = "none: set RLX_CACHE_DIR or HOME";
-    } else if (stat(c.path, &st)) {
+    } else if (rx_stat(c.path, &st)) {
         c.state = "made when it is first needed";
     } else if (!S_ISDIR(st.st_mode)) {
         c.ok = false;
         c.state = "not a folder: set RLX_CACHE_DIR to another place";
     } else {
-        c.ok = access(c.path, W_OK | X_OK) == 0;
+        c.ok = rx_access(c.path, W_OK | X_OK) == 0;
         c.state = c.ok ? "writable" : "not writable: set RLX_CACHE_DIR to another place";
     }
     return c;

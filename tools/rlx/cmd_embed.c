@@ -3,10 +3,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "input.h"
 #include "llm.h"
+#include "system.h"
 #include "term.h"
 
 #define DEFAULT_TOP 10

@@ -3,11 +3,11 @@
  * standard error. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "input.h"
 #include "llm.h"
 #include "request.h"
+#include "system.h"
 #include "term.h"
 
 #define DEFAULT_MAX_TOKENS 128

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* rlx inspect: what is in a file: a graph in text form, a NumPy tensor, a model. */
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cli.h"
 #include "graph_file.h"
@@ -12,6 +10,7 @@
 #include "json.h"
 #include "onnx_file.h"
 #include "tensor.h"
+#include "system.h"
 #include "term.h"
 
 typedef struct options {
@@ -49,17 +48,17 @@ static char *find_in_folder(const char *folder)
                                        ".onnx"};
     char *found = NULL;
     for (size_t i = 0; i < ARRAY_LEN(ends) && !found; i++) {
-        DIR *d = opendir(folder);
-        const struct dirent *e;
-        while (d && !found && (e = readdir(d)) != NULL) {
-            char *path = cli_format("%s/%s", folder, e->d_name);
+        rx_dir *d = rx_opendir(folder);
+        const char *name;
+        while (d && !found && (name = rx_next_name(d)) != NULL) {
+            char *path = cli_format("%s/%s", folder, name);
             if (ends_with(path, ends[i]))
                 found = path;
             else
                 free(path);
         }
         if (d)
-            closedir(d);
+            rx_closedir(d);
     }
     if (!found)
         cli_fail("'%s' holds no model: expected model.safetensors, its .index.json, a .gguf or a "
@@ -298,7 +297,7 @@ static int run_inspect(void *record)
     if (!path)
         return EXIT_FAILED;
     struct stat st;
-    if (!stat(path, &st) && S_ISDIR(st.st_mode)) {
+    if (!rx_stat(path, &st) && S_ISDIR(st.st_mode)) {
         char *inside = find_in_folder(path);
         free(path);
         path = inside;

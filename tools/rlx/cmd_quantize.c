@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* rlx quantize: converts the matrices of a GGUF model to smaller types. Tensors are streamed in
  * chunks, so memory does not grow with the model. */
-#include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include "json.h"
 #include "quantize_mix.h"
 #include "tensor.h"
+#include "system.h"
 #include "term.h"
 
 typedef struct options {
@@ -104,7 +104,7 @@ static int read_options(quantize_job *j)
 static bool is_kept(const options *o, const char *name)
 {
     for (size_t i = 0; i < o->keep.n; i++)
-        if (!fnmatch(o->keep.v[i], name, 0))
+        if (system_matches(o->keep.v[i], name))
             return true;
     return false;
 }

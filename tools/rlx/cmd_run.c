@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* rlx run: runs a graph in text form with inputs from files or made up, and shows or stores what
  * comes out. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cli.h"
 #include "json.h"
 #include "steps.h"
+#include "system.h"
 #include "term.h"
 #include "work.h"
 
@@ -108,7 +107,7 @@ static char *output_file(const options *o, const char *name)
 static int show_outputs(work *w, const options *o, json *j)
 {
     rlx_leaf_info leaf;
-    if (o->output_dir && mkdir(o->output_dir, 0777) && errno != EEXIST)
+    if (o->output_dir && rx_mkdir(o->output_dir, 0777) && errno != EEXIST)
         return cli_fail("cannot make the folder '%s': %s", o->output_dir, strerror(errno));
     for (size_t i = 0; rlx_graph_leaf(w->graph, RLX_LEAF_OUTPUT, i, &leaf); i++) {
         char *file = output_file(o, leaf.name);

@@ -2,10 +2,10 @@
 /* rlx serve: models over HTTP, with the API that clients of OpenAI know. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "llm.h"
 #include "serve/http.h"
+#include "system.h"
 #include "systemd.h"
 
 #define DEFAULT_PORT "8080"

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* rlx verify: runs ONNX models on stored inputs and compares the outputs with stored ones, in the
  * layout of ONNX's own test suites. */
-#include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli.h"
 #include "input.h"
 #include "json.h"
 #include "onnx_file.h"
+#include "system.h"
 #include "term.h"
 
 /* The tolerances of ONNX's suite. */
@@ -65,12 +64,12 @@ static void free_names(names *l)
 static names list_folders(const char *folder, const char *prefix)
 {
     names l = {0};
-    DIR *d = opendir(folder);
-    for (struct dirent *e; d && (e = readdir(d));)
-        if (e->d_name[0] != '.' && !strncmp(e->d_name, prefix, strlen(prefix)))
-            add_name(&l, cli_format("%s", e->d_name));
+    rx_dir *d = rx_opendir(folder);
+    for (const char *name; d && (name = rx_next_name(d));)
+        if (name[0] != '.' && !strncmp(name, prefix, strlen(prefix)))
+            add_name(&l, cli_format("%s", name));
     if (d)
-        closedir(d);
+        rx_closedir(d);
     if (l.n)
         qsort(l.v, l.n, sizeof *l.v, compare_names);
     return l;
@@ -84,7 +83,7 @@ static rlx_status load_tensor(const char *folder, const char *kind, size_t j, co
 {
     rlx_npy npy;
     char *path = cli_format("%s/%s_%zu.pb", folder, kind, j);
-    rlx_status st = access(path, R_OK) ? RLX_NOT_FOUND : rlx_onnx_load_tensor(path, &npy, err);
+    rlx_status st = rx_access(path, R_OK) ? RLX_NOT_FOUND : rlx_onnx_load_tensor(path, &npy, err);
     if (st == RLX_NOT_FOUND)
         snprintf(err->text, sizeof err->text, "no file '%.300s'", path);
     if (st == RLX_OK)
@@ -267,9 +266,8 @@ static double json_number(const char *text, const char *key, double absent)
 /* Options come first, then meta.json beside the model, then the suite's own tolerances. */
 static void find_tolerances(job *k, const char *model)
 {
-    const char *slash = strrchr(model, '/');
-    char *path = cli_format("%.*smeta.json", slash ? (int)(slash - model) + 1 : 0, model);
-    char *text = access(path, R_OK) ? NULL : input_read_text(path);
+    char *path = cli_format("%.*smeta.json", (int)rx_folder_length(model), model);
+    char *text = rx_access(path, R_OK) ? NULL : input_read_text(path);
     k->rtol = k->o->rtol > 0 ? k->o->rtol : json_number(text, "\"rtol\"", RTOL);
     k->atol = k->o->atol > 0 ? k->o->atol : json_number(text, "\"atol\"", ATOL);
     free(text);
@@ -303,7 +301,7 @@ static void check_suite_model(job *k, const char *suite, const char *name)
         free(sets.v[i]);
         sets.v[i] = full;
     }
-    if (!access(path, R_OK) && sets.n)
+    if (!rx_access(path, R_OK) && sets.n)
         check_model(k, path, name, (const char *const *)sets.v, sets.n);
     free_names(&sets);
     free(path);

@@ -2,14 +2,11 @@
 /* Reading texts over POSIX calls. */
 #include "input.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "cli.h"
+#include "system.h"
 
 static const char *mode_name(mode_t mode)
 {
@@ -20,7 +17,7 @@ static const char *mode_name(mode_t mode)
 /* Opens without waiting for the other end of a pipe; -1 after printing why not. */
 static int open_input(const char *path, struct stat *st)
 {
-    int fd = strcmp(path, "-") ? open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
+    int fd = strcmp(path, "-") ? rx_open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
                                : dup(STDIN_FILENO);
     if (fd < 0 || fstat(fd, st)) {
         cli_fail("cannot open '%s': %s", path, strerror(errno));
@@ -35,7 +32,7 @@ static ssize_t read_some(int fd, char *to, size_t n)
 {
     ssize_t got;
     do
-        got = read(fd, to, n);
+        got = rx_read(fd, to, n);
     while (got < 0 && errno == EINTR);
     return got;
 }
@@ -71,9 +68,11 @@ char *input_read(const char *path, size_t *length)
     if (!given && !S_ISREG(st.st_mode) && !S_ISFIFO(st.st_mode) && !isatty(fd)) {
         cli_fail("cannot read '%s': it is %s; expected a file", path, mode_name(st.st_mode));
     } else {
+#if O_NONBLOCK
         const int flags = fcntl(fd, F_GETFL);
         if (!given && flags >= 0)
             fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+#endif
         text = read_all(fd, path, length);
     }
     close(fd);

@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The line editor over termios and ANSI sequences. Positions are bytes of UTF-8; how many columns a
- * character takes is what wcwidth(3) says. The text is drawn anew for each key, from the row where
- * the prompt is; of a text with more rows than the screen, those around the cursor. */
+/* The line editor over ANSI sequences. Positions are bytes of UTF-8. The text is drawn anew for
+ * each key, from the row where the prompt is; of a text with more rows than the screen, those
+ * around the cursor. */
 #include "line.h"
 
-#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <termios.h>
-#include <unistd.h>
-#include <wchar.h>
 
 #include "cli.h"
+#include "system.h"
 #include "term.h"
 
 #define MAX_HISTORY 500
@@ -37,9 +33,6 @@ typedef struct edit {
 void line_init(line_editor *e)
 {
     *e = (line_editor){.editing = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)};
-    /* For wcwidth alone: numbers and messages stay as they are. */
-    if (e->editing && (!setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1))
-        setlocale(LC_CTYPE, "C.UTF-8");
 }
 
 void line_finish(line_editor *e)
@@ -66,18 +59,18 @@ bool line_remember(line_editor *e, const char *text)
 /* ---- Characters ------------------------------------------------------------------------------ */
 
 /* The code point that begins at s; bytes that are no UTF-8 are themselves. */
-static wchar_t decode(const char *s, size_t n, size_t *bytes)
+static unsigned decode(const char *s, size_t n, size_t *bytes)
 {
     const unsigned char *u = (const unsigned char *)s;
     const size_t length = u[0] < 0xc2 ? 1 : u[0] < 0xe0 ? 2 : u[0] < 0xf0 ? 3 : u[0] < 0xf5 ? 4 : 1;
-    wchar_t c = length == 1 ? u[0] : u[0] & (0x7f >> length);
+    unsigned c = length == 1 ? u[0] : u[0] & (0x7fu >> length);
     *bytes = 1;
     if (length > n)
         return u[0];
     for (size_t i = 1; i < length; i++) {
         if ((u[i] & 0xc0) != 0x80)
             return u[0];
-        c = (wchar_t)(c << 6 | (u[i] & 0x3f));
+        c = c << 6 | (u[i] & 0x3f);
     }
     *bytes = length;
     return c;
@@ -89,7 +82,7 @@ size_t line_width(const char *s, size_t n, size_t *bytes)
         *bytes = 1;
         return TAB_COLUMNS;
     }
-    const int width = wcwidth(decode(s, n, bytes));
+    const int width = system_char_width(decode(s, n, bytes));
     return width < 0 ? 1 : (size_t)width;
 }
 
@@ -211,14 +204,11 @@ typedef struct place {
     size_t row, column;
 } place;
 
-static struct winsize screen_size(void)
+static place screen_size(void)
 {
-    struct winsize w;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) || w.ws_col < 10)
-        w.ws_col = 80;
-    if (w.ws_row < 3)
-        w.ws_row = 24;
-    return w;
+    int columns, rows;
+    system_screen(stdout, &columns, &rows);
+    return (place){rows < 3 ? 24 : (size_t)rows, columns < 10 ? 80 : (size_t)columns};
 }
 
 /* Where the character at byte i is drawn, and behind it *next; `indent`: columns of the prompt. */
@@ -262,8 +252,8 @@ static void draw_rows(const edit *d, size_t columns, size_t indent, size_t top, 
 
 static void draw(edit *d)
 {
-    const struct winsize size = screen_size();
-    const size_t columns = size.ws_col, indent = 2;
+    const place size = screen_size();
+    const size_t columns = size.column, indent = 2;
     place p = {0, indent}, next, cursor = p, end;
     size_t bytes;
     for (size_t i = 0; i < d->n; i += bytes, p = next) {
@@ -275,8 +265,8 @@ static void draw(edit *d)
     if (d->at == d->n)
         cursor = end;
     size_t top = 0, rows = end.row + 1;
-    if (rows > size.ws_row) {
-        rows = size.ws_row;
+    if (rows > size.row) {
+        rows = size.row;
         top = cursor.row < rows / 2 ? 0 : cursor.row - rows / 2;
         top = top + rows > end.row + 1 ? end.row + 1 - rows : top;
     }
@@ -298,8 +288,8 @@ static void draw(edit *d)
 
 static int read_byte(void)
 {
-    unsigned char c;
-    return read(STDIN_FILENO, &c, 1) == 1 ? c : KEY_EOF;
+    const int c = system_read_key();
+    return c < 0 ? KEY_EOF : c;
 }
 
 /* What follows ESC: "[A", "[3~", "[1;5C", "[200~", "OH", "b". */
@@ -377,16 +367,10 @@ static void move_or_delete(edit *d, int key)
     }
 }
 
-static bool input_waits(void)
-{
-    int n = 0;
-    return ioctl(STDIN_FILENO, FIONREAD, &n) == 0 && n > 0;
-}
-
 static line_result edit_text(edit *d)
 {
     for (;;) {
-        if (!input_waits()) /* what is typed faster than it is drawn is drawn once */
+        if (!system_key_waits()) /* what is typed faster than it is drawn is drawn once */
             draw(d);
         int key = read_byte();
         if (key == 27)
@@ -425,21 +409,15 @@ static line_result read_plain(char **text)
         (*text)[n++] = (char)c;
     }
     *text = cli_realloc(*text, n + 1);
+    if (RX_BACKSLASH && n && (*text)[n - 1] == '\r') /* as Windows ends lines */
+        n--;
     (*text)[n] = 0;
     return LINE_OK;
 }
 
 line_result line_read(line_editor *e, const char *prompt, const char *start, char **text)
 {
-    struct termios before, raw;
-    if (!e->editing || tcgetattr(STDIN_FILENO, &before))
-        return read_plain(text);
-    raw = before;
-    raw.c_iflag &= (tcflag_t) ~(ICRNL | IXON | INPCK | ISTRIP | BRKINT);
-    raw.c_lflag &= (tcflag_t) ~(ECHO | ICANON | IEXTEN | ISIG);
-    raw.c_cc[VMIN] = 1;
-    raw.c_cc[VTIME] = 0;
-    if (tcsetattr(STDIN_FILENO, TCSADRAIN, &raw))
+    if (!e->editing || !system_raw_begin())
         return read_plain(text);
     char *styled = cli_format("%s%s%s", term_style(stdout, TERM_GREEN), prompt,
                               term_style(stdout, TERM_PLAIN));
@@ -451,7 +429,7 @@ line_result line_read(line_editor *e, const char *prompt, const char *start, cha
     draw(&d);
     fputs("\033[?2004l\r\n", stdout);
     fflush(stdout);
-    tcsetattr(STDIN_FILENO, TCSADRAIN, &before);
+    system_raw_end();
     free(d.kept);
     free(styled);
     if (r != LINE_OK) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* rlx: the command line. Finds the command in the table and runs it. */
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
+#include "system.h"
 #include "term.h"
 
 static int run_help(void *record);
@@ -164,6 +164,7 @@ static int flush_results(int status)
 
 int main(int argc, char **argv)
 {
+    system_start(&argc, &argv);
     if (argc < 2) {
         print_overview(stderr);
         return EXIT_USAGE;
@@ -177,7 +178,6 @@ int main(int argc, char **argv)
     if (!c)
         return EXIT_USAGE;
     cli_set_command(c->name);
-    signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files is an error with a sentence */
     start_log();
     void *record = cli_alloc(c->record_bytes);
     int status = cli_parse(c, argc - 2, argv + 2, record);

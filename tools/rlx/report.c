@@ -2,19 +2,18 @@
 /* Output files over memory streams. */
 #include "report.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli.h"
+#include "system.h"
 
 /* Sees before the work is done that its result could not be written. */
 static bool is_writable(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    char *folder = slash ? cli_format("%.*s", (int)(slash - path) + 1, path) : cli_format(".");
-    bool ok = !access(folder, W_OK | X_OK) || !access(path, W_OK); /* the latter: a device */
+    const size_t n = rx_folder_length(path);
+    char *folder = n ? cli_format("%.*s", (int)n, path) : cli_format(".");
+    bool ok = !rx_access(folder, W_OK | X_OK) || !rx_access(path, W_OK); /* the latter: a device */
     free(folder);
     return ok;
 }
@@ -23,7 +22,7 @@ bool report_open(report *r, const char *path, const char *kind)
 {
     *r = (report){.path = path, .kind = kind};
     if (is_writable(path))
-        r->f = open_memstream(&r->data, &r->n);
+        r->f = system_memory_begin(&r->data, &r->n);
     if (!r->f)
         cli_fail("cannot write '%s': %s", path, strerror(errno));
     return r->f != NULL;
@@ -32,8 +31,7 @@ bool report_open(report *r, const char *path, const char *kind)
 bool report_close(report *r, size_t magic_bytes)
 {
     rlx_error err = {0};
-    bool ok = !ferror(r->f);
-    ok = !fclose(r->f) && ok;
+    bool ok = system_memory_end(r->f, &r->data, &r->n);
     if (!ok)
         cli_fail("'%s': out of memory", r->path);
     else if (rlx_save_file(r->path, r->kind, magic_bytes, r->data, r->n, &err) != RLX_OK)

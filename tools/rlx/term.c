@@ -6,8 +6,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
+
+#include "system.h"
 
 static bool wants_colour(FILE *f)
 {
@@ -91,8 +91,9 @@ void term_wrap(FILE *f, const char *text, size_t indent)
 
 int term_columns(FILE *f)
 {
-    struct winsize size;
-    return !ioctl(fileno(f), TIOCGWINSZ, &size) && size.ws_col ? size.ws_col : 80;
+    int columns, rows;
+    system_screen(f, &columns, &rows);
+    return columns ? columns : 80;
 }
 
 /* Code points of UTF-8. */

@@ -2,14 +2,12 @@
 /* Loading, compiling and preparing a graph for `run` and `explain`. */
 #include "work.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "onnx_file.h"
+#include "system.h"
 
 /* Opens the device asked for; for "auto", the one that runs the graph fastest. */
 static rlx_device *open_device(const work *w, const cli_common *common, const char *id,
@@ -30,9 +28,9 @@ static bool is_compiled(const char *path)
 {
     char head[8] = {0};
     struct stat st;
-    if (!strcmp(path, "-") || stat(path, &st) || !S_ISREG(st.st_mode))
+    if (!strcmp(path, "-") || rx_stat(path, &st) || !S_ISREG(st.st_mode))
         return false;
-    FILE *f = fopen(path, "rb");
+    FILE *f = rx_fopen(path, "rb");
     bool is = f && fread(head, 1, sizeof head, f) == sizeof head && !memcmp(head, "RLXPROG", 8);
     if (f)
         fclose(f);
@@ -255,7 +253,7 @@ static const char *leaf_source(const work *w, const work_options *o, rlx_leaf ki
         return spec;
     if (!input && o->param_dir) {
         *owned = cli_format("%s/%s.npy", o->param_dir, name);
-        if (!access(*owned, R_OK))
+        if (!rx_access(*owned, R_OK))
             return *owned;
     }
     return w->onnx || (input ? o->random_inputs : o->random_params).given ? "random" : NULL;

@@ -83,52 +83,113 @@ RLX_API rlx_status rlx_train_save(rlx_session *s, const char *path, rlx_error *e
  * reading fails half way. */
 RLX_API rlx_status rlx_train_load(rlx_session *s, const char *path, rlx_error *err);
 
-/* ---- Fine-tuning ----------------------------------------------------------------------------- */
+/* ---- Training models ------------------------------------------------------------------------- */
 
-/* Trains a LoRA adapter of a decoder: its weights stay as they are, packed ones too, and pairs of
- * small matrices beside the products of attention and feed-forward learn. One thread at a time. */
+/* Trains a model with examples. A decoder learns an adapter (LoRA: its weights stay as they are,
+ * packed ones too, and pairs of small matrices beside its products learn), or all of its weights;
+ * an encoder learns, with all of its weights, to give texts that belong together like vectors. One
+ * thread at a time. */
 typedef struct rlx_trainer rlx_trainer;
+
+typedef enum rlx_train_kind {
+    RLX_TRAIN_AUTO = 0, /* an adapter of a decoder, all weights of an encoder or from scratch */
+    RLX_TRAIN_LORA, RLX_TRAIN_FULL
+} rlx_train_kind;
 
 typedef struct rlx_trainer_desc {
     size_t struct_size;
     const char *data;    /* path of the examples. NAME.jsonl has one in each line: {"messages":
                           * [{"role": .., "content": ..}, ..]}, of which the assistant's tokens
-                          * count in the loss, or {"text": ..}; any other name is plain text */
+                          * count in the loss, {"prompt": .., "completion": ..}, of which the
+                          * completion does, or {"text": ..}; any other name is plain text. For
+                          * encoders {"query": .., "positive": ..}, all with "negative" or none */
     int64_t rank;        /* of the matrices; default 8 */
     double alpha;        /* what the adapter adds is scaled by alpha / rank; default twice the
                           * rank */
-    int64_t batch;       /* examples of a step; default 4 */
-    uint64_t seed;       /* of the first matrices and of the order of the examples */
-    const rlx_optimizer_desc *optimizer; /* NULL: AdamW with its defaults */
+    int64_t batch;       /* examples of a run; default 4 */
+    uint64_t seed;       /* of first values and of the order of the examples */
+    const rlx_optimizer_desc *optimizer; /* NULL: AdamW with its defaults. A step is `accumulate`
+                                          * runs */
+    rlx_train_kind kind;
+    bool from_scratch;       /* weights begin as random numbers: matrices [N, K] with a deviation
+                              * of 1 / sqrt(K), vectors as ones, biases as zeros. Needs that all
+                              * weights learn */
+    const char *validation;  /* path of examples that are not trained with; NULL: none */
+    double validation_share; /* of the examples, drawn by the seed, is held out; below 1 */
+    double temperature;      /* encoders: similarities are divided by it; default 0.05 */
 } rlx_trainer_desc;
 
-/* Reads the examples and compiles a step for the device of the model. An example has at most as
- * many tokens as the context of the model; plain text is cut into such pieces. RLX_UNSUPPORTED for
- * models that cannot be trained: encoders, those with recurrent states, files other than GGUF.
- * RLX_INVALID for examples that are none; the text names the line. The model must stay open. On
- * success the caller ends *out with rlx_trainer_destroy; on failure *out is NULL. */
+/* Reads the examples and compiles a step for the device of the model. Texts that are longer than
+ * the context of the model are cut into pieces, conversations and completions at its end.
+ * RLX_UNSUPPORTED: this model cannot be trained so. RLX_INVALID for examples that are none; the
+ * text names the line. The model must stay open. On success the caller ends *out with
+ * rlx_trainer_destroy; on failure *out is NULL. */
 RLX_API rlx_status rlx_trainer_create(rlx_model *m, const rlx_trainer_desc *d, rlx_trainer **out,
                                       rlx_error *err);
 /* Before the model. NULL is fine. */
 RLX_API void rlx_trainer_destroy(rlx_trainer *t);
-/* A step: the next examples in an order that is drawn anew whenever all were seen. *loss is that
- * before the step. RLX_INVALID when it is no finite number: the adapter is of no use then. */
+/* A step: the next examples in an order that is drawn anew whenever all were seen; those of a batch
+ * have like lengths. *loss is that before the step. RLX_INVALID when it is no finite number: what
+ * was learned is of no use then. */
 RLX_API rlx_status rlx_trainer_step(rlx_trainer *t, float *loss, rlx_error *err);
+/* The loss of the examples held out, over all their tokens that count (of pairs: of all whole
+ * batches). RLX_INVALID when there are none. */
+RLX_API rlx_status rlx_trainer_evaluate(rlx_trainer *t, float *loss, rlx_error *err);
+
+/* A loss and after how many steps it was computed. */
+typedef struct rlx_trainer_loss {
+    int64_t step;
+    float loss;
+} rlx_trainer_loss; /* frozen */
+/* All losses so far, of steps or of the validation, also from before rlx_trainer_resume. Owned by
+ * the trainer, until its next call. */
+RLX_API const rlx_trainer_loss *rlx_trainer_losses(const rlx_trainer *t, bool validation,
+                                                   size_t *n);
 
 typedef struct rlx_trainer_info {
     size_t struct_size;
     int64_t examples, longest; /* longest: tokens of one */
     int64_t tokens;            /* of the steps so far, without padding */
     int64_t steps;
-    int64_t products;          /* that the adapter changes */
-    int64_t parameters;        /* of the adapter */
+    int64_t products;          /* that the adapter changes; of all weights: tensors */
+    int64_t parameters;        /* that learn */
     uint64_t peak_bytes;       /* on the device: weights, states, activations */
+    int64_t held;              /* examples of the validation */
+    int64_t cut;               /* examples that were longer than the context */
+    int64_t padding;           /* tokens of the steps of this process that were padding */
+    int64_t kept;              /* step of the last checkpoint that got its name; 0: none */
+    rlx_train_kind kind;       /* never RLX_TRAIN_AUTO */
 } rlx_trainer_info;
 RLX_API rlx_status rlx_trainer_get_info(const rlx_trainer *t, rlx_trainer_info *out,
                                         rlx_error *err);
-/* Writes the adapter as rlx_adapter_open and llama.cpp read it, a GGUF file that is there whole or
- * not at all. */
+
+/* Writes all that a later trainer needs to go on: what learns, the optimiser, the order of the
+ * examples, the losses. The file is there whole or not at all: now, or as soon as the next step
+ * has found that its loss is a finite number, which tells that the update before was none too many;
+ * else it never gets its name. */
+RLX_API rlx_status rlx_trainer_checkpoint(rlx_trainer *t, const char *path, bool now,
+                                          rlx_error *err);
+/* Goes on from a checkpoint, of a trainer of the same model, examples and options; only the
+ * optimiser's may differ. On the CPU the steps that follow give the bits that they would have given
+ * without a pause. */
+RLX_API rlx_status rlx_trainer_resume(rlx_trainer *t, const char *path, rlx_error *err);
+
+/* Removes a checkpoint of this training; RLX_INVALID for any other file. */
+RLX_API rlx_status rlx_trainer_remove_checkpoint(rlx_trainer *t, const char *path, rlx_error *err);
+
+/* ---- What was learned ------------------------------------------------------------------------
+ * Files that are there whole or not at all. None replaces a file of the model itself. */
+
+/* The adapter as rlx_adapter_open and llama.cpp read it, a GGUF file. */
 RLX_API rlx_status rlx_trainer_save(rlx_trainer *t, const char *path, rlx_error *err);
+/* The adapter as PEFT reads it: adapter_config.json and adapter_model.safetensors in a folder,
+ * which is made. RLX_UNSUPPORTED for architectures whose tensors have no names there. */
+RLX_API rlx_status rlx_trainer_save_peft(rlx_trainer *t, const char *folder, rlx_error *err);
+/* The whole model, an adapter merged into its weights: a GGUF file of a GGUF model, a folder of one
+ * in safetensors. type: of the matrices that have learned, f32, f16 or, in GGUF, one that rlx
+ * quantises to; RLX_NO_TYPE: each as it was. */
+RLX_API rlx_status rlx_trainer_save_model(rlx_trainer *t, const char *path, rlx_dtype type,
+                                          rlx_error *err);
 
 #ifdef __cplusplus
 }

@@ -22,13 +22,14 @@
 #include "base/error.h"
 #include "base/file.h"
 
-/* What an older file must be to be replaced: one that begins with `magic`. */
+/* What an older file must be to be replaced: one that has `magic` at the byte `at`. */
 typedef struct rx_file_kind {
     const char *name; /* "a GGUF file" */
     const void *magic;
-    size_t magic_bytes;
+    size_t magic_bytes, at;
 } rx_file_kind;
-extern const rx_file_kind rx_kind_gguf, rx_kind_npy, rx_kind_sequence, rx_kind_program;
+extern const rx_file_kind rx_kind_gguf, rx_kind_npy, rx_kind_sequence, rx_kind_program,
+    rx_kind_safetensors, rx_kind_json;
 
 typedef struct rx_outfile {
     char *path;        /* as the caller gave it: for errors; NULL: nothing is open */

@@ -8,10 +8,13 @@
 #include "base/mem.h"
 #include "base/str.h"
 
-const rx_file_kind rx_kind_gguf = {"a GGUF file", "GGUF", 4};
-const rx_file_kind rx_kind_npy = {"a NumPy file", "\x93NUMPY", 6};
-const rx_file_kind rx_kind_sequence = {"a saved chat or context", "RLXSEQ", 7};
-const rx_file_kind rx_kind_program = {"a compiled graph", "RLXPROG", 8};
+const rx_file_kind rx_kind_gguf = {"a GGUF file", "GGUF", 4, 0};
+const rx_file_kind rx_kind_npy = {"a NumPy file", "\x93NUMPY", 6, 0};
+const rx_file_kind rx_kind_sequence = {"a saved chat or context", "RLXSEQ", 7, 0};
+const rx_file_kind rx_kind_program = {"a compiled graph", "RLXPROG", 8, 0};
+/* The length of the head, far below 2^40, and the brace that opens it. */
+const rx_file_kind rx_kind_safetensors = {"a safetensors file", "\0\0\0{", 4, 5};
+const rx_file_kind rx_kind_json = {"a JSON file", "{", 1, 0};
 
 const char *rx_mode_name(mode_t mode)
 {
@@ -114,18 +117,17 @@ static bool is_text(const unsigned char *head, size_t n)
 
 static bool is_kind(const rx_file_kind *kind, const unsigned char *head, size_t n)
 {
-    return n >= kind->magic_bytes && !memcmp(head, kind->magic, kind->magic_bytes);
+    return n >= kind->at + kind->magic_bytes &&
+           !memcmp(head + kind->at, kind->magic, kind->magic_bytes);
 }
 
 static const char *describe(const unsigned char *head, size_t n)
 {
     static const rx_file_kind *const kinds[] = {&rx_kind_gguf, &rx_kind_npy, &rx_kind_sequence,
-                                               &rx_kind_program};
+                                               &rx_kind_program, &rx_kind_safetensors};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (is_kind(kinds[i], head, n))
             return kinds[i]->name;
-    if (n > 8 && head[8] == '{' && !head[5] && !head[6] && !head[7])
-        return "a safetensors file";
     return is_text(head, n) ? "a text file" : "a file of another kind";
 }
 

@@ -53,6 +53,7 @@ void *rx_call_form(const rx_call *c, uint64_t kind, uint64_t bytes, bool *made);
  * then the kernel packs for itself. `kind` identifies the form: an RX_PACK_* plus what else the
  * form depends on; all calls with one kind ask for the same bytes. */
 enum {
+    RX_PACK_OTHER_WAY = 1 << 7, /* added to the next two: of a matrix that is used transposed */
     RX_PACK_PANELS = 1 << 8, /* columns in panels, as many as are added */
     RX_PACK_BYTES = 2 << 8,  /* the same for integers, four deep */
     RX_PACK_BLOCKS = 3 << 8, /* of packed types; what is added says how */

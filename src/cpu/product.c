@@ -42,6 +42,7 @@ void rx_product_init(rx_product *p, const rx_call *c, bool trans_b)
     p->residual.rank = -1;
     p->act = RLX_ACT_NONE;
     p->act_last = false;
+    p->turned = trans_b && b->rank > 1;
     p->m = p->n = p->n_batches = 1;
     p->a_m = p->b_n = 0;
     p->k = a->dim[a->rank - 1];

@@ -13,6 +13,7 @@ typedef struct rx_product {
     rx_view residual;         /* with the shape of out; rank -1: none */
     rlx_act act;
     bool act_last;
+    bool turned;              /* b is [N, K]: a packed form of it is another than that of [K, N] */
     int64_t m, n, k, n_batches;
     int64_t a_m, a_k, b_k, b_n;
     int n_axes;               /* batch axes */

@@ -247,7 +247,7 @@ rlx_status rlx_save_file(const char *path, const char *kind, size_t magic_bytes,
         return rx_fail(err, RLX_INVALID, "'%s': a file of %zu bytes that begins with %zu bytes of "
                        "its kind; expected data, a kind and no more than its bytes",
                        path ? path : "", bytes, magic_bytes);
-    const rx_file_kind k = {kind, data, magic_bytes};
+    const rx_file_kind k = {kind, data, magic_bytes, 0};
     return rx_outfile_save(path, &k, &(rx_bytes){data, bytes}, 1, err);
 }
 

@@ -15,7 +15,10 @@
 /* Products that can be adapted; tables of embeddings and banks of experts cannot. */
 static const rx_role roles[] = {RX_T_QKV, RX_T_Q, RX_T_K, RX_T_V, RX_T_O, RX_T_GATE, RX_T_UP,
                                 RX_T_GATE_UP, RX_T_DOWN, RX_T_ROUTER, RX_T_SHARED_GATE,
-                                RX_T_SHARED_UP, RX_T_SHARED_DOWN, RX_T_OUTPUT};
+                                RX_T_SHARED_UP, RX_T_SHARED_DOWN, RX_T_SSM_IN,
+                                RX_T_SSM_OUT, RX_T_MLA_Q, RX_T_Q_DOWN, RX_T_Q_UP, RX_T_KV_DOWN,
+                                RX_T_KV_UP, RX_T_DELTA_IN, RX_T_DELTA_QKV, RX_T_DELTA_Z,
+                                RX_T_DELTA_OUT, RX_T_OUTPUT};
 
 /* An adapter while it is opened. */
 typedef struct opener {
@@ -161,8 +164,8 @@ static rlx_status read_pairs(opener *o, rlx_error *err)
     for (size_t i = 0; rlx_file_tensor_at(d->file, i, &t); i++)
         if (!o->used[i])
             return rx_fail(err, RLX_UNSUPPORTED, "tensor '%.150s' of the adapter changes nothing of"
-                           " this model (%s) that rlx can adapt: the products of attention and "
-                           "feed-forward without experts, and the output", t.name,
+                           " this model (%s) that rlx can adapt: the products of attention, "
+                           "state spaces and feed-forward without experts, and the output", t.name,
                            o->f->arch->name);
     return d->n ? RLX_OK : rx_fail(err, RLX_INVALID, "'%.200s' has no tensors", d->path);
 }
@@ -334,13 +337,12 @@ uint64_t rx_adapter_hash(const rlx_adapter *a, double scale, uint64_t h)
 
 /* ---- Params of graphs ------------------------------------------------------------------------ */
 
-/* Row i of b in the order of the model. */
-static int64_t turned_row(const rx_adapter_pair *p, int64_t i)
+int64_t rx_turned_row(rx_turn turn, int64_t head, int64_t i)
 {
-    const int64_t half = p->head / 2, at = p->turn ? i % p->head : 0;
-    if (p->turn == RX_TURN_TO_PAIRS) /* row 2 j + t is row t * half + j */
+    const int64_t half = head / 2, at = turn ? i % head : 0;
+    if (turn == RX_TURN_TO_PAIRS) /* row 2 j + t is row t * half + j */
         return i - at + at % 2 * half + at / 2;
-    if (p->turn == RX_TURN_TO_HALVES)
+    if (turn == RX_TURN_TO_HALVES)
         return i - at + at % half * 2 + at / half;
     return i;
 }
@@ -376,7 +378,7 @@ static rlx_status fill_b(const rx_lora *l, const char *of, const rx_lora_sizes *
         const double scale = p ? p->scale * (l->scales ? l->scales[i] : 1) : 0;
         for (int64_t r = 0; p && r < s->n; r++) {
             float *row = to + r * s->rank;
-            RLX_TRY(load_row(&p->b, turned_row(p, r), row, err));
+            RLX_TRY(load_row(&p->b, rx_turned_row(p->turn, p->head, r), row, err));
             for (int64_t k = 0; k < p->rank; k++)
                 row[k] = (float)(row[k] * scale);
         }

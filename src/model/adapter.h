@@ -11,6 +11,9 @@
  * differently: pairs (i, i + n/2) of each head, as PEFT has them, or (2i, 2i + 1), as GGUF does. */
 typedef enum rx_turn { RX_TURN_NONE = 0, RX_TURN_TO_PAIRS, RX_TURN_TO_HALVES } rx_turn;
 
+/* The row of the other order that is row i of this one. */
+int64_t rx_turned_row(rx_turn turn, int64_t head, int64_t i);
+
 typedef struct rx_adapter_pair {
     const char *of;       /* the name of the weight in the model's file */
     rlx_file_tensor a, b; /* [rank, K], [N, rank] */

@@ -21,6 +21,8 @@ rlx_value rx_build_weight(rx_builder *b, const rx_layer *l, rx_role role)
     rlx_file_tensor t;
     if (!rx_facts_tensor(b->f, l, role, &t))
         return RLX_NONE;
+    if (rx_learns_all(b))
+        return rx_build_learned(b, l, role);
     const rlx_shape s = rx_facts_shape(b->f, l, role);
     if (!rx_facts_is_stack(b->f, role))
         return rlx_param(b->g, t.name, t.dtype, s.rank, s.dim);
@@ -32,11 +34,22 @@ rlx_value rx_build_weight(rx_builder *b, const rx_layer *l, rx_role role)
 /* Params of other types, or that are changed, are in f32 under the name with this at its end. */
 static const char *const in_f32[RX_N_CHANGES] = {":f32", ":1+f32", ":-exp"};
 
+/* Where a vector learns, the graph changes it. */
+static rlx_value build_changed(rx_builder *b, rlx_value v, rx_change change)
+{
+    if (!v.id || change == RX_CHANGE_NONE)
+        return v;
+    return change == RX_CHANGE_ONE ? rlx_add(b->g, v, rlx_scalar(b->g, RLX_F32, 1))
+                                   : rlx_neg(b->g, rlx_exp(b->g, v));
+}
+
 rlx_value rx_build_vector(rx_builder *b, const rx_layer *l, rx_role role)
 {
     rlx_file_tensor t;
     char name[MAX_NAME];
     const rx_change change = rx_facts_change(b->f, role);
+    if (rx_learns_all(b))
+        return build_changed(b, rx_build_weight(b, l, role), change);
     if (!rx_facts_tensor(b->f, l, role, &t) || (t.dtype == RLX_F32 && change == RX_CHANGE_NONE))
         return rx_build_weight(b, l, role);
     const rlx_shape s = rx_facts_shape(b->f, l, role);
@@ -44,12 +57,26 @@ rlx_value rx_build_vector(rx_builder *b, const rx_layer *l, rx_role role)
     return rlx_param(b->g, name, RLX_F32, s.rank, s.dim);
 }
 
+rlx_value rx_build_product(rx_builder *b, rlx_value x, rlx_value w, rlx_value bias,
+                           rlx_value residual)
+{
+    const rlx_matmul_desc turned = {RLX_INIT(rlx_matmul_desc), .trans_b = true};
+    if (rx_learns_all(b))
+        return rlx_matmul_ex(b->g, x, w, bias, residual, &turned);
+    return rlx_dequant_matmul_ex(b->g, x, w, RLX_NONE, RLX_NONE, bias, residual, NULL);
+}
+
+rlx_value rx_build_grouped(rx_builder *b, rlx_value x, rlx_value bank, rlx_value ids)
+{
+    return rx_learns_all(b) ? rlx_grouped_matmul(b->g, x, bank, ids, true)
+                            : rlx_dequant_grouped_matmul(b->g, x, bank, ids);
+}
+
 rlx_value rx_build_linear(rx_builder *b, const rx_layer *l, rlx_value x, rx_role weight,
                           rlx_value bias, rlx_value residual)
 {
     const rlx_value w = rx_build_weight(b, l, weight);
-    const rlx_value y = rlx_dequant_matmul_ex(b->g, x, w, RLX_NONE, RLX_NONE, bias, residual, NULL);
-    return rx_build_adapted(b, l, weight, x, y);
+    return rx_build_adapted(b, l, weight, x, rx_build_product(b, x, w, bias, residual));
 }
 
 rlx_value rx_build_rms_norm(rx_builder *b, rlx_value x, rlx_value gamma)
@@ -180,8 +207,7 @@ rlx_value rx_build_logits(rx_builder *b, rlx_value x)
     if (!w.id)
         w = b->embed;
     x = rx_build_norm(b, NULL, x, RX_T_OUT_NORM, RX_T_OUT_NORM_BIAS);
-    const rlx_value y = rlx_dequant_matmul_ex(g, x, w, RLX_NONE, RLX_NONE, bias, RLX_NONE, NULL);
-    x = rx_build_adapted(b, NULL, RX_T_OUTPUT, x, y);
+    x = rx_build_adapted(b, NULL, RX_T_OUTPUT, x, rx_build_product(b, x, w, bias, RLX_NONE));
     if (b->f->logit_scale != 1)
         x = rlx_mul(g, x, rlx_scalar(g, RLX_F32, b->f->logit_scale));
     if (b->f->final_cap > 0) {
@@ -307,6 +333,8 @@ static void build_all(rx_builder *b)
     rx_build_rope_tables(b);
     if (b->f->arch->parts & RX_HAS_DECODER)
         build_decoder(b);
+    else if (b->d->train)
+        rx_build_contrast(b, rx_build_encoder(b));
     else
         rlx_output(b->g, "hidden", rx_build_encoder(b));
 }
@@ -364,7 +392,7 @@ rlx_status rx_arch_build(const rx_facts *f, const rx_build_desc *d, rlx_graph **
     rlx_status st = RLX_OK;
     rx_builder b = {.f = f, .d = d, .g = g};
     if (d->train && (b.trained = rx_alloc_array(rx_most_trained(f), sizeof *b.trained)) == NULL)
-        st = rx_fail_memory(err, "the parameters of an adapter", sizeof *b.trained);
+        st = rx_fail_memory(err, "the list of what learns", sizeof *b.trained);
     if (st == RLX_OK) {
         build_all(&b);
         st = rlx_graph_status(g, err);

@@ -91,15 +91,25 @@ typedef struct rx_lora_sizes {
 } rx_lora_sizes;
 rx_lora_sizes rx_lora_sizes_of(const rx_lora *l, const char *weight);
 
-/* A graph that trains an adapter: each run is a step of the optimiser. Texts have a fixed number of
- * tokens, see no cache, and may end in padding.
- *   inputs   tokens, positions i32 [batch, tokens]; labels i32 [batch, tokens] (-1: not counted)
+/* A graph that trains: each run is a step of the optimiser, or (`optimizer` NULL) gives the loss
+ * only. Texts see no cache, and may end in padding. R is batch * texts, T the named dimension
+ * "tokens" up to `tokens`; of recurrent models it is `tokens`.
+ *   inputs   tokens i32 [R, T]
+ *            decoders: positions i32 [R, T]; labels i32 [R, T] (-1: not counted)
+ *            encoders: lengths i32 [R]; types i32 [R, T] (when the model has token types); labels
+ *            i32 [batch] (the row among the second texts and further ones that belongs to the
+ *            query; -1: not counted). Rows are the queries, their texts, then others
  *   outputs  loss f32, the mean over the labels that count
- *   states   <tensor>.lora_a [rank, K] and <tensor>.lora_b [N, rank] f32 of the products of
- *            attention and feed-forward, and those of the optimiser */
+ *   states   of an adapter: <tensor>.lora_a [rank, K] and <tensor>.lora_b [N, rank] f32 of the
+ *            products of attention, feed-forward and state spaces; `full`: all tensors of the file
+ *            that the graph uses, by their names, in f32; those of the optimiser */
 typedef struct rx_train_build {
     int64_t batch, tokens, rank;
-    double scale; /* of what the adapter adds */
+    int64_t texts;      /* of an example of an encoder: 2 or 3; else 1 */
+    double scale;       /* of what the adapter adds */
+    double temperature; /* encoders */
+    rlx_pooling pooling;
+    bool full;
     const rlx_optimizer_desc *optimizer;
 } rx_train_build;
 

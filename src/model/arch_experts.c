@@ -87,7 +87,7 @@ static rlx_value build_router(rx_builder *b, const rx_layer *l, rlx_value x, rlx
 static rlx_value build_bank(rx_builder *b, const rx_layer *l, rlx_value x, rx_role role,
                             rx_role bias_role, rlx_value ids)
 {
-    const rlx_value y = rlx_dequant_grouped_matmul(b->g, x, rx_build_weight(b, l, role), ids);
+    const rlx_value y = rx_build_grouped(b, x, rx_build_weight(b, l, role), ids);
     const rlx_value bias = bias_role < RX_N_ROLES ? rx_build_vector(b, l, bias_role) : RLX_NONE;
     return bias.id ? rlx_add(b->g, y, rlx_gather(b->g, bias, ids, 0)) : y;
 }
@@ -117,7 +117,9 @@ static rlx_value build_shared(rx_builder *b, const rx_layer *l, rlx_value x)
                                         RLX_NONE, RLX_NONE);
     if (!router.id)
         return y;
-    return rlx_mul(g, y, rlx_sigmoid(g, rlx_dequant_matmul(g, x, rlx_reshape(g, router, 2, row))));
+    const rlx_value share = rx_build_product(b, x, rlx_reshape(g, router, 2, row), RLX_NONE,
+                                             RLX_NONE);
+    return rlx_mul(g, y, rlx_sigmoid(g, share));
 }
 
 /* Each row goes through k experts (k rows of the expert bank), summed with the router's weights. */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Layers of state space models: Mamba and Mamba-2. The recurrent state of a sequence, the last
  * inputs of the convolution and the state of the scan, has a slot for each sequence; a run that
- * begins a sequence reads it as zero. */
+ * begins a sequence reads it as zero. In training each run begins all of its texts. */
+#include <string.h>
+
 #include "model/build.h"
 
 /* ---- States by slot -------------------------------------------------------------------------- */
@@ -12,7 +14,13 @@ rx_memory rx_build_recalled(rx_builder *b, const rx_layer *l, const char *what,
     rlx_graph *g = b->g;
     char name[RX_STATE_NAME];
     rlx_dim wide[RLX_MAX_RANK] = {b->batch, 1, 1, 1, 1, 1, 1, 1};
-    rx_memory m;
+    rx_memory m = {0};
+    if (b->d->train) {
+        memcpy(wide, shape->dim, sizeof wide);
+        wide[0] = b->batch;
+        m.now = rlx_expand(g, rlx_scalar(g, RLX_F32, 0), shape->rank, wide);
+        return m;
+    }
     m.state = rlx_state(g, rx_build_name(b, l, what, name), RLX_F32, shape->rank, shape->dim);
     m.now = m.state;
     if (b->slots.id)
@@ -25,6 +33,8 @@ rx_memory rx_build_recalled(rx_builder *b, const rx_layer *l, const char *what,
 void rx_build_remembered(rx_builder *b, const rx_memory *m, rlx_value update)
 {
     rlx_graph *g = b->g;
+    if (b->d->train)
+        return;
     const rlx_value place = b->slots.id ? rlx_reshape(g, b->slots, 1, &b->batch)
                                         : rlx_scalar(g, RLX_I32, 0);
     rlx_state_write(g, m->state, update, place, 0);

@@ -33,7 +33,11 @@ typedef struct rx_builder {
  * when the model has none. Each tensor once. */
 rlx_value rx_build_weight(rx_builder *b, const rx_layer *l, rx_role role);
 rlx_value rx_build_vector(rx_builder *b, const rx_layer *l, rx_role role);
-/* x . weight^T + bias? + residual? */
+/* x . weight^T + bias? + residual?; the first without adapters. */
+rlx_value rx_build_product(rx_builder *b, rlx_value x, rlx_value w, rlx_value bias,
+                           rlx_value residual);
+/* Row i of x [rows, k] . bank[ids[i]]^T of a bank [n, m, k]. */
+rlx_value rx_build_grouped(rx_builder *b, rlx_value x, rlx_value bank, rlx_value ids);
 rlx_value rx_build_linear(rx_builder *b, const rx_layer *l, rlx_value x, rx_role weight,
                           rlx_value bias, rlx_value residual);
 rlx_value rx_build_rms_norm(rx_builder *b, rlx_value x, rlx_value gamma);
@@ -65,7 +69,8 @@ rlx_value rx_build_attend(rx_builder *b, const rx_layer *l, rlx_value q, rlx_val
 rlx_value rx_build_gated(rx_builder *b, rlx_value gate, rlx_value up);
 /* A state with a slot for each sequence, the first axis of `shape`; writing it. */
 typedef struct rx_memory {
-    rlx_value state, now; /* the state; what it is for the sequences of this run: [B, ..] */
+    rlx_value state, now; /* the state, none in training, where each run begins all of its texts;
+                           * what it is for the sequences of this run: [B, ..] */
 } rx_memory;
 rx_memory rx_build_recalled(rx_builder *b, const rx_layer *l, const char *what,
                             const rlx_shape *shape);
@@ -96,9 +101,14 @@ rlx_value rx_build_adapted(rx_builder *b, const rx_layer *l, rx_role role, rlx_v
 /* Training: inputs; y with what the adapter that is trained adds to it; loss and optimiser. */
 size_t rx_most_trained(const rx_facts *f); /* states, for the room in `trained` */
 void rx_build_train_inputs(rx_builder *b);
+/* Whether weights are states, and the state that a tensor of the file is. */
+bool rx_learns_all(const rx_builder *b);
+rlx_value rx_build_learned(rx_builder *b, const rx_layer *l, rx_role role);
 rlx_value rx_build_trained(rx_builder *b, const rx_layer *l, rx_role role, rlx_value x,
                            rlx_value y);
+/* Of the last layer's rows, or of an encoder's hidden states. */
 void rx_build_loss(rx_builder *b, rlx_value x);
+void rx_build_contrast(rx_builder *b, rlx_value hidden);
 /* An encoder after its inputs: the hidden states [B, S, width]. */
 rlx_value rx_build_encoder(rx_builder *b);
 

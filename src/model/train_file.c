@@ -2,9 +2,8 @@
 /* The states of a session in a GGUF file, each as a tensor of rank 1. */
 #include "base/error.h"
 #include "base/mem.h"
-#include "rlx/file.h"
+#include "model/train.h"
 #include "rlx/quantize.h"
-#include "rlx/train.h"
 
 static rlx_status announce(rlx_session *s, rlx_gguf_writer *w, size_t *most, rlx_error *err)
 {
@@ -19,7 +18,7 @@ static rlx_status announce(rlx_session *s, rlx_gguf_writer *w, size_t *most, rlx
     return RLX_OK;
 }
 
-static rlx_status write_all(rlx_session *s, rlx_gguf_writer *w, rlx_error *err)
+rlx_status rx_train_write_states(rlx_session *s, rlx_gguf_writer *w, rlx_error *err)
 {
     rlx_tensor_info info;
     size_t most = 1;
@@ -35,7 +34,7 @@ static rlx_status write_all(rlx_session *s, rlx_gguf_writer *w, rlx_error *err)
             status = rlx_gguf_writer_write(w, data, info.bytes, err);
     }
     rx_free(data);
-    return status ? status : rlx_gguf_writer_finish(w, err);
+    return status;
 }
 
 rlx_status rlx_train_save(rlx_session *s, const char *path, rlx_error *err)
@@ -44,7 +43,9 @@ rlx_status rlx_train_save(rlx_session *s, const char *path, rlx_error *err)
     if (!s || !path)
         return rx_fail(err, RLX_INVALID, "rlx_train_save: a session and a path expected, got NULL");
     RLX_TRY(rlx_gguf_writer_create(path, &w, err));
-    const rlx_status status = write_all(s, w, err);
+    rlx_status status = rx_train_write_states(s, w, err);
+    if (status == RLX_OK)
+        status = rlx_gguf_writer_finish(w, err);
     rlx_gguf_writer_destroy(w);
     return status;
 }
@@ -63,7 +64,8 @@ static rlx_status find(const rlx_file *f, const char *path, const rlx_tensor_inf
 }
 
 /* Checks all states before the first one changes. */
-static rlx_status read_all(rlx_session *s, const rlx_file *f, const char *path, rlx_error *err)
+rlx_status rx_train_read_states(rlx_session *s, const rlx_file *f, const char *path,
+                                rlx_error *err)
 {
     rlx_tensor_info info;
     rlx_file_tensor t;
@@ -82,7 +84,7 @@ rlx_status rlx_train_load(rlx_session *s, const char *path, rlx_error *err)
     if (!s || !path)
         return rx_fail(err, RLX_INVALID, "rlx_train_load: a session and a path expected, got NULL");
     RLX_TRY(rlx_file_open(path, &f, err));
-    const rlx_status status = read_all(s, f, path, err);
+    const rlx_status status = rx_train_read_states(s, f, path, err);
     rlx_file_close(f);
     return status;
 }

@@ -11,7 +11,7 @@
 #include "support/file_faults.h"
 #include "support/memory.h"
 
-static const rx_file_kind kind = {"a test file", "TEST", 4};
+static const rx_file_kind kind = {"a test file", "TEST", 4, 0};
 
 static rlx_status save_text(const char *path, const char *text, rlx_error *err)
 {

@@ -4,32 +4,9 @@
 losses again, and examples that are none end with a sentence."""
 import signal
 
-from cli import *
+from train_data import *
 
 skip_without_tool()
-MODEL = SOURCE / "models" / "tiny-stories.gguf"
-CPU = ["--model", MODEL, "--device", "cpu"]
-ZOG = "Once upon a time there was a purple robot named Zog."
-OUT = TMP / "out.gguf"
-
-
-def lines(name, *objects):
-    return write(name, "".join(json.dumps(o) + "\n" for o in objects))
-
-
-def chat(*contents):
-    roles = ("user", "assistant")
-    return {"messages": [{"role": roles[i % 2], "content": c} for i, c in enumerate(contents)]}
-
-
-def train(data, *args, out=OUT):
-    return expect_json("train", *CPU, "--data", data, "--out", out, "--lr", 0.01, *args)
-
-
-def refused(data, text, *args, status=1, out=TMP / "none.gguf"):
-    expect(status, "train", *CPU, "--data", data, "--out", out, *args, err=text)
-    check(not (TMP / "none.gguf").exists(), f"a file after {text!r}")
-
 
 # ---- Texts ---------------------------------------------------------------------------------------
 
@@ -38,11 +15,10 @@ got = train(texts, "--steps", 25, "--batch", 2)
 loss = got["loss"]
 check(got["steps"] == len(loss) == 25 and loss[-1] < 0.1 * loss[0], f"losses: {loss}")
 check(got["tokens_per_s"] > 0 and got["peak_bytes"] > 900e3 and got["examples"] == 2, f"{got}")
-story = ["generate", *CPU, "--prompt", "Once upon a time", "--max-tokens", 36]
-plain = expect_json(*story)["text"]
-adapted = expect_json(*story, "--lora", OUT)["text"]
+plain = expect_json(*STORY)["text"]
+adapted = expect_json(*STORY, "--lora", OUT)["text"]
 check("Zog" not in plain and ZOG.endswith(adapted), f"adapted: {adapted!r}, without: {plain!r}")
-check(expect_json(*story, "--lora", f"{OUT}:0")["text"] == plain, "an adapter with scale 0")
+check(expect_json(*STORY, "--lora", f"{OUT}:0")["text"] == plain, "an adapter with scale 0")
 expect(0, "inspect", OUT, out="blk.0.attn_q.weight.lora_a")
 
 # The file has rank and alpha; the first loss is that of the model.
@@ -69,6 +45,15 @@ got = train(book, "--steps", 4, "--ctx", 32)
 check(got["examples"] == 6 and got["loss"][3] < got["loss"][0], f"plain text: {got}")
 expect(0, "train", *CPU, "--data", book, "--out", OUT, "--steps", 2, "--ctx", 32, out="2 steps of")
 
+# Completions; what is longer than the context is cut, and told.
+got = train(lines("p.jsonl", {"prompt": "Who? ", "completion": "Zog."}), "--steps", 20)
+check(got["loss"][-1] < 0.1 * got["loss"][0], f"losses of completions: {got['loss']}")
+cut = lines("cut.jsonl", {"text": "a" * 99}, {"prompt": "a", "completion": "b" * 99})
+got = train(cut, "--steps", 1, "--ctx", 32)
+check(got["cut"] == 2 and got["examples"] == 5, f"cut: {got}")
+expect(0, "train", *CPU, "--data", cut, "--out", OUT, "--steps", 1, "--ctx", 32,
+       err="2 examples were longer than the context and cut")
+
 # ---- What is refused -----------------------------------------------------------------------------
 
 good = {"text": "a story"}
@@ -80,7 +65,16 @@ refused(lines("a.jsonl", [1]), "line 1 expected as")
 refused(lines("a.jsonl", {"text": ""}), "line 1 has an empty text")
 refused(lines("a.jsonl", chat("Who?")), "line 1 has no message of the assistant")
 refused(lines("a.jsonl", {"messages": [{"role": "user"}]}), "message 0 expected with a role")
-refused(lines("a.jsonl", good, {"text": "a" * 99}), "tokens; the context holds 32", "--ctx", 32)
+refused(lines("a.jsonl", good, {"prompt": "a" * 99, "completion": "b"}),
+        "line 2 has 102 tokens, of which the first to learn comes behind the 32", "--ctx", 32)
+refused(lines("a.jsonl", good, {"prompt": "a", "completion": ""}), "line 2 has an empty completion")
+refused(MODEL, "it has a zero byte")
+refused(texts, "it is the model that is trained", "--steps", 1, out=MODEL)
+refused(texts, "--type 'q9' is no type", "--type", "q9", status=2)
+refused(texts, "--patience needs --validation", "--patience", 1, status=2)
+refused(texts, "--schedule expected constant", "--schedule", "sine", status=2)
+refused(texts, "there is no adapter for --merge", "--full", "--merge", TMP / "m.gguf", status=2)
+refused(texts, "leave none to learn from", "--validation", 0.9)
 refused(write("a.txt", "a\0b"), "it has a zero byte")
 refused(TMP / "nowhere.jsonl", "No such file")
 refused(texts, "the learning rate is too high", "--lr", 1e30)
@@ -102,5 +96,5 @@ except subprocess.TimeoutExpired:
     p.send_signal(signal.SIGINT)
 p.communicate()
 check(p.returncode == -signal.SIGINT and OUT.exists(), f"Ctrl-C: status {p.returncode}")
-expect(0, *story, "--lora", OUT)
+expect(0, *STORY, "--lora", OUT)
 finish()

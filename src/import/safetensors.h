@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* Writing safetensors files: announce all tensors, begin, write their data in that order with
+ * rx_outfile_write, commit. */
+#ifndef RX_IMPORT_SAFETENSORS_H
+#define RX_IMPORT_SAFETENSORS_H
+
+#include "base/outfile.h"
+#include "base/str.h"
+#include "rlx/graph.h"
+
+typedef struct rx_safetensors_writer {
+    rx_str head;
+    uint64_t bytes; /* of the data announced */
+    rx_outfile file;
+} rx_safetensors_writer;
+
+/* RLX_UNSUPPORTED for types that such files do not have: packed ones. */
+rlx_status rx_safetensors_add(rx_safetensors_writer *w, const char *name, rlx_dtype t,
+                              const rlx_shape *shape, rlx_error *err);
+/* Opens the file and writes its head. */
+rlx_status rx_safetensors_begin(rx_safetensors_writer *w, const char *path, rlx_error *err);
+/* After all data: gives the file its name. */
+rlx_status rx_safetensors_finish(rx_safetensors_writer *w, rlx_error *err);
+/* Also after finish, and for a zeroed writer. */
+void rx_safetensors_destroy(rx_safetensors_writer *w);
+
+#endif

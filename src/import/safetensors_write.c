@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* Writes safetensors files: 8 bytes of length, a JSON head, padded with blanks to a multiple of 8,
+ * and the data without gaps. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "import/safetensors.h"
+
+static const char *type_name(rlx_dtype t)
+{
+    switch (t) {
+    case RLX_F32: return "F32";
+    case RLX_F16: return "F16";
+    case RLX_BF16: return "BF16";
+    case RLX_F64: return "F64";
+    case RLX_I32: return "I32";
+    case RLX_I64: return "I64";
+    case RLX_I8: return "I8";
+    case RLX_U8: return "U8";
+    case RLX_BOOL: return "BOOL";
+    default: return NULL;
+    }
+}
+
+/* Names have no control characters. */
+static void put_name(rx_str *s, const char *name)
+{
+    rx_str_puts(s, "\"");
+    for (; *name; name++) {
+        if (*name == '"' || *name == '\\')
+            rx_str_puts(s, "\\");
+        rx_str_add(s, name, 1);
+    }
+    rx_str_puts(s, "\"");
+}
+
+rlx_status rx_safetensors_add(rx_safetensors_writer *w, const char *name, rlx_dtype t,
+                              const rlx_shape *shape, rlx_error *err)
+{
+    uint64_t n = 1, end;
+    bool fits = true;
+    if (!type_name(t))
+        return rx_fail(err, RLX_UNSUPPORTED, "tensor '%.150s' has the type %s, which safetensors "
+                       "files do not have", name, rlx_dtype_name(t));
+    rx_str_puts(&w->head, w->head.n ? "," : "{\"__metadata__\":{\"format\":\"pt\"},");
+    put_name(&w->head, name);
+    rx_str_printf(&w->head, ":{\"dtype\":\"%s\",\"shape\":[", type_name(t));
+    for (int i = 0; i < shape->rank; i++) {
+        fits = fits && rx_mul_size(n, (uint64_t)shape->dim[i], &n);
+        rx_str_printf(&w->head, i ? ",%lld" : "%lld", (long long)shape->dim[i]);
+    }
+    fits = fits && rx_mul_size(n, (uint64_t)rlx_dtype_block_bytes(t), &n);
+    if (!fits || !rx_add_size(w->bytes, n, &end))
+        return rx_fail(err, RLX_INVALID, "tensor '%.150s' is too large", name);
+    rx_str_printf(&w->head, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)w->bytes,
+                  (unsigned long long)end);
+    w->bytes = end;
+    return RLX_OK;
+}
+
+rlx_status rx_safetensors_begin(rx_safetensors_writer *w, const char *path, rlx_error *err)
+{
+    unsigned char length[8];
+    if (!w->head.n)
+        rx_str_puts(&w->head, "{");
+    rx_str_puts(&w->head, "}");
+    while (w->head.n % 8)
+        rx_str_puts(&w->head, " ");
+    if (w->head.failed)
+        return rx_fail_memory(err, path, w->head.n);
+    for (int i = 0; i < 8; i++)
+        length[i] = (unsigned char)((uint64_t)w->head.n >> 8 * i & 255);
+    RLX_TRY(rx_outfile_open(path, &rx_kind_safetensors, &w->file, err));
+    RLX_TRY(rx_outfile_write(&w->file, length, sizeof length, err));
+    return rx_outfile_write(&w->file, w->head.data, w->head.n, err);
+}
+
+rlx_status rx_safetensors_finish(rx_safetensors_writer *w, rlx_error *err)
+{
+    return rx_outfile_commit(&w->file, err);
+}
+
+void rx_safetensors_destroy(rx_safetensors_writer *w)
+{
+    rx_outfile_discard(&w->file);
+    rx_str_finish(&w->head);
+}

@@ -65,7 +65,7 @@ static rlx_status write_tensors(rlx_trainer *t, rlx_dtype type, write_fn *fn, vo
     rlx_status st = RLX_OK;
     for (size_t i = 0; st == RLX_OK && rlx_file_tensor_at(t->model->file, i, &w); i++) {
         void *owned;
-        rx_bytes data;
+        rx_bytes data = {0};
         st = make_tensor(t, &w, type_of(t, &w, type), &owned, &data, err);
         if (st == RLX_OK)
             st = fn(to, data.data, data.bytes, err);

@@ -9,7 +9,8 @@
 #include "base/outfile.h"
 #include "import/json.h"
 
-/* ---- Filling: for the readers ---------------------------------------------------------------- */
+/* ---- Called by the format readers
+ * ---------------------------------------------------------------- */
 
 static rlx_status open_stream(rlx_file *f, const char *path, rx_part *part, rlx_error *err)
 {
@@ -34,7 +35,7 @@ rlx_status rx_part_open(rlx_file *f, const char *path, rx_part *part, rlx_error 
     return RLX_OK;
 }
 
-/* Headers are read in windows of this size, or larger ones where one item needs it. */
+/* Read size of streamed headers; an item that is larger gets a larger read. */
 #define WINDOW ((uint64_t)1 << 20)
 
 static rlx_status move_window(rlx_file *f, const rx_part *part, uint64_t at, uint64_t n,
@@ -368,7 +369,7 @@ bool rlx_file_find_meta(const rlx_file *f, const char *key, rlx_meta *out)
     return slot && rlx_file_meta_at(f, slot->value, out);
 }
 
-/* The bits of value i, which is one, extended to 64 by its sign where it has one. */
+/* Integer value i of a metadata array as 64 bits, sign-extended for signed types. */
 static uint64_t read_bits(const rx_meta *m, size_t i)
 {
     int width = codes[m->code].width;

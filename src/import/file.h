@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A model file and what its readers share. A reader validates a part (one file in memory) and adds
- * its metadata and tensors to the rlx_file, which holds only checked facts. */
+ * its metadata and tensors to the rlx_file, which holds validated data only. */
 #ifndef RX_IMPORT_FILE_H
 #define RX_IMPORT_FILE_H
 
@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "rlx/file.h"
 
-/* How a metadata value is stored: the value types of GGUF, by their numbers there. */
+/* Storage type of a metadata value, numbered as GGUF's value types. */
 typedef enum rx_meta_code {
     RX_META_U8, RX_META_I8, RX_META_U16, RX_META_I16, RX_META_U32, RX_META_I32, RX_META_F32,
     RX_META_BOOL, RX_META_STRING, RX_META_ARRAY, RX_META_U64, RX_META_I64, RX_META_F64,
@@ -29,13 +29,13 @@ typedef struct rx_meta {
     const rx_bytes *strings;      /* of code RX_META_STRING */
 } rx_meta;
 
-/* Where the bytes of a tensor are. */
+/* File and byte offset of a tensor's data. */
 typedef struct rx_tensor_place {
     size_t stream;
     uint64_t at;
 } rx_tensor_place;
 
-/* Bytes of a stream that were read; they stay in the arena of the file. */
+/* Bytes already read from a stream; they live in the arena of the file. */
 typedef struct rx_window {
     const unsigned char *data;
     size_t stream;
@@ -50,7 +50,7 @@ struct rlx_file {
     bool streamed;      /* files are read in parts, not mapped */
     rx_stream *streams;
     size_t n_streams, cap_streams;
-    rx_window window;   /* of the stream that was read last */
+    rx_window window;   /* of the most recently read stream */
     rx_tensor_place *places; /* [tensors], of a streamed file */
     size_t cap_places;
     rlx_file_tensor *tensors;
@@ -74,8 +74,8 @@ typedef struct rx_part {
 
 /* Opens a file read-only as a part; the file unmaps or closes it when it is closed. */
 rlx_status rx_part_open(rlx_file *f, const char *path, rx_part *part, rlx_error *err);
-/* n bytes from offset `at`, which lie inside the part; valid as long as the file. NULL: they could
- * not be read. */
+/* n bytes from offset `at`, which the caller has checked to lie inside the part; valid as long as
+ * the file. NULL after a read error. */
 const unsigned char *rx_part_bytes(rlx_file *f, const rx_part *part, uint64_t at, uint64_t n,
                                    rlx_error *err);
 /* Copies and checks a name: 1 to RX_MAX_NAME bytes of UTF-8 without control characters. `what` is
@@ -86,10 +86,11 @@ rlx_status rx_part_name(rlx_file *f, const rx_part *part, const char *what, rx_b
  * when its name is there already. */
 rlx_status rx_file_add_tensor(rlx_file *f, const rx_part *part, const rlx_file_tensor *t,
                               uint64_t at, rlx_error *err);
-/* Adds an entry; of several parts the first that has a key gives its value. */
+/* Adds an entry; when several parts have the key, the first one wins. */
 rlx_status rx_file_add_meta(rlx_file *f, const rx_meta *m, rlx_error *err);
 
-/* The readers. GGUF opens the other parts of a split file, the index the files it names. */
+/* Format readers. The GGUF reader opens the other parts of a split file, the index reader the files
+ * that the index names. */
 rlx_status rx_gguf_read(rlx_file *f, const rx_part *part, rlx_error *err);
 rlx_status rx_safetensors_read(rlx_file *f, const rx_part *part, rlx_error *err);
 rlx_status rx_safetensors_read_index(rlx_file *f, const rx_part *index, rlx_error *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* GGUF: "GGUF", version, counts, metadata, tensor infos, then the data of the tensors, each at a
- * multiple of general.alignment from the begin of the data. Counts, lengths and dimensions have 32
+ * multiple of general.alignment from the start of the data. Counts, lengths and dimensions have 32
  * bits in version 1 and 64 in versions 2 and 3. Dimensions are stored innermost first. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 typedef struct tensor_info {
     rlx_file_tensor t;
-    uint64_t offset; /* from the begin of the data */
+    uint64_t offset; /* from the start of the data */
     uint64_t bytes;  /* UNKNOWN_BYTES when the type is unknown */
 } tensor_info;
 #define UNKNOWN_BYTES UINT64_MAX
@@ -31,7 +31,7 @@ typedef struct reader {
     rlx_error *err;
 } reader;
 
-/* ---- Pieces ---------------------------------------------------------------------------------- */
+/* ---- Primitives ------------------------------------------------------------------------------ */
 
 /* The next n bytes; NULL, with the error set, when the file ends before. */
 static const unsigned char *take(reader *r, uint64_t n, const char *what)
@@ -89,7 +89,8 @@ static rlx_status take_string(reader *r, const char *what, rx_bytes *out)
     return out->data ? RLX_OK : RLX_PARSE;
 }
 
-/* n objects of at least `least` bytes each must fit into the rest of the file. */
+/* Rejects counts that cannot be true: n objects of at least `least` bytes must fit in the rest of
+ * the file. */
 static rlx_status check_count(const reader *r, uint64_t n, uint64_t least, const char *what)
 {
     const uint64_t left = r->part->bytes - r->at;
@@ -100,7 +101,7 @@ static rlx_status check_count(const reader *r, uint64_t n, uint64_t least, const
     return RLX_OK;
 }
 
-/* Smallest metadata entry (a name of one byte with its length, a type, a value) and tensor info
+/* Least bytes of a metadata entry (length and one byte of name, type, value) and of a tensor info
  * (name, rank, type, offset). */
 static uint64_t least_meta(const reader *r)
 {
@@ -206,7 +207,7 @@ static rlx_status read_meta(reader *r, size_t i)
     return RLX_OK;
 }
 
-/* An integer of this part's metadata, `missing` where it is not there. */
+/* An integer of this part's metadata, or `missing`. */
 static rlx_status meta_number(const reader *r, const char *key, uint64_t missing, uint64_t *out)
 {
     const rx_map_slot *slot = rx_map_find(&r->keys, key, strlen(key));
@@ -328,7 +329,7 @@ static int compare_places(const void *pa, const void *pb)
 /* `sorted` is by offset; `end` is the size of the data. Sets the sizes that are unknown. */
 static rlx_status check_places(reader *r, tensor_info **sorted, size_t n, uint64_t end)
 {
-    const tensor_info *before = NULL; /* the last one that is not empty */
+    const tensor_info *before = NULL; /* the last non-empty tensor */
     for (size_t i = 0; i < n; i++) {
         tensor_info *a = sorted[i];
         if (a->offset > end || (a->bytes != UNKNOWN_BYTES && a->bytes > end - a->offset))
@@ -368,7 +369,7 @@ static rlx_status place_tensors(reader *r)
     uint64_t start = (r->at + (r->alignment - 1)) & ~(r->alignment - 1);
     if (n == 0)
         return RLX_OK;
-    if (start > r->part->bytes) /* only tensors without elements can be there */
+    if (start > r->part->bytes) /* only empty tensors can lie there */
         start = r->part->bytes;
     tensor_info **sorted = rx_alloc_array(n, sizeof *sorted);
     if (!sorted)
@@ -387,10 +388,10 @@ static rlx_status place_tensors(reader *r)
 
 typedef struct split {
     unsigned no, count; /* from 1; count is 1 for a whole file */
-    size_t stem;        /* letters of the path before "-00001-of-" */
+    size_t stem;        /* bytes of the path before "-00001-of-" */
 } split;
 
-/* "STEM-NNNNN-of-NNNNN.gguf"; a path of another form is a whole file. */
+/* "STEM-NNNNN-of-NNNNN.gguf"; any other path is a file that is not split. */
 static split split_of_path(const char *path)
 {
     static const char form[] = "-ddddd-of-ddddd.gguf";
@@ -416,7 +417,7 @@ static rlx_status check_split(const reader *r, split want)
     RLX_TRY(meta_number(r, "split.no", 0, &no));
     RLX_TRY(meta_number(r, "split.count", 1, &count));
     if (count == 0)
-        count = 1; /* written so by early tools for a whole file */
+        count = 1; /* early tools write 0 for an unsplit file */
     if (count != want.count)
         return rx_fail(r->err, RLX_PARSE, "'%s': split.count is %llu; expected %u%s", r->part->path,
                        (unsigned long long)count, want.count,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The writer of GGUF files, version 3. Metadata values are kept as the bytes that the file will
- * hold; the header is written before the first data, when the list of tensors is complete. */
+/* The writer of GGUF files, version 3. Metadata values are kept encoded; the header is written with
+ * the first data, when the list of tensors is complete. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #include "rlx/quantize.h"
 
 #define DEFAULT_ALIGNMENT 32
-#define MAX_GGUF_RANK 4 /* what other readers take */
+#define MAX_GGUF_RANK 4 /* the limit of ggml */
 
 typedef struct entry {
     const char *key;
@@ -23,7 +23,7 @@ typedef struct out_tensor {
     const char *name;
     rlx_dtype dtype;
     rlx_shape shape;
-    uint64_t bytes, offset; /* offset: from the begin of the data */
+    uint64_t bytes, offset; /* offset: from the start of the data */
 } out_tensor;
 
 struct rlx_gguf_writer {
@@ -39,7 +39,7 @@ struct rlx_gguf_writer {
     uint64_t alignment;
     bool begun;      /* the header is written */
     size_t at;       /* the tensor that is being written */
-    uint64_t within; /* bytes of it that are there */
+    uint64_t within; /* bytes of it written so far */
 };
 
 rlx_status rlx_gguf_writer_create(const char *path, rlx_gguf_writer **out, rlx_error *err)
@@ -92,7 +92,7 @@ static void put_text(rx_str *s, const char *text, size_t n)
     rx_str_add(s, text, n);
 }
 
-/* The C value i of an array as its bits. */
+/* Element i of a C array as an unsigned integer of the same bits. */
 static uint64_t number_bits(const void *numbers, size_t i, int width)
 {
     const char *p = (const char *)numbers + i * (size_t)width;
@@ -132,7 +132,7 @@ static rlx_status check_name(const rlx_gguf_writer *w, const char *what, const c
                    RX_MAX_NAME);
 }
 
-/* Takes the bytes of `value` over into the entry of that key. */
+/* Moves the bytes of `value` into the entry of that key. */
 static rlx_status store_entry(rlx_gguf_writer *w, const char *key, rx_str *value, rlx_error *err)
 {
     size_t length = strlen(key);

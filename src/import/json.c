@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Recursive descent over JSON; the depth is counted, so the stack is bounded. */
+/* Recursive descent over JSON with a depth limit, which bounds the stack. */
 #include "import/json.h"
 
 #include <locale.h>
@@ -22,7 +22,7 @@ static rlx_status parse_value(parser *p, rx_json *v);
 
 /* ---- UTF-8 ----------------------------------------------------------------------------------- */
 
-/* Length of the sequence at s, or 0 when it is malformed: too long a form, a surrogate, cut off. */
+/* Length of the sequence at s, or 0 when it is malformed: overlong, a surrogate, truncated. */
 static size_t utf8_length(const unsigned char *s, size_t left)
 {
     if (s[0] < 0x80)
@@ -62,7 +62,7 @@ static size_t put_utf8(char *out, uint32_t code)
     return n;
 }
 
-/* ---- Pieces ---------------------------------------------------------------------------------- */
+/* ---- Scalars --------------------------------------------------------------------------------- */
 
 static rlx_status fail_at(const parser *p, const char *expected)
 {
@@ -118,7 +118,7 @@ static bool take_hex(parser *p, uint32_t *out)
     return true;
 }
 
-/* Behind a backslash; writes at most 4 bytes, never more than the escape has. */
+/* p->at is after the backslash. Writes at most 4 bytes, never more than the escape is long. */
 static rlx_status parse_escape(parser *p, char *out, size_t *n)
 {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
@@ -144,7 +144,7 @@ static rlx_status parse_escape(parser *p, char *out, size_t *n)
     return RLX_OK;
 }
 
-/* The end of a string whose first letter is at p->at: its closing quote, or p->end. */
+/* The closing quote of a string whose first byte is at p->at, or p->end. */
 static const unsigned char *find_quote(const parser *p)
 {
     const unsigned char *s = p->at;
@@ -221,7 +221,7 @@ static rlx_status fail_twice(const parser *p, const char *key)
                    "there twice; expected once", p->what, (size_t)(p->at - p->begin), key);
 }
 
-/* Few keys are compared with each other, many go through a map. */
+/* Rejects duplicate keys: pairwise while there are few, by a hash map when there are many. */
 static rlx_status check_keys(const parser *p, const rx_json *object)
 {
     rx_map keys = {0};
@@ -242,7 +242,7 @@ static rlx_status check_keys(const parser *p, const rx_json *object)
     return st;
 }
 
-/* Behind the opening bracket of an array or object. */
+/* p->at is after the opening bracket of an array or object. */
 static rlx_status parse_list(parser *p, rx_json *v, char close)
 {
     rx_json **link = &v->first;
@@ -314,7 +314,7 @@ rlx_status rx_json_parse(rx_arena *a, const char *what, const void *text, size_t
     return RLX_OK;
 }
 
-/* ---- Looking at the tree --------------------------------------------------------------------- */
+/* ---- Access to the tree ---------------------------------------------------------------------- */
 
 const rx_json *rx_json_member(const rx_json *v, const char *key)
 {

@@ -26,16 +26,16 @@ struct rx_json {
 /* Nesting deeper than this is refused. */
 #define RX_JSON_DEPTH 64
 
-/* Reads n bytes that hold one value. The tree lives in the arena. `what` names the text in errors,
- * which also give the byte. */
+/* Parses n bytes that hold one value. The tree lives in the arena. Errors name the text as `what`
+ * and give the byte offset. */
 rlx_status rx_json_parse(rx_arena *a, const char *what, const void *text, size_t n,
                          const rx_json **out, rlx_error *err);
 
 /* The member of an object, or NULL; also when v is NULL or no object. */
 const rx_json *rx_json_member(const rx_json *v, const char *key);
-/* False when v is no number or not exactly such an integer. */
+/* False unless v is a number that is exactly a 64-bit unsigned integer. */
 bool rx_json_u64(const rx_json *v, uint64_t *out);
-/* Any finite number, whatever the decimal point of the process is; false when v is none. */
+/* Any finite number, independent of the locale; false when v is no number. */
 bool rx_json_real(const rx_json *v, double *out);
 /* "a string", "an array", ...; "nothing" for NULL. */
 const char *rx_json_kind_name(const rx_json *v);

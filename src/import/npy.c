@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* NumPy files: magic "\x93NUMPY", version, length of a header that is a Python dictionary of descr,
  * fortran_order and shape, then the data. bf16 has no NumPy type: it is stored as raw 2-byte
- * elements ('<V2') with a "bf16" comment behind the dictionary. */
+ * elements ('<V2') with a "bf16" comment after the dictionary. */
 #include "rlx/npy.h"
 
 #include <stdio.h>
@@ -77,7 +77,7 @@ static bool take_word(cursor *c, const char *word)
     return true;
 }
 
-/* A quoted string of less than `cap` letters. */
+/* A quoted string of less than `cap` bytes. */
 static bool take_string(cursor *c, char *out, size_t cap)
 {
     skip_blanks(c);
@@ -169,7 +169,7 @@ static rlx_status parse_dictionary(cursor *c, npy_header *h)
     return RLX_OK;
 }
 
-/* Elements, and that the file holds them all. */
+/* Counts the elements and checks that the file holds them all. */
 static rlx_status check_size(const cursor *c, npy_header *h, size_t file_bytes)
 {
     int64_t n = 1, bytes;
@@ -225,12 +225,12 @@ static void copy_element(const npy_header *h, const unsigned char *from, char *t
         memcpy(to, raw, (size_t)n);
 }
 
-/* Walks the result in row-major order; the file has the strides of its own order. */
+/* Copies to row-major order, from C or Fortran order in the file. */
 static void copy_elements(const npy_header *h, const unsigned char *from, char *to)
 {
     int rank = h->shape.rank;
     if (h->n == 0)
-        return; /* the product of the other dimensions may be any */
+        return; /* the product of the other dimensions may overflow */
     int64_t stride[RLX_MAX_RANK], at[RLX_MAX_RANK] = {0}, step = 1, offset = 0;
     for (int k = 0; k < rank; k++) {
         int axis = h->fortran ? k : rank - 1 - k;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* ONNX models: opening, closing, and what can be said of one before a graph is built. */
+/* ONNX models: opening, closing, and queries that need no graph (operators, inputs, outputs,
+ * metadata). */
 #include "import/onnx.h"
 
 #include <stdlib.h>
@@ -96,7 +97,7 @@ const rx_onnx_function *rx_onnx_find_function(const rlx_onnx *m, const char *dom
 
 typedef struct counter {
     rlx_onnx *m;
-    rx_map names; /* "domain:name" to the place in the list */
+    rx_map names; /* "domain:name" to its index in the list */
     size_t cap;
     rlx_error *err;
 } counter;
@@ -166,7 +167,7 @@ rlx_status rx_onnx_count_operators(rlx_onnx *m, rlx_error *err)
     return st;
 }
 
-/* ---- Looking at a model ---------------------------------------------------------------------- */
+/* ---- Queries --------------------------------------------------------------------------------- */
 
 static rlx_status no_such(const rlx_onnx *m, const char *what, size_t i, size_t n, rlx_error *err)
 {

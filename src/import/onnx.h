@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An ONNX model as its reader leaves it: structure in an arena, texts and data in the mapped files.
- * Everything here is checked for form; meaning is checked when a graph is built. */
+/* A parsed ONNX model: structure in an arena, strings and data in the mapped files. The reader has
+ * checked the syntax; semantics are checked when a graph is built. */
 #ifndef RX_IMPORT_ONNX_H
 #define RX_IMPORT_ONNX_H
 
@@ -11,7 +11,7 @@
 #include "import/protobuf.h"
 #include "rlx/onnx.h"
 
-/* Sub-graphs within sub-graphs, and functions that call functions. */
+/* Nesting limit of sub-graphs and of functions that call functions. */
 #define RX_ONNX_MAX_DEPTH 32
 
 /* AttributeProto.AttributeType */
@@ -25,20 +25,20 @@ typedef struct rx_onnx_tensor {
     const char *name;
     int32_t type;       /* TensorProto.DataType */
     rlx_shape shape;    /* numbers only */
-    rx_bytes raw;       /* raw data, of a type of fixed width: as it lies in memory */
-    rx_bytes list;      /* typed data, while not decoded: packed */
-    uint32_t list_field;/* the field that `list` was, 0: none */
+    rx_bytes raw;       /* raw_data, little-endian; types of fixed width */
+    rx_bytes list;      /* typed data (float_data, ...), packed, not yet decoded */
+    uint32_t list_field;/* the field number of `list`, 0: none */
     const char *location; /* of external data, NULL: none */
     uint64_t offset, length;
     bool has_length;
-    bool loose;         /* typed data that is not packed: decoded by rereading `message` */
+    bool loose;         /* typed data that is not packed: decoded from `message` */
     rx_bytes message;
 } rx_onnx_tensor;
 
 struct rx_onnx_graph;
 
 typedef struct rx_onnx_attr {
-    const char *name, *ref; /* ref: the attribute of the calling node that it stands for, or NULL */
+    const char *name, *ref; /* ref: ref_attr_name, an attribute of the function's caller; or NULL */
     int32_t type;
     int64_t i;
     float f;
@@ -63,7 +63,7 @@ typedef struct rx_onnx_graph {
     const char *name;
     const rx_onnx_node *nodes;
     const rx_onnx_tensor *tensors;
-    rlx_onnx_port *inputs, *outputs; /* inputs of the main graph: without weights */
+    rlx_onnx_port *inputs, *outputs; /* inputs of the main graph exclude initialisers */
     size_t n_nodes, n_tensors, n_inputs, n_outputs;
 } rx_onnx_graph;
 
@@ -76,7 +76,7 @@ typedef struct rx_onnx_function {
     const char *name, *domain;
     const char **in, **out;
     size_t n_in, n_out;
-    const rx_onnx_attr *defaults; /* of attributes that a call leaves out */
+    const rx_onnx_attr *defaults; /* of attributes that a call omits */
     size_t n_defaults;
     const rx_onnx_opset *opsets;
     size_t n_opsets;
@@ -107,7 +107,7 @@ struct rlx_onnx {
     size_t n_externals, cap_externals, cap_external_names;
     rlx_const_tensor *params; /* of the graph built last */
     size_t n_params, cap_params;
-    rx_arena kept; /* results of parts that were run while importing */
+    rx_arena kept; /* results computed on the device while importing */
 };
 
 /* ---- Element types: onnx_tensor.c ------------------------------------------------------------ */
@@ -117,18 +117,18 @@ typedef struct rx_onnx_type {
     const char *name;
     rlx_dtype dtype; /* RLX_NO_TYPE: rlx has none */
     uint32_t list;   /* the field of typed data */
-    int bits;        /* of a type that rlx holds in bytes: 8, 4 or 2; 0: `dtype` is the type */
+    int bits;        /* of a narrow type that rlx holds one element a byte: 8, 4 or 2; else 0 */
 } rx_onnx_type;
-/* NULL for a number that ONNX does not have. */
+/* NULL for a number that is no ONNX type. */
 const rx_onnx_type *rx_onnx_type_of(int64_t number);
-/* The type that ONNX calls `name`, or the one that rlx has as `dtype`; NULL: none. */
+/* The type by its ONNX name, or the one whose rlx type is `dtype`; NULL: none. */
 const rx_onnx_type *rx_onnx_type_named(const char *name);
 const rx_onnx_type *rx_onnx_type_like(rlx_dtype dtype);
 
-/* Reads the structure of a TensorProto. */
+/* Reads a TensorProto; its data stays where it is. */
 rlx_status rx_onnx_tensor_read(rlx_onnx *m, rx_bytes message, rx_onnx_tensor *t, rlx_error *err);
-/* The elements of a tensor of a type that rlx has: in the mapped file where they lie there as they
- * are in memory, else decoded into the model's arena. */
+/* The elements of a tensor in rlx's layout: in the mapped file where the layout is the same there,
+ * else decoded into the model's arena. */
 rlx_status rx_onnx_tensor_data(rlx_onnx *m, const rx_onnx_tensor *t, rlx_dtype *dtype,
                                rx_bytes *data, rlx_error *err);
 /* Maps a file of external data, once; the path is checked to stay in the model's folder. */
@@ -137,19 +137,19 @@ rlx_status rx_onnx_external(rlx_onnx *m, const rx_onnx_tensor *t, rx_bytes *data
 /* ---- Structure: onnx_read.c ------------------------------------------------------------------ */
 
 rlx_status rx_onnx_read(rlx_onnx *m, rx_bytes message, rlx_error *err);
-/* A text of the file as a string in the arena; one with zero bytes is damaged. */
+/* Copies a string of the file into the arena; a string with zero bytes is damaged. */
 rlx_status rx_onnx_text(rlx_onnx *m, rx_bytes text, const char **out, rlx_error *err);
-/* RLX_PARSE: `what` is not as protobuf has it. */
+/* RLX_PARSE: `what` is no valid protobuf. */
 rlx_status rx_onnx_damaged(const rlx_onnx *m, const char *what, rlx_error *err);
 
-/* Opens a model that is in memory, which the caller keeps until it is closed; external data is
- * beneath the folder of `path`. */
+/* Opens a model from memory that the caller keeps until it is closed; external data is looked up in
+ * the folder of `path`. */
 rlx_status rx_onnx_from_memory(const void *data, size_t bytes, const char *path, rlx_onnx **out,
                                rlx_error *err);
 
 /* Fills the list of operators. */
 rlx_status rx_onnx_count_operators(rlx_onnx *m, rlx_error *err);
-/* The version of a domain that is imported; 0: none. */
+/* The opset version that the model imports of a domain; 0: none. */
 int64_t rx_onnx_opset_version(const rx_onnx_opset *sets, size_t n, const char *domain);
 const rx_onnx_function *rx_onnx_find_function(const rlx_onnx *m, const char *domain,
                                               const char *name);

@@ -70,7 +70,7 @@ static void allow(rx_onnx_call *c, attention *a, rlx_value also)
     a->allowed = a->allowed.id ? rlx_and(c->g, a->allowed, also) : also;
 }
 
-/* Positions of queries minus those of keys: [Sq, Sk], or [B, 1, Sq, Sk] with nonpad. */
+/* Query position minus key position: [Sq, Sk], or [B, 1, Sq, Sk] with nonpad. */
 static rlx_value distance(rx_onnx_call *c, const attention *a)
 {
     rlx_value i = rlx_unsqueeze(c->g, rx_onnx_iota(c, a->sq, RLX_I64), 1);
@@ -86,7 +86,7 @@ static rlx_value distance(rx_onnx_call *c, const attention *a)
     return rlx_sub(c->g, i, rx_onnx_iota(c, a->sk, RLX_I64));
 }
 
-/* A mask shorter than the keys hides those behind it. */
+/* Keys beyond the end of a mask that is shorter are masked. */
 static void take_mask(rx_onnx_call *c, attention *a)
 {
     const rlx_shape s = rlx_value_shape(c->g, a->mask);
@@ -125,7 +125,7 @@ static void find_bias(rx_onnx_call *c, attention *a)
     }
 }
 
-/* Allowed keys and the bias as one number for each: -inf where a key is hidden. */
+/* Mask and bias as one additive bias: -inf where a key is masked. */
 static rlx_value whole_bias(rx_onnx_call *c, const attention *a)
 {
     const rlx_dtype t = rlx_value_dtype(c->g, a->q);
@@ -135,7 +135,7 @@ static rlx_value whole_bias(rx_onnx_call *c, const attention *a)
     return rlx_where(c->g, a->allowed, a->bias.id ? a->bias : zero, hidden);
 }
 
-/* By parts, for graphs that ask for the scores too. */
+/* Decomposed attention, for graphs that also read the scores. */
 static rlx_value attend_by_parts(rx_onnx_call *c, const attention *a)
 {
     const rlx_dtype t = rlx_value_dtype(c->g, a->q);
@@ -221,9 +221,9 @@ rlx_value rx_onnx_attention(rx_onnx_call *c)
     return y.id && rx_onnx_rank(c, rx_onnx_in(c, 0)) == 3 ? rx_onnx_join_heads(c, y) : y;
 }
 
-/* ---- Attention by parts ---------------------------------------------------------------------- */
+/* ---- Fusing decomposed attention-------------------------------------------------------------- */
 
-/* v when a node of that operation gives it, seen through; else NULL. */
+/* The node that makes value `id` when it is that operation, else NULL. */
 static const rx_node *made(const rx_onnx_call *c, uint32_t id, rx_op op)
 {
     return rx_onnx_made_by(c, (rlx_value){id}, op);
@@ -242,7 +242,7 @@ static bool known_scalar(rx_onnx_call *c, uint32_t id, double *out)
     return true;
 }
 
-/* Scores before they are scaled by known numbers. */
+/* The scores before scaling by constants, which are multiplied into *scale. */
 static uint32_t unscaled(rx_onnx_call *c, uint32_t id, double *scale)
 {
     for (;;) {
@@ -263,7 +263,7 @@ static uint32_t unscaled(rx_onnx_call *c, uint32_t id, double *scale)
     }
 }
 
-/* Keys of heads that are repeated for the query heads of their group, before that. */
+/* Keys or values before the expansion that repeats their heads for grouped-query attention. */
 static rlx_value ungrouped(rx_onnx_call *c, rlx_value x)
 {
     const rx_node *flat = rx_onnx_made_by(c, x, RX_OP_reshape);
@@ -297,11 +297,11 @@ static void add_mask(rx_onnx_call *c, rlx_value *mask, rlx_value more)
     *mask = mask->id ? rlx_add(c->g, *mask, more) : more;
 }
 
-/* The product under scores, and what is added to them: masks, or numbers where a condition holds.
- * 0: there is no product. */
+/* The matmul that the scores come from, and the mask added to it (an addition or a select). 0:
+ * there is no matmul. */
 static uint32_t unmasked(rx_onnx_call *c, uint32_t id, rlx_value *mask, int depth)
 {
-    const rx_node n = *rx_value_node(c->g, id); /* nodes move when others are added */
+    const rx_node n = *rx_value_node(c->g, id); /* a copy: adding nodes reallocates them */
     const rlx_value in[3] = {{n.n_in > 0 ? n.in[0] : 0}, {n.n_in > 1 ? n.in[1] : 0},
                              {n.n_in > 2 ? n.in[2] : 0}};
     const rlx_value zero = rlx_scalar(c->g, RLX_F32, 0);
@@ -331,7 +331,7 @@ static uint32_t unmasked(rx_onnx_call *c, uint32_t id, rlx_value *mask, int dept
     return 0;
 }
 
-/* Softmax of the last axis, seen through a choice of 0 for NaN. */
+/* The softmax over the last axis, through a select that replaces NaN by 0. */
 static const rx_node *softmax_of(rx_onnx_call *c, rlx_value p)
 {
     const rx_node *n = rx_onnx_made_by(c, p, RX_OP_where);
@@ -350,7 +350,8 @@ static bool is_plain_product(const rx_node *n)
            d->act == RLX_ACT_NONE;
 }
 
-/* softmax(q . k * scale + mask) . v as one operation; RLX_NONE: it is something else. */
+/* softmax(q . k * scale + mask) . v as one attention operation; RLX_NONE: the pattern does not
+ * match. */
 rlx_value rx_onnx_attention_by_parts(rx_onnx_call *c, rlx_value p, rlx_value v)
 {
     const rx_node *soft = softmax_of(c, p);
@@ -420,7 +421,7 @@ rlx_value rx_onnx_rotary_embedding(rx_onnx_call *c)
 
 /* ---- Caches ---------------------------------------------------------------------------------- */
 
-/* Writes update [B, .., L, ..] behind position write_indices[b] of the cache's axis. */
+/* Writes update [B, .., L, ..] at position write_indices[b] of the cache's axis. */
 rlx_value rx_onnx_tensor_scatter(rx_onnx_call *c)
 {
     const rlx_value cache = rx_onnx_in(c, 0), update = rx_onnx_in(c, 1), first = rx_onnx_in(c, 2);
@@ -444,7 +445,7 @@ rlx_value rx_onnx_tensor_scatter(rx_onnx_call *c)
 
 /* ---- FlexAttention --------------------------------------------------------------------------- */
 
-/* A sub-graph that changes scores or probabilities; `x` when there is none. */
+/* Applies the sub-graph `name` (score_mod, prob_mod) to x; x itself when there is none. */
 static rlx_value modify(rx_onnx_call *c, const char *name, rlx_value x)
 {
     const rx_onnx_attr *a = rx_onnx_attr_find(c, name);

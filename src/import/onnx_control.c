@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Control flow of ONNX: branches are taken and loops unrolled when the graph is built, by values
- * that are known or computed then. */
+/* Control flow of ONNX: branches are taken and loops unrolled while importing, from values that are
+ * known or computed then. */
 #include <string.h>
 
 #include "import/onnx_build.h"
@@ -29,7 +29,7 @@ static rlx_value *new_values(rx_onnx_call *c, size_t n)
 
 /* ---- If -------------------------------------------------------------------------------------- */
 
-/* Both branches, and a choice of each result. */
+/* If whose condition is unknown: computes both branches and selects each result. */
 static rlx_value choose(rx_onnx_call *c, const rx_onnx_graph *then, const rx_onnx_graph *other)
 {
     rlx_value *a = new_values(c, then->n_outputs), *b = new_values(c, other->n_outputs);
@@ -67,7 +67,7 @@ rlx_value rx_onnx_if(rx_onnx_call *c)
     return out[0];
 }
 
-/* ---- Lists of the results of steps ----------------------------------------------------------- */
+/* ---- Scan outputs of all iterations ---------------------------------------------------------- */
 
 typedef struct rows {
     rlx_value *v; /* [steps][n] */
@@ -84,7 +84,7 @@ static bool add_row(rx_onnx_call *c, rows *r, const rlx_value *v)
     return true;
 }
 
-/* Result k of all steps along a new axis. */
+/* Scan output k of all iterations, stacked along a new axis. */
 static rlx_value stack(rx_onnx_call *c, const rows *r, size_t k, int64_t axis, bool backward)
 {
     rlx_value *parts = new_values(c, r->steps);
@@ -101,8 +101,8 @@ static rlx_value stack(rx_onnx_call *c, const rows *r, size_t k, int64_t axis, b
 
 typedef struct loop {
     const rx_onnx_graph *body;
-    size_t n_state; /* values that go from step to step */
-    int64_t limit;  /* steps at most; -1: none is given */
+    size_t n_state; /* loop-carried values */
+    int64_t limit;  /* trip count; -1: none */
     rlx_value *in, *out;
     rows scans;
 } loop;
@@ -183,7 +183,7 @@ static int64_t list_at(const rlx_ints *l, size_t i)
     return i < (size_t)l->n ? l->v[i] : 0;
 }
 
-/* Element `step` of scan input i, without its axis. */
+/* Slice `step` of scan input i, with the scan axis removed. */
 static rlx_value scan_slice(rx_onnx_call *c, const scan *s, size_t i, int64_t step, int64_t steps)
 {
     const int axis = rx_onnx_axis(c, list_at(&s->in_axes, i), rx_onnx_rank(c, s->inputs[i]));
@@ -193,7 +193,7 @@ static rlx_value scan_slice(rx_onnx_call *c, const scan *s, size_t i, int64_t st
     return rlx_squeeze(c->g, rlx_narrow(c->g, s->inputs[i], axis, at, 1), axis);
 }
 
-/* Runs all steps; out has the states, then the stacked results. */
+/* Unrolls all iterations; out has the final states, then the scan outputs. */
 static bool run_scan(rx_onnx_call *c, const scan *s, rlx_value *out)
 {
     const rlx_shape first = rlx_value_shape(c->g, s->inputs[0]);
@@ -263,7 +263,7 @@ rlx_value rx_onnx_scan(rx_onnx_call *c)
     return out[0];
 }
 
-/* Version 8: operands have a first axis of batches, each scanned on its own. */
+/* Version 8: operands begin with a batch axis, and each batch is scanned separately. */
 rlx_value rx_onnx_scan8(rx_onnx_call *c)
 {
     scan s;

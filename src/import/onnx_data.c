@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Operators whose results have sizes that come from data: places of elements, unique elements,
- * boxes. They are computed while importing, from values that are known by then; what only moves
- * elements to those places stays in the graph. */
+/* Operators whose result shapes depend on data: NonZero, Unique, NonMaxSuppression. They are
+ * evaluated while importing, from values known by then; gathers of elements at the indices found
+ * stay in the graph. */
 #include <math.h>
 #include <string.h>
 
@@ -163,7 +163,7 @@ static void sort_slices(const slices *s, int64_t *order, int64_t *scratch, int64
     memcpy(order + lo, scratch + lo, (size_t)(hi - lo) * sizeof *order);
 }
 
-/* Groups of equal slices in the order of their first ones, or sorted. */
+/* Groups of equal slices in order of first occurrence, or sorted. */
 typedef struct groups {
     int64_t n;
     int64_t *first, *inverse, *count;
@@ -252,13 +252,13 @@ typedef struct suppression {
     int64_t *order, *scratch;
 } suppression;
 
-/* Boxes of one class of one batch that stay, best first; returns their number. */
+/* The boxes kept of one class of one batch, best score first; returns their number. */
 static int64_t suppress(const suppression *p, const float *boxes, const float *scores,
                         int64_t *kept)
 {
     const slices by = {(const unsigned char *)scores, RLX_F32, 1, p->boxes, 1};
     int64_t n = 0, m = 0;
-    /* Sorted from below and read from the end: of equal scores the first box comes first. */
+    /* Sorted ascending and read backwards, so that of equal scores the first box comes first. */
     for (int64_t i = p->boxes; i--;)
         if (!p->has_score || scores[i] > p->score)
             p->order[n++] = i;
@@ -389,7 +389,7 @@ static bool read_grams(rx_onnx_call *c, grams *g)
     return true;
 }
 
-/* How often the words `gram` stand in the row with `skip` words between each two. */
+/* Occurrences of the n-gram in the row with `skip` words between its words. */
 static int64_t count_gram(const int64_t *row, int64_t n, const int64_t *gram, int64_t words,
                           int64_t skip)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Einsum: operands are joined from the left, each pair as one product that contracts the labels
- * that nothing later needs. Det, by minors. */
+/* Einsum: operands are contracted from left to right, each pair as one matmul over the labels that
+ * nothing later uses. Det, by expansion in minors. */
 #include <string.h>
 
 #include "import/onnx_build.h"
@@ -75,7 +75,7 @@ static int count_label(const equation *e, char label)
     return n;
 }
 
-/* Without "->" the result has "..." and the labels that stand once, in alphabetical order. */
+/* Without "->" the result has "..." and the labels that occur once, in alphabetical order. */
 static bool implied_result(rx_onnx_call *c, equation *e, int dots)
 {
     e->out = (term){.n = 0};
@@ -119,7 +119,7 @@ static bool read_equation(rx_onnx_call *c, equation *e)
     return read_term(c, arrow + 2, (size_t)(end - arrow - 2), most_dots, &e->out);
 }
 
-/* ---- Products -------------------------------------------------------------------------------- */
+/* ---- Contraction ----------------------------------------------------------------------------- */
 
 static int find_label(const term *t, char label)
 {
@@ -133,7 +133,7 @@ static void drop_label(term *t, int k)
     t->n--;
 }
 
-/* The elements of x where the axes i < j have the same index; axis j goes. */
+/* The diagonal of axes i < j; axis j is removed. */
 static rlx_value diagonal(rx_onnx_call *c, rlx_value x, int i, int j)
 {
     const rlx_shape s = rlx_value_shape(c->g, x);
@@ -156,7 +156,7 @@ static bool is_needed(const equation *e, int from, char label)
     return needed;
 }
 
-/* Takes diagonals of labels that stand twice and sums over those that nothing else has. */
+/* Takes diagonals of repeated labels and sums over those that occur nowhere else. */
 static rlx_value reduce_term(rx_onnx_call *c, const equation *e, int from, const term *other,
                              term *t, rlx_value x)
 {
@@ -176,7 +176,7 @@ static rlx_value reduce_term(rx_onnx_call *c, const equation *e, int from, const
     return x;
 }
 
-/* Axes of size one that the other operand has larger are repeated. */
+/* Broadcasts axes of size one to the other operand's size. */
 static rlx_value match_sizes(rx_onnx_call *c, rlx_value x, const term *t, rlx_value y,
                              const term *u)
 {

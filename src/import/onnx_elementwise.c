@@ -207,7 +207,7 @@ rlx_value rx_onnx_clip(rx_onnx_call *c)
     return x;
 }
 
-/* Inference: the data goes through, the mask is all true. */
+/* Inference: the identity, with a mask that is all true. */
 rlx_value rx_onnx_dropout(rx_onnx_call *c)
 {
     const rlx_value x = rx_onnx_in(c, 0), training = rx_onnx_in(c, 2);

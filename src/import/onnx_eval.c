@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Values that are known while importing. Exporters compute shapes with operators; those that follow
- * from constants are evaluated here, on the graph itself, by the reference kernels. */
+/* Constant folding while importing. Exporters compute shapes by operators, which are evaluated here
+ * on the graph itself, by the reference kernels. */
 #include <string.h>
 
 #include "base/dtype.h"
@@ -8,7 +8,7 @@
 #include "ir/graph.h"
 #include "runtime/host.h"
 
-/* Larger values are data, not shapes. */
+/* Larger values are data, not shapes, and are not folded. */
 #define MAX_BYTES (1 << 20)
 #define MAX_DEPTH 512
 

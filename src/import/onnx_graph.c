@@ -64,8 +64,8 @@ rlx_status rx_onnx_add_param(rx_onnx_build *b, const char *name, rlx_dtype dtype
     return graph_error(b);
 }
 
-/* Kernels read whole elements, and a file may have them at any byte: such weights are copied, once
- * for the model, and the pages that they came from are dropped as the copy grows. */
+/* Kernels need aligned elements, and a file may have them at any byte. Such weights are copied once
+ * for the model, and the source pages are dropped as the copy proceeds. */
 static rlx_status align_weight(rx_onnx_build *b, const rx_onnx_tensor *t, rlx_dtype dtype,
                                rx_bytes *data)
 {
@@ -131,8 +131,8 @@ static const rlx_import_value *find_given(const rlx_import_value *list, size_t n
     return NULL;
 }
 
-/* The size of an axis that is no number in the file: given, or a named dimension, whose name has
- * the letters and digits of that in the file. */
+/* The size of a symbolic axis: given by the caller, or a named dimension whose name keeps the
+ * letters and digits of the name in the file. */
 static rlx_dim free_dim(rx_onnx_build *b, const rlx_onnx_port *p, int axis)
 {
     char own[128];
@@ -193,7 +193,7 @@ static rlx_status add_input(rx_onnx_build *b, const rlx_onnx_port *p)
 
 static rlx_status build_nodes(rx_onnx_build *b, const rx_onnx_graph *g);
 
-/* Says how many nodes of the model are affected. */
+/* The error for an unsupported operator, with the number of nodes affected. */
 static rlx_status unsupported(const rx_onnx_build *b, const rx_onnx_node *n, int64_t opset)
 {
     const char *domain = *n->domain ? n->domain : "ai.onnx";
@@ -233,7 +233,7 @@ static rlx_status call_function(rx_onnx_build *b, const rx_onnx_node *n,
     return st;
 }
 
-/* The error of a builder of the graph, with the node that it belongs to. */
+/* Adds the ONNX node to the error of a graph builder. */
 static rlx_status node_error(rx_onnx_call *c)
 {
     rlx_error why = {0};

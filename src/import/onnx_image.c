@@ -48,7 +48,8 @@ static bool read_modes(rx_onnx_call *c, rlx_resize_desc *d)
     return true;
 }
 
-/* One factor for all axes, so that the result is not larger or not smaller than the sizes. */
+/* keep_aspect_ratio_policy: one scale for all axes, so that the result is not larger (or not
+ * smaller) than the sizes. */
 static void keep_aspect(const rx_onnx_call *c, const rlx_shape *s, const int *axes, int n,
                         rlx_resize_desc *d)
 {
@@ -67,8 +68,8 @@ static void keep_aspect(const rx_onnx_call *c, const rlx_shape *s, const int *ax
     }
 }
 
-/* With scales, corners are those of size * scale before it is rounded down: as coordinates that are
- * multiples of a factor from the first element on. */
+/* align_corners with scales uses size * scale before rounding down, so coordinates become multiples
+ * of a step from the first element. */
 static void align_scales(const rlx_shape *s, rlx_resize_desc *d)
 {
     bool whole = true;
@@ -85,7 +86,7 @@ static void align_scales(const rlx_shape *s, rlx_resize_desc *d)
     }
 }
 
-/* Which axes the lists are for: all without the attribute. */
+/* The axes that sizes and scales apply to; all without the attribute. */
 static int list_axes(rx_onnx_call *c, int rank, int *axes)
 {
     rlx_ints list;
@@ -100,7 +101,7 @@ static int list_axes(rx_onnx_call *c, int rank, int *axes)
     return list.n < RLX_MAX_RANK ? list.n : RLX_MAX_RANK;
 }
 
-/* Operands: where each list is, SIZE_MAX for none. */
+/* Operand index of each list, SIZE_MAX for none. */
 typedef struct resize_operands {
     size_t roi, scales, sizes;
 } resize_operands;
@@ -163,7 +164,7 @@ rlx_value rx_onnx_resize(rx_onnx_call *c)
     return resize(c, &(resize_operands){1, 2, 3});
 }
 
-/* Versions 9 and 10 have scales only, as Upsample. */
+/* Upsample 9 and Resize 10 have scales only. */
 rlx_value rx_onnx_resize10(rx_onnx_call *c)
 {
     return resize(c, &(resize_operands){SIZE_MAX, 1, SIZE_MAX});
@@ -207,7 +208,7 @@ static rlx_value real(const sampler *s, double v)
     return rlx_scalar(s->c->g, RLX_F32, v);
 }
 
-/* Reflects coordinates at the borders until they are within. */
+/* Reflects coordinates at the borders until they are in range. */
 static rlx_value reflect(const sampler *s, rlx_value v, rlx_dim size)
 {
     rlx_graph *g = s->c->g;
@@ -220,7 +221,7 @@ static rlx_value reflect(const sampler *s, rlx_value v, rlx_dim size)
     return rlx_add(g, folded, real(s, low));
 }
 
-/* Coordinates outside become those of padding. */
+/* Applies the padding mode to coordinates out of range. */
 static rlx_value pad_coordinate(const sampler *s, rlx_value v, rlx_dim size)
 {
     if (s->zeros)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Losses of ONNX: the negative log likelihood of labels, and the one of softmax. */
+/* Losses of ONNX: NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss. */
 #include "import/onnx_build.h"
 
 typedef struct labels {
     rlx_value index;   /* [N, d..] with ignored ones 0 */
-    rlx_value ignored; /* bool, RLX_NONE: none is */
+    rlx_value ignored; /* bool, or RLX_NONE */
 } labels;
 
 static labels read_labels(rx_onnx_call *c, rlx_value target)

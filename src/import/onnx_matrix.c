@@ -43,7 +43,8 @@ static void fill(rlx_ints *list, int n, int64_t v)
     list->n = n;
 }
 
-/* Pads of SAME: the result has ceil(size / stride) elements; the odd one is at the end (upper). */
+/* Pads of SAME: the result has ceil(size / stride) elements; an odd remainder goes to the end
+ * (upper) or the start (lower). */
 static bool same_pads(rx_onnx_call *c, const rlx_shape *x, rx_onnx_window *w)
 {
     for (int i = 0; i < w->n; i++) {
@@ -62,8 +63,8 @@ static bool same_pads(rx_onnx_call *c, const rlx_shape *x, rx_onnx_window *w)
     return true;
 }
 
-/* Reads the attributes that convolutions and pools share; `kernel` gives the sizes of the window
- * where the node does not. */
+/* Reads the attributes that convolutions and pools share; `kernel` is the window when the node has
+ * no kernel_shape. */
 bool rx_onnx_read_window(rx_onnx_call *c, const rlx_shape *x, const rlx_dim *kernel,
                          rx_onnx_window *w)
 {
@@ -103,7 +104,7 @@ static rlx_conv_desc conv_desc(const rx_onnx_call *c, const rx_onnx_window *w)
                            .pads = w->pads, .groups = rx_onnx_int(c, "group", 1)};
 }
 
-/* A last axis of size one is no axis: kernels take rows along the last one. */
+/* Drops a last axis of size one, since kernels vectorise along the last axis. */
 static rlx_value conv_of_column(rx_onnx_call *c, rlx_value x, rlx_value w, const rx_onnx_window *k)
 {
     rx_onnx_window line = *k;
@@ -131,7 +132,7 @@ rlx_value rx_onnx_conv(rx_onnx_call *c)
     return rlx_conv_ex(c->g, k.n, x, w, rx_onnx_in(c, 2), RLX_NONE, &d);
 }
 
-/* Output padding and pads, from output_shape and auto_pad where they are given. */
+/* Output padding and pads, derived from output_shape and auto_pad if present. */
 static bool transpose_pads(rx_onnx_call *c, const rlx_shape *x, rx_onnx_window *k,
                            rlx_ints *output_pad)
 {
@@ -175,7 +176,7 @@ static rlx_value transpose_1d(rx_onnx_call *c, rlx_value x, rlx_value w, rlx_con
     return rlx_squeeze(c->g, y, 2);
 }
 
-/* Puts `step` - 1 zeros between the elements of an axis. */
+/* Inserts `step` - 1 zeros between the elements of an axis. */
 static rlx_value spread_axis(rx_onnx_call *c, rlx_value x, int axis, int64_t step)
 {
     rlx_shape s = rlx_value_shape(c->g, x);
@@ -198,7 +199,7 @@ static rlx_value spread_axis(rx_onnx_call *c, rlx_value x, int axis, int64_t ste
                       rlx_dim_sub(c->g, s.dim[axis], step - 1));
 }
 
-/* Three spatial axes: a convolution of the input spread by the strides with the turned weights. */
+/* Three spatial axes: a convolution of the zero-stuffed input with flipped weights. */
 static rlx_value transpose_3d(rx_onnx_call *c, rlx_value x, rlx_value w, const rx_onnx_window *k,
                               const rlx_ints *output_pad)
 {
@@ -224,7 +225,7 @@ static rlx_value transpose_3d(rx_onnx_call *c, rlx_value x, rlx_value w, const r
                       rx_onnx_in(c, 2), &d);
 }
 
-/* Output padding of a stride or more is not part of the kernel: zeros behind, and the bias. */
+/* Kernels take output padding below the stride only; more is appended as zeros, with the bias. */
 rlx_value rx_onnx_conv_transpose(rx_onnx_call *c)
 {
     const rlx_value x = rx_onnx_in(c, 0), w = rx_onnx_in(c, 1);
@@ -252,11 +253,11 @@ static rlx_value pool_by_rank(rx_onnx_call *c, int n, rlx_value x, const rlx_poo
                                                    : rlx_pool3d(c->g, x, d);
 }
 
-/* ---- Max pools with places ------------------------------------------------------------------- */
+/* ---- MaxPool with indices -------------------------------------------------------------------- */
 
 #define MAX_TAPS 1024
 
-/* Every element that tap `tap` of the windows sees: x is padded, `to` the sizes of the result. */
+/* The elements under tap `tap` of all windows: x is padded, `to` is the shape of the result. */
 static rlx_value tap_slice(rx_onnx_call *c, const rx_onnx_window *k, rlx_value x,
                            const rlx_shape *to, int64_t tap)
 {
@@ -272,7 +273,7 @@ static rlx_value tap_slice(rx_onnx_call *c, const rx_onnx_window *k, rlx_value x
     return rlx_unsqueeze(c->g, rlx_slice(c->g, x, &d), 0);
 }
 
-/* Places of elements in the whole tensor, in the order asked for: i64 of the shape of x. */
+/* Flat index of every element, row- or column-major: i64 of the shape of x. */
 static rlx_value place_map(rx_onnx_call *c, const rlx_shape *s, bool column_major)
 {
     const rlx_range_desc r = {RLX_INIT(rlx_range_desc), .n = rx_shape_product(c->g, s, 0, s->rank),
@@ -288,7 +289,7 @@ static rlx_value place_map(rx_onnx_call *c, const rlx_shape *s, bool column_majo
     return rlx_transpose(c->g, rlx_reshape(c->g, rlx_range(c->g, &r), t.rank, t.dim), perm);
 }
 
-/* The place of the largest element of each window, the first of equal ones. */
+/* Flat index of the maximum of each window, the first of equal ones. */
 static rlx_value max_places(rx_onnx_call *c, rlx_value x, const rx_onnx_window *k, rlx_value y)
 {
     const rlx_shape s = rlx_value_shape(c->g, x), to = rlx_value_shape(c->g, y);

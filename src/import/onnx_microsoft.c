@@ -97,7 +97,8 @@ rlx_value rx_onnx_fused_gemm(rx_onnx_call *c)
 
 /* ---- Products -------------------------------------------------------------------------------- */
 
-/* Swaps the last two axes; with `batch`, all but the last move so that the first is before it. */
+/* transA/transB swap the last two axes; transBatchA/B rotate all but the last so that the first
+ * comes just before it. */
 static rlx_value turn(rx_onnx_call *c, rlx_value x, bool last, bool batch)
 {
     const int rank = rx_onnx_rank(c, x);
@@ -132,7 +133,7 @@ rlx_value rx_onnx_bias_add(rx_onnx_call *c)
     return rx_onnx_in(c, 2).id ? rlx_add(c->g, x, rx_onnx_in(c, 2)) : x;
 }
 
-/* The first half of the last axis times the gelu of the second. */
+/* GEGLU: the first half of the last axis times the gelu of the second. */
 rlx_value rx_onnx_bias_split_gelu(rx_onnx_call *c)
 {
     const rlx_value x = rlx_add(c->g, rx_onnx_in(c, 0), rx_onnx_in(c, 1));
@@ -155,7 +156,7 @@ rlx_value rx_onnx_integer_to_float(rx_onnx_call *c)
     return rx_onnx_in(c, 6).id ? rlx_add(g, y, rx_onnx_in(c, 6)) : y;
 }
 
-/* x f32, b, scale of b, zero of b?, bias?: x is quantised by its range. */
+/* x f32, b, scale of b, zero of b?, bias?: x is quantised by its minimum and maximum. */
 rlx_value rx_onnx_dynamic_matmul(rx_onnx_call *c)
 {
     rlx_graph *g = c->g;
@@ -201,7 +202,7 @@ rlx_value rx_onnx_matmul_nbits(rx_onnx_call *c)
     rlx_value places = RLX_NONE;
     if (zero.id && bits == 8) {
         places = rlx_reshape(c->g, zero, 2, blocks);
-    } else if (zero.id) { /* two in a byte, rows begin at whole bytes */
+    } else if (zero.id) { /* two per byte, rows byte-aligned */
         const rlx_dim packed[3] = {n, (k / block + 1) / 2, 1};
         const rlx_dim wide[2] = {n, (k / block + 1) / 2 * 2};
         const rlx_value z = rlx_reshape(c->g, zero, 3, packed);
@@ -216,7 +217,7 @@ rlx_value rx_onnx_matmul_nbits(rx_onnx_call *c)
                                  rx_onnx_in(c, 5), RLX_NONE, &d);
 }
 
-/* ---- Norms with a sum before ----------------------------------------------------------------- */
+/* ---- Norms with a residual addition ---------------------------------------------------------- */
 
 static rlx_value skip_norm(rx_onnx_call *c, bool rms)
 {
@@ -238,14 +239,14 @@ rlx_value rx_onnx_skip_rms_norm(rx_onnx_call *c) { return skip_norm(c, true); }
 
 /* ---- Elementwise operators on codes ---------------------------------------------------------- */
 
-/* Operands i (codes), i + 1 (scale) and i + 2 (zero point?) as numbers. */
+/* Dequantises operands i (codes), i + 1 (scale) and i + 2 (zero point?). */
 static rlx_value decoded(rx_onnx_call *c, size_t i)
 {
     const rlx_quant_desc d = {RLX_INIT(rlx_quant_desc)};
     return rlx_dequantize(c->g, rx_onnx_in(c, i), rx_onnx_in(c, i + 1), rx_onnx_in(c, i + 2), &d);
 }
 
-/* Back to codes by operands i (scale) and i + 1 (zero point?). */
+/* Quantises y by operands i (scale) and i + 1 (zero point?). */
 static rlx_value encoded(rx_onnx_call *c, rlx_value y, size_t i)
 {
     const rlx_quant_desc d = {RLX_INIT(rlx_quant_desc), .to = rlx_value_dtype(c->g, c->in[0])};
@@ -324,7 +325,7 @@ rlx_value rx_onnx_qgemm(rx_onnx_call *c)
     return rx_onnx_in(c, 7).id ? encoded(c, y, 7) : y;
 }
 
-/* The call with the decoded operand 0 as its only one. */
+/* Runs the float builder on the dequantised operand 0. */
 static rlx_value by_value(rx_onnx_call *c, rx_onnx_fn *builder)
 {
     const rlx_value x = decoded(c, 0);

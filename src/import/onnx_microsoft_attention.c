@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Attention, rotary embedding and embeddings of com.microsoft, as ONNX Runtime's optimisers and the
- * exporters of language models write them. Masks that hide a key add the operator's number for it,
- * since rows that see no key then give what ONNX Runtime gives. */
+ * exporters of language models write them. Masked keys get the finite mask_filter_value added
+ * instead of -inf, so that rows without any key give what ONNX Runtime gives. */
 #include "import/onnx_build.h"
 #include "ir/graph.h"
 
@@ -17,14 +17,14 @@ static rlx_value number(rx_onnx_call *c, rlx_dtype t, double v)
     return rlx_scalar(c->g, t, v);
 }
 
-/* The past and the new part along the third axis. */
+/* Concatenates past and x along the sequence axis. */
 static rlx_value extend(rx_onnx_call *c, rlx_value past, rlx_value x)
 {
     const rlx_value parts[2] = {past, x};
     return past.id ? rlx_concat(c->g, parts, 2, 2) : x;
 }
 
-/* Part i of n tensors that alternate along `axis` of x, without that axis. */
+/* Tensor i of those stacked along `axis` of x. */
 static rlx_value packed(rx_onnx_call *c, rlx_value x, int axis, int64_t i)
 {
     return rlx_squeeze(c->g, rlx_narrow(c->g, x, axis, i, 1), axis);
@@ -35,7 +35,7 @@ static void add_bias(rx_onnx_call *c, attention *a, rlx_value more)
     a->bias = a->bias.id ? rlx_add(c->g, a->bias, more) : more;
 }
 
-/* 1 or true where a key is seen, as a number added to the scores. */
+/* A mask (1 or true: attend) as an additive bias. */
 static rlx_value hide(rx_onnx_call *c, const attention *a, rlx_value seen)
 {
     const rlx_dtype t = rlx_value_dtype(c->g, a->q);
@@ -43,7 +43,7 @@ static rlx_value hide(rx_onnx_call *c, const attention *a, rlx_value seen)
     return rlx_where(c->g, rlx_cast(c->g, seen, RLX_BOOL), number(c, t, 0), number(c, t, hidden));
 }
 
-/* Whether key j comes before end[b] (and not before start[b], where there is one): [B, 1, 1, T]. */
+/* start[b] <= j < end[b] for each key j ([B, 1, 1, T]); start may be RLX_NONE. */
 static rlx_value between(rx_onnx_call *c, rlx_value end, rlx_value start, rlx_dim keys)
 {
     const rlx_dim dims[4] = {-1, 1, 1, 1};
@@ -102,7 +102,7 @@ static rlx_attention_desc read_desc(rx_onnx_call *c)
 
 /* ---- MultiHeadAttention ---------------------------------------------------------------------- */
 
-/* q, k and v from their operands: apart, k and v packed, or all packed in q. */
+/* q, k and v from their operands: separate, k and v packed, or all packed in q. */
 static bool read_heads(rx_onnx_call *c, attention *a, int64_t heads)
 {
     rlx_value in[3] = {rx_onnx_in(c, 0), rx_onnx_in(c, 1), rx_onnx_in(c, 2)};
@@ -209,8 +209,7 @@ rlx_value rx_onnx_qattention(rx_onnx_call *c)
 
 /* ---- GroupQueryAttention --------------------------------------------------------------------- */
 
-/* A cache of `room` keys with x [B, H, S, D] at positions from [B] on, behind the past; 0 behind
- * that. */
+/* A cache of `room` keys: the past, then x [B, H, S, D] at positions from [B] on, then zeros. */
 static rlx_value insert(rx_onnx_call *c, rlx_value past, rlx_value x, rlx_value from, rlx_dim room)
 {
     const rlx_shape s = rlx_value_shape(c->g, x), p = rlx_value_shape(c->g, past);
@@ -229,10 +228,10 @@ static rlx_value insert(rx_onnx_call *c, rlx_value past, rlx_value x, rlx_value 
                                 RLX_SCATTER_NONE);
 }
 
-/* What grouped attention reads beside q, k and v. */
+/* Operands of GroupQueryAttention besides q, k and v. */
 typedef struct group {
     int64_t heads, kv_heads, total; /* total: keys of the longest sequence */
-    rlx_dim batch, n, past;         /* new rows, and room of the cache that is given */
+    rlx_dim batch, n, past;         /* n: new rows; past: capacity of the given cache */
     rlx_value from;                 /* position of the first new row, i32 [B] */
 } group;
 
@@ -262,7 +261,7 @@ static bool read_group(rx_onnx_call *c, group *r)
     return true;
 }
 
-/* q and k turned by the tables at their positions. */
+/* Applies the rotary tables to q and k at their positions. */
 static void rotate_group(rx_onnx_call *c, const group *r, attention *a)
 {
     const rlx_rope_desc d = {RLX_INIT(rlx_rope_desc),
@@ -284,7 +283,7 @@ static bool split_group(rx_onnx_call *c, const group *r, attention *a)
         a->v = rx_onnx_split_heads(c, rx_onnx_in(c, 2), r->kv_heads);
         return a->q.id && a->k.id && a->v.id;
     }
-    /* q, k and v one after the other */
+    /* q, k and v concatenated */
     const rlx_value all = rx_onnx_split_heads(c, q, r->heads + 2 * r->kv_heads);
     if (!all.id)
         return false;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Casts, and the element types of few bits, which rlx holds one element a byte: integers as i8 or
- * u8, floats as their codes in u8. Codes become numbers by a table, numbers become codes by f32
- * arithmetic that is exact, so that every device gives the same. */
+/* Casts, and narrow element types (int4, uint2, float8, float4, ...), which rlx holds one element a
+ * byte: integers as i8 or u8, floats as their codes in u8. Codes are decoded by a table and encoded
+ * by exact f32 arithmetic, so every device gives the same result. */
 #include <math.h>
 
 #include "import/onnx_build.h"
 
-/* A float of few bits: `mantissa` bits behind the point, `low` the exponent of its smallest normal
- * numbers, codes without the sign bit of its largest number, of what is beyond, and of NaN (with
- * the sign bit where that is the only NaN). */
+/* A narrow float: `mantissa` bits, `low` the exponent of the smallest normal number; codes, without
+ * the sign bit, of the largest number, of overflow and of NaN (with the sign bit where that is the
+ * only NaN). */
 typedef struct format {
     int32_t number; /* TensorProto.DataType */
     int mantissa, low;
@@ -89,8 +89,8 @@ static rlx_value encode(rlx_graph *g, rlx_value x, const format *f, bool saturat
     const int n = ((f->largest >> f->mantissa) > 1 ? f->largest >> f->mantissa : 1) + 1;
     const rlx_value a = rlx_abs(g, x), top = f32(g, ldexp(1, f->low + n));
     const rlx_value inside = rlx_min(g, a, top), nan = rlx_is_nan(g, x);
-    /* A logarithm that is a little off names the neighbour of a number next to a power of two,
-     * which both steps round to that power. NaN becomes step 0. */
+    /* Near a power of two, log2 may round to the neighbouring exponent; with either step x rounds
+     * to that power. NaN gets step 0. */
     const rlx_value least = f32(g, ldexp(1, f->low));
     const rlx_value log = rlx_floor(g, rlx_log2(g, rlx_max(g, inside, least)));
     const rlx_value step = rlx_clamp(g, rlx_sub(g, log, f32(g, f->low)), 0, n - 1);
@@ -100,7 +100,7 @@ static rlx_value encode(rlx_graph *g, rlx_value x, const format *f, bool saturat
     const rlx_value over = rlx_gt(g, code, f32(g, f->largest));
     const bool keeps = saturate || f->sign == 8;
     code = rlx_where(g, over, f32(g, keeps ? f->largest : f->beyond), code);
-    /* -0 by its reciprocal, -inf by itself. */
+    /* 1/x detects the sign of -0, the comparison that of -inf. */
     rlx_value negative = rlx_or(g, rlx_lt(g, x, f32(g, 0)),
                                 rlx_lt(g, rlx_reciprocal(g, x), f32(g, 0)));
     if (f->no_minus_zero)
@@ -110,7 +110,7 @@ static rlx_value encode(rlx_graph *g, rlx_value x, const format *f, bool saturat
     return rlx_cast(g, rlx_where(g, nan, f32(g, f->nan), code), RLX_U8);
 }
 
-/* Powers of two: the exponent of x rounded as `round_mode` says, and 127. */
+/* float8e8m0: the exponent of x rounded by `round_mode`, plus 127. */
 static rlx_value encode_e8m0(rx_onnx_call *c, rlx_value x, bool saturate)
 {
     rlx_graph *g = c->g;
@@ -121,7 +121,7 @@ static rlx_value encode_e8m0(rx_onnx_call *c, rlx_value x, bool saturate)
     const rlx_value table = rlx_constant(g, RLX_F32, 1, &n, powers, sizeof powers);
     const rlx_value a = rlx_abs(g, x);
     rlx_value e = rlx_clamp(g, rlx_add(g, rlx_floor(g, rlx_log2(g, a)), f32(g, 127)), 0, 254);
-    /* Exact: the largest power that is not above x. */
+    /* The table is exact: the largest power of two not above x. */
     const rlx_value at = rlx_gather(g, table, rlx_cast(g, e, RLX_I32), 0);
     e = rlx_sub(g, e, rlx_cast(g, rlx_gt(g, at, a), RLX_F32));
     e = rlx_max(g, e, f32(g, 0));
@@ -139,7 +139,7 @@ static rlx_value encode_e8m0(rx_onnx_call *c, rlx_value x, bool saturate)
     return rlx_cast(g, rlx_where(g, rlx_is_nan(g, x), f32(g, 255), e), RLX_U8);
 }
 
-/* Integers of few bits: cut toward zero, the lowest bits. */
+/* Narrow integers: truncated toward zero, modulo 2^bits. */
 static rlx_value to_bits(rlx_graph *g, rlx_value x, const rx_onnx_type *to)
 {
     const rlx_value whole = rlx_cast(g, x, RLX_I32);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Normalisations of ONNX. A batch norm after a convolution becomes part of its weights. */
+/* Normalisations of ONNX. A batch norm after a convolution is folded into its weights. */
 #include <math.h>
 #include <string.h>
 
@@ -25,7 +25,8 @@ static rlx_value inverse_deviation(rx_onnx_call *c, rlx_value variance, double e
     return rlx_rsqrt(c->g, rlx_add(c->g, variance, number(c, variance, eps)));
 }
 
-/* gamma and beta of the shape of the normalised axes, or RLX_NONE when they broadcast otherwise. */
+/* Whether w (gamma or beta, may be RLX_NONE) has the shape of the normalised axes, which kernels
+ * need. */
 static bool has_shape_of_tail(rx_onnx_call *c, rlx_value x, int axis, rlx_value w)
 {
     const rlx_shape s = rlx_value_shape(c->g, x), t = rlx_value_shape(c->g, w);
@@ -91,7 +92,7 @@ static rlx_value per_channel(rx_onnx_call *c, rlx_value v, int64_t groups, rlx_d
     return rlx_reshape(c->g, rlx_expand(c->g, rlx_reshape(c->g, v, 2, tall), 2, wide), 1, flat);
 }
 
-/* Scale and bias are those of groups before opset 21, of channels since. */
+/* Scale and bias are per group before opset 21, per channel since. */
 rlx_value rx_onnx_group_norm(rx_onnx_call *c)
 {
     const rlx_value x = rx_onnx_in(c, 0);
@@ -110,7 +111,7 @@ rlx_value rx_onnx_group_norm(rx_onnx_call *c)
     return rlx_group_norm(c->g, x, gamma, beta, &d);
 }
 
-/* In training mode the statistics are those of the batch, and running ones are results. */
+/* Training mode: statistics of the batch; the updated running statistics are results. */
 static rlx_value batch_norm_training(rx_onnx_call *c, const rlx_norm_desc *d)
 {
     const rlx_value x = rx_onnx_in(c, 0);
@@ -136,7 +137,7 @@ static rlx_value batch_norm_training(rx_onnx_call *c, const rlx_norm_desc *d)
 /* ---- Batch norms after convolutions ---------------------------------------------------------- */
 
 
-/* The convolution that gives x and nothing more; NULL: none. */
+/* The convolution that makes x when nothing is fused into it; NULL: none. */
 static const rx_node *plain_conv(rx_onnx_call *c, rlx_value x)
 {
     const rx_node *n = x.id ? rx_value_node(c->g, x.id) : NULL;
@@ -168,8 +169,8 @@ static void fold_norm(const void *w, const void *const in[5], const int64_t size
     }
 }
 
-/* The convolution before x with weights that do the norm too; RLX_NONE: there is none, or the
- * weights are not known or too large. */
+/* The convolution before x with the norm folded into its weights; RLX_NONE: no convolution, or
+ * weights unknown or above RX_ONNX_MAX_COPIED. */
 static rlx_value conv_with_norm(rx_onnx_call *c, double eps)
 {
     const rx_node *n = plain_conv(c, rx_onnx_in(c, 0));
@@ -242,7 +243,7 @@ rlx_value rx_onnx_mean_variance_norm(rx_onnx_call *c)
 }
 
 /* x / (bias + alpha / size * sum of squares of neighbouring channels)^beta: the sum is an average
- * pool over the channels as an axis of space. */
+ * pool with channels as a spatial axis. */
 rlx_value rx_onnx_lrn(rx_onnx_call *c)
 {
     const rlx_value x = rx_onnx_in(c, 0);

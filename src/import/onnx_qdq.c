@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Quantise-dequantise pairs around products and convolutions as integer products. Where a product
- * of dequantised operands is quantised again, the codes are multiplied and scaled once:
+/* QDQ fusion: a matmul or convolution of dequantised operands whose result is quantised again
+ * becomes one integer operation,
  *     quantize(conv(dequantize(x), dequantize(w), dequantize(bias)))   qconv2d(x, w, scale, bias)
- * with scale = (scale of x * scale of w) / scale of the result, rounded as ONNX Runtime does. Sums
- * are exact then, and the float product, which nothing else may need, is dead. */
+ * with scale = (scale of x * scale of w) / scale of the result, rounded as ONNX Runtime does. The
+ * sums are exact, and the float product becomes dead code unless something else reads it. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static bool known_float(rx_onnx_call *c, rlx_value v, double *out)
     return true;
 }
 
-/* The one zero point that all elements of `zero` are; absent ones are 0. */
+/* The zero point, when all elements of `zero` are equal; 0 when absent. */
 static bool same_zero(rx_onnx_call *c, rlx_value zero, int64_t *out)
 {
     const rlx_dtype t = zero.id ? rlx_value_dtype(c->g, zero) : RLX_I8;
@@ -55,7 +55,7 @@ static bool same_zero(rx_onnx_call *c, rlx_value zero, int64_t *out)
     return p != NULL;
 }
 
-/* The codes of 8 bits that v is made of. */
+/* The DequantizeLinear of 8-bit codes that makes value `id`. */
 static bool read_codes(rx_onnx_call *c, uint32_t id, codes *k)
 {
     const rx_node *n = rx_onnx_made_by(c, (rlx_value){id}, RX_OP_dequantize);
@@ -71,8 +71,8 @@ static bool read_codes(rx_onnx_call *c, uint32_t id, codes *k)
            same_zero(c, (rlx_value){n->n_in > 2 ? n->in[2] : 0}, &k->zero);
 }
 
-/* A bias as i32 whose scale is that of the sum; RLX_NONE when it is absent. False: it is neither.
- */
+/* The i32 bias with the scale of the accumulator, or RLX_NONE when absent. False: a bias of another
+ * kind. */
 static bool read_bias(rx_onnx_call *c, uint32_t id, rlx_value scale, rlx_value *bias)
 {
     *bias = RLX_NONE;
@@ -103,9 +103,10 @@ static bool read_bias(rx_onnx_call *c, uint32_t id, rlx_value scale, rlx_value *
     return true;
 }
 
-/* ---- Limits that saturation makes needless --------------------------------------------------- */
+/* ---- Clamps that saturation makes redundant ---------------------------------------------------
+ * */
 
-/* x before a relu or clamps whose range holds all that the codes can say. */
+/* x before a relu or clamps whose range includes the whole range of the codes. */
 static rlx_value without_limits(rx_onnx_call *c, rlx_value x, double low, double high)
 {
     for (;;) {
@@ -154,7 +155,7 @@ static rlx_value conv(rx_onnx_call *c, const rx_node n, const target *t)
     rlx_qconv_desc q = {RLX_INIT(rlx_qconv_desc), .stride = d->stride, .dilation = d->dilation,
                         .pads = d->pads, .groups = d->groups, .x_zero = x.zero,
                         .w_zero = w.zero, .y_zero = t->zero, .out = t->to};
-    if (line) { /* as two axes, the first of size one */
+    if (line) { /* 1-D as 2-D with a first axis of size one */
         rlx_ints *const lists[] = {&q.stride, &q.dilation};
         for (int i = 0; i < 2; i++)
             if (lists[i]->n)

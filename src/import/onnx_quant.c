@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Quantised operators of ONNX. 8-bit types with f32 scales use the operations of rlx for them, all
- * others are computed by parts in f32, as ONNX defines them. */
+/* Quantised operators of ONNX. 8-bit types with f32 scales use rlx's quantised operations, all
+ * others are decomposed into f32 arithmetic as ONNX defines them. */
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 /* ---- Scales ---------------------------------------------------------------------------------- */
 
-/* A scale or zero point so that it broadcasts to x: per tensor, [C] along `axis`, or blocked. */
+/* Reshapes a scale or zero point to broadcast to x: per tensor, [C] along `axis`, or blocked. */
 static rlx_value spread(rx_onnx_call *c, rlx_value s, rlx_value x, int axis, int64_t block)
 {
     const rlx_shape shape = rlx_value_shape(c->g, s), sx = rlx_value_shape(c->g, x);
@@ -38,7 +38,7 @@ static rlx_value spread(rx_onnx_call *c, rlx_value s, rlx_value x, int axis, int
 typedef struct scales {
     int axis;
     int64_t block;
-    rlx_value scale, zero; /* as given; zero may be RLX_NONE */
+    rlx_value scale, zero; /* operands; zero may be RLX_NONE */
 } scales;
 
 static bool read_scales(rx_onnx_call *c, rlx_value x, scales *s)
@@ -50,7 +50,7 @@ static bool read_scales(rx_onnx_call *c, rlx_value x, scales *s)
     return s->axis >= 0 && s->block >= 0;
 }
 
-/* Whether the operations of rlx for 8-bit types (and biases) serve. */
+/* Whether rlx's operations for 8-bit types (and i32 biases) apply. */
 static bool is_plain(rx_onnx_call *c, const scales *s, rlx_value q, rlx_dtype dtype)
 {
     return !rx_onnx_narrow(c->b, q) && !s->block &&
@@ -144,7 +144,7 @@ rlx_value rx_onnx_dequantize(rx_onnx_call *c)
     return rlx_cast(g, y, result);
 }
 
-/* x to u8 with a scale and a zero point from its smallest and largest element. */
+/* DynamicQuantizeLinear: u8 with scale and zero point from the minimum and maximum of x. */
 rlx_value rx_onnx_dynamic_quantize(rx_onnx_call *c)
 {
     rlx_graph *g = c->g;
@@ -161,8 +161,8 @@ rlx_value rx_onnx_dynamic_quantize(rx_onnx_call *c)
 
 /* ---- Integer products ------------------------------------------------------------------------ */
 
-/* A zero point as i32 that broadcasts to operand `x`: a scalar, one a row of a (`rows`), or one a
- * column of b. */
+/* A zero point as i32 that broadcasts to operand `x`: a scalar, one per row of a (`rows`), or one
+ * per column of b. */
 static rlx_value zero_of(rx_onnx_call *c, rlx_value zero, bool rows)
 {
     rlx_value z = rlx_cast(c->g, zero, RLX_I32);
@@ -172,7 +172,7 @@ static rlx_value zero_of(rx_onnx_call *c, rlx_value zero, bool rows)
     return rows && s.rank == 1 ? rlx_unsqueeze(c->g, z, 1) : z;
 }
 
-/* A scalar zero point that is known; false: it is not, or there are several. */
+/* A known scalar zero point; false: unknown, or not a scalar. */
 static bool known_zero(rx_onnx_call *c, rlx_value zero, int64_t *v)
 {
     *v = 0;
@@ -185,7 +185,7 @@ static bool known_zero(rx_onnx_call *c, rlx_value zero, int64_t *v)
     return true;
 }
 
-/* sum over k of b [.., K, N] - zb, for weights while importing, else in the graph. */
+/* sum over k of b [.., K, N] - zb: computed while importing for weights, else in the graph. */
 static rlx_value column_sums(rx_onnx_call *c, rlx_value b, int64_t zero)
 {
     const rlx_shape s = rlx_value_shape(c->g, b);
@@ -209,8 +209,8 @@ static rlx_value column_sums(rx_onnx_call *c, rlx_value b, int64_t zero)
     return rlx_constant(c->g, RLX_I32, 2, dims, sums, (size_t)s.dim[1] * sizeof *sums);
 }
 
-/* sum (a - za) * (b - zb), i32. Zero points that are not known, or one a row or column, are taken
- * out of the sum: sum ab - za sum b - zb sum a + K za zb. */
+/* sum (a - za) * (b - zb), i32. Zero points that are unknown or per row or column are expanded: sum
+ * ab - za sum b - zb sum a + K za zb. */
 rlx_value rx_onnx_integer_product(rx_onnx_call *c, rlx_value a, rlx_value b, rlx_value za,
                                   rlx_value zb)
 {
@@ -275,7 +275,7 @@ rlx_value rx_onnx_qlinear_matmul(rx_onnx_call *c)
 
 /* ---- Products with dequantised weights ------------------------------------------------------- */
 
-/* A scale or zero point of weights [N, K] as [N, 1]: a scalar, or one a row. */
+/* A scale or zero point of weights [N, K] as [N, 1]: a scalar, or one per row. */
 static rlx_value per_row(rx_onnx_call *c, uint32_t id, int64_t n)
 {
     const rlx_value v = {id};
@@ -288,7 +288,7 @@ static rlx_value per_row(rx_onnx_call *c, uint32_t id, int64_t n)
 
 rlx_value rx_onnx_dequantized_product(rx_onnx_call *c, rlx_value x, rlx_value b)
 {
-    /* Turned before or after it is dequantised. */
+    /* The transpose may come before or after the dequantisation. */
     const rx_node *turn = rx_onnx_made_by(c, b, RX_OP_transpose);
     const rlx_value codes = turn ? (rlx_value){turn->in[0]} : b;
     const rx_node *q = rx_onnx_made_by(c, codes, RX_OP_dequantize);
@@ -322,7 +322,7 @@ static rlx_value integer_conv(rx_onnx_call *c, rlx_value x, rlx_value w, rlx_val
                             "4", sx.rank, sw.rank);
     if (!rx_onnx_read_window(c, &sx, sw.dim + 2, &k))
         return RLX_NONE;
-    if (line) { /* one spatial axis: as two, the first of size one */
+    if (line) { /* 1-D as 2-D with a first axis of size one */
         k.stride = (rlx_ints){2, {1, k.stride.v[0]}};
         k.dilation = (rlx_ints){2, {1, k.dilation.v[0]}};
         k.pads = (rlx_ints){4, {0, k.pads.v[0], 0, k.pads.v[1]}};
@@ -338,7 +338,8 @@ static rlx_value integer_conv(rx_onnx_call *c, rlx_value x, rlx_value w, rlx_val
         const rlx_value sum = rlx_qconv2d(c->g, x, w, RLX_NONE, bias, &d);
         return line ? rlx_squeeze(c->g, sum, 2) : sum;
     }
-    /* In f32, exact for sums below 2^24: padding is then 0, whatever the zero points are. */
+    /* In f32, exact for sums below 2^24, since padding must be zero after subtracting the zero
+     * point. */
     rlx_value wide = rlx_cast(c->g, x, RLX_I32);
     if (zx.id)
         wide = rlx_sub(c->g, wide, zero_of(c, zx, true));

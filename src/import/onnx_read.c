@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The structure of an ONNX file: models, graphs, nodes, attributes, functions. Lists are counted in
- * the file before memory is taken for them, so that they never take more than the file warrants. */
+/* The structure of an ONNX file: models, graphs, nodes, attributes, functions. Repeated fields are
+ * counted before memory is allocated, so allocations are bounded by the size of the file. */
 #include <stdio.h>
 #include <string.h>
 
 #include "import/onnx.h"
 
-/* Fields that are read, by message. */
+/* Field numbers, by message. */
 enum {
     MODEL_IR = 1, MODEL_PRODUCER = 2, MODEL_GRAPH = 7, MODEL_OPSET = 8, MODEL_NOTE = 14,
     MODEL_FUNCTION = 25,
@@ -45,7 +45,7 @@ static rlx_status text_of(const reader *r, const rx_pb_field *f, const char **ou
     return rx_onnx_text(r->m, f->wire == RX_PB_BYTES ? f->bytes : (rx_bytes){"", 0}, out, r->err);
 }
 
-/* How often field `number` is in a message that is whole; SIZE_MAX: it is damaged. */
+/* The number of occurrences of a field in a message; SIZE_MAX: the message is damaged. */
 static size_t count_field(rx_bytes message, uint32_t number, rx_pb_wire wire)
 {
     rx_pb pb = rx_pb_open(message);
@@ -57,7 +57,7 @@ static size_t count_field(rx_bytes message, uint32_t number, rx_pb_wire wire)
     return more < 0 ? SIZE_MAX : n;
 }
 
-/* Memory for a list of messages or texts that `message` has in field `number`. */
+/* Allocates the array for a repeated field of messages or strings. */
 static rlx_status new_list(const reader *r, rx_bytes message, uint32_t number, size_t item,
                            const char *what, void *list)
 {
@@ -73,7 +73,7 @@ static rlx_status new_list(const reader *r, rx_bytes message, uint32_t number, s
 
 static rlx_status read_graph(reader *r, rx_bytes message, rx_onnx_graph *g);
 
-/* Numbers of an attribute: packed or one a field; varints or floats. */
+/* Repeated numbers of an attribute: packed or not; varints or floats. */
 static rlx_status read_numbers(const reader *r, rx_bytes message, rx_onnx_attr *a)
 {
     rx_pb pb = rx_pb_open(message);
@@ -401,7 +401,7 @@ static rlx_status read_function(reader *r, rx_bytes message, rx_onnx_function *f
 
 /* ---- The model ------------------------------------------------------------------------------- */
 
-/* A key and a value, both texts. */
+/* StringStringEntryProto. */
 static rlx_status read_note(const reader *r, rx_bytes message, rx_onnx_note *n)
 {
     rx_pb pb = rx_pb_open(message);
@@ -439,7 +439,7 @@ static rlx_status read_model_field(reader *r, const rx_pb_field *f, const model_
     }
 }
 
-/* Inputs that have a weight of the same name (IR 3) are defaults: the weight is what counts. */
+/* IR 3 lists initialisers among the inputs too: drops those inputs. */
 static rlx_status drop_weights(rlx_onnx *m, rlx_error *err)
 {
     rx_map names = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* RNN, LSTM and GRU of ONNX: as operations of rlx where those mean the same, else step by step. */
+/* RNN, LSTM and GRU of ONNX: as one rlx operation where that is equivalent, else unrolled. */
 #include <string.h>
 
 #include "import/onnx_build.h"
@@ -10,7 +10,7 @@
 typedef enum cell { CELL_RNN = 1, CELL_LSTM = 4, CELL_GRU = 3 } cell;
 
 typedef struct recurrent {
-    cell kind;              /* its number is that of the gates */
+    cell kind;              /* the enum value is the number of gates */
     rlx_value x;            /* [S, B, I] */
     rlx_value w, r, b;      /* [dirs, gates * H, ..]; b? [dirs, 2 * gates * H] */
     rlx_value lengths;      /* ? i64 [B] */
@@ -19,7 +19,7 @@ typedef struct recurrent {
     int dirs;
     bool backward, by_batch, reset_after;
     double clip;
-    rlx_value scale[2], zero[2]; /* of w and r in 8 bits, [dirs] or [dirs, gates * H]; or none */
+    rlx_value scale[2], zero[2]; /* of 8-bit w and r, [dirs] or [dirs, gates * H]; or none */
 } recurrent;
 
 /* ---- Reading --------------------------------------------------------------------------------- */
@@ -67,7 +67,8 @@ static bool read_recurrent(rx_onnx_call *c, cell kind, recurrent *r)
 
 /* ---- As one operation ------------------------------------------------------------------------ */
 
-/* A weight with its gates in that order, as a copy; RLX_NONE: it is none, or they are too large. */
+/* A copy of a weight with reordered gates; RLX_NONE: v is no weight, or above RX_ONNX_MAX_COPIED.
+ * */
 static rlx_value copy_gates(rx_onnx_call *c, const recurrent *r, rlx_value v, const int *order)
 {
     const rlx_shape s = rlx_value_shape(c->g, v);
@@ -134,13 +135,13 @@ static rlx_value run_plain(rx_onnx_call *c, const recurrent *r, rlx_value last[2
     return rlx_transpose(c->g, rlx_reshape(c->g, y, 4, dims), perm);
 }
 
-/* ---- Step by step ---------------------------------------------------------------------------- */
+/* ---- Unrolled -------------------------------------------------------------------------------- */
 
-/* One direction while it runs. */
+/* State of one direction. */
 typedef struct lane {
     const recurrent *r;
     int dir;
-    rlx_value xw;     /* x.w + bias of all steps: [S, B, gates * H] */
+    rlx_value xw;     /* x.w + bias of all time steps: [S, B, gates * H] */
     rlx_value rt, rb; /* r transposed [H, gates * H], its bias? */
     rlx_value peep[3];
     rlx_value h, c;   /* [B, H] */
@@ -156,7 +157,7 @@ static rlx_value gate(rx_onnx_call *c, const lane *l, rlx_value v, int k)
     return rlx_narrow(c->g, v, -1, k * l->r->hidden, l->r->hidden);
 }
 
-/* The activation of place k of this direction: named, or the default. */
+/* Applies activation k of this direction, by attribute or default. */
 static rlx_value activate(rx_onnx_call *c, const lane *l, rlx_value v, int k)
 {
     const rx_onnx_attr *a = rx_onnx_attr_find(c, "activations");
@@ -183,7 +184,8 @@ static rlx_value with_peephole(rx_onnx_call *c, const lane *l, rlx_value v, int 
     return l->peep[k].id ? rlx_add(c->g, v, rlx_mul(c->g, l->peep[k], state)) : v;
 }
 
-/* x [.., I] times weights of 8 bits [I, gates * H] of a direction, x quantised by its range. */
+/* x [.., I] times 8-bit weights [I, gates * H] of a direction, with x quantised by its minimum and
+ * maximum. */
 static rlx_value dynamic_product(rx_onnx_call *c, const recurrent *r, int which, int dir,
                                  rlx_value x)
 {
@@ -269,7 +271,7 @@ static lane open_lane(rx_onnx_call *c, const recurrent *r, int dir)
     return l;
 }
 
-/* Runs a direction; rows[t] is its result at position t, [1, 1, B, H]. */
+/* Unrolls a direction; rows[t] is its result at time t, [1, 1, B, H]. */
 static void run_lane(rx_onnx_call *c, lane *l, rlx_value *rows)
 {
     const recurrent *r = l->r;
@@ -286,7 +288,7 @@ static void run_lane(rx_onnx_call *c, lane *l, rlx_value *rows)
         else
             step_rnn(c, l, x);
         y = l->h;
-        if (r->lengths.id) { /* behind the end of a sequence its state stays */
+        if (r->lengths.id) { /* past the end of a sequence the state is kept */
             const rlx_value inside = rlx_unsqueeze(c->g, rlx_gt(
                 c->g, r->lengths, rlx_scalar(c->g, RLX_I64, (double)t)), 1);
             y = rlx_where(c->g, inside, l->h, zero);
@@ -343,6 +345,7 @@ static rlx_value build(rx_onnx_call *c, cell kind)
 
 rlx_value rx_onnx_rnn(rx_onnx_call *c) { return build(c, CELL_RNN); }
 rlx_value rx_onnx_lstm(rx_onnx_call *c) { return build(c, CELL_LSTM); }
-/* Weights of 8 bits [dirs, I, 4 * H] and [dirs, H, 4 * H], their scales and zeros behind. */
+/* 8-bit weights [dirs, I, 4 * H] and [dirs, H, 4 * H]; their scales and zero points are the last
+ * operands. */
 rlx_value rx_onnx_dynamic_lstm(rx_onnx_call *c) { return build(c, CELL_LSTM); }
 rlx_value rx_onnx_gru(rx_onnx_call *c) { return build(c, CELL_GRU); }

@@ -18,7 +18,8 @@ static rlx_value reduce(rx_onnx_call *c, rlx_reduce_kind kind)
         if (rank == RLX_MAX_RANK || kind == RLX_REDUCE_SUM || kind == RLX_REDUCE_MAX ||
             kind == RLX_REDUCE_MIN || kind == RLX_REDUCE_MEAN || kind == RLX_REDUCE_PROD)
             return x;
-        /* Over an axis of one element: what the kind does to each element stays. */
+        /* No axes: reduces a new axis of size one, which applies the elementwise part (abs, square,
+         * log). */
         s.dim[s.rank++] = 1;
         const int64_t last = rank;
         return rlx_reduce(c->g, kind, rlx_reshape(c->g, x, s.rank, s.dim), &last, 1, false);
@@ -64,7 +65,7 @@ rlx_value rx_onnx_argmin(rx_onnx_call *c)
     return rlx_argmin(c->g, rx_onnx_in(c, 0), &d);
 }
 
-/* The last axis of `sum` in the order asked for. */
+/* Axis and direction of CumSum and CumProd. */
 static bool cum_desc(rx_onnx_call *c, rlx_cum_desc *d)
 {
     rlx_ints axis;
@@ -104,7 +105,7 @@ rlx_value rx_onnx_topk(rx_onnx_call *c)
     return rlx_top_k(c->g, rx_onnx_in(c, 0), &d, &c->out[1]);
 }
 
-/* Softmax up to opset 12 takes all axes from `axis` on as one. */
+/* Softmax up to opset 12 flattens all axes from `axis` on. */
 static rlx_value softmax(rx_onnx_call *c, rlx_value (*f)(rlx_graph *, rlx_value, int64_t))
 {
     const rlx_value x = rx_onnx_in(c, 0);
@@ -176,7 +177,7 @@ rlx_value rx_onnx_scatter_nd(rx_onnx_call *c)
                           scatter_mode(c));
 }
 
-/* Depth and the two values are operands: the values are selected, not part of the operation. */
+/* The on and off values are operands, so a select follows rlx's one_hot. */
 rlx_value rx_onnx_one_hot(rx_onnx_call *c)
 {
     double depth;
@@ -192,7 +193,6 @@ rlx_value rx_onnx_one_hot(rx_onnx_call *c)
     return rlx_where(c->g, rlx_one_hot(c->g, index, &d), on, off);
 }
 
-/* The count decides the shape of the result, so it must be known. */
 /* Row t of sequence b moves to lengths[b] - 1 - t while t is below lengths[b]. */
 rlx_value rx_onnx_reverse_sequence(rx_onnx_call *c)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Sizes, branches and ends of loops that come from data: the graph as far as it is built is a
- * program of its own, which is run on the device of the import with the given inputs. Importing
- * goes on with what came out as a known value.
- * Where the graph is for these inputs only (`once`) it is cut there: all that later nodes read is
- * computed in the same run, and becomes params, so nothing runs twice. */
+/* Data-dependent shapes, branches and loop ends: the graph so far is compiled and run on the import
+ * device with the given inputs, and importing continues with the result as a known value. With
+ * `once` (the graph is for these inputs only) the graph is cut there: every value that later nodes
+ * may read is computed in the same run and becomes a param, so that nothing runs twice. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +13,7 @@
 #define NAME "rx.needed"
 #define MAX_CUT 4096
 
-/* What a run computes: values, where their bytes go, and what they are read as. */
+/* The values that a run computes, and where their bytes go. */
 typedef struct cut {
     uint32_t *ids;
     void **data;
@@ -49,7 +48,7 @@ static rlx_status open_session(rx_onnx_build *b, const cut *k, rlx_session **s, 
     return st;
 }
 
-/* Params and inputs that the program has; those that it does not need are left out. */
+/* Sets the params and inputs that the program uses. */
 static rlx_status set_leaves(rx_onnx_build *b, rlx_session *s, rlx_error *err)
 {
     const rlx_import_desc *d = b->desc;
@@ -84,9 +83,9 @@ static rlx_status compute(rx_onnx_build *b, const cut *k, rlx_error *err)
     return st;
 }
 
-/* ---- What later nodes read ------------------------------------------------------------------- */
+/* ---- Live values ----------------------------------------------------------------------------- */
 
-/* Calls f for each place that holds a value which nodes to come may read. */
+/* Calls f for each reference to a value that later nodes may read. */
 typedef void visit_fn(rx_onnx_build *b, rlx_value *v, void *user);
 
 static void visit_value(rx_onnx_build *b, rlx_value *v, visit_fn *f, void *user)
@@ -151,7 +150,7 @@ static void visit_all(rx_onnx_build *b, visit_fn *f, void *user)
 
 /* ---- Cuts ------------------------------------------------------------------------------------ */
 
-/* Which values follow from inputs or from what earlier cuts kept: [n_values]. */
+/* Marks the values that depend on inputs or on params of earlier cuts: [n_values]. */
 static bool *find_computed(rx_onnx_build *b)
 {
     const rlx_graph *g = b->g;
@@ -172,7 +171,7 @@ static bool *find_computed(rx_onnx_build *b)
 typedef struct gather {
     cut k;
     const bool *computed;
-    uint32_t *place; /* [n_values] of the graph before: 1 + index in the cut, or 0 */
+    uint32_t *place; /* [n_values] of the old graph: 1 + index in the cut, or 0 */
     size_t n_values;
 } gather;
 
@@ -211,10 +210,10 @@ static void replace_value(rx_onnx_build *b, rlx_value *v, void *user)
         v->id = from->place[v->id];
 }
 
-/* The results of a cut as params; place[] then has their ids. */
+/* Adds the results of a cut as params and puts their ids into place[]. */
 static rlx_status keep(rx_onnx_build *b, gather *from)
 {
-    for (size_t i = 1; i < from->k.n; i++) { /* the first is known, as it is */
+    for (size_t i = 1; i < from->k.n; i++) { /* value 0 of the cut is a known value, no param */
         const uint32_t id = from->k.ids[i];
         const rlx_shape s = rlx_value_shape(b->g, (rlx_value){id});
         const rx_onnx_type *narrow = rx_onnx_narrow(b, (rlx_value){id});

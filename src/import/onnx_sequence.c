@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Sequences and optionals of ONNX: lists of values that exist while a graph is built. What is in
- * them becomes part of the graph, they do not. */
+/* Sequences and optionals of ONNX: lists of values that exist only while a graph is built. Their
+ * items are values of the graph. */
 #include <string.h>
 
 #include "import/onnx_build.h"
 
-/* Ids of lists lie above those of values. */
+/* Lists have ids above those of values. */
 #define FIRST_LIST ((uint32_t)1 << 30)
 #define MAX_ITEMS 65536
 
@@ -59,7 +59,7 @@ static const rx_onnx_list *list_of(rx_onnx_call *c, size_t i)
     return NULL;
 }
 
-/* A place from 0 to `most` by operand i, from the end when it is negative; -1 after a failure. */
+/* Operand i as an index from 0 to `most`, negative from the end; -1 after a failure. */
 static int64_t place(rx_onnx_call *c, size_t i, size_t n, size_t most)
 {
     rlx_ints at;
@@ -132,8 +132,8 @@ rlx_value rx_onnx_sequence_erase(rx_onnx_call *c)
     return add_list(c, v, n - 1);
 }
 
-/* Parts of x along an axis: of the sizes, or of the size, of operand 1; else of one element each,
- * without the axis unless it is kept. */
+/* Splits x along an axis by the sizes (or the one size) of operand 1; without it into single
+ * elements, whose axis is removed unless keepdims is set. */
 rlx_value rx_onnx_split_to_sequence(rx_onnx_call *c)
 {
     const rlx_value x = rx_onnx_in(c, 0);
@@ -177,7 +177,8 @@ rlx_value rx_onnx_concat_from_sequence(rx_onnx_call *c)
     return rlx_concat(c->g, v, l->n, axis);
 }
 
-/* The body for each element of the sequences; other operands are the same for all. */
+/* Runs the body for each item of the sequences; operands that are tensors are passed to every call.
+ * */
 rlx_value rx_onnx_sequence_map(rx_onnx_call *c)
 {
     const rx_onnx_attr *body = rx_onnx_attr_find(c, "body");
@@ -187,7 +188,7 @@ rlx_value rx_onnx_sequence_map(rx_onnx_call *c)
         return RLX_NONE;
     if (!n_out || n_out > c->n_out)
         return rx_onnx_fail(c, RLX_INVALID, "expected a sub-graph body with %zu outputs", c->n_out);
-    const size_t n = first->n; /* lists move when others are made */
+    const size_t n = first->n; /* a copy: adding lists reallocates them */
     rlx_value *in = rx_arena_array_zero(&c->b->arena, c->n_in, sizeof *in);
     rlx_value *out = rx_arena_array_zero(&c->b->arena, n_out, sizeof *out);
     rlx_value *all = rx_arena_array_zero(&c->b->arena, (uint64_t)n_out * (n + 1), sizeof *all);
@@ -210,7 +211,8 @@ rlx_value rx_onnx_sequence_map(rx_onnx_call *c)
     return c->out[0];
 }
 
-/* ---- Optionals: what is in them, or an empty list -------------------------------------------- */
+/* ---- Optionals: lists of one item or none -------- --------------------------------------------
+ * */
 
 rlx_value rx_onnx_optional(rx_onnx_call *c)
 {
@@ -228,7 +230,7 @@ rlx_value rx_onnx_optional_has(rx_onnx_call *c)
 
 /* ---- Random numbers -------------------------------------------------------------------------- */
 
-/* Numbers of a shape: those of the seed, or of the place of the node in the graph. */
+/* Random numbers of a shape, seeded by the attribute, or by the index of the node in the graph. */
 static rlx_value random_numbers(rx_onnx_call *c, const rlx_shape *s, rlx_dtype like, bool normal)
 {
     const rx_onnx_type *t = rx_onnx_type_of(rx_onnx_int(c, "dtype", 0));
@@ -268,7 +270,7 @@ rlx_value rx_onnx_random_uniform(rx_onnx_call *c) { return random_shape(c, false
 rlx_value rx_onnx_random_normal_like(rx_onnx_call *c) { return random_like(c, true); }
 rlx_value rx_onnx_random_uniform_like(rx_onnx_call *c) { return random_like(c, false); }
 
-/* 1 with the probability that is x. */
+/* 1 with probability x, else 0. */
 rlx_value rx_onnx_bernoulli(rx_onnx_call *c)
 {
     const rlx_value x = rx_onnx_in(c, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Operators of ONNX that move data: shapes, views, parts, joins, constants. */
+/* Operators of ONNX that move data: shapes, views, slices, concatenation, constants. */
 #include <math.h>
 #include <string.h>
 
@@ -69,7 +69,7 @@ rlx_value rx_onnx_eye_like(rx_onnx_call *c)
                                  rlx_range(c->g, &columns)), type);
 }
 
-/* Elements from `start` to below `limit` in steps, all known. */
+/* start, limit and delta must be known. */
 rlx_value rx_onnx_range(rx_onnx_call *c)
 {
     double v[3];
@@ -210,7 +210,7 @@ rlx_value rx_onnx_transpose(rx_onnx_call *c)
     return rlx_transpose(c->g, x, order);
 }
 
-/* Both shapes broadcast: axes of 1 in the given shape keep those of x. */
+/* Both shapes broadcast: a 1 in the given shape keeps the axis of x. */
 rlx_value rx_onnx_expand(rx_onnx_call *c)
 {
     const rlx_value x = rx_onnx_in(c, 0);
@@ -227,14 +227,14 @@ rlx_value rx_onnx_expand(rx_onnx_call *c)
     return rlx_expand(c->g, x, rank, dims);
 }
 
-/* ---- Parts and joins ------------------------------------------------------------------------- */
+/* ---- Slices and concatenation ---------------------------------------------------------------- */
 
 rlx_value rx_onnx_concat(rx_onnx_call *c)
 {
     return rlx_concat(c->g, c->in, c->n_in, rx_onnx_int(c, "axis", c->opset < 4 ? 1 : 0));
 }
 
-/* Sizes of the parts: given, or equal with a smaller last one. */
+/* Sizes of the slices: given, or equal with a smaller last one. */
 static bool split_sizes(rx_onnx_call *c, rlx_dim whole, size_t n, rlx_ints *sizes)
 {
     bool given;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Fourier transforms of ONNX, where real signals have a last axis of 1, complex ones of 2; windows
- * and filters, which are constants. */
+/* Fourier transforms of ONNX, where real signals have a last axis of 1, complex ones of 2; window
+ * functions and mel filters, which become constants. */
 #include <math.h>
 
 #include "import/onnx_build.h"
 #include "ir/graph.h"
 
-/* A real signal as a complex one. */
+/* A real signal as complex, with zero imaginary parts. */
 static rlx_value with_zeros(rx_onnx_call *c, rlx_value x)
 {
     const int rank = rx_onnx_rank(c, x);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Attention with a state instead of a cache: linear attention with its update rules, and the
- * causal convolution that goes before it. */
+/* Attention with a state instead of a cache: linear attention with its update rules, and the causal
+ * convolution that precedes it. */
 #include <math.h>
 
 #include "import/onnx_build.h"
@@ -15,7 +15,7 @@ static rlx_value heads(rx_onnx_call *c, rlx_value x, int64_t n)
     return rlx_cast(c->g, rlx_reshape(c->g, x, 4, dims), RLX_F32);
 }
 
-/* Each of the heads on `axis` `times` times; x has fewer axes than there may be. */
+/* Repeats each head on `axis` `times` times; x has rank below RLX_MAX_RANK. */
 static rlx_value repeat_heads(rx_onnx_call *c, rlx_value x, int axis, int64_t times)
 {
     rlx_shape s = rlx_value_shape(c->g, x), wide = {.rank = s.rank + 1};
@@ -32,7 +32,7 @@ typedef struct linear {
     rlx_value q, k, v;     /* [B, T, H, D], k and v with the heads of the state */
     rlx_value decay, beta; /* [B, T, H, 1 or D], [B, T, H or 1, 1], or RLX_NONE */
     rlx_value state;       /* [B, H, D, Dv] */
-    int64_t groups;        /* heads of q for each of the state */
+    int64_t groups;        /* query heads per state head */
 } linear;
 
 static rlx_value at_step(rx_onnx_call *c, rlx_value x, int64_t t)
@@ -40,7 +40,7 @@ static rlx_value at_step(rx_onnx_call *c, rlx_value x, int64_t t)
     return rlx_squeeze(c->g, rlx_narrow(c->g, x, 1, t, 1), 1);
 }
 
-/* One step: changes the state, returns what it gives for q: [B, H, Dv]. */
+/* One time step: updates the state and returns the output for q: [B, H, Dv]. */
 static rlx_value linear_step(rx_onnx_call *c, linear *l, int64_t t)
 {
     rlx_graph *g = c->g;
@@ -111,8 +111,8 @@ rlx_value rx_onnx_linear_attention(rx_onnx_call *c)
     return rlx_cast(c->g, all, t);
 }
 
-/* x [B, C, L], w [C, 1, k], bias? [C], past? [B, C, k - 1]: each channel over itself and what was
- * before; the last k - 1 columns are the next state. */
+/* x [B, C, L], w [C, 1, k], bias? [C], past? [B, C, k - 1]: a depthwise convolution over past and
+ * x; the last k - 1 columns are the next state. */
 rlx_value rx_onnx_causal_conv(rx_onnx_call *c)
 {
     rlx_graph *g = c->g;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of ONNX operators, and the help of their builders: attributes, axes, failures. */
+/* The table of ONNX operators, and helpers of their builders: attributes, axes, errors. */
 #include <stdio.h>
 #include <string.h>
 

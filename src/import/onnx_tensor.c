@@ -14,8 +14,8 @@ enum {
     T_RAW = 9, T_DOUBLES = 10, T_UINT64S = 11, T_EXTERNAL = 13, T_LOCATION = 14
 };
 
-/* The one place that maps element types of ONNX to those of rlx. Types of few bits are held one
- * element a byte: integers as i8 or u8, floats as their codes in u8. */
+/* The one place that maps element types of ONNX to those of rlx. Narrow types are held one element
+ * a byte: integers as i8 or u8, floats as their codes in u8. */
 static const rx_onnx_type types[] = {
     {1, "float", RLX_F32, T_FLOATS, 0},
     {2, "uint8", RLX_U8, T_INT32S, 0},
@@ -106,7 +106,7 @@ static bool parse_number(rx_bytes text, uint64_t *v)
     return text.bytes > 0;
 }
 
-/* One key and value of the external data. */
+/* One entry of external_data. */
 static rlx_status read_external(rlx_onnx *m, rx_bytes message, rx_onnx_tensor *t, rlx_error *err)
 {
     rx_pb pb = rx_pb_open(message);
@@ -168,7 +168,7 @@ rlx_status rx_onnx_tensor_read(rlx_onnx *m, rx_bytes message, rx_onnx_tensor *t,
 
 /* ---- External data --------------------------------------------------------------------------- */
 
-/* True when the name is relative and has no part "..", which would lead out of the folder. */
+/* True when the path is relative and has no component "..", which would leave the folder. */
 static bool stays_inside(const char *name)
 {
     if (!*name || *name == '/' || strpbrk(name, "\\:"))
@@ -244,7 +244,7 @@ static bool put_number(decoder *d, uint64_t v)
     return true;
 }
 
-/* One field of the list: one number, or packed ones of 4, 8 or by varint any number of bytes. */
+/* One field of the list: a number, or packed numbers of 4 or 8 bytes or varints. */
 static bool put_field(decoder *d, const rx_pb_field *f)
 {
     rx_pb list = rx_pb_open(f->bytes);
@@ -292,7 +292,7 @@ static rlx_status decode_list(rlx_onnx *m, const rx_onnx_tensor *t, uint64_t n, 
     return RLX_OK;
 }
 
-/* Elements of 4 or 2 bits, the lowest bits first, to one a byte. */
+/* Unpacks elements of 4 or 2 bits, low bits first, to one a byte. */
 static rlx_status widen(rlx_onnx *m, const rx_onnx_tensor *t, const rx_onnx_type *type, uint64_t n,
                         rx_bytes *data, rlx_error *err)
 {

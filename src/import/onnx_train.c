@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps of optimisers: R, T, then the groups of operands of all tensors: X.., G.., states.. */
+/* Optimisers of ONNX. Operands: R, T, then for all tensors X.., G.., states.. */
 #include "import/onnx_build.h"
 
 typedef struct step {
@@ -29,7 +29,7 @@ static rlx_value times(const step *s, rlx_value x, double v)
     return rlx_mul(s->g, x, like(s, x, v));
 }
 
-/* Operand `group` of tensor i; the gradient with the regularisation. */
+/* Operand `group` of tensor i; gradients include the regularisation. */
 static rlx_value part(rx_onnx_call *c, const step *s, size_t group, size_t i)
 {
     return c->in[2 + group * s->n + i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Crops, unpooling, sampled regions and deformed convolutions of ONNX. */
+/* CenterCropPad, AffineGrid, MaxUnpool, Col2Im, RoiAlign and DeformConv of ONNX. */
 #include <math.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ rlx_value rx_onnx_center_crop_pad(rx_onnx_call *c)
         if (s.dim[a] < 0)
             return rx_onnx_fail(c, RLX_UNSUPPORTED, "axis %d has no fixed size", a);
         const int64_t more = sizes.v[i] - s.dim[a];
-        before[a] = more / 2; /* toward zero: the smaller part is before */
+        before[a] = more / 2; /* rounded toward zero: the smaller half comes first */
         after[a] = more - before[a];
     }
     return rlx_pad(c->g, x, before, after, RLX_PAD_CONSTANT, 0);
@@ -34,7 +34,7 @@ rlx_value rx_onnx_center_crop_pad(rx_onnx_call *c)
 
 /* ---- AffineGrid ------------------------------------------------------------------------------ */
 
-/* Coordinate i of n from -1 to 1: of the corners, or of the middles of pixels. */
+/* Coordinate i of n in [-1, 1], where the ends are corners or pixel centres. */
 static float coordinate(int64_t i, int64_t n, bool corners)
 {
     if (corners)
@@ -88,8 +88,8 @@ rlx_value rx_onnx_affine_grid(rx_onnx_call *c)
 
 /* ---- MaxUnpool ------------------------------------------------------------------------------- */
 
-/* Elements of x at the places that MaxPool gave, zero elsewhere. Places are those of the smallest
- * tensor that MaxPool makes x of; output_shape may be larger. */
+/* Scatters x to the indices that MaxPool gave, zero elsewhere. Indices are flat in the smallest
+ * tensor that MaxPool reduces to x; output_shape may be larger. */
 rlx_value rx_onnx_max_unpool(rx_onnx_call *c)
 {
     rlx_graph *g = c->g;
@@ -125,7 +125,7 @@ rlx_value rx_onnx_max_unpool(rx_onnx_call *c)
 
 typedef struct columns {
     rlx_ints image, block, dilation, pads, stride;
-    int64_t steps[RLX_MAX_RANK]; /* places of the block along each axis */
+    int64_t steps[RLX_MAX_RANK]; /* positions of the block along each axis */
     int64_t n_image, n_block, n_steps;
 } columns;
 
@@ -163,7 +163,7 @@ static bool read_columns(rx_onnx_call *c, columns *k)
     return true;
 }
 
-/* Where element `b` of the block lies in the image at step `l`; n_image: outside. */
+/* Flat image index of element `b` of the block at position `l`; n_image: out of range. */
 static int64_t column_place(const columns *k, int64_t b, int64_t l)
 {
     int64_t at = 0, scale = 1;
@@ -180,7 +180,7 @@ static int64_t column_place(const columns *k, int64_t b, int64_t l)
     return inside ? at : k->n_image;
 }
 
-/* x [N, C * block, L] -> [N, C, image..]: elements that share a place are added. */
+/* x [N, C * block, L] -> [N, C, image..]: overlapping elements are added. */
 rlx_value rx_onnx_col2im(rx_onnx_call *c)
 {
     rlx_graph *g = c->g;
@@ -209,7 +209,7 @@ rlx_value rx_onnx_col2im(rx_onnx_call *c)
     return rlx_reshape(g, rlx_narrow(g, y, 1, 0, k.n_image), to.rank, to.dim);
 }
 
-/* ---- Samples between pixels ------------------------------------------------------------------ */
+/* ---- Bilinear samples ------------------------------------------------------------------------ */
 
 /* x [N, C, H, W] as rows of channels: [N * H * W, C]. */
 typedef struct picture {
@@ -288,7 +288,7 @@ static rlx_value roi_line(rx_onnx_call *c, rlx_value rois, int first, int64_t n,
     return rlx_add(g, start, rlx_mul(g, line(g, n * samples, part / 2, part), bin));
 }
 
-/* Samples past the border count as on it, those more than a pixel past as zero. */
+/* Samples outside are clamped to the border, those more than a pixel outside count as zero. */
 static rlx_value roi_clamp(rlx_graph *g, rlx_value v, int64_t size)
 {
     return rlx_clamp(g, v, 0, (double)(size - 1));
@@ -345,7 +345,7 @@ typedef struct deformed {
     int64_t groups, taps, oh, ow;
 } deformed;
 
-/* What tap `t` of the kernel sees: [N, OH, OW, C]. */
+/* Samples under tap `t` of the kernel: [N, OH, OW, C]. */
 static rlx_value deformed_tap(rlx_graph *g, const deformed *d, int64_t t)
 {
     const picture *p = &d->p;
@@ -423,7 +423,7 @@ rlx_value rx_onnx_deform_conv(rx_onnx_call *c)
         return RLX_NONE;
     for (int64_t t = 0; t < d.taps; t++)
         seen[t] = rlx_unsqueeze(g, deformed_tap(g, &d, t), 3);
-    /* [N, OH, OW, taps, C] as a picture of one pixel a window, and the kernel over it. */
+    /* [N, OH, OW, taps, C] as an image with one window per pixel, convolved with the kernel. */
     static const int perm[RLX_MAX_RANK] = {0, 4, 3, 1, 2};
     const rlx_value all = rlx_transpose(g, rlx_concat(g, seen, (size_t)d.taps, 3), perm);
     const rlx_dim as[4] = {d.p.n, d.p.channels, d.taps, d.oh * d.ow};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Protobuf's wire format: tags, varints, fixed numbers and byte ranges, every one checked against
- * the end of its message. */
+/* Protobuf's wire format: tags, varints, fixed-width numbers and byte ranges, all checked against
+ * the end of the message. */
 #include "import/protobuf.h"
 
 bool rx_pb_varint(rx_pb *m, uint64_t *v)

@@ -9,7 +9,7 @@
 typedef enum rx_pb_wire { RX_PB_VARINT = 0, RX_PB_FIXED64 = 1, RX_PB_BYTES = 2, RX_PB_FIXED32 = 5
 } rx_pb_wire;
 
-/* What is left of a message, or of a packed list of numbers. */
+/* The unread rest of a message, or of a packed list of numbers. */
 typedef struct rx_pb {
     const unsigned char *at, *end;
 } rx_pb;

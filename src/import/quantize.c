@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Quantises rows, in chunks that threads take one after the other: a row is decoded to floats,
- * encoded, and decoded again for the error. */
+/* Quantises rows in parallel, in chunks taken from a shared counter: a row is decoded to floats,
+ * encoded, and decoded again to measure the error. */
 #include "base/sized.h"
 #include "rlx/quantize.h"
 

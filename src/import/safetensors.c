@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* safetensors: 8 bytes of header length, a JSON object that gives each tensor its dtype, shape and
- * data_offsets, then the data without holes. An index file names the file of each tensor. */
+ * data_offsets, then the data without gaps. An index file names the file of each tensor. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,9 +34,9 @@ typedef struct entry {
 typedef struct reader {
     rlx_file *file;
     const rx_part *part;
-    uint64_t data, data_bytes; /* behind the header */
-    const rx_map *owners; /* of an index, else NULL: the number of the file that gives a tensor */
-    uint32_t number;      /* of this file there */
+    uint64_t data, data_bytes; /* after the header */
+    const rx_map *owners; /* of an index: tensor name to file number; else NULL */
+    uint32_t number;      /* of this file */
     rlx_error *err;
 } reader;
 
@@ -98,7 +98,7 @@ static rlx_status read_offsets(const reader *r, const rx_json *offsets, entry *e
     return RLX_OK;
 }
 
-/* Sets the type; where its size is known the bytes must be those of n elements. */
+/* Sets the type and checks the byte count against n elements, if rlx knows the type. */
 static rlx_status read_type(const reader *r, const rx_json *dtype, uint64_t n, entry *e)
 {
     if (!dtype || dtype->kind != RX_JSON_STRING)
@@ -163,7 +163,7 @@ static rlx_status check_places(const reader *r, entry *const *sorted, size_t n)
     return RLX_OK;
 }
 
-/* Whether the tensor is read from this file: always without an index. */
+/* Whether an index assigns the tensor to this file; always true without one. */
 static bool is_wanted(const reader *r, const char *name)
 {
     if (!r->owners)
@@ -206,8 +206,8 @@ static rlx_status read_tensors(const reader *r, const rx_json *header)
     return st;
 }
 
-/* Strings, integers and truth values of an object become metadata; `strict`: only strings may be
- * there. */
+/* Strings, integers and truth values of an object become metadata; `strict`: only strings are
+ * allowed. */
 static rlx_status read_meta(rlx_file *f, const rx_part *part, const rx_json *object, bool strict,
                             rlx_error *err)
 {
@@ -276,7 +276,7 @@ rlx_status rx_safetensors_read(rlx_file *f, const rx_part *part, rlx_error *err)
 
 /* ---- An index and its files ------------------------------------------------------------------ */
 
-/* A file of the index must be a plain name, so that it stays in the folder of the index. */
+/* Files of an index must be plain names, so that they stay in its folder. */
 static bool is_plain_name(const rx_json *v)
 {
     static const char end[] = ".safetensors";
@@ -301,7 +301,7 @@ static rlx_status read_shard(rlx_file *f, const rx_part *index, const rx_map *ow
     return read_file(&r);
 }
 
-/* Numbers the files, and gives each tensor the number of its file. */
+/* Numbers the files of the index and maps each tensor to its file. */
 static rlx_status number_files(const rx_part *index, const rx_json *weight_map, rx_map *files,
                                rx_map *owners, rlx_error *err)
 {

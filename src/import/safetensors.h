@@ -14,12 +14,12 @@ typedef struct rx_safetensors_writer {
     rx_outfile file;
 } rx_safetensors_writer;
 
-/* RLX_UNSUPPORTED for types that such files do not have: packed ones. */
+/* RLX_UNSUPPORTED for packed types, which the format does not have. */
 rlx_status rx_safetensors_add(rx_safetensors_writer *w, const char *name, rlx_dtype t,
                               const rlx_shape *shape, rlx_error *err);
-/* Opens the file and writes its head. */
+/* Opens the file and writes its header. */
 rlx_status rx_safetensors_begin(rx_safetensors_writer *w, const char *path, rlx_error *err);
-/* After all data: gives the file its name. */
+/* After all data: renames the file to its path. */
 rlx_status rx_safetensors_finish(rx_safetensors_writer *w, rlx_error *err);
 /* Also after finish, and for a zeroed writer. */
 void rx_safetensors_destroy(rx_safetensors_writer *w);

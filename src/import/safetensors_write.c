@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes safetensors files: 8 bytes of length, a JSON head, padded with blanks to a multiple of 8,
+/* Writes safetensors files: 8 bytes of length, a JSON header padded with spaces to a multiple of 8,
  * and the data without gaps. */
 #include <string.h>
 
@@ -22,7 +22,7 @@ static const char *type_name(rlx_dtype t)
     }
 }
 
-/* Names have no control characters. */
+/* Names have no control characters, so only quotes and backslashes are escaped. */
 static void put_name(rx_str *s, const char *name)
 {
     rx_str_puts(s, "\"");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Downloads by libcurl. Each try appends to PATH.partial; a server that knows ranges is asked for
- * the rest, with If-Range where the digest of the file is not known beforehand, so that parts of
- * two versions are never joined. */
+/* Downloads by libcurl. Each attempt appends to PATH.partial: a server that supports ranges is
+ * asked for the rest, with If-Range when the digest is not known in advance, so that parts of two
+ * versions are never joined. */
 #include "store/fetch.h"
 
 #include <curl/curl.h>
@@ -15,9 +15,9 @@
 #include "base/outfile.h"
 #include "store/libraries.h"
 
-#define MAX_TRIES 5        /* in a row that bring nothing new */
+#define MAX_TRIES 5        /* consecutive attempts without progress */
 #define MAX_TEXT (64u << 20)
-#define STALL_SECONDS 60L  /* below 1 byte a second for so long: the connection is dead */
+#define STALL_SECONDS 60L  /* below 1 byte/s for so long: timeout */
 #define MAX_REDIRECTS 10L
 
 typedef struct transfer {
@@ -28,9 +28,9 @@ typedef struct transfer {
     rlx_status st;           /* of writing */
     rlx_error *err;
     long code;               /* of the last response; 0 before its first byte */
-    uint64_t offset;         /* the range that was asked for begins here */
+    uint64_t offset;         /* start of the requested range */
     char etag[256];
-    char digest[RX_SHA256_HEX]; /* that the server names; "" if it does not */
+    char digest[RX_SHA256_HEX]; /* sent by the server, or "" */
     rx_str *text;            /* instead of a file */
     char message[CURL_ERROR_SIZE];
 } transfer;
@@ -68,7 +68,8 @@ static rlx_status fail_status(const char *url, long code, rlx_error *err)
 
 /* ---- Callbacks ------------------------------------------------------------------------------- */
 
-/* The value of a header, without quotes and blanks around it; false when it is another one. */
+/* The value of header `name` without surrounding quotes and spaces; false when the line is another
+ * header. */
 static bool header_value(const char *line, size_t n, const char *name, char *out, size_t cap)
 {
     const size_t m = strlen(name);
@@ -88,7 +89,7 @@ static bool header_value(const char *line, size_t n, const char *name, char *out
 }
 
 /* Digests of large files come with the redirection to them (X-Linked-ETag: "HEX"), so the headers
- * of all responses count. */
+ * of all responses are read. */
 static size_t take_header(char *line, size_t one, size_t n, void *user)
 {
     transfer *t = user;
@@ -102,7 +103,7 @@ static size_t take_header(char *line, size_t one, size_t n, void *user)
     return one * n;
 }
 
-/* The first bytes of a response: is it the rest that was asked for, or all of it? */
+/* At the first bytes of a response: tells a partial response from a whole one. */
 static rlx_status begin_body(transfer *t)
 {
     curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &t->code);
@@ -119,7 +120,7 @@ static size_t take_body(char *data, size_t one, size_t n, void *user)
     if (!t->code)
         t->st = begin_body(t);
     if (t->code != 200 && t->code != 206)
-        return bytes; /* the page of an error */
+        return bytes; /* the body of an error is ignored */
     rx_sha256_add(&t->hash, data, bytes);
     if (t->st == RLX_OK)
         t->st = rx_outfile_write(&t->out, data, bytes, t->err);
@@ -146,7 +147,7 @@ static int show_progress(void *user, curl_off_t total, curl_off_t now, curl_off_
                           total ? before + (uint64_t)total : 0);
 }
 
-/* ---- What a server says of the version of a file, kept beside the part of it ----------------- */
+/* ---- The version of a file (its ETag), kept beside the partial download ---------------------- */
 
 static bool version_path(const char *path, char out[RX_STORE_PATH])
 {
@@ -192,7 +193,7 @@ static void hash_back(void *user, const void *data, size_t bytes)
     rx_sha256_add(user, data, bytes);
 }
 
-/* Opens PATH.partial. What it holds is used where the rest can be told to belong to it. */
+/* Opens PATH.partial. Its bytes are kept only if the rest is known to be of the same version. */
 static rlx_status open_partial(transfer *t, char *condition, size_t cap)
 {
     char etag[200];
@@ -206,7 +207,7 @@ static rlx_status open_partial(transfer *t, char *condition, size_t cap)
     return rx_outfile_read_back(&t->out, hash_back, &t->hash, t->err);
 }
 
-/* One request. RLX_TIMEOUT: it broke off and may be tried again. */
+/* One request. RLX_TIMEOUT: the connection broke; retry. */
 static rlx_status try_once(transfer *t, const char *condition)
 {
     char range[64];
@@ -226,7 +227,7 @@ static rlx_status try_once(transfer *t, const char *condition)
     if (got == CURLE_ABORTED_BY_CALLBACK)
         return rx_fail(t->err, RLX_CANCELLED, "stopped; 'rlx pull' goes on with '%s'", t->d->what);
     curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &t->code);
-    if (got == CURLE_OK && t->code == 416 && t->offset) { /* nothing is left, or it is too long */
+    if (got == CURLE_OK && t->code == 416 && t->offset) { /* complete, or too long */
         if (t->d->sha256)
             return RLX_OK;
         rx_sha256_init(&t->hash);
@@ -269,7 +270,7 @@ static rlx_status try_all(transfer *t)
     }
 }
 
-/* The digest is compared before the file gets its name. */
+/* Compares the digest, then renames the file. */
 static rlx_status end_file(transfer *t, rx_store_file *out)
 {
     const char *expected = t->d->sha256 ? t->d->sha256 : t->digest[0] ? t->digest : NULL;

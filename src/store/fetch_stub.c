@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Takes the place of fetch.c and zip.c in builds without libcurl or zlib. */
+/* Replaces fetch.c and zip.c in builds without libcurl or zlib. */
 #include "store/fetch.h"
 
 static rlx_status no_network(rlx_error *err)

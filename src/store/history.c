@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The history file: read whole, written whole beside and renamed, so that two conversations at once
- * lose at most a line of each other and never the file. */
+/* The history file is read whole, written to a temporary file and renamed, so that two concurrent
+ * conversations lose at most a line of each other and never the file. */
 #include "store/history.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ static rlx_status find_path(char path[PATH_BYTES], rlx_error *err)
     return RLX_OK;
 }
 
-/* The file, or an empty one where there is none yet. */
+/* The file, or an empty one if there is none yet. */
 static rlx_status open_history(const char *path, rx_file *f, rlx_error *err)
 {
     *f = (rx_file){0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Opens the libraries of the tool at run time. Nothing is in this file where they are linked. */
+/* Opens the libraries of the tool at run time. Empty in builds that link them. */
 #ifdef RLX_OPEN_LIBRARIES
 #define RX_LIBRARIES_KEEP_NAMES
 #include <curl/curl.h>
@@ -25,7 +25,7 @@ static rlx_status open_library(const char *const *files, const char *const *name
         while (handle && i < n && (to[i] = rx_library_symbol(handle, names[i])))
             i++;
         if (handle && i == n)
-            return RLX_OK; /* stays open */
+            return RLX_OK; /* never closed */
         if (handle)
             rx_library_close(handle);
     }

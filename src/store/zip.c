@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One member of a zip file (a Python wheel), stored or deflated, without Zip64. Every offset is
- * checked; the name of a member only chooses it and never becomes a path. */
+ * checked; member names are only compared and never become paths. */
 #include <stdio.h>
 #include <string.h>
 #include <zlib.h>
@@ -14,7 +14,7 @@ enum { END_BYTES = 22, ENTRY_BYTES = 46, LOCAL_BYTES = 30 };
 enum { STORED = 0, DEFLATED = 8 };
 
 typedef struct member {
-    const char *name; /* less its folders; in the file, not terminated */
+    const char *name; /* base name; in the file, not terminated */
     size_t name_length;
     unsigned method;
     uint32_t crc;

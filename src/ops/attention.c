@@ -39,7 +39,7 @@ rlx_value rlx_rope(rlx_graph *g, rlx_value x, rlx_value cos_table, rlx_value sin
 
 /* The dimensions of one attention. */
 typedef struct extents {
-    int head, seq; /* which axis of q, k, v and the result they are */
+    int head, seq; /* axis numbers in q, k, v and the result */
     rlx_dim batch, heads, kv_heads, n_queries, n_keys, key_size, value_size;
 } extents;
 

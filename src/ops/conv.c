@@ -112,7 +112,7 @@ static rlx_status count_windows(rx_infer *c, const rx_window *w, int i, rlx_dim 
 }
 
 /* (in + pads - extent [+ stride - 1]) / stride + 1 as one quotient, so that an empty axis gives 0
- * where valid, and an axis that keeps its size keeps its named dimension. */
+ * where valid, and an unchanged size keeps its named dimension. */
 static rlx_status name_windows(rx_infer *c, const rx_window *w, int i, rlx_dim *size)
 {
     const int64_t stride = w->stride->v[i], extent = window_extent(w, i);
@@ -227,7 +227,7 @@ rlx_status rx_lower_conv1d(rx_lower *c)
 
 /* ---- conv_transpose2d ------------------------------------------------------------------------ */
 
-/* (in - 1) * stride - pads + extent + output_pad, as in * stride + more - less. */
+/* (in - 1) * stride - pads + extent + output_pad, as written as in * stride + more - less. */
 static rlx_status transposed_size(rx_infer *c, const rx_window *w, const rlx_conv_desc *d, int i,
                                   rlx_dim *size)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The operation `custom`: the list of what programs have registered, builder, shape rule and
- * decomposition. Entries are only added, so what was found stays. */
+/* The operation `custom`: the registry of user-defined operations, builder, shape rule and
+ * decomposition. Entries are never removed, so pointers to them stay valid. */
 #include "ops/custom.h"
 
 #include <stdatomic.h>
@@ -27,7 +27,7 @@ const rlx_op_desc *rx_custom_find(const char *name)
 
 /* ---- SPIR-V ---------------------------------------------------------------------------------- */
 
-/* Numbers of the SPIR-V specification. */
+/* Opcodes and limits of the SPIR-V specification. */
 enum {
     SPV_MAGIC = 0x07230203, SPV_HEADER = 5, SPV_ENTRY_POINT = 15, SPV_DECORATE = 71,
     SPV_GL_COMPUTE = 5, SPV_BINDING = 33
@@ -50,7 +50,7 @@ static rlx_status check_instruction(const rlx_op_desc *d, const uint32_t *word, 
     return RLX_OK;
 }
 
-/* The form of a module and what the interface says of it; drivers see only such. */
+/* Checks the structure of a module and its entry point before any driver sees it. */
 static rlx_status check_spirv(const rlx_op_desc *d, rlx_error *err)
 {
     uint32_t entries = 0;
@@ -116,7 +116,7 @@ rlx_status rlx_op_register(const rlx_op_desc *d, rlx_error *err)
     rlx_op_desc full;
     RLX_TRY(RX_DESC_READ(rlx_op_desc, &full, d, err));
     while (atomic_flag_test_and_set_explicit(&adding, memory_order_acquire))
-        ; /* others are done in no time */
+        ; /* spins: writers hold the lock only briefly */
     const size_t n = atomic_load(&n_listed);
     rlx_status st = check_desc(&full, err);
     if (st == RLX_OK && n == MAX_OPS)

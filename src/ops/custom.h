@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Operations that programs have registered: they are nodes of the one operation `custom`, whose
- * record names which. */
+/* User-defined operations: nodes of the operation `custom`, whose record has their name. */
 #ifndef RX_OPS_CUSTOM_H
 #define RX_OPS_CUSTOM_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Reverse mode: walks the nodes from the results back and appends, by the rule of each, the
  * derivatives of its operands. Requires a graph without errors; leaves the nodes that were there as
- * they are. A rule may build its node again from others, over which the same walk then goes. */
+ * they are. A rule may rebuild its node from other operations, which are then differentiated
+ * instead. */
 #include "ops/grad.h"
 
 #include <stdio.h>
@@ -12,7 +13,7 @@
 
 typedef struct walk {
     rlx_graph *g;
-    uint32_t *adjoint; /* by value: the derivative by it so far; 0: none */
+    uint32_t *adjoint; /* by value: accumulated adjoint; 0: none */
     bool *active;      /* by value: a float that depends on one of `wrt` */
     size_t n, cap_adjoint, cap_active; /* n: values with an entry */
     const char *who;   /* the public function, for messages */
@@ -23,7 +24,7 @@ static bool is_real(rlx_dtype t)
     return (unsigned)t < RLX_N_DTYPES && RX_T(t) & RX_REALS;
 }
 
-/* Entries for the values that were added since, none of them active. */
+/* Adds entries for new values, inactive. */
 static rlx_status grow(walk *w)
 {
     const size_t n = w->g->n_values, more = n - w->n;
@@ -36,7 +37,7 @@ static rlx_status grow(walk *w)
     return RLX_OK;
 }
 
-/* Of the nodes from `first` on: results that are floats are active when an operand is. */
+/* Marks float results of nodes from `first` on as active when an operand is. */
 static void mark_active(walk *w, size_t first)
 {
     for (size_t i = first; i < w->g->n_nodes; i++) {
@@ -100,7 +101,7 @@ typedef struct frame {
     rlx_value dy[RX_MAX_RESULTS], via[RX_MAX_RESULTS];
 } frame;
 
-/* What replaces the node is differentiated in its place. */
+/* Differentiates the replacement that a rule built in `via`. */
 static rlx_status follow(walk *w, const frame *f, size_t first)
 {
     RLX_TRY(grow(w));
@@ -218,7 +219,7 @@ static rlx_status differentiate(walk *w, const rlx_value *y, const rlx_value *dy
     return w->g->error.code;
 }
 
-/* What every function here begins with: no result yet, and a graph without an error. */
+/* Clears the results; false when the graph has an error. */
 static rlx_status begin(rlx_graph *g, size_t n, rlx_value *out)
 {
     for (size_t i = 0; i < n && out; i++)
@@ -302,7 +303,8 @@ rlx_status rx_lower_stop_gradient(rx_lower *c)
     return RLX_OK;
 }
 
-/* ---- Rules that are none --------------------------------------------------------------------- */
+/* ---- Rules without derivative-------------------------------------------------------------------
+ * */
 
 rlx_status rx_grad_stop(rx_grad *c)
 {

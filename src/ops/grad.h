@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Rules of differentiation. A rule rx_grad_* of ops.def is given the derivatives of the loss by the
- * results of a node and sets those by its operands, or builds the node again from others (`via`),
- * which are then differentiated in its place. */
+ * results of a node and sets those by its operands, or rebuilds the node from other operations
+ * (`via`), which are then differentiated instead. */
 #ifndef RX_OPS_GRAD_H
 #define RX_OPS_GRAD_H
 
@@ -16,7 +16,7 @@ typedef struct rx_grad {
     const rlx_value *in; /* operands; RLX_NONE when absent */
     rlx_value y;         /* result 0 */
     const rlx_value *dy; /* by result: RLX_NONE where the loss does not depend on it */
-    const bool *wants;   /* by operand: whether its derivative is asked for */
+    const bool *wants;   /* by operand: whether its derivative is needed */
     rlx_value *dx;       /* by operand, to be set; broadcast axes are summed and types cast by the
                             caller; RLX_NONE: zero */
     rlx_value *via;      /* by result, to be set instead of dx; node->n_out entries */
@@ -39,7 +39,7 @@ static inline rlx_value rx_grad_in(const rx_grad *c, uint32_t i)
     return i < c->node->n_in ? c->in[i] : RLX_NONE;
 }
 
-/* Operand i is there and its derivative is asked for. */
+/* Operand i is present and its derivative is needed. */
 static inline bool rx_grad_wants(const rx_grad *c, uint32_t i)
 {
     return i < c->node->n_in && c->wants[i];
@@ -50,7 +50,7 @@ rlx_status rx_grad_refuse(const rx_grad *c, const char *fmt, ...) RX_PRINTF(2, 3
 
 /* ---- Building blocks ------------------------------------------------------------------------- */
 
-/* Zeros, or another number, of a type and shape. */
+/* A constant x of a type and shape. */
 rlx_value rx_grad_fill(rlx_graph *g, rlx_dtype t, const rlx_shape *s, double x);
 rlx_value rx_grad_zeros_like(rlx_graph *g, rlx_value v);
 /* v, broadcast from `to`, summed to it. */
@@ -59,15 +59,15 @@ rlx_value rx_grad_sum_to(rlx_graph *g, rlx_value v, const rlx_shape *to);
 rlx_value rx_grad_keep_axes(rlx_graph *g, rlx_value v, const rlx_shape *full, uint32_t axes);
 rlx_value rx_grad_expand(rlx_graph *g, rlx_value v, const rlx_shape *s);
 rlx_value rx_grad_reshape(rlx_graph *g, rlx_value v, const rlx_shape *s);
-/* The last two axes exchanged. */
+/* Transposes the last two axes. */
 rlx_value rx_grad_flip(rlx_graph *g, rlx_value v);
 /* 0, 1, 2, .. along axis `axis` of `rank`, sizes 1 on the others: i32 [.., n, ..]. */
 rlx_value rx_grad_iota(rlx_graph *g, rlx_dim n, int axis, int rank);
-/* A dimension as a number of type t. */
+/* The size of a dimension as a value of type t. */
 rlx_value rx_grad_size(rlx_graph *g, rlx_dim d, rlx_dtype t);
 /* v * x */
 rlx_value rx_grad_scale(rlx_graph *g, rlx_value v, double x);
-/* The elements of v that `cond` keeps, zeros elsewhere. */
+/* v where `cond` is true, zeros elsewhere. */
 rlx_value rx_grad_keep(rlx_graph *g, rlx_value cond, rlx_value v);
 /* An i32 constant of rank 1. */
 rlx_value rx_grad_indices(rlx_graph *g, const int32_t *v, int64_t n);

@@ -42,7 +42,8 @@ static rlx_value plain_transposed(rx_grad *c)
     return rlx_conv_transpose2d(c->g, c->in[0], c->in[1], RLX_NONE, &d);
 }
 
-/* The elements of the axis that no window reaches, or -1 for a named axis of unknown rest. */
+/* Elements at the end of an axis that no window covers; -1 when that depends on a named dimension.
+ * */
 static int64_t unreached(const rlx_conv_desc *d, int i, int n, rlx_dim size, int64_t kernel)
 {
     const int64_t extent = d->dilation.v[i] * (kernel - 1) + 1;
@@ -81,7 +82,7 @@ static rlx_value spread(rlx_graph *g, rlx_value v, int axis, int64_t step)
                            axis);
 }
 
-/* w [O, C/G, kernel] as [C, O/G, kernel], turned around on its spatial axes. */
+/* w [O, C/G, kernel] as [C, O/G, kernel], flipped along its spatial axes. */
 static rlx_value flipped_filters(rlx_graph *g, rlx_value w, int64_t groups, int n)
 {
     static const int64_t spatial[] = {2, 3, 4};
@@ -95,7 +96,7 @@ static rlx_value flipped_filters(rlx_graph *g, rlx_value w, int64_t groups, int 
     return rlx_reverse(g, rlx_reshape(g, w, n + 2, joined), spatial, (size_t)n);
 }
 
-/* dx of conv3d: dy spread by the strides and padded, convolved with the filters turned around. */
+/* dx of conv3d: dy, zero-stuffed by the strides and padded, convolved with the flipped filters. */
 static rlx_status conv3d_dx(rx_grad *c, rlx_conv_desc d)
 {
     rlx_graph *g = c->g;
@@ -138,8 +139,8 @@ static rlx_value conv2d_dw(rlx_graph *g, const rlx_conv_desc *d, rlx_value x, rl
     return rx_grad_reshape(g, rlx_reduce(g, RLX_REDUCE_SUM, dw, &batch, 1, false), w);
 }
 
-/* dw by a convolution of x, its batch as channels, with dy as filters; stride and dilation change
- * places. */
+/* dw by a convolution of x, its batch as channels, with dy as filters; stride and dilation are
+ * exchanged. */
 static rlx_value conv3d_dw(rlx_graph *g, const rlx_conv_desc *d, rlx_value x, rlx_value dy,
                            const rlx_shape *w)
 {
@@ -176,8 +177,8 @@ rlx_status rx_grad_conv(rx_grad *c)
     return RLX_OK;
 }
 
-/* The roles of x and y are exchanged. output_pad takes away from the padding at the end; elements
- * of y beyond that are of no window. */
+/* The roles of x and y are exchanged. output_pad reduces the padding at the end; elements of y
+ * beyond that belong to no window. */
 rlx_status rx_grad_conv_transpose2d(rx_grad *c)
 {
     rlx_graph *g = c->g;
@@ -215,7 +216,7 @@ typedef struct windows {
     int64_t in[MAX_SPATIAL], out[MAX_SPATIAL], kernel[MAX_SPATIAL];
     const int64_t *stride, *dilation, *before; /* after: before + n */
     int64_t taps, places;
-    int32_t *index;  /* [taps, places]: of the element, 0 where there is none */
+    int32_t *index;  /* [taps, places]: element index, 0 where there is none */
     uint8_t *inside; /* [taps, places] */
     float *padded;   /* [places]: elements of x and its padding in the window */
 } windows;

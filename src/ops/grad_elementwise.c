@@ -7,13 +7,13 @@
 #include "ops/grad.h"
 #include "ops/lower.h"
 
-/* A number that is known, or a value. */
+/* A constant or a value. */
 typedef struct term {
     rlx_value v; /* RLX_NONE: the number k */
     double k;
 } term;
 
-/* What a formula may name. */
+/* Names that formulas use. */
 typedef struct formula {
     rlx_graph *g;
     rlx_dtype type;
@@ -168,7 +168,7 @@ rlx_status rx_grad_function2(rx_grad *c)
     return RLX_OK;
 }
 
-/* a - q b with a whole q, which (a - y) / b is but for rounding. */
+/* y = a - q b with an integer q, which is (a - y) / b up to rounding. */
 rlx_status rx_grad_mod(rx_grad *c)
 {
     rlx_graph *g = c->g;

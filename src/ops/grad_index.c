@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Derivatives of gathering and scattering. Indices are constants; updates of one place are summed
- * in f32. */
+/* Derivatives of gathering and scattering. Indices have no derivative; gradients of one element are
+ * summed in f32. */
 #include "ops/grad.h"
 #include "ops/lower.h"
 
@@ -15,7 +15,7 @@ static rlx_value working(rx_grad *c, rlx_value v)
     return rx_widen_half(c->g, v);
 }
 
-/* Whole slices: the axes of the index become one. */
+/* Gathers whole slices, with the axes of the index merged into one. */
 rlx_status rx_grad_gather(rx_grad *c)
 {
     rlx_graph *g = c->g;
@@ -37,7 +37,7 @@ rlx_status rx_grad_gather_elements(rx_grad *c)
     return RLX_OK;
 }
 
-/* With batch axes, the index gets the number of its batch in front. */
+/* With batch axes, the batch number is prepended to the index. */
 rlx_status rx_grad_gather_nd(rx_grad *c)
 {
     rlx_graph *g = c->g;
@@ -74,7 +74,7 @@ static rlx_value put(rx_grad *c, rlx_value v, rlx_value update, rlx_scatter_mode
     return rlx_scatter_elements(c->g, v, c->in[1], update, d->axis, mode);
 }
 
-/* The last update of a place has written it: updates are numbered to find out which. */
+/* Only the update that was written last has a derivative; updates are numbered to find it. */
 static void by_replacing(rx_grad *c)
 {
     rlx_graph *g = c->g;
@@ -89,7 +89,7 @@ static void by_replacing(rx_grad *c)
     c->dx[2] = rx_grad_keep(g, rlx_eq(g, take(c, owner), ids), take(c, c->dy[0]));
 }
 
-/* Equal to the result: these share the derivative. */
+/* min, max: updates equal to the result share the derivative. */
 static void by_choosing(rx_grad *c)
 {
     rlx_graph *g = c->g;

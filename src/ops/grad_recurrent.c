@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Derivatives of recurrent networks and state space models. lstm, gru and rnn are built again step
- * by step; mamba2 and gated_delta_net from products over chunks of tokens, between which a state is
- * carried; selective_scan runs backwards as a linear recurrence. */
+/* Derivatives of recurrent networks and state space models. lstm, gru and rnn are unrolled; mamba2
+ * and gated_delta_net become products over chunks of tokens with a carried state; selective_scan
+ * runs backwards as a linear recurrence. */
 #include <math.h>
 
 #include "ops/grad.h"
@@ -20,7 +20,7 @@ static rlx_value product(rlx_graph *g, rlx_value a, rlx_value b, bool trans_b)
     return rlx_matmul_ex(g, a, b, RLX_NONE, RLX_NONE, &d);
 }
 
-/* Element i of axis `axis`, which is dropped. */
+/* Slice i along `axis`, without that axis. */
 static rlx_value at(rlx_graph *g, rlx_value v, int axis, int64_t i)
 {
     const rlx_shape s = rlx_value_shape(g, v);
@@ -42,7 +42,7 @@ enum { W_IH, W_HH, B_IH, B_HH, N_WEIGHTS };
 typedef struct net {
     rx_grad *c;
     const rlx_rnn_desc *d;
-    rlx_dtype type; /* everything is computed in it */
+    rlx_dtype type; /* working type */
     int64_t seq;
     rlx_dim batch;
     uint32_t n_states;
@@ -186,7 +186,7 @@ rlx_status rx_grad_rnn(rx_grad *c)
 /* ---- Chunks of tokens ------------------------------------------------------------------------ */
 
 #define MAMBA_CHUNK 64
-#define DELTA_CHUNK 16 /* the inverse of a triangular matrix is a product of powers */
+#define DELTA_CHUNK 16 /* the triangular inverse is a product of powers */
 
 /* [B, S, H, ..] as [B, H, S, ..] in f32. */
 static rlx_value heads_first(rlx_graph *g, rlx_value v)
@@ -221,13 +221,13 @@ static rlx_value part(rlx_graph *g, rlx_value v, rlx_dim from, rlx_dim n)
     return rlx_narrow(g, v, 2, from, n);
 }
 
-/* The last sum of a chunk: [B, H, 1, ..]. */
+/* The last cumulative sum of a chunk: [B, H, 1, ..]. */
 static rlx_value last_of(rlx_graph *g, rlx_value cum)
 {
     return part(g, cum, rlx_dim_sub(g, rlx_value_shape(g, cum).dim[2], 1), 1);
 }
 
-/* A first state, or zeros. */
+/* The initial state, or zeros. */
 static rlx_value first_state(const rx_grad *c, uint32_t i, const rlx_shape *s)
 {
     const rlx_value v = rx_grad_in(c, i);
@@ -356,7 +356,7 @@ static rlx_value solve(rlx_graph *g, rlx_value m, rlx_value r, int64_t n)
 }
 
 /* in: q / sqrt(N), k [B, H, L, N], v [B, H, L, P], gate [B, H, L] or [B, H, L, N], beta [B, H, L];
- * the state is [B, H, N, P]. With G_t = exp of the sum of gates up to t, what token t writes is
+ * the state is [B, H, N, P]. With G_t = exp of the sum of gates up to t, the update of token t is
  * d_t = beta_t (v_t - k_t G_t s - sum over j < t of (k_t G_t / G_j k_j) d_j). */
 static rlx_value step_delta(chunks *c, rlx_value in[5])
 {
@@ -402,8 +402,8 @@ rlx_status rx_grad_gated_delta_net(rx_grad *c)
 /* ---- selective_scan -------------------------------------------------------------------------- */
 
 /* y_t = exp(l_t) y_(t-1) + u_t over axis 1 of l, u [B, S, M], from y_(-1) [B, M]. This is
- * gated_delta_net with a head for each element, whose key is so small that what it reads of the
- * state (2^-60 of it) is lost in rounding. */
+ * gated_delta_net with a head for each element, whose key is so small (2^-60) that its read of the
+ * state is lost in rounding. */
 static rlx_value recurrence(rlx_graph *g, rlx_value l, rlx_value u, rlx_value first)
 {
     const rlx_shape s = rlx_value_shape(g, u);
@@ -457,7 +457,7 @@ static rlx_value sum_axis(rlx_graph *g, rlx_value v, int64_t axis)
     return rlx_reduce(g, RLX_REDUCE_SUM, v, &axis, 1, false);
 }
 
-/* What comes back through the states h [B, S, E*N]: that by each of them. */
+/* The adjoints of the states h [B, S, E*N]. */
 static rlx_value scan_back(const rx_grad *c, const scan *s, rlx_value l, rlx_value dy)
 {
     rlx_graph *g = s->g;
@@ -472,7 +472,7 @@ static rlx_value scan_back(const rx_grad *c, const scan *s, rlx_value l, rlx_val
                                    rx_grad_reshape(g, last, &state)));
 }
 
-/* With dh, h and decay exp(delta a) by token: what each operand gets. */
+/* The derivatives of the operands, from dh, h and the decay exp(delta a) of each token. */
 static void scan_operands(rx_grad *c, const scan *s, rlx_value dh, rlx_value h, rlx_value decayed,
                           rlx_value dy)
 {

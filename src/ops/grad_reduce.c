@@ -67,7 +67,7 @@ rlx_status rx_grad_reduce_l2(rx_grad *c)
 
 /* ---- Products -------------------------------------------------------------------------------- */
 
-/* The axes of `set` moved to the end; back[] turns them around. */
+/* Moves the axes of `set` to the end; back[] is the inverse permutation. */
 static rlx_value axes_last(rlx_graph *g, rlx_value v, uint32_t set, int back[RLX_MAX_RANK])
 {
     const int rank = rlx_value_shape(g, v).rank;
@@ -81,7 +81,7 @@ static rlx_value axes_last(rlx_graph *g, rlx_value v, uint32_t set, int back[RLX
     return rlx_transpose(g, v, perm);
 }
 
-/* The product of all others: of those before times of those after. */
+/* For each element the product of all others: exclusive prefix times exclusive suffix. */
 static rlx_value others(rlx_graph *g, rlx_value x)
 {
     rlx_cum_desc d = {RLX_INIT(rlx_cum_desc), .axis = -1, .exclusive = true};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Derivatives of operations that move elements: each derivative goes back where its element came
- * from; what went to several places is summed. */
+/* Derivatives of operations that move elements: each gradient goes to the element it was copied
+ * from; those of one element are summed. */
 #include "ops/grad.h"
 #include "ops/lower.h"
 
@@ -28,8 +28,8 @@ rlx_status rx_grad_expand_op(rx_grad *c)
     return RLX_OK;
 }
 
-/* v with zeros before and after it along an axis, so that it has `whole` elements. Named sizes do
- * not add up as expressions, so v is scattered. */
+/* v with zeros before and after it along an axis, so that it has `whole` elements. Sums of named
+ * sizes cannot be proven equal, so those scatter instead. */
 static rlx_value place(rlx_graph *g, rlx_value v, int64_t axis, rlx_dim start, rlx_dim whole)
 {
     const rlx_shape s = rlx_value_shape(g, v);
@@ -55,7 +55,7 @@ rlx_status rx_grad_narrow(rx_grad *c)
     return RLX_OK;
 }
 
-/* Places of the axes one after the other; a step other than 1 scatters. */
+/* One axis after the other; a step other than 1 scatters. */
 rlx_status rx_grad_slice(rx_grad *c)
 {
     rlx_graph *g = c->g;
@@ -109,7 +109,7 @@ rlx_status rx_grad_trilu(rx_grad *c)
 
 /* ---- pad ------------------------------------------------------------------------------------- */
 
-/* The element of 0 .. n-1 that place i, counted from the first, repeats. */
+/* The index in 0 .. n-1 that padded index i copies. */
 static int64_t source(rlx_pad_mode mode, int64_t i, int64_t n)
 {
     if (mode == RLX_PAD_EDGE)

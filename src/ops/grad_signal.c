@@ -58,7 +58,7 @@ rlx_status rx_grad_rfft(rx_grad *c)
     return RLX_OK;
 }
 
-/* The transform of dy; bins that stand for two count twice. */
+/* The transform of dy; bins with a mirrored twin count twice. */
 rlx_status rx_grad_irfft(rx_grad *c)
 {
     rlx_graph *g = c->g;
@@ -77,7 +77,7 @@ rlx_status rx_grad_irfft(rx_grad *c)
     return RLX_OK;
 }
 
-/* The chosen scores over their sum; which are chosen is constant. */
+/* The chosen scores over their sum; the choice itself has no derivative. */
 rlx_status rx_grad_group_limited_gate(rx_grad *c)
 {
     rlx_graph *g = c->g;

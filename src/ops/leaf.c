@@ -116,7 +116,7 @@ static rlx_status check_position(rx_infer *c, int axis)
     return rx_check_dim(c, 2, "position", position->rank - 1, update->dim[axis]);
 }
 
-/* The update has the type of the state, or is f32 for a state of halves. */
+/* The update has the type of the state, or is f32 for an f16 or bf16 state. */
 static rlx_status check_update_type(rx_infer *c)
 {
     const rlx_dtype state = c->in[0]->dtype;

@@ -44,7 +44,7 @@ static inline rlx_dtype rx_working_type(rlx_dtype t)
     return t == RLX_F64 ? RLX_F64 : RLX_F32;
 }
 
-/* A number of the type of v. */
+/* A scalar of the type of v. */
 static inline rlx_value rx_number_like(rlx_graph *g, rlx_value v, double x)
 {
     return rlx_scalar(g, rlx_value_dtype(g, v), x);

@@ -116,7 +116,7 @@ rlx_status rx_check_expert_ids(rx_infer *c, size_t i, rlx_dim m, rlx_dim experts
 
 /* ---- matmul, grouped_matmul ------------------------------------------------------------------ */
 
-/* i8 has results of its own; u8 is for qmatmul. */
+/* i8 is handled apart (i32 results); u8 is for qmatmul. */
 #define PRODUCT_TYPES (RX_REALS | (RX_INTS & ~RX_T(RLX_U8)))
 
 /* The types that a product of elements of type t can have. Accumulation is f32, so an f32 result is

@@ -111,7 +111,7 @@ static rlx_status check_eps(rx_infer *c, double *eps)
     return rx_infer_fail(c, "eps must be a finite number above 0, got %g", *eps);
 }
 
-/* An attribute of the shared record that this operation does not have. */
+/* Rejects an attribute of the shared record that this operation does not use. */
 static rlx_status check_unused(rx_infer *c, const char *what, int64_t value)
 {
     if (value == 0)

@@ -14,8 +14,8 @@
 typedef struct optimizer {
     rlx_graph *g;
     rlx_optimizer_desc d;
-    rlx_value step;    /* runs, this one included: i32 [1] */
-    rlx_value updates; /* so far, this one included: f32 [1] */
+    rlx_value step;    /* runs including this one: i32 [1] */
+    rlx_value updates; /* including this one: f32 [1] */
     rlx_value applies; /* bool [1]: this run ends with an update; RLX_NONE: each does */
     rlx_value lr;      /* f32 [1] */
 } optimizer;
@@ -35,7 +35,7 @@ static void write_state(rlx_graph *g, rlx_value state, rlx_value v)
     rlx_state_write(g, state, v, rlx_scalar(g, RLX_I32, 0), 0);
 }
 
-/* A state like a parameter, under its name with a suffix. */
+/* A state with the shape of a parameter, named after it with a suffix. */
 static rlx_value beside(optimizer *o, rlx_value param, const char *suffix)
 {
     const rx_leaf_attr *leaf = rx_value_node(o->g, param.id)->attr;
@@ -145,7 +145,7 @@ static void count_step(optimizer *o)
 
 /* ---- Derivatives ----------------------------------------------------------------------------- */
 
-/* Averages over runs: *grad becomes the mean so far, its sum goes on in a state. */
+/* Gradient accumulation over runs: *grad becomes the mean so far; the sum is a state. */
 static void accumulate(optimizer *o, rlx_value param, rlx_value *grad)
 {
     rlx_graph *g = o->g;

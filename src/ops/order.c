@@ -160,7 +160,7 @@ rlx_status rx_infer_nonzero(rx_infer *c)
 
 /* ---- Decompositions -------------------------------------------------------------------------- */
 
-/* sort as top_k of the whole axis. A named axis counts with its bound: top_k puts the missing
+/* sort as top_k of the whole axis. For a named axis k is its upper bound: top_k puts missing
  * elements last, and narrow drops them. */
 rlx_status rx_lower_sort(rx_lower *c)
 {

@@ -113,8 +113,8 @@ static int64_t clamp_index(int64_t i, int64_t n)
     return i < 0 ? 0 : i >= n ? n - 1 : i;
 }
 
-/* Adds to weight[i] what element i of the input counts at `place`; elements outside count for the
- * nearest one inside or, with exclude_outside, for nothing. The weights add up to 1. */
+/* Adds to weight[i] the weight of input element i at coordinate `place`. Elements outside count for
+ * the nearest one inside or, with exclude_outside, not at all. The weights add up to 1. */
 static void place_weights(const rx_resize_axis *m, double place, double *weight)
 {
     const int64_t base = (int64_t)floor(place), reach = rx_resize_reach(m);

@@ -26,8 +26,8 @@ int64_t rx_resize_nearest(const rx_resize_axis *m, int64_t x);
 double rx_resize_weight(const rx_resize_axis *m, double distance);
 /* Filter radius: elements on each side of a coordinate that may have a weight. */
 int64_t rx_resize_reach(const rx_resize_axis *m);
-/* weight[i], of m->in numbers: what element i counts for output x, in all modes; they add up to 1.
- * False, with zeros, where the result is the extrapolation value. */
+/* weight[i], of m->in numbers: the weight of element i for output x, in all modes; they add up to
+ * 1. False, with zeros, where the result is the extrapolation value. */
 bool rx_resize_weights(const rx_resize_axis *m, int64_t x, double *weight);
 
 #endif

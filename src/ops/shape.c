@@ -42,13 +42,13 @@ static rlx_shape shape_of_list(const rlx_ints *list)
     return s;
 }
 
-/* d is a number of elements or the handle of an expression of the graph. */
+/* d is a number or the handle of a dimension of the graph. */
 static bool is_dim(const rlx_graph *g, rlx_dim d)
 {
     return d >= 0 || (d <= -2 && (uint64_t)(-(d + 2)) < g->n_dims);
 }
 
-/* A list of dimensions that becomes a shape; -1 is let through when `open`. */
+/* Checks a list of dimensions for a shape; -1 is allowed when `open`. */
 static rlx_status check_dims(rx_infer *c, const char *what, const rlx_ints *list, bool open)
 {
     if (list->n < 0 || list->n > RLX_MAX_RANK)
@@ -61,7 +61,7 @@ static rlx_status check_dims(rx_infer *c, const char *what, const rlx_ints *list
     return RLX_OK;
 }
 
-/* Axes into 0 .. rank-1, each named once. */
+/* Normalises axes to 0 .. rank-1; no axis may occur twice. */
 static rlx_status check_axes(rx_infer *c, rlx_ints *axes, int rank)
 {
     unsigned seen = 0;
@@ -91,7 +91,7 @@ rlx_status rx_check_at_most(rx_infer *c, const char *what, rlx_dim small, rlx_di
 
 /* ---- reshape --------------------------------------------------------------------------------- */
 
-/* A product of dimensions: num/den times atoms, which are expressions that are no product. */
+/* A product of dimensions: num/den times atoms (expressions other than products). */
 typedef struct factors {
     int64_t num, den;
     int n;
@@ -147,7 +147,7 @@ static bool is_quotient(const rlx_graph *g, rlx_dim d)
     return !rx_dim_is_number(d) && g->dims[-d - 2].kind == RX_DIM_DIV;
 }
 
-/* Replaces quotients among the atoms by their parts. */
+/* Replaces quotients among the atoms by dividend over divisor. */
 static void open_quotients(rlx_graph *g, factors *f)
 {
     for (int i = 0; i < f->n && !f->bad; i++) {
@@ -161,7 +161,7 @@ static void open_quotients(rlx_graph *g, factors *f)
     }
 }
 
-/* Removes atoms that both sides have. */
+/* Removes common atoms. */
 static void cancel_atoms(factors *a, factors *b)
 {
     for (int i = 0; i < a->n; i++) {
@@ -175,7 +175,7 @@ static void cancel_atoms(factors *a, factors *b)
     }
 }
 
-/* a / b, without atoms that both have: false when b has others, or is zero. */
+/* a / b after removing common atoms; false when b keeps any, or is zero. */
 static bool ratio_of(const factors *a, const factors *b, factors *q)
 {
     *q = *a;
@@ -188,8 +188,8 @@ static bool ratio_of(const factors *a, const factors *b, factors *q)
     return true;
 }
 
-/* The ratio of the numbers of elements; quotients are taken apart only when it is no whole number
- * otherwise, since that asks them to be exact. */
+/* The ratio of the numbers of elements; quotients are expanded only if needed for an integer ratio,
+ * since that requires them to be exact. */
 static bool divide_shapes(rlx_graph *g, const rlx_shape *in, const rlx_shape *out, factors *q)
 {
     factors a = factors_of(g, in), b = factors_of(g, out);
@@ -227,7 +227,7 @@ static bool has_number_zero(const rlx_shape *s)
     return false;
 }
 
-/* The numbers of elements are the same, after -1 (at most one) was replaced. */
+/* Replaces -1 (at most one) and checks that the numbers of elements are equal. */
 static rlx_status match_elements(rx_infer *c, const rlx_shape *in, rlx_shape *out)
 {
     char want[RX_TYPE_TEXT], got[RX_TYPE_TEXT];

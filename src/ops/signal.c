@@ -343,7 +343,7 @@ rlx_status rx_lower_log_mel(rx_lower *c)
     return RLX_OK;
 }
 
-/* 2 for the bins between the first and the last, 1 for those two: one-sided powers. */
+/* Weights of one-sided powers: 1 for the first and last bin, 2 for those between. */
 static rlx_value one_sided_weights(rlx_graph *g, int64_t bins)
 {
     rlx_value bin = rlx_range(g, &(rlx_range_desc){RLX_INIT(rlx_range_desc), .n = bins,

@@ -79,7 +79,7 @@ static bool is_one_run(const rx_view *v, int a, int b)
 static bool view_reshape(const void *attr, const rx_view *in, rx_view *out)
 {
     (void)attr;
-    rx_view v = {0}; /* in without axes of size 1 */
+    rx_view v = {0}; /* `in` without axes of size 1 */
     for (int i = 0; i < in->rank; i++) {
         if (in->dim[i] == 1)
             continue;
@@ -102,7 +102,7 @@ static bool view_reshape(const void *attr, const rx_view *in, rx_view *out)
             return false;
         split_run(out, first_out, j, v.stride[i - 1]);
     }
-    split_run(out, j, out->rank, 1); /* axes of size 1 that are left */
+    split_run(out, j, out->rank, 1); /* trailing axes of size 1 */
     return true;
 }
 

@@ -2,8 +2,8 @@
 /* Reference kernels of attention and rotary embedding.
  *   s[j] = cap(scale * q . k[j]) + mask[j] over the keys j that the query sees
  *   y = sum_j exp(s[j]) v[j] / (sum_j exp(s[j]) + exp(sink?))
- * Keys that are masked, also by a bias of -inf, take no part: what k and v hold there is not read.
- * A query that sees no key gives zeros. */
+ * Masked keys, also those with a bias of -inf, are skipped: k and v are not read there. A query
+ * without visible keys gives zeros. */
 #include <math.h>
 
 #include "cpu/ref/ref.h"
@@ -21,8 +21,8 @@ typedef struct attention {
     const rx_view *pages, *lengths, *sinks;
     bool has_mask;
     rx_view mask;       /* broadcast to [B, H, Sq, Sk] */
-    int head, seq;      /* which axis of q, k and v they are */
-    int64_t batch, heads, group; /* group: heads of q for one of k */
+    int head, seq;      /* axis numbers in q, k and v */
+    int64_t batch, heads, group; /* group: query heads per key head */
     int64_t n_queries, n_keys, key_size, value_size;
     double *query;      /* [key_size] */
     double *scores;     /* [n_keys] */
@@ -35,7 +35,7 @@ typedef struct query {
     int64_t first_key, end_key;
 } query;
 
-/* How many keys of batch b exist. */
+/* Number of keys of batch b. */
 static int64_t batch_length(const attention *a, int64_t b)
 {
     if (!a->lengths)
@@ -47,7 +47,7 @@ static int64_t batch_length(const attention *a, int64_t b)
     return n < 0 ? 0 : a->n_keys;
 }
 
-/* The query's place among the keys is p = i + length - Sq; it sees p - window < j <= p. */
+/* The query is at key position p = i + length - Sq and sees p - window < j <= p. */
 static query make_query(const attention *a, int64_t b, int64_t h, int64_t i)
 {
     const int64_t length = batch_length(a, b), p = i + length - a->n_queries;
@@ -142,7 +142,7 @@ static void attend_query(const attention *a, int64_t b, int64_t h, int64_t i)
         rx_store(a->out, to + e, a->sum[e]);
 }
 
-/* Names, sizes and working memory; RLX_NO_MEMORY when there is none. */
+/* Fills in operands, sizes and scratch memory; RLX_NO_MEMORY. */
 static rlx_status prepare(const rx_call *c, attention *a)
 {
     *a = (attention){.c = c, .d = c->attr, .q = &c->in[Q], .k = &c->in[K], .v = &c->in[V]};
@@ -207,8 +207,8 @@ static int64_t table_row(const rx_call *c, int64_t b, int64_t i)
     return n_rows - 1;
 }
 
-/* Rotates the pairs of one head, from offset `from` of x to `to` of the result; with row -1 it is
- * copied as it is. */
+/* Rotates the pairs of one head, from offset `from` of x to `to` of the result; row -1: copied
+ * unchanged. */
 static void rotate_head(const rx_call *c, int64_t row, int64_t from, int64_t to)
 {
     const rlx_rope_desc *d = c->attr;

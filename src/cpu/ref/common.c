@@ -10,7 +10,7 @@
 #include "base/quant.h"
 #include "rlx/session.h"
 
-/* Elements are copied, not dereferenced: a caller's buffer may lie at any address. */
+/* Elements go through memcpy, since a caller's buffer may be unaligned. */
 static char *element(const rx_view *v, int64_t o)
 {
     return v->data + o * rlx_dtype_block_bytes(v->dtype);
@@ -18,7 +18,7 @@ static char *element(const rx_view *v, int64_t o)
 
 double rx_load(const rx_view *v, int64_t o)
 {
-    if (v->dtype == RLX_F32) { /* most elements are */
+    if (v->dtype == RLX_F32) { /* fast path */
         float x;
         memcpy(&x, v->data + o * (int64_t)sizeof x, sizeof x);
         return x;
@@ -43,8 +43,8 @@ void rx_store(const rx_view *v, int64_t o, double x)
     rx_dtype_store(v->dtype, element(v, o), x);
 }
 
-/* x as a double that lies on the same side of every number of at most 24 bits, so that rounding it
- * to a smaller float rounds x itself: what does not fit into 53 bits goes into a sticky bit. */
+/* x rounded to odd (lost bits go into a sticky bit), so that rounding the double to f32 or less
+ * rounds x correctly. */
 static double int_to_double(int64_t x)
 {
     if (x > -((int64_t)1 << 53) && x < (int64_t)1 << 53)
@@ -67,7 +67,7 @@ void rx_store_unsigned(const rx_view *v, int64_t o, uint64_t x)
         rx_store_int(v, o, (int64_t)x);
     else if (v->dtype == RLX_F64)
         rx_store(v, o, (double)x);
-    else /* half of it, its last bit sticky */
+    else /* half of x with a sticky last bit */
         rx_store(v, o, 2 * int_to_double((int64_t)(x >> 1 | (x & 1))));
 }
 

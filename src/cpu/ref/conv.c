@@ -41,7 +41,8 @@ static double conv_at(const conv *p, int64_t o, const int64_t *at)
     return sum;
 }
 
-/* The element of x that reaches element `at` of a transposed result by tap `tap`, or -1. */
+/* The element of x that contributes to element `at` of a transposed convolution through tap `tap`,
+ * or -1. */
 static int64_t transposed_index(const rx_slide *s, const int64_t *at, const int64_t *tap)
 {
     int64_t index = 0;
@@ -72,7 +73,7 @@ static double transposed_at(const conv *p, int64_t o, const int64_t *at)
     return sum;
 }
 
-/* What is done with the sum for element i (in row-major order) of the result, of filter o. */
+/* Applies the epilogue to the sum for element i (row-major) of the result, of filter o. */
 typedef void store_fn(const rx_call *c, int64_t i, int64_t o, double sum);
 
 typedef struct job {
@@ -172,8 +173,8 @@ rlx_status rx_ref_qconv2d(const rx_call *c)
                          store_quantised});
 }
 
-/* [N,C,H,W] -> [N, C*kh*kw, oh*ow]: row (c, i, j) has what tap (i, j) of each window sees of
- * channel c; 0 in the padding. */
+/* [N,C,H,W] -> [N, C*kh*kw, oh*ow]: row (c, i, j) has the element of channel c under tap (i, j) of
+ * each window; 0 in the padding. */
 rlx_status rx_ref_im2col(const rx_call *c)
 {
     const rlx_im2col_desc *d = c->attr;

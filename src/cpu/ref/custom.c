@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* custom: calls the function of the program with dense operands; those with other strides are
- * copied first, and results that nobody wants get memory of their own. */
+/* custom: calls the registered function with dense operands; strided operands are copied first, and
+ * unused results get scratch memory. */
 #include "base/dtype.h"
 #include "cpu/ref/ref.h"
 #include "ops/custom.h"

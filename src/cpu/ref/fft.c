@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Reference kernels of the Fourier transforms: fft, ifft, rfft, irfft, stft. All in double, any
  * length: Cooley-Tukey over the prime factors up to MAX_RADIX, and Bluestein's convolution for the
- * rest of the length, which is the product of the larger ones. */
+ * product of the larger ones. */
 #include <math.h>
 
 #include "cpu/ref/ref.h"
@@ -26,7 +26,7 @@ static complex_pair cconj(complex_pair a)
 /* exp(-2 pi i j / n) for 0 <= j < n. */
 static complex_pair root_of_unity(int64_t j, int64_t n)
 {
-    /* The angle in the first eighth of the circle, where sin and cos are most accurate. */
+    /* Reduces the angle to the first octant, where sin and cos are most accurate. */
     const int64_t eighth = 8 * j / n;
     const int64_t quarter = (eighth + 1) / 2;        /* nearest multiple of a quarter turn */
     const double a = 2 * PI * ((double)(4 * j - quarter * n) / (double)(4 * n));
@@ -106,7 +106,7 @@ static rlx_status make_chirp(const rx_call *c, fft_plan *p)
     return RLX_OK;
 }
 
-/* Everything lives in the scratch memory of the call. */
+/* All tables are in the scratch memory of the call. */
 static rlx_status make_plan(const rx_call *c, int64_t n, fft_plan *p)
 {
     *p = (fft_plan){.n = n, .rest = n};
@@ -138,7 +138,7 @@ static void bluestein(const fft_plan *p, const complex_pair *x, int64_t stride, 
         y[j] = cmul(cconj(p->a[j]), p->chirp[j]);
 }
 
-/* Joins the `radix` transforms of m points that lie one after another in y. */
+/* Butterflies: combines `radix` consecutive transforms of m points in y. */
 static void join(const fft_plan *p, complex_pair *y, int64_t radix, int64_t m)
 {
     const int64_t n = radix * m, step = p->n / n;
@@ -220,7 +220,7 @@ static void load_line(const line_job *job, int64_t base, bool complex)
     }
 }
 
-/* Reads the n / 2 + 1 bins of a real signal and makes the other half, which is conjugate. */
+/* Reads the n / 2 + 1 bins of a real signal and mirrors them, conjugated. */
 static void load_half_line(const line_job *job, int64_t base)
 {
     const int64_t n = job->n;
@@ -246,7 +246,7 @@ static void fill_nan(complex_pair *x, int64_t n)
         x[i] = (complex_pair){NAN, NAN};
 }
 
-/* The bins of a real signal that are real: rounding may have left something. */
+/* Clears rounding errors in the imaginary parts of bins that are real for real signals. */
 static void clean_real_bins(complex_pair *x, int64_t n)
 {
     x[0].im -= x[0].im; /* NaN stays */
@@ -254,7 +254,7 @@ static void clean_real_bins(complex_pair *x, int64_t n)
         x[n / 2].im -= x[n / 2].im;
 }
 
-/* A line that is not finite gives NaN everywhere. */
+/* A line with an infinity or NaN gives NaN everywhere. */
 static void run_line(const line_job *job)
 {
     if (!is_finite(job->in, job->n)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Reference kernels of gather and scatter. An index out of range is clamped and flagged; on an axis
- * that is empty at run time gather gives zeros and scatter writes nothing. Scattered floats are
- * combined in double and rounded once. */
+ * of size 0 gather gives zeros and scatter writes nothing. Scattered floats are combined in double
+ * and rounded once. */
 #include <math.h>
 
 #include "cpu/ref/order.h"
@@ -106,7 +106,7 @@ rlx_status rx_ref_gather_nd(const rx_call *c)
     const rx_gather_nd_attr *a = c->attr;
     const rx_view *x = &c->in[0], *index = &c->in[1], *y = rx_call_out(c, 0);
     int batch = (int)a->batch_dims, outer = index->rank - 1;
-    int inner = batch + (int)index->dim[outer]; /* first axis of x that is taken whole */
+    int inner = batch + (int)index->dim[outer]; /* first axis of x not addressed by tuples */
     int64_t at[RLX_MAX_RANK] = {0}, j = 0, o;
     if (!y || rx_view_elements(y) == 0)
         return RLX_OK;
@@ -123,7 +123,7 @@ rlx_status rx_ref_gather_nd(const rx_call *c)
 
 /* ---- scatter --------------------------------------------------------------------------------- */
 
-/* Where updates go. Float sums and products are kept in `sum` until all are in. */
+/* Destination of updates. Float sums and products accumulate in `sum`. */
 typedef struct target {
     const rx_view *y;
     rlx_scatter_mode mode;
@@ -176,7 +176,7 @@ static void put_extreme(const target *t, int64_t j, const rx_view *update, int64
         rx_copy_element(t->y, j, update, o);
 }
 
-/* Brings element o of the update into element j of the result. Integers wrap. */
+/* Combines element o of the update with element j of the result. Integers wrap. */
 static void put(const target *t, int64_t j, const rx_view *update, int64_t o)
 {
     if (t->mode == RLX_SCATTER_NONE) {

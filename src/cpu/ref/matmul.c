@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Reference matrix products: matmul and qmatmul with any strides and batch broadcasts, products
  * with packed weights and with banks of experts. Sums are doubles, or 64-bit integers for integers,
- * in the order of k. A few rows of the left side are kept as numbers so that each column of the
- * right side is read (and decoded) once for all of them. */
+ * in the order of k. TILE_ROWS rows of the left side are held as doubles or integers, so that each
+ * column of the right side is read (and decoded) once per tile. */
 #include "cpu/ref/ref.h"
 
 #include <math.h>
 
-/* Rows of the left side that are held at a time. */
+/* Rows of the left side per tile. */
 #define TILE_ROWS 16
 
-/* ---- After the sum --------------------------------------------------------------------------- */
+/* ---- Epilogue -------------------------------------------------------------------------------- */
 
 typedef struct epilogue {
     const rx_view *out;
@@ -53,8 +53,8 @@ static int64_t wrap_add(int64_t a, int64_t b)
     return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
-/* The sum wraps to the type of the result, before requantisation to i32. That is arithmetic of f32,
- * as on every device: one product, one rounding to an integer, then exact. */
+/* The sum wraps to the type of the result, before requantisation to i32. Requantisation is f32
+ * arithmetic on every device: one product, one rounding to an integer; the rest is exact. */
 static void store_int(const epilogue *e, int64_t i, int64_t n, int64_t sum)
 {
     if (e->bias)
@@ -244,7 +244,7 @@ rlx_status rx_ref_qmatmul(const rx_call *c)
 
 /* ---- dequant_matmul -------------------------------------------------------------------------- */
 
-/* Row n of w [N, K] as numbers. */
+/* Row n of w [N, K], dequantised. */
 static void load_weight_row(const rx_call *c, int64_t n, int64_t k, double *dst)
 {
     const rlx_dequant_desc *d = c->attr;
@@ -310,7 +310,7 @@ rlx_status rx_ref_grouped_matmul(const rx_call *c)
         int64_t expert = rx_load_index(c, ids, i * ids->stride[0], n_experts);
         rx_load_row(x, i, row);
         for (int64_t n = 0; n < n_cols; n++) {
-            /* A bank whose size is bound to 0 has no rows to read. */
+            /* A bank bound to 0 experts has no rows to read. */
             if (n_experts == 0)
                 memset(column, 0, (size_t)k * sizeof *column);
             else if (by_row)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reference kernels of the norms and of the patterns around them. A norm cuts its tensor into boxes
+/* Reference kernels of the norms and of the patterns around them. A tensor is divided into boxes
  * (the elements that share statistics), which are read as doubles, normalised and written back:
  *   y = (x - mean) / sqrt(mean of (x - mean)^2 + eps) * gamma? + beta? */
 #include <math.h>
@@ -40,7 +40,7 @@ typedef struct norm {
     int64_t size[RLX_MAX_RANK]; /* of a box, for each axis; divides the tensor */
     double eps;
     bool rms;
-    bool by_channel;            /* weights go by axis 1; else by the place in the box */
+    bool by_channel;            /* weights are per channel (axis 1), else per element of a box */
 } norm;
 
 /* Normalises the box whose first element is at `origin`. */
@@ -164,8 +164,8 @@ rlx_status rx_ref_ada_layer_norm(const rx_call *c)
     return RLX_OK;
 }
 
-/* x + gate * y. The result may lie in the memory of an operand: each element is read before the
- * one at the same place is written. */
+/* x + gate * y. The result may alias an operand: each element is read before the same one is
+ * written. */
 rlx_status rx_ref_gated_residual(const rx_call *c)
 {
     const rx_view *x = &c->in[0], *y = &c->in[1], *out = &c->out[0];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reference kernels of order and places: top_k, sort, argsort, histogram, one_hot, range and
+/* Reference kernels of sorting and indices: top_k, sort, argsort, histogram, one_hot, range and
  * nonzero; and the sort that others share. */
 #include "cpu/ref/order.h"
 
@@ -11,7 +11,7 @@ rx_key rx_load_key(const rx_view *v, int64_t o, int64_t place)
 {
     if (rlx_dtype_is_float(v->dtype))
         return (rx_key){.f = rx_load(v, o), .place = place};
-    const int64_t i = rx_load_int(v, o); /* u64: less than in i64 with the upper bit turned over */
+    const int64_t i = rx_load_int(v, o); /* u64 compares as i64 with the top bit flipped */
     return (rx_key){.i = v->dtype == RLX_U64 ? i ^ INT64_MIN : i, .place = place};
 }
 
@@ -60,15 +60,15 @@ rx_key *rx_scratch_keys(const rx_call *c, int64_t n)
     return rx_call_array(c, n, 2 * sizeof(rx_key));
 }
 
-/* What stands in the places past the end of an axis that is shorter than k when the graph runs: the
- * value that is last in the order. */
+/* Fills results past the end of an axis that is bound to less than k elements, with the value that
+ * sorts last. */
 static void store_last_value(const rx_view *y, int64_t o, bool descending)
 {
     rx_store(y, o, descending ? -INFINITY : INFINITY);
 }
 
-/* Sorts every line of operand 0 along an axis. The first places of each line go to `values` and
- * `indices`, either of which may be NULL. */
+/* Sorts every line of operand 0 along an axis. The first elements of each sorted line go to
+ * `values` and `indices`, either of which may be NULL. */
 static rlx_status sort_lines(const rx_call *c, int axis, bool descending, const rx_view *values,
                              const rx_view *indices)
 {
@@ -125,7 +125,7 @@ static double bin_edge(const rlx_histogram_desc *d, int64_t bin)
     return d->lo + (double)bin * ((d->hi - d->lo) / (double)d->bins);
 }
 
-/* The quotient is only a guess: the edges decide. */
+/* The quotient is an estimate, corrected by comparing with the edges. */
 int64_t rx_find_bin(const rlx_histogram_desc *d, double v)
 {
     if (!(v >= d->lo && v <= d->hi))

@@ -10,7 +10,7 @@
 typedef struct rx_key {
     double f;
     int64_t i;
-    int64_t place; /* where the element was */
+    int64_t place; /* original index */
 } rx_key;
 
 /* The element at offset o of v as a key. */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Reference pools. A window takes the elements of the input that it sees, in row-major order; one
- * that sees none gives the lowest value (max) or 0. */
+/* Reference pools. A window without elements inside the input gives the lowest value (max) or 0. */
 #include <math.h>
 
 #include "cpu/ref/window.h"
 
-/* The padded input, where taps count for an average that includes the padding. */
+/* Whether a tap is inside the padded input, where averages that include the padding count it. */
 static bool is_in_padded(const rx_slide *s, const int64_t *at, const int64_t *tap)
 {
     for (int i = 0; i < RX_SPATIAL; i++) {
@@ -45,7 +44,7 @@ static double max_at(const rx_slide *s, const double *x, const int64_t *at)
     return best;
 }
 
-/* max (sum (|x| / max)^p)^(1/p): powers of what is at most 1 do not overflow, and the sum is at
+/* max (sum (|x| / max)^p)^(1/p): scaled by the maximum, powers do not overflow and the sum is at
  * least 1. */
 static double lp_at(const rx_slide *s, const double *x, const int64_t *at, double p)
 {

@@ -17,7 +17,7 @@ static int64_t scale_offset(const rx_view *s, const rlx_quant_desc *d, const int
     return o;
 }
 
-/* The quotient is one of f32, as on every device; what follows it is exact. */
+/* The quotient is rounded to f32, as on every device; all after it is exact. */
 rlx_status rx_ref_quantize(const rx_call *c)
 {
     const rlx_quant_desc *d = c->attr;
@@ -72,7 +72,7 @@ rlx_status rx_ref_dequant_moe(const rx_call *c)
         return RLX_NO_MEMORY;
     for (int64_t r = 0; r < m * n_rows; r++) {
         int64_t expert = rx_load_index(c, ids, r / n_rows * ids->stride[0], n_experts);
-        /* A bank whose size is bound to 0 has no rows to read. */
+        /* A bank bound to 0 experts has no rows to read. */
         if (n_experts == 0)
             memset(row, 0, (size_t)k * sizeof *row);
         else

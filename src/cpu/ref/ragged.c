@@ -14,7 +14,7 @@ typedef struct ragged {
     const rx_call *c;
     const rlx_ragged_attention_desc *d;
     const rx_view *q, *k, *v, *out, *sinks;
-    int64_t heads, group; /* group: heads of q for one of k */
+    int64_t heads, group; /* group: query heads per key head */
     int64_t n_keys, key_size, value_size;
     double *query;  /* [key_size] */
     double *row;    /* [key_size or value_size] */

@@ -14,7 +14,7 @@
 
 /* y = min(lo + u * (hi - lo), largest number of the result's type below hi), in f32: the product
  * and the sum are each rounded, then the result is rounded to its type. The minimum keeps the
- * interval open above, whatever the rounding does. */
+ * interval half-open despite rounding. */
 rlx_status rx_ref_random_uniform(const rx_call *c)
 {
     const rlx_random_desc *d = c->attr;

@@ -61,7 +61,7 @@ static double region_max(const rx_view *x, int64_t base, const region *r)
     return m;
 }
 
-/* ---- What each reduction is ------------------------------------------------------------------ */
+/* ---- Accumulators ---------------------------------------------------------------------------- */
 
 static double plus(double v, double acc)
 {
@@ -170,7 +170,7 @@ static int64_t step_int(rx_op op, rlx_dtype t, int64_t acc, int64_t v)
 
 /* ---- reduce ---------------------------------------------------------------------------------- */
 
-/* peak + log(1 + sum of the others): what exp leaves of them counts also where it is small. */
+/* peak + log1p(sum of the others), which keeps small terms. */
 static double log_sum_exp(const rx_view *x, int64_t base, const region *r)
 {
     const double peak = region_max(x, base, r);
@@ -189,7 +189,8 @@ static double log_sum_exp(const rx_view *x, int64_t base, const region *r)
     return peak + log1p(others);
 }
 
-/* Of f64 as it comes; smaller types over- and underflow only at the end. */
+/* f64 multiplies directly; products of smaller types keep a separate exponent, so that only the
+ * result can overflow. */
 static void multiply(rlx_dtype t, rx_scaled *p, double by)
 {
     if (t == RLX_F64)
@@ -263,8 +264,8 @@ rlx_status rx_ref_reduce(const rx_call *c)
 
 /* ---- Along one axis -------------------------------------------------------------------------- */
 
-/* Whether element a of x is further out than element b: larger, or smaller with `min`. NaN is
- * further out than any number. */
+/* Whether element a of x replaces element b as the extreme: larger, or smaller with `min`. NaN
+ * beats any number. */
 static bool is_beyond(const rx_view *x, int64_t a, int64_t b, bool min)
 {
     if (!rlx_dtype_is_float(x->dtype)) {
@@ -277,7 +278,7 @@ static bool is_beyond(const rx_view *x, int64_t a, int64_t b, bool min)
     return min ? u < v : u > v;
 }
 
-/* An axis that is empty when the graph runs gives place 0. */
+/* An axis of size 0 gives index 0. */
 static int64_t best_place(const rx_view *x, int64_t base, const rlx_arg_desc *d, bool min)
 {
     const int64_t n = x->dim[d->axis], stride = x->stride[d->axis];
@@ -307,7 +308,7 @@ rlx_status rx_ref_arg(const rx_call *c)
     return RLX_OK;
 }
 
-/* The reductions that the running forms repeat. */
+/* The reduction that a cumulative operation repeats. */
 static rx_op running_op(rx_op op)
 {
     if (op == RX_OP_cumprod)

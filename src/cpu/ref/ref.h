@@ -64,10 +64,11 @@ int64_t rx_load_index(const rx_call *c, const rx_view *v, int64_t o, int64_t n);
 /* Reads row `row` of a matrix-like tensor (last axis, n elements) as doubles: packed or plain.
  * `row` counts the product of all axes but the last. */
 void rx_load_row(const rx_view *v, int64_t row, double *dst);
-/* Where along an axis of x a padded tensor takes element i from; -1: the fill. ref/shape.c */
+/* The index along an axis of x that element i of a padded tensor reads; -1: the fill value.
+ * ref/shape.c */
 int64_t rx_ref_pad_place(const void *attr, const rx_view *x, int axis, int64_t i);
 
-/* A product m 2^e of any number of f32, which neither over- nor underflows on the way: start with
+/* A product m 2^e of any number of f32 factors without intermediate over- or underflow; starts as
  * {1, 0}. m stays between 2^-512 and 2^512 unless it is 0 or not finite. */
 typedef struct rx_scaled {
     double m;
@@ -87,7 +88,7 @@ static inline void rx_scaled_multiply(rx_scaled *p, double by)
     }
 }
 
-/* As far as it matters to an f32: 0 or infinite beyond. */
+/* The product as a double; 0 or infinite outside of the range of f32. */
 static inline double rx_scaled_value(const rx_scaled *p)
 {
     if (p->e == 0 || !isfinite(p->m))
@@ -106,8 +107,7 @@ double rx_ref_eval(const rx_instr *in, const double *args);
 /* The same for integer and bool arguments of type t; those of u64 are given by their bits, and so
  * is the result. The exact width of shifts comes from in->dtype. */
 int64_t rx_ref_eval_int(const rx_instr *in, rlx_dtype t, const int64_t *args);
-/* An element in the middle of a computation: a double for float types, an integer for integer types
- * and bool. */
+/* An intermediate value: a double for float types, an integer for integer types and bool. */
 typedef union rx_scalar {
     double f;
     int64_t i;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Reference resizing with the meaning of ONNX's Resize. Each axis has a list of taps for each place
- * of the result: elements of the input and their weights. Nearest copies elements; linear and cubic
- * work in double, one axis after the other, and round once at the end. */
+/* Reference resizing with the meaning of ONNX's Resize. Each output coordinate of an axis has a
+ * list of taps: input elements and their weights. Nearest copies elements; linear and cubic work in
+ * double, one axis after the other, and round once at the end. */
 #include <math.h>
 
 #include "cpu/ref/ref.h"

@@ -4,7 +4,7 @@
  *
  * One row of logits, with temperature T, top-k K, top-p P and min-p M as f32 numbers:
  * 1. The tokens are put in order: larger logit first, then smaller index. NaN counts as -infinity.
- * 2. T below the smallest normal f32 (2^-126) or NaN: the first token is the answer.
+ * 2. T below the smallest normal f32 (2^-126) or NaN: the first token is the result (greedy).
  * 3. 1 <= K < V keeps the first K tokens.
  * 4. Each token gets an integer weight w = 2^31 * exp(-(l0 - l) / T), l0 the first logit; all
  *    tokens with that logit have 2^31 (even if it is infinite), those below 2^-31 of it have 0.
@@ -86,7 +86,7 @@ static uint32_t exp2_fraction(uint32_t fraction)
  * fixed-point number with 24 bits of fraction, rounded down. */
 uint32_t rx_token_weight(const rx_sampler *s, float below)
 {
-    if (!s->rate) /* T is infinite: all tokens that exist weigh the same */
+    if (!s->rate) /* T is infinite: all weights are equal */
         return isfinite(below) ? 0x80000000u : 0;
     if (!isfinite(below))
         return 0;
@@ -111,7 +111,7 @@ uint64_t rx_scale_sum(uint64_t sum, uint64_t x, int bits, uint64_t *remainder)
     return (sum >> bits) * x + (low >> bits);
 }
 
-/* The number of tokens of the ordered list that the cuts leave. Sets the weights in keys[].i. */
+/* The number of tokens that top-k, min-p and top-p keep. Sets the weights in keys[].i. */
 static int64_t cut_tokens(const rx_sampler *s, rx_key *keys, int64_t n)
 {
     if (s->top_k >= 1 && s->top_k < n)

@@ -12,7 +12,7 @@
 typedef double float_fn(const rx_instr *in, const double *a);
 typedef int64_t int_fn(const rx_instr *in, const int64_t *a);
 
-/* ---- Floats: pieces used by several functions ------------------------------------------------ */
+/* ---- Floats: shared helpers ----------------- ------------------------------------------------ */
 
 static double sigmoid(double x)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reference kernels of the shape family: elements move, nothing is computed. Packed types move in
- * whole blocks. */
+/* Reference kernels of the shape family, which move elements. Packed types move in whole blocks. */
 #include "base/dtype.h"
 #include "cpu/ref/ref.h"
 
@@ -17,7 +16,7 @@ static rx_view view_of_blocks(const rx_view *v)
     return w;
 }
 
-/* Copies all elements of `from` in row-major order to consecutive places of `to`. */
+/* Copies all elements of `from` in row-major order to consecutive elements of `to`. */
 static void copy_in_order(const rx_view *to, const rx_view *from)
 {
     int64_t at[RLX_MAX_RANK] = {0}, j = 0;
@@ -29,8 +28,8 @@ static void copy_in_order(const rx_view *to, const rx_view *from)
     while (rx_next(at, blocks.dim, blocks.rank));
 }
 
-/* copy, and the view operations where the result is to have memory of its own. A reshape keeps the
- * row-major order, so it never needs the view. */
+/* copy, and view operations whose result gets memory of its own. A reshape keeps the row-major
+ * order, so it never needs the view. */
 rlx_status rx_ref_copy(const rx_call *c)
 {
     const rx_view *x = &c->in[0], *y = rx_call_out(c, 0);
@@ -71,7 +70,7 @@ rlx_status rx_ref_concat(const rx_call *c)
 /* Result coordinate to input coordinate; -1: no element there. */
 typedef int64_t place_fn(const void *attr, const rx_view *x, int axis, int64_t i);
 
-/* Writes each element of the result from the input element that `place` names, or `fill`. */
+/* Copies to each element of the result the input element given by `place`, or `fill`. */
 static rlx_status move_elements(const rx_call *c, place_fn *place, double fill)
 {
     const rx_view *x = &c->in[0], *y = rx_call_out(c, 0);
@@ -105,7 +104,7 @@ rlx_status rx_ref_tile(const rx_call *c)
     return move_elements(c, tile_place, 0);
 }
 
-/* Coordinate i of 0 .. n-1 or beyond both ends, brought inside. */
+/* Maps coordinate i, which may be out of range, to 0 .. n-1. */
 static int64_t pad_inside(rlx_pad_mode mode, int64_t i, int64_t n)
 {
     if (i >= 0 && i < n)
@@ -120,7 +119,7 @@ static int64_t pad_inside(rlx_pad_mode mode, int64_t i, int64_t n)
     return i >= 0 && i < n ? i : -1;
 }
 
-/* Negative padding is taken off first; the rest repeats what is left. */
+/* Negative padding crops first; positive padding then repeats what is left. */
 int64_t rx_ref_pad_place(const void *attr, const rx_view *x, int axis, int64_t i)
 {
     const rx_pad_attr *a = attr;
@@ -149,7 +148,7 @@ rlx_status rx_ref_roll(const rx_call *c)
     return move_elements(c, roll_place, 0);
 }
 
-/* Element by element at the same place, so the result may take the memory of x. */
+/* Elementwise, so the result may alias x. */
 rlx_status rx_ref_trilu(const rx_call *c)
 {
     const rx_trilu_attr *a = c->attr;

@@ -34,7 +34,7 @@ static void frame_log_mel(const rx_call *c, int64_t from, double *power, double 
     }
 }
 
-/* Cuts v[0..n-1] at 8 below its peak and stores it from element `to` on. */
+/* Clamps v[0..n-1] to its peak - 8 and stores (v + 4) / 4 from element `to` on. */
 static void store_scaled(const rx_view *y, int64_t to, const double *v, int64_t n)
 {
     double peak = -INFINITY;
@@ -115,7 +115,7 @@ rlx_status rx_ref_welch_peaks(const rx_call *c)
 
 /* ---- knn ------------------------------------------------------------------------------------- */
 
-/* With fewer than k other points (a named axis) the places that are left are -1, at infinity. */
+/* With fewer than k other points (a named axis), the rest are index -1 at distance infinity. */
 rlx_status rx_ref_knn(const rx_call *c)
 {
     const rx_k_attr *d = c->attr;
@@ -161,8 +161,8 @@ static double group_score(const rx_view *x, int64_t row, int64_t first, int64_t 
     return size > 1 ? (double)(float)(best.f + second.f) : best.f;
 }
 
-/* Collects the scores of the experts of the best groups, in the order of the experts. Returns how
- * many there are. `keys` has room for 2 * experts. */
+/* Collects the scores of the experts in the best groups, in order of experts, and returns their
+ * number. `keys` has room for 2 * experts. */
 static int64_t kept_experts(const rx_call *c, int64_t row, rx_key *keys, bool *kept)
 {
     const rlx_gate_desc *d = c->attr;

@@ -5,8 +5,8 @@
 
 #include "cpu/ref/ref.h"
 
-/* One row: n elements from x_first and y_first, at these strides. x and y may be the same memory,
- * so each element is read for the last time just before it is written. */
+/* One row: n elements from x_first and y_first, at these strides. x and y may alias: each element
+ * is last read just before it is written. */
 typedef struct row {
     const rx_view *x, *y;
     int64_t n, x_first, x_stride, y_first, y_stride;
@@ -27,7 +27,7 @@ static void softmax_row(const row *r, bool logarithm)
 {
     const double max = row_max(r);
     const bool empty = max == -INFINITY;
-    double others = 0; /* the sum without the 1 of a largest element, which would hide small ones */
+    double others = 0; /* sum without the largest element's 1, which would absorb small terms */
     bool passed = isinf(max);
     for (int64_t i = 0; i < r->n && !empty; i++) {
         const double x = rx_load(r->x, r->x_first + i * r->x_stride);

@@ -5,13 +5,13 @@
 
 #include "cpu/ref/ref.h"
 
-/* Element (a, b, c, d) of a tensor of rank up to 4; places past the rank are not used. */
+/* Element (a, b, c, d) of a tensor of rank up to 4; indices past the rank are ignored. */
 static double at4(const rx_view *v, int64_t a, int64_t b, int64_t c, int64_t d)
 {
     return rx_load(v, rx_offset(v, (const int64_t[]){a, b, c, d}));
 }
 
-/* n numbers of the first state, from the places (b, i, ..) of operand `in`; zeros without one. */
+/* Loads n numbers of the initial state, elements (b, i, ..) of operand `in`; zeros if absent. */
 static void load_state(const rx_call *c, size_t in, const int64_t at[2], double *state, int64_t n)
 {
     const rx_view *v = rx_call_in(c, in);
@@ -117,7 +117,7 @@ rlx_status rx_ref_mamba2(const rx_call *c)
 
 /* q, k [B,S,H,N], v [B,S,H,P], gate [B,S,H] or [B,S,H,N], beta [B,S,H], s0? [B,H,N,P]. */
 
-/* s [N, P] *= exp(gate): one gate for all, or one a row. */
+/* s [N, P] *= exp(gate): one gate for all rows, or one per row. */
 static void decay_state(const rx_call *c, const int64_t at[3], double *s)
 {
     const rx_view *gate = &c->in[3];

@@ -46,8 +46,8 @@ static void copy_all(const rx_view *to, const rx_view *from)
     } while (rx_next(at, from->dim, from->rank));
 }
 
-/* Where the slice of the update with these coordinates goes: position is a scalar (the first
- * place), [L] or [B, L]. */
+/* The destination index of an update slice: position is a scalar (of the first slice), [L] or [B,
+ * L]. */
 static int64_t place(const rx_view *position, const int64_t *at, int axis)
 {
     if (position->rank == 0) {
@@ -67,7 +67,7 @@ rlx_status rx_ref_state_write(const rx_call *c)
     const int64_t n = rx_view_elements(&update);
 
     if (n > 0 && overlap(&update, state)) {
-        /* The update is a view of the state itself: it must be read as it was before. */
+        /* The update aliases the state: copy it first. */
         rx_view copy = update;
         rx_view_set_dense(&copy, update.dtype, update.rank, update.dim);
         copy.data = rx_call_array(c, n, rx_dtype_info(update.dtype)->block_bytes);

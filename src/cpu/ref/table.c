@@ -2,7 +2,7 @@
 /* The reference kernel of each operation, from the table of operations. */
 #include "cpu/kernel.h"
 
-/* An operation without a kernel has "none" in its row: that pastes to this name. */
+/* "none" in the row of an operation without a kernel. */
 #define rx_ref_none NULL
 
 rx_kernel_fn *const rx_ref_table[RX_N_OPS] = {

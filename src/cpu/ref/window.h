@@ -34,15 +34,15 @@ static inline rx_slide rx_make_slide(const rx_view *x, const rx_view *y, const i
     return s;
 }
 
-/* Where tap `tap` of window `at` lies on axis i; it may be in the padding. */
+/* Input coordinate of tap `tap` of window `at` on axis i; may be in the padding. */
 static inline int64_t rx_slide_place(const rx_slide *s, const int64_t *at, const int64_t *tap,
                                      int i)
 {
     return at[i] * s->stride[i] - s->begin[i] + tap[i] * s->dilation[i];
 }
 
-/* The element that tap `tap` of window `at` sees, counted in row-major order within its channel; -1
- * when it is in the padding. */
+/* Row-major index, within its channel, of the element under tap `tap` of window `at`; -1 in the
+ * padding. */
 static inline int64_t rx_slide_index(const rx_slide *s, const int64_t *at, const int64_t *tap)
 {
     int64_t index = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Opening of LoRA adapters: GGUF files as llama.cpp writes them, folders or safetensors files as
- * PEFT does. Every tensor must belong to a product of the model and fit it. */
+/* Loads LoRA adapters: GGUF files of llama.cpp, folders or safetensors files of PEFT. Every tensor
+ * must belong to a linear layer of the model and match its shape. */
 #include "model/adapter.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 #include "import/json.h"
 #include "model/model.h"
 
-/* Products that can be adapted; tables of embeddings and banks of experts cannot. */
+/* Linear layers that can have an adapter; embedding tables and expert banks cannot. */
 static const rx_role roles[] = {RX_T_QKV, RX_T_Q, RX_T_K, RX_T_V, RX_T_O, RX_T_GATE, RX_T_UP,
                                 RX_T_GATE_UP, RX_T_DOWN, RX_T_ROUTER, RX_T_SHARED_GATE,
                                 RX_T_SHARED_UP, RX_T_SHARED_DOWN, RX_T_SSM_IN,
@@ -20,7 +20,7 @@ static const rx_role roles[] = {RX_T_QKV, RX_T_Q, RX_T_K, RX_T_V, RX_T_O, RX_T_G
                                 RX_T_KV_UP, RX_T_DELTA_IN, RX_T_DELTA_QKV, RX_T_DELTA_Z,
                                 RX_T_DELTA_OUT, RX_T_OUTPUT};
 
-/* An adapter while it is opened. */
+/* State of loading an adapter. */
 typedef struct opener {
     rlx_adapter *a;
     const rx_facts *f;
@@ -35,7 +35,7 @@ typedef struct opener {
 
 #define NAME 200
 
-/* Names of both tensors of a product: "blk.0.attn_q.weight.lora_a", or
+/* Names of the A and B tensors of a linear layer: "blk.0.attn_q.weight.lora_a", or
  * "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight". */
 static bool print_names(const opener *o, const rx_layer *l, rx_role role, char a[NAME],
                         char b[NAME], bool with_prefix)
@@ -91,7 +91,7 @@ static rlx_status check_pair(const rx_adapter_pair *p, int64_t n, int64_t k, rlx
                    (long long)(b->rank > 1 ? b->dim[1] : 1));
 }
 
-/* alpha_pattern has names of modules, or ends of them. */
+/* Keys of alpha_pattern are module names or suffixes of them. */
 static double alpha_of(const opener *o, const char *module, size_t n)
 {
     double alpha = o->alpha;
@@ -110,7 +110,7 @@ static void set_scale(const opener *o, rx_adapter_pair *p)
     p->scale = alpha == 0 ? 1 : alpha / (o->by_root ? sqrt(rank) : rank);
 }
 
-/* Only q and k are rotated. */
+/* Row order matters for q and k only, which get rotary embeddings. */
 static void set_turn(const opener *o, const rx_layer *l, rx_role role, rx_adapter_pair *p)
 {
     const bool file_is_gguf = o->f->naming == RX_NAMES_GGUF;
@@ -210,7 +210,7 @@ static bool is_true(const rx_json *v)
     return v && v->kind == RX_JSON_BOOL && v->truth;
 }
 
-/* What adapters may have that is more than a pair of matrices for a product. */
+/* Rejects PEFT options beyond plain LoRA (DoRA, biases, ...). */
 static rlx_status check_config(const opener *o, const rx_json *config, rlx_error *err)
 {
     const rx_json *type = rx_json_member(config, "peft_type");
@@ -356,7 +356,7 @@ static rlx_status load_row(const rlx_file_tensor *t, int64_t row, float *out, rl
                                        " floats", t->name);
 }
 
-/* a of each adapter: [adapters, rank, K], or one below the other [ranks, K]. */
+/* A of each adapter: [adapters, rank, K], or stacked along the rank [ranks, K]. */
 static rlx_status fill_a(const rx_lora *l, const char *of, const rx_lora_sizes *s, float *to,
                          rlx_error *err)
 {
@@ -369,7 +369,8 @@ static rlx_status fill_a(const rx_lora *l, const char *of, const rx_lora_sizes *
     return RLX_OK;
 }
 
-/* b of each adapter with its scale: [adapters, N, rank], or beside each other [N, ranks]. */
+/* B of each adapter times its scale: [adapters, N, rank], or concatenated along the rank [N,
+ * ranks]. */
 static rlx_status fill_b(const rx_lora *l, const char *of, const rx_lora_sizes *s, float *to,
                          rlx_error *err)
 {

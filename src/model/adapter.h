@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* LoRA adapters: pairs of small matrices that change products of a model: x w^T becomes
- * x w^T + scale (x a^T) b^T. adapter.c opens them, arch_adapter.c makes them part of graphs. */
+/* LoRA adapters: low-rank pairs for linear layers: x w^T becomes x w^T + scale (x a^T) b^T.
+ * adapter.c loads them, arch_adapter.c adds them to graphs. */
 #ifndef RX_MODEL_ADAPTER_H
 #define RX_MODEL_ADAPTER_H
 
 #include "base/mem.h"
 #include "model/facts.h"
 
-/* How rows of b are to be turned, where adapter and model order the pairs of a rotary embedding
- * differently: pairs (i, i + n/2) of each head, as PEFT has them, or (2i, 2i + 1), as GGUF does. */
+/* Permutation of rows of b where adapter and model pair rotary elements differently: (i, i + n/2)
+ * of each head, as in PEFT, or (2i, 2i + 1), as in GGUF. */
 typedef enum rx_turn { RX_TURN_NONE = 0, RX_TURN_TO_PAIRS, RX_TURN_TO_HALVES } rx_turn;
 
-/* The row of the other order that is row i of this one. */
+/* The row of the other order that becomes row i. */
 int64_t rx_turned_row(rx_turn turn, int64_t head, int64_t i);
 
 typedef struct rx_adapter_pair {
@@ -20,7 +20,7 @@ typedef struct rx_adapter_pair {
     int64_t rank;
     double scale;
     rx_turn turn;
-    int64_t head;         /* rows of a head, to be turned */
+    int64_t head;         /* rows of a head, for `turn` */
 } rx_adapter_pair;
 
 struct rlx_adapter {
@@ -34,12 +34,12 @@ struct rlx_adapter {
     double scale;             /* of its first pair */
 };
 
-/* The pair that changes a weight, or NULL. */
+/* The pair of a weight, or NULL. */
 const rx_adapter_pair *rx_adapter_find(const rlx_adapter *a, const char *of);
 
-/* An adapter that is used with a model. */
+/* Checks that an adapter belongs to a model. */
 rlx_status rx_check_adapter(const rlx_model *m, const rlx_adapter *a, double scale, rlx_error *err);
-/* Mixes what it is, and how much of it, into a hash. */
+/* Mixes the adapter and its scale into a hash. */
 uint64_t rx_adapter_hash(const rlx_adapter *a, double scale, uint64_t h);
 
 /* Params <weight>.lora_a and <weight>.lora_b of a graph with adapters (rx_build_desc.lora); NULL in

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Graph builder of decoders: inputs, layers, and the heads: logits, repetition penalty and
- * sampling, or scores. */
+/* Graph builder of decoders: inputs, layers, and the output (logits, repetition penalty and
+ * sampling, or scores). */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,9 +9,10 @@
 #include "model/adapter.h"
 #include "model/build.h"
 
-#define MAX_NAME 160 /* of tensors.def with a number, and what is added here */
+#define MAX_NAME 160 /* a name of tensors.def with its layer and a suffix */
 
-/* Banks of experts that the file has one by one are under the name of the first with this. */
+/* Suffix of an expert bank that the file stores as one tensor per expert: the name is the first
+ * one's. */
 static const char stacked[] = ":experts";
 
 /* ---- Params ---------------------------------------------------------------------------------- */
@@ -31,10 +32,10 @@ rlx_value rx_build_weight(rx_builder *b, const rx_layer *l, rx_role role)
     return rlx_param(b->g, name, t.dtype, s.rank, s.dim);
 }
 
-/* Params of other types, or that are changed, are in f32 under the name with this at its end. */
+/* Suffixes of params that are converted to f32, some with a change. */
 static const char *const in_f32[RX_N_CHANGES] = {":f32", ":1+f32", ":-exp"};
 
-/* Where a vector learns, the graph changes it. */
+/* In training the graph applies the change, since the state is the file's vector. */
 static rlx_value build_changed(rx_builder *b, rlx_value v, rx_change change)
 {
     if (!v.id || change == RX_CHANGE_NONE)
@@ -109,7 +110,7 @@ const char *rx_build_name(const rx_builder *b, const rx_layer *l, const char *wh
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
 
-/* Rows of the table of tokens: [B, S, width] in f32. */
+/* Token embeddings: [B, S, width] in f32. */
 static rlx_value build_embedding(rx_builder *b)
 {
     rlx_graph *g = b->g;
@@ -128,13 +129,13 @@ static rlx_value last_position(rx_builder *b, rlx_value x)
     return rlx_narrow(b->g, x, 1, rlx_dim_sub(b->g, b->seq, 1), 1);
 }
 
-/* What logits are computed of. */
+/* The rows that get logits. */
 static rlx_value last_rows(rx_builder *b, rlx_value x)
 {
     return b->d->page ? rx_build_output_rows(b, x) : last_position(b, x);
 }
 
-/* x + scale * part, where the part may have a norm of its own. */
+/* x + scale * part, with the post norm of the part if there is one. */
 static rlx_value add_part(rx_builder *b, const rx_layer *l, rlx_value x, rlx_value part,
                           rx_role post)
 {
@@ -145,14 +146,14 @@ static rlx_value add_part(rx_builder *b, const rx_layer *l, rlx_value x, rlx_val
     return rlx_add(b->g, x, part);
 }
 
-/* Whether a product can add the residual by itself. */
+/* Whether the residual can be an epilogue of the last product: no post norm, no scale. */
 static bool adds_as_it_is(const rx_builder *b, const rx_layer *l)
 {
     return !(l->parts & RX_HAS_POST_NORM) && b->f->residual_scale == 1;
 }
 
 /* Only the last position predicts the next token: in the last layer, the others are dropped once
- * keys and values are cached. *h is what attention read. */
+ * keys and values are cached. *h is the input of attention. */
 static rlx_value build_attention_part(rx_builder *b, const rx_layer *l, rlx_value x, rlx_value *h)
 {
     const rx_role out = l->parts & RX_HAS_DELTA ? RX_T_DELTA_OUT : RX_T_O;
@@ -217,9 +218,9 @@ rlx_value rx_build_logits(rx_builder *b, rlx_value x)
     return x;
 }
 
-/* Repetition penalty: divides positive logits of recent tokens by it and multiplies negative ones.
- * A repeated token is penalised once: both writes are equal. Without recent tokens this folds to a
- * copy. */
+/* Repetition penalty: divides positive logits of recent tokens and multiplies negative ones. A
+ * token that occurs twice is penalised once, since both writes are equal. Without recent tokens
+ * this folds to a copy. */
 static rlx_value build_penalty(rx_builder *b, rlx_value logits)
 {
     rlx_graph *g = b->g;
@@ -246,7 +247,7 @@ static void build_sampling(rx_builder *b, rlx_value x)
     rlx_output(g, "token", rlx_sample(g, penalised, seed, params, NULL));
 }
 
-/* Log softmax at the targets: logit minus log-sum-exp, so that the logits are the only [B, S,
+/* Log softmax at the targets as logit minus log-sum-exp: the logits stay the only [B, S,
  * vocabulary] tensor. */
 static void build_scores(rx_builder *b, rlx_value x)
 {
@@ -260,7 +261,8 @@ static void build_scores(rx_builder *b, rlx_value x)
     rlx_output(g, "scores", rlx_reshape(g, rlx_sub(g, at, sum), 2, token));
 }
 
-/* ---- Inputs and the whole -------------------------------------------------------------------- */
+/* ---- Inputs and the graph ---------------------------------------------------------------------
+ * */
 
 static void build_decoder_inputs(rx_builder *b)
 {
@@ -277,7 +279,7 @@ static void build_decoder_inputs(rx_builder *b)
     }
 }
 
-/* What the first layer reads. Tied models need the table of tokens for the logits, too. */
+/* The input of the first layer. Tied models use the embedding table for the logits, too. */
 static rlx_value build_first(rx_builder *b)
 {
     const rlx_dim hidden[] = {b->batch, b->seq, b->f->width};
@@ -358,7 +360,7 @@ static rlx_status check_rows(const rx_facts *f, const rx_build_desc *d, rlx_erro
     return RLX_OK;
 }
 
-/* Row indices of the cache are i32. */
+/* Checks limits; cache rows are indexed by i32. */
 static rlx_status check_desc(const rx_facts *f, const rx_build_desc *d, rlx_error *err)
 {
     const int64_t most = f->positions > 0 ? f->positions - f->first_position : INT32_MAX;
@@ -418,7 +420,7 @@ rlx_status rx_facts_floats(const rx_facts *f, const rlx_file_tensor *t, float *o
                         : rx_fail(err, st, "tensor '%.80s' could not be read as floats", t->name);
 }
 
-/* Tensor `name` without its end, in f32, changed. */
+/* Tensor `name` without its suffix, converted to f32 and changed. */
 static rlx_status convert(const rx_facts *f, const char *name, rx_change change, float **data,
                           size_t *bytes, rlx_error *err)
 {
@@ -449,7 +451,7 @@ static bool ends_in(const char *name, const char *end)
     return n > m && strcmp(name + n - m, end) == 0;
 }
 
-/* The tensors of all experts behind each other; `name` is that of the first, and its end. */
+/* Concatenates the tensors of all experts; `name` is that of the first, with its suffix. */
 static rlx_status stack(const rx_facts *f, const char *name, void **data, size_t *bytes,
                         rlx_error *err)
 {
@@ -489,7 +491,7 @@ static rlx_status stack(const rx_facts *f, const char *name, void **data, size_t
     return RLX_OK;
 }
 
-/* A param that is no tensor of the file as it is. */
+/* Makes the data of a param that is not a tensor of the file. */
 static rlx_status make_param(const rx_facts *f, const rx_build_desc *d, const char *name,
                              void **data, size_t *bytes, rlx_error *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* LoRA adapters in graphs (rx_lora): behind a product its result is changed, in all rows by all of
- * them, or in those rows that name one (arch.h lists the inputs). Rows without keep their bits. */
+/* LoRA adapters in graphs (rx_lora): all adapters on all rows, or one adapter per row (arch.h lists
+ * the inputs). Rows without an adapter keep their result bit for bit. */
 #include <stdio.h>
 #include <string.h>
 
@@ -56,8 +56,8 @@ static rlx_value lora_param(rx_builder *b, const char *of, const char *which, in
     return rlx_param(b->g, name, RLX_F32, l->by_row ? 3 : 2, l->by_row ? bank : one);
 }
 
-/* The rows that have an adapter are taken out, each with its own, and put back. Padding repeats a
- * row, so that equal numbers are written twice. */
+/* Gathers the rows that have an adapter, applies each one's own, and scatters them back. Padding
+ * repeats a row, so it writes equal numbers twice. */
 static rlx_value adapt_rows(rx_builder *b, rlx_value x, rlx_value y, rlx_value down, rlx_value up)
 {
     rlx_graph *g = b->g;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* Gated delta net in place of attention (Qwen3-Next): a convolution over q, k and v, a recurrent
- * state for each head, a norm of what is read from it times a gate. */
+ * state for each head, a gated norm of its output. */
 #include <math.h>
 
 #include "model/build.h"
 
-#define UNIT_EPS 1e-6 /* of q and k, in all models */
+#define UNIT_EPS 1e-6 /* eps of the norms of q and k */
 
 typedef struct projections {
     rlx_value qkv, z; /* [B, S, channels], [B, S, heads, head size] */
 } projections;
 
-/* Rows of each key head together: q, k, then v and z of its value heads. */
+/* Fused projection, interleaved by key head: q, k, then v and z of its value heads. */
 static projections split_joined(rx_builder *b, const rx_layer *l, rlx_value x)
 {
     rlx_graph *g = b->g;

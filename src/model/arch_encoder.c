@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Graph builder of encoders: bidirectional attention, norms behind the parts (BERT) or before them
- * (ModernBERT). */
+/* Graph builder of encoders: bidirectional attention, post-norm (BERT) or pre-norm (ModernBERT). */
 #include "model/build.h"
 
 /* norm(x + residual) with weight and bias. */
@@ -48,7 +47,7 @@ static rlx_value build_post_norm(rx_builder *b, const rx_layer *l, rlx_value x)
     return add_norm(b, l, rx_build_ffn(b, l, x, RLX_NONE), x, RX_T_LAYER_NORM);
 }
 
-/* The first layer has no norm before its attention: that of the embeddings serves. */
+/* The first layer has no norm before its attention: the embeddings were just normalised. */
 static rlx_value build_pre_norm(rx_builder *b, const rx_layer *l, rlx_value x)
 {
     const bool normed = l->tensor[RX_T_ATTN_NORM] == RX_NO_TENSOR;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Mixture of experts: the router, the banks of experts, the expert that all tokens use. */
+/* Mixture of experts: the router, the expert banks, the shared expert. */
 #include <math.h>
 
 #include "model/build.h"
@@ -12,7 +12,8 @@ static rlx_value top(rx_builder *b, rlx_value x, int64_t k, int64_t axis, rlx_va
     return rlx_top_k(b->g, x, &d, ids);
 }
 
-/* How good each group of experts is, [rows, groups]: its best expert, or (sigmoid) its best two. */
+/* Group scores [rows, groups]: the best expert of each or, with sigmoid, the sum of its best two.
+ * */
 static rlx_value score_groups(rx_builder *b, rlx_value score)
 {
     rlx_graph *g = b->g;
@@ -25,7 +26,7 @@ static rlx_value score_groups(rx_builder *b, rlx_value score)
     return rlx_reduce(g, RLX_REDUCE_SUM, best, &axis, 1, false);
 }
 
-/* Experts of groups that are not among the best become -inf. */
+/* Sets the scores of experts outside of the best groups to -inf. */
 static rlx_value limit_groups(rx_builder *b, rlx_value score)
 {
     rlx_graph *g = b->g;
@@ -43,7 +44,7 @@ static rlx_value limit_groups(rx_builder *b, rlx_value score)
     return rlx_reshape(g, score, 2, flat);
 }
 
-/* What experts are chosen and weighted by, [rows, experts]. */
+/* Router scores [rows, experts]. */
 static rlx_value build_scores(rx_builder *b, const rx_layer *l, rlx_value x)
 {
     const rlx_value bias = rx_build_vector(b, l, RX_T_ROUTER_BIAS);
@@ -83,7 +84,7 @@ static rlx_value build_router(rx_builder *b, const rx_layer *l, rlx_value x, rlx
 
 /* ---- Experts --------------------------------------------------------------------------------- */
 
-/* Row i of x through expert ids[i] of a bank. */
+/* Row i of x times expert ids[i] of a bank. */
 static rlx_value build_bank(rx_builder *b, const rx_layer *l, rlx_value x, rx_role role,
                             rx_role bias_role, rlx_value ids)
 {
@@ -122,7 +123,7 @@ static rlx_value build_shared(rx_builder *b, const rx_layer *l, rlx_value x)
     return rlx_mul(g, y, rlx_sigmoid(g, share));
 }
 
-/* Each row goes through k experts (k rows of the expert bank), summed with the router's weights. */
+/* Each row goes through its k experts; the results are summed with the router's weights. */
 rlx_value rx_build_experts(rx_builder *b, const rx_layer *l, rlx_value x, rlx_value residual)
 {
     rlx_graph *g = b->g;

@@ -18,8 +18,8 @@ static rlx_value split_sequences(rx_builder *b, rlx_value v)
     return rlx_reshape(b->g, v, 4, dims);
 }
 
-/* A state with a row for each cache position, after `update` [B * S, heads, n] was written in type
- * t. */
+/* Creates the state of type t with a row per cache position and writes `update` [B * S, heads, n].
+ * */
 static rlx_value write_rows(rx_builder *b, const rx_layer *l, const char *what, rlx_dtype t,
                             rlx_value update)
 {
@@ -32,8 +32,8 @@ static rlx_value write_rows(rx_builder *b, const rx_layer *l, const char *what, 
     return rlx_state_write(b->g, state, update, b->places, 0);
 }
 
-/* Blocks of 32 numbers in 8 bits with a scale in f16, as q8_0 has them; whole heads where these are
- * no multiple of 32. Read back in f16. */
+/* Quantises as q8_0: blocks of 32 in 8 bits with an f16 scale, or one block per head when its size
+ * is no multiple of 32. Reads are dequantised to f16. */
 static rlx_value keep_q8(rx_builder *b, const rx_layer *l, const char *what[2], rlx_value x)
 {
     rlx_graph *g = b->g;
@@ -54,8 +54,8 @@ static rlx_value keep_q8(rx_builder *b, const rx_layer *l, const char *what[2], 
     return rlx_dequantize(g, all, all_scales, RLX_NONE, &back);
 }
 
-/* Adds k or v [B, S, heads, n] to its cache; returns all of it, [sequences, context, heads, n], or
- * [rows of the pool, heads, n]. */
+/* Writes k or v [B, S, heads, n] to its cache; returns the whole cache, [sequences, context, heads,
+ * n], or [rows of the pool, heads, n]. */
 static rlx_value keep(rx_builder *b, const rx_layer *l, const char *what[2], rlx_value x)
 {
     const rlx_shape s = rlx_value_shape(b->g, x);
@@ -73,7 +73,7 @@ typedef struct qkv {
     rlx_value gate;    /* as q, or RLX_NONE */
 } qkv;
 
-/* Parts [B, S, n, size] of [B, S, n.. * size]. */
+/* Splits a fused projection [B, S, n.. * size] into q, k, v [B, S, n, size]. */
 static qkv split_fused(rx_builder *b, const rx_layer *l, rlx_value x)
 {
     rlx_graph *g = b->g;
@@ -134,7 +134,8 @@ rlx_value rx_build_rotated(rx_builder *b, const rx_layer *l, rlx_value x)
     return rlx_rope(b->g, x, b->cos[which], b->sin[which], b->positions, &d);
 }
 
-/* Llama 4, layers that see everything: q grows with its position; 1 up to the length. */
+/* Llama 4, layers with full attention: q is scaled by the logarithm of its position, by 1 up to
+ * temperature_length. */
 static rlx_value scale_by_position(rx_builder *b, rlx_value q)
 {
     rlx_graph *g = b->g;
@@ -149,7 +150,7 @@ static rlx_value scale_by_position(rx_builder *b, rlx_value q)
     return rlx_mul(g, q, rlx_reshape(g, rlx_add(g, s, one), 4, dims));
 }
 
-/* Positions in q and k. */
+/* Applies the rotary embedding to q and k. */
 static void place(rx_builder *b, const rx_layer *l, qkv *p)
 {
     if (b->f->arch->chunked && b->f->window > 0 && !l->local) {
@@ -170,7 +171,7 @@ static rlx_value count_up(rx_builder *b, rlx_dim n)
     return rlx_range(b->g, &d);
 }
 
-/* Which keys a query of an encoder sees: those at most half a window away, bool [1, 1, S, S]. */
+/* Window of an encoder: keys at most half a window away, bool [1, 1, S, S]. */
 static rlx_value build_near(rx_builder *b)
 {
     rlx_graph *g = b->g;
@@ -185,8 +186,8 @@ static rlx_value build_near(rx_builder *b)
     return b->near;
 }
 
-/* Which keys a query sees where the window is a chunk: those from the start of its chunk on, bool
- * [B, 1, S, context]; causality hides the later ones. */
+/* Chunked attention: keys from the start of the query's chunk on, bool [B, 1, S, context]; the
+ * causal mask hides later ones. */
 static rlx_value build_chunk(rx_builder *b)
 {
     rlx_graph *g = b->g;
@@ -201,7 +202,7 @@ static rlx_value build_chunk(rx_builder *b)
     return b->near;
 }
 
-/* A mask where a window cannot be told by its size. */
+/* A mask for windows that attention's `window` attribute cannot express. */
 static rlx_value build_mask(rx_builder *b, const rx_layer *l, bool decodes)
 {
     if (!l->local)

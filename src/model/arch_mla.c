@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Multi-head latent attention (DeepSeek): keys and values of all heads come from one narrow latent
- * and one rotated part of a key. Where the file has the two maps out of the latent apart, they move
- * to the other side: queries are taken into the latent, what attention gives out of it, and the
- * cache has the latent only. Else keys and values are made for each head and cached as such. */
+/* Multi-head latent attention (DeepSeek): keys and values of all heads are projections of one
+ * latent, plus one rotary key part. Files with separate up-projections for keys and values run in
+ * absorbed form: queries are projected into the latent, the attention output back out of it, and
+ * only the latent is cached. Otherwise keys and values of each head are computed and cached. */
 #include "model/build.h"
 
 typedef struct parts {
@@ -34,7 +34,7 @@ static parts build_parts(rx_builder *b, const rx_layer *l, rlx_value x)
                    .k_rot = rx_build_rotated(b, l, k_rot)};
 }
 
-/* Each head of x [B, S, heads, n] by its own matrix of a bank [heads, m, n]. */
+/* Multiplies each head of x [B, S, heads, n] by its matrix of a bank [heads, m, n]. */
 static rlx_value by_head(rx_builder *b, const rx_layer *l, rlx_value x, rx_role role, int64_t m)
 {
     rlx_graph *g = b->g;
@@ -48,7 +48,7 @@ static rlx_value by_head(rx_builder *b, const rx_layer *l, rlx_value x, rx_role 
     return rlx_reshape(g, y, 4, whole);
 }
 
-/* Attention in the latent: one head of keys, whose first part is the values. */
+/* Absorbed form: one key head, whose leading part is the values. */
 static rlx_value attend_latent(rx_builder *b, const rx_layer *l, const parts *p)
 {
     rlx_graph *g = b->g;
@@ -63,7 +63,7 @@ static rlx_value attend_latent(rx_builder *b, const rx_layer *l, const parts *p)
     return by_head(b, l, rlx_reshape(g, y, 4, dims), RX_T_V_UP, b->f->mla_value);
 }
 
-/* Attention of whole heads: each has its own keys and values, and the same rotated part. */
+/* Expanded form: each head has its own keys and values and shares the rotary key part. */
 static rlx_value attend_heads(rx_builder *b, const rx_layer *l, const parts *p)
 {
     rlx_graph *g = b->g;

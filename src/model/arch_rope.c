@@ -11,7 +11,7 @@
 static const char *const names[2][2] = {{"rope.cos", "rope.sin"},
                                         {"rope.local.cos", "rope.local.sin"}};
 
-/* Positions that a graph may see. */
+/* Number of positions that a graph can use. */
 static int64_t table_rows(const rx_facts *f, const rx_build_desc *d)
 {
     return f->arch->parts & RX_HAS_DECODER ? d->context : d->prompt_chunk;
@@ -36,14 +36,14 @@ void rx_build_rope_tables(rx_builder *b)
 
 /* ---- Frequencies ----------------------------------------------------------------------------- */
 
-/* The pair (as a real number) that turns `turns` times within the original context. */
+/* The (fractional) pair index with `turns` rotations within the original context. */
 static double yarn_pair(const rx_facts *f, double turns)
 {
     const double n = (double)f->rope_original / (turns * 2 * PI);
     return (double)f->n_rot * log(n) / (2 * log(f->rope_base));
 }
 
-/* YaRN: how much of pair i keeps its frequency, from 1 (fast pairs) to 0 (slow ones). */
+/* YaRN ramp: 1 keeps the frequency of pair i (high frequencies), 0 interpolates (low ones). */
 static double yarn_kept(const rx_facts *f, int64_t i)
 {
     const double last = (double)f->n_rot - 1;
@@ -65,8 +65,8 @@ static double pair_frequency(const rx_facts *f, int64_t i, double factor)
     return plain / f->rope_factor * (1 - kept) + plain * kept;
 }
 
-/* YaRN's attention factor on cos and sin; with a logarithm of its own it is in the scale of
- * attention. */
+/* YaRN's attention factor on cos and sin; with yarn_log it is part of the attention scale instead.
+ * */
 static double table_scale(const rx_facts *f)
 {
     double scale = f->rope_attention;
@@ -75,7 +75,7 @@ static double table_scale(const rx_facts *f)
     return scale;
 }
 
-/* Divisors of the frequencies that the file gives; false when it has none. */
+/* Finds the tensor of frequency divisors; false when the file has none. */
 static bool find_factors(const rx_facts *f, const rx_build_desc *d, rlx_file_tensor *t)
 {
     const bool is_long = table_rows(f, d) > f->rope_original;
@@ -83,7 +83,7 @@ static bool find_factors(const rx_facts *f, const rx_build_desc *d, rlx_file_ten
            rx_facts_tensor(f, NULL, is_long ? RX_T_ROPE_LONG : RX_T_ROPE_SHORT, t);
 }
 
-/* Of the n_rot / 2 pairs, to `out`; `scratch` holds as many floats. */
+/* Frequencies of the n_rot / 2 pairs; `scratch` has room for as many floats. */
 static rlx_status fill_frequencies(const rx_facts *f, const rx_build_desc *d, double *out,
                                    float *scratch, rlx_error *err)
 {

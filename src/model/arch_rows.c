@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows of many sequences in one run: their inputs, attention over the pool of pages, and what comes
- * after the logits of those rows that predict a token (arch.h lists the inputs and outputs). */
+/* Ragged batches: rows of many sequences in one run. Inputs, attention over the paged pool, and
+ * penalties, masks and sampling of the rows that predict a token (arch.h lists inputs and outputs).
+ * */
 #include <math.h>
 
 #include "model/build.h"
@@ -47,7 +48,7 @@ rlx_value rx_build_output_rows(rx_builder *b, rlx_value x)
     return rlx_gather(b->g, x, b->outputs, 0);
 }
 
-/* Penalties and bias: few tokens of each row. */
+/* Penalties and logit bias, for a few tokens per row. */
 static rlx_value build_adjusted(rx_builder *b, rlx_value logits)
 {
     rlx_graph *g = b->g;
@@ -77,7 +78,7 @@ static rlx_value unpack_bits(rx_builder *b, rlx_value bits, rlx_dim rows, int64_
     return rlx_narrow(g, rlx_reshape(g, v, 2, flat), 1, 0, b->f->vocabulary);
 }
 
-/* Tokens that a grammar does not allow become -inf, in the rows that have one. */
+/* Sets tokens that a grammar rejects to -inf, in rows that have one. */
 static rlx_value build_masked(rx_builder *b, rlx_value logits)
 {
     rlx_graph *g = b->g;
@@ -92,7 +93,8 @@ static rlx_value build_masked(rx_builder *b, rlx_value logits)
     return rlx_scatter_nd(g, logits, rlx_reshape(g, rows, 2, column), now, RLX_SCATTER_NONE);
 }
 
-/* Logits of the target and of the best tokens, and what makes them log-probabilities. */
+/* Logits of the target and of the best tokens, and the log-sum-exp that makes them
+ * log-probabilities. */
 static void build_ranks(rx_builder *b, rlx_value logits, rlx_value token)
 {
     rlx_graph *g = b->g;

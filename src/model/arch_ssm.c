@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Layers of state space models: Mamba and Mamba-2. The recurrent state of a sequence, the last
- * inputs of the convolution and the state of the scan, has a slot for each sequence; a run that
- * begins a sequence reads it as zero. In training each run begins all of its texts. */
+/* Layers of state space models: Mamba and Mamba-2. Recurrent states (the last inputs of the
+ * convolution, the state of the scan) have a slot per sequence; a run that starts a sequence reads
+ * zeros. In training every run starts its texts. */
 #include <string.h>
 
 #include "model/build.h"
@@ -42,8 +42,8 @@ void rx_build_remembered(rx_builder *b, const rx_memory *m, rlx_value update)
 
 /* ---- The convolution ------------------------------------------------------------------------- */
 
-/* silu(y? + sum over j of w[:, j] * x[t - k + 1 + j]) for x [B, S, channels]: each channel by
- * itself, over the k last inputs. */
+/* silu(y? + sum over j of w[:, j] * x[t - k + 1 + j]) for x [B, S, channels]: a causal depthwise
+ * convolution over the last k inputs. */
 rlx_value rx_build_conv(rx_builder *b, rlx_value x, rlx_value w, rlx_value y, const rx_layer *l)
 {
     rlx_graph *g = b->g;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Beam search. A beam lives in a sequence of the context: the best child of a beam stays there, the
- * others go where beams have ended, and only what differs from the tokens there is computed. */
+/* Beam search. Each beam occupies a sequence of the context. The best child of a beam inherits its
+ * sequence, other children take those of dropped beams; tokens that a sequence already holds are
+ * not computed again. */
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@
 
 typedef struct beam {
     int32_t *tokens; /* [context]: with the prompt */
-    double sum;      /* of the log-probabilities of those behind the prompt */
+    double sum;      /* of log-probabilities after the prompt */
     size_t slot;     /* its sequence */
 } beam;
 
@@ -31,7 +32,7 @@ typedef struct search {
     size_t n_best;
     float *logits;              /* [vocabulary] */
     bool *taken;                /* [width] slots */
-    int32_t *result;            /* the best one that has ended */
+    int32_t *result;            /* the best finished beam */
     size_t n_result, n_ended;
     double mean;
 } search;
@@ -58,7 +59,7 @@ static bool alloc_search(search *s)
 
 /* ---- Candidates ------------------------------------------------------------------------------ */
 
-/* Keeps the 2 * width largest sums in order; of equal ones those that came first. */
+/* Keeps the 2 * width largest sums, sorted; ties keep the earlier one. */
 static void offer(search *s, candidate c)
 {
     const size_t most = 2 * s->width;
@@ -80,7 +81,7 @@ static double log_sum(const float *logits, size_t n)
     return most + log(sum);
 }
 
-/* Computes what waits, and lists the likeliest continuations by one token. */
+/* Computes pending tokens and lists the likeliest continuations by one token. */
 static rlx_status list_candidates(search *s, rlx_error *err)
 {
     const size_t vocabulary = s->c->vocabulary;
@@ -103,7 +104,7 @@ static bool is_end(const search *s, int32_t token)
     return !s->ignore_end && t && rlx_tokenizer_is_end(t, token);
 }
 
-/* A continuation that ended, or was ended, with n tokens in all. */
+/* Takes a finished (or cut off) beam of n tokens as result if it is the best so far. */
 static void take_result(search *s, const int32_t *tokens, size_t n, double sum)
 {
     const size_t length = n - s->n_prompt;
@@ -115,7 +116,7 @@ static void take_result(search *s, const int32_t *tokens, size_t n, double sum)
     s->mean = mean;
 }
 
-/* The children that go on; ended ones of the first `width` candidates are results. */
+/* Chooses the live children; finished ones among the first `width` candidates become results. */
 static void choose_children(search *s)
 {
     size_t n = 0;
@@ -141,7 +142,7 @@ static void choose_children(search *s)
     s->n_live = n;
 }
 
-/* The first child of a beam keeps its sequence. */
+/* The first child of a beam inherits its sequence. */
 static void give_slots(search *s)
 {
     const size_t none = SIZE_MAX;
@@ -161,7 +162,7 @@ static void give_slots(search *s)
     }
 }
 
-/* The tokens of the sequences become those of the beams. */
+/* Sets the tokens of each sequence to its beam's. */
 static rlx_status place_beams(search *s, rlx_error *err)
 {
     for (size_t i = 0; i < s->width; i++)

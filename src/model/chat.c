@@ -9,9 +9,9 @@
 #include "model/model.h"
 #include "model/template.h"
 
-#define ANSWER_ROOM 256 /* tokens left free for an answer, if the context is large enough */
+#define ANSWER_ROOM 256 /* tokens reserved for an answer, if the context is large enough */
 
-/* ---- The form -------------------------------------------------------------------------------- */
+/* ---- Chat formats ---------------------------------------------------------------------------- */
 
 /* Built-in chat formats of models without a template, chosen by a token of the vocabulary: begin
  * role middle content end. */
@@ -69,7 +69,7 @@ static const char *special_text(const rlx_tokenizer *t, rlx_special which)
     return id >= 0 ? rlx_token_text(t, id, NULL) : NULL;
 }
 
-/* Some templates reject a system message: it is prepended to the first user message then. */
+/* For templates that reject a system message: prepends it to the first user message. */
 static rlx_status render_merged(const rx_chat_template *t, rx_template_chat *chat,
                                 rx_template_message *list, char **text, rlx_error *err)
 {
@@ -268,7 +268,7 @@ rlx_status rlx_chat_save(rlx_chat *c, const char *path, rlx_error *err)
     return st;
 }
 
-/* The next text of a note; NULL when it has no end. */
+/* The next string of a note; NULL when it is not terminated. */
 static const char *next_text(const char **at, size_t *left)
 {
     const char *text = *at, *end = *left ? memchr(text, 0, *left) : NULL;
@@ -320,7 +320,7 @@ rlx_status rlx_chat_load(rlx_chat *c, const char *path, rlx_error *err)
 
 /* ---- Answers --------------------------------------------------------------------------------- */
 
-/* The tokens of the conversation without what is left out. */
+/* The tokens of the conversation without dropped messages. */
 static rlx_status encode_chat(rlx_chat *c, int32_t **ids, size_t *n, rlx_error *err)
 {
     size_t skip = c->n_system + c->n_left_out;
@@ -338,7 +338,7 @@ static rlx_status encode_chat(rlx_chat *c, int32_t **ids, size_t *n, rlx_error *
     return st;
 }
 
-/* The same, leaving out questions with their answers until it fits. */
+/* Drops the oldest questions and answers until the conversation fits. */
 static rlx_status encode_fitting(rlx_chat *c, int64_t max_tokens, int32_t **ids, size_t *n,
                                  rlx_error *err)
 {
@@ -356,7 +356,7 @@ static rlx_status encode_fitting(rlx_chat *c, int64_t max_tokens, int32_t **ids,
     }
 }
 
-/* Passes pieces on and collects the text. */
+/* Forwards pieces to the caller and collects the text. */
 typedef struct collector {
     rx_str text;
     rlx_piece_fn *fn;

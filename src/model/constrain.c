@@ -10,7 +10,7 @@ struct rx_constraint {
     rlx_context *c;
     size_t seq;
     rlx_grammar_state *state;
-    int32_t forced[MAX_FORCED]; /* still to be taken from n_taken on */
+    int32_t forced[MAX_FORCED]; /* pending from index n_taken on */
     size_t n_forced, n_taken;
     size_t n_words;
     uint32_t *bits;
@@ -80,7 +80,7 @@ bool rx_constraint_is_over(rx_constraint *k)
     return k->n_taken == k->n_forced && rlx_grammar_is_over(k->state);
 }
 
-/* ---- Drawing again --------------------------------------------------------------------------- */
+/* ---- Resampling ------------------------------------------------------------------------------ */
 
 static size_t list_allowed(rx_constraint *k)
 {
@@ -107,9 +107,9 @@ rlx_status rx_constraint_take(rx_constraint *k, rlx_error *err)
     if (!n)
         return rx_fail(err, RLX_UNSUPPORTED, "no token of the vocabulary continues the text as the "
                        "grammar wants it");
-    /* Blocks from 2^32 on: those of the device are numbers of rows. */
+    /* Random blocks from 2^32 on; the device uses row numbers below. */
     const uint64_t block = ((uint64_t)1 << 32) + how->n_steps;
-    s->sampler.mu = s->sampler.before; /* what was drawn before does not count */
+    s->sampler.mu = s->sampler.before; /* discard the update of the rejected token */
     s->tokens[s->n - 1] = how->sampler ? rx_sampler_draw(how->sampler, &s->sampler, block,
                                                          k->logits, k->bits, s->tokens, s->n - 1)
                                        : rx_draw(&how->options, block, k->candidates, n);

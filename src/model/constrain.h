@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Generation under a grammar. The device samples as without one; a token that the grammar does not
- * allow is drawn again on the host from the same logits, with the mask. Both together give the
- * distribution of the masked logits, and most tokens need no mask. Tokens that the grammar forces
- * need no step. */
+/* Generation under a grammar. The device samples without the mask; a token that the grammar rejects
+ * is resampled on the host from the same logits with the mask. Most tokens need no mask. Tokens
+ * that the grammar forces need no step. */
 #ifndef RX_MODEL_CONSTRAIN_H
 #define RX_MODEL_CONSTRAIN_H
 
@@ -17,7 +16,7 @@ rlx_status rx_constraint_create(rlx_context *c, size_t seq, rlx_grammar *g, rx_c
 void rx_constraint_destroy(rx_constraint *k);
 /* The next token that is forced, -1: none. It is accepted. */
 rlx_status rx_constraint_forced(rx_constraint *k, int32_t *token, rlx_error *err);
-/* Accepts the token that the last step added to the sequence, or puts another in its place. */
+/* Accepts the token that the last step added to the sequence, or replaces it. */
 rlx_status rx_constraint_take(rx_constraint *k, rlx_error *err);
 /* Whether the text is complete and nothing can follow. */
 bool rx_constraint_is_over(rx_constraint *k);

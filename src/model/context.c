@@ -52,7 +52,7 @@ static void return_parts(rlx_context *c)
     c->front = c->session = NULL;
 }
 
-/* The context has the sessions from now on. */
+/* Takes ownership of the sessions. */
 static rlx_status take_parts(rlx_context *c, const rx_parts *parts, rlx_error *err)
 {
     const size_t n = c->n_sequences, rows = c->prompt_chunk > n ? c->prompt_chunk : n;
@@ -131,7 +131,7 @@ static rlx_status copy_uses(const rlx_model *m, const rlx_adapter_use *uses, siz
     return RLX_OK;
 }
 
-/* Sessions with the adapters, or those of the model. */
+/* Sessions for a set of adapters, or the model's own for none. */
 static rlx_status adapted_parts(rlx_model *m, const rx_lora *l, rx_parts *out, rlx_error *err)
 {
     rx_build_desc build = m->build;
@@ -194,11 +194,11 @@ rlx_status rx_context_set_sampling(rlx_context *c, size_t seq, const rlx_samplin
     const rx_sampler_sizes sizes = {c->model->tokenizer, c->vocabulary, c->context};
     rx_sampler *sampler;
     RLX_TRY(rx_sampler_create(&o, &sizes, &sampler, err));
-    o.dry_breakers = NULL; /* the caller's */
+    o.dry_breakers = NULL; /* not owned */
     const size_t at = seq == SIZE_MAX ? 0 : seq + 1;
     rx_sampling *to = &c->samplings[at];
     rx_sampler_destroy(to->sampler);
-    /* A float holds every whole number up to 2^24. */
+    /* top_k as a float is exact up to 2^24. */
     *to = (rx_sampling){o, sampler, 0, (float)o.repeat_penalty,
                         {(float)o.temperature, (float)(o.top_k < 1 << 24 ? o.top_k : 0),
                          (float)o.top_p, (float)o.min_p}};

@@ -6,7 +6,7 @@
  *   the note (the messages of a chat), then zeros up to a multiple of 8
  *   i32 tokens
  *   for each state: u64 bytes of a row, u64 rows, the rows
- * Nothing of it is believed before it was checked. */
+ * All of it is untrusted and checked. */
 #include <string.h>
 
 #include "base/map.h"
@@ -47,7 +47,7 @@ static int32_t get_i32(const unsigned char *p)
                      (uint32_t)p[3] << 24);
 }
 
-/* Rows of a state that belong to a sequence with so many computed tokens, and where they begin. */
+/* The number of rows of a state that hold a sequence with `computed` tokens. */
 static size_t part_rows(const rx_state_part *p, size_t computed)
 {
     return p->by_place ? computed : 1;
@@ -63,14 +63,14 @@ static size_t padded(size_t note)
     return (note + 7) / 8 * 8;
 }
 
-/* What is in a file, in memory. */
+/* The contents of a file in memory. */
 typedef struct saved {
     const char *path;
     const unsigned char *body;
     size_t note, n, computed;
 } saved;
 
-/* Bytes behind the header. */
+/* Bytes after the header. */
 static bool body_bytes(rlx_context *c, const saved *v, uint64_t *bytes, size_t *n_parts)
 {
     rx_state_part p;
@@ -189,7 +189,7 @@ static rlx_status check_header(rlx_context *c, const rx_file *f, saved *out, rlx
     return RLX_OK;
 }
 
-/* The sizes were checked in sum; here each of them. */
+/* Checks each size; check_header has checked their sum. */
 static rlx_status check_body(rlx_context *c, const saved *v, rlx_error *err)
 {
     const unsigned char *at = v->body + padded(v->note);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps: the waiting tokens of sequences become the next token of each. A step is a row of runs of
- * the session: sequences with several waiting tokens one after the other, in chunks, then all that
- * wait with one token together. It is a state machine: it can be left when the time is over and
- * goes on in the next call. Only the sampled tokens are read back. Where it is known that the same
- * sequence goes on, the run of its next step is submitted before the token of this one is read, so
- * that the device does not wait for the host. */
+/* Steps: the waiting tokens of sequences become the next token of each. A step is a series of
+ * session runs: first sequences with several pending tokens, one by one in chunks (prefill), then
+ * all sequences with one pending token together (decode). It is a state machine that can be
+ * suspended at a deadline and resumed by the next call. Only the sampled tokens are read back. When
+ * the same sequence will continue, the run of its next step is submitted speculatively before this
+ * step's token is read, so that the device does not wait for the host. */
 #include <string.h>
 
 #include "base/env.h"
@@ -25,7 +25,7 @@ static size_t waiting(const rx_sequence *s)
     return s->n - s->computed;
 }
 
-/* Logits of an aborted step, overwritten by the runs of this one. */
+/* Recomputes lost logits of an aborted step before this step overwrites them. */
 static rlx_status recover_logits(rlx_context *c, rlx_error *err)
 {
     for (size_t i = 0; i < c->n_sequences; i++) {
@@ -36,7 +36,7 @@ static rlx_status recover_logits(rlx_context *c, rlx_error *err)
     return RLX_OK;
 }
 
-/* Sequences that sampled before the step was aborted only have their token added. */
+/* Sequences that sampled before the step was aborted keep that token. */
 static rlx_status begin_step(rlx_context *c, size_t only, rlx_error *err)
 {
     size_t n = 0;
@@ -73,8 +73,8 @@ static bool needs_run(const rx_sequence *s)
     return s->in_step && s->sampled < 0 && waiting(s) > 0;
 }
 
-/* Rows in front of n tokens of a prompt, so that sizes recur (rlx_session_round_rows). Recurrent
- * states would take them in. */
+/* Padding rows in front of n prompt tokens, so that sizes recur (rlx_session_round_rows). None for
+ * recurrent models, whose state would absorb them. */
 static size_t padding(const rlx_context *c, size_t n)
 {
     const size_t rows = (size_t)rlx_session_round_rows(c->session, (int64_t)n);
@@ -111,9 +111,9 @@ static bool plan_run(rlx_context *c)
 
 /* ---- Inputs of a run ------------------------------------------------------------------------- */
 
-/* Padding comes first: positions of queries count from the end, so attention sees no key there
- * (or keys of earlier positions), and of writes to one place the last one counts, which is that of
- * the first token. */
+/* Padding comes first: query positions count from the end, so padding rows attend to no key (or to
+ * earlier ones), and of several writes to one cache row the last one wins, which is the first
+ * token's. */
 static void fill_padding(rlx_context *c)
 {
     const size_t slot = c->members[0], at = c->sequences[slot].computed;
@@ -149,7 +149,7 @@ static bool has_penalty(const rlx_context *c)
     return c->run.sampling->options.repeat_penalty != 1;
 }
 
-/* The recent tokens of each member up to this run, repeated to RX_RECENT entries. */
+/* The recent tokens of each member, repeated to fill RX_RECENT entries. */
 static void fill_recent(rlx_context *c)
 {
     for (size_t m = 0; m < c->run.n_members; m++) {
@@ -162,9 +162,8 @@ static void fill_recent(rlx_context *c)
     }
 }
 
-/* A number for each run: the mixing function of splitmix64. 31 bits, for devices without i64. Rows
- * of a run have numbers of their own; runs of a step that share a sampling differ by their first
- * member. */
+/* The seed of a run, by splitmix64; 31 bits, for devices without i64. Rows of a run draw different
+ * blocks; runs of a step that share a sampling differ by their first member. */
 static int64_t run_seed(const rlx_context *c, size_t ahead)
 {
     const rx_sampling *how = c->run.sampling;
@@ -212,7 +211,7 @@ static size_t list_inputs(rlx_context *c, size_t ahead, rlx_const_tensor in[RX_M
 static rlx_status bind_run(rlx_context *c, rlx_error *err)
 {
     const rx_context_run *r = &c->run;
-    const size_t recent = has_penalty(c) ? RX_RECENT : 0; /* without, runs are shorter */
+    const size_t recent = has_penalty(c) ? RX_RECENT : 0; /* 0 skips the penalty */
     const size_t seq = r->padding + r->n_tokens;
     if (c->bound_recent != recent || c->bound_batch != r->n_members || c->bound_seq != seq)
         c->n_steady = 0;
@@ -230,7 +229,7 @@ static rlx_status bind_run(rlx_context *c, rlx_error *err)
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-/* After a failure the session's inputs are unknown: all are sent again. */
+/* After a failure the session's inputs are unknown: resends all of them. */
 void rx_context_distrust_session(rlx_context *c)
 {
     c->bound_batch = c->bound_seq = c->recent_given = 0;
@@ -242,8 +241,8 @@ void rx_context_distrust_session(rlx_context *c)
 #define RELEASE_TOKENS 64
 #define RELEASE_MS 10
 
-/* A bit for each power of two of rows: which kernels a run gets follows from its sizes, and those
- * of another size may pack the weights in another way. */
+/* One bit per power of two of rows: kernels are selected by size, and those of another size may
+ * pack weights differently. */
 static unsigned size_bit(const rlx_context *c)
 {
     unsigned bit = 1;
@@ -252,8 +251,8 @@ static unsigned size_bit(const rlx_context *c)
     return bit;
 }
 
-/* Kernels may pack the weights in their first run and never read the file again. Under the fast
- * policy they do; only rows of the embedding are read later, whose readahead adds up. */
+/* Drops the file's pages after kernels have packed the weights in their first run. Later, only
+ * embedding rows are read, whose readahead accumulates. */
 static void release_pages(rlx_context *c)
 {
     const unsigned bit = size_bit(c);
@@ -266,7 +265,7 @@ static void release_pages(rlx_context *c)
     rx_model_release_pages(c->model);
 }
 
-/* The run is over and its tokens are in `results`. */
+/* The run has completed and its tokens are in `results`. */
 static void take_results(rlx_context *c)
 {
     const rx_context_run *r = &c->run;
@@ -302,7 +301,7 @@ static rlx_status submit_inputs(rlx_context *c, size_t ahead, uint64_t *ticket, 
 
 /* ---- Layers on the CPU ----------------------------------------------------------------------- */
 
-/* Submits them; they have no padding. */
+/* Submits the CPU layers; they run without padding. */
 static rlx_status submit_front(rlx_context *c, rlx_error *err)
 {
     const rx_context_run *r = &c->run;
@@ -321,7 +320,7 @@ static rlx_status submit_front(rlx_context *c, rlx_error *err)
     return RLX_OK;
 }
 
-/* They are done: the rest of the run. Rows of padding are the first token's. */
+/* After the CPU layers: submits the device's part. Padding rows repeat the first token's. */
 static rlx_status submit_behind(rlx_context *c, rlx_error *err)
 {
     const rx_context_run *r = &c->run;
@@ -351,8 +350,8 @@ static rlx_status submit_parts(rlx_context *c, rlx_error *err)
 
 /* ---- Whole runs ------------------------------------------------------------------------------ */
 
-/* A first run, in which kernels pack weights: meanwhile pages of the file are dropped again and
- * again, so that file and packed weights are never both resident as a whole. */
+/* A first run, in which kernels pack weights: drops pages of the file repeatedly meanwhile, so that
+ * file and packed weights are never both fully resident. */
 static rlx_status run_releasing(rlx_context *c, const rlx_tensor *out, rlx_error *err)
 {
     rlx_status st;
@@ -373,7 +372,7 @@ static rlx_status run_parts(rlx_context *c, const rlx_tensor *out, rlx_error *er
     return rlx_session_read(c->session, out->name, 0, out->data, out->bytes, err);
 }
 
-/* Inputs, run and results at once. */
+/* Synchronous: inputs, run and results. */
 static rlx_status run_whole(rlx_context *c, rlx_error *err)
 {
     rlx_const_tensor in[RX_MAX_RUN_INPUTS];
@@ -401,8 +400,8 @@ static rlx_status submit_run(rlx_context *c, rlx_error *err)
 
 #define MAX_MISSES 3
 
-/* Whether everything but the token of the next run is known, so that it can be submitted
- * speculatively. Recurrent states could not be rolled back. */
+/* Whether only the token of the next run is unknown, so that it can be submitted speculatively. Not
+ * for recurrent models, whose state cannot be rolled back. */
 static bool can_run_ahead(const rlx_context *c)
 {
     const rx_context_run *r = &c->run;
@@ -425,7 +424,7 @@ static rlx_status submit_ahead(rlx_context *c, rlx_error *err)
     return RLX_OK;
 }
 
-/* Errors of the speculative run are reported when the run is due. */
+/* On errors: the run is submitted again when it is due, which reports them. */
 static void try_ahead(rlx_context *c)
 {
     if (submit_ahead(c, NULL) == RLX_OK)
@@ -469,7 +468,7 @@ static rlx_status start_planned(rlx_context *c, bool whole, rlx_error *err)
 
 static rlx_status start_run(rlx_context *c, bool goes_on, bool whole, rlx_error *err)
 {
-    /* Logits of the runs before are overwritten by this one. */
+    /* This run overwrites the logits of earlier ones. */
     for (size_t i = 0; i < c->n_sequences; i++) {
         const rx_sequence *s = &c->sequences[i];
         if (s->in_step && s->has_logits && s->row != RX_ROW_KEPT)
@@ -482,7 +481,7 @@ static rlx_status start_run(rlx_context *c, bool goes_on, bool whole, rlx_error 
     return RLX_OK;
 }
 
-/* The tokens of the run, which is done. */
+/* Reads the tokens of a completed run. */
 static rlx_status read_results(rlx_context *c, rlx_error *err)
 {
     const rlx_tensor out = {"token", c->results, c->run.n_members * sizeof *c->results};
@@ -499,7 +498,7 @@ static rlx_status wait_run(rlx_context *c, int64_t timeout_ms, rlx_error *err)
     rlx_error why = {0};
     if (st == RLX_OK && c->run.samples) {
         st = read_results(c, &why);
-        if (st == RLX_UNSUPPORTED && c->ahead.active) { /* overwritten: the run will be repeated */
+        if (st == RLX_UNSUPPORTED && c->ahead.active) { /* results overwritten: repeat the run */
             c->run.active = c->ahead.active = false;
             c->n_steady = 0;
             c->misses++;
@@ -517,11 +516,10 @@ static rlx_status wait_run(rlx_context *c, int64_t timeout_ms, rlx_error *err)
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
-/* Random numbers of the host: blocks of the device are numbers of rows, those of grammars follow
- * 2^32. */
+/* First random block of host sampling; the device uses row numbers, grammars 2^32 and up. */
 #define HOST_BLOCKS ((uint64_t)1 << 40)
 
-/* Draws the tokens of the step again, by the rules that the graph does not have. */
+/* Redraws the step's tokens by samplers that the graph does not have. */
 static rlx_status draw_on_host(rlx_context *c, rlx_error *err)
 {
     const size_t row = c->vocabulary * sizeof(float);

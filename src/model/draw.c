@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sampling parameters, and drawing of a token on the host. */
+/* Checks of sampling parameters; sampling on the host. */
 #include "model/draw.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ static bool in_range(double v, double lo, double hi)
     return v >= lo && v <= hi; /* false for NaN */
 }
 
-/* Those that the host draws by. */
+/* Parameters of samplers that only the host has. */
 static rlx_status check_host_sampling(const rlx_sampling_desc *s, rlx_error *err)
 {
     const struct {
@@ -91,7 +91,7 @@ double rx_draw_weight(const rlx_sampling_desc *o, float logit, float first)
                                                        o->temperature);
 }
 
-/* In order where that matters. */
+/* Sorts only if top-k or top-p need it. */
 size_t rx_draw_cut(const rlx_sampling_desc *o, rx_candidate *c, size_t n, float first)
 {
     if (o->top_k > 0 || (o->top_p > 0 && o->top_p < 1))

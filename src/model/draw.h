@@ -10,11 +10,10 @@ typedef struct rx_candidate {
     int32_t token;
 } rx_candidate;
 
-/* One of n > 0 candidates, whose order changes; block `index` of the random numbers of the seed
- * decides. */
+/* Draws one of n > 0 candidates, which are reordered, by random block `index` of the seed. */
 int32_t rx_draw(const rlx_sampling_desc *o, uint64_t index, rx_candidate *c, size_t n);
-/* Its parts. What top-k, min-p and top-p leave of n candidates, whose likeliest has the logit
- * `first`, and the one of those at `mark`, 0 to 1, of their probability. */
+/* Parts of rx_draw: the number of candidates that top-k, min-p and top-p keep, with `first` the
+ * largest logit; then the candidate at `mark` (0 to 1) of their cumulative probability. */
 size_t rx_draw_cut(const rlx_sampling_desc *o, rx_candidate *c, size_t n, float first);
 int32_t rx_draw_at(const rlx_sampling_desc *o, double mark, const rx_candidate *c, size_t n,
                    float first);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Text embeddings: texts are tokenized, run through the encoder in batches of similar length, and
- * the rows of each text are pooled to one vector. Padding is masked by the lengths. */
+ * the rows of each text are pooled to one vector. The lengths input masks padding. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,7 +133,7 @@ static rlx_status prepare_run(rx_embedding *b, rlx_const_tensor in[3], size_t *n
     return rlx_session_bind(s, "seq", (int64_t)length, err);
 }
 
-/* The run has ended and `hidden` has its rows. */
+/* The run has completed and `hidden` has its rows. */
 static void finish_run(rx_embedding *b)
 {
     size_t n = next_texts(b), length = b->texts[b->done].n;
@@ -237,7 +237,7 @@ rlx_status rlx_embed(rlx_model *m, const char *const *texts, size_t n, const rlx
     return st;
 }
 
-/* ---- In steps -------------------------------------------------------------------------------- */
+/* ---- Non-blocking---------------------------------------------------------------------------- */
 
 rlx_status rx_embedding_begin(rlx_model *m, const char *const *texts, size_t n, float *out,
                               rx_embedding **result, rlx_error *err)

@@ -94,9 +94,9 @@ static rlx_status set_arch(rx_facts *f, const char *name, size_t length, rlx_err
                    length < 40 ? (int)length : 40, name, known);
 }
 
-/* ---- How the numbers fit together ------------------------------------------------------------ */
+/* ---- Consistency ----------------------------------------------------------------------------- */
 
-/* The size of a head is given, or the heads share the width. */
+/* The head size is given, or width / heads. */
 static rlx_status set_head_size(rx_facts *f, int64_t *size, const char *what, rlx_error *err)
 {
     const int64_t heads = f->layer[0].heads;
@@ -109,7 +109,7 @@ static rlx_status set_head_size(rx_facts *f, int64_t *size, const char *what, rl
     return RLX_OK;
 }
 
-/* Sizes of the latents, and of heads as they are without them. */
+/* Checks the sizes of MLA: latents, and heads in expanded form. */
 static rlx_status check_mla(rx_facts *f, rlx_error *err)
 {
     if (f->kv_rank == 0)
@@ -192,7 +192,7 @@ static rlx_status check_experts(rx_facts *f, rlx_error *err)
     return RLX_OK;
 }
 
-/* Llama 4: what its files do not say. */
+/* Llama 4: defaults missing from its files. */
 static void fill_chunked(rx_facts *f)
 {
     if (!f->arch->chunked)
@@ -271,7 +271,7 @@ static rlx_status read_gguf(rx_facts *f, rlx_error *err)
     return rx_facts_read_gguf(f, err);
 }
 
-/* Architectures whose safetensors files are understood, by model_type. */
+/* Architectures supported from safetensors, by model_type. */
 static const struct {
     const char *type, *arch;
     rx_naming naming;

@@ -10,7 +10,7 @@
 
 /* ---- One number ------------------------------------------------------------------------------ */
 
-/* null counts as absent. */
+/* A JSON null counts as absent. */
 static const rx_json *find(const rx_json *config, const char *key)
 {
     const rx_json *v = rx_json_member(config, key);
@@ -48,7 +48,7 @@ static rlx_status read_real(const rx_json *config, const char *key, double lo, d
     return rx_check_real(key, *out, lo, hi, err);
 }
 
-/* A string that must have this value if it is there. */
+/* A string that must have this value if present. */
 static rlx_status check_text(const rx_json *config, const char *key, const char *want,
                              rlx_error *err)
 {
@@ -98,7 +98,8 @@ static rlx_status read_mixed_window(rx_facts *f, const rx_json *config, rlx_erro
     return RLX_OK;
 }
 
-/* Qwen has a window only if it says so, from a layer on; others have it in all layers. */
+/* Qwen uses the window only if use_sliding_window is set, from max_window_layers on; others in all
+ * layers. */
 static rlx_status read_window(rx_facts *f, const rx_json *config, rlx_error *err)
 {
     int64_t from = 0;
@@ -195,7 +196,7 @@ static rlx_status set_yarn(rx_facts *f, const rx_json *rope, rlx_error *err)
         f->rope_attention = (1 + some * longer) / (1 + all * longer);
         return RLX_OK;
     }
-    if (attention > 0) /* in place of what follows from the factor */
+    if (attention > 0) /* replaces the value derived from the factor */
         f->rope_attention = attention / (1 + 0.1 * log(f->rope_factor));
     return RLX_OK;
 }
@@ -252,7 +253,7 @@ static rlx_status read_rope(rx_facts *f, const rx_json *config, rlx_error *err)
 
 /* ---- The whole ------------------------------------------------------------------------------- */
 
-/* Counts that may be called otherwise: the first of the names that is there; unchanged without. */
+/* A count under any of several keys; the first one present wins; unchanged if there is none. */
 static rlx_status read_any_count(const rx_json *config, const char *const names[], int64_t hi,
                                  int64_t *out, rlx_error *err)
 {
@@ -289,7 +290,7 @@ static rlx_status read_experts(rx_facts *f, const rx_json *config, rlx_error *er
     return RLX_OK;
 }
 
-/* DeepSeek: latents, and heads as they are without them. */
+/* DeepSeek: sizes of latents and of expanded heads. */
 static rlx_status read_mla(rx_facts *f, const rx_json *config, rlx_error *err)
 {
     int64_t plain;
@@ -353,7 +354,7 @@ static rlx_status read_scales(rx_facts *f, const rx_json *config, rlx_error *err
     return read_real(config, "final_logit_softcapping", 0, 1e9, &f->final_cap, err);
 }
 
-/* RoBERTa counts positions from behind that of its padding token. */
+/* RoBERTa numbers positions from padding_idx + 1. */
 static rlx_status read_first_position(rx_facts *f, const rx_json *config, rlx_error *err)
 {
     const rx_json *type = find(config, "model_type");

@@ -10,8 +10,7 @@
 
 /* ---- The tables ------------------------------------------------------------------------------ */
 
-/* An integer: where it goes, its key after the architecture, its range and what it is when the file
- * does not say. */
+/* An integer: its field, its key after the architecture's prefix, its range and its default. */
 typedef struct count_row {
     size_t at;
     const char *key;
@@ -262,7 +261,7 @@ static rlx_status gguf_rope_kind(rx_facts *f, rlx_error *err)
                    m.key, n < 40 ? (int)n : 40, text);
 }
 
-/* A flag, left as it is when the file does not say. */
+/* A flag; unchanged when the key is missing. */
 static rlx_status gguf_flag(const rx_facts *f, const char *key, bool *out, rlx_error *err)
 {
     rlx_meta m;

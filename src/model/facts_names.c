@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What tensors are called in a file: the columns of tensors.def, and where the safetensors of a
- * model_type have other names than those of its column. %d is the layer, %e an expert: then there
- * is a tensor for each. */
+/* Tensor names by file format: the columns of tensors.def, and exceptions by model_type for
+ * safetensors. %d is the layer, %e an expert (one tensor per expert). */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +15,7 @@ static const char *const columns[RX_N_ROLES][RX_N_NAMINGS] = {
 #define L "model.layers.%d."
 
 static const struct {
-    const char *type; /* model_type, or several with blanks between */
+    const char *type; /* model_type, or several separated by spaces */
     rx_role role;
     const char *name;
 } others[] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The tensors of a model: resolves those of tensors.def in the file and checks their shapes and
- * types. A layer tensor that no row names means an unsupported model: the file is refused. */
+ * types. A layer tensor without a row means an unsupported model, and the file is rejected. */
 #include <stdio.h>
 #include <string.h>
 
@@ -69,7 +69,7 @@ bool rx_facts_tensor(const rx_facts *f, const rx_layer *layer, rx_role role, rlx
 
 /* ---- Shapes ---------------------------------------------------------------------------------- */
 
-/* Where the size of an axis is kept, for those that a tensor may set. */
+/* The fact that an axis letter sets, for sizes taken from tensors. */
 static int64_t *free_size(rx_facts *f, char axis)
 {
     switch (axis) {
@@ -235,7 +235,7 @@ static rlx_status check_stack(finder *s, rx_layer *layer, rx_role role, const rl
     return RLX_OK;
 }
 
-/* The tensor of a role, if these parts have it. */
+/* Finds the tensor of a role, if these parts include it. */
 static rlx_status find_role(finder *s, rx_role role, rx_layer *layer, rx_has parts,
                             rlx_error *err)
 {
@@ -295,7 +295,7 @@ static rx_has ffn_parts(const finder *s, rx_has parts, int64_t i)
                                                             : RX_HAS_SPLIT_EXPERTS);
 }
 
-/* How the file stores what a layer has. */
+/* Parts that depend on how the file splits tensors. */
 static rx_has layer_parts(const finder *s, int64_t i)
 {
     rx_has parts = ffn_parts(s, attention_parts(s, s->f->arch->parts, i), i);
@@ -320,7 +320,7 @@ static rlx_status find_all(finder *s, rlx_error *err)
     return RLX_OK;
 }
 
-/* Whether a name is of the layers behind those that are computed. */
+/* Whether a tensor belongs to the extra layers (multi-token prediction). */
 static bool is_extra(const rx_facts *f, const char *name, const char *start)
 {
     char text[NAME_TEXT];
@@ -349,7 +349,7 @@ static rlx_status check_unused(const finder *s, rlx_error *err)
     return RLX_OK;
 }
 
-/* Names of BERT in safetensors may have a word in front. */
+/* Detects the prefix of BERT's names in safetensors ("bert.", ...). */
 static void find_prefix(finder *s)
 {
     static const char *const words[] = {"", "bert.", "roberta."};

@@ -22,7 +22,7 @@ struct rlx_generation {
 
 /* ---- Beginning ------------------------------------------------------------------------------- */
 
-/* Templates often write the token that begins a text: it is not added again. */
+/* Whether the text already starts with BOS, as templates often write it. */
 static bool has_begin(const rlx_tokenizer *t, const char *text)
 {
     int32_t id = rlx_tokenizer_special(t, RLX_SPECIAL_BOS);
@@ -55,7 +55,7 @@ rlx_status rx_encode_prompt(const rlx_tokenizer *t, const char *text, bool speci
         rx_free(list.ids);
         return st;
     }
-    /* The text goes on: no end. */
+    /* Removes EOS: the text will be continued. */
     if (adds && rlx_tokenizer_adds_end(t) && list.n)
         list.n--;
     *ids = list.ids;
@@ -141,7 +141,7 @@ rlx_status rlx_generation_create(rlx_context *c, const rlx_generate_desc *d, rlx
 
 /* ---- Text and stop strings ------------------------------------------------------------------- */
 
-/* Gives the text that is certain. */
+/* Returns text that is complete and cannot be part of a stop string. */
 static rlx_status give_text(rlx_generation *n, int32_t token, rlx_piece *piece, rlx_error *err)
 {
     rx_output_text t;
@@ -154,7 +154,7 @@ static rlx_status give_text(rlx_generation *n, int32_t token, rlx_piece *piece, 
     return RLX_OK;
 }
 
-/* What is left when no token follows; false when that is nothing. */
+/* Returns the held-back text at the end; false when there is none. */
 static bool flush_text(rlx_generation *n, rlx_piece *piece, rlx_status *st, rlx_error *err)
 {
     rx_output_text t;
@@ -209,7 +209,7 @@ static bool is_last(rlx_generation *n, int32_t token, size_t held)
     return true;
 }
 
-/* The prompt is computed; the token that was sampled behind it is dropped. */
+/* Ends after the prompt: drops the token sampled after it. */
 static void end_prompt(rlx_generation *n)
 {
     rx_sequence *s = &n->c->sequences[n->sequence];

@@ -53,7 +53,7 @@ static rlx_status find_weights(const char *path, char **out, rlx_error *err)
                    path, names[0], names[1]);
 }
 
-/* A file beside the weights; *f is zero when there is none. */
+/* Maps a file next to the weights; *f is zeroed when there is none. */
 static rlx_status open_beside(const char *weights, const char *name, rx_file *f, rlx_error *err)
 {
     char *path = NULL;
@@ -237,7 +237,7 @@ typedef struct reader {
     const rlx_file *file;
     rlx_session *session; /* whose params they are */
     atomic_bool stop;
-    unsigned sum; /* so that the reads are not removed */
+    unsigned sum; /* keeps the compiler from removing the reads */
 } reader;
 
 static void *read_ahead(void *user)

@@ -71,7 +71,7 @@ static rx_build_desc choose_build(const rlx_model *m, const rlx_model_desc *d)
     return b;
 }
 
-/* `fast` by default where the weights are quantised or half precision. */
+/* Default policy: fast for quantised or half-precision weights. */
 static rlx_policy choose_policy(const rlx_model *m, rlx_policy wanted)
 {
     rlx_file_tensor t;
@@ -110,8 +110,8 @@ static uint64_t memory_of(const char *id)
     return 0;
 }
 
-/* The device that decodes a token fastest. Where that is one without the memory for all layers, it
- * is left out; it can still have some of them when it is the fastest for one. */
+/* The device that decodes a token fastest. One without memory for all layers is skipped, but can
+ * still get some of them if it is the fastest for a single layer. */
 static rlx_status choose_device(const rlx_model *m, const rlx_model_desc *d, char id[32],
                                 rlx_error *err)
 {
@@ -264,7 +264,7 @@ const rlx_tokenizer *rlx_model_tokenizer(const rlx_model *m)
     return m ? m->tokenizer : NULL;
 }
 
-/* ---- For contexts ---------------------------------------------------------------------------- */
+/* ---- Lending --------------------------------------------------------------------------------- */
 
 static rlx_status clone_parts(rlx_model *m, rx_parts *out, rlx_error *err)
 {
@@ -301,7 +301,7 @@ void rx_model_return(rlx_model *m, rx_parts *p)
     rx_mutex_unlock(&m->lock);
 }
 
-/* The first bytes of each tensor distinguish two trainings of one architecture. */
+/* Hashes the first bytes of each tensor, which tell fine-tunes of one architecture apart. */
 static uint64_t hash_model(const rlx_model *m)
 {
     rlx_file_tensor t;
@@ -310,7 +310,7 @@ static uint64_t hash_model(const rlx_model *m)
         h = rx_hash(h, t.name, strlen(t.name));
         h = rx_hash(h, &t.dtype, sizeof t.dtype);
         h = rx_hash(h, t.shape.dim, (size_t)t.shape.rank * sizeof t.shape.dim[0]);
-        unsigned char first[64] = {0}; /* zeros where they cannot be read */
+        unsigned char first[64] = {0}; /* zeros on a read error */
         const size_t n = t.bytes < sizeof first ? t.bytes : sizeof first;
         rx_file_read(m->file, &t, first, n, NULL);
         h = rx_hash(h, first, n);

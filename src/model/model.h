@@ -32,7 +32,7 @@ struct rx_json;
 
 /* The sessions of a model's graph. */
 typedef struct rx_parts {
-    rlx_session *front;   /* the first layers, on the CPU; NULL: `session` has all */
+    rlx_session *front;   /* leading layers on the CPU; NULL: none */
     rlx_session *session;
 } rx_parts;
 
@@ -49,9 +49,9 @@ struct rlx_model {
     int64_t parameters;
     rlx_device *device;
     rlx_session *session;     /* the compiled graph with the weights */
-    int64_t host_layers;      /* the first layers, which the CPU has; 0: the device has all */
+    int64_t host_layers;      /* leading layers on the CPU */
     rlx_device *host;         /* the CPU, where it has layers */
-    rlx_session *front;       /* of those layers; then `session` begins with their result */
+    rlx_session *front;       /* of those layers; `session` takes their result */
     bool weights_in_file;     /* the device, or the CPU beside it, uses the mapped file */
 
     rx_mutex lock;            /* guards what follows */
@@ -65,18 +65,18 @@ struct rlx_model {
 
 /* ---- load.c ---------------------------------------------------------------------------------- */
 
-/* Fills file, path, tokenizer, facts, pooling and max_text. `data` NULL: from `path`. */
+/* Fills file, path, tokenizer, facts, pooling and max_text. `data` NULL: reads `path`. */
 rlx_status rx_model_read(rlx_model *m, const char *path, rx_bytes data, const rlx_model_desc *d,
                          rlx_error *err);
 /* folder/name; freed with rx_free. */
 rlx_status rx_join_path(const char *folder, size_t n, const char *name, char **out,
                         rlx_error *err);
 bool rx_is_folder(const char *path);
-/* A JSON file beside the weights; *out is NULL when there is none. The strings live in the
+/* Parses a JSON file next to the weights; *out is NULL when there is none. The strings live in the
  * arena. */
 rlx_status rx_json_beside(const char *weights, const char *name, rx_arena *arena,
                           const struct rx_json **out, rlx_error *err);
-/* Gives a session all its params that have no value. */
+/* Sets all params of a session that are not yet set. */
 rlx_status rx_model_set_weights(rlx_model *m, rlx_session *s, const rx_build_desc *build,
                                 const rlx_model_desc *desc, rlx_error *err);
 /* Where the device uses packed copies of the weights, drops the file's pages that were only read to
@@ -92,21 +92,22 @@ typedef struct rx_bindings { /* of buffers */
 rlx_status rx_model_compile(rlx_model *m, rlx_device *device, const rx_build_desc *build,
                             const rx_bindings *buffers, rlx_session *weights_of, rlx_session **out,
                             rlx_error *err);
-/* Decides which layers the device gets and compiles them as m->session, without weights; the device
- * may become the CPU. Then the other part, with weights, as m->front. */
+/* rx_model_divide decides which layers the device gets and compiles them as m->session, without
+ * weights; it may fall back to the CPU for all. rx_model_make_front compiles the rest, with
+ * weights, as m->front. */
 rlx_status rx_model_divide(rlx_model *m, const rlx_model_desc *d, rlx_error *err);
 rlx_status rx_model_make_front(rlx_model *m, rlx_error *err);
-/* What of a graph the device has. Bytes of all tensors. */
+/* The part of a graph for the device. Bytes of all tensors. */
 rx_build_desc rx_model_back(const rlx_model *m, const rx_build_desc *build);
 uint64_t rx_model_file_bytes(const rlx_model *m);
-/* The device's session of another graph of the model, with its weights, and these buffers (NULL:
- * none); of both parts. */
+/* The device's session of another graph of the model, with weights and these buffers (NULL: none);
+ * sessions of both parts. */
 rlx_status rx_model_make_session(rlx_model *m, const rx_build_desc *build,
                                  const rx_bindings *buffers, rlx_session **out, rlx_error *err);
 rlx_status rx_model_make_parts(rlx_model *m, const rx_build_desc *build, rx_parts *out,
                                rlx_error *err);
 void rx_parts_destroy(rx_parts *p);
-/* RLX_UNSUPPORTED where layers are on the CPU beside a device. */
+/* RLX_UNSUPPORTED for a model split between device and CPU. */
 rlx_status rx_model_need_whole(const rlx_model *m, const char *what, rlx_error *err);
 /* Submits a run of the first layers; then reads their result [rows, width]. */
 rlx_status rx_front_submit(rlx_session *front, const rlx_const_tensor *in, size_t n,
@@ -121,7 +122,7 @@ rlx_status rx_model_lend(rlx_model *m, rx_parts *out, rlx_error *err);
 void rx_model_return(rlx_model *m, rx_parts *p);
 /* The vocabulary for grammars, owned by the model. RLX_INVALID: it has no tokenizer. */
 rlx_status rx_model_vocabulary(rlx_model *m, const rlx_vocabulary **out, rlx_error *err);
-/* Fingerprint of the model: hash of shapes, names and some of the weights. */
+/* Fingerprint of the model: hash of names, shapes and the first bytes of each tensor. */
 uint64_t rx_model_fingerprint(rlx_model *m);
 
 /* ---- context.c ------------------------------------------------------------------------------- */
@@ -129,31 +130,31 @@ uint64_t rx_model_fingerprint(rlx_model *m);
 typedef struct rx_sequence {
     int32_t *tokens;  /* [context] */
     size_t n;         /* tokens held */
-    size_t computed;  /* the first of them, which are in the cache */
-    int32_t sampled;  /* by the step that runs, not yet added; -1: none */
+    size_t computed;  /* leading tokens that are in the cache */
+    int32_t sampled;  /* by the current step, not yet appended; -1: none */
     bool in_step;
     bool has_logits;  /* it took part in the last step */
-    size_t row;       /* of its logits, when the last run gave them; or one of the following */
+    size_t row;       /* row of its logits in the last run, or RX_ROW_* */
     size_t sampling;  /* index in rlx_context.samplings */
     rx_sampler_state sampler;
 } rx_sequence;
 
-/* How tokens are sampled: of all sequences, or of one by its generation. */
+/* Sampling parameters, of the context or of one generation. */
 typedef struct rx_sampling {
     rlx_sampling_desc options;
     rx_sampler *sampler; /* NULL: the graph samples */
-    uint64_t n_steps;    /* with it, since it was set: chooses the random numbers */
+    uint64_t n_steps;    /* since it was set; selects random numbers */
     float penalty, values[4]; /* inputs of the graph */
 } rx_sampling;
 
 #define RX_ROW_KEPT SIZE_MAX       /* they are in kept_logits */
 #define RX_ROW_LOST (SIZE_MAX - 1) /* overwritten by a speculative run: recomputed on demand */
 
-/* A run of the session: `n_tokens` tokens of one sequence behind `padding` rows, or one token of
+/* A run of the session: `n_tokens` of one sequence after `padding` rows, or one token of
  * `n_members`. */
 typedef struct rx_context_run {
     bool active; /* submitted and not yet waited for */
-    bool in_front; /* of layers on the CPU */
+    bool in_front; /* the CPU layers are running */
     bool samples;
     const rx_sampling *sampling; /* of all members */
     size_t n_members, n_tokens, padding;
@@ -175,13 +176,13 @@ struct rlx_context {
     rlx_model *model;
     rlx_session *session;
     rlx_session *front;        /* as in rx_parts */
-    float *hidden;             /* [rows, width], what the front gave */
+    float *hidden;             /* [rows, width], result of the front */
     size_t n_sequences, context, prompt_chunk, vocabulary;
     rx_sequence *sequences;
     rx_sampling *samplings;    /* [1 + sequences]: of the context, then of the generation of each
                                 * sequence */
 
-    bool stepping;             /* a step has begun and not ended */
+    bool stepping;             /* a step is in progress */
     size_t only;               /* of that step; as in rx_context_step */
     unsigned released;         /* sizes of runs after which pages of the file were dropped: bit i
                                 * for 2^i rows and more */
@@ -190,11 +191,11 @@ struct rlx_context {
     rx_ahead_run ahead;
     size_t n_steady;           /* runs of one token since dimensions were bound */
     unsigned misses;           /* runs whose token was overwritten by a speculative run */
-    size_t bound_batch, bound_seq; /* as the session has them; 0: not yet */
-    size_t bound_recent;       /* as well, 0 or RX_RECENT; SIZE_MAX: not yet */
+    size_t bound_batch, bound_seq; /* bound in the session; 0: not yet */
+    size_t bound_recent;       /* 0 or RX_RECENT; SIZE_MAX: not yet */
     size_t recent_given;       /* rows of `recent` that the session has, without positions; 0:
                                 * none */
-    const rx_sampling *given;  /* whose penalty and values the session has; NULL: none */
+    const rx_sampling *given;  /* currently set in the session, or NULL */
     size_t *members;           /* [sequences] of the run */
     int32_t *tokens, *positions, *places; /* [max(prompt_chunk, sequences)] */
     int32_t *lengths, *slots, *results;   /* [sequences] */
@@ -203,23 +204,23 @@ struct rlx_context {
     float *kept_logits;        /* [sequences, vocabulary], made when first needed */
     rx_arena arena;
     atomic_bool cancelled;
-    rx_lora lora;              /* adapters: its session is of a graph that has them. n 0: none */
+    rx_lora lora;              /* adapters in the session's graph; n 0: none */
 };
 
-/* How sequence `seq` samples from now on, or all with SIZE_MAX; NULL: greedy. */
+/* Sets the sampling of sequence `seq`, or of all with SIZE_MAX; NULL: greedy. */
 rlx_status rx_context_set_sampling(rlx_context *c, size_t seq, const rlx_sampling_desc *s,
                                    rlx_error *err);
 /* One step of one sequence, or of all with SIZE_MAX; as rlx_context_step. goes_on: hint that the
  * same step will follow, unless its token ends the generation. */
 rlx_status rx_context_step(rlx_context *c, size_t only, bool goes_on, int64_t timeout_ms,
                            int32_t *tokens, rlx_error *err);
-/* Another session: it has seen nothing yet. */
+/* Forgets which inputs the session has, after a failure or a change of session. */
 void rx_context_distrust_session(rlx_context *c);
 /* Waits for the run in flight and ends the step; called before tokens change. */
 rlx_status rx_context_settle(rlx_context *c, rlx_error *err);
-/* Runs the last computed token of a sequence again, for its logits. No step has begun. */
+/* Recomputes the last token of a sequence for its logits; between steps only. */
 rlx_status rx_context_compute_again(rlx_context *c, size_t seq, rlx_error *err);
-/* Of the model with the adapters. */
+/* Fingerprint of the model with the adapters. */
 uint64_t rx_context_fingerprint(const rlx_context *c);
 /* Saves the logits of all members outside of the run in kept_logits. */
 rlx_status rx_context_keep_logits(rlx_context *c, rlx_error *err);
@@ -230,7 +231,7 @@ int64_t rx_ms_left(int64_t deadline_ns);
 
 /* ---- context_file.c -------------------------------------------------------------------------- */
 
-/* rlx_context_save and _restore with bytes of the caller's. */
+/* rlx_context_save and _restore with a note, bytes of the caller. */
 rlx_status rx_context_save(rlx_context *c, size_t seq, rx_bytes note, const char *path,
                            rlx_error *err);
 /* Called before the sequence changes; a failure leaves it as it was. */
@@ -240,19 +241,19 @@ rlx_status rx_context_restore(rlx_context *c, size_t seq, rx_note_fn *fn, void *
 
 /* ---- generate.c ------------------------------------------------------------------------------ */
 
-/* The tokens of a text that will be continued; freed with rx_free. special: control tokens that are
- * written in it are such. */
+/* Encodes a text that will be continued; freed with rx_free. special: parses control tokens in the
+ * text. */
 rlx_status rx_encode_prompt(const rlx_tokenizer *t, const char *text, bool special, int32_t **ids,
                             size_t *n, rlx_error *err);
 
 /* ---- embed.c --------------------------------------------------------------------------------- */
 
-/* rlx_embed in steps, for callers that cannot block: web/bridge. No other run of the model may come
- * between. `texts` are needed by begin only; `out` until the end. */
+/* rlx_embed for callers that cannot block (web/bridge). No other run of the model in between.
+ * `texts` is used by begin only, `out` until the end. */
 typedef struct rx_embedding rx_embedding;
 rlx_status rx_embedding_begin(rlx_model *m, const char *const *texts, size_t n, float *out,
                               rx_embedding **result, rlx_error *err);
-/* Runs a batch; RLX_TIMEOUT: it is not done, call again. *more: texts are left. */
+/* Runs a batch; RLX_TIMEOUT: still running, call again. *more: texts remain. */
 rlx_status rx_embedding_next(rx_embedding *e, int64_t timeout_ms, bool *more, rlx_error *err);
 void rx_embedding_end(rx_embedding *e);
 
@@ -261,7 +262,7 @@ void rx_embedding_end(rx_embedding *e);
 /* Per-sequence layout of a state: one row a position, or one row a sequence. */
 typedef struct rx_state_part {
     const char *name;
-    rlx_session *session; /* that has it */
+    rlx_session *session; /* that owns it */
     size_t row_bytes;   /* of a position, or of a slot */
     bool by_place;      /* rows are slot * context + position; else rows are slots */
 } rx_state_part;

@@ -71,8 +71,8 @@ static bool is_boundary(char c)
     return ((unsigned char)c & 0xc0) != 0x80;
 }
 
-/* Searches the held-back text for stop strings. True when one is found, at *at; else *at is where a
- * partial match begins, or the end. */
+/* Searches the held-back text for stop strings. True when one is found, at *at; else *at is the
+ * start of a partial match, or the end. */
 static bool find_stop(const rx_text_output *o, size_t *at)
 {
     for (size_t i = 0; i < o->n_held; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Text of generated tokens: whole characters only, and nothing that may be the beginning of a stop
- * string, which is held back until that is certain. */
+/* Text of generated tokens: whole characters only; a possible prefix of a stop string is held back
+ * until it is decided. */
 #ifndef RX_MODEL_OUTPUT_H
 #define RX_MODEL_OUTPUT_H
 
@@ -10,7 +10,7 @@ typedef struct rx_text_output {
     rlx_text_stream *stream; /* NULL: the model has no tokenizer */
     char **stop;
     size_t n_stop;
-    char *held;              /* text that was not given yet, behind `given` bytes that were */
+    char *held;              /* pending text, after `given` bytes already returned */
     size_t n_held, cap_held, given;
 } rx_text_output;
 
@@ -20,7 +20,7 @@ rlx_status rx_text_output_init(rx_text_output *o, const rlx_tokenizer *t, const 
                           size_t n_stop, rlx_error *err);
 void rx_text_output_finish(rx_text_output *o);
 
-/* Text that is certain; valid until the next call. */
+/* Text to output; valid until the next call. */
 typedef struct rx_output_text {
     const char *text;
     size_t length;
@@ -28,7 +28,7 @@ typedef struct rx_output_text {
 } rx_output_text;
 rlx_status rx_text_output_push(rx_text_output *o, int32_t token, rx_output_text *out,
                                rlx_error *err);
-/* What is left when no token follows. */
+/* The held-back text, at the end. */
 rlx_status rx_text_output_flush(rx_text_output *o, rx_output_text *out, rlx_error *err);
 
 #endif

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/philox.h"
 
-/* A candidate and how far its surprise is from the mean. */
+/* A candidate and the distance of its surprisal from the entropy. */
 typedef struct deviation {
     double far;
     uint32_t place;
@@ -25,7 +25,7 @@ struct rx_sampler {
     uint8_t *breaks;     /* of DRY: [vocabulary], tokens that end a repetition; else NULL */
     size_t *matches;     /* of DRY, [tokens] */
     size_t tokens;
-    uint32_t *repeats;   /* of DRY: [vocabulary], the longest repetition that a token goes on */
+    uint32_t *repeats;   /* of DRY: [vocabulary], the longest repetition a token would extend */
 };
 
 static bool is_part(double p)
@@ -60,7 +60,7 @@ static bool contains(const char *text, size_t n, const char *part)
     return false;
 }
 
-/* Tokens are decoded one by one: in the vocabulary their bytes may be written in other ways. */
+/* Compares decoded tokens, since vocabularies encode bytes in various ways. */
 static rlx_status find_breakers(rx_sampler *s, const rlx_tokenizer *t, rlx_error *err)
 {
     static const char *const usual[] = {"\n", ":", "\"", "*"};
@@ -137,8 +137,8 @@ void rx_sampler_destroy(rx_sampler *s)
 
 /* ---- DRY ------------------------------------------------------------------------------------- */
 
-/* matches[i], i > 0: how many tokens before place i, counted from the last one, are also the last
- * ones of all. (The Z function of the tokens read backwards.) */
+/* The Z function of the reversed tokens: matches[i] is the length of the longest common suffix of
+ * the whole text and of the text without its last i tokens. */
 static void count_matches(const int32_t *last, size_t n, size_t *matches)
 {
     size_t left = 0, right = 0;
@@ -156,7 +156,7 @@ static void count_matches(const int32_t *last, size_t n, size_t *matches)
     }
 }
 
-/* Tokens at the end without a breaker: no repetition is longer. */
+/* Length of the suffix without a breaker, which bounds repetitions. */
 static size_t unbroken(const rx_sampler *s, const int32_t *last, size_t n)
 {
     size_t i = 0;
@@ -172,7 +172,7 @@ static void take_penalty(const rx_sampler *s, float *logits, int32_t token)
     logits[token] = (float)((double)logits[token] - fmin(penalty, 1e30));
 }
 
-/* "Don't repeat yourself": a token that followed the last tokens somewhere before. */
+/* DRY ("don't repeat yourself"): penalises tokens that would extend a repeated suffix. */
 static void penalise_repeats(rx_sampler *s, float *logits, const int32_t *tokens, size_t n)
 {
     if (s->o.dry_last && n > (size_t)s->o.dry_last) {
@@ -216,8 +216,8 @@ static int compare_far(const void *a, const void *b)
     return p->far < q->far ? -1 : p->far > q->far ? 1 : p->place < q->place ? -1 : 1;
 }
 
-/* Meister, Pimentel, Wiher, Cotterell: "Locally typical sampling" (2022). The candidates keep
- * their order. */
+/* Meister, Pimentel, Wiher, Cotterell: "Locally typical sampling" (2022). Keeps the order of the
+ * candidates. */
 static size_t keep_typical(rx_sampler *s, size_t n, float first)
 {
     const double sum = sum_of(s, n, first);
@@ -242,7 +242,8 @@ static size_t keep_typical(rx_sampler *s, size_t n, float first)
     return k;
 }
 
-/* "Exclude top choices": of several that are likely enough only the least likely one stays. */
+/* XTC ("exclude top choices"): of the candidates above the threshold only the least likely one
+ * stays. */
 static size_t leave_out_top(rx_sampler *s, size_t n, float first)
 {
     const double least = s->o.xtc_threshold * sum_of(s, n, first);
@@ -266,7 +267,7 @@ static size_t leave_out_top(rx_sampler *s, size_t n, float first)
 }
 
 /* Basu et al.: "Mirostat: a neural text decoding algorithm that directly controls perplexity"
- * (2021), version 2: tokens more surprising than mu are left out, and mu follows what was drawn. */
+ * (2021), version 2: drops tokens with a surprisal above mu, and adapts mu to the token drawn. */
 static int32_t draw_mirostat(rx_sampler *s, rx_sampler_state *state, double mark, size_t n,
                              rx_candidate best)
 {

@@ -7,32 +7,31 @@
 
 #include "model/draw.h"
 
-/* Whether these options need the host. */
+/* Whether these options need sampling on the host. */
 bool rx_sampling_on_host(const rlx_sampling_desc *o);
 
 /* Options with their defaults, and room for a vocabulary. One thread at a time. */
 typedef struct rx_sampler rx_sampler;
 
-/* What it draws for: texts of at most `tokens`. The tokenizer may be NULL: nothing breaks
- * repetitions. */
+/* Sizes: texts have at most `tokens`. The tokenizer may be NULL: no sequence breakers. */
 typedef struct rx_sampler_sizes {
     const rlx_tokenizer *tokenizer;
     size_t vocabulary, tokens;
 } rx_sampler_sizes;
 
-/* The options were checked. NULL in *out on failure, and where the host is not needed. */
+/* Requires checked options. *out is NULL on failure, and when host sampling is not needed. */
 rlx_status rx_sampler_create(const rlx_sampling_desc *o, const rx_sampler_sizes *sizes,
                              rx_sampler **out, rlx_error *err);
 void rx_sampler_destroy(rx_sampler *s);
 
-/* What a sequence carries from token to token; zeros at its start. */
+/* Per-sequence state, zeroed at the start. */
 typedef struct rx_sampler_state {
     double mu, before; /* Mirostat: the surprise it allows, now and for the token before; 0: not
                         * yet */
 } rx_sampler_state;
 
-/* The token behind n tokens by logits [vocabulary], which change; `bits` (NULL: all) says which
- * may be chosen: at least one. Block `index` of the random numbers decides. */
+/* Samples the token after n tokens from logits [vocabulary], which are modified; `bits` (NULL: all)
+ * is a mask with at least one token, `index` the random block. */
 int32_t rx_sampler_draw(rx_sampler *s, rx_sampler_state *state, uint64_t index, float *logits,
                         const uint32_t *bits, const int32_t *tokens, size_t n);
 /* Room for logits [vocabulary]. */

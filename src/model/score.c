@@ -3,7 +3,7 @@
  * the device, so that one float a token is read back. */
 #include "model/model.h"
 
-/* What the first layers make of a chunk, where they are on the CPU. */
+/* Runs the CPU layers of a split model on a chunk. */
 static rlx_status run_front(rlx_model *m, const rlx_const_tensor in[4], size_t n, float **hidden,
                             rlx_error *err)
 {
@@ -18,7 +18,7 @@ static rlx_status run_front(rlx_model *m, const rlx_const_tensor in[4], size_t n
     return rx_front_read(m, s, n, *hidden, err);
 }
 
-/* A chunk of the text: tokens[begin .. begin + n), each scored for the token behind it. */
+/* Scores a chunk tokens[begin .. begin + n), each for the next token. */
 static rlx_status score_chunk(rlx_model *m, const int32_t *tokens, size_t begin, size_t n,
                               float *out, rlx_error *err)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Models on two devices: the last layers and the output are on the device, the first ones on the
- * CPU, where the weights stay in the mapped file. Each part is a graph with a K/V cache of its own;
- * what goes from one to the other is the hidden state. How many layers the device gets is what the
- * caller says, or the most that its memory holds. */
+ * CPU, where the weights stay in the mapped file. Each part is a graph with its own K/V cache; the
+ * hidden state passes between them. The caller sets the number of layers on the device, or as many
+ * as fit its memory are chosen. */
 #include <string.h>
 
 #include "import/file.h"
@@ -94,8 +94,8 @@ rlx_status rx_model_need_whole(const rlx_model *m, const char *what, rlx_error *
 
 /* ---- How many layers the device gets --------------------------------------------------------- */
 
-/* Of a device's memory, what weights in the file's form may take without a trial: packed forms,
- * scratch memory and buffers for transfers come on top. */
+/* Share of device memory that the file's weights may take without a trial allocation; packed forms,
+ * scratch memory and staging buffers come on top. */
 #define SAFE_SHARE 0.4
 
 uint64_t rx_model_file_bytes(const rlx_model *m)
@@ -107,7 +107,7 @@ uint64_t rx_model_file_bytes(const rlx_model *m)
     return sum;
 }
 
-/* One sequence with its largest chunk, or a token of each. */
+/* Prepares a prompt chunk of one sequence, or one token of each sequence. */
 static rlx_status prepare(rlx_session *s, const rx_build_desc *b, bool prompt, rlx_error *err)
 {
     if (b->sequences > 1)
@@ -117,7 +117,7 @@ static rlx_status prepare(rlx_session *s, const rx_build_desc *b, bool prompt, r
 }
 
 /* The device's session with all but the first `host_layers` layers, without weights. tight: also
- * what prompts and steps allocate when they run. */
+ * allocates what prompts and steps need. */
 static rlx_status try_layers(rlx_model *m, int64_t host_layers, bool tight, rlx_error *err)
 {
     m->host_layers = host_layers;
@@ -133,7 +133,7 @@ static rlx_status try_layers(rlx_model *m, int64_t host_layers, bool tight, rlx_
     return st;
 }
 
-/* The device gives way to the CPU, which has all layers. */
+/* Falls back to the CPU for all layers. */
 static rlx_status leave_device(rlx_model *m, rlx_error *err)
 {
     rlx_device_close(m->device);
@@ -143,7 +143,7 @@ static rlx_status leave_device(rlx_model *m, rlx_error *err)
     return try_layers(m, 0, false, err);
 }
 
-/* The most layers that fit, by trials, which cost no more than compiling. */
+/* Binary search for the most layers that fit; a trial costs about a compilation. */
 static rlx_status search_layers(rlx_model *m, double need, double memory, rlx_error *err)
 {
     const int64_t all = m->known.layers;

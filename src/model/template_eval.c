@@ -97,7 +97,7 @@ rx_value rx_get_attribute(rx_env *e, rx_value a, const char *name, size_t n)
     return v ? *v : rx_undefined(name, n);
 }
 
-/* Index i of n, counted from the end when negative; false when it is outside. */
+/* Index i of n, negative from the end; false when out of range. */
 static bool place(int64_t i, size_t n, size_t *at)
 {
     if (i < 0)
@@ -129,7 +129,7 @@ rx_value rx_get_item(rx_env *e, rx_value a, rx_value index)
     return rx_undefined(NULL, 0);
 }
 
-/* A bound of a slice of n elements: as Python clips it. */
+/* Clips a slice bound to n elements as Python does. */
 static int64_t clip(int64_t i, int64_t n, int64_t step)
 {
     if (i < 0)
@@ -265,7 +265,7 @@ static rx_value int_op(rx_env *e, rx_binop op, int64_t a, int64_t b)
         if (over)
             break;
         out = op == RX_BINOP_MOD ? a % b : a / b;
-        if (a % b && (a < 0) != (b < 0)) /* toward minus infinity */
+        if (a % b && (a < 0) != (b < 0)) /* floor division */
             out = op == RX_BINOP_MOD ? out + b : out - 1;
     }
     return over ? rx_env_fail(e, "an integer overflows") : rx_int(out);
@@ -426,7 +426,7 @@ static rx_value eval_test(rx_env *e, const rx_node *n)
     return rx_bool(rx_truth(f(e, v, &args)) != (n->number != 0));
 }
 
-/* ---- The whole ------------------------------------------------------------------------------- */
+/* ---- Dispatch -------------------------------------------------------------------------------- */
 
 static rx_value eval_list(rx_env *e, const rx_node *n)
 {
@@ -464,7 +464,7 @@ static rx_value eval_pair(rx_env *e, const rx_node *n)
     return n->kind == RX_N_INDEX ? rx_get_item(e, a, b) : rx_binary(e, n->op, a, b);
 }
 
-/* The variable without a name holds the text of a filter block. */
+/* The text of a filter block is stored in a variable with an empty name. */
 static const rx_node block_text = {.kind = RX_N_NAME, .text = ""};
 
 static rx_value eval_kind(rx_env *e, const rx_node *n)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Statements of templates, and rendering. Scopes are as in Jinja: each turn of a loop, each macro
- * and each captured block has its own; `if` has none. */
+/* Statements of templates, and rendering. Scopes are as in Jinja: each loop iteration, macro and
+ * captured block has its own; `if` has none. */
 #include <string.h>
 #include <time.h>
 
@@ -34,7 +34,7 @@ static void emit(rx_env *e, const char *text, size_t n)
         rx_str_add(e->out, text, n);
 }
 
-/* What a block prints, in a scope of its own within `parent`. */
+/* Captures the output of a block, run in a new scope within `parent`. */
 static rx_value capture(rx_env *e, const rx_node *block, rx_frame *parent)
 {
     rx_str s = {0}, *out = e->out;
@@ -208,7 +208,7 @@ static void exec_filter(rx_env *e, const rx_node *n)
 {
     rx_value text = capture(e, n->first, e->frame);
     rx_frame *old = push_frame(e, e->frame);
-    set_variable(e, "", 0, text); /* what the filters' missing operand stands for */
+    set_variable(e, "", 0, text); /* the operand of the block's filters */
     rx_value v = rx_to_text(e, rx_eval(e, n->a));
     e->frame = old;
     if (e->status == RLX_OK)
@@ -285,7 +285,7 @@ static rlx_status finish(rx_env *e, const rx_chat_template *t, char **text, size
         exec_block(e, t->root);
     rlx_status st = e->status;
     if (st == RLX_OK) {
-        rx_str_add(e->out, "", 0); /* the empty text, too, ends in 0 */
+        rx_str_add(e->out, "", 0); /* allocates the terminator of an empty text */
         st = rx_str_take(e->out, text, length, e->err);
     }
     rx_str_finish(e->out);

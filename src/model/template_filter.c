@@ -7,7 +7,7 @@
 #include "model/template_value.h"
 #include "model/unicode.h"
 
-/* ---- Help ------------------------------------------------------------------------------------ */
+/* ---- Helpers--------------------------------------------------------------------------------- */
 
 static rx_value call_name(rx_env *e, rx_value self, const char *method, const rx_args *args)
 {
@@ -46,7 +46,7 @@ static rx_value lower(rx_env *e, rx_value v)
     return v.kind == RX_V_STRING ? call_name(e, v, "lower", &none) : v;
 }
 
-/* What an element is sorted or compared by. */
+/* The sort key of an element. */
 static rx_value sort_key(rx_env *e, rx_value v, rx_value attribute, bool exact)
 {
     if (attribute.kind != RX_V_NONE && attribute.kind != RX_V_UNDEFINED)
@@ -437,7 +437,7 @@ static rx_value filter_rejectattr(rx_env *e, rx_value self, const rx_args *args)
 
 /* ---- Numbers --------------------------------------------------------------------------------- */
 
-/* The number a text holds, blanks around it allowed; false when it holds something else. */
+/* Parses a number with optional surrounding spaces; false when the text is no number. */
 static bool read_number(rx_value v, double *real, int64_t *whole, bool *is_int)
 {
     char text[64], *end, *end_int;

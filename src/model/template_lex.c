@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Lexer of templates: text and tags, and tags into tokens. White space follows Jinja with
- * trim_blocks and lstrip_blocks: a newline right after a tag or comment is dropped, and so are
- * blanks before one that is first on its line; '-' beside a bracket strips all white space on that
+ * trim_blocks and lstrip_blocks: a newline right after a tag or comment is dropped, and so is white
+ * space before one that is first on its line; '-' beside a bracket strips all white space on that
  * side, '+' keeps it. */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ typedef struct lexer {
     rx_arena *arena;
     const char *at, *end;
     int line;
-    bool line_start; /* nothing but removed text stands before on this line */
+    bool line_start; /* only stripped text precedes on this line */
     rx_token *tokens;
     size_t n, cap;
     rlx_error *err;
@@ -69,8 +69,8 @@ static void skip_blanks(lexer *l)
 
 /* ---- Text between tags ----------------------------------------------------------------------- */
 
-/* Text up to where a tag opens, cut at its end as the tag asks: `sign` is what follows the opening
- * ('-', '+' or another), `is_print` is true for {{. */
+/* Adds the text before a tag, right-stripped as the tag requires: `sign` is the character after the
+ * opening bracket, `is_print` is true for {{. */
 static rlx_status add_text(lexer *l, const char *begin, const char *end, char sign, bool is_print)
 {
     const char *stop = end;
@@ -91,7 +91,7 @@ static rlx_status add_text(lexer *l, const char *begin, const char *end, char si
     return RLX_OK;
 }
 
-/* After the sign that closes: `c` is the letter before it. */
+/* Sets the stripping after a closing bracket; `c` is the character before it. */
 static void after_close(lexer *l, char c, bool is_print)
 {
     const char *begin = l->at;
@@ -124,7 +124,7 @@ static int hex_value(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* \xHH, \uHHHH, \UHHHHHHHH at s (behind the letter); returns the digits used, 0 when broken. */
+/* \xHH, \uHHHH, \UHHHHHHHH at s (after the letter); returns the digits used, 0 when malformed. */
 static size_t read_hex(const char *s, const char *end, size_t digits, uint32_t *code)
 {
     *code = 0;
@@ -139,7 +139,7 @@ static size_t read_hex(const char *s, const char *end, size_t digits, uint32_t *
     return *code <= 0x10ffff ? digits : 0;
 }
 
-/* Writes what the escape at s (behind the backslash) stands for; returns the bytes it takes. */
+/* Decodes the escape at s (after the backslash); returns the bytes it takes. */
 static size_t read_escape(const char *s, const char *end, char *out, size_t *n)
 {
     static const char letters[] = "ntrabfv\\'\"", values[] = "\n\t\r\a\b\f\v\\'\"";
@@ -174,7 +174,7 @@ static rlx_status read_string(lexer *l)
         s += *s == '\\' && s + 1 < l->end ? 2 : 1;
     if (s >= l->end)
         return fail(l, "a string does not end");
-    const size_t room = (size_t)(s - l->at) + 8; /* no escape is longer than what it stands for */
+    const size_t room = (size_t)(s - l->at) + 8; /* decoding never grows */
     char *out = rx_arena_alloc(l->arena, room);
     size_t n = 0;
     if (!out)
@@ -248,7 +248,7 @@ static rlx_status read_token(lexer *l)
                    "tag", l->line, (unsigned char)c);
 }
 
-/* Brackets that are open: inside of them "}}" closes no tag. */
+/* Change of bracket depth: inside brackets "}}" does not close a tag. */
 static int bracket_step(const rx_token *t)
 {
     if (t->kind != RX_T_SIGN || t->length != 1)

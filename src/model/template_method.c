@@ -78,8 +78,7 @@ static rx_value method_lower(rx_env *e, rx_value self, const rx_args *args)
     return rx_take_text(e, &s);
 }
 
-/* Upper case of the letters that have one code point in both cases in ASCII and Latin-1, Greek and
- * Cyrillic; others stay. */
+/* Simple upper case of ASCII, Latin-1, Greek and Cyrillic letters; others are unchanged. */
 static uint32_t upper(uint32_t c)
 {
     if ((c >= 'a' && c <= 'z') || (c >= 0xe0 && c <= 0xfe && c != 0xf7) ||
@@ -88,8 +87,8 @@ static uint32_t upper(uint32_t c)
     return c >= 0x450 && c <= 0x45f ? c - 0x50 : c;
 }
 
-/* Upper case where `rule` says so: 'u' everywhere, 'c' first character only, 't' where no letter
- * stands before; lower case elsewhere but for 'u'. */
+/* Changes case: 'u' upper, 'c' capitalises the first character, 't' every word; the rest becomes
+ * lower case. */
 static rx_value change_case(rx_env *e, rx_value v, char rule)
 {
     static const rx_args none;
@@ -137,7 +136,7 @@ static rx_value text_arg(rx_env *e, const rx_args *args, size_t i, const char *n
     return v;
 }
 
-/* Pieces between blanks. */
+/* Splits at white space. */
 static rx_value split_blanks(rx_env *e, rx_value v, int64_t most)
 {
     static const rx_args none;
@@ -197,7 +196,7 @@ static rx_value method_rsplit(rx_env *e, rx_value self, const rx_args *args)
     rx_value all = e->status == RLX_OK ? method_split(e, self, &one) : self;
     if (e->status != RLX_OK || most < 0 || (int64_t)all.list->n - 1 <= most)
         return all;
-    /* The first pieces go together again. */
+    /* rsplit: joins the leading pieces again. */
     size_t joined = all.list->n - (size_t)most;
     const rx_value last = all.list->items[joined - 1];
     rx_value out = rx_new_list(e, false);
@@ -536,7 +535,7 @@ static rx_value global_strftime_now(rx_env *e, rx_value self, const rx_args *arg
     return rx_copy_text(e, text, n);
 }
 
-/* Called again and again: nothing the first time, the separator then. */
+/* joiner(): "" at the first call, the separator afterwards. */
 static rx_value call_joiner(rx_env *e, rx_value self, const rx_args *args)
 {
     (void)e, (void)args;

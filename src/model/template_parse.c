@@ -9,7 +9,7 @@ typedef struct parser {
     rx_arena *arena;
     const rx_token *t; /* the next token */
     int depth;
-    rlx_status status; /* after a failure nothing is read any more */
+    rlx_status status; /* after a failure the parser stops */
     rlx_error *err;
 } parser;
 
@@ -363,7 +363,7 @@ static rx_node *parse_filter(parser *p, rx_node *of)
     return n;
 }
 
-/* What may follow the name of a test as its only argument, without parentheses. */
+/* Whether the next token starts a test's argument without parentheses. */
 static bool begins_argument(const parser *p)
 {
     static const char *const words[] = {"else", "or", "and", "if", "is", "in", "not"};
@@ -747,7 +747,7 @@ static rx_node *parse_continue(parser *p)
     return n;
 }
 
-/* {% generation %}, a training mark: the text is unchanged. */
+/* {% generation %} marks assistant text for training; no effect here. */
 static rx_node *parse_generation(parser *p)
 {
     expect_end_tag(p);
@@ -822,7 +822,7 @@ static rx_node *parse_block(parser *p, const char *const *ends)
 
 /* ---- The whole ------------------------------------------------------------------------------- */
 
-/* A copy with newlines of one kind; *n becomes its length. */
+/* A copy with newlines normalised to \n; *n becomes its length. */
 static char *copy_source(rx_arena *a, const char *text, size_t *n)
 {
     char *out = rx_arena_alloc(a, *n + 1);

@@ -42,7 +42,7 @@ static void print_real(rx_str *out, double v)
         rx_str_printf(out, "%s%c", i == exponent + 1 ? "." : "", i < used ? digits[i] : '0');
 }
 
-/* Counts the work of n bytes more; false when there is too much of it or of output. */
+/* Charges n more bytes to the budgets of work and output; false when exceeded. */
 static bool may_print(rx_env *e, const rx_str *out, size_t n)
 {
     if (out->n > RX_TEMPLATE_OUTPUT)
@@ -50,7 +50,7 @@ static bool may_print(rx_env *e, const rx_str *out, size_t n)
     return rx_env_bytes(e, n);
 }
 
-/* Python's repr of a string: single quotes unless it holds only such. */
+/* Python's repr of a string: single quotes, or double ones if it contains single quotes only. */
 static void print_quoted(rx_env *e, rx_str *out, rx_value v)
 {
     if (!may_print(e, out, v.n))

@@ -50,7 +50,7 @@ typedef struct rx_pair {
 } rx_pair;
 
 struct rx_dict {
-    rx_pair *items; /* in the order in which they came */
+    rx_pair *items; /* in insertion order */
     size_t n, cap;
     bool is_namespace;
 };
@@ -124,13 +124,13 @@ rx_value rx_real(double d);
 /* Points to the bytes, which must stay. */
 rx_value rx_text(const char *s, size_t n);
 rx_value rx_copy_text(rx_env *e, const char *s, size_t n);
-/* Takes the text over and ends `s`. */
+/* Moves the text out of `s` and finishes it. */
 rx_value rx_take_text(rx_env *e, rx_str *s);
 rx_value rx_new_list(rx_env *e, bool is_tuple);
 rx_value rx_new_dict(rx_env *e);
 rx_value rx_function(rx_builtin *f);
 void rx_list_add(rx_env *e, rx_list *l, rx_value v);
-/* Sets a key over an older one. */
+/* Sets or replaces a key. */
 void rx_dict_set(rx_env *e, rx_dict *d, rx_value key, rx_value value);
 /* NULL when it is not there. */
 rx_value *rx_dict_find(rx_env *e, const rx_dict *d, rx_value key);

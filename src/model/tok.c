@@ -7,7 +7,7 @@
 #include "import/file.h"
 #include "model/tok.h"
 
-/* ---- The vocabulary ------------------------------------------------------------------------- */
+/* ---- The vocabulary -------------------------------------------------------------------------- */
 
 const char *rlx_tokenizer_model(const rlx_tokenizer *t)
 {
@@ -86,7 +86,7 @@ const char *rlx_tokenizer_chat_template(const rlx_tokenizer *t, const char *name
     return NULL;
 }
 
-/* ---- Creating ------------------------------------------------------------------------------- */
+/* ---- Creating -------------------------------------------------------------------------------- */
 
 rlx_tokenizer *rx_tok_new(const char *path, rlx_error *err)
 {
@@ -123,7 +123,7 @@ void rlx_tokenizer_close(rlx_tokenizer *t)
     rx_free(t);
 }
 
-/* Takes over t and gives it to *out when st is RLX_OK. */
+/* Moves t to *out, or frees it unless st is RLX_OK. */
 static rlx_status finish_open(rlx_tokenizer *t, rlx_status st, rlx_tokenizer **out, rlx_error *err)
 {
     if (st == RLX_OK)
@@ -146,7 +146,7 @@ rlx_status rlx_tokenizer_open_file(const rlx_file *f, rlx_tokenizer **out, rlx_e
     return finish_open(t, rx_tok_load_gguf(t, f, err), out, err);
 }
 
-/* ---- Opening by path ------------------------------------------------------------------------ */
+/* ---- Opening by path ------------------------------------------------------------------------- */
 
 static bool ends_with(const char *s, const char *end)
 {
@@ -201,7 +201,7 @@ static rlx_status open_gguf(const char *path, rlx_tokenizer **out, rlx_error *er
     return st;
 }
 
-/* Looks into a folder for the files a tokenizer may be in. */
+/* Searches a folder for tokenizer files. */
 static rlx_status open_folder(const char *folder, size_t n, rlx_tokenizer **out, rlx_error *err)
 {
     static const char *const names[] = {"tokenizer.json", "vocab.txt"};

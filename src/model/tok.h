@@ -12,19 +12,19 @@
 #include "base/str.h"
 #include "rlx/tokenizer.h"
 
-#define RX_SPACE "\xe2\x96\x81" /* U+2581, what SentencePiece writes for a blank */
+#define RX_SPACE "\xe2\x96\x81" /* U+2581, SentencePiece's space */
 #define RX_SPACE_BYTES 3
 
 typedef enum rx_tok_model {
     RX_TOK_BPE,       /* merges by rank */
-    RX_TOK_SCORES,    /* SentencePiece BPE: any two pieces whose sum is a token, by its score */
+    RX_TOK_SCORES,    /* SentencePiece BPE: merges of neighbours that form a token, by score */
     RX_TOK_UNIGRAM,   /* unigram: the path with the greatest sum of scores */
     RX_TOK_WORDPIECE, /* the longest token first */
     RX_TOK_WORDLEVEL  /* whole pieces */
 } rx_tok_model;
 
 enum { /* flags of a token */
-    RX_TOK_ADDED = 1,     /* found in the text before all else */
+    RX_TOK_ADDED = 1,     /* matched before normalisation and splitting */
     RX_TOK_SPECIAL = 2,   /* only with RLX_ENCODE_PARSE_SPECIAL */
     RX_TOK_LSTRIP = 4,    /* absorbs the white space before it (lstrip) */
     RX_TOK_RSTRIP = 8,
@@ -41,7 +41,7 @@ typedef struct rx_token {
     uint8_t flags;
 } rx_token;
 
-/* ---- Tries: tokens by their first bytes ----------------------------------------------------- */
+/* ---- Tries: tokens by their first bytes ------------------------------------------------------ */
 
 typedef struct rx_trie_node {
     uint32_t first; /* child: children are neighbours, sorted by label */
@@ -67,7 +67,7 @@ void rx_trie_finish(rx_trie *trie);
 /* The child for a byte, or 0. */
 uint32_t rx_trie_step(const rx_trie *trie, uint32_t node, unsigned char label);
 
-/* ---- Steps ---------------------------------------------------------------------------------- */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 typedef enum rx_step_kind {
     /* normalising: text to text */
@@ -79,13 +79,13 @@ typedef enum rx_step_kind {
     RX_NORM_REPLACE,   /* text by with */
     RX_NORM_SQUEEZE,   /* runs of blanks (flags 0: two and more, 1: all white space) by with */
     RX_NORM_STRIP,     /* flags: 1 left, 2 right */
-    RX_NORM_NMT,       /* control characters go, odd blanks become blanks */
+    RX_NORM_NMT,       /* removes control characters, maps other spaces to ' ' */
     RX_NORM_CHARSMAP,  /* text: the table of SentencePiece */
-    RX_NORM_SPACES,    /* outer blanks go, inner runs become one blank */
+    RX_NORM_SPACES,    /* trims, and collapses runs of spaces */
     /* splitting: a piece to pieces; behaviour and invert as in `tokenizers` */
     RX_SPLIT_PATTERN,  /* pattern */
-    RX_SPLIT_BITS,     /* one character of the categories `flags` */
-    RX_SPLIT_BERT,     /* one character of punctuation */
+    RX_SPLIT_BITS,     /* at each character of the categories `flags` */
+    RX_SPLIT_BERT,     /* at each punctuation character */
     RX_SPLIT_TEXT,     /* text */
     RX_SPLIT_METASPACE,/* blanks become text; flags: RX_META_* */
     RX_SPLIT_PREFIX,   /* a blank before a piece that begins with none */
@@ -114,7 +114,7 @@ typedef struct rx_step {
 
 #define RX_MAX_STEPS 16
 
-/* ---- BPE merges ----------------------------------------------------------------------------- */
+/* ---- BPE merges ------------------------------------------------------------------------------ */
 
 typedef struct rx_merge {
     int32_t left, right; /* left < 0: a free slot */
@@ -132,7 +132,7 @@ bool rx_merges_init(rx_merges *m, size_t n);
 void rx_merges_add(rx_merges *m, rx_merge merge);
 const rx_merge *rx_merges_find(const rx_merges *m, int32_t left, int32_t right);
 
-/* ---- Decoding ------------------------------------------------------------------------------- */
+/* ---- Decoding -------------------------------------------------------------------------------- */
 
 typedef enum rx_decode_kind {
     RX_DECODE_BYTE_LEVEL, /* letters stand for bytes */
@@ -167,7 +167,7 @@ struct rlx_tokenizer {
     rx_merges merges;
     rx_trie words; /* of unigram and WordPiece */
     bool byte_level, byte_fallback, ignore_merges, fuse_unknown;
-    bool drop_unknown;  /* unknown text gives nothing, though there is an unknown token */
+    bool drop_unknown;  /* unknown text is dropped despite an unknown token */
     bool single_scores; /* sums of scores are rounded to float, as SentencePiece does */
     const char *first_prefix, *next_prefix; /* what the vocabulary writes before the first piece of
                                                a word and before the others; "" for nothing */
@@ -185,7 +185,7 @@ struct rlx_tokenizer {
     size_t n_templates, cap_templates;
 };
 
-/* ---- Encoding ------------------------------------------------------------------------------- */
+/* ---- Encoding -------------------------------------------------------------------------------- */
 
 /* A piece of a word while it is merged. */
 typedef struct rx_symbol {
@@ -213,7 +213,7 @@ typedef struct rx_encoder {
     size_t n, cap;
     bool at_start;         /* of the whole text */
     bool after_unknown;    /* the last id is one that may be fused */
-    rx_str norm[2];        /* the normalised text and the one before */
+    rx_str norm[2];        /* double buffer of the normalised text */
     uint32_t *codes;       /* of normal forms */
     size_t cap_codes;
     rx_str stage[RX_MAX_STEPS + 1]; /* pieces that a splitting step rewrote; the last: a word */
@@ -228,13 +228,14 @@ typedef struct rx_encoder {
 
 /* Pushes an id; RLX_NO_MEMORY. */
 rlx_status rx_encoder_push(rx_encoder *e, int32_t id);
-/* Text outside of the vocabulary: byte tokens where there are, else the unknown token. */
+/* Emits text outside of the vocabulary: as byte tokens if there are any, else as the unknown token.
+ * */
 rlx_status rx_encoder_unknown(rx_encoder *e, const char *s, size_t n);
 rlx_status rx_encoder_no_memory(rx_encoder *e);
 
-/* Runs the normalising steps: *s and *n become the result, which ends with the next call. */
+/* Runs the normalising steps; the result *s, *n is valid until the next call. */
 rlx_status rx_tok_normalise(rx_encoder *e, const char **s, size_t *n);
-/* Splits a piece by the steps from `stage` on and encodes what comes out. */
+/* Splits a piece by the steps from `stage` on and encodes the results. */
 rlx_status rx_tok_split(rx_encoder *e, size_t stage, const char *s, size_t n);
 /* The models. */
 rlx_status rx_tok_bpe(rx_encoder *e, const char *s, size_t n);
@@ -242,12 +243,12 @@ rlx_status rx_tok_unigram(rx_encoder *e, const char *s, size_t n);
 rlx_status rx_tok_wordpiece(rx_encoder *e, const char *s, size_t n);
 rlx_status rx_tok_wordlevel(rx_encoder *e, const char *s, size_t n);
 
-/* ---- Patterns ------------------------------------------------------------------------------- */
+/* ---- Patterns -------------------------------------------------------------------------------- */
 
 /* Bytes of the match at the begin of s, 0 for none: then none begins in the next *skip bytes. */
 size_t rx_pattern_find(const rx_pattern *p, const char *s, size_t n, size_t *skip);
 const rx_pattern *rx_pattern_by_name(const char *name);
-/* The pattern that a regular expression of a tokenizer.json means, or NULL. */
+/* The built-in pattern for a regular expression of tokenizer.json, or NULL. */
 const rx_pattern *rx_pattern_by_regex(const char *regex, size_t n);
 
 /* A row of the table of tokenizer.ggml.pre names. */
@@ -258,10 +259,10 @@ typedef struct rx_pre_name {
 } rx_pre_name;
 const rx_pre_name *rx_pre_find(const char *name, size_t n);
 
-/* ---- Loading -------------------------------------------------------------------------------- */
+/* ---- Loading --------------------------------------------------------------------------------- */
 
 rlx_tokenizer *rx_tok_new(const char *path, rlx_error *err);
-/* Adds a token as the next id or sets one that is a gap. */
+/* Appends a token or fills a gap. */
 rlx_status rx_tok_set(rlx_tokenizer *t, size_t id, rx_token token, rlx_error *err);
 /* Extends the vocabulary to ids below n; new ones are gaps. */
 rlx_status rx_tok_resize(rlx_tokenizer *t, size_t n, rlx_error *err);
@@ -269,7 +270,7 @@ int32_t rx_tok_find(const rlx_tokenizer *t, const char *text, size_t n);
 rx_step *rx_tok_norm(rlx_tokenizer *t, rx_step_kind kind, rlx_error *err);
 rx_step *rx_tok_add_split(rlx_tokenizer *t, rx_step_kind kind, rlx_error *err);
 rlx_status rx_tok_add_pattern(rlx_tokenizer *t, const char *name, rlx_error *err);
-/* The steps of BERT, to a tokenizer that has none; `lower` also takes accents away. */
+/* Adds BERT's steps to a tokenizer without steps; `lower` also strips accents. */
 void rx_tok_add_bert(rlx_tokenizer *t, bool lower);
 /* Adds a merge; both tokens and their sum must be in the vocabulary. */
 rlx_status rx_tok_add_merge(rlx_tokenizer *t, size_t rank, rx_bytes left, rx_bytes right,
@@ -279,9 +280,9 @@ rlx_status rx_tok_add_template(rlx_tokenizer *t, const char *name, size_t name_b
 /* The ids around a text; -1 is left out. */
 rlx_status rx_tok_set_around(rlx_tokenizer *t, const int32_t *before, size_t n_before,
                              const int32_t *after, size_t n_after, rlx_error *err);
-/* Checks the whole, builds the tries and tables, finds the special tokens that have no name yet. */
+/* Final checks; builds tries and tables; detects special tokens that the file does not name. */
 rlx_status rx_tok_finish_load(rlx_tokenizer *t, rlx_error *err);
-/* Whether a charsmap of SentencePiece can be walked safely. */
+/* Validates a SentencePiece charsmap, so that lookups stay inside of it. */
 rlx_status rx_tok_check_charsmap(const rlx_tokenizer *t, const char *map, size_t n,
                                  rlx_error *err);
 
@@ -290,7 +291,7 @@ rlx_status rx_tok_load_gguf(rlx_tokenizer *t, const rlx_file *f, rlx_error *err)
 rlx_status rx_tok_load_json(rlx_tokenizer *t, const void *text, size_t n, rlx_error *err);
 rlx_status rx_tok_load_vocab(rlx_tokenizer *t, const void *text, size_t n, bool lower,
                              rlx_error *err);
-/* Whether tokenizer_config.json says that text becomes small letters: yes if unsaid. */
+/* do_lower_case of tokenizer_config.json; true by default. */
 bool rx_tok_config_lower(const void *text, size_t n);
 /* tokenizer_config.json: special tokens and chat templates. */
 rlx_status rx_tok_load_config(rlx_tokenizer *t, const void *text, size_t n, rlx_error *err);

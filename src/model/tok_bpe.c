@@ -8,7 +8,7 @@
 #include "model/tok.h"
 #include "model/unicode.h"
 
-/* ---- The table of merges -------------------------------------------------------------------- */
+/* ---- The table of merges --------------------------------------------------------------------- */
 
 static size_t hash_pair(int32_t left, int32_t right)
 {
@@ -54,7 +54,7 @@ const rx_merge *rx_merges_find(const rx_merges *m, int32_t left, int32_t right)
     return NULL;
 }
 
-/* ---- The heap ------------------------------------------------------------------------------- */
+/* ---- The heap -------------------------------------------------------------------------------- */
 
 static bool comes_before(const rx_candidate *a, const rx_candidate *b)
 {
@@ -87,9 +87,9 @@ static rx_candidate pop_candidate(rx_encoder *e)
     return top;
 }
 
-/* ---- Merging -------------------------------------------------------------------------------- */
+/* ---- Merging --------------------------------------------------------------------------------- */
 
-/* Floats in an order of unsigned numbers, the greatest first. */
+/* Maps scores to unsigned costs in reverse order. */
 static uint32_t score_cost(double wide)
 {
     uint32_t bits;
@@ -99,7 +99,7 @@ static uint32_t score_cost(double wide)
     return ~bits;
 }
 
-/* Kinds of tokens that SentencePiece puts together from pieces. */
+/* Token kinds that SentencePiece merges can produce. */
 static bool is_piece(const rx_token *token)
 {
     return token->kind == RLX_TOKEN_NORMAL || token->kind == RLX_TOKEN_USER_DEFINED;
@@ -161,7 +161,7 @@ static rlx_status merge_all(rx_encoder *e, const char *word, size_t n)
     return RLX_OK;
 }
 
-/* ---- Symbols -------------------------------------------------------------------------------- */
+/* ---- Symbols --------------------------------------------------------------------------------- */
 
 static rlx_status add_symbol(rx_encoder *e, size_t i, rx_symbol s)
 {
@@ -189,7 +189,7 @@ static int32_t find_letter(rx_encoder *e, const char *s, size_t n, bool is_first
     return b->failed ? -1 : rx_tok_find(t, b->data, b->n);
 }
 
-/* One symbol a character; characters that are no token become bytes or stay without an id. */
+/* One symbol a character; characters outside of the vocabulary become byte tokens or keep id -1. */
 static rlx_status add_letters(rx_encoder *e, const char *s, size_t n, size_t *count)
 {
     const rlx_tokenizer *t = e->t;
@@ -216,7 +216,7 @@ static rlx_status add_bytes(rx_encoder *e, const char *s, size_t n, size_t *coun
     return RLX_OK;
 }
 
-/* The id of a whole piece, for vocabularies that look there first. */
+/* The id of the whole piece, for vocabularies with ignore_merges. */
 static int32_t find_whole(rx_encoder *e, const char *s, size_t n)
 {
     if (!e->t->byte_level)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Detokenizer, at once or streaming. The bytes of a token depend on it, on whether it is the first,
- * and on whether a blank is pending; there is no other state. */
+/* Detokenizer, at once or streaming. The bytes of a token depend only on the token, on whether it
+ * is the first, and on whether a space is pending. */
 #include <string.h>
 
 #include "model/tok.h"
 #include "model/unicode.h"
 
-/* Where the bytes of a token go, and what is known of the tokens before. */
+/* Output buffer and the state left by earlier tokens. */
 typedef struct sink {
     char *data;
     size_t cap, n;
@@ -21,7 +21,7 @@ static void put(sink *out, const char *s, size_t n)
     out->n += n;
 }
 
-/* ---- Kinds of vocabularies ------------------------------------------------------------------ */
+/* ---- Kinds of vocabularies ------------------------------------------------------------------- */
 
 static void put_byte_level(sink *out, const rx_token *token)
 {
@@ -62,7 +62,7 @@ static void put_spaces(sink *out, const rlx_tokenizer *t, const rx_token *token)
     }
 }
 
-/* " ." becomes "." and so on, as the tokens stand for it. */
+/* clean_up_tokenization_spaces: " ." becomes "." and so on. */
 static bool drops_blank(const char *s, size_t n)
 {
     static const char *const ends[] = {".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re"};
@@ -78,7 +78,7 @@ static void put_wordpiece(sink *out, const rlx_tokenizer *t, const rx_token *tok
     const char *s = token->text;
     size_t n = token->length;
     bool continues = next && n >= next && !memcmp(s, t->next_prefix, next);
-    if (first && token->kind == RLX_TOKEN_NORMAL) { /* only the begin of a word is marked */
+    if (first && token->kind == RLX_TOKEN_NORMAL) { /* the prefix marks word starts only */
         continues = n < first || memcmp(s, t->first_prefix, first);
         if (!continues) {
             s += first;
@@ -158,13 +158,13 @@ rlx_status rlx_tokenizer_decode(const rlx_tokenizer *t, const int32_t *ids, size
     return RLX_OK;
 }
 
-/* ---- Streams -------------------------------------------------------------------------------- */
+/* ---- Streams --------------------------------------------------------------------------------- */
 
 struct rlx_text_stream {
     const rlx_tokenizer *t;
     unsigned flags;
     sink raw;   /* bytes that wait and the newest */
-    char *text; /* what the last call gave */
+    char *text; /* returned by the last call */
 };
 
 rlx_status rlx_text_stream_create(const rlx_tokenizer *t, unsigned flags, rlx_text_stream **out,
@@ -172,7 +172,7 @@ rlx_status rlx_text_stream_create(const rlx_tokenizer *t, unsigned flags, rlx_te
 {
     if (!out || !t)
         return rx_fail(err, RLX_INVALID, "a text stream: expected a tokenizer, found none");
-    /* 3 bytes that wait, a blank, the token; each byte may become the 3 of U+FFFD. */
+    /* 3 pending bytes, a space, the token; each byte may become U+FFFD (3 bytes). */
     size_t cap = (size_t)t->longest + 8;
     const uint64_t bytes = sizeof(rlx_text_stream) + 4 * (uint64_t)cap;
     rlx_text_stream *s = rx_alloc(bytes);
@@ -190,7 +190,7 @@ void rlx_text_stream_destroy(rlx_text_stream *s)
     rx_free(s);
 }
 
-/* Gives `n` bytes of raw as valid UTF-8 and keeps the rest. */
+/* Returns n bytes of raw as valid UTF-8 and keeps the rest. */
 static const char *give(rlx_text_stream *s, size_t n, size_t *length)
 {
     size_t k = 0;
@@ -208,7 +208,7 @@ static const char *give(rlx_text_stream *s, size_t n, size_t *length)
     return s->text;
 }
 
-/* What is given of no stream. */
+/* The result for a NULL stream. */
 static const char *give_nothing(size_t *length)
 {
     if (length)

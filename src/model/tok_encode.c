@@ -6,7 +6,7 @@
 #include "model/tok.h"
 #include "model/unicode.h"
 
-/* ---- What the models call ------------------------------------------------------------------- */
+/* ---- Output of ids --------------------------------------------------------------------------- */
 
 rlx_status rx_encoder_no_memory(rx_encoder *e)
 {
@@ -46,10 +46,10 @@ rlx_status rx_encoder_unknown(rx_encoder *e, const char *s, size_t n)
     return RLX_OK;
 }
 
-/* ---- Added tokens --------------------------------------------------------------------------- */
+/* ---- Added tokens ---------------------------------------------------------------------------- */
 
 typedef struct hit {
-    size_t begin, end; /* with the white space it takes */
+    size_t begin, end; /* including stripped white space */
     int32_t id;        /* -1: none is left */
 } hit;
 
@@ -133,7 +133,7 @@ static rlx_status split_added(rx_encoder *e, const rx_trie *trie, const char *s,
     return RLX_OK;
 }
 
-/* ---- The whole ------------------------------------------------------------------------------ */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 static rlx_status encode_normalised(rx_encoder *e, const char *s, size_t n)
 {
@@ -171,7 +171,7 @@ static rlx_status repair(rx_encoder *e, const char **s, size_t *n, rx_str *out)
     return out->failed ? rx_encoder_no_memory(e) : RLX_OK;
 }
 
-/* Copies the ids with those around them; n becomes what there is, more than cap or not. */
+/* Copies the ids with the template's ids around them; n becomes the total, which may exceed cap. */
 static void write_ids(const rx_encoder *e, rlx_token_list *out)
 {
     const rlx_tokenizer *t = e->t;

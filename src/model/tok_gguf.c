@@ -7,7 +7,7 @@
 
 #define KEY(name) "tokenizer.ggml." name
 
-/* What a value of tokenizer.ggml.model means; ids are those that are not written in the file. */
+/* Meaning of tokenizer.ggml.model, with default ids of special tokens. */
 typedef struct family {
     const char *name;
     rx_tok_model model;
@@ -30,7 +30,7 @@ typedef struct loader {
     rlx_error *err;
 } loader;
 
-/* ---- Values --------------------------------------------------------------------------------- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 static rlx_status fail_kind(const loader *l, const char *key, const char *expected)
 {
@@ -38,7 +38,7 @@ static rlx_status fail_kind(const loader *l, const char *key, const char *expect
                    expected);
 }
 
-/* A string; *text is NULL where the key is not there. */
+/* A string; *text is NULL when the key is missing. */
 static rlx_status get_text(const loader *l, const char *key, const char **text, size_t *n)
 {
     rlx_meta m;
@@ -50,7 +50,7 @@ static rlx_status get_text(const loader *l, const char *key, const char **text, 
     return RLX_OK;
 }
 
-/* A bool; *out stays where the key is not there. */
+/* A bool; *out is unchanged when the key is missing. */
 static rlx_status get_bool(const loader *l, const char *key, bool *out)
 {
     rlx_meta m;
@@ -59,7 +59,7 @@ static rlx_status get_bool(const loader *l, const char *key, bool *out)
     return !m.is_array && rlx_meta_bool(&m, 0, out) ? RLX_OK : fail_kind(l, key, "a bool");
 }
 
-/* The id of a token; *out stays where the key is not there or says that there is none. */
+/* A token id; *out is unchanged when the key is missing or means "none". */
 static rlx_status get_id(const loader *l, const char *key, int32_t *out)
 {
     rlx_meta m;
@@ -80,7 +80,7 @@ static rlx_status get_id(const loader *l, const char *key, int32_t *out)
     return RLX_OK;
 }
 
-/* An array of `n` values; out->n is 0 where the key is not there. */
+/* An array of `n` values; out->n is 0 when the key is missing. */
 static rlx_status get_array(const loader *l, const char *key, size_t n, rlx_meta *out)
 {
     *out = (rlx_meta){0};
@@ -94,14 +94,14 @@ static rlx_status get_array(const loader *l, const char *key, size_t n, rlx_meta
     return RLX_OK;
 }
 
-/* ---- Tokens --------------------------------------------------------------------------------- */
+/* ---- Tokens ---------------------------------------------------------------------------------- */
 
 /* The numbers of tokenizer.ggml.token_type. */
 static const struct {
     rlx_token_kind kind;
     unsigned flags;
 } token_types[] = {
-    {RLX_TOKEN_NORMAL, 0}, /* 0: not said */
+    {RLX_TOKEN_NORMAL, 0}, /* 0: undefined */
     {RLX_TOKEN_NORMAL, 0},
     {RLX_TOKEN_UNKNOWN, RX_TOK_ADDED | RX_TOK_SPECIAL},
     {RLX_TOKEN_CONTROL, RX_TOK_ADDED | RX_TOK_SPECIAL},
@@ -175,7 +175,7 @@ static rlx_status load_merges(const loader *l)
     return RLX_OK;
 }
 
-/* ---- Steps ---------------------------------------------------------------------------------- */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 static rlx_status load_charsmap(const loader *l)
 {
@@ -198,7 +198,7 @@ static rlx_status load_charsmap(const loader *l)
     return RLX_OK;
 }
 
-/* SentencePiece: blanks become U+2581, one more is put before the text. */
+/* SentencePiece: spaces become U+2581, with one more before the text. */
 static rlx_status load_spaces(const loader *l)
 {
     rlx_tokenizer *t = l->t;
@@ -249,7 +249,7 @@ static rlx_status load_pre(const loader *l, bool *add_bos)
     return load_merges(l);
 }
 
-/* How the vocabulary marks words, and whether it has capital letters: GGUF does not say. */
+/* Detects word markers and lower case from the vocabulary, since GGUF has no keys for them. */
 static bool study_words(rlx_tokenizer *t)
 {
     size_t n_phantom = 0, n_capital = 0;
@@ -276,7 +276,7 @@ static void load_wordpiece(rlx_tokenizer *t)
     t->clean_up = true;
 }
 
-/* ---- Special tokens ------------------------------------------------------------------------- */
+/* ---- Special tokens -------------------------------------------------------------------------- */
 
 static int32_t in_range(const rlx_tokenizer *t, int32_t id)
 {
@@ -310,7 +310,7 @@ static rlx_status load_specials(const loader *l)
     return RLX_OK;
 }
 
-/* Which ids go around a text. */
+/* Sets the ids before and after a text. */
 static rlx_status load_around(const loader *l, bool add_bos)
 {
     rlx_tokenizer *t = l->t;

@@ -4,7 +4,7 @@
 
 #include "model/tok_json.h"
 
-/* ---- Members -------------------------------------------------------------------------------- */
+/* ---- Members --------------------------------------------------------------------------------- */
 
 rlx_status rx_tok_json_fail(const rx_tok_json *l, const char *where, const char *expected,
                             const rx_json *found)
@@ -37,7 +37,7 @@ rlx_status rx_tok_json_text(const rx_tok_json *l, const rx_json *v, const char *
     return *text ? RLX_OK : rx_fail_memory(l->err, key, there ? m->length + 1 : 1);
 }
 
-/* ---- Vocabularies --------------------------------------------------------------------------- */
+/* ---- Vocabularies ---------------------------------------------------------------------------- */
 
 static rx_token make_token(const char *text, size_t n, double score)
 {
@@ -45,7 +45,7 @@ static rx_token make_token(const char *text, size_t n, double score)
                       .kind = RLX_TOKEN_NORMAL};
 }
 
-/* Ids may leave gaps, but not more than there are tokens and a few. */
+/* Bounds ids: gaps may not outnumber the tokens by much. */
 static rlx_status check_id(const rx_tok_json *l, const rx_json *v, const char *text, size_t count,
                            uint64_t *id)
 {
@@ -89,7 +89,7 @@ static rlx_status load_vocab_scores(const rx_tok_json *l, const rx_json *vocab)
     return RLX_OK;
 }
 
-/* The unk_token of a model; false when it is named and not there. */
+/* The unk_token of a model; fails when it is not in the vocabulary. */
 static rlx_status load_unknown(const rx_tok_json *l, const rx_json *model)
 {
     const rx_json *name = rx_json_member(model, "unk_token");
@@ -103,7 +103,7 @@ static rlx_status load_unknown(const rx_tok_json *l, const rx_json *model)
     return RLX_OK;
 }
 
-/* ---- Models --------------------------------------------------------------------------------- */
+/* ---- Models ---------------------------------------------------------------------------------- */
 
 /* "a b" or ["a", "b"] */
 static rlx_status load_merge(const rx_tok_json *l, const rx_json *m, size_t rank)
@@ -188,7 +188,7 @@ static rlx_status load_wordlevel(const rx_tok_json *l, const rx_json *model)
 static rlx_status load_model(const rx_tok_json *l, const rx_json *model)
 {
     static const struct {
-        const char *type, *member; /* files of old versions have no type: a member tells */
+        const char *type, *member; /* old files lack "type": detected by a member */
         rlx_status (*load)(const rx_tok_json *l, const rx_json *model);
     } rows[] = {
         {"BPE", "merges", load_bpe},
@@ -205,7 +205,7 @@ static rlx_status load_model(const rx_tok_json *l, const rx_json *model)
                             type ? type : model);
 }
 
-/* ---- Added tokens --------------------------------------------------------------------------- */
+/* ---- Added tokens ---------------------------------------------------------------------------- */
 
 static rlx_status load_added_token(const rx_tok_json *l, const rx_json *v, size_t count)
 {
@@ -278,7 +278,7 @@ rlx_status rx_tok_load_json(rlx_tokenizer *t, const void *text, size_t n, rlx_er
     return st;
 }
 
-/* ---- vocab.txt and tokenizer_config.json ---------------------------------------------------- */
+/* ---- vocab.txt and tokenizer_config.json ----------------------------------------------------- */
 
 rlx_status rx_tok_load_vocab(rlx_tokenizer *t, const void *text, size_t n, bool lower,
                              rlx_error *err)

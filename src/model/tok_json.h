@@ -16,9 +16,9 @@ rlx_status rx_tok_json_fail(const rx_tok_json *l, const char *where, const char 
                             const rx_json *found);
 /* Whether a member is this string. */
 bool rx_tok_json_is(const rx_json *v, const char *key, const char *text);
-/* A member that is true or false, else `missing`. */
+/* A bool member, or `missing`. */
 bool rx_tok_json_bool(const rx_json *v, const char *key, bool missing);
-/* A member that is a string, copied to the arena; "" where it is none. */
+/* A string member, copied to the arena; "" when it is none. */
 rlx_status rx_tok_json_text(const rx_tok_json *l, const rx_json *v, const char *key,
                             const char **text, size_t *n);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* tokenizer.json: the normalizer, pre_tokenizer, decoder and post_processor objects as steps. Each
- * type is a row of a table; an unknown type is refused by name. */
+ * type is a row of a table; an unknown type is an error that names it. */
 #include <string.h>
 
 #include "model/tok_json.h"
@@ -39,7 +39,7 @@ static rlx_status load_list(const rx_tok_json *l, const rx_json *v, const char *
     return RLX_OK;
 }
 
-/* ---- Normalizers ---------------------------------------------------------------------------- */
+/* ---- Normalizers ----------------------------------------------------------------------------- */
 
 static rlx_status add_norm(const rx_tok_json *l, rx_step_kind kind, unsigned flags)
 {
@@ -200,7 +200,7 @@ rlx_status rx_tok_json_normaliser(const rx_tok_json *l, const rx_json *v)
     return load_by_type(l, "a normalizer", v, rows);
 }
 
-/* ---- Pre-tokenizers ------------------------------------------------------------------------- */
+/* ---- Pre-tokenizers -------------------------------------------------------------------------- */
 
 static rlx_status add_split(const rx_tok_json *l, rx_step_kind kind, unsigned flags,
                             rx_behaviour behaviour)
@@ -338,7 +338,7 @@ rlx_status rx_tok_json_splitter(const rx_tok_json *l, const rx_json *v)
     return load_by_type(l, "a pre_tokenizer", v, rows);
 }
 
-/* ---- Decoders ------------------------------------------------------------------------------- */
+/* ---- Decoders -------------------------------------------------------------------------------- */
 
 static rlx_status decode_byte_level(const rx_tok_json *l, const rx_json *v)
 {
@@ -409,7 +409,7 @@ rlx_status rx_tok_json_decoder(const rx_tok_json *l, const rx_json *v)
     return load_by_type(l, "a decoder", v, rows);
 }
 
-/* ---- Post-processors ------------------------------------------------------------------------ */
+/* ---- Post-processors ------------------------------------------------------------------------- */
 
 static rlx_status get_id(const rx_tok_json *l, const rx_json *v, int32_t *out)
 {

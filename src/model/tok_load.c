@@ -9,7 +9,7 @@
 
 #define MAX_TOKENS (1u << 24)
 
-/* ---- Byte-level letters --------------------------------------------------------------------- */
+/* ---- Byte-level letters ---------------------------------------------------------------------- */
 
 /* Printable bytes of Latin-1 stand for themselves, the others for letters from U+0100 on. */
 static bool is_printable(unsigned byte)
@@ -39,7 +39,7 @@ int rx_byte_of_letter(uint32_t code)
     return code == 0x143 ? 0xad : -1;
 }
 
-/* ---- Tokens --------------------------------------------------------------------------------- */
+/* ---- Tokens ---------------------------------------------------------------------------------- */
 
 rlx_status rx_tok_resize(rlx_tokenizer *t, size_t n, rlx_error *err)
 {
@@ -79,7 +79,7 @@ rlx_status rx_tok_set(rlx_tokenizer *t, size_t id, rx_token token, rlx_error *er
     return RLX_OK;
 }
 
-/* ---- Steps ---------------------------------------------------------------------------------- */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 static rx_step *add_step(rlx_tokenizer *t, rx_step *steps, size_t *n, rx_step_kind kind,
                          rlx_error *err)
@@ -187,9 +187,9 @@ rlx_status rx_tok_set_around(rlx_tokenizer *t, const int32_t *before, size_t n_b
     return RLX_OK;
 }
 
-/* ---- When all is there ---------------------------------------------------------------------- */
+/* ---- Finishing ------------------------------------------------------------------------------- */
 
-/* Texts of tokens that end a generation, where they are no normal tokens. */
+/* Texts of end-of-generation tokens, unless they are normal tokens. */
 static const char *const end_texts[] = {
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<end_of_turn>", "<turn|>",
     "<|endoftext|>", "<|end_of_text|>", "<|eom_id|>", "<EOT>", "_<EOT>", "<|eot|>",
@@ -197,8 +197,8 @@ static const char *const end_texts[] = {
     "sentence\xef\xbd\x9c>", "[EOT]", "[EOS]", "</s>", "<eos>",
 };
 
-/* Names of special tokens for files that do not say: the first that is there. Not of the unknown
- * token, which changes what is encoded. */
+/* Texts of special tokens that a file does not name, by preference. Not for the unknown token,
+ * which would change encodings. */
 static const struct {
     rlx_special which;
     const char *text;
@@ -244,7 +244,7 @@ static void find_bytes(rlx_tokenizer *t)
     }
 }
 
-/* The text by which an added token is found. */
+/* The match text of an added token. */
 static rlx_status added_key(rlx_tokenizer *t, size_t id, bool normal, rx_trie_key *key,
                             rlx_error *err)
 {
@@ -302,7 +302,7 @@ static rlx_status build_words(rlx_tokenizer *t, rx_trie_key *keys, rlx_error *er
     return RLX_OK;
 }
 
-/* Whether U+2581 stands only at the begin of tokens: then texts may be cut before it. */
+/* Whether U+2581 occurs only at the start of tokens: then text can be split before it. */
 static bool may_cut(const rlx_tokenizer *t)
 {
     if (t->byte_level || t->ignore_merges || *t->next_prefix || *t->word_suffix ||

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The normalising steps: each reads the text and writes a new one, or says that nothing changes. */
+/* The normalising steps: each writes a new text, or reports that nothing changed. */
 #include <string.h>
 
 #include "model/tok.h"
 #include "model/unicode.h"
 
-/* A text and where the next one goes. */
+/* Input text and output buffer. */
 typedef struct pass {
     rx_encoder *e;
     const rx_step *step;
@@ -28,7 +28,7 @@ static bool is_ascii(const char *s, size_t n)
     return true;
 }
 
-/* ---- Normal forms --------------------------------------------------------------------------- */
+/* ---- Normal forms ---------------------------------------------------------------------------- */
 
 /* Sorts a run of combining characters by class; equal ones keep their order. */
 static void sort_marks(uint32_t *codes, size_t n, uint32_t *scratch)
@@ -55,7 +55,7 @@ static void order_marks(uint32_t *codes, size_t n, uint32_t *scratch)
     }
 }
 
-/* Composes in place; returns how many are left. */
+/* Composes in place; returns the new length. */
 static size_t compose(uint32_t *codes, size_t n)
 {
     size_t k = 0, starter = SIZE_MAX;
@@ -84,7 +84,7 @@ static bool apply_form(pass *p)
         return false;
     for (size_t i = 0; i < p->n;) {
         uint32_t code;
-        /* room for this one twice over: the second half is scratch for sorting */
+        /* the second half is scratch for sorting */
         if (!rx_grow(&e->codes, &e->cap_codes, 2 * (k + RX_MAX_DECOMPOSED), sizeof *e->codes)) {
             p->out->failed = true;
             return true;
@@ -100,7 +100,7 @@ static bool apply_form(pass *p)
     return true;
 }
 
-/* ---- Character by character ----------------------------------------------------------------- */
+/* ---- Character by character ------------------------------------------------------------------ */
 
 static bool apply_lower(pass *p)
 {
@@ -177,7 +177,7 @@ static bool apply_nmt(pass *p)
     return true;
 }
 
-/* ---- Pieces of text ------------------------------------------------------------------------- */
+/* ---- Pieces of text -------------------------------------------------------------------------- */
 
 static bool apply_prepend(pass *p)
 {
@@ -277,9 +277,9 @@ static bool apply_spaces(pass *p)
     return true;
 }
 
-/* ---- The table of SentencePiece ------------------------------------------------------------- */
+/* ---- The table of SentencePiece -------------------------------------------------------------- */
 
-/* Bytes of the trie, then a double-array trie of 32-bit units, then texts that end in 0. */
+/* A charsmap: size of the trie, double-array trie of 32-bit units, zero-terminated texts. */
 static uint32_t get_unit(const char *map, size_t i)
 {
     const unsigned char *p = (const unsigned char *)map + 4 + 4 * i;
@@ -306,7 +306,7 @@ rlx_status rx_tok_check_charsmap(const rlx_tokenizer *t, const char *map, size_t
     return RLX_OK;
 }
 
-/* The longest key at s: bytes used, and the place of its text; 0 for none. */
+/* The longest key at s: its length, and the offset of its replacement; 0: none. */
 static size_t find_in_map(const char *map, size_t map_bytes, const char *s, size_t n,
                           const char **text)
 {
@@ -351,7 +351,7 @@ static bool apply_charsmap(pass *p)
     return true;
 }
 
-/* ---- All of them ---------------------------------------------------------------------------- */
+/* ---- All of them ----------------------------------------------------------------------------- */
 
 static bool (*const apply[])(pass *p) = {
     [RX_NORM_FORM] = apply_form,       [RX_NORM_LOWER] = apply_lower,

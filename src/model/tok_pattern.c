@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The splitting rules of byte-level BPE vocabularies as tables: a pattern is a list of
  * alternatives, an alternative a list of runs of characters of one class. The first that matches
- * wins; runs are greedy and give back where what follows needs it, as in the regular expressions
- * that these rules were published as. */
+ * wins; runs are greedy and backtrack, as in the regular expressions that these rules come from. */
 #include <string.h>
 
 #include "model/tok.h"
 #include "model/unicode.h"
 
-/* ---- Classes of characters ------------------------------------------------------------------ */
+/* ---- Classes of characters ------------------------------------------------------------------- */
 
 typedef struct code_range {
     uint32_t first, last;
@@ -89,7 +88,7 @@ static bool in_class(const char_class *c, uint32_t code)
     return in != c->negate;
 }
 
-/* ---- Alternatives --------------------------------------------------------------------------- */
+/* ---- Alternatives ---------------------------------------------------------------------------- */
 
 #define MANY 255
 #define MAX_RUNS 4
@@ -240,9 +239,9 @@ static const rx_pattern patterns[] = {
     {"no_spaces", no_spaces, REGEXES("\\S+")},
 };
 
-/* ---- Matching ------------------------------------------------------------------------------- */
+/* ---- Matching -------------------------------------------------------------------------------- */
 
-/* Where the character that ends before `at` begins. */
+/* Start of the character before `at`. */
 static size_t step_back(const char *s, size_t at)
 {
     uint32_t code;
@@ -342,7 +341,7 @@ size_t rx_pattern_find(const rx_pattern *p, const char *s, size_t n, size_t *ski
         length = match_alternative(a, s, n);
     *skip = rx_utf8_get(s, n, &code);
     if (!length && p->alternatives->kind == ALT_SPACE_AT_END && (space = match_space(s, n, false)))
-        *skip = space; /* the whole run is not at the end: do not look at it again and again */
+        *skip = space; /* avoids rescanning the run (quadratic time) */
     return length;
 }
 
@@ -379,7 +378,7 @@ const rx_pattern *rx_pattern_by_regex(const char *regex, size_t n)
     return NULL;
 }
 
-/* ---- Names of tokenizer.ggml.pre ------------------------------------------------------------ */
+/* ---- Names of tokenizer.ggml.pre ------------------------------------------------------------- */
 
 static const rx_pre_name pre_names[] = {
     {"default", {"plain_marks", "gpt2", "numbers", "digits3"}, false, false},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The splitting steps: a piece of text goes through them one after the other, each hands on what it
- * makes of it, the last hands words to the model. */
+/* The splitting steps: each splits or rewrites a piece of text and passes the results to the next;
+ * the last passes words to the model. */
 #include <string.h>
 
 #include "model/tok.h"
@@ -14,7 +14,7 @@ static rlx_status (*const models[])(rx_encoder *e, const char *s, size_t n) = {
     [RX_TOK_WORDLEVEL] = rx_tok_wordlevel,
 };
 
-/* ---- Matches -------------------------------------------------------------------------------- */
+/* ---- Matches --------------------------------------------------------------------------------- */
 
 static bool is_bert_mark(uint32_t code)
 {
@@ -40,9 +40,9 @@ static size_t match(const rx_step *step, const char *s, size_t n, size_t *skip)
     return rx_unicode_bits(code) & step->flags ? letter : 0;
 }
 
-/* ---- Pieces --------------------------------------------------------------------------------- */
+/* ---- Pieces ---------------------------------------------------------------------------------- */
 
-/* The piece that is being put together. */
+/* The piece being assembled. */
 typedef struct splitter {
     rx_encoder *e;
     size_t stage;
@@ -57,7 +57,8 @@ static rlx_status flush(splitter *p)
     return n ? rx_tok_split(p->e, p->stage + 1, p->s + p->begin, n) : RLX_OK;
 }
 
-/* The text up to `end` is a match or lies between matches: joins the piece or begins a new one. */
+/* Adds the text up to `end` (a match or the text between matches) to the current piece or starts a
+ * new one. */
 static rlx_status add_part(splitter *p, const rx_step *step, size_t end, bool is_match)
 {
     bool joins = false;
@@ -100,7 +101,7 @@ static rlx_status split_by_matches(rx_encoder *e, size_t stage, const rx_step *s
     return flush(&p);
 }
 
-/* ---- Steps that rewrite --------------------------------------------------------------------- */
+/* ---- Steps that rewrite ---------------------------------------------------------------------- */
 
 static rlx_status split_metaspace(rx_encoder *e, size_t stage, const rx_step *step, const char *s,
                                   size_t n)
@@ -134,7 +135,7 @@ static rlx_status split_prefix(rx_encoder *e, size_t stage, const char *s, size_
     return out->failed ? rx_encoder_no_memory(e) : rx_tok_split(e, stage + 1, out->data, out->n);
 }
 
-/* No token of the vocabulary crosses these places, so shorter pieces give the same ids. */
+/* No token crosses these boundaries, so splitting does not change the ids. */
 static rlx_status split_space(rx_encoder *e, size_t stage, const char *s, size_t n)
 {
     size_t begin = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tries over bytes, built level by level from sorted keys: children of a node are neighbours. */
+/* Tries over bytes, built level by level from sorted keys: children of a node are contiguous. */
 #include <stdlib.h>
 #include <string.h>
 

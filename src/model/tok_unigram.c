@@ -6,7 +6,7 @@
 #include "model/tok.h"
 #include "model/unicode.h"
 
-/* ---- Unigram -------------------------------------------------------------------------------- */
+/* ---- Unigram --------------------------------------------------------------------------------- */
 
 #define NOT_REACHED (-1e300)
 
@@ -18,7 +18,7 @@ static void improve(rx_path *to, double score, size_t from, int32_t id, bool sin
         *to = (rx_path){score, (uint32_t)from, id};
 }
 
-/* All tokens that begin at byte `at`; a character that is no token may always be unknown. */
+/* All tokens that begin at byte `at`; any character can be an unknown token. */
 static void extend_paths(rx_encoder *e, const char *s, size_t n, size_t at)
 {
     const rlx_tokenizer *t = e->t;
@@ -42,7 +42,7 @@ static void extend_paths(rx_encoder *e, const char *s, size_t n, size_t at)
         improve(&e->path[at + letter], here + t->unknown_score, at, -1, t->single_scores);
 }
 
-/* Turns the links of the best path around: path[i] then says where the token at i ends. */
+/* Reverses the links of the best path: path[i] becomes the end of the token at i. */
 static void turn_path(rx_path *path, size_t n)
 {
     rx_path after = {.from = (uint32_t)n, .id = -1};
@@ -78,7 +78,7 @@ rlx_status rx_tok_unigram(rx_encoder *e, const char *s, size_t n)
     return RLX_OK;
 }
 
-/* ---- WordPiece ------------------------------------------------------------------------------ */
+/* ---- WordPiece ------------------------------------------------------------------------------- */
 
 static uint32_t walk_text(const rx_trie *trie, uint32_t node, const char *text)
 {
@@ -127,7 +127,7 @@ rlx_status rx_tok_wordpiece(rx_encoder *e, const char *s, size_t n)
         const char *prefix = at ? t->next_prefix : t->first_prefix;
         bool marked = at && first && n - at >= first && !memcmp(s + at, t->first_prefix, first);
         int32_t id = marked ? -1 : longest_token(&t->words, prefix, s + at, n - at, &used);
-        if (id < 0) { /* one part that is unknown makes the whole word unknown */
+        if (id < 0) { /* an unknown part makes the whole word unknown */
             e->n = begin;
             return rx_encoder_unknown(e, s, n);
         }
@@ -136,7 +136,7 @@ rlx_status rx_tok_wordpiece(rx_encoder *e, const char *s, size_t n)
     return RLX_OK;
 }
 
-/* ---- Word lists ----------------------------------------------------------------------------- */
+/* ---- Word lists ------------------------------------------------------------------------------ */
 
 rlx_status rx_tok_wordlevel(rx_encoder *e, const char *s, size_t n)
 {

@@ -20,7 +20,7 @@ static size_t lead_length(unsigned char c, unsigned char *low, unsigned char *hi
     return c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
 }
 
-/* Good bytes at s, and in *want how many make the character: 0 when none begins here. */
+/* Valid bytes at s, and in *want the length of the character; 0: no character starts here. */
 static size_t good_length(const char *s, size_t n, size_t *want)
 {
     const unsigned char *p = (const unsigned char *)s;

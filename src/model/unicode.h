@@ -44,11 +44,11 @@ bool rx_unicode_is_space(uint32_t code);
 /* 1 or 2 code points. */
 size_t rx_unicode_lower(uint32_t code, uint32_t out[2]);
 
-/* The most code points that one becomes. */
+/* The longest decomposition of a code point. */
 #define RX_MAX_DECOMPOSED 18
 size_t rx_unicode_decompose(uint32_t code, bool compatible, uint32_t out[RX_MAX_DECOMPOSED]);
 int rx_unicode_class(uint32_t code);
-/* The code point that two become, or 0. */
+/* The canonical composition of two code points, or 0. */
 uint32_t rx_unicode_compose(uint32_t first, uint32_t second);
 
 #endif

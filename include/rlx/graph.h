@@ -88,8 +88,8 @@ RLX_API rlx_value rlx_constant(rlx_graph *g, rlx_dtype t, int rank, const rlx_di
 /* A rank-0 literal of type t; the value is converted as rlx_from_float does (i64 exactly). */
 RLX_API rlx_value rlx_scalar(rlx_graph *g, rlx_dtype t, double value);
 /* A tensor that stays on the device between runs, zero at first. Fixed dimensions. The graph reads
- * it through this value, changes it with rlx_state_write, and the host through rlx_session_state_*.
- * */
+ * it through this value, changes it with rlx_state_write, and the host through
+ * rlx_session_state_*. */
 RLX_API rlx_value rlx_state(rlx_graph *g, const char *name, rlx_dtype t, int rank,
                             const rlx_dim *dims);
 

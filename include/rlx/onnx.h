@@ -54,8 +54,8 @@ typedef struct rlx_onnx_operator {
     size_t n_nodes;            /* that use it */
     bool supported;            /* rlx knows it, or the model has a function for it */
 } rlx_onnx_operator;
-/* Operator `i`: unsupported ones first, then the most frequent. RLX_NOT_FOUND when there is none.
- * */
+/* Operator `i`: unsupported ones first, then the most frequent. RLX_NOT_FOUND when there is
+ * none. */
 RLX_API rlx_status rlx_onnx_operator_at(const rlx_onnx *m, size_t i, rlx_onnx_operator *out,
                                         rlx_error *err);
 

@@ -128,8 +128,8 @@ RLX_API rlx_value rlx_dequant_matmul_ex(rlx_graph *g, rlx_value x, rlx_value w, 
                                         const rlx_dequant_desc *d);
 /* Row i of x [M, K] times the packed (or float) expert w[ids[i]] of [E, N, K] -> [M, N]. */
 RLX_API rlx_value rlx_dequant_grouped_matmul(rlx_graph *g, rlx_value x, rlx_value w, rlx_value ids);
-/* Decodes the experts `ids` [M] of a packed bank [E, N, K] -> [M, N, K] of type `to` (f32 when 0).
- * */
+/* Decodes the experts `ids` [M] of a packed bank [E, N, K] -> [M, N, K] of type `to` (f32 when
+ * 0). */
 RLX_API rlx_value rlx_dequant_moe_weights(rlx_graph *g, rlx_value w, rlx_value ids, rlx_dtype to);
 
 typedef struct rlx_qmatmul_desc {
@@ -388,8 +388,8 @@ typedef struct rlx_sort_desc {
 /* Stable; NaN counts as largest. argsort gives i64 (or i32 by `out`). */
 RLX_API rlx_value rlx_sort(rlx_graph *g, rlx_value x, const rlx_sort_desc *d);
 RLX_API rlx_value rlx_argsort(rlx_graph *g, rlx_value x, const rlx_sort_desc *d);
-/* Counts (i64) of x in `bins` equal parts of [lo, hi]; the last one is closed; others are ignored.
- * */
+/* Counts (i64) of x in `bins` equal parts of [lo, hi]; the last one is closed; others are
+ * ignored. */
 typedef struct rlx_histogram_desc {
     size_t struct_size;
     int64_t bins;
@@ -536,8 +536,8 @@ RLX_API rlx_value rlx_rnn(rlx_graph *g, rlx_value x, const rlx_rnn_layer *layers
  * [B,E,N]. */
 RLX_API rlx_value rlx_selective_scan(rlx_graph *g, const rlx_value in[7], rlx_value *h);
 /* Mamba-2: x [B,S,H,P], dt [B,S,H], a [H], b, c [B,S,G,N] (H a multiple of G), skip? [H], s0?
- * [B,H,P,N]: s = exp(dt*a)*s + (dt*x) outer b; y = s c (+ skip*x). Returns y [B,S,H,P]; *s as s0.
- * */
+ * [B,H,P,N]: s = exp(dt*a)*s + (dt*x) outer b; y = s c (+ skip*x). Returns y [B,S,H,P]; *s as
+ * s0. */
 RLX_API rlx_value rlx_mamba2(rlx_graph *g, const rlx_value in[7], rlx_value *s);
 /* q, k [B,S,H,N], v [B,S,H,P], gate [B,S,H] or [B,S,H,N] (log decay), beta [B,S,H], s0? [B,H,N,P].
  * Per token: s = exp(gate)*s; d = (v - s^T k)*beta; s += k outer d; o = s^T q / sqrt(N).
@@ -572,8 +572,8 @@ RLX_API rlx_value rlx_log_mel(rlx_graph *g, rlx_value spectrum, rlx_value filter
                               bool peak_per_frame);
 /* spectra [.., n, bins, 2] -> the k largest powers [.., k]; *indices i32 [.., k]. Fixed bins. */
 RLX_API rlx_value rlx_welch_peaks(rlx_graph *g, rlx_value spectra, int64_t k, rlx_value *indices);
-/* distances [n, n] -> the k nearest of each row, itself excluded: distances [n, k]; *indices i32.
- * */
+/* distances [n, n] -> the k nearest of each row, itself excluded: distances [n, k]; *indices
+ * i32. */
 RLX_API rlx_value rlx_knn(rlx_graph *g, rlx_value distances, int64_t k, rlx_value *indices);
 typedef struct rlx_gate_desc {
     size_t struct_size;

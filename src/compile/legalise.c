@@ -40,8 +40,8 @@ static rlx_dtype wider_type(rlx_dtype t)
     return t == RLX_F16 || t == RLX_BF16 ? RLX_F32 : t;
 }
 
-/* Whether the target has the operation for f32 and i32 operands, tested with a graph of one node.
- * */
+/* Whether the target has the operation for f32 and i32 operands, tested with a graph of one
+ * node. */
 static bool has_wider_form(const rlx_graph *g, const rx_target *t, const rx_node *n)
 {
     rx_rewrite w;

@@ -101,8 +101,8 @@ bool rx_kernel_available(rx_kernel k, const rx_gpu_caps *caps);
 /* In the views `data` is not a pointer but the byte offset from the start of the operand's own
  * memory, as (char *)offset; views that are not dense have it too. Absent operands have rank -1. */
 /* A step merged into another (merges.c): the prologue of a product (rms_norm or mul, whose result
- * is operand 0) or of a state_write (rope, whose result is the update), or a part of an epilogue.
- * */
+ * is operand 0) or of a state_write (rope, whose result is the update), or a part of an
+ * epilogue. */
 #define RX_MERGED_OPERANDS 6
 typedef struct rx_gpu_merged {
     rx_op op;
@@ -239,8 +239,8 @@ void rx_gpu_set_args(rx_gpu_build *b, rx_gpu_dispatch *d, rx_kernel k, rx_contra
     }
 #define END(f)
 #include "gpu/kernels.def"
-/* For emitted kernels: appends a binding or a push constant. Exceeding the limit fails the build.
- * */
+/* For emitted kernels: appends a binding or a push constant. Exceeding the limit fails the
+ * build. */
 void rx_gpu_bind(rx_gpu_build *b, rx_gpu_dispatch *d, rx_gpu_ref ref, bool writes);
 void rx_gpu_push(rx_gpu_build *b, rx_gpu_dispatch *d, uint32_t word);
 /* Words `word` (not 0) and word + 1 of the push constants become the device address of a binding,

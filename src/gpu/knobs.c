@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The knobs (forced kernel variants) of Vulkan and WebGPU: tiles of products with many rows,
- * workgroups of products with few. The first choice of each is "auto": gpu/select chooses by size.
- * */
+ * workgroups of products with few. The first choice of each is "auto": gpu/select chooses by
+ * size. */
 #include "gpu/gpu.h"
 
 #define N(list) (sizeof(list) / sizeof *(list))

@@ -46,8 +46,8 @@ bool rx_gpu_hazard(const rx_gpu_placed *a, const rx_gpu_placed *b, const rx_gpu_
 /* ---- Order ---------------------------------------------------------------------------------- */
 
 /* Topological levels: dispatches without dependencies first, then those that depend only on these,
- * and so on, which needs the fewest barriers. Sorts n <= WINDOW dispatches; `room` holds as many.
- * */
+ * and so on, which needs the fewest barriers. Sorts n <= WINDOW dispatches; `room` holds as
+ * many. */
 static void order_window(rx_gpu_placed *list, size_t n, const rx_gpu_rules *rules,
                          rx_gpu_placed *room)
 {

@@ -26,8 +26,8 @@ typedef struct rx_onnx_scope {
     rlx_value *in;                   /* operands of that node */
 } rx_onnx_scope;
 
-/* Values that a builder holds while it builds sub-graphs, so that onnx_resolve.c can rename them.
- * */
+/* Values that a builder holds while it builds sub-graphs, so that onnx_resolve.c can rename
+ * them. */
 typedef struct rx_onnx_frame {
     struct rx_onnx_frame *outer;
     rlx_value *v;

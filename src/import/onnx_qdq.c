@@ -103,8 +103,8 @@ static bool read_bias(rx_onnx_call *c, uint32_t id, rlx_value scale, rlx_value *
     return true;
 }
 
-/* ---- Clamps that saturation makes redundant ---------------------------------------------------
- * */
+/* ---- Clamps that saturation makes redundant
+ * --------------------------------------------------- */
 
 /* x before a relu or clamps whose range includes the whole range of the codes. */
 static rlx_value without_limits(rx_onnx_call *c, rlx_value x, double low, double high)

@@ -67,8 +67,8 @@ static bool read_recurrent(rx_onnx_call *c, cell kind, recurrent *r)
 
 /* ---- As one operation ------------------------------------------------------------------------ */
 
-/* A copy of a weight with reordered gates; RLX_NONE: v is no weight, or above RX_ONNX_MAX_COPIED.
- * */
+/* A copy of a weight with reordered gates; RLX_NONE: v is no weight, or above
+ * RX_ONNX_MAX_COPIED. */
 static rlx_value copy_gates(rx_onnx_call *c, const recurrent *r, rlx_value v, const int *order)
 {
     const rlx_shape s = rlx_value_shape(c->g, v);

@@ -177,8 +177,8 @@ rlx_value rx_onnx_concat_from_sequence(rx_onnx_call *c)
     return rlx_concat(c->g, v, l->n, axis);
 }
 
-/* Runs the body for each item of the sequences; operands that are tensors are passed to every call.
- * */
+/* Runs the body for each item of the sequences; operands that are tensors are passed to every
+ * call. */
 rlx_value rx_onnx_sequence_map(rx_onnx_call *c)
 {
     const rx_onnx_attr *body = rx_onnx_attr_find(c, "body");
@@ -211,8 +211,8 @@ rlx_value rx_onnx_sequence_map(rx_onnx_call *c)
     return c->out[0];
 }
 
-/* ---- Optionals: lists of one item or none -------- --------------------------------------------
- * */
+/* ---- Optionals: lists of one item or none --------
+ * -------------------------------------------- */
 
 rlx_value rx_onnx_optional(rx_onnx_call *c)
 {

@@ -64,8 +64,8 @@ rlx_status rx_check_rank(rx_infer *c, size_t i, const char *what, int lo, int hi
 rlx_status rx_check_shape(rx_infer *c, size_t i, const char *what, const rlx_shape *want);
 /* Dimension `axis` of operand i equals `want`. */
 rlx_status rx_check_dim(rx_infer *c, size_t i, const char *what, int axis, rlx_dim want);
-/* NumPy broadcast of two shapes into *out; named dimensions broadcast only with 1 and themselves.
- * */
+/* NumPy broadcast of two shapes into *out; named dimensions broadcast only with 1 and
+ * themselves. */
 rlx_status rx_broadcast(rx_infer *c, const rlx_shape *a, const rlx_shape *b, rlx_shape *out);
 /* Operand i broadcasts to `to` without changing it. */
 rlx_status rx_check_broadcasts_to(rx_infer *c, size_t i, const char *what, const rlx_shape *to);

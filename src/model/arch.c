@@ -261,8 +261,8 @@ static void build_scores(rx_builder *b, rlx_value x)
     rlx_output(g, "scores", rlx_reshape(g, rlx_sub(g, at, sum), 2, token));
 }
 
-/* ---- Inputs and the graph ---------------------------------------------------------------------
- * */
+/* ---- Inputs and the graph
+ * --------------------------------------------------------------------- */
 
 static void build_decoder_inputs(rx_builder *b)
 {

@@ -12,8 +12,8 @@ static rlx_value top(rx_builder *b, rlx_value x, int64_t k, int64_t axis, rlx_va
     return rlx_top_k(b->g, x, &d, ids);
 }
 
-/* Group scores [rows, groups]: the best expert of each or, with sigmoid, the sum of its best two.
- * */
+/* Group scores [rows, groups]: the best expert of each or, with sigmoid, the sum of its best
+ * two. */
 static rlx_value score_groups(rx_builder *b, rlx_value score)
 {
     rlx_graph *g = b->g;

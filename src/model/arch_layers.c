@@ -18,8 +18,8 @@ static rlx_value split_sequences(rx_builder *b, rlx_value v)
     return rlx_reshape(b->g, v, 4, dims);
 }
 
-/* Creates the state of type t with a row per cache position and writes `update` [B * S, heads, n].
- * */
+/* Creates the state of type t with a row per cache position and writes `update` [B * S, heads,
+ * n]. */
 static rlx_value write_rows(rx_builder *b, const rx_layer *l, const char *what, rlx_dtype t,
                             rlx_value update)
 {

@@ -65,8 +65,8 @@ static double pair_frequency(const rx_facts *f, int64_t i, double factor)
     return plain / f->rope_factor * (1 - kept) + plain * kept;
 }
 
-/* YaRN's attention factor on cos and sin; with yarn_log it is part of the attention scale instead.
- * */
+/* YaRN's attention factor on cos and sin; with yarn_log it is part of the attention scale
+ * instead. */
 static double table_scale(const rx_facts *f)
 {
     double scale = f->rope_attention;

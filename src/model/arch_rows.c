@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Ragged batches: rows of many sequences in one run. Inputs, attention over the paged pool, and
- * penalties, masks and sampling of the rows that predict a token (arch.h lists inputs and outputs).
- * */
+ * penalties, masks and sampling of the rows that predict a token (arch.h lists inputs and
+ * outputs). */
 #include <math.h>
 
 #include "model/build.h"

@@ -61,8 +61,8 @@ rlx_value rx_build_experts(rx_builder *b, const rx_layer *l, rlx_value x, rlx_va
 rlx_value rx_build_mla(rx_builder *b, const rx_layer *l, rlx_value x);
 rlx_value rx_build_delta(rx_builder *b, const rx_layer *l, rlx_value x);
 /* Parts of attention: rotary embedding of x [B, S, heads, size]; keys or values written to the
- * cache (decoders), returned with the cached ones; attention of q [B, S, heads, size] over those.
- * */
+ * cache (decoders), returned with the cached ones; attention of q [B, S, heads, size] over
+ * those. */
 rlx_value rx_build_rotated(rx_builder *b, const rx_layer *l, rlx_value x);
 rlx_value rx_build_kept(rx_builder *b, const rx_layer *l, bool is_key, rlx_value x);
 rlx_value rx_build_attend(rx_builder *b, const rx_layer *l, rlx_value q, rlx_value k, rlx_value v);

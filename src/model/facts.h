@@ -180,8 +180,8 @@ bool rx_facts_tensor(const rx_facts *f, const rx_layer *layer, rx_role role, rlx
 /* All n elements of a tensor of the file in f32. arch.c */
 rlx_status rx_facts_floats(const rx_facts *f, const rlx_file_tensor *t, float *out, int64_t n,
                            rlx_error *err);
-/* The tensor name of a role in a naming scheme; false when it has none, or the buffer is too small.
- * */
+/* The tensor name of a role in a naming scheme; false when it has none, or the buffer is too
+ * small. */
 bool rx_facts_tensor_name(rx_role role, rx_naming naming, int64_t layer, char *text, size_t size);
 /* The name format in this file, NULL: none. %d is the layer; with %e there is a tensor per expert,
  * and rx_facts_tensor gives the first. */

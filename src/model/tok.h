@@ -228,8 +228,8 @@ typedef struct rx_encoder {
 
 /* Pushes an id; RLX_NO_MEMORY. */
 rlx_status rx_encoder_push(rx_encoder *e, int32_t id);
-/* Emits text outside of the vocabulary: as byte tokens if there are any, else as the unknown token.
- * */
+/* Emits text outside of the vocabulary: as byte tokens if there are any, else as the unknown
+ * token. */
 rlx_status rx_encoder_unknown(rx_encoder *e, const char *s, size_t n);
 rlx_status rx_encoder_no_memory(rx_encoder *e);
 

@@ -303,8 +303,8 @@ rlx_status rx_lower_stop_gradient(rx_lower *c)
     return RLX_OK;
 }
 
-/* ---- Rules without derivative-------------------------------------------------------------------
- * */
+/* ---- Rules without
+ * derivative------------------------------------------------------------------- */
 
 rlx_status rx_grad_stop(rx_grad *c)
 {

@@ -42,8 +42,8 @@ static rlx_value plain_transposed(rx_grad *c)
     return rlx_conv_transpose2d(c->g, c->in[0], c->in[1], RLX_NONE, &d);
 }
 
-/* Elements at the end of an axis that no window covers; -1 when that depends on a named dimension.
- * */
+/* Elements at the end of an axis that no window covers; -1 when that depends on a named
+ * dimension. */
 static int64_t unreached(const rlx_conv_desc *d, int i, int n, rlx_dim size, int64_t kernel)
 {
     const int64_t extent = d->dilation.v[i] * (kernel - 1) + 1;

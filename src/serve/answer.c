@@ -293,8 +293,8 @@ static void end_job(rx_answer *a, rx_choice *c)
     rx_histogram_add(&a->s->metrics.queue, r.wait_seconds);
 }
 
-/* The text began with the marker of a call: the rest is generated under the grammar of the tools.
- * */
+/* The text began with the marker of a call: the rest is generated under the grammar of the
+ * tools. */
 static bool start_call(rx_answer *a, rx_choice *c)
 {
     int32_t *mark = NULL;
@@ -382,8 +382,8 @@ static bool finish_choice(rx_answer *a, rx_choice *c, rx_str *out)
     return true;
 }
 
-/* Processes the next piece; false when the answer is complete, or a->e says why it cannot continue.
- * */
+/* Processes the next piece; false when the answer is complete, or a->e says why it cannot
+ * continue. */
 static bool go_on(rx_answer *a, rx_str *out)
 {
     if (a->at == a->n_choices)

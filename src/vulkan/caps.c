@@ -298,8 +298,8 @@ static void fill_caps(const rx_vk_instance *vk, rx_vk_gpu *gpu, const rx_vk_feat
 
 /* ---- Examining a device --------------------------------------------------------------------- */
 
-/* The first compute family, and the first transfer-only one: drivers list preferred families first.
- * */
+/* The first compute family, and the first transfer-only one: drivers list preferred families
+ * first. */
 static bool find_families(const rx_vk_instance *vk, rx_vk_gpu *gpu)
 {
     VkQueueFamilyProperties families[32];

@@ -212,8 +212,8 @@ static void encode_fetch(const submission *s, WGPUCommandEncoder to)
     }
 }
 
-/* Whole words: rx_wg_exec_bind has checked where they begin, and buffers are padded to whole words.
- * */
+/* Whole words: rx_wg_exec_bind has checked where they begin, and buffers are padded to whole
+ * words. */
 static void encode_copies(rx_exec *e, WGPUCommandEncoder to)
 {
     rx_gpu_copy c;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A program that embeds rlx: it runs on the version it was built for, and y = relu(x + 1) is right.
- * */
+/* A program that embeds rlx: it runs on the version it was built for, and y = relu(x + 1) is
+ * right. */
 #include <rlx/rlx.h>
 
 #include <stdio.h>

@@ -61,8 +61,8 @@ static void put_run(text *out, const char *literals, size_t n, size_t match, siz
 #define NEAR 16383 /* distances of two bytes */
 #define MAX_TRIES 256
 
-/* Length of the longest match of place i before it, and where; chains of places with equal bytes.
- * */
+/* Length of the longest match of place i before it, and where; chains of places with equal
+ * bytes. */
 static size_t longest(const text *in, size_t i, const uint32_t *head, const uint32_t *chain,
                       size_t *where)
 {

@@ -23,8 +23,8 @@ static inline int64_t rx_offset(const rx_view *v, const int64_t *at)
  * integer (floats are truncated, u64 has its bits). bool reads as 0 or 1. */
 double rx_load(const rx_view *v, int64_t o);
 int64_t rx_load_int(const rx_view *v, int64_t o);
-/* Rounds to the type of v: floats to nearest even, integers toward zero with saturation, NaN to 0.
- * */
+/* Rounds to the type of v: floats to nearest even, integers toward zero with saturation, NaN to
+ * 0. */
 void rx_store(const rx_view *v, int64_t o, double x);
 /* Integers wrap, floats round. */
 void rx_store_int(const rx_view *v, int64_t o, int64_t x);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The pipelines of a device: a hash table with open addressing, of pointers, which dispatches hold.
- * */
+/* The pipelines of a device: a hash table with open addressing, of pointers, which dispatches
+ * hold. */
 #include "gpu/exec/pipelines.h"
 
 #include <stdatomic.h>

@@ -204,8 +204,8 @@ void rx_gpu_selfcheck_note(const rx_gpu_selfcheck *s, char note[160])
             used += (size_t)snprintf(note + used, 160 - used, " %s", checks[i].name);
 }
 
-/* False when the check could not run for want of memory or of the device: it is repeated next time.
- * */
+/* False when the check could not run for want of memory or of the device: it is repeated next
+ * time. */
 static bool try_check(const rx_gpu_selfcheck_desc *d, const check *c, bool *passed)
 {
     uint32_t words[RX_GPU_SELFCHECK_WORDS];

@@ -511,8 +511,8 @@ static void add_tiled(rx_gpu_build *b, const rx_attention *a, rx_gpu_ref partial
         add_merge(b, a, base.bind.o, n_splits);
 }
 
-/* A part of a split step. Without keys to merge it is a range of the queries of a causal attention.
- * */
+/* A part of a split step. Without keys to merge it is a range of the queries of a causal
+ * attention. */
 static rlx_status lower_cut(rx_gpu_build *b, rx_attention *a)
 {
     const rx_gpu_keys all = {.end = a->n_keys, .total = a->n_keys, .n = 1},
@@ -601,8 +601,8 @@ static rx_kernel ragged_kernel(const rx_attention *a)
     return vector ? RX_K_attention_ragged_v4 : RX_K_attention_ragged;
 }
 
-/* With few queries each has a tile of its own, since adjacent ones belong to different sequences.
- * */
+/* With few queries each has a tile of its own, since adjacent ones belong to different
+ * sequences. */
 static void add_ragged(rx_gpu_build *b, const rx_attention *a)
 {
     const tile t = pick_tile(a);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Attention on cooperative matrices that reads k and v in place (attention_plain.comp): few rows
- * over f16, and many short rows in types or head sizes that attention_frag.comp has no kernel for.
- * */
+ * over f16, and many short rows in types or head sizes that attention_frag.comp has no kernel
+ * for. */
 #include "gpu/select/attention.h"
 #include "gpu/select/rows.h"
 

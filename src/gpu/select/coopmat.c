@@ -173,8 +173,8 @@ static rx_gpu_ref pack_side(rx_gpu_build *b, const rx_product *p, const side *s)
 
 /* ---- The product of fragments ---------------------------------------------------------------- */
 
-/* Where fragments are loaded from: both packed; a in place, for few tiles or very few; b quantised.
- * */
+/* Where fragments are loaded from: both packed; a in place, for few tiles or very few; b
+ * quantised. */
 typedef enum frag_from { FROM_PACKED, FROM_ROWS, FROM_FEW_ROWS, FROM_TILE4 } frag_from;
 
 typedef struct frag_shape {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Products of few rows with quantised weights by 8-bit integer dot products, where the policy
- * allows rounding activations (to 16 bits). The weight is packed to the layout of tile4.glsl once.
- * */
+ * allows rounding activations (to 16 bits). The weight is packed to the layout of tile4.glsl
+ * once. */
 #include "gpu/select/product.h"
 #include "gpu/select/quant.h"
 

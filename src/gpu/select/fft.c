@@ -55,8 +55,8 @@ static int cut_length(int64_t n, int64_t limit, int64_t radix[MAX_PASSES])
     return passes;
 }
 
-/* The radices of the passes, as equal as the minimum number of passes allows. `room` is in points.
- * */
+/* The radices of the passes, as equal as the minimum number of passes allows. `room` is in
+ * points. */
 static int plan_passes(int64_t n, int64_t room, int64_t radix[MAX_PASSES])
 {
     if ((n | 1) <= room) {

@@ -74,8 +74,8 @@ uint64_t rx_product_tiles(const rx_product *p, const rx_tile *t);
 rx_tile rx_product_tile(const rx_product *p, const rx_tile_choice *c);
 
 /* Adds the dispatches of a float product on cooperative matrices and returns true, or returns false
- * when device or shape do not allow them. At most RX_PRODUCT_AXES batch axes. gpu/select/coopmat.c
- * */
+ * when device or shape do not allow them. At most RX_PRODUCT_AXES batch axes.
+ * gpu/select/coopmat.c */
 bool rx_product_coopmat(rx_gpu_build *b, const rx_product *p);
 
 #endif

@@ -79,8 +79,8 @@ static rx_args_sample_base make_args(const rx_gpu_call *c)
     };
 }
 
-/* Rows of so many tokens are shared by workgroups, each of which reads the results of all of them.
- * */
+/* Rows of so many tokens are shared by workgroups, each of which reads the results of all of
+ * them. */
 #define LEAST_SHARED 8192
 #define MOST_SHARED (1 << 20)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* rope merged into a state_write: rotated keys are written straight to the cache. gpu/select/rope.c
- * */
+/* rope merged into a state_write: rotated keys are written straight to the cache.
+ * gpu/select/rope.c */
 #ifndef RX_GPU_ROPE_H
 #define RX_GPU_ROPE_H
 

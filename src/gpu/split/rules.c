@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How steps may be split: for each lowering function a rule that says which axes of the operands
- * correspond to an axis of the first result. A rule is called with all axes at -1 (needed whole).
- * */
+ * correspond to an axis of the first result. A rule is called with all axes at -1 (needed
+ * whole). */
 #include "gpu/select/attention.h"
 #include "gpu/split/rules.h"
 

@@ -31,8 +31,8 @@ static int64_t entry(const rlx_ints *list, int i, int64_t otherwise)
     return i < list->n ? list->v[i] : otherwise;
 }
 
-/* Indices along spatial axis k, which is axis `own` of operand 0. False: a window could be empty.
- * */
+/* Indices along spatial axis k, which is axis `own` of operand 0. False: a window could be
+ * empty. */
 static bool cut_spatial(const rx_gpu_call *c, int k, int own, rx_split_cut *cut)
 {
     const window_lists l = lists_of(c->op, (void *)(uintptr_t)c->attr);

@@ -130,8 +130,8 @@ static void find_binding(const rx_part *p, size_t i, rx_gpu_window *w)
     w->bytes = end > begin ? round_up16(end) : 0;
 }
 
-/* Resolves the bindings of a dispatch to the tensors of the original step, and sets their windows.
- * */
+/* Resolves the bindings of a dispatch to the tensors of the original step, and sets their
+ * windows. */
 static void place_bindings(rx_gpu_dispatch *d, const rx_part *p, const rx_gpu_window *windows)
 {
     for (uint32_t k = 0; k < d->n_bind; k++) {
@@ -653,8 +653,8 @@ rlx_status rx_part_fail(rx_gpu_build *b, const rx_part *p)
                                (unsigned long long)caps->max_binding_bytes);
 }
 
-/* Computes results in scratch memory that do not begin where the kernels require, then copies them.
- * */
+/* Computes results in scratch memory that do not begin where the kernels require, then copies
+ * them. */
 static rlx_status lower_aside(rx_gpu_build *b, const rx_part *p, int depth)
 {
     const size_t mark = b->n_scratch, n_in = p->call.n_in;

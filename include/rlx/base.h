@@ -65,7 +65,7 @@ RLX_API size_t rlx_escape_text(const char *text, size_t n, bool lines, char *out
 
 /* ---- Structs that may grow ------------------------------------------------------------------
  * Descriptors (rlx_*_desc) and structs that the library fills in begin with struct_size, the size
- * that the program was compiled with, so that later versions can add fields behind:
+ * that the program was compiled with, so that later versions can append fields:
  *
  *     rlx_session_desc d = {RLX_INIT(rlx_session_desc), .policy = RLX_POLICY_FAST};
  *     rlx_layer_norm(g, x, w, b, &(rlx_norm_desc){RLX_INIT(rlx_norm_desc), .eps = 1e-6});

@@ -29,7 +29,7 @@ typedef struct rlx_custom_desc {
 } rlx_custom_desc;
 
 /* Appends a node; absent optional operands are RLX_NONE. Returns the first result; result k has the
- * id behind it by k. */
+ * following ids in order. */
 RLX_API rlx_value rlx_custom(rlx_graph *g, const rlx_value *in, size_t n_in,
                              const rlx_custom_desc *d);
 
@@ -45,7 +45,7 @@ typedef struct rlx_op_tensor {
 typedef struct rlx_op_call {
     const rlx_custom_desc *attrs;
     size_t n_in, n_out;
-    const rlx_op_tensor *in; /* [n_in]; those behind the last that is there are not counted */
+    const rlx_op_tensor *in; /* [n_in]; trailing absent operands are not counted */
     rlx_op_tensor *out;      /* [n_out] */
     rlx_graph *graph;        /* shape rules: for rlx_dim_add and others; else NULL */
 } rlx_op_call;

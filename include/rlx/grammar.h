@@ -34,9 +34,9 @@ typedef struct rlx_grammar rlx_grammar;
 
 /* Which texts of a valid JSON instance are in the language of a schema. */
 typedef enum rlx_json_form {
-    /* What a model should write: properties in the order of the schema and others behind them,
-     * short white space (up to two newlines with 20 blanks each place), integers without a
-     * fraction, escapes only where they are needed, known formats enforced. */
+    /* What a model should write: properties in the order of the schema and others after them, short
+     * white space (up to two newlines with 20 blanks each place), integers without a fraction,
+     * escapes only where they are needed, known formats enforced. */
     RLX_JSON_WRITE = 0,
     RLX_JSON_COMPACT, /* the same without white space */
     /* Every spelling: properties in any order, any white space, 1.0 for an integer; `format` is an

@@ -102,7 +102,7 @@ RLX_API rlx_status rlx_session_set_param(rlx_session *s, const char *name, const
  *
  * The buffer is on the device of the session, has the type of the tensor or none, and at least the
  * bytes of the tensor at the bounds of its dimensions (of a param: just its bytes); the tensor is
- * dense at its beginning. What lies behind an output's tensor is undefined after a run. Outputs are
+ * dense at its beginning. What lies after an output's tensor is undefined after a run. Outputs are
  * written by their kernels where they are not part of a larger tensor or another output too; else
  * they are copied on the device. A param's packed forms are made once for all sessions that use the
  * buffer. A buffer that a run writes (output, state) is bound once in that session:

@@ -72,7 +72,7 @@ typedef enum rlx_special {
 RLX_API int32_t rlx_tokenizer_special(const rlx_tokenizer *t, rlx_special which);
 /* Whether generation ends with this token: end of text, of a turn, of a message. */
 RLX_API bool rlx_tokenizer_is_end(const rlx_tokenizer *t, int32_t id);
-/* Whether RLX_ENCODE_ADD_SPECIAL puts something before or behind the text. */
+/* Whether RLX_ENCODE_ADD_SPECIAL puts something before or after the text. */
 RLX_API bool rlx_tokenizer_adds_begin(const rlx_tokenizer *t);
 RLX_API bool rlx_tokenizer_adds_end(const rlx_tokenizer *t);
 

@@ -18,7 +18,7 @@ static void unmap(rx_file *f) { (void)f; }
 static void release(const rx_file *f) { (void)f; }
 static bool is_own(const struct stat *st) { return (void)st, true; }
 
-/* There is no realpath: each part of the path behind the folder must be no link. */
+/* There is no realpath: each part of the path after the folder must be no link. */
 static bool is_beneath(const char *folder, const char *path)
 {
     const size_t n = strlen(folder);

@@ -164,7 +164,7 @@ int rx_remove(const char *path)
     return DeleteFileW(wide) ? 0 : fail_as_posix();
 }
 
-/* One byte far behind the end, so that others can still read: locks of Windows are mandatory. */
+/* One byte far past the end, so that others can still read: locks of Windows are mandatory. */
 int flock(int fd, int operation)
 {
     OVERLAPPED at = {.Offset = 0, .OffsetHigh = 0x40000000};

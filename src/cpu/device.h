@@ -80,7 +80,7 @@ struct rx_exec {
     bool queued;             /* in the device's queue or with its worker */
     rx_exec *next;           /* in the queue */
     uint64_t fail_first, fail_last; /* tickets of the last failed run and of the last one queued
-                                     * behind it */
+                                     * after it */
     rlx_error error;
 };
 

@@ -56,7 +56,7 @@ static rx_exec *pop_exec(rx_device *d)
     return e;
 }
 
-/* Marks run `ticket` as done; e->lock is held. A failure fails those queued behind it. */
+/* Marks run `ticket` as done; e->lock is held. A failure fails those queued after it. */
 static void finish_run(rx_exec *e, uint64_t ticket, rlx_status st, const rlx_error *error)
 {
     if (st != RLX_OK) {

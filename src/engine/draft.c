@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Guesses of a draft model. Its keys and values are in pools of its own, under the same numbers of
- * pages, so that page tables serve both. It computes what it has not seen of a request, then one
- * token after the other for all requests together, each drawn with the random numbers that the
- * token will be drawn with. Values that it wrote for wrong guesses are overwritten later. */
+/* Guesses of a draft model. Its keys and values are in pools of its own, indexed by the same page
+ * numbers, so that both models share page tables. It first computes tokens of a request that it has
+ * not seen, then guesses one token at a time for all requests together, with the random numbers
+ * that the target model will use. Cache entries of wrong guesses are overwritten later. */
 #include "engine/engine.h"
 
-#define OLD_SHARE 0.8 /* of the average that a new measurement leaves */
+#define OLD_SHARE 0.8 /* weight of the old average */
 
 rlx_status rx_draft_create(rlx_engine *e, rlx_model *m, rlx_error *err)
 {
@@ -49,8 +49,7 @@ static void add_wanted(rlx_engine *e, rlx_request *r, size_t at)
     r->first_output = m;
 }
 
-/* What the draft has not seen of the requests, as far as a step has rows; then their first
- * guesses. */
+/* Computes tokens that the draft has not seen, up to the rows of a step, then the first guesses. */
 static rlx_status catch_up(rlx_engine *e, bool *behind, rlx_error *err)
 {
     size_t left = e->max_rows;

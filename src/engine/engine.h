@@ -28,7 +28,7 @@
 /* A piece queued for rlx_request_next. */
 typedef struct rx_piece {
     struct rx_piece *next;
-    rlx_request_piece piece;    /* points behind this struct */
+    rlx_request_piece piece;    /* points past the end of this struct */
 } rx_piece;
 
 struct rlx_request {

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Guesses from the text so far, how many of them are worth their rows, and which were right. */
+/* Speculative decoding: guesses from the text so far, how many pay off, and which were right. */
 #include "engine/guess.h"
 
 #include "engine/engine.h"
 
 #define LEAST_MATCH 2
 #define MOST_MATCH 16
-#define GAIN 1.03        /* tokens a second, from which guesses are computed */
-#define OLD_SHARE 0.8    /* of the probability that a new result leaves */
-#define HOPE 0.3         /* what it returns to while guesses are not computed, */
+#define GAIN 1.03        /* least speedup for which guesses are computed */
+#define OLD_SHARE 0.8    /* weight of the old estimate */
+#define HOPE 0.3         /* estimate that it decays to while guesses are off */
 #define HOPE_SHARE 0.01  /* slowly */
 
 size_t rx_guess_from_text(const int32_t *tokens, size_t n, int32_t *out, size_t most)
 {
     size_t best = LEAST_MATCH - 1, at = 0;
     for (size_t end = n > 0 ? n - 1 : 0; end-- > LEAST_MATCH - 1 && best < MOST_MATCH;) {
-        size_t same = 0; /* tokens before `end` and at it that are the last ones */
+        size_t same = 0; /* length of the match that ends at `end` */
         while (same <= end && same < MOST_MATCH && tokens[end - same] == tokens[n - 1 - same])
             same++;
         if (same <= best)
@@ -96,7 +96,7 @@ double rx_guess_learn(double accept, size_t n, size_t right)
 
 /* ---- Of a step ------------------------------------------------------------------------------- */
 
-/* Guesses of a request, behind its tokens; 0 too where there is no room. */
+/* Guesses of a request, after its tokens; 0 too where there is no room. */
 static size_t guess(rlx_engine *e, rlx_request *r)
 {
     size_t most = e->max_guesses;
@@ -172,7 +172,7 @@ void rx_guess_settle(rlx_engine *e)
             a++;
         if (!r->n_guesses)
             continue;
-        r->n_rows -= r->n_guesses - a; /* what is behind a wrong one is computed again */
+        r->n_rows -= r->n_guesses - a; /* what is after a wrong one is computed again */
         r->accept = rx_guess_learn(r->accept, r->n_guesses, a);
         if (r->drafted > r->n + a) /* it has seen a wrong one */
             r->drafted = r->n + a;

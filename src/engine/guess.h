@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Speculation: tokens that a request may generate next are guessed and computed in the same step as
- * its last one. Each row draws its token as it would without guesses (token i of a request has
- * random numbers of its own), and what follows a guess counts only when that is the token drawn: so
- * the tokens are those without speculation, also of requests that sample. */
+/* Speculative decoding: the next tokens of a request are guessed and computed in the same step as
+ * its last one. Each row samples as it would without guesses (token i of a request has its own
+ * random numbers), and rows after a guess count only if the guess is the token sampled. So the
+ * output equals that without speculation, also of requests that sample. */
 #ifndef RX_ENGINE_GUESS_H
 #define RX_ENGINE_GUESS_H
 

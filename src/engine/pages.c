@@ -77,7 +77,7 @@ static uint64_t hash_of(const rx_pages *p, uint64_t before, const int32_t *token
     return rx_hash_keyed(before, tokens, p->size * sizeof *tokens);
 }
 
-/* Where content stands: behind page `parent`, in sequences of a salt. */
+/* Where content stands: after page `parent`, in sequences of a salt. */
 typedef struct place {
     int32_t parent;
     uint64_t salt, hash;

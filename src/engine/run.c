@@ -144,7 +144,7 @@ static size_t entry_of(rlx_engine *e, adjustment *a, int32_t token)
     return a->n - 1;
 }
 
-/* For the token behind the first n. */
+/* For the token after the first n. */
 static void adjust_row(rlx_engine *e, const rlx_request *r, size_t n, adjustment *a)
 {
     const rlx_sampling_desc *s = &r->sampling;
@@ -531,7 +531,7 @@ static void take_results(rlx_engine *e)
         bool ended = false;
         const size_t rank = k;
         k += e->row[m].ranked;
-        if (r == over || e->row[m].at >= r->computed) /* computed: behind a wrong guess */
+        if (r == over || e->row[m].at >= r->computed) /* computed: after a wrong guess */
             continue;
         rlx_status st = take_row(e, m, rank, &ended, &finish, &why);
         if (st == RLX_OK && ended)

@@ -100,7 +100,7 @@ rlx_status rx_gpu_verify_chain(const rx_gpu_list *l, const rx_gpu_rules *rules, 
 
 /* ---- Text: print.c -------------------------------------------------------------------------- */
 
-/* " NAME=VALUE" for each specialisation constant that is not 0, behind the local size. */
+/* " NAME=VALUE" for each specialisation constant that is not 0, after the local size. */
 void rx_gpu_constants_print(rx_str *s, rx_kernel k, const uint32_t *spec, uint32_t n_spec);
 /* The list after a stage; freed with rx_free. */
 rlx_status rx_gpu_list_print(const rx_gpu_list *l, rx_gpu_stage stage, char **text,

@@ -39,7 +39,7 @@ static bool is_in_arena(const rx_gpu_list *l, const rx_gpu_placed *d, uint32_t k
     return l->x->program->values[*owner].space == RX_SPACE_ARENA;
 }
 
-/* The first range that ends behind the beginning of x, by block and offset. */
+/* The first range that ends after the beginning of x, by block and offset. */
 static size_t find_stretch(const written *w, const stretch *x)
 {
     size_t low = 0, high = w->n;

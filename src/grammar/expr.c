@@ -155,8 +155,8 @@ static bool grow_table(rx_exprs *x)
     return true;
 }
 
-/* The term, new or known. The arguments of a new | or & are the last of x->args; those of a known
- * one are dropped. */
+/* Interns a term. The arguments of | and & are the last entries of x->args; they are dropped if the
+ * term exists. */
 static rx_ex intern(rx_exprs *x, rx_ex_node n)
 {
     if (x->failed != RLX_OK || !grow_table(x))
@@ -256,7 +256,7 @@ static rx_ex cat_two(rx_exprs *x, rx_ex a, rx_ex b)
     return intern(x, n);
 }
 
-/* Concatenations lean to the right, so that a derivative looks at the first term only. */
+/* Concatenations are right-associative, so that a derivative only looks at the first term. */
 rx_ex rx_ex_cat(rx_exprs *x, rx_ex a, rx_ex b)
 {
     size_t n = 0;
@@ -312,7 +312,7 @@ static bool push_arg(rx_exprs *x, rx_ex_op op, rx_ex e)
     return true;
 }
 
-/* One set for all sets among the terms of an alternative. */
+/* Merges all sets among the terms of an alternative into one. */
 static rx_ex merge_sets(rx_exprs *x, const rx_ex *args, size_t n)
 {
     rx_ranges all = {0};
@@ -487,7 +487,7 @@ static int compare_u32(const void *a, const void *b)
     return *p < *q ? -1 : *p > *q;
 }
 
-/* Lists the begins of the pieces into which the sets cut the code points. */
+/* Lists the starts of the intervals into which the sets cut the code points. */
 static size_t list_cuts(const rx_exprs *x, uint32_t *cuts)
 {
     size_t n = 0, kept = 0;
@@ -739,8 +739,8 @@ typedef struct seen_term {
     uint32_t from; /* place in the list of the term that led here */
 } seen_term;
 
-/* Looks for a nullable term among those that can be reached, breadth first. Without one all that
- * were seen are dead; else those on the way to it are alive. */
+/* Breadth-first search for a reachable nullable term. If there is none, all visited terms are dead;
+ * otherwise those on the path to it are alive. */
 static bool search_nullable(rx_exprs *x, rx_ex e)
 {
     seen_term *seen = NULL;
@@ -751,7 +751,7 @@ static bool search_nullable(rx_exprs *x, rx_ex e)
         return true;
     }
     seen[n++] = (seen_term){e, 0};
-    x->nodes[e].flags |= RX_EX_DEAD; /* until proven otherwise: also marks what was seen */
+    x->nodes[e].flags |= RX_EX_DEAD; /* until proven otherwise; also the visited mark */
     for (; i < n && !found; i += !found)
         for (size_t k = 0; k < x->n_unique && !found && x->failed == RLX_OK; k++) {
             rx_ex to = derive(x, seen[i].e, x->unique[k]);

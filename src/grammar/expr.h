@@ -4,7 +4,7 @@
  * expression derivatives re-examined", 2009). Equal terms have equal ids, modulo associativity,
  * commutativity and idempotence of | and &, so that the DFA is finite.
  *
- * Two symbols lie past the code points: the begin and the end of a text, for ^ and $. */
+ * Two symbols beyond the code points stand for the start and the end of a text, for ^ and $. */
 #ifndef RX_GRAMMAR_EXPR_H
 #define RX_GRAMMAR_EXPR_H
 
@@ -107,7 +107,7 @@ rx_ex rx_ex_or(rx_exprs *x, rx_ex a, rx_ex b);
 rx_ex rx_ex_and(rx_exprs *x, rx_ex a, rx_ex b);
 rx_ex rx_ex_or_all(rx_exprs *x, const rx_ex *list, size_t n);
 rx_ex rx_ex_not(rx_exprs *x, rx_ex a);
-/* Texts w such that BEGIN w END has a part in a. */
+/* Texts w such that BEGIN w END has a substring in a. */
 rx_ex rx_ex_search(rx_exprs *x, rx_ex a);
 /* Texts w such that BEGIN w END is in a. */
 rx_ex rx_ex_whole(rx_exprs *x, rx_ex a);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Formats of JSON Schema as regular expressions, each a subset of what its RFC allows: what is
- * generated is valid, while rare spellings (quoted local parts of addresses, leap seconds, leap
- * years of the 400 rule) are left out. */
+/* Formats of JSON Schema as regular expressions, each a subset of its RFC: generated text is always
+ * valid, but rare spellings (quoted local parts of addresses, leap seconds, leap years of the 400
+ * rule) are not generated. */
 #include <string.h>
 
 #include "grammar/front.h"

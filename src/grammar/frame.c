@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Stacks, and what objects and arrays let follow. The payload of an object is {members, order of
- * the last, marks, bits of names}, of an array {items, counters}. Numbers that no longer matter
- * stay as they are, so that a long array comes back to the same state. */
+/* Stack frames, and transitions of JSON objects and arrays. The payload of an object is {members,
+ * order of the last, marks, bits of names}, of an array {items, counters}. Counters saturate once
+ * they no longer matter, so that a long array reaches a fixed state. */
 #include <string.h>
 
 #include "base/hash.h"
@@ -201,7 +201,7 @@ static bool allows_member(const rx_object *o, const rx_member *k, const uint32_t
     bool required = k->name != RX_NO_BIT && has_name(o->required, k->name);
     uint32_t left = n_missing(o, w + NAMES) - required;
     bool needs = o->needs & ~(w[MARKS] | k->marks);
-    uint32_t least = left ? left : needs; /* one member may fulfil all needs */
+    uint32_t least = left ? left : needs; /* one member may satisfy all needs */
     return (o->max == RX_INF || o->max - w[MEMBERS] - 1 >= least) && reaches_min(o, k, w);
 }
 

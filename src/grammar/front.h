@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the front ends give: regular expressions as terms, grammars as programs of the machine. */
+/* The front ends: regular expressions to terms, grammars to programs of the machine. */
 #ifndef RX_GRAMMAR_FRONT_H
 #define RX_GRAMMAR_FRONT_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* GBNF, the grammars of llama.cpp: `name ::= alternatives` with "texts", [classes], ., ( ), * + ?
- * {n,m} and names of rules. Rules that do not reach themselves are regular: each becomes one
- * terminal. Others become code that calls them; left recursion is refused, as llama.cpp does. */
+ * {n,m} and names of rules. Rules that are not recursive are regular and become one terminal each.
+ * Recursive ones become subroutines; left recursion is rejected, as in llama.cpp. */
 #include <string.h>
 
 #include "base/map.h"
@@ -30,7 +30,7 @@ typedef struct rule {
     bool recursive, nullable, productive, is_term;
     rx_ex term;
     uint32_t pc;
-    uint8_t mark;         /* of a search: 1 on the way, 2 done */
+    uint8_t mark;         /* of a depth-first search: 1 active, 2 done */
 } rule;
 
 typedef struct parser {
@@ -455,8 +455,8 @@ static void find_productive(parser *p)
     }
 }
 
-/* Visits the rules that `n` names; with `left` only those that it can begin with. True when a rule
- * on the way is met again. */
+/* Depth-first search over rules referenced by `n`; with `left` only those that it can begin with.
+ * True when there is a cycle. */
 static bool meets_itself(parser *p, const node *n, bool left, uint32_t *which);
 
 static bool rule_meets_itself(parser *p, uint32_t r, bool left, uint32_t *which)

@@ -127,7 +127,7 @@ void rlx_grammar_destroy(rlx_grammar *g)
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
 
-/* Forgets states that nobody stands in when they take too much room. */
+/* Garbage collection: drops unused states when memory exceeds the limit. */
 static void collect(rlx_grammar *g)
 {
     size_t n = 1;
@@ -150,7 +150,7 @@ static void collect(rlx_grammar *g)
     rx_free(keep);
 }
 
-/* A call begins with its own budget of work; a limit that an earlier one reached is forgotten. */
+/* Starts a call with a fresh work budget and clears an exceeded one. */
 static void enter(rlx_grammar *g)
 {
     rx_mutex_lock(&g->lock);
@@ -306,7 +306,7 @@ bool rlx_grammar_allows(rlx_grammar_state *s, int32_t token)
     return leave(s->g, RLX_OK, NULL) == RLX_OK && ok;
 }
 
-/* Moves on and remembers where from; the lock is held. */
+/* Moves to a state and records the old one for rollback; the lock is held. */
 static rlx_status move(rlx_grammar_state *s, uint32_t to, rlx_error *err)
 {
     if (s->n_history == RX_MAX_HISTORY) {
@@ -386,7 +386,7 @@ bool rlx_grammar_is_over(rlx_grammar_state *s)
 
 /* ---- Forced ---------------------------------------------------------------------------------- */
 
-/* Forced bytes from the state on; *at becomes the state behind them. The lock is held. */
+/* Bytes forced from state *at on; *at becomes the state after them. The lock is held. */
 static size_t forced_bytes(rlx_grammar *g, uint32_t *at, char *bytes, size_t cap)
 {
     size_t n = 0;
@@ -415,8 +415,8 @@ rlx_status rlx_grammar_forced_bytes(rlx_grammar_state *s, char *bytes, size_t ca
 
 #define MAX_FORCED 256
 
-/* Tokens whose bytes are the text from its begin on; the last one stays away unless nothing can
- * follow, since a longer one may be what the tokenizer would have taken. */
+/* Tokens that spell a prefix of the text. The last one is left out unless nothing can follow, since
+ * the tokenizer might choose a longer token there. */
 static size_t whole_tokens(const rlx_vocabulary *v, const char *text, size_t length,
                            const rlx_token_list *list, bool over)
 {

@@ -7,14 +7,14 @@
 #include "grammar/front.h"
 #include "grammar/vocab.h"
 
-/* How many plain code points a term takes for sure, up to RX_PLAIN_LENGTH. */
+/* The number of plain code points that a term accepts, up to RX_PLAIN_LENGTH. */
 typedef struct rx_plain_run {
     rx_ex e;       /* 0: free */
     uint16_t n;
     bool is_exact; /* and none more, or any number */
 } rx_plain_run;
 
-/* A mask that was computed. */
+/* A cached mask. */
 typedef struct rx_kept_mask {
     const rlx_vocabulary *v;
     uint32_t state; /* 0: free */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* States and transitions: each configuration takes the byte with its terminal; where a terminal may
- * end, what follows it is added until all ways stand before a terminal again. */
+/* States and transitions: each configuration steps its terminal by the byte; where a terminal may
+ * end, the closure over following instructions is added. */
 #include "grammar/machine.h"
 
 #include <stdlib.h>
@@ -65,14 +65,14 @@ static void enter_term(rx_machine *m, rx_point at, const rx_ins *i)
 
 static void follow_call(rx_machine *m, rx_point at, const rx_ins *i)
 {
-    /* The last call of a rule needs no frame of its own: right recursion keeps the stack short.
-     * Frames with a payload are entered by calls that are never the last. */
+    /* Tail calls reuse the caller's frame, so right recursion keeps the stack short. Frames with a
+     * payload are entered by calls that are never the last. */
     bool last = m->p->code[at.pc + 1].op == RX_INS_RETURN;
     uint32_t frame = last ? at.frame : rx_frame_intern(m, (rx_frame){at.frame, at.pc + 1, 0});
     rx_machine_follow(m, frame, i->a);
 }
 
-/* Follows the points of the list until all stand before terminals. */
+/* Computes the closure of the work list: configurations at terminals. */
 static void follow_all(rx_machine *m)
 {
     for (size_t k = 0; k < m->n_points && m->p->x.failed == RLX_OK; k++) {
@@ -278,7 +278,7 @@ static void mark_frames(const rx_machine *m, uint32_t state, uint32_t *map)
             map[f] = 1;
 }
 
-/* The marked frames in the new machine; a parent is older than its children. */
+/* Copies marked frames to the new machine; parents come before children. */
 static void copy_frames(rx_machine *to, const rx_machine *m, uint32_t *map)
 {
     for (size_t i = 1; i < m->n_frames; i++) {

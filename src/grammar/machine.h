@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The machine that runs a grammar over bytes: a recursive transition network whose terminals are
- * regular terms. All ways to read the text are followed together; a state is the set of their
- * configurations, interned, with its transitions computed once. Stacks are interned lists, so that
- * equal ones are equal numbers. The frame of a JSON object or array also holds what was seen of it.
+ * regular terms. All parses are followed in parallel (as in an NFA simulation); a state is the
+ * interned set of their configurations, and its transitions are computed once. Stacks are interned
+ * lists, so that equal ones are equal numbers. The frame of a JSON object or array also records the
+ * members and items seen.
  *
  *   expr.c     terms and their derivatives     term.c     bytes to code points, JSON escapes
  *   regex.c    ECMA 262                        machine.c  states and transitions
@@ -24,13 +25,13 @@ typedef enum rx_term_mode {
     RX_TERM_WRITTEN /* the same with escapes only where they are needed, and short ones first */
 } rx_term_mode;
 
-/* Where a terminal stands: the term that is left, and the part of a code point that was read. */
+/* Position within a terminal: the remaining term, and a partially read code point. */
 typedef struct rx_term {
     rx_ex q;
     uint32_t mid; /* 0: between code points */
 } rx_term;
 
-/* Goes on with a byte; false when no text of the terminal does. */
+/* Steps by a byte; false when no text of the terminal continues with it. */
 bool rx_term_step(rx_exprs *x, rx_term_mode mode, rx_term *t, unsigned char byte);
 
 /* ---- Programs -------------------------------------------------------------------------------- */
@@ -42,8 +43,8 @@ typedef enum rx_ins_op {
     RX_INS_CALL,  /* a, then the next instruction */
     RX_INS_RETURN,
     RX_INS_FAIL,
-    RX_INS_OBJECT_NEXT, /* a: object; b: 1 right behind the brace. A member or, there, the end */
-    RX_INS_OBJECT_MORE, /* behind a member: a comma or the end */
+    RX_INS_OBJECT_NEXT, /* a: object; b: 1 right after the brace. A member or, there, the end */
+    RX_INS_OBJECT_MORE, /* after a member: a comma or the end */
     RX_INS_ARRAY_NEXT, RX_INS_ARRAY_MORE
 } rx_ins_op;
 
@@ -82,7 +83,7 @@ typedef struct rx_item {
 typedef struct rx_array {
     const rx_item *items;      /* of all places, one after the other */
     const uint32_t *first;     /* [n_prefix + 2]: where those of a place begin; the last place is
-                                * that of all items behind the prefix */
+                                * that of all items after the prefix */
     uint32_t n_prefix, min, max, n_counters;
     uint32_t lo[RX_MAX_COUNTERS], hi[RX_MAX_COUNTERS];
     uint32_t close_pc, comma_pc;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Masks: the trie of the vocabulary is walked with the states of the machine. Where a terminal
- * takes any plain text, as inside of most strings, the plain tokens are a mask that was made before
- * and only the others are walked. */
+ * accepts any plain text, as inside of most strings, plain tokens come from a precomputed mask and
+ * only the others are walked. */
 #include <string.h>
 
 #include "grammar/grammar.h"
@@ -40,8 +40,8 @@ bool rx_mask_goes_on(rlx_grammar *g, uint32_t state)
 
 #define MAX_FRONT 16
 
-/* The terms after one more plain code point, up to MAX_FRONT; *some and *all say whether a code
- * point of some, or each code point of all terms leads on. */
+/* The derivatives by one plain code point, up to MAX_FRONT; *some: any term has a live one, *all:
+ * every code point of every term has. */
 static size_t advance(rlx_grammar *g, const rx_ex *from, size_t n, rx_ex *to, bool *some, bool *all)
 {
     rx_exprs *x = &g->p.x;
@@ -122,8 +122,8 @@ static rx_plain_run find_run(rlx_grammar *g, rx_ex e)
     return run;
 }
 
-/* Whether the plain tokens that may follow are just those of at most *n code points. A string of
- * JSON is followed by a quote, so that what its term says of plain text is all there is. */
+/* Whether the allowed plain tokens are exactly those of at most *n code points. A JSON string is
+ * followed by a quote, so its term alone decides about plain text. */
 static bool state_plain(rlx_grammar *g, uint32_t state, uint32_t *n)
 {
     const rx_state s = g->m.states[state];
@@ -176,7 +176,7 @@ void rx_mask_forget(rlx_grammar *g)
         g->masks[i].state = 0;
 }
 
-/* Where the mask of a state is kept, if it is; `bits` with room otherwise, or NULL. */
+/* The cache entry of a state; a free entry otherwise, or NULL. */
 static rx_kept_mask *find_kept(rlx_grammar *g, const rlx_vocabulary *v, uint32_t state)
 {
     rx_kept_mask *k = &g->masks[(state * 0x9e3779b1u >> 16) % RX_KEPT_MASKS];

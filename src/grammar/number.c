@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Sets of numbers as terms over the texts that write them: ranges, multiples, single values. Bounds
- * are decimal texts and compared digit by digit, so that nothing is rounded. */
+/* Sets of numbers as terms over their decimal text: ranges, multiples, single values. Bounds are
+ * decimal texts and compared digit by digit, so that nothing is rounded. */
 #include <string.h>
 
 #include "grammar/front.h"
@@ -72,7 +72,7 @@ rx_ex rx_number_integer(rx_exprs *x, bool fraction)
 
 /* ---- Decimals -------------------------------------------------------------------------------- */
 
-/* Places the point behind `point` of the n digits and drops zeros at both ends. */
+/* Places the point after `point` of the n digits and drops zeros at both ends. */
 static rlx_status place_point(decimal *d, const char *digit, size_t n, int64_t point,
                               const char *text, rlx_error *err)
 {
@@ -145,7 +145,7 @@ static rx_ex below_at(rx_exprs *x, const char *prefix, size_t n, int lo, int hi,
     return rx_ex_cat(x, literal(x, prefix, n), rx_ex_cat(x, digit, rest));
 }
 
-/* What follows the whole part of the bound, so that the text is below it (or equal). */
+/* Fractions that keep a number with the bound's integer part below the bound (or equal). */
 static rx_ex fraction_below(rx_exprs *x, const char *f, bool strict)
 {
     const size_t n = strlen(f);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Regular expressions of ECMA 262 (with Unicode) as terms. Alternatives that begin with ^ or end
- * with $ are anchored there; anchors elsewhere become the symbols past the code points. What needs
- * more than a regular language, or is decided by the place of a match, is refused by name. */
+ * with $ are anchored there; anchors elsewhere become the symbols beyond the code points. Features
+ * that are not regular, or depend on the position of a match, are rejected by name. */
 #include <string.h>
 
 #include "grammar/front.h"
@@ -135,7 +135,7 @@ static bool add_category(rx_ranges *to, uint32_t bits, bool negative)
     return ok;
 }
 
-/* \p{...} behind its letter. */
+/* \p{...} after its letter. */
 static rlx_status parse_property(parser *p, bool negative, rx_ranges *to)
 {
     if (!take(p, "{"))
@@ -163,7 +163,7 @@ static rlx_status parse_property(parser *p, bool negative, rx_ranges *to)
                    p->what, (int)(n < 60 ? n : 60), name);
 }
 
-/* \u behind its letter: four digits, two surrogates, or {digits}. */
+/* \u after its letter: four digits, two surrogates, or {digits}. */
 static rlx_status parse_unicode(parser *p, uint32_t *cp)
 {
     if (take(p, "{")) {
@@ -189,7 +189,7 @@ static rlx_status parse_unicode(parser *p, uint32_t *cp)
     return RLX_OK;
 }
 
-/* An escape behind its backslash that stands for one character. */
+/* An escape after its backslash that stands for one character. */
 static rlx_status parse_char_escape(parser *p, bool in_class, uint32_t *cp)
 {
     static const char from[] = "tnvfr0", to[] = "\t\n\v\f\r\0";
@@ -223,7 +223,7 @@ static rlx_status parse_char_escape(parser *p, bool in_class, uint32_t *cp)
     return RLX_OK;
 }
 
-/* Adds a set that an escape behind its backslash stands for; *is_set false: it is no such. */
+/* Adds a set that an escape after its backslash stands for; *is_set false: it is no such. */
 static rlx_status parse_set_escape(parser *p, rx_ranges *to, bool *is_set)
 {
     int c = peek(p, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* JSON Schema to a program: nodes are made from the root on until no new one is met, those that
- * have no instance are found by a fixed point and left out, and each other becomes a rule. */
+/* Compiles JSON Schema to a program: expands nodes from the root, removes those without instances
+ * (a fixed point), and emits a rule for each remaining one. */
 #include "grammar/schema.h"
 
 #include <stdlib.h>
@@ -97,7 +97,7 @@ static rlx_status fill_scalars(rx_compiler *c, uint32_t node)
         if (rx_ex_is_empty(c->x, all[t]))
             all[t] = RX_EX_NONE;
     }
-    /* Numbers that nothing restricts may have an exponent: no plain one is left out. */
+    /* Unrestricted numbers may have an exponent. */
     const rx_ex number = all[RX_T_NUMBER], plain = c->universe[RX_T_NUMBER];
     if (rx_ex_is_empty(c->x, rx_ex_and(c->x, plain, rx_ex_not(c->x, number))))
         all[RX_T_NUMBER] = rx_number_any(c->x);

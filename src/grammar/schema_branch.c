@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A tableau for objects and arrays: schemas and negated schemas are taken apart, keyword by
- * keyword, until only statements about members, items and counts are left. Where a keyword leaves a
- * choice the branch is copied. "unevaluated" keywords wait until what their schema holds has been
- * taken apart, and then speak of what was evaluated in this branch. */
+/* A tableau for objects and arrays: schemas and negated schemas are expanded keyword by keyword
+ * until only constraints on members, items and counts remain. A keyword with alternatives copies
+ * the branch. "unevaluated" keywords are deferred until their schema is expanded, and then apply to
+ * what was not evaluated in this branch. */
 #include <string.h>
 
 #include "grammar/schema.h"
@@ -42,11 +42,12 @@ typedef struct item {
 struct choice {
     item *items;
     size_t n, cap;
-    uint32_t *ends; /* behind the last item of an alternative */
+    uint32_t *ends; /* after the last item of an alternative */
     size_t n_ends, cap_ends;
 };
 
-/* What an unevaluated keyword has to know: collected by the schemas inside of its own. */
+/* Evaluated members and items, collected for an unevaluated keyword by the schemas within its
+ * own. */
 typedef struct scope {
     uint32_t parent;
     rx_ex keys;       /* evaluated */
@@ -543,7 +544,7 @@ static rlx_status required_keyword(tableau *t, const item *k)
     return k->negative ? push_choice(t, e) : RLX_OK;
 }
 
-/* Without the trigger nothing is asked; with it, a schema or more names. */
+/* Without the trigger there is no constraint; with it, a schema or further required names. */
 static rlx_status dependency(tableau *t, const item *k, const rx_json *m, choice *e)
 {
     item with = for_name(t, SOME, m->key, m->key_length, t->c->yes), i;
@@ -637,7 +638,7 @@ static rlx_status items_keyword(tableau *t, const item *k)
     return rest_items(t, k, prefix && t->c->draft == RX_DRAFT_2020 ? (uint32_t)prefix->n : 0);
 }
 
-/* Only behind an "items" that is a list. */
+/* Only after an "items" that is a list. */
 static rlx_status additional_items(tableau *t, const item *k)
 {
     const rx_json *before = rx_json_member(t->c->schemas[k->schema].json, "items");

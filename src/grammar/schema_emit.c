@@ -23,7 +23,7 @@ typedef struct builder {
     uint32_t n_patterns;
 } builder;
 
-/* Whether no instance (or, with `yes`, every one) is valid, as far as can be seen at once. */
+/* Whether a schema is trivially false (or, with `yes`, true). */
 static bool is_constant(const rx_compiler *c, rx_sid sid, bool yes)
 {
     const rx_json *s = c->schemas[sid / 2].json;
@@ -63,7 +63,7 @@ static bool applies_to(builder *w, const rx_for_keys *k, const char *name, size_
     return k->name ? same_name(k, name, n) : rx_ex_matches(w->c->x, k->keys, name, n);
 }
 
-/* The choices for keys to which the needs `which` apply: each may be what one of them looks for, or
+/* Adds the choices for keys subject to the needs `which`: each combination of satisfying them or
  * not. */
 static rlx_status add_with_needs(builder *w, rx_choice choice, size_t n_sids, uint32_t which)
 {
@@ -369,7 +369,7 @@ static rx_ex text(rx_compiler *c, const char *s)
     return rx_ex_text(c->x, s, strlen(s));
 }
 
-/* A mark and white space behind it. */
+/* A mark and white space after it. */
 static void emit_mark(rx_compiler *c, const char *s)
 {
     emit_term(c, rx_ex_cat(c->x, text(c, s), c->space), RX_TERM_TEXT);
@@ -388,7 +388,7 @@ static uint32_t emit_member(rx_compiler *c, uint32_t object, const rx_choice *k)
     return pc;
 }
 
-/* The code around members or items: returns behind the opening mark and before any of them. */
+/* The code around members or items: returns after the opening mark and before any of them. */
 static void emit_frame(rx_compiler *c, const char marks[3], rx_ins next, uint32_t *close,
                        uint32_t *comma)
 {

@@ -132,7 +132,7 @@ static bool has_scheme(const char *s)
     return n && s[n] == ':';
 }
 
-/* Where the path of an absolute URI begins: behind "scheme://host" or "scheme:". */
+/* Where the path of an absolute URI begins: after "scheme://host" or "scheme:". */
 static size_t path_begin(const char *uri)
 {
     const char *colon = strchr(uri, ':');

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Terminals over bytes: UTF-8 and, inside of JSON strings, escapes. A part of a code point is kept
- * as the number that its bits or digits make; it is alive while some code point that begins so
- * leads on. */
+/* Terminals over bytes: UTF-8 and, inside of JSON strings, escapes. A partial code point is kept as
+ * the value of its bits or digits so far, and is alive while some completion of it has a live
+ * derivative. */
 #include "grammar/machine.h"
 
 /* mid: kind << 28 and what was read. */
@@ -27,7 +27,7 @@ static bool can_step(rx_exprs *x, rx_ex q, uint32_t lo, uint32_t hi)
            (hi > 0xdfff && rx_ex_can_step(x, q, 0xe000, hi));
 }
 
-/* `left` bytes of a sequence of `n` are missing behind the bits of `value`. */
+/* `left` bytes of a sequence of `n` are missing after the bits of `value`. */
 static bool utf8_part(rx_exprs *x, rx_term *t, uint32_t n, uint32_t left, uint32_t value)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};

@@ -7,7 +7,7 @@
 
 typedef struct rx_vocab_node {
     int32_t token;   /* that ends here, or -1; others of the same bytes by `same` */
-    uint32_t end;    /* behind the nodes below this one */
+    uint32_t end;    /* after the nodes below this one */
     uint16_t depth;  /* 1 for the first byte */
     uint8_t byte;
 } rx_vocab_node;
@@ -17,8 +17,8 @@ typedef struct rx_vocab_trie {
     size_t n;
 } rx_vocab_trie;
 
-/* Tokens of at most this many code points, none of them a quote, a backslash or below a blank, are
- * the plain ones: where any such text may follow they need no walk. */
+/* Tokens of at most this many code points, none of them a quote, a backslash or a control
+ * character, are plain: where any plain text may follow, they need no walk. */
 #define RX_PLAIN_LENGTH 16
 
 struct rlx_vocabulary {

@@ -122,7 +122,7 @@ typedef struct rx_build_desc {
     int64_t rows, outputs; /* of a run, at most */
     int64_t begin, end;    /* of a decoder: the layers that the graph has; end 0: up to the last.
                             * The layers before are elsewhere, and instead of tokens there is input
-                            * hidden f32, what the last of them gave; those behind are elsewhere,
+                            * hidden f32, what the last of them gave; those after are elsewhere,
                             * and the only output is hidden f32 [B, S, width] ([N, 1, width]) */
     const rx_lora *lora;   /* NULL: no adapters */
     const rx_train_build *train; /* NULL: no training */

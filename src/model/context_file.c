@@ -2,7 +2,7 @@
 /* Sequences in files. A file has, in little-endian numbers,
  *   8 bytes "RLXSEQ" 0 1
  *   u64 x 8: fingerprint of the model, type of the cache, bytes of the note, tokens, tokens
- *            computed, states, bytes behind this header, hash of them
+ *            computed, states, bytes after this header, hash of them
  *   the note (the messages of a chat), then zeros up to a multiple of 8
  *   i32 tokens
  *   for each state: u64 bytes of a row, u64 rows, the rows

@@ -368,7 +368,7 @@ static rx_value filter_sum(rx_env *e, rx_value self, const rx_args *args)
 
 /* ---- map, select and their kin --------------------------------------------------------------- */
 
-/* The arguments behind the first `n`. */
+/* The arguments after the first `n`. */
 static rx_args rest(const rx_args *args, size_t n)
 {
     rx_args out = *args;

@@ -171,7 +171,7 @@ struct rlx_tokenizer {
     bool single_scores; /* sums of scores are rounded to float, as SentencePiece does */
     const char *first_prefix, *next_prefix; /* what the vocabulary writes before the first piece of
                                                a word and before the others; "" for nothing */
-    const char *word_suffix;                /* behind the last piece of a word */
+    const char *word_suffix;                /* after the last piece of a word */
     double unknown_score;
     size_t max_word; /* characters of a WordPiece word */
 

@@ -88,7 +88,7 @@ static uint32_t walk_text(const rx_trie *trie, uint32_t node, const char *text)
     return node;
 }
 
-/* The longest token behind `prefix` at s: its id, or -1; *used bytes of s. */
+/* The longest token after `prefix` at s: its id, or -1; *used bytes of s. */
 static int32_t longest_token(const rx_trie *trie, const char *prefix, const char *s, size_t n,
                              size_t *used)
 {

@@ -22,7 +22,7 @@
 typedef struct record {
     uint64_t magic, key, digest; /* digest: of what follows */
     double number[N_NUMBERS];
-    char kernels[sizeof ((rlx_calibration *)0)->kernels]; /* zeros behind the text */
+    char kernels[sizeof ((rlx_calibration *)0)->kernels]; /* zeros after the text */
 } record;
 
 /* ---- Typical numbers ------------------------------------------------------------------------- */

@@ -17,7 +17,7 @@ typedef struct rx_saved_header {
     char version[32], backend[16], name[128], driver[128]; /* end with a zero */
     uint64_t kernels;                          /* rx_backend.kernels_digest */
     uint64_t text_bytes, cache_bytes;          /* of what follows: all of the file */
-    uint64_t digest;                           /* of all before it and all behind it */
+    uint64_t digest;                           /* of all before it and all after it */
 } rx_saved_header;
 
 /* A file in memory, checked: where its pieces are. */

@@ -75,7 +75,7 @@ static size_t bytes_of(const rx_history_entry *e)
     return n;
 }
 
-/* Copies n characters to *at, which moves behind them. */
+/* Copies n characters to *at, which moves past them. */
 static char *put(char **at, const char *text, size_t n)
 {
     char *to = *at;

@@ -105,7 +105,7 @@ void rx_server_release(rx_server *s, rx_served *m); /* NULL is fine */
 /* A request as the transport has it. */
 typedef struct rx_call {
     const char *method, *path;
-    const char *rest;         /* of the path, behind that of its route */
+    const char *rest;         /* of the path, after that of its route */
     const char *body;
     size_t n_body;
     int fd;                   /* of the connection: a client that went away ends its request */

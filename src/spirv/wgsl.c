@@ -44,7 +44,7 @@ static void print_parameter(rx_wgsl *p, rx_str *s, const uint32_t *in)
                   rx_ws_type_name(p, type[3], false));
 }
 
-/* "fn name(parameters) -> type {"; *in becomes the first instruction behind the parameters. */
+/* "fn name(parameters) -> type {"; *in becomes the first instruction after the parameters. */
 static void print_signature(rx_wgsl *p, uint32_t id, const uint32_t **in)
 {
     const rx_ws_id *f = rx_ws_at(p, id);
@@ -331,7 +331,7 @@ static rlx_status assemble(rx_wgsl *p)
     return status;
 }
 
-/* Takes a copy of the module with a few words behind it, where every walk ends. */
+/* Takes a copy of the module with a few words after it, where every walk ends. */
 static void set_module(rx_wgsl *p, const uint32_t *words, size_t n)
 {
     uint32_t *copy = rx_alloc_array(n + SENTINELS, sizeof *copy);

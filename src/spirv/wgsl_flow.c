@@ -11,7 +11,7 @@ static uint32_t sequence(rx_wgsl *p, uint32_t block, uint32_t stop);
 
 static bool is_terminator(uint32_t op) { return op >= OpBranch && op <= OpUnreachable; }
 
-/* First instruction of a block behind its label; NULL: not a label. */
+/* First instruction of a block after its label; NULL: not a label. */
 static const uint32_t *block_head(rx_wgsl *p, uint32_t label)
 {
     const rx_ws_id *d = rx_ws_at(p, label);

@@ -171,7 +171,7 @@ static void read_member_decoration(rx_wgsl *p, const uint32_t *in)
     d->member_offset[in[2]] = in[4];
 }
 
-/* Strings end within their instruction, or at the sentinels behind the module at the latest. */
+/* Strings end within their instruction, or at the sentinels after the module at the latest. */
 static bool begins_with(const uint32_t *words, const char *text, size_t n)
 {
     return memcmp(words, text, n) == 0;

@@ -101,7 +101,7 @@ typedef struct rx_ws_loop {
 } rx_ws_loop;
 
 typedef struct rx_wgsl {
-    uint32_t *words;              /* a copy of the module, with sentinels behind its end: */
+    uint32_t *words;              /* a copy of the module, with sentinels after its end: */
     const uint32_t *w, *end;
     uint32_t bound;
     rx_ws_id *id;

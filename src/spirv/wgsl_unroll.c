@@ -15,7 +15,7 @@
 #define MAX_EVAL_DEPTH 24
 #define MAX_WORK (1u << 22) /* instructions looked at, for modules that mean harm */
 #define MAX_IDS (1u << 18)
-#define SLACK 8             /* words behind the module that may be read */
+#define SLACK 8             /* words after the module that may be read */
 
 typedef struct unroll_id {
     uint32_t def;        /* where its instruction is; 0: nowhere */
@@ -491,7 +491,7 @@ static void put_end(unroller *u, const loop *l, uint32_t label)
     }
     for (size_t at = l->body; at < l->exit; at += rx_ws_length(w + at)) {
         const uint32_t op = rx_ws_opcode(w + at);
-        if (op == OpPhi) /* of a block behind the head */
+        if (op == OpPhi) /* of a block after the head */
             put(u, &u->copies, (uint32_t[]){w[at], w[at + 1], w[at + 2], w[at + 3],
                                             w[at + 4] == l->label ? label : w[at + 4]}, 5);
         else if (op != OpLoopMerge)
@@ -500,7 +500,7 @@ static void put_end(unroller *u, const loop *l, uint32_t label)
     put(u, &u->copies, (uint32_t[]){2u << 16 | OpBranch, l->merge}, 2);
 }
 
-/* Phis behind the loop that came from its head come from the last one. */
+/* Phis after the loop that came from its head come from the last one. */
 static void rename_edges(unroller *u, size_t merge, uint32_t from, uint32_t to)
 {
     uint32_t *w = u->module.w;
@@ -609,7 +609,7 @@ static void put_taken(unroller *u, uint32_t label, uint32_t before)
     put(u, &u->copies, (uint32_t[]){2u << 16 | OpBranch, label}, 2);
 }
 
-/* A block stands behind one that goes there, unless that goes back to the head of a loop. */
+/* A block stands after one that goes there, unless that goes back to the head of a loop. */
 static void prune(unroller *u)
 {
     const uint32_t *w = u->module.w;

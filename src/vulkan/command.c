@@ -47,7 +47,7 @@ static void barrier_compute(rx_device *d, VkCommandBuffer cb)
 
 /* ---- Dispatches ----------------------------------------------------------------------------- */
 
-/* The words behind those of the kernel: gpu/shaders/chain.def. */
+/* The words after those of the kernel: gpu/shaders/chain.def. */
 static void write_chain(rx_vk_dispatch *x, const rx_gpu_chained *c, const rx_gpu_place *flags)
 {
     const uint64_t address = flags->block->address + flags->offset;

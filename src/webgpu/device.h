@@ -97,7 +97,7 @@ typedef struct rx_wg_dispatch {
     rx_gpu_place bind[RX_GPU_MAX_BIND];    /* as the kernel sees them; block NULL: unused */
     uint8_t alias[RX_GPU_MAX_BIND];        /* 1 + the binding that this one is merged into */
     uint64_t begin[RX_GPU_MAX_BIND], end[RX_GPU_MAX_BIND]; /* the bound range of the block */
-    uint32_t shifted;                      /* bit i: binding i begins behind begin[] of its alias */
+    uint32_t shifted;                      /* bit i: binding i begins after begin[] of its alias */
     uint32_t n_bind, n_push, step, piece;
     uint32_t push[RX_GPU_MAX_PUSH];
     uint32_t groups[3];

@@ -76,7 +76,7 @@ void rx_wg_want_outputs(rx_exec *e)
 /* Runs after which a range that the host has not read is no longer copied. */
 #define MAX_IDLE 3
 
-/* Drops ranges that were not read lately, and assigns offsets behind the flags to the others.
+/* Drops ranges that were not read lately, and assigns offsets after the flags to the others.
  * Returns the number of bytes. */
 static uint64_t place_wants(rx_exec *e)
 {

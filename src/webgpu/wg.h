@@ -2,7 +2,7 @@
 /* The part of the WebGPU C interface that rlx uses, declared here so that no header is needed to
  * build. Names, numbers and layouts are those of the common webgpu.h, which wgpu-native, Dawn and
  * browsers (through the JavaScript of web/) have; what differs between them is a row of a table in
- * loader.c. Structs that the library fills have room behind them (`room`), because newer versions
+ * loader.c. Structs that the library fills have room after them (`room`), because newer versions
  * are longer. */
 #ifndef RX_WEBGPU_WG_H
 #define RX_WEBGPU_WG_H

@@ -141,7 +141,7 @@ static double sum_length(length_kind kind, const ot_tensor *in, size_t n_in, con
 
 /* ---- Float types ---------------------------------------------------------------------------- */
 
-/* Bits of the significand behind the point, exponent of the smallest normal number. */
+/* Bits of the significand after the point, exponent of the smallest normal number. */
 static int fraction_bits(rlx_dtype t)
 {
     return t == RLX_F64 ? 52 : t == RLX_F32 ? 23 : t == RLX_F16 ? 10 : 7;

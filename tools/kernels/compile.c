@@ -17,7 +17,7 @@
 
 /* Begins a line that is left out when nothing else has its name: a new code changes no kernel. */
 #define MAYBE "\1"
-#define MAX_PUSH_BYTES (4 * RX_GPU_MAX_PUSH) /* chain.def comes behind */
+#define MAX_PUSH_BYTES (4 * RX_GPU_MAX_PUSH) /* chain.def comes after */
 
 static void print(text *out, const char *format, ...)
 {

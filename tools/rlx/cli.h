@@ -107,7 +107,7 @@ void cli_warn(const char *format, ...) CLI_PRINTF(1, 2);
 /* A line that is replaced by the next one, cut to the width of the terminal; only when standard
  * error is one. */
 void cli_progress(const char *format, ...) CLI_PRINTF(1, 2);
-/* The same behind a bar of what is done, as far as there is room for it. */
+/* The same after a bar of what is done, as far as there is room for it. */
 void cli_progress_bar(double done, double total, const char *format, ...) CLI_PRINTF(3, 4);
 void cli_progress_clear(void);
 

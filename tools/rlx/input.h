@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* All of it with a zero byte behind; NULL after printing why not. Freed with free. */
+/* All of it with a zero byte after; NULL after printing why not. Freed with free. */
 char *input_read(const char *path, size_t *length);
 /* The same without zero bytes inside: text. */
 char *input_read_text(const char *path);

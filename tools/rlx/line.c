@@ -211,7 +211,7 @@ static place screen_size(void)
     return (place){rows < 3 ? 24 : (size_t)rows, columns < 10 ? 80 : (size_t)columns};
 }
 
-/* Where the character at byte i is drawn, and behind it *next; `indent`: columns of the prompt. */
+/* Where the character at byte i is drawn, and after it *next; `indent`: columns of the prompt. */
 static place put_char(const edit *d, size_t i, place p, size_t columns, size_t indent, place *next,
                       size_t *bytes)
 {
@@ -226,7 +226,7 @@ static place put_char(const edit *d, size_t i, place p, size_t columns, size_t i
     return p;
 }
 
-/* Draws the rows from `top` on; the cursor ends behind the last character. */
+/* Draws the rows from `top` on; the cursor ends after the last character. */
 static void draw_rows(const edit *d, size_t columns, size_t indent, size_t top, size_t rows)
 {
     place p = {0, indent}, next;

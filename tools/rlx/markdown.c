@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The renderer is a state machine over bytes. A run of marks (`, *, #) or the beginning of a line
- * is held until the byte behind it says what it is. */
+ * is held until the byte after it says what it is. */
 #include "markdown.h"
 
 #include <string.h>

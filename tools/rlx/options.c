@@ -201,7 +201,7 @@ static int store(const cli_option *o, const char *value, void *record)
     }
 }
 
-/* Stores an option whose value stood behind it, or else (NULL) is the next argument. `given` is how
+/* Stores an option whose value stood after it, or else (NULL) is the next argument. `given` is how
  * the option was written. */
 static int take_option(const cli_option *o, const char *given, const char *value, int argc,
                        char **argv, int *i, void *record)

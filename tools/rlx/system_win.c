@@ -146,7 +146,7 @@ int system_char_width(unsigned c)
     return 1;
 }
 
-/* Whether c is in the set that begins behind '['; *end becomes what follows its ']', or NULL. */
+/* Whether c is in the set that begins after '['; *end becomes what follows its ']', or NULL. */
 static bool in_set(const char *p, char c, const char **end)
 {
     const bool negated = *p == '!' || *p == '^';

@@ -30,7 +30,7 @@ void term_line(FILE *f, const char *format, ...) CLI_PRINTF(2, 3);
 void term_write(FILE *f, const char *text, size_t n);
 
 /* Prints text and its end in lines that fit a terminal of 80 columns, cut between words; the first
- * stands behind what is printed already, the others behind `indent` blanks. */
+ * stands after what is printed already, the others after `indent` blanks. */
 void term_wrap(FILE *f, const char *text, size_t indent);
 
 /* Columns of the terminal that `f` is; 80 where that is not known. */

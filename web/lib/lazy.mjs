@@ -5,7 +5,7 @@
 
 const STEP = 64 << 20; // bytes read from a Blob at once
 
-/** Chunks of a download, one behind the other. */
+/** Chunks of a download, consecutively. */
 export class Pieces {
     #chunks;
     #starts = [];

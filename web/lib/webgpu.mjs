@@ -241,7 +241,7 @@ class Gpu {
 
     #getLimits(handle, at) {
         const limits = this.#get(handle).limits;
-        let offset = 4; // behind the chain
+        let offset = 4; // after the chain
         for (const name of LIMITS) {
             const isWide = name.endsWith('*'), value = limits[name.replace('*', '')] ?? 0;
             if (isWide) offset = (offset + 7) & ~7;

@@ -29,7 +29,7 @@ typedef struct rx_gpu_devices {
 const rx_gpu_devices *rx_gpu_devices_get(rx_gpu_devices *l);
 /* Item i of the list. */
 void *rx_gpu_devices_at(const rx_gpu_devices *l, size_t i);
-/* Inserts a device behind those of its rank and above; left out when the list is full. */
+/* Inserts a device after those of its rank and above; left out when the list is full. */
 void rx_gpu_devices_add(rx_gpu_devices *l, const void *gpu, int rank);
 /* Adds a sentence about a device that cannot be used; duplicates are dropped. */
 void rx_gpu_devices_say(rx_gpu_devices *l, const char *why);

@@ -49,7 +49,7 @@ typedef struct rx_gpu_driver {
     /* Size of the ring of scratch memory: within it the scratch of successive steps does not
      * overlap, which saves barriers; 0: every step uses the same memory. */
     uint64_t scratch_ring;
-    uint64_t n_counters; /* words behind the flags, RX_GPU_FLAG_BYTES from them */
+    uint64_t n_counters; /* words after the flags, RX_GPU_FLAG_BYTES from them */
     void (*rules)(rx_exec *e, rx_gpu_rules *out); /* NULL: the defaults */
     /* Fills r->commands from the list, which does not outlive the call. After a failure `forget` is
      * called with what exists of it. */
@@ -68,7 +68,7 @@ typedef struct rx_gpu_driver {
 
 #define RX_GPU_N_SLOTS 8 /* runs in flight of one program */
 
-/* Runs have tickets from 1. When a run fails, those queued behind it fail as well. */
+/* Runs have tickets from 1. When a run fails, those queued after it fail as well. */
 typedef struct rx_gpu_runs {
     const rx_gpu_driver *driver;
     rx_exec *exec;
@@ -77,7 +77,7 @@ typedef struct rx_gpu_runs {
     uint64_t submitted, done;
     bool polling;  /* a thread waits for run done + 1 */
     uint64_t fail_first, fail_last; /* tickets of the last failed run and of the last one queued
-                                     * behind it */
+                                     * after it */
     rlx_error error;
 } rx_gpu_runs;
 
@@ -96,7 +96,7 @@ bool rx_gpu_runs_under_way(rx_gpu_runs *r);
 
 /* ---- Programs: exec.c ----------------------------------------------------------------------- */
 
-/* Recordings kept: the row counts up to rx_target.exact_rows and the multiples behind them, for
+/* Recordings kept: the row counts up to rx_target.exact_rows and the multiples after them, for
  * prompts up to 512 tokens. */
 #define RX_GPU_N_RECORDINGS 64
 #define RX_GPU_N_SCRATCH 16   /* blocks of scratch memory */

@@ -27,7 +27,7 @@ typedef struct rx_attention {
     int64_t key_size, value_size;
     int64_t mask_stride[4]; /* along [B, H, Sq, Sk] */
     const rx_gpu_keys *keys; /* of a step whose keys are split; NULL: all keys */
-    int64_t n_after;         /* queries of the whole step behind these */
+    int64_t n_after;         /* queries of the whole step after these */
 } rx_attention;
 
 /* The arguments common to all kernels, for n_groups workgroups; k and v are bound as operands.

@@ -15,7 +15,7 @@ static uint64_t padded_keys(const rx_attention *a)
     return (uint64_t)(a->n_keys + BLOCK_KEYS - 1) / BLOCK_KEYS * BLOCK_KEYS;
 }
 
-/* Bytes of packed k or v; the kernel prefetches one block behind the end. */
+/* Bytes of packed k or v; the kernel prefetches one block past the end. */
 static uint64_t packed_bytes(const rx_attention *a)
 {
     uint64_t keys = (uint64_t)(a->n_batch * a->n_kv_heads) * padded_keys(a) + BLOCK_KEYS;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which of the steps that the compiler found to be mergeable (compile/merge.c, fuse.def) are merged
  * at the bound sizes: each dispatch that goes saves a barrier. rms_norm or mul as prologues of
- * products of few rows with packed weights; rope with the state_write behind it; both as epilogues
+ * products of few rows with packed weights; rope with the state_write after it; both as epilogues
  * of such products; and two products with the mul of their results. */
 #include "gpu/select/plan.h"
 #include "gpu/select/quant.h"

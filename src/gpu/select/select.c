@@ -7,7 +7,7 @@
 typedef struct selector {
     rx_gpu_exec *x;
     rx_gpu_list *l;
-    rx_gpu_spot scratch;   /* behind that of the last step */
+    rx_gpu_spot scratch;   /* after that of the last step */
     uint32_t *prologue, *epilogue; /* by step: rx_gpu_choose_merges */
     rlx_error *err;
 } selector;

@@ -45,7 +45,7 @@ static void add_parts(rx_gpu_build *b, const joint *t, const size_t *part, size_
         *x[i] = RX_REF_IN(part[i]);
         a.push.at[i] = (uint32_t)((uintptr_t)c->in[part[i]].data / t->unit);
     }
-    /* unused operands begin behind the last column */
+    /* unused operands begin after the last column */
     for (size_t i = 0; i <= CONCAT_PARTS; i++)
         a.push.start[i] = i <= n ? (uint32_t)start[i] : UINT32_MAX;
     rx_gpu_dispatch *d = rx_add_concat(b, t->unit == 16 ? RX_K_concat_wide : RX_K_concat,

@@ -18,12 +18,14 @@
  *   tokenizer.h  text to token ids and back
  *   grammar.h    constrained output: JSON Schema, regular expressions, GBNF
  *   model.h      models from files: generation, chat, embeddings
+ *   convert.h    models of safetensors files as GGUF files
  *   engine.h     many sequences at once: requests from any thread */
 #ifndef RLX_RLX_H
 #define RLX_RLX_H
 
 #include "base.h"
 #include "buffer.h"
+#include "convert.h"
 #include "custom.h"
 #include "device.h"
 #include "engine.h"

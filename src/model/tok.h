@@ -193,10 +193,10 @@ typedef struct rx_symbol {
     uint32_t at, length;    /* in the word */
 } rx_symbol;
 
-typedef struct rx_candidate {
+typedef struct rx_merge_candidate {
     uint32_t cost; /* the smallest comes first, then the leftmost */
     int32_t pos, left, right, id;
-} rx_candidate;
+} rx_merge_candidate;
 
 typedef struct rx_path { /* Viterbi: best path to a byte of the word */
     double score;
@@ -219,7 +219,7 @@ typedef struct rx_encoder {
     rx_str stage[RX_MAX_STEPS + 1]; /* pieces that a splitting step rewrote; the last: a word */
     rx_symbol *symbols;
     size_t cap_symbols;
-    rx_candidate *heap;
+    rx_merge_candidate *heap;
     size_t n_heap, cap_heap;
     rx_path *path;
     size_t cap_path;
@@ -258,6 +258,7 @@ typedef struct rx_pre_name {
     bool ignore_merges, add_bos;
 } rx_pre_name;
 const rx_pre_name *rx_pre_find(const char *name, size_t n);
+const rx_pre_name *rx_pre_at(size_t i); /* NULL behind the last */
 
 /* ---- Loading --------------------------------------------------------------------------------- */
 

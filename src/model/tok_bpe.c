@@ -56,12 +56,12 @@ const rx_merge *rx_merges_find(const rx_merges *m, int32_t left, int32_t right)
 
 /* ---- The heap -------------------------------------------------------------------------------- */
 
-static bool comes_before(const rx_candidate *a, const rx_candidate *b)
+static bool comes_before(const rx_merge_candidate *a, const rx_merge_candidate *b)
 {
     return a->cost != b->cost ? a->cost < b->cost : a->pos < b->pos;
 }
 
-static rlx_status push_candidate(rx_encoder *e, rx_candidate c)
+static rlx_status push_candidate(rx_encoder *e, rx_merge_candidate c)
 {
     if (!rx_grow(&e->heap, &e->cap_heap, e->n_heap + 1, sizeof c))
         return rx_encoder_no_memory(e);
@@ -72,9 +72,9 @@ static rlx_status push_candidate(rx_encoder *e, rx_candidate c)
     return RLX_OK;
 }
 
-static rx_candidate pop_candidate(rx_encoder *e)
+static rx_merge_candidate pop_candidate(rx_encoder *e)
 {
-    rx_candidate top = e->heap[0], last = e->heap[--e->n_heap];
+    rx_merge_candidate top = e->heap[0], last = e->heap[--e->n_heap];
     size_t i = 0;
     for (size_t child; (child = 2 * i + 1) < e->n_heap; i = child) {
         if (child + 1 < e->n_heap && comes_before(&e->heap[child + 1], &e->heap[child]))
@@ -117,18 +117,18 @@ static rlx_status offer_merge(rx_encoder *e, const char *word, int32_t left)
         const rx_merge *m = rx_merges_find(&t->merges, a->id, b->id);
         if (!m)
             return RLX_OK;
-        return push_candidate(e, (rx_candidate){m->rank, left, a->id, b->id, m->id});
+        return push_candidate(e, (rx_merge_candidate){m->rank, left, a->id, b->id, m->id});
     }
     uint32_t length = a->length + b->length;
     int32_t id = length > t->longest ? -1 : rx_tok_find(t, word + a->at, length);
     if (id < 0 || !is_piece(&t->tokens[id]))
         return RLX_OK;
     /* Symbols grow only to the right: a stale candidate is recognised by its length. */
-    return push_candidate(e, (rx_candidate){score_cost(t->tokens[id].score), left,
+    return push_candidate(e, (rx_merge_candidate){score_cost(t->tokens[id].score), left,
                                             (int32_t)a->length, (int32_t)b->length, id});
 }
 
-static bool is_still_true(const rx_encoder *e, const rx_candidate *c)
+static bool is_still_true(const rx_encoder *e, const rx_merge_candidate *c)
 {
     const rx_symbol *a = &e->symbols[c->pos];
     if (a->next < 0)
@@ -145,7 +145,7 @@ static rlx_status merge_all(rx_encoder *e, const char *word, size_t n)
     for (size_t i = 0; i + 1 < n; i++)
         RLX_TRY(offer_merge(e, word, (int32_t)i));
     while (e->n_heap) {
-        rx_candidate c = pop_candidate(e);
+        rx_merge_candidate c = pop_candidate(e);
         if (!is_still_true(e, &c))
             continue;
         rx_symbol *a = &e->symbols[c.pos], *b = &e->symbols[a->next];

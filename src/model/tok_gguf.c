@@ -352,7 +352,7 @@ static rlx_status find_family(loader *l)
     const char *name;
     size_t n = 0;
     RLX_TRY(get_text(l, KEY("model"), &name, &n));
-    if (!name)
+    if (!name || (n == 4 && !memcmp(name, "none", n)) || (n == 8 && !memcmp(name, "no_vocab", n)))
         return rx_fail(l->err, RLX_NOT_FOUND, "'%s' has no tokenizer: expected metadata '%s'",
                        l->t->path, KEY("model"));
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)

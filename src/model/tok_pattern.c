@@ -385,7 +385,7 @@ static const rx_pre_name pre_names[] = {
     {"gpt-2 gpt2 phi-2 mpt olmo jais jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code "
      "gigachat roberta-bpe a.x-4.0 mellum modern-bert trillion granite-docling exaone4",
      {"gpt2"}, false, false},
-    {"llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2", {"llama3"}, true, true},
+    {"llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2", {"llama3"}, true, true},
     {"dbrx smaug-bpe chatglm-bpe glm4", {"llama3"}, false, false},
     {"qwen2 deepseek-r1-qwen stablelm2 hunyuan megrez kormo grok-2 solar-open", {"qwen2"}, false,
      false},
@@ -416,4 +416,9 @@ const rx_pre_name *rx_pre_find(const char *name, size_t n)
             s += *s == ' ';
         }
     return NULL;
+}
+
+const rx_pre_name *rx_pre_at(size_t i)
+{
+    return i < sizeof pre_names / sizeof pre_names[0] ? &pre_names[i] : NULL;
 }

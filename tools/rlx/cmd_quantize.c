@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* rlx quantize: converts the matrices of a GGUF model to smaller types. Tensors are streamed in
  * chunks, so memory does not grow with the model. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
 #include "json.h"
 #include "quantize_mix.h"
+#include "quantize_report.h"
 #include "tensor.h"
 #include "system.h"
 #include "term.h"
@@ -18,14 +18,6 @@ typedef struct options {
     cli_list keep;
 } options;
 
-/* What became of the tensors of one type. */
-typedef struct type_row {
-    rlx_dtype type;
-    size_t n_tensors;
-    double elements, before, after; /* bytes */
-    rlx_quantize_rows_stats stats;           /* of those that changed */
-} type_row;
-
 typedef struct quantize_job {
     const options *o;
     const char *in, *out;
@@ -33,12 +25,11 @@ typedef struct quantize_job {
     rlx_gguf_writer *writer;
     mix_plan plan;
     rlx_dtype *types; /* of each tensor in the result */
-    size_t n_tensors, n_fallbacks, n_repacked;
+    size_t n_tensors, n_repacked;
     char *buffer;
     size_t buffer_bytes;
     double done, total; /* bytes of the input */
-    type_row rows[RLX_N_DTYPES];
-    type_row all;
+    quantize_report report;
 } quantize_job;
 
 /* Elements quantised at once: enough for many threads, small beside a model; and bytes copied
@@ -48,20 +39,6 @@ typedef struct quantize_job {
 
 /* ---- What gets which type -------------------------------------------------------------------- */
 
-static int unknown_type(const char *option, const char *name)
-{
-    const char *names[64];
-    size_t n = 0;
-    while (n < ARRAY_LEN(names) && mix_name(n)) {
-        names[n] = mix_name(n);
-        n++;
-    }
-    const char *near = cli_nearest(name, names, n);
-    if (near)
-        return cli_usage("--%s: there is no type '%s'; did you mean '%s'?", option, name, near);
-    return cli_usage("--%s: there is no type '%s'; see 'rlx quantize --help'", option, name);
-}
-
 static int plain_type(const char *option, const char *name, rlx_dtype *out)
 {
     *out = RLX_NO_TYPE;
@@ -69,35 +46,21 @@ static int plain_type(const char *option, const char *name, rlx_dtype *out)
         return EXIT_OK;
     *out = rlx_dtype_from_name(name);
     if (!rlx_dtype_can_quantize(*out))
-        return unknown_type(option, name);
+        return mix_unknown(option, name);
     return EXIT_OK;
-}
-
-static int64_t count_layers(const rlx_file *f)
-{
-    rlx_file_tensor t;
-    int64_t n = 0;
-    for (size_t i = 0; rlx_file_tensor_at(f, i, &t); i++)
-        if (!strncmp(t.name, "blk.", 4)) {
-            int64_t layer = strtoll(t.name + 4, NULL, 10) + 1;
-            n = layer > n ? layer : n;
-        }
-    return n;
 }
 
 static int read_options(quantize_job *j)
 {
-    rlx_file_tensor t;
     const options *o = j->o;
     const char *name = o->type ? o->type : "q4_k_m";
     j->plan.mix = mix_find(name);
     if (!j->plan.mix)
-        return unknown_type("type", name);
+        return mix_unknown("type", name);
     int status = plain_type("output-type", o->output_type, &j->plan.output);
     if (status == EXIT_OK)
         status = plain_type("token-embedding-type", o->embedding_type, &j->plan.embedding);
-    j->plan.tied = !rlx_file_find_tensor(j->file, "output.weight", &t);
-    j->plan.n_layers = count_layers(j->file);
+    mix_study_file(&j->plan, j->file);
     return status;
 }
 
@@ -120,7 +83,7 @@ static int choose_types(quantize_job *j)
             return cli_fail("'%s': tensor '%s' has elements of %s, which rlx cannot write", j->in,
                             t.name, t.type_name);
         j->types[i] = is_kept(j->o, t.name) ? t.dtype : mix_type(&j->plan, &t, &fallback);
-        j->n_fallbacks += fallback;
+        j->report.n_fallbacks += fallback;
         j->n_repacked += rlx_dtype_is_packed(t.dtype) && rlx_dtype_is_packed(j->types[i]) &&
                          j->types[i] != t.dtype;
         j->total += (double)t.bytes;
@@ -206,23 +169,6 @@ static rlx_status write_same(quantize_job *j, const rlx_file_tensor *t, rlx_erro
     return st;
 }
 
-static void count_tensor(quantize_job *j, const rlx_file_tensor *t, rlx_dtype to,
-                         const rlx_quantize_rows_stats *stats)
-{
-    type_row *rows[] = {&j->rows[to], &j->all};
-    const double elements = (double)tensor_elements(&t->shape);
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        rows[i]->type = to;
-        rows[i]->n_tensors++;
-        rows[i]->elements += elements;
-        rows[i]->before += (double)t->bytes;
-        rows[i]->after += elements / (double)rlx_dtype_block_size(to) *
-                          (double)rlx_dtype_block_bytes(to);
-        rows[i]->stats.squares += stats->squares;
-        rows[i]->stats.error += stats->error;
-    }
-}
-
 static int write_tensors(quantize_job *j)
 {
     rlx_file_tensor t;
@@ -238,63 +184,21 @@ static int write_tensors(quantize_job *j)
             return cli_fail("stopped: '%s' was not written", j->out);
         if (st != RLX_OK)
             return cli_fail("tensor '%s': %s", t.name, err.text);
-        count_tensor(j, &t, j->types[i], &stats);
+        quantize_count(&j->report, &t, (double)t.bytes, j->types[i], &stats);
     }
     return EXIT_OK;
 }
 
 /* ---- Report ---------------------------------------------------------------------------------- */
 
-/* Error relative to the size of the weights; negative when nothing changed. */
-static double relative_error(const type_row *r)
-{
-    return r->stats.squares > 0 ? sqrt(r->stats.error / r->stats.squares) : -1;
-}
-
-static void print_row(table *t, const char *name, const type_row *r)
-{
-    char text[SHORT_TEXT];
-    table_cell(t, "%s", name);
-    table_cell(t, "%zu", r->n_tensors);
-    table_cell(t, "%s", short_count(r->elements, text));
-    table_cell(t, "%s", short_bytes(r->before, text));
-    table_cell(t, "%s", short_bytes(r->after, text));
-    table_cell(t, "%.2f", r->elements > 0 ? 8 * r->after / r->elements : 0);
-    if (relative_error(r) < 0)
-        table_cell(t, "-");
-    else
-        table_cell(t, "%.3f %%", 100 * relative_error(r));
-}
-
 static void print_report(const quantize_job *j, double seconds)
 {
     char text[SHORT_TEXT];
-    table t;
     term_line(stdout, "%s: %s of '%s', %s", j->out, j->plan.mix->name, j->in,
               short_seconds(seconds, text));
-    if (j->n_fallbacks)
-        printf("%zu tensors have rows that do not fit the blocks and got a wider type\n",
-               j->n_fallbacks);
-    putchar('\n');
-    table_init(&t, "lrrrrrr", "type|tensors|elements|before|after|bits|rms error");
-    for (int i = 0; i < RLX_N_DTYPES; i++)
-        if (j->rows[i].n_tensors)
-            print_row(&t, rlx_dtype_name(j->rows[i].type), &j->rows[i]);
-    print_row(&t, "all", &j->all);
-    table_print(&t, 2);
-    if (j->all.after > j->all.before)
+    quantize_print(&j->report);
+    if (j->report.all.after > j->report.all.before)
         cli_warn("the result is larger than the input, and no better: it was quantised before");
-}
-
-static void json_type(json *out, const char *key, const type_row *r)
-{
-    json_row(out, key);
-    json_int(out, "tensors", (int64_t)r->n_tensors);
-    json_int(out, "elements", (int64_t)r->elements);
-    json_int(out, "bytes_before", (int64_t)r->before);
-    json_int(out, "bytes_after", (int64_t)r->after);
-    json_real(out, "rms_error", relative_error(r) < 0 ? 0 : relative_error(r));
-    json_end(out);
 }
 
 static void json_report(const quantize_job *j, double seconds)
@@ -306,14 +210,9 @@ static void json_report(const quantize_job *j, double seconds)
     json_text(&out, "output", j->out);
     json_text(&out, "type", j->plan.mix->name);
     json_real(&out, "seconds", seconds);
-    json_int(&out, "fallbacks", (int64_t)j->n_fallbacks);
+    json_int(&out, "fallbacks", (int64_t)j->report.n_fallbacks);
     json_int(&out, "repacked", (int64_t)j->n_repacked);
-    json_object(&out, "types");
-    for (int i = 0; i < RLX_N_DTYPES; i++)
-        if (j->rows[i].n_tensors)
-            json_type(&out, rlx_dtype_name(j->rows[i].type), &j->rows[i]);
-    json_end(&out);
-    json_type(&out, "all", &j->all);
+    quantize_json(&out, &j->report);
     json_array(&out, "tensors");
     for (size_t i = 0; rlx_file_tensor_at(j->file, i, &t); i++) {
         json_row(&out, NULL);

@@ -115,3 +115,35 @@ rlx_dtype mix_type(const mix_plan *p, const rlx_file_tensor *t, bool *fallback)
             return narrower[i].instead;
     return rlx_dtype_is_float(t->dtype) ? t->dtype : RLX_F16;
 }
+
+int mix_unknown(const char *option, const char *name)
+{
+    const char *names[64];
+    size_t n = 0;
+    while (n < ARRAY_LEN(names) && mix_name(n)) {
+        names[n] = mix_name(n);
+        n++;
+    }
+    const char *near = cli_nearest(name, names, n);
+    if (near)
+        return cli_usage("--%s: there is no type '%s'; did you mean '%s'?", option, name, near);
+    return cli_usage("--%s: there is no type '%s'; see 'rlx quantize --help'", option, name);
+}
+
+void mix_study(mix_plan *p, const char *name)
+{
+    if (!strcmp(name, "output.weight"))
+        p->tied = false;
+    if (strncmp(name, "blk.", 4))
+        return;
+    const int64_t layer = strtoll(name + 4, NULL, 10) + 1;
+    p->n_layers = layer > p->n_layers ? layer : p->n_layers;
+}
+
+void mix_study_file(mix_plan *p, const rlx_file *f)
+{
+    rlx_file_tensor t;
+    p->tied = true;
+    for (size_t i = 0; rlx_file_tensor_at(f, i, &t); i++)
+        mix_study(p, t.name);
+}

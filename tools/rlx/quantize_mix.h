@@ -25,6 +25,12 @@ const mix *mix_find(const char *name);
 /* Name `i` of the table, NULL after the last. */
 const char *mix_name(size_t i);
 
+/* Says that there is no type of that name; returns EXIT_USAGE. */
+int mix_unknown(const char *option, const char *name);
+/* Learns tied and n_layers from the names of all tensors; tied is true before. */
+void mix_study(mix_plan *p, const char *name);
+void mix_study_file(mix_plan *p, const rlx_file *f);
+
 /* The type for a tensor. One that is no matrix, or small and sensitive, keeps its type. Where its
  * rows do not fit the blocks, *fallback is set and a type with smaller blocks is given. */
 rlx_dtype mix_type(const mix_plan *p, const rlx_file_tensor *t, bool *fallback);

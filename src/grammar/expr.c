@@ -273,6 +273,14 @@ rx_ex rx_ex_cat(rx_exprs *x, rx_ex a, rx_ex b)
     return e;
 }
 
+rx_ex rx_ex_cat_all(rx_exprs *x, const rx_ex *list, size_t n)
+{
+    rx_ex e = RX_EX_EPS;
+    while (n)
+        e = rx_ex_cat(x, list[--n], e);
+    return e;
+}
+
 rx_ex rx_ex_repeat(rx_exprs *x, rx_ex a, uint32_t lo, uint32_t hi)
 {
     if (hi == 0 || a == RX_EX_EPS)
@@ -476,6 +484,28 @@ rx_ex rx_ex_text(rx_exprs *x, const char *s, size_t n)
     while (count)
         e = cat_two(x, rx_ex_range(x, codes[count - 1], codes[count - 1]), e), count--;
     rx_free(codes);
+    return e;
+}
+
+bool rx_ex_push(rx_ex_list *l, rx_ex e)
+{
+    if (!rx_grow(&l->e, &l->cap, l->n + 1, sizeof *l->e))
+        return false;
+    l->e[l->n++] = e;
+    return true;
+}
+
+rx_ex rx_ex_pop_cat(rx_exprs *x, rx_ex_list *l, size_t from)
+{
+    const rx_ex e = l->n > from ? rx_ex_cat_all(x, l->e + from, l->n - from) : RX_EX_EPS;
+    l->n = from;
+    return e;
+}
+
+rx_ex rx_ex_pop_or(rx_exprs *x, rx_ex_list *l, size_t from)
+{
+    const rx_ex e = l->n > from ? rx_ex_or_all(x, l->e + from, l->n - from) : RX_EX_NONE;
+    l->n = from;
     return e;
 }
 

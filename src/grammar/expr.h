@@ -106,6 +106,9 @@ rx_ex rx_ex_repeat(rx_exprs *x, rx_ex a, uint32_t lo, uint32_t hi);
 rx_ex rx_ex_or(rx_exprs *x, rx_ex a, rx_ex b);
 rx_ex rx_ex_and(rx_exprs *x, rx_ex a, rx_ex b);
 rx_ex rx_ex_or_all(rx_exprs *x, const rx_ex *list, size_t n);
+/* One after the other. Many terms are joined by these two: joined one by one, each would copy those
+ * before it. */
+rx_ex rx_ex_cat_all(rx_exprs *x, const rx_ex *list, size_t n);
 rx_ex rx_ex_not(rx_exprs *x, rx_ex a);
 /* Texts w such that BEGIN w END has a substring in a. */
 rx_ex rx_ex_search(rx_exprs *x, rx_ex a);
@@ -116,6 +119,19 @@ rx_ex rx_ex_whole(rx_exprs *x, rx_ex a);
 rx_ex rx_ex_multiple(rx_exprs *x, uint32_t modulus, uint32_t scale);
 /* A text of UTF-8, as it is. */
 rx_ex rx_ex_text(rx_exprs *x, const char *s, size_t n);
+
+/* ---- Lists of terms to be joined; they nest: each uses those from a count on ---------------- */
+
+typedef struct rx_ex_list {
+    rx_ex *e;
+    size_t n, cap;
+} rx_ex_list;
+
+/* False: out of memory. */
+bool rx_ex_push(rx_ex_list *l, rx_ex e);
+/* Joins the terms from `from` on, and drops them. */
+rx_ex rx_ex_pop_cat(rx_exprs *x, rx_ex_list *l, size_t from);
+rx_ex rx_ex_pop_or(rx_exprs *x, rx_ex_list *l, size_t from);
 
 /* ---- Using ---------------------------------------------------------------------------------- */
 

@@ -40,6 +40,7 @@ typedef struct parser {
     unsigned nesting;
     rule *rules;
     size_t n_rules, cap_rules;
+    rx_ex_list terms;     /* of the texts, sequences and alternatives that are being read */
     rx_map names;
     rlx_error *err;
 } parser;
@@ -153,16 +154,17 @@ static rlx_status parse_char(parser *p, uint32_t *cp)
 
 static rlx_status parse_text(parser *p, rx_ex *out)
 {
-    rx_ex e = RX_EX_EPS;
+    const size_t from = p->terms.n;
     for (p->at++; peek(p, 0) != '"';) {
         uint32_t cp;
         if (peek(p, 0) < 0)
             return wrong(p, "'\"' at the end of a text");
         RLX_TRY(parse_char(p, &cp));
-        e = rx_ex_cat(&p->p->x, e, rx_ex_range(&p->p->x, cp, cp));
+        if (!rx_ex_push(&p->terms, rx_ex_range(&p->p->x, cp, cp)))
+            return no_memory(p);
     }
     p->at++;
-    *out = e;
+    *out = rx_ex_pop_cat(&p->p->x, &p->terms, from);
     return RLX_OK;
 }
 
@@ -533,11 +535,19 @@ static rx_ex rule_term(parser *p, uint32_t r)
     return p->rules[r].term;
 }
 
+/* The terms of a sequence or an alternative. */
+static void push_terms(parser *p, const node *n)
+{
+    for (const node *i = n->first; i; i = i->next)
+        if (!rx_ex_push(&p->terms, node_term(p, i)))
+            p->p->x.failed = RLX_NO_MEMORY;
+}
+
 /* A tree without recursion as one term. */
 static rx_ex node_term(parser *p, const node *n)
 {
     rx_exprs *x = &p->p->x;
-    rx_ex e = n->kind == N_OR ? RX_EX_NONE : RX_EX_EPS;
+    const size_t from = p->terms.n;
     switch (n->kind) {
     case N_TERM:
         return n->term;
@@ -546,13 +556,11 @@ static rx_ex node_term(parser *p, const node *n)
     case N_REPEAT:
         return rx_ex_repeat(x, node_term(p, n->first), n->lo, n->hi);
     case N_CAT:
-        for (const node *i = n->first; i; i = i->next)
-            e = rx_ex_cat(x, e, node_term(p, i));
-        return e;
+        push_terms(p, n);
+        return rx_ex_pop_cat(x, &p->terms, from);
     case N_OR:
-        for (const node *i = n->first; i; i = i->next)
-            e = rx_ex_or(x, e, node_term(p, i));
-        return e;
+        push_terms(p, n);
+        return rx_ex_pop_or(x, &p->terms, from);
     }
     return RX_EX_NONE;
 }
@@ -690,6 +698,7 @@ rlx_status rx_gbnf_compile(rx_program *program, const char *text, size_t n, rlx_
         return rx_fail(err, RLX_PARSE, "grammar: expected UTF-8");
     rlx_status st = compile(&p);
     rx_free(p.rules);
+    rx_free(p.terms.e);
     rx_map_finish(&p.names);
     return st;
 }

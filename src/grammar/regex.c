@@ -18,6 +18,7 @@ typedef struct parser {
     bool inner;     /* an anchor that is not at an end of an alternative of the top */
     bool symbols;   /* anchors are symbols */
     bool anchored;  /* the atom just read was an anchor */
+    rx_ex_list *terms; /* of the sequences and alternatives that are being read */
     rlx_error *err;
 } parser;
 
@@ -290,6 +291,12 @@ static rlx_status parse_class(parser *p, rx_ex *out)
 
 static rlx_status parse_either(parser *p, rx_ex *out);
 
+static rlx_status push(parser *p, rx_ex e)
+{
+    return rx_ex_push(p->terms, e) ? RLX_OK : rx_fail_memory(p->err, "a regular expression",
+                                                             sizeof e);
+}
+
 static rlx_status parse_group(parser *p, rx_ex *out)
 {
     static const struct { const char *text, *name; } refused[] = {
@@ -428,8 +435,8 @@ static rlx_status parse_repeat(parser *p, rx_ex *out)
  * around it. */
 static rlx_status parse_sequence(parser *p, rx_ex *out)
 {
-    rx_ex items[64], e = RX_EX_EPS;
-    size_t n = 0;
+    const size_t from = p->terms->n;
+    rx_ex e;
     bool top = !p->nesting && !p->symbols, first = false, last = false;
     if (top && peek(p, 0) == '^') {
         while (take(p, "^"))
@@ -444,16 +451,10 @@ static rlx_status parse_sequence(parser *p, rx_ex *out)
         }
         if (peek(p, 0) == ')')
             return wrong(p, "no ')' without a '('");
-        if (n == 64) { /* folded from the right, in blocks */
-            rx_ex block = RX_EX_EPS;
-            while (n)
-                block = rx_ex_cat(p->x, items[--n], block);
-            items[n++] = block;
-        }
-        RLX_TRY(parse_repeat(p, &items[n++]));
+        RLX_TRY(parse_repeat(p, &e));
+        RLX_TRY(push(p, e));
     }
-    while (n)
-        e = rx_ex_cat(p->x, items[--n], e);
+    e = rx_ex_pop_cat(p->x, p->terms, from);
     if (top && !first)
         e = rx_ex_cat(p->x, RX_EX_ALL, e);
     if (top && !last)
@@ -464,12 +465,12 @@ static rlx_status parse_sequence(parser *p, rx_ex *out)
 
 static rlx_status parse_either(parser *p, rx_ex *out)
 {
-    RLX_TRY(parse_sequence(p, out));
-    while (take(p, "|")) {
-        rx_ex other;
-        RLX_TRY(parse_sequence(p, &other));
-        *out = rx_ex_or(p->x, *out, other);
-    }
+    const size_t from = p->terms->n;
+    do {
+        RLX_TRY(parse_sequence(p, out));
+        RLX_TRY(push(p, *out));
+    } while (take(p, "|"));
+    *out = rx_ex_pop_or(p->x, p->terms, from);
     return RLX_OK;
 }
 
@@ -483,7 +484,7 @@ static rlx_status parse_whole(parser *p, rx_ex *out)
     if (!p->inner)
         return RLX_OK;
     parser again = {.x = p->x, .what = p->what, .s = p->s, .n = p->n, .nesting = 1,
-                    .symbols = true, .err = p->err};
+                    .symbols = true, .terms = p->terms, .err = p->err};
     RLX_TRY(parse_either(&again, out));
     /* The anchors that the expression has itself take the symbols, or the ones around it. */
     const rx_ex begin = rx_ex_range(p->x, RX_CP_BEGIN, RX_CP_BEGIN);
@@ -493,21 +494,28 @@ static rlx_status parse_whole(parser *p, rx_ex *out)
     return RLX_OK;
 }
 
+static rlx_status parse(parser *p, bool whole, rx_ex *out)
+{
+    if (whole)
+        return parse_whole(p, out);
+    RLX_TRY(parse_either(p, out));
+    if (!p->inner)
+        return RLX_OK;
+    parser again = {.x = p->x, .what = p->what, .s = p->s, .n = p->n, .symbols = true,
+                    .terms = p->terms, .err = p->err};
+    RLX_TRY(parse_either(&again, out));
+    *out = rx_ex_search(p->x, *out);
+    return RLX_OK;
+}
+
 rlx_status rx_regex_parse(rx_exprs *x, const char *what, const char *s, size_t n, bool whole,
                           rx_ex *out, rlx_error *err)
 {
-    parser p = {.x = x, .what = what, .s = s, .n = n, .err = err};
+    rx_ex_list terms = {0};
+    parser p = {.x = x, .what = what, .s = s, .n = n, .terms = &terms, .err = err};
     if (!rx_utf8_valid((const unsigned char *)s, n))
         return rx_fail(err, RLX_PARSE, "%s: expected UTF-8", what);
-    if (whole) {
-        RLX_TRY(parse_whole(&p, out));
-        return rx_exprs_check(x, what, err);
-    }
-    RLX_TRY(parse_either(&p, out));
-    if (p.inner) {
-        p = (parser){.x = x, .what = what, .s = s, .n = n, .symbols = true, .err = err};
-        RLX_TRY(parse_either(&p, out));
-        *out = rx_ex_search(x, *out);
-    }
-    return rx_exprs_check(x, what, err);
+    const rlx_status st = parse(&p, whole, out);
+    rx_free(terms.e);
+    return st ? st : rx_exprs_check(x, what, err);
 }

@@ -446,6 +446,36 @@ static void test_hostile(void)
     try_hostile(rlx_grammar_from_json_schema, "{\"minLength\":4000000000,\"pattern\":\"a.*b.*c\"}");
 }
 
+/* A grammar of n terms takes memory and time of n, not of its square. */
+static void check_long(from_fn *from, const char *before, const char *term, size_t n,
+                       const char *between, const char *after)
+{
+    const rlx_grammar_desc d = {RLX_INIT(rlx_grammar_desc), .max_bytes = 48 << 20};
+    char *text = malloc(n * 16 + 64), *end = text;
+    rlx_grammar *g = NULL;
+    end += sprintf(end, "%s", before);
+    for (size_t i = 0; i < n; i++) {
+        end += sprintf(end, "%s", i ? between : "");
+        end += sprintf(end, term, (int)(i * 7919 % 99991));
+    }
+    end += sprintf(end, "%s", after);
+    CHECK_OK(from(text, (size_t)(end - text), &d, &g, &err), &err);
+    rlx_grammar_destroy(g);
+    free(text);
+}
+
+static void test_long(void)
+{
+    check_long(rlx_grammar_from_regex, "", "%05d", 20000, "", "");
+    check_long(rlx_grammar_from_regex, "", "%05d", 20000, "|", "");
+    check_long(rlx_grammar_from_regex, "^(", "(%d)", 2000, "", ")$");
+    check_long(rlx_grammar_from_gbnf, "root ::= \"", "%05d", 20000, "", "\"");
+    check_long(rlx_grammar_from_gbnf, "root ::= ", "\"%05d\"", 20000, " ", "");
+    check_long(rlx_grammar_from_gbnf, "root ::= ", "\"%05d\"", 20000, " | ", "");
+    check_long(rlx_grammar_from_json_schema, "{\"enum\": [", "%d", 20000, ", ", "]}");
+    check_long(rlx_grammar_from_json_schema, "{\"const\": \"", "%d", 20000, "", "\"}");
+}
+
 /* ---- Running out of memory ------------------------------------------------------------------- */
 
 static void test_no_memory(void)
@@ -495,6 +525,7 @@ int main(void)
     test_states();
     test_collect();
     test_hostile();
+    test_long();
     test_no_memory();
     tokenizer = open_tokenizer();
     if (tokenizer && CHECK_OK(rlx_vocabulary_create(tokenizer, &vocabulary, &err), &err)) {

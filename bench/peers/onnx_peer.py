@@ -5,6 +5,8 @@ bindings so that nothing is copied. RLX_BENCH_THREADS gives the threads inside a
 import math
 import os
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -14,6 +16,33 @@ import peer
 
 THREADS = int(os.environ.get("RLX_BENCH_THREADS", "1"))
 OPSET = 20
+PROVIDER = os.environ.get("RLX_BENCH_PROVIDER", "CPU") + "ExecutionProvider"
+
+
+def make_session(model):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = THREADS
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(model, options, providers=[PROVIDER])
+
+
+def file_runner(path, folder):
+    """A model from a file; the folder has NAME.npy for each input. Outputs are made by each run."""
+    session = make_session(path)
+    binding = session.io_binding()
+    device = "cuda" if PROVIDER.startswith("CUDA") else "cpu"
+    values = {p.stem: onnxruntime.OrtValue.ortvalue_from_numpy(np.load(p), device, 0)
+              for p in Path(folder).glob("*.npy")}
+    for port in session.get_inputs():
+        binding.bind_ortvalue_input(port.name, values[port.name])
+    for port in session.get_outputs():
+        binding.bind_output(port.name, device)
+
+    def run():
+        session.run_with_iobinding(binding)
+        return values
+    return run
 
 
 class Graph:
@@ -53,11 +82,7 @@ class Graph:
         graph = helper.make_graph(self.nodes, "case", self.inputs, [result], self.weights)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
         model.ir_version = 9
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = THREADS
-        options.inter_op_num_threads = 1
-        return onnxruntime.InferenceSession(model.SerializeToString(), options,
-                                            providers=["CPUExecutionProvider"])
+        return make_session(model.SerializeToString())
 
     def runner(self, output):
         session = self.session(output)
@@ -141,6 +166,8 @@ MAKE = {"matmul": make_matmul, "conv2d": make_conv2d, "gelu": make_gelu, "softma
 
 
 def make(case):
+    if case.op == "onnx":
+        return file_runner(*case.files)
     if case.op not in MAKE or case.dtype != "f32":
         raise peer.Unsupported(f"ONNX Runtime: no graph for {case.op}:{case.dtype}")
     g = Graph()

@@ -17,9 +17,14 @@ class Unsupported(Exception):
 
 
 class Case:
-    """OP:TYPE:SHAPE[,SHAPE...][:SHAPE][:ATTRIBUTE=VALUE]..., as rlx bench takes it."""
+    """OP:TYPE:SHAPE[,SHAPE...][:SHAPE][:ATTRIBUTE=VALUE]..., as rlx bench takes it; the operation
+    `onnx` has files instead: a model and the folder of its inputs."""
 
-    def __init__(self, text):
+    def __init__(self, text, files=()):
+        self.files = files
+        if files:
+            self.op, self.dtype, self.shapes, self.attributes = text, "", [], {}
+            return
         self.op, self.dtype, *rest = text.split(":")
         self.shapes, self.attributes = [], {}
         for part in rest:
@@ -78,7 +83,7 @@ def answer_request(words, make, clock):
         clock.close()
         if words[1] in ("prompt", "decode"):
             raise Unsupported("no language models")
-        clock.open(make(Case(words[1])))
+        clock.open(make(Case(words[1], words[2:4] if words[1] == "onnx" else ())))
         return {}
     if words[0] == "time":
         return {"samples": take_samples(clock, float(words[1]))}

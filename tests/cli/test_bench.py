@@ -76,6 +76,13 @@ asked = "open sequences 3x2 %s fast\ntime 0\nclose\nopen sequences 3 x\n" % MANY
 replies = [json.loads(x) for x in expect(0, "bench", "--pipe", "--device", "cpu", stdin=asked)
            .splitlines()]
 check(replies[2]["samples"][0][0] > 0 and "NxTOKENS" in replies[4]["error"], f"pipe: {replies}")
+ONNX_CASES = SOURCE / "tests" / "import" / "onnx-cases"
+asked = (f"open onnx {ONNX_CASES}/gelu/model.onnx {TMP} fast\ntime 0\nsteps\n"
+         f"open onnx {TMP}/none.onnx {TMP}\ntime 0\n")
+replies = [json.loads(x) for x in expect(0, "bench", "--pipe", "--device", "cpu", stdin=asked,
+                                         err="none.onnx").splitlines()]
+check(replies[2]["samples"][0][0] > 0 and replies[3]["steps"], f"pipe: an ONNX model: {replies}")
+check("error" in replies[4] and "error" in replies[5], f"pipe: no such model: {replies}")
 for bad in ("0", "1,", "x", "4,513"):
     expect(2, *MANY, "--sequences", bad, err="--sequences expected")
 expect(2, "bench", "--sequences", "1", err="--sequences has no effect here; it goes with --model")

@@ -72,6 +72,8 @@ typedef struct bench_run {
 } bench_run;
 int bench_open(rlx_device *d, const bench_case *c, const bench_options *o, bench_run *run);
 void bench_close(bench_run *run);
+/* Whether runs are submitted ahead. */
+bool bench_is_gpu(const rlx_device_info *d);
 /* Seconds of a run, when `inner` of them follow one another. */
 rlx_status bench_sample(bench_run *run, size_t inner, double *seconds, rlx_error *err);
 

@@ -58,7 +58,7 @@ rlx_status bench_sample(bench_run *run, size_t inner, double *seconds, rlx_error
     return st;
 }
 
-static bool is_gpu(const rlx_device_info *d)
+bool bench_is_gpu(const rlx_device_info *d)
 {
     bool driver = !strcmp(d->backend, "vulkan") || !strcmp(d->backend, "webgpu");
     return driver && !d->is_software;
@@ -126,7 +126,7 @@ int bench_open(rlx_device *d, const bench_case *c, const bench_options *o, bench
     rlx_device_get_info(d, &info, NULL);
     memcpy(run->r.device, info.id, sizeof run->r.device);
     memcpy(run->r.device_name, info.name, sizeof run->r.device_name);
-    run->gpu = is_gpu(&info);
+    run->gpu = bench_is_gpu(&info);
     run->heat = run->gpu ? HEAT : 0;
     run->graph = bench_build(&run->r.c, o->copies, o->chain);
     if (!run->graph)

@@ -4,6 +4,7 @@
  *   open CASE [fast] [copies=N]            flops and bytes of a run
  *   open prompt|decode TOKENS FILE [fast]  a language model: a prompt, or tokens one by one
  *   open sequences NxTOKENS FILE [fast]    so many steps of N sequences, after a prompt each
+ *   open onnx FILE FOLDER [fast]           an ONNX model; FOLDER has NAME.npy for each input
  *   time SECONDS                           {"samples": [[wall, CPU], ...]}, seconds of a run
  *   steps                                  {"steps": [[operation, kernel, seconds], ...]}
  *   close                                  {}
@@ -15,6 +16,8 @@
 
 #include "bench.h"
 #include "json.h"
+#include "system.h"
+#include "work.h"
 
 #define MIN_SAMPLE 2e-3 /* seconds: shorter runs are put together */
 #define MAX_INNER 4096
@@ -28,6 +31,7 @@ typedef struct open_bench {
     const char *id;
     uint32_t threads;
     bench_run run;        /* session: NULL when none is open */
+    work onnx;            /* what the session of an ONNX model belongs to, else empty */
     size_t copies, inner;
     rlx_model *model;     /* NULL when none is open */
     rlx_context *context;
@@ -63,6 +67,10 @@ static void refuse(const char *why)
 
 static void close_case(open_bench *s)
 {
+    if (s->onnx.session) {
+        work_close(&s->onnx);
+        s->run.session = NULL;
+    }
     bench_close(&s->run);
     rlx_context_destroy(s->context);
     rlx_model_close(s->model);
@@ -140,6 +148,58 @@ static void open_case(open_bench *s, char **words, size_t n)
     json_real(&j, "flops", s->run.r.c.flops);
     json_real(&j, "bytes", s->run.r.c.bytes);
     finish(&j);
+}
+
+/* ---- An ONNX model --------------------------------------------------------------------------- */
+
+/* "NAME=FOLDER/NAME.npy" for each such file; to be freed with free_list. */
+static cli_list list_tensors(const char *folder)
+{
+    cli_list list = {0};
+    rx_dir *d = rx_opendir(folder);
+    const char *name;
+    while (d && (name = rx_next_name(d))) {
+        const size_t n = strlen(name);
+        if (n <= 4 || strcmp(name + n - 4, ".npy"))
+            continue;
+        list.v = cli_realloc_array(list.v, list.n + 1, sizeof *list.v);
+        list.v[list.n++] = cli_format("%.*s=%s/%s", (int)n - 4, name, folder, name);
+    }
+    if (d)
+        rx_closedir(d);
+    return list;
+}
+
+static void free_list(cli_list *list)
+{
+    for (size_t i = 0; i < list->n; i++)
+        free((char *)list->v[i]);
+    free(list->v);
+}
+
+static void open_onnx(open_bench *s, char **words, size_t n)
+{
+    rlx_error err = {0};
+    const char *id = s->id;
+    const cli_common common = {.device = {&id, id != NULL}, .threads = s->threads};
+    rlx_session_desc desc = {RLX_INIT(rlx_session_desc)};
+    cli_list inputs = list_tensors(words[3]);
+    const work_options o = {.inputs = inputs, .random_inputs = {.given = true},
+                            .policy = has_word_after(words, n, 4, "fast") ? "fast" : "exact"};
+    int status = work_open(&s->onnx, &common, &o, words[2], &desc);
+    if (!status)
+        status = work_set_leaves(&s->onnx, &o);
+    free_list(&inputs);
+    s->run = (bench_run){.session = s->onnx.session};
+    s->run.gpu = bench_is_gpu(&s->onnx.device_info);
+    s->copies = 1;
+    if (status) {
+        work_close(&s->onnx);
+        s->run.session = NULL;
+        refuse("the model cannot be run");
+        return;
+    }
+    answer_open(s, warm_up(s, &err), &err);
 }
 
 /* ---- A language model from a file ------------------------------------------------------------ */
@@ -301,10 +361,13 @@ static void answer_request(open_bench *s, char **words, size_t n)
     bool open = s->run.session || s->model || s->many.model;
     if (!strcmp(words[0], "open") && n > 1) {
         bool model = !strcmp(words[1], "prompt") || !strcmp(words[1], "decode");
-        bool many = !strcmp(words[1], "sequences");
+        bool many = !strcmp(words[1], "sequences"), onnx = !strcmp(words[1], "onnx");
         close_case(s);
-        if ((model || many) && n < 4)
-            refuse("expected 'open prompt|decode TOKENS FILE' or 'open sequences NxTOKENS FILE'");
+        if ((model || many || onnx) && n < 4)
+            refuse("expected 'open prompt|decode TOKENS FILE', 'open sequences NxTOKENS FILE' or "
+                   "'open onnx FILE FOLDER'");
+        else if (onnx)
+            open_onnx(s, words, n);
         else if (many)
             open_many(s, words, n);
         else if (model)

@@ -66,6 +66,13 @@ const char *const rx_cases_conv[] = {
     "$T=f32|f16 : conv2d($T[1,3,64,64], $T[16,3,7,7]:param, $T[16]) "
     "{stride=[2,2], pads=[3,3,3,3], act=silu}",
     "conv2d(f32[1,96,28,28], f32[96,1,3,3]:param) {groups=96, pads=[1,1,1,1], act=hard_swish}",
+    "$K=3|5 $S=1|2 : conv2d(f32[2,37,15,17], f32[37,1,$K,$K]:param, f32[37]:extreme) "
+    "{groups=37, stride=[$S,$S], pads=[1,2,1,2], act=hard_swish}",
+    "$T=f32|f16|bf16 $N=1|3|9 : conv2d($T[$N,70,1,1], $T[37,70,1,1]:param, $T[37], $T[$N,37,1,1]) "
+    "{act=relu}",
+    "$N=1|5 : conv1d(f32[$N,33,1], f32[130,33,1]:param) {act=hard_swish}",
+    "$T=f32|f16|bf16 : conv2d($T[2,40,13,23], $T[50,40,1,1]:param, $T[50], $T[2,50,13,23]) "
+    "{act=hard_swish}",
     "$T=f16|bf16 $S=1|2 $P=0|1 : conv2d($T[2,64,14,15], $T[72,64,3,3]:param, $T[72]) "
     "{stride=[$S,$S], pads=[$P,1,1,$P], act=relu}",
     "$T=f16|bf16 : conv2d($T[3,80,9,7], $T[128,40,3,3], f32[128], $T[3,128,9,7]) "

@@ -117,6 +117,8 @@ typedef struct rlx_trainer_desc {
     const char *validation;  /* path of examples that are not trained with; NULL: none */
     double validation_share; /* of the examples, drawn by the seed, is held out; below 1 */
     double temperature;      /* encoders: similarities are divided by it; default 0.05 */
+    bool pack;               /* examples follow each other in rows of the whole context, without
+                              * padding, and see those before them; not those of the validation */
 } rlx_trainer_desc;
 
 /* Reads the examples and compiles a step for the device of the model. Texts that are longer than

@@ -28,6 +28,8 @@ from .ops import (acos, acosh, argmax, asin, asinh, atan, atan2, atanh, attentio
 from .options import Adapter, Grammar, Piece, Result
 from .session import Bound, InferenceSession, MemoryInfo, NodeArg, Session, load
 from .stream import Stream
+from .training import (bce_loss, cross_entropy, grad, huber_loss, jvp, kl_loss, l1_loss, mse_loss,
+                       optimize, stop_gradient, vjp)
 
 __version__: str = _lib.rlx_version().decode()
 
@@ -38,11 +40,12 @@ __all__ = [
     "MemoryInfo", "Model", "ModelInfo", "NoDeviceError", "NoMemoryError", "NodeArg",
     "NotFoundError", "ParseError", "Piece", "Request", "Result", "Session", "Status", "Stream",
     "UnsupportedError", "Value", "WaitTimeoutError", "acos", "acosh", "argmax", "asin", "asinh",
-    "atan", "atan2", "atanh", "attention", "backends", "catalogue", "ceil", "clamp", "concat",
-    "conv2d", "cos", "cosh", "dequant_matmul", "devices", "elu", "erf", "exp", "exp2", "floor",
-    "gather", "gelu", "gelu_tanh", "hard_swish", "is_inf", "is_nan", "layer_norm", "leaky_relu",
-    "load", "log", "log2", "log_sigmoid", "log_softmax", "matmul", "maximum", "minimum", "mish",
-    "reciprocal", "relu", "rms_norm", "round", "rsqrt", "sigmoid", "sign", "silu", "sin",
-    "sinh", "softmax", "softplus", "softsign", "sqrt", "state_write", "tan", "tanh", "top_k",
-    "where",
+    "atan", "atan2", "atanh", "attention", "backends", "bce_loss", "catalogue", "ceil", "clamp",
+    "concat", "conv2d", "cos", "cosh", "cross_entropy", "dequant_matmul", "devices", "elu", "erf",
+    "exp", "exp2", "floor", "gather", "gelu", "gelu_tanh", "grad", "hard_swish", "huber_loss",
+    "is_inf", "is_nan", "jvp", "kl_loss", "l1_loss", "layer_norm", "leaky_relu", "load", "log",
+    "log2", "log_sigmoid", "log_softmax", "matmul", "maximum", "minimum", "mish", "mse_loss",
+    "optimize", "reciprocal", "relu", "rms_norm", "round", "rsqrt", "sigmoid", "sign", "silu",
+    "sin", "sinh", "softmax", "softplus", "softsign", "sqrt", "state_write", "stop_gradient", "tan",
+    "tanh", "top_k", "vjp", "where",
 ]

@@ -255,6 +255,18 @@ class Npy(ct.Structure):
     _fields_ = [("dtype", ct.c_int), ("shape", Shape), ("bytes", c_size), ("data", p_void)]
 
 
+class CrossEntropyDesc(Sized):
+    _fields_ = [("struct_size", c_size), ("smoothing", ct.c_double), ("z_loss", ct.c_double)]
+
+
+class OptimizerDesc(Sized):
+    _fields_ = [("struct_size", c_size), ("kind", ct.c_int),
+                *_all(ct.c_double, "lr beta1 beta2 eps weight_decay momentum"),
+                ("nesterov", ct.c_bool), ("clip_norm", ct.c_double), ("accumulate", ct.c_int64),
+                ("schedule", ct.c_int), ("warmup", ct.c_int64), ("steps", ct.c_int64),
+                ("lr_end", ct.c_double)]
+
+
 # What each struct is called in C, for the test that compares layouts.
 STRUCTS: dict[str, type[ct.Structure]] = {
     "rlx_error": RlxError, "rlx_shape": Shape, "rlx_value": Value,
@@ -272,6 +284,7 @@ STRUCTS: dict[str, type[ct.Structure]] = {
     "rlx_request_desc": RequestDesc, "rlx_request_result": RequestResult,
     "rlx_token_list": TokenList, "rlx_text": Text, "rlx_grammar_desc": GrammarDesc,
     "rlx_npy": Npy, "rlx_adapter_info": AdapterInfo, "rlx_adapter_use": AdapterUse,
+    "rlx_cross_entropy_desc": CrossEntropyDesc, "rlx_optimizer_desc": OptimizerDesc,
 }
 
 # ---- Functions -------------------------------------------------------------------------------
@@ -345,6 +358,12 @@ rlx_tokenizer_chat_template sps                 rlx_token_text spIp
 rlx_grammar_from_json_schema isnppE             rlx_grammar_from_regex isnppE
 rlx_grammar_from_gbnf isnppE                    rlx_grammar_destroy -p
 rlx_grammar_matches ipsnpE                      rlx_npy_load ispE
+rlx_grad ipvpnp                                 rlx_vjp ipppnpnp
+rlx_jvp vpvppn                                  rlx_stop_gradient vpv
+rlx_cross_entropy vpvvp                         rlx_mse_loss vpvv
+rlx_l1_loss vpvv                                rlx_huber_loss vpvvd
+rlx_bce_loss vpvv                               rlx_kl_loss vpvv
+rlx_optimizer ipvpnpp
 """
 
 

@@ -81,7 +81,7 @@ static rlx_status read_examples(rlx_trainer *t, const rlx_trainer_desc *d, rlx_e
     if (t->held.texts && t->held.texts != t->examples.texts)
         return rx_fail(err, RLX_INVALID, "the examples have %zu texts each, those of the validation"
                        " %zu", t->examples.texts, t->held.texts);
-    return RLX_OK;
+    return d->pack ? rx_examples_pack(t->model, &t->examples, err) : RLX_OK;
 }
 
 static rx_train_build describe(const rlx_trainer *t, const rlx_trainer_desc *d)

@@ -33,6 +33,8 @@ typedef struct rx_examples {
 /* Fills the zeroed *out, which is ended with rx_examples_finish, also after a failure. */
 rlx_status rx_examples_read(const rlx_model *m, const char *path, rx_examples *out, rlx_error *err);
 void rx_examples_finish(rx_examples *e);
+/* Joins examples that are texts, and cuts them into rows of the context. */
+rlx_status rx_examples_pack(const rlx_model *m, rx_examples *e, rlx_error *err);
 /* Moves a share of the examples, drawn by the seed, to the zeroed *held. */
 rlx_status rx_examples_hold(rx_examples *e, double share, uint64_t seed, rx_examples *held,
                             rlx_error *err);

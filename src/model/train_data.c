@@ -383,6 +383,59 @@ rlx_status rx_examples_hold(rx_examples *e, double share, uint64_t seed, rx_exam
     return RLX_OK;
 }
 
+/* ---- Packing --------------------------------------------------------------------------------- */
+
+/* All tokens in a row, and which of them count. */
+static rlx_status join(const rx_examples *e, rx_example *all, rlx_error *err)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < e->n; i++)
+        n += e->list[i].n;
+    all->tokens = rx_alloc_array(n, sizeof *all->tokens);
+    all->counts = rx_alloc_array(n, sizeof *all->counts);
+    if (!all->tokens || !all->counts)
+        return rx_fail_memory(err, "the examples", n * sizeof *all->tokens);
+    for (size_t i = 0; i < e->n; i++) {
+        const rx_example *it = &e->list[i];
+        memcpy(all->tokens + all->n, it->tokens, it->n * sizeof *it->tokens);
+        memcpy(all->counts + all->n, it->counts, it->n * sizeof *it->counts);
+        all->n += it->n;
+    }
+    return RLX_OK;
+}
+
+/* Rows share a token, so that each is predicted once. */
+static rlx_status cut_rows(reader *r, const rx_example *all, rlx_error *err)
+{
+    const size_t most = (size_t)r->m->build.context;
+    for (size_t at = 0; at + 1 < all->n; at += most - 1) {
+        const size_t n = all->n - at < most ? all->n - at : most;
+        if (memchr(all->counts + at + 1, true, n - 1))
+            RLX_TRY(add_row(r, all->tokens + at, all->counts + at, n, err));
+    }
+    return RLX_OK;
+}
+
+rlx_status rx_examples_pack(const rlx_model *m, rx_examples *e, rlx_error *err)
+{
+    rx_examples rows = {.arena = e->arena, .texts = 1, .cut = e->cut}; /* also of those held out */
+    rx_example all = {0};
+    reader r = {.m = m, .out = &rows};
+    if (e->texts != 1 || m->build.context < 2)
+        return rx_fail(err, RLX_INVALID, "texts are packed into rows of a context of at least 2 "
+                       "tokens, pairs are not");
+    rlx_status st = join(e, &all, err);
+    if (st == RLX_OK)
+        st = cut_rows(&r, &all, err);
+    rx_free(all.tokens);
+    rx_free(all.counts);
+    e->arena = rows.arena;
+    rx_free(st == RLX_OK ? e->list : rows.list);
+    if (st == RLX_OK)
+        *e = rows;
+    return st;
+}
+
 void rx_examples_finish(rx_examples *e)
 {
     rx_free(e->list);

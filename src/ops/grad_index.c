@@ -102,6 +102,27 @@ static void by_choosing(rx_grad *c)
     c->dx[2] = rlx_mul(g, hit_u, take(c, share));
 }
 
+/* The product of the others at the place: without zeros among them, the result over the update;
+ * beside one zero it is that of the others for this zero, and 0 for the others. */
+static void by_multiplying(rx_grad *c)
+{
+    rlx_graph *g = c->g;
+    const rlx_value dy = working(c, c->dy[0]), x = working(c, c->in[0]), u = working(c, c->in[2]);
+    const rlx_dtype t = rlx_value_dtype(g, dy);
+    if (c->wants[0])
+        c->dx[0] = put(c, dy, u, RLX_SCATTER_MUL);
+    if (!c->wants[2])
+        return;
+    const rlx_value zero = rlx_scalar(g, t, 0), one = rlx_scalar(g, t, 1);
+    const rlx_value zero_x = rlx_eq(g, x, zero), zero_u = rlx_eq(g, u, zero);
+    const rlx_value other = rlx_where(g, zero_u, one, u);
+    const rlx_value product = put(c, rlx_where(g, zero_x, one, x), other, RLX_SCATTER_MUL);
+    const rlx_value own = rlx_cast(g, zero_u, t);
+    const rlx_value zeros = put(c, rlx_cast(g, zero_x, t), own, RLX_SCATTER_ADD);
+    const rlx_value d = rlx_div(g, take(c, rlx_mul(g, dy, product)), other);
+    c->dx[2] = rx_grad_keep(g, rlx_eq(g, take(c, zeros), own), d);
+}
+
 rlx_status rx_grad_scatter(rx_grad *c)
 {
     const rx_scatter_attr *d = c->attr;
@@ -112,10 +133,7 @@ rlx_status rx_grad_scatter(rx_grad *c)
         if (c->wants[2])
             c->dx[2] = take(c, c->dy[0]);
     } else if (d->mode == RLX_SCATTER_MUL) {
-        if (c->wants[0])
-            c->dx[0] = put(c, c->dy[0], c->in[2], RLX_SCATTER_MUL);
-        if (c->wants[2])
-            c->dx[2] = rlx_div(c->g, take(c, rlx_mul(c->g, c->dy[0], c->y)), c->in[2]);
+        by_multiplying(c);
     } else {
         by_choosing(c);
     }

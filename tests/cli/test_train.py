@@ -54,6 +54,14 @@ check(got["cut"] == 2 and got["examples"] == 5, f"cut: {got}")
 expect(0, "train", *CPU, "--data", cut, "--out", OUT, "--steps", 1, "--ctx", 32,
        err="2 examples were longer than the context and cut")
 
+# Packed: one behind the other in rows of the context, which share a token; those held out are not.
+got = train(lines("few.jsonl", *({"text": "a" * n} for n in (3, 30, 9, 20))), "--steps", 2,
+            "--batch", 3, "--ctx", 32, "--pack")
+check(got["examples"] == 3 and got["padding"] <= 2 * 31, f"packed: {got}")
+got = train(TMP / "few.jsonl", "--steps", 2, "--batch", 1, "--ctx", 16, "--pack", "--validation",
+            0.25)
+check(got["held_out"] == 2 and got["examples"] > 1 and got["validation"], f"and judged: {got}")
+
 # ---- What is refused -----------------------------------------------------------------------------
 
 good = {"text": "a story"}

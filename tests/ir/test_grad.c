@@ -92,6 +92,23 @@ static void test_forward(void)
     CHECK(are(out[1], -5, -7, -11));
 }
 
+/* Updates 0 and 0, 4 of two places: each gets the product of the others. */
+static void test_zeros_multiplied(void)
+{
+    static const double off[] = {5, 7, 7};
+    static const int32_t at[] = {0, 2, 2};
+    const rlx_dim three = 3;
+    double out[2][3];
+    rlx_value d[2];
+    const rlx_value index = rlx_constant(g, RLX_I32, 1, &three, at, sizeof at);
+    const rlx_value u = rlx_sub(g, y, rlx_constant(g, RLX_F64, 1, &three, off, sizeof off));
+    const rlx_value wrt[] = {x, u};
+    rlx_grad(g, sum(rlx_scatter_elements(g, x, index, u, 0, RLX_SCATTER_MUL)), wrt, 2, d);
+    run(d[0], d[1], out);
+    CHECK(are(out[0], 0, 1, 0));
+    CHECK(are(out[1], 1, 12, 0));
+}
+
 static void check_refused(const char *says, int line)
 {
     rlx_error err = {0};
@@ -120,12 +137,12 @@ static void test_refusals(void)
     (void)loss;
     rlx_jvp(g, x, &x, &(rlx_value){0}, 1);
     REFUSED("rlx_jvp: tangent[0] expected as a value of the graph, got none");
-    const rlx_value scores = rlx_reshape(g, rlx_cast(g, x, RLX_F32), 2, (rlx_dim[]){1, 3});
-    rlx_value gate = rlx_group_limited_gate(g, scores, &(rlx_gate_desc){RLX_INIT(rlx_gate_desc),
-                                                                       .k = 2}, NULL);
-    rlx_named(g, gate, "experts");
-    rlx_grad(g, sum(gate), &x, 1, &d);
-    REFUSED("group_limited_gate 'experts' (node 4) has no derivative");
+    const rlx_dim three = 3;
+    const rlx_value state = rlx_state(g, "s", RLX_F64, 1, &three);
+    const rlx_value first = rlx_scalar(g, RLX_I32, 0);
+    const rlx_value after = rlx_named(g, rlx_state_write(g, state, x, first, 0), "kept");
+    rlx_grad(g, sum(after), &x, 1, &d);
+    REFUSED("state_write 'kept' (node 4) has no derivative");
     CHECK(rlx_grad(NULL, x, &x, 1, &d) == RLX_INVALID);
 }
 
@@ -135,6 +152,7 @@ int main(void)
     test_values();
     test_stop();
     test_forward();
+    test_zeros_multiplied();
     test_refusals();
     rlx_graph_destroy(g);
     return check_done();

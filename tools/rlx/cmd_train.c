@@ -25,7 +25,7 @@ typedef struct options {
     const char *data, *out, *validation, *checkpoint, *schedule, *type, *merge, *peft, *plot;
     int64_t rank, steps, batch, accumulate, warmup, every, evaluate, patience;
     double alpha, rate, clip, decay, beta2, temperature;
-    bool full, from_scratch, resume;
+    bool full, from_scratch, pack, resume;
     cli_opt_number seed;
     rlx_dtype dtype;     /* of --type */
     char *kept;          /* path of the checkpoint */
@@ -337,7 +337,7 @@ static int train(options *o, rlx_model *m, rlx_schedule schedule)
         RLX_INIT(rlx_trainer_desc), .data = o->data, .rank = o->rank, .alpha = o->alpha,
         .batch = o->batch, .seed = (uint64_t)o->seed.value, .optimizer = &optimizer,
         .kind = o->full ? RLX_TRAIN_FULL : RLX_TRAIN_AUTO, .from_scratch = o->from_scratch,
-        .temperature = o->temperature,
+        .temperature = o->temperature, .pack = o->pack,
     };
     if (!is_share(o->validation, &d.validation_share)) {
         d.validation_share = 0;
@@ -434,6 +434,8 @@ static const cli_option train_options[] = {
     {"full", CLI_FLAG, offsetof(options, full), NULL, "all weights learn, not an adapter"},
     {"from-scratch", CLI_FLAG, offsetof(options, from_scratch), NULL,
      "they begin as random numbers: sizes and tokenizer are those of the model"},
+    {"pack", CLI_FLAG, offsetof(options, pack), NULL,
+     "examples follow each other in rows of --ctx tokens: no padding"},
     {"type", CLI_TEXT, offsetof(options, type), "TYPE",
      "of the weights of a model that is written: f32, f16, q8_0, ... (default: as they were)"},
     {"merge", CLI_TEXT, offsetof(options, merge), "FILE.gguf",

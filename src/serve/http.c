@@ -36,6 +36,7 @@ typedef struct exchange {
     rx_http *h;
     rx_str body;
     bool too_large;
+    uint64_t dropped; /* bytes of a body that is too large */
 } exchange;
 
 /* A response stream that libmicrohttpd pulls from. */
@@ -218,13 +219,18 @@ static enum MHD_Result answer(exchange *x, struct MHD_Connection *c, const char 
     return ok;
 }
 
-static void take_body(exchange *x, const char *data, size_t n)
+/* A body in chunks that is too large is read to its end, so that the client reads the answer; one
+ * that has no end is not. */
+static enum MHD_Result take_body(exchange *x, const char *data, size_t n)
 {
-    if (x->body.n + n > (uint64_t)x->h->d.max_body)
-        x->too_large = true;
-    else
+    const uint64_t most = (uint64_t)x->h->d.max_body;
+    x->too_large = x->too_large || x->body.n + n > most;
+    if (!x->too_large)
         rx_str_add(&x->body, data, n);
+    else
+        x->dropped += n;
     x->too_large |= x->body.failed;
+    return x->dropped / 3 > most ? MHD_NO : MHD_YES;
 }
 
 static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const char *path,
@@ -249,9 +255,9 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const ch
         return MHD_YES;
     }
     if (*n) {
-        take_body(x, data, *n);
+        const enum MHD_Result ok = take_body(x, data, *n);
         *n = 0;
-        return MHD_YES;
+        return ok;
     }
     return answer(x, c, method, path);
 }

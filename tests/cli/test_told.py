@@ -24,6 +24,13 @@ for option, value, text in (("--ctx", 500000000, "--ctx expected at most 1677721
 expect(0, "generate", *SHORT, env={"RLX_THREADS": "5000"},
        err="RLX_THREADS is ignored: expected a number from 1 to 1024, got '5000'")
 
+for option, most in (("--port", 65535), ("--sequences", 512), ("--guesses", 15),
+                     ("--memory", 1 << 30), ("--max-connections", 1 << 16),
+                     ("--timeout", (1 << 31) - 1)):
+    expect(2, "serve", MODEL, option, most + 1, err=f"{option} expected at most {most}, got")
+expect(2, "serve", MODEL, "--port", "http", err="--port expected a number of at least 0")
+expect(2, "bench", *CPU, "--prompt-tokens", (1 << 63) - 1, err="--prompt-tokens expected at most")
+
 # ---- What is ignored -----------------------------------------------------------------------------
 
 for option in (["--top-k", 4], ["--top-p", 0.5], ["--min-p", 0.1], ["--seed", 3]):
@@ -40,6 +47,8 @@ for option in (["--copies", 2], ["--chain"], ["--min-time", 1], ["--dim", "n=1"]
     expect(2, "bench", "--model", MODEL, *option, err=f"{option[0]} has no effect here")
 for option in (["--tokens", 2], ["--prompt-tokens", 2], ["--sequences", 2], ["--dim", "n=1"]):
     expect(2, "bench", "add:f32:4", *option, err=f"{option[0]} has no effect here")
+for command in (["generate", "--prompt", "Once"], ["chat"]):
+    expect(2, *command, *CPU, "second.gguf", err="unexpected argument 'second.gguf'")
 expect(2, "embed", *CPU, "--top", 3, "text", err="--top goes with --search")
 
 # One name for the precision everywhere; --fast is what it was called in some commands.

@@ -84,7 +84,8 @@ class Server:
         text = r.read()
         if not connection:
             c.close()
-        if r.headers.get("Content-Type", "").startswith("application/json"):
+        is_json = r.headers.get("Content-Type", "").startswith("application/json")
+        if is_json and text:
             return r.status, r.headers, json.loads(text)
         return r.status, r.headers, text.decode()
 

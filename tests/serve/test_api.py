@@ -243,6 +243,11 @@ with Server("--ctx", 2048) as s:
     error_of(s, "/v1/embeddings", {"input": "x", "model": "tiny-stories"}, param="model")
     error_of(s, "/v1/nothing", {}, 404)
     check(s.ask("GET", CHAT)[0] == 405, "GET of a chat")
+    check(s.ask("HEAD", CHAT)[0] == 405, "HEAD of a chat")
+    for path in ("/health", "/", "/v1/models"):
+        got, headers, text = s.ask("HEAD", path)
+        check(got == 200 and int(headers["Content-Length"]) > 0 and not text,
+              f"HEAD {path}: {got} {headers} {text}")
     check(s.ask("DELETE", "/v1/models")[0] == 405, "DELETE of the models")
     for path in ("/../../etc/passwd", "/%2e%2e/x", "/v1/models/../../x", "/" + "a" * 5000):
         check(s.ask("GET", path)[0] == 404, f"{path[:40]} is there")

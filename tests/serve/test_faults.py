@@ -90,6 +90,14 @@ with Server("--timeout", "2", "--max-body", "100000", "--max-connections", "250"
     c.sendall(b"0\r\n\r\n")
     check(b" 413 " in c.recv(1000), "240 KB in chunks")
     c.close()
+    c = raw(s, b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+    try:
+        for sent in range(4000):
+            c.sendall(b"2000\r\n" + b"x" * 8192 + b"\r\n")
+    except OSError:
+        pass
+    check(sent < 3999, "a body without end was read to 32 MB")
+    c.close()
     status = s.ask("GET", "/health", headers={"X-Long": "x" * 60000})[0]
     check(status in (413, 431), f"a header of 60 KB: {status}")
 
@@ -134,13 +142,24 @@ answers = []
 
 
 def long_stream():
-    answers.append(s.stream(COMPLETE, {**LONG, "max_tokens": 300}))
+    answers.append(s.stream(COMPLETE, LONG))
 
 
-threads = [threading.Thread(target=long_stream) for _ in range(3)]
+looks = 0
+
+
+def under_load():
+    global looks
+    now = s.metrics()
+    looks += 1
+    return (now["rlx_requests_total"] >= 8 + looks - 1 and now["rlx_jobs_running"] == 1
+            and now["rlx_jobs_waiting"] >= 1)
+
+
+threads = [threading.Thread(target=long_stream) for _ in range(8)]
 for t in threads:
     t.start()
-wait_for(lambda: s.metrics()["rlx_jobs_running"] == 1 and s.metrics()["rlx_jobs_waiting"] == 2)
+check(wait_for(under_load, 20), "eight streams were over before they were seen")
 kept = s.connect()
 kept.connect()
 s.process.send_signal(signal.SIGTERM)
@@ -157,7 +176,7 @@ def refused():
 check(wait_for(refused, 5) or s.process.poll() is not None, "connections while draining")
 for t in threads:
     t.join()
-check(len(answers) == 3 and all(a[-1]["choices"][0]["finish_reason"] == "length" for a in answers),
+check(len(answers) == 8 and all(a[-1]["choices"][0]["finish_reason"] == "length" for a in answers),
       "streams were cut by SIGTERM")
 check(s.process.wait(30) == -signal.SIGTERM, "the status after SIGTERM")
 

@@ -392,6 +392,8 @@ static int run_chat(void *record)
               .last = {RLX_INIT(rlx_generate_result)}, .save = o->save,
               .adapters = &o->lora};
     o->model.model = llm_model(&o->common, &o->model);
+    if (o->common.args.n)
+        return cli_usage("unexpected argument '%s'", o->common.args.v[0]);
     int status = o->common.json ? cli_usage("chat has no --json; see 'rlx generate --chat'")
                                 : llm_sampling(&o->sampling, &t.sampling, &t.desc);
     if (t.sampling.temperature <= 0 && !o->sampling.repeat_penalty)

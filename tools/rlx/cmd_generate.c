@@ -279,6 +279,8 @@ static int run_generate(void *record)
     rlx_model *m;
     double seconds = 0;
     o->model.model = llm_model(&o->common, &o->model);
+    if (o->common.args.n)
+        return cli_usage("unexpected argument '%s'", o->common.args.v[0]);
     if (!o->prompt == !o->prompt_file)
         return cli_usage("one of --prompt TEXT and --prompt-file FILE is needed");
     if (o->system && !o->chat)

@@ -8,17 +8,17 @@
 #include "system.h"
 #include "systemd.h"
 
-#define DEFAULT_PORT "8080"
+#define DEFAULT_PORT 8080
 
 typedef struct options {
     cli_common common;
     model_options model;
     cli_list lora;
-    const char *host, *port, *socket_path, *key, *cors;
+    const char *host, *socket_path, *key, *cors;
     const char *draft;
     int64_t guesses;
     int64_t sequences, queue, memory, max_body, max_connections, max_tokens, timeout, max_seconds;
-    cli_opt_number drain;
+    cli_opt_number port, drain;
 } options;
 
 /* "smollm2" of "smollm2", "tiny" of "models/tiny.gguf" and "minilm" of "models/minilm/". */
@@ -89,8 +89,10 @@ static int find_adapters(const options *o, rx_server_model *out, size_t *n)
 
 static int run_until_stopped(const options *o, rx_server *s)
 {
-    const rx_http_desc d = {.host = o->host ? o->host : "127.0.0.1",
-                            .port = o->port ? o->port : DEFAULT_PORT,
+    char port[16];
+    snprintf(port, sizeof port, "%lld",
+             (long long)(o->port.given ? o->port.value : DEFAULT_PORT));
+    const rx_http_desc d = {.host = o->host ? o->host : "127.0.0.1", .port = port,
                             .socket_path = o->socket_path, .fd = systemd_socket(),
                             .key = o->key, .cors = o->cors,
                             .max_body = o->max_body ? o->max_body : 4 << 20,
@@ -150,7 +152,7 @@ static int run_serve(void *record)
 static const cli_option serve_options[] = {
     {"host", CLI_TEXT, offsetof(options, host), "HOST",
      "address to listen on (default 127.0.0.1: only this machine)"},
-    {"port", CLI_TEXT, offsetof(options, port), "PORT", "(default 8080; 0: a free one)"},
+    {"port", CLI_SET_NUMBER, offsetof(options, port), "PORT", "(default 8080; 0: a free one)"},
     {"unix", CLI_TEXT, offsetof(options, socket_path), "PATH",
      "listen on a Unix socket instead, for this user only"},
     {"api-key", CLI_TEXT, offsetof(options, key), "KEY", "that requests must have"},

@@ -46,7 +46,10 @@ static const struct {
 } limits[] = {
     {"ctx", 1 << 24},       {"prompt-chunk", 1 << 16}, {"threads", 1024},
     {"top-k", INT32_MAX},   {"repeat-last", 256},      {"port", 65535},
-    {"beams", 64},
+    {"beams", 64},          {"tokens", 1 << 24},       {"prompt-tokens", 1 << 24},
+    {"sequences", 512},     {"guesses", 15},           {"queue", 1 << 24},
+    {"memory", 1 << 30},    {"max-connections", 1 << 16}, {"timeout", INT32_MAX},
+    {"drain", INT32_MAX},   {"max-seconds", INT32_MAX},
 };
 
 char cli_letter(const char *name)

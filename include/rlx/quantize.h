@@ -23,6 +23,8 @@ typedef struct rlx_quantize_rows_desc {
     void *dst;
     int64_t n_rows, row_length;
     uint32_t threads; /* 0: one for each processor; the result does not depend on it */
+    const float *importance; /* [row_length]: how much the squared errors of each column count, from
+                              * 0, as an importance matrix gives it; NULL: all alike */
 } rlx_quantize_rows_desc;
 
 /* Sums over all elements: of x^2 and of (x - packed x)^2. */
@@ -30,7 +32,8 @@ typedef struct rlx_quantize_rows_stats {
     double squares, error;
 } rlx_quantize_rows_stats; /* frozen */
 
-/* Quantises so that the squared error is small. `stats` may be NULL. RLX_UNSUPPORTED when `to`
+/* Quantises so that the squared error, weighted by `importance`, is small. The statistics are not
+ * weighted. `stats` may be NULL. RLX_UNSUPPORTED when `to`
  * cannot be made, RLX_INVALID when a row does not fit the blocks or holds a NaN or an infinity:
  * then dst is not complete. */
 RLX_API rlx_status rlx_quantize_rows(const rlx_quantize_rows_desc *desc,

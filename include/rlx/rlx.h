@@ -19,6 +19,7 @@
  *   grammar.h    constrained output: JSON Schema, regular expressions, GBNF
  *   model.h      models from files: generation, chat, embeddings
  *   convert.h    models of safetensors files as GGUF files
+ *   imatrix.h    importance matrices, for quantising
  *   engine.h     many sequences at once: requests from any thread */
 #ifndef RLX_RLX_H
 #define RLX_RLX_H
@@ -33,6 +34,7 @@
 #include "grad.h"
 #include "grammar.h"
 #include "graph.h"
+#include "imatrix.h"
 #include "model.h"
 #include "nodes.h"
 #include "npy.h"

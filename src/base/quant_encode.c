@@ -25,7 +25,11 @@ rx_encode_fn *rx_encoder(rlx_dtype t)
 /* Weights are far below this; above it squares in float would overflow. */
 #define LARGEST 1e15f
 
-int64_t rx_encode_row(rlx_dtype t, const float *src, void *dst, int64_t n)
+#define EIGHT 1, 1, 1, 1, 1, 1, 1, 1
+#define SIXTY_FOUR EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT
+static const float alike[RX_MAX_BLOCK] = {SIXTY_FOUR, SIXTY_FOUR, SIXTY_FOUR, SIXTY_FOUR};
+
+int64_t rx_encode_row(rlx_dtype t, const float *src, const float *w, void *dst, int64_t n)
 {
     const rx_dtype_desc *d = rx_dtype_info(t);
     rx_encode_fn *encode = rx_encoder(t);
@@ -44,7 +48,7 @@ int64_t rx_encode_row(rlx_dtype t, const float *src, void *dst, int64_t n)
             float v = src[i + k];
             x[k] = v > LARGEST ? LARGEST : v < -LARGEST ? -LARGEST : v;
         }
-        encode(x, block);
+        encode(x, w ? w + i : alike, block);
     }
     return n;
 }
@@ -76,67 +80,69 @@ static void store_fifth_bits(uint8_t out[4], const int8_t q[32])
 }
 
 /* Returns d, a value of f16, with the integers in q. */
-static float encode_scale(const float *x, rx_levels levels, int8_t q[32])
+static float encode_scale(const float *x, const float *w, rx_levels levels, int8_t q[32])
 {
-    float d = rx_polish_scale(x, 32, levels, rx_fit_scale(x, 32, levels));
+    const rx_points p = {x, w, 32};
+    float d = rx_polish_scale(p, levels, rx_fit_scale(p, levels));
     rx_round_scale(x, 32, levels, d, q);
     return d;
 }
 
-void rx_encode_q4_0(const float *src, void *block)
+void rx_encode_q4_0(const float *src, const float *w, void *block)
 {
     rx_block_q4_0 *b = block;
     int8_t q[32];
-    store_f16(b->d, encode_scale(src, (rx_levels){-8, 7}, q));
+    store_f16(b->d, encode_scale(src, w, (rx_levels){-8, 7}, q));
     for (int i = 0; i < 32; i++)
         q[i] = (int8_t)(q[i] + 8);
     store_nibbles(b->qs, q);
 }
 
-void rx_encode_q5_0(const float *src, void *block)
+void rx_encode_q5_0(const float *src, const float *w, void *block)
 {
     rx_block_q5_0 *b = block;
     int8_t q[32];
-    store_f16(b->d, encode_scale(src, (rx_levels){-16, 15}, q));
+    store_f16(b->d, encode_scale(src, w, (rx_levels){-16, 15}, q));
     for (int i = 0; i < 32; i++)
         q[i] = (int8_t)(q[i] + 16);
     store_nibbles(b->qs, q);
     store_fifth_bits(b->qh, q);
 }
 
-void rx_encode_q8_0(const float *src, void *block)
+void rx_encode_q8_0(const float *src, const float *w, void *block)
 {
     rx_block_q8_0 *b = block;
     int8_t q[32];
-    store_f16(b->d, encode_scale(src, (rx_levels){-128, 127}, q));
+    store_f16(b->d, encode_scale(src, w, (rx_levels){-128, 127}, q));
     for (int i = 0; i < 32; i++)
         b->qs[i] = (uint8_t)q[i];
 }
 
 /* ---- q4_1, q5_1: a line ---------------------------------------------------------------------- */
 
-static rx_line encode_line(const float *x, int top, int8_t q[32])
+static rx_line encode_line(const float *x, const float *w, int top, int8_t q[32])
 {
-    rx_line l = rx_polish_line(x, 32, top, rx_fit_line(x, 32, top, 0));
+    const rx_points p = {x, w, 32};
+    rx_line l = rx_polish_line(p, top, rx_fit_line(p, top, 0));
     rx_round_line(x, 32, top, l, q);
     return l;
 }
 
-void rx_encode_q4_1(const float *src, void *block)
+void rx_encode_q4_1(const float *src, const float *w, void *block)
 {
     rx_block_q4_1 *b = block;
     int8_t q[32];
-    rx_line l = encode_line(src, 15, q);
+    rx_line l = encode_line(src, w, 15, q);
     store_f16(b->d, l.d);
     store_f16(b->m, l.m);
     store_nibbles(b->qs, q);
 }
 
-void rx_encode_q5_1(const float *src, void *block)
+void rx_encode_q5_1(const float *src, const float *w, void *block)
 {
     rx_block_q5_1 *b = block;
     int8_t q[32];
-    rx_line l = encode_line(src, 31, q);
+    rx_line l = encode_line(src, w, 31, q);
     store_f16(b->d, l.d);
     store_f16(b->m, l.m);
     store_nibbles(b->qs, q);
@@ -166,7 +172,8 @@ static void nearest_levels(const float v[8], const float levels[16], float at[8]
     }
 }
 
-static level_fit fit_levels(const float *x, const float levels[16], float d, uint8_t q[32])
+static level_fit fit_levels(const float *x, const float *w, const float levels[16], float d,
+                            uint8_t q[32])
 {
     const float inv = fabsf(d) > 1e-30f ? 1.0f / d : 0.0f;
     level_fit f = {0};
@@ -178,9 +185,10 @@ static level_fit fit_levels(const float *x, const float levels[16], float d, uin
         nearest_levels(v, levels, at, number);
         for (int k = 0; k < 8; k++) {
             float e = x[i + k] - d * at[k];
-            f.xl += x[i + k] * at[k];
-            f.ll += at[k] * at[k];
-            f.error += e * e;
+            const float wl = w[i + k] * at[k];
+            f.xl += x[i + k] * wl;
+            f.ll += at[k] * wl;
+            f.error += w[i + k] * e * e;
             q[i + k] = (uint8_t)number[k];
         }
     }
@@ -203,14 +211,14 @@ static void store_codes(uint8_t out[16], const uint8_t q[32])
 
 /* The scale whose levels explain most of the sum of squares, among those that put the extreme at
  * 0.8 to 1.2 of either end. */
-static float guess_level_scale(const float *x, const float levels[16])
+static float guess_level_scale(const float *x, const float *w, const float levels[16])
 {
     const float top = largest(x);
     float best = 0.0f, best_gain = 0.0f;
     uint8_t q[32];
     for (int k = 0; k < 2 * 8; k++) {
         float d = top / (levels[k % 2 ? 15 : 0] * (0.8f + 0.057f * (float)(k / 2)));
-        level_fit f = fit_levels(x, levels, d, q);
+        level_fit f = fit_levels(x, w, levels, d, q);
         if (f.xl * f.xl > best_gain * f.ll) {
             best_gain = f.xl * f.xl / f.ll;
             best = f.xl / f.ll;
@@ -219,29 +227,30 @@ static float guess_level_scale(const float *x, const float levels[16])
     return best;
 }
 
-void rx_encode_iq4_nl(const float *src, void *block)
+void rx_encode_iq4_nl(const float *src, const float *w, void *block)
 {
     rx_block_iq4_nl *b = block;
     float levels[16], best = 0.0f;
     uint8_t q[32];
     for (int i = 0; i < 16; i++)
         levels[i] = (float)rx_iq4_levels[i];
-    float least = fit_levels(src, levels, 0.0f, q).error; /* no level is 0, only the scale can be */
-    float d = rx_f16_scale(guess_level_scale(src, levels));
+    /* no level is 0, only the scale can be */
+    float least = fit_levels(src, w, levels, 0.0f, q).error;
+    float d = rx_f16_scale(guess_level_scale(src, w, levels));
     for (int turn = 0; turn < 3; turn++) {
-        level_fit f = fit_levels(src, levels, d, q);
+        level_fit f = fit_levels(src, w, levels, d, q);
         if (f.error < least) {
             least = f.error;
             best = d;
         }
         d = rx_f16_scale(f.ll > 0.0f ? f.xl / f.ll : 0.0f);
     }
-    fit_levels(src, levels, best, q);
+    fit_levels(src, w, levels, best, q);
     store_f16(b->d, best);
     store_codes(b->qs, q);
 }
 
-void rx_encode_mxfp4(const float *src, void *block)
+void rx_encode_mxfp4(const float *src, const float *w, void *block)
 {
     /* Twice the e2m1 values in rising order, and their codes; -0 is not used. */
     static const float levels[16] = {-12, -8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 8, 12, 12};
@@ -255,13 +264,13 @@ void rx_encode_mxfp4(const float *src, void *block)
     for (int e = exponent + 127 - 4; e <= exponent + 127 + 1; e++) {
         if (e < 0 || e > 254)
             continue;
-        float error = fit_levels(src, levels, rx_e8m0_half_scale((uint8_t)e), q).error;
+        float error = fit_levels(src, w, levels, rx_e8m0_half_scale((uint8_t)e), q).error;
         if (error < least) {
             least = error;
             best = e;
         }
     }
-    fit_levels(src, levels, rx_e8m0_half_scale((uint8_t)best), q);
+    fit_levels(src, w, levels, rx_e8m0_half_scale((uint8_t)best), q);
     for (int i = 0; i < 32; i++)
         q[i] = codes[q[i]];
     b->e = (uint8_t)best;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Encoders of the packed block types of GGUF files, for weights: each searches the block that is
- * nearest to the floats in the sense of least squares. Its decoder says what a block means. */
+ * nearest to the floats in the sense of weighted least squares. Its decoder says what a block
+ * means. */
 #ifndef RX_BASE_QUANT_ENCODE_H
 #define RX_BASE_QUANT_ENCODE_H
 
 #include "base/dtype.h"
 
-/* Encodes block_size floats, all finite, into one block. */
-typedef void rx_encode_fn(const float *src, void *block);
+/* Encodes block_size floats, all finite, into one block; `w` are the weights of their squared
+ * errors, none of them 0. */
+typedef void rx_encode_fn(const float *src, const float *w, void *block);
 
 /* The packed types that have an encoder. */
 #define RX_ENCODED_DTYPES(X) \
@@ -23,8 +25,8 @@ RX_ENCODED_DTYPES(X)
 rx_encode_fn *rx_encoder(rlx_dtype t);
 
 /* Encodes n floats as f32, f16, bf16 or a packed type that has an encoder; n is a multiple of the
- * block size. Returns n, or the index of the first float that is not finite: then dst is not
- * complete. */
-int64_t rx_encode_row(rlx_dtype t, const float *src, void *dst, int64_t n);
+ * block size. `w` has n weights above 0, or is NULL: all alike. Returns n, or the index of the
+ * first float that is not finite: then dst is not complete. */
+int64_t rx_encode_row(rlx_dtype t, const float *src, const float *w, void *dst, int64_t n);
 
 #endif

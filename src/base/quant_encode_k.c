@@ -34,6 +34,12 @@ static int multiple(float v, float unit, int lo, int hi)
     return ratio <= (float)lo ? lo : ratio >= (float)hi ? hi : (int)lrintf(ratio);
 }
 
+/* Groups of n: group g. */
+static rx_points group_of(const rx_points *p, int g, int n)
+{
+    return (rx_points){p->x + g * n, p->w + g * n, n};
+}
+
 /* ---- Scales: q3_k and q6_k, groups of 16 ----------------------------------------------------- */
 
 #define GROUP 16
@@ -48,39 +54,40 @@ typedef struct scaled_type {
     rx_levels q, scale;
 } scaled_type;
 
-static double scaled_error(const float *x, const scaled_type *t, const scaled *s)
+static double scaled_error(const rx_points *p, const scaled_type *t, const scaled *s)
 {
     double error = 0.0;
     for (int g = 0; g < MAX_GROUPS; g++)
-        error += rx_scale_error(x + g * GROUP, GROUP, t->q, s->d * (float)s->scale[g]);
+        error += rx_scale_error(group_of(p, g, GROUP), t->q, s->d * (float)s->scale[g]);
     return error;
 }
 
 /* The least-squares d while scales and integers stay as they are. */
-static float refit_d(const float *x, const scaled_type *t, const scaled *s)
+static float refit_d(const rx_points *p, const scaled_type *t, const scaled *s)
 {
     double xy = 0.0, yy = 0.0;
     for (int g = 0; g < MAX_GROUPS; g++) {
         int8_t q[GROUP];
-        rx_round_scale(x + g * GROUP, GROUP, t->q, s->d * (float)s->scale[g], q);
+        rx_round_scale(p->x + g * GROUP, GROUP, t->q, s->d * (float)s->scale[g], q);
         for (int i = 0; i < GROUP; i++) {
             double y = (double)(s->scale[g] * q[i]);
-            xy += (double)x[g * GROUP + i] * y;
-            yy += y * y;
+            const double wy = (double)p->w[g * GROUP + i] * y;
+            xy += (double)p->x[g * GROUP + i] * wy;
+            yy += y * wy;
         }
     }
     return yy > 0.0 ? rx_f16_scale((float)(xy / yy)) : s->d;
 }
 
 /* The best multiple within `reach` of the current one, for each group. */
-static void improve_scales(const float *x, const scaled_type *t, scaled *s, int reach)
+static void improve_scales(const rx_points *p, const scaled_type *t, scaled *s, int reach)
 {
     for (int g = 0; g < MAX_GROUPS; g++) {
         const int from = s->scale[g];
-        float least = rx_scale_error(x + g * GROUP, GROUP, t->q, s->d * (float)from);
+        float least = rx_scale_error(group_of(p, g, GROUP), t->q, s->d * (float)from);
         for (int k = -reach; k <= reach; k++) {
             int scale = clamp_int(from + k, t->scale.lo, t->scale.hi);
-            float error = rx_scale_error(x + g * GROUP, GROUP, t->q, s->d * (float)scale);
+            float error = rx_scale_error(group_of(p, g, GROUP), t->q, s->d * (float)scale);
             if (error < least) {
                 least = error;
                 s->scale[g] = scale;
@@ -95,21 +102,21 @@ static void round_scales(const float fit[MAX_GROUPS], const scaled_type *t, scal
         s->scale[g] = multiple(fit[g], s->d, t->scale.lo, t->scale.hi);
 }
 
-static scaled fit_scaled(const float *x, const scaled_type *t)
+static scaled fit_scaled(const rx_points *p, const scaled_type *t)
 {
     float fit[MAX_GROUPS], top = 0.0f;
     for (int g = 0; g < MAX_GROUPS; g++) {
-        fit[g] = rx_fit_scale(x + g * GROUP, GROUP, t->q);
+        fit[g] = rx_fit_scale(group_of(p, g, GROUP), t->q);
         top = fabsf(fit[g]) > fabsf(top) ? fit[g] : top;
     }
     scaled best = {.d = rx_f16_scale(top / (float)t->scale.lo)};
     round_scales(fit, t, &best);
-    double least = scaled_error(x, t, &best);
+    double least = scaled_error(p, t, &best);
     scaled s = best;
     for (int turn = 0; turn < TURNS; turn++) {
-        improve_scales(x, t, &s, turn ? 1 : 2);
-        s.d = refit_d(x, t, &s);
-        double error = scaled_error(x, t, &s);
+        improve_scales(p, t, &s, turn ? 1 : 2);
+        s.d = refit_d(p, t, &s);
+        double error = scaled_error(p, t, &s);
         if (error < least) {
             least = error;
             best = s;
@@ -118,12 +125,12 @@ static scaled fit_scaled(const float *x, const scaled_type *t)
     return best;
 }
 
-void rx_encode_q3_k(const float *src, void *block)
+void rx_encode_q3_k(const float *src, const float *w, void *block)
 {
     static const scaled_type type = {{-4, 3}, {-32, 31}};
     rx_block_q3_k *b = block;
     *b = (rx_block_q3_k){0};
-    const scaled s = fit_scaled(src, &type);
+    const scaled s = fit_scaled(&(rx_points){src, w, BLOCK}, &type);
     store_f16(b->d, s.d);
     for (int g = 0; g < MAX_GROUPS; g++) {
         const unsigned scale = (unsigned)(s.scale[g] + 32);
@@ -140,12 +147,12 @@ void rx_encode_q3_k(const float *src, void *block)
     }
 }
 
-void rx_encode_q6_k(const float *src, void *block)
+void rx_encode_q6_k(const float *src, const float *w, void *block)
 {
     static const scaled_type type = {{-32, 31}, {-128, 127}};
     rx_block_q6_k *b = block;
     *b = (rx_block_q6_k){0};
-    const scaled s = fit_scaled(src, &type);
+    const scaled s = fit_scaled(&(rx_points){src, w, BLOCK}, &type);
     store_f16(b->d, s.d);
     for (int g = 0; g < MAX_GROUPS; g++) {
         int8_t q[GROUP];
@@ -179,32 +186,33 @@ static rx_line group_line(const lined *s, int scale, int min)
     return (rx_line){s->d * (float)scale, -(s->dmin * (float)min)};
 }
 
-static double lined_error(const float *x, const lined_type *t, const lined *s)
+static double lined_error(const rx_points *p, const lined_type *t, const lined *s)
 {
     const int n = BLOCK / t->n_groups;
     double error = 0.0;
     for (int g = 0; g < t->n_groups; g++)
-        error += rx_line_error(x + g * n, n, t->top, group_line(s, s->scale[g], s->min[g]));
+        error += rx_line_error(group_of(p, g, n), t->top, group_line(s, s->scale[g], s->min[g]));
     return error;
 }
 
 /* The least-squares d and dmin while the integers stay as they are: with y = scale * q and z = -min
  * the equations d yy + dmin yz = xy, d yz + dmin zz = xz. */
-static void refit_units(const float *x, const lined_type *t, lined *s)
+static void refit_units(const rx_points *p, const lined_type *t, lined *s)
 {
     const int n = BLOCK / t->n_groups;
     double xy = 0.0, xz = 0.0, yy = 0.0, yz = 0.0, zz = 0.0;
     for (int g = 0; g < t->n_groups; g++) {
         int8_t q[32];
-        rx_round_line(x + g * n, n, t->top, group_line(s, s->scale[g], s->min[g]), q);
+        rx_round_line(p->x + g * n, n, t->top, group_line(s, s->scale[g], s->min[g]), q);
         const double z = -s->min[g];
         for (int i = 0; i < n; i++) {
-            const double v = (double)x[g * n + i], y = (double)(s->scale[g] * q[i]);
-            xy += v * y;
-            xz += v * z;
-            yy += y * y;
-            yz += y * z;
-            zz += z * z;
+            const double w = (double)p->w[g * n + i], v = (double)p->x[g * n + i];
+            const double y = (double)(s->scale[g] * q[i]);
+            xy += w * v * y;
+            xz += w * v * z;
+            yy += w * y * y;
+            yz += w * y * z;
+            zz += w * z * z;
         }
     }
     const double det = yy * zz - yz * yz;
@@ -216,16 +224,16 @@ static void refit_units(const float *x, const lined_type *t, lined *s)
 }
 
 /* The best of the neighbouring pairs, for each group. */
-static void improve_lines(const float *x, const lined_type *t, lined *s, int reach)
+static void improve_lines(const rx_points *p, const lined_type *t, lined *s, int reach)
 {
     const int n = BLOCK / t->n_groups;
     for (int g = 0; g < t->n_groups; g++) {
         const int scale0 = s->scale[g], min0 = s->min[g];
-        float least = rx_line_error(x + g * n, n, t->top, group_line(s, scale0, min0));
+        float least = rx_line_error(group_of(p, g, n), t->top, group_line(s, scale0, min0));
         for (int k = 0; k < (2 * reach + 1) * (2 * reach + 1); k++) {
             int scale = clamp_int(scale0 + k % (2 * reach + 1) - reach, 0, t->top_scale);
             int min = clamp_int(min0 + k / (2 * reach + 1) - reach, 0, t->top_scale);
-            float error = rx_line_error(x + g * n, n, t->top, group_line(s, scale, min));
+            float error = rx_line_error(group_of(p, g, n), t->top, group_line(s, scale, min));
             if (error < least) {
                 least = error;
                 s->scale[g] = scale;
@@ -235,13 +243,13 @@ static void improve_lines(const float *x, const lined_type *t, lined *s, int rea
     }
 }
 
-static lined fit_lined(const float *x, const lined_type *t)
+static lined fit_lined(const rx_points *p, const lined_type *t)
 {
     const int n = BLOCK / t->n_groups;
     rx_line fit[MAX_GROUPS];
     float top_d = 0.0f, top_m = 0.0f;
     for (int g = 0; g < t->n_groups; g++) {
-        fit[g] = rx_fit_line(x + g * n, n, t->top, 1);
+        fit[g] = rx_fit_line(group_of(p, g, n), t->top, 1);
         top_d = fit[g].d > top_d ? fit[g].d : top_d;
         top_m = -fit[g].m > top_m ? -fit[g].m : top_m;
     }
@@ -251,12 +259,12 @@ static lined fit_lined(const float *x, const lined_type *t)
         best.scale[g] = multiple(fit[g].d, best.d, 0, t->top_scale);
         best.min[g] = multiple(-fit[g].m, best.dmin, 0, t->top_scale);
     }
-    double least = lined_error(x, t, &best);
+    double least = lined_error(p, t, &best);
     lined s = best;
     for (int turn = 0; turn < TURNS; turn++) {
-        improve_lines(x, t, &s, 1);
-        refit_units(x, t, &s);
-        double error = lined_error(x, t, &s);
+        improve_lines(p, t, &s, 1);
+        refit_units(p, t, &s);
+        double error = lined_error(p, t, &s);
         if (error < least) {
             least = error;
             best = s;
@@ -271,12 +279,12 @@ static void round_group(const float *src, const lined_type *t, const lined *s, i
     rx_round_line(src + g * n, n, t->top, group_line(s, s->scale[g], s->min[g]), q);
 }
 
-void rx_encode_q2_k(const float *src, void *block)
+void rx_encode_q2_k(const float *src, const float *w, void *block)
 {
     static const lined_type type = {16, 3, 15};
     rx_block_q2_k *b = block;
     *b = (rx_block_q2_k){0};
-    const lined s = fit_lined(src, &type);
+    const lined s = fit_lined(&(rx_points){src, w, BLOCK}, &type);
     store_f16(b->d, s.d);
     store_f16(b->dmin, s.dmin);
     for (int g = 0; g < 16; g++) {
@@ -300,12 +308,12 @@ static void store_pairs(uint8_t out[12], const lined *s)
     }
 }
 
-void rx_encode_q4_k(const float *src, void *block)
+void rx_encode_q4_k(const float *src, const float *w, void *block)
 {
     static const lined_type type = {8, 15, 63};
     rx_block_q4_k *b = block;
     *b = (rx_block_q4_k){0};
-    const lined s = fit_lined(src, &type);
+    const lined s = fit_lined(&(rx_points){src, w, BLOCK}, &type);
     store_f16(b->d, s.d);
     store_f16(b->dmin, s.dmin);
     store_pairs(b->scales, &s);
@@ -317,12 +325,12 @@ void rx_encode_q4_k(const float *src, void *block)
     }
 }
 
-void rx_encode_q5_k(const float *src, void *block)
+void rx_encode_q5_k(const float *src, const float *w, void *block)
 {
     static const lined_type type = {8, 31, 63};
     rx_block_q5_k *b = block;
     *b = (rx_block_q5_k){0};
-    const lined s = fit_lined(src, &type);
+    const lined s = fit_lined(&(rx_points){src, w, BLOCK}, &type);
     store_f16(b->d, s.d);
     store_f16(b->dmin, s.dmin);
     store_pairs(b->scales, &s);

@@ -51,15 +51,15 @@ typedef struct scale_sums {
 } scale_sums;
 
 /* Sums over the integers nearest to x * inv. */
-static scale_sums sum_scale(const float *x, int n, rx_levels levels, float inv)
+static scale_sums sum_scale(rx_points p, rx_levels levels, float inv)
 {
     const float lo = (float)levels.lo, hi = (float)levels.hi;
     float xq[LANES] = {0}, qq[LANES] = {0};
-    for (int i = 0; i < n; i += LANES) {
+    for (int i = 0; i < p.n; i += LANES) {
         for (int k = 0; k < LANES; k++) {
-            float q = nearest(clamp(x[i + k] * inv, lo, hi));
-            xq[k] += x[i + k] * q;
-            qq[k] += q * q;
+            float q = nearest(clamp(p.x[i + k] * inv, lo, hi)), wq = p.w[i + k] * q;
+            xq[k] += p.x[i + k] * wq;
+            qq[k] += q * wq;
         }
     }
     return (scale_sums){sum_lanes(xq), sum_lanes(qq)};
@@ -72,14 +72,14 @@ void rx_round_scale(const float *x, int n, rx_levels levels, float d, int8_t *q)
         q[i] = (int8_t)nearest(clamp(x[i] * inv, lo, hi));
 }
 
-float rx_scale_error(const float *x, int n, rx_levels levels, float d)
+float rx_scale_error(rx_points p, rx_levels levels, float d)
 {
     const float inv = inverse(d), lo = (float)levels.lo, hi = (float)levels.hi;
     float sum[LANES] = {0};
-    for (int i = 0; i < n; i += LANES) {
+    for (int i = 0; i < p.n; i += LANES) {
         for (int k = 0; k < LANES; k++) {
-            float e = x[i + k] - d * nearest(clamp(x[i + k] * inv, lo, hi));
-            sum[k] += e * e;
+            float e = p.x[i + k] - d * nearest(clamp(p.x[i + k] * inv, lo, hi));
+            sum[k] += p.w[i + k] * e * e;
         }
     }
     return sum_lanes(sum);
@@ -99,9 +99,9 @@ static float extreme(const float *x, int n)
 #define SCALE_STEPS 20
 #define FINE_STEPS 6 /* with so many levels that one more or less changes little */
 
-float rx_fit_scale(const float *x, int n, rx_levels levels)
+float rx_fit_scale(rx_points p, rx_levels levels)
 {
-    const float top = extreme(x, n);
+    const float top = extreme(p.x, p.n);
     if (fabsf(top) < 1e-30f)
         return 0.0f;
     const int steps = levels.hi < 64 ? SCALE_STEPS : FINE_STEPS;
@@ -110,7 +110,7 @@ float rx_fit_scale(const float *x, int n, rx_levels levels)
         const float level = (float)(end ? levels.hi : levels.lo), sign = end ? 1.0f : -1.0f;
         for (int step = 0; step <= steps; step++) {
             float t = level + sign * (SCALE_SPAN * (float)step / (float)steps - 1.0f);
-            scale_sums s = sum_scale(x, n, levels, t / top);
+            scale_sums s = sum_scale(p, levels, t / top);
             if (s.qq > 0.0f && s.xq * s.xq > best_gain * s.qq) {
                 best_gain = s.xq * s.xq / s.qq;
                 best = s.xq / s.qq;
@@ -120,14 +120,14 @@ float rx_fit_scale(const float *x, int n, rx_levels levels)
     return best;
 }
 
-float rx_polish_scale(const float *x, int n, rx_levels levels, float d)
+float rx_polish_scale(rx_points p, rx_levels levels, float d)
 {
-    float best = rx_f16_scale(d), least = rx_scale_error(x, n, levels, best), at = best;
+    float best = rx_f16_scale(d), least = rx_scale_error(p, levels, best), at = best;
     for (int turn = 0; turn < 3; turn++) {
-        scale_sums s = sum_scale(x, n, levels, inverse(at));
+        scale_sums s = sum_scale(p, levels, inverse(at));
         if (s.qq == 0.0f)
             break;
-        float next = rx_f16_scale(s.xq / s.qq), error = rx_scale_error(x, n, levels, next);
+        float next = rx_f16_scale(s.xq / s.qq), error = rx_scale_error(p, levels, next);
         if (error < least) {
             least = error;
             best = next;
@@ -142,23 +142,25 @@ float rx_polish_scale(const float *x, int n, rx_levels levels, float d)
 /* ---- x ~ d * q + m --------------------------------------------------------------------------- */
 
 typedef struct line_sums {
-    float x, q, xq, qq;
+    float w, x, q, xq, qq;
 } line_sums;
 
-static line_sums sum_line(const float *x, int n, int top, rx_line l)
+static line_sums sum_line(rx_points p, int top, rx_line l)
 {
     const float inv = inverse(l.d), hi = (float)top;
-    float sx[LANES] = {0}, sq[LANES] = {0}, xq[LANES] = {0}, qq[LANES] = {0};
-    for (int i = 0; i < n; i += LANES) {
+    float sw[LANES] = {0}, sx[LANES] = {0}, sq[LANES] = {0}, xq[LANES] = {0}, qq[LANES] = {0};
+    for (int i = 0; i < p.n; i += LANES) {
         for (int k = 0; k < LANES; k++) {
-            float v = x[i + k], q = nearest(clamp((v - l.m) * inv, 0.0f, hi));
-            sx[k] += v;
-            sq[k] += q;
-            xq[k] += v * q;
-            qq[k] += q * q;
+            float w = p.w[i + k], v = p.x[i + k];
+            float q = nearest(clamp((v - l.m) * inv, 0.0f, hi)), wq = w * q;
+            sw[k] += w;
+            sx[k] += w * v;
+            sq[k] += wq;
+            xq[k] += v * wq;
+            qq[k] += q * wq;
         }
     }
-    return (line_sums){sum_lanes(sx), sum_lanes(sq), sum_lanes(xq), sum_lanes(qq)};
+    return (line_sums){sum_lanes(sw), sum_lanes(sx), sum_lanes(sq), sum_lanes(xq), sum_lanes(qq)};
 }
 
 void rx_round_line(const float *x, int n, int top, rx_line l, int8_t *q)
@@ -168,27 +170,27 @@ void rx_round_line(const float *x, int n, int top, rx_line l, int8_t *q)
         q[i] = (int8_t)nearest(clamp((x[i] - l.m) * inv, 0.0f, hi));
 }
 
-float rx_line_error(const float *x, int n, int top, rx_line l)
+float rx_line_error(rx_points p, int top, rx_line l)
 {
     const float inv = inverse(l.d), hi = (float)top;
     float sum[LANES] = {0};
-    for (int i = 0; i < n; i += LANES) {
+    for (int i = 0; i < p.n; i += LANES) {
         for (int k = 0; k < LANES; k++) {
-            float q = nearest(clamp((x[i + k] - l.m) * inv, 0.0f, hi));
-            float e = x[i + k] - (l.d * q + l.m);
-            sum[k] += e * e;
+            float q = nearest(clamp((p.x[i + k] - l.m) * inv, 0.0f, hi));
+            float e = p.x[i + k] - (l.d * q + l.m);
+            sum[k] += p.w[i + k] * e * e;
         }
     }
     return sum_lanes(sum);
 }
 
 /* The least-squares line of these sums, and in *gain by how much it lowers the sum of squares. */
-static rx_line solve_line(const line_sums *s, int n, int below, float *gain)
+static rx_line solve_line(const line_sums *s, int below, float *gain)
 {
-    const float det = (float)n * s->qq - s->q * s->q;
-    rx_line l = {0.0f, s->x / (float)n};
+    const float det = s->w * s->qq - s->q * s->q;
+    rx_line l = {0.0f, s->x / s->w};
     if (det > 0.0f) {
-        l.d = ((float)n * s->xq - s->x * s->q) / det;
+        l.d = (s->w * s->xq - s->x * s->q) / det;
         l.m = (s->qq * s->x - s->q * s->xq) / det;
     }
     if (below && l.m > 0.0f)
@@ -202,12 +204,12 @@ static rx_line solve_line(const line_sums *s, int n, int below, float *gain)
 #define LINE_STEP 0.25f
 #define LINE_STEPS 13
 
-rx_line rx_fit_line(const float *x, int n, int top, int below)
+rx_line rx_fit_line(rx_points p, int top, int below)
 {
-    float lo = x[0], hi = x[0];
-    for (int i = 1; i < n; i++) {
-        lo = x[i] < lo ? x[i] : lo;
-        hi = x[i] > hi ? x[i] : hi;
+    float lo = p.x[0], hi = p.x[0];
+    for (int i = 1; i < p.n; i++) {
+        lo = p.x[i] < lo ? p.x[i] : lo;
+        hi = p.x[i] > hi ? p.x[i] : hi;
     }
     if (below && lo > 0.0f)
         lo = 0.0f;
@@ -222,8 +224,8 @@ rx_line rx_fit_line(const float *x, int n, int top, int below)
             rx_line l = {d, part ? lo + 0.5f * extra * d : lo};
             float gain;
             for (int turn = 0; turn < 2; turn++) {
-                line_sums s = sum_line(x, n, top, l);
-                l = solve_line(&s, n, below, &gain);
+                line_sums s = sum_line(p, top, l);
+                l = solve_line(&s, below, &gain);
             }
             if (gain > best_gain) {
                 best_gain = gain;
@@ -239,15 +241,15 @@ static float f16_offset(float m)
     return rx_f16_to_f32(rx_f32_to_f16(clamp(m, -65504.0f, 65504.0f)));
 }
 
-rx_line rx_polish_line(const float *x, int n, int top, rx_line l)
+rx_line rx_polish_line(rx_points p, int top, rx_line l)
 {
     rx_line best = {rx_f16_scale(l.d), f16_offset(l.m)}, at = best;
-    float least = rx_line_error(x, n, top, best), gain;
+    float least = rx_line_error(p, top, best), gain;
     for (int turn = 0; turn < 3; turn++) {
-        line_sums s = sum_line(x, n, top, at);
-        rx_line next = solve_line(&s, n, 0, &gain);
+        line_sums s = sum_line(p, top, at);
+        rx_line next = solve_line(&s, 0, &gain);
         next = (rx_line){rx_f16_scale(next.d), f16_offset(next.m)};
-        float error = rx_line_error(x, n, top, next);
+        float error = rx_line_error(p, top, next);
         if (error < least) {
             least = error;
             best = next;

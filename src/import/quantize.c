@@ -4,6 +4,7 @@
 #include "base/sized.h"
 #include "rlx/quantize.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/dtype.h"
@@ -20,6 +21,7 @@ typedef struct job {
     const rlx_quantize_rows_desc *desc;
     int64_t src_row, dst_row; /* bytes of a row */
     int64_t chunk_rows, n_chunks, next;
+    float *weights;           /* of the columns; NULL: all alike */
     rlx_quantize_rows_stats *stats; /* one a chunk, summed in order */
     rx_mutex lock;
     rlx_status status; /* the first failure */
@@ -39,7 +41,7 @@ static rlx_status convert_row(const job *j, int64_t row, float *x, rlx_quantize_
     float *y = x + n;
     char *dst = (char *)d->dst + row * j->dst_row;
     rlx_to_float(d->from, (const char *)d->src + row * j->src_row, x, n);
-    int64_t done = rx_encode_row(d->to, x, dst, n);
+    int64_t done = rx_encode_row(d->to, x, j->weights, dst, n);
     if (done < n)
         return rx_fail(err, RLX_INVALID, "element %lld of row %lld is %s; expected a finite number",
                        (long long)done, (long long)row, x[done] != x[done] ? "NaN" : "infinite");
@@ -112,6 +114,30 @@ static rlx_status check_desc(const rlx_quantize_rows_desc *d, job *j, rlx_error 
     return RLX_OK;
 }
 
+/* Weights have a mean of 1; a column that was never used still counts a little. */
+#define LEAST_WEIGHT 1e-3
+
+static rlx_status set_weights(job *j, rlx_error *err)
+{
+    const float *w = j->desc->importance;
+    const int64_t n = j->desc->row_length;
+    double sum = 0;
+    for (int64_t i = 0; w && i < n; i++) {
+        if (!(w[i] >= 0) || isinf(w[i]))
+            return rx_fail(err, RLX_INVALID, "importance of column %lld: expected a number from 0, "
+                           "got %g", (long long)i, (double)w[i]);
+        sum += (double)w[i];
+    }
+    if (!(sum > 0))
+        return RLX_OK;
+    j->weights = rx_alloc_array((uint64_t)n, sizeof *j->weights);
+    if (!j->weights)
+        return rx_fail_memory(err, "the importance of columns", (uint64_t)n * sizeof *j->weights);
+    for (int64_t i = 0; i < n; i++)
+        j->weights[i] = (float)((double)w[i] / sum * (double)n + LEAST_WEIGHT);
+    return RLX_OK;
+}
+
 static uint32_t count_threads(const job *j)
 {
     long n = (long)j->desc->threads;
@@ -132,11 +158,15 @@ rlx_status rlx_quantize_rows(const rlx_quantize_rows_desc *desc, rlx_quantize_ro
     RLX_TRY(check_desc(&d, &j, err));
     j.chunk_rows = d.row_length < CHUNK_ELEMENTS ? CHUNK_ELEMENTS / d.row_length : 1;
     j.n_chunks = d.n_rows / j.chunk_rows + (d.n_rows % j.chunk_rows != 0);
+    RLX_TRY(set_weights(&j, err));
     j.stats = rx_alloc_array_zero(j.n_chunks, sizeof *j.stats);
-    if (!j.stats)
+    if (!j.stats) {
+        rx_free(j.weights);
         return rx_fail_memory(err, "the sums of the chunks",
                               (uint64_t)j.n_chunks * sizeof *j.stats);
+    }
     if (!rx_mutex_init(&j.lock)) {
+        rx_free(j.weights);
         rx_free(j.stats);
         return rx_fail_memory(err, "a lock", sizeof j.lock);
     }
@@ -154,6 +184,7 @@ rlx_status rlx_quantize_rows(const rlx_quantize_rows_desc *desc, rlx_quantize_ro
     }
     rx_mutex_finish(&j.lock);
     rx_free(j.stats);
+    rx_free(j.weights);
     if (j.status != RLX_OK)
         return rx_fail(err, j.status, "%s", j.error.text);
     if (stats)

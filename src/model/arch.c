@@ -77,6 +77,7 @@ rlx_value rx_build_linear(rx_builder *b, const rx_layer *l, rlx_value x, rx_role
                           rlx_value bias, rlx_value residual)
 {
     const rlx_value w = rx_build_weight(b, l, weight);
+    rx_build_noted(b, l, weight, x);
     return rx_build_adapted(b, l, weight, x, rx_build_product(b, x, w, bias, residual));
 }
 
@@ -205,9 +206,11 @@ rlx_value rx_build_logits(rx_builder *b, rlx_value x)
     rlx_graph *g = b->g;
     const rlx_value bias = rx_build_vector(b, NULL, RX_T_OUTPUT_BIAS);
     rlx_value w = rx_build_weight(b, NULL, RX_T_OUTPUT);
-    if (!w.id)
+    const bool tied = !w.id;
+    if (tied)
         w = b->embed;
     x = rx_build_norm(b, NULL, x, RX_T_OUT_NORM, RX_T_OUT_NORM_BIAS);
+    rx_build_noted(b, NULL, tied ? RX_T_EMBED : RX_T_OUTPUT, x);
     x = rx_build_adapted(b, NULL, RX_T_OUTPUT, x, rx_build_product(b, x, w, bias, RLX_NONE));
     if (b->f->logit_scale != 1)
         x = rlx_mul(g, x, rlx_scalar(g, RLX_F32, b->f->logit_scale));

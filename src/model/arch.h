@@ -117,6 +117,8 @@ typedef struct rx_build_desc {
     int64_t sequences, context, prompt_chunk;
     rlx_dtype cache;       /* f16, f32, q8_0 */
     bool scores;
+    bool importance;       /* with scores: also outputs <tensor>.in_sum2 and <tensor>.counts
+                            * (arch_imatrix.c) */
     int64_t page;          /* > 0: rows of a page of the pool; the fields below are used then */
     int64_t pages;         /* of the pool */
     int64_t rows, outputs; /* of a run, at most */

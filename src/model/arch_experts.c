@@ -88,6 +88,7 @@ static rlx_value build_router(rx_builder *b, const rx_layer *l, rlx_value x, rlx
 static rlx_value build_bank(rx_builder *b, const rx_layer *l, rlx_value x, rx_role role,
                             rx_role bias_role, rlx_value ids)
 {
+    rx_build_noted_bank(b, l, role, x, ids, b->f->experts);
     const rlx_value y = rx_build_grouped(b, x, rx_build_weight(b, l, role), ids);
     const rlx_value bias = bias_role < RX_N_ROLES ? rx_build_vector(b, l, bias_role) : RLX_NONE;
     return bias.id ? rlx_add(b->g, y, rlx_gather(b->g, bias, ids, 0)) : y;

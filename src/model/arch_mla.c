@@ -43,8 +43,9 @@ static rlx_value by_head(rx_builder *b, const rx_layer *l, rlx_value x, rx_role 
     const rlx_dim all[] = {b->rows, l->heads}, whole[] = {b->batch, b->seq, l->heads, m};
     const rlx_range_desc d = {RLX_INIT(rlx_range_desc), .n = l->heads, .out = RLX_I32};
     const rlx_value ids = rlx_reshape(g, rlx_expand(g, rlx_range(g, &d), 2, all), 1, &rows);
-    const rlx_value y = rx_build_grouped(b, rlx_reshape(g, x, 2, flat),
-                                         rx_build_weight(b, l, role), ids);
+    x = rlx_reshape(g, x, 2, flat);
+    rx_build_noted_bank(b, l, role, x, ids, l->heads);
+    const rlx_value y = rx_build_grouped(b, x, rx_build_weight(b, l, role), ids);
     return rlx_reshape(g, y, 4, whole);
 }
 

@@ -40,6 +40,11 @@ rlx_value rx_build_product(rx_builder *b, rlx_value x, rlx_value w, rlx_value bi
 rlx_value rx_build_grouped(rx_builder *b, rlx_value x, rlx_value bank, rlx_value ids);
 rlx_value rx_build_linear(rx_builder *b, const rx_layer *l, rlx_value x, rx_role weight,
                           rlx_value bias, rlx_value residual);
+/* x is multiplied by a tensor, or row i of x [rows, k] by the matrix ids[i] of a bank of n: outputs
+ * of importance matrices, where they are asked for. */
+void rx_build_noted(rx_builder *b, const rx_layer *l, rx_role role, rlx_value x);
+void rx_build_noted_bank(rx_builder *b, const rx_layer *l, rx_role role, rlx_value x, rlx_value ids,
+                         int64_t n);
 rlx_value rx_build_rms_norm(rx_builder *b, rlx_value x, rlx_value gamma);
 /* Layer norm or RMS norm, as the architecture has it; `bias` may be RX_N_ROLES. */
 rlx_value rx_build_norm(rx_builder *b, const rx_layer *l, rlx_value x, rx_role weight,

@@ -69,7 +69,7 @@ static unsigned char blocks[N * 4];
 static double relative_error(rlx_dtype t, const float *x)
 {
     double error = 0.0, norm = 0.0;
-    if (!CHECK(rx_encode_row(t, x, blocks, N) == N))
+    if (!CHECK(rx_encode_row(t, x, NULL, blocks, N) == N))
         return INFINITY;
     rlx_to_float(t, blocks, decoded, N);
     for (int i = 0; i < N; i++) {
@@ -153,9 +153,9 @@ static void test_refusals(void)
 {
     fill(0, numbers);
     numbers[300] = NAN;
-    CHECK(rx_encode_row(RLX_Q4_K, numbers, blocks, 512) == 300);
+    CHECK(rx_encode_row(RLX_Q4_K, numbers, NULL, blocks, 512) == 300);
     numbers[300] = -INFINITY;
-    CHECK(rx_encode_row(RLX_F16, numbers, blocks, 512) == 300);
+    CHECK(rx_encode_row(RLX_F16, numbers, NULL, blocks, 512) == 300);
     CHECK(rx_encoder(RLX_IQ2_XXS) == NULL && rx_encoder(RLX_F32) == NULL);
     CHECK(rx_encoder((rlx_dtype)1000) == NULL);
 }
@@ -166,7 +166,7 @@ static int encode_stream(rlx_dtype t)
 {
     const size_t size = (size_t)rlx_dtype_block_size(t);
     while (fread(numbers, sizeof(float) * size, 1, stdin) == 1) {
-        rx_encode_row(t, numbers, blocks, (int64_t)size);
+        rx_encode_row(t, numbers, NULL, blocks, (int64_t)size);
         fwrite(blocks, (size_t)rlx_dtype_block_bytes(t), 1, stdout);
     }
     return 0;

@@ -124,8 +124,12 @@ def make_folder(folder):
     texts = {"faq.txt": FAQ, "q.txt": "Once", "wiki.txt": "Once upon a time there was a fox. " * 40,
              "person.json": '{"type": "object", "properties": {"age": {"type": "integer"}}}',
              "answer.gbnf": 'root ::= "yes" | "no"\n'}
+    texts["text.txt"] = texts["wiki.txt"]
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
+    subprocess.run([TOOL, "imatrix", "model.gguf", "--file", "text.txt", "--out",
+                    "model.imatrix.gguf", "--device", "cpu"], cwd=folder, check=True, timeout=60,
+                   stdout=subprocess.DEVNULL)
 
 
 FAQ = """How do I reset my password?

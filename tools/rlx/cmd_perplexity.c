@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "input.h"
 #include "llm.h"
 #include "term.h"
 
@@ -35,30 +34,6 @@ static double mean_error(const sums *s)
         return 0;
     double n = (double)s->n, mean = mean_nll(s), variance = s->squares / n - mean * mean;
     return variance > 0 ? sqrt(variance / (n - 1)) : 0;
-}
-
-static int read_tokens(const rlx_model *m, const char *path, int32_t **ids, size_t *n)
-{
-    const rlx_tokenizer *t = rlx_model_tokenizer(m);
-    size_t length;
-    rlx_error err = {0};
-    if (!t)
-        return cli_fail("the model has no tokenizer; give one with --tokenizer");
-    char *text = input_read(path, &length);
-    if (!text)
-        return EXIT_FAILED;
-    rlx_token_list list = {.cap = length + 8};
-    list.ids = cli_alloc_array(list.cap, sizeof *list.ids);
-    rlx_status st = rlx_tokenizer_encode(t, text, length, RLX_ENCODE_ADD_SPECIAL, &list, &err);
-    if (st == RLX_OK && list.n > list.cap) {
-        list.cap = list.n;
-        list.ids = cli_realloc_array(list.ids, list.cap, sizeof *list.ids);
-        st = rlx_tokenizer_encode(t, text, length, RLX_ENCODE_ADD_SPECIAL, &list, &err);
-    }
-    free(text);
-    *ids = list.ids;
-    *n = list.n;
-    return st == RLX_OK ? EXIT_OK : cli_error(&err);
 }
 
 static void show_progress(const sums *s, size_t at, size_t n, double begin)
@@ -129,7 +104,7 @@ static int run_model(const options *o, rlx_model *m)
     int status = stride > window ? cli_usage("--stride expected at most --ctx (%zu), got %zu",
                                              window, stride) : EXIT_OK;
     if (status == EXIT_OK)
-        status = read_tokens(m, o->common.args.v[0], &ids, &n);
+        status = llm_read_tokens(m, o->common.args.v[0], &ids, &n);
     if (status == EXIT_OK && n < 2)
         status = cli_fail("'%s' has %zu tokens; expected at least 2", o->common.args.v[0], n);
     /* Windows that do not overlap share one token: each scores from its second token on. */

@@ -14,7 +14,7 @@
 
 typedef struct options {
     cli_common common;
-    const char *type, *output_type, *embedding_type;
+    const char *type, *output_type, *embedding_type, *imatrix;
     cli_list keep;
 } options;
 
@@ -30,6 +30,8 @@ typedef struct quantize_job {
     size_t buffer_bytes;
     double done, total; /* bytes of the input */
     quantize_report report;
+    rlx_imatrix *imatrix;
+    size_t n_weighed;
 } quantize_job;
 
 /* Elements quantised at once: enough for many threads, small beside a model; and bytes copied
@@ -126,6 +128,30 @@ static void show_progress(const quantize_job *j, const char *name)
     cli_progress_bar(j->done, j->total, "%3.0f %%  %s", percent, name);
 }
 
+/* What the importance matrix says of a tensor: means [*matrices, row length]; NULL: nothing. */
+static rlx_status find_importance(quantize_job *j, const rlx_file_tensor *t, rlx_dtype to,
+                                  const float **out, int64_t *matrices, rlx_error *err)
+{
+    const int64_t length = t->shape.dim[t->shape.rank - 1], all = tensor_elements(&t->shape);
+    rlx_imatrix_entry e;
+    *out = NULL;
+    *matrices = 1;
+    if (!rlx_dtype_is_packed(to) || !rlx_imatrix_find(j->imatrix, t->name, &e) || !all)
+        return RLX_OK;
+    const int64_t n = e.matrices * e.columns / length, banks = t->shape.rank > 2 ? t->shape.dim[0]
+                                                                                 : 1;
+    if (n * length != e.matrices * e.columns || (n != 1 && n != banks)) {
+        snprintf(err->text, sizeof err->text, "'%s' has the importance of %lld columns, expected "
+                 "%lld of %lld matrices: it is that of another model", j->o->imatrix,
+                 (long long)(e.matrices * e.columns), (long long)length, (long long)banks);
+        return err->code = RLX_INVALID;
+    }
+    *out = e.values;
+    *matrices = n;
+    j->n_weighed++;
+    return RLX_OK;
+}
+
 static rlx_status write_packed(quantize_job *j, const rlx_file_tensor *t, rlx_dtype to,
                                rlx_quantize_rows_stats *stats, rlx_error *err)
 {
@@ -134,9 +160,12 @@ static rlx_status write_packed(quantize_job *j, const rlx_file_tensor *t, rlx_dt
     const int64_t step = length && PIECE_ELEMENTS > length ? PIECE_ELEMENTS / length : 1;
     const size_t dst_row =
         (size_t)(length / rlx_dtype_block_size(to) * rlx_dtype_block_bytes(to));
-    rlx_status st = RLX_OK;
-    for (int64_t row = 0; row < n_rows && st == RLX_OK && !cli_caught_signal(); row += step) {
-        int64_t n = n_rows - row < step ? n_rows - row : step;
+    const float *importance;
+    int64_t matrices, n;
+    rlx_status st = find_importance(j, t, to, &importance, &matrices, err);
+    const int64_t each = n_rows / matrices; /* rows of a matrix */
+    for (int64_t row = 0; row < n_rows && st == RLX_OK && !cli_caught_signal(); row += n) {
+        n = each - row % each < step ? each - row % each : step;
         size_t src_bytes = t->bytes / (size_t)n_rows * (size_t)n;
         rlx_quantize_rows_stats s = {0};
         rlx_quantize_rows_desc d = {RLX_INIT(rlx_quantize_rows_desc), .from = t->dtype, .to = to,
@@ -144,7 +173,8 @@ static rlx_status write_packed(quantize_job *j, const rlx_file_tensor *t, rlx_dt
                            .row_length = length,
                            .src = (const char *)t->data + t->bytes / (size_t)n_rows * (size_t)row,
                            .dst = get_buffer(j, dst_row * (size_t)n),
-                           .threads = (uint32_t)j->o->common.threads};
+                           .threads = (uint32_t)j->o->common.threads,
+                           .importance = importance ? importance + row / each * length : NULL};
         show_progress(j, t->name);
         st = rlx_quantize_rows(&d, &s, err);
         if (st == RLX_OK)
@@ -196,6 +226,8 @@ static void print_report(const quantize_job *j, double seconds)
     char text[SHORT_TEXT];
     term_line(stdout, "%s: %s of '%s', %s", j->out, j->plan.mix->name, j->in,
               short_seconds(seconds, text));
+    if (j->imatrix)
+        printf("%zu tensors weighted by '%s'\n", j->n_weighed, j->o->imatrix);
     quantize_print(&j->report);
     if (j->report.all.after > j->report.all.before)
         cli_warn("the result is larger than the input, and no better: it was quantised before");
@@ -212,6 +244,8 @@ static void json_report(const quantize_job *j, double seconds)
     json_real(&out, "seconds", seconds);
     json_int(&out, "fallbacks", (int64_t)j->report.n_fallbacks);
     json_int(&out, "repacked", (int64_t)j->n_repacked);
+    if (j->imatrix)
+        json_int(&out, "weighted", (int64_t)j->n_weighed);
     quantize_json(&out, &j->report);
     json_array(&out, "tensors");
     for (size_t i = 0; rlx_file_tensor_at(j->file, i, &t); i++) {
@@ -232,6 +266,9 @@ static int quantize_file(quantize_job *j)
     rlx_error err = {0};
     const double start = cli_now();
     int status = read_options(j);
+    if (status == EXIT_OK && j->o->imatrix &&
+        rlx_imatrix_open(j->o->imatrix, &j->imatrix, &err) != RLX_OK)
+        status = cli_error(&err);
     if (status == EXIT_OK)
         status = choose_types(j);
     if (status != EXIT_OK)
@@ -272,6 +309,7 @@ static int run_quantize(void *record)
                                 rlx_file_format(j.file))
                      : quantize_file(&j);
     rlx_gguf_writer_destroy(j.writer);
+    rlx_imatrix_destroy(j.imatrix);
     rlx_file_close(j.file);
     free(j.types);
     free(j.buffer);
@@ -287,6 +325,8 @@ static const cli_option quantize_options[] = {
      "type of token_embd.weight, over the rule"},
     {"keep", CLI_LIST, offsetof(options, keep), "GLOB",
      "tensors that stay as they are, like '*attn_v*'; may be repeated"},
+    {"imatrix", CLI_TEXT, offsetof(options, imatrix), "FILE",
+     "importance matrix of 'rlx imatrix' or llama.cpp (GGUF or .dat): weights the errors"},
     {NULL, CLI_END, 0, NULL, NULL},
 };
 
@@ -311,6 +351,7 @@ const cli_command cmd_quantize = {
         "only when it is complete: until then, and when the command fails or is stopped, an older\n"
         "OUT stays. The input itself and files that are not GGUF are never replaced.",
     .examples = "  rlx quantize model-f16.gguf model-q4.gguf\n"
+                "  rlx quantize model-f16.gguf model-q4.gguf --imatrix model.imatrix.gguf\n"
                 "  rlx quantize model.gguf small.gguf --type q8_0 --keep 'output*'\n"
                 "  rlx quantize model.gguf small.gguf --type q4_k_m --output-type q8_0 --json",
 };

@@ -496,3 +496,27 @@ int llm_grammar(const grammar_options *o, rlx_grammar **out)
     free(text);
     return st == RLX_OK ? EXIT_OK : cli_error(&err);
 }
+
+int llm_read_tokens(const rlx_model *m, const char *path, int32_t **ids, size_t *n)
+{
+    const rlx_tokenizer *t = rlx_model_tokenizer(m);
+    size_t length;
+    rlx_error err = {0};
+    if (!t)
+        return cli_fail("the model has no tokenizer; give one with --tokenizer");
+    char *text = input_read(path, &length);
+    if (!text)
+        return EXIT_FAILED;
+    rlx_token_list list = {.cap = length + 8};
+    list.ids = cli_alloc_array(list.cap, sizeof *list.ids);
+    rlx_status st = rlx_tokenizer_encode(t, text, length, RLX_ENCODE_ADD_SPECIAL, &list, &err);
+    if (st == RLX_OK && list.n > list.cap) {
+        list.cap = list.n;
+        list.ids = cli_realloc_array(list.ids, list.cap, sizeof *list.ids);
+        st = rlx_tokenizer_encode(t, text, length, RLX_ENCODE_ADD_SPECIAL, &list, &err);
+    }
+    free(text);
+    *ids = list.ids;
+    *n = list.n;
+    return st == RLX_OK ? EXIT_OK : cli_error(&err);
+}

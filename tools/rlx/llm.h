@@ -137,6 +137,9 @@ bool llm_set_sampling(rlx_sampling_desc *s, const char *name, const char *value,
 /* A number given as text: `dflt` when it was not given. */
 int llm_real(const char *option, const char *text, double most, double dflt, double *out);
 
+/* The tokens of a text file, freed with free; on failure the sentence is printed. */
+int llm_read_tokens(const rlx_model *m, const char *path, int32_t **ids, size_t *n);
+
 const char *llm_finish_name(rlx_finish f);
 /* Tokens for each second; 0 when there was no time. The first token counts to the prompt. */
 double llm_prompt_rate(const rlx_generate_result *r);

@@ -33,9 +33,14 @@ async function placeFiles(module, files, options) {
     if (!weights)
         throw new RlxError('invalid', `none of the files (${names.join(', ')}) is a model: `
             + 'expected one that ends in .safetensors or .gguf');
-    for (const name of names)
-        module.files.set(`${folder}/${name}`, await toFile(files[name], {
-            ...options, lazy: options.lazy && name === weights }));
+    try {
+        for (const name of names)
+            module.files.set(`${folder}/${name}`, await toFile(files[name], {
+                ...options, lazy: options.lazy && name === weights }));
+    } catch (error) {
+        names.forEach(name => module.files.delete(`${folder}/${name}`));
+        throw error;
+    }
     return { folder, path: `${folder}/${weights}`, names, weights: `${folder}/${weights}` };
 }
 

@@ -5,7 +5,7 @@
 
 import { readFile } from './lazy.mjs';
 
-const OK = 0, BADF = 8, INVAL = 28, NOENT = 44, NOSYS = 52, NOTDIR = 54, ROFS = 69;
+const OK = 0, BADF = 8, INVAL = 28, IO = 29, NOENT = 44, NOSYS = 52, NOTDIR = 54, ROFS = 69;
 const CHARACTER_DEVICE = 2, DIRECTORY = 3, REGULAR_FILE = 4;
 const ROOT_FD = 3;
 
@@ -80,14 +80,19 @@ export function makeWasi({ memory, print = () => {}, env = {}, files = new Memor
         }
     }
 
-    /** Fills a list of buffers from a position of a file; gives how many bytes there were. */
+    /** Fills a list of buffers from a position of a file; gives how many bytes there were, -1 when
+     *  they cannot be read: a file that the user chose may have changed. */
     function fill(data, position, list, n) {
         let total = 0;
-        eachBuffer(list, n, (at, length) => {
-            const got = readFile(data, position + total, bytes(at, length));
-            total += got;
-            return got === length;
-        });
+        try {
+            eachBuffer(list, n, (at, length) => {
+                const got = readFile(data, position + total, bytes(at, length));
+                total += got;
+                return got === length;
+            });
+        } catch {
+            return -1;
+        }
         return total;
     }
 
@@ -174,6 +179,7 @@ export function makeWasi({ memory, print = () => {}, env = {}, files = new Memor
             const file = open.get(fd);
             if (!file?.data) return BADF;
             const total = fill(file.data, file.position, list, n);
+            if (total < 0) return IO;
             file.position += total;
             view().setUint32(out, total, true);
             return OK;
@@ -181,7 +187,9 @@ export function makeWasi({ memory, print = () => {}, env = {}, files = new Memor
         fd_pread(fd, list, n, offset, out) {
             const file = open.get(fd);
             if (!file?.data) return BADF;
-            view().setUint32(out, fill(file.data, Number(offset), list, n), true);
+            const total = fill(file.data, Number(offset), list, n);
+            if (total < 0) return IO;
+            view().setUint32(out, total, true);
             return OK;
         },
         fd_seek(fd, offset, whence, out) {

@@ -231,6 +231,16 @@ const char *const rx_cases_conv[] = {
     "{pads=[1,1,1,1]}",
     "qconv2d(u8[1,64,8,8]:int(0,256), i8[32,64,3,3]:int(-128,128)) {x_zero=255, w_zero=-128}",
     "qconv2d(i8[2,3,6,7]:strided, i8[5,3,3,3]:strided, f32[5]:strided, i32[5]:strided)",
+    "$X=i8|u8 $W=i8|u8 $C=1|5|70 : qconv2d($X[2,$C,9,21], $W[37,$C,1,1]:param, "
+    "f32[37]:range(0.001,0.02), i32[37]) {x_zero=5, w_zero=7, y_zero=9}",
+    "$X=i8|u8 $W=i8|u8 $C=3|70 $S=1|2 : qconv2d($X[2,$C,11,19], $W[$C,1,3,3]:param, "
+    "f32[$C]:range(0.001,0.2), i32[$C]) {groups=$C, stride=[$S,$S], pads=[1,2,0,1], x_zero=5, "
+    "w_zero=3, y_zero=3}",
+    "$W=1|17|40 : qconv2d(u8[1,6,5,$W], i8[35,6,3,3]:param, f32[35]:extreme) "
+    "{dilation=[1,2], pads=[1,2,1,2], x_zero=200, y_zero=1}",
+    "qconv2d(u8[1,20,9,7], u8[20,1,3,3]) {groups=20, dilation=[2,1], x_zero=255, w_zero=255}",
+    "qconv2d(u8[1,4,300,1], i8[3,4,5,1], f32:fill(0.01)) {stride=[2,1], pads=[2,0,2,0]}",
+    "qconv2d(u8[1,4,1,300]:strided, i8[40,4,1,5], f32:fill(0.01)) {stride=[1,3], pads=[0,2,0,2]}",
     "$X=i8|u8 : qconv2d($X[2,16,33,20], i8[40,16,3,3], f32[40]:range(0.001,0.01), i32[40]) "
         "{pads=[1,0,1,2], stride=[1,2], x_zero=5, w_zero=-3}",
     "qconv2d(u8[1,16,33,20], u8[40,8,3,2], f32:fill(0.001)) {groups=2, pads=[1,0,1,2], x_zero=9}",

@@ -263,9 +263,40 @@ static rlx_value real_scale(rx_onnx_call *c, size_t i, bool rows)
     return rows && rx_onnx_rank(c, s) == 1 ? rlx_unsqueeze(c->g, s, 1) : s;
 }
 
+/* The codes of a result whose zero point is known: what qmatmul and qconv2d requantise to. False:
+ * of another type, or not known. */
+static bool known_codes(rx_onnx_call *c, rlx_value zero, int64_t *v, rlx_dtype *to)
+{
+    const rx_onnx_type *t = rx_onnx_value_type(c->b, zero);
+    *to = t->dtype;
+    return !t->bits && (t->dtype == RLX_I8 || t->dtype == RLX_U8) && known_zero(c, zero, v);
+}
+
+/* The product and its requantisation as one operation; RLX_NONE where zero points or scales are
+ * per row or not known. */
+static rlx_value requantized_product(rx_onnx_call *c)
+{
+    rlx_qmatmul_desc d = {RLX_INIT(rlx_qmatmul_desc)};
+    const rlx_value a = rx_onnx_in(c, 0), b = rx_onnx_in(c, 3), sb = rx_onnx_in(c, 4);
+    if (!known_zero(c, rx_onnx_in(c, 2), &d.a_zero) ||
+        !known_zero(c, rx_onnx_in(c, 5), &d.b_zero) ||
+        !known_codes(c, rx_onnx_in(c, 7), &d.y_zero, &d.out) ||
+        rx_onnx_elements(c, rx_onnx_in(c, 1)) != 1 || rx_onnx_elements(c, rx_onnx_in(c, 6)) != 1 ||
+        rx_onnx_rank(c, a) < 1 || rx_onnx_rank(c, b) < 1 ||
+        (rx_onnx_elements(c, sb) != 1 && rx_onnx_rank(c, sb) != 1))
+        return RLX_NONE;
+    const rlx_value scale = rlx_div(c->g, rlx_mul(c->g, real_scale(c, 1, false),
+                                                  real_scale(c, 4, false)),
+                                    real_scale(c, 6, false));
+    return rlx_qmatmul(c->g, a, b, scale, RLX_NONE, &d);
+}
+
 rlx_value rx_onnx_qlinear_matmul(rx_onnx_call *c)
 {
     rlx_graph *g = c->g;
+    const rlx_value whole = requantized_product(c);
+    if (whole.id)
+        return whole;
     const rlx_value acc = rx_onnx_integer_product(c, rx_onnx_in(c, 0), rx_onnx_in(c, 3),
                                                   rx_onnx_in(c, 2), rx_onnx_in(c, 5));
     const rlx_value scale = rlx_div(g, rlx_mul(g, real_scale(c, 1, true), real_scale(c, 4, false)),
@@ -310,8 +341,17 @@ rlx_value rx_onnx_dequantized_product(rx_onnx_call *c, rlx_value x, rlx_value b)
 
 /* ---- Integer convolutions -------------------------------------------------------------------- */
 
+/* What follows the sums: codes with a zero point, by a scale that is a scalar or per filter. */
+typedef struct requantisation {
+    rlx_value scale;
+    int64_t zero;
+    rlx_dtype to;
+    bool done;
+} requantisation;
+
+/* `r`: done with the sums where the zero points are known; or NULL. */
 static rlx_value integer_conv(rx_onnx_call *c, rlx_value x, rlx_value w, rlx_value zx, rlx_value zw,
-                              rlx_value bias)
+                              rlx_value bias, requantisation *r)
 {
     rlx_qconv_desc d = {RLX_INIT(rlx_qconv_desc)};
     const rlx_shape sx = rlx_value_shape(c->g, x), sw = rlx_value_shape(c->g, w);
@@ -335,7 +375,12 @@ static rlx_value integer_conv(rx_onnx_call *c, rlx_value x, rlx_value w, rlx_val
     d.groups = rx_onnx_int(c, "group", 1);
     const bool w_known = known_zero(c, zw, &d.w_zero);
     if (known_zero(c, zx, &d.x_zero) && w_known) {
-        const rlx_value sum = rlx_qconv2d(c->g, x, w, RLX_NONE, bias, &d);
+        if (r) {
+            r->done = true;
+            d.y_zero = r->zero;
+            d.out = r->to;
+        }
+        const rlx_value sum = rlx_qconv2d(c->g, x, w, r ? r->scale : RLX_NONE, bias, &d);
         return line ? rlx_squeeze(c->g, sum, 2) : sum;
     }
     /* In f32, exact for sums below 2^24, since padding must be zero after subtracting the zero
@@ -359,22 +404,27 @@ static rlx_value integer_conv(rx_onnx_call *c, rlx_value x, rlx_value w, rlx_val
 rlx_value rx_onnx_conv_integer(rx_onnx_call *c)
 {
     return integer_conv(c, rx_onnx_in(c, 0), rx_onnx_in(c, 1), rx_onnx_in(c, 2), rx_onnx_in(c, 3),
-                        RLX_NONE);
+                        RLX_NONE, NULL);
 }
 
 rlx_value rx_onnx_qlinear_conv(rx_onnx_call *c)
 {
     rlx_graph *g = c->g;
-    const rlx_value acc = integer_conv(c, rx_onnx_in(c, 0), rx_onnx_in(c, 3), rx_onnx_in(c, 2),
-                                       rx_onnx_in(c, 5), rx_onnx_in(c, 8));
+    const rlx_value zero = rx_onnx_in(c, 7);
+    const bool one_scale = rx_onnx_elements(c, rx_onnx_in(c, 4)) == 1;
+    requantisation r = {.done = false};
+    const bool known = known_codes(c, zero, &r.zero, &r.to);
     rlx_value sw = rlx_cast(g, rx_onnx_in(c, 4), RLX_F32);
-    if (rx_onnx_elements(c, sw) == 1) {
-        sw = rlx_reshape(g, sw, 0, NULL);
-    } else {
+    const rlx_dim all = -1;
+    sw = rlx_reshape(g, sw, one_scale ? 0 : 1, one_scale ? NULL : &all);
+    r.scale = rlx_div(g, rlx_mul(g, real_scale(c, 1, false), sw), real_scale(c, 6, false));
+    const rlx_value sum = integer_conv(c, rx_onnx_in(c, 0), rx_onnx_in(c, 3), rx_onnx_in(c, 2),
+                                       rx_onnx_in(c, 5), rx_onnx_in(c, 8), known ? &r : NULL);
+    if (r.done)
+        return sum;
+    if (!one_scale) {
         const rlx_dim to[3] = {-1, 1, 1};
-        sw = rlx_reshape(g, sw, rx_onnx_rank(c, rx_onnx_in(c, 0)) - 1, to);
+        r.scale = rlx_reshape(g, r.scale, rx_onnx_rank(c, rx_onnx_in(c, 0)) - 1, to);
     }
-    const rlx_value scale = rlx_div(g, rlx_mul(g, real_scale(c, 1, false), sw),
-                                    real_scale(c, 6, false));
-    return requantize(c, acc, scale, rx_onnx_in(c, 7));
+    return requantize(c, sum, r.scale, zero);
 }

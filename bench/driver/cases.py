@@ -99,11 +99,12 @@ def model_cases(smollm2):
                    {"llama.cpp": least}, None, bool(policy))
 
 
-def onnx_cases(models, goals):
-    """Models in ONNX files: `models` are rows of onnx_models.prepare."""
-    for label, path, folder in models:
-        yield Case("ONNX", label, f"onnx {path} {folder}", goals, None, label == "orientation",
-                   True)
+def onnx_cases(models):
+    """Models in ONNX files: {section: rows of onnx_models.prepare}."""
+    for section, rows in models.items():
+        for label, path, folder in rows:
+            yield Case(section, label, f"onnx {path} {folder}", {"onnxruntime": 1.0}, None,
+                       label == "orientation", section == "ONNX")
 
 
 def sequence_cases(model, name, counts=(1, 2, 4, 8, 16, 32, 64)):
@@ -119,18 +120,18 @@ KERNEL_MODELS = (("SmolLM2 prompt 512 fast", "smollm2_prompt:q4_1:512 fast"),
                  ("ResNet-50", "resnet50:f32:1"))
 
 
-def cpu_cases(smollm2=None, models=()):
+def cpu_cases(smollm2=None, models=None):
     for cases in (sgemm_cases(), packed_cases(), model_cases(smollm2),
-                  onnx_cases(models, {"onnxruntime": 1.0}),
+                  onnx_cases(models or {}),
                   sequence_cases(smollm2, "SmolLM2"), attention_cases(), row_cases(), fft_cases(),
                   place_cases(), conv_cases()):
         yield from cases
 
 
-def gpu_cases(model=None, models=()):
+def gpu_cases(model=None, models=None):
     """Against PyTorch on the same GPU, llama.cpp for a model, ONNX Runtime for ONNX models."""
     flat = 1 << 26
-    yield from onnx_cases(models, {"onnxruntime": 1.0})
+    yield from onnx_cases(models or {})
     yield from sequence_cases(model, "model")
 
     def case(section, label, request, quick=True, size=None):

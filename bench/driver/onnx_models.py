@@ -72,3 +72,51 @@ def prepare(folder, moonshine=None):
                 np.save(at / f"{key}.npy", array)
             rows.append((name if batch == 1 else f"{name}, batch {batch}", path, at))
     return rows
+
+
+# ---- Quantised convolutions ----------------------------------------------------------------------
+
+QUANTISED = (("3x3, 64 to 64, 56x56", (1, 64, 56, 56), (64, 64, 3, 3), 1, 1),
+             ("1x1, 64 to 256, 56x56", (1, 64, 56, 56), (256, 64, 1, 1), 1, 1),
+             ("1x1, 256 to 256, 14x14", (1, 256, 14, 14), (256, 256, 1, 1), 1, 1),
+             ("3x3 stride 2, 3 to 32, 224x224", (1, 3, 224, 224), (32, 3, 3, 3), 2, 1),
+             ("depthwise 3x3, 128, 56x56", (1, 128, 56, 56), (128, 1, 3, 3), 1, 128),
+             ("3x3, 512 to 512, 7x7", (1, 512, 7, 7), (512, 512, 3, 3), 1, 1))
+
+
+def quantised_model(shape, weight, stride, groups):
+    """QLinearConv of u8 with weights of i8."""
+    import numpy as np
+    from onnx import TensorProto, helper, numpy_helper
+    r = np.random.default_rng(1)
+    constants = {"xs": np.float32(0.02), "xz": np.uint8(120), "ws": np.float32(0.01),
+                 "wz": np.int8(0), "ys": np.float32(0.2), "yz": np.uint8(128),
+                 "w": r.integers(-127, 128, weight).astype(np.int8),
+                 "b": r.integers(-500, 500, weight[0]).astype(np.int32)}
+    node = helper.make_node("QLinearConv", ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz", "b"],
+                            ["y"], pads=[weight[2] // 2] * 4, strides=[stride] * 2, group=groups)
+    graph = helper.make_graph(
+        [node], "qconv", [helper.make_tensor_value_info("x", TensorProto.UINT8, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.UINT8, None)],
+        [numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)])
+    model.ir_version = 8
+    return model.SerializeToString(), r.integers(0, 256, shape).astype(np.uint8)
+
+
+def prepare_quantised(folder):
+    """As prepare, of models that are made here."""
+    try:
+        import numpy as np
+        import onnx  # noqa: F401
+    except ImportError:
+        return []
+    rows = []
+    for i, (label, *sizes) in enumerate(QUANTISED):
+        at = Path(folder) / f"quantised-{i}"
+        at.mkdir(parents=True)
+        model, x = quantised_model(*sizes)
+        (at / "model.onnx").write_bytes(model)
+        np.save(at / "x.npy", x)
+        rows.append((label, at / "model.onnx", at))
+    return rows

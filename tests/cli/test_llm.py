@@ -247,9 +247,20 @@ t.wait_for("tokens/s")
 t.send("\x1b[A\x1b[A\r")  # two lines up in the history
 t.wait_for("/stats")
 t.wait_for("1 answers")
+t.settle()
+t.send("/stats\r")  # rows end between words
+t.settle()
+rows = t.seen.split("/stats", 1)[1].replace("\r", "").split("\n")
+check(len(rows) > 5 and max(map(len, rows)) <= 40, f"rows of /stats in 40 columns: {rows}")
+check(not any(row.endswith(("tok", "toke", "token", "tokens/")) for row in rows), f"cut: {rows}")
+t.seen = ""
 t.send("abc\x03")  # Ctrl-C drops the line
 t.wait_for("> ")
 t.send("words to kill\x17\x17\x17/help\r")
+t.wait_for("/regen")
+t.settle()
+rows = t.seen.replace("\r", "").split("\n")
+check(max(map(len, rows)) <= 80, f"/help has 80 columns: {rows}")
 t.wait_for("Ctrl-C stops an answer")
 t.wait_for("> ")  # before it the terminal would take Ctrl-D itself
 t.send("\x04")
@@ -316,7 +327,7 @@ t = Terminal("chat", *CPU, "--ctx", 256, "--max-tokens", 12, "--ignore-end")
 for i in range(6):
     t.wait_for("> ")
     t.send("Hello there\r")
-t.wait_for("the model no longer sees the first")
+t.wait_for("model no longer sees the first")
 t.send("\x04")
 t.close()
 

@@ -76,16 +76,6 @@ static int print_piece(void *user, const rlx_piece *p)
     return 0;
 }
 
-CLI_PRINTF(1, 2) static void notice(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    fputs(term_style(stderr, TERM_DIM), stderr);
-    vfprintf(stderr, format, args);
-    fprintf(stderr, "%s\n", term_style(stderr, TERM_PLAIN));
-    va_end(args);
-}
-
 /* What became of the answer that a reader would not see: cut, or without the oldest messages. */
 static void tell_limits(const talk *t, size_t left_out_before)
 {
@@ -93,13 +83,14 @@ static void tell_limits(const talk *t, size_t left_out_before)
     rlx_model_get_info(t->model, &info, NULL);
     const size_t left_out = rlx_chat_n_left_out(t->chat);
     if (t->last.finish == RLX_FINISH_LENGTH)
-        notice("(cut at %zu tokens: /set max-tokens N, 0 for no limit)", t->last.n_generated);
+        term_dim_line(stderr, "(cut at %zu tokens: /set max-tokens N, 0 for no limit)",
+                      t->last.n_generated);
     else if (t->last.finish == RLX_FINISH_CONTEXT)
-        notice("(cut: the context of %lld tokens is full; --ctx N makes it larger)",
-               (long long)info.context);
+        term_dim_line(stderr, "(cut: the context of %lld tokens is full; --ctx N makes it larger)",
+                      (long long)info.context);
     if (left_out > left_out_before)
-        notice("(the context of %lld tokens is full: the model no longer sees the first %zu "
-               "messages)", (long long)info.context, left_out);
+        term_dim_line(stderr, "(the context of %lld tokens is full: the model no longer sees the "
+                      "first %zu messages)", (long long)info.context, left_out);
 }
 
 static int save(talk *t, const char *path)
@@ -120,8 +111,7 @@ static int say(talk *t, const char *text)
     putchar('\n');
     fflush(stdout);
     if (st == RLX_CANCELLED)
-        fprintf(stderr, "%s(stopped)%s\n", term_style(stderr, TERM_DIM),
-                term_style(stderr, TERM_PLAIN));
+        term_dim_line(stderr, "(stopped)");
     else if (st != RLX_OK)
         return cli_error(&err);
     else
@@ -267,8 +257,8 @@ static int do_stats(talk *t, const char *arg)
     rlx_model_get_info(t->model, &info, NULL);
     rlx_context_tokens(rlx_chat_context(t->chat), 0, &n);
     llm_print_model(t->model);
-    fprintf(stderr, "%zu answers, %zu tokens in %.1f s; the context holds %zu of %lld tokens\n",
-            t->n_answers, t->n_tokens, t->seconds, n, (long long)info.context);
+    term_line(stderr, "%zu answers, %zu tokens in %.1f s; the context holds %zu of %lld tokens",
+              t->n_answers, t->n_tokens, t->seconds, n, (long long)info.context);
     if (t->n_answers)
         llm_print_rates(&t->last);
     return EXIT_OK;
@@ -285,8 +275,7 @@ static const struct command {
     {"/undo", NULL, "forget the last question and its answer", do_undo},
     {"/reset", NULL, "forget the conversation", do_reset},
     {"/read", "FILE", "say what is in a text file", do_read},
-    {"/set", "NAME VALUE", "temperature, top-k, top-p, min-p, repeat-penalty, seed, max-tokens",
-     do_set},
+    {"/set", "NAME VALUE", "max-tokens, or how tokens are drawn: temperature 0.8", do_set},
     {"/save", "FILE", "write the conversation to a file", do_save},
     {"/load", "FILE", "go on with one from a file", do_load},
     {"/system", "TEXT", "start anew with other instructions", do_system},
@@ -302,8 +291,8 @@ static int do_help(talk *t, const char *arg)
     for (size_t i = 0; i < ARRAY_LEN(commands); i++)
         fprintf(stderr, "  %-8s %-10s %s\n", commands[i].name,
                 commands[i].arg ? commands[i].arg : "", commands[i].help);
-    fputs("Ctrl-C stops an answer. Arrow keys, Home, End, Ctrl-A/E/K/U/W edit the text, Alt-Enter\n"
-          "begins another line of it; what is pasted stays one message.\n", stderr);
+    fputs("Ctrl-C stops an answer. Arrow keys, Home, End, Ctrl-A/E/K/U/W edit the text,\n"
+          "Alt-Enter begins another line of it; what is pasted stays one message.\n", stderr);
     return EXIT_OK;
 }
 

@@ -68,10 +68,11 @@ void llm_print_layers(FILE *f, const rlx_model *m)
     rlx_device_get_info(rlx_model_device(m), &on, NULL);
     if (!i.host_layers)
         return;
-    term_line(f, "layers: 1 to %lld on the CPU (weights %s, cache %s), %lld to %lld and the output "
-              "on %s", (long long)i.host_layers, short_bytes((double)i.host_weight_bytes, w),
-              short_bytes((double)i.host_cache_bytes, c), (long long)i.host_layers + 1,
-              (long long)i.layers, on.id);
+    term_dim_line(f, "layers: 1 to %lld on the CPU (weights %s, cache %s), %lld to %lld and the "
+                  "output on %s", (long long)i.host_layers,
+                  short_bytes((double)i.host_weight_bytes, w),
+                  short_bytes((double)i.host_cache_bytes, c), (long long)i.host_layers + 1,
+                  (long long)i.layers, on.id);
 }
 
 const char *llm_model(cli_common *c, const model_options *o)
@@ -364,16 +365,14 @@ double llm_rate(const rlx_generate_result *r)
 
 void llm_print_rates(const rlx_generate_result *r)
 {
-    char seconds[SHORT_TEXT];
-    fprintf(stderr, "%sprompt: %zu tokens in %s, %.1f tokens/s", term_style(stderr, TERM_DIM),
-            r->n_prompt - r->n_reused, short_seconds(r->prompt_seconds, seconds),
-            llm_prompt_rate(r));
+    char seconds[SHORT_TEXT], reused[64] = "", then[96] = "";
     if (r->n_reused)
-        fprintf(stderr, " (and %zu remembered)", r->n_reused);
+        snprintf(reused, sizeof reused, " (and %zu remembered)", r->n_reused);
     if (r->n_generated > 1)
-        fprintf(stderr, "; then %zu tokens in %s, %.1f tokens/s", r->n_generated - 1,
-                short_seconds(r->seconds, seconds), llm_rate(r));
-    fprintf(stderr, "%s\n", term_style(stderr, TERM_PLAIN));
+        snprintf(then, sizeof then, "; then %zu tokens in %s, %.1f tokens/s", r->n_generated - 1,
+                 short_seconds(r->seconds, seconds), llm_rate(r));
+    term_dim_line(stderr, "prompt: %zu tokens in %s, %.1f tokens/s%s%s", r->n_prompt - r->n_reused,
+                  short_seconds(r->prompt_seconds, seconds), llm_prompt_rate(r), reused, then);
 }
 
 void llm_print_model(const rlx_model *m)
@@ -383,16 +382,14 @@ void llm_print_model(const rlx_model *m)
     rlx_device_info on = {RLX_INIT(rlx_device_info)};
     rlx_model_get_info(m, &i, NULL);
     rlx_device_get_info(rlx_model_device(m), &on, NULL);
-    fputs(term_style(stderr, TERM_DIM), stderr);
-    term_line(stderr, "%s (%s, %s parameters, %lld layers) on %s: %s, policy %s",
-              i.name && *i.name ? i.name : "a model", i.architecture,
-              short_count((double)i.parameters, n), (long long)i.layers, on.id,
-              on.name, i.policy == RLX_POLICY_FAST ? "fast" : "exact");
+    term_dim_line(stderr, "%s (%s, %s parameters, %lld layers) on %s: %s, policy %s",
+                  i.name && *i.name ? i.name : "a model", i.architecture,
+                  short_count((double)i.parameters, n), (long long)i.layers, on.id,
+                  on.name, i.policy == RLX_POLICY_FAST ? "fast" : "exact");
     llm_print_layers(stderr, m);
-    fprintf(stderr, "memory: weights %s, cache of %lld tokens %s, work %s%s\n",
-            short_bytes((double)i.weight_bytes, w), (long long)i.context,
-            short_bytes((double)i.cache_bytes, c), short_bytes((double)i.work_bytes, k),
-            term_style(stderr, TERM_PLAIN));
+    term_dim_line(stderr, "memory: weights %s, cache of %lld tokens %s, work %s",
+                  short_bytes((double)i.weight_bytes, w), (long long)i.context,
+                  short_bytes((double)i.cache_bytes, c), short_bytes((double)i.work_bytes, k));
 }
 
 /* ---- Where the time went --------------------------------------------------------------------- */

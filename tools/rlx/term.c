@@ -54,13 +54,43 @@ static char *escape_formatted(const char *format, va_list args)
     return safe;
 }
 
+/* Prints a line without its end; on a terminal in rows that are cut between words. */
+static void print_rows(FILE *f, const char *text)
+{
+    const int columns = isatty(fileno(f)) ? term_columns(f) : 0;
+    const size_t indent = strspn(text, " ");
+    for (bool first = true; columns > 0 && term_width(text) > columns; first = false) {
+        const size_t most = term_cut(text, columns);
+        size_t n = most;
+        while (n > (first ? indent : 0) && text[n] != ' ')
+            n--;
+        n = n > (first ? indent : 0) ? n : most; /* a word longer than the row */
+        fprintf(f, "%.*s\n", (int)n, text);
+        text += n + (text[n] == ' ');
+    }
+    fprintf(f, "%s", text);
+}
+
 void term_line(FILE *f, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     char *text = escape_formatted(format, args);
     va_end(args);
-    fprintf(f, "%s\n", text);
+    print_rows(f, text);
+    fputc('\n', f);
+    free(text);
+}
+
+void term_dim_line(FILE *f, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *text = escape_formatted(format, args);
+    va_end(args);
+    fputs(term_style(f, TERM_DIM), f);
+    print_rows(f, text);
+    fprintf(f, "%s\n", term_style(f, TERM_PLAIN));
     free(text);
 }
 

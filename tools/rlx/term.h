@@ -24,8 +24,11 @@ const char *term_style(FILE *f, const char *style);
  * escaped as rlx_escape_text says, newlines and tabs only where `lines` keeps them. Freed with
  * free. */
 char *term_escape(const char *text, size_t n, bool lines);
-/* Prints one line that may hold names from files, escaped, and its end. */
+/* Prints one line that may hold names from files, escaped, and its end; on a terminal in rows that
+ * are cut between words. */
 void term_line(FILE *f, const char *format, ...) CLI_PRINTF(2, 3);
+/* The same, dim. */
+void term_dim_line(FILE *f, const char *format, ...) CLI_PRINTF(2, 3);
 /* Prints text of any length: escaped when `f` is a terminal, else as it is. */
 void term_write(FILE *f, const char *text, size_t n);
 

@@ -8,14 +8,16 @@
 
 #define LEAST_ROWS 2
 #define MOST_ROWS 8 /* the kernel takes 16, for which tiles of 64 columns are faster */
-#define MAX_SUBGROUPS 16
-#define ROOM 32768  /* bytes of shared memory for x */
-#define DOT_ROWS 4  /* up to so many rows integer dot products are as fast, where they fit */
+#define DOT_ROWS 2  /* up to so many rows integer dot products are as fast, where they fit */
 
-/* A use of tile4_few.comp: its constants of these names. */
-typedef struct few_shape {
-    uint32_t subgroups, steps, fragments, side_n, ahead;
-} few_shape;
+/* The shape of tile4_few.comp, measured on an H200: with 128 registers two workgroups are resident
+ * per compute unit, so that one loads while the other joins its sums; more steps of x in registers
+ * would leave room for one. */
+#define FEW_SUBGROUPS 8
+#define FEW_STEPS 1
+#define FEW_AHEAD 2
+#define PER_UNIT 2
+#define ROOM 16384 /* bytes of shared memory for x and sums: two batches of every subgroup */
 
 static bool is_pair(const rx_product *p) { return p->call->epilogue && p->call->epilogue->pair; }
 
@@ -24,7 +26,7 @@ bool rx_quant_has_few(const rx_product *p)
     const rx_gpu_caps *caps = p->call->caps;
     return p->m >= LEAST_ROWS && p->m <= MOST_ROWS && p->n_axes == 0 &&
            rx_kernel_available(RX_K_tile4_few, caps) && caps->coopmat_fragments &&
-           caps->max_invocations >= 32 * MAX_SUBGROUPS && caps->max_shared_bytes >= ROOM + 4096 &&
+           caps->max_invocations >= 32 * FEW_SUBGROUPS && caps->max_shared_bytes >= ROOM + 4096 &&
            rx_quant_keeps_tiles(p) &&
            (p->m > DOT_ROWS || p->m > rx_quant_dot_rows(p));
 }
@@ -39,34 +41,24 @@ static uint32_t count_rows(const rx_product *p)
     return p->m <= 2 ? 2 : p->m <= 4 ? 4 : p->m <= 8 ? 8 : 16;
 }
 
-/* One workgroup per compute unit, with as many fragments as cover the iterations over k that fit in
- * its shared memory, shared evenly by its subgroups. */
-static few_shape pick_shape(const rx_product *p)
+static int64_t count_parts(const rx_product *p)
+{
+    return divide_up(divide_up(p->k, 128), FEW_SUBGROUPS * FEW_STEPS);
+}
+
+/* Fragments of 16 columns, of both weights. */
+static int64_t count_fragments(const rx_product *p)
+{
+    return divide_up(p->n, 16) * (is_pair(p) ? 2 : 1);
+}
+
+/* Fragments per workgroup: the more, the less often x is read, as long as all units have work. */
+static uint32_t pick_fragments(const rx_product *p)
 {
     const rx_gpu_caps *caps = p->call->caps;
-    const int64_t units = caps->compute_units ? caps->compute_units : 64;
-    const int64_t both = is_pair(p) ? 2 : 1, all = divide_up(p->n, 16) * both;
-    const int64_t steps = divide_up(p->k, 128);
-    few_shape best = {0};
-    int64_t least = INT64_MAX;
-    for (int64_t some = 4; some <= 16; some *= 2) {
-        if (some * (count_rows(p) > 8 ? 4096 : 2048) > ROOM ||
-            (some > 4 && some / 2 >= steps) || (some == 16 && steps % 16))
-            continue;
-        const int64_t parts = divide_up(steps, some), tiles = units / parts ? units / parts : 1;
-        const int64_t each = divide_up(divide_up(all, tiles), both) * both;
-        const int64_t rounds = divide_up(each, MAX_SUBGROUPS * both);
-        const int64_t subgroups = divide_up(each, rounds * both);
-        const int64_t waves = divide_up(divide_up(all, each) * parts, units);
-        const int64_t cost = waves * (rounds * some * 10 + 20 + parts);
-        if (cost < least) {
-            least = cost;
-            best = (few_shape){(uint32_t)subgroups, (uint32_t)some,
-                               (uint32_t)(subgroups * rounds * both), (uint32_t)both,
-                               both == 2 || some == 8 ? 2 : 4};
-        }
-    }
-    return best;
+    const int64_t groups = PER_UNIT * (int64_t)(caps->compute_units ? caps->compute_units : 64);
+    const int64_t parts = count_parts(p), tiles = groups > parts ? groups / parts : 1;
+    return (uint32_t)(divide_up(divide_up(count_fragments(p), tiles), FEW_AHEAD) * FEW_AHEAD);
 }
 
 /* Partial sums of workgroups and their counters. */
@@ -74,12 +66,12 @@ typedef struct few_parts {
     rx_gpu_ref partial, counters;
 } few_parts;
 
-static few_parts make_parts(rx_gpu_build *b, const rx_product *p, const few_shape *s,
-                            int64_t tiles, int64_t parts)
+static few_parts make_parts(rx_gpu_build *b, const rx_product *p, int64_t fragments, int64_t tiles,
+                            int64_t parts)
 {
     static const uint32_t zeros[MAX_COUNTERS];
     const int64_t rows = count_rows(p);
-    const int64_t area = s->fragments * 32 * divide_up(rows, 8) + divide_up(rows, 4);
+    const int64_t area = fragments * 32 * divide_up(rows, 8) + divide_up(rows, 4);
     return (few_parts){rx_gpu_scratch(b, (uint64_t)(tiles * parts * area) * 16),
                        rx_gpu_add_table(b, zeros, (uint64_t)tiles * 4)};
 }
@@ -143,9 +135,8 @@ bool rx_quant_few(rx_gpu_build *b, const rx_product *p)
     if (!rx_quant_has_few(p) || (p->call->epilogue && !rx_quant_few_epilogue(p)) ||
         (p->call->prologue && !rx_quant_few_prologue(p)))
         return false;
-    const few_shape s = pick_shape(p);
-    const int64_t tiles = divide_up(divide_up(p->n, 16) * (pair ? 2 : 1), s.fragments);
-    const int64_t parts = divide_up(divide_up(p->k, 128), s.steps);
+    const uint32_t fragments = pick_fragments(p);
+    const int64_t tiles = divide_up(count_fragments(p), fragments), parts = count_parts(p);
     if (tiles > MAX_COUNTERS || parts > p->call->caps->max_groups[1])
         return false;
     rx_product q = *p;
@@ -158,9 +149,10 @@ bool rx_quant_few(rx_gpu_build *b, const rx_product *p)
     }
     const rx_spec_tile4_few spec = {
         .product = rx_product_args(&q, 0).spec, .NB = (uint32_t)(p->k / 32),
-        .SUBGROUPS = s.subgroups, .ROWS = count_rows(p), .FOLD = rx_quant_prologue_of(p).kind,
-        .STEPS = s.steps, .FRAGMENTS = s.fragments, .SIDE_N = s.side_n, .AHEAD = s.ahead};
-    const few_parts room = make_parts(b, p, &s, tiles, parts);
+        .SUBGROUPS = FEW_SUBGROUPS, .ROWS = count_rows(p), .FOLD = rx_quant_prologue_of(p).kind,
+        .STEPS = FEW_STEPS, .FRAGMENTS = fragments, .AHEAD = FEW_AHEAD,
+        .BATCH = count_rows(p) > 8 ? 1 : 2};
+    const few_parts room = make_parts(b, p, fragments, tiles, parts);
     rx_gpu_dispatch *d = pair ? add_pair(b, &q, &spec, room) : add_plain(b, &q, &spec, room);
     d->groups[0] = (uint32_t)tiles;
     d->groups[1] = (uint32_t)parts;

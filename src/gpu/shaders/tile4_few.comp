@@ -15,18 +15,20 @@
  * product.glsl says what is computed, tile4.glsl how the weight lies. The reading of the weight is
  * the limit: it is read once, and goes from its tiles to fragments in registers.
  *
- * A workgroup multiplies 128 STEPS elements along k of all rows, which lie in shared memory as f16,
- * by FRAGMENTS fragments of 16 columns. The weight is the left operand; lane 4 g + t has block t of
- * the four of a step, of columns g and g + 8. A subgroup makes SIDE_N fragments at a time, AHEAD
- * steps of which are on their way; the first ones already before the wait of a chain. The grid is
- * (tiles of columns, parts of k). Sums go to `partial` as they lie in fragments; the last workgroup
- * of a tile (counters: a word for each, 0 before and after) adds those of all parts and finishes.
+ * The weight is the left operand; lane 4 g + t has block t of the four of a step, which is 128
+ * elements along k, of columns g and g + 8. A subgroup keeps STEPS steps of x in registers, as
+ * right operands, and multiplies them by FRAGMENTS fragments of 16 columns, AHEAD of which are on
+ * their way; the first ones already before the wait of a chain. Its sums are joined with those of
+ * the other subgroups, which have other steps, in shared memory, BATCH fragments at a time. The
+ * grid is (tiles of columns, PARTS of k). Sums go to `partial` as they lie in fragments; the last
+ * workgroup of a tile (counters: a word for each, 0 before and after) adds those of all parts and
+ * finishes.
  *
  * FOLD: x is made of what is read, a norm over its mean square times gamma or a product. The norm's
  * factor is one for a row, so it multiplies the sums and not x.
  *
- * f16 does not hold all of f32 (range.glsl): a workgroup multiplies rows that leave the range by
- * powers of two. A subgroup whose weights do not fit multiplies once more with less of them.
+ * f16 does not hold all of f32 (range.glsl): a subgroup multiplies rows that leave the range by
+ * powers of two. A workgroup whose weights do not fit multiplies once more with less of them.
  *
  * PAIR: two products of the same x, the result is act(first) * second. Of two neighbouring
  * fragments one is of the first weight and one of the second. */
@@ -74,25 +76,28 @@ const uint WEIGHTS = 2;
 #else
 const uint WEIGHTS = 1;
 #endif
-const uint K = NB * 32, NT = (NB + 31) / 32;
+const uint K = NB * 32, NT = (NB + 31) / 32, N_STEPS = (NB + 3) / 4;
 const uint EIGHTS = (ROWS + 7) / 8; /* of rows */
 const uint THREADS = SUBGROUPS * 32;
 const uint LINE = 20; /* 16 columns and a gap */
 
-/* x: [step][8 rows][lane][part of 16], see stage_at; later lines of results, see LINE_AT. */
-const uint STAGE = STEPS * EIGHTS * 256, LINES = SUBGROUPS * WEIGHTS * 8 * LINE / 2;
-shared uvec2 room[STAGE > LINES ? STAGE : LINES];
-shared uint tops[ROWS]; /* greatest magnitudes, as bits */
-shared float squares[FOLD == FOLD_NORM ? STEPS * ROWS : 1]; /* sums of, [row][step] */
+/* Of each subgroup x on its way to registers, then sums, [two batches][8 rows][lane]; later lines
+ * of results, see LINE_AT. */
+const uint RING = 2 * BATCH;
+const uint OWN = RING * EIGHTS * 32 > 128 ? RING * EIGHTS * 32 : 128; /* vectors of a subgroup */
+const uint PARTS = (N_STEPS + SUBGROUPS * STEPS - 1) / (SUBGROUPS * STEPS);
+const uint SUMS = SUBGROUPS * OWN, LINES = SUBGROUPS * WEIGHTS * 8 * LINE / 4;
+shared uvec4 room[SUMS > LINES ? SUMS : LINES];
+shared float squares[FOLD == FOLD_NORM ? SUBGROUPS * ROWS : 1]; /* sums of, [subgroup][row] */
 shared float factors[FOLD == FOLD_NORM ? ROWS : 1];
-shared uint n_before;
+shared uint n_before, n_misfits; /* misfits: subgroups with weights that do not fit */
 
 /* Of each workgroup: sums of each fragment as its lanes have them, then squares of rows. */
 const uint FRAGMENT = 32 * EIGHTS;
 const uint AREA = FRAGMENTS * FRAGMENT + (ROWS + 3) / 4;
 layout(SLOT(partial), std430) coherent buffer buffer_partial { uvec4 partial[]; };
 layout(SLOT(counters), std430) coherent buffer buffer_counters { uint counters[]; };
-#define AREA_AT(part) ((gl_WorkGroupID.x * gl_NumWorkGroups.y + (part)) * AREA)
+#define AREA_AT(part) ((gl_WorkGroupID.x * PARTS + (part)) * AREA)
 
 #define SIDE gl_SubgroupInvocationID
 #define MATRIX_A coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA>
@@ -100,6 +105,10 @@ layout(SLOT(counters), std430) coherent buffer buffer_counters { uint counters[]
 #define MATRIX_SUM coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
 
 /* ---- x --------------------------------------------------------------------------------------- */
+
+uvec2 own_x[STEPS * EIGHTS * 8]; /* [step][8 rows][part of 16]: what fragments of x have */
+int row_power[2 * EIGHTS];       /* exponents of rows 2 t, 2 t + 1, 2 t + 8, ... of the sums */
+bool is_scaled;                  /* some exponent is not 0 */
 
 /* i: a multiple of 4. */
 vec4 load_four(uint i)
@@ -115,48 +124,102 @@ vec4 load_four(uint i)
 /* Rows that do not exist are as the last one, and are not written. */
 uint row_of(uint r) { return min(r, m - 1u); }
 
-/* Place of part u (0 to 7) of the blocks of a lane, so that neither side has bank conflicts. */
-uint stage_at(uint step, uint eight, uint lane, uint u)
+/* The first step of a subgroup. */
+uint first_step(uint own) { return (gl_WorkGroupID.y * SUBGROUPS + own) * STEPS; }
+
+const uint LOADED = ROWS < 8 ? ROWS : 8; /* rows of eight that are not copies */
+
+/* Part u of the block of lane `lane` in a fragment of x: half of vector u / 2, placed so that
+ * reading has no bank conflicts. */
+uint stage_at(uint own, uint lane, uint u)
 {
-    return ((step * EIGHTS + eight) * 32u + lane) * 8u + (u ^ lane / 2u % 8u);
+    return own * OWN + lane * 4u + (u / 2u ^ lane / 2u % 4u);
 }
 
-/* Elements 4 lane to 4 lane + 3 of step s of a row, which are a part of block lane / 8. first: of
- * x. The rows that a subgroup has are those that it has in the other call. */
-void stage_row(uint first, uint s, uint r, bool again)
+/* Of a subgroup, and only shared memory is in order. */
+void stage_barrier()
 {
-    const uint i = (gl_WorkGroupID.y * STEPS + s) * 128u + SIDE * 4u;
+    controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared,
+                   gl_SemanticsAcquireRelease);
+}
+
+/* Step s, rows 8 e to 8 e + 7 of x times powers of two; first: of x. Lane SIDE reads elements
+ * 4 SIDE to 4 SIDE + 3 of each row, which are a part of block SIDE / 8. Adds to the maxima and the
+ * sums of squares of the rows. */
+void load_step_x(uint own, uint first, uint s, uint e, in int power[ROWS], inout uint top[ROWS],
+                 inout float square[ROWS])
+{
+    const uint i = (first_step(own) + s) * 128u + SIDE * 4u;
     const uint t = SIDE / 8u, u = SIDE % 4u * 2u + SIDE / 4u % 2u;
-    vec4 x = vec4(0.0), y = vec4(0.0);
-    if (i < K) {
-        x = load_four(first + row_of(r) * a_m + i);
+    const bool exists = NB % (4u * STEPS * SUBGROUPS) == 0u || i < K;
+    vec4 x[LOADED], y[FOLD == FOLD_MUL ? LOADED : 1];
+    [[unroll]] for (uint j = 0u; j < LOADED; j++) {
+        const uint row = row_of(e * 8u + j);
+        x[j] = exists ? load_four(first + row * a_m + i) : vec4(0.0);
+        if (FOLD == FOLD_MUL)
+            y[j] = exists ? uintBitsToFloat(other[(fold_at + row * K + i) >> 2]) : vec4(0.0);
+    }
+    if (FOLD == FOLD_NORM)
+        y[0] = exists ? uintBitsToFloat(other[(fold_at + i) >> 2]) : vec4(0.0);
+    stage_barrier();
+    [[unroll]] for (uint j = 0u; j < LOADED; j++) {
+        const uint r = e * 8u + j, at = stage_at(own, j * 4u + t, u);
+        if (FOLD == FOLD_NORM)
+            square[r] += dot(x[j], x[j]);
         if (FOLD != FOLD_NONE)
-            y = uintBitsToFloat(
-                other[(fold_at + (FOLD == FOLD_MUL ? row_of(r) * K : 0u) + i) >> 2]);
+            x[j] *= y[FOLD == FOLD_MUL ? j : 0u];
+        top[r] = max(top[r], range_bits4(x[j]));
+        x[j] *= range_power(-power[r]);
+        room[at][u % 2u * 2u] = packFloat2x16(f16vec2(x[j].xz));
+        room[at][u % 2u * 2u + 1u] = packFloat2x16(f16vec2(x[j].yw));
     }
-    if (FOLD == FOLD_NORM && !again) {
-        const float sum = subgroupAdd(dot(x, x));
-        if (SIDE == 0u)
-            squares[r * STEPS + s] = sum;
+    stage_barrier();
+    [[unroll]] for (uint h = 0u; h < 4u; h++) {
+        const uvec4 v = room[stage_at(own, SIDE % (LOADED * 4u), 2u * h)];
+        own_x[(s * EIGHTS + e) * 8u + 2u * h] = v.xy;
+        own_x[(s * EIGHTS + e) * 8u + 2u * h + 1u] = v.zw;
     }
-    if (FOLD != FOLD_NONE)
-        x *= y;
-    if (again) {
-        x *= range_power(-range_exponent(tops[r]));
-    } else {
-        const uint top = subgroupMax(range_bits4(x));
-        if (SIDE == 0u)
-            atomicMax(tops[r], top);
-    }
-    room[stage_at(s, r / 8u, r % 8u * 4u + t, u)] = uvec2(packFloat2x16(f16vec2(x.xz)),
-                                                          packFloat2x16(f16vec2(x.yw)));
 }
 
-void stage_rows(uint own, uint first, bool again)
+/* All steps of x of a subgroup, and the exponents of its rows. */
+void load_x(uint own, uint first)
 {
-    for (uint i = own; i < STEPS * ROWS; i += SUBGROUPS)
-        stage_row(first, i / ROWS, i % ROWS, again);
-    barrier();
+    int power[ROWS];
+    float square[ROWS];
+    [[unroll]] for (uint r = 0u; r < ROWS; r++)
+        power[r] = 0;
+    is_scaled = false;
+    [[dont_unroll]] for (uint attempt = 0u; attempt < 2u; attempt++) {
+        uint top[ROWS];
+        int any_power = 0;
+        [[unroll]] for (uint r = 0u; r < ROWS; r++) {
+            top[r] = 0u;
+            square[r] = 0.0;
+        }
+        [[unroll]] for (uint s = 0u; s < STEPS; s++)
+            [[unroll]] for (uint e = 0u; e < EIGHTS; e++)
+                load_step_x(own, first, s, e, power, top, square);
+        if (attempt > 0u)
+            break;
+        [[unroll]] for (uint r = 0u; r < ROWS; r++) {
+            power[r] = range_exponent(subgroupMax(top[r]));
+            any_power |= power[r];
+        }
+        if (any_power == 0)
+            break;
+        is_scaled = true;
+    }
+    [[unroll]] for (uint i = 0u; i < 2u * EIGHTS; i++)
+        row_power[i] = 0;
+    [[unroll]] for (uint r = 0u; r < ROWS; r++) {
+        if (is_scaled && r % 8u / 2u == SIDE % 4u)
+            row_power[r / 8u * 2u + r % 2u] = power[r];
+        if (FOLD == FOLD_NORM) {
+            const float all = subgroupAdd(square[r]);
+            if (SIDE == 0u)
+                squares[own * ROWS + r] = all;
+        }
+    }
 }
 
 /* The norm's factor of a row whose squares leave the range of f32: with x times 2^-e. */
@@ -188,24 +251,29 @@ float factor_of(float all, uint first)
 
 /* ---- The weight ------------------------------------------------------------------------------ */
 
-/* Blocks that are on their way, [step][fragment][columns g and g + 8], and those of a step. */
-BLOCKS(ahead, AHEAD * SIDE_N * 2)
-BLOCKS(now, SIDE_N * 2)
+/* Blocks that are on their way, [fragment][step][columns g and g + 8], and those of a fragment. */
+BLOCKS(ahead, AHEAD * STEPS * 2)
+BLOCKS(now, STEPS * 2)
 
 float by_weight; /* what scales are multiplied by */
 
-/* The blocks of this lane in the first step of fragments f .. f + SIDE_N - 1 of the tile: they and
- * further steps are at constant distances from there. Fragments outside are the last ones: the
- * weight has whole 64 columns. */
+/* The blocks of this lane in the first step of a fragment of each weight: those of further steps
+ * and fragments are at constant distances from there. */
 struct Places {
     BlockPlace weight[WEIGHTS];
 };
 
-Places place_fragments(uint f)
+/* The weight has whole 64 columns: fragments of this tile that exist. */
+uint count_fragments()
 {
-    const uint wide = SIDE_N / WEIGHTS, q = gl_WorkGroupID.y * STEPS;
-    const uint column = min((gl_WorkGroupID.x * FRAGMENTS + f) / WEIGHTS,
-                            (n + 63u) / 64u * 4u - wide);
+    const uint all = (n + 63u) / 64u * 4u * WEIGHTS, first = gl_WorkGroupID.x * FRAGMENTS;
+    return min(FRAGMENTS, all - min(all, first));
+}
+
+/* Of the first fragments of the tile, from step q on. */
+Places place_fragments(uint q)
+{
+    const uint column = gl_WorkGroupID.x * FRAGMENTS / WEIGHTS;
     const uint at = ((column * 4u + SIDE / 16u) * NT + q / 8u) * tile_vectors(TB);
     const uint r = SIDE / 4u % 4u, line = q % 8u * 4u + SIDE % 4u;
     Places p;
@@ -218,114 +286,133 @@ Places place_fragments(uint f)
     return p;
 }
 
-void load_step(in Places p, uint s)
+#define NEXT_PLACE(part, by)                                                      \
+    {                                                                             \
+        uint carry;                                                               \
+        part.x = uaddCarry(part.x, by, carry);                                    \
+        part.y += carry;                                                          \
+    }
+
+/* AHEAD fragments further. */
+void next_places(inout Places p)
 {
-    [[unroll]] for (uint b = 0u; b < SIDE_N; b++) {
-        const uint at = b / WEIGHTS * 4u * NT * tile_vectors(TB);
-        const uint slot = (s % AHEAD * SIDE_N + b) * 2u;
-        PUT_BLOCK(ahead, slot, load_block(p.weight[b % WEIGHTS], at, s))
-        PUT_BLOCK(ahead, slot + 1u,
-                  load_block(p.weight[b % WEIGHTS], at + 2u * NT * tile_vectors(TB), s))
+    const uint by = AHEAD / WEIGHTS * 4u * NT * tile_vectors(TB) * 16u;
+    [[unroll]] for (uint w = 0u; w < WEIGHTS; w++) {
+        NEXT_PLACE(p.weight[w].quants, by)
+        if (tile_high(TB) != 0u)
+            NEXT_PLACE(p.weight[w].high, by)
+        NEXT_PLACE(p.weight[w].scales, by)
+        if (has_supers(TB))
+            NEXT_PLACE(p.weight[w].super, by)
     }
 }
 
-void load_first(in Places p)
+/* All steps of the fragment that is i fragments behind p. */
+void load_fragment(in Places p, uint i)
 {
-    [[unroll]] for (uint s = 0u; s < AHEAD; s++)
-        load_step(p, s);
+    const uint at = i / WEIGHTS * 4u * NT * tile_vectors(TB);
+    [[unroll]] for (uint s = 0u; s < STEPS; s++) {
+        const uint slot = (i % AHEAD * STEPS + s) * 2u;
+        PUT_BLOCK(ahead, slot, load_block(p.weight[i % WEIGHTS], at, s))
+        PUT_BLOCK(ahead, slot + 1u,
+                  load_block(p.weight[i % WEIGHTS], at + 2u * NT * tile_vectors(TB), s))
+    }
+}
+
+void load_first(in Places p, uint limit)
+{
+    if (limit > 0u)
+        [[unroll]] for (uint i = 0u; i < AHEAD; i++)
+            load_fragment(p, i);
 }
 
 /* ---- The product ----------------------------------------------------------------------------- */
 
-MATRIX_SUM sum[SIDE_N];
+MATRIX_SUM sum;
 
 /* Adds the products of step s with the blocks `now`. */
 void multiply_step(uint s)
 {
     const uint r = SIDE / 4u % 4u;
-    f16vec2 scale[4 * SIDE_N]; /* [column][half]: q6_k has two */
-    [[unroll]] for (uint i = 0u; i < 2u * SIDE_N; i++)
+    f16vec2 scale[4]; /* [column][half]: q6_k has two */
+    [[unroll]] for (uint i = 0u; i < 2u; i++)
         [[unroll]] for (uint h = 0u; h < (TB == Q6_K ? 2u : 1u); h++)
-            scale[2u * i + h] = tile_scale(BLOCK_OF(now, i), r, h, by_weight);
+            scale[2u * i + h] = tile_scale(BLOCK_OF(now, 2u * s + i), r, h, by_weight);
     [[unroll]] for (uint u = 0u; u < 8u; u++) {
         MATRIX_B right = MATRIX_B(0.0);
         [[unroll]] for (uint e = 0u; e < EIGHTS; e++) {
-            const uvec2 w = room[stage_at(s, e, SIDE, u)];
+            const uvec2 w = own_x[(s * EIGHTS + e) * 8u + u];
             const f16vec2 near = unpackFloat2x16(w.x), far = unpackFloat2x16(w.y);
             right[e * 4u] = near.x;
             right[e * 4u + 1u] = near.y;
             right[e * 4u + 2u] = far.x;
             right[e * 4u + 3u] = far.y;
         }
-        [[unroll]] for (uint i = 0u; i < SIDE_N; i++) {
-            const uint h = TB == Q6_K ? u % 2u : 0u;
-            f16vec2 even, odd;
-            MATRIX_A left;
-            decode_part(BLOCK_OF(now, 2u * i), u / 2u, u % 2u, scale[4u * i + h], even, odd);
-            left[0] = even.x;
-            left[1] = even.y;
-            left[2] = odd.x;
-            left[3] = odd.y;
-            decode_part(BLOCK_OF(now, 2u * i + 1u), u / 2u, u % 2u, scale[4u * i + 2u + h], even,
-                        odd);
-            left[4] = even.x;
-            left[5] = even.y;
-            left[6] = odd.x;
-            left[7] = odd.y;
-            sum[i] = coopMatMulAdd(left, right, sum[i]);
-        }
+        const uint h = TB == Q6_K ? u % 2u : 0u;
+        f16vec2 even, odd;
+        MATRIX_A left;
+        decode_part(BLOCK_OF(now, 2u * s), u / 2u, u % 2u, scale[h], even, odd);
+        left[0] = even.x;
+        left[1] = even.y;
+        left[2] = odd.x;
+        left[3] = odd.y;
+        decode_part(BLOCK_OF(now, 2u * s + 1u), u / 2u, u % 2u, scale[2u + h], even, odd);
+        left[4] = even.x;
+        left[5] = even.y;
+        left[6] = odd.x;
+        left[7] = odd.y;
+        sum = coopMatMulAdd(left, right, sum);
     }
 }
 
-/* All steps of SIDE_N fragments at p, of which AHEAD steps are on their way; more: those of `next`
- * are asked for then. */
-void multiply_fragments(in Places p, in Places next, const bool more)
+/* The sums of a fragment, times 2^power, to a slot of `room`. */
+void keep_sums(uint own, uint slot, int power)
 {
-    [[unroll]] for (uint i = 0u; i < SIDE_N; i++)
-        sum[i] = MATRIX_SUM(0.0);
-    [[unroll]] for (uint s = 0u; s < STEPS; s++) {
-        [[unroll]] for (uint i = 0u; i < 2u * SIDE_N; i++)
-            PUT_BLOCK(now, i, BLOCK_OF(ahead, s % AHEAD * SIDE_N * 2u + i))
-        if (s + AHEAD < STEPS)
-            load_step(p, s + AHEAD);
-        else if (more)
-            load_step(next, s + AHEAD - STEPS);
-        multiply_step(s);
-    }
-}
-
-/* Writes the sums of fragments f .. f + SIDE_N - 1 to `partial`, times 2^power. */
-void store_fragments(uint f, int power)
-{
-    const uint t = SIDE % 4u;
     [[unroll]] for (uint e = 0u; e < EIGHTS; e++) {
-        const int near = power + range_exponent(tops[min(e * 8u + 2u * t, ROWS - 1u)]);
-        const int far = power + range_exponent(tops[min(e * 8u + 2u * t + 1u, ROWS - 1u)]);
-        [[unroll]] for (uint i = 0u; i < SIDE_N; i++) {
-            const vec4 v = vec4(range_restore(sum[i][2u * e], near),
-                                range_restore(sum[i][2u * e + 1u], far),
-                                range_restore(sum[i][4u + 2u * e], near),
-                                range_restore(sum[i][5u + 2u * e], far));
-            partial[AREA_AT(gl_WorkGroupID.y) + (f + i) * FRAGMENT + e * 32u + SIDE] =
-                floatBitsToUint(v);
+        vec4 v = vec4(sum[2u * e], sum[2u * e + 1u], sum[4u + 2u * e], sum[5u + 2u * e]);
+        if (is_scaled || RAISED != 0 || power != 0) {
+            const int near = power + row_power[2u * e], far = power + row_power[2u * e + 1u];
+            v = vec4(range_restore(v.x, near), range_restore(v.y, far),
+                     range_restore(v.z, near), range_restore(v.w, far));
         }
+        room[own * OWN + (slot * EIGHTS + e) * 32u + SIDE] = floatBitsToUint(v);
     }
 }
 
-/* load_first() is done for fragments own * SIDE_N. */
-void multiply_all(uint own, in Places p, int power)
+/* Adds the sums of all subgroups for fragments f to end - 1 and writes them to `partial`. */
+void join_subgroups(uint own, uint f, uint end)
 {
-    uint f = own * SIDE_N;
-    if (f >= FRAGMENTS)
-        return;
-    [[dont_unroll]] for (; f + SUBGROUPS * SIDE_N < FRAGMENTS; f += SUBGROUPS * SIDE_N) {
-        const Places next = place_fragments(f + SUBGROUPS * SIDE_N);
-        multiply_fragments(p, next, true);
-        store_fragments(f, power);
-        p = next;
+    for (uint i = f * EIGHTS + own; i < end * EIGHTS; i += SUBGROUPS) {
+        const uint at = i % (RING * EIGHTS) * 32u + SIDE;
+        vec4 v = vec4(0.0);
+        [[unroll]] for (uint s = 0u; s < SUBGROUPS; s++)
+            v += uintBitsToFloat(room[s * OWN + at]);
+        partial[AREA_AT(gl_WorkGroupID.y) + i * 32u + SIDE] = floatBitsToUint(v);
     }
-    multiply_fragments(p, p, false);
-    store_fragments(f, power);
+}
+
+/* load_first() is done for p. */
+void multiply_all(uint own, Places p, uint limit, bool exists, int power)
+{
+    [[dont_unroll]] for (uint f = 0u; f < limit; f += AHEAD) {
+        const bool more = exists && f + AHEAD < limit;
+        [[unroll]] for (uint i = 0u; i < AHEAD; i++) {
+            [[unroll]] for (uint j = 0u; j < 2u * STEPS; j++)
+                PUT_BLOCK(now, j, BLOCK_OF(ahead, i * STEPS * 2u + j))
+            if (more)
+                load_fragment(p, AHEAD + i);
+            sum = MATRIX_SUM(0.0);
+            [[unroll]] for (uint s = 0u; s < STEPS; s++)
+                multiply_step(s);
+            keep_sums(own, (f + i) % RING, power);
+            const uint end = f + i + 1u;
+            if ((i + 1u) % min(BATCH, AHEAD) == 0u && (end % BATCH == 0u || end >= limit)) {
+                barrier();
+                join_subgroups(own, (end - 1u) / BATCH * BATCH, end);
+            }
+        }
+        next_places(p);
+    }
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */
@@ -341,14 +428,14 @@ void buffer_barrier()
 /* Vector i of the areas of all parts of the tile, added up. */
 vec4 join_parts(uint i)
 {
-    const uint parts = gl_NumWorkGroups.y;
+    const uint at_once = min(PARTS, 16u);
     vec4 v = vec4(0.0);
-    for (uint s = 0u; s < parts; s += 4u) {
-        vec4 x[4];
-        [[unroll]] for (uint j = 0u; j < 4u; j++) /* past the end: the last once more */
-            x[j] = uintBitsToFloat(partial[AREA_AT(min(s + j, parts - 1u)) + i]);
-        [[unroll]] for (uint j = 0u; j < 4u; j++)
-            v += s + j < parts ? x[j] : vec4(0.0);
+    for (uint s = 0u; s < PARTS; s += at_once) {
+        uvec4 x[PARTS < 16 ? PARTS : 16];
+        [[unroll]] for (uint j = 0u; j < at_once; j++) /* past the end: the last once more */
+            x[j] = partial[AREA_AT(min(s + j, PARTS - 1u)) + i];
+        [[unroll]] for (uint j = 0u; j < at_once; j++)
+            v += s + j < PARTS ? uintBitsToFloat(x[j]) : vec4(0.0);
     }
     return v;
 }
@@ -363,13 +450,13 @@ void join_fragment(uint own, uint f, uint e, uint w)
     const vec4 v = join_parts(f * FRAGMENT + e * 32u + SIDE);
     [[unroll]] for (uint j = 0u; j < 4u; j++) {
         const uint at = LINE_AT(own, w, 2u * t + j % 2u) + g + j / 2u * 8u;
-        room[at / 2u][at % 2u] = floatBitsToUint(v[j]);
+        room[at / 4u][at % 4u] = floatBitsToUint(v[j]);
     }
 }
 
 vec4 four_at(uint at)
 {
-    return uintBitsToFloat(uvec4(room[at / 2u], room[at / 2u + 1u]));
+    return uintBitsToFloat(room[at / 4u]);
 }
 
 /* Writes the results of 8 rows, a lane four columns of one, of 16 columns from `first` on. */
@@ -394,13 +481,6 @@ void write_columns(uint own, uint e, uint first, Batch at)
 #endif
 }
 
-/* Of a subgroup, and only shared memory is in order. */
-void stage_barrier()
-{
-    controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared,
-                   gl_SemanticsAcquireRelease);
-}
-
 /* The last workgroup of a tile writes its results. */
 void finish_tile(uint own, Batch at)
 {
@@ -421,51 +501,61 @@ void finish_tile(uint own, Batch at)
             write_columns(own, e, first, at);
         }
     }
-    if (LANE == 0u)
+    if (LANE == 0u && PARTS > 1u)
         counters[gl_WorkGroupID.x] = 0u;
 }
 
-void main()
+/* Whether the parts of all workgroups of the tile are written: this is the last one. */
+bool is_last()
 {
-    const uint own = subgroupBroadcastFirst(gl_SubgroupID);
-    const Batch at = find_batch(0u);
-    magic = MAGIC_HALVES + (n >> 31);
-    Places p = place_fragments(min(own * SIDE_N, FRAGMENTS - SIDE_N));
-    load_first(p);
-    if (LANE < ROWS)
-        tops[LANE] = 0u;
-    barrier();
-    chain_wait();
-    stage_rows(own, at.a, false);
-    int some = 0;
-    [[unroll]] for (uint r = 0u; r < ROWS; r++)
-        some |= range_exponent(tops[r]);
-    if (some != 0)
-        stage_rows(own, at.a, true);
-
-    by_weight = range_power(RAISED);
-    tile_scale_top = f16vec2(0.0);
-    [[dont_unroll]] for (uint attempt = 0u; attempt < 2u; attempt++) {
-        multiply_all(own, p, attempt == 0u ? -RAISED : -LOWERED);
-        if (attempt > 0u || !subgroupAny(!tile_scales_fit()))
-            break;
-        by_weight = range_power(LOWERED);
-        load_first(p);
-    }
-    if (FOLD == FOLD_NORM && LANE < ROWS) {
-        float all = 0.0;
-        for (uint s = 0u; s < STEPS; s++)
-            all += squares[LANE * STEPS + s];
-        partial[AREA_AT(gl_WorkGroupID.y) + FRAGMENTS * FRAGMENT + LANE / 4u][LANE % 4u] =
-            floatBitsToUint(all);
-    }
     buffer_barrier();
+    if (PARTS == 1u)
+        return true;
     if (LANE == 0u) {
         memoryBarrierBuffer();
         n_before = atomicAdd(counters[gl_WorkGroupID.x], 1u);
         memoryBarrierBuffer();
     }
     buffer_barrier();
-    if (n_before + 1u == gl_NumWorkGroups.y)
+    return n_before + 1u == PARTS;
+}
+
+void main()
+{
+    const uint own = subgroupBroadcastFirst(gl_SubgroupID), q = first_step(own);
+    const uint limit = count_fragments();
+    const bool exists = N_STEPS % (STEPS * SUBGROUPS) == 0u || q < N_STEPS;
+    const Batch at = find_batch(0u);
+    magic = MAGIC_HALVES + (n >> 31);
+    /* subgroups without a step read the first one, and multiply zeros by it */
+    Places p = place_fragments(exists ? q : 0u);
+    load_first(p, limit);
+    if (LANE == 0u)
+        n_misfits = 0u;
+    chain_wait();
+    load_x(own, at.a);
+    by_weight = range_power(RAISED);
+    tile_scale_top = f16vec2(0.0);
+    [[dont_unroll]] for (uint attempt = 0u; attempt < 2u; attempt++) {
+        multiply_all(own, p, limit, exists, attempt == 0u ? -RAISED : -LOWERED);
+        if (attempt > 0u)
+            break;
+        barrier();
+        if (!tile_scales_fit())
+            n_misfits = 1u;
+        barrier();
+        if (n_misfits == 0u)
+            break;
+        by_weight = range_power(LOWERED);
+        load_first(p, limit);
+    }
+    if (FOLD == FOLD_NORM && LANE < ROWS) {
+        float all = 0.0;
+        for (uint s = 0u; s < SUBGROUPS; s++)
+            all += squares[s * ROWS + LANE];
+        partial[AREA_AT(gl_WorkGroupID.y) + FRAGMENTS * FRAGMENT + LANE / 4u][LANE % 4u] =
+            floatBitsToUint(all);
+    }
+    if (is_last())
         finish_tile(own, at);
 }

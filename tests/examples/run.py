@@ -242,6 +242,17 @@ def run_embed(what, program, env):
         compare(what, (HERE / "expected" / "embed-model.txt").read_text(encoding="utf-8"), got)
 
 
+def run_lora(what, program, env):
+    """A sentence is learned, and told from its begin on."""
+    with tempfile.TemporaryDirectory() as folder:
+        examples = Path(folder) / "examples.jsonl"
+        examples.write_text('{"text": "Once upon a time there was a purple robot named Zog."}\n')
+        got = run(what, [program, TINY, examples, Path(folder) / "zog.gguf", "Once upon a time"],
+                  env)
+    if got is not None:
+        compare(what, (HERE / "expected" / "lora-model.txt").read_text(encoding="utf-8"), got)
+
+
 def run_json(what, program, env):
     """Any text that the schema of the program allows: which one is the device's choice."""
     got = run(what, [program], env)
@@ -274,6 +285,8 @@ def run_program(name, program, want, devices, library):
             run_chat(what, program, env)
         elif name == "embed" and runs_models(device):
             run_embed(what, program, env)
+        elif name == "lora" and runs_models(device):
+            run_lora(what, program, env)
 
 
 def check_copies(programs):

@@ -5,29 +5,16 @@ and in f32, against PyTorch in f64. Needs PyTorch with what its testing module i
 
 usage: test_opinfo.py [-v] [NAME]...    (parts of names of operations)"""
 import collections
-import os
-import subprocess
 import sys
 import warnings
 
 import package
 
-PYTORCH = "import torch.testing._internal.common_methods_invocations"
-
-
-def find_pytorch():
-    """Goes on in a Python that has PyTorch, else skips."""
-    if subprocess.run([sys.executable, "-c", PYTORCH], capture_output=True).returncode == 0:
-        return
-    other = os.environ.get("RLX_PYTORCH_PYTHON", "/usr/bin/python3")
-    if other != sys.executable and os.access(other, os.X_OK) and \
-            subprocess.run([other, "-c", PYTORCH], capture_output=True).returncode == 0:
-        os.execv(other, [other, *sys.argv])
-    package.skip("no PyTorch with expecttest; RLX_PYTORCH_PYTHON names a Python that has both")
-
-
 package.need_numpy()
-find_pytorch()
+sys.path.append(str(package.SOURCE / "tests" / "support"))
+import pytorch as found  # noqa: E402
+
+found.need("torch.testing._internal.common_methods_invocations, numpy")
 warnings.filterwarnings("ignore")
 import numpy as np  # noqa: E402
 import torch  # noqa: E402

@@ -94,7 +94,7 @@ void rlx_imatrix_destroy(rlx_imatrix *im)
 
 bool rlx_imatrix_at(const rlx_imatrix *im, size_t i, rlx_imatrix_entry *out)
 {
-    if (!im || i >= im->n)
+    if (!im || !out || i >= im->n)
         return false;
     *out = im->entries[i].known;
     return true;

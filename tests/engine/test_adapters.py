@@ -81,7 +81,7 @@ def write_peft(folder, model, pairs, halves, config, old_names=False):
     fused = any("attn_qkv" in name for name in model.tensors)
     tensors = {}
     for name, (a, b) in pairs.items():
-        module = make_safetensors.published_name(name, fused)[:-len(".weight")]
+        module = make_safetensors.published_name(name, fused, {})[:-len(".weight")]
         short = name.split(".")[-2]
         if halves and short in ("attn_q", "attn_k"):
             b = to_halves(b, 4 if short == "attn_q" else 2)

@@ -109,8 +109,8 @@ def layer_norm(attrs, *inputs):
     x, gamma, beta = wide(inputs, 3)
     axis = attrs.get("axis", 0) or -1
     shape = x.shape[axis:]
-    if is_empty(x):
-        return NotImplemented
+    if is_empty(x) or shape.numel() == 1:
+        return NotImplemented  # PyTorch leaves rounding errors in rows of one element
     return F.layer_norm(x, shape, gamma, beta, attrs.get("eps", 1e-5)).numpy()
 
 
@@ -143,8 +143,8 @@ def softmax(attrs, *inputs):
 def attention(attrs, *inputs):
     absent = [a is None for a in list(inputs) + [None] * (7 - len(inputs))]
     other = any(attrs.get(name) for name in ("soft_cap", "window", "page"))
-    if other or not all(absent[4:]):
-        return NotImplemented
+    if other or not all(absent[4:]) or not hasattr(F, "scaled_dot_product_attention"):
+        return NotImplemented  # PyTorch 1 has no such function
     mask = None if absent[3] else torch.from_numpy(np.asarray(inputs[3]))
     q, k, v = wide(inputs[:3], 3)
     if attrs.get("layout") == "bshd":

@@ -34,6 +34,7 @@ ALLOWED = {
     "rlx_embed": "d n_cut", "rlx_quantize_rows": "stats",
     "rlx_node_text": "length", "rlx_value_node": "result",
     "rlx_transpose": "perm", "rlx_attention_ex": "extra", "rlx_lstm": "init last",
+    "rlx_model_convert": "desc", "rlx_imatrix_save": "source",
 }
 # In builders a descriptor and a further result may be NULL.
 ALLOWED_TYPES = re.compile(r"rlx_\w+_desc \*$")
@@ -76,8 +77,10 @@ ENDS.update({
     "rlx_grammar **": "rlx_grammar_destroy", "rlx_vocabulary **": "rlx_vocabulary_destroy",
     "rlx_grammar_state **": "rlx_grammar_state_destroy"})
 ENDS.update({"rlx_engine **": "rlx_engine_destroy", "rlx_request **": "rlx_request_destroy"})
+ENDS.update({"rlx_trainer **": "rlx_trainer_destroy", "rlx_imatrix **": "rlx_imatrix_destroy"})
 VALUES.update({
     "rlx_engine *": "engine", "rlx_request *": "request",
+    "rlx_trainer *": "trainer", "rlx_imatrix *": "imatrix",
     "rlx_grammar *": "grammar", "rlx_vocabulary *": "vocabulary",
     "rlx_grammar_state *": "grammar_state"})
 

@@ -2,6 +2,7 @@
 /* NULL for each pointer of each public function, and other sizes for each struct that may grow: the
  * calls are written by null_args.py from the headers. A call that must fail gives RLX_INVALID and a
  * sentence; none ends the program. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -38,6 +39,8 @@ static rlx_vocabulary *vocabulary;
 static rlx_grammar_state *grammar_state;
 static rlx_engine *engine;
 static rlx_request *request;
+static rlx_trainer *trainer;
+static rlx_imatrix *imatrix;
 static const char *const texts[] = {"abc"};
 static const char *function, *argument;
 static blob bytes, encoder_bytes, onnx_bytes;
@@ -208,8 +211,23 @@ static void open_objects(void)
     rlx_graph_destroy(whole);
 }
 
+static void open_trainer(void)
+{
+    FILE *f = fopen("test_null_args.txt", "w");
+    CHECK(f && fputs("abc", f) >= 0);
+    if (f)
+        fclose(f);
+    CHECK_OK(rlx_trainer_create(model, &(rlx_trainer_desc){RLX_INIT(rlx_trainer_desc),
+                                                           .data = "test_null_args.txt",
+                                                           .rank = 1, .batch = 1}, &trainer, &err),
+             &err);
+    CHECK_OK(rlx_imatrix_create(model, &imatrix, &err), &err);
+}
+
 static void close_objects(void)
 {
+    rlx_imatrix_destroy(imatrix);
+    rlx_trainer_destroy(trainer);
     rlx_grammar_state_destroy(grammar_state);
     rlx_vocabulary_destroy(vocabulary);
     rlx_grammar_destroy(grammar);
@@ -230,6 +248,7 @@ static void close_objects(void)
     blob_free(&bytes);
     blob_free(&encoder_bytes);
     unlink("test_null_args.gguf");
+    unlink("test_null_args.txt");
 }
 
 int main(int argc, char **argv)
@@ -238,6 +257,7 @@ int main(int argc, char **argv)
     size_t first = argc > 1 ? strtoul(argv[1], NULL, 10) : 0; /* one call only, to find which */
     size_t last = argc > 1 ? first + 1 : n;
     open_objects();
+    open_trainer();
     for (size_t i = first; i < last && i < n; i++)
         calls[i]();
     close_objects();

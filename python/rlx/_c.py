@@ -6,6 +6,7 @@ threads: there every call raises an error that says so."""
 from __future__ import annotations
 
 import ctypes as ct
+import operator
 import os
 import sys
 import threading
@@ -58,10 +59,24 @@ def _all(kind: Any, names: str) -> list[tuple[str, Any]]:
     return [(name, kind) for name in names.split()]
 
 
+# A seed may also be given as a negative number.
+_RANGES = {ct.c_uint32: (0, 2**32 - 1), ct.c_int64: (-2**63, 2**63 - 1),
+           ct.c_uint64: (-2**63, 2**64 - 1), ct.c_int: (-2**31, 2**31 - 1)}
+
+
 class Sized(ct.Structure):
-    """A struct that begins with its size."""
+    """A struct that begins with its size. Whole numbers are checked: ctypes cuts what is too large.
+    """
 
     def __init__(self, **fields: Any) -> None:
+        for field in self._fields_:
+            name, kind = field[0], field[1]
+            if name in fields and kind in _RANGES and hasattr(fields[name], "__index__"):
+                fields[name] = number = operator.index(fields[name])
+                low, high = _RANGES[kind]
+                if not low <= number <= high:
+                    raise make(Status.INVALID, f"{name} {number}: expected a whole number from "
+                                               f"{low} to {high}")
         super().__init__(struct_size=ct.sizeof(self), **fields)
 
 
@@ -441,11 +456,22 @@ def handle(function: Callable[..., int], *args: Any) -> int:
     return out.value
 
 
+def utf8(given: str) -> bytes:
+    """The bytes of a text."""
+    if not isinstance(given, str):
+        raise make(Status.INVALID, f"expected a text, got {given!r:.100}")
+    try:
+        return given.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as cause:
+        raise make(Status.INVALID, f"the text {given!r:.100} has half of a surrogate pair at "
+                                   f"character {cause.start}") from None
+
+
 def encode(name: str) -> bytes:
     """A text for C. A zero byte would cut it."""
-    data = name.encode("utf-8", "surrogateescape")
+    data = utf8(name)
     if b"\0" in data:
-        raise make(Status.INVALID, f"the text {name!r} has a zero byte in it")
+        raise make(Status.INVALID, f"the text {name!r:.100} has a zero byte in it")
     return data
 
 

@@ -107,6 +107,9 @@ class Graph:
         return Dimension(self, made)
 
     def _dims(self, shape: Sequence[int | Dimension]) -> Any:
+        for d in shape:
+            if isinstance(d, Dimension) and d.graph is not self:
+                raise InvalidError(f"the dimension {d} belongs to another graph")
         sizes = [d.number if isinstance(d, Dimension) else int(d) for d in shape]
         return (ct.c_int64 * max(len(sizes), 1))(*sizes)
 
@@ -151,7 +154,7 @@ class Graph:
 
     def output(self, name: str, value: Value) -> None:
         """Gives a value the name under which runs return it."""
-        lib.rlx_output(self.handle, encode(name), value.raw)
+        lib.rlx_output(self.handle, encode(name), self._own(value))
         self.check()
 
     # ---- Operations ------------------------------------------------------------------------------
@@ -161,7 +164,7 @@ class Graph:
         operand that is left out. Numbers and arrays become constants of the type of the first
         value. Returns all results."""
         first = next((v for v in operands if isinstance(v, Value)), None)
-        values = [v.raw if isinstance(v, Value) else _c.Value(0) if v is None
+        values = [self._own(v) if isinstance(v, Value) else _c.Value(0) if v is None
                   else self._literal(v, first) for v in operands]
         while values and operands[len(values) - 1] is None:
             values.pop()
@@ -172,6 +175,11 @@ class Graph:
                        len(values), encode(text), out, len(out))
         self.check()
         return tuple(Value(self, _c.Value(out[i].id)) for i in range(min(n, len(out))))
+
+    def _own(self, value: Value) -> _c.Value:
+        if not isinstance(value, Value) or value.graph is not self:
+            raise InvalidError(f"{value!r:.100} is no value of this graph")
+        return value.raw
 
     def _literal(self, value: Operand, like: Value | None) -> _c.Value:
         if like is not None and isinstance(value, (bool, int, float, np.generic)):
@@ -221,6 +229,9 @@ class Dimension:
         self.graph, self.number = graph, number
 
     def _with(self, function: Any, a: int | Dimension, b: int | Dimension) -> Dimension:
+        for v in (a, b):
+            if isinstance(v, Dimension) and v.graph is not self.graph:
+                raise InvalidError(f"the dimension {v} belongs to another graph")
         x, y = (v.number if isinstance(v, Dimension) else int(v) for v in (a, b))
         made = function(self.graph.handle, x, y)
         self.graph.check()

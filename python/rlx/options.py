@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes as ct
 import json
-from typing import Any, Mapping, NamedTuple, Sequence, TypedDict, Union
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence, TypedDict, Union
 
 from . import _c
 from ._c import encode, error, lib
@@ -95,7 +95,7 @@ class Grammar(Owner):
 
     @classmethod
     def _make(cls, function: Any, text: str, form: int = 0) -> Grammar:
-        data = text.encode()
+        data = _c.utf8(text)
         return cls(_c.handle(function, data, len(data), ct.byref(_c.GrammarDesc(form=form))))
 
     @classmethod
@@ -119,7 +119,7 @@ class Grammar(Owner):
 
     def matches(self, text: str) -> bool:
         """Whether a whole text is in the language."""
-        data, yes = text.encode(), ct.c_bool()
+        data, yes = _c.utf8(text), ct.c_bool()
         _c.check(lib.rlx_grammar_matches(self.handle, data, len(data), ct.byref(yes), error()))
         return yes.value
 
@@ -156,6 +156,8 @@ REQUEST = ("presence_penalty", "frequency_penalty", "logit_bias", "log_probs", "
 
 def texts(values: str | Sequence[str] | None) -> tuple[Any, int]:
     """An array of texts for C."""
+    if values is not None and not isinstance(values, Iterable):
+        raise InvalidError(f"expected a text or texts, got {values!r}")
     items = [values] if isinstance(values, str) else list(values or ())
     return (ct.c_char_p * max(len(items), 1))(*map(encode, items)), len(items)
 
@@ -164,7 +166,7 @@ def ids(values: Sequence[int]) -> Any:
     """An array of token ids for C."""
     try:
         return (ct.c_int32 * max(len(values), 1))(*values)
-    except TypeError:
+    except (TypeError, AttributeError):
         raise InvalidError("a prompt: expected a text, token ids, or messages") from None
 
 
@@ -177,6 +179,9 @@ def prompt_fields(prompt: Prompt) -> dict[str, Any]:
 
 def is_messages(prompt: Prompt) -> bool:
     """Whether a prompt is a conversation."""
+    if isinstance(prompt, Mapping) or not (hasattr(prompt, "__len__")
+                                           and hasattr(prompt, "__getitem__")):
+        raise InvalidError(f"a prompt: expected a text, token ids, or messages, got {prompt!r}")
     return not isinstance(prompt, str) and len(prompt) > 0 and isinstance(prompt[0], Mapping)
 
 
@@ -222,7 +227,7 @@ def check_names(options: Mapping[str, Any], extra: Sequence[str] = ()) -> None:
             raise TypeError(f"there is no option '{name}': expected "
                             f"{', '.join([*Options.__annotations__, *extra])}")
     n = options.get("max_tokens")
-    if n is not None and (not isinstance(n, int) or n < 0):
+    if n is not None and (not hasattr(n, "__index__") or n < 0):
         raise InvalidError(f"max_tokens {n!r}: expected a whole number, 0 for no limit")
 
 

@@ -301,6 +301,45 @@ sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
             self.assertRegex(done.stdout, said)
 
 
+class Arguments(unittest.TestCase):
+    """What ctypes would cut, or fail on without a sentence."""
+
+    def refuse(self, words, call):
+        with self.assertRaisesRegex(rlx.InvalidError, words):
+            call()
+
+    def test_values_of_other_graphs(self):
+        g, other = rlx.Graph("a"), rlx.Graph("b")
+        x, y, n = g.input("x", (1,)), other.input("y", (1,)), other.dim("n", 4)
+        self.refuse("no value of this graph", lambda: x + y)
+        self.refuse("no value of this graph", lambda: g.output("z", y))
+        self.refuse("another graph", lambda: g.input("z", (n, 2)))
+        self.refuse("another graph", lambda: g.dim("m", 4) + n)
+
+    def test_numbers(self):
+        self.refuse("threads -1", lambda: rlx.Model(TINY, threads=-1))
+        self.refuse("threads 4294967296", lambda: rlx.Device("cpu", threads=2**32))
+        with rlx.Model(TINY, device="cpu") as m:
+            for name, value in (("max_tokens", 2**70), ("seed", 2**70), ("top_k", 2**70)):
+                self.refuse(f"{name} {value}", lambda: m.generate(
+                    "Once", **{"temperature": 1, "max_tokens": 2, name: value}))
+            whole = m.generate("Once", temperature=1, top_k=np.int64(3), seed=np.uint64(5),
+                               max_tokens=np.int32(4)).text
+            self.assertEqual(whole, m.generate("Once", temperature=1, top_k=3, seed=5,
+                                               max_tokens=4).text)
+
+    def test_texts(self):
+        self.refuse("a text, got b", lambda: rlx.Model(TINY.encode()))
+        self.refuse("a text, got 3", lambda: rlx.Grammar.regex(3))
+        with rlx.Model(TINY, device="cpu") as m:
+            for prompt in (3, None, {1, 2}, {"role": "user"}):
+                self.refuse("a prompt: expected a text", lambda: m.generate(prompt))
+            self.refuse("surrogate pair at character 2", lambda: m.generate("ab\ud800"))
+            self.refuse("got 3", lambda: m.generate("Once", stop=3))
+            self.refuse("got 3", lambda: m.generate("Once", stop=["a", 3]))
+            self.refuse("a text, got", lambda: m.chat([{"role": "user"}]))
+
+
 class Threads(unittest.TestCase):
     def in_threads(self, work, n=4):
         failures = []

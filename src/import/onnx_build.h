@@ -106,6 +106,9 @@ const void *rx_onnx_value_data(rx_onnx_build *b, rlx_value v);
 void rx_onnx_set_known(rx_onnx_build *b, rlx_value v, const void *data);
 /* The elements of a weight, in the mapped file; NULL: `v` is no weight. */
 const void *rx_onnx_weight_data(rx_onnx_build *b, rlx_value v);
+/* v, or a new weight with its elements where they follow from weights, as those of dequantised ones
+ * do; small ones are left to the compiler, and RX_ONNX_MAX_COPIED is the limit of all. */
+rlx_value rx_onnx_computed_weight(rx_onnx_call *c, rlx_value v);
 /* The elements of a value that decides a shape or a branch: known, or computed by running the graph
  * so far on the import device. NULL after rx_onnx_fail; `what` names the value. */
 const void *rx_onnx_demand(rx_onnx_call *c, rlx_value v, const char *what);

@@ -11,6 +11,8 @@
 /* Larger values are data, not shapes, and are not folded. */
 #define MAX_BYTES (1 << 20)
 #define MAX_DEPTH 512
+#define MAX_WEIGHT_DEPTH 8
+#define MIN_WEIGHT 256 /* elements; fewer are constants, which the compiler folds */
 
 static bool make_room(rx_onnx_build *b, size_t n)
 {
@@ -108,6 +110,48 @@ const void *rx_onnx_weight_data(rx_onnx_build *b, rlx_value v)
         if (!strcmp(m->params[i].name, leaf->name))
             return m->params[i].data;
     return NULL;
+}
+
+/* The elements of a value that follows from weights and constants; NULL: it does not, or something
+ * on the way is above RX_ONNX_MAX_COPIED. */
+static const void *compute(rx_onnx_build *b, uint32_t id, int depth)
+{
+    rlx_graph *g = b->g;
+    const rx_node *n = rx_value_node(g, id);
+    const void *data = rx_onnx_weight_data(b, (rlx_value){id});
+    if (!data)
+        data = rx_onnx_value_data(b, (rlx_value){id});
+    if (data || depth > MAX_WEIGHT_DEPTH || n->n_out != 1 ||
+        rx_ops[n->op].flags & (RX_OP_LEAF | RX_OP_EFFECT) ||
+        rx_value_bytes(g, id) > RX_ONNX_MAX_COPIED)
+        return data;
+    const void **in = rx_arena_array_zero(&b->arena, n->n_in, sizeof *in);
+    void *out = rx_arena_zero(&b->arena, rx_value_bytes(g, id) + 1);
+    for (uint32_t i = 0; in && i < n->n_in; i++)
+        if (n->in[i] && !(in[i] = compute(b, n->in[i], depth + 1)))
+            return NULL;
+    return in && out && rx_host_eval(g, n, in, &out, NULL) == RLX_OK ? out : NULL;
+}
+
+rlx_value rx_onnx_computed_weight(rx_onnx_call *c, rlx_value v)
+{
+    rx_onnx_build *b = c->b;
+    const rlx_shape s = rlx_value_shape(c->g, v);
+    const int64_t all = rx_onnx_elements(c, v);
+    if (!v.id || b->g->error.code != RLX_OK || all <= MIN_WEIGHT ||
+        rx_ops[rx_value_node(c->g, v.id)->op].flags & RX_OP_LEAF)
+        return v;
+    const uint64_t bytes = rx_value_bytes(c->g, v.id);
+    const void *from = bytes > RX_ONNX_MAX_COPIED - b->n_copied ? NULL : compute(b, v.id, 0);
+    void *to = from ? rx_arena_alloc(&b->m->arena, bytes) : NULL;
+    rlx_value weight;
+    if (!to)
+        return v;
+    b->n_copied += bytes;
+    memcpy(to, from, bytes);
+    const rlx_status st = rx_onnx_add_param(b, "", rlx_value_dtype(c->g, v), &s,
+                                            (rx_bytes){to, bytes}, &weight);
+    return st == RLX_OK ? weight : v;
 }
 
 /* ---- As numbers ------------------------------------------------------------------------------ */

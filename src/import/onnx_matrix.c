@@ -1,11 +1,89 @@
 /* SPDX-License-Identifier: MIT */
 /* Products, convolutions and pools of ONNX. */
 #include <math.h>
+#include <string.h>
 
 #include "import/onnx_build.h"
 #include "ir/graph.h"
 
 /* ---- Products -------------------------------------------------------------------------------- */
+
+/* Weights computed from others, unless they are codes that may become part of an integer product
+ * with codes x. */
+static rlx_value weights_of(rx_onnx_call *c, rlx_value x, rlx_value w)
+{
+    if (rx_onnx_made_by(c, x, RX_OP_dequantize))
+        return w;
+    return rx_onnx_computed_weight(c, w);
+}
+
+/* ---- One-hot rows ---------------------------------------------------------------------------- */
+
+/* Whether v is 0, 1, ... n - 1 along its last axis, and nothing along others. */
+static bool counts(rx_onnx_call *c, rlx_value v, int64_t n)
+{
+    const rlx_shape s = rlx_value_shape(c->g, v);
+    const void *data = rx_onnx_value_data(c->b, v);
+    if (!data || !s.rank || s.dim[s.rank - 1] != n || rx_onnx_elements(c, v) != n)
+        return false;
+    for (int64_t i = 0; i < n; i++)
+        if ((rlx_value_dtype(c->g, v) == RLX_I64 ? ((const int64_t *)data)[i]
+                                                 : ((const int32_t *)data)[i]) != i)
+            return false;
+    return true;
+}
+
+/* A finite table [n, width] with a row of zeros before and after it; RLX_NONE: b is none. */
+static rlx_value framed_table(rx_onnx_call *c, rlx_value b, int64_t n, int64_t width)
+{
+    const float *from = rx_onnx_weight_data(c->b, b);
+    const uint64_t bytes = (uint64_t)(n + 2) * (uint64_t)width * sizeof *from;
+    if (!from || bytes > RX_ONNX_MAX_COPIED - c->b->n_copied)
+        return RLX_NONE;
+    for (int64_t i = 0; i < n * width; i++)
+        if (!isfinite(from[i]))
+            return RLX_NONE;
+    float *to = rx_arena_zero(&c->b->m->arena, bytes);
+    rlx_value table = RLX_NONE;
+    const rlx_shape s = {2, {n + 2, width}};
+    if (!to)
+        return RLX_NONE;
+    c->b->n_copied += bytes;
+    memcpy(to + width, from, (size_t)(n * width) * sizeof *to);
+    rx_onnx_add_param(c->b, "", RLX_F32, &s, (rx_bytes){to, bytes}, &table);
+    return table;
+}
+
+/* cast(x == [0, 1, ...]) times finite weights gathers their rows; an x that is no row gives zeros.
+ * RLX_NONE: `a` is anything else. */
+static rlx_value one_hot_product(rx_onnx_call *c, rlx_value a, rlx_value b)
+{
+    rlx_graph *g = c->g;
+    const rx_node *cast = rx_onnx_made_by(c, a, RX_OP_cast);
+    const rx_node *eq = cast ? rx_onnx_made_by(c, (rlx_value){cast->in[0]}, RX_OP_eq) : NULL;
+    const rlx_shape s = rlx_value_shape(g, b);
+    if (!eq || s.rank != 2 || s.dim[0] < 1 || rlx_value_dtype(g, a) != RLX_F32 ||
+        rlx_value_dtype(g, b) != RLX_F32)
+        return RLX_NONE;
+    rlx_value x = {eq->in[0]}, places = {eq->in[1]};
+    const rlx_dtype t = rlx_value_dtype(g, x);
+    if (t != RLX_I32 && t != RLX_I64)
+        return RLX_NONE;
+    if (counts(c, x, s.dim[0])) {
+        const rlx_value swap = x;
+        x = places;
+        places = swap;
+    }
+    const rlx_shape sx = rlx_value_shape(g, x);
+    if (!counts(c, places, s.dim[0]) || sx.rank != rx_onnx_rank(c, a) || sx.rank < 2 ||
+        sx.dim[sx.rank - 1] != 1 || s.dim[0] > INT32_MAX - 2)
+        return RLX_NONE;
+    const rlx_value table = framed_table(c, b, s.dim[0], s.dim[1]);
+    if (!table.id)
+        return RLX_NONE;
+    const rlx_value row = rlx_clamp(g, rlx_squeeze(g, x, -1), -1, (double)s.dim[0]);
+    return rlx_gather(g, table, rlx_add(g, row, rlx_scalar(g, t, 1)), 0);
+}
 
 rlx_value rx_onnx_matmul(rx_onnx_call *c)
 {
@@ -13,7 +91,9 @@ rlx_value rx_onnx_matmul(rx_onnx_call *c)
     rlx_value y = rx_onnx_dequantized_product(c, a, b);
     if (!y.id)
         y = rx_onnx_attention_by_parts(c, a, b);
-    return y.id ? y : rlx_matmul(c->g, a, b);
+    if (!y.id)
+        y = one_hot_product(c, a, b);
+    return y.id || c->b->status != RLX_OK ? y : rlx_matmul(c->g, a, weights_of(c, a, b));
 }
 
 static rlx_value scaled(rx_onnx_call *c, rlx_value x, double by)
@@ -118,7 +198,7 @@ static rlx_value conv_of_column(rx_onnx_call *c, rlx_value x, rlx_value w, const
 
 rlx_value rx_onnx_conv(rx_onnx_call *c)
 {
-    const rlx_value x = rx_onnx_in(c, 0), w = rx_onnx_in(c, 1);
+    const rlx_value x = rx_onnx_in(c, 0), w = weights_of(c, x, rx_onnx_in(c, 1));
     const rlx_shape sx = rlx_value_shape(c->g, x), sw = rlx_value_shape(c->g, w);
     rx_onnx_window k;
     if (sx.rank != sw.rank)

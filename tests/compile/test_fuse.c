@@ -74,6 +74,28 @@ static const golden rules[] = {
      "  %2: f32[2,8] = gelu(%1) \"act\"\n"
      "  output \"y\" = %2\n"
      "}\n"},
+    {"gelu with the tanh approximation, its cube as a chain",
+     {0},
+     "graph \"g\" {\n" X
+     "  %2: f32[] = constant [0.044715]\n"
+     "  %3: f32[] = constant [0.7978845608]\n"
+     "  %4: f32[] = constant [1]\n"
+     "  %5: f32[] = constant [0.5]\n"
+     "  %6 = mul(%2, %1)\n"
+     "  %7 = mul(%1, %6)\n"
+     "  %8 = mul(%1, %7)\n"
+     "  %9 = add(%1, %8)\n"
+     "  %10 = mul(%3, %9)\n"
+     "  %11 = tanh(%10)\n"
+     "  %12 = add(%4, %11)\n"
+     "  %13 = mul(%5, %12)\n"
+     "  %14 = mul(%1, %13)\n"
+     "  output \"y\" = %14\n}\n",
+     "graph \"g\" {\n"
+     "  %1: f32[2,8] = input \"x\"\n"
+     "  %2: f32[2,8] = gelu_tanh(%1)\n"
+     "  output \"y\" = %2\n"
+     "}\n"},
     {"gelu with the tanh approximation",
      {0},
      "graph \"g\" {\n" X

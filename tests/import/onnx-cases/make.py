@@ -101,6 +101,7 @@ def write_all():
     write_pairs()
     write_attention_by_parts()
     write_sequences()
+    write_weights_by_parts()
 
 
 def write_attention():
@@ -302,6 +303,26 @@ def write_sequences():
         {"x": reals(7, 3)}, {"two": np.array(2), "true": np.array(True), "first": np.array(0),
                              "last": np.array(-1)})
     parts("topk_none", [("TopK", ["x", "k"], "o0", {})], {"x": reals(4, 3)}, {"k": np.array([0])})
+
+
+def write_weights_by_parts():
+    """Rows chosen by a one-hot product, also by places beyond the table; a convolution and a
+    product with weights that are computed from codes."""
+    x = np.array([[0, 69, 3, -1, 70], [7, 7, -70, 2 ** 31 - 1, -2 ** 31]], np.int32)[..., None]
+    rows = [("Cast", ["e"], "c", {"to": 1}), ("MatMul", ["c", "table"], "o0", {})]
+    places = np.arange(70, dtype=np.int32)[None, None]
+    parts("one_hot_rows", [("Equal", ["x", "places"], "e", {}), *rows], {"x": x},
+          {"places": places, "table": reals(70, 9)})
+    parts("one_hot_rows_turned", [("Equal", ["places", "x"], "e", {}), *rows],
+          {"x": x.astype(np.int64)},
+          {"places": places.astype(np.int64), "table": reals(70, 9)})
+    real = [("Cast", ["w"], "r", {"to": 1}), ("Sub", ["r", "zero"], "d", {}),
+            ("Mul", ["d", "scale"], "s", {})]
+    by = {"zero": np.array([3], np.float32), "scale": np.array([0.02], np.float32)}
+    parts("conv_of_codes", [*real, ("Conv", ["x", "s"], "o0", {})], {"x": reals(1, 30, 9)},
+          {"w": codes(I, 20, 30, 3), **by})
+    parts("matmul_of_codes", [*real, ("MatMul", ["x", "s"], "o0", {})], {"x": reals(3, 40)},
+          {"w": codes(U, 40, 30), **by})
 
 
 if __name__ == "__main__":

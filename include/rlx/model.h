@@ -324,7 +324,8 @@ typedef enum rlx_pooling {
 } rlx_pooling;
 typedef struct rlx_embed_desc {
     size_t struct_size;
-    rlx_pooling pooling; /* default: what the file says, else mean */
+    rlx_pooling pooling; /* default: what the file says, else the mean, of decoders the last
+                          * token */
     bool no_normalize;   /* default: vectors of length 1 */
 } rlx_embed_desc;
 
@@ -332,6 +333,20 @@ typedef struct rlx_embed_desc {
  * longer than the model takes are cut; *n_cut (may be NULL) says how many were. */
 RLX_API rlx_status rlx_embed(rlx_model *m, const char *const *texts, size_t n,
                              const rlx_embed_desc *d, float *out, size_t *n_cut, rlx_error *err);
+
+typedef struct rlx_rerank_desc {
+    size_t struct_size;
+    const char *instruction; /* to a decoder: what the query is for; default: a web search */
+} rlx_rerank_desc;
+
+/* How well each of n documents answers a query, to scores [n]; larger is better. A cross-encoder
+ * (an encoder with a classifier: bge-reranker, ms-marco-MiniLM) gives its logit, or the probability
+ * of the second of two classes; a decoder (Qwen3-Reranker) the probability of the answer "yes";
+ * models of embeddings the cosine of the vectors. What is longer than the model takes is cut;
+ * *n_cut (may be NULL) says in how many pairs. `d` may be NULL. */
+RLX_API rlx_status rlx_rerank(rlx_model *m, const char *query, const char *const *documents,
+                              size_t n, const rlx_rerank_desc *d, double *scores, size_t *n_cut,
+                              rlx_error *err);
 
 #ifdef __cplusplus
 }

@@ -162,7 +162,7 @@ static rlx_value build_attention_part(rx_builder *b, const rx_layer *l, rlx_valu
     *h = l->parts & RX_HAS_PRE_NORM
              ? rx_build_norm(b, l, x, RX_T_ATTN_NORM, RX_T_ATTN_NORM_BIAS) : x;
     rlx_value y = rx_build_attention(b, l, *h);
-    if (!b->d->scores && !b->d->train && l == &b->f->layer[b->f->layers - 1]) {
+    if (!b->d->scores && !rx_is_cacheless(b) && l == &b->f->layer[b->f->layers - 1]) {
         x = last_rows(b, x);
         y = last_rows(b, y);
         if (l->parts & RX_HAS_PARALLEL)
@@ -297,7 +297,7 @@ static rlx_value build_first(rx_builder *b)
 static void build_decoder(rx_builder *b)
 {
     const int64_t end = b->d->end ? b->d->end : b->f->layers;
-    if (!b->d->page && !b->d->train)
+    if (!b->d->page && !rx_is_cacheless(b))
         build_decoder_inputs(b);
     rlx_value x = build_first(b);
     for (int64_t i = b->d->begin; i < end; i++)
@@ -308,6 +308,8 @@ static void build_decoder(rx_builder *b)
         rx_build_row_heads(b, x);
     else if (b->d->train)
         rx_build_loss(b, x);
+    else if (b->d->embed)
+        rlx_output(b->g, "hidden", rx_build_norm(b, NULL, x, RX_T_OUT_NORM, RX_T_OUT_NORM_BIAS));
     else if (b->d->scores)
         build_scores(b, x);
     else
@@ -324,7 +326,10 @@ static void build_inputs(rx_builder *b)
     const rlx_dim token[] = {b->batch, b->seq};
     if (!d->begin)
         b->tokens = rlx_input(g, "tokens", RLX_I32, 2, token);
-    b->lengths = rlx_input(g, "lengths", RLX_I32, 1, &b->batch);
+    if (d->embed)
+        b->positions = rlx_input(g, "positions", RLX_I32, 2, token);
+    else
+        b->lengths = rlx_input(g, "lengths", RLX_I32, 1, &b->batch);
 }
 
 static void build_all(rx_builder *b)

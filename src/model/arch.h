@@ -117,6 +117,9 @@ typedef struct rx_build_desc {
     int64_t sequences, context, prompt_chunk;
     rlx_dtype cache;       /* f16, f32, q8_0 */
     bool scores;
+    bool embed;            /* of a decoder: texts without a cache, which may end in padding; inputs
+                            * tokens and positions i32 [B, S], output hidden f32 [B, S, width]
+                            * behind the last norm */
     bool importance;       /* with scores: also outputs <tensor>.in_sum2 and <tensor>.counts
                             * (arch_imatrix.c) */
     int64_t page;          /* > 0: rows of a page of the pool; the fields below are used then */

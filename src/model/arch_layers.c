@@ -193,7 +193,7 @@ static rlx_value build_chunk(rx_builder *b)
     rlx_graph *g = b->g;
     if (b->near.id)
         return b->near;
-    const rlx_dim keys = b->d->train ? b->seq : b->d->context;
+    const rlx_dim keys = rx_is_cacheless(b) ? b->seq : b->d->context;
     const rlx_dim row[] = {1, 1, 1, keys}, column[] = {b->batch, 1, b->seq, 1};
     const rlx_value size = rlx_scalar(g, RLX_I32, (double)b->f->window);
     const rlx_value start = rlx_sub(g, b->positions, rlx_mod(g, b->positions, size, false));
@@ -231,7 +231,7 @@ rlx_value rx_build_attend(rx_builder *b, const rx_layer *l, rlx_value q, rlx_val
 rlx_value rx_build_kept(rx_builder *b, const rx_layer *l, bool is_key, rlx_value x)
 {
     static const char *keys[2] = {"k", "k.scale"}, *values[2] = {"v", "v.scale"};
-    if (!(b->f->arch->parts & RX_HAS_DECODER) || b->d->train)
+    if (!(b->f->arch->parts & RX_HAS_DECODER) || rx_is_cacheless(b))
         return x;
     return keep(b, l, is_key ? keys : values, x);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Layers of state space models: Mamba and Mamba-2. Recurrent states (the last inputs of the
  * convolution, the state of the scan) have a slot per sequence; a run that starts a sequence reads
- * zeros. In training every run starts its texts. */
+ * zeros. In training and for
+ * embeddings every run starts its texts. */
 #include <string.h>
 
 #include "model/build.h"
@@ -15,7 +16,7 @@ rx_memory rx_build_recalled(rx_builder *b, const rx_layer *l, const char *what,
     char name[RX_STATE_NAME];
     rlx_dim wide[RLX_MAX_RANK] = {b->batch, 1, 1, 1, 1, 1, 1, 1};
     rx_memory m = {0};
-    if (b->d->train) {
+    if (rx_is_cacheless(b)) {
         memcpy(wide, shape->dim, sizeof wide);
         wide[0] = b->batch;
         m.now = rlx_expand(g, rlx_scalar(g, RLX_F32, 0), shape->rank, wide);
@@ -33,7 +34,7 @@ rx_memory rx_build_recalled(rx_builder *b, const rx_layer *l, const char *what,
 void rx_build_remembered(rx_builder *b, const rx_memory *m, rlx_value update)
 {
     rlx_graph *g = b->g;
-    if (b->d->train)
+    if (rx_is_cacheless(b))
         return;
     const rlx_value place = b->slots.id ? rlx_reshape(g, b->slots, 1, &b->batch)
                                         : rlx_scalar(g, RLX_I32, 0);

@@ -73,6 +73,11 @@ rlx_value rx_build_kept(rx_builder *b, const rx_layer *l, bool is_key, rlx_value
 rlx_value rx_build_attend(rx_builder *b, const rx_layer *l, rlx_value q, rlx_value k, rlx_value v);
 /* act(gate) * up */
 rlx_value rx_build_gated(rx_builder *b, rlx_value gate, rlx_value up);
+/* Whether texts begin in each run, and nothing of them is kept: training, embeddings. */
+static inline bool rx_is_cacheless(const rx_builder *b)
+{
+    return b->d->train || b->d->embed;
+}
 /* A recurrent state with a slot per sequence, the first axis of `shape`. */
 typedef struct rx_memory {
     rlx_value state, now; /* the state, none in training, where each run begins all of its texts;

@@ -210,12 +210,34 @@ static void put_scales(writer *w)
         put_real(w, "final_logit_softcapping", f->final_cap);
 }
 
+#define RANKS 4 /* the pooling type of models with a classifier */
+#define MAX_CLASSES 64
+
+static void put_classes(writer *w)
+{
+    char labels[MAX_CLASSES][16], text[KEY_TEXT];
+    const char *texts[MAX_CLASSES];
+    const int64_t n = w->f->classes < MAX_CLASSES ? w->f->classes : MAX_CLASSES;
+    for (int64_t i = 0; i < n; i++) {
+        snprintf(labels[i], sizeof labels[i], "LABEL_%d", (int)i);
+        texts[i] = labels[i];
+    }
+    const rlx_gguf_value v = {.type = RLX_GGUF_STRING, .is_array = true, .n = (size_t)n,
+                              .texts = texts};
+    if (w->status == RLX_OK && n > 1)
+        w->status = rlx_gguf_writer_set(w->w, full_key(w, "classifier.output_labels", text), &v,
+                                        w->err);
+}
+
 static void put_encoder(writer *w, rlx_pooling pooling)
 {
     static const int numbers[] = {[RLX_POOLING_MEAN] = 1, [RLX_POOLING_FIRST] = 2,
                                   [RLX_POOLING_LAST] = 3};
+    rlx_file_tensor t;
+    const bool ranks = rx_facts_tensor(w->f, NULL, RX_T_RANK_OUT, &t);
     put_flag(w, "attention.causal", false);
-    put_count(w, "pooling_type", numbers[pooling]);
+    put_count(w, "pooling_type", ranks ? RANKS : numbers[pooling]);
+    put_classes(w);
     if (w->status == RLX_OK)
         w->status = rlx_gguf_writer_set_u32(w->w, "tokenizer.ggml.token_type_count",
                                             (uint32_t)w->f->types, w->err);

@@ -63,7 +63,7 @@ static bool is_rotated(rx_role role)
 static rlx_status add_plain(rx_convert_plan *p, rx_role role, const rx_layer *l, rlx_error *err)
 {
     const rx_facts *f = p->f;
-    rx_convert_tensor *c;
+    rx_convert_tensor *c = NULL;
     RLX_TRY(add(p, role, l, role, &c, err));
     if (is_rotated(role) && f->arch->pairs && !f->pairs)
         c->from = RX_ROWS_PAIRS;
@@ -78,7 +78,7 @@ static rlx_status add_plain(rx_convert_plan *p, rx_role role, const rx_layer *l,
 static rlx_status add_part(rx_convert_plan *p, rx_role role, const rx_layer *l, rx_role to,
                            const int64_t part[3], rx_rows_from from, rlx_error *err)
 {
-    rx_convert_tensor *c;
+    rx_convert_tensor *c = NULL;
     RLX_TRY(add(p, role, l, to, &c, err));
     c->from = from;
     c->group = part[0];
@@ -115,10 +115,13 @@ static rlx_status add_delta(rx_convert_plan *p, const rx_layer *l, rlx_error *er
 
 static rlx_status add_role(rx_convert_plan *p, rx_role role, const rx_layer *l, rlx_error *err)
 {
-    rlx_file_tensor t;
+    rlx_file_tensor t, head;
     if (!rx_facts_tensor(p->f, l, role, &t))
         return RLX_OK;
     switch (role) {
+    case RX_T_RANK: case RX_T_RANK_BIAS: /* of no use without the rest of the head */
+        return rx_facts_tensor(p->f, NULL, RX_T_RANK_OUT, &head) ? add_plain(p, role, l, err)
+                                                                 : RLX_OK;
     case RX_T_KV_UP: return add_latent(p, l, err);
     case RX_T_GATE_UP_EXPERTS: return add_gate_up(p, l, err);
     case RX_T_DELTA_IN: return add_delta(p, l, err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Text embeddings: texts are tokenized, run through the encoder in batches of similar length, and
- * the rows of each text are pooled to one vector. The lengths input masks padding. */
+/* Text embeddings: texts are tokenized, run in batches of similar length, and the rows of each text
+ * are pooled to one vector. The lengths input of encoders masks padding; decoders, which run
+ * without a cache here, see no later tokens anyway. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 typedef struct text {
     size_t index; /* of the caller */
     size_t n;     /* tokens */
+    size_t second; /* of them, where the second of two texts begins */
     int32_t *ids;
 } text;
 
@@ -18,12 +20,14 @@ struct rx_embedding {
     rlx_model *m;
     rlx_pooling pooling;
     bool normalize;
+    bool batches;  /* the session takes several texts */
     size_t width, max_texts, max_tokens;
     text *texts; /* longest first */
     size_t n_texts, done, n_cut;
     bool active;     /* a run is submitted and not yet waited for */
     uint64_t ticket; /* of that run */
-    int32_t *tokens, *types, *lengths;
+    int32_t *tokens, *types, *lengths, *positions;
+    rlx_session *session;
     float *hidden; /* [max_texts, max_tokens, width] */
     float *out;
     rx_arena arena;
@@ -42,7 +46,7 @@ static rlx_status encode_one(rx_embedding *b, const char *s, int32_t *room, text
     if (*cut)
         RLX_TRY(rlx_tokenizer_encode(b->m->tokenizer, s, strlen(s), flags | RLX_ENCODE_TRUNCATE,
                                      &list, err));
-    t->n = list.n < list.cap ? list.n : list.cap;
+    t->n = t->second = list.n < list.cap ? list.n : list.cap;
     if (!t->n)
         return rx_fail(err, RLX_INVALID, "text %zu has no tokens", t->index);
     t->ids = rx_arena_array_copy(&b->arena, room, t->n, sizeof *room);
@@ -84,6 +88,10 @@ static void fill_inputs(rx_embedding *b, const text *texts, size_t n, size_t len
         memcpy(row, texts[i].ids, texts[i].n * sizeof *row);
         for (size_t k = texts[i].n; k < length; k++)
             row[k] = pad >= 0 ? pad : 0;
+        for (size_t k = 0; k < length; k++) {
+            b->types[i * length + k] = k >= texts[i].second && k < texts[i].n;
+            b->positions[i * length + k] = (int32_t)k;
+        }
         b->lengths[i] = (int32_t)texts[i].n;
     }
 }
@@ -119,16 +127,18 @@ static rlx_status prepare_run(rx_embedding *b, rlx_const_tensor in[3], size_t *n
                               rlx_tensor *out,
                               rlx_error *err)
 {
-    rlx_session *s = b->m->session;
+    rlx_session *s = b->session;
     const text *texts = b->texts + b->done;
     size_t n = next_texts(b), length = texts[0].n, bytes = n * length * sizeof *b->tokens;
     fill_inputs(b, texts, n, length);
     in[0] = (rlx_const_tensor){"tokens", b->tokens, bytes};
-    in[1] = (rlx_const_tensor){"lengths", b->lengths, n * sizeof *b->lengths};
+    in[1] = b->m->known.is_decoder
+                ? (rlx_const_tensor){"positions", b->positions, bytes}
+                : (rlx_const_tensor){"lengths", b->lengths, n * sizeof *b->lengths};
     in[2] = (rlx_const_tensor){"types", b->types, bytes};
     *n_in = b->m->known.has_types ? 3 : 2;
     *out = (rlx_tensor){"hidden", b->hidden, n * length * b->width * sizeof *b->hidden};
-    if (b->m->build.sequences > 1)
+    if (b->batches)
         RLX_TRY(rlx_session_bind(s, "batch", (int64_t)n, err));
     return rlx_session_bind(s, "seq", (int64_t)length, err);
 }
@@ -151,7 +161,7 @@ static rlx_status run_batch(rx_embedding *b, rlx_error *err)
     rlx_tensor out;
     size_t n_in;
     RLX_TRY(prepare_run(b, in, &n_in, &out, err));
-    RLX_TRY(rlx_run(b->m->session, in, n_in, &out, 1, err));
+    RLX_TRY(rlx_run(b->session, in, n_in, &out, 1, err));
     finish_run(b);
     return RLX_OK;
 }
@@ -171,41 +181,88 @@ static rlx_status run_all(rx_embedding *b, rlx_error *err)
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
 
-static rlx_status check_embed(const rlx_model *m, const char *const *texts, size_t n,
-                              const float *out, rlx_error *err)
+rlx_status rx_check_embed(const rlx_model *m, rlx_error *err)
 {
-    if (m->known.is_decoder)
-        return rx_fail(err, RLX_INVALID, "'%.200s' is a decoder (%s): it generates text; embeddings"
-                       " need an encoder", m->path, m->known.architecture);
     if (!m->tokenizer)
         return rx_fail(err, RLX_INVALID, "'%.200s' has no tokenizer: put tokenizer.json or "
                        "vocab.txt beside it", m->path);
+    return m->known.is_decoder ? rx_model_need_whole(m, "embedding texts", err) : RLX_OK;
+}
+
+static rlx_status check_embed(const rlx_model *m, const char *const *texts, size_t n,
+                              const float *out, rlx_error *err)
+{
+    RLX_TRY(rx_check_embed(m, err));
     if (n && (!texts || !out))
         return rx_fail(err, RLX_INVALID, "the pointer to the %s is NULL",
                        texts ? "vectors" : "texts");
     return RLX_OK;
 }
 
-/* Tokens of all texts and room for a run. b has its first fields; its arena is the caller's. */
-static rlx_status begin(rx_embedding *b, const char *const *texts, rlx_error *err)
+#define EMBED_TEXTS 16    /* texts in one run, */
+#define EMBED_TOKENS 8192 /* if they have no more tokens than this */
+
+int64_t rx_embed_texts(const rlx_model *m)
+{
+    const int64_t fitting = EMBED_TOKENS / m->max_text;
+    return fitting < 1 ? 1 : fitting < EMBED_TEXTS ? fitting : EMBED_TEXTS;
+}
+
+/* Of a decoder a session of its own, without a cache. */
+static rlx_status find_session(rx_embedding *b, rlx_error *err)
+{
+    rlx_model *m = b->m;
+    rlx_status st = RLX_OK;
+    b->session = m->session;
+    b->batches = m->build.sequences > 1;
+    if (!m->known.is_decoder)
+        return RLX_OK;
+    rx_build_desc build = m->build;
+    build.sequences = rx_embed_texts(m);
+    build.context = build.prompt_chunk = m->max_text;
+    build.embed = true;
+    b->batches = build.sequences > 1;
+    rx_mutex_lock(&m->run_lock);
+    if (!m->embedder)
+        st = rx_model_make_session(m, &build, NULL, &m->embedder, err);
+    rx_mutex_unlock(&m->run_lock);
+    b->session = m->embedder;
+    return st;
+}
+
+static rlx_status make_texts(rx_embedding *b, rlx_error *err)
 {
     b->texts = rx_arena_array_zero(&b->arena, b->n_texts, sizeof *b->texts);
-    if (!b->texts)
-        return rx_fail_memory(err, "the list of texts", b->n_texts * sizeof *b->texts);
-    RLX_TRY(encode_all(b, texts, err));
+    return b->texts ? RLX_OK : rx_fail_memory(err, "the list of texts",
+                                              b->n_texts * sizeof *b->texts);
+}
+
+/* A session, and room for a run of the texts that are there. */
+static rlx_status make_room(rx_embedding *b, rlx_error *err)
+{
+    RLX_TRY(find_session(b, err));
     size_t rows = b->max_texts * b->texts[0].n;
     b->tokens = rx_arena_array_zero(&b->arena, rows, sizeof *b->tokens);
     b->types = rx_arena_array_zero(&b->arena, rows, sizeof *b->types);
+    b->positions = rx_arena_array_zero(&b->arena, rows, sizeof *b->positions);
     b->lengths = rx_arena_array_zero(&b->arena, b->max_texts, sizeof *b->lengths);
     b->hidden = rx_arena_array(&b->arena, rows * b->width, sizeof *b->hidden);
-    if (!b->tokens || !b->types || !b->lengths || !b->hidden)
+    if (!b->tokens || !b->types || !b->positions || !b->lengths || !b->hidden)
         return rx_fail_memory(err, "a batch of texts", rows * b->width * sizeof *b->hidden);
     return RLX_OK;
 }
 
+/* Tokens of all texts and room for a run. b has its first fields; its arena is the caller's. */
+static rlx_status begin(rx_embedding *b, const char *const *texts, rlx_error *err)
+{
+    RLX_TRY(make_texts(b, err));
+    RLX_TRY(encode_all(b, texts, err));
+    return make_room(b, err);
+}
+
 static rx_embedding describe(rlx_model *m, size_t n, const rlx_embed_desc *d, float *out)
 {
-    size_t max_texts = (size_t)m->build.sequences;
+    size_t max_texts = (size_t)(m->known.is_decoder ? rx_embed_texts(m) : m->build.sequences);
     return (rx_embedding){.m = m, .pooling = d && d->pooling ? d->pooling : m->pooling,
                           .normalize = !(d && d->no_normalize),
                           .width = (size_t)m->known.embedding_width,
@@ -237,6 +294,26 @@ rlx_status rlx_embed(rlx_model *m, const char *const *texts, size_t n, const rlx
     return st;
 }
 
+rlx_status rx_pool_tokens(rlx_model *m, const rx_pooled *lists, size_t n, rlx_pooling pooling,
+                          float *out, rlx_error *err)
+{
+    rx_embedding b = describe(m, n, NULL, out);
+    b.pooling = pooling;
+    b.normalize = false;
+    rlx_status st = make_texts(&b, err);
+    for (size_t i = 0; st == RLX_OK && i < n; i++)
+        b.texts[i] = (text){.index = i, .n = lists[i].n, .second = lists[i].second,
+                            .ids = lists[i].ids};
+    if (st == RLX_OK) {
+        qsort(b.texts, n, sizeof *b.texts, compare_lengths);
+        st = make_room(&b, err);
+    }
+    if (st == RLX_OK)
+        st = run_all(&b, err);
+    rx_arena_finish(&b.arena);
+    return st;
+}
+
 /* ---- Non-blocking---------------------------------------------------------------------------- */
 
 rlx_status rx_embedding_begin(rlx_model *m, const char *const *texts, size_t n, float *out,
@@ -260,7 +337,7 @@ rlx_status rx_embedding_begin(rlx_model *m, const char *const *texts, size_t n, 
 
 static rlx_status submit_batch(rx_embedding *b, rlx_error *err)
 {
-    rlx_session *s = b->m->session;
+    rlx_session *s = b->session;
     rlx_const_tensor in[3];
     rlx_tensor out;
     size_t n_in;
@@ -274,7 +351,7 @@ static rlx_status submit_batch(rx_embedding *b, rlx_error *err)
 
 rlx_status rx_embedding_next(rx_embedding *b, int64_t timeout_ms, bool *more, rlx_error *err)
 {
-    rlx_session *s = b->m->session;
+    rlx_session *s = b->session;
     *more = b->done < b->n_texts;
     if (!*more)
         return RLX_OK;

@@ -153,6 +153,7 @@ struct rx_facts {
     bool yarn_exact;          /* YaRN's ramp has unrounded ends */
     int64_t ssm_conv, ssm_inner, ssm_state, ssm_rank, ssm_groups;
     bool ssm_norms;           /* norms without weights of dt, b and c */
+    int64_t classes;          /* rows of RX_T_RANK_OUT */
     int64_t types, positions; /* encoders: rows of the tables; 0: none */
     int64_t first_position;   /* row of the first token */
     rlx_pooling pooling;

@@ -285,7 +285,7 @@ static rlx_status gguf_refuse(const rx_facts *f, rlx_error *err)
 static rlx_status gguf_rest(rx_facts *f, rlx_error *err)
 {
     static const rlx_pooling poolings[] = {RLX_POOLING_DEFAULT, RLX_POOLING_MEAN, RLX_POOLING_FIRST,
-                                           RLX_POOLING_LAST};
+                                           RLX_POOLING_LAST, RLX_POOLING_DEFAULT /* ranks */};
     rlx_meta m;
     int64_t pooling = 0, router = 0;
     const char *text;
@@ -297,7 +297,7 @@ static rlx_status gguf_rest(rx_facts *f, rlx_error *err)
     f->router = (rx_router)router;
     RLX_TRY(gguf_flag(f, "ssm.dt_b_c_rms", &f->ssm_norms, err));
     if (find_key(f, "pooling_type", &m))
-        RLX_TRY(meta_count(&m, 0, 0, 3, &pooling, err));
+        RLX_TRY(meta_count(&m, 0, 0, 4, &pooling, err));
     f->pooling = poolings[pooling];
     if (!rlx_file_find_meta(f->file, "general.name", &m) || m.is_array ||
         !rlx_meta_string(&m, 0, &text, &n))

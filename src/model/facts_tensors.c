@@ -31,11 +31,12 @@ static bool is_of_layer(const tensor_row *r)
 static void print_name(const rx_facts *f, rx_role role, int64_t layer, int64_t expert,
                        char text[NAME_TEXT])
 {
-    const char *prefix = f->prefix ? f->prefix : "";
+    const char *format = rx_facts_name_format(f, role);
+    const bool is_head = !strncmp(format, "classifier.", 11); /* beside the encoder */
+    const char *prefix = f->prefix && !is_head ? f->prefix : "";
     const size_t n = strlen(prefix);
     memcpy(text, prefix, n);
-    if (!rx_print_tensor_name(rx_facts_name_format(f, role), layer, expert, text + n,
-                              NAME_TEXT - n))
+    if (!rx_print_tensor_name(format, layer, expert, text + n, NAME_TEXT - n))
         text[n] = 0;
 }
 
@@ -78,6 +79,7 @@ static int64_t *free_size(rx_facts *f, char axis)
     case 'P': return &f->positions;
     case 'X': return &f->expert_hidden;
     case 'Y': return &f->shared_hidden;
+    case 'c': return &f->classes;
     default: return NULL;
     }
 }

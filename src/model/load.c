@@ -144,14 +144,14 @@ static rlx_status read_embedding_settings(rlx_model *m, const char *weights, rlx
     m->max_text = m->known.trained_context;
     m->pooling = m->known.pooling;
     rlx_status st = RLX_OK;
-    if (weights && !m->known.is_decoder) {
+    if (weights) {
         st = read_pooling(m, weights, &arena, err);
         if (st == RLX_OK)
             st = read_max_text(m, weights, &arena, err);
     }
     rx_arena_finish(&arena);
     if (m->pooling == RLX_POOLING_DEFAULT)
-        m->pooling = RLX_POOLING_MEAN;
+        m->pooling = m->known.is_decoder ? RLX_POOLING_LAST : RLX_POOLING_MEAN;
     return st;
 }
 

@@ -12,8 +12,6 @@
 
 #define DEFAULT_CONTEXT 4096
 #define DEFAULT_PROMPT_CHUNK 512
-#define EMBED_TEXTS 16    /* texts in one run of an encoder, */
-#define EMBED_TOKENS 8192 /* if they have no more tokens than this */
 
 /* ---- Choices --------------------------------------------------------------------------------- */
 
@@ -60,8 +58,7 @@ static rx_build_desc choose_build(const rlx_model *m, const rlx_model_desc *d)
 {
     rx_build_desc b = {.cache = d->cache ? d->cache : RLX_F16};
     if (!m->known.is_decoder) {
-        int64_t fitting = EMBED_TOKENS / m->max_text;
-        b.sequences = or_default(d->sequences, smaller(fitting ? fitting : 1, EMBED_TEXTS));
+        b.sequences = or_default(d->sequences, rx_embed_texts(m));
         b.context = b.prompt_chunk = m->max_text;
         return b;
     }
@@ -149,6 +146,7 @@ static rlx_status load_model(rlx_model *m, const char *path, rx_bytes data,
     if (d->context && d->context < m->max_text)
         m->max_text = d->context;
     m->build = choose_build(m, d);
+    m->max_text = smaller(m->max_text, m->build.context);
     m->policy = choose_policy(m, d->policy);
     RLX_TRY(open_device(m, d, err));
     RLX_TRY(rx_model_divide(m, d, err));
@@ -206,6 +204,7 @@ void rlx_model_close(rlx_model *m)
     if (!m)
         return;
     rx_parts_destroy(&m->scorer);
+    rlx_session_destroy(m->embedder);
     rlx_session_destroy(m->front);
     rlx_session_destroy(m->session);
     rlx_device_close(m->host);

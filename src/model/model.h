@@ -15,6 +15,9 @@
  *   beam.c          beam search over the sequences of a context
  *   chat.c          conversations
  *   embed.c         vectors of texts
+ *   rerank.c        scores of documents for a query
+ *   imatrix.c       importance matrices
+ *   convert.c       safetensors to GGUF (convert.h)
  *   score.c         log-probabilities of tokens */
 #ifndef RX_MODEL_MODEL_H
 #define RX_MODEL_MODEL_H
@@ -57,6 +60,7 @@ struct rlx_model {
     rx_mutex lock;            /* guards what follows */
     bool session_lent;        /* a context uses the session itself; others use clones */
     rx_parts scorer;          /* of rlx_score, made when first asked for */
+    rlx_session *embedder;    /* of rlx_embed with a decoder, as well */
     uint64_t fingerprint;     /* 0: not yet computed */
     rlx_vocabulary *vocabulary; /* of grammars, made when first asked for */
     rx_mutex run_lock;        /* rlx_score and rlx_embed: one run at a time; guards what follows */
@@ -256,6 +260,19 @@ rlx_status rx_embedding_begin(rlx_model *m, const char *const *texts, size_t n, 
 /* Runs a batch; RLX_TIMEOUT: still running, call again. *more: texts remain. */
 rlx_status rx_embedding_next(rx_embedding *e, int64_t timeout_ms, bool *more, rlx_error *err);
 void rx_embedding_end(rx_embedding *e);
+
+/* Texts of max_text tokens that an encoder, or a decoder as one, takes in a run. */
+int64_t rx_embed_texts(const rlx_model *m);
+/* Tokens for rx_pool_tokens, of which those from `second` on belong to the second of two texts. */
+typedef struct rx_pooled {
+    int32_t *ids;
+    size_t n, second;
+} rx_pooled;
+/* One vector [width] of each list, not scaled, to out. */
+rlx_status rx_pool_tokens(rlx_model *m, const rx_pooled *lists, size_t n, rlx_pooling pooling,
+                          float *out, rlx_error *err);
+/* RLX_INVALID: the model has no tokenizer, or layers on the CPU beside a device. */
+rlx_status rx_check_embed(const rlx_model *m, rlx_error *err);
 
 /* ---- context.c: states ----------------------------------------------------------------------- */
 

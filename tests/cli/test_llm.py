@@ -70,7 +70,7 @@ expect(2, "generate", *CPU, "--prompt", "x", "--cache", "q4_0", err="f16, f32 or
 expect(1, "generate", "--model", TMP / "none.gguf", "--prompt", "x", err="none.gguf")
 expect(1, "generate", "--model", TMP, "--prompt", "x", err="holds no model")
 expect(1, "generate", *CPU, "--ctx", 4, "--prompt", "Hello", err="the context holds 4")
-expect(1, "embed", *CPU, "text", err="is a decoder")
+check(len(expect(0, "embed", *CPU, "text").split()) > 8, "embed with a decoder")
 broken = TMP / "broken.gguf"
 broken.write_bytes(MODEL.read_bytes()[:5000])
 expect(1, "generate", "--model", broken, "--prompt", "x", err="broken.gguf")

@@ -446,11 +446,12 @@ def modern(r, tokens):
     return r.layer_norm("output_norm", x)
 
 
-def hidden(model, tokens):
+def hidden(model, tokens, types=0):
+    """`types`: the token types, one for all or one each."""
     r = Reader(model)
     if r.arch == "modern-bert":
         return modern(r, tokens)
-    x = r.get("token_embd.weight")[np.asarray(tokens)] + r.get("token_types.weight")[0]
+    x = r.get("token_embd.weight")[np.asarray(tokens)] + r.get("token_types.weight")[types]
     if r.has("position_embd.weight"):
         x = x + r.get("position_embd.weight")[:len(tokens)]
     x = r.layer_norm("token_embd_norm", x)

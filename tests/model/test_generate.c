@@ -265,7 +265,12 @@ static void test_wrong_calls(void)
     const char *texts[] = {"a"};
     float out[32];
     m = open_tiny((rlx_model_desc){RLX_INIT(rlx_model_desc)});
-    CHECK_FAILS(rlx_embed(m, texts, 1, NULL, out, NULL, &err), RLX_INVALID, &err, "is a decoder");
+    CHECK_OK(rlx_embed(m, texts, 1, NULL, out, NULL, &err), &err);
+    CHECK_FAILS(rlx_rerank(m, "a", texts, 1, NULL, NULL, NULL, &err), RLX_INVALID, &err,
+                "the pointer to the scores is NULL");
+    double score;
+    CHECK_FAILS(rlx_rerank(m, "a", texts, 1, NULL, &score, NULL, &err), RLX_INVALID, &err,
+                "too many tokens");
     rlx_model_close(m);
 }
 

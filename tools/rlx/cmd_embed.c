@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "input.h"
+#include "lines.h"
 #include "llm.h"
 #include "system.h"
 #include "term.h"
@@ -18,49 +18,6 @@ typedef struct options {
     int64_t top;
     bool raw;
 } options;
-
-/* Lines of a file, or arguments. */
-typedef struct lines {
-    char *data;
-    const char **v;
-    size_t *number; /* in the file, from 1 */
-    size_t n;
-} lines;
-
-static void lines_free(lines *l)
-{
-    free(l->data);
-    free(l->v);
-    free(l->number);
-}
-
-static void add_line(lines *l, const char *text, size_t number)
-{
-    l->v = cli_realloc_array(l->v, l->n + 1, sizeof *l->v);
-    l->number = cli_realloc_array(l->number, l->n + 1, sizeof *l->number);
-    l->number[l->n] = number;
-    l->v[l->n++] = text;
-}
-
-static int read_lines(const char *path, bool with_empty, lines *out)
-{
-    size_t n, number = 1;
-    out->data = input_read(path, &n);
-    if (!out->data)
-        return EXIT_FAILED;
-    for (char *at = out->data, *end = at + n; at < end;) {
-        char *stop = memchr(at, '\n', (size_t)(end - at));
-        char *next = stop ? stop + 1 : end;
-        if (stop)
-            *stop = 0;
-        at[strcspn(at, "\r")] = 0;
-        if (*at || with_empty)
-            add_line(out, at, number);
-        number++;
-        at = next;
-    }
-    return out->n ? EXIT_OK : cli_fail("'%s' has no lines of text", path);
-}
 
 static int read_pooling(const char *text, rlx_pooling *out)
 {
@@ -217,9 +174,9 @@ static int read_texts(const options *o, lines *texts)
     const cli_list *args = &o->common.args;
     const bool dash = args->n == 1 && !strcmp(args->v[0], "-");
     for (size_t i = 0; i < args->n && !dash; i++)
-        add_line(texts, args->v[i], i + 1);
+        lines_add(texts, args->v[i], i + 1);
     const char *path = o->file ? o->file : dash || !args->n ? "-" : NULL;
-    return path ? read_lines(path, true, texts) : EXIT_OK;
+    return path ? lines_read(path, true, texts) : EXIT_OK;
 }
 
 static int run_model(const options *o, rlx_model *m, const rlx_embed_desc *d)
@@ -230,7 +187,7 @@ static int run_model(const options *o, rlx_model *m, const rlx_embed_desc *d)
     const size_t width = (size_t)info.embedding_width;
     int status = read_texts(o, &texts);
     if (status == EXIT_OK && o->search)
-        status = read_lines(o->search, false, &l);
+        status = lines_read(o->search, false, &l);
     float *vectors = NULL, *found = NULL;
     if (status == EXIT_OK)
         vectors = embed_texts(m, d, texts.v, texts.n, width);
@@ -291,10 +248,10 @@ const cli_command cmd_embed = {
     .record_bytes = sizeof(options),
     .max_args = -1,
     .details =
-        "The model is an encoder (BERT family): a folder with model.safetensors, config.json and\n"
-        "tokenizer.json, or a GGUF file. Each text gives one line of numbers; without\n"
-        "TEXT the lines of standard input are the texts. Texts that mean about the same have\n"
-        "vectors with a large inner product (1 for equal ones).",
+        "The model is an encoder (BERT family) or a decoder trained for it (Qwen3-Embedding): a\n"
+        "folder with model.safetensors, config.json and tokenizer.json, or a GGUF file. Each text\n"
+        "gives one line of numbers; without TEXT the lines of standard input are the texts. Texts\n"
+        "that mean about the same have vectors with a large inner product (1 for equal ones).",
     .examples =
         "  rlx embed minilm \"How are you?\" --json\n"
         "  rlx embed --model minilm --search faq.txt --top 3 \"I forgot my password\"\n"

@@ -31,7 +31,7 @@ static const cli_command cmd_version = {
 
 /* In the order of the overview, where a heading begins each group. */
 static const cli_command *const commands[] = {
-    &cmd_generate, &cmd_chat,     &cmd_embed,   &cmd_serve,      &cmd_pull,
+    &cmd_generate, &cmd_chat,     &cmd_embed,   &cmd_rerank,     &cmd_serve,    &cmd_pull,
     &cmd_list,     &cmd_rm,       &cmd_inspect, &cmd_convert,    &cmd_quantize,
     &cmd_imatrix,  &cmd_tokenize, &cmd_perplexity, &cmd_train,   &cmd_run,     &cmd_verify,
     &cmd_explain,  &cmd_compile,  &cmd_bench,   &cmd_kernels,    &cmd_ops,

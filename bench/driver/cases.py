@@ -99,11 +99,11 @@ def model_cases(smollm2):
                    {"llama.cpp": least}, None, bool(policy))
 
 
-def onnx_cases(models):
+def onnx_cases(models, peers=("onnxruntime",)):
     """Models in ONNX files: {section: rows of onnx_models.prepare}."""
     for section, rows in models.items():
         for label, path, folder in rows:
-            yield Case(section, label, f"onnx {path} {folder}", {"onnxruntime": 1.0}, None,
+            yield Case(section, label, f"onnx {path} {folder}", {p: 1.0 for p in peers}, None,
                        label == "orientation", section == "ONNX")
 
 
@@ -131,7 +131,7 @@ def cpu_cases(smollm2=None, models=None):
 def gpu_cases(model=None, models=None):
     """Against PyTorch on the same GPU, llama.cpp for a model, ONNX Runtime for ONNX models."""
     flat = 1 << 26
-    yield from onnx_cases(models or {})
+    yield from onnx_cases(models or {}, ("onnxruntime", "torch"))
     yield from sequence_cases(model, "model")
 
     def case(section, label, request, quick=True, size=None):

@@ -1,6 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Real ONNX models out of packages: where they are and inputs for them, as NAME.npy in a folder."""
+"""Real ONNX models out of packages: where they are and inputs for them, as NAME.npy in a folder.
+
+  python3 bench/driver/onnx_models.py FOLDER [MOONSHINE]   gathers all in a folder, for
+  bench/compare --onnx FOLDER                              on a machine without the packages
+"""
 import importlib.util
+import json
+import shutil
+import sys
 from pathlib import Path
 
 # package of PyPI (its module), the model in it
@@ -120,3 +127,33 @@ def prepare_quantised(folder):
         np.save(at / "x.npy", x)
         rows.append((label, at / "model.onnx", at))
     return rows
+
+
+# ---- On other machines ---------------------------------------------------------------------------
+
+def gather(folder, moonshine=None):
+    """Copies models and inputs to a folder, with a list of them; a model once."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for label, path, at in prepare(folder / "inputs", moonshine):
+        name = at.name.rsplit("-", 1)[0] + ".onnx"
+        if not (folder / name).exists():
+            shutil.copyfile(path, folder / name)
+        rows.append([label, name, str(at.relative_to(folder))])
+    (folder / "models.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    return rows
+
+
+def gathered(folder):
+    """What gather wrote, as prepare gives it."""
+    folder = Path(folder).resolve()
+    rows = json.loads((folder / "models.json").read_text(encoding="utf-8"))
+    return [(label, folder / name, folder / at) for label, name, at in rows]
+
+
+if __name__ == "__main__":
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
+    for row in gather(*sys.argv[1:]):
+        print(*row)

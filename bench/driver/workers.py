@@ -89,6 +89,8 @@ def worker_command(name, threads, options):
     script = {"numpy": "numpy_peer.py", "onnxruntime": "onnx_peer.py",
               "torch": "torch_peer.py"}[name]
     command = [sys.executable, str(PEERS_DIR / script)]
+    if name == "onnxruntime" and options.device != "cpu":
+        env["RLX_BENCH_PROVIDER"] = "CUDA"
     if name == "torch":
         command.append("cpu" if options.device == "cpu" else "cuda")
     return command, env

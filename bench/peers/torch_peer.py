@@ -7,9 +7,13 @@ import os
 import sys
 import time
 
+from pathlib import Path
+
+import numpy as np
 import torch
 import torch.nn.functional as F
 
+import onnx_torch
 import peer
 
 DEVICE = sys.argv[1] if len(sys.argv) > 1 else "cpu"
@@ -155,7 +159,19 @@ MAKE = {
 }
 
 
+def make_onnx(case):
+    """A model from a file; the folder has NAME.npy for each input."""
+    path, folder = case.files
+    given = {p.stem: np.load(p) for p in Path(folder).glob("*.npy")}
+    try:
+        return onnx_torch.Model(path, given, DEVICE).run
+    except NotImplementedError as why:
+        raise peer.Unsupported(f"PyTorch: {why}") from None
+
+
 def make(case):
+    if case.op == "onnx":
+        return make_onnx(case)
     if case.op not in MAKE or case.dtype not in TYPES:
         raise peer.Unsupported(f"PyTorch: no call for {case.op}:{case.dtype}")
     return MAKE[case.op](case)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Graph builder of encoders: bidirectional attention, post-norm (BERT) or pre-norm (ModernBERT). */
+/* Graph builder of encoders: bidirectional attention, post-norm (BERT) or pre-norm (ModernBERT,
+ * T5). */
 #include "model/build.h"
 
 /* norm(x + residual) with weight and bias. */
@@ -28,6 +29,8 @@ static rlx_value build_embeddings(rx_builder *b)
         const rlx_value table = rx_build_weight(b, NULL, RX_T_TYPES);
         x = rlx_add(g, x, to_f32(b, rlx_gather(g, table, types, 0)));
     }
+    if (!(b->f->arch->parts & RX_HAS_EMBED_NORM))
+        return x;
     const rlx_value gamma = rx_build_vector(b, NULL, RX_T_EMBED_NORM);
     const rlx_value beta = rx_build_vector(b, NULL, RX_T_EMBED_NORM_BIAS);
     if (b->f->arch->parts & RX_HAS_POSITIONS) {

@@ -171,6 +171,57 @@ static rlx_value count_up(rx_builder *b, rlx_dim n)
     return rlx_range(b->g, &d);
 }
 
+/* The distances from which the logarithmic buckets of T5 begin: half of n buckets are of single
+ * distances, the others reach up to 128. */
+#define FAR 128
+#define MOST_STARTS 2048
+
+static rlx_value build_starts(rx_builder *b, int64_t n)
+{
+    int32_t starts[MOST_STARTS];
+    const int64_t exact = n / 2;
+    rlx_dim count = 0;
+    for (int32_t a = (int32_t)exact; a < FAR; a++) {
+        const double at = log((double)a / (double)exact) / log((double)FAR / (double)exact) *
+                          (double)(n - exact);
+        while (count < (int64_t)(at + 1e-9) && count < n - exact - 1)
+            starts[count++] = a;
+    }
+    while (count < n - exact - 1)
+        starts[count++] = FAR;
+    return rlx_constant(b->g, RLX_I32, 1, &count, starts, (size_t)count * sizeof *starts);
+}
+
+/* T5: the bias of each head by the distance of key and query, f32 [1, H, S, S]. Buckets are found
+ * once for each distance, -(S - 1) to S - 1. */
+static rlx_value build_distances(rx_builder *b)
+{
+    rlx_graph *g = b->g;
+    const int64_t n = b->f->buckets / 2, exact = n / 2, axis = 1;
+    if (b->near.id)
+        return b->near;
+    const rlx_dim all = rlx_dim_sub(g, rlx_dim_mul(g, b->seq, 2), 1), tall[] = {all, 1};
+    const rlx_dim row[] = {1, b->seq}, column[] = {b->seq, 1};
+    const rlx_value last = rlx_narrow(g, count_up(b, all), 0, rlx_dim_sub(g, b->seq, 1), 1);
+    const rlx_value d = rlx_sub(g, count_up(b, all), last), a = rlx_abs(g, d);
+    const rlx_value later = rlx_cast(g, rlx_gt(g, d, rlx_scalar(g, RLX_I32, 0)), RLX_I32);
+    const rlx_value beyond = rlx_cast(g, rlx_ge(g, rlx_reshape(g, a, 2, tall),
+                                                build_starts(b, n)), RLX_I32);
+    const rlx_value far = rlx_reduce(g, RLX_REDUCE_SUM, beyond, &axis, 1, false);
+    rlx_value bucket = rlx_min(g, a, rlx_scalar(g, RLX_I32, (double)exact));
+    bucket = rlx_add(g, rlx_add(g, bucket, far),
+                     rlx_mul(g, later, rlx_scalar(g, RLX_I32, (double)n)));
+    const rlx_value table = rlx_gather(g, rx_build_vector(b, NULL, RX_T_REL_BIAS), bucket, 0);
+    const rlx_value at = count_up(b, b->seq);
+    const rlx_value index = rlx_add(g, rlx_sub(g, rlx_reshape(g, at, 2, row),
+                                               rlx_reshape(g, at, 2, column)), last);
+    const int order[] = {2, 0, 1};
+    const rlx_value bias = rlx_transpose(g, rlx_gather(g, table, index, 0), order);
+    const rlx_dim four[] = {1, b->f->layer[0].heads, b->seq, b->seq};
+    b->near = rlx_reshape(g, bias, 4, four);
+    return b->near;
+}
+
 /* Window of an encoder: keys at most half a window away, bool [1, 1, S, S]. */
 static rlx_value build_near(rx_builder *b)
 {
@@ -205,6 +256,8 @@ static rlx_value build_chunk(rx_builder *b)
 /* A mask for windows that attention's `window` attribute cannot express. */
 static rlx_value build_mask(rx_builder *b, const rx_layer *l, bool decodes)
 {
+    if (l->parts & RX_HAS_RELATIVE)
+        return build_distances(b);
     if (!l->local)
         return RLX_NONE;
     if (!decodes)
@@ -299,7 +352,7 @@ static rlx_value build_dense(rx_builder *b, const rx_layer *l, rlx_value x, rlx_
         const rlx_value up = rx_build_linear(b, l, x, RX_T_UP, up_bias, RLX_NONE);
         y = l->parts & RX_HAS_GATE
                 ? rx_build_gated(b, rx_build_linear(b, l, x, RX_T_GATE, gate_bias, RLX_NONE), up)
-                : activate(b, up);
+                : l->parts & RX_HAS_RELATIVE ? rlx_relu(b->g, up) : activate(b, up);
     }
     const rlx_value bias = rx_build_vector(b, l, RX_T_DOWN_BIAS);
     return rx_build_linear(b, l, y, RX_T_DOWN, bias, residual);

@@ -320,6 +320,8 @@ static rlx_status convert(job *j, const char *path, const char *out, rlx_error *
     if (strcmp(rlx_file_format(j->m.file), "safetensors") != 0)
         return rx_fail(err, RLX_INVALID, "'%.200s' is a %s file; expected a safetensors file or "
                        "the folder that holds one", path, rlx_file_format(j->m.file));
+    if (j->m.facts->arch->parts & RX_HAS_RELATIVE)
+        return rx_fail(err, RLX_UNSUPPORTED, "'%.200s': T5 is read, but not converted", path);
     j->plan = (rx_convert_plan){.f = j->m.facts, .arena = &j->arena};
     RLX_TRY(rx_convert_make_plan(&j->plan, err));
     RLX_TRY(choose_types(j, err));

@@ -18,9 +18,14 @@
 #define GATED (RX_HAS_DENSE | RX_HAS_GATE | RX_HAS_UP)
 #define POST RX_HAS_POST_NORM
 #define MAMBA (LOGITS | RX_HAS_PRE_NORM | RX_HAS_MAMBA)
-#define ENCODER (RX_HAS_ENCODER | RX_HAS_ATTENTION | RX_HAS_DENSE | RX_HAS_UP | RX_HAS_OUT_NORMS)
-#define PRE_NORM_ENCODER (RX_HAS_ENCODER | RX_HAS_ATTENTION | RX_HAS_DENSE | RX_HAS_PRE_NORM | \
+#define EMBED (RX_HAS_ENCODER | RX_HAS_EMBED_NORM)
+#define ENCODER (EMBED | RX_HAS_ATTENTION | RX_HAS_DENSE | RX_HAS_UP | RX_HAS_OUT_NORMS)
+#define PRE_NORM_ENCODER (EMBED | RX_HAS_ATTENTION | RX_HAS_DENSE | RX_HAS_PRE_NORM | \
                           RX_HAS_FFN_NORM | RX_HAS_LAYER_NORM | RX_HAS_OUT_NORM)
+
+#define T5 (RX_HAS_ENCODER | RX_HAS_ATTENTION | RX_HAS_DENSE | RX_HAS_GATE | RX_HAS_UP | \
+            RX_HAS_PRE_NORM | RX_HAS_FIRST_NORM | RX_HAS_FFN_NORM | RX_HAS_OUT_NORM | \
+            RX_HAS_RELATIVE)
 
 static const rx_arch archs[] = {
     {.name = "llama", .parts = DECODER | GATED, .act = RLX_ACT_SILU, .pairs = true,
@@ -70,6 +75,8 @@ static const rx_arch archs[] = {
     {.name = "modern-bert", .parts = PRE_NORM_ENCODER | RX_HAS_GATE | RX_HAS_UP | RX_HAS_ROPE,
      .act = RLX_ACT_GELU, .window = 128, .window_period = 3, .window_last = true,
      .local_base = 10000},
+    {.name = "t5encoder", .parts = T5, .act = RLX_ACT_GELU_TANH},
+    {.name = "t5", .parts = T5, .act = RLX_ACT_GELU_TANH},
     {.name = "nomic-bert", .parts = ENCODER | RX_HAS_GATE | RX_HAS_ROPE, .act = RLX_ACT_SILU},
 };
 
@@ -149,6 +156,8 @@ static rlx_status check_attention(rx_facts *f, rlx_error *err)
                            "heads, got %lld and %lld", (long long)i, (long long)l->heads,
                            (long long)l->kv_heads);
     }
+    if (f->arch->parts & RX_HAS_RELATIVE)
+        f->attention_scale = 1;
     if (f->attention_scale == 0) {
         const bool wide = f->arch->wide_layers == f->layers;
         const int64_t part = wide ? f->width / f->layer[0].heads : f->head_size;
@@ -268,6 +277,8 @@ static rlx_status read_gguf(rx_facts *f, rlx_error *err)
                        "no language model");
     RLX_TRY(set_arch(f, text, n, err));
     f->pairs = f->arch->pairs;
+    if (f->arch->parts & RX_HAS_RELATIVE)
+        f->model_type = "t5encoder"; /* whose tensors have other names */
     return rx_facts_read_gguf(f, err);
 }
 
@@ -280,6 +291,7 @@ static const struct {
     {"bert", "bert", RX_NAMES_BERT, false, false},
     {"roberta", "bert", RX_NAMES_BERT, false, false},
     {"xlm-roberta", "bert", RX_NAMES_BERT, false, false},
+    {"t5", "t5", RX_NAMES_HF, false, false},
     {"llama", "llama", RX_NAMES_HF, false, false},
     {"mistral", "llama", RX_NAMES_HF, false, false},
     {"mixtral", "llama", RX_NAMES_HF, false, false},

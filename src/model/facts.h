@@ -57,6 +57,8 @@ typedef uint64_t rx_has;
 #define RX_HAS_DELTA_SPLIT       RX_PART(40) /* its q, k, v and z in two tensors, else one */
 #define RX_HAS_DELTA_JOINED      RX_PART(41)
 #define RX_HAS_Q_GATE            RX_PART(42) /* attn_q also has output gates */
+#define RX_HAS_EMBED_NORM        RX_PART(43) /* encoders: of the embeddings */
+#define RX_HAS_RELATIVE          RX_PART(44) /* T5: a bias of each head by distance, no scale */
 #define RX_HAS_RECURRENT (RX_HAS_MAMBA | RX_HAS_DELTA)
 
 /* Expert weights from router logits. */
@@ -154,6 +156,7 @@ struct rx_facts {
     int64_t ssm_conv, ssm_inner, ssm_state, ssm_rank, ssm_groups;
     bool ssm_norms;           /* norms without weights of dt, b and c */
     int64_t classes;          /* rows of RX_T_RANK_OUT */
+    int64_t buckets;          /* T5: of distances, of both signs */
     int64_t types, positions; /* encoders: rows of the tables; 0: none */
     int64_t first_position;   /* row of the first token */
     rlx_pooling pooling;

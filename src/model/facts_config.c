@@ -390,9 +390,39 @@ static rlx_status read_kind(rx_facts *f, const rx_json *config, rlx_error *err)
     return read_rope(f, config, err);
 }
 
+/* T5: the encoder. */
+static rlx_status read_t5(rx_facts *f, const rx_json *config, rlx_error *err)
+{
+    const rx_json *kind = find(config, "feed_forward_proj");
+    int64_t layers, heads, hidden;
+    if (!kind || (kind->kind == RX_JSON_STRING && !strcmp(kind->text, "relu")))
+        f->model_type = "t5-relu";
+    else
+        RLX_TRY(check_text(config, "feed_forward_proj", "gated-gelu", err));
+    RLX_TRY(read_count(config, "d_model", 1, 1 << 20, &f->width, err));
+    RLX_TRY(read_count(config, "num_layers", 1, RX_MAX_LAYERS, &layers, err));
+    RLX_TRY(read_count(config, "num_heads", 1, 1 << 16, &heads, err));
+    RLX_TRY(read_count(config, "d_ff", 1, 1 << 24, &hidden, err));
+    RLX_TRY(read_count(config, "d_kv", 1, 1 << 16, &f->head_size, err));
+    f->value_size = f->head_size;
+    f->trained_context = 512;
+    if (find(config, "n_positions"))
+        RLX_TRY(read_count(config, "n_positions", 1, INT32_MAX, &f->trained_context, err));
+    RLX_TRY(read_real(config, "layer_norm_epsilon", 1e-30, 1, &f->eps, err));
+    RLX_TRY(rx_facts_set_layers(f, layers, err));
+    for (int64_t i = 0; i < layers; i++) {
+        f->layer[i].heads = f->layer[i].kv_heads = heads;
+        f->layer[i].hidden = hidden;
+    }
+    return RLX_OK;
+}
+
 rlx_status rx_facts_read_config(rx_facts *f, const rx_json *config, rlx_error *err)
 {
     rx_facts_set_missing(f);
+    f->name = "";
+    if (f->arch->parts & RX_HAS_RELATIVE)
+        return read_t5(f, config, err);
     f->window = 0;
     RLX_TRY(read_count(config, "hidden_size", 1, 1 << 20, &f->width, err));
     RLX_TRY(read_count(config, "max_position_embeddings", 1, INT32_MAX, &f->trained_context, err));

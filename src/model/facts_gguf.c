@@ -37,6 +37,7 @@ static const count_row counts[] = {
     {AT(mla_key), "attention.key_length_mla", 1, 1 << 16, 0},
     {AT(mla_value), "attention.value_length_mla", 1, 1 << 16, 0},
     {AT(temperature_length), "attention.temperature_length", 1, INT32_MAX, 0},
+    {AT(buckets), "attention.relative_buckets_count", 4, 1 << 12, 0},
     {AT(ssm_conv), "ssm.conv_kernel", 1, 64, 0},
     {AT(ssm_inner), "ssm.inner_size", 1, 1 << 20, 0},
     {AT(ssm_state), "ssm.state_size", 1, 1 << 16, 0},

@@ -13,6 +13,8 @@ static const char *const columns[RX_N_ROLES][RX_N_NAMINGS] = {
 };
 
 #define L "model.layers.%d."
+#define E "enc.blk.%d."
+#define B "encoder.block.%d."
 
 static const struct {
     const char *type; /* model_type, or several separated by spaces */
@@ -47,6 +49,30 @@ static const struct {
     {"phi", RX_T_UP_BIAS, L "mlp.fc1.bias"},
     {"phi", RX_T_DOWN, L "mlp.fc2.weight"},
     {"phi", RX_T_DOWN_BIAS, L "mlp.fc2.bias"},
+    {"t5encoder", RX_T_OUT_NORM, "enc.output_norm.weight"},
+    {"t5encoder", RX_T_ATTN_NORM, E "attn_norm.weight"},
+    {"t5encoder", RX_T_Q, E "attn_q.weight"},
+    {"t5encoder", RX_T_K, E "attn_k.weight"},
+    {"t5encoder", RX_T_V, E "attn_v.weight"},
+    {"t5encoder", RX_T_O, E "attn_o.weight"},
+    {"t5encoder", RX_T_FFN_NORM, E "ffn_norm.weight"},
+    {"t5encoder", RX_T_GATE, E "ffn_gate.weight"},
+    {"t5encoder", RX_T_UP, E "ffn_up.weight"},
+    {"t5encoder", RX_T_DOWN, E "ffn_down.weight"},
+    {"t5 t5-relu", RX_T_EMBED, "shared.weight"},
+    {"t5 t5-relu", RX_T_OUT_NORM, "encoder.final_layer_norm.weight"},
+    {"t5 t5-relu", RX_T_REL_BIAS,
+     "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"},
+    {"t5 t5-relu", RX_T_ATTN_NORM, B "layer.0.layer_norm.weight"},
+    {"t5 t5-relu", RX_T_Q, B "layer.0.SelfAttention.q.weight"},
+    {"t5 t5-relu", RX_T_K, B "layer.0.SelfAttention.k.weight"},
+    {"t5 t5-relu", RX_T_V, B "layer.0.SelfAttention.v.weight"},
+    {"t5 t5-relu", RX_T_O, B "layer.0.SelfAttention.o.weight"},
+    {"t5 t5-relu", RX_T_FFN_NORM, B "layer.1.layer_norm.weight"},
+    {"t5", RX_T_GATE, B "layer.1.DenseReluDense.wi_0.weight"},
+    {"t5", RX_T_UP, B "layer.1.DenseReluDense.wi_1.weight"},
+    {"t5-relu", RX_T_UP, B "layer.1.DenseReluDense.wi.weight"},
+    {"t5 t5-relu", RX_T_DOWN, B "layer.1.DenseReluDense.wo.weight"},
 };
 
 static bool has_word(const char *words, const char *word)

@@ -80,6 +80,7 @@ static int64_t *free_size(rx_facts *f, char axis)
     case 'X': return &f->expert_hidden;
     case 'Y': return &f->shared_hidden;
     case 'c': return &f->classes;
+    case 'r': return &f->buckets;
     default: return NULL;
     }
 }
@@ -127,6 +128,7 @@ static int64_t axis_size(const rx_facts *f, const rx_layer *l, char axis)
     case 'D': return f->head_size;
     case 'd': return f->n_rot / 2;
     case 'H': return l->heads;
+    case 'm': return f->layer[0].heads;
     case 'Q': return l->heads * f->head_size;
     case 'q': return l->heads * f->head_size * (l->parts & RX_HAS_Q_GATE ? 2 : 1);
     case 'K': return l->kv_heads * f->head_size;
@@ -301,6 +303,8 @@ static rx_has ffn_parts(const finder *s, rx_has parts, int64_t i)
 static rx_has layer_parts(const finder *s, int64_t i)
 {
     rx_has parts = ffn_parts(s, attention_parts(s, s->f->arch->parts, i), i);
+    if (parts & RX_HAS_RELATIVE && !has_tensor(s, RX_T_GATE, i))
+        parts &= ~RX_HAS_GATE; /* T5 1.0 */
     if (parts & RX_HAS_GATE && !has_tensor(s, RX_T_GATE, i)) {
         parts &= ~(RX_HAS_GATE | RX_HAS_UP);
         parts |= RX_HAS_GATE_IN_UP;

@@ -446,11 +446,44 @@ def modern(r, tokens):
     return r.layer_norm("output_norm", x)
 
 
+def t5_bucket(distance, buckets):
+    """Of a key that is so far behind the query; farther ones share buckets, up to 128."""
+    half = buckets // 2
+    exact, a = half // 2, abs(distance)
+    if a >= exact:
+        a = min(half - 1, exact + int(math.log(a / exact) / math.log(128 / exact) *
+                                      (half - exact) + 1e-9))
+    return a + (half if distance > 0 else 0)
+
+
+def t5(r, tokens):
+    x = r.get("token_embd.weight")[np.asarray(tokens)]
+    n, heads = len(tokens), r.number("attention.head_count")
+    table = r.get("enc.blk.0.attn_rel_b.weight")
+    bias = np.array([[table[t5_bucket(k - q, len(table))] for k in range(n)] for q in range(n)])
+    for i in range(r.number("block_count")):
+        r.prefix = "enc.blk.%d." % i
+        h = r.rms(x, "attn_norm.weight")
+        q, k, v = (r.linear("attn_" + p, h).reshape(n, heads, -1) for p in "qkv")
+        weights = softmax(np.einsum("qhd,khd->hqk", q, k) + bias.transpose(2, 0, 1))
+        y = np.einsum("hqk,khd->qhd", weights, v).reshape(n, -1)
+        x = x + r.linear("attn_o", y)
+        h = r.rms(x, "ffn_norm.weight")
+        up = r.linear("ffn_up", h)
+        inner = gelu_tanh(r.linear("ffn_gate", h)) * up if r.has("ffn_gate.weight") \
+            else np.maximum(up, 0)
+        x = x + r.linear("ffn_down", inner)
+    r.prefix = ""
+    return r.rms(x, "enc.output_norm.weight")
+
+
 def hidden(model, tokens, types=0):
     """`types`: the token types, one for all or one each."""
     r = Reader(model)
     if r.arch == "modern-bert":
         return modern(r, tokens)
+    if r.arch.startswith("t5"):
+        return t5(r, tokens)
     x = r.get("token_embd.weight")[np.asarray(tokens)] + r.get("token_types.weight")[types]
     if r.has("position_embd.weight"):
         x = x + r.get("position_embd.weight")[:len(tokens)]

@@ -501,6 +501,31 @@ def modern_bert(name, layers=4, heads=4, hidden=96, window=8):
     return m.done()
 
 
+def t5(arch, name, gated=True, layers=2, heads=4, size=24, hidden=96, buckets=32):
+    """An encoder with a bias by distance, without a scale of attention."""
+    m = Maker(arch, name)
+    m.set(block_count=layers, embedding_length=WIDTH, feed_forward_length=hidden,
+          context_length=512, attention__head_count=heads, attention__key_length=size,
+          attention__value_length=size, attention__layer_norm_rms_epsilon=1e-6,
+          attention__layer_norm_epsilon=1e-6, attention__relative_buckets_count=buckets,
+          vocab_size=VOCABULARY, pooling_type=1, decoder_start_token_id=0)
+    m.matrix("token_embd", VOCABULARY, WIDTH, scale=4.0)
+    m.add("enc.blk.0.attn_rel_b.weight", m.rng.normal(0, 1, (buckets, heads)))
+    m.vector("enc.output_norm.weight", WIDTH, 1.0)
+    for i in range(layers):
+        p = "enc.blk.%d." % i
+        m.vector(p + "attn_norm.weight", WIDTH, 1.0)
+        for part in "qkv":
+            m.matrix(p + "attn_" + part, heads * size, WIDTH, scale=0.5 if part == "q" else 1.0)
+        m.matrix(p + "attn_o", WIDTH, heads * size)
+        m.vector(p + "ffn_norm.weight", WIDTH, 1.0)
+        if gated:
+            m.matrix(p + "ffn_gate", hidden, WIDTH)
+        m.matrix(p + "ffn_up", hidden, WIDTH)
+        m.matrix(p + "ffn_down", WIDTH, hidden)
+    return m.done()
+
+
 # ---- The models --------------------------------------------------------------------------------
 
 def llama3_factors(n):
@@ -580,5 +605,7 @@ def models():
         "mamba2": mamba2("mamba2"),
         "bert": encoder("bert", "bert", kinds=mixed),
         "modern-bert": modern_bert("modern-bert"),
+        "t5encoder": t5("t5encoder", "t5encoder"),
+        "t5-relu": t5("t5encoder", "t5-relu", gated=False, buckets=16),
         "nomic-bert": encoder("nomic-bert", "nomic-bert"),
     }

@@ -185,6 +185,33 @@ def roberta(name, prefix, first=2):
     return model
 
 
+T5 = {"attn_q": "0.SelfAttention.q", "attn_k": "0.SelfAttention.k", "attn_v": "0.SelfAttention.v",
+      "attn_o": "0.SelfAttention.o", "attn_norm": "0.layer_norm", "ffn_norm": "1.layer_norm",
+      "ffn_gate": "1.DenseReluDense.wi_0", "ffn_up": "1.DenseReluDense.wi_1",
+      "ffn_down": "1.DenseReluDense.wo",
+      "attn_rel_b": "0.SelfAttention.relative_attention_bias"}
+
+
+def t5(name, gated):
+    model = make_models.t5("t5encoder", name, gated)
+    tensors = {}
+    for key, array in model.tensors.items():
+        parts = key.split(".")
+        if parts[1] == "blk":
+            part = T5[parts[3]] if gated or parts[3] != "ffn_up" else "1.DenseReluDense.wi"
+            key = "encoder.block.%s.layer.%s.weight" % (parts[2], part)
+        else:
+            key = {"token_embd.weight": "shared.weight",
+                   "enc.output_norm.weight": "encoder.final_layer_norm.weight"}[key]
+        tensors[key] = (array.shape, "f32", make_models.encode(array, "f32")[0])
+    model.data = safetensors(tensors)
+    model.config = json.dumps({
+        "model_type": "t5", "d_model": 64, "d_kv": 24, "d_ff": 96, "num_layers": 2, "num_heads": 4,
+        "n_positions": 512, "layer_norm_epsilon": 1e-6, "relative_attention_num_buckets": 32,
+        **({"feed_forward_proj": "gated-gelu"} if gated else {})})
+    return model
+
+
 def llama3_divisors(n_rot, factor, low, high, original):
     out = []
     for i in range(n_rot // 2):
@@ -230,6 +257,8 @@ def models():
         "hf-qwen2": convert(t("qwen2", "hf-qwen2", bias=True, tied=True, kinds=half),
                             use_sliding_window=False, sliding_window=4, max_window_layers=0),
         "hf-qwen3": convert(t("qwen3", "hf-qwen3", size=32, qk_norm=True), head_dim=32),
+        "hf-t5": t5("hf-t5", True),
+        "hf-t5-relu": t5("hf-t5-relu", False),
         "hf-roberta": roberta("hf-roberta", "roberta."),
         "hf-xlmr": roberta("hf-xlmr", ""),
         "hf-granite": convert(

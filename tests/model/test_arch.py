@@ -236,7 +236,7 @@ def test_safetensors(name, model, folder, devices):
         f.write(model.data)
     with open(config, "w") as f:
         f.write(model.config)
-    if model.arch == "bert":
+    if model.arch in ("bert", "t5encoder"):
         test_encoder(name, model, path, folder, devices, config=config)
         return
     test_decoder(name, model, path, folder, devices, config=config)
@@ -259,7 +259,7 @@ def test_all(args, folder):
         path = os.path.join(folder, name + ".gguf")
         with open(path, "wb") as f:
             f.write(model.data)
-        if "bert" in model.arch:
+        if "bert" in model.arch or "t5" in model.arch:
             test_encoder(name, model, path, folder, devices)
         else:
             test_decoder(name, model, path, folder, devices)

@@ -70,6 +70,9 @@ def test_model(name, model, folder):
     source, out = os.path.join(folder, name), os.path.join(folder, name + ".gguf")
     write(source, model)
     ok, why = convert(source, out, "--type", "f32")
+    if model.arch == "t5encoder":
+        check(not ok and "not converted" in why, "%s: %s" % (name, why))
+        return
     check(ok, "%s: %s" % (name, why))
     if not ok:
         return

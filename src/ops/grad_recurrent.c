@@ -221,10 +221,10 @@ static rlx_value part(rlx_graph *g, rlx_value v, rlx_dim from, rlx_dim n)
     return rlx_narrow(g, v, 2, from, n);
 }
 
-/* The last cumulative sum of a chunk: [B, H, 1, ..]. */
-static rlx_value last_of(rlx_graph *g, rlx_value cum)
+/* The sum over the tokens of a chunk, of which there may be none: [B, H, 1, ..]. */
+static rlx_value total(rlx_graph *g, rlx_value decay)
 {
-    return part(g, cum, rlx_dim_sub(g, rlx_value_shape(g, cum).dim[2], 1), 1);
+    return rlx_reduce(g, RLX_REDUCE_SUM, decay, (const int64_t[]){2}, 1, true);
 }
 
 /* The initial state, or zeros. */
@@ -288,7 +288,7 @@ static rlx_value step_mamba2(chunks *k, rlx_value in[5])
     const rlx_value seen = rlx_mul(g, product(g, c, b, true), decays(g, cum));
     const rlx_value old = rlx_mul(g, c, rlx_unsqueeze(g, rlx_exp(g, cum), -1));
     const rlx_value y = rlx_add(g, rlx_matmul(g, seen, x), product(g, old, k->state, true));
-    const rlx_value end = last_of(g, cum);
+    const rlx_value end = total(g, in[1]);
     const rlx_value left = rlx_unsqueeze(g, rlx_exp(g, rlx_sub(g, end, cum)), -1);
     const rlx_value fresh = rlx_matmul(g, rx_grad_flip(g, rlx_mul(g, x, left)), b);
     k->state = rlx_add(g, rlx_mul(g, k->state, rlx_unsqueeze(g, rlx_exp(g, end), -1)), fresh);
@@ -371,7 +371,7 @@ static rlx_value step_delta(chunks *c, rlx_value in[5])
     const rlx_value d = solve(g, rlx_mul(g, beta, lower), right, rlx_value_shape(g, k).dim[2]);
     const rlx_value old = rlx_matmul(g, rlx_mul(g, q, all), c->state);
     const rlx_value y = rlx_add(g, old, rlx_matmul(g, decayed_product(g, q, k, decay), d));
-    const rlx_value end = last_of(g, cum);
+    const rlx_value end = total(g, in[3]);
     const rlx_value left = rlx_exp(g, rlx_sub(g, end, cum));
     const rlx_value keys = rlx_mul(g, k, wide ? left : rlx_unsqueeze(g, left, -1));
     const rlx_value end_all = rlx_exp(g, end); /* [B, H, 1] or [B, H, 1, N] */
@@ -441,10 +441,8 @@ static rlx_value full(const scan *s, rlx_value v)
 /* v [B, S, M] without its first token (or its last), with `with` [B, 1, M] at the other end. */
 static rlx_value shift(const scan *s, rlx_value v, bool to_front, rlx_value with)
 {
-    const rlx_dim rest = rlx_dim_sub(s->g, s->seq, 1);
-    const rlx_value kept = rlx_narrow(s->g, v, 1, to_front ? 1 : 0, rest);
-    const rlx_value both[] = {to_front ? kept : with, to_front ? with : kept};
-    return rlx_concat(s->g, both, 2, 1);
+    const rlx_value both[] = {to_front ? v : with, to_front ? with : v};
+    return rlx_narrow(s->g, rlx_concat(s->g, both, 2, 1), 1, to_front ? 1 : 0, s->seq);
 }
 
 static rlx_value backwards(rlx_graph *g, rlx_value v)
@@ -527,7 +525,11 @@ rlx_status rx_grad_selective_scan(rx_grad *c)
     const rlx_value dh = scan_back(c, &s, l, dy), decay = rlx_exp(g, l);
     const rlx_value decayed = rlx_mul(g, decay, shift(&s, h, false, first));
     scan_operands(c, &s, full(&s, dh), full(&s, h), full(&s, decayed), dy);
-    if (rx_grad_wants(c, 6))
-        c->dx[6] = rx_grad_reshape(g, rlx_narrow(g, rlx_mul(g, decay, dh), 1, 0, 1), &state);
+    if (rx_grad_wants(c, 6)) { /* without tokens what comes by the last state */
+        const rlx_value after = c->dy[1].id ? rx_as_type(g, c->dy[1], RLX_F32)
+                                            : rx_grad_fill(g, RLX_F32, &state, 0);
+        const rlx_value both[] = {rlx_mul(g, decay, dh), rx_grad_reshape(g, after, &row)};
+        c->dx[6] = rx_grad_reshape(g, rlx_narrow(g, rlx_concat(g, both, 2, 1), 1, 0, 1), &state);
+    }
     return RLX_OK;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Differentiation of graphs: what it refuses, values that do not matter, stop_gradient, second
  * derivatives and forward mode. The rules of operations are checked by optest --grad. */
+#include <math.h>
+
 #include "check.h"
 #include "rlx/rlx.h"
 
@@ -146,9 +148,90 @@ static void test_refusals(void)
     CHECK(rlx_grad(NULL, x, &x, 1, &d) == RLX_INVALID);
 }
 
+/* ---- Tokens of a named dimension ------------------------------------------------------------- */
+
+enum { STEPS = 5, MAX_IN = 7, ROOM = 64 };
+
+/* A state space model and the shapes of its operands. */
+typedef struct model {
+    const char *op;
+    size_t n_in;
+    struct { int rank; rlx_dim dim[4]; } in[MAX_IN]; /* -1: tokens */
+} model;
+
+static const model models[] = {
+    {"mamba2", 7, {{4, {1, -1, 2, 2}}, {3, {1, -1, 2}}, {1, {2}}, {4, {1, -1, 1, 3}},
+                   {4, {1, -1, 1, 3}}, {1, {2}}, {4, {1, 2, 2, 3}}}},
+    {"selective_scan", 7, {{3, {2, -1, 3}}, {3, {2, -1, 3}}, {2, {3, 2}}, {3, {2, -1, 2}},
+                           {3, {2, -1, 2}}, {1, {3}}, {3, {2, 3, 2}}}},
+};
+
+/* The derivatives of the sum of both results squared by the operands, for so many tokens. */
+static void differentiate(const model *m, int64_t tokens, bool named, float out[MAX_IN][ROOM])
+{
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g"};
+    float data[MAX_IN][ROOM];
+    rlx_value in[MAX_IN], results[2] = {{0}}, d[MAX_IN];
+    rlx_const_tensor from[MAX_IN];
+    rlx_tensor to[MAX_IN];
+    rlx_device *device = NULL;
+    rlx_session *s = NULL;
+    rlx_error err = {0};
+    rlx_graph *graph = rlx_graph_create("scan");
+    const rlx_dim seq = named ? rlx_dim_named(graph, "seq", STEPS) : tokens;
+    for (size_t i = 0; i < m->n_in; i++) {
+        rlx_dim dim[4];
+        size_t n = 1;
+        for (int k = 0; k < m->in[i].rank; k++) {
+            dim[k] = m->in[i].dim[k] < 0 ? seq : m->in[i].dim[k];
+            n *= (size_t)(m->in[i].dim[k] < 0 ? tokens : m->in[i].dim[k]);
+        }
+        for (size_t k = 0; k < n; k++)
+            data[i][k] = (float)((k * 37 + i * 11) % 19) / 19 * (i == 2 ? -1 : 1);
+        in[i] = rlx_input(graph, names[i], RLX_F32, m->in[i].rank, dim);
+        from[i] = (rlx_const_tensor){names[i], data[i], n * sizeof(float)};
+        to[i] = (rlx_tensor){names[i], out[i], n * sizeof(float)};
+    }
+    rlx_op(graph, m->op, in, m->n_in, "", results, 2);
+    rlx_value loss = rlx_scalar(graph, RLX_F32, 0);
+    for (int i = 0; i < 2; i++)
+        loss = rlx_add(graph, loss, rlx_reduce(graph, RLX_REDUCE_SUM_SQUARE, results[i], NULL, 0,
+                                               false));
+    rlx_grad(graph, loss, in, m->n_in, d);
+    for (size_t i = 0; i < m->n_in; i++)
+        rlx_output(graph, names[i], d[i]);
+    CHECK_OK(rlx_device_open("cpu", NULL, &device, &err), &err);
+    CHECK_OK(rlx_session_create(device, graph, NULL, &s, &err), &err);
+    if (named)
+        CHECK_OK(rlx_session_bind(s, "seq", tokens, &err), &err);
+    CHECK_OK(rlx_run(s, from, m->n_in, to, m->n_in, &err), &err);
+    rlx_session_destroy(s);
+    rlx_device_close(device);
+    rlx_graph_destroy(graph);
+}
+
+/* As many tokens as a named dimension is bound to, none among them, give what a graph of that many
+ * gives. */
+static void test_named_tokens(void)
+{
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++)
+        for (int64_t tokens = 0; tokens <= STEPS; tokens++) {
+            float fixed[MAX_IN][ROOM] = {{0}}, named[MAX_IN][ROOM] = {{0}};
+            double worst = 0;
+            differentiate(&models[i], tokens, false, fixed);
+            differentiate(&models[i], tokens, true, named);
+            for (int k = 0; k < MAX_IN; k++)
+                for (int n = 0; n < ROOM; n++)
+                    worst = fmax(worst, fabs((double)fixed[k][n] - named[k][n]));
+            if (!CHECK(worst < 1e-4))
+                printf("    %s of %lld tokens: %g\n", models[i].op, (long long)tokens, worst);
+        }
+}
+
 int main(void)
 {
     begin();
+    test_named_tokens();
     test_values();
     test_stop();
     test_forward();

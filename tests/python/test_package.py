@@ -316,6 +316,14 @@ class Arguments(unittest.TestCase):
         self.refuse("another graph", lambda: g.input("z", (n, 2)))
         self.refuse("another graph", lambda: g.dim("m", 4) + n)
 
+    def test_impossible_sizes(self):
+        g = rlx.Graph()
+        n = g.dim("n", 8)
+        g.output("y", g.input("x", (n, 3)).op("narrow", axis=0, start=0, length=n - 1))
+        s = g.compile("cpu")
+        self.assertEqual(s.run(None, {"x": np.zeros((1, 3), np.float32)})[0].shape, (0, 3))
+        self.refuse("n-1|n - 1|-1", lambda: s.run(None, {"x": np.zeros((0, 3), np.float32)}))
+
     def test_numbers(self):
         self.refuse("threads -1", lambda: rlx.Model(TINY, threads=-1))
         self.refuse("threads 4294967296", lambda: rlx.Device("cpu", threads=2**32))

@@ -160,7 +160,7 @@ static rlx_status write_rows(job *j, piece *p, int64_t at, int64_t n, rlx_error 
     return rlx_gguf_writer_write(j->writer, p->packed, (size_t)n * p->dst_row, err);
 }
 
-static rlx_status tell(job *j, const char *name, rlx_error *err)
+static rlx_status announce(job *j, const char *name, rlx_error *err)
 {
     if (!j->d.progress || !j->d.progress(j->d.progress_user, name, j->done, j->total))
         return RLX_OK;
@@ -181,7 +181,7 @@ static rlx_status write_all_rows(job *j, piece *p, rlx_error *err)
         return rx_fail_memory(err, p->c->name, elements);
     for (int64_t at = 0; at < p->rows; at += step) {
         const int64_t n = p->rows - at < step ? p->rows - at : step;
-        RLX_TRY(tell(j, p->c->name, err));
+        RLX_TRY(announce(j, p->c->name, err));
         RLX_TRY(write_rows(j, p, at, n, err));
         j->done += (uint64_t)n * p->src_row;
     }

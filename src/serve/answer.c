@@ -35,10 +35,7 @@ static bool make_call_grammar(rx_answer *a)
             continue;
         rx_str_printf(&s, "%s{\"type\":\"object\",\"properties\":{\"name\":{\"const\":\"%s\"},"
                       "\"arguments\":", first ? "" : ",", t->name);
-        if (t->parameters)
-            rx_put_schema(&s, t->parameters);
-        else
-            rx_str_puts(&s, "{\"type\":\"object\"}");
+        rx_put_arguments(&s, t->parameters, i);
         rx_str_puts(&s, "},\"required\":[\"name\",\"arguments\"],\"additionalProperties\":false}");
         first = false;
     }
@@ -86,10 +83,8 @@ static bool make_format_grammar(rx_answer *a)
 static bool make_grammars(rx_answer *a)
 {
     const bool tools = a->r.n_tools && a->r.choice != RX_TOOLS_NONE;
-    if (tools && a->r.choice == RX_TOOLS_REQUIRED && a->r.format != RX_FORMAT_TEXT)
-        return rx_api_fail(&a->e, "response_format", "a call of a tool is asked for and a form of "
-                           "the text; expected one of them");
-    return make_format_grammar(a) && (!tools || make_call_grammar(a));
+    const bool text = !tools || a->r.choice != RX_TOOLS_REQUIRED; /* else it has no form */
+    return (!text || make_format_grammar(a)) && (!tools || make_call_grammar(a));
 }
 
 /* ---- Prompts and jobs ------------------------------------------------------------------------ */
@@ -110,10 +105,16 @@ static bool copy_ids(rx_answer *a, size_t i, const rx_api_text *t)
     return true;
 }
 
+/* Whether a gap before a suffix is to be filled. */
+static bool fills(const rx_answer *a)
+{
+    return a->r.suffix && *a->r.suffix;
+}
+
 /* Whether the prompt is a conversation. */
 static bool is_chat(const rx_answer *a)
 {
-    return a->r.kind != RX_API_COMPLETION && !a->r.raw;
+    return a->r.kind != RX_API_COMPLETION && !a->r.raw && !fills(a);
 }
 
 /* Prepends the system message and those of an earlier response. */
@@ -142,6 +143,22 @@ static bool join_messages(rx_answer *a)
     return true;
 }
 
+static bool make_prompt(rx_answer *a, size_t i)
+{
+    const rx_api_text *t = &a->r.prompts[i];
+    char *whole = NULL;
+    if (!t->text && fills(a))
+        return rx_api_fail(&a->e, "suffix", "'suffix': expected a prompt of text, got token ids");
+    if (!t->text)
+        return copy_ids(a, i, t);
+    if (fills(a) && !rx_fill_prompt(a->m, t, a->r.suffix, &whole, &a->e))
+        return false;
+    const bool ok = rx_encode(a->m, whole ? whole : t->text, whole ? strlen(whole) : t->length,
+                              true, &a->prompts[i], &a->n_ids[i], &a->e);
+    rx_free(whole);
+    return ok;
+}
+
 static bool make_prompts(rx_answer *a)
 {
     const bool chat = is_chat(a);
@@ -160,14 +177,9 @@ static bool make_prompts(rx_answer *a)
         a->r.n_prompts = 1;
         return ok;
     }
-    for (size_t i = 0; i < n; i++) {
-        const rx_api_text *t = &a->r.prompts[i];
-        const bool ok = t->text ? rx_encode(a->m, t->text, t->length, true, &a->prompts[i],
-                                            &a->n_ids[i], &a->e)
-                                : copy_ids(a, i, t);
-        if (!ok)
+    for (size_t i = 0; i < n; i++)
+        if (!make_prompt(a, i))
             return false;
-    }
     return true;
 }
 
@@ -198,6 +210,28 @@ static rlx_sampling_desc sampling_of(const rx_answer *a, size_t index)
     return s;
 }
 
+/* The sentence of a prompt that does not fit, in the words that clients of each protocol look
+ * for. */
+static bool fail_too_long(rx_answer *a, size_t n, const rlx_error *err)
+{
+    static const char code[] = "context_length_exceeded";
+    const long long context = a->m->info.context;
+    if ((int64_t)n < a->m->info.context)
+        return rx_api_fail_as(&a->e, 400, code, "%s", err->text);
+    if (a->r.kind == RX_API_MESSAGE)
+        return rx_api_fail_as(&a->e, 400, code, "prompt is too long: %zu tokens > %lld maximum", n,
+                              context);
+    return rx_api_fail_as(&a->e, 400, code, "this model's maximum context length is %lld tokens: "
+                          "the prompt has %zu tokens, and needs room for at least one more",
+                          context, n);
+}
+
+/* What a text is generated under; whether an open one becomes a call is free. */
+static rlx_grammar *grammar_of(const rx_answer *a, const rx_choice *c)
+{
+    return c->mode == RX_MODE_CALL ? a->calls : c->mode == RX_MODE_OPEN ? NULL : a->grammar;
+}
+
 static bool submit(rx_answer *a, rx_choice *c, const int32_t *ids, size_t n, int64_t max_tokens)
 {
     const rx_api_request *r = &a->r;
@@ -209,13 +243,13 @@ static bool submit(rx_answer *a, rx_choice *c, const int32_t *ids, size_t n, int
                      .frequency_penalty = r->frequency_penalty, .bias = r->bias,
                      .n_bias = r->n_bias, .max_tokens = max_tokens,
                      .stop = r->stop, .n_stop = call ? 0 : r->n_stop,
-                     .ignore_end = r->ignore_end, .grammar = call ? a->calls : a->grammar,
+                     .ignore_end = r->ignore_end, .grammar = grammar_of(a, c),
                      .log_probs = r->log_probs, .n_best = r->n_best,
                      .deadline_ms = a->s->max_seconds * 1000, .adapter = a->m->adapter,
                      .adapter_scale = a->m->scale};
     rlx_status st = a->m->backend->submit(a->m->backend, &d, &c->job, &err);
     if (st == RLX_INVALID)
-        return rx_api_fail_as(&a->e, 400, "context_length_exceeded", "%s", err.text);
+        return fail_too_long(a, n, &err);
     return st == RLX_OK || rx_api_fail_status(&a->e, st, &err);
 }
 
@@ -241,7 +275,8 @@ static bool start_choices(rx_answer *a)
         c->mode = !a->calls ? RX_MODE_TEXT
                   : a->r.choice == RX_TOOLS_REQUIRED ? RX_MODE_CALL : RX_MODE_OPEN;
         c->last_ns = a->begin_ns;
-        if (!submit(a, c, a->prompts[c->prompt], a->n_ids[c->prompt], token_limit(a)))
+        if (a->r.max_tokens &&
+            !submit(a, c, a->prompts[c->prompt], a->n_ids[c->prompt], token_limit(a)))
             return false;
     }
     return true;
@@ -293,6 +328,26 @@ static void end_job(rx_answer *a, rx_choice *c)
     rx_histogram_add(&a->s->metrics.queue, r.wait_seconds);
 }
 
+/* Submits again what has become clear to be a text or a call. */
+static bool resubmit(rx_answer *a, rx_choice *c, rx_choice_mode mode, const int32_t *ids,
+                     size_t n)
+{
+    const int64_t limit = token_limit(a), used = (int64_t)c->n_generated;
+    c->mode = mode;
+    rx_str_finish(&c->text);
+    return submit(a, c, ids, n, !limit ? 0 : limit > used ? limit - used : 1);
+}
+
+/* The text is no call: it is generated again, in the form that was asked for. */
+static bool start_form(rx_answer *a, rx_choice *c)
+{
+    end_job(a, c);
+    a->n_generated -= c->n_generated;
+    c->n_generated = 0;
+    rx_answer_drop_probs(c);
+    return resubmit(a, c, RX_MODE_TEXT, a->prompts[c->prompt], a->n_ids[c->prompt]);
+}
+
 /* The text began with the marker of a call: the rest is generated under the grammar of the
  * tools. */
 static bool start_call(rx_answer *a, rx_choice *c)
@@ -303,15 +358,12 @@ static bool start_call(rx_answer *a, rx_choice *c)
                         &a->e);
     int32_t *ids = ok ? rx_alloc_array(n + n_mark, sizeof *ids) : NULL;
     end_job(a, c);
-    c->mode = RX_MODE_CALL;
-    rx_str_finish(&c->text);
     if (ok && !ids)
         ok = no_memory(a);
     if (ok) {
-        const int64_t limit = token_limit(a), used = (int64_t)c->n_generated;
         memcpy(ids, a->prompts[c->prompt], n * sizeof *ids);
         memcpy(ids + n, mark, n_mark * sizeof *ids);
-        ok = submit(a, c, ids, n + n_mark, !limit ? 0 : limit > used ? limit - used : 1);
+        ok = resubmit(a, c, RX_MODE_CALL, ids, n + n_mark);
     }
     rx_free(mark);
     rx_free(ids);
@@ -327,6 +379,8 @@ static bool take_open(rx_answer *a, rx_choice *c, const char *text, size_t n, rx
     const size_t have = strlen(begin), m = sizeof call_mark - 1;
     if (!strncmp(begin, call_mark, have < m ? have : m))
         return have < m || start_call(a, c);
+    if (a->grammar)
+        return start_form(a, c);
     rx_str held = c->text;
     c->text = (rx_str){0};
     c->mode = RX_MODE_TEXT;
@@ -364,6 +418,8 @@ static bool finish_choice(rx_answer *a, rx_choice *c, rx_str *out)
     a->m->backend->result(c->job, &r);
     if (r.finish == RLX_FINISH_CALLER && !r.timed_out)
         return rx_api_fail_as(&a->e, 503, "shutting_down", "the server is shutting down");
+    if (c->mode == RX_MODE_OPEN && a->grammar && !r.timed_out)
+        return start_form(a, c);
     if (c->mode == RX_MODE_OPEN) { /* it is ordinary text after all */
         rx_str held = c->text;
         c->text = (rx_str){0};
@@ -392,6 +448,13 @@ static bool go_on(rx_answer *a, rx_str *out)
     rx_backend_piece p;
     bool more;
     rlx_error err = {0};
+    if (!c->job) { /* no tokens were asked for */
+        c->finish = "length";
+        if (out)
+            a->w->finish(a, c, out);
+        a->at++;
+        return true;
+    }
     rlx_status st = a->m->backend->next(c->job, WAIT_MS, &p, &more, &err);
     if (rx_client_is_gone(a->fd)) {
         atomic_fetch_add(&a->s->metrics.cancelled, 1);
@@ -407,7 +470,8 @@ static bool go_on(rx_answer *a, rx_str *out)
         return take_piece(a, c, &p, out);
     if (!finish_choice(a, c, out))
         return false;
-    a->at++;
+    if (!c->job)
+        a->at++;
     return true;
 }
 

@@ -69,6 +69,7 @@ struct rx_answer {
 
 /* The log-probabilities of a piece. */
 void rx_answer_add_probs(rx_answer *a, rx_choice *c, const rx_backend_piece *p);
+void rx_answer_drop_probs(rx_choice *c); /* those that are accumulated */
 /* The name of a call and its arguments as far as generated; false: not even the name. */
 typedef struct rx_call_parts {
     const char *name, *arguments;

@@ -101,7 +101,7 @@ static void put_probs(const rx_answer *a, const rx_choice *c, rx_str *s)
     }
 }
 
-static void drop_probs(rx_choice *c)
+void rx_answer_drop_probs(rx_choice *c)
 {
     for (size_t i = 0; i < 4; i++)
         c->probs[i].n = 0;
@@ -173,7 +173,7 @@ static void end_chunk(const rx_answer *a, rx_choice *c, const char *finish, rx_s
 {
     rx_str_puts(out, is_chat(a) ? "}" : "");
     put_probs(a, c, out);
-    drop_probs(c);
+    rx_answer_drop_probs(c);
     rx_str_puts(out, ",\"finish_reason\":");
     rx_put_string(out, finish);
     rx_str_puts(out, a->r.include_usage ? "}],\"usage\":null}\n\n" : "}]}\n\n");

@@ -76,9 +76,34 @@ static void cut_vector(float *v, size_t width)
         v[i] = (float)(v[i] / sqrt(sum));
 }
 
-/* Vectors of the query, where there is one, and of the texts. */
+/* The text of an input, which may be token ids. */
+static bool input_text(const rx_served *m, const rx_api_text *p, rx_arena *a, const char **out,
+                       rx_api_error *e)
+{
+    const rlx_tokenizer *t = rlx_model_tokenizer(m->model);
+    rlx_text text = {0};
+    rlx_error err = {0};
+    *out = p->text;
+    if (p->text)
+        return strlen(p->text) == p->length ||
+               rx_api_fail(e, "input", "'input': expected texts without zero bytes");
+    if (!t)
+        return rx_api_fail(e, "input", "'input': expected texts: the model has no tokenizer");
+    rlx_status st = rlx_tokenizer_decode(t, p->tokens, p->n_tokens, 0, &text, &err);
+    text.cap = text.n;
+    text.data = st == RLX_OK ? rx_arena_array_zero(a, text.n + 1, 1) : NULL;
+    if (text.data)
+        st = rlx_tokenizer_decode(t, p->tokens, p->n_tokens, 0, &text, &err);
+    else if (st == RLX_OK)
+        st = RLX_NO_MEMORY;
+    *out = text.data;
+    return st == RLX_OK || rx_api_fail_status(e, st, &err);
+}
+
+/* Vectors of the query, where there is one, and of the texts; of those that are longer than the
+ * model reads *n_cut were cut. */
 static bool embed(rx_served *m, const rx_api_request *q, rx_arena *a, float **out, size_t *tokens,
-                  rx_api_error *e)
+                  size_t *n_cut, rx_api_error *e)
 {
     const size_t width = (size_t)m->info.embedding_width, first = q->query ? 1 : 0;
     const size_t n = q->n_prompts + first;
@@ -92,27 +117,34 @@ static bool embed(rx_served *m, const rx_api_request *q, rx_arena *a, float **ou
         const rx_api_text *p = i < first ? &query : &q->prompts[i - first];
         int32_t *ids;
         size_t n_ids;
-        texts[i] = p->text;
-        if (!texts[i] || strlen(texts[i]) != p->length)
-            return rx_api_fail(e, "input", "'input': expected texts without zero bytes");
-        if (!rx_encode(m, texts[i], p->length, true, &ids, &n_ids, e))
+        if (!input_text(m, p, a, &texts[i], e) ||
+            !rx_encode(m, texts[i], strlen(texts[i]), true, &ids, &n_ids, e))
             return false;
         rx_free(ids);
         *tokens += n_ids;
     }
     rx_mutex_lock(&m->lock);
-    rlx_status st = rlx_embed(m->model, texts, n, NULL, *out, NULL, &err);
+    rlx_status st = rlx_embed(m->model, texts, n, NULL, *out, n_cut, &err);
     rx_mutex_unlock(&m->lock);
+    if (st == RLX_OK && *n_cut && q->no_truncate)
+        return rx_api_fail_as(e, 400, "context_length_exceeded", "a text is longer than the %lld "
+                              "tokens that the model reads", (long long)m->info.context);
     return st == RLX_OK || rx_api_fail_status(e, st, &err);
 }
 
 /* OpenAI's are objects of a list, Ollama's are rows. */
 static void put_embeddings(const rx_served *m, const rx_api_request *q, float *v, size_t tokens,
-                           rx_str *out)
+                           int64_t begin_ns, rx_str *out)
 {
     const bool ollama = q->kind == RX_API_OLLAMA_EMBED;
     const size_t full = (size_t)m->info.embedding_width;
     const size_t width = q->dimensions ? (size_t)q->dimensions : full;
+    if (q->kind == RX_API_OLLAMA_EMBEDDING) {
+        rx_str_puts(out, "{\"embedding\":");
+        put_vector(q, v, width, out);
+        rx_str_puts(out, "}");
+        return;
+    }
     rx_str_puts(out, ollama ? "{\"embeddings\":[" : "{\"object\":\"list\",\"data\":[");
     for (size_t i = 0; i < q->n_prompts; i++) {
         if (width < full)
@@ -126,7 +158,8 @@ static void put_embeddings(const rx_served *m, const rx_api_request *q, float *v
     rx_str_puts(out, "],\"model\":");
     rx_put_string(out, m->id);
     if (ollama)
-        rx_str_printf(out, ",\"prompt_eval_count\":%zu}", tokens);
+        rx_str_printf(out, ",\"total_duration\":%lld,\"load_duration\":0,"
+                      "\"prompt_eval_count\":%zu}", (long long)(rx_now_ns() - begin_ns), tokens);
     else
         rx_str_printf(out, ",\"usage\":{\"prompt_tokens\":%zu,\"total_tokens\":%zu}}", tokens,
                       tokens);
@@ -191,19 +224,27 @@ void rx_answer_embeddings(rx_server *s, const rx_call *c, rx_api_kind kind, rx_r
     rx_arena a = {0};
     rx_api_request q;
     float *v;
-    size_t tokens = 0;
+    size_t tokens = 0, n_cut = 0;
+    const int64_t begin_ns = rx_now_ns();
     bool ok = rx_api_parse(&a, kind, c->body, c->n_body, &q, e);
     rx_served *m = ok ? take_encoder(s, q.model, e) : NULL;
     if (m && q.dimensions > m->info.embedding_width)
         ok = rx_api_fail(e, "dimensions", "'dimensions': expected at most %lld",
                          (long long)m->info.embedding_width);
-    if (m && ok && embed(m, &q, &a, &v, &tokens, e)) {
-        (kind == RX_API_RERANK ? put_ranking : put_embeddings)(m, &q, v, tokens, &r->body);
+    if (m && ok && embed(m, &q, &a, &v, &tokens, &n_cut, e)) {
+        if (kind == RX_API_RERANK)
+            put_ranking(m, &q, v, tokens, &r->body);
+        else
+            put_embeddings(m, &q, v, tokens, begin_ns, &r->body);
         atomic_fetch_add(&s->metrics.prompt_tokens, tokens);
     }
-    rx_server_release(s, m);
     if (q.unknown.n)
         rx_str_printf(&r->warning, "fields without effect: %s", q.unknown.data);
+    if (n_cut)
+        rx_str_printf(&r->warning, "%s%zu of the texts are longer than the %lld tokens that the "
+                      "model reads, and were cut", r->warning.n ? "; " : "", n_cut,
+                      (long long)m->info.context);
+    rx_server_release(s, m);
     rx_str_finish(&q.unknown);
     rx_arena_finish(&a);
 }

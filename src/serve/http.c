@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -96,13 +97,18 @@ static struct MHD_Response *make_response(rx_http *h, rx_reply *r)
     return response;
 }
 
-static void add_cors(const rx_http *h, struct MHD_Response *response)
+/* Clients in browsers send headers of their own (x-stainless-os, anthropic-version, ...), each of
+ * which a preflight asks for: all are allowed, none but those of keys is read. */
+static void add_cors(const rx_http *h, struct MHD_Connection *c, struct MHD_Response *response)
 {
     if (!h->d.cors)
         return;
+    const char *asked = MHD_lookup_connection_value(c, MHD_HEADER_KIND,
+                                                    "Access-Control-Request-Headers");
     MHD_add_response_header(response, "Access-Control-Allow-Origin", h->d.cors);
     MHD_add_response_header(response, "Access-Control-Allow-Headers",
-                            "Authorization, Content-Type, X-API-Key");
+                            asked ? asked : "Authorization, Content-Type, X-API-Key");
+    MHD_add_response_header(response, "Access-Control-Max-Age", "600");
     MHD_add_response_header(response, "Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
     MHD_add_response_header(response, "Access-Control-Expose-Headers", "X-RLX-Warning");
 }
@@ -133,11 +139,13 @@ static enum MHD_Result send_reply(rx_http *h, struct MHD_Connection *c, rx_reply
         snprintf(seconds, sizeof seconds, "%d", r->retry_after);
         if (r->retry_after)
             MHD_add_response_header(response, "Retry-After", seconds);
+        if (r->allow[0])
+            MHD_add_response_header(response, "Allow", r->allow);
         if (r->status == 401)
             MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
         if (atomic_load(&h->server->draining) || r->status == 413)
             MHD_add_response_header(response, "Connection", "close");
-        add_cors(h, response);
+        add_cors(h, c, response);
         ok = MHD_queue_response(c, (unsigned)r->status, response);
         MHD_destroy_response(response);
     }
@@ -172,7 +180,7 @@ static bool has_key(const rx_http *h, struct MHD_Connection *c)
 {
     static const char bearer[] = "Bearer ";
     const char *given = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Authorization");
-    if (given && !strncmp(given, bearer, sizeof bearer - 1))
+    if (given && !strncasecmp(given, bearer, sizeof bearer - 1))
         given += sizeof bearer - 1;
     else
         given = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "X-API-Key");

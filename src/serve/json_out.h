@@ -15,6 +15,9 @@ void rx_put_number(rx_str *s, double v);
 void rx_put_json(rx_str *s, const rx_json *v);
 /* A JSON Schema, whose objects have no properties but those that they list (schema.c). */
 void rx_put_schema(rx_str *s, const rx_json *v);
+/* The same of the arguments of a tool, inside a schema of calls: an object, whatever else it says,
+ * whose "$ref" stay within it; NULL: one without members. */
+void rx_put_arguments(rx_str *s, const rx_json *v, size_t index);
 /* Bytes in base64, in quotes. */
 void rx_put_base64(rx_str *s, const void *data, size_t n);
 

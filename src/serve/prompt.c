@@ -52,6 +52,35 @@ bool rx_encode(const rx_served *m, const char *text, size_t n, bool special, int
     return true;
 }
 
+bool rx_fill_prompt(const rx_served *m, const rx_api_text *before, const char *after, char **text,
+                    rx_api_error *e)
+{
+    static const char *const marks[][3] = {
+        {"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"}, /* Qwen, CodeGemma */
+        {"<fim_prefix>", "<fim_suffix>", "<fim_middle>"},       /* StarCoder, Granite */
+        {"<\uff5cfim\u2581begin\uff5c>", "<\uff5cfim\u2581hole\uff5c>",
+         "<\uff5cfim\u2581end\uff5c>"},                        /* DeepSeek */
+    };
+    const rlx_tokenizer *t = rlx_model_tokenizer(m->model);
+    const size_t n_marks = sizeof marks / sizeof marks[0];
+    size_t i = 0;
+    while (t && i < n_marks && rlx_token_find(t, marks[i][0], strlen(marks[i][0])) < 0)
+        i++;
+    if (!t || i == n_marks)
+        return rx_api_fail(e, "suffix", "'suffix': model '%s' has no tokens that mark a gap "
+                           "(<|fim_prefix|>, ...)", m->id);
+    rx_str s = {0};
+    rx_str_puts(&s, marks[i][0]);
+    rx_str_add(&s, before->text, before->length);
+    rx_str_printf(&s, "%s%s%s", marks[i][1], after, marks[i][2]);
+    if (s.failed) {
+        rx_str_finish(&s);
+        return rx_api_fail_as(e, 500, "out_of_memory", "out of memory");
+    }
+    *text = s.data;
+    return true;
+}
+
 /* ---- Tools ----------------------------------------------------------------------------------- */
 
 /* The template supports tools: they are passed as a variable. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Bodies of requests, read by the table of request_fields.def. */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,8 @@ enum {
     RERANK = RX_API_RERANK, RESPONSE = RX_API_RESPONSE, MESSAGE = RX_API_MESSAGE,
     COUNT = RX_API_COUNT, OLLAMA_CHAT = RX_API_OLLAMA_CHAT,
     OLLAMA_GENERATE = RX_API_OLLAMA_GENERATE, OLLAMA_EMBED = RX_API_OLLAMA_EMBED,
-    OLLAMA_SHOW = RX_API_OLLAMA_SHOW, OPTIONS = RX_API_OLLAMA_OPTIONS,
+    OLLAMA_SHOW = RX_API_OLLAMA_SHOW, OLLAMA_EMBEDDING = RX_API_OLLAMA_EMBEDDING,
+    OPTIONS = RX_API_OLLAMA_OPTIONS,
     GENERATE = CHAT | COMPLETION, OLLAMA = OLLAMA_CHAT | OLLAMA_GENERATE,
     ALL = (1 << RX_API_N_KINDS) - 1
 };
@@ -86,6 +88,11 @@ bool rx_read_integer(const rx_reader *d, const char *name, const rx_json *v,
         return rx_read_wrong(d, name, "an integer", v);
     errno = 0;
     *out = strtoll(v->text, &end, 10);
+    const double real = *end ? strtod(v->text, NULL) : 0;
+    if (*end && fabs(real) < 0x1p53 && real == floor(real)) { /* 100.0, as Python writes it */
+        *out = (int64_t)real;
+        end = "";
+    }
     if (errno || *end || *out < limits[0] || *out > limits[1])
         return rx_api_fail(d->e, name, "'%s': expected an integer from %lld to %lld, got %.40s",
                            name, (long long)limits[0], (long long)limits[1], v->text);
@@ -113,6 +120,19 @@ bool rx_read_text(const rx_reader *d, const char *name, const rx_json *v, const 
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
+/* The member of a part that has its text; NULL: it is no text. */
+static const char *text_member(const char *type)
+{
+    static const struct {
+        const char *type, *member;
+    } parts[] = {{"text", "text"}, {"input_text", "text"}, {"output_text", "text"},
+                 {"refusal", "refusal"}};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (!strcmp(parts[i].type, type))
+            return parts[i].member;
+    return NULL;
+}
+
 /* The concatenated texts of the parts of a content. */
 bool rx_read_parts(const rx_reader *d, const rx_json *v, const char **out)
 {
@@ -121,15 +141,15 @@ bool rx_read_parts(const rx_reader *d, const rx_json *v, const char **out)
     rx_str_puts(&s, "");
     for (const rx_json *p = v->first; p && ok; p = p->next) {
         const rx_json *type = rx_json_member(p, "type");
-        const char *text = NULL;
-        if (!type || type->kind != RX_JSON_STRING)
+        const bool typed = type && type->kind == RX_JSON_STRING;
+        const char *member = typed ? text_member(type->text) : NULL, *text = NULL;
+        if (!typed)
             ok = rx_api_fail(d->e, "messages", "a part of a message has no 'type'");
-        else if (strcmp(type->text, "text") && strcmp(type->text, "input_text") &&
-                 strcmp(type->text, "output_text"))
+        else if (!member)
             ok = rx_api_fail(d->e, "messages", "parts of type '%.40s' are not supported; only "
                              "'text' is", type->text);
         else
-            ok = rx_read_text(d, "messages", rx_json_member(p, "text"), &text);
+            ok = rx_read_text(d, "messages", rx_json_member(p, member), &text);
         if (ok)
             rx_str_puts(&s, text);
     }
@@ -207,7 +227,7 @@ static bool read_message(const rx_reader *d, const rx_json *v, rlx_message *m)
     if (content && content->kind != RX_JSON_NULL) {
         if (!rx_read_content(d, content, &m->content))
             return false;
-    } else if (!calls) {
+    } else if (!calls && strcmp(m->role, "assistant")) { /* it may have said nothing */
         return rx_api_fail(d->e, "messages", "a message of '%s' has no content", m->role);
     }
     return !calls || calls->kind == RX_JSON_NULL ||
@@ -295,6 +315,24 @@ static bool read_documents(const rx_reader *d, const char *name, const rx_json *
 
 /* ---- Limits and output ----------------------------------------------------------------------- */
 
+/* -1, as llama.cpp's clients send it: what the context holds. */
+static bool read_max_tokens(const rx_reader *d, const char *name, const rx_json *v)
+{
+    const bool whole = d->r->kind == RX_API_COMPLETION; /* which may be of the prompt only */
+    const bool all = v->kind == RX_JSON_NUMBER && !strcmp(v->text, "-1");
+    d->r->max_tokens = INT32_MAX;
+    return all || rx_read_integer(d, name, v, (const int64_t[]){whole ? 0 : 1, INT32_MAX},
+                                  &d->r->max_tokens);
+}
+
+static bool read_truncate(const rx_reader *d, const char *name, const rx_json *v)
+{
+    bool truncate = true;
+    const bool ok = rx_read_bool(d, name, v, &truncate);
+    d->r->no_truncate = !truncate;
+    return ok;
+}
+
 bool rx_read_stop(const rx_reader *d, const char *name, const rx_json *v)
 {
     const bool many = v->kind == RX_JSON_ARRAY;
@@ -381,17 +419,30 @@ static bool read_format(const rx_reader *d, const char *name, const rx_json *v)
         return rx_read_wrong(d, name, "an object", v);
     if (!rx_read_text(d, name, rx_json_member(v, "type"), &type))
         return false;
+    const rx_json *beside = rx_json_member(v, "schema"); /* llama.cpp's place of it */
     if (!strcmp(type, "json_object")) {
-        d->r->format = RX_FORMAT_OBJECT;
+        d->r->format = beside ? RX_FORMAT_SCHEMA : RX_FORMAT_OBJECT;
+        d->r->schema = beside;
     } else if (!strcmp(type, "json_schema")) {
+        const rx_json *named = rx_json_member(rx_json_member(v, "json_schema"), "schema");
         d->r->format = RX_FORMAT_SCHEMA;
-        d->r->schema = rx_json_member(rx_json_member(v, "json_schema"), "schema");
+        d->r->schema = named ? named : beside;
         if (!d->r->schema)
             return rx_api_fail(d->e, name, "'response_format' has no json_schema.schema");
     } else if (strcmp(type, "text")) {
         return rx_api_fail(d->e, name, "'response_format' has the type '%.40s'; expected text, "
                            "json_object or json_schema", type);
     }
+    return true;
+}
+
+/* As llama.cpp's server takes it. */
+static bool read_schema(const rx_reader *d, const char *name, const rx_json *v)
+{
+    if (v->kind != RX_JSON_OBJECT)
+        return rx_read_wrong(d, name, "a JSON Schema", v);
+    d->r->format = RX_FORMAT_SCHEMA;
+    d->r->schema = v;
     return true;
 }
 
@@ -465,20 +516,29 @@ static bool read_tools(const rx_reader *d, const char *name, const rx_json *v)
     return true;
 }
 
-static bool read_tool_choice(const rx_reader *d, const char *name, const rx_json *v)
+bool rx_read_choice(const rx_reader *d, const char *name, const rx_json *v, const rx_json *function)
 {
-    static const char *const names[] = {"auto", "none", "required"};
-    if (v->kind == RX_JSON_OBJECT) {
-        d->r->choice = RX_TOOLS_REQUIRED;
-        return rx_read_text(d, name, rx_json_member(rx_json_member(v, "function"), "name"),
-                         &d->r->tool);
-    }
-    for (size_t i = 0; v->kind == RX_JSON_STRING && i < 3; i++)
-        if (!strcmp(v->text, names[i])) {
-            d->r->choice = (rx_api_choice)i;
+    static const struct {
+        const char *name;
+        rx_api_choice choice;
+    } modes[] = {{"auto", RX_TOOLS_AUTO}, {"none", RX_TOOLS_NONE},
+                 {"required", RX_TOOLS_REQUIRED}, {"any", RX_TOOLS_REQUIRED}};
+    const bool object = v->kind == RX_JSON_OBJECT;
+    const rx_json *mode = object ? rx_json_member(v, "type") : v;
+    for (size_t i = 0; mode && mode->kind == RX_JSON_STRING && i < 4; i++)
+        if (!strcmp(mode->text, modes[i].name)) {
+            d->r->choice = modes[i].choice;
             return true;
         }
-    return rx_api_fail(d->e, name, "'tool_choice': expected auto, none, required or a function");
+    d->r->choice = RX_TOOLS_REQUIRED;
+    if (object && function)
+        return rx_read_text(d, name, function, &d->r->tool);
+    return rx_api_fail(d->e, name, "'%s': expected auto, none, required or a function", name);
+}
+
+static bool read_tool_choice(const rx_reader *d, const char *name, const rx_json *v)
+{
+    return rx_read_choice(d, name, v, rx_json_member(rx_json_member(v, "function"), "name"));
 }
 
 /* Ollama nests most settings in an object `options`. */
@@ -558,8 +618,8 @@ static const char *missing_field(const rx_api_request *r)
     } needs[] = {
         {CHAT | TEMPLATE | COUNT | MESSAGE, NULL, "messages"},
         {RESPONSE, NULL, "input"}, {COMPLETION, "prompt", NULL},
-        {EMBEDDING | OLLAMA_EMBED, "input", NULL}, {TOKENIZE, "content", NULL},
-        {DETOKENIZE, "tokens", NULL}, {RERANK, "documents", NULL},
+        {EMBEDDING | OLLAMA_EMBED, "input", NULL}, {OLLAMA_EMBEDDING, "prompt", NULL},
+        {TOKENIZE, "content", NULL}, {DETOKENIZE, "tokens", NULL}, {RERANK, "documents", NULL},
     };
     for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
         if (!(needs[i].requests & (int)r->kind))

@@ -35,9 +35,10 @@ typedef enum rx_api_kind {
     RX_API_COUNT = 512,          /* Anthropic's /v1/messages/count_tokens */
     RX_API_OLLAMA_CHAT = 1024, RX_API_OLLAMA_GENERATE = 2048, RX_API_OLLAMA_EMBED = 4096,
     RX_API_OLLAMA_SHOW = 8192,
-    RX_API_OLLAMA_OPTIONS = 16384 /* the object `options` of Ollama's requests */
+    RX_API_OLLAMA_EMBEDDING = 16384, /* of one text, as clients asked before /api/embed */
+    RX_API_OLLAMA_OPTIONS = 32768    /* the object `options` of Ollama's requests */
 } rx_api_kind;
-#define RX_API_N_KINDS 14 /* of bodies */
+#define RX_API_N_KINDS 15 /* of bodies */
 
 typedef struct rx_api_text {
     const char *text;      /* NULL: tokens */
@@ -67,7 +68,8 @@ typedef struct rx_api_request {
     rlx_sampling_desc more;       /* typical, XTC, DRY, Mirostat; nothing else */
     int64_t dry_last;             /* -1: all; 0: no DRY */
     const char *dry_breakers[RX_API_MAX_STOPS];
-    int64_t top_k, seed, max_tokens, n, n_best; /* seed and max_tokens: -1: not given */
+    int64_t top_k, seed, max_tokens, n, n_best; /* seed and max_tokens: -1: not given;
+                                                 * max_tokens 0: the prompt only */
     const char *stop[RX_API_MAX_STOPS];
     size_t n_stop;
     rx_backend_bias *bias;
@@ -86,6 +88,8 @@ typedef struct rx_api_request {
     const char *previous;         /* the response that the messages continue; NULL: none */
     bool no_store;                /* the response need not be stored */
     const rx_json *given_tools, *given_choice, *given_text, *metadata; /* unparsed */
+    const char *suffix;           /* text that follows what is generated; NULL: none */
+    bool no_truncate;             /* texts that are too long are an error */
     const char *query;            /* documents are ranked by it */
     int64_t top_n;                /* documents; 0: all */
     bool return_documents, raw;   /* raw: the prompt is not a chat message */

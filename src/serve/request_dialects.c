@@ -2,6 +2,7 @@
 /* Bodies of OpenAI's /v1/responses, Anthropic's /v1/messages and Ollama's /api: the same values in
  * other shapes. Conversations become messages with a role and a text, tools those of OpenAI's
  * chats. */
+#include <stdio.h>
 #include <string.h>
 
 #include "serve/json_out.h"
@@ -194,18 +195,8 @@ bool rx_read_response_tools(const rx_reader *d, const char *name, const rx_json 
 
 bool rx_read_response_choice(const rx_reader *d, const char *name, const rx_json *v)
 {
-    static const char *const names[] = {"auto", "none", "required"};
     d->r->given_choice = v;
-    if (v->kind == RX_JSON_OBJECT) {
-        d->r->choice = RX_TOOLS_REQUIRED;
-        return rx_read_text(d, name, rx_json_member(v, "name"), &d->r->tool);
-    }
-    for (size_t i = 0; v->kind == RX_JSON_STRING && i < 3; i++)
-        if (!strcmp(v->text, names[i])) {
-            d->r->choice = (rx_api_choice)i;
-            return true;
-        }
-    return rx_api_fail(d->e, name, "'tool_choice': expected auto, none, required or a function");
+    return rx_read_choice(d, name, v, rx_json_member(v, "name"));
 }
 
 bool rx_read_store(const rx_reader *d, const char *name, const rx_json *v)
@@ -228,6 +219,15 @@ bool rx_read_system(const rx_reader *d, const char *name, const rx_json *v)
 {
     (void)name;
     return rx_read_content(d, v, &d->r->system);
+}
+
+/* Conversations that the server keeps: by this code clients send them whole instead. */
+bool rx_read_thread(const rx_reader *d, const char *name, const rx_json *v)
+{
+    (void)v;
+    snprintf(d->e->param, sizeof d->e->param, "%s", name);
+    return rx_api_fail_as(d->e, 400, "thread_unsupported_request", "threads are not kept here: "
+                          "send all messages");
 }
 
 /* A block of a message. Tool results become messages of their own, before the text beside them. */

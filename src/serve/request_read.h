@@ -37,6 +37,9 @@ bool rx_read_calls(const rx_reader *d, const rx_json *calls, rx_read_arguments *
 /* A tool; everything but the name may be NULL. */
 bool rx_read_tool(const rx_reader *d, const rx_json *name, const rx_json *description,
                   const rx_json *parameters);
+/* A mode, as a text or the type of an object, or the name of a function, which may be NULL. */
+bool rx_read_choice(const rx_reader *d, const char *name, const rx_json *v,
+                    const rx_json *function);
 /* Allocates the tools of an array. */
 bool rx_read_tool_room(const rx_reader *d, const rx_json *v);
 
@@ -50,6 +53,7 @@ bool rx_read_metadata(const rx_reader *d, const char *name, const rx_json *v);
 /* Of /v1/messages. */
 bool rx_read_blocks(const rx_reader *d, const char *name, const rx_json *v);
 bool rx_read_system(const rx_reader *d, const char *name, const rx_json *v);
+bool rx_read_thread(const rx_reader *d, const char *name, const rx_json *v);
 bool rx_read_message_tools(const rx_reader *d, const char *name, const rx_json *v);
 bool rx_read_message_choice(const rx_reader *d, const char *name, const rx_json *v);
 /* Of Ollama. */

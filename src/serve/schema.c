@@ -2,6 +2,7 @@
 /* Schemas of requests, adapted for the grammar. By JSON Schema an object that lists its properties
  * may have others unless it says otherwise, and a model that must choose fills answers with them;
  * so such objects are closed: everything generated is still valid. */
+#include <stdio.h>
 #include <string.h>
 
 #include "serve/json_out.h"
@@ -94,4 +95,21 @@ void rx_put_schema(rx_str *s, const rx_json *v)
         rx_put_json(s, v);
     else
         put(s, v, false);
+}
+
+void rx_put_arguments(rx_str *s, const rx_json *v, size_t index)
+{
+    char uri[32];
+    snprintf(uri, sizeof uri, "tool:%zu", index);
+    if (!v || !v->n) {
+        rx_str_puts(s, "{\"type\":\"object\",\"additionalProperties\":false}");
+        return;
+    }
+    rx_json type = {.kind = RX_JSON_STRING, .key = "type", .key_length = 4, .text = "object",
+                    .length = 6, .next = v->first};
+    rx_json id = {.kind = RX_JSON_STRING, .key = "$id", .key_length = 3, .text = uri,
+                  .length = strlen(uri), .next = rx_json_member(v, "type") ? v->first : &type};
+    rx_json whole = *v;
+    whole.first = rx_json_member(v, "$id") ? id.next : &id;
+    rx_put_schema(s, &whole);
 }

@@ -5,6 +5,7 @@
 #if !defined(_WIN32)
 #include <poll.h>
 #endif
+#include <stdio.h>
 #include <string.h>
 
 #include "serve/json_out.h"
@@ -13,7 +14,8 @@
 
 rx_shape rx_shape_of(const char *path)
 {
-    return !strncmp(path, "/v1/messages", 12) ? RX_SHAPE_ANTHROPIC
+    return !strncmp(path, "/v1/messages", 12) || !strncmp(path, "/messages", 9)
+               ? RX_SHAPE_ANTHROPIC
            : !strncmp(path, "/api/", 5) ? RX_SHAPE_OLLAMA : RX_SHAPE_OPENAI;
 }
 
@@ -45,6 +47,10 @@ void rx_put_error(rx_str *out, const rx_api_error *e, rx_shape shape)
         rx_put_string(out, e->param[0] ? e->param : NULL);
         rx_str_puts(out, ",\"code\":");
         rx_put_string(out, e->code);
+    } else if (e->code) {
+        rx_str_puts(out, ",\"details\":{\"error_code\":");
+        rx_put_string(out, e->code);
+        rx_str_puts(out, "}");
     }
     rx_str_puts(out, "}}");
 }
@@ -97,11 +103,13 @@ static const struct route {
     {"DELETE", "/v1/responses/", 0, rx_answer_response},
     {"POST", "/v1/embeddings", RX_API_EMBEDDING, rx_answer_embeddings},
     {"POST", "/v1/rerank", RX_API_RERANK, rx_answer_embeddings},
+    {"POST", "/v2/rerank", RX_API_RERANK, rx_answer_embeddings}, /* Cohere's */
     {"POST", "/v1/messages", RX_API_MESSAGE, rx_answer_generate},
     {"POST", "/v1/messages/count_tokens", RX_API_COUNT, rx_answer_tokens},
     {"POST", "/api/chat", RX_API_OLLAMA_CHAT, rx_answer_generate},
     {"POST", "/api/generate", RX_API_OLLAMA_GENERATE, rx_answer_generate},
     {"POST", "/api/embed", RX_API_OLLAMA_EMBED, rx_answer_embeddings},
+    {"POST", "/api/embeddings", RX_API_OLLAMA_EMBEDDING, rx_answer_embeddings},
     {"POST", "/api/show", RX_API_OLLAMA_SHOW, rx_answer_show},
     {"GET", "/api/tags", 0, rx_answer_tags},
     {"GET", "/api/ps", RX_API_OLLAMA_SHOW, rx_answer_tags},
@@ -111,28 +119,43 @@ static const struct route {
     {"POST", "/apply-template", RX_API_TEMPLATE, rx_answer_tokens},
 };
 
-/* The part of a path after the route; NULL: no match. */
+/* The part of a path after the route; NULL: no match. A '/' at the end of a path is nothing. */
 static const char *match(const char *route, const char *path)
 {
     const size_t n = strlen(route);
     if (strncmp(route, path, n))
         return NULL;
-    const bool goes_on = path[n] != 0;
+    const bool goes_on = path[n] && strcmp(path + n, "/");
     return n > 1 && route[n - 1] == '/' ? goes_on ? path + n : NULL : goes_on ? NULL : path + n;
 }
 
+/* The same; clients whose base address has no /v1 leave it out. */
+static const char *match_any(const char *route, const char *path)
+{
+    const char *rest = match(route, path);
+    return rest || strncmp(route, "/v1/", 4) ? rest : match(route + 3, path);
+}
+
+static void add_method(rx_reply *r, const char *method)
+{
+    const size_t n = strlen(r->allow);
+    snprintf(r->allow + n, sizeof r->allow - n, "%s%s", n ? ", " : "", method);
+}
+
 /* HEAD is GET whose body the transport leaves out. */
-static const struct route *find_route(rx_call *c, rx_api_error *e)
+static const struct route *find_route(rx_call *c, rx_reply *r, rx_api_error *e)
 {
     const char *method = strcmp(c->method, "HEAD") ? c->method : "GET";
-    bool known = false;
     for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
-        c->rest = match(routes[i].path, c->path);
-        if (c->rest && !strcmp(routes[i].method, method))
+        c->rest = match_any(routes[i].path, c->path);
+        if (c->rest && !strcmp(routes[i].method, method)) {
+            r->allow[0] = 0;
             return &routes[i];
-        known = known || c->rest;
+        }
+        if (c->rest)
+            add_method(r, routes[i].method);
     }
-    if (known)
+    if (r->allow[0])
         rx_api_fail_as(e, 405, "method_not_allowed", "%.10s is not a method of %.100s", c->method,
                        c->path);
     else
@@ -145,7 +168,7 @@ void rx_server_answer(rx_server *s, const rx_call *call, rx_reply *r)
     rx_call c = *call;
     rx_api_error e = {0};
     *r = (rx_reply){.status = 200, .type = "application/json"};
-    const struct route *route = find_route(&c, &e);
+    const struct route *route = find_route(&c, r, &e);
     if (route)
         route->answer(s, &c, route->kind, r, &e);
     if (!e.status && r->body.failed)

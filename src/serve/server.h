@@ -123,6 +123,7 @@ typedef struct rx_reply {
     void *state;
     rx_str warning;           /* a header, if it is not empty */
     int retry_after;          /* seconds; 0: none */
+    char allow[32];           /* the methods of the path, where that of the request is none */
     bool is_page;             /* a file of the chat page, which may ask nobody but this server */
 } rx_reply;
 
@@ -150,6 +151,10 @@ bool rx_encode(const rx_served *m, const char *text, size_t n, bool special, int
                size_t *n_ids, rx_api_error *e);
 /* The prompt of a chat; *text is freed with rx_free. */
 bool rx_chat_prompt(const rx_served *m, const rx_api_request *r, char **text, rx_api_error *e);
+/* The prompt whose continuation fills the gap between two texts, by the control tokens that models
+ * of code have for it; *text is freed with rx_free. */
+bool rx_fill_prompt(const rx_served *m, const rx_api_text *before, const char *after, char **text,
+                    rx_api_error *e);
 /* The error of a status of the library. */
 bool rx_api_fail_status(rx_api_error *e, rlx_status st, const rlx_error *err);
 

@@ -3,6 +3,7 @@
 """The requests of the server on the small model of the project: answers, streams, choices, limits,
 constrained output, tools, tokens, models, metrics, and errors in the shape of OpenAI's API."""
 import base64
+import struct
 from serving import *
 
 skip_without_server()
@@ -182,6 +183,55 @@ with Server("--ctx", 2048) as s:
     error_of(s, CHAT, {"messages": HELLO, "tools": tools, "tool_choice": {
         "type": "function", "function": {"name": "other"}}}, param="tool_choice")
 
+    # Schemas of tools as libraries write them: "$ref" within a tool, no type, no parameters at all.
+    def call_of(*parameters, **fields):
+        made = [{"type": "function", "function": {"name": f"f{i}", "parameters": p}}
+                for i, p in enumerate(parameters)]
+        c = s.post(CHAT, {"messages": HELLO, "tools": made, "tool_choice": "required", "seed": 1,
+                          "max_tokens": 200, **fields})["choices"][0]
+        return json.loads(c["message"]["tool_calls"][0]["function"]["arguments"])
+
+    shared = [{"$defs": {"Kind": {"enum": [value]}}, "properties": {"kind": {
+        "$ref": "#/$defs/Kind"}}, "required": ["kind"]} for value in ("a", "b")]
+    for i, value in enumerate("ab"):
+        c = call_of(*shared, tool_choice={"type": "function", "function": {"name": f"f{i}"}})
+        check(c == {"kind": value}, f"$ref of tool {i}: {c}")
+    check(call_of(*shared, tool_choice="any")["kind"] in "ab", "tool_choice any")
+    for empty in ({}, None, {"type": "object", "properties": {}}):
+        check(call_of(empty) == {}, f"a call of a tool without parameters: {empty}")
+    # A form of the text and tools: what must be a call has none, what is no call has it.
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"const": {"a": 1}}}}
+    check(call_of(shared[0], response_format=form) == {"kind": "a"}, "a call and a form")
+    body = {"messages": HELLO, "tools": tools, "response_format": form, "max_tokens": 100}
+    c = s.post(CHAT, body)
+    check(json.loads(c["choices"][0]["message"]["content"]) == {"a": 1}
+          and c["usage"]["completion_tokens"] < 30, f"tools that are not called and a form: {c}")
+    check(json.loads(text_of(s.stream(CHAT, {**body, "seed": 7}))) == {"a": 1}, "in a stream")
+
+    # Where other servers and clients put things, or leave them out.
+    for form in ({"type": "json_object", "schema": {"const": {"a": 1}}},
+                 {"type": "json_schema", "schema": {"const": {"a": 1}}}):
+        c = s.post(CHAT, {"messages": HELLO, "response_format": form, "max_tokens": 50})
+        check(json.loads(c["choices"][0]["message"]["content"]) == {"a": 1}, f"{form}: {c}")
+    c = s.post(COMPLETE, {"prompt": "x", "json_schema": {"const": {"a": 1}}, "n_predict": 50})
+    check(json.loads(c["choices"][0]["text"]) == {"a": 1}, f"json_schema: {c}")
+    silent = [*HELLO, {"role": "assistant", "content": None}, *HELLO]
+    refused = [*HELLO, {"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}]
+    for messages in (silent, refused):
+        s.post(CHAT, {**chat, "messages": messages})
+    c = s.post(CHAT, {**chat, "max_completion_tokens": 12.0})
+    check(c["choices"][0]["message"] == message, "an integer as 12.0")
+    c = s.post(COMPLETE, {**plain, "max_tokens": -1})
+    check(c["usage"]["completion_tokens"] > 30, f"max_tokens -1: {c}")
+    c = s.post(COMPLETE, {**plain, "max_tokens": 0, "echo": True})
+    check(c["choices"][0]["text"] == "Once upon" and c["choices"][0]["finish_reason"] == "length"
+          and c["usage"]["completion_tokens"] == 0, f"max_tokens 0: {c}")
+    check(text_of(s.stream(COMPLETE, {**plain, "max_tokens": 0})) == "", "no tokens in a stream")
+    check(s.post("/chat/completions", chat)["choices"][0]["message"] == message, "without /v1")
+    check(s.ask("GET", "/v1/models/")[2] == s.ask("GET", "/models")[2] == models, "/v1/models/")
+    error_of(s, COMPLETE, {**plain, "suffix": "the end"}, param="suffix", text="tiny-stories")
+    check(s.post(COMPLETE, {**plain, "suffix": ""})["choices"][0]["text"] == expected, "suffix")
+
     # Samplers by llama.cpp's names: DRY is greedy and gives another text, which a breaker undoes.
     def say(**fields):
         said = s.post(COMPLETE, {"prompt": "Once", "max_tokens": 40, **fields})
@@ -238,11 +288,21 @@ with Server("--ctx", 2048) as s:
     error_of(s, CHAT, "\xff\xfe".encode("latin1"))
     error_of(s, CHAT, "[" * 100000)
     error_of(s, CHAT, {"messages": HELLO, "model": "gpt-4"}, 404, "model", "gpt-4")
-    error_of(s, COMPLETE, {"prompt": "word " * 5000}, text="tokens")
+    # In the words by which clients know it.
+    e = error_of(s, COMPLETE, {"prompt": "word " * 5000}, text="maximum context length is 2048 tok")
+    check(e["code"] == "context_length_exceeded", str(e))
+    e = s.post("/v1/messages", {"max_tokens": 5, "messages": [{
+        "role": "user", "content": "word " * 5000}]}, 400)["error"]
+    check(e["message"].startswith("prompt is too long: ") and "> 2048 maximum" in e["message"],
+          str(e))
+    e = s.post("/v1/messages", {"max_tokens": 5, "messages": HELLO, "thread": {"type": "create"}},
+               400)["error"]
+    check(e["details"]["error_code"] == "thread_unsupported_request", f"threads: {e}")
     error_of(s, COMPLETE, {"prompt": [99999999]}, param="prompt")
     error_of(s, "/v1/embeddings", {"input": "x", "model": "tiny-stories"}, param="model")
     error_of(s, "/v1/nothing", {}, 404)
-    check(s.ask("GET", CHAT)[0] == 405, "GET of a chat")
+    got, headers, _ = s.ask("GET", CHAT)
+    check(got == 405 and headers["Allow"] == "POST", f"GET of a chat: {got} {headers}")
     check(s.ask("HEAD", CHAT)[0] == 405, "HEAD of a chat")
     for path in ("/health", "/", "/v1/models"):
         got, headers, text = s.ask("HEAD", path)
@@ -267,6 +327,34 @@ with Server("--ctx", 2048) as s:
     check(m["rlx_first_token_seconds_count"] > 10 and m["rlx_token_seconds_count"] > 100, str(m))
     check(m["rlx_jobs_running"] == 0 and m["rlx_jobs_waiting"] == 0, str(m))
 
+
+
+def with_gap_tokens(path):
+    """The model with three control tokens that mark a gap: names of unused ones, of which two
+    others become shorter, so that the file stays as long as it is."""
+    def strings(names):
+        return b"".join(struct.pack("<Q", len(n)) + n for n in names)
+
+    old = strings([b"<unused1%d>" % i for i in range(5)])
+    new = strings([b"<fim_prefix>", b"<fim_suffix>", b"<fim_middle>", b"<gap_a>", b"<gap_b>"])
+    data = MODEL.read_bytes()
+    check(data.count(old) == 1 and len(old) == len(new), "the unused tokens of the model")
+    path.write_bytes(data.replace(old, new))
+    return path
+
+
+# Models of code fill gaps: what is before and after goes around the tokens that mark it.
+with Server(models=(with_gap_tokens(TMP / "gap.gguf"),)) as s:
+    plain = {"max_tokens": 20, "temperature": 0}
+    whole = s.post(COMPLETE, {**plain, "prompt": "<fim_prefix>Once<fim_suffix> end.<fim_middle>"})
+    filled = s.post(COMPLETE, {**plain, "prompt": "Once", "suffix": " end."})
+    check(filled["choices"][0]["text"] == whole["choices"][0]["text"]
+          and filled["usage"]["prompt_tokens"] == whole["usage"]["prompt_tokens"], str(filled))
+    made = s.post("/api/generate", {"prompt": "Once", "suffix": " end.", "stream": False,
+                                    "options": {"temperature": 0, "num_predict": 20}})
+    check(made["response"] == whole["choices"][0]["text"], f"Ollama's suffix: {made}")
+    error_of(s, COMPLETE, {**plain, "prompt": [5], "suffix": "x"}, param="suffix")
+
 # Embeddings, where the small encoder was fetched; several models in one server.
 encoder = Path(os.environ.get("RLX_MODELS", SOURCE / ".cache" / "models")) / "all-minilm-l6-v2"
 if encoder.is_dir():
@@ -278,12 +366,26 @@ if encoder.is_dir():
         check(abs(sum(x * x for x in vectors[0]) - 1) < 1e-3, "length of a vector")
         packed = s.post("/v1/embeddings", {**body, "encoding_format": "base64"})
         raw = base64.b64decode(packed["data"][1]["embedding"])
-        numbers = __import__("struct").unpack("<384f", raw)
+        numbers = struct.unpack("<384f", raw)
         check(all(abs(a - b) < 1e-6 for a, b in zip(numbers, vectors[1])), "base64")
         short = s.post("/v1/embeddings", {**body, "dimensions": 16})["data"][0]["embedding"]
         check(len(short) == 16 and abs(sum(x * x for x in short) - 1) < 1e-3, "dimensions")
         error_of(s, "/v1/embeddings", {**body, "dimensions": 1000}, param="dimensions")
         error_of(s, "/v1/embeddings", {**body, "input": []}, param="input")
+        ids = s.post("/tokenize", {"model": body["model"], "content": "a dog."})["tokens"]
+        same = s.post("/v1/embeddings", {**body, "input": ids})["data"][0]["embedding"]
+        check(all(abs(a - b) < 1e-6 for a, b in zip(same, vectors[0])), "token ids")
+        old = s.post("/api/embeddings", {"model": body["model"], "prompt": "A dog."})["embedding"]
+        check(all(abs(a - b) < 1e-6 for a, b in zip(old, vectors[0])), "Ollama's first form")
+        many = {"model": body["model"], "input": "word " * 2000}
+        made = s.post("/api/embed", many)
+        check(made["total_duration"] > 0 and made["load_duration"] == 0, "times of /api/embed")
+        check("longer than" in s.post("/api/embed", {**many, "truncate": False}, 400)["error"],
+              "truncate: false")
+        warning = s.ask("POST", "/v1/embeddings", many)[1]["X-RLX-Warning"]
+        check("were cut" in warning, f"a long text: {warning}")
+        ranks = {"query": "A dog.", "documents": ["A cat.", "A puppy."], "model": body["model"]}
+        check(s.post("/v2/rerank", ranks) == s.post("/rerank", ranks), "Cohere's path")
         check(s.post("/v1/embeddings", {"input": "x"})["model"] == "all-minilm-l6-v2", "no model")
         error_of(s, CHAT, {"model": "all-minilm-l6-v2", "messages": HELLO}, param="model")
 else:

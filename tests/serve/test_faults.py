@@ -39,13 +39,18 @@ with Server("--api-key", "secret", "--cors", "https://page.example") as s:
                     {"X-API-Key": ""}):
         answer = s.post(COMPLETE, SHORT, 401, headers=headers)
         check(answer["error"]["code"] == "invalid_api_key", str(answer))
-    for headers in ({"Authorization": "Bearer secret"}, {"X-API-Key": "secret"}):
+    for headers in ({"Authorization": "Bearer secret"}, {"authorization": "bearer secret"},
+                    {"X-API-Key": "secret"}):
         s.post(COMPLETE, SHORT, headers=headers)
     check(s.ask("GET", "/health")[0] == 200, "health needs a key")
     check(s.ask("GET", "/v1/models")[0] == 401, "models need no key")
     status, headers, _ = s.ask("OPTIONS", CHAT)
     check(status == 204 and headers["Access-Control-Allow-Origin"] == "https://page.example"
           and "Authorization" in headers["Access-Control-Allow-Headers"], str(headers))
+    asked = "authorization, content-type, x-stainless-os, anthropic-version"
+    headers = s.ask("OPTIONS", CHAT, headers={"Access-Control-Request-Headers": asked})[1]
+    check(headers["Access-Control-Allow-Headers"] == asked and headers["Access-Control-Max-Age"],
+          f"headers that clients in browsers send: {headers}")
 
 # A Unix socket: for its user only, removed at the end, taken over from a server that died.
 path = TMP / "socket"

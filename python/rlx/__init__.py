@@ -25,7 +25,7 @@ from .ops import (acos, acosh, argmax, asin, asinh, atan, atan2, atanh, attentio
                   log2, log_sigmoid, log_softmax, matmul, maximum, minimum, mish, reciprocal, relu,
                   rms_norm, round, rsqrt, sigmoid, sign, silu, sin, sinh, softmax, softplus,
                   softsign, sqrt, state_write, tan, tanh, top_k, where)
-from .options import Adapter, Grammar, Piece, Result
+from .options import Adapter, Grammar, Options, Piece, Result
 from .session import Bound, InferenceSession, MemoryInfo, NodeArg, Session, load
 from .stream import Stream
 from .training import (bce_loss, cross_entropy, grad, huber_loss, jvp, kl_loss, l1_loss, mse_loss,
@@ -38,9 +38,9 @@ __all__ = [
     "Device", "DeviceInfo", "DeviceLostError", "Dimension", "Engine", "EngineInfo", "Error",
     "FileError", "Generation", "Grammar", "Graph", "InferenceSession", "InvalidError", "Leaf",
     "MemoryInfo", "Model", "ModelInfo", "NoDeviceError", "NoMemoryError", "NodeArg",
-    "NotFoundError", "ParseError", "Piece", "Request", "Result", "Session", "Status", "Stream",
-    "UnsupportedError", "Value", "WaitTimeoutError", "acos", "acosh", "argmax", "asin", "asinh",
-    "atan", "atan2", "atanh", "attention", "backends", "bce_loss", "catalogue", "ceil", "clamp",
+    "NotFoundError", "Options", "ParseError", "Piece", "Request", "Result", "Session", "Status",
+    "Stream", "UnsupportedError", "Value", "WaitTimeoutError", "acos", "acosh", "argmax", "asin",
+    "asinh", "atan", "atan2", "atanh", "attention", "backends", "bce_loss", "catalogue", "ceil", "clamp",
     "concat", "conv2d", "cos", "cosh", "cross_entropy", "dequant_matmul", "devices", "elu", "erf",
     "exp", "exp2", "floor", "gather", "gelu", "gelu_tanh", "grad", "hard_swish", "huber_loss",
     "is_inf", "is_nan", "jvp", "kl_loss", "l1_loss", "layer_norm", "leaky_relu", "load", "log",

@@ -300,8 +300,7 @@ def _chat_options(options: Mapping[str, Any]) -> Dict:
     log_probs, best = rest.pop("logprobs", None), rest.pop("top_logprobs", None)
     for name, value in rest.items():
         if name not in given:
-            raise TypeError(f"there is no option '{name}': expected "
-                            f"{', '.join([*given, 'logprobs', 'top_logprobs'])}")
+            raise opt.unknown(name, [*given, "logprobs", "top_logprobs"])
         given[name] = value
     if given["seed"] is None and given["temperature"]:
         given["seed"] = uuid.uuid4().int & 0x7fffffff

@@ -12,7 +12,7 @@ from .arrays import (DLPACK_DEVICE, Array, DTypeLike, c_shape, dtype_name, dtype
                      host, numpy_dtype, tensor_bytes, to_dlpack)
 from ._c import check, error, lib
 from .errors import InvalidError
-from .owner import Owner
+from .owner import Owner, Single
 
 
 class DeviceInfo(NamedTuple):
@@ -166,24 +166,27 @@ class Buffer(Owner):
         return to_dlpack(mapping, mapping.address, self._dtype, self.shape)
 
 
-class Mapping:
-    """The memory of a buffer while it belongs to the host."""
+class Mapping(Single):
+    """The memory of a buffer while it belongs to the host; until then the buffer is not freed."""
 
     def __init__(self, buffer: Buffer) -> None:
         self.address = 0
-        self._buffer = buffer
+        self._buffer, self._handle = buffer, 0
 
     def open(self) -> None:
         """Waits for the runs that use the buffer and takes the memory."""
-        at = ct.c_void_p()
-        check(lib.rlx_buffer_map(self._buffer.handle, ct.byref(at), error()))
-        self.address = at.value or 0
+        at, handle = ct.c_void_p(), self._buffer.handle
+        check(lib.rlx_buffer_map(handle, ct.byref(at), error()))
+        self._buffer._retain()
+        self.address, self._handle = at.value or 0, handle
 
     def close(self) -> None:
         """Gives the memory back to the device."""
-        at, self.address = self.address, 0
-        if at:
-            check(lib.rlx_buffer_unmap(self._buffer.handle, error()))
+        handle, self.address, self._handle = self._handle, 0, 0
+        if handle:
+            status = lib.rlx_buffer_unmap(handle, error())
+            self._buffer._release()
+            check(status)
 
     def __enter__(self) -> Array:
         self.open()
@@ -196,5 +199,5 @@ class Mapping:
         self.close()
 
     def __del__(self) -> None:
-        if getattr(self, "address", 0) and self._buffer._handle is not None and lib is not None:
+        if lib is not None:
             self.close()

@@ -66,8 +66,8 @@ class Engine(Owner):
                              no_sharing=not sharing, n_adapters=len(adapters),
                              adapters=(ct.c_void_p * max(len(adapters), 1))(
                                  *[a.handle for a in adapters]))
-        self._adapters = list(adapters)
         self._handle = _c.handle(lib.rlx_engine_create, model.handle, ct.byref(desc))
+        self._use(model, *adapters)
 
     @property
     def info(self) -> EngineInfo:
@@ -129,6 +129,8 @@ class Request(Stream, Owner):
             fields["fn"] = self._callback(loop)
         desc = _c.RequestDesc(**fields)
         self._handle = _c.handle(lib.rlx_engine_submit, engine.handle, ct.byref(desc))
+        if options.get("grammar"):
+            self._use(options["grammar"])
 
     def _callback(self, loop: asyncio.AbstractEventLoop) -> Any:
         """What the thread of the engine calls with each piece, and with NULL at the end."""

@@ -13,6 +13,7 @@ from ._c import check, encode, error, lib
 from .arrays import (Array, Dim, DTypeLike, Host, dtype_name, dtype_number, host,
                      tensor_bytes)
 from .errors import InvalidError
+from .owner import Single
 
 Number = Union[int, float, bool]
 Operand = Union["Value", Number, Array]
@@ -49,7 +50,7 @@ def _attribute(name: str, value: Any) -> str:
     return str(value)
 
 
-class Graph:
+class Graph(Single):
     """A graph under construction: named inputs, weights, operations and outputs.
 
     >>> import numpy as np, rlx

@@ -139,11 +139,14 @@ class Model(Completions, Owner):
             raise UnsupportedError(f"'{self.path}' has no tokenizer")
         return int(t)
 
-    def tokenize(self, text: str, *, add_special: bool = False, parse_special: bool = False
-                 ) -> list[int]:
-        """Token ids of a text. add_special adds what the model wants around it (BOS, ...),
-        parse_special reads "<|im_start|>" and the like as the tokens they name."""
-        data, out = text.encode("utf-8", "surrogateescape"), _c.TokenList()
+    def tokenize(self, text: str | bytes, *, add_special: bool = False,
+                 parse_special: bool = False) -> list[int]:
+        """Token ids of a text, also as bytes. add_special adds what the model wants around it
+        (BOS, ...), parse_special reads "<|im_start|>" and the like as the tokens they name."""
+        if not isinstance(text, (str, bytes)):
+            raise InvalidError(f"tokenize: expected a text, got {text!r}")
+        data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
+        out = _c.TokenList()
         cap = len(data) + 8
         while True:
             ids = (ct.c_int32 * cap)()
@@ -188,7 +191,10 @@ class Model(Completions, Owner):
 
     def generate(self, prompt: Prompt, **options: Unpack[Options]) -> Generation:
         """Goes on from a text or from token ids, or answers the last of some messages
-        ([{"role": "user", "content": "Hi"}]). The result is an iterator of pieces:
+        ([{"role": "user", "content": "Hi"}]). Options: max_tokens (default: no limit), temperature
+        (0: the most likely token each time), top_k, top_p, min_p, repeat_penalty, seed, stop (a
+        text or several), grammar, and the others of `rlx.Options`. The result is an iterator of
+        pieces; `text` is all of it:
 
         >>> import rlx
         >>> model = rlx.Model("models/tiny-stories.gguf", device="cpu")
@@ -255,6 +261,8 @@ class Model(Completions, Owner):
         >>> [r.text for r in model.generate_many(["Once upon", "One day"], max_tokens=12)]
         [' a time ther', ' on the one.']
         """
+        if isinstance(prompts, (str, bytes)):
+            raise InvalidError("generate_many: expected a list of prompts, got one text")
         engine = self._shared_engine()
         return [r.result for r in [engine.submit(p, **options) for p in prompts]]
 
@@ -301,7 +309,8 @@ class Model(Completions, Owner):
     # ---- Ending ----------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Frees it. Generations, chats and engines must have ended."""
+        """Ends it. Generations, chats, engines and adapters that it has go on; the memory is freed
+        with the last of them."""
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.close()
@@ -331,6 +340,7 @@ class _Context(Owner):
             uses = (_c.AdapterUse * 1)(_c.AdapterUse(adapter.handle if adapter else None, scale))
             check(lib.rlx_context_set_adapters(self.handle, uses, int(adapter is not None),
                                                error()))
+            self._use(*([adapter] if adapter else []))
             self._adapter = adapter, scale
 
 
@@ -348,8 +358,13 @@ class Generation(Stream):
         desc = _c.GenerateDesc(**fields)
         self._keep.append(desc)
         used = opt.adapter_of(options)
+        grammar = options.get("grammar")
         self._context: _Context | None = model._borrow()
+        self._needs: tuple[Owner, ...] = ()
         try:
+            for owner in (model, *([grammar] if grammar else [])):
+                owner._retain()
+                self._needs += (owner,)
             self._context.use(*used)
             self._handle = _c.handle(lib.rlx_generation_create, self._context.handle,
                                      ct.byref(desc))
@@ -357,6 +372,11 @@ class Generation(Stream):
             self._end()
             raise
         self._cancelled = False
+
+    def __repr__(self) -> str:
+        how = f"{self._done.finish!r}" if self._done else "running"
+        n = len(self._tokens)
+        return f"<rlx.Generation, {how}, {n} tokens: iterate over it, or take .text>"
 
     def _next(self) -> Piece | None:
         if self._handle is None or self._cancelled:
@@ -395,6 +415,9 @@ class Generation(Stream):
             lib.rlx_generation_destroy(handle)
         if context is not None:
             self._model._give_back(context)
+        needs, self._needs = self._needs, ()
+        for owner in needs:
+            owner._release()
 
     def _result(self) -> Result:
         if self._done is None:
@@ -421,10 +444,11 @@ class Chat(Owner):
     _noun, _free = "chat", "rlx_chat_destroy"
 
     def __init__(self, model: Model, system: str | None = None) -> None:
-        self._model = model
         self._lock = threading.Lock()
+        self._answer: Answer | None = None
         self._handle = _c.handle(lib.rlx_chat_create, model.handle,
                                  encode(system) if system is not None else None)
+        self._use(model)
 
     def say(self, text: str, **options: Unpack[Options]) -> Answer:
         """Says something; the answer is an iterator of pieces and is remembered. One answer at a
@@ -433,10 +457,17 @@ class Chat(Owner):
         if not self._lock.acquire(blocking=False):
             raise InvalidError("the chat is still answering")
         try:
-            return Answer(self, text, options)
+            self._answer = Answer(self, text, options)
+            return self._answer
         except BaseException:
             self._lock.release()
             raise
+
+    def close(self) -> None:
+        """Ends it, and an answer that is under way."""
+        if self._answer is not None:
+            self._answer.cancel()
+        super().close()
 
     @property
     def messages(self) -> list[dict[str, str]]:
@@ -480,7 +511,7 @@ class Answer(Stream):
         if options.get("adapter"):
             raise UnsupportedError("a chat has no adapter: use generate")
         desc = _c.GenerateDesc(**fields)
-        data = encode(text)
+        data, handle = encode(text), chat.handle
 
         def take(_: Any, piece: Any) -> int:
             p = piece.contents
@@ -491,7 +522,7 @@ class Answer(Stream):
         def work() -> None:
             raw, fn = _c.GenerateResult(), _c.PIECE_FN(take)
             try:
-                check(lib.rlx_chat_say(chat.handle, data, ct.byref(desc), fn, None, ct.byref(raw),
+                check(lib.rlx_chat_say(handle, data, ct.byref(desc), fn, None, ct.byref(raw),
                                        error()))
                 self._done = Result("", [], opt.FINISH[raw.finish], raw.n_prompt, raw.n_reused,
                                     raw.n_generated, raw.prompt_seconds, raw.seconds)
@@ -500,8 +531,14 @@ class Answer(Stream):
             finally:
                 keep.clear()
                 chat._lock.release()
+                for owner in needs:
+                    owner._release()
                 self._pieces.put(None)
 
+        grammar = options.get("grammar")
+        needs: list[Owner] = [chat, *([grammar] if grammar else [])]
+        for owner in needs:
+            owner._retain()
         self._thread = threading.Thread(target=work, name="rlx chat", daemon=True)
         self._thread.start()
         self._ended = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as ct
+import difflib
 import json
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence, TypedDict, Union
 
@@ -140,8 +141,8 @@ class Adapter(Owner):
     _noun, _free = "adapter", "rlx_adapter_close"
 
     def __init__(self, model: Any, path: str) -> None:
-        self._model = model
         self._handle = _c.handle(lib.rlx_adapter_open, model.handle, encode(path))
+        self._use(model)
         raw = _c.AdapterInfo()
         _c.check(lib.rlx_adapter_get_info(self.handle, ct.byref(raw), error()))
         self.info = AdapterInfo(path, raw.rank, raw.products, raw.parameters, raw.scale)
@@ -167,7 +168,7 @@ def ids(values: Sequence[int]) -> Any:
     try:
         return (ct.c_int32 * max(len(values), 1))(*values)
     except (TypeError, AttributeError):
-        raise InvalidError("a prompt: expected a text, token ids, or messages") from None
+        raise InvalidError(f"expected token ids, got {values!r}") from None
 
 
 def prompt_fields(prompt: Prompt) -> dict[str, Any]:
@@ -220,12 +221,19 @@ def sampling(options: Mapping[str, Any]) -> _c.SamplingDesc:
         raise InvalidError(f"sampling {given!r}: expected numbers") from None
 
 
+def unknown(name: str, known: Sequence[str]) -> TypeError:
+    """What is said of an option that does not exist."""
+    near = difflib.get_close_matches(name, known, 1)
+    meant = f"did you mean '{near[0]}'?" if near else f"expected {', '.join(known)}"
+    return TypeError(f"there is no option '{name}'; {meant}")
+
+
 def check_names(options: Mapping[str, Any], extra: Sequence[str] = ()) -> None:
     """Refuses options that do not exist."""
+    known = [*Options.__annotations__, *extra]
     for name in options:
-        if name not in Options.__annotations__ and name not in extra:
-            raise TypeError(f"there is no option '{name}': expected "
-                            f"{', '.join([*Options.__annotations__, *extra])}")
+        if name not in known:
+            raise unknown(name, known)
     n = options.get("max_tokens")
     if n is not None and (not hasattr(n, "__index__") or n < 0):
         raise InvalidError(f"max_tokens {n!r}: expected a whole number, 0 for no limit")

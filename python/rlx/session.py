@@ -170,7 +170,7 @@ class Session(Owner):
             other = self._wrap(_c.handle(lib.rlx_session_clone, self.handle), self._device,
                                self._graph)
             other._keep = dict(self._keep)
-            other._onnx_owner = self  # type: ignore[attr-defined]
+            other._use(self)  # weights may lie in the file of this one
         return other
 
     def save(self, path: Path) -> None:
@@ -397,8 +397,16 @@ class Session(Owner):
             return Bound(self, self._take(inputs, None), list(inputs), outputs)
 
     def close(self) -> None:
-        """Waits for running work and frees it."""
+        """Waits for running work and frees it; weights that clones use, with the last of these."""
         super().close()
+        if self._ended is None:
+            self._close_file()
+
+    def _destroy(self, handle: int) -> None:
+        super()._destroy(handle)
+        self._close_file()
+
+    def _close_file(self) -> None:
         onnx, self._onnx = self._onnx, None
         if onnx is not None:
             lib.rlx_onnx_close(onnx)
@@ -437,8 +445,9 @@ class Bound:
 
     def __call__(self) -> dict[str, Array]:
         """Runs once; the outputs by name, in the same memory each time."""
-        status = lib.rlx_run(self._session._handle, self._in, self._n_in, self._out, self._n_out,
-                             self._error)
+        session = self._session
+        status = lib.rlx_run(session._handle or session.handle, self._in, self._n_in, self._out,
+                             self._n_out, self._error)
         if status:
             raise _c.fail(status, self._error)
         return self.outputs

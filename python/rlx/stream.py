@@ -6,10 +6,10 @@ import asyncio
 from typing import AsyncIterator, Generator, Iterator
 
 from .options import Piece, Result
+from .owner import Single
 
 
-
-class Stream:
+class Stream(Single):
     """A generation that runs: iterate over its pieces (`for`, or `async for` under asyncio), or ask
     for the whole `text`. Under asyncio `await` gives the result."""
 

@@ -3,11 +3,13 @@
 """The Python package: docstrings as tests, graphs against NumPy, memory of others without copies,
 many threads and tasks, forked processes, errors, completions."""
 import asyncio
+import copy
 import doctest
 import gc
 import importlib
 import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -222,6 +224,48 @@ class Memory(unittest.TestCase):
         with self.assertRaises(rlx.InvalidError):
             s.bind({"x": x}, {"y": y[:1]})
 
+    def test_closed_while_used(self):
+        """What others use is freed with the last of them; only new uses are refused."""
+        with rlx.Model(TINY, device="cpu") as model:
+            grammar = rlx.Grammar.regex("[ab]{3}")
+            run = model.generate("Once", max_tokens=4)
+            held = model.generate("Once", grammar=grammar)
+            chat, engine = model.chat(), model.engine()
+            request = engine.submit("Once", max_tokens=4)
+        grammar.close()
+        engine.close()
+        self.assertEqual(len(run.text), 4)
+        self.assertRegex(held.text, "^[ab]{3}$")
+        self.assertIn(request.result.finish, ("length", "caller"))
+        answer = chat.say("A story", max_tokens=200, ignore_end=True)
+        chat.close()
+        answer.result
+        with self.assertRaisesRegex(rlx.InvalidError, "the model is closed"):
+            model.generate("Once")
+        self.assertEqual((model._users, chat._users, grammar._users), (0, 0, 0))
+        self.assertIsNone(model._ended)
+
+        buffer = rlx.Buffer(rlx.Device("cpu"), (2,))
+        buffer.write([1, 2])
+        seen = np.from_dlpack(buffer)
+        buffer.close()
+        self.assertEqual(seen.tolist(), [1, 2])
+        session = rlx.Session(affine(), "cpu")
+        feeds = {"x": np.ones((1, 3), np.float32)}
+        clone, bound = session.clone(), session.bind(feeds)
+        session.close()
+        self.assertEqual(clone.run(None, feeds)[0].tolist(), [[2.5] * 3])
+        with self.assertRaisesRegex(rlx.InvalidError, "the session is closed"):
+            bound()
+
+    def test_no_copies(self):
+        """A copy would free what the first one owns."""
+        model = rlx.Model(TINY, device="cpu")
+        for what in (model, model.generate("Once"), rlx.Graph(), rlx.Device("cpu")):
+            for take in (copy.copy, copy.deepcopy, pickle.dumps):
+                with self.assertRaisesRegex(TypeError, "neither be copied nor pickled"):
+                    take(what)
+
     def test_no_leaks(self):
         s = rlx.Session(affine(), "cpu")
         feeds = {"x": np.zeros((4, 3), np.float32)}
@@ -346,6 +390,21 @@ class Arguments(unittest.TestCase):
             self.refuse("got 3", lambda: m.generate("Once", stop=3))
             self.refuse("got 3", lambda: m.generate("Once", stop=["a", 3]))
             self.refuse("a text, got", lambda: m.chat([{"role": "user"}]))
+
+
+    def test_options(self):
+        model = rlx.Model(TINY, device="cpu")
+        for call in (lambda: model.generate("x", temprature=1),
+                     lambda: model.create_completion("x", temprature=1)):
+            with self.assertRaisesRegex(TypeError, "did you mean 'temperature'"):
+                call()
+        self.assertEqual(model.tokenize(b"ab"), model.tokenize("ab"))
+        for call, said in ((lambda: model.tokenize(3), "expected a text, got 3"),
+                           (lambda: model.detokenize("ab"), "expected token ids, got 'ab'"),
+                           (lambda: model.generate_many("abc"), "expected a list of prompts")):
+            with self.assertRaisesRegex(rlx.InvalidError, said):
+                call()
+        self.assertIn("take .text", repr(model.generate("Once", max_tokens=1)))
 
 
 class Threads(unittest.TestCase):

@@ -60,13 +60,63 @@ def fft_cases():
 
 
 def place_cases():
-    """Index, order and products along rows, against NumPy on one thread."""
-    rows = (("product 1024^2", "reduce_prod:f32:1024x1024"),
-            ("histogram 1M", "histogram:f32:1048576"), ("nonzero 1024^2", "nonzero:f32:1024x1024"),
-            ("gather elements 1024^2", "gather_elements:f32:1024x1024,1024x1024"),
-            ("scatter add 4096x64", "scatter_add:f32:1024x64,4096,4096x64"))
+    """What takes elements from places or puts them there."""
+    rows = (("gather elements 1024^2", "gather_elements:f32:1024x1024,1024x1024"),
+            ("gather nd 100,000 of 1024^2", "gather_nd:f32:1024x1024,100000x2"),
+            ("scatter nd 100,000 of 1024^2", "scatter_nd:f32:1024x1024,100000x2,100000"),
+            ("scatter add 4096x64", "scatter_add:f32:1024x64,4096,4096x64"),
+            ("im2col 3x3, 64x56x56", "im2col:f32:1x64x56x56"),
+            ("nonzero 1024^2", "nonzero:f32:1024x1024"), ("histogram 1M", "histogram:f32:1048576"))
     for label, request in rows:
-        yield Case("places", label, request, {"numpy": 1.0})
+        yield Case("places", label, request, {"numpy": 1.0, "torch": 1.0})
+
+
+def reduce_cases():
+    rows = (("product 1024^2", "reduce_prod:f32:1024x1024"),
+            ("any 1024^2", "reduce_any:bool:1024x1024"),
+            ("maximum of 2x2x2, 32x32^3", "pool3d:f32:1x32x32x32x32"),
+            ("8 nearest of 1024", "knn:f32:1024x1024"),
+            ("8 of 256 experts in 8 groups", "group_limited_gate:f32:512x256"))
+    for label, request in rows:
+        yield Case("selections", label, request, {"numpy": 1.0, "torch": 1.0})
+
+
+def norm_cases():
+    rows = (("layer norm 2d 64x56x56", "layer_norm2d:f32:1x64x56x56"),
+            ("adaptive layer norm 1024^2", "ada_layer_norm:f32:1024x1024,1024,1024"),
+            ("gated residual 1024^2", "gated_residual:f32:1024x1024,1024x1024,1024"))
+    for label, request in rows:
+        yield Case("norms", label, request, {"numpy": 1.0, "torch": 1.0})
+
+
+def expert_cases():
+    """Products of rows with the matrix that each chooses; peers sort the rows by it beforehand."""
+    shape = "256x512x512,8"
+    yield Case("experts", "256 rows, 8 of 512^2 f32", f"grouped_matmul:f32:{shape}",
+               {"numpy": 1.0, "torch": 1.0})
+    yield Case("experts", "256 rows, 8 of 512^2 f16", f"dequant_grouped_matmul:f16:{shape}",
+               {"torch": 1.0})
+    yield Case("experts", "4 of 8 f16 to f32", "dequant_moe_weights:f16:8x512x512,4",
+               {"numpy": 1.0, "torch": 1.0})
+    yield Case("experts", "paged attention, 8 of 1024", "ragged_attention:f32:8x8x1024x64",
+               {"torch": 1.0})
+
+
+def number_cases():
+    """Types and random numbers."""
+    rows = (("quantize 1024^2", "quantize:f32:1024x1024"),
+            ("dequantize 1024^2", "dequantize:i8:1024x1024"),
+            ("uniform 1M", "random_uniform:f32:1048576"))
+    for label, request in rows:
+        yield Case("numbers", label, request, {"numpy": 1.0, "torch": 1.0})
+
+
+def spectrum_cases():
+    rows = (("stft 16 x 16,000", "stft:f32:16x16000"),
+            ("log mel 1000 x 80", "log_mel:f32:1000x201x2,80x201"),
+            ("peaks of 64 spectra", "welch_peaks:f32:64x513x2"))
+    for label, request in rows:
+        yield Case("spectra", label, request, {"numpy": 1.0, "torch": 1.0})
 
 
 def conv_cases():
@@ -124,7 +174,8 @@ def cpu_cases(smollm2=None, models=None):
     for cases in (sgemm_cases(), packed_cases(), model_cases(smollm2),
                   onnx_cases(models or {}),
                   sequence_cases(smollm2, "SmolLM2"), attention_cases(), row_cases(), fft_cases(),
-                  place_cases(), conv_cases()):
+                  spectrum_cases(), place_cases(), reduce_cases(), norm_cases(), expert_cases(),
+                  number_cases(), conv_cases()):
         yield from cases
 
 

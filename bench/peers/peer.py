@@ -9,6 +9,7 @@ import time
 
 MIN_SAMPLE = 2e-3  # seconds: shorter runs are put together
 MAX_SAMPLES = 10
+MASK = (1 << 64) - 1
 WARM_UP = 20e-3  # seconds: a short run on a busy machine is seen at its best in this time
 
 
@@ -36,6 +37,12 @@ class Case:
 
     def number(self, key, default):
         return int(self.attributes.get(key, default))
+
+
+def indices(shape, limit):
+    """What `rlx bench` gives to inputs of indices: all over the axis, in no order."""
+    n = math.prod(shape)
+    return [((i * 0x9e3779b97f4a7c15 & MASK) >> 33) % limit for i in range(1, n + 1)]
 
 
 class HostClock:

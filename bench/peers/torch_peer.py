@@ -142,6 +142,146 @@ def make_minilm(case):
     return run
 
 
+# ---- Places and selections ----------------------------------------------------------------------
+
+def indices(case, limit, which=1):
+    shape = case.shapes[which]
+    return torch.tensor(peer.indices(shape, limit), device=DEVICE).reshape(shape)
+
+
+def make_gather_elements(case):
+    x = rand(case, *case.shapes[0])
+    index = indices(case, min(x.shape))
+    return lambda: torch.gather(x, -1, index)
+
+
+def make_gather_nd(case):
+    x = rand(case, *case.shapes[0])
+    index = indices(case, min(x.shape)).unbind(-1)
+    return lambda: x[index]
+
+
+def make_scatter_nd(case):
+    x, update = rand(case, *case.shapes[0]), rand(case, *case.shapes[2])
+    index = indices(case, min(x.shape)).unbind(-1)
+    return lambda: x.index_put(index, update)
+
+
+def make_scatter_add(case):
+    x, update = rand(case, *case.shapes[0]), rand(case, *case.shapes[2])
+    index = indices(case, min(x.shape))
+    return lambda: x.index_add(0, index, update)
+
+
+def make_any(case):
+    x = torch.randn(*case.shapes[0], device=DEVICE) > 0
+    return lambda: x.any(-1)
+
+
+def make_knn(case):
+    x, k = rand(case, *case.shapes[0]), case.number("k", 8)
+    return lambda: torch.topk(x.clone().fill_diagonal_(math.inf), k, largest=False)
+
+
+def make_gate(case):
+    """Of 8 groups the 4 whose two best sum to most; of those the 8 best experts."""
+    x = rand(case, *case.shapes[0])
+    rows, experts = x.shape
+
+    def run():
+        by_group = x.view(rows, 8, -1)
+        keep = by_group.topk(2).values.sum(-1).topk(4).indices
+        mask = torch.full((rows, 8), -math.inf, device=DEVICE).scatter_(1, keep, 0.0)
+        values, at = (by_group + mask[..., None]).view(rows, experts).topk(8)
+        return values / values.sum(-1, keepdim=True), at
+    return run
+
+
+# ---- Norms, experts, numbers --------------------------------------------------------------------
+
+def make_layer_norm2d(case):
+    x = rand(case, *case.shapes[0])
+    gamma, beta = (rand(case, x.shape[1]) for _ in range(2))
+    return lambda: F.layer_norm(x.permute(0, 2, 3, 1), x.shape[1:2], gamma,
+                                beta).permute(0, 3, 1, 2).contiguous()
+
+
+def make_ada_layer_norm(case):
+    x = rand(case, *case.shapes[0])
+    scale, shift = (rand(case, x.shape[-1]) for _ in range(2))
+    return lambda: F.layer_norm(x, x.shape[-1:], 1 + scale, shift)
+
+
+def make_gated_residual(case):
+    x, y, gate = (rand(case, *s) for s in case.shapes)
+    return lambda: torch.addcmul(x, gate, y)
+
+
+def make_grouped_matmul(case):
+    """One product for each matrix that has rows."""
+    m, n, k = case.shapes[0]
+    count, ids = case.shapes[1][0], torch.tensor(peer.indices([m], case.shapes[1][0]))
+    x, w = rand(case, m, k), rand(case, count, k, n)
+    groups = [(e, torch.nonzero(ids == e)[:, 0].to(DEVICE)) for e in range(count)]
+    out = torch.empty(m, n, device=DEVICE, dtype=x.dtype)
+
+    def run():
+        for e, rows in groups:
+            out[rows] = x[rows] @ w[e]
+        return out
+    return run
+
+
+def make_moe_weights(case):
+    w = rand(case, *case.shapes[0])
+    ids = indices(case, w.shape[0])
+    return lambda: w[ids].float()
+
+
+def make_ragged(case):
+    """Without pages: keys and values of each sequence are in one place."""
+    n, heads, tokens, size = case.shapes[0]
+    q = rand(case, n, heads, 1, size)
+    k, v = (rand(case, n, case.number("kv", heads), tokens, size) for _ in range(2))
+    return lambda: F.scaled_dot_product_attention(q, k, v)
+
+
+def make_quantize(case):
+    x = rand(case, *case.shapes[0])
+    return lambda: torch.quantize_per_tensor(x, 1.25, 0, torch.qint8)
+
+
+def make_dequantize(case):
+    x = torch.quantize_per_tensor(torch.randn(*case.shapes[0]), 0.05, 0, torch.qint8)
+    return lambda: x.dequantize()
+
+
+# ---- Spectra ------------------------------------------------------------------------------------
+
+def make_stft(case):
+    """Frames of 400 samples, one every 160."""
+    x, window = rand(case, *case.shapes[0]), torch.ones(400, device=DEVICE)
+    return lambda: torch.stft(x, 400, 160, window=window, center=False, return_complex=True)
+
+
+def power(x):
+    return x[..., 0].square() + x[..., 1].square()
+
+
+def make_log_mel(case):
+    x, filters = rand(case, *case.shapes[0]), rand(case, *case.shapes[1]).abs().t().contiguous()
+
+    def run():
+        y = (power(x) @ filters).clamp_min(1e-10).log10()
+        return (torch.maximum(y, y.max() - 8) + 4) / 4
+    return run
+
+
+def make_welch_peaks(case):
+    x, k = rand(case, *case.shapes[0]), case.number("k", 8)
+    return lambda: power(x).mean(0).topk(k)
+
+
 def unary(fn):
     def make_unary(case):
         x = rand(case, *case.shapes[0])
@@ -156,7 +296,22 @@ MAKE = {
     "softmax": unary(lambda x: torch.softmax(x, -1)),
     "cumsum": unary(lambda x: torch.cumsum(x, -1)), "reduce_sum": unary(lambda x: x.sum(-1)),
     "transpose": unary(lambda x: x.t().contiguous()), "copy": unary(lambda x: x.clone()),
+    "gather_elements": make_gather_elements, "gather_nd": make_gather_nd,
+    "scatter_nd": make_scatter_nd, "scatter_add": make_scatter_add,
+    "im2col": unary(lambda x: F.unfold(x, 3, padding=1)), "nonzero": unary(torch.nonzero),
+    "histogram": unary(lambda x: torch.histc(x, 256, -1, 1)),
+    "reduce_prod": unary(lambda x: x.prod(-1)), "reduce_any": make_any,
+    "pool3d": unary(lambda x: F.max_pool3d(x, 2)), "knn": make_knn,
+    "group_limited_gate": make_gate, "layer_norm2d": make_layer_norm2d,
+    "ada_layer_norm": make_ada_layer_norm, "gated_residual": make_gated_residual,
+    "grouped_matmul": make_grouped_matmul, "dequant_grouped_matmul": make_grouped_matmul,
+    "dequant_moe_weights": make_moe_weights, "ragged_attention": make_ragged,
+    "quantize": make_quantize, "dequantize": make_dequantize,
+    "random_uniform": unary(torch.rand_like), "stft": make_stft, "log_mel": make_log_mel,
+    "welch_peaks": make_welch_peaks,
 }
+# Operations whose requests name a type that tensors of numbers do not have.
+TYPED = {"reduce_any", "dequantize"}
 
 
 def make_onnx(case):
@@ -172,7 +327,7 @@ def make_onnx(case):
 def make(case):
     if case.op == "onnx":
         return make_onnx(case)
-    if case.op not in MAKE or case.dtype not in TYPES:
+    if case.op not in MAKE or (case.dtype not in TYPES and case.op not in TYPED):
         raise peer.Unsupported(f"PyTorch: no call for {case.op}:{case.dtype}")
     return MAKE[case.op](case)
 

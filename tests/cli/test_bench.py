@@ -27,6 +27,11 @@ reduce_sum:f32:4x8 reduce_mean:f32:4x8:axes=[0] reduce_any:bool:4x8 rfft:f32:4x1
 irfft:f32:2x6x2 stft:f32:2x800 pool2d:f32:1x2x8x8 im2col:f32:1x2x8x8 histogram:f32:100
 cast:f32:4x4 clamp:f32:4x4 one_hot:i32:8 roll:f32:4x4 reverse:f32:4x4 copy:f32:4x4 transpose:f32:4x6
 gelu:f32:100 exp:f16:100 resize_nearest_2x:f32:1x2x4x4
+gather_elements:f32:8x9,8x5 gather_nd:f32:8x9,5x2 scatter_nd:f32:8x9,5x2,5 scatter_add:f32:8x3,5,5x3
+grouped_matmul:f32:5x7x6,3 dequant_grouped_matmul:q8_0:5x7x32,3 dequant_moe_weights:f16:4x3x5,2
+ragged_attention:f32:3x4x32x16:kv=2 quantize:f32:4x5 dequantize:i8:4x5 random_uniform:f16:4x5
+log_mel:f32:6x20x2,5x20 welch_peaks:f32:4x33x2 knn:f32:20x20 pool3d:f32:1x2x4x4x4
+group_limited_gate:f32:3x32 ada_layer_norm:f32:4x8,8,8 gated_residual:f32:4x8,4x8,8
 """.split()
 results = expect_json("bench", *CASES, *QUICK)
 check([r["case"] for r in results] == CASES, "bench --json: every case, in order")
@@ -37,6 +42,8 @@ flops = {r["case"]: r["flops"] for r in results}
 check(flops["matmul:f32:16x16x16"] == 2 * 16 ** 3, "flop of matmul")
 check(flops["conv2d:f32:1x4x8x8:6x3x3"] == 2 * 6 * 4 * 9 * 64, "flop of conv2d")
 check(flops["attention:f32:1x4x8x16"] == 4 * 4 * 8 * 8 * 16, "flop of attention")
+check(flops["grouped_matmul:f32:5x7x6,3"] == 2 * 5 * 7 * 6, "flop of grouped products")
+check(flops["ragged_attention:f32:3x4x32x16:kv=2"] == 4 * 3 * 4 * 32 * 16, "flop of ragged rows")
 
 expect(0, "bench", "add:f32:4x4", *QUICK, out="GFLOP/s")
 both = expect_json("bench", "add:f32:4x4", "--device", "cpu,ref", *QUICK)
@@ -94,6 +101,9 @@ expect(2, "bench", "matmul", err="expected OP:TYPE:SHAPE")
 expect(2, "bench", "matmul:f33:4x4x4", err="unknown type 'f33'")
 expect(2, "bench", "matmul:f32:4x4xq", err="expected a shape such as 64x128, got '4x4xq'")
 expect(2, "bench", "matmul:f32:a=1", err="a shape is missing")
+expect(1, "bench", "grouped_matmul:f32:4x4x4", err="expected MxNxK and the number of matrices")
+expect(1, "bench", "ragged_attention:f32:2x4x33x8", err="TOKENS a multiple of 16")
+expect(1, "bench", "scatter_add:f32:4x4,2", err="the shapes of x, of the indices and")
 expect(2, "bench", "nothing*", err="matches no case of the suite")
 expect(2, "bench", "--suite", "everything", err="--suite expected ops")
 expect(1, "bench", "matmul:f32:4x4", *QUICK, err="expected MxNxK")

@@ -17,14 +17,15 @@ typedef struct bench_case {
     char attributes[160];  /* as rlx_op takes them */
     int64_t kv, stride;    /* of attention and convolution; 0: not given */
     int64_t pad;           /* of convolution; -1: not given */
+    int64_t index_limit;   /* inputs "index..." are below this; set by bench_build */
     double flops, bytes;   /* of one run; 0: what the steps and the tensors say */
 } bench_case;
 
 /* Reads a case; returns EXIT_OK, or EXIT_USAGE with the sentence printed. */
 int bench_parse(bench_case *c, const char *text);
-/* Builds a graph with `copies` of a case, each with inputs and weights of its own, or in a chain of
- * products with the result of the one before as input, and sets the flops and bytes of one where
- * they are known. NULL after printing why not. */
+/* bench_build.c: builds a graph with `copies` of a case, each with inputs and weights of its own,
+ * or in a chain of products with the result of the one before as input, and sets the flops and
+ * bytes of one where they are known. NULL after printing why not. */
 rlx_graph *bench_build(bench_case *c, size_t copies, bool chain);
 /* Whole models as cases: bench_models.c. `build` returns why the case does not fit, or NULL. */
 bool bench_is_model(const char *name);

@@ -14,9 +14,21 @@
 #define MAX_SAMPLES 2000
 #define HEAT 0.4         /* seconds of work until a GPU has raised its clocks */
 
+/* Indices in no order over the whole axis: those in order, or a few, would find all in caches. */
+static void fill_indices(tensor *t, int64_t limit)
+{
+    int32_t *data = t->data;
+    for (int64_t i = 0; i < tensor_elements(&t->shape); i++)
+        data[i] = (int32_t)((((uint64_t)i + 1) * 0x9e3779b97f4a7c15u >> 33) % (uint64_t)limit);
+}
+
 static void fill_leaf(const bench_case *c, tensor *t, bool param)
 {
     int32_t first, *data = t->data;
+    if (c->index_limit > 0 && !strncmp(t->name, "index", 5)) {
+        fill_indices(t, c->index_limit);
+        return;
+    }
     if (param || !bench_model_counts(c, t->name, &first)) {
         tensor_fill_random(t, param ? FILL_PARAM : FILL_INPUT, 1);
         return;

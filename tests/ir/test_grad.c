@@ -228,9 +228,104 @@ static void test_named_tokens(void)
         }
 }
 
+/* ---- Attention over many keys ---------------------------------------------------------------- */
+
+enum { HEADS = 16, MOST_TOKENS = 320, MOST = HEADS * MOST_TOKENS };
+
+/* Causal attention of one number a head, heads of a group sharing a key, and its derivatives. */
+static rlx_graph *attention_graph(rlx_graph *graph, rlx_dim tokens)
+{
+    const rlx_attention_desc d = {RLX_INIT(rlx_attention_desc), .causal = true};
+    static const char *const names[] = {"q", "k", "v"};
+    rlx_value in[3], dx[3];
+    for (int i = 0; i < 3; i++)
+        in[i] = rlx_input(graph, names[i], RLX_F32, 4,
+                          (rlx_dim[]){1, i ? HEADS / 4 : HEADS, tokens, 1});
+    const rlx_value all = rlx_attention(graph, in[0], in[1], in[2], RLX_NONE, &d);
+    rlx_grad(graph, rlx_reduce(graph, RLX_REDUCE_SUM_SQUARE, all, NULL, 0, false), in, 3, dx);
+    for (int i = 0; i < 3; i++)
+        rlx_output(graph, names[i], dx[i]);
+    return graph;
+}
+
+static rlx_session *open_attention(int64_t bound, bool named)
+{
+    rlx_device *device = NULL;
+    rlx_session *s = NULL;
+    rlx_error err = {0};
+    rlx_graph *graph = rlx_graph_create("attention");
+    attention_graph(graph, named ? rlx_dim_named(graph, "tokens", bound) : bound);
+    CHECK_OK(rlx_device_open("cpu", NULL, &device, &err), &err);
+    CHECK_OK(rlx_session_create(device, graph, NULL, &s, &err), &err);
+    rlx_device_close(device);
+    rlx_graph_destroy(graph);
+    return s;
+}
+
+static void run_attention(rlx_session *s, int64_t tokens, float out[3][MOST])
+{
+    static float data[3][MOST];
+    rlx_const_tensor from[3];
+    rlx_tensor to[3];
+    rlx_error err = {0};
+    static const char *const names[] = {"q", "k", "v"};
+    for (size_t i = 0; i < 3; i++) {
+        const size_t n = (size_t)(tokens * (i ? HEADS / 4 : HEADS)) * sizeof(float);
+        for (size_t k = 0; k < MOST; k++)
+            data[i][k] = (float)((k * 37 + i * 11) % 19) / 19;
+        from[i] = (rlx_const_tensor){names[i], data[i], n};
+        to[i] = (rlx_tensor){names[i], out[i], n};
+    }
+    CHECK_OK(rlx_run(s, from, 3, to, 3, &err), &err);
+}
+
+/* 320 tokens are computed in chunks, and so are fewer where the dimension has a name; numbers below
+ * 128 are not. */
+static void test_attention_chunks(void)
+{
+    static const int64_t lengths[] = {0, 1, 2, 3, 100, 127};
+    static float chunks[3][MOST], whole[3][MOST];
+    rlx_error err = {0};
+    rlx_session *named = open_attention(MOST_TOKENS, true);
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        double worst = 0, most = 0;
+        rlx_session *fixed = open_attention(lengths[i], false);
+        CHECK_OK(rlx_session_bind(named, "tokens", lengths[i], &err), &err);
+        run_attention(named, lengths[i], chunks);
+        run_attention(fixed, lengths[i], whole);
+        for (size_t o = 0; o < 3; o++)
+            for (int64_t k = 0; k < lengths[i] * (o ? HEADS / 4 : HEADS); k++) {
+                worst = fmax(worst, fabs((double)chunks[o][k] - whole[o][k]));
+                most = fmax(most, fabs(whole[o][k]));
+            }
+        if (!CHECK(worst <= 2e-6 * most))
+            printf("    %lld tokens: %g\n", (long long)lengths[i], worst);
+        rlx_session_destroy(fixed);
+    }
+    rlx_session_destroy(named);
+}
+
+static uint64_t attention_bytes(int64_t tokens)
+{
+    rlx_memory_info m = {RLX_INIT(rlx_memory_info)};
+    rlx_session *s = open_attention(tokens, false);
+    rlx_session_memory(s, &m, NULL);
+    rlx_session_destroy(s);
+    return m.arena_bytes;
+}
+
+static void test_attention_memory(void)
+{
+    const uint64_t some = attention_bytes(1024), twice = attention_bytes(2048);
+    CHECK(twice < 2.5 * (double)some);
+    CHECK(some < 1024 * 1024 * HEADS * sizeof(float)); /* all scores */
+}
+
 int main(void)
 {
     begin();
+    test_attention_chunks();
+    test_attention_memory();
     test_named_tokens();
     test_values();
     test_stop();

@@ -155,6 +155,11 @@ const char *const rx_cases_attention[] = {
     "{layout=bshd, causal=true}",
     "attention(f32[1,2,129,33], f32[1,2,129,33], f32[1,2,129,65]) {window=50}",
 
+    /* more scores than the derivatives keep at once */
+    "attention(f32[1,s<=523,4,2], f32[1,s,2,2], f32[1,s,2,2]) {layout=bshd, causal=true}",
+    "attention(f32[1,48,173,1], f32[1,2,129,1], f32[1,2,129,2], f32[173,129], i32[1]:int(60,129), "
+    "f32[48]) {window=90, soft_cap=3}",
+
     /* many rows in blocks of 16 and 64: what cooperative matrices take */
     "$T=f16|bf16 $D=64|128 $C=false|true : attention($T[1,4,70,$D], $T[1,2,131,$D], "
     "$T[1,2,131,$D]) {causal=$C}",

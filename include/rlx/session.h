@@ -129,6 +129,12 @@ RLX_API int64_t rlx_session_round_rows(const rlx_session *s, int64_t rows);
  * recorded. The next run does it otherwise. Weights and inputs need not be set. What a run with
  * other dimensions gave can then no longer be read. */
 RLX_API rlx_status rlx_session_prepare(rlx_session *s, rlx_error *err);
+/* Compiles the kernels of a run with the dimensions now bound, and keeps of the memory of such a
+ * run only packed forms of weights. Other threads may set params meanwhile, so that a program
+ * starts sooner. For several sets of dimensions in turn, before the first run or
+ * rlx_session_prepare; does nothing afterwards, nor where no driver compiles kernels (CPU,
+ * WebGPU). */
+RLX_API rlx_status rlx_session_compile(rlx_session *s, rlx_error *err);
 /* As rlx_session_prepare; then *text (freed with rlx_free) has the GPU dispatches of such a run
  * after a stage: "select" (kernels, constants, grids, bindings), "order" (levels and barriers) or
  * "chain" (levels that wait by counters; what is recorded). RLX_UNSUPPORTED where the device has no

@@ -305,6 +305,40 @@ rlx_status rx_model_set_weights(rlx_model *m, rlx_session *s, const rx_build_des
     return st;
 }
 
+/* Compiles the kernels while another thread uploads the weights. */
+typedef struct compiler {
+    rlx_session *session;
+    const rx_build_desc *build;
+    atomic_bool stop;
+} compiler;
+
+/* A prompt comes first, so its kernels do. What fails here does so again, and is reported, when it
+ * is run. */
+static void *compile_kernels(void *user)
+{
+    compiler *c = user;
+    rlx_error ignored = {0};
+    for (int prompt = 1; prompt >= 0 && !atomic_load(&c->stop); prompt--)
+        if (rx_model_bind(c->session, c->build, prompt, &ignored) == RLX_OK)
+            rlx_session_compile(c->session, &ignored);
+    return NULL;
+}
+
+rlx_status rx_model_upload(rlx_model *m, const rlx_model_desc *desc, rlx_error *err)
+{
+    const rx_build_desc build = rx_model_back(m, &m->build);
+    compiler c = {.session = m->session, .build = &build};
+    rx_thread thread;
+    const bool threaded = m->known.is_decoder && !m->is_prepared && !RX_WASM_THREADS &&
+                          rx_thread_start(&thread, compile_kernels, &c);
+    rlx_status st = rx_model_set_weights(m, m->session, &build, desc, err);
+    if (threaded) {
+        atomic_store(&c.stop, true);
+        rx_thread_join(&thread);
+    }
+    return st;
+}
+
 void rx_model_release_pages(rlx_model *m)
 {
     for (size_t i = 0; i < m->file->n_maps; i++)

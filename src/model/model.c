@@ -150,8 +150,7 @@ static rlx_status load_model(rlx_model *m, const char *path, rx_bytes data,
     m->policy = choose_policy(m, d->policy);
     RLX_TRY(open_device(m, d, err));
     RLX_TRY(rx_model_divide(m, d, err));
-    const rx_build_desc back = rx_model_back(m, &m->build);
-    RLX_TRY(rx_model_set_weights(m, m->session, &back, d, err));
+    RLX_TRY(rx_model_upload(m, d, err));
     return rx_model_make_front(m, err);
 }
 

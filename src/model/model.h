@@ -52,6 +52,7 @@ struct rlx_model {
     int64_t parameters;
     rlx_device *device;
     rlx_session *session;     /* the compiled graph with the weights */
+    bool is_prepared;         /* rx_model_divide has compiled the session's kernels */
     int64_t host_layers;      /* leading layers on the CPU */
     rlx_device *host;         /* the CPU, where it has layers */
     rlx_session *front;       /* of those layers; `session` takes their result */
@@ -83,6 +84,8 @@ rlx_status rx_json_beside(const char *weights, const char *name, rx_arena *arena
 /* Sets all params of a session that are not yet set. */
 rlx_status rx_model_set_weights(rlx_model *m, rlx_session *s, const rx_build_desc *build,
                                 const rlx_model_desc *desc, rlx_error *err);
+/* The same for the session of the model just opened; its kernels are compiled meanwhile. */
+rlx_status rx_model_upload(rlx_model *m, const rlx_model_desc *desc, rlx_error *err);
 /* Where the device uses packed copies of the weights, drops the file's pages that were only read to
  * make them; later reads fault them in again. */
 void rx_model_release_pages(rlx_model *m);
@@ -101,6 +104,8 @@ rlx_status rx_model_compile(rlx_model *m, rlx_device *device, const rx_build_des
  * weights, as m->front. */
 rlx_status rx_model_divide(rlx_model *m, const rlx_model_desc *d, rlx_error *err);
 rlx_status rx_model_make_front(rlx_model *m, rlx_error *err);
+/* Binds a prompt chunk of one sequence, or one token of each sequence. */
+rlx_status rx_model_bind(rlx_session *s, const rx_build_desc *b, bool prompt, rlx_error *err);
 /* The part of a graph for the device. Bytes of all tensors. */
 rx_build_desc rx_model_back(const rlx_model *m, const rx_build_desc *build);
 uint64_t rx_model_file_bytes(const rlx_model *m);

@@ -107,12 +107,16 @@ uint64_t rx_model_file_bytes(const rlx_model *m)
     return sum;
 }
 
-/* Prepares a prompt chunk of one sequence, or one token of each sequence. */
-static rlx_status prepare(rlx_session *s, const rx_build_desc *b, bool prompt, rlx_error *err)
+rlx_status rx_model_bind(rlx_session *s, const rx_build_desc *b, bool prompt, rlx_error *err)
 {
     if (b->sequences > 1)
         RLX_TRY(rlx_session_bind(s, "batch", prompt ? 1 : b->sequences, err));
-    RLX_TRY(rlx_session_bind(s, "seq", prompt ? b->prompt_chunk : 1, err));
+    return rlx_session_bind(s, "seq", prompt ? b->prompt_chunk : 1, err);
+}
+
+static rlx_status prepare(rlx_session *s, const rx_build_desc *b, bool prompt, rlx_error *err)
+{
+    RLX_TRY(rx_model_bind(s, b, prompt, err));
     return rlx_session_prepare(s, err);
 }
 
@@ -122,6 +126,7 @@ static rlx_status try_layers(rlx_model *m, int64_t host_layers, bool tight, rlx_
 {
     m->host_layers = host_layers;
     const rx_build_desc b = rx_model_back(m, &m->build);
+    m->is_prepared = tight;
     RLX_TRY(rx_model_compile(m, m->device, &b, NULL, NULL, &m->session, err));
     rlx_status st = tight ? prepare(m->session, &b, true, err) : RLX_OK;
     if (st == RLX_OK && tight)

@@ -98,6 +98,9 @@ typedef struct rx_backend {
     void (*exec_destroy)(rx_exec *e);
     /* Binds the values of all dimension expressions (rx_dims_eval) for later runs. */
     rlx_status (*exec_bind)(rx_exec *e, const int64_t *dims, rlx_error *err);
+    /* rlx_session_compile: does nothing after the first bind. weights_set may run in another
+     * thread. NULL: there is nothing to compile. */
+    rlx_status (*exec_compile)(rx_exec *e, const int64_t *dims, rlx_error *err);
     /* Copies host bytes into an input or a state value, or out of any value that has memory.
      * `value` is an index into program->values; the value is dense. Waits for running work. */
     rlx_status (*exec_write)(rx_exec *e, uint32_t value, size_t offset, const void *data,

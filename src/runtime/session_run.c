@@ -235,6 +235,18 @@ rlx_status rlx_session_prepare(rlx_session *s, rlx_error *err)
     return st;
 }
 
+rlx_status rlx_session_compile(rlx_session *s, rlx_error *err)
+{
+    RLX_TRY(rx_need(s, "rlx_session_compile: s", err));
+    const rx_backend *backend = rx_session_backend(s);
+    rx_mutex_lock(&s->lock);
+    rlx_status st = rx_session_eval_dims(s, err);
+    if (st == RLX_OK && backend->exec_compile)
+        st = backend->exec_compile(s->exec, s->dims, err);
+    rx_mutex_unlock(&s->lock);
+    return st;
+}
+
 static rlx_status print_stage(rlx_session *s, const char *stage, char **text, rlx_error *err)
 {
     const rx_backend *backend = rx_session_backend(s);

@@ -32,6 +32,7 @@ const rx_backend rx_backend_vulkan = {
     .exec_use = rx_vk_exec_use,
     .exec_destroy = rx_vk_exec_destroy,
     .exec_bind = rx_vk_exec_bind,
+    .exec_compile = rx_gpu_backend_compile,
     .exec_write = rx_vk_exec_write,
     .exec_read = rx_vk_exec_read,
     .exec_feed = rx_vk_exec_feed,

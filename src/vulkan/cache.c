@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Files of the cache folder: a header that names device, driver and kernels, then the data. A file
- * of something else or a broken one is ignored with a line in the log. */
+/* Files of the cache folder: a header that names device, driver and, where the data depends on
+ * them, the kernels, then the data. A file of something else or a broken one is ignored with a line
+ * in the log. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/cache.h"
 #include "base/map.h"
-#include "gpu/blob.h"
 #include "vulkan/device.h"
 
 #define MAGIC 0x31304b5658585852u /* "RXXXVK01" */
@@ -14,26 +14,26 @@
 typedef struct header {
     uint64_t magic;
     uint32_t vendor, device, driver;
-    uint32_t modes; /* bit 0: kernels keep subnormal numbers */
+    uint32_t modes; /* bit 0: kernels keep subnormal numbers; 0 where they do not matter */
     uint8_t uuid[VK_UUID_SIZE];
-    uint64_t kernels; /* digest of the embedded kernels */
+    uint64_t kernels; /* rx_vk_cache_file.kernels */
     uint64_t bytes, digest; /* of the data */
 } header;
 
-static header make_header(const rx_vk_gpu *gpu)
+static header make_header(const rx_vk_cache_file *of)
 {
-    header h = {.magic = MAGIC, .vendor = gpu->props.vendorID, .device = gpu->props.deviceID,
-                .driver = gpu->props.driverVersion, .modes = gpu->caps.subnormals,
-                .kernels = rx_gpu_kernels_digest()};
-    memcpy(h.uuid, gpu->props.pipelineCacheUUID, sizeof h.uuid);
+    const VkPhysicalDeviceProperties *p = &of->gpu->props;
+    header h = {.magic = MAGIC, .vendor = p->vendorID, .device = p->deviceID,
+                .driver = p->driverVersion, .kernels = of->kernels,
+                .modes = of->kernels && of->gpu->caps.subnormals};
+    memcpy(h.uuid, p->pipelineCacheUUID, sizeof h.uuid);
     return h;
 }
 
-/* One file a device, driver and purpose. */
-static void file_name(const rx_vk_gpu *gpu, const char *name, char *out, size_t cap)
+static void file_name(const rx_vk_cache_file *of, char *out, size_t cap)
 {
-    header h = make_header(gpu);
-    snprintf(out, cap, "vulkan-%s-%016llx.bin", name,
+    header h = make_header(of);
+    snprintf(out, cap, "vulkan-%s-%016llx.bin", of->name,
              (unsigned long long)rx_hash(h.kernels, &h, sizeof h));
 }
 
@@ -48,16 +48,16 @@ static bool is_ours(const header *have, const header *want, const rx_file *f)
            have->digest == rx_hash(0, f->data + sizeof *have, (size_t)have->bytes);
 }
 
-bool rx_vk_cache_load(const rx_vk_gpu *gpu, const char *name, void **data, size_t *bytes)
+bool rx_vk_cache_load(const rx_vk_cache_file *of, void **data, size_t *bytes)
 {
     char file[128], path[1024];
     rx_file f;
     *data = NULL;
     *bytes = 0;
-    file_name(gpu, name, file, sizeof file);
+    file_name(of, file, sizeof file);
     if (!rx_cache_open(file, &f, path, sizeof path))
         return false;
-    header have = {0}, want = make_header(gpu);
+    header have = {0}, want = make_header(of);
     if (f.bytes >= sizeof have)
         memcpy(&have, f.data, sizeof have);
     if (!is_ours(&have, &want, &f))
@@ -71,13 +71,13 @@ bool rx_vk_cache_load(const rx_vk_gpu *gpu, const char *name, void **data, size_
     return *data != NULL;
 }
 
-void rx_vk_cache_save(const rx_vk_gpu *gpu, const char *name, const void *data, size_t bytes)
+void rx_vk_cache_save(const rx_vk_cache_file *of, const void *data, size_t bytes)
 {
     char file[128];
-    header h = make_header(gpu);
+    header h = make_header(of);
     h.bytes = bytes;
     h.digest = rx_hash(0, data, bytes);
-    file_name(gpu, name, file, sizeof file);
+    file_name(of, file, sizeof file);
     rlx_error err = {0};
     if (rx_cache_write(file, (rx_bytes[]){{&h, sizeof h}, {data, bytes}}, 2, &err) != RLX_OK)
         rx_log(RLX_LOG_INFO, "vulkan: the cache was not saved: %s", err.text);

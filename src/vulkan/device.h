@@ -91,7 +91,8 @@ typedef struct rx_pipeline {
 typedef struct rx_vk_pipelines {
     rx_gpu_pipelines table;
     uint64_t n_made, n_saved;
-    int64_t saved_ns; /* when the cache was last saved */
+    int64_t saved_ns;   /* when the cache was last saved */
+    size_t saved_bytes; /* of its data then, or when it was loaded */
     VkPipelineCache cache;
     VkDescriptorSetLayout set_layouts[RX_GPU_MAX_BIND + 1]; /* by number of bindings */
     VkPipelineLayout layouts[RX_GPU_MAX_BIND + 1];
@@ -113,10 +114,18 @@ rlx_status rx_vk_pipelines_get(rx_device *d, const rx_gpu_placed *from, size_t n
 /* Dispatches without a pipeline are skipped. */
 void rx_vk_pipelines_release(rx_device *d, struct rx_vk_dispatch *list, size_t n);
 
-/* Cache files, with a header that identifies their origin: cache.c. The name has no folder. Load
- * returns false when there is no valid file; *data is then NULL, else freed with rx_free. */
-bool rx_vk_cache_load(const rx_vk_gpu *gpu, const char *name, void **data, size_t *bytes);
-void rx_vk_cache_save(const rx_vk_gpu *gpu, const char *name, const void *data, size_t bytes);
+/* Cache files, with a header that identifies their origin: cache.c. There is one for each device,
+ * driver, purpose and set of kernels. */
+typedef struct rx_vk_cache_file {
+    const rx_vk_gpu *gpu;
+    const char *name; /* what it is for */
+    uint64_t kernels; /* rx_gpu_kernels_digest; 0: the data says itself which kernels it is of, so
+                       * that all versions of the library share the file */
+} rx_vk_cache_file;
+
+/* False when there is no valid file; *data is then NULL, else freed with rx_free. */
+bool rx_vk_cache_load(const rx_vk_cache_file *of, void **data, size_t *bytes);
+void rx_vk_cache_save(const rx_vk_cache_file *of, const void *data, size_t bytes);
 
 /* ---- Devices: device.c ---------------------------------------------------------------------- */
 

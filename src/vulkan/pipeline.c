@@ -9,8 +9,9 @@
 #include "spirv/modes.h"
 #include "vulkan/device.h"
 
-#define CACHE_FILE "pipelines"
 #define SAVE_NS 1000000000 /* minimum interval; also when the device is closed */
+/* A larger file is begun anew: it has pipelines of kernels that no version uses any more. */
+#define MAX_FILE_BYTES ((size_t)256 << 20)
 
 /* ---- Layouts and the cache ------------------------------------------------------------------ */
 
@@ -46,15 +47,44 @@ static VkPipelineCache create_cache(rx_device *d, const void *data, size_t bytes
                ? cache : VK_NULL_HANDLE;
 }
 
+/* Drivers find pipelines by the code itself, whichever version of the library it is of. */
+static rx_vk_cache_file file_of(const rx_device *d)
+{
+    return (rx_vk_cache_file){.gpu = &d->gpu, .name = "pipelines"};
+}
+
+/* The data of the file, freed with rx_free; NULL: none that can be used. */
+static void *load_file(const rx_device *d, size_t *bytes)
+{
+    const rx_vk_cache_file file = file_of(d);
+    void *data = NULL;
+    if (rx_vk_cache_load(&file, &data, bytes) && *bytes <= MAX_FILE_BYTES)
+        return data;
+    rx_free(data);
+    *bytes = 0;
+    return NULL;
+}
+
 static void open_cache(rx_device *d)
 {
-    void *data = NULL;
-    size_t bytes = 0;
+    rx_vk_pipelines *p = &d->pipelines;
+    p->saved_ns = rx_now_ns();
     if (d->compile_only) /* cached pipelines may lack statistics */
         return;
-    rx_vk_cache_load(&d->gpu, CACHE_FILE, &data, &bytes);
-    d->pipelines.cache = create_cache(d, data, bytes);
+    void *data = load_file(d, &p->saved_bytes);
+    p->cache = create_cache(d, data, p->saved_bytes);
     rx_free(data);
+}
+
+/* Adds the data of another cache to that of the device. Drivers ignore data with the header of
+ * another device or driver. The table is locked. */
+static void merge_cache(rx_device *d, const void *data, size_t bytes)
+{
+    VkPipelineCache from = d->pipelines.cache ? create_cache(d, data, bytes) : VK_NULL_HANDLE;
+    if (!from)
+        return;
+    d->vk.MergePipelineCaches(d->handle, d->pipelines.cache, 1, &from);
+    d->vk.DestroyPipelineCache(d->handle, from, NULL);
 }
 
 /* The data of the cache, freed with rx_free; NULL: there is none. The table is locked. */
@@ -72,19 +102,35 @@ static void *cache_data(rx_device *d, size_t *bytes)
     return NULL;
 }
 
-/* Saves what was compiled since the last save. */
-static void save_cache(rx_device *d)
+/* Whether the driver has more than the file: pipelines that came out of it add nothing. */
+static bool has_news(rx_device *d)
 {
     rx_vk_pipelines *p = &d->pipelines;
     size_t bytes = 0;
+    return p->n_made != p->n_saved && p->cache &&
+           d->vk.GetPipelineCacheData(d->handle, p->cache, &bytes, NULL) == VK_SUCCESS &&
+           bytes != p->saved_bytes;
+}
+
+/* Saves what was compiled since the last save, with what other processes have saved since. */
+static void save_cache(rx_device *d)
+{
+    rx_vk_pipelines *p = &d->pipelines;
+    const rx_vk_cache_file file = file_of(d);
+    size_t bytes = 0;
     p->saved_ns = rx_now_ns();
-    if (p->n_made == p->n_saved || d->compile_only)
+    if (d->compile_only || !has_news(d))
         return;
-    void *data = cache_data(d, &bytes);
+    void *data = load_file(d, &bytes);
+    if (data && bytes != p->saved_bytes)
+        merge_cache(d, data, bytes);
+    rx_free(data);
+    data = cache_data(d, &bytes);
     if (data)
-        rx_vk_cache_save(&d->gpu, CACHE_FILE, data, bytes);
+        rx_vk_cache_save(&file, data, bytes);
     rx_free(data);
     p->n_saved = p->n_made;
+    p->saved_bytes = bytes;
 }
 
 rlx_status rx_vk_pipelines_save(rx_device *d, void **data, size_t *bytes, rlx_error *err)
@@ -98,15 +144,10 @@ rlx_status rx_vk_pipelines_save(rx_device *d, void **data, size_t *bytes, rlx_er
     return RLX_OK;
 }
 
-/* Drivers ignore data with the header of another device or driver. */
 void rx_vk_pipelines_load(rx_device *d, const void *data, size_t bytes)
 {
     rx_mutex_lock(&d->pipelines.table.lock);
-    VkPipelineCache from = d->pipelines.cache ? create_cache(d, data, bytes) : VK_NULL_HANDLE;
-    if (from) {
-        d->vk.MergePipelineCaches(d->handle, d->pipelines.cache, 1, &from);
-        d->vk.DestroyPipelineCache(d->handle, from, NULL);
-    }
+    merge_cache(d, data, bytes);
     rx_mutex_unlock(&d->pipelines.table.lock);
 }
 

@@ -2,10 +2,10 @@
 /* Runs the kernels of the self-check. The outcome is kept on disk by device, driver and kernels. */
 #include <string.h>
 
+#include "gpu/blob.h"
 #include "gpu/exec/selfcheck.h"
 #include "vulkan/device.h"
 
-#define CACHE_FILE "selfcheck"
 #define BYTES (RX_GPU_SELFCHECK_WORDS * 4)
 #define COUNTERS_AT ((BYTES + 15) / 16 * 16) /* flags and counters of the chain */
 #define ALL_BYTES (COUNTERS_AT + RX_GPU_FLAG_BYTES + 4 * RX_GPU_SELFCHECK_LEVELS)
@@ -87,12 +87,18 @@ static rlx_status run_kernel(rx_device *d, rx_kernel kernel, uint32_t local, uin
 
 /* ---- Results -------------------------------------------------------------------------------- */
 
+static rx_vk_cache_file file_of(const rx_vk_gpu *gpu)
+{
+    return (rx_vk_cache_file){gpu, "selfcheck", rx_gpu_kernels_digest()};
+}
+
 static bool load_result(const rx_vk_gpu *gpu, rx_gpu_selfcheck *s)
 {
     void *data;
     size_t bytes;
+    const rx_vk_cache_file file = file_of(gpu);
     *s = (rx_gpu_selfcheck){0};
-    if (!rx_vk_cache_load(gpu, CACHE_FILE, &data, &bytes))
+    if (!rx_vk_cache_load(&file, &data, &bytes))
         return false;
     if (bytes == sizeof *s)
         memcpy(s, data, sizeof *s);
@@ -118,7 +124,8 @@ void rx_vk_selfcheck(rx_device *d)
         rx_gpu_selfcheck_apply(&d->base.caps, &s);
         return;
     }
+    const rx_vk_cache_file file = file_of(&d->gpu);
     if (rx_gpu_selfcheck_run(&desc, &s))
-        rx_vk_cache_save(&d->gpu, CACHE_FILE, &s, sizeof s);
+        rx_vk_cache_save(&file, &s, sizeof s);
     rx_gpu_selfcheck_note(&s, d->base.note);
 }

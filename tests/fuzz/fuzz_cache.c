@@ -89,17 +89,18 @@ static void load_pipelines(const uint8_t *data, size_t n)
 {
     static char path[1024];
     static rx_vk_gpu gpu;
+    static const rx_vk_cache_file file = {&gpu, "fuzz", 1};
     void *loaded;
     size_t bytes;
     if (!path[0]) {
-        rx_vk_cache_save(&gpu, "fuzz", "abc", 3);
+        rx_vk_cache_save(&file, "abc", 3);
         find_file("vulkan", path);
-        if (!rx_vk_cache_load(&gpu, "fuzz", &loaded, &bytes) || bytes != 3)
+        if (!rx_vk_cache_load(&file, &loaded, &bytes) || bytes != 3)
             abort();
         rx_free(loaded);
     }
     write_bytes(path, data, n);
-    if (rx_vk_cache_load(&gpu, "fuzz", &loaded, &bytes) && bytes > n)
+    if (rx_vk_cache_load(&file, &loaded, &bytes) && bytes > n)
         abort();
     rx_free(loaded);
 }

@@ -255,6 +255,18 @@ rlx_status rx_gpu_exec_bind(rx_gpu_exec *x, const int64_t *dims, rlx_error *err)
     return bind(x, dims, err);
 }
 
+rlx_status rx_gpu_exec_compile(rx_gpu_exec *x, const int64_t *dims, rlx_error *err)
+{
+    if (x->n_binds)
+        return RLX_OK;
+    const rlx_status st = rx_gpu_exec_bind(x, dims, err);
+    rx_gpu_exec_forget(x);
+    x->n_binds = 0;
+    for (size_t i = 0; i < RX_GPU_N_SCRATCH; i++)
+        rx_gpu_pool_destroy(x->memory, &x->scratch[i]);
+    return st;
+}
+
 rlx_status rx_gpu_exec_begin(rx_gpu_exec *x, const rx_submit *s, rlx_error *err)
 {
     if (!x->now)

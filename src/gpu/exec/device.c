@@ -145,6 +145,11 @@ rlx_status rx_gpu_device_weights(rx_device *d, rx_program *p, rx_buffer *const *
                                  &(rx_gpu_shares){.buffers = buffers, .from = from}, out, err);
 }
 
+rlx_status rx_gpu_backend_compile(rx_exec *e, const int64_t *dims, rlx_error *err)
+{
+    return rx_gpu_exec_compile((rx_gpu_exec *)(void *)e, dims, err);
+}
+
 const char *rx_gpu_backend_kernel(rx_exec *e, size_t step)
 {
     return rx_gpu_exec_kernel((rx_gpu_exec *)(void *)e, step);

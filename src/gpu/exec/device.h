@@ -67,6 +67,7 @@ rlx_status rx_gpu_device_buffer(rx_device *d, size_t bytes, rx_buffer **out, rlx
 rlx_status rx_gpu_device_weights(rx_device *d, rx_program *p, rx_buffer *const *buffers,
                                  const rx_lender *from, rx_weights **out, rlx_error *err);
 /* Those of programs: a backend's rx_exec begins with its rx_gpu_exec. */
+rlx_status rx_gpu_backend_compile(rx_exec *e, const int64_t *dims, rlx_error *err);
 const char *rx_gpu_backend_kernel(rx_exec *e, size_t step);
 size_t rx_gpu_backend_computed_by(rx_exec *e, size_t step);
 rlx_status rx_gpu_backend_print(rx_exec *e, const char *stage, char **text, rlx_error *err);

@@ -156,6 +156,8 @@ rx_gpu_place rx_gpu_exec_place(const rx_gpu_exec *x, uint32_t value);
 bool rx_gpu_exec_is_bound(const rx_gpu_exec *x, const int64_t *dims);
 /* Makes x->now fit these dimensions; NULL on failure. */
 rlx_status rx_gpu_exec_bind(rx_gpu_exec *x, const int64_t *dims, rlx_error *err);
+/* rx_backend.exec_compile. */
+rlx_status rx_gpu_exec_compile(rx_gpu_exec *x, const int64_t *dims, rlx_error *err);
 /* Begins a submit: RLX_INTERNAL when the program is not bound. */
 rlx_status rx_gpu_exec_begin(rx_gpu_exec *x, const rx_submit *s, rlx_error *err);
 /* Marks the packed forms that x->now uses as current: a submitted run makes them. The weights have

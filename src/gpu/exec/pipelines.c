@@ -6,6 +6,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/posix.h"
+
 /* Unreferenced pipelines that are kept before the older half is destroyed. */
 #define MAX_UNUSED 256
 
@@ -100,7 +102,7 @@ static rx_gpu_pipeline *trim(rx_gpu_pipelines *p)
 
 /* ---- Making --------------------------------------------------------------------------------- */
 
-#define MAX_THREADS 8
+#define MAX_THREADS 32
 
 typedef struct batch {
     void (*make)(void *user, size_t i);
@@ -123,8 +125,10 @@ void rx_gpu_pipelines_make(size_t n, void (*make)(void *user, size_t i), void *u
 {
     batch b = {.make = make, .user = user, .n = n};
     rx_thread threads[MAX_THREADS];
+    const size_t processors = RX_WASM_THREADS ? 1 : (size_t)rx_processors();
+    const size_t most = processors < MAX_THREADS ? processors : MAX_THREADS;
     size_t n_threads = 0;
-    while (!RX_WASM_THREADS && n_threads < MAX_THREADS && n_threads + 1 < n &&
+    while (n_threads + 1 < most && n_threads + 1 < n &&
            rx_thread_start(&threads[n_threads], work_batch, &b))
         n_threads++;
     work_batch(&b);

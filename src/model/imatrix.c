@@ -193,7 +193,7 @@ rlx_status rlx_imatrix_create(rlx_model *m, rlx_imatrix **out, rlx_error *err)
     return st;
 }
 
-/* Adds what the outputs of a run of n tokens say. */
+/* Adds the sums of squares and the counts of a run of n tokens. */
 static void add_sums(rlx_imatrix *im, size_t n)
 {
     for (size_t i = 0; i < im->n; i++) {
@@ -327,7 +327,7 @@ static int64_t meta_number(const rlx_file *f, const char *key)
     return rlx_file_find_meta(f, key, &m) && rlx_meta_i64(&m, 0, &v) && v > 0 ? v : 0;
 }
 
-/* One pair of tensors, or of another tensor nothing. */
+/* The entry of a tensor of sums, with that of its counts; other tensors are skipped. */
 static rlx_status read_pair(rlx_imatrix *im, const rlx_file *f, const rlx_file_tensor *t,
                             rlx_error *err)
 {
@@ -376,8 +376,8 @@ static rlx_status read_gguf(const rlx_file *f, rlx_imatrix **out, rlx_error *err
                                         "%s: it is no importance matrix", sums_end);
 }
 
-/* The older form: a count of entries; of each its name, calls, and sums of squares, divided so that
- * those over the calls are means. */
+/* The older format (.dat): the number of entries; of each its name, calls, and sums of squares,
+ * scaled so that sum / calls is the mean. */
 typedef struct reader {
     const unsigned char *at, *end;
 } reader;

@@ -227,7 +227,7 @@ rlx_status rlx_trainer_step(rlx_trainer *t, float *loss, rlx_error *err)
     return add_loss(&t->losses, t->steps, *loss, err);
 }
 
-/* What learns, from the session that trains to the one that does not. */
+/* Copies the trained states to the session that evaluates. */
 static rlx_status copy_states(rlx_trainer *t, rlx_error *err)
 {
     rlx_tensor_info info;
@@ -245,7 +245,7 @@ static rlx_status copy_states(rlx_trainer *t, rlx_error *err)
     return st;
 }
 
-/* Pairs are judged against whole batches only. */
+/* The held-out loss. The negatives of a pair are its batch: only whole ones count. */
 static rlx_status judge(rlx_trainer *t, double *sum, double *n, rlx_error *err)
 {
     const size_t held = t->held.n / t->held.texts, batch = t->batch.batch;

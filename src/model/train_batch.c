@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Batches of examples. Each time all examples were seen their order is drawn anew; within stretches
- * of it those of like length come together, so that rows end in little padding. */
+/* Batches of examples, which are shuffled anew each epoch; within stretches of that order they are
+ * sorted by length, so that rows of a batch need little padding. */
 #include <string.h>
 
 #include "base/philox.h"
 #include "model/train.h"
 
-#define STRETCH 1024  /* examples that are sorted by length, or a batch where that is more */
+#define STRETCH 1024  /* examples that are sorted by length; at least a batch */
 #define WIDTH_STEP 16 /* widths are multiples of this, so that they recur */
 
 static size_t count(const rx_examples *e)
@@ -114,7 +114,7 @@ static size_t round_width(const rx_batch *b, size_t n)
     return n < b->most && !b->fixed ? n : b->most;
 }
 
-/* The tokens of a row and those that follow them, then padding. e NULL: all of it. */
+/* A row: tokens, labels (-1: not in the loss), then padding; e NULL: only padding. */
 static void fill_text(rx_batch *b, size_t row, const rx_example *e)
 {
     int32_t *tokens = b->tokens + row * b->width, *labels = b->labels + row * b->width;

@@ -80,7 +80,7 @@ static rlx_status encode_chat(const reader *r, const rlx_message *list, size_t n
     return st;
 }
 
-/* How many tokens the first messages have in common with all of them. */
+/* The common prefix, in tokens, of the first n messages and of the whole conversation. */
 static rlx_status count_common(const reader *r, const rlx_message *list, size_t n, bool reply,
                                const int32_t *all, size_t n_all, size_t *common, rlx_error *err)
 {
@@ -99,7 +99,7 @@ static bool is_answer(const rlx_message *m)
     return !strcmp(m->role, "assistant");
 }
 
-/* Tokens count from where the assistant begins to speak to the end of its message. */
+/* The loss mask: each message of the assistant, with its end. */
 static rlx_status mark_answers(const reader *r, const rlx_message *list, size_t n,
                                const int32_t *all, size_t n_all, bool *counts, rlx_error *err)
 {
@@ -162,7 +162,7 @@ static rlx_status read_chat(reader *r, const rx_json *messages, rlx_error *err)
 
 /* ---- Texts ----------------------------------------------------------------------------------- */
 
-/* In pieces of the context, which share a token, so that all but the first are predicted. */
+/* In chunks of the context that overlap by a token, so that all but the first are predicted. */
 static rlx_status add_pieces(reader *r, const int32_t *ids, const bool *counts, size_t n,
                              rlx_error *err)
 {
@@ -175,7 +175,7 @@ static rlx_status add_pieces(reader *r, const int32_t *ids, const bool *counts, 
     return RLX_OK;
 }
 
-/* The tokens of a text with an end, of which those from `first` on count. */
+/* The tokens of a text with an end token; those from `first` on are in the loss. */
 static rlx_status add_text(reader *r, const char *text, size_t first, rlx_error *err)
 {
     const rlx_tokenizer *t = r->m->tokenizer;
@@ -205,7 +205,7 @@ static rlx_status read_text(reader *r, const char *text, rlx_error *err)
     return rx_fail(err, RLX_INVALID, "'%.200s', line %zu has an empty text", r->path, r->line);
 }
 
-/* Counts from where the tokens differ from those of the prompt alone. */
+/* The loss begins where the tokens differ from those of the prompt alone. */
 static rlx_status read_completion(reader *r, const rx_json *prompt, const rx_json *completion,
                                   rlx_error *err)
 {
@@ -369,7 +369,7 @@ rlx_status rx_examples_hold(rx_examples *e, double share, uint64_t seed, rx_exam
                        "learn from", want, n);
     held->texts = texts;
     for (size_t i = 0; i < n; i++) {
-        /* Each of the n - i left is as likely to be among the `want - held` still wanted. */
+        /* Selection sampling: `open` of the n - i that are left, each as likely as the others. */
         const size_t open = want - held->n / texts;
         const bool chosen = rx_philox_word(~seed, i) % (n - i) < open;
         if (chosen && !rx_grow(&held->list, &held->cap, held->n + texts, sizeof *held->list))
@@ -385,7 +385,7 @@ rlx_status rx_examples_hold(rx_examples *e, double share, uint64_t seed, rx_exam
 
 /* ---- Packing --------------------------------------------------------------------------------- */
 
-/* All tokens in a row, and which of them count. */
+/* Concatenates all examples: tokens and loss mask. */
 static rlx_status join(const rx_examples *e, rx_example *all, rlx_error *err)
 {
     size_t n = 0;
@@ -404,7 +404,7 @@ static rlx_status join(const rx_examples *e, rx_example *all, rlx_error *err)
     return RLX_OK;
 }
 
-/* Rows share a token, so that each is predicted once. */
+/* Rows overlap by a token, so that each is predicted once. */
 static rlx_status cut_rows(reader *r, const rx_example *all, rlx_error *err)
 {
     const size_t most = (size_t)r->m->build.context;

@@ -26,7 +26,7 @@ static rlx_status check_type(const rlx_trainer *t, const rlx_file_tensor *w, rlx
                    "give another one (f16, q8_0, ...)", w->name, rlx_dtype_name(to));
 }
 
-/* The bytes of a tensor by now; *owned is freed with rx_free. */
+/* The current data of a tensor in type `to`; *owned is freed with rx_free. */
 static rlx_status make_tensor(rlx_trainer *t, const rlx_file_tensor *w, rlx_dtype to, void **owned,
                               rx_bytes *out, rlx_error *err)
 {

@@ -28,7 +28,7 @@ static rlx_status check_adapter(const rlx_trainer *t, const char *what, rlx_erro
 
 /* ---- Matrices -------------------------------------------------------------------------------- */
 
-/* Rows of b in the order of files with that naming. */
+/* Reads a or b of a pair; rows of b in the rotary order of files with that naming. */
 static rlx_status read_matrix(rlx_trainer *t, const rx_trained *p, char which, rx_naming to,
                               float *out, rlx_error *err)
 {
@@ -56,7 +56,7 @@ static rlx_status read_matrix(rlx_trainer *t, const rx_trained *p, char which, r
     return RLX_OK;
 }
 
-/* Gives all matrices in the order in which they are announced. */
+/* Writes the data of a matrix; called for all in the order of the header. */
 typedef rlx_status write_fn(void *to, const void *data, size_t bytes, rlx_error *err);
 
 static rlx_status write_matrices(rlx_trainer *t, rx_naming naming, write_fn *fn, void *to,
@@ -133,7 +133,7 @@ rlx_status rlx_trainer_save(rlx_trainer *t, const char *path, rlx_error *err)
 
 /* ---- PEFT ------------------------------------------------------------------------------------ */
 
-/* Architectures whose tensors are called there as in tensors.def. */
+/* Architectures whose modules have the names of tensors.def in PEFT too. */
 static bool has_peft_names(const char *arch)
 {
     static const char *const names[] = {"llama", "qwen2", "qwen3", "qwen2moe", "qwen3moe", "gemma",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What learns: its first values, and the tensors of the model as they are by now. */
+/* Trained parameters: their initial values, and the current tensors of the model. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -119,7 +119,7 @@ static bool has_state(const rlx_trainer *t, const char *name)
 
 rlx_status rx_train_begin_states(rlx_trainer *t, rlx_error *err)
 {
-    uint64_t drawn = (uint64_t)1 << 40; /* apart from the numbers of the order */
+    uint64_t drawn = (uint64_t)1 << 40; /* counters beyond those of the shuffles */
     rlx_file_tensor w;
     rx_trained p;
     if (!t->build.full) {

@@ -142,10 +142,10 @@ static rlx_status read_part(rlx_file *f, const rx_part *part, rlx_error *err)
     if ((part->bytes > 8 && d[8] == '{') || ends_with(part->path, ".safetensors"))
         return rx_safetensors_read(f, part, err);
     char found[16] = "nothing";
-    if (part->bytes >= 4)
-        snprintf(found, sizeof found, "%02x %02x %02x %02x", d[0], d[1], d[2], d[3]);
+    for (size_t i = 0, n = 0; i < 4 && i < part->bytes; i++)
+        n += (size_t)snprintf(found + n, sizeof found - n, i ? " %02x" : "%02x", d[i]);
     return rx_fail(err, RLX_PARSE, "'%s' is no model file: expected \"GGUF\" or a safetensors "
-                   "header at its begin, found %s", part->path, found);
+                   "header at its start, found %s", part->path, found);
 }
 
 /* Takes over `f` and gives it to *out when st is RLX_OK. */

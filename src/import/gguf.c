@@ -471,7 +471,7 @@ static rlx_status open_part(rlx_file *f, const rx_part *first, split s, rx_part 
     if (part->bytes >= 4 && !magic)
         return RLX_IO;
     if (!magic || memcmp(magic, "GGUF", 4))
-        return rx_fail(err, RLX_PARSE, "'%s' is no GGUF file: expected \"GGUF\" at its begin, as "
+        return rx_fail(err, RLX_PARSE, "'%s' is no GGUF file: expected \"GGUF\" at its start, as "
                        "in the other parts", path);
     return RLX_OK;
 }

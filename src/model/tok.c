@@ -240,6 +240,9 @@ rlx_status rlx_tokenizer_open(const char *path, rlx_tokenizer **out, rlx_error *
         st = open_text(path, &file, is_json, out, err);
     else
         st = open_folder(path, rx_folder_length(path), out, err);
+    if (st == RLX_NOT_FOUND)
+        rx_fail(err, st, "'%s' is no GGUF file, and there is no tokenizer.json or vocab.txt beside "
+                "it", path);
     rx_file_close(&file);
     return st;
 }

@@ -28,6 +28,15 @@ check(same[0] == same[1] != same[2], f"--seed: {same}")
 check(abs(same[0][0] - loss[0]) < 1e-4 * loss[0], f"the first loss: {same[0][0]} and {loss[0]}")
 expect(0, "inspect", OUT, out="adapter.lora.alpha")
 
+# What cannot be written is told before anything is learned.
+notes = write("notes.txt", "mine")
+for target, said in ((notes, "was not replaced: expected a GGUF file"), (TMP, "is a folder")):
+    for option in ("--out", "--merge"):
+        outs = {"--out": OUT, option: target}
+        expect(1, "train", "--model", MODEL, "--device", "cpu", "--data", texts, "--steps", 10**6,
+               *(x for pair in outs.items() for x in pair), err=said)
+check(notes.read_text() == "mine" and not list(TMP.glob("*.checkpoint")), "nothing is left behind")
+
 # ---- Conversations and plain text ----------------------------------------------------------------
 
 # What the user says is not learned: labels are the answers' tokens only, "<|im_end|>" with them.

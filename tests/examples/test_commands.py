@@ -238,7 +238,7 @@ def run_all(folder):
                 print(f"skipped: {what}: {why}")
             continue
         counts["run"] += 1
-        if words[0] == "bench" and "--model" not in words:
+        if words[0] == "bench" and "--model" not in words and "model.gguf" not in words:
             words = [*words, "--min-time", "0.001"]
         done = subprocess.run([TOOL, *words], capture_output=True, text=True, env=env, cwd=folder,
                               stdin=subprocess.DEVNULL, timeout=300)

@@ -38,8 +38,8 @@ def check_tool():
     check(len(set(both)) == len(both), f"kernels: each is there once: {both}")
     only = expect_json("kernels", *cases, "--kernel", "matmul")["kernels"]
     check(only and all("matmul" in k["kernel"] for k in only), f"--kernel: {only}")
-    exact = expect_json("kernels", "dequant_matmul:q4_0:128x256x256", "--exact")
-    check(exact["kernels"], "kernels --exact")
+    exact = expect_json("kernels", "dequant_matmul:q4_0:128x256x256", "--policy", "exact")
+    check(exact["kernels"], "kernels --policy exact")
     graph = sorted(GRAPHS.glob("*.rlx"))[0]
     check(expect_json("kernels", graph)["kernels"], f"kernels {graph}")
     expect(0, "kernels", cases[0], out="matmul")
@@ -89,7 +89,7 @@ def check_matrices(family, kernels, policy):
 
 def check_radv():
     env = prepare_radv()
-    runs = [(f, p) for f in FAMILIES for p in ([], ["--exact"])]
+    runs = [(f, p) for f in FAMILIES for p in ([], ["--policy", "exact"])]
     seed = int(os.environ.get("RLX_TEST_SEED", "0"))
     if os.environ.get("RLX_TEST_EVERY") != "1": # matrices, and one other
         others = [r for r in runs if r[0] != "navi31"]

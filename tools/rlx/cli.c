@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "store/layout.h"
 #include "store/store.h"
 #include "system.h"
 #include "term.h"
@@ -226,6 +227,13 @@ char *cli_model_path(const char *model)
         return cli_format("%s", model);
     cli_error(&err);
     return NULL;
+}
+
+bool cli_is_model(const char *text)
+{
+    char path[RX_STORE_PATH];
+    return !rx_access(text, F_OK) || rx_store_known(text) ||
+           rx_store_find(text, path, NULL) == RLX_OK;
 }
 
 const char *cli_shift(cli_common *c)

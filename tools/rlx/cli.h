@@ -132,6 +132,8 @@ double cli_now(void);          /* seconds of a monotonic clock */
 /* The path of a model given as a file, a folder or a name of the store; freed with free. NULL after
  * printing why there is none. */
 char *cli_model_path(const char *model);
+/* Whether a text is a path that exists, or the name of a model that the store has or could have. */
+bool cli_is_model(const char *text);
 /* Takes the first argument away from those that are no options; NULL when there is none. */
 const char *cli_shift(cli_common *c);
 

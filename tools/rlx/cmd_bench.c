@@ -100,20 +100,42 @@ static int open_devices(bench *b, const options *o)
     return status;
 }
 
+static bool is_listed(const options *o, const char *name)
+{
+    bool match = !o->common.args.n;
+    for (size_t k = 0; k < o->common.args.n && !match; k++)
+        match = system_matches(o->common.args.v[k], name);
+    return match;
+}
+
+static int print_list_json(const options *o)
+{
+    const char *name;
+    json j = {.f = stdout};
+    json_array(&j, NULL);
+    for (size_t i = 0; (name = bench_suite(i)) != NULL; i++) {
+        if (!is_listed(o, name))
+            continue;
+        json_row(&j, NULL);
+        json_text(&j, "case", name);
+        json_end(&j);
+    }
+    json_end(&j);
+    return EXIT_OK;
+}
+
 static int print_list(const options *o)
 {
     const char *name;
+    if (o->common.json)
+        return print_list_json(o);
     if (!o->common.args.n) {
         bench_print_forms();
         puts("\nThe suite \"ops\":\n");
     }
-    for (size_t i = 0; (name = bench_suite(i)) != NULL; i++) {
-        bool match = !o->common.args.n;
-        for (size_t k = 0; k < o->common.args.n && !match; k++)
-            match = system_matches(o->common.args.v[k], name);
-        if (match)
+    for (size_t i = 0; (name = bench_suite(i)) != NULL; i++)
+        if (is_listed(o, name))
             printf("%s%s\n", o->common.args.n ? "" : "  ", name);
-    }
     return EXIT_OK;
 }
 
@@ -262,11 +284,13 @@ static int check_options(const options *o, int what)
 
 static int run_bench(void *record)
 {
-    const options *o = record;
+    options *o = record;
     bench b = {0};
     if (o->list)
         return print_list(o);
     const bool onnx = o->common.args.n == 1 && is_onnx(o->common.args.v[0]);
+    if (!o->model && !onnx && o->common.args.n == 1 && cli_is_model(o->common.args.v[0]))
+        o->model = cli_shift(&o->common);
     int status = check_options(o, o->model ? o->sequences ? OF_SEQUENCES : OF_MODEL
                                   : onnx   ? OF_ONNX
                                            : OF_CASES);
@@ -341,7 +365,7 @@ static const cli_option bench_option_table[] = {
 
 const cli_command cmd_bench = {
     .name = "bench",
-    .args = "CASE...",
+    .args = "CASE...|MODEL",
     .summary = "measure operations: time, GFLOP/s, GB/s",
     .run = run_bench,
     .options = bench_option_table,
@@ -350,16 +374,17 @@ const cli_command cmd_bench = {
     .details =
         "A CASE is OP:TYPE:SHAPE[:ATTRIBUTE=VALUE]..., or a pattern with * that picks from the\n"
         "suite. Inputs are on the device before the clock starts. GB/s counts each tensor once.\n"
-        "--device may be repeated, or be a list with commas, to compare devices. With an\n"
-        "ONNX model instead of cases: the time of a run with random inputs.",
+        "--device may be repeated, or be a list with commas, to compare devices. With a language\n"
+        "model (a file, or a name of 'rlx list') instead of cases: tokens a second, as with\n"
+        "--model. With an ONNX model: the time of a run with random inputs.",
     .examples =
         "  rlx bench matmul:f32:1024x1024x1024            M x N x K\n"
         "  rlx bench dequant_matmul:q4_0:1x14336x4096     packed weights\n"
         "  rlx bench attention:f16:1x32x512x128:kv=8:causal=true\n"
         "  rlx bench 'softmax*' 'layer_norm*' --device cpu,vulkan --plot norms.svg\n"
         "  rlx bench --suite ops --json > results.json\n"
-        "  rlx bench --suite models --trace trace.json    whole models, and where the time goes\n"
-        "  rlx bench --model model.gguf --policy fast     tokens a second\n"
+        "  rlx bench --suite models --trace trace.json    where the time of models goes\n"
+        "  rlx bench model.gguf                           tokens a second\n"
         "  rlx bench --model model.gguf --sequences 1,4,16 --plot curve.svg\n"
         "  rlx bench model.onnx --dim batch=4             a run of a whole model\n"
         "  rlx bench --list                               how every operation is written",

@@ -230,7 +230,7 @@ const cli_command cmd_completion = {
     .max_args = 1,
     .details = "Completes commands, options, their values, and the models of 'rlx list'.",
     .examples =
-        "  eval \"$(rlx completion bash)\"                 for this shell; in ~/.bashrc for all\n"
+        "  eval \"$(rlx completion bash)\"                 this shell; ~/.bashrc: all\n"
         "  rlx completion zsh > ~/.zfunc/_rlx            a folder of $fpath\n"
         "  rlx completion fish > ~/.config/fish/completions/rlx.fish",
 };

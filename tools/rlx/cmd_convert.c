@@ -115,9 +115,13 @@ static void print_report(const convert_job *j, double seconds)
 
 static int run_convert(void *record)
 {
-    const options *o = record;
+    options *o = record;
     const double start = cli_now();
     rlx_error err = {0};
+    if (o->common.args.n > 1 && !o->out)
+        o->out = o->common.args.v[1];
+    else if (o->common.args.n > 1)
+        return cli_usage("unexpected argument '%s'", o->common.args.v[1]);
     if (!o->out)
         return cli_usage("expected --out FILE.gguf");
     char *path = cli_model_path(o->common.args.v[0]);
@@ -168,7 +172,7 @@ const cli_command cmd_convert = {
     .record_bytes = sizeof(options),
     .ignores = CLI_NO_DEVICE,
     .min_args = 1,
-    .max_args = 1,
+    .max_args = 2,
     .details =
         "FOLDER has model.safetensors (or its index and parts), config.json and tokenizer.json.\n"
         "Names, layouts and metadata are those of llama.cpp's files, which opens the result too;\n"

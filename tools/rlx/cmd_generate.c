@@ -279,6 +279,8 @@ static int run_generate(void *record)
     rlx_model *m;
     double seconds = 0;
     o->model.model = llm_model(&o->common, &o->model);
+    if (!o->prompt && !o->prompt_file)
+        o->prompt = cli_shift(&o->common);
     if (o->common.args.n)
         return cli_usage("unexpected argument '%s'", o->common.args.v[0]);
     if (!o->prompt == !o->prompt_file)
@@ -343,24 +345,24 @@ static const cli_option generate_options[] = {
 
 const cli_command cmd_generate = {
     .name = "generate",
-    .args = "[MODEL]",
+    .args = "[MODEL] [PROMPT]",
     .summary = "generate text with a language model",
     .run = run_generate,
     .options = generate_options,
     .record_bytes = sizeof(options),
-    .max_args = 1,
+    .max_args = 2,
     .details =
-        "Reads a GGUF file, continues the prompt and prints the text as it comes. Without\n"
+        "Continues the prompt and prints the text as it comes; --chat answers it. Without\n"
         "--temperature the most likely token is taken each time, so the text is always the same;\n"
         "0.7 with --top-p 0.9 or --min-p 0.05 is a good start for something livelier. Stops after\n"
         "128 tokens unless --max-tokens says otherwise. With --json-schema, --grammar or --regex\n"
         "only tokens are taken that lead to such a text, and the text ends where it is complete.",
     .examples =
-        "  rlx generate smollm2 --prompt \"Once upon a time\"\n"
-        "  rlx generate --model smol.gguf --chat --prompt \"Name three rivers.\" --max-tokens 60\n"
-        "  rlx generate --model smol.gguf --prompt-file q.txt --temperature 0.7 --top-p 0.9\n"
-        "  rlx generate --model smol.gguf --prompt \"1, 2, 3,\" --stop 10 --device vulkan --json\n"
-        "  rlx generate --model smol.gguf --prompt \"A person: \" --json-schema person.json\n"
-        "  rlx generate --model smol.gguf --prompt \"Once\" --max-tokens 5 --logprobs 3\n"
-        "  rlx generate --model smol.gguf --prompt Hello --policy exact --logits last.npy",
+        "  rlx generate smollm2 \"Once upon a time\"\n"
+        "  rlx generate smollm2 --chat --prompt \"Name three rivers.\" --max-tokens 60\n"
+        "  rlx generate -m smol.gguf --prompt-file q.txt --temperature 0.7 --top-p 0.9\n"
+        "  rlx generate -m smol.gguf --prompt \"1, 2, 3,\" --stop 10 --device vulkan --json\n"
+        "  rlx generate -m smol.gguf --prompt \"A person: \" --json-schema person.json\n"
+        "  rlx generate -m smol.gguf --prompt \"Once\" --max-tokens 5 --logprobs 3\n"
+        "  rlx generate -m smol.gguf --prompt Hello --policy exact --logits last.npy",
 };

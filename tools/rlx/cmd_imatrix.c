@@ -9,6 +9,7 @@
 #include "term.h"
 
 #define DEFAULT_WINDOW 512
+#define LEAST_TOKENS 16
 
 typedef struct options {
     cli_common common;
@@ -77,8 +78,9 @@ static int run_model(const options *o, rlx_model *m)
     const double begin = cli_now();
     rlx_model_get_info(m, &info, NULL);
     int status = llm_read_tokens(m, o->file, &ids, &n);
-    if (status == EXIT_OK && !n)
-        status = cli_fail("'%s' has no text", o->file);
+    if (status == EXIT_OK && n < LEAST_TOKENS)
+        status = cli_fail("'%s' has %zu tokens; expected at least %d, better some thousands",
+                          o->file, n, LEAST_TOKENS);
     if (status == EXIT_OK && rlx_imatrix_create(m, &im, &err) != RLX_OK)
         status = cli_error(&err);
     if (status == EXIT_OK)
@@ -138,5 +140,5 @@ const cli_command cmd_imatrix = {
         "tokens of mixed text are enough. llama.cpp reads the file, and rlx reads its files.",
     .examples =
         "  rlx imatrix model-f16.gguf --file text.txt --out model.imatrix.gguf\n"
-        "  rlx quantize model-f16.gguf model-q2.gguf --type q2_k_m --imatrix model.imatrix.gguf",
+        "  rlx quantize model-f16.gguf q2.gguf --type q2_k_m --imatrix model.imatrix.gguf",
 };

@@ -13,7 +13,7 @@ typedef struct options {
     cli_common common;
     work_options work;
     const char *only;
-    bool exact, strict;
+    bool strict;
 } options;
 
 typedef struct row {
@@ -141,11 +141,12 @@ static bool is_case(const char *text)
 static int add_all(rows *r, const options *o, rlx_device *d)
 {
     int worst = EXIT_OK;
+    const bool fast = !strcmp(o->work.policy, "fast");
     const size_t n = o->common.args.n;
     for (size_t i = 0; n ? i < n : case_at(i) != NULL; i++) {
         const char *text = n ? o->common.args.v[i] : case_at(i);
         cli_progress("%s", text);
-        int status = is_case(text) || !n ? add_case(r, d, text, !o->exact)
+        int status = is_case(text) || !n ? add_case(r, d, text, fast)
                                          : add_graph(r, o, text);
         r->n_failed += status != EXIT_OK;
         worst = status > worst ? status : worst;
@@ -279,7 +280,10 @@ static int run_kernels(void *record)
     if (status)
         return status;
     o->common.device_flags = RLX_DEVICE_COMPILE_ONLY;
-    o->work.policy = o->exact ? "exact" : "fast";
+    rlx_policy policy;
+    if ((status = cli_policy(o->work.policy, RLX_POLICY_FAST, &policy)))
+        return status;
+    o->work.policy = policy == RLX_POLICY_EXACT ? "exact" : "fast";
     const char *vulkan = id && strcmp(id, "auto") ? id : "vulkan";
     if (!id)
         o->common.device = (cli_list){cli_alloc_array(1, sizeof *o->common.device.v), 1};
@@ -291,7 +295,7 @@ static int run_kernels(void *record)
     status = add_all(&r, o, d);
     if (o->common.json)
         print_json(&r, &info);
-    else
+    else if (r.n || !status)
         print_table(&r, &info);
     if (o->strict && count_spills(&r) && !status)
         status = cli_fail("%zu kernels have registers in memory", count_spills(&r));
@@ -304,8 +308,8 @@ static const cli_option kernels_options[] = {
     {"kernel", CLI_TEXT, offsetof(options, only), "TEXT", "only kernels whose name has this text"},
     {"dim", CLI_LIST, offsetof(options, work.dims), "NAME=SIZE",
      "size of a named dimension of a graph (default: its bound)"},
-    {"exact", CLI_FLAG, offsetof(options, exact), NULL,
-     "the kernels of policy exact (default: fast)"},
+    {"policy", CLI_TEXT, offsetof(options, work.policy), "exact|fast",
+     "the kernels that compute in f32, or those that may round operands (default: fast)"},
     {"strict", CLI_FLAG, offsetof(options, strict), NULL,
      "fail when a kernel has registers in memory"},
     {NULL, CLI_END, 0, NULL, NULL},

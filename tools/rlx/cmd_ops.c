@@ -117,6 +117,15 @@ static int print_table(const options *o)
     return EXIT_OK;
 }
 
+static bool any_shown(const options *o)
+{
+    const char *op;
+    for (size_t i = 0; (op = rlx_op_name(i)) != NULL; i++)
+        if (is_shown(o, op))
+            return true;
+    return false;
+}
+
 static int check_options(const options *o)
 {
     const char *id;
@@ -144,8 +153,10 @@ static int run_ops(void *record)
         return status;
     if (o->common.json)
         print_json(o);
-    else
+    else if (any_shown(o) || !o->common.args.n)
         print_table(o);
+    else
+        return cli_fail("no operation is like that; 'rlx ops' shows all");
     return EXIT_OK;
 }
 
@@ -171,6 +182,6 @@ const cli_command cmd_ops = {
     .examples = "  rlx ops                 the whole catalogue\n"
                 "  rlx ops reduce norm     reductions and norms\n"
                 "  rlx ops --only host     what leaves the GPU\n"
-                "  rlx ops --json          an array of {\"op\": .., \"cpu\": .., \"vulkan\": .., "
-                "\"webgpu\": ..}",
+                "  rlx ops --json          an array of {\"op\": .., \"cpu\": .., "
+                "\"vulkan\": ..}",
 };

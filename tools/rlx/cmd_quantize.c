@@ -55,7 +55,10 @@ static int plain_type(const char *option, const char *name, rlx_dtype *out)
 static int read_options(quantize_job *j)
 {
     const options *o = j->o;
-    const char *name = o->type ? o->type : "q4_k_m";
+    const char *third = o->common.args.n > 2 ? o->common.args.v[2] : NULL;
+    if (third && o->type)
+        return cli_usage("unexpected argument '%s'", third);
+    const char *name = o->type ? o->type : third ? third : "q4_k_m";
     j->plan.mix = mix_find(name);
     if (!j->plan.mix)
         return mix_unknown("type", name);
@@ -300,13 +303,20 @@ static int run_quantize(void *record)
     rlx_error err = {0};
     if (!path)
         return EXIT_FAILED;
+    struct stat st;
+    if (!rx_stat(path, &st) && S_ISDIR(st.st_mode)) {
+        cli_fail("'%s' is a folder; expected a GGUF file, as 'rlx convert %s --out MODEL.gguf "
+                 "--type TYPE' makes one of a safetensors model", path, path);
+        free(path);
+        return EXIT_FAILED;
+    }
     if (rlx_file_open(j.in, &j.file, &err) != RLX_OK) {
         free(path);
         return cli_error(&err);
     }
     int status = strcmp(rlx_file_format(j.file), "gguf")
-                     ? cli_fail("'%s' is a %s file; expected a GGUF file", j.in,
-                                rlx_file_format(j.file))
+                     ? cli_fail("'%s' is a %s file; expected a GGUF file, which 'rlx convert' "
+                                "makes of it, also with --type", j.in, rlx_file_format(j.file))
                      : quantize_file(&j);
     rlx_gguf_writer_destroy(j.writer);
     rlx_imatrix_destroy(j.imatrix);
@@ -332,14 +342,14 @@ static const cli_option quantize_options[] = {
 
 const cli_command cmd_quantize = {
     .name = "quantize",
-    .args = "IN.gguf OUT.gguf",
+    .args = "IN.gguf OUT.gguf [TYPE]",
     .summary = "write a model again with smaller weights",
     .run = run_quantize,
     .options = quantize_options,
     .record_bytes = sizeof(options),
     .ignores = CLI_NO_DEVICE,
     .min_args = 2,
-    .max_args = 2,
+    .max_args = 3,
     .details =
         "Types: f32 f16 bf16 q8_0 q6_k q5_k q5_1 q5_0 q4_k q4_1 q4_0 iq4_nl mxfp4 q3_k q2_k pack\n"
         "all matrices alike. q5_k_m q5_k_s q4_k_m q4_k_s q3_k_l q3_k_m q3_k_s q2_k_m mix: the\n"

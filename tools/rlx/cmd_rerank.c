@@ -82,12 +82,16 @@ static int run_rerank(void *record)
     rlx_model *m;
     lines l = {0};
     o->model.model = llm_model(&o->common, &o->model);
+    const bool query_given = o->query;
     if (!o->query && o->common.args.n)
         o->query = cli_shift(&o->common);
     if (!o->query)
         return cli_usage("expected --query TEXT");
     for (size_t i = 0; i < o->common.args.n; i++)
         lines_add(&l, o->common.args.v[i], i + 1);
+    if (!query_given && !l.n && !o->file)
+        return cli_usage("expected --query TEXT, or the query and then documents; got only '%s'",
+                         o->query);
     if (!l.n && !o->file && isatty(STDIN_FILENO))
         return cli_usage("expected documents: --file FILE, TEXT..., or lines on standard input");
     int status = o->file || !l.n ? lines_read(o->file ? o->file : "-", false, &l) : EXIT_OK;

@@ -206,6 +206,7 @@ const cli_command cmd_serve = {
     .examples =
         "  rlx serve smollm2\n"
         "  rlx serve smollm2 minilm --port 0 --api-key secret\n"
-        "  curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\\n"
+        "  curl http://127.0.0.1:8080/v1/chat/completions \\\n"
+        "       -H 'Content-Type: application/json' \\\n"
         "       -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}'",
 };

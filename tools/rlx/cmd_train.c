@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "llm.h"
+#include "system.h"
 #include "term.h"
 #include "train_plot.h"
 
@@ -381,6 +382,20 @@ static int check_options(options *o)
     return EXIT_OK;
 }
 
+/* What cannot be written is told before hours of training. */
+static int check_target(const char *path)
+{
+    struct stat st;
+    rlx_gguf_writer *w = NULL;
+    rlx_error err = {0};
+    if (!path || (!rx_stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
+        return EXIT_OK; /* a pipe would end for its reader */
+    if (rlx_gguf_writer_create(path, &w, &err) != RLX_OK)
+        return cli_error(&err);
+    rlx_gguf_writer_destroy(w);
+    return EXIT_OK;
+}
+
 static int run_train(void *record)
 {
     options *o = record;
@@ -388,6 +403,10 @@ static int run_train(void *record)
     rlx_schedule schedule;
     o->model.model = llm_model(&o->common, &o->model);
     int status = check_options(o);
+    if (status == EXIT_OK)
+        status = check_target(o->out);
+    if (status == EXIT_OK)
+        status = check_target(o->merge);
     if (status == EXIT_OK)
         status = read_schedule(o->schedule, &schedule);
     if (status == EXIT_OK)
@@ -475,7 +494,7 @@ const cli_command cmd_train = {
         "result again.",
     .examples =
         "  rlx train --model smol.gguf --data chats.jsonl --out mine.gguf\n"
-        "  rlx train --model smol.gguf --data book.txt --out book.gguf --steps 500 --rank 16\n"
-        "  rlx train --model smol.gguf --data chats.jsonl --out mine.gguf --validation 0.1\n"
+        "  rlx train -m smol.gguf --data book.txt --out book.gguf --steps 500 --rank 16\n"
+        "  rlx train -m smol.gguf --data chats.jsonl --out mine.gguf --validation 0.1\n"
         "  rlx generate --model smol.gguf --lora mine.gguf --chat --prompt \"Who am I?\"",
 };

@@ -369,6 +369,9 @@ static int run_verify(void *record)
     check_all(&k);
     print_counts(&k);
     rlx_device_close(k.device);
+    if (!k.n[PASSED] && !k.n[FAILED] && !k.n[SKIPPED])
+        return cli_fail("there is nothing to verify in '%s': expected NAME/model.onnx with "
+                        "NAME/test_data_set_0", o->suite);
     return k.n[FAILED] || !k.n[PASSED] ? EXIT_FAILED : EXIT_OK;
 }
 

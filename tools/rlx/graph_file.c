@@ -7,10 +7,22 @@
 
 #include "cli.h"
 #include "input.h"
+#include "system.h"
+
+/* Language models are no graphs in files; people who come from ollama type 'run MODEL'. */
+static bool is_language_model(const char *path)
+{
+    return input_begins(path, "GGUF") || (rx_access(path, F_OK) && cli_is_model(path));
+}
 
 rlx_graph *read_graph(const char *path)
 {
     size_t length;
+    if (is_language_model(path)) {
+        cli_fail("'%s' is a model and not a graph: 'rlx chat %s' talks to it, 'rlx inspect %s' "
+                 "says what it is good for", path, path, path);
+        return NULL;
+    }
     char *text = input_read(path, &length);
     if (!text)
         return NULL;

@@ -95,6 +95,20 @@ char *input_read_text(const char *path)
     return NULL;
 }
 
+bool input_begins(const char *path, const char *text)
+{
+    char head[16];
+    struct stat st;
+    const size_t n = strlen(text);
+    int fd = rx_open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    const bool same = n <= sizeof head && !fstat(fd, &st) && S_ISREG(st.st_mode) &&
+                      read_some(fd, head, n) == (ssize_t)n && !memcmp(head, text, n);
+    close(fd);
+    return same;
+}
+
 bool input_peek(const char *path, void *bytes, size_t cap, size_t *n)
 {
     struct stat st;

@@ -11,6 +11,8 @@
 char *input_read(const char *path, size_t *length);
 /* The same without zero bytes inside: text. */
 char *input_read_text(const char *path);
+/* Whether it is a regular file that begins with this text; prints nothing. */
+bool input_begins(const char *path, const char *text);
 /* The first bytes of a regular file; false after printing why not. */
 bool input_peek(const char *path, void *bytes, size_t cap, size_t *n);
 

@@ -40,5 +40,8 @@ int lines_read(const char *path, bool with_empty, lines *out)
         number++;
         at = next;
     }
-    return out->n ? EXIT_OK : cli_fail("'%s' has no lines of text", path);
+    if (out->n)
+        return EXIT_OK;
+    return strcmp(path, "-") ? cli_fail("'%s' has no lines of text", path)
+                             : cli_fail("standard input has no lines of text");
 }

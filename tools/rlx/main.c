@@ -71,20 +71,54 @@ static void print_overview(FILE *f)
           "and -t, those that print results --json. Exit: 0 success, 1 failure, 2 usage.\n", f);
 }
 
+/* What users of other tools type. */
+static const struct {
+    const char *word, *command;
+} elsewhere[] = {
+    {"show", "inspect"},    {"info", "inspect"},  {"ls", "list"},           {"models", "list"},
+    {"remove", "rm"},       {"delete", "rm"},     {"download", "pull"},     {"get", "pull"},
+    {"complete", "generate"}, {"server", "serve"}, {"embedding", "embed"}, {"finetune", "train"},
+};
+
+static const char *nearest_command(const char *word)
+{
+    for (size_t i = 0; i < ARRAY_LEN(elsewhere); i++)
+        if (!strcmp(elsewhere[i].word, word))
+            return elsewhere[i].command;
+    const char *names[ARRAY_LEN(commands)];
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+        names[i] = commands[i]->name;
+    return cli_nearest(word, names, ARRAY_LEN(names));
+}
+
+/* What stands in the place of the command is an option, a model, a file or a word like a name. */
+static void tell_unknown(const char *word)
+{
+    static const char *const options[] = {"help", "version"};
+    const char *near = NULL;
+    cli_set_command(NULL);
+    if (word[0] == '-') {
+        if (word[1] == '-')
+            near = cli_nearest(word + 2, options, ARRAY_LEN(options));
+        if (near)
+            cli_usage("unknown option '%s'; did you mean '--%s'?", word, near);
+        else
+            cli_usage("a command comes before its options, as in 'rlx generate %s ...'", word);
+    } else if (cli_is_model(word)) {
+        cli_usage("'%s' is no command; a command comes first, as in 'rlx inspect %s'", word, word);
+    } else if ((near = nearest_command(word))) {
+        cli_usage("unknown command '%s'; did you mean '%s'?", word, near);
+    } else {
+        cli_usage("unknown command '%s'", word);
+    }
+}
+
 static const cli_command *find_command(const char *name)
 {
     for (size_t i = 0; i < ARRAY_LEN(commands); i++)
         if (!strcmp(commands[i]->name, name))
             return commands[i];
-    const char *names[ARRAY_LEN(commands)];
-    for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-        names[i] = commands[i]->name;
-    const char *near = cli_nearest(name, names, ARRAY_LEN(names));
-    cli_set_command(NULL);
-    if (near)
-        cli_usage("unknown command '%s'; did you mean '%s'?", name, near);
-    else
-        cli_usage("unknown command '%s'", name);
+    tell_unknown(name);
     return NULL;
 }
 
@@ -172,7 +206,7 @@ int main(int argc, char **argv)
     const char *name = argv[1];
     if (!strcmp(name, "--help") || !strcmp(name, "-h"))
         name = "help";
-    else if (!strcmp(name, "--version"))
+    else if (!strcmp(name, "--version") || !strcmp(name, "-v") || !strcmp(name, "-V"))
         name = "version";
     const cli_command *c = find_command(name);
     if (!c)

@@ -36,7 +36,12 @@ static const struct synonym {
     {0, "temp", "temperature", NULL}, {0, "typical", "typical-p", NULL},
     {0, "dry-penalty-last-n", "dry-last", NULL}, {0, "dry-sequence-breaker", "dry-breaker", NULL},
     {0, "mirostat-ent", "mirostat-tau", NULL}, {0, "mirostat-lr", "mirostat-eta", NULL},
-    {0, "fast", "policy", "fast"},
+    {0, "fast", "policy", "fast"},   {0, "exact", "policy", "exact"}, {'o', NULL, "out", NULL},
+    {0, "n-predict", "max-tokens", NULL}, {0, "predict", "max-tokens", NULL},
+    {0, "ctx-size", "ctx", NULL},    {0, "n-gpu-layers", "gpu-layers", NULL},
+    {0, "ngl", "gpu-layers", NULL},  {0, "repeat-last-n", "repeat-last", NULL},
+    {0, "sys", "system", NULL},      {0, "system-prompt", "system", NULL},
+    {0, "grammar-file", "grammar", NULL},
 };
 
 /* The largest values; other numbers end where 64 bits do. */
@@ -238,13 +243,18 @@ static int parse_long(const cli_command *c, int argc, char **argv, int *i, void 
     return take_option(o, given, value, argc, argv, i, record);
 }
 
-/* One argument that begins with one dash: "-n 128" or "-n128". */
+/* One argument that begins with one dash: "-n 128", "-n128", or "-ngl 20" as llama.cpp has it. */
 static int parse_letter(const cli_command *c, int argc, char **argv, int *i, void *record)
 {
-    const char *word = argv[*i];
+    const char *word = argv[*i], *value = NULL;
+    const cli_option *o = word[2] ? find_synonym(c, word + 1, 0, &value) : NULL;
+    if (o)
+        return take_option(o, word, value, argc, argv, i, record);
+    if (word[2] && find_option(c, word + 1))
+        return cli_usage("unknown option '%s'; did you mean '-%s'?", word, word);
     const char given[] = {'-', word[1], 0};
-    const char *value = word[2] ? word + 2 : NULL;
-    const cli_option *o = find_synonym(c, NULL, word[1], &value);
+    value = word[2] ? word + 2 : NULL;
+    o = find_synonym(c, NULL, word[1], &value);
     if (!o || (o->kind == CLI_FLAG && word[2]))
         return cli_usage("unknown option '%s'; long options begin with two dashes", word);
     return take_option(o, given, value, argc, argv, i, record);

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "cli.h"
 
@@ -51,7 +52,7 @@ static const char *const kept[] = {"norm", "ffn_gate_inp", "position_embd", "tok
 const mix *mix_find(const char *name)
 {
     for (size_t i = 0; i < ARRAY_LEN(mixes); i++)
-        if (!strcmp(mixes[i].name, name))
+        if (!strcasecmp(mixes[i].name, name)) /* llama.cpp writes Q4_K_M */
             return &mixes[i];
     return NULL;
 }

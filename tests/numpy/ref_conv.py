@@ -177,10 +177,15 @@ def source(attrs, axis, rank, size, n):
     """Where the n places of an axis come from, as ONNX's Resize says."""
     x = np.arange(n, dtype=np.float64)
     scales = attrs.get("scale") or []
-    scale = scales[axis] if axis < len(scales) and scales[axis] else n / size
+    given = scales[axis] if axis < len(scales) else 0
+    scale = given or n / size
+
+    def unscale(at):
+        return at / given if given else at * size / n  # n / size would be rounded first
+
     coord = attrs.get("coord", "half_pixel")
     if coord == "asymmetric":
-        return x / scale, scale
+        return unscale(x), scale
     if coord == "align_corners":
         return x * ((size - 1) / (n - 1) if n > 1 else 0), scale
     if coord == "tf_crop_and_resize":
@@ -189,7 +194,7 @@ def source(attrs, axis, rank, size, n):
         if n == 1:
             return np.array([0.5 * (start + end) * (size - 1)]), scale
         return start * (size - 1) + x * (end - start) * (size - 1) / (n - 1), scale
-    place = (x + 0.5) / scale - 0.5
+    place = unscale(x + 0.5) - 0.5
     if coord == "pytorch_half_pixel" and n == 1:
         place = np.zeros(1)
     if coord == "half_pixel_symmetric":

@@ -7,11 +7,21 @@ import torch.nn.functional as F
 
 torch.set_num_threads(1)
 
+# F.gelu computes 1 + erf(u) and 1 + tanh(u), which cancel where x is negative: below about -6 all
+# that is left is rounding. These forms do not.
+def gelu(x):
+    return x / 2 * torch.erfc(-x / 2**0.5)
+
+
+def gelu_tanh(x):
+    return x * torch.sigmoid(2 * (2 / np.pi)**0.5 * (x + 0.044715 * x**3))
+
+
 ACTIVATIONS = {
     "none": lambda x: x,
     "relu": F.relu,
-    "gelu": F.gelu,
-    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "gelu": gelu,
+    "gelu_tanh": gelu_tanh,
     "silu": F.silu,
     "sigmoid": torch.sigmoid,
     "tanh": torch.tanh,
@@ -54,9 +64,10 @@ def conv(n):
 
     def run(attrs, *inputs):
         x, w, bias, residual = wide(inputs, 4)
-        if is_empty(x, w):
-            return NotImplemented
-        x = F.pad(x, torch_pads(attrs.get("pads") or [0] * (2 * n)))
+        pads = attrs.get("pads") or [0] * (2 * n)
+        if is_empty(x, w) or (any(pads) and not w.isfinite().all()):
+            return NotImplemented  # PyTorch multiplies padding by weights: 0 * infinity is NaN
+        x = F.pad(x, torch_pads(pads))
         y = function(x, w, bias, each_axis(attrs, "stride", n), 0, each_axis(attrs, "dilation", n),
                      attrs.get("groups", 1))
         return finish(attrs, y, residual).numpy()
@@ -124,8 +135,8 @@ def group_norm(attrs, *inputs):
 
 def batch_norm(attrs, *inputs):
     x, gamma, beta, mean, var = wide(inputs, 5)
-    if is_empty(x):
-        return NotImplemented
+    if is_empty(x) or not all(t is None or t.isfinite().all() for t in (gamma, beta)):
+        return NotImplemented  # PyTorch joins them first: infinity - infinity
     return F.batch_norm(x, mean, var, gamma, beta, False, 0, attrs.get("eps", 1e-5)).numpy()
 
 

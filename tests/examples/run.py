@@ -276,6 +276,8 @@ def run_program(name, program, want, devices, library):
     if not check(want, f"{name}: neither its page nor expected/{name}.txt says what it prints"):
         return
     for device, env in devices.items():
+        if name == "characters" and not runs_models(device):
+            continue
         what = f"{name} on {device}"
         env = {**env, "LD_LIBRARY_PATH": f"{library}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
         got = run(what, [program], env)

@@ -25,9 +25,11 @@ static bool read_modes(rx_onnx_call *c, rlx_resize_desc *d)
     static const char *const nearest[] = {"round_prefer_floor", "round_prefer_ceil", "floor",
                                           "ceil"};
     const bool old = c->opset < 11;
+    const bool half = rx_onnx_is(c, "coordinate_transformation_mode", "tf_half_pixel_for_nn", "");
     const int mode = find_word(c, "mode", modes, 3, "nearest");
-    const int coord = find_word(c, "coordinate_transformation_mode", coords, 6,
-                                old ? "asymmetric" : "half_pixel");
+    const int coord = half && mode == 0 ? (int)RLX_COORD_ASYMMETRIC /* gather_nearest */
+                      : find_word(c, "coordinate_transformation_mode", coords, 6,
+                                  old ? "asymmetric" : "half_pixel");
     const int near = find_word(c, "nearest_mode", nearest, 4, old ? "floor"
                                                                   : "round_prefer_floor");
     if (mode < 0 || coord < 0 || near < 0) {
@@ -66,6 +68,13 @@ static void keep_aspect(const rx_onnx_call *c, const rlx_shape *s, const int *ax
         d->sizes.v[axes[i]] = rx_onnx_whole(factor * (double)s->dim[axes[i]] + 0.5);
         d->scale[axes[i]] = factor;
     }
+}
+
+/* The size of a scaled axis: scales are f32 and so is their product with the size, as in ONNX
+ * Runtime: 10 * 1.3 is 13, not 12.99. */
+static int64_t scaled_size(rlx_dim size, double scale)
+{
+    return rx_onnx_whole((double)((float)size * (float)scale));
 }
 
 /* align_corners with scales uses size * scale before rounding down, so coordinates become multiples
@@ -125,8 +134,8 @@ static bool read_sizes(rx_onnx_call *c, const rlx_shape *s, const resize_operand
         return false;
     for (int i = 0; i < n; i++) {
         d->scale[axes[i]] = by_size ? 0 : list[i];
-        d->sizes.v[axes[i]] = rx_onnx_whole(by_size ? list[i]
-                                                    : (double)s->dim[axes[i]] * list[i]);
+        d->sizes.v[axes[i]] = by_size ? rx_onnx_whole(list[i])
+                                      : scaled_size(s->dim[axes[i]], list[i]);
     }
     if (by_size)
         keep_aspect(c, s, axes, n, d);
@@ -146,9 +155,43 @@ static bool read_sizes(rx_onnx_call *c, const rlx_shape *s, const resize_operand
     return true;
 }
 
+/* The place of element `at` of a result with tf_half_pixel_for_nn, (at + 0.5) / scale. */
+static int64_t nearest_place(rlx_nearest_mode mode, int64_t at, double scale, rlx_dim size)
+{
+    const double x = ((double)at + 0.5) / scale;
+    const double v = mode == RLX_NEAREST_FLOOR ? floor(x) : mode == RLX_NEAREST_CEIL ? ceil(x)
+                     : mode == RLX_NEAREST_ROUND_PREFER_CEIL ? floor(x + 0.5) : ceil(x - 0.5);
+    return (int64_t)fmin(fmax(v, 0), (double)size - 1);
+}
+
+/* tf_half_pixel_for_nn, which exporters write for the nearest element: gathers along each axis. */
+static rlx_value gather_nearest(rx_onnx_call *c, rlx_value x, const rlx_resize_desc *d)
+{
+    const rlx_shape s = rlx_value_shape(c->g, x);
+    for (int i = 0; i < s.rank; i++) {
+        const int64_t n = d->sizes.v[i];
+        int64_t *place = NULL;
+        if (n == s.dim[i])
+            continue;
+        if (n < 1 || n > INT32_MAX || s.dim[i] < 1)
+            return rx_onnx_fail(c, RLX_UNSUPPORTED, "axis %d of size %lld becomes %lld; expected "
+                                "at least 1", i, (long long)s.dim[i], (long long)n);
+        place = rx_arena_array_zero(&c->b->arena, (uint64_t)n, sizeof *place);
+        if (!place)
+            return rx_onnx_fail(c, RLX_NO_MEMORY, "out of memory");
+        for (int64_t k = 0; k < n; k++)
+            place[k] = nearest_place(d->nearest, k,
+                                     d->scale[i] != 0 ? d->scale[i] : (double)n / (double)s.dim[i],
+                                     s.dim[i]);
+        x = rlx_gather(c->g, x, rx_onnx_i64s(c->g, place, n), i);
+    }
+    return x;
+}
+
 static rlx_value resize(rx_onnx_call *c, const resize_operands *in)
 {
     const rlx_value x = rx_onnx_in(c, 0);
+    const rlx_dtype t = rlx_value_dtype(c->g, x);
     const rlx_shape s = rlx_value_shape(c->g, x);
     rlx_resize_desc d = {RLX_INIT(rlx_resize_desc)};
     if (!read_modes(c, &d))
@@ -156,7 +199,11 @@ static rlx_value resize(rx_onnx_call *c, const resize_operands *in)
     if (!read_sizes(c, &s, in, &d))
         return rx_onnx_fail(c, RLX_UNSUPPORTED, "expected fixed sizes, and one scale or size for "
                             "each axis");
-    return rlx_resize(c->g, x, &d);
+    if (rx_onnx_is(c, "coordinate_transformation_mode", "tf_half_pixel_for_nn", ""))
+        return gather_nearest(c, x, &d);
+    if (d.mode == RLX_RESIZE_NEAREST || !rlx_dtype_is_int(t))
+        return rlx_resize(c->g, x, &d);
+    return rlx_cast(c->g, rlx_resize(c->g, rlx_cast(c->g, x, RLX_F32), &d), t);
 }
 
 rlx_value rx_onnx_resize(rx_onnx_call *c)
@@ -183,7 +230,7 @@ rlx_value rx_onnx_upsample7(rx_onnx_call *c)
         return rx_onnx_fail(c, RLX_INVALID, "expected fixed sizes and a scale for each axis");
     for (int i = 0; i < s.rank; i++) {
         d.scale[i] = (double)a->floats[i];
-        d.sizes.v[i] = rx_onnx_whole((double)s.dim[i] * d.scale[i]);
+        d.sizes.v[i] = scaled_size(s.dim[i], d.scale[i]);
     }
     return rlx_resize(c->g, x, &d);
 }

@@ -144,14 +144,17 @@ rlx_value rx_onnx_dequantize(rx_onnx_call *c)
     return rlx_cast(g, y, result);
 }
 
-/* DynamicQuantizeLinear: u8 with scale and zero point from the minimum and maximum of x. */
+/* DynamicQuantizeLinear: u8 with scale and zero point from the minimum and maximum of x. All zeros
+ * have the scale 1, as in ONNX Runtime, so that silence is not divided by 0. */
 rlx_value rx_onnx_dynamic_quantize(rx_onnx_call *c)
 {
     rlx_graph *g = c->g;
     const rlx_value x = rx_onnx_in(c, 0), zero = rlx_scalar(g, RLX_F32, 0);
     const rlx_value low = rlx_min(g, zero, rlx_reduce(g, RLX_REDUCE_MIN, x, NULL, 0, false));
     const rlx_value high = rlx_max(g, zero, rlx_reduce(g, RLX_REDUCE_MAX, x, NULL, 0, false));
-    const rlx_value scale = rlx_div(g, rlx_sub(g, high, low), rlx_scalar(g, RLX_F32, 255));
+    const rlx_value span = rlx_sub(g, high, low);
+    const rlx_value scale = rlx_where(g, rlx_eq(g, span, zero), rlx_scalar(g, RLX_F32, 1),
+                                      rlx_div(g, span, rlx_scalar(g, RLX_F32, 255)));
     const rlx_value place = rlx_clamp(g, rlx_round(g, rlx_neg(g, rlx_div(g, low, scale))), 0, 255);
     const rlx_quant_desc d = {RLX_INIT(rlx_quant_desc), .to = RLX_U8};
     c->out[1] = scale;

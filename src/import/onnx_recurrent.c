@@ -18,6 +18,7 @@ typedef struct recurrent {
     rlx_dim steps, batch, hidden;
     int dirs;
     bool backward, by_batch, reset_after;
+    bool input_forget;      /* the forget gate is 1 - the input gate */
     double clip;
     rlx_value scale[2], zero[2]; /* of 8-bit w and r, [dirs] or [dirs, gates * H]; or none */
 } recurrent;
@@ -30,12 +31,26 @@ static rlx_value swap_first(rx_onnx_call *c, rlx_value v)
     return v.id ? rlx_transpose(c->g, v, perm) : v;
 }
 
+/* Whether every sequence is known to have all steps; also when there are no lengths. */
+static bool all_full(rx_onnx_call *c, const recurrent *r)
+{
+    if (!r->lengths.id)
+        return true;
+    const int32_t *n = rlx_value_dtype(c->g, r->lengths) == RLX_I32
+                           ? rx_onnx_value_data(c->b, r->lengths) : NULL;
+    bool full = n != NULL;
+    for (int64_t i = 0; full && i < rx_onnx_elements(c, r->lengths); i++)
+        full = n[i] == r->steps;
+    return full;
+}
+
 static bool read_recurrent(rx_onnx_call *c, cell kind, recurrent *r)
 {
     *r = (recurrent){.kind = kind, .x = rx_onnx_in(c, 0), .w = rx_onnx_in(c, 1),
                      .r = rx_onnx_in(c, 2), .b = rx_onnx_in(c, 3), .lengths = rx_onnx_in(c, 4),
                      .h = rx_onnx_in(c, 5), .by_batch = rx_onnx_int(c, "layout", 0),
                      .backward = rx_onnx_is(c, "direction", "reverse", "forward"),
+                     .input_forget = rx_onnx_int(c, "input_forget", 0),
                      .clip = rx_onnx_float(c, "clip", 0),
                      .reset_after = rx_onnx_int(c, "linear_before_reset", 0)};
     if (kind == CELL_LSTM) {
@@ -60,9 +75,119 @@ static bool read_recurrent(rx_onnx_call *c, cell kind, recurrent *r)
     r->batch = x.dim[1];
     r->hidden = r->scale[0].id ? w.dim[1] : w.dim[2];
     r->dirs = (int)w.dim[0];
-    if (r->lengths.id)
-        r->lengths = rlx_cast(c->g, r->lengths, RLX_I64);
+    r->lengths = all_full(c, r) ? RLX_NONE : rlx_cast(c->g, r->lengths, RLX_I64);
     return r->dirs == 1 || r->dirs == 2;
+}
+
+/* ---- Activations ----------------------------------------------------------------------------- */
+
+#define ACTIVATIONS(X) \
+    X(Sigmoid, 0, 0, 0, rlx_sigmoid(g, x)) \
+    X(Tanh, 0, 0, 0, rlx_tanh(g, x)) \
+    X(Relu, 0, 0, 0, rlx_relu(g, x)) \
+    X(Softsign, 0, 0, 0, rlx_softsign(g, x)) \
+    X(Softplus, 0, 0, 0, rlx_softplus(g, x)) \
+    X(LeakyRelu, 1, 0.01, 0, rlx_leaky_relu(g, x, a)) \
+    X(ThresholdedRelu, 1, 1, 0, rlx_thresholded_relu(g, x, a)) \
+    X(Elu, 1, 1, 0, rlx_elu(g, x, a)) \
+    X(HardSigmoid, 2, 0.2, 0.5, rlx_hard_sigmoid(g, x, a, b)) \
+    X(Affine, 2, 1, 0, rlx_add(g, rlx_mul(g, x, scalar_like(g, x, a)), scalar_like(g, x, b))) \
+    X(ScaledTanh, 2, 1, 1, \
+      rlx_mul(g, rlx_tanh(g, rlx_mul(g, x, scalar_like(g, x, b))), scalar_like(g, x, a)))
+
+static rlx_value scalar_like(rlx_graph *g, rlx_value x, double v)
+{
+    return rlx_scalar(g, rlx_value_dtype(g, x), v == RLX_ZERO ? 0 : v);
+}
+
+typedef struct activation {
+    const char *name;
+    int n_parameters; /* 0: none, 1: alpha, 2: alpha and beta */
+    double alpha, beta;
+    rlx_value (*apply)(rlx_graph *g, rlx_value x, double a, double b);
+} activation;
+
+#define X(name, n, alpha, beta, expression) \
+    static rlx_value apply_##name(rlx_graph *g, rlx_value x, double a, double b) \
+    { \
+        (void)a, (void)b; \
+        return expression; \
+    }
+ACTIVATIONS(X)
+#undef X
+
+static const activation activations[] = {
+#define X(name, n, alpha, beta, expression) {#name, n, alpha, beta, apply_##name},
+    ACTIVATIONS(X)
+#undef X
+};
+
+static int functions_of(const recurrent *r) /* activations of a direction */
+{
+    return r->kind == CELL_LSTM ? 3 : r->kind == CELL_GRU ? 2 : 1;
+}
+
+/* The name of activation k of all directions, by attribute or default. */
+static rx_bytes function_name(const rx_onnx_call *c, const recurrent *r, size_t k)
+{
+    static const rx_bytes sigmoid = {"Sigmoid", 7}, tanh = {"Tanh", 4};
+    const rx_onnx_attr *a = rx_onnx_attr_find(c, "activations");
+    const size_t per = (size_t)functions_of(r);
+    if (a && a->type == RX_ONNX_STRINGS && k < a->n)
+        return a->strings[k];
+    return per > 1 && k % per == 0 ? sigmoid : tanh;
+}
+
+static bool is_named(rx_bytes name, const char *text)
+{
+    return name.bytes == strlen(text) && !memcmp(name.data, text, name.bytes);
+}
+
+static bool has_default_functions(const rx_onnx_call *c, const recurrent *r)
+{
+    const int per = functions_of(r);
+    bool plain = true;
+    for (int k = 0; k < r->dirs * per; k++)
+        plain = plain && is_named(function_name(c, r, (size_t)k),
+                                  per > 1 && k % per == 0 ? "Sigmoid" : "Tanh");
+    return plain;
+}
+
+static const activation *find_activation(rx_bytes name)
+{
+    for (size_t i = 0; i < sizeof activations / sizeof activations[0]; i++)
+        if (is_named(name, activations[i].name))
+            return &activations[i];
+    return NULL;
+}
+
+/* Parameter `at` of those that the attribute lists, or its default; an explicit 0 is RLX_ZERO. */
+static double parameter(const rx_onnx_call *c, const char *name, size_t at, double absent)
+{
+    const rx_onnx_attr *a = rx_onnx_attr_find(c, name);
+    if (!a || a->type != RX_ONNX_FLOATS || at >= a->n)
+        return absent;
+    return a->floats[at] == 0 ? RLX_ZERO : (double)a->floats[at];
+}
+
+/* Applies activation k of a direction. The lists activation_alpha and activation_beta have a number
+ * for each activation that takes one. */
+static rlx_value activate(rx_onnx_call *c, const recurrent *r, int dir, rlx_value v, int k)
+{
+    const size_t at = (size_t)(dir * functions_of(r) + k);
+    const rx_bytes name = function_name(c, r, at);
+    const activation *a = find_activation(name);
+    size_t n_alpha = 0, n_beta = 0;
+    if (!a)
+        return rx_onnx_fail(c, RLX_UNSUPPORTED, "activation '%.*s' is not known",
+                            (int)(name.bytes < 40 ? name.bytes : 40), (const char *)name.data);
+    for (size_t i = 0; i < at; i++) {
+        const activation *before = find_activation(function_name(c, r, i));
+        n_alpha += before && before->n_parameters > 0;
+        n_beta += before && before->n_parameters > 1;
+    }
+    return a->apply(c->g, v, parameter(c, "activation_alpha", n_alpha, a->alpha),
+                    parameter(c, "activation_beta", n_beta, a->beta));
 }
 
 /* ---- As one operation ------------------------------------------------------------------------ */
@@ -111,9 +236,8 @@ static rlx_value order_gates(rx_onnx_call *c, const recurrent *r, rlx_value v)
 
 static bool is_plain(rx_onnx_call *c, const recurrent *r)
 {
-    return !r->lengths.id && !r->p.id && r->clip == 0 && !r->scale[0].id &&
-           !rx_onnx_attr_find(c, "activations") &&
-           !(r->kind == CELL_GRU && !r->reset_after);
+    return !r->lengths.id && !r->p.id && r->clip == 0 && !r->scale[0].id && !r->input_forget &&
+           has_default_functions(c, r) && !(r->kind == CELL_GRU && !r->reset_after);
 }
 
 static rlx_value run_plain(rx_onnx_call *c, const recurrent *r, rlx_value last[2])
@@ -157,26 +281,11 @@ static rlx_value gate(rx_onnx_call *c, const lane *l, rlx_value v, int k)
     return rlx_narrow(c->g, v, -1, k * l->r->hidden, l->r->hidden);
 }
 
-/* Applies activation k of this direction, by attribute or default. */
-static rlx_value activate(rx_onnx_call *c, const lane *l, rlx_value v, int k)
+/* Activation k of this direction of a clipped sum. */
+static rlx_value clip_activate(rx_onnx_call *c, const lane *l, rlx_value v, int k)
 {
-    const rx_onnx_attr *a = rx_onnx_attr_find(c, "activations");
-    const int per = l->r->kind == CELL_LSTM ? 3 : l->r->kind == CELL_GRU ? 2 : 1;
-    const size_t at = (size_t)(l->dir * per + k);
-    const bool gates = per > 1 && k == 0;
-    if (l->r->clip > 0)
-        v = rlx_clamp(c->g, v, -l->r->clip, l->r->clip);
-    if (!a || a->type != RX_ONNX_STRINGS || at >= a->n)
-        return gates ? rlx_sigmoid(c->g, v) : rlx_tanh(c->g, v);
-    const rx_bytes name = a->strings[at];
-    if (name.bytes == 7 && !memcmp(name.data, "Sigmoid", 7))
-        return rlx_sigmoid(c->g, v);
-    if (name.bytes == 4 && !memcmp(name.data, "Tanh", 4))
-        return rlx_tanh(c->g, v);
-    if (name.bytes == 4 && !memcmp(name.data, "Relu", 4))
-        return rlx_relu(c->g, v);
-    return rx_onnx_fail(c, RLX_UNSUPPORTED, "activation '%.*s'; expected Sigmoid, Tanh or Relu",
-                        (int)(name.bytes < 40 ? name.bytes : 40), (const char *)name.data);
+    const recurrent *r = l->r;
+    return activate(c, r, l->dir, r->clip > 0 ? rlx_clamp(c->g, v, -r->clip, r->clip) : v, k);
 }
 
 static rlx_value with_peephole(rx_onnx_call *c, const lane *l, rlx_value v, int k, rlx_value state)
@@ -207,12 +316,13 @@ static void step_lstm(rx_onnx_call *c, lane *l, rlx_value x)
     const rlx_value old = l->r->scale[1].id ? dynamic_product(c, l->r, 1, l->dir, l->h)
                                             : rlx_matmul(c->g, l->h, l->rt);
     const rlx_value all = rlx_add(c->g, x, old);
-    const rlx_value i = activate(c, l, with_peephole(c, l, gate(c, l, all, 0), 0, l->c), 0);
-    const rlx_value f = activate(c, l, with_peephole(c, l, gate(c, l, all, 2), 2, l->c), 0);
-    const rlx_value fresh = activate(c, l, gate(c, l, all, 3), 1);
+    const rlx_value i = clip_activate(c, l, with_peephole(c, l, gate(c, l, all, 0), 0, l->c), 0);
+    const rlx_value f = l->r->input_forget ? rlx_sub(c->g, scalar_like(c->g, i, 1), i)
+        : clip_activate(c, l, with_peephole(c, l, gate(c, l, all, 2), 2, l->c), 0);
+    const rlx_value fresh = clip_activate(c, l, gate(c, l, all, 3), 1);
     l->c = rlx_add(c->g, rlx_mul(c->g, f, l->c), rlx_mul(c->g, i, fresh));
-    const rlx_value o = activate(c, l, with_peephole(c, l, gate(c, l, all, 1), 1, l->c), 0);
-    l->h = rlx_mul(c->g, o, activate(c, l, l->c, 2));
+    const rlx_value o = clip_activate(c, l, with_peephole(c, l, gate(c, l, all, 1), 1, l->c), 0);
+    l->h = rlx_mul(c->g, o, activate(c, l->r, l->dir, l->c, 2)); /* not clipped, as ONNX Runtime */
 }
 
 static void step_gru(rx_onnx_call *c, lane *l, rlx_value x)
@@ -222,21 +332,21 @@ static void step_gru(rx_onnx_call *c, lane *l, rlx_value x)
     rlx_value gates = rlx_add(c->g, rlx_narrow(c->g, x, -1, 0, 2 * n), zr);
     if (l->rb.id)
         gates = rlx_add(c->g, gates, rlx_narrow(c->g, l->rb, 0, 0, 2 * n));
-    const rlx_value z = activate(c, l, gate(c, l, gates, 0), 0);
-    const rlx_value reset = activate(c, l, gate(c, l, gates, 1), 0);
+    const rlx_value z = clip_activate(c, l, gate(c, l, gates, 0), 0);
+    const rlx_value reset = clip_activate(c, l, gate(c, l, gates, 1), 0);
     const rlx_value rh = rlx_narrow(c->g, l->rt, 1, 2 * n, n);
     rlx_value inner = rlx_matmul(c->g, l->r->reset_after ? l->h : rlx_mul(c->g, reset, l->h), rh);
     if (l->rb.id)
         inner = rlx_add(c->g, inner, rlx_narrow(c->g, l->rb, 0, 2 * n, n));
     if (l->r->reset_after)
         inner = rlx_mul(c->g, reset, inner);
-    const rlx_value fresh = activate(c, l, rlx_add(c->g, gate(c, l, x, 2), inner), 1);
+    const rlx_value fresh = clip_activate(c, l, rlx_add(c->g, gate(c, l, x, 2), inner), 1);
     l->h = rlx_add(c->g, fresh, rlx_mul(c->g, z, rlx_sub(c->g, l->h, fresh)));
 }
 
 static void step_rnn(rx_onnx_call *c, lane *l, rlx_value x)
 {
-    l->h = activate(c, l, rlx_add(c->g, x, rlx_matmul(c->g, l->h, l->rt)), 0);
+    l->h = clip_activate(c, l, rlx_add(c->g, x, rlx_matmul(c->g, l->h, l->rt)), 0);
 }
 
 static rlx_value first_state(rx_onnx_call *c, const recurrent *r, rlx_value v, int dir)

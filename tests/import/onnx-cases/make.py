@@ -194,6 +194,41 @@ def write_more():
     write("conv_integer_line", "ConvInteger", [line[0], line[3], line[2]], (1, 2), domain="")
 
 
+def write_resizes():
+    """A size that is whole in f32 only, TensorFlow's nearest element, integers."""
+    def resize(name, x, scales, sizes=None, **attributes):
+        by = [scalar(scales)] if sizes is None else [None, np.array(sizes)]
+        write(name, "Resize", [x, None, *by], (1 + len(by),), domain="", **attributes)
+    resize("resize_by_real_scale", reals(1, 1, 3, 10), [1, 1, 1, 1.3], mode="linear")
+    resize("resize_nearest_half", reals(1, 2, 4, 7), None, [1, 2, 3, 12], mode="nearest",
+           coordinate_transformation_mode="tf_half_pixel_for_nn", nearest_mode="floor")
+    resize("resize_codes", codes(U, 1, 2, 4, 3), [1, 1, 2, 2], mode="linear")
+
+
+def write_recurrent():
+    """Activations with and without parameters, coupled gates, clipped sums, full lengths."""
+    x, full = reals(4, 3, 6), np.full(3, 4, np.int32)
+    lstm = [x, reals(2, 20, 6), reals(2, 20, 5), reals(2, 40)]
+    gru = [x, reals(1, 15, 6), reals(1, 15, 5), reals(1, 30)]
+    one = [x, *(v[:1] for v in lstm[1:])]
+    weights = (1, 2, 3)
+    write("lstm_hard_sigmoid", "LSTM", lstm, weights, 3, domain="", hidden_size=5,
+          direction="bidirectional", activation_alpha=[0.25, 0.5, 0.125],
+          activation_beta=[0.5, 0.5],
+          activations=["HardSigmoid", "Elu", "Tanh", "HardSigmoid", "Softsign", "LeakyRelu"])
+    write("lstm_coupled", "LSTM", one, weights, 3, domain="", hidden_size=5, input_forget=1)
+    write("lstm_clip", "LSTM", one, weights, 3, domain="", hidden_size=5, clip=0.3)
+    write("lstm_full", "LSTM", [*one, full], (*weights, 4), 3, domain="", hidden_size=5,
+          activations=["Sigmoid", "Tanh", "Tanh"])
+    write("gru_affine", "GRU", gru, weights, 2, domain="", hidden_size=5,
+          activations=["Affine", "ScaledTanh"], activation_alpha=[0.2, 1.5],
+          activation_beta=[0.4, 0.7])
+    write("rnn_softplus", "RNN", [x, reals(1, 5, 6), reals(1, 5, 5)], (1, 2), 2, domain="",
+          hidden_size=5, activations=["Softplus"])
+    write("rnn_threshold", "RNN", [x, reals(1, 5, 6), reals(1, 5, 5)], (1, 2), 2, domain="",
+          hidden_size=5, activations=["ThresholdedRelu"], activation_alpha=[0.4])
+
+
 def pairs(name, op, operands, scale, given, steps=(), **attributes):
     """Operands (codes, scale, zero point, axis) through DequantizeLinear into an operator, `steps`
     behind it, and its result as u8; given[name] are operands that are inputs."""
@@ -327,3 +362,7 @@ def write_weights_by_parts():
 
 if __name__ == "__main__":
     write_all()
+    write("dynamic_quantize_silence", "DynamicQuantizeLinear", [np.zeros((2, 3), np.float32)],
+          (), 3, domain="")
+    write_resizes()
+    write_recurrent()

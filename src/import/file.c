@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/little.h"
 #include "base/outfile.h"
 #include "import/json.h"
 
@@ -83,6 +84,21 @@ rlx_status rx_part_name(rlx_file *f, const rx_part *part, const char *what, rx_b
     return *name ? RLX_OK : rx_fail_memory(err, what, text.bytes + 1);
 }
 
+/* The data of a tensor in a mapped file, or on a big-endian machine a copy in its byte order. */
+static rlx_status place_data(rlx_file *f, const unsigned char *from, rlx_file_tensor *t,
+                             rlx_error *err)
+{
+    t->data = from;
+    if (!from || !rx_little_swaps(t->dtype))
+        return RLX_OK;
+    void *copy = rx_arena_array(&f->arena, t->bytes, 1);
+    if (!copy)
+        return rx_fail_memory(err, t->name, t->bytes);
+    rx_little_copy(t->dtype, from, copy, t->bytes);
+    t->data = copy;
+    return RLX_OK;
+}
+
 rlx_status rx_file_add_tensor(rlx_file *f, const rx_part *part, const rlx_file_tensor *t,
                               uint64_t at, rlx_error *err)
 {
@@ -99,8 +115,10 @@ rlx_status rx_file_add_tensor(rlx_file *f, const rx_part *part, const rlx_file_t
         return rx_fail_memory(err, "the places of tensors", sizeof *f->places);
     if (f->streamed)
         f->places[f->n_tensors] = (rx_tensor_place){part->stream, at};
-    f->tensors[f->n_tensors] = *t;
-    f->tensors[f->n_tensors++].data = part->data ? part->data + at : NULL;
+    rlx_file_tensor *added = &f->tensors[f->n_tensors];
+    *added = *t;
+    RLX_TRY(place_data(f, part->data ? part->data + at : NULL, added, err));
+    f->n_tensors++;
     return RLX_OK;
 }
 
@@ -306,7 +324,9 @@ rlx_status rx_file_read(const rlx_file *f, const rlx_file_tensor *t, void *to, s
     }
     const rx_tensor_place *p = &f->places[rx_map_find(&f->tensor_names, t->name,
                                                       strlen(t->name))->value];
-    return rx_stream_read(&f->streams[p->stream], f->path, p->at, to, n, err);
+    RLX_TRY(rx_stream_read(&f->streams[p->stream], f->path, p->at, to, n, err));
+    rx_little_copy(t->dtype, to, to, n);
+    return RLX_OK;
 }
 
 rlx_status rx_file_load(const rlx_file *f, const rlx_file_tensor *t, const void **data,

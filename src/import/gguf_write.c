@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/little.h"
 #include "base/outfile.h"
 #include "base/str.h"
 #include "import/file.h"
@@ -39,7 +39,8 @@ struct rlx_gguf_writer {
     uint64_t alignment;
     bool begun;      /* the header is written */
     size_t at;       /* the tensor that is being written */
-    uint64_t within; /* bytes of it written so far */
+    uint64_t within; /* bytes of it taken so far */
+    unsigned char part[256]; /* of those, the last ones, until a part is full: write_elements */
 };
 
 rlx_status rlx_gguf_writer_create(const char *path, rlx_gguf_writer **out, rlx_error *err)
@@ -372,6 +373,23 @@ static rlx_status begin_data(rlx_gguf_writer *w, rlx_error *err)
     return st == RLX_OK ? pass_tensors(w, err) : st;
 }
 
+/* Writes the next n bytes of a tensor; pieces may end inside an element. */
+static rlx_status write_elements(rlx_gguf_writer *w, const char *from, size_t n, rlx_error *err)
+{
+    const out_tensor *t = &w->tensors[w->at];
+    if (!rx_little_swaps(t->dtype))
+        return rx_outfile_write(&w->file, from, n, err);
+    for (size_t i = 0; i < n; i++) {
+        const size_t at = (size_t)(w->within + i) % sizeof w->part;
+        w->part[at] = (unsigned char)from[i];
+        if (at + 1 < sizeof w->part && w->within + i + 1 < t->bytes)
+            continue;
+        rx_little_copy(t->dtype, w->part, w->part, at + 1);
+        RLX_TRY(rx_outfile_write(&w->file, w->part, at + 1, err));
+    }
+    return RLX_OK;
+}
+
 rlx_status rlx_gguf_writer_write(rlx_gguf_writer *w, const void *data, size_t bytes, rlx_error *err)
 {
     RLX_TRY(rx_need(w, "rlx_gguf_writer_write: w", err));
@@ -386,7 +404,7 @@ rlx_status rlx_gguf_writer_write(rlx_gguf_writer *w, const void *data, size_t by
                            w->path, bytes, w->n_tensors);
         uint64_t room = w->tensors[w->at].bytes - w->within;
         size_t now = bytes < room ? bytes : (size_t)room;
-        RLX_TRY(rx_outfile_write(&w->file, p, now, err));
+        RLX_TRY(write_elements(w, p, now, err));
         w->within += now;
         p += now;
         bytes -= now;

@@ -31,6 +31,7 @@ typedef struct rx_onnx_tensor {
     const char *location; /* of external data, NULL: none */
     uint64_t offset, length;
     bool has_length;
+    bool ordered;       /* raw is a copy in the byte order of this machine */
     bool loose;         /* typed data that is not packed: decoded from `message` */
     rx_bytes message;
 } rx_onnx_tensor;

@@ -30,18 +30,6 @@ typedef struct number {
     int64_t i;
 } number;
 
-static int64_t integer_at(rlx_dtype t, const unsigned char *p)
-{
-    const size_t n = (size_t)rlx_dtype_block_bytes(t);
-    const bool has_sign = t == RLX_I8 || t == RLX_I16 || t == RLX_I32 || t == RLX_I64;
-    uint64_t v = 0;
-    for (size_t k = n; k--;)
-        v = v << 8 | p[k];
-    if (has_sign && n < 8 && v >> (8 * n - 1))
-        v |= UINT64_MAX << 8 * n;
-    return (int64_t)v;
-}
-
 static number number_at(rlx_dtype t, const unsigned char *data, int64_t i)
 {
     const unsigned char *p = data + i * rlx_dtype_block_bytes(t);
@@ -52,7 +40,7 @@ static number number_at(rlx_dtype t, const unsigned char *data, int64_t i)
     else if (v.is_float && rlx_to_float(t, p, &f, 1) == RLX_OK)
         v.f = (double)f;
     else if (!v.is_float)
-        v.i = integer_at(t, p);
+        v.i = rx_dtype_load_int(t, p);
     return v;
 }
 

@@ -84,6 +84,7 @@ static rlx_status align_weight(rx_onnx_build *b, const rx_onnx_tensor *t, rlx_dt
     rx_onnx_tensor *kept = (rx_onnx_tensor *)(uintptr_t)t; /* in the arena of the model */
     data->data = copy;
     kept->raw = *data;
+    kept->ordered = true;
     kept->location = NULL;
     return RLX_OK;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/little.h"
 #include "import/onnx.h"
 
 /* Field numbers, by message. */
@@ -91,7 +92,7 @@ static rlx_status read_numbers(const reader *r, rx_bytes message, rx_onnx_attr *
                 ints[ni++] = (int64_t)v;
         if (f.number == ATTR_FLOATS)
             for (; nf < a->n && list.end - list.at >= 4; list.at += 4)
-                memcpy(&floats[nf++], list.at, 4);
+                rx_little_copy(RLX_F32, list.at, &floats[nf++], 4);
     }
     a->ints = ints;
     a->floats = floats;
@@ -153,7 +154,7 @@ static rlx_status read_attr_field(reader *r, const rx_pb_field *f, rx_onnx_attr 
     case ATTR_STRINGS: a->n++; break;
     case ATTR_F:
         if (f->bytes.bytes == 4)
-            memcpy(&a->f, f->bytes.data, 4);
+            rx_little_copy(RLX_F32, f->bytes.data, &a->f, 4);
         break;
     case ATTR_FLOATS: a->n += f->bytes.bytes / 4; break;
     case ATTR_INTS:

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/little.h"
 #include "base/posix.h"
 
 /* Fields of TensorProto. */
@@ -310,6 +310,24 @@ static rlx_status widen(rlx_onnx *m, const rx_onnx_tensor *t, const rx_onnx_type
     return RLX_OK;
 }
 
+/* On a big-endian machine the tensor keeps a copy of its data in the order of the machine. */
+static rlx_status order_bytes(rlx_onnx *m, const rx_onnx_tensor *t, rlx_dtype dtype,
+                              rx_bytes *data, rlx_error *err)
+{
+    if (t->ordered || !rx_little_swaps(dtype))
+        return RLX_OK;
+    void *copy = rx_arena_array(&m->arena, data->bytes, 1);
+    if (!copy)
+        return rx_fail_memory(err, t->name, data->bytes);
+    rx_little_copy(dtype, data->data, copy, data->bytes);
+    data->data = copy;
+    rx_onnx_tensor *kept = (rx_onnx_tensor *)(uintptr_t)t; /* in the arena of the model */
+    kept->raw = *data;
+    kept->location = NULL;
+    kept->ordered = true;
+    return RLX_OK;
+}
+
 static rlx_status count_elements(const rlx_onnx *m, const rx_onnx_tensor *t, rlx_dtype type,
                                  uint64_t *n, uint64_t *bytes, rlx_error *err)
 {
@@ -359,5 +377,5 @@ rlx_status rx_onnx_tensor_data(rlx_onnx *m, const rx_onnx_tensor *t, rlx_dtype *
                        (unsigned long long)bytes);
     if (!data->data)
         data->data = "";
-    return each > 1 ? widen(m, t, type, n, data, err) : RLX_OK;
+    return each > 1 ? widen(m, t, type, n, data, err) : order_bytes(m, t, type->dtype, data, err);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writing safetensors files: announce all tensors, begin, write their data in that order with
- * rx_outfile_write, commit. */
+/* Writing safetensors files: announce all tensors, begin, write their data in that order,
+ * commit. */
 #ifndef RX_IMPORT_SAFETENSORS_H
 #define RX_IMPORT_SAFETENSORS_H
 
@@ -19,6 +19,9 @@ rlx_status rx_safetensors_add(rx_safetensors_writer *w, const char *name, rlx_dt
                               const rlx_shape *shape, rlx_error *err);
 /* Opens the file and writes its header. */
 rlx_status rx_safetensors_begin(rx_safetensors_writer *w, const char *path, rlx_error *err);
+/* Writes elements of type t. */
+rlx_status rx_safetensors_write(rx_safetensors_writer *w, rlx_dtype t, const void *data,
+                                size_t bytes, rlx_error *err);
 /* After all data: renames the file to its path. */
 rlx_status rx_safetensors_finish(rx_safetensors_writer *w, rlx_error *err);
 /* Also after finish, and for a zeroed writer. */

@@ -3,6 +3,7 @@
  * and the data without gaps. */
 #include <string.h>
 
+#include "base/little.h"
 #include "base/mem.h"
 #include "import/safetensors.h"
 
@@ -73,6 +74,20 @@ rlx_status rx_safetensors_begin(rx_safetensors_writer *w, const char *path, rlx_
     RLX_TRY(rx_outfile_open(path, &rx_kind_safetensors, &w->file, err));
     RLX_TRY(rx_outfile_write(&w->file, length, sizeof length, err));
     return rx_outfile_write(&w->file, w->head.data, w->head.n, err);
+}
+
+rlx_status rx_safetensors_write(rx_safetensors_writer *w, rlx_dtype t, const void *data,
+                                size_t bytes, rlx_error *err)
+{
+    char part[1024];
+    if (!rx_little_swaps(t))
+        return rx_outfile_write(&w->file, data, bytes, err);
+    for (size_t at = 0; at < bytes; at += sizeof part) {
+        const size_t n = bytes - at < sizeof part ? bytes - at : sizeof part;
+        rx_little_copy(t, (const char *)data + at, part, n);
+        RLX_TRY(rx_outfile_write(&w->file, part, n, err));
+    }
+    return RLX_OK;
 }
 
 rlx_status rx_safetensors_finish(rx_safetensors_writer *w, rlx_error *err)

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/little.h"
 #include "ir/infer.h"
 #include "ir/text.h"
 #include "ir/text_lex.h"
@@ -306,14 +306,14 @@ static rlx_status parse_region(parser *p, rx_region *r, const char *stop)
 
 /* ---- Constants ------------------------------------------------------------------------------- */
 
-static rlx_status parse_hex(parser *p, char *data, uint64_t bytes)
+static rlx_status parse_hex(parser *p, rlx_dtype t, char *data, uint64_t bytes)
 {
     for (uint64_t i = 0; i < bytes; i++) {
         int v = rx_lex_hex_byte(&p->lex);
         if (v < 0)
             return rx_lex_fail(&p->lex, "expected %llu bytes in hexadecimal, got %llu",
                                (unsigned long long)bytes, (unsigned long long)i);
-        data[i] = (char)v;
+        data[rx_little_index(t, i)] = (char)v;
     }
     return RLX_OK;
 }
@@ -382,7 +382,7 @@ static rlx_status parse_constant(parser *p, rx_leaf_attr *a)
     if (p->lex.end - p->lex.at < 2 || memcmp(p->lex.at, "0x", 2))
         return rx_lex_fail(&p->lex, "expected a list in brackets or 0x and hexadecimal bytes");
     p->lex.at += 2;
-    return parse_hex(p, data, a->bytes);
+    return parse_hex(p, a->dtype, data, a->bytes);
 }
 
 /* ---- Nodes ----------------------------------------------------------------------------------- */

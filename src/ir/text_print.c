@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/little.h"
 #include "ir/text.h"
 
 #define MAX_LISTED 16 /* constants with more elements are printed as hexadecimal bytes */
@@ -204,7 +204,7 @@ static void put_constant(rx_str *s, const rlx_graph *g, const rx_leaf_attr *a)
     static const char digits[] = "0123456789abcdef";
     rx_str_puts(s, "0x");
     for (uint64_t i = 0; i < a->bytes; i++) {
-        unsigned char b = ((const unsigned char *)a->data)[i];
+        unsigned char b = ((const unsigned char *)a->data)[rx_little_index(a->dtype, i)];
         rx_str_add(s, (char[]){digits[b >> 4], digits[b & 15]}, 2);
     }
 }

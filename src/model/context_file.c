@@ -5,7 +5,8 @@
  *            computed, states, bytes after this header, hash of them
  *   the note (the messages of a chat), then zeros up to a multiple of 8
  *   i32 tokens
- *   for each state: u64 bytes of a row, u64 rows, the rows
+ *   for each state: u64 bytes of a row, u64 rows, the rows, in the byte order of the machine, of
+ *     which the fingerprint depends
  * All of it is untrusted and checked. */
 #include <string.h>
 

@@ -56,7 +56,8 @@ static rlx_status make_tensor(rlx_trainer *t, const rlx_file_tensor *w, rlx_dtyp
     return st;
 }
 
-typedef rlx_status write_fn(void *to, const void *data, size_t bytes, rlx_error *err);
+typedef rlx_status write_fn(void *to, rlx_dtype type, const void *data, size_t bytes,
+                            rlx_error *err);
 
 static rlx_status write_tensors(rlx_trainer *t, rlx_dtype type, write_fn *fn, void *to,
                                 rlx_error *err)
@@ -66,9 +67,10 @@ static rlx_status write_tensors(rlx_trainer *t, rlx_dtype type, write_fn *fn, vo
     for (size_t i = 0; st == RLX_OK && rlx_file_tensor_at(t->model->file, i, &w); i++) {
         void *owned;
         rx_bytes data = {0};
-        st = make_tensor(t, &w, type_of(t, &w, type), &owned, &data, err);
+        const rlx_dtype becomes = type_of(t, &w, type);
+        st = make_tensor(t, &w, becomes, &owned, &data, err);
         if (st == RLX_OK)
-            st = fn(to, data.data, data.bytes, err);
+            st = fn(to, becomes, data.data, data.bytes, err);
         rx_free(owned);
     }
     return st;
@@ -76,8 +78,10 @@ static rlx_status write_tensors(rlx_trainer *t, rlx_dtype type, write_fn *fn, vo
 
 /* ---- GGUF ------------------------------------------------------------------------------------ */
 
-static rlx_status write_gguf(void *to, const void *data, size_t bytes, rlx_error *err)
+static rlx_status write_gguf(void *to, rlx_dtype type, const void *data, size_t bytes,
+                             rlx_error *err)
 {
+    (void)type;
     return rlx_gguf_writer_write(to, data, bytes, err);
 }
 
@@ -97,9 +101,10 @@ static rlx_status save_gguf(rlx_trainer *t, rlx_gguf_writer *w, rlx_dtype type, 
 
 /* ---- safetensors ----------------------------------------------------------------------------- */
 
-static rlx_status write_file(void *to, const void *data, size_t bytes, rlx_error *err)
+static rlx_status write_file(void *to, rlx_dtype type, const void *data, size_t bytes,
+                             rlx_error *err)
 {
-    return rx_outfile_write(to, data, bytes, err);
+    return rx_safetensors_write(to, type, data, bytes, err);
 }
 
 static rlx_status save_weights(rlx_trainer *t, rx_safetensors_writer *w, const char *path,
@@ -114,7 +119,7 @@ static rlx_status save_weights(rlx_trainer *t, rx_safetensors_writer *w, const c
     }
     RLX_TRY(rx_outfile_make_folders(path, err));
     RLX_TRY(rx_safetensors_begin(w, path, err));
-    return write_tensors(t, type, write_file, &w->file, err);
+    return write_tensors(t, type, write_file, w, err);
 }
 
 /* One that is there must be the same. */

@@ -208,7 +208,7 @@ static rlx_status write_config(const rlx_trainer *t, const char *path, const rx_
 
 static rlx_status write_file(void *to, const void *data, size_t bytes, rlx_error *err)
 {
-    return rx_outfile_write(to, data, bytes, err);
+    return rx_safetensors_write(to, RLX_F32, data, bytes, err);
 }
 
 static rlx_status save_peft(rlx_trainer *t, const char *weights, const char *config,
@@ -222,7 +222,7 @@ static rlx_status save_peft(rlx_trainer *t, const char *weights, const char *con
     if (st == RLX_OK)
         st = rx_safetensors_begin(&w, weights, err);
     if (st == RLX_OK)
-        st = write_matrices(t, RX_NAMES_HF, write_file, &w.file, err);
+        st = write_matrices(t, RX_NAMES_HF, write_file, &w, err);
     if (st == RLX_OK)
         st = write_config(t, config, &targets, err);
     if (st == RLX_OK)

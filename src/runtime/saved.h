@@ -9,7 +9,8 @@
 
 #define RX_SAVED_FORMAT 1u
 
-/* The beginning of a file; numbers are little-endian. */
+/* The beginning of a file; numbers have the byte order of the machine, which another order refuses
+ * by the format. */
 typedef struct rx_saved_header {
     char magic[8];                             /* of rx_kind_program */
     uint32_t format, policy;

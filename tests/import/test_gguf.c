@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/little.h"
 #include "check.h"
 #include "rlx/rlx.h"
 #include "support/model_file.h"
@@ -154,7 +155,7 @@ static void check_tensors(const rlx_file *f)
     CHECK(rlx_file_n_tensors(f) == 4 && !rlx_file_tensor_at(f, 4, &t));
     CHECK(rlx_file_tensor_at(f, 0, &t) && !strcmp(t.name, "plain") && t.dtype == RLX_F32);
     CHECK(t.shape.rank == 2 && t.shape.dim[0] == 2 && t.shape.dim[1] == 3 && t.bytes == 24);
-    CHECK(*(const unsigned char *)t.data == 0);
+    CHECK(((const unsigned char *)t.data)[rx_little_index(t.dtype, 0)] == 0);
     CHECK_OK(rlx_file_get_tensor(f, "packed", &t, &err), &err);
     CHECK(t.dtype == RLX_Q4_0 && !strcmp(t.type_name, "q4_0") && t.bytes == 72);
     CHECK(*(const unsigned char *)t.data == 64 && t.shape.dim[0] == 2 && t.shape.dim[1] == 64);

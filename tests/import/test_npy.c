@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/little.h"
 #include "check.h"
 #include "rlx/rlx.h"
 #include "support/file_faults.h"
@@ -76,20 +77,23 @@ static void test_headers(void)
     const float rows[6] = {0, 1, 2, 3, 4, 5}, columns[6] = {0, 3, 1, 4, 2, 5};
     const double wide[2] = {0.1, -1e300};
     rlx_npy in;
-    float swapped[6];
-    for (int i = 0; i < 6; i++)
-        for (int k = 0; k < 4; k++)
-            ((char *)&swapped[i])[k] = ((const char *)&rows[i])[3 - k];
+    char little[24], little_columns[24], swapped[24], little_wide[16];
+    rx_little_copy(RLX_F32, rows, little, 24);
+    rx_little_copy(RLX_F32, columns, little_columns, 24);
+    rx_little_copy(RLX_F64, wide, little_wide, 16);
+    for (int i = 0; i < 24; i++)
+        swapped[i] = little[i ^ 3];
     for (int version = 1; version <= 3; version++) {
-        write_npy(version, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }  \n", rows,
-                  24);
+        write_npy(version, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }  \n",
+                  little, 24);
         check_floats(rows, 6);
     }
-    write_npy(1, "{'shape':(2,3),'fortran_order':True,'descr':\"<f4\"}\n", columns, 24);
+    write_npy(1, "{'shape':(2,3),'fortran_order':True,'descr':\"<f4\"}\n", little_columns,
+              24);
     check_floats(rows, 6);
     write_npy(1, "{'descr': '>f4', 'fortran_order': False, 'shape': (6,)}\n", swapped, 24);
     check_floats(rows, 6);
-    write_npy(1, "{'descr': '<f8', 'fortran_order': False, 'shape': (2L,)}\n", wide, 16);
+    write_npy(1, "{'descr': '<f8', 'fortran_order': False, 'shape': (2L,)}\n", little_wide, 16);
     if (CHECK_OK(rlx_npy_load(path, &in, &err), &err)) {
         CHECK(in.dtype == RLX_F64 && in.bytes == 16 && !memcmp(in.data, wide, 16));
         rlx_free(in.data);

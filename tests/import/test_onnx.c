@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/little.h"
 #include "check.h"
 #include "import/onnx.h"
 #include "rlx/rlx.h"
@@ -115,10 +116,12 @@ static void test_typed(void)
     static const int64_t i64[3] = {-1, 1LL << 40, 7};
     static const int32_t i32[3] = {-5, 6, 7};
     static const unsigned char truth[3] = {1, 0, 1};
+    char little[sizeof f];
+    rx_little_copy(RLX_F32, f, little, sizeof f);
     blob t = onnx_tensor("w", 1, row3, f, sizeof f), list = {0};
     check_tensor(&t, 1, row3, f, sizeof f);
     t = onnx_tensor("w", 1, row3, NULL, 0);
-    pb_bytes(&t, 4, f, sizeof f);
+    pb_bytes(&t, 4, little, sizeof f);
     check_tensor(&t, 1, row3, f, sizeof f);
     t = onnx_tensor("w", 7, row3, NULL, 0);
     for (int i = 0; i < 3; i++)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/little.h"
 #include "check.h"
 #include "import/json.h"
 #include "rlx/rlx.h"
@@ -34,7 +35,8 @@ static void check_full(const rlx_file *f)
     CHECK(rlx_file_tensor_at(f, 0, &t) && !strcmp(t.name, "w") && t.dtype == RLX_F32);
     CHECK(t.shape.rank == 2 && t.shape.dim[0] == 2 && t.shape.dim[1] == 3 && t.bytes == 24);
     CHECK_OK(rlx_file_get_tensor(f, "h", &t, &err), &err);
-    CHECK(t.dtype == RLX_BF16 && *(const unsigned char *)t.data == 32 && t.bytes == 4);
+    CHECK(t.dtype == RLX_BF16 && t.bytes == 4);
+    CHECK(((const unsigned char *)t.data)[rx_little_index(t.dtype, 0)] == 32);
     CHECK(rlx_file_find_tensor(f, "s", &t) && t.dtype == RLX_BOOL && t.shape.rank == 0);
     CHECK(rlx_file_find_tensor(f, "e", &t) && t.dtype == RLX_I64 && t.bytes == 0);
     CHECK(rlx_file_find_tensor(f, "d", &t) && t.dtype == RLX_F64 && t.bytes == 8);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/little.h"
 #include "ops/optest.h"
 
 #define MAX_ELEMENTS (INT64_C(1) << 28)
@@ -344,8 +345,8 @@ static void put_scale(uint8_t *block, const scale_field *f, int power, generator
     uint16_t half;
     rlx_from_float(RLX_F16, &scale, &half, 1);
     switch (f->kind) {
-    case SCALE_F16: memcpy(at, &half, 2); break;
-    case SCALE_F32: memcpy(at, &scale, 4); break;
+    case SCALE_F16: rx_little_copy(RLX_F16, &half, at, 2); break;
+    case SCALE_F32: rx_little_copy(RLX_F32, &scale, at, 4); break;
     case SCALE_E8M0: *at = (uint8_t)(122 + power + (int)next_below(g, 4)); break; /* 2^-5 .. 2^-2 */
     case SCALE_UE4M3: /* exponents 2^-4 .. 2^-2 */
         for (int i = 0; i < f->count; i++) {
@@ -366,7 +367,7 @@ static void put_q8_k_sums(uint8_t *block)
     for (int group = 0; group < 16; group++) {
         int16_t sum = 0;
         for (int i = 0; i < 16; i++) sum = (int16_t)(sum + (int8_t)block[4 + group * 16 + i]);
-        memcpy(block + 260 + group * 2, &sum, 2);
+        rx_little_copy(RLX_I16, &sum, block + 260 + group * 2, 2);
     }
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/little.h"
 #include "import/onnx.h"
 
 static void put_varint(blob *b, uint64_t v)
@@ -47,8 +48,15 @@ blob onnx_tensor(const char *name, int type, const int64_t *dims, const void *ra
         pb_int(&t, 1, (uint64_t)*dims);
     pb_int(&t, 2, (uint64_t)type);
     pb_text(&t, 8, name);
-    if (raw)
-        pb_bytes(&t, 9, raw, bytes);
+    if (raw) {
+        const rx_onnx_type *known = rx_onnx_type_of(type);
+        unsigned char *little = malloc(bytes + 1);
+        if (!little)
+            abort();
+        rx_little_copy(known ? known->dtype : RLX_NO_TYPE, raw, little, bytes);
+        pb_bytes(&t, 9, little, bytes);
+        free(little);
+    }
     return t;
 }
 

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/little.h"
+
 #define WIDTH TINY_WIDTH
 #define LETTERS 26
 #define HEADS 4
@@ -154,6 +156,7 @@ static void put_tensor(maker *m, const char *name, uint64_t rows, uint64_t colum
     blob_number(&m->infos, m->data.n, 8);
     for (uint64_t i = 0; i < n; i++) {
         float v = (float)(f.mean + f.spread * next_random(m));
+        rx_little_copy(RLX_F32, &v, &v, sizeof v);
         blob_add(&m->data, &v, sizeof v);
     }
     blob_align(&m->data, ALIGNMENT);

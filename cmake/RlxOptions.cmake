@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 # The options of the build, the default build type, and the flags of code that is ours. Nothing here
 # changes a flag of the project that embeds rlx.
+include(CheckCCompilerFlag)
+include(CheckCSourceCompiles)
 include(GNUInstallDirs)
 
 string(COMPARE EQUAL "${PROJECT_SOURCE_DIR}" "${CMAKE_SOURCE_DIR}" RLX_TOP_LEVEL)
@@ -72,6 +74,10 @@ function(rlx_own_code target)
             target_compile_options(${target} PRIVATE -Wa,-muse-unaligned-vector-move -Wno-format)
         endif()
     endif()
+    if(CMAKE_SYSTEM_PROCESSOR STREQUAL "s390x" AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
+        # There float expressions have the precision of double otherwise (FLT_EVAL_METHOD 1).
+        target_compile_options(${target} PRIVATE -fexcess-precision=fast)
+    endif()
     if(RLX_WERROR)
         target_compile_options(${target} PRIVATE -Werror)
     endif()
@@ -127,6 +133,28 @@ function(rlx_choose_webgpu sources)
     set(${sources} "${list}" PARENT_SCOPE)
 endfunction()
 
+# rlx_leave_out(<level>): src/cpu knows that this build has no kernels of an instruction set
+function(rlx_leave_out level)
+    string(TOUPPER "RX_NO_${level}" absent)
+    set_property(SOURCE "${PROJECT_SOURCE_DIR}/src/cpu/cpuid.c"
+                 "${PROJECT_SOURCE_DIR}/src/cpu/dispatch.c"
+                 APPEND PROPERTY COMPILE_DEFINITIONS ${absent})
+endfunction()
+
+# rlx_arm_options(<out> <extensions>): the options for extensions of 64-bit Arm, empty where the
+# compiler does not know them. The second form is that of zig, in which gcc lacks some.
+function(rlx_arm_options out extensions)
+    set(${out} "" PARENT_SCOPE)
+    foreach(option "-march=armv8.2-a+${extensions}" "-mcpu=generic+${extensions}")
+        string(MAKE_C_IDENTIFIER "rlx_has_${option}" has)
+        check_c_compiler_flag("${option}" ${has})
+        if(${has})
+            set(${out} "${option}" PARENT_SCOPE)
+            return()
+        endif()
+    endforeach()
+endfunction()
+
 # rlx_choose_simd(<list of sources>): the files of src/cpu/fast for this processor's architecture,
 # each with the options of its instruction set. Which of them run is decided at run time.
 function(rlx_choose_simd sources)
@@ -135,10 +163,7 @@ function(rlx_choose_simd sources)
         set(files ${RLX_SIMD})
         foreach(level avx2 avx512 avx512vnni)
             if(NOT level IN_LIST files)
-                string(TOUPPER "RX_NO_${level}" absent)
-                set_property(SOURCE "${PROJECT_SOURCE_DIR}/src/cpu/cpuid.c"
-                             "${PROJECT_SOURCE_DIR}/src/cpu/dispatch.c"
-                             APPEND PROPERTY COMPILE_DEFINITIONS ${absent})
+                rlx_leave_out(${level})
             endif()
         endforeach()
         set(flags_avx2 -mavx2 -mfma -mf16c)
@@ -147,6 +172,15 @@ function(rlx_choose_simd sources)
         set(flags_avx512vnni ${flags_avx512} -mavx512vnni)
     elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
         set(files neon)
+        rlx_arm_options(flags_neondot dotprod)
+        rlx_arm_options(flags_neoni8mm dotprod+i8mm)
+        foreach(level neondot neoni8mm)
+            if(flags_${level})
+                list(APPEND files ${level})
+            else()
+                rlx_leave_out(${level})
+            endif()
+        endforeach()
     elseif(CMAKE_SYSTEM_PROCESSOR STREQUAL "wasm32")
         set(files "") # cmake/wasm_targets.cmake compiles them, once for each module
     endif()

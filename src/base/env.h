@@ -11,7 +11,7 @@
     X(DEVICE, "RLX_DEVICE", "device that \"auto\" opens: cpu, vulkan, vulkan:1, webgpu, ...")    \
     X(LOG, "RLX_LOG", "log level of the command line: off, error, warn, info, debug, trace")     \
     X(THREADS, "RLX_THREADS", "threads of the CPU device; default: what the process may use")    \
-    X(CPU, "RLX_CPU", "most that CPU kernels use: generic, avx2, avx512, vnni")                  \
+    X(CPU, "RLX_CPU", "most that CPU kernels use: generic, avx2, avx512, vnni, neon, ...")       \
     X(CACHE_DIR, "RLX_CACHE_DIR", "folder of pipeline and calibration caches")                   \
     X(STORE, "RLX_STORE", "folder of the models that 'rlx pull' gets")                           \
     X(HISTORY, "RLX_HISTORY", "file with what was typed in 'rlx chat'; /dev/null: none is kept")  \

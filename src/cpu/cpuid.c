@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads features and caches with CPUID, and the enabled register state with XGETBV. */
+/* Features and caches: by CPUID, and the enabled register state by XGETBV; on 64-bit Arm features
+ * as the system tells them. */
 #include "cpu/cpuid.h"
 
 #include <stdbool.h>
@@ -86,10 +87,46 @@ rx_cpu_caches rx_cpu_cache_sizes(void)
 
 #else
 
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+
+/* Bits of AT_HWCAP and AT_HWCAP2, part of Linux's ABI; headers of older systems lack the second. */
+#define HAS_DOTPROD (1ul << 20)
+#define HAS_I8MM (1ul << 13)
+
+static uint32_t find_arm_flags(void)
+{
+    const bool dot = getauxval(AT_HWCAP) & HAS_DOTPROD;
+    const bool i8mm = dot && getauxval(AT_HWCAP2) & HAS_I8MM;
+    return RX_CPU_NEON | (dot ? RX_CPU_DOTPROD : 0) | (i8mm ? RX_CPU_I8MM : 0);
+}
+#elif defined(__aarch64__) && defined(__APPLE__)
+#include <sys/sysctl.h>
+
+static bool has_feature(const char *name)
+{
+    int value = 0;
+    size_t bytes = sizeof value;
+    return sysctlbyname(name, &value, &bytes, NULL, 0) == 0 && value != 0;
+}
+
+static uint32_t find_arm_flags(void)
+{
+    const bool dot = has_feature("hw.optional.arm.FEAT_DotProd");
+    const bool i8mm = dot && has_feature("hw.optional.arm.FEAT_I8MM");
+    return RX_CPU_NEON | (dot ? RX_CPU_DOTPROD : 0) | (i8mm ? RX_CPU_I8MM : 0);
+}
+#elif defined(__aarch64__)
+static uint32_t find_arm_flags(void)
+{
+    return RX_CPU_NEON;
+}
+#endif
+
 static uint32_t find_flags(void)
 {
 #if defined(__aarch64__)
-    return RX_CPU_NEON;
+    return find_arm_flags();
 #elif defined(__wasm_simd128__)
     return RX_CPU_WASM;
 #else
@@ -112,6 +149,9 @@ static const struct {
     {"avx2", RX_CPU_AVX2},
     {"avx512", RX_CPU_AVX2 | RX_CPU_AVX512},
     {"vnni", RX_CPU_AVX2 | RX_CPU_AVX512 | RX_CPU_VNNI},
+    {"neon", RX_CPU_NEON},
+    {"dotprod", RX_CPU_NEON | RX_CPU_DOTPROD},
+    {"i8mm", RX_CPU_NEON | RX_CPU_DOTPROD | RX_CPU_I8MM},
 };
 
 /* The index of RLX_CPU in the list of limits; -1: not set, -2: unknown. */
@@ -126,7 +166,8 @@ static int find_limit(void)
     return -2;
 }
 
-/* Levels without kernels in this build: RLX_SIMD of the build leaves them out. */
+/* Levels without kernels in this build: RLX_SIMD of the build leaves them out, or the compiler
+ * does not know them. */
 static const uint32_t absent = 0
 #ifdef RX_NO_AVX2
     | RX_CPU_AVX2
@@ -136,6 +177,12 @@ static const uint32_t absent = 0
 #endif
 #ifdef RX_NO_AVX512VNNI
     | RX_CPU_VNNI
+#endif
+#ifdef RX_NO_NEONDOT
+    | RX_CPU_DOTPROD
+#endif
+#ifdef RX_NO_NEONI8MM
+    | RX_CPU_I8MM
 #endif
     ;
 
@@ -149,6 +196,6 @@ rlx_status rx_cpu_check_limit(rlx_error *err)
 {
     if (find_limit() != -2)
         return RLX_OK;
-    return rx_fail(err, RLX_INVALID, "RLX_CPU: expected generic, avx2, avx512 or vnni, got '%s'",
-                   rx_env_text(RX_ENV_CPU));
+    return rx_fail(err, RLX_INVALID, "RLX_CPU: expected generic, avx2, avx512, vnni, neon, dotprod "
+                   "or i8mm, got '%s'", rx_env_text(RX_ENV_CPU));
 }

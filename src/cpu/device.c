@@ -66,12 +66,14 @@ static void processor_name(char *out, size_t cap)
 static const char *kernel_set(void)
 {
     uint32_t flags = rx_cpu_flags();
-    return flags & RX_CPU_VNNI     ? "AVX-512 and VNNI kernels"
-           : flags & RX_CPU_AVX512 ? "AVX-512 kernels"
-           : flags & RX_CPU_AVX2   ? "AVX2 kernels"
-           : flags & RX_CPU_NEON   ? "NEON kernels"
-           : flags & RX_CPU_WASM   ? "WebAssembly SIMD kernels"
-                                   : "portable kernels";
+    return flags & RX_CPU_VNNI      ? "AVX-512 and VNNI kernels"
+           : flags & RX_CPU_AVX512  ? "AVX-512 kernels"
+           : flags & RX_CPU_AVX2    ? "AVX2 kernels"
+           : flags & RX_CPU_I8MM    ? "NEON and i8mm kernels"
+           : flags & RX_CPU_DOTPROD ? "NEON and dot-product kernels"
+           : flags & RX_CPU_NEON    ? "NEON kernels"
+           : flags & RX_CPU_WASM    ? "WebAssembly SIMD kernels"
+                                    : "portable kernels";
 }
 
 static size_t cpu_list(rlx_device_info *out, size_t cap, char reason[512])

@@ -48,6 +48,12 @@ static const struct {
 #endif
 #elif defined(__aarch64__)
     {RX_CPU_NEON, rx_fast_neon},
+#ifndef RX_NO_NEONDOT
+    {RX_CPU_DOTPROD, rx_fast_neondot},
+#endif
+#ifndef RX_NO_NEONI8MM
+    {RX_CPU_I8MM, rx_fast_neoni8mm},
+#endif
 #elif defined(__wasm_simd128__)
     {RX_CPU_WASM, rx_fast_wasm},
 #endif

@@ -10,8 +10,10 @@ function(rlx_ops name every)
         math(EXPR every "${every} * 40")
     elseif(RLX_SANITIZE)
         math(EXPR every "${every} * 15")
-    elseif(CMAKE_CROSSCOMPILING) # an emulator takes five to twenty times as long
+    elseif(WIN32 AND CMAKE_CROSSCOMPILING) # compiled with less optimisation
         math(EXPR every "${every} * 20")
+    elseif(CMAKE_CROSSCOMPILING) # qemu takes ten to twenty times as long
+        math(EXPR every "${every} * 40")
     endif()
     rlx_test("ops/${name}" "${CMAKE_CURRENT_SOURCE_DIR}/ops/share.sh" $<TARGET_FILE:optest>
              ${every} --device ${ops_DEVICE} ${ops_OPTIONS})
@@ -30,6 +32,13 @@ if(NOT RLX_SANITIZE MATCHES "thread") # cases run on many threads, but only the 
     foreach(name cpu-fast ref null)
         rlx_share(ops/${name} optest)
     endforeach()
+endif()
+if(CMAKE_CROSSCOMPILING AND CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64") # processors with less
+    rlx_ops(cpu-dotprod 1 DEVICE cpu OPTIONS --fast --family quant
+            ENVIRONMENT QEMU_CPU=neoverse-n1)
+    rlx_ops(cpu-neon 1 DEVICE cpu OPTIONS --fast --family quant ENVIRONMENT QEMU_CPU=cortex-a53)
+    rlx_share(ops/cpu-dotprod optest)
+    rlx_share(ops/cpu-neon optest)
 endif()
 rlx_ops(grad 8 DEVICE ref OPTIONS --grad) # derivatives against differences, and
 rlx_ops(grad-cpu 12 DEVICE cpu OPTIONS --grad) # those of devices against the reference

@@ -162,6 +162,24 @@ RX_INLINE float vf_hmax(vf a) { return vmaxvq_f32(a); }
 RX_INLINE float vf_hmin(vf a) { return vminvq_f32(a); }
 RX_INLINE int32_t vi_hsum(vi a) { return vaddvq_s32(a); }
 
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+RX_INLINE vi vi_dot_u8s8(vi acc, vi u, vi s)
+{
+    return vusdotq_s32(acc, vreinterpretq_u8_s32(u), vreinterpretq_s8_s32(s));
+}
+RX_INLINE vi vi_dot_u7s8(vi acc, vi u, vi s) { return vi_dot_u8s8(acc, u, s); }
+#elif defined(__ARM_FEATURE_DOTPROD)
+RX_INLINE vi vi_dot_u7s8(vi acc, vi u, vi s)
+{
+    return vdotq_s32(acc, vreinterpretq_s8_s32(u), vreinterpretq_s8_s32(s));
+}
+/* u = signed u + 256 (u >> 7) */
+RX_INLINE vi vi_dot_u8s8(vi acc, vi u, vi s)
+{
+    const vi top = vreinterpretq_s32_u8(vshrq_n_u8(vreinterpretq_u8_s32(u), 7));
+    return vi_dot_u7s8(vi_add(acc, vi_shl(vi_dot_u7s8(vi_set1(0), top, s), 8)), u, s);
+}
+#else
 RX_INLINE vi vi_dot_u8s8(vi acc, vi u, vi s)
 {
     int8x16_t sb = vreinterpretq_s8_s32(s);
@@ -177,6 +195,7 @@ RX_INLINE vi vi_dot_u8s8(vi acc, vi u, vi s)
 }
 
 RX_INLINE vi vi_dot_u7s8(vi acc, vi u, vi s) { return vi_dot_u8s8(acc, u, s); }
+#endif
 
 RX_INLINE vf vf_swap(vf a) { return vrev64q_f32(a); }
 RX_INLINE void vf_spread(vf a, vf *lo, vf *hi)

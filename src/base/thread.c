@@ -32,6 +32,20 @@ void rx_mutex_finish(rx_mutex *m) { pthread_mutex_destroy(&m->m); }
 void rx_mutex_lock(rx_mutex *m) { pthread_mutex_lock(&m->m); }
 void rx_mutex_unlock(rx_mutex *m) { pthread_mutex_unlock(&m->m); }
 
+#if defined(__APPLE__) /* has no other clock than that of the day, but waits for so long */
+
+bool rx_cond_init(rx_cond *c) { return !pthread_cond_init(&c->c, NULL); }
+
+bool rx_cond_wait_until(rx_cond *c, rx_mutex *m, int64_t deadline_ns)
+{
+    const int64_t now = rx_now_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
+    struct timespec t = {.tv_sec = (time_t)(left / 1000000000),
+                         .tv_nsec = (long)(left % 1000000000)};
+    return pthread_cond_timedwait_relative_np(&c->c, &m->m, &t) == 0;
+}
+
+#else
+
 bool rx_cond_init(rx_cond *c)
 {
     pthread_condattr_t attr;
@@ -43,17 +57,19 @@ bool rx_cond_init(rx_cond *c)
     return ok;
 }
 
-void rx_cond_finish(rx_cond *c) { pthread_cond_destroy(&c->c); }
-void rx_cond_wait(rx_cond *c, rx_mutex *m) { pthread_cond_wait(&c->c, &m->m); }
-void rx_cond_signal(rx_cond *c) { pthread_cond_signal(&c->c); }
-void rx_cond_broadcast(rx_cond *c) { pthread_cond_broadcast(&c->c); }
-
 bool rx_cond_wait_until(rx_cond *c, rx_mutex *m, int64_t deadline_ns)
 {
     struct timespec t = {.tv_sec = (time_t)(deadline_ns / 1000000000),
                          .tv_nsec = (long)(deadline_ns % 1000000000)};
     return pthread_cond_timedwait(&c->c, &m->m, &t) == 0;
 }
+
+#endif
+
+void rx_cond_finish(rx_cond *c) { pthread_cond_destroy(&c->c); }
+void rx_cond_wait(rx_cond *c, rx_mutex *m) { pthread_cond_wait(&c->c, &m->m); }
+void rx_cond_signal(rx_cond *c) { pthread_cond_signal(&c->c); }
+void rx_cond_broadcast(rx_cond *c) { pthread_cond_broadcast(&c->c); }
 
 bool rx_rwlock_init(rx_rwlock *l) { return !pthread_rwlock_init(&l->l, NULL); }
 void rx_rwlock_finish(rx_rwlock *l) { pthread_rwlock_destroy(&l->l); }

@@ -5,6 +5,7 @@
 #include "serve/http.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <microhttpd.h>
 #include <netdb.h>
 #include <stddef.h>
@@ -288,6 +289,15 @@ static rlx_status fail_listen(const char *where, rlx_error *err)
     return rx_fail(err, RLX_IO, "cannot listen on %s: %s", where, strerror(errno));
 }
 
+/* A stream socket that programs do not inherit; -1: errno says why. */
+static int open_socket(int family)
+{
+    const int fd = socket(family, SOCK_STREAM, 0);
+    if (fd >= 0)
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+    return fd;
+}
+
 static rlx_status listen_unix(rx_http *h, rlx_error *err)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -297,7 +307,7 @@ static rlx_status listen_unix(rx_http *h, rlx_error *err)
         return rx_fail(err, RLX_INVALID, "'%s' is too long for a Unix socket", path);
     memcpy(a.sun_path, path, strlen(path) + 1);
     if (!lstat(path, &st) && S_ISSOCK(st.st_mode)) { /* left over by a server that has ended? */
-        const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        const int probe = open_socket(AF_UNIX);
         const bool alive = probe >= 0 && !connect(probe, (struct sockaddr *)&a, sizeof a);
         if (probe >= 0)
             close(probe);
@@ -305,7 +315,7 @@ static rlx_status listen_unix(rx_http *h, rlx_error *err)
             return rx_fail(err, RLX_IO, "cannot listen on '%s': another server does", path);
         RLX_TRY(rx_outfile_remove(path, err));
     }
-    h->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    h->fd = open_socket(AF_UNIX);
     if (h->fd < 0 || bind(h->fd, (struct sockaddr *)&a, sizeof a) || chmod(path, 0600) ||
         listen(h->fd, SOMAXCONN))
         return fail_listen(path, err);
@@ -354,7 +364,7 @@ static rlx_status listen_tcp(rx_http *h, rlx_error *err)
                        gai_strerror(got));
     for (const struct addrinfo *i = list; i && h->fd < 0; i = i->ai_next) {
         const int yes = 1;
-        h->fd = socket(i->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        h->fd = open_socket(i->ai_family);
         if (h->fd >= 0 &&
             (setsockopt(h->fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) ||
              bind(h->fd, i->ai_addr, i->ai_addrlen) || listen(h->fd, SOMAXCONN))) {

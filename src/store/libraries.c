@@ -32,12 +32,20 @@ static rlx_status open_library(const char *const *files, const char *const *name
     return rx_fail(err, RLX_UNSUPPORTED, "%s", why);
 }
 
+/* A library by the version of its ABI: of the system, and of Homebrew. */
+#if defined(__APPLE__)
+#define FILES(name, abi)                                                     \
+    "lib" name "." abi ".dylib", "/opt/homebrew/lib/lib" name "." abi ".dylib", \
+        "/usr/local/lib/lib" name "." abi ".dylib"
+#else
+#define FILES(name, abi) "lib" name ".so." abi
+#endif
 #define NAME(name) #name,
 #define COUNT(names) (sizeof(names) / sizeof *(names))
 
 rlx_status rx_open_curl(rlx_error *err)
 {
-    static const char *const files[] = {"libcurl.so.4", "libcurl-gnutls.so.4", NULL};
+    static const char *const files[] = {FILES("curl", "4"), "libcurl-gnutls.so.4", NULL};
     static const char *const names[] = {RX_CURL_FUNCTIONS(NAME) "curl_version_info"};
     static void *found[COUNT(names)];
     if (rx_curl.p_curl_easy_init)
@@ -58,7 +66,7 @@ rlx_status rx_open_curl(rlx_error *err)
 
 rlx_status rx_open_zlib(rlx_error *err)
 {
-    static const char *const files[] = {"libz.so.1", NULL};
+    static const char *const files[] = {FILES("z", "1"), NULL};
     static const char *const names[] = {RX_ZLIB_FUNCTIONS(NAME)};
     static void *found[COUNT(names)];
     if (rx_zlib.p_inflate)
@@ -71,7 +79,7 @@ rlx_status rx_open_zlib(rlx_error *err)
 
 rlx_status rx_open_microhttpd(rlx_error *err)
 {
-    static const char *const files[] = {"libmicrohttpd.so.12", NULL};
+    static const char *const files[] = {FILES("microhttpd", "12"), NULL};
     static const char *const names[] = {RX_MHD_FUNCTIONS(NAME)};
     static void *found[COUNT(names)];
     if (rx_mhd.p_MHD_start_daemon)

@@ -11,6 +11,9 @@
 
 /* ---- Extensions and features ---------------------------------------------------------------- */
 
+/* Of drivers that lack a part of Vulkan; headers have the name only with their beta parts. */
+#define PORTABILITY_SUBSET "VK_KHR_portability_subset"
+
 typedef struct extensions {
     VkExtensionProperties *list;
     uint32_t n;
@@ -95,6 +98,8 @@ void rx_vk_features_ask(const rx_vk_instance *vk, VkPhysicalDevice handle, bool 
                      0);
     if (has_extension(&e, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME))
         f->extensions[f->n_extensions++] = VK_EXT_MEMORY_BUDGET_EXTENSION_NAME;
+    if (has_extension(&e, PORTABILITY_SUBSET)) /* must be enabled where it is */
+        f->extensions[f->n_extensions++] = PORTABILITY_SUBSET;
     if (e.version < VK_API_VERSION_1_2 &&
         has_extension(&e, VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME))
         f->extensions[f->n_extensions++] = VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME;

@@ -156,11 +156,37 @@ static void listen_to_layer(const rx_vk_instance *vk,
         create(vk->handle, messages, NULL, &unused);
 }
 
+/* Drivers that lack a part of Vulkan (MoltenVK) are listed only on request. The names are those of
+ * headers from 1.3.208 on. */
+#if defined(__APPLE__)
+#define WANTS_PORTABILITY true
+#else
+#define WANTS_PORTABILITY false
+#endif
+#define PORTABILITY_ENUMERATION "VK_KHR_portability_enumeration"
+#define ENUMERATE_PORTABILITY 1 /* VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR */
+
+static bool has_instance_extension(const rx_vk_instance *vk, const char *name)
+{
+    PFN_vkEnumerateInstanceExtensionProperties list =
+        (PFN_vkEnumerateInstanceExtensionProperties)global_function(
+            vk, "vkEnumerateInstanceExtensionProperties");
+    uint32_t n = 0;
+    if (!list || list(NULL, &n, NULL) != VK_SUCCESS || !n)
+        return false;
+    VkExtensionProperties *all = rx_alloc_array(n, sizeof *all);
+    bool found = false;
+    if (all && list(NULL, &n, all) >= VK_SUCCESS)
+        for (uint32_t i = 0; i < n; i++)
+            found |= !strcmp(all[i].extensionName, name);
+    rx_free(all);
+    return found;
+}
+
 static bool create_instance(rx_vk_instance *vk, char *reason)
 {
     static const char *const layers[] = {VALIDATION_LAYER};
-    static const char *const extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME,
-                                             VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME};
+    const char *extensions[3];
     static const VkValidationFeatureEnableEXT checks[] = {
         VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT};
     VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
@@ -180,7 +206,8 @@ static bool create_instance(rx_vk_instance *vk, char *reason)
                                         .pNext = &messages, .enabledValidationFeatureCount = 1,
                                         .pEnabledValidationFeatures = checks};
     VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
-                                 .pApplicationInfo = &app};
+                                 .pApplicationInfo = &app,
+                                 .ppEnabledExtensionNames = extensions};
     vk->validation = rx_env_flag(RX_ENV_VULKAN_VALIDATION) && has_layer(vk, VALIDATION_LAYER);
     if (rx_env_flag(RX_ENV_VULKAN_VALIDATION) && !vk->validation)
         rx_log(RLX_LOG_WARN, "RLX_VULKAN_VALIDATION is set, but the layer " VALIDATION_LAYER
@@ -189,8 +216,12 @@ static bool create_instance(rx_vk_instance *vk, char *reason)
         info.pNext = &features;
         info.enabledLayerCount = 1;
         info.ppEnabledLayerNames = layers;
-        info.enabledExtensionCount = 2;
-        info.ppEnabledExtensionNames = extensions;
+        extensions[info.enabledExtensionCount++] = VK_EXT_DEBUG_UTILS_EXTENSION_NAME;
+        extensions[info.enabledExtensionCount++] = VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME;
+    }
+    if (WANTS_PORTABILITY && has_instance_extension(vk, PORTABILITY_ENUMERATION)) {
+        extensions[info.enabledExtensionCount++] = PORTABILITY_ENUMERATION;
+        info.flags |= ENUMERATE_PORTABILITY;
     }
     PFN_vkCreateInstance create = (PFN_vkCreateInstance)global_function(vk, "vkCreateInstance");
     VkResult r = create ? create(&info, NULL, &vk->handle) : VK_ERROR_INITIALIZATION_FAILED;

@@ -32,9 +32,10 @@ void systemd_notify(const char *state)
     memcpy(a.sun_path, path, n);
     if (*path == '@')
         a.sun_path[0] = 0; /* an abstract socket */
-    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
     if (fd < 0)
         return;
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
     (void)sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&a,
                  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
     close(fd);

@@ -54,6 +54,19 @@ static double exact_value(const small_format *f, unsigned h)
     return h & 0x8000 ? -mag : mag;
 }
 
+/* RISC-V's arithmetic gives one NaN, whatever those of its operands are. */
+#if defined(__riscv)
+#define KEEPS_NAN false
+#else
+#define KEEPS_NAN true
+#endif
+
+static bool is_nan_of(const small_format *f, unsigned got, unsigned want)
+{
+    const unsigned inf = ((1u << f->exp_bits) - 1) << f->man_bits;
+    return KEEPS_NAN ? got == want : (got & 0x7fff) > inf;
+}
+
 static void check_widen(const small_format *f, unsigned h)
 {
     const double want = exact_value(f, h);
@@ -61,10 +74,10 @@ static void check_widen(const small_format *f, unsigned h)
     if (want != want) {
         const unsigned quiet = h | 1u << (f->man_bits - 1);
         check(got != got, "%s 0x%04x: expected NaN, got %g", f->name, h, (double)got);
-        check(f->from_f32(got) == quiet, "%s 0x%04x: NaN of f32 comes back as 0x%04x", f->name, h,
-              f->from_f32(got));
-        check(f->from_f64((double)got) == quiet, "%s 0x%04x: NaN of f64 comes back as 0x%04x",
-              f->name, h, f->from_f64((double)got));
+        check(is_nan_of(f, f->from_f32(got), quiet),
+              "%s 0x%04x: NaN of f32 comes back as 0x%04x", f->name, h, f->from_f32(got));
+        check(is_nan_of(f, f->from_f64((double)got), quiet),
+              "%s 0x%04x: NaN of f64 comes back as 0x%04x", f->name, h, f->from_f64((double)got));
         return;
     }
     check((double)got == want && !signbit(got) == !(h & 0x8000),

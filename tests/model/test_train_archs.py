@@ -82,7 +82,7 @@ def test_architectures(folder):
         if name.startswith(SKIPPED):
             continue
         folder.write("model.gguf", model.data)
-        if "bert" in name:
+        if "bert" in name or name.startswith("t5"):
             falls(name, folder.train("model.gguf", "--lr", 0.001, data="pairs.jsonl"))
             continue
         falls(name + ", adapter", folder.train("model.gguf", "--lr", 0.001, batch=1))

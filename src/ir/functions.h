@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Instantiation of the formulas of rlx/functions.def. A file defines X, A, B, ALPHA, BETA, K and
- * the primitives in its own terms, then RLX_FUNCTION1 and RLX_FUNCTION2, includes the table, and
- * undefines all of them by including ir/functions_end.h.
+ * the primitives in its own terms (on C numbers with ir/functions_operators.h), then RLX_FUNCTION1
+ * and RLX_FUNCTION2, includes the table, and undefines all by including ir/functions_end.h.
  *
  * A hand-tuned version is one line, `#define TUNED_mish INSTEAD vf_mish(X)`, and replaces the
  * formula wherever that file writes RX_FORMULA(mish, formula). */

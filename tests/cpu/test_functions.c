@@ -56,19 +56,12 @@ typedef struct function {
 #define A x
 #define B y
 #define K(number) ((wide)number##L)
-#define ADD(a, b) ((a) + (b))
-#define SUB(a, b) ((a) - (b))
-#define MUL(a, b) ((a) * (b))
-#define DIV(a, b) ((a) / (b))
+#include "ir/functions_operators.h"
 #define MAX(a, b) larger(a, b)
 #define MIN(a, b) smaller(a, b)
 #define POW(a, b) powl(a, b)
 #define ATAN2(a, b) atan2l(a, b)
-#define LT(a, b) ((a) < (b))
-#define GT(a, b) ((a) > (b))
-#define SELECT(condition, a, b) ((condition) ? (a) : (b))
 #define LIMIT(v, lo, hi) limit(v, lo, hi)
-#define NEG(v) (-(v))
 #define ABS(v) fabsl(v)
 #define SIGN(v) sign(v)
 #define SQRT(v) sqrtl(v)

@@ -123,3 +123,11 @@ uint64_t rx_hash_number(uint64_t x)
     x = (x ^ x >> 29) * k0;
     return x ^ x >> 32;
 }
+
+uint64_t rx_hash_ids(const uint32_t *ids, size_t n)
+{
+    uint64_t h = n;
+    for (size_t i = 0; i < n; i++)
+        h = rx_hash_number(h * 0x9e3779b97f4a7c15u + ids[i]);
+    return h;
+}

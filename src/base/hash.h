@@ -14,6 +14,8 @@ uint64_t rx_hash(uint64_t seed, const void *data, size_t n);
 uint64_t rx_hash_keyed(uint64_t seed, const void *data, size_t n);
 /* Of one number, faster: for tables of pairs of ids. */
 uint64_t rx_hash_number(uint64_t x);
+/* Of n ids. */
+uint64_t rx_hash_ids(const uint32_t *ids, size_t n);
 
 /* For tests: the key from now on. No table may be alive. */
 void rx_hash_set_key(uint64_t k0, uint64_t k1);

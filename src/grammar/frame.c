@@ -80,17 +80,9 @@ uint32_t rx_frame_intern(rx_machine *m, rx_frame f)
 
 /* ---- Payloads -------------------------------------------------------------------------------- */
 
-static uint64_t hash_words(const uint32_t *w, size_t n)
-{
-    uint64_t h = n;
-    for (size_t i = 0; i < n; i++)
-        h = rx_hash_number(h * 0x9e3779b97f4a7c15u + w[i]);
-    return h;
-}
-
 static size_t words_slot(const rx_words *s, const uint32_t *w, size_t n)
 {
-    size_t at = hash_words(w, n) & (s->cap_table - 1);
+    size_t at = rx_hash_ids(w, n) & (s->cap_table - 1);
     for (; s->table[at]; at = (at + 1) & (s->cap_table - 1)) {
         const uint32_t *other = s->data + s->table[at];
         if (other[0] == n && !memcmp(other + 1, w, n * sizeof *w))

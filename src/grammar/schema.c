@@ -18,17 +18,9 @@ static int compare_sids(const void *a, const void *b)
     return *p < *q ? -1 : *p > *q;
 }
 
-static uint64_t hash_sids(const rx_sid *s, size_t n)
-{
-    uint64_t h = n;
-    for (size_t i = 0; i < n; i++)
-        h = rx_hash_number(h * 0x9e3779b97f4a7c15u + s[i]);
-    return h;
-}
-
 static size_t node_slot(const rx_compiler *c, const rx_sid *s, size_t n)
 {
-    size_t at = hash_sids(s, n) & (c->cap_node_table - 1);
+    size_t at = rx_hash_ids(s, n) & (c->cap_node_table - 1);
     for (; c->node_table[at]; at = (at + 1) & (c->cap_node_table - 1)) {
         const rx_node *node = &c->nodes[c->node_table[at] - 1];
         if (node->n == n && (!n || !memcmp(node->sids, s, n * sizeof *s)))

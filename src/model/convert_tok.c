@@ -286,25 +286,16 @@ static rlx_status put_model(rx_arena *arena, const rlx_tokenizer *t, vocabulary 
 
 static rlx_status put_ids(const rlx_tokenizer *t, rlx_gguf_writer *w, rlx_error *err)
 {
-    static const struct {
-        rlx_special which;
-        const char *key;
-    } ids[] = {
-        {RLX_SPECIAL_BOS, KEY("bos_token_id")},     {RLX_SPECIAL_EOS, KEY("eos_token_id")},
-        {RLX_SPECIAL_EOT, KEY("eot_token_id")},     {RLX_SPECIAL_UNK, KEY("unknown_token_id")},
-        {RLX_SPECIAL_PAD, KEY("padding_token_id")}, {RLX_SPECIAL_SEP, KEY("seperator_token_id")},
-        {RLX_SPECIAL_CLS, KEY("cls_token_id")},     {RLX_SPECIAL_MASK, KEY("mask_token_id")},
-    };
     const bool words = t->model == RX_TOK_WORDPIECE || t->model == RX_TOK_UNIGRAM;
     const int32_t first = t->n_before ? t->before[0] : -1, last = t->n_after ? t->after[0] : -1;
-    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
-        int32_t id = t->special[ids[i].which];
-        if (words && ids[i].which == RLX_SPECIAL_BOS && first >= 0)
+    for (const rx_special_key *k = rx_special_keys; k->key; k++) {
+        int32_t id = t->special[k->which];
+        if (words && k->which == RLX_SPECIAL_BOS && first >= 0)
             id = first;
-        if (ids[i].which == RLX_SPECIAL_EOS && last >= 0 && (words || id < 0))
+        if (k->which == RLX_SPECIAL_EOS && last >= 0 && (words || id < 0))
             id = last;
         if (id >= 0)
-            RLX_TRY(rlx_gguf_writer_set_u32(w, ids[i].key, (uint32_t)id, err));
+            RLX_TRY(rlx_gguf_writer_set_u32(w, k->key, (uint32_t)id, err));
     }
     RLX_TRY(rlx_gguf_writer_set_bool(w, KEY("add_bos_token"), first >= 0, err));
     return rlx_gguf_writer_set_bool(w, KEY("add_eos_token"), last >= 0, err);

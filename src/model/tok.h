@@ -262,6 +262,13 @@ const rx_pre_name *rx_pre_at(size_t i); /* NULL behind the last */
 
 /* ---- Loading --------------------------------------------------------------------------------- */
 
+/* The keys of special tokens in GGUF files, spelled as there; ends with key NULL. tok_gguf.c */
+typedef struct rx_special_key {
+    rlx_special which;
+    const char *key;
+} rx_special_key;
+extern const rx_special_key rx_special_keys[];
+
 rlx_tokenizer *rx_tok_new(const char *path, rlx_error *err);
 /* Appends a token or fills a gap. */
 rlx_status rx_tok_set(rlx_tokenizer *t, size_t id, rx_token token, rlx_error *err);

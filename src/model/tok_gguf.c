@@ -278,6 +278,14 @@ static void load_wordpiece(rlx_tokenizer *t)
 
 /* ---- Special tokens -------------------------------------------------------------------------- */
 
+const rx_special_key rx_special_keys[] = {
+    {RLX_SPECIAL_BOS, KEY("bos_token_id")},     {RLX_SPECIAL_EOS, KEY("eos_token_id")},
+    {RLX_SPECIAL_EOT, KEY("eot_token_id")},     {RLX_SPECIAL_UNK, KEY("unknown_token_id")},
+    {RLX_SPECIAL_PAD, KEY("padding_token_id")}, {RLX_SPECIAL_SEP, KEY("seperator_token_id")},
+    {RLX_SPECIAL_CLS, KEY("cls_token_id")},     {RLX_SPECIAL_MASK, KEY("mask_token_id")},
+    {RLX_SPECIAL_BOS, NULL},
+};
+
 static int32_t in_range(const rlx_tokenizer *t, int32_t id)
 {
     return id >= 0 && (size_t)id < t->n_tokens ? id : -1;
@@ -285,23 +293,14 @@ static int32_t in_range(const rlx_tokenizer *t, int32_t id)
 
 static rlx_status load_specials(const loader *l)
 {
-    static const struct {
-        rlx_special which;
-        const char *key;
-    } ids[] = {
-        {RLX_SPECIAL_BOS, KEY("bos_token_id")},     {RLX_SPECIAL_EOS, KEY("eos_token_id")},
-        {RLX_SPECIAL_EOT, KEY("eot_token_id")},     {RLX_SPECIAL_UNK, KEY("unknown_token_id")},
-        {RLX_SPECIAL_PAD, KEY("padding_token_id")}, {RLX_SPECIAL_SEP, KEY("seperator_token_id")},
-        {RLX_SPECIAL_SEP, KEY("separator_token_id")}, {RLX_SPECIAL_CLS, KEY("cls_token_id")},
-        {RLX_SPECIAL_MASK, KEY("mask_token_id")},
-    };
     rlx_tokenizer *t = l->t;
     int32_t eom = -1;
     t->special[RLX_SPECIAL_BOS] = in_range(t, l->family->bos);
     t->special[RLX_SPECIAL_EOS] = in_range(t, l->family->eos);
     t->special[RLX_SPECIAL_UNK] = in_range(t, l->family->unk);
-    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
-        RLX_TRY(get_id(l, ids[i].key, &t->special[ids[i].which]));
+    for (const rx_special_key *k = rx_special_keys; k->key; k++)
+        RLX_TRY(get_id(l, k->key, &t->special[k->which]));
+    RLX_TRY(get_id(l, KEY("separator_token_id"), &t->special[RLX_SPECIAL_SEP])); /* some files */
     RLX_TRY(get_id(l, KEY("eom_token_id"), &eom));
     if (eom >= 0)
         t->tokens[eom].flags |= RX_TOK_END;

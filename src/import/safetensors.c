@@ -8,6 +8,7 @@
 #include "base/posix.h"
 #include "import/file.h"
 #include "import/json.h"
+#include "import/safetensors.h"
 
 /* The limit of the format. */
 #define MAX_HEADER 100000000
@@ -25,6 +26,14 @@ static const struct {
     {"F8_E8M0", RLX_NO_TYPE, 8}, {"F4", RLX_NO_TYPE, 4}, {"F6_E2M3", RLX_NO_TYPE, 6},
     {"F6_E3M2", RLX_NO_TYPE, 6},
 };
+
+const char *rx_safetensors_type_name(rlx_dtype t)
+{
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (t != RLX_NO_TYPE && types[i].dtype == t)
+            return types[i].name;
+    return NULL;
+}
 
 typedef struct entry {
     rlx_file_tensor t;

@@ -14,6 +14,8 @@ typedef struct rx_safetensors_writer {
     rx_outfile file;
 } rx_safetensors_writer;
 
+/* "BF16"; NULL for types that the format does not have. safetensors.c */
+const char *rx_safetensors_type_name(rlx_dtype t);
 /* RLX_UNSUPPORTED for packed types, which the format does not have. */
 rlx_status rx_safetensors_add(rx_safetensors_writer *w, const char *name, rlx_dtype t,
                               const rlx_shape *shape, rlx_error *err);

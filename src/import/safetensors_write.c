@@ -7,22 +7,6 @@
 #include "base/mem.h"
 #include "import/safetensors.h"
 
-static const char *type_name(rlx_dtype t)
-{
-    switch (t) {
-    case RLX_F32: return "F32";
-    case RLX_F16: return "F16";
-    case RLX_BF16: return "BF16";
-    case RLX_F64: return "F64";
-    case RLX_I32: return "I32";
-    case RLX_I64: return "I64";
-    case RLX_I8: return "I8";
-    case RLX_U8: return "U8";
-    case RLX_BOOL: return "BOOL";
-    default: return NULL;
-    }
-}
-
 /* Names have no control characters, so only quotes and backslashes are escaped. */
 static void put_name(rx_str *s, const char *name)
 {
@@ -40,12 +24,13 @@ rlx_status rx_safetensors_add(rx_safetensors_writer *w, const char *name, rlx_dt
 {
     uint64_t n = 1, end;
     bool fits = true;
-    if (!type_name(t))
+    const char *type = rx_safetensors_type_name(t);
+    if (!type)
         return rx_fail(err, RLX_UNSUPPORTED, "tensor '%.150s' has the type %s, which safetensors "
                        "files do not have", name, rlx_dtype_name(t));
     rx_str_puts(&w->head, w->head.n ? "," : "{\"__metadata__\":{\"format\":\"pt\"},");
     put_name(&w->head, name);
-    rx_str_printf(&w->head, ":{\"dtype\":\"%s\",\"shape\":[", type_name(t));
+    rx_str_printf(&w->head, ":{\"dtype\":\"%s\",\"shape\":[", type);
     for (int i = 0; i < shape->rank; i++) {
         fits = fits && rx_mul_size(n, (uint64_t)shape->dim[i], &n);
         rx_str_printf(&w->head, i ? ",%lld" : "%lld", (long long)shape->dim[i]);

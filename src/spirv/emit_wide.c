@@ -165,7 +165,7 @@ static rx_id do_unsigned_pow(rx_emit *e, const rx_id *a)
 }
 static const rx_emit_fn fn_unsigned_pow = {"vuuuu", do_unsigned_pow, false};
 
-static rx_id do_wide_pow(rx_emit *e, const rx_id *a)
+static rx_id do_signed_pow(rx_emit *e, const rx_id *a)
 {
     const pair base = {a[0], a[1]}, exponent = {a[2], a[3]};
     const rx_id negative = is_negative(e, exponent);
@@ -179,7 +179,7 @@ static rx_id do_wide_pow(rx_emit *e, const rx_id *a)
     const pair w = rx_wide_select(e, negative, inverse, y);
     return rx_spv_op(&e->m, SPV_COMPOSITE_CONSTRUCT, e->t_u32x2, RX_ARGS(w.id, w.hi));
 }
-static const rx_emit_fn fn_wide_pow = {"vuuuu", do_wide_pow, false};
+static const rx_emit_fn fn_signed_pow = {"vuuuu", do_signed_pow, false};
 
 /* ---- Operations ------------------------------------------------------------------------------ */
 
@@ -238,7 +238,7 @@ WIDE(mod)
 
 WIDE(pow)
 {
-    const rx_id v = rx_emit_call(e, is_unsigned(in) ? &fn_unsigned_pow : &fn_wide_pow,
+    const rx_id v = rx_emit_call(e, is_unsigned(in) ? &fn_unsigned_pow : &fn_signed_pow,
                                  (rx_id[]){a[0].id, a[0].hi, a[1].id, a[1].hi});
     return (pair){component(e, v, 0), component(e, v, 1)};
 }

@@ -155,9 +155,12 @@ void rx_gpu_constants_print(rx_str *s, rx_kernel k, const uint32_t *spec, uint32
 static void print_constants(rx_str *s, const rx_gpu_dispatch *x)
 {
     char room[64];
-    rx_str_puts(s, "      constants");
-    rx_gpu_constants_print(s, x->kernel, x->spec, x->n_spec);
-    rx_str_puts(s, "\n      push");
+    if (x->n_spec > 1) {
+        rx_str_puts(s, "      constants");
+        rx_gpu_constants_print(s, x->kernel, x->spec, x->n_spec);
+        rx_str_puts(s, "\n");
+    }
+    rx_str_puts(s, "      push");
     for (uint32_t i = 0; i < x->n_push; i++)
         print_constant(s, rx_kernel_push_name(x->kernel, i, room), i, x->push[i],
                        rx_kernel_push(x->kernel, i));
@@ -195,9 +198,11 @@ static void print_legend(rx_str *s, rx_gpu_stage stage)
 {
     rx_str_puts(s,
         "# a dispatch: #number in program order, the step whose place it has -> results\n"
-        "#   kernel, grid of workgroups x, y, z of so many invocations\n"
+        "#   kernel (emitted: SPIR-V written for this region), grid x, y, z of workgroups\n"
+        "#   of so many invocations\n"
         "#   specialisation and push constants that are not 0; -1: none, or no limit\n"
         "#   binding: what the step has there, %value, block and bytes of it\n"
+        "# steps and %values have the numbers of --dump schedule\n"
         "# blocks: arena (intermediates), leaves (inputs, states, flags), weights, packed\n"
         "#   (weights in another layout), scratch (of one step), tables (constants)\n");
     if (stage >= RX_GPU_ORDER)

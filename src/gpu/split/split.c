@@ -454,8 +454,8 @@ static rlx_status lower_apart(rx_gpu_build *b, const rx_part *p, int depth, bool
 }
 
 /* The slice of tensor i for `length` indices of result 0 from `first` on. */
-static rx_view narrow_piece(const rx_view *v, const rx_split_cut *cut, size_t i, int64_t first,
-                            int64_t length)
+static rx_view narrow_to_slice(const rx_view *v, const rx_split_cut *cut, size_t i, int64_t first,
+                               int64_t length)
 {
     const int axis = cut->axis[i];
     const int64_t unit = cut->unit[i] ? cut->unit[i] : 1, times = cut->times[i] ? cut->times[i] : 1;
@@ -468,16 +468,26 @@ static rx_view narrow_piece(const rx_view *v, const rx_split_cut *cut, size_t i,
     return rx_part_narrow(v, axis, begin, end - begin);
 }
 
-/* One slice of p: `first` and `length` are indices of result 0. Results that need staging are in
- * q->view and q->ref on return. */
-static rlx_status do_piece(rx_gpu_build *b, const rx_part *p, const rx_split_cut *cut,
-                           int64_t first, int64_t length, rx_part *q, int depth)
+/* A step that is done in slices along the axes of a cut. */
+typedef struct slicing {
+    rx_gpu_build *b;
+    const rx_part *p;
+    const rx_split_cut *cut;
+    int depth;
+} slicing;
+
+/* One slice: `first` and `length` are indices of result 0. Results that need staging are in q->view
+ * and q->ref on return. */
+static rlx_status do_slice(const slicing *s, int64_t first, int64_t length, rx_part *q)
 {
+    rx_gpu_build *b = s->b;
+    const rx_part *p = s->p;
+    const rx_split_cut *cut = s->cut;
     const size_t n_in = p->call.n_in, n = rx_part_tensors(&p->call);
     *q = *p;
     for (size_t i = 0; i < n; i++) {
         if (has_axis(p, cut, i))
-            q->view[i] = narrow_piece(&p->view[i], cut, i, first, length);
+            q->view[i] = narrow_to_slice(&p->view[i], cut, i, first, length);
         if (i >= n_in && needs_staging(p, cut, i))
             rx_part_stage(b, &q->view[i], &q->ref[i]);
     }
@@ -503,46 +513,45 @@ static rlx_status do_piece(rx_gpu_build *b, const rx_part *p, const rx_split_cut
         if (!needs_staging(p, cut, i))
             continue;
         rx_part_stage(b, &run.view[i], &run.ref[i]);
-        RLX_TRY(add_copy(b, q, i, run.view[i], run.ref[i], depth));
+        RLX_TRY(add_copy(b, q, i, run.view[i], run.ref[i], s->depth));
     }
     rx_part_point(&run);
-    RLX_TRY(rx_part_split(b, &run, depth + 1));
+    RLX_TRY(rx_part_split(b, &run, s->depth + 1));
     b->n_scratch = mark; /* the next slice may reuse it */
     return RLX_OK;
 }
 
 /* Copies the staged slices of result i to their destination. */
-static rlx_status join_parts(rx_gpu_build *b, const rx_part *p, int axis, size_t i,
-                             const rx_part *pieces, size_t n_pieces, int depth)
+static rlx_status join_slices(const slicing *s, size_t i, const rx_part *slices, size_t n)
 {
-    const rx_steps s = {b, p, depth};
-    rx_tensor *list = rx_steps_list(&s, (int64_t)n_pieces);
+    const rx_steps steps = {s->b, s->p, s->depth};
+    rx_tensor *list = rx_steps_list(&steps, (int64_t)n);
     if (!list)
-        return b->status;
-    for (size_t k = 0; k < n_pieces; k++)
-        list[k] = (rx_tensor){pieces[k].view[i], pieces[k].ref[i]};
-    rx_steps_join(&s, axis, list, n_pieces, rx_steps_tensor(&s, i));
-    return b->status;
+        return s->b->status;
+    for (size_t k = 0; k < n; k++)
+        list[k] = (rx_tensor){slices[k].view[i], slices[k].ref[i]};
+    rx_steps_join(&steps, s->cut->axis[i], list, n, rx_steps_tensor(&steps, i));
+    return s->b->status;
 }
 
 static rlx_status cut_part(rx_gpu_build *b, const rx_part *p, const rx_split_cut *cut,
                            int64_t length, int64_t dim, int depth)
 {
+    const slicing s = {b, p, cut, depth};
     const size_t mark = b->n_scratch, n_in = p->call.n_in;
-    const size_t n_pieces = (size_t)((dim + length - 1) / length);
+    const size_t n = (size_t)((dim + length - 1) / length);
     bool staged;
     stages_something(p, cut, &staged);
-    rx_part *pieces = rx_arena_array(b->arena, staged ? n_pieces : 1, sizeof *pieces);
-    if (!pieces)
-        return b->status = rx_fail_memory(b->err, "the parts of a step", sizeof *pieces);
-    for (size_t k = 0; k < n_pieces; k++) {
+    rx_part *slices = rx_arena_array(b->arena, staged ? n : 1, sizeof *slices);
+    if (!slices)
+        return b->status = rx_fail_memory(b->err, "the parts of a step", sizeof *slices);
+    for (size_t k = 0; k < n; k++) {
         int64_t first = (int64_t)k * length, left = dim - first;
-        RLX_TRY(do_piece(b, p, cut, first, left < length ? left : length,
-                         &pieces[staged ? k : 0], depth));
+        RLX_TRY(do_slice(&s, first, left < length ? left : length, &slices[staged ? k : 0]));
     }
     for (size_t i = n_in; i < rx_part_tensors(&p->call) && staged; i++)
         if (needs_staging(p, cut, i))
-            RLX_TRY(join_parts(b, p, cut->axis[i], i, pieces, n_pieces, depth));
+            RLX_TRY(join_slices(&s, i, slices, n));
     b->n_scratch = mark;
     return b->status;
 }

@@ -73,15 +73,21 @@ static bool is_scan(const rx_call *c)
 
 /* ---- selective_scan -------------------------------------------------------------------------- */
 
-/* A token of CHANNELS channels. a and h are [n, CHANNELS]; b and c are [n]. */
-static void scan_token(const float *x, const float *delta, const float *a, float *restrict h,
-                       const float *const bc[2], int64_t n, float *restrict y)
+/* A token: x, delta of CHANNELS channels; b, c [n]. */
+typedef struct scan_inputs {
+    const float *x, *delta, *b, *c;
+} scan_inputs;
+
+/* A token of CHANNELS channels. a and h are [n, CHANNELS]. */
+static void scan_token(const scan_inputs *in, const float *a, float *restrict h, int64_t n,
+                       float *restrict y)
 {
+    const float *x = in->x, *delta = in->delta;
     for (int64_t i = 0; i < n; i++)
         for (int e = 0; e < CHANNELS; e++) {
             const int64_t k = i * CHANNELS + e;
-            h[k] = rx_lane_exp(delta[e] * a[k]) * h[k] + delta[e] * bc[0][i] * x[e];
-            y[e] += bc[1][i] * h[k];
+            h[k] = rx_lane_exp(delta[e] * a[k]) * h[k] + delta[e] * in->b[i] * x[e];
+            y[e] += in->c[i] * h[k];
         }
 }
 
@@ -111,8 +117,8 @@ static void scan_units(void *user, int64_t begin, int64_t end)
             memcpy(delta, r->in[1] + at, (size_t)live * sizeof *delta);
             for (int64_t e = 0; r->in[5] && e < live; e++)
                 y[e] = r->in[5][e0 + e] * x[e];
-            const float *const bc[2] = {r->in[3] + token * n, r->in[4] + token * n};
-            scan_token(x, delta, a, h, bc, n, y);
+            const scan_inputs in = {x, delta, r->in[3] + token * n, r->in[4] + token * n};
+            scan_token(&in, a, h, n, y);
             memcpy(r->y + at, y, (size_t)live * sizeof *y);
         }
         for (int64_t e = 0; e < live; e++)

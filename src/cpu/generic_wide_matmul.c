@@ -22,22 +22,29 @@ typedef struct wide_product {
     rx_scalar *room; /* (MR + N_COLS) * k for each thread */
 } wide_product;
 
-/* Line `i` of lines of k numbers that are `line` elements apart goes to column i of [k][width]. */
-static void pack_lines(rlx_dtype t, const char *data, const int64_t stride[2], int64_t k, int n,
-                       int width, rx_scalar *to)
+/* Lines of k numbers: rows of a or columns of b, with their strides. */
+typedef struct lines {
+    rlx_dtype t;
+    int64_t line, step, k;
+} lines;
+
+static int64_t line_bytes(const lines *l) { return l->line * rlx_dtype_block_bytes(l->t); }
+
+/* Line i of n goes to column i of [k][width]; zeros to the others. */
+static void pack_lines(const lines *l, const char *data, int n, int width, rx_scalar *to)
 {
     rx_scalar part[64];
-    const int64_t size = rlx_dtype_block_bytes(t);
+    const int64_t size = rlx_dtype_block_bytes(l->t);
     for (int i = 0; i < width; i++)
-        for (int64_t j = 0, m; j < k; j += m) {
-            m = k - j < 64 ? k - j : 64;
-            const char *from = data + (i * stride[0] + j * stride[1]) * size;
+        for (int64_t j = 0, m; j < l->k; j += m) {
+            m = l->k - j < 64 ? l->k - j : 64;
+            const char *from = data + (i * l->line + j * l->step) * size;
             if (i >= n)
                 memset(part, 0, sizeof part);
-            else if (rlx_dtype_is_float(t))
-                rx_load_reals(t, from, stride[1], &part[0].f, m);
+            else if (rlx_dtype_is_float(l->t))
+                rx_load_reals(l->t, from, l->step, &part[0].f, m);
             else
-                rx_load_ints(t, from, stride[1], &part[0].i, m);
+                rx_load_ints(l->t, from, l->step, &part[0].i, m);
             for (int64_t x = 0; x < m; x++)
                 to[(j + x) * width + i] = part[x];
         }
@@ -99,6 +106,8 @@ static void run_parts(void *user, int64_t begin, int64_t end)
 {
     const wide_product *w = user;
     const rx_product *p = &w->p;
+    const lines rows_of_a = {p->a->dtype, p->a_m, p->a_k, p->k};
+    const lines columns_of_b = {p->b->dtype, p->b_n, p->b_k, p->k};
     for (; begin < end; begin++) {
         const int64_t n0 = begin % w->n_parts * N_COLS, part = begin / w->n_parts;
         const int64_t batch = part / w->m_parts, m0 = part % w->m_parts * M_ROWS;
@@ -109,13 +118,11 @@ static void run_parts(void *user, int64_t begin, int64_t end)
         const char *a, *b;
         rx_product_batch(p, batch, &a, &b);
         for (int64_t n = n0; n < n_last; n += NR)
-            pack_lines(p->b->dtype, b + n * p->b_n * rlx_dtype_block_bytes(p->b->dtype),
-                       (const int64_t[]){p->b_n, p->b_k}, p->k,
+            pack_lines(&columns_of_b, b + n * line_bytes(&columns_of_b),
                        n_last - n < NR ? (int)(n_last - n) : NR, NR, b_room + (n - n0) * p->k);
         for (int64_t m = m0; m < m_last; m += MR) {
             const int rows = m_last - m < MR ? (int)(m_last - m) : MR;
-            pack_lines(p->a->dtype, a + m * p->a_m * rlx_dtype_block_bytes(p->a->dtype),
-                       (const int64_t[]){p->a_m, p->a_k}, p->k, rows, MR, a_room);
+            pack_lines(&rows_of_a, a + m * line_bytes(&rows_of_a), rows, MR, a_room);
             for (int64_t n = n0; n < n_last; n += NR)
                 multiply_panel(w, a_room, b_room + (n - n0) * p->k, batch * p->m + m, rows, n);
         }

@@ -27,6 +27,17 @@ def skip_without_tool():
         sys.exit(77)
 
 
+def write_tiny_model():
+    """The path of a random model of a few KiB; a build without the program that makes it skips."""
+    writer = Path(os.environ.get("RLX_BUILD_DIR", "build")) / "tests" / "model" / "test_generate"
+    if not os.access(writer, os.X_OK):
+        print(f"skipped: no {writer}")
+        sys.exit(77)
+    path = TMP / "tiny.gguf"
+    subprocess.run([writer, "--write", path], check=True)
+    return path
+
+
 def run(*args, env=None, stdin=None):
     """(status, standard output, standard error) of `rlx args...`."""
     full = {k: v for k, v in os.environ.items() if k not in ("RLX_DEVICE", "RLX_THREADS")}

@@ -13,12 +13,7 @@ import unicodedata
 from cli import *
 
 skip_without_tool()
-WRITER = Path(os.environ.get("RLX_BUILD_DIR", "build")) / "tests" / "model" / "test_generate"
-if not os.access(WRITER, os.X_OK):
-    print(f"skipped: no {WRITER}")
-    sys.exit(77)
-MODEL = TMP / "tiny.gguf"
-subprocess.run([WRITER, "--write", MODEL], check=True)
+MODEL = write_tiny_model()
 CPU = ["--model", MODEL, "--device", "cpu"]
 
 # ---- generate ------------------------------------------------------------------------------------

@@ -119,6 +119,12 @@ rx_ex rx_ex_whole(rx_exprs *x, rx_ex a);
 rx_ex rx_ex_multiple(rx_exprs *x, uint32_t modulus, uint32_t scale);
 /* A text of UTF-8, as it is. */
 rx_ex rx_ex_text(rx_exprs *x, const char *s, size_t n);
+/* One of the texts, which are sorted here. */
+typedef struct rx_ex_span {
+    const char *text;
+    size_t n;
+} rx_ex_span;
+rx_ex rx_ex_texts(rx_exprs *x, rx_ex_span *list, size_t n);
 
 /* ---- Lists of terms to be joined; they nest: each uses those from a count on ---------------- */
 

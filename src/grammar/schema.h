@@ -119,6 +119,19 @@ rlx_status rx_pretty_language(rx_compiler *c, rx_sid sid, rx_ex *out);
 /* Whether "type" has the name of a kind: "object", "array". */
 rlx_status rx_type_includes(rx_compiler *c, const rx_json *type, const char *name, bool *out);
 
+/* ---- schema_apart.c -------------------------------------------------------------------------- */
+
+#define RX_MAX_OUTLINE 8
+
+/* A schema and those that its "$ref" leads to, each of which must hold. */
+typedef struct rx_outline {
+    const rx_json *s[RX_MAX_OUTLINE];
+    size_t n;
+} rx_outline;
+rlx_status rx_schema_outline(rx_compiler *c, uint32_t schema, rx_outline *out);
+/* Whether no object (else no array) can be valid under both; false: it may be. */
+bool rx_outlines_apart(const rx_outline *a, const rx_outline *b, bool objects);
+
 /* ---- schema_branch.c ------------------------------------------------------------------------- */
 
 typedef struct rx_for_keys {

@@ -279,17 +279,56 @@ static rlx_status one_of_part(tableau *t, const item *k, choice *e, const rx_jso
     return choice_end(t, e);
 }
 
+/* All schemas of the list. *out is freed with rx_free. */
+static rlx_status outlines(tableau *t, const item *k, rx_outline **out)
+{
+    size_t n = 0;
+    rlx_status st = RLX_OK;
+    *out = rx_alloc_array(k->member->n + 1, sizeof **out);
+    for (const rx_json *s = k->member->first; s && *out && st == RLX_OK; s = s->next) {
+        rx_sid sid;
+        st = sub_sid(t, k, s, false, &sid);
+        if (st == RLX_OK)
+            st = rx_schema_outline(t->c, sid / 2, &(*out)[n++]);
+    }
+    return *out ? st : rx_schema_memory(t->c);
+}
+
+/* One schema holds. The others need not be negated where nothing can be valid under both: each
+ * negation has as many alternatives as the schema has keywords. */
+static rlx_status only_one(tableau *t, const item *k, const rx_outline *all, choice *e)
+{
+    size_t n = 0;
+    for (const rx_json *a = k->member->first; a; a = a->next, n++) {
+        size_t at = 0;
+        for (const rx_json *s = k->member->first; s; s = s->next, at++) {
+            item i;
+            if (s != a && rx_outlines_apart(&all[n], &all[at], t->objects))
+                continue;
+            RLX_TRY(schema_item(t, k, s, s != a, &i));
+            RLX_TRY(choice_add(t, e, i));
+        }
+        RLX_TRY(choice_end(t, e));
+    }
+    return RLX_OK;
+}
+
 static rlx_status one_of(tableau *t, const item *k)
 {
     choice *e = new_choice(t);
-    for (const rx_json *a = k->member->first; a; a = a->next) {
-        if (!k->negative)
-            RLX_TRY(one_of_part(t, k, e, a, NULL, true));
-        for (const rx_json *b = a->next; b && k->negative; b = b->next)
-            RLX_TRY(one_of_part(t, k, e, a, b, false));
+    rx_outline *all = NULL;
+    if (!k->negative) {
+        rlx_status st = outlines(t, k, &all);
+        if (st == RLX_OK)
+            st = only_one(t, k, all, e);
+        rx_free(all);
+        RLX_TRY(st);
+        return push_choice(t, e);
     }
-    if (k->negative)
-        RLX_TRY(one_of_part(t, k, e, NULL, NULL, true));
+    for (const rx_json *a = k->member->first; a; a = a->next)
+        for (const rx_json *b = a->next; b; b = b->next)
+            RLX_TRY(one_of_part(t, k, e, a, b, false));
+    RLX_TRY(one_of_part(t, k, e, NULL, NULL, true));
     return push_choice(t, e);
 }
 

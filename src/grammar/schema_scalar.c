@@ -78,8 +78,25 @@ static rlx_status value_language(rx_compiler *c, const rx_json *v, rx_scalar t, 
     return RLX_OK;
 }
 
+/* The strings of a list, which may be thousands. */
+static rlx_status enum_strings(rx_compiler *c, const rx_json *list, rx_ex *out)
+{
+    rx_ex_span *each = rx_alloc_array(list->n + 1, sizeof *each);
+    size_t n = 0;
+    if (!each)
+        return rx_schema_memory(c);
+    for (const rx_json *v = list->first; v; v = v->next)
+        if (v->kind == RX_JSON_STRING)
+            each[n++] = (rx_ex_span){v->text, v->length};
+    *out = rx_ex_texts(c->x, each, n);
+    rx_free(each);
+    return RLX_OK;
+}
+
 static rlx_status enum_language(rx_compiler *c, const rx_json *list, rx_scalar t, rx_ex *out)
 {
+    if (t == RX_T_STRING)
+        return enum_strings(c, list, out);
     rx_ex *each = rx_alloc_array(list->n + 1, sizeof *each);
     size_t n = 0;
     rlx_status st = each ? RLX_OK : rx_schema_memory(c);

@@ -140,6 +140,26 @@ static const language schemas[] = {
      "{\"xa\":1,\"b\":\"c\"}", "{\"xa\":\"1\"}" AND "{\"abcd\":1}" AND "{\"a\":1,\"b\":2,\"c\":3}"},
     {"{\"not\":{\"required\":[\"a\"],\"properties\":{\"a\":{\"type\":\"string\"}}}}",
      "{}" AND "{\"a\":1}" AND "{\"b\":\"x\"}", "{\"a\":\"x\"}" AND "1"},
+    /* what both branches allow is refused, also where a member almost tells them apart */
+    {"{\"oneOf\":[{\"type\":\"object\",\"properties\":{\"t\":{\"enum\":[\"a\",\"b\"]}},"
+     "\"required\":[\"t\"]},{\"properties\":{\"t\":{\"enum\":[\"b\",\"c\"]}},"
+     "\"required\":[\"t\"],\"type\":\"object\"}]}",
+     "{\"t\":\"a\"}" AND "{\"t\":\"c\"}", "{\"t\":\"b\"}" AND "{}" AND "[]" AND "{\"t\":\"d\"}"},
+    {"{\"oneOf\":[{\"properties\":{\"t\":{\"const\":1}},\"type\":\"object\"},"
+     "{\"properties\":{\"t\":{\"const\":2}},\"required\":[\"t\"],\"type\":\"object\"},"
+     "{\"type\":\"array\"}]}",
+     "{\"t\":1}" AND "{\"t\":2}" AND "{}" AND "[{}]", "{\"t\":3}" AND "1"},
+    {"{\"oneOf\":[{\"properties\":{\"t\":{\"const\":1}},\"required\":[\"t\"]},"
+     "{\"properties\":{\"t\":{\"const\":1.0}},\"required\":[\"t\"]},{\"properties\":{\"t\":{"
+     "\"const\":2}},\"required\":[\"t\"]}],\"type\":\"object\"}",
+     "{\"t\":2}", "{\"t\":1}" AND "{}"},
+    {"{\"oneOf\":[{\"properties\":{\"t\":{\"const\":1}},\"required\":[\"t\"]},"
+     "{\"properties\":{\"t\":{\"const\":2}},\"required\":[\"t\"]}]}",
+     "{\"t\":1}" AND "{\"t\":2}", "{\"t\":3}" AND "1" AND "[]" AND "{}"},
+    {"{\"$schema\":\"http://json-schema.org/draft-07/schema#\",\"definitions\":{\"o\":{"
+     "\"type\":\"object\"}},\"oneOf\":[{\"$ref\":\"#/definitions/o\",\"required\":[\"t\"],"
+     "\"properties\":{\"t\":{\"const\":1}}},{\"required\":[\"t\"],\"properties\":{\"t\":{"
+     "\"const\":2}}}]}", "{\"t\":1}" AND "{\"t\":3}" AND "\"x\"" AND "{}", "{\"t\":2}"},
     {"{\"oneOf\":[{\"multipleOf\":3},{\"multipleOf\":5}],\"type\":\"integer\"}",
      "3" AND "5" AND "-9", "15" AND "0" AND "7"},
     {"{\"if\":{\"properties\":{\"k\":{\"const\":1}},\"required\":[\"k\"]},"
@@ -399,6 +419,74 @@ static void test_collect(void)
     rlx_grammar_destroy(g);
 }
 
+/* A union of many objects told apart by a member costs no more than its branches. */
+static void test_unions(void)
+{
+    char text[4000] = "{\"$defs\":{\"n\":{\"type\":\"integer\"}},\"oneOf\":[", one[200];
+    for (int i = 0; i < 20; i++) {
+        snprintf(one, sizeof one, "%s{\"type\":\"object\",\"properties\":{\"kind\":{\"const\":"
+                 "\"k%d\"},\"v%d\":{\"$ref\":\"#/$defs/n\"}},\"required\":[\"kind\",\"v%d\"],"
+                 "\"additionalProperties\":false}", i ? "," : "", i, i, i);
+        strcat(text, one);
+    }
+    strcat(text, "]}");
+    const language l = {text, NULL, NULL};
+    rlx_grammar *g = make(rlx_grammar_from_json_schema, text);
+    if (!g)
+        return;
+    check_texts(g, &l, "{\"kind\":\"k3\",\"v3\":5}" AND "{\"v19\":0,\"kind\":\"k19\"}", true);
+    check_texts(g, &l, "{\"kind\":\"k3\",\"v4\":5}" AND "{\"kind\":\"k20\",\"v20\":5}" AND
+                "{\"kind\":\"k3\"}" AND "{}" AND "5", false);
+    rlx_grammar_destroy(g);
+}
+
+/* Whether an enum has a string, in so much work that no step can look at all of its strings. */
+static void check_enum(rlx_grammar *g, const char *string, bool want)
+{
+    char text[300];
+    bool got = !want;
+    snprintf(text, sizeof text, "\"%s\"", string);
+    CHECK_OK(rlx_grammar_matches(g, text, strlen(text), &got, &err), &err);
+    if (!CHECK(got == want))
+        printf("    %s is %s\n", text, want ? "refused" : "taken");
+}
+
+/* Thousands of strings, some of which are the beginnings of others. */
+static void test_enum(void)
+{
+    const rlx_grammar_desc d = {RLX_INIT(rlx_grammar_desc), .max_work = 3000};
+    char *text = malloc(200000), run[201] = "", name[40];
+    rlx_grammar *g = NULL;
+    if (!CHECK(text != NULL))
+        return;
+    size_t n = (size_t)sprintf(text, "{\"enum\":[\"\\u00e9\\u00e8\",\"\\u00e9\\u00ea\",1");
+    for (int i = 0; i < 4096; i++)
+        n += (size_t)sprintf(text + n, ",\"value %d\"", i);
+    for (size_t i = 0; i < 200; i += 2) {
+        memset(run, 'a', i + 1);
+        n += (size_t)sprintf(text + n, ",\"%s\"", run);
+    }
+    n += (size_t)sprintf(text + n, ",\"\",\"value 7\"]}");
+    if (CHECK_OK(rlx_grammar_from_json_schema(text, n, &d, &g, &err), &err)) {
+        for (int i = 4000; i < 4200; i++) {
+            snprintf(name, sizeof name, "value %d", i);
+            check_enum(g, name, i < 4096);
+        }
+        for (size_t i = 0; i < 200; i++) {
+            memset(run, 'a', i + 1);
+            run[i + 1] = 0;
+            check_enum(g, run, i % 2 == 0);
+        }
+        check_enum(g, "\xc3\xa9\xc3\xa8", true);
+        check_enum(g, "\xc3\xa9\xc3\xab", false);
+        check_enum(g, "\xc3\xa9", false);
+        check_enum(g, "", true);
+        check_enum(g, "value ", false);
+    }
+    rlx_grammar_destroy(g);
+    free(text);
+}
+
 /* Ends with a status: compiled or not, matched or not, but soon. */
 static void try_hostile(from_fn *from, const char *text)
 {
@@ -524,6 +612,8 @@ int main(void)
     test_forms();
     test_states();
     test_collect();
+    test_unions();
+    test_enum();
     test_hostile();
     test_long();
     test_no_memory();

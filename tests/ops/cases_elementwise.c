@@ -38,6 +38,10 @@ const char *const rx_cases_elementwise[] = {
     /* small normal numbers, of which no part may be taken for 0 on the way to a normal result */
     "$F=gelu|gelu_tanh|silu|mish|hard_swish|tanh|erf|softsign $T=f32|bf16"
     " $R=range(-2e-37,-5e-38)|range(5e-38,2e-37) : $F($T[65]:$R)",
+    "$F=soft_cap|celu $A=30|1e9 $T=f32|bf16 $R=range(-2e-37,-5e-38)|range(5e-38,2e-37)"
+    " : $F($T[65]:$R) {alpha=$A}",
+    "$F=sin|tan|asin|atan|sinh|asinh|atanh|elu|selu $T=f32|bf16"
+    " $R=range(-2e-37,-5e-38)|range(5e-38,2e-37) : $F($T[65]:$R)",
     "$F=silu|sigmoid|mish|softplus $T=" FLOATS " $R=range(-20,-8)|range(-91,-80) : $F($T[257]:$R)",
     "$F=tanh|erf|atan|softsign|elu|selu|sin|asinh|sinh $R=tiny|huge : $F(f32[129]:$R)",
     "$F=" ARITHMETIC "|atan2|mod $T=" FLOATS " $L=zeros|wide : $F($T[129]:$L, $T[129]:$L)",

@@ -25,6 +25,8 @@ const char *const rx_cases_matrix[] = {
     "$T=f16|bf16 $K=24|136 : matmul($T[40,$K], $T[$K,72])",
     "$T=f16|bf16 $K=24|136 : matmul($T[2,40,$K], $T[72,$K]) {trans_b=true}",
     "$K=24|28 : matmul(f16[72,$K]:strided, f16[$K,72])",
+    /* b in rows of eight columns, past the end of k; and columns that are no such rows */
+    "$T=f16|bf16 $N=168|161 : matmul($T[72,100], $T[100,$N])",
     "matmul(bf16[40,24], bf16[2,24,76])",
     "matmul(f16[2560,64], f16[64,2304], f16[2304], f16[2560,2304]) {act=silu}",
     "$T=f32|f16|bf16 : matmul($T[3,70,128], $T[3,128,72])",

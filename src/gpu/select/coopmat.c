@@ -369,9 +369,21 @@ static coop_shape pick_coop_shape(const rx_product *p)
     return shape_of(caps, 32, 32);
 }
 
+/* Eight columns of b at the same k are an aligned load of halves. */
+static bool loads_columns(const side *s)
+{
+    bool ok = (s->type == RLX_F16 || s->type == RLX_BF16) && s->rows % 8 == 0 && s->at % 8 == 0 &&
+              s->s_k % 8 == 0;
+    for (int i = 0; i < s->n_axes; i++)
+        ok = ok && s->stride[i] % 8 == 0;
+    return ok;
+}
+
 static uint32_t coop_loads(const side *s)
 {
     const bool across = s->s_row == 1 && s->s_k != 1;
+    if (s->is_b && across && loads_columns(s))
+        return RX_CODE_B_ROWS;
     if (s->is_b)
         return (across ? RX_CODE_B_ACROSS : 0u) | (loads_vectors(s) ? RX_CODE_B_VECTORS : 0u);
     return (across ? RX_CODE_A_ACROSS : 0u) | (loads_vectors(s) ? RX_CODE_A_VECTORS : 0u);

@@ -15,12 +15,13 @@
  *
  * A workgroup is SGM x SGN subgroups, each with CM x CN matrices of MM x NN results. It walks along
  * k in steps of BK: the tiles [rows][BK] of a and [columns][BK] of b lie in shared memory as
- * halves, zeros past the ends. f32 and packed weights become f16; where that does not hold a row
- * or column as it is, all is done once more with exponents (range.glsl).
+ * halves, zeros past the ends; that of b as [BK][columns] where eight columns are a load. f32 and
+ * packed weights become f16; where that does not hold a row or column as it is, all is done once
+ * more with exponents (range.glsl).
  *
  * LOADS: bit 0 neighbours read a along m instead of k; bit 1 eight elements of a are aligned loads
- * of 16 bytes; bits 2 and 3 the same for b and n. BF: bf16. FAMILY: b is a packed weight [n, k],
- * whose strides and offset count bytes (quant.glsl). */
+ * of 16 bytes; bits 2 and 3 the same for b and n; bit 4 eight columns of b are such a load. BF:
+ * bf16. FAMILY: b is a packed weight [n, k], whose strides and offset count bytes (quant.glsl). */
 #include "common.glsl"
 #include "gemm_coop.def"
 #define ANY_SHAPE
@@ -30,6 +31,7 @@
 const uint GROUP = 8; /* rows of tiles that are walked together, for the cache */
 const uint BM = SGM * CM * MM, BN = SGN * CN * NN;
 const uint KV = BK / 8, LINE = KV + 1; /* vectors of a row; the gap is against conflicts */
+const uint NV = BN / 8, LINE_N = NV + 1; /* the same of a tile of b by rows, which is no larger */
 const uint STRIP = NN + 4;
 shared uvec4 sa[BM * LINE];
 shared uvec4 sb[BN * LINE];
@@ -130,6 +132,16 @@ void fill_tiles(Batch at, uint m0, uint n0, uint kk)
     [[unroll]] for (uint i = 0u; i < NB; i++) {
         uint u = LANE + i * THREADS, x = line_b(u), v = (LOADS & B_ACROSS) != 0u ? u / BN : u % KV;
         uint row = kk + v * 8u;
+#ifndef FAMILY
+        if ((LOADS & B_ROWS) != 0u) {
+            uint down = u / NV, col = n0 + u % NV * 8u;
+            if (u < BN * KV)
+                sb[down * LINE_N + u % NV] = kk + down < k && col < n
+                                                 ? b4[(at.b + (kk + down) * b_k + col) / 8u]
+                                                 : uvec4(0u);
+            continue;
+        }
+#endif
         if (u < BN * KV)
             sb[x * LINE + v] = n0 + x < n && row < k
 #ifdef FAMILY
@@ -171,8 +183,12 @@ void multiply(uint my_m, uint my_n)
                         gl_CooperativeMatrixLayoutRowMajor);
         [[unroll]] for (uint j = 0u; j < CN; j++) {
             MATRIX_B fb;
-            coopMatLoad(fb, sb, (my_n + j * NN) * LINE + v, LINE,
-                        gl_CooperativeMatrixLayoutColumnMajor);
+            if ((LOADS & B_ROWS) != 0u)
+                coopMatLoad(fb, sb, v * 8u * LINE_N + (my_n + j * NN) / 8u, LINE_N,
+                            gl_CooperativeMatrixLayoutRowMajor);
+            else
+                coopMatLoad(fb, sb, (my_n + j * NN) * LINE + v, LINE,
+                            gl_CooperativeMatrixLayoutColumnMajor);
             [[unroll]] for (uint i = 0u; i < CM; i++)
                 sum[j * CM + i] = coopMatMulAdd(fa[i], fb, sum[j * CM + i]);
         }

@@ -78,10 +78,14 @@ typedef struct rlx_calibration {
     double dispatch, submit; /* seconds that each step and each run cost besides their work */
     double upload, download; /* bytes/s of inputs and outputs */
     char kernels[192];       /* GPUs: kernel variants that are faster here than the usual ones, as
-                              * "name=choice,..."; devices that are opened later use them */
+                              * "name=choice,..."; devices that are opened later use them. Those of
+                              * rlx_session_tune, else those measured with the rates */
 } rlx_calibration;
 
-enum { RLX_CALIBRATE_NOW = 1 << 0 }; /* measure now, and keep the result */
+enum {
+    RLX_CALIBRATE_NOW = 1 << 0,   /* measure now, and keep the result */
+    RLX_CALIBRATE_UNTUNE = 1 << 1 /* forget what rlx_session_tune has kept for the device */
+};
 
 /* The calibration of the device that `id` (as in rlx_device_open) means. Opens it only to measure:
  * with RLX_CALIBRATE_NOW, or when RLX_CALIBRATE=1 is set and it was never measured, which takes

@@ -135,6 +135,42 @@ RLX_API rlx_status rlx_session_prepare(rlx_session *s, rlx_error *err);
  * rlx_session_prepare; does nothing afterwards, nor where no driver compiles kernels (CPU,
  * WebGPU). */
 RLX_API rlx_status rlx_session_compile(rlx_session *s, rlx_error *err);
+/* What came of a kernel variant. */
+typedef enum rlx_tune_verdict {
+    RLX_TUNE_SAME = 0, /* it changes nothing for this program and was not run */
+    RLX_TUNE_SLOWER,   /* or no faster than noise */
+    RLX_TUNE_FASTER,
+    RLX_TUNE_WRONG,    /* its results differ by more than rounding: never taken */
+    RLX_TUNE_FAILED    /* the device cannot run it */
+} rlx_tune_verdict;
+
+/* One trial; made by the library. */
+typedef struct rlx_tune_trial {
+    const char *kernel, *variant;  /* "gemv", "128x4" */
+    double seconds, usual_seconds; /* the best run with it, and of those in turn with what is used
+                                    * so far; 0: not run */
+    rlx_tune_verdict verdict;
+    size_t done, total;            /* trials */
+} rlx_tune_trial;
+
+/* Returns true to stop: RLX_CANCELLED, and nothing is kept. */
+typedef bool rlx_tune_fn(void *user, const rlx_tune_trial *t);
+
+typedef struct rlx_tune_desc {
+    size_t struct_size;
+    bool dry_run;    /* the choice is this device's, until it is closed; nothing is kept */
+    rlx_tune_fn *fn; /* after each trial; may be NULL */
+    void *user;
+} rlx_tune_desc;
+
+/* Measures the kernel variants of the device with the program of `s`, at the dimensions now bound
+ * and with the inputs given, and keeps those that are faster in the cache folder, by device, driver
+ * and kernels: programs bound from now on use them, on devices opened later too. Runs two clones of
+ * the session at a time; its own results and states stay. `kernels` (may be NULL) gets the choice
+ * as "name=choice,...". RLX_UNSUPPORTED where there are no variants (CPU), and with ports in
+ * buffers. */
+RLX_API rlx_status rlx_session_tune(rlx_session *s, const rlx_tune_desc *desc, char kernels[192],
+                                    rlx_error *err);
 /* As rlx_session_prepare; then *text (freed with rlx_free) has the GPU dispatches of such a run
  * after a stage: "select" (kernels, constants, grids, bindings), "order" (levels and barriers) or
  * "chain" (levels that wait by counters; what is recorded). RLX_UNSUPPORTED where the device has no

@@ -19,6 +19,7 @@
 /* Choices between kernel variants: gpu/knobs.c has the table, in this order. */
 typedef enum rx_gpu_knob_id {
     RX_KNOB_TILE, RX_KNOB_QUANT_TILE, RX_KNOB_GEMV, RX_KNOB_GEMV_LINE, RX_KNOB_QUANT_GEMV,
+    RX_KNOB_MATRICES, RX_KNOB_KEYS,
     RX_N_KNOBS
 } rx_gpu_knob_id;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The knobs (forced kernel variants) of Vulkan and WebGPU: tiles of products with many rows,
- * workgroups of products with few. The first choice of each is "auto": gpu/select chooses by
- * size. */
+ * workgroups of products with few and of attention, products without matrices. The first choice of
+ * each is "auto": gpu/select chooses by size. */
 #include "gpu/gpu.h"
 
 #define N(list) (sizeof(list) / sizeof *(list))
@@ -47,6 +47,13 @@ static const rx_knob_choice quant_gemvs[] = {
     {"128x64", {128, 64}}, {"256x64", {256, 64}},
 };
 
+/* 1: products whose matrices would go through shared memory do without. */
+static const rx_knob_choice matrices[] = {{"auto", {0}}, {"off", {1}}};
+
+/* Attention of few queries: how many times more workgroups share the keys, as a fraction. */
+static const rx_knob_choice keys[] = {{"auto", {0}}, {"1/2", {1, 2}}, {"2", {2, 1}},
+                                      {"4", {4, 1}}};
+
 /* In the order of rx_gpu_knob_id. */
 static const rx_knob knobs[RX_N_KNOBS] = {
     {.name = "tile", .choices = tiles, .n_choices = N(tiles), .weight = RLX_F32, .rows = 1024,
@@ -59,6 +66,8 @@ static const rx_knob knobs[RX_N_KNOBS] = {
      .rows = 1, .size = 4096, .copies = 4},
     {.name = "quant_gemv", .choices = quant_gemvs, .n_choices = N(quant_gemvs),
      .weight = RLX_Q4_0, .trans_b = true, .rows = 1, .size = 4096, .copies = 8},
+    {.name = "matrices", .choices = matrices, .n_choices = N(matrices)},
+    {.name = "attention_keys", .choices = keys, .n_choices = N(keys)},
 };
 
 const rx_knob *rx_gpu_knobs(size_t *n)

@@ -172,12 +172,16 @@ rlx_status rlx_device_calibration(const char *id, uint32_t flags, rlx_calibratio
     rx_choice c;
     RX_INFO_WRITE(rlx_calibration, out, &found, NULL);
     RLX_TRY(rx_device_find(id, &c, err));
-    if (flags & ~(uint32_t)RLX_CALIBRATE_NOW)
+    if (flags & ~(uint32_t)(RLX_CALIBRATE_NOW | RLX_CALIBRATE_UNTUNE))
         return rx_fail(err, RLX_INVALID, "calibration of %s: unknown flags 0x%x", c.info.id,
                        (unsigned)flags);
+    char tuned[RX_KNOBS_TEXT];
+    if (flags & RLX_CALIBRATE_UNTUNE && rx_tuned_load(c.backend, &c.info, tuned))
+        RLX_TRY(rx_tuned_save(c.backend, &c.info, NULL, err));
     if (flags & RLX_CALIBRATE_NOW && !c.info.is_test)
         RLX_TRY(measure(c.backend, &c.info, &found, err));
     else
         found = rx_calibration_get(c.backend, &c.info);
+    rx_tuned_load(c.backend, &c.info, found.kernels);
     return RX_INFO_WRITE(rlx_calibration, out, &found, err);
 }

@@ -166,6 +166,8 @@ rlx_status rx_calibrate_knobs(rlx_device *d, int64_t most, rx_knobs *out, rlx_er
     const rx_knob *table = d->backend->knobs ? d->backend->knobs(&n) : NULL;
     *out = (rx_knobs){{0}};
     for (size_t i = 0; i < n; i++) {
+        if (!table[i].copies)
+            continue;
         rlx_error why = {0}; /* also of variants that did not take part */
         rlx_status st = measure_knob(d, table, i, most, out, &why);
         if (st == RLX_DEVICE_LOST)
@@ -174,6 +176,7 @@ rlx_status rx_calibrate_knobs(rlx_device *d, int64_t most, rx_knobs *out, rlx_er
             rx_log(RLX_LOG_INFO, "%s: kernel variants of '%s' were not measured: %s", d->info.id,
                    table[i].name, why.text);
     }
+    d->knobs = *out;
     if (d->backend->set_knobs)
         d->backend->set_knobs(d->device, out);
     return RLX_OK;

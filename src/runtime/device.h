@@ -13,6 +13,7 @@ struct rlx_device {
     const rx_backend *backend;
     rx_device *device; /* the backend's */
     rlx_device_info info;
+    rx_knobs knobs;   /* of programs bound from now on, unless a contest is under way */
     rx_mutex order;   /* of runs and host accesses that have a buffer in common */
     rx_cond ordered;  /* a run was submitted */
 };

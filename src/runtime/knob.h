@@ -18,7 +18,8 @@ typedef struct rx_knob {
     const char *name;
     const rx_knob_choice *choices; /* the first is used unless another was measured to be faster */
     size_t n_choices;
-    /* The benchmark: x [rows, size] times `copies` weights [size, size] in a row. */
+    /* The benchmark: x [rows, size] times `copies` weights [size, size] in a row. copies 0: only
+     * rlx_session_tune tries them. */
     rlx_dtype weight; /* packed types: dequant_matmul */
     bool trans_b;
     int64_t rows, size;

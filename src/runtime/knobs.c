@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Kernel variants as text, "gemv=128x4,tile=64x64x8/8x8" (others at their defaults), and how an
- * opened device gets them: RLX_KERNELS, else its calibration. */
+ * opened device gets them: RLX_KERNELS, else those it was tuned to, else its calibration. */
 #include <stdio.h>
 #include <string.h>
 
@@ -59,13 +59,15 @@ void rx_knobs_print(const rx_backend *b, const rx_knobs *k, char *out, size_t ca
 
 void rx_knobs_apply(rlx_device *d)
 {
-    rx_knobs k = {{0}};
     rlx_calibration c = {RLX_INIT(rlx_calibration)};
+    char tuned[RX_KNOBS_TEXT];
     const char *text = rx_env_text(RX_ENV_KERNELS);
     if (!d->backend->set_knobs)
         return;
+    if (!text && rx_tuned_load(d->backend, &d->info, tuned))
+        text = tuned;
     if (!text && rx_calibration_load(d->backend, &d->info, &c))
         text = c.kernels;
-    rx_knobs_parse(d->backend, text ? text : "", &k);
-    d->backend->set_knobs(d->device, &k);
+    rx_knobs_parse(d->backend, text ? text : "", &d->knobs);
+    d->backend->set_knobs(d->device, &d->knobs);
 }

@@ -34,7 +34,7 @@ ALLOWED = {
     "rlx_embed": "d n_cut", "rlx_quantize_rows": "stats",
     "rlx_node_text": "length", "rlx_value_node": "result",
     "rlx_transpose": "perm", "rlx_attention_ex": "extra", "rlx_lstm": "init last",
-    "rlx_model_convert": "desc", "rlx_imatrix_save": "source",
+    "rlx_session_tune": "desc kernels", "rlx_model_convert": "desc", "rlx_imatrix_save": "source",
 }
 # In builders a descriptor and a further result may be NULL.
 ALLOWED_TYPES = re.compile(r"rlx_\w+_desc \*$")

@@ -320,13 +320,132 @@ static void test_knobs(void)
     rlx_device_close(d);
 }
 
-static void remove_folder(void)
+/* ---- Tuning ---------------------------------------------------------------------------------- */
+
+static bool is_wrong; /* results of programs bound with the last choice */
+
+static rlx_status bind_tuned(rx_exec *e, const int64_t *dims, rlx_error *err)
+{
+    if (now_set.choice[1] == 3 && !is_wrong)
+        return rx_fail(err, RLX_INTERNAL, "this variant is broken");
+    bound[n_bound % 16].exec = e;
+    bound[n_bound++ % 16].choice = now_set.choice[1];
+    return rx_backend_cpu.exec_bind(e, dims, err);
+}
+
+static rlx_status read_tuned(rx_exec *e, uint32_t value, size_t offset, void *data, size_t bytes,
+                             rlx_error *err)
+{
+    RLX_TRY(rx_backend_cpu.exec_read(e, value, offset, data, bytes, err));
+    if (bytes == 16 * sizeof(float) && now_set.choice[1] == 3)
+        ((float *)data)[3] += 1;
+    return RLX_OK;
+}
+
+static rlx_tune_verdict seen[4];
+static size_t stop_at;
+static bool keep_verdict(void *user, const rlx_tune_trial *t)
+{
+    (void)user;
+    CHECK(!strcmp(t->kernel, "speed") && t->total == 3 && t->done <= t->total);
+    for (size_t i = 0; i < 4; i++)
+        if (!strcmp(t->variant, speeds[i].name))
+            seen[i] = t->verdict;
+    return t->done == stop_at;
+}
+
+/* A product of one row, with its weight and input; its result is {1, 2, 3, 0, ...}. */
+static rlx_session *make_tuned(rlx_device *d)
+{
+    static const float numbers[32 * 16] = {1, 2, 3};
+    rlx_session *s = NULL;
+    rlx_error err;
+    rlx_graph *g = rlx_graph_create("tuned");
+    rlx_value x = rlx_input(g, "x", RLX_F32, 2, (rlx_dim[]){1, 32});
+    rlx_value w = rlx_param(g, "w", RLX_F32, 2, (rlx_dim[]){32, 16});
+    rlx_output(g, "y", rlx_relu(g, rlx_matmul(g, x, w)));
+    CHECK_OK(rlx_session_create(d, g, NULL, &s, &err), &err);
+    rlx_graph_destroy(g);
+    CHECK_OK(rlx_session_set_param(s, "w", numbers, sizeof numbers, RLX_COPY, &err), &err);
+    CHECK_OK(rlx_session_set_input(s, "x", numbers, 128, &err), &err);
+    return s;
+}
+
+static void test_tuned_file(const rx_backend *b, const rlx_device_info *info)
+{
+    char path[512], text[RX_KNOBS_TEXT] = "";
+    rlx_device_info other = *info;
+    other.driver[0] ^= 1;
+    CHECK(rx_tuned_load(b, info, text) && !strcmp(text, "speed=fast"));
+    CHECK(!rx_tuned_load(b, &other, text)); /* of another driver */
+    find_file(path, sizeof path);
+    for (long at = 0; at < 40; at += 8) {
+        change_byte(path, at);
+        CHECK(!rx_tuned_load(b, info, text));
+        change_byte(path, at);
+    }
+    CHECK(rx_tuned_load(b, info, text));
+    CHECK(!truncate(path, 100) && !rx_tuned_load(b, info, text));
+    rlx_error err;
+    CHECK_OK(rx_tuned_save(b, info, "speed=slow", &err), &err);
+    CHECK(rx_tuned_load(b, info, text) && !strcmp(text, "speed=slow"));
+    CHECK_OK(rx_tuned_save(b, info, NULL, &err), &err);
+    CHECK(!rx_tuned_load(b, info, text));
+}
+
+static void test_tune(void)
+{
+    rx_backend fake = rx_backend_cpu;
+    rlx_device *d;
+    rlx_error err;
+    rlx_tune_desc desc = {RLX_INIT(rlx_tune_desc), .dry_run = true, .fn = keep_verdict};
+    char kernels[192];
+    float y[16];
+    if (!CHECK_OK(rlx_device_open("cpu", NULL, &d, &err), &err))
+        return;
+    rlx_session *s = make_tuned(d);
+    CHECK_FAILS(rlx_session_tune(s, NULL, NULL, &err), RLX_UNSUPPORTED, &err, "no kernel variants");
+    fake.knobs = list_fake_knobs;
+    fake.set_knobs = set_fake_knobs;
+    fake.exec_bind = bind_tuned;
+    fake.exec_submit = submit_fake;
+    fake.exec_read = read_tuned;
+    d->backend = &fake;
+    rx_knobs_apply(d);
+    CHECK_OK(rlx_session_tune(s, &desc, kernels, &err), &err);
+    CHECK(!strcmp(kernels, "speed=fast") && now_set.choice[1] == 2);
+    CHECK(seen[1] == RLX_TUNE_SLOWER && seen[2] == RLX_TUNE_FASTER && seen[3] == RLX_TUNE_FAILED);
+    rx_knobs_apply(d);
+    CHECK(now_set.choice[1] == 0); /* nothing was kept */
+    is_wrong = true; /* as fast as the fastest */
+    desc.dry_run = false;
+    stop_at = 2;
+    CHECK_FAILS(rlx_session_tune(s, &desc, kernels, &err), RLX_CANCELLED, &err, "after 2 of 3");
+    CHECK(!rx_tuned_load(&fake, &d->info, kernels));
+    stop_at = 0;
+    CHECK_OK(rlx_session_tune(s, &desc, kernels, &err), &err);
+    CHECK(!strcmp(kernels, "speed=fast") && now_set.choice[1] == 2 && seen[3] == RLX_TUNE_WRONG);
+    now_set.choice[1] = 0;
+    rx_knobs_apply(d); /* as a device opened later does */
+    CHECK(now_set.choice[1] == 2);
+    setenv("RLX_KERNELS", "speed=slow", 1);
+    CHECK_FAILS(rlx_session_tune(s, NULL, NULL, &err), RLX_INVALID, &err, "RLX_KERNELS");
+    unsetenv("RLX_KERNELS");
+    test_tuned_file(&fake, &d->info);
+    rlx_tensor out = {"y", y, sizeof y};
+    CHECK_OK(rlx_run(s, NULL, 0, &out, 1, &err), &err); /* its input is still there */
+    CHECK(y[0] == 1 && y[2] == 3 && y[3] == 0);
+    rlx_session_destroy(s);
+    d->backend = &rx_backend_cpu;
+    rlx_device_close(d);
+}
+
+static void remove_files(void)
 {
     char path[512];
     for (find_file(path, sizeof path); path[0]; find_file(path, sizeof path))
         if (remove(path))
             break;
-    rmdir(folder);
 }
 
 int main(void)
@@ -343,6 +462,9 @@ int main(void)
     test_choice();
     test_public();
     test_knobs();
-    remove_folder();
+    remove_files();
+    test_tune();
+    remove_files();
+    rmdir(folder);
     return check_done();
 }

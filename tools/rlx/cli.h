@@ -75,7 +75,7 @@ extern const cli_command cmd_devices, cmd_doctor, cmd_ops, cmd_run, cmd_compile,
     cmd_explain, cmd_kernels, cmd_inspect, cmd_quantize, cmd_tokenize, cmd_generate, cmd_chat,
     cmd_embed, cmd_perplexity, cmd_train, cmd_verify, cmd_pull, cmd_list, cmd_rm, cmd_serve,
     cmd_completion, cmd_convert, cmd_imatrix,
-    cmd_rerank;
+    cmd_rerank, cmd_tune;
 
 /* Parses the arguments after the command's name into the zeroed `record`. Returns -1 when the
  * command shall run, else the exit status. */

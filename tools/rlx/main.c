@@ -34,7 +34,7 @@ static const cli_command *const commands[] = {
     &cmd_generate, &cmd_chat,     &cmd_embed,   &cmd_rerank,     &cmd_serve,    &cmd_pull,
     &cmd_list,     &cmd_rm,       &cmd_inspect, &cmd_convert,    &cmd_quantize,
     &cmd_imatrix,  &cmd_tokenize, &cmd_perplexity, &cmd_train,   &cmd_run,     &cmd_verify,
-    &cmd_explain,  &cmd_compile,  &cmd_bench,   &cmd_kernels,    &cmd_ops,
+    &cmd_explain,  &cmd_compile,  &cmd_bench,   &cmd_tune,       &cmd_kernels,  &cmd_ops,
     &cmd_devices,  &cmd_doctor,   &cmd_completion, &cmd_help,    &cmd_version,
 };
 static const struct {

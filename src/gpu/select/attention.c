@@ -280,8 +280,10 @@ static uint64_t count_decode_splits(const rx_attention *a, uint64_t n_groups)
     uint64_t units = caps->compute_units ? caps->compute_units : 32;
     uint64_t n = caps->is_software ? 4 : units / n_groups;
     uint64_t most = rx_ceil_div((uint64_t)a->n_keys, 32);
+    const uint32_t *knob = rx_gpu_knob(caps, RX_KNOB_KEYS);
     if (is_invariant(a))
         return count_fixed_splits(a);
+    n = knob ? n * knob[0] / knob[1] : n;
     n = n < most ? n : most;
     return n > 32 ? 32 : n ? n : 1;
 }

@@ -445,6 +445,8 @@ bool rx_product_coopmat(rx_gpu_build *b, const rx_product *p)
     }
     if (rlx_dtype_is_packed(p->b_type) && rx_quant_family_of(p->b_type) != RX_QUANT_BLOCKS)
         return false;
+    if (rx_gpu_knob(caps, RX_KNOB_MATRICES))
+        return false;
     if (!caps->coopmat_subgroup || 4 * caps->coopmat_subgroup > caps->max_invocations ||
         coop_shared_bytes(shape_of(caps, 32, 32), caps) > caps->max_shared_bytes)
         return false;

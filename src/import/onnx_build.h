@@ -202,6 +202,18 @@ typedef struct rx_onnx_window {
 bool rx_onnx_read_window(rx_onnx_call *c, const rlx_shape *x, const rlx_dim *kernel,
                          rx_onnx_window *w);
 
+/* ---- Models of ai.onnx.ml: onnx_ml.c --------------------------------------------------------- */
+
+/* post_transform of scores [N, C]; RLX_NONE after rx_onnx_fail. */
+rlx_value rx_onnx_ml_transform(rx_onnx_call *c, rlx_value y);
+/* The integer class labels of an attribute as a constant [n]; RLX_NONE after rx_onnx_fail. */
+rlx_value rx_onnx_ml_labels(rx_onnx_call *c, const char *name, rlx_dim *n);
+/* The label of each row of scores [N, C]; the transformed scores are the second result.
+ * `by_second`: the last score decides between two classes, a probability when `positive`; if it is
+ * the only one, the other follows from it. */
+rlx_value rx_onnx_ml_classify(rx_onnx_call *c, rlx_value scores, rlx_value names, bool by_second,
+                              bool positive);
+
 /* ---- Graphs: onnx_graph.c -------------------------------------------------------------------- */
 
 rlx_value rx_onnx_lookup(const rx_onnx_build *b, const char *name);

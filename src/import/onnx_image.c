@@ -288,7 +288,8 @@ static void find_coordinate(sampler *s, rlx_value grid, int d, bool nearest)
                    : rlx_sub(g, rlx_mul(g, v, real(s, size / 2)), real(s, 0.5));
     if (nearest)
         v = rlx_round(g, v);
-    v = pad_coordinate(s, v, s->x.dim[2 + d]);
+    if (s->taps != 4) /* of the cubic kernel each tap is moved into the range instead */
+        v = pad_coordinate(s, v, s->x.dim[2 + d]);
     s->at[d] = v;
     s->base[d] = nearest ? v : rlx_floor(g, v);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes the cases in this folder: models of one operator of com.microsoft, inputs, and outputs of
+"""Writes the cases in this folder: models of one operator or a few, inputs, and outputs of
 ONNX Runtime. Needs onnx and onnxruntime; tests only read what it wrote."""
 from pathlib import Path
 
@@ -40,6 +40,8 @@ def write(name, op, operands, weights=(), n_out=1, domain="com.microsoft", **att
         [helper.make_empty_tensor_value_info(o) for o in outputs],
         [numpy_helper.from_array(operands[k], names[k]) for k in weights])
     sets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    if domain == "ai.onnx.ml":
+        sets[1] = helper.make_opsetid(domain, 3)
     store(name, helper.make_model(graph, opset_imports=sets, ir_version=9), given)
 
 
@@ -229,6 +231,63 @@ def write_recurrent():
           hidden_size=5, activations=["ThresholdedRelu"], activation_alpha=[0.4])
 
 
+def trees(kind, classes):
+    """Lists of two trees: all tests of numbers, one that missing numbers pass. Each leaf has
+    weights of all `classes`."""
+    rows = [(0, 0, 0, 0.1, "BRANCH_LEQ", 1, 2), (0, 1, 2, -0.2, "BRANCH_LT", 3, 4),
+            (0, 2, 1, 0.3, "BRANCH_GT", 5, 6), (0, 5, 3, 1.0, "BRANCH_EQ", 7, 8),
+            *((0, n, 0, 0.0, "LEAF", 0, 0) for n in (8, 3, 4, 6, 7)),
+            (1, 7, 3, 0.5, "BRANCH_GTE", 1, 3), (1, 1, 0, 0.0, "LEAF", 0, 0),
+            (1, 3, 3, -1.0, "BRANCH_NEQ", 2, 4), *((1, n, 0, 0.0, "LEAF", 0, 0) for n in (2, 4))]
+    names = ("treeids", "nodeids", "featureids", "values", "modes", "truenodeids", "falsenodeids")
+    lists = {f"nodes_{name}": list(values) for name, values in zip(names, zip(*rows))}
+    lists["nodes_missing_value_tracks_true"] = [int(n in (0, 7)) for _, n, *_ in rows]
+    leaves = [(t, n, k) for t, n, _, _, mode, *_ in rows if mode == "LEAF" for k in classes]
+    for name, column in zip(("treeids", "nodeids", "ids"), zip(*leaves)):
+        lists[f"{kind}_{name}"] = list(column)
+    return lists, len(leaves)
+
+
+def write_models():
+    """Operators of ai.onnx.ml."""
+    x = reals(7, 4)
+    x[:, 3] = [1, -1, 0.5, 1, -1, 0, 2]
+    x[2, 0] = x[4, 3] = np.nan
+    ml = {"domain": "ai.onnx.ml"}
+    lists, n = trees("target", (0, 1))
+    write("tree_regressor", "TreeEnsembleRegressor", [x], **ml, **lists, n_targets=2,
+          target_weights=reals(n).tolist(), base_values=[0.5, -1.0])
+    write("tree_average", "TreeEnsembleRegressor", [x], **ml, **lists, n_targets=2,
+          target_weights=reals(n).tolist(), aggregate_function="AVERAGE")
+    for name, classes, labels, post in (("three", (0, 1, 2), [5, -3, 9], "SOFTMAX"),
+                                        ("two", (0, 1), [0, 1], "NONE"),
+                                        ("one", (0,), [4, 7], "LOGISTIC")):
+        lists, n = trees("class", classes)
+        write(f"tree_classifier_{name}", "TreeEnsembleClassifier", [x], n_out=2, **ml, **lists,
+              class_weights=reals(n).tolist(), classlabels_int64s=labels, post_transform=post)
+    lists, n = trees("class", (0,))
+    write("tree_classifier_likely", "TreeEnsembleClassifier", [x], n_out=2, **ml, **lists,
+          class_weights=np.abs(reals(n) * np.float32(0.4)).tolist(), classlabels_int64s=[0, 1])
+    y = reals(5, 3)
+    write("linear_classifier", "LinearClassifier", [y], n_out=2, **ml, post_transform="SOFTMAX",
+          coefficients=reals(9).tolist(), intercepts=reals(3).tolist(), classlabels_ints=[3, 1, 2])
+    write("linear_regressor", "LinearRegressor", [y], **ml, targets=2,
+          coefficients=reals(6).tolist(), intercepts=reals(2).tolist())
+    for kind in ("LINEAR", "POLY", "RBF", "SIGMOID"):
+        write(f"svm_{kind.lower()}", "SVMRegressor", [y], **ml, kernel_type=kind, n_supports=4,
+              kernel_params=[0.3, 0.2, 3.0], coefficients=reals(4).tolist(), rho=[0.4],
+              support_vectors=reals(12).tolist())
+    write("scaler", "Scaler", [y], **ml, offset=[1.0, 2.0, 3.0], scale=[0.5, 2.0, -1.0])
+    write("imputer", "Imputer", [x], **ml, imputed_value_floats=reals(4).tolist(),
+          replaced_value_float=float("nan"))
+    for norm in ("MAX", "L1", "L2"):
+        write(f"normalizer_{norm.lower()}", "Normalizer", [np.abs(y)], **ml, norm=norm)
+    write("binarizer", "Binarizer", [y], **ml, threshold=0.25)
+    write("feature_extractor", "ArrayFeatureExtractor", [y, np.array([2, 0])], **ml)
+    write("grid_sample_cubic", "GridSample", [reals(1, 2, 5, 6), 1.2 * reals(1, 3, 4, 2)],
+          domain="", mode="bicubic", padding_mode="border")
+
+
 def pairs(name, op, operands, scale, given, steps=(), **attributes):
     """Operands (codes, scale, zero point, axis) through DequantizeLinear into an operator, `steps`
     behind it, and its result as u8; given[name] are operands that are inputs."""
@@ -366,3 +425,4 @@ if __name__ == "__main__":
           (), 3, domain="")
     write_resizes()
     write_recurrent()
+    write_models()

@@ -22,8 +22,8 @@ typedef enum rlx_policy {
     RLX_POLICY_FAST      /* f16/bf16 products, activations as integers: where the device gains */
 } rlx_policy;
 
-/* Called after each stage of the compiler ("verify", "fold", "legalise", "fuse", "plan",
- * "schedule") with the text form of what it left. */
+/* Called after each stage of the compiler ("verify", "fold", "legalise", "fuse", "recompute" where
+ * there is a memory budget, "plan", "schedule") with the text form of what it left. */
 typedef void rlx_stage_fn(void *user, const char *stage, const char *text);
 
 typedef struct rlx_session_desc {
@@ -46,6 +46,11 @@ typedef struct rlx_session_desc {
                             * same type and size, in memory of its own and already set, are used
                             * from there, with their packed forms: one copy. Neither session can set
                             * these again. It may be destroyed before this session */
+    uint64_t memory_budget; /* bytes for the arena, weights, states, inputs and constants together,
+                            * at the bounds of dimensions: where activations would take more, they
+                            * are computed again when they are needed, with the same bits. What
+                            * cannot fit is RLX_NO_MEMORY and says how much it takes at least. 0: no
+                            * limit */
 } rlx_session_desc;
 
 /* The id of the device that runs `g` fastest, by its calibration and the work of the graph at the
@@ -263,6 +268,10 @@ typedef struct rlx_memory_info {
     uint64_t arena_bound;    /* peak of live bytes: no plan can be smaller */
     uint64_t unshared_bytes; /* what it would take without reuse */
     uint64_t param_bytes, state_bytes, input_bytes, constant_bytes;
+    uint64_t kept_arena_bytes; /* the arena if nothing were computed a second time to fit
+                                * rlx_session_desc.memory_budget */
+    uint64_t recomputed_steps; /* steps that are */
+    double recomputed_flops;   /* and their work at the bounds */
 } rlx_memory_info;
 RLX_API rlx_status rlx_session_memory(const rlx_session *s, rlx_memory_info *out, rlx_error *err);
 

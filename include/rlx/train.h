@@ -119,6 +119,9 @@ typedef struct rlx_trainer_desc {
     double temperature;      /* encoders: similarities are divided by it; default 0.05 */
     bool pack;               /* examples follow each other in rows of the whole context, without
                               * padding, and see those before them; not those of the validation */
+    uint64_t memory_budget;  /* bytes on the device, rlx_trainer_info.peak_bytes: activations that
+                              * would take more are computed twice, with the same bits; 0: no
+                              * limit. RLX_NO_MEMORY says how much it takes at least */
 } rlx_trainer_desc;
 
 /* Reads the examples and compiles a step for the device of the model. Texts that are longer than

@@ -4,6 +4,7 @@
 #include "compile/compile.h"
 
 #include "compile/plan.h"
+#include "compile/recompute.h"
 #include "compile/rewrite.h"
 
 typedef struct compiler {
@@ -11,6 +12,7 @@ typedef struct compiler {
     const rx_target *target;
     rx_target folding; /* the target; without `eval` when constants are not to be folded */
     rlx_graph *graph;  /* made by the last stage; NULL before the first */
+    rx_recomputed recomputed;
     rx_plan plan;
     rx_program *program;
     rlx_error *err;
@@ -70,15 +72,32 @@ static rlx_status fuse(compiler *c, const rlx_graph *g)
     return accept(c, "fuse", next);
 }
 
-static rlx_status plan(compiler *c, const rlx_graph *g)
+static rlx_status own_outputs(compiler *c, const rlx_graph *g)
 {
     rlx_graph *next;
-    char *text = NULL;
     RLX_TRY(rx_own_outputs(g, &next, c->err));
     rlx_graph_destroy(c->graph);
     c->graph = next;
-    RLX_TRY(rlx_graph_verify(next, c->err));
-    RLX_TRY(rx_plan_make(&c->plan, next, c->target, c->desc, c->err));
+    return rlx_graph_verify(next, c->err);
+}
+
+static rlx_status recompute(compiler *c, const rlx_graph *g)
+{
+    rlx_graph *next;
+    if (!c->desc->memory_budget)
+        return RLX_OK;
+    RLX_TRY(rx_recompute(g, c->target, c->desc, &next, &c->recomputed, c->err));
+    return next ? accept(c, "recompute", next) : verify(c, "recompute", g);
+}
+
+static rlx_status plan(compiler *c, const rlx_graph *g)
+{
+    char *text = NULL;
+    RLX_TRY(rx_plan_make(&c->plan, g, c->target, c->desc, c->err));
+    rlx_memory_info *m = &c->plan.memory;
+    m->recomputed_steps = c->recomputed.n_steps;
+    m->recomputed_flops = c->recomputed.flops;
+    m->kept_arena_bytes = c->recomputed.n_steps ? c->recomputed.arena_bytes : m->arena_bytes;
     if (!c->desc->on_stage)
         return RLX_OK;
     rlx_status s = rx_plan_print(&c->plan, &text, c->err);
@@ -104,6 +123,8 @@ static rlx_status run_stages(compiler *c, const rlx_graph *g)
     RLX_TRY(fold(c, g));
     RLX_TRY(legalise(c, c->graph));
     RLX_TRY(fuse(c, c->graph));
+    RLX_TRY(own_outputs(c, c->graph));
+    RLX_TRY(recompute(c, c->graph));
     RLX_TRY(plan(c, c->graph));
     RLX_TRY(schedule(c, &c->plan));
     return RLX_OK;
@@ -130,6 +151,7 @@ static rlx_status run_last_stages(compiler *c)
 {
     RLX_TRY(verify(c, "verify", c->graph));
     RLX_TRY(check_lowered(c, c->graph));
+    RLX_TRY(own_outputs(c, c->graph));
     RLX_TRY(plan(c, c->graph));
     return schedule(c, &c->plan);
 }

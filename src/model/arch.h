@@ -111,6 +111,7 @@ typedef struct rx_train_build {
     rlx_pooling pooling;
     bool full;
     const rlx_optimizer_desc *optimizer;
+    uint64_t memory_budget; /* of the session */
 } rx_train_build;
 
 typedef struct rx_build_desc {

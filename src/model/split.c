@@ -34,7 +34,8 @@ rlx_status rx_model_compile(rlx_model *m, rlx_device *device, const rx_build_des
     rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .policy = m->policy,
                              .invariant = build->rows > 0, .weights_of = weights_of,
                              .buffers = buffers ? buffers->list : NULL,
-                             .n_buffers = buffers ? buffers->n : 0};
+                             .n_buffers = buffers ? buffers->n : 0,
+                             .memory_budget = build->train ? build->train->memory_budget : 0};
     rlx_status st = rlx_session_create(device, g, &desc, out, err);
     rlx_graph_destroy(g);
     return st;

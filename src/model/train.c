@@ -95,7 +95,7 @@ static rx_train_build describe(const rlx_trainer *t, const rlx_trainer_desc *d)
         .tokens = (int64_t)longest - m->known.is_decoder, .texts = (int64_t)t->examples.texts,
         .scale = rank ? t->alpha / (double)rank : 0, .pooling = m->pooling,
         .temperature = d->temperature > 0 ? d->temperature : DEFAULT_TEMPERATURE,
-        .optimizer = d->optimizer,
+        .optimizer = d->optimizer, .memory_budget = d->memory_budget,
     };
 }
 

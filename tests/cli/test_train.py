@@ -37,6 +37,14 @@ for target, said in ((notes, "was not replaced: expected a GGUF file"), (TMP, "i
                *(x for pair in outs.items() for x in pair), err=said)
 check(notes.read_text() == "mine" and not list(TMP.glob("*.checkpoint")), "nothing is left behind")
 
+# Less memory: what is not kept is computed again, to the same bit.
+less = got["peak_bytes"] * 0.8 / 2**20
+again = train(texts, "--steps", 3, "--batch", 2, "--seed", 5, "--rank", 2, "--alpha", 6,
+              "--memory", less)
+check(again["loss"] == same[0] and again["peak_bytes"] <= less * 2**20, f"--memory: {again}")
+expect(1, "train", *CPU, "--data", texts, "--out", OUT, "--memory", 0.1,
+       err="a memory budget of 104857 bytes; it takes")
+
 # ---- Conversations and plain text ----------------------------------------------------------------
 
 # What the user says is not learned: labels are the answers' tokens only, "<|im_end|>" with them.

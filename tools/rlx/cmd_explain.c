@@ -18,6 +18,7 @@ typedef struct options {
     cli_common common;
     work_options work;
     const char *dump, *memory_svg, *trace;
+    double memory;
     bool profile, cost;
 } options;
 
@@ -80,6 +81,7 @@ static const char *stage_help(const char *name)
         {"fold", "constants computed, equal nodes shared, no-ops dropped"},
         {"legalise", "rewritten into what the device has"},
         {"fuse", "chains of operations joined"},
+        {"recompute", "activations computed twice to fit the memory"},
         {"plan", "places in memory"},
         {"schedule", "steps in order"},
     };
@@ -151,6 +153,10 @@ static void print_memory(const work *w)
            short_bytes((double)m.arena_bytes, a),
            m.arena_bound ? (double)m.arena_bytes / (double)m.arena_bound : 1.0,
            short_bytes((double)m.arena_bound, b), short_bytes((double)m.unshared_bytes, c));
+    if (m.recomputed_steps)
+        printf("  recomputed  %llu steps run twice, %s flop: the arena would be %s\n",
+               (unsigned long long)m.recomputed_steps, short_count(m.recomputed_flops, a),
+               short_bytes((double)m.kept_arena_bytes, b));
     printf("  parameters  %s\n", short_bytes((double)m.param_bytes, a));
     printf("  state       %s\n", short_bytes((double)m.state_bytes, a));
     printf("  inputs      %s\n", short_bytes((double)m.input_bytes, a));
@@ -220,6 +226,9 @@ static void print_json(const work *w, const stages *s, const runs *r)
     json_int(&j, "arena", (int64_t)m.arena_bytes);
     json_int(&j, "bound", (int64_t)m.arena_bound);
     json_int(&j, "unshared", (int64_t)m.unshared_bytes);
+    json_int(&j, "kept_arena", (int64_t)m.kept_arena_bytes);
+    json_int(&j, "recomputed_steps", (int64_t)m.recomputed_steps);
+    json_real(&j, "recomputed_flops", m.recomputed_flops);
     json_int(&j, "params", (int64_t)m.param_bytes);
     json_int(&j, "state", (int64_t)m.state_bytes);
     json_int(&j, "inputs", (int64_t)m.input_bytes);
@@ -317,7 +326,8 @@ static int run_explain(void *record)
     const options *o = record;
     work w;
     stages s = {.w = &w};
-    rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .on_stage = on_stage, .on_stage_user = &s};
+    rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .on_stage = on_stage, .on_stage_user = &s,
+                             .memory_budget = (uint64_t)(o->memory * (1 << 20))};
     int status = work_open(&w, &o->common, &o->work, o->common.args.v[0], &desc);
     if (o->dump && is_gpu_stage(o->dump))
         status = status ? status : dump_gpu_stage(&w, o);
@@ -333,7 +343,9 @@ static int run_explain(void *record)
 
 static const cli_option explain_options[] = {
     {"dump", CLI_TEXT, offsetof(options, dump), "STAGE",
-     "print only what verify, fold, legalise, fuse, plan, schedule left"},
+     "print only what verify, fold, legalise, fuse, recompute, plan, schedule left"},
+    {"memory", CLI_REAL, offsetof(options, memory), "MIB",
+     "most on the device: activations are computed twice rather than kept"},
     {"memory-svg", CLI_TEXT, offsetof(options, memory_svg), "FILE",
      "draw the memory plan: steps by bytes, a box for each tensor"},
     {"profile", CLI_FLAG, offsetof(options, profile), NULL,

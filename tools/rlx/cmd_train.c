@@ -25,7 +25,7 @@ typedef struct options {
     model_options model;
     const char *data, *out, *validation, *checkpoint, *schedule, *type, *merge, *peft, *plot;
     int64_t rank, steps, batch, accumulate, warmup, every, evaluate, patience;
-    double alpha, rate, clip, decay, beta2, temperature;
+    double alpha, rate, clip, decay, beta2, temperature, memory;
     bool full, from_scratch, pack, resume;
     cli_opt_number seed;
     rlx_dtype dtype;     /* of --type */
@@ -339,6 +339,7 @@ static int train(options *o, rlx_model *m, rlx_schedule schedule)
         .batch = o->batch, .seed = (uint64_t)o->seed.value, .optimizer = &optimizer,
         .kind = o->full ? RLX_TRAIN_FULL : RLX_TRAIN_AUTO, .from_scratch = o->from_scratch,
         .temperature = o->temperature, .pack = o->pack,
+        .memory_budget = (uint64_t)(o->memory * (1 << 20)),
     };
     if (!is_share(o->validation, &d.validation_share)) {
         d.validation_share = 0;
@@ -455,6 +456,8 @@ static const cli_option train_options[] = {
      "they begin as random numbers: sizes and tokenizer are those of the model"},
     {"pack", CLI_FLAG, offsetof(options, pack), NULL,
      "examples follow each other in rows of --ctx tokens: no padding"},
+    {"memory", CLI_REAL, offsetof(options, memory), "MIB",
+     "most on the device: activations are computed twice rather than kept"},
     {"type", CLI_TEXT, offsetof(options, type), "TYPE",
      "of the weights of a model that is written: f32, f16, q8_0, ... (default: as they were)"},
     {"merge", CLI_TEXT, offsetof(options, merge), "FILE.gguf",

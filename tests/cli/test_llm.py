@@ -290,10 +290,15 @@ t.wait_for("2 answers")
 # Commands of a conversation.
 for keys, answer in (("/undo", "are forgotten"), ("/regen", "tokens/s"),
                      ("/set top-k x", "got 'x'"), ("/set seed 3", "> "),
-                     ("/set wild 3", "got 'wild'"), ("/read /no/such", "/no/such"),
-                     ("/nothing", "no command /nothing"), ("/save", "/save needs a value"),
+                     ("/set wild 3", "'wild'"), ("/read /no/such", "/no/such"),
+                     ("/nothing", "/help lists them"),
+                     ("/regne", "did you mean /regen?"), ("/set", "temperature        0"),
+                     ("/set temperature hot", "error: /set temperature"),
+                     ("/set parameter seed 3", "> "), ("/clear", "Forgotten."),
+                     ("\x03\x03", "(Ctrl-D or /quit ends)"), ("/save", "/save needs a value"),
                      ("/set max-tokens 2", "> "), ("Hi", "cut at 2 tokens: /set max-tokens N"),
-                     ("/system Be kind.", "A new conversation"), ("/undo", "no question")):
+                     ("/system Be kind.", "A new conversation"),
+                     ("/undo", "question to take back")):
     t.wait_for("> ")
     t.send(keys + "\r")
     t.wait_for(answer)
@@ -333,6 +338,6 @@ t.send("Talk\r")
 time.sleep(0.3)
 os.kill(t.pid, signal.SIGINT)
 t.wait_for("(stopped)")
-t.send("/quit\r")
+t.send("/bye\r")
 check(t.close() == 0, "Ctrl-C ended rlx chat")
 finish()

@@ -2,6 +2,7 @@
 /* Markdown of the terminal: the same styles however the text is cut into pieces. Styles are written
  * as <number> here. */
 #include "tools/rlx/markdown.c"
+#include "tools/rlx/wrap.c"
 
 #include <stdlib.h>
 
@@ -17,6 +18,26 @@ const char *term_style(FILE *f, const char *style)
 void term_write(FILE *f, const char *text, size_t n)
 {
     fwrite(text, 1, n, f);
+}
+
+char *term_escape(const char *text, size_t n, bool lines)
+{
+    (void)lines;
+    return strndup(text, n);
+}
+
+int term_columns(FILE *f)
+{
+    (void)f;
+    return 12;
+}
+
+/* Characters of three bytes and more are those of East Asia and emoji here; styles take nothing. */
+size_t term_char_width(const char *s, size_t n, size_t *bytes)
+{
+    (void)n;
+    *bytes = (unsigned char)*s < 0xc0 ? 1 : (unsigned char)*s < 0xe0 ? 2 : 3;
+    return *bytes == 3 ? 2 : 1;
 }
 
 /* The text in pieces of `size` bytes. */
@@ -45,8 +66,37 @@ static void expect(const char *text, const char *want)
     }
 }
 
+/* What a terminal of 12 columns gets. */
+static void expect_rows(const char *text, const char *want)
+{
+    for (size_t size = 1; size <= strlen(text); size += 3) {
+        char *out = NULL;
+        size_t bytes = 0;
+        wrap w = {.f = open_memstream(&out, &bytes), .on = true};
+        for (size_t at = 0, n = strlen(text), to; at < n; at = to) {
+            to = n - at < size ? n : at + size;
+            while ((text[to] & 0xc0) == 0x80) /* pieces have whole characters */
+                to++;
+            wrap_text(&w, text + at, to - at, *text == '`');
+        }
+        wrap_end(&w);
+        fclose(w.f);
+        CHECK(!strcmp(out, want));
+        if (strcmp(out, want))
+            printf("pieces of %zu: '%s' became '%s'\n", size, text, out);
+        free(out);
+    }
+}
+
 int main(void)
 {
+    expect_rows("one two three four", "one two \nthree four");
+    expect_rows("twelve-chars and more", "twelve-chars\nand more");
+    expect_rows("a word of fifteen-columns", "a word of \nfifteen-columns");
+    expect_rows("one\n  two three four", "one\n  two three \nfour");
+    expect_rows("`code of more than a row", "`code of more than a row");
+    expect_rows("abc \xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e\xe6\x97\xa5\xe6\x9c\xac",
+                "abc \xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e\xe6\x97\xa5\n\xe6\x9c\xac");
     expect("plain", "plain<0>");
     expect("a **b c** d", "a <0><1>b c<0> d<0>");
     expect("2 * 3 ** 4 and a*b", "2 * 3 ** 4 and a*b<0>");

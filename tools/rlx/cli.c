@@ -23,14 +23,19 @@ void cli_set_command(const char *name)
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-/* Messages name files, tensors and tokens. */
-static void print_escaped(const char *format, va_list args, bool lines)
+/* Messages name files, tensors and tokens. `used`: columns of what stands before. */
+static void print_escaped(const char *format, va_list args, int used)
 {
     char *text = NULL;
     if (vasprintf(&text, format, args) < 0)
         return;
-    char *safe = term_escape(text, strlen(text), lines);
-    fputs(safe, stderr);
+    char *safe = term_escape(text, strlen(text), true);
+    for (char *line = safe, *end; line; line = end, used = 0) {
+        if ((end = strchr(line, '\n')))
+            *end++ = 0;
+        term_rows(stderr, line, used);
+        fputc('\n', stderr);
+    }
     free(safe);
     free(text);
 }
@@ -39,10 +44,10 @@ static void say(const char *style, const char *label, const char *format, va_lis
 {
     cli_progress_clear();
     fflush(stdout);
-    fprintf(stderr, "rlx%s%s: %s%s%s", command_name ? " " : "", command_name ? command_name : "",
-            term_style(stderr, style), label, term_style(stderr, TERM_PLAIN));
-    print_escaped(format, args, true);
-    fputc('\n', stderr);
+    const int n = fprintf(stderr, "rlx%s%s: ", command_name ? " " : "",
+                          command_name ? command_name : "");
+    fprintf(stderr, "%s%s%s", term_style(stderr, style), label, term_style(stderr, TERM_PLAIN));
+    print_escaped(format, args, n + (int)strlen(label));
 }
 
 int cli_fail(const char *format, ...)

@@ -226,11 +226,25 @@ static int do_read(talk *t, const char *arg)
     return status;
 }
 
+static int show_settings(const talk *t)
+{
+    llm_print_sampling(&t->sampling);
+    if (t->desc.max_tokens)
+        fprintf(stderr, "  %-18s %lld\n", "max-tokens", (long long)t->desc.max_tokens);
+    if (t->system)
+        term_line(stderr, "  %-18s %s", "system", t->system);
+    return EXIT_OK;
+}
+
 /* /set NAME VALUE takes what the options of the same names take. */
 static int do_set(talk *t, const char *arg)
 {
     char name[32];
     int status = EXIT_OK;
+    if (!strncmp(arg, "parameter ", 10)) /* as ollama has it */
+        arg += 10 + strspn(arg + 10, " ");
+    if (!*arg)
+        return show_settings(t);
     const size_t n = strcspn(arg, " ");
     const char *value = arg + n + strspn(arg + n, " ");
     snprintf(name, sizeof name, "%.*s", (int)n, arg);
@@ -269,19 +283,23 @@ static int do_help(talk *t, const char *arg);
 static const struct command {
     const char *name, *arg, *help;
     int (*run)(talk *t, const char *arg); /* NULL: ends the program */
+    const char *also;                     /* another name; NULL: none */
+    bool arg_optional;
 } commands[] = {
-    {"/regen", NULL, "answer the last question again", do_regen},
-    {"/edit", NULL, "change the last question and ask again", do_edit},
-    {"/undo", NULL, "forget the last question and its answer", do_undo},
-    {"/reset", NULL, "forget the conversation", do_reset},
-    {"/read", "FILE", "say what is in a text file", do_read},
-    {"/set", "NAME VALUE", "max-tokens, or how tokens are drawn: temperature 0.8", do_set},
-    {"/save", "FILE", "write the conversation to a file", do_save},
-    {"/load", "FILE", "go on with one from a file", do_load},
-    {"/system", "TEXT", "start anew with other instructions", do_system},
-    {"/stats", NULL, "memory, tokens and times", do_stats},
-    {"/help", NULL, "show this", do_help},
-    {"/quit", NULL, "end (also Ctrl-D)", NULL},
+    {"/regen", NULL, "answer the last question again", do_regen, "/retry", false},
+    {"/edit", NULL, "change the last question and ask again", do_edit, NULL, false},
+    {"/undo", NULL, "forget the last question and its answer", do_undo, NULL, false},
+    {"/reset", NULL, "forget the conversation", do_reset, "/clear", false},
+    {"/read", "FILE", "say what is in a text file", do_read, NULL, false},
+    {"/set", "NAME VALUE", "temperature 0.8, max-tokens 200, ...; alone: show them", do_set, NULL,
+     true},
+    {"/save", "FILE", "write the conversation to a file", do_save, NULL, false},
+    {"/load", "FILE", "go on with one from a file", do_load, NULL, false},
+    {"/system", "TEXT", "start anew with other instructions", do_system, NULL, false},
+    {"/stats", NULL, "memory, tokens and times", do_stats, "/show", false},
+    {"/help", NULL, "show this", do_help, "/?", false},
+    {"/quit", NULL, "end (also Ctrl-D)", NULL, "/bye", false},
+    {"/exit", NULL, NULL, NULL, NULL, false},
 };
 
 static int do_help(talk *t, const char *arg)
@@ -289,11 +307,22 @@ static int do_help(talk *t, const char *arg)
     (void)t;
     (void)arg;
     for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-        fprintf(stderr, "  %-8s %-10s %s\n", commands[i].name,
-                commands[i].arg ? commands[i].arg : "", commands[i].help);
+        if (commands[i].help)
+            fprintf(stderr, "  %-8s %-10s %s\n", commands[i].name,
+                    commands[i].arg ? commands[i].arg : "", commands[i].help);
     fputs("Ctrl-C stops an answer. Arrow keys, Home, End, Ctrl-A/E/K/U/W edit the text,\n"
           "Alt-Enter begins another line of it; what is pasted stays one message.\n", stderr);
     return EXIT_OK;
+}
+
+static int tell_unknown(const char *word)
+{
+    const char *names[ARRAY_LEN(commands)];
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+        names[i] = commands[i].name;
+    const char *near = cli_nearest(word, names, ARRAY_LEN(names));
+    return near ? cli_fail("there is no command %s; did you mean %s?", word, near)
+                : cli_fail("there is no command %s; /help lists them", word);
 }
 
 /* Runs a line with a slash. *quit is set by /quit. */
@@ -305,14 +334,14 @@ static int run_command(talk *t, char *line, bool *quit)
     arg += strspn(arg, " ");
     for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
         const struct command *c = &commands[i];
-        if (strcmp(c->name, line))
+        if (strcmp(c->name, line) && !(c->also && !strcmp(c->also, line)))
             continue;
         *quit = !c->run;
-        if (c->arg && !*arg)
+        if (c->arg && !c->arg_optional && !*arg)
             return cli_fail("%s needs a value: %s %s", c->name, c->name, c->arg);
         return c->run ? c->run(t, arg) : EXIT_OK;
     }
-    return cli_fail("there is no command %s; /help lists them", line);
+    return tell_unknown(line);
 }
 
 /* ---- The program ----------------------------------------------------------------------------- */
@@ -346,7 +375,7 @@ static void recall(talk *t)
 static int talk_on(talk *t)
 {
     bool quit = false;
-    int status = EXIT_OK;
+    int status = EXIT_OK, interrupts = 0; /* in a row */
     while (!quit) {
         char *line = NULL;
         line_result r = line_read(&t->editor, "> ", t->start, &line);
@@ -354,6 +383,9 @@ static int talk_on(talk *t)
         t->start = NULL;
         if (r == LINE_END)
             break;
+        interrupts = r == LINE_INTERRUPTED ? interrupts + 1 : 0;
+        if (interrupts == 2)
+            term_dim_line(stderr, "(Ctrl-D or /quit ends)");
         if (r == LINE_INTERRUPTED)
             continue;
         remember(t, line);
@@ -404,7 +436,7 @@ static int run_chat(void *record)
         system_on_interrupt(on_interrupt);
         llm_print_model(t.model);
         recall(&t);
-        fputs("Say something; /help shows the commands.\n", stderr);
+        term_line(stderr, "Say something; /help shows the commands.");
     }
     status = start_chat(&t) ? EXIT_OK : EXIT_FAILED;
     if (status == EXIT_OK && o->load)

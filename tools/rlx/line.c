@@ -58,32 +58,13 @@ bool line_remember(line_editor *e, const char *text)
 
 /* ---- Characters ------------------------------------------------------------------------------ */
 
-/* The code point that begins at s; bytes that are no UTF-8 are themselves. */
-static unsigned decode(const char *s, size_t n, size_t *bytes)
-{
-    const unsigned char *u = (const unsigned char *)s;
-    const size_t length = u[0] < 0xc2 ? 1 : u[0] < 0xe0 ? 2 : u[0] < 0xf0 ? 3 : u[0] < 0xf5 ? 4 : 1;
-    unsigned c = length == 1 ? u[0] : u[0] & (0x7fu >> length);
-    *bytes = 1;
-    if (length > n)
-        return u[0];
-    for (size_t i = 1; i < length; i++) {
-        if ((u[i] & 0xc0) != 0x80)
-            return u[0];
-        c = c << 6 | (u[i] & 0x3f);
-    }
-    *bytes = length;
-    return c;
-}
-
 size_t line_width(const char *s, size_t n, size_t *bytes)
 {
     if (*s == '\t') {
         *bytes = 1;
         return TAB_COLUMNS;
     }
-    const int width = system_char_width(decode(s, n, bytes));
-    return width < 0 ? 1 : (size_t)width;
+    return term_char_width(s, n, bytes);
 }
 
 /* The end of the character at `at`, with the marks of no width that follow it. */

@@ -280,9 +280,33 @@ static int read_count(const char *name, const char *value, int64_t *out)
     char *end;
     const long long number = strtoll(value, &end, 10);
     if (end == value || *end || number < 0)
-        return cli_fail("%s expected a number of at least 0, got '%s'", name, value);
+        return cli_fail("/set %s expected a number of at least 0, got '%s'", name, value);
     *out = number;
     return EXIT_OK;
+}
+
+static int read_share(const char *name, const char *value, double most, double *out)
+{
+    char *end;
+    const double number = strtod(value, &end);
+    if (end == value || *end || !(number >= 0 && number <= most))
+        return cli_fail("/set %s expected a number from 0 to %g, got '%s'", name, most, value);
+    *out = number;
+    return EXIT_OK;
+}
+
+void llm_print_sampling(const rlx_sampling_desc *s)
+{
+    for (size_t i = 0; i < ARRAY_LEN(reals); i++) {
+        const double v = *(const double *)(const void *)((const char *)s + reals[i].number);
+        if (v > 0 || i == 0)
+            fprintf(stderr, "  %-18s %g\n", reals[i].name, v);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
+        const int64_t v = *(const int64_t *)(const void *)((const char *)s + counts[i].number);
+        if (v > 0)
+            fprintf(stderr, "  %-18s %lld\n", counts[i].name, (long long)v);
+    }
 }
 
 bool llm_set_sampling(rlx_sampling_desc *s, const char *name, const char *value, int *status)
@@ -290,7 +314,7 @@ bool llm_set_sampling(rlx_sampling_desc *s, const char *name, const char *value,
     for (size_t i = 0; i < ARRAY_LEN(reals); i++)
         if (!strcmp(name, reals[i].name)) {
             double *at = (double *)(void *)((char *)s + reals[i].number);
-            *status = llm_real(name, value, reals[i].most, 0, at) < 0 ? EXIT_OK : EXIT_FAILED;
+            *status = read_share(name, value, reals[i].most, at);
             return true;
         }
     for (size_t i = 0; i < ARRAY_LEN(counts); i++)

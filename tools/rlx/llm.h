@@ -134,6 +134,8 @@ int llm_sampling(const sampling_options *o, rlx_sampling_desc *s, rlx_generate_d
 /* Sets what an option of that name sets, if it is a real number or a count; false: it is none. The
  * exit status of a wrong value is in *status, after its sentence. */
 bool llm_set_sampling(rlx_sampling_desc *s, const char *name, const char *value, int *status);
+/* The values that are set, one a line on standard error, as /set takes them. */
+void llm_print_sampling(const rlx_sampling_desc *s);
 /* A number given as text: `dflt` when it was not given. */
 int llm_real(const char *option, const char *text, double most, double dflt, double *out);
 

@@ -9,17 +9,28 @@
 
 void markdown_init(markdown *m, FILE *f)
 {
-    *m = (markdown){.f = f, .styled = *term_style(f, TERM_BOLD) != 0};
+    *m = (markdown){.styled = *term_style(f, TERM_BOLD) != 0};
+    wrap_init(&m->out, f);
+}
+
+static void style(markdown *m, const char *name)
+{
+    wrap_style(&m->out, term_style(m->out.f, name));
+}
+
+static void write_text(markdown *m, const char *text, size_t n)
+{
+    wrap_text(&m->out, text, n, m->fence);
 }
 
 /* The styles that hold now, from none. */
 static void restyle(markdown *m)
 {
-    fputs(term_style(m->f, TERM_PLAIN), m->f);
+    style(m, TERM_PLAIN);
     if (m->fence || m->code)
-        fputs(term_style(m->f, TERM_YELLOW), m->f);
+        style(m, TERM_YELLOW);
     if (m->strong || m->heading)
-        fputs(term_style(m->f, TERM_BOLD), m->f);
+        style(m, TERM_BOLD);
 }
 
 static bool held_is(const markdown *m, const char *text)
@@ -37,7 +48,7 @@ static bool held_all(const markdown *m, char c)
 
 static void write_held(markdown *m)
 {
-    term_write(m->f, m->held, m->n_held);
+    write_text(m, m->held, m->n_held);
     m->text_began = true;
 }
 
@@ -62,7 +73,7 @@ static void resolve(markdown *m, char next)
         restyle(m);
         write_held(m);
     } else if (begins && (held_is(m, "*") || held_is(m, "-")) && next == ' ') {
-        fputs("\xe2\x80\xa2", m->f); /* a bullet */
+        write_text(m, "\xe2\x80\xa2", 3); /* a bullet */
         m->text_began = true;
     } else if (held_is(m, "**") && (m->strong || !blank)) {
         m->strong = !m->strong;
@@ -90,7 +101,7 @@ static bool is_mark(const markdown *m, char c)
 void markdown_write(markdown *m, const char *text, size_t n)
 {
     if (!m->styled) {
-        term_write(m->f, text, n);
+        write_text(m, text, n);
         return;
     }
     size_t from = 0; /* of the bytes that are plain text */
@@ -98,7 +109,7 @@ void markdown_write(markdown *m, const char *text, size_t n)
         const char c = text[i];
         const bool goes_on = m->n_held && m->held[0] == c && m->n_held < sizeof m->held;
         if (goes_on || (!m->n_held && is_mark(m, c))) {
-            term_write(m->f, text + from, i - from);
+            write_text(m, text + from, i - from);
             from = i + 1;
             m->held[m->n_held++] = c;
             continue;
@@ -109,14 +120,14 @@ void markdown_write(markdown *m, const char *text, size_t n)
             continue;
         }
         if (c == '\n') {
-            term_write(m->f, text + from, i + 1 - from);
+            write_text(m, text + from, i + 1 - from);
             from = i + 1;
             end_line(m);
         } else if (c != ' ') {
             m->text_began = true;
         }
     }
-    term_write(m->f, text + from, n - from);
+    write_text(m, text + from, n - from);
 }
 
 void markdown_end(markdown *m)
@@ -124,6 +135,7 @@ void markdown_end(markdown *m)
     if (m->n_held)
         resolve(m, '\n');
     if (m->styled)
-        fputs(term_style(m->f, TERM_PLAIN), m->f);
+        style(m, TERM_PLAIN);
+    wrap_end(&m->out);
     m->fence = m->code = m->strong = m->heading = m->text_began = false;
 }

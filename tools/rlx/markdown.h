@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Markdown in colour, as the pieces of an answer come: headings and **strong** text bold, `code`
  * and fenced blocks in another colour, bullets as dots. Marks are left out only where a style takes
- * their place. */
+ * their place. On a terminal rows end between words, except in fenced blocks. */
 #ifndef MARKDOWN_H
 #define MARKDOWN_H
 
@@ -9,8 +9,10 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "wrap.h"
+
 typedef struct markdown {
-    FILE *f;
+    wrap out;
     bool styled;              /* false: text is passed on as it is */
     bool fence, code, strong; /* inside of such */
     bool heading;             /* on the line of one */

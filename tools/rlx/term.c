@@ -54,17 +54,19 @@ static char *escape_formatted(const char *format, va_list args)
     return safe;
 }
 
-/* Prints a line without its end; on a terminal in rows that are cut between words. */
-static void print_rows(FILE *f, const char *text)
+void term_rows(FILE *f, const char *text, int used)
 {
     const int columns = isatty(fileno(f)) ? term_columns(f) : 0;
     const size_t indent = strspn(text, " ");
-    for (bool first = true; columns > 0 && term_width(text) > columns; first = false) {
-        const size_t most = term_cut(text, columns);
+    used = used < columns ? used : 0;
+    for (bool first = true; columns > 0 && term_width(text) > columns - used; first = false) {
+        const size_t most = term_cut(text, columns - used);
         size_t n = most;
         while (n > (first ? indent : 0) && text[n] != ' ')
             n--;
-        n = n > (first ? indent : 0) ? n : most; /* a word longer than the row */
+        if (n <= (first ? indent : 0)) /* a word longer than the row */
+            n = used ? 0 : most;
+        used = 0;
         fprintf(f, "%.*s\n", (int)n, text);
         text += n + (text[n] == ' ');
     }
@@ -77,7 +79,7 @@ void term_line(FILE *f, const char *format, ...)
     va_start(args, format);
     char *text = escape_formatted(format, args);
     va_end(args);
-    print_rows(f, text);
+    term_rows(f, text, 0);
     fputc('\n', f);
     free(text);
 }
@@ -89,7 +91,7 @@ void term_dim_line(FILE *f, const char *format, ...)
     char *text = escape_formatted(format, args);
     va_end(args);
     fputs(term_style(f, TERM_DIM), f);
-    print_rows(f, text);
+    term_rows(f, text, 0);
     fprintf(f, "%s\n", term_style(f, TERM_PLAIN));
     free(text);
 }
@@ -126,24 +128,45 @@ int term_columns(FILE *f)
     return columns ? columns : 80;
 }
 
-/* Code points of UTF-8. */
+/* The code point that begins at s; bytes that are no UTF-8 are themselves. */
+static unsigned decode(const char *s, size_t n, size_t *bytes)
+{
+    const unsigned char *u = (const unsigned char *)s;
+    const size_t length = u[0] < 0xc2 ? 1 : u[0] < 0xe0 ? 2 : u[0] < 0xf0 ? 3 : u[0] < 0xf5 ? 4 : 1;
+    unsigned c = length == 1 ? u[0] : u[0] & (0x7fu >> length);
+    *bytes = 1;
+    if (length > n)
+        return u[0];
+    for (size_t i = 1; i < length; i++) {
+        if ((u[i] & 0xc0) != 0x80)
+            return u[0];
+        c = c << 6 | (u[i] & 0x3f);
+    }
+    *bytes = length;
+    return c;
+}
+
+size_t term_char_width(const char *s, size_t n, size_t *bytes)
+{
+    const int width = system_char_width(decode(s, n, bytes));
+    return width < 0 ? 1 : (size_t)width;
+}
+
 int term_width(const char *s)
 {
-    int n = 0;
-    for (; *s; s++)
-        n += (*s & 0xc0) != 0x80;
-    return n;
+    size_t width = 0, bytes;
+    for (size_t n = strlen(s); n > 0; n -= bytes, s += bytes)
+        width += term_char_width(s, n, &bytes);
+    return (int)width;
 }
 
 size_t term_cut(const char *s, int columns)
 {
-    size_t n = 0;
-    for (int width = 0; s[n]; n++) {
-        width += (s[n] & 0xc0) != 0x80;
-        if (width > columns)
+    size_t at = 0, width = 0, bytes;
+    for (const size_t n = strlen(s); at < n; at += bytes)
+        if ((width += term_char_width(s + at, n - at, &bytes)) > (size_t)columns)
             break;
-    }
-    return n;
+    return at;
 }
 
 /* ---- Tables ---------------------------------------------------------------------------------- */

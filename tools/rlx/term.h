@@ -27,6 +27,8 @@ char *term_escape(const char *text, size_t n, bool lines);
 /* Prints one line that may hold names from files, escaped, and its end; on a terminal in rows that
  * are cut between words. */
 void term_line(FILE *f, const char *format, ...) CLI_PRINTF(2, 3);
+/* The text without an end, not escaped, where the row has `used` columns already. */
+void term_rows(FILE *f, const char *text, int used);
 /* The same, dim. */
 void term_dim_line(FILE *f, const char *format, ...) CLI_PRINTF(2, 3);
 /* Prints text of any length: escaped when `f` is a terminal, else as it is. */
@@ -38,6 +40,8 @@ void term_wrap(FILE *f, const char *text, size_t indent);
 
 /* Columns of the terminal that `f` is; 80 where that is not known. */
 int term_columns(FILE *f);
+/* Columns of the character that begins at s, of n bytes; *bytes becomes its length. */
+size_t term_char_width(const char *s, size_t n, size_t *bytes);
 /* Columns that a text takes, and bytes of it that fit into so many. */
 int term_width(const char *s);
 size_t term_cut(const char *s, int columns);

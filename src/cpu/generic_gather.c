@@ -11,24 +11,31 @@
 
 /* ---- Indices --------------------------------------------------------------------------------- */
 
-#define PLACES(type)                                       \
-    for (int64_t i = 0; i < n; i++) {                      \
-        int64_t at = ((const type *)index->data)[first + i * step]; \
-        at += at < 0 ? size : 0;                           \
-        const int64_t inside = at < 0 ? 0 : at >= size ? last : at; \
-        off |= at ^ inside;                                \
-        to[i] = inside;                                    \
+/* `number` holds an index and the size: the narrower, the more of them are in a vector. */
+#define PLACES(type, number, place)                                 \
+    {                                                               \
+        number differs = 0;                                         \
+        for (int64_t i = 0; i < n; i++) {                           \
+            number at = ((const type *)index->data)[place];         \
+            at += at < 0 ? (number)size : 0;                        \
+            number inside = at < 0 ? 0 : at;                        \
+            inside = inside > (number)last ? (number)last : inside; \
+            differs |= at ^ inside;                                 \
+            to[i] = inside;                                         \
+        }                                                           \
+        off = differs != 0;                                         \
     }
 void rx_load_places(const rx_call *c, const rx_view *index, const rx_places *p, int64_t *to)
 {
     const int64_t first = p->first, step = p->step, n = p->n, size = p->size;
     const int64_t last = size > 0 ? size - 1 : 0;
-    int64_t off = 0; /* not 0: some index was out of range */
-    if (index->dtype == RLX_I32) {
-        PLACES(int32_t)
-    } else {
-        PLACES(int64_t)
-    }
+    bool off; /* some index was out of range */
+    if (index->dtype == RLX_I32 && step == 1 && size <= INT32_MAX)
+        PLACES(int32_t, int32_t, first + i)
+    else if (index->dtype == RLX_I32)
+        PLACES(int32_t, int64_t, first + i * step)
+    else
+        PLACES(int64_t, int64_t, first + i * step)
     if (off || (size == 0 && n > 0))
         rx_call_flag(c, RLX_FLAG_INDEX_CLAMPED);
 }
@@ -86,7 +93,7 @@ static void gather_elements(void *user, int64_t begin, int64_t end)
         n = n < end - begin ? n : end - begin;
         n = n < RUN ? n : RUN;
         rx_load_places(r->c, r->index, &(rx_places){begin, 1, n, r->x->dim[r->axis]}, places);
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; stride != 1 && i < n; i++)
             places[i] *= stride;
         pick(r->size, r->y->data + begin * r->size,
              r->x->data + line_start(r, begin) * r->size, places, step, n);

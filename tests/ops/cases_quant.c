@@ -244,6 +244,7 @@ const char *const rx_cases_quant[] = {
     "$X=f32|f16|bf16 $Q=i8|u8|i32 : quantize($X[33,17]:extreme, f32[]:fill(1), $Q[]) {to=$Q}",
     "$Q=i8|u8|i32 : quantize(f32[33,17]:extreme, f32[17]:extreme) {axis=1, to=$Q}",
     "$Q=i8|u8|i32 : quantize(f32[33,17]:int(-600,600), f32[]:fill(2), $Q[]) {to=$Q}",
+    "$Q=i8|u8 : quantize(f32[33,129]:int(-300,300), f32[]:fill(0.4), $Q[]) {to=$Q}",
     "$X=f32|f16 : quantize($X[129]:int(-30,30), f32[]:fill(4))",
     "quantize(f32[], f32[]:fill(0.1), u8[])",
     "quantize(f32[0,4], f32[4]) {axis=1}",

@@ -113,6 +113,16 @@ export async function init(options = {}) {
     }
 }
 
+/** What a file is read from, as the worker gets it: addresses are absolute. */
+function sourceOf(call, source) {
+    if (typeof source === 'string' || source instanceof URL)
+        return new URL(source, baseUrl()).href;
+    if (source === null || typeof source !== 'object')
+        throw new RlxError('invalid',
+            `${call}: expected an address, a file or bytes, found ${source}`);
+    return source;
+}
+
 class Rlx {
     #link;
 
@@ -136,9 +146,8 @@ class Rlx {
     async loadGraph(source, options = {}) {
         checkOptions('loadGraph', options);
         const { onProgress = () => {}, signal, ...rest } = options;
-        const absolute = typeof source === 'string' || source instanceof URL
-            ? new URL(source, baseUrl()).href : source;
-        const opened = await this.#link.request('loadGraph', { source: absolute, options: rest }, {
+        const from = sourceOf('loadGraph', source);
+        const opened = await this.#link.request('loadGraph', { source: from, options: rest }, {
             signal, onEvent: event => event.type === 'progress' && onProgress(event) });
         return new Graph(this.#link, opened);
     }
@@ -146,9 +155,8 @@ class Rlx {
     async load(source, options = {}) {
         checkOptions('load', options);
         const { onProgress = () => {}, signal, ...rest } = options;
-        const absolute = typeof source === 'string' || source instanceof URL
-            ? new URL(source, baseUrl()).href : source;
-        const opened = await this.#link.request('openModel', { source: absolute, options: rest }, {
+        const from = sourceOf('load', source);
+        const opened = await this.#link.request('openModel', { source: from, options: rest }, {
             signal, onEvent: event => event.type === 'progress' && onProgress(event) });
         return new Model(this.#link, opened);
     }

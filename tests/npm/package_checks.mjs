@@ -47,6 +47,11 @@ const checks = {
         await refused(() => rlx.load(model, { devise: 'cpu' }), "'devise'", 'device');
         await refused(() => rlx.load(model, { policy: 'best' }), "'policy'", 'exact');
         await refused(() => rlx.graph(7), 'graph', '7');
+        for (const source of [7, null, undefined])
+            await refused(() => rlx.load(source), 'load', 'address', String(source));
+        const missing = await rlx.load('no such.gguf').catch(error => error.message);
+        const why = typeof process === 'undefined' ? '404' : 'no such.gguf: there is no such file';
+        if (!missing.includes(why)) throw new Error(`a file that is not there: ${missing}`);
         await refused(() => init({ wasmUrl: 'x' }), "'wasmUrl'", 'wasm');
         const { text } = await m.generate('x', { maxTokens: 2, seed: undefined });
         if (!text) throw new Error('an option that is undefined has its default');

@@ -32,8 +32,9 @@ async function open(url, { signal, cache: useCache = true, optional = false }) {
     }
     if (!response.ok) {
         if (optional) return null;
-        throw new RlxError('input/output error',
-            `cannot fetch ${url}: the server answered ${response.status} ${response.statusText}`);
+        throw new RlxError('input/output error', isFile
+            ? `cannot open ${decodeURI(url)}: ${response.statusText}`
+            : `cannot fetch ${url}: the server answered ${response.status} ${response.statusText}`);
     }
     return { response, cache };
 }

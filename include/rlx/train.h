@@ -37,6 +37,13 @@ RLX_API rlx_value rlx_bce_loss(rlx_graph *g, rlx_value logits, rlx_value target)
  * of target (log target - x) over the last axis, its mean over the rows. */
 RLX_API rlx_value rlx_kl_loss(rlx_graph *g, rlx_value x, rlx_value target);
 
+/* Contrastive (InfoNCE), for vectors that are to be alike: x [rows, n] and y [others, n], of which
+ * row labels[i] (i32 or i64 [rows]; RLX_NONE: row i) belongs to row i of x and all others do not:
+ * cross entropy over cosines divided by `temperature`, which is above 0. Negative labels do not
+ * count. */
+RLX_API rlx_value rlx_contrastive_loss(rlx_graph *g, rlx_value x, rlx_value y, rlx_value labels,
+                                       double temperature);
+
 /* ---- Optimisers ------------------------------------------------------------------------------ */
 
 typedef enum rlx_optimizer_kind {

@@ -89,9 +89,8 @@ rlx_value rx_build_trained(rx_builder *b, const rx_layer *l, rx_role role, rlx_v
 
 /* ---- Losses ---------------------------------------------------------------------------------- */
 
-static void finish_loss(rx_builder *b, rlx_value logits, rlx_value labels)
+static void finish_loss(rx_builder *b, rlx_value loss)
 {
-    const rlx_value loss = rlx_cross_entropy(b->g, logits, labels, NULL);
     rlx_output(b->g, "loss", loss);
     if (b->d->train->optimizer)
         rlx_optimizer(b->g, loss, b->trained, b->n_trained, b->d->train->optimizer, NULL);
@@ -101,7 +100,7 @@ void rx_build_loss(rx_builder *b, rlx_value x)
 {
     const rlx_dim token[] = {b->batch, b->seq};
     const rlx_value labels = rlx_input(b->g, "labels", RLX_I32, 2, token);
-    finish_loss(b, rx_build_logits(b, x), labels);
+    finish_loss(b, rlx_cross_entropy(b->g, rx_build_logits(b, x), labels, NULL));
 }
 
 /* The rows of hidden [R, T, width] that make the vector of a text, as f32 [R, T, 1]. Their mean and
@@ -121,21 +120,16 @@ static rlx_value pooled_rows(rx_builder *b)
     return rlx_reshape(g, rlx_cast(g, chosen, RLX_F32), 3, (rlx_dim[]){b->batch, b->seq, 1});
 }
 
-/* Each query against all other texts of the batch: cross entropy of their cosines over the
- * temperature (InfoNCE: van den Oord, Li and Vinyals, 2018). */
+/* Each query against all other texts of the batch. */
 void rx_build_contrast(rx_builder *b, rlx_value hidden)
 {
     rlx_graph *g = b->g;
     const rx_train_build *d = b->d->train;
-    const int64_t tokens = 1, width = 1, others = d->batch * (d->texts - 1);
-    const rlx_matmul_desc turned = {RLX_INIT(rlx_matmul_desc), .trans_b = true};
+    const int64_t tokens = 1, others = d->batch * (d->texts - 1);
     const rlx_value labels = rlx_input(g, "labels", RLX_I32, 1, (rlx_dim[]){d->batch});
     rlx_value v = rlx_mul(g, hidden, pooled_rows(b));
     v = rlx_reduce(g, RLX_REDUCE_SUM, v, &tokens, 1, false);
-    const rlx_value squares = rlx_reduce(g, RLX_REDUCE_SUM, rlx_mul(g, v, v), &width, 1, true);
-    v = rlx_div(g, v, rlx_sqrt(g, rlx_add(g, squares, rlx_scalar(g, RLX_F32, 1e-12))));
     const rlx_value query = rlx_narrow(g, v, 0, 0, d->batch);
     const rlx_value other = rlx_narrow(g, v, 0, d->batch, others);
-    const rlx_value near = rlx_matmul_ex(g, query, other, RLX_NONE, RLX_NONE, &turned);
-    finish_loss(b, rlx_mul(g, near, rlx_scalar(g, RLX_F32, 1 / d->temperature)), labels);
+    finish_loss(b, rlx_contrastive_loss(g, query, other, labels, d->temperature));
 }

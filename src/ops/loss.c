@@ -105,3 +105,31 @@ rlx_value rlx_kl_loss(rlx_graph *g, rlx_value x, rlx_value target)
     const rlx_value terms = rlx_mul(g, p, rlx_sub(g, log_p, q));
     return mean(g, over_last(g, RLX_REDUCE_SUM, rlx_where(g, some, terms, zero)));
 }
+
+/* Rows of length 1. */
+static rlx_value unit_rows(rlx_graph *g, rlx_value v)
+{
+    const int64_t last = -1;
+    v = rx_widen_half(g, v);
+    const rlx_value squares = rlx_reduce(g, RLX_REDUCE_SUM, rlx_mul(g, v, v), &last, 1, true);
+    return rlx_div(g, v, rlx_sqrt(g, rlx_add(g, squares, rx_number_like(g, v, 1e-12))));
+}
+
+/* van den Oord, Li and Vinyals, 2018. */
+rlx_value rlx_contrastive_loss(rlx_graph *g, rlx_value x, rlx_value y, rlx_value labels,
+                               double temperature)
+{
+    const rlx_matmul_desc turned = {RLX_INIT(rlx_matmul_desc), .trans_b = true};
+    if (!(temperature > 0) || !isfinite(temperature)) {
+        rx_graph_fail(g, RLX_INVALID, "rlx_contrastive_loss: temperature expected above 0, got %g",
+                      temperature);
+        return RLX_NONE;
+    }
+    const rlx_value near = rlx_matmul_ex(g, unit_rows(g, x), unit_rows(g, y), RLX_NONE, RLX_NONE,
+                                         &turned);
+    const rlx_range_desc d = {RLX_INIT(rlx_range_desc), .n = rlx_value_shape(g, near).dim[0],
+                              .out = RLX_I32};
+    if (!labels.id)
+        labels = rlx_range(g, &d);
+    return rlx_cross_entropy(g, scaled(g, near, 1 / temperature), labels, NULL);
+}

@@ -267,6 +267,42 @@ static rlx_value kl(rlx_graph *g, rlx_value x, rlx_value p, rlx_value l)
     return rlx_kl_loss(g, rlx_log_softmax(g, x, -1), p);
 }
 
+/* Against both rows of p and of x, of which the first of x belongs to itself. */
+static rlx_value contrastive(rlx_graph *g, rlx_value x, rlx_value p, rlx_value l)
+{
+    return rlx_contrastive_loss(g, x, rlx_concat(g, (rlx_value[]){p, x}, 2, 0), l, 0.5);
+}
+/* Row i belongs to row i. */
+static rlx_value diagonal(rlx_graph *g, rlx_value x, rlx_value p, rlx_value l)
+{
+    (void)l;
+    return rlx_contrastive_loss(g, x, p, RLX_NONE, 0.5);
+}
+
+static double cosine(const double a[3], const double b[3])
+{
+    double ab = 0, aa = 1e-12, bb = 1e-12;
+    for (int i = 0; i < 3; i++) {
+        ab += a[i] * b[i];
+        aa += a[i] * a[i];
+        bb += b[i] * b[i];
+    }
+    return ab / sqrt(aa) / sqrt(bb);
+}
+
+static void test_contrastive(void)
+{
+    const double *const rows[] = {probs[0], probs[1], logits[0], logits[1]};
+    double e[2][4];
+    for (int i = 0; i < 2; i++)
+        for (int j = 0; j < 4; j++)
+            e[i][j] = exp(cosine(logits[i], rows[j]) / 0.5);
+    check_loss("contrastive", contrastive,
+               log(e[0][0] + e[0][1] + e[0][2] + e[0][3]) - log(e[0][2]));
+    check_loss("contrastive, row by row", diagonal,
+               (log(e[0][0] + e[0][1]) - log(e[0][0]) + log(e[1][0] + e[1][1]) - log(e[1][1])) / 2);
+}
+
 static void test_losses(void)
 {
     double se = 0, ae = 0, hu = 0, bc = 0, k = 0;
@@ -288,6 +324,7 @@ static void test_losses(void)
     check_loss("huber", huber, hu);
     check_loss("bce", bce, bc);
     check_loss("kl", kl, k);
+    test_contrastive();
 }
 
 static void test_refusals(void)

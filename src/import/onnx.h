@@ -140,6 +140,8 @@ rlx_status rx_onnx_external(rlx_onnx *m, const rx_onnx_tensor *t, rx_bytes *data
 rlx_status rx_onnx_read(rlx_onnx *m, rx_bytes message, rlx_error *err);
 /* Copies a string of the file into the arena; a string with zero bytes is damaged. */
 rlx_status rx_onnx_text(rlx_onnx *m, rx_bytes text, const char **out, rlx_error *err);
+/* Brings nodes behind those whose results they or their sub-graphs use (onnx_order.c). */
+rlx_status rx_onnx_sort_nodes(rlx_onnx *m, rx_onnx_graph *g, rlx_error *err);
 /* RLX_PARSE: `what` is no valid protobuf. */
 rlx_status rx_onnx_damaged(const rlx_onnx *m, const char *what, rlx_error *err);
 

@@ -336,7 +336,7 @@ static rlx_status read_graph(reader *r, rx_bytes message, rx_onnx_graph *g)
     rx_pb_field f;
     while (rx_pb_next(&pb, &f) > 0)
         RLX_TRY(read_graph_field(r, &f, g, &l));
-    return RLX_OK;
+    return rx_onnx_sort_nodes(r->m, g, r->err);
 }
 
 static rlx_status read_opset(const reader *r, rx_bytes message, rx_onnx_opset *s)

@@ -419,6 +419,18 @@ def write_weights_by_parts():
           {"w": codes(U, 40, 30), **by})
 
 
+def write_unsorted():
+    """A branch that uses the result of a node behind the If, and nodes in reverse order."""
+    branch = [helper.make_graph([helper.make_node(op, ["late", "x"], ["b"])], op, [],
+                                [helper.make_empty_tensor_value_info("b")])
+              for op in ("Add", "Mul")]
+    parts("unsorted", [
+        ("Relu", ["chosen"], "o0", {}),
+        ("If", ["yes"], "chosen", {"then_branch": branch[0], "else_branch": branch[1]}),
+        ("Neg", ["exp"], "late", {}), ("Exp", ["x"], "exp", {})],
+        {"x": reals(2, 3)}, {"yes": np.array(True)})
+
+
 if __name__ == "__main__":
     write_all()
     write("dynamic_quantize_silence", "DynamicQuantizeLinear", [np.zeros((2, 3), np.float32)],
@@ -426,3 +438,4 @@ if __name__ == "__main__":
     write_resizes()
     write_recurrent()
     write_models()
+    write_unsorted()

@@ -44,10 +44,17 @@ static bool all_full(rx_onnx_call *c, const recurrent *r)
     return full;
 }
 
+/* Weights that are put together from others, as exporters of PyTorch do, are computed once. */
+static rlx_value weight(rx_onnx_call *c, size_t i)
+{
+    const rlx_value v = rx_onnx_in(c, i);
+    return v.id ? rx_onnx_computed_weight(c, v) : v;
+}
+
 static bool read_recurrent(rx_onnx_call *c, cell kind, recurrent *r)
 {
-    *r = (recurrent){.kind = kind, .x = rx_onnx_in(c, 0), .w = rx_onnx_in(c, 1),
-                     .r = rx_onnx_in(c, 2), .b = rx_onnx_in(c, 3), .lengths = rx_onnx_in(c, 4),
+    *r = (recurrent){.kind = kind, .x = rx_onnx_in(c, 0), .w = weight(c, 1), .r = weight(c, 2),
+                     .b = rx_onnx_in(c, 3), .lengths = rx_onnx_in(c, 4),
                      .h = rx_onnx_in(c, 5), .by_batch = rx_onnx_int(c, "layout", 0),
                      .backward = rx_onnx_is(c, "direction", "reverse", "forward"),
                      .input_forget = rx_onnx_int(c, "input_forget", 0),

@@ -431,6 +431,16 @@ def write_unsorted():
         {"x": reals(2, 3)}, {"yes": np.array(True)})
 
 
+def write_recurrent_by_parts():
+    """An LSTM whose weights are put together from others while it runs."""
+    parts("lstm_of_parts", [
+        ("Concat", ["w0", "w1"], "w", {"axis": 1}), ("Concat", ["r0", "r1"], "r", {"axis": 1}),
+        ("LSTM", ["x", "w", "r"], "o0", {"hidden_size": 16})],
+        {"x": reals(4, 3, 6)},
+        {"w0": reals(1, 32, 6), "w1": reals(1, 32, 6), "r0": reals(1, 32, 16),
+         "r1": reals(1, 32, 16)})
+
+
 if __name__ == "__main__":
     write_all()
     write("dynamic_quantize_silence", "DynamicQuantizeLinear", [np.zeros((2, 3), np.float32)],
@@ -439,3 +449,4 @@ if __name__ == "__main__":
     write_recurrent()
     write_models()
     write_unsorted()
+    write_recurrent_by_parts()

@@ -103,6 +103,11 @@ for columns in (80, 60, 30):
     check(("###" in rows[-1]) == (columns == 80), f"a bar in {columns} columns: {rows[-1]!r}")
 check(any("perplexity" in r for r in rows), f"what counts is not cut: {rows[-1]!r}")
 
+# A character of two columns has a row of its own where the terminal has one column.
+status, out = run_on_terminal("inspect", "/none/\u65e5\u672c", columns=1)
+rows = out.decode().split()
+check(status == 1 and "\u65e5" in rows and "\u672c" in rows, f"one column: {rows}")
+
 # ---- What a file is good for ---------------------------------------------------------------------
 
 lines = expect(0, "inspect", MODEL).split("\n")

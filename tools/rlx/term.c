@@ -66,6 +66,8 @@ void term_rows(FILE *f, const char *text, int used)
             n--;
         if (n <= (first ? indent : 0)) /* a word longer than the row */
             n = used ? 0 : most;
+        if (!n && !used) /* a character wider than the row */
+            term_char_width(text, strlen(text), &n);
         used = 0;
         fprintf(f, "%.*s\n", (int)n, text);
         text += n + (text[n] == ' ');

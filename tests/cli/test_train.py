@@ -44,6 +44,8 @@ again = train(texts, "--steps", 3, "--batch", 2, "--seed", 5, "--rank", 2, "--al
 check(again["loss"] == same[0] and again["peak_bytes"] <= less * 2**20, f"--memory: {again}")
 expect(1, "train", *CPU, "--data", texts, "--out", OUT, "--memory", 0.1,
        err="a memory budget of 104857 bytes; it takes")
+expect(1, "train", *CPU, "--data", texts, "--out", OUT, "--memory", 1e-9,
+       err="a memory budget of 1 bytes; it takes")
 
 # ---- Conversations and plain text ----------------------------------------------------------------
 

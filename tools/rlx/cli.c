@@ -210,6 +210,12 @@ char *cli_format(const char *format, ...)
     return check_memory(text, strlen(format));
 }
 
+uint64_t cli_mib(double mib)
+{
+    const double bytes = mib * (1 << 20);
+    return bytes > 0x1p62 ? UINT64_MAX : bytes > 0 && bytes < 1 ? 1 : (uint64_t)bytes;
+}
+
 double cli_now(void)
 {
     struct timespec t;

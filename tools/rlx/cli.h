@@ -128,6 +128,7 @@ void *cli_alloc_array(size_t n, size_t item); /* zeroed */
 void *cli_realloc_array(void *p, size_t n, size_t item);
 char *cli_format(const char *format, ...) CLI_PRINTF(1, 2); /* freed with free */
 double cli_now(void);          /* seconds of a monotonic clock */
+uint64_t cli_mib(double mib);  /* bytes, at least 1 of what is above 0 */
 
 /* The path of a model given as a file, a folder or a name of the store; freed with free. NULL after
  * printing why there is none. */

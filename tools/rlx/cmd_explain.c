@@ -327,7 +327,7 @@ static int run_explain(void *record)
     work w;
     stages s = {.w = &w};
     rlx_session_desc desc = {RLX_INIT(rlx_session_desc), .on_stage = on_stage, .on_stage_user = &s,
-                             .memory_budget = (uint64_t)(o->memory * (1 << 20))};
+                             .memory_budget = cli_mib(o->memory)};
     int status = work_open(&w, &o->common, &o->work, o->common.args.v[0], &desc);
     if (o->dump && is_gpu_stage(o->dump))
         status = status ? status : dump_gpu_stage(&w, o);

@@ -339,7 +339,7 @@ static int train(options *o, rlx_model *m, rlx_schedule schedule)
         .batch = o->batch, .seed = (uint64_t)o->seed.value, .optimizer = &optimizer,
         .kind = o->full ? RLX_TRAIN_FULL : RLX_TRAIN_AUTO, .from_scratch = o->from_scratch,
         .temperature = o->temperature, .pack = o->pack,
-        .memory_budget = (uint64_t)(o->memory * (1 << 20)),
+        .memory_budget = cli_mib(o->memory),
     };
     if (!is_share(o->validation, &d.validation_share)) {
         d.validation_share = 0;

@@ -269,12 +269,22 @@ static void set_fake_knobs(rx_device *d, const rx_knobs *k)
     now_set = *k;
 }
 
+/* Keeps the choice of a program, whose address may be that of one that is gone. */
+static void keep_choice(rx_exec *e)
+{
+    size_t at = 0;
+    while (at < 16 && bound[at].exec != e)
+        at++;
+    at = at < 16 ? at : n_bound++ % 16;
+    bound[at].exec = e;
+    bound[at].choice = now_set.choice[1];
+}
+
 static rlx_status bind_fake(rx_exec *e, const int64_t *dims, rlx_error *err)
 {
     if (now_set.choice[1] == 3)
         return rx_fail(err, RLX_INTERNAL, "this variant is broken");
-    bound[n_bound % 16].exec = e;
-    bound[n_bound++ % 16].choice = now_set.choice[1];
+    keep_choice(e);
     return rx_backend_cpu.exec_bind(e, dims, err);
 }
 
@@ -328,8 +338,7 @@ static rlx_status bind_tuned(rx_exec *e, const int64_t *dims, rlx_error *err)
 {
     if (now_set.choice[1] == 3 && !is_wrong)
         return rx_fail(err, RLX_INTERNAL, "this variant is broken");
-    bound[n_bound % 16].exec = e;
-    bound[n_bound++ % 16].choice = now_set.choice[1];
+    keep_choice(e);
     return rx_backend_cpu.exec_bind(e, dims, err);
 }
 

@@ -68,7 +68,8 @@ RLX_API rlx_status rlx_session_create(rlx_device *d, const rlx_graph *g,
                                       rlx_error *err);
 /* A second session with the same program, the same weights (shared, not copied; those in buffers
  * too) and the dimensions now bound, and inputs, outputs and state of its own, in no buffers: no
- * input is given, the state is zero. */
+ * input is given, the state is zero. On success the caller owns *out, which may outlive `s`; on
+ * failure *out is NULL. */
 RLX_API rlx_status rlx_session_clone(rlx_session *s, rlx_session **out, rlx_error *err);
 /* Saves what the compiler made of the graph of a session (rlx_session_desc.savable), and on GPUs
  * what the driver made of the kernels that sessions of the device have used so far, so that
@@ -83,7 +84,8 @@ RLX_API rlx_status rlx_session_save(rlx_session *s, const char *path, rlx_error 
 RLX_API rlx_status rlx_session_load(rlx_device *d, const char *path, const rlx_session_desc *desc,
                                     rlx_session **out, rlx_error *err);
 /* The graph in such a file, of any device: inputs, params, states, outputs and dimensions are those
- * of the graph that was compiled, the nodes are what the compiler made of them. */
+ * of the graph that was compiled, the nodes are what the compiler made of them. On success the
+ * caller owns *out; on failure *out is NULL. */
 RLX_API rlx_status rlx_graph_load(const char *path, rlx_graph **out, rlx_error *err);
 /* Waits for running work and frees the session; NULL is fine. */
 RLX_API void rlx_session_destroy(rlx_session *s);
@@ -121,7 +123,8 @@ RLX_API rlx_status rlx_session_set_buffer(rlx_session *s, rlx_leaf kind, const c
 
 /* ---- Named dimensions ------------------------------------------------------------------------ */
 
-/* Binds a named dimension for the runs to come. Unbound dimensions have their upper bound. */
+/* Binds a named dimension, from 0 to its upper bound, for the runs to come. Unbound dimensions have
+ * their upper bound. RLX_NOT_FOUND: the graph has no such dimension. */
 RLX_API rlx_status rlx_session_bind(rlx_session *s, const char *dim, int64_t value, rlx_error *err);
 
 /* `rows`, or a larger number that recurs. A GPU selects kernels and records a run anew for each set
@@ -243,6 +246,8 @@ RLX_API uint32_t rlx_session_flags(rlx_session *s);
 
 /* ---- State ----------------------------------------------------------------------------------- */
 
+/* Copies `bytes` bytes from (write: to) byte `offset` of a state, dense and row-major, after all
+ * runs submitted so far. */
 RLX_API rlx_status rlx_session_state_read(rlx_session *s, const char *state, size_t offset,
                                           void *data, size_t bytes, rlx_error *err);
 RLX_API rlx_status rlx_session_state_write(rlx_session *s, const char *state, size_t offset,
@@ -252,7 +257,8 @@ RLX_API rlx_status rlx_session_state_reset(rlx_session *s, const char *state, rl
 
 /* ---- Looking inside -------------------------------------------------------------------------- */
 
-/* Type and shape of an input, param, state or output with the dimensions now bound. */
+/* Type and shape of input, param, state or output `i` with the dimensions now bound; false when
+ * there is none. */
 typedef struct rlx_tensor_info {
     const char *name; /* owned by the session */
     rlx_dtype dtype;

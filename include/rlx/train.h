@@ -140,9 +140,8 @@ RLX_API rlx_status rlx_trainer_create(rlx_model *m, const rlx_trainer_desc *d, r
                                       rlx_error *err);
 /* Before the model. NULL is fine. */
 RLX_API void rlx_trainer_destroy(rlx_trainer *t);
-/* A step: the next examples in an order that is drawn anew whenever all were seen; those of a batch
- * have like lengths. *loss is that before the step. RLX_INVALID when it is no finite number: what
- * was learned is of no use then. */
+/* A step: the next batch of the epoch's order, in which lengths of a batch are similar. *loss is
+ * that before the step. RLX_INVALID when it is not finite: training has diverged. */
 RLX_API rlx_status rlx_trainer_step(rlx_trainer *t, float *loss, rlx_error *err);
 /* The loss of the examples held out, over all their tokens that count (of pairs: of all whole
  * batches). RLX_INVALID when there are none. */
@@ -175,10 +174,9 @@ typedef struct rlx_trainer_info {
 RLX_API rlx_status rlx_trainer_get_info(const rlx_trainer *t, rlx_trainer_info *out,
                                         rlx_error *err);
 
-/* Writes all that a later trainer needs to go on: what learns, the optimiser, the order of the
- * examples, the losses. The file is there whole or not at all: now, or as soon as the next step
- * has found that its loss is a finite number, which tells that the update before was none too many;
- * else it never gets its name. */
+/* Writes all that a later trainer needs to go on: trained weights, the optimiser, the order of the
+ * examples, the losses. The file appears whole or not at all: now, or when the next step has found
+ * its loss to be finite, so that weights which have diverged never replace an older checkpoint. */
 RLX_API rlx_status rlx_trainer_checkpoint(rlx_trainer *t, const char *path, bool now,
                                           rlx_error *err);
 /* Goes on from a checkpoint, of a trainer of the same model, examples and options; only the

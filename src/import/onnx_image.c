@@ -164,6 +164,8 @@ static int64_t nearest_place(rlx_nearest_mode mode, int64_t at, double scale, rl
     return (int64_t)fmin(fmax(v, 0), (double)size - 1);
 }
 
+#define MAX_PLACES (1 << 20) /* of an axis: they are a constant, which a size in a file decides */
+
 /* tf_half_pixel_for_nn, which exporters write for the nearest element: gathers along each axis. */
 static rlx_value gather_nearest(rx_onnx_call *c, rlx_value x, const rlx_resize_desc *d)
 {
@@ -173,9 +175,9 @@ static rlx_value gather_nearest(rx_onnx_call *c, rlx_value x, const rlx_resize_d
         int64_t *place = NULL;
         if (n == s.dim[i])
             continue;
-        if (n < 1 || n > INT32_MAX || s.dim[i] < 1)
+        if (n < 1 || n > MAX_PLACES || s.dim[i] < 1)
             return rx_onnx_fail(c, RLX_UNSUPPORTED, "axis %d of size %lld becomes %lld; expected "
-                                "at least 1", i, (long long)s.dim[i], (long long)n);
+                                "1 to %d", i, (long long)s.dim[i], (long long)n, MAX_PLACES);
         place = rx_arena_array_zero(&c->b->arena, (uint64_t)n, sizeof *place);
         if (!place)
             return rx_onnx_fail(c, RLX_NO_MEMORY, "out of memory");

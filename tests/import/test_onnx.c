@@ -322,6 +322,33 @@ static void test_known_values(void)
     blob_free(&b);
 }
 
+/* What a size in a file makes the importer compute is bounded. */
+static void test_large_resize(void)
+{
+    const int64_t to[2] = {2, (1 << 20) + 1};
+    blob g = {0}, node = onnx_node("Resize", "x sizes sizes sizes", "y"), mode = {0};
+    blob x = onnx_port("x", 1, shape23), s = onnx_port("sizes", 7, two);
+    blob y = onnx_port("y", 1, shape23);
+    pb_text(&mode, 1, "coordinate_transformation_mode");
+    pb_text(&mode, 4, "tf_half_pixel_for_nn");
+    pb_int(&mode, 20, 3);
+    pb_message(&node, 5, &mode);
+    pb_message(&g, 1, &node);
+    pb_text(&g, 2, "resize");
+    pb_message(&g, 11, &x);
+    pb_message(&g, 11, &s);
+    pb_message(&g, 12, &y);
+    blob b = onnx_model(&g, 17);
+    rlx_onnx *m = open_blob(&b);
+    rlx_graph *graph = NULL;
+    const rlx_import_value v = {"sizes", RLX_I64, {1, {2}}, to};
+    const rlx_import_desc d = {RLX_INIT(rlx_import_desc), .values = &v, .n_values = 1};
+    CHECK_FAILS(rlx_graph_import(m, &d, &graph, &err), RLX_UNSUPPORTED, &err,
+                "axis 1 of size 3 becomes 1048577; expected 1 to 1048576");
+    rlx_onnx_close(m);
+    blob_free(&b);
+}
+
 /* Shape, Gather and Concat of a fixed shape decide a reshape; a named dimension is given a size. */
 static void test_shape_code(void)
 {
@@ -646,6 +673,7 @@ int main(void)
     test_bad_tensors();
     test_external();
     test_known_values();
+    test_large_resize();
     test_shape_code();
     test_conv_norm();
     test_sizes_from_data();

@@ -122,6 +122,14 @@ static rlx_value second_label(rx_onnx_call *c, rlx_value s, rlx_value names, boo
                      rlx_narrow(c->g, names, 0, 0, 1));
 }
 
+/* The score of the first of two classes from that of the second, with which it makes 1 where
+ * `share`. */
+static rlx_value other_score(rx_onnx_call *c, rlx_value s, bool share)
+{
+    return share && !rx_onnx_is(c, "post_transform", "LOGISTIC", "NONE")
+               ? rlx_sub(c->g, real(c, 1), s) : rlx_neg(c->g, s);
+}
+
 rlx_value rx_onnx_ml_classify(rx_onnx_call *c, rlx_value scores, rlx_value names, bool by_second,
                               bool positive)
 {
@@ -130,7 +138,7 @@ rlx_value rx_onnx_ml_classify(rx_onnx_call *c, rlx_value scores, rlx_value names
     const rlx_value s = by_second ? rlx_narrow(g, scores, 1, n - 1, 1) : RLX_NONE;
     rlx_value both[2] = {RLX_NONE, s};
     if (by_second && n == 1) {
-        both[0] = positive ? rlx_sub(g, real(c, 1), s) : rlx_neg(g, s);
+        both[0] = other_score(c, s, positive);
         scores = rlx_concat(g, both, 2, 1);
     }
     c->out[1] = rx_onnx_ml_transform(c, scores);
@@ -176,7 +184,8 @@ rlx_value rx_onnx_linear_classifier(rx_onnx_call *c)
     if (n != classes && !one)
         return rx_onnx_fail(c, RLX_INVALID, "%lld scores of %lld classes", (long long)n,
                             (long long)classes);
-    return rx_onnx_ml_classify(c, y, names, one, false);
+    const rlx_value both[2] = {one ? other_score(c, y, true) : RLX_NONE, y};
+    return rx_onnx_ml_classify(c, one ? rlx_concat(c->g, both, 2, 1) : y, names, one, false);
 }
 
 /* ---- Support vectors ------------------------------------------------------------------------- */

@@ -271,6 +271,12 @@ def write_models():
     y = reals(5, 3)
     write("linear_classifier", "LinearClassifier", [y], n_out=2, **ml, post_transform="SOFTMAX",
           coefficients=reals(9).tolist(), intercepts=reals(3).tolist(), classlabels_ints=[3, 1, 2])
+    write("linear_classifier_two", "LinearClassifier", [y], n_out=2, **ml, intercepts=[0.25],
+          coefficients=[0.5, -1.0, 2.0], classlabels_ints=[4, 2])
+    lists, n = trees("class", (0,))
+    write("tree_classifier_odds", "TreeEnsembleClassifier", [x], n_out=2, **ml, **lists,
+          class_weights=np.linspace(0.1, 0.9, n).tolist(), classlabels_int64s=[0, 1],
+          post_transform="LOGISTIC")
     write("linear_regressor", "LinearRegressor", [y], **ml, targets=2,
           coefficients=reals(6).tolist(), intercepts=reals(2).tolist())
     for kind in ("LINEAR", "POLY", "RBF", "SIGMOID"):

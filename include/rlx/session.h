@@ -176,7 +176,8 @@ typedef struct rlx_tune_desc {
  * and kernels: programs bound from now on use them, on devices opened later too. Runs two clones of
  * the session at a time; its own results and states stay. `kernels` (may be NULL) gets the choice
  * as "name=choice,...". RLX_UNSUPPORTED where there are no variants (CPU), and with ports in
- * buffers. */
+ * buffers. Variants are switched for the whole device: until it returns, no other thread may make,
+ * prepare or run sessions of the device. */
 RLX_API rlx_status rlx_session_tune(rlx_session *s, const rlx_tune_desc *desc, char kernels[192],
                                     rlx_error *err);
 /* As rlx_session_prepare; then *text (freed with rlx_free) has the GPU dispatches of such a run

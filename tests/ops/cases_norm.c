@@ -37,6 +37,8 @@ const char *const rx_cases_norm[] = {
     /* squares beyond f32, rows of other magnitudes, NaN and infinities */
     "$O=layer_norm|rms_norm $F=huge|tiny|rows|wide $G=_|f32[40] : $O(f32[17,40]:$F, $G)",
     "$O=layer_norm|rms_norm $F=tiny|huge $E=1e-30|1e-60 : $O(f32[5,40]:$F) {eps=$E}",
+    /* differences beyond f32 */
+    "$T=f32|bf16 $N=3|40|257 : layer_norm($T[17,$N]:range(-3.3e38,3.3e38))",
     /* squares that are normal numbers, beside an eps below them */
     "$O=layer_norm|rms_norm $T=f32|bf16 $N=40|257 : $O($T[3,$N]:normal(0,1e-12)) {eps=1e-30}",
     "layer_norm2d(f32[2,70,3,3]:normal(1e-12,1e-12)) {eps=1e-30}",

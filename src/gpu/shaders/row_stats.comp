@@ -44,6 +44,13 @@ float unit_for(float d)
     return d > 1e15 ? SMALL_UNIT : d < 1e-15 ? LARGE_UNIT : 1.0;
 }
 
+/* a - b in a unit of at most 1, where it does not overflow; compilers would subtract first. */
+float difference(float a, float b, float unit)
+{
+    precise float d = a * unit - b * unit;
+    return d;
+}
+
 /* p.b in a unit no larger than its own. Units are powers of two, so the exponent is changed:
  * drivers take b * r * r for b * (r * r), and the square of the quotient may be subnormal. */
 float squares_in(float unit, Piece p)
@@ -73,17 +80,19 @@ Piece join_pieces(Piece p, Piece q)
     q.b = squares_in(unit, q);
     if (MODE == RMS)
         return Piece(n_both, 0.0, p.b + q.b, unit);
-    float d = q.a * unit - p.a * unit, share = q.count / n_both;
-    return Piece(n_both, p.a + d * share / unit, p.b + q.b + d * d * p.count * share, unit);
+    float small = min(unit, 1.0), share = q.count / n_both;
+    float apart = difference(q.a, p.a, small), d = apart * max(unit, 1.0);
+    precise float a = p.a * small + apart * share;
+    return Piece(n_both, a / small, p.b + q.b + d * d * p.count * share, unit);
 }
 
 /* Sums over every SLICES-th element from `first` on, of the distance from the first one. */
 Piece sum_squares(uint base, uint first, uint end, float unit)
 {
-    float count = 0.0, sum = 0.0, squares = 0.0;
+    float count = 0.0, sum = 0.0, squares = 0.0, small = min(unit, 1.0), large = max(unit, 1.0);
     float pivot = MODE == NORM && first < end ? load_x(base + first * inner) : 0.0;
     for (uint i = first; i < end; i += SLICES) {
-        float v = load_x(base + i * inner) * unit - pivot * unit;
+        float v = difference(load_x(base + i * inner), pivot, small) * large;
         sum += v;
         squares += v * v;
         count += 1.0;
@@ -91,7 +100,8 @@ Piece sum_squares(uint base, uint first, uint end, float unit)
     if (MODE == RMS || count == 0.0)
         return Piece(count, 0.0, squares, unit);
     float mean = sum / count, b = squares - sum * mean;
-    return Piece(count, pivot + mean / unit, is_nan(b) ? b : max(b, 0.0), unit);
+    precise float a = pivot * small + mean / large;
+    return Piece(count, a / small, is_nan(b) ? b : max(b, 0.0), unit);
 }
 
 /* Every SLICES-th element from `first` on. */

@@ -250,6 +250,6 @@ const cli_command cmd_tune = {
         "cache folder, for this device, driver and set of kernels, and used by every program from\n"
         "then on. Weights and inputs that are not given are random.",
     .examples = "  rlx tune --model model.gguf --device vulkan    a language model\n"
-                "  rlx tune graph.rlx --dim rows=64 --dry-run     a graph; only look\n"
+                "  rlx tune mlp.rlx --device vulkan --dry-run     a graph; only look\n"
                 "  rlx tune --reset                               forget it",
 };

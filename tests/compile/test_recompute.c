@@ -121,7 +121,7 @@ static rlx_graph *network_graph(void)
     rlx_value w[DEPTH], x = rlx_input(g, "x", RLX_F32, 2, (rlx_dim[]){ROWS, WIDTH});
     const rlx_value target = x;
     for (int i = 0; i < DEPTH; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "w%d", i);
         w[i] = rlx_state(g, name, RLX_F32, 2, (rlx_dim[]){WIDTH, WIDTH});
         x = rlx_tanh(g, rlx_matmul(g, x, w[i]));
@@ -164,7 +164,7 @@ static void run_network(uint64_t bytes, network_run *out)
         x[i] = number(i);
     const rlx_const_tensor in = {"x", x, sizeof x};
     const rlx_tensor loss = {"loss", &out->loss, sizeof out->loss};
-    char name[8];
+    char name[16];
     for (int i = 0; i < DEPTH; i++) {
         snprintf(name, sizeof name, "w%d", i);
         for (int k = 0; k < WIDTH * WIDTH; k++)

@@ -353,6 +353,18 @@ static rlx_value affine(rlx_graph *g, rlx_value y, rlx_value gamma, rlx_value be
     return beta.id ? rlx_add(g, y, beta) : y;
 }
 
+/* x - mean over these axes; a quarter of it in rows with elements so large that differences could
+ * overflow. There eps is below every variance but 0, so that it need not follow. */
+static rlx_value centred(rlx_graph *g, rlx_value x, const int64_t *axes, size_t n)
+{
+    const double large = rlx_value_dtype(g, x) == RLX_F64 ? 0x1p1022 : 0x1p126;
+    const rlx_value most = rlx_reduce(g, RLX_REDUCE_MAX, rlx_abs(g, x), axes, n, true);
+    const rlx_value share = rlx_where(g, rlx_gt(g, most, rx_number_like(g, x, large)),
+                                      rx_number_like(g, x, 0.25), rx_number_like(g, x, 1));
+    x = rlx_mul(g, x, share);
+    return rlx_sub(g, x, rlx_reduce(g, RLX_REDUCE_MEAN, x, axes, n, true));
+}
+
 /* (x - mean) / sqrt(variance + eps) over the axes from `first` on, x f32 or f64; with `rms`, the
  * mean counts as 0. Two passes: the mean square of the differences, not a difference of mean
  * squares. Differences whose squares would overflow are divided by a unit, eps by its square. */
@@ -365,7 +377,7 @@ static rlx_value standardise(rlx_graph *g, rlx_value x, int first, double eps, b
         axes[n++] = i;
 
     if (!rms)
-        x = rlx_sub(g, x, rlx_reduce(g, RLX_REDUCE_MEAN, x, axes, n, true));
+        x = centred(g, x, axes, n);
     const rlx_value largest = rlx_reduce(g, RLX_REDUCE_MAX, rlx_abs(g, x), axes, n, true);
     const double most = rlx_value_dtype(g, x) == RLX_F64 ? 0x1p1000 : 0x1p100;
     const rlx_value size = rlx_mul(g, largest, rx_number_like(g, x, 0x1p-50));

@@ -330,7 +330,8 @@ static void soften(ot_case *c, const ot_case *from, bool wide, const ot_fill *fi
                           strcmp(c->family, "elementwise") != 0;
         const bool number = kind == OT_VALUE && o->fill.a != 0 &&
                             (o->rank == 0 || strcmp(c->family, "elementwise") != 0);
-        if (strcmp(c->op, "knn") == 0 || strcmp(c->family, "order") == 0) {
+        if (strcmp(c->op, "knn") == 0 || strcmp(c->op, "sort") == 0 ||
+            strcmp(c->family, "order") == 0) {
             o->fill = (ot_fill){OT_DISTINCT, 0, 0};
         } else if (kind != OT_DEFAULT && !mild && !number && kind != OT_MASK) {
             o->fill = (ot_fill){OT_NORMAL, 0, 1};
